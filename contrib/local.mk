@@ -1,0 +1,2 @@
+EXTRA_DIST += contrib/example-plugin/Makefile contrib/example-plugin/README.md \
+	contrib/example-plugin/proctrack_children.c

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * proctrack/cgroup: a step is a cgroup of cgroup v2, <root>/stepd/job_<J>/step_<S>, its tasks are
+ * the groups task_<rank> below. What a task starts is in the task's group or below it and can't
+ * leave by itself, whatever it forks, daemonises or calls itself. The container id is the id of
+ * the step's cgroup, its directory's inode, so that any process of the machine can ask about it.
+ *
+ * Here is the plugin's boundary only: arguments, the state that the plugin ABI leaves to a plugin,
+ * and errno. What is done to a cgroup is in group.h, where steps stand in the tree in step.h and
+ * place.h.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+
+#include "proctrack/cgroup/clone.h"
+#include "proctrack/cgroup/group.h"
+#include "proctrack/cgroup/pidset.h"
+#include "proctrack/cgroup/place.h"
+#include "proctrack/cgroup/probe.h"
+#include "proctrack/cgroup/step.h"
+#include "stepd/api/proctrack.h"
+
+const char plugin_type[] = "proctrack/cgroup";
+const char plugin_name[] = "process tracking by cgroup v2";
+const uint32_t plugin_version = STEPD_API_VERSION;
+
+/* A container that this process made. */
+struct container {
+	struct container *next;
+	struct step_dir dir;
+	bool tried; /* clone_try(), whose answer is: */
+	int clone_result;
+};
+
+/* The functions of the plugin ABI get an id or a step record and no state of ours: so it has to be
+ * here, once per process. The agent has one thread. */
+static struct {
+	struct place *place; /* found when it is first needed: it takes some 0.5 ms */
+	struct container *containers;
+} plugin;
+
+static int answer(int r)
+{
+	if (r >= 0)
+		return SLURM_SUCCESS;
+	errno = -r;
+	return SLURM_ERROR;
+}
+
+/* ---- state -------------------------------------------------------------------------------- */
+
+/* The place for what the environment asks now. */
+static int get_place(const struct place **ret_place, struct err *err)
+{
+	const char *asked = secure_getenv(PLACE_ENV);
+	const char *known = plugin.place && plugin.place->asked ? plugin.place->asked : "";
+	struct place *fresh = NULL;
+	int r;
+
+	if (!plugin.place || strcmp(asked ? asked : "", known) != 0) {
+		r = place_open(asked, &fresh, err);
+		if (r < 0)
+			return r;
+		(void)place_close(plugin.place);
+		plugin.place = fresh;
+	}
+	*ret_place = plugin.place;
+	return 0;
+}
+
+static struct container *get_container(uint64_t id)
+{
+	struct container *c = plugin.containers;
+
+	while (c && c->dir.id != id)
+		c = c->next;
+	return c;
+}
+
+/* Keeps dir, which is the container's from then on. */
+static int keep_container(struct step_dir *dir, struct container **ret_container)
+{
+	struct container *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	*c = (struct container){.next = plugin.containers, .dir = *dir};
+	*dir = (struct step_dir)STEP_DIR_INIT;
+	plugin.containers = c;
+	*ret_container = c;
+	return 0;
+}
+
+static void drop_container(uint64_t id)
+{
+	struct container **at = &plugin.containers, *c;
+
+	while (*at && (*at)->dir.id != id)
+		at = &(*at)->next;
+	c = *at;
+	if (!c)
+		return;
+	*at = c->next;
+	step_dir_clear(&c->dir);
+	free(c);
+}
+
+/* The directory of any container of the machine. found holds it if it isn't one of ours. */
+static int get_dir(uint64_t id, struct step_dir *found, const struct step_dir **ret_dir)
+{
+	const struct container *c = id ? get_container(id) : NULL;
+	const struct place *place;
+	int r;
+
+	if (c) {
+		*ret_dir = &c->dir;
+		return 0;
+	}
+	if (id == 0)
+		return -ESRCH;
+	r = get_place(&place, NULL);
+	if (r == 0)
+		r = step_find(place, id, found);
+	if (r == 0)
+		*ret_dir = found;
+	return r;
+}
+
+int init(void)
+{
+	return SLURM_SUCCESS;
+}
+
+void fini(void)
+{
+	while (plugin.containers)
+		drop_container(plugin.containers->dir.id);
+	plugin.place = place_close(plugin.place);
+}
+
+int plugin_probe(char *text, size_t size)
+{
+	const struct place *place;
+	struct err err = ERR_INIT;
+	int r = get_place(&place, &err);
+
+	if (r == 0)
+		r = probe_place(place, text, size, &err);
+	if (r < 0)
+		(void)snprintf(text, size, "%s", err.text);
+	return answer(r);
+}
+
+/* ---- the guide's functions ---------------------------------------------------------------- */
+
+int proctrack_p_create(stepd_step_rec_t *job)
+{
+	_cleanup_step_dir_ struct step_dir dir = STEP_DIR_INIT;
+	const struct place *place;
+	struct container *c;
+	int r = get_place(&place, NULL);
+
+	if (r == 0)
+		r = step_make(place, job->job_id, job->step_name, &dir);
+	if (r < 0)
+		return answer(r);
+	r = keep_container(&dir, &c);
+	if (r < 0) {
+		(void)step_remove(&dir); /* r says more */
+		return answer(r);
+	}
+	job->cont_id = c->dir.id;
+	return SLURM_SUCCESS;
+}
+
+/* The rank of the task that has that pid, or NULL. */
+static const uint32_t *rank_of(const stepd_step_rec_t *job, pid_t pid)
+{
+	uint32_t i;
+
+	for (i = 0; i < job->node_tasks; i++) {
+		if (job->task[i].pid == pid)
+			return &job->task[i].gtid;
+	}
+	return NULL;
+}
+
+int proctrack_p_add(stepd_step_rec_t *job, pid_t pid)
+{
+	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
+	const struct step_dir *dir;
+	const struct place *place;
+	int r;
+
+	if (pid <= 0)
+		return answer(-EINVAL);
+	r = get_dir(job->cont_id, &found, &dir);
+	if (r == 0)
+		r = get_place(&place, NULL);
+	if (r == 0)
+		r = step_add(place, dir, rank_of(job, pid), pid);
+	return answer(r);
+}
+
+int proctrack_p_signal(uint64_t id, int signal)
+{
+	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
+	const struct step_dir *dir;
+	struct container *c;
+	int r;
+
+	if (signal < 0 || signal >= _NSIG)
+		return answer(-EINVAL);
+	r = get_dir(id, &found, &dir);
+	if (r < 0)
+		return answer(r);
+	if (signal != SIGKILL)
+		return answer(group_signal(dir->fd, signal));
+	r = group_kill(dir->fd);
+	c = get_container(id);
+	if (c && r == 0) { /* from now on what is cloned into it is killed at birth */
+		c->tried = true;
+		c->clone_result = -EOPNOTSUPP;
+	}
+	return answer(r);
+}
+
+int proctrack_p_destroy(uint64_t id)
+{
+	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
+	const struct step_dir *dir;
+	int r = get_dir(id, &found, &dir);
+
+	if (r == 0)
+		r = step_remove(dir);
+	if (r == 0 || r == -ESRCH)
+		drop_container(id);
+	return answer(r);
+}
+
+uint64_t proctrack_p_find(pid_t pid)
+{
+	const struct place *place;
+	uint64_t id = 0;
+	int r = get_place(&place, NULL);
+
+	if (r == 0)
+		r = step_find_pid(place, pid, &id, NULL);
+	(void)answer(r);
+	return id;
+}
+
+uint32_t proctrack_p_get_pids(uint64_t cont_id, pid_t **pids, int *npids)
+{
+	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
+	_cleanup_pidset_ struct pidset set = PIDSET_INIT;
+	struct group_events events;
+	const struct step_dir *dir;
+	int r = get_dir(cont_id, &found, &dir);
+
+	if (r == 0)
+		r = group_get_events(dir->fd, &events);
+	if (r == 0 && events.populated)
+		r = group_list(dir->fd, &set);
+	if (r < 0)
+		return (uint32_t)answer(r);
+	*npids = (int)set.n;
+	*pids = take_ptr(set.v);
+	return SLURM_SUCCESS;
+}
+
+/* ---- optional ----------------------------------------------------------------------------- */
+
+int proctrack_p_wait(uint64_t id, int timeout_ms)
+{
+	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
+	const struct step_dir *dir;
+	int r = get_dir(id, &found, &dir);
+
+	return answer(r < 0 ? r : group_wait_empty(dir->fd, timeout_ms));
+}
+
+int proctrack_p_has_pid(uint64_t id, pid_t pid)
+{
+	return id != 0 && proctrack_p_find(pid) == id;
+}
+
+int proctrack_p_suspend(uint64_t id)
+{
+	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
+	const struct step_dir *dir;
+	int r = get_dir(id, &found, &dir);
+
+	return answer(r < 0 ? r : group_suspend(dir->fd));
+}
+
+int proctrack_p_resume(uint64_t id)
+{
+	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
+	const struct step_dir *dir;
+	int r = get_dir(id, &found, &dir);
+
+	return answer(r < 0 ? r : group_resume(dir->fd));
+}
+
+/* One of ours, or another's that becomes ours now: an agent that took over a step. */
+static int take_container(uint64_t id, struct container **ret_container)
+{
+	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
+	const struct step_dir *dir;
+	int r;
+
+	*ret_container = id ? get_container(id) : NULL;
+	if (*ret_container)
+		return 0;
+	r = get_dir(id, &found, &dir);
+	return r < 0 ? r : keep_container(&found, ret_container);
+}
+
+int proctrack_p_clone_fd(const stepd_step_rec_t *job, uint32_t local_id)
+{
+	struct container *c;
+	int r = local_id < job->node_tasks ? take_container(job->cont_id, &c) : -EINVAL;
+
+	if (r == 0 && !c->tried) {
+		r = clone_try(c->dir.fd);
+		c->tried = r == 0 || r == -EOPNOTSUPP;
+		c->clone_result = r;
+	} else if (r == 0) {
+		r = c->clone_result;
+	}
+	if (r == 0)
+		r = step_open_task(&c->dir, job->task[local_id].gtid);
+	return r < 0 ? answer(r) : r;
+}
+
+int proctrack_p_event_fd(uint64_t id)
+{
+	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
+	const struct step_dir *dir;
+	int r = get_dir(id, &found, &dir), fd;
+
+	if (r < 0)
+		return answer(r);
+	fd = openat(dir->fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return answer(errno == ENOENT || errno == ENODEV ? -ESRCH : -errno);
+	return fd;
+}
+
+int proctrack_p_usage(uint64_t id, proctrack_usage_t *usage)
+{
+	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
+	const struct step_dir *dir;
+	int r = get_dir(id, &found, &dir);
+
+	return answer(r < 0 ? r : group_get_usage(dir->fd, usage));
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What is done to one cgroup and all below it, through a descriptor of its directory: list, ask,
+ * signal, stop, wait, measure. Knows nothing of steps.
+ *
+ * All return 0 or -errno; -ESRCH where the group is gone.
+ *
+ * The kernel tells a change of cgroup.events at once only if the last one was told more than 10 ms
+ * ago, else up to two clock ticks after that (CGROUP_FILE_NOTIFY_MIN_INTV). The file itself is
+ * always right. Who waits for an end should therefore look at the file at each child's end, too.
+ */
+#ifndef PROCTRACK_CGROUP_GROUP_H
+#define PROCTRACK_CGROUP_GROUP_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "stepd/api/proctrack.h"
+#include "stepd/base/cleanup.h"
+
+/* How long a signal waits for the group to stand still before it goes out all the same. A process
+ * deep in the kernel (a dead NFS server) stops no sooner than it comes out. */
+#define GROUP_SIGNAL_FREEZE_MS 250
+
+/* How long it then waits, once more, for what the signal made to move on. */
+#define GROUP_SIGNAL_SETTLE_MS 750
+
+/* How long a suspension may take before it is given up and taken back. */
+#define GROUP_SUSPEND_FREEZE_MS 1000
+
+struct pidset;
+
+struct group_events {
+	bool populated; /* a living process is in it or below */
+	bool frozen;    /* all of them stand still, by cgroup.freeze */
+};
+
+int group_get_events(int fd, struct group_events *ret_events) _must_check_;
+
+/* Adds all processes, those of the groups below included. */
+int group_list(int fd, struct pidset *set) _must_check_;
+
+/* Sends a signal to all, none missed that forks meanwhile, none hit that took over the pid of one
+ * that ended: stop all, send through pidfds, look again until nothing new is there, let them go on
+ * (unless the group was stopped before). 0 tests. -ESRCH: there is none. -EPERM and the like: at
+ * least one could not be signalled; the others were. */
+int group_signal(int fd, int signal) _must_check_;
+
+/* Kills all by cgroup.kill (Linux 5.14), or by group_signal() where that is missing. From then on
+ * the kernel kills whatever is cloned into the group (clone.h): it must not be used again. */
+int group_kill(int fd) _must_check_;
+
+/* Tells the group to stand still and waits until it does. *ret_was, set in every case: whether it
+ * was told so before; if not, group_resume() is the caller's to call, after a failure too.
+ * -ETIMEDOUT: some still move. -EOPNOTSUPP: the kernel can't (before Linux 5.2). */
+int group_freeze(int fd, int timeout_ms, bool *ret_was);
+
+/* Stops all; -ETIMEDOUT: some didn't in time, and all go on as before. Stopping what is stopped is
+ * no error, nor is an empty group: what comes into it stands still. */
+int group_suspend(int fd) _must_check_;
+int group_resume(int fd);
+
+/* Waits until nothing lives in it. timeout_ms < 0: for ever. -ETIMEDOUT: it does. */
+int group_wait_empty(int fd, int timeout_ms) _must_check_;
+
+int group_get_usage(int fd, proctrack_usage_t *ret_usage) _must_check_;
+
+#endif

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "proctrack/cgroup/step.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "proctrack/cgroup/group.h"
+#include "proctrack/cgroup/pidset.h"
+#include "proctrack/cgroup/place.h"
+#include "proctrack/cgroup/tree.h"
+#include "stepd/base/fs.h"
+#include "stepd/base/parse.h"
+#include "stepd/base/procstat.h"
+
+#define TOP      "stepd"
+#define JOB      "job_"
+#define STEP     "step_"
+#define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+
+/* How often another agent may remove what we hang our step in, or make ours again. */
+#define RACES_MAX 100
+
+#define JOB_NAME_SIZE  16
+#define TASK_NAME_SIZE 16
+
+static void task_name(uint32_t rank, char name[TASK_NAME_SIZE])
+{
+	(void)snprintf(name, TASK_NAME_SIZE, "task_%u", (unsigned)rank);
+}
+
+static void job_name(uint32_t job_id, char name[JOB_NAME_SIZE])
+{
+	(void)snprintf(name, JOB_NAME_SIZE, JOB "%u", (unsigned)job_id);
+}
+
+void step_dir_clear(struct step_dir *dir)
+{
+	dir->fd = close_fd(dir->fd);
+	dir->id = 0;
+}
+
+/* ---- making ------------------------------------------------------------------------------- */
+
+/* Opens the directory name, made if it isn't there. -ENOENT: removed behind our back. */
+static int open_or_make(int parent_fd, const char *name)
+{
+	int fd;
+
+	if (mkdirat(parent_fd, name, 0755) < 0 && errno != EEXIST)
+		return errno == ENODEV ? -ENOENT : -errno;
+	fd = openat(parent_fd, name, OPEN_DIR);
+	return fd < 0 ? -errno : fd;
+}
+
+static void remove_above(int top_parent_fd, int top_fd, uint32_t job_id)
+{
+	char name[JOB_NAME_SIZE];
+
+	/* Both are shared with other steps: then they are busy and stay. */
+	job_name(job_id, name);
+	(void)unlinkat(top_fd, name, AT_REMOVEDIR);
+	(void)unlinkat(top_parent_fd, TOP, AT_REMOVEDIR);
+}
+
+/* Removes a step's cgroup that has no processes. Groups may be made in it meanwhile. */
+static int remove_step(int job_fd, int step_fd, const char *name)
+{
+	struct group_events events;
+	int r = group_get_events(step_fd, &events), races;
+
+	if (r < 0)
+		return r;
+	for (races = 0; races < RACES_MAX && !events.populated; races++) {
+		if (unlinkat(job_fd, name, AT_REMOVEDIR) == 0)
+			return 0;
+		if (errno == ENOENT || errno == ENODEV)
+			return -ESRCH;
+		if (errno != EBUSY && errno != ENOTEMPTY)
+			return -errno;
+		r = tree_remove_below(step_fd);
+		if (r == 0 || r == -EBUSY)
+			r = group_get_events(step_fd, &events);
+		if (r < 0)
+			return r;
+	}
+	return -EBUSY;
+}
+
+/* An earlier step of the same name: 0 once it is gone. */
+static int remove_stale(int job_fd, const char *name)
+{
+	_cleanup_close_ int fd = openat(job_fd, name, OPEN_DIR);
+	int r;
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	r = remove_step(job_fd, fd, name);
+	if (r == -ESRCH)
+		return 0;
+	return r == -EBUSY ? -EEXIST : r;
+}
+
+/* One attempt. 0 if it was made, 1 if an earlier one was removed; -ENOENT: something above went. */
+static int try_make(int top_fd, struct step_dir *dir)
+{
+	_cleanup_close_ int job_fd = -1, fd = -1;
+	char name[JOB_NAME_SIZE];
+	struct stat st;
+	int r;
+
+	job_name(dir->job_id, name);
+	job_fd = open_or_make(top_fd, name);
+	if (job_fd < 0)
+		return job_fd;
+	if (mkdirat(job_fd, dir->name, 0755) < 0) {
+		if (errno != EEXIST)
+			return errno == ENODEV ? -ENOENT : -errno;
+		r = remove_stale(job_fd, dir->name);
+		return r < 0 ? r : 1;
+	}
+	fd = openat(job_fd, dir->name, OPEN_DIR);
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		r = -errno;
+		(void)unlinkat(job_fd, dir->name, AT_REMOVEDIR); /* r says more */
+		return r;
+	}
+	dir->id = st.st_ino;
+	dir->fd = take_fd(&fd);
+	return 0;
+}
+
+int step_make(
+	const struct place *place, uint32_t job_id, const char *step_name, struct step_dir *ret_dir)
+{
+	struct step_dir dir = {.fd = -1, .job_id = job_id};
+	int r = -ENOENT, races;
+	mode_t mask;
+
+	if (!step_name || !*step_name || strpbrk(step_name, "/\n") ||
+		snprintf(dir.name, sizeof(dir.name), STEP "%s", step_name) >= (int)sizeof(dir.name))
+		return -EINVAL;
+	mask = umask(022); /* members must be able to look at their own group, whatever ours is */
+	for (races = 0; races < RACES_MAX && (r == -ENOENT || r == 1); races++) {
+		_cleanup_close_ int top_fd = open_or_make(place->fd, TOP);
+
+		r = top_fd < 0 ? top_fd : try_make(top_fd, &dir);
+		if (r < 0 && top_fd >= 0)
+			remove_above(place->fd, top_fd, job_id);
+	}
+	(void)umask(mask);
+	if (r != 0)
+		return r < 0 ? r : -EBUSY;
+	*ret_dir = dir;
+	return 0;
+}
+
+int step_open_task(const struct step_dir *dir, uint32_t rank)
+{
+	char name[TASK_NAME_SIZE];
+	mode_t mask = umask(022); /* as in step_make() */
+	int fd = -1, r = 0;
+
+	task_name(rank, name);
+	if (mkdirat(dir->fd, name, 0755) < 0 && errno != EEXIST)
+		r = errno == ENOENT || errno == ENODEV ? -ESRCH : -errno;
+	(void)umask(mask);
+	if (r == 0) {
+		fd = openat(dir->fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0)
+			r = -errno;
+	}
+	return r < 0 ? r : fd;
+}
+
+int step_remove(const struct step_dir *dir)
+{
+	/* ".." and not the place's root: it stays right if another root was asked for since. */
+	_cleanup_close_ int job_fd = openat(dir->fd, "..", OPEN_DIR);
+	_cleanup_close_ int top_fd = -1, root_fd = -1;
+	int r;
+
+	if (job_fd < 0)
+		return errno == ENOENT || errno == ENODEV ? -ESRCH : -errno;
+	r = remove_step(job_fd, dir->fd, dir->name);
+	if (r < 0)
+		return r;
+	top_fd = openat(job_fd, "..", OPEN_DIR);
+	root_fd = top_fd < 0 ? -1 : openat(top_fd, "..", OPEN_DIR);
+	if (root_fd < 0)
+		return errno == ENOENT || errno == ENODEV ? 0 : -errno;
+	remove_above(root_fd, top_fd, dir->job_id);
+	return 0;
+}
+
+/* ---- finding ------------------------------------------------------------------------------ */
+
+/* Walks the directories of fd whose name begins with prefix, until found returns other than 0. */
+typedef int (*found_fn)(int parent_fd, const struct dirent *entry, void *userdata);
+
+static int each_dir(int parent_fd, const char *name, const char *prefix, found_fn found, void *data)
+{
+	_cleanup_close_ int fd = openat(parent_fd, name, OPEN_DIR);
+	_cleanup_closedir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	int r = 0, own_fd;
+
+	if (!dir)
+		return errno == ENOENT || errno == ENODEV ? 0 : -errno;
+	own_fd = take_fd(&fd);
+	while (r == 0 && (e = readdir(dir))) {
+		if (e->d_type == DT_DIR && strncmp(e->d_name, prefix, strlen(prefix)) == 0)
+			r = found(own_fd, e, data);
+	}
+	return r;
+}
+
+struct search {
+	uint64_t id;
+	uint32_t job_id;
+	struct step_dir *ret_dir;
+};
+
+static int match_step(int job_fd, const struct dirent *e, void *userdata)
+{
+	struct search *s = userdata;
+	struct step_dir dir = {.id = s->id, .fd = -1, .job_id = s->job_id};
+	struct stat st;
+
+	if (e->d_ino != s->id || strlen(e->d_name) >= sizeof(dir.name))
+		return 0;
+	dir.fd = openat(job_fd, e->d_name, OPEN_DIR);
+	if (dir.fd < 0 || fstat(dir.fd, &st) < 0 || st.st_ino != s->id) {
+		step_dir_clear(&dir);
+		return 0; /* removed since, or made again */
+	}
+	memcpy(dir.name, e->d_name, strlen(e->d_name) + 1);
+	*s->ret_dir = dir;
+	return 1;
+}
+
+static int match_job(int top_fd, const struct dirent *e, void *userdata)
+{
+	struct search *s = userdata;
+
+	if (parse_u32(e->d_name + strlen(JOB), 0, UINT32_MAX, &s->job_id) < 0)
+		return 0;
+	return each_dir(top_fd, e->d_name, STEP, match_step, s);
+}
+
+int step_find(const struct place *place, uint64_t id, struct step_dir *ret_dir)
+{
+	struct search search = {.id = id, .ret_dir = ret_dir};
+	int r = id ? each_dir(place->fd, TOP, JOB, match_job, &search) : 0;
+
+	return r == 0 ? -ESRCH : r < 0 ? r : 0;
+}
+
+/* The length of "stepd/job_J/step_S" at the start of a path below the root, 0 if it isn't there. */
+static size_t step_prefix(const char *path)
+{
+	const char *at = path;
+
+	if (strncmp(at, TOP "/" JOB, strlen(TOP "/" JOB)) != 0)
+		return 0;
+	at = strchr(at + strlen(TOP "/" JOB), '/');
+	if (!at || strncmp(at, "/" STEP, strlen("/" STEP)) != 0)
+		return 0;
+	at++;
+	return (size_t)(at - path) + strcspn(at, "/");
+}
+
+/* The kernel adds " (deleted)" to the path of a group that was removed and that a zombie was in.
+ * A group may be called so as well; but then it is there. */
+static bool is_removed(const struct place *place, const char *path)
+{
+	static const char mark[] = " (deleted)";
+	size_t len = strlen(path), mark_len = strlen(mark);
+
+	return len > mark_len && strcmp(path + len - mark_len, mark) == 0 &&
+		faccessat(place->fd, path, F_OK, 0) < 0;
+}
+
+int step_find_pid(const struct place *place, pid_t pid, uint64_t *ret_id, char **ret_below)
+{
+	_cleanup_free_ char *cgroup = NULL, *path = NULL, *below = NULL;
+	struct stat st;
+	size_t len;
+	int r;
+
+	r = pid > 0 ? cgpath_of(pid, &cgroup) : -ESRCH;
+	if (r < 0)
+		return r;
+	r = place_map(place, cgroup, &path);
+	if (r < 0)
+		return r;
+	len = step_prefix(path);
+	if (len == 0 || is_removed(place, path))
+		return -ENOENT;
+	below = strdup(path + len + (path[len] == '/'));
+	path[len] = '\0';
+	if (!below || fstatat(place->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	*ret_id = st.st_ino;
+	if (ret_below)
+		*ret_below = take_ptr(below);
+	return 0;
+}
+
+/* A zombie is moved without complaint, and is no member: -ESRCH for it. What has a dead first
+ * thread and living others looks the same but for being listed. */
+static int check_alive(int fd, pid_t pid)
+{
+	_cleanup_pidset_ struct pidset set = PIDSET_INIT;
+	struct procstat st;
+	int r = procstat_read(pid, &st);
+
+	if (r < 0 || (st.state != 'Z' && st.state != 'X'))
+		return r;
+	r = pidset_read_group(&set, fd);
+	return r < 0 || pidset_has(&set, pid) ? r : -ESRCH;
+}
+
+int step_add(const struct place *place, const struct step_dir *dir, const uint32_t *rank, pid_t pid)
+{
+	_cleanup_close_ int task_fd = -1;
+	_cleanup_free_ char *below = NULL;
+	char text[16], name[TASK_NAME_SIZE] = "";
+	uint64_t id = 0;
+	int r, fd;
+
+	if (pid <= 0)
+		return -EINVAL; /* 0 in cgroup.procs would be this process */
+	if (rank)
+		task_name(*rank, name);
+	/* Who is there already isn't moved: that costs some 8 ms, and nested groups are their own.
+	 */
+	r = step_find_pid(place, pid, &id, &below);
+	if (r == 0 && id == dir->id && cgpath_below(name, below))
+		return 0;
+	if (r < 0 && r != -ENOENT)
+		return r;
+	if (rank) {
+		task_fd = step_open_task(dir, *rank);
+		if (task_fd < 0)
+			return task_fd;
+	}
+	(void)snprintf(text, sizeof(text), "%d", (int)pid);
+	fd = rank ? task_fd : dir->fd;
+	r = fs_write(fd, "cgroup.procs", text);
+	if (r == -ENOENT || r == -ENODEV)
+		return -ESRCH;
+	return r < 0 ? r : check_alive(fd, pid);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A step's cgroup: <root>/stepd/job_<J>/step_<S>, with task_<rank> below for each task. The names
+ * mean something to every process of the machine, so that a step is found by its id (the cgroup's:
+ * the inode of its directory) or by a member's pid without any table.
+ */
+#ifndef PROCTRACK_CGROUP_STEP_H
+#define PROCTRACK_CGROUP_STEP_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "stepd/base/cleanup.h"
+
+struct place;
+
+#define STEP_NAME_SIZE 128 /* of the step_<S> directory, with its NUL */
+
+struct step_dir {
+	uint64_t id;
+	int fd;
+	uint32_t job_id;
+	char name[STEP_NAME_SIZE]; /* "step_0" */
+};
+
+#define STEP_DIR_INIT                                                                              \
+	{                                                                                          \
+		.id = 0, .fd = -1                                                                  \
+	}
+
+/* Makes the step's cgroup anew, and what is missing above it. What an earlier step of that name
+ * left is removed first (a group that was killed once must not be used again); -EEXIST: that one
+ * still lives. A failure leaves nothing behind. */
+int step_make(const struct place *place, uint32_t job_id, const char *step_name,
+	struct step_dir *ret_dir) _must_check_;
+
+/* Finds the step of that id. -ESRCH: there is none. */
+int step_find(const struct place *place, uint64_t id, struct step_dir *ret_dir) _must_check_;
+
+/* The id of the step that a process is in, and if asked for the path of its group below the
+ * step's, the caller's to free. -ESRCH: no such process. -ENOENT: it is in none. */
+int step_find_pid(
+	const struct place *place, pid_t pid, uint64_t *ret_id, char **ret_below) _must_check_;
+
+/* Moves a running process into the step, as the task of that rank or, rank being NULL, into the
+ * step itself. -ESRCH: no such process. */
+int step_add(const struct place *place, const struct step_dir *dir, const uint32_t *rank,
+	pid_t pid) _must_check_;
+
+/* Opens task_<rank>, made if it isn't there: a descriptor (O_PATH), or -errno. */
+int step_open_task(const struct step_dir *dir, uint32_t rank) _must_check_;
+
+/* Removes the step's cgroup with all below, and what was made above it if that is empty now.
+ * -EBUSY: something lives in it. -ESRCH: it is gone already. dir stays the caller's to clear. */
+int step_remove(const struct step_dir *dir);
+
+void step_dir_clear(struct step_dir *dir);
+#define _cleanup_step_dir_ _cleanup_(step_dir_clear)
+
+#endif

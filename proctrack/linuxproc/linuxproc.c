@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * proctrack/linuxproc: the container is what descends from the agent, its id the agent's pid.
+ *
+ * The agent is a child subreaper, so that every orphan among its descendants becomes its child
+ * again, whatever sessions and groups it went through. Members are all living descendants but the
+ * agent itself and the MPI service process with what descends from that; and each process given
+ * to proctrack_p_add(), known by pid and start time, with its descendants while it lives.
+ *
+ * Limits: processes that a daemon outside starts on a member's behalf are none. When the agent
+ * dies its children go to another reaper, and the container is gone. A pass over /proc is no
+ * snapshot: who forks and exits faster than the passes outruns a signal. From another process
+ * than the agent the id is no more than a pid: what was added, and which process serves MPI, is
+ * not known there, and whether the pid still is an agent's the caller has to know.
+ */
+#include <limits.h>
+#include <string.h>
+
+#include "proctrack/procs.h"
+#include "stepd/api/proctrack.h"
+#include "stepd/base/procstat.h"
+
+const char plugin_type[] = "proctrack/linuxproc";
+const char plugin_name[] = "Process tracking by descent from the agent";
+const uint32_t plugin_version = STEPD_API_VERSION;
+
+/* How often what changed under the reader is read again before it is given up. */
+#define TRIES_MAX 8
+
+struct added {
+	pid_t pid;
+	uint64_t start_ticks;
+};
+
+/* This process's container; the ABI has no place for a handle. */
+static struct {
+	const stepd_step_rec_t *job; /* NULL: none. The agent's, valid until destroy */
+	uint64_t id;
+	struct added *added;
+	size_t n_added;
+} own;
+
+static int to_slurm(int r)
+{
+	if (r >= 0)
+		return SLURM_SUCCESS;
+	errno = -r;
+	return SLURM_ERROR;
+}
+
+static bool is_own(uint64_t id)
+{
+	return own.job && id == own.id;
+}
+
+static bool is_added(pid_t pid, uint64_t start_ticks)
+{
+	size_t i;
+
+	for (i = 0; i < own.n_added; i++) {
+		if (own.added[i].pid == pid && own.added[i].start_ticks == start_ticks)
+			return true;
+	}
+	return false;
+}
+
+/* ---- who descends from whom --------------------------------------------------------------- */
+
+enum verdict {
+	VERDICT_NONE,
+	VERDICT_PENDING, /* on the path that is being walked */
+	VERDICT_OUT,
+	VERDICT_ROOT, /* no member, but its children are */
+	VERDICT_IN,
+};
+
+/* The parent of p in the list, or NULL. Where the list contradicts itself, because a parent died
+ * while it was made, p is read again: the kernel has given it a living parent meanwhile. */
+static struct proc *find_parent(const struct procs *procs, struct proc *p)
+{
+	struct proc *parent;
+	struct procstat st;
+	int try;
+
+	for (try = 0; try < TRIES_MAX && p->ppid > 0; try++) {
+		parent = procs_get(procs, p->ppid);
+		if (parent && parent->living && parent->start_ticks <= p->start_ticks)
+			return parent;
+		if (procstat_read(p->pid, &st) < 0 || st.start_ticks != p->start_ticks)
+			break;
+		if (st.ppid == p->ppid)
+			return parent; /* a parent that has just been forked, or is ending */
+		p->ppid = st.ppid;
+	}
+	return NULL;
+}
+
+/* Walks up from p to the first process that has a verdict, and gives it to all on the way. */
+static void judge(const struct procs *procs, enum verdict *verdict, struct proc *p)
+{
+	struct proc *at = p;
+	enum verdict v;
+	size_t i;
+
+	while (at && verdict[at - procs->v] == VERDICT_NONE) {
+		verdict[at - procs->v] = VERDICT_PENDING;
+		at = find_parent(procs, at);
+	}
+	v = at ? verdict[at - procs->v] : VERDICT_OUT;
+	if (v == VERDICT_ROOT)
+		v = VERDICT_IN;
+	if (v == VERDICT_PENDING)
+		v = VERDICT_OUT; /* a circle, of processes that all came and went */
+	for (at = p; at; at = procs_get(procs, at->ppid)) {
+		i = (size_t)(at - procs->v);
+		if (verdict[i] != VERDICT_PENDING)
+			break;
+		verdict[i] = v;
+	}
+}
+
+static void set_verdict(const struct procs *procs, enum verdict *verdict, pid_t pid, enum verdict v)
+{
+	const struct proc *p = procs_get(procs, pid);
+
+	if (p)
+		verdict[p - procs->v] = v;
+}
+
+static int mark_members(struct procs *procs, void *userdata)
+{
+	uint64_t id = *(const uint64_t *)userdata;
+	const struct proc *root = procs_get(procs, (pid_t)id);
+	_cleanup_free_ enum verdict *verdict = NULL;
+	size_t i;
+
+	if (!root || !root->living)
+		return -ESRCH;
+	verdict = calloc(procs->n, sizeof(*verdict));
+	if (!verdict)
+		return -ENOMEM;
+	for (i = 0; is_own(id) && i < procs->n; i++) {
+		if (is_added(procs->v[i].pid, procs->v[i].start_ticks))
+			verdict[i] = VERDICT_IN;
+	}
+	if (is_own(id))
+		set_verdict(procs, verdict, own.job->service_pid, VERDICT_OUT);
+	set_verdict(procs, verdict, (pid_t)id, VERDICT_ROOT);
+	for (i = 0; i < procs->n; i++) {
+		judge(procs, verdict, &procs->v[i]);
+		procs->v[i].member = verdict[i] == VERDICT_IN;
+	}
+	return 0;
+}
+
+/* Whether id can be asked: a pid, and if it is this process's then one with a container. */
+static int check_id(uint64_t id)
+{
+	if (id == 0 || id > INT_MAX || (id == (uint64_t)getpid() && !is_own(id)))
+		return -ESRCH;
+	return 0;
+}
+
+/* One way up from pid. 1: a member; 0: none; -EAGAIN: a process on the way ended; else -errno. */
+static int walk_up(pid_t pid)
+{
+	pid_t at = pid;
+	struct procstat st;
+	int r;
+
+	while (at > 0 && at != (pid_t)own.id && at != own.job->service_pid) {
+		r = procstat_read(at, &st);
+		if (r < 0)
+			return r == -ESRCH && at != pid ? -EAGAIN : r;
+		if (st.ppid == (pid_t)own.id || is_added(at, st.start_ticks))
+			return 1;
+		at = st.ppid;
+	}
+	return 0;
+}
+
+static int is_member(pid_t pid)
+{
+	int try, r = -EAGAIN;
+
+	for (try = 0; try < TRIES_MAX && r == -EAGAIN; try++)
+		r = walk_up(pid);
+	return r;
+}
+
+/* ---- the plugin --------------------------------------------------------------------------- */
+
+STEPD_EXPORT int proctrack_p_create(stepd_step_rec_t *job)
+{
+	if (own.job)
+		return to_slurm(-EEXIST);
+	own.job = job;
+	own.id = (uint64_t)getpid();
+	job->cont_id = own.id;
+	return SLURM_SUCCESS;
+}
+
+/* Whether pid is the agent or one of its ancestors, whose descendants are not the step's. */
+static int check_addable(pid_t pid)
+{
+	pid_t at = (pid_t)own.id;
+	struct procstat st;
+	int r;
+
+	if (pid == own.job->service_pid)
+		return -EINVAL;
+	while (at > 0) {
+		if (at == pid)
+			return -EINVAL;
+		r = procstat_read(at, &st);
+		if (r < 0)
+			return r;
+		at = st.ppid;
+	}
+	return 0;
+}
+
+/* Forgets those that have ended. */
+static void prune_added(void)
+{
+	struct procstat st;
+	size_t i, kept = 0;
+
+	for (i = 0; i < own.n_added; i++) {
+		if (procstat_read(own.added[i].pid, &st) == 0 && procstat_is_living(&st) &&
+			st.start_ticks == own.added[i].start_ticks)
+			own.added[kept++] = own.added[i];
+	}
+	own.n_added = kept;
+}
+
+static int remember(const struct procstat *st)
+{
+	struct added *grown;
+
+	prune_added();
+	if (is_added(st->pid, st->start_ticks))
+		return 0;
+	grown = realloc(own.added, (own.n_added + 1) * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	own.added = grown;
+	own.added[own.n_added++] = (struct added){st->pid, st->start_ticks};
+	return 0;
+}
+
+STEPD_EXPORT int proctrack_p_add(stepd_step_rec_t *job, pid_t pid)
+{
+	struct procstat st;
+	int r;
+
+	if (!is_own(job->cont_id) || pid <= 0)
+		return to_slurm(-ESRCH);
+	r = procstat_read(pid, &st);
+	if (r == 0 && !procstat_is_living(&st))
+		r = -ESRCH;
+	if (r == 0)
+		r = check_addable(pid);
+	/* The agent's children are members by birth. */
+	if (r == 0 && st.ppid != (pid_t)own.id)
+		r = remember(&st);
+	return to_slurm(r);
+}
+
+STEPD_EXPORT int proctrack_p_signal(uint64_t id, int signal)
+{
+	int r = check_id(id);
+
+	return to_slurm(r < 0 ? r : procs_signal(mark_members, &id, signal));
+}
+
+STEPD_EXPORT int proctrack_p_destroy(uint64_t id)
+{
+	if (!is_own(id))
+		return to_slurm(-ESRCH);
+	free(own.added);
+	own.added = NULL;
+	own.n_added = 0;
+	own.job = NULL;
+	own.id = 0;
+	return SLURM_SUCCESS;
+}
+
+STEPD_EXPORT uint64_t proctrack_p_find(pid_t pid)
+{
+	int r = own.job ? is_member(pid) : -ESRCH;
+
+	if (r > 0)
+		return own.id;
+	errno = r < 0 ? -r : ESRCH;
+	return 0;
+}
+
+STEPD_EXPORT uint32_t proctrack_p_get_pids(uint64_t cont_id, pid_t **pids, int *npids)
+{
+	int r = check_id(cont_id);
+
+	return (uint32_t)to_slurm(r < 0 ? r : procs_list(mark_members, &cont_id, pids, npids));
+}
+
+STEPD_EXPORT int init(void)
+{
+	return SLURM_SUCCESS;
+}
+
+STEPD_EXPORT void fini(void)
+{
+	if (own.job)
+		(void)proctrack_p_destroy(own.id); /* there is one: it can't fail */
+}
+
+STEPD_EXPORT int plugin_probe(char *text, size_t size)
+{
+	struct procstat st;
+	int r = procstat_read(1, &st);
+
+	if (r < 0) {
+		(void)snprintf(text, size,
+			"not all processes can be seen in /proc (mounted, and without hidepid?): %s",
+			strerror(-r));
+		return SLURM_ERROR;
+	}
+	(void)snprintf(text, size,
+		"descent from the agent, daemons too while the agent lives; what forks and exits "
+		"quickly can outrun a signal");
+	return SLURM_SUCCESS;
+}

@@ -1,0 +1,30 @@
+stepdplugin_LTLIBRARIES += proctrack/pgid/proctrack_pgid.la
+proctrack_pgid_proctrack_pgid_la_SOURCES = \
+	proctrack/pgid/pgid.c proctrack/procs.c proctrack/procs.h
+proctrack_pgid_proctrack_pgid_la_LIBADD = libbase.la
+proctrack_pgid_proctrack_pgid_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+
+stepdplugin_LTLIBRARIES += proctrack/linuxproc/proctrack_linuxproc.la
+proctrack_linuxproc_proctrack_linuxproc_la_SOURCES = \
+	proctrack/linuxproc/linuxproc.c proctrack/procs.c proctrack/procs.h
+proctrack_linuxproc_proctrack_linuxproc_la_LIBADD = libbase.la
+proctrack_linuxproc_proctrack_linuxproc_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+
+if LIBCGROUP
+stepdplugin_LTLIBRARIES += proctrack/cgroup/proctrack_cgroup.la
+endif
+proctrack_cgroup_proctrack_cgroup_la_SOURCES = \
+	proctrack/cgroup/cgroup.c \
+	proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
+	proctrack/cgroup/group.c proctrack/cgroup/group.h \
+	proctrack/cgroup/group_signal.c \
+	proctrack/cgroup/libcgroup.c proctrack/cgroup/libcgroup.h \
+	proctrack/cgroup/mounts.c proctrack/cgroup/mounts.h \
+	proctrack/cgroup/pidset.c proctrack/cgroup/pidset.h \
+	proctrack/cgroup/place.c proctrack/cgroup/place.h \
+	proctrack/cgroup/probe.c proctrack/cgroup/probe.h \
+	proctrack/cgroup/step.c proctrack/cgroup/step.h \
+	proctrack/cgroup/tree.c proctrack/cgroup/tree.h
+proctrack_cgroup_proctrack_cgroup_la_CPPFLAGS = $(AM_CPPFLAGS) $(LIBCGROUP_CFLAGS)
+proctrack_cgroup_proctrack_cgroup_la_LIBADD = libbase.la
+proctrack_cgroup_proctrack_cgroup_la_LDFLAGS = $(PLUGIN_LDFLAGS)

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * proctrack/pgid: the container is a process group, its id the group's number.
+ *
+ * The number is reserved by a placeholder: a child that makes itself the group's leader and ends,
+ * and is reaped by proctrack_p_destroy() only. While its zombie stands no other process or group
+ * can get the number. Its exit signal is 0, so that a wait for any child without __WALL does not
+ * see it. Its name marks it, so that other processes can tell a container's group from a
+ * stranger's: all functions but create, add and destroy work from any process. When the agent is
+ * killed the placeholder goes, and with it the container's name.
+ *
+ * What a signal reaches is decided by the kernel in one step, forks in progress included; but a
+ * process that changes its group (a shell with job control) or its session (a daemon) is gone.
+ * The list is a pass over /proc and can miss who forks and ends at once: then the answer may be
+ * "none" although the signal was sent.
+ */
+#include <limits.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "proctrack/procs.h"
+#include "stepd/api/proctrack.h"
+#include "stepd/base/procstat.h"
+
+const char plugin_type[] = "proctrack/pgid";
+const char plugin_name[] = "Process tracking by process group";
+const uint32_t plugin_version = STEPD_API_VERSION;
+
+#define PLACEHOLDER_NAME "stepd-pgid"
+
+#ifndef P_PIDFD /* glibc has it since 2.36 */
+#define P_PIDFD 3
+#endif
+
+/* This process's container; the ABI has no place for a handle. */
+static struct {
+	uint64_t id; /* 0: none */
+	int pidfd;   /* of the placeholder */
+} own = {.pidfd = -1};
+
+static int to_slurm(int r)
+{
+	if (r >= 0)
+		return SLURM_SUCCESS;
+	errno = -r;
+	return SLURM_ERROR;
+}
+
+/* In the child; only system calls. */
+_noreturn_ static void be_placeholder(void)
+{
+	int failure = 0;
+
+	if (prctl(PR_SET_NAME, PLACEHOLDER_NAME) < 0 || setpgid(0, 0) < 0)
+		failure = errno;
+	_exit(failure);
+}
+
+/* The placeholder's pid, or -errno. No handler of the agent's may run in the child. */
+static pid_t start_placeholder(int *ret_pidfd)
+{
+	int pidfd = -1;
+	struct clone_args args = {.flags = CLONE_PIDFD, .pidfd = (uintptr_t)&pidfd};
+	sigset_t all, saved;
+	long pid;
+
+	(void)sigfillset(&all); /* can't fail */
+	if (sigprocmask(SIG_SETMASK, &all, &saved) < 0)
+		return -errno;
+	pid = syscall(SYS_clone3, &args, sizeof(args));
+	if (pid == 0)
+		be_placeholder();
+	if (pid < 0)
+		pid = -errno;
+	(void)sigprocmask(SIG_SETMASK, &saved, NULL); /* as good as the first time */
+	if (pid > 0)
+		*ret_pidfd = pidfd;
+	return (pid_t)pid;
+}
+
+static int wait_placeholder(int pidfd, int options, siginfo_t *ret_info)
+{
+	int r;
+
+	do
+		r = waitid(P_PIDFD, (id_t)pidfd, ret_info, WEXITED | __WALL | options);
+	while (r < 0 && errno == EINTR);
+	return r < 0 ? -errno : 0;
+}
+
+static void reap_placeholder(int pidfd)
+{
+	siginfo_t info;
+
+	(void)wait_placeholder(pidfd, 0, &info); /* ours, and ended: nothing to fail */
+	(void)close_fd(pidfd);
+}
+
+STEPD_EXPORT int proctrack_p_create(stepd_step_rec_t *job)
+{
+	siginfo_t info = {0};
+	int pidfd = -1, r;
+	pid_t pid;
+
+	if (own.id)
+		return to_slurm(-EEXIST);
+	pid = start_placeholder(&pidfd);
+	if (pid < 0)
+		return to_slurm(pid);
+	r = wait_placeholder(pidfd, WNOWAIT, &info);
+	if (r == 0 && info.si_code != CLD_EXITED)
+		r = -EAGAIN; /* killed before it was done */
+	if (r == 0 && info.si_status != 0)
+		r = -info.si_status;
+	if (r < 0) {
+		reap_placeholder(pidfd);
+		return to_slurm(r);
+	}
+	own.id = (uint64_t)pid;
+	own.pidfd = pidfd;
+	job->cont_id = own.id;
+	return SLURM_SUCCESS;
+}
+
+/* 0 if id is the group of a placeholder, in this process or another, else -ESRCH. */
+static int check_container(uint64_t id)
+{
+	struct procstat st;
+
+	if (id == 0 || id > INT_MAX)
+		return -ESRCH;
+	if (id == own.id)
+		return 0;
+	if (procstat_read((pid_t)id, &st) < 0 || st.state != 'Z' || st.pgrp != (pid_t)id ||
+		strcmp(st.comm, PLACEHOLDER_NAME) != 0)
+		return -ESRCH;
+	return 0;
+}
+
+STEPD_EXPORT int proctrack_p_add(stepd_step_rec_t *job, pid_t pid)
+{
+	pid_t group;
+
+	if (own.id == 0 || job->cont_id != own.id || pid <= 0)
+		return to_slurm(-ESRCH);
+	group = getpgid(pid);
+	if (group < 0)
+		return SLURM_ERROR;
+	if (group == (pid_t)own.id || setpgid(pid, (pid_t)own.id) == 0)
+		return SLURM_SUCCESS;
+	/* setpgid() says ESRCH of a process that is not our child */
+	return to_slurm(errno == ESRCH && getpgid(pid) >= 0 ? -EPERM : -errno);
+}
+
+static int mark_group(struct procs *procs, void *userdata)
+{
+	pid_t group = *(const pid_t *)userdata;
+	size_t i;
+
+	for (i = 0; i < procs->n; i++)
+		procs->v[i].member = procs->v[i].pgrp == group;
+	return 0;
+}
+
+static int list_members(uint64_t id, pid_t **ret_pids, int *ret_count)
+{
+	pid_t group = (pid_t)id;
+	int r = check_container(id);
+
+	return r < 0 ? r : procs_list(mark_group, &group, ret_pids, ret_count);
+}
+
+STEPD_EXPORT int proctrack_p_signal(uint64_t id, int signal)
+{
+	_cleanup_free_ pid_t *pids = NULL;
+	int n = 0, r;
+
+	if (signal < 0 || signal > SIGRTMAX)
+		return to_slurm(-EINVAL);
+	/* The zombie takes every signal: whether there is a member the list must tell. The signal
+	 * goes out whatever that says, since the list can miss one that forks and ends, and what
+	 * is in the group is ours. */
+	r = list_members(id, &pids, &n);
+	if (r == 0 && signal != 0 && killpg((pid_t)id, signal) < 0)
+		r = -errno;
+	if (r == 0 && n == 0)
+		r = -ESRCH;
+	return to_slurm(r);
+}
+
+STEPD_EXPORT int proctrack_p_destroy(uint64_t id)
+{
+	if (id == 0 || id != own.id)
+		return to_slurm(-ESRCH);
+	reap_placeholder(own.pidfd);
+	own.id = 0;
+	own.pidfd = -1;
+	return SLURM_SUCCESS;
+}
+
+STEPD_EXPORT uint64_t proctrack_p_find(pid_t pid)
+{
+	struct procstat st;
+	int r = procstat_read(pid, &st);
+
+	if (r == 0 && pid != st.pgrp) /* the leader is the placeholder */
+		r = check_container((uint64_t)st.pgrp);
+	else if (r == 0)
+		r = -ESRCH;
+	if (r == 0)
+		return (uint64_t)st.pgrp;
+	errno = -r;
+	return 0;
+}
+
+STEPD_EXPORT uint32_t proctrack_p_get_pids(uint64_t cont_id, pid_t **pids, int *npids)
+{
+	return (uint32_t)to_slurm(list_members(cont_id, pids, npids));
+}
+
+STEPD_EXPORT int init(void)
+{
+	return SLURM_SUCCESS;
+}
+
+STEPD_EXPORT void fini(void)
+{
+	if (own.id)
+		(void)proctrack_p_destroy(own.id); /* there is one: it can't fail */
+}
+
+STEPD_EXPORT int plugin_probe(char *text, size_t size)
+{
+	/* a size of 0 is refused by every kernel that knows the call */
+	if (syscall(SYS_clone3, NULL, 0) < 0 && errno != EINVAL) {
+		(void)snprintf(text, size, "the clone3 system call (Linux 5.3) can't be used: %s",
+			strerror(errno));
+		return SLURM_ERROR;
+	}
+	(void)snprintf(text, size,
+		"a process group; a process that changes its group (a shell with job control) or its "
+		"session (a daemon) escapes");
+	return SLURM_SUCCESS;
+}

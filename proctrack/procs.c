@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "proctrack/procs.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "stepd/base/pidref.h"
+#include "stepd/base/procstat.h"
+
+/* Enough for a set that comes to an end; a chain of forks that outlives the signal never does. */
+#define PASSES_MAX 64
+
+static int compare_pids(const void *a, const void *b)
+{
+	const struct proc *pa = a, *pb = b;
+
+	return (pa->pid > pb->pid) - (pa->pid < pb->pid);
+}
+
+static int add_proc(struct procs *procs, size_t *room, const struct procstat *st)
+{
+	struct proc *grown;
+	size_t more;
+
+	if (procs->n == *room) {
+		more = *room ? *room * 2 : 256;
+		grown = realloc(procs->v, more * sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		procs->v = grown;
+		*room = more;
+	}
+	procs->v[procs->n++] = (struct proc){
+		.pid = st->pid,
+		.ppid = st->ppid,
+		.pgrp = st->pgrp,
+		.living = procstat_is_living(st),
+		.start_ticks = st->start_ticks,
+	};
+	return 0;
+}
+
+/* The pid that a name in /proc stands for, or 0. */
+static pid_t pid_of_name(const char *name)
+{
+	char *end;
+	long n;
+
+	if (!isdigit((unsigned char)name[0]))
+		return 0;
+	errno = 0;
+	n = strtol(name, &end, 10);
+	return *end || errno || n > INT_MAX ? 0 : (pid_t)n;
+}
+
+static int read_proc(int proc_fd, pid_t pid, struct procs *procs, size_t *room)
+{
+	struct procstat st;
+	int r = procstat_read_at(proc_fd, pid, &st);
+
+	if (r == -ESRCH || r == -EACCES || r == -EPERM)
+		return 0; /* ended meanwhile, or hidden from us (hidepid) and not ours */
+	return r < 0 ? r : add_proc(procs, room, &st);
+}
+
+/* What getdents64(2) writes; the C library's struct has a name of 256 bytes. */
+struct name_record {
+	uint64_t inode;
+	int64_t next;
+	uint16_t size; /* of this record */
+	uint8_t type;
+	char name[];
+};
+
+/* The directory is read by a few names at a time, not by readdir(3)'s thousand: between a name
+ * and the look at it the process must not have the time to fork and end. The kernel goes up by
+ * pid, as forks do, and so runs after them. */
+static int read_all(int proc_fd, struct procs *procs)
+{
+	char names[256] __attribute__((aligned(__alignof__(struct name_record))));
+	const struct name_record *de;
+	size_t room = 0;
+	ssize_t n, at;
+	pid_t pid;
+	int r = 0;
+
+	while ((n = syscall(SYS_getdents64, proc_fd, names, sizeof(names))) > 0) {
+		for (at = 0; at < n && r == 0; at += de->size) {
+			de = (const struct name_record *)(names + at);
+			pid = pid_of_name(de->name);
+			if (pid > 0)
+				r = read_proc(proc_fd, pid, procs, &room);
+		}
+		if (r < 0)
+			return r;
+	}
+	return n < 0 ? -errno : 0;
+}
+
+int procs_read(struct procs *ret_procs)
+{
+	_cleanup_close_ int proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_procs_ struct procs procs = PROCS_INIT;
+	int r;
+
+	if (proc_fd < 0)
+		return -errno;
+	r = read_all(proc_fd, &procs);
+	if (r < 0)
+		return r;
+	/* the kernel lists them in this order already, and promises nothing */
+	if (procs.n > 1)
+		qsort(procs.v, procs.n, sizeof(*procs.v), compare_pids);
+	*ret_procs = procs;
+	procs = (struct procs)PROCS_INIT;
+	return 0;
+}
+
+struct proc *procs_get(const struct procs *procs, pid_t pid)
+{
+	const struct proc key = {.pid = pid};
+
+	if (procs->n == 0)
+		return NULL;
+	return bsearch(&key, procs->v, procs->n, sizeof(key), compare_pids);
+}
+
+void procs_clear(struct procs *procs)
+{
+	free(procs->v);
+	*procs = (struct procs)PROCS_INIT;
+}
+
+static bool is_living_member(const struct proc *p)
+{
+	return p->member && p->living;
+}
+
+static int read_marked(procs_mark_fn mark, void *userdata, struct procs *ret_procs)
+{
+	_cleanup_procs_ struct procs procs = PROCS_INIT;
+	int r = procs_read(&procs);
+
+	if (r == 0)
+		r = mark(&procs, userdata);
+	if (r < 0)
+		return r;
+	*ret_procs = procs;
+	procs = (struct procs)PROCS_INIT;
+	return 0;
+}
+
+int procs_list(procs_mark_fn mark, void *userdata, pid_t **ret_pids, int *ret_count)
+{
+	_cleanup_procs_ struct procs procs = PROCS_INIT;
+	pid_t *pids = NULL;
+	size_t i;
+	int n = 0, r;
+
+	r = read_marked(mark, userdata, &procs);
+	if (r < 0)
+		return r;
+	for (i = 0; i < procs.n; i++)
+		n += is_living_member(&procs.v[i]);
+	if (n > 0) {
+		pids = calloc((size_t)n, sizeof(*pids));
+		if (!pids)
+			return -ENOMEM;
+	}
+	for (i = 0, n = 0; i < procs.n; i++) {
+		if (is_living_member(&procs.v[i]))
+			pids[n++] = procs.v[i].pid;
+	}
+	*ret_pids = pids;
+	*ret_count = n;
+	return 0;
+}
+
+/* What procs_signal() has come to, over its passes. */
+struct sweep {
+	struct procs before; /* all of the last pass; member: it was sent the signal */
+	size_t met;          /* living members met in all passes */
+	size_t sent;
+	size_t forbidden;
+	int failed; /* -errno of a send that failed otherwise, but for the process's end */
+};
+
+static bool was_sent(const struct sweep *sweep, const struct proc *p)
+{
+	const struct proc *old = procs_get(&sweep->before, p->pid);
+
+	return old && old->start_ticks == p->start_ticks && old->member;
+}
+
+static void sweep_clear(struct sweep *sweep)
+{
+	procs_clear(&sweep->before);
+}
+
+static void send_to(struct sweep *sweep, const struct proc *p, int signal)
+{
+	int r;
+
+	sweep->met++;
+	r = pidref_signal_pid(p->pid, p->start_ticks, signal);
+	if (r == 0)
+		sweep->sent++;
+	else if (r == -EPERM)
+		sweep->forbidden++;
+	else if (r != -ESRCH)
+		sweep->failed = r;
+}
+
+/* One pass. Returns the number of members that no earlier pass had met, or -errno. */
+static int sweep_pass(struct sweep *sweep, procs_mark_fn mark, void *userdata, int signal)
+{
+	_cleanup_procs_ struct procs now = PROCS_INIT;
+	bool done;
+	size_t i;
+	int r, fresh = 0;
+
+	r = read_marked(mark, userdata, &now);
+	if (r < 0)
+		return r;
+	for (i = 0; i < now.n; i++) {
+		done = was_sent(sweep, &now.v[i]);
+		if (!done && is_living_member(&now.v[i])) {
+			send_to(sweep, &now.v[i], signal);
+			done = true;
+			fresh++;
+		}
+		now.v[i].member = done;
+	}
+	procs_clear(&sweep->before);
+	sweep->before = now;
+	now = (struct procs)PROCS_INIT;
+	return fresh;
+}
+
+/* Whether there is a living member: what signal 0 asks. */
+static int probe_members(procs_mark_fn mark, void *userdata)
+{
+	_cleanup_procs_ struct procs procs = PROCS_INIT;
+	int r = read_marked(mark, userdata, &procs);
+	size_t i;
+
+	if (r < 0)
+		return r;
+	for (i = 0; i < procs.n; i++) {
+		if (is_living_member(&procs.v[i]))
+			return 0;
+	}
+	return -ESRCH;
+}
+
+int procs_signal(procs_mark_fn mark, void *userdata, int signal)
+{
+	_cleanup_(sweep_clear) struct sweep sweep = {.before = PROCS_INIT};
+	int pass, r;
+
+	if (signal < 0 || signal > SIGRTMAX)
+		return -EINVAL;
+	if (signal == 0)
+		return probe_members(mark, userdata);
+	for (pass = 0; pass < PASSES_MAX; pass++) {
+		r = sweep_pass(&sweep, mark, userdata, signal);
+		if (r < 0)
+			return r;
+		if (r == 0)
+			break;
+	}
+	if (sweep.met == 0)
+		return -ESRCH;
+	if (sweep.failed)
+		return sweep.failed;
+	return sweep.sent == 0 && sweep.forbidden > 0 ? -EPERM : 0;
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "proctrack/proctrack.h"
+
+#include <string.h>
+
+#include "proctrack/generic.h"
+
+#include "stepd/plugin/plugin.h"
+
+/* The plugin's functions, in the order of <stepd/proctrack.h>. */
+struct proctrack_ops {
+	int (*create)(stepd_step_rec_t *job);
+	int (*add)(stepd_step_rec_t *job, pid_t pid);
+	int (*signal)(uint64_t id, int signal);
+	int (*destroy)(uint64_t id);
+	uint64_t (*find)(pid_t pid);
+	uint32_t (*get_pids)(uint64_t id, pid_t **pids, int *npids);
+	int (*wait)(uint64_t id, int timeout_ms);
+	int (*has_pid)(uint64_t id, pid_t pid);
+	int (*suspend)(uint64_t id);
+	int (*resume)(uint64_t id);
+	int (*clone_fd)(const stepd_step_rec_t *job, uint32_t local_id);
+	int (*event_fd)(uint64_t id);
+	int (*usage)(uint64_t id, proctrack_usage_t *usage);
+};
+
+#define MANDATORY(f) {.name = "proctrack_p_" #f, .offset = offsetof(struct proctrack_ops, f)}
+#define OPTIONAL(f)                                                                                \
+	{                                                                                          \
+		.name = "proctrack_p_" #f, .offset = offsetof(struct proctrack_ops, f),            \
+		.optional = true                                                                   \
+	}
+
+static const struct plugin_symbol symbols[] = {
+	MANDATORY(create),
+	MANDATORY(add),
+	MANDATORY(signal),
+	MANDATORY(destroy),
+	MANDATORY(find),
+	MANDATORY(get_pids),
+	OPTIONAL(wait),
+	OPTIONAL(has_pid),
+	OPTIONAL(suspend),
+	OPTIONAL(resume),
+	OPTIONAL(clone_fd),
+	OPTIONAL(event_fd),
+	OPTIONAL(usage),
+};
+
+static const struct plugin_kind kind = {
+	.name = "proctrack",
+	.symbols = symbols,
+	.symbols_count = ARRAY_SIZE(symbols),
+};
+
+struct proctrack {
+	struct plugin *plugin;
+	struct proctrack_ops ops;
+	struct generic_ops generic;
+	char note[ERR_TEXT_SIZE];
+};
+
+const struct plugin_kind *proctrack_plugin_kind(void)
+{
+	return &kind;
+}
+
+/* SLURM_ERROR and errno into -errno; a plugin that forgot errno gets -EIO. */
+static int from_slurm(int rc)
+{
+	if (rc == SLURM_SUCCESS)
+		return 0;
+	return errno > 0 ? -errno : -EIO;
+}
+
+static int generic_get_pids(void *ctx, uint64_t id, pid_t **ret_pids, int *ret_count)
+{
+	return proctrack_get_pids(ctx, id, ret_pids, ret_count);
+}
+
+static int generic_signal(void *ctx, uint64_t id, int signal)
+{
+	return proctrack_signal(ctx, id, signal);
+}
+
+static int open_backend(const char *dir, const char *name, struct proctrack **ret_pt, struct err *err)
+{
+	_cleanup_proctrack_ struct proctrack *pt = calloc(1, sizeof(*pt));
+	int r;
+
+	if (!pt)
+		return err_set(err, -ENOMEM, "open proctrack plugin %s", name);
+	r = plugin_load(dir, &kind, name, &pt->ops, &pt->plugin, err);
+	if (r < 0)
+		return r;
+	pt->generic = (struct generic_ops){
+		.get_pids = generic_get_pids, .signal = generic_signal, .ctx = pt};
+	*ret_pt = take_ptr(pt);
+	return 0;
+}
+
+static int open_auto(const char *dir, struct proctrack **ret_pt, struct err *err)
+{
+	_cleanup_proctrack_ struct proctrack *pt = NULL;
+	char reason[512];
+	struct err first = ERR_INIT;
+	int r;
+
+	r = open_backend(dir, "cgroup", &pt, &first);
+	if (r == 0 && plugin_probe_here(pt->plugin, reason, sizeof(reason))) {
+		*ret_pt = take_ptr(pt);
+		return 0;
+	}
+	pt = proctrack_close(pt);
+	if (r < 0)
+		(void)snprintf(reason, sizeof(reason), "%.500s", first.text);
+	r = open_backend(dir, "linuxproc", &pt, err);
+	if (r < 0)
+		return r;
+	(void)snprintf(pt->note, sizeof(pt->note),
+		"processes are tracked by proctrack/linuxproc, which can lose some, because "
+		"proctrack/cgroup can't be used: %s",
+		reason);
+	*ret_pt = take_ptr(pt);
+	return 0;
+}
+
+int proctrack_open(const char *plugin_dir, const char *name, struct proctrack **ret_pt, struct err *err)
+{
+	if (strcmp(name, PROCTRACK_AUTO) == 0 || strcmp(name, "proctrack/" PROCTRACK_AUTO) == 0)
+		return open_auto(plugin_dir, ret_pt, err);
+	return open_backend(plugin_dir, name, ret_pt, err);
+}
+
+struct proctrack *proctrack_close(struct proctrack *pt)
+{
+	if (pt)
+		plugin_unload(pt->plugin);
+	free(pt);
+	return NULL;
+}
+
+const char *proctrack_get_note(const struct proctrack *pt)
+{
+	return pt->note[0] ? pt->note : NULL;
+}
+
+const char *proctrack_get_type(const struct proctrack *pt)
+{
+	return plugin_get_type(pt->plugin);
+}
+
+int proctrack_create(struct proctrack *pt, stepd_step_rec_t *job)
+{
+	int r;
+
+	errno = 0;
+	r = from_slurm(pt->ops.create(job));
+	if (r == 0 && job->cont_id == 0)
+		return -EPROTO; /* the contract of <stepd/proctrack.h>: an id that means something */
+	return r;
+}
+
+int proctrack_add(struct proctrack *pt, stepd_step_rec_t *job, pid_t pid)
+{
+	errno = 0;
+	return from_slurm(pt->ops.add(job, pid));
+}
+
+int proctrack_signal(struct proctrack *pt, uint64_t id, int signal)
+{
+	errno = 0;
+	return from_slurm(pt->ops.signal(id, signal));
+}
+
+int proctrack_destroy(struct proctrack *pt, uint64_t id)
+{
+	errno = 0;
+	return from_slurm(pt->ops.destroy(id));
+}
+
+uint64_t proctrack_find(struct proctrack *pt, pid_t pid)
+{
+	return pt->ops.find(pid);
+}
+
+int proctrack_get_pids(struct proctrack *pt, uint64_t id, pid_t **ret_pids, int *ret_count)
+{
+	pid_t *pids = NULL;
+	int count = 0, r;
+
+	errno = 0;
+	r = from_slurm((int)pt->ops.get_pids(id, &pids, &count));
+	if (r < 0)
+		return r;
+	*ret_pids = pids;
+	*ret_count = count;
+	return 0;
+}
+
+bool proctrack_is_populated(struct proctrack *pt, uint64_t id)
+{
+	return proctrack_signal(pt, id, 0) != -ESRCH;
+}
+
+int proctrack_wait(struct proctrack *pt, uint64_t id, int timeout_ms)
+{
+	errno = 0;
+	return pt->ops.wait ? from_slurm(pt->ops.wait(id, timeout_ms))
+			    : generic_wait(&pt->generic, id, timeout_ms);
+}
+
+bool proctrack_has_pid(struct proctrack *pt, uint64_t id, pid_t pid)
+{
+	return pt->ops.has_pid ? pt->ops.has_pid(id, pid) != 0
+			       : generic_has_pid(&pt->generic, id, pid);
+}
+
+int proctrack_suspend(struct proctrack *pt, uint64_t id)
+{
+	errno = 0;
+	return pt->ops.suspend ? from_slurm(pt->ops.suspend(id)) : generic_suspend(&pt->generic, id);
+}
+
+int proctrack_resume(struct proctrack *pt, uint64_t id)
+{
+	errno = 0;
+	return pt->ops.resume ? from_slurm(pt->ops.resume(id)) : generic_resume(&pt->generic, id);
+}
+
+int proctrack_usage(struct proctrack *pt, uint64_t id, proctrack_usage_t *ret_usage)
+{
+	errno = 0;
+	return pt->ops.usage ? from_slurm(pt->ops.usage(id, ret_usage))
+			     : generic_usage(&pt->generic, id, ret_usage);
+}
+
+int proctrack_clone_fd(struct proctrack *pt, const stepd_step_rec_t *job, uint32_t local_id)
+{
+	int fd;
+
+	if (!pt->ops.clone_fd)
+		return -EOPNOTSUPP;
+	errno = 0;
+	fd = pt->ops.clone_fd(job, local_id);
+	return fd >= 0 ? fd : from_slurm(SLURM_ERROR);
+}
+
+int proctrack_event_fd(struct proctrack *pt, uint64_t id)
+{
+	int fd;
+
+	if (!pt->ops.event_fd)
+		return -EOPNOTSUPP;
+	errno = 0;
+	fd = pt->ops.event_fd(id);
+	return fd >= 0 ? fd : from_slurm(SLURM_ERROR);
+}

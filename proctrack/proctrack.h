@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Process tracking, the host's side: chooses a backend, loads it as a plugin, turns the guide's
+ * conventions (SLURM_ERROR and errno) into the house's (0 or -errno), and does by itself what a
+ * backend leaves out. The functions are those of <stepd/proctrack.h>, where the contract stands.
+ *
+ * A backend holds its state in the plugin, one per process: so there is one struct proctrack of
+ * each backend in a process, too.
+ */
+#ifndef PROCTRACK_PROCTRACK_H
+#define PROCTRACK_PROCTRACK_H
+
+#include <stdbool.h>
+
+#include "stepd/api/proctrack.h"
+#include "stepd/base/err.h"
+
+struct proctrack;
+struct plugin_kind;
+
+#define PROCTRACK_AUTO "auto"
+
+/* For who lists plugins or loads one itself. */
+const struct plugin_kind *proctrack_plugin_kind(void);
+
+/* Opens the backend called name (NAME or proctrack/NAME), or with "auto" cgroup where it can be
+ * used and else linuxproc. */
+int proctrack_open(const char *plugin_dir, const char *name, struct proctrack **ret_pt,
+	struct err *err) _must_check_;
+
+struct proctrack *proctrack_close(struct proctrack *pt);
+DEFINE_CLEANUP(struct proctrack *, proctrack_close);
+#define _cleanup_proctrack_ _cleanup_(proctrack_close_p)
+
+/* Why "auto" did not take cgroup, a sentence for the log; NULL where it did or was not asked. */
+const char *proctrack_get_note(const struct proctrack *pt);
+
+/* "proctrack/cgroup" */
+const char *proctrack_get_type(const struct proctrack *pt);
+
+int proctrack_create(struct proctrack *pt, stepd_step_rec_t *job) _must_check_;
+int proctrack_add(struct proctrack *pt, stepd_step_rec_t *job, pid_t pid) _must_check_;
+int proctrack_signal(struct proctrack *pt, uint64_t id, int signal) _must_check_;
+int proctrack_destroy(struct proctrack *pt, uint64_t id) _must_check_;
+uint64_t proctrack_find(struct proctrack *pt, pid_t pid);
+int proctrack_get_pids(struct proctrack *pt, uint64_t id, pid_t **ret_pids, int *ret_count)
+	_must_check_;
+
+/* true while the container has members, and where it can't be asked: nothing is taken for ended
+ * that was not seen to be. */
+bool proctrack_is_populated(struct proctrack *pt, uint64_t id);
+
+/* Optional in a plugin; done here where it has none, but for the two descriptors: these then give
+ * -EOPNOTSUPP. The caller closes the descriptors. */
+int proctrack_wait(struct proctrack *pt, uint64_t id, int timeout_ms) _must_check_;
+bool proctrack_has_pid(struct proctrack *pt, uint64_t id, pid_t pid);
+int proctrack_suspend(struct proctrack *pt, uint64_t id) _must_check_;
+int proctrack_resume(struct proctrack *pt, uint64_t id) _must_check_;
+int proctrack_usage(struct proctrack *pt, uint64_t id, proctrack_usage_t *ret_usage) _must_check_;
+int proctrack_clone_fd(struct proctrack *pt, const stepd_step_rec_t *job, uint32_t local_id);
+int proctrack_event_fd(struct proctrack *pt, uint64_t id);
+
+#endif

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/agent/agent.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "mpi/mpi.h"
+#include "proctrack/proctrack.h"
+#include "stepd/agent/agent_impl.h"
+#include "stepd/agent/batch.h"
+#include "stepd/agent/ending.h"
+#include "stepd/agent/registry.h"
+#include "stepd/agent/result.h"
+#include "stepd/agent/stdio.h"
+#include "stepd/agent/trace.h"
+#include "stepd/base/log.h"
+#include "stepd/plugin/plugin.h"
+
+/* ---- set-up: nothing of the step exists yet ------------------------------------------------ */
+
+static int open_plugins(struct agent *a, struct err *err)
+{
+	const struct spec *spec = a->plan.spec;
+	_cleanup_free_ char *dir = NULL;
+	const char *note;
+	int r;
+
+	/* The plugin ABI has no other way to it: init() takes no argument. */
+	if (spec->cgroup_root && setenv("STEPD_CGROUP_ROOT", spec->cgroup_root, 1) < 0)
+		return err_set(err, -errno, "set STEPD_CGROUP_ROOT");
+	r = plugin_dir_find(a->options->plugin_dir, &dir, err);
+	if (r == 0)
+		r = proctrack_open(dir, spec->proctrack, &a->pt, err);
+	if (r < 0)
+		return r;
+	note = proctrack_get_note(a->pt);
+	if (note)
+		log_warning(a->log, "%s", note);
+	/* Batch and extern steps get no MPI hooks: the guide. */
+	return spec->kind == STEPD_STEP_NORMAL ? mpi_open(dir, spec->mpi, &a->mpi, err) : 0;
+}
+
+static int prepare(struct agent *a, const struct spec *spec, struct err *err)
+{
+	uint64_t begin_ns = trace_now_ns();
+	int r;
+
+	r = plan_make(spec, &a->plan, err);
+	if (r == 0)
+		r = process_become_agent(&a->saved, err);
+	if (r == 0)
+		r = open_plugins(a, err);
+	if (r == 0 && tasks_init(&a->tasks, spec->ranks, spec->local_ntasks) < 0)
+		r = err_set(err, -ENOMEM, "plan the step");
+	if (r < 0)
+		return r;
+	a->loop = ev_loop_new(EVFLAG_NOENV | EVFLAG_SIGNALFD);
+	if (!a->loop)
+		return err_set(err, -ENOMEM, "make the event loop");
+	trace_phase(a->trace, "plan", begin_ns);
+	return 0;
+}
+
+/* ---- the container ------------------------------------------------------------------------- */
+
+static int create_container(struct agent *a, struct err *err)
+{
+	uint64_t begin_ns = trace_now_ns();
+	int r;
+
+	r = registry_open(a->options->runtime_dir, &a->plan.job, a->plan.spec->cgroup_root,
+		&a->registry, err);
+	if (r < 0)
+		return r;
+	r = proctrack_create(a->pt, &a->plan.job);
+	if (r == -EEXIST)
+		return err_say(err, r,
+			"step %s has processes that an agent left behind when it died: end those first "
+			"('stepd pids %s' lists them)",
+			a->plan.label, a->plan.label);
+	if (r < 0 && a->plan.spec->cgroup_root)
+		return err_set(err, r,
+			"create the step's container with %s below '%s' (cgroup_root: a directory of a "
+			"cgroup2 file system that this user may write)",
+			proctrack_get_type(a->pt), a->plan.spec->cgroup_root);
+	if (r < 0)
+		return err_set(err, r,
+			"create the step's container with %s ('stepd plugins' tells what it needs)",
+			proctrack_get_type(a->pt));
+	r = registry_publish(a->registry, &a->plan.job, proctrack_get_type(a->pt),
+		agent_state_words[a->state], err);
+	trace_phase(a->trace, "container", begin_ns);
+	return r;
+}
+
+/* ---- launch -------------------------------------------------------------------------------- */
+
+static int run_prefork(struct agent *a, struct err *err)
+{
+	uint64_t begin_ns = trace_now_ns();
+	int r;
+
+	r = plan_make_environ(&a->plan, a->mpi ? mpi_get_env_type(a->mpi) : NULL, err);
+	if (r < 0 || !a->mpi)
+		return r;
+	r = plan_run_prefork(&a->plan, a->mpi, err);
+	trace_phase(a->trace, "mpi hook", begin_ns);
+	return r;
+}
+
+/* Task's oom_score_adj: the spec's, or what the agent had before it protected itself. */
+static const char *task_oom_score_adj(struct agent *a)
+{
+	struct process_saved *saved = &a->saved;
+
+	if (a->plan.spec->oom_score_adj_given)
+		(void)snprintf(saved->oom_score_adj, sizeof(saved->oom_score_adj), "%d",
+			a->plan.spec->oom_score_adj);
+	return saved->oom_score_adj[0] ? saved->oom_score_adj : NULL;
+}
+
+static int fork_tasks(struct agent *a, struct err *err)
+{
+	_cleanup_free_ struct pidref *refs = calloc(a->tasks.n, sizeof(*refs));
+	uint64_t begin_ns = trace_now_ns();
+	uint32_t i, forked;
+	int r;
+
+	if (!refs)
+		return err_set(err, -ENOMEM, "fork the tasks");
+	a->launch.setup.plan = &a->plan;
+	a->launch.setup.mpi = a->mpi;
+	a->launch.setup.nofile = &a->saved.nofile;
+	a->launch.setup.oom_score_adj = task_oom_score_adj(a);
+	a->launch.setup.traced = a->trace != NULL;
+	r = launch_open(&a->launch, a->pt, a->stdio, a->plan.spec->hold, err);
+	/* Noted in one go afterwards: each page that the agent writes between two forks is copied. */
+	for (i = forked = 0; r == 0 && i < a->tasks.n; i++) {
+		r = launch_fork(&a->launch, i, &refs[i], err);
+		forked += r == 0;
+	}
+	for (i = 0; i < forked; i++)
+		tasks_started(&a->tasks, i, &refs[i], begin_ns);
+	trace_phase(a->trace, "fork", begin_ns);
+	if (r < 0)
+		return r;
+	a->release_ns = trace_now_ns();
+	r = launch_release(&a->launch, err);
+	trace_phase(a->trace, "release", a->release_ns);
+	return r;
+}
+
+static int launch(struct agent *a, struct err *err)
+{
+	const struct spec *spec = a->plan.spec;
+	int r = 0;
+
+	if (spec->kind == STEPD_STEP_BATCH)
+		r = batch_store_script(&a->plan, a->registry, err);
+	if (r == 0)
+		r = run_prefork(a, err);
+	if (r == 0 && spec->kind != STEPD_STEP_EXTERN) {
+		r = stdio_open(spec, &a->plan.id, a->plan.cwd, a->plan.umask, a->loop, a->log,
+			&a->stdio, err);
+		if (r == 0)
+			r = process_new_keyring(&a->plan.id, err);
+		if (r == 0)
+			r = fork_tasks(a, err);
+	}
+	return r;
+}
+
+/* ---- the step's life ----------------------------------------------------------------------- */
+
+static void supervise(struct agent *a)
+{
+	struct err err = ERR_INIT;
+
+	a->state = AGENT_RUNNING;
+	if (a->stdio)
+		stdio_start(a->stdio);
+	ending_started(a);
+	if (registry_publish(a->registry, &a->plan.job, proctrack_get_type(a->pt),
+		    agent_state_words[a->state], &err) < 0)
+		log_warning(a->log, "%s, ignoring", err.text);
+	result_send_ready(a);
+	ending_check(a); /* a container that emptied before it was watched tells nobody again */
+	ev_run(a->loop, 0);
+}
+
+/* What was forked before the failure must end, and be seen to end. */
+static void abort_launch(struct agent *a)
+{
+	launch_close(&a->launch);
+	a->state = AGENT_RUNNING;
+	ending_kill(a, AGENT_REASON_LAUNCH);
+	if (a->state != AGENT_ENDED)
+		ev_run(a->loop, 0);
+}
+
+static int run_step(struct agent *a, struct err *err)
+{
+	int r;
+
+	r = ending_watch(a, err);
+	if (r == 0)
+		r = launch(a, err);
+	if (r == 0) {
+		supervise(a);
+		return 0;
+	}
+	a->failure = *err;
+	abort_launch(a);
+	return r;
+}
+
+static void remove_container(struct agent *a)
+{
+	int r;
+
+	if (!a->plan.job.cont_id)
+		return;
+	r = proctrack_destroy(a->pt, a->plan.job.cont_id);
+	if (r < 0)
+		log_warning(a->log, "can't remove the step's container: %s, ignoring", strerror(-r));
+}
+
+static void write_reports(struct agent *a)
+{
+	const char *trace_file = a->options->trace_file;
+	struct err err = ERR_INIT;
+
+	if (a->state == AGENT_ENDED && result_write(a, &err) < 0)
+		log_error(a->log, "%s", err.text);
+	if (a->trace && trace_write(a->trace, trace_file, a->plan.label, &err) < 0)
+		log_error(a->log, "%s", err.text);
+}
+
+static void agent_clear(struct agent *a)
+{
+	a->stdio = stdio_free(a->stdio);
+	if (a->loop) {
+		ending_unwatch(a);
+		ev_loop_destroy(a->loop);
+	}
+	launch_close(&a->launch);
+	tasks_clear(&a->tasks);
+	a->mpi = mpi_close(a->mpi);
+	a->pt = proctrack_close(a->pt);
+	a->registry = registry_close(a->registry);
+	a->trace = trace_free(a->trace);
+	plan_clear(&a->plan);
+	free(a->unkillable_text);
+}
+
+int agent_run(const struct spec *spec, const struct agent_options *options, int *ret_code,
+	struct err *err)
+{
+	struct agent a = {
+		.options = options,
+		.log = options->log,
+		.launch = LAUNCH_INIT,
+		.epoll_fd = -1,
+		.container_fd = -1,
+		.begin_ns = options->start_ns,
+		.exec_pending = 1,
+	};
+	int r = 0;
+
+	if (options->trace_file) {
+		a.trace = trace_new(options->start_ns);
+		trace_phase(a.trace, "spec", options->start_ns);
+	}
+	r = prepare(&a, spec, err);
+	if (r == 0)
+		r = create_container(&a, err);
+	if (r == 0)
+		r = run_step(&a, err);
+	remove_container(&a);
+	write_reports(&a);
+	if (r == 0)
+		*ret_code = agent_exit_code(&a);
+	agent_clear(&a);
+	return r;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The step agent: one step from its spec to its result, in one thread and one event loop.
+ *
+ *   plan -> claim the step's directory -> container -> MPI prefork -> streams -> fork all
+ *        -> release -> supervise -> end -> drain streams -> remove the container -> result
+ */
+#ifndef STEPD_AGENT_AGENT_H
+#define STEPD_AGENT_AGENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stepd/base/err.h"
+
+struct log;
+struct spec;
+
+struct agent_options {
+	const char *plugin_dir;   /* NULL: plugin_dir_find()'s choice */
+	const char *runtime_dir;  /* NULL: registry.h's choice */
+	const char *trace_file;   /* NULL: none */
+	const char *result_file;  /* NULL: none; "-": standard output */
+	int ready_fd;             /* -1: none; closed once the line is written */
+	uint64_t start_ns;        /* the agent's start, for the trace */
+	const struct log *log;
+};
+
+/* Runs the step. 0: it ran, and *ret_code is what to exit with. Else it never ran a task, nothing
+ * of it is left, and err says why; the caller exits with STATUS_FAILED. */
+int agent_run(const struct spec *spec, const struct agent_options *options, int *ret_code,
+	struct err *err) _must_check_;
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The agent's state, shared by agent.c (how a step begins and is torn down), ending.c (what ends
+ * it) and result.c (what is told of it). Nobody else looks inside.
+ */
+#ifndef STEPD_AGENT_AGENT_IMPL_H
+#define STEPD_AGENT_AGENT_IMPL_H
+
+#include <ev.h>
+
+#include "stepd/agent/agent.h"
+#include "stepd/agent/killseq.h"
+#include "stepd/agent/launch.h"
+#include "stepd/agent/plan.h"
+#include "stepd/agent/process.h"
+#include "stepd/agent/tasks.h"
+
+struct mpi;
+struct proctrack;
+struct registry;
+struct stdio;
+struct trace;
+
+enum agent_state {
+	AGENT_STARTING,
+	AGENT_RUNNING,
+	AGENT_ENDING,   /* told to end, or all tasks have ended */
+	AGENT_DRAINING, /* no process is left; the streams still flow */
+	AGENT_ENDED,
+	AGENT_STATE_MAX,
+};
+
+/* Why the step ended: the first reason stays. */
+enum agent_reason {
+	AGENT_REASON_COMPLETED,  /* all tasks ended by themselves */
+	AGENT_REASON_SIGNAL,     /* the agent was signalled */
+	AGENT_REASON_TIME_LIMIT,
+	AGENT_REASON_BAD_EXIT,   /* kill_on_bad_exit */
+	AGENT_REASON_WAIT,       /* the time after the first exit ran out */
+	AGENT_REASON_EXEC,       /* a task could not be executed */
+	AGENT_REASON_LAUNCH,     /* the step could not be started */
+	AGENT_REASON_MAX,
+};
+
+struct agent {
+	const struct agent_options *options;
+	const struct log *log;
+	struct plan plan;
+	struct process_saved saved;
+	struct tasks tasks;
+	struct launch launch;
+	struct killseq killseq;
+	struct registry *registry;
+	struct proctrack *pt;
+	struct mpi *mpi;
+	struct stdio *stdio;
+	struct trace *trace;
+	struct ev_loop *loop;
+
+	enum agent_state state;
+	enum agent_reason reason;
+	int end_signal;       /* with AGENT_REASON_SIGNAL */
+	bool unkillable;      /* processes were left that SIGKILL did not end */
+	char *unkillable_text; /* their names, for the result */
+	uint32_t exec_pending; /* 1 until the report pipe has ended */
+	uint64_t begin_ns, end_ns;
+	uint64_t release_ns;
+	struct err failure;   /* with AGENT_REASON_LAUNCH */
+
+	int epoll_fd;         /* around container_fd: libev knows no EPOLLPRI */
+	int container_fd;
+	ev_io report_io, container_io;
+	ev_signal signals[4];
+	ev_timer time_limit, wait_limit, bad_exit_grace;
+};
+
+/* The words of result.json and state.json. */
+extern const char *const agent_state_words[AGENT_STATE_MAX];
+extern const char *const agent_reason_words[AGENT_REASON_MAX];
+
+/* What the agent exits with. */
+int agent_exit_code(const struct agent *a);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The script of a batch step: stored in the step's directory as a file that belongs to the user
+ * and that only they (and root) can read. registry_close() removes it.
+ */
+#ifndef STEPD_AGENT_BATCH_H
+#define STEPD_AGENT_BATCH_H
+
+#include "stepd/base/err.h"
+
+struct plan;
+struct registry;
+
+int batch_store_script(struct plan *plan, const struct registry *reg, struct err *err) _must_check_;
+
+#endif

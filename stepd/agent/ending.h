@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What ends a step: its tasks' ends, exec failures, policies, time limits and signals to the
+ * agent. All of them come down to one call, ending_begin(), and one condition: every task is
+ * reaped and the container is empty.
+ */
+#ifndef STEPD_AGENT_ENDING_H
+#define STEPD_AGENT_ENDING_H
+
+#include "stepd/agent/agent_impl.h"
+
+/* Watches the container, the children, the report pipe, signals and limits. Before the first
+ * fork: from then on no event is lost. */
+int ending_watch(struct agent *a, struct err *err) _must_check_;
+
+/* All tasks have been released: limits begin to count. */
+void ending_started(struct agent *a);
+
+/* Ends the step by its kill sequence; the first reason stays. */
+void ending_begin(struct agent *a, enum agent_reason reason);
+
+/* The same with SIGKILL at once. */
+void ending_kill(struct agent *a, enum agent_reason reason);
+
+/* Looks whether the step is over and goes on to its next state if so. */
+void ending_check(struct agent *a);
+
+void ending_unwatch(struct agent *a);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The tasks' environment: what the spec gives, plus the SLURM_* variables of a step, with the
+ * names and meaning that Slurm gives them. What all tasks of an environment share is made before
+ * the first fork; SLURM_PROCID, SLURM_LOCALID and SLURM_TASK_PID are filled in by the child.
+ */
+#ifndef STEPD_AGENT_ENVIRON_H
+#define STEPD_AGENT_ENVIRON_H
+
+#include "stepd/api/step.h"
+#include "stepd/base/err.h"
+#include "stepd/base/strv.h"
+
+struct identity;
+struct spec;
+
+/* The variables that are the same for every task, spec's own ones first. mpi_type is
+ * SLURM_MPI_TYPE's value, or NULL to remove it. */
+int environ_make_common(const struct spec *spec, const stepd_step_rec_t *job,
+	const struct identity *id, const char *mpi_type, struct strv *ret_env, struct err *err)
+	_must_check_;
+
+/* Room for one task's vector over any of the prepared environments. */
+struct environ_task {
+	char **v; /* NULL-terminated; from malloc(), for the MPI hook */
+	size_t room;
+	char procid[32];
+	char localid[32];
+	char task_pid[32];
+};
+
+int environ_task_reserve(struct environ_task *task, size_t vars) _must_check_;
+
+/* In the child: makes task->v from base. Makes no allocation. */
+void environ_task_fill(struct environ_task *task, const struct strv *base, uint32_t rank,
+	uint32_t local_id, pid_t pid);
+
+void environ_task_clear(struct environ_task *task);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The escalation: the signals of the spec's kill sequence, one after the other, each with the
+ * time it leaves the step. When the last one, SIGKILL, has not emptied the container within the
+ * unkillable timeout, the owner is told and decides.
+ */
+#ifndef STEPD_AGENT_KILLSEQ_H
+#define STEPD_AGENT_KILLSEQ_H
+
+#include <ev.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct spec_kill;
+
+struct killseq {
+	struct ev_loop *loop;
+	const struct spec_kill *steps; /* borrowed */
+	size_t count, next;
+	uint64_t unkillable_timeout_ms;
+	ev_timer timer;
+	bool started;
+	bool exhausted; /* the unkillable timeout runs, or has run out */
+	void (*send)(int signal, void *userdata);
+	void (*unkillable)(void *userdata);
+	void *userdata;
+};
+
+/* Sends the first signals at once. A second call changes nothing. */
+void killseq_start(struct killseq *ks);
+
+/* Goes to the last signal now, whatever was to come before it. Repeats it if it was sent. */
+void killseq_kill_now(struct killseq *ks);
+
+/* The container is empty, or the owner gives up. */
+void killseq_stop(struct killseq *ks);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the agent does to its own process before it starts a step, and what of that its tasks must
+ * not inherit.
+ */
+#ifndef STEPD_AGENT_PROCESS_H
+#define STEPD_AGENT_PROCESS_H
+
+#include <sys/resource.h>
+
+#include "stepd/base/err.h"
+
+struct identity;
+
+/* At the start of main: opens /dev/null where 0, 1 or 2 is closed, marks all other descriptors
+ * O_CLOEXEC, and gives every signal the disposition that a task shall have: default. A caller's
+ * wish to ignore SIGHUP (nohup) is kept for the agent by a handler that does nothing, which an exec
+ * resets. SIGPIPE gets the same; SIGTTIN and SIGTTOU are blocked, so that a terminal gives EIO. */
+int process_prepare(struct err *err) _must_check_;
+
+/* The agent's own standing, and what to give tasks back. */
+struct process_saved {
+	struct rlimit nofile;       /* before it was raised */
+	char oom_score_adj[16];     /* what tasks shall have; "" to leave it */
+};
+
+/* Becomes a child subreaper, raises its descriptor limit, protects itself from the OOM killer
+ * where it may. */
+int process_become_agent(struct process_saved *ret_saved, struct err *err) _must_check_;
+
+/* A session keyring for the tasks, theirs and empty: those of another user must not hold the
+ * agent's. A kernel without keyrings needs none. */
+int process_new_keyring(const struct identity *id, struct err *err) _must_check_;
+
+#endif

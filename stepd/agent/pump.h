@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Carries the tasks' output line by line, each line behind the label of its task, from a pipe per
+ * task and stream to destinations that several tasks may share.
+ *
+ * A line goes out when its end has come, whole, and no byte of another task stands in it. A last
+ * line without an end comes out when its writer is gone, with no byte added; should another line
+ * follow it to the same destination, a newline is put in between. A line longer than PUMP_LINE_SIZE
+ * goes out in pieces while it grows; if its writer then pauses for PUMP_IDLE_S while lines of other
+ * tasks wait, it is broken there by a newline, and what follows of it has a label of its own.
+ *
+ * Memory is bounded: a destination holds SINK_SIZE bytes, a task's pipe is not read while its
+ * bytes find no room there.
+ */
+#ifndef STEPD_AGENT_PUMP_H
+#define STEPD_AGENT_PUMP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stepd/base/cleanup.h"
+
+#define PUMP_LINE_SIZE 65536u
+#define PUMP_IDLE_S    1.0
+
+struct ev_loop;
+struct log;
+struct pump;
+struct pump_dest;
+
+typedef void (*pump_done_fn)(void *userdata);
+
+/* Labels are right-aligned to the digits of rank_max. */
+int pump_new(struct ev_loop *loop, const struct log *log, uint32_t rank_max,
+	struct pump **ret_pump) _must_check_;
+
+/* fd as in sink_new(). The destination lives as long as the pump. */
+int pump_add_dest(struct pump *pump, int fd, bool own, const char *name,
+	struct pump_dest **ret_dest) _must_check_;
+
+/* fd is the reading end of a pipe, not blocking; the pump's from the call on, on failure too. */
+int pump_add_source_take(
+	struct pump *pump, int fd, uint32_t rank, struct pump_dest *dest) _must_check_;
+
+void pump_start(struct pump *pump);
+
+/* Carries what stands in the pipes now, if a writer should still hold one no more than that, then
+ * calls done once, from here or from the loop. done may free the pump. */
+void pump_finish(struct pump *pump, pump_done_fn done, void *userdata);
+
+struct pump *pump_free(struct pump *pump);
+DEFINE_CLEANUP(struct pump *, pump_free);
+#define _cleanup_pump_ _cleanup_(pump_free_p)
+
+#endif

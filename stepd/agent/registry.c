@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/agent/registry.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "proctrack/proctrack.h"
+#include "stepd/base/fs.h"
+#include "stepd/base/procstat.h"
+
+#define STATE_VERSION   1
+#define STATE_SIZE_MAX  (16u << 20)
+#define CLAIM_TRIES_MAX 8
+
+struct registry {
+	int runtime_fd;
+	int dir_fd;
+	int lock_fd;
+	char *name; /* below runtime_fd */
+	char *path;
+	char *cgroup_root; /* NULL: none was given */
+};
+
+/* $XDG_RUNTIME_DIR is the user's own directory by its specification; /tmp is everyone's. */
+static int default_runtime_dir(char **ret_path)
+{
+	const char *xdg = secure_getenv("XDG_RUNTIME_DIR");
+	int n;
+
+	if (geteuid() == 0)
+		n = asprintf(ret_path, "/run/stepd");
+	else if (xdg && xdg[0] == '/')
+		n = asprintf(ret_path, "%s/stepd", xdg);
+	else
+		n = asprintf(ret_path, "/tmp/stepd-%u", (unsigned)geteuid());
+	return n < 0 ? -ENOMEM : 0;
+}
+
+static int find_runtime_dir(const char *given, char **ret_path, struct err *err)
+{
+	char *path = NULL;
+	int r = 0;
+
+	if (!given)
+		given = secure_getenv("STEPD_RUNTIME_DIR");
+	if (given)
+		path = strdup(given);
+	else
+		r = default_runtime_dir(&path);
+	if (r < 0 || !path)
+		return err_set(err, -ENOMEM, "find the runtime directory");
+	*ret_path = path;
+	return 0;
+}
+
+static int open_runtime_dir(const char *path, struct err *err)
+{
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (mkdir(path, geteuid() == 0 ? 0755 : 0700) < 0 && errno != EEXIST)
+		return err_set(err, -errno, "make the runtime directory '%s' (--runtime-dir)", path);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return err_set(err, -errno, "open the runtime directory '%s' (--runtime-dir)", path);
+	r = fs_check_trusted(fd, path, err);
+	return r < 0 ? r : take_fd(&fd);
+}
+
+static int read_state(int dir_fd, json_t **ret_doc)
+{
+	_cleanup_free_ char *text = NULL;
+	json_t *doc;
+	size_t size;
+	int r;
+
+	r = fs_read(dir_fd, "state.json", STATE_SIZE_MAX, &text, &size);
+	if (r < 0)
+		return r;
+	doc = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+	if (!doc || !json_is_object(doc)) {
+		json_decref(doc);
+		return -EBADMSG;
+	}
+	*ret_doc = doc;
+	return 0;
+}
+
+static void remove_files(int runtime_fd, int dir_fd, const char *name)
+{
+	static const char *const files[] = {"state.json", "script", "lock"};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(files); i++)
+		(void)unlinkat(dir_fd, files[i], 0); /* not every step has all */
+	(void)unlinkat(runtime_fd, name, AT_REMOVEDIR); /* what stays is found by the next agent */
+}
+
+/* Who holds the step, for the message. */
+static int say_taken(int dir_fd, const char *label, struct err *err)
+{
+	json_t *doc = NULL;
+	json_int_t pid = 0;
+
+	if (read_state(dir_fd, &doc) == 0)
+		pid = json_integer_value(json_object_get(doc, "agent_pid"));
+	json_decref(doc);
+	if (pid > 0)
+		return err_say(err, -EEXIST, "step %s already runs here, under the agent with pid %d",
+			label, (int)pid);
+	return err_say(err, -EEXIST, "step %s is already being started by another agent", label);
+}
+
+/* Locks the directory's lock file: 0, -EWOULDBLOCK if an agent lives, -ESTALE if the directory
+ * was removed meanwhile. */
+static int lock_dir(struct registry *reg)
+{
+	struct stat a, b;
+
+	reg->dir_fd = close_fd(reg->dir_fd);
+	reg->lock_fd = close_fd(reg->lock_fd);
+	reg->dir_fd = openat(reg->runtime_fd, reg->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (reg->dir_fd < 0)
+		return errno == ENOENT ? -ESTALE : -errno;
+	reg->lock_fd = openat(reg->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (reg->lock_fd < 0)
+		return errno == ENOENT ? -ESTALE : -errno;
+	if (flock(reg->lock_fd, LOCK_EX | LOCK_NB) < 0)
+		return -errno;
+	/* The one that removes a directory holds its lock: look whether it did. */
+	if (fstat(reg->lock_fd, &a) < 0 || fstatat(reg->dir_fd, "lock", &b, AT_SYMLINK_NOFOLLOW) < 0)
+		return -ESTALE;
+	return a.st_ino == b.st_ino ? 0 : -ESTALE;
+}
+
+static int claim(struct registry *reg, const char *label, struct err *err)
+{
+	int r = -ESTALE, tries;
+
+	for (tries = 0; r == -ESTALE && tries < CLAIM_TRIES_MAX; tries++) {
+		if (mkdirat(reg->runtime_fd, reg->name, 0755) < 0 && errno != EEXIST)
+			return err_set(err, -errno, "make '%s'", reg->path);
+		r = lock_dir(reg);
+	}
+	if (r == -EWOULDBLOCK)
+		return say_taken(reg->dir_fd, label, err);
+	return r < 0 ? err_set(err, r, "lock '%s/lock'", reg->path) : 0;
+}
+
+static void free_registry(struct registry *reg)
+{
+	if (!reg)
+		return;
+	(void)close_fd(reg->lock_fd);
+	(void)close_fd(reg->dir_fd);
+	(void)close_fd(reg->runtime_fd);
+	free(reg->name);
+	free(reg->path);
+	free(reg->cgroup_root);
+	free(reg);
+}
+
+int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, const char *cgroup_root,
+	struct registry **ret_reg, struct err *err)
+{
+	_cleanup_free_ char *runtime = NULL;
+	struct registry *reg;
+	char label[64];
+	int r;
+
+	r = find_runtime_dir(runtime_dir, &runtime, err);
+	if (r < 0)
+		return r;
+	reg = calloc(1, sizeof(*reg));
+	if (!reg)
+		return err_set(err, -ENOMEM, "open the runtime directory");
+	reg->dir_fd = reg->lock_fd = -1;
+	reg->runtime_fd = r = open_runtime_dir(runtime, err);
+	(void)snprintf(label, sizeof(label), "%u.%s", job->job_id, job->step_name);
+	if (cgroup_root)
+		reg->cgroup_root = strdup(cgroup_root);
+	if (cgroup_root && !reg->cgroup_root)
+		r = err_set(err, -ENOMEM, "open the runtime directory");
+	if (r >= 0 && (asprintf(&reg->name, "%s_%s", job->node_name, label) < 0 ||
+			      asprintf(&reg->path, "%s/%s", runtime, reg->name) < 0))
+		r = err_set(err, -ENOMEM, "open the runtime directory");
+	if (r >= 0)
+		r = claim(reg, label, err);
+	if (r < 0) {
+		free_registry(reg);
+		return r;
+	}
+	(void)unlinkat(reg->dir_fd, "state.json", 0); /* a dead agent's, if it is there */
+	(void)unlinkat(reg->dir_fd, "script", 0);     /* likewise */
+	*ret_reg = reg;
+	return 0;
+}
+
+const char *registry_get_path(const struct registry *reg)
+{
+	return reg->path;
+}
+
+int registry_get_dirfd(const struct registry *reg)
+{
+	return reg->dir_fd;
+}
+
+static json_t *pack_tasks(const stepd_step_rec_t *job)
+{
+	json_t *tasks = json_array();
+	uint32_t i;
+	int r = 0;
+
+	for (i = 0; tasks && r == 0 && i < job->node_tasks; i++)
+		r = json_array_append_new(tasks, json_pack("{s:I, s:i}", "rank",
+			(json_int_t)job->task[i].gtid, "pid", (int)job->task[i].pid));
+	if (r == 0)
+		return tasks;
+	json_decref(tasks);
+	return NULL;
+}
+
+static json_t *pack_state(const struct registry *reg, const stepd_step_rec_t *job,
+	const char *proctrack_type, const char *state)
+{
+	struct procstat self = {0};
+
+	if (procstat_read(job->jmgr_pid, &self) < 0)
+		self.start_ticks = 0; /* "not known": the lock still tells */
+	return json_pack("{s:i, s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:s?, s:i, s:I, s:o}",
+		"version", STATE_VERSION, "job", (json_int_t)job->job_id, "step", job->step_name,
+		"node", job->node_name, "node_id", (json_int_t)job->nodeid, "uid",
+		(json_int_t)job->uid, "user", job->user_name, "state", state, "proctrack",
+		proctrack_type, "container_id", (json_int_t)job->cont_id, "cgroup_root", reg->cgroup_root, "agent_pid",
+		(int)job->jmgr_pid, "agent_start_ticks", (json_int_t)self.start_ticks, "tasks",
+		pack_tasks(job));
+}
+
+int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const char *proctrack_type,
+	const char *state, struct err *err)
+{
+	_cleanup_free_ char *text = NULL;
+	json_t *doc = pack_state(reg, job, proctrack_type, state);
+	int r;
+
+	text = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
+	json_decref(doc);
+	if (!text)
+		return err_set(err, -ENOMEM, "write '%s/state.json'", reg->path);
+	r = fs_write_atomic(reg->dir_fd, "state.json", text, strlen(text), 0644, false);
+	return r < 0 ? err_set(err, r, "write '%s/state.json'", reg->path) : 0;
+}
+
+struct registry *registry_close(struct registry *reg)
+{
+	if (reg)
+		remove_files(reg->runtime_fd, reg->dir_fd, reg->name);
+	free_registry(reg);
+	return NULL;
+}
+
+/* An agent that lives holds its lock; one that just starts has not written its state. */
+static bool agent_alive(int dir_fd)
+{
+	_cleanup_close_ int fd = openat(dir_fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	/* As another user the lock can't be opened: take what the state says. */
+	if (fd < 0)
+		return errno == EACCES;
+	return flock(fd, LOCK_SH | LOCK_NB) < 0;
+}
+
+static int show_entry(int dir_fd, registry_found_fn found, void *userdata)
+{
+	const char *name = NULL, *node = "", *user = "", *state = "", *proctrack = "";
+	struct registry_entry entry = {0};
+	json_int_t job = 0, cont_id = 0, pid = 0;
+	json_t *doc = NULL;
+	char label[128];
+	int r = 0;
+
+	if (read_state(dir_fd, &doc) < 0)
+		return 0;
+	if (json_unpack(doc, "{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "job", &job, "step", &name,
+		    "node", &node, "user", &user, "state", &state, "proctrack", &proctrack,
+		    "container_id", &cont_id, "agent_pid", &pid) == 0) {
+		(void)snprintf(label, sizeof(label), "%lld.%s", (long long)job, name);
+		entry = (struct registry_entry){.step = label, .node = node, .user = user,
+			.state = state, .proctrack = proctrack, .cont_id = (uint64_t)cont_id,
+			.agent_pid = (pid_t)pid, .alive = agent_alive(dir_fd), .doc = doc};
+		r = found(&entry, userdata);
+	}
+	json_decref(doc);
+	return r;
+}
+
+int registry_each(const char *runtime_dir, registry_found_fn found, void *userdata, struct err *err)
+{
+	_cleanup_free_ char *runtime = NULL;
+	_cleanup_closedir_ DIR *dir = NULL;
+	_cleanup_close_ int step_fd = -1;
+	struct dirent *d;
+	int r;
+
+	r = find_runtime_dir(runtime_dir, &runtime, err);
+	if (r < 0)
+		return r;
+	dir = opendir(runtime);
+	if (!dir)
+		return errno == ENOENT ? 0 : err_set(err, -errno, "read '%s'", runtime);
+	while ((d = readdir(dir))) {
+		if (d->d_name[0] == '.')
+			continue;
+		step_fd = close_fd(step_fd);
+		step_fd = openat(dirfd(dir), d->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		r = step_fd >= 0 ? show_entry(step_fd, found, userdata) : 0;
+		if (r != 0)
+			return r;
+	}
+	return 0;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the node can know of a step while it lives: <runtime>/<node>_<job>.<step>/ with
+ *   lock         locked (flock) by the agent for as long as it lives: who can lock it knows that
+ *                the agent is gone, whatever has its pid now
+ *   state.json   who the step is and how its processes are found; replaced whole at each change
+ *   script       of a batch step, readable by its user alone
+ * <runtime> is /run/stepd for root; for a user $XDG_RUNTIME_DIR/stepd, or /tmp/stepd-UID.
+ */
+#ifndef STEPD_AGENT_REGISTRY_H
+#define STEPD_AGENT_REGISTRY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "stepd/api/step.h"
+#include "stepd/base/err.h"
+
+struct json_t;
+struct registry;
+
+/* Claims the step's directory. -EEXIST: another agent, named in err, lives and has it. What a
+ * dead agent left there is taken over. cgroup_root is the spec's, or NULL: whoever asks for the
+ * step's processes later needs it, so it stands in state.json. */
+int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, const char *cgroup_root,
+	struct registry **ret_reg, struct err *err) _must_check_;
+
+/* The directory, for messages and paths. */
+const char *registry_get_path(const struct registry *reg);
+int registry_get_dirfd(const struct registry *reg);
+
+/* Writes state.json: the step's identity, state ("starting", "running", "ending"), the backend
+ * and the pids of the tasks in job. */
+int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const char *proctrack_type,
+	const char *state, struct err *err) _must_check_;
+
+/* Removes all that registry_open() and others made there. NULL is fine. Returns NULL. */
+struct registry *registry_close(struct registry *reg);
+DEFINE_CLEANUP(struct registry *, registry_close);
+#define _cleanup_registry_ _cleanup_(registry_close_p)
+
+/* One step as state.json tells it. Strings are borrowed for the call. */
+struct registry_entry {
+	const char *step;  /* "7.0" */
+	const char *node;
+	const char *user;
+	const char *state;
+	const char *proctrack; /* "proctrack/cgroup" */
+	uint64_t cont_id;
+	pid_t agent_pid;
+	bool alive;           /* the agent is */
+	const struct json_t *doc; /* all of state.json */
+};
+
+/* Calls found for each step of this node, until it returns other than 0, which is handed on. No
+ * runtime directory: no steps. What can't be read is left out. */
+typedef int (*registry_found_fn)(const struct registry_entry *entry, void *userdata);
+int registry_each(const char *runtime_dir, registry_found_fn found, void *userdata,
+	struct err *err) _must_check_;
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The tasks' standard streams. Wherever it can be, a task writes straight to its end (a file it
+ * opened as the user, the agent's own descriptor) and no byte passes through the agent. The agent
+ * carries bytes only to put labels before lines and to hand its stdin to tasks (pump.h).
+ *
+ * Life: stdio_open() before the first fork opens what tasks share; stdio_task_open() right before
+ * a task's fork and stdio_task_close() after it; stdio_start() when all are forked; stdio_finish()
+ * when the container is empty: what is in the pipes still comes out, then done() is called.
+ * Descriptors are O_CLOEXEC; a child dup2()s them to 0, 1 and 2.
+ */
+#ifndef STEPD_AGENT_STDIO_H
+#define STEPD_AGENT_STDIO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "stepd/base/err.h"
+
+struct ev_loop;
+struct identity;
+struct log;
+struct spec;
+struct stdio;
+
+/* How a child gets one stream: by fd, or by opening path (relative to its working directory) as
+ * the user, with flags, mode 0666 less umask, and O_NONBLOCK cleared afterwards; or, for stderr
+ * alone, by dup2(1, 2) once stdout stands. Streams are set in the order 0, 1, 2. */
+struct stdio_stream {
+	int fd;           /* to dup2(), never one of 0 to 2 but its own number, or 1 for stderr */
+	const char *path; /* with fd -1; owned by struct stdio until stdio_task_close() */
+	int flags;
+	bool as_stdout; /* stderr with fd -1 and no path: the file that stdout has just opened */
+};
+
+struct stdio_task {
+	struct stdio_stream stream[3];
+	uint32_t local_id;
+};
+
+typedef void (*stdio_done_fn)(void *userdata);
+
+/* Checks and opens what spec's streams need. Files that several tasks share are opened here, as
+ * the user (identity_assume()), relative to cwd, and O_NONBLOCK so that a FIFO can't stop the
+ * agent. mask is the tasks' umask. spec, id, loop and log outlive the object; cwd is copied. */
+int stdio_open(const struct spec *spec, const struct identity *id, const char *cwd, mode_t mask,
+	struct ev_loop *loop, const struct log *log, struct stdio **ret_stdio,
+	struct err *err) _must_check_;
+
+/* The streams of the task of this local id, once for each; its pipes are made here. */
+int stdio_task_open(struct stdio *io, uint32_t local_id, struct stdio_task *ret_task,
+	struct err *err) _must_check_;
+
+/* Closes the task's ends in the agent. */
+void stdio_task_close(struct stdio *io, struct stdio_task *task);
+
+/* Begins to carry bytes, and closes the shared files that only tasks write to. */
+void stdio_start(struct stdio *io);
+
+/* All writers are gone (or given up): carries what is left, then calls done, once, from the loop
+ * or from this call. A reader that takes nothing more holds it up; stdio_free() ends that. */
+void stdio_finish(struct stdio *io, stdio_done_fn done, void *userdata);
+
+struct stdio *stdio_free(struct stdio *io);
+DEFINE_CLEANUP(struct stdio *, stdio_free);
+#define _cleanup_stdio_ _cleanup_(stdio_free_p)
+
+#endif

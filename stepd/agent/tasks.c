@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/agent/tasks.h"
+
+#include <assert.h>
+
+int tasks_init(struct tasks *ts, const uint32_t *ranks, uint32_t n)
+{
+	uint32_t i;
+
+	*ts = (struct tasks){.n = n, .slots = 4};
+	while (ts->slots < n * 2)
+		ts->slots *= 2;
+	ts->v = calloc(n + 1, sizeof(*ts->v));
+	ts->by_pid = calloc(ts->slots, sizeof(*ts->by_pid));
+	if (!ts->v || !ts->by_pid) {
+		tasks_clear(ts);
+		return -ENOMEM;
+	}
+	for (i = 0; i < n; i++) {
+		ts->v[i].rank = ranks[i];
+		ts->v[i].ref = (struct pidref)PIDREF_INIT;
+	}
+	return 0;
+}
+
+void tasks_clear(struct tasks *ts)
+{
+	uint32_t i;
+
+	for (i = 0; ts->v && i < ts->n; i++)
+		pidref_close(&ts->v[i].ref);
+	free(ts->v);
+	free(ts->by_pid);
+	*ts = (struct tasks){0};
+}
+
+static uint32_t first_slot(const struct tasks *ts, pid_t pid)
+{
+	return ((uint32_t)pid * 2654435761u) & (ts->slots - 1);
+}
+
+void tasks_started(struct tasks *ts, uint32_t index, struct pidref *ref, uint64_t now_ns)
+{
+	struct task *task = &ts->v[index];
+	uint32_t slot = first_slot(ts, ref->pid);
+
+	assert(index < ts->n && task->state == TASK_NEW);
+	/* A pid may stand twice, if an ended task's was used again: the later one is found last,
+	 * and tasks_find() passes over what does not run. */
+	while (ts->by_pid[slot])
+		slot = (slot + 1) & (ts->slots - 1);
+	ts->by_pid[slot] = index + 1;
+	task->ref = *ref;
+	*ref = (struct pidref)PIDREF_INIT;
+	task->state = TASK_RUNNING;
+	task->start_ns = now_ns;
+	ts->running++;
+}
+
+struct task *tasks_find(const struct tasks *ts, pid_t pid)
+{
+	uint32_t slot;
+	struct task *task;
+
+	for (slot = first_slot(ts, pid); ts->by_pid[slot]; slot = (slot + 1) & (ts->slots - 1)) {
+		task = &ts->v[ts->by_pid[slot] - 1];
+		if (task->ref.pid == pid && task->state == TASK_RUNNING)
+			return task;
+	}
+	return NULL;
+}
+
+void tasks_ended(struct tasks *ts, struct task *task, int wait_status, const struct rusage *usage,
+	uint64_t now_ns)
+{
+	assert(task->state == TASK_RUNNING);
+	task->state = TASK_ENDED;
+	task->wait_status = wait_status;
+	task->usage = *usage;
+	task->end_ns = now_ns;
+	task->ref.fd = close_fd(task->ref.fd);
+	ts->running--;
+	if (!task->requested || task->exec_status)
+		status_count(&ts->status, wait_status);
+}
+
+bool task_failed(const struct task *task)
+{
+	if (task->state != TASK_ENDED)
+		return false;
+	return task->exec_status || (!task->requested && status_exit_code(task->wait_status) != 0);
+}
+
+void tasks_mark_requested(struct tasks *ts)
+{
+	uint32_t i;
+
+	for (i = 0; i < ts->n; i++) {
+		if (ts->v[i].state == TASK_RUNNING)
+			ts->v[i].requested = true;
+	}
+}
+
+const char *task_words(const struct task *task, char *buf, size_t size)
+{
+	char words[STATUS_WORDS_SIZE];
+
+	if (task->state == TASK_NEW)
+		(void)snprintf(buf, size, "never started");
+	else if (task->state == TASK_RUNNING)
+		(void)snprintf(buf, size, "running");
+	else if (task->exec_status)
+		(void)snprintf(buf, size, "never executed (%s)",
+			task->exec_status == STATUS_NOT_FOUND ? "not found" : "not executable");
+	else
+		(void)snprintf(buf, size, "%s%s",
+			status_words(task->wait_status, words, sizeof(words)),
+			task->requested ? ", on request" : "");
+	return buf;
+}

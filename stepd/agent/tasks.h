@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The step's tasks on this node, from their forks to their ends, and who among them has a pid.
+ */
+#ifndef STEPD_AGENT_TASKS_H
+#define STEPD_AGENT_TASKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+
+#include "stepd/agent/status.h"
+#include "stepd/base/err.h"
+#include "stepd/base/pidref.h"
+
+enum task_state {
+	TASK_NEW,
+	TASK_RUNNING, /* forked; its exec may still be ahead */
+	TASK_ENDED,
+	TASK_STATE_MAX,
+};
+
+struct task {
+	uint32_t rank;
+	enum task_state state;
+	struct pidref ref; /* held while running; the pid stays for the result */
+	int wait_status;   /* once ended */
+	int exec_status;   /* 126 or 127 where it was never executed, else 0 */
+	bool requested;    /* was running when the step was told to end */
+	uint64_t start_ns; /* CLOCK_MONOTONIC */
+	uint64_t end_ns;
+	struct rusage usage; /* of the task and the children it waited for */
+};
+
+struct tasks {
+	struct task *v;
+	uint32_t n;
+	uint32_t running;
+	uint32_t *by_pid; /* hash of slots, index + 1, 0 for none */
+	uint32_t slots;   /* a power of two */
+	struct status status; /* over those that count */
+};
+
+int tasks_init(struct tasks *ts, const uint32_t *ranks, uint32_t n) _must_check_;
+void tasks_clear(struct tasks *ts);
+
+/* The task of that index runs as ref, which is taken over. */
+void tasks_started(struct tasks *ts, uint32_t index, struct pidref *ref, uint64_t now_ns);
+
+/* The running task with this pid, or NULL: a process that a task left behind. */
+struct task *tasks_find(const struct tasks *ts, pid_t pid);
+
+/* Notes the end of a task and counts it, unless it was requested. */
+void tasks_ended(struct tasks *ts, struct task *task, int wait_status, const struct rusage *usage,
+	uint64_t now_ns);
+
+/* Whether what ended counts as a failure of its own: not requested, and not status 0. */
+bool task_failed(const struct task *task);
+
+/* The step has been told to end: what runs from here on ends on request. */
+void tasks_mark_requested(struct tasks *ts);
+
+/* "running", "exited with status 3", "never executed", ... into buf, which is returned. */
+const char *task_words(const struct task *task, char *buf, size_t size);
+
+#endif

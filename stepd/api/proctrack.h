@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The process tracking plugin: plugin_type "proctrack/...". The first six functions are those of
+ * Slurm's "Process Tracking Plugin API" guide and mandatory. The others are stepd's, optional;
+ * the host has a generic way for each that is missing.
+ *
+ * Integer functions return SLURM_SUCCESS, or SLURM_ERROR with errno set; an errno value is never
+ * returned. A container id is a uint64_t, 0 means "none". What the number is belongs to the
+ * plugin, but it must mean something to another process of the machine too, so that signal,
+ * find and get_pids need no table of the agent: the cgroup's id, a process group, the agent's pid.
+ *
+ * The agent has one thread and sets PR_SET_CHILD_SUBREAPER: what a task leaves behind becomes the
+ * agent's child. No function may block for longer than it takes to do its work; _wait alone waits.
+ */
+#ifndef STEPD_API_PROCTRACK_H
+#define STEPD_API_PROCTRACK_H
+
+#include "plugin.h"
+#include "step.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Creates the container, empty, and puts its id into job->cont_id. job stays valid until
+ * proctrack_p_destroy(). EEXIST: a container of this step already stands and has living
+ * processes. A failure leaves nothing behind. */
+STEPD_EXPORT int proctrack_p_create(stepd_step_rec_t *job);
+
+/* Makes a process that already runs a member. ESRCH: no such process. Adding a member again is no
+ * error. Calls by the process that created the container; a cgroup takes any of its callers. */
+STEPD_EXPORT int proctrack_p_add(stepd_step_rec_t *job, pid_t pid);
+
+/* Sends a signal to every member, those forked meanwhile included. Signal 0 only tests whether
+ * the container has any. ESRCH: it has none, or there is no such container. EINVAL: no signal. */
+STEPD_EXPORT int proctrack_p_signal(uint64_t id, int signal);
+
+/* Forgets the container and removes what it stands on. Members are left alone. EBUSY: it can't
+ * be removed while it has members; what remains can be destroyed again. ESRCH: no such
+ * container. */
+STEPD_EXPORT int proctrack_p_destroy(uint64_t id);
+
+/* The container that a process is in, or 0. errno stays as it was or says why not. */
+STEPD_EXPORT uint64_t proctrack_p_find(pid_t pid);
+
+/* Lists the members, in no order, each once; zombies are left out where the mechanism shows the
+ * difference. *pids is from malloc() and the caller's to free, NULL if there are none. ESRCH: no
+ * such container. SLURM_SUCCESS or SLURM_ERROR in spite of the type, as in the guide. */
+STEPD_EXPORT uint32_t proctrack_p_get_pids(uint64_t cont_id, pid_t **pids, int *npids);
+
+/* ---- optional --------------------------------------------------------------------------- */
+
+/* Waits until the container is empty. timeout_ms < 0: for ever. ETIMEDOUT: it was not. */
+STEPD_EXPORT int proctrack_p_wait(uint64_t id, int timeout_ms);
+
+/* Whether a process is a member. (A bool in all but the type.) */
+STEPD_EXPORT int proctrack_p_has_pid(uint64_t id, pid_t pid);
+
+/* Stops, or continues, every member. Success means that all of them stand still. */
+STEPD_EXPORT int proctrack_p_suspend(uint64_t id);
+STEPD_EXPORT int proctrack_p_resume(uint64_t id);
+
+/* A descriptor of the cgroup that a task is to be born in (CLONE_INTO_CGROUP), made on demand:
+ * the caller closes it. local_id is the task's. EOPNOTSUPP: the kernel or the place of the
+ * container does not allow it; the host forks and calls proctrack_p_add(). */
+STEPD_EXPORT int proctrack_p_clone_fd(const stepd_step_rec_t *job, uint32_t local_id);
+
+/* A descriptor that shows an exceptional condition (EPOLLPRI) whenever the container may have
+ * become empty or populated; the caller closes it. Before each wait it must be read from its
+ * start. EOPNOTSUPP: there is none, look at the container at every SIGCHLD instead. */
+STEPD_EXPORT int proctrack_p_event_fd(uint64_t id);
+
+/* What the members have used. A value counts only if its bit is set in valid. */
+enum proctrack_usage_valid {
+	PROCTRACK_USAGE_CPU = 1u << 0,         /* cpu_user_usec, cpu_system_usec */
+	PROCTRACK_USAGE_MEMORY = 1u << 1,      /* memory_bytes */
+	PROCTRACK_USAGE_MEMORY_PEAK = 1u << 2, /* memory_peak_bytes */
+	PROCTRACK_USAGE_PIDS = 1u << 3,        /* pids */
+};
+
+typedef struct {
+	uint32_t valid;          /* enum proctrack_usage_valid */
+	uint64_t cpu_user_usec;  /* of all members, past ones too if the mechanism counts them */
+	uint64_t cpu_system_usec;
+	uint64_t memory_bytes;
+	uint64_t memory_peak_bytes;
+	uint64_t pids; /* members now */
+} proctrack_usage_t;
+
+STEPD_EXPORT int proctrack_p_usage(uint64_t id, proctrack_usage_t *usage);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * An error that an operator will read: a code for the program and one sentence for the person.
+ * The sentence names the thing, the value and the remedy; the errno text comes last, added here.
+ * It is formed once, where the failure is seen, and travels up unchanged.
+ */
+#ifndef STEPD_BASE_ERR_H
+#define STEPD_BASE_ERR_H
+
+#include "stepd/base/cleanup.h"
+
+#define ERR_TEXT_SIZE 1024
+
+struct err {
+	int code; /* -errno, 0 while nothing failed */
+	char text[ERR_TEXT_SIZE];
+};
+
+#define ERR_INIT                                                                                   \
+	{                                                                                          \
+		.code = 0, .text = ""                                                              \
+	}
+
+/* Fills err (which may be NULL) and returns code, a negative errno. Bytes of the text that would
+ * disturb a terminal or break the line are shown as \xNN. */
+int err_set(struct err *err, int code, const char *fmt, ...) _printf_(3, 4);
+
+/* The same without the errno text, where the sentence says all. Returns code. */
+int err_say(struct err *err, int code, const char *fmt, ...) _printf_(3, 4);
+
+/* Puts "WHERE: " in front of a text that is there. Returns err->code. */
+int err_prefix(struct err *err, const char *fmt, ...) _printf_(2, 3);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/base/fs.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int fs_read_fd(int fd, size_t max_bytes, char **ret_text, size_t *ret_size)
+{
+	_cleanup_free_ char *buf = NULL;
+	size_t room = 4096, size = 0;
+	char *grown;
+	ssize_t n;
+
+	for (;;) {
+		grown = realloc(buf, room + 1);
+		if (!grown)
+			return -ENOMEM;
+		buf = grown;
+		n = read(fd, buf + size, room - size);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		size += (size_t)n;
+		if (size > max_bytes)
+			return -EFBIG;
+		if (room - size < 4096)
+			room *= 2;
+	}
+	buf[size] = '\0';
+	*ret_text = take_ptr(buf);
+	if (ret_size)
+		*ret_size = size;
+	return 0;
+}
+
+int fs_read(int dirfd, const char *name, size_t max_bytes, char **ret_text, size_t *ret_size)
+{
+	_cleanup_close_ int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+
+	if (fd < 0)
+		return -errno;
+	return fs_read_fd(fd, max_bytes, ret_text, ret_size);
+}
+
+int fs_write(int dirfd, const char *name, const char *text)
+{
+	_cleanup_close_ int fd = openat(dirfd, name, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	size_t len = strlen(text);
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	do
+		n = write(fd, text, len);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	return (size_t)n == len ? 0 : -EIO;
+}
+
+int fs_write_all(int fd, const void *data, size_t size)
+{
+	const char *p = data;
+	ssize_t n;
+
+	while (size > 0) {
+		n = write(fd, p, size);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		p += n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+static int sync_dir(int dirfd, const char *name)
+{
+	_cleanup_free_ char *dir = strdup(name);
+	_cleanup_close_ int fd = -1;
+	char *slash;
+
+	if (!dir)
+		return -ENOMEM;
+	slash = strrchr(dir, '/');
+	if (slash)
+		slash[slash == dir] = '\0';
+	fd = openat(dirfd, slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fsync(fd) < 0)
+		return -errno;
+	return 0;
+}
+
+static int write_new(int dirfd, const char *name, const void *data, size_t size, mode_t mode, bool sync)
+{
+	_cleanup_close_ int fd =
+		openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = fs_write_all(fd, data, size);
+	if (r == 0 && sync && fsync(fd) < 0)
+		r = -errno;
+	if (r < 0)
+		(void)unlinkat(dirfd, name, 0); /* r says more */
+	return r;
+}
+
+int fs_write_atomic(
+	int dirfd, const char *name, const void *data, size_t size, mode_t mode, bool sync)
+{
+	_cleanup_free_ char *temp = NULL;
+	int r;
+
+	if (asprintf(&temp, "%s.%d.new", name, (int)getpid()) < 0)
+		return -ENOMEM;
+	/* of one that had our pid and died in here */
+	if (unlinkat(dirfd, temp, 0) < 0 && errno != ENOENT)
+		return -errno;
+	r = write_new(dirfd, temp, data, size, mode, sync);
+	if (r < 0)
+		return r;
+	if (renameat(dirfd, temp, dirfd, name) < 0) {
+		r = -errno;
+		(void)unlinkat(dirfd, temp, 0); /* r says more */
+		return r;
+	}
+	return sync ? sync_dir(dirfd, name) : 0;
+}
+
+int fs_check_trusted(int fd, const char *path, struct err *err)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return err_set(err, -errno, "look at '%s'", path);
+	if (st.st_uid != 0 && st.st_uid != geteuid())
+		return err_say(err, -EPERM,
+			"'%s' belongs to uid %u; it must belong to root or to the agent's user (chown it)",
+			path, (unsigned)st.st_uid);
+	if (st.st_mode & (S_IWGRP | S_IWOTH))
+		return err_say(err, -EPERM,
+			"'%s' can be written by others than its owner (mode %04o); chmod go-w it", path,
+			(unsigned)(st.st_mode & 07777));
+	return 0;
+}

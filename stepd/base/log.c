@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/base/log.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+static const char *const level_words[LOG_LEVEL_MAX] = {
+	[LOG_LEVEL_ERROR] = "error: ",
+	[LOG_LEVEL_WARNING] = "warning: ",
+	[LOG_LEVEL_INFO] = "",
+	[LOG_LEVEL_DEBUG] = "debug: ",
+};
+
+/* Names of commands and files come from users: nothing of them may steer a terminal. */
+static void make_printable(char *text)
+{
+	for (; *text; text++) {
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			*text = '?';
+	}
+}
+
+void log_line(const struct log *log, enum log_level level, const char *fmt, ...)
+{
+	char line[2048];
+	size_t at;
+	va_list ap;
+	int n;
+
+	if (!log || level > log->most)
+		return;
+	n = snprintf(line, sizeof(line) - 1, "%s: %s", log->ident, level_words[level]);
+	at = (size_t)n < sizeof(line) - 1 ? (size_t)n : sizeof(line) - 2;
+	va_start(ap, fmt);
+	(void)vsnprintf(line + at, sizeof(line) - 1 - at, fmt, ap);
+	va_end(ap);
+	make_printable(line);
+	at = strlen(line);
+	line[at++] = '\n';
+	(void)!write(log->fd, line, at); /* see the header: nobody left to tell */
+}

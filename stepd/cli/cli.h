@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The subcommands of stepd. Each parses its own arguments, argv[0] being its name, and returns
+ * the program's exit status; a failure of stepd's own, wrong usage included, is STATUS_FAILED
+ * (125), so that it can't be taken for a task's.
+ */
+#ifndef STEPD_CLI_CLI_H
+#define STEPD_CLI_CLI_H
+
+#include "stepd/agent/status.h"
+
+int cli_check_spec(int argc, char **argv);
+int cli_find(int argc, char **argv);
+int cli_list(int argc, char **argv);
+int cli_pids(int argc, char **argv);
+int cli_plugins(int argc, char **argv);
+int cli_run(int argc, char **argv);
+int cli_serve(int argc, char **argv);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdio.h>
+#include <string.h>
+
+#include "config.h"
+#include "stepd/cli/cli.h"
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *words;
+} commands[] = {
+	{"run", cli_run, "run a step: stepd run -n 4 -- PROGRAM [ARG...]"},
+	{"serve", cli_serve, "run the step of a spec file, for a node daemon"},
+	{"list", cli_list, "the steps of this node"},
+	{"pids", cli_pids, "the processes of a step, one pid a line"},
+	{"find", cli_find, "the step that a process belongs to"},
+	{"check-spec", cli_check_spec, "check spec files without running them"},
+	{"plugins", cli_plugins, "the installed plugins and what they can do here"},
+};
+
+static void print_help(FILE *out)
+{
+	size_t i;
+
+	fprintf(out, "Usage: stepd COMMAND [OPTION...] [ARGUMENT...]\n\n");
+	for (i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		fprintf(out, "  %-12s%s\n", commands[i].name, commands[i].words);
+	fprintf(out,
+		"\n'stepd COMMAND --help' shows the options of a command; stepd(8) describes all.\n");
+}
+
+int main(int argc, char **argv)
+{
+	size_t i;
+
+	if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
+		printf("stepd %s\n", PACKAGE_VERSION);
+		return 0;
+	}
+	if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)) {
+		print_help(stdout);
+		return 0;
+	}
+	for (i = 0; argc >= 2 && i < sizeof(commands) / sizeof(commands[0]); i++) {
+		if (strcmp(argv[1], commands[i].name) == 0)
+			return commands[i].run(argc - 1, argv + 1);
+	}
+	if (argc < 2)
+		fprintf(stderr, "stepd: no command given\n");
+	else
+		fprintf(stderr, "stepd: there is no command '%s'\n", argv[1]);
+	print_help(stderr);
+	return STATUS_FAILED;
+}

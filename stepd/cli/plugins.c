@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stepd plugins: what is installed and what it can do on this machine. Each plugin is loaded as
+ * the agent loads it, asked, and unloaded; one that can't be loaded is a row with the reason.
+ *
+ * --json gives an array with one object a plugin, in the order of the table. Keys are not renamed
+ * or removed, others may join them:
+ *   type     "proctrack/cgroup", by the name of the file
+ *   path     the file
+ *   name     plugin_name, null if it can't be loaded
+ *   version  "0.1.0", "any" where the plugin names none, null if it can't be loaded
+ *   usable   whether it can do its work here, by this user
+ *   text     the plugin's line on what it offers here, or why it can't be used; may be empty
+ *   error    why it can't be loaded, else null
+ */
+#include "stepd/cli/cli.h"
+
+#include <getopt.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "mpi/mpi.h"
+#include "proctrack/proctrack.h"
+#include "stepd/plugin/plugin.h"
+
+#define EXIT_BROKEN 1 /* some plugin can't be loaded */
+
+struct row {
+	char *type;
+	char *path;
+	char *name; /* NULL: it can't be loaded, and text says why */
+	char version[32];
+	bool usable;
+	char text[ERR_TEXT_SIZE];
+};
+
+struct table {
+	const char *dir;
+	const struct plugin_kind *kind; /* being read */
+	struct row *rows;
+	size_t count;
+	bool broken; /* any of them */
+};
+
+static void table_clear(struct table *t)
+{
+	size_t i;
+
+	for (i = 0; i < t->count; i++) {
+		free(t->rows[i].type);
+		free(t->rows[i].path);
+		free(t->rows[i].name);
+	}
+	free(t->rows);
+}
+
+static size_t functions_size(const struct plugin_kind *kind)
+{
+	size_t i, end = 0;
+
+	for (i = 0; i < kind->symbols_count; i++) {
+		if (kind->symbols[i].offset + sizeof(void *) > end)
+			end = kind->symbols[i].offset + sizeof(void *);
+	}
+	return end;
+}
+
+/* A plugin's words go to a terminal, in one line. */
+static void make_printable(char *text)
+{
+	for (; *text; text++) {
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			*text = ' ';
+	}
+}
+
+static int ask_plugin(struct row *row, const struct table *t, const char *name)
+{
+	_cleanup_free_ void *functions = calloc(1, functions_size(t->kind));
+	_cleanup_plugin_ struct plugin *p = NULL;
+	struct err err = ERR_INIT;
+
+	if (!functions)
+		return -ENOMEM;
+	if (plugin_load(t->dir, t->kind, name, functions, &p, &err) < 0) {
+		(void)snprintf(row->text, sizeof(row->text), "%s", err.text);
+		return 0;
+	}
+	row->name = strdup(plugin_get_name(p));
+	if (!row->name)
+		return -ENOMEM;
+	make_printable(row->name);
+	plugin_get_version(p, row->version, sizeof(row->version));
+	row->usable = plugin_probe_here(p, row->text, sizeof(row->text));
+	make_printable(row->text);
+	return 0;
+}
+
+static int add_row(const char *name, void *userdata)
+{
+	struct table *t = userdata;
+	struct row *row = realloc(t->rows, (t->count + 1) * sizeof(*row));
+	int r;
+
+	if (!row)
+		return -ENOMEM;
+	t->rows = row;
+	row += t->count++;
+	*row = (struct row){0};
+	if (asprintf(&row->type, "%s/%s", t->kind->name, name) < 0 ||
+		asprintf(&row->path, "%s/%s_%s.so", t->dir, t->kind->name, name) < 0)
+		return -ENOMEM;
+	make_printable(row->type);
+	r = ask_plugin(row, t, name);
+	if (!row->name)
+		t->broken = true;
+	return r;
+}
+
+static int read_kinds(struct table *t, struct err *err)
+{
+	const struct plugin_kind *const kinds[] = {proctrack_plugin_kind(), mpi_plugin_kind()};
+	size_t i;
+	int r;
+
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		t->kind = kinds[i];
+		r = plugin_each(t->dir, kinds[i], add_row, t, err);
+		if (r < 0)
+			return err->code ? r : err_set(err, r, "list the plugins of '%s'", t->dir);
+	}
+	return 0;
+}
+
+static int widest(int width, const char *text)
+{
+	return (int)strlen(text) > width ? (int)strlen(text) : width;
+}
+
+static void print_table(const struct table *t)
+{
+	int type = 4, name = 4, version = 7;
+	const struct row *row;
+	size_t i;
+
+	for (i = 0; i < t->count; i++) {
+		row = &t->rows[i];
+		type = widest(type, row->type);
+		name = widest(name, row->name ? row->name : "-");
+		version = widest(version, row->version);
+	}
+	(void)printf("%-*s  %-*s  %-*s  %-6s  %s\n", type, "TYPE", name, "NAME", version, "VERSION",
+		"HERE", "OFFERS");
+	for (i = 0; i < t->count; i++) {
+		row = &t->rows[i];
+		(void)printf("%-*s  %-*s  %-*s  %-6s%s%s\n", type, row->type, name,
+			row->name ? row->name : "-", version, row->name ? row->version : "-",
+			!row->name ? "broken" : (row->usable ? "yes" : "no"),
+			row->text[0] ? "  " : "", row->text);
+	}
+}
+
+/* JSON is UTF-8, a file's name or a plugin's text need not be. */
+static json_t *json_text(const char *text)
+{
+	_cleanup_free_ char *copy = NULL;
+	json_t *j = json_string(text);
+	char *p;
+
+	if (j)
+		return j;
+	copy = strdup(text);
+	if (!copy)
+		return NULL;
+	for (p = copy; *p; p++) {
+		if ((unsigned char)*p >= 0x80)
+			*p = '?';
+	}
+	return json_string(copy);
+}
+
+static json_t *json_row(const struct row *row)
+{
+	bool ok = row->name != NULL;
+
+	return json_pack("{s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "type", json_text(row->type),
+		"path", json_text(row->path), "name", ok ? json_text(row->name) : json_null(),
+		"version", ok ? json_text(row->version) : json_null(), "usable", (int)row->usable,
+		"text", json_text(ok ? row->text : ""), "error",
+		ok ? json_null() : json_text(row->text));
+}
+
+static int print_json(const struct table *t)
+{
+	json_t *array = json_array();
+	size_t i;
+	int r = array ? 0 : -ENOMEM;
+
+	for (i = 0; i < t->count && r == 0; i++) {
+		if (json_array_append_new(array, json_row(&t->rows[i])) < 0)
+			r = -ENOMEM;
+	}
+	if (r == 0 && (json_dumpf(array, stdout, JSON_INDENT(2)) < 0 || putchar('\n') == EOF))
+		r = -EIO;
+	json_decref(array);
+	return r;
+}
+
+static int print_all(const struct table *t, bool json, struct err *err)
+{
+	int r = 0;
+
+	if (json)
+		r = print_json(t);
+	else if (t->count > 0)
+		print_table(t);
+	else
+		(void)fprintf(stderr, "stepd: there are no plugins in '%s'\n", t->dir);
+	if (r == 0 && (fflush(stdout) == EOF || ferror(stdout)))
+		r = errno > 0 ? -errno : -EIO;
+	return r < 0 ? err_set(err, r, "write the list of plugins") : 0;
+}
+
+static int list_plugins(const char *plugin_dir, bool json)
+{
+	_cleanup_free_ char *dir = NULL;
+	_cleanup_(table_clear) struct table t = {0};
+	struct err err = ERR_INIT;
+	int r = plugin_dir_find(plugin_dir, &dir, &err);
+
+	t.dir = dir;
+	if (r == 0)
+		r = read_kinds(&t, &err);
+	if (r == 0)
+		r = print_all(&t, json, &err);
+	if (r < 0) {
+		(void)fprintf(stderr, "stepd: %s\n", err.text);
+		return STATUS_FAILED;
+	}
+	return t.broken ? EXIT_BROKEN : EXIT_SUCCESS;
+}
+
+static int print_help(void)
+{
+	(void)printf(
+		"Usage: stepd plugins [--json] [--plugin-dir DIR]\n"
+		"Lists the proctrack and MPI plugins that are installed, and whether each can\n"
+		"be used on this machine by this user.\n\n"
+		"  --json            an array of objects: type, path, name, version, usable,\n"
+		"                    text, error\n"
+		"  --plugin-dir DIR  look there, not where the agent looks by itself\n\n"
+		"Exit status: 0, 1 if a plugin can't be loaded, 125 if there is no list.\n");
+	return fflush(stdout) == EOF ? STATUS_FAILED : EXIT_SUCCESS;
+}
+
+static int usage_error(const char *what, const char *text)
+{
+	(void)fprintf(stderr, "stepd plugins: %s '%s'; see 'stepd plugins --help'\n", what, text);
+	return STATUS_FAILED;
+}
+
+int cli_plugins(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"help", no_argument, NULL, 'h'},
+		{"json", no_argument, NULL, 'j'},
+		{"plugin-dir", required_argument, NULL, 'p'},
+		{0},
+	};
+	const char *plugin_dir = NULL;
+	bool json = false;
+	int c;
+
+	optind = 0; /* getopt starts afresh */
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+		switch (c) {
+		case 'h':
+			return print_help();
+		case 'j':
+			json = true;
+			break;
+		case 'p':
+			plugin_dir = optarg;
+			break;
+		case ':':
+			return usage_error("a value is missing after", argv[optind - 1]);
+		default:
+			return usage_error("there is no option", argv[optind - 1]);
+		}
+	}
+	if (optind < argc)
+		return usage_error("nothing is known to do with", argv[optind]);
+	return list_plugins(plugin_dir, json);
+}

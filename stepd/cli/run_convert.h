@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * From an option's text to the spec's JSON, for run_options.c: the table of options and how each
+ * is taken. What a value means is decided by spec_from_json(); here it only gets its type.
+ */
+#ifndef STEPD_CLI_RUN_CONVERT_H
+#define STEPD_CLI_RUN_CONVERT_H
+
+#include "stepd/cli/run_options.h"
+
+/* The document while options are read. */
+struct run_build {
+	struct run_options *options;
+	struct json_t *overlay; /* what options set; a null takes a field of --spec away */
+	const char *program;    /* these point into argv; NULL: not given */
+	const char *export;
+	const char *spec_file;
+	const char *batch_file;
+	const char *open_mode;
+	bool multi_prog;
+};
+
+struct run_option;
+
+/* Takes an option's argument (NULL: it has none). Its errors don't name the option yet. */
+typedef int (*run_take_fn)(
+	const struct run_option *option, const char *arg, struct run_build *build, struct err *err);
+
+struct run_option {
+	const char *name;
+	char letter;       /* 0: none */
+	const char *arg;   /* what help calls its argument; NULL: it takes none */
+	bool arg_optional; /* --name[=ARG] */
+	run_take_fn take;
+	const char *path;    /* of the spec's field that it sets, "node.id" */
+	const char *word;    /* the value it stands for */
+	size_t offset;       /* of the member it sets, in struct run_options or run_build */
+	const char *heading; /* of a group that begins here, for help */
+	const char *doc;
+};
+
+const struct run_option *run_option_table(size_t *ret_count);
+
+/* Sets the member of the overlay at "a" or "a.b"; owns value, which may be NULL for no memory. */
+int run_set(struct run_build *build, const char *path, struct json_t *value,
+	struct err *err) _must_check_;
+
+/* Takers. */
+int run_take_text(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_number(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_true(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_false(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_word(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_list(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_counts(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_duration(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_time(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_wait(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_bad_exit(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_stream(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_open_mode(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_chdir(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_rlimit(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_kill_sequence(
+	const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_nice(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_keep(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_own_text(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_own_flag(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_multi_prog(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_verbose(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_quiet(const struct run_option *, const char *, struct run_build *, struct err *);
+
+/* The document that the options, the files they name and args (PROGRAM and what follows, up to
+ * NULL) make: a new reference. run_doc.c. */
+int run_make_doc(struct run_build *build, char **environment, char **args, struct json_t **ret_doc,
+	struct err *err) _must_check_;
+
+#endif

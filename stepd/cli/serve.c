@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stepd serve: the agent as a node daemon starts it.
+ */
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "stepd/agent/agent.h"
+#include "stepd/agent/process.h"
+#include "stepd/agent/spec.h"
+#include "stepd/agent/trace.h"
+#include "stepd/base/log.h"
+#include "stepd/base/parse.h"
+#include "stepd/cli/cli.h"
+
+struct serve {
+	const char *spec_file;
+	int spec_fd;
+	struct agent_options agent;
+	struct log log;
+	bool help;
+};
+
+enum { OPT_SPEC = 256, OPT_SPEC_FD, OPT_READY_FD, OPT_RESULT, OPT_TRACE, OPT_PLUGIN_DIR,
+	OPT_RUNTIME_DIR };
+
+static const struct option long_options[] = {
+	{"spec", required_argument, NULL, OPT_SPEC},
+	{"spec-fd", required_argument, NULL, OPT_SPEC_FD},
+	{"ready-fd", required_argument, NULL, OPT_READY_FD},
+	{"result", required_argument, NULL, OPT_RESULT},
+	{"trace", required_argument, NULL, OPT_TRACE},
+	{"plugin-dir", required_argument, NULL, OPT_PLUGIN_DIR},
+	{"runtime-dir", required_argument, NULL, OPT_RUNTIME_DIR},
+	{"verbose", no_argument, NULL, 'v'},
+	{"quiet", no_argument, NULL, 'q'},
+	{"help", no_argument, NULL, 'h'},
+	{0},
+};
+
+static const char help_text[] =
+	"Usage: stepd serve --spec FILE | --spec-fd N [OPTION...]\n\n"
+	"  --spec FILE         the step's spec, a JSON document (stepd-spec(5))\n"
+	"  --spec-fd N         the same from an open descriptor, read to its end\n"
+	"  --ready-fd N        write a line of JSON there once the step runs\n"
+	"  --result FILE       write the result there at the end; - is standard output\n"
+	"  --trace FILE        write the phases of the launch there, as Chrome's trace JSON\n"
+	"  --plugin-dir DIR    where the plugins are\n"
+	"  --runtime-dir DIR   where the node's steps are registered\n"
+	"  -v, --verbose       say more\n"
+	"  -q, --quiet         say errors only\n\n"
+	"Exits with the step's status; 123 to 127 are described in stepd(8).\n";
+
+/* An open descriptor by its number. */
+static int parse_fd(const char *option, const char *text, int *ret_fd, struct err *err)
+{
+	uint32_t fd;
+
+	if (parse_u32(text, 0, 1u << 20, &fd) < 0)
+		return err_say(err, -EINVAL, "%s: '%s' is no descriptor's number", option, text);
+	if (fcntl((int)fd, F_GETFD) < 0)
+		return err_set(err, -errno, "%s: descriptor %u", option, fd);
+	*ret_fd = (int)fd;
+	return 0;
+}
+
+static int parse_option(struct serve *s, int opt, struct err *err)
+{
+	switch (opt) {
+	case OPT_SPEC:
+		s->spec_file = optarg;
+		return 0;
+	case OPT_SPEC_FD:
+		return parse_fd("--spec-fd", optarg, &s->spec_fd, err);
+	case OPT_READY_FD:
+		return parse_fd("--ready-fd", optarg, &s->agent.ready_fd, err);
+	case OPT_RESULT:
+		s->agent.result_file = optarg;
+		return 0;
+	case OPT_TRACE:
+		s->agent.trace_file = optarg;
+		return 0;
+	case OPT_PLUGIN_DIR:
+		s->agent.plugin_dir = optarg;
+		return 0;
+	case OPT_RUNTIME_DIR:
+		s->agent.runtime_dir = optarg;
+		return 0;
+	case 'v':
+		s->log.most = LOG_LEVEL_DEBUG;
+		return 0;
+	case 'q':
+		s->log.most = LOG_LEVEL_ERROR;
+		return 0;
+	case 'h':
+		s->help = true;
+		return 0;
+	default:
+		return err_say(err, -EINVAL, "wrong option; see 'stepd serve --help'");
+	}
+}
+
+static int parse_arguments(struct serve *s, int argc, char **argv, struct err *err)
+{
+	int opt, r;
+
+	while ((opt = getopt_long(argc, argv, "vqh", long_options, NULL)) != -1) {
+		r = parse_option(s, opt, err);
+		if (r < 0 || s->help)
+			return r;
+	}
+	if (optind < argc)
+		return err_say(err, -EINVAL, "'%s' is no option; see 'stepd serve --help'", argv[optind]);
+	if ((s->spec_file != NULL) == (s->spec_fd >= 0))
+		return err_say(err, -EINVAL, "give one of --spec FILE and --spec-fd N");
+	return 0;
+}
+
+static int read_spec(const struct serve *s, struct spec **ret_spec, struct err *err)
+{
+	_cleanup_close_ int fd = s->spec_fd;
+
+	if (s->spec_file) {
+		fd = open(s->spec_file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+		if (fd < 0)
+			return err_set(err, -errno, "open the spec '%s'", s->spec_file);
+	}
+	return spec_from_fd(fd, ret_spec, err);
+}
+
+static int serve(struct serve *s)
+{
+	_cleanup_spec_ struct spec *spec = NULL;
+	struct err err = ERR_INIT;
+	int code = STATUS_FAILED, r;
+
+	r = read_spec(s, &spec, &err);
+	if (r == 0) {
+		(void)snprintf(s->log.ident, sizeof(s->log.ident), "stepd %u.%s", spec->job_id,
+			spec->step_name);
+		r = agent_run(spec, &s->agent, &code, &err);
+	}
+	if (r < 0) {
+		log_error(&s->log, "%s", err.text);
+		return STATUS_FAILED;
+	}
+	return code;
+}
+
+int cli_serve(int argc, char **argv)
+{
+	struct serve s = {
+		.spec_fd = -1,
+		.agent = {.ready_fd = -1, .start_ns = trace_now_ns(), .log = &s.log},
+		.log = {.fd = STDERR_FILENO, .most = LOG_LEVEL_INFO, .ident = "stepd serve"},
+	};
+	struct err err = ERR_INIT;
+	int r;
+
+	r = process_prepare(&err);
+	if (r == 0)
+		r = parse_arguments(&s, argc, argv, &err);
+	if (r < 0) {
+		log_error(&s.log, "%s", err.text);
+		return STATUS_FAILED;
+	}
+	if (s.help) {
+		fputs(help_text, stdout);
+		return 0;
+	}
+	return serve(&s);
+}

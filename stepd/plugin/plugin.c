@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/plugin/plugin.h"
+
+#include <assert.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "stepd/api/plugin.h"
+#include "stepd/base/fs.h"
+
+struct plugin {
+	void *handle;
+	char *path;
+	const char *type; /* in the plugin's memory, as the next two */
+	const char *name;
+	const uint32_t *version; /* NULL: any */
+	int (*init)(void);
+	void (*fini)(void);
+	int (*probe)(char *text, size_t size);
+	bool initialised;
+};
+
+/* The running program's file into exe. False if it can't be told. */
+static bool read_exe(char exe[PATH_MAX])
+{
+	ssize_t n = readlink("/proc/self/exe", exe, PATH_MAX - 1);
+
+	if (n <= 0)
+		return false;
+	exe[n] = '\0';
+	return true;
+}
+
+/* Who can change what is above the program has the program itself; nothing is gained by refusing
+ * a build tree in somebody's home. */
+static bool is_above_program(const char *dir)
+{
+	char exe[PATH_MAX];
+	size_t len = strlen(dir);
+
+	return read_exe(exe) && strncmp(exe, dir, len) == 0 && exe[len] == '/';
+}
+
+/* Every directory above path up to the root: one that others can write lets them put another in
+ * its place, unless it is sticky as /tmp is. */
+static int check_parents(const char *path, struct err *err)
+{
+	char dir[PATH_MAX];
+	struct stat st;
+	char *slash;
+
+	if (snprintf(dir, sizeof(dir), "%s", path) >= (int)sizeof(dir))
+		return err_set(err, -ENAMETOOLONG, "plugin path '%s'", path);
+	while ((slash = strrchr(dir, '/')) && dir[1]) {
+		slash[slash == dir] = '\0'; /* "/" itself comes last */
+		if (is_above_program(dir))
+			return 0; /* and so is all above it */
+		if (stat(dir, &st) < 0)
+			return err_set(err, -errno, "look at '%s'", dir);
+		if ((st.st_uid != 0 && st.st_uid != geteuid()) ||
+			((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX)))
+			return err_say(err, -EPERM,
+				"'%s', above '%s', can be changed by others (uid %u, mode %04o); "
+				"install plugins below directories that only root can change",
+				dir, path, (unsigned)st.st_uid, (unsigned)(st.st_mode & 07777));
+	}
+	return 0;
+}
+
+static int check_path(const char *path, int flags, struct err *err)
+{
+	_cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC | flags);
+	int r;
+
+	if (fd < 0)
+		return err_set(err, -errno, "open '%s'", path);
+	r = fs_check_trusted(fd, path, err);
+	return r < 0 ? r : check_parents(path, err);
+}
+
+/* real is path without symbolic links: a link in a good directory may lead to a bad one. */
+static int check_trusted(const char *dir, const char *path, const char *real, struct err *err)
+{
+	int r;
+
+	if (geteuid() != 0)
+		return 0; /* who changes it gains no rights from us */
+	r = check_path(dir, O_DIRECTORY, err);
+	if (r == 0)
+		r = check_path(real, 0, err);
+	if (r < 0 && err)
+		return err_prefix(err, "plugin '%s' is refused", path);
+	return r;
+}
+
+/* dlopen() would wait for a writer of a FIFO. */
+static int check_regular(const char *path, struct err *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return err_set(err, -errno, "look at '%s'", path);
+	if (!S_ISREG(st.st_mode))
+		return err_say(err, -ENOEXEC, "'%s' is no plugin: it is not a regular file", path);
+	return 0;
+}
+
+/* The name without "KIND/", or NULL for what can't be a plugin's name. */
+static const char *bare_name(const struct plugin_kind *kind, const char *name)
+{
+	static const char allowed[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+	size_t len = strlen(kind->name);
+
+	if (strncmp(name, kind->name, len) == 0 && name[len] == '/')
+		name += len + 1;
+	if (name[0] == '\0' || strlen(name) > 64 || name[strspn(name, allowed)])
+		return NULL;
+	return name;
+}
+
+static int check_identity(
+	struct plugin *p, const struct plugin_kind *kind, const char *name, struct err *err)
+{
+	size_t len = strlen(kind->name);
+
+	p->type = dlsym(p->handle, "plugin_type");
+	p->name = dlsym(p->handle, "plugin_name");
+	p->version = dlsym(p->handle, "plugin_version");
+	p->init = (int (*)(void))dlsym(p->handle, "init");
+	p->fini = (void (*)(void))dlsym(p->handle, "fini");
+	p->probe = (int (*)(char *, size_t))dlsym(p->handle, "plugin_probe");
+	if (!p->type || !p->name)
+		return err_say(err, -ENOEXEC,
+			"'%s' is no plugin: it does not export %s (see <stepd/plugin.h>)", p->path,
+			p->type ? "plugin_name" : "plugin_type");
+	if (strncmp(p->type, kind->name, len) != 0 || p->type[len] != '/')
+		return err_say(err, -ENOEXEC, "plugin '%s' is of type '%.64s', not of kind '%s'",
+			p->path, p->type, kind->name);
+	if (strcmp(p->type + len + 1, name) != 0)
+		return err_say(err, -ENOEXEC,
+			"plugin '%s' says it is '%.64s'; a plugin's file is named after its type",
+			p->path, p->type);
+	if (p->version && *p->version != STEPD_API_VERSION)
+		return err_say(err, -ENOEXEC,
+			"plugin '%s' was built for version %u.%u.%u of the plugin interface, this is "
+			"%u.%u.%u; build it again",
+			p->path, *p->version >> 16, *p->version >> 8 & 255, *p->version & 255,
+			STEPD_API_VERSION >> 16, STEPD_API_VERSION >> 8 & 255,
+			STEPD_API_VERSION & 255);
+	return 0;
+}
+
+static int check_symbols(struct plugin *p, const struct plugin_kind *kind, struct err *err)
+{
+	size_t i;
+
+	if (!p->init || !p->fini)
+		return err_say(err, -ENOEXEC, "plugin '%s' lacks the function %s()", p->path,
+			p->init ? "fini" : "init");
+	for (i = 0; i < kind->symbols_count; i++) {
+		if (!kind->symbols[i].optional && !dlsym(p->handle, kind->symbols[i].name))
+			return err_say(err, -ENOEXEC, "plugin '%s' lacks the function %s()",
+				p->path, kind->symbols[i].name);
+	}
+	return 0;
+}
+
+static void fill_functions(struct plugin *p, const struct plugin_kind *kind, void *functions)
+{
+	void *address;
+	size_t i;
+
+	for (i = 0; i < kind->symbols_count; i++) {
+		address = dlsym(p->handle, kind->symbols[i].name);
+		memcpy((char *)functions + kind->symbols[i].offset, &address, sizeof(address));
+	}
+}
+
+static int add_name(const char *name, void *userdata)
+{
+	char **list = userdata, *longer = NULL;
+
+	if (asprintf(&longer, "%s%s%s", *list ? *list : "", *list ? ", " : "", name) < 0)
+		return -ENOMEM;
+	free(*list);
+	*list = longer;
+	return 0;
+}
+
+/* Names what is there instead of the file that is not. */
+static int say_missing(const char *dir, const char *path, const struct plugin_kind *kind,
+	const char *name, struct err *err)
+{
+	_cleanup_free_ char *list = NULL;
+
+	if (access(path, F_OK) == 0)
+		return 0;
+	if (errno != ENOENT)
+		return err_set(err, -errno, "open '%s'", path);
+	if (plugin_each(dir, kind, add_name, &list, NULL) < 0 || !list)
+		return err_say(err, -ENOENT,
+			"there is no plugin %s/%s: '%s' holds no %s plugin at all; install one or name "
+			"another plugin directory",
+			kind->name, name, dir, kind->name);
+	return err_say(err, -ENOENT, "there is no plugin %s/%s in '%s'; installed: %s", kind->name,
+		name, dir, list);
+}
+
+static int load_checked(struct plugin *p, const struct plugin_kind *kind, const char *name,
+	void *functions, struct err *err)
+{
+	int r;
+
+	p->handle = dlopen(p->path, RTLD_NOW | RTLD_LOCAL);
+	if (!p->handle)
+		return err_say(
+			err, -ENOEXEC, "'%s' can't be loaded as a plugin: %s", p->path, dlerror());
+	r = check_identity(p, kind, name, err);
+	if (r == 0)
+		r = check_symbols(p, kind, err);
+	if (r < 0)
+		return r;
+	errno = 0;
+	if (p->init() != SLURM_SUCCESS)
+		return err_set(
+			err, errno > 0 ? -errno : -EIO, "plugin '%s': init() failed", p->path);
+	p->initialised = true;
+	fill_functions(p, kind, functions);
+	return 0;
+}
+
+int plugin_load(const char *dir, const struct plugin_kind *kind, const char *name, void *functions,
+	struct plugin **ret_plugin, struct err *err)
+{
+	_cleanup_plugin_ struct plugin *p = NULL;
+	_cleanup_free_ char *real = NULL, *real_path = NULL;
+	const char *bare = bare_name(kind, name);
+	int r;
+
+	if (!bare)
+		return err_say(err, -EINVAL,
+			"'%.70s' is no name of a %s plugin; write NAME or %s/NAME, of letters, "
+			"digits, '_' and '-'",
+			name, kind->name, kind->name);
+	real = realpath(dir, NULL);
+	if (!real)
+		return err_set(err, -errno, "plugin directory '%s'", dir);
+	p = calloc(1, sizeof(*p));
+	if (!p || asprintf(&p->path, "%s/%s_%s.so", real, kind->name, bare) < 0)
+		return err_set(err, -ENOMEM, "load plugin %s/%s", kind->name, bare);
+	r = say_missing(real, p->path, kind, bare, err);
+	if (r < 0)
+		return r;
+	real_path = realpath(p->path, NULL);
+	if (!real_path)
+		return err_set(err, -errno, "open '%s'", p->path);
+	r = check_regular(real_path, err);
+	if (r == 0)
+		r = check_trusted(real, p->path, real_path, err);
+	if (r == 0)
+		r = load_checked(p, kind, bare, functions, err);
+	if (r < 0)
+		return r;
+	*ret_plugin = take_ptr(p);
+	return 0;
+}
+
+struct plugin *plugin_unload(struct plugin *p)
+{
+	if (!p)
+		return NULL;
+	if (p->initialised)
+		p->fini();
+	if (p->handle)
+		(void)dlclose(p->handle); /* what it can't unload stays mapped, unused */
+	free(p->path);
+	free(p);
+	return NULL;
+}
+
+const char *plugin_get_type(const struct plugin *p)
+{
+	return p->type;
+}
+
+const char *plugin_get_name(const struct plugin *p)
+{
+	return p->name;
+}
+
+const char *plugin_get_path(const struct plugin *p)
+{
+	return p->path;
+}
+
+void plugin_get_version(const struct plugin *p, char *text, size_t size)
+{
+	uint32_t v = p->version ? *p->version : 0;
+
+	if (p->version)
+		(void)snprintf(text, size, "%u.%u.%u", v >> 16, v >> 8 & 255, v & 255);
+	else
+		(void)snprintf(text, size, "any");
+}
+
+bool plugin_probe_here(const struct plugin *p, char *text, size_t size)
+{
+	bool usable;
+
+	text[0] = '\0';
+	if (!p->probe)
+		return true;
+	usable = p->probe(text, size) == SLURM_SUCCESS;
+	text[size - 1] = '\0';
+	return usable;
+}
+
+/* plugins/ beside the running program: so a build tree works in place. */
+static int find_beside_program(char **ret_dir)
+{
+	char exe[PATH_MAX];
+	_cleanup_free_ char *dir = NULL;
+	char *slash;
+
+	if (!read_exe(exe))
+		return -ENOENT;
+	slash = strrchr(exe, '/');
+	if (!slash)
+		return -ENOENT;
+	*slash = '\0';
+	if (asprintf(&dir, "%s/plugins", exe) < 0)
+		return -ENOMEM;
+	if (access(dir, F_OK) < 0)
+		return -ENOENT;
+	*ret_dir = take_ptr(dir);
+	return 0;
+}
+
+int plugin_dir_find(const char *configured, char **ret_dir, struct err *err)
+{
+	const char *dir = configured ? configured : secure_getenv("STEPD_PLUGIN_DIR");
+	int r;
+
+	if (!dir) {
+		r = find_beside_program(ret_dir);
+		if (r != -ENOENT)
+			return r == 0 ? 0 : err_set(err, r, "find the plugin directory");
+		dir = STEPD_PLUGIN_DIR;
+	}
+	*ret_dir = realpath(dir, NULL);
+	return *ret_dir ? 0 : err_set(err, -errno, "plugin directory '%s'", dir);
+}
+
+static int compare_names(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+int plugin_each(const char *dir, const struct plugin_kind *kind, plugin_found_fn found,
+	void *userdata, struct err *err)
+{
+	struct dirent **list = NULL;
+	size_t prefix = strlen(kind->name) + 1, len;
+	char *name;
+	int n, i, r = 0;
+
+	assert(found);
+	n = scandir(dir, &list, NULL, compare_names);
+	if (n < 0)
+		return err_set(err, -errno, "read the plugin directory '%s'", dir);
+	for (i = 0; i < n; i++) {
+		name = list[i]->d_name;
+		len = strlen(name);
+		if (r >= 0 && len > prefix + 3 && strncmp(name, kind->name, prefix - 1) == 0 &&
+			name[prefix - 1] == '_' && strcmp(name + len - 3, ".so") == 0) {
+			name[len - 3] = '\0';
+			r = found(name + prefix, userdata);
+		}
+		free(list[i]);
+	}
+	free(list);
+	return r < 0 ? r : 0;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Loads plugins by the rules of <stepd/plugin.h>: KIND_NAME.so in the plugin directory, checked
+ * before any of its functions is called, init() once after the load, fini() once before the
+ * unload. (What a shared object runs by itself when it is loaded, no check can come before.)
+ *
+ * As root, a plugin runs as root: its file, its directory and every directory above are refused
+ * if others than root (and the agent's user) could change what is found there. Directories above
+ * the running program are not looked at: who can change those needs no plugin.
+ */
+#ifndef STEPD_PLUGIN_PLUGIN_H
+#define STEPD_PLUGIN_PLUGIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stepd/base/err.h"
+
+/* A function of a kind, and where its pointer goes in the kind's table of functions. */
+struct plugin_symbol {
+	const char *name;
+	size_t offset;
+	bool optional; /* NULL is stored where the plugin has none */
+};
+
+struct plugin_kind {
+	const char *name; /* "proctrack" */
+	const struct plugin_symbol *symbols;
+	size_t symbols_count;
+};
+
+struct plugin;
+
+/* The directory to load from: configured if not NULL, else $STEPD_PLUGIN_DIR (ignored where the
+ * program has more rights than its caller), else plugins/ beside the program (a build tree), else
+ * the one it was configured with. Absolute; the caller frees it. */
+int plugin_dir_find(const char *configured, char **ret_dir, struct err *err) _must_check_;
+
+/* Loads kind's plugin called name ("cgroup" or "proctrack/cgroup") and fills the functions at
+ * functions, which are left alone on failure. *ret_plugin is released with plugin_unload();
+ * functions are dead after that. */
+int plugin_load(const char *dir, const struct plugin_kind *kind, const char *name, void *functions,
+	struct plugin **ret_plugin, struct err *err) _must_check_;
+
+const char *plugin_get_type(const struct plugin *p);
+const char *plugin_get_name(const struct plugin *p); /* plugin_name[] */
+const char *plugin_get_path(const struct plugin *p);
+
+/* plugin_version in figures, "0.1.0", or "any" where the plugin has none. */
+void plugin_get_version(const struct plugin *p, char *text, size_t size);
+
+/* plugin_probe(): whether it can be used here, and the plugin's line on it. A plugin without the
+ * function is taken as usable. */
+bool plugin_probe_here(const struct plugin *p, char *text, size_t size);
+
+/* fini(), then the unload. NULL is fine; returns NULL. */
+struct plugin *plugin_unload(struct plugin *p);
+DEFINE_CLEANUP(struct plugin *, plugin_unload);
+#define _cleanup_plugin_ _cleanup_(plugin_unload_p)
+
+/* Calls found for every file of kind in dir, by its name without kind and suffix, in the order of
+ * the alphabet, until one returns a negative number, which is handed on. */
+typedef int (*plugin_found_fn)(const char *name, void *userdata);
+int plugin_each(const char *dir, const struct plugin_kind *kind, plugin_found_fn found,
+	void *userdata, struct err *err) _must_check_;
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * For unit tests of proctrack/cgroup: a cgroup of the test's own, processes born in it, and a
+ * count of what is left. Needs a cgroup2 mount that the test may write (root, or a delegated
+ * cgroup); rig_open() says false where there is none, and the test skips.
+ */
+#ifndef TESTS_LIB_CGROUP_RIG_H
+#define TESTS_LIB_CGROUP_RIG_H
+
+#include <err.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "proctrack/cgroup/group.h"
+#include "proctrack/cgroup/place.h"
+#include "proctrack/cgroup/tree.h"
+#include "stepd/base/fs.h"
+#include "tests/lib/scratch.h"
+
+#define RIG_WAIT_MS 10000 /* what should happen at once */
+
+struct rig {
+	int fd;     /* the test's cgroup */
+	char *path; /* of it, absolute */
+	char name[64];
+	int root_fd;
+	int fds; /* open when the test began */
+};
+
+/* Opens, made if needed, the group name below fd. */
+static inline int rig_group(int fd, const char *name)
+{
+	int child;
+
+	if (mkdirat(fd, name, 0755) < 0 && errno != EEXIST)
+		err(99, "make cgroup '%s'", name);
+	child = openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (child < 0)
+		err(99, "open cgroup '%s'", name);
+	return child;
+}
+
+static inline bool rig_open(struct rig *rig)
+{
+	_cleanup_place_ struct place *place = NULL;
+
+	if (place_open(NULL, &place, NULL) < 0 || faccessat(place->fd, ".", W_OK, AT_EACCESS) < 0)
+		return false;
+	rig->fds = scratch_count_fds() - 1; /* the place's */
+	(void)snprintf(rig->name, sizeof(rig->name), "stepd-test-%d", (int)getpid());
+	rig->root_fd = fcntl(place->fd, F_DUPFD_CLOEXEC, 3);
+	if (mkdirat(rig->root_fd, rig->name, 0755) < 0) {
+		(void)close_fd(rig->root_fd);
+		return false; /* read-only, most likely */
+	}
+	rig->fd = rig_group(rig->root_fd, rig->name);
+	rig->path = scratch_path(place->path, rig->name);
+	return true;
+}
+
+/* A process born in the group at fd: 0 in the child, which must _exit(). */
+static inline pid_t rig_fork(int fd)
+{
+	struct clone_args args = {
+		.flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (uint64_t)fd};
+	pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+
+	if (pid < 0)
+		err(99, "clone3 into a cgroup");
+	return pid;
+}
+
+/* One that waits for signals. */
+static inline pid_t rig_sleeper(int fd)
+{
+	pid_t pid = rig_fork(fd);
+
+	while (pid == 0)
+		(void)pause();
+	return pid;
+}
+
+/* The wait status of a child that ends now. */
+static inline int rig_status(pid_t pid)
+{
+	int status = -1;
+
+	if (waitpid(pid, &status, 0) != pid)
+		err(99, "wait for pid %d", (int)pid);
+	return status;
+}
+
+static inline void rig_write(int fd, const char *name, const char *text)
+{
+	int r = fs_write(fd, name, text);
+
+	if (r < 0)
+		errx(99, "write '%s' to %s: %s", text, name, strerror(-r));
+}
+
+/* Ends what is left and removes the test's cgroup. The number of descriptors that were lost. */
+static inline int rig_close(struct rig *rig)
+{
+	int r = group_kill(rig->fd);
+
+	if (r < 0 && r != -ESRCH)
+		errx(99, "kill what the test left: %s", strerror(-r));
+	if (group_wait_empty(rig->fd, RIG_WAIT_MS) < 0)
+		errx(99, "what the test left in '%s' does not end", rig->path);
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+	if (tree_remove_below(rig->fd) < 0 || unlinkat(rig->root_fd, rig->name, AT_REMOVEDIR) < 0)
+		err(99, "remove '%s'", rig->path);
+	rig->fd = close_fd(rig->fd);
+	rig->root_fd = close_fd(rig->root_fd);
+	free(rig->path);
+	return scratch_count_fds() - rig->fds;
+}
+
+#endif

@@ -1,0 +1,73 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# For tests that run real steps, on top of tap.sh:
+#	$stepd              the program
+#	$job                a job id of this test's own
+#	$run                a runtime directory of its own, below $tmpdir
+#	step ARG...         "stepd run" in that job and directory
+#	backends            the proctrack backends that this machine and user can use
+#	nothing_left NAME   checks that no cgroup, directory or process of $job is there
+# Tasks are marked by the variable STEPD_TEST_JOB in their environment.
+
+# shellcheck source=tests/lib/tap.sh
+. "${top_srcdir:?}/tests/lib/tap.sh"
+
+stepd=${top_builddir:?}/stepd/cli/stepd
+job=$$
+tmpdir
+chmod 755 "$tmpdir"
+run=$tmpdir/run
+mkdir "$run"
+STEPD_RUNTIME_DIR=$run
+STEPD_TEST_JOB=$job
+export STEPD_RUNTIME_DIR STEPD_TEST_JOB
+
+step() {
+	timeout 60 "$stepd" run --job "$job" "$@"
+}
+
+backends() {
+	"$stepd" plugins --json | sed -n 's|.*"type": *"proctrack/\([a-z]*\)".*|\1|p' |
+		while read -r backend; do
+			if "$stepd" run --proctrack "$backend" -- true >/dev/null 2>&1; then
+				echo "$backend"
+			fi
+		done
+}
+
+processes() {
+	for environ in /proc/[0-9]*/environ; do
+		if { tr '\0' '\n' <"$environ"; } 2>/dev/null | grep -qx "STEPD_TEST_JOB=$job"; then
+			pid=${environ#/proc/}
+			echo "${pid%/environ}"
+		fi
+	done
+}
+
+# Pids of the job's processes but for this test's own shells.
+left_processes() {
+	for left in $(processes); do
+		[ "$left" = $$ ] || [ "$(awk '/^PPid:/ { print $2 }' "/proc/$left/status" 2>/dev/null)" = $$ ] ||
+			[ "$(cat "/proc/$left/comm" 2>/dev/null)" = "" ] || {
+			{ tr '\0' ' ' <"/proc/$left/cmdline"; } 2>/dev/null | grep -q tests/system || echo "$left"
+		}
+	done
+}
+
+nothing_left() {
+	left_cgroups=$(find /sys/fs/cgroup -type d -name "job_$job" 2>/dev/null)
+	left_files=$(find "$run" -mindepth 1)
+	left_pids=$(left_processes)
+	is "$left_cgroups$left_files$left_pids" "" "$1"
+}
+
+# Waits, without guessing a time, until COMMAND succeeds; at most some ten seconds.
+eventually() {
+	tries=0
+	until "$@" >/dev/null 2>&1; do
+		tries=$((tries + 1))
+		[ "$tries" -lt 500 ] || return 1
+		sleep 0.02
+	done
+}

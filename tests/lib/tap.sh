@@ -1,0 +1,166 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Test Anything Protocol in POSIX sh. A test begins with
+#	. "${top_srcdir:?}/tests/lib/tap.sh"
+# and ends with done_testing. Standard output is the protocol: what a tested command prints is
+# caught (out=$(...)) or sent to a file below $tmpdir. The name of a check says what holds if it
+# passes. A failed check doesn't end the test.
+#
+#	plan COUNT               optional; else done_testing prints the plan
+#	ok NAME [COMMAND ARG...] passes; with a command, if that succeeds (its output is shown if not)
+#	not_ok NAME [REASON]     fails
+#	fails NAME COMMAND ARG...  passes if the command fails
+#	is GOT WANTED NAME       compares text
+#	isnt GOT UNWANTED NAME
+#	like TEXT REGEX NAME     some line of the text matches the extended regular expression
+#	unlike TEXT REGEX NAME
+#	skip COUNT REASON        stands for COUNT checks that can't be made here
+#	skip_all REASON          the same for the whole test, which ends; before the first check
+#	diag TEXT                a comment
+#	bail REASON              ends everything: the ground is gone
+#	done_testing             the last line
+#	tmpdir                   makes an empty directory, $tmpdir, and removes it at the end
+#	at_exit COMMAND          runs at the end, however it comes; the last one given runs first
+
+set -u
+
+tap_count=0
+tap_plan=
+tap_done=
+tap_cleanup=
+
+diag() {
+	printf '%s\n' "$*" | sed 's/^/# /'
+}
+
+tap_result() { # PREFIX NAME [DIRECTIVE]
+	tap_count=$((tap_count + 1))
+	# A '#' in a name would begin a directive.
+	printf '%s %d - %s%s\n' "$1" "$tap_count" "$(printf '%s' "$2" | tr '#\n' '= ')" "${3-}"
+}
+
+plan() {
+	tap_plan=$1
+	printf '1..%d\n' "$tap_plan"
+}
+
+not_ok() {
+	tap_result 'not ok' "$1"
+	[ $# -lt 2 ] || diag "$2"
+	return 0
+}
+
+ok() {
+	tap_name=$1
+	shift
+	if [ $# -eq 0 ]; then
+		tap_result ok "$tap_name"
+		return 0
+	fi
+	if tap_out=$("$@" 2>&1); then
+		tap_result ok "$tap_name"
+	else
+		not_ok "$tap_name" "status $? of: $*
+$tap_out"
+	fi
+}
+
+fails() {
+	tap_name=$1
+	shift
+	if tap_out=$("$@" 2>&1); then
+		not_ok "$tap_name" "succeeded: $*
+$tap_out"
+	else
+		tap_result ok "$tap_name"
+	fi
+}
+
+is() {
+	if [ "$1" = "$2" ]; then
+		tap_result ok "$3"
+	else
+		not_ok "$3" "got:    $1
+wanted: $2"
+	fi
+}
+
+isnt() {
+	if [ "$1" != "$2" ]; then
+		tap_result ok "$3"
+	else
+		not_ok "$3" "got what was not wanted: $1"
+	fi
+}
+
+like() {
+	if printf '%s\n' "$1" | grep -Eq -e "$2"; then
+		tap_result ok "$3"
+	else
+		not_ok "$3" "got:    $1
+wanted a line that matches: $2"
+	fi
+}
+
+unlike() {
+	if printf '%s\n' "$1" | grep -Eq -e "$2"; then
+		not_ok "$3" "got:    $1
+wanted no line that matches: $2"
+	else
+		tap_result ok "$3"
+	fi
+}
+
+skip() {
+	tap_left=$1
+	while [ "$tap_left" -gt 0 ]; do
+		tap_result ok "" "# SKIP $2"
+		tap_left=$((tap_left - 1))
+	done
+}
+
+skip_all() {
+	printf '1..0 # SKIP %s\n' "$1"
+	tap_done=yes
+	exit 0
+}
+
+bail() {
+	printf 'Bail out! %s\n' "$1"
+	tap_done=yes
+	exit 1
+}
+
+# Exit status 0 with failed checks too: the lines have said it, and the driver would count a
+# status as one more failure.
+done_testing() {
+	tap_done=yes
+	[ -n "$tap_plan" ] || printf '1..%d\n' "$tap_count"
+	exit 0
+}
+
+at_exit() {
+	tap_cleanup="$1
+$tap_cleanup"
+}
+
+tap_end() {
+	tap_status=$?
+	trap - EXIT HUP INT TERM
+	eval "$tap_cleanup"
+	if [ -z "$tap_done" ]; then
+		diag "ended with status $tap_status after check $tap_count, before done_testing"
+		[ "$tap_status" -ne 0 ] || tap_status=99
+	fi
+	exit "$tap_status"
+}
+trap tap_end EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+tmpdir() {
+	tmpdir=$(mktemp -d "${TMPDIR:-/tmp}/stepd-test.XXXXXX") || bail "no temporary directory"
+	at_exit "rm -rf '$tmpdir'"
+}

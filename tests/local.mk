@@ -1,0 +1,231 @@
+# Each test speaks TAP; "make check TESTS=tests/unit/test_procstat" runs one.
+TEST_EXTENSIONS = .sh
+LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh --comments
+SH_LOG_DRIVER = $(LOG_DRIVER)
+# TEST_LIMIT, if given, is a command that ends a test which hangs: 'timeout -k 10 900'.
+LOG_COMPILER = $(TEST_LIMIT) $(SHELL) $(top_srcdir)/tests/lib/run-unit
+SH_LOG_COMPILER = $(TEST_LIMIT)
+AM_TESTS_ENVIRONMENT = \
+	CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
+	top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \
+	top_builddir='$(abs_top_builddir)'; export top_builddir;
+
+UNIT_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
+UNIT_LDADD = libagent.la $(CMOCKA_LIBS)
+
+TESTS += tests/system/0010-arrows.sh
+EXTRA_DIST += tests/system/0010-arrows.sh
+TESTS += tests/system/0011-tidy-tree.sh
+EXTRA_DIST += tests/system/0011-tidy-tree.sh
+TESTS += tests/system/0020-example-plugin.sh
+EXTRA_DIST += tests/system/0020-example-plugin.sh
+
+EXTRA_DIST += tests/lib/run-unit tests/lib/tap.sh tests/lib/scratch.h tests/lib/trial_plugin.c tests/lib/trial_mpi.c
+
+# Plugins for the loader's tests: a good one, and others with one fault each.
+TRIAL_VARIANTS = good bare initfails initmute longerkind misnamed nofini noinit noname nosymbol \
+	notype noversion otherversion unresolved unusable wrongkind
+TRIAL_PLUGINS = $(TRIAL_VARIANTS:%=tests/lib/plugins/trial_%.so) \
+	tests/lib/plugins/mpi_trial.so tests/lib/plugins/mpi_misspelt.so
+TRIAL_COMPILE = $(CC) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS) $(AM_CFLAGS) $(CFLAGS) \
+	-fPIC -shared $(AM_LDFLAGS) $(LDFLAGS) -DVARIANT=$* -DVARIANT_$*
+tests/lib/plugins/trial_%.so: tests/lib/trial_plugin.c stepd/api/plugin.h
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $<
+tests/lib/plugins/mpi_%.so: tests/lib/trial_mpi.c stepd/api/mpi.h stepd/api/plugin.h stepd/api/step.h
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $<
+CLEANFILES += $(TRIAL_PLUGINS)
+
+if CMOCKA
+check_DATA = $(TRIAL_PLUGINS)
+check_PROGRAMS += tests/unit/test_plugin
+TESTS += tests/unit/test_plugin
+tests_unit_test_plugin_SOURCES = tests/unit/test_plugin.c
+tests_unit_test_plugin_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_plugin_LDADD = $(UNIT_LDADD)
+
+check_PROGRAMS += tests/unit/test_mpi
+TESTS += tests/unit/test_mpi
+tests_unit_test_mpi_SOURCES = tests/unit/test_mpi.c
+tests_unit_test_mpi_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_mpi_LDADD = $(UNIT_LDADD)
+endif
+
+if CMOCKA
+check_PROGRAMS += tests/unit/test_tasks tests/unit/test_killseq tests/unit/test_environ \
+	tests/unit/test_registry
+TESTS += tests/unit/test_tasks tests/unit/test_killseq tests/unit/test_environ \
+	tests/unit/test_registry
+tests_unit_test_tasks_SOURCES = tests/unit/test_tasks.c
+tests_unit_test_tasks_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_tasks_LDADD = $(UNIT_LDADD)
+tests_unit_test_killseq_SOURCES = tests/unit/test_killseq.c
+tests_unit_test_killseq_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_killseq_LDADD = $(UNIT_LDADD)
+tests_unit_test_environ_SOURCES = tests/unit/test_environ.c
+tests_unit_test_environ_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_environ_LDADD = $(UNIT_LDADD)
+tests_unit_test_registry_SOURCES = tests/unit/test_registry.c
+tests_unit_test_registry_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_registry_LDADD = $(UNIT_LDADD)
+endif
+
+# make bench: what a launch costs, in ratios of one run; see tests/bench/README.md.
+EXTRA_PROGRAMS = tests/bench/execdelay tests/bench/noop tests/bench/pairtime \
+	tests/bench/spawnloop tests/bench/stamp
+tests_bench_execdelay_SOURCES = tests/bench/execdelay.c tests/bench/stamp.h
+tests_bench_noop_SOURCES = tests/bench/noop.c
+tests_bench_noop_LDFLAGS = $(AM_LDFLAGS) -all-static
+tests_bench_pairtime_SOURCES = tests/bench/pairtime.c
+tests_bench_spawnloop_SOURCES = tests/bench/spawnloop.c
+tests_bench_spawnloop_LDFLAGS = $(AM_LDFLAGS) -all-static
+tests_bench_stamp_SOURCES = tests/bench/stamp.c tests/bench/stamp.h
+tests_bench_stamp_LDFLAGS = $(AM_LDFLAGS) -all-static
+EXTRA_DIST += tests/bench/run tests/bench/README.md
+CLEANFILES += $(EXTRA_PROGRAMS)
+bench: all $(EXTRA_PROGRAMS)
+	top_builddir='$(abs_top_builddir)' $(SHELL) $(top_srcdir)/tests/bench/run
+.PHONY: bench
+
+SYSTEM_STEP_TESTS = \
+	tests/system/0300-exit-status.sh \
+	tests/system/0310-exec-failure.sh \
+	tests/system/0320-ending.sh \
+	tests/system/0330-identity.sh \
+	tests/system/0340-kinds.sh \
+	tests/system/0350-registry.sh \
+	tests/system/0360-failures-leave-nothing.sh \
+	tests/system/0370-many-tasks.sh
+TESTS += $(SYSTEM_STEP_TESTS)
+EXTRA_DIST += $(SYSTEM_STEP_TESTS) tests/lib/step.sh
+
+if CMOCKA
+check_PROGRAMS += tests/unit/test_spec tests/unit/test_multi_prog tests/unit/test_run_options
+TESTS += tests/unit/test_spec tests/unit/test_multi_prog tests/unit/test_run_options
+tests_unit_test_spec_SOURCES = tests/unit/test_spec.c
+tests_unit_test_spec_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_spec_LDADD = $(UNIT_LDADD)
+tests_unit_test_multi_prog_SOURCES = tests/unit/test_multi_prog.c stepd/cli/multi_prog.c
+tests_unit_test_multi_prog_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_multi_prog_LDADD = $(UNIT_LDADD)
+tests_unit_test_run_options_SOURCES = tests/unit/test_run_options.c stepd/cli/multi_prog.c \
+	stepd/cli/run_convert.c stepd/cli/run_doc.c stepd/cli/run_options.c stepd/cli/run_table.c
+tests_unit_test_run_options_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_run_options_LDADD = $(UNIT_LDADD)
+endif
+
+TESTS += tests/system/0100-spec-schema.sh
+EXTRA_DIST += tests/system/0100-spec-schema.sh
+
+# tests/fuzz/fuzz_spec -max_total_time=60 CORPUS doc/examples
+if FUZZING
+noinst_PROGRAMS += tests/fuzz/fuzz_spec
+tests_fuzz_fuzz_spec_SOURCES = tests/fuzz/fuzz_spec.c
+tests_fuzz_fuzz_spec_LDADD = libagent.la
+tests_fuzz_fuzz_spec_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+endif
+
+if CMOCKA
+PROCTRACK_UNIT_TESTS = tests/unit/test_err tests/unit/test_fs tests/unit/test_generic \
+	tests/unit/test_parse tests/unit/test_pidref tests/unit/test_procs tests/unit/test_procstat \
+	tests/unit/test_signals tests/unit/test_strv
+check_PROGRAMS += $(PROCTRACK_UNIT_TESTS)
+TESTS += $(PROCTRACK_UNIT_TESTS)
+tests_unit_test_err_SOURCES = tests/unit/test_err.c
+tests_unit_test_err_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_err_LDADD = $(UNIT_LDADD)
+tests_unit_test_fs_SOURCES = tests/unit/test_fs.c tests/lib/scratch.h
+tests_unit_test_fs_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_fs_LDADD = $(UNIT_LDADD)
+tests_unit_test_generic_SOURCES = tests/unit/test_generic.c tests/lib/scratch.h
+tests_unit_test_generic_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_generic_LDADD = $(UNIT_LDADD)
+tests_unit_test_parse_SOURCES = tests/unit/test_parse.c
+tests_unit_test_parse_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_parse_LDADD = $(UNIT_LDADD)
+tests_unit_test_pidref_SOURCES = tests/unit/test_pidref.c tests/lib/scratch.h
+tests_unit_test_pidref_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_pidref_LDADD = $(UNIT_LDADD) -lpthread
+tests_unit_test_procs_SOURCES = tests/unit/test_procs.c tests/lib/scratch.h
+tests_unit_test_procs_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_procs_LDADD = $(UNIT_LDADD)
+tests_unit_test_procstat_SOURCES = tests/unit/test_procstat.c tests/lib/scratch.h
+tests_unit_test_procstat_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_procstat_LDADD = $(UNIT_LDADD)
+tests_unit_test_signals_SOURCES = tests/unit/test_signals.c
+tests_unit_test_signals_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_signals_LDADD = $(UNIT_LDADD)
+tests_unit_test_strv_SOURCES = tests/unit/test_strv.c
+tests_unit_test_strv_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_strv_LDADD = $(UNIT_LDADD)
+
+# One suite for every proctrack plugin, with a program that acts as hostile tasks.
+check_PROGRAMS += tests/unit/test_proctrack_contract tests/lib/hostile
+TESTS += tests/unit/test_proctrack_contract
+tests_unit_test_proctrack_contract_SOURCES = tests/unit/test_proctrack_contract.c \
+	tests/lib/contract.c tests/lib/contract.h tests/lib/contract_basic.c \
+	tests/lib/contract_hostile.c tests/lib/scratch.h
+tests_unit_test_proctrack_contract_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_proctrack_contract_LDADD = $(UNIT_LDADD)
+tests_lib_hostile_SOURCES = tests/lib/hostile.c
+tests_lib_hostile_LDADD = -lpthread
+endif
+
+if FUZZING
+noinst_PROGRAMS += tests/fuzz/fuzz_procstat
+tests_fuzz_fuzz_procstat_SOURCES = tests/fuzz/fuzz_procstat.c
+tests_fuzz_fuzz_procstat_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_procstat_LDADD = libbase.la
+endif
+
+if CMOCKA
+STDIO_UNIT_TESTS = tests/unit/test_fname tests/unit/test_stdio tests/unit/test_pump tests/unit/test_feed
+STDIO_RIG = tests/lib/stdio_rig.c tests/lib/stdio_rig.h tests/lib/scratch.h
+check_PROGRAMS += $(STDIO_UNIT_TESTS)
+TESTS += $(STDIO_UNIT_TESTS)
+tests_unit_test_fname_SOURCES = tests/unit/test_fname.c
+tests_unit_test_fname_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_fname_LDADD = $(UNIT_LDADD)
+tests_unit_test_stdio_SOURCES = tests/unit/test_stdio.c $(STDIO_RIG)
+tests_unit_test_stdio_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_stdio_LDADD = $(UNIT_LDADD)
+tests_unit_test_pump_SOURCES = tests/unit/test_pump.c $(STDIO_RIG)
+tests_unit_test_pump_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_pump_LDADD = $(UNIT_LDADD)
+tests_unit_test_feed_SOURCES = tests/unit/test_feed.c $(STDIO_RIG)
+tests_unit_test_feed_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_feed_LDADD = $(UNIT_LDADD)
+endif
+
+if CMOCKA
+if LIBCGROUP
+CGROUP_UNIT_TESTS = tests/unit/test_cgroup_group tests/unit/test_cgroup_place \
+	tests/unit/test_cgroup_step
+CGROUP_UNIT_SOURCES = proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
+	proctrack/cgroup/group.c proctrack/cgroup/group.h proctrack/cgroup/group_signal.c \
+	proctrack/cgroup/mounts.c proctrack/cgroup/mounts.h \
+	proctrack/cgroup/pidset.c proctrack/cgroup/pidset.h \
+	proctrack/cgroup/place.c proctrack/cgroup/place.h \
+	proctrack/cgroup/probe.c proctrack/cgroup/probe.h \
+	proctrack/cgroup/step.c proctrack/cgroup/step.h \
+	proctrack/cgroup/tree.c proctrack/cgroup/tree.h \
+	tests/lib/cgroup_rig.h tests/lib/scratch.h
+CGROUP_UNIT_CPPFLAGS = $(UNIT_CPPFLAGS) $(LIBCGROUP_CFLAGS)
+CGROUP_UNIT_LDADD = libbase.la $(LIBCGROUP_LIBS) $(CMOCKA_LIBS)
+check_PROGRAMS += $(CGROUP_UNIT_TESTS)
+TESTS += $(CGROUP_UNIT_TESTS)
+tests_unit_test_cgroup_group_SOURCES = tests/unit/test_cgroup_group.c $(CGROUP_UNIT_SOURCES)
+tests_unit_test_cgroup_group_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
+tests_unit_test_cgroup_group_LDADD = $(CGROUP_UNIT_LDADD)
+tests_unit_test_cgroup_place_SOURCES = tests/unit/test_cgroup_place.c $(CGROUP_UNIT_SOURCES)
+tests_unit_test_cgroup_place_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
+tests_unit_test_cgroup_place_LDADD = $(CGROUP_UNIT_LDADD)
+tests_unit_test_cgroup_step_SOURCES = tests/unit/test_cgroup_step.c $(CGROUP_UNIT_SOURCES)
+tests_unit_test_cgroup_step_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
+tests_unit_test_cgroup_step_LDADD = $(CGROUP_UNIT_LDADD)
+endif
+endif
+
+STDIO_SYSTEM_TESTS = tests/system/0200-stdio-files.sh tests/system/0210-stdio-label.sh \
+	tests/system/0220-stdio-input.sh tests/system/0230-stdio-user.sh
+TESTS += $(STDIO_SYSTEM_TESTS)
+EXTRA_DIST += $(STDIO_SYSTEM_TESTS)

@@ -1,0 +1,171 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The house has rooms, and arrows between them run down only:
+#	cli -> client
+#	cli -> agent -> {proctrack, mpi, control} -> plugin -> base
+# This reads the #include lines and names each that goes another way. A backend's folder is a room
+# of its own, so that one never leans on another. Foreign libraries have their rooms, too.
+. "${top_srcdir:?}/tests/lib/tap.sh"
+tmpdir
+
+cat >"$tmpdir/arrows.awk" <<'END'
+# Lines are FILE:#include ..., relative to the tree.
+BEGIN {
+	down["api"] = ""
+	down["base"] = ""
+	down["plugin"] = "api base"
+	down["proctrack"] = "plugin api base"
+	down["proctrack/*"] = "proctrack api base"
+	down["mpi"] = "plugin api base"
+	down["mpi/*"] = "mpi mpi/wire api base"
+	down["control"] = "plugin api base"
+	down["systemd"] = "api base"
+	down["client"] = "api base"
+	down["agent"] = "proctrack mpi control systemd plugin api base"
+	down["cli"] = "client agent proctrack mpi control systemd plugin api base"
+}
+
+function room(path, part, n)
+{
+	n = split(path, part, "/")
+	if (part[1] == "stepd" && n == 3)
+		return part[2]
+	if ((part[1] == "proctrack" || part[1] == "mpi") && n == 3)
+		return part[1] "/" part[2]
+	if ((part[1] == "proctrack" || part[1] == "mpi" || part[1] == "systemd") && n == 2)
+		return part[1]
+	return ""
+}
+
+function may(from, to, kind)
+{
+	kind = from
+	if (!(kind in down))
+		sub(/\/.*/, "/*", kind)
+	return from == to || index(" " down[kind] " ", " " to " ") > 0
+}
+
+function is_known(r)
+{
+	sub(/\/.*/, "/*", r)
+	return r in down
+}
+
+function own_header(file, name, to)
+{
+	if (name == "config.h")
+		return ""
+	if (name !~ /\//) { # beside the file
+		to = file
+		sub(/[^\/]*$/, name, to)
+		name = to
+	}
+	to = room(name)
+	if (!is_known(to))
+		return "includes \"" name "\", which is in no room of the house"
+	if (!may(room(file), to))
+		return "of " room(file) " includes \"" name "\" of " to
+	return ""
+}
+
+function library_header(file, name)
+{
+	if (name ~ /^libcgroup/ && file !~ /^proctrack\/cgroup\//)
+		return "includes <" name ">, which belongs in proctrack/cgroup/"
+	if (name ~ /^pmix/ && file !~ /^mpi\/pmix\//)
+		return "includes <" name ">, which belongs in mpi/pmix/"
+	if (name ~ /^systemd\// && file !~ /^systemd\//)
+		return "includes <" name ">, which belongs in systemd/"
+	if (name == "ev.h" && room(file) ~ /^(api|base|plugin|client|proctrack.*)$/)
+		return "includes <ev.h>: " room(file) " knows of no event loop"
+	if (name ~ /^stepd\//)
+		return "includes <" name ">: in the tree it is \"stepd/api/...\""
+	return ""
+}
+
+{
+	file = $0
+	sub(/:.*/, "", file)
+	name = $0
+	sub(/^[^"<]*["<]/, "", name)
+	sub(/[">].*/, "", name)
+	if (!is_known(room(file)))
+		why = "is in no room of the house"
+	else if ($0 ~ /include[ \t]*"/)
+		why = own_header(file, name)
+	else
+		why = library_header(file, name)
+	if (why != "")
+		print file " " why
+}
+END
+
+# Prints what is wrong in the tree at $1, a line each.
+check_arrows() {
+	(cd "$1" && find stepd proctrack mpi systemd -name '*.[ch]' -exec \
+		grep -HE '^[[:space:]]*#[[:space:]]*include' {} + 2>/dev/null) |
+		awk -f "$tmpdir/arrows.awk" | sort
+}
+
+# ---- the check itself: a wrong arrow is caught, a right one is not -----------------------------
+try() { # FILE INCLUDE: what the check says of a tree with this line alone
+	rm -rf "$tmpdir/tree"
+	mkdir -p "$tmpdir/tree/$(dirname "$1")"
+	printf '#include %s\n' "$2" >"$tmpdir/tree/$1"
+	check_arrows "$tmpdir/tree"
+}
+
+while read -r file include; do
+	like "$(try "$file" "$include")" "^$file " "caught: $file -> $include"
+done <<'END'
+stepd/base/fs.c "stepd/plugin/plugin.h"
+stepd/base/fs.c "stepd/api/step.h"
+stepd/base/fs.c <ev.h>
+stepd/plugin/plugin.c "stepd/agent/agent.h"
+stepd/plugin/plugin.c "proctrack/proctrack.h"
+stepd/plugin/plugin.c <ev.h>
+stepd/agent/agent.c "stepd/cli/cli.h"
+stepd/agent/agent.c "proctrack/cgroup/group.h"
+stepd/agent/agent.c <libcgroup.h>
+stepd/client/client.c "stepd/agent/registry.h"
+stepd/control/server.c "stepd/agent/agent.h"
+proctrack/proctrack.c "stepd/agent/spec.h"
+proctrack/proctrack.c "mpi/mpi.h"
+proctrack/proctrack.c "proctrack/cgroup/group.h"
+proctrack/proctrack.c <libcgroup.h>
+proctrack/pgid/pgid.c "stepd/agent/spec.h"
+proctrack/pgid/pgid.c "proctrack/linuxproc/tree.h"
+proctrack/pgid/pgid.c "stepd/plugin/plugin.h"
+proctrack/pgid/pgid.c <ev.h>
+mpi/mpi.c "stepd/agent/spec.h"
+mpi/none/none.c "stepd/agent/spec.h"
+mpi/pmi2/pmi2.c "proctrack/proctrack.h"
+mpi/pmi2/pmi2.c <pmix_server.h>
+stepd/agent/agent.c "stepd/other/thing.h"
+stepd/other/thing.c "stepd/base/err.h"
+stepd/agent/agent.c <stepd/mpi.h>
+END
+
+while read -r file include; do
+	is "$(try "$file" "$include")" "" "allowed: $file -> $include"
+done <<'END'
+stepd/cli/run.c "stepd/agent/agent.h"
+stepd/cli/list.c "stepd/client/client.h"
+stepd/agent/agent.c "proctrack/proctrack.h"
+stepd/agent/agent.c "stepd/base/err.h"
+stepd/agent/loop.c <ev.h>
+stepd/api/mpi.h "step.h"
+proctrack/proctrack.c "stepd/plugin/plugin.h"
+proctrack/cgroup/place.c <libcgroup.h>
+proctrack/cgroup/place.c "proctrack/cgroup/group.h"
+mpi/pmix/server.c <pmix_server.h>
+mpi/pmi2/pmi2.c "mpi/wire/wire.h"
+stepd/base/log.c "config.h"
+END
+
+# ---- the tree ----------------------------------------------------------------------------------
+files=$(cd "$top_srcdir" && find stepd proctrack mpi -name '*.[ch]' | wc -l)
+ok "there is a tree to look at" test "$files" -gt 20
+is "$(check_arrows "$top_srcdir")" "" "all arrows of the tree run down"
+done_testing

@@ -1,0 +1,85 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The tree is complete and tidy: what "make dist" lists exists, what exists is listed, every test
+# is run, sources have the layout of .clang-format and scripts pass shellcheck (where these are
+# installed).
+. "${top_srcdir:?}/tests/lib/tap.sh"
+tmpdir
+
+# Prints the words of a variable of the Makefile, one a line.
+words_of() {
+	# shellcheck disable=SC2016 # make's
+	(unset MAKEFLAGS MFLAGS MAKELEVEL && cd "${top_builddir:?}" &&
+		printf 'include Makefile\nprint-words:\n\t@printf "%%s\\n" $(%s)\n' "$1" |
+		make -s -f - print-words) | sed "s|^$srcdir/||" | sort -u
+}
+
+srcdir='[.]'
+srcdir=$(words_of srcdir) # the Makefile writes it before some names
+
+# ---- make dist ---------------------------------------------------------------------------------
+words_of DISTFILES >"$tmpdir/listed"
+ok "make dist lists files" test -s "$tmpdir/listed"
+missing=
+while IFS= read -r file; do
+	case $file in
+	/*) ;;
+	*) [ -e "$top_srcdir/$file" ] || [ -e "$top_builddir/$file" ] || missing="$missing $file" ;;
+	esac
+done <"$tmpdir/listed"
+is "$missing" "" "each of them exists"
+
+# Of what is written by hand; a build in the tree adds other kinds.
+(cd "$top_srcdir" && find stepd proctrack mpi systemd doc contrib tests -type f \
+	\( -name '*.[ch]' -o -name '*.sh' -o -name '*.mk' -o -name '*.md' -o -name '*.json' \
+	-o -name '*.py' -o -name '*.[1-8]' \) 2>/dev/null) | sort >"$tmpdir/present"
+is "$(comm -23 "$tmpdir/present" "$tmpdir/listed")" "" "and no file of the tree is forgotten"
+
+# ---- tests -------------------------------------------------------------------------------------
+words_of TESTS >"$tmpdir/tests"
+forgotten=
+for script in "$top_srcdir"/tests/system/*.sh; do
+	name=tests/system/${script##*/}
+	grep -qxF "$name" "$tmpdir/tests" || forgotten="$forgotten $name"
+	[ -x "$script" ] || forgotten="$forgotten $name(not-executable)"
+done
+is "$forgotten" "" "every system test is run by make check"
+if grep -q '^tests/unit/' "$tmpdir/tests"; then
+	forgotten=
+	for source in "$top_srcdir"/tests/unit/test_*.c; do
+		name=${source##*/}
+		grep -qxF "tests/unit/${name%.c}" "$tmpdir/tests" || forgotten="$forgotten $name"
+	done
+	is "$forgotten" "" "every unit test is run by make check"
+else
+	skip 1 "built without cmocka"
+fi
+
+# ---- layout ------------------------------------------------------------------------------------
+cd "$top_srcdir" || bail "no $top_srcdir"
+sources=$(grep '\.[ch]$' "$tmpdir/present")
+# shellcheck disable=SC2086 # names without blanks, here and below
+is "$(grep -L 'SPDX-License-Identifier: BSD-3-Clause' $sources)" "" "every source names its licence"
+
+# Another version decides some lines in another way.
+case $(clang-format --version 2>/dev/null) in
+*' version 14.'*)
+	for source in $sources; do
+		clang-format --dry-run -Werror "$source" >/dev/null 2>&1 || echo "$source"
+	done >"$tmpdir/unformatted"
+	is "$(cat "$tmpdir/unformatted")" "" "every source has the layout of .clang-format"
+	;;
+*) skip 1 "clang-format 14 is not installed" ;;
+esac
+
+scripts=$(grep '\.sh$' "$tmpdir/present")
+[ ! -f bootstrap ] || scripts="$scripts bootstrap"
+[ ! -f .ci/run ] || scripts="$scripts .ci/run"
+if command -v shellcheck >/dev/null; then
+	# shellcheck disable=SC2086
+	is "$(shellcheck -S warning -f gcc $scripts 2>&1)" "" "every script passes shellcheck"
+else
+	skip 1 "shellcheck is not installed"
+fi
+done_testing

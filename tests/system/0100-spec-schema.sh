@@ -1,0 +1,165 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# doc/stepd-spec.schema.json and "stepd check-spec" say the same of the examples and of documents
+# with one fault each, as far as a schema can see it.
+. "${top_srcdir:?}/tests/lib/tap.sh"
+
+stepd=${top_builddir:?}/stepd/cli/stepd
+schema=$top_srcdir/doc/stepd-spec.schema.json
+python=
+for candidate in python3 /usr/bin/python3; do
+	if $candidate -c 'import jsonschema; jsonschema.Draft202012Validator' 2>/dev/null; then
+		python=$candidate
+		break
+	fi
+done
+[ -n "$python" ] || skip_all "python3-jsonschema is not installed"
+tmpdir
+
+# The schema's verdict on each file: "FILE good" or "FILE bad".
+cat >"$tmpdir/verdicts.py" <<'PYTHON'
+import json, sys
+from jsonschema import Draft202012Validator
+
+schema = json.load(open(sys.argv[1]))
+Draft202012Validator.check_schema(schema)
+validator = Draft202012Validator(schema)
+for path in sys.argv[2:]:
+    print(path, "good" if validator.is_valid(json.load(open(path))) else "bad")
+PYTHON
+
+verdict() { # FILE
+	"$python" "$tmpdir/verdicts.py" "$schema" "$1" | sed 's/.* //'
+}
+
+ok "the schema is a valid schema" "$python" "$tmpdir/verdicts.py" "$schema"
+for example in "$top_srcdir"/doc/examples/*.json; do
+	name=${example##*/}
+	is "$(verdict "$example")" good "the schema takes $name"
+	ok "stepd check-spec takes $name" "$stepd" check-spec "$example"
+done
+like "$("$stepd" check-spec "$top_srcdir/doc/examples/normal.json")" 'normal.json: ok \(4711\.0, 4 tasks\)$' \
+	"check-spec names the step and its tasks on this node"
+like "$("$stepd" check-spec - <"$top_srcdir/doc/examples/extern.json")" '^-: ok \(4711\.extern, 0 tasks\)$' \
+	"check-spec reads stdin"
+
+# One document a line, good ones before the empty line.
+cat >"$tmpdir/documents" <<'EOT'
+{"argv": ["x"]}
+{"argv": ["x", ""], "ranks": "0-1,3", "ntasks": 4, "version": 1}
+{"argv": ["x"], "ranks": [2, 0], "ntasks": 3, "uid": "a", "gid": 0, "groups": ["b", 7]}
+{"argv": ["x"], "rlimits": {"core": 0, "cpu": "unlimited", "as": {"soft": 1}, "nofile": {"soft": 1, "hard": "unlimited"}}}
+{"argv": ["x"], "stdin": "all", "stdout": {"mode": "rank", "rank": 0}, "stderr": {"mode": "file", "path": "e", "append": true}}
+{"argv": ["x"], "stdin": {"mode": "file", "path": "%t"}, "stdout": {"mode": "inherit"}, "stderr": {"mode": "stdout"}}
+{"argv": ["x"], "kill_on_bad_exit": true, "kill_on_bad_exit_grace_ms": 5, "umask": "77"}
+{"argv": ["x"], "kill_sequence": [{"signal": "RTMIN+1"}, {"signal": 15, "wait_ms": 1}, {"signal": "KILL"}]}
+{"tasks": [{"rank": 0, "argv": ["x"], "cwd": "/", "env": {"A": ""}}]}
+{"kind": "batch", "script_base64": "QQ==", "mpi": "none", "ntasks": 1}
+{"kind": "extern", "node": {"name": "n", "id": 1, "count": 2, "list": "n[1-2]"}}
+
+[]
+{}
+{"argv": []}
+{"argv": [""]}
+{"argv": "x"}
+{"argv": ["x", 1]}
+{"argv": ["x"], "nope": 1}
+{"argv": ["x"], "version": 2}
+{"argv": ["x"], "kind": "other"}
+{"argv": ["x"], "kind": "extern"}
+{"argv": ["x"], "job": 0}
+{"argv": ["x"], "step": -1}
+{"argv": ["x"], "name": ""}
+{"argv": ["x"], "node": {"name": "a/b"}}
+{"argv": ["x"], "node": {"name": "-a"}}
+{"argv": ["x"], "node": {"list": "a b"}}
+{"argv": ["x"], "node": {"nope": 1}}
+{"argv": ["x"], "ntasks": 0}
+{"argv": ["x"], "ranks": []}
+{"argv": ["x"], "ranks": "0-"}
+{"argv": ["x"], "ranks": "0", "first_rank": 0}
+{"argv": ["x"], "env": {"A=B": "c"}}
+{"argv": ["x"], "env": {"": "c"}}
+{"argv": ["x"], "env": {"A": 1}}
+{"argv": ["x"], "cwd": "tmp"}
+{"argv": ["x"], "script": "#!/bin/sh"}
+{"argv": ["x"], "tasks": [{}]}
+{"argv": ["x"], "tasks": [{"rank": 0, "ranks": "0"}]}
+{"argv": ["x"], "tasks": [{"rank": 0, "argv": []}]}
+{"argv": ["x"], "tasks": [{"rank": 0, "cwd": "x"}]}
+{"argv": ["x"], "uid": ""}
+{"argv": ["x"], "uid": "a:b"}
+{"argv": ["x"], "gid": -1}
+{"argv": ["x"], "groups": "a"}
+{"argv": ["x"], "umask": "8"}
+{"argv": ["x"], "umask": "1000"}
+{"argv": ["x"], "umask": 18}
+{"argv": ["x"], "rlimits": {"nope": 1}}
+{"argv": ["x"], "rlimits": {"core": -1}}
+{"argv": ["x"], "rlimits": {"core": {"hard": 1}}}
+{"argv": ["x"], "rlimits": {"core": "much"}}
+{"argv": ["x"], "nice": 20}
+{"argv": ["x"], "oom_score_adj": 1001}
+{"argv": ["x"], "no_new_privs": 1}
+{"argv": ["x"], "stdin": "stdout"}
+{"argv": ["x"], "stdin": {"mode": "stdout"}}
+{"argv": ["x"], "stdin": {"mode": "file", "path": "x", "append": true}}
+{"argv": ["x"], "stdout": "all"}
+{"argv": ["x"], "stdout": {"mode": "all"}}
+{"argv": ["x"], "stdout": {"mode": "rank"}}
+{"argv": ["x"], "stdout": {"mode": "file"}}
+{"argv": ["x"], "stdout": {"mode": "none", "path": "x"}}
+{"argv": ["x"], "stdout": {"mode": "none", "rank": 0}}
+{"argv": ["x"], "stdout": {"path": "x"}}
+{"argv": ["x"], "stderr": "all"}
+{"argv": ["x"], "proctrack": "../x"}
+{"argv": ["x"], "mpi": "a/b"}
+{"argv": ["x"], "cgroup_root": "sys"}
+{"argv": ["x"], "time_limit_ms": -1}
+{"argv": ["x"], "kill_on_bad_exit_grace_ms": 1}
+{"argv": ["x"], "kill_on_bad_exit": false, "kill_on_bad_exit_grace_ms": 1}
+{"argv": ["x"], "kill_sequence": []}
+{"argv": ["x"], "kill_sequence": [{"wait_ms": 1}]}
+{"argv": ["x"], "kill_sequence": [{"signal": 0}]}
+{"argv": ["x"], "background": "keep"}
+{"kind": "batch"}
+{"kind": "batch", "script": "x", "script_base64": "QQ=="}
+{"kind": "batch", "script_base64": "QQ="}
+{"kind": "batch", "script": "x", "ntasks": 2}
+{"kind": "batch", "script": "x", "step": 1}
+{"kind": "batch", "script": "x", "mpi": "pmix"}
+{"kind": "batch", "script": "x", "node": {"tasks_per_node": [1]}}
+{"kind": "extern", "stdin": "none"}
+{"kind": "extern", "mpi": "pmix"}
+EOT
+number=1000 kind=good
+while read -r document; do
+	[ -n "$document" ] || { kind=bad; continue; }
+	number=$((number + 1))
+	printf '%s\n' "$document" >"$tmpdir/$number.$kind.json"
+done <"$tmpdir/documents"
+
+"$python" "$tmpdir/verdicts.py" "$schema" "$tmpdir"/1*.json >"$tmpdir/verdicts"
+while read -r file schema_says; do
+	status=0
+	"$stepd" check-spec "$file" >/dev/null 2>"$tmpdir/error" || status=$?
+	case $file in
+	*.good.json) wanted="good 0" ;;
+	*) wanted="bad 1" ;;
+	esac
+	is "$schema_says $status" "$wanted" "$(cat "$file"): ${wanted% *} to schema and check-spec"
+done <"$tmpdir/verdicts"
+
+# The command itself.
+out=$("$stepd" check-spec "$tmpdir/none.json" 2>&1)
+is "$? $out" "1 $tmpdir/none.json: open: No such file or directory" "a file that is not there is named"
+out=$("$stepd" check-spec "$top_srcdir/doc/examples/mpmd.json" "$tmpdir/none.json" 2>/dev/null)
+is "$? ${out##*/}" "1 mpmd.json: ok (4711.1, 8 tasks)" "one bad file of two: the other is checked, status 1"
+"$stepd" check-spec >/dev/null 2>&1
+is $? 125 "no file: status 125"
+"$stepd" check-spec --nope >/dev/null 2>&1
+is $? 125 "an unknown option: status 125"
+"$stepd" check-spec "$top_srcdir/doc/examples/batch.json" >/dev/full 2>"$tmpdir/error"
+is $? 125 "a full disk below stdout is noticed"
+done_testing

@@ -1,0 +1,83 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What ends a step, for every backend: policies, limits, signals to the agent, what tasks leave.
+. "${top_srcdir:?}/tests/lib/step.sh"
+
+# agent ARG...: runs a step in the background, $agent is its pid, once its tasks run.
+agent() {
+	"$stepd" run --job "$job" --result "$tmpdir/r" "$@" >"$tmpdir/out" 2>"$tmpdir/err" &
+	agent=$!
+	eventually test -s "$tmpdir/out"
+}
+
+ended() { # STATUS NAME
+	wait "$agent"
+	is $? "$1" "$2"
+	: >"$tmpdir/out"
+}
+
+for b in $(backends); do
+	t="--proctrack $b"
+	# shellcheck disable=SC2086 # $t is words
+	{
+		step -q $t --time-limit 0.2s -n 2 -- sleep 99
+		is $? 124 "$b: the time limit ends it with 124"
+		step -q $t -n 2 --kill-on-bad-exit -- sh -c '[ $SLURM_PROCID = 0 ] || exit 3; exec sleep 99'
+		is $? 3 "$b: --kill-on-bad-exit gives the bad status"
+		step -q $t -n 2 --kill-on-bad-exit=0.2s -- sh -c '[ $SLURM_PROCID = 0 ] && exit 3; sleep 0.05; exit 4'
+		is $? 4 "$b: within its grace a task may still end by itself"
+		step -q $t -n 2 --wait 1 -- sh -c '[ $SLURM_PROCID = 0 ] || exit 0; exec sleep 99'
+		is $? 0 "$b: --wait ends the others, which do not count"
+
+		agent $t -n 2 -- sh -c 'echo up; exec sleep 99'
+		kill -TERM "$agent"
+		ended 143 "$b: SIGTERM to the agent ends the step with 143"
+		agent $t -n 2 -- sh -c 'echo up; exec sleep 99'
+		kill -HUP "$agent"
+		ended 129 "$b: SIGHUP likewise with 129"
+		agent $t -- sh -c 'trap "echo term" TERM; echo up; while :; do sleep 0.05; done'
+		kill -INT "$agent"
+		eventually grep -q term "$tmpdir/out"
+		kill -INT "$agent"
+		ended 130 "$b: a second SIGINT kills"
+		like "$(cat "$tmpdir/r")" '"text": "killed by signal 9 \(KILL\), on request"' \
+			"$b: what would not end has been killed"
+
+		begin=$(date +%s%N)
+		step -q $t --time-limit 0.1s --kill-sequence CONT,INT:0.1s,TERM:0.1s,KILL -- \
+			sh -c 'trap "echo int" INT; trap "echo term" TERM; while :; do sleep 0.02; done' >"$tmpdir/seq"
+		is "$(tr '\n' ' ' <"$tmpdir/seq")" "int term " "$b: the kill sequence is sent in its order"
+		is $(((($(date +%s%N) - begin) / 1000000) < 10000)) 1 "$b: and comes to its end"
+
+		step -q $t -n 2 -- sh -c 'sleep 99 & sleep 99 & :'
+		is $? 0 "$b: what tasks leave in the background does not hold the step up"
+		begin=$(date +%s%N)
+		step -q $t --wait-background -- sh -c 'sleep 0.3 & :'
+		is $(((($(date +%s%N) - begin) / 1000000) >= 300)) 1 "$b: --wait-background waits for it"
+	}
+	nothing_left "$b: nothing is left"
+done
+
+for b in $(backends); do
+	[ "$b" != pgid ] || continue
+	step -q --proctrack "$b" -n 2 -- sh -c 'setsid sh -c "(setsid sleep 99 &) ; sleep 99" & :'
+	is $? 0 "$b: daemons do not hold it up"
+	nothing_left "$b: and do not survive"
+done
+
+agent -- sh -c 'trap "" HUP; echo up; exec sleep 99'
+sh -c 'trap "" HUP; exec "$0" run --job "$1" --step 1 -- sh -c "echo up; exec sleep 1"' "$stepd" "$job" \
+	>"$tmpdir/out2" &
+nohup=$!
+eventually test -s "$tmpdir/out2"
+kill -HUP $nohup
+wait $nohup
+is $? 0 "an agent whose caller ignores SIGHUP (nohup) ignores it too"
+kill -TERM "$agent"
+ended 143 "and another one not"
+
+out=$(step --kill-sequence TERM:1s -- true 2>&1)
+is $? 125 "a kill sequence without KILL at its end is refused"
+like "$out" "kill-sequence.*KILL" "naming the option and the remedy"
+nothing_left "nothing is left at the end"
+done_testing

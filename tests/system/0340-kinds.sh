@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Batch and extern steps.
+. "${top_srcdir:?}/tests/lib/step.sh"
+
+cat >"$tmpdir/script" <<'X'
+#!/bin/sh -f
+echo "args: $*"
+echo "script: $0"
+echo "ids: $SLURM_JOB_ID $SLURM_STEP_ID $SLURM_PROCID"
+stat -c 'mode: %a %U' "$0"
+echo *
+exit 9
+X
+out=$(cd "$tmpdir" && step --batch script one 'two three' 2>"$tmpdir/err")
+is $? 9 "the script's status is the step's"
+like "$out" "^args: one two three\$" "it gets its arguments"
+like "$out" "^script: $run/.*_$job.batch/script\$" "it stands in the step's directory"
+like "$out" "^ids: $job 4294967291 0\$" "it is the batch step"
+like "$out" "^\*\$" "its interpreter gets the argument of the first line"
+like "$out" "^mode: 500 $(id -un)\$" "it is the user's alone"
+if [ "$(id -u)" = 0 ]; then
+	out=$(step --uid nobody --batch "$tmpdir/script" --chdir / 2>/dev/null)
+	like "$out" "^mode: 500 nobody\$" "another user's script is theirs"
+else
+	skip 1 "needs root"
+fi
+printf 'echo no interpreter\n' >"$tmpdir/script"
+out=$(step --batch "$tmpdir/script" 2>&1)
+is $? 125 "a script without #! is refused"
+like "$out" "#!" "with the remedy"
+out=$(step -n 2 --batch "$tmpdir/script" 2>&1)
+is $? 125 "a batch step has one task"
+printf '#!/bin/sh\n: %s\necho end\n' "$(head -c 200000 /dev/zero | tr '\0' x)" >"$tmpdir/script"
+is "$(step --batch "$tmpdir/script")" end "a long script"
+
+for b in $(backends); do
+	"$stepd" run --job "$job" --extern --proctrack "$b" --result "$tmpdir/r" 2>"$tmpdir/err" &
+	agent=$!
+	eventually grep -q '"state":"running"' "$run"/*_"$job".extern/state.json
+	ok "$b: an extern step runs without a task" test -d "/proc/$agent"
+	if [ "$b" = cgroup ]; then
+		sleep 99 &
+		added=$!
+		group=$(find /sys/fs/cgroup -type d -path "*/job_$job/step_extern" | head -1)
+		echo $added >"$group/cgroup.procs"
+		is "$("$stepd" pids "$job.extern")" "$added" "$b: it holds what is added to it"
+		like "$("$stepd" find $added)" "step $job.extern" "$b: which is found there"
+	fi
+	kill -TERM $agent
+	wait $agent
+	is $? 143 "$b: it ends when it is told to"
+	if [ "$b" = cgroup ]; then
+		wait $added
+		is $? 143 "$b: and takes with it what it holds"
+	fi
+	like "$(cat "$tmpdir/r")" '"tasks": \[\]' "$b: no task was in it"
+done
+nothing_left "nothing is left"
+done_testing

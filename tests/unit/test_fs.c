@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/base/fs.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/scratch.h"
+
+struct ground {
+	char *dir;
+	int fd; /* of dir */
+	int fds;
+};
+
+static int set_up(void **state)
+{
+	struct ground *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return -1;
+	g->dir = scratch_make();
+	g->fd = open(g->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	g->fds = scratch_count_fds();
+	*state = g;
+	return g->fd < 0 ? -1 : 0;
+}
+
+static int tear_down(void **state)
+{
+	struct ground *g = *state;
+	int more = scratch_count_fds() - g->fds;
+
+	(void)close(g->fd);
+	scratch_remove(g->dir);
+	free(g->dir);
+	free(g);
+	return more;
+}
+
+static int count_entries(const char *path)
+{
+	_cleanup_closedir_ DIR *dir = opendir(path);
+	int n = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		n++;
+	return n - 2;
+}
+
+/* Sizes about every growth of the buffer come back whole. */
+static void test_read(void **state)
+{
+	static const size_t sizes[] = {0, 1, 4095, 4096, 4097, 8191, 8192, 8193, 100000};
+	struct ground *g = *state;
+	size_t i, size;
+
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		_cleanup_free_ char *data = malloc(sizes[i] + 1), *text = NULL;
+
+		assert_non_null(data);
+		memset(data, 'd', sizes[i]);
+		if (sizes[i] > 2)
+			data[1] = '\0'; /* a NUL is a byte like others */
+		scratch_write(g->dir, "f", data, sizes[i], 0644);
+		assert_int_equal(fs_read(g->fd, "f", sizes[i], &text, &size), 0);
+		assert_int_equal(size, sizes[i]);
+		assert_memory_equal(text, data, size);
+		assert_int_equal(text[size], 0);
+		if (sizes[i] == 0)
+			continue;
+		free(text);
+		text = NULL;
+		assert_int_equal(fs_read(g->fd, "f", sizes[i] - 1, &text, NULL), -EFBIG);
+		assert_null(text);
+	}
+}
+
+static void test_read_fails(void **state)
+{
+	struct ground *g = *state;
+	char *text = NULL;
+
+	assert_int_equal(fs_read(g->fd, "none", 10, &text, NULL), -ENOENT);
+	assert_int_equal(fs_read(g->fd, ".", 10, &text, NULL), -EISDIR);
+	assert_int_equal(fs_read(-1, "none", 10, &text, NULL), -EBADF);
+	assert_int_equal(fs_read_fd(-1, 10, &text, NULL), -EBADF);
+	assert_int_equal(fs_read(AT_FDCWD, "/dev/zero", 10000, &text, NULL), -EFBIG);
+	assert_null(text);
+}
+
+static void test_read_fd_from_where_it_stands(void **state)
+{
+	struct ground *g = *state;
+	_cleanup_close_ int fd = -1;
+	_cleanup_free_ char *text = NULL;
+
+	scratch_write(g->dir, "f", "0123456789", 10, 0644);
+	fd = openat(g->fd, "f", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(lseek(fd, 4, SEEK_SET), 4);
+	assert_int_equal(fs_read_fd(fd, 6, &text, NULL), 0);
+	assert_string_equal(text, "456789");
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC); /* still open */
+}
+
+static void test_write(void **state)
+{
+	struct ground *g = *state;
+	_cleanup_free_ char *text = NULL;
+
+	assert_int_equal(fs_write(g->fd, "f", "x"), -ENOENT);
+	scratch_write(g->dir, "f", "old text", 8, 0644);
+	assert_int_equal(fs_write(g->fd, "f", "new"), 0);
+	assert_int_equal(fs_read(g->fd, "f", 100, &text, NULL), 0);
+	assert_string_equal(text, "new text"); /* as the kernel's files want it: nothing cut */
+	assert_int_equal(fs_write(AT_FDCWD, "/dev/full", "x"), -ENOSPC);
+	assert_int_equal(fs_write(g->fd, ".", "x"), -EISDIR);
+}
+
+static void on_alarm(int sig)
+{
+	(void)sig;
+}
+
+/* Into a pipe with a slow reader, signals between. */
+static void test_write_all(void **state)
+{
+	enum { SIZE = 1 << 20 };
+	_cleanup_free_ char *data = malloc(SIZE), *got = NULL;
+	const struct sigaction act = {.sa_handler = on_alarm}; /* no SA_RESTART */
+	int fds[2], status = -1, r;
+	pid_t pid;
+
+	(void)state;
+	assert_non_null(data);
+	for (r = 0; r < SIZE; r++)
+		data[r] = (char)(r * 7 + r / 251);
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	assert_int_equal(sigaction(SIGUSR1, &act, NULL), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		(void)close(fds[0]);
+		_exit(fs_write_all(fds[1], data, SIZE) == 0 ? 0 : 1);
+	}
+	(void)close(fds[1]);
+	for (r = 0; r < 20; r++) {
+		(void)usleep(1000);
+		assert_int_equal(kill(pid, SIGUSR1), 0);
+	}
+	r = fs_read_fd(fds[0], SIZE, &got, NULL);
+	(void)close(fds[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(r, 0);
+	assert_int_equal(status, 0);
+	assert_memory_equal(got, data, SIZE);
+	assert_int_equal(fs_write_all(-1, "x", 1), -EBADF);
+	assert_int_equal(fs_write_all(-1, "", 0), 0);
+}
+
+static void test_write_atomic(void **state)
+{
+	struct ground *g = *state;
+	_cleanup_free_ char *text = NULL, *path = scratch_path(g->dir, "f");
+	_cleanup_close_ int old = -1;
+	struct stat st;
+	char byte;
+
+	assert_int_equal(fs_write_atomic(g->fd, "f", "one", 3, 0600, false), 0);
+	old = openat(g->fd, "f", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(fs_write_atomic(g->fd, "f", "two!", 4, 0640, true), 0);
+	assert_int_equal(pread(old, &byte, 1, 0), 1);
+	assert_int_equal(byte, 'o'); /* who has it open sees the old one, whole */
+	assert_int_equal(fs_read(g->fd, "f", 100, &text, NULL), 0);
+	assert_string_equal(text, "two!");
+	assert_int_equal(fstatat(g->fd, "f", &st, 0), 0);
+	assert_int_equal(st.st_mode & 07777, 0640);
+	assert_int_equal(fs_write_atomic(AT_FDCWD, path, "three", 5, 0600, true), 0);
+	assert_int_equal(count_entries(g->dir), 1);
+}
+
+/* A failure leaves the old file, and nothing else. */
+static void test_write_atomic_fails(void **state)
+{
+	struct ground *g = *state;
+
+	assert_int_equal(fs_write_atomic(g->fd, "no/f", "x", 1, 0600, true), -ENOENT);
+	assert_int_equal(mkdirat(g->fd, "d", 0700), 0);
+	assert_int_equal(mkdirat(g->fd, "d/full", 0700), 0);
+	assert_int_equal(fs_write_atomic(g->fd, "d", "x", 1, 0600, true), -EISDIR);
+	assert_int_equal(count_entries(g->dir), 1);
+	assert_int_equal(fs_write_atomic(-1, "f", "x", 1, 0600, true), -EBADF);
+}
+
+/* What a process of our pid left when it died on the way. */
+static void test_write_atomic_over_remains(void **state)
+{
+	struct ground *g = *state;
+	_cleanup_free_ char *text = NULL;
+	char name[64];
+
+	(void)snprintf(name, sizeof(name), "f.%d.new", (int)getpid());
+	scratch_write(g->dir, "victim", "safe", 4, 0600);
+	assert_int_equal(symlinkat("victim", g->fd, name), 0);
+	assert_int_equal(fs_write_atomic(g->fd, "f", "x", 1, 0600, false), 0);
+	assert_int_equal(fs_read(g->fd, "victim", 100, &text, NULL), 0);
+	assert_string_equal(text, "safe");
+	assert_int_equal(count_entries(g->dir), 2);
+}
+
+static int check(struct ground *g, mode_t mode, uid_t uid, struct err *err)
+{
+	_cleanup_close_ int fd = openat(g->fd, "f", O_PATH | O_CLOEXEC);
+
+	assert_int_equal(fchmodat(g->fd, "f", mode, 0), 0);
+	if (uid != geteuid())
+		assert_int_equal(fchownat(g->fd, "f", uid, (gid_t)-1, 0), 0);
+	return fs_check_trusted(fd, "/a/b", err);
+}
+
+static void test_check_trusted(void **state)
+{
+	struct ground *g = *state;
+	struct err err = ERR_INIT;
+
+	scratch_write(g->dir, "f", "x", 1, 0644);
+	assert_int_equal(check(g, 0755, geteuid(), &err), 0);
+	assert_int_equal(check(g, 0775, geteuid(), &err), -EPERM);
+	assert_non_null(strstr(err.text, "'/a/b'"));
+	assert_non_null(strstr(err.text, "0775"));
+	assert_int_equal(check(g, 0646, geteuid(), &err), -EPERM);
+	assert_int_equal(fs_check_trusted(-1, "/a/b", &err), -EBADF);
+	if (geteuid() != 0) {
+		(void)printf("# not root: a file of another user is not tried\n");
+		return;
+	}
+	assert_int_equal(check(g, 0644, 12345, &err), -EPERM);
+	assert_non_null(strstr(err.text, "12345"));
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(test_read),
+		TEST(test_read_fails),
+		TEST(test_read_fd_from_where_it_stands),
+		TEST(test_write),
+		TEST(test_write_all),
+		TEST(test_write_atomic),
+		TEST(test_write_atomic_fails),
+		TEST(test_write_atomic_over_remains),
+		TEST(test_check_trusted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the host does for a backend, with a backend that follows a script; the contract suite has
+ * the same functions with real ones.
+ */
+#include "proctrack/generic.h"
+
+#include <limits.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/scratch.h"
+
+struct script {
+	pid_t pid;     /* the member; 0 none */
+	int lists;     /* calls so far */
+	int last_list; /* from this call on: the result is then */
+	int then;
+	int signal_result;
+	bool deaf; /* signals are taken and not sent */
+	int last_signal;
+};
+
+static int list(void *ctx, uint64_t id, pid_t **ret_pids, int *ret_count)
+{
+	struct script *s = ctx;
+
+	assert_int_equal(id, 42);
+	if (++s->lists >= s->last_list && s->last_list > 0)
+		return s->then;
+	if (s->pid == 0)
+		return 0;
+	*ret_pids = malloc(sizeof(pid_t));
+	assert_non_null(*ret_pids);
+	**ret_pids = s->pid;
+	*ret_count = 1;
+	return 0;
+}
+
+static int send_signal(void *ctx, uint64_t id, int sig)
+{
+	struct script *s = ctx;
+
+	assert_int_equal(id, 42);
+	s->last_signal = sig;
+	if (s->signal_result == 0 && !s->deaf)
+		assert_int_equal(kill(s->pid, sig), 0);
+	return s->signal_result;
+}
+
+static struct generic_ops ops_of(struct script *s)
+{
+	return (struct generic_ops){.get_pids = list, .signal = send_signal, .ctx = s};
+}
+
+static pid_t start_child(void)
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* where a test fails */
+		for (;;)
+			pause();
+	}
+	return pid;
+}
+
+static void end_child(pid_t pid)
+{
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	assert_int_equal(clock_gettime(CLOCK_MONOTONIC, &ts), 0);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static void test_wait_results(void **state)
+{
+	struct script s = {.last_list = 1, .then = -ESRCH};
+	struct generic_ops ops = ops_of(&s);
+	int fds = scratch_count_fds();
+
+	(void)state;
+	assert_int_equal(generic_wait(&ops, 42, -1), -ESRCH); /* never was */
+	s = (struct script){.last_list = 1, .then = -EIO};
+	assert_int_equal(generic_wait(&ops, 42, -1), -EIO);
+	s = (struct script){0};
+	assert_int_equal(generic_wait(&ops, 42, 0), 0);
+	s = (struct script){.pid = getpid(), .last_list = 2, .then = -ESRCH};
+	assert_int_equal(generic_wait(&ops, 42, -1), 0); /* was, and went away */
+	s = (struct script){.pid = getpid(), .last_list = 2, .then = -EIO};
+	assert_int_equal(generic_wait(&ops, 42, -1), -EIO);
+	s = (struct script){.pid = getpid()};
+	assert_int_equal(generic_wait(&ops, 42, 0), -ETIMEDOUT);
+	assert_int_equal(s.lists, 1);
+	assert_int_equal(scratch_count_fds(), fds);
+}
+
+/* A member that leaves the container and lives on: no descriptor tells. */
+static void test_wait_notices_who_leaves(void **state)
+{
+	struct script s = {.pid = getpid(), .last_list = 3, .then = 0};
+	struct generic_ops ops = ops_of(&s);
+	int64_t start = now_ms();
+
+	(void)state;
+	assert_int_equal(generic_wait(&ops, 42, 20000), 0);
+	assert_int_equal(s.lists, 3);
+	assert_in_range(now_ms() - start, 500, 5000);
+}
+
+/* It does not spin: the list is read when something has happened. */
+static void test_wait_sleeps(void **state)
+{
+	struct script s = {.pid = getpid()};
+	struct generic_ops ops = ops_of(&s);
+	int64_t start = now_ms();
+
+	(void)state;
+	assert_int_equal(generic_wait(&ops, 42, 300), -ETIMEDOUT);
+	assert_in_range(now_ms() - start, 300, 3000);
+	assert_in_range(s.lists, 2, 4);
+}
+
+static void test_wait_for_a_child(void **state)
+{
+	struct script s = {.last_list = 2, .then = 0};
+	struct generic_ops ops = ops_of(&s);
+
+	(void)state;
+	s.pid = start_child();
+	assert_int_equal(kill(s.pid, SIGKILL), 0);
+	assert_int_equal(generic_wait(&ops, 42, -1), 0); /* though it is not reaped */
+	assert_int_equal(waitpid(s.pid, NULL, 0), s.pid);
+}
+
+static void test_wait_without_descriptors(void **state)
+{
+	struct script s = {.pid = getpid()};
+	struct generic_ops ops = ops_of(&s);
+	struct rlimit saved, none;
+	int r;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &saved), 0);
+	none = saved;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	r = generic_wait(&ops, 42, -1);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &saved), 0);
+	assert_int_equal(r, -EMFILE);
+}
+
+static void test_has_pid(void **state)
+{
+	struct script s = {.pid = 17};
+	struct generic_ops ops = ops_of(&s);
+
+	(void)state;
+	assert_true(generic_has_pid(&ops, 42, 17));
+	assert_false(generic_has_pid(&ops, 42, 18));
+	s.pid = 0;
+	assert_false(generic_has_pid(&ops, 42, 17));
+	s.last_list = 1;
+	s.then = -ESRCH;
+	assert_false(generic_has_pid(&ops, 42, 17));
+}
+
+static void test_suspend_and_resume(void **state)
+{
+	struct script s = {.pid = start_child()};
+	struct generic_ops ops = ops_of(&s);
+	int status;
+
+	(void)state;
+	assert_int_equal(generic_suspend(&ops, 42), 0);
+	assert_int_equal(s.last_signal, SIGSTOP);
+	assert_int_equal(waitpid(s.pid, &status, WNOHANG | WUNTRACED), s.pid);
+	assert_true(WIFSTOPPED(status));
+	assert_int_equal(generic_resume(&ops, 42), 0);
+	assert_int_equal(s.last_signal, SIGCONT);
+	assert_int_equal(waitpid(s.pid, &status, WCONTINUED), s.pid);
+	end_child(s.pid);
+	s.signal_result = -ESRCH;
+	assert_int_equal(generic_suspend(&ops, 42), -ESRCH);
+	assert_int_equal(generic_resume(&ops, 42), -ESRCH);
+}
+
+/* One that does not stop: an answer in bounded time, and not a busy wait. */
+static void test_suspend_gives_up(void **state)
+{
+	struct script s = {.pid = start_child(), .deaf = true};
+	struct generic_ops ops = ops_of(&s);
+	int64_t start = now_ms();
+	int fds = scratch_count_fds();
+
+	(void)state;
+	assert_int_equal(generic_suspend(&ops, 42), -ETIMEDOUT);
+	assert_in_range(now_ms() - start, 2000, 8000);
+	assert_in_range(s.lists, 5, 200);
+	assert_int_equal(scratch_count_fds(), fds);
+	end_child(s.pid);
+}
+
+static void test_usage(void **state)
+{
+	struct script s = {.pid = getpid()};
+	struct generic_ops ops = ops_of(&s);
+	proctrack_usage_t usage = {0};
+
+	(void)state;
+	assert_int_equal(generic_usage(&ops, 42, &usage), 0);
+	assert_int_equal(usage.valid,
+		PROCTRACK_USAGE_CPU | PROCTRACK_USAGE_MEMORY | PROCTRACK_USAGE_PIDS);
+	assert_int_equal(usage.pids, 1);
+	assert_true(usage.memory_bytes > 0);
+	s.pid = INT_MAX; /* gone since the list */
+	assert_int_equal(generic_usage(&ops, 42, &usage), 0);
+	assert_int_equal(usage.pids, 0);
+	s.last_list = 1;
+	s.then = -ESRCH;
+	usage.pids = 7;
+	assert_int_equal(generic_usage(&ops, 42, &usage), -ESRCH);
+	assert_int_equal(usage.pids, 7);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_wait_results),
+		cmocka_unit_test(test_wait_notices_who_leaves),
+		cmocka_unit_test(test_wait_sleeps),
+		cmocka_unit_test(test_wait_for_a_child),
+		cmocka_unit_test(test_wait_without_descriptors),
+		cmocka_unit_test(test_has_pid),
+		cmocka_unit_test(test_suspend_and_resume),
+		cmocka_unit_test(test_suspend_gives_up),
+		cmocka_unit_test(test_usage),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The MPI host: with mpi/none as it is installed, and with plugins of the tests
+ * (tests/lib/trial_mpi.c).
+ */
+#include "mpi/mpi.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "stepd/api/env.h"
+#include "stepd/plugin/plugin.h"
+#include "tests/lib/scratch.h"
+
+struct place {
+	char *dir;
+	int fds;
+};
+
+static int set_up(void **state)
+{
+	struct place *place = calloc(1, sizeof(*place));
+
+	if (!place)
+		return -1;
+	place->dir = scratch_make();
+	scratch_copy_built("stepd/cli/plugins/mpi_none.so", place->dir, "mpi_none.so");
+	scratch_copy_built("tests/lib/plugins/mpi_trial.so", place->dir, "mpi_trial.so");
+	place->fds = scratch_count_fds();
+	*state = place;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct place *place = *state;
+	int fds = scratch_count_fds() - place->fds;
+
+	scratch_remove(place->dir);
+	free(place->dir);
+	free(place);
+	return fds;
+}
+
+static char **env_new(void)
+{
+	char **env = calloc(2, sizeof(*env));
+
+	assert_non_null(env);
+	env[0] = strdup("PATH=/bin");
+	assert_non_null(env[0]);
+	return env;
+}
+
+static void env_free(char **env)
+{
+	size_t i;
+
+	for (i = 0; env[i]; i++)
+		free(env[i]);
+	free(env);
+}
+
+static void test_none(void **state)
+{
+	const struct place *place = *state;
+	_cleanup_mpi_ struct mpi *mpi = NULL;
+	const stepd_step_rec_t job = {.api_version = STEPD_API_VERSION, .job_id = 7};
+	const mpi_plugin_task_info_t task = {.api_version = STEPD_API_VERSION, .job_id = 7};
+	struct err err = ERR_INIT;
+	char **env = env_new();
+
+	assert_int_equal(mpi_open(place->dir, "mpi/none", &mpi, &err), 0);
+	assert_null(mpi_get_env_type(mpi));
+	assert_int_equal(mpi_prefork(mpi, &job, &env, &err), 0);
+	mpi_task(mpi, &task, &env);
+	assert_string_equal(env[0], "PATH=/bin");
+	assert_null(env[1]);
+	env_free(env);
+}
+
+/* The two hooks of the client, through the kind's table as a client would have them. */
+static void test_none_in_the_client(void **state)
+{
+	const struct place *place = *state;
+	struct {
+		mpi_plugin_client_state_t *(*prelaunch)(const mpi_plugin_client_info_t *, char ***);
+		int (*prefork)(const stepd_step_rec_t *, char ***);
+		void (*task)(const mpi_plugin_task_info_t *, char ***);
+		int (*fini)(mpi_plugin_client_state_t *);
+	} call;
+	const mpi_plugin_client_info_t job = {.api_version = STEPD_API_VERSION, .job_id = 7};
+	mpi_plugin_client_state_t *client;
+	_cleanup_plugin_ struct plugin *p = NULL;
+	char text[200] = "";
+	char **env = env_new();
+
+	assert_int_equal(mpi_plugin_kind()->symbols_count, 4);
+	assert_int_equal(plugin_load(place->dir, mpi_plugin_kind(), "none", &call, &p, NULL), 0);
+	assert_true(plugin_probe_here(p, text, sizeof(text)));
+	assert_true(strlen(text) > 0);
+	client = call.prelaunch(&job, &env);
+	assert_non_null(client);
+	assert_int_equal(call.fini(client), SLURM_SUCCESS);
+	assert_null(env[1]);
+	env_free(env);
+}
+
+static void test_hooks(void **state)
+{
+	const struct place *place = *state;
+	_cleanup_mpi_ struct mpi *mpi = NULL;
+	stepd_step_rec_t job = {.api_version = STEPD_API_VERSION, .job_id = 7};
+	const mpi_plugin_task_info_t task = {.api_version = STEPD_API_VERSION, .gtaskid = 3};
+	struct err err = ERR_INIT;
+	char **env = env_new();
+
+	assert_int_equal(mpi_open(place->dir, "trial", &mpi, &err), 0);
+	assert_string_equal(mpi_get_env_type(mpi), "trial");
+	assert_int_equal(mpi_prefork(mpi, &job, &env, &err), 0);
+	assert_string_equal(stepd_env_get(env, "TRIAL_PREFORK"), "job 7");
+	mpi_task(mpi, &task, &env);
+	assert_string_equal(stepd_env_get(env, "TRIAL_TASK"), "rank 3");
+	assert_int_equal(err.code, 0);
+	env_free(env);
+}
+
+static void test_prefork_fails(void **state)
+{
+	const struct place *place = *state;
+	_cleanup_mpi_ struct mpi *mpi = NULL;
+	stepd_step_rec_t job = {.api_version = STEPD_API_VERSION, .job_id = 1};
+	struct err err = ERR_INIT;
+	char **env = env_new();
+
+	assert_int_equal(mpi_open(place->dir, "mpi/trial", &mpi, &err), 0);
+	assert_int_equal(mpi_prefork(mpi, &job, &env, &err), -EHOSTUNREACH);
+	assert_non_null(strstr(err.text, "plugin mpi/trial"));
+	assert_non_null(strstr(err.text, strerror(EHOSTUNREACH)));
+	job.job_id = 2; /* no errno */
+	assert_int_equal(mpi_prefork(mpi, &job, &env, &err), -EIO);
+	env_free(env);
+}
+
+static void test_not_there(void **state)
+{
+	const struct place *place = *state;
+	struct mpi *mpi = NULL;
+	struct err err = ERR_INIT;
+
+	assert_int_equal(mpi_open(place->dir, "pmi9", &mpi, &err), -ENOENT);
+	assert_non_null(strstr(err.text, "there is no plugin mpi/pmi9"));
+	assert_non_null(strstr(err.text, "installed: none, trial"));
+	assert_int_equal(mpi_open(place->dir, "proctrack/none", &mpi, &err), -EINVAL);
+	scratch_copy_built("tests/lib/plugins/mpi_misspelt.so", place->dir, "mpi_misspelt.so");
+	assert_int_equal(mpi_open(place->dir, "misspelt", &mpi, &err), -ENOEXEC);
+	assert_non_null(strstr(err.text, "lacks the function p_mpi_hook_client_fini()"));
+	assert_null(mpi);
+	assert_null(mpi_close(NULL));
+}
+
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_none),
+		TEST(test_none_in_the_client),
+		TEST(test_hooks),
+		TEST(test_prefork_fails),
+		TEST(test_not_there),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The list of processes and the signal to a set, with marks of the test's own, which also play
+ * what a busy machine does between the list and the signal.
+ */
+#include "proctrack/procs.h"
+
+#include <limits.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/scratch.h"
+
+/* A child that rests; with pid not 0, of that pid. -errno where the kernel says no. */
+static pid_t start_child(pid_t pid)
+{
+	struct clone_args args = {.exit_signal = SIGCHLD};
+	long r;
+
+	if (pid > 0) {
+		args.set_tid = (uintptr_t)&pid;
+		args.set_tid_size = 1;
+	}
+	r = syscall(SYS_clone3, &args, sizeof(args));
+	if (r == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* where a test fails */
+		for (;;)
+			pause();
+	}
+	return r < 0 ? -errno : (pid_t)r;
+}
+
+static void end_child(pid_t pid)
+{
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* What the marks do in each pass, and which they mark. */
+struct script {
+	pid_t pids[8];
+	int n;
+	int passes;
+	int fail_at; /* the pass that fails with -EXDEV; 0 none */
+	bool fork;   /* one more child in each pass */
+	pid_t replace; /* in the first pass this one is ended and its pid given away */
+	pid_t stranger;
+};
+
+static int mark_script(struct procs *procs, void *userdata)
+{
+	struct script *s = userdata;
+	struct proc *p;
+	int i;
+
+	if (++s->passes == s->fail_at)
+		return -EXDEV;
+	for (i = 0; i < s->n; i++) {
+		p = procs_get(procs, s->pids[i]);
+		if (p)
+			p->member = true;
+	}
+	if (s->fork && s->n < 8)
+		s->pids[s->n++] = start_child(0);
+	if (s->replace && s->passes == 1) {
+		end_child(s->replace);
+		(void)poll(NULL, 0, 30); /* a start time is counted in ticks of 10 ms */
+		s->stranger = start_child(s->replace);
+	}
+	return 0;
+}
+
+static int mark_all(struct procs *procs, void *userdata)
+{
+	size_t i;
+
+	(void)userdata;
+	for (i = 0; i < procs->n; i++)
+		procs->v[i].member = true;
+	return 0;
+}
+
+static void test_read(void **state)
+{
+	_cleanup_procs_ struct procs procs = PROCS_INIT;
+	const struct proc *self, *child;
+	pid_t pid = start_child(0);
+	size_t i;
+
+	(void)state;
+	assert_int_equal(procs_read(&procs), 0);
+	for (i = 1; i < procs.n; i++)
+		assert_true(procs.v[i - 1].pid < procs.v[i].pid);
+	self = procs_get(&procs, getpid());
+	assert_non_null(self);
+	assert_int_equal(self->ppid, getppid());
+	assert_int_equal(self->pgrp, getpgrp());
+	assert_true(self->living);
+	child = procs_get(&procs, pid);
+	assert_non_null(child);
+	assert_int_equal(child->ppid, getpid());
+	assert_true(child->start_ticks >= self->start_ticks);
+	assert_false(child->member);
+	assert_null(procs_get(&procs, 0));
+	assert_null(procs_get(&procs, INT_MAX));
+	end_child(pid);
+}
+
+static void test_empty_list(void **state)
+{
+	struct procs procs = PROCS_INIT;
+
+	(void)state;
+	assert_null(procs_get(&procs, 1));
+	procs_clear(&procs);
+	procs_clear(&procs);
+}
+
+static void test_list(void **state)
+{
+	struct script s = {.n = 2};
+	_cleanup_free_ pid_t *pids = NULL;
+	siginfo_t info;
+	int n = -1;
+
+	(void)state;
+	s.pids[0] = start_child(0);
+	s.pids[1] = start_child(0);
+	assert_int_equal(procs_list(mark_script, &s, &pids, &n), 0);
+	assert_int_equal(n, 2);
+	assert_true(pids[0] != pids[1]);
+	assert_true(pids[0] == s.pids[0] || pids[0] == s.pids[1]);
+	free(pids);
+	pids = NULL;
+	/* a zombie is none */
+	assert_int_equal(kill(s.pids[0], SIGKILL), 0);
+	assert_int_equal(waitid(P_PID, (id_t)s.pids[0], &info, WEXITED | WNOWAIT), 0);
+	assert_int_equal(procs_list(mark_script, &s, &pids, &n), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(pids[0], s.pids[1]);
+	free(pids);
+	pids = NULL;
+	assert_int_equal(waitpid(s.pids[0], NULL, 0), s.pids[0]);
+	end_child(s.pids[1]);
+	assert_int_equal(procs_list(mark_script, &s, &pids, &n), 0);
+	assert_int_equal(n, 0);
+	assert_null(pids);
+}
+
+static void test_signal(void **state)
+{
+	struct script s = {.n = 3};
+	int i, status;
+
+	(void)state;
+	for (i = 0; i < 3; i++)
+		s.pids[i] = start_child(0);
+	assert_int_equal(procs_signal(mark_script, &s, 0), 0);
+	assert_int_equal(s.passes, 1);
+	assert_int_equal(procs_signal(mark_script, &s, -1), -EINVAL);
+	assert_int_equal(procs_signal(mark_script, &s, SIGRTMAX + 1), -EINVAL);
+	assert_int_equal(s.passes, 1);
+	assert_int_equal(procs_signal(mark_script, &s, SIGTERM), 0);
+	assert_true(s.passes >= 3); /* one more, to see that nothing new is there */
+	for (i = 0; i < 3; i++) {
+		assert_int_equal(waitpid(s.pids[i], &status, 0), s.pids[i]);
+		assert_int_equal(WTERMSIG(status), SIGTERM);
+	}
+	assert_int_equal(procs_signal(mark_script, &s, SIGTERM), -ESRCH);
+	assert_int_equal(procs_signal(mark_script, &s, 0), -ESRCH);
+}
+
+/* What is forked behind the list is met in a later pass. */
+static void test_signal_meets_new_ones(void **state)
+{
+	struct script s = {.n = 1, .fork = true};
+	int i, status;
+
+	(void)state;
+	s.pids[0] = start_child(0);
+	assert_int_equal(procs_signal(mark_script, &s, SIGTERM), 0);
+	assert_int_equal(s.n, 8);
+	for (i = 0; i < s.n; i++) {
+		assert_int_equal(waitpid(s.pids[i], &status, 0), s.pids[i]);
+		assert_int_equal(WTERMSIG(status), SIGTERM);
+	}
+}
+
+static int mark_first_pass_only(struct procs *procs, void *userdata)
+{
+	struct script *s = userdata;
+
+	if (s->passes > 0) {
+		s->passes++;
+		return 0;
+	}
+	return mark_script(procs, s);
+}
+
+/* Between the list and the signal a member ends, and its pid becomes a stranger's. */
+static void test_stranger_is_never_signalled(void **state)
+{
+	struct script s = {.n = 1};
+	int r;
+
+	(void)state;
+	s.pids[0] = start_child(0);
+	s.replace = s.pids[0];
+	r = procs_signal(mark_first_pass_only, &s, SIGKILL);
+	if (s.stranger == -EPERM || s.stranger == -ENOSYS) {
+		(void)printf("# the pid can't be forced here\n");
+		return;
+	}
+	assert_int_equal(s.stranger, s.replace);
+	assert_int_equal(r, 0); /* there was a member, and it has ended */
+	(void)poll(NULL, 0, 20);
+	assert_int_equal(waitpid(s.stranger, NULL, WNOHANG), 0);
+	end_child(s.stranger);
+}
+
+static void test_failing_mark(void **state)
+{
+	struct script s = {.n = 1, .fail_at = 1};
+	int fds = scratch_count_fds(), n = 7;
+	pid_t *pids = NULL;
+
+	(void)state;
+	s.pids[0] = start_child(0);
+	assert_int_equal(procs_list(mark_script, &s, &pids, &n), -EXDEV);
+	assert_int_equal(n, 7);
+	s.passes = 0;
+	assert_int_equal(procs_signal(mark_script, &s, 0), -EXDEV);
+	s.passes = 0;
+	s.fail_at = 2;
+	assert_int_equal(procs_signal(mark_script, &s, SIGCONT), -EXDEV);
+	assert_int_equal(scratch_count_fds(), fds);
+	end_child(s.pids[0]);
+}
+
+/* As a user: what belongs to root can be seen, and not signalled. */
+static void test_forbidden(void **state)
+{
+	struct script s = {.n = 1};
+	int status = -1;
+	pid_t pid;
+
+	(void)state;
+	if (geteuid() != 0) {
+		(void)printf("# not root: there is no process to be refused of\n");
+		return;
+	}
+	s.pids[0] = start_child(0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		if (setresuid(65534, 65534, 65534) < 0)
+			_exit(1);
+		if (procs_signal(mark_script, &s, SIGKILL) != -EPERM)
+			_exit(2);
+		s.pids[s.n++] = start_child(0); /* and one that may be signalled: a success */
+		_exit(procs_signal(mark_script, &s, SIGKILL) != 0 ? 3 : 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(waitpid(s.pids[0], NULL, WNOHANG), 0);
+	end_child(s.pids[0]);
+}
+
+static void test_no_descriptors_left(void **state)
+{
+	int fds = scratch_count_fds(), r, in_signal, n;
+	struct rlimit saved, none;
+	struct procs procs = PROCS_INIT;
+	pid_t *pids = NULL;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &saved), 0);
+	none = saved;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	r = procs_read(&procs);
+	assert_int_equal(procs_list(mark_all, NULL, &pids, &n), -EMFILE);
+	in_signal = procs_signal(mark_all, NULL, 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &saved), 0);
+	assert_int_equal(r, -EMFILE);
+	assert_int_equal(in_signal, -EMFILE);
+	assert_null(procs.v);
+	assert_int_equal(scratch_count_fds(), fds);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_read),
+		cmocka_unit_test(test_empty_list),
+		cmocka_unit_test(test_list),
+		cmocka_unit_test(test_signal),
+		cmocka_unit_test(test_signal_meets_new_ones),
+		cmocka_unit_test(test_stranger_is_never_signalled),
+		cmocka_unit_test(test_failing_mark),
+		cmocka_unit_test(test_forbidden),
+		cmocka_unit_test(test_no_descriptors_left),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,936 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+
+#include "stepd/agent/rlimits.h"
+#include "stepd/agent/spec.h"
+#include "stepd/agent/spec_json.h"
+#include "stepd/base/fs.h"
+
+/* Documents are written with ' for ", to be readable here. */
+static char *json_text(const char *text)
+{
+	char *copy = strdup(text), *p;
+
+	assert_non_null(copy);
+	for (p = copy; (p = strchr(p, '\'')); p++)
+		*p = '"';
+	return copy;
+}
+
+static struct spec *good(const char *text)
+{
+	_cleanup_free_ char *json = json_text(text);
+	struct spec *spec = NULL;
+	struct err err = ERR_INIT;
+
+	if (spec_from_text(json, strlen(json), &spec, &err) < 0)
+		fail_msg("%s: %s", text, err.text);
+	return spec;
+}
+
+static void bad(const char *text, const char *wanted)
+{
+	_cleanup_free_ char *json = json_text(text);
+	struct spec *spec = (struct spec *)&json; /* must stay */
+	struct err err = ERR_INIT;
+	int r = spec_from_text(json, strlen(json), &spec, &err);
+
+	if (r >= 0)
+		fail_msg("%s: was taken", text);
+	if (strcmp(err.text, wanted) != 0)
+		fail_msg("%s:\n  got:    %s\n  wanted: %s", text, err.text, wanted);
+	assert_int_equal(r, err.code);
+	assert_ptr_equal(spec, &json);
+}
+
+/* ---- defaults ----------------------------------------------------------------------------- */
+
+static void test_least_document(void **state)
+{
+	_cleanup_spec_ struct spec *s = good("{'argv': ['/bin/echo', '', 'x']}");
+	char host[256];
+
+	(void)state;
+	assert_int_equal(gethostname(host, sizeof(host)), 0);
+	host[strcspn(host, ".")] = '\0';
+	assert_int_equal(s->kind, STEPD_STEP_NORMAL);
+	assert_int_equal(s->job_id, getpid());
+	assert_int_equal(s->step_id, 0);
+	assert_string_equal(s->step_name, "0");
+	assert_string_equal(s->job_name, "echo");
+	assert_string_equal(s->node_name, host);
+	assert_int_equal(s->node_id, 0);
+	assert_int_equal(s->node_count, 1);
+	assert_null(s->node_list);
+	assert_null(s->tasks_per_node);
+	assert_int_equal(s->ntasks, 1);
+	assert_int_equal(s->local_ntasks, 1);
+	assert_int_equal(s->ranks[0], 0);
+	assert_int_equal(s->argv.n, 3);
+	assert_string_equal(s->argv.v[1], "");
+	assert_int_equal(s->env.n, 0);
+	assert_null(s->cwd);
+	assert_null(s->user);
+	assert_null(s->group);
+	assert_false(s->groups_given || s->umask_given || s->nice_given || s->oom_score_adj_given);
+	assert_false(s->no_new_privs || s->label || s->kill_on_bad_exit || s->wait_given);
+	assert_int_equal(s->in.mode, SPEC_STREAM_NONE);
+	assert_int_equal(s->out.mode, SPEC_STREAM_INHERIT);
+	assert_int_equal(s->err.mode, SPEC_STREAM_INHERIT);
+	assert_string_equal(s->proctrack, "auto");
+	assert_string_equal(s->mpi, "none");
+	assert_null(s->cgroup_root);
+	assert_true(s->hold);
+	assert_int_equal(s->time_limit_ms, 0);
+	assert_int_equal(s->background, SPEC_BACKGROUND_KILL);
+	assert_int_equal(s->unkillable_timeout_ms, 60000);
+	assert_int_equal(s->kill_sequence_count, 3);
+	assert_int_equal(s->kill_sequence[0].signal, SIGCONT);
+	assert_int_equal(s->kill_sequence[0].wait_ms, 0);
+	assert_int_equal(s->kill_sequence[1].signal, SIGTERM);
+	assert_int_equal(s->kill_sequence[1].wait_ms, 30000);
+	assert_int_equal(s->kill_sequence[2].signal, SIGKILL);
+}
+
+/* ---- good values -------------------------------------------------------------------------- */
+
+static void test_identity_and_surroundings(void **state)
+{
+	_cleanup_spec_ struct spec *s = good(
+		"{'version': 1, 'kind': 'normal', 'job': 4294967293, 'step': 4294967280, 'name': 'a b',"
+		" 'node': {'name': 'n-1_x.y', 'list': 'n[1-2],m3'}, 'argv': ['a/b/c'],"
+		" 'env': {'B': 'x=y', 'A': '', 'a b': 'c'}, 'cwd': '/tmp/x', 'uid': 'nobody', 'gid': 0,"
+		" 'groups': ['audio', 44, '4294967294'], 'umask': '027', 'nice': -20,"
+		" 'oom_score_adj': -1000, 'no_new_privs': true, 'label': true, 'hold': false,"
+		" 'proctrack': 'proctrack/cgroup', 'mpi': 'pmi2', 'cgroup_root': '/sys/fs/cgroup'}");
+
+	(void)state;
+	assert_int_equal(s->job_id, 4294967293u);
+	assert_string_equal(s->step_name, "4294967280");
+	assert_string_equal(s->job_name, "a b");
+	assert_string_equal(s->node_name, "n-1_x.y");
+	assert_string_equal(s->node_list, "n[1-2],m3");
+	assert_string_equal(strv_env_get(&s->env, "B"), "x=y");
+	assert_string_equal(strv_env_get(&s->env, "A"), "");
+	assert_string_equal(s->env.v[2], "a b=c");
+	assert_string_equal(s->cwd, "/tmp/x");
+	assert_string_equal(s->user, "nobody");
+	assert_string_equal(s->group, "0");
+	assert_true(s->groups_given);
+	assert_int_equal(s->groups.n, 3);
+	assert_string_equal(s->groups.v[1], "44");
+	assert_true(s->umask_given);
+	assert_int_equal(s->umask, 027);
+	assert_true(s->nice_given);
+	assert_int_equal(s->nice, -20);
+	assert_true(s->oom_score_adj_given);
+	assert_int_equal(s->oom_score_adj, -1000);
+	assert_true(s->no_new_privs);
+	assert_true(s->label);
+	assert_false(s->hold);
+	assert_string_equal(s->proctrack, "proctrack/cgroup");
+	assert_string_equal(s->mpi, "pmi2");
+	assert_string_equal(s->cgroup_root, "/sys/fs/cgroup");
+}
+
+static void test_policies(void **state)
+{
+	_cleanup_spec_ struct spec *s = good(
+		"{'argv': ['x'], 'groups': [], 'time_limit_ms': 3153600000000, 'kill_on_bad_exit': true,"
+		" 'kill_on_bad_exit_grace_ms': 7, 'wait_ms': 0, 'background': 'wait',"
+		" 'kill_sequence': [{'signal': 'SIGUSR1', 'wait_ms': 250}, {'signal': 9}],"
+		" 'unkillable_timeout_ms': 0}");
+
+	(void)state;
+	assert_true(s->groups_given);
+	assert_int_equal(s->groups.n, 0);
+	assert_int_equal(s->time_limit_ms, 3153600000000);
+	assert_true(s->kill_on_bad_exit);
+	assert_int_equal(s->kill_on_bad_exit_grace_ms, 7);
+	assert_true(s->wait_given);
+	assert_int_equal(s->wait_ms, 0);
+	assert_int_equal(s->background, SPEC_BACKGROUND_WAIT);
+	assert_int_equal(s->kill_sequence_count, 2);
+	assert_int_equal(s->kill_sequence[0].signal, SIGUSR1);
+	assert_int_equal(s->kill_sequence[0].wait_ms, 250);
+	assert_int_equal(s->kill_sequence[1].signal, SIGKILL);
+	assert_int_equal(s->unkillable_timeout_ms, 0);
+}
+
+static void test_rlimits(void **state)
+{
+	_cleanup_spec_ struct spec *s =
+		good("{'argv': ['x'], 'rlimits': {'nofile': 10, 'core': 'unlimited',"
+		     " 'stack': {'soft': 1, 'hard': 'unlimited'}, 'cpu': {'soft': 3}}}");
+
+	(void)state;
+	assert_int_equal(s->rlimits_count, 4);
+	assert_int_equal(s->rlimits[0].resource, RLIMIT_NOFILE);
+	assert_int_equal(s->rlimits[0].value.rlim_cur, 10);
+	assert_int_equal(s->rlimits[0].value.rlim_max, 10);
+	assert_int_equal(s->rlimits[1].resource, RLIMIT_CORE);
+	assert_true(s->rlimits[1].value.rlim_cur == RLIM_INFINITY);
+	assert_true(s->rlimits[1].value.rlim_max == RLIM_INFINITY);
+	assert_int_equal(s->rlimits[2].value.rlim_cur, 1);
+	assert_true(s->rlimits[2].value.rlim_max == RLIM_INFINITY);
+	assert_int_equal(s->rlimits[3].value.rlim_max, 3);
+}
+
+static void test_rlimit_names(void **state)
+{
+	char list[RLIMITS_LIST_SIZE], small[8];
+	int i;
+
+	(void)state;
+	for (i = 0; i < (int)RLIM_NLIMITS; i++) {
+		assert_non_null(rlimits_name(i)); /* all that the C library knows */
+		assert_int_equal(rlimits_parse(rlimits_name(i)), i);
+		assert_non_null(strstr(rlimits_list(list, sizeof(list)), rlimits_name(i)));
+	}
+	assert_null(rlimits_name(-1));
+	assert_null(rlimits_name((int)RLIM_NLIMITS));
+	assert_int_equal(rlimits_parse("NOFILE"), -EINVAL);
+	assert_int_equal(rlimits_parse(""), -EINVAL);
+	assert_true(strlen(rlimits_list(small, sizeof(small))) < sizeof(small));
+}
+
+static void test_streams(void **state)
+{
+	_cleanup_spec_ struct spec *s = good(
+		"{'argv': ['x'], 'ntasks': 3, 'stdin': {'mode': 'rank', 'rank': 2},"
+		" 'stdout': {'mode': 'file', 'path': 'o%t', 'append': true}, 'stderr': 'stdout'}");
+	_cleanup_spec_ struct spec *t = good(
+		"{'argv': ['x'], 'stdin': 'all', 'stdout': 'none', 'stderr': {'mode': 'inherit'}}");
+	_cleanup_spec_ struct spec *u = good(
+		"{'argv': ['x'], 'stdin': {'mode': 'file', 'path': '/in/%4t'}, 'stdout': 'inherit'}");
+
+	(void)state;
+	assert_int_equal(s->in.mode, SPEC_STREAM_RANK);
+	assert_int_equal(s->in.rank, 2);
+	assert_int_equal(s->out.mode, SPEC_STREAM_FILE);
+	assert_string_equal(s->out.pattern, "o%t");
+	assert_true(s->out.append);
+	assert_int_equal(s->err.mode, SPEC_STREAM_STDOUT);
+	assert_int_equal(t->in.mode, SPEC_STREAM_ALL);
+	assert_int_equal(t->out.mode, SPEC_STREAM_NONE);
+	assert_int_equal(t->err.mode, SPEC_STREAM_INHERIT);
+	assert_string_equal(u->in.pattern, "/in/%4t");
+	assert_false(u->in.append);
+}
+
+/* ---- layout ------------------------------------------------------------------------------- */
+
+/* The ranks of a step that document describes, as "0 1 2 of 8". */
+static void layout(const char *text, const char *wanted)
+{
+	_cleanup_spec_ struct spec *s = good(text);
+	char got[256] = "";
+	size_t at = 0;
+	uint32_t i;
+
+	for (i = 0; i < s->local_ntasks; i++)
+		at += (size_t)snprintf(got + at, sizeof(got) - at, "%u ", s->ranks[i]);
+	(void)snprintf(got + at, sizeof(got) - at, "of %u", s->ntasks);
+	if (strcmp(got, wanted) != 0)
+		fail_msg("%s: %s, not %s", text, got, wanted);
+}
+
+static void test_layout(void **state)
+{
+	(void)state;
+	layout("{'argv': ['x'], 'ntasks': 3}", "0 1 2 of 3");
+	layout("{'argv': ['x'], 'local_ntasks': 2}", "0 1 of 2");
+	layout("{'argv': ['x'], 'local_ntasks': 2, 'ntasks': 5}", "0 1 of 5");
+	layout("{'argv': ['x'], 'local_ntasks': 2, 'ntasks': 5, 'first_rank': 3}", "3 4 of 5");
+	layout("{'argv': ['x'], 'ranks': '1,0'}", "1 0 of 2");
+	layout("{'argv': ['x'], 'ranks': [7, 0, 3], 'ntasks': 8}", "7 0 3 of 8");
+	layout("{'argv': ['x'], 'ranks': '0-2,5', 'local_ntasks': 4, 'ntasks': 6}", "0 1 2 5 of 6");
+	layout("{'argv': ['x'], 'node': {'count': 2}, 'local_ntasks': 2, 'ntasks': 4}", "0 1 of 4");
+	layout("{'argv': ['x'], 'node': {'count': 3, 'id': 1, 'tasks_per_node': [3, 2, 1]}}",
+		"3 4 of 6");
+	layout("{'argv': ['x'], 'node': {'count': 2, 'id': 1, 'tasks_per_node': [2, 2]},"
+	       " 'ranks': [1, 3]}",
+		"1 3 of 4");
+	layout("{'argv': ['x'], 'node': {'count': 2, 'id': 1, 'tasks_per_node': [2, 2]},"
+	       " 'ntasks': 4, 'local_ntasks': 2, 'first_rank': 0}",
+		"0 1 of 4");
+}
+
+static void test_largest_step(void **state)
+{
+	_cleanup_spec_ struct spec *s =
+		good("{'argv': ['x'], 'ntasks': 16777216, 'ranks': '0-65534,16777215',"
+		     " 'tasks': [{'ranks': '0-16777215', 'cwd': '/'}]}");
+
+	(void)state;
+	assert_int_equal(s->local_ntasks, 65536);
+	assert_int_equal(s->ranks[65535], 16777215);
+	assert_int_equal(s->overrides[0].ranks_count, 65536);
+}
+
+static void test_overrides(void **state)
+{
+	_cleanup_spec_ struct spec *s =
+		good("{'ntasks': 8, 'local_ntasks': 4, 'first_rank': 2, 'tasks': ["
+		     " {'rank': 7, 'argv': ['other'], 'cwd': '/'},"
+		     " {'ranks': [5, 0, 4], 'argv': ['/p/a', 'b'], 'cwd': '/c', 'env': {'E': '1'}},"
+		     " {'ranks': '2-3', 'argv': ['z']}]}");
+
+	(void)state;
+	assert_int_equal(s->overrides_count, 2); /* rank 7 and rank 0 are other nodes' */
+	assert_int_equal(s->overrides[0].ranks_count, 2);
+	assert_int_equal(s->overrides[0].ranks[0], 4);
+	assert_int_equal(s->overrides[0].ranks[1], 5);
+	assert_string_equal(s->overrides[0].argv.v[1], "b");
+	assert_string_equal(s->overrides[0].cwd, "/c");
+	assert_string_equal(strv_env_get(&s->overrides[0].env, "E"), "1");
+	assert_int_equal(s->overrides[1].ranks_count, 2);
+	assert_null(s->overrides[1].cwd);
+	assert_string_equal(s->job_name, "a");
+}
+
+static void test_batch(void **state)
+{
+	_cleanup_spec_ struct spec *s =
+		good("{'kind': 'batch', 'script': '#!/bin/sh\\n', 'argv': ['', 'x'], 'ntasks': 1,"
+		     " 'mpi': 'none', 'node': {'id': 1, 'count': 2}}");
+	_cleanup_spec_ struct spec *t = good("{'kind': 'batch', 'script_base64': 'IyEAAf8='}");
+	_cleanup_spec_ struct spec *u = good("{'kind': 'batch', 'script_base64': 'QQ=='}");
+
+	(void)state;
+	assert_int_equal(s->kind, STEPD_STEP_BATCH);
+	assert_int_equal(s->step_id, STEPD_STEP_ID_BATCH);
+	assert_string_equal(s->step_name, "batch");
+	assert_string_equal(s->job_name, "batch");
+	assert_int_equal(s->ntasks, 1);
+	assert_int_equal(s->local_ntasks, 1);
+	assert_int_equal(s->ranks[0], 0);
+	assert_int_equal(s->script_size, 10);
+	assert_string_equal(s->script, "#!/bin/sh\n");
+	assert_int_equal(s->argv.n, 2);
+	assert_int_equal(t->script_size, 5);
+	assert_memory_equal(t->script, "#!\0\1\377", 5);
+	assert_int_equal(u->script_size, 1);
+	assert_int_equal(u->script[0], 'A');
+}
+
+static void test_extern(void **state)
+{
+	_cleanup_spec_ struct spec *s = good("{'kind': 'extern', 'job': 9}");
+
+	(void)state;
+	assert_int_equal(s->kind, STEPD_STEP_EXTERN);
+	assert_int_equal(s->step_id, STEPD_STEP_ID_EXTERN);
+	assert_string_equal(s->step_name, "extern");
+	assert_int_equal(s->ntasks, 0);
+	assert_int_equal(s->local_ntasks, 0);
+}
+
+/* ---- bad values --------------------------------------------------------------------------- */
+
+/* Fields of the document beside argv; what stands in X of "{'argv': ['x'], X}". */
+static const struct {
+	const char *fields;
+	const char *error;
+} wrong[] = {
+	{"'version': 2", "version: 2 is not known here, only 1"},
+	{"'version': '1'", "version: must be a whole number, not a string"},
+	{"'kind': 'Batch'", "kind: 'Batch' is not one of normal, batch, extern"},
+	{"'kind': null", "kind: must be a string, not null"},
+	{"'job': 0", "job: 0 is not in the range 1 to 4294967293"},
+	{"'job': 4294967294", "job: 4294967294 is not in the range 1 to 4294967293"},
+	{"'job': 1.5", "job: must be a whole number, not a fraction"},
+	{"'step': -1", "step: -1 is not in the range 0 to 4294967280"},
+	{"'step': 4294967281", "step: 4294967281 is not in the range 0 to 4294967280"},
+	{"'name': ''", "name: is empty"},
+	{"'name': 5", "name: must be a string, not a number"},
+	{"'node': 'n1'", "node: must be an object, not a string"},
+	{"'node': {'nam': 'n1'}", "node.nam: unknown field; did you mean 'name'?"},
+	{"'node': {'name': 'a/b'}",
+		"node.name: 'a/b' is no node's name (letters, digits, '-', '_' and '.', none of '-' "
+		"and '.' first)"},
+	{"'node': {'name': '.x'}",
+		"node.name: '.x' is no node's name (letters, digits, '-', '_' and '.', none of '-' "
+		"and '.' first)"},
+	{"'node': {'name': 'a234567890123456789012345678901234567890123456789012345678901234'}",
+		NULL}, /* 64 bytes are fine */
+	{"'node': {'name': 'a2345678901234567890123456789012345678901234567890123456789012345'}",
+		"node.name: has 65 bytes, more than 64"},
+	{"'node': {'id': 1}", "node.id: 1 is not below node.count (1)"},
+	{"'node': {'id': 65536}", "node.id: 65536 is not in the range 0 to 65535"},
+	{"'node': {'count': 0}", "node.count: 0 is not in the range 1 to 65536"},
+	{"'node': {'count': 65537}", "node.count: 65537 is not in the range 1 to 65536"},
+	{"'node': {'list': 'a b'}",
+		"node.list: 'a b' is no list of nodes such as \"n[01-04,7],login\""},
+	{"'node': {'tasks_per_node': 2}", "node.tasks_per_node: must be an array, not a number"},
+	{"'node': {'tasks_per_node': [1, 1]}",
+		"node.tasks_per_node: has 2 entries, but node.count is 1"},
+	{"'node': {'tasks_per_node': []}",
+		"node.tasks_per_node: has 0 entries, but node.count is 1"},
+	{"'node': {'tasks_per_node': [1, -1], 'count': 2}",
+		"node.tasks_per_node[1]: -1 is not in the range 0 to 65536"},
+	{"'node': {'tasks_per_node': [0, 1], 'count': 2}",
+		"node.tasks_per_node: has no task for this node (node.id 0)"},
+	{"'node': {'tasks_per_node': [2, 1], 'count': 2}, 'ntasks': 4",
+		"node.tasks_per_node: its sum is 3, but ntasks is 4"},
+	{"'node': {'tasks_per_node': [2, 1], 'count': 2}, 'local_ntasks': 1",
+		"node.tasks_per_node[0]: 2, but this node has 1 tasks"},
+	{"'node': {'count': 2}",
+		"local_ntasks: is missing: node.count is 2, so say how many tasks are this node's "
+		"(local_ntasks, ranks or node.tasks_per_node)"},
+	{"'node': {'count': 2, 'id': 1}, 'local_ntasks': 1, 'ntasks': 2",
+		"first_rank: is missing: node.id is 1, so say which ranks are this node's (first_rank, "
+		"ranks or node.tasks_per_node)"},
+	{"'ntasks': 0", "ntasks: 0 is not in the range 1 to 16777216"},
+	{"'ntasks': 16777217", "ntasks: 16777217 is not in the range 1 to 16777216"},
+	{"'ntasks': 65537", "ntasks: 65537 tasks are more than one node can have (65536)"},
+	{"'local_ntasks': 0", "local_ntasks: 0 is not in the range 1 to 65536"},
+	{"'local_ntasks': 65537", "local_ntasks: 65537 is not in the range 1 to 65536"},
+	{"'local_ntasks': 3, 'ntasks': 2",
+		"local_ntasks: the node's 3 tasks from rank 0 on don't fit into ntasks (2)"},
+	{"'local_ntasks': 3, 'ranks': '0-1'", "local_ntasks: 3, but ranks lists 2"},
+	{"'first_rank': 16777216", "first_rank: 16777216 is not in the range 0 to 16777215"},
+	{"'first_rank': 1, 'ntasks': 2",
+		"first_rank: the node's 2 tasks from rank 1 on don't fit into ntasks (2)"},
+	{"'first_rank': 0, 'ranks': '0'", "first_rank: conflicts with ranks; give one of them"},
+	{"'ranks': {}", "ranks: must be an array, not an object"},
+	{"'ranks': []", "ranks: is empty"},
+	{"'ranks': ''", "ranks: '' is no list of ranks such as \"0-3,8\""},
+	{"'ranks': '3-1'", "ranks: '3-1' is no list of ranks such as \"0-3,8\""},
+	{"'ranks': '0,'", "ranks: '0,' is no list of ranks such as \"0-3,8\""},
+	{"'ranks': '16777216'", "ranks: '16777216' holds a rank above 16777215"},
+	{"'ranks': '0-65536'", "ranks: has more than 65536 ranks for one node"},
+	{"'ranks': [0, -1]", "ranks[1]: -1 is not in the range 0 to 16777215"},
+	{"'ranks': [1]", "ranks: rank 1 is not below ntasks (1 by default; give it)"},
+	{"'ranks': [0, 4], 'ntasks': 4", "ranks: rank 4 is not below ntasks (4)"},
+	{"'ranks': '0,1,0', 'ntasks': 4", "ranks: rank 0 is listed twice"},
+	{"'env': ['A=1']", "env: must be an object, not an array"},
+	{"'env': {'A=': '1'}", "env.A=: a variable's name can't hold '='"},
+	{"'env': {'': '1'}", "env: holds a variable without a name"},
+	{"'env': {'A': 1}", "env.A: must be a string, not a number"},
+	{"'cwd': 'tmp'", "cwd: 'tmp' is not an absolute path"},
+	{"'cwd': ''", "cwd: is empty"},
+	{"'script': 'x'", "script: is not for a step of kind 'normal'"},
+	{"'script_base64': 'x'", "script_base64: is not for a step of kind 'normal'"},
+	{"'tasks': {}", "tasks: must be an array, not an object"},
+	{"'tasks': [3]", "tasks[0]: must be an object, not a number"},
+	{"'tasks': [{}]", "tasks[0]: says no rank; give rank or ranks"},
+	{"'tasks': [{'rank': 0, 'ranks': '0'}]",
+		"tasks[0]: rank and ranks conflict; give one of them"},
+	{"'tasks': [{'rank': 1}]", "tasks[0].rank: 1 is not in the range 0 to 0"},
+	{"'tasks': [{'rank': '0'}]", "tasks[0].rank: must be a whole number, not a string"},
+	{"'ntasks': 4, 'tasks': [{'rank': 1}, {'ranks': '0-1'}]",
+		"tasks[1].ranks: rank 1 has an entry already"},
+	{"'ntasks': 4, 'tasks': [{'rank': 1}, {'rank': 1}]",
+		"tasks[1].rank: rank 1 has an entry already"},
+	{"'ntasks': 4, 'tasks': [{'ranks': '2-4'}]", "tasks[0].ranks: '2-4' holds a rank above 3"},
+	{"'ntasks': 4, 'tasks': [{'ranks': [0, 4]}]",
+		"tasks[0].ranks[1]: 4 is not in the range 0 to 3"},
+	{"'ntasks': 4, 'tasks': [{'ranks': []}]", "tasks[0].ranks: is empty"},
+	{"'ntasks': 4, 'tasks': [{'ranks': 'x'}]",
+		"tasks[0].ranks: 'x' is no list of ranks such as \"0-3,8\""},
+	{"'ntasks': 4, 'tasks': [{'rank': 0}, {'rank': 1}, {'rank': 2}, {'rank': 3, 'cwd': 'tmp'}]",
+		"tasks[3].cwd: 'tmp' is not an absolute path"},
+	{"'tasks': [{'rank': 0, 'argv': []}]", "tasks[0].argv: is empty"},
+	{"'tasks': [{'rank': 0, 'argv': ['']}]", "tasks[0].argv[0]: is empty"},
+	{"'tasks': [{'rank': 0, 'argv': ['a', 1]}]",
+		"tasks[0].argv[1]: must be a string, not a number"},
+	{"'tasks': [{'rank': 0, 'env': {'A': true}}]",
+		"tasks[0].env.A: must be a string, not true"},
+	{"'uid': ''", "uid: is empty"},
+	{"'uid': -1", "uid: -1 is not in the range 0 to 4294967294"},
+	{"'uid': '4294967295'", "uid: 4294967295 is not in the range 0 to 4294967294"},
+	{"'uid': true", "uid: must be a name or a number"},
+	{"'uid': 'a:b'", "uid: 'a:b' is neither a name nor a number"},
+	{"'gid': 4294967295", "gid: 4294967295 is not in the range 0 to 4294967294"},
+	{"'groups': 'audio'", "groups: must be an array, not a string"},
+	{"'groups': ['audio', '']", "groups[1]: is empty"},
+	{"'umask': '9x'", "umask: '9x' is no octal number such as \"0022\""},
+	{"'umask': ''", "umask: '' is no octal number such as \"0022\""},
+	{"'umask': '00022'", "umask: '00022' is no octal number such as \"0022\""},
+	{"'umask': '1000'", "umask: '1000' is above 0777"},
+	{"'umask': 18", "umask: must be a string, not a number"},
+	{"'rlimits': []", "rlimits: must be an object, not an array"},
+	{"'rlimits': {'fles': 1}",
+		"rlimits.fles: there is no such limit; there are cpu, fsize, data, stack, core, rss, "
+		"nproc, nofile, memlock, as, locks, sigpending, msgqueue, nice, rtprio, rttime"},
+	{"'rlimits': {'nofile': -1}",
+		"rlimits.nofile: -1 is not in the range 0 to 9223372036854775807"},
+	{"'rlimits': {'nofile': 'much'}",
+		"rlimits.nofile: 'much' is neither a number nor 'unlimited'"},
+	{"'rlimits': {'nofile': {'hard': 1}}", "rlimits.nofile.soft: is missing"},
+	{"'rlimits': {'nofile': {'soft': 2, 'hard': 1}}",
+		"rlimits.nofile.soft: is above the hard limit"},
+	{"'rlimits': {'nofile': {'soft': 'unlimited', 'hard': 1}}",
+		"rlimits.nofile.soft: is above the hard limit"},
+	{"'rlimits': {'nofile': {'soft': 1, 'hard': []}}",
+		"rlimits.nofile.hard: must be a whole number, not an array"},
+	{"'nice': 20", "nice: 20 is not in the range -20 to 19"},
+	{"'nice': -21", "nice: -21 is not in the range -20 to 19"},
+	{"'oom_score_adj': 1001", "oom_score_adj: 1001 is not in the range -1000 to 1000"},
+	{"'no_new_privs': 1", "no_new_privs: must be true or false, not a number"},
+	{"'stdin': 'stdout'", "stdin: stdin can't have this mode"},
+	{"'stdin': 'rank'",
+		"stdin: 'rank' is not one of inherit, none, all, stdout (a file is {\"mode\": "
+		"\"file\", \"path\": ...})"},
+	{"'stdin': 7", "stdin: must be an object, not a number"},
+	{"'stdin': {}", "stdin.mode: is missing"},
+	{"'stdin': {'mode': 'pty'}",
+		"stdin.mode: 'pty' is not one of inherit, none, all, rank, file, stdout"},
+	{"'stdin': {'mode': 'rank'}", "stdin.rank: is missing"},
+	{"'stdin': {'mode': 'rank', 'rank': 1}", "stdin.rank: 1 is not below ntasks (1)"},
+	{"'stdin': {'mode': 'all', 'rank': 0}", "stdin.rank: goes with mode 'rank' only"},
+	{"'stdin': {'mode': 'file'}", "stdin.path: is missing"},
+	{"'stdin': {'mode': 'none', 'path': 'x'}", "stdin.path: goes with mode 'file' only"},
+	{"'stdin': {'mode': 'none', 'append': true}", "stdin.append: goes with mode 'file' only"},
+	{"'stdin': {'mode': 'file', 'path': 'x', 'append': false}",
+		"stdin.append: is nothing for stdin"},
+	{"'stdin': {'mode': 'file', 'path': 'x', 'apend': false}",
+		"stdin.apend: unknown field; did you mean 'append'?"},
+	{"'stdout': 'all'", "stdout: stdout can't have this mode"},
+	{"'stdout': {'mode': 'stdout'}", "stdout.mode: stdout can't have this mode"},
+	{"'stdout': {'mode': 'file', 'path': 'x', 'append': 1}",
+		"stdout.append: must be true or false, not a number"},
+	{"'stderr': 'all'", "stderr: stderr can't have this mode"},
+	{"'stderr': {'mode': 'rank', 'rank': -1}",
+		"stderr.rank: -1 is not in the range 0 to 16777215"},
+	{"'stderr': {'mode': 'file', 'path': ''}", "stderr.path: is empty"},
+	{"'label': 'yes'", "label: must be true or false, not a string"},
+	{"'proctrack': '../x'",
+		"proctrack: '../x' is no name of a proctrack plugin (\"auto\", \"cgroup\" or "
+		"\"proctrack/cgroup\")"},
+	{"'proctrack': 'mpi/none'",
+		"proctrack: 'mpi/none' is no name of a proctrack plugin (\"auto\", \"cgroup\" or "
+		"\"proctrack/cgroup\")"},
+	{"'mpi': 'mpi/'", "mpi: 'mpi/' is no name of an mpi plugin (\"none\" or \"mpi/none\")"},
+	{"'cgroup_root': 'sys'", "cgroup_root: 'sys' is not an absolute path"},
+	{"'hold': 0", "hold: must be true or false, not a number"},
+	{"'time_limit_ms': -1", "time_limit_ms: -1 is not in the range 0 to 3153600000000"},
+	{"'time_limit_ms': 3153600000001",
+		"time_limit_ms: 3153600000001 is not in the range 0 to 3153600000000"},
+	{"'kill_on_bad_exit': 'yes'", "kill_on_bad_exit: must be true or false, not a string"},
+	{"'kill_on_bad_exit_grace_ms': 1",
+		"kill_on_bad_exit_grace_ms: needs kill_on_bad_exit to be true"},
+	{"'kill_on_bad_exit_grace_ms': '1s'",
+		"kill_on_bad_exit_grace_ms: must be a whole number, not a string"},
+	{"'wait_ms': false", "wait_ms: must be a whole number, not false"},
+	{"'kill_sequence': 'KILL'", "kill_sequence: must be an array, not a string"},
+	{"'kill_sequence': []", "kill_sequence: has 0 entries, not 1 to 16"},
+	{"'kill_sequence': [{}]", "kill_sequence[0].signal: is missing"},
+	{"'kill_sequence': [{'signal': 'FOO'}]", "kill_sequence[0].signal: 'FOO' is no signal"},
+	{"'kill_sequence': [{'signal': 0}]",
+		"kill_sequence[0].signal: 0 is not in the range 1 to 64"},
+	{"'kill_sequence': [{'signal': 'TERM'}]",
+		"kill_sequence[0].signal: the last one must be KILL"},
+	{"'kill_sequence': [{'signal': 'KILL'}, {'signal': 'KILL'}]",
+		"kill_sequence[0].signal: nothing can come after KILL"},
+	{"'kill_sequence': [{'signal': 'KILL', 'wait_ms': 1}]",
+		"kill_sequence[0].wait_ms: the wait after KILL is unkillable_timeout_ms"},
+	{"'kill_sequence': [{'signal': 'KILL', 'wait': 1}]",
+		"kill_sequence[0].wait: unknown field"},
+	{"'background': 'keep'", "background: 'keep' is not one of kill, wait"},
+	{"'unkillable_timeout_ms': -1",
+		"unkillable_timeout_ms: -1 is not in the range 0 to 3153600000000"},
+	{"'stdinn': 'none'", "stdinn: unknown field; did you mean 'stdin'?"},
+	{"'nodes': {}", "nodes: unknown field; did you mean 'node'?"},
+	{"'labe1': true", "labe1: unknown field; did you mean 'label'?"},
+	{"'something': 1", "something: unknown field"},
+};
+
+static void test_wrong_fields(void **state)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(wrong); i++) {
+		free(text);
+		assert_true(asprintf(&text, "{'argv': ['x'], %s}", wrong[i].fields) > 0);
+		if (wrong[i].error)
+			bad(text, wrong[i].error);
+		else
+			(void)spec_free(good(text));
+	}
+}
+
+/* The last part of the path that the error begins with is name, without "[3]" and the like. */
+static bool error_is_about(const char *error, const char *name)
+{
+	size_t len = strlen(name), path = error ? strcspn(error, ": ") : 0, i;
+
+	for (i = 0; i + len <= path; i++) {
+		if (strncmp(error + i, name, len) == 0 && (i == 0 || error[i - 1] == '.') &&
+			strchr(":.[", error[i + len]))
+			return true;
+	}
+	return false;
+}
+
+static void test_every_field_has_a_wrong_value(void **state)
+{
+	const struct spec_field *fields;
+	size_t n, i, k, found;
+	int table;
+
+	(void)state;
+	for (table = 0; table < SPEC_TABLE_MAX; table++) {
+		fields = spec_table_get((enum spec_table)table, &n);
+		for (i = 0; i < n; i++) {
+			found = strcmp(fields[i].name, "argv") == 0; /* test_wrong_wholes() */
+			for (k = 0; k < ARRAY_SIZE(wrong); k++)
+				found += error_is_about(wrong[k].error, fields[i].name);
+			if (!found)
+				fail_msg("no wrong value of '%s' is tried", fields[i].name);
+		}
+	}
+}
+
+static void test_wrong_wholes(void **state)
+{
+	(void)state;
+	bad("[]", "the document: must be an object, not an array");
+	bad("{}", "argv: is missing: there is no program to run");
+	bad("{'argv': 'ls'}", "argv: must be an array, not a string");
+	bad("{'argv': []}", "argv: is missing: there is no program to run");
+	bad("{'argv': ['']}", "argv[0]: is empty");
+	bad("{'argv': ['ls', null]}", "argv[1]: must be a string, not null");
+	bad("{'ntasks': 3, 'tasks': [{'rank': 1, 'argv': ['x']}]}",
+		"argv: is missing: 2 of this node's 3 tasks have no program in tasks either");
+	bad("{'ntasks': 2, 'tasks': [{'ranks': '0-1'}]}",
+		"argv: is missing: there is no program to run");
+	bad("{'kind': 'batch'}", "script: is missing: a batch step needs script or script_base64");
+	bad("{'kind': 'batch', 'script': ''}", "script: is empty");
+	bad("{'kind': 'batch', 'script': 1}", "script: must be a string, not a number");
+	bad("{'kind': 'batch', 'script': 'x', 'script_base64': 'QQ=='}",
+		"script_base64: conflicts with script; give one of them");
+	bad("{'kind': 'batch', 'script_base64': ''}", "script_base64: is empty");
+	bad("{'kind': 'batch', 'script': 'x', 'step': 1}",
+		"step: is not for a step of kind 'batch'");
+	bad("{'kind': 'batch', 'script': 'x', 'ntasks': 2}", "ntasks: a batch step has one task");
+	bad("{'kind': 'batch', 'script': 'x', 'local_ntasks': 2}",
+		"local_ntasks: a batch step has one task");
+	bad("{'kind': 'batch', 'script': 'x', 'tasks': []}",
+		"tasks: is not for a step of kind 'batch'");
+	bad("{'kind': 'batch', 'script': 'x', 'ranks': [0]}",
+		"ranks: is not for a step of kind 'batch'");
+	bad("{'kind': 'batch', 'script': 'x', 'mpi': 'pmix'}",
+		"mpi: 'pmix' is not for a step of kind 'batch': give none or nothing");
+	bad("{'kind': 'batch', 'script': 'x', 'node': {'tasks_per_node': [1]}}",
+		"node.tasks_per_node: is for normal steps only");
+	bad("{'kind': 'extern', 'argv': ['x']}", "argv: is not for a step of kind 'extern'");
+	bad("{'kind': 'extern', 'ntasks': 1}", "ntasks: is not for a step of kind 'extern'");
+	bad("{'kind': 'extern', 'tasks': []}", "tasks: is not for a step of kind 'extern'");
+	bad("{'kind': 'extern', 'stdout': 'none'}", "stdout: is not for a step of kind 'extern'");
+	bad("{'kind': 'extern', 'mpi': 'pmix'}",
+		"mpi: 'pmix' is not for a step of kind 'extern': give none or nothing");
+}
+
+static void test_wrong_base64(void **state)
+{
+	static const char *const texts[] = {"QQ", "QQ=", "QQ===", "=QQ=", "Q===", "====", "QR==",
+		"QUJ=", "QQ==QQ==", "Q!==", "QUI\\n"};
+	_cleanup_free_ char *text = NULL;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(texts); i++) {
+		free(text);
+		assert_true(
+			asprintf(&text, "{'kind': 'batch', 'script_base64': '%s'}", texts[i]) > 0);
+		bad(text, "script_base64: is not base64 (RFC 4648, with padding, in one line)");
+	}
+}
+
+static void test_pattern_is_checked(void **state)
+{
+	_cleanup_free_ char *json =
+		json_text("{'argv': ['x'], 'stderr': {'mode': 'file', 'path': 'a%q'}}");
+	struct spec *spec = NULL;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(spec_from_text(json, strlen(json), &spec, &err), -EINVAL);
+	assert_int_equal(strncmp(err.text, "stderr.path: 'a%q' ", 19), 0);
+}
+
+/* ---- text --------------------------------------------------------------------------------- */
+
+static void bad_bytes(const char *text, size_t size, const char *wanted)
+{
+	struct spec *spec = NULL;
+	struct err err = ERR_INIT;
+
+	assert_true(spec_from_text(text, size, &spec, &err) < 0);
+	assert_null(spec);
+	if (strncmp(err.text, wanted, strlen(wanted)) != 0)
+		fail_msg("got: %s\nwanted: %s...", err.text, wanted);
+}
+
+static void test_syntax_errors_name_the_place(void **state)
+{
+	static const char nul[] = "{\"argv\": [\"a\0b\"]}",
+			  escaped[] = "{\"argv\": [\"a\\u0000b\"]}";
+	static const char latin[] = "{\"argv\":\n [\"\xe4\"]}";
+
+	(void)state;
+	bad("", "line 1, column 0: '[' or '{' expected near end of file");
+	bad("{'argv': ['x'],\n 'job' 3}", "line 2, column 8: ':' expected near '3'");
+	bad("{'argv': ['x']} x", "line 1, column 17: end of file expected near 'x'");
+	bad_bytes("{\"job\": 1, \"job\": 2}", 20,
+		"line 1, column 16: duplicate object key near '\"job\"'");
+	bad_bytes(nul, sizeof(nul) - 1, "line 1, column ");
+	bad_bytes(escaped, sizeof(escaped) - 1, "line 1, column 20: a string holds a NUL byte");
+	bad_bytes(latin, sizeof(latin) - 1, "line 2, column ");
+	bad_bytes("{\"job\": 99999999999999999999}", 29, "line 1, column ");
+}
+
+static void test_nul_in_a_made_document(void **state)
+{
+	json_t *doc = json_pack("{s:[s, o]}", "argv", "x", json_stringn("a\0b", 3));
+	struct spec *spec = NULL;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(spec_from_json(doc, &spec, &err), -EINVAL);
+	assert_string_equal(err.text, "argv[1]: holds a NUL byte");
+	json_decref(doc);
+}
+
+static void test_long_names_are_cut(void **state)
+{
+	char name[2001], json[2100];
+	struct spec *spec = NULL;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	(void)snprintf(json, sizeof(json), "{\"%s\": 1}", name);
+	assert_int_equal(spec_from_text(json, strlen(json), &spec, &err), -EINVAL);
+	assert_int_equal(strlen(err.text), 64 + strlen(": unknown field"));
+}
+
+static void test_sizes(void **state)
+{
+	size_t size = SPEC_SIZE_MAX + 1u;
+	_cleanup_free_ char *text = calloc(size, 1);
+
+	(void)state;
+	assert_non_null(text);
+	bad_bytes(text, size, "the document has 67108865 bytes, more than 67108864");
+	(void)snprintf(text, size, "{\"kind\": \"batch\", \"script\": \"");
+	memset(text + strlen(text), 'x', SPEC_SCRIPT_MAX + 1u);
+	memcpy(text + strlen(text), "\"}", 2);
+	bad_bytes(text, strlen(text), "script: has 16777217 bytes, more than 16777216");
+}
+
+static unsigned count_fds(void)
+{
+	unsigned n = 0;
+	int fd;
+
+	for (fd = 0; fd < 256; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static void test_from_fd(void **state)
+{
+	static const char text[] = "{\"job\": 5, \"argv\": [\"x\"]}";
+	unsigned before = count_fds();
+	struct spec *spec = NULL;
+	struct err err = ERR_INIT;
+	int fd[2];
+
+	(void)state;
+	assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
+	assert_int_equal(fs_write_all(fd[1], text, sizeof(text) - 1), 0);
+	assert_int_equal(close(fd[1]), 0);
+	assert_int_equal(spec_from_fd(fd[0], &spec, &err), 0);
+	assert_int_equal(spec->job_id, 5);
+	spec = spec_free(spec);
+	assert_int_equal(spec_from_fd(fd[0], &spec, &err), -EINVAL); /* at its end */
+	assert_int_equal(close(fd[0]), 0);
+	assert_int_equal(spec_from_fd(fd[0], &spec, &err), -EBADF);
+	assert_string_equal(err.text, "read the step spec: Bad file descriptor");
+	assert_null(spec);
+	fd[0] = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(spec_from_fd(fd[0], &spec, &err), -EFBIG);
+	assert_string_equal(err.text, "the document has more than 67108864 bytes");
+	assert_int_equal(close(fd[0]), 0);
+	assert_int_equal(count_fds(), before);
+}
+
+static void test_free_of_nothing(void **state)
+{
+	(void)state;
+	assert_null(spec_free(NULL));
+}
+
+static void test_kill_sequence_text(void **state)
+{
+	json_t *array = NULL;
+	struct err err = ERR_INIT;
+	_cleanup_free_ char *text = NULL;
+
+	(void)state;
+	assert_int_equal(
+		spec_kill_sequence_json("CONT,sigterm:1.5s,12:250ms,KILL", &array, &err), 0);
+	text = json_dumps(array, JSON_COMPACT);
+	json_decref(array);
+	assert_string_equal(text,
+		"[{\"signal\":\"CONT\"},{\"signal\":\"TERM\",\"wait_ms\":1500},"
+		"{\"signal\":\"USR2\",\"wait_ms\":250},{\"signal\":\"KILL\"}]");
+	assert_int_equal(spec_kill_sequence_json("CONT,,KILL", &array, &err), -EINVAL);
+	assert_string_equal(err.text, "'' is no signal");
+	assert_int_equal(spec_kill_sequence_json("TERM:soon,KILL", &array, &err), -EINVAL);
+	assert_string_equal(err.text, "'soon' is no duration such as 30s");
+}
+
+static void test_name_distance(void **state)
+{
+	(void)state;
+	assert_int_equal(spec_name_distance("stdin", "stdin"), 0);
+	assert_int_equal(spec_name_distance("sdtin", "stdin"), 1); /* swapped */
+	assert_int_equal(spec_name_distance("stdinn", "stdin"), 1);
+	assert_int_equal(spec_name_distance("label", "labels"), 1);
+	assert_int_equal(spec_name_distance("xyz", "gid"), 99);
+	assert_int_equal(spec_name_distance("", "gid"), 99);
+	assert_int_equal(
+		spec_name_distance("a very long name of more than forty bytes indeed", "gid"), 99);
+}
+
+/* ---- table and schema --------------------------------------------------------------------- */
+
+static json_t *load_schema(void)
+{
+	const char *top = getenv("top_srcdir");
+	_cleanup_free_ char *path = NULL;
+	json_error_t where;
+	json_t *schema;
+
+	assert_true(asprintf(&path, "%s/doc/stepd-spec.schema.json", top ? top : ".") > 0);
+	schema = json_load_file(path, JSON_REJECT_DUPLICATES, &where);
+	if (!schema)
+		fail_msg("%s: line %d: %s", path, where.line, where.text);
+	return schema;
+}
+
+static bool is_required(json_t *object, const char *name)
+{
+	json_t *required = json_object_get(object, "required"), *one;
+	size_t i;
+
+	json_array_foreach (required, i, one) {
+		if (strcmp(json_string_value(one), name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void check_property(const struct spec_field *f, json_t *object, const char *table)
+{
+	json_t *property = json_object_get(json_object_get(object, "properties"), f->name);
+	const char *text = json_string_value(json_object_get(property, "description"));
+	json_t *least = json_object_get(property, "minimum");
+
+	if (!property)
+		fail_msg("%s.%s is not in the schema", table, f->name);
+	if (!text || strcmp(text, f->doc) != 0)
+		fail_msg("%s.%s is described otherwise in the schema", table, f->name);
+	if (is_required(object, f->name) != f->required)
+		fail_msg(
+			"%s.%s: table and schema differ in whether it is required", table, f->name);
+	if (least &&
+		(json_integer_value(least) != f->least ||
+			json_integer_value(json_object_get(property, "maximum")) != f->most))
+		fail_msg("%s.%s has another range in the schema", table, f->name);
+}
+
+static void test_schema_has_the_same_fields(void **state)
+{
+	static const char *const names[SPEC_TABLE_MAX] = {
+		[SPEC_TABLE_NODE] = "node",
+		[SPEC_TABLE_TASK] = "task",
+		[SPEC_TABLE_STREAM] = "stream",
+		[SPEC_TABLE_RLIMIT] = "rlimit",
+		[SPEC_TABLE_KILL] = "kill",
+	};
+	json_t *schema = load_schema(), *object;
+	const struct spec_field *fields;
+	size_t n, i, table;
+
+	(void)state;
+	for (table = 0; table < SPEC_TABLE_MAX; table++) {
+		object = schema;
+		if (names[table])
+			object = json_object_get(json_object_get(schema, "$defs"), names[table]);
+		fields = spec_table_get((enum spec_table)table, &n);
+		for (i = 0; i < n; i++)
+			check_property(&fields[i], object, names[table] ? names[table] : "");
+		assert_int_equal(json_object_size(json_object_get(object, "properties")), n);
+		assert_true(json_is_false(json_object_get(object, "additionalProperties")));
+	}
+	json_decref(schema);
+}
+
+static void test_documentation_is_one_line(void **state)
+{
+	const struct spec_field *fields;
+	size_t n, i;
+	int table;
+
+	(void)state;
+	for (table = 0; table < SPEC_TABLE_MAX; table++) {
+		fields = spec_table_get((enum spec_table)table, &n);
+		for (i = 0; i < n; i++) {
+			assert_non_null(fields[i].parse);
+			assert_true(strlen(fields[i].doc) > 10);
+			assert_null(strchr(fields[i].doc, '\n'));
+		}
+	}
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_least_document),
+		cmocka_unit_test(test_identity_and_surroundings),
+		cmocka_unit_test(test_policies),
+		cmocka_unit_test(test_rlimits),
+		cmocka_unit_test(test_rlimit_names),
+		cmocka_unit_test(test_streams),
+		cmocka_unit_test(test_layout),
+		cmocka_unit_test(test_largest_step),
+		cmocka_unit_test(test_overrides),
+		cmocka_unit_test(test_batch),
+		cmocka_unit_test(test_extern),
+		cmocka_unit_test(test_wrong_fields),
+		cmocka_unit_test(test_every_field_has_a_wrong_value),
+		cmocka_unit_test(test_wrong_wholes),
+		cmocka_unit_test(test_wrong_base64),
+		cmocka_unit_test(test_pattern_is_checked),
+		cmocka_unit_test(test_syntax_errors_name_the_place),
+		cmocka_unit_test(test_nul_in_a_made_document),
+		cmocka_unit_test(test_long_names_are_cut),
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_from_fd),
+		cmocka_unit_test(test_free_of_nothing),
+		cmocka_unit_test(test_kill_sequence_text),
+		cmocka_unit_test(test_name_distance),
+		cmocka_unit_test(test_schema_has_the_same_fields),
+		cmocka_unit_test(test_documentation_is_one_line),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
