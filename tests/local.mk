@@ -36,7 +36,7 @@ tests/lib/plugins/mpi_%.so: tests/lib/trial_mpi.c stepd/api/mpi.h stepd/api/plug
 CLEANFILES += $(TRIAL_PLUGINS)
 
 if CMOCKA
-check_DATA = $(TRIAL_PLUGINS)
+check_DATA += $(TRIAL_PLUGINS)
 check_PROGRAMS += tests/unit/test_plugin
 TESTS += tests/unit/test_plugin
 tests_unit_test_plugin_SOURCES = tests/unit/test_plugin.c
@@ -94,9 +94,16 @@ SYSTEM_STEP_TESTS = \
 	tests/system/0340-kinds.sh \
 	tests/system/0350-registry.sh \
 	tests/system/0360-failures-leave-nothing.sh \
-	tests/system/0370-many-tasks.sh
+	tests/system/0370-many-tasks.sh \
+	tests/system/0380-fallbacks.sh
 TESTS += $(SYSTEM_STEP_TESTS)
-EXTRA_DIST += $(SYSTEM_STEP_TESTS) tests/lib/step.sh
+EXTRA_DIST += $(SYSTEM_STEP_TESTS) tests/lib/step.sh tests/lib/stubborn_plugin.c
+check_PROGRAMS += tests/lib/without
+tests_lib_without_SOURCES = tests/lib/without.c
+check_DATA += tests/lib/plugins/proctrack_stubborn.so
+CLEANFILES += tests/lib/plugins/proctrack_stubborn.so
+tests/lib/plugins/proctrack_stubborn.so: tests/lib/stubborn_plugin.c stepd/api/proctrack.h
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $<
 
 if CMOCKA
 check_PROGRAMS += tests/unit/test_spec tests/unit/test_multi_prog tests/unit/test_run_options
@@ -202,6 +209,7 @@ CGROUP_UNIT_TESTS = tests/unit/test_cgroup_group tests/unit/test_cgroup_place \
 	tests/unit/test_cgroup_step
 CGROUP_UNIT_SOURCES = proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
 	proctrack/cgroup/group.c proctrack/cgroup/group.h proctrack/cgroup/group_signal.c \
+	proctrack/cgroup/libcgroup.c proctrack/cgroup/libcgroup.h \
 	proctrack/cgroup/mounts.c proctrack/cgroup/mounts.h \
 	proctrack/cgroup/pidset.c proctrack/cgroup/pidset.h \
 	proctrack/cgroup/place.c proctrack/cgroup/place.h \
@@ -210,7 +218,7 @@ CGROUP_UNIT_SOURCES = proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
 	proctrack/cgroup/tree.c proctrack/cgroup/tree.h \
 	tests/lib/cgroup_rig.h tests/lib/scratch.h
 CGROUP_UNIT_CPPFLAGS = $(UNIT_CPPFLAGS) $(LIBCGROUP_CFLAGS)
-CGROUP_UNIT_LDADD = libbase.la $(LIBCGROUP_LIBS) $(CMOCKA_LIBS)
+CGROUP_UNIT_LDADD = libbase.la $(CMOCKA_LIBS)
 check_PROGRAMS += $(CGROUP_UNIT_TESTS)
 TESTS += $(CGROUP_UNIT_TESTS)
 tests_unit_test_cgroup_group_SOURCES = tests/unit/test_cgroup_group.c $(CGROUP_UNIT_SOURCES)

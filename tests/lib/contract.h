@@ -29,9 +29,9 @@ struct contract {
 	const char *plugin_dir;
 	struct proctrack *pt;
 	stepd_step_rec_t job;
-	uint64_t id;         /* of the container; 0 once destroyed */
-	int report[2];       /* the pipe that hostile programs write pids to */
-	int fds_at_start;    /* descriptors of this process before all that */
+	uint64_t id;      /* of the container; 0 once destroyed */
+	int report[2];    /* the pipe that hostile programs write pids to */
+	int fds_at_start; /* descriptors of this process before all that */
 };
 
 /* What a test is started with. */

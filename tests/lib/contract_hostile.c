@@ -218,7 +218,9 @@ static void test_leaderless(void **state)
 
 static void test_many(void **state)
 {
-	enum { MANY = 2000 };
+	enum {
+		MANY = 2000
+	};
 	struct contract *c = *state;
 	_cleanup_free_ pid_t *pids = calloc(MANY, sizeof(*pids));
 

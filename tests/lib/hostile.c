@@ -3,8 +3,8 @@
  * hostile MODE [ARGUMENT...]: processes that a tracker finds hard, for the contract suite.
  *
  * Each process that the suite shall know writes its pid, four bytes, to stdout once it is what it
- * is to be, and those of chains and bomb -1 if they come to their natural end. None lives longer than
- * a minute, so that a test that dies leaves nothing for long.
+ * is to be, and those of chains and bomb -1 if they come to their natural end. None lives longer
+ * than a minute, so that a test that dies leaves nothing for long.
  */
 #include <errno.h>
 #include <poll.h>
@@ -151,8 +151,8 @@ static void mode_chains(int argc, char **argv)
  * a breath between two forks, so that it goes on long enough for a kill to fall into it. */
 static void mode_bomb(int argc, char **argv)
 {
-	atomic_int *count = mmap(NULL, sizeof(*count), PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	atomic_int *count = mmap(
+		NULL, sizeof(*count), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int n = argc > 0 ? atoi(argv[0]) : 1;
 	int64_t end = now_ms() + 3000;
 
@@ -247,7 +247,8 @@ static void mode_vfork(int argc, char **argv)
 	(void)argc;
 	(void)argv;
 	alarm(LIFETIME_S); /* ends the parent at least */
-	if (clone(vfork_child, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, &parent) < 0)
+	if (clone(vfork_child, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, &parent) <
+		0)
 		fail("clone");
 }
 

@@ -70,7 +70,7 @@ static void test_untold_layout_is_not_invented(void **state)
 	(void)state;
 	make(&plan, &spec,
 		"{\"ntasks\": 5, \"local_ntasks\": 2, \"argv\": [\"x\"], \"node\": {\"name\": \"n2\","
-		" \"id\": 1, \"count\": 2}, \"env\": {\"SLURM_MPI_TYPE\": \"none\", \"TMPDIR\": \"/x\"}}",
+		" \"id\": 1, \"count\": 2}, \"first_rank\": 3, \"env\": {\"SLURM_MPI_TYPE\": \"none\", \"TMPDIR\": \"/x\"}}",
 		NULL);
 	assert_var(&plan, 0, "SLURM_TASKS_PER_NODE", NULL);
 	assert_var(&plan, 0, "SLURM_STEP_NODELIST", NULL);

@@ -131,7 +131,9 @@ static void on_alarm(int sig)
 /* Into a pipe with a slow reader, signals between. */
 static void test_write_all(void **state)
 {
-	enum { SIZE = 1 << 20 };
+	enum {
+		SIZE = 1 << 20
+	};
 	_cleanup_free_ char *data = malloc(SIZE), *got = NULL;
 	const struct sigaction act = {.sa_handler = on_alarm}; /* no SA_RESTART */
 	int fds[2], status = -1, r;

@@ -225,8 +225,8 @@ static void test_usage(void **state)
 
 	(void)state;
 	assert_int_equal(generic_usage(&ops, 42, &usage), 0);
-	assert_int_equal(usage.valid,
-		PROCTRACK_USAGE_CPU | PROCTRACK_USAGE_MEMORY | PROCTRACK_USAGE_PIDS);
+	assert_int_equal(
+		usage.valid, PROCTRACK_USAGE_CPU | PROCTRACK_USAGE_MEMORY | PROCTRACK_USAGE_PIDS);
 	assert_int_equal(usage.pids, 1);
 	assert_true(usage.memory_bytes > 0);
 	s.pid = INT_MAX; /* gone since the list */

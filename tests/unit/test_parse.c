@@ -17,26 +17,16 @@ static void test_u64(void **state)
 		int r;
 		uint64_t n;
 	} rows[] = {
-		{"0", 0, UINT64_MAX, 0, 0},
-		{"007", 0, UINT64_MAX, 0, 7},
+		{"0", 0, UINT64_MAX, 0, 0}, {"007", 0, UINT64_MAX, 0, 7},
 		{"18446744073709551615", 0, UINT64_MAX, 0, UINT64_MAX},
 		{"18446744073709551616", 0, UINT64_MAX, -ERANGE, 0},
 		{"99999999999999999999999999999", 0, UINT64_MAX, -ERANGE, 0},
-		{"4", 5, 6, -ERANGE, 0},
-		{"5", 5, 6, 0, 5},
-		{"6", 5, 6, 0, 6},
-		{"7", 5, 6, -ERANGE, 0},
-		{"", 0, 9, -EINVAL, 0},
-		{" 1", 0, 9, -EINVAL, 0},
-		{"1 ", 0, 9, -EINVAL, 0},
-		{"+1", 0, 9, -EINVAL, 0},
-		{"-1", 0, UINT64_MAX, -EINVAL, 0},
-		{"0x10", 0, 99, -EINVAL, 0},
-		{"1e3", 0, 9999, -EINVAL, 0},
-		{"1.0", 0, 9, -EINVAL, 0},
-		{"one", 0, 9, -EINVAL, 0},
-		{"1\n", 0, 9, -EINVAL, 0},
-		{"\xd9\xa1", 0, 9, -EINVAL, 0}, /* a digit elsewhere */
+		{"4", 5, 6, -ERANGE, 0}, {"5", 5, 6, 0, 5}, {"6", 5, 6, 0, 6},
+		{"7", 5, 6, -ERANGE, 0}, {"", 0, 9, -EINVAL, 0}, {" 1", 0, 9, -EINVAL, 0},
+		{"1 ", 0, 9, -EINVAL, 0}, {"+1", 0, 9, -EINVAL, 0},
+		{"-1", 0, UINT64_MAX, -EINVAL, 0}, {"0x10", 0, 99, -EINVAL, 0},
+		{"1e3", 0, 9999, -EINVAL, 0}, {"1.0", 0, 9, -EINVAL, 0}, {"one", 0, 9, -EINVAL, 0},
+		{"1\n", 0, 9, -EINVAL, 0}, {"\xd9\xa1", 0, 9, -EINVAL, 0}, /* a digit elsewhere */
 	};
 	uint64_t n;
 	size_t i;

@@ -157,7 +157,8 @@ static void test_reused_pid(void **state)
 	(void)poll(NULL, 0, 30); /* a start time is counted in ticks of 10 ms */
 	stranger = start_child(pid);
 	if (stranger == -EPERM || stranger == -ENOSYS) {
-		(void)printf("# the pid can't be forced here: only the false start time is tested\n");
+		(void)printf(
+			"# the pid can't be forced here: only the false start time is tested\n");
 		pidref_close(&held);
 		return;
 	}

@@ -52,8 +52,8 @@ struct script {
 	pid_t pids[8];
 	int n;
 	int passes;
-	int fail_at; /* the pass that fails with -EXDEV; 0 none */
-	bool fork;   /* one more child in each pass */
+	int fail_at;   /* the pass that fails with -EXDEV; 0 none */
+	bool fork;     /* one more child in each pass */
 	pid_t replace; /* in the first pass this one is ended and its pid given away */
 	pid_t stranger;
 };

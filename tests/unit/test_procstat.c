@@ -151,9 +151,8 @@ static void test_being_reaped(void **state)
 	struct procstat st;
 
 	(void)state;
-	assert_int_equal(parse_text("71 (x) X 0 -1 -1 0 -1 4 1 2 3 4 5 6 7 8 20 0 0 0 999 0 0 1 0",
-				 &st),
-		0);
+	assert_int_equal(
+		parse_text("71 (x) X 0 -1 -1 0 -1 4 1 2 3 4 5 6 7 8 20 0 0 0 999 0 0 1 0", &st), 0);
 	assert_int_equal(st.pgrp, -1);
 	assert_false(procstat_is_living(&st));
 }

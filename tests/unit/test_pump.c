@@ -128,12 +128,12 @@ static void test_exact_to_file(void **state)
 	expect_lines(rig, "out.7", 1, arg.least_size);
 }
 
-/* Becomes a user who can't open the pipe at stdout once more. */
-static void be_nobody(void)
+/* Becomes a user who can't open this pipe once more. */
+static void be_nobody(int fd)
 {
 	if (setgroups(0, NULL) < 0 || setgid(65534) < 0 || setuid(65534) < 0)
 		_exit(98);
-	if (stdfd_reopen(STDOUT_FILENO, O_WRONLY) >= 0)
+	if (stdfd_reopen(fd, O_WRONLY) >= 0)
 		_exit(97);
 }
 
@@ -143,7 +143,7 @@ static int run_as_nobody(struct rig *rig)
 	struct rig_lines_arg arg = {.least_size = 500000};
 	int flags;
 
-	be_nobody();
+	be_nobody(STDOUT_FILENO);
 	rig_open(rig);
 	rig_fork_all(rig, rig_write_lines, &arg);
 	rig_run(rig);
@@ -592,8 +592,7 @@ static void test_stopped_polled(void **state)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		(void)dup2(fd[1], STDOUT_FILENO);
-		be_nobody();
+		be_nobody(fd[1]);
 		stopped_reader(*state, fd);
 		_exit(0);
 	}

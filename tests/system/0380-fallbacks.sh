@@ -1,0 +1,54 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Where the kernel, or the place of the container, does not give what the launch would like.
+. "${top_srcdir:?}/tests/lib/step.sh"
+
+without=${top_builddir:?}/tests/lib/without
+# The system calls are missing on their own and all together.
+for calls in clone3 close_range keyctl "clone3 close_range keyctl"; do
+	for b in $(backends); do
+		case "$b $calls" in
+		"pgid "*clone3*) continue ;; # its placeholder is made by clone3(2): Linux 5.3, as pidfds are
+		esac
+		# shellcheck disable=SC2086 # $calls is words
+		out=$(timeout 20 "$without" $calls -- "$stepd" run --job "$job" --proctrack "$b" -n 3 -- \
+			sh -c 'sleep 99 & exec ls /proc/self/fd' 2>&1 | sort | uniq -c | tr -s ' \n' ' ')
+		is "$out" " 3 0 3 1 3 2 3 3 " "$b without $calls: the step runs, and its tasks have no descriptors too many"
+		nothing_left "$b without $calls: nothing is left"
+	done
+done
+
+# A group that was once killed kills at birth whatever is cloned below it, and no file shows it.
+if backends | grep -qx cgroup && [ "$(id -u)" = 0 ]; then
+	mount=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
+	poisoned=$mount/stepd-test-poisoned-$$
+	mkdir "$poisoned"
+	at_exit "rmdir '$poisoned'"
+	echo 1 >"$poisoned/cgroup.kill"
+	out=$(step --proctrack cgroup --cgroup-root "$poisoned" -n 3 -- grep -c "0::.*stepd-test-poisoned-$$" /proc/self/cgroup)
+	is $? 0 "below a group that was once killed a step runs"
+	is "$(echo $out)" "1 1 1" "each of its tasks in its container"
+	is "$(find "$poisoned" -mindepth 1 -type d)" "" "and nothing is left there"
+	out=$(step --no-hold --proctrack cgroup --cgroup-root "$poisoned" -n 3 -- grep -c "/step_0" /proc/self/cgroup)
+	is "$(echo $out)" "1 1 1" "with --no-hold too: no task runs outside"
+else
+	skip 4 "needs proctrack/cgroup and root"
+fi
+
+# Processes that SIGKILL does not end are named, and the agent does not wait for ever.
+mkdir "$tmpdir/plugins"
+cp "$top_builddir"/stepd/cli/plugins/mpi_none.so "$top_builddir/tests/lib/plugins/proctrack_stubborn.so" \
+	"$tmpdir/plugins"
+chmod go-w "$tmpdir"/plugins/*
+"$stepd" run --job "$job" --plugin-dir "$tmpdir/plugins" --proctrack stubborn -n 2 --result "$tmpdir/r" \
+	--time-limit 0.1s --kill-sequence CONT,KILL --unkillable-timeout 0.2s -- sleep 99 2>"$tmpdir/err"
+is $? 123 "unkillable processes give 123"
+pid=$(sed -n 's/.*"pid": \([0-9]*\).*/\1/p' "$tmpdir/r" | head -1)
+like "$(cat "$tmpdir/err")" "SIGKILL did not end pid $pid \(sleep\) state S" "each is named with command and state"
+like "$(cat "$tmpdir/r")" "\"unkillable\": \".*pid $pid \(sleep\) state S" "in the result too"
+for pid in $(sed -n 's/.*"pid": \([0-9]*\).*/\1/p' "$tmpdir/r"); do
+	kill -9 "$pid"
+done
+eventually sh -c "! kill -0 $pid"
+nothing_left "the agent itself leaves nothing"
+done_testing
