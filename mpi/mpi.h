@@ -16,8 +16,8 @@ struct plugin_kind;
 const struct plugin_kind *mpi_plugin_kind(void);
 
 /* Loads the plugin called name: "none" or "mpi/none". */
-int mpi_open(const char *plugin_dir, const char *name, struct mpi **ret_mpi, struct err *err)
-	_must_check_;
+int mpi_open(const char *plugin_dir, const char *name, struct mpi **ret_mpi,
+	struct err *err) _must_check_;
 
 /* NULL is fine; returns NULL. */
 struct mpi *mpi_close(struct mpi *mpi);
@@ -28,8 +28,8 @@ DEFINE_CLEANUP(struct mpi *, mpi_close);
 const char *mpi_get_env_type(const struct mpi *mpi);
 
 /* Before the first fork; env is what all tasks get. */
-int mpi_prefork(struct mpi *mpi, const stepd_step_rec_t *job, char ***env, struct err *err)
-	_must_check_;
+int mpi_prefork(
+	struct mpi *mpi, const stepd_step_rec_t *job, char ***env, struct err *err) _must_check_;
 
 /* In the child, as the user, right before exec. */
 void mpi_task(struct mpi *mpi, const mpi_plugin_task_info_t *task, char ***env);

@@ -24,7 +24,10 @@ struct proctrack_ops {
 	int (*usage)(uint64_t id, proctrack_usage_t *usage);
 };
 
-#define MANDATORY(f) {.name = "proctrack_p_" #f, .offset = offsetof(struct proctrack_ops, f)}
+#define MANDATORY(f)                                                                               \
+	{                                                                                          \
+		.name = "proctrack_p_" #f, .offset = offsetof(struct proctrack_ops, f)             \
+	}
 #define OPTIONAL(f)                                                                                \
 	{                                                                                          \
 		.name = "proctrack_p_" #f, .offset = offsetof(struct proctrack_ops, f),            \
@@ -83,7 +86,8 @@ static int generic_signal(void *ctx, uint64_t id, int signal)
 	return proctrack_signal(ctx, id, signal);
 }
 
-static int open_backend(const char *dir, const char *name, struct proctrack **ret_pt, struct err *err)
+static int open_backend(
+	const char *dir, const char *name, struct proctrack **ret_pt, struct err *err)
 {
 	_cleanup_proctrack_ struct proctrack *pt = calloc(1, sizeof(*pt));
 	int r;
@@ -125,7 +129,8 @@ static int open_auto(const char *dir, struct proctrack **ret_pt, struct err *err
 	return 0;
 }
 
-int proctrack_open(const char *plugin_dir, const char *name, struct proctrack **ret_pt, struct err *err)
+int proctrack_open(
+	const char *plugin_dir, const char *name, struct proctrack **ret_pt, struct err *err)
 {
 	if (strcmp(name, PROCTRACK_AUTO) == 0 || strcmp(name, "proctrack/" PROCTRACK_AUTO) == 0)
 		return open_auto(plugin_dir, ret_pt, err);
@@ -157,7 +162,8 @@ int proctrack_create(struct proctrack *pt, stepd_step_rec_t *job)
 	errno = 0;
 	r = from_slurm(pt->ops.create(job));
 	if (r == 0 && job->cont_id == 0)
-		return -EPROTO; /* the contract of <stepd/proctrack.h>: an id that means something */
+		return -EPROTO; /* the contract of <stepd/proctrack.h>: an id that means something
+				 */
 	return r;
 }
 
@@ -219,7 +225,8 @@ bool proctrack_has_pid(struct proctrack *pt, uint64_t id, pid_t pid)
 int proctrack_suspend(struct proctrack *pt, uint64_t id)
 {
 	errno = 0;
-	return pt->ops.suspend ? from_slurm(pt->ops.suspend(id)) : generic_suspend(&pt->generic, id);
+	return pt->ops.suspend ? from_slurm(pt->ops.suspend(id))
+			       : generic_suspend(&pt->generic, id);
 }
 
 int proctrack_resume(struct proctrack *pt, uint64_t id)

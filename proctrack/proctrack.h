@@ -43,8 +43,8 @@ int proctrack_add(struct proctrack *pt, stepd_step_rec_t *job, pid_t pid) _must_
 int proctrack_signal(struct proctrack *pt, uint64_t id, int signal) _must_check_;
 int proctrack_destroy(struct proctrack *pt, uint64_t id) _must_check_;
 uint64_t proctrack_find(struct proctrack *pt, pid_t pid);
-int proctrack_get_pids(struct proctrack *pt, uint64_t id, pid_t **ret_pids, int *ret_count)
-	_must_check_;
+int proctrack_get_pids(
+	struct proctrack *pt, uint64_t id, pid_t **ret_pids, int *ret_count) _must_check_;
 
 /* true while the container has members, and where it can't be asked: nothing is taken for ended
  * that was not seen to be. */

@@ -134,7 +134,8 @@ static int fork_tasks(struct agent *a, struct err *err)
 	a->launch.setup.oom_score_adj = task_oom_score_adj(a);
 	a->launch.setup.traced = a->trace != NULL;
 	r = launch_open(&a->launch, a->pt, a->stdio, a->plan.spec->hold, err);
-	/* Noted in one go afterwards: each page that the agent writes between two forks is copied. */
+	/* Noted in one go afterwards: each page that the agent writes between two forks is copied.
+	 */
 	for (i = forked = 0; r == 0 && i < a->tasks.n; i++) {
 		r = launch_fork(&a->launch, i, &refs[i], err);
 		forked += r == 0;
@@ -222,7 +223,8 @@ static void remove_container(struct agent *a)
 		return;
 	r = proctrack_destroy(a->pt, a->plan.job.cont_id);
 	if (r < 0)
-		log_warning(a->log, "can't remove the step's container: %s, ignoring", strerror(-r));
+		log_warning(
+			a->log, "can't remove the step's container: %s, ignoring", strerror(-r));
 }
 
 static void write_reports(struct agent *a)

@@ -17,12 +17,12 @@ struct log;
 struct spec;
 
 struct agent_options {
-	const char *plugin_dir;   /* NULL: plugin_dir_find()'s choice */
-	const char *runtime_dir;  /* NULL: registry.h's choice */
-	const char *trace_file;   /* NULL: none */
-	const char *result_file;  /* NULL: none; "-": standard output */
-	int ready_fd;             /* -1: none; closed once the line is written */
-	uint64_t start_ns;        /* the agent's start, for the trace */
+	const char *plugin_dir;  /* NULL: plugin_dir_find()'s choice */
+	const char *runtime_dir; /* NULL: registry.h's choice */
+	const char *trace_file;  /* NULL: none */
+	const char *result_file; /* NULL: none; "-": standard output */
+	int ready_fd;            /* -1: none; closed once the line is written */
+	uint64_t start_ns;       /* the agent's start, for the trace */
 	const struct log *log;
 };
 

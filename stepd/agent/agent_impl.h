@@ -32,13 +32,13 @@ enum agent_state {
 
 /* Why the step ended: the first reason stays. */
 enum agent_reason {
-	AGENT_REASON_COMPLETED,  /* all tasks ended by themselves */
-	AGENT_REASON_SIGNAL,     /* the agent was signalled */
+	AGENT_REASON_COMPLETED, /* all tasks ended by themselves */
+	AGENT_REASON_SIGNAL,    /* the agent was signalled */
 	AGENT_REASON_TIME_LIMIT,
-	AGENT_REASON_BAD_EXIT,   /* kill_on_bad_exit */
-	AGENT_REASON_WAIT,       /* the time after the first exit ran out */
-	AGENT_REASON_EXEC,       /* a task could not be executed */
-	AGENT_REASON_LAUNCH,     /* the step could not be started */
+	AGENT_REASON_BAD_EXIT, /* kill_on_bad_exit */
+	AGENT_REASON_WAIT,     /* the time after the first exit ran out */
+	AGENT_REASON_EXEC,     /* a task could not be executed */
+	AGENT_REASON_LAUNCH,   /* the step could not be started */
 	AGENT_REASON_MAX,
 };
 
@@ -59,15 +59,15 @@ struct agent {
 
 	enum agent_state state;
 	enum agent_reason reason;
-	int end_signal;       /* with AGENT_REASON_SIGNAL */
-	bool unkillable;      /* processes were left that SIGKILL did not end */
+	int end_signal;        /* with AGENT_REASON_SIGNAL */
+	bool unkillable;       /* processes were left that SIGKILL did not end */
 	char *unkillable_text; /* their names, for the result */
 	uint32_t exec_pending; /* 1 until the report pipe has ended */
 	uint64_t begin_ns, end_ns;
 	uint64_t release_ns;
-	struct err failure;   /* with AGENT_REASON_LAUNCH */
+	struct err failure; /* with AGENT_REASON_LAUNCH */
 
-	int epoll_fd;         /* around container_fd: libev knows no EPOLLPRI */
+	int epoll_fd; /* around container_fd: libev knows no EPOLLPRI */
 	int container_fd;
 	ev_io report_io, container_io;
 	ev_signal signals[4];

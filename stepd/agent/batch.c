@@ -22,8 +22,9 @@ int batch_store_script(struct plan *plan, const struct registry *reg, struct err
 	if (fd < 0)
 		return err_set(err, -errno, "store the batch script '%s'", path);
 	r = fs_write_all(fd, spec->script, spec->script_size);
-	if (r == 0 && (fchmod(fd, 0500) < 0 ||
-			      (plan->id.switches && fchown(fd, plan->id.uid, plan->id.gid) < 0)))
+	if (r == 0 &&
+		(fchmod(fd, 0500) < 0 ||
+			(plan->id.switches && fchown(fd, plan->id.uid, plan->id.gid) < 0)))
 		r = -errno;
 	if (r < 0)
 		return err_set(err, r, "store the batch script '%s'", path);

@@ -15,6 +15,7 @@
 
 #include "mpi/mpi.h"
 #include "stepd/agent/plan.h"
+#include "stepd/agent/process.h"
 #include "stepd/agent/rlimits.h"
 #include "stepd/agent/stdio.h"
 #include "stepd/agent/stdio_files.h"
@@ -210,13 +211,9 @@ static int do_hook(struct child *c)
 static int do_signals(struct child *c)
 {
 	static const uint64_t none = 0; /* the kernel's set: a bit for each of 64 */
-	struct sigaction dfl = {.sa_handler = SIG_DFL};
-	int i;
 
-	for (i = 1; !c->setup->own_signals && i <= SIGRTMAX; i++) {
-		if (i != SIGKILL && i != SIGSTOP)
-			(void)sigaction(i, &dfl, NULL); /* EINVAL: the C library's own */
-	}
+	if (!c->setup->own_signals)
+		process_default_signals();
 	return syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none)) < 0 ? -errno : 0;
 }
 
@@ -313,7 +310,8 @@ _noreturn_ void child_main(
 }
 
 /* The file, directory or limit that the operation was about, or "". */
-static void name_subject(const struct plan *plan, const struct child_report *report, char *text, size_t size)
+static void name_subject(
+	const struct plan *plan, const struct child_report *report, char *text, size_t size)
 {
 	static const char *const streams[] = {"stdin", "stdout", "stderr"};
 	const struct plan_program *p = &plan->programs[plan->task_program[report->local_id]];
@@ -340,20 +338,24 @@ static void name_subject(const struct plan *plan, const struct child_report *rep
 		break;
 	case CHILD_STAGE_EXEC:
 		(void)snprintf(text, size, " '%s'%s", p->argv[0],
-			strchr(p->argv[0], '/') || report->error != ENOENT ? "" : " (looked for in PATH)");
+			strchr(p->argv[0], '/') || report->error != ENOENT
+				? ""
+				: " (looked for in PATH)");
 		break;
 	default:
 		break;
 	}
 }
 
-int child_report_explain(const struct plan *plan, const struct child_report *report, struct err *err)
+int child_report_explain(
+	const struct plan *plan, const struct child_report *report, struct err *err)
 {
 	char subject[512];
 	int error = report->error > 0 ? report->error : EIO;
 
 	name_subject(plan, report, subject, sizeof(subject));
 	(void)err_set(err, -error, "task %u can't %s%s", plan->job.task[report->local_id].gtid,
-		report->stage < CHILD_STAGE_MAX ? operations[report->stage].words : "start", subject);
+		report->stage < CHILD_STAGE_MAX ? operations[report->stage].words : "start",
+		subject);
 	return error == ENOENT || error == ENOTDIR ? 127 : 126;
 }

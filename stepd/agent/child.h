@@ -21,16 +21,16 @@ struct stdio_task;
 
 /* In the order in which a child does them. The words for messages stand in child.c. */
 enum child_stage {
-	CHILD_STAGE_GROUP,        /* process group of the step */
-	CHILD_STAGE_OOM,          /* as root: may lower what only root may */
+	CHILD_STAGE_GROUP, /* process group of the step */
+	CHILD_STAGE_OOM,   /* as root: may lower what only root may */
 	CHILD_STAGE_NICE,
 	CHILD_STAGE_RLIMITS,
-	CHILD_STAGE_IDENTITY,     /* from here on as the user */
+	CHILD_STAGE_IDENTITY, /* from here on as the user */
 	CHILD_STAGE_NO_NEW_PRIVS,
 	CHILD_STAGE_CWD,
 	CHILD_STAGE_STDIO,
-	CHILD_STAGE_HOLD,         /* until all tasks stand in the container */
-	CHILD_STAGE_HOOK,         /* the MPI plugin's */
+	CHILD_STAGE_HOLD, /* until all tasks stand in the container */
+	CHILD_STAGE_HOOK, /* the MPI plugin's */
 	CHILD_STAGE_SIGNALS,
 	CHILD_STAGE_EXEC,
 	CHILD_STAGE_MAX,
@@ -49,24 +49,24 @@ struct child_report {
 /* What all children of a step share. Borrowed, all of it. */
 struct child_setup {
 	struct plan *plan;
-	struct mpi *mpi;                    /* NULL: no hooks */
-	const struct rlimit *nofile;        /* what the agent had before it raised its own */
-	const char *oom_score_adj;          /* to write, NULL: leave */
+	struct mpi *mpi;             /* NULL: no hooks */
+	const struct rlimit *nofile; /* what the agent had before it raised its own */
+	const char *oom_score_adj;   /* to write, NULL: leave */
 	int report_fd;
-	int hold_fd;                        /* readable: go on; hung up: the agent is gone; -1: no hold */
-	int hold_write_fd;                  /* the agent's end, to be closed here */
-	pid_t group;                        /* to join; 0: to found; -1: the agent sees to it */
-	bool own_signals;                   /* CLONE_CLEAR_SIGHAND has reset them */
+	int hold_fd;       /* readable: go on; hung up: the agent is gone; -1: no hold */
+	int hold_write_fd; /* the agent's end, to be closed here */
+	pid_t group;       /* to join; 0: to found; -1: the agent sees to it */
+	bool own_signals;  /* CLONE_CLEAR_SIGHAND has reset them */
 	bool traced;
 };
 
 /* Never returns: executes the task, or reports and ends with 126 or 127. */
-_noreturn_ void child_main(const struct child_setup *setup, uint32_t local_id,
-	const struct stdio_task *io);
+_noreturn_ void child_main(
+	const struct child_setup *setup, uint32_t local_id, const struct stdio_task *io);
 
 /* The sentence for an operator, "task 3: execute '/x/y': Permission denied", into err; returns
  * the exit status that the failure counts as (126, 127). */
-int child_report_explain(const struct plan *plan, const struct child_report *report,
-	struct err *err);
+int child_report_explain(
+	const struct plan *plan, const struct child_report *report, struct err *err);
 
 #endif

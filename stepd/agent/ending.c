@@ -83,7 +83,8 @@ static void name_unkillable(struct agent *a)
 		fprintf(f, "; and %d more", n - UNKILLABLE_NAMED_MAX);
 	if (f)
 		(void)fclose(f); /* no text then */
-	log_error(a->log, "%d process%s can't be ended; the step is given up", n, n == 1 ? "" : "es");
+	log_error(
+		a->log, "%d process%s can't be ended; the step is given up", n, n == 1 ? "" : "es");
 }
 
 static void on_unkillable(void *userdata)
@@ -304,7 +305,8 @@ static void on_wait_limit(struct ev_loop *loop, ev_timer *w, int revents)
 	assert(a);
 	(void)loop;
 	(void)revents;
-	log_error(a->log, "%u of the tasks still run %.10g s after the first one ended: ending the step",
+	log_error(a->log,
+		"%u of the tasks still run %.10g s after the first one ended: ending the step",
 		a->tasks.running, (double)a->plan.spec->wait_ms / 1e3);
 	ending_begin(a, AGENT_REASON_WAIT);
 }
@@ -343,7 +345,8 @@ static int watch_container(struct agent *a, struct err *err)
 	return 0;
 }
 
-static void watch_signal(struct agent *a, size_t i, int signal, void (*fn)(struct ev_loop *, ev_signal *, int))
+static void watch_signal(
+	struct agent *a, size_t i, int signal, void (*fn)(struct ev_loop *, ev_signal *, int))
 {
 	struct sigaction now;
 

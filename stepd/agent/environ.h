@@ -17,8 +17,8 @@ struct spec;
 /* The variables that are the same for every task, spec's own ones first. mpi_type is
  * SLURM_MPI_TYPE's value, or NULL to remove it. */
 int environ_make_common(const struct spec *spec, const stepd_step_rec_t *job,
-	const struct identity *id, const char *mpi_type, struct strv *ret_env, struct err *err)
-	_must_check_;
+	const struct identity *id, const char *mpi_type, struct strv *ret_env,
+	struct err *err) _must_check_;
 
 /* Room for one task's vector over any of the prepared environments. */
 struct environ_task {

@@ -117,7 +117,8 @@ static int groups_from_spec(const struct spec *spec, struct identity *id, struct
 	for (i = 0; i < spec->groups.n; i++) {
 		r = lookup_group(spec->groups.v[i], &id->groups[i]);
 		if (r < 0)
-			return err_set(err, r, "groups[%zu]: group '%s' on this node", i, spec->groups.v[i]);
+			return err_set(err, r, "groups[%zu]: group '%s' on this node", i,
+				spec->groups.v[i]);
 	}
 	id->groups_count = spec->groups.n;
 	return 0;
@@ -296,9 +297,10 @@ int identity_become(const struct identity *id)
 {
 	int r;
 
-	if (id->switches && (setgroups(id->groups_count, id->groups) < 0 ||
-				    setresgid(id->gid, id->gid, id->gid) < 0 ||
-				    setresuid(id->uid, id->uid, id->uid) < 0))
+	if (id->switches &&
+		(setgroups(id->groups_count, id->groups) < 0 ||
+			setresgid(id->gid, id->gid, id->gid) < 0 ||
+			setresuid(id->uid, id->uid, id->uid) < 0))
 		return -errno;
 	if (id->uid != 0) {
 		r = drop_capabilities();

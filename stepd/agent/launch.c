@@ -10,7 +10,8 @@
 #include "stepd/agent/plan.h"
 #include "stepd/agent/stdio.h"
 
-int launch_open(struct launch *l, struct proctrack *pt, struct stdio *io, bool hold, struct err *err)
+int launch_open(
+	struct launch *l, struct proctrack *pt, struct stdio *io, bool hold, struct err *err)
 {
 	int report[2], held[2], fd;
 
@@ -60,7 +61,8 @@ static pid_t fork_task(int *pidfd)
 	pid_t pid = fork();
 
 	if (pid > 0) {
-		*pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* ours and not reaped: it is there */
+		*pidfd =
+			(int)syscall(SYS_pidfd_open, pid, 0); /* ours and not reaped: it is there */
 		if (*pidfd >= 0)
 			return pid;
 		(void)kill(pid, SIGKILL); /* our own child, not reaped: no other has its pid */

@@ -25,8 +25,8 @@ struct launch {
 	bool into;          /* tasks are born in the container */
 	bool clone3_absent; /* a kernel before 5.3 or a filter: fork(2) */
 	bool released;
-	int report_fd;      /* to be read by the agent; non-blocking */
-	int hold_write_fd;  /* -1 if tasks are not held */
+	int report_fd;     /* to be read by the agent; non-blocking */
+	int hold_write_fd; /* -1 if tasks are not held */
 };
 
 #define LAUNCH_INIT                                                                                \
@@ -41,8 +41,8 @@ int launch_open(struct launch *l, struct proctrack *pt, struct stdio *io, bool h
 	struct err *err) _must_check_;
 
 /* Forks the task of this local id into the container: ids in ascending order from 0. */
-int launch_fork(struct launch *l, uint32_t local_id, struct pidref *ret_ref, struct err *err)
-	_must_check_;
+int launch_fork(
+	struct launch *l, uint32_t local_id, struct pidref *ret_ref, struct err *err) _must_check_;
 
 /* All are forked: closes what only children needed, and lets them go. */
 int launch_release(struct launch *l, struct err *err) _must_check_;

@@ -67,7 +67,8 @@ static int make_cwd(struct plan *plan, struct err *err)
 	else if (getcwd(buf, sizeof(buf)))
 		plan->cwd = strdup(buf);
 	else
-		return err_set(err, -errno, "cwd: find the agent's working directory; give cwd (--chdir)");
+		return err_set(
+			err, -errno, "cwd: find the agent's working directory; give cwd (--chdir)");
 	return plan->cwd ? 0 : err_set(err, -ENOMEM, "plan the step");
 }
 

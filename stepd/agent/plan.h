@@ -23,9 +23,9 @@ struct plan_program {
 struct plan {
 	const struct spec *spec; /* borrowed; lives longer */
 	struct identity id;
-	stepd_step_rec_t job; /* task[] is owned here, the strings by spec and id */
-	char *label;          /* "7.0" */
-	char *cwd;            /* absolute */
+	stepd_step_rec_t job;          /* task[] is owned here, the strings by spec and id */
+	char *label;                   /* "7.0" */
+	char *cwd;                     /* absolute */
 	struct plan_program *programs; /* [0] is the step's */
 	size_t programs_count;
 	uint32_t *task_program; /* by local id: index into programs */

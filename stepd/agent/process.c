@@ -5,6 +5,7 @@
 #include <linux/close_range.h>
 #include <linux/keyctl.h>
 #include <signal.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -43,27 +44,40 @@ static void mark_inherited_fds(void)
 		(void)fcntl(fd, F_SETFD, FD_CLOEXEC); /* EBADF for most */
 }
 
+/* By the system call: the C library refuses the two that it keeps for its threads, and a caller
+ * may have left them ignored all the same. */
+void process_default_signals(void)
+{
+	static const struct {
+		uint64_t handler, flags, restorer, mask;
+	} dfl; /* the kernel's struct on all 64-bit machines; zero is SIG_DFL */
+	int i;
+
+	for (i = 1; i <= SIGRTMAX; i++) {
+		if (i != SIGKILL && i != SIGSTOP)
+			(void)syscall(
+				SYS_rt_sigaction, i, &dfl, NULL, sizeof(dfl.mask)); /* valid */
+	}
+}
+
 static int reset_signals(struct err *err)
 {
-	struct sigaction dfl = {.sa_handler = SIG_DFL}, nothing = {.sa_handler = do_nothing}, old;
+	struct sigaction nothing = {.sa_handler = do_nothing}, old;
 	sigset_t set;
-	int i;
 
 	nothing.sa_flags = SA_RESTART;
 	if (sigaction(SIGHUP, NULL, &old) < 0)
 		return err_set(err, -errno, "look at SIGHUP");
-	for (i = 1; i <= SIGRTMAX; i++) {
-		if (i != SIGKILL && i != SIGSTOP)
-			(void)sigaction(i, &dfl, NULL); /* EINVAL: the C library's own */
-	}
+	process_default_signals();
 	(void)sigaction(SIGPIPE, &nothing, NULL); /* valid arguments can't fail */
 	if (old.sa_handler == SIG_IGN)
 		(void)sigaction(SIGHUP, &nothing, NULL);
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGTTIN);
 	(void)sigaddset(&set, SIGTTOU);
-	return sigprocmask(SIG_SETMASK, &set, NULL) < 0 ? err_set(err, -errno, "set the signal mask")
-							 : 0;
+	return sigprocmask(SIG_SETMASK, &set, NULL) < 0
+		? err_set(err, -errno, "set the signal mask")
+		: 0;
 }
 
 int process_prepare(struct err *err)

@@ -18,10 +18,13 @@ struct identity;
  * resets. SIGPIPE gets the same; SIGTTIN and SIGTTOU are blocked, so that a terminal gives EIO. */
 int process_prepare(struct err *err) _must_check_;
 
+/* Gives every signal its default disposition, those that the C library hides included. */
+void process_default_signals(void);
+
 /* The agent's own standing, and what to give tasks back. */
 struct process_saved {
-	struct rlimit nofile;       /* before it was raised */
-	char oom_score_adj[16];     /* what tasks shall have; "" to leave it */
+	struct rlimit nofile;   /* before it was raised */
+	char oom_score_adj[16]; /* what tasks shall have; "" to leave it */
 };
 
 /* Becomes a child subreaper, raises its descriptor limit, protects itself from the OOM killer

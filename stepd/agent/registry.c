@@ -63,10 +63,12 @@ static int open_runtime_dir(const char *path, struct err *err)
 	int r;
 
 	if (mkdir(path, geteuid() == 0 ? 0755 : 0700) < 0 && errno != EEXIST)
-		return err_set(err, -errno, "make the runtime directory '%s' (--runtime-dir)", path);
+		return err_set(
+			err, -errno, "make the runtime directory '%s' (--runtime-dir)", path);
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
-		return err_set(err, -errno, "open the runtime directory '%s' (--runtime-dir)", path);
+		return err_set(
+			err, -errno, "open the runtime directory '%s' (--runtime-dir)", path);
 	r = fs_check_trusted(fd, path, err);
 	return r < 0 ? r : take_fd(&fd);
 }
@@ -96,7 +98,7 @@ static void remove_files(int runtime_fd, int dir_fd, const char *name)
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(files); i++)
-		(void)unlinkat(dir_fd, files[i], 0); /* not every step has all */
+		(void)unlinkat(dir_fd, files[i], 0);    /* not every step has all */
 	(void)unlinkat(runtime_fd, name, AT_REMOVEDIR); /* what stays is found by the next agent */
 }
 
@@ -110,8 +112,8 @@ static int say_taken(int dir_fd, const char *label, struct err *err)
 		pid = json_integer_value(json_object_get(doc, "agent_pid"));
 	json_decref(doc);
 	if (pid > 0)
-		return err_say(err, -EEXIST, "step %s already runs here, under the agent with pid %d",
-			label, (int)pid);
+		return err_say(err, -EEXIST,
+			"step %s already runs here, under the agent with pid %d", label, (int)pid);
 	return err_say(err, -EEXIST, "step %s is already being started by another agent", label);
 }
 
@@ -123,7 +125,8 @@ static int lock_dir(struct registry *reg)
 
 	reg->dir_fd = close_fd(reg->dir_fd);
 	reg->lock_fd = close_fd(reg->lock_fd);
-	reg->dir_fd = openat(reg->runtime_fd, reg->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	reg->dir_fd =
+		openat(reg->runtime_fd, reg->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (reg->dir_fd < 0)
 		return errno == ENOENT ? -ESTALE : -errno;
 	reg->lock_fd = openat(reg->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -132,7 +135,8 @@ static int lock_dir(struct registry *reg)
 	if (flock(reg->lock_fd, LOCK_EX | LOCK_NB) < 0)
 		return -errno;
 	/* The one that removes a directory holds its lock: look whether it did. */
-	if (fstat(reg->lock_fd, &a) < 0 || fstatat(reg->dir_fd, "lock", &b, AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstat(reg->lock_fd, &a) < 0 ||
+		fstatat(reg->dir_fd, "lock", &b, AT_SYMLINK_NOFOLLOW) < 0)
 		return -ESTALE;
 	return a.st_ino == b.st_ino ? 0 : -ESTALE;
 }
@@ -185,8 +189,9 @@ int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, const ch
 		reg->cgroup_root = strdup(cgroup_root);
 	if (cgroup_root && !reg->cgroup_root)
 		r = err_set(err, -ENOMEM, "open the runtime directory");
-	if (r >= 0 && (asprintf(&reg->name, "%s_%s", job->node_name, label) < 0 ||
-			      asprintf(&reg->path, "%s/%s", runtime, reg->name) < 0))
+	if (r >= 0 &&
+		(asprintf(&reg->name, "%s_%s", job->node_name, label) < 0 ||
+			asprintf(&reg->path, "%s/%s", runtime, reg->name) < 0))
 		r = err_set(err, -ENOMEM, "open the runtime directory");
 	if (r >= 0)
 		r = claim(reg, label, err);
@@ -217,8 +222,9 @@ static json_t *pack_tasks(const stepd_step_rec_t *job)
 	int r = 0;
 
 	for (i = 0; tasks && r == 0 && i < job->node_tasks; i++)
-		r = json_array_append_new(tasks, json_pack("{s:I, s:i}", "rank",
-			(json_int_t)job->task[i].gtid, "pid", (int)job->task[i].pid));
+		r = json_array_append_new(tasks,
+			json_pack("{s:I, s:i}", "rank", (json_int_t)job->task[i].gtid, "pid",
+				(int)job->task[i].pid));
 	if (r == 0)
 		return tasks;
 	json_decref(tasks);
@@ -236,9 +242,9 @@ static json_t *pack_state(const struct registry *reg, const stepd_step_rec_t *jo
 		"version", STATE_VERSION, "job", (json_int_t)job->job_id, "step", job->step_name,
 		"node", job->node_name, "node_id", (json_int_t)job->nodeid, "uid",
 		(json_int_t)job->uid, "user", job->user_name, "state", state, "proctrack",
-		proctrack_type, "container_id", (json_int_t)job->cont_id, "cgroup_root", reg->cgroup_root, "agent_pid",
-		(int)job->jmgr_pid, "agent_start_ticks", (json_int_t)self.start_ticks, "tasks",
-		pack_tasks(job));
+		proctrack_type, "container_id", (json_int_t)job->cont_id, "cgroup_root",
+		reg->cgroup_root, "agent_pid", (int)job->jmgr_pid, "agent_start_ticks",
+		(json_int_t)self.start_ticks, "tasks", pack_tasks(job));
 }
 
 int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const char *proctrack_type,
@@ -290,9 +296,15 @@ static int show_entry(int dir_fd, registry_found_fn found, void *userdata)
 		    "node", &node, "user", &user, "state", &state, "proctrack", &proctrack,
 		    "container_id", &cont_id, "agent_pid", &pid) == 0) {
 		(void)snprintf(label, sizeof(label), "%lld.%s", (long long)job, name);
-		entry = (struct registry_entry){.step = label, .node = node, .user = user,
-			.state = state, .proctrack = proctrack, .cont_id = (uint64_t)cont_id,
-			.agent_pid = (pid_t)pid, .alive = agent_alive(dir_fd), .doc = doc};
+		entry = (struct registry_entry){.step = label,
+			.node = node,
+			.user = user,
+			.state = state,
+			.proctrack = proctrack,
+			.cont_id = (uint64_t)cont_id,
+			.agent_pid = (pid_t)pid,
+			.alive = agent_alive(dir_fd),
+			.doc = doc};
 		r = found(&entry, userdata);
 	}
 	json_decref(doc);
@@ -317,7 +329,8 @@ int registry_each(const char *runtime_dir, registry_found_fn found, void *userda
 		if (d->d_name[0] == '.')
 			continue;
 		step_fd = close_fd(step_fd);
-		step_fd = openat(dirfd(dir), d->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		step_fd = openat(
+			dirfd(dir), d->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 		r = step_fd >= 0 ? show_entry(step_fd, found, userdata) : 0;
 		if (r != 0)
 			return r;

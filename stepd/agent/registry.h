@@ -42,14 +42,14 @@ DEFINE_CLEANUP(struct registry *, registry_close);
 
 /* One step as state.json tells it. Strings are borrowed for the call. */
 struct registry_entry {
-	const char *step;  /* "7.0" */
+	const char *step; /* "7.0" */
 	const char *node;
 	const char *user;
 	const char *state;
 	const char *proctrack; /* "proctrack/cgroup" */
 	uint64_t cont_id;
 	pid_t agent_pid;
-	bool alive;           /* the agent is */
+	bool alive;               /* the agent is */
 	const struct json_t *doc; /* all of state.json */
 };
 

@@ -53,8 +53,9 @@ static json_t *pack_ready_tasks(const struct agent *a)
 	int r = tasks ? 0 : -1;
 
 	for (i = 0; r == 0 && i < a->tasks.n; i++)
-		r = json_array_append_new(tasks, json_pack("{s:I, s:i}", "rank",
-			(json_int_t)a->tasks.v[i].rank, "pid", (int)a->tasks.v[i].ref.pid));
+		r = json_array_append_new(tasks,
+			json_pack("{s:I, s:i}", "rank", (json_int_t)a->tasks.v[i].rank, "pid",
+				(int)a->tasks.v[i].ref.pid));
 	if (r == 0)
 		return tasks;
 	json_decref(tasks);
@@ -103,15 +104,16 @@ static json_t *pack_task(const struct task *task)
 	if (r < 0 || task->state != TASK_ENDED)
 		return doc;
 	r |= json_object_set_new(doc, "wait_status", json_integer(task->wait_status));
-	r |= json_object_set_new(doc, "exit_code", json_integer(status_exit_code(task->wait_status)));
+	r |= json_object_set_new(
+		doc, "exit_code", json_integer(status_exit_code(task->wait_status)));
 	r |= json_object_set_new(doc, "elapsed_usec",
 		json_integer((json_int_t)((task->end_ns - task->start_ns) / 1000)));
-	r |= json_object_set_new(doc, "cpu_user_usec",
-		json_integer((json_int_t)usec_of(&task->usage.ru_utime)));
-	r |= json_object_set_new(doc, "cpu_system_usec",
-		json_integer((json_int_t)usec_of(&task->usage.ru_stime)));
-	r |= json_object_set_new(doc, "memory_peak_bytes",
-		json_integer((json_int_t)task->usage.ru_maxrss * 1024));
+	r |= json_object_set_new(
+		doc, "cpu_user_usec", json_integer((json_int_t)usec_of(&task->usage.ru_utime)));
+	r |= json_object_set_new(
+		doc, "cpu_system_usec", json_integer((json_int_t)usec_of(&task->usage.ru_stime)));
+	r |= json_object_set_new(
+		doc, "memory_peak_bytes", json_integer((json_int_t)task->usage.ru_maxrss * 1024));
 	if (r == 0)
 		return doc;
 	json_decref(doc);
@@ -139,12 +141,13 @@ static json_t *pack_result(const struct agent *a)
 	json_t *doc;
 	int r = 0;
 
-	doc = json_pack("{s:i, s:s, s:s, s:I, s:s, s:s, s:s, s:i, s:I, s:{s:s, s:I}, s:o}", "version",
-		RESULT_VERSION, "step", a->plan.label, "node", job->node_name, "uid",
+	doc = json_pack("{s:i, s:s, s:s, s:I, s:s, s:s, s:s, s:i, s:I, s:{s:s, s:I}, s:o}",
+		"version", RESULT_VERSION, "step", a->plan.label, "node", job->node_name, "uid",
 		(json_int_t)job->uid, "user", job->user_name, "state", agent_state_words[a->state],
 		"reason", agent_reason_words[a->reason], "exit_code", agent_exit_code(a),
-		"elapsed_usec", (json_int_t)((a->end_ns - a->begin_ns) / 1000), "container", "plugin",
-		proctrack_get_type(a->pt), "id", (json_int_t)job->cont_id, "tasks", pack_tasks(a));
+		"elapsed_usec", (json_int_t)((a->end_ns - a->begin_ns) / 1000), "container",
+		"plugin", proctrack_get_type(a->pt), "id", (json_int_t)job->cont_id, "tasks",
+		pack_tasks(a));
 	if (!doc)
 		return NULL;
 	if (a->reason == AGENT_REASON_SIGNAL)

@@ -20,12 +20,12 @@
 
 struct json_t;
 
-#define SPEC_TASKS_MAX  65536u           /* on one node */
-#define SPEC_NTASKS_MAX 16777216u        /* of a step */
-#define SPEC_NODES_MAX  65536u           /* of a step */
-#define SPEC_SIZE_MAX   (64u << 20)      /* bytes of a document */
-#define SPEC_SCRIPT_MAX (16u << 20)      /* bytes of a batch script */
-#define SPEC_NONE       0xffffffffu      /* "no rank" */
+#define SPEC_TASKS_MAX  65536u      /* on one node */
+#define SPEC_NTASKS_MAX 16777216u   /* of a step */
+#define SPEC_NODES_MAX  65536u      /* of a step */
+#define SPEC_SIZE_MAX   (64u << 20) /* bytes of a document */
+#define SPEC_SCRIPT_MAX (16u << 20) /* bytes of a batch script */
+#define SPEC_NONE       0xffffffffu /* "no rank" */
 
 enum spec_stream_mode {
 	SPEC_STREAM_INHERIT, /* the agent's own descriptor */
@@ -39,9 +39,9 @@ enum spec_stream_mode {
 
 struct spec_stream {
 	enum spec_stream_mode mode;
-	uint32_t rank;  /* with SPEC_STREAM_RANK */
-	char *pattern;  /* with SPEC_STREAM_FILE; see fname.h; relative to the task's cwd */
-	bool append;    /* with SPEC_STREAM_FILE; else it is truncated */
+	uint32_t rank; /* with SPEC_STREAM_RANK */
+	char *pattern; /* with SPEC_STREAM_FILE; see fname.h; relative to the task's cwd */
+	bool append;   /* with SPEC_STREAM_FILE; else it is truncated */
 };
 
 enum spec_background {
@@ -113,8 +113,8 @@ struct spec {
 	struct spec_stream in, out, err;
 	bool label;
 
-	char *proctrack; /* "auto" or a plugin's name */
-	char *mpi;       /* a plugin's name */
+	char *proctrack;   /* "auto" or a plugin's name */
+	char *mpi;         /* a plugin's name */
 	char *cgroup_root; /* absolute directory of a cgroup2 file system; NULL: found by itself */
 
 	bool hold;              /* no task runs before all stand in the container */
@@ -134,15 +134,15 @@ struct spec {
 int spec_from_json(const struct json_t *doc, struct spec **ret_spec, struct err *err) _must_check_;
 
 /* The same from text of size bytes; a syntax error names line and column. */
-int spec_from_text(const char *text, size_t size, struct spec **ret_spec, struct err *err)
-	_must_check_;
+int spec_from_text(
+	const char *text, size_t size, struct spec **ret_spec, struct err *err) _must_check_;
 
 /* Reads to the end of fd first; at most SPEC_SIZE_MAX. */
 int spec_from_fd(int fd, struct spec **ret_spec, struct err *err) _must_check_;
 
 /* "CONT,TERM:30s,KILL" into the array form of kill_sequence: a new reference. */
-int spec_kill_sequence_json(const char *text, struct json_t **ret_array, struct err *err)
-	_must_check_;
+int spec_kill_sequence_json(
+	const char *text, struct json_t **ret_array, struct err *err) _must_check_;
 
 struct spec *spec_free(struct spec *spec);
 DEFINE_CLEANUP(struct spec *, spec_free);

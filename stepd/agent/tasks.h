@@ -36,8 +36,8 @@ struct tasks {
 	struct task *v;
 	uint32_t n;
 	uint32_t running;
-	uint32_t *by_pid; /* hash of slots, index + 1, 0 for none */
-	uint32_t slots;   /* a power of two */
+	uint32_t *by_pid;     /* hash of slots, index + 1, 0 for none */
+	uint32_t slots;       /* a power of two */
 	struct status status; /* over those that count */
 };
 

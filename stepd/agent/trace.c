@@ -63,7 +63,8 @@ void trace_phase(struct trace *t, const char *name, uint64_t begin_ns)
 	add(t, &(struct event){name, -1, begin_ns, trace_now_ns()});
 }
 
-void trace_task(struct trace *t, const char *name, uint32_t rank, uint64_t begin_ns, uint64_t end_ns)
+void trace_task(
+	struct trace *t, const char *name, uint32_t rank, uint64_t begin_ns, uint64_t end_ns)
 {
 	add(t, &(struct event){name, rank, begin_ns, end_ns});
 }
@@ -73,7 +74,8 @@ static json_t *pack_event(const struct trace *t, const struct event *e)
 {
 	return json_pack("{s:s, s:s, s:f, s:f, s:i, s:I}", "name", e->name, "ph", "X", "ts",
 		(double)(e->begin_ns - t->start_ns) / 1e3, "dur",
-		(double)(e->end_ns - e->begin_ns) / 1e3, "pid", 1, "tid", (json_int_t)(e->rank + 1));
+		(double)(e->end_ns - e->begin_ns) / 1e3, "pid", 1, "tid",
+		(json_int_t)(e->rank + 1));
 }
 
 static json_t *pack(const struct trace *t, const char *label)
@@ -84,10 +86,10 @@ static json_t *pack(const struct trace *t, const char *label)
 
 	for (i = 0; r == 0 && i < t->n; i++)
 		r = json_array_append_new(events, pack_event(t, &t->v[i]));
-	doc = r == 0 ? json_pack("{s:O, s:s, s:{s:s, s:b}}", "traceEvents", events,
-			       "displayTimeUnit", "ms", "otherData", "step", label, "incomplete",
-			       (int)t->lost)
-		     : NULL;
+	doc = r == 0
+		? json_pack("{s:O, s:s, s:{s:s, s:b}}", "traceEvents", events, "displayTimeUnit",
+			  "ms", "otherData", "step", label, "incomplete", (int)t->lost)
+		: NULL;
 	json_decref(events);
 	return doc;
 }

@@ -22,10 +22,11 @@ struct trace *trace_new(uint64_t start_ns);
 void trace_phase(struct trace *t, const char *name, uint64_t begin_ns);
 
 /* A phase of one task, in its own row. */
-void trace_task(struct trace *t, const char *name, uint32_t rank, uint64_t begin_ns, uint64_t end_ns);
+void trace_task(
+	struct trace *t, const char *name, uint32_t rank, uint64_t begin_ns, uint64_t end_ns);
 
-int trace_write(const struct trace *t, const char *path, const char *label, struct err *err)
-	_must_check_;
+int trace_write(
+	const struct trace *t, const char *path, const char *label, struct err *err) _must_check_;
 
 struct trace *trace_free(struct trace *t);
 

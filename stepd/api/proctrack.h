@@ -79,8 +79,8 @@ enum proctrack_usage_valid {
 };
 
 typedef struct {
-	uint32_t valid;          /* enum proctrack_usage_valid */
-	uint64_t cpu_user_usec;  /* of all members, past ones too if the mechanism counts them */
+	uint32_t valid;         /* enum proctrack_usage_valid */
+	uint64_t cpu_user_usec; /* of all members, past ones too if the mechanism counts them */
 	uint64_t cpu_system_usec;
 	uint64_t memory_bytes;
 	uint64_t memory_peak_bytes;

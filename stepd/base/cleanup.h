@@ -12,15 +12,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define _cleanup_(fn)           __attribute__((cleanup(fn)))
-#define _printf_(fmt, args)     __attribute__((format(printf, fmt, args)))
-#define _must_check_            __attribute__((warn_unused_result))
-#define _unused_                __attribute__((unused))
-#define _noreturn_              __attribute__((noreturn))
-#define _cleanup_free_          _cleanup_(cleanup_free)
-#define _cleanup_close_         _cleanup_(cleanup_close)
-#define _cleanup_fclose_        _cleanup_(cleanup_fclose)
-#define _cleanup_closedir_      _cleanup_(cleanup_closedir)
+#define _cleanup_(fn)       __attribute__((cleanup(fn)))
+#define _printf_(fmt, args) __attribute__((format(printf, fmt, args)))
+#define _must_check_        __attribute__((warn_unused_result))
+#define _unused_            __attribute__((unused))
+#define _noreturn_          __attribute__((noreturn))
+#define _cleanup_free_      _cleanup_(cleanup_free)
+#define _cleanup_close_     _cleanup_(cleanup_close)
+#define _cleanup_fclose_    _cleanup_(cleanup_fclose)
+#define _cleanup_closedir_  _cleanup_(cleanup_closedir)
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 

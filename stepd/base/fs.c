@@ -96,7 +96,8 @@ static int sync_dir(int dirfd, const char *name)
 	return 0;
 }
 
-static int write_new(int dirfd, const char *name, const void *data, size_t size, mode_t mode, bool sync)
+static int write_new(
+	int dirfd, const char *name, const void *data, size_t size, mode_t mode, bool sync)
 {
 	_cleanup_close_ int fd =
 		openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
@@ -146,7 +147,7 @@ int fs_check_trusted(int fd, const char *path, struct err *err)
 			path, (unsigned)st.st_uid);
 	if (st.st_mode & (S_IWGRP | S_IWOTH))
 		return err_say(err, -EPERM,
-			"'%s' can be written by others than its owner (mode %04o); chmod go-w it", path,
-			(unsigned)(st.st_mode & 07777));
+			"'%s' can be written by others than its owner (mode %04o); chmod go-w it",
+			path, (unsigned)(st.st_mode & 07777));
 	return 0;
 }

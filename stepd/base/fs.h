@@ -15,8 +15,8 @@
  * asked for, is its length without the NUL. -EFBIG above max_bytes. The buffer grows, so that
  * the kernel's files are read in as few calls as they allow (a cgroup.procs read in pieces loses
  * entries). */
-int fs_read(int dirfd, const char *name, size_t max_bytes, char **ret_text, size_t *ret_size)
-	_must_check_;
+int fs_read(int dirfd, const char *name, size_t max_bytes, char **ret_text,
+	size_t *ret_size) _must_check_;
 
 /* The same from an open descriptor, from where it stands; it stays open. */
 int fs_read_fd(int fd, size_t max_bytes, char **ret_text, size_t *ret_size) _must_check_;
@@ -29,8 +29,8 @@ int fs_write_all(int fd, const void *data, size_t size) _must_check_;
 
 /* Replaces name by a file with these bytes and mode, so that a reader sees the old one or the
  * new one, whole. With sync it is on the disk, name and all, when this returns. */
-int fs_write_atomic(
-	int dirfd, const char *name, const void *data, size_t size, mode_t mode, bool sync) _must_check_;
+int fs_write_atomic(int dirfd, const char *name, const void *data, size_t size, mode_t mode,
+	bool sync) _must_check_;
 
 /* Refuses what others than this process's user or root could change: 0, or -EPERM with the
  * reason in err. path only names the thing in the text. */

@@ -18,7 +18,7 @@ struct procstat {
 	char comm[64]; /* kernel threads have longer names than tasks' 15 bytes */
 	char state;    /* R S D T t Z X I; of the first thread: see procstat_is_living() */
 	pid_t ppid;
-	pid_t pgrp;    /* -1, as the session: it is just being reaped */
+	pid_t pgrp; /* -1, as the session: it is just being reaped */
 	pid_t session;
 	int threads;
 	uint64_t utime_ticks; /* sysconf(_SC_CLK_TCK) a second */

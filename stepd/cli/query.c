@@ -99,8 +99,8 @@ int cli_list(int argc, char **argv)
 
 	if (first <= 0)
 		return first == 0 ? 0 : STATUS_FAILED;
-	printf("%-14s %-16s %-12s %-9s %-20s %8s  %s\n", "STEP", "NODE", "USER", "STATE", "PROCTRACK",
-		"AGENT", "ALIVE");
+	printf("%-14s %-16s %-12s %-9s %-20s %8s  %s\n", "STEP", "NODE", "USER", "STATE",
+		"PROCTRACK", "AGENT", "ALIVE");
 	if (registry_each(q.runtime_dir, print_entry, &q, &q.err) < 0)
 		return fail(&q, "list");
 	return 0;
@@ -155,7 +155,8 @@ int cli_pids(int argc, char **argv)
 	if (r < 0)
 		return fail(&q, "pids");
 	if (!q.found) {
-		fprintf(stderr, "stepd pids: there is no step '%s' on this node ('stepd list' shows them)\n",
+		fprintf(stderr,
+			"stepd pids: there is no step '%s' on this node ('stepd list' shows them)\n",
 			q.step);
 		return EXIT_NOT_FOUND;
 	}
@@ -174,7 +175,7 @@ static json_int_t rank_of(const json_t *doc, pid_t pid)
 	int depth;
 
 	for (depth = 0; pid > 1 && depth < 4096; depth++) {
-		json_array_foreach(tasks, i, task) {
+		json_array_foreach (tasks, i, task) {
 			if (json_integer_value(json_object_get(task, "pid")) == pid)
 				return json_integer_value(json_object_get(task, "rank"));
 		}

@@ -26,8 +26,8 @@ static int run(const struct run_options *o, uint64_t start_ns)
 	struct err err = ERR_INIT;
 	int code = STATUS_FAILED;
 
-	(void)snprintf(log.ident, sizeof(log.ident), "stepd %u.%s", o->spec->job_id,
-		o->spec->step_name);
+	(void)snprintf(
+		log.ident, sizeof(log.ident), "stepd %u.%s", o->spec->job_id, o->spec->step_name);
 	if (o->verbosity > 0)
 		log.most = LOG_LEVEL_DEBUG;
 	else if (o->verbosity < 0)

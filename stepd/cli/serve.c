@@ -23,8 +23,15 @@ struct serve {
 	bool help;
 };
 
-enum { OPT_SPEC = 256, OPT_SPEC_FD, OPT_READY_FD, OPT_RESULT, OPT_TRACE, OPT_PLUGIN_DIR,
-	OPT_RUNTIME_DIR };
+enum {
+	OPT_SPEC = 256,
+	OPT_SPEC_FD,
+	OPT_READY_FD,
+	OPT_RESULT,
+	OPT_TRACE,
+	OPT_PLUGIN_DIR,
+	OPT_RUNTIME_DIR
+};
 
 static const struct option long_options[] = {
 	{"spec", required_argument, NULL, OPT_SPEC},
@@ -112,7 +119,8 @@ static int parse_arguments(struct serve *s, int argc, char **argv, struct err *e
 			return r;
 	}
 	if (optind < argc)
-		return err_say(err, -EINVAL, "'%s' is no option; see 'stepd serve --help'", argv[optind]);
+		return err_say(
+			err, -EINVAL, "'%s' is no option; see 'stepd serve --help'", argv[optind]);
 	if ((s->spec_file != NULL) == (s->spec_fd >= 0))
 		return err_say(err, -EINVAL, "give one of --spec FILE and --spec-fd N");
 	return 0;

@@ -84,7 +84,8 @@ static void report(const char *title, char **names, double *times, int commands,
 		for (i = 0; i < rounds; i++)
 			v[i] = times[c * rounds + i];
 		mid = median(v, rounds); /* sorts v */
-		printf("%-34s %9.2f ms  min %8.2f  max %8.2f  ratio %6.2f  %s\n", title, mid, v[0], v[rounds - 1], ratio, names[c]);
+		printf("%-34s %9.2f ms  min %8.2f  max %8.2f  ratio %6.2f  %s\n", title, mid, v[0],
+			v[rounds - 1], ratio, names[c]);
 	}
 	free(v);
 }

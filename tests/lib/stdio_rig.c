@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define GUARD_S 30.
+#define GUARD_S 30
 
 struct rig_task {
 	struct rig *rig;
@@ -31,6 +31,7 @@ int rig_set_up(void **state)
 	if (!rig)
 		return -1;
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)alarm(2 * GUARD_S); /* where the loop itself hangs, or a reader */
 	rig->loop = ev_loop_new(EVFLAG_AUTO);
 	if (!rig->loop)
 		return -1;
@@ -62,6 +63,7 @@ int rig_tear_down(void **state)
 	uint32_t i;
 
 	(void)stdio_free(rig->io);
+	(void)alarm(0);
 	for (i = 0; i < rig->forked; i++) {
 		if (rig->tasks[i].pid > 0) {
 			(void)kill(rig->tasks[i].pid, SIGKILL); /* our child, not reaped */

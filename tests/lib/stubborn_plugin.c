@@ -13,7 +13,9 @@ const char plugin_type[] = "proctrack/stubborn";
 const char plugin_name[] = "leaves SIGKILL out";
 const uint32_t plugin_version = STEPD_API_VERSION;
 
-enum { PIDS_MAX = 64 };
+enum {
+	PIDS_MAX = 64
+};
 static pid_t members[PIDS_MAX];
 static int count;
 

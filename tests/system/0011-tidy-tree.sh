@@ -77,8 +77,9 @@ scripts=$(grep '\.sh$' "$tmpdir/present")
 [ ! -f bootstrap ] || scripts="$scripts bootstrap"
 [ ! -f .ci/run ] || scripts="$scripts .ci/run"
 if command -v shellcheck >/dev/null; then
+	# SC3045: dash and bash, which are sh here, have the options of ulimit.
 	# shellcheck disable=SC2086
-	is "$(shellcheck -S warning -f gcc $scripts 2>&1)" "" "every script passes shellcheck"
+	is "$(shellcheck -S warning -e SC3045 -f gcc $scripts 2>&1)" "" "every script passes shellcheck"
 else
 	skip 1 "shellcheck is not installed"
 fi

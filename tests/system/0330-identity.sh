@@ -57,6 +57,7 @@ is "$(step --uid nobody -- sh -c 'echo $USER $LOGNAME $HOME $SHELL')" \
 out=$(step --rlimit nofile=77:99 --rlimit core=0 --nice=5 --oom-score-adj 300 -- \
 	sh -c 'ulimit -Sn; ulimit -Hn; ulimit -c; nice; cat /proc/self/oom_score_adj' | tr '\n' ' ')
 is "$out" "77 99 0 5 300 " "limits, nice and oom_score_adj"
+# shellcheck disable=SC3045 # dash and bash have it
 is "$(step -- sh -c 'ulimit -Sn')" "$(ulimit -Sn)" "the limit of open files is the caller's, not the agent's"
 is "$(step -- cat /proc/self/oom_score_adj)" "$(cat /proc/self/oom_score_adj)" "oom_score_adj likewise"
 

@@ -26,6 +26,7 @@ if backends | grep -qx cgroup; then
 	refused "a cgroup root that is none" "/tmp" --proctrack cgroup --cgroup-root /tmp -- true
 fi
 # Descriptors run out in the middle of the launch, when some tasks are already held.
+# shellcheck disable=SC3045 # dash and bash have it
 ulimit -n 64
 refused "no more descriptors" "Too many open files" -n 200 --label -- true
 done_testing

@@ -15,8 +15,8 @@ static void make(struct plan *plan, struct spec **spec, const char *json, const 
 {
 	struct err err = ERR_INIT;
 
-	if (spec_from_text(json, strlen(json), spec, &err) < 0 || plan_make(*spec, plan, &err) < 0 ||
-		plan_make_environ(plan, mpi_type, &err) < 0)
+	if (spec_from_text(json, strlen(json), spec, &err) < 0 ||
+		plan_make(*spec, plan, &err) < 0 || plan_make_environ(plan, mpi_type, &err) < 0)
 		fail_msg("%s", err.text);
 }
 
@@ -149,8 +149,8 @@ static void test_node_name_must_not_lead_elsewhere(void **state)
 	(void)state;
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		spec = NULL;
-		(void)snprintf(json, sizeof(json), "{\"argv\": [\"x\"], \"node\": {\"name\": \"%s\"}}",
-			names[i]);
+		(void)snprintf(json, sizeof(json),
+			"{\"argv\": [\"x\"], \"node\": {\"name\": \"%s\"}}", names[i]);
 		r = spec_from_text(json, strlen(json), &spec, &err);
 		if (r == 0)
 			r = plan_make(spec, &plan, &err);

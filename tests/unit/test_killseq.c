@@ -41,13 +41,18 @@ static void on_unkillable(void *userdata)
 static void make(struct rig *rig, const struct spec_kill *steps, size_t count)
 {
 	*rig = (struct rig){.ends_at = -1};
-	rig->ks = (struct killseq){.loop = ev_loop_new(0), .steps = steps, .count = count,
-		.unkillable_timeout_ms = 20, .send = on_send, .unkillable = on_unkillable,
+	rig->ks = (struct killseq){.loop = ev_loop_new(0),
+		.steps = steps,
+		.count = count,
+		.unkillable_timeout_ms = 20,
+		.send = on_send,
+		.unkillable = on_unkillable,
 		.userdata = rig};
 	assert_non_null(rig->ks.loop);
 }
 
-static const struct spec_kill sequence[] = {{SIGCONT, 0}, {SIGTERM, 20}, {SIGINT, 10}, {SIGKILL, 0}};
+static const struct spec_kill sequence[] = {
+	{SIGCONT, 0}, {SIGTERM, 20}, {SIGINT, 10}, {SIGKILL, 0}};
 
 static void test_whole_sequence_then_unkillable(void **state)
 {

@@ -15,8 +15,14 @@
 static stepd_step_rec_t make_job(stepd_step_task_info_t *task)
 {
 	*task = (stepd_step_task_info_t){.id = 0, .gtid = 5, .pid = 4711};
-	return (stepd_step_rec_t){.job_id = 7, .step_id = 0, .step_name = "0", .node_name = "n1",
-		.user_name = "alice", .node_tasks = 1, .task = task, .jmgr_pid = getpid(),
+	return (stepd_step_rec_t){.job_id = 7,
+		.step_id = 0,
+		.step_name = "0",
+		.node_name = "n1",
+		.user_name = "alice",
+		.node_tasks = 1,
+		.task = task,
+		.jmgr_pid = getpid(),
 		.cont_id = 0xfedcba9876u};
 }
 
@@ -136,7 +142,8 @@ static void test_rubbish_is_passed_over(void **state)
 	assert_true(fd >= 0);
 	for (i = 0; i < sizeof(rubbish) / sizeof(rubbish[0]); i++) {
 		assert_int_equal(fs_write_atomic(fd, "state.json", rubbish[i], strlen(rubbish[i]),
-					 0644, false), 0);
+					 0644, false),
+			0);
 		assert_int_equal(registry_each(dir, count_entry, &n, &err), 0);
 		assert_int_equal(n, 0);
 	}

@@ -10,9 +10,9 @@
 #include "stepd/agent/tasks.h"
 
 /* Raw wait statuses, as wait(2) packs them. */
-#define EXITED(n)     ((n) << 8)
-#define SIGNALLED(n)  (n)
-#define CORE_DUMPED   0x80
+#define EXITED(n)    ((n) << 8)
+#define SIGNALLED(n) (n)
+#define CORE_DUMPED  0x80
 
 static const struct rusage no_usage;
 
@@ -102,8 +102,7 @@ static void test_exec_failure_counts_even_if_requested(void **state)
 	tasks_mark_requested(&ts);
 	end(&ts, 100, EXITED(127));
 	assert_int_equal(ts.status.code, 127);
-	assert_string_equal(
-		task_words(&ts.v[0], buf, sizeof(buf)), "never executed (not found)");
+	assert_string_equal(task_words(&ts.v[0], buf, sizeof(buf)), "never executed (not found)");
 	tasks_clear(&ts);
 }
 
@@ -130,7 +129,9 @@ static void test_find_among_colliding_and_reused_pids(void **state)
 
 static void test_a_thousand_tasks(void **state)
 {
-	enum { N = 1000 };
+	enum {
+		N = 1000
+	};
 	uint32_t ranks[N], i;
 	struct tasks ts;
 

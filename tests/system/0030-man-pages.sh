@@ -1,0 +1,126 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The manual pages are well-formed, refer to pages that are there, and name what the program has:
+# options, exit statuses, variables, reasons, and the fields of what it writes.
+. "${top_srcdir:?}/tests/lib/tap.sh"
+
+stepd=${top_builddir:?}/stepd/cli/stepd
+doc=$top_srcdir/doc
+manual=$doc/stepd.8
+tmpdir
+STEPD_RUNTIME_DIR=$tmpdir/run
+export STEPD_RUNTIME_DIR
+
+pages="$doc/stepd.8 $doc/stepd-spec.5 $doc/proctrack.7"
+for page in $pages; do
+	if command -v mandoc >/dev/null 2>&1; then
+		# A machine without a database of its manual pages says so for each reference.
+		out=$(mandoc -Tlint -Wwarning "$page" 2>&1 | grep -v 'mandoc\.db')
+		is "$out" "" "${page##*/} is clean"
+	else
+		skip 1 "mandoc is not installed"
+	fi
+done
+
+# Pages of ours that others refer to: "stepd", "stepctl", "proctrack" and the like.
+sed -n 's/^\.Xr \(step[^ ]*\|proctrack\|mpi\) \([0-9]\).*/\1.\2/p' $pages | sort -u >"$tmpdir/references"
+ok "there are references" test -s "$tmpdir/references"
+while read -r page; do
+	ok "$page, which is referred to, is there" test -f "$doc/$page"
+done <"$tmpdir/references"
+
+# Long options of a section of the manual, and of the help of a command.
+manual_options() { # SECTION
+	awk -v heading=".Ss $1" '/^\.S[sh] / { on = $0 == heading } on && /^\.It / ' "$manual" |
+		grep -o ' Fl -[a-z][a-z-]*' | sed 's/ Fl -//' | sort
+}
+
+help_options() { # COMMAND
+	"$stepd" "$1" --help | sed -n 's/^ *\(-[a-zA-Z], \)\{0,1\}--\([a-z][a-z-]*\).*/\2/p' | sort
+}
+
+short_options() { # COMMAND
+	"$stepd" "$1" --help | sed -n 's/^ *-\([a-zA-Z]\), --\([a-z-]*\).*/\1 \2/p'
+}
+
+isnt "$(help_options run)" "" "the help of run has options"
+is "$(manual_options "stepd run")" "$(help_options run)" "the options of run are those of the manual"
+is "$(manual_options "stepd serve" | grep -vx help)" "$(help_options serve | grep -vx help)" \
+	"and of serve"
+is "$(manual_options "stepd plugins")" "$(help_options plugins)" "and of plugins"
+for command in run serve; do
+	short_options $command >"$tmpdir/short"
+	while read -r letter name; do
+		like "$(awk -v heading=".Ss stepd $command" '/^\.S[sh] / { on = $0 == heading } on' "$manual")" \
+			"^\.It Fl $letter , Fl -$name( |\$)" "$command: -$letter is --$name"
+	done <"$tmpdir/short"
+done
+
+"$stepd" --help | sed -n 's/^  \([a-z-]*\)  .*/\1/p' >"$tmpdir/commands"
+while read -r command; do
+	like "$(cat "$manual")" "^\.It Cm $command\$" "the command $command has an entry"
+done <"$tmpdir/commands"
+
+# Exit statuses: each constant of status.h, and none that it doesn't have.
+section() { # HEADING
+	awk -v heading=".Sh $1" '/^\.Sh / { on = $0 == heading } on' "$manual"
+}
+sed -n 's/^\tSTATUS_[A-Z_]* = \([0-9]*\),.*/\1/p' "$top_srcdir/stepd/agent/status.h" | sort >"$tmpdir/codes"
+section "EXIT STATUS" | sed -n 's/^\.It \(1[0-9]*\)\(+ .*\)\{0,1\}$/\1/p' | sort -u >"$tmpdir/documented"
+is "$(cat "$tmpdir/documented")" "$(cat "$tmpdir/codes")" "every exit status has an entry"
+
+# Variables that tasks get.
+grep -o '"[A-Z][A-Z_]*"' "$top_srcdir/stepd/agent/environ.c" | tr -d '"' | sort -u >"$tmpdir/set"
+awk '/^\.S[sh] / { on = $0 == ".Ss Given to the tasks" } on && /^\.It Ev /' "$manual" |
+	grep -o '[A-Z][A-Z_]*[A-Z]' | sort -u >"$tmpdir/told"
+is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/set")" "the variables of the tasks are those of the manual"
+
+# Variables that the program reads.
+sed -n 's/.*secure_getenv("\([A-Z_]*\)").*/\1/p; s/^#define PLACE_ENV "\(.*\)"$/\1/p' \
+	"$top_srcdir"/stepd/*/*.c "$top_srcdir"/proctrack/*.c "$top_srcdir"/proctrack/*/*.[ch] |
+	sort -u >"$tmpdir/read"
+awk '/^\.S[sh] / { on = $0 == ".Ss Read by stepd" } on && /^\.It Ev /' "$manual" |
+	sed 's/^\.It Ev //' | sort -u >"$tmpdir/told"
+is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/read")" "and those that stepd reads"
+
+# Reasons.
+sed -n 's/^\t\[AGENT_REASON_[A-Z_]*\] = "\(.*\)",$/\1/p' "$top_srcdir/stepd/agent/result.c" |
+	sort >"$tmpdir/reasons"
+section "THE RESULT" | awk '/-compact/ { on = 1 } /^\.El/ { on = 0 } on && /^\.It Cm /' |
+	sed 's/^\.It Cm //' | sort >"$tmpdir/told"
+is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/reasons")" "the reasons are those of the manual"
+
+# Fields of a result, a ready line and a state, of real steps.
+fields() { # FILE
+	grep -o '"[a-z_]*":' "$1" | tr -d '":' | sort -u
+}
+
+all_told() { # HEADING NAME
+	section "$1" | tr ' ' '\n' | sort -u >"$tmpdir/words"
+	is "$(comm -23 "$tmpdir/fields" "$tmpdir/words")" "" "$2"
+}
+
+cat >"$tmpdir/spec" <<'SPEC'
+{"argv": ["/bin/sh", "-c", "cat \"$STEPD_RUNTIME_DIR\"/*/state.json >\"$OUT\"; kill -9 $$"],
+SPEC
+printf '"env": {"STEPD_RUNTIME_DIR": "%s", "OUT": "%s"}}\n' "$tmpdir/run" "$tmpdir/state" >>"$tmpdir/spec"
+"$stepd" serve -q --spec "$tmpdir/spec" --ready-fd 9 --result "$tmpdir/result" 9>"$tmpdir/ready" 2>/dev/null
+is $? 137 "a step ends by a signal"
+"$stepd" run -q --result "$tmpdir/failed" --output "$tmpdir/none/x" -- true 2>/dev/null
+is $? 125 "and one can't be started"
+fields "$tmpdir/ready" >"$tmpdir/fields"
+ok "there is a ready line" test -s "$tmpdir/fields"
+all_told "THE READY LINE" "the manual has each field of the ready line"
+{ fields "$tmpdir/result"; fields "$tmpdir/failed"; } | sort -u >"$tmpdir/fields"
+like "$(cat "$tmpdir/fields")" '^cpu_user_usec$' "the result has what an ended task used"
+like "$(cat "$tmpdir/fields")" '^error$' "and what went wrong"
+# container's fields stand with the ready line's
+sed -n '/"container"/,/}/s/.*"\([a-z_]*\)":.*/\1/p' "$tmpdir/result" | grep -vx container | sort >"$tmpdir/inner"
+comm -23 "$tmpdir/fields" "$tmpdir/inner" >"$tmpdir/outer"
+mv "$tmpdir/outer" "$tmpdir/fields"
+all_told "THE RESULT" "the manual has each field of the result"
+fields "$tmpdir/state" >"$tmpdir/fields"
+ok "there is a state" test -s "$tmpdir/fields"
+all_told "FILES" "the manual has each field of the state"
+done_testing
