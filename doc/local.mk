@@ -2,3 +2,6 @@ dist_pkgdata_DATA = doc/stepd-spec.schema.json
 examplesdir = $(docdir)/examples
 dist_examples_DATA = doc/examples/batch.json doc/examples/extern.json doc/examples/mpmd.json \
 	doc/examples/normal.json
+
+dist_man_MANS += doc/stepd.8 doc/stepd-spec.5 doc/proctrack.7
+dist_doc_DATA = doc/decisions.md

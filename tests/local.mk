@@ -237,3 +237,13 @@ STDIO_SYSTEM_TESTS = tests/system/0200-stdio-files.sh tests/system/0210-stdio-la
 	tests/system/0220-stdio-input.sh tests/system/0230-stdio-user.sh
 TESTS += $(STDIO_SYSTEM_TESTS)
 EXTRA_DIST += $(STDIO_SYSTEM_TESTS)
+
+TESTS += tests/system/0030-man-pages.sh
+EXTRA_DIST += tests/system/0030-man-pages.sh
+if CMOCKA
+check_PROGRAMS += tests/unit/test_spec_manual
+TESTS += tests/unit/test_spec_manual
+tests_unit_test_spec_manual_SOURCES = tests/unit/test_spec_manual.c
+tests_unit_test_spec_manual_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_spec_manual_LDADD = $(UNIT_LDADD)
+endif

@@ -1,46 +1,132 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The floor that a launch is measured against: clone3(2), execve(2) and waitid(2) of N programs
- * in a loop, with nothing around it. spawnloop N PROGRAM [ARG...]
+ * The floor that a launch is measured against: a clone, execve(2) and waitid(2) of N programs in a
+ * loop, with nothing around it. spawnloop [-k KIND] [-g CGROUP] [-m MIB] N PROGRAM [ARG...]
+ *
+ *	-k clone3   a copy of the parent, as fork(2) makes, with a pidfd (default)
+ *	-k fork     fork(2)
+ *	-k vfork    the parent's memory, the parent waits for the exec (CLONE_VM | CLONE_VFORK)
+ *	-g CGROUP   with clone3: born in this cgroup's directory (CLONE_INTO_CGROUP)
+ *	-m MIB      so much memory of the parent is touched before
  */
+#include <fcntl.h>
 #include <linux/sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
 
-int main(int argc, char **argv)
-{
-	int n = argc > 2 ? atoi(argv[1]) : 0, i, fd;
-	struct clone_args args = {.flags = CLONE_PIDFD, .exit_signal = SIGCHLD};
-	int *pidfds = calloc((size_t)n + 1, sizeof(int));
-	siginfo_t info;
-	long pid;
+enum kind {
+	KIND_CLONE3,
+	KIND_FORK,
+	KIND_VFORK,
+	KIND_MAX
+};
 
-	if (n <= 0 || !pidfds) {
-		fprintf(stderr, "Usage: spawnloop N PROGRAM [ARG...]\n");
-		return 2;
+static const char *const kinds[KIND_MAX] = {
+	[KIND_CLONE3] = "clone3",
+	[KIND_FORK] = "fork",
+	[KIND_VFORK] = "vfork",
+};
+
+struct loop {
+	enum kind kind;
+	int cgroup_fd;
+	char **argv;
+};
+
+static pid_t clone_one(const struct loop *l)
+{
+	int pidfd = -1;
+	struct clone_args args = {.flags = CLONE_PIDFD, .exit_signal = SIGCHLD};
+
+	args.pidfd = (uint64_t)(uintptr_t)&pidfd;
+	if (l->cgroup_fd >= 0) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)l->cgroup_fd;
 	}
-	for (i = 0; i < n; i++) {
-		args.pidfd = (uint64_t)(uintptr_t)&fd;
-		pid = syscall(SYS_clone3, &args, sizeof(args));
+	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+static pid_t spawn_one(const struct loop *l)
+{
+	pid_t pid;
+
+	if (l->kind == KIND_VFORK) {
+		pid = vfork();
 		if (pid == 0) {
-			execve(argv[2], argv + 2, environ);
+			execve(l->argv[0], l->argv, environ);
 			_exit(127);
 		}
-		if (pid < 0) {
-			perror("clone3");
+		return pid;
+	}
+	pid = l->kind == KIND_FORK ? fork() : clone_one(l);
+	if (pid == 0) {
+		execve(l->argv[0], l->argv, environ);
+		_exit(127);
+	}
+	return pid;
+}
+
+static int parse_kind(const char *text)
+{
+	int i;
+
+	for (i = 0; i < KIND_MAX && strcmp(kinds[i], text) != 0; i++)
+		;
+	return i;
+}
+
+static int usage(void)
+{
+	fprintf(stderr, "Usage: spawnloop [-k clone3|fork|vfork] [-g CGROUP] [-m MIB] N PROGRAM\n");
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	struct loop l = {.cgroup_fd = -1};
+	size_t mib = 0;
+	int opt, n, i;
+	pid_t *pids;
+	siginfo_t info;
+	char *memory;
+
+	while ((opt = getopt(argc, argv, "+k:g:m:")) != -1) {
+		if (opt == 'k')
+			l.kind = (enum kind)parse_kind(optarg);
+		else if (opt == 'g')
+			l.cgroup_fd = open(optarg, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		else if (opt == 'm')
+			mib = (size_t)atoi(optarg);
+		else
+			return usage();
+	}
+	if (argc - optind < 2 || l.kind == KIND_MAX)
+		return usage();
+	n = atoi(argv[optind]);
+	l.argv = argv + optind + 1;
+	pids = calloc((size_t)n + 1, sizeof(*pids));
+	memory = malloc(mib << 20);
+	if (n <= 0 || !pids || (mib && !memory))
+		return usage();
+	if (mib)
+		memset(memory, 1, mib << 20);
+	for (i = 0; i < n; i++) {
+		pids[i] = spawn_one(&l);
+		if (pids[i] < 0) {
+			perror(kinds[l.kind]);
 			return 1;
 		}
-		pidfds[i] = fd;
 	}
 	for (i = 0; i < n; i++) {
-		if (waitid(P_PIDFD, (id_t)pidfds[i], &info, WEXITED) < 0) {
+		if (waitid(P_PID, (id_t)pids[i], &info, WEXITED) < 0) {
 			perror("waitid");
 			return 1;
 		}

@@ -3,6 +3,7 @@
 #
 # The manual pages are well-formed, refer to pages that are there, and name what the program has:
 # options, exit statuses, variables, reasons, and the fields of what it writes.
+# shellcheck source=tests/lib/tap.sh
 . "${top_srcdir:?}/tests/lib/tap.sh"
 
 stepd=${top_builddir:?}/stepd/cli/stepd
@@ -12,8 +13,8 @@ tmpdir
 STEPD_RUNTIME_DIR=$tmpdir/run
 export STEPD_RUNTIME_DIR
 
-pages="$doc/stepd.8 $doc/stepd-spec.5 $doc/proctrack.7"
-for page in $pages; do
+set -- "$doc/stepd.8" "$doc/stepd-spec.5" "$doc/proctrack.7"
+for page in "$@"; do
 	if command -v mandoc >/dev/null 2>&1; then
 		# A machine without a database of its manual pages says so for each reference.
 		out=$(mandoc -Tlint -Wwarning "$page" 2>&1 | grep -v 'mandoc\.db')
@@ -24,7 +25,7 @@ for page in $pages; do
 done
 
 # Pages of ours that others refer to: "stepd", "stepctl", "proctrack" and the like.
-sed -n 's/^\.Xr \(step[^ ]*\|proctrack\|mpi\) \([0-9]\).*/\1.\2/p' $pages | sort -u >"$tmpdir/references"
+sed -nE 's/^\.Xr (step[^ ]*|proctrack|mpi) ([0-9]).*/\1.\2/p' "$@" | sort -u >"$tmpdir/references"
 ok "there are references" test -s "$tmpdir/references"
 while read -r page; do
 	ok "$page, which is referred to, is there" test -f "$doc/$page"

@@ -195,8 +195,8 @@ static void check_table(enum spec_table table)
 		if (!next_entry(&at, &e))
 			fail_msg("%s: there is no entry of %s", headings[table], fields[i].name);
 		if (strcmp(e.name, fields[i].name) != 0)
-			fail_msg("%s: entry %zu is of %s, not of %s", headings[table], i + 1, e.name,
-				fields[i].name);
+			fail_msg("%s: entry %zu is of %s, not of %s", headings[table], i + 1,
+				e.name, fields[i].name);
 		check_value(&fields[i], &e);
 		check_modes(&fields[i], &e);
 		check_kinds(&fields[i], &e);
