@@ -246,9 +246,10 @@ static int exec_search(const struct child *c)
 			    len ? "/" : "./", argv[0]) >= sizeof(candidate))
 			continue;
 		(void)execve(candidate, argv, env); /* returns on failure only */
-		if (errno == EACCES)
+		/* EACCES is also said of a directory that this user may not search. */
+		if (errno == EACCES && syscall(SYS_access, candidate, F_OK) == 0)
 			r = -EACCES;
-		else if (errno != ENOENT && errno != ENOTDIR)
+		else if (errno != EACCES && errno != ENOENT && errno != ENOTDIR)
 			return -errno;
 	}
 	return r;

@@ -44,12 +44,13 @@ like "$out" "task 0 can't change to the directory '$tmpdir/nodir': No such file"
 out=$(step --rlimit nofile=1000:5 -- true 2>&1)
 is $? 125 "a soft limit above the hard one is refused before anything starts"
 like "$out" "rlimit" "naming the option"
-out=$(setpriv --reuid=65534 --regid=65534 --clear-groups env STEPD_RUNTIME_DIR="$tmpdir/u" XDG_RUNTIME_DIR= \
-	"$stepd" run --nice=-5 -- true 2>&1)
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
-	like "$out" "set the nice value: Permission denied|runtime directory" "what a user may not do is named"
+	out=$(setpriv --reuid=65534 --regid=65534 --clear-groups env -u STEPD_RUNTIME_DIR -u XDG_RUNTIME_DIR \
+		"$stepd" run --proctrack linuxproc --nice=-5 -- true 2>&1)
+	is $? 126 "what a user may not do ends the step"
+	like "$out" "task 0 can't set the nice value: Permission denied" "and is named"
 else
-	skip 1 "needs root and setpriv"
+	skip 2 "needs root and setpriv"
 fi
 nothing_left "nothing is left"
 done_testing
