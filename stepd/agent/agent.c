@@ -265,7 +265,6 @@ int agent_run(const struct spec *spec, const struct agent_options *options, int 
 		.epoll_fd = -1,
 		.container_fd = -1,
 		.begin_ns = options->start_ns,
-		.exec_pending = 1,
 	};
 	int r = 0;
 

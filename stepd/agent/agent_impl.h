@@ -62,7 +62,6 @@ struct agent {
 	int end_signal;        /* with AGENT_REASON_SIGNAL */
 	bool unkillable;       /* processes were left that SIGKILL did not end */
 	char *unkillable_text; /* their names, for the result */
-	uint32_t exec_pending; /* 1 until the report pipe has ended */
 	uint64_t begin_ns, end_ns;
 	uint64_t release_ns;
 	struct err failure; /* with AGENT_REASON_LAUNCH */

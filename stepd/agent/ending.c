@@ -233,7 +233,6 @@ static void read_reports(struct agent *a)
 		ev_io_stop(a->loop, &a->report_io);
 		a->launch.report_fd = close_fd(a->launch.report_fd);
 		trace_phase(a->trace, "exec", a->release_ns);
-		a->exec_pending = 0;
 	}
 }
 

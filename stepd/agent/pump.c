@@ -177,7 +177,7 @@ static bool fill(struct pump_source *src)
 		src->left -= pump->finishing ? (int)n : 0;
 		return true;
 	}
-	if (n < 0 && errno == EAGAIN && !pump->finishing)
+	if (n < 0 && errno == EAGAIN)
 		return false;
 	close_source(src);
 	return true;

@@ -215,7 +215,7 @@ int registry_get_dirfd(const struct registry *reg)
 	return reg->dir_fd;
 }
 
-static json_t *pack_tasks(const stepd_step_rec_t *job)
+json_t *registry_pack_tasks(const stepd_step_rec_t *job)
 {
 	json_t *tasks = json_array();
 	uint32_t i;
@@ -244,7 +244,7 @@ static json_t *pack_state(const struct registry *reg, const stepd_step_rec_t *jo
 		(json_int_t)job->uid, "user", job->user_name, "state", state, "proctrack",
 		proctrack_type, "container_id", (json_int_t)job->cont_id, "cgroup_root",
 		reg->cgroup_root, "agent_pid", (int)job->jmgr_pid, "agent_start_ticks",
-		(json_int_t)self.start_ticks, "tasks", pack_tasks(job));
+		(json_int_t)self.start_ticks, "tasks", registry_pack_tasks(job));
 }
 
 int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const char *proctrack_type,

@@ -35,6 +35,9 @@ int registry_get_dirfd(const struct registry *reg);
 int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const char *proctrack_type,
 	const char *state, struct err *err) _must_check_;
 
+/* An array of {"rank", "pid"}, the pid 0 once a task has ended: a new reference, or NULL. */
+struct json_t *registry_pack_tasks(const stepd_step_rec_t *job);
+
 /* Removes all that registry_open() and others made there. NULL is fine. Returns NULL. */
 struct registry *registry_close(struct registry *reg);
 DEFINE_CLEANUP(struct registry *, registry_close);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "proctrack/proctrack.h"
+#include "stepd/agent/registry.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/log.h"
 #include "stepd/base/signals.h"
@@ -46,22 +47,6 @@ int agent_exit_code(const struct agent *a)
 	}
 }
 
-static json_t *pack_ready_tasks(const struct agent *a)
-{
-	json_t *tasks = json_array();
-	uint32_t i;
-	int r = tasks ? 0 : -1;
-
-	for (i = 0; r == 0 && i < a->tasks.n; i++)
-		r = json_array_append_new(tasks,
-			json_pack("{s:I, s:i}", "rank", (json_int_t)a->tasks.v[i].rank, "pid",
-				(int)a->tasks.v[i].ref.pid));
-	if (r == 0)
-		return tasks;
-	json_decref(tasks);
-	return NULL;
-}
-
 void result_send_ready(struct agent *a)
 {
 	_cleanup_free_ char *text = NULL;
@@ -75,7 +60,7 @@ void result_send_ready(struct agent *a)
 	doc = json_pack("{s:s, s:i, s:s, s:{s:s, s:I}, s:o}", "step", a->plan.label, "pid",
 		(int)getpid(), "state", agent_state_words[a->state], "container", "plugin",
 		proctrack_get_type(a->pt), "id", (json_int_t)a->plan.job.cont_id, "tasks",
-		pack_ready_tasks(a));
+		registry_pack_tasks(&a->plan.job));
 	text = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
 	json_decref(doc);
 	if (!text || asprintf(&line, "%s\n", text) < 0) {

@@ -123,4 +123,21 @@ static inline int rig_close(struct rig *rig)
 	return scratch_count_fds() - rig->fds;
 }
 
+/* For cmocka's tear down: 0, or -1 and a line where the test left descriptors open. */
+static inline int rig_tear_down(struct rig *rig)
+{
+	int lost = rig->fd < 0 ? 0 : rig_close(rig);
+
+	if (lost)
+		warnx("%d descriptors were left open", lost);
+	return lost ? -1 : 0;
+}
+
+/* Skips the test where there is no cgroup to be had. In the test's own function. */
+#define need_rig(rig)                                                                              \
+	do {                                                                                       \
+		if ((rig)->fd < 0)                                                                 \
+			skip();                                                                    \
+	} while (0)
+
 #endif

@@ -191,24 +191,6 @@ pid_t contract_start(struct contract *c, ...)
 	return start_argv(c, argv);
 }
 
-pid_t contract_stranger(pid_t pid)
-{
-	struct clone_args args = {.exit_signal = SIGCHLD};
-	long r;
-
-	args.set_tid = (uintptr_t)&pid;
-	args.set_tid_size = pid > 0;
-	if (pid == 0)
-		args.set_tid = 0;
-	r = syscall(SYS_clone3, &args, sizeof(args));
-	if (r == 0) {
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* where a test fails */
-		for (;;)
-			pause();
-	}
-	return r < 0 ? -errno : (pid_t)r;
-}
-
 void contract_end_child(pid_t pid)
 {
 	int r = kill(pid, SIGKILL);

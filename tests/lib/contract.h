@@ -75,10 +75,6 @@ void contract_expect_no_child(int timeout_ms);
 /* Kills one process that is a child of ours, and reaps it. */
 void contract_end_child(pid_t pid);
 
-/* A child that rests, outside every container. With pid, it gets that one: -EPERM or another
- * -errno where this process may not choose (set_tid of clone3(2)). */
-pid_t contract_stranger(pid_t pid);
-
 int64_t contract_now_ms(void);
 
 /* The tests, for contract_tests[] of test_proctrack_contract.c. */

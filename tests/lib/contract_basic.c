@@ -3,6 +3,7 @@
  * The contract of <stepd/proctrack.h>, sentence by sentence, with well-behaved processes.
  */
 #include "tests/lib/contract.h"
+#include "tests/lib/child.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -33,7 +34,7 @@ static void test_create(void **state)
 static void test_members(void **state)
 {
 	struct contract *c = *state;
-	pid_t pids[12], stranger = contract_stranger(0);
+	pid_t pids[12], stranger = child_start(0);
 	int i;
 
 	assert_true(stranger > 0);
@@ -75,7 +76,7 @@ static void test_service_is_no_member(void **state)
 	struct contract *c = *state;
 	pid_t task = contract_start(c, "rest", NULL);
 
-	c->job.service_pid = contract_stranger(0);
+	c->job.service_pid = child_start(0);
 	assert_true(c->job.service_pid > 0);
 	(void)contract_read_one(c);
 	contract_expect_members(c, &task, 1);

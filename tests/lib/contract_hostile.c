@@ -4,6 +4,7 @@
  * or takes for others.
  */
 #include "tests/lib/contract.h"
+#include "tests/lib/child.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -237,7 +238,7 @@ static void test_many(void **state)
  * choose. */
 static bool take_pid(struct contract *c, pid_t pid)
 {
-	pid_t got = contract_stranger(pid);
+	pid_t got = child_start(pid);
 
 	if (got == -EPERM || got == -ENOSYS) {
 		contract_skip(c, "a process can't be given a pid here");
@@ -266,7 +267,7 @@ static void serve_strangers(int request, int reply)
 	pid_t pid = 0;
 
 	while (read(request, &pid, sizeof(pid)) == sizeof(pid)) {
-		pid = contract_stranger(pid);
+		pid = child_start(pid);
 		if (write(reply, &pid, sizeof(pid)) != sizeof(pid) || pid < 0)
 			break;
 		if (waitpid(pid, NULL, 0) < 0)
@@ -341,17 +342,17 @@ static void test_reserved(void **state)
 
 	if (!contract_is(c, "pgid"))
 		return;
-	got = contract_stranger(id);
+	got = child_start(id);
 	if (got == -EPERM || got == -ENOSYS) {
 		contract_skip(c, "a process can't be given a pid here");
 		return;
 	}
 	assert_int_equal(got, -EEXIST);
 	(void)contract_start(c, "live", "0", NULL);
-	assert_int_equal(contract_stranger(id), -EEXIST);
+	assert_int_equal(child_start(id), -EEXIST);
 	assert_int_equal(proctrack_wait(c->pt, c->id, CONTRACT_PATIENCE_MS), 0);
 	contract_expect_no_child(CONTRACT_PATIENCE_MS);
-	assert_int_equal(contract_stranger(id), -EEXIST);
+	assert_int_equal(child_start(id), -EEXIST);
 	assert_int_equal(proctrack_destroy(c->pt, c->id), 0);
 	c->id = 0;
 	assert_true(take_pid(c, id));

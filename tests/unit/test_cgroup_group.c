@@ -32,18 +32,8 @@ static int set_up(_unused_ void **state)
 
 static int tear_down(_unused_ void **state)
 {
-	int lost = rig.fd < 0 ? 0 : rig_close(&rig);
-
-	if (lost)
-		print_error("%d descriptors were left open\n", lost);
-	return lost ? -1 : 0;
+	return rig_tear_down(&rig);
 }
-
-#define need_rig()                                                                                 \
-	do {                                                                                       \
-		if (rig.fd < 0)                                                                    \
-			skip();                                                                    \
-	} while (0)
 
 static double now_ms(void)
 {
@@ -95,7 +85,7 @@ static void test_list_holds_nested_groups_of_any_name(_unused_ void **state)
 	pid_t pid[ARRAY_SIZE(names)];
 	size_t i;
 
-	need_rig();
+	need_rig(&rig);
 	for (i = 0; i < ARRAY_SIZE(names); i++) {
 		_cleanup_close_ int outer = rig_group(rig.fd, names[i]);
 		_cleanup_close_ int inner = rig_group(outer, names[i]);
@@ -122,7 +112,7 @@ static void test_zombies_are_not_listed(_unused_ void **state)
 	siginfo_t info;
 	pid_t pid;
 
-	need_rig();
+	need_rig(&rig);
 	pid = rig_fork(rig.fd);
 	if (pid == 0)
 		_exit(0);
@@ -147,7 +137,7 @@ static void test_any_depth_with_few_descriptors(_unused_ void **state)
 	int fd, i, r_list, r_signal, r_remove;
 	pid_t pid;
 
-	need_rig();
+	need_rig(&rig);
 	fd = rig_group(rig.fd, "d");
 	for (i = 0; i < DEPTH; i++) {
 		int child = rig_group(fd, "d");
@@ -180,7 +170,7 @@ static void test_thousands_of_groups(_unused_ void **state)
 	int i, outer = -1, made = 0;
 	struct stat st;
 
-	need_rig();
+	need_rig(&rig);
 	for (i = 0; i < 3000; i++) {
 		if (i % 100 == 0) {
 			(void)close_fd(outer);
@@ -216,7 +206,7 @@ static void test_groups_may_vanish_under_the_walk(_unused_ void **state)
 	static const struct tree_ops ops = {.enter = pull_away};
 	int a, b, calls = 0;
 
-	need_rig();
+	need_rig(&rig);
 	a = rig_group(rig.fd, "a");
 	b = rig_group(a, "b");
 	(void)close_fd(rig_group(b, "c"));
@@ -234,7 +224,7 @@ static void test_a_group_that_is_gone(_unused_ void **state)
 	proctrack_usage_t usage;
 	struct group_events events;
 
-	need_rig();
+	need_rig(&rig);
 	fd = rig_group(rig.fd, "gone");
 	assert_int_equal(unlinkat(rig.fd, "gone", AT_REMOVEDIR), 0);
 	assert_int_equal(group_get_events(fd, &events), -ESRCH);
@@ -255,7 +245,7 @@ static void test_signal_asks_and_refuses(_unused_ void **state)
 {
 	pid_t pid;
 
-	need_rig();
+	need_rig(&rig);
 	assert_int_equal(group_signal(rig.fd, 0), -ESRCH);
 	assert_int_equal(group_signal(rig.fd, SIGTERM), -ESRCH);
 	assert_int_equal(group_kill(rig.fd), -ESRCH);
@@ -302,7 +292,7 @@ static void test_each_is_hit_exactly_once(_unused_ void **state)
 	double limit_ms;
 	int i, r;
 
-	need_rig();
+	need_rig(&rig);
 	hits = shared_ints(CROWD);
 	for (i = 0; i < CROWD; i++)
 		(void)counter(rig.fd, &hits[i], &ready[i]);
@@ -344,7 +334,7 @@ static void test_chains_end_by_one_sigterm(_unused_ void **state)
 {
 	int round, i;
 
-	need_rig();
+	need_rig(&rig);
 	for (round = 0; round < 30; round++) {
 		_cleanup_close_ int fd = rig_group(rig.fd, "chains");
 		struct timespec t = {.tv_nsec = 1000000 + round * 100000};
@@ -367,7 +357,7 @@ static void test_a_suspended_group_stays_suspended(_unused_ void **state)
 	struct timespec t = {.tv_nsec = 20000000};
 	struct group_events events;
 
-	need_rig();
+	need_rig(&rig);
 	(void)counter(rig.fd, &shared[0], &shared[1]);
 	while (!shared[1])
 		(void)sched_yield();
@@ -392,7 +382,7 @@ static void test_a_suspended_group_does_nothing(_unused_ void **state)
 	struct timespec t = {.tv_nsec = 20000000};
 	int before;
 
-	need_rig();
+	need_rig(&rig);
 	if (rig_fork(rig.fd) == 0) {
 		for (;;)
 			(*count)++;
@@ -417,7 +407,7 @@ static void test_kill_ends_what_stands_still(_unused_ void **state)
 	pid_t frozen, stopped, traced, tracee;
 	int status, ends[2];
 
-	need_rig();
+	need_rig(&rig);
 	nested = rig_group(rig.fd, "nested");
 	frozen = rig_sleeper(nested);
 	assert_int_equal(group_suspend(nested), 0);
@@ -457,7 +447,7 @@ static void test_threaded_groups_are_listed_and_killed(_unused_ void **state)
 	pid_t pid, other;
 	char text[16];
 
-	need_rig();
+	need_rig(&rig);
 	domain = rig_group(rig.fd, "domain");
 	threaded = rig_group(domain, "threaded");
 	pid = rig_sleeper(domain);
@@ -512,7 +502,7 @@ static void test_what_cannot_be_frozen(_unused_ void **state)
 	pid_t pid, other;
 	int status;
 
-	need_rig();
+	need_rig(&rig);
 	pid = rig_fork(rig.fd);
 	if (pid == 0) {
 		hang_in_kernel(ready);
@@ -555,7 +545,7 @@ static void test_wait_ends_in_time(_unused_ void **state)
 	double start_ms;
 	pid_t pid;
 
-	need_rig();
+	need_rig(&rig);
 	assert_int_equal(group_wait_empty(rig.fd, 0), 0);
 	pid = rig_fork(rig.fd);
 	if (pid == 0) {
@@ -578,7 +568,7 @@ static void test_usage_is_true(_unused_ void **state)
 	uint64_t before;
 	pid_t pid;
 
-	need_rig();
+	need_rig(&rig);
 	assert_int_equal(group_get_usage(rig.fd, &usage), 0);
 	assert_true(usage.valid & PROCTRACK_USAGE_CPU);
 	assert_true(usage.valid & PROCTRACK_USAGE_PIDS);
@@ -609,7 +599,7 @@ static void test_clone_try_leaves_nothing(_unused_ void **state)
 {
 	struct group_events events;
 
-	need_rig();
+	need_rig(&rig);
 	assert_int_equal(clone_try(rig.fd), 0);
 	assert_int_equal(waitpid(-1, NULL, __WALL | WNOHANG), -1);
 	assert_int_equal(errno, ECHILD);
@@ -625,7 +615,7 @@ static void test_clone_try_finds_a_killed_ancestor(_unused_ void **state)
 	int status, r;
 	pid_t pid;
 
-	need_rig();
+	need_rig(&rig);
 	above = rig_group(rig.fd, "above");
 	below = rig_group(above, "below");
 	assert_int_equal(clone_try(below), 0);
@@ -645,7 +635,7 @@ static void test_clone_try_says_no(_unused_ void **state)
 {
 	_cleanup_close_ int dir = -1, threaded = -1, invalid = -1;
 
-	need_rig();
+	need_rig(&rig);
 	dir = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(clone_try(dir), -EOPNOTSUPP);
 	assert_int_equal(clone_try(-1), -EOPNOTSUPP);

@@ -33,18 +33,8 @@ static int set_up(_unused_ void **state)
 
 static int tear_down(_unused_ void **state)
 {
-	int lost = rig.fd < 0 ? 0 : rig_close(&rig);
-
-	if (lost)
-		print_error("%d descriptors were left open\n", lost);
-	return lost ? -1 : 0;
+	return rig_tear_down(&rig);
 }
-
-#define need_rig()                                                                                 \
-	do {                                                                                       \
-		if (rig.fd < 0)                                                                    \
-			skip();                                                                    \
-	} while (0)
 
 #define need_root()                                                                                \
 	do {                                                                                       \
@@ -177,7 +167,7 @@ static void test_a_root_asked_for(_unused_ void **state)
 	_cleanup_free_ char *crooked = NULL, *below = NULL;
 	_cleanup_place_ struct place *place = NULL, *found = NULL;
 
-	need_rig();
+	need_rig(&rig);
 	assert_true(asprintf(&crooked, "%s/.././%s/", rig.path, rig.name) > 0);
 	assert_int_equal(place_open(crooked, &place, NULL), 0);
 	assert_int_equal(place->origin, PLACE_ASKED);
@@ -363,7 +353,7 @@ static void test_probe_offers(_unused_ void **state)
 	struct err err = ERR_INIT;
 	char text[1024];
 
-	need_rig();
+	need_rig(&rig);
 	assert_int_equal(place_open(rig.path, &place, NULL), 0);
 	assert_int_equal(probe_place(place, text, sizeof(text), &err), 0);
 	assert_non_null(strstr(text, rig.path));

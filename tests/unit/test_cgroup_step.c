@@ -29,22 +29,9 @@ static int set_up(_unused_ void **state)
 
 static int tear_down(_unused_ void **state)
 {
-	int lost;
-
-	if (rig.fd < 0)
-		return 0;
 	place = place_close(place);
-	lost = rig_close(&rig);
-	if (lost)
-		print_error("%d descriptors were left open\n", lost);
-	return lost ? -1 : 0;
+	return rig_tear_down(&rig);
 }
-
-#define need_rig()                                                                                 \
-	do {                                                                                       \
-		if (rig.fd < 0)                                                                    \
-			skip();                                                                    \
-	} while (0)
 
 static bool is_there(const char *path)
 {
@@ -58,7 +45,7 @@ static void test_made_and_removed(_unused_ void **state)
 	struct stat st;
 	int fd;
 
-	need_rig();
+	need_rig(&rig);
 	assert_int_equal(step_make(place, 7, "0", &dir), 0);
 	fd = step_open_task(&dir, 4294967295u);
 	assert_true(fd >= 0);
@@ -90,7 +77,7 @@ static void test_names_that_will_not_do(_unused_ void **state)
 	char longest[300];
 	size_t i;
 
-	need_rig();
+	need_rig(&rig);
 	memset(longest, 'x', sizeof(longest));
 	longest[sizeof(longest) - 1] = '\0';
 	for (i = 0; i < ARRAY_SIZE(names); i++)
@@ -107,7 +94,7 @@ static void test_one_that_lives_is_kept(_unused_ void **state)
 	_cleanup_close_ int nested = -1;
 	pid_t pid;
 
-	need_rig();
+	need_rig(&rig);
 	assert_int_equal(step_make(place, 7, "0", &dir), 0);
 	nested = rig_group(dir.fd, "nested");
 	pid = rig_sleeper(nested);
@@ -128,7 +115,7 @@ static void test_a_stale_one_is_made_anew(_unused_ void **state)
 	_cleanup_close_ int nested = -1, deeper = -1;
 	struct group_events events;
 
-	need_rig();
+	need_rig(&rig);
 	assert_int_equal(step_make(place, 7, "0", &old), 0);
 	nested = rig_group(old.fd, "a b");
 	deeper = rig_group(nested, "c");
@@ -148,7 +135,7 @@ static void test_a_failure_leaves_nothing(_unused_ void **state)
 	int limit;
 	char text[16];
 
-	need_rig();
+	need_rig(&rig);
 	for (limit = 0; limit < 3; limit++) { /* no stepd/, no job_7/, no step_0/ */
 		(void)snprintf(text, sizeof(text), "%d", limit);
 		rig_write(rig.fd, "cgroup.max.descendants", text);
@@ -170,7 +157,7 @@ static void test_found_by_id(_unused_ void **state)
 	_cleanup_close_ int task = -1;
 	struct stat st;
 
-	need_rig();
+	need_rig(&rig);
 	assert_int_equal(step_find(place, 1, &found), -ESRCH);
 	assert_int_equal(step_make(place, 7, "0", &a), 0);
 	assert_int_equal(step_make(place, 8, "extern", &b), 0);
@@ -198,7 +185,7 @@ static void test_found_by_pid(_unused_ void **state)
 	uint64_t id = 0;
 	pid_t pid;
 
-	need_rig();
+	need_rig(&rig);
 	assert_int_equal(step_make(place, 7, "0", &dir), 0);
 	task = step_open_task(&dir, 3);
 	task_dir = rig_group(dir.fd, "task_3");
@@ -230,7 +217,7 @@ static void test_names_elsewhere_do_not_count(_unused_ void **state)
 	uint64_t id;
 	size_t i;
 
-	need_rig();
+	need_rig(&rig);
 	for (i = 0; i < ARRAY_SIZE(paths); i++) {
 		_cleanup_free_ char *path = strdup(paths[i]);
 		int fd = openat(rig.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), child;
@@ -255,7 +242,7 @@ static void test_joined(_unused_ void **state)
 	pid_t pid, zombie;
 	siginfo_t info;
 
-	need_rig();
+	need_rig(&rig);
 	assert_int_equal(step_make(place, 7, "0", &dir), 0);
 	pid = rig_sleeper(rig.fd);
 	assert_int_equal(step_add(place, &dir, NULL, 0), -EINVAL);
@@ -291,7 +278,7 @@ static void test_agents_side_by_side(_unused_ void **state)
 	size_t i;
 	int round;
 
-	need_rig();
+	need_rig(&rig);
 	for (i = 0; i < ARRAY_SIZE(pid); i++) {
 		pid[i] = fork();
 		for (round = 0; pid[i] == 0 && round < 200; round++) {

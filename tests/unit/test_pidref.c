@@ -19,26 +19,8 @@
 #include <cmocka.h>
 
 #include "stepd/base/procstat.h"
+#include "tests/lib/child.h"
 #include "tests/lib/scratch.h"
-
-/* A child that rests; with pid not 0, of that pid. -errno where the kernel says no. */
-static pid_t start_child(pid_t pid)
-{
-	struct clone_args args = {.exit_signal = SIGCHLD};
-	long r;
-
-	if (pid > 0) {
-		args.set_tid = (uintptr_t)&pid;
-		args.set_tid_size = 1;
-	}
-	r = syscall(SYS_clone3, &args, sizeof(args));
-	if (r == 0) {
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* where a test fails */
-		for (;;)
-			pause();
-	}
-	return r < 0 ? -errno : (pid_t)r;
-}
 
 static void end_child(pid_t pid)
 {
@@ -57,7 +39,7 @@ static uint64_t start_ticks(pid_t pid)
 static void test_open_and_signal(void **state)
 {
 	struct pidref ref = PIDREF_INIT;
-	pid_t pid = start_child(0);
+	pid_t pid = child_start(0);
 	int status, fds = scratch_count_fds();
 
 	(void)state;
@@ -128,7 +110,7 @@ static void test_thread(void **state)
 static void test_false_start_time(void **state)
 {
 	struct pidref ref = PIDREF_INIT;
-	pid_t pid = start_child(0);
+	pid_t pid = child_start(0);
 	uint64_t ticks = start_ticks(pid);
 	int fds = scratch_count_fds();
 
@@ -148,14 +130,14 @@ static void test_false_start_time(void **state)
 static void test_reused_pid(void **state)
 {
 	struct pidref held = PIDREF_INIT;
-	pid_t pid = start_child(0), stranger;
+	pid_t pid = child_start(0), stranger;
 	uint64_t ticks = start_ticks(pid);
 
 	(void)state;
 	assert_int_equal(pidref_open(pid, ticks, &held), 0);
 	end_child(pid);
 	(void)poll(NULL, 0, 30); /* a start time is counted in ticks of 10 ms */
-	stranger = start_child(pid);
+	stranger = child_start(pid);
 	if (stranger == -EPERM || stranger == -ENOSYS) {
 		(void)printf(
 			"# the pid can't be forced here: only the false start time is tested\n");

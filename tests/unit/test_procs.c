@@ -20,26 +20,8 @@
 
 #include <cmocka.h>
 
+#include "tests/lib/child.h"
 #include "tests/lib/scratch.h"
-
-/* A child that rests; with pid not 0, of that pid. -errno where the kernel says no. */
-static pid_t start_child(pid_t pid)
-{
-	struct clone_args args = {.exit_signal = SIGCHLD};
-	long r;
-
-	if (pid > 0) {
-		args.set_tid = (uintptr_t)&pid;
-		args.set_tid_size = 1;
-	}
-	r = syscall(SYS_clone3, &args, sizeof(args));
-	if (r == 0) {
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* where a test fails */
-		for (;;)
-			pause();
-	}
-	return r < 0 ? -errno : (pid_t)r;
-}
 
 static void end_child(pid_t pid)
 {
@@ -72,11 +54,11 @@ static int mark_script(struct procs *procs, void *userdata)
 			p->member = true;
 	}
 	if (s->fork && s->n < 8)
-		s->pids[s->n++] = start_child(0);
+		s->pids[s->n++] = child_start(0);
 	if (s->replace && s->passes == 1) {
 		end_child(s->replace);
 		(void)poll(NULL, 0, 30); /* a start time is counted in ticks of 10 ms */
-		s->stranger = start_child(s->replace);
+		s->stranger = child_start(s->replace);
 	}
 	return 0;
 }
@@ -95,7 +77,7 @@ static void test_read(void **state)
 {
 	_cleanup_procs_ struct procs procs = PROCS_INIT;
 	const struct proc *self, *child;
-	pid_t pid = start_child(0);
+	pid_t pid = child_start(0);
 	size_t i;
 
 	(void)state;
@@ -135,8 +117,8 @@ static void test_list(void **state)
 	int n = -1;
 
 	(void)state;
-	s.pids[0] = start_child(0);
-	s.pids[1] = start_child(0);
+	s.pids[0] = child_start(0);
+	s.pids[1] = child_start(0);
 	assert_int_equal(procs_list(mark_script, &s, &pids, &n), 0);
 	assert_int_equal(n, 2);
 	assert_true(pids[0] != pids[1]);
@@ -165,7 +147,7 @@ static void test_signal(void **state)
 
 	(void)state;
 	for (i = 0; i < 3; i++)
-		s.pids[i] = start_child(0);
+		s.pids[i] = child_start(0);
 	assert_int_equal(procs_signal(mark_script, &s, 0), 0);
 	assert_int_equal(s.passes, 1);
 	assert_int_equal(procs_signal(mark_script, &s, -1), -EINVAL);
@@ -188,7 +170,7 @@ static void test_signal_meets_new_ones(void **state)
 	int i, status;
 
 	(void)state;
-	s.pids[0] = start_child(0);
+	s.pids[0] = child_start(0);
 	assert_int_equal(procs_signal(mark_script, &s, SIGTERM), 0);
 	assert_int_equal(s.n, 8);
 	for (i = 0; i < s.n; i++) {
@@ -215,7 +197,7 @@ static void test_stranger_is_never_signalled(void **state)
 	int r;
 
 	(void)state;
-	s.pids[0] = start_child(0);
+	s.pids[0] = child_start(0);
 	s.replace = s.pids[0];
 	r = procs_signal(mark_first_pass_only, &s, SIGKILL);
 	if (s.stranger == -EPERM || s.stranger == -ENOSYS) {
@@ -236,7 +218,7 @@ static void test_failing_mark(void **state)
 	pid_t *pids = NULL;
 
 	(void)state;
-	s.pids[0] = start_child(0);
+	s.pids[0] = child_start(0);
 	assert_int_equal(procs_list(mark_script, &s, &pids, &n), -EXDEV);
 	assert_int_equal(n, 7);
 	s.passes = 0;
@@ -260,7 +242,7 @@ static void test_forbidden(void **state)
 		(void)printf("# not root: there is no process to be refused of\n");
 		return;
 	}
-	s.pids[0] = start_child(0);
+	s.pids[0] = child_start(0);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
@@ -268,7 +250,7 @@ static void test_forbidden(void **state)
 			_exit(1);
 		if (procs_signal(mark_script, &s, SIGKILL) != -EPERM)
 			_exit(2);
-		s.pids[s.n++] = start_child(0); /* and one that may be signalled: a success */
+		s.pids[s.n++] = child_start(0); /* and one that may be signalled: a success */
 		_exit(procs_signal(mark_script, &s, SIGKILL) != 0 ? 3 : 0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);

@@ -434,6 +434,7 @@ static void test_refused(void **state)
 {
 	struct rig *rig = *state;
 
+	rig->mask = 027; /* not the agent's own */
 	rig->spec.in.mode = SPEC_STREAM_ALL;
 	rig->spec.out = file("o", false);
 	rig->spec.err = file("missing/%j.err", false);

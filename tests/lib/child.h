@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * For unit tests: a child process that rests until it is killed, also under a pid of choice.
+ */
+#ifndef TESTS_LIB_CHILD_H
+#define TESTS_LIB_CHILD_H
+
+#include <errno.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+/* With pid 0 of any pid. -errno where the kernel says no (set_tid takes root, Linux 5.5). */
+static inline pid_t child_start(pid_t pid)
+{
+	struct clone_args args = {.exit_signal = SIGCHLD};
+	long r;
+
+	if (pid > 0) {
+		args.set_tid = (uintptr_t)&pid;
+		args.set_tid_size = 1;
+	}
+	r = syscall(SYS_clone3, &args, sizeof(args));
+	if (r == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* where a test fails */
+		for (;;)
+			pause();
+	}
+	return r < 0 ? -errno : (pid_t)r;
+}
+
+#endif
