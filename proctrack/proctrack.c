@@ -21,6 +21,7 @@ struct proctrack_ops {
 	int (*resume)(uint64_t id);
 	int (*clone_fd)(const stepd_step_rec_t *job, uint32_t local_id);
 	int (*event_fd)(uint64_t id);
+	int (*get_root)(char *path, size_t size);
 	int (*usage)(uint64_t id, proctrack_usage_t *usage);
 };
 
@@ -47,6 +48,7 @@ static const struct plugin_symbol symbols[] = {
 	OPTIONAL(resume),
 	OPTIONAL(clone_fd),
 	OPTIONAL(event_fd),
+	OPTIONAL(get_root),
 	OPTIONAL(usage),
 };
 
@@ -110,6 +112,8 @@ static int open_auto(const char *dir, struct proctrack **ret_pt, struct err *err
 	struct err first = ERR_INIT;
 	int r;
 
+	if (secure_getenv("STEPD_CGROUP_ROOT")) /* who names one wants it used, or to be told */
+		return open_backend(dir, "cgroup", ret_pt, err);
 	r = open_backend(dir, "cgroup", &pt, &first);
 	if (r == 0 && plugin_probe_here(pt->plugin, reason, sizeof(reason))) {
 		*ret_pt = take_ptr(pt);
@@ -262,4 +266,12 @@ int proctrack_event_fd(struct proctrack *pt, uint64_t id)
 	errno = 0;
 	fd = pt->ops.event_fd(id);
 	return fd >= 0 ? fd : from_slurm(SLURM_ERROR);
+}
+
+int proctrack_get_root(struct proctrack *pt, char *path, size_t size)
+{
+	if (!pt->ops.get_root)
+		return -EOPNOTSUPP;
+	errno = 0;
+	return from_slurm(pt->ops.get_root(path, size));
 }

@@ -24,7 +24,7 @@ struct plugin_kind;
 const struct plugin_kind *proctrack_plugin_kind(void);
 
 /* Opens the backend called name (NAME or proctrack/NAME), or with "auto" cgroup where it can be
- * used and else linuxproc. */
+ * used and else linuxproc; cgroup without an else where STEPD_CGROUP_ROOT is set. */
 int proctrack_open(const char *plugin_dir, const char *name, struct proctrack **ret_pt,
 	struct err *err) _must_check_;
 
@@ -59,5 +59,8 @@ int proctrack_resume(struct proctrack *pt, uint64_t id) _must_check_;
 int proctrack_usage(struct proctrack *pt, uint64_t id, proctrack_usage_t *ret_usage) _must_check_;
 int proctrack_clone_fd(struct proctrack *pt, const stepd_step_rec_t *job, uint32_t local_id);
 int proctrack_event_fd(struct proctrack *pt, uint64_t id);
+
+/* -EOPNOTSUPP: the backend's ids are known everywhere. */
+int proctrack_get_root(struct proctrack *pt, char *path, size_t size) _must_check_;
 
 #endif

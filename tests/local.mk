@@ -97,7 +97,7 @@ SYSTEM_STEP_TESTS = \
 	tests/system/0370-many-tasks.sh \
 	tests/system/0380-fallbacks.sh
 TESTS += $(SYSTEM_STEP_TESTS)
-EXTRA_DIST += $(SYSTEM_STEP_TESTS) tests/lib/step.sh tests/lib/stubborn_plugin.c
+EXTRA_DIST += $(SYSTEM_STEP_TESTS) tests/lib/child.h tests/lib/step.sh tests/lib/stubborn_plugin.c
 check_PROGRAMS += tests/lib/without
 tests_lib_without_SOURCES = tests/lib/without.c
 check_DATA += tests/lib/plugins/proctrack_stubborn.so

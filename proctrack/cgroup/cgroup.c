@@ -349,6 +349,18 @@ int proctrack_p_event_fd(uint64_t id)
 	return fd;
 }
 
+int proctrack_p_get_root(char *path, size_t size)
+{
+	const struct place *place;
+	int r = get_place(&place, NULL);
+
+	if (r == 0 && strlen(place->path) >= size)
+		r = -ENAMETOOLONG;
+	if (r == 0)
+		(void)snprintf(path, size, "%s", place->path);
+	return answer(r);
+}
+
 int proctrack_p_usage(uint64_t id, proctrack_usage_t *usage)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;

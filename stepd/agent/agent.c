@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/agent/agent.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 
@@ -63,13 +64,24 @@ static int prepare(struct agent *a, const struct spec *spec, struct err *err)
 
 /* ---- the container ------------------------------------------------------------------------- */
 
+static int record_root(struct agent *a, struct err *err)
+{
+	char root[PATH_MAX];
+	int r = proctrack_get_root(a->pt, root, sizeof(root));
+
+	if (r == 0)
+		r = registry_set_root(a->registry, root);
+	if (r < 0 && r != -EOPNOTSUPP)
+		return err_set(err, r, "record where the step's container is");
+	return 0;
+}
+
 static int create_container(struct agent *a, struct err *err)
 {
 	uint64_t begin_ns = trace_now_ns();
 	int r;
 
-	r = registry_open(a->options->runtime_dir, &a->plan.job, a->plan.spec->cgroup_root,
-		&a->registry, err);
+	r = registry_open(a->options->runtime_dir, &a->plan.job, &a->registry, err);
 	if (r < 0)
 		return r;
 	r = proctrack_create(a->pt, &a->plan.job);
@@ -87,8 +99,10 @@ static int create_container(struct agent *a, struct err *err)
 		return err_set(err, r,
 			"create the step's container with %s ('stepd plugins' tells what it needs)",
 			proctrack_get_type(a->pt));
-	r = registry_publish(a->registry, &a->plan.job, proctrack_get_type(a->pt),
-		agent_state_words[a->state], err);
+	r = record_root(a, err);
+	if (r == 0)
+		r = registry_publish(a->registry, &a->plan.job, proctrack_get_type(a->pt),
+			agent_state_words[a->state], err);
 	trace_phase(a->trace, "container", begin_ns);
 	return r;
 }
@@ -173,17 +187,21 @@ static int launch(struct agent *a, struct err *err)
 
 /* ---- the step's life ----------------------------------------------------------------------- */
 
-static void supervise(struct agent *a)
+void agent_publish(struct agent *a, const char *state)
 {
 	struct err err = ERR_INIT;
 
+	if (registry_publish(a->registry, &a->plan.job, proctrack_get_type(a->pt), state, &err) < 0)
+		log_warning(a->log, "%s, ignoring", err.text);
+}
+
+static void supervise(struct agent *a)
+{
 	a->state = AGENT_RUNNING;
 	if (a->stdio)
 		stdio_start(a->stdio);
 	ending_started(a);
-	if (registry_publish(a->registry, &a->plan.job, proctrack_get_type(a->pt),
-		    agent_state_words[a->state], &err) < 0)
-		log_warning(a->log, "%s, ignoring", err.text);
+	agent_publish(a, agent_state_words[a->state]);
 	result_send_ready(a);
 	ending_check(a); /* a container that emptied before it was watched tells nobody again */
 	ev_run(a->loop, 0);
@@ -248,6 +266,12 @@ static void agent_clear(struct agent *a)
 	launch_close(&a->launch);
 	tasks_clear(&a->tasks);
 	a->mpi = mpi_close(a->mpi);
+	if (a->unkillable && a->registry) {
+		/* Who is called for them at night shall find them: 'stepd pids' still lists them.
+		 */
+		agent_publish(a, "unkillable");
+		a->registry = registry_leave(a->registry);
+	}
 	a->pt = proctrack_close(a->pt);
 	a->registry = registry_close(a->registry);
 	a->trace = trace_free(a->trace);

@@ -17,6 +17,7 @@ int batch_store_script(struct plan *plan, const struct registry *reg, struct err
 
 	if (asprintf(&path, "%s/script", registry_get_path(reg)) < 0)
 		return err_set(err, -ENOMEM, "store the batch script");
+	(void)unlinkat(registry_get_dirfd(reg), "script", 0); /* a dead agent's, if it is there */
 	fd = openat(registry_get_dirfd(reg), "script",
 		O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0500);
 	if (fd < 0)

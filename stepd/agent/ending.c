@@ -99,22 +99,25 @@ static void on_unkillable(void *userdata)
 	begin_draining(a);
 }
 
+static void set_ending(struct agent *a, enum agent_reason reason)
+{
+	if (a->state >= AGENT_ENDING)
+		return;
+	a->state = AGENT_ENDING;
+	a->reason = reason;
+	agent_publish(a, agent_state_words[a->state]);
+}
+
 void ending_begin(struct agent *a, enum agent_reason reason)
 {
-	if (a->state < AGENT_ENDING) {
-		a->state = AGENT_ENDING;
-		a->reason = reason;
-	}
+	set_ending(a, reason);
 	if (a->state == AGENT_ENDING)
 		killseq_start(&a->killseq);
 }
 
 void ending_kill(struct agent *a, enum agent_reason reason)
 {
-	if (a->state < AGENT_ENDING) {
-		a->state = AGENT_ENDING;
-		a->reason = reason;
-	}
+	set_ending(a, reason);
 	if (a->state == AGENT_ENDING)
 		killseq_kill_now(&a->killseq);
 }
@@ -305,8 +308,8 @@ static void on_wait_limit(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)loop;
 	(void)revents;
 	log_error(a->log,
-		"%u of the tasks still run %.10g s after the first one ended: ending the step",
-		a->tasks.running, (double)a->plan.spec->wait_ms / 1e3);
+		"tasks that still run %.10g s after the first one's end: %u; ending the step",
+		(double)a->plan.spec->wait_ms / 1e3, a->tasks.running);
 	ending_begin(a, AGENT_REASON_WAIT);
 }
 

@@ -156,14 +156,17 @@ static int set_user(const struct spec *spec, const struct identity *id, struct s
 	return r < 0 ? r : strv_env_set(env, "SHELL", id->shell);
 }
 
-int environ_make_common(const struct spec *spec, const stepd_step_rec_t *job,
-	const struct identity *id, const char *mpi_type, struct strv *ret_env, struct err *err)
+int environ_make_common(const struct spec *spec, const struct strv *extra,
+	const stepd_step_rec_t *job, const struct identity *id, const char *mpi_type,
+	struct strv *ret_env, struct err *err)
 {
 	_cleanup_strv_ struct strv env = {0};
 	size_t i;
 	int r;
 
 	r = strv_extend(&env, &spec->env);
+	for (i = 0; r == 0 && extra && i < extra->n; i++)
+		r = strv_env_put(&env, extra->v[i]);
 	for (i = 0; i < ARRAY_SIZE(task_variables); i++)
 		strv_env_unset(&env, task_variables[i]);
 	strv_env_unset(&env, "SLURM_MPI_TYPE");

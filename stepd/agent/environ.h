@@ -14,11 +14,12 @@
 struct identity;
 struct spec;
 
-/* The variables that are the same for every task, spec's own ones first. mpi_type is
- * SLURM_MPI_TYPE's value, or NULL to remove it. */
-int environ_make_common(const struct spec *spec, const stepd_step_rec_t *job,
-	const struct identity *id, const char *mpi_type, struct strv *ret_env,
-	struct err *err) _must_check_;
+/* The variables that are the same for every task of a program: spec's own, then extra's (may be
+ * NULL), then the SLURM_* ones, which nothing overrides. mpi_type is SLURM_MPI_TYPE's value, or
+ * NULL to remove it. */
+int environ_make_common(const struct spec *spec, const struct strv *extra,
+	const stepd_step_rec_t *job, const struct identity *id, const char *mpi_type,
+	struct strv *ret_env, struct err *err) _must_check_;
 
 /* Room for one task's vector over any of the prepared environments. */
 struct environ_task {

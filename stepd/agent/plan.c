@@ -223,21 +223,15 @@ int plan_make_environ(struct plan *plan, const char *mpi_type, struct err *err)
 {
 	const struct spec *spec = plan->spec;
 	const struct strv *extra;
-	struct strv *env;
-	size_t k, i;
+	size_t k;
 	int r;
 
 	for (k = 0; k < plan->programs_count; k++) {
-		env = &plan->programs[k].env;
-		r = environ_make_common(spec, &plan->job, &plan->id, mpi_type, env, err);
+		extra = k ? &spec->overrides[k - 1].env : NULL;
+		r = environ_make_common(
+			spec, extra, &plan->job, &plan->id, mpi_type, &plan->programs[k].env, err);
 		if (r < 0)
 			return r;
-		extra = k ? &spec->overrides[k - 1].env : NULL;
-		for (i = 0; extra && i < extra->n; i++) {
-			r = strv_env_put(env, extra->v[i]);
-			if (r < 0)
-				return err_set(err, r, "make the tasks' environment");
-		}
 	}
 	return reserve_task_env(plan, err);
 }

@@ -22,7 +22,8 @@ struct registry {
 	int lock_fd;
 	char *name; /* below runtime_fd */
 	char *path;
-	char *cgroup_root; /* NULL: none was given */
+	char *container_root; /* NULL: the backend needs none */
+	bool inherited;       /* a dead agent's state.json stands there still */
 };
 
 /* $XDG_RUNTIME_DIR is the user's own directory by its specification; /tmp is everyone's. */
@@ -164,12 +165,12 @@ static void free_registry(struct registry *reg)
 	(void)close_fd(reg->runtime_fd);
 	free(reg->name);
 	free(reg->path);
-	free(reg->cgroup_root);
+	free(reg->container_root);
 	free(reg);
 }
 
-int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, const char *cgroup_root,
-	struct registry **ret_reg, struct err *err)
+int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, struct registry **ret_reg,
+	struct err *err)
 {
 	_cleanup_free_ char *runtime = NULL;
 	struct registry *reg;
@@ -185,10 +186,6 @@ int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, const ch
 	reg->dir_fd = reg->lock_fd = -1;
 	reg->runtime_fd = r = open_runtime_dir(runtime, err);
 	(void)snprintf(label, sizeof(label), "%u.%s", job->job_id, job->step_name);
-	if (cgroup_root)
-		reg->cgroup_root = strdup(cgroup_root);
-	if (cgroup_root && !reg->cgroup_root)
-		r = err_set(err, -ENOMEM, "open the runtime directory");
 	if (r >= 0 &&
 		(asprintf(&reg->name, "%s_%s", job->node_name, label) < 0 ||
 			asprintf(&reg->path, "%s/%s", runtime, reg->name) < 0))
@@ -199,8 +196,7 @@ int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, const ch
 		free_registry(reg);
 		return r;
 	}
-	(void)unlinkat(reg->dir_fd, "state.json", 0); /* a dead agent's, if it is there */
-	(void)unlinkat(reg->dir_fd, "script", 0);     /* likewise */
+	reg->inherited = faccessat(reg->dir_fd, "state.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 	*ret_reg = reg;
 	return 0;
 }
@@ -242,9 +238,16 @@ static json_t *pack_state(const struct registry *reg, const stepd_step_rec_t *jo
 		"version", STATE_VERSION, "job", (json_int_t)job->job_id, "step", job->step_name,
 		"node", job->node_name, "node_id", (json_int_t)job->nodeid, "uid",
 		(json_int_t)job->uid, "user", job->user_name, "state", state, "proctrack",
-		proctrack_type, "container_id", (json_int_t)job->cont_id, "cgroup_root",
-		reg->cgroup_root, "agent_pid", (int)job->jmgr_pid, "agent_start_ticks",
+		proctrack_type, "container_id", (json_int_t)job->cont_id, "container_root",
+		reg->container_root, "agent_pid", (int)job->jmgr_pid, "agent_start_ticks",
 		(json_int_t)self.start_ticks, "tasks", registry_pack_tasks(job));
+}
+
+int registry_set_root(struct registry *reg, const char *container_root)
+{
+	free(reg->container_root);
+	reg->container_root = strdup(container_root);
+	return reg->container_root ? 0 : -ENOMEM;
 }
 
 int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const char *proctrack_type,
@@ -259,13 +262,22 @@ int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const ch
 	if (!text)
 		return err_set(err, -ENOMEM, "write '%s/state.json'", reg->path);
 	r = fs_write_atomic(reg->dir_fd, "state.json", text, strlen(text), 0644, false);
-	return r < 0 ? err_set(err, r, "write '%s/state.json'", reg->path) : 0;
+	if (r < 0)
+		return err_set(err, r, "write '%s/state.json'", reg->path);
+	reg->inherited = false;
+	return 0;
 }
 
 struct registry *registry_close(struct registry *reg)
 {
-	if (reg)
+	if (reg && !reg->inherited)
 		remove_files(reg->runtime_fd, reg->dir_fd, reg->name);
+	free_registry(reg);
+	return NULL;
+}
+
+struct registry *registry_leave(struct registry *reg)
+{
 	free_registry(reg);
 	return NULL;
 }

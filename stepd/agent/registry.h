@@ -21,16 +21,20 @@ struct json_t;
 struct registry;
 
 /* Claims the step's directory. -EEXIST: another agent, named in err, lives and has it. What a
- * dead agent left there is taken over. cgroup_root is the spec's, or NULL: whoever asks for the
- * step's processes later needs it, so it stands in state.json. */
-int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, const char *cgroup_root,
-	struct registry **ret_reg, struct err *err) _must_check_;
+ * dead agent left there is taken over with the first registry_publish(), and stays as it was if
+ * it does not come to that: it tells how to find what the dead agent left running. */
+int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, struct registry **ret_reg,
+	struct err *err) _must_check_;
+
+/* Where the step's container hangs (proctrack_get_root()): who asks for the step's processes later
+ * needs it, so it goes into state.json from now on. */
+int registry_set_root(struct registry *reg, const char *container_root) _must_check_;
 
 /* The directory, for messages and paths. */
 const char *registry_get_path(const struct registry *reg);
 int registry_get_dirfd(const struct registry *reg);
 
-/* Writes state.json: the step's identity, state ("starting", "running", "ending"), the backend
+/* Writes state.json: the step's identity, state (agent_state_words[], or "unkillable"), the backend
  * and the pids of the tasks in job. */
 int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const char *proctrack_type,
 	const char *state, struct err *err) _must_check_;
@@ -40,6 +44,10 @@ struct json_t *registry_pack_tasks(const stepd_step_rec_t *job);
 
 /* Removes all that registry_open() and others made there. NULL is fine. Returns NULL. */
 struct registry *registry_close(struct registry *reg);
+
+/* Lets go of the directory and leaves all in it, for those who will look for what the step could
+ * not end. Returns NULL. */
+struct registry *registry_leave(struct registry *reg);
 DEFINE_CLEANUP(struct registry *, registry_close);
 #define _cleanup_registry_ _cleanup_(registry_close_p)
 

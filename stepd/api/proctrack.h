@@ -70,6 +70,11 @@ STEPD_EXPORT int proctrack_p_clone_fd(const stepd_step_rec_t *job, uint32_t loca
  * start. EOPNOTSUPP: there is none, look at the container at every SIGCHLD instead. */
 STEPD_EXPORT int proctrack_p_event_fd(uint64_t id);
 
+/* The directory below which this process's containers hang, for another process that is to find
+ * them: a cgroup tracker that this is told by STEPD_CGROUP_ROOT knows the same ids. After
+ * proctrack_p_create(). ENAMETOOLONG: size is too small. */
+STEPD_EXPORT int proctrack_p_get_root(char *path, size_t size);
+
 /* What the members have used. A value counts only if its bit is set in valid. */
 enum proctrack_usage_valid {
 	PROCTRACK_USAGE_CPU = 1u << 0,         /* cpu_user_usec, cpu_system_usec */

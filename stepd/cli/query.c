@@ -67,10 +67,10 @@ static void query_clear(struct query *q)
 	q->plugin_dir = NULL;
 }
 
-/* The tracker of an entry. A configured root is the entry's, not this command's. */
+/* The tracker of an entry, whose containers hang where the entry says. */
 static int use_backend(struct query *q, const struct registry_entry *entry)
 {
-	const char *root = json_string_value(json_object_get(entry->doc, "cgroup_root"));
+	const char *root = json_string_value(json_object_get(entry->doc, "container_root"));
 	int r = 0;
 
 	q->pt = proctrack_close(q->pt);
@@ -99,6 +99,11 @@ int cli_list(int argc, char **argv)
 
 	if (first <= 0)
 		return first == 0 ? 0 : STATUS_FAILED;
+	if (first < argc) {
+		fprintf(stderr, "stepd list: '%s' is no option; it takes no argument\n",
+			argv[first]);
+		return STATUS_FAILED;
+	}
 	printf("%-14s %-16s %-12s %-9s %-20s %8s  %s\n", "STEP", "NODE", "USER", "STATE",
 		"PROCTRACK", "AGENT", "ALIVE");
 	if (registry_each(q.runtime_dir, print_entry, &q, &q.err) < 0)
@@ -141,7 +146,9 @@ static int print_pids(const struct registry_entry *entry, void *userdata)
 int cli_pids(int argc, char **argv)
 {
 	struct query q = {0};
-	int first = parse_arguments(&q, argc, argv, "pids [--runtime-dir DIR] [NODE/]JOB.STEP"), r;
+	int first = parse_arguments(
+		    &q, argc, argv, "pids [--runtime-dir DIR] [--plugin-dir DIR] [NODE/]JOB.STEP"),
+	    r;
 
 	if (first <= 0)
 		return first == 0 ? 0 : STATUS_FAILED;
@@ -224,7 +231,9 @@ static int find_one(struct query *q, const char *text)
 int cli_find(int argc, char **argv)
 {
 	struct query q = {0};
-	int i = parse_arguments(&q, argc, argv, "find [--runtime-dir DIR] PID..."), r = 0;
+	int i = parse_arguments(
+		    &q, argc, argv, "find [--runtime-dir DIR] [--plugin-dir DIR] PID..."),
+	    r = 0;
 	bool all = true;
 
 	if (i <= 0)

@@ -57,7 +57,8 @@ static const char help_text[] =
 	"  --plugin-dir DIR    where the plugins are\n"
 	"  --runtime-dir DIR   where the node's steps are registered\n"
 	"  -v, --verbose       say more\n"
-	"  -q, --quiet         say errors only\n\n"
+	"  -q, --quiet         say errors only\n"
+	"  -h, --help          show this\n\n"
 	"Exits with the step's status; 123 to 127 are described in stepd(8).\n";
 
 /* An open descriptor by its number. */

@@ -52,6 +52,24 @@ done
 is $? 1 "a step that is over is not found"
 is "$("$stepd" list | wc -l)" 1 "nor listed"
 
+# Wherever the containers hang, a command from elsewhere finds them.
+if backends | grep -qx cgroup && [ "$(id -u)" = 0 ]; then
+	root=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)/stepd-test-root-$$
+	mkdir "$root"
+	at_exit "rmdir '$root'"
+	STEPD_CGROUP_ROOT=$root "$stepd" run --job "$job" --step 6 -- sleep 99 &
+	agent=$!
+	eventually grep -q '"state":"running"' "$run"/*_"$job".6/state.json
+	pid=$("$stepd" pids "$job.6")
+	like "$("$stepd" find "$pid")" "^$pid step $job.6 task 0" "a root from the agent's environment"
+	kill -TERM $agent
+	wait $agent
+	out=$(STEPD_CGROUP_ROOT=/nonexistent step --proctrack auto -- true 2>&1)
+	is $? 125 "one that can't be used is refused, with auto too"
+else
+	skip 2 "needs proctrack/cgroup and root"
+fi
+
 # A closed ready descriptor or pipe is no reason to fail.
 echo "{\"job\": $job, \"argv\": [\"true\"]}" >"$tmpdir/s"
 "$stepd" serve --spec "$tmpdir/s" --ready-fd 9 2>"$tmpdir/err"
@@ -71,11 +89,12 @@ if backends | grep -qx cgroup; then
 	out=$(step --step 8 --proctrack cgroup -- true 2>&1)
 	is $? 125 "the step is not started on top of them"
 	like "$out" "left behind when it died" "and the reason is told"
+	is "$("$stepd" pids "$job.8")" "$left" "and the advice can be followed"
 	kill -9 $left
 	eventually sh -c "! kill -0 $left"
 	ok "once they have ended it is" step --step 8 --proctrack cgroup -- true
 else
-	skip 5 "needs proctrack/cgroup"
+	skip 7 "needs proctrack/cgroup"
 fi
 nothing_left "nothing is left"
 done_testing

@@ -102,7 +102,8 @@ static void test_overrides_and_the_task_vector(void **state)
 	(void)state;
 	make(&plan, &spec,
 		"{\"ntasks\": 3, \"argv\": [\"x\"], \"env\": {\"A\": \"1\"}, \"tasks\": [{\"ranks\": [1, 2],"
-		" \"argv\": [\"y\", \"z\"], \"env\": {\"A\": \"2\", \"B\": \"3\"}}]}",
+		" \"argv\": [\"y\", \"z\"], \"env\": {\"A\": \"2\", \"B\": \"3\", \"SLURM_PROCID\": \"77\","
+		" \"SLURM_NTASKS\": \"77\"}}]}",
 		NULL);
 	assert_int_equal(plan.task_program[0], 0);
 	assert_int_equal(plan.task_program[1], 1);
@@ -110,6 +111,8 @@ static void test_overrides_and_the_task_vector(void **state)
 	assert_var(&plan, 0, "A", "1");
 	assert_var(&plan, 1, "A", "2");
 	assert_var(&plan, 1, "B", "3");
+	assert_var(&plan, 1, "SLURM_PROCID", NULL);
+	assert_var(&plan, 1, "SLURM_NTASKS", "3");
 	assert_string_equal(plan.programs[1].argv[0], "y");
 	environ_task_fill(&plan.task_env, &plan.programs[1].env, 2, 2, 4711);
 	for (v = plan.task_env.v; *v && strcmp(*v, "SLURM_TASK_PID=4711") != 0; v++)

@@ -30,19 +30,17 @@ static const char *const headings[SPEC_TABLE_MAX] = {
 };
 
 /* The manual's text; the caller frees it. */
-static char *read_manual(void)
+static void read_manual(char **ret_text)
 {
 	const char *top = getenv("top_srcdir");
 	_cleanup_free_ char *path = NULL;
-	char *text = NULL;
 	size_t size;
 
 	if (!top)
 		fail_msg("top_srcdir is not set");
 	assert_true(asprintf(&path, "%s/doc/stepd-spec.5", top) > 0);
-	if (fs_read(AT_FDCWD, path, MANUAL_SIZE_MAX, &text, &size) < 0)
+	if (fs_read(AT_FDCWD, path, MANUAL_SIZE_MAX, ret_text, &size) < 0)
 		fail_msg("%s can't be read", path);
-	return text;
 }
 
 /* The text of the section with that heading; the caller frees it. */
@@ -182,12 +180,14 @@ static void check_kinds(const struct spec_field *f, const struct entry *e)
 
 static void check_table(enum spec_table table)
 {
-	_cleanup_free_ char *manual = read_manual();
-	_cleanup_free_ char *section = get_section(manual, headings[table]);
+	_cleanup_free_ char *manual = NULL;
+	_cleanup_free_ char *section = NULL;
 	const struct spec_field *fields;
-	const char *at = section;
+	const char *at;
 	size_t n, i;
 
+	read_manual(&manual);
+	at = section = get_section(manual, headings[table]);
 	fields = spec_table_get(table, &n);
 	for (i = 0; i < n; i++) {
 		_cleanup_(entry_clear) struct entry e = {0};
