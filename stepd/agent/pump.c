@@ -21,6 +21,8 @@ struct pump_source {
 	bool ended;
 	bool waiting; /* its bytes find no room, or another task's line is not at its end */
 	uint32_t rank;
+	char label[LABEL_SIZE];
+	size_t label_size;
 	int left;  /* pump_finish(): bytes to read yet */
 	char *buf; /* PUMP_LINE_SIZE, NULL while empty */
 	size_t start, size;
@@ -66,15 +68,12 @@ static bool has_line(struct pump_source *src)
 static bool begin_line(struct pump_source *src)
 {
 	struct pump_dest *dest = src->dest;
-	char label[LABEL_SIZE];
-	int n;
 
 	if (dest->owner || sink_room(dest->sink) <= LABEL_SIZE)
 		return false;
-	n = snprintf(label, sizeof(label), "%*u: ", dest->pump->label_width, src->rank);
 	if (dest->mid_line)
 		sink_put(dest->sink, "\n", 1);
-	sink_put(dest->sink, label, (size_t)n);
+	sink_put(dest->sink, src->label, src->label_size);
 	dest->mid_line = true;
 	dest->owner = src;
 	return true;
@@ -367,6 +366,8 @@ int pump_add_source_take(struct pump *pump, int fd, uint32_t rank, struct pump_d
 	}
 	src->fd = fd;
 	src->rank = rank;
+	src->label_size =
+		(size_t)snprintf(src->label, sizeof(src->label), "%*u: ", pump->label_width, rank);
 	src->dest = dest;
 	ev_io_init(&src->io, on_readable, fd, EV_READ);
 	src->io.data = src;
