@@ -17,6 +17,7 @@
 #include "stepd/agent/plan.h"
 #include "stepd/agent/process.h"
 #include "stepd/agent/rlimits.h"
+#include "stepd/agent/status.h"
 #include "stepd/agent/stdio.h"
 #include "stepd/agent/stdio_files.h"
 #include "stepd/api/env.h"
@@ -217,6 +218,15 @@ static int do_signals(struct child *c)
 	return syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none)) < 0 ? -errno : 0;
 }
 
+/* As a shell says it: 127 for a program that is nowhere, 126 for all else that keeps a task from
+ * being executed. */
+static int exit_status(enum child_stage stage, int error)
+{
+	bool absent = error == ENOENT || error == ENOTDIR;
+
+	return stage == CHILD_STAGE_EXEC && absent ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
+}
+
 static void send_report(const struct child *c, enum child_stage stage, int error)
 {
 	struct child_report report = {
@@ -304,7 +314,7 @@ _noreturn_ void child_main(
 		r = operations[i].run(&c);
 		if (r < 0) {
 			send_report(&c, (enum child_stage)i, -r);
-			_exit(r == -ENOENT || r == -ENOTDIR ? 127 : 126);
+			_exit(exit_status((enum child_stage)i, -r));
 		}
 	}
 	_exit(126); /* not reached: the last operation returns on failure only */
@@ -358,5 +368,5 @@ int child_report_explain(
 	(void)err_set(err, -error, "task %u can't %s%s", plan->job.task[report->local_id].gtid,
 		report->stage < CHILD_STAGE_MAX ? operations[report->stage].words : "start",
 		subject);
-	return error == ENOENT || error == ENOTDIR ? 127 : 126;
+	return exit_status((enum child_stage)report->stage, error);
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 
 #include "stepd/agent/identity.h"
@@ -70,6 +71,7 @@ static int reset_signals(struct err *err)
 		return err_set(err, -errno, "look at SIGHUP");
 	process_default_signals();
 	(void)sigaction(SIGPIPE, &nothing, NULL); /* valid arguments can't fail */
+	(void)sigaction(SIGXFSZ, &nothing, NULL); /* a caller's limit of file sizes: EFBIG */
 	if (old.sa_handler == SIG_IGN)
 		(void)sigaction(SIGHUP, &nothing, NULL);
 	(void)sigemptyset(&set);
@@ -88,6 +90,29 @@ int process_prepare(struct err *err)
 		return r;
 	mark_inherited_fds();
 	return reset_signals(err);
+}
+
+int process_catch_signals(struct err *err)
+{
+	struct sigaction hup = {.sa_handler = SIG_DFL};
+	sigset_t set;
+	int fd;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGCHLD);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaction(SIGHUP, NULL, &hup); /* valid arguments can't fail */
+	if (hup.sa_handler == SIG_DFL)
+		(void)sigaddset(&set, SIGHUP);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
+		return err_set(err, -errno, "make a descriptor for signals");
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0) {
+		(void)close(fd);
+		return err_set(err, -EINVAL, "block the signals");
+	}
+	return fd;
 }
 
 /* Lowering the score takes CAP_SYS_RESOURCE: who has it not goes on without. */
@@ -129,10 +154,16 @@ int process_new_keyring(const struct identity *id, struct err *err)
 
 	if (!id->switches)
 		return 0;
-	key = syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, "stepd");
+	/* Without a name: with one, any user's keyring of that name that lets others search it
+	 * would be joined, and its owner would read what the tasks put there. */
+	key = syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
 	if (key < 0 && errno == ENOSYS)
 		return 0;
-	if (key < 0 || syscall(SYS_keyctl, KEYCTL_CHOWN, key, id->uid, id->gid) < 0)
+	if (key < 0)
 		return err_set(err, -errno, "make a session keyring for the tasks");
+	/* EDQUOT: the user has as many keys as it may. Root's own then, which tasks may use all the
+	 * same, for they possess it. */
+	if (syscall(SYS_keyctl, KEYCTL_CHOWN, key, id->uid, id->gid) < 0 && errno != EDQUOT)
+		return err_set(err, -errno, "give the tasks' session keyring to %s", id->user_name);
 	return 0;
 }

@@ -15,8 +15,14 @@ struct identity;
 /* At the start of main: opens /dev/null where 0, 1 or 2 is closed, marks all other descriptors
  * O_CLOEXEC, and gives every signal the disposition that a task shall have: default. A caller's
  * wish to ignore SIGHUP (nohup) is kept for the agent by a handler that does nothing, which an exec
- * resets. SIGPIPE gets the same; SIGTTIN and SIGTTOU are blocked, so that a terminal gives EIO. */
+ * resets. SIGPIPE and SIGXFSZ get the same: writes fail instead. SIGTTIN and SIGTTOU are blocked,
+ * so that a terminal gives EIO. */
 int process_prepare(struct err *err) _must_check_;
+
+/* Blocks SIGCHLD and the signals that end a step, for good, and returns a non-blocking descriptor
+ * that tells of them: from here on none of them can end the agent with something left behind. A
+ * SIGHUP that is ignored stays so. The caller closes it. */
+int process_catch_signals(struct err *err) _must_check_;
 
 /* Gives every signal its default disposition, those that the C library hides included. */
 void process_default_signals(void);

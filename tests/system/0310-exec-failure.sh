@@ -39,7 +39,7 @@ like "$(cat "$tmpdir/r")" '"text": "never executed \(not found\)"' "and which ta
 like "$(cat "$tmpdir/r")" '"text": "killed by signal 15 \(TERM\), on request"' "the others were ended"
 
 out=$(step --chdir "$tmpdir/nodir" -- true 2>&1)
-is $? 127 "a directory that does not exist"
+is $? 126 "a directory that does not exist"
 like "$out" "task 0 can't change to the directory '$tmpdir/nodir': No such file" "is named"
 out=$(step --rlimit nofile=1000:5 -- true 2>&1)
 is $? 125 "a soft limit above the hard one is refused before anything starts"
