@@ -187,21 +187,13 @@ static int launch(struct agent *a, struct err *err)
 
 /* ---- the step's life ----------------------------------------------------------------------- */
 
-void agent_publish(struct agent *a, const char *state)
-{
-	struct err err = ERR_INIT;
-
-	if (registry_publish(a->registry, &a->plan.job, proctrack_get_type(a->pt), state, &err) < 0)
-		log_warning(a->log, "%s, ignoring", err.text);
-}
-
 static void supervise(struct agent *a)
 {
 	a->state = AGENT_RUNNING;
 	if (a->stdio)
 		stdio_start(a->stdio);
 	ending_started(a);
-	agent_publish(a, agent_state_words[a->state]);
+	result_publish_state(a, agent_state_words[a->state]);
 	result_send_ready(a);
 	ending_check(a); /* a container that emptied before it was watched tells nobody again */
 	ev_run(a->loop, 0);
@@ -269,7 +261,7 @@ static void agent_clear(struct agent *a)
 	if (a->unkillable && a->registry) {
 		/* Who is called for them at night shall find them: 'stepd pids' still lists them.
 		 */
-		agent_publish(a, "unkillable");
+		result_publish_state(a, "unkillable");
 		a->registry = registry_leave(a->registry);
 	}
 	a->pt = proctrack_close(a->pt);

@@ -77,9 +77,6 @@ struct agent {
 extern const char *const agent_state_words[AGENT_STATE_MAX];
 extern const char *const agent_reason_words[AGENT_REASON_MAX];
 
-/* Rewrites state.json; a failure is a warning in the log. */
-void agent_publish(struct agent *a, const char *state);
-
 /* What the agent exits with. */
 int agent_exit_code(const struct agent *a);
 

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "proctrack/proctrack.h"
+#include "stepd/agent/result.h"
 #include "stepd/agent/stdio.h"
 #include "stepd/agent/trace.h"
 #include "stepd/base/log.h"
@@ -105,7 +106,7 @@ static void set_ending(struct agent *a, enum agent_reason reason)
 		return;
 	a->state = AGENT_ENDING;
 	a->reason = reason;
-	agent_publish(a, agent_state_words[a->state]);
+	result_publish_state(a, agent_state_words[a->state]);
 }
 
 void ending_begin(struct agent *a, enum agent_reason reason)

@@ -73,6 +73,14 @@ void result_send_ready(struct agent *a)
 		log_warning(a->log, "write the ready line: %s, ignoring", strerror(-r));
 }
 
+void result_publish_state(struct agent *a, const char *state)
+{
+	struct err err = ERR_INIT;
+
+	if (registry_publish(a->registry, &a->plan.job, proctrack_get_type(a->pt), state, &err) < 0)
+		log_warning(a->log, "%s, ignoring", err.text);
+}
+
 static uint64_t usec_of(const struct timeval *tv)
 {
 	return (uint64_t)tv->tv_sec * 1000000u + (uint64_t)tv->tv_usec;

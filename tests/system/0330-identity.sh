@@ -62,10 +62,16 @@ is "$(step -- sh -c 'ulimit -Sn')" "$(ulimit -Sn)" "the limit of open files is t
 is "$(step -- cat /proc/self/oom_score_adj)" "$(cat /proc/self/oom_score_adj)" "oom_score_adj likewise"
 
 if command -v keyctl >/dev/null; then
-	out=$(step --uid nobody -- keyctl show @s 2>&1)
-	unlike "$out" "_ses\$" "the session keyring is not root's"
+	# shellcheck disable=SC2016 # the inner shell's
+	out=$(keyctl session - sh -c 'keyctl add user stepd-test secret @s >&2; exec "$@"' sh \
+		"$stepd" run --job "$job" --uid nobody -n 2 -- sh -c 'keyctl show @s; keyctl add user mine x @s' 2>"$tmpdir/err")
+	unlike "$out" "stepd-test" "root's session keyring is not a task's"
+	like "$out" " $uid +$(id -g nobody) +keyring: " "it is the user's own"
+	is "$(printf '%s\n' "$out" | grep -c '^[0-9]*$')" 2 "who may add to it"
+	out=$(step --uid nobody -- keyctl show @s)
+	unlike "$out" "user: mine" "each step has another"
 else
-	skip 1 "needs keyctl"
+	skip 4 "needs keyctl"
 fi
 
 # While it is held or runs, the user can't look into a task that has root's memory.
