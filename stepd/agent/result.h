@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What is told of a step: its state while it lives, the ready line once it can be asked, and the
- * result at its end. All
- * are JSON; stepd(8) describes their fields.
+ * result at its end. All are JSON; stepd(8) describes their fields.
  */
 #ifndef STEPD_AGENT_RESULT_H
 #define STEPD_AGENT_RESULT_H

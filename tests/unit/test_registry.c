@@ -169,6 +169,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	scratch_remove(*state);
+	free(*state);
 	return 0;
 }
 
