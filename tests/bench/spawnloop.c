@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The floor that a launch is measured against: a clone, execve(2) and waitid(2) of N programs in a
- * loop, with nothing around it. spawnloop [-k KIND] [-g CGROUP] [-m MIB] N PROGRAM [ARG...]
+ * loop, with nothing around it. spawnloop [-k KIND] [-g CGROUP [-d]] [-m MIB] N PROGRAM [ARG...]
  *
  *	-k clone3   a copy of the parent, as fork(2) makes, with a pidfd (default)
  *	-k fork     fork(2)
  *	-k vfork    the parent's memory, the parent waits for the exec (CLONE_VM | CLONE_VFORK)
  *	-g CGROUP   with clone3: born in this cgroup's directory (CLONE_INTO_CGROUP)
- *	-m MIB      so much memory of the parent is touched before
+ *	-d          with -g: each in a group of its own below that, made before and removed at the
+ *end -m MIB      so much memory of the parent is touched before
  */
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,6 +39,7 @@ static const char *const kinds[KIND_MAX] = {
 
 struct loop {
 	enum kind kind;
+	int parent_fd; /* of the cgroups to make, -1: none are made */
 	int cgroup_fd;
 	char **argv;
 };
@@ -74,6 +77,25 @@ static pid_t spawn_one(const struct loop *l)
 	return pid;
 }
 
+static int make_group(struct loop *l, int i)
+{
+	char name[24];
+
+	(void)snprintf(name, sizeof(name), "task_%d", i);
+	if (mkdirat(l->parent_fd, name, 0755) < 0)
+		return -1;
+	l->cgroup_fd = openat(l->parent_fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return l->cgroup_fd;
+}
+
+static int remove_group(const struct loop *l, int i)
+{
+	char name[24];
+
+	(void)snprintf(name, sizeof(name), "task_%d", i);
+	return unlinkat(l->parent_fd, name, AT_REMOVEDIR);
+}
+
 static int parse_kind(const char *text)
 {
 	int i;
@@ -91,18 +113,20 @@ static int usage(void)
 
 int main(int argc, char **argv)
 {
-	struct loop l = {.cgroup_fd = -1};
+	struct loop l = {.parent_fd = -1, .cgroup_fd = -1};
 	size_t mib = 0;
 	int opt, n, i;
 	pid_t *pids;
 	siginfo_t info;
 	char *memory;
 
-	while ((opt = getopt(argc, argv, "+k:g:m:")) != -1) {
+	while ((opt = getopt(argc, argv, "+k:g:dm:")) != -1) {
 		if (opt == 'k')
 			l.kind = (enum kind)parse_kind(optarg);
 		else if (opt == 'g')
 			l.cgroup_fd = open(optarg, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		else if (opt == 'd')
+			l.parent_fd = l.cgroup_fd;
 		else if (opt == 'm')
 			mib = (size_t)atoi(optarg);
 		else
@@ -119,7 +143,13 @@ int main(int argc, char **argv)
 	if (mib)
 		memset(memory, 1, mib << 20);
 	for (i = 0; i < n; i++) {
+		if (l.parent_fd >= 0 && make_group(&l, i) < 0) {
+			perror("mkdir");
+			return 1;
+		}
 		pids[i] = spawn_one(&l);
+		if (l.parent_fd >= 0)
+			(void)close(l.cgroup_fd);
 		if (pids[i] < 0) {
 			perror(kinds[l.kind]);
 			return 1;
@@ -128,6 +158,12 @@ int main(int argc, char **argv)
 	for (i = 0; i < n; i++) {
 		if (waitid(P_PID, (id_t)pids[i], &info, WEXITED) < 0) {
 			perror("waitid");
+			return 1;
+		}
+	}
+	for (i = 0; l.parent_fd >= 0 && i < n; i++) {
+		if (remove_group(&l, i) < 0) {
+			perror("rmdir");
 			return 1;
 		}
 	}
