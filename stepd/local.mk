@@ -36,6 +36,7 @@ libagent_la_SOURCES = \
 	stepd/agent/pump.c stepd/agent/pump.h \
 	stepd/agent/registry.c stepd/agent/registry.h \
 	stepd/agent/process.c stepd/agent/process.h \
+	stepd/agent/report.c stepd/agent/report.h \
 	stepd/agent/result.c stepd/agent/result.h \
 	stepd/agent/rlimits.c stepd/agent/rlimits.h \
 	stepd/agent/sink.c stepd/agent/sink.h \

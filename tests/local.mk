@@ -86,6 +86,22 @@ bench: all $(EXTRA_PROGRAMS)
 	top_builddir='$(abs_top_builddir)' $(SHELL) $(top_srcdir)/tests/bench/run
 .PHONY: bench
 
+SYSTEM_EDGE_TESTS = \
+	tests/system/0400-signals-at-the-edges.sh \
+	tests/system/0410-callers-limits.sh \
+	tests/system/0420-reports.sh \
+	tests/system/0430-runtime-directory.sh \
+	tests/system/0440-keyring.sh \
+	tests/system/0450-early-ends.sh
+TESTS += $(SYSTEM_EDGE_TESTS)
+EXTRA_DIST += $(SYSTEM_EDGE_TESTS) tests/lib/untimely_plugin.c
+check_PROGRAMS += tests/lib/keyring
+tests_lib_keyring_SOURCES = tests/lib/keyring.c
+check_DATA += tests/lib/plugins/proctrack_untimely.so
+CLEANFILES += tests/lib/plugins/proctrack_untimely.so
+tests/lib/plugins/proctrack_untimely.so: tests/lib/untimely_plugin.c stepd/api/proctrack.h
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $<
+
 SYSTEM_STEP_TESTS = \
 	tests/system/0300-exit-status.sh \
 	tests/system/0310-exec-failure.sh \
@@ -247,3 +263,4 @@ tests_unit_test_spec_manual_SOURCES = tests/unit/test_spec_manual.c
 tests_unit_test_spec_manual_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_spec_manual_LDADD = $(UNIT_LDADD)
 endif
+

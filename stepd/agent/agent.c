@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/agent/agent.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
@@ -41,6 +42,30 @@ static int open_plugins(struct agent *a, struct err *err)
 	return spec->kind == STEPD_STEP_NORMAL ? mpi_open(dir, spec->mpi, &a->mpi, err) : 0;
 }
 
+/* Opens what the ending will need, while there is room: a launch that runs out of descriptors must
+ * still be able to kill and to clean up. */
+static int reserve_fds(struct agent *a, struct err *err)
+{
+	size_t i;
+
+	for (i = 0; i < AGENT_SPARE_FDS; i++) {
+		a->spare_fd[i] = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+		if (a->spare_fd[i] < 0)
+			return err_set(err, -errno,
+				"keep descriptors for the step's end (raise the limit of open "
+				"files, ulimit -Hn)");
+	}
+	return 0;
+}
+
+static void release_fds(struct agent *a)
+{
+	size_t i;
+
+	for (i = 0; i < AGENT_SPARE_FDS; i++)
+		a->spare_fd[i] = close_fd(a->spare_fd[i]);
+}
+
 static int prepare(struct agent *a, const struct spec *spec, struct err *err)
 {
 	uint64_t begin_ns = trace_now_ns();
@@ -50,16 +75,22 @@ static int prepare(struct agent *a, const struct spec *spec, struct err *err)
 	if (r == 0)
 		r = process_become_agent(&a->saved, err);
 	if (r == 0)
+		r = result_check_files(a, err);
+	if (r == 0)
 		r = open_plugins(a, err);
 	if (r == 0 && tasks_init(&a->tasks, spec->ranks, spec->local_ntasks) < 0)
 		r = err_set(err, -ENOMEM, "plan the step");
 	if (r < 0)
 		return r;
-	a->loop = ev_loop_new(EVFLAG_NOENV | EVFLAG_SIGNALFD);
+	a->loop = ev_loop_new(EVFLAG_NOENV);
 	if (!a->loop)
 		return err_set(err, -ENOMEM, "make the event loop");
+	r = reserve_fds(a, err);
+	if (r < 0)
+		return r;
+	a->signal_fd = r = process_catch_signals(err);
 	trace_phase(a->trace, "plan", begin_ns);
-	return 0;
+	return r < 0 ? r : 0;
 }
 
 /* ---- the container ------------------------------------------------------------------------- */
@@ -216,6 +247,7 @@ static int run_step(struct agent *a, struct err *err)
 	r = ending_watch(a, err);
 	if (r == 0)
 		r = launch(a, err);
+	release_fds(a);
 	if (r == 0) {
 		supervise(a);
 		return 0;
@@ -223,6 +255,15 @@ static int run_step(struct agent *a, struct err *err)
 	a->failure = *err;
 	abort_launch(a);
 	return r;
+}
+
+/* The container stood, and no more. */
+static void note_failure(struct agent *a, const struct err *err)
+{
+	a->failure = *err;
+	a->reason = AGENT_REASON_LAUNCH;
+	a->state = AGENT_ENDED;
+	a->end_ns = trace_now_ns();
 }
 
 static void remove_container(struct agent *a)
@@ -251,6 +292,8 @@ static void write_reports(struct agent *a)
 static void agent_clear(struct agent *a)
 {
 	a->stdio = stdio_free(a->stdio);
+	release_fds(a);
+	result_drop_ready(a);
 	if (a->loop) {
 		ending_unwatch(a);
 		ev_loop_destroy(a->loop);
@@ -269,6 +312,7 @@ static void agent_clear(struct agent *a)
 	a->trace = trace_free(a->trace);
 	plan_clear(&a->plan);
 	free(a->unkillable_text);
+	a->signal_fd = close_fd(a->signal_fd);
 }
 
 int agent_run(const struct spec *spec, const struct agent_options *options, int *ret_code,
@@ -278,12 +322,17 @@ int agent_run(const struct spec *spec, const struct agent_options *options, int 
 		.options = options,
 		.log = options->log,
 		.launch = LAUNCH_INIT,
+		.signal_fd = -1,
 		.epoll_fd = -1,
 		.container_fd = -1,
 		.begin_ns = options->start_ns,
+		.ready = {.fd = options->ready_fd},
 	};
+	size_t i;
 	int r = 0;
 
+	for (i = 0; i < AGENT_SPARE_FDS; i++)
+		a.spare_fd[i] = -1;
 	if (options->trace_file) {
 		a.trace = trace_new(options->start_ns);
 		trace_phase(a.trace, "spec", options->start_ns);
@@ -293,8 +342,12 @@ int agent_run(const struct spec *spec, const struct agent_options *options, int 
 		r = create_container(&a, err);
 	if (r == 0)
 		r = run_step(&a, err);
+	else if (a.plan.job.cont_id)
+		note_failure(&a, err);
+	release_fds(&a);
 	remove_container(&a);
 	write_reports(&a);
+	result_end_ready(&a);
 	if (r == 0)
 		*ret_code = agent_exit_code(&a);
 	agent_clear(&a);

@@ -42,6 +42,18 @@ enum agent_reason {
 	AGENT_REASON_MAX,
 };
 
+/* The ready line, while its reader takes it. */
+struct ready {
+	int fd;     /* -1: none was asked for, or it is written */
+	char *text; /* NULL: not made yet */
+	size_t size, at;
+	ev_io io;
+};
+
+/* Descriptors that a launch leaves to the ending: signalling and removing a container needs some.
+ */
+#define AGENT_SPARE_FDS 16
+
 struct agent {
 	const struct agent_options *options;
 	const struct log *log;
@@ -66,10 +78,13 @@ struct agent {
 	uint64_t release_ns;
 	struct err failure; /* with AGENT_REASON_LAUNCH */
 
-	int epoll_fd; /* around container_fd: libev knows no EPOLLPRI */
+	int spare_fd[AGENT_SPARE_FDS]; /* kept until all is forked: reserve_fds() */
+	int signal_fd;                 /* process_catch_signals() */
+	int epoll_fd;                  /* around container_fd: libev knows no EPOLLPRI */
 	int container_fd;
-	ev_io report_io, container_io;
-	ev_signal signals[4];
+	bool exec_failed; /* a task has reported so */
+	ev_io signal_io, report_io, container_io;
+	struct ready ready;
 	ev_timer time_limit, wait_limit, bad_exit_grace;
 };
 

@@ -239,6 +239,14 @@ static void send_report(const struct child *c, enum child_stage stage, int error
 	(void)!write(c->setup->report_fd, &report, sizeof(report));
 }
 
+/* Whether a failure tells of one directory of PATH only: it is not there, too long, or on a server
+ * that does not answer. */
+static bool is_elsewhere(int error)
+{
+	return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG || error == ESTALE ||
+		error == ENODEV || error == ETIMEDOUT;
+}
+
 /* Tries argv[0] in every directory of the task's PATH, as execvp(3), but never a shell. -errno of
  * the most telling failure. */
 static int exec_search(const struct child *c)
@@ -259,7 +267,7 @@ static int exec_search(const struct child *c)
 		/* EACCES is also said of a directory that this user may not search. */
 		if (errno == EACCES && syscall(SYS_access, candidate, F_OK) == 0)
 			r = -EACCES;
-		else if (errno != EACCES && errno != ENOENT && errno != ENOTDIR)
+		else if (errno != EACCES && !is_elsewhere(errno))
 			return -errno;
 	}
 	return r;
@@ -320,6 +328,10 @@ _noreturn_ void child_main(
 	_exit(126); /* not reached: the last operation returns on failure only */
 }
 
+/* Bytes of a name in a message: where all of them are written as \xNN there is still room for the
+ * reason behind it. */
+#define SUBJECT_MAX "200"
+
 /* The file, directory or limit that the operation was about, or "". */
 static void name_subject(
 	const struct plan *plan, const struct child_report *report, char *text, size_t size)
@@ -337,18 +349,19 @@ static void name_subject(
 				: "?");
 		break;
 	case CHILD_STAGE_IDENTITY:
-		(void)snprintf(text, size, " %s", plan->id.user_name);
+		(void)snprintf(text, size, " %." SUBJECT_MAX "s", plan->id.user_name);
 		break;
 	case CHILD_STAGE_CWD:
-		(void)snprintf(text, size, " '%s'", p->cwd);
+		(void)snprintf(text, size, " '%." SUBJECT_MAX "s'", p->cwd);
 		break;
 	case CHILD_STAGE_STDIO:
 		stdio_files_name(plan->spec, &plan->id, (int)report->detail % 3,
 			plan->job.task[report->local_id].gtid, file, sizeof(file));
-		(void)snprintf(text, size, " '%s' for %s", file, streams[report->detail % 3]);
+		(void)snprintf(text, size, " '%." SUBJECT_MAX "s' for %s", file,
+			streams[report->detail % 3]);
 		break;
 	case CHILD_STAGE_EXEC:
-		(void)snprintf(text, size, " '%s'%s", p->argv[0],
+		(void)snprintf(text, size, " '%." SUBJECT_MAX "s'%s", p->argv[0],
 			strchr(p->argv[0], '/') || report->error != ENOENT
 				? ""
 				: " (looked for in PATH)");

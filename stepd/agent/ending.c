@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 
 #include "proctrack/proctrack.h"
@@ -17,8 +18,6 @@
 
 #define UNKILLABLE_NAMED_MAX 16
 
-static const int end_signals[] = {SIGTERM, SIGINT, SIGHUP};
-
 /* ---- ending ------------------------------------------------------------------------------- */
 
 static void on_streams_done(void *userdata)
@@ -29,19 +28,27 @@ static void on_streams_done(void *userdata)
 	ev_break(a->loop, EVBREAK_ALL);
 }
 
+/* A limit has nothing to say any more where the step is ending already. */
+static void stop_limits(struct agent *a)
+{
+	ev_timer_stop(a->loop, &a->time_limit);
+	ev_timer_stop(a->loop, &a->wait_limit);
+	ev_timer_stop(a->loop, &a->bad_exit_grace);
+}
+
 static void begin_draining(struct agent *a)
 {
 	a->state = AGENT_DRAINING;
 	a->end_ns = trace_now_ns();
 	killseq_stop(&a->killseq);
-	ev_timer_stop(a->loop, &a->time_limit);
-	ev_timer_stop(a->loop, &a->wait_limit);
-	ev_timer_stop(a->loop, &a->bad_exit_grace);
+	stop_limits(a);
 	if (a->stdio)
 		stdio_finish(a->stdio, on_streams_done, a);
 	else
 		on_streams_done(a);
 }
+
+static void reap(struct agent *a);
 
 static void send_to_step(int signal, void *userdata)
 {
@@ -49,6 +56,7 @@ static void send_to_step(int signal, void *userdata)
 	char name[SIGNALS_NAME_SIZE];
 	int r;
 
+	reap(a); /* who has ended by now has not ended on request */
 	if (signal != SIGCONT)
 		tasks_mark_requested(&a->tasks);
 	r = proctrack_signal(a->pt, a->plan.job.cont_id, signal);
@@ -93,6 +101,7 @@ static void on_unkillable(void *userdata)
 	struct agent *a = userdata;
 
 	assert(a);
+	ending_check(a); /* the end of members that are not our children may have gone unseen */
 	if (a->state >= AGENT_DRAINING)
 		return;
 	a->unkillable = true;
@@ -106,6 +115,7 @@ static void set_ending(struct agent *a, enum agent_reason reason)
 		return;
 	a->state = AGENT_ENDING;
 	a->reason = reason;
+	stop_limits(a);
 	result_publish_state(a, agent_state_words[a->state]);
 }
 
@@ -184,20 +194,30 @@ static void on_child_end(struct agent *a, pid_t pid, int wait_status, const stru
 
 static void read_reports(struct agent *a);
 
-static void on_sigchld(struct ev_loop *loop, ev_signal *w, int revents)
+static void reap(struct agent *a)
 {
-	struct agent *a = w->data;
 	struct rusage usage;
 	int wait_status;
 	pid_t pid;
 
-	assert(a);
-	(void)loop;
-	(void)revents;
-	/* A task that could not be executed has written why before it ended: read that first. */
-	read_reports(a);
-	while ((pid = wait4(-1, &wait_status, WNOHANG, &usage)) > 0)
+	while ((pid = wait4(-1, &wait_status, WNOHANG, &usage)) > 0) {
+		/* A task that could not be executed has written why before it ended. */
+		read_reports(a);
 		on_child_end(a, pid, wait_status, &usage);
+	}
+}
+
+/* Not within reap(): first all that has ended is noted. */
+static void act_on_reports(struct agent *a)
+{
+	if (a->exec_failed)
+		ending_begin(a, AGENT_REASON_EXEC);
+}
+
+static void on_sigchld(struct agent *a)
+{
+	reap(a);
+	act_on_reports(a);
 	ending_check(a);
 }
 
@@ -215,7 +235,7 @@ static void on_report(struct agent *a, const struct child_report *report)
 	}
 	task->exec_status = child_report_explain(&a->plan, report, &err);
 	log_error(a->log, "%s", err.text);
-	ending_begin(a, AGENT_REASON_EXEC);
+	a->exec_failed = true;
 }
 
 /* The pipe holds whole records: each is written in one piece below PIPE_BUF. */
@@ -248,6 +268,7 @@ static void on_report_fd(struct ev_loop *loop, ev_io *w, int revents)
 	(void)loop;
 	(void)revents;
 	read_reports(w->data);
+	act_on_reports(w->data);
 }
 
 static void on_container(struct ev_loop *loop, ev_io *w, int revents)
@@ -264,29 +285,41 @@ static void on_container(struct ev_loop *loop, ev_io *w, int revents)
 	ending_check(a);
 }
 
-static void on_end_signal(struct ev_loop *loop, ev_signal *w, int revents)
+static void on_end_signal(struct agent *a, int signal)
 {
-	struct agent *a = w->data;
 	char name[SIGNALS_NAME_SIZE];
 
-	assert(a);
-	(void)loop;
-	(void)revents;
 	if (a->state == AGENT_DRAINING) {
 		on_streams_done(a); /* whoever reads the rest is not waited for any longer */
 		return;
 	}
-	(void)signals_name(w->signum, name, sizeof(name));
-	if (w->signum == SIGINT && a->killseq.started) {
+	(void)signals_name(signal, name, sizeof(name));
+	if (signal == SIGINT && a->killseq.started) {
 		log_info(a->log, "got %s again: killing the step", name);
 		ending_kill(a, AGENT_REASON_SIGNAL);
 		return;
 	}
 	if (a->state < AGENT_ENDING) {
 		log_info(a->log, "got %s: ending the step", name);
-		a->end_signal = w->signum;
+		a->end_signal = signal;
 	}
 	ending_begin(a, AGENT_REASON_SIGNAL);
+}
+
+static void on_signals(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct agent *a = w->data;
+	struct signalfd_siginfo info;
+
+	assert(a);
+	(void)loop;
+	(void)revents;
+	while (read(a->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (info.ssi_signo == SIGCHLD)
+			on_sigchld(a);
+		else
+			on_end_signal(a, (int)info.ssi_signo);
+	}
 }
 
 static void on_time_limit(struct ev_loop *loop, ev_timer *w, int revents)
@@ -348,26 +381,11 @@ static int watch_container(struct agent *a, struct err *err)
 	return 0;
 }
 
-static void watch_signal(
-	struct agent *a, size_t i, int signal, void (*fn)(struct ev_loop *, ev_signal *, int))
-{
-	struct sigaction now;
-
-	ev_signal_init(&a->signals[i], fn, signal);
-	a->signals[i].data = a;
-	/* A SIGHUP that the caller ignores (process.h) stays ignored. */
-	if (signal == SIGHUP && sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler != SIG_DFL)
-		return;
-	ev_signal_start(a->loop, &a->signals[i]);
-}
-
 int ending_watch(struct agent *a, struct err *err)
 {
-	size_t i;
-
-	watch_signal(a, 0, SIGCHLD, on_sigchld);
-	for (i = 0; i < ARRAY_SIZE(end_signals); i++)
-		watch_signal(a, i + 1, end_signals[i], on_end_signal);
+	ev_io_init(&a->signal_io, on_signals, a->signal_fd, EV_READ);
+	a->signal_io.data = a;
+	ev_io_start(a->loop, &a->signal_io);
 	ev_init(&a->time_limit, on_time_limit);
 	ev_init(&a->wait_limit, on_wait_limit);
 	ev_init(&a->bad_exit_grace, on_bad_exit_grace);
@@ -397,16 +415,11 @@ void ending_started(struct agent *a)
 
 void ending_unwatch(struct agent *a)
 {
-	size_t i;
-
 	killseq_stop(&a->killseq);
-	for (i = 0; i < ARRAY_SIZE(a->signals); i++)
-		ev_signal_stop(a->loop, &a->signals[i]);
+	ev_io_stop(a->loop, &a->signal_io);
 	ev_io_stop(a->loop, &a->report_io);
 	ev_io_stop(a->loop, &a->container_io);
-	ev_timer_stop(a->loop, &a->time_limit);
-	ev_timer_stop(a->loop, &a->wait_limit);
-	ev_timer_stop(a->loop, &a->bad_exit_grace);
+	stop_limits(a);
 	a->epoll_fd = close_fd(a->epoll_fd);
 	a->container_fd = close_fd(a->container_fd);
 }

@@ -153,6 +153,9 @@ static int groups_of_user(struct identity *id, struct err *err)
 		id->groups = grown;
 		room *= 4;
 	} while (getgrouplist(id->user_name, id->gid, id->groups, &n) < 0 && room < (1 << 18));
+	if (n > room / 4)
+		return err_say(
+			err, -E2BIG, "uid: user %s is in %d groups, too many", id->user_name, n);
 	id->groups_count = (size_t)n;
 	return 0;
 }

@@ -109,7 +109,9 @@ static int adopt_held(struct launch *l, uint32_t rank, const struct pidref *ref,
 
 	if (setpgid(ref->pid, l->group ? l->group : ref->pid) < 0)
 		r = err_set(err, -errno, "put task %u into the step's process group", rank);
-	else if ((r = proctrack_add(l->pt, job, ref->pid)) < 0)
+	else if ((r = proctrack_add(l->pt, job, ref->pid)) == -ESRCH)
+		r = 0; /* it ended before it was held: its report tells why */
+	else if (r < 0)
 		(void)err_set(err, r, "put task %u into the step's container", rank);
 	if (r < 0)
 		(void)!pidref_signal(ref, SIGKILL); /* r says more */

@@ -5,7 +5,6 @@
 #include <jansson.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "proctrack/proctrack.h"
@@ -41,13 +40,18 @@ static int default_runtime_dir(char **ret_path)
 	return n < 0 ? -ENOMEM : 0;
 }
 
+/* The one that was asked for, or NULL. */
+static const char *choose_runtime_dir(const char *given)
+{
+	return given ? given : secure_getenv("STEPD_RUNTIME_DIR");
+}
+
 static int find_runtime_dir(const char *given, char **ret_path, struct err *err)
 {
 	char *path = NULL;
 	int r = 0;
 
-	if (!given)
-		given = secure_getenv("STEPD_RUNTIME_DIR");
+	given = choose_runtime_dir(given);
 	if (given)
 		path = strdup(given);
 	else
@@ -56,6 +60,13 @@ static int find_runtime_dir(const char *given, char **ret_path, struct err *err)
 		return err_set(err, -ENOMEM, "find the runtime directory");
 	*ret_path = path;
 	return 0;
+}
+
+static int check_trusted(int fd, const char *path, struct err *err)
+{
+	int r = fs_check_trusted(fd, path, err);
+
+	return r < 0 && err ? err_prefix(err, "runtime directory (--runtime-dir for another)") : r;
 }
 
 static int open_runtime_dir(const char *path, struct err *err)
@@ -70,7 +81,7 @@ static int open_runtime_dir(const char *path, struct err *err)
 	if (fd < 0)
 		return err_set(
 			err, -errno, "open the runtime directory '%s' (--runtime-dir)", path);
-	r = fs_check_trusted(fd, path, err);
+	r = check_trusted(fd, path, err);
 	return r < 0 ? r : take_fd(&fd);
 }
 
@@ -91,6 +102,25 @@ static int read_state(int dir_fd, json_t **ret_doc)
 	}
 	*ret_doc = doc;
 	return 0;
+}
+
+/* What agents that died in the middle of fs_write_atomic() left, under names that hold their pids.
+ */
+static void remove_unfinished(int dir_fd)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct dirent *d;
+
+	if (fd < 0)
+		return;
+	dir = fdopendir(fd);
+	if (!dir)
+		(void)close(fd);
+	while (dir && (d = readdir(dir))) {
+		if (strncmp(d->d_name, "state.json.", strlen("state.json.")) == 0)
+			(void)unlinkat(dir_fd, d->d_name, 0); /* the next agent tries again */
+	}
 }
 
 static void remove_files(int runtime_fd, int dir_fd, const char *name)
@@ -122,6 +152,9 @@ static int say_taken(int dir_fd, const char *label, struct err *err)
  * was removed meanwhile. */
 static int lock_dir(struct registry *reg)
 {
+	/* Not flock(2): who asks whether the agent lives would have to lock as well, and an agent
+	 * that starts in this moment would take it for another one. */
+	struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	struct stat a, b;
 
 	reg->dir_fd = close_fd(reg->dir_fd);
@@ -133,8 +166,8 @@ static int lock_dir(struct registry *reg)
 	reg->lock_fd = openat(reg->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (reg->lock_fd < 0)
 		return errno == ENOENT ? -ESTALE : -errno;
-	if (flock(reg->lock_fd, LOCK_EX | LOCK_NB) < 0)
-		return -errno;
+	if (fcntl(reg->lock_fd, F_OFD_SETLK, &whole) < 0)
+		return errno == EACCES ? -EWOULDBLOCK : -errno;
 	/* The one that removes a directory holds its lock: look whether it did. */
 	if (fstat(reg->lock_fd, &a) < 0 ||
 		fstatat(reg->dir_fd, "lock", &b, AT_SYMLINK_NOFOLLOW) < 0)
@@ -153,7 +186,11 @@ static int claim(struct registry *reg, const char *label, struct err *err)
 	}
 	if (r == -EWOULDBLOCK)
 		return say_taken(reg->dir_fd, label, err);
-	return r < 0 ? err_set(err, r, "lock '%s/lock'", reg->path) : 0;
+	if (r < 0) {
+		(void)unlinkat(reg->runtime_fd, reg->name, AT_REMOVEDIR); /* if it is empty */
+		return err_set(err, r, "lock '%s/lock'", reg->path);
+	}
+	return 0;
 }
 
 static void free_registry(struct registry *reg)
@@ -169,12 +206,30 @@ static void free_registry(struct registry *reg)
 	free(reg);
 }
 
+/* The path is given to tasks, in other directories: it is made absolute. */
+static int make_names(
+	struct registry *reg, const char *runtime, const stepd_step_rec_t *job, struct err *err)
+{
+	_cleanup_free_ char *absolute = realpath(runtime, NULL);
+
+	if (!absolute)
+		return err_set(err, -errno, "find the runtime directory '%s'", runtime);
+	if (asprintf(&reg->name, "%s_%u.%s", job->node_name, job->job_id, job->step_name) < 0)
+		reg->name = NULL;
+	if (!reg->name || asprintf(&reg->path, "%s/%s", absolute, reg->name) < 0) {
+		reg->path = NULL;
+		return err_set(err, -ENOMEM, "open the runtime directory");
+	}
+	return 0;
+}
+
 int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, struct registry **ret_reg,
 	struct err *err)
 {
 	_cleanup_free_ char *runtime = NULL;
 	struct registry *reg;
 	char label[64];
+	mode_t mask;
 	int r;
 
 	r = find_runtime_dir(runtime_dir, &runtime, err);
@@ -184,18 +239,19 @@ int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, struct r
 	if (!reg)
 		return err_set(err, -ENOMEM, "open the runtime directory");
 	reg->dir_fd = reg->lock_fd = -1;
-	reg->runtime_fd = r = open_runtime_dir(runtime, err);
 	(void)snprintf(label, sizeof(label), "%u.%s", job->job_id, job->step_name);
-	if (r >= 0 &&
-		(asprintf(&reg->name, "%s_%s", job->node_name, label) < 0 ||
-			asprintf(&reg->path, "%s/%s", runtime, reg->name) < 0))
-		r = err_set(err, -ENOMEM, "open the runtime directory");
+	mask = umask(022); /* the step's user reaches its script, and all what runs here */
+	reg->runtime_fd = r = open_runtime_dir(runtime, err);
 	if (r >= 0)
+		r = make_names(reg, runtime, job, err);
+	if (r == 0)
 		r = claim(reg, label, err);
+	(void)umask(mask);
 	if (r < 0) {
 		free_registry(reg);
 		return r;
 	}
+	remove_unfinished(reg->dir_fd);
 	reg->inherited = faccessat(reg->dir_fd, "state.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 	*ret_reg = reg;
 	return 0;
@@ -255,13 +311,16 @@ int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const ch
 {
 	_cleanup_free_ char *text = NULL;
 	json_t *doc = pack_state(reg, job, proctrack_type, state);
+	mode_t mask;
 	int r;
 
 	text = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
 	json_decref(doc);
 	if (!text)
 		return err_set(err, -ENOMEM, "write '%s/state.json'", reg->path);
+	mask = umask(022); /* everyone may know what runs here */
 	r = fs_write_atomic(reg->dir_fd, "state.json", text, strlen(text), 0644, false);
+	(void)umask(mask);
 	if (r < 0)
 		return err_set(err, r, "write '%s/state.json'", reg->path);
 	reg->inherited = false;
@@ -286,11 +345,12 @@ struct registry *registry_leave(struct registry *reg)
 static bool agent_alive(int dir_fd)
 {
 	_cleanup_close_ int fd = openat(dir_fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	struct flock held = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
 
 	/* As another user the lock can't be opened: take what the state says. */
 	if (fd < 0)
 		return errno == EACCES;
-	return flock(fd, LOCK_SH | LOCK_NB) < 0;
+	return fcntl(fd, F_OFD_GETLK, &held) < 0 || held.l_type != F_UNLCK;
 }
 
 static int show_entry(int dir_fd, registry_found_fn found, void *userdata)
@@ -337,6 +397,10 @@ int registry_each(const char *runtime_dir, registry_found_fn found, void *userda
 	dir = opendir(runtime);
 	if (!dir)
 		return errno == ENOENT ? 0 : err_set(err, -errno, "read '%s'", runtime);
+	/* One that was named is the caller's to judge; /tmp/stepd-UID may be anyone's. */
+	r = choose_runtime_dir(runtime_dir) ? 0 : check_trusted(dirfd(dir), runtime, err);
+	if (r < 0)
+		return r;
 	while ((d = readdir(dir))) {
 		if (d->d_name[0] == '.')
 			continue;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What the node can know of a step while it lives: <runtime>/<node>_<job>.<step>/ with
- *   lock         locked (flock) by the agent for as long as it lives: who can lock it knows that
- *                the agent is gone, whatever has its pid now
+ *   lock         locked (fcntl, F_OFD_SETLK) by the agent for as long as it lives: who finds it
+ *                without a lock knows that the agent is gone, whatever has its pid now
  *   state.json   who the step is and how its processes are found; replaced whole at each change
  *   script       of a batch step, readable by its user alone
  * <runtime> is /run/stepd for root; for a user $XDG_RUNTIME_DIR/stepd, or /tmp/stepd-UID.

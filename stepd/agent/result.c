@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/agent/result.h"
 
-#include <fcntl.h>
+#include <assert.h>
 #include <jansson.h>
 #include <string.h>
 
 #include "proctrack/proctrack.h"
 #include "stepd/agent/registry.h"
-#include "stepd/base/fs.h"
+#include "stepd/agent/report.h"
 #include "stepd/base/log.h"
 #include "stepd/base/signals.h"
 
@@ -47,30 +47,104 @@ int agent_exit_code(const struct agent *a)
 	}
 }
 
-void result_send_ready(struct agent *a)
+/* ---- the ready line ------------------------------------------------------------------------ */
+
+void result_drop_ready(struct agent *a)
+{
+	struct ready *ready = &a->ready;
+
+	if (a->loop)
+		ev_io_stop(a->loop, &ready->io);
+	ready->fd = close_fd(ready->fd);
+	free(ready->text);
+	ready->text = NULL;
+}
+
+static void push_ready(struct agent *a, int patience_ms)
+{
+	struct ready *ready = &a->ready;
+	ssize_t n = report_write_patiently(
+		ready->fd, ready->text + ready->at, ready->size - ready->at, patience_ms);
+
+	if (n < 0)
+		log_warning(a->log, "write the ready line: %s, ignoring", strerror((int)-n));
+	ready->at += n > 0 ? (size_t)n : 0;
+	if (n < 0 || ready->at == ready->size)
+		result_drop_ready(a);
+}
+
+static void on_ready_fd(struct ev_loop *loop, ev_io *w, int revents)
+{
+	assert(w->data);
+	(void)loop;
+	(void)revents;
+	push_ready(w->data, 0);
+}
+
+static int make_ready(struct agent *a)
 {
 	_cleanup_free_ char *text = NULL;
-	_cleanup_free_ char *line = NULL;
-	_cleanup_close_ int fd = a->options->ready_fd;
 	json_t *doc;
-	int r;
+	int n;
 
-	if (fd < 0)
-		return;
 	doc = json_pack("{s:s, s:i, s:s, s:{s:s, s:I}, s:o}", "step", a->plan.label, "pid",
 		(int)getpid(), "state", agent_state_words[a->state], "container", "plugin",
 		proctrack_get_type(a->pt), "id", (json_int_t)a->plan.job.cont_id, "tasks",
 		registry_pack_tasks(&a->plan.job));
 	text = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
 	json_decref(doc);
-	if (!text || asprintf(&line, "%s\n", text) < 0) {
-		line = NULL;
+	n = text ? asprintf(&a->ready.text, "%s\n", text) : -1;
+	if (n < 0) {
+		a->ready.text = NULL;
+		return -ENOMEM;
+	}
+	a->ready.size = (size_t)n;
+	return 0;
+}
+
+void result_send_ready(struct agent *a)
+{
+	if (a->ready.fd < 0)
+		return;
+	if (make_ready(a) < 0) {
 		log_warning(a->log, "no memory for the ready line, ignoring");
+		result_drop_ready(a);
 		return;
 	}
-	r = fs_write_all(fd, line, strlen(line));
-	if (r < 0)
-		log_warning(a->log, "write the ready line: %s, ignoring", strerror(-r));
+	push_ready(a, 0);
+	if (a->ready.fd < 0)
+		return;
+	ev_io_init(&a->ready.io, on_ready_fd, a->ready.fd, EV_WRITE);
+	a->ready.io.data = a;
+	ev_io_start(a->loop, &a->ready.io);
+}
+
+void result_end_ready(struct agent *a)
+{
+	if (a->ready.text && a->reason != AGENT_REASON_SIGNAL)
+		push_ready(a, REPORT_PATIENCE_MS);
+	if (a->ready.text)
+		log_warning(a->log, "nobody reads the ready line, ignoring");
+	result_drop_ready(a);
+}
+
+/* ---- the result ---------------------------------------------------------------------------- */
+
+/* Names of files and commands may be any bytes: JSON's strings are UTF-8. */
+static json_t *text_of(const char *text)
+{
+	_cleanup_free_ char *ascii = NULL;
+	json_t *value = json_string(text);
+	char *p;
+
+	if (value)
+		return value;
+	ascii = strdup(text);
+	for (p = ascii; p && *p; p++) {
+		if ((unsigned char)*p >= 0x80)
+			*p = '?';
+	}
+	return ascii ? json_string(ascii) : NULL;
 }
 
 void result_publish_state(struct agent *a, const char *state)
@@ -97,8 +171,9 @@ static json_t *pack_task(const struct task *task)
 	if (r < 0 || task->state != TASK_ENDED)
 		return doc;
 	r |= json_object_set_new(doc, "wait_status", json_integer(task->wait_status));
-	r |= json_object_set_new(
-		doc, "exit_code", json_integer(status_exit_code(task->wait_status)));
+	r |= json_object_set_new(doc, "exit_code",
+		json_integer(task->exec_status ? task->exec_status
+					       : status_exit_code(task->wait_status)));
 	r |= json_object_set_new(doc, "elapsed_usec",
 		json_integer((json_int_t)((task->end_ns - task->start_ns) / 1000)));
 	r |= json_object_set_new(
@@ -147,14 +222,28 @@ static json_t *pack_result(const struct agent *a)
 		r |= json_object_set_new(doc, "signal",
 			json_string(signals_name(a->end_signal, name, sizeof(name))));
 	if (a->reason == AGENT_REASON_LAUNCH)
-		r |= json_object_set_new(doc, "error", json_string(a->failure.text));
+		r |= json_object_set_new(doc, "error", text_of(a->failure.text));
 	if (a->unkillable)
-		r |= json_object_set_new(doc, "unkillable",
-			json_string(a->unkillable_text ? a->unkillable_text : "?"));
+		r |= json_object_set_new(
+			doc, "unkillable", text_of(a->unkillable_text ? a->unkillable_text : "?"));
 	if (r == 0)
 		return doc;
 	json_decref(doc);
 	return NULL;
+}
+
+int result_check_files(const struct agent *a, struct err *err)
+{
+	const char *result = a->options->result_file, *trace = a->options->trace_file;
+	int r;
+
+	if (result && strcmp(result, "-") != 0) {
+		r = report_check(result);
+		if (r < 0)
+			return err_set(err, r, "--result: '%s' can't be written", result);
+	}
+	r = trace ? report_check(trace) : 0;
+	return r < 0 ? err_set(err, r, "--trace: '%s' can't be written", trace) : 0;
 }
 
 int result_write(const struct agent *a, struct err *err)
@@ -174,9 +263,7 @@ int result_write(const struct agent *a, struct err *err)
 		line = NULL;
 		return err_set(err, -ENOMEM, "write the result '%s'", path);
 	}
-	if (strcmp(path, "-") == 0)
-		r = fs_write_all(STDOUT_FILENO, line, strlen(line));
-	else
-		r = fs_write_atomic(AT_FDCWD, path, line, strlen(line), 0644, true);
+	r = strcmp(path, "-") == 0 ? report_write(STDOUT_FILENO, line)
+				   : report_store(path, line, true);
 	return r < 0 ? err_set(err, r, "write the result '%s'", path) : 0;
 }

@@ -11,8 +11,18 @@
 /* Rewrites state.json with that state; a failure is a warning in the log. */
 void result_publish_state(struct agent *a, const char *state);
 
-/* One line to options->ready_fd, which is closed. A reader that went away is no error. */
+/* One line to options->ready_fd, which is then closed. A reader that went away is no error, one
+ * that takes its time is not waited for: the loop goes on meanwhile. */
 void result_send_ready(struct agent *a);
+
+/* The step is over: what is left is written now, unless the reader takes nothing for seconds. */
+void result_end_ready(struct agent *a);
+
+/* Closes it, with what is not written yet. */
+void result_drop_ready(struct agent *a);
+
+/* That the files of the result and the trace can be written, as far as it can be told before. */
+int result_check_files(const struct agent *a, struct err *err) _must_check_;
 
 /* result.json to options->result_file, replaced whole and on the disk before this returns; to
  * standard output for "-". */

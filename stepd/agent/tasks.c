@@ -2,6 +2,7 @@
 #include "stepd/agent/tasks.h"
 
 #include <assert.h>
+#include <sys/wait.h>
 
 int tasks_init(struct tasks *ts, const uint32_t *ranks, uint32_t n)
 {
@@ -80,7 +81,10 @@ void tasks_ended(struct tasks *ts, struct task *task, int wait_status, const str
 	task->end_ns = now_ns;
 	task->ref.fd = close_fd(task->ref.fd);
 	ts->running--;
-	if (!task->requested || task->exec_status)
+	/* One that was never executed has its status from that, whatever signal overtook it. */
+	if (task->exec_status)
+		status_count(&ts->status, W_EXITCODE(task->exec_status, 0));
+	else if (!task->requested)
 		status_count(&ts->status, wait_status);
 }
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/agent/trace.h"
 
-#include <fcntl.h>
 #include <jansson.h>
 #include <string.h>
 #include <time.h>
 
-#include "stepd/base/fs.h"
+#include "stepd/agent/report.h"
 
 struct event {
 	const char *name;
@@ -104,7 +103,7 @@ int trace_write(const struct trace *t, const char *path, const char *label, stru
 	json_decref(doc);
 	if (!text)
 		return err_set(err, -ENOMEM, "write the trace '%s'", path);
-	r = fs_write_atomic(AT_FDCWD, path, text, strlen(text), 0644, false);
+	r = report_store(path, text, false);
 	return r < 0 ? err_set(err, r, "write the trace '%s'", path) : 0;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,21 +31,30 @@ static void print_help(FILE *out)
 		"\n'stepd COMMAND --help' shows the options of a command; stepd(8) describes all.\n");
 }
 
+/* What was printed has to arrive, or the command has failed. */
+static int finish(int status)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	fprintf(stderr, "stepd: write to standard output: %s\n", strerror(errno));
+	return status ? status : STATUS_FAILED;
+}
+
 int main(int argc, char **argv)
 {
 	size_t i;
 
 	if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
 		printf("stepd %s\n", PACKAGE_VERSION);
-		return 0;
+		return finish(0);
 	}
 	if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)) {
 		print_help(stdout);
-		return 0;
+		return finish(0);
 	}
 	for (i = 0; argc >= 2 && i < sizeof(commands) / sizeof(commands[0]); i++) {
 		if (strcmp(argv[1], commands[i].name) == 0)
-			return commands[i].run(argc - 1, argv + 1);
+			return finish(commands[i].run(argc - 1, argv + 1));
 	}
 	if (argc < 2)
 		fprintf(stderr, "stepd: no command given\n");

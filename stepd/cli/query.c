@@ -67,6 +67,13 @@ static void query_clear(struct query *q)
 	q->plugin_dir = NULL;
 }
 
+/* Whether the processes of an entry can be asked for. Those of proctrack/linuxproc can't once the
+ * agent has died: what descends from that pid is then none of the step's, or a stranger's. */
+static bool can_ask(const struct registry_entry *entry)
+{
+	return entry->alive || strcmp(entry->proctrack, "proctrack/linuxproc") != 0;
+}
+
 /* The tracker of an entry, whose containers hang where the entry says. */
 static int use_backend(struct query *q, const struct registry_entry *entry)
 {
@@ -132,6 +139,8 @@ static int print_pids(const struct registry_entry *entry, void *userdata)
 	if (!names_entry(q->step, entry))
 		return 0;
 	q->found = true;
+	if (!can_ask(entry))
+		return 1;
 	r = use_backend(q, entry);
 	if (r < 0)
 		return r;
@@ -197,8 +206,11 @@ static int print_if_found(const struct registry_entry *entry, void *userdata)
 {
 	struct query *q = userdata;
 	json_int_t rank;
-	int r = use_backend(q, entry);
+	int r;
 
+	if (!can_ask(entry))
+		return 0;
+	r = use_backend(q, entry);
 	if (r < 0)
 		return r;
 	if (!proctrack_has_pid(q->pt, entry->cont_id, q->pid))

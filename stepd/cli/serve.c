@@ -70,8 +70,9 @@ static int parse_fd(const char *option, const char *text, int *ret_fd, struct er
 		return err_say(err, -EINVAL, "%s: '%s' is no descriptor's number", option, text);
 	if (fcntl((int)fd, F_GETFD) < 0)
 		return err_set(err, -errno, "%s: descriptor %u", option, fd);
-	*ret_fd = (int)fd;
-	return 0;
+	/* One of the three stays what it is for the tasks: a copy of it is closed in its place. */
+	*ret_fd = fd > STDERR_FILENO ? (int)fd : fcntl((int)fd, F_DUPFD_CLOEXEC, 3);
+	return *ret_fd < 0 ? err_set(err, -errno, "%s: copy descriptor %u", option, fd) : 0;
 }
 
 static int parse_option(struct serve *s, int opt, struct err *err)
@@ -124,6 +125,9 @@ static int parse_arguments(struct serve *s, int argc, char **argv, struct err *e
 			err, -EINVAL, "'%s' is no option; see 'stepd serve --help'", argv[optind]);
 	if ((s->spec_file != NULL) == (s->spec_fd >= 0))
 		return err_say(err, -EINVAL, "give one of --spec FILE and --spec-fd N");
+	if (s->spec_fd >= 0 && s->spec_fd == s->agent.ready_fd)
+		return err_say(
+			err, -EINVAL, "--spec-fd and --ready-fd: %d can't be both", s->spec_fd);
 	return 0;
 }
 

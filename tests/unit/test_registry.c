@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
@@ -116,6 +116,43 @@ static void test_dead_agents_leavings_are_taken_over(void **state)
 	assert_int_equal(mkdir(dir, 0755), 0);
 }
 
+static int ignore_entry(const struct registry_entry *entry, void *userdata)
+{
+	(void)entry;
+	(void)userdata;
+	return 0;
+}
+
+/* To ask whether an agent lives takes no lock that one which starts would trip over. */
+static void test_asking_is_no_hindrance(void **state)
+{
+	char *dir = *state;
+	stepd_step_task_info_t task;
+	stepd_step_rec_t job = make_job(&task);
+	struct registry *reg = NULL;
+	struct err err = ERR_INIT;
+	int i, status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		for (;;)
+			(void)!registry_each(dir, ignore_entry, NULL, NULL);
+	}
+	for (i = 0; i < 2000; i++) {
+		if (registry_open(dir, &job, &reg, &err) < 0 ||
+			registry_publish(reg, &job, "proctrack/pgid", "running", &err) < 0)
+			break;
+		if (i < 1999)
+			registry_leave(reg); /* as a dead agent does */
+		else
+			registry_close(reg);
+	}
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (i < 2000)
+		fail_msg("round %d: %s", i, err.text);
+}
+
 /* Whoever could write the runtime directory could lead the agent elsewhere. */
 static void test_runtime_dir_of_others_is_refused(void **state)
 {
@@ -182,6 +219,7 @@ int main(void)
 			test_dead_agents_leavings_are_taken_over, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_runtime_dir_of_others_is_refused, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_asking_is_no_hindrance, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_rubbish_is_passed_over, set_up, tear_down),
 	};
 

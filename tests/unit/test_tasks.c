@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -106,6 +107,23 @@ static void test_exec_failure_counts_even_if_requested(void **state)
 	tasks_clear(&ts);
 }
 
+/* Told to end between its report and its exit: it was not executed all the same. */
+static void test_exec_failure_counts_even_if_killed(void **state)
+{
+	static const uint32_t ranks[] = {0};
+	struct tasks ts;
+
+	(void)state;
+	assert_int_equal(tasks_init(&ts, ranks, 1), 0);
+	start(&ts, 0, 100);
+	ts.v[0].exec_status = STATUS_NOT_FOUND;
+	tasks_mark_requested(&ts);
+	end(&ts, 100, SIGTERM);
+	assert_false(ts.status.signalled);
+	assert_int_equal(ts.status.code, 127);
+	tasks_clear(&ts);
+}
+
 /* Pids that fall into the same slot, one of them used again after its task's end. */
 static void test_find_among_colliding_and_reused_pids(void **state)
 {
@@ -156,6 +174,7 @@ int main(void)
 		cmocka_unit_test(test_first_signal_wins),
 		cmocka_unit_test(test_requested_ends_do_not_count),
 		cmocka_unit_test(test_exec_failure_counts_even_if_requested),
+		cmocka_unit_test(test_exec_failure_counts_even_if_killed),
 		cmocka_unit_test(test_find_among_colliding_and_reused_pids),
 		cmocka_unit_test(test_a_thousand_tasks),
 	};

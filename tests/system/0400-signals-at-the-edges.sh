@@ -1,0 +1,46 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# A signal to the agent at any moment of its life leaves nothing behind.
+. "${top_srcdir:?}/tests/lib/step.sh"
+
+mkdir "$tmpdir/plugins"
+chmod 755 "$tmpdir/plugins"
+cp "${top_builddir:?}"/stepd/cli/plugins/mpi_none.so \
+	"$top_builddir/tests/lib/plugins/proctrack_untimely.so" "$tmpdir/plugins"
+untimely() {
+	step --plugin-dir "$tmpdir/plugins" --proctrack untimely -n 2 --result "$tmpdir/r" \
+		--kill-sequence TERM:10s,KILL "$@" 2>"$tmpdir/err"
+}
+
+STEPD_TEST_TERM=create untimely -- sleep 60
+is $? 143 "SIGTERM while the container is made ends the step"
+like "$(cat "$tmpdir/r")" '"reason": "signal"' "and that is its reason"
+nothing_left "and nothing is left"
+
+STEPD_TEST_TERM=destroy untimely -- sh -c 'exit 3'
+is $? 3 "SIGTERM while the container is removed changes the status no more"
+like "$(cat "$tmpdir/r")" '"reason": "completed"' "nor the result"
+nothing_left "and nothing is left"
+
+# From outside, at all moments of the start; before the step exists the agent just dies. In a shell
+# without traps: with one, a signal to a child that it has just forked can be lost.
+cat >"$tmpdir/rounds" <<'X'
+for round in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19; do
+	"$1" run -q --job "$2" -n 2 -- sleep 60 &
+	agent=$!
+	sleep "0.00$((round / 2))$((round % 2 * 5))"
+	kill -TERM $agent
+	wait $agent
+	status=$?
+	[ $status = 143 ] || echo "round $round: $status"
+done 2>/dev/null
+X
+bad=$(sh "$tmpdir/rounds" "$stepd" "$job")
+is "$bad" "" "SIGTERM in the first 10 ms is the end in all of 20 rounds"
+nothing_left "and nothing is left"
+
+# What a task did before the end was asked for is its own doing.
+step --kill-on-bad-exit -n 8 -- sh -c 'exit $((SLURM_PROCID + 1))' 2>/dev/null
+status=$?
+ok "tasks that end by themselves are counted, whoever ends first" test $status -ge 1 -a $status -le 8
+done_testing
