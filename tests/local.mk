@@ -55,6 +55,11 @@ check_PROGRAMS += tests/unit/test_tasks tests/unit/test_killseq tests/unit/test_
 	tests/unit/test_registry
 TESTS += tests/unit/test_tasks tests/unit/test_killseq tests/unit/test_environ \
 	tests/unit/test_registry
+check_PROGRAMS += tests/unit/test_identity
+TESTS += tests/unit/test_identity
+tests_unit_test_identity_SOURCES = tests/unit/test_identity.c
+tests_unit_test_identity_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_identity_LDADD = $(UNIT_LDADD)
 tests_unit_test_tasks_SOURCES = tests/unit/test_tasks.c
 tests_unit_test_tasks_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_tasks_LDADD = $(UNIT_LDADD)

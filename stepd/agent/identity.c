@@ -124,20 +124,29 @@ static int groups_from_spec(const struct spec *spec, struct identity *id, struct
 	return 0;
 }
 
-static int groups_of_agent(struct identity *id, struct err *err)
+static int read_groups(gid_t **ret_groups, size_t *ret_count)
 {
+	_cleanup_free_ gid_t *groups = NULL;
 	int n = getgroups(0, NULL);
 
 	if (n < 0)
-		return err_set(err, -errno, "read the agent's groups");
-	id->groups = calloc((size_t)n + 1, sizeof(*id->groups));
-	if (!id->groups)
-		return err_set(err, -ENOMEM, "resolve the step's groups");
-	n = getgroups(n, id->groups);
+		return -errno;
+	groups = calloc((size_t)n + 1, sizeof(*groups));
+	if (!groups)
+		return -ENOMEM;
+	n = getgroups(n, groups);
 	if (n < 0)
-		return err_set(err, -errno, "read the agent's groups");
-	id->groups_count = (size_t)n;
+		return -errno;
+	*ret_groups = take_ptr(groups);
+	*ret_count = (size_t)n;
 	return 0;
+}
+
+static int groups_of_agent(struct identity *id, struct err *err)
+{
+	int r = read_groups(&id->groups, &id->groups_count);
+
+	return r < 0 ? err_set(err, r, "read the agent's groups") : 0;
 }
 
 static int groups_of_user(struct identity *id, struct err *err)
@@ -186,27 +195,24 @@ static int resolve_groups(const struct spec *spec, struct identity *id, struct e
 	return r;
 }
 
-/* Whether ids and groups differ from what the agent has now. */
-static bool differs_from_agent(const struct identity *id)
+/* Notes what the agent has now, and whether the step's ids and groups differ from it. */
+static int compare_with_agent(struct identity *id, struct err *err)
 {
-	_cleanup_free_ gid_t *own = NULL;
 	uid_t ru, eu, su;
 	gid_t rg, eg, sg;
-	int n;
+	int r;
 
 	if (getresuid(&ru, &eu, &su) < 0 || getresgid(&rg, &eg, &sg) < 0)
-		return true;
-	if (ru != id->uid || eu != id->uid || su != id->uid || rg != id->gid || eg != id->gid ||
-		sg != id->gid)
-		return true;
-	n = getgroups(0, NULL);
-	if (n < 0 || (size_t)n != id->groups_count)
-		return true;
-	own = calloc((size_t)n + 1, sizeof(*own));
-	if (!own || getgroups(n, own) != n)
-		return true;
-	qsort(own, (size_t)n, sizeof(*own), compare_gids);
-	return memcmp(own, id->groups, (size_t)n * sizeof(*own)) != 0;
+		return err_set(err, -errno, "read the agent's identity");
+	r = read_groups(&id->agent_groups, &id->agent_groups_count);
+	if (r < 0)
+		return err_set(err, r, "read the agent's groups");
+	qsort(id->agent_groups, id->agent_groups_count, sizeof(gid_t), compare_gids);
+	id->agent_gid = eg;
+	id->switches = ru != id->uid || eu != id->uid || su != id->uid || rg != id->gid ||
+		eg != id->gid || sg != id->gid || id->agent_groups_count != id->groups_count ||
+		memcmp(id->agent_groups, id->groups, id->groups_count * sizeof(gid_t)) != 0;
+	return 0;
 }
 
 int identity_resolve(const struct spec *spec, struct identity *ret_id, struct err *err)
@@ -217,9 +223,10 @@ int identity_resolve(const struct spec *spec, struct identity *ret_id, struct er
 	r = resolve_user(spec->user, &id, err);
 	if (r == 0)
 		r = resolve_groups(spec, &id, err);
+	if (r == 0)
+		r = compare_with_agent(&id, err);
 	if (r < 0)
 		return r;
-	id.switches = differs_from_agent(&id);
 	if (id.switches && geteuid() != 0)
 		return err_say(err, -EPERM,
 			"uid: only root can start a step as %s (uid %u, gid %u, %zu groups); this agent "
@@ -234,6 +241,7 @@ int identity_resolve(const struct spec *spec, struct identity *ret_id, struct er
 void identity_clear(struct identity *id)
 {
 	free(id->groups);
+	free(id->agent_groups);
 	free(id->user_name);
 	free(id->home);
 	free(id->shell);
@@ -259,8 +267,9 @@ void identity_restore(const struct identity *id)
 {
 	if (!id->switches)
 		return;
-	if (setresuid((uid_t)-1, 0, (uid_t)-1) < 0 || setresgid((gid_t)-1, 0, (gid_t)-1) < 0 ||
-		setgroups(0, NULL) < 0)
+	if (setresuid((uid_t)-1, 0, (uid_t)-1) < 0 ||
+		setresgid((gid_t)-1, id->agent_gid, (gid_t)-1) < 0 ||
+		setgroups(id->agent_groups_count, id->agent_groups) < 0)
 		abort(); /* an agent with half an identity must not go on */
 }
 

@@ -26,7 +26,10 @@ struct identity {
 	char *user_name; /* the uid in digits where it has no name */
 	char *home;      /* "/" where it is not known */
 	char *shell;
-	bool switches; /* other than the agent's own: set by identity_resolve() */
+	bool switches;   /* other than the agent's own: set by identity_resolve() */
+	gid_t agent_gid; /* what identity_restore() takes back */
+	gid_t *agent_groups;
+	size_t agent_groups_count;
 };
 
 /* Resolves spec's user, group and groups. Another user than one's own is refused unless root. */
