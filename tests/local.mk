@@ -269,3 +269,10 @@ tests_unit_test_spec_manual_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_spec_manual_LDADD = $(UNIT_LDADD)
 endif
 
+# In test beds: another kernel, and systemd; see tests/testbed/.
+BED_TESTS = tests/system/0900-in-vm.sh tests/system/0910-in-systemd-container.sh \
+	tests/system/0920-delegated-user.sh
+TESTS += $(BED_TESTS)
+EXTRA_DIST += $(BED_TESTS) tests/lib/bed.sh tests/testbed/bed.sh tests/testbed/container \
+	tests/testbed/guest-container.sh tests/testbed/guest-host.sh tests/testbed/guest-units.sh \
+	tests/testbed/guest-vm.sh tests/testbed/guest.sh tests/testbed/image tests/testbed/vm

@@ -8,6 +8,7 @@
 #	step ARG...         "stepd run" in that job and directory, with
 #	$tracker            cgroup where it can be used, else linuxproc
 #	backends            the proctrack backends that this machine and user can use
+#	running STEP        whether the agent of that step has released its tasks
 #	nothing_left NAME   checks that no cgroup, directory or process of $job is there
 # Tasks are marked by the variable STEPD_TEST_JOB in their environment.
 
@@ -66,6 +67,11 @@ nothing_left() {
 	left_files=$(find "$run" -mindepth 1)
 	left_pids=$(left_processes)
 	is "$left_cgroups$left_files$left_pids" "" "$1"
+}
+
+# running STEP: whether that step of $job is past its launch.
+running() {
+	grep -qs '"state":"running"' "$run"/*_"$job.$1"/state.json
 }
 
 # Waits, without guessing a time, until COMMAND succeeds; at most some ten seconds.

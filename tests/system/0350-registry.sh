@@ -59,7 +59,7 @@ if backends | grep -qx cgroup && [ "$(id -u)" = 0 ]; then
 	at_exit "rmdir '$root'"
 	STEPD_CGROUP_ROOT=$root "$stepd" run --job "$job" --step 6 -- sleep 99 &
 	agent=$!
-	eventually grep -q '"state":"running"' "$run"/*_"$job".6/state.json
+	eventually running 6
 	pid=$("$stepd" pids "$job.6")
 	like "$("$stepd" find "$pid")" "^$pid step $job.6 task 0" "a root from the agent's environment"
 	kill -TERM $agent

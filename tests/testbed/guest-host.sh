@@ -1,0 +1,40 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# On a host with cgroup v2 alone: what stepd says of it, and where a step hangs.
+. "${top_srcdir:?}/tests/lib/step.sh"
+
+out=$("$stepd" plugins 2>&1)
+is $? 0 "stepd plugins succeeds"
+diag "$out"
+like "$out" "cgroup v2 at /sys/fs/cgroup, steps below /sys/fs/cgroup/stepd \(the top of the mount\)" \
+	"cgroup v2 is found at /sys/fs/cgroup"
+like "$out" "kill by cgroup.kill, other signals with all stopped; controllers here: .*cpu .*memory .*pids" \
+	"with what this kernel can do, and its controllers"
+is "$tracker" cgroup "it can be used"
+
+out=$(step --proctrack auto -n 2 -- cat /proc/self/cgroup 2>&1 | sort)
+is "$out" "0::/stepd/job_$job/step_0/task_0
+0::/stepd/job_$job/step_0/task_1" "by default the tasks are in their groups below /stepd"
+nothing_left "nothing is left"
+is "$(ls -d /sys/fs/cgroup/stepd 2>&1)" "ls: cannot access '/sys/fs/cgroup/stepd': No such file or directory" \
+	"not even /stepd"
+
+# The parent of the step's groups may have controllers for its children, as systemd's own have.
+mkdir /sys/fs/cgroup/site
+at_exit 'rmdir /sys/fs/cgroup/site'
+echo '+memory +pids' >/sys/fs/cgroup/site/cgroup.subtree_control
+out=$(step --cgroup-root /sys/fs/cgroup/site -n 2 -- sh -c \
+	'cat /sys/fs/cgroup$(sed s/0::// /proc/self/cgroup)/../../../cgroup.controllers')
+is "$out" "memory pids
+memory pids" "below a root with controllers a step runs, with them there"
+is "$(find /sys/fs/cgroup/site -mindepth 1 -type d)" "" "and nothing is left there"
+
+"$stepd" run --job "$job" -n 200 -- sleep 99 2>"$tmpdir/err" &
+agent=$!
+eventually sh -c "[ \"\$('$stepd' pids '$job.0' | wc -l)\" = 200 ]"
+is "$("$stepd" pids "$job.0" | wc -l)" 200 "200 tasks are listed"
+kill -TERM $agent
+wait $agent
+is $? 143 "and ended"
+nothing_left "nothing is left of them"
+done_testing

@@ -1,0 +1,21 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# For what runs in a guest: many tests in one boot, on one stream. tests/lib/bed.sh reads it.
+#	part NAME COMMAND...   runs a test that speaks TAP, between "# begin" and "# end" lines
+#	all_parts_ran          the last line
+
+cd "${top_builddir:?}" || exit 125
+
+part() {
+	part=$1
+	shift
+	echo "# begin $part"
+	part_begin=$(date +%s)
+	"$@"
+	echo "# end $part $? $(($(date +%s) - part_begin))"
+}
+
+all_parts_ran() {
+	echo "# all parts ran"
+}
