@@ -55,8 +55,11 @@ check_PROGRAMS += tests/unit/test_tasks tests/unit/test_killseq tests/unit/test_
 	tests/unit/test_registry
 TESTS += tests/unit/test_tasks tests/unit/test_killseq tests/unit/test_environ \
 	tests/unit/test_registry
-check_PROGRAMS += tests/unit/test_identity
-TESTS += tests/unit/test_identity
+check_PROGRAMS += tests/unit/test_identity tests/unit/test_log
+TESTS += tests/unit/test_identity tests/unit/test_log
+tests_unit_test_log_SOURCES = tests/unit/test_log.c
+tests_unit_test_log_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_log_LDADD = $(UNIT_LDADD)
 tests_unit_test_identity_SOURCES = tests/unit/test_identity.c
 tests_unit_test_identity_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_identity_LDADD = $(UNIT_LDADD)

@@ -213,6 +213,10 @@ static int check_addable(pid_t pid)
 		if (at == pid)
 			return -EINVAL;
 		r = procstat_read(at, &st);
+		/* Hidden from us (hidepid): of another user, and so is pid if it is one of those
+		 * above; its own status could not have been read then. */
+		if (r == -ESRCH || r == -EACCES || r == -EPERM)
+			return 0;
 		if (r < 0)
 			return r;
 		at = st.ppid;

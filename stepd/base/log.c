@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/base/log.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <string.h>
+
+/* How long a reader that takes nothing may hold up the agent for a line. */
+#define LOG_PATIENCE_MS 50
 
 static const char *const level_words[LOG_LEVEL_MAX] = {
 	[LOG_LEVEL_ERROR] = "error: ",
@@ -22,6 +26,7 @@ static void make_printable(char *text)
 
 void log_line(const struct log *log, enum log_level level, const char *fmt, ...)
 {
+	struct pollfd p = {.events = POLLOUT};
 	char line[2048];
 	size_t at;
 	va_list ap;
@@ -29,6 +34,7 @@ void log_line(const struct log *log, enum log_level level, const char *fmt, ...)
 
 	if (!log || level > log->most)
 		return;
+	p.fd = log->fd;
 	n = snprintf(line, sizeof(line) - 1, "%s: %s", log->ident, level_words[level]);
 	at = (size_t)n < sizeof(line) - 1 ? (size_t)n : sizeof(line) - 2;
 	va_start(ap, fmt);
@@ -37,5 +43,7 @@ void log_line(const struct log *log, enum log_level level, const char *fmt, ...)
 	make_printable(line);
 	at = strlen(line);
 	line[at++] = '\n';
-	(void)!write(log->fd, line, at); /* see the header: nobody left to tell */
+	/* A pipe that polls writable takes so short a line whole. */
+	if (poll(&p, 1, LOG_PATIENCE_MS) > 0)
+		(void)!write(log->fd, line, at); /* see the header: nobody left to tell */
 }
