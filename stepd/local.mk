@@ -4,6 +4,7 @@ stepdinclude_HEADERS = \
 # What knows nothing of steps; plugins link it too.
 noinst_LTLIBRARIES += libbase.la
 libbase_la_SOURCES = \
+	stepd/base/bitset.c stepd/base/bitset.h \
 	stepd/base/cleanup.h \
 	stepd/base/err.c stepd/base/err.h \
 	stepd/base/fs.c stepd/base/fs.h \

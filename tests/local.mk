@@ -276,3 +276,13 @@ TESTS += $(BED_TESTS)
 EXTRA_DIST += $(BED_TESTS) tests/lib/bed.sh tests/testbed/bed.sh tests/testbed/container \
 	tests/testbed/guest-container.sh tests/testbed/guest-host.sh tests/testbed/guest-units.sh \
 	tests/testbed/guest-vm.sh tests/testbed/guest.sh tests/testbed/image tests/testbed/vm
+
+# Binding of tasks, against machines that are described in files.
+if CMOCKA
+BINDING_UNIT_TESTS = tests/unit/test_bitset
+check_PROGRAMS += $(BINDING_UNIT_TESTS)
+TESTS += $(BINDING_UNIT_TESTS)
+tests_unit_test_bitset_SOURCES = tests/unit/test_bitset.c
+tests_unit_test_bitset_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_bitset_LDADD = $(UNIT_LDADD)
+endif
