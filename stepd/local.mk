@@ -33,6 +33,7 @@ libagent_la_SOURCES = \
 	stepd/agent/identity.c stepd/agent/identity.h \
 	stepd/agent/killseq.c stepd/agent/killseq.h \
 	stepd/agent/launch.c stepd/agent/launch.h \
+	stepd/agent/placement.c stepd/agent/placement.h \
 	stepd/agent/plan.c stepd/agent/plan.h \
 	stepd/agent/pump.c stepd/agent/pump.h \
 	stepd/agent/registry.c stepd/agent/registry.h \
@@ -54,6 +55,7 @@ libagent_la_SOURCES = \
 	stepd/agent/stdio.c stepd/agent/stdio.h \
 	stepd/agent/stdio_files.c stepd/agent/stdio_files.h \
 	stepd/agent/tasks.c stepd/agent/tasks.h \
+	stepd/agent/topology.c stepd/agent/topology.h \
 	stepd/agent/trace.c stepd/agent/trace.h
 libagent_la_LIBADD = libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 

@@ -278,11 +278,19 @@ EXTRA_DIST += $(BED_TESTS) tests/lib/bed.sh tests/testbed/bed.sh tests/testbed/c
 	tests/testbed/guest-vm.sh tests/testbed/guest.sh tests/testbed/image tests/testbed/vm
 
 # Binding of tasks, against machines that are described in files.
+BINDING_TEST_FILES = tests/data/topology/make \
+	tests/data/topology/cores1.xml tests/data/topology/cores12llc.xml \
+	tests/data/topology/cores4smt.xml tests/data/topology/cores16.xml \
+	tests/data/topology/cores64smt.xml tests/data/topology/cores256smt.xml
+EXTRA_DIST += $(BINDING_TEST_FILES)
 if CMOCKA
-BINDING_UNIT_TESTS = tests/unit/test_bitset
+BINDING_UNIT_TESTS = tests/unit/test_bitset tests/unit/test_topology
 check_PROGRAMS += $(BINDING_UNIT_TESTS)
 TESTS += $(BINDING_UNIT_TESTS)
 tests_unit_test_bitset_SOURCES = tests/unit/test_bitset.c
 tests_unit_test_bitset_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_bitset_LDADD = $(UNIT_LDADD)
+tests_unit_test_topology_SOURCES = tests/unit/test_topology.c tests/lib/scratch.h
+tests_unit_test_topology_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_topology_LDADD = $(UNIT_LDADD)
 endif
