@@ -25,6 +25,11 @@ libagent_la_SOURCES = \
 	mpi/mpi.c mpi/mpi.h \
 	stepd/agent/agent.c stepd/agent/agent.h stepd/agent/agent_impl.h \
 	stepd/agent/batch.c stepd/agent/batch.h \
+	stepd/agent/bind_text.c stepd/agent/bind_text.h \
+	stepd/agent/binding.c stepd/agent/binding.h \
+	stepd/agent/binding_bounds.c \
+	stepd/agent/binding_child.c \
+	stepd/agent/binding_env.c \
 	stepd/agent/child.c stepd/agent/child.h \
 	stepd/agent/ending.c stepd/agent/ending.h \
 	stepd/agent/environ.c stepd/agent/environ.h \
@@ -45,6 +50,7 @@ libagent_la_SOURCES = \
 	stepd/agent/spec.c stepd/agent/spec.h \
 	stepd/agent/spec_json.c stepd/agent/spec_json.h \
 	stepd/agent/rank_bits.h \
+	stepd/agent/spec_binding.c \
 	stepd/agent/spec_fields.c \
 	stepd/agent/spec_layout.c \
 	stepd/agent/spec_policy.c \
