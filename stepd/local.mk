@@ -4,6 +4,7 @@ stepdinclude_HEADERS = \
 # What knows nothing of steps; plugins link it too.
 noinst_LTLIBRARIES += libbase.la
 libbase_la_SOURCES = \
+	stepd/base/bitset.c stepd/base/bitset.h \
 	stepd/base/cleanup.h \
 	stepd/base/err.c stepd/base/err.h \
 	stepd/base/fs.c stepd/base/fs.h \
@@ -24,6 +25,11 @@ libagent_la_SOURCES = \
 	mpi/mpi.c mpi/mpi.h \
 	stepd/agent/agent.c stepd/agent/agent.h stepd/agent/agent_impl.h \
 	stepd/agent/batch.c stepd/agent/batch.h \
+	stepd/agent/bind_text.c stepd/agent/bind_text.h \
+	stepd/agent/binding.c stepd/agent/binding.h \
+	stepd/agent/binding_bounds.c \
+	stepd/agent/binding_child.c \
+	stepd/agent/binding_env.c \
 	stepd/agent/child.c stepd/agent/child.h \
 	stepd/agent/ending.c stepd/agent/ending.h \
 	stepd/agent/environ.c stepd/agent/environ.h \
@@ -32,6 +38,7 @@ libagent_la_SOURCES = \
 	stepd/agent/identity.c stepd/agent/identity.h \
 	stepd/agent/killseq.c stepd/agent/killseq.h \
 	stepd/agent/launch.c stepd/agent/launch.h \
+	stepd/agent/placement.c stepd/agent/placement.h \
 	stepd/agent/plan.c stepd/agent/plan.h \
 	stepd/agent/pump.c stepd/agent/pump.h \
 	stepd/agent/registry.c stepd/agent/registry.h \
@@ -43,6 +50,7 @@ libagent_la_SOURCES = \
 	stepd/agent/spec.c stepd/agent/spec.h \
 	stepd/agent/spec_json.c stepd/agent/spec_json.h \
 	stepd/agent/rank_bits.h \
+	stepd/agent/spec_binding.c \
 	stepd/agent/spec_fields.c \
 	stepd/agent/spec_layout.c \
 	stepd/agent/spec_policy.c \
@@ -53,6 +61,7 @@ libagent_la_SOURCES = \
 	stepd/agent/stdio.c stepd/agent/stdio.h \
 	stepd/agent/stdio_files.c stepd/agent/stdio_files.h \
 	stepd/agent/tasks.c stepd/agent/tasks.h \
+	stepd/agent/topology.c stepd/agent/topology.h \
 	stepd/agent/trace.c stepd/agent/trace.h
 libagent_la_LIBADD = libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 

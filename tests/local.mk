@@ -119,7 +119,8 @@ SYSTEM_STEP_TESTS = \
 	tests/system/0350-registry.sh \
 	tests/system/0360-failures-leave-nothing.sh \
 	tests/system/0370-many-tasks.sh \
-	tests/system/0380-fallbacks.sh
+	tests/system/0380-fallbacks.sh \
+	tests/system/0390-binding.sh
 TESTS += $(SYSTEM_STEP_TESTS)
 EXTRA_DIST += $(SYSTEM_STEP_TESTS) tests/lib/child.h tests/lib/step.sh tests/lib/stubborn_plugin.c
 check_PROGRAMS += tests/lib/without
@@ -279,3 +280,28 @@ TESTS += $(BED_TESTS)
 EXTRA_DIST += $(BED_TESTS) tests/lib/bed.sh tests/testbed/bed.sh tests/testbed/container \
 	tests/testbed/guest-container.sh tests/testbed/guest-host.sh tests/testbed/guest-units.sh \
 	tests/testbed/guest-vm.sh tests/testbed/guest.sh tests/testbed/image tests/testbed/vm
+
+# Binding of tasks, against machines that are described in files.
+BINDING_TEST_FILES = tests/data/binding.golden tests/data/binding-golden.py tests/data/topology/make \
+	tests/data/topology/cores1.xml tests/data/topology/cores12llc.xml \
+	tests/data/topology/cores4smt.xml tests/data/topology/cores16.xml \
+	tests/data/topology/cores64smt.xml tests/data/topology/cores256smt.xml
+EXTRA_DIST += $(BINDING_TEST_FILES)
+if CMOCKA
+BINDING_UNIT_TESTS = tests/unit/test_bind_text tests/unit/test_binding tests/unit/test_bitset \
+	tests/unit/test_topology
+check_PROGRAMS += $(BINDING_UNIT_TESTS)
+TESTS += $(BINDING_UNIT_TESTS)
+tests_unit_test_bind_text_SOURCES = tests/unit/test_bind_text.c
+tests_unit_test_bind_text_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_bind_text_LDADD = $(UNIT_LDADD)
+tests_unit_test_binding_SOURCES = tests/unit/test_binding.c tests/lib/scratch.h
+tests_unit_test_binding_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_binding_LDADD = $(UNIT_LDADD)
+tests_unit_test_bitset_SOURCES = tests/unit/test_bitset.c
+tests_unit_test_bitset_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_bitset_LDADD = $(UNIT_LDADD)
+tests_unit_test_topology_SOURCES = tests/unit/test_topology.c tests/lib/scratch.h
+tests_unit_test_topology_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_topology_LDADD = $(UNIT_LDADD)
+endif

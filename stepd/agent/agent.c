@@ -140,6 +140,26 @@ static int create_container(struct agent *a, struct err *err)
 
 /* ---- launch -------------------------------------------------------------------------------- */
 
+/* Nothing that the look at the machine takes is left when the first process is forked. */
+static int make_binding(struct agent *a, struct err *err)
+{
+	_cleanup_binding_bounds_ struct binding_bounds bounds = {0};
+	_cleanup_close_ int cgroup_fd = -1;
+	uint64_t begin_ns = trace_now_ns();
+	int r;
+
+	if (!binding_is_asked(a->plan.spec))
+		return 0;
+	cgroup_fd = proctrack_clone_fd(a->pt, &a->plan.job, 0);
+	if (cgroup_fd < 0 && cgroup_fd != -EOPNOTSUPP)
+		return err_set(err, cgroup_fd, "make the container of task 0");
+	r = binding_bounds_read(cgroup_fd, &bounds, err);
+	if (r == 0)
+		r = binding_make(a->plan.spec, &bounds, &a->plan.binding, err);
+	trace_phase(a->trace, "binding", begin_ns);
+	return r;
+}
+
 static int run_prefork(struct agent *a, struct err *err)
 {
 	uint64_t begin_ns = trace_now_ns();
@@ -203,6 +223,8 @@ static int launch(struct agent *a, struct err *err)
 
 	if (spec->kind == STEPD_STEP_BATCH)
 		r = batch_store_script(&a->plan, a->registry, err);
+	if (r == 0)
+		r = make_binding(a, err);
 	if (r == 0)
 		r = run_prefork(a, err);
 	if (r == 0 && spec->kind != STEPD_STEP_EXTERN) {

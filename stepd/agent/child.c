@@ -82,6 +82,11 @@ static int do_rlimits(struct child *c)
 	return 0;
 }
 
+static int do_binding(struct child *c)
+{
+	return binding_apply(&c->plan->binding, c->local_id, &c->detail);
+}
+
 static int do_identity(struct child *c)
 {
 	return identity_become(&c->plan->id);
@@ -183,6 +188,16 @@ static int do_hold(struct child *c)
 	if (!(p.revents & POLLIN))
 		_exit(126); /* the agent is gone or gave the launch up: nobody reads a report */
 	return 0;
+}
+
+/* Until Linux 6.2 a move into a cgroup with a cpuset undoes what the task asked for. */
+static int do_bound(struct child *c)
+{
+	int r = c->setup->group < 0 ? do_binding(c) : 0;
+
+	if (r == 0)
+		binding_tell(c->plan->spec, &c->plan->job, c->local_id, STDERR_FILENO);
+	return r;
 }
 
 static int do_hook(struct child *c)
@@ -291,11 +306,13 @@ static const struct {
 	[CHILD_STAGE_OOM] = {do_oom, "set oom_score_adj"},
 	[CHILD_STAGE_NICE] = {do_nice, "set the nice value"},
 	[CHILD_STAGE_RLIMITS] = {do_rlimits, "set the resource limit"},
+	[CHILD_STAGE_BINDING] = {do_binding, "bind"},
 	[CHILD_STAGE_IDENTITY] = {do_identity, "become the user"},
 	[CHILD_STAGE_NO_NEW_PRIVS] = {do_no_new_privs, "set no_new_privs"},
 	[CHILD_STAGE_CWD] = {do_cwd, "change to the directory"},
 	[CHILD_STAGE_STDIO] = {do_stdio, "open"},
 	[CHILD_STAGE_HOLD] = {do_hold, "wait for the release"},
+	[CHILD_STAGE_BOUND] = {do_bound, "bind"},
 	[CHILD_STAGE_HOOK] = {do_hook, "run the MPI task hook"},
 	[CHILD_STAGE_SIGNALS] = {do_signals, "reset the signals"},
 	[CHILD_STAGE_EXEC] = {do_exec, "execute"},
@@ -347,6 +364,10 @@ static void name_subject(
 			report->detail < plan->spec->rlimits_count
 				? rlimits_name(plan->spec->rlimits[report->detail].resource)
 				: "?");
+		break;
+	case CHILD_STAGE_BINDING:
+	case CHILD_STAGE_BOUND:
+		binding_name(&plan->binding, report->local_id, report->detail, text, size);
 		break;
 	case CHILD_STAGE_IDENTITY:
 		(void)snprintf(text, size, " %." SUBJECT_MAX "s", plan->id.user_name);

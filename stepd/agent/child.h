@@ -25,12 +25,14 @@ enum child_stage {
 	CHILD_STAGE_OOM,   /* as root: may lower what only root may */
 	CHILD_STAGE_NICE,
 	CHILD_STAGE_RLIMITS,
+	CHILD_STAGE_BINDING,
 	CHILD_STAGE_IDENTITY, /* from here on as the user */
 	CHILD_STAGE_NO_NEW_PRIVS,
 	CHILD_STAGE_CWD,
 	CHILD_STAGE_STDIO,
-	CHILD_STAGE_HOLD, /* until all tasks stand in the container */
-	CHILD_STAGE_HOOK, /* the MPI plugin's */
+	CHILD_STAGE_HOLD,  /* until all tasks stand in the container */
+	CHILD_STAGE_BOUND, /* what came of the binding */
+	CHILD_STAGE_HOOK,  /* the MPI plugin's */
 	CHILD_STAGE_SIGNALS,
 	CHILD_STAGE_EXEC,
 	CHILD_STAGE_MAX,
@@ -42,7 +44,7 @@ struct child_report {
 	uint32_t local_id;
 	uint32_t stage;
 	int32_t error;    /* errno */
-	uint32_t detail;  /* which of the rlimits, which of the streams */
+	uint32_t detail;  /* which of the rlimits, of the streams, of the binding's parts */
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
 };
 

@@ -232,6 +232,8 @@ int plan_make_environ(struct plan *plan, const char *mpi_type, struct err *err)
 			spec, extra, &plan->job, &plan->id, mpi_type, &plan->programs[k].env, err);
 		if (r < 0)
 			return r;
+		if (binding_environ(spec, &plan->binding, &plan->programs[k].env) < 0)
+			return err_set(err, -ENOMEM, "make the tasks' environment");
 	}
 	return reserve_task_env(plan, err);
 }
@@ -322,6 +324,7 @@ void plan_clear(struct plan *plan)
 	free(plan->job.task);
 	free(plan->label);
 	free(plan->cwd);
+	binding_clear(&plan->binding);
 	environ_task_clear(&plan->task_env);
 	identity_clear(&plan->id);
 	*plan = (struct plan){0};

@@ -7,6 +7,7 @@
 #ifndef STEPD_AGENT_PLAN_H
 #define STEPD_AGENT_PLAN_H
 
+#include "stepd/agent/binding.h"
 #include "stepd/agent/environ.h"
 #include "stepd/agent/identity.h"
 #include "stepd/agent/spec.h"
@@ -32,6 +33,7 @@ struct plan {
 	char **script_argv;     /* of a batch step: the vector; its strings are the plan's too */
 	mode_t umask;
 	int oom_score_adj;
+	struct binding binding;       /* filled in by the agent, before the environment */
 	struct environ_task task_env; /* filled by each child for itself */
 };
 

@@ -41,6 +41,10 @@ static void spec_clear(struct spec *spec)
 	free(spec->group);
 	strv_clear(&spec->groups);
 	free(spec->rlimits);
+	bind_text_clear(&spec->cpu_bind);
+	bind_text_clear(&spec->mem_bind);
+	free(spec->distribution);
+	free(spec->topology);
 	free(spec->in.pattern);
 	free(spec->out.pattern);
 	free(spec->err.pattern);

@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "stepd/agent/bind_text.h"
 #include "stepd/api/step.h"
 #include "stepd/base/err.h"
 #include "stepd/base/strv.h"
@@ -25,6 +26,7 @@ struct json_t;
 #define SPEC_NODES_MAX  65536u      /* of a step */
 #define SPEC_SIZE_MAX   (64u << 20) /* bytes of a document */
 #define SPEC_SCRIPT_MAX (16u << 20) /* bytes of a batch script */
+#define SPEC_CPUS_MAX   65536u      /* of a task */
 #define SPEC_NONE       0xffffffffu /* "no rank" */
 
 enum spec_stream_mode {
@@ -109,6 +111,12 @@ struct spec {
 	bool oom_score_adj_given;
 	int oom_score_adj;
 	bool no_new_privs;
+
+	struct bind_text cpu_bind, mem_bind;
+	char *distribution; /* as given; NULL: block */
+	uint32_t plane;     /* what it says: tasks in turn to a socket, 0: as many as it takes */
+	uint32_t cpus_per_task; /* 0: not given, 1 */
+	char *topology;         /* hwloc's XML, absolute; NULL: this machine's */
 
 	struct spec_stream in, out, err;
 	bool label;

@@ -160,6 +160,15 @@ int spec_row_kill_sequence(const struct spec_field *field, void *into, const str
 int spec_row_signal(const struct spec_field *field, void *into, const struct spec_at *at,
 	const struct json_t *value, struct err *err);
 
+/* ---- spec_binding.c ------------------------------------------------------------------------ */
+
+int spec_row_cpu_bind(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_mem_bind(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_distribution(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+
 /* ---- which ranks are here (spec_layout.c) --------------------------------------------------- */
 
 int spec_row_tasks_per_node(const struct spec_field *field, void *into, const struct spec_at *at,

@@ -259,7 +259,7 @@ int run_take_open_mode(
 	return 0;
 }
 
-int run_take_chdir(
+int run_take_path(
 	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
 {
 	_cleanup_free_ char *here = NULL, *path = NULL;

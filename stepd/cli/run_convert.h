@@ -59,7 +59,7 @@ int run_take_wait(const struct run_option *, const char *, struct run_build *, s
 int run_take_bad_exit(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_stream(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_open_mode(const struct run_option *, const char *, struct run_build *, struct err *);
-int run_take_chdir(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_path(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_rlimit(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_kill_sequence(
 	const struct run_option *, const char *, struct run_build *, struct err *);

@@ -48,7 +48,7 @@ static const struct run_option options[] = {
 	 .doc = "ranks of this node's tasks, such as 0-3,8, instead of a first one"},
 
 	{.heading = "Surroundings of the tasks",
-	 .name = "chdir", .letter = 'D', .arg = "DIR", .take = run_take_chdir, .path = "cwd",
+	 .name = "chdir", .letter = 'D', .arg = "DIR", .take = run_take_path, .path = "cwd",
 	 .doc = "working directory (the current one)"},
 	{.name = "export", .arg = "ALL|NONE|NAME[=VALUE],...", .take = run_take_keep, .offset = KEEP(export), .path = "env",
 	 .doc = "what of the environment the tasks get (ALL)"},
@@ -68,6 +68,18 @@ static const struct run_option options[] = {
 	 .doc = "how readily the kernel ends a task when memory is short, -1000 to 1000"},
 	{.name = "no-new-privs", .take = run_take_true, .path = "no_new_privs",
 	 .doc = "no program gains rights by being executed"},
+
+	{.heading = "CPUs and memory of the tasks",
+	 .name = "cpus-per-task", .letter = 'c', .arg = "N", .take = run_take_number, .path = "cpus_per_task",
+	 .doc = "CPUs for each task (1)"},
+	{.name = "cpu-bind", .arg = "[quiet|verbose,]TYPE", .take = run_take_text, .path = "cpu_bind",
+	 .doc = "bind each task to CPUs: none, threads, cores, sockets, ldoms, rank, map_cpu:N,..., mask_cpu:MASK,..., rank_ldom, map_ldom:N,... or mask_ldom:MASK,... (none)"},
+	{.name = "mem-bind", .arg = "[quiet|verbose,][prefer,]TYPE", .take = run_take_text, .path = "mem_bind",
+	 .doc = "bind each task's memory to NUMA nodes: none, local, rank, map_mem:N,... or mask_mem:MASK,... (none)"},
+	{.name = "distribution", .letter = 'm', .arg = "block|cyclic|plane=N", .take = run_take_text, .path = "distribution",
+	 .doc = "how tasks are dealt out to sockets (block)"},
+	{.name = "topology", .arg = "FILE", .take = run_take_path, .path = "topology",
+	 .doc = "hwloc's XML of the machine, instead of looking at it"},
 
 	{.heading = "Input and output",
 	 .name = "input", .letter = 'i', .arg = "all|none|RANK|FILE", .take = run_take_stream, .path = "stdin",

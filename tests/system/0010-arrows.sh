@@ -73,6 +73,8 @@ function library_header(file, name)
 {
 	if (name ~ /^libcgroup/ && file !~ /^proctrack\/cgroup\//)
 		return "includes <" name ">, which belongs in proctrack/cgroup/"
+	if (name ~ /^hwloc/ && file != "stepd/agent/topology.c")
+		return "includes <" name ">, which belongs in stepd/agent/topology.c"
 	if (name ~ /^pmix/ && file !~ /^mpi\/pmix\//)
 		return "includes <" name ">, which belongs in mpi/pmix/"
 	if (name ~ /^systemd\// && file !~ /^systemd\//)
@@ -128,6 +130,7 @@ stepd/plugin/plugin.c <ev.h>
 stepd/agent/agent.c "stepd/cli/cli.h"
 stepd/agent/agent.c "proctrack/cgroup/group.h"
 stepd/agent/agent.c <libcgroup.h>
+stepd/agent/binding.c <hwloc.h>
 stepd/client/client.c "stepd/agent/registry.h"
 stepd/control/server.c "stepd/agent/agent.h"
 proctrack/proctrack.c "stepd/agent/spec.h"
@@ -155,6 +158,7 @@ stepd/cli/list.c "stepd/client/client.h"
 stepd/agent/agent.c "proctrack/proctrack.h"
 stepd/agent/agent.c "stepd/base/err.h"
 stepd/agent/loop.c <ev.h>
+stepd/agent/topology.c <hwloc.h>
 stepd/api/mpi.h "step.h"
 proctrack/proctrack.c "stepd/plugin/plugin.h"
 proctrack/cgroup/place.c <libcgroup.h>

@@ -13,7 +13,7 @@ tmpdir
 STEPD_RUNTIME_DIR=$tmpdir/run
 export STEPD_RUNTIME_DIR
 
-set -- "$doc/stepd.8" "$doc/stepd-spec.5" "$doc/proctrack.7"
+set -- "$doc/stepd.8" "$doc/stepd-spec.5" "$doc/proctrack.7" "$doc/stepd-binding.7"
 for page in "$@"; do
 	if command -v mandoc >/dev/null 2>&1; then
 		# A machine without a database of its manual pages says so for each reference.
@@ -72,7 +72,7 @@ section "EXIT STATUS" | sed -n 's/^\.It \(1[0-9]*\)\(+ .*\)\{0,1\}$/\1/p' | sort
 is "$(cat "$tmpdir/documented")" "$(cat "$tmpdir/codes")" "every exit status has an entry"
 
 # Variables that tasks get.
-grep -o '"[A-Z][A-Z_]*"' "$top_srcdir/stepd/agent/environ.c" | tr -d '"' | sort -u >"$tmpdir/set"
+grep -ho '"[A-Z][A-Z_]*"' "$top_srcdir/stepd/agent/environ.c" "$top_srcdir/stepd/agent/binding_env.c" | tr -d '"' | sort -u >"$tmpdir/set"
 awk '/^\.S[sh] / { on = $0 == ".Ss Given to the tasks" } on && /^\.It Ev /' "$manual" |
 	grep -o '[A-Z][A-Z_]*[A-Z]' | sort -u >"$tmpdir/told"
 is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/set")" "the variables of the tasks are those of the manual"

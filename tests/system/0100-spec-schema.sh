@@ -55,6 +55,10 @@ cat >"$tmpdir/documents" <<'EOT'
 {"argv": ["x"], "kill_on_bad_exit": true, "kill_on_bad_exit_grace_ms": 5, "umask": "77"}
 {"argv": ["x"], "kill_sequence": [{"signal": "RTMIN+1"}, {"signal": 15, "wait_ms": 1}, {"signal": "KILL"}]}
 {"tasks": [{"rank": 0, "argv": ["x"], "cwd": "/", "env": {"A": ""}}]}
+{"argv": ["x"], "cpu_bind": "verbose,cores", "mem_bind": "prefer,local", "distribution": "plane=4", "cpus_per_task": 2, "topology": "/m.xml"}
+{"argv": ["x"], "cpu_bind": "map_cpu:0,0x1F*4,3", "mem_bind": "verbose,mask_mem:0x1,f*2", "distribution": "block:cyclic"}
+{"argv": ["x"], "cpu_bind": "verbose", "mem_bind": "quiet,none", "distribution": "*:block"}
+{"kind": "batch", "script": "x", "cpu_bind": "rank", "cpus_per_task": 1}
 {"kind": "batch", "script_base64": "QQ==", "mpi": "none", "ntasks": 1}
 {"kind": "extern", "node": {"name": "n", "id": 1, "count": 2, "list": "n[1-2]"}}
 
@@ -102,6 +106,28 @@ cat >"$tmpdir/documents" <<'EOT'
 {"argv": ["x"], "nice": 20}
 {"argv": ["x"], "oom_score_adj": 1001}
 {"argv": ["x"], "no_new_privs": 1}
+{"argv": ["x"], "cpu_bind": ""}
+{"argv": ["x"], "cpu_bind": 3}
+{"argv": ["x"], "cpu_bind": "nope"}
+{"argv": ["x"], "cpu_bind": "cores,verbose"}
+{"argv": ["x"], "cpu_bind": "cores:1"}
+{"argv": ["x"], "cpu_bind": "prefer,cores"}
+{"argv": ["x"], "cpu_bind": "map_cpu"}
+{"argv": ["x"], "cpu_bind": "map_cpu:"}
+{"argv": ["x"], "cpu_bind": "map_cpu:1,,2"}
+{"argv": ["x"], "cpu_bind": "map_cpu:f"}
+{"argv": ["x"], "cpu_bind": "map_cpu:1*0"}
+{"argv": ["x"], "cpu_bind": "mask_cpu:0x00"}
+{"argv": ["x"], "cpu_bind": "mask_cpu:0xg"}
+{"argv": ["x"], "mem_bind": "cores"}
+{"argv": ["x"], "mem_bind": "prefer"}
+{"argv": ["x"], "mem_bind": "prefer,none"}
+{"argv": ["x"], "distribution": "fcyclic"}
+{"argv": ["x"], "distribution": "plane=0"}
+{"argv": ["x"], "distribution": "block:cyclic:block"}
+{"argv": ["x"], "cpus_per_task": 0}
+{"argv": ["x"], "cpus_per_task": 65537}
+{"argv": ["x"], "topology": "m.xml"}
 {"argv": ["x"], "stdin": "stdout"}
 {"argv": ["x"], "stdin": {"mode": "stdout"}}
 {"argv": ["x"], "stdin": {"mode": "file", "path": "x", "append": true}}
@@ -131,6 +157,8 @@ cat >"$tmpdir/documents" <<'EOT'
 {"kind": "batch", "script": "x", "mpi": "pmix"}
 {"kind": "batch", "script": "x", "node": {"tasks_per_node": [1]}}
 {"kind": "extern", "stdin": "none"}
+{"kind": "extern", "cpu_bind": "none"}
+{"kind": "extern", "topology": "/m.xml"}
 {"kind": "extern", "mpi": "pmix"}
 EOT
 number=1000 kind=good

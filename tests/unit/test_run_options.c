@@ -103,6 +103,9 @@ static void test_plain_options(void **state)
 	adds("--umask 022 --oom-score-adj=-5 --no-new-privs",
 		"'umask':'022','oom_score_adj':-5,'no_new_privs':true");
 	adds("--nice", "'nice':10");
+	adds("-c 4 --cpu-bind verbose,map_cpu:0,1 --mem-bind=local -m cyclic --topology /m.xml",
+		"'cpus_per_task':4,'cpu_bind':'verbose,map_cpu:0,1','mem_bind':'local',"
+		"'distribution':'cyclic','topology':'/m.xml'");
 	adds("--nice=-3", "'nice':-3");
 	adds("--rlimit nofile=10:20 --rlimit core=unlimited --rlimit cpu=3:unlimited",
 		"'rlimits':{'nofile':{'soft':10,'hard':20},'core':'unlimited',"

@@ -143,6 +143,28 @@ static void test_identity_and_surroundings(void **state)
 	assert_string_equal(s->cgroup_root, "/sys/fs/cgroup");
 }
 
+static void test_binding_fields(void **state)
+{
+	_cleanup_spec_ struct spec *none = good("{'argv': ['x']}");
+	_cleanup_spec_ struct spec *s = good(
+		"{'argv': ['x'], 'cpu_bind': 'verbose,map_cpu:1,0*2', 'mem_bind': 'prefer,local',"
+		" 'distribution': 'block:plane=5', 'cpus_per_task': 65536, 'topology': '/m'}");
+
+	(void)state;
+	assert_false(none->cpu_bind.given || none->mem_bind.given);
+	assert_int_equal(none->cpu_bind.how, BIND_CPU_NONE);
+	assert_int_equal(none->cpus_per_task, 0);
+	assert_true(s->cpu_bind.given && s->cpu_bind.verbose);
+	assert_int_equal(s->cpu_bind.how, BIND_CPU_MAP);
+	assert_int_equal(s->cpu_bind.items_count, 2);
+	assert_true(s->mem_bind.given && s->mem_bind.prefer);
+	assert_int_equal(s->mem_bind.how, BIND_MEM_LOCAL);
+	assert_string_equal(s->distribution, "block:plane=5");
+	assert_int_equal(s->plane, 5);
+	assert_int_equal(s->cpus_per_task, 65536);
+	assert_string_equal(s->topology, "/m");
+}
+
 static void test_policies(void **state)
 {
 	_cleanup_spec_ struct spec *s = good(
@@ -506,6 +528,13 @@ static const struct {
 		"stderr.rank: -1 is not in the range 0 to 16777215"},
 	{"'stderr': {'mode': 'file', 'path': ''}", "stderr.path: is empty"},
 	{"'label': 'yes'", "label: must be true or false, not a string"},
+	{"'cpu_bind': 'cores:1'", "cpu_bind: cores takes no list"},
+	{"'cpu_bind': true", "cpu_bind: must be a string, not true"},
+	{"'mem_bind': 'map_mem:x'", "mem_bind: 'x' is no number"},
+	{"'distribution': 'plane'",
+		"distribution: 'plane' is not one of block, cyclic and plane=N"},
+	{"'cpus_per_task': 0", "cpus_per_task: 0 is not in the range 1 to 65536"},
+	{"'topology': 'm.xml'", "topology: 'm.xml' is not an absolute path"},
 	{"'proctrack': '../x'",
 		"proctrack: '../x' is no name of a proctrack plugin (\"auto\", \"cgroup\" or "
 		"\"proctrack/cgroup\")"},
@@ -906,6 +935,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_least_document),
 		cmocka_unit_test(test_identity_and_surroundings),
+		cmocka_unit_test(test_binding_fields),
 		cmocka_unit_test(test_policies),
 		cmocka_unit_test(test_rlimits),
 		cmocka_unit_test(test_rlimit_names),

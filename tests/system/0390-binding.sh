@@ -1,0 +1,167 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Tasks bound to CPUs and NUMA nodes, seen by the kernel's own tables.
+. "${top_srcdir:?}/tests/lib/step.sh"
+
+# The CPUs that this test may use, the first and the last of them.
+allowed=$(awk '/^Cpus_allowed_list:/ { print $2 }' /proc/self/status)
+first=${allowed%%[,-]*}
+last=${allowed##*[,-]}
+mask() { # CPU
+	printf '%x' $((1 << $1))
+}
+cpus='echo $SLURM_PROCID $(sed -n "s/^Cpus_allowed_list:\t//p" /proc/self/status)'
+said() { # of step's tasks, in their order, in one line
+	step "$@" | sort -n | tr '\n' ' '
+}
+hwloc=yes
+"$stepd" run --cpu-bind=cores -- true 2>"$tmpdir/err" || {
+	grep -q "without hwloc" "$tmpdir/err" && hwloc=
+}
+
+# ---- by number, without the machine's topology -------------------------------------------------
+is "$(said -n 2 -- sh -c "$cpus")" "0 $allowed 1 $allowed " "unasked, tasks are not bound"
+is "$(said -n 2 --cpu-bind=none -- sh -c "$cpus")" "0 $allowed 1 $allowed " "nor by none"
+for b in $(backends); do
+	is "$(said -n 3 --proctrack "$b" --cpu-bind="map_cpu:$last,$first" -- sh -c "$cpus")" \
+		"0 $last 1 $first 2 $last " "$b: map_cpu"
+done
+is "$(said -n 2 --cpu-bind="mask_cpu:0x$(mask "$last"),$(mask "$first")" -- sh -c "$cpus")" \
+	"0 $last 1 $first " "mask_cpu"
+is "$(said -n 1 --cpu-bind=rank -- sh -c "$cpus")" "0 $first " "rank"
+if command -v taskset >/dev/null; then
+	# shellcheck disable=SC2016 # for the task's shell
+	out=$(step --cpu-bind="map_cpu:$last" -- sh -c 'taskset -p $$')
+	is "${out##* }" "$(mask "$last")" "taskset sees the same"
+	out=$(taskset -c "$last" "$stepd" run --job "$job" --cpu-bind=rank -- sh -c "$cpus")
+	is "$out" "0 $last" "binding stays within what the agent may use"
+	if [ "$first" != "$last" ]; then
+		out=$(taskset -c "$last" "$stepd" run --job "$job" --cpu-bind="map_cpu:$first" -- true 2>&1)
+		like "$out" "cpu_bind: CPU $first is none of the step's \($last\)$" "what is outside is refused"
+	else
+		skip 1 "one CPU"
+	fi
+else
+	skip 3 "taskset is not installed"
+fi
+if [ "$(id -u)" = 0 ]; then
+	is "$(said --uid nobody --cpu-bind="map_cpu:$last" -- sh -c "$cpus")" "0 $last " "as another user too"
+else
+	skip 1 "needs root"
+fi
+
+# ---- memory ------------------------------------------------------------------------------------
+policy() { # OPTION...: of a task's heap
+	step "$@" -- cat /proc/self/numa_maps | awk '/ heap/ { sub(/=.*/, "", $2); print $2; exit }'
+}
+if [ -r /proc/self/numa_maps ]; then
+	node=$(awk '/^Mems_allowed_list:/ { print $2 }' /proc/self/status)
+	node=${node%%[,-]*}
+	is "$(policy)" default "unasked, memory is not bound"
+	is "$(policy --mem-bind="map_mem:$node")" "bind:$node" "map_mem"
+	is "$(policy --mem-bind="mask_mem:$(mask "$node")")" "bind:$node" "mask_mem"
+	is "$(policy --mem-bind=rank)" "bind:$node" "rank"
+	is "$(policy --mem-bind="prefer,map_mem:$node")" "prefer:$node" "prefer"
+else
+	skip 5 "the kernel shows no NUMA policies"
+fi
+
+# ---- verbose -----------------------------------------------------------------------------------
+out=$(step -n 2 --cpu-bind="verbose,map_cpu:$last" -- true 2>&1 >/dev/null | sort)
+is "$(printf '%s\n' "$out" | sed 's/pid [0-9]*/pid N/')" \
+	"cpu-bind=map_cpu - $(hostname -s), task 0 (local 0, pid N): bound to CPUs $last, mask 0x$(mask "$last")
+cpu-bind=map_cpu - $(hostname -s), task 1 (local 1, pid N): bound to CPUs $last, mask 0x$(mask "$last")" \
+	"verbose: a line a task, on the step's stderr"
+out=$(step --cpu-bind=verbose -- true 2>&1)
+like "$out" "^cpu-bind=none - .*: not bound, CPUs $allowed, mask 0x" "verbose alone tells what is"
+is "$(step --cpu-bind="quiet,map_cpu:$last" -- true 2>&1)" "" "quiet says nothing"
+step -n 2 --error "$tmpdir/err.%t" --cpu-bind=verbose -- true
+like "$(cat "$tmpdir/err.1")" "task 1 " "the line goes where the task's errors go"
+# shellcheck disable=SC2016 # for the task's shell
+out=$(step --mem-bind=verbose -- true 2>&1)
+like "$out" "^mem-bind=none - .*: not bound, NUMA nodes " "memory likewise"
+sh -c '"$1" run --cpu-bind=verbose -- sh -c "echo \$SLURM_CPU_BIND >\"$2\"" 2>&-' sh "$stepd" "$tmpdir/bind"
+is "$(cat "$tmpdir/bind")" "verbose,none" "no reader of errors is no harm"
+
+# ---- what tasks are told -----------------------------------------------------------------------
+told() {
+	SLURM_CPU_BIND=stale SLURM_CPU_BIND_LIST=stale SLURM_MEM_BIND=stale \
+		step "$@" -- env | grep -E '^SLURM_(CPU|MEM)_BIND|^SLURM_(CPUS_PER|DIST)' | sort | tr '\n' ' '
+}
+is "$(told)" "" "unasked, nothing of another step's binding is left"
+is "$(told -c 1 -m plane=2 --cpu-bind="map_cpu:$last")" \
+	"SLURM_CPUS_PER_TASK=1 SLURM_CPU_BIND=quiet,map_cpu:$last SLURM_CPU_BIND_LIST=$last \
+SLURM_CPU_BIND_TYPE=map_cpu: SLURM_CPU_BIND_VERBOSE=quiet SLURM_DISTRIBUTION=plane \
+SLURM_DIST_PLANESIZE=2 " "asked, they are told"
+
+# ---- with the topology -------------------------------------------------------------------------
+if [ -n "$hwloc" ]; then
+	is "$(said -n 1 --cpu-bind=threads -- sh -c "$cpus")" "0 $first " "threads"
+	is "$(said -n 1 --cpu-bind=ldoms -c 1 -- sh -c 'echo $SLURM_CPU_BIND_TYPE')" "mask_cpu: " \
+		"a computed type is told as masks"
+	if [ -r /proc/self/numa_maps ]; then
+		like "$(policy --cpu-bind=threads --mem-bind=local)" "^bind:[0-9]+$" "memory local to it"
+	else
+		skip 1 "the kernel shows no NUMA policies"
+	fi
+	# A description of another machine: two sockets, which share the numbers 0 and 1.
+	two=$top_srcdir/tests/data/topology/cores16.xml
+	if [ "$allowed" = 0-1 ]; then
+		is "$(said -n 2 --topology "$two" --cpu-bind=sockets -m cyclic -- sh -c "$cpus")" "0 0 1 1 " \
+			"a described machine: a socket each"
+		is "$(said -n 2 --topology "$two" --cpu-bind=sockets -c 2 -- sh -c "$cpus")" "0 0-1 1 0-1 " \
+			"and both sockets for two CPUs"
+		(cd "$top_srcdir/tests/data" && said --topology topology/cores16.xml --cpu-bind=cores -- sh -c "$cpus") \
+			>"$tmpdir/relative"
+		is "$(cat "$tmpdir/relative")" "0 0 " "a relative path is the caller's"
+	else
+		skip 3 "needs the CPUs 0-1"
+	fi
+	# shellcheck disable=SC2016 # for the task's shell
+	is "$(step --cpu-bind=cores -- sh -c 'grep -c hwloc /proc/$PPID/maps')" 0 \
+		"the agent does not keep the library"
+	out=$(step --cpu-bind=cores --topology /etc/passwd -- true 2>&1)
+	is $? 125 "a file that is no topology is refused"
+	like "$out" "topology: '/etc/passwd' is no topology in the XML of hwloc" "with the reason"
+else
+	like "$(cat "$tmpdir/err")" "cpu_bind: needs the machine's topology" "without hwloc it says so"
+	skip 8 "built without hwloc"
+fi
+if command -v strace >/dev/null && strace -o /dev/null true 2>/dev/null; then
+	for options in "" "--cpu-bind=map_cpu:$first --mem-bind=rank" "--cpu-bind=rank --topology /none.xml"; do
+		# shellcheck disable=SC2086 # words
+		strace -f -e trace=open,openat -o "$tmpdir/strace" "$stepd" run --job "$job" $options -- true
+		unlike "$(cat "$tmpdir/strace")" "hwloc|none\.xml" "nobody loads hwloc for: ${options:-nothing}"
+	done
+	# shellcheck disable=SC2086 # words
+	strace -f -e trace=sched_setaffinity,set_mempolicy,sched_getaffinity,get_mempolicy \
+		-o "$tmpdir/strace" "$stepd" run --job "$job" -n 3 -- true
+	unlike "$(cat "$tmpdir/strace")" "set(affinity|_mempolicy)|get_mempolicy" "an unbound step makes no call for it"
+else
+	skip 4 "strace can't be used"
+fi
+
+# ---- errors ------------------------------------------------------------------------------------
+refused() { # TEXT OPTION...
+	wanted=$1
+	shift
+	out=$(step "$@" -- sh -c ": >'$tmpdir/ran'" 2>&1)
+	is "$? $(printf '%s\n' "$out" | grep -c "$wanted") $(ls "$tmpdir/ran" 2>/dev/null)" "125 1 " \
+		"refused before anything ran: $*"
+}
+refused "cpu_bind: CPU 60000 is none of the step's ($allowed)" --cpu-bind=map_cpu:60000
+refused "cpu_bind: the mask 0xf*... has CPUs" --cpu-bind="mask_cpu:$(printf '%0300d' 0 | tr 0 f)"
+refused "mem_bind: NUMA node 1023 is none" --mem-bind=map_mem:1023
+refused "^stepd run: --cpu-bind: there is no type 'nope'" --cpu-bind=nope
+refused "^stepd run: --mem-bind: " --mem-bind=prefer
+refused "^stepd run: --distribution: 'plane=0'" --distribution=plane=0
+refused "^stepd run: --cpus-per-task: 0 is not in the range 1 to 65536" -c 0
+if [ -n "$hwloc" ]; then
+	refused "cpus_per_task: 60000, but the step may use" -c 60000 --cpu-bind=cores
+else
+	skip 1 "built without hwloc"
+fi
+out=$(step -n 5000 --cpu-bind=cores --print-spec -- true | "$stepd" check-spec -)
+like "$out" "5000 tasks" "a spec with it is a spec"
+nothing_left "nothing is left"
+done_testing
