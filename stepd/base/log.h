@@ -23,8 +23,8 @@ struct log {
 	char ident[96];      /* "stepd" or "stepd 7.0" */
 };
 
-/* A line is lost if fd can't take it, or its reader takes nothing for 50 ms: there is nobody left to
- * tell. */
+/* A line is lost if fd can't take it, or its reader takes nothing for 50 ms: there is nobody left
+ * to tell. */
 void log_line(const struct log *log, enum log_level level, const char *fmt, ...) _printf_(3, 4);
 
 #define log_error(log, ...)   log_line(log, LOG_LEVEL_ERROR, __VA_ARGS__)
