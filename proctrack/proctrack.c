@@ -20,6 +20,7 @@ struct proctrack_ops {
 	int (*suspend)(uint64_t id);
 	int (*resume)(uint64_t id);
 	int (*clone_fd)(const stepd_step_rec_t *job, uint32_t local_id);
+	void (*task_ended)(const stepd_step_rec_t *job, uint32_t local_id);
 	int (*event_fd)(uint64_t id);
 	int (*get_root)(char *path, size_t size);
 	int (*usage)(uint64_t id, proctrack_usage_t *usage);
@@ -47,6 +48,7 @@ static const struct plugin_symbol symbols[] = {
 	OPTIONAL(suspend),
 	OPTIONAL(resume),
 	OPTIONAL(clone_fd),
+	OPTIONAL(task_ended),
 	OPTIONAL(event_fd),
 	OPTIONAL(get_root),
 	OPTIONAL(usage),
@@ -255,6 +257,12 @@ int proctrack_clone_fd(struct proctrack *pt, const stepd_step_rec_t *job, uint32
 	errno = 0;
 	fd = pt->ops.clone_fd(job, local_id);
 	return fd >= 0 ? fd : from_slurm(SLURM_ERROR);
+}
+
+void proctrack_task_ended(struct proctrack *pt, const stepd_step_rec_t *job, uint32_t local_id)
+{
+	if (pt->ops.task_ended)
+		pt->ops.task_ended(job, local_id);
 }
 
 int proctrack_event_fd(struct proctrack *pt, uint64_t id)

@@ -58,6 +58,7 @@ int proctrack_suspend(struct proctrack *pt, uint64_t id) _must_check_;
 int proctrack_resume(struct proctrack *pt, uint64_t id) _must_check_;
 int proctrack_usage(struct proctrack *pt, uint64_t id, proctrack_usage_t *ret_usage) _must_check_;
 int proctrack_clone_fd(struct proctrack *pt, const stepd_step_rec_t *job, uint32_t local_id);
+void proctrack_task_ended(struct proctrack *pt, const stepd_step_rec_t *job, uint32_t local_id);
 int proctrack_event_fd(struct proctrack *pt, uint64_t id);
 
 /* -EOPNOTSUPP: the backend's ids are known everywhere. */

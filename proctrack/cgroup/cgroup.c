@@ -335,6 +335,14 @@ int proctrack_p_clone_fd(const stepd_step_rec_t *job, uint32_t local_id)
 	return r < 0 ? answer(r) : r;
 }
 
+void proctrack_p_task_ended(const stepd_step_rec_t *job, uint32_t local_id)
+{
+	const struct container *c = job->cont_id ? get_container(job->cont_id) : NULL;
+
+	if (c && local_id < job->node_tasks)
+		step_remove_task(&c->dir, job->task[local_id].gtid);
+}
+
 int proctrack_p_event_fd(uint64_t id)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;

@@ -174,6 +174,15 @@ int step_open_task(const struct step_dir *dir, uint32_t rank)
 	return r < 0 ? r : fd;
 }
 
+void step_remove_task(const struct step_dir *dir, uint32_t rank)
+{
+	char name[TASK_NAME_SIZE];
+
+	task_name(rank, name);
+	(void)unlinkat(
+		dir->fd, name, AT_REMOVEDIR); /* EBUSY: processes, or groups, are left in it */
+}
+
 int step_remove(const struct step_dir *dir)
 {
 	/* ".." and not the place's root: it stays right if another root was asked for since. */

@@ -50,6 +50,9 @@ int step_add(const struct place *place, const struct step_dir *dir, const uint32
 /* Opens task_<rank>, made if it isn't there: a descriptor (O_PATH), or -errno. */
 int step_open_task(const struct step_dir *dir, uint32_t rank) _must_check_;
 
+/* Removes a task's group if nothing is in it; else it stays for step_remove(). */
+void step_remove_task(const struct step_dir *dir, uint32_t rank);
+
 /* Removes the step's cgroup with all below, and what was made above it if that is empty now.
  * -EBUSY: something lives in it. -ESRCH: it is gone already. dir stays the caller's to clear. */
 int step_remove(const struct step_dir *dir);

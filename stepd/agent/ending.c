@@ -188,6 +188,7 @@ static void on_child_end(struct agent *a, pid_t pid, int wait_status, const stru
 	}
 	a->plan.job.task[task - a->tasks.v].pid = 0;
 	tasks_ended(&a->tasks, task, wait_status, usage, trace_now_ns());
+	proctrack_task_ended(a->pt, &a->plan.job, (uint32_t)(task - a->tasks.v));
 	trace_task(a->trace, "task", task->rank, task->start_ns, task->end_ns);
 	apply_policies(a, task);
 }

@@ -65,6 +65,11 @@ STEPD_EXPORT int proctrack_p_resume(uint64_t id);
  * container does not allow it; the host forks and calls proctrack_p_add(). */
 STEPD_EXPORT int proctrack_p_clone_fd(const stepd_step_rec_t *job, uint32_t local_id);
 
+/* The task of this local id has ended and been reaped: what stands for it alone can go now, so that
+ * the step's end has less to remove. Processes that it left are the step's still; what they hold
+ * stays until proctrack_p_destroy(). */
+STEPD_EXPORT void proctrack_p_task_ended(const stepd_step_rec_t *job, uint32_t local_id);
+
 /* A descriptor that shows an exceptional condition (EPOLLPRI) whenever the container may have
  * become empty or populated; the caller closes it. Before each wait it must be read from its
  * start. EOPNOTSUPP: there is none, look at the container at every SIGCHLD instead. */

@@ -109,6 +109,27 @@ static void test_one_that_lives_is_kept(_unused_ void **state)
 }
 
 /* It may have been killed once, and then would kill what is cloned into it. */
+/* A task's group goes when the task has ended, unless it left somebody in it. */
+static void test_a_tasks_group_goes_with_it(_unused_ void **state)
+{
+	_cleanup_step_dir_ struct step_dir dir = STEP_DIR_INIT;
+	_cleanup_close_ int task = -1;
+	pid_t pid;
+
+	need_rig(&rig);
+	assert_int_equal(step_make(place, 7, "0", &dir), 0);
+	task = rig_group(dir.fd, "task_3");
+	pid = rig_sleeper(task);
+	step_remove_task(&dir, 3);
+	assert_true(is_there("stepd/job_7/step_0/task_3"));
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	(void)rig_status(pid);
+	step_remove_task(&dir, 3);
+	assert_false(is_there("stepd/job_7/step_0/task_3"));
+	step_remove_task(&dir, 3);
+	assert_int_equal(step_remove(&dir), 0);
+}
+
 static void test_a_stale_one_is_made_anew(_unused_ void **state)
 {
 	_cleanup_step_dir_ struct step_dir old = STEP_DIR_INIT, new = STEP_DIR_INIT;
@@ -310,6 +331,7 @@ int main(void)
 		rig_test(test_made_and_removed),
 		rig_test(test_names_that_will_not_do),
 		rig_test(test_one_that_lives_is_kept),
+		rig_test(test_a_tasks_group_goes_with_it),
 		rig_test(test_a_stale_one_is_made_anew),
 		rig_test(test_a_failure_leaves_nothing),
 		rig_test(test_found_by_id),
