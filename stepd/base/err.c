@@ -30,45 +30,42 @@ static size_t append_printable(char *dst, size_t size, size_t at, const char *sr
 	return at;
 }
 
-static void set_text(struct err *err, int code, const char *errno_text, const char *raw)
+/* Formats fmt, and the errno text behind it where there is one. Returns code. */
+static int set_text(struct err *err, int code, const char *errno_text, const char *fmt, va_list ap)
 {
+	char raw[ERR_TEXT_SIZE];
 	size_t at;
 
+	assert(code < 0);
+	if (!err)
+		return code;
+	(void)vsnprintf(raw, sizeof(raw), fmt, ap);
 	err->code = code;
 	at = append_printable(err->text, sizeof(err->text), 0, raw);
 	if (errno_text) {
 		at = append_printable(err->text, sizeof(err->text), at, ": ");
 		(void)append_printable(err->text, sizeof(err->text), at, errno_text);
 	}
+	return code;
 }
 
 int err_set(struct err *err, int code, const char *fmt, ...)
 {
-	char raw[ERR_TEXT_SIZE];
 	va_list ap;
 
-	assert(code < 0);
-	if (!err)
-		return code;
 	va_start(ap, fmt);
-	(void)vsnprintf(raw, sizeof(raw), fmt, ap);
+	(void)set_text(err, code, strerror(-code), fmt, ap);
 	va_end(ap);
-	set_text(err, code, strerror(-code), raw);
 	return code;
 }
 
 int err_say(struct err *err, int code, const char *fmt, ...)
 {
-	char raw[ERR_TEXT_SIZE];
 	va_list ap;
 
-	assert(code < 0);
-	if (!err)
-		return code;
 	va_start(ap, fmt);
-	(void)vsnprintf(raw, sizeof(raw), fmt, ap);
+	(void)set_text(err, code, NULL, fmt, ap);
 	va_end(ap);
-	set_text(err, code, NULL, raw);
 	return code;
 }
 
