@@ -74,16 +74,18 @@ static void keep_common(struct bitset *set, struct bitset *listed)
  * the controller isn't switched on is ruled by the one above. -ENOENT: none has. */
 static int read_nearest(int cgroup_fd, const char *file, char **ret_text)
 {
-	char path[DEPTH_MAX * 3 + 32], *end = path;
+	char path[DEPTH_MAX * 3 + 32];
+	size_t up;
 	int r = -ENOENT;
 
-	while (r == -ENOENT && end < path + DEPTH_MAX * 3) {
-		(void)strcpy(end, file);
+	for (up = 0; r == -ENOENT && up < DEPTH_MAX; up++) {
+		(void)snprintf(path + up * 3, sizeof(path) - up * 3, "%s", file);
 		r = fs_read(cgroup_fd, path, CPUSET_MAX, ret_text, NULL);
-		(void)strcpy(end, "cgroup.procs"); /* every group has it, what is above none */
+		/* every group has this one, what is above the mount has not */
+		(void)snprintf(path + up * 3, sizeof(path) - up * 3, "cgroup.procs");
 		if (r == -ENOENT && faccessat(cgroup_fd, path, F_OK, 0) < 0)
 			break;
-		end = stpcpy(end, "../");
+		memcpy(path + up * 3, "../", 3);
 	}
 	return r;
 }
