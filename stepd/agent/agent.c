@@ -188,6 +188,7 @@ static int fork_tasks(struct agent *a, struct err *err)
 {
 	_cleanup_free_ struct pidref *refs = calloc(a->tasks.n, sizeof(*refs));
 	uint64_t begin_ns = trace_now_ns();
+	sigset_t all, saved;
 	uint32_t i, forked;
 	int r;
 
@@ -198,6 +199,10 @@ static int fork_tasks(struct agent *a, struct err *err)
 	a->launch.setup.nofile = &a->saved.nofile;
 	a->launch.setup.oom_score_adj = task_oom_score_adj(a);
 	a->launch.setup.traced = a->trace != NULL;
+	/* A child inherits it and unblocks when all is done: until its exec nothing of the agent's
+	 * is handled in it, and what it writes to a reader that is gone does not end it. */
+	(void)sigfillset(&all); /* can't fail, nor can the two calls with valid arguments */
+	(void)sigprocmask(SIG_SETMASK, &all, &saved);
 	r = launch_open(&a->launch, a->pt, a->stdio, a->plan.spec->hold, err);
 	/* Noted in one go afterwards: each page that the agent writes between two forks is copied.
 	 */
@@ -205,6 +210,7 @@ static int fork_tasks(struct agent *a, struct err *err)
 		r = launch_fork(&a->launch, i, &refs[i], err);
 		forked += r == 0;
 	}
+	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
 	for (i = 0; i < forked; i++)
 		tasks_started(&a->tasks, i, &refs[i], begin_ns);
 	trace_phase(a->trace, "fork", begin_ns);

@@ -61,6 +61,21 @@ void process_default_signals(void)
 	}
 }
 
+/* What would end the agent and leave its step alone, without a meaning of its own here. Handled,
+ * not ignored: an exec resets it. The signals of faults stay as they are. */
+static void survive_strays(const struct sigaction *nothing)
+{
+	static const int strays[] = {SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR,
+		SIGSTKFLT, SIGPIPE, SIGXFSZ};
+	size_t i;
+	int sig;
+
+	for (i = 0; i < ARRAY_SIZE(strays); i++)
+		(void)sigaction(strays[i], nothing, NULL); /* valid arguments can't fail */
+	for (sig = SIGRTMIN; sig <= SIGRTMAX; sig++)
+		(void)sigaction(sig, nothing, NULL); /* likewise */
+}
+
 static int reset_signals(struct err *err)
 {
 	struct sigaction nothing = {.sa_handler = do_nothing}, old;
@@ -70,8 +85,7 @@ static int reset_signals(struct err *err)
 	if (sigaction(SIGHUP, NULL, &old) < 0)
 		return err_set(err, -errno, "look at SIGHUP");
 	process_default_signals();
-	(void)sigaction(SIGPIPE, &nothing, NULL); /* valid arguments can't fail */
-	(void)sigaction(SIGXFSZ, &nothing, NULL); /* a caller's limit of file sizes: EFBIG */
+	survive_strays(&nothing); /* SIGPIPE and SIGXFSZ among them: writes fail instead */
 	if (old.sa_handler == SIG_IGN)
 		(void)sigaction(SIGHUP, &nothing, NULL);
 	(void)sigemptyset(&set);
@@ -102,6 +116,7 @@ int process_catch_signals(struct err *err)
 	(void)sigaddset(&set, SIGCHLD);
 	(void)sigaddset(&set, SIGTERM);
 	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGQUIT);
 	(void)sigaction(SIGHUP, NULL, &hup); /* valid arguments can't fail */
 	if (hup.sa_handler == SIG_DFL)
 		(void)sigaddset(&set, SIGHUP);

@@ -15,7 +15,8 @@ struct identity;
 /* At the start of main: opens /dev/null where 0, 1 or 2 is closed, marks all other descriptors
  * O_CLOEXEC, and gives every signal the disposition that a task shall have: default. A caller's
  * wish to ignore SIGHUP (nohup) is kept for the agent by a handler that does nothing, which an exec
- * resets. SIGPIPE and SIGXFSZ get the same: writes fail instead. SIGTTIN and SIGTTOU are blocked,
+ * resets. What else would end an agent and leave its step alone gets the same, SIGPIPE and SIGXFSZ
+ * too: writes fail instead. SIGTTIN and SIGTTOU are blocked,
  * so that a terminal gives EIO. */
 int process_prepare(struct err *err) _must_check_;
 

@@ -35,6 +35,15 @@ for b in $(backends); do
 		agent $t -n 2 -- sh -c 'echo up; exec sleep 99'
 		kill -HUP "$agent"
 		ended 129 "$b: SIGHUP likewise with 129"
+		agent $t -n 2 -- sh -c 'echo up; exec sleep 99'
+		kill -QUIT "$agent"
+		ended 131 "$b: SIGQUIT (^\\ at a terminal) likewise with 131"
+		agent $t -n 2 -- sh -c 'echo up; exec sleep 99'
+		for stray in USR1 USR2 ALRM PIPE IO 40; do
+			kill -$stray "$agent"
+		done
+		kill -TERM "$agent"
+		ended 143 "$b: a stray signal does not end the agent, which goes on with its step"
 		agent $t -- sh -c 'trap "echo term" TERM; echo up; while :; do sleep 0.05; done'
 		kill -INT "$agent"
 		eventually grep -q term "$tmpdir/out"

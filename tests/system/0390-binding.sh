@@ -82,6 +82,10 @@ out=$(step --mem-bind=verbose -- true 2>&1)
 like "$out" "^mem-bind=none - .*: not bound, NUMA nodes " "memory likewise"
 sh -c '"$1" run --cpu-bind=verbose -- sh -c "echo \$SLURM_CPU_BIND >\"$2\"" 2>&-' sh "$stepd" "$tmpdir/bind"
 is "$(cat "$tmpdir/bind")" "verbose,none" "no reader of errors is no harm"
+mkfifo "$tmpdir/gone"
+exec 5<>"$tmpdir/gone" 6>"$tmpdir/gone" 5<&-
+is "$("$stepd" run -q --cpu-bind=verbose -- echo ran 2>&6)" ran "nor is one that has gone"
+exec 6>&-
 
 # ---- what tasks are told -----------------------------------------------------------------------
 told() {
