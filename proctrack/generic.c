@@ -241,10 +241,15 @@ static uint64_t ticks_to_usec(uint64_t ticks)
 	return ticks * 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
 }
 
-int generic_usage(const struct generic_ops *ops, uint64_t id, proctrack_usage_t *ret_usage)
+static void add_usage(stepd_usage_t *usage, enum stepd_usage_value which, uint64_t value)
 {
-	proctrack_usage_t usage = {
-		.valid = PROCTRACK_USAGE_CPU | PROCTRACK_USAGE_MEMORY | PROCTRACK_USAGE_PIDS};
+	usage->value[which] += value;
+	usage->source[which] = STEPD_USAGE_PROC;
+}
+
+int generic_usage(const struct generic_ops *ops, uint64_t id, stepd_usage_t *ret_usage)
+{
+	stepd_usage_t usage = {0};
 	_cleanup_free_ pid_t *pids = NULL;
 	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	struct procstat st;
@@ -253,16 +258,17 @@ int generic_usage(const struct generic_ops *ops, uint64_t id, proctrack_usage_t 
 	r = ops->get_pids(ops->ctx, id, &pids, &n);
 	if (r < 0)
 		return r;
+	add_usage(&usage, STEPD_USAGE_PROCESSES, 0);
 	for (i = 0; i < n; i++) {
 		r = procstat_read(pids[i], &st);
 		if (r == -ESRCH)
 			continue;
 		if (r < 0)
 			return r;
-		usage.cpu_user_usec += ticks_to_usec(st.utime_ticks);
-		usage.cpu_system_usec += ticks_to_usec(st.stime_ticks);
-		usage.memory_bytes += st.rss_pages * page_bytes;
-		usage.pids++;
+		add_usage(&usage, STEPD_USAGE_CPU_USER_USEC, ticks_to_usec(st.utime_ticks));
+		add_usage(&usage, STEPD_USAGE_CPU_SYSTEM_USEC, ticks_to_usec(st.stime_ticks));
+		add_usage(&usage, STEPD_USAGE_MEMORY_BYTES, st.rss_pages * page_bytes);
+		add_usage(&usage, STEPD_USAGE_PROCESSES, 1);
 	}
 	*ret_usage = usage;
 	return 0;

@@ -23,7 +23,10 @@ struct proctrack_ops {
 	void (*task_ended)(const stepd_step_rec_t *job, uint32_t local_id);
 	int (*event_fd)(uint64_t id);
 	int (*get_root)(char *path, size_t size);
-	int (*usage)(uint64_t id, proctrack_usage_t *usage);
+	int (*usage)(uint64_t id, const uint32_t *rank, stepd_usage_t *usage);
+	int (*set_limits)(uint64_t id, const uint32_t *rank, const stepd_limits_t *limits,
+		char *text, size_t size);
+	int (*oom_fd)(uint64_t id);
 };
 
 #define MANDATORY(f)                                                                               \
@@ -52,6 +55,8 @@ static const struct plugin_symbol symbols[] = {
 	OPTIONAL(event_fd),
 	OPTIONAL(get_root),
 	OPTIONAL(usage),
+	OPTIONAL(set_limits),
+	OPTIONAL(oom_fd),
 };
 
 static const struct plugin_kind kind = {
@@ -241,11 +246,33 @@ int proctrack_resume(struct proctrack *pt, uint64_t id)
 	return pt->ops.resume ? from_slurm(pt->ops.resume(id)) : generic_resume(&pt->generic, id);
 }
 
-int proctrack_usage(struct proctrack *pt, uint64_t id, proctrack_usage_t *ret_usage)
+int proctrack_usage(
+	struct proctrack *pt, uint64_t id, const uint32_t *rank, stepd_usage_t *ret_usage)
 {
+	*ret_usage = (stepd_usage_t){0};
 	errno = 0;
-	return pt->ops.usage ? from_slurm(pt->ops.usage(id, ret_usage))
-			     : generic_usage(&pt->generic, id, ret_usage);
+	if (pt->ops.usage)
+		return from_slurm(pt->ops.usage(id, rank, ret_usage));
+	/* By pids alone nobody can tell whose task a process is. */
+	return rank ? -EOPNOTSUPP : generic_usage(&pt->generic, id, ret_usage);
+}
+
+int proctrack_set_limits(struct proctrack *pt, uint64_t id, const uint32_t *rank,
+	const stepd_limits_t *limits, struct err *err)
+{
+	char text[ERR_TEXT_SIZE] = "";
+	int r;
+
+	if (!pt->ops.set_limits)
+		return err_say(err, -EOPNOTSUPP,
+			"%s can't limit what a step uses; use proctrack/cgroup",
+			proctrack_get_type(pt));
+	errno = 0;
+	r = from_slurm(pt->ops.set_limits(id, rank, limits, text, sizeof(text)));
+	if (r == 0)
+		return 0;
+	text[sizeof(text) - 1] = '\0';
+	return text[0] ? err_say(err, r, "%s", text) : err_set(err, r, "limit the step");
 }
 
 int proctrack_clone_fd(struct proctrack *pt, const stepd_step_rec_t *job, uint32_t local_id)
@@ -273,6 +300,17 @@ int proctrack_event_fd(struct proctrack *pt, uint64_t id)
 		return -EOPNOTSUPP;
 	errno = 0;
 	fd = pt->ops.event_fd(id);
+	return fd >= 0 ? fd : from_slurm(SLURM_ERROR);
+}
+
+int proctrack_oom_fd(struct proctrack *pt, uint64_t id)
+{
+	int fd;
+
+	if (!pt->ops.oom_fd)
+		return -EOPNOTSUPP;
+	errno = 0;
+	fd = pt->ops.oom_fd(id);
 	return fd >= 0 ? fd : from_slurm(SLURM_ERROR);
 }
 

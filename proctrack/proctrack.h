@@ -50,16 +50,22 @@ int proctrack_get_pids(
  * that was not seen to be. */
 bool proctrack_is_populated(struct proctrack *pt, uint64_t id);
 
-/* Optional in a plugin; done here where it has none, but for the two descriptors: these then give
+/* Optional in a plugin; done here where it has none, but for the descriptors: these then give
  * -EOPNOTSUPP. The caller closes the descriptors. */
 int proctrack_wait(struct proctrack *pt, uint64_t id, int timeout_ms) _must_check_;
 bool proctrack_has_pid(struct proctrack *pt, uint64_t id, pid_t pid);
 int proctrack_suspend(struct proctrack *pt, uint64_t id) _must_check_;
 int proctrack_resume(struct proctrack *pt, uint64_t id) _must_check_;
-int proctrack_usage(struct proctrack *pt, uint64_t id, proctrack_usage_t *ret_usage) _must_check_;
+int proctrack_usage(struct proctrack *pt, uint64_t id, const uint32_t *rank,
+	stepd_usage_t *ret_usage) _must_check_;
 int proctrack_clone_fd(struct proctrack *pt, const stepd_step_rec_t *job, uint32_t local_id);
 void proctrack_task_ended(struct proctrack *pt, const stepd_step_rec_t *job, uint32_t local_id);
 int proctrack_event_fd(struct proctrack *pt, uint64_t id);
+int proctrack_oom_fd(struct proctrack *pt, uint64_t id);
+
+/* -EOPNOTSUPP also where the backend limits nothing; err has the sentence. */
+int proctrack_set_limits(struct proctrack *pt, uint64_t id, const uint32_t *rank,
+	const stepd_limits_t *limits, struct err *err) _must_check_;
 
 /* -EOPNOTSUPP: the backend's ids are known everywhere. */
 int proctrack_get_root(struct proctrack *pt, char *path, size_t size) _must_check_;

@@ -1,5 +1,6 @@
 stepdinclude_HEADERS = \
-	stepd/api/env.h stepd/api/mpi.h stepd/api/plugin.h stepd/api/proctrack.h stepd/api/step.h
+	stepd/api/env.h stepd/api/limits.h stepd/api/mpi.h stepd/api/plugin.h stepd/api/proctrack.h stepd/api/step.h \
+	stepd/api/usage.h
 
 # What knows nothing of steps; plugins link it too.
 noinst_LTLIBRARIES += libbase.la

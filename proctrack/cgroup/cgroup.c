@@ -369,11 +369,16 @@ int proctrack_p_get_root(char *path, size_t size)
 	return answer(r);
 }
 
-int proctrack_p_usage(uint64_t id, proctrack_usage_t *usage)
+int proctrack_p_usage(uint64_t id, const uint32_t *rank, stepd_usage_t *usage)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
+	_cleanup_close_ int task_fd = -1;
 	const struct step_dir *dir;
 	int r = get_dir(id, &found, &dir);
 
-	return answer(r < 0 ? r : group_get_usage(dir->fd, usage));
+	if (r == 0 && rank) {
+		task_fd = step_find_task(dir, *rank);
+		r = task_fd < 0 ? task_fd : 0;
+	}
+	return answer(r < 0 ? r : group_get_usage(rank ? task_fd : dir->fd, usage));
 }

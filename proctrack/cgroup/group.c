@@ -194,28 +194,35 @@ static bool read_number(int fd, const char *name, uint64_t *ret_n)
 	return parse_u64(text, 0, UINT64_MAX, ret_n) == 0;
 }
 
-int group_get_usage(int fd, proctrack_usage_t *ret_usage)
+static void set_usage(stepd_usage_t *usage, enum stepd_usage_value which, uint64_t value)
+{
+	usage->value[which] = value;
+	usage->source[which] = STEPD_USAGE_CGROUP;
+}
+
+int group_get_usage(int fd, stepd_usage_t *ret_usage)
 {
 	_cleanup_pidset_ struct pidset set = PIDSET_INIT;
 	_cleanup_free_ char *cpu = NULL;
-	proctrack_usage_t u = {.valid = 0};
+	stepd_usage_t u = {0};
+	uint64_t n;
 	int r = fs_read(fd, "cpu.stat", FILE_MAX_BYTES, &cpu, NULL);
 
 	if (r < 0)
 		return gone_is_esrch(r);
-	if (get_key(cpu, "user_usec", &u.cpu_user_usec) == 0 &&
-		get_key(cpu, "system_usec", &u.cpu_system_usec) == 0)
-		u.valid |= PROCTRACK_USAGE_CPU;
-	if (read_number(fd, "memory.current", &u.memory_bytes))
-		u.valid |= PROCTRACK_USAGE_MEMORY;
-	if (read_number(fd, "memory.peak", &u.memory_peak_bytes))
-		u.valid |= PROCTRACK_USAGE_MEMORY_PEAK;
+	if (get_key(cpu, "user_usec", &n) == 0)
+		set_usage(&u, STEPD_USAGE_CPU_USER_USEC, n);
+	if (get_key(cpu, "system_usec", &n) == 0)
+		set_usage(&u, STEPD_USAGE_CPU_SYSTEM_USEC, n);
+	if (read_number(fd, "memory.current", &n))
+		set_usage(&u, STEPD_USAGE_MEMORY_BYTES, n);
+	if (read_number(fd, "memory.peak", &n))
+		set_usage(&u, STEPD_USAGE_MEMORY_PEAK_BYTES, n);
 	/* Not pids.current: that counts threads. */
 	r = group_list(fd, &set);
 	if (r < 0)
 		return r;
-	u.pids = set.n;
-	u.valid |= PROCTRACK_USAGE_PIDS;
+	set_usage(&u, STEPD_USAGE_PROCESSES, set.n);
 	*ret_usage = u;
 	return 0;
 }

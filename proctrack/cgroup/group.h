@@ -63,6 +63,6 @@ int group_resume(int fd);
 /* Waits until nothing lives in it. timeout_ms < 0: for ever. -ETIMEDOUT: it does. */
 int group_wait_empty(int fd, int timeout_ms) _must_check_;
 
-int group_get_usage(int fd, proctrack_usage_t *ret_usage) _must_check_;
+int group_get_usage(int fd, stepd_usage_t *ret_usage) _must_check_;
 
 #endif

@@ -174,6 +174,18 @@ int step_open_task(const struct step_dir *dir, uint32_t rank)
 	return r < 0 ? r : fd;
 }
 
+int step_find_task(const struct step_dir *dir, uint32_t rank)
+{
+	char name[TASK_NAME_SIZE];
+	int fd;
+
+	task_name(rank, name);
+	fd = openat(dir->fd, name, OPEN_DIR);
+	if (fd < 0)
+		return errno == ENOENT || errno == ENODEV ? -ESRCH : -errno;
+	return fd;
+}
+
 void step_remove_task(const struct step_dir *dir, uint32_t rank)
 {
 	char name[TASK_NAME_SIZE];

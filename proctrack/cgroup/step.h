@@ -50,6 +50,9 @@ int step_add(const struct place *place, const struct step_dir *dir, const uint32
 /* Opens task_<rank>, made if it isn't there: a descriptor (O_PATH), or -errno. */
 int step_open_task(const struct step_dir *dir, uint32_t rank) _must_check_;
 
+/* Opens task_<rank> where it is there: a descriptor, or -ESRCH. */
+int step_find_task(const struct step_dir *dir, uint32_t rank) _must_check_;
+
 /* Removes a task's group if nothing is in it; else it stays for step_remove(). */
 void step_remove_task(const struct step_dir *dir, uint32_t rank);
 

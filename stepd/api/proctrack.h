@@ -15,8 +15,10 @@
 #ifndef STEPD_API_PROCTRACK_H
 #define STEPD_API_PROCTRACK_H
 
+#include "limits.h"
 #include "plugin.h"
 #include "step.h"
+#include "usage.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -80,24 +82,20 @@ STEPD_EXPORT int proctrack_p_event_fd(uint64_t id);
  * proctrack_p_create(). ENAMETOOLONG: size is too small. */
 STEPD_EXPORT int proctrack_p_get_root(char *path, size_t size);
 
-/* What the members have used. A value counts only if its bit is set in valid. */
-enum proctrack_usage_valid {
-	PROCTRACK_USAGE_CPU = 1u << 0,         /* cpu_user_usec, cpu_system_usec */
-	PROCTRACK_USAGE_MEMORY = 1u << 1,      /* memory_bytes */
-	PROCTRACK_USAGE_MEMORY_PEAK = 1u << 2, /* memory_peak_bytes */
-	PROCTRACK_USAGE_PIDS = 1u << 3,        /* pids */
-};
+/* What the container's members, past ones too where the mechanism counts them, have used; with a
+ * rank those of that task only. The caller has zeroed *usage. ESRCH: no such container or task. */
+STEPD_EXPORT int proctrack_p_usage(uint64_t id, const uint32_t *rank, stepd_usage_t *usage);
 
-typedef struct {
-	uint32_t valid;         /* enum proctrack_usage_valid */
-	uint64_t cpu_user_usec; /* of all members, past ones too if the mechanism counts them */
-	uint64_t cpu_system_usec;
-	uint64_t memory_bytes;
-	uint64_t memory_peak_bytes;
-	uint64_t pids; /* members now */
-} proctrack_usage_t;
+/* Limits the container, or with a rank that task's part of it, at any time of its life. Those whose
+ * bit is not set stay as they are. On failure text tells in one sentence, of at most size bytes
+ * with its NUL, which limit it was and what to do; those applied before it stay. EOPNOTSUPP: this
+ * machine, or this container's place, can't. EINVAL, ERANGE: the kernel refuses the value. */
+STEPD_EXPORT int proctrack_p_set_limits(
+	uint64_t id, const uint32_t *rank, const stepd_limits_t *limits, char *text, size_t size);
 
-STEPD_EXPORT int proctrack_p_usage(uint64_t id, proctrack_usage_t *usage);
+/* As _event_fd, for the counts of STEPD_USAGE_OOM_EVENTS and _OOM_KILLS of the whole container.
+ * EOPNOTSUPP: nothing counts them here. */
+STEPD_EXPORT int proctrack_p_oom_fd(uint64_t id);
 
 #ifdef __cplusplus
 }

@@ -317,7 +317,7 @@ static void test_suspend(void **state)
 static void test_usage(void **state)
 {
 	struct contract *c = *state;
-	proctrack_usage_t usage = {0};
+	stepd_usage_t usage = {0};
 	pid_t pids[2];
 	int i;
 
@@ -325,18 +325,20 @@ static void test_usage(void **state)
 		(void)contract_start(c, "spin", NULL);
 	contract_read(c, pids, 2);
 	expect_progress(pids, 2, 10);
-	assert_int_equal(proctrack_usage(c->pt, c->id, &usage), 0);
-	assert_true(usage.valid & PROCTRACK_USAGE_CPU);
+	assert_int_equal(proctrack_usage(c->pt, c->id, NULL, &usage), 0);
+	assert_true(usage.source[STEPD_USAGE_CPU_USER_USEC]);
 	/* ten ticks of 10 ms, and not more than two CPUs could give a test of a minute */
-	assert_in_range(usage.cpu_user_usec + usage.cpu_system_usec, 50000, 120000000);
-	if (usage.valid & PROCTRACK_USAGE_PIDS)
-		assert_int_equal(usage.pids, 2);
-	if (usage.valid & PROCTRACK_USAGE_MEMORY)
-		assert_in_range(usage.memory_bytes, 4096, 1u << 30);
+	assert_in_range(
+		usage.value[STEPD_USAGE_CPU_USER_USEC] + usage.value[STEPD_USAGE_CPU_SYSTEM_USEC],
+		50000, 120000000);
+	if (usage.source[STEPD_USAGE_PROCESSES])
+		assert_int_equal(usage.value[STEPD_USAGE_PROCESSES], 2);
+	if (usage.source[STEPD_USAGE_MEMORY_BYTES])
+		assert_in_range(usage.value[STEPD_USAGE_MEMORY_BYTES], 4096, 1u << 30);
 	contract_kill(c, SIGKILL);
-	assert_int_equal(proctrack_usage(c->pt, c->id, &usage), 0);
-	if (usage.valid & PROCTRACK_USAGE_PIDS)
-		assert_int_equal(usage.pids, 0);
+	assert_int_equal(proctrack_usage(c->pt, c->id, NULL, &usage), 0);
+	if (usage.source[STEPD_USAGE_PROCESSES])
+		assert_int_equal(usage.value[STEPD_USAGE_PROCESSES], 0);
 }
 
 static void test_birth(void **state)

@@ -221,7 +221,7 @@ static void test_a_group_that_is_gone(_unused_ void **state)
 {
 	_cleanup_pidset_ struct pidset set = PIDSET_INIT;
 	_cleanup_close_ int fd = -1;
-	proctrack_usage_t usage;
+	stepd_usage_t usage;
 	struct group_events events;
 
 	need_rig(&rig);
@@ -564,20 +564,20 @@ static void test_wait_ends_in_time(_unused_ void **state)
 
 static void test_usage_is_true(_unused_ void **state)
 {
-	proctrack_usage_t usage;
+	stepd_usage_t usage;
 	uint64_t before;
 	pid_t pid;
 
 	need_rig(&rig);
 	assert_int_equal(group_get_usage(rig.fd, &usage), 0);
-	assert_true(usage.valid & PROCTRACK_USAGE_CPU);
-	assert_true(usage.valid & PROCTRACK_USAGE_PIDS);
-	assert_int_equal(usage.pids, 0);
-	assert_int_equal(!!(usage.valid & PROCTRACK_USAGE_MEMORY),
+	assert_true(usage.source[STEPD_USAGE_CPU_USER_USEC]);
+	assert_true(usage.source[STEPD_USAGE_PROCESSES]);
+	assert_int_equal(usage.value[STEPD_USAGE_PROCESSES], 0);
+	assert_int_equal(!!(usage.source[STEPD_USAGE_MEMORY_BYTES]),
 		faccessat(rig.fd, "memory.current", F_OK, 0) == 0);
-	assert_int_equal(!!(usage.valid & PROCTRACK_USAGE_MEMORY_PEAK),
+	assert_int_equal(!!(usage.source[STEPD_USAGE_MEMORY_PEAK_BYTES]),
 		faccessat(rig.fd, "memory.peak", F_OK, 0) == 0);
-	before = usage.cpu_user_usec + usage.cpu_system_usec;
+	before = usage.value[STEPD_USAGE_CPU_USER_USEC] + usage.value[STEPD_USAGE_CPU_SYSTEM_USEC];
 	pid = rig_fork(rig.fd);
 	if (pid == 0) {
 		double end_ms = now_ms() + 50;
@@ -587,10 +587,12 @@ static void test_usage_is_true(_unused_ void **state)
 		_exit(0);
 	}
 	assert_int_equal(group_get_usage(rig.fd, &usage), 0);
-	assert_int_equal(usage.pids, 1);
+	assert_int_equal(usage.value[STEPD_USAGE_PROCESSES], 1);
 	(void)rig_status(pid);
 	assert_int_equal(group_get_usage(rig.fd, &usage), 0);
-	assert_true(usage.cpu_user_usec + usage.cpu_system_usec >= before + 5000);
+	assert_true(
+		usage.value[STEPD_USAGE_CPU_USER_USEC] + usage.value[STEPD_USAGE_CPU_SYSTEM_USEC] >=
+		before + 5000);
 }
 
 /* ---- birth in the group ------------------------------------------------------------------- */

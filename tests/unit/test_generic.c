@@ -221,22 +221,22 @@ static void test_usage(void **state)
 {
 	struct script s = {.pid = getpid()};
 	struct generic_ops ops = ops_of(&s);
-	proctrack_usage_t usage = {0};
+	stepd_usage_t usage = {0};
 
 	(void)state;
 	assert_int_equal(generic_usage(&ops, 42, &usage), 0);
-	assert_int_equal(
-		usage.valid, PROCTRACK_USAGE_CPU | PROCTRACK_USAGE_MEMORY | PROCTRACK_USAGE_PIDS);
-	assert_int_equal(usage.pids, 1);
-	assert_true(usage.memory_bytes > 0);
+	assert_int_equal(usage.source[STEPD_USAGE_CPU_USER_USEC], STEPD_USAGE_PROC);
+	assert_int_equal(usage.source[STEPD_USAGE_MEMORY_PEAK_BYTES], STEPD_USAGE_UNKNOWN);
+	assert_int_equal(usage.value[STEPD_USAGE_PROCESSES], 1);
+	assert_true(usage.value[STEPD_USAGE_MEMORY_BYTES] > 0);
 	s.pid = INT_MAX; /* gone since the list */
 	assert_int_equal(generic_usage(&ops, 42, &usage), 0);
-	assert_int_equal(usage.pids, 0);
+	assert_int_equal(usage.value[STEPD_USAGE_PROCESSES], 0);
 	s.last_list = 1;
 	s.then = -ESRCH;
-	usage.pids = 7;
+	usage.value[STEPD_USAGE_PROCESSES] = 7;
 	assert_int_equal(generic_usage(&ops, 42, &usage), -ESRCH);
-	assert_int_equal(usage.pids, 7);
+	assert_int_equal(usage.value[STEPD_USAGE_PROCESSES], 7);
 }
 
 int main(void)
