@@ -81,6 +81,11 @@ int mpi_prefork(struct mpi *mpi, const stepd_step_rec_t *job, char ***env, struc
 		"plugin %s: p_mpi_hook_slurmstepd_prefork() failed", plugin_get_type(mpi->plugin));
 }
 
+bool mpi_has_task_hook(const struct mpi *mpi)
+{
+	return mpi_get_env_type(mpi) != NULL;
+}
+
 void mpi_task(struct mpi *mpi, const mpi_plugin_task_info_t *task, char ***env)
 {
 	mpi->call.slurmstepd_task(task, env);

@@ -6,6 +6,8 @@
 #ifndef MPI_MPI_H
 #define MPI_MPI_H
 
+#include <stdbool.h>
+
 #include "stepd/api/mpi.h"
 #include "stepd/base/err.h"
 
@@ -30,6 +32,11 @@ const char *mpi_get_env_type(const struct mpi *mpi);
 /* Before the first fork; env is what all tasks get. */
 int mpi_prefork(
 	struct mpi *mpi, const stepd_step_rec_t *job, char ***env, struct err *err) _must_check_;
+
+/* Whether mpi_task() has anything to do: not for "none", whose tasks get no environment but
+ * SLURM's.
+ */
+bool mpi_has_task_hook(const struct mpi *mpi);
 
 /* In the child, as the user, right before exec. */
 void mpi_task(struct mpi *mpi, const mpi_plugin_task_info_t *task, char ***env);

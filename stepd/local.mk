@@ -12,6 +12,7 @@ libbase_la_SOURCES = \
 	stepd/base/log.c stepd/base/log.h \
 	stepd/base/parse.c stepd/base/parse.h \
 	stepd/base/pidref.c stepd/base/pidref.h \
+	stepd/base/rawcall.h \
 	stepd/base/procstat.c stepd/base/procstat.h \
 	stepd/base/signals.c stepd/base/signals.h \
 	stepd/base/strv.c stepd/base/strv.h
@@ -39,6 +40,7 @@ libagent_la_SOURCES = \
 	stepd/agent/identity.c stepd/agent/identity.h \
 	stepd/agent/killseq.c stepd/agent/killseq.h \
 	stepd/agent/launch.c stepd/agent/launch.h \
+	stepd/agent/launcher.c stepd/agent/launcher.h \
 	stepd/agent/placement.c stepd/agent/placement.h \
 	stepd/agent/plan.c stepd/agent/plan.h \
 	stepd/agent/pump.c stepd/agent/pump.h \
@@ -58,6 +60,7 @@ libagent_la_SOURCES = \
 	stepd/agent/spec_ranks.c \
 	stepd/agent/spec_rows.c \
 	stepd/agent/status.c stepd/agent/status.h \
+	stepd/agent/spawn.c stepd/agent/spawn.h \
 	stepd/agent/stdfd.c stepd/agent/stdfd.h \
 	stepd/agent/stdio.c stepd/agent/stdio.h \
 	stepd/agent/stdio_files.c stepd/agent/stdio_files.h \

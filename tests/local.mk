@@ -84,7 +84,8 @@ tests_bench_execdelay_SOURCES = tests/bench/execdelay.c tests/bench/stamp.h
 tests_bench_noop_SOURCES = tests/bench/noop.c
 tests_bench_noop_LDFLAGS = $(AM_LDFLAGS) -all-static
 tests_bench_pairtime_SOURCES = tests/bench/pairtime.c
-tests_bench_spawnloop_SOURCES = tests/bench/spawnloop.c
+tests_bench_spawnloop_SOURCES = tests/bench/spawnloop.c stepd/agent/spawn.c stepd/agent/spawn.h
+tests_bench_spawnloop_CPPFLAGS = $(AM_CPPFLAGS)
 tests_bench_spawnloop_LDFLAGS = $(AM_LDFLAGS) -all-static
 tests_bench_stamp_SOURCES = tests/bench/stamp.c tests/bench/stamp.h
 tests_bench_stamp_LDFLAGS = $(AM_LDFLAGS) -all-static
@@ -100,14 +101,19 @@ SYSTEM_EDGE_TESTS = \
 	tests/system/0420-reports.sh \
 	tests/system/0430-runtime-directory.sh \
 	tests/system/0440-keyring.sh \
-	tests/system/0450-early-ends.sh
+	tests/system/0450-early-ends.sh \
+	tests/system/0460-launcher.sh
 TESTS += $(SYSTEM_EDGE_TESTS)
-EXTRA_DIST += $(SYSTEM_EDGE_TESTS) tests/lib/untimely_plugin.c
+EXTRA_DIST += $(SYSTEM_EDGE_TESTS) tests/lib/halfway_plugin.c tests/lib/untimely_plugin.c
 check_PROGRAMS += tests/lib/keyring
 tests_lib_keyring_SOURCES = tests/lib/keyring.c
 check_DATA += tests/lib/plugins/proctrack_untimely.so
 CLEANFILES += tests/lib/plugins/proctrack_untimely.so
 tests/lib/plugins/proctrack_untimely.so: tests/lib/untimely_plugin.c stepd/api/proctrack.h
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $<
+check_DATA += tests/lib/plugins/proctrack_halfway.so
+CLEANFILES += tests/lib/plugins/proctrack_halfway.so
+tests/lib/plugins/proctrack_halfway.so: tests/lib/halfway_plugin.c stepd/api/proctrack.h
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $<
 
 SYSTEM_STEP_TESTS = \

@@ -186,16 +186,16 @@ static const char *task_oom_score_adj(struct agent *a)
 
 static int fork_tasks(struct agent *a, struct err *err)
 {
-	_cleanup_free_ struct pidref *refs = calloc(a->tasks.n, sizeof(*refs));
+	_cleanup_free_ pid_t *pids = calloc(a->tasks.n, sizeof(*pids));
 	uint64_t begin_ns = trace_now_ns();
 	sigset_t all, saved;
-	uint32_t i, forked;
+	uint32_t i;
 	int r;
 
-	if (!refs)
+	if (!pids)
 		return err_set(err, -ENOMEM, "fork the tasks");
 	a->launch.setup.plan = &a->plan;
-	a->launch.setup.mpi = a->mpi;
+	a->launch.setup.mpi = a->mpi && mpi_has_task_hook(a->mpi) ? a->mpi : NULL;
 	a->launch.setup.nofile = &a->saved.nofile;
 	a->launch.setup.oom_score_adj = task_oom_score_adj(a);
 	a->launch.setup.traced = a->trace != NULL;
@@ -204,15 +204,12 @@ static int fork_tasks(struct agent *a, struct err *err)
 	(void)sigfillset(&all); /* can't fail, nor can the two calls with valid arguments */
 	(void)sigprocmask(SIG_SETMASK, &all, &saved);
 	r = launch_open(&a->launch, a->pt, a->stdio, a->plan.spec->hold, err);
-	/* Noted in one go afterwards: each page that the agent writes between two forks is copied.
-	 */
-	for (i = forked = 0; r == 0 && i < a->tasks.n; i++) {
-		r = launch_fork(&a->launch, i, &refs[i], err);
-		forked += r == 0;
-	}
+	if (r == 0)
+		r = launch_fork_all(&a->launch, pids, err);
 	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
-	for (i = 0; i < forked; i++)
-		tasks_started(&a->tasks, i, &refs[i], begin_ns);
+	/* Only now: each page that the agent writes between two forks would be copied. */
+	for (i = 0; i < a->tasks.n && pids[i] > 0; i++)
+		tasks_started(&a->tasks, i, pids[i], begin_ns);
 	trace_phase(a->trace, "fork", begin_ns);
 	if (r < 0)
 		return r;

@@ -10,30 +10,30 @@
 
 #include "stepd/agent/binding.h"
 #include "stepd/agent/spec.h"
+#include "stepd/base/rawcall.h"
 
 #define LIST_SIZE 200  /* of a list in a line */
 #define LINE_SIZE 1024 /* below PIPE_BUF: lines of several tasks don't mix */
 
+/* rawcall()s only, see child.h. */
 int binding_apply(const struct binding *b, uint32_t local_id, uint32_t *ret_part)
 {
 	struct bitset set;
+	long r = 0;
 
 	if (b->cpus.table.count) {
 		set = bitset_table_get(&b->cpus.table, b->cpus.of_task[local_id]);
 		*ret_part = BINDING_CPUS;
-		if (syscall(SYS_sched_setaffinity, 0, set.width * sizeof(*set.words), set.words) <
-			0)
-			return -errno;
+		r = rawcall(SYS_sched_setaffinity, 0, set.width * sizeof(*set.words), set.words);
 	}
-	if (b->nodes.table.count) {
+	if (r >= 0 && b->nodes.table.count) {
 		set = bitset_table_get(&b->nodes.table, b->nodes.of_task[local_id]);
 		*ret_part = BINDING_MEMORY;
 		/* The kernel leaves the last bit of its count out. */
-		if (syscall(SYS_set_mempolicy, b->mem_mode, set.words,
-			    set.width * BITSET_WORD_BITS + 1) < 0)
-			return -errno;
+		r = rawcall(SYS_set_mempolicy, b->mem_mode, set.words,
+			set.width * BITSET_WORD_BITS + 1);
 	}
-	return 0;
+	return r < 0 ? (int)r : 0;
 }
 
 void binding_name(

@@ -10,7 +10,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 #include "mpi/mpi.h"
@@ -21,65 +20,68 @@
 #include "stepd/agent/stdio.h"
 #include "stepd/agent/stdio_files.h"
 #include "stepd/api/env.h"
+#include "stepd/base/rawcall.h"
 
-/* Nearly all calls here go through the one function syscall(2): a fresh child has none of the C
- * library's pages mapped, and each wrapper in another part of it costs a page fault. */
+/* All calls here are rawcall()s: the memory may be shared with the launcher and the other tasks'
+ * children, errno with it (child.h). It also saves the page faults that each part of the C library
+ * costs a fresh child. What the host's parts for a child do (an MPI hook, a verbose binding) needs
+ * the library, and so a child with memory of its own: child_can_share_memory(). */
 struct child {
 	const struct child_setup *setup;
+	struct child_seat *seat;
 	struct plan *plan;
 	const struct plan_program *program;
-	const struct stdio_task *io;
 	uint32_t local_id;
 	uint32_t detail; /* of the operation under way, for its report */
 };
 
 static int do_group(struct child *c)
 {
-	if (c->setup->group < 0)
+	if (c->seat->group < 0)
 		return 0;
 	/* The group's founder may be gone, or in another session, where tasks are not held: then
 	 * this task founds its own. */
-	if (syscall(SYS_setpgid, 0, c->setup->group) < 0 && syscall(SYS_setpgid, 0, 0) < 0)
-		return -errno;
+	if (rawcall(SYS_setpgid, 0, c->seat->group) < 0)
+		return (int)rawcall(SYS_setpgid, 0, 0);
 	return 0;
 }
 
 static int do_oom(struct child *c)
 {
-	_cleanup_close_ int fd = -1;
-	size_t len;
+	const char *text = c->setup->oom_score_adj;
+	long fd, r;
 
-	if (!c->setup->oom_score_adj)
+	if (!text)
 		return 0;
-	len = strlen(c->setup->oom_score_adj);
-	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || write(fd, c->setup->oom_score_adj, len) != (ssize_t)len)
-		return -errno;
-	return 0;
+	fd = rawcall(SYS_openat, AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return (int)fd;
+	r = rawcall(SYS_write, fd, text, strlen(text));
+	(void)rawcall(SYS_close, fd); /* r tells */
+	return r < 0 ? (int)r : 0;
 }
 
 static int do_nice(struct child *c)
 {
 	const struct spec *spec = c->plan->spec;
 
-	if (spec->nice_given && setpriority(PRIO_PROCESS, 0, spec->nice) < 0)
-		return -errno;
-	return 0;
+	return spec->nice_given ? (int)rawcall(SYS_setpriority, PRIO_PROCESS, 0, spec->nice) : 0;
 }
 
 static int do_rlimits(struct child *c)
 {
 	const struct spec *spec = c->plan->spec;
+	long r = 0;
 
-	if (c->setup->nofile &&
-		syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, c->setup->nofile, NULL) < 0)
-		return -errno;
-	for (c->detail = 0; c->detail < spec->rlimits_count; c->detail++) {
-		if (setrlimit((__rlimit_resource_t)spec->rlimits[c->detail].resource,
-			    &spec->rlimits[c->detail].value) < 0)
-			return -errno;
+	if (c->setup->nofile)
+		r = rawcall(SYS_prlimit64, 0, RLIMIT_NOFILE, c->setup->nofile, NULL);
+	for (c->detail = 0; r >= 0 && c->detail < spec->rlimits_count; c->detail++) {
+		r = rawcall(SYS_prlimit64, 0, spec->rlimits[c->detail].resource,
+			&spec->rlimits[c->detail].value, NULL);
+		if (r < 0)
+			break; /* detail tells which */
 	}
-	return 0;
+	return (int)r;
 }
 
 static int do_binding(struct child *c)
@@ -94,15 +96,15 @@ static int do_identity(struct child *c)
 
 static int do_no_new_privs(struct child *c)
 {
-	if (c->plan->spec->no_new_privs && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return -errno;
-	return 0;
+	return c->plan->spec->no_new_privs
+		? (int)rawcall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+		: 0;
 }
 
 static int do_cwd(struct child *c)
 {
-	(void)syscall(SYS_umask, c->plan->umask); /* can't fail */
-	return syscall(SYS_chdir, c->program->cwd) < 0 ? -errno : 0;
+	(void)rawcall(SYS_umask, c->plan->umask); /* can't fail */
+	return (int)rawcall(SYS_chdir, c->program->cwd);
 }
 
 /* A descriptor for the stream: the one it becomes, or one above the three. */
@@ -112,41 +114,42 @@ static int open_stream(const struct stdio_stream *s, int becomes)
 
 	if (s->fd == becomes || s->fd > 2)
 		return s->fd;
-	if (s->fd >= 0) {
-		fd = (int)syscall(SYS_fcntl, s->fd, F_DUPFD_CLOEXEC, 3);
-		return fd < 0 ? -errno : fd;
-	}
-	fd = open(s->path, s->flags | O_CLOEXEC | O_NOCTTY, 0666);
+	if (s->fd >= 0)
+		return (int)rawcall(SYS_fcntl, s->fd, F_DUPFD_CLOEXEC, 3);
+	fd = (int)rawcall(
+		SYS_openat, AT_FDCWD, s->path, s->flags | O_CLOEXEC | O_NOCTTY | O_LARGEFILE, 0666);
 	if (fd < 0)
-		return -errno;
-	r = fcntl(fd, F_GETFL);
-	if (r >= 0 && (r & O_NONBLOCK))
-		(void)fcntl(fd, F_SETFL, r & ~O_NONBLOCK); /* only a FIFO would notice */
+		return fd;
+	r = (int)rawcall(SYS_fcntl, fd, F_GETFL);
+	if (r >= 0 && (r & O_NONBLOCK)) /* only a FIFO would notice */
+		(void)rawcall(SYS_fcntl, fd, F_SETFL, r & ~O_NONBLOCK);
 	if (fd > 2)
 		return fd;
-	r = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	r = r < 0 ? -errno : r;
-	(void)close(fd); /* r tells */
+	r = (int)rawcall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 3);
+	(void)rawcall(SYS_close, fd); /* r tells */
 	return r;
 }
 
 static int do_stdio(struct child *c)
 {
-	int fd[3];
+	const struct stdio_stream *stream = c->seat->io.stream;
+	int fd[3], r;
 
 	for (c->detail = 0; c->detail < 3; c->detail++) {
-		if (c->io->stream[c->detail].as_stdout) {
+		if (stream[c->detail].as_stdout) {
 			fd[c->detail] = fd[STDOUT_FILENO];
 			continue;
 		}
-		fd[c->detail] = open_stream(&c->io->stream[c->detail], (int)c->detail);
+		fd[c->detail] = open_stream(&stream[c->detail], (int)c->detail);
 		if (fd[c->detail] < 0)
 			return fd[c->detail];
 	}
 	for (c->detail = 0; c->detail < 3; c->detail++) {
-		if (fd[c->detail] != (int)c->detail &&
-			syscall(SYS_dup3, fd[c->detail], c->detail, 0) < 0)
-			return -errno;
+		if (fd[c->detail] == (int)c->detail)
+			continue;
+		r = (int)rawcall(SYS_dup3, fd[c->detail], c->detail, 0);
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }
@@ -158,9 +161,9 @@ static int mark_descriptors(void)
 	struct dirent *d;
 	int fd;
 
-	if (syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
+	if (rawcall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
 		return 0;
-	/* before Linux 5.11 */
+	/* before Linux 5.11; never with shared memory: child_can_share_memory() */
 	dir = opendir("/proc/self/fd");
 	if (!dir)
 		return -errno;
@@ -175,25 +178,26 @@ static int mark_descriptors(void)
 
 static int do_hold(struct child *c)
 {
-	struct pollfd p = {.fd = c->setup->hold_fd, .events = POLLIN};
+	struct pollfd p = {.fd = c->seat->hold_fd, .events = POLLIN};
 	int r = mark_descriptors();
 
 	if (r < 0 || p.fd < 0)
 		return r;
 	do
-		r = (int)syscall(SYS_ppoll, &p, 1, NULL, NULL, 0);
-	while (r < 0 && errno == EINTR);
+		r = (int)rawcall(SYS_ppoll, &p, 1, NULL, NULL, 0);
+	while (r == -EINTR);
 	if (r < 0)
-		return -errno;
-	if (!(p.revents & POLLIN))
-		_exit(126); /* the agent is gone or gave the launch up: nobody reads a report */
+		return r;
+	if (!(p.revents &
+		    POLLIN)) /* the agent is gone or gave the launch up: nobody reads a report */
+		(void)rawcall(SYS_exit_group, STATUS_NOT_EXECUTABLE);
 	return 0;
 }
 
 /* Until Linux 6.2 a move into a cgroup with a cpuset undoes what the task asked for. */
 static int do_bound(struct child *c)
 {
-	int r = c->setup->group < 0 ? do_binding(c) : 0;
+	int r = c->seat->adopted ? do_binding(c) : 0;
 
 	if (r == 0)
 		binding_tell(c->plan->spec, &c->plan->job, c->local_id, STDERR_FILENO);
@@ -215,10 +219,10 @@ static int do_hook(struct child *c)
 		.ltaskid = c->local_id,
 	};
 
-	environ_task_fill(&c->plan->task_env, &c->program->env, info.gtaskid, c->local_id,
-		(pid_t)syscall(SYS_getpid));
+	environ_task_fill(&c->seat->env, &c->program->env, info.gtaskid, c->local_id,
+		(pid_t)rawcall(SYS_getpid));
 	if (c->setup->mpi)
-		mpi_task(c->setup->mpi, &info, &c->plan->task_env.v);
+		mpi_task(c->setup->mpi, &info, &c->seat->env.v);
 	return 0;
 }
 
@@ -228,9 +232,9 @@ static int do_signals(struct child *c)
 {
 	static const uint64_t none = 0; /* the kernel's set: a bit for each of 64 */
 
-	if (!c->setup->own_signals)
+	if (!c->seat->own_signals)
 		process_default_signals();
-	return syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none)) < 0 ? -errno : 0;
+	return (int)rawcall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
 }
 
 /* As a shell says it: 127 for a program that is nowhere, 126 for all else that keeps a task from
@@ -248,10 +252,10 @@ static void send_report(const struct child *c, enum child_stage stage, int error
 		.local_id = c->local_id, .stage = stage, .error = error, .detail = c->detail};
 	struct timespec now;
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* can't fail */
+	(void)rawcall(SYS_clock_gettime, CLOCK_MONOTONIC, &now); /* can't fail */
 	report.time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 	/* If the agent is gone nobody misses it. */
-	(void)!write(c->setup->report_fd, &report, sizeof(report));
+	(void)rawcall(SYS_write, c->seat->report_fd, &report, sizeof(report));
 }
 
 /* Whether a failure tells of one directory of PATH only: it is not there, too long, or on a server
@@ -262,28 +266,43 @@ static bool is_elsewhere(int error)
 		error == ENODEV || error == ETIMEDOUT;
 }
 
+/* "DIR/NAME", or "./NAME" for a directory of no length. false: it is too long. */
+static bool join_path(char *path, size_t size, const char *dir, size_t len, const char *name)
+{
+	size_t name_len = strlen(name);
+
+	if (len == 0) {
+		dir = ".";
+		len = 1;
+	}
+	if (len + 1 + name_len >= size)
+		return false;
+	memcpy(path, dir, len);
+	path[len] = '/';
+	memcpy(path + len + 1, name, name_len + 1);
+	return true;
+}
+
 /* Tries argv[0] in every directory of the task's PATH, as execvp(3), but never a shell. -errno of
  * the most telling failure. */
 static int exec_search(const struct child *c)
 {
-	char *const *argv = c->program->argv, *const *env = c->plan->task_env.v;
+	char *const *argv = c->program->argv, *const *env = c->seat->env.v;
 	const char *path = stepd_env_get((char **)env, "PATH"), *end;
 	char candidate[PATH_MAX];
-	int r = -ENOENT;
-	size_t len;
+	int r = -ENOENT, error;
 
-	for (path = path ? path : ""; path; path = end ? end + 1 : NULL) {
-		end = strchr(path, ':');
-		len = end ? (size_t)(end - path) : strlen(path);
-		if ((size_t)snprintf(candidate, sizeof(candidate), "%.*s%s%s", (int)len, path,
-			    len ? "/" : "./", argv[0]) >= sizeof(candidate))
+	for (path = path ? path : ""; path; path = *end ? end + 1 : NULL) {
+		end = path + strcspn(path, ":");
+		if (!join_path(candidate, sizeof(candidate), path, (size_t)(end - path), argv[0]))
 			continue;
-		(void)execve(candidate, argv, env); /* returns on failure only */
+		error = -(int)rawcall(
+			SYS_execve, candidate, argv, env); /* returns on failure only */
 		/* EACCES is also said of a directory that this user may not search. */
-		if (errno == EACCES && syscall(SYS_access, candidate, F_OK) == 0)
+		if (error == EACCES && rawcall(SYS_faccessat, AT_FDCWD, candidate, F_OK) == 0)
 			r = -EACCES;
-		else if (errno != EACCES && !is_elsewhere(errno))
-			return -errno;
+		else if (error != EACCES && !is_elsewhere(error))
+			return -error;
 	}
 	return r;
 }
@@ -294,8 +313,7 @@ static int do_exec(struct child *c)
 		send_report(c, CHILD_STAGE_EXEC, 0);
 	if (!strchr(c->program->argv[0], '/'))
 		return exec_search(c);
-	(void)execve(c->program->argv[0], c->program->argv, c->plan->task_env.v);
-	return -errno;
+	return (int)rawcall(SYS_execve, c->program->argv[0], c->program->argv, c->seat->env.v);
 }
 
 static const struct {
@@ -318,31 +336,43 @@ static const struct {
 	[CHILD_STAGE_EXEC] = {do_exec, "execute"},
 };
 
-_noreturn_ void child_main(
-	const struct child_setup *setup, uint32_t local_id, const struct stdio_task *io)
+bool child_can_share_memory(const struct child_setup *setup)
 {
+	const struct spec *spec = setup->plan->spec;
+
+	/* An empty range: whether the flag is known (Linux 5.11). */
+	return RAWCALL_NATIVE && !setup->mpi && !spec->cpu_bind.verbose &&
+		!spec->mem_bind.verbose &&
+		rawcall(SYS_close_range, ~0u, ~0u, CLOSE_RANGE_CLOEXEC) == 0;
+}
+
+_noreturn_ void child_main(struct child_seat *seat)
+{
+	const struct child_setup *setup = seat->setup;
 	struct plan *plan = setup->plan;
 	struct child c = {
 		.setup = setup,
+		.seat = seat,
 		.plan = plan,
-		.program = &plan->programs[plan->task_program[local_id]],
-		.io = io,
-		.local_id = local_id,
+		.program = &plan->programs[plan->task_program[seat->io.local_id]],
+		.local_id = seat->io.local_id,
 	};
 	size_t i;
 	int r;
 
 	/* While any child holds it open, the others would not see the agent's end. */
-	(void)close_fd(setup->hold_write_fd);
+	if (seat->hold_write_fd >= 0)
+		(void)rawcall(SYS_close, seat->hold_write_fd); /* it is there */
 	for (i = 0; i < CHILD_STAGE_MAX; i++) {
 		c.detail = 0;
 		r = operations[i].run(&c);
 		if (r < 0) {
 			send_report(&c, (enum child_stage)i, -r);
-			_exit(exit_status((enum child_stage)i, -r));
+			(void)rawcall(SYS_exit_group, exit_status((enum child_stage)i, -r));
 		}
 	}
-	_exit(126); /* not reached: the last operation returns on failure only */
+	for (;;) /* not reached: the last operation returns on failure only */
+		(void)rawcall(SYS_exit_group, STATUS_NOT_EXECUTABLE);
 }
 
 /* Bytes of a name in a message: where all of them are written as \xNN there is still room for the

@@ -7,10 +7,10 @@
 #include <pwd.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 
 #include "stepd/agent/spec.h"
 #include "stepd/base/parse.h"
+#include "stepd/base/rawcall.h"
 
 #define ENTRY_SIZE_MAX (1u << 20)
 
@@ -273,18 +273,21 @@ void identity_restore(const struct identity *id)
 		abort(); /* an agent with half an identity must not go on */
 }
 
+/* ---- in the child: rawcall()s only, see child.h -------------------------------------------- */
+
 static int drop_capabilities(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct none[2] = {0}, now[2] = {0};
+	long r = rawcall(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 
-	/* EINVAL: a kernel before 4.3 has no ambient set */
-	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 && errno != EINVAL)
-		return -errno;
-	if (syscall(SYS_capset, &header, none) < 0)
-		return -errno;
-	if (syscall(SYS_capget, &header, now) < 0)
-		return -errno;
+	if (r < 0 && r != -EINVAL) /* a kernel before 4.3 has no ambient set */
+		return (int)r;
+	r = rawcall(SYS_capset, &header, none);
+	if (r == 0)
+		r = rawcall(SYS_capget, &header, now);
+	if (r < 0)
+		return (int)r;
 	return memcmp(now, none, sizeof(now)) == 0 ? 0 : -EPERM;
 }
 
@@ -293,31 +296,32 @@ static int check_became(const struct identity *id)
 	uid_t ru, eu, su;
 	gid_t rg, eg, sg;
 
-	if (getresuid(&ru, &eu, &su) < 0 || getresgid(&rg, &eg, &sg) < 0)
-		return -errno;
+	if (rawcall(SYS_getresuid, &ru, &eu, &su) < 0 || rawcall(SYS_getresgid, &rg, &eg, &sg) < 0)
+		return -EFAULT; /* not to be had otherwise */
 	if (ru != id->uid || eu != id->uid || su != id->uid || rg != id->gid || eg != id->gid ||
 		sg != id->gid)
 		return -EPERM;
-	if (getgroups(0, NULL) != (int)id->groups_count)
+	if (rawcall(SYS_getgroups, 0, NULL) != (long)id->groups_count)
 		return -EPERM;
-	if (id->uid != 0 && setuid(0) == 0)
+	if (id->uid != 0 && rawcall(SYS_setuid, 0) == 0)
 		return -EPERM;
 	return 0;
 }
 
 int identity_become(const struct identity *id)
 {
-	int r;
+	long r = 0;
 
-	if (id->switches &&
-		(setgroups(id->groups_count, id->groups) < 0 ||
-			setresgid(id->gid, id->gid, id->gid) < 0 ||
-			setresuid(id->uid, id->uid, id->uid) < 0))
-		return -errno;
-	if (id->uid != 0) {
-		r = drop_capabilities();
-		if (r < 0)
-			return r;
+	if (id->switches) {
+		r = rawcall(SYS_setgroups, id->groups_count, id->groups);
+		if (r == 0)
+			r = rawcall(SYS_setresgid, id->gid, id->gid, id->gid);
+		if (r == 0)
+			r = rawcall(SYS_setresuid, id->uid, id->uid, id->uid);
 	}
+	if (r == 0 && id->uid != 0)
+		r = drop_capabilities();
+	if (r < 0)
+		return (int)r;
 	return id->switches ? check_became(id) : 0;
 }

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "stepd/agent/child.h"
-#include "stepd/base/pidref.h"
+#include "stepd/agent/spawn.h"
 
 struct proctrack;
 struct stdio;
@@ -20,19 +20,22 @@ struct launch {
 	struct child_setup setup;
 	struct proctrack *pt;
 	struct stdio *io;
-	pid_t group;        /* the step's process group: its first task's pid; 0 before that */
-	int next_clone_fd;  /* of task 0, which was asked for to learn whether there is one */
-	bool into;          /* tasks are born in the container */
-	bool clone3_absent; /* a kernel before 5.3 or a filter: fork(2) */
+	struct spawn spawn; /* how the next task is made */
+	pid_t group; /* the step's process group; 0: the first task founds it; -1: this process
+		      * has founded it */
+	int next_clone_fd; /* of task 0, which was asked for to learn whether there is one */
+	bool into;         /* tasks are born in the container */
 	bool released;
-	int report_fd;     /* to be read by the agent; non-blocking */
-	int hold_write_fd; /* -1 if tasks are not held */
+	int report_fd;      /* to be read by the agent; non-blocking */
+	int task_report_fd; /* the tasks' end */
+	int hold_write_fd;  /* -1 if tasks are not held */
+	int hold_fd;        /* the tasks' end */
 };
 
 #define LAUNCH_INIT                                                                                \
 	{                                                                                          \
-		.setup = {.report_fd = -1, .hold_fd = -1, .hold_write_fd = -1},                    \
-		.next_clone_fd = -1, .report_fd = -1, .hold_write_fd = -1                          \
+		.next_clone_fd = -1, .report_fd = -1, .task_report_fd = -1, .hold_write_fd = -1,   \
+		.hold_fd = -1                                                                      \
 	}
 
 /* Makes the pipes and finds out how tasks get into the container. l->setup's plan, mpi, nofile,
@@ -40,9 +43,14 @@ struct launch {
 int launch_open(struct launch *l, struct proctrack *pt, struct stdio *io, bool hold,
 	struct err *err) _must_check_;
 
-/* Forks the task of this local id into the container: ids in ascending order from 0. */
-int launch_fork(
-	struct launch *l, uint32_t local_id, struct pidref *ret_ref, struct err *err) _must_check_;
+/* Forks all tasks into the container. pids has a 0 for each task; those that were made are filled
+ * in, from the first on, on failure as well. */
+int launch_fork_all(struct launch *l, pid_t *pids, struct err *err) _must_check_;
+
+/* One of them, for who calls it for each in ascending order of local ids: seat is the child's; with
+ * l->spawn.stack it stays so until its exec. */
+int launch_fork(struct launch *l, uint32_t local_id, struct child_seat *seat, pid_t *ret_pid,
+	struct err *err) _must_check_;
 
 /* All are forked: closes what only children needed, and lets them go. */
 int launch_release(struct launch *l, struct err *err) _must_check_;

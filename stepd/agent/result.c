@@ -164,7 +164,7 @@ static json_t *pack_task(const struct task *task)
 {
 	char words[96];
 	json_t *doc = json_pack("{s:I, s:i, s:s, s:b}", "rank", (json_int_t)task->rank, "pid",
-		(int)task->ref.pid, "text", task_words(task, words, sizeof(words)), "on_request",
+		(int)task->pid, "text", task_words(task, words, sizeof(words)), "on_request",
 		(int)task->requested);
 	int r = doc ? 0 : -1;
 

@@ -25,7 +25,7 @@ struct shared {
 	struct pump_dest *dest; /* or through the pump; NULL with per_task */
 };
 
-/* What stdio_task_close() closes and frees of a task. */
+/* What a task has in the agent: ends to close once it is forked, paths for all its life. */
 struct ends {
 	int fd[3];
 	char *path[3];
@@ -325,17 +325,29 @@ int stdio_task_open(
 	return 0;
 }
 
+bool stdio_carries(const struct stdio *io)
+{
+	return io->pump || io->feed;
+}
+
 static void close_ends(struct ends *ends)
 {
 	int i;
 
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < 3; i++)
 		ends->fd[i] = close_fd(ends->fd[i]);
-		free(ends->path[i]);
-		ends->path[i] = NULL;
-	}
 }
 
+static void free_ends(struct ends *ends)
+{
+	int i;
+
+	close_ends(ends);
+	for (i = 0; i < 3; i++)
+		free(ends->path[i]);
+}
+
+/* Not the paths: a child that shares our memory reads them later. */
 void stdio_task_close(struct stdio *io, struct stdio_task *task)
 {
 	close_ends(&io->ends[task->local_id]);
@@ -434,7 +446,7 @@ struct stdio *stdio_free(struct stdio *io)
 	if (!io)
 		return NULL;
 	for (i = 0; io->ends && i < io->spec->local_ntasks; i++)
-		close_ends(&io->ends[i]);
+		free_ends(&io->ends[i]);
 	for (i = 0; i < 3; i++) {
 		(void)close_fd(io->shared[i].owned_fd);
 		free(io->shared[i].name);

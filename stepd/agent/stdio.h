@@ -29,7 +29,7 @@ struct stdio;
  * alone, by dup2(1, 2) once stdout stands. Streams are set in the order 0, 1, 2. */
 struct stdio_stream {
 	int fd;           /* to dup2(), never one of 0 to 2 but its own number, or 1 for stderr */
-	const char *path; /* with fd -1; owned by struct stdio until stdio_task_close() */
+	const char *path; /* with fd -1; owned by struct stdio */
 	int flags;
 	bool as_stdout; /* stderr with fd -1 and no path: the file that stdout has just opened */
 };
@@ -51,6 +51,9 @@ int stdio_open(const struct spec *spec, const struct identity *id, const char *c
 /* The streams of the task of this local id, once for each; its pipes are made here. */
 int stdio_task_open(struct stdio *io, uint32_t local_id, struct stdio_task *ret_task,
 	struct err *err) _must_check_;
+
+/* Whether bytes pass through the agent, which then has an end of each task's pipes. */
+bool stdio_carries(const struct stdio *io);
 
 /* Closes the task's ends in the agent. */
 void stdio_task_close(struct stdio *io, struct stdio_task *task);

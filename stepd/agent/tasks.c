@@ -17,19 +17,13 @@ int tasks_init(struct tasks *ts, const uint32_t *ranks, uint32_t n)
 		tasks_clear(ts);
 		return -ENOMEM;
 	}
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < n; i++)
 		ts->v[i].rank = ranks[i];
-		ts->v[i].ref = (struct pidref)PIDREF_INIT;
-	}
 	return 0;
 }
 
 void tasks_clear(struct tasks *ts)
 {
-	uint32_t i;
-
-	for (i = 0; ts->v && i < ts->n; i++)
-		pidref_close(&ts->v[i].ref);
 	free(ts->v);
 	free(ts->by_pid);
 	*ts = (struct tasks){0};
@@ -40,10 +34,10 @@ static uint32_t first_slot(const struct tasks *ts, pid_t pid)
 	return ((uint32_t)pid * 2654435761u) & (ts->slots - 1);
 }
 
-void tasks_started(struct tasks *ts, uint32_t index, struct pidref *ref, uint64_t now_ns)
+void tasks_started(struct tasks *ts, uint32_t index, pid_t pid, uint64_t now_ns)
 {
 	struct task *task = &ts->v[index];
-	uint32_t slot = first_slot(ts, ref->pid);
+	uint32_t slot = first_slot(ts, pid);
 
 	assert(index < ts->n && task->state == TASK_NEW);
 	/* A pid may stand twice, if an ended task's was used again: the later one is found last,
@@ -51,8 +45,7 @@ void tasks_started(struct tasks *ts, uint32_t index, struct pidref *ref, uint64_
 	while (ts->by_pid[slot])
 		slot = (slot + 1) & (ts->slots - 1);
 	ts->by_pid[slot] = index + 1;
-	task->ref = *ref;
-	*ref = (struct pidref)PIDREF_INIT;
+	task->pid = pid;
 	task->state = TASK_RUNNING;
 	task->start_ns = now_ns;
 	ts->running++;
@@ -65,7 +58,7 @@ struct task *tasks_find(const struct tasks *ts, pid_t pid)
 
 	for (slot = first_slot(ts, pid); ts->by_pid[slot]; slot = (slot + 1) & (ts->slots - 1)) {
 		task = &ts->v[ts->by_pid[slot] - 1];
-		if (task->ref.pid == pid && task->state == TASK_RUNNING)
+		if (task->pid == pid && task->state == TASK_RUNNING)
 			return task;
 	}
 	return NULL;
@@ -79,7 +72,6 @@ void tasks_ended(struct tasks *ts, struct task *task, int wait_status, const str
 	task->wait_status = wait_status;
 	task->usage = *usage;
 	task->end_ns = now_ns;
-	task->ref.fd = close_fd(task->ref.fd);
 	ts->running--;
 	/* One that was never executed has its status from that, whatever signal overtook it. */
 	if (task->exec_status)

@@ -11,7 +11,6 @@
 
 #include "stepd/agent/status.h"
 #include "stepd/base/err.h"
-#include "stepd/base/pidref.h"
 
 enum task_state {
 	TASK_NEW,
@@ -23,7 +22,7 @@ enum task_state {
 struct task {
 	uint32_t rank;
 	enum task_state state;
-	struct pidref ref; /* held while running; the pid stays for the result */
+	pid_t pid;         /* nobody else's while running: the agent has not reaped it */
 	int wait_status;   /* once ended */
 	int exec_status;   /* 126 or 127 where it was never executed, else 0 */
 	bool requested;    /* was running when the step was told to end */
@@ -44,8 +43,8 @@ struct tasks {
 int tasks_init(struct tasks *ts, const uint32_t *ranks, uint32_t n) _must_check_;
 void tasks_clear(struct tasks *ts);
 
-/* The task of that index runs as ref, which is taken over. */
-void tasks_started(struct tasks *ts, uint32_t index, struct pidref *ref, uint64_t now_ns);
+/* The task of that index runs as pid, a child of this process. */
+void tasks_started(struct tasks *ts, uint32_t index, pid_t pid, uint64_t now_ns);
 
 /* The running task with this pid, or NULL: a process that a task left behind. */
 struct task *tasks_find(const struct tasks *ts, pid_t pid);

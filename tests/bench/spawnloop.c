@@ -3,12 +3,14 @@
  * The floor that a launch is measured against: a clone, execve(2) and waitid(2) of N programs in a
  * loop, with nothing around it. spawnloop [-k KIND] [-g CGROUP [-d]] [-m MIB] N PROGRAM [ARG...]
  *
- *	-k clone3   a copy of the parent, as fork(2) makes, with a pidfd (default)
+ *	-k clone3   a copy of the parent, as fork(2) makes (default)
  *	-k fork     fork(2)
  *	-k vfork    the parent's memory, the parent waits for the exec (CLONE_VM | CLONE_VFORK)
+ *	-k share    the parent's memory, a stack of its own, the parent goes on (CLONE_VM)
  *	-g CGROUP   with clone3: born in this cgroup's directory (CLONE_INTO_CGROUP)
  *	-d          with -g: each in a group of its own below that, made before and removed at the
- *end -m MIB      so much memory of the parent is touched before
+ *		    end
+ *	-m MIB      so much memory of the parent is touched before
  */
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -22,12 +24,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "stepd/agent/spawn.h"
+#include "stepd/base/rawcall.h"
+
 extern char **environ;
 
 enum kind {
 	KIND_CLONE3,
 	KIND_FORK,
 	KIND_VFORK,
+	KIND_SHARE,
 	KIND_MAX
 };
 
@@ -35,6 +41,7 @@ static const char *const kinds[KIND_MAX] = {
 	[KIND_CLONE3] = "clone3",
 	[KIND_FORK] = "fork",
 	[KIND_VFORK] = "vfork",
+	[KIND_SHARE] = "share",
 };
 
 struct loop {
@@ -42,14 +49,36 @@ struct loop {
 	int parent_fd; /* of the cgroups to make, -1: none are made */
 	int cgroup_fd;
 	char **argv;
+	char *stacks; /* with KIND_SHARE */
 };
+
+#define STACK_BYTES 16384
+
+static void run_shared(void *arg)
+{
+	const struct loop *l = arg;
+
+	(void)rawcall(SYS_execve, l->argv[0], l->argv, environ);
+	(void)rawcall(SYS_exit_group, 127);
+}
+
+static pid_t share_one(struct loop *l, int i)
+{
+	struct spawn how = {.cgroup_fd = l->cgroup_fd,
+		.stack = l->stacks + (size_t)i * STACK_BYTES,
+		.stack_size = STACK_BYTES};
+	bool cleared;
+	pid_t pid;
+	int r = spawn_child(&how, run_shared, l, &cleared, &pid);
+
+	errno = -r;
+	return r < 0 ? -1 : pid;
+}
 
 static pid_t clone_one(const struct loop *l)
 {
-	int pidfd = -1;
-	struct clone_args args = {.flags = CLONE_PIDFD, .exit_signal = SIGCHLD};
+	struct clone_args args = {.exit_signal = SIGCHLD};
 
-	args.pidfd = (uint64_t)(uintptr_t)&pidfd;
 	if (l->cgroup_fd >= 0) {
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (uint64_t)l->cgroup_fd;
@@ -57,9 +86,12 @@ static pid_t clone_one(const struct loop *l)
 	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 }
 
-static pid_t spawn_one(const struct loop *l)
+static pid_t spawn_one(struct loop *l, int i)
 {
 	pid_t pid;
+
+	if (l->kind == KIND_SHARE)
+		return share_one(l, i);
 
 	if (l->kind == KIND_VFORK) {
 		pid = vfork();
@@ -107,7 +139,8 @@ static int parse_kind(const char *text)
 
 static int usage(void)
 {
-	fprintf(stderr, "Usage: spawnloop [-k clone3|fork|vfork] [-g CGROUP] [-m MIB] N PROGRAM\n");
+	fprintf(stderr,
+		"Usage: spawnloop [-k clone3|fork|vfork|share] [-g CGROUP] [-m MIB] N PROGRAM\n");
 	return 2;
 }
 
@@ -140,6 +173,10 @@ int main(int argc, char **argv)
 	memory = malloc(mib << 20);
 	if (n <= 0 || !pids || (mib && !memory))
 		return usage();
+	if (l.kind == KIND_SHARE)
+		l.stacks = aligned_alloc(4096, (size_t)n * STACK_BYTES);
+	if (l.kind == KIND_SHARE && !l.stacks)
+		return usage();
 	if (mib)
 		memset(memory, 1, mib << 20);
 	for (i = 0; i < n; i++) {
@@ -147,7 +184,7 @@ int main(int argc, char **argv)
 			perror("mkdir");
 			return 1;
 		}
-		pids[i] = spawn_one(&l);
+		pids[i] = spawn_one(&l, i);
 		if (l.parent_fd >= 0)
 			(void)close(l.cgroup_fd);
 		if (pids[i] < 0) {

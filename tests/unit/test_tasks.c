@@ -19,9 +19,7 @@ static const struct rusage no_usage;
 
 static void start(struct tasks *ts, uint32_t index, pid_t pid)
 {
-	struct pidref ref = {.pid = pid, .fd = -1};
-
-	tasks_started(ts, index, &ref, 0);
+	tasks_started(ts, index, pid, 0);
 }
 
 static void end(struct tasks *ts, pid_t pid, int wait_status)

@@ -1,0 +1,106 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Many tasks are made by the launcher, with its memory shared until their exec; few get a copy of
+# the agent's. A program must not be able to tell the difference.
+. "${top_srcdir:?}/tests/lib/step.sh"
+[ "$tracker" = cgroup ] || skip_all "needs proctrack/cgroup: other trackers' tasks are always copies"
+! grep -q 'define STEPD_SANITIZERS' "${top_builddir:?}/config.h" ||
+	skip_all "built with sanitizers, which want memory of their own: there is no launcher"
+few=3 many=12
+
+cat >"$tmpdir/look" <<'LOOK'
+#!/bin/sh
+id
+grep -E '^(Uid|Gid|Groups|Cap|NoNewPrivs|Seccomp|Sig[BIC]|Threads|Cpus_allowed_list)' /proc/self/status
+ulimit -a
+umask
+pwd
+nice
+cat /proc/self/oom_score_adj
+ls /proc/self/fd
+readlink /proc/self/fd/0
+env | grep -vE '^(SLURM_(NTASKS|NPROCS|STEP_NUM_TASKS|GTIDS|TASKS_PER_NODE|STEP_TASKS_PER_NODE|TASK_PID|CPU_BIND.*)|PWD|SHLVL|_)=' | sort
+[ "$SLURM_TASK_PID" = $$ ] && echo "pid is right"
+LOOK
+chmod 755 "$tmpdir/look"
+mkdir -m 1777 "$tmpdir/out"
+
+# What the last task of the few says, and the same rank's among the many.
+same() { # NAME ARG...
+	name=$1
+	shift
+	rm -f "$tmpdir/out/"*
+	step -n $few --output "$tmpdir/out/few.%t" "$@" "$tmpdir/look"
+	step -n $many --output "$tmpdir/out/many.%t" "$@" "$tmpdir/look"
+	like "$(cat "$tmpdir/out/few.2")" "pid is right" "$name: it runs"
+	is "$(cat "$tmpdir/out/many.2")" "$(cat "$tmpdir/out/few.2")" "$name: the same is seen"
+	is "$(grep -l "pid is right" "$tmpdir"/out/many.* | wc -l)" $many "$name: by each of them"
+	is "$(sed -n 's/^SLURM_PROCID=//p' "$tmpdir"/out/many.* | sort -n | tr '\n' ' ')" \
+		"0 1 2 3 4 5 6 7 8 9 10 11 " "$name: each with its own rank"
+}
+
+same "as is"
+same "limits" --rlimit nofile=40:50 --rlimit core=0 --rlimit stack=1048576 --umask 027 --nice=3 --chdir /usr
+same "no_new_privs, not held" --no-new-privs --no-hold
+same "bound" --cpu-bind rank
+same "a program from PATH, traced" --trace "$tmpdir/trace" --export "PATH=/nonexistent:$tmpdir:/usr/bin:/bin" env --
+if [ "$(id -u)" = 0 ]; then
+	same "another user" --uid nobody --oom-score-adj 77
+	same "in an agent that has a score of its own" --uid 12345 --gid 54321
+	echo 5 >/proc/self/oom_score_adj
+	same "with a caller's oom_score_adj"
+	is "$(grep -lx 5 "$tmpdir"/out/many.* | wc -l)" $many "which is theirs again"
+	echo 0 >/proc/self/oom_score_adj
+else
+	skip 13 "needs root"
+fi
+
+# ---- failures in the child ------------------------------------------------------------------
+
+refused() { # NAME STATUS REGEX ARG...
+	name=$1 status=$2 regex=$3
+	shift 3
+	out=$(step -n $many "$@" 2>&1)
+	is $? "$status" "$name: the status"
+	is "$(printf '%s\n' "$out" | grep -cE "$regex")" $many "$name: a sentence of each task"
+	nothing_left "$name: nothing is left"
+}
+refused "no program" 127 "can't execute '/nonexistent/x': No such file" /nonexistent/x
+refused "none in PATH" 127 "can't execute 'nosuchprogram' \(looked for in PATH\)" nosuchprogram
+printf 'nothing\n' >"$tmpdir/plain"
+refused "not executable" 126 "can't execute '$tmpdir/plain': Permission denied" "$tmpdir/plain"
+PATH=$tmpdir:$PATH refused "not executable, by PATH" 126 "can't execute 'plain'.*: Permission denied" plain
+refused "no directory" 126 "can't change to the directory '/nonexistent'" --chdir /nonexistent true
+refused "no file" 126 "can't open '/nonexistent/out.[0-9]*' for stdout" --output /nonexistent/out.%t true
+long=$(printf '%04000d' 0)
+refused "a PATH too long" 127 "can't execute 'nosuchprogram'" --export "PATH=/$long/$long:/$long" nosuchprogram
+
+# ---- the launcher's own end -----------------------------------------------------------------
+
+mkdir "$tmpdir/plugins"
+STEPD_TEST_CGROUP_PLUGIN=$tmpdir/cgroup.so
+export STEPD_TEST_CGROUP_PLUGIN
+cp -L "$top_builddir/stepd/cli/plugins/proctrack_cgroup.so" "$STEPD_TEST_CGROUP_PLUGIN"
+cp -L "$top_builddir/stepd/cli/plugins/mpi_none.so" \
+	"$top_builddir/tests/lib/plugins/proctrack_halfway.so" "$tmpdir/plugins"
+chmod go-w "$tmpdir"/plugins/* "$STEPD_TEST_CGROUP_PLUGIN"
+
+halfway() { # WHAT ARG...: the agent's sentence, and its status at the end
+	out=$(STEPD_TEST_HALFWAY=$1 timeout 60 "$stepd" run --job "$job" --plugin-dir "$tmpdir/plugins" \
+		--proctrack halfway -n $many -- touch "$tmpdir/ran" 2>&1)
+	printf '%s %s\n' "$out" $?
+}
+like "$(halfway none)" '^ 0$' "such a plugin runs a step"
+rm "$tmpdir/ran"
+like "$(halfway kill)" 'the launcher of the tasks was killed by signal 9; is memory short\? 125$' \
+	"a launcher that is killed fails the step, which says so"
+nothing_left "and nothing is left"
+like "$(halfway fail)" 'make the container of task 7: No space left on device 125$' \
+	"a task that can't be made fails the step, with its reason"
+nothing_left "and nothing is left of the seven before it"
+like "$(halfway parent)" '137$' "an agent that is killed in mid-launch"
+fails "no task has run, for they are held" test -e "$tmpdir/ran"
+eventually sh -c "! STEPD_RUNTIME_DIR='$run' '$stepd' pids $job.0 2>/dev/null | grep -q ."
+ok "the step can be started again" step -n $many -- touch "$tmpdir/ran"
+nothing_left "and nothing is left of either"
+done_testing
