@@ -254,6 +254,8 @@ static void test_files_of_tasks(void **state)
 	assert_false(task.stream[2].as_stdout);
 	assert_int_equal(scratch_count_fds(), rig->fds + 1);
 	stdio_task_close(rig->io, &task);
+	rig_free(rig);
+	rig_open(rig);
 	rig_fork_all(rig, say, NULL);
 	rig_run(rig);
 	rig_free(rig);
