@@ -51,9 +51,9 @@ tests_unit_test_mpi_LDADD = $(UNIT_LDADD)
 endif
 
 if CMOCKA
-check_PROGRAMS += tests/unit/test_tasks tests/unit/test_killseq tests/unit/test_environ \
+check_PROGRAMS += tests/unit/test_spawn tests/unit/test_tasks tests/unit/test_killseq tests/unit/test_environ \
 	tests/unit/test_registry
-TESTS += tests/unit/test_tasks tests/unit/test_killseq tests/unit/test_environ \
+TESTS += tests/unit/test_spawn tests/unit/test_tasks tests/unit/test_killseq tests/unit/test_environ \
 	tests/unit/test_registry
 check_PROGRAMS += tests/unit/test_identity tests/unit/test_log
 TESTS += tests/unit/test_identity tests/unit/test_log
@@ -63,6 +63,9 @@ tests_unit_test_log_LDADD = $(UNIT_LDADD)
 tests_unit_test_identity_SOURCES = tests/unit/test_identity.c
 tests_unit_test_identity_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_identity_LDADD = $(UNIT_LDADD)
+tests_unit_test_spawn_SOURCES = tests/unit/test_spawn.c
+tests_unit_test_spawn_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_spawn_LDADD = $(UNIT_LDADD)
 tests_unit_test_tasks_SOURCES = tests/unit/test_tasks.c
 tests_unit_test_tasks_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_tasks_LDADD = $(UNIT_LDADD)

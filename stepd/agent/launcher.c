@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "config.h"
 #include "stepd/agent/launch.h"
 #include "stepd/agent/plan.h"
 #include "stepd/agent/status.h"

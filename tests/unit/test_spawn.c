@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "stepd/agent/spawn.h"
+#include "stepd/base/rawcall.h"
+
+#define STACK_BYTES 16384
+
+/* What a child and its parent both see; where memory is not shared the child has a copy. */
+struct seat {
+	bool cleared;
+	volatile int *told; /* in memory that is always shared */
+	volatile int own;   /* written by the child */
+	pid_t pid;
+};
+
+static volatile int *told; /* MAP_SHARED */
+
+enum {
+	TOLD_CLEARED,
+	TOLD_PID, /* whether clone3() had written the pid before the child's first instruction */
+	TOLD_PARENT,
+	TOLD_COUNT,
+};
+
+static void run(void *arg)
+{
+	struct seat *seat = arg;
+
+	seat->own = 42;
+	seat->told[TOLD_CLEARED] = seat->cleared;
+	seat->told[TOLD_PID] = seat->pid == (pid_t)rawcall(SYS_getpid);
+	seat->told[TOLD_PARENT] = (int)rawcall(SYS_getppid);
+	(void)rawcall(SYS_exit_group, 7);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	told = mmap(NULL, TOLD_COUNT * sizeof(*told), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return told == MAP_FAILED ? -1 : 0;
+}
+
+static void await_end(pid_t pid)
+{
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 7);
+}
+
+static void test_copy(void **state)
+{
+	struct spawn how = {.cgroup_fd = -1};
+	struct seat seat = {.told = told};
+
+	(void)state;
+	assert_int_equal(spawn_child(&how, run, &seat, &seat.cleared, &seat.pid), 0);
+	await_end(seat.pid);
+	assert_int_equal(seat.own, 0);
+	assert_int_equal(told[TOLD_CLEARED], !how.clone3_absent);
+	assert_int_equal(told[TOLD_PARENT], getpid());
+}
+
+static void test_shared(void **state)
+{
+	static char stack[STACK_BYTES] __attribute__((aligned(16)));
+	struct spawn how = {.cgroup_fd = -1, .stack = stack, .stack_size = sizeof(stack)};
+	struct seat seat = {.told = told};
+	int saved_errno = EXDEV;
+
+	(void)state;
+#ifdef STEPD_SANITIZERS
+	skip();
+#endif
+	errno = saved_errno;
+	assert_int_equal(spawn_child(&how, run, &seat, &seat.cleared, &seat.pid),
+		RAWCALL_NATIVE ? 0 : -EOPNOTSUPP);
+	if (!RAWCALL_NATIVE)
+		return;
+	assert_int_equal(errno, saved_errno);
+	await_end(seat.pid);
+	assert_int_equal(seat.own, 42);
+	assert_int_equal(told[TOLD_CLEARED], 1);
+	assert_int_equal(told[TOLD_PID], 1);
+}
+
+static void test_siblings(void **state)
+{
+	struct spawn how = {.cgroup_fd = -1, .siblings = true};
+	struct seat *seat = mmap(
+		NULL, sizeof(*seat), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t between;
+	int status;
+
+	(void)state;
+	assert_true(seat != MAP_FAILED);
+	seat->told = told;
+	between = fork();
+	if (between == 0)
+		_exit(spawn_child(&how, run, seat, &seat->cleared, &seat->pid) == 0 ? 0 : 1);
+	assert_int_equal(waitpid(between, &status, 0), between);
+	assert_int_equal(status, 0);
+	await_end(seat->pid); /* ours, not its */
+	assert_int_equal(told[TOLD_PARENT], getpid());
+	assert_int_equal(told[TOLD_PID], 1);
+	(void)munmap(seat, sizeof(*seat));
+}
+
+static void test_without_clone3(void **state)
+{
+	static char stack[STACK_BYTES] __attribute__((aligned(16)));
+	struct spawn plain = {.cgroup_fd = -1, .clone3_absent = true};
+	struct spawn into = {.cgroup_fd = 0, .clone3_absent = true};
+	struct spawn shared = {.cgroup_fd = -1,
+		.stack = stack,
+		.stack_size = sizeof(stack),
+		.clone3_absent = true};
+	struct spawn siblings = {.cgroup_fd = -1, .siblings = true, .clone3_absent = true};
+	struct seat seat = {.told = told};
+
+	(void)state;
+	assert_int_equal(spawn_child(&into, run, &seat, &seat.cleared, &seat.pid), -EOPNOTSUPP);
+	assert_int_equal(spawn_child(&shared, run, &seat, &seat.cleared, &seat.pid), -EOPNOTSUPP);
+	assert_int_equal(spawn_child(&siblings, run, &seat, &seat.cleared, &seat.pid), -EOPNOTSUPP);
+	assert_int_equal(spawn_child(&plain, run, &seat, &seat.cleared, &seat.pid), 0);
+	await_end(seat.pid);
+	assert_int_equal(told[TOLD_CLEARED], 0);
+}
+
+static void test_bad_cgroup(void **state)
+{
+	struct spawn how = {.cgroup_fd = STDIN_FILENO};
+	struct seat seat = {.told = told};
+
+	(void)state;
+	/* EBADF: a descriptor, but of no cgroup; older kernels don't know the flag */
+	assert_true(spawn_child(&how, run, &seat, &seat.cleared, &seat.pid) < 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_copy),
+		cmocka_unit_test(test_shared),
+		cmocka_unit_test(test_siblings),
+		cmocka_unit_test(test_without_clone3),
+		cmocka_unit_test(test_bad_cgroup),
+	};
+
+	return cmocka_run_group_tests(tests, setup, NULL);
+}
