@@ -180,6 +180,12 @@ static int say_refused(int fd, const char *names, int r, struct err *err)
 			"the controllers '%s' can't be switched on in '%.400s/cgroup.subtree_control'; "
 			"run as root, or have the group delegated (Delegate=yes): %s",
 			names, path, strerror(-r));
+	if (r == -EINVAL)
+		return err_say(err, -EOPNOTSUPP,
+			"the controllers '%s' can't be switched on in '%.400s/cgroup.subtree_control' "
+			"while real-time processes are in that group or below it, or this kernel refuses "
+			"them for another reason (dmesg)",
+			names, path);
 	return err_set(err, r, "write '%s' to '%.400s/cgroup.subtree_control'", names, path);
 }
 

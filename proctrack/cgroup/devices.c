@@ -183,8 +183,8 @@ static int load(const struct bpf_insn *insns, size_t count, size_t rules, struct
 		return r;
 	if (r == -EPERM || r == -EACCES)
 		return err_say(err, -EOPNOTSUPP,
-			"the kernel lets this process load no device program; run as root, in a "
-			"container with CAP_BPF and CAP_NET_ADMIN, or CAP_SYS_ADMIN: %s",
+			"the kernel lets this process load no device program; run as root, with "
+			"CAP_SYS_ADMIN, outside of user namespaces: %s",
 			strerror(-r));
 	if (r == -ENOSYS || r == -EINVAL)
 		return err_say(err, -EOPNOTSUPP,

@@ -324,6 +324,38 @@ static int apply_one(const struct step_dir *dir, int fd, bool for_task, enum ste
 	return r;
 }
 
+/* "memory.max=1048576", for a sentence. */
+static void name_limit(
+	enum stepd_limit which, const stepd_limits_t *limits, char text[LIMITS_TEXT_SIZE])
+{
+	const char *list =
+		which == STEPD_LIMIT_CPUSET_CPUS ? limits->cpuset_cpus : limits->cpuset_mems;
+	uint64_t n = limits->number[which];
+
+	(void)snprintf(text, LIMITS_TEXT_SIZE, "%s", rows[which].file);
+	text += strlen(text);
+	if (rows[which].apply == apply_list && list)
+		(void)snprintf(text, LIMITS_TEXT_SIZE / 2, "=%s", list);
+	else if (rows[which].apply == apply_number && n == STEPD_LIMIT_NONE)
+		(void)snprintf(text, LIMITS_TEXT_SIZE / 2, "=%s", rows[which].none);
+	else if (which == STEPD_LIMIT_CPU_MAX)
+		(void)snprintf(text, LIMITS_TEXT_SIZE / 2, "=%" PRIu64 ".%03u", n / 1000,
+			(unsigned)(n % 1000));
+	else if (rows[which].apply == apply_number)
+		(void)snprintf(text, LIMITS_TEXT_SIZE / 2, "=%" PRIu64, n);
+}
+
+static int say_which(
+	enum stepd_limit which, const uint32_t *rank, const stepd_limits_t *limits, struct err *err)
+{
+	char name[LIMITS_TEXT_SIZE];
+
+	name_limit(which, limits, name);
+	if (rank)
+		return err_prefix(err, "limit %s of task %u", name, (unsigned)*rank);
+	return err_prefix(err, "limit %s of the step", name);
+}
+
 int limits_apply(const struct step_dir *dir, const uint32_t *rank, const stepd_limits_t *limits,
 	struct err *err)
 {
@@ -341,8 +373,7 @@ int limits_apply(const struct step_dir *dir, const uint32_t *rank, const stepd_l
 		if (is_set(limits, i))
 			r = apply_one(dir, fd, rank, i, limits, err);
 		if (r < 0)
-			(void)err_prefix(err, rank ? "limit %s of task %u" : "limit %s of the step",
-				rows[i].file, rank ? (unsigned)*rank : 0);
+			(void)say_which(i, rank, limits, err);
 	}
 	return r;
 }

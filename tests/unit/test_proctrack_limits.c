@@ -309,6 +309,7 @@ static void test_one_tasks_memory_is_its_own(_unused_ void **state)
 /* Below what is in use: the kernel reclaims, and kills where that is not enough. */
 static void test_memory_limit_below_what_is_in_use(_unused_ void **state)
 {
+	double begin;
 	int ready[2];
 	pid_t pid;
 	char c;
@@ -325,7 +326,9 @@ static void test_memory_limit_below_what_is_in_use(_unused_ void **state)
 	}
 	assert_int_equal(read(ready[0], &c, 1), 1);
 	assert_true(used(NULL, STEPD_USAGE_MEMORY_BYTES) >= 32 * MIB);
+	begin = now_s();
 	limit_memory(NULL, 16 * MIB);
+	print_message("# lowered below what is in use in %.1f ms\n", (now_s() - begin) * 1e3);
 	assert_true(was_killed(pid));
 	assert_true(used(NULL, STEPD_USAGE_OOM_KILLS) >= 1);
 	limit_memory(NULL, STEPD_LIMIT_NONE);
@@ -460,7 +463,7 @@ static void test_cpuset_is_the_affinity(_unused_ void **state)
 		(void)pause();
 	assert_int_equal(affinity_of(pid), 1);
 	limits.cpuset_cpus = "0";
-	refuse(&limits, &ranks[0], -ERANGE, "cpuset.cpus of task 4", "names 0, but '1' of");
+	refuse(&limits, &ranks[0], -ERANGE, "cpuset.cpus=0 of task 4", "names 0, but '1' of");
 	limit(NULL, &limits); /* moved at once */
 	assert_int_equal(affinity_of(pid), 0);
 	limits.cpuset_cpus = "0-1";
@@ -472,7 +475,7 @@ static void test_cpuset_is_the_affinity(_unused_ void **state)
 	limit(&ranks[0], &limits);
 	assert_int_equal(affinity_of(pid), -1);
 	limits.cpuset_cpus = "0-4000";
-	refuse(&limits, NULL, -ERANGE, "limit cpuset.cpus of the step", "is all there is");
+	refuse(&limits, NULL, -ERANGE, "limit cpuset.cpus=0-4000 of the step", "is all there is");
 	limits = (stepd_limits_t){.set = 1u << STEPD_LIMIT_CPUSET_MEMS, .cpuset_mems = "0"};
 	limit(NULL, &limits);
 	limits.cpuset_mems = "0,63";
@@ -662,8 +665,8 @@ static void test_processes_in_the_root_are_named(_unused_ void **state)
 	destroy();
 	assert_int_equal(setenv("STEPD_CGROUP_ROOT", rig.path, 1), 0);
 	create(); /* goes without */
-	refuse(&memory, NULL, -EOPNOTSUPP,
-		"limit memory.max of the step: ", "while processes are in that group itself");
+	refuse(&memory, NULL, -EOPNOTSUPP, "limit memory.max=67108864 of the step: ",
+		"while processes are in that group itself");
 	refuse(&pids, NULL, -EOPNOTSUPP, "pids", rig.path);
 	/* The kernel would have made the root threaded for pids, and its children useless. */
 	assert_int_equal(fs_read(rig.fd, "cgroup.type", 64, &type, NULL), 0);
