@@ -41,6 +41,8 @@ libagent_la_SOURCES = \
 	stepd/agent/killseq.c stepd/agent/killseq.h \
 	stepd/agent/launch.c stepd/agent/launch.h \
 	stepd/agent/launcher.c stepd/agent/launcher.h \
+	stepd/agent/limits.c stepd/agent/limits.h \
+	stepd/agent/limits_devices.c \
 	stepd/agent/placement.c stepd/agent/placement.h \
 	stepd/agent/plan.c stepd/agent/plan.h \
 	stepd/agent/pump.c stepd/agent/pump.h \
@@ -56,6 +58,7 @@ libagent_la_SOURCES = \
 	stepd/agent/spec_binding.c \
 	stepd/agent/spec_fields.c \
 	stepd/agent/spec_layout.c \
+	stepd/agent/spec_limits.c \
 	stepd/agent/spec_policy.c \
 	stepd/agent/spec_ranks.c \
 	stepd/agent/spec_rows.c \
@@ -76,11 +79,13 @@ stepd_cli_stepd_SOURCES = \
 	stepd/cli/main.c \
 	stepd/cli/multi_prog.c stepd/cli/multi_prog.h \
 	stepd/cli/plugins.c \
-	stepd/cli/query.c \
+	stepd/cli/query.c stepd/cli/query.h \
 	stepd/cli/run.c \
 	stepd/cli/run_convert.c stepd/cli/run_convert.h \
 	stepd/cli/run_doc.c \
+	stepd/cli/run_limits.c \
 	stepd/cli/run_options.c stepd/cli/run_options.h \
 	stepd/cli/run_table.c \
-	stepd/cli/serve.c
+	stepd/cli/serve.c \
+	stepd/cli/set_limits.c
 stepd_cli_stepd_LDADD = libagent.la
