@@ -15,8 +15,6 @@
 #define SIGNALLED(n) (n)
 #define CORE_DUMPED  0x80
 
-static const struct rusage no_usage;
-
 static void start(struct tasks *ts, uint32_t index, pid_t pid)
 {
 	struct pidref ref = {.pid = pid, .fd = -1};
@@ -29,7 +27,7 @@ static void end(struct tasks *ts, pid_t pid, int wait_status)
 	struct task *task = tasks_find(ts, pid);
 
 	assert_non_null(task);
-	tasks_ended(ts, task, wait_status, &no_usage, 1);
+	tasks_ended(ts, task, wait_status, 1);
 }
 
 static void test_words(void **state)

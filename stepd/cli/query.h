@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What commands share that are about a step of this node: which it is, and its tracker.
+ */
+#ifndef STEPD_CLI_QUERY_H
+#define STEPD_CLI_QUERY_H
+
+#include "stepd/agent/registry.h"
+
+struct proctrack;
+
+struct query {
+	const char *runtime_dir; /* NULL: the default */
+	const char *plugin_dir_given;
+	char *plugin_dir;
+	const char *step; /* "7.0" or "n1/7.0" */
+	pid_t pid;        /* of find */
+	bool found;
+	struct err err;
+	struct proctrack *pt; /* the backend of the last entry: steps of a node mostly share one */
+};
+
+void query_clear(struct query *q);
+
+/* Whether the processes of an entry can be asked for. Those of proctrack/linuxproc can't once the
+ * agent has died: what descends from that pid is then none of the step's, or a stranger's. */
+bool query_can_ask(const struct registry_entry *entry);
+
+bool query_names_entry(const char *step, const struct registry_entry *entry);
+
+/* The tracker of an entry, whose containers hang where the entry says, into q->pt. */
+int query_use_backend(struct query *q, const struct registry_entry *entry) _must_check_;
+
+/* Says that there is no such step; the command's exit status. */
+int query_say_no_step(const struct query *q, const char *command);
+
+#endif
