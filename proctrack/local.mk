@@ -16,15 +16,20 @@ endif
 proctrack_cgroup_proctrack_cgroup_la_SOURCES = \
 	proctrack/cgroup/cgroup.c \
 	proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
+	proctrack/cgroup/controllers.c proctrack/cgroup/controllers.h \
+	proctrack/cgroup/devices.c proctrack/cgroup/devices.h \
+	proctrack/cgroup/files.c proctrack/cgroup/files.h \
 	proctrack/cgroup/group.c proctrack/cgroup/group.h \
 	proctrack/cgroup/group_signal.c \
 	proctrack/cgroup/libcgroup.c proctrack/cgroup/libcgroup.h \
+	proctrack/cgroup/limits.c proctrack/cgroup/limits.h \
 	proctrack/cgroup/mounts.c proctrack/cgroup/mounts.h \
 	proctrack/cgroup/pidset.c proctrack/cgroup/pidset.h \
 	proctrack/cgroup/place.c proctrack/cgroup/place.h \
 	proctrack/cgroup/probe.c proctrack/cgroup/probe.h \
 	proctrack/cgroup/step.c proctrack/cgroup/step.h \
-	proctrack/cgroup/tree.c proctrack/cgroup/tree.h
+	proctrack/cgroup/tree.c proctrack/cgroup/tree.h \
+	proctrack/cgroup/usage.c proctrack/cgroup/usage.h
 proctrack_cgroup_proctrack_cgroup_la_CPPFLAGS = $(AM_CPPFLAGS) $(LIBCGROUP_CFLAGS)
 proctrack_cgroup_proctrack_cgroup_la_LIBADD = libbase.la
 proctrack_cgroup_proctrack_cgroup_la_LDFLAGS = $(PLUGIN_LDFLAGS)

@@ -230,17 +230,22 @@ endif
 
 if CMOCKA
 if LIBCGROUP
-CGROUP_UNIT_TESTS = tests/unit/test_cgroup_group tests/unit/test_cgroup_place \
-	tests/unit/test_cgroup_step
+CGROUP_UNIT_TESTS = tests/unit/test_cgroup_group tests/unit/test_cgroup_limits \
+	tests/unit/test_cgroup_place tests/unit/test_cgroup_step
 CGROUP_UNIT_SOURCES = proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
+	proctrack/cgroup/controllers.c proctrack/cgroup/controllers.h \
+	proctrack/cgroup/devices.c proctrack/cgroup/devices.h \
+	proctrack/cgroup/files.c proctrack/cgroup/files.h \
 	proctrack/cgroup/group.c proctrack/cgroup/group.h proctrack/cgroup/group_signal.c \
 	proctrack/cgroup/libcgroup.c proctrack/cgroup/libcgroup.h \
+	proctrack/cgroup/limits.c proctrack/cgroup/limits.h \
 	proctrack/cgroup/mounts.c proctrack/cgroup/mounts.h \
 	proctrack/cgroup/pidset.c proctrack/cgroup/pidset.h \
 	proctrack/cgroup/place.c proctrack/cgroup/place.h \
 	proctrack/cgroup/probe.c proctrack/cgroup/probe.h \
 	proctrack/cgroup/step.c proctrack/cgroup/step.h \
 	proctrack/cgroup/tree.c proctrack/cgroup/tree.h \
+	proctrack/cgroup/usage.c proctrack/cgroup/usage.h \
 	tests/lib/cgroup_rig.h tests/lib/scratch.h
 CGROUP_UNIT_CPPFLAGS = $(UNIT_CPPFLAGS) $(LIBCGROUP_CFLAGS)
 CGROUP_UNIT_LDADD = libbase.la $(CMOCKA_LIBS)
@@ -249,6 +254,9 @@ TESTS += $(CGROUP_UNIT_TESTS)
 tests_unit_test_cgroup_group_SOURCES = tests/unit/test_cgroup_group.c $(CGROUP_UNIT_SOURCES)
 tests_unit_test_cgroup_group_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
 tests_unit_test_cgroup_group_LDADD = $(CGROUP_UNIT_LDADD)
+tests_unit_test_cgroup_limits_SOURCES = tests/unit/test_cgroup_limits.c $(CGROUP_UNIT_SOURCES)
+tests_unit_test_cgroup_limits_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
+tests_unit_test_cgroup_limits_LDADD = $(CGROUP_UNIT_LDADD)
 tests_unit_test_cgroup_place_SOURCES = tests/unit/test_cgroup_place.c $(CGROUP_UNIT_SOURCES)
 tests_unit_test_cgroup_place_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
 tests_unit_test_cgroup_place_LDADD = $(CGROUP_UNIT_LDADD)
