@@ -549,7 +549,7 @@ static const struct {
 	{"'time_limit_ms': 3153600000001",
 		"time_limit_ms: 3153600000001 is not in the range 0 to 3153600000000"},
 	{"'kill_on_bad_exit': 'yes'", "kill_on_bad_exit: must be true or false, not a string"},
-	{"'oom_kill_step': 1", "oom_kill_step: must be true or false, not a whole number"},
+	{"'oom_kill_step': 1", "oom_kill_step: must be true or false, not a number"},
 	{"'kill_on_bad_exit_grace_ms': 1",
 		"kill_on_bad_exit_grace_ms: needs kill_on_bad_exit to be true"},
 	{"'kill_on_bad_exit_grace_ms': '1s'",
