@@ -48,12 +48,13 @@ void account_look(struct agent *a)
 
 void account_reaped(struct agent *a, struct task *task, const struct rusage *ru)
 {
+	bool unsettled = task && oom_is_unsettled(a);
 	stepd_usage_t look;
 	int r;
 
 	if (a->usage.kept)
 		usage_reaped(&a->usage, ru);
-	if (!task || (!a->usage.kept && !oom_is_unsettled(a)))
+	if (!task || (!a->usage.kept && !unsettled))
 		return;
 	r = proctrack_usage(a->pt, a->plan.job.cont_id, &task->rank, &look);
 	if (r == 0)

@@ -215,6 +215,7 @@ static void act_on_reports(struct agent *a)
 {
 	if (a->exec_failed)
 		ending_begin(a, AGENT_REASON_EXEC);
+	oom_apply_policy(a);
 }
 
 static void on_sigchld(struct agent *a)

@@ -112,13 +112,17 @@ static void on_news(void *userdata)
 	struct agent *a = userdata;
 
 	assert(a);
-	if (!oom_is_unsettled(a))
+	if (oom_is_unsettled(a))
+		look(a);
+	oom_apply_policy(a);
+}
+
+void oom_apply_policy(struct agent *a)
+{
+	if (a->oom.kills == 0 || !a->plan.spec->oom_kill_step || a->state != AGENT_RUNNING)
 		return;
-	look(a);
-	if (a->plan.spec->oom_kill_step && a->state == AGENT_RUNNING) {
-		log_error(a->log, "a task ran out of memory: ending the step (oom_kill_step)");
-		ending_begin(a, AGENT_REASON_OOM);
-	}
+	log_error(a->log, "a task ran out of memory: ending the step (oom_kill_step)");
+	ending_begin(a, AGENT_REASON_OOM);
 }
 
 int oom_watch(struct agent *a, struct err *err)

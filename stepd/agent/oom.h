@@ -45,6 +45,10 @@ bool oom_is_unsettled(struct agent *a);
 /* Takes what a look at the task told. */
 void oom_note_task(struct agent *a, struct task *task, const stepd_usage_t *look);
 
+/* Ends the step if it is to end at the first that is killed. Whoever reads the count has taken its
+ * news, and sees to it that this is called. */
+void oom_apply_policy(struct agent *a);
+
 /* The last look, while the container stands. */
 void oom_finish(struct agent *a);
 

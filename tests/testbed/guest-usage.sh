@@ -148,6 +148,17 @@ like "$(cat "$tmpdir/r")" '"reason": "oom"' "with its reason"
 like "$(grep -A3 '"rank": 0' "$tmpdir/r")" 'on request"' "the other task on request"
 like "$(cat "$tmpdir/err")" "a task ran out of memory: ending the step" "which the log tells"
 
+cat >"$tmpdir/own" <<'X'
+g=/sys/fs/cgroup$(sed s/0::// /proc/self/cgroup)
+echo 16M >"$g/memory.max"
+exec tail /dev/zero
+X
+step -n 2 --oom-kill-step --result "$tmpdir/r" -- sh -c "$two sleep 99; exec sh $tmpdir/own" 2>"$tmpdir/err"
+is $? 122 "the same where it is the task's first process"
+like "$(grep -A3 '"rank": 1' "$tmpdir/r")" '"killed by signal 9 \(KILL\), out of memory"' "whose own end it was"
+step --oom-kill-step -- sh "$tmpdir/own" 2>"$tmpdir/err"
+is $? 122 "or the step's only one"
+
 # What a task has left behind, when the task itself has ended.
 step -n 1 --wait-background --result "$tmpdir/r" -- sh -c "(sh $tmpdir/hog) & exit 0" 2>"$tmpdir/err"
 like "$(cat "$tmpdir/r")" '"text": "exited with status 0, out of memory"' \
