@@ -14,7 +14,7 @@
 #include "stepd/base/log.h"
 #include "stepd/base/parse.h"
 
-#define LOAD_SHARE 9u /* times what a sample took, before the next one */
+#define LOAD_SHARE 9u /* times the CPU time that a sample took, before the next one */
 
 struct sample {
 	struct agent *a;
@@ -156,10 +156,19 @@ static void take(struct sample *s, bool last)
 		ev_io_start(s->a->loop, &s->io);
 }
 
-/* At fixed times from the start on, of which those are left out that have gone by. */
-static void plan_next(struct sample *s, uint64_t begin_ns)
+/* What the agent itself has run, whoever else wants the CPUs. */
+static uint64_t cpu_ns(void)
 {
-	uint64_t now = trace_now_ns(), least = now + (now - begin_ns) * LOAD_SHARE;
+	struct timespec used;
+
+	(void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used); /* can't fail */
+	return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
+/* At fixed times from the start on, of which those are left out that have gone by. */
+static void plan_next(struct sample *s, uint64_t begin_cpu_ns)
+{
+	uint64_t now = trace_now_ns(), least = now + (cpu_ns() - begin_cpu_ns) * LOAD_SHARE;
 
 	if (s->fd < 0)
 		return;
@@ -173,7 +182,7 @@ static void plan_next(struct sample *s, uint64_t begin_ns)
 
 static void on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 {
-	uint64_t begin_ns = trace_now_ns();
+	uint64_t begin_cpu_ns = cpu_ns();
 	struct sample *s = w->data;
 
 	assert(s);
@@ -181,7 +190,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)revents;
 	account_look(s->a);
 	take(s, false);
-	plan_next(s, begin_ns);
+	plan_next(s, begin_cpu_ns);
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
  * A regular file is a new one in the place of that name. A pipe is written as its reader takes it:
  * a sample whose predecessor still waits is left out. What can't be written is named once and ends
  * the sampling, never the step. An agent of a step with very many tasks takes its time: between
- * two samples lies at least nine times what the first one took.
+ * two samples lies at least nine times the CPU time that the first one took.
  */
 #ifndef STEPD_AGENT_SAMPLE_H
 #define STEPD_AGENT_SAMPLE_H
