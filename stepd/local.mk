@@ -41,6 +41,8 @@ libagent_la_SOURCES = \
 	stepd/agent/identity.c stepd/agent/identity.h \
 	stepd/agent/killseq.c stepd/agent/killseq.h \
 	stepd/agent/launch.c stepd/agent/launch.h \
+	stepd/agent/limits.c stepd/agent/limits.h \
+	stepd/agent/limits_devices.c \
 	stepd/agent/oom.c stepd/agent/oom.h \
 	stepd/agent/placement.c stepd/agent/placement.h \
 	stepd/agent/plan.c stepd/agent/plan.h \
@@ -60,6 +62,7 @@ libagent_la_SOURCES = \
 	stepd/agent/spec_binding.c \
 	stepd/agent/spec_fields.c \
 	stepd/agent/spec_layout.c \
+	stepd/agent/spec_limits.c \
 	stepd/agent/spec_policy.c \
 	stepd/agent/spec_ranks.c \
 	stepd/agent/spec_rows.c \
@@ -86,8 +89,10 @@ stepd_cli_stepd_SOURCES = \
 	stepd/cli/run.c \
 	stepd/cli/run_convert.c stepd/cli/run_convert.h \
 	stepd/cli/run_doc.c \
+	stepd/cli/run_limits.c \
 	stepd/cli/run_options.c stepd/cli/run_options.h \
 	stepd/cli/run_table.c \
 	stepd/cli/serve.c \
+	stepd/cli/set_limits.c \
 	stepd/cli/usage.c
 stepd_cli_stepd_LDADD = libagent.la

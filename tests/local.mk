@@ -163,7 +163,8 @@ tests_unit_test_multi_prog_SOURCES = tests/unit/test_multi_prog.c stepd/cli/mult
 tests_unit_test_multi_prog_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_multi_prog_LDADD = $(UNIT_LDADD)
 tests_unit_test_run_options_SOURCES = tests/unit/test_run_options.c stepd/cli/multi_prog.c \
-	stepd/cli/run_convert.c stepd/cli/run_doc.c stepd/cli/run_options.c stepd/cli/run_table.c
+	stepd/cli/run_convert.c stepd/cli/run_doc.c stepd/cli/run_limits.c stepd/cli/run_options.c \
+	stepd/cli/run_table.c
 tests_unit_test_run_options_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_run_options_LDADD = $(UNIT_LDADD)
 endif
@@ -335,4 +336,18 @@ tests_unit_test_bitset_LDADD = $(UNIT_LDADD)
 tests_unit_test_topology_SOURCES = tests/unit/test_topology.c tests/lib/scratch.h
 tests_unit_test_topology_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_topology_LDADD = $(UNIT_LDADD)
+endif
+
+# Limits of steps and tasks.
+EXTRA_DIST += tests/lib/limiter_plugin.c
+check_DATA += tests/lib/plugins/proctrack_limiter.so
+CLEANFILES += tests/lib/plugins/proctrack_limiter.so
+tests/lib/plugins/proctrack_limiter.so: tests/lib/limiter_plugin.c stepd/api/proctrack.h stepd/api/limits.h
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $<
+if CMOCKA
+check_PROGRAMS += tests/unit/test_limits
+TESTS += tests/unit/test_limits
+tests_unit_test_limits_SOURCES = tests/unit/test_limits.c tests/lib/scratch.h
+tests_unit_test_limits_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_limits_LDADD = $(UNIT_LDADD)
 endif

@@ -139,6 +139,16 @@ static int create_container(struct agent *a, struct err *err)
 	return r;
 }
 
+/* While nothing runs in it: all that starts is limited from its first instruction on. */
+static int apply_limits(struct agent *a, struct err *err)
+{
+	uint64_t begin_ns = trace_now_ns();
+	int r = limits_apply_spec(a->plan.spec, a->pt, a->plan.job.cont_id, a->log, err);
+
+	trace_phase(a->trace, "limits", begin_ns);
+	return r;
+}
+
 /* ---- launch -------------------------------------------------------------------------------- */
 
 /* Nothing that the look at the machine takes is left when the first process is forked. */
@@ -374,6 +384,8 @@ int agent_run(const struct spec *spec, const struct agent_options *options, int 
 	r = prepare(&a, spec, err);
 	if (r == 0)
 		r = create_container(&a, err);
+	if (r == 0)
+		r = apply_limits(&a, err);
 	if (r == 0)
 		r = run_step(&a, err);
 	else if (a.plan.job.cont_id)

@@ -41,6 +41,8 @@ static void spec_clear(struct spec *spec)
 	free(spec->group);
 	strv_clear(&spec->groups);
 	free(spec->rlimits);
+	limits_clear(&spec->limits);
+	limits_clear(&spec->task_limits);
 	bind_text_clear(&spec->cpu_bind);
 	bind_text_clear(&spec->mem_bind);
 	free(spec->distribution);

@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "stepd/agent/bind_text.h"
+#include "stepd/agent/limits.h"
 #include "stepd/api/step.h"
 #include "stepd/base/err.h"
 #include "stepd/base/strv.h"
@@ -111,6 +112,10 @@ struct spec {
 	bool oom_score_adj_given;
 	int oom_score_adj;
 	bool no_new_privs;
+
+	struct limits limits;      /* of the step */
+	struct limits task_limits; /* of each task */
+	enum limits_mode limits_mode;
 
 	struct bind_text cpu_bind, mem_bind;
 	char *distribution; /* as given; NULL: block */

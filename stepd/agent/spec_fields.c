@@ -102,6 +102,11 @@ static const char *const mode_words[SPEC_STREAM_MODE_MAX + 1] = {
 	[SPEC_STREAM_STDOUT] = "stdout",
 };
 
+static const char *const limits_mode_words[LIMITS_MODE_MAX + 1] = {
+	[LIMITS_STRICT] = "strict",
+	[LIMITS_BEST_EFFORT] = "best-effort",
+};
+
 static const struct spec_field step_fields[] = {
 	{.name = "version",
 		.parse = spec_row_version,
@@ -227,6 +232,21 @@ static const struct spec_field step_fields[] = {
 		.parse = spec_row_bool,
 		.offset = STEP(no_new_privs),
 		.doc = "no program of the tasks gains rights by being executed"},
+	{.name = "limits",
+		.parse = spec_row_limits,
+		.offset = STEP(limits),
+		.doc = "what the whole step on this node may use, by name (\"memory_max_bytes\")"},
+	{.name = "task_limits",
+		.parse = spec_row_limits,
+		.offset = STEP(task_limits),
+		.kinds = WITH_TASKS,
+		.doc = "what each task may use, by the same names"},
+	{.name = "limits_mode",
+		.parse = spec_row_choice,
+		.offset = STEP(limits_mode),
+		.choices = limits_mode_words,
+		.doc = "what becomes of a limit that can't be had: strict (the default), an error, "
+		       "or best-effort, a warning"},
 	{.name = "cpu_bind",
 		.parse = spec_row_cpu_bind,
 		.kinds = WITH_TASKS,
@@ -460,12 +480,28 @@ static const struct {
 	[SPEC_TABLE_STREAM] = {stream_fields, ARRAY_SIZE(stream_fields)},
 	[SPEC_TABLE_RLIMIT] = {rlimit_fields, ARRAY_SIZE(rlimit_fields)},
 	[SPEC_TABLE_KILL] = {kill_fields, ARRAY_SIZE(kill_fields)},
+	[SPEC_TABLE_LIMITS] = {spec_limit_fields, ARRAY_SIZE(spec_limit_fields)},
+	[SPEC_TABLE_IO] = {spec_io_fields, ARRAY_SIZE(spec_io_fields)},
+	[SPEC_TABLE_DEVICE] = {spec_device_fields, ARRAY_SIZE(spec_device_fields)},
 };
 
 const struct spec_field *spec_table_get(enum spec_table table, size_t *ret_count)
 {
 	*ret_count = tables[table].count;
 	return tables[table].fields;
+}
+
+int limits_mode_parse(const char *text, enum limits_mode *ret_mode)
+{
+	int i;
+
+	for (i = 0; i < LIMITS_MODE_MAX; i++) {
+		if (strcmp(limits_mode_words[i], text) == 0) {
+			*ret_mode = (enum limits_mode)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
 }
 
 const char *spec_kind_name(enum stepd_step_kind kind)

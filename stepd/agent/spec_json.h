@@ -68,6 +68,9 @@ enum spec_table {
 	SPEC_TABLE_STREAM,
 	SPEC_TABLE_RLIMIT,
 	SPEC_TABLE_KILL,
+	SPEC_TABLE_LIMITS, /* a row for each enum stepd_limit, in its order */
+	SPEC_TABLE_IO,
+	SPEC_TABLE_DEVICE,
 	SPEC_TABLE_MAX,
 };
 
@@ -167,6 +170,40 @@ int spec_row_cpu_bind(const struct spec_field *field, void *into, const struct s
 int spec_row_mem_bind(const struct spec_field *field, void *into, const struct spec_at *at,
 	const struct json_t *value, struct err *err);
 int spec_row_distribution(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+
+/* ---- spec_limits.c ------------------------------------------------------------------------- */
+
+#define SPEC_IO_FIELDS     5
+#define SPEC_DEVICE_FIELDS 2
+
+extern const struct spec_field spec_limit_fields[STEPD_LIMIT_COUNT];
+extern const struct spec_field spec_io_fields[SPEC_IO_FIELDS];
+extern const struct spec_field spec_device_fields[SPEC_DEVICE_FIELDS];
+
+int spec_row_limits(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_size(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_count(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_weight(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_bool(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_cpus(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_list(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_io(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_rate(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_ops(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_devices(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_access(const struct spec_field *field, void *into, const struct spec_at *at,
 	const struct json_t *value, struct err *err);
 
 /* ---- which ranks are here (spec_layout.c) --------------------------------------------------- */

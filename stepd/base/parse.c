@@ -126,6 +126,54 @@ int parse_slurm_time_ms(const char *text, uint64_t *ret_ms)
 	return 0;
 }
 
+/* The digits behind the point, as a part of unit: those behind the 15th are less than a byte. */
+static uint64_t fraction_of(const char *digits, uint64_t unit)
+{
+	double part = 0, place = 1;
+
+	for (; isdigit((unsigned char)*digits) && place > 1e-15; digits++)
+		part += (*digits - '0') * (place /= 10);
+	return (uint64_t)(part * (double)unit + 0.5);
+}
+
+/* 1024 for "K" and so on; 0: no unit. */
+static uint64_t size_unit(const char *name)
+{
+	static const char letters[] = "KMGTPE";
+	const char *letter = *name ? strchr(letters, toupper((unsigned char)*name)) : NULL;
+
+	return letter && !name[1] ? UINT64_C(1) << (letter - letters + 1) * 10 : 0;
+}
+
+int parse_size(const char *text, uint64_t bare_unit, uint64_t *ret_bytes)
+{
+	const char *point = NULL, *p;
+	uint64_t unit = bare_unit, bytes, fraction = 0;
+	unsigned long long n;
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return -EINVAL;
+	errno = 0;
+	n = strtoull(text, &end, 10);
+	p = end;
+	if (*p == '.') {
+		point = ++p;
+		p += strspn(p, "0123456789");
+	}
+	if (*p)
+		unit = size_unit(p);
+	if (unit == 0 || p == point)
+		return -EINVAL;
+	if (point)
+		fraction = fraction_of(point, unit);
+	if (errno == ERANGE || __builtin_mul_overflow(n, unit, &bytes) ||
+		__builtin_add_overflow(bytes, fraction, &bytes))
+		return -ERANGE;
+	*ret_bytes = bytes;
+	return 0;
+}
+
 static int parse_range(char *piece, uint32_t limit, parse_range_fn add, void *userdata)
 {
 	char *dash = strchr(piece, '-');

@@ -22,6 +22,11 @@ int parse_duration_ms(const char *text, uint64_t *ret_ms) _must_check_;
  * "days-hours", "days-hours:minutes" or "days-hours:minutes:seconds". */
 int parse_slurm_time_ms(const char *text, uint64_t *ret_ms) _must_check_;
 
+/* A size in bytes: a number, with a fraction or without, and behind it K, M, G, T, P or E, in
+ * capitals or not, for a power of 1024. A bare number is of units of bare_unit bytes; 0: -EINVAL
+ * for it. */
+int parse_size(const char *text, uint64_t bare_unit, uint64_t *ret_bytes) _must_check_;
+
 /* A list of numbers and ranges, "0-3,8": calls add for each, ascending within a range, until it
  * returns a negative number, which is handed on. Numbers are below limit. */
 typedef int (*parse_range_fn)(uint32_t n, void *userdata);

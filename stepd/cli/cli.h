@@ -16,6 +16,7 @@ int cli_pids(int argc, char **argv);
 int cli_plugins(int argc, char **argv);
 int cli_run(int argc, char **argv);
 int cli_serve(int argc, char **argv);
+int cli_set_limits(int argc, char **argv);
 int cli_usage(int argc, char **argv);
 
 #endif

@@ -17,6 +17,7 @@ static const struct {
 	{"pids", cli_pids, "the processes of a step, one pid a line"},
 	{"find", cli_find, "the step that a process belongs to"},
 	{"usage", cli_usage, "what a running step uses now"},
+	{"set-limits", cli_set_limits, "change what a running step may use"},
 	{"check-spec", cli_check_spec, "check spec files without running them"},
 	{"plugins", cli_plugins, "the installed plugins and what they can do here"},
 };

@@ -18,6 +18,7 @@ struct run_build {
 	const char *batch_file;
 	const char *open_mode;
 	const char *second; /* of an option with two arguments */
+	const char *task;   /* of set-limits */
 	bool multi_prog;
 };
 
@@ -43,6 +44,39 @@ struct run_option {
 
 const struct run_option *run_option_table(size_t *ret_count);
 
+#define RUN_OPTIONS_MAX 128 /* rows of a table */
+
+/* Rows that a command takes. */
+struct run_option_set {
+	const struct run_option *rows;
+	size_t n;
+	const char *command; /* "run", for messages */
+	bool anywhere;       /* options may stand behind arguments, too */
+};
+
+/* The rows that were given, in their order: of two for one field the last counts. */
+struct run_given {
+	unsigned at[RUN_OPTIONS_MAX]; /* 0: not given */
+	unsigned count;
+};
+
+/* Takes the options; *ret_rest is the index of the first argument that is none, in argv, which is
+ * put in order where options may stand anywhere. */
+int run_take_options(const struct run_option_set *set, int argc, char **argv,
+	struct run_build *build, struct run_given *given, int *ret_rest,
+	struct err *err) _must_check_;
+
+/* The option behind the field that err's text begins with: the last one given for it, or with
+ * or_missing the one that would give it. NULL: none. */
+const struct run_option *run_find_option(const struct run_option_set *set,
+	const struct run_given *given, bool or_missing, const struct err *err);
+
+/* Puts the option before the text, in place of the field's path if that says no more. */
+int run_name_option(const struct run_option *option, struct err *err);
+
+/* A line or more of help for each row. */
+void run_print_rows(const struct run_option *rows, size_t n, FILE *out);
+
 /* Sets the member of the overlay at "a" or "a.b"; owns value, which may be NULL for no memory. */
 int run_set(struct run_build *build, const char *path, struct json_t *value,
 	struct err *err) _must_check_;
@@ -63,6 +97,12 @@ int run_take_stream(const struct run_option *, const char *, struct run_build *,
 int run_take_open_mode(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_path(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_rlimit(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_limit(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_limit_mem(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_limit_bool(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_limit_io(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_limit_device(
+	const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_kill_sequence(
 	const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_nice(const struct run_option *, const char *, struct run_build *, struct err *);

@@ -198,6 +198,17 @@ static int load_base(const char *file, json_t **ret_doc, struct err *err)
 	return 0;
 }
 
+/* Objects whose members options set one by one. */
+static bool is_merged(const char *name)
+{
+	static const char *const names[] = {"node", "rlimits", "limits", "task_limits"};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(names) && strcmp(names[i], name) != 0; i++)
+		;
+	return i < ARRAY_SIZE(names);
+}
+
 static int merge(json_t *doc, json_t *overlay)
 {
 	const char *name;
@@ -208,8 +219,7 @@ static int merge(json_t *doc, json_t *overlay)
 		old = json_object_get(doc, name);
 		if (json_is_null(value))
 			(void)json_object_del(doc, name); /* -1: it was not there */
-		else if (json_is_object(old) &&
-			(strcmp(name, "node") == 0 || strcmp(name, "rlimits") == 0))
+		else if (json_is_object(old) && is_merged(name))
 			r |= json_object_update(old, value);
 		else
 			r |= json_object_set_nocheck(doc, name, value);

@@ -10,17 +10,10 @@
 #include "stepd/agent/spec_json.h"
 #include "stepd/cli/run_convert.h"
 
-#define OPTIONS_MAX   80
 #define LONG_VALUE    256 /* getopt_long()'s value of the first row */
 #define HELP_COLUMN   28
 #define HELP_WIDTH    80
 #define PROGRAM_FIELD "argv"
-
-/* The rows that were given, in their order: of two for one field the last counts. */
-struct given {
-	unsigned at[OPTIONS_MAX]; /* 0: not given */
-	unsigned count;
-};
 
 static int no_memory(struct err *err)
 {
@@ -41,101 +34,98 @@ void run_options_clear(struct run_options *o)
 
 /* ---- options ------------------------------------------------------------------------------ */
 
-static const struct run_option *find_row(int value)
+static const struct run_option *find_row(const struct run_option_set *set, int value)
 {
-	const struct run_option *table;
-	size_t n, i;
+	size_t i;
 
-	table = run_option_table(&n);
-	if (value >= LONG_VALUE && (size_t)(value - LONG_VALUE) < n)
-		return &table[value - LONG_VALUE];
-	for (i = 0; i < n; i++) {
-		if (table[i].letter && table[i].letter == value)
-			return &table[i];
+	if (value >= LONG_VALUE && (size_t)(value - LONG_VALUE) < set->n)
+		return &set->rows[value - LONG_VALUE];
+	for (i = 0; i < set->n; i++) {
+		if (set->rows[i].letter && set->rows[i].letter == value)
+			return &set->rows[i];
 	}
 	return NULL;
 }
 
-static int say_unknown(const char *arg, int letter, struct err *err)
+static int say_unknown(
+	const struct run_option_set *set, const char *arg, int letter, struct err *err)
 {
-	const struct run_option *table, *nearest = NULL;
+	const struct run_option *nearest = NULL;
 	unsigned distance, least = SPEC_NAME_NEAR + 1;
 	char name[64] = "";
-	size_t n, i;
+	size_t i;
 
 	if (strncmp(arg, "--", 2) != 0)
-		return err_say(
-			err, -EINVAL, "there is no option -%c (see stepd run --help)", letter);
+		return err_say(err, -EINVAL, "there is no option -%c (see stepd %s --help)", letter,
+			set->command);
 	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
-	table = run_option_table(&n);
-	for (i = 0; i < n; i++) {
-		if (*name && strncmp(table[i].name, name, strlen(name)) == 0)
+	for (i = 0; i < set->n; i++) {
+		if (*name && strncmp(set->rows[i].name, name, strlen(name)) == 0)
 			return err_say(err, -EINVAL,
-				"--%s is short for several options; write it out (see stepd run --help)",
-				name);
-		distance = spec_name_distance(name, table[i].name);
+				"--%s is short for several options; write it out (see stepd %s --help)",
+				name, set->command);
+		distance = spec_name_distance(name, set->rows[i].name);
 		if (distance < least) {
 			least = distance;
-			nearest = &table[i];
+			nearest = &set->rows[i];
 		}
 	}
 	if (nearest)
 		return err_say(err, -EINVAL, "there is no option --%s; did you mean --%s?", name,
 			nearest->name);
-	return err_say(err, -EINVAL, "there is no option --%s (see stepd run --help)", name);
+	return err_say(
+		err, -EINVAL, "there is no option --%s (see stepd %s --help)", name, set->command);
 }
 
 /* What getopt_long() could not take. */
-static int say_rejected(int result, const char *arg, struct err *err)
+static int say_rejected(
+	const struct run_option_set *set, int result, const char *arg, struct err *err)
 {
-	const struct run_option *row = find_row(optopt);
+	const struct run_option *row = find_row(set, optopt);
 
 	if (result == ':' && row)
 		return err_say(err, -EINVAL, "--%s needs a value: %s", row->name, row->arg);
 	if (optopt >= LONG_VALUE && row)
 		return err_say(err, -EINVAL, "--%s takes no value", row->name);
-	return say_unknown(arg, optopt, err);
+	return say_unknown(set, arg, optopt, err);
 }
 
-static void make_getopt(char *letters, struct option *longs)
+static void make_getopt(const struct run_option_set *set, char *letters, struct option *longs)
 {
-	const struct run_option *table;
-	size_t n, i;
+	size_t i;
 
-	table = run_option_table(&n);
-	assert(n < OPTIONS_MAX);
-	letters += sprintf(letters, "+:"); /* stop at PROGRAM; say what lacks its value */
-	for (i = 0; i < n; i++) {
-		const char *colons = !table[i].arg ? "" : table[i].arg_optional ? "::" : ":";
+	assert(set->n < RUN_OPTIONS_MAX);
+	/* Stop at PROGRAM; say what lacks its value. */
+	letters += sprintf(letters, set->anywhere ? ":" : "+:");
+	for (i = 0; i < set->n; i++) {
+		const struct run_option *row = &set->rows[i];
+		const char *colons = !row->arg ? "" : row->arg_optional ? "::" : ":";
 
-		if (table[i].letter)
-			letters += sprintf(letters, "%c%s", table[i].letter, colons);
+		if (row->letter)
+			letters += sprintf(letters, "%c%s", row->letter, colons);
 		longs[i] = (struct option){
-			.name = table[i].name,
+			.name = row->name,
 			.has_arg = (int)strlen(colons), /* no, required, optional */
 			.val = LONG_VALUE + (int)i,
 		};
 	}
 }
 
-/* Takes the options; *ret_rest is the index of PROGRAM. */
-static int take_options(int argc, char **argv, struct run_build *build, struct given *given,
-	int *ret_rest, struct err *err)
+int run_take_options(const struct run_option_set *set, int argc, char **argv,
+	struct run_build *build, struct run_given *given, int *ret_rest, struct err *err)
 {
-	char letters[3 * OPTIONS_MAX + 3];
-	struct option longs[OPTIONS_MAX + 1] = {0};
-	const struct run_option *table, *row;
-	size_t n;
+	char letters[3 * RUN_OPTIONS_MAX + 3];
+	struct option longs[RUN_OPTIONS_MAX + 1] = {0};
+	const struct run_option *row;
 	int c, r;
 
-	table = run_option_table(&n);
-	make_getopt(letters, longs);
+	make_getopt(set, letters, longs);
 	optind = 0; /* glibc: from the start */
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
-		row = c == ':' || c == '?' ? NULL : find_row(c);
+		row = c == ':' || c == '?' ? NULL : find_row(set, c);
 		if (!row)
-			return say_rejected(c, argv[optind - 1], err);
+			return say_rejected(set, c, argv[optind - 1], err);
 		if (row->arg_second) { /* getopt_long() knows no option of two words */
 			if (optind >= argc)
 				return err_say(err, -EINVAL, "--%s needs two values: %s %s",
@@ -145,7 +135,7 @@ static int take_options(int argc, char **argv, struct run_build *build, struct g
 		r = row->take(row, optarg, build, err);
 		if (r < 0)
 			return err_prefix(err, "--%s", row->name);
-		given->at[row - table] = ++given->count;
+		given->at[row - set->rows] = ++given->count;
 	}
 	*ret_rest = optind;
 	return 0;
@@ -172,36 +162,39 @@ static int name_source(const char *source, const char *path, struct err *err)
 	return err_say(err, err->code, "%s%s", source, text + len);
 }
 
-/* The option behind the field that the error's text begins with: the last one given for it, or,
- * for what is missing, the one that would give it. */
-static const struct run_option *find_option(
-	const struct given *given, bool or_missing, const struct err *err)
+const struct run_option *run_find_option(const struct run_option_set *set,
+	const struct run_given *given, bool or_missing, const struct err *err)
 {
-	const struct run_option *table, *found = NULL;
+	const struct run_option *found = NULL;
 	unsigned latest = 0;
-	size_t n, i;
+	size_t i;
 
-	table = run_option_table(&n);
-	for (i = 0; i < n; i++) {
-		if (!begins_with_path(err->text, table[i].path))
+	for (i = 0; i < set->n; i++) {
+		if (!begins_with_path(err->text, set->rows[i].path))
 			continue;
 		if (given->at[i] > latest || (!found && or_missing)) {
 			latest = given->at[i];
-			found = &table[i];
+			found = &set->rows[i];
 		}
 	}
 	return found;
 }
 
-static int name_option(const struct given *given, const struct run_build *build, struct err *err)
+int run_name_option(const struct run_option *option, struct err *err)
 {
-	const struct run_option *option = find_option(given, !build->spec_file, err);
 	char source[64];
 
-	if (option) {
-		(void)snprintf(source, sizeof(source), "--%s", option->name);
-		return name_source(source, option->path, err);
-	}
+	(void)snprintf(source, sizeof(source), "--%s", option->name);
+	return name_source(source, option->path, err);
+}
+
+static int name_option(const struct run_option_set *set, const struct run_given *given,
+	const struct run_build *build, struct err *err)
+{
+	const struct run_option *option = run_find_option(set, given, !build->spec_file, err);
+
+	if (option)
+		return run_name_option(option, err);
 	if (build->program && begins_with_path(err->text, PROGRAM_FIELD))
 		return name_source("PROGRAM", PROGRAM_FIELD, err);
 	return build->spec_file ? err_prefix(err, "%s", build->spec_file) : err->code;
@@ -218,12 +211,14 @@ static int parse_into(
 	int argc, char **argv, char **environment, struct run_options *o, struct err *err)
 {
 	_cleanup_(build_clear) struct run_build build = {.options = o, .overlay = json_object()};
-	struct given given = {0};
+	struct run_option_set set = {.command = "run"};
+	struct run_given given = {0};
 	int rest = argc, r;
 
 	if (!build.overlay)
 		return no_memory(err);
-	r = take_options(argc, argv, &build, &given, &rest, err);
+	set.rows = run_option_table(&set.n);
+	r = run_take_options(&set, argc, argv, &build, &given, &rest, err);
 	if (r < 0 || o->help)
 		return r;
 	build.program = argv[rest];
@@ -231,7 +226,7 @@ static int parse_into(
 	if (r < 0)
 		return r;
 	r = spec_from_json(o->doc, &o->spec, err);
-	return r < 0 ? name_option(&given, &build, err) : 0;
+	return r < 0 ? name_option(&set, &given, &build, err) : 0;
 }
 
 int run_options_parse(
@@ -287,19 +282,13 @@ static void print_doc(FILE *out, const char *doc, int column)
 	fputc('\n', out);
 }
 
-void run_options_print_help(FILE *out)
+void run_print_rows(const struct run_option *rows, size_t n, FILE *out)
 {
-	const struct run_option *table;
-	size_t n, i;
+	size_t i;
 	int column;
 
-	fputs("Usage: stepd run [OPTION...] [--] PROGRAM [ARG...]\n"
-	      "Runs PROGRAM as the tasks of a step. In parentheses: what holds if an option is not "
-	      "given.\n",
-		out);
-	table = run_option_table(&n);
 	for (i = 0; i < n; i++) {
-		const struct run_option *row = &table[i];
+		const struct run_option *row = &rows[i];
 
 		if (row->heading)
 			fprintf(out, "\n%s:\n", row->heading);
@@ -312,4 +301,17 @@ void run_options_print_help(FILE *out)
 			column += fprintf(out, " %s", row->arg_second);
 		print_doc(out, row->doc, column);
 	}
+}
+
+void run_options_print_help(FILE *out)
+{
+	const struct run_option *table;
+	size_t n;
+
+	fputs("Usage: stepd run [OPTION...] [--] PROGRAM [ARG...]\n"
+	      "Runs PROGRAM as the tasks of a step. In parentheses: what holds if an option is not "
+	      "given.\n",
+		out);
+	table = run_option_table(&n);
+	run_print_rows(table, n, out);
 }

@@ -9,6 +9,14 @@
 #define OWN(member_)  offsetof(struct run_options, member_)
 #define KEEP(member_) offsetof(struct run_build, member_)
 
+/* A limit of the step, and the same of each task; the fields are those of spec_limits.c. */
+#define LIMIT(name_, arg_, take_, field_, doc_)                                                    \
+	{.name = name_, .arg = arg_, .take = take_, .path = "limits." field_, .doc = doc_},        \
+	{                                                                                          \
+		.name = "task-" name_, .arg = arg_, .take = take_, .path = "task_limits." field_,  \
+		.doc = "the same for each task"                                                    \
+	}
+
 /* clang-format off */
 static const struct run_option options[] = {
 	{.heading = "The step",
@@ -80,6 +88,34 @@ static const struct run_option options[] = {
 	 .doc = "how tasks are dealt out to sockets (block)"},
 	{.name = "topology", .arg = "FILE", .take = run_take_path, .path = "topology",
 	 .doc = "hwloc's XML of the machine, instead of looking at it"},
+
+	{.heading = "Limits, see stepd-limits(7); max takes one away",
+	 .name = "limits", .arg = "strict|best-effort", .take = run_take_text, .path = "limits_mode",
+	 .doc = "what becomes of a limit that can't be had: an error or a warning (strict)"},
+	LIMIT("mem", "SIZE", run_take_limit_mem, "memory_max_bytes",
+	 "memory, in MiB or with K, M, G or T behind it; what needs more is killed"),
+	LIMIT("mem-high", "SIZE", run_take_limit_mem, "memory_high_bytes",
+	 "memory above which allocations are slowed down"),
+	LIMIT("mem-swap", "SIZE", run_take_limit_mem, "memory_swap_max_bytes",
+	 "swap space"),
+	{.name = "oom-group", .arg = "yes|no", .arg_optional = true, .take = run_take_limit_bool, .path = "limits.memory_oom_group",
+	 .doc = "an OOM kill takes all processes at once (yes if left out)"},
+	{.name = "task-oom-group", .arg = "yes|no", .arg_optional = true, .take = run_take_limit_bool, .path = "task_limits.memory_oom_group",
+	 .doc = "the same for each task"},
+	LIMIT("pids", "N", run_take_limit, "pids_max",
+	 "processes and threads"),
+	LIMIT("cpus", "CPUS", run_take_limit, "cpu_max",
+	 "CPU time each second, in CPUs such as 1.5"),
+	LIMIT("cpu-weight", "N", run_take_limit, "cpu_weight",
+	 "share of CPU time among those who want it, 1 to 10000 (100)"),
+	LIMIT("cpuset", "LIST", run_take_text, "cpuset_cpus",
+	 "CPUs to run on, such as 0-3,8"),
+	LIMIT("cpuset-mems", "LIST", run_take_text, "cpuset_mems",
+	 "NUMA nodes to have memory of"),
+	LIMIT("io-max", "DISK,rbps|wbps|riops|wiops=N,...", run_take_limit_io, "io_max",
+	 "bytes or operations a second on a disk, such as /dev/sda,rbps=10M; may be repeated"),
+	LIMIT("device", "DEVICE[:rwm]|default", run_take_limit_device, "devices",
+	 "a device that may be opened, such as /dev/nvidia0 or 'c 195:*', beside the default ones; no others then; may be repeated"),
 
 	{.heading = "Input and output",
 	 .name = "input", .letter = 'i', .arg = "all|none|RANK|FILE", .take = run_take_stream, .path = "stdin",

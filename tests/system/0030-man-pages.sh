@@ -13,7 +13,8 @@ tmpdir
 STEPD_RUNTIME_DIR=$tmpdir/run
 export STEPD_RUNTIME_DIR
 
-set -- "$doc/stepd.8" "$doc/stepd-spec.5" "$doc/proctrack.7" "$doc/stepd-binding.7"
+set -- "$doc/stepd.8" "$doc/stepd-spec.5" "$doc/proctrack.7" "$doc/stepd-binding.7" \
+	"$doc/stepd-limits.7"
 for page in "$@"; do
 	if command -v mandoc >/dev/null 2>&1; then
 		# A machine without a database of its manual pages says so for each reference.
@@ -50,6 +51,7 @@ is "$(manual_options "stepd run")" "$(help_options run)" "the options of run are
 is "$(manual_options "stepd serve" | grep -vx help)" "$(help_options serve | grep -vx help)" \
 	"and of serve"
 is "$(manual_options "stepd usage")" "$("$stepd" usage --help | grep -o -e '--[a-z-]*' | sed s/--// | sort)" "and of usage"
+is "$(manual_options "stepd set-limits")" "$(help_options set-limits)" "and of set-limits"
 is "$(manual_options "stepd plugins")" "$(help_options plugins)" "and of plugins"
 for command in run serve; do
 	short_options $command >"$tmpdir/short"
@@ -58,6 +60,15 @@ for command in run serve; do
 			"^\.It Fl $letter , Fl -$name( |\$)" "$command: -$letter is --$name"
 	done <"$tmpdir/short"
 done
+
+# Limits: each option, its field and the kernel's file.
+help_options set-limits | grep -vxE 'task|limits|plugin-dir|runtime-dir|help' >"$tmpdir/limits"
+help_options run >"$tmpdir/options"
+ok "there are limits" test -s "$tmpdir/limits"
+while read -r option; do
+	like "$(cat "$doc/stepd-limits.7")" "^\.It Fl -$option ," "stepd-limits(7) has --$option"
+	ok "and there is --task-$option" grep -qx "task-$option" "$tmpdir/options"
+done <"$tmpdir/limits"
 
 "$stepd" --help | sed -n 's/^  \([a-z-]*\)  .*/\1/p' >"$tmpdir/commands"
 while read -r command; do

@@ -72,6 +72,60 @@ static void test_i32(void **state)
 	assert_int_equal(n, -20);
 }
 
+static void test_size(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t bare_unit;
+		int r;
+		uint64_t bytes;
+	} rows[] = {
+		{"0", 1, 0, 0},
+		{"4096", 1, 0, 4096},
+		{"512", 1u << 20, 0, 512ull << 20},
+		{"0.5", 1u << 20, 0, 512u << 10},
+		{"1K", 0, 0, 1024},
+		{"1k", 0, 0, 1024},
+		{"512M", 0, 0, 512ull << 20},
+		{"2G", 1, 0, 2ull << 30},
+		{"1.5G", 0, 0, 3ull << 29},
+		{"0.001K", 0, 0, 1},
+		{"3T", 0, 0, 3ull << 40},
+		{"1P", 0, 0, 1ull << 50},
+		{"15E", 0, 0, 15ull << 60},
+		{"1.99999999999999999999999999999999K", 0, 0, 2048},
+		{"16E", 0, -ERANGE, 0},
+		{"18446744073709551615", 1, 0, UINT64_MAX},
+		{"18446744073709551616", 1, -ERANGE, 0},
+		{"99999999999999999999G", 0, -ERANGE, 0},
+		{"4096", 0, -EINVAL, 0},
+		{"", 1, -EINVAL, 0},
+		{"K", 1, -EINVAL, 0},
+		{".5G", 1, -EINVAL, 0},
+		{"1.", 1, -EINVAL, 0},
+		{"1.G", 1, -EINVAL, 0},
+		{"1.5.5G", 1, -EINVAL, 0},
+		{"-1", 1, -EINVAL, 0},
+		{"+1", 1, -EINVAL, 0},
+		{"1 G", 1, -EINVAL, 0},
+		{"1GB", 1, -EINVAL, 0},
+		{"1GiB", 1, -EINVAL, 0},
+		{"1B", 1, -EINVAL, 0},
+		{"0x10", 1, -EINVAL, 0},
+		{"1e9", 1, -EINVAL, 0},
+	};
+	uint64_t bytes;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		bytes = 0xbad;
+		if (parse_size(rows[i].text, rows[i].bare_unit, &bytes) != rows[i].r ||
+			bytes != (rows[i].r == 0 ? rows[i].bytes : 0xbad))
+			fail_msg("'%s': %llu", rows[i].text, (unsigned long long)bytes);
+	}
+}
+
 struct time_row {
 	const char *text;
 	int r;
@@ -253,6 +307,7 @@ int main(void)
 		cmocka_unit_test(test_u64),
 		cmocka_unit_test(test_u32),
 		cmocka_unit_test(test_i32),
+		cmocka_unit_test(test_size),
 		cmocka_unit_test(test_duration),
 		cmocka_unit_test(test_slurm_time),
 		cmocka_unit_test(test_ranges),

@@ -107,6 +107,27 @@ static void test_plain_options(void **state)
 		"'cpus_per_task':4,'cpu_bind':'verbose,map_cpu:0,1','mem_bind':'local',"
 		"'distribution':'cyclic','topology':'/m.xml'");
 	adds("--nice=-3", "'nice':-3");
+	adds("--limits best-effort", "'limits_mode':'best-effort'");
+	adds("--mem 2G --mem-high 512 --mem-swap 0 --task-mem 0",
+		"'limits':{'memory_max_bytes':'2G','memory_high_bytes':536870912,"
+		"'memory_swap_max_bytes':0},'task_limits':{'memory_max_bytes':'max'}");
+	adds("--oom-group --task-oom-group=no --pids 512 --cpus 1.5 --task-cpus 2 --cpu-weight max",
+		"'limits':{'memory_oom_group':true,'pids_max':512,'cpu_max':'1.5','cpu_weight':'max'},"
+		"'task_limits':{'memory_oom_group':false,'cpu_max':2}");
+	adds("--cpuset 3 --cpuset-mems 0 --task-cpuset max",
+		"'limits':{'cpuset_cpus':'3','cpuset_mems':'0'},"
+		"'task_limits':{'cpuset_cpus':'max'}");
+	adds("--io-max /dev/sda,rbps=10M,wiops=100 --io-max 8:16,wbps=4096,riops=max",
+		"'limits':{'io_max':[{'device':'/dev/sda','read_bytes_per_sec':'10M',"
+		"'writes_per_sec':100},{'device':'8:16','write_bytes_per_sec':4096,"
+		"'reads_per_sec':'max'}]}");
+	adds("--device /dev/nvidia0 --device c~195:*:rw --task-device /dev/fuse:r",
+		"'limits':{'devices':[{'device':'/dev/nvidia0'},{'device':'c 195:*','access':'rw'}]},"
+		"'task_limits':{'devices':[{'device':'/dev/fuse','access':'r'}]}");
+	adds("--io-max 8:0,rbps=1 --io-max max", "'limits':{'io_max':'max'}");
+	adds("--device default", "'limits':{'devices':[]}");
+	adds("--device max", "'limits':{'devices':'max'}");
+	adds("--device max --device /dev/fuse", "'limits':{'devices':[{'device':'/dev/fuse'}]}");
 	adds("--rlimit nofile=10:20 --rlimit core=unlimited --rlimit cpu=3:unlimited",
 		"'rlimits':{'nofile':{'soft':10,'hard':20},'core':'unlimited',"
 		"'cpu':{'soft':3,'hard':'unlimited'}}");
@@ -377,6 +398,30 @@ static void test_errors_name_the_option(void **state)
 	bad("--export== x", "--export: holds a variable without a name");
 	bad("--export=A,,B x", "--export: holds a variable without a name");
 	bad("--trace EMPTY x", "--trace: is empty");
+	bad("--mem 2X x",
+		"--mem: '2X' is neither a number, nor a size with its unit such as \"512M\" or "
+		"\"2G\", nor \"max\"");
+	bad("--task-mem 1K x",
+		"--task-mem: '1K' is not in the range 1048576 to 1152921504606846976 bytes");
+	bad("--mem 99999999999999 x", "--mem: '99999999999999' is too large");
+	bad("--pids 0 x", "--pids: 0 is not in the range 1 to 4194304");
+	bad("--cpus=-1 x", "--cpus: '-1' is neither a number of CPUs such as 1.5 nor \"max\"");
+	bad("--oom-group=maybe x", "--oom-group: 'maybe' is neither yes nor no");
+	bad("--cpuset 1-0 x", "--cpuset: '1-0' is neither a list such as \"0-3,8\" nor \"max\"");
+	bad("--io-max /dev/sda x",
+		"--io-max: limits.io_max[0]: limits nothing; give read_bytes_per_sec or another");
+	bad("--io-max 8:0,bps=1 x", "--io-max: 'bps' is none of rbps=N, wbps=N, riops=N, wiops=N");
+	bad("--io-max 8:0,rbps x", "--io-max: 'rbps' is none of rbps=N, wbps=N, riops=N, wiops=N");
+	bad("--device none x",
+		"--device: 'none' could mean either: say default for the default devices alone, max "
+		"for all there are");
+	bad("--task-device /dev/null:rx x",
+		"--task-device: task_limits.devices[0].access: 'rx' is not one or more of the letters "
+		"rwm");
+	bad("--device sda x",
+		"--device: limits.devices[0].device: 'sda' is neither a path below /dev nor numbers "
+		"such as \"c 195:*\"");
+	bad("--limits=lax x", "--limits: 'lax' is not one of strict, best-effort");
 	bad("--mpi a/b x", "--mpi: 'a/b' is no name of an mpi plugin (\"none\" or \"mpi/none\")");
 	bad("--extern --label", "--label: is not for a step of kind 'extern'");
 	bad("--extern x", "PROGRAM: is not for a step of kind 'extern'");
@@ -456,6 +501,14 @@ static void test_help_has_every_option(void **state)
 	}
 }
 
+/* The rows that the member of an object stands in. */
+static enum spec_table table_of(const char *path)
+{
+	if (!strchr(path, '.'))
+		return SPEC_TABLE_STEP;
+	return strncmp(path, "node.", 5) == 0 ? SPEC_TABLE_NODE : SPEC_TABLE_LIMITS;
+}
+
 /* An option of a path that no row of the spec has would never work. */
 static void test_every_option_sets_a_field(void **state)
 {
@@ -473,7 +526,7 @@ static void test_every_option_sets_a_field(void **state)
 			continue;
 		dot = strchr(path, '.');
 		len = dot ? strlen(dot + 1) : strlen(path);
-		fields = spec_table_get(dot ? SPEC_TABLE_NODE : SPEC_TABLE_STEP, &count);
+		fields = spec_table_get(table_of(path), &count);
 		for (found = false, k = 0; k < count; k++)
 			found |= strlen(fields[k].name) == len &&
 				strcmp(fields[k].name, dot ? dot + 1 : path) == 0;
@@ -485,8 +538,8 @@ static void test_every_option_sets_a_field(void **state)
 /* What only a document can say. */
 static void test_every_field_has_an_option(void **state)
 {
-	static const char *const without[] = {
-		"version", "node", "argv", "script_base64", "kill_on_bad_exit_grace_ms"};
+	static const char *const without[] = {"version", "node", "argv", "script_base64",
+		"kill_on_bad_exit_grace_ms", "limits", "task_limits"};
 	const struct run_option *table;
 	const struct spec_field *fields;
 	size_t n, count, i, k;
@@ -503,6 +556,43 @@ static void test_every_field_has_an_option(void **state)
 		if (!found)
 			fail_msg("no option sets '%s'", fields[k].name);
 	}
+}
+
+/* Each limit has an option, and with "task-" before its name one for each task. */
+static void test_every_limit_has_its_options(void **state)
+{
+	const struct run_option *table;
+	const struct spec_field *fields;
+	size_t n, count, i, k;
+	char step_path[64], task_path[64];
+	const char *of_step, *of_task;
+
+	(void)state;
+	table = run_option_table(&n);
+	fields = spec_table_get(SPEC_TABLE_LIMITS, &count);
+	for (k = 0; k < count; k++) {
+		(void)snprintf(step_path, sizeof(step_path), "limits.%s", fields[k].name);
+		(void)snprintf(task_path, sizeof(task_path), "task_limits.%s", fields[k].name);
+		of_step = of_task = "";
+		for (i = 0; i < n; i++) {
+			if (table[i].path && strcmp(table[i].path, step_path) == 0)
+				of_step = table[i].name;
+			if (table[i].path && strcmp(table[i].path, task_path) == 0)
+				of_task = table[i].name;
+		}
+		if (!*of_step || strncmp(of_task, "task-", 5) != 0 ||
+			strcmp(of_task + 5, of_step) != 0)
+			fail_msg("%s: --%s and --%s", fields[k].name, of_step, of_task);
+	}
+}
+
+static void test_limits_of_a_file(void **state)
+{
+	(void)state;
+	put_text("{`argv`: [`y`], `limits`: {`pids_max`: 5, `cpu_max`: 1}}");
+	doc_is("--spec file --pids 7 --task-pids 2",
+		"{'argv':['y'],'limits':{'pids_max':7,'cpu_max':1},'task_limits':{'pids_max':2},"
+		"'stdin':'all'}");
 }
 
 static unsigned count_fds(void)
@@ -549,6 +639,8 @@ int main(void)
 		cmocka_unit_test(test_help_has_every_option),
 		cmocka_unit_test(test_every_option_sets_a_field),
 		cmocka_unit_test(test_every_field_has_an_option),
+		cmocka_unit_test(test_every_limit_has_its_options),
+		cmocka_unit_test(test_limits_of_a_file),
 		cmocka_unit_test(test_no_descriptor_stays_open),
 	};
 

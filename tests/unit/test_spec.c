@@ -165,6 +165,30 @@ static void test_binding_fields(void **state)
 	assert_string_equal(s->topology, "/m");
 }
 
+static void test_limits(void **state)
+{
+	_cleanup_spec_ struct spec *s =
+		good("{'argv': ['x'], 'limits': {'memory_max_bytes': '2G', 'cpuset_cpus': '0'},"
+		     " 'task_limits': {'pids_max': 9, 'devices': [{'device': 'c 195:0'}]},"
+		     " 'limits_mode': 'best-effort'}");
+	_cleanup_spec_ struct spec *none = good("{'argv': ['x']}");
+	_cleanup_spec_ struct spec *holder =
+		good("{'kind': 'extern', 'limits': {'pids_max': 'max'}}");
+
+	(void)state;
+	assert_int_equal(
+		s->limits.set, 1u << STEPD_LIMIT_MEMORY_MAX | 1u << STEPD_LIMIT_CPUSET_CPUS);
+	assert_int_equal(s->limits.number[STEPD_LIMIT_MEMORY_MAX], 2ull << 30);
+	assert_int_equal(
+		s->task_limits.set, 1u << STEPD_LIMIT_PIDS_MAX | 1u << STEPD_LIMIT_DEVICES);
+	assert_int_equal(s->limits_mode, LIMITS_BEST_EFFORT);
+	assert_int_equal(none->limits.set | none->task_limits.set, 0);
+	assert_int_equal(none->limits_mode, LIMITS_STRICT);
+	assert_int_equal(holder->limits.set, 1u << STEPD_LIMIT_PIDS_MAX);
+	bad("{'kind': 'extern', 'task_limits': {}}",
+		"task_limits: is not for a step of kind 'extern'");
+}
+
 static void test_policies(void **state)
 {
 	_cleanup_spec_ struct spec *s = good(
@@ -529,6 +553,11 @@ static const struct {
 		"stderr.rank: -1 is not in the range 0 to 16777215"},
 	{"'stderr': {'mode': 'file', 'path': ''}", "stderr.path: is empty"},
 	{"'label': 'yes'", "label: must be true or false, not a string"},
+	{"'limits': 5", "limits: must be an object, not a number"},
+	{"'limits': {'pids_max': 0}", "limits.pids_max: 0 is not in the range 1 to 4194304"},
+	{"'task_limits': {'cpu_max': 'x'}",
+		"task_limits.cpu_max: 'x' is neither a number of CPUs such as 1.5 nor \"max\""},
+	{"'limits_mode': 'best'", "limits_mode: 'best' is not one of strict, best-effort"},
 	{"'cpu_bind': 'cores:1'", "cpu_bind: cores takes no list"},
 	{"'cpu_bind': true", "cpu_bind: must be a string, not true"},
 	{"'mem_bind': 'map_mem:x'", "mem_bind: 'x' is no number"},
@@ -614,7 +643,7 @@ static void test_every_field_has_a_wrong_value(void **state)
 	int table;
 
 	(void)state;
-	for (table = 0; table < SPEC_TABLE_MAX; table++) {
+	for (table = 0; table < SPEC_TABLE_LIMITS; table++) { /* those behind: test_limits.c */
 		fields = spec_table_get((enum spec_table)table, &n);
 		for (i = 0; i < n; i++) {
 			found = strcmp(fields[i].name, "argv") == 0; /* test_wrong_wholes() */
@@ -896,6 +925,9 @@ static void test_schema_has_the_same_fields(void **state)
 		[SPEC_TABLE_STREAM] = "stream",
 		[SPEC_TABLE_RLIMIT] = "rlimit",
 		[SPEC_TABLE_KILL] = "kill",
+		[SPEC_TABLE_LIMITS] = "limits",
+		[SPEC_TABLE_IO] = "io",
+		[SPEC_TABLE_DEVICE] = "device",
 	};
 	json_t *schema = load_schema(), *object;
 	const struct spec_field *fields;
@@ -938,6 +970,7 @@ int main(void)
 		cmocka_unit_test(test_least_document),
 		cmocka_unit_test(test_identity_and_surroundings),
 		cmocka_unit_test(test_binding_fields),
+		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_policies),
 		cmocka_unit_test(test_rlimits),
 		cmocka_unit_test(test_rlimit_names),

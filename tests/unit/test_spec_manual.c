@@ -27,6 +27,9 @@ static const char *const headings[SPEC_TABLE_MAX] = {
 	[SPEC_TABLE_STREAM] = "STREAM",
 	[SPEC_TABLE_RLIMIT] = "LIMIT",
 	[SPEC_TABLE_KILL] = "ENTRY OF KILL_SEQUENCE",
+	[SPEC_TABLE_LIMITS] = "LIMITS OF USE",
+	[SPEC_TABLE_IO] = "ENTRY OF IO_MAX",
+	[SPEC_TABLE_DEVICE] = "ENTRY OF DEVICES",
 };
 
 /* The manual's text; the caller frees it. */
@@ -120,7 +123,9 @@ static void want(const struct entry *e, const char *text, const char *words, boo
 static bool is_number(const struct spec_field *f)
 {
 	return f->parse == spec_row_u32 || f->parse == spec_row_u64 || f->parse == spec_row_int ||
-		f->parse == spec_row_task_rank;
+		f->parse == spec_row_task_rank || f->parse == spec_row_limit_size ||
+		f->parse == spec_row_limit_count || f->parse == spec_row_limit_weight ||
+		f->parse == spec_row_limit_rate || f->parse == spec_row_limit_ops;
 }
 
 static void check_value(const struct spec_field *f, const struct entry *e)
@@ -241,6 +246,24 @@ static void test_kill_sequence(void **state)
 	check_table(SPEC_TABLE_KILL);
 }
 
+static void test_limits(void **state)
+{
+	(void)state;
+	check_table(SPEC_TABLE_LIMITS);
+}
+
+static void test_io_max(void **state)
+{
+	(void)state;
+	check_table(SPEC_TABLE_IO);
+}
+
+static void test_devices(void **state)
+{
+	(void)state;
+	check_table(SPEC_TABLE_DEVICE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -250,6 +273,9 @@ int main(void)
 		cmocka_unit_test(test_stream),
 		cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_kill_sequence),
+		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_io_max),
+		cmocka_unit_test(test_devices),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
