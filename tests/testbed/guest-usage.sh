@@ -148,6 +148,14 @@ like "$(cat "$tmpdir/r")" '"reason": "oom"' "with its reason"
 like "$(grep -A3 '"rank": 0' "$tmpdir/r")" 'on request"' "the other task on request"
 like "$(cat "$tmpdir/err")" "a task ran out of memory: ending the step" "which the log tells"
 
+# The step's own limit: who was killed is known all the same.
+step -n 2 --mem 24M --mem-swap 0 --result "$tmpdir/r" -- sh -c "$two sleep 3; tail /dev/zero; exit 0" 2>"$tmpdir/err"
+is $? 0 "under the step's limit"
+like "$(grep -A9 '"rank": 1' "$tmpdir/r")" '"oom_killed": true' "the task that was killed has the verdict"
+like "$(grep -A9 '"rank": 0' "$tmpdir/r")" '"oom_killed": false' "and not the other one"
+cp "$tmpdir/r" "$tmpdir/json"
+is "$(value memory_peak_bytes)" 25165824 "the step's peak is its limit"
+
 cat >"$tmpdir/own" <<'X'
 g=/sys/fs/cgroup$(sed s/0::// /proc/self/cgroup)
 echo 16M >"$g/memory.max"
