@@ -255,7 +255,7 @@ endif
 if CMOCKA
 if LIBCGROUP
 CGROUP_UNIT_TESTS = tests/unit/test_cgroup_group tests/unit/test_cgroup_limits \
-	tests/unit/test_cgroup_place tests/unit/test_cgroup_step
+	tests/unit/test_cgroup_place tests/unit/test_cgroup_step tests/unit/test_proctrack_limits
 CGROUP_UNIT_SOURCES = proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
 	proctrack/cgroup/controllers.c proctrack/cgroup/controllers.h \
 	proctrack/cgroup/devices.c proctrack/cgroup/devices.h \
@@ -287,6 +287,9 @@ tests_unit_test_cgroup_place_LDADD = $(CGROUP_UNIT_LDADD)
 tests_unit_test_cgroup_step_SOURCES = tests/unit/test_cgroup_step.c $(CGROUP_UNIT_SOURCES)
 tests_unit_test_cgroup_step_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
 tests_unit_test_cgroup_step_LDADD = $(CGROUP_UNIT_LDADD)
+tests_unit_test_proctrack_limits_SOURCES = tests/unit/test_proctrack_limits.c $(CGROUP_UNIT_SOURCES)
+tests_unit_test_proctrack_limits_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
+tests_unit_test_proctrack_limits_LDADD = $(UNIT_LDADD)
 endif
 endif
 
@@ -310,7 +313,7 @@ BED_TESTS = tests/system/0900-in-vm.sh tests/system/0910-in-systemd-container.sh
 	tests/system/0920-delegated-user.sh
 TESTS += $(BED_TESTS)
 EXTRA_DIST += $(BED_TESTS) tests/lib/bed.sh tests/testbed/bed.sh tests/testbed/container \
-	tests/testbed/guest-container.sh tests/testbed/guest-host.sh tests/testbed/guest-units.sh \
+	tests/testbed/guest-container.sh tests/testbed/guest-crun.sh tests/testbed/guest-host.sh tests/testbed/guest-units.sh \
 	tests/testbed/guest-vm.sh tests/testbed/guest.sh tests/testbed/image tests/testbed/vm
 
 # Binding of tasks, against machines that are described in files.

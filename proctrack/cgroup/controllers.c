@@ -112,6 +112,24 @@ static int say_not_in_kernel(const char *name, const char *v1_name, struct err *
 	return err_say(err, -EOPNOTSUPP, "cgroup v2 does not offer the %s controller here", name);
 }
 
+/* fd has the controller, and a group below it has not. */
+static int say_kept(int fd, const char *name, unsigned bit, struct err *err)
+{
+	char path[PATH_MAX];
+	unsigned on = 0;
+
+	(void)cgfile_get_path(fd, path);
+	if (read_set(fd, "cgroup.subtree_control", &on) == 0 && on & bit)
+		return err_say(err, -EOPNOTSUPP,
+			"'%.400s' hands the %s controller down, but the group below it is threaded and "
+			"can't use it; name another root by " PLACE_ENV,
+			path, name);
+	return err_say(err, -EOPNOTSUPP,
+		"the %s controller is not switched on in '%.400s/cgroup.subtree_control'; write '+%s' "
+		"there, or delegate the group (Delegate=yes in its systemd unit)",
+		name, path, name);
+}
+
 /* Goes up from a group that lacks the controller to the one that has it and keeps it. */
 static int say_not_offered(int root_fd, size_t which, struct err *err)
 {
@@ -119,32 +137,26 @@ static int say_not_offered(int root_fd, size_t which, struct err *err)
 	_cleanup_close_ int fd = openat(root_fd, ".", OPEN_UP);
 	char path[PATH_MAX];
 	unsigned set = 0;
+	int above;
 
 	while (fd >= 0) {
-		int above = openat(fd, "..", OPEN_UP);
-
+		above = openat(fd, "..", OPEN_UP);
 		if (above >= 0 && !cgfile_is_cgroup2(above))
 			above = close_fd(above); /* fd is the mount's root */
 		if (above < 0)
 			break;
 		(void)close_fd(fd);
 		fd = above;
-		if (read_set(fd, "cgroup.controllers", &set) == 0 && set & controllers[which].bit) {
-			(void)cgfile_get_path(fd, path);
-			return err_say(err, -EOPNOTSUPP,
-				"the %s controller is not switched on in '%.400s/cgroup.subtree_control'; "
-				"write '+%s' there, or delegate the group (Delegate=yes in its systemd "
-				"unit)",
-				name, path, name);
-		}
+		if (read_set(fd, "cgroup.controllers", &set) == 0 && set & controllers[which].bit)
+			return say_kept(fd, name, controllers[which].bit, err);
 	}
 	if (fd >= 0 && faccessat(fd, "cgroup.type", F_OK, 0) < 0) /* the very top has none */
 		return say_not_in_kernel(name, controllers[which].v1_name, err);
 	(void)cgfile_get_path(root_fd, path);
 	return err_say(err, -EOPNOTSUPP,
-		"the %s controller is not offered by '%.400s/cgroup.controllers'; have it delegated to "
+		"'%.400s/cgroup.controllers' does not offer the %s controller; have it delegated to "
 		"this container",
-		name, path);
+		path, name);
 }
 
 static int say_refused(int fd, const char *names, int r, struct err *err)
@@ -164,10 +176,16 @@ static int say_refused(int fd, const char *names, int r, struct err *err)
 			"because its cgroup.type is threaded or invalid; name another root by " PLACE_ENV,
 			names, path);
 	if (r == -EACCES || r == -EPERM || r == -EROFS)
-		return err_set(err, -EOPNOTSUPP,
-			"the controllers '%s' can't be switched on in '%.400s/cgroup.subtree_control' "
-			"(%s); run as root, or have the group delegated (Delegate=yes)",
+		return err_say(err, -EOPNOTSUPP,
+			"the controllers '%s' can't be switched on in '%.400s/cgroup.subtree_control'; "
+			"run as root, or have the group delegated (Delegate=yes): %s",
 			names, path, strerror(-r));
+	if (r == -EINVAL)
+		return err_say(err, -EOPNOTSUPP,
+			"the controllers '%s' can't be switched on in '%.400s/cgroup.subtree_control' "
+			"while real-time processes are in that group or below it, or this kernel refuses "
+			"them for another reason (dmesg)",
+			names, path);
 	return err_set(err, r, "write '%s' to '%.400s/cgroup.subtree_control'", names, path);
 }
 
@@ -286,8 +304,8 @@ void controllers_enable_accounting(const struct step_dir *dir)
 	for (i = LEVEL_ROOT; r == 0 && i <= LEVEL_STEP; i++) {
 		r = read_set(l.fd[i], "cgroup.controllers", &set);
 		set &= CONTROLLERS_ACCOUNTING;
-		if (r == 0 && set)
-			(void)(i == LEVEL_ROOT ? enable_in_root(l.fd[i], set)
-					       : enable_in(l.fd[i], set));
+		if (r < 0 || !set)
+			break;
+		(void)(i == LEVEL_ROOT ? enable_in_root(l.fd[i], set) : enable_in(l.fd[i], set));
 	}
 }

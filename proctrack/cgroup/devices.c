@@ -182,9 +182,9 @@ static int load(const struct bpf_insn *insns, size_t count, size_t rules, struct
 	if (r >= 0)
 		return r;
 	if (r == -EPERM || r == -EACCES)
-		return err_set(err, -EOPNOTSUPP,
-			"the kernel lets this process load no device program (%s); run as root, in a "
-			"container with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON or CAP_SYS_ADMIN",
+		return err_say(err, -EOPNOTSUPP,
+			"the kernel lets this process load no device program; run as root, with "
+			"CAP_SYS_ADMIN, outside of user namespaces: %s",
 			strerror(-r));
 	if (r == -ENOSYS || r == -EINVAL)
 		return err_say(err, -EOPNOTSUPP,

@@ -173,28 +173,43 @@ int limits_check_list(const char *asked, const char *had, const char *file, stru
 	return 0;
 }
 
+/* What the group above has; *ret_file is "<its path>/cpuset.cpus.effective". */
+static int read_above(int fd, const char *name, char **ret_list, char **ret_file, struct err *err)
+{
+	_cleanup_close_ int above = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char path[PATH_MAX];
+	int r = above < 0 ? -errno : fs_read(above, name, CGFILE_MAX_BYTES, ret_list, NULL);
+
+	if (r < 0)
+		return err_set(err, cgfile_gone(r), "read '%s' of the group above", name);
+	(*ret_list)[strcspn(*ret_list, "\n")] = '\0';
+	(void)cgfile_get_path(above, path);
+	if (asprintf(ret_file, "%s/%s", path, name) < 0) {
+		*ret_file = NULL;
+		return err_set(err, -ENOMEM, "read '%s'", name);
+	}
+	return 0;
+}
+
 /* The kernel takes numbers that the group above does not have, and then, if nothing is left, uses
  * all that the group above has: no limit at all. So it is looked for before. */
 static int apply_list(int fd, enum stepd_limit which, const stepd_limits_t *l, struct err *err)
 {
 	bool cpus = which == STEPD_LIMIT_CPUSET_CPUS;
+	const char *name = cpus ? "cpuset.cpus.effective" : "cpuset.mems.effective";
 	const char *asked = cpus ? l->cpuset_cpus : l->cpuset_mems;
-	const char *file = cpus ? "../cpuset.cpus.effective" : "../cpuset.mems.effective";
-	_cleanup_free_ char *had = NULL;
-	char path[PATH_MAX + 32];
+	_cleanup_free_ char *had = NULL, *file = NULL;
 	int r;
 
-	if (!asked || !*asked)
-		return write_limit(fd, &rows[which], "\n", NULL, err); /* what is above */
-	r = fs_read(fd, file, CGFILE_MAX_BYTES, &had, NULL);
+	r = read_above(fd, name, &had, &file, err);
 	if (r < 0)
-		return err_set(
-			err, cgfile_gone(r), "read the CPUs and nodes that can be had (%s)", file);
-	had[strcspn(had, "\n")] = '\0';
-	(void)cgfile_get_path(fd, path);
-	(void)strncat(path, "/", 2);
-	(void)strncat(path, file, 31);
-	r = limits_check_list(asked, had, path, err);
+		return r;
+	if (!asked || !*asked) {
+		if (write_now(fd, rows[which].file, "\n") == 0)
+			return 0; /* what is above counts, whatever that will be */
+		asked = had;      /* with processes in it, it can't be empty: -ENOSPC */
+	}
+	r = limits_check_list(asked, had, file, err);
 	return r < 0 ? r : write_limit(fd, &rows[which], asked, NULL, err);
 }
 
@@ -309,6 +324,38 @@ static int apply_one(const struct step_dir *dir, int fd, bool for_task, enum ste
 	return r;
 }
 
+/* "memory.max=1048576", for a sentence. */
+static void name_limit(
+	enum stepd_limit which, const stepd_limits_t *limits, char text[LIMITS_TEXT_SIZE])
+{
+	const char *list =
+		which == STEPD_LIMIT_CPUSET_CPUS ? limits->cpuset_cpus : limits->cpuset_mems;
+	uint64_t n = limits->number[which];
+
+	(void)snprintf(text, LIMITS_TEXT_SIZE, "%s", rows[which].file);
+	text += strlen(text);
+	if (rows[which].apply == apply_list && list)
+		(void)snprintf(text, LIMITS_TEXT_SIZE / 2, "=%s", list);
+	else if (rows[which].apply == apply_number && n == STEPD_LIMIT_NONE)
+		(void)snprintf(text, LIMITS_TEXT_SIZE / 2, "=%s", rows[which].none);
+	else if (which == STEPD_LIMIT_CPU_MAX)
+		(void)snprintf(text, LIMITS_TEXT_SIZE / 2, "=%" PRIu64 ".%03u", n / 1000,
+			(unsigned)(n % 1000));
+	else if (rows[which].apply == apply_number)
+		(void)snprintf(text, LIMITS_TEXT_SIZE / 2, "=%" PRIu64, n);
+}
+
+static int say_which(
+	enum stepd_limit which, const uint32_t *rank, const stepd_limits_t *limits, struct err *err)
+{
+	char name[LIMITS_TEXT_SIZE];
+
+	name_limit(which, limits, name);
+	if (rank)
+		return err_prefix(err, "limit %s of task %u", name, (unsigned)*rank);
+	return err_prefix(err, "limit %s of the step", name);
+}
+
 int limits_apply(const struct step_dir *dir, const uint32_t *rank, const stepd_limits_t *limits,
 	struct err *err)
 {
@@ -326,8 +373,7 @@ int limits_apply(const struct step_dir *dir, const uint32_t *rank, const stepd_l
 		if (is_set(limits, i))
 			r = apply_one(dir, fd, rank, i, limits, err);
 		if (r < 0)
-			(void)err_prefix(err, rank ? "limit %s of task %u" : "limit %s of the step",
-				rows[i].file, rank ? (unsigned)*rank : 0);
+			(void)say_which(i, rank, limits, err);
 	}
 	return r;
 }

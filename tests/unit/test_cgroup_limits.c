@@ -207,11 +207,19 @@ static void test_a_missing_controller_is_named(_unused_ void **state)
 	if (has_controllers())
 		skip();
 	assert_int_equal(limits_apply(&dir, NULL, &limits, &err), -EOPNOTSUPP);
-	assert_has(err.text, "limit memory.max of the step: ");
+	assert_has(err.text, "limit memory.max=1048576 of the step: ");
 	assert_has(err.text, "memory controller");
-	limits.set = 1u << STEPD_LIMIT_PIDS_MAX;
+	limits = (stepd_limits_t){
+		.set = 1u << STEPD_LIMIT_CPU_MAX, .number = {[STEPD_LIMIT_CPU_MAX] = 1500}};
+	assert_int_equal(limits_apply(&dir, NULL, &limits, &err), -EOPNOTSUPP);
+	assert_has(err.text, "limit cpu.max=1.500 of the step: ");
+	limits = (stepd_limits_t){.set = 1u << STEPD_LIMIT_CPUSET_CPUS, .cpuset_cpus = "0-3"};
+	assert_int_equal(limits_apply(&dir, NULL, &limits, &err), -EOPNOTSUPP);
+	assert_has(err.text, "limit cpuset.cpus=0-3 of the step: ");
+	limits = (stepd_limits_t){
+		.set = 1u << STEPD_LIMIT_PIDS_MAX, .number = {[STEPD_LIMIT_PIDS_MAX] = 9}};
 	assert_int_equal(limits_apply(&dir, &rank, &limits, &err), -EOPNOTSUPP);
-	assert_has(err.text, "limit pids.max of task 3: ");
+	assert_has(err.text, "limit pids.max=9 of task 3: ");
 	assert_has(err.text, "pids");
 }
 
