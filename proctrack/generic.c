@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "proctrack/procusage.h"
 #include "stepd/base/pidref.h"
 #include "stepd/base/procstat.h"
 
@@ -236,40 +237,16 @@ int generic_resume(const struct generic_ops *ops, uint64_t id)
 	return ops->signal(ops->ctx, id, SIGCONT);
 }
 
-static uint64_t ticks_to_usec(uint64_t ticks)
-{
-	return ticks * 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
-}
-
-static void add_usage(stepd_usage_t *usage, enum stepd_usage_value which, uint64_t value)
-{
-	usage->value[which] += value;
-	usage->source[which] = STEPD_USAGE_PROC;
-}
-
 int generic_usage(const struct generic_ops *ops, uint64_t id, stepd_usage_t *ret_usage)
 {
-	stepd_usage_t usage = {0};
+	_cleanup_procusage_ struct procusage processes = PROCUSAGE_INIT;
 	_cleanup_free_ pid_t *pids = NULL;
-	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-	struct procstat st;
-	int n = 0, i, r;
+	int n = 0, r;
 
 	r = ops->get_pids(ops->ctx, id, &pids, &n);
-	if (r < 0)
-		return r;
-	add_usage(&usage, STEPD_USAGE_PROCESSES, 0);
-	for (i = 0; i < n; i++) {
-		r = procstat_read(pids[i], &st);
-		if (r == -ESRCH)
-			continue;
-		if (r < 0)
-			return r;
-		add_usage(&usage, STEPD_USAGE_CPU_USER_USEC, ticks_to_usec(st.utime_ticks));
-		add_usage(&usage, STEPD_USAGE_CPU_SYSTEM_USEC, ticks_to_usec(st.stime_ticks));
-		add_usage(&usage, STEPD_USAGE_MEMORY_BYTES, st.rss_pages * page_bytes);
-		add_usage(&usage, STEPD_USAGE_PROCESSES, 1);
-	}
-	*ret_usage = usage;
-	return 0;
+	if (r == 0)
+		r = procusage_read(pids, n, &processes);
+	if (r == 0)
+		procusage_sum(&processes, ret_usage);
+	return r;
 }

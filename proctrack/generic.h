@@ -37,8 +37,8 @@ int generic_suspend(const struct generic_ops *ops, uint64_t id) _must_check_;
 /* SIGCONT. */
 int generic_resume(const struct generic_ops *ops, uint64_t id) _must_check_;
 
-/* Sums over /proc/PID/stat: CPU time of the members that live now, their resident memory (pages
- * they share count for each), their number. An empty container is no error. */
+/* What /proc tells of the members that live now: procusage_sum(). An empty container is no error.
+ */
 int generic_usage(
 	const struct generic_ops *ops, uint64_t id, stepd_usage_t *ret_usage) _must_check_;
 

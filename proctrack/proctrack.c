@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proctrack/generic.h"
+#include "proctrack/procusage.h"
 
 #include "stepd/plugin/plugin.h"
 
@@ -255,6 +256,71 @@ int proctrack_usage(
 		return from_slurm(pt->ops.usage(id, rank, ret_usage));
 	/* By pids alone nobody can tell whose task a process is. */
 	return rank ? -EOPNOTSUPP : generic_usage(&pt->generic, id, ret_usage);
+}
+
+static bool has_gap(const stepd_usage_t *usage)
+{
+	int i;
+
+	for (i = 0; i < STEPD_USAGE_COUNT; i++) {
+		if (procusage_has((enum stepd_usage_value)i) && !usage->source[i])
+			return true;
+	}
+	return false;
+}
+
+/* What the backend counts itself. *ret_gap: some of it may be had from /proc. */
+static int count_tasks(struct proctrack *pt, uint64_t id, const stepd_step_task_info_t *tasks,
+	size_t n, stepd_usage_t *ret_step, stepd_usage_t *ret_tasks, bool *ret_gap)
+{
+	size_t i;
+	int r;
+
+	*ret_step = (stepd_usage_t){0};
+	*ret_gap = true;
+	if (!pt->ops.usage)
+		return 0;
+	r = proctrack_usage(pt, id, NULL, ret_step);
+	if (r < 0)
+		return r;
+	*ret_gap = has_gap(ret_step);
+	for (i = 0; i < n; i++) {
+		/* its part may be gone, or never have been: that is no failure */
+		if (proctrack_usage(pt, id, &tasks[i].gtid, &ret_tasks[i]) < 0)
+			ret_tasks[i] = (stepd_usage_t){0};
+		*ret_gap |= tasks[i].pid > 0 && has_gap(&ret_tasks[i]);
+	}
+	return 0;
+}
+
+int proctrack_usage_tasks(struct proctrack *pt, uint64_t id, const stepd_step_task_info_t *tasks,
+	size_t n, stepd_usage_t *ret_step, stepd_usage_t *ret_tasks)
+{
+	_cleanup_free_ stepd_usage_t *seen = calloc(n + 1, sizeof(*seen));
+	_cleanup_procusage_ struct procusage processes = PROCUSAGE_INIT;
+	_cleanup_free_ pid_t *pids = NULL;
+	int count = 0, r;
+	bool gap = false;
+	size_t i;
+
+	if (!seen)
+		return -ENOMEM;
+	memset(ret_tasks, 0, n * sizeof(*ret_tasks));
+	r = count_tasks(pt, id, tasks, n, ret_step, ret_tasks, &gap);
+	if (r < 0 || !gap)
+		return r;
+	r = proctrack_get_pids(pt, id, &pids, &count);
+	if (r == 0)
+		r = procusage_read(pids, count, &processes);
+	if (r == 0)
+		r = procusage_sum_tasks(&processes, tasks, n, seen);
+	if (r < 0)
+		return r;
+	for (i = 0; i < n; i++)
+		procusage_fill(&ret_tasks[i], &seen[i]);
+	procusage_sum(&processes, &seen[n]);
+	procusage_fill(ret_step, &seen[n]);
+	return 0;
 }
 
 int proctrack_set_limits(struct proctrack *pt, uint64_t id, const uint32_t *rank,

@@ -58,6 +58,13 @@ int proctrack_suspend(struct proctrack *pt, uint64_t id) _must_check_;
 int proctrack_resume(struct proctrack *pt, uint64_t id) _must_check_;
 int proctrack_usage(struct proctrack *pt, uint64_t id, const uint32_t *rank,
 	stepd_usage_t *ret_usage) _must_check_;
+
+/* The same of the container and, in ret_tasks, of each of the n tasks, now. What the backend does
+ * not count comes from /proc, for the container's processes and those of tasks that have a pid:
+ * procusage.h says how far. A task of which nobody knows has no value. */
+int proctrack_usage_tasks(struct proctrack *pt, uint64_t id, const stepd_step_task_info_t *tasks,
+	size_t n, stepd_usage_t *ret_step, stepd_usage_t *ret_tasks) _must_check_;
+
 int proctrack_clone_fd(struct proctrack *pt, const stepd_step_rec_t *job, uint32_t local_id);
 void proctrack_task_ended(struct proctrack *pt, const stepd_step_rec_t *job, uint32_t local_id);
 int proctrack_event_fd(struct proctrack *pt, uint64_t id);

@@ -23,8 +23,10 @@ libagent_la_SOURCES = \
 	stepd/plugin/plugin.c stepd/plugin/plugin.h \
 	proctrack/generic.c proctrack/generic.h \
 	proctrack/procs.c proctrack/procs.h \
+	proctrack/procusage.c proctrack/procusage.h \
 	proctrack/proctrack.c proctrack/proctrack.h \
 	mpi/mpi.c mpi/mpi.h \
+	stepd/agent/account.c stepd/agent/account.h \
 	stepd/agent/agent.c stepd/agent/agent.h stepd/agent/agent_impl.h \
 	stepd/agent/batch.c stepd/agent/batch.h \
 	stepd/agent/bind_text.c stepd/agent/bind_text.h \
@@ -43,14 +45,18 @@ libagent_la_SOURCES = \
 	stepd/agent/launcher.c stepd/agent/launcher.h \
 	stepd/agent/limits.c stepd/agent/limits.h \
 	stepd/agent/limits_devices.c \
+	stepd/agent/oom.c stepd/agent/oom.h \
 	stepd/agent/placement.c stepd/agent/placement.h \
 	stepd/agent/plan.c stepd/agent/plan.h \
+	stepd/agent/pri_watch.c stepd/agent/pri_watch.h \
 	stepd/agent/pump.c stepd/agent/pump.h \
 	stepd/agent/registry.c stepd/agent/registry.h \
 	stepd/agent/process.c stepd/agent/process.h \
 	stepd/agent/report.c stepd/agent/report.h \
 	stepd/agent/result.c stepd/agent/result.h \
 	stepd/agent/rlimits.c stepd/agent/rlimits.h \
+	stepd/agent/sample.c stepd/agent/sample.h \
+	stepd/agent/sample_text.c stepd/agent/sample_text.h \
 	stepd/agent/sink.c stepd/agent/sink.h \
 	stepd/agent/spec.c stepd/agent/spec.h \
 	stepd/agent/spec_json.c stepd/agent/spec_json.h \
@@ -69,7 +75,10 @@ libagent_la_SOURCES = \
 	stepd/agent/stdio_files.c stepd/agent/stdio_files.h \
 	stepd/agent/tasks.c stepd/agent/tasks.h \
 	stepd/agent/topology.c stepd/agent/topology.h \
-	stepd/agent/trace.c stepd/agent/trace.h
+	stepd/agent/trace.c stepd/agent/trace.h \
+	stepd/agent/usage.c stepd/agent/usage.h \
+	stepd/agent/usage_table.c stepd/agent/usage_table.h \
+	stepd/agent/usage_values.c stepd/agent/usage_values.h
 libagent_la_LIBADD = libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 
 sbin_PROGRAMS += stepd/cli/stepd
@@ -87,5 +96,6 @@ stepd_cli_stepd_SOURCES = \
 	stepd/cli/run_options.c stepd/cli/run_options.h \
 	stepd/cli/run_table.c \
 	stepd/cli/serve.c \
-	stepd/cli/set_limits.c
+	stepd/cli/set_limits.c \
+	stepd/cli/usage.c
 stepd_cli_stepd_LDADD = libagent.la

@@ -80,6 +80,29 @@ tests_unit_test_registry_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_registry_LDADD = $(UNIT_LDADD)
 endif
 
+SYSTEM_USAGE_TESTS = tests/system/0500-usage.sh tests/system/0510-samples.sh
+TESTS += $(SYSTEM_USAGE_TESTS)
+EXTRA_DIST += $(SYSTEM_USAGE_TESTS) tests/testbed/guest-usage.sh
+
+if CMOCKA
+USAGE_UNIT_TESTS = tests/unit/test_procusage tests/unit/test_sample_text \
+	tests/unit/test_usage_table tests/unit/test_usage_values
+check_PROGRAMS += $(USAGE_UNIT_TESTS)
+TESTS += $(USAGE_UNIT_TESTS)
+tests_unit_test_procusage_SOURCES = tests/unit/test_procusage.c
+tests_unit_test_procusage_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_procusage_LDADD = $(UNIT_LDADD)
+tests_unit_test_sample_text_SOURCES = tests/unit/test_sample_text.c
+tests_unit_test_sample_text_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_sample_text_LDADD = $(UNIT_LDADD)
+tests_unit_test_usage_table_SOURCES = tests/unit/test_usage_table.c
+tests_unit_test_usage_table_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_usage_table_LDADD = $(UNIT_LDADD)
+tests_unit_test_usage_values_SOURCES = tests/unit/test_usage_values.c
+tests_unit_test_usage_values_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_usage_values_LDADD = $(UNIT_LDADD)
+endif
+
 # make bench: what a launch costs, in ratios of one run; see tests/bench/README.md.
 EXTRA_PROGRAMS = tests/bench/execdelay tests/bench/noop tests/bench/pairtime \
 	tests/bench/spawnloop tests/bench/stamp

@@ -8,6 +8,7 @@
 
 #include "mpi/mpi.h"
 #include "proctrack/proctrack.h"
+#include "stepd/agent/account.h"
 #include "stepd/agent/agent_impl.h"
 #include "stepd/agent/batch.h"
 #include "stepd/agent/ending.h"
@@ -259,6 +260,7 @@ static void supervise(struct agent *a)
 	if (a->stdio)
 		stdio_start(a->stdio);
 	ending_started(a);
+	account_started(a);
 	result_publish_state(a, agent_state_words[a->state]);
 	result_send_ready(a);
 	ending_check(a); /* a container that emptied before it was watched tells nobody again */
@@ -280,6 +282,8 @@ static int run_step(struct agent *a, struct err *err)
 	int r;
 
 	r = ending_watch(a, err);
+	if (r == 0)
+		r = account_open(a, err);
 	if (r == 0)
 		r = launch(a, err);
 	release_fds(a);
@@ -320,6 +324,7 @@ static void write_reports(struct agent *a)
 
 	if (a->state == AGENT_ENDED && result_write(a, &err) < 0)
 		log_error(a->log, "%s", err.text);
+	account_report(a);
 	if (a->trace && trace_write(a->trace, trace_file, a->plan.label, &err) < 0)
 		log_error(a->log, "%s", err.text);
 }
@@ -330,6 +335,7 @@ static void agent_clear(struct agent *a)
 	release_fds(a);
 	result_drop_ready(a);
 	if (a->loop) {
+		account_close(a);
 		ending_unwatch(a);
 		ev_loop_destroy(a->loop);
 	}
@@ -358,8 +364,8 @@ int agent_run(const struct spec *spec, const struct agent_options *options, int 
 		.log = options->log,
 		.launch = LAUNCH_INIT,
 		.signal_fd = -1,
-		.epoll_fd = -1,
-		.container_fd = -1,
+		.container = PRI_WATCH_INIT,
+		.oom = OOM_INIT,
 		.begin_ns = options->start_ns,
 		.ready = {.fd = options->ready_fd},
 	};

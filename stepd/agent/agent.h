@@ -21,8 +21,11 @@ struct agent_options {
 	const char *runtime_dir; /* NULL: registry.h's choice */
 	const char *trace_file;  /* NULL: none */
 	const char *result_file; /* NULL: none; "-": standard output */
-	int ready_fd;            /* -1: none; closed once the line is written */
-	uint64_t start_ns;       /* the agent's start, for the trace */
+	const char *sample_file; /* NULL: none; see sample.h */
+	uint64_t sample_interval_ms;
+	bool usage_table;  /* to the log's descriptor, at the end */
+	int ready_fd;      /* -1: none; closed once the line is written */
+	uint64_t start_ns; /* the agent's start, for the trace */
 	const struct log *log;
 };
 

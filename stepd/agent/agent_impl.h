@@ -11,14 +11,18 @@
 #include "stepd/agent/agent.h"
 #include "stepd/agent/killseq.h"
 #include "stepd/agent/launch.h"
+#include "stepd/agent/oom.h"
 #include "stepd/agent/plan.h"
+#include "stepd/agent/pri_watch.h"
 #include "stepd/agent/process.h"
 #include "stepd/agent/tasks.h"
+#include "stepd/agent/usage.h"
 
 struct mpi;
 struct proctrack;
 struct registry;
 struct stdio;
+struct sample;
 struct trace;
 
 enum agent_state {
@@ -37,6 +41,7 @@ enum agent_reason {
 	AGENT_REASON_TIME_LIMIT,
 	AGENT_REASON_BAD_EXIT, /* kill_on_bad_exit */
 	AGENT_REASON_WAIT,     /* the time after the first exit ran out */
+	AGENT_REASON_OOM,      /* oom_kill_step */
 	AGENT_REASON_EXEC,     /* a task could not be executed */
 	AGENT_REASON_LAUNCH,   /* the step could not be started */
 	AGENT_REASON_MAX,
@@ -67,6 +72,9 @@ struct agent {
 	struct mpi *mpi;
 	struct stdio *stdio;
 	struct trace *trace;
+	struct usage usage;
+	struct oom oom;
+	struct sample *sample;
 	struct ev_loop *loop;
 
 	enum agent_state state;
@@ -80,10 +88,9 @@ struct agent {
 
 	int spare_fd[AGENT_SPARE_FDS]; /* kept until all is forked: reserve_fds() */
 	int signal_fd;                 /* process_catch_signals() */
-	int epoll_fd;                  /* around container_fd: libev knows no EPOLLPRI */
-	int container_fd;
-	bool exec_failed; /* a task has reported so */
-	ev_io signal_io, report_io, container_io;
+	struct pri_watch container;    /* -1: there is nothing to watch */
+	bool exec_failed;              /* a task has reported so */
+	ev_io signal_io, report_io;
 	struct ready ready;
 	ev_timer time_limit, wait_limit, bad_exit_grace;
 };

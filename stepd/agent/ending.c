@@ -4,11 +4,11 @@
 #include <assert.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
 #include "proctrack/proctrack.h"
+#include "stepd/agent/account.h"
 #include "stepd/agent/result.h"
 #include "stepd/agent/stdio.h"
 #include "stepd/agent/trace.h"
@@ -40,6 +40,7 @@ static void begin_draining(struct agent *a)
 {
 	a->state = AGENT_DRAINING;
 	a->end_ns = trace_now_ns();
+	account_finish(a);
 	killseq_stop(&a->killseq);
 	stop_limits(a);
 	if (a->stdio)
@@ -164,7 +165,7 @@ static void start_timer(struct agent *a, ev_timer *w, uint64_t ms)
 static void apply_policies(struct agent *a, const struct task *task)
 {
 	const struct spec *spec = a->plan.spec;
-	char words[96];
+	char words[TASK_WORDS_SIZE];
 
 	if (a->state != AGENT_RUNNING || task->exec_status)
 		return;
@@ -182,12 +183,13 @@ static void on_child_end(struct agent *a, pid_t pid, int wait_status, const stru
 {
 	struct task *task = tasks_find(&a->tasks, pid);
 
+	account_reaped(a, task, usage);
 	if (!task) {
 		log_debug(a->log, "pid %d, which a task left behind, ended", (int)pid);
 		return;
 	}
 	a->plan.job.task[task - a->tasks.v].pid = 0;
-	tasks_ended(&a->tasks, task, wait_status, usage, trace_now_ns());
+	tasks_ended(&a->tasks, task, wait_status, trace_now_ns());
 	proctrack_task_ended(a->pt, &a->plan.job, (uint32_t)(task - a->tasks.v));
 	trace_task(a->trace, "task", task->rank, task->start_ns, task->end_ns);
 	apply_policies(a, task);
@@ -213,6 +215,7 @@ static void act_on_reports(struct agent *a)
 {
 	if (a->exec_failed)
 		ending_begin(a, AGENT_REASON_EXEC);
+	oom_apply_policy(a);
 }
 
 static void on_sigchld(struct agent *a)
@@ -272,18 +275,10 @@ static void on_report_fd(struct ev_loop *loop, ev_io *w, int revents)
 	act_on_reports(w->data);
 }
 
-static void on_container(struct ev_loop *loop, ev_io *w, int revents)
+static void on_container(void *userdata)
 {
-	struct agent *a = w->data;
-	char text[256];
-
-	assert(a);
-	(void)loop;
-	(void)revents;
-	/* Reading is what takes the event; what it says is asked of the plugin. */
-	if (pread(a->container_fd, text, sizeof(text), 0) < 0 && errno == ENODEV)
-		ev_io_stop(a->loop, &a->container_io); /* the group is gone */
-	ending_check(a);
+	assert(userdata);
+	ending_check(userdata);
 }
 
 static void on_end_signal(struct agent *a, int signal)
@@ -359,27 +354,14 @@ static void on_bad_exit_grace(struct ev_loop *loop, ev_timer *w, int revents)
 	ending_begin(a, AGENT_REASON_BAD_EXIT);
 }
 
-/* cgroup.events is always readable; what tells is EPOLLPRI, which libev can't ask for: an epoll
- * descriptor of its own around it is readable when there is news. */
 static int watch_container(struct agent *a, struct err *err)
 {
-	struct epoll_event event = {.events = EPOLLPRI};
-	char text[256];
-	int fd = proctrack_event_fd(a->pt, a->plan.job.cont_id);
+	int fd = proctrack_event_fd(a->pt, a->plan.job.cont_id), r;
 
 	if (fd == -EOPNOTSUPP)
 		return 0; /* every SIGCHLD is looked at: the agent is the tasks' subreaper */
-	if (fd < 0)
-		return err_set(err, fd, "watch the step's container");
-	a->container_fd = fd;
-	a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (a->epoll_fd < 0 || epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ||
-		pread(fd, text, sizeof(text), 0) < 0)
-		return err_set(err, -errno, "watch the step's container");
-	ev_io_init(&a->container_io, on_container, a->epoll_fd, EV_READ);
-	a->container_io.data = a;
-	ev_io_start(a->loop, &a->container_io);
-	return 0;
+	r = fd < 0 ? fd : pri_watch_start(&a->container, a->loop, fd, on_container, a);
+	return r < 0 ? err_set(err, r, "watch the step's container") : 0;
 }
 
 int ending_watch(struct agent *a, struct err *err)
@@ -419,8 +401,6 @@ void ending_unwatch(struct agent *a)
 	killseq_stop(&a->killseq);
 	ev_io_stop(a->loop, &a->signal_io);
 	ev_io_stop(a->loop, &a->report_io);
-	ev_io_stop(a->loop, &a->container_io);
+	pri_watch_stop(&a->container);
 	stop_limits(a);
-	a->epoll_fd = close_fd(a->epoll_fd);
-	a->container_fd = close_fd(a->container_fd);
 }

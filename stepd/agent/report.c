@@ -57,6 +57,22 @@ int report_write(int fd, const char *text)
 	return (size_t)n == strlen(text) ? 0 : -ETIMEDOUT;
 }
 
+static int open_as_it_is(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int report_open(const char *path)
+{
+	int r = is_replaceable(path);
+
+	if (r <= 0)
+		return r < 0 ? r : open_as_it_is(path);
+	return fs_replace(AT_FDCWD, path, 0644);
+}
+
 int report_store(const char *path, const char *text, bool sync)
 {
 	_cleanup_close_ int fd = -1;
@@ -66,8 +82,8 @@ int report_store(const char *path, const char *text, bool sync)
 		return r;
 	if (r > 0)
 		return fs_write_atomic(AT_FDCWD, path, text, strlen(text), 0644, sync);
-	fd = open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
-	return fd < 0 ? -errno : report_write(fd, text);
+	fd = open_as_it_is(path);
+	return fd < 0 ? fd : report_write(fd, text);
 }
 
 int report_check(const char *path)

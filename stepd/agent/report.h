@@ -21,6 +21,10 @@ int report_store(const char *path, const char *text, bool sync) _must_check_;
 /* Whether report_store() could do it, as far as it can be told before: 0 or -errno. */
 int report_check(const char *path) _must_check_;
 
+/* For what is written bit by bit: a new file in the place of path if that is a regular one, else
+ * the device or pipe, non-blocking. The descriptor, or -errno. */
+int report_open(const char *path) _must_check_;
+
 /* All of text to fd, or -errno. */
 int report_write(int fd, const char *text) _must_check_;
 

@@ -8,6 +8,7 @@
 #include "proctrack/proctrack.h"
 #include "stepd/agent/registry.h"
 #include "stepd/agent/report.h"
+#include "stepd/agent/usage_values.h"
 #include "stepd/base/log.h"
 #include "stepd/base/signals.h"
 
@@ -27,6 +28,7 @@ const char *const agent_reason_words[AGENT_REASON_MAX] = {
 	[AGENT_REASON_TIME_LIMIT] = "time-limit",
 	[AGENT_REASON_BAD_EXIT] = "bad-exit",
 	[AGENT_REASON_WAIT] = "wait",
+	[AGENT_REASON_OOM] = "oom",
 	[AGENT_REASON_EXEC] = "exec-failed",
 	[AGENT_REASON_LAUNCH] = "launch-failed",
 };
@@ -40,6 +42,8 @@ int agent_exit_code(const struct agent *a)
 		return STATUS_FAILED;
 	case AGENT_REASON_TIME_LIMIT:
 		return STATUS_TIME_LIMIT;
+	case AGENT_REASON_OOM:
+		return STATUS_OUT_OF_MEMORY;
 	case AGENT_REASON_SIGNAL:
 		return STATUS_SIGNAL_BASE + a->end_signal;
 	default:
@@ -155,14 +159,9 @@ void result_publish_state(struct agent *a, const char *state)
 		log_warning(a->log, "%s, ignoring", err.text);
 }
 
-static uint64_t usec_of(const struct timeval *tv)
+static json_t *pack_task(const struct task *task, const stepd_usage_t *usage)
 {
-	return (uint64_t)tv->tv_sec * 1000000u + (uint64_t)tv->tv_usec;
-}
-
-static json_t *pack_task(const struct task *task)
-{
-	char words[96];
+	char words[TASK_WORDS_SIZE];
 	json_t *doc = json_pack("{s:I, s:i, s:s, s:b}", "rank", (json_int_t)task->rank, "pid",
 		(int)task->pid, "text", task_words(task, words, sizeof(words)), "on_request",
 		(int)task->requested);
@@ -176,12 +175,9 @@ static json_t *pack_task(const struct task *task)
 					       : status_exit_code(task->wait_status)));
 	r |= json_object_set_new(doc, "elapsed_usec",
 		json_integer((json_int_t)((task->end_ns - task->start_ns) / 1000)));
-	r |= json_object_set_new(
-		doc, "cpu_user_usec", json_integer((json_int_t)usec_of(&task->usage.ru_utime)));
-	r |= json_object_set_new(
-		doc, "cpu_system_usec", json_integer((json_int_t)usec_of(&task->usage.ru_stime)));
-	r |= json_object_set_new(
-		doc, "memory_peak_bytes", json_integer((json_int_t)task->usage.ru_maxrss * 1024));
+	if (task->oom_counted)
+		r |= json_object_set_new(doc, "oom_killed", json_boolean(task->oom_kills > 0));
+	r |= usage_pack(doc, usage);
 	if (r == 0)
 		return doc;
 	json_decref(doc);
@@ -195,7 +191,7 @@ static json_t *pack_tasks(const struct agent *a)
 	int r = tasks ? 0 : -1;
 
 	for (i = 0; r == 0 && i < a->tasks.n; i++)
-		r = json_array_append_new(tasks, pack_task(&a->tasks.v[i]));
+		r = json_array_append_new(tasks, pack_task(&a->tasks.v[i], &a->usage.tasks[i]));
 	if (r == 0)
 		return tasks;
 	json_decref(tasks);
@@ -223,6 +219,10 @@ static json_t *pack_result(const struct agent *a)
 			json_string(signals_name(a->end_signal, name, sizeof(name))));
 	if (a->reason == AGENT_REASON_LAUNCH)
 		r |= json_object_set_new(doc, "error", text_of(a->failure.text));
+	if (oom_is_counted(a))
+		r |= json_object_set_new(doc, "oom_killed", json_boolean(a->oom.kills > 0));
+	if (a->usage.kept && a->reason != AGENT_REASON_LAUNCH)
+		r |= usage_pack(doc, &a->usage.step);
 	if (a->unkillable)
 		r |= json_object_set_new(
 			doc, "unkillable", text_of(a->unkillable_text ? a->unkillable_text : "?"));
@@ -235,6 +235,7 @@ static json_t *pack_result(const struct agent *a)
 int result_check_files(const struct agent *a, struct err *err)
 {
 	const char *result = a->options->result_file, *trace = a->options->trace_file;
+	const char *sample = a->options->sample_file;
 	int r;
 
 	if (result && strcmp(result, "-") != 0) {
@@ -242,6 +243,9 @@ int result_check_files(const struct agent *a, struct err *err)
 		if (r < 0)
 			return err_set(err, r, "--result: '%s' can't be written", result);
 	}
+	r = sample ? report_check(sample) : 0;
+	if (r < 0)
+		return err_set(err, r, "--sample: '%s' can't be written", sample);
 	r = trace ? report_check(trace) : 0;
 	return r < 0 ? err_set(err, r, "--trace: '%s' can't be written", trace) : 0;
 }

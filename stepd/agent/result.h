@@ -21,7 +21,8 @@ void result_end_ready(struct agent *a);
 /* Closes it, with what is not written yet. */
 void result_drop_ready(struct agent *a);
 
-/* That the files of the result and the trace can be written, as far as it can be told before. */
+/* That the files of the result, the samples and the trace can be written, as far as it can be told
+ * before. */
 int result_check_files(const struct agent *a, struct err *err) _must_check_;
 
 /* result.json to options->result_file, replaced whole and on the disk before this returns; to

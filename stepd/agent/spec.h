@@ -134,6 +134,7 @@ struct spec {
 	uint64_t time_limit_ms; /* 0: none */
 	bool kill_on_bad_exit;
 	uint64_t kill_on_bad_exit_grace_ms;
+	bool oom_kill_step;
 	bool wait_given;
 	uint64_t wait_ms; /* after the first task's end the others have this long */
 	struct spec_kill *kill_sequence;

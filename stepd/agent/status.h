@@ -17,6 +17,7 @@ enum status_code {
 	STATUS_NOT_EXECUTABLE = 126,
 	STATUS_NOT_FOUND = 127,
 	STATUS_SIGNAL_BASE = 128,
+	STATUS_OUT_OF_MEMORY = 122, /* oom_kill_step */
 	STATUS_UNKILLABLE = 123,
 	STATUS_TIME_LIMIT = 124,
 	STATUS_FAILED = 125, /* the step could not be started, or the agent failed */

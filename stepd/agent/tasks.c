@@ -64,13 +64,11 @@ struct task *tasks_find(const struct tasks *ts, pid_t pid)
 	return NULL;
 }
 
-void tasks_ended(struct tasks *ts, struct task *task, int wait_status, const struct rusage *usage,
-	uint64_t now_ns)
+void tasks_ended(struct tasks *ts, struct task *task, int wait_status, uint64_t now_ns)
 {
 	assert(task->state == TASK_RUNNING);
 	task->state = TASK_ENDED;
 	task->wait_status = wait_status;
-	task->usage = *usage;
 	task->end_ns = now_ns;
 	ts->running--;
 	/* One that was never executed has its status from that, whatever signal overtook it. */
@@ -109,8 +107,9 @@ const char *task_words(const struct task *task, char *buf, size_t size)
 		(void)snprintf(buf, size, "never executed (%s)",
 			task->exec_status == STATUS_NOT_FOUND ? "not found" : "not executable");
 	else
-		(void)snprintf(buf, size, "%s%s",
+		(void)snprintf(buf, size, "%s%s%s",
 			status_words(task->wait_status, words, sizeof(words)),
-			task->requested ? ", on request" : "");
+			task->requested ? ", on request" : "",
+			task->oom_kills ? ", out of memory" : "");
 	return buf;
 }

@@ -7,7 +7,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/resource.h>
 
 #include "stepd/agent/status.h"
 #include "stepd/base/err.h"
@@ -28,7 +27,8 @@ struct task {
 	bool requested;    /* was running when the step was told to end */
 	uint64_t start_ns; /* CLOCK_MONOTONIC */
 	uint64_t end_ns;
-	struct rusage usage; /* of the task and the children it waited for */
+	bool oom_counted;   /* oom_kills says something */
+	uint64_t oom_kills; /* processes of it that the kernel killed for want of memory */
 };
 
 struct tasks {
@@ -50,14 +50,15 @@ void tasks_started(struct tasks *ts, uint32_t index, pid_t pid, uint64_t now_ns)
 struct task *tasks_find(const struct tasks *ts, pid_t pid);
 
 /* Notes the end of a task and counts it, unless it was requested. */
-void tasks_ended(struct tasks *ts, struct task *task, int wait_status, const struct rusage *usage,
-	uint64_t now_ns);
+void tasks_ended(struct tasks *ts, struct task *task, int wait_status, uint64_t now_ns);
 
 /* Whether what ended counts as a failure of its own: not requested, and not status 0. */
 bool task_failed(const struct task *task);
 
 /* The step has been told to end: what runs from here on ends on request. */
 void tasks_mark_requested(struct tasks *ts);
+
+#define TASK_WORDS_SIZE 128
 
 /* "running", "exited with status 3", "never executed", ... into buf, which is returned. */
 const char *task_words(const struct task *task, char *buf, size_t size);

@@ -93,8 +93,9 @@ STEPD_EXPORT int proctrack_p_usage(uint64_t id, const uint32_t *rank, stepd_usag
 STEPD_EXPORT int proctrack_p_set_limits(
 	uint64_t id, const uint32_t *rank, const stepd_limits_t *limits, char *text, size_t size);
 
-/* As _event_fd, for the counts of STEPD_USAGE_OOM_EVENTS and _OOM_KILLS of the whole container.
- * EOPNOTSUPP: nothing counts them here. */
+/* As _event_fd, for the counts of STEPD_USAGE_OOM_EVENTS and _OOM_KILLS of the whole container. Its
+ * text has the second one as a line "oom_kill N", as memory.events has: it is read at each task's
+ * end, where _usage would cost too much. EOPNOTSUPP: nothing counts them here. */
 STEPD_EXPORT int proctrack_p_oom_fd(uint64_t id);
 
 #ifdef __cplusplus

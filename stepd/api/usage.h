@@ -16,10 +16,10 @@ enum stepd_usage_value {
 	STEPD_USAGE_CPU_USER_USEC,
 	STEPD_USAGE_CPU_SYSTEM_USEC,
 	STEPD_USAGE_CPU_THROTTLED_USEC,
-	STEPD_USAGE_MEMORY_BYTES, /* now */
-	STEPD_USAGE_MEMORY_PEAK_BYTES,
-	STEPD_USAGE_SWAP_BYTES, /* now */
-	STEPD_USAGE_PAGE_FAULTS,
+	STEPD_USAGE_MEMORY_BYTES,      /* now */
+	STEPD_USAGE_MEMORY_PEAK_BYTES, /* PROC, RUSAGE: the resident memory of one process */
+	STEPD_USAGE_SWAP_BYTES,        /* now */
+	STEPD_USAGE_PAGE_FAULTS,       /* all, major ones too */
 	STEPD_USAGE_MAJOR_FAULTS,
 	STEPD_USAGE_OOM_EVENTS,      /* an allocation reached memory.max and could not be served */
 	STEPD_USAGE_OOM_KILLS,       /* processes that the kernel killed for it */
@@ -36,8 +36,9 @@ enum stepd_usage_value {
 enum stepd_usage_source {
 	STEPD_USAGE_UNKNOWN, /* value[] says nothing */
 	STEPD_USAGE_CGROUP,  /* the container's files: all processes, past ones too */
-	STEPD_USAGE_PROC,    /* /proc: the sum over those that lived at the moment */
-	STEPD_USAGE_RUSAGE,  /* wait4(2): the task's first process and the children it waited for */
+	STEPD_USAGE_PROC, /* /proc: those that lived at the moment, and children they waited for */
+	STEPD_USAGE_RUSAGE, /* wait4(2): the task's first process and the children it waited for */
+	STEPD_USAGE_SOURCE_COUNT,
 };
 
 typedef struct {

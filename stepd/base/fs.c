@@ -96,20 +96,33 @@ static int sync_dir(int dirfd, const char *name)
 	return 0;
 }
 
-static int write_new(
-	int dirfd, const char *name, const void *data, size_t size, mode_t mode, bool sync)
+/* Makes a file beside name, under a name that holds our pid. */
+static int open_new(int dirfd, const char *name, mode_t mode, char **ret_temp)
 {
-	_cleanup_close_ int fd =
-		openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
-	int r;
+	_cleanup_free_ char *temp = NULL;
+	int fd;
 
+	if (asprintf(&temp, "%s.%d.new", name, (int)getpid()) < 0) {
+		temp = NULL;
+		return -ENOMEM;
+	}
+	/* of one that had our pid and died in here */
+	if (unlinkat(dirfd, temp, 0) < 0 && errno != ENOENT)
+		return -errno;
+	fd = openat(dirfd, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
 	if (fd < 0)
 		return -errno;
-	r = fs_write_all(fd, data, size);
-	if (r == 0 && sync && fsync(fd) < 0)
+	*ret_temp = take_ptr(temp);
+	return fd;
+}
+
+/* Puts it into its place, or away if something failed before. */
+static int move_new(int dirfd, const char *temp, const char *name, int r)
+{
+	if (r == 0 && renameat(dirfd, temp, dirfd, name) < 0)
 		r = -errno;
 	if (r < 0)
-		(void)unlinkat(dirfd, name, 0); /* r says more */
+		(void)unlinkat(dirfd, temp, 0); /* r says more */
 	return r;
 }
 
@@ -117,22 +130,25 @@ int fs_write_atomic(
 	int dirfd, const char *name, const void *data, size_t size, mode_t mode, bool sync)
 {
 	_cleanup_free_ char *temp = NULL;
+	_cleanup_close_ int fd = open_new(dirfd, name, mode, &temp);
 	int r;
 
-	if (asprintf(&temp, "%s.%d.new", name, (int)getpid()) < 0)
-		return -ENOMEM;
-	/* of one that had our pid and died in here */
-	if (unlinkat(dirfd, temp, 0) < 0 && errno != ENOENT)
-		return -errno;
-	r = write_new(dirfd, temp, data, size, mode, sync);
-	if (r < 0)
-		return r;
-	if (renameat(dirfd, temp, dirfd, name) < 0) {
+	if (fd < 0)
+		return fd;
+	r = fs_write_all(fd, data, size);
+	if (r == 0 && sync && fsync(fd) < 0)
 		r = -errno;
-		(void)unlinkat(dirfd, temp, 0); /* r says more */
-		return r;
-	}
-	return sync ? sync_dir(dirfd, name) : 0;
+	r = move_new(dirfd, temp, name, r);
+	return r == 0 && sync ? sync_dir(dirfd, name) : r;
+}
+
+int fs_replace(int dirfd, const char *name, mode_t mode)
+{
+	_cleanup_free_ char *temp = NULL;
+	_cleanup_close_ int fd = open_new(dirfd, name, mode, &temp);
+	int r = fd < 0 ? fd : move_new(dirfd, temp, name, 0);
+
+	return r < 0 ? r : take_fd(&fd);
 }
 
 int fs_check_trusted(int fd, const char *path, struct err *err)

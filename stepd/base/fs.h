@@ -32,6 +32,9 @@ int fs_write_all(int fd, const void *data, size_t size) _must_check_;
 int fs_write_atomic(int dirfd, const char *name, const void *data, size_t size, mode_t mode,
 	bool sync) _must_check_;
 
+/* A new, empty file in the place of name, open for writing: who has the old one open keeps it. */
+int fs_replace(int dirfd, const char *name, mode_t mode) _must_check_;
+
 /* Refuses what others than this process's user or root could change: 0, or -EPERM with the
  * reason in err. path only names the thing in the text. */
 int fs_check_trusted(int fd, const char *path, struct err *err) _must_check_;

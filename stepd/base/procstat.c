@@ -13,8 +13,14 @@ enum {
 	FIELD_PPID = 4,
 	FIELD_PGRP = 5,
 	FIELD_SESSION = 6,
+	FIELD_MINFLT = 10,
+	FIELD_CMINFLT = 11,
+	FIELD_MAJFLT = 12,
+	FIELD_CMAJFLT = 13,
 	FIELD_UTIME = 14,
 	FIELD_STIME = 15,
+	FIELD_CUTIME = 16,
+	FIELD_CSTIME = 17,
 	FIELD_THREADS = 20,
 	FIELD_START = 22,
 	FIELD_RSS = 24,
@@ -61,15 +67,24 @@ static int parse_numbers(const char *p, const char *end, struct procstat *st)
 	if (!is_between(value[FIELD_PPID], 0, INT_MAX) ||
 		!is_between(value[FIELD_PGRP], -1, INT_MAX) ||
 		!is_between(value[FIELD_SESSION], -1, INT_MAX) ||
-		!is_between(value[FIELD_THREADS], 0, INT_MAX) || value[FIELD_UTIME] < 0 ||
-		value[FIELD_STIME] < 0 || value[FIELD_START] < 0)
+		!is_between(value[FIELD_THREADS], 0, INT_MAX) || value[FIELD_START] < 0)
 		return -EBADMSG;
+	for (field = FIELD_MINFLT; field <= FIELD_CSTIME; field++) {
+		if (value[field] < 0)
+			return -EBADMSG;
+	}
 	st->ppid = (pid_t)value[FIELD_PPID];
 	st->pgrp = (pid_t)value[FIELD_PGRP];
 	st->session = (pid_t)value[FIELD_SESSION];
 	st->threads = (int)value[FIELD_THREADS];
+	st->minflt = (uint64_t)value[FIELD_MINFLT];
+	st->cminflt = (uint64_t)value[FIELD_CMINFLT];
+	st->majflt = (uint64_t)value[FIELD_MAJFLT];
+	st->cmajflt = (uint64_t)value[FIELD_CMAJFLT];
 	st->utime_ticks = (uint64_t)value[FIELD_UTIME];
 	st->stime_ticks = (uint64_t)value[FIELD_STIME];
+	st->cutime_ticks = (uint64_t)value[FIELD_CUTIME];
+	st->cstime_ticks = (uint64_t)value[FIELD_CSTIME];
 	st->start_ticks = (uint64_t)value[FIELD_START];
 	st->rss_pages = value[FIELD_RSS] > 0 ? (uint64_t)value[FIELD_RSS] : 0;
 	return 0;

@@ -21,8 +21,11 @@ struct procstat {
 	pid_t pgrp; /* -1, as the session: it is just being reaped */
 	pid_t session;
 	int threads;
-	uint64_t utime_ticks; /* sysconf(_SC_CLK_TCK) a second */
+	uint64_t minflt, majflt;   /* page faults without and with input */
+	uint64_t cminflt, cmajflt; /* of the children it waited for, as the next with a c */
+	uint64_t utime_ticks;      /* sysconf(_SC_CLK_TCK) a second */
 	uint64_t stime_ticks;
+	uint64_t cutime_ticks, cstime_ticks;
 	uint64_t start_ticks; /* after boot: with the pid, the identity of a process */
 	uint64_t rss_pages;
 };

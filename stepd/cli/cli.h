@@ -17,5 +17,6 @@ int cli_plugins(int argc, char **argv);
 int cli_run(int argc, char **argv);
 int cli_serve(int argc, char **argv);
 int cli_set_limits(int argc, char **argv);
+int cli_usage(int argc, char **argv);
 
 #endif

@@ -16,6 +16,7 @@ static const struct {
 	{"list", cli_list, "the steps of this node"},
 	{"pids", cli_pids, "the processes of a step, one pid a line"},
 	{"find", cli_find, "the step that a process belongs to"},
+	{"usage", cli_usage, "what a running step uses now"},
 	{"set-limits", cli_set_limits, "change what a running step may use"},
 	{"check-spec", cli_check_spec, "check spec files without running them"},
 	{"plugins", cli_plugins, "the installed plugins and what they can do here"},

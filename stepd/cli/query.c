@@ -56,9 +56,7 @@ void query_clear(struct query *q)
 	q->plugin_dir = NULL;
 }
 
-/* Whether the processes of an entry can be asked for. Those of proctrack/linuxproc can't once the
- * agent has died: what descends from that pid is then none of the step's, or a stranger's. */
-static bool can_ask(const struct registry_entry *entry)
+bool query_can_ask(const struct registry_entry *entry)
 {
 	return entry->alive || strcmp(entry->proctrack, "proctrack/linuxproc") != 0;
 }
@@ -127,7 +125,7 @@ static int print_pids(const struct registry_entry *entry, void *userdata)
 	if (!query_names_entry(q->step, entry))
 		return 0;
 	q->found = true;
-	if (!can_ask(entry))
+	if (!query_can_ask(entry))
 		return 1;
 	r = query_use_backend(q, entry);
 	if (r < 0)
@@ -197,7 +195,7 @@ static int print_if_found(const struct registry_entry *entry, void *userdata)
 	json_int_t rank;
 	int r;
 
-	if (!can_ask(entry))
+	if (!query_can_ask(entry))
 		return 0;
 	r = query_use_backend(q, entry);
 	if (r < 0)

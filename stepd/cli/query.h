@@ -22,6 +22,10 @@ struct query {
 
 void query_clear(struct query *q);
 
+/* Whether the processes of an entry can be asked for. Those of proctrack/linuxproc can't once the
+ * agent has died: what descends from that pid is then none of the step's, or a stranger's. */
+bool query_can_ask(const struct registry_entry *entry);
+
 bool query_names_entry(const char *step, const struct registry_entry *entry);
 
 /* The tracker of an entry, whose containers hang where the entry says, into q->pt. */

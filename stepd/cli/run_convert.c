@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "stepd/agent/sample.h"
 #include "stepd/agent/spec.h"
 #include "stepd/base/parse.h"
 
@@ -348,6 +349,14 @@ int run_take_own_flag(
 	(void)err;
 	*(bool *)((char *)build->options + o->offset) = true;
 	return 0;
+}
+
+int run_take_sample(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	int r = sample_parse_interval(arg, &build->options->sample_interval_ms, err);
+
+	return r < 0 ? r : run_take_own_text(o, build->second, build, err);
 }
 
 int run_take_multi_prog(

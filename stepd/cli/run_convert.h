@@ -17,7 +17,8 @@ struct run_build {
 	const char *spec_file;
 	const char *batch_file;
 	const char *open_mode;
-	const char *task; /* of set-limits */
+	const char *second; /* of an option with two arguments */
+	const char *task;   /* of set-limits */
 	bool multi_prog;
 };
 
@@ -29,9 +30,10 @@ typedef int (*run_take_fn)(
 
 struct run_option {
 	const char *name;
-	char letter;       /* 0: none */
-	const char *arg;   /* what help calls its argument; NULL: it takes none */
-	bool arg_optional; /* --name[=ARG] */
+	char letter;            /* 0: none */
+	const char *arg;        /* what help calls its argument; NULL: it takes none */
+	bool arg_optional;      /* --name[=ARG] */
+	const char *arg_second; /* a word of its own behind the argument; NULL: none */
 	run_take_fn take;
 	const char *path;    /* of the spec's field that it sets, "node.id" */
 	const char *word;    /* the value it stands for */
@@ -107,6 +109,7 @@ int run_take_nice(const struct run_option *, const char *, struct run_build *, s
 int run_take_keep(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_own_text(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_own_flag(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_sample(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_multi_prog(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_verbose(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_quiet(const struct run_option *, const char *, struct run_build *, struct err *);

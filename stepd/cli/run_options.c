@@ -26,6 +26,7 @@ void run_options_clear(struct run_options *o)
 	o->spec = spec_free(o->spec);
 	free(o->trace);
 	free(o->result);
+	free(o->sample);
 	free(o->plugin_dir);
 	free(o->runtime_dir);
 	*o = (struct run_options)RUN_OPTIONS_INIT;
@@ -125,6 +126,12 @@ int run_take_options(const struct run_option_set *set, int argc, char **argv,
 		row = c == ':' || c == '?' ? NULL : find_row(set, c);
 		if (!row)
 			return say_rejected(set, c, argv[optind - 1], err);
+		if (row->arg_second) { /* getopt_long() knows no option of two words */
+			if (optind >= argc)
+				return err_say(err, -EINVAL, "--%s needs two values: %s %s",
+					row->name, row->arg, row->arg_second);
+			build->second = argv[optind++];
+		}
 		r = row->take(row, optarg, build, err);
 		if (r < 0)
 			return err_prefix(err, "--%s", row->name);
@@ -290,6 +297,8 @@ void run_print_rows(const struct run_option *rows, size_t n, FILE *out)
 		column += fprintf(out, "--%s", row->name);
 		if (row->arg)
 			column += fprintf(out, row->arg_optional ? "[=%s]" : "=%s", row->arg);
+		if (row->arg_second)
+			column += fprintf(out, " %s", row->arg_second);
 		print_doc(out, row->doc, column);
 	}
 }

@@ -8,6 +8,7 @@
 #define STEPD_CLI_RUN_OPTIONS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "stepd/base/err.h"
@@ -22,6 +23,9 @@ struct run_options {
 	/* What is no part of the spec; NULL: not given. */
 	char *trace;
 	char *result;
+	char *sample;
+	uint64_t sample_interval_ms;
+	bool usage;
 	char *plugin_dir;
 	char *runtime_dir;
 	int verbosity; /* one more for each --verbose, one less for each --quiet */

@@ -9,6 +9,7 @@
 
 #include "stepd/agent/agent.h"
 #include "stepd/agent/process.h"
+#include "stepd/agent/sample.h"
 #include "stepd/agent/spec.h"
 #include "stepd/agent/trace.h"
 #include "stepd/base/log.h"
@@ -28,6 +29,7 @@ enum {
 	OPT_SPEC_FD,
 	OPT_READY_FD,
 	OPT_RESULT,
+	OPT_SAMPLE,
 	OPT_TRACE,
 	OPT_PLUGIN_DIR,
 	OPT_RUNTIME_DIR
@@ -38,6 +40,7 @@ static const struct option long_options[] = {
 	{"spec-fd", required_argument, NULL, OPT_SPEC_FD},
 	{"ready-fd", required_argument, NULL, OPT_READY_FD},
 	{"result", required_argument, NULL, OPT_RESULT},
+	{"sample", required_argument, NULL, OPT_SAMPLE},
 	{"trace", required_argument, NULL, OPT_TRACE},
 	{"plugin-dir", required_argument, NULL, OPT_PLUGIN_DIR},
 	{"runtime-dir", required_argument, NULL, OPT_RUNTIME_DIR},
@@ -53,6 +56,8 @@ static const char help_text[] =
 	"  --spec-fd N         the same from an open descriptor, read to its end\n"
 	"  --ready-fd N        write a line of JSON there once the step runs\n"
 	"  --result FILE       write the result there at the end; - is standard output\n"
+	"  --sample INTERVAL FILE\n"
+	"                      write what the step uses there, over time\n"
 	"  --trace FILE        write the phases of the launch there, as Chrome's trace JSON\n"
 	"  --plugin-dir DIR    where the plugins are\n"
 	"  --runtime-dir DIR   where the node's steps are registered\n"
@@ -73,6 +78,15 @@ static int parse_fd(const char *option, const char *text, int *ret_fd, struct er
 	/* One of the three stays what it is for the tasks: a copy of it is closed in its place. */
 	*ret_fd = fd > STDERR_FILENO ? (int)fd : fcntl((int)fd, F_DUPFD_CLOEXEC, 3);
 	return *ret_fd < 0 ? err_set(err, -errno, "%s: copy descriptor %u", option, fd) : 0;
+}
+
+/* The option's second word is the file: getopt_long() knows of the first one only. */
+static int parse_sample(struct serve *s, int argc, char **argv, struct err *err)
+{
+	if (optind >= argc)
+		return err_say(err, -EINVAL, "--sample needs an interval and a file");
+	s->agent.sample_file = argv[optind++];
+	return sample_parse_interval(optarg, &s->agent.sample_interval_ms, err);
 }
 
 static int parse_option(struct serve *s, int opt, struct err *err)
@@ -115,8 +129,9 @@ static int parse_arguments(struct serve *s, int argc, char **argv, struct err *e
 {
 	int opt, r;
 
-	while ((opt = getopt_long(argc, argv, "vqh", long_options, NULL)) != -1) {
-		r = parse_option(s, opt, err);
+	while ((opt = getopt_long(argc, argv, "+vqh", long_options, NULL)) != -1) {
+		r = opt == OPT_SAMPLE ? parse_sample(s, argc, argv, err)
+				      : parse_option(s, opt, err);
 		if (r < 0 || s->help)
 			return r;
 	}

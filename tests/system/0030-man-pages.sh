@@ -50,6 +50,7 @@ isnt "$(help_options run)" "" "the help of run has options"
 is "$(manual_options "stepd run")" "$(help_options run)" "the options of run are those of the manual"
 is "$(manual_options "stepd serve" | grep -vx help)" "$(help_options serve | grep -vx help)" \
 	"and of serve"
+is "$(manual_options "stepd usage")" "$("$stepd" usage --help | grep -o -e '--[a-z-]*' | sed s/--// | sort)" "and of usage"
 is "$(manual_options "stepd set-limits")" "$(help_options set-limits)" "and of set-limits"
 is "$(manual_options "stepd plugins")" "$(help_options plugins)" "and of plugins"
 for command in run serve; do
@@ -127,6 +128,13 @@ all_told "THE READY LINE" "the manual has each field of the ready line"
 { fields "$tmpdir/result"; fields "$tmpdir/failed"; } | sort -u >"$tmpdir/fields"
 like "$(cat "$tmpdir/fields")" '^cpu_user_usec$' "the result has what an ended task used"
 like "$(cat "$tmpdir/fields")" '^error$' "and what went wrong"
+# Those of usage are a table's; its section has them in the table's order, which is that of samples.
+sed -n 's/.*] = {"\([a-z_]*\)", ".*/\1/p' "$top_srcdir/stepd/agent/usage_values.c" >"$tmpdir/values"
+ok "there are values of usage" test -s "$tmpdir/values"
+is "$(section USAGE | sed -n 's/^\.It Cm //p' | tr -d ' ' | tr ',' '\n' | grep _)" "$(grep _ "$tmpdir/values")" \
+	"the manual has each value of usage, in the table's order"
+sort "$tmpdir/values" | comm -23 "$tmpdir/fields" - >"$tmpdir/outer"
+mv "$tmpdir/outer" "$tmpdir/fields"
 # container's fields stand with the ready line's
 sed -n '/"container"/,/}/s/.*"\([a-z_]*\)":.*/\1/p' "$tmpdir/result" | grep -vx container | sort >"$tmpdir/inner"
 comm -23 "$tmpdir/fields" "$tmpdir/inner" >"$tmpdir/outer"

@@ -6,6 +6,7 @@
 . "${top_srcdir:?}/tests/testbed/guest.sh"
 
 part host sh "$top_srcdir/tests/testbed/guest-host.sh"
+part usage sh "$top_srcdir/tests/testbed/guest-usage.sh"
 part units sh "$top_srcdir/tests/testbed/guest-units.sh"
 part limits sh "$top_srcdir/tests/testbed/guest-limits.sh"
 # All of it for cgroup. For the others what leans on the kernel; not the fork bomb, which leaves an

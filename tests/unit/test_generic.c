@@ -226,7 +226,7 @@ static void test_usage(void **state)
 	(void)state;
 	assert_int_equal(generic_usage(&ops, 42, &usage), 0);
 	assert_int_equal(usage.source[STEPD_USAGE_CPU_USER_USEC], STEPD_USAGE_PROC);
-	assert_int_equal(usage.source[STEPD_USAGE_MEMORY_PEAK_BYTES], STEPD_USAGE_UNKNOWN);
+	assert_int_equal(usage.source[STEPD_USAGE_OOM_KILLS], STEPD_USAGE_UNKNOWN);
 	assert_int_equal(usage.value[STEPD_USAGE_PROCESSES], 1);
 	assert_true(usage.value[STEPD_USAGE_MEMORY_BYTES] > 0);
 	s.pid = INT_MAX; /* gone since the list */

@@ -44,8 +44,14 @@ static void test_fields(void **state)
 	assert_int_equal(st.ppid, 10);
 	assert_int_equal(st.pgrp, 20);
 	assert_int_equal(st.session, 30);
+	assert_int_equal(st.minflt, 1);
+	assert_int_equal(st.cminflt, 2);
+	assert_int_equal(st.majflt, 3);
+	assert_int_equal(st.cmajflt, 4);
 	assert_int_equal(st.utime_ticks, 50);
 	assert_int_equal(st.stime_ticks, 60);
+	assert_int_equal(st.cutime_ticks, 7);
+	assert_int_equal(st.cstime_ticks, 8);
 	assert_int_equal(st.threads, 3);
 	assert_int_equal(st.start_ticks, 999);
 	assert_int_equal(st.rss_pages, 250);

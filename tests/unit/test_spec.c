@@ -193,7 +193,7 @@ static void test_policies(void **state)
 {
 	_cleanup_spec_ struct spec *s = good(
 		"{'argv': ['x'], 'groups': [], 'time_limit_ms': 3153600000000, 'kill_on_bad_exit': true,"
-		" 'kill_on_bad_exit_grace_ms': 7, 'wait_ms': 0, 'background': 'wait',"
+		" 'kill_on_bad_exit_grace_ms': 7, 'oom_kill_step': true, 'wait_ms': 0, 'background': 'wait',"
 		" 'kill_sequence': [{'signal': 'SIGUSR1', 'wait_ms': 250}, {'signal': 9}],"
 		" 'unkillable_timeout_ms': 0}");
 
@@ -202,6 +202,7 @@ static void test_policies(void **state)
 	assert_int_equal(s->groups.n, 0);
 	assert_int_equal(s->time_limit_ms, 3153600000000);
 	assert_true(s->kill_on_bad_exit);
+	assert_true(s->oom_kill_step);
 	assert_int_equal(s->kill_on_bad_exit_grace_ms, 7);
 	assert_true(s->wait_given);
 	assert_int_equal(s->wait_ms, 0);
@@ -577,6 +578,7 @@ static const struct {
 	{"'time_limit_ms': 3153600000001",
 		"time_limit_ms: 3153600000001 is not in the range 0 to 3153600000000"},
 	{"'kill_on_bad_exit': 'yes'", "kill_on_bad_exit: must be true or false, not a string"},
+	{"'oom_kill_step': 1", "oom_kill_step: must be true or false, not a number"},
 	{"'kill_on_bad_exit_grace_ms': 1",
 		"kill_on_bad_exit_grace_ms: needs kill_on_bad_exit to be true"},
 	{"'kill_on_bad_exit_grace_ms': '1s'",

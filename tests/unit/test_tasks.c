@@ -15,8 +15,6 @@
 #define SIGNALLED(n) (n)
 #define CORE_DUMPED  0x80
 
-static const struct rusage no_usage;
-
 static void start(struct tasks *ts, uint32_t index, pid_t pid)
 {
 	tasks_started(ts, index, pid, 0);
@@ -27,7 +25,7 @@ static void end(struct tasks *ts, pid_t pid, int wait_status)
 	struct task *task = tasks_find(ts, pid);
 
 	assert_non_null(task);
-	tasks_ended(ts, task, wait_status, &no_usage, 1);
+	tasks_ended(ts, task, wait_status, 1);
 }
 
 static void test_words(void **state)
@@ -164,6 +162,31 @@ static void test_a_thousand_tasks(void **state)
 	tasks_clear(&ts);
 }
 
+/* Who ran out of memory is told apart from how it ended. */
+static void test_out_of_memory(void **state)
+{
+	const uint32_t ranks[] = {0, 1};
+	char buf[TASK_WORDS_SIZE];
+	struct tasks ts;
+
+	(void)state;
+	assert_int_equal(tasks_init(&ts, ranks, 2), 0);
+	start(&ts, 0, 100);
+	start(&ts, 1, 101);
+	ts.v[0].oom_kills = 1;
+	ts.v[1].oom_kills = 2;
+	end(&ts, 100, EXITED(0));
+	assert_string_equal(
+		task_words(&ts.v[0], buf, sizeof(buf)), "exited with status 0, out of memory");
+	assert_false(task_failed(&ts.v[0]));
+	tasks_mark_requested(&ts);
+	end(&ts, 101, SIGNALLED(9));
+	assert_string_equal(task_words(&ts.v[1], buf, sizeof(buf)),
+		"killed by signal 9 (KILL), on request, out of memory");
+	assert_int_equal(ts.status.code, 0);
+	tasks_clear(&ts);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -175,6 +198,7 @@ int main(void)
 		cmocka_unit_test(test_exec_failure_counts_even_if_killed),
 		cmocka_unit_test(test_find_among_colliding_and_reused_pids),
 		cmocka_unit_test(test_a_thousand_tasks),
+		cmocka_unit_test(test_out_of_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
