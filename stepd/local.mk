@@ -43,8 +43,10 @@ libagent_la_SOURCES = \
 	stepd/agent/plan.c stepd/agent/plan.h \
 	stepd/agent/pump.c stepd/agent/pump.h \
 	stepd/agent/registry.c stepd/agent/registry.h \
+	stepd/agent/pausable.c stepd/agent/pausable.h \
 	stepd/agent/process.c stepd/agent/process.h \
 	stepd/agent/report.c stepd/agent/report.h \
+	stepd/agent/requests.c stepd/agent/requests.h \
 	stepd/agent/result.c stepd/agent/result.h \
 	stepd/agent/rlimits.c stepd/agent/rlimits.h \
 	stepd/agent/sink.c stepd/agent/sink.h \
@@ -61,9 +63,11 @@ libagent_la_SOURCES = \
 	stepd/agent/stdfd.c stepd/agent/stdfd.h \
 	stepd/agent/stdio.c stepd/agent/stdio.h \
 	stepd/agent/stdio_files.c stepd/agent/stdio_files.h \
+	stepd/agent/suspend.c stepd/agent/suspend.h \
 	stepd/agent/tasks.c stepd/agent/tasks.h \
 	stepd/agent/topology.c stepd/agent/topology.h \
-	stepd/agent/trace.c stepd/agent/trace.h
+	stepd/agent/trace.c stepd/agent/trace.h \
+	stepd/agent/worker.c stepd/agent/worker.h
 libagent_la_LIBADD = libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 
 sbin_PROGRAMS += stepd/cli/stepd
@@ -73,11 +77,12 @@ stepd_cli_stepd_SOURCES = \
 	stepd/cli/main.c \
 	stepd/cli/multi_prog.c stepd/cli/multi_prog.h \
 	stepd/cli/plugins.c \
-	stepd/cli/query.c \
+	stepd/cli/query.c stepd/cli/query.h \
 	stepd/cli/run.c \
 	stepd/cli/run_convert.c stepd/cli/run_convert.h \
 	stepd/cli/run_doc.c \
 	stepd/cli/run_options.c stepd/cli/run_options.h \
 	stepd/cli/run_table.c \
-	stepd/cli/serve.c
+	stepd/cli/serve.c \
+	stepd/cli/suspend.c
 stepd_cli_stepd_LDADD = libagent.la

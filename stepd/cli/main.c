@@ -16,6 +16,8 @@ static const struct {
 	{"list", cli_list, "the steps of this node"},
 	{"pids", cli_pids, "the processes of a step, one pid a line"},
 	{"find", cli_find, "the step that a process belongs to"},
+	{"suspend", cli_suspend, "stop all processes of steps, and wait until they stand"},
+	{"resume", cli_resume, "let suspended steps go on"},
 	{"check-spec", cli_check_spec, "check spec files without running them"},
 	{"plugins", cli_plugins, "the installed plugins and what they can do here"},
 };

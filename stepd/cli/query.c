@@ -14,20 +14,8 @@
 #include "stepd/base/parse.h"
 #include "stepd/base/procstat.h"
 #include "stepd/cli/cli.h"
+#include "stepd/cli/query.h"
 #include "stepd/plugin/plugin.h"
-
-#define EXIT_NOT_FOUND 1
-
-struct query {
-	const char *runtime_dir;
-	const char *plugin_dir_given;
-	char *plugin_dir;
-	const char *step; /* of pids */
-	pid_t pid;        /* of find */
-	bool found;
-	struct err err;
-	struct proctrack *pt; /* the backend of the last entry: steps of a node mostly share one */
-};
 
 static const struct option long_options[] = {
 	{"runtime-dir", required_argument, NULL, 'r'},
@@ -60,22 +48,19 @@ static int fail(const struct query *q, const char *command)
 	return STATUS_FAILED;
 }
 
-static void query_clear(struct query *q)
+void query_clear(struct query *q)
 {
 	q->pt = proctrack_close(q->pt);
 	free(q->plugin_dir);
 	q->plugin_dir = NULL;
 }
 
-/* Whether the processes of an entry can be asked for. Those of proctrack/linuxproc can't once the
- * agent has died: what descends from that pid is then none of the step's, or a stranger's. */
-static bool can_ask(const struct registry_entry *entry)
+bool query_can_ask(const struct registry_entry *entry)
 {
 	return entry->alive || strcmp(entry->proctrack, "proctrack/linuxproc") != 0;
 }
 
-/* The tracker of an entry, whose containers hang where the entry says. */
-static int use_backend(struct query *q, const struct registry_entry *entry)
+int query_use_backend(struct query *q, const struct registry_entry *entry)
 {
 	const char *root = json_string_value(json_object_get(entry->doc, "container_root"));
 	int r = 0;
@@ -120,7 +105,7 @@ int cli_list(int argc, char **argv)
 
 /* ---- pids --------------------------------------------------------------------------------- */
 
-static bool names_entry(const char *step, const struct registry_entry *entry)
+bool query_names_entry(const char *step, const struct registry_entry *entry)
 {
 	const char *slash = strrchr(step, '/');
 	size_t len = slash ? (size_t)(slash - step) : 0;
@@ -136,12 +121,12 @@ static int print_pids(const struct registry_entry *entry, void *userdata)
 	_cleanup_free_ pid_t *pids = NULL;
 	int n = 0, i, r;
 
-	if (!names_entry(q->step, entry))
+	if (!query_names_entry(q->step, entry))
 		return 0;
 	q->found = true;
-	if (!can_ask(entry))
+	if (!query_can_ask(entry))
 		return 1;
-	r = use_backend(q, entry);
+	r = query_use_backend(q, entry);
 	if (r < 0)
 		return r;
 	r = proctrack_get_pids(q->pt, entry->cont_id, &pids, &n);
@@ -208,9 +193,9 @@ static int print_if_found(const struct registry_entry *entry, void *userdata)
 	json_int_t rank;
 	int r;
 
-	if (!can_ask(entry))
+	if (!query_can_ask(entry))
 		return 0;
-	r = use_backend(q, entry);
+	r = query_use_backend(q, entry);
 	if (r < 0)
 		return r;
 	if (!proctrack_has_pid(q->pt, entry->cont_id, q->pid))
