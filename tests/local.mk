@@ -110,6 +110,12 @@ CLEANFILES += tests/lib/plugins/proctrack_untimely.so
 tests/lib/plugins/proctrack_untimely.so: tests/lib/untimely_plugin.c stepd/api/proctrack.h
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $<
 
+SUSPEND_SYSTEM_TESTS = tests/system/0500-suspend.sh tests/system/0510-suspend-hard.sh
+TESTS += $(SUSPEND_SYSTEM_TESTS)
+EXTRA_DIST += $(SUSPEND_SYSTEM_TESTS)
+check_PROGRAMS += tests/lib/ptyjob
+tests_lib_ptyjob_SOURCES = tests/lib/ptyjob.c
+
 SYSTEM_STEP_TESTS = \
 	tests/system/0300-exit-status.sh \
 	tests/system/0310-exec-failure.sh \
