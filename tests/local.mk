@@ -55,6 +55,14 @@ check_PROGRAMS += tests/unit/test_tasks tests/unit/test_killseq tests/unit/test_
 	tests/unit/test_registry
 TESTS += tests/unit/test_tasks tests/unit/test_killseq tests/unit/test_environ \
 	tests/unit/test_registry
+check_PROGRAMS += tests/unit/test_pausable tests/unit/test_requests
+TESTS += tests/unit/test_pausable tests/unit/test_requests
+tests_unit_test_pausable_SOURCES = tests/unit/test_pausable.c
+tests_unit_test_pausable_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_pausable_LDADD = $(UNIT_LDADD)
+tests_unit_test_requests_SOURCES = tests/unit/test_requests.c tests/lib/scratch.h
+tests_unit_test_requests_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_requests_LDADD = $(UNIT_LDADD)
 check_PROGRAMS += tests/unit/test_identity tests/unit/test_log
 TESTS += tests/unit/test_identity tests/unit/test_log
 tests_unit_test_log_SOURCES = tests/unit/test_log.c

@@ -99,7 +99,7 @@ for b in $(backends); do
 		"$stepd" suspend "$job.0"
 		kill -TERM "$(task 0)"
 		sleep 0.1
-		is "$(cat "$tmpdir/out" | sort -u)" up "$b: a signal to a suspended step waits"
+		is "$(sort -u "$tmpdir/out")" up "$b: a signal to a suspended step waits"
 		"$stepd" resume "$job.0"
 		ok "$b: and arrives when it is resumed" eventually grep -q term "$tmpdir/out"
 		is "$(state "$stopped")" T "$b: who was stopped before stays so"
