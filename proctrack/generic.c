@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "proctrack/procusage.h"
@@ -19,7 +20,8 @@
  * before its pidfd was open: so the list is read again after this long at most. */
 #define LIST_AGE_MS 500
 
-#define SUSPEND_LIMIT_MS 2000
+/* How many of those that don't stand are named. */
+#define NAMED_MAX 4
 
 static int64_t now_ms(void)
 {
@@ -147,8 +149,8 @@ bool generic_has_pid(const struct generic_ops *ops, uint64_t id, pid_t pid)
 	return i < n;
 }
 
-/* Whether all threads below dir, /proc/PID/task, are in one of states. */
-static bool threads_are(DIR *dir, const char *states)
+/* The first thread below dir, /proc/PID/task, that is in none of states; 0: there is none. */
+static pid_t find_thread(DIR *dir, const char *states)
 {
 	struct procstat st;
 	struct dirent *de;
@@ -158,25 +160,27 @@ static bool threads_are(DIR *dir, const char *states)
 		tid = (pid_t)strtol(de->d_name, NULL, 10);
 		if (tid > 0 && procstat_read_at(dirfd(dir), tid, &st) == 0 &&
 			!strchr(states, st.state))
-			return false;
+			return tid;
 	}
-	return true;
+	return 0;
 }
 
-/* Whether no thread of the process can run on: each is in one of states, or gone. */
-static bool process_is(pid_t pid, const char *states)
+/* The first thread of the process that is in none of states; 0: there is none, or all are gone. */
+static pid_t find_moving(pid_t pid, const char *states)
 {
 	_cleanup_closedir_ DIR *dir = NULL;
 	struct procstat st;
 	char name[32];
 
 	if (procstat_read(pid, &st) < 0)
-		return true;
+		return 0;
 	if (st.threads <= 1)
-		return strchr(states, st.state);
+		return strchr(states, st.state) ? 0 : pid;
 	(void)snprintf(name, sizeof(name), "/proc/%d/task", (int)pid);
 	dir = opendir(name);
-	return dir ? threads_are(dir, states) : errno == ENOENT;
+	if (dir)
+		return find_thread(dir, states);
+	return errno == ENOENT ? 0 : pid;
 }
 
 /* Moves those to the front of pids that are not, and returns how many they are. */
@@ -185,7 +189,7 @@ static int keep_others(pid_t *pids, int n, const char *states)
 	int i, kept = 0;
 
 	for (i = 0; i < n; i++) {
-		if (!process_is(pids[i], states))
+		if (find_moving(pids[i], states))
 			pids[kept++] = pids[i];
 	}
 	return kept;
@@ -196,12 +200,12 @@ static int keep_others(pid_t *pids, int n, const char *states)
  * before the others are continued (the parent in vfork(2) of a stopped child). */
 static const char *standing_states(int pause_ms)
 {
-	return pause_ms < 16 ? "TtZXx" : "TtZXxD";
+	return pause_ms < 16 ? GENERIC_STOPPED_STATES : GENERIC_STOPPED_STATES "D";
 }
 
-int generic_suspend(const struct generic_ops *ops, uint64_t id)
+static int stop_all(const struct generic_ops *ops, uint64_t id, int timeout_ms)
 {
-	int64_t deadline = now_ms() + SUSPEND_LIMIT_MS;
+	int64_t deadline = now_ms() + timeout_ms;
 	int n, r, pause_ms = 1;
 
 	for (;;) {
@@ -232,9 +236,148 @@ int generic_suspend(const struct generic_ops *ops, uint64_t id)
 	}
 }
 
-int generic_resume(const struct generic_ops *ops, uint64_t id)
+/* ---- who was stopped before --------------------------------------------------------------- */
+
+struct generic_stopped *generic_stopped_new(void)
 {
-	return ops->signal(ops->ctx, id, SIGCONT);
+	/* Pages that are never written to are never there. */
+	void *p = mmap(NULL, sizeof(struct generic_stopped), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+struct generic_stopped *generic_stopped_free(struct generic_stopped *stopped)
+{
+	if (stopped)
+		(void)munmap(stopped, sizeof(*stopped)); /* what mmap() gave: can't fail */
+	return NULL;
+}
+
+static int compare_pids(const void *a, const void *b)
+{
+	pid_t pa = *(const pid_t *)a, pb = *(const pid_t *)b;
+
+	return (pa > pb) - (pa < pb);
+}
+
+/* In the state that SIGSTOP and its like put a process in, and SIGCONT takes it out of. Traced ones
+ * are not: their tracer continues them. */
+static int remember_stopped(
+	const struct generic_ops *ops, uint64_t id, struct generic_stopped *stopped)
+{
+	_cleanup_free_ pid_t *pids = NULL;
+	struct procstat st;
+	int n = 0, i, r = ops->get_pids(ops->ctx, id, &pids, &n);
+
+	if (r < 0)
+		return r;
+	if (n > 0)
+		qsort(pids, (size_t)n, sizeof(*pids), compare_pids);
+	for (i = 0; i < n; i++) {
+		if (procstat_read(pids[i], &st) < 0 || st.state != 'T')
+			continue;
+		if (stopped->n == GENERIC_STOPPED_MAX)
+			return -E2BIG;
+		stopped->v[stopped->n].pid = pids[i];
+		stopped->v[stopped->n++].start_ticks = st.start_ticks;
+	}
+	return 0;
+}
+
+int generic_suspend(
+	const struct generic_ops *ops, uint64_t id, int timeout_ms, struct generic_stopped *stopped)
+{
+	int r;
+
+	if (!stopped->active) { /* else those are known, and the others look the same by now */
+		stopped->n = 0;
+		r = remember_stopped(ops, id, stopped);
+		if (r < 0)
+			return r;
+		stopped->active = true;
+	}
+	return stop_all(ops, id, timeout_ms);
+}
+
+static bool was_stopped(const struct generic_stopped *stopped, const struct procstat *st)
+{
+	size_t at = 0, end = stopped->n, middle;
+
+	while (at < end) {
+		middle = (at + end) / 2;
+		if (stopped->v[middle].pid < st->pid)
+			at = middle + 1;
+		else
+			end = middle;
+	}
+	return at < stopped->n && stopped->v[at].pid == st->pid &&
+		stopped->v[at].start_ticks == st->start_ticks;
+}
+
+/* One by one. None of those that stand can fork or go away: one list has all. */
+static int continue_others(
+	const struct generic_ops *ops, uint64_t id, const struct generic_stopped *stopped)
+{
+	_cleanup_free_ pid_t *pids = NULL;
+	struct procstat st;
+	int n = 0, i, sent, r = ops->get_pids(ops->ctx, id, &pids, &n);
+
+	if (r < 0)
+		return r;
+	if (n == 0)
+		return -ESRCH;
+	for (i = 0; i < n; i++) {
+		if (procstat_read(pids[i], &st) < 0 || was_stopped(stopped, &st))
+			continue;
+		sent = pidref_signal_pid(pids[i], st.start_ticks, SIGCONT);
+		if (sent < 0 && sent != -ESRCH)
+			r = sent;
+	}
+	return r;
+}
+
+int generic_resume(const struct generic_ops *ops, uint64_t id, struct generic_stopped *stopped)
+{
+	int r = stopped->n ? continue_others(ops, id, stopped) : ops->signal(ops->ctx, id, SIGCONT);
+
+	if (r == 0 || r == -ESRCH) {
+		stopped->active = false;
+		stopped->n = 0;
+	}
+	return r;
+}
+
+static void describe_thread(pid_t pid, pid_t tid, char *text, size_t size)
+{
+	int n = tid == pid ? 0 : snprintf(text, size, "of pid %d the thread ", (int)pid);
+
+	if (n >= 0 && (size_t)n < size)
+		procstat_describe(tid, text + n, size - (size_t)n);
+}
+
+void generic_describe_moving(
+	const struct generic_ops *ops, uint64_t id, const char *states, char *text, size_t size)
+{
+	_cleanup_free_ pid_t *pids = NULL;
+	char one[192];
+	int n = 0, i, named = 0;
+	size_t len = 0;
+	pid_t tid;
+
+	text[0] = '\0';
+	if (ops->get_pids(ops->ctx, id, &pids, &n) < 0)
+		return;
+	for (i = 0; i < n; i++) {
+		tid = find_moving(pids[i], states);
+		if (tid == 0 || named++ >= NAMED_MAX)
+			continue;
+		describe_thread(pids[i], tid, one, sizeof(one));
+		(void)snprintf(text + len, size - len, "%s%s", len ? "; " : "", one);
+		len = strlen(text);
+	}
+	if (named > NAMED_MAX)
+		(void)snprintf(text + len, size - len, "; and %d more", named - NAMED_MAX);
 }
 
 int generic_usage(const struct generic_ops *ops, uint64_t id, stepd_usage_t *ret_usage)

@@ -30,12 +30,41 @@ int generic_wait(const struct generic_ops *ops, uint64_t id, int timeout_ms) _mu
 
 bool generic_has_pid(const struct generic_ops *ops, uint64_t id, pid_t pid);
 
-/* SIGSTOP, until every member is seen stopped (or is gone). -ETIMEDOUT: one was not within two
- * seconds; it and the others are left as they are then. */
-int generic_suspend(const struct generic_ops *ops, uint64_t id) _must_check_;
+/* Who was stopped already when a suspension began, and is not to be continued by its end. It lies
+ * in memory that the agent shares with its workers: a worker suspends, a later one resumes. */
+#define GENERIC_STOPPED_MAX 65536
 
-/* SIGCONT. */
-int generic_resume(const struct generic_ops *ops, uint64_t id) _must_check_;
+struct generic_stopped {
+	bool active; /* a suspension has begun and was not taken back */
+	uint32_t n;
+	struct {
+		pid_t pid;
+		uint64_t start_ticks;
+	} v[GENERIC_STOPPED_MAX]; /* ascending by pid */
+};
+
+struct generic_stopped *generic_stopped_new(void);
+struct generic_stopped *generic_stopped_free(struct generic_stopped *stopped);
+
+/* SIGSTOP, until every member is seen stopped (or is gone). -ETIMEDOUT: one was not within
+ * timeout_ms; it and the others are left as they are then, for generic_resume(). -E2BIG: more
+ * members were stopped before than can be remembered; nothing was done. */
+int generic_suspend(const struct generic_ops *ops, uint64_t id, int timeout_ms,
+	struct generic_stopped *stopped) _must_check_;
+
+/* SIGCONT to all but those. */
+int generic_resume(
+	const struct generic_ops *ops, uint64_t id, struct generic_stopped *stopped) _must_check_;
+
+/* States of a thread, as in struct procstat, in which a member stands still: stopped, traced,
+ * ended; and where the kernel's freezer stops them, asleep. */
+#define GENERIC_STOPPED_STATES "TtZXx"
+#define GENERIC_FROZEN_STATES  "TtZXxSI"
+
+/* Names the members that are in none of states, some of them at most, each by pid, command, state
+ * and the kernel function it waits in; "" if there is none. */
+void generic_describe_moving(
+	const struct generic_ops *ops, uint64_t id, const char *states, char *text, size_t size);
 
 /* What /proc tells of the members that live now: procusage_sum(). An empty container is no error.
  */

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "proctrack/proctrack.h"
 
+#include <poll.h>
 #include <string.h>
+#include <time.h>
 
 #include "proctrack/generic.h"
 #include "proctrack/procusage.h"
 
 #include "stepd/plugin/plugin.h"
+
+/* The least between two looks at a suspension that takes its time. */
+#define SUSPEND_PAUSE_MS 10
 
 /* The plugin's functions, in the order of <stepd/proctrack.h>. */
 struct proctrack_ops {
@@ -70,6 +75,7 @@ struct proctrack {
 	struct plugin *plugin;
 	struct proctrack_ops ops;
 	struct generic_ops generic;
+	struct generic_stopped *stopped;
 	char note[ERR_TEXT_SIZE];
 };
 
@@ -109,6 +115,9 @@ static int open_backend(
 		return r;
 	pt->generic = (struct generic_ops){
 		.get_pids = generic_get_pids, .signal = generic_signal, .ctx = pt};
+	pt->stopped = generic_stopped_new();
+	if (!pt->stopped)
+		return err_set(err, -ENOMEM, "open proctrack plugin %s", name);
 	*ret_pt = take_ptr(pt);
 	return 0;
 }
@@ -151,8 +160,10 @@ int proctrack_open(
 
 struct proctrack *proctrack_close(struct proctrack *pt)
 {
-	if (pt)
+	if (pt) {
 		plugin_unload(pt->plugin);
+		pt->stopped = generic_stopped_free(pt->stopped);
+	}
 	free(pt);
 	return NULL;
 }
@@ -234,17 +245,72 @@ bool proctrack_has_pid(struct proctrack *pt, uint64_t id, pid_t pid)
 			       : generic_has_pid(&pt->generic, id, pid);
 }
 
-int proctrack_suspend(struct proctrack *pt, uint64_t id)
+static int64_t now_ms(void)
 {
-	errno = 0;
-	return pt->ops.suspend ? from_slurm(pt->ops.suspend(id))
-			       : generic_suspend(&pt->generic, id);
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts); /* can't fail with this clock */
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* The backend's own way, again and again until the deadline. */
+static int suspend_by_backend(struct proctrack *pt, uint64_t id, int timeout_ms)
+{
+	int64_t deadline = now_ms() + timeout_ms, begin;
+	int r;
+
+	for (;;) {
+		begin = now_ms();
+		errno = 0;
+		r = from_slurm(pt->ops.suspend(id));
+		if (r != -ETIMEDOUT || now_ms() >= deadline)
+			return r;
+		if (now_ms() - begin < SUSPEND_PAUSE_MS) /* it does not wait itself */
+			(void)poll(NULL, 0, SUSPEND_PAUSE_MS);
+	}
+}
+
+static int say_moving(
+	struct proctrack *pt, uint64_t id, int timeout_ms, const char *states, struct err *err)
+{
+	char text[ERR_TEXT_SIZE / 2];
+
+	generic_describe_moving(&pt->generic, id, states, text, sizeof(text));
+	return err_say(err, -ETIMEDOUT, "after %.10g s there still moves %s",
+		(double)timeout_ms / 1e3, text[0] ? text : "something that can't be told");
+}
+
+int proctrack_suspend(struct proctrack *pt, uint64_t id, int timeout_ms, struct err *err)
+{
+	const char *states = GENERIC_FROZEN_STATES;
+	int r = pt->ops.suspend ? suspend_by_backend(pt, id, timeout_ms) : -EOPNOTSUPP;
+
+	if (r == -EOPNOTSUPP) {
+		states = GENERIC_STOPPED_STATES;
+		r = generic_suspend(&pt->generic, id, timeout_ms, pt->stopped);
+	}
+	if (r == 0)
+		return 0;
+	if (r == -ETIMEDOUT)
+		(void)say_moving(pt, id, timeout_ms, states, err);
+	else
+		(void)err_set(err, r, "stop the step's processes with %s", proctrack_get_type(pt));
+	if (r != -ESRCH)
+		(void)!proctrack_resume(pt, id); /* r says more */
+	return r;
+}
+
+bool proctrack_can_freeze(const struct proctrack *pt)
+{
+	return pt->ops.suspend && pt->ops.resume;
 }
 
 int proctrack_resume(struct proctrack *pt, uint64_t id)
 {
+	if (!pt->ops.resume || pt->stopped->active)
+		return generic_resume(&pt->generic, id, pt->stopped);
 	errno = 0;
-	return pt->ops.resume ? from_slurm(pt->ops.resume(id)) : generic_resume(&pt->generic, id);
+	return from_slurm(pt->ops.resume(id));
 }
 
 int proctrack_usage(

@@ -54,8 +54,6 @@ bool proctrack_is_populated(struct proctrack *pt, uint64_t id);
  * -EOPNOTSUPP. The caller closes the descriptors. */
 int proctrack_wait(struct proctrack *pt, uint64_t id, int timeout_ms) _must_check_;
 bool proctrack_has_pid(struct proctrack *pt, uint64_t id, pid_t pid);
-int proctrack_suspend(struct proctrack *pt, uint64_t id) _must_check_;
-int proctrack_resume(struct proctrack *pt, uint64_t id) _must_check_;
 int proctrack_usage(struct proctrack *pt, uint64_t id, const uint32_t *rank,
 	stepd_usage_t *ret_usage) _must_check_;
 
@@ -69,6 +67,19 @@ int proctrack_clone_fd(struct proctrack *pt, const stepd_step_rec_t *job, uint32
 void proctrack_task_ended(struct proctrack *pt, const stepd_step_rec_t *job, uint32_t local_id);
 int proctrack_event_fd(struct proctrack *pt, uint64_t id);
 int proctrack_oom_fd(struct proctrack *pt, uint64_t id);
+
+/* Stops every member and returns once all stand. -ETIMEDOUT: some still move after timeout_ms; err
+ * names them. Any failure but -ESRCH (there is no member) has been taken back. Blocks: see
+ * stepd/agent/worker.h. */
+int proctrack_suspend(
+	struct proctrack *pt, uint64_t id, int timeout_ms, struct err *err) _must_check_;
+
+/* Lets go on who was stopped by that; who had been stopped before stays so. */
+int proctrack_resume(struct proctrack *pt, uint64_t id) _must_check_;
+
+/* Whether the backend has a way of its own to stop its members, which a signal uses too and may
+ * leave behind if it is broken off. */
+bool proctrack_can_freeze(const struct proctrack *pt);
 
 /* -EOPNOTSUPP also where the backend limits nothing; err has the sentence. */
 int proctrack_set_limits(struct proctrack *pt, uint64_t id, const uint32_t *rank,

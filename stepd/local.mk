@@ -51,8 +51,10 @@ libagent_la_SOURCES = \
 	stepd/agent/pri_watch.c stepd/agent/pri_watch.h \
 	stepd/agent/pump.c stepd/agent/pump.h \
 	stepd/agent/registry.c stepd/agent/registry.h \
+	stepd/agent/pausable.c stepd/agent/pausable.h \
 	stepd/agent/process.c stepd/agent/process.h \
 	stepd/agent/report.c stepd/agent/report.h \
+	stepd/agent/requests.c stepd/agent/requests.h \
 	stepd/agent/result.c stepd/agent/result.h \
 	stepd/agent/rlimits.c stepd/agent/rlimits.h \
 	stepd/agent/sample.c stepd/agent/sample.h \
@@ -73,12 +75,14 @@ libagent_la_SOURCES = \
 	stepd/agent/stdfd.c stepd/agent/stdfd.h \
 	stepd/agent/stdio.c stepd/agent/stdio.h \
 	stepd/agent/stdio_files.c stepd/agent/stdio_files.h \
+	stepd/agent/suspend.c stepd/agent/suspend.h \
 	stepd/agent/tasks.c stepd/agent/tasks.h \
 	stepd/agent/topology.c stepd/agent/topology.h \
 	stepd/agent/trace.c stepd/agent/trace.h \
 	stepd/agent/usage.c stepd/agent/usage.h \
 	stepd/agent/usage_table.c stepd/agent/usage_table.h \
-	stepd/agent/usage_values.c stepd/agent/usage_values.h
+	stepd/agent/usage_values.c stepd/agent/usage_values.h \
+	stepd/agent/worker.c stepd/agent/worker.h
 libagent_la_LIBADD = libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 
 sbin_PROGRAMS += stepd/cli/stepd
@@ -97,5 +101,6 @@ stepd_cli_stepd_SOURCES = \
 	stepd/cli/run_table.c \
 	stepd/cli/serve.c \
 	stepd/cli/set_limits.c \
+	stepd/cli/suspend.c \
 	stepd/cli/usage.c
 stepd_cli_stepd_LDADD = libagent.la

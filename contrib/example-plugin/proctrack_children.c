@@ -41,9 +41,10 @@ struct set {
 /* The agent's step while a container stands; the interface has no place for a handle. */
 static const stepd_step_rec_t *own;
 
-static pid_t service_pid(uint64_t id)
+/* Children of the agent that are none of the step's. */
+static int is_agents_own(uint64_t id, pid_t pid)
 {
-	return own && own->cont_id == id ? own->service_pid : 0;
+	return own && own->cont_id == id && (pid == own->service_pid || pid == own->worker_pid);
 }
 
 static int fail(int code)
@@ -121,7 +122,7 @@ static int add_member(struct set *set, pid_t pid)
 }
 
 /* Children belong to the thread that forked them: each thread has its own list. */
-static int add_children(struct set *set, pid_t parent, pid_t except)
+static int add_children(struct set *set, pid_t parent, uint64_t id)
 {
 	char name[320];
 	struct dirent *de;
@@ -136,7 +137,7 @@ static int add_children(struct set *set, pid_t parent, pid_t except)
 			name, sizeof(name), "/proc/%d/task/%s/children", (int)parent, de->d_name);
 		f = fopen(name, "re"); /* fails for "." and "..", and for what has ended */
 		while (f && r == 0 && fscanf(f, "%d", &pid) == 1)
-			r = pid == except ? 0 : add_member(set, pid);
+			r = is_agents_own(id, pid) ? 0 : add_member(set, pid);
 		if (f)
 			(void)fclose(f);
 	}
@@ -159,7 +160,7 @@ static int sweep(struct set *set, uint64_t id, int signal)
 		return SLURM_ERROR;
 	do {
 		before = set->n;
-		if (add_children(set, agent.pid, service_pid(id)) < 0)
+		if (add_children(set, agent.pid, id) < 0)
 			return SLURM_ERROR;
 		for (i = 0; i < set->n; i++) { /* the set is its own queue */
 			if (add_children(set, set->v[i].pid, 0) < 0)
@@ -177,7 +178,7 @@ static int is_below(uint64_t id, pid_t pid)
 {
 	struct proc p = {.parent = pid};
 
-	while (p.parent > 1 && p.parent != service_pid(id) && read_proc(p.parent, &p) == 0) {
+	while (p.parent > 1 && !is_agents_own(id, p.parent) && read_proc(p.parent, &p) == 0) {
 		if ((uint64_t)p.parent == id)
 			return 1;
 	}

@@ -134,7 +134,7 @@ int group_suspend(int fd)
 	bool was = false;
 	int r = group_freeze(fd, GROUP_SUSPEND_FREEZE_MS, &was);
 
-	if (r < 0 && !was)
+	if (r < 0 && r != -ETIMEDOUT && !was)
 		(void)group_resume(fd); /* r says more */
 	return r;
 }

@@ -24,8 +24,8 @@
 /* How long it then waits, once more, for what the signal made to move on. */
 #define GROUP_SIGNAL_SETTLE_MS 750
 
-/* How long a suspension may take before it is given up and taken back. */
-#define GROUP_SUSPEND_FREEZE_MS 1000
+/* How long one look at a suspension takes; the host asks again. */
+#define GROUP_SUSPEND_FREEZE_MS 250
 
 struct pidset;
 
@@ -54,8 +54,9 @@ int group_kill(int fd) _must_check_;
  * -ETIMEDOUT: some still move. -EOPNOTSUPP: the kernel can't (before Linux 5.2). */
 int group_freeze(int fd, int timeout_ms, bool *ret_was);
 
-/* Stops all; -ETIMEDOUT: some didn't in time, and all go on as before. Stopping what is stopped is
- * no error, nor is an empty group: what comes into it stands still. */
+/* Stops all. -ETIMEDOUT: some still move, all are told to stop: ask again, or group_resume(). Any
+ * other failure changes nothing. Stopping what is stopped is no error, nor is an empty group: what
+ * comes into it stands still. */
 int group_suspend(int fd) _must_check_;
 int group_resume(int fd);
 

@@ -4,8 +4,9 @@
  *
  * The agent is a child subreaper, so that every orphan among its descendants becomes its child
  * again, whatever sessions and groups it went through. Members are all living descendants but the
- * agent itself and the MPI service process with what descends from that; and each process given
- * to proctrack_p_add(), known by pid and start time, with its descendants while it lives.
+ * agent itself, the MPI service process and the agent's worker with what descends from those; and
+ * each process given to proctrack_p_add(), known by pid and start time, with its descendants while
+ * it lives.
  *
  * Limits: processes that a daemon outside starts on a member's behalf are none. When the agent
  * dies its children go to another reaper, and the container is gone. A pass over /proc is no
@@ -143,8 +144,10 @@ static int mark_members(struct procs *procs, void *userdata)
 		if (is_added(procs->v[i].pid, procs->v[i].start_ticks))
 			verdict[i] = VERDICT_IN;
 	}
-	if (is_own(id))
+	if (is_own(id)) {
 		set_verdict(procs, verdict, own.job->service_pid, VERDICT_OUT);
+		set_verdict(procs, verdict, own.job->worker_pid, VERDICT_OUT);
+	}
 	set_verdict(procs, verdict, (pid_t)id, VERDICT_ROOT);
 	for (i = 0; i < procs->n; i++) {
 		judge(procs, verdict, &procs->v[i]);
@@ -168,7 +171,8 @@ static int walk_up(pid_t pid)
 	struct procstat st;
 	int r;
 
-	while (at > 0 && at != (pid_t)own.id && at != own.job->service_pid) {
+	while (at > 0 && at != (pid_t)own.id && at != own.job->service_pid &&
+		at != own.job->worker_pid) {
 		r = procstat_read(at, &st);
 		if (r < 0)
 			return r == -ESRCH && at != pid ? -EAGAIN : r;
@@ -207,7 +211,7 @@ static int check_addable(pid_t pid)
 	struct procstat st;
 	int r;
 
-	if (pid == own.job->service_pid)
+	if (pid == own.job->service_pid || pid == own.job->worker_pid)
 		return -EINVAL;
 	while (at > 0) {
 		if (at == pid)

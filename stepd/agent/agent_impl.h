@@ -12,9 +12,11 @@
 #include "stepd/agent/killseq.h"
 #include "stepd/agent/launch.h"
 #include "stepd/agent/oom.h"
+#include "stepd/agent/pausable.h"
 #include "stepd/agent/plan.h"
 #include "stepd/agent/pri_watch.h"
 #include "stepd/agent/process.h"
+#include "stepd/agent/suspend.h"
 #include "stepd/agent/tasks.h"
 #include "stepd/agent/usage.h"
 
@@ -92,7 +94,8 @@ struct agent {
 	bool exec_failed;              /* a task has reported so */
 	ev_io signal_io, report_io;
 	struct ready ready;
-	ev_timer time_limit, wait_limit, bad_exit_grace;
+	struct pausable time_limit, wait_limit, bad_exit_grace;
+	struct suspend suspend;
 };
 
 /* The words of result.json and state.json. */

@@ -31,9 +31,9 @@ static void on_streams_done(void *userdata)
 /* A limit has nothing to say any more where the step is ending already. */
 static void stop_limits(struct agent *a)
 {
-	ev_timer_stop(a->loop, &a->time_limit);
-	ev_timer_stop(a->loop, &a->wait_limit);
-	ev_timer_stop(a->loop, &a->bad_exit_grace);
+	pausable_stop(&a->time_limit);
+	pausable_stop(&a->wait_limit);
+	pausable_stop(&a->bad_exit_grace);
 }
 
 static void begin_draining(struct agent *a)
@@ -43,6 +43,7 @@ static void begin_draining(struct agent *a)
 	account_finish(a);
 	killseq_stop(&a->killseq);
 	stop_limits(a);
+	suspend_end(a);
 	if (a->stdio)
 		stdio_finish(a->stdio, on_streams_done, a);
 	else
@@ -51,22 +52,34 @@ static void begin_draining(struct agent *a)
 
 static void reap(struct agent *a);
 
+void ending_before_signal(struct agent *a, int signal)
+{
+	reap(a); /* who has ended by now has not ended on request */
+	if (signal != SIGCONT && a->state == AGENT_ENDING)
+		tasks_mark_requested(&a->tasks);
+}
+
+static void kill_step(struct agent *a)
+{
+	int r;
+
+	ending_before_signal(a, SIGKILL);
+	r = requests_kill(&a->suspend.requests);
+	if (r < 0 && r != -ESRCH)
+		log_error(a->log, "can't send KILL to the step: %s", strerror(-r));
+	else
+		log_debug(a->log, "sent KILL to the step");
+	ending_check(a);
+}
+
 static void send_to_step(int signal, void *userdata)
 {
 	struct agent *a = userdata;
-	char name[SIGNALS_NAME_SIZE];
-	int r;
 
-	reap(a); /* who has ended by now has not ended on request */
-	if (signal != SIGCONT)
-		tasks_mark_requested(&a->tasks);
-	r = proctrack_signal(a->pt, a->plan.job.cont_id, signal);
-	if (r < 0 && r != -ESRCH)
-		log_error(a->log, "can't send %s to the step: %s",
-			signals_name(signal, name, sizeof(name)), strerror(-r));
-	else
-		log_debug(a->log, "sent %s to the step", signals_name(signal, name, sizeof(name)));
-	ending_check(a);
+	if (signal == SIGKILL)
+		kill_step(a);
+	else if (requests_add(&a->suspend.requests, REQUEST_SIGNAL, signal) < 0)
+		log_error(a->log, "no memory to signal the step");
 }
 
 /* Names what SIGKILL did not end: in the log, and for the result. */
@@ -123,8 +136,10 @@ static void set_ending(struct agent *a, enum agent_reason reason)
 void ending_begin(struct agent *a, enum agent_reason reason)
 {
 	set_ending(a, reason);
-	if (a->state == AGENT_ENDING)
-		killseq_start(&a->killseq);
+	if (a->state != AGENT_ENDING)
+		return;
+	suspend_give_up(a);
+	killseq_start(&a->killseq);
 }
 
 void ending_kill(struct agent *a, enum agent_reason reason)
@@ -154,13 +169,6 @@ void ending_check(struct agent *a)
 
 /* ---- tasks -------------------------------------------------------------------------------- */
 
-static void start_timer(struct agent *a, ev_timer *w, uint64_t ms)
-{
-	ev_now_update(a->loop);
-	ev_timer_set(w, (double)ms / 1e3, 0.);
-	ev_timer_start(a->loop, w);
-}
-
 /* The policies that look at one task's end. */
 static void apply_policies(struct agent *a, const struct task *task)
 {
@@ -173,10 +181,10 @@ static void apply_policies(struct agent *a, const struct task *task)
 		log_info(a->log, "task %u %s", task->rank, task_words(task, words, sizeof(words)));
 	if (a->tasks.running == 0)
 		return;
-	if (task_failed(task) && spec->kill_on_bad_exit && !ev_is_active(&a->bad_exit_grace))
-		start_timer(a, &a->bad_exit_grace, spec->kill_on_bad_exit_grace_ms);
-	if (spec->wait_given && !ev_is_active(&a->wait_limit))
-		start_timer(a, &a->wait_limit, spec->wait_ms);
+	if (task_failed(task) && spec->kill_on_bad_exit && !pausable_is_set(&a->bad_exit_grace))
+		pausable_start(&a->bad_exit_grace, spec->kill_on_bad_exit_grace_ms);
+	if (spec->wait_given && !pausable_is_set(&a->wait_limit))
+		pausable_start(&a->wait_limit, spec->wait_ms);
 }
 
 static void on_child_end(struct agent *a, pid_t pid, int wait_status, const struct rusage *usage)
@@ -313,6 +321,8 @@ static void on_signals(struct ev_loop *loop, ev_io *w, int revents)
 	while (read(a->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo == SIGCHLD)
 			on_sigchld(a);
+		else if (info.ssi_signo == SIGTSTP || info.ssi_signo == SIGCONT)
+			suspend_on_signal(a, (int)info.ssi_signo, info.ssi_code == SI_KERNEL);
 		else
 			on_end_signal(a, (int)info.ssi_signo);
 	}
@@ -366,13 +376,14 @@ static int watch_container(struct agent *a, struct err *err)
 
 int ending_watch(struct agent *a, struct err *err)
 {
+	int r;
+
 	ev_io_init(&a->signal_io, on_signals, a->signal_fd, EV_READ);
 	a->signal_io.data = a;
 	ev_io_start(a->loop, &a->signal_io);
-	ev_init(&a->time_limit, on_time_limit);
-	ev_init(&a->wait_limit, on_wait_limit);
-	ev_init(&a->bad_exit_grace, on_bad_exit_grace);
-	a->time_limit.data = a->wait_limit.data = a->bad_exit_grace.data = a;
+	pausable_init(&a->time_limit, a->loop, on_time_limit, a);
+	pausable_init(&a->wait_limit, a->loop, on_wait_limit, a);
+	pausable_init(&a->bad_exit_grace, a->loop, on_bad_exit_grace, a);
 	a->killseq = (struct killseq){
 		.loop = a->loop,
 		.steps = a->plan.spec->kill_sequence,
@@ -382,7 +393,8 @@ int ending_watch(struct agent *a, struct err *err)
 		.unkillable = on_unkillable,
 		.userdata = a,
 	};
-	return watch_container(a, err);
+	r = suspend_init(a, err);
+	return r < 0 ? r : watch_container(a, err);
 }
 
 void ending_started(struct agent *a)
@@ -393,7 +405,7 @@ void ending_started(struct agent *a)
 		ev_io_start(a->loop, &a->report_io);
 	}
 	if (a->plan.spec->time_limit_ms && a->state == AGENT_RUNNING)
-		start_timer(a, &a->time_limit, a->plan.spec->time_limit_ms);
+		pausable_start(&a->time_limit, a->plan.spec->time_limit_ms);
 }
 
 void ending_unwatch(struct agent *a)
@@ -403,4 +415,5 @@ void ending_unwatch(struct agent *a)
 	ev_io_stop(a->loop, &a->report_io);
 	pri_watch_stop(&a->container);
 	stop_limits(a);
+	suspend_clear(a);
 }

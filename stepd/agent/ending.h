@@ -22,6 +22,9 @@ void ending_begin(struct agent *a, enum agent_reason reason);
 /* The same with SIGKILL at once. */
 void ending_kill(struct agent *a, enum agent_reason reason);
 
+/* Notes who runs now: what a step that is told to end is sent, ends tasks on request. */
+void ending_before_signal(struct agent *a, int signal);
+
 /* Looks whether the step is over and goes on to its next state if so. */
 void ending_check(struct agent *a);
 

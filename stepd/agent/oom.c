@@ -47,7 +47,7 @@ static void say_task(const struct agent *a, const struct task *task, const stepd
 
 	log_error(a->log,
 		"task %u (pid %d) ran out of memory: the kernel killed %llu process%s of it%s%s",
-		task->rank, (int)task->ref.pid, (unsigned long long)task->oom_kills,
+		task->rank, (int)task->pid, (unsigned long long)task->oom_kills,
 		task->oom_kills == 1 ? "" : "es",
 		look->source[STEPD_USAGE_MEMORY_PEAK_BYTES] ? "; the most it had was " : "",
 		look->source[STEPD_USAGE_MEMORY_PEAK_BYTES]

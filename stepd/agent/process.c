@@ -117,6 +117,8 @@ int process_catch_signals(struct err *err)
 	(void)sigaddset(&set, SIGTERM);
 	(void)sigaddset(&set, SIGINT);
 	(void)sigaddset(&set, SIGQUIT);
+	(void)sigaddset(&set, SIGTSTP);
+	(void)sigaddset(&set, SIGCONT);      /* continues a stopped agent all the same */
 	(void)sigaction(SIGHUP, NULL, &hup); /* valid arguments can't fail */
 	if (hup.sa_handler == SIG_DFL)
 		(void)sigaddset(&set, SIGHUP);

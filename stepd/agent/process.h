@@ -20,9 +20,9 @@ struct identity;
  * so that a terminal gives EIO. */
 int process_prepare(struct err *err) _must_check_;
 
-/* Blocks SIGCHLD and the signals that end a step, for good, and returns a non-blocking descriptor
- * that tells of them: from here on none of them can end the agent with something left behind. A
- * SIGHUP that is ignored stays so. The caller closes it. */
+/* Blocks SIGCHLD and the signals that end, suspend or resume a step, for good, and returns a
+ * non-blocking descriptor that tells of them: from here on none of them can end the agent with
+ * something left behind. A SIGHUP that is ignored stays so. The caller closes it. */
 int process_catch_signals(struct err *err) _must_check_;
 
 /* Gives every signal its default disposition, those that the C library hides included. */

@@ -22,7 +22,9 @@ struct registry {
 	char *name; /* below runtime_fd */
 	char *path;
 	char *container_root; /* NULL: the backend needs none */
-	bool inherited;       /* a dead agent's state.json stands there still */
+	uint32_t answers;
+	char *answer_error; /* NULL: the last was good */
+	bool inherited;     /* a dead agent's state.json stands there still */
 };
 
 /* $XDG_RUNTIME_DIR is the user's own directory by its specification; /tmp is everyone's. */
@@ -85,7 +87,7 @@ static int open_runtime_dir(const char *path, struct err *err)
 	return r < 0 ? r : take_fd(&fd);
 }
 
-static int read_state(int dir_fd, json_t **ret_doc)
+int registry_read_state(int dir_fd, json_t **ret_doc)
 {
 	_cleanup_free_ char *text = NULL;
 	json_t *doc;
@@ -139,7 +141,7 @@ static int say_taken(int dir_fd, const char *label, struct err *err)
 	json_t *doc = NULL;
 	json_int_t pid = 0;
 
-	if (read_state(dir_fd, &doc) == 0)
+	if (registry_read_state(dir_fd, &doc) == 0)
 		pid = json_integer_value(json_object_get(doc, "agent_pid"));
 	json_decref(doc);
 	if (pid > 0)
@@ -203,6 +205,7 @@ static void free_registry(struct registry *reg)
 	free(reg->name);
 	free(reg->path);
 	free(reg->container_root);
+	free(reg->answer_error);
 	free(reg);
 }
 
@@ -290,13 +293,15 @@ static json_t *pack_state(const struct registry *reg, const stepd_step_rec_t *jo
 
 	if (procstat_read(job->jmgr_pid, &self) < 0)
 		self.start_ticks = 0; /* "not known": the lock still tells */
-	return json_pack("{s:i, s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:s?, s:i, s:I, s:o}",
+	return json_pack(
+		"{s:i, s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:s?, s:i, s:I, s:I, s:s?, s:o}",
 		"version", STATE_VERSION, "job", (json_int_t)job->job_id, "step", job->step_name,
 		"node", job->node_name, "node_id", (json_int_t)job->nodeid, "uid",
 		(json_int_t)job->uid, "user", job->user_name, "state", state, "proctrack",
 		proctrack_type, "container_id", (json_int_t)job->cont_id, "container_root",
 		reg->container_root, "agent_pid", (int)job->jmgr_pid, "agent_start_ticks",
-		(json_int_t)self.start_ticks, "tasks", registry_pack_tasks(job));
+		(json_int_t)self.start_ticks, "suspend_answers", (json_int_t)reg->answers,
+		"suspend_error", reg->answer_error, "tasks", registry_pack_tasks(job));
 }
 
 int registry_set_root(struct registry *reg, const char *container_root)
@@ -304,6 +309,14 @@ int registry_set_root(struct registry *reg, const char *container_root)
 	free(reg->container_root);
 	reg->container_root = strdup(container_root);
 	return reg->container_root ? 0 : -ENOMEM;
+}
+
+int registry_set_answer(struct registry *reg, uint32_t count, const char *error)
+{
+	free(reg->answer_error);
+	reg->answer_error = error ? strdup(error) : NULL;
+	reg->answers = count;
+	return error && !reg->answer_error ? -ENOMEM : 0;
 }
 
 int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const char *proctrack_type,
@@ -362,7 +375,7 @@ static int show_entry(int dir_fd, registry_found_fn found, void *userdata)
 	char label[128];
 	int r = 0;
 
-	if (read_state(dir_fd, &doc) < 0)
+	if (registry_read_state(dir_fd, &doc) < 0)
 		return 0;
 	if (json_unpack(doc, "{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "job", &job, "step", &name,
 		    "node", &node, "user", &user, "state", &state, "proctrack", &proctrack,
@@ -376,6 +389,7 @@ static int show_entry(int dir_fd, registry_found_fn found, void *userdata)
 			.cont_id = (uint64_t)cont_id,
 			.agent_pid = (pid_t)pid,
 			.alive = agent_alive(dir_fd),
+			.dir_fd = dir_fd,
 			.doc = doc};
 		r = found(&entry, userdata);
 	}

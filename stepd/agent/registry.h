@@ -30,12 +30,16 @@ int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, struct r
  * needs it, so it goes into state.json from now on. */
 int registry_set_root(struct registry *reg, const char *container_root) _must_check_;
 
+/* How often a request to suspend or resume was answered, and why the last one failed (NULL: it did
+ * not). Who asked by a signal waits for the count to change. */
+int registry_set_answer(struct registry *reg, uint32_t count, const char *error) _must_check_;
+
 /* The directory, for messages and paths. */
 const char *registry_get_path(const struct registry *reg);
 int registry_get_dirfd(const struct registry *reg);
 
-/* Writes state.json: the step's identity, state (agent_state_words[], or "unkillable"), the backend
- * and the pids of the tasks in job. */
+/* Writes state.json: the step's identity, state (agent_state_words[], "suspended" or "unkillable"),
+ * the backend and the pids of the tasks in job. */
 int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const char *proctrack_type,
 	const char *state, struct err *err) _must_check_;
 
@@ -61,12 +65,16 @@ struct registry_entry {
 	uint64_t cont_id;
 	pid_t agent_pid;
 	bool alive;               /* the agent is */
+	int dir_fd;               /* the step's directory */
 	const struct json_t *doc; /* all of state.json */
 };
 
 /* Calls found for each step of this node, until it returns other than 0, which is handed on. No
  * runtime directory: no steps. What can't be read is left out. */
 typedef int (*registry_found_fn)(const struct registry_entry *entry, void *userdata);
+/* Reads state.json below dir_fd: a new reference for the caller. */
+int registry_read_state(int dir_fd, struct json_t **ret_doc) _must_check_;
+
 int registry_each(const char *runtime_dir, registry_found_fn found, void *userdata,
 	struct err *err) _must_check_;
 

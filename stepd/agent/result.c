@@ -205,13 +205,13 @@ static json_t *pack_result(const struct agent *a)
 	json_t *doc;
 	int r = 0;
 
-	doc = json_pack("{s:i, s:s, s:s, s:I, s:s, s:s, s:s, s:i, s:I, s:{s:s, s:I}, s:o}",
+	doc = json_pack("{s:i, s:s, s:s, s:I, s:s, s:s, s:s, s:i, s:I, s:I, s:{s:s, s:I}, s:o}",
 		"version", RESULT_VERSION, "step", a->plan.label, "node", job->node_name, "uid",
 		(json_int_t)job->uid, "user", job->user_name, "state", agent_state_words[a->state],
 		"reason", agent_reason_words[a->reason], "exit_code", agent_exit_code(a),
-		"elapsed_usec", (json_int_t)((a->end_ns - a->begin_ns) / 1000), "container",
-		"plugin", proctrack_get_type(a->pt), "id", (json_int_t)job->cont_id, "tasks",
-		pack_tasks(a));
+		"elapsed_usec", (json_int_t)((a->end_ns - a->begin_ns) / 1000), "suspended_usec",
+		(json_int_t)suspend_total_usec(a), "container", "plugin", proctrack_get_type(a->pt),
+		"id", (json_int_t)job->cont_id, "tasks", pack_tasks(a));
 	if (!doc)
 		return NULL;
 	if (a->reason == AGENT_REASON_SIGNAL)

@@ -14,6 +14,7 @@
 #include "stepd/agent/spec_json.h"
 
 #define UNKILLABLE_TIMEOUT_MS 60000
+#define SUSPEND_TIMEOUT_MS    10000
 #define TERM_WAIT_MS          30000
 
 static void spec_clear(struct spec *spec)
@@ -263,6 +264,7 @@ int spec_from_json(const json_t *doc, struct spec **ret_spec, struct err *err)
 				.in = {.mode = SPEC_STREAM_NONE},
 				.hold = true,
 				.unkillable_timeout_ms = UNKILLABLE_TIMEOUT_MS,
+				.suspend_timeout_ms = SUSPEND_TIMEOUT_MS,
 			},
 	};
 	struct spec *spec;

@@ -141,6 +141,7 @@ struct spec {
 	size_t kill_sequence_count; /* at least 1; the last one is SIGKILL */
 	enum spec_background background;
 	uint64_t unkillable_timeout_ms; /* after SIGKILL */
+	uint64_t suspend_timeout_ms;
 };
 
 /* Checks a document and builds the spec. Each error names its field by path ("tasks[3].cwd: ...").

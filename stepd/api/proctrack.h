@@ -58,7 +58,11 @@ STEPD_EXPORT int proctrack_p_wait(uint64_t id, int timeout_ms);
 /* Whether a process is a member. (A bool in all but the type.) */
 STEPD_EXPORT int proctrack_p_has_pid(uint64_t id, pid_t pid);
 
-/* Stops, or continues, every member. Success means that all of them stand still. */
+/* Stops, or continues, every member. Success means that all of them stand still. Stopping what is
+ * stopped is no error. ETIMEDOUT, after a fraction of a second: some still move, all are told to
+ * stop; the host calls again until its own deadline, and _resume() to take it back. EOPNOTSUPP:
+ * not on this machine; the host then stops them by signals. Continuing leaves those alone that
+ * were stopped by something else. */
 STEPD_EXPORT int proctrack_p_suspend(uint64_t id);
 STEPD_EXPORT int proctrack_p_resume(uint64_t id);
 

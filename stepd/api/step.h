@@ -55,6 +55,10 @@ typedef struct {
 	pid_t service_pid; /* the MPI service process, never part of the container; 0 for none */
 
 	uint64_t cont_id; /* the proctrack container, 0 for none; set by proctrack_p_create() */
+
+	/* A short-lived process of the agent's own, which signals or suspends the container on its
+	 * behalf: never part of the container either; 0 for none */
+	pid_t worker_pid;
 } stepd_step_rec_t;
 
 #ifdef __cplusplus

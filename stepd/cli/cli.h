@@ -14,9 +14,11 @@ int cli_find(int argc, char **argv);
 int cli_list(int argc, char **argv);
 int cli_pids(int argc, char **argv);
 int cli_plugins(int argc, char **argv);
+int cli_resume(int argc, char **argv);
 int cli_run(int argc, char **argv);
 int cli_serve(int argc, char **argv);
 int cli_set_limits(int argc, char **argv);
 int cli_usage(int argc, char **argv);
+int cli_suspend(int argc, char **argv);
 
 #endif

@@ -18,6 +18,8 @@ static const struct {
 	{"find", cli_find, "the step that a process belongs to"},
 	{"usage", cli_usage, "what a running step uses now"},
 	{"set-limits", cli_set_limits, "change what a running step may use"},
+	{"suspend", cli_suspend, "stop all processes of steps, and wait until they stand"},
+	{"resume", cli_resume, "let suspended steps go on"},
 	{"check-spec", cli_check_spec, "check spec files without running them"},
 	{"plugins", cli_plugins, "the installed plugins and what they can do here"},
 };

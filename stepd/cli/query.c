@@ -16,8 +16,6 @@
 #include "stepd/cli/query.h"
 #include "stepd/plugin/plugin.h"
 
-#define EXIT_NOT_FOUND 1
-
 static const struct option long_options[] = {
 	{"runtime-dir", required_argument, NULL, 'r'},
 	{"plugin-dir", required_argument, NULL, 'p'},

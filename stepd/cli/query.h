@@ -7,6 +7,8 @@
 
 #include "stepd/agent/registry.h"
 
+#define EXIT_NOT_FOUND 1
+
 struct proctrack;
 
 struct query {
@@ -26,6 +28,7 @@ void query_clear(struct query *q);
  * agent has died: what descends from that pid is then none of the step's, or a stranger's. */
 bool query_can_ask(const struct registry_entry *entry);
 
+/* Whether [NODE/]JOB.STEP means this entry. */
 bool query_names_entry(const char *step, const struct registry_entry *entry);
 
 /* The tracker of an entry, whose containers hang where the entry says, into q->pt. */

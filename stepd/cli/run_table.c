@@ -144,6 +144,8 @@ static const struct run_option options[] = {
 	 .doc = "how the step is ended (CONT,TERM:30s,KILL)"},
 	{.name = "unkillable-timeout", .arg = "DURATION", .take = run_take_duration, .path = "unkillable_timeout_ms",
 	 .doc = "how long after KILL to wait for processes to go (60s)"},
+	{.name = "suspend-timeout", .arg = "DURATION", .take = run_take_duration, .path = "suspend_timeout_ms",
+	 .doc = "how long processes have to stand still when the step is suspended (10s)"},
 	{.name = "wait-background", .take = run_take_word, .word = "wait", .path = "background",
 	 .doc = "wait for processes that tasks leave behind instead of killing them"},
 

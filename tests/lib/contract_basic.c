@@ -292,14 +292,14 @@ static void test_suspend(void **state)
 	int i, r;
 
 	/* an empty container may be frozen before its first process, or say that it has none */
-	r = proctrack_suspend(c->pt, c->id);
+	r = proctrack_suspend(c->pt, c->id, CONTRACT_PATIENCE_MS, NULL);
 	assert_true(r == 0 || r == -ESRCH);
 	assert_int_equal(proctrack_resume(c->pt, c->id), r);
 	for (i = 0; i < 3; i++)
 		(void)contract_start(c, "spin", NULL);
 	contract_read(c, pids, 3);
 	expect_progress(pids, 3, 0);
-	assert_int_equal(proctrack_suspend(c->pt, c->id), 0);
+	assert_int_equal(proctrack_suspend(c->pt, c->id, CONTRACT_PATIENCE_MS, NULL), 0);
 	ticks = cpu_ticks(pids, 3);
 	for (i = 0; i < 3 && !contract_is(c, "cgroup"); i++) {
 		assert_int_equal(procstat_read(pids[i], &st), 0);
@@ -310,7 +310,7 @@ static void test_suspend(void **state)
 	contract_expect_members(c, pids, 3);
 	assert_int_equal(proctrack_resume(c->pt, c->id), 0);
 	expect_progress(pids, 3, ticks);
-	assert_int_equal(proctrack_suspend(c->pt, c->id), 0);
+	assert_int_equal(proctrack_suspend(c->pt, c->id, CONTRACT_PATIENCE_MS, NULL), 0);
 	contract_kill(c, SIGKILL);
 }
 

@@ -168,7 +168,7 @@ static void test_suspended(void **state)
 
 	(void)contract_start(c, "rest", "8", NULL);
 	contract_read(c, pids, 8);
-	assert_int_equal(proctrack_suspend(c->pt, c->id), 0);
+	assert_int_equal(proctrack_suspend(c->pt, c->id, CONTRACT_PATIENCE_MS, NULL), 0);
 	contract_expect_members(c, pids, 8);
 	contract_kill(c, SIGKILL);
 }
@@ -197,7 +197,7 @@ static void test_vfork(void **state)
 	(void)contract_start(c, "vfork", NULL);
 	contract_read(c, pids, 2);
 	contract_expect_members(c, pids, 2);
-	assert_int_equal(proctrack_suspend(c->pt, c->id), 0);
+	assert_int_equal(proctrack_suspend(c->pt, c->id, CONTRACT_PATIENCE_MS, NULL), 0);
 	assert_int_equal(proctrack_resume(c->pt, c->id), 0);
 	contract_kill(c, SIGKILL);
 }
@@ -212,7 +212,7 @@ static void test_leaderless(void **state)
 	contract_expect_members(c, &pid, 1);
 	assert_int_equal(proctrack_signal(c->pt, c->id, 0), 0);
 	assert_int_equal(proctrack_wait(c->pt, c->id, 50), -ETIMEDOUT);
-	assert_int_equal(proctrack_suspend(c->pt, c->id), 0);
+	assert_int_equal(proctrack_suspend(c->pt, c->id, CONTRACT_PATIENCE_MS, NULL), 0);
 	assert_int_equal(proctrack_resume(c->pt, c->id), 0);
 	contract_kill(c, SIGTERM);
 }

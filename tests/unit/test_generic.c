@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "stepd/base/procstat.h"
 #include "tests/lib/scratch.h"
 
 struct script {
@@ -185,20 +186,83 @@ static void test_suspend_and_resume(void **state)
 {
 	struct script s = {.pid = start_child()};
 	struct generic_ops ops = ops_of(&s);
+	struct generic_stopped *stopped = generic_stopped_new();
 	int status;
 
 	(void)state;
-	assert_int_equal(generic_suspend(&ops, 42), 0);
+	assert_int_equal(generic_suspend(&ops, 42, 2000, stopped), 0);
 	assert_int_equal(s.last_signal, SIGSTOP);
 	assert_int_equal(waitpid(s.pid, &status, WNOHANG | WUNTRACED), s.pid);
 	assert_true(WIFSTOPPED(status));
-	assert_int_equal(generic_resume(&ops, 42), 0);
+	assert_int_equal(generic_resume(&ops, 42, stopped), 0);
 	assert_int_equal(s.last_signal, SIGCONT);
 	assert_int_equal(waitpid(s.pid, &status, WCONTINUED), s.pid);
 	end_child(s.pid);
 	s.signal_result = -ESRCH;
-	assert_int_equal(generic_suspend(&ops, 42), -ESRCH);
-	assert_int_equal(generic_resume(&ops, 42), -ESRCH);
+	assert_int_equal(generic_suspend(&ops, 42, 2000, stopped), -ESRCH);
+	assert_int_equal(generic_resume(&ops, 42, stopped), -ESRCH);
+	(void)generic_stopped_free(stopped);
+}
+
+static char state_of(pid_t pid)
+{
+	struct procstat st;
+
+	assert_int_equal(procstat_read(pid, &st), 0);
+	return st.state;
+}
+
+/* Who was stopped before stays so, whichever process resumes; its pid alone is no proof. */
+static void test_resume_spares_who_was_stopped(void **state)
+{
+	struct script s = {.pid = start_child()};
+	struct generic_ops ops = ops_of(&s);
+	struct generic_stopped *stopped = generic_stopped_new();
+	int status;
+	pid_t worker;
+
+	(void)state;
+	assert_int_equal(kill(s.pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(s.pid, &status, WUNTRACED), s.pid);
+	worker = fork();
+	if (worker == 0)
+		_exit(generic_suspend(&ops, 42, 2000, stopped) < 0);
+	assert_int_equal(waitpid(worker, &status, 0), worker);
+	assert_int_equal(status, 0);
+	assert_true(stopped->active);
+	assert_int_equal(stopped->n, 1);
+	assert_int_equal(generic_suspend(&ops, 42, 2000, stopped), 0); /* again: still one */
+	assert_int_equal(stopped->n, 1);
+	assert_int_equal(generic_resume(&ops, 42, stopped), 0);
+	assert_int_equal(state_of(s.pid), 'T');
+	assert_false(stopped->active);
+	assert_int_equal(generic_suspend(&ops, 42, 2000, stopped), 0);
+	stopped->v[0].start_ticks++; /* another process, that had this pid */
+	assert_int_equal(generic_resume(&ops, 42, stopped), 0);
+	assert_int_equal(waitpid(s.pid, &status, WCONTINUED), s.pid);
+	assert_true(WIFCONTINUED(status));
+	end_child(s.pid);
+	(void)generic_stopped_free(stopped);
+}
+
+static void test_describe_moving(void **state)
+{
+	struct script s = {.pid = start_child()};
+	struct generic_ops ops = ops_of(&s);
+	char text[256] = "x", wanted[64];
+	int status;
+
+	(void)state;
+	(void)snprintf(wanted, sizeof(wanted), "pid %d (test_generic) state ", (int)s.pid);
+	generic_describe_moving(&ops, 42, GENERIC_STOPPED_STATES, text, sizeof(text));
+	assert_memory_equal(text, wanted, strlen(wanted));
+	assert_int_equal(kill(s.pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(s.pid, &status, WUNTRACED), s.pid);
+	generic_describe_moving(&ops, 42, GENERIC_STOPPED_STATES, text, sizeof(text));
+	assert_string_equal(text, "");
+	end_child(s.pid);
+	generic_describe_moving(&ops, 42, GENERIC_STOPPED_STATES, text, sizeof(text));
+	assert_string_equal(text, "");
 }
 
 /* One that does not stop: an answer in bounded time, and not a busy wait. */
@@ -206,15 +270,17 @@ static void test_suspend_gives_up(void **state)
 {
 	struct script s = {.pid = start_child(), .deaf = true};
 	struct generic_ops ops = ops_of(&s);
+	struct generic_stopped *stopped = generic_stopped_new();
 	int64_t start = now_ms();
 	int fds = scratch_count_fds();
 
 	(void)state;
-	assert_int_equal(generic_suspend(&ops, 42), -ETIMEDOUT);
+	assert_int_equal(generic_suspend(&ops, 42, 2000, stopped), -ETIMEDOUT);
 	assert_in_range(now_ms() - start, 2000, 8000);
 	assert_in_range(s.lists, 5, 200);
 	assert_int_equal(scratch_count_fds(), fds);
 	end_child(s.pid);
+	(void)generic_stopped_free(stopped);
 }
 
 static void test_usage(void **state)
@@ -250,6 +316,8 @@ int main(void)
 		cmocka_unit_test(test_has_pid),
 		cmocka_unit_test(test_suspend_and_resume),
 		cmocka_unit_test(test_suspend_gives_up),
+		cmocka_unit_test(test_resume_spares_who_was_stopped),
+		cmocka_unit_test(test_describe_moving),
 		cmocka_unit_test(test_usage),
 	};
 

@@ -94,6 +94,7 @@ static void test_least_document(void **state)
 	assert_int_equal(s->time_limit_ms, 0);
 	assert_int_equal(s->background, SPEC_BACKGROUND_KILL);
 	assert_int_equal(s->unkillable_timeout_ms, 60000);
+	assert_int_equal(s->suspend_timeout_ms, 10000);
 	assert_int_equal(s->kill_sequence_count, 3);
 	assert_int_equal(s->kill_sequence[0].signal, SIGCONT);
 	assert_int_equal(s->kill_sequence[0].wait_ms, 0);
@@ -601,6 +602,8 @@ static const struct {
 	{"'background': 'keep'", "background: 'keep' is not one of kill, wait"},
 	{"'unkillable_timeout_ms': -1",
 		"unkillable_timeout_ms: -1 is not in the range 0 to 3153600000000"},
+	{"'suspend_timeout_ms': 3600001",
+		"suspend_timeout_ms: 3600001 is not in the range 0 to 3600000"},
 	{"'stdinn': 'none'", "stdinn: unknown field; did you mean 'stdin'?"},
 	{"'nodes': {}", "nodes: unknown field; did you mean 'node'?"},
 	{"'labe1': true", "labe1: unknown field; did you mean 'label'?"},

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What is asked of the step's container, one after the other in the order it was asked: suspend,
+ * resume, and signals. A worker carries each out, so that nothing here waits. SIGKILL is the
+ * exception: it goes out at once, ends the worker and drops what was still to come.
+ *
+ * A signal to a suspended step is sent and waits in the kernel until the step is resumed. Those of
+ * job control (CONT, STOP, TSTP, TTIN, TTOU) act on a process that stands still, too: they are kept
+ * here, the later cancelling the earlier as in the kernel, and sent after the resumption.
+ */
+#ifndef STEPD_AGENT_REQUESTS_H
+#define STEPD_AGENT_REQUESTS_H
+
+#include "stepd/agent/worker.h"
+
+struct proctrack;
+
+enum request_kind {
+	REQUEST_SIGNAL,
+	REQUEST_SUSPEND,
+	REQUEST_RESUME,
+};
+
+struct request {
+	struct request *next;
+	enum request_kind kind;
+	int signal; /* of REQUEST_SIGNAL */
+};
+
+struct requests {
+	struct proctrack *pt;
+	stepd_step_rec_t *job;
+	uint64_t suspend_timeout_ms;
+	/* Just before it is carried out, and after; r as of proctrack.h, or of worker_done_fn. */
+	void (*begin)(const struct request *request, void *userdata);
+	void (*done)(const struct request *request, int r, const struct err *err, void *userdata);
+	void *userdata;
+
+	struct worker worker;
+	struct request *first, **last; /* waiting */
+	struct request *now;           /* under way */
+	bool holding;                  /* a suspension was asked for, and no resumption since */
+	uint64_t held;                 /* signals, 1 << (n - 1) */
+};
+
+/* The first five are set, and stay the caller's. */
+int requests_init(struct requests *rq, struct ev_loop *loop) _must_check_;
+void requests_clear(struct requests *rq);
+
+/* -ENOMEM alone. done may come before this returns, where no worker can be had. */
+int requests_add(struct requests *rq, enum request_kind kind, int signal) _must_check_;
+
+/* Takes back a suspension that is waiting, or under way: then done tells -ECANCELED when that has
+ * ended, and some may stand until REQUEST_RESUME. */
+void requests_withdraw_suspend(struct requests *rq);
+
+/* SIGKILL, now: 0 or -errno. Nothing more is told of what was under way or waiting. */
+int requests_kill(struct requests *rq) _must_check_;
+
+#endif

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/agent/suspend.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <string.h>
+
+#include "proctrack/proctrack.h"
+#include "stepd/agent/agent_impl.h"
+#include "stepd/agent/ending.h"
+#include "stepd/agent/registry.h"
+#include "stepd/agent/result.h"
+#include "stepd/agent/trace.h"
+#include "stepd/base/log.h"
+#include "stepd/base/signals.h"
+
+/* ---- what is told -------------------------------------------------------------------------- */
+
+const char *suspend_state_word(const struct agent *a)
+{
+	return a->state == AGENT_RUNNING && a->suspend.stands ? "suspended"
+							      : agent_state_words[a->state];
+}
+
+/* For who asked: why it can't be, or NULL. */
+static void answer(struct agent *a, const char *why)
+{
+	if (registry_set_answer(a->registry, ++a->suspend.answers, why) < 0)
+		log_warning(a->log, "no memory to tell why a step can't be suspended, ignoring");
+	result_publish_state(a, suspend_state_word(a));
+}
+
+uint64_t suspend_total_usec(const struct agent *a)
+{
+	return a->suspend.total_ns / 1000;
+}
+
+/* ---- the moments between which nothing runs ------------------------------------------------ */
+
+static void begin_standing(struct agent *a)
+{
+	a->suspend.stands = true;
+	a->suspend.since_ns = trace_now_ns();
+	pausable_pause(&a->time_limit);
+	pausable_pause(&a->wait_limit);
+	pausable_pause(&a->bad_exit_grace);
+}
+
+static void end_standing(struct agent *a)
+{
+	if (!a->suspend.stands)
+		return;
+	a->suspend.stands = false;
+	a->suspend.total_ns += trace_now_ns() - a->suspend.since_ns;
+	pausable_continue(&a->time_limit);
+	pausable_continue(&a->wait_limit);
+	pausable_continue(&a->bad_exit_grace);
+}
+
+/* ---- the agent as a job of a shell --------------------------------------------------------- */
+
+/* By the default action of SIGTSTP, not SIGSTOP: where no shell could continue it (an orphaned
+ * process group), the kernel doesn't stop it. Then nobody would resume the step either. */
+static void stop_agent(struct agent *a)
+{
+	sigset_t stop, pending;
+
+	a->suspend.stop_self = false;
+	(void)sigemptyset(&stop); /* can't fail, nor can the others with valid arguments */
+	(void)sigaddset(&stop, SIGTSTP);
+	(void)raise(SIGTSTP);
+	(void)sigprocmask(SIG_UNBLOCK, &stop, NULL); /* here it stands, until a SIGCONT */
+	(void)sigprocmask(SIG_BLOCK, &stop, NULL);
+	(void)sigpending(&pending);
+	if (sigismember(&pending, SIGCONT))
+		return; /* it is read like any other, and resumes the step */
+	log_warning(a->log,
+		"there is no shell with job control that could continue the step: it "
+		"goes on");
+	suspend_resume(a);
+}
+
+void suspend_on_signal(struct agent *a, int signal, bool by_terminal)
+{
+	if (signal == SIGCONT) {
+		suspend_resume(a);
+		return;
+	}
+	if (by_terminal && a->state == AGENT_RUNNING)
+		a->suspend.stop_self = true;
+	suspend_ask(a);
+}
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+static void add(struct agent *a, enum request_kind kind)
+{
+	if (requests_add(&a->suspend.requests, kind, 0) == 0)
+		return;
+	a->suspend.wanted = a->suspend.stands;
+	a->suspend.resuming = false;
+	a->suspend.stop_self = false;
+	log_error(a->log, "no memory to suspend or resume the step");
+	answer(a, "the agent has no memory left");
+}
+
+void suspend_ask(struct agent *a)
+{
+	struct suspend *s = &a->suspend;
+
+	if (a->state != AGENT_RUNNING) {
+		answer(a, "the step is ending");
+		return;
+	}
+	if (!s->wanted) {
+		s->wanted = true;
+		s->resuming = false;
+		add(a, REQUEST_SUSPEND);
+	} else if (s->stands) {
+		answer(a, NULL);
+		if (s->stop_self)
+			stop_agent(a);
+	}
+}
+
+void suspend_resume(struct agent *a)
+{
+	struct suspend *s = &a->suspend;
+
+	s->stop_self = false;
+	if (s->wanted) {
+		s->wanted = false;
+		s->resuming = true;
+		requests_withdraw_suspend(&s->requests);
+		add(a, REQUEST_RESUME);
+	} else if (!s->resuming) {
+		answer(a, NULL);
+	}
+}
+
+void suspend_give_up(struct agent *a)
+{
+	if (!a->suspend.wanted)
+		return;
+	log_info(a->log, "the step is suspended: resuming it, so that it can end");
+	suspend_resume(a);
+}
+
+void suspend_end(struct agent *a)
+{
+	end_standing(a);
+	requests_clear(&a->suspend.requests);
+}
+
+static void on_suspended(struct agent *a, int r, const struct err *err)
+{
+	struct suspend *s = &a->suspend;
+
+	if (!s->wanted)
+		return;              /* taken back meanwhile: a resumption follows */
+	if (r == 0 || r == -ESRCH) { /* no member: an extern step before the first */
+		begin_standing(a);
+		log_info(a->log, "the step is suspended");
+		answer(a, NULL);
+		if (s->stop_self)
+			stop_agent(a);
+		return;
+	}
+	s->wanted = s->stop_self = false;
+	log_error(a->log, "%s; it runs on", err->text);
+	if (worker_is_lost(r)) /* which took nothing back */
+		add(a, REQUEST_RESUME);
+	answer(a, err->text);
+}
+
+static void on_resumed(struct agent *a, int r, const struct err *err)
+{
+	struct suspend *s = &a->suspend;
+	bool asked = s->resuming;
+
+	s->resuming = false;
+	if (r < 0 && r != -ESRCH) {
+		s->wanted = s->stands;
+		log_error(a->log, "%s", err->text);
+	} else if (s->stands) {
+		end_standing(a);
+		log_info(a->log, "the step goes on");
+	}
+	if (asked)
+		answer(a, r < 0 && r != -ESRCH ? err->text : NULL);
+}
+
+static void on_signalled(struct agent *a, int signal, int r, const struct err *err)
+{
+	char name[SIGNALS_NAME_SIZE];
+
+	if (r < 0 && r != -ESRCH)
+		log_error(a->log, "%s", err->text);
+	else
+		log_debug(a->log, "sent %s to the step", signals_name(signal, name, sizeof(name)));
+	/* It may have frozen the container and not thawed it. */
+	if (worker_is_lost(r) && proctrack_can_freeze(a->pt) && !a->suspend.wanted)
+		add(a, REQUEST_RESUME);
+}
+
+static void on_begin(const struct request *request, void *userdata)
+{
+	struct agent *a = userdata;
+
+	assert(a);
+	if (request->kind == REQUEST_SIGNAL)
+		ending_before_signal(a, request->signal);
+}
+
+static void on_done(const struct request *request, int r, const struct err *err, void *userdata)
+{
+	struct agent *a = userdata;
+
+	assert(a);
+	if (request->kind == REQUEST_SUSPEND)
+		on_suspended(a, r, err);
+	else if (request->kind == REQUEST_RESUME)
+		on_resumed(a, r, err);
+	else
+		on_signalled(a, request->signal, r, err);
+	ending_check(a);
+}
+
+int suspend_init(struct agent *a, struct err *err)
+{
+	struct requests *rq = &a->suspend.requests;
+
+	*rq = (struct requests){
+		.pt = a->pt,
+		.job = &a->plan.job,
+		.suspend_timeout_ms = a->plan.spec->suspend_timeout_ms,
+		.begin = on_begin,
+		.done = on_done,
+		.userdata = a,
+	};
+	return requests_init(rq, a->loop) < 0 ? err_set(err, -ENOMEM, "prepare suspending") : 0;
+}
+
+void suspend_clear(struct agent *a)
+{
+	requests_clear(&a->suspend.requests);
+}

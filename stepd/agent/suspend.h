@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The step's suspended state: who asks for it, what it holds up, and what is told of it.
+ *
+ * Suspended means that all of the step's processes were seen to stand still. Until that is so, or
+ * the deadline of the spec has passed and all go on as before, the step counts as running. While it
+ * is suspended the limits of its time stand still. An end takes a suspension back first, so that
+ * the step can act on what it is sent; SIGKILL does not need that.
+ */
+#ifndef STEPD_AGENT_SUSPEND_H
+#define STEPD_AGENT_SUSPEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stepd/agent/requests.h"
+
+struct agent;
+
+struct suspend {
+	struct requests requests;
+	bool wanted;    /* the last that was asked for is a suspension */
+	bool resuming;  /* the last that was asked for is a resumption, not answered yet */
+	bool stands;    /* it was acknowledged */
+	bool stop_self; /* then the agent stops, too: a shell's job */
+	uint64_t since_ns, total_ns;
+	uint32_t answers; /* given, see registry_set_answer() */
+};
+
+int suspend_init(struct agent *a, struct err *err) _must_check_;
+void suspend_clear(struct agent *a);
+
+/* Begins it, or answers at once where nothing has to be done. The answer goes into state.json. */
+void suspend_ask(struct agent *a);
+void suspend_resume(struct agent *a);
+
+/* SIGTSTP suspends and SIGCONT resumes. By a terminal (^Z) the agent stops, too, once the step
+ * stands; SIGCONT (fg, bg) continues both. */
+void suspend_on_signal(struct agent *a, int signal, bool by_terminal);
+
+/* The step is about to end by something else than SIGKILL. */
+void suspend_give_up(struct agent *a);
+
+/* No process is left. */
+void suspend_end(struct agent *a);
+
+/* "suspended", or the word of a->state. */
+const char *suspend_state_word(const struct agent *a);
+
+uint64_t suspend_total_usec(const struct agent *a);
+
+#endif
