@@ -195,6 +195,29 @@ else
 	skip 1 "there is no Python"
 fi
 
+cat >"$tmpdir/hello.c" <<'T'
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+	int rank;
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	printf("hello from %d\n", rank);
+	MPI_Finalize();
+	return 0;
+}
+T
+for mpi in mpich openmpi; do
+	if ! mpicc.$mpi -o "$tmpdir/hello" "$tmpdir/hello.c" 2>/dev/null; then
+		skip 1 "there is no mpicc.$mpi"
+		continue
+	fi
+	# Alone, and knowing of no step: none serves its MPI here.
+	is "$(step --device default -- env -i PATH="$PATH" HOME="$tmpdir" OMPI_ALLOW_RUN_AS_ROOT=1 \
+		OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$tmpdir/hello" 2>&1)" "hello from 0" "for a program of $mpi"
+done
+
 # ---- changed while it runs ---------------------------------------------------------------------
 
 mkfifo "$tmpdir/go" "$tmpdir/said"

@@ -175,9 +175,9 @@ if [ -b $disk ]; then
 	is "$out" "$numbers rbps=1048576 wbps=max riops=max wiops=7
 slow
 status 0" "3 MiB at --io-max 1 MiB a second take two seconds and more"
-	out=$(step --io-max 9:77,rbps=1M -- true 2>&1)
+	out=$(step --io-max 259:999,rbps=1M -- true 2>&1)
 	is $? 125 "a disk that isn't there is an error"
-	like "$out" "limits.io_max: .*9:77" "which names it"
+	like "$out" "limits.io_max: .*259:999" "which names it"
 else
 	not_ok "the VM has the disk $disk"
 fi
@@ -238,13 +238,21 @@ like "$out" "set-limits: limits.cpuset_cpus: " "that names it"
 out=$("$stepd" set-limits "$job.0" --cpu-weight 77 --cpuset 0-9 --limits=best-effort 2>&1)
 is "$? $(cat "$step_dir/cpu.weight")" "0 77" "best effort sets the others"
 like "$out" "warning: limits.cpuset_cpus: .*, ignoring" "and warns"
+out=$(cd / && setpriv --reuid=nobody --clear-groups "$stepd" set-limits --runtime-dir "$run" "$job.0" --pids 77 2>&1)
+is "$? $(cat "$step_dir/pids.max")" "125 90" "another user changes nothing"
+like "$out" "only root and the user whose agent runs step $job.0 may do this: limits.pids_max: .*Permission denied" \
+	"and is told why"
 set_limits --task 0 --pids 2
 asked 1 fork forked "one task forks"
 echo fork >&6
 ok "the other is refused" eventually grep -q '^max [1-9]' "$step_dir/task_0/pids.events" "$step_dir/pids.events"
+exec 7>&- # the task's input ends, and so does it
+ok "a task ends" eventually test ! -d "$step_dir/task_1"
+like "$("$stepd" set-limits "$job.0" --task 1 --pids 3 2>&1)" "task 1 of step $job.0 has ended" "its limits are gone"
+ok "no group is made for it" test ! -d "$step_dir/task_1"
 kill -TERM $agent
 wait $agent
-exec 6>&- 7>&- 8<&- 9<&-
+exec 6>&- 8<&- 9<&-
 nothing_left "nothing is left"
 
 # Two spinners on one CPU share it by their weights.
