@@ -47,6 +47,7 @@ libagent_la_SOURCES = \
 	stepd/agent/report.c stepd/agent/report.h \
 	stepd/agent/result.c stepd/agent/result.h \
 	stepd/agent/rlimits.c stepd/agent/rlimits.h \
+	stepd/agent/service.c stepd/agent/service.h \
 	stepd/agent/sink.c stepd/agent/sink.h \
 	stepd/agent/spec.c stepd/agent/spec.h \
 	stepd/agent/spec_json.c stepd/agent/spec_json.h \
@@ -64,7 +65,7 @@ libagent_la_SOURCES = \
 	stepd/agent/tasks.c stepd/agent/tasks.h \
 	stepd/agent/topology.c stepd/agent/topology.h \
 	stepd/agent/trace.c stepd/agent/trace.h
-libagent_la_LIBADD = libbase.la $(JANSSON_LIBS) $(EV_LIBS)
+libagent_la_LIBADD = libstepdsystemd.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 
 sbin_PROGRAMS += stepd/cli/stepd
 stepd_cli_stepd_SOURCES = \

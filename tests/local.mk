@@ -236,14 +236,16 @@ CGROUP_UNIT_SOURCES = proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
 	proctrack/cgroup/group.c proctrack/cgroup/group.h proctrack/cgroup/group_signal.c \
 	proctrack/cgroup/libcgroup.c proctrack/cgroup/libcgroup.h \
 	proctrack/cgroup/mounts.c proctrack/cgroup/mounts.h \
+	proctrack/cgroup/own.c proctrack/cgroup/own.h \
 	proctrack/cgroup/pidset.c proctrack/cgroup/pidset.h \
 	proctrack/cgroup/place.c proctrack/cgroup/place.h \
+	proctrack/cgroup/place_leaf.c \
 	proctrack/cgroup/probe.c proctrack/cgroup/probe.h \
 	proctrack/cgroup/step.c proctrack/cgroup/step.h \
 	proctrack/cgroup/tree.c proctrack/cgroup/tree.h \
 	tests/lib/cgroup_rig.h tests/lib/scratch.h
 CGROUP_UNIT_CPPFLAGS = $(UNIT_CPPFLAGS) $(LIBCGROUP_CFLAGS)
-CGROUP_UNIT_LDADD = libbase.la $(CMOCKA_LIBS)
+CGROUP_UNIT_LDADD = libstepdsystemd.la libbase.la $(CMOCKA_LIBS)
 check_PROGRAMS += $(CGROUP_UNIT_TESTS)
 TESTS += $(CGROUP_UNIT_TESTS)
 tests_unit_test_cgroup_group_SOURCES = tests/unit/test_cgroup_group.c $(CGROUP_UNIT_SOURCES)
@@ -304,4 +306,19 @@ tests_unit_test_bitset_LDADD = $(UNIT_LDADD)
 tests_unit_test_topology_SOURCES = tests/unit/test_topology.c tests/lib/scratch.h
 tests_unit_test_topology_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_topology_LDADD = $(UNIT_LDADD)
+endif
+
+# systemd/: scopes, notifications, units.
+SYSTEMD_TESTS = tests/system/0460-scope.sh
+TESTS += $(SYSTEMD_TESTS)
+EXTRA_DIST += $(SYSTEMD_TESTS) tests/testbed/guest-scopes.sh tests/testbed/guest-service.sh
+if CMOCKA
+check_PROGRAMS += tests/unit/test_notify tests/unit/test_scope
+TESTS += tests/unit/test_notify tests/unit/test_scope
+tests_unit_test_notify_SOURCES = tests/unit/test_notify.c tests/lib/scratch.h
+tests_unit_test_notify_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_notify_LDADD = $(UNIT_LDADD)
+tests_unit_test_scope_SOURCES = tests/unit/test_scope.c tests/lib/scratch.h
+tests_unit_test_scope_CPPFLAGS = $(UNIT_CPPFLAGS) $(SYSTEMD_CFLAGS)
+tests_unit_test_scope_LDADD = $(UNIT_LDADD) $(SYSTEMD_LIBS)
 endif

@@ -13,6 +13,7 @@
 #include "stepd/agent/ending.h"
 #include "stepd/agent/registry.h"
 #include "stepd/agent/result.h"
+#include "stepd/agent/service.h"
 #include "stepd/agent/stdio.h"
 #include "stepd/agent/trace.h"
 #include "stepd/base/log.h"
@@ -32,7 +33,8 @@ static int open_plugins(struct agent *a, struct err *err)
 		return err_set(err, -errno, "set STEPD_CGROUP_ROOT");
 	r = plugin_dir_find(a->options->plugin_dir, &dir, err);
 	if (r == 0)
-		r = proctrack_open(dir, spec->proctrack, &a->pt, err);
+		r = proctrack_open_for_step(dir, spec->proctrack, spec_scope_name(spec->scope),
+			&a->plan.job, &a->pt, err);
 	if (r < 0)
 		return r;
 	note = proctrack_get_note(a->pt);
@@ -254,6 +256,7 @@ static void supervise(struct agent *a)
 	ending_started(a);
 	result_publish_state(a, agent_state_words[a->state]);
 	result_send_ready(a);
+	service_tell_state(a);
 	ending_check(a); /* a container that emptied before it was watched tells nobody again */
 	ev_run(a->loop, 0);
 }
@@ -375,6 +378,9 @@ int agent_run(const struct spec *spec, const struct agent_options *options, int 
 	release_fds(&a);
 	remove_container(&a);
 	write_reports(&a);
+	if (r < 0)
+		a.failure = *err;
+	service_tell_end(&a);
 	result_end_ready(&a);
 	if (r == 0)
 		*ret_code = agent_exit_code(&a);
