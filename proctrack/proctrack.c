@@ -190,17 +190,18 @@ int proctrack_open_for_step(const char *plugin_dir, const char *name, const char
 {
 	_cleanup_proctrack_ struct proctrack *pt = NULL;
 	struct err reason = ERR_INIT;
+	bool may_fall_back;
 	int r;
 
-	/* "auto" falls back to a tracker without a place; who wants a scope wants it from cgroup.
-	 */
-	r = strcmp(scope, "yes") == 0 && is_auto(name)
-		? open_backend(plugin_dir, "cgroup", &pt, err)
-		: proctrack_open(plugin_dir, name, &pt, err);
+	/* Who names a root, or wants a scope, wants cgroup, or to be told. */
+	may_fall_back =
+		is_auto(name) && strcmp(scope, "yes") != 0 && !secure_getenv("STEPD_CGROUP_ROOT");
+	r = is_auto(name) && !may_fall_back ? open_backend(plugin_dir, "cgroup", &pt, err)
+					    : proctrack_open(plugin_dir, name, &pt, err);
 	if (r < 0)
 		return r;
 	r = place(pt, job, scope, &reason);
-	if (r < 0 && is_auto(name) && strcmp(scope, "yes") != 0) {
+	if (r < 0 && may_fall_back) {
 		pt = proctrack_close(pt);
 		return open_second_best(plugin_dir, reason.text, ret_pt, err);
 	}

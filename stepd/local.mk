@@ -39,6 +39,7 @@ libagent_la_SOURCES = \
 	stepd/agent/identity.c stepd/agent/identity.h \
 	stepd/agent/killseq.c stepd/agent/killseq.h \
 	stepd/agent/launch.c stepd/agent/launch.h \
+	stepd/agent/leftover.c stepd/agent/leftover.h \
 	stepd/agent/placement.c stepd/agent/placement.h \
 	stepd/agent/plan.c stepd/agent/plan.h \
 	stepd/agent/pump.c stepd/agent/pump.h \
