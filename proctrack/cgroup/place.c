@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/vfs.h>
 
+#include "proctrack/cgroup/files.h"
 #include "proctrack/cgroup/libcgroup.h"
 #include "proctrack/cgroup/own.h"
 #include "stepd/base/fs.h"
@@ -45,13 +46,6 @@ static void note_trial(
 	va_start(ap, fmt);
 	(void)vsnprintf(trial->why, sizeof(trial->why), fmt, ap);
 	va_end(ap);
-}
-
-static bool is_cgroup2(int fd)
-{
-	struct statfs fs;
-
-	return fstatfs(fd, &fs) == 0 && (uint32_t)fs.f_type == CGROUP2_SUPER_MAGIC;
 }
 
 /* ---- the mount ---------------------------------------------------------------------------- */
@@ -101,7 +95,7 @@ static int open_mount(const struct cgmount *m)
 {
 	_cleanup_close_ int fd = open(m->point, OPEN_DIR);
 
-	if (fd < 0 || !is_cgroup2(fd) || mount_id_of(fd) != m->id)
+	if (fd < 0 || !cgfile_is_cgroup2(fd) || mount_id_of(fd) != m->id)
 		return -1;
 	return take_fd(&fd);
 }
@@ -168,19 +162,6 @@ static int set_root(struct place *p, enum place_origin origin, int *fd, const ch
 	return 0;
 }
 
-static int path_of_fd(int fd, char path[PATH_MAX])
-{
-	char name[40];
-	ssize_t n;
-
-	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	n = readlink(name, path, PATH_MAX - 1);
-	if (n < 0)
-		return -errno;
-	path[n] = '\0';
-	return 0;
-}
-
 static int open_asked(
 	struct place *p, const struct cgmounts *mounts, const char *own, struct err *err)
 {
@@ -196,7 +177,7 @@ static int open_asked(
 	fd = open(p->asked, OPEN_DIR);
 	if (fd < 0)
 		return err_set(err, -errno, PLACE_ENV ": open '%s'", p->asked);
-	if (!is_cgroup2(fd))
+	if (!cgfile_is_cgroup2(fd))
 		return err_say(err, -EMEDIUMTYPE,
 			PLACE_ENV
 			": '%s' is not on a cgroup2 file system; name a directory below the "
@@ -208,7 +189,7 @@ static int open_asked(
 	if (i == mounts->n)
 		return err_say(err, -ENODEV,
 			PLACE_ENV ": the mount of '%s' is not in /proc/self/mountinfo", p->asked);
-	r = path_of_fd(fd, path);
+	r = cgfile_get_path(fd, path);
 	if (r == 0)
 		r = set_mount(p, &mounts->v[i], own);
 	if (r == 0)
@@ -231,7 +212,7 @@ static int open_group(const struct place *p, const char *group, char **ret_path)
 		return -1;
 	}
 	fd = open(path, OPEN_DIR);
-	if (fd < 0 || !is_cgroup2(fd))
+	if (fd < 0 || !cgfile_is_cgroup2(fd))
 		return -1;
 	*ret_path = take_ptr(path);
 	return take_fd(&fd);

@@ -93,11 +93,12 @@ const char *place_explain(
 /* "asked", "delegated", "scope", "own", "top" */
 const char *place_origin_word(enum place_origin origin);
 
-/* Makes room for controllers at the root: a group that hands them down may hold no process itself.
- * If this process is in it, it moves into OWN_LEAF below, for good (some 8 ms); that group stays
- * when the process ends, empty, for the next one. -EBUSY: other processes are in the root, which
- * are not ours to move; err names them. Nothing to do, and 0, at the real root of the hierarchy. */
-int place_leave_root(const struct place *place, struct err *err) _must_check_;
+/* Makes room for controllers at a root, open at fd: a group that hands them down may hold no
+ * process itself. If this process is in it, it moves into OWN_LEAF below, for good (after a pause
+ * that takes some 8 ms); that group stays when the process ends, empty, for the next one. -EBUSY:
+ * other processes are in the root, which are not ours to move; err names them, and this one stays.
+ * Nothing to do, and 0, at the real root of the hierarchy. */
+int place_leave_root(int root_fd, struct err *err) _must_check_;
 
 /* A cgroup's path as /proc/PID/cgroup has it, relative to the root. -ENOENT: it is not below. */
 int place_map(const struct place *place, const char *cgroup_path, char **ret_path) _must_check_;

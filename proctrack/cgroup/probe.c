@@ -97,17 +97,12 @@ static int say_offered(const struct place *p, char *text, size_t size)
 	return 0;
 }
 
-int probe_place(const struct place *p, char *text, size_t size, struct err *err)
+static int probe_group(const struct place *p, char *text, size_t size, struct err *err)
 {
 	_cleanup_free_ char *controllers = NULL;
 	struct abilities can = {.kill = false};
-	enum place_verdict verdict;
-	int r;
+	int r = try_group(p, &can);
 
-	(void)place_explain(p, PLACE_SCOPE, &verdict); /* how it would be is enough here */
-	if (verdict == PLACE_OFFERED)
-		return say_offered(p, text, size);
-	r = try_group(p, &can);
 	if (r < 0)
 		return say_unusable(p, r, err);
 	r = check_way_in(p, err);
@@ -123,4 +118,19 @@ int probe_place(const struct place *p, char *text, size_t size, struct err *err)
 		can.freeze ? "with all stopped" : "repeated (no freezer before Linux 5.2)",
 		controllers && *controllers ? controllers : "none");
 	return 0;
+}
+
+int probe_place(const struct place *p, char *text, size_t size, struct err *err)
+{
+	enum place_verdict verdict;
+	const char *why = place_explain(p, PLACE_SCOPE, &verdict);
+	int r;
+
+	if (verdict == PLACE_OFFERED)
+		return say_offered(p, text, size);
+	r = probe_group(p, text, size, err);
+	if (r < 0 && verdict == PLACE_FAILED)
+		return err_prefix(
+			err, "no scope of systemd can be had for the step: %s; else", why);
+	return r;
 }

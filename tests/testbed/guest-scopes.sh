@@ -48,7 +48,7 @@ is "$(scopes)" "" "and makes none"
 start
 unit=stepd-${node}_$job.0-$agent.scope
 slice=/stepd.slice/$unit
-is "$(sed -n 's/^0:://p' "/proc/$agent/cgroup")" "$slice" "the agent is in the scope"
+like "$(sed -n 's/^0:://p' "/proc/$agent/cgroup")" "^$slice(/stepd-agents)?\$" "the agent is in the scope"
 is "$(for pid in $("$stepd" pids "$job.0"); do sed -n 's/^0:://p' "/proc/$pid/cgroup"; done | sort -u)" \
 	"$slice/stepd/job_$job/step_0/task_0
 $slice/stepd/job_$job/step_0/task_1" "the tasks, and their daemons, in their groups below"
@@ -83,6 +83,20 @@ step --scope yes -- sh -c '"$0" run --job "$1" --step 1 -- grep ^0:: /proc/self/
 	>"$tmpdir/out" 2>&1
 like "$(cat "$tmpdir/out")" "^0::/stepd/job_$job/step_1/task_0" "a step within a step asks for none"
 gone "other steps"
+
+# ---- controllers: the agent in a leaf ----------------------------------------------------------
+
+start
+slice=/stepd.slice/stepd-${node}_$job.0-$agent.scope
+if grep -q memory $cg/cgroup.controllers; then
+	is "$(sed -n 's/^0:://p' "/proc/$agent/cgroup")" "$slice/stepd-agents" "with controllers the agent is in a leaf"
+	like "$(cat "$cg$slice/cgroup.subtree_control")" memory "and the scope hands them down"
+	like "$(ls "$cg$slice/stepd/job_$job/step_0")" "^memory.current\$" "to the step"
+else
+	skip 3 "no controllers here"
+fi
+stop "the step in a scope with its controllers"
+gone "the step in a scope with its controllers"
 
 # ---- the agent is killed -----------------------------------------------------------------------
 

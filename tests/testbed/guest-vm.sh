@@ -7,11 +7,18 @@
 
 part host sh "$top_srcdir/tests/testbed/guest-host.sh"
 part units sh "$top_srcdir/tests/testbed/guest-units.sh"
+part place sh "$top_srcdir/tests/lib/run-unit" tests/unit/test_cgroup_place
+part scopes sh "$top_srcdir/tests/testbed/guest-scopes.sh"
+part service sh "$top_srcdir/tests/testbed/guest-service.sh"
 # All of it for cgroup. For the others what leans on the kernel; not the fork bomb, which leaves an
 # emulated machine no time for a look at /proc.
 contract() { # PATTERN
 	CONTRACT_ROUNDS=2 sh "$top_srcdir/tests/lib/run-unit" tests/unit/test_proctrack_contract "$1"
 }
+for test in test_proctrack_limits test_cgroup_limits; do
+	part "$test" sh "$top_srcdir/tests/lib/run-unit" "tests/unit/$test"
+done
+part crun sh "$top_srcdir/tests/testbed/guest-crun.sh"
 part contract contract 'cgroup: *'
 for backend in linuxproc pgid; do
 	for pattern in 'members*' 'wait*' 'hostile: a *' 'hostile: *processes'; do

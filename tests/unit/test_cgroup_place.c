@@ -346,14 +346,14 @@ static void test_leaving_the_root(_unused_ void **state)
 
 		child_check(place_open(NULL, &place, NULL) == 0);
 		child_check(place->origin == PLACE_DELEGATED);
-		child_check(place_leave_root(place, &err) == -EBUSY);
+		child_check(place_leave_root(place->fd, &err) == -EBUSY);
 		(void)snprintf(text, sizeof(text), "pid %d (", (int)other);
 		child_check(strstr(err.text, text));
 		child_check(cgpath_of(0, &own) == 0 && place_map(place, own, &below) == 0);
 		child_check(strcmp(below, "") == 0); /* not moved in vain */
 		child_check(kill(other, SIGKILL) == 0);
 		for (;;) { /* the parent reaps it */
-			int r = place_leave_root(place, &err);
+			int r = place_leave_root(place->fd, &err);
 
 			if (r == 0)
 				break;
@@ -365,7 +365,7 @@ static void test_leaving_the_root(_unused_ void **state)
 		own = below = NULL;
 		child_check(cgpath_of(0, &own) == 0 && place_map(place, own, &below) == 0);
 		child_check(strcmp(below, OWN_LEAF) == 0);
-		child_check(place_leave_root(place, &err) == 0); /* there is nothing to do */
+		child_check(place_leave_root(place->fd, &err) == 0); /* there is nothing to do */
 		child_check(hand_down(place->fd) != -EBUSY);
 		child_check(place_open(NULL, &again, NULL) == 0);
 		child_check(
