@@ -7,8 +7,9 @@
 #include "proctrack/proctrack.h"
 #include "stepd/agent/registry.h"
 
-#define ROOT_ENV "STEPD_CGROUP_ROOT" /* the plugin ABI has no other way: init() takes no argument  \
-				      */
+#define ROOT_ENV                                                                                   \
+	"STEPD_CGROUP_ROOT" /* the plugin ABI has no other way: init() takes no argument           \
+			     */
 
 int leftover_say(const char *label, struct err *err)
 {

@@ -2,14 +2,37 @@
 #include "stepd/agent/service.h"
 
 #include <string.h>
+#include <syslog.h>
 
 #include "stepd/agent/agent_impl.h"
 #include "stepd/agent/result.h"
 #include "stepd/base/log.h"
+#include "systemd/journal.h"
 #include "systemd/notify.h"
 
 /* What the ending takes beside its waits: streams, removal, the result on the disk. */
 #define ENDING_SLACK_MS 10000u
+
+static int send_to_journal(const struct log *log, enum log_level level, const char *text)
+{
+	static const int priorities[LOG_LEVEL_MAX] = {
+		[LOG_LEVEL_ERROR] = LOG_ERR,
+		[LOG_LEVEL_WARNING] = LOG_WARNING,
+		[LOG_LEVEL_INFO] = LOG_INFO,
+		[LOG_LEVEL_DEBUG] = LOG_DEBUG,
+	};
+	const char *blank = strchr(log->ident, ' ');
+	const struct journal_line line = {
+		.priority = priorities[level], .step = blank ? blank + 1 : NULL, .text = text};
+
+	return journal_send(&line);
+}
+
+void service_use_journal(struct log *log)
+{
+	if (journal_has_stream(log->fd))
+		log->send = send_to_journal;
+}
 
 static void warn(const struct agent *a, int r)
 {

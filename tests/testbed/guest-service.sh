@@ -75,8 +75,11 @@ eventually test -s "$result"
 like "$(cat "$result")" '"exit_code": 3' "a step that fails has its result"
 is "$(systemctl list-units --plain --no-legend --failed 'stepd@*')" "" "and leaves no failed unit"
 
-spec '"user": "nobody-of-that-name",' true
+spec '"uid": "nobody-of-that-name",' true
 fails "one that can't be started fails" timeout 60 systemctl start "$unit"
+journalctl --sync
+like "$(journalctl -o export "STEPD_STEP=$job.0" PRIORITY=3 2>&1)" "^MESSAGE=.*nobody-of-that-name" \
+	"why is in the journal, by its step and priority"
 
 spec '' "exec sleep 99"
 systemctl start "$unit"
