@@ -85,7 +85,9 @@ spec '' "exec sleep 99"
 systemctl start "$unit"
 eventually listed 2
 before=$(members)
-kill -9 "$(shows MainPID)"
+main=$(shows MainPID)
+[ "$main" -gt 1 ] || bail "the agent's pid is '$main'"
+kill -9 "$main"
 failed() {
 	[ "$(shows ActiveState)" = failed ]
 }
