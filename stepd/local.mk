@@ -46,6 +46,7 @@ libagent_la_SOURCES = \
 	stepd/agent/limits.c stepd/agent/limits.h \
 	stepd/agent/limits_devices.c \
 	stepd/agent/oom.c stepd/agent/oom.h \
+	stepd/agent/leftover.c stepd/agent/leftover.h \
 	stepd/agent/placement.c stepd/agent/placement.h \
 	stepd/agent/plan.c stepd/agent/plan.h \
 	stepd/agent/pri_watch.c stepd/agent/pri_watch.h \
@@ -59,6 +60,7 @@ libagent_la_SOURCES = \
 	stepd/agent/rlimits.c stepd/agent/rlimits.h \
 	stepd/agent/sample.c stepd/agent/sample.h \
 	stepd/agent/sample_text.c stepd/agent/sample_text.h \
+	stepd/agent/service.c stepd/agent/service.h \
 	stepd/agent/sink.c stepd/agent/sink.h \
 	stepd/agent/spec.c stepd/agent/spec.h \
 	stepd/agent/spec_json.c stepd/agent/spec_json.h \
@@ -83,7 +85,7 @@ libagent_la_SOURCES = \
 	stepd/agent/usage_table.c stepd/agent/usage_table.h \
 	stepd/agent/usage_values.c stepd/agent/usage_values.h \
 	stepd/agent/worker.c stepd/agent/worker.h
-libagent_la_LIBADD = libbase.la $(JANSSON_LIBS) $(EV_LIBS)
+libagent_la_LIBADD = libstepdsystemd.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 
 sbin_PROGRAMS += stepd/cli/stepd
 stepd_cli_stepd_SOURCES = \

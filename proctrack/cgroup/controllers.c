@@ -164,12 +164,6 @@ static int say_refused(int fd, const char *names, int r, struct err *err)
 	char path[PATH_MAX];
 
 	(void)cgfile_get_path(fd, path);
-	if (r == -EBUSY)
-		return err_say(err, -EOPNOTSUPP,
-			"the controllers '%s' can't be switched on in '%.400s/cgroup.subtree_control' "
-			"while processes are in that group itself (its cgroup.procs lists them); move "
-			"them, the agent too, into a group of their own below it",
-			names, path);
 	if (r == -EOPNOTSUPP)
 		return err_say(err, r,
 			"the controllers '%s' can't be switched on in '%.400s/cgroup.subtree_control', "
@@ -231,10 +225,16 @@ static int enable_in(int fd, unsigned set)
 	return r;
 }
 
-/* -EBUSY here, and here only, means that the agent or who started it sits in the root itself. */
-static int enable_in_root(int fd, unsigned set)
+/* -EBUSY here, and here only, means that the agent or who started it sits in the root itself. The
+ * agent leaves it then; of others err tells. */
+static int enable_in_root(int fd, unsigned set, struct err *err)
 {
-	return enable_in(fd, set);
+	int r = enable_in(fd, set);
+
+	if (r != -EBUSY)
+		return r;
+	r = place_leave_root(fd, err);
+	return r < 0 ? r : enable_in(fd, set);
 }
 
 static void levels_close(struct levels *l)
@@ -273,9 +273,11 @@ static int enable_below(const struct levels *l, unsigned set, bool for_tasks, st
 
 	controllers_format(set, "", names);
 	for (i = LEVEL_ROOT; r == 0 && i <= last; i++) {
-		r = i == LEVEL_ROOT ? enable_in_root(l->fd[i], set) : enable_in(l->fd[i], set);
+		r = i == LEVEL_ROOT ? enable_in_root(l->fd[i], set, err) : enable_in(l->fd[i], set);
 		if (r == -ENOENT || r == -ENODEV)
 			return err_set(err, -ESRCH, "switch on the controllers '%s'", names);
+		if (r < 0 && err && err->code)
+			return -EOPNOTSUPP; /* told by place_leave_root() */
 		if (r < 0)
 			return say_refused(l->fd[i], names, r, err);
 	}
@@ -313,6 +315,7 @@ void controllers_enable_accounting(const struct step_dir *dir, bool for_tasks)
 		set &= CONTROLLERS_ACCOUNTING;
 		if (r < 0 || !set)
 			break;
-		(void)(i == LEVEL_ROOT ? enable_in_root(l.fd[i], set) : enable_in(l.fd[i], set));
+		(void)(i == LEVEL_ROOT ? enable_in_root(l.fd[i], set, NULL)
+				       : enable_in(l.fd[i], set));
 	}
 }

@@ -8,6 +8,7 @@
 
 #include "proctrack/cgroup/place.h"
 #include "stepd/base/fs.h"
+#include "systemd/scope.h"
 
 #define REMEDY                                                                                     \
 	"run it as root, in a unit with Delegate=yes ('systemd-run --user --scope -p "             \
@@ -85,7 +86,18 @@ static int check_way_in(const struct place *p, struct err *err)
 	return r < 0 ? err_set(err, r, "can't put processes into '%s'; " REMEDY, p->path) : 0;
 }
 
-int probe_place(const struct place *p, char *text, size_t size, struct err *err)
+/* What systemd would give is not tried out: a step that starts here asks for it, and goes on with
+ * the next best place if it is not given. */
+static int say_offered(const struct place *p, char *text, size_t size)
+{
+	(void)snprintf(text, size,
+		"cgroup v2 at %s, each step in a scope that %s systemd is asked for (" SCOPE_SLICE
+		"): tracks every process from birth to end, daemons too; kill by cgroup.kill",
+		p->mount.point, geteuid() == 0 ? "the system's" : "the user's own");
+	return 0;
+}
+
+static int probe_group(const struct place *p, char *text, size_t size, struct err *err)
 {
 	_cleanup_free_ char *controllers = NULL;
 	struct abilities can = {.kill = false};
@@ -106,4 +118,19 @@ int probe_place(const struct place *p, char *text, size_t size, struct err *err)
 		can.freeze ? "with all stopped" : "repeated (no freezer before Linux 5.2)",
 		controllers && *controllers ? controllers : "none");
 	return 0;
+}
+
+int probe_place(const struct place *p, char *text, size_t size, struct err *err)
+{
+	enum place_verdict verdict;
+	const char *why = place_explain(p, PLACE_SCOPE, &verdict);
+	int r;
+
+	if (verdict == PLACE_OFFERED)
+		return say_offered(p, text, size);
+	r = probe_group(p, text, size, err);
+	if (r < 0 && verdict == PLACE_FAILED)
+		return err_prefix(
+			err, "no scope of systemd can be had for the step: %s; else", why);
+	return r;
 }

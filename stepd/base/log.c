@@ -41,6 +41,8 @@ void log_line(const struct log *log, enum log_level level, const char *fmt, ...)
 	(void)vsnprintf(line + at, sizeof(line) - 1 - at, fmt, ap);
 	va_end(ap);
 	make_printable(line);
+	if (log->send && log->send(log, level, line + at) == 0)
+		return;
 	at = strlen(line);
 	line[at++] = '\n';
 	/* A pipe that polls writable takes so short a line whole. */

@@ -3,6 +3,7 @@
 
 #include "stepd/agent/agent.h"
 #include "stepd/agent/process.h"
+#include "stepd/agent/service.h"
 #include "stepd/agent/spec.h"
 #include "stepd/agent/trace.h"
 #include "stepd/base/log.h"
@@ -31,6 +32,7 @@ static int run(const struct run_options *o, uint64_t start_ns)
 
 	(void)snprintf(
 		log.ident, sizeof(log.ident), "stepd %u.%s", o->spec->job_id, o->spec->step_name);
+	service_use_journal(&log);
 	if (o->verbosity > 0)
 		log.most = LOG_LEVEL_DEBUG;
 	else if (o->verbosity < 0)

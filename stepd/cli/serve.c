@@ -10,6 +10,7 @@
 #include "stepd/agent/agent.h"
 #include "stepd/agent/process.h"
 #include "stepd/agent/sample.h"
+#include "stepd/agent/service.h"
 #include "stepd/agent/spec.h"
 #include "stepd/agent/trace.h"
 #include "stepd/base/log.h"
@@ -168,6 +169,7 @@ static int serve(struct serve *s)
 	if (r == 0) {
 		(void)snprintf(s->log.ident, sizeof(s->log.ident), "stepd %u.%s", spec->job_id,
 			spec->step_name);
+		service_use_journal(&s->log);
 		r = agent_run(spec, &s->agent, &code, &err);
 	}
 	if (r < 0) {

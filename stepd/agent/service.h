@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The agent as a service of Type=notify (sd_notify(3)): ready once the tasks have been released, a
+ * status with every change of the step's state, and how long its ending may take, so that
+ * "systemctl stop" waits for the kill sequence, whatever the unit's TimeoutStopSec= is. And its
+ * messages in the journal, by their step.
+ */
+#ifndef STEPD_AGENT_SERVICE_H
+#define STEPD_AGENT_SERVICE_H
+
+struct agent;
+struct log;
+
+/* Sends the log's lines to systemd's journal with STEPD_STEP= and their priority, if its descriptor
+ * is a stream to the journal. The step is what log->ident names behind its blank. */
+void service_use_journal(struct log *log);
+
+/* Tells the state that the agent is in now. */
+void service_tell_state(const struct agent *a);
+
+/* Tells how it ended, or why the step could not be started. */
+void service_tell_end(const struct agent *a);
+
+#endif
