@@ -1,12 +1,14 @@
 stepdplugin_LTLIBRARIES += proctrack/pgid/proctrack_pgid.la
 proctrack_pgid_proctrack_pgid_la_SOURCES = \
-	proctrack/pgid/pgid.c proctrack/procs.c proctrack/procs.h
+	proctrack/pgid/pgid.c proctrack/procs.c proctrack/procs.h \
+	proctrack/tell.c proctrack/tell.h
 proctrack_pgid_proctrack_pgid_la_LIBADD = libbase.la
 proctrack_pgid_proctrack_pgid_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 
 stepdplugin_LTLIBRARIES += proctrack/linuxproc/proctrack_linuxproc.la
 proctrack_linuxproc_proctrack_linuxproc_la_SOURCES = \
-	proctrack/linuxproc/linuxproc.c proctrack/procs.c proctrack/procs.h
+	proctrack/linuxproc/linuxproc.c proctrack/procs.c proctrack/procs.h \
+	proctrack/tell.c proctrack/tell.h
 proctrack_linuxproc_proctrack_linuxproc_la_LIBADD = libbase.la
 proctrack_linuxproc_proctrack_linuxproc_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 
@@ -15,6 +17,8 @@ stepdplugin_LTLIBRARIES += proctrack/cgroup/proctrack_cgroup.la
 endif
 proctrack_cgroup_proctrack_cgroup_la_SOURCES = \
 	proctrack/cgroup/cgroup.c \
+	proctrack/cgroup/checkup.c proctrack/cgroup/checkup.h \
+	proctrack/cgroup/checkup_limits.c \
 	proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
 	proctrack/cgroup/group.c proctrack/cgroup/group.h \
 	proctrack/cgroup/group_signal.c \
@@ -24,7 +28,9 @@ proctrack_cgroup_proctrack_cgroup_la_SOURCES = \
 	proctrack/cgroup/place.c proctrack/cgroup/place.h \
 	proctrack/cgroup/probe.c proctrack/cgroup/probe.h \
 	proctrack/cgroup/step.c proctrack/cgroup/step.h \
-	proctrack/cgroup/tree.c proctrack/cgroup/tree.h
+	proctrack/cgroup/tree.c proctrack/cgroup/tree.h \
+	proctrack/cgroup/trial.c proctrack/cgroup/trial.h \
+	proctrack/tell.c proctrack/tell.h
 proctrack_cgroup_proctrack_cgroup_la_CPPFLAGS = $(AM_CPPFLAGS) $(LIBCGROUP_CFLAGS)
 proctrack_cgroup_proctrack_cgroup_la_LIBADD = libbase.la
 proctrack_cgroup_proctrack_cgroup_la_LDFLAGS = $(PLUGIN_LDFLAGS)

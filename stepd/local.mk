@@ -23,6 +23,7 @@ libagent_la_SOURCES = \
 	proctrack/generic.c proctrack/generic.h \
 	proctrack/procs.c proctrack/procs.h \
 	proctrack/proctrack.c proctrack/proctrack.h \
+	proctrack/tell.c proctrack/tell.h \
 	mpi/mpi.c mpi/mpi.h \
 	stepd/agent/agent.c stepd/agent/agent.h stepd/agent/agent_impl.h \
 	stepd/agent/batch.c stepd/agent/batch.h \
@@ -70,6 +71,11 @@ sbin_PROGRAMS += stepd/cli/stepd
 stepd_cli_stepd_SOURCES = \
 	stepd/cli/check_spec.c \
 	stepd/cli/cli.h \
+	stepd/cli/doctor.c stepd/cli/doctor.h \
+	stepd/cli/doctor_kernel.c \
+	stepd/cli/doctor_runtime.c \
+	stepd/cli/doctor_user.c \
+	stepd/cli/findings.c stepd/cli/findings.h \
 	stepd/cli/main.c \
 	stepd/cli/multi_prog.c stepd/cli/multi_prog.h \
 	stepd/cli/plugins.c \
@@ -79,5 +85,6 @@ stepd_cli_stepd_SOURCES = \
 	stepd/cli/run_doc.c \
 	stepd/cli/run_options.c stepd/cli/run_options.h \
 	stepd/cli/run_table.c \
-	stepd/cli/serve.c
+	stepd/cli/serve.c \
+	stepd/cli/text.c stepd/cli/text.h
 stepd_cli_stepd_LDADD = libagent.la

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "proctrack/cgroup/checkup.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <mntent.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <sys/xattr.h>
+
+#include "config.h"
+#include "proctrack/cgroup/clone.h"
+#include "proctrack/cgroup/group.h"
+#include "proctrack/cgroup/libcgroup.h"
+#include "proctrack/cgroup/place.h"
+#include "proctrack/cgroup/probe.h"
+#include "proctrack/cgroup/trial.h"
+#include "stepd/base/fs.h"
+#include "stepd/base/parse.h"
+
+/* The inode of the first cgroup namespace's file in /proc/PID/ns (proc_ns.h of the kernel). */
+#define FIRST_NAMESPACE 0xEFFFFFFBu
+
+#define FREEZE_MS 100 /* a group with no process is frozen at once */
+
+#define STEP_LEVELS 4 /* stepd/job_J/step_S/task_T */
+
+/* Fewer than these are soon used up by an ordinary step. */
+#define GROUPS_FEW    256
+#define PROCESSES_FEW 256
+
+#define DELEGATE                                                                                   \
+	"add 'Delegate=yes' below [Service] in a drop-in of the unit that starts the agents "      \
+	"(systemctl edit UNIT)"
+
+/* ---- where -------------------------------------------------------------------------------- */
+
+static void tell_libcgroup(const struct tell *tell)
+{
+	_cleanup_libcgroup_ struct libcgroup lib = {0};
+
+	if (libcgroup_open(&lib) == 0)
+		tell_finding(tell, STEPD_FINDING_OK, "cgroup.libcgroup", LIBCGROUP_SONAME, NULL,
+			"%s is there; it is asked where cgroup2 is mounted several times",
+			LIBCGROUP_SONAME);
+	else
+		tell_finding(tell, STEPD_FINDING_NOTE, "cgroup.libcgroup", NULL,
+			"install it if cgroup2 is mounted several times here",
+			"%s can't be loaded; of several cgroup2 mounts the one that shows this "
+			"process is taken",
+			LIBCGROUP_SONAME);
+}
+
+/* The controllers that cgroup v1 holds, as the options of its mounts name them. */
+static void list_v1(char *text, size_t size)
+{
+	static const char *const names[] = {"cpu", "cpuset", "memory", "pids", "blkio", "devices",
+		"freezer", "hugetlb", "cpuacct"};
+	FILE *f = setmntent("/proc/self/mounts", "re");
+	struct mntent m;
+	char buf[4096];
+	size_t i, at = 0;
+
+	text[0] = '\0';
+	while (f && getmntent_r(f, &m, buf, sizeof(buf))) {
+		for (i = 0; strcmp(m.mnt_type, "cgroup") == 0 && i < ARRAY_SIZE(names); i++) {
+			if (hasmntopt(&m, names[i]) && at < size)
+				at += (size_t)snprintf(
+					text + at, size - at, "%s%s", at ? " " : "", names[i]);
+		}
+	}
+	if (f)
+		(void)endmntent(f);
+}
+
+static void tell_mount(const struct tell *tell, const struct place *place)
+{
+	char v1[256];
+
+	list_v1(v1, sizeof(v1));
+	if (v1[0])
+		tell_finding(tell, STEPD_FINDING_NOTE, "cgroup.mount", place->mount.point, NULL,
+			"cgroup v2 at '%s', beside cgroup v1, which holds %s", place->mount.point,
+			v1);
+	else
+		tell_finding(tell, STEPD_FINDING_OK, "cgroup.mount", place->mount.point, NULL,
+			"cgroup v2 at '%s', and no v1 hierarchy beside it", place->mount.point);
+}
+
+static void tell_namespace(const struct tell *tell, const struct place *place)
+{
+	struct stat st;
+
+	if (stat("/proc/self/ns/cgroup", &st) < 0 || st.st_ino == FIRST_NAMESPACE)
+		return;
+	tell_finding(tell, STEPD_FINDING_NOTE, "cgroup.namespace", NULL, NULL,
+		"this is a cgroup namespace of its own, as in a container; the mount shows '%s' of "
+		"it, and what is above it can't be seen",
+		place->mount.root);
+}
+
+static void tell_no_place(const struct tell *tell, const struct err *err)
+{
+	if (err->code == -ENODEV && !secure_getenv(PLACE_ENV))
+		tell_finding(tell, STEPD_FINDING_PROBLEM, "cgroup.mount", NULL,
+			"mount it: mount -t cgroup2 none /sys/fs/cgroup/unified (in a container: give "
+			"it one)",
+			"no cgroup2 file system is mounted here");
+	else
+		tell_finding(tell, STEPD_FINDING_PROBLEM, "cgroup.place", NULL,
+			"let " PLACE_ENV " (--cgroup-root) name a directory of a cgroup2 mount, "
+			"'findmnt -t cgroup2' shows them, or leave it away",
+			"%s", err->text);
+}
+
+/* Whether steps can hang there at all. */
+static bool tell_place(const struct tell *tell, const struct place *place)
+{
+	_cleanup_free_ char *path = NULL;
+	struct probe_abilities can;
+	struct err err = ERR_INIT;
+	const char *remedy = NULL;
+
+	if (probe_try(place, &can, &remedy, &err) < 0) {
+		tell_finding(
+			tell, STEPD_FINDING_PROBLEM, "cgroup.place", NULL, remedy, "%s", err.text);
+		return false;
+	}
+	if (asprintf(&path, "%s/stepd", place->path) < 0)
+		path = NULL;
+	tell_finding(tell, STEPD_FINDING_OK, "cgroup.place", path, NULL,
+		"steps hang below '%s/stepd': %s", place->path, place_get_reason(place));
+	return true;
+}
+
+/* ---- delegation --------------------------------------------------------------------------- */
+
+static const char *mark_of(int fd)
+{
+	static const char *const names[] = {"trusted.delegate", "user.delegate"};
+	char value[8];
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		if (fgetxattr(fd, names[i], value, sizeof(value)) == 1 && value[0] == '1')
+			return names[i];
+	}
+	return NULL;
+}
+
+static bool runs_systemd(void)
+{
+	return access("/run/systemd/system", F_OK) == 0; /* as sd_booted(3) has it */
+}
+
+static void tell_not_delegated(const struct tell *tell, const char *own)
+{
+	if (runs_systemd())
+		tell_finding(tell, STEPD_FINDING_NOTE, "cgroup.delegation", own,
+			DELEGATE " to have the steps in that unit",
+			"this process's group '%s' is not delegated: systemd has its own say there",
+			own);
+	else
+		tell_finding(tell, STEPD_FINDING_NOTE, "cgroup.delegation", own, NULL,
+			"this process's group '%s' is not delegated, and there is no systemd", own);
+}
+
+static void tell_delegation(const struct tell *tell, const struct place *place)
+{
+	_cleanup_free_ char *own = NULL;
+	const char *mark = mark_of(place->fd);
+	struct stat st;
+
+	if (cgpath_of(0, &own) < 0)
+		return; /* no cgroup2, which was told */
+	if (fstat(place->fd, &st) < 0)
+		st.st_uid = 0;
+	if (mark)
+		tell_finding(tell, STEPD_FINDING_OK, "cgroup.delegation", own, NULL,
+			"'%s' is delegated: %s is set, and uid %u owns it", place->path, mark,
+			(unsigned)st.st_uid);
+	else if (st.st_uid != 0)
+		tell_finding(tell, STEPD_FINDING_OK, "cgroup.delegation", own, NULL,
+			"'%s' was given to uid %u", place->path, (unsigned)st.st_uid);
+	else
+		tell_not_delegated(tell, own);
+}
+
+/* ---- what a group can do ------------------------------------------------------------------ */
+
+static void tell_birth(const struct tell *tell, int fd)
+{
+	int r = clone_try(fd);
+
+	if (r == 0)
+		tell_finding(tell, STEPD_FINDING_OK, "cgroup.birth", NULL, NULL,
+			"tasks are born in their group, by clone3 with CLONE_INTO_CGROUP");
+	else if (r == -EOPNOTSUPP)
+		tell_finding(tell, STEPD_FINDING_WARNING, "cgroup.birth", NULL,
+			"allow clone3 in the seccomp filter, update to Linux 5.7, or start the agent "
+			"in another group if this one was ever written cgroup.kill",
+			"tasks can't be born in their group: each is forked and moved, which can take "
+			"the kernel some 8 ms");
+	else
+		tell_finding(tell, STEPD_FINDING_WARNING, "cgroup.birth", NULL,
+			"look at the limits of processes and memory of this user and unit",
+			"a birth in a group could not be tried: %s", strerror(-r));
+}
+
+static void tell_freezer(const struct tell *tell, int fd)
+{
+	bool was;
+	int r = group_freeze(fd, FREEZE_MS, &was);
+
+	if (r == 0) {
+		r = group_resume(fd);
+		tell_finding(tell, STEPD_FINDING_OK, "cgroup.freezer", NULL, NULL,
+			"steps can be suspended, and no process outruns a signal (cgroup.freeze)");
+		return;
+	}
+	tell_finding(tell, STEPD_FINDING_WARNING, "cgroup.freezer", NULL, "update to Linux 5.2",
+		"cgroup.freeze can't be used (%s): steps can't be suspended, and quick forks can "
+		"outrun a signal",
+		strerror(-r));
+}
+
+static void tell_kill(const struct tell *tell, int fd)
+{
+	int r = fs_write(fd, "cgroup.kill", "1");
+
+	if (r == 0)
+		tell_finding(tell, STEPD_FINDING_OK, "cgroup.kill", NULL, NULL,
+			"a step is killed as a whole, forks in progress too (cgroup.kill)");
+	else
+		tell_finding(tell, STEPD_FINDING_WARNING, "cgroup.kill", NULL,
+			"update to Linux 5.14",
+			"cgroup.kill can't be used (%s): a step is killed process by process, all "
+			"of it stopped first",
+			strerror(-r));
+}
+
+/* A file of the group can be there and not answer: pressure is switched at the boot. And it can be
+ * missing only because nobody has asked for its controller yet. */
+static bool will_answer(const struct place *place, int fd, const char *name)
+{
+	_cleanup_free_ char *text = NULL, *controllers = NULL;
+	char controller[16];
+
+	if (fs_read(fd, name, 1u << 16, &text, NULL) == 0)
+		return true;
+	if (faccessat(fd, name, F_OK, 0) == 0 ||
+		fs_read(place->fd, "cgroup.controllers", 4096, &controllers, NULL) < 0)
+		return false;
+	(void)snprintf(controller, sizeof(controller), "%.*s", (int)strcspn(name, "."), name);
+	return checkup_has_word(controllers, controller);
+}
+
+static void tell_usage(const struct tell *tell, const struct place *place, int fd)
+{
+	static const char *const names[] = {"cpu.stat", "memory.current", "memory.peak",
+		"memory.events", "pids.current", "io.stat", "cpu.pressure"};
+	char there[256] = "", missing[256] = "";
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		char *list = will_answer(place, fd, names[i]) ? there : missing;
+		size_t at = strlen(list);
+
+		(void)snprintf(list + at, sizeof(there) - at, "%s%s", at ? " " : "", names[i]);
+	}
+	if (missing[0])
+		tell_finding(tell, STEPD_FINDING_NOTE, "cgroup.usage", there, NULL,
+			"a step's use is counted in %s; not in %s, and told from /proc and rusage "
+			"where these have it",
+			there, missing);
+	else
+		tell_finding(tell, STEPD_FINDING_OK, "cgroup.usage", there, NULL,
+			"a step's use is counted in %s", there);
+}
+
+/* ---- room --------------------------------------------------------------------------------- */
+
+/* What is left of a limit in the group at fd; UINT64_MAX: it has none. */
+static uint64_t left_of(int fd, const char *max_file, const char *now_file, const char *now_key)
+{
+	_cleanup_free_ char *max = NULL, *now = NULL;
+	const char *at;
+	uint64_t limit, used;
+
+	if (fs_read(fd, max_file, 4096, &max, NULL) < 0 || strcmp(max, "max\n") == 0 ||
+		fs_read(fd, now_file, 4096, &now, NULL) < 0)
+		return UINT64_MAX;
+	at = strstr(now, now_key);
+	limit = strtoull(max, NULL, 10);
+	used = at ? strtoull(at + strlen(now_key), NULL, 10) : 0;
+	return limit > used ? limit - used : 0;
+}
+
+struct room {
+	uint64_t groups, processes, levels; /* the least that is left on the way up */
+	char groups_at[PATH_MAX], processes_at[PATH_MAX], levels_at[PATH_MAX];
+};
+
+static void keep_least(uint64_t *least, char at[PATH_MAX], uint64_t left, const char *path)
+{
+	if (left >= *least)
+		return;
+	*least = left;
+	(void)snprintf(at, PATH_MAX, "%s", path);
+}
+
+/* From the root of the steps up to the mount's top. */
+static void find_room(const struct place *place, struct room *ret)
+{
+	_cleanup_free_ char *path = strdup(place->path);
+	uint64_t levels, below = 0;
+	char *slash;
+
+	ret->groups = ret->processes = ret->levels = UINT64_MAX;
+	while (path && cgpath_below(place->mount.point, path)) {
+		_cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		if (fd < 0)
+			return;
+		keep_least(&ret->groups, ret->groups_at,
+			left_of(fd, "cgroup.max.descendants", "cgroup.stat", "nr_descendants "),
+			path);
+		keep_least(&ret->processes, ret->processes_at,
+			left_of(fd, "pids.max", "pids.current", ""), path);
+		levels = left_of(fd, "cgroup.max.depth", "cgroup.stat", "no such key ");
+		if (levels != UINT64_MAX)
+			levels = levels > below ? levels - below : 0;
+		keep_least(&ret->levels, ret->levels_at, levels, path);
+		below++;
+		slash = strrchr(path, '/');
+		if (!slash || slash == path)
+			return;
+		*slash = '\0';
+	}
+}
+
+static void tell_group_room(const struct tell *tell, const struct room *room)
+{
+	char number[24], remedy[PATH_MAX + 64];
+
+	if (room->levels < STEP_LEVELS) {
+		(void)snprintf(
+			remedy, sizeof(remedy), "raise cgroup.max.depth in '%s'", room->levels_at);
+		tell_finding(tell, STEPD_FINDING_PROBLEM, "cgroup.groups", "0", remedy,
+			"groups may be made %" PRIu64 " deep here, and a step takes %d",
+			room->levels, STEP_LEVELS);
+		return;
+	}
+	if (room->groups == UINT64_MAX) {
+		tell_finding(tell, STEPD_FINDING_OK, "cgroup.groups", "max", NULL,
+			"the number of groups is not limited");
+		return;
+	}
+	(void)snprintf(number, sizeof(number), "%" PRIu64, room->groups);
+	(void)snprintf(
+		remedy, sizeof(remedy), "raise cgroup.max.descendants in '%s'", room->groups_at);
+	tell_finding(tell,
+		room->groups < STEP_LEVELS          ? STEPD_FINDING_PROBLEM
+			: room->groups < GROUPS_FEW ? STEPD_FINDING_WARNING
+						    : STEPD_FINDING_OK,
+		"cgroup.groups", number, room->groups < GROUPS_FEW ? remedy : NULL,
+		"%s groups can be made below '%s', and a step takes one a task and three more",
+		number, room->groups_at);
+}
+
+static void tell_process_room(const struct tell *tell, const struct room *room)
+{
+	char number[24], remedy[PATH_MAX + 64];
+
+	if (room->processes == UINT64_MAX) {
+		tell_finding(tell, STEPD_FINDING_OK, "cgroup.processes", "max", NULL,
+			"no group above limits the number of processes");
+		return;
+	}
+	(void)snprintf(number, sizeof(number), "%" PRIu64, room->processes);
+	(void)snprintf(remedy, sizeof(remedy),
+		"raise pids.max of '%s' (TasksMax= of its unit; systemctl edit)",
+		room->processes_at);
+	tell_finding(tell,
+		room->processes < 2                       ? STEPD_FINDING_PROBLEM
+			: room->processes < PROCESSES_FEW ? STEPD_FINDING_WARNING
+							  : STEPD_FINDING_OK,
+		"cgroup.processes", number, room->processes < PROCESSES_FEW ? remedy : NULL,
+		"%s processes and threads more are allowed by pids.max of '%s'", number,
+		room->processes_at);
+}
+
+/* ---- all ---------------------------------------------------------------------------------- */
+
+static void try_out(const struct tell *tell, const struct place *place)
+{
+	_cleanup_trial_ struct trial trial = TRIAL_INIT;
+	int r = trial_open(place->fd, &trial);
+
+	if (r < 0) {
+		tell_finding(tell, STEPD_FINDING_PROBLEM, "cgroup.trial", NULL,
+			"see what stands there: ls -l; a step makes its groups below it",
+			"a group to try things out on can't be made in '%s': %s", place->path,
+			strerror(-r));
+		return;
+	}
+	tell_birth(tell, trial.fd); /* before the kill, which would spoil it */
+	tell_freezer(tell, trial.fd);
+	tell_usage(tell, place, trial.fd);
+	checkup_limits(tell, place, trial.fd);
+	tell_kill(tell, trial.fd);
+}
+
+void checkup_cgroup(const struct tell *tell, const struct place *place, const struct err *err)
+{
+	struct room room;
+
+	if (!place) {
+		tell_no_place(tell, err);
+		return;
+	}
+	tell_mount(tell, place);
+	tell_namespace(tell, place);
+	tell_libcgroup(tell);
+	tell_delegation(tell, place);
+	if (!tell_place(tell, place))
+		return;
+	find_room(place, &room);
+	tell_group_room(tell, &room);
+	tell_process_room(tell, &room);
+	try_out(tell, place);
+}
