@@ -231,7 +231,7 @@ endif
 if CMOCKA
 if LIBCGROUP
 CGROUP_UNIT_TESTS = tests/unit/test_cgroup_group tests/unit/test_cgroup_place \
-	tests/unit/test_cgroup_step
+	tests/unit/test_cgroup_step tests/unit/test_cgroup_trial
 CGROUP_UNIT_SOURCES = proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
 	proctrack/cgroup/group.c proctrack/cgroup/group.h proctrack/cgroup/group_signal.c \
 	proctrack/cgroup/libcgroup.c proctrack/cgroup/libcgroup.h \
@@ -241,6 +241,7 @@ CGROUP_UNIT_SOURCES = proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
 	proctrack/cgroup/probe.c proctrack/cgroup/probe.h \
 	proctrack/cgroup/step.c proctrack/cgroup/step.h \
 	proctrack/cgroup/tree.c proctrack/cgroup/tree.h \
+	proctrack/cgroup/trial.c proctrack/cgroup/trial.h \
 	tests/lib/cgroup_rig.h tests/lib/scratch.h
 CGROUP_UNIT_CPPFLAGS = $(UNIT_CPPFLAGS) $(LIBCGROUP_CFLAGS)
 CGROUP_UNIT_LDADD = libbase.la $(CMOCKA_LIBS)
@@ -255,6 +256,9 @@ tests_unit_test_cgroup_place_LDADD = $(CGROUP_UNIT_LDADD)
 tests_unit_test_cgroup_step_SOURCES = tests/unit/test_cgroup_step.c $(CGROUP_UNIT_SOURCES)
 tests_unit_test_cgroup_step_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
 tests_unit_test_cgroup_step_LDADD = $(CGROUP_UNIT_LDADD)
+tests_unit_test_cgroup_trial_SOURCES = tests/unit/test_cgroup_trial.c $(CGROUP_UNIT_SOURCES)
+tests_unit_test_cgroup_trial_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
+tests_unit_test_cgroup_trial_LDADD = $(CGROUP_UNIT_LDADD)
 endif
 endif
 
@@ -304,4 +308,16 @@ tests_unit_test_bitset_LDADD = $(UNIT_LDADD)
 tests_unit_test_topology_SOURCES = tests/unit/test_topology.c tests/lib/scratch.h
 tests_unit_test_topology_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_topology_LDADD = $(UNIT_LDADD)
+endif
+
+# stepd doctor.
+TESTS += tests/system/0480-doctor.sh
+EXTRA_DIST += tests/system/0480-doctor.sh tests/lib/doctor.sh tests/testbed/guest-doctor.sh
+if CMOCKA
+check_PROGRAMS += tests/unit/test_findings
+TESTS += tests/unit/test_findings
+tests_unit_test_findings_SOURCES = tests/unit/test_findings.c \
+	stepd/cli/findings.c stepd/cli/findings.h stepd/cli/text.c stepd/cli/text.h
+tests_unit_test_findings_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_findings_LDADD = $(UNIT_LDADD)
 endif

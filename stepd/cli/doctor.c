@@ -187,7 +187,8 @@ static void examine(struct doctor *d)
 
 static bool wants_colour(void)
 {
-	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+	const char *no_color = secure_getenv("NO_COLOR");
+	const char *term = secure_getenv("TERM");
 
 	return isatty(STDOUT_FILENO) && !(no_color && *no_color) &&
 		!(term && strcmp(term, "dumb") == 0);

@@ -50,7 +50,8 @@ is "$(manual_options "stepd run")" "$(help_options run)" "the options of run are
 is "$(manual_options "stepd serve" | grep -vx help)" "$(help_options serve | grep -vx help)" \
 	"and of serve"
 is "$(manual_options "stepd plugins")" "$(help_options plugins)" "and of plugins"
-for command in run serve; do
+is "$(manual_options "stepd doctor")" "$(help_options doctor)" "and of doctor"
+for command in run serve doctor; do
 	short_options $command >"$tmpdir/short"
 	while read -r letter name; do
 		like "$(awk -v heading=".Ss stepd $command" '/^\.S[sh] / { on = $0 == heading } on' "$manual")" \

@@ -12,5 +12,6 @@ contract_in_unit() {
 }
 
 part units sh "$top_srcdir/tests/testbed/guest-units.sh"
+part doctor sh "$top_srcdir/tests/testbed/guest-doctor.sh"
 part "contract in a unit" contract_in_unit
 all_parts_ran

@@ -7,6 +7,7 @@
 
 part host sh "$top_srcdir/tests/testbed/guest-host.sh"
 part units sh "$top_srcdir/tests/testbed/guest-units.sh"
+part doctor sh "$top_srcdir/tests/testbed/guest-doctor.sh"
 # All of it for cgroup. For the others what leans on the kernel; not the fork bomb, which leaves an
 # emulated machine no time for a look at /proc.
 contract() { # PATTERN
