@@ -19,6 +19,7 @@ proctrack_cgroup_proctrack_cgroup_la_SOURCES = \
 	proctrack/cgroup/cgroup.c \
 	proctrack/cgroup/checkup.c proctrack/cgroup/checkup.h \
 	proctrack/cgroup/checkup_limits.c \
+	proctrack/cgroup/checkup_room.c \
 	proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
 	proctrack/cgroup/group.c proctrack/cgroup/group.h \
 	proctrack/cgroup/group_signal.c \

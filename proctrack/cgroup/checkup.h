@@ -6,6 +6,7 @@
 #ifndef PROCTRACK_CGROUP_CHECKUP_H
 #define PROCTRACK_CGROUP_CHECKUP_H
 
+#include <limits.h>
 #include <stdbool.h>
 
 #include "proctrack/tell.h"
@@ -16,8 +17,14 @@ struct place;
 /* place is NULL where place_open() failed, by the reason in err. */
 void checkup_cgroup(const struct tell *tell, const struct place *place, const struct err *err);
 
+/* How many groups and processes the groups from the place up allow. */
+void checkup_room(const struct tell *tell, const struct place *place);
+
 /* Which limits can be set below place. trial_fd is an empty group right below it. */
 void checkup_limits(const struct tell *tell, const struct place *place, int trial_fd);
+
+/* Where the hierarchy of cgroup v1 is mounted that holds the controller. False: nowhere here. */
+bool checkup_find_v1(const char *controller, char path[PATH_MAX]);
 
 /* A word in a list with blanks, commas or newlines between. */
 bool checkup_has_word(const char *list, const char *word);

@@ -92,8 +92,7 @@ static void join(const struct row *row, int fd, bool wanted, char *text, size_t 
 
 /* ---- where a controller is not ------------------------------------------------------------ */
 
-/* The mount of cgroup v1 that holds it. */
-static bool find_v1(const char *name, char path[PATH_MAX])
+bool checkup_find_v1(const char *name, char path[PATH_MAX])
 {
 	FILE *f = setmntent("/proc/self/mounts", "re");
 	struct mntent m;
@@ -192,20 +191,22 @@ static void tell_absent(const struct tell *tell, const struct place *place, cons
 {
 	char files[128], path[PATH_MAX], remedy[512];
 	struct v1_state v1;
+	bool seen;
 
 	join(row, -1, true, files, sizeof(files));
 	look_up_v1(row->v1_name, &v1);
 	if (find_keeper(place, row->controller, path)) {
 		tell_kept(tell, place, row, files, path);
 	} else if (v1.held) {
+		seen = checkup_find_v1(row->v1_name, path);
 		(void)snprintf(remedy, sizeof(remedy),
 			"boot with systemd.unified_cgroup_hierarchy=1, or cgroup_no_v1=%s without "
 			"systemd",
 			row->v1_name);
 		tell_finding(tell, STEPD_FINDING_WARNING, row->id, NULL, remedy,
-			"%s can't be limited: cgroup v1 holds the controller %s, at '%s'", files,
-			row->v1_name,
-			find_v1(row->v1_name, path) ? path : "a mount that is not seen here");
+			"%s can't be limited: cgroup v1 holds the controller %s, mounted %s%s%s",
+			files, row->v1_name, seen ? "at '" : "", seen ? path : "out of sight",
+			seen ? "'" : "");
 	} else if (!v1.enabled || is_disabled_at_boot(row->controller)) {
 		tell_finding(tell, STEPD_FINDING_WARNING, row->id, NULL,
 			"take it out of cgroup_disable= on the kernel's command line",

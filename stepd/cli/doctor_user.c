@@ -209,32 +209,55 @@ void doctor_limits(const struct tell *tell)
 
 /* ---- libraries ---------------------------------------------------------------------------- */
 
-static void tell_library(
-	const struct tell *tell, const char *id, const char *soname, const char *use)
+struct library {
+	const char *id;
+	const char *soname; /* NULL: built without it */
+	const char *use;
+	bool needed; /* here */
+};
+
+static void tell_library(const struct tell *tell, const struct library *lib)
 {
 	char remedy[128];
-	void *handle = soname ? dlopen(soname, RTLD_LAZY | RTLD_LOCAL) : NULL;
+	void *handle = lib->soname ? dlopen(lib->soname, RTLD_LAZY | RTLD_LOCAL) : NULL;
 
 	if (handle) {
 		(void)dlclose(handle); /* what it can't unload stays mapped, unused */
-		tell_finding(tell, STEPD_FINDING_OK, id, soname, NULL, "%s can be loaded: %s",
-			soname, use);
-	} else if (soname) {
-		(void)snprintf(remedy, sizeof(remedy), "install the package that has %s", soname);
-		tell_finding(tell, STEPD_FINDING_WARNING, id, NULL, remedy,
-			"%s can't be loaded, so there is no %s", soname, use);
+		tell_finding(tell, STEPD_FINDING_OK, lib->id, lib->soname, NULL,
+			"%s can be loaded, for %s", lib->soname, lib->use);
+	} else if (lib->soname) {
+		(void)snprintf(
+			remedy, sizeof(remedy), "install the package that has %s", lib->soname);
+		tell_finding(tell, lib->needed ? STEPD_FINDING_WARNING : STEPD_FINDING_NOTE,
+			lib->id, NULL, remedy, "%s can't be loaded, so there is no %s", lib->soname,
+			lib->use);
 	} else {
-		tell_finding(tell, STEPD_FINDING_NOTE, id, NULL, NULL,
-			"this stepd was built without what gives %s", use);
+		tell_finding(tell, STEPD_FINDING_NOTE, lib->id, NULL, NULL,
+			"this stepd was built without %s", lib->use);
 	}
 }
 
+#ifndef LIBHWLOC_SONAME
+#define LIBHWLOC_SONAME NULL
+#endif
+#ifndef LIBSYSTEMD_SONAME
+#define LIBSYSTEMD_SONAME NULL
+#endif
+
 void doctor_libraries(const struct tell *tell)
 {
-	const char *hwloc = NULL;
+	const struct library libraries[] = {
+		{.id = "libraries.hwloc",
+			.soname = LIBHWLOC_SONAME,
+			.use = "binding by cores, sockets and NUMA nodes",
+			.needed = true},
+		{.id = "libraries.systemd",
+			.soname = LIBSYSTEMD_SONAME,
+			.use = "scopes of systemd",
+			.needed = access("/run/systemd/system", F_OK) == 0}, /* as sd_booted(3) */
+	};
+	size_t i;
 
-#ifdef LIBHWLOC_SONAME
-	hwloc = LIBHWLOC_SONAME;
-#endif
-	tell_library(tell, "libraries.hwloc", hwloc, "binding by cores, sockets and NUMA nodes");
+	for (i = 0; i < ARRAY_SIZE(libraries); i++)
+		tell_library(tell, &libraries[i]);
 }

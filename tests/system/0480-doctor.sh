@@ -58,7 +58,7 @@ is $? 125 "what can't be written is a failure"
 cat "$top_srcdir"/stepd/cli/doctor*.c "$top_srcdir"/proctrack/*/checkup*.c \
 	"$top_srcdir/proctrack/pgid/pgid.c" "$top_srcdir/proctrack/linuxproc/linuxproc.c" |
 	tr -s '\n\t ' ' ' |
-	grep -oE '(STEPD_FINDING_[A-Z]+,|\.id =|tell,) "[a-z]+\.[a-z0-9_.]+"' |
+	grep -oE '(STEPD_FINDING_[A-Z]+,|\.id =) "[a-z]+\.[a-z0-9_.]+"' |
 	sed 's/.* "\(.*\)"/\1/' | sort -u >"$tmpdir/told"
 awk '/^\.S[sh] / { on = $0 == ".Sh THE CHECK-UP" } on && /^\.It Cm [a-z]*\./' "$top_srcdir/doc/stepd.8" |
 	sed 's/^\.It Cm //; s/ , /\n/g' | sort >"$tmpdir/manual"
