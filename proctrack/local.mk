@@ -21,9 +21,13 @@ proctrack_cgroup_proctrack_cgroup_la_SOURCES = \
 	proctrack/cgroup/checkup_limits.c \
 	proctrack/cgroup/checkup_room.c \
 	proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
+	proctrack/cgroup/controllers.c proctrack/cgroup/controllers.h \
+	proctrack/cgroup/devices.c proctrack/cgroup/devices.h \
+	proctrack/cgroup/files.c proctrack/cgroup/files.h \
 	proctrack/cgroup/group.c proctrack/cgroup/group.h \
 	proctrack/cgroup/group_signal.c \
 	proctrack/cgroup/libcgroup.c proctrack/cgroup/libcgroup.h \
+	proctrack/cgroup/limits.c proctrack/cgroup/limits.h \
 	proctrack/cgroup/mounts.c proctrack/cgroup/mounts.h \
 	proctrack/cgroup/pidset.c proctrack/cgroup/pidset.h \
 	proctrack/cgroup/place.c proctrack/cgroup/place.h \
@@ -31,6 +35,7 @@ proctrack_cgroup_proctrack_cgroup_la_SOURCES = \
 	proctrack/cgroup/step.c proctrack/cgroup/step.h \
 	proctrack/cgroup/tree.c proctrack/cgroup/tree.h \
 	proctrack/cgroup/trial.c proctrack/cgroup/trial.h \
+	proctrack/cgroup/usage.c proctrack/cgroup/usage.h \
 	proctrack/tell.c proctrack/tell.h
 proctrack_cgroup_proctrack_cgroup_la_CPPFLAGS = $(AM_CPPFLAGS) $(LIBCGROUP_CFLAGS)
 proctrack_cgroup_proctrack_cgroup_la_LIBADD = libbase.la

@@ -230,11 +230,16 @@ endif
 
 if CMOCKA
 if LIBCGROUP
-CGROUP_UNIT_TESTS = tests/unit/test_cgroup_group tests/unit/test_cgroup_place \
-	tests/unit/test_cgroup_step tests/unit/test_cgroup_trial
+CGROUP_UNIT_TESTS = tests/unit/test_cgroup_group tests/unit/test_cgroup_limits \
+	tests/unit/test_cgroup_place tests/unit/test_cgroup_step tests/unit/test_cgroup_trial \
+	tests/unit/test_proctrack_limits
 CGROUP_UNIT_SOURCES = proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
+	proctrack/cgroup/controllers.c proctrack/cgroup/controllers.h \
+	proctrack/cgroup/devices.c proctrack/cgroup/devices.h \
+	proctrack/cgroup/files.c proctrack/cgroup/files.h \
 	proctrack/cgroup/group.c proctrack/cgroup/group.h proctrack/cgroup/group_signal.c \
 	proctrack/cgroup/libcgroup.c proctrack/cgroup/libcgroup.h \
+	proctrack/cgroup/limits.c proctrack/cgroup/limits.h \
 	proctrack/cgroup/mounts.c proctrack/cgroup/mounts.h \
 	proctrack/cgroup/pidset.c proctrack/cgroup/pidset.h \
 	proctrack/cgroup/place.c proctrack/cgroup/place.h \
@@ -242,6 +247,7 @@ CGROUP_UNIT_SOURCES = proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
 	proctrack/cgroup/step.c proctrack/cgroup/step.h \
 	proctrack/cgroup/tree.c proctrack/cgroup/tree.h \
 	proctrack/cgroup/trial.c proctrack/cgroup/trial.h \
+	proctrack/cgroup/usage.c proctrack/cgroup/usage.h \
 	tests/lib/cgroup_rig.h tests/lib/scratch.h
 CGROUP_UNIT_CPPFLAGS = $(UNIT_CPPFLAGS) $(LIBCGROUP_CFLAGS)
 CGROUP_UNIT_LDADD = libbase.la $(CMOCKA_LIBS)
@@ -250,6 +256,9 @@ TESTS += $(CGROUP_UNIT_TESTS)
 tests_unit_test_cgroup_group_SOURCES = tests/unit/test_cgroup_group.c $(CGROUP_UNIT_SOURCES)
 tests_unit_test_cgroup_group_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
 tests_unit_test_cgroup_group_LDADD = $(CGROUP_UNIT_LDADD)
+tests_unit_test_cgroup_limits_SOURCES = tests/unit/test_cgroup_limits.c $(CGROUP_UNIT_SOURCES)
+tests_unit_test_cgroup_limits_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
+tests_unit_test_cgroup_limits_LDADD = $(CGROUP_UNIT_LDADD)
 tests_unit_test_cgroup_place_SOURCES = tests/unit/test_cgroup_place.c $(CGROUP_UNIT_SOURCES)
 tests_unit_test_cgroup_place_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
 tests_unit_test_cgroup_place_LDADD = $(CGROUP_UNIT_LDADD)
@@ -259,6 +268,9 @@ tests_unit_test_cgroup_step_LDADD = $(CGROUP_UNIT_LDADD)
 tests_unit_test_cgroup_trial_SOURCES = tests/unit/test_cgroup_trial.c $(CGROUP_UNIT_SOURCES)
 tests_unit_test_cgroup_trial_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
 tests_unit_test_cgroup_trial_LDADD = $(CGROUP_UNIT_LDADD)
+tests_unit_test_proctrack_limits_SOURCES = tests/unit/test_proctrack_limits.c $(CGROUP_UNIT_SOURCES)
+tests_unit_test_proctrack_limits_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
+tests_unit_test_proctrack_limits_LDADD = $(UNIT_LDADD)
 endif
 endif
 
@@ -282,7 +294,7 @@ BED_TESTS = tests/system/0900-in-vm.sh tests/system/0910-in-systemd-container.sh
 	tests/system/0920-delegated-user.sh
 TESTS += $(BED_TESTS)
 EXTRA_DIST += $(BED_TESTS) tests/lib/bed.sh tests/testbed/bed.sh tests/testbed/container \
-	tests/testbed/guest-container.sh tests/testbed/guest-host.sh tests/testbed/guest-units.sh \
+	tests/testbed/guest-container.sh tests/testbed/guest-crun.sh tests/testbed/guest-host.sh tests/testbed/guest-units.sh \
 	tests/testbed/guest-vm.sh tests/testbed/guest.sh tests/testbed/image tests/testbed/vm
 
 # Binding of tasks, against machines that are described in files.

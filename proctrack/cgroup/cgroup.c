@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * proctrack/cgroup: a step is a cgroup of cgroup v2, <root>/stepd/job_<J>/step_<S>, its tasks are
- * the groups task_<rank> below. What a task starts is in the task's group or below it and can't
- * leave by itself, whatever it forks, daemonises or calls itself. The container id is the id of
- * the step's cgroup, its directory's inode, so that any process of the machine can ask about it.
+ * the groups task_<rank> below, and who was added and is no task is in the group "added" there.
+ * What a task starts is in the task's group or below it and can't leave by itself, whatever it
+ * forks, daemonises or calls itself. The container id is the id of the step's cgroup, its
+ * directory's inode, so that any process of the machine can ask about it.
  *
  * Here is the plugin's boundary only: arguments, the state that the plugin ABI leaves to a plugin,
- * and errno. What is done to a cgroup is in group.h, where steps stand in the tree in step.h and
- * place.h.
+ * and errno. What is done to a cgroup is in group.h, limits.h and usage.h, where steps stand in the
+ * tree in step.h and place.h.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -15,11 +16,15 @@
 
 #include "proctrack/cgroup/checkup.h"
 #include "proctrack/cgroup/clone.h"
+#include "proctrack/cgroup/controllers.h"
+#include "proctrack/cgroup/files.h"
 #include "proctrack/cgroup/group.h"
+#include "proctrack/cgroup/limits.h"
 #include "proctrack/cgroup/pidset.h"
 #include "proctrack/cgroup/place.h"
 #include "proctrack/cgroup/probe.h"
 #include "proctrack/cgroup/step.h"
+#include "proctrack/cgroup/usage.h"
 #include "stepd/api/proctrack.h"
 
 const char plugin_type[] = "proctrack/cgroup";
@@ -32,6 +37,7 @@ struct container {
 	struct step_dir dir;
 	bool tried; /* clone_try(), whose answer is: */
 	int clone_result;
+	uint64_t refused; /* usage_get_refused() of groups that are gone */
 };
 
 /* The functions of the plugin ABI get an id or a step record and no state of ours: so it has to be
@@ -177,6 +183,7 @@ int proctrack_p_create(stepd_step_rec_t *job)
 		r = step_make(place, job->job_id, job->step_name, &dir);
 	if (r < 0)
 		return answer(r);
+	controllers_enable_accounting(&dir);
 	r = keep_container(&dir, &c);
 	if (r < 0) {
 		(void)step_remove(&dir); /* r says more */
@@ -330,43 +337,78 @@ static int take_container(uint64_t id, struct container **ret_container)
 	return r < 0 ? r : keep_container(&found, ret_container);
 }
 
+/* Whether a birth works, tried once in the first task's group: the step's own must hold none. */
+static int try_birth(struct container *c, int fd)
+{
+	int r = clone_try(fd);
+
+	c->tried = r == 0 || r == -EOPNOTSUPP;
+	c->clone_result = r;
+	return r;
+}
+
 int proctrack_p_clone_fd(const stepd_step_rec_t *job, uint32_t local_id)
 {
+	_cleanup_close_ int fd = -1;
 	struct container *c;
 	int r = local_id < job->node_tasks ? take_container(job->cont_id, &c) : -EINVAL;
 
-	if (r == 0 && !c->tried) {
-		r = clone_try(c->dir.fd);
-		c->tried = r == 0 || r == -EOPNOTSUPP;
-		c->clone_result = r;
-	} else if (r == 0) {
+	if (r == 0 && c->tried)
 		r = c->clone_result;
-	}
-	if (r == 0)
-		r = step_open_task(&c->dir, job->task[local_id].gtid);
-	return r < 0 ? answer(r) : r;
+	if (r < 0)
+		return answer(r);
+	fd = step_open_task(&c->dir, job->task[local_id].gtid);
+	if (fd < 0)
+		return answer(fd);
+	r = c->tried ? 0 : try_birth(c, fd);
+	return r < 0 ? answer(r) : take_fd(&fd);
 }
 
 void proctrack_p_task_ended(const stepd_step_rec_t *job, uint32_t local_id)
 {
-	const struct container *c = job->cont_id ? get_container(job->cont_id) : NULL;
+	struct container *c = job->cont_id ? get_container(job->cont_id) : NULL;
+	_cleanup_close_ int fd = -1;
+	uint64_t refused = 0;
 
-	if (c && local_id < job->node_tasks)
-		step_remove_task(&c->dir, job->task[local_id].gtid);
+	if (!c || local_id >= job->node_tasks)
+		return;
+	if (usage_forgets_refused(c->dir.fd))
+		fd = step_find_task(&c->dir, job->task[local_id].gtid);
+	if (fd >= 0)
+		refused = usage_get_refused(fd);
+	if (step_remove_task(&c->dir, job->task[local_id].gtid))
+		c->refused += refused;
 }
 
-int proctrack_p_event_fd(uint64_t id)
+/* Opens a file of the step's group that tells of its changes. */
+static int open_file(uint64_t id, const char *name)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
 	const struct step_dir *dir;
 	int r = get_dir(id, &found, &dir), fd;
 
 	if (r < 0)
-		return answer(r);
-	fd = openat(dir->fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return answer(errno == ENOENT || errno == ENODEV ? -ESRCH : -errno);
-	return fd;
+		return r;
+	fd = openat(dir->fd, name, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		return fd;
+	r = -errno;
+	return r == -ENOENT && faccessat(dir->fd, "cgroup.events", F_OK, 0) == 0 ? -EOPNOTSUPP
+										 : cgfile_gone(r);
+}
+
+int proctrack_p_event_fd(uint64_t id)
+{
+	int fd = open_file(id, "cgroup.events");
+
+	return fd < 0 ? answer(fd) : fd;
+}
+
+int proctrack_p_oom_fd(uint64_t id)
+{
+	int fd = open_file(id, "memory.events");
+
+	return fd < 0 ? answer(fd) : fd;
 }
 
 int proctrack_p_get_root(char *path, size_t size)
@@ -385,6 +427,7 @@ int proctrack_p_usage(uint64_t id, const uint32_t *rank, stepd_usage_t *usage)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
 	_cleanup_close_ int task_fd = -1;
+	const struct container *c;
 	const struct step_dir *dir;
 	int r = get_dir(id, &found, &dir);
 
@@ -392,5 +435,27 @@ int proctrack_p_usage(uint64_t id, const uint32_t *rank, stepd_usage_t *usage)
 		task_fd = step_find_task(dir, *rank);
 		r = task_fd < 0 ? task_fd : 0;
 	}
-	return answer(r < 0 ? r : group_get_usage(rank ? task_fd : dir->fd, usage));
+	if (r == 0)
+		r = usage_read(rank ? task_fd : dir->fd, usage);
+	c = get_container(id);
+	if (r == 0 && !rank && c && usage->source[STEPD_USAGE_PIDS_MAX_EVENTS])
+		usage->value[STEPD_USAGE_PIDS_MAX_EVENTS] += c->refused;
+	return answer(r);
+}
+
+int proctrack_p_set_limits(
+	uint64_t id, const uint32_t *rank, const stepd_limits_t *limits, char *text, size_t size)
+{
+	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
+	const struct step_dir *dir;
+	struct err err = ERR_INIT;
+	int r = get_dir(id, &found, &dir);
+
+	if (r == 0)
+		r = limits_apply(dir, rank, limits, &err);
+	else
+		(void)err_set(&err, r, "find the step to limit");
+	if (r < 0 && size > 0)
+		(void)snprintf(text, size, "%s", err.text);
+	return answer(r);
 }

@@ -2,24 +2,14 @@
 #include "proctrack/cgroup/group.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
-#include <string.h>
 #include <time.h>
 
+#include "proctrack/cgroup/files.h"
 #include "proctrack/cgroup/pidset.h"
 #include "proctrack/cgroup/tree.h"
 #include "stepd/base/fs.h"
-#include "stepd/base/parse.h"
-
-#define FILE_MAX_BYTES (1u << 20)
-
-/* A group that went answers ENOENT to open and ENODEV to read. */
-static int gone_is_esrch(int r)
-{
-	return r == -ENOENT || r == -ENODEV ? -ESRCH : r;
-}
 
 static int64_t now_ms(void)
 {
@@ -27,21 +17,6 @@ static int64_t now_ms(void)
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &t); /* can't fail */
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-/* The number behind key in a text of lines "KEY N", which must be there. */
-static int get_key(const char *text, const char *key, uint64_t *ret_n)
-{
-	size_t len = strlen(key);
-	const char *line;
-
-	for (line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-		if (strncmp(line, key, len) == 0 && line[len] == ' ') {
-			*ret_n = strtoull(line + len + 1, NULL, 10);
-			return 0;
-		}
-	}
-	return -EBADMSG;
 }
 
 static int read_events(int events_fd, struct group_events *ret_events)
@@ -55,12 +30,12 @@ static int read_events(int events_fd, struct group_events *ret_events)
 		n = pread(events_fd, text, sizeof(text) - 1, 0);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
-		return gone_is_esrch(-errno);
+		return cgfile_gone(-errno);
 	text[n] = '\0';
-	r = get_key(text, "populated", &populated);
+	r = cgfile_get_key(text, "populated", &populated);
 	if (r < 0)
 		return r;
-	(void)get_key(text, "frozen", &frozen); /* not before Linux 5.2: then 0 */
+	(void)cgfile_get_key(text, "frozen", &frozen); /* not before Linux 5.2: then 0 */
 	*ret_events = (struct group_events){.populated = populated != 0, .frozen = frozen != 0};
 	return 0;
 }
@@ -68,7 +43,7 @@ static int read_events(int events_fd, struct group_events *ret_events)
 static int open_events(int fd, int *ret_fd)
 {
 	*ret_fd = openat(fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
-	return *ret_fd < 0 ? gone_is_esrch(-errno) : 0;
+	return *ret_fd < 0 ? cgfile_gone(-errno) : 0;
 }
 
 int group_get_events(int fd, struct group_events *ret_events)
@@ -139,7 +114,7 @@ static bool is_told_to_freeze(int fd)
 {
 	_cleanup_free_ char *text = NULL;
 
-	return fs_read(fd, "cgroup.freeze", FILE_MAX_BYTES, &text, NULL) == 0 && text[0] == '1';
+	return fs_read(fd, "cgroup.freeze", CGFILE_MAX_BYTES, &text, NULL) == 0 && text[0] == '1';
 }
 
 int group_freeze(int fd, int timeout_ms, bool *ret_was)
@@ -151,7 +126,7 @@ int group_freeze(int fd, int timeout_ms, bool *ret_was)
 	r = *ret_was ? 0 : fs_write(fd, "cgroup.freeze", "1");
 	if (r == -ENOENT && group_get_events(fd, &events) == 0)
 		return -EOPNOTSUPP;
-	return r < 0 ? gone_is_esrch(r) : await(fd, WAIT_FROZEN, timeout_ms);
+	return r < 0 ? cgfile_gone(r) : await(fd, WAIT_FROZEN, timeout_ms);
 }
 
 int group_suspend(int fd)
@@ -166,10 +141,10 @@ int group_suspend(int fd)
 
 int group_resume(int fd)
 {
-	return gone_is_esrch(fs_write(fd, "cgroup.freeze", "0"));
+	return cgfile_gone(fs_write(fd, "cgroup.freeze", "0"));
 }
 
-/* ---- listing and measuring ---------------------------------------------------------------- */
+/* ---- listing ------------------------------------------------------------------------------ */
 
 static int list_one(int fd, void *userdata)
 {
@@ -181,48 +156,4 @@ int group_list(int fd, struct pidset *set)
 	static const struct tree_ops ops = {.enter = list_one};
 
 	return tree_walk(fd, &ops, set);
-}
-
-/* Files of controllers that are not enabled here are not there: the value stays unknown. */
-static bool read_number(int fd, const char *name, uint64_t *ret_n)
-{
-	_cleanup_free_ char *text = NULL;
-
-	if (fs_read(fd, name, FILE_MAX_BYTES, &text, NULL) < 0)
-		return false;
-	text[strcspn(text, "\n")] = '\0';
-	return parse_u64(text, 0, UINT64_MAX, ret_n) == 0;
-}
-
-static void set_usage(stepd_usage_t *usage, enum stepd_usage_value which, uint64_t value)
-{
-	usage->value[which] = value;
-	usage->source[which] = STEPD_USAGE_CGROUP;
-}
-
-int group_get_usage(int fd, stepd_usage_t *ret_usage)
-{
-	_cleanup_pidset_ struct pidset set = PIDSET_INIT;
-	_cleanup_free_ char *cpu = NULL;
-	stepd_usage_t u = {0};
-	uint64_t n;
-	int r = fs_read(fd, "cpu.stat", FILE_MAX_BYTES, &cpu, NULL);
-
-	if (r < 0)
-		return gone_is_esrch(r);
-	if (get_key(cpu, "user_usec", &n) == 0)
-		set_usage(&u, STEPD_USAGE_CPU_USER_USEC, n);
-	if (get_key(cpu, "system_usec", &n) == 0)
-		set_usage(&u, STEPD_USAGE_CPU_SYSTEM_USEC, n);
-	if (read_number(fd, "memory.current", &n))
-		set_usage(&u, STEPD_USAGE_MEMORY_BYTES, n);
-	if (read_number(fd, "memory.peak", &n))
-		set_usage(&u, STEPD_USAGE_MEMORY_PEAK_BYTES, n);
-	/* Not pids.current: that counts threads. */
-	r = group_list(fd, &set);
-	if (r < 0)
-		return r;
-	set_usage(&u, STEPD_USAGE_PROCESSES, set.n);
-	*ret_usage = u;
-	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What is done to one cgroup and all below it, through a descriptor of its directory: list, ask,
- * signal, stop, wait, measure. Knows nothing of steps.
+ * signal, stop, wait. Knows nothing of steps.
  *
  * All return 0 or -errno; -ESRCH where the group is gone.
  *
@@ -15,7 +15,6 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "stepd/api/proctrack.h"
 #include "stepd/base/cleanup.h"
 
 /* How long a signal waits for the group to stand still before it goes out all the same. A process
@@ -62,7 +61,5 @@ int group_resume(int fd);
 
 /* Waits until nothing lives in it. timeout_ms < 0: for ever. -ETIMEDOUT: it does. */
 int group_wait_empty(int fd, int timeout_ms) _must_check_;
-
-int group_get_usage(int fd, stepd_usage_t *ret_usage) _must_check_;
 
 #endif

@@ -11,6 +11,7 @@
 #include <sys/vfs.h>
 #include <sys/xattr.h>
 
+#include "proctrack/cgroup/files.h"
 #include "proctrack/cgroup/libcgroup.h"
 #include "stepd/base/fs.h"
 
@@ -21,13 +22,6 @@ static const char *const origin_texts[PLACE_ORIGIN_MAX] = {
 	[PLACE_DELEGATED] = "delegated to this process",
 	[PLACE_TOP] = "the top of the mount",
 };
-
-static bool is_cgroup2(int fd)
-{
-	struct statfs fs;
-
-	return fstatfs(fd, &fs) == 0 && (uint32_t)fs.f_type == CGROUP2_SUPER_MAGIC;
-}
 
 /* ---- the mount ---------------------------------------------------------------------------- */
 
@@ -76,7 +70,7 @@ static int open_mount(const struct cgmount *m)
 {
 	_cleanup_close_ int fd = open(m->point, OPEN_DIR);
 
-	if (fd < 0 || !is_cgroup2(fd) || mount_id_of(fd) != m->id)
+	if (fd < 0 || !cgfile_is_cgroup2(fd) || mount_id_of(fd) != m->id)
 		return -1;
 	return take_fd(&fd);
 }
@@ -143,19 +137,6 @@ static int set_root(struct place *p, enum place_origin origin, int *fd, const ch
 	return 0;
 }
 
-static int path_of_fd(int fd, char path[PATH_MAX])
-{
-	char name[40];
-	ssize_t n;
-
-	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	n = readlink(name, path, PATH_MAX - 1);
-	if (n < 0)
-		return -errno;
-	path[n] = '\0';
-	return 0;
-}
-
 static int open_asked(
 	struct place *p, const struct cgmounts *mounts, const char *own, struct err *err)
 {
@@ -171,7 +152,7 @@ static int open_asked(
 	fd = open(p->asked, OPEN_DIR);
 	if (fd < 0)
 		return err_set(err, -errno, PLACE_ENV ": open '%s'", p->asked);
-	if (!is_cgroup2(fd))
+	if (!cgfile_is_cgroup2(fd))
 		return err_say(err, -EMEDIUMTYPE,
 			PLACE_ENV
 			": '%s' is not on a cgroup2 file system; name a directory below the "
@@ -183,7 +164,7 @@ static int open_asked(
 	if (i == mounts->n)
 		return err_say(err, -ENODEV,
 			PLACE_ENV ": the mount of '%s' is not in /proc/self/mountinfo", p->asked);
-	r = path_of_fd(fd, path);
+	r = cgfile_get_path(fd, path);
 	if (r == 0)
 		r = set_mount(p, &mounts->v[i], own);
 	if (r == 0)
@@ -223,7 +204,7 @@ static int open_delegated(struct place *p, const char *own)
 	if (asprintf(&path, "%s%s%s", p->mount.point, *below ? "/" : "", below) < 0)
 		return -ENOMEM;
 	fd = open(path, OPEN_DIR);
-	if (fd < 0 || !is_cgroup2(fd) || !is_delegated(fd))
+	if (fd < 0 || !cgfile_is_cgroup2(fd) || !is_delegated(fd))
 		return 0;
 	r = set_root(p, PLACE_DELEGATED, &fd, path);
 	return r < 0 ? r : 1;

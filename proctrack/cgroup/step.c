@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "proctrack/cgroup/files.h"
 #include "proctrack/cgroup/group.h"
 #include "proctrack/cgroup/pidset.h"
 #include "proctrack/cgroup/place.h"
@@ -156,15 +157,14 @@ int step_make(
 	return 0;
 }
 
-int step_open_task(const struct step_dir *dir, uint32_t rank)
+/* Opens the group name below the step's, made if it isn't there. */
+static int open_below(const struct step_dir *dir, const char *name)
 {
-	char name[TASK_NAME_SIZE];
 	mode_t mask = umask(022); /* as in step_make() */
 	int fd = -1, r = 0;
 
-	task_name(rank, name);
 	if (mkdirat(dir->fd, name, 0755) < 0 && errno != EEXIST)
-		r = errno == ENOENT || errno == ENODEV ? -ESRCH : -errno;
+		r = cgfile_gone(-errno);
 	(void)umask(mask);
 	if (r == 0) {
 		fd = openat(dir->fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -172,6 +172,14 @@ int step_open_task(const struct step_dir *dir, uint32_t rank)
 			r = -errno;
 	}
 	return r < 0 ? r : fd;
+}
+
+int step_open_task(const struct step_dir *dir, uint32_t rank)
+{
+	char name[TASK_NAME_SIZE];
+
+	task_name(rank, name);
+	return open_below(dir, name);
 }
 
 int step_find_task(const struct step_dir *dir, uint32_t rank)
@@ -182,17 +190,16 @@ int step_find_task(const struct step_dir *dir, uint32_t rank)
 	task_name(rank, name);
 	fd = openat(dir->fd, name, OPEN_DIR);
 	if (fd < 0)
-		return errno == ENOENT || errno == ENODEV ? -ESRCH : -errno;
+		return cgfile_gone(-errno);
 	return fd;
 }
 
-void step_remove_task(const struct step_dir *dir, uint32_t rank)
+bool step_remove_task(const struct step_dir *dir, uint32_t rank)
 {
 	char name[TASK_NAME_SIZE];
 
 	task_name(rank, name);
-	(void)unlinkat(
-		dir->fd, name, AT_REMOVEDIR); /* EBUSY: processes, or groups, are left in it */
+	return unlinkat(dir->fd, name, AT_REMOVEDIR) == 0;
 }
 
 int step_remove(const struct step_dir *dir)
@@ -203,7 +210,7 @@ int step_remove(const struct step_dir *dir)
 	int r;
 
 	if (job_fd < 0)
-		return errno == ENOENT || errno == ENODEV ? -ESRCH : -errno;
+		return cgfile_gone(-errno);
 	r = remove_step(job_fd, dir->fd, dir->name);
 	if (r < 0)
 		return r;
@@ -345,32 +352,27 @@ static int check_alive(int fd, pid_t pid)
 
 int step_add(const struct place *place, const struct step_dir *dir, const uint32_t *rank, pid_t pid)
 {
-	_cleanup_close_ int task_fd = -1;
 	_cleanup_free_ char *below = NULL;
-	char text[16], name[TASK_NAME_SIZE] = "";
+	_cleanup_close_ int fd = -1;
+	char text[16], name[TASK_NAME_SIZE] = STEP_ADDED;
 	uint64_t id = 0;
-	int r, fd;
+	int r;
 
 	if (pid <= 0)
 		return -EINVAL; /* 0 in cgroup.procs would be this process */
 	if (rank)
 		task_name(*rank, name);
 	/* Who is there already isn't moved: that costs some 8 ms, and nested groups are their own.
-	 */
+	 * Who was added and is in a task's group is one of the step's. */
 	r = step_find_pid(place, pid, &id, &below);
-	if (r == 0 && id == dir->id && cgpath_below(name, below))
+	if (r == 0 && id == dir->id && (rank ? cgpath_below(name, below) != NULL : *below != '\0'))
 		return 0;
 	if (r < 0 && r != -ENOENT)
 		return r;
-	if (rank) {
-		task_fd = step_open_task(dir, *rank);
-		if (task_fd < 0)
-			return task_fd;
-	}
+	fd = open_below(dir, name);
+	if (fd < 0)
+		return fd;
 	(void)snprintf(text, sizeof(text), "%d", (int)pid);
-	fd = rank ? task_fd : dir->fd;
 	r = fs_write(fd, "cgroup.procs", text);
-	if (r == -ENOENT || r == -ENODEV)
-		return -ESRCH;
-	return r < 0 ? r : check_alive(fd, pid);
+	return r < 0 ? cgfile_gone(r) : check_alive(fd, pid);
 }

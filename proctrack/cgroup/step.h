@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A step's cgroup: <root>/stepd/job_<J>/step_<S>, with task_<rank> below for each task. The names
+ * A step's cgroup: <root>/stepd/job_<J>/step_<S>, with task_<rank> below for each task and
+ * STEP_ADDED for who is none. The names
  * mean something to every process of the machine, so that a step is found by its id (the cgroup's:
  * the inode of its directory) or by a member's pid without any table.
  */
 #ifndef PROCTRACK_CGROUP_STEP_H
 #define PROCTRACK_CGROUP_STEP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -42,8 +44,12 @@ int step_find(const struct place *place, uint64_t id, struct step_dir *ret_dir) 
 int step_find_pid(
 	const struct place *place, pid_t pid, uint64_t *ret_id, char **ret_below) _must_check_;
 
-/* Moves a running process into the step, as the task of that rank or, rank being NULL, into the
- * step itself. -ESRCH: no such process. */
+/* The group below the step's that holds what was added and is no task: in the step's own group it
+ * would keep the step from switching controllers on for its tasks (controllers.h). */
+#define STEP_ADDED "added"
+
+/* Moves a running process into the step, into the group of the task of that rank or, rank being
+ * NULL, of STEP_ADDED, made if it isn't there. -ESRCH: no such process. */
 int step_add(const struct place *place, const struct step_dir *dir, const uint32_t *rank,
 	pid_t pid) _must_check_;
 
@@ -53,8 +59,9 @@ int step_open_task(const struct step_dir *dir, uint32_t rank) _must_check_;
 /* Opens task_<rank> where it is there: a descriptor, or -ESRCH. */
 int step_find_task(const struct step_dir *dir, uint32_t rank) _must_check_;
 
-/* Removes a task's group if nothing is in it; else it stays for step_remove(). */
-void step_remove_task(const struct step_dir *dir, uint32_t rank);
+/* Removes a task's group if no process and no group is in it, and says whether it did; else it
+ * stays for step_remove(). */
+bool step_remove_task(const struct step_dir *dir, uint32_t rank);
 
 /* Removes the step's cgroup with all below, and what was made above it if that is empty now.
  * -EBUSY: something lives in it. -ESRCH: it is gone already. dir stays the caller's to clear. */

@@ -13,6 +13,10 @@ part doctor sh "$top_srcdir/tests/testbed/guest-doctor.sh"
 contract() { # PATTERN
 	CONTRACT_ROUNDS=2 sh "$top_srcdir/tests/lib/run-unit" tests/unit/test_proctrack_contract "$1"
 }
+for test in test_proctrack_limits test_cgroup_limits; do
+	part "$test" sh "$top_srcdir/tests/lib/run-unit" "tests/unit/$test"
+done
+part crun sh "$top_srcdir/tests/testbed/guest-crun.sh"
 part contract contract 'cgroup: *'
 for backend in linuxproc pgid; do
 	for pattern in 'members*' 'wait*' 'hostile: a *' 'hostile: *processes'; do
