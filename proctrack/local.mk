@@ -22,6 +22,7 @@ proctrack_cgroup_proctrack_cgroup_la_SOURCES = \
 	proctrack/cgroup/checkup_room.c \
 	proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
 	proctrack/cgroup/controllers.c proctrack/cgroup/controllers.h \
+	proctrack/cgroup/controllers_why.c \
 	proctrack/cgroup/devices.c proctrack/cgroup/devices.h \
 	proctrack/cgroup/files.c proctrack/cgroup/files.h \
 	proctrack/cgroup/group.c proctrack/cgroup/group.h \

@@ -8,6 +8,7 @@
 
 #include "config.h"
 #include "proctrack/cgroup/clone.h"
+#include "proctrack/cgroup/controllers.h"
 #include "proctrack/cgroup/group.h"
 #include "proctrack/cgroup/libcgroup.h"
 #include "proctrack/cgroup/place.h"
@@ -52,7 +53,7 @@ static void list_v1(char *text, size_t size)
 
 	text[0] = '\0';
 	for (i = 0; i < ARRAY_SIZE(names); i++) {
-		if (checkup_find_v1(names[i], path) && at < size)
+		if (controllers_find_v1(names[i], path) && at < size)
 			at += (size_t)snprintf(
 				text + at, size - at, "%s%s", at ? " " : "", names[i]);
 	}
@@ -228,16 +229,13 @@ static void tell_kill(const struct tell *tell, int fd)
  * missing only because nobody has asked for its controller yet. */
 static bool will_answer(const struct place *place, int fd, const char *name)
 {
-	_cleanup_free_ char *text = NULL, *controllers = NULL;
+	_cleanup_free_ char *text = NULL;
 	char controller[16];
 
 	if (fs_read(fd, name, 1u << 16, &text, NULL) == 0)
 		return true;
-	if (faccessat(fd, name, F_OK, 0) == 0 ||
-		fs_read(place->fd, "cgroup.controllers", 4096, &controllers, NULL) < 0)
-		return false;
 	(void)snprintf(controller, sizeof(controller), "%.*s", (int)strcspn(name, "."), name);
-	return checkup_has_word(controllers, controller);
+	return faccessat(fd, name, F_OK, 0) < 0 && checkup_is_offered(place, controller);
 }
 
 static void tell_usage(const struct tell *tell, const struct place *place, int fd)

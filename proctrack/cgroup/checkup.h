@@ -6,7 +6,6 @@
 #ifndef PROCTRACK_CGROUP_CHECKUP_H
 #define PROCTRACK_CGROUP_CHECKUP_H
 
-#include <limits.h>
 #include <stdbool.h>
 
 #include "proctrack/tell.h"
@@ -23,10 +22,7 @@ void checkup_room(const struct tell *tell, const struct place *place);
 /* Which limits can be set below place. trial_fd is an empty group right below it. */
 void checkup_limits(const struct tell *tell, const struct place *place, int trial_fd);
 
-/* Where the hierarchy of cgroup v1 is mounted that holds the controller. False: nowhere here. */
-bool checkup_find_v1(const char *controller, char path[PATH_MAX]);
-
-/* A word in a list with blanks, commas or newlines between. */
-bool checkup_has_word(const char *list, const char *word);
+/* Whether the place has the controller, or can have it: by name. */
+bool checkup_is_offered(const struct place *place, const char *controller);
 
 #endif

@@ -15,7 +15,8 @@
 #define GROUPS_FEW    256
 #define PROCESSES_FEW 256
 
-/* What is left of a limit in the group at fd; UINT64_MAX: it has none. */
+/* What is left of a limit in the group at fd, of which now_file, if any, has what is used, behind
+ * now_key; UINT64_MAX: it has none. */
 static uint64_t left_of(int fd, const char *max_file, const char *now_file, const char *now_key)
 {
 	_cleanup_free_ char *max = NULL, *now = NULL;
@@ -23,9 +24,9 @@ static uint64_t left_of(int fd, const char *max_file, const char *now_file, cons
 	uint64_t limit, used;
 
 	if (fs_read(fd, max_file, 4096, &max, NULL) < 0 || strcmp(max, "max\n") == 0 ||
-		fs_read(fd, now_file, 4096, &now, NULL) < 0)
+		(now_file && fs_read(fd, now_file, 4096, &now, NULL) < 0))
 		return UINT64_MAX;
-	at = strstr(now, now_key);
+	at = now ? strstr(now, now_key) : NULL;
 	limit = strtoull(max, NULL, 10);
 	used = at ? strtoull(at + strlen(now_key), NULL, 10) : 0;
 	return limit > used ? limit - used : 0;
@@ -62,7 +63,7 @@ static void find_room(const struct place *place, struct room *ret)
 			path);
 		keep_least(&ret->processes, ret->processes_at,
 			left_of(fd, "pids.max", "pids.current", ""), path);
-		levels = left_of(fd, "cgroup.max.depth", "cgroup.stat", "no such key ");
+		levels = left_of(fd, "cgroup.max.depth", NULL, NULL);
 		if (levels != UINT64_MAX)
 			levels = levels > below ? levels - below : 0;
 		keep_least(&ret->levels, ret->levels_at, levels, path);

@@ -228,6 +228,10 @@ is "$status $(of cgroup.mount level)" "1 problem" "or not, if it is asked for"
 stepd=$plain
 agrees "with a root that is no cgroup" --cgroup-root "$tmpdir"
 
+is "$(unshare -C "$stepd" doctor --json | grep -c '"cgroup.namespace"')" 1 "a cgroup namespace is told"
+is "$("$stepd" doctor --json | grep -c '"cgroup.namespace"')" \
+	"$([ "$(stat -Lc %i /proc/self/ns/cgroup)" = 4026531835 ] && echo 0 || echo 1)" "where there is one"
+
 # Groups of the test's own, with one fault each.
 group=$mount/stepd-test-doctor-$$
 mkdir "$group"
