@@ -182,7 +182,8 @@ static void tell_devices(const struct tell *tell, int trial_fd)
 		tell_finding(tell, STEPD_FINDING_WARNING, "cgroup.limits.devices", NULL,
 			"run the agent as root with CAP_BPF and CAP_NET_ADMIN, with bpf allowed in the "
 			"seccomp filter, on a kernel built with CONFIG_CGROUP_BPF",
-			"access to devices can't be limited: %s", err.text);
+			"access to devices can't be limited: %.*s", (int)strcspn(err.text, ";"),
+			err.text);
 }
 
 void checkup_limits(const struct tell *tell, const struct place *place, int trial_fd)

@@ -83,32 +83,48 @@ static bool is_disabled_at_boot(const char *name)
 	return false;
 }
 
-static void explain_kernel(const struct row *row, struct controllers_why *why)
+/* What the kernel itself says, whatever a container shows of the hierarchy: false if nothing. */
+static bool explain_kernel(const struct row *row, struct controllers_why *why)
 {
 	unsigned hierarchy = 0, enabled = 1;
-	bool listed = find_in_kernel(row->v1_name, &hierarchy, &enabled), seen;
 	char path[PATH_MAX];
+	bool seen;
 
+	(void)find_in_kernel(row->v1_name, &hierarchy, &enabled); /* else neither is known */
 	if (!enabled || is_disabled_at_boot(row->name)) {
 		say(why->text, "the %s controller is switched off at boot", row->name);
 		say(why->remedy, "take cgroup_disable=%s from the kernel's command line",
 			row->name);
-	} else if (hierarchy) {
-		seen = controllers_find_v1(row->v1_name, path);
-		say(why->text,
-			"cgroup v2 is without the %s controller because it is in use by cgroup v1, "
-			"mounted %s%.400s%s",
-			row->name, seen ? "at '" : "out of sight", seen ? path : "",
-			seen ? "'" : "");
-		say(why->remedy,
-			"boot with systemd.unified_cgroup_hierarchy=1, or with cgroup_no_v1=%s",
-			row->v1_name);
-	} else if (!listed) {
-		say(why->text, "this kernel is built without the %s controller", row->name);
-		say(why->remedy, "boot one that is built with %s", row->config);
-	} else {
+		return true;
+	}
+	if (!hierarchy)
+		return false;
+	seen = controllers_find_v1(row->v1_name, path);
+	say(why->text,
+		"cgroup v2 is without the %s controller because it is in use by cgroup v1, mounted "
+		"%s%.400s%s",
+		row->name, seen ? "at '" : "out of sight", seen ? path : "", seen ? "'" : "");
+	say(why->remedy, "boot with systemd.unified_cgroup_hierarchy=1, or with cgroup_no_v1=%s",
+		row->v1_name);
+	return true;
+}
+
+/* fd is the highest group that can be seen; path is where steps hang. */
+static void explain_top(
+	int fd, const struct row *row, const char *path, struct controllers_why *why)
+{
+	unsigned hierarchy, enabled;
+
+	if (fd < 0 || faccessat(fd, "cgroup.type", F_OK, 0) == 0) { /* the very top has none */
+		say(why->text, "'%.400s/cgroup.controllers' does not offer the %s controller", path,
+			row->name);
+		say(why->remedy, "have it delegated to this container");
+	} else if (find_in_kernel(row->v1_name, &hierarchy, &enabled)) {
 		say(why->text, "cgroup v2 does not offer the %s controller here", row->name);
 		say(why->remedy, "boot with systemd.unified_cgroup_hierarchy=1");
+	} else {
+		say(why->text, "this kernel is built without the %s controller", row->name);
+		say(why->remedy, "boot one that is built with %s", row->config);
 	}
 }
 
@@ -168,11 +184,6 @@ void controllers_explain(int root_fd, enum controller which, struct controllers_
 			return;
 		}
 	}
-	if (fd >= 0 && faccessat(fd, "cgroup.type", F_OK, 0) < 0) { /* the very top has none */
-		explain_kernel(row, ret_why);
-		return;
-	}
-	say(ret_why->text, "'%.400s/cgroup.controllers' does not offer the %s controller", path,
-		row->name);
-	say(ret_why->remedy, "have it delegated to this container");
+	if (!explain_kernel(row, ret_why))
+		explain_top(fd, row, path, ret_why);
 }
