@@ -3,5 +3,5 @@ examplesdir = $(docdir)/examples
 dist_examples_DATA = doc/examples/batch.json doc/examples/extern.json doc/examples/mpmd.json \
 	doc/examples/normal.json
 
-dist_man_MANS += doc/stepd.8 doc/stepd-spec.5 doc/proctrack.7 doc/stepd-binding.7
+dist_man_MANS += doc/stepd.8 doc/stepd-spec.5 doc/proctrack.7 doc/stepd-binding.7 doc/stepd-systemd.7
 dist_doc_DATA = doc/decisions.md

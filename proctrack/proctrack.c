@@ -15,6 +15,7 @@ struct proctrack_ops {
 	int (*destroy)(uint64_t id);
 	uint64_t (*find)(pid_t pid);
 	uint32_t (*get_pids)(uint64_t id, pid_t **pids, int *npids);
+	int (*place)(const stepd_step_rec_t *job, const char *scope, char *text, size_t size);
 	int (*wait)(uint64_t id, int timeout_ms);
 	int (*has_pid)(uint64_t id, pid_t pid);
 	int (*suspend)(uint64_t id);
@@ -46,6 +47,7 @@ static const struct plugin_symbol symbols[] = {
 	MANDATORY(destroy),
 	MANDATORY(find),
 	MANDATORY(get_pids),
+	OPTIONAL(place),
 	OPTIONAL(wait),
 	OPTIONAL(has_pid),
 	OPTIONAL(suspend),
@@ -112,6 +114,23 @@ static int open_backend(
 	return 0;
 }
 
+/* A tracker for where no cgroup can be had. */
+static int open_second_best(
+	const char *dir, const char *reason, struct proctrack **ret_pt, struct err *err)
+{
+	struct proctrack *pt;
+	int r = open_backend(dir, "linuxproc", &pt, err);
+
+	if (r < 0)
+		return r;
+	(void)snprintf(pt->note, sizeof(pt->note),
+		"processes are tracked by proctrack/linuxproc, which can lose some, because "
+		"proctrack/cgroup can't be used: %.800s",
+		reason);
+	*ret_pt = pt;
+	return 0;
+}
+
 static int open_auto(const char *dir, struct proctrack **ret_pt, struct err *err)
 {
 	_cleanup_proctrack_ struct proctrack *pt = NULL;
@@ -126,26 +145,70 @@ static int open_auto(const char *dir, struct proctrack **ret_pt, struct err *err
 		*ret_pt = take_ptr(pt);
 		return 0;
 	}
-	pt = proctrack_close(pt);
 	if (r < 0)
 		(void)snprintf(reason, sizeof(reason), "%.500s", first.text);
-	r = open_backend(dir, "linuxproc", &pt, err);
-	if (r < 0)
-		return r;
-	(void)snprintf(pt->note, sizeof(pt->note),
-		"processes are tracked by proctrack/linuxproc, which can lose some, because "
-		"proctrack/cgroup can't be used: %s",
-		reason);
-	*ret_pt = take_ptr(pt);
-	return 0;
+	return open_second_best(dir, reason, ret_pt, err);
+}
+
+static bool is_auto(const char *name)
+{
+	return strcmp(name, PROCTRACK_AUTO) == 0 || strcmp(name, "proctrack/" PROCTRACK_AUTO) == 0;
 }
 
 int proctrack_open(
 	const char *plugin_dir, const char *name, struct proctrack **ret_pt, struct err *err)
 {
-	if (strcmp(name, PROCTRACK_AUTO) == 0 || strcmp(name, "proctrack/" PROCTRACK_AUTO) == 0)
-		return open_auto(plugin_dir, ret_pt, err);
-	return open_backend(plugin_dir, name, ret_pt, err);
+	return is_auto(name) ? open_auto(plugin_dir, ret_pt, err)
+			     : open_backend(plugin_dir, name, ret_pt, err);
+}
+
+static int place(
+	struct proctrack *pt, const stepd_step_rec_t *job, const char *scope, struct err *err)
+{
+	char text[ERR_TEXT_SIZE] = "";
+	int r;
+
+	if (!pt->ops.place) {
+		if (strcmp(scope, "yes") != 0)
+			return 0;
+		return err_say(err, -EOPNOTSUPP,
+			"a scope of systemd is asked for, and %s knows of none; use proctrack/cgroup",
+			proctrack_get_type(pt));
+	}
+	errno = 0;
+	r = from_slurm(pt->ops.place(job, scope, text, sizeof(text)));
+	text[sizeof(text) - 1] = '\0';
+	if (r == 0 && text[0])
+		(void)snprintf(pt->note, sizeof(pt->note), "%s", text);
+	if (r < 0)
+		return text[0] ? err_say(err, r, "%s", text) : err_set(err, r, "place the step");
+	return 0;
+}
+
+int proctrack_open_for_step(const char *plugin_dir, const char *name, const char *scope,
+	const stepd_step_rec_t *job, struct proctrack **ret_pt, struct err *err)
+{
+	_cleanup_proctrack_ struct proctrack *pt = NULL;
+	struct err reason = ERR_INIT;
+	bool may_fall_back;
+	int r;
+
+	/* Who names a root, or wants a scope, wants cgroup, or to be told. */
+	may_fall_back =
+		is_auto(name) && strcmp(scope, "yes") != 0 && !secure_getenv("STEPD_CGROUP_ROOT");
+	r = is_auto(name) && !may_fall_back ? open_backend(plugin_dir, "cgroup", &pt, err)
+					    : proctrack_open(plugin_dir, name, &pt, err);
+	if (r < 0)
+		return r;
+	r = place(pt, job, scope, &reason);
+	if (r < 0 && may_fall_back) {
+		pt = proctrack_close(pt);
+		return open_second_best(plugin_dir, reason.text, ret_pt, err);
+	}
+	if (r < 0)
+		return err_say(err, r, "%s", reason.text);
+	*ret_pt = take_ptr(pt);
+	return 0;
 }
 
 struct proctrack *proctrack_close(struct proctrack *pt)

@@ -28,11 +28,17 @@ const struct plugin_kind *proctrack_plugin_kind(void);
 int proctrack_open(const char *plugin_dir, const char *name, struct proctrack **ret_pt,
 	struct err *err) _must_check_;
 
+/* The same for who is about to create a container, and settles where: proctrack_p_place(). What
+ * "auto" took and can't be placed gives way to linuxproc, but not where scope is "yes". */
+int proctrack_open_for_step(const char *plugin_dir, const char *name, const char *scope,
+	const stepd_step_rec_t *job, struct proctrack **ret_pt, struct err *err) _must_check_;
+
 struct proctrack *proctrack_close(struct proctrack *pt);
 DEFINE_CLEANUP(struct proctrack *, proctrack_close);
 #define _cleanup_proctrack_ _cleanup_(proctrack_close_p)
 
-/* Why "auto" did not take cgroup, a sentence for the log; NULL where it did or was not asked. */
+/* A warning for the log: why "auto" did not take cgroup, or the step does not hang where it should.
+ * NULL: there is none. */
 const char *proctrack_get_note(const struct proctrack *pt);
 
 /* "proctrack/cgroup" */

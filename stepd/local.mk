@@ -40,6 +40,7 @@ libagent_la_SOURCES = \
 	stepd/agent/identity.c stepd/agent/identity.h \
 	stepd/agent/killseq.c stepd/agent/killseq.h \
 	stepd/agent/launch.c stepd/agent/launch.h \
+	stepd/agent/leftover.c stepd/agent/leftover.h \
 	stepd/agent/placement.c stepd/agent/placement.h \
 	stepd/agent/plan.c stepd/agent/plan.h \
 	stepd/agent/pump.c stepd/agent/pump.h \
@@ -48,6 +49,7 @@ libagent_la_SOURCES = \
 	stepd/agent/report.c stepd/agent/report.h \
 	stepd/agent/result.c stepd/agent/result.h \
 	stepd/agent/rlimits.c stepd/agent/rlimits.h \
+	stepd/agent/service.c stepd/agent/service.h \
 	stepd/agent/sink.c stepd/agent/sink.h \
 	stepd/agent/spec.c stepd/agent/spec.h \
 	stepd/agent/spec_json.c stepd/agent/spec_json.h \
@@ -65,7 +67,7 @@ libagent_la_SOURCES = \
 	stepd/agent/tasks.c stepd/agent/tasks.h \
 	stepd/agent/topology.c stepd/agent/topology.h \
 	stepd/agent/trace.c stepd/agent/trace.h
-libagent_la_LIBADD = libbase.la $(JANSSON_LIBS) $(EV_LIBS)
+libagent_la_LIBADD = libstepdsystemd.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 
 sbin_PROGRAMS += stepd/cli/stepd
 stepd_cli_stepd_SOURCES = \

@@ -242,8 +242,10 @@ CGROUP_UNIT_SOURCES = proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
 	proctrack/cgroup/libcgroup.c proctrack/cgroup/libcgroup.h \
 	proctrack/cgroup/limits.c proctrack/cgroup/limits.h \
 	proctrack/cgroup/mounts.c proctrack/cgroup/mounts.h \
+	proctrack/cgroup/own.c proctrack/cgroup/own.h \
 	proctrack/cgroup/pidset.c proctrack/cgroup/pidset.h \
 	proctrack/cgroup/place.c proctrack/cgroup/place.h \
+	proctrack/cgroup/place_leaf.c \
 	proctrack/cgroup/probe.c proctrack/cgroup/probe.h \
 	proctrack/cgroup/step.c proctrack/cgroup/step.h \
 	proctrack/cgroup/tree.c proctrack/cgroup/tree.h \
@@ -251,7 +253,7 @@ CGROUP_UNIT_SOURCES = proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
 	proctrack/cgroup/usage.c proctrack/cgroup/usage.h \
 	tests/lib/cgroup_rig.h tests/lib/scratch.h
 CGROUP_UNIT_CPPFLAGS = $(UNIT_CPPFLAGS) $(LIBCGROUP_CFLAGS)
-CGROUP_UNIT_LDADD = libbase.la $(CMOCKA_LIBS)
+CGROUP_UNIT_LDADD = libstepdsystemd.la libbase.la $(CMOCKA_LIBS)
 check_PROGRAMS += $(CGROUP_UNIT_TESTS)
 TESTS += $(CGROUP_UNIT_TESTS)
 tests_unit_test_cgroup_group_SOURCES = tests/unit/test_cgroup_group.c $(CGROUP_UNIT_SOURCES)
@@ -333,4 +335,19 @@ tests_unit_test_findings_SOURCES = tests/unit/test_findings.c \
 	stepd/cli/findings.c stepd/cli/findings.h stepd/cli/text.c stepd/cli/text.h
 tests_unit_test_findings_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_findings_LDADD = $(UNIT_LDADD)
+endif
+
+# systemd/: scopes, notifications, units.
+SYSTEMD_TESTS = tests/system/0460-scope.sh
+TESTS += $(SYSTEMD_TESTS)
+EXTRA_DIST += $(SYSTEMD_TESTS) tests/testbed/guest-scopes.sh tests/testbed/guest-service.sh
+if CMOCKA
+check_PROGRAMS += tests/unit/test_notify tests/unit/test_scope
+TESTS += tests/unit/test_notify tests/unit/test_scope
+tests_unit_test_notify_SOURCES = tests/unit/test_notify.c tests/lib/scratch.h
+tests_unit_test_notify_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_notify_LDADD = $(UNIT_LDADD)
+tests_unit_test_scope_SOURCES = tests/unit/test_scope.c tests/lib/scratch.h
+tests_unit_test_scope_CPPFLAGS = $(UNIT_CPPFLAGS) $(SYSTEMD_CFLAGS)
+tests_unit_test_scope_LDADD = $(UNIT_LDADD) $(SYSTEMD_LIBS)
 endif

@@ -170,6 +170,68 @@ int plugin_checkup(stepd_tell_fn tell, void *ctx)
 	return SLURM_SUCCESS;
 }
 
+/* In the order of enum place_scope. */
+static const char *const scope_words[PLACE_SCOPE_MAX] = {
+	[PLACE_SCOPE_AUTO] = "auto",
+	[PLACE_SCOPE_YES] = "yes",
+	[PLACE_SCOPE_NO] = "no",
+};
+
+static int open_for_step(
+	const stepd_step_rec_t *job, const char *scope, struct place **ret_place, struct err *err)
+{
+	struct place_request request = {.asked = secure_getenv(PLACE_ENV), .job = job};
+
+	while (request.scope < PLACE_SCOPE_MAX && strcmp(scope_words[request.scope], scope) != 0)
+		request.scope++;
+	if (request.scope == PLACE_SCOPE_MAX)
+		return err_say(err, -EINVAL, "scope '%s' is not one of auto, yes, no", scope);
+	return place_open_for(&request, ret_place, err);
+}
+
+/* Whether a place that is neither the scope's nor delegated serves; and where a scope should have
+ * been had, a line on it. */
+static int check_second_best(const struct place *p, char *text, size_t size, struct err *err)
+{
+	enum place_verdict verdict;
+	const char *why = place_explain(p, PLACE_SCOPE, &verdict);
+	char line[ERR_TEXT_SIZE];
+	int r;
+
+	if (verdict != PLACE_FAILED && (geteuid() == 0 || p->origin < PLACE_OWN))
+		return 0;
+	r = probe_place(p, line, sizeof(line), err);
+	if (r < 0 && verdict == PLACE_FAILED)
+		return err_prefix(
+			err, "no scope of systemd can be had for the step: %s; else", why);
+	if (r < 0 || verdict != PLACE_FAILED)
+		return r;
+	(void)snprintf(text, size,
+		"no scope of systemd can be had for the step: %s; it hangs below '%s' (%s) instead, "
+		"ignoring",
+		why, p->path, place_get_reason(p));
+	return 0;
+}
+
+int proctrack_p_place(const stepd_step_rec_t *job, const char *scope, char *text, size_t size)
+{
+	struct err err = ERR_INIT;
+	struct place *fresh = NULL;
+	int r = open_for_step(job, scope, &fresh, &err);
+
+	text[0] = '\0';
+	if (r == 0)
+		r = check_second_best(fresh, text, size, &err);
+	if (r < 0) {
+		(void)place_close(fresh);
+		(void)snprintf(text, size, "%s", err.text);
+		return answer(r);
+	}
+	(void)place_close(plugin.place);
+	plugin.place = fresh;
+	return SLURM_SUCCESS;
+}
+
 /* ---- the guide's functions ---------------------------------------------------------------- */
 
 int proctrack_p_create(stepd_step_rec_t *job)

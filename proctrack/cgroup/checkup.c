@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
 
 #include "config.h"
 #include "proctrack/cgroup/clone.h"
@@ -15,15 +14,12 @@
 #include "proctrack/cgroup/probe.h"
 #include "proctrack/cgroup/trial.h"
 #include "stepd/base/fs.h"
+#include "systemd/scope.h"
 
 /* The inode of the first cgroup namespace's file in /proc/PID/ns (proc_ns.h of the kernel). */
 #define FIRST_NAMESPACE 0xEFFFFFFBu
 
 #define FREEZE_MS 100 /* a group with no process is frozen at once */
-
-#define DELEGATE                                                                                   \
-	"add 'Delegate=yes' below [Service] in a drop-in of the unit that starts the agents "      \
-	"(systemctl edit UNIT)"
 
 /* ---- where -------------------------------------------------------------------------------- */
 
@@ -99,15 +95,72 @@ static void tell_no_place(const struct tell *tell, const struct err *err)
 			"%s", err->text);
 }
 
-/* Whether steps can hang there at all. */
+/* What could have been taken, down to what is. */
+static void tell_candidates(const struct tell *tell, const struct place *place)
+{
+	static const struct {
+		const char *id;
+		const char *what;
+	} rows[PLACE_ORIGIN_MAX] = {
+		[PLACE_ASKED] = {.id = "cgroup.place.asked", "a root by configuration"},
+		[PLACE_DELEGATED] = {.id = "cgroup.place.delegated", "a delegated group"},
+		[PLACE_SCOPE] = {.id = "cgroup.place.scope", "a scope of systemd"},
+		[PLACE_OWN] = {.id = "cgroup.place.own", "a user's own group"},
+		[PLACE_TOP] = {.id = "cgroup.place.top", "the top of the mount"},
+	};
+	static const enum stepd_finding_level level_of[] = {
+		[PLACE_REFUSED] = STEPD_FINDING_NOTE,
+		[PLACE_FAILED] = STEPD_FINDING_WARNING,
+		[PLACE_OFFERED] = STEPD_FINDING_OK,
+		[PLACE_TAKEN] = STEPD_FINDING_OK,
+	};
+	enum place_verdict verdict;
+	const char *why;
+	int i;
+
+	for (i = 0; i < PLACE_ORIGIN_MAX; i++) {
+		why = place_explain(place, i, &verdict);
+		if (verdict != PLACE_PASSED_OVER)
+			tell_finding(tell, level_of[verdict], rows[i].id, NULL, NULL, "%s: %s",
+				rows[i].what, why);
+	}
+}
+
+bool checkup_is_scope(const struct place *place)
+{
+	enum place_verdict verdict;
+
+	(void)place_explain(place, PLACE_SCOPE, &verdict); /* the verdict is enough */
+	return verdict == PLACE_OFFERED;
+}
+
+/* Where the scope will be its name tells only when there is a step; its slice is root's. */
+static void tell_scope(const struct tell *tell, const struct place *place)
+{
+	_cleanup_free_ char *path = NULL;
+
+	if (geteuid() == 0 && asprintf(&path, "%s/" SCOPE_SLICE, place->mount.point) < 0)
+		path = NULL;
+	tell_finding(tell, STEPD_FINDING_OK, "cgroup.place", path, NULL,
+		"each step hangs in a scope of " SCOPE_SLICE
+		", and if systemd does not answer below '%s/stepd'",
+		place->path);
+}
+
+/* Whether there is a place to try things out on. */
 static bool tell_place(const struct tell *tell, const struct place *place)
 {
 	_cleanup_free_ char *path = NULL;
 	struct probe_abilities can;
 	struct err err = ERR_INIT;
 	const char *remedy = NULL;
+	int r = probe_try(place, &can, &remedy, &err);
 
-	if (probe_try(place, &can, &remedy, &err) < 0) {
+	if (checkup_is_scope(place)) {
+		tell_scope(tell, place);
+		return r == 0;
+	}
+	if (r < 0) {
 		tell_finding(
 			tell, STEPD_FINDING_PROBLEM, "cgroup.place", NULL, remedy, "%s", err.text);
 		return false;
@@ -117,59 +170,6 @@ static bool tell_place(const struct tell *tell, const struct place *place)
 	tell_finding(tell, STEPD_FINDING_OK, "cgroup.place", path, NULL,
 		"steps hang below '%s/stepd': %s", place->path, place_get_reason(place));
 	return true;
-}
-
-/* ---- delegation --------------------------------------------------------------------------- */
-
-static const char *mark_of(int fd)
-{
-	static const char *const names[] = {"trusted.delegate", "user.delegate"};
-	char value[8];
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(names); i++) {
-		if (fgetxattr(fd, names[i], value, sizeof(value)) == 1 && value[0] == '1')
-			return names[i];
-	}
-	return NULL;
-}
-
-static bool runs_systemd(void)
-{
-	return access("/run/systemd/system", F_OK) == 0; /* as sd_booted(3) has it */
-}
-
-static void tell_not_delegated(const struct tell *tell, const char *own)
-{
-	if (runs_systemd())
-		tell_finding(tell, STEPD_FINDING_NOTE, "cgroup.delegation", own,
-			DELEGATE " to have the steps in that unit",
-			"this process's group '%s' is not delegated: systemd has its own say there",
-			own);
-	else
-		tell_finding(tell, STEPD_FINDING_NOTE, "cgroup.delegation", own, NULL,
-			"this process's group '%s' is not delegated, and there is no systemd", own);
-}
-
-static void tell_delegation(const struct tell *tell, const struct place *place)
-{
-	_cleanup_free_ char *own = NULL;
-	const char *mark = mark_of(place->fd);
-	struct stat st;
-
-	if (cgpath_of(0, &own) < 0)
-		return; /* no cgroup2, which was told */
-	if (fstat(place->fd, &st) < 0)
-		st.st_uid = 0;
-	if (mark)
-		tell_finding(tell, STEPD_FINDING_OK, "cgroup.delegation", own, NULL,
-			"'%s' is delegated: %s is set, and uid %u owns it", place->path, mark,
-			(unsigned)st.st_uid);
-	else if (st.st_uid != 0)
-		tell_finding(tell, STEPD_FINDING_OK, "cgroup.delegation", own, NULL,
-			"'%s' was given to uid %u", place->path, (unsigned)st.st_uid);
-	else
-		tell_not_delegated(tell, own);
 }
 
 /* ---- what a group can do ------------------------------------------------------------------ */
@@ -291,7 +291,7 @@ void checkup_cgroup(const struct tell *tell, const struct place *place, const st
 	tell_mount(tell, place);
 	tell_namespace(tell, place);
 	tell_libcgroup(tell);
-	tell_delegation(tell, place);
+	tell_candidates(tell, place);
 	if (!tell_place(tell, place))
 		return;
 	checkup_room(tell, place);

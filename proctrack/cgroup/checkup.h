@@ -22,6 +22,9 @@ void checkup_room(const struct tell *tell, const struct place *place);
 /* Which limits can be set below place. trial_fd is an empty group right below it. */
 void checkup_limits(const struct tell *tell, const struct place *place, int trial_fd);
 
+/* Whether a step would hang in a scope of its own instead. */
+bool checkup_is_scope(const struct place *place);
+
 /* Whether the place has the controller, or can have it: by name. */
 bool checkup_is_offered(const struct place *place, const char *controller);
 

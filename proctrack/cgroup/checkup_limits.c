@@ -74,14 +74,14 @@ bool checkup_is_offered(const struct place *place, const char *controller)
 
 /* A process in the root of the steps itself, other than this one: its pid, or 0. Beside processes
  * the kernel hands down no memory or io, and the others to threads only. The top of the hierarchy,
- * which has no cgroup.type, may have any. */
+ * which has no cgroup.type, may have any; a scope begins with none but the agent. */
 static pid_t find_in_the_way(const struct place *place)
 {
 	_cleanup_free_ char *text = NULL;
 	char *line, *at;
 	pid_t pid;
 
-	if (faccessat(place->fd, "cgroup.type", F_OK, 0) < 0 ||
+	if (checkup_is_scope(place) || faccessat(place->fd, "cgroup.type", F_OK, 0) < 0 ||
 		fs_read(place->fd, "cgroup.procs", 16u << 20, &text, NULL) < 0)
 		return 0;
 	for (at = text; (line = strsep(&at, "\n"));) {

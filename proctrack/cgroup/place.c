@@ -4,24 +4,49 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
-#include <stdbool.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
-#include <sys/xattr.h>
 
 #include "proctrack/cgroup/files.h"
 #include "proctrack/cgroup/libcgroup.h"
+#include "proctrack/cgroup/own.h"
 #include "stepd/base/fs.h"
+#include "systemd/scope.h"
 
 #define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 
 static const char *const origin_texts[PLACE_ORIGIN_MAX] = {
 	[PLACE_ASKED] = "as " PLACE_ENV " asks",
 	[PLACE_DELEGATED] = "delegated to this process",
+	[PLACE_SCOPE] = "a scope of systemd for this step",
+	[PLACE_OWN] = "this process's own group",
 	[PLACE_TOP] = "the top of the mount",
 };
+
+static const char *const origin_words[PLACE_ORIGIN_MAX] = {
+	[PLACE_ASKED] = "asked",
+	[PLACE_DELEGATED] = "delegated",
+	[PLACE_SCOPE] = "scope",
+	[PLACE_OWN] = "own",
+	[PLACE_TOP] = "top",
+};
+
+static void note_trial(struct place *p, enum place_origin origin, enum place_verdict verdict,
+	const char *fmt, ...) _printf_(4, 5);
+
+static void note_trial(
+	struct place *p, enum place_origin origin, enum place_verdict verdict, const char *fmt, ...)
+{
+	struct place_trial *trial = &p->trial[origin];
+	va_list ap;
+
+	trial->verdict = verdict;
+	va_start(ap, fmt);
+	(void)vsnprintf(trial->why, sizeof(trial->why), fmt, ap);
+	va_end(ap);
+}
 
 /* ---- the mount ---------------------------------------------------------------------------- */
 
@@ -169,69 +194,188 @@ static int open_asked(
 		r = set_mount(p, &mounts->v[i], own);
 	if (r == 0)
 		r = set_root(p, PLACE_ASKED, &fd, path);
+	if (r == 0)
+		note_trial(
+			p, PLACE_ASKED, PLACE_TAKEN, "'%s', %s", path, origin_texts[PLACE_ASKED]);
 	return r < 0 ? err_set(err, r, PLACE_ENV ": look at '%s'", p->asked) : 0;
 }
 
-static bool has_mark(int fd, const char *name)
-{
-	char value[8];
-	ssize_t n = fgetxattr(fd, name, value, sizeof(value));
-
-	return n == 1 && value[0] == '1';
-}
-
-/* Root could write anywhere: for root only systemd's word counts. */
-static bool is_delegated(int fd)
-{
-	struct stat st;
-
-	if (has_mark(fd, "trusted.delegate") || has_mark(fd, "user.delegate"))
-		return true;
-	return geteuid() != 0 && fstatat(fd, "cgroup.procs", &st, 0) == 0 &&
-		st.st_uid == geteuid() && faccessat(fd, "cgroup.procs", W_OK, AT_EACCESS) == 0 &&
-		faccessat(fd, ".", W_OK, AT_EACCESS) == 0;
-}
-
-/* 1: own cgroup is the root now. 0: it is not to be. */
-static int open_delegated(struct place *p, const char *own)
+/* Opens the group of that path, as /proc/PID/cgroup has it: -1 where it can't be had. */
+static int open_group(const struct place *p, const char *group, char **ret_path)
 {
 	_cleanup_free_ char *below = NULL, *path = NULL;
 	_cleanup_close_ int fd = -1;
-	int r;
 
-	if (!own || cgpath_map(p->mount.root, p->ns_root, own, &below) < 0)
-		return 0;
-	if (asprintf(&path, "%s%s%s", p->mount.point, *below ? "/" : "", below) < 0)
-		return -ENOMEM;
+	if (cgpath_map(p->mount.root, p->ns_root, group, &below) < 0 ||
+		asprintf(&path, "%s%s%s", p->mount.point, *below ? "/" : "", below) < 0) {
+		path = NULL; /* asprintf() leaves it undefined */
+		return -1;
+	}
 	fd = open(path, OPEN_DIR);
-	if (fd < 0 || !cgfile_is_cgroup2(fd) || !is_delegated(fd))
-		return 0;
-	r = set_root(p, PLACE_DELEGATED, &fd, path);
-	return r < 0 ? r : 1;
+	if (fd < 0 || !cgfile_is_cgroup2(fd))
+		return -1;
+	*ret_path = take_ptr(path);
+	return take_fd(&fd);
 }
 
-static int open_found(
-	struct place *p, const struct cgmounts *mounts, const char *own, struct err *err)
+/* 1: the group is the root now. 0: it is not to be. */
+static int take_group(
+	struct place *p, enum place_origin origin, const char *group, own_test_fn test)
+{
+	_cleanup_free_ char *path = NULL;
+	_cleanup_close_ int fd = open_group(p, group, &path);
+	int r;
+
+	if (fd < 0 || !test(group, fd))
+		return 0;
+	r = set_root(p, origin, &fd, path);
+	if (r < 0)
+		return r;
+	note_trial(p, origin, PLACE_TAKEN, "'%s' is %s", path, origin_texts[origin]);
+	return 1;
+}
+
+/* The group above, if this process is in a leaf of a delegated one; else its own. */
+static int take_delegated(struct place *p, const char *own)
+{
+	_cleanup_free_ char *above = NULL;
+	int r;
+
+	r = own_get_above(own, &above);
+	if (r == 0)
+		r = take_group(p, PLACE_DELEGATED, above,
+			own_is_our_leaf(own) ? own_is_delegated : own_is_marked);
+	if (r == 0 || r == -ENOENT)
+		r = take_group(p, PLACE_DELEGATED, own, own_is_delegated);
+	if (r == 0)
+		note_trial(p, PLACE_DELEGATED, PLACE_REFUSED,
+			"this process is in '%s', which nobody delegated (Delegate=yes in its unit)",
+			own);
+	return r;
+}
+
+/* ---- the scope ---------------------------------------------------------------------------- */
+
+/* Whether to ask for one: 1, or 0 with the reason noted. */
+static int wants_scope(struct place *p, enum place_scope scope, const char *own)
+{
+	struct err err = ERR_INIT;
+	int r;
+
+	if (scope == PLACE_SCOPE_NO) {
+		note_trial(p, PLACE_SCOPE, PLACE_REFUSED, "it was asked for none");
+		return 0;
+	}
+	/* A step within a step would leave it. */
+	if (scope == PLACE_SCOPE_AUTO && own_is_in_step(own)) {
+		note_trial(p, PLACE_SCOPE, PLACE_REFUSED, "this process is part of a step itself");
+		return 0;
+	}
+	r = scope_check(&err);
+	if (r < 0)
+		note_trial(p, PLACE_SCOPE, r == -EOPNOTSUPP ? PLACE_REFUSED : PLACE_FAILED, "%s",
+			err.text);
+	return r == 0;
+}
+
+/* systemd has moved this process: what it is in now says where that is, in any namespace. */
+static int enter_scope(struct place *p, const char *name, struct err *err)
+{
+	_cleanup_free_ char *own = NULL;
+	int r = cgpath_of(0, &own);
+	const char *base = r == 0 ? strrchr(own, '/') : NULL;
+
+	if (!base || strcmp(base + 1, name) != 0)
+		return err_say(err, -EXDEV,
+			"systemd started the scope '%s', but this process is in cgroup '%s'", name,
+			own ? own : "?");
+	r = take_group(p, PLACE_SCOPE, own, own_is_writable);
+	if (r == 0)
+		return err_say(err, -EXDEV,
+			"the scope's group '%s' can't be reached below the cgroup2 mount '%s'", own,
+			p->mount.point);
+	return r < 0 ? err_set(err, r, "use the scope '%s'", name) : 1;
+}
+
+/* 1: the scope's group is the root now. -errno: there is none. */
+static int start_scope(struct place *p, const stepd_step_rec_t *job, struct err *err)
+{
+	char name[SCOPE_NAME_SIZE], description[512];
+	const struct scope_request request = {
+		.name = name, .description = description, .timeout_ms = SCOPE_TIMEOUT_MS};
+	int r = scope_make_name(job->node_name, job->job_id, job->step_name, getpid(), name);
+
+	if (r < 0)
+		return err_set(err, r, "name the scope of step %u.%s", job->job_id, job->step_name);
+	(void)snprintf(description, sizeof(description), "stepd: step %u.%s of %s on %s",
+		job->job_id, job->step_name, job->user_name, job->node_name);
+	r = scope_start(&request, err);
+	return r < 0 ? r : enter_scope(p, name, err);
+}
+
+/* 1, 0, or -errno where one was insisted on. */
+static int take_scope(
+	struct place *p, const struct place_request *request, const char *own, struct err *err)
+{
+	struct err reason = ERR_INIT;
+	int r;
+
+	if (!wants_scope(p, request->scope, own ? own : ""))
+		r = 0;
+	else if (!request->job) { /* a look at it only */
+		note_trial(p, PLACE_SCOPE, PLACE_OFFERED, "each step asks for one");
+		r = 0;
+	} else {
+		r = start_scope(p, request->job, &reason);
+		if (r < 0)
+			note_trial(p, PLACE_SCOPE, PLACE_FAILED, "%s", reason.text);
+	}
+	if (r == 1 || request->scope != PLACE_SCOPE_YES)
+		return r == 1;
+	return err_say(err, r < 0 ? r : -EOPNOTSUPP,
+		"no scope of systemd can be had for the step: %s", p->trial[PLACE_SCOPE].why);
+}
+
+/* ---- the choice --------------------------------------------------------------------------- */
+
+static int open_top(struct place *p, const struct cgmount *m)
+{
+	_cleanup_close_ int fd = open_mount(m);
+	int r = fd < 0 ? -ENODEV : set_root(p, PLACE_TOP, &fd, m->point);
+
+	if (r == 0)
+		note_trial(p, PLACE_TOP, PLACE_TAKEN, "'%s' is the top of the mount", m->point);
+	return r;
+}
+
+static int open_found(struct place *p, const struct cgmounts *mounts,
+	const struct place_request *request, const char *own, struct err *err)
 {
 	const struct cgmount *m = choose_mount(mounts, own);
-	_cleanup_close_ int fd = -1;
-	int r;
+	int r, s;
 
 	if (!m)
 		return err_say(err, -ENODEV,
 			"no cgroup2 file system is mounted here; mount one "
 			"('mount -t cgroup2 none /sys/fs/cgroup/unified') or use another tracker");
+	note_trial(p, PLACE_ASKED, PLACE_REFUSED, "nothing was asked for");
 	r = set_mount(p, m, own);
-	if (r == 0)
-		r = open_delegated(p, own);
+	if (r == 0 && own && request->scope != PLACE_SCOPE_YES)
+		r = take_delegated(p, own);
 	if (r == 0) {
-		fd = open_mount(m);
-		r = fd < 0 ? -ENODEV : set_root(p, PLACE_TOP, &fd, m->point);
+		s = take_scope(p, request, own, err);
+		if (s < 0)
+			return s; /* err says why */
+		r = s;
 	}
+	if (r == 0 && own)
+		r = take_group(p, PLACE_OWN, own, own_is_writable_by_user);
+	if (r == 0)
+		r = open_top(p, m);
 	return r < 0 ? err_set(err, r, "use the cgroup2 mount '%s'", m->point) : 0;
 }
 
-int place_open(const char *asked, struct place **ret_place, struct err *err)
+int place_open_for(const struct place_request *request, struct place **ret_place, struct err *err)
 {
 	_cleanup_cgmounts_ struct cgmounts mounts = CGMOUNTS_INIT;
 	_cleanup_place_ struct place *p = calloc(1, sizeof(*p));
@@ -241,8 +385,13 @@ int place_open(const char *asked, struct place **ret_place, struct err *err)
 	if (!p)
 		return err_set(err, -ENOMEM, "find the cgroup2 mount");
 	p->fd = -1;
-	if (asked && *asked) {
-		p->asked = strdup(asked);
+	if (request->asked && *request->asked) {
+		if (request->scope == PLACE_SCOPE_YES)
+			return err_say(err, -EINVAL,
+				"a scope of systemd is asked for, and the root '%s' too (cgroup_root, " PLACE_ENV
+				"); give one of them",
+				request->asked);
+		p->asked = strdup(request->asked);
 		if (!p->asked)
 			return err_set(err, -ENOMEM, "find the cgroup2 mount");
 	}
@@ -252,11 +401,16 @@ int place_open(const char *asked, struct place **ret_place, struct err *err)
 	r = cgpath_of(0, &own);
 	if (r < 0 && r != -ENODATA)
 		return err_set(err, r, "read /proc/self/cgroup");
-	r = p->asked ? open_asked(p, &mounts, own, err) : open_found(p, &mounts, own, err);
+	r = p->asked ? open_asked(p, &mounts, own, err) : open_found(p, &mounts, request, own, err);
 	if (r < 0)
 		return r;
 	*ret_place = take_ptr(p);
 	return 0;
+}
+
+int place_open(const char *asked, struct place **ret_place, struct err *err)
+{
+	return place_open_for(&(struct place_request){.asked = asked}, ret_place, err);
 }
 
 struct place *place_close(struct place *p)
@@ -277,6 +431,21 @@ struct place *place_close(struct place *p)
 const char *place_get_reason(const struct place *p)
 {
 	return origin_texts[p->origin];
+}
+
+const char *place_explain(
+	const struct place *p, enum place_origin origin, enum place_verdict *ret_verdict)
+{
+	const struct place_trial *trial = &p->trial[origin];
+
+	if (ret_verdict)
+		*ret_verdict = trial->verdict;
+	return trial->verdict == PLACE_PASSED_OVER ? "another was taken before it" : trial->why;
+}
+
+const char *place_origin_word(enum place_origin origin)
+{
+	return origin_words[origin];
 }
 
 int place_map(const struct place *p, const char *cgroup_path, char **ret_path)

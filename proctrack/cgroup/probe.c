@@ -7,6 +7,7 @@
 
 #include "proctrack/cgroup/place.h"
 #include "stepd/base/fs.h"
+#include "systemd/scope.h"
 
 #define REMEDY                                                                                     \
 	"run it as root, in a unit with Delegate=yes ('systemd-run --user --scope -p "             \
@@ -92,14 +93,30 @@ int probe_try(const struct place *p, struct probe_abilities *ret, const char **r
 	return check_way_in(p, err);
 }
 
+/* What systemd would give is not tried out: a step that starts here asks for it, and goes on with
+ * the next best place if it is not given. */
+static int say_offered(const struct place *p, char *text, size_t size)
+{
+	(void)snprintf(text, size,
+		"cgroup v2 at %s, each step in a scope that %s systemd is asked for (" SCOPE_SLICE
+		"): tracks every process from birth to end, daemons too; kill by cgroup.kill",
+		p->mount.point, geteuid() == 0 ? "the system's" : "the user's own");
+	return 0;
+}
+
 int probe_place(const struct place *p, char *text, size_t size, struct err *err)
 {
 	_cleanup_free_ char *controllers = NULL;
 	struct probe_abilities can = {.kill = false};
 	struct err reason = ERR_INIT;
+	enum place_verdict verdict;
 	const char *remedy;
-	int r = probe_try(p, &can, &remedy, &reason);
+	int r;
 
+	(void)place_explain(p, PLACE_SCOPE, &verdict); /* how it would be is enough here */
+	if (verdict == PLACE_OFFERED)
+		return say_offered(p, text, size);
+	r = probe_try(p, &can, &remedy, &reason);
 	if (r < 0)
 		return err_say(err, r, "%s; %s", reason.text, remedy);
 	if (fs_read(p->fd, "cgroup.controllers", 4096, &controllers, NULL) == 0)

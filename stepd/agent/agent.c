@@ -11,8 +11,10 @@
 #include "stepd/agent/agent_impl.h"
 #include "stepd/agent/batch.h"
 #include "stepd/agent/ending.h"
+#include "stepd/agent/leftover.h"
 #include "stepd/agent/registry.h"
 #include "stepd/agent/result.h"
+#include "stepd/agent/service.h"
 #include "stepd/agent/stdio.h"
 #include "stepd/agent/trace.h"
 #include "stepd/base/log.h"
@@ -32,7 +34,10 @@ static int open_plugins(struct agent *a, struct err *err)
 		return err_set(err, -errno, "set STEPD_CGROUP_ROOT");
 	r = plugin_dir_find(a->options->plugin_dir, &dir, err);
 	if (r == 0)
-		r = proctrack_open(dir, spec->proctrack, &a->pt, err);
+		r = leftover_check(a->registry, dir, a->plan.label, err);
+	if (r == 0)
+		r = proctrack_open_for_step(dir, spec->proctrack, spec_scope_name(spec->scope),
+			&a->plan.job, &a->pt, err);
 	if (r < 0)
 		return r;
 	note = proctrack_get_note(a->pt);
@@ -77,6 +82,8 @@ static int prepare(struct agent *a, const struct spec *spec, struct err *err)
 	if (r == 0)
 		r = result_check_files(a, err);
 	if (r == 0)
+		r = registry_open(a->options->runtime_dir, &a->plan.job, &a->registry, err);
+	if (r == 0)
 		r = open_plugins(a, err);
 	if (r == 0 && tasks_init(&a->tasks, spec->ranks, spec->local_ntasks) < 0)
 		r = err_set(err, -ENOMEM, "plan the step");
@@ -112,15 +119,9 @@ static int create_container(struct agent *a, struct err *err)
 	uint64_t begin_ns = trace_now_ns();
 	int r;
 
-	r = registry_open(a->options->runtime_dir, &a->plan.job, &a->registry, err);
-	if (r < 0)
-		return r;
 	r = proctrack_create(a->pt, &a->plan.job);
 	if (r == -EEXIST)
-		return err_say(err, r,
-			"step %s has processes that an agent left behind when it died: end those first "
-			"('stepd pids %s' lists them)",
-			a->plan.label, a->plan.label);
+		return leftover_say(a->plan.label, err);
 	if (r < 0 && a->plan.spec->cgroup_root)
 		return err_set(err, r,
 			"create the step's container with %s below '%s' (cgroup_root: a directory of a "
@@ -254,6 +255,7 @@ static void supervise(struct agent *a)
 	ending_started(a);
 	result_publish_state(a, agent_state_words[a->state]);
 	result_send_ready(a);
+	service_tell_state(a);
 	ending_check(a); /* a container that emptied before it was watched tells nobody again */
 	ev_run(a->loop, 0);
 }
@@ -375,6 +377,9 @@ int agent_run(const struct spec *spec, const struct agent_options *options, int 
 	release_fds(&a);
 	remove_container(&a);
 	write_reports(&a);
+	if (r < 0)
+		a.failure = *err;
+	service_tell_end(&a);
 	result_end_ready(&a);
 	if (r == 0)
 		*ret_code = agent_exit_code(&a);

@@ -10,6 +10,7 @@
 
 #include "proctrack/proctrack.h"
 #include "stepd/agent/result.h"
+#include "stepd/agent/service.h"
 #include "stepd/agent/stdio.h"
 #include "stepd/agent/trace.h"
 #include "stepd/base/log.h"
@@ -117,6 +118,7 @@ static void set_ending(struct agent *a, enum agent_reason reason)
 	a->reason = reason;
 	stop_limits(a);
 	result_publish_state(a, agent_state_words[a->state]);
+	service_tell_state(a);
 }
 
 void ending_begin(struct agent *a, enum agent_reason reason)

@@ -383,6 +383,11 @@ static int show_entry(int dir_fd, registry_found_fn found, void *userdata)
 	return r;
 }
 
+int registry_show_left(const struct registry *reg, registry_found_fn found, void *userdata)
+{
+	return reg->inherited ? show_entry(reg->dir_fd, found, userdata) : 0;
+}
+
 int registry_each(const char *runtime_dir, registry_found_fn found, void *userdata, struct err *err)
 {
 	_cleanup_free_ char *runtime = NULL;

@@ -74,4 +74,9 @@ typedef int (*registry_found_fn)(const struct registry_entry *entry, void *userd
 int registry_each(const char *runtime_dir, registry_found_fn found, void *userdata,
 	struct err *err) _must_check_;
 
+/* The same for what a dead agent left in the directory that registry_open() has claimed, before
+ * registry_publish() replaces it. 0 where there is nothing. */
+int registry_show_left(
+	const struct registry *reg, registry_found_fn found, void *userdata) _must_check_;
+
 #endif

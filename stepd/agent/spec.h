@@ -52,6 +52,14 @@ enum spec_background {
 	SPEC_BACKGROUND_MAX,
 };
 
+/* Whether systemd is asked for a scope: proctrack_p_place(). */
+enum spec_scope {
+	SPEC_SCOPE_AUTO,
+	SPEC_SCOPE_YES,
+	SPEC_SCOPE_NO,
+	SPEC_SCOPE_MAX,
+};
+
 /* One step of the escalation: send, then give the step wait_ms to end. */
 struct spec_kill {
 	int signal;
@@ -124,6 +132,7 @@ struct spec {
 	char *proctrack;   /* "auto" or a plugin's name */
 	char *mpi;         /* a plugin's name */
 	char *cgroup_root; /* absolute directory of a cgroup2 file system; NULL: found by itself */
+	enum spec_scope scope;
 
 	bool hold;              /* no task runs before all stand in the container */
 	uint64_t time_limit_ms; /* 0: none */
@@ -151,6 +160,9 @@ int spec_from_fd(int fd, struct spec **ret_spec, struct err *err) _must_check_;
 /* "CONT,TERM:30s,KILL" into the array form of kill_sequence: a new reference. */
 int spec_kill_sequence_json(
 	const char *text, struct json_t **ret_array, struct err *err) _must_check_;
+
+/* "auto", "yes" or "no" */
+const char *spec_scope_name(enum spec_scope scope);
 
 struct spec *spec_free(struct spec *spec);
 DEFINE_CLEANUP(struct spec *, spec_free);

@@ -93,6 +93,12 @@ static const char *const background_words[SPEC_BACKGROUND_MAX + 1] = {
 	[SPEC_BACKGROUND_WAIT] = "wait",
 };
 
+static const char *const scope_words[SPEC_SCOPE_MAX + 1] = {
+	[SPEC_SCOPE_AUTO] = "auto",
+	[SPEC_SCOPE_YES] = "yes",
+	[SPEC_SCOPE_NO] = "no",
+};
+
 static const char *const mode_words[SPEC_STREAM_MODE_MAX + 1] = {
 	[SPEC_STREAM_INHERIT] = "inherit",
 	[SPEC_STREAM_NONE] = "none",
@@ -300,6 +306,12 @@ static const struct spec_field step_fields[] = {
 		.problem = path_problem,
 		.doc = "directory of a cgroup2 file system to work below; found by "
 		       "itself if not given"},
+	{.name = "scope",
+		.parse = spec_row_choice,
+		.offset = STEP(scope),
+		.choices = scope_words,
+		.doc = "whether systemd is asked for a scope that the step hangs in: auto (the "
+		       "default), yes or no"},
 	{.name = "hold",
 		.parse = spec_row_bool,
 		.offset = STEP(hold),
@@ -467,6 +479,11 @@ const struct spec_field *spec_table_get(enum spec_table table, size_t *ret_count
 const char *spec_kind_name(enum stepd_step_kind kind)
 {
 	return kind_words[kind];
+}
+
+const char *spec_scope_name(enum spec_scope scope)
+{
+	return scope_words[scope];
 }
 
 const char *spec_node_name_problem(const char *name)

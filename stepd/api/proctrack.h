@@ -52,6 +52,14 @@ STEPD_EXPORT uint32_t proctrack_p_get_pids(uint64_t cont_id, pid_t **pids, int *
 
 /* ---- optional --------------------------------------------------------------------------- */
 
+/* Settles where the container of this step will hang; called once, before proctrack_p_create(), by
+ * an agent that is about to create it, and by nobody else. scope: whether it shall hang in a scope
+ * that systemd is asked for, "auto", "yes" (in one or nowhere) or "no"; this process is then moved
+ * into it. On success text is empty or a warning, on failure it tells in one sentence what is
+ * wrong; at most size bytes with its NUL. job->cont_id is not set yet. */
+STEPD_EXPORT int proctrack_p_place(
+	const stepd_step_rec_t *job, const char *scope, char *text, size_t size);
+
 /* Waits until the container is empty. timeout_ms < 0: for ever. ETIMEDOUT: it was not. */
 STEPD_EXPORT int proctrack_p_wait(uint64_t id, int timeout_ms);
 

@@ -116,6 +116,9 @@ static const struct run_option options[] = {
 	 .doc = "plugin that serves the tasks' MPI (none)"},
 	{.name = "cgroup-root", .arg = "DIR", .take = run_take_text, .path = "cgroup_root",
 	 .doc = "directory of a cgroup2 file system to work below (found by itself)"},
+	{.name = "scope", .arg = "auto|yes|no", .take = run_take_text, .path = "scope",
+	 .doc = "hang the step in a scope of systemd (auto: where systemd runs and nothing is\n"
+	        "delegated to it)"},
 	{.name = "no-hold", .take = run_take_false, .path = "hold",
 	 .doc = "tasks begin at once, not when all stand in the container"},
 	{.name = "plugin-dir", .arg = "DIR", .take = run_take_own_text, .offset = OWN(plugin_dir),

@@ -13,7 +13,7 @@ tmpdir
 STEPD_RUNTIME_DIR=$tmpdir/run
 export STEPD_RUNTIME_DIR
 
-set -- "$doc/stepd.8" "$doc/stepd-spec.5" "$doc/proctrack.7" "$doc/stepd-binding.7"
+set -- "$doc/stepd.8" "$doc/stepd-spec.5" "$doc/proctrack.7" "$doc/stepd-binding.7" "$doc/stepd-systemd.7"
 for page in "$@"; do
 	if command -v mandoc >/dev/null 2>&1; then
 		# A machine without a database of its manual pages says so for each reference.
@@ -80,7 +80,7 @@ is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/set")" "the variables of the tasks ar
 
 # Variables that the program reads.
 sed -n 's/.*secure_getenv("\([A-Z_]*\)").*/\1/p; s/^#define PLACE_ENV "\(.*\)"$/\1/p' \
-	"$top_srcdir"/stepd/*/*.c "$top_srcdir"/proctrack/*.c "$top_srcdir"/proctrack/*/*.[ch] |
+	"$top_srcdir"/stepd/*/*.c "$top_srcdir"/systemd/*.c "$top_srcdir"/proctrack/*.c "$top_srcdir"/proctrack/*/*.[ch] |
 	sort -u >"$tmpdir/read"
 awk '/^\.S[sh] / { on = $0 == ".Ss Read by stepd" } on && /^\.It Ev /' "$manual" |
 	sed 's/^\.It Ev //' | sort -u >"$tmpdir/told"

@@ -142,6 +142,7 @@ cat >"$tmpdir/documents" <<'EOT'
 {"argv": ["x"], "proctrack": "../x"}
 {"argv": ["x"], "mpi": "a/b"}
 {"argv": ["x"], "cgroup_root": "sys"}
+{"argv": ["x"], "scope": true}
 {"argv": ["x"], "time_limit_ms": -1}
 {"argv": ["x"], "kill_on_bad_exit_grace_ms": 1}
 {"argv": ["x"], "kill_on_bad_exit": false, "kill_on_bad_exit_grace_ms": 1}

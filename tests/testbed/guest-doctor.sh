@@ -49,7 +49,7 @@ all_limits "at the shell"
 in_unit Delegate=yes -- "$stepd" doctor --json
 is "$status $(of cgroup.place value)" "0 /sys/fs/cgroup$service/stepd" \
 	"in a delegated unit steps hang below it"
-like "$(of cgroup.delegation text)" "is delegated: (user|trusted).delegate is set" "and why is told"
+like "$(of cgroup.place.delegated text)" "$service. is delegated to this process" "and why is told"
 all_limits "in a delegated unit"
 
 in_unit Delegate=yes TasksMax=20 -- "$stepd" doctor --json

@@ -6,15 +6,16 @@
 out=$("$stepd" plugins 2>&1)
 is $? 0 "stepd plugins succeeds"
 diag "$out"
-like "$out" "cgroup v2 at /sys/fs/cgroup, steps below /sys/fs/cgroup/stepd \(the top of the mount\)" \
+like "$out" "cgroup v2 at /sys/fs/cgroup, each step in a scope that the system's systemd is asked for" \
 	"cgroup v2 is found at /sys/fs/cgroup"
+out=$(STEPD_CGROUP_ROOT=/sys/fs/cgroup "$stepd" plugins 2>&1)
 like "$out" "kill by cgroup.kill, other signals with all stopped; controllers here: .*cpu .*memory .*pids" \
 	"with what this kernel can do, and its controllers"
 is "$tracker" cgroup "it can be used"
 
-out=$(step --proctrack auto -n 2 -- cat /proc/self/cgroup 2>&1 | sort)
+out=$(step --proctrack auto --scope no -n 2 -- cat /proc/self/cgroup 2>&1 | sort)
 is "$out" "0::/stepd/job_$job/step_0/task_0
-0::/stepd/job_$job/step_0/task_1" "by default the tasks are in their groups below /stepd"
+0::/stepd/job_$job/step_0/task_1" "without a scope the tasks are in their groups below /stepd"
 nothing_left "nothing is left"
 is "$(ls -d /sys/fs/cgroup/stepd 2>&1)" "ls: cannot access '/sys/fs/cgroup/stepd': No such file or directory" \
 	"not even /stepd"

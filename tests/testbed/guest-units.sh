@@ -49,10 +49,12 @@ agent $service
 left:" "in a delegated unit the step hangs below the unit's own group, and nothing is left"
 nothing_left "nor after it"
 
-out=$(unit -- sh "$tmpdir/in-unit" 2>&1)
-is "$out" "$(places "")
-agent $service
-left:" "in a unit that is not delegated it hangs at the top, where systemd has no say"
+cat >"$tmpdir/without-scope" <<'E'
+"$stepd" run --job "$job" --proctrack cgroup --scope no -n 2 -- \
+	sh -c 'setsid sleep 99 & grep ^0:: /proc/self/cgroup' | sort
+E
+out=$(unit -- sh "$tmpdir/without-scope" 2>&1)
+is "$out" "$(places "")" "in a unit that is not delegated, without a scope, it hangs at the top"
 nothing_left "nothing is left there"
 
 out=$(unit Delegate=yes -- "$stepd" plugins 2>&1)
@@ -113,7 +115,7 @@ nothing_left "nothing is left"
 
 out=$(unit User=nobody -- "$stepd" run --job "$job" --proctrack cgroup -- true 2>&1)
 isnt $? 0 "as nobody in one that is not delegated there is no cgroup"
-like "$out" "stepd plugins" "which is said"
+like "$out" "can't make a cgroup in '/sys/fs/cgroup'.*Delegate=yes" "which is said"
 like "$(unit User=nobody -- "$stepd" plugins 2>&1)" "can't make a cgroup in '/sys/fs/cgroup'.*Delegate=yes" \
 	"and stepd plugins names the remedy"
 out=$(unit User=nobody -- sh "$tmpdir/in-unit" auto 2>&1)
@@ -133,13 +135,11 @@ XDG_RUNTIME_DIR=/run/user/$uid
 export XDG_RUNTIME_DIR
 timeout 120 systemd-run --user --quiet --wait --pipe --collect --unit="bed-$job" -p Delegate=yes \
 	--setenv=STEPD_RUNTIME_DIR --setenv=STEPD_TEST_JOB --setenv=job="$job" --setenv=stepd="$stepd" \
-	sh "$tmpdir/in-unit"
+	sh "$tmpdir/without-scope"
 E
 	out=$(setpriv --reuid="$uid" --regid="$uid" --clear-groups sh "$tmpdir/as-user" 2>&1)
 	place=/user.slice/user-$uid.slice/user@$uid.service/app.slice/bed-$job.service
-	is "$out" "$(places "$place")
-agent $place
-left:" "in a delegated unit of a user's own systemd it hangs below that"
+	is "$out" "$(places "$place")" "in a delegated unit of a user's own systemd, without a scope, it hangs below that"
 	systemctl stop "user@$uid.service"
 else
 	not_ok "a user's systemd starts" "$(cat "$tmpdir/err")"

@@ -12,11 +12,13 @@
 #include <cmocka.h>
 
 #include <grp.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/xattr.h>
 
+#include "proctrack/cgroup/own.h"
 #include "proctrack/cgroup/probe.h"
 #include "tests/lib/cgroup_rig.h"
 
@@ -244,6 +246,147 @@ static void test_own_cgroup_if_delegated(_unused_ void **state)
 	assert_int_equal(rig_status(pid), 0);
 }
 
+/* A leaf of a delegated group: the group above is meant. */
+static void test_a_leaf_of_a_delegated_group(_unused_ void **state)
+{
+	static const struct {
+		const char *leaf;
+		bool above;
+	} cases[] = {{OWN_LEAF, true}, {"daemon", true}, {"x.scope", false}, {"x.service", false}};
+	_cleanup_close_ int unit = -1;
+	size_t i;
+
+	need_root();
+	unit = rig_group(rig.fd, "noded.service");
+	assert_int_equal(fsetxattr(unit, "user.delegate", "1", 1, 0), 0);
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_close_ int leaf = rig_group(unit, cases[i].leaf);
+		pid_t pid = rig_fork(leaf);
+
+		if (pid == 0) {
+			_cleanup_free_ char *path = scratch_path(rig.path, "noded.service");
+			struct place *place = NULL;
+			enum place_verdict verdict;
+
+			child_check(place_open(NULL, &place, NULL) == 0);
+			child_check((place->origin == PLACE_DELEGATED) == cases[i].above);
+			child_check(!cases[i].above || strcmp(place->path, path) == 0);
+			child_check(*place_explain(place, PLACE_DELEGATED, &verdict));
+			child_check(verdict == (cases[i].above ? PLACE_TAKEN : PLACE_REFUSED));
+			child_check(*place_explain(place, PLACE_TOP, &verdict));
+			child_check(verdict == (cases[i].above ? PLACE_PASSED_OVER : PLACE_TAKEN));
+			_exit(0);
+		}
+		assert_int_equal(rig_status(pid), 0);
+	}
+}
+
+/* Which own group is meant, by its name alone. */
+static void test_names_of_own_groups(_unused_ void **state)
+{
+	static const struct {
+		const char *own, *above; /* NULL: there is none */
+		bool leaf, in_step;
+	} cases[] = {
+		{"/", NULL, false, false},
+		{"/x", "/", false, false},
+		{"/" OWN_LEAF, "/", true, false},
+		{"/a/" OWN_LEAF, "/a", true, false},
+		{"/a/" OWN_LEAF "2", "/a", false, false},
+		{"/system.slice/x.service", NULL, false, false},
+		{"/user.slice", NULL, false, false},
+		{"/a/init.scope", NULL, false, false},
+		{"/stepd/job_7/step_0/task_1", "/stepd/job_7/step_0", false, true},
+		{"/a.scope/stepd/job_7/step_0", "/a.scope/stepd/job_7", false, true},
+		{"/a/stepd/job_7", "/a/stepd", false, false},
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_free_ char *above = NULL;
+		int r = own_get_above(cases[i].own, &above);
+
+		if (r != (cases[i].above ? 0 : -ENOENT) ||
+			(above && strcmp(above, cases[i].above) != 0) ||
+			own_is_our_leaf(cases[i].own) != cases[i].leaf ||
+			own_is_in_step(cases[i].own) != cases[i].in_step)
+			fail_msg("%s: %d '%s'", cases[i].own, r, above ? above : "-");
+	}
+}
+
+/* Hands a controller down, if there is one: 0, -EBUSY where processes are in the way, or -ENOENT.
+ */
+static int hand_down(int fd)
+{
+	_cleanup_free_ char *all = NULL;
+	char text[64];
+
+	if (fs_read(fd, "cgroup.controllers", 4096, &all, NULL) < 0 || !strstr(all, "pids"))
+		return -ENOENT;
+	(void)snprintf(text, sizeof(text), "+pids");
+	return fs_write(fd, "cgroup.subtree_control", text);
+}
+
+static void test_leaving_the_root(_unused_ void **state)
+{
+	_cleanup_close_ int unit = -1;
+	pid_t pid, other;
+
+	need_root();
+	unit = rig_group(rig.fd, "left.service");
+	assert_int_equal(fsetxattr(unit, "user.delegate", "1", 1, 0), 0);
+	(void)hand_down(rig.fd); /* where the test may */
+	other = rig_sleeper(unit);
+	pid = rig_fork(unit);
+	if (pid == 0) {
+		struct place *place = NULL, *again = NULL;
+		_cleanup_free_ char *own = NULL, *below = NULL;
+		struct err err = ERR_INIT;
+		char text[32];
+
+		child_check(place_open(NULL, &place, NULL) == 0);
+		child_check(place->origin == PLACE_DELEGATED);
+		child_check(place_leave_root(place, &err) == -EBUSY);
+		(void)snprintf(text, sizeof(text), "pid %d (", (int)other);
+		child_check(strstr(err.text, text));
+		child_check(cgpath_of(0, &own) == 0 && place_map(place, own, &below) == 0);
+		child_check(strcmp(below, "") == 0); /* not moved in vain */
+		child_check(kill(other, SIGKILL) == 0);
+		for (;;) { /* the parent reaps it */
+			int r = place_leave_root(place, &err);
+
+			if (r == 0)
+				break;
+			child_check(r == -EBUSY);
+			(void)poll(NULL, 0, 5);
+		}
+		free(own);
+		free(below);
+		own = below = NULL;
+		child_check(cgpath_of(0, &own) == 0 && place_map(place, own, &below) == 0);
+		child_check(strcmp(below, OWN_LEAF) == 0);
+		child_check(place_leave_root(place, &err) == 0); /* there is nothing to do */
+		child_check(hand_down(place->fd) != -EBUSY);
+		child_check(place_open(NULL, &again, NULL) == 0);
+		child_check(
+			again->origin == PLACE_DELEGATED && strcmp(again->path, place->path) == 0);
+		_exit(0);
+	}
+	assert_int_equal(rig_status(other), SIGKILL);
+	assert_int_equal(rig_status(pid), 0);
+}
+
+static void test_a_scope_and_a_root(_unused_ void **state)
+{
+	struct place_request request = {.asked = "/sys/fs/cgroup", .scope = PLACE_SCOPE_YES};
+	struct place *place = NULL;
+	struct err err = ERR_INIT;
+
+	assert_int_equal(place_open_for(&request, &place, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "give one of them"));
+	assert_null(place);
+}
+
 static void test_inside_a_cgroup_namespace(_unused_ void **state)
 {
 	_cleanup_close_ int outer = -1, inner = -1, side = -1;
@@ -463,9 +606,13 @@ int main(void)
 		cmocka_unit_test(test_path_map),
 		cmocka_unit_test(test_a_root_that_will_not_do),
 		cmocka_unit_test(test_nothing_is_printed),
+		cmocka_unit_test(test_names_of_own_groups),
+		cmocka_unit_test(test_a_scope_and_a_root),
 #define rig_test(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 		rig_test(test_a_root_asked_for),
 		rig_test(test_own_cgroup_if_delegated),
+		rig_test(test_a_leaf_of_a_delegated_group),
+		rig_test(test_leaving_the_root),
 		rig_test(test_inside_a_cgroup_namespace),
 		rig_test(test_inside_a_container),
 		rig_test(test_a_part_of_the_tree_bind_mounted),

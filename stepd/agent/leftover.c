@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/agent/leftover.h"
+
+#include <jansson.h>
+#include <string.h>
+
+#include "proctrack/proctrack.h"
+#include "stepd/agent/registry.h"
+
+#define ROOT_ENV "STEPD_CGROUP_ROOT" /* the plugin ABI has no other way: init() takes no argument  \
+				      */
+
+int leftover_say(const char *label, struct err *err)
+{
+	return err_say(err, -EEXIST,
+		"step %s has processes that an agent left behind when it died: end those first "
+		"('stepd pids %s' lists them)",
+		label, label);
+}
+
+/* 1 if the container has members. What can't be asked any more has none: its root is gone. */
+static int has_members(const char *plugin_dir, const struct registry_entry *entry)
+{
+	_cleanup_proctrack_ struct proctrack *pt = NULL;
+	_cleanup_free_ pid_t *pids = NULL;
+	int n = 0;
+
+	if (proctrack_open(plugin_dir, entry->proctrack, &pt, NULL) < 0)
+		return 0;
+	return proctrack_get_pids(pt, entry->cont_id, &pids, &n) == 0 && n > 0;
+}
+
+static int check_entry(const struct registry_entry *entry, void *userdata)
+{
+	const char *plugin_dir = userdata;
+	const char *root = json_string_value(json_object_get(entry->doc, "container_root"));
+	const char *before = secure_getenv(ROOT_ENV);
+	_cleanup_free_ char *saved = before ? strdup(before) : NULL;
+	int r;
+
+	if (!root)
+		return 0; /* its container's number says it all */
+	if ((before && !saved) || setenv(ROOT_ENV, root, 1) < 0)
+		return -ENOMEM;
+	r = has_members(plugin_dir, entry);
+	if (saved ? setenv(ROOT_ENV, saved, 1) : unsetenv(ROOT_ENV))
+		return -ENOMEM;
+	return r;
+}
+
+int leftover_check(
+	const struct registry *registry, const char *plugin_dir, const char *label, struct err *err)
+{
+	int r = registry_show_left(registry, check_entry, (void *)plugin_dir);
+
+	if (r < 0)
+		return err_set(err, r, "look for what an earlier agent of step %s left", label);
+	return r > 0 ? leftover_say(label, err) : 0;
+}

@@ -1,0 +1,17 @@
+# What is asked of systemd and told to it; the agent and proctrack/cgroup link it.
+noinst_LTLIBRARIES += libstepdsystemd.la
+libstepdsystemd_la_SOURCES = \
+	systemd/notify.c systemd/notify.h \
+	systemd/scope.c systemd/scope.h
+libstepdsystemd_la_CPPFLAGS = $(AM_CPPFLAGS) $(SYSTEMD_CFLAGS)
+
+EXTRA_DIST += systemd/stepd@.service.in systemd/stepd.conf systemd/stepd.slice
+if SYSTEMD_UNITS
+systemdsystemunit_DATA = systemd/stepd@.service systemd/stepd.slice
+tmpfiles_DATA = systemd/stepd.conf
+endif
+CLEANFILES += systemd/stepd@.service
+systemd/stepd@.service: $(srcdir)/systemd/stepd@.service.in Makefile
+	$(AM_V_GEN)$(MKDIR_P) systemd && \
+		sed 's|@sbindir[@]|$(sbindir)|' '$(srcdir)/systemd/stepd@.service.in' >'$@.new' && \
+		mv '$@.new' '$@'

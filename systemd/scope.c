@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "systemd/scope.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "config.h"
+
+#define SYSTEM_BUS "/run/dbus/system_bus_socket"
+
+/* ---- without the library ------------------------------------------------------------------ */
+
+/* Appends what may stand in a unit's name, unit_name_is_valid(), and the rest escaped. */
+static int append_escaped(char *name, size_t size, size_t *at, const char *text)
+{
+	int n;
+
+	for (; *text; text++) {
+		n = isalnum((unsigned char)*text) || strchr(":-_.", *text)
+			? snprintf(name + *at, size - *at, "%c", *text)
+			: snprintf(name + *at, size - *at, "\\x%02x", (unsigned char)*text);
+		*at += (size_t)n;
+		if (*at >= size)
+			return -ENAMETOOLONG;
+	}
+	return 0;
+}
+
+int scope_make_name(const char *node_name, uint32_t job_id, const char *step_name, pid_t pid,
+	char name[SCOPE_NAME_SIZE])
+{
+	size_t at = 0;
+	char text[32];
+	int r;
+
+	r = append_escaped(name, SCOPE_NAME_SIZE, &at, "stepd-");
+	if (r == 0)
+		r = append_escaped(name, SCOPE_NAME_SIZE, &at, node_name);
+	(void)snprintf(text, sizeof(text), "_%u.", job_id);
+	if (r == 0)
+		r = append_escaped(name, SCOPE_NAME_SIZE, &at, text);
+	if (r == 0)
+		r = append_escaped(name, SCOPE_NAME_SIZE, &at, step_name);
+	(void)snprintf(text, sizeof(text), "-%d.scope", (int)pid);
+	return r < 0 ? r : append_escaped(name, SCOPE_NAME_SIZE, &at, text);
+}
+
+#ifdef HAVE_LIBSYSTEMD
+
+static bool is_user(void)
+{
+	return geteuid() != 0;
+}
+
+static int check_socket(const char *path, struct err *err)
+{
+	return access(path, F_OK) < 0 ? err_say(err, -ENOENT, "there is no D-Bus socket '%s'", path)
+				      : 0;
+}
+
+int scope_check(struct err *err)
+{
+	const char *dir = secure_getenv("XDG_RUNTIME_DIR"), *address;
+	char path[PATH_MAX];
+	struct stat st;
+
+	/* As sd_booted(3) does it. */
+	if (lstat("/run/systemd/system", &st) < 0 || !S_ISDIR(st.st_mode))
+		return err_say(err, -EOPNOTSUPP, "systemd is not the init of this machine");
+	address = is_user() ? secure_getenv("DBUS_SESSION_BUS_ADDRESS")
+			    : secure_getenv("DBUS_SYSTEM_BUS_ADDRESS");
+	if (address)
+		return 0;
+	if (!is_user())
+		return check_socket(SYSTEM_BUS, err);
+	if (!dir)
+		return err_say(err, -ENOENT,
+			"XDG_RUNTIME_DIR is not set, so the user's own systemd can't be asked");
+	if (snprintf(path, sizeof(path), "%s/bus", dir) >= (int)sizeof(path))
+		return err_say(err, -ENOENT, "XDG_RUNTIME_DIR is too long for a path");
+	return check_socket(path, err);
+}
+
+/* ---- the library -------------------------------------------------------------------------- */
+
+#include <dlfcn.h>
+#include <sys/syscall.h>
+#include <systemd/sd-bus.h>
+#include <time.h>
+
+#define MANAGER   "org.freedesktop.systemd1"
+#define PATH      "/org/freedesktop/systemd1"
+#define INTERFACE "org.freedesktop.systemd1.Manager"
+
+/* The parts of libsystemd used here. */
+struct libsystemd {
+	void *handle;
+	__typeof__(&sd_bus_open_system) open_system;
+	__typeof__(&sd_bus_open_user) open_user;
+	__typeof__(&sd_bus_close_unref) close_unref;
+	__typeof__(&sd_bus_is_ready) is_ready;
+	__typeof__(&sd_bus_process) process;
+	__typeof__(&sd_bus_wait) wait;
+	__typeof__(&sd_bus_match_signal_async) match_signal_async;
+	__typeof__(&sd_bus_call_async) call_async;
+	__typeof__(&sd_bus_message_new_method_call) new_call;
+	__typeof__(&sd_bus_message_append) append;
+	__typeof__(&sd_bus_message_open_container) open_container;
+	__typeof__(&sd_bus_message_close_container) close_container;
+	__typeof__(&sd_bus_message_read) read;
+	__typeof__(&sd_bus_message_get_error) get_error;
+	__typeof__(&sd_bus_message_get_errno) get_errno;
+	__typeof__(&sd_bus_message_unref) message_unref;
+};
+
+static void libsystemd_close(struct libsystemd *lib)
+{
+	if (lib->handle)
+		(void)dlclose(lib->handle); /* what it can't unload stays mapped, unused */
+	lib->handle = NULL;
+}
+#define _cleanup_libsystemd_ _cleanup_(libsystemd_close)
+
+static int libsystemd_open(struct libsystemd *lib, struct err *err)
+{
+	const struct {
+		void *place;
+		const char *name;
+	} symbols[] = {
+		{&lib->open_system, "sd_bus_open_system"},
+		{&lib->open_user, "sd_bus_open_user"},
+		{&lib->close_unref, "sd_bus_close_unref"},
+		{&lib->is_ready, "sd_bus_is_ready"},
+		{&lib->process, "sd_bus_process"},
+		{&lib->wait, "sd_bus_wait"},
+		{&lib->match_signal_async, "sd_bus_match_signal_async"},
+		{&lib->call_async, "sd_bus_call_async"},
+		{&lib->new_call, "sd_bus_message_new_method_call"},
+		{&lib->append, "sd_bus_message_append"},
+		{&lib->open_container, "sd_bus_message_open_container"},
+		{&lib->close_container, "sd_bus_message_close_container"},
+		{&lib->read, "sd_bus_message_read"},
+		{&lib->get_error, "sd_bus_message_get_error"},
+		{&lib->get_errno, "sd_bus_message_get_errno"},
+		{&lib->message_unref, "sd_bus_message_unref"},
+	};
+	void *address = NULL;
+	size_t i;
+
+	lib->handle = dlopen(LIBSYSTEMD_SONAME, RTLD_NOW | RTLD_LOCAL);
+	for (i = 0; lib->handle && i < ARRAY_SIZE(symbols); i++) {
+		address = dlsym(lib->handle, symbols[i].name);
+		if (!address)
+			break;
+		memcpy(symbols[i].place, &address, sizeof(address));
+	}
+	return address
+		? 0
+		: err_say(err, -EOPNOTSUPP, "%s can't be loaded (install it)", LIBSYSTEMD_SONAME);
+}
+
+/* ---- the question ------------------------------------------------------------------------- */
+
+struct question {
+	const struct libsystemd *lib;
+	const struct scope_request *request;
+	sd_bus *bus;
+	int pidfd; /* -1: no longer, or never */
+	bool asked;
+	bool answered; /* with result, and err where that is below 0 */
+	int result;
+	struct err *err;
+};
+
+static void question_clear(struct question *q)
+{
+	if (q->bus)
+		(void)q->lib->close_unref(q->bus); /* with what waits in it */
+	q->bus = NULL;
+	q->pidfd = close_fd(q->pidfd);
+}
+
+static int answer(struct question *q, int result)
+{
+	q->answered = true;
+	q->result = result;
+	return 0;
+}
+
+static int send_question(struct question *q);
+
+/* systemd before 253 does not know PIDFDs: asked again, with a pid. */
+static bool is_unknown_property(const sd_bus_error *error)
+{
+	return strcmp(error->name, SD_BUS_ERROR_PROPERTY_READ_ONLY) == 0 ||
+		strcmp(error->name, SD_BUS_ERROR_UNKNOWN_PROPERTY) == 0;
+}
+
+/* The reply names the job; that it is done is told by a signal. */
+static int on_reply(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *ret_error)
+{
+	struct question *q = userdata;
+	const sd_bus_error *error = q->lib->get_error(m);
+	int code;
+
+	if (!error || q->answered)
+		return 0;
+	if (q->pidfd >= 0 && is_unknown_property(error)) {
+		q->pidfd = close_fd(q->pidfd);
+		code = send_question(q);
+		return code < 0 ? answer(q, err_set(q->err, code, "ask systemd")) : 0;
+	}
+	code = -q->lib->get_errno(m);
+	return answer(q,
+		err_say(q->err, code < 0 ? code : -EIO, "systemd refuses it: %s (%s)",
+			error->message ? error->message : "no reason given", error->name));
+}
+
+static int on_job_removed(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *ret_error)
+{
+	struct question *q = userdata;
+	const char *path, *unit, *result;
+	uint32_t id;
+
+	if (q->lib->read(m, "uoss", &id, &path, &unit, &result) < 0)
+		return 0; /* not one that systemd sends */
+	if (q->answered || strcmp(unit, q->request->name) != 0)
+		return 0;
+	if (strcmp(result, "done") == 0)
+		return answer(q, 0);
+	return answer(q,
+		err_say(q->err, -ECANCELED,
+			"systemd could not start the scope '%s': its job's "
+			"result is '%s' ('systemctl status' and the journal tell more)",
+			unit, result));
+}
+
+/* The bus does not let us listen. */
+static int on_match(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *ret_error)
+{
+	struct question *q = userdata;
+	const sd_bus_error *error = q->lib->get_error(m);
+
+	if (!error || q->answered)
+		return 0;
+	return answer(q,
+		err_say(q->err, -EACCES, "D-Bus refuses to tell of systemd's jobs: %s (%s)",
+			error->message ? error->message : "no reason given", error->name));
+}
+
+static int append_properties(const struct question *q, sd_bus_message *m)
+{
+	const struct libsystemd *lib = q->lib;
+	int r;
+
+	r = lib->append(m, "(sv)(sv)(sv)(sv)(sv)", "Description", "s", q->request->description,
+		"Slice", "s", SCOPE_SLICE, "Delegate", "b", 1, "CollectMode", "s",
+		"inactive-or-failed", /* a failed one is forgotten, too */
+		/* Else 15 % of what the machine can have: a step's limits are the step's. */
+		"TasksMax", "t", UINT64_MAX);
+	if (r < 0)
+		return r;
+	if (q->pidfd >= 0)
+		return lib->append(m, "(sv)", "PIDFDs", "ah", 1, q->pidfd);
+	/* 0 is the sender, by what the kernel told the bus of it: right in a PID namespace, too. */
+	return lib->append(m, "(sv)", "PIDs", "au", 1, 0u);
+}
+
+static int fill_question(const struct question *q, sd_bus_message *m)
+{
+	const struct libsystemd *lib = q->lib;
+	int r;
+
+	r = lib->append(m, "ss", q->request->name, "fail");
+	if (r >= 0)
+		r = lib->open_container(m, 'a', "(sv)");
+	if (r >= 0)
+		r = append_properties(q, m);
+	if (r >= 0)
+		r = lib->close_container(m);
+	return r < 0 ? r : lib->append(m, "a(sa(sv))", 0); /* no other unit beside it */
+}
+
+static int send_question(struct question *q)
+{
+	sd_bus_message *m = NULL;
+	int r;
+
+	r = q->lib->new_call(q->bus, &m, MANAGER, PATH, INTERFACE, "StartTransientUnit");
+	if (r < 0)
+		return r;
+	r = fill_question(q, m);
+	if (r >= 0)
+		r = q->lib->call_async(q->bus, NULL, m, on_reply, q, UINT64_MAX);
+	(void)q->lib->message_unref(m);
+	return r < 0 ? r : 0;
+}
+
+static uint64_t now_usec(void)
+{
+	struct timespec ts = {0};
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts); /* can't fail */
+	return (uint64_t)ts.tv_sec * 1000000u + (uint64_t)ts.tv_nsec / 1000u;
+}
+
+/* One turn: what the bus has sent, and our question as soon as it takes one. >0: there may be more.
+ */
+static int take_turn(struct question *q)
+{
+	int r = q->lib->process(q->bus, NULL);
+
+	if (r < 0 || q->asked || q->lib->is_ready(q->bus) <= 0)
+		return r;
+	q->asked = true;
+	r = send_question(q);
+	return r < 0 ? r : 1;
+}
+
+/* Nothing here waits but sd_bus_wait(), which polls the bus. sd_bus_call(), and sending a
+ * descriptor to a bus that has not greeted yet, would wait without a deadline of ours. */
+static int wait_answer(struct question *q)
+{
+	uint64_t end_usec = now_usec() + q->request->timeout_ms * 1000, now;
+	int r;
+
+	for (;;) {
+		r = take_turn(q);
+		if (q->answered)
+			return q->result;
+		now = now_usec();
+		if (r >= 0 && now >= end_usec)
+			return err_say(q->err, -ETIMEDOUT, "systemd did not answer within %u ms",
+				(unsigned)q->request->timeout_ms);
+		if (r == 0)
+			r = q->lib->wait(q->bus, end_usec - now);
+		if (r < 0 && r != -EINTR)
+			return err_set(q->err, r, "talk to systemd over D-Bus");
+	}
+}
+
+int scope_start(const struct scope_request *request, struct err *err)
+{
+	_cleanup_libsystemd_ struct libsystemd lib = {0};
+	_cleanup_(question_clear) struct question q = {
+		.lib = &lib, .request = request, .pidfd = -1, .err = err};
+	int r = libsystemd_open(&lib, err);
+
+	if (r < 0)
+		return r;
+	r = is_user() ? lib.open_user(&q.bus) : lib.open_system(&q.bus);
+	if (r < 0)
+		return err_set(
+			err, r, "connect to D-Bus (the %s's)", is_user() ? "user" : "system");
+#ifdef SYS_pidfd_open
+	q.pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0); /* since Linux 5.3 */
+#endif
+	/* Before the question: the bus handles them in this order. */
+	r = lib.match_signal_async(
+		q.bus, NULL, MANAGER, PATH, INTERFACE, "JobRemoved", on_job_removed, on_match, &q);
+	return r < 0 ? err_set(err, r, "ask systemd for the scope '%s'", request->name)
+		     : wait_answer(&q);
+}
+
+#else
+
+int scope_check(struct err *err)
+{
+	return err_say(err, -EOPNOTSUPP, "this stepd was built without libsystemd");
+}
+
+int scope_start(_unused_ const struct scope_request *request, struct err *err)
+{
+	return scope_check(err);
+}
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A transient scope of systemd around this process: asked of systemd's manager over D-Bus by
+ * StartTransientUnit, org.freedesktop.systemd1(5). This is the only place that uses libsystemd,
+ * which is loaded for the question and unloaded again: it takes some 3 ms, and its mappings would
+ * make each fork of a task dearer.
+ */
+#ifndef SYSTEMD_SCOPE_H
+#define SYSTEMD_SCOPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "stepd/base/err.h"
+
+#define SCOPE_NAME_SIZE  256 /* of a unit's name, with its NUL */
+#define SCOPE_SLICE      "stepd.slice"
+#define SCOPE_TIMEOUT_MS 5000u /* how long systemd is waited for */
+
+/* Forms "stepd-NODE_JOB.STEP-PID.scope". What may not stand in a unit's name is written \xNN, as
+ * systemd-escape(1) does. -ENAMETOOLONG: it does not fit. */
+int scope_make_name(const char *node_name, uint32_t job_id, const char *step_name, pid_t pid,
+	char name[SCOPE_NAME_SIZE]) _must_check_;
+
+/* Whether a scope can be asked for: systemd is the init here, and the bus of its manager (the
+ * system's for root, else the user's) is there. -EOPNOTSUPP: systemd is not the init, or stepd was
+ * built without libsystemd. -ENOENT: it is, and the bus is missing. Loads and connects to nothing.
+ */
+int scope_check(struct err *err) _must_check_;
+
+struct scope_request {
+	const char *name; /* scope_make_name() */
+	const char *description;
+	uint64_t timeout_ms;
+};
+
+/* Starts the scope in SCOPE_SLICE, delegated, with this process in it, and waits until systemd has
+ * done so. When the last process in it has ended, systemd removes it. -ETIMEDOUT: systemd did not
+ * answer in time; it may still move this process into the scope later. -EOPNOTSUPP: libsystemd
+ * can't be loaded, or stepd was built without it. */
+int scope_start(const struct scope_request *request, struct err *err) _must_check_;
+
+#endif

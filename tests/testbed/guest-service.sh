@@ -1,0 +1,102 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# A step as an instance of stepd@.service: ready, its status, stopped, failed, its agent killed.
+. "${top_srcdir:?}/tests/lib/step.sh"
+
+unit=stepd@$job.service
+result=/run/stepd/results/$job.json
+sed "s|@sbindir@/stepd|$stepd|" "$top_srcdir/systemd/stepd@.service.in" >/run/systemd/system/stepd@.service
+cp "$top_srcdir/systemd/stepd.slice" /run/systemd/system/
+is "$(systemd-analyze verify --man=no "/run/systemd/system/$unit" /run/systemd/system/stepd.slice 2>&1)" "" \
+	"the units are clean"
+systemctl daemon-reload
+systemd-tmpfiles --create "$top_srcdir/systemd/stepd.conf"
+is "$(stat -c '%a %U' /run/stepd /run/stepd/specs /run/stepd/results)" "755 root
+700 root
+755 root" "the directories are there"
+unset STEPD_RUNTIME_DIR # the unit's agent has the default
+run=/run/stepd
+left() { # NAME
+	rm -f "/run/stepd/specs/$job.json" "$result"
+	is "$(find /sys/fs/cgroup /run/stepd -name "*$job*"; left_processes)" "" "$1"
+}
+
+spec() { # MORE SCRIPT
+	cat >"/run/stepd/specs/$job.json" <<E
+{"version": 1, "job": $job, "step": 0, "ntasks": 2, $1
+ "env": {"STEPD_TEST_JOB": "$job", "PATH": "/usr/bin:/bin"}, "argv": ["sh", "-c", "$2"]}
+E
+}
+shows() { # PROPERTY
+	systemctl show -P "$1" "$unit"
+}
+members() {
+	for pid in $("$stepd" pids "$job.0"); do
+		echo "$pid $(grep ^0:: "/proc/$pid/cgroup")"
+	done
+}
+listed() { # COUNT
+	[ "$("$stepd" pids "$job.0" | wc -l)" = "$1" ]
+}
+
+# SIGTERM goes to the agent alone, whose kill sequence takes longer than the unit's own limit.
+mkdir -p /run/systemd/system/stepd@.service.d
+printf '[Service]\nTimeoutStopSec=2s\n' >/run/systemd/system/stepd@.service.d/short.conf
+systemctl daemon-reload
+spec '"kill_sequence": [{"signal": "TERM", "wait_ms": 5000}, {"signal": "KILL"}],' \
+	"trap : TERM; while :; do sleep 1; done"
+ok "an instance starts, and is ready" timeout 60 systemctl start "$unit"
+is "$(shows ActiveState)" active "it is active"
+is "$(shows StatusText)" "step $job.0: running, 2 tasks" "its status is the step's"
+main=$(shows MainPID)
+like "$(members)" "^[0-9]+ 0::/stepd.slice/$unit/stepd/job_$job/step_0/task_1\$" "the step hangs below the unit"
+bounding() { # PID
+	printf '%d' "0x$(sed -n 's/^CapBnd:[^0-9a-f]*//p' "/proc/$1/status")"
+}
+# CAP_MAC_OVERRIDE and so on, by their numbers in <linux/capability.h>
+dropped=$((1 << 16 | 1 << 17 | 1 << 22 | 1 << 25 | 1 << 30 | 1 << 32 | 1 << 33 | 1 << 34 | 1 << 35))
+is "$(bounding "$main")" "$(($(bounding $$) & ~dropped))" "what no step needs is not among its capabilities"
+begin=$(date +%s)
+systemctl --no-block stop "$unit"
+ending() {
+	[ "$(shows StatusText)" = "step $job.0: ending (signal)" ]
+}
+ok "stopped: its status says so" eventually ending
+ok "stopped: the kill sequence is waited for" timeout 60 systemctl stop "$unit"
+took=$(($(date +%s) - begin))
+ok "stopped: it took $took s, not the unit's 2" test $took -ge 5
+like "$(cat "$result")" '"reason": "signal"' "stopped: the result is there"
+left "stopped: nothing is left"
+
+spec '' "exit 3"
+systemctl start "$unit"
+eventually test -s "$result"
+like "$(cat "$result")" '"exit_code": 3' "a step that fails has its result"
+is "$(systemctl list-units --plain --no-legend --failed 'stepd@*')" "" "and leaves no failed unit"
+
+spec '"user": "nobody-of-that-name",' true
+fails "one that can't be started fails" timeout 60 systemctl start "$unit"
+
+spec '' "exec sleep 99"
+systemctl start "$unit"
+eventually listed 2
+before=$(members)
+kill -9 "$(shows MainPID)"
+failed() {
+	[ "$(shows ActiveState)" = failed ]
+}
+ok "its agent killed: the unit has failed" eventually failed
+is "$(members)" "$before" "its agent killed: the tasks live"
+fails "its agent killed: the step is not started again beside them" timeout 60 systemctl start "$unit"
+is "$(members)" "$before" "its agent killed: they live still"
+systemctl kill --kill-whom=all --signal=KILL "$unit"
+unit_empty() {
+	[ -z "$(find /sys/fs/cgroup -name "$unit")" ]
+}
+ok "all killed: systemd removes the group" eventually unit_empty
+rm -rf /run/stepd/*_"$job".0
+left "all killed: nothing is left"
+rm -r /run/systemd/system/stepd@.service /run/systemd/system/stepd@.service.d /run/systemd/system/stepd.slice
+systemctl daemon-reload
+done_testing
