@@ -183,6 +183,7 @@ if [ -n "$root" ] && $nobody test -x "$stepd"; then
 	stepd="$nobody env STEPD_RUNTIME_DIR=$tmpdir/nobody $plain"
 	mkdir "$tmpdir/nobody"
 	chown 65534 "$tmpdir/nobody"
+	# shellcheck disable=SC2086 # words, here and below
 	report=$(timeout 20 $stepd doctor --json)
 	status=$?
 	$stepd run -q --job "$job" -- true 2>/dev/null

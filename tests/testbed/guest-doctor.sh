@@ -45,6 +45,9 @@ for id in kernel.clone3 cgroup.birth cgroup.freezer cgroup.kill; do
 	is "$(of $id level)" ok "$id works"
 done
 all_limits "at the shell"
+place=$(of cgroup.place value)
+like "/sys/fs/cgroup$(step -- sed -n 's/^0:://p' /proc/self/cgroup)" "^$place/" \
+	"a step hangs where it says"
 
 in_unit Delegate=yes -- "$stepd" doctor --json
 is "$status $(of cgroup.place value)" "0 /sys/fs/cgroup$service/stepd" \
@@ -91,11 +94,18 @@ rmdir "$run/nobody"
 
 uid=$(id -u stepper)
 if systemctl start "user@$uid.service" >"$tmpdir/err" 2>&1; then
+	# shellcheck disable=SC2016
 	report=$(XDG_RUNTIME_DIR=/run/user/$uid setpriv --reuid="$uid" --regid="$uid" --clear-groups \
 		env -u STEPD_RUNTIME_DIR timeout 120 systemd-run --user --quiet --wait --pipe --collect \
-		-p Delegate=yes "$stepd" doctor --json --proctrack cgroup 2>&1)
-	is "$?" 0 "in a user's own systemd steps can be started"
-	like "$(of cgroup.place value)" "/user@$uid.service/" "below a unit of the user's"
+		-p Delegate=yes sh -c '"$1" doctor --json --proctrack cgroup && echo can &&
+			"$1" run -q --proctrack cgroup -- sed -n "s/^0::/at /p" /proc/self/cgroup' - \
+		"$stepd" 2>&1)
+	like "$report" '^can$' "in a user's own systemd steps can be started"
+	# Of a scope only systemd knows where it will be.
+	place=$(of cgroup.place value)
+	place=${place:-/sys/fs/cgroup/user.slice/user-$uid.slice/user@$uid.service}
+	like "$(printf '%s\n' "$report" | sed -n 's|^at |/sys/fs/cgroup|p')" "^$place/" \
+		"and hang where it says, below the user's"
 	case " $controllers " in
 	*" io "*)
 		is "$(of cgroup.limits.io level)" warning "io is not handed down to users"
