@@ -266,6 +266,7 @@ static void tell_usage(const struct tell *tell, const struct place *place, int f
 static void try_out(const struct tell *tell, const struct place *place)
 {
 	_cleanup_trial_ struct trial trial = TRIAL_INIT;
+	struct group_events events;
 	int r = trial_open(place->fd, &trial);
 
 	if (r < 0) {
@@ -275,7 +276,13 @@ static void try_out(const struct tell *tell, const struct place *place)
 			strerror(-r));
 		return;
 	}
-	tell_birth(tell, trial.fd); /* before the kill, which would spoil it */
+	/* The child of a birth would stand still for ever. */
+	if (group_get_events(trial.fd, &events) == 0 && events.frozen)
+		tell_finding(tell, STEPD_FINDING_PROBLEM, "cgroup.frozen", NULL,
+			"write 0 to cgroup.freeze there, or above, or thaw the unit (systemctl thaw)",
+			"'%s' is frozen, and nothing runs below it", place->path);
+	else
+		tell_birth(tell, trial.fd); /* before the kill, which would spoil it */
 	tell_freezer(tell, trial.fd);
 	tell_usage(tell, place, trial.fd);
 	checkup_limits(tell, place, trial.fd);

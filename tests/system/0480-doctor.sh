@@ -251,6 +251,11 @@ agrees "where they may be three deep" --cgroup-root "$group"
 is "$(of cgroup.groups level)" problem "which is told"
 echo max >"$group/cgroup.max.depth"
 
+echo 1 >"$group/cgroup.freeze"
+doctor --cgroup-root "$group"
+is "$status $(of cgroup.frozen level)" "1 problem" "a group that is frozen is told"
+echo 0 >"$group/cgroup.freeze"
+
 # In a group that was once killed no process is born into another.
 mkdir "$group/killed"
 echo 1 >"$group/killed/cgroup.kill"
