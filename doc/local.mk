@@ -1,4 +1,4 @@
-dist_pkgdata_DATA = doc/stepd-spec.schema.json
+dist_pkgdata_DATA = doc/stepd-doctor.schema.json doc/stepd-spec.schema.json
 examplesdir = $(docdir)/examples
 dist_examples_DATA = doc/examples/batch.json doc/examples/extern.json doc/examples/mpmd.json \
 	doc/examples/normal.json

@@ -1,12 +1,14 @@
 stepdplugin_LTLIBRARIES += proctrack/pgid/proctrack_pgid.la
 proctrack_pgid_proctrack_pgid_la_SOURCES = \
-	proctrack/pgid/pgid.c proctrack/procs.c proctrack/procs.h
+	proctrack/pgid/pgid.c proctrack/procs.c proctrack/procs.h \
+	proctrack/tell.c proctrack/tell.h
 proctrack_pgid_proctrack_pgid_la_LIBADD = libbase.la
 proctrack_pgid_proctrack_pgid_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 
 stepdplugin_LTLIBRARIES += proctrack/linuxproc/proctrack_linuxproc.la
 proctrack_linuxproc_proctrack_linuxproc_la_SOURCES = \
-	proctrack/linuxproc/linuxproc.c proctrack/procs.c proctrack/procs.h
+	proctrack/linuxproc/linuxproc.c proctrack/procs.c proctrack/procs.h \
+	proctrack/tell.c proctrack/tell.h
 proctrack_linuxproc_proctrack_linuxproc_la_LIBADD = libbase.la
 proctrack_linuxproc_proctrack_linuxproc_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 
@@ -15,9 +17,13 @@ stepdplugin_LTLIBRARIES += proctrack/cgroup/proctrack_cgroup.la
 endif
 proctrack_cgroup_proctrack_cgroup_la_SOURCES = \
 	proctrack/cgroup/cgroup.c \
+	proctrack/cgroup/checkup.c proctrack/cgroup/checkup.h \
+	proctrack/cgroup/checkup_limits.c \
+	proctrack/cgroup/checkup_room.c \
 	proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
 	proctrack/cgroup/container.c proctrack/cgroup/container.h \
 	proctrack/cgroup/controllers.c proctrack/cgroup/controllers.h \
+	proctrack/cgroup/controllers_why.c \
 	proctrack/cgroup/devices.c proctrack/cgroup/devices.h \
 	proctrack/cgroup/files.c proctrack/cgroup/files.h \
 	proctrack/cgroup/group.c proctrack/cgroup/group.h \
@@ -32,7 +38,9 @@ proctrack_cgroup_proctrack_cgroup_la_SOURCES = \
 	proctrack/cgroup/probe.c proctrack/cgroup/probe.h \
 	proctrack/cgroup/step.c proctrack/cgroup/step.h \
 	proctrack/cgroup/tree.c proctrack/cgroup/tree.h \
-	proctrack/cgroup/usage.c proctrack/cgroup/usage.h
+	proctrack/cgroup/trial.c proctrack/cgroup/trial.h \
+	proctrack/cgroup/usage.c proctrack/cgroup/usage.h \
+	proctrack/tell.c proctrack/tell.h
 proctrack_cgroup_proctrack_cgroup_la_CPPFLAGS = $(AM_CPPFLAGS) $(LIBCGROUP_CFLAGS)
 proctrack_cgroup_proctrack_cgroup_la_LIBADD = libstepdsystemd.la libbase.la
 proctrack_cgroup_proctrack_cgroup_la_LDFLAGS = $(PLUGIN_LDFLAGS)

@@ -25,6 +25,7 @@ libagent_la_SOURCES = \
 	proctrack/procs.c proctrack/procs.h \
 	proctrack/procusage.c proctrack/procusage.h \
 	proctrack/proctrack.c proctrack/proctrack.h \
+	proctrack/tell.c proctrack/tell.h \
 	mpi/mpi.c mpi/mpi.h \
 	stepd/agent/account.c stepd/agent/account.h \
 	stepd/agent/agent.c stepd/agent/agent.h stepd/agent/agent_impl.h \
@@ -91,6 +92,11 @@ sbin_PROGRAMS += stepd/cli/stepd
 stepd_cli_stepd_SOURCES = \
 	stepd/cli/check_spec.c \
 	stepd/cli/cli.h \
+	stepd/cli/doctor.c stepd/cli/doctor.h \
+	stepd/cli/doctor_kernel.c \
+	stepd/cli/doctor_runtime.c \
+	stepd/cli/doctor_user.c \
+	stepd/cli/findings.c stepd/cli/findings.h \
 	stepd/cli/main.c \
 	stepd/cli/multi_prog.c stepd/cli/multi_prog.h \
 	stepd/cli/plugins.c \
@@ -104,5 +110,6 @@ stepd_cli_stepd_SOURCES = \
 	stepd/cli/serve.c \
 	stepd/cli/set_limits.c \
 	stepd/cli/suspend.c \
+	stepd/cli/text.c stepd/cli/text.h \
 	stepd/cli/usage.c
 stepd_cli_stepd_LDADD = libagent.la

@@ -278,9 +278,11 @@ endif
 if CMOCKA
 if LIBCGROUP
 CGROUP_UNIT_TESTS = tests/unit/test_cgroup_group tests/unit/test_cgroup_limits \
-	tests/unit/test_cgroup_place tests/unit/test_cgroup_step tests/unit/test_proctrack_limits
+	tests/unit/test_cgroup_place tests/unit/test_cgroup_step tests/unit/test_cgroup_trial \
+	tests/unit/test_proctrack_limits
 CGROUP_UNIT_SOURCES = proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
 	proctrack/cgroup/controllers.c proctrack/cgroup/controllers.h \
+	proctrack/cgroup/controllers_why.c \
 	proctrack/cgroup/devices.c proctrack/cgroup/devices.h \
 	proctrack/cgroup/files.c proctrack/cgroup/files.h \
 	proctrack/cgroup/group.c proctrack/cgroup/group.h proctrack/cgroup/group_signal.c \
@@ -294,6 +296,7 @@ CGROUP_UNIT_SOURCES = proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
 	proctrack/cgroup/probe.c proctrack/cgroup/probe.h \
 	proctrack/cgroup/step.c proctrack/cgroup/step.h \
 	proctrack/cgroup/tree.c proctrack/cgroup/tree.h \
+	proctrack/cgroup/trial.c proctrack/cgroup/trial.h \
 	proctrack/cgroup/usage.c proctrack/cgroup/usage.h \
 	tests/lib/cgroup_rig.h tests/lib/scratch.h
 CGROUP_UNIT_CPPFLAGS = $(UNIT_CPPFLAGS) $(LIBCGROUP_CFLAGS)
@@ -312,6 +315,9 @@ tests_unit_test_cgroup_place_LDADD = $(CGROUP_UNIT_LDADD)
 tests_unit_test_cgroup_step_SOURCES = tests/unit/test_cgroup_step.c $(CGROUP_UNIT_SOURCES)
 tests_unit_test_cgroup_step_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
 tests_unit_test_cgroup_step_LDADD = $(CGROUP_UNIT_LDADD)
+tests_unit_test_cgroup_trial_SOURCES = tests/unit/test_cgroup_trial.c $(CGROUP_UNIT_SOURCES)
+tests_unit_test_cgroup_trial_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
+tests_unit_test_cgroup_trial_LDADD = $(CGROUP_UNIT_LDADD)
 tests_unit_test_proctrack_limits_SOURCES = tests/unit/test_proctrack_limits.c $(CGROUP_UNIT_SOURCES)
 tests_unit_test_proctrack_limits_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
 tests_unit_test_proctrack_limits_LDADD = $(UNIT_LDADD)
@@ -381,6 +387,18 @@ tests_unit_test_limits_LDADD = $(UNIT_LDADD)
 endif
 TESTS += tests/system/0460-limits.sh
 EXTRA_DIST += tests/system/0460-limits.sh tests/testbed/guest-limits.sh
+# stepd doctor.
+TESTS += tests/system/0480-doctor.sh
+EXTRA_DIST += tests/system/0480-doctor.sh tests/lib/doctor.sh tests/testbed/guest-doctor.sh
+if CMOCKA
+check_PROGRAMS += tests/unit/test_findings
+TESTS += tests/unit/test_findings
+tests_unit_test_findings_SOURCES = tests/unit/test_findings.c \
+	stepd/cli/findings.c stepd/cli/findings.h stepd/cli/text.c stepd/cli/text.h
+tests_unit_test_findings_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_findings_LDADD = $(UNIT_LDADD)
+endif
+
 # systemd/: scopes, notifications, units.
 SYSTEMD_TESTS = tests/system/0460-scope.sh
 TESTS += $(SYSTEMD_TESTS)

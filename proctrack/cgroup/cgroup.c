@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "proctrack/cgroup/checkup.h"
 #include "proctrack/cgroup/clone.h"
 #include "proctrack/cgroup/container.h"
 #include "proctrack/cgroup/controllers.h"
@@ -111,6 +112,17 @@ int plugin_probe(char *text, size_t size)
 	if (r < 0)
 		(void)snprintf(text, size, "%s", err.text);
 	return answer(r);
+}
+
+int plugin_checkup(stepd_tell_fn tell, void *ctx)
+{
+	const struct place *place = NULL;
+	struct err err = ERR_INIT;
+
+	if (get_place(&place, &err) < 0)
+		place = NULL;
+	checkup_cgroup(&(struct tell){tell, ctx}, place, &err);
+	return SLURM_SUCCESS;
 }
 
 /* In the order of enum place_scope. */

@@ -13,14 +13,13 @@
 
 static const struct {
 	const char *name;
-	const char *v1_name; /* in /proc/cgroups */
 	enum controller bit;
 } controllers[] = {
-	{"cpu", "cpu", CONTROLLER_CPU},
-	{"cpuset", "cpuset", CONTROLLER_CPUSET},
-	{"io", "blkio", CONTROLLER_IO},
-	{"memory", "memory", CONTROLLER_MEMORY},
-	{"pids", "pids", CONTROLLER_PIDS},
+	{"cpu", CONTROLLER_CPU},
+	{"cpuset", CONTROLLER_CPUSET},
+	{"io", CONTROLLER_IO},
+	{"memory", CONTROLLER_MEMORY},
+	{"pids", CONTROLLER_PIDS},
 };
 
 /* The groups above the step's and the step's, which need it for its tasks only. */
@@ -76,87 +75,12 @@ static int read_set(int fd, const char *file, unsigned *ret_set)
 
 /* ---- why not ------------------------------------------------------------------------------ */
 
-/* The controller's line in /proc/cgroups: "NAME HIERARCHY GROUPS ENABLED". false: none. */
-static bool find_in_kernel(const char *v1_name, unsigned *ret_hierarchy, unsigned *ret_enabled)
+static int say_not_offered(int root_fd, enum controller which, struct err *err)
 {
-	_cleanup_free_ char *text = NULL;
-	size_t len = strlen(v1_name);
-	const char *line;
+	struct controllers_why why;
 
-	if (fs_read(AT_FDCWD, "/proc/cgroups", CGFILE_MAX_BYTES, &text, NULL) < 0)
-		return false;
-	for (line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-		if (strncmp(line, v1_name, len) == 0 && line[len] == '\t')
-			return sscanf(line + len, "%u %*u %u", ret_hierarchy, ret_enabled) == 2;
-	}
-	return false;
-}
-
-static int say_not_in_kernel(const char *name, const char *v1_name, struct err *err)
-{
-	unsigned hierarchy, enabled;
-
-	if (!find_in_kernel(v1_name, &hierarchy, &enabled))
-		return err_say(
-			err, -EOPNOTSUPP, "this kernel is built without the %s controller", name);
-	if (!enabled)
-		return err_say(err, -EOPNOTSUPP,
-			"the %s controller is switched off at boot; take cgroup_disable=%s from the "
-			"kernel's command line",
-			name, name);
-	if (hierarchy)
-		return err_say(err, -EOPNOTSUPP,
-			"cgroup v2 is without the %s controller because it is in use by cgroup v1; boot "
-			"with systemd.unified_cgroup_hierarchy=1, or with cgroup_no_v1=%s",
-			name, v1_name);
-	return err_say(err, -EOPNOTSUPP, "cgroup v2 does not offer the %s controller here", name);
-}
-
-/* fd has the controller, and a group below it has not. */
-static int say_kept(int fd, const char *name, unsigned bit, struct err *err)
-{
-	char path[PATH_MAX];
-	unsigned on = 0;
-
-	(void)cgfile_get_path(fd, path);
-	if (read_set(fd, "cgroup.subtree_control", &on) == 0 && on & bit)
-		return err_say(err, -EOPNOTSUPP,
-			"'%.400s' hands the %s controller down, but the group below it is threaded and "
-			"can't use it; name another root by " PLACE_ENV,
-			path, name);
-	return err_say(err, -EOPNOTSUPP,
-		"the %s controller is not switched on in '%.400s/cgroup.subtree_control'; write '+%s' "
-		"there, or delegate the group (Delegate=yes in its systemd unit)",
-		name, path, name);
-}
-
-/* Goes up from a group that lacks the controller to the one that has it and keeps it. */
-static int say_not_offered(int root_fd, size_t which, struct err *err)
-{
-	const char *name = controllers[which].name;
-	_cleanup_close_ int fd = openat(root_fd, ".", OPEN_UP);
-	char path[PATH_MAX];
-	unsigned set = 0;
-	int above;
-
-	while (fd >= 0) {
-		above = openat(fd, "..", OPEN_UP);
-		if (above >= 0 && !cgfile_is_cgroup2(above))
-			above = close_fd(above); /* fd is the mount's root */
-		if (above < 0)
-			break;
-		(void)close_fd(fd);
-		fd = above;
-		if (read_set(fd, "cgroup.controllers", &set) == 0 && set & controllers[which].bit)
-			return say_kept(fd, name, controllers[which].bit, err);
-	}
-	if (fd >= 0 && faccessat(fd, "cgroup.type", F_OK, 0) < 0) /* the very top has none */
-		return say_not_in_kernel(name, controllers[which].v1_name, err);
-	(void)cgfile_get_path(root_fd, path);
-	return err_say(err, -EOPNOTSUPP,
-		"'%.400s/cgroup.controllers' does not offer the %s controller; have it delegated to "
-		"this container",
-		path, name);
+	controllers_explain(root_fd, which, &why);
+	return err_say(err, -EOPNOTSUPP, "%s; %s", why.text, why.remedy);
 }
 
 static int say_refused(int fd, const char *names, int r, struct err *err)
@@ -297,7 +221,7 @@ int controllers_enable(const struct step_dir *dir, unsigned set, bool for_tasks,
 		return err_set(err, r, "look at the cgroups of '%s'", dir->name);
 	for (i = 0; i < ARRAY_SIZE(controllers); i++) {
 		if (set & controllers[i].bit & ~offered)
-			return say_not_offered(l.fd[LEVEL_ROOT], i, err);
+			return say_not_offered(l.fd[LEVEL_ROOT], controllers[i].bit, err);
 	}
 	return enable_below(&l, set, for_tasks, err);
 }

@@ -15,6 +15,7 @@
 #ifndef PROCTRACK_CGROUP_CONTROLLERS_H
 #define PROCTRACK_CGROUP_CONTROLLERS_H
 
+#include <limits.h>
 #include <stdbool.h>
 
 #include "stepd/base/err.h"
@@ -49,5 +50,17 @@ int controllers_enable(const struct step_dir *dir, unsigned set, bool for_tasks,
 /* Switches on, for the step and, for_tasks, for its tasks, what is there of CONTROLLERS_ACCOUNTING,
  * and goes without what is not. */
 void controllers_enable_accounting(const struct step_dir *dir, bool for_tasks);
+
+struct controllers_why {
+	char text[640]; /* in words, without a full stop, as the remedy */
+	char remedy[256];
+};
+
+/* Why the group at root_fd lacks a controller (one bit), and what to do about it. */
+void controllers_explain(int root_fd, enum controller which, struct controllers_why *ret_why);
+
+/* Where the hierarchy of cgroup v1 is mounted that has the controller, by its name there. False:
+ * nowhere here. */
+bool controllers_find_v1(const char *v1_name, char path[PATH_MAX]);
 
 #endif

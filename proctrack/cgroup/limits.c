@@ -66,6 +66,14 @@ static const struct row {
 	[STEPD_LIMIT_DEVICES] = {"devices", 0, apply_devices},
 };
 
+const char *limits_get_name(
+	enum stepd_limit which, unsigned *ret_controller, const char **ret_absent)
+{
+	*ret_controller = rows[which].controller;
+	*ret_absent = rows[which].absent;
+	return rows[which].file;
+}
+
 /* ---- numbers ------------------------------------------------------------------------------ */
 
 static void format_cpu_max(uint64_t milli, char text[LIMITS_TEXT_SIZE])

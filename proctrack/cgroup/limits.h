@@ -24,6 +24,11 @@ struct step_dir;
 int limits_apply(const struct step_dir *dir, const uint32_t *rank, const stepd_limits_t *limits,
 	struct err *err) _must_check_;
 
+/* The limit's name, which is its file's; the controller it needs, 0 for none; and, or NULL, why the
+ * file can be missing where the controller is on. */
+const char *limits_get_name(
+	enum stepd_limit which, unsigned *ret_controller, const char **ret_absent);
+
 /* What is written for a number: "max", "150000 100000". -ERANGE: the limit has no such value. */
 int limits_format_number(enum stepd_limit which, uint64_t n, char text[LIMITS_TEXT_SIZE],
 	struct err *err) _must_check_;

@@ -2,7 +2,6 @@
 #include "proctrack/cgroup/probe.h"
 
 #include <fcntl.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -14,24 +13,21 @@
 	"run it as root, in a unit with Delegate=yes ('systemd-run --user --scope -p "             \
 	"Delegate=yes ...'), or set " PLACE_ENV " to a cgroup2 directory that it may use"
 
-/* What a group of this kernel can do. */
-struct abilities {
-	bool kill;
-	bool freeze;
-};
+#define REMEDY_READ_ONLY                                                                           \
+	"mount it read-write in this container, or set " PLACE_ENV                                 \
+	" to a directory of a cgroup2 mount that is"
 
-static int say_unusable(const struct place *p, int code, struct err *err)
+static int say_unusable(const struct place *p, int code, const char **ret_remedy, struct err *err)
 {
-	if (code == -EROFS)
-		return err_say(err, code,
-			"cgroup2 is mounted read-only at '%s'; mount it read-write in this container, "
-			"or set " PLACE_ENV " to a directory of a cgroup2 mount that is",
-			p->mount.point);
-	return err_set(err, code, "can't make a cgroup in '%s' (%s); " REMEDY, p->path,
-		place_get_reason(p));
+	if (code == -EROFS) {
+		*ret_remedy = REMEDY_READ_ONLY;
+		return err_say(err, code, "cgroup2 is mounted read-only at '%s'", p->mount.point);
+	}
+	*ret_remedy = REMEDY;
+	return err_set(err, code, "can't make a cgroup in '%s' (%s)", p->path, place_get_reason(p));
 }
 
-static int look_at(int fd, bool made, struct abilities *ret)
+static int look_at(int fd, bool made, struct probe_abilities *ret)
 {
 	_cleanup_free_ char *type = NULL;
 
@@ -47,7 +43,7 @@ static int look_at(int fd, bool made, struct abilities *ret)
 
 /* Makes stepd/ as the first step would and takes it away again. Permission bits alone don't say
  * it: the mount may be read-only, the number of groups limited. */
-static int try_group(const struct place *p, struct abilities *ret)
+static int try_group(const struct place *p, struct probe_abilities *ret)
 {
 	mode_t mask = umask(022);
 	bool made = mkdirat(p->fd, "stepd", 0755) == 0;
@@ -79,11 +75,22 @@ static int check_way_in(const struct place *p, struct err *err)
 	if (r == -ENOENT)
 		return err_say(err, -EACCES,
 			"this process is in cgroup '%s', outside of '%s', and may not put processes "
-			"there; " REMEDY,
+			"there",
 			own, p->path);
 	if (r == 0 && faccessat(p->fd, "cgroup.procs", W_OK, AT_EACCESS) < 0)
 		r = -errno;
-	return r < 0 ? err_set(err, r, "can't put processes into '%s'; " REMEDY, p->path) : 0;
+	return r < 0 ? err_set(err, r, "can't put processes into '%s'", p->path) : 0;
+}
+
+int probe_try(const struct place *p, struct probe_abilities *ret, const char **ret_remedy,
+	struct err *err)
+{
+	int r = try_group(p, ret);
+
+	if (r < 0)
+		return say_unusable(p, r, ret_remedy, err);
+	*ret_remedy = REMEDY;
+	return check_way_in(p, err);
 }
 
 /* What systemd would give is not tried out: a step that starts here asks for it, and goes on with
@@ -100,14 +107,13 @@ static int say_offered(const struct place *p, char *text, size_t size)
 static int probe_group(const struct place *p, char *text, size_t size, struct err *err)
 {
 	_cleanup_free_ char *controllers = NULL;
-	struct abilities can = {.kill = false};
-	int r = try_group(p, &can);
+	struct probe_abilities can = {.kill = false};
+	struct err reason = ERR_INIT;
+	const char *remedy;
+	int r = probe_try(p, &can, &remedy, &reason);
 
 	if (r < 0)
-		return say_unusable(p, r, err);
-	r = check_way_in(p, err);
-	if (r < 0)
-		return r;
+		return err_say(err, r, "%s; %s", reason.text, remedy);
 	if (fs_read(p->fd, "cgroup.controllers", 4096, &controllers, NULL) == 0)
 		controllers[strcspn(controllers, "\n")] = '\0';
 	(void)snprintf(text, size,

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "proctrack/procs.h"
+#include "proctrack/tell.h"
 #include "stepd/api/proctrack.h"
 #include "stepd/base/procstat.h"
 
@@ -322,19 +323,36 @@ STEPD_EXPORT void fini(void)
 		(void)proctrack_p_destroy(own.id); /* there is one: it can't fail */
 }
 
+#define HIDDEN "not all processes can be seen in /proc (mounted, and without hidepid?)"
+#define HOLDS                                                                                      \
+	"descent from the agent, daemons too while the agent lives; what forks and exits quickly " \
+	"can outrun a signal"
+
 STEPD_EXPORT int plugin_probe(char *text, size_t size)
 {
 	struct procstat st;
 	int r = procstat_read(1, &st);
 
-	if (r < 0) {
-		(void)snprintf(text, size,
-			"not all processes can be seen in /proc (mounted, and without hidepid?): %s",
-			strerror(-r));
-		return SLURM_ERROR;
-	}
-	(void)snprintf(text, size,
-		"descent from the agent, daemons too while the agent lives; what forks and exits "
-		"quickly can outrun a signal");
+	if (r == 0)
+		(void)snprintf(text, size, HOLDS);
+	else
+		(void)snprintf(text, size, HIDDEN ": %s", strerror(-r));
+	return r == 0 ? SLURM_SUCCESS : SLURM_ERROR;
+}
+
+STEPD_EXPORT int plugin_checkup(stepd_tell_fn fn, void *ctx)
+{
+	const struct tell tell = {fn, ctx};
+	struct procstat st;
+	int r = procstat_read(1, &st);
+
+	if (r == 0)
+		tell_finding(&tell, STEPD_FINDING_OK, "linuxproc.proc", NULL, NULL,
+			"all processes can be seen in /proc");
+	else
+		tell_finding(&tell, STEPD_FINDING_PROBLEM, "linuxproc.proc", NULL,
+			"mount /proc without hidepid, or with gid= of a group that the agent has",
+			HIDDEN ": %s", strerror(-r));
+	tell_finding(&tell, STEPD_FINDING_NOTE, "linuxproc.holds", NULL, NULL, "holds " HOLDS);
 	return SLURM_SUCCESS;
 }

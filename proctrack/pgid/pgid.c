@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 
 #include "proctrack/procs.h"
+#include "proctrack/tell.h"
 #include "stepd/api/proctrack.h"
 #include "stepd/base/procstat.h"
 
@@ -233,16 +234,38 @@ STEPD_EXPORT void fini(void)
 		(void)proctrack_p_destroy(own.id); /* there is one: it can't fail */
 }
 
+/* 0, or -errno where clone3 can't be used. A size of 0 is refused by every kernel that knows it. */
+static int try_clone3(void)
+{
+	return syscall(SYS_clone3, NULL, 0) < 0 && errno != EINVAL ? -errno : 0;
+}
+
+#define HOLDS                                                                                      \
+	"a process group; a process that changes its group (a shell with job control) or its "     \
+	"session (a daemon) escapes"
+
 STEPD_EXPORT int plugin_probe(char *text, size_t size)
 {
-	/* a size of 0 is refused by every kernel that knows the call */
-	if (syscall(SYS_clone3, NULL, 0) < 0 && errno != EINVAL) {
+	int r = try_clone3();
+
+	if (r == 0)
+		(void)snprintf(text, size, HOLDS);
+	else
 		(void)snprintf(text, size, "the clone3 system call (Linux 5.3) can't be used: %s",
-			strerror(errno));
-		return SLURM_ERROR;
-	}
-	(void)snprintf(text, size,
-		"a process group; a process that changes its group (a shell with job control) or its "
-		"session (a daemon) escapes");
+			strerror(-r));
+	return r == 0 ? SLURM_SUCCESS : SLURM_ERROR;
+}
+
+STEPD_EXPORT int plugin_checkup(stepd_tell_fn fn, void *ctx)
+{
+	const struct tell tell = {fn, ctx};
+	int r = try_clone3();
+
+	if (r < 0)
+		tell_finding(&tell, STEPD_FINDING_PROBLEM, "pgid.clone3", NULL,
+			"update to Linux 5.3, or allow clone3 in the seccomp filter",
+			"its placeholder can't be made, for clone3 can't be used: %s",
+			strerror(-r));
+	tell_finding(&tell, STEPD_FINDING_NOTE, "pgid.holds", NULL, NULL, "holds " HOLDS);
 	return SLURM_SUCCESS;
 }

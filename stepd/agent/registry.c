@@ -48,7 +48,7 @@ static const char *choose_runtime_dir(const char *given)
 	return given ? given : secure_getenv("STEPD_RUNTIME_DIR");
 }
 
-static int find_runtime_dir(const char *given, char **ret_path, struct err *err)
+int registry_find_dir(const char *given, char **ret_path, struct err *err)
 {
 	char *path = NULL;
 	int r = 0;
@@ -235,7 +235,7 @@ int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, struct r
 	mode_t mask;
 	int r;
 
-	r = find_runtime_dir(runtime_dir, &runtime, err);
+	r = registry_find_dir(runtime_dir, &runtime, err);
 	if (r < 0)
 		return r;
 	reg = calloc(1, sizeof(*reg));
@@ -410,7 +410,7 @@ int registry_each(const char *runtime_dir, registry_found_fn found, void *userda
 	struct dirent *d;
 	int r;
 
-	r = find_runtime_dir(runtime_dir, &runtime, err);
+	r = registry_find_dir(runtime_dir, &runtime, err);
 	if (r < 0)
 		return r;
 	dir = opendir(runtime);

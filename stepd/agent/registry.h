@@ -20,6 +20,10 @@
 struct json_t;
 struct registry;
 
+/* <runtime>, whether it is there or not: given if not NULL, else $STEPD_RUNTIME_DIR, else the
+ * default. The caller frees it. */
+int registry_find_dir(const char *given, char **ret_path, struct err *err) _must_check_;
+
 /* Claims the step's directory. -EEXIST: another agent, named in err, lives and has it. What a
  * dead agent left there is taken over with the first registry_publish(), and stays as it was if
  * it does not come to that: it tells how to find what the dead agent left running. */

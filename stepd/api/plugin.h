@@ -52,6 +52,43 @@ STEPD_EXPORT void fini(void);
  * or why it cannot be used. SLURM_SUCCESS if usable, else SLURM_ERROR. */
 STEPD_EXPORT int plugin_probe(char *text, size_t size);
 
+/* ---- "stepd doctor" ---------------------------------------------------------------------- */
+
+enum stepd_finding_level {
+	STEPD_FINDING_OK,
+	STEPD_FINDING_NOTE,    /* how it is; there is nothing to mend */
+	STEPD_FINDING_WARNING, /* steps run, with less than they could have */
+	STEPD_FINDING_PROBLEM, /* a step that needs this plugin can't run */
+	STEPD_FINDING_LEVEL_COUNT,
+};
+
+/* One thing that was looked at. Strings are the teller's and live until tell() returns; NULL is
+ * as "". */
+typedef struct {
+	const char *id;     /* "cgroup.limits.memory": NAME of the plugin, a dot, [a-z0-9_.]; not
+			     * renamed later, for programs compare it */
+	int level;          /* enum stepd_finding_level */
+	const char *value;  /* for programs: a path, a number, words with blanks between; or "" */
+	const char *text;   /* for people: one sentence without its full stop, on one line */
+	const char *remedy; /* what to do about it, likewise; or "" */
+} stepd_finding_t;
+
+typedef void (*stepd_tell_fn)(void *ctx, const stepd_finding_t *finding);
+
+/* Optional. Looks closely at what the plugin needs and offers on this machine, for this process,
+ * and tells each finding, good ones too, in an order that reads well; called after init(). It may
+ * try things out, but changes nothing that others see and leaves nothing behind, also if it is
+ * killed in the middle: what an earlier call left then it removes. It takes no longer than some 100
+ * ms.
+ *
+ * Two ids mean something to the host, which tells by them what a step would have:
+ *   NAME.place       value: where the containers hang, "" where they hang nowhere
+ *   NAME.limits.*    value: the limits of <stepd/limits.h> that can be set here, by the words of
+ *                    proctrack.7, for instance "memory.max memory.high"
+ *
+ * SLURM_SUCCESS if all was told, or SLURM_ERROR with errno set. */
+STEPD_EXPORT int plugin_checkup(stepd_tell_fn tell, void *ctx);
+
 #ifdef __cplusplus
 }
 #endif

@@ -22,6 +22,7 @@ static const struct {
 	{"resume", cli_resume, "let suspended steps go on"},
 	{"check-spec", cli_check_spec, "check spec files without running them"},
 	{"plugins", cli_plugins, "the installed plugins and what they can do here"},
+	{"doctor", cli_doctor, "what works on this machine, what doesn't, and the remedy"},
 };
 
 static void print_help(FILE *out)

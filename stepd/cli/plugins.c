@@ -22,6 +22,7 @@
 
 #include "mpi/mpi.h"
 #include "proctrack/proctrack.h"
+#include "stepd/cli/text.h"
 #include "stepd/plugin/plugin.h"
 
 #define EXIT_BROKEN 1 /* some plugin can't be loaded */
@@ -55,29 +56,9 @@ static void table_clear(struct table *t)
 	free(t->rows);
 }
 
-static size_t functions_size(const struct plugin_kind *kind)
-{
-	size_t i, end = 0;
-
-	for (i = 0; i < kind->symbols_count; i++) {
-		if (kind->symbols[i].offset + sizeof(void *) > end)
-			end = kind->symbols[i].offset + sizeof(void *);
-	}
-	return end;
-}
-
-/* A plugin's words go to a terminal, in one line. */
-static void make_printable(char *text)
-{
-	for (; *text; text++) {
-		if ((unsigned char)*text < 0x20 || *text == 0x7f)
-			*text = ' ';
-	}
-}
-
 static int ask_plugin(struct row *row, const struct table *t, const char *name)
 {
-	_cleanup_free_ void *functions = calloc(1, functions_size(t->kind));
+	_cleanup_free_ void *functions = calloc(1, plugin_functions_size(t->kind));
 	_cleanup_plugin_ struct plugin *p = NULL;
 	struct err err = ERR_INIT;
 
@@ -90,10 +71,10 @@ static int ask_plugin(struct row *row, const struct table *t, const char *name)
 	row->name = strdup(plugin_get_name(p));
 	if (!row->name)
 		return -ENOMEM;
-	make_printable(row->name);
+	text_make_printable(row->name);
 	plugin_get_version(p, row->version, sizeof(row->version));
 	row->usable = plugin_probe_here(p, row->text, sizeof(row->text));
-	make_printable(row->text);
+	text_make_printable(row->text);
 	return 0;
 }
 
@@ -111,7 +92,7 @@ static int add_row(const char *name, void *userdata)
 	if (asprintf(&row->type, "%s/%s", t->kind->name, name) < 0 ||
 		asprintf(&row->path, "%s/%s_%s.so", t->dir, t->kind->name, name) < 0)
 		return -ENOMEM;
-	make_printable(row->type);
+	text_make_printable(row->type);
 	r = ask_plugin(row, t, name);
 	if (!row->name)
 		t->broken = true;
@@ -161,34 +142,15 @@ static void print_table(const struct table *t)
 	}
 }
 
-/* JSON is UTF-8, a file's name or a plugin's text need not be. */
-static json_t *json_text(const char *text)
-{
-	_cleanup_free_ char *copy = NULL;
-	json_t *j = json_string(text);
-	char *p;
-
-	if (j)
-		return j;
-	copy = strdup(text);
-	if (!copy)
-		return NULL;
-	for (p = copy; *p; p++) {
-		if ((unsigned char)*p >= 0x80)
-			*p = '?';
-	}
-	return json_string(copy);
-}
-
 static json_t *json_row(const struct row *row)
 {
 	bool ok = row->name != NULL;
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "type", json_text(row->type),
-		"path", json_text(row->path), "name", ok ? json_text(row->name) : json_null(),
-		"version", ok ? json_text(row->version) : json_null(), "usable", (int)row->usable,
-		"text", json_text(ok ? row->text : ""), "error",
-		ok ? json_null() : json_text(row->text));
+	return json_pack("{s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "type", text_to_json(row->type),
+		"path", text_to_json(row->path), "name", ok ? text_to_json(row->name) : json_null(),
+		"version", ok ? text_to_json(row->version) : json_null(), "usable",
+		(int)row->usable, "text", text_to_json(ok ? row->text : ""), "error",
+		ok ? json_null() : text_to_json(row->text));
 }
 
 static int print_json(const struct table *t)

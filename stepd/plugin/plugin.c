@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "stepd/api/plugin.h"
 #include "stepd/base/fs.h"
 
 struct plugin {
@@ -20,6 +19,7 @@ struct plugin {
 	int (*init)(void);
 	void (*fini)(void);
 	int (*probe)(char *text, size_t size);
+	int (*checkup)(stepd_tell_fn tell, void *ctx);
 	bool initialised;
 };
 
@@ -133,6 +133,7 @@ static int check_identity(
 	p->init = (int (*)(void))dlsym(p->handle, "init");
 	p->fini = (void (*)(void))dlsym(p->handle, "fini");
 	p->probe = (int (*)(char *, size_t))dlsym(p->handle, "plugin_probe");
+	p->checkup = (int (*)(stepd_tell_fn, void *))dlsym(p->handle, "plugin_checkup");
 	if (!p->type || !p->name)
 		return err_say(err, -ENOEXEC,
 			"'%s' is no plugin: it does not export %s (see <stepd/plugin.h>)", p->path,
@@ -167,6 +168,17 @@ static int check_symbols(struct plugin *p, const struct plugin_kind *kind, struc
 				p->path, kind->symbols[i].name);
 	}
 	return 0;
+}
+
+size_t plugin_functions_size(const struct plugin_kind *kind)
+{
+	size_t i, end = 0;
+
+	for (i = 0; i < kind->symbols_count; i++) {
+		if (kind->symbols[i].offset + sizeof(void *) > end)
+			end = kind->symbols[i].offset + sizeof(void *);
+	}
+	return end;
 }
 
 static void fill_functions(struct plugin *p, const struct plugin_kind *kind, void *functions)
@@ -317,6 +329,16 @@ bool plugin_probe_here(const struct plugin *p, char *text, size_t size)
 	usable = p->probe(text, size) == SLURM_SUCCESS;
 	text[size - 1] = '\0';
 	return usable;
+}
+
+int plugin_check_up(const struct plugin *p, stepd_tell_fn tell, void *ctx)
+{
+	if (!p->checkup)
+		return -EOPNOTSUPP;
+	errno = 0;
+	if (p->checkup(tell, ctx) == SLURM_SUCCESS)
+		return 0;
+	return errno > 0 ? -errno : -EIO;
 }
 
 /* plugins/ beside the running program: so a build tree works in place. */

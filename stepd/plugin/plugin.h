@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "stepd/api/plugin.h"
 #include "stepd/base/err.h"
 
 /* A function of a kind, and where its pointer goes in the kind's table of functions. */
@@ -30,6 +31,9 @@ struct plugin_kind {
 };
 
 struct plugin;
+
+/* Of the kind's table of functions, for who loads plugins without calling them. */
+size_t plugin_functions_size(const struct plugin_kind *kind);
 
 /* The directory to load from: configured if not NULL, else $STEPD_PLUGIN_DIR (ignored where the
  * program has more rights than its caller), else plugins/ beside the program (a build tree), else
@@ -52,6 +56,9 @@ void plugin_get_version(const struct plugin *p, char *text, size_t size);
 /* plugin_probe(): whether it can be used here, and the plugin's line on it. A plugin without the
  * function is taken as usable. */
 bool plugin_probe_here(const struct plugin *p, char *text, size_t size);
+
+/* plugin_checkup(): 0 once all is told, or -errno. -EOPNOTSUPP: the plugin has none. */
+int plugin_check_up(const struct plugin *p, stepd_tell_fn tell, void *ctx) _must_check_;
 
 /* fini(), then the unload. NULL is fine; returns NULL. */
 struct plugin *plugin_unload(struct plugin *p);

@@ -19,9 +19,11 @@ static const struct {
 	const char *name;
 	int number;
 } known[] = {
+	{"bpf", SYS_bpf},
 	{"clone3", SYS_clone3},
 	{"close_range", SYS_close_range},
 	{"keyctl", SYS_keyctl},
+	{"pidfd_open", SYS_pidfd_open},
 };
 
 static int number_of(const char *name)

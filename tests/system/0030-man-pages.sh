@@ -53,7 +53,8 @@ is "$(manual_options "stepd serve" | grep -vx help)" "$(help_options serve | gre
 is "$(manual_options "stepd usage")" "$("$stepd" usage --help | grep -o -e '--[a-z-]*' | sed s/--// | sort)" "and of usage"
 is "$(manual_options "stepd set-limits")" "$(help_options set-limits)" "and of set-limits"
 is "$(manual_options "stepd plugins")" "$(help_options plugins)" "and of plugins"
-for command in run serve; do
+is "$(manual_options "stepd doctor")" "$(help_options doctor)" "and of doctor"
+for command in run serve doctor; do
 	short_options $command >"$tmpdir/short"
 	while read -r letter name; do
 		like "$(awk -v heading=".Ss stepd $command" '/^\.S[sh] / { on = $0 == heading } on' "$manual")" \

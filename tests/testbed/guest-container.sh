@@ -12,6 +12,7 @@ contract_in_unit() {
 }
 
 part units sh "$top_srcdir/tests/testbed/guest-units.sh"
+part doctor sh "$top_srcdir/tests/testbed/guest-doctor.sh"
 part scopes sh "$top_srcdir/tests/testbed/guest-scopes.sh"
 part service sh "$top_srcdir/tests/testbed/guest-service.sh"
 part "contract in a unit" contract_in_unit

@@ -12,6 +12,7 @@ part limits sh "$top_srcdir/tests/testbed/guest-limits.sh"
 part place sh "$top_srcdir/tests/lib/run-unit" tests/unit/test_cgroup_place
 part scopes sh "$top_srcdir/tests/testbed/guest-scopes.sh"
 part service sh "$top_srcdir/tests/testbed/guest-service.sh"
+part doctor sh "$top_srcdir/tests/testbed/guest-doctor.sh"
 # All of it for cgroup. For the others what leans on the kernel; not the fork bomb, which leaves an
 # emulated machine no time for a look at /proc.
 contract() { # PATTERN

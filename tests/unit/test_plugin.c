@@ -199,6 +199,44 @@ static void test_unusable_and_careless(void **state)
 	(void)plugin_unload(p);
 }
 
+static void note_finding(void *ctx, const stepd_finding_t *finding)
+{
+	char *text = ctx;
+	size_t at = strlen(text);
+
+	(void)snprintf(
+		text + at, 256 - at, "%s %d %s\n", finding->id, finding->level, finding->text);
+}
+
+static void test_checkup(void **state)
+{
+	static const struct {
+		const char *variant;
+		int code;
+		const char *told;
+	} rows[] = {
+		{"good", 0, "good.first 1 a first finding\ngood.second 0 a second one\n"},
+		{"bare", -EOPNOTSUPP, ""},
+		{"unusable", -EACCES, ""},
+		{"noversion", -EIO, ""},
+	};
+	const struct place *place = *state;
+	struct trial_functions f;
+	struct plugin *p = NULL;
+	char told[256];
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		install(place->dir, rows[i].variant);
+		assert_int_equal(
+			plugin_load(place->dir, &trial_kind, rows[i].variant, &f, &p, NULL), 0);
+		told[0] = '\0';
+		assert_int_equal(plugin_check_up(p, note_finding, told), rows[i].code);
+		assert_string_equal(told, rows[i].told);
+		(void)plugin_unload(p);
+	}
+}
+
 /* ---- bad ones ------------------------------------------------------------------------------- */
 
 static void test_faults(void **state)
@@ -549,6 +587,7 @@ int main(int argc, char **argv)
 		TRIAL(test_again_after_unload),
 		TRIAL(test_optional_absent),
 		TRIAL(test_without_version),
+		TRIAL(test_checkup),
 		TRIAL(test_unusable_and_careless),
 		TRIAL(test_faults),
 		TRIAL(test_init_fails),

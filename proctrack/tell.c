@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "proctrack/tell.h"
+
+#include <stdarg.h>
+
+#define TEXT_SIZE 1024
+
+void tell_finding(const struct tell *tell, enum stepd_finding_level level, const char *id,
+	const char *value, const char *remedy, const char *fmt, ...)
+{
+	char text[TEXT_SIZE];
+	stepd_finding_t finding = {
+		.id = id, .level = level, .value = value, .text = text, .remedy = remedy};
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap); /* cut, if it must be */
+	va_end(ap);
+	tell->fn(tell->ctx, &finding);
+}
