@@ -281,6 +281,7 @@ tests_unit_test_cgroup_group_LDADD = $(CGROUP_UNIT_LDADD)
 tests_unit_test_cgroup_limits_SOURCES = tests/unit/test_cgroup_limits.c $(CGROUP_UNIT_SOURCES)
 tests_unit_test_cgroup_limits_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
 tests_unit_test_cgroup_limits_LDADD = $(CGROUP_UNIT_LDADD)
+tests_unit_test_cgroup_limits_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=syscall
 tests_unit_test_cgroup_place_SOURCES = tests/unit/test_cgroup_place.c $(CGROUP_UNIT_SOURCES)
 tests_unit_test_cgroup_place_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
 tests_unit_test_cgroup_place_LDADD = $(CGROUP_UNIT_LDADD)

@@ -52,11 +52,12 @@ typedef struct {
 	uint64_t reads_per_sec, writes_per_sec;
 } stepd_io_limit_t;
 
-/* A limit counts only if its bit, 1u << enum stepd_limit, is in set. */
+/* A limit counts only if its bit, 1u << enum stepd_limit, is in set. A list is the whole of it:
+ * what an earlier one had and this has not goes. */
 typedef struct {
 	uint32_t set;
-	uint64_t number[STEPD_LIMIT_COUNT]; /* of those that are numbers */
-	const char *cpuset_cpus, *cpuset_mems;
+	uint64_t number[STEPD_LIMIT_COUNT];    /* of those that are numbers */
+	const char *cpuset_cpus, *cpuset_mems; /* NULL or "": take the limit away */
 	const stepd_io_limit_t *io;
 	size_t io_count;
 	const stepd_device_rule_t *devices;
