@@ -355,3 +355,5 @@ tests_unit_test_limits_SOURCES = tests/unit/test_limits.c tests/lib/scratch.h
 tests_unit_test_limits_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_limits_LDADD = $(UNIT_LDADD)
 endif
+TESTS += tests/system/0460-limits.sh
+EXTRA_DIST += tests/system/0460-limits.sh tests/testbed/guest-limits.sh

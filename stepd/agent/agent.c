@@ -142,9 +142,13 @@ static int create_container(struct agent *a, struct err *err)
 /* While nothing runs in it: all that starts is limited from its first instruction on. */
 static int apply_limits(struct agent *a, struct err *err)
 {
+	const struct spec *spec = a->plan.spec;
 	uint64_t begin_ns = trace_now_ns();
-	int r = limits_apply_spec(a->plan.spec, a->pt, a->plan.job.cont_id, a->log, err);
+	int r;
 
+	if (!(spec->limits.set | spec->task_limits.set))
+		return 0;
+	r = limits_apply_spec(spec, a->pt, a->plan.job.cont_id, a->log, err);
 	trace_phase(a->trace, "limits", begin_ns);
 	return r;
 }

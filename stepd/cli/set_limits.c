@@ -134,7 +134,8 @@ static int parse_arguments(struct set_limits *s, int argc, char **argv, struct e
 
 /* ---- the step ----------------------------------------------------------------------------- */
 
-/* A backend makes what a task's limits need: not for a rank that the step doesn't have here. */
+/* A backend makes what a task's limits need: not for a rank that the step doesn't have here, or no
+ * longer has. */
 static int check_rank(
 	const struct set_limits *s, const struct registry_entry *entry, struct err *err)
 {
@@ -162,9 +163,9 @@ static int set_entry(const struct registry_entry *entry, void *userdata)
 	if (!query_names_entry(q->step, entry))
 		return 0;
 	q->found = true;
-	r = check_rank(s, entry, &q->err);
+	r = query_use_backend(q, entry);
 	if (r == 0)
-		r = query_use_backend(q, entry);
+		r = check_rank(s, entry, &q->err);
 	if (r < 0)
 		return r;
 	target.pt = q->pt;

@@ -58,6 +58,12 @@ cat >"$tmpdir/documents" <<'EOT'
 {"argv": ["x"], "cpu_bind": "verbose,cores", "mem_bind": "prefer,local", "distribution": "plane=4", "cpus_per_task": 2, "topology": "/m.xml"}
 {"argv": ["x"], "cpu_bind": "map_cpu:0,0x1F*4,3", "mem_bind": "verbose,mask_mem:0x1,f*2", "distribution": "block:cyclic"}
 {"argv": ["x"], "cpu_bind": "verbose", "mem_bind": "quiet,none", "distribution": "*:block"}
+{"argv": ["x"], "limits": {"memory_max_bytes": 1048576, "memory_high_bytes": "1.5G", "memory_swap_max_bytes": 0, "memory_oom_group": true}}
+{"argv": ["x"], "limits": {"pids_max": "max", "cpu_max": 1.5, "cpu_weight": 10000, "cpuset_cpus": "0-3,8", "cpuset_mems": "none"}, "limits_mode": "strict"}
+{"argv": ["x"], "task_limits": {"cpu_max": "0.5", "devices": "max", "io_max": [{"device": "/dev/sda", "read_bytes_per_sec": "10M"}, {"device": "8:16", "writes_per_sec": 5}]}, "limits_mode": "best-effort"}
+{"argv": ["x"], "limits": {"devices": [{"device": "/dev/nvidia0"}, {"device": "c 195:*", "access": "mw"}], "io_max": "max"}}
+{"argv": ["x"], "limits": {"devices": []}, "task_limits": {}}
+{"kind": "extern", "limits": {"pids_max": 5}}
 {"kind": "batch", "script": "x", "cpu_bind": "rank", "cpus_per_task": 1}
 {"kind": "batch", "script_base64": "QQ==", "mpi": "none", "ntasks": 1}
 {"kind": "extern", "node": {"name": "n", "id": 1, "count": 2, "list": "n[1-2]"}}
@@ -106,6 +112,34 @@ cat >"$tmpdir/documents" <<'EOT'
 {"argv": ["x"], "nice": 20}
 {"argv": ["x"], "oom_score_adj": 1001}
 {"argv": ["x"], "no_new_privs": 1}
+{"argv": ["x"], "limits": []}
+{"argv": ["x"], "limits": {"memory": 1}}
+{"argv": ["x"], "limits": {"memory_max_bytes": 1048575}}
+{"argv": ["x"], "limits": {"memory_max_bytes": "2"}}
+{"argv": ["x"], "limits": {"memory_max_bytes": "2GB"}}
+{"argv": ["x"], "limits": {"memory_high_bytes": 1.5}}
+{"argv": ["x"], "limits": {"memory_oom_group": 1}}
+{"argv": ["x"], "limits": {"pids_max": 0}}
+{"argv": ["x"], "limits": {"pids_max": "5"}}
+{"argv": ["x"], "limits": {"cpu_max": 0}}
+{"argv": ["x"], "limits": {"cpu_max": "1,5"}}
+{"argv": ["x"], "limits": {"cpu_weight": 10001}}
+{"argv": ["x"], "limits": {"cpuset_cpus": ""}}
+{"argv": ["x"], "limits": {"cpuset_cpus": "0-"}}
+{"argv": ["x"], "limits": {"cpuset_mems": 0}}
+{"argv": ["x"], "limits": {"io_max": []}}
+{"argv": ["x"], "limits": {"io_max": [{"device": "8:0"}]}}
+{"argv": ["x"], "limits": {"io_max": [{"device": "sda", "reads_per_sec": 1}]}}
+{"argv": ["x"], "limits": {"io_max": [{"reads_per_sec": 1, "writes_per_sec": 1}]}}
+{"argv": ["x"], "limits": {"io_max": [{"device": "8:0", "reads_per_sec": "1K"}]}}
+{"argv": ["x"], "limits": {"devices": "none"}}
+{"argv": ["x"], "limits": {"devices": [{"device": "/tmp/x"}]}}
+{"argv": ["x"], "limits": {"devices": [{"device": "c 195"}]}}
+{"argv": ["x"], "limits": {"devices": [{"device": "/dev/null", "access": "rr"}]}}
+{"argv": ["x"], "limits": {"devices": [{"access": "r"}]}}
+{"argv": ["x"], "task_limits": {"pids_max": null}}
+{"argv": ["x"], "limits_mode": "lax"}
+{"kind": "extern", "task_limits": {}}
 {"argv": ["x"], "cpu_bind": ""}
 {"argv": ["x"], "cpu_bind": 3}
 {"argv": ["x"], "cpu_bind": "nope"}

@@ -8,6 +8,7 @@
 part host sh "$top_srcdir/tests/testbed/guest-host.sh"
 part usage sh "$top_srcdir/tests/testbed/guest-usage.sh"
 part units sh "$top_srcdir/tests/testbed/guest-units.sh"
+part limits sh "$top_srcdir/tests/testbed/guest-limits.sh"
 # All of it for cgroup. For the others what leans on the kernel; not the fork bomb, which leaves an
 # emulated machine no time for a look at /proc.
 contract() { # PATTERN
@@ -23,7 +24,7 @@ for backend in linuxproc pgid; do
 		part contract contract "$backend: $pattern"
 	done
 done
-for test in 0300-exit-status 0320-ending 0340-kinds; do
+for test in 0300-exit-status 0320-ending 0340-kinds 0460-limits; do
 	part "$test" sh "$top_srcdir/tests/system/$test.sh"
 done
 all_parts_ran

@@ -1,0 +1,268 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Limits as users meet them, on any machine: what can't be had, best effort, devices, set-limits.
+# What needs controllers is in tests/testbed/guest-limits.sh.
+. "${top_srcdir:?}/tests/lib/step.sh"
+
+# refused NAME REGEX ARG...: one sentence, nothing was started, nothing is left.
+refused() {
+	name=$1 regex=$2
+	shift 2
+	out=$(step "$@" -- touch "$tmpdir/started" 2>&1)
+	is $? 125 "$name: the agent's own status"
+	like "$out" "$regex" "$name: the sentence names the limit"
+	is "$(printf '%s\n' "$out" | wc -l)" 1 "$name: there is no other"
+	ok "$name: nothing was started" test ! -e "$tmpdir/started"
+	nothing_left "$name: nothing is left"
+}
+
+# ---- trackers that limit nothing ---------------------------------------------------------------
+
+for tracker_without in pgid linuxproc; do
+	refused "$tracker_without" \
+		"error: limits.pids_max: proctrack/$tracker_without can't limit .*use proctrack/cgroup" \
+		--proctrack $tracker_without --pids 9
+	refused "$tracker_without, of a task" \
+		"error: task_limits.memory_max_bytes: proctrack/$tracker_without can't limit" \
+		--proctrack $tracker_without --task-mem 1G
+	out=$(step --proctrack $tracker_without -n 3 --limits=best-effort --pids 9 --task-mem 1G \
+		--task-cpus 1 -- echo ran 2>&1)
+	is $? 0 "$tracker_without, best effort: the step runs"
+	is "$(printf '%s\n' "$out" | grep -c '^ran')" 3 "$tracker_without: all its tasks do"
+	is "$(printf '%s\n' "$out" | sed -n 's/.*warning: \([a-z_.]*\): .*, ignoring/\1/p' | tr '\n' ' ')" \
+		"limits.pids_max task_limits.memory_max_bytes task_limits.cpu_max " \
+		"$tracker_without: a warning for each limit, not for each task"
+	nothing_left "$tracker_without: nothing is left"
+done
+out=$(step --proctrack pgid -q --limits=best-effort --pids 9 -- echo ran 2>&1)
+is "$out" ran "who asked for errors only sees no warning"
+
+# What is wrong by itself is an error with best effort, too.
+refused "a wrong value" "^stepd run: --pids: 0 is not in the range" --limits=best-effort --pids 0
+
+printf '{"argv": ["/bin/true"], "proctrack": "pgid", "job": %s, "limits": {"cpu_max": 1.5}}\n' \
+	"$job" >"$tmpdir/spec"
+out=$("$stepd" serve --spec "$tmpdir/spec" --result "$tmpdir/result" 2>&1)
+is $? 125 "serve: the limits of the document count"
+like "$out" "limits.cpu_max: proctrack/pgid" "serve: the sentence is the same"
+like "$(cat "$tmpdir/result")" '"error":.*limits.cpu_max: proctrack/pgid' "and stands in the result"
+
+# ---- set-limits: what it can't do --------------------------------------------------------------
+
+# answers STATUS REGEX NAME ARG...
+answers() {
+	wanted=$1 regex=$2 name=$3
+	shift 3
+	out=$("$stepd" set-limits "$@" 2>&1)
+	is $? "$wanted" "set-limits, $name: status $wanted"
+	like "$out" "$regex" "set-limits, $name: says so"
+}
+
+answers 125 "give one step, such as 7.0" "no step"
+answers 125 "give one step" "two steps" 7.0 7.1 --pids 3
+answers 125 "no limit given, such as --mem 4G" "no limit" 7.0
+answers 125 "no limit given" "only a task" 7.0 --task 0
+answers 125 "^stepd set-limits: --pids: 0 is not in the range" "a wrong value" 7.0 --pids 0
+answers 125 "^stepd set-limits: --mem: '2X' is neither" "a wrong size" 7.0 --mem 2X
+answers 125 "--task: 'x' is no rank" "a wrong rank" 7.0 --task x --pids 3
+answers 125 "there is no option --ntasks" "an option of run" 7.0 --ntasks 3
+answers 125 "'maybe' is not one of strict, best-effort" "a wrong mode" 7.0 --limits maybe --pids 3
+answers 1 "there is no step '$job.7' on this node \('stepd list' shows them\)" "no such step" \
+	"$job.7" --pids 3
+answers 0 "Usage: stepd set-limits .*STEP" "help" --help
+
+"$stepd" run --job "$job" --proctrack pgid --step 1 -- sleep 60 &
+agent=$!
+ok "a step of pgid runs" eventually running 1
+answers 125 "limits.pids_max: proctrack/pgid can't limit" "a tracker that can't" "$job.1" --pids 3
+answers 0 "warning: limits.pids_max: proctrack/pgid can't limit.*, ignoring" "best effort" \
+	"$job.1" --pids 3 --limits=best-effort
+answers 125 "step $job.1 has no task of rank 1 on this node" "no such task" --task=1 --pids 3 "$job.1"
+kill -TERM $agent
+wait $agent
+nothing_left "nothing is left of it"
+
+if [ "$tracker" != cgroup ]; then
+	skip 1 "cgroup can't be used"
+	done_testing
+fi
+
+# ---- controllers -------------------------------------------------------------------------------
+
+# The root of this machine's steps, as a step of it sees it.
+"$stepd" run --job "$job" --proctrack cgroup --step 2 -- sleep 60 &
+agent=$!
+ok "a step of cgroup runs" eventually running 2
+root=$(sed -n 's/.*"container_root":"\([^"]*\)".*/\1/p' "$run"/*_"$job.2"/state.json)
+kill -TERM $agent
+wait $agent
+if grep -qw memory "$root/cgroup.controllers"; then
+	skip 1 "the memory controller is here"
+else
+	refused "no controller" "error: limits.memory_max_bytes: .*memory" --mem 1G
+	refused "no controller for a task" "error: task_limits.memory_high_bytes: .*memory" --task-mem-high 1G
+	out=$(step --limits=best-effort --mem 1G --device default -- \
+		sh -c 'echo ran; true </dev/null && echo null' 2>&1)
+	is $? 0 "no controller, best effort: the step runs"
+	like "$out" "warning: limits.memory_max_bytes: .*memory.*, ignoring" "with a warning"
+	like "$out" "^null$" "and its other limits"
+	nothing_left "nothing is left"
+fi
+
+# ---- devices -----------------------------------------------------------------------------------
+
+if [ "$(id -u)" != 0 ] || ! step -q --device default -- true 2>/dev/null; then
+	skip 1 "device programs can't be loaded here"
+	done_testing
+fi
+refused "no such device" "limits.devices: look up the device '/dev/nosuch'" --device /dev/nosuch
+refused "a way out of /dev" "limits.devices: '/dev/../etc/passwd' leads out of /dev" \
+	--device /dev/../etc/passwd
+refused "no device" "limits.devices: '/dev/pts/' is no device" --task-device /dev/pts/
+
+# /dev/kmsg, with a node of our own, which no container hides.
+if ! mknod -m 666 "$tmpdir/kmsg" c 1 11 || ! true <"$tmpdir/kmsg"; then
+	skip 1 "no device node can be made or opened here"
+	done_testing
+fi 2>/dev/null
+cat >"$tmpdir/try" <<'T'
+for device in "$@"; do
+	if { true <"$device"; } 2>/dev/null; then echo "${device##*/}: read"; fi
+	if { true >>"$device"; } 2>/dev/null; then echo "${device##*/}: written"; fi
+done
+T
+is "$(step -- sh "$tmpdir/try" "$tmpdir/kmsg")" "kmsg: read
+kmsg: written" "without a limit any device is opened"
+is "$(step --device default -- sh "$tmpdir/try" "$tmpdir/kmsg")" "" "with one no other is"
+like "$(step --device default -- cat "$tmpdir/kmsg" 2>&1)" "Operation not permitted" "EPERM is the reason"
+is "$(step --device 'c 1:11:r' -- sh "$tmpdir/try" "$tmpdir/kmsg")" "kmsg: read" "one by number, to be read"
+is "$(step --device 'c 1:*:w' -- sh "$tmpdir/try" "$tmpdir/kmsg")" "kmsg: written" "all of a major, to be written"
+is "$(step --device max -- sh "$tmpdir/try" "$tmpdir/kmsg")" "kmsg: read
+kmsg: written" "max is all"
+fails "none is made" step --device default -- mknod "$tmpdir/disk" b 7 0
+is "$(step --device 'c 1:11' --task-device default -- sh "$tmpdir/try" "$tmpdir/kmsg")" "" \
+	"what the task may not, it may not, whatever the step may"
+is "$(step --device default --task-device 'c 1:11' -- sh "$tmpdir/try" "$tmpdir/kmsg")" "" \
+	"nor what the step may not"
+is "$(step --task-device 'c 1:11' -n 2 -- sh "$tmpdir/try" "$tmpdir/kmsg" | sort | uniq -c | tr -s ' ')" \
+	" 2 kmsg: read
+ 2 kmsg: written" "each task may what it may"
+if [ -c /dev/fuse ]; then
+	like "$(step --device /dev/fuse:r -- sh -c 'true </dev/fuse && echo opened' 2>&1)" "^opened$" "one by its path"
+else
+	skip 1 "there is no /dev/fuse"
+fi
+is "$(step --limits=best-effort --device /dev/nosuch --device 'c 1:11:r' -- sh "$tmpdir/try" "$tmpdir/kmsg" 2>/dev/null)" \
+	"kmsg: read" "best effort: one that isn't there is left out, the others count"
+
+# The default devices are enough for programs as they are.
+out=$(step --device default -- sh "$tmpdir/try" /dev/null /dev/zero /dev/full /dev/random /dev/urandom | grep -c read)
+is "$out" 5 "the default devices can be read"
+cat >"$tmpdir/script" <<'T'
+#!/bin/sh
+set -e
+list=$(ls / | sort | head -n 3 2>/dev/null)
+head -c 4096 /dev/zero | tr '\0' x | wc -c
+[ -n "$list" ]
+if echo x >/dev/full; then exit 1; fi 2>/dev/null
+cat <<X | tee /dev/null
+$(head -c 16 /dev/urandom | wc -c)
+X
+T
+is "$(step --device default -- sh "$tmpdir/script")" "4096
+16" "for a shell script"
+python=$(command -v /usr/bin/python3 python3 2>/dev/null | head -n 1)
+if [ -n "$python" ]; then
+	cat >"$tmpdir/terminals.py" <<'T'
+import multiprocessing, os, pty, random, secrets, subprocess, sys, tempfile
+main, peer = pty.openpty()
+os.write(peer, b"through a pty\n")
+print(os.read(main, 100).decode().split("\r")[0])
+secrets.token_bytes(8)
+subprocess.run(["true"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
+tempfile.TemporaryFile().write(b"x")
+multiprocessing.Lock().acquire()
+pid, fd = pty.fork()
+if pid == 0:
+    open("/dev/tty", "w").write("through a tty\n")
+    os._exit(0)
+print(os.read(fd, 100).decode().split("\r")[0])
+T
+	is "$(step --device default -- "$python" "$tmpdir/terminals.py" 2>&1)" "through a pty
+through a tty" "for Python, its pseudo-terminals and its locks"
+else
+	skip 1 "there is no Python"
+fi
+
+cat >"$tmpdir/hello.c" <<'T'
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+	int rank;
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	printf("hello from %d\n", rank);
+	MPI_Finalize();
+	return 0;
+}
+T
+for mpi in mpich openmpi; do
+	if ! mpicc.$mpi -o "$tmpdir/hello" "$tmpdir/hello.c" 2>/dev/null; then
+		skip 1 "there is no mpicc.$mpi"
+		continue
+	fi
+	# Alone, and knowing of no step: none serves its MPI here.
+	is "$(step --device default -- env -i PATH="$PATH" HOME="$tmpdir" OMPI_ALLOW_RUN_AS_ROOT=1 \
+		OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$tmpdir/hello" 2>&1)" "hello from 0" "for a program of $mpi"
+done
+
+# ---- changed while it runs ---------------------------------------------------------------------
+
+mkfifo "$tmpdir/go" "$tmpdir/said"
+cat >"$tmpdir/asked" <<'T'
+while read -r word; do
+	echo "$word $({ true <"$1"; } 2>/dev/null && echo opened || echo refused)"
+done <"$2" >"$3"
+T
+"$stepd" run --job "$job" --proctrack cgroup --step 3 --device default -- sh "$tmpdir/asked" "$tmpdir/kmsg" "$tmpdir/go" "$tmpdir/said" &
+agent=$!
+exec 7>"$tmpdir/go" 8<"$tmpdir/said"
+ask() {
+	echo "$1" >&7
+	read -r said <&8
+}
+ok "a step with limited devices runs" eventually running 3
+ask first
+is "$said" "first refused" "the device is refused"
+ok "set-limits adds one" "$stepd" set-limits "$job.3" --device 'c 1:11:r'
+ask second
+is "$said" "second opened" "it is opened"
+ok "set-limits for the task" "$stepd" set-limits --task 0 --device default "$job.3"
+ask third
+is "$said" "third refused" "it is refused again"
+ok "max takes the task's limit away" "$stepd" set-limits --task 0 --device max "$job.3"
+ask fourth
+is "$said" "fourth opened" "it is opened again"
+if id nobody >/dev/null 2>&1 && command -v setpriv >/dev/null 2>&1; then
+	out=$(cd / && setpriv --reuid=nobody --clear-groups \
+		"$stepd" set-limits --runtime-dir "$run" "$job.3" --device default 2>&1)
+	status=$?
+	case $out in
+	*'Permission denied'*"$stepd"*|*'not found'*) skip 2 "nobody can't execute the program" ;;
+	*)
+		is $status 125 "another user may not"
+		like "$out" "set-limits: " "and is told"
+		;;
+	esac
+	ask fifth
+	is "$said" "fifth opened" "nothing has changed"
+else
+	skip 3 "there is no user nobody"
+fi
+kill -TERM $agent
+wait $agent
+exec 7>&- 8<&-
+nothing_left "nothing is left"
+done_testing
