@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What the step and each of its tasks have used, as far as it was looked at: kept only where
- * somebody asked for it, because a look costs some ten files a task. The last look stays: what a
+ * somebody asked for it, because a look costs a dozen files a task. The last look stays: what a
  * task's own part of the container told is there when that is gone.
  *
  * A value comes from the container's files where the tracker counts it. Else, while the step

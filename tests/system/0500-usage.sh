@@ -45,6 +45,8 @@ for b in $(backends); do
 		"[False, True]" "$b: and its page faults"
 	is "$(get "$tmpdir/r" 'u["memory_peak_bytes"] >= t[1]["usage"]["memory_peak_bytes"] and u["page_faults"] >= sum(x["usage"]["page_faults"] for x in t)')" \
 		True "$b: the step has no less than they"
+	is "$(get "$tmpdir/r" '[("oom_killed" in x) == ("oom_kills" in x["usage"]) for x in [d] + t], d.get("oom_killed", False)')" \
+		"([True, True, True], False)" "$b: a verdict on memory where somebody counts, and only there"
 	case $b in
 	cgroup) wanted=cgroup ;;
 	*) wanted=rusage ;;
