@@ -140,16 +140,22 @@ static int check_rank(
 	const struct set_limits *s, const struct registry_entry *entry, struct err *err)
 {
 	const json_t *tasks = json_object_get(entry->doc, "tasks"), *task;
+	stepd_usage_t usage;
 	size_t i;
 
 	if (!s->rank_text)
 		return 0;
 	json_array_foreach (tasks, i, task) {
 		if (json_integer_value(json_object_get(task, "rank")) == s->rank)
-			return 0;
+			break;
 	}
-	return err_say(
-		err, -ESRCH, "step %s has no task of rank %u on this node", entry->step, s->rank);
+	if (i == json_array_size(tasks))
+		return err_say(err, -ENOENT, "step %s has no task of rank %u on this node",
+			entry->step, s->rank);
+	/* A backend that counts nothing for a task says so, and may limit it all the same. */
+	if (proctrack_usage(s->query.pt, entry->cont_id, &s->rank, &usage) == -ESRCH)
+		return err_say(err, -ENOENT, "task %u of step %s has ended", s->rank, entry->step);
+	return 0;
 }
 
 static int set_entry(const struct registry_entry *entry, void *userdata)

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2016,SC2317 # texts are the tasks' scripts; functions are called by others
 #
 # Limits as users meet them, on any machine: what can't be had, best effort, devices, set-limits.
 # What needs controllers is in tests/testbed/guest-limits.sh.
@@ -261,8 +262,18 @@ if id nobody >/dev/null 2>&1 && command -v setpriv >/dev/null 2>&1; then
 else
 	skip 3 "there is no user nobody"
 fi
+exec 7>&- 8<&- # the task's input ends
+wait $agent
+"$stepd" run -q --job "$job" --proctrack cgroup --step 4 -n 2 -- \
+	sh -c '[ "$SLURM_PROCID" = 1 ] || exec sleep 60' &
+agent=$!
+ok "a step runs of which one task ends" eventually running 4
+has_ended() {
+	"$stepd" set-limits "$job.4" --task 1 --device default 2>&1 | grep -q "task 1 of step $job.4 has ended"
+}
+ok "the limits of that can't be set any more" eventually has_ended
+ok "those of the other can" "$stepd" set-limits "$job.4" --task 0 --device default
 kill -TERM $agent
 wait $agent
-exec 7>&- 8<&-
 nothing_left "nothing is left"
 done_testing

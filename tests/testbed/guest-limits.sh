@@ -99,11 +99,8 @@ cat >"$tmpdir/bomb" <<'E'
 bomb() {
 	bomb | bomb &
 }
-trap '' HUP
-while :; do
-	(bomb)
-	sleep 1
-done 2>/dev/null
+(bomb) 2>/dev/null &
+exec sleep 60
 E
 "$stepd" run -q --job "$job" --proctrack cgroup --pids 40 --kill-sequence KILL \
 	-- sh "$tmpdir/bomb" 2>/dev/null &
@@ -269,6 +266,16 @@ sleep 4
 first=$(($(usage 0) - first)) second=$(($(usage 1) - second))
 ok "ten times the weight is more than four times the CPU time ($second : $first usec)" \
 	test "$second" -gt $((first * 4))
+kill -TERM $agent
+wait $agent
+nothing_left "nothing is left"
+
+# What others put into an extern step is limited as well.
+"$stepd" run -q --job "$job" --proctrack cgroup --extern --pids 4 2>/dev/null &
+agent=$!
+ok "an extern step runs" eventually running extern
+like "$(sh -c "echo \$\$ >${step_dir%/*}/step_extern/cgroup.procs && $forks" 2>&1)" "[Cc]annot fork" \
+	"an extern step's limits are those of who comes into it"
 kill -TERM $agent
 wait $agent
 nothing_left "nothing is left"
