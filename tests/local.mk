@@ -55,6 +55,14 @@ check_PROGRAMS += tests/unit/test_tasks tests/unit/test_killseq tests/unit/test_
 	tests/unit/test_registry
 TESTS += tests/unit/test_tasks tests/unit/test_killseq tests/unit/test_environ \
 	tests/unit/test_registry
+check_PROGRAMS += tests/unit/test_pausable tests/unit/test_requests
+TESTS += tests/unit/test_pausable tests/unit/test_requests
+tests_unit_test_pausable_SOURCES = tests/unit/test_pausable.c
+tests_unit_test_pausable_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_pausable_LDADD = $(UNIT_LDADD)
+tests_unit_test_requests_SOURCES = tests/unit/test_requests.c tests/lib/scratch.h
+tests_unit_test_requests_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_requests_LDADD = $(UNIT_LDADD)
 check_PROGRAMS += tests/unit/test_identity tests/unit/test_log
 TESTS += tests/unit/test_identity tests/unit/test_log
 tests_unit_test_log_SOURCES = tests/unit/test_log.c
@@ -109,6 +117,12 @@ check_DATA += tests/lib/plugins/proctrack_untimely.so
 CLEANFILES += tests/lib/plugins/proctrack_untimely.so
 tests/lib/plugins/proctrack_untimely.so: tests/lib/untimely_plugin.c stepd/api/proctrack.h
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $<
+
+SUSPEND_SYSTEM_TESTS = tests/system/0500-suspend.sh tests/system/0510-suspend-hard.sh
+TESTS += $(SUSPEND_SYSTEM_TESTS)
+EXTRA_DIST += $(SUSPEND_SYSTEM_TESTS)
+check_PROGRAMS += tests/lib/ptyjob
+tests_lib_ptyjob_SOURCES = tests/lib/ptyjob.c
 
 SYSTEM_STEP_TESTS = \
 	tests/system/0300-exit-status.sh \

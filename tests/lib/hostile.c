@@ -7,6 +7,8 @@
  * than a minute, so that a test that dies leaves nothing for long.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -17,9 +19,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -295,6 +299,26 @@ static void mode_count(int argc, char **argv)
 		report();
 }
 
+/* hang: writes from memory whose page never comes, in the kernel, where it looks for fatal signals
+ * only: state D, and no freezer stops it. Ends where there is no userfaultfd. */
+static void mode_hang(int argc, char **argv)
+{
+	struct uffdio_api api = {.api = UFFD_API};
+	struct uffdio_register reg = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC), ends[2];
+	char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)argc;
+	(void)argv;
+	alarm(LIFETIME_S);
+	reg.range.start = (uintptr_t)page;
+	reg.range.len = 4096;
+	if (fd < 0 || page == MAP_FAILED || pipe(ends) < 0 || ioctl(fd, UFFDIO_API, &api) < 0 ||
+		ioctl(fd, UFFDIO_REGISTER, &reg) < 0)
+		fail("userfaultfd");
+	(void)!write(ends[1], page, 4096);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(int argc, char **argv);
@@ -313,6 +337,7 @@ static const struct {
 	{"vfork", mode_vfork},
 	{"spin", mode_spin},
 	{"count", mode_count},
+	{"hang", mode_hang},
 };
 
 int main(int argc, char **argv)
