@@ -230,7 +230,7 @@ static enum verdict judge(const struct job *job, const struct asked *asked, stru
 		(void)err_say(err, -EIO, "%s", error);
 		verdict = VERDICT_FAILED;
 	} else if (ending && job->suspend) {
-		(void)err_say(err, -EIO, "it is ending");
+		(void)err_say(err, -EIO, "the step is ending");
 		verdict = VERDICT_FAILED;
 	} else if (ending || (answered && suspended == job->suspend)) {
 		verdict = VERDICT_DONE;

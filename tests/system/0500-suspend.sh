@@ -125,7 +125,7 @@ for b in $(backends); do
 		kill -TERM "$agent"
 		eventually grep -q term "$tmpdir/out"
 		out=$("$stepd" suspend "$job.0" 2>&1)
-		is "$?,$out" "1,stepd suspend: step $job.0: it is ending" "$b: a step that is ending can't be suspended"
+		is "$?,$out" "1,stepd suspend: step $job.0: the step is ending" "$b: a step that is ending can't be suspended"
 		kill -INT "$agent"
 		ended 143 "$b: it ends all the same"
 

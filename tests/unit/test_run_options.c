@@ -129,6 +129,7 @@ static void test_times(void **state)
 	adds("--kill-on-bad-exit=5s", "'kill_on_bad_exit_grace_ms':5000,'kill_on_bad_exit':true");
 	adds("--kill-sequence=INT:1s,KILL",
 		"'kill_sequence':[{'signal':'INT','wait_ms':1000},{'signal':'KILL'}]");
+	adds("--suspend-timeout=5s", "'suspend_timeout_ms':5000");
 	adds("--unkillable-timeout=2m --wait-background",
 		"'unkillable_timeout_ms':120000,'background':'wait'");
 }
