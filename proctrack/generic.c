@@ -338,8 +338,14 @@ static int continue_others(
 
 int generic_resume(const struct generic_ops *ops, uint64_t id, struct generic_stopped *stopped)
 {
-	int r = stopped->n ? continue_others(ops, id, stopped) : ops->signal(ops->ctx, id, SIGCONT);
+	int r;
 
+	if (stopped->owned && !stopped->active)
+		r = ops->signal(ops->ctx, id, 0);
+	else if (stopped->n)
+		r = continue_others(ops, id, stopped);
+	else
+		r = ops->signal(ops->ctx, id, SIGCONT);
 	if (r == 0 || r == -ESRCH) {
 		stopped->active = false;
 		stopped->n = 0;

@@ -35,7 +35,8 @@ bool generic_has_pid(const struct generic_ops *ops, uint64_t id, pid_t pid);
 #define GENERIC_STOPPED_MAX 65536
 
 struct generic_stopped {
-	bool active; /* a suspension has begun and was not taken back */
+	bool owned;  /* all suspensions of the container are begun by who has this */
+	bool active; /* one has begun and was not taken back */
 	uint32_t n;
 	struct {
 		pid_t pid;
@@ -52,7 +53,7 @@ struct generic_stopped *generic_stopped_free(struct generic_stopped *stopped);
 int generic_suspend(const struct generic_ops *ops, uint64_t id, int timeout_ms,
 	struct generic_stopped *stopped) _must_check_;
 
-/* SIGCONT to all but those. */
+/* SIGCONT to all but those. Where it is known that nothing was suspended, to none. */
 int generic_resume(
 	const struct generic_ops *ops, uint64_t id, struct generic_stopped *stopped) _must_check_;
 

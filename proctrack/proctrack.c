@@ -186,6 +186,7 @@ int proctrack_create(struct proctrack *pt, stepd_step_rec_t *job)
 	if (r == 0 && job->cont_id == 0)
 		return -EPROTO; /* the contract of <stepd/proctrack.h>: an id that means something
 				 */
+	pt->stopped->owned = r == 0;
 	return r;
 }
 

@@ -241,6 +241,14 @@ static void test_resume_spares_who_was_stopped(void **state)
 	assert_int_equal(generic_resume(&ops, 42, stopped), 0);
 	assert_int_equal(waitpid(s.pid, &status, WCONTINUED), s.pid);
 	assert_true(WIFCONTINUED(status));
+	/* Taken back before it began: nothing is to be continued. */
+	assert_int_equal(kill(s.pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(s.pid, &status, WUNTRACED), s.pid);
+	stopped->owned = true;
+	s.last_signal = 0;
+	assert_int_equal(generic_resume(&ops, 42, stopped), 0);
+	assert_int_equal(s.last_signal, 0);
+	assert_int_equal(state_of(s.pid), 'T');
 	end_child(s.pid);
 	(void)generic_stopped_free(stopped);
 }
