@@ -12,6 +12,9 @@
 /* The least between two looks at a suspension that takes its time. */
 #define SUSPEND_PAUSE_MS 10
 
+/* How often it is looked for who does not stand, once the time is up. */
+#define LOOKS_MAX 50
+
 /* The plugin's functions, in the order of <stepd/proctrack.h>. */
 struct proctrack_ops {
 	int (*create)(stepd_step_rec_t *job);
@@ -274,8 +277,15 @@ static int say_moving(
 	struct proctrack *pt, uint64_t id, int timeout_ms, const char *states, struct err *err)
 {
 	char text[ERR_TEXT_SIZE / 2];
+	int look;
 
-	generic_describe_moving(&pt->generic, id, states, text, sizeof(text));
+	/* Who goes round in the kernel is asleep at times. */
+	for (look = 0; look < LOOKS_MAX; look++) {
+		generic_describe_moving(&pt->generic, id, states, text, sizeof(text));
+		if (text[0])
+			break;
+		(void)poll(NULL, 0, 1);
+	}
 	return err_say(err, -ETIMEDOUT, "after %.10g s there still moves %s",
 		(double)timeout_ms / 1e3, text[0] ? text : "something that can't be told");
 }

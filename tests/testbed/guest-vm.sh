@@ -18,7 +18,7 @@ for backend in linuxproc pgid; do
 		part contract contract "$backend: $pattern"
 	done
 done
-for test in 0300-exit-status 0320-ending 0340-kinds; do
+for test in 0300-exit-status 0320-ending 0340-kinds 0510-suspend-hard; do
 	part "$test" sh "$top_srcdir/tests/system/$test.sh"
 done
 all_parts_ran
