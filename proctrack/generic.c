@@ -362,6 +362,20 @@ static void describe_thread(pid_t pid, pid_t tid, char *text, size_t size)
 		procstat_describe(tid, text + n, size - (size_t)n);
 }
 
+/* A parent in vfork(2) shows as D, and stands as soon as its child does. */
+static bool is_in_vfork(const char *described)
+{
+	static const char *const functions[] = {"kernel_clone", "_do_fork", "wait_for_vfork_done"};
+	const char *last = strrchr(described, ' ');
+	size_t i;
+
+	for (i = 0; last && i < ARRAY_SIZE(functions); i++) {
+		if (strcmp(last + 1, functions[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
 void generic_describe_moving(
 	const struct generic_ops *ops, uint64_t id, const char *states, char *text, size_t size)
 {
@@ -376,9 +390,11 @@ void generic_describe_moving(
 		return;
 	for (i = 0; i < n; i++) {
 		tid = find_moving(pids[i], states);
-		if (tid == 0 || named++ >= NAMED_MAX)
+		if (tid == 0)
 			continue;
 		describe_thread(pids[i], tid, one, sizeof(one));
+		if (is_in_vfork(one) || named++ >= NAMED_MAX)
+			continue;
 		(void)snprintf(text + len, size - len, "%s%s", len ? "; " : "", one);
 		len = strlen(text);
 	}

@@ -10,17 +10,16 @@
 
 #include "stepd/agent/spec_json.h"
 
-#define STEP(member_)  offsetof(struct spec_draft, spec.member_)
-#define TASK(member_)  offsetof(struct spec_task_draft, override.member_)
-#define MODE(mode_)    (1u << SPEC_STREAM_##mode_)
-#define TIME_MS_MAX    3153600000000 /* a century */
-#define SUSPEND_MS_MAX 3600000       /* an hour */
-#define JOB_ID_MAX     0xfffffffd    /* the two above mean "none" and "all" in Slurm */
-#define STEP_ID_MAX    0xfffffff0    /* those above are Slurm's special steps */
-#define NODE_NAME_MAX  64
-#define NORMAL         SPEC_KINDS_NORMAL
-#define WITH_TASKS     (SPEC_KINDS_NORMAL | SPEC_KINDS_BATCH)
-#define BATCH          SPEC_KINDS_BATCH
+#define STEP(member_) offsetof(struct spec_draft, spec.member_)
+#define TASK(member_) offsetof(struct spec_task_draft, override.member_)
+#define MODE(mode_)   (1u << SPEC_STREAM_##mode_)
+#define TIME_MS_MAX   3153600000000 /* a century */
+#define JOB_ID_MAX    0xfffffffd    /* the two above mean "none" and "all" in Slurm */
+#define STEP_ID_MAX   0xfffffff0    /* those above are Slurm's special steps */
+#define NODE_NAME_MAX 64
+#define NORMAL        SPEC_KINDS_NORMAL
+#define WITH_TASKS    (SPEC_KINDS_NORMAL | SPEC_KINDS_BATCH)
+#define BATCH         SPEC_KINDS_BATCH
 
 /* ---- forms of texts ----------------------------------------------------------------------- */
 
@@ -384,7 +383,7 @@ static const struct spec_field step_fields[] = {
 	{.name = "suspend_timeout_ms",
 		.parse = spec_row_u64,
 		.offset = STEP(suspend_timeout_ms),
-		.most = SUSPEND_MS_MAX,
+		.most = 3600000, /* an hour */
 		.doc = "how long a suspension may take before it is taken back; 10000 if "
 		       "not given"},
 };
