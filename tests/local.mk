@@ -88,7 +88,7 @@ tests_unit_test_registry_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_registry_LDADD = $(UNIT_LDADD)
 endif
 
-SYSTEM_USAGE_TESTS = tests/system/0500-usage.sh tests/system/0510-samples.sh
+SYSTEM_USAGE_TESTS = tests/system/0510-usage.sh tests/system/0520-samples.sh
 TESTS += $(SYSTEM_USAGE_TESTS)
 EXTRA_DIST += $(SYSTEM_USAGE_TESTS) tests/testbed/guest-usage.sh
 
@@ -150,7 +150,7 @@ CLEANFILES += tests/lib/plugins/proctrack_halfway.so
 tests/lib/plugins/proctrack_halfway.so: tests/lib/halfway_plugin.c stepd/api/proctrack.h
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $<
 
-SUSPEND_SYSTEM_TESTS = tests/system/0500-suspend.sh tests/system/0510-suspend-hard.sh
+SUSPEND_SYSTEM_TESTS = tests/system/0530-suspend.sh tests/system/0540-suspend-hard.sh
 TESTS += $(SUSPEND_SYSTEM_TESTS)
 EXTRA_DIST += $(SUSPEND_SYSTEM_TESTS)
 check_PROGRAMS += tests/lib/ptyjob
@@ -386,8 +386,8 @@ tests_unit_test_limits_SOURCES = tests/unit/test_limits.c tests/lib/scratch.h
 tests_unit_test_limits_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_limits_LDADD = $(UNIT_LDADD)
 endif
-TESTS += tests/system/0460-limits.sh
-EXTRA_DIST += tests/system/0460-limits.sh tests/testbed/guest-limits.sh
+TESTS += tests/system/0500-limits.sh
+EXTRA_DIST += tests/system/0500-limits.sh tests/testbed/guest-limits.sh
 # stepd doctor.
 TESTS += tests/system/0480-doctor.sh
 EXTRA_DIST += tests/system/0480-doctor.sh tests/lib/doctor.sh tests/testbed/guest-doctor.sh
@@ -401,7 +401,7 @@ tests_unit_test_findings_LDADD = $(UNIT_LDADD)
 endif
 
 # systemd/: scopes, notifications, units.
-SYSTEMD_TESTS = tests/system/0460-scope.sh
+SYSTEMD_TESTS = tests/system/0470-scope.sh
 TESTS += $(SYSTEMD_TESTS)
 EXTRA_DIST += $(SYSTEMD_TESTS) tests/testbed/guest-scopes.sh tests/testbed/guest-service.sh
 if CMOCKA

@@ -28,7 +28,7 @@ for backend in linuxproc pgid; do
 		part contract contract "$backend: $pattern"
 	done
 done
-for test in 0300-exit-status 0320-ending 0340-kinds 0460-limits 0510-suspend-hard; do
+for test in 0300-exit-status 0320-ending 0340-kinds 0500-limits 0540-suspend-hard; do
 	part "$test" sh "$top_srcdir/tests/system/$test.sh"
 done
 all_parts_ran
