@@ -16,6 +16,7 @@ endif
 proctrack_cgroup_proctrack_cgroup_la_SOURCES = \
 	proctrack/cgroup/cgroup.c \
 	proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
+	proctrack/cgroup/container.c proctrack/cgroup/container.h \
 	proctrack/cgroup/controllers.c proctrack/cgroup/controllers.h \
 	proctrack/cgroup/devices.c proctrack/cgroup/devices.h \
 	proctrack/cgroup/files.c proctrack/cgroup/files.h \

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "proctrack/cgroup/clone.h"
+#include "proctrack/cgroup/container.h"
 #include "proctrack/cgroup/controllers.h"
 #include "proctrack/cgroup/files.h"
 #include "proctrack/cgroup/group.h"
@@ -29,15 +30,6 @@
 const char plugin_type[] = "proctrack/cgroup";
 const char plugin_name[] = "process tracking by cgroup v2";
 const uint32_t plugin_version = STEPD_API_VERSION;
-
-/* A container that this process made. */
-struct container {
-	struct container *next;
-	struct step_dir dir;
-	bool tried; /* clone_try(), whose answer is: */
-	int clone_result;
-	uint64_t refused; /* usage_get_refused() of groups that are gone */
-};
 
 /* The functions of the plugin ABI get an id or a step record and no state of ours: so it has to be
  * here, once per process. The agent has one thread. */
@@ -75,47 +67,10 @@ static int get_place(const struct place **ret_place, struct err *err)
 	return 0;
 }
 
-static struct container *get_container(uint64_t id)
-{
-	struct container *c = plugin.containers;
-
-	while (c && c->dir.id != id)
-		c = c->next;
-	return c;
-}
-
-/* Keeps dir, which is the container's from then on. */
-static int keep_container(struct step_dir *dir, struct container **ret_container)
-{
-	struct container *c = calloc(1, sizeof(*c));
-
-	if (!c)
-		return -ENOMEM;
-	*c = (struct container){.next = plugin.containers, .dir = *dir};
-	*dir = (struct step_dir)STEP_DIR_INIT;
-	plugin.containers = c;
-	*ret_container = c;
-	return 0;
-}
-
-static void drop_container(uint64_t id)
-{
-	struct container **at = &plugin.containers, *c;
-
-	while (*at && (*at)->dir.id != id)
-		at = &(*at)->next;
-	c = *at;
-	if (!c)
-		return;
-	*at = c->next;
-	step_dir_clear(&c->dir);
-	free(c);
-}
-
 /* The directory of any container of the machine. found holds it if it isn't one of ours. */
 static int get_dir(uint64_t id, struct step_dir *found, const struct step_dir **ret_dir)
 {
-	const struct container *c = id ? get_container(id) : NULL;
+	const struct container *c = id ? container_get(plugin.containers, id) : NULL;
 	const struct place *place;
 	int r;
 
@@ -141,7 +96,7 @@ int init(void)
 void fini(void)
 {
 	while (plugin.containers)
-		drop_container(plugin.containers->dir.id);
+		container_drop(&plugin.containers, plugin.containers->dir.id);
 	plugin.place = place_close(plugin.place);
 }
 
@@ -230,8 +185,9 @@ int proctrack_p_create(stepd_step_rec_t *job)
 		r = step_make(place, job->job_id, job->step_name, &dir);
 	if (r < 0)
 		return answer(r);
-	controllers_enable_accounting(&dir);
-	r = keep_container(&dir, &c);
+	/* In a step without tasks its own group may hold what others put there. */
+	controllers_enable_accounting(&dir, job->node_tasks > 0);
+	r = container_keep(&plugin.containers, &dir, &c);
 	if (r < 0) {
 		(void)step_remove(&dir); /* r says more */
 		return answer(r);
@@ -284,7 +240,7 @@ int proctrack_p_signal(uint64_t id, int signal)
 	if (signal != SIGKILL)
 		return answer(group_signal(dir->fd, signal));
 	r = group_kill(dir->fd);
-	c = get_container(id);
+	c = container_get(plugin.containers, id);
 	if (c && r == 0) { /* from now on what is cloned into it is killed at birth */
 		c->tried = true;
 		c->clone_result = -EOPNOTSUPP;
@@ -301,7 +257,7 @@ int proctrack_p_destroy(uint64_t id)
 	if (r == 0)
 		r = step_remove(dir);
 	if (r == 0 || r == -ESRCH)
-		drop_container(id);
+		container_drop(&plugin.containers, id);
 	return answer(r);
 }
 
@@ -377,11 +333,11 @@ static int take_container(uint64_t id, struct container **ret_container)
 	const struct step_dir *dir;
 	int r;
 
-	*ret_container = id ? get_container(id) : NULL;
+	*ret_container = id ? container_get(plugin.containers, id) : NULL;
 	if (*ret_container)
 		return 0;
 	r = get_dir(id, &found, &dir);
-	return r < 0 ? r : keep_container(&found, ret_container);
+	return r < 0 ? r : container_keep(&plugin.containers, &found, ret_container);
 }
 
 /* Whether a birth works, tried once in the first task's group: the step's own must hold none. */
@@ -413,7 +369,7 @@ int proctrack_p_clone_fd(const stepd_step_rec_t *job, uint32_t local_id)
 
 void proctrack_p_task_ended(const stepd_step_rec_t *job, uint32_t local_id)
 {
-	struct container *c = job->cont_id ? get_container(job->cont_id) : NULL;
+	struct container *c = job->cont_id ? container_get(plugin.containers, job->cont_id) : NULL;
 	_cleanup_close_ int fd = -1;
 	uint64_t refused = 0;
 
@@ -484,7 +440,7 @@ int proctrack_p_usage(uint64_t id, const uint32_t *rank, stepd_usage_t *usage)
 	}
 	if (r == 0)
 		r = usage_read(rank ? task_fd : dir->fd, usage);
-	c = get_container(id);
+	c = container_get(plugin.containers, id);
 	if (r == 0 && !rank && c && usage->source[STEPD_USAGE_PIDS_MAX_EVENTS])
 		usage->value[STEPD_USAGE_PIDS_MAX_EVENTS] += c->refused;
 	return answer(r);

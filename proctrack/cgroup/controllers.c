@@ -259,10 +259,16 @@ static int levels_open(const struct step_dir *dir, struct levels *l)
 	return 0;
 }
 
+/* The lowest group that hands down. */
+static int last_level(bool for_tasks)
+{
+	return for_tasks ? LEVEL_STEP : LEVEL_JOB;
+}
+
 /* Down from the root. Whether it worked shows in what each group then offers. */
 static int enable_below(const struct levels *l, unsigned set, bool for_tasks, struct err *err)
 {
-	int last = for_tasks ? LEVEL_STEP : LEVEL_JOB, i, r = 0;
+	int last = last_level(for_tasks), i, r = 0;
 	char names[CONTROLLERS_MAX_TEXT];
 
 	controllers_format(set, "", names);
@@ -296,14 +302,15 @@ int controllers_enable(const struct step_dir *dir, unsigned set, bool for_tasks,
 	return enable_below(&l, set, for_tasks, err);
 }
 
-void controllers_enable_accounting(const struct step_dir *dir)
+void controllers_enable_accounting(const struct step_dir *dir, bool for_tasks)
 {
+	int last = last_level(for_tasks);
 	_cleanup_(levels_close) struct levels l = {.fd = {-1, -1, -1, -1}};
 	unsigned set = 0;
 	int i, r = levels_open(dir, &l);
 
 	/* Each group hands down what it got; one that got less than was asked for is no failure. */
-	for (i = LEVEL_ROOT; r == 0 && i <= LEVEL_STEP; i++) {
+	for (i = LEVEL_ROOT; r == 0 && i <= last; i++) {
 		r = read_set(l.fd[i], "cgroup.controllers", &set);
 		set &= CONTROLLERS_ACCOUNTING;
 		if (r < 0 || !set)

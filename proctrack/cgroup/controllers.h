@@ -46,8 +46,8 @@ void controllers_format(unsigned set, const char *prefix, char text[CONTROLLERS_
  * step is gone. */
 int controllers_enable(const struct step_dir *dir, unsigned set, bool for_tasks, struct err *err);
 
-/* Switches on, for the step and its tasks, what is there of CONTROLLERS_ACCOUNTING, and goes
- * without what is not. */
-void controllers_enable_accounting(const struct step_dir *dir);
+/* Switches on, for the step and, for_tasks, for its tasks, what is there of CONTROLLERS_ACCOUNTING,
+ * and goes without what is not. */
+void controllers_enable_accounting(const struct step_dir *dir, bool for_tasks);
 
 #endif

@@ -164,7 +164,8 @@ int limits_check_list(const char *asked, const char *had, const char *file, stru
 		return err_set(err, r, "read the list '%.200s' of %s", had, file);
 	r = bitset_add_list(&want, asked);
 	if (r < 0)
-		return err_say(err, r, "'%.200s' is no list of numbers such as 0-3,8", asked);
+		return err_say(err, r, "'%.200s' is no list of numbers below %u such as 0-3,8",
+			asked, LIST_BITS);
 	outside = bitset_first_outside(&want, &have);
 	if (outside != BITSET_NONE)
 		return err_say(err, -ERANGE,

@@ -20,14 +20,15 @@ nothing_left "nothing is left"
 is "$(ls -d /sys/fs/cgroup/stepd 2>&1)" "ls: cannot access '/sys/fs/cgroup/stepd': No such file or directory" \
 	"not even /stepd"
 
-# The parent of the step's groups may have controllers for its children, as systemd's own have.
+# The parent of the step's groups may have controllers for its children, as systemd's own have; those
+# that count are switched on for the step's as well.
 mkdir /sys/fs/cgroup/site
 at_exit 'rmdir /sys/fs/cgroup/site'
 echo '+memory +pids' >/sys/fs/cgroup/site/cgroup.subtree_control
 out=$(step --cgroup-root /sys/fs/cgroup/site -n 2 -- sh -c \
 	'cat /sys/fs/cgroup$(sed s/0::// /proc/self/cgroup)/../../../cgroup.controllers')
-is "$out" "memory pids
-memory pids" "below a root with controllers a step runs, with them there"
+is "$out" "io memory pids
+io memory pids" "below a root with controllers a step runs, with those that count"
 is "$(find /sys/fs/cgroup/site -mindepth 1 -type d)" "" "and nothing is left there"
 
 "$stepd" run --job "$job" -n 200 -- sleep 99 2>"$tmpdir/err" &

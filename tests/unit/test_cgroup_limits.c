@@ -128,7 +128,7 @@ static void test_lists(_unused_ void **state)
 	assert_int_equal(limits_check_list("70000", "0-3", "F", &err), -ERANGE);
 	assert_int_equal(limits_check_list("3-1", "0-3", "F", &err), -EINVAL);
 	assert_int_equal(limits_check_list("0;reboot", "0-3", "F", &err), -EINVAL);
-	assert_string_equal(err.text, "'0;reboot' is no list of numbers such as 0-3,8");
+	assert_string_equal(err.text, "'0;reboot' is no list of numbers below 65536 such as 0-3,8");
 }
 
 static void test_controller_names(_unused_ void **state)
@@ -241,7 +241,7 @@ static void test_accounting_is_taken_as_far_as_it_goes(_unused_ void **state)
 	_cleanup_free_ char *text = NULL;
 
 	need_rig(&rig);
-	controllers_enable_accounting(&dir);
+	controllers_enable_accounting(&dir, true);
 	assert_int_equal(fs_read(dir.fd, "cgroup.subtree_control", 4096, &text, NULL), 0);
 	assert_int_equal(controllers_parse(text) & ~CONTROLLERS_ACCOUNTING, 0);
 }

@@ -85,17 +85,22 @@ static void destroy(void)
 	step.job.cont_id = 0;
 }
 
-static int set_up(_unused_ void **state)
+static void open_tracker(void)
 {
 	const char *top = getenv("top_builddir");
 	_cleanup_free_ char *plugins = scratch_path(top ? top : ".", "stepd/cli/plugins");
 	struct err err = ERR_INIT;
 
+	if (proctrack_open(plugins, "cgroup", &step.pt, &err) < 0)
+		fail_msg("%s", err.text);
+}
+
+static int set_up(_unused_ void **state)
+{
 	if (!offered())
 		return 0;
 	(void)unsetenv("STEPD_CGROUP_ROOT");
-	if (proctrack_open(plugins, "cgroup", &step.pt, &err) < 0)
-		fail_msg("%s", err.text);
+	open_tracker();
 	create();
 	return 0;
 }
@@ -340,6 +345,28 @@ static void test_memory_limit_below_what_is_in_use(_unused_ void **state)
 	assert_int_equal(rig_status(pid), 0);
 	(void)close(ready[0]);
 	(void)close(ready[1]);
+}
+
+/* One that did not make the step, as an agent that took it over. */
+static void test_another_process_limits_it(_unused_ void **state)
+{
+	pid_t pid;
+
+	need(CONTROLLER_MEMORY);
+	pid = fork();
+	if (pid == 0) {
+		step.pt = proctrack_close(step.pt); /* which forgets the step */
+		open_tracker();
+		limit_memory(&ranks[1], 8 * MIB);
+		_exit(used(&ranks[1], STEPD_USAGE_OOM_KILLS) == 0 ? 0 : 1);
+	}
+	assert_int_equal(rig_status(pid), 0);
+	pid = born(1);
+	if (pid == 0) {
+		touch(32 * MIB);
+		_exit(0);
+	}
+	assert_true(was_killed(pid));
 }
 
 /* ---- pids --------------------------------------------------------------------------------- */
@@ -824,6 +851,7 @@ int main(void)
 		limit_test(test_oom_group_takes_the_leader_too),
 		limit_test(test_one_tasks_memory_is_its_own),
 		limit_test(test_memory_limit_below_what_is_in_use),
+		limit_test(test_another_process_limits_it),
 		limit_test(test_fork_bomb_meets_pids_max),
 		limit_test(test_pids_max_of_a_task_while_it_runs),
 		limit_test(test_spinner_under_cpu_max),
