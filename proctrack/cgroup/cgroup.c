@@ -120,16 +120,33 @@ static const char *const scope_words[PLACE_SCOPE_MAX] = {
 	[PLACE_SCOPE_NO] = "no",
 };
 
-static int open_for_step(
-	const stepd_step_rec_t *job, const char *scope, struct place **ret_place, struct err *err)
+/* Makes plugin.place the one for the step. */
+static int settle(const stepd_step_rec_t *job, const char *scope, struct err *err)
 {
 	struct place_request request = {.asked = secure_getenv(PLACE_ENV), .job = job};
+	struct place *fresh = NULL;
+	enum place_verdict verdict;
+	const struct place *known;
+	int r;
 
 	while (request.scope < PLACE_SCOPE_MAX && strcmp(scope_words[request.scope], scope) != 0)
 		request.scope++;
 	if (request.scope == PLACE_SCOPE_MAX)
 		return err_say(err, -EINVAL, "scope '%s' is not one of auto, yes, no", scope);
-	return place_open_for(&request, ret_place, err);
+	if (request.scope != PLACE_SCOPE_YES) {
+		r = get_place(&known, err);
+		if (r < 0)
+			return r;
+		(void)place_explain(known, PLACE_SCOPE, &verdict);
+		if (verdict != PLACE_OFFERED)
+			return 0; /* a step gets what was seen by looking */
+	}
+	r = place_open_for(&request, &fresh, err);
+	if (r < 0)
+		return r;
+	(void)place_close(plugin.place);
+	plugin.place = fresh;
+	return 0;
 }
 
 /* Whether a place that is neither the scope's nor delegated serves; and where a scope should have
@@ -156,20 +173,14 @@ static int check_second_best(const struct place *p, char *text, size_t size, str
 int proctrack_p_place(const stepd_step_rec_t *job, const char *scope, char *text, size_t size)
 {
 	struct err err = ERR_INIT;
-	struct place *fresh = NULL;
-	int r = open_for_step(job, scope, &fresh, &err);
+	int r = settle(job, scope, &err);
 
 	text[0] = '\0';
 	if (r == 0)
-		r = check_second_best(fresh, text, size, &err);
-	if (r < 0) {
-		(void)place_close(fresh);
+		r = check_second_best(plugin.place, text, size, &err);
+	if (r < 0)
 		(void)snprintf(text, size, "%s", err.text);
-		return answer(r);
-	}
-	(void)place_close(plugin.place);
-	plugin.place = fresh;
-	return SLURM_SUCCESS;
+	return answer(r);
 }
 
 /* ---- the guide's functions ---------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is told to a service manager, by a socket of the test's own.
+ * What is told to a service manager, by a socket of the test's own, and to the journal.
  */
 #include "systemd/notify.h"
 
@@ -13,9 +13,12 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
+#include "systemd/journal.h"
 #include "tests/lib/scratch.h"
 
 /* Listens at that address, '@' for the abstract name space; sets NOTIFY_SOCKET. */
@@ -106,12 +109,43 @@ static void test_a_full_queue(_unused_ void **state)
 	(void)close(fd);
 }
 
+static void test_a_stream_to_the_journal(_unused_ void **state)
+{
+	int fd = memfd_create("stream", MFD_CLOEXEC);
+	char text[64];
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	(void)unsetenv("JOURNAL_STREAM");
+	assert_false(journal_has_stream(fd));
+	(void)snprintf(text, sizeof(text), "%llu:%llu", (unsigned long long)st.st_dev,
+		(unsigned long long)st.st_ino);
+	(void)setenv("JOURNAL_STREAM", text, 1);
+	assert_true(journal_has_stream(fd));
+	assert_false(journal_has_stream(-1));
+	(void)setenv("JOURNAL_STREAM", "0:0", 1); /* redirected since */
+	assert_false(journal_has_stream(fd));
+	(void)close(fd);
+}
+
+/* Nobody writes a field by a name with a newline. */
+static void test_a_line_is_one_field(_unused_ void **state)
+{
+	static const struct journal_line text = {.text = "a\nSTEPD_STEP=8.0"};
+	static const struct journal_line step = {.step = "7.0\n_UID=0", .text = "a"};
+
+	assert_int_equal(journal_send(&text), -EINVAL);
+	assert_int_equal(journal_send(&step), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_it_arrives),
 		cmocka_unit_test(test_nobody_wants_it),
 		cmocka_unit_test(test_a_full_queue),
+		cmocka_unit_test(test_a_stream_to_the_journal),
+		cmocka_unit_test(test_a_line_is_one_field),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
