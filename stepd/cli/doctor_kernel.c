@@ -51,7 +51,7 @@ static void tell_clone3(const struct tell *tell, int r)
 			strerror(-r));
 }
 
-static void tell_pidfd(const struct tell *tell, int clone3)
+static void tell_pidfd(const struct tell *tell)
 {
 	int r = try_pidfd();
 
@@ -59,13 +59,11 @@ static void tell_pidfd(const struct tell *tell, int clone3)
 		tell_finding(tell, STEPD_FINDING_OK, "kernel.pidfd", NULL, NULL,
 			"pidfd_open and pidfd_send_signal are there");
 	else
-		tell_finding(tell, clone3 < 0 ? STEPD_FINDING_PROBLEM : STEPD_FINDING_WARNING,
-			"kernel.pidfd", NULL,
+		tell_finding(tell, STEPD_FINDING_WARNING, "kernel.pidfd", NULL,
 			"update to Linux 5.4, or allow pidfd_open and pidfd_send_signal in the seccomp "
 			"filter (of the container)",
-			"pidfds can't be used (%s): %s", strerror(-r),
-			clone3 < 0 ? "without clone3 and without them no task can be started"
-				   : "most trackers can't signal a step's processes");
+			"pidfds can't be used (%s): most trackers can't signal a step's processes",
+			strerror(-r));
 }
 
 static void tell_close_range(const struct tell *tell)
@@ -98,11 +96,9 @@ static void tell_pressure(const struct tell *tell)
 
 void doctor_kernel(const struct tell *tell)
 {
-	int clone3 = try_clone3();
-
 	tell_version(tell);
-	tell_clone3(tell, clone3);
-	tell_pidfd(tell, clone3);
+	tell_clone3(tell, try_clone3());
+	tell_pidfd(tell);
 	tell_close_range(tell);
 	tell_pressure(tell);
 }
