@@ -387,7 +387,8 @@ tests_unit_test_limits_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_limits_LDADD = $(UNIT_LDADD)
 endif
 TESTS += tests/system/0500-limits.sh
-EXTRA_DIST += tests/system/0500-limits.sh tests/testbed/guest-limits.sh
+EXTRA_DIST += tests/system/0500-limits.sh tests/testbed/guest-limits.sh \
+	tests/testbed/guest-rootless.sh tests/testbed/guest-thousand.sh
 # stepd doctor.
 TESTS += tests/system/0480-doctor.sh
 EXTRA_DIST += tests/system/0480-doctor.sh tests/lib/doctor.sh tests/testbed/guest-doctor.sh

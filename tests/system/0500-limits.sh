@@ -96,9 +96,10 @@ fi
 agent=$!
 ok "a step of cgroup runs" eventually running 2
 root=$(sed -n 's/.*"container_root":"\([^"]*\)".*/\1/p' "$run"/*_"$job.2"/state.json)
+controllers=$(cat "$root/cgroup.controllers") # now: a scope goes with its step
 kill -TERM $agent
 wait $agent
-if grep -qw memory "$root/cgroup.controllers"; then
+if echo "$controllers" | grep -qw memory; then
 	skip 1 "the memory controller is here"
 else
 	refused "no controller" "error: limits.memory_max_bytes: .*memory" --mem 1G

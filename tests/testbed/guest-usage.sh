@@ -4,6 +4,8 @@
 . "${top_srcdir:?}/tests/lib/step.sh"
 
 root=/sys/fs/cgroup
+STEPD_CGROUP_ROOT=$root # not in a scope: files are looked at by name
+export STEPD_CGROUP_ROOT
 group=$root/stepd/job_$job/step_0
 
 # value NAME [TASK]: of "stepd usage --json" in $tmpdir/json; of the step, or of the n-th task.
