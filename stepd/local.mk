@@ -27,64 +27,64 @@ libagent_la_SOURCES = \
 	proctrack/proctrack.c proctrack/proctrack.h \
 	proctrack/tell.c proctrack/tell.h \
 	mpi/mpi.c mpi/mpi.h \
-	stepd/agent/account.c stepd/agent/account.h \
+	stepd/agent/account/account.c stepd/agent/account/account.h \
 	stepd/agent/agent.c stepd/agent/agent.h stepd/agent/agent_impl.h \
-	stepd/agent/batch.c stepd/agent/batch.h \
-	stepd/agent/bind_text.c stepd/agent/bind_text.h \
-	stepd/agent/binding.c stepd/agent/binding.h \
-	stepd/agent/binding_bounds.c \
-	stepd/agent/binding_child.c \
-	stepd/agent/binding_env.c \
-	stepd/agent/child.c stepd/agent/child.h \
+	stepd/agent/launch/batch.c stepd/agent/launch/batch.h \
+	stepd/agent/binding/bind_text.c stepd/agent/binding/bind_text.h \
+	stepd/agent/binding/binding.c stepd/agent/binding/binding.h \
+	stepd/agent/binding/binding_bounds.c \
+	stepd/agent/binding/binding_child.c \
+	stepd/agent/binding/binding_env.c \
+	stepd/agent/launch/child.c stepd/agent/launch/child.h \
 	stepd/agent/ending.c stepd/agent/ending.h \
-	stepd/agent/environ.c stepd/agent/environ.h \
-	stepd/agent/feed.c stepd/agent/feed.h \
-	stepd/agent/fname.c stepd/agent/fname.h \
-	stepd/agent/identity.c stepd/agent/identity.h \
+	stepd/agent/launch/environ.c stepd/agent/launch/environ.h \
+	stepd/agent/stdio/feed.c stepd/agent/stdio/feed.h \
+	stepd/agent/stdio/fname.c stepd/agent/stdio/fname.h \
+	stepd/agent/launch/identity.c stepd/agent/launch/identity.h \
 	stepd/agent/killseq.c stepd/agent/killseq.h \
-	stepd/agent/launch.c stepd/agent/launch.h \
-	stepd/agent/launcher.c stepd/agent/launcher.h \
+	stepd/agent/launch/launch.c stepd/agent/launch/launch.h \
+	stepd/agent/launch/launcher.c stepd/agent/launch/launcher.h \
 	stepd/agent/limits.c stepd/agent/limits.h \
 	stepd/agent/limits_devices.c \
-	stepd/agent/oom.c stepd/agent/oom.h \
+	stepd/agent/account/oom.c stepd/agent/account/oom.h \
 	stepd/agent/leftover.c stepd/agent/leftover.h \
-	stepd/agent/placement.c stepd/agent/placement.h \
-	stepd/agent/plan.c stepd/agent/plan.h \
+	stepd/agent/binding/placement.c stepd/agent/binding/placement.h \
+	stepd/agent/launch/plan.c stepd/agent/launch/plan.h \
 	stepd/agent/pri_watch.c stepd/agent/pri_watch.h \
-	stepd/agent/pump.c stepd/agent/pump.h \
+	stepd/agent/stdio/pump.c stepd/agent/stdio/pump.h \
 	stepd/agent/registry.c stepd/agent/registry.h \
 	stepd/agent/pausable.c stepd/agent/pausable.h \
-	stepd/agent/process.c stepd/agent/process.h \
+	stepd/agent/launch/process.c stepd/agent/launch/process.h \
 	stepd/agent/report.c stepd/agent/report.h \
 	stepd/agent/requests.c stepd/agent/requests.h \
 	stepd/agent/result.c stepd/agent/result.h \
-	stepd/agent/rlimits.c stepd/agent/rlimits.h \
-	stepd/agent/sample.c stepd/agent/sample.h \
-	stepd/agent/sample_text.c stepd/agent/sample_text.h \
+	stepd/agent/launch/rlimits.c stepd/agent/launch/rlimits.h \
+	stepd/agent/account/sample.c stepd/agent/account/sample.h \
+	stepd/agent/account/sample_text.c stepd/agent/account/sample_text.h \
 	stepd/agent/service.c stepd/agent/service.h \
-	stepd/agent/sink.c stepd/agent/sink.h \
-	stepd/agent/spec.c stepd/agent/spec.h \
-	stepd/agent/spec_json.c stepd/agent/spec_json.h \
-	stepd/agent/rank_bits.h \
-	stepd/agent/spec_binding.c \
-	stepd/agent/spec_fields.c \
-	stepd/agent/spec_layout.c \
-	stepd/agent/spec_limits.c \
-	stepd/agent/spec_policy.c \
-	stepd/agent/spec_ranks.c \
-	stepd/agent/spec_rows.c \
+	stepd/agent/stdio/sink.c stepd/agent/stdio/sink.h \
+	stepd/agent/spec/spec.c stepd/agent/spec/spec.h \
+	stepd/agent/spec/spec_json.c stepd/agent/spec/spec_json.h \
+	stepd/agent/spec/rank_bits.h \
+	stepd/agent/spec/spec_binding.c \
+	stepd/agent/spec/spec_fields.c \
+	stepd/agent/spec/spec_layout.c \
+	stepd/agent/spec/spec_limits.c \
+	stepd/agent/spec/spec_policy.c \
+	stepd/agent/spec/spec_ranks.c \
+	stepd/agent/spec/spec_rows.c \
 	stepd/agent/status.c stepd/agent/status.h \
-	stepd/agent/spawn.c stepd/agent/spawn.h \
-	stepd/agent/stdfd.c stepd/agent/stdfd.h \
-	stepd/agent/stdio.c stepd/agent/stdio.h \
-	stepd/agent/stdio_files.c stepd/agent/stdio_files.h \
+	stepd/agent/launch/spawn.c stepd/agent/launch/spawn.h \
+	stepd/agent/stdio/stdfd.c stepd/agent/stdio/stdfd.h \
+	stepd/agent/stdio/stdio.c stepd/agent/stdio/stdio.h \
+	stepd/agent/stdio/stdio_files.c stepd/agent/stdio/stdio_files.h \
 	stepd/agent/suspend.c stepd/agent/suspend.h \
 	stepd/agent/tasks.c stepd/agent/tasks.h \
-	stepd/agent/topology.c stepd/agent/topology.h \
+	stepd/agent/binding/topology.c stepd/agent/binding/topology.h \
 	stepd/agent/trace.c stepd/agent/trace.h \
-	stepd/agent/usage.c stepd/agent/usage.h \
-	stepd/agent/usage_table.c stepd/agent/usage_table.h \
-	stepd/agent/usage_values.c stepd/agent/usage_values.h \
+	stepd/agent/account/usage.c stepd/agent/account/usage.h \
+	stepd/agent/account/usage_table.c stepd/agent/account/usage_table.h \
+	stepd/agent/account/usage_values.c stepd/agent/account/usage_values.h \
 	stepd/agent/worker.c stepd/agent/worker.h
 libagent_la_LIBADD = libstepdsystemd.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 

@@ -10,15 +10,15 @@
 
 #include "stepd/agent/agent.h"
 #include "stepd/agent/killseq.h"
-#include "stepd/agent/launch.h"
-#include "stepd/agent/oom.h"
+#include "stepd/agent/launch/launch.h"
+#include "stepd/agent/account/oom.h"
 #include "stepd/agent/pausable.h"
-#include "stepd/agent/plan.h"
+#include "stepd/agent/launch/plan.h"
 #include "stepd/agent/pri_watch.h"
-#include "stepd/agent/process.h"
+#include "stepd/agent/launch/process.h"
 #include "stepd/agent/suspend.h"
 #include "stepd/agent/tasks.h"
-#include "stepd/agent/usage.h"
+#include "stepd/agent/account/usage.h"
 
 struct mpi;
 struct proctrack;

@@ -8,10 +8,10 @@
 #include <sys/wait.h>
 
 #include "proctrack/proctrack.h"
-#include "stepd/agent/account.h"
+#include "stepd/agent/account/account.h"
 #include "stepd/agent/result.h"
 #include "stepd/agent/service.h"
-#include "stepd/agent/stdio.h"
+#include "stepd/agent/stdio/stdio.h"
 #include "stepd/agent/trace.h"
 #include "stepd/base/log.h"
 #include "stepd/base/procstat.h"

@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-#include "stepd/agent/spec.h"
+#include "stepd/agent/spec/spec.h"
 
 static void on_timer(struct ev_loop *loop, ev_timer *w, int revents);
 

@@ -2,7 +2,7 @@
 #include "stepd/agent/limits.h"
 
 #include "proctrack/proctrack.h"
-#include "stepd/agent/spec_json.h"
+#include "stepd/agent/spec/spec_json.h"
 #include "stepd/base/log.h"
 
 void limits_clear(struct limits *limits)

@@ -8,7 +8,7 @@
 #include "proctrack/proctrack.h"
 #include "stepd/agent/registry.h"
 #include "stepd/agent/report.h"
-#include "stepd/agent/usage_values.h"
+#include "stepd/agent/account/usage_values.h"
 #include "stepd/base/log.h"
 #include "stepd/base/signals.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "stepd/agent/spec.h"
+#include "stepd/agent/spec/spec.h"
 #include "stepd/cli/cli.h"
 
 static void print_usage(FILE *out)

@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "stepd/agent/rank_bits.h"
+#include "stepd/agent/spec/rank_bits.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/strv.h"
 

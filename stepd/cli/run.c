@@ -2,9 +2,9 @@
 #include <stdio.h>
 
 #include "stepd/agent/agent.h"
-#include "stepd/agent/process.h"
+#include "stepd/agent/launch/process.h"
 #include "stepd/agent/service.h"
-#include "stepd/agent/spec.h"
+#include "stepd/agent/spec/spec.h"
 #include "stepd/agent/trace.h"
 #include "stepd/base/log.h"
 #include "stepd/cli/cli.h"

@@ -6,8 +6,8 @@
 #include <limits.h>
 #include <string.h>
 
-#include "stepd/agent/sample.h"
-#include "stepd/agent/spec.h"
+#include "stepd/agent/account/sample.h"
+#include "stepd/agent/spec/spec.h"
 #include "stepd/base/parse.h"
 
 static int no_memory(struct err *err)

@@ -7,8 +7,8 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "stepd/agent/spec.h"
-#include "stepd/agent/spec_json.h"
+#include "stepd/agent/spec/spec.h"
+#include "stepd/agent/spec/spec_json.h"
 #include "stepd/base/fs.h"
 #include "stepd/cli/multi_prog.h"
 #include "stepd/cli/run_convert.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Options of limits, into the JSON that the spec's rows read (stepd/agent/spec_limits.c).
+ * Options of limits, into the JSON that the spec's rows read (stepd/agent/spec/spec_limits.c).
  */
 #include <ctype.h>
 #include <jansson.h>

@@ -6,8 +6,8 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "stepd/agent/spec.h"
-#include "stepd/agent/spec_json.h"
+#include "stepd/agent/spec/spec.h"
+#include "stepd/agent/spec/spec_json.h"
 #include "stepd/cli/run_convert.h"
 
 #define LONG_VALUE    256 /* getopt_long()'s value of the first row */

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "stepd/agent/agent.h"
-#include "stepd/agent/process.h"
-#include "stepd/agent/sample.h"
+#include "stepd/agent/launch/process.h"
+#include "stepd/agent/account/sample.h"
 #include "stepd/agent/service.h"
-#include "stepd/agent/spec.h"
+#include "stepd/agent/spec/spec.h"
 #include "stepd/agent/trace.h"
 #include "stepd/base/log.h"
 #include "stepd/base/parse.h"

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "proctrack/proctrack.h"
-#include "stepd/agent/usage_table.h"
-#include "stepd/agent/usage_values.h"
+#include "stepd/agent/account/usage_table.h"
+#include "stepd/agent/account/usage_values.h"
 #include "stepd/cli/cli.h"
 #include "stepd/cli/query.h"
 

@@ -24,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "stepd/agent/spawn.h"
+#include "stepd/agent/launch/spawn.h"
 #include "stepd/base/rawcall.h"
 
 extern char **environ;

@@ -75,8 +75,8 @@ function library_header(file, name)
 {
 	if (name ~ /^libcgroup/ && file !~ /^proctrack\/cgroup\//)
 		return "includes <" name ">, which belongs in proctrack/cgroup/"
-	if (name ~ /^hwloc/ && file != "stepd/agent/topology.c")
-		return "includes <" name ">, which belongs in stepd/agent/topology.c"
+	if (name ~ /^hwloc/ && file != "stepd/agent/binding/topology.c")
+		return "includes <" name ">, which belongs in stepd/agent/binding/topology.c"
 	if (name ~ /^pmix/ && file !~ /^mpi\/pmix\//)
 		return "includes <" name ">, which belongs in mpi/pmix/"
 	if (name ~ /^systemd\// && file != "systemd/scope.c")
@@ -132,19 +132,19 @@ stepd/plugin/plugin.c <ev.h>
 stepd/agent/agent.c "stepd/cli/cli.h"
 stepd/agent/agent.c "proctrack/cgroup/group.h"
 stepd/agent/agent.c <libcgroup.h>
-stepd/agent/binding.c <hwloc.h>
+stepd/agent/binding/binding.c <hwloc.h>
 stepd/client/client.c "stepd/agent/registry.h"
 stepd/control/server.c "stepd/agent/agent.h"
-proctrack/proctrack.c "stepd/agent/spec.h"
+proctrack/proctrack.c "stepd/agent/spec/spec.h"
 proctrack/proctrack.c "mpi/mpi.h"
 proctrack/proctrack.c "proctrack/cgroup/group.h"
 proctrack/proctrack.c <libcgroup.h>
-proctrack/pgid/pgid.c "stepd/agent/spec.h"
+proctrack/pgid/pgid.c "stepd/agent/spec/spec.h"
 proctrack/pgid/pgid.c "proctrack/linuxproc/tree.h"
 proctrack/pgid/pgid.c "stepd/plugin/plugin.h"
 proctrack/pgid/pgid.c <ev.h>
-mpi/mpi.c "stepd/agent/spec.h"
-mpi/none/none.c "stepd/agent/spec.h"
+mpi/mpi.c "stepd/agent/spec/spec.h"
+mpi/none/none.c "stepd/agent/spec/spec.h"
 mpi/pmi2/pmi2.c "proctrack/proctrack.h"
 mpi/pmi2/pmi2.c <pmix_server.h>
 stepd/agent/agent.c "stepd/other/thing.h"
@@ -163,7 +163,7 @@ stepd/cli/list.c "stepd/client/client.h"
 stepd/agent/agent.c "proctrack/proctrack.h"
 stepd/agent/agent.c "stepd/base/err.h"
 stepd/agent/loop.c <ev.h>
-stepd/agent/topology.c <hwloc.h>
+stepd/agent/binding/topology.c <hwloc.h>
 stepd/api/mpi.h "step.h"
 proctrack/proctrack.c "stepd/plugin/plugin.h"
 proctrack/cgroup/place.c <libcgroup.h>

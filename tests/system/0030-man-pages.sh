@@ -85,7 +85,7 @@ section "EXIT STATUS" | sed -n 's/^\.It \(1[0-9]*\)\(+ .*\)\{0,1\}$/\1/p' | sort
 is "$(cat "$tmpdir/documented")" "$(cat "$tmpdir/codes")" "every exit status has an entry"
 
 # Variables that tasks get.
-grep -ho '"[A-Z][A-Z_]*"' "$top_srcdir/stepd/agent/environ.c" "$top_srcdir/stepd/agent/binding_env.c" | tr -d '"' | sort -u >"$tmpdir/set"
+grep -ho '"[A-Z][A-Z_]*"' "$top_srcdir/stepd/agent/launch/environ.c" "$top_srcdir/stepd/agent/binding/binding_env.c" | tr -d '"' | sort -u >"$tmpdir/set"
 awk '/^\.S[sh] / { on = $0 == ".Ss Given to the tasks" } on && /^\.It Ev /' "$manual" |
 	grep -o '[A-Z][A-Z_]*[A-Z]' | sort -u >"$tmpdir/told"
 is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/set")" "the variables of the tasks are those of the manual"
@@ -130,7 +130,7 @@ all_told "THE READY LINE" "the manual has each field of the ready line"
 like "$(cat "$tmpdir/fields")" '^cpu_user_usec$' "the result has what an ended task used"
 like "$(cat "$tmpdir/fields")" '^error$' "and what went wrong"
 # Those of usage are a table's; its section has them in the table's order, which is that of samples.
-sed -n 's/.*] = {"\([a-z_]*\)", ".*/\1/p' "$top_srcdir/stepd/agent/usage_values.c" >"$tmpdir/values"
+sed -n 's/.*] = {"\([a-z_]*\)", ".*/\1/p' "$top_srcdir/stepd/agent/account/usage_values.c" >"$tmpdir/values"
 ok "there are values of usage" test -s "$tmpdir/values"
 is "$(section USAGE | sed -n 's/^\.It Cm //p' | tr -d ' ' | tr ',' '\n' | grep _)" "$(grep _ "$tmpdir/values")" \
 	"the manual has each value of usage, in the table's order"

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "stepd/agent/identity.h"
-#include "stepd/agent/spec.h"
+#include "stepd/agent/launch/identity.h"
+#include "stepd/agent/spec/spec.h"
 
 enum {
 	USER = 65533,

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "stepd/agent/killseq.h"
-#include "stepd/agent/spec.h"
+#include "stepd/agent/spec/spec.h"
 
 struct rig {
 	struct killseq ks;

@@ -16,7 +16,7 @@
 
 #include "proctrack/proctrack.h"
 #include "stepd/agent/limits.h"
-#include "stepd/agent/spec_json.h"
+#include "stepd/agent/spec/spec_json.h"
 #include "stepd/base/log.h"
 #include "tests/lib/scratch.h"
 

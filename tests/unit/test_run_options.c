@@ -11,7 +11,7 @@
 #include <jansson.h>
 #include <sys/stat.h>
 
-#include "stepd/agent/spec_json.h"
+#include "stepd/agent/spec/spec_json.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/strv.h"
 #include "stepd/cli/run_convert.h"

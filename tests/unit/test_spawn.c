@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "stepd/agent/spawn.h"
+#include "stepd/agent/launch/spawn.h"
 #include "stepd/base/rawcall.h"
 
 #define STACK_BYTES 16384

@@ -11,9 +11,9 @@
 #include <jansson.h>
 #include <signal.h>
 
-#include "stepd/agent/rlimits.h"
-#include "stepd/agent/spec.h"
-#include "stepd/agent/spec_json.h"
+#include "stepd/agent/launch/rlimits.h"
+#include "stepd/agent/spec/spec.h"
+#include "stepd/agent/spec/spec_json.h"
 #include "stepd/base/fs.h"
 
 /* Documents are written with ' for ", to be readable here. */

@@ -14,7 +14,7 @@
 
 #include <fcntl.h>
 
-#include "stepd/agent/spec_json.h"
+#include "stepd/agent/spec/spec_json.h"
 #include "stepd/base/fs.h"
 
 #define MANUAL_SIZE_MAX (1u << 20)

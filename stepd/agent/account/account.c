@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/agent/account/account.h"
+
+#include <string.h>
+
+#include "proctrack/proctrack.h"
+#include "stepd/agent/agent_impl.h"
+#include "stepd/agent/account/oom.h"
+#include "stepd/agent/report.h"
+#include "stepd/agent/account/sample.h"
+#include "stepd/agent/account/usage.h"
+#include "stepd/agent/account/usage_table.h"
+#include "stepd/base/log.h"
+
+int account_open(struct agent *a, struct err *err)
+{
+	const struct agent_options *o = a->options;
+	int r = 0;
+
+	if (o->result_file || o->usage_table || o->sample_file)
+		r = usage_open(&a->usage, a->tasks.n);
+	if (r < 0)
+		return err_set(err, r, "keep account of the step");
+	r = oom_watch(a, err);
+	if (r == 0 && o->sample_file)
+		r = sample_open(a, &a->sample, err);
+	return r;
+}
+
+void account_started(struct agent *a)
+{
+	sample_start(a->sample);
+}
+
+void account_look(struct agent *a)
+{
+	uint32_t i;
+	int r;
+
+	if (!a->usage.kept)
+		return;
+	r = usage_look(&a->usage, a->pt, &a->plan.job);
+	if (r < 0 && r != -ESRCH)
+		log_debug(a->log, "can't look at what the step uses: %s", strerror(-r));
+	for (i = 0; r == 0 && i < a->tasks.n; i++)
+		oom_note_task(a, &a->tasks.v[i], &a->usage.look[i]);
+}
+
+void account_reaped(struct agent *a, struct task *task, const struct rusage *ru)
+{
+	bool unsettled = task && oom_is_unsettled(a);
+	stepd_usage_t look;
+	int r;
+
+	if (a->usage.kept)
+		usage_reaped(&a->usage, ru);
+	if (!task || (!a->usage.kept && !unsettled))
+		return;
+	r = proctrack_usage(a->pt, a->plan.job.cont_id, &task->rank, &look);
+	if (r == 0)
+		oom_note_task(a, task, &look);
+	if (a->usage.kept)
+		usage_task_ended(
+			&a->usage, (uint32_t)(task - a->tasks.v), r == 0 ? &look : NULL, ru);
+}
+
+void account_finish(struct agent *a)
+{
+	if (a->usage.kept && !a->unkillable)
+		usage_finish(&a->usage, a->pt, &a->plan.job);
+	else
+		account_look(a);
+	oom_finish(a);
+	sample_pause(a->sample);
+}
+
+/* Nothing of a step that never ran. */
+void account_report(struct agent *a)
+{
+	_cleanup_free_ char *text = NULL;
+	const struct usage_view view = {
+		.label = a->plan.label,
+		.elapsed_usec = (a->end_ns - a->begin_ns) / 1000,
+		.step = &a->usage.step,
+		.tasks = a->usage.tasks,
+		.task = a->plan.job.task,
+		.n = a->tasks.n,
+	};
+
+	if (a->reason == AGENT_REASON_LAUNCH)
+		return;
+	sample_end(a->sample);
+	if (!a->options->usage_table)
+		return;
+	text = usage_table_format(&view);
+	if (!text || report_write(a->log->fd, text) < 0)
+		log_warning(a->log, "can't print what the step has used, ignoring");
+}
+
+void account_close(struct agent *a)
+{
+	a->sample = sample_free(a->sample);
+	oom_unwatch(a);
+	usage_clear(&a->usage);
+}

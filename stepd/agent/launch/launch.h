@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Forks the tasks. Where the backend gives a cgroup to clone into, a task is born inside the
+ * container (clone3, CLONE_INTO_CGROUP, Linux 5.7) and no pid is ever migrated; elsewhere it is
+ * added after its fork, and always held until then. Held tasks have done all but their exec: one
+ * byte on a pipe, which none of them takes out, lets all go at once, and its hang-up ends them.
+ */
+#ifndef STEPD_AGENT_LAUNCH_H
+#define STEPD_AGENT_LAUNCH_H
+
+#include <stdbool.h>
+
+#include "stepd/agent/launch/child.h"
+#include "stepd/agent/launch/spawn.h"
+
+struct proctrack;
+struct stdio;
+
+struct launch {
+	struct child_setup setup;
+	struct proctrack *pt;
+	struct stdio *io;
+	struct spawn spawn; /* how the next task is made */
+	pid_t group; /* the step's process group; 0: the first task founds it; -1: this process
+		      * has founded it */
+	int next_clone_fd; /* of task 0, which was asked for to learn whether there is one */
+	bool into;         /* tasks are born in the container */
+	bool released;
+	int report_fd;      /* to be read by the agent; non-blocking */
+	int task_report_fd; /* the tasks' end */
+	int hold_write_fd;  /* -1 if tasks are not held */
+	int hold_fd;        /* the tasks' end */
+};
+
+#define LAUNCH_INIT                                                                                \
+	{                                                                                          \
+		.next_clone_fd = -1, .report_fd = -1, .task_report_fd = -1, .hold_write_fd = -1,   \
+		.hold_fd = -1                                                                      \
+	}
+
+/* Makes the pipes and finds out how tasks get into the container. l->setup's plan, mpi, nofile,
+ * oom_score_adj and traced are the caller's to set before. */
+int launch_open(struct launch *l, struct proctrack *pt, struct stdio *io, bool hold,
+	struct err *err) _must_check_;
+
+/* Forks all tasks into the container. pids has a 0 for each task; those that were made are filled
+ * in, from the first on, on failure as well. */
+int launch_fork_all(struct launch *l, pid_t *pids, struct err *err) _must_check_;
+
+/* One of them, for who calls it for each in ascending order of local ids: seat is the child's; with
+ * l->spawn.stack it stays so until its exec. */
+int launch_fork(struct launch *l, uint32_t local_id, struct child_seat *seat, pid_t *ret_pid,
+	struct err *err) _must_check_;
+
+/* All are forked: closes what only children needed, and lets them go. */
+int launch_release(struct launch *l, struct err *err) _must_check_;
+
+/* Children that are still held end by themselves. */
+void launch_close(struct launch *l);
+#define _cleanup_launch_ _cleanup_(launch_close)
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/agent/launch/launcher.h"
+
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "config.h"
+#include "stepd/agent/launch/launch.h"
+#include "stepd/agent/launch/plan.h"
+#include "stepd/agent/status.h"
+#include "stepd/agent/stdio/stdio.h"
+#include "stepd/base/fs.h"
+
+/* Below this many a copy of the memory for each is as quick as the launcher's own. */
+#define TASKS_MIN 6
+
+/* Of a child: child_main() and what it calls take less than 6 KiB (a path of PATH_MAX among it). */
+#define STACK_BYTES (16u << 10)
+
+/* What the launcher leaves the agent, in memory that both write. */
+struct board {
+	struct err err;
+	pid_t pid[];
+};
+
+/* Seats and stacks of the children, in the launcher's memory. */
+struct slab {
+	char *at;
+	size_t seat_bytes, size;
+};
+
+bool launcher_is_of_use(const struct launch *l)
+{
+#ifdef STEPD_SANITIZERS
+	(void)l;
+	return false; /* their run-time library is thread-local state */
+#else
+	return l->into && l->setup.plan->job.node_tasks >= TASKS_MIN && !stdio_carries(l->io) &&
+		child_can_share_memory(&l->setup);
+#endif
+}
+
+/* ---- in the launcher ----------------------------------------------------------------------- */
+
+static int slab_map(struct slab *slab, uint32_t n, size_t vars)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t bytes = sizeof(struct child_seat) + vars * sizeof(char *) + STACK_BYTES;
+
+	slab->seat_bytes = (bytes + page - 1) / page * page;
+	slab->size = slab->seat_bytes * n;
+	slab->at = mmap(NULL, slab->size, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return slab->at == MAP_FAILED ? -errno : 0;
+}
+
+/* The seat stands at the top, next to where its stack begins: small tasks touch few pages. */
+static struct child_seat *slab_seat(const struct slab *slab, uint32_t i, size_t vars, char **stack)
+{
+	char *top = slab->at + slab->seat_bytes * (i + 1u);
+	char **v = (char **)(void *)(top - vars * sizeof(char *));
+	char *seat = (char *)v - sizeof(struct child_seat);
+
+	seat -= (uintptr_t)seat % 16;
+	*stack = top - slab->seat_bytes;
+	return memset(seat, 0, sizeof(struct child_seat)); /* v is the child's to fill */
+}
+
+static int make_all(struct launch *l, struct board *board)
+{
+	const struct plan *plan = l->setup.plan;
+	size_t vars = plan->task_env.room;
+	struct child_seat *seat;
+	struct slab slab;
+	char *stack;
+	uint32_t i;
+	int r = slab_map(&slab, plan->job.node_tasks, vars);
+
+	if (r < 0)
+		return err_set(&board->err, r, "get memory for the tasks' start");
+	for (i = 0; r == 0 && i < plan->job.node_tasks; i++) {
+		seat = slab_seat(&slab, i, vars, &stack);
+		seat->env.v = (char **)(void *)(slab.at + slab.seat_bytes * (i + 1u)) - vars;
+		seat->env.room = vars;
+		l->spawn.stack = stack;
+		l->spawn.stack_size = (size_t)((char *)seat - stack);
+		r = launch_fork(l, i, seat, &board->pid[i], &board->err);
+	}
+	return r;
+}
+
+/* Children get it from here instead of writing it one by one. */
+static int set_oom_score_adj(struct launch *l, struct err *err)
+{
+	const char *text = l->setup.oom_score_adj;
+	int r = text ? fs_write(AT_FDCWD, "/proc/self/oom_score_adj", text) : 0;
+
+	l->setup.oom_score_adj = NULL;
+	return r < 0 ? err_set(err, r, "set oom_score_adj %s for the tasks", text) : 0;
+}
+
+_noreturn_ static void launcher_main(struct launch *l, struct board *board, pid_t agent)
+{
+	int r;
+
+	/* Nobody would read what comes of it. Tasks don't inherit this. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != agent)
+		_exit(STATUS_NOT_EXECUTABLE);
+	if (setpgid(0, 0) < 0) /* the step's process group: tasks are born in it */
+		_exit(STATUS_NOT_EXECUTABLE);
+	l->group = -1;
+	l->spawn.siblings = true;
+	r = set_oom_score_adj(l, &board->err);
+	if (r == 0)
+		r = make_all(l, board);
+	_exit(r < 0 ? STATUS_NOT_EXECUTABLE : 0);
+}
+
+/* ---- in the agent -------------------------------------------------------------------------- */
+
+static int await(pid_t pid, const struct board *board, struct err *err)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0) {
+		if (errno != EINTR)
+			return err_set(err, -errno, "wait for the launcher");
+	}
+	if (WIFSIGNALED(status))
+		return err_say(err, -EIO,
+			"the launcher of the tasks was killed by signal %d; is memory short?",
+			WTERMSIG(status));
+	if (status == 0)
+		return 0;
+	*err = board->err;
+	return err->code < 0 ? err->code : err_set(err, -EIO, "start the tasks");
+}
+
+int launcher_run(struct launch *l, pid_t *pids, struct err *err)
+{
+	uint32_t n = l->setup.plan->job.node_tasks, i;
+	size_t size = sizeof(struct board) + n * sizeof(pid_t);
+	struct clone_args args = {.exit_signal = SIGCHLD};
+	struct board *board;
+	pid_t pid, self = getpid();
+	int r;
+
+	board = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (board == MAP_FAILED)
+		return err_set(err, -errno, "get memory for the tasks' start");
+	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (pid == 0)
+		launcher_main(l, board, self);
+	r = pid < 0 ? err_set(err, -errno, "fork the launcher of the tasks")
+		    : await(pid, board, err);
+	l->next_clone_fd = close_fd(l->next_clone_fd); /* the launcher has used its own of it */
+	for (i = 0; i < n; i++)
+		pids[i] = l->setup.plan->job.task[i].pid = board->pid[i];
+	(void)munmap(board, size); /* our own mapping */
+	return r;
+}

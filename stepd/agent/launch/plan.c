@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/agent/launch/plan.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "mpi/mpi.h"
+#include "stepd/api/plugin.h"
+
+/* Node names become part of a directory's name: letters, digits, dots, dashes, underscores. */
+static int check_node_name(const char *name, struct err *err)
+{
+	const char *p;
+
+	for (p = name; *p; p++) {
+		if (!isalnum((unsigned char)*p) && !strchr("-_.", *p))
+			break;
+	}
+	if (*p || name[0] == '.' || name[0] == '\0' || strlen(name) > 64)
+		return err_say(err, -EINVAL,
+			"node.name: '%s' is no node name; write up to 64 letters, digits, '-', '_' or "
+			"'.', the first no '.'",
+			name);
+	return 0;
+}
+
+static int make_job(struct plan *plan, struct err *err)
+{
+	const struct spec *spec = plan->spec;
+	stepd_step_rec_t *job = &plan->job;
+	uint32_t i;
+
+	*job = (stepd_step_rec_t){
+		.api_version = STEPD_API_VERSION,
+		.kind = spec->kind,
+		.job_id = spec->job_id,
+		.step_id = spec->step_id,
+		.step_name = spec->step_name,
+		.uid = plan->id.uid,
+		.gid = plan->id.gid,
+		.user_name = plan->id.user_name,
+		.node_name = spec->node_name,
+		.nodeid = spec->node_id,
+		.nnodes = spec->node_count,
+		.ntasks = spec->ntasks,
+		.node_tasks = spec->local_ntasks,
+		.jmgr_pid = getpid(),
+	};
+	job->task = calloc(spec->local_ntasks + 1, sizeof(*job->task));
+	if (!job->task || asprintf(&plan->label, "%u.%s", spec->job_id, spec->step_name) < 0)
+		return err_set(err, -ENOMEM, "plan the step");
+	for (i = 0; i < spec->local_ntasks; i++) {
+		job->task[i].id = i;
+		job->task[i].gtid = spec->ranks[i];
+	}
+	return 0;
+}
+
+static int make_cwd(struct plan *plan, struct err *err)
+{
+	char buf[PATH_MAX];
+
+	if (plan->spec->cwd)
+		plan->cwd = strdup(plan->spec->cwd);
+	else if (getcwd(buf, sizeof(buf)))
+		plan->cwd = strdup(buf);
+	else
+		return err_set(
+			err, -errno, "cwd: find the agent's working directory; give cwd (--chdir)");
+	return plan->cwd ? 0 : err_set(err, -ENOMEM, "plan the step");
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Which program each task runs: [0], or the override that names its rank. */
+static int make_programs(struct plan *plan, struct err *err)
+{
+	const struct spec *spec = plan->spec;
+	const struct spec_override *o;
+	size_t k, i;
+
+	plan->programs_count = spec->overrides_count + 1;
+	plan->programs = calloc(plan->programs_count, sizeof(*plan->programs));
+	plan->task_program = calloc(spec->local_ntasks + 1, sizeof(*plan->task_program));
+	if (!plan->programs || !plan->task_program)
+		return err_set(err, -ENOMEM, "plan the step");
+	plan->programs[0] = (struct plan_program){.argv = spec->argv.v, .cwd = plan->cwd};
+	for (k = 0; k < spec->overrides_count; k++) {
+		o = &spec->overrides[k];
+		plan->programs[k + 1] = (struct plan_program){
+			.argv = o->argv.n ? o->argv.v : spec->argv.v,
+			.cwd = o->cwd ? o->cwd : plan->cwd,
+		};
+		for (i = 0; i < spec->local_ntasks; i++) {
+			if (bsearch(&spec->ranks[i], o->ranks, o->ranks_count, sizeof(*o->ranks),
+				    compare_ranks))
+				plan->task_program[i] = (uint32_t)k + 1;
+		}
+	}
+	return 0;
+}
+
+/* Every task has something to run: the spec's check can't know it where overrides are used. */
+static int check_programs(const struct plan *plan, struct err *err)
+{
+	const struct plan_program *p;
+	uint32_t i;
+
+	if (plan->spec->kind != STEPD_STEP_NORMAL)
+		return 0;
+	for (i = 0; i < plan->spec->local_ntasks; i++) {
+		p = &plan->programs[plan->task_program[i]];
+		if (!p->argv || !p->argv[0])
+			return err_say(err, -EINVAL,
+				"argv: rank %u has no program; give argv for the step or for this rank",
+				plan->spec->ranks[i]);
+	}
+	return 0;
+}
+
+int plan_make(const struct spec *spec, struct plan *ret_plan, struct err *err)
+{
+	_cleanup_plan_ struct plan plan = {.spec = spec};
+	int r;
+
+	r = check_node_name(spec->node_name, err);
+	if (r == 0)
+		r = identity_resolve(spec, &plan.id, err);
+	if (r == 0)
+		r = make_job(&plan, err);
+	if (r == 0)
+		r = make_cwd(&plan, err);
+	if (r == 0)
+		r = make_programs(&plan, err);
+	if (r == 0)
+		r = check_programs(&plan, err);
+	if (r < 0)
+		return r;
+	plan.umask = spec->umask;
+	if (!spec->umask_given) {
+		plan.umask = umask(0);
+		(void)umask(plan.umask);
+	}
+	*ret_plan = plan;
+	plan = (struct plan){0};
+	return 0;
+}
+
+/* "#!INTERPRETER [ARGUMENT]", as execve(2) reads it. The script is not executed itself, so that
+ * its place may be a noexec file system, as /run often is. */
+static int parse_shebang(const struct spec *spec, struct strv *argv, struct err *err)
+{
+	const char *end = memchr(spec->script, '\n', spec->script_size);
+	size_t len = end ? (size_t)(end - spec->script) : spec->script_size;
+	_cleanup_free_ char *line = NULL;
+	char *interpreter, *argument;
+	int r;
+
+	if (len < 3 || strncmp(spec->script, "#!", 2) != 0 || len > 255 ||
+		memchr(spec->script, '\0', len))
+		return err_say(err, -ENOEXEC,
+			"script: the first line must be '#!' and the path of an interpreter, at most "
+			"255 bytes");
+	line = strndup(spec->script + 2, len - 2);
+	if (!line)
+		return err_set(err, -ENOMEM, "plan the step");
+	interpreter = line + strspn(line, " \t");
+	interpreter[strcspn(interpreter, "\r")] = '\0';
+	argument = interpreter + strcspn(interpreter, " \t");
+	if (*argument)
+		*argument++ = '\0';
+	argument += strspn(argument, " \t");
+	if (interpreter[0] != '/')
+		return err_say(err, -ENOEXEC,
+			"script: its interpreter '%s' is not an absolute path", interpreter);
+	r = strv_add(argv, interpreter);
+	if (r == 0 && *argument)
+		r = strv_add(argv, argument);
+	return r < 0 ? err_set(err, r, "plan the step") : 0;
+}
+
+int plan_set_script(struct plan *plan, const char *script, struct err *err)
+{
+	_cleanup_strv_ struct strv argv = {0};
+	int r;
+
+	r = parse_shebang(plan->spec, &argv, err);
+	if (r < 0)
+		return r;
+	r = strv_add(&argv, script);
+	if (r == 0)
+		r = strv_extend(&argv, &plan->spec->argv);
+	if (r < 0)
+		return err_set(err, r, "plan the step");
+	plan->script_argv = argv.v; /* NULL-terminated; freed by plan_clear() */
+	argv = (struct strv){0};
+	plan->programs[0].argv = plan->script_argv;
+	return 0;
+}
+
+/* Room in the children's vector for the largest environment. */
+static int reserve_task_env(struct plan *plan, struct err *err)
+{
+	size_t k, most = 0;
+	int r;
+
+	for (k = 0; k < plan->programs_count; k++) {
+		if (plan->programs[k].env.n > most)
+			most = plan->programs[k].env.n;
+	}
+	r = environ_task_reserve(&plan->task_env, most);
+	return r < 0 ? err_set(err, r, "make the tasks' environment") : 0;
+}
+
+int plan_make_environ(struct plan *plan, const char *mpi_type, struct err *err)
+{
+	const struct spec *spec = plan->spec;
+	const struct strv *extra;
+	size_t k;
+	int r;
+
+	for (k = 0; k < plan->programs_count; k++) {
+		extra = k ? &spec->overrides[k - 1].env : NULL;
+		r = environ_make_common(
+			spec, extra, &plan->job, &plan->id, mpi_type, &plan->programs[k].env, err);
+		if (r < 0)
+			return r;
+		if (binding_environ(spec, &plan->binding, &plan->programs[k].env) < 0)
+			return err_set(err, -ENOMEM, "make the tasks' environment");
+	}
+	return reserve_task_env(plan, err);
+}
+
+static bool has_name(char **env, const char *entry)
+{
+	size_t len = strcspn(entry, "=") + 1;
+
+	while (*env && strncmp(*env, entry, len) != 0)
+		env++;
+	return *env;
+}
+
+static bool has_pointer(const struct strv *sv, const char *entry)
+{
+	size_t i;
+
+	for (i = 0; i < sv->n && sv->v[i] != entry; i++)
+		;
+	return i < sv->n;
+}
+
+/* Gives one program what the hook added to, changed in and took from before. */
+static int apply_changes(struct strv *env, const struct strv *before, char **after)
+{
+	_cleanup_free_ char *name = NULL;
+	char **e;
+	size_t i;
+	int r;
+
+	for (e = after; *e; e++) {
+		if (!has_pointer(before, *e)) {
+			r = strv_env_put(env, *e);
+			if (r < 0)
+				return r;
+		}
+	}
+	for (i = 0; i < before->n; i++) {
+		if (has_name(after, before->v[i]))
+			continue;
+		free(name);
+		name = strndup(before->v[i], strcspn(before->v[i], "="));
+		if (!name)
+			return -ENOMEM;
+		strv_env_unset(env, name);
+	}
+	return 0;
+}
+
+int plan_run_prefork(struct plan *plan, struct mpi *mpi, struct err *err)
+{
+	_cleanup_strv_ struct strv before = {0};
+	char **env, **e;
+	size_t k;
+	int r;
+
+	r = strv_extend(&before, &plan->programs[0].env);
+	env = r == 0 ? calloc(before.n + 1, sizeof(*env)) : NULL;
+	if (!env)
+		return err_set(err, -ENOMEM, "run the MPI plugin's prefork hook");
+	memcpy(env, before.v, before.n * sizeof(*env));
+	r = mpi_prefork(mpi, &plan->job, &env, err);
+	for (k = 0; r == 0 && k < plan->programs_count; k++) {
+		r = apply_changes(&plan->programs[k].env, &before, env);
+		if (r < 0)
+			(void)err_set(err, r, "run the MPI plugin's prefork hook");
+	}
+	for (e = env; *e; e++) {
+		if (!has_pointer(&before, *e))
+			free(*e);
+	}
+	free(env);
+	return r < 0 ? r : reserve_task_env(plan, err);
+}
+
+void plan_clear(struct plan *plan)
+{
+	size_t k;
+	char **s;
+
+	for (k = 0; plan->programs && k < plan->programs_count; k++)
+		strv_clear(&plan->programs[k].env);
+	for (s = plan->script_argv; s && *s; s++)
+		free(*s);
+	free(plan->script_argv);
+	free(plan->programs);
+	free(plan->task_program);
+	free(plan->job.task);
+	free(plan->label);
+	free(plan->cwd);
+	binding_clear(&plan->binding);
+	environ_task_clear(&plan->task_env);
+	identity_clear(&plan->id);
+	*plan = (struct plan){0};
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/agent/launch/process.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <linux/keyctl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+
+#include "stepd/agent/launch/identity.h"
+#include "stepd/base/fs.h"
+
+#define AGENT_OOM_SCORE_ADJ "-999" /* the last but one to be killed */
+
+static void do_nothing(int signal)
+{
+	(void)signal;
+}
+
+static int fill_standard_fds(struct err *err)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+		if (fd < 0)
+			return err_set(err, -errno, "open '/dev/null'");
+	} while (fd <= 2);
+	(void)close(fd);
+	return 0;
+}
+
+static void mark_inherited_fds(void)
+{
+	int fd;
+
+	if (syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
+		return;
+	/* before Linux 5.11; children mark them again */
+	for (fd = 3; fd < 1024; fd++)
+		(void)fcntl(fd, F_SETFD, FD_CLOEXEC); /* EBADF for most */
+}
+
+/* By the system call: the C library refuses the two that it keeps for its threads, and a caller
+ * may have left them ignored all the same. */
+void process_default_signals(void)
+{
+	static const struct {
+		uint64_t handler, flags, restorer, mask;
+	} dfl; /* the kernel's struct on all 64-bit machines; zero is SIG_DFL */
+	int i;
+
+	for (i = 1; i <= SIGRTMAX; i++) {
+		if (i != SIGKILL && i != SIGSTOP)
+			(void)syscall(
+				SYS_rt_sigaction, i, &dfl, NULL, sizeof(dfl.mask)); /* valid */
+	}
+}
+
+/* What would end the agent and leave its step alone, without a meaning of its own here. Handled,
+ * not ignored: an exec resets it. The signals of faults stay as they are. */
+static void survive_strays(const struct sigaction *nothing)
+{
+	static const int strays[] = {SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR,
+		SIGSTKFLT, SIGPIPE, SIGXFSZ};
+	size_t i;
+	int sig;
+
+	for (i = 0; i < ARRAY_SIZE(strays); i++)
+		(void)sigaction(strays[i], nothing, NULL); /* valid arguments can't fail */
+	for (sig = SIGRTMIN; sig <= SIGRTMAX; sig++)
+		(void)sigaction(sig, nothing, NULL); /* likewise */
+}
+
+static int reset_signals(struct err *err)
+{
+	struct sigaction nothing = {.sa_handler = do_nothing}, old;
+	sigset_t set;
+
+	nothing.sa_flags = SA_RESTART;
+	if (sigaction(SIGHUP, NULL, &old) < 0)
+		return err_set(err, -errno, "look at SIGHUP");
+	process_default_signals();
+	survive_strays(&nothing); /* SIGPIPE and SIGXFSZ among them: writes fail instead */
+	if (old.sa_handler == SIG_IGN)
+		(void)sigaction(SIGHUP, &nothing, NULL);
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTTIN);
+	(void)sigaddset(&set, SIGTTOU);
+	return sigprocmask(SIG_SETMASK, &set, NULL) < 0
+		? err_set(err, -errno, "set the signal mask")
+		: 0;
+}
+
+int process_prepare(struct err *err)
+{
+	int r = fill_standard_fds(err);
+
+	if (r < 0)
+		return r;
+	mark_inherited_fds();
+	return reset_signals(err);
+}
+
+int process_catch_signals(struct err *err)
+{
+	struct sigaction hup = {.sa_handler = SIG_DFL};
+	sigset_t set;
+	int fd;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGCHLD);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGQUIT);
+	(void)sigaddset(&set, SIGTSTP);
+	(void)sigaddset(&set, SIGCONT);      /* continues a stopped agent all the same */
+	(void)sigaction(SIGHUP, NULL, &hup); /* valid arguments can't fail */
+	if (hup.sa_handler == SIG_DFL)
+		(void)sigaddset(&set, SIGHUP);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
+		return err_set(err, -errno, "make a descriptor for signals");
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0) {
+		(void)close(fd);
+		return err_set(err, -EINVAL, "block the signals");
+	}
+	return fd;
+}
+
+/* Lowering the score takes CAP_SYS_RESOURCE: who has it not goes on without. */
+static void protect_from_oom(struct process_saved *saved)
+{
+	_cleanup_free_ char *text = NULL;
+
+	saved->oom_score_adj[0] = '\0';
+	if (geteuid() != 0 || fs_read(AT_FDCWD, "/proc/self/oom_score_adj", 64, &text, NULL) < 0)
+		return;
+	text[strcspn(text, "\n")] = '\0';
+	if (strlen(text) >= sizeof(saved->oom_score_adj))
+		return;
+	if (fs_write(AT_FDCWD, "/proc/self/oom_score_adj", AGENT_OOM_SCORE_ADJ) == 0)
+		(void)snprintf(saved->oom_score_adj, sizeof(saved->oom_score_adj), "%s", text);
+}
+
+int process_become_agent(struct process_saved *ret_saved, struct err *err)
+{
+	struct process_saved saved = {0};
+	struct rlimit more;
+
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+		return err_set(err, -errno, "become a child subreaper");
+	if (getrlimit(RLIMIT_NOFILE, &saved.nofile) < 0)
+		return err_set(err, -errno, "read the limit of open files");
+	more = saved.nofile;
+	more.rlim_cur = more.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &more) < 0)
+		return err_set(err, -errno, "raise the limit of open files");
+	protect_from_oom(&saved);
+	*ret_saved = saved;
+	return 0;
+}
+
+int process_new_keyring(const struct identity *id, struct err *err)
+{
+	long key;
+
+	if (!id->switches)
+		return 0;
+	/* Without a name: with one, any user's keyring of that name that lets others search it
+	 * would be joined, and its owner would read what the tasks put there. */
+	key = syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
+	if (key < 0 && errno == ENOSYS)
+		return 0;
+	if (key < 0)
+		return err_set(err, -errno, "make a session keyring for the tasks");
+	/* EDQUOT: the user has as many keys as it may. Root's own then, which tasks may use all the
+	 * same, for they possess it. */
+	if (syscall(SYS_keyctl, KEYCTL_CHOWN, key, id->uid, id->gid) < 0 && errno != EDQUOT)
+		return err_set(err, -errno, "give the tasks' session keyring to %s", id->user_name);
+	return 0;
+}

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/agent/stdio/stdio.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "stepd/agent/stdio/feed.h"
+#include "stepd/agent/stdio/fname.h"
+#include "stepd/agent/launch/identity.h"
+#include "stepd/agent/stdio/pump.h"
+#include "stepd/agent/spec/spec.h"
+#include "stepd/agent/stdio/stdfd.h"
+#include "stepd/agent/stdio/stdio_files.h"
+
+/* What the tasks have in common of stdout or stderr. */
+struct shared {
+	bool as_stdout;         /* stderr: everything as stdout */
+	bool per_task;          /* a file by a pattern with %t */
+	char *name;             /* expanded, of a file that all share */
+	int fd;                 /* tasks write straight here: the agent's own, or owned */
+	int owned_fd;           /* a file that all share, until stdio_start(); or -1 */
+	struct pump_dest *dest; /* or through the pump; NULL with per_task */
+};
+
+/* What a task has in the agent: ends to close once it is forked, paths for all its life. */
+struct ends {
+	int fd[3];
+	char *path[3];
+};
+
+struct stdio {
+	const struct spec *spec;
+	struct stdio_files files;
+	const struct log *log;
+	struct ev_loop *loop;
+	int null_fd;
+	struct pump *pump; /* with labels */
+	struct feed *feed; /* where the agent hands out its stdin */
+	struct shared shared[3];
+	struct ends *ends; /* by local id */
+	stdio_done_fn done;
+	void *userdata;
+};
+
+/* ---- what tasks share ------------------------------------------------------------------------ */
+
+/* The agent's own descriptor, or /dev/null where it was started without one. */
+static int own_fd(const struct stdio *io, int i)
+{
+	return stdfd_inherited(i) ? i : io->null_fd;
+}
+
+static bool same_file(int a, int b)
+{
+	struct stat x, y;
+
+	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev &&
+		x.st_ino == y.st_ino;
+}
+
+static bool is_dev_null(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3);
+}
+
+static int add_dest(struct stdio *io, int i, int fd, bool own, const char *name,
+	struct pump_dest **ret_dest, struct err *err)
+{
+	int r = pump_add_dest(io->pump, fd, own, name, ret_dest);
+
+	return r < 0 ? err_set(err, r, "%s: make a buffer", stdio_word(i)) : 0;
+}
+
+/* Lines of stdout and stderr that meet in one file must not mix: one destination for both. */
+static int share_own(struct stdio *io, int i, struct err *err)
+{
+	struct shared *s = &io->shared[i], *out = &io->shared[STDOUT_FILENO];
+
+	s->fd = own_fd(io, i);
+	if (!io->pump || is_dev_null(s->fd))
+		return 0;
+	if (i == STDERR_FILENO && out->dest && !out->name && same_file(1, 2)) {
+		s->dest = out->dest;
+		return 0;
+	}
+	return add_dest(io, i, s->fd, false,
+		i == STDOUT_FILENO ? "standard output" : "standard error", &s->dest, err);
+}
+
+static int share_file(struct stdio *io, int i, const struct spec_stream *spec, struct err *err)
+{
+	struct shared *s = &io->shared[i];
+	const char *out_name = io->shared[STDOUT_FILENO].name;
+	int fd, r;
+
+	s->per_task = fname_per_task(spec->pattern);
+	if (s->per_task)
+		return 0;
+	r = stdio_files_expand(&io->files, spec->pattern, 0, &s->name, err);
+	if (r < 0)
+		return r;
+	if (i == STDERR_FILENO && out_name && strcmp(s->name, out_name) == 0) {
+		s->as_stdout = true;
+		return 0;
+	}
+	fd = stdio_files_open(
+		&io->files, i, io->files.cwd, s->name, stdio_files_flags(spec) | O_APPEND, err);
+	if (fd < 0)
+		return fd;
+	if (io->pump)
+		return add_dest(io, i, fd, true, s->name, &s->dest, err);
+	s->fd = s->owned_fd = fd;
+	r = stdfd_set_nonblock(fd, false);
+	return r < 0 ? err_set(err, r, "%s: '%s'", stdio_word(i), s->name) : 0;
+}
+
+static int share_output(struct stdio *io, int i, const struct spec_stream *spec, struct err *err)
+{
+	struct shared *s = &io->shared[i];
+
+	switch (spec->mode) {
+	case SPEC_STREAM_FILE:
+		return share_file(io, i, spec, err);
+	case SPEC_STREAM_STDOUT:
+		s->as_stdout = true;
+		return 0;
+	case SPEC_STREAM_NONE:
+		s->fd = io->null_fd;
+		return 0;
+	default:
+		return share_own(io, i, err);
+	}
+}
+
+/* How many tasks of this node read the agent's stdin. */
+static uint32_t count_readers(const struct spec *spec)
+{
+	uint32_t i;
+
+	if (spec->in.mode == SPEC_STREAM_ALL)
+		return spec->local_ntasks;
+	for (i = 0; i < spec->local_ntasks && spec->in.mode == SPEC_STREAM_RANK; i++) {
+		if (spec->ranks[i] == spec->in.rank)
+			return 1;
+	}
+	return 0;
+}
+
+/* One reader has the agent's stdin itself, unless it is a terminal: that would stop a task, which
+ * is in a process group of the background. */
+static int share_input(struct stdio *io, struct err *err)
+{
+	struct shared *s = &io->shared[STDIN_FILENO];
+	uint32_t readers;
+	int r;
+
+	s->fd = io->spec->in.mode == SPEC_STREAM_NONE ? io->null_fd : own_fd(io, STDIN_FILENO);
+	if (io->spec->in.mode != SPEC_STREAM_ALL && io->spec->in.mode != SPEC_STREAM_RANK)
+		return 0;
+	readers = count_readers(io->spec);
+	if (readers == 0 || is_dev_null(s->fd) || (readers == 1 && !isatty(s->fd)))
+		return 0;
+	r = feed_new(io->loop, io->log, s->fd, &io->feed);
+	return r < 0 ? err_set(err, r, "standard input: make a buffer") : 0;
+}
+
+/* ---- one task -------------------------------------------------------------------------------- */
+
+static int give_path(struct stdio *io, int i, const struct spec_stream *spec,
+	struct stdio_task *task, int flags, struct err *err)
+{
+	struct stdio_stream *s = &task->stream[i];
+	struct ends *ends = &io->ends[task->local_id];
+	const char *out_path = ends->path[STDOUT_FILENO];
+	int r = stdio_files_expand(
+		&io->files, spec->pattern, io->spec->ranks[task->local_id], &ends->path[i], err);
+
+	if (r < 0)
+		return r;
+	if (i == STDERR_FILENO && out_path && strcmp(ends->path[i], out_path) == 0) {
+		s->as_stdout = true;
+		return 0;
+	}
+	s->path = ends->path[i];
+	s->flags = flags;
+	return 0;
+}
+
+/* A pipe to or from the task. Its inode becomes the user's, or a task couldn't open /dev/stdout. */
+static int make_pipe(
+	struct stdio *io, int i, struct stdio_task *task, int *ret_ours, struct err *err)
+{
+	_cleanup_close_ int ours = -1, theirs = -1;
+	int fd[2];
+	int r = stdfd_pipe(i != STDIN_FILENO, fd);
+
+	if (r == 0) {
+		ours = fd[i == STDIN_FILENO];
+		theirs = fd[i != STDIN_FILENO];
+		if (io->files.id->switches &&
+			fchown(theirs, io->files.id->uid, io->files.id->gid) < 0)
+			r = -errno;
+	}
+	if (r == -EMFILE || r == -ENFILE)
+		return err_set(err, r,
+			"%s: make a pipe for rank %u (raise the limit of open files)",
+			stdio_word(i), io->spec->ranks[task->local_id]);
+	if (r < 0)
+		return err_set(err, r, "%s: make a pipe for rank %u", stdio_word(i),
+			io->spec->ranks[task->local_id]);
+	io->ends[task->local_id].fd[i] = task->stream[i].fd = take_fd(&theirs);
+	*ret_ours = take_fd(&ours);
+	return 0;
+}
+
+static int give_input(struct stdio *io, struct stdio_task *task, struct err *err)
+{
+	const struct spec_stream *spec = &io->spec->in;
+	struct stdio_stream *s = &task->stream[STDIN_FILENO];
+	int ours, r;
+
+	if (spec->mode == SPEC_STREAM_FILE)
+		return give_path(
+			io, STDIN_FILENO, spec, task, O_RDONLY | O_CLOEXEC | O_NOCTTY, err);
+	s->fd = io->shared[STDIN_FILENO].fd;
+	if (spec->mode == SPEC_STREAM_RANK && spec->rank != io->spec->ranks[task->local_id])
+		s->fd = io->null_fd;
+	else if (io->feed) {
+		r = make_pipe(io, STDIN_FILENO, task, &ours, err);
+		if (r < 0)
+			return r;
+		r = feed_add_take(io->feed, ours);
+		return r < 0 ? err_set(err, r, "standard input: add a task") : 0;
+	}
+	return 0;
+}
+
+static int give_pump(
+	struct stdio *io, int i, struct stdio_task *task, struct pump_dest *dest, struct err *err)
+{
+	int ours, r;
+
+	r = make_pipe(io, i, task, &ours, err);
+	if (r < 0)
+		return r;
+	r = pump_add_source_take(io->pump, ours, io->spec->ranks[task->local_id], dest);
+	return r < 0 ? err_set(err, r, "%s: add a task", stdio_word(i)) : 0;
+}
+
+/* A file of its own, with labels. */
+static int give_labelled_file(struct stdio *io, int i, const struct spec_stream *spec,
+	struct stdio_task *task, struct err *err)
+{
+	uint32_t rank = io->spec->ranks[task->local_id];
+	char **paths = io->ends[task->local_id].path;
+	struct pump_dest *dest;
+	int fd, r;
+
+	r = stdio_files_expand(&io->files, spec->pattern, rank, &paths[i], err);
+	if (r < 0)
+		return r;
+	if (i == STDERR_FILENO && paths[1] && strcmp(paths[1], paths[2]) == 0) {
+		task->stream[i] = task->stream[STDOUT_FILENO];
+		return 0;
+	}
+	fd = stdio_files_open(&io->files, i, stdio_files_cwd(&io->files, rank), paths[i],
+		stdio_files_flags(spec), err);
+	if (fd < 0)
+		return fd;
+	r = add_dest(io, i, fd, true, paths[i], &dest, err);
+	return r < 0 ? r : give_pump(io, i, task, dest, err);
+}
+
+static int give_output(struct stdio *io, int i, const struct spec_stream *spec,
+	struct stdio_task *task, struct err *err)
+{
+	const struct shared *shared = &io->shared[i];
+	struct stdio_stream *s = &task->stream[i];
+
+	if (shared->as_stdout) {
+		*s = task->stream[STDOUT_FILENO];
+		s->as_stdout = s->fd < 0;
+		s->path = NULL;
+		return 0;
+	}
+	if (spec->mode == SPEC_STREAM_RANK && spec->rank != io->spec->ranks[task->local_id]) {
+		s->fd = io->null_fd;
+		return 0;
+	}
+	if (shared->per_task && io->pump)
+		return give_labelled_file(io, i, spec, task, err);
+	if (shared->per_task)
+		return give_path(io, i, spec, task, stdio_files_flags(spec), err);
+	if (shared->dest)
+		return give_pump(io, i, task, shared->dest, err);
+	s->fd = shared->fd;
+	return 0;
+}
+
+int stdio_task_open(
+	struct stdio *io, uint32_t local_id, struct stdio_task *ret_task, struct err *err)
+{
+	struct stdio_task task = {
+		.stream = {{.fd = -1}, {.fd = -1}, {.fd = -1}},
+		.local_id = local_id,
+	};
+	int r;
+
+	assert(local_id < io->spec->local_ntasks);
+	r = give_input(io, &task, err);
+	if (r == 0)
+		r = give_output(io, STDOUT_FILENO, &io->spec->out, &task, err);
+	if (r == 0)
+		r = give_output(io, STDERR_FILENO, &io->spec->err, &task, err);
+	if (r < 0) {
+		stdio_task_close(io, &task);
+		return r;
+	}
+	*ret_task = task;
+	return 0;
+}
+
+bool stdio_carries(const struct stdio *io)
+{
+	return io->pump || io->feed;
+}
+
+static void close_ends(struct ends *ends)
+{
+	int i;
+
+	for (i = 0; i < 3; i++)
+		ends->fd[i] = close_fd(ends->fd[i]);
+}
+
+static void free_ends(struct ends *ends)
+{
+	int i;
+
+	close_ends(ends);
+	for (i = 0; i < 3; i++)
+		free(ends->path[i]);
+}
+
+/* Not the paths: a child that shares our memory reads them later. */
+void stdio_task_close(struct stdio *io, struct stdio_task *task)
+{
+	close_ends(&io->ends[task->local_id]);
+	task->stream[0] = task->stream[1] = task->stream[2] = (struct stdio_stream){.fd = -1};
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static int alloc(struct stdio *io, const char *cwd, struct err *err)
+{
+	const struct spec *spec = io->spec;
+	uint32_t i;
+	int r = 0;
+
+	for (i = 0; i < 3; i++)
+		io->shared[i].fd = io->shared[i].owned_fd = -1;
+	io->null_fd = -1;
+	io->files.cwd = cwd ? strdup(cwd) : NULL;
+	io->ends = calloc(spec->local_ntasks + 1u, sizeof(*io->ends));
+	for (i = 0; io->ends && i < spec->local_ntasks; i++)
+		io->ends[i].fd[0] = io->ends[i].fd[1] = io->ends[i].fd[2] = -1;
+	if (!io->ends || (cwd && !io->files.cwd))
+		r = -ENOMEM;
+	if (r == 0 && spec->label)
+		r = pump_new(io->loop, io->log, spec->ntasks ? spec->ntasks - 1 : 0, &io->pump);
+	if (r < 0)
+		return err_set(err, r, "prepare the tasks' standard streams");
+	r = open("/dev/null", O_RDWR | O_CLOEXEC | O_NOCTTY);
+	r = r < 0 ? -errno : stdfd_move_above(r);
+	if (r < 0)
+		return err_set(err, r, "open '/dev/null'");
+	io->null_fd = r;
+	return 0;
+}
+
+int stdio_open(const struct spec *spec, const struct identity *id, const char *cwd, mode_t mask,
+	struct ev_loop *loop, const struct log *log, struct stdio **ret_stdio, struct err *err)
+{
+	_cleanup_stdio_ struct stdio *io = calloc(1, sizeof(*io));
+	int r;
+
+	if (!io)
+		return err_set(err, -ENOMEM, "prepare the tasks' standard streams");
+	io->spec = spec;
+	io->files = (struct stdio_files){.spec = spec, .id = id, .mask = mask};
+	io->loop = loop;
+	io->log = log;
+	r = alloc(io, cwd, err);
+	if (r == 0)
+		r = share_input(io, err);
+	if (r == 0)
+		r = share_output(io, STDOUT_FILENO, &spec->out, err);
+	if (r == 0)
+		r = share_output(io, STDERR_FILENO, &spec->err, err);
+	if (r < 0)
+		return r;
+	*ret_stdio = take_ptr(io);
+	return 0;
+}
+
+void stdio_start(struct stdio *io)
+{
+	int i;
+
+	for (i = 0; i < 3; i++)
+		io->shared[i].owned_fd = close_fd(io->shared[i].owned_fd);
+	if (io->feed)
+		feed_start(io->feed);
+	if (io->pump)
+		pump_start(io->pump);
+}
+
+static void on_pumped(void *userdata)
+{
+	struct stdio *io = userdata;
+
+	io->done(io->userdata); /* may have freed io */
+}
+
+void stdio_finish(struct stdio *io, stdio_done_fn done, void *userdata)
+{
+	assert(done);
+	io->done = done;
+	io->userdata = userdata;
+	io->feed = feed_free(io->feed);
+	if (io->pump)
+		pump_finish(io->pump, on_pumped, io);
+	else
+		done(userdata);
+}
+
+struct stdio *stdio_free(struct stdio *io)
+{
+	uint32_t i;
+
+	if (!io)
+		return NULL;
+	for (i = 0; io->ends && i < io->spec->local_ntasks; i++)
+		free_ends(&io->ends[i]);
+	for (i = 0; i < 3; i++) {
+		(void)close_fd(io->shared[i].owned_fd);
+		free(io->shared[i].name);
+	}
+	(void)pump_free(io->pump);
+	(void)feed_free(io->feed);
+	(void)close_fd(io->null_fd);
+	free(io->ends);
+	free(io->files.cwd);
+	free(io);
+	return NULL;
+}
