@@ -59,11 +59,11 @@ static const struct row {
 	[STEPD_LIMIT_CPU_WEIGHT] = {"cpu.weight", CONTROLLER_CPU, apply_number, .least = 1,
 		.most = 10000, .none = "100",
 		.absent = "this kernel is built without CONFIG_FAIR_GROUP_SCHED"},
-	[STEPD_LIMIT_CPUSET_CPUS] = {"cpuset.cpus", CONTROLLER_CPUSET, apply_list},
-	[STEPD_LIMIT_CPUSET_MEMS] = {"cpuset.mems", CONTROLLER_CPUSET, apply_list},
+	[STEPD_LIMIT_CPUSET_CPUS] = {"cpuset.cpus", CONTROLLER_CPUSET, apply_list, .none = NULL},
+	[STEPD_LIMIT_CPUSET_MEMS] = {"cpuset.mems", CONTROLLER_CPUSET, apply_list, .none = NULL},
 	[STEPD_LIMIT_IO_MAX] = {"io.max", CONTROLLER_IO, apply_io,
 		.absent = "this kernel is built without CONFIG_BLK_DEV_THROTTLING"},
-	[STEPD_LIMIT_DEVICES] = {"devices", 0, apply_devices},
+	[STEPD_LIMIT_DEVICES] = {"devices", 0, apply_devices, .none = NULL},
 };
 
 const char *limits_get_name(

@@ -451,8 +451,10 @@ static void test_spinner_under_cpu_max(_unused_ void **state)
 	need(CONTROLLER_CPU);
 	limit_number(NULL, STEPD_LIMIT_CPU_MAX, 200);
 	pid = born(0);
-	for (; pid == 0;)
-		;
+	if (pid == 0) {
+		for (;;)
+			;
+	}
 	slow = cpu_rate(3);
 	limit_number(NULL, STEPD_LIMIT_CPU_MAX, 5); /* below a quota of 1 ms in the usual period */
 	(void)poll(NULL, 0, 1100);
