@@ -31,7 +31,7 @@ BEGIN {
 function room(path, part, n)
 {
 	n = split(path, part, "/")
-	if (part[1] == "stepd" && n == 3)
+	if (part[1] == "stepd" && (n == 3 || (n == 4 && part[2] == "agent")))
 		return part[2]
 	if ((part[1] == "proctrack" || part[1] == "mpi") && n == 3)
 		return part[1] "/" part[2]

@@ -130,7 +130,7 @@ all_told "THE READY LINE" "the manual has each field of the ready line"
 like "$(cat "$tmpdir/fields")" '^cpu_user_usec$' "the result has what an ended task used"
 like "$(cat "$tmpdir/fields")" '^error$' "and what went wrong"
 # Those of usage are a table's; its section has them in the table's order, which is that of samples.
-sed -n 's/.*] = {"\([a-z_]*\)", ".*/\1/p' "$top_srcdir/stepd/agent/account/usage_values.c" >"$tmpdir/values"
+sed -n 's/.*] = {\.name = "\([a-z_]*\)", .*/\1/p' "$top_srcdir/stepd/agent/account/usage_values.c" >"$tmpdir/values"
 ok "there are values of usage" test -s "$tmpdir/values"
 is "$(section USAGE | sed -n 's/^\.It Cm //p' | tr -d ' ' | tr ',' '\n' | grep _)" "$(grep _ "$tmpdir/values")" \
 	"the manual has each value of usage, in the table's order"

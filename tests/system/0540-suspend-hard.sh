@@ -39,7 +39,7 @@ if [ -x "$hostile" ] && backends | grep -qx cgroup; then
 	status=$?
 	took=$(($(now_ms) - begin))
 	is $status 1 "cgroup: a process in state D lets the suspension fail"
-	like "$out" "^stepd suspend: step $job\.0: can't suspend the step: after 0\.6 s there still moves pid [0-9]+ \(hostile\) state [DR]" \
+	like "$out" "^stepd suspend: step $job\.0: can't suspend the step: after 0\.6 s there still moves pid [0-9]+ \(hostile\) state [DRS]" \
 		"cgroup: and is named"
 	ok "cgroup: at the deadline ($took ms of 600)" test $took -ge 600 -a $took -lt 4000
 	is "$("$stepd" list | grep -c running)" 1 "cgroup: the step runs on"
