@@ -85,10 +85,11 @@ int scope_check(struct err *err)
 
 /* ---- the library -------------------------------------------------------------------------- */
 
-#include <dlfcn.h>
 #include <sys/syscall.h>
 #include <systemd/sd-bus.h>
 #include <time.h>
+
+#include "stepd/base/dynlib.h"
 
 #define MANAGER   "org.freedesktop.systemd1"
 #define PATH      "/org/freedesktop/systemd1"
@@ -115,50 +116,37 @@ struct libsystemd {
 	__typeof__(&sd_bus_message_unref) message_unref;
 };
 
+static const struct dynlib_symbol symbols[] = {
+	{"sd_bus_open_system", offsetof(struct libsystemd, open_system)},
+	{"sd_bus_open_user", offsetof(struct libsystemd, open_user)},
+	{"sd_bus_close_unref", offsetof(struct libsystemd, close_unref)},
+	{"sd_bus_is_ready", offsetof(struct libsystemd, is_ready)},
+	{"sd_bus_process", offsetof(struct libsystemd, process)},
+	{"sd_bus_wait", offsetof(struct libsystemd, wait)},
+	{"sd_bus_match_signal_async", offsetof(struct libsystemd, match_signal_async)},
+	{"sd_bus_call_async", offsetof(struct libsystemd, call_async)},
+	{"sd_bus_message_new_method_call", offsetof(struct libsystemd, new_call)},
+	{"sd_bus_message_append", offsetof(struct libsystemd, append)},
+	{"sd_bus_message_open_container", offsetof(struct libsystemd, open_container)},
+	{"sd_bus_message_close_container", offsetof(struct libsystemd, close_container)},
+	{"sd_bus_message_read", offsetof(struct libsystemd, read)},
+	{"sd_bus_message_get_error", offsetof(struct libsystemd, get_error)},
+	{"sd_bus_message_get_errno", offsetof(struct libsystemd, get_errno)},
+	{"sd_bus_message_unref", offsetof(struct libsystemd, message_unref)},
+};
+
 static void libsystemd_close(struct libsystemd *lib)
 {
-	if (lib->handle)
-		(void)dlclose(lib->handle); /* what it can't unload stays mapped, unused */
-	lib->handle = NULL;
+	lib->handle = dynlib_close(lib->handle);
 }
 #define _cleanup_libsystemd_ _cleanup_(libsystemd_close)
 
 static int libsystemd_open(struct libsystemd *lib, struct err *err)
 {
-	const struct {
-		void *place;
-		const char *name;
-	} symbols[] = {
-		{&lib->open_system, "sd_bus_open_system"},
-		{&lib->open_user, "sd_bus_open_user"},
-		{&lib->close_unref, "sd_bus_close_unref"},
-		{&lib->is_ready, "sd_bus_is_ready"},
-		{&lib->process, "sd_bus_process"},
-		{&lib->wait, "sd_bus_wait"},
-		{&lib->match_signal_async, "sd_bus_match_signal_async"},
-		{&lib->call_async, "sd_bus_call_async"},
-		{&lib->new_call, "sd_bus_message_new_method_call"},
-		{&lib->append, "sd_bus_message_append"},
-		{&lib->open_container, "sd_bus_message_open_container"},
-		{&lib->close_container, "sd_bus_message_close_container"},
-		{&lib->read, "sd_bus_message_read"},
-		{&lib->get_error, "sd_bus_message_get_error"},
-		{&lib->get_errno, "sd_bus_message_get_errno"},
-		{&lib->message_unref, "sd_bus_message_unref"},
-	};
-	void *address = NULL;
-	size_t i;
-
-	lib->handle = dlopen(LIBSYSTEMD_SONAME, RTLD_NOW | RTLD_LOCAL);
-	for (i = 0; lib->handle && i < ARRAY_SIZE(symbols); i++) {
-		address = dlsym(lib->handle, symbols[i].name);
-		if (!address)
-			break;
-		memcpy(symbols[i].place, &address, sizeof(address));
-	}
-	return address
-		? 0
-		: err_say(err, -EOPNOTSUPP, "%s can't be loaded (install it)", LIBSYSTEMD_SONAME);
+	lib->handle = dynlib_open(LIBSYSTEMD_SONAME, symbols, ARRAY_SIZE(symbols), lib);
+	if (lib->handle)
+		return 0;
+	return err_say(err, -EOPNOTSUPP, "%s can't be loaded (install it)", LIBSYSTEMD_SONAME);
 }
 
 /* ---- the question ------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <jansson.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -103,4 +104,20 @@ int report_check(const char *path)
 	if (slash)
 		slash[slash == dir] = '\0';
 	return faccessat(AT_FDCWD, slash ? dir : ".", W_OK | X_OK, AT_EACCESS) < 0 ? -errno : 0;
+}
+
+json_t *report_json_text(const char *text)
+{
+	_cleanup_free_ char *ascii = NULL;
+	json_t *value = json_string(text);
+	char *p;
+
+	if (value)
+		return value;
+	ascii = strdup(text);
+	for (p = ascii; p && *p; p++) {
+		if ((unsigned char)*p >= 0x80)
+			*p = '?';
+	}
+	return ascii ? json_string(ascii) : NULL;
 }

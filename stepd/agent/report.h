@@ -33,4 +33,8 @@ int report_write(int fd, const char *text) _must_check_;
  * the tasks: its flags stay as they are, and pieces are so small that who is ready takes them. */
 ssize_t report_write_patiently(int fd, const char *text, size_t size, int patience_ms) _must_check_;
 
+/* A new reference to the text, whose bytes above 0x7f become '?' where they are not UTF-8: names of
+ * files and commands may be any bytes, JSON's strings not. NULL: no memory. */
+struct json_t *report_json_text(const char *text);
+
 #endif

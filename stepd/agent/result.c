@@ -134,23 +134,6 @@ void result_end_ready(struct agent *a)
 
 /* ---- the result ---------------------------------------------------------------------------- */
 
-/* Names of files and commands may be any bytes: JSON's strings are UTF-8. */
-static json_t *text_of(const char *text)
-{
-	_cleanup_free_ char *ascii = NULL;
-	json_t *value = json_string(text);
-	char *p;
-
-	if (value)
-		return value;
-	ascii = strdup(text);
-	for (p = ascii; p && *p; p++) {
-		if ((unsigned char)*p >= 0x80)
-			*p = '?';
-	}
-	return ascii ? json_string(ascii) : NULL;
-}
-
 void result_publish_state(struct agent *a, const char *state)
 {
 	struct err err = ERR_INIT;
@@ -218,14 +201,14 @@ static json_t *pack_result(const struct agent *a)
 		r |= json_object_set_new(doc, "signal",
 			json_string(signals_name(a->end_signal, name, sizeof(name))));
 	if (a->reason == AGENT_REASON_LAUNCH)
-		r |= json_object_set_new(doc, "error", text_of(a->failure.text));
+		r |= json_object_set_new(doc, "error", report_json_text(a->failure.text));
 	if (oom_is_counted(a))
 		r |= json_object_set_new(doc, "oom_killed", json_boolean(a->oom.kills > 0));
 	if (a->usage.kept && a->reason != AGENT_REASON_LAUNCH)
 		r |= usage_pack(doc, &a->usage.step);
 	if (a->unkillable)
-		r |= json_object_set_new(
-			doc, "unkillable", text_of(a->unkillable_text ? a->unkillable_text : "?"));
+		r |= json_object_set_new(doc, "unkillable",
+			report_json_text(a->unkillable_text ? a->unkillable_text : "?"));
 	if (r == 0)
 		return doc;
 	json_decref(doc);

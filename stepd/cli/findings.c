@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "stepd/agent/report.h"
 #include "stepd/cli/text.h"
 
 #define WIDTH      80
@@ -199,11 +200,11 @@ void findings_print(const struct findings *fs, const struct outlook *outlook, bo
 
 static json_t *pack_finding(const struct finding *f)
 {
-	return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o}", "id", text_to_json(f->id), "level",
+	return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o}", "id", report_json_text(f->id), "level",
 		levels[f->level].word, "plugin",
-		f->of_plugin ? text_to_json(f->heading) : json_null(), "value",
-		text_to_json(f->value), "text", text_to_json(f->text), "remedy",
-		text_to_json(f->remedy));
+		f->of_plugin ? report_json_text(f->heading) : json_null(), "value",
+		report_json_text(f->value), "text", report_json_text(f->text), "remedy",
+		report_json_text(f->remedy));
 }
 
 static json_t *pack_findings(const struct findings *fs, bool quiet)
@@ -246,7 +247,7 @@ static json_t *pack_words(const char *words)
 
 	while (array && r == 0 && (word = strsep(&at, " "))) {
 		if (*word)
-			r = json_array_append_new(array, text_to_json(word));
+			r = json_array_append_new(array, report_json_text(word));
 	}
 	if (r == 0)
 		return array;
@@ -257,8 +258,8 @@ static json_t *pack_words(const char *words)
 static json_t *pack_outlook(const struct outlook *o)
 {
 	return json_pack("{s:b, s:o, s:o, s:o}", "can_run", (int)o->can_run, "tracker",
-		o->tracker ? text_to_json(o->tracker) : json_null(), "place",
-		o->place[0] ? text_to_json(o->place) : json_null(), "limits",
+		o->tracker ? report_json_text(o->tracker) : json_null(), "place",
+		o->place[0] ? report_json_text(o->place) : json_null(), "limits",
 		pack_words(o->limits));
 }
 
@@ -268,7 +269,7 @@ json_t *findings_to_json(const struct findings *fs, const struct outlook *outloo
 
 	(void)gethostname(host, sizeof(host) - 1); /* "" then */
 	return json_pack("{s:i, s:s, s:o, s:I, s:o, s:o, s:o}", "version", FINDINGS_JSON_VERSION,
-		"stepd", PACKAGE_VERSION, "host", text_to_json(host), "uid", (json_int_t)geteuid(),
-		"findings", pack_findings(fs, quiet), "counts", pack_counts(fs), "step",
-		pack_outlook(outlook));
+		"stepd", PACKAGE_VERSION, "host", report_json_text(host), "uid",
+		(json_int_t)geteuid(), "findings", pack_findings(fs, quiet), "counts",
+		pack_counts(fs), "step", pack_outlook(outlook));
 }

@@ -22,6 +22,7 @@
 
 #include "mpi/mpi.h"
 #include "proctrack/proctrack.h"
+#include "stepd/agent/report.h"
 #include "stepd/cli/text.h"
 #include "stepd/plugin/plugin.h"
 
@@ -146,11 +147,12 @@ static json_t *json_row(const struct row *row)
 {
 	bool ok = row->name != NULL;
 
-	return json_pack("{s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "type", text_to_json(row->type),
-		"path", text_to_json(row->path), "name", ok ? text_to_json(row->name) : json_null(),
-		"version", ok ? text_to_json(row->version) : json_null(), "usable",
-		(int)row->usable, "text", text_to_json(ok ? row->text : ""), "error",
-		ok ? json_null() : text_to_json(row->text));
+	return json_pack("{s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "type", report_json_text(row->type),
+		"path", report_json_text(row->path), "name",
+		ok ? report_json_text(row->name) : json_null(), "version",
+		ok ? report_json_text(row->version) : json_null(), "usable", (int)row->usable,
+		"text", report_json_text(ok ? row->text : ""), "error",
+		ok ? json_null() : report_json_text(row->text));
 }
 
 static int print_json(const struct table *t)

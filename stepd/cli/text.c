@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/cli/text.h"
 
-#include <jansson.h>
 #include <string.h>
 
 #include "stepd/base/cleanup.h"
@@ -12,24 +11,6 @@ void text_make_printable(char *text)
 		if ((unsigned char)*text < 0x20 || *text == 0x7f)
 			*text = ' ';
 	}
-}
-
-json_t *text_to_json(const char *text)
-{
-	_cleanup_free_ char *copy = NULL;
-	json_t *j = json_string(text);
-	char *p;
-
-	if (j)
-		return j;
-	copy = strdup(text);
-	if (!copy)
-		return NULL;
-	for (p = copy; *p; p++) {
-		if ((unsigned char)*p >= 0x80)
-			*p = '?';
-	}
-	return json_string(copy);
 }
 
 /* Columns of UTF-8 text without wide characters. */

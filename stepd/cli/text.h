@@ -7,13 +7,8 @@
 
 #include <stdio.h>
 
-struct json_t;
-
 /* Puts blanks in place of what would break the line or move the cursor. */
 void text_make_printable(char *text);
-
-/* A JSON string, '?' for each byte if it is not UTF-8: a new reference, or NULL. */
-struct json_t *text_to_json(const char *text);
 
 /* The text in lines of at most width columns, broken at blanks; a longer word has a line of its
  * own. The first line begins at column indent, where the cursor is; the others are indented by as
