@@ -174,7 +174,9 @@ static void test_rusage(void **state)
 	stepd_usage_t u;
 
 	(void)state;
-	usage_from_rusage(&ru, &u);
+	usage_from_rusage(&ru, 4, &u);
+	assert_int_equal(u.source[STEPD_USAGE_MEMORY_PEAK_BYTES], STEPD_USAGE_UNKNOWN);
+	usage_from_rusage(&ru, 3, &u);
 	assert_int_equal(u.value[STEPD_USAGE_CPU_USER_USEC], 1000002);
 	assert_int_equal(u.value[STEPD_USAGE_CPU_SYSTEM_USEC], 3);
 	assert_int_equal(u.value[STEPD_USAGE_MEMORY_PEAK_BYTES], 4096);

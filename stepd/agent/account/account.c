@@ -52,6 +52,7 @@ void account_reaped(struct agent *a, struct task *task, const struct rusage *ru)
 	stepd_usage_t look;
 	int r;
 
+	a->usage.floor_kib = a->launch.rss_kib;
 	if (a->usage.kept)
 		usage_reaped(&a->usage, ru);
 	if (!task || (!a->usage.kept && !unsettled))

@@ -56,7 +56,7 @@ void usage_reaped(struct usage *u, const struct rusage *ru)
 {
 	stepd_usage_t more;
 
-	usage_from_rusage(ru, &more);
+	usage_from_rusage(ru, u->floor_kib, &more);
 	usage_add(&u->waited, &more);
 }
 
@@ -76,7 +76,7 @@ void usage_task_ended(
 {
 	stepd_usage_t last = counted ? *counted : (stepd_usage_t){0}, waited;
 
-	usage_from_rusage(ru, &waited);
+	usage_from_rusage(ru, u->floor_kib, &waited);
 	procusage_fill(&last, &waited);
 	usage_update(&u->tasks[local_id], &last);
 	forget_moment(&u->tasks[local_id]);

@@ -27,6 +27,7 @@ struct usage {
 	stepd_usage_t *tasks; /* likewise, by local id; NULL if not kept */
 	stepd_usage_t *look;  /* for the next look */
 	stepd_usage_t waited; /* by all processes that the agent reaped */
+	long floor_kib;       /* usage_from_rusage(); the caller's to set */
 };
 
 /* n tasks. 0 or -ENOMEM. */

@@ -158,13 +158,14 @@ static uint64_t usec_of(const struct timeval *tv)
 	return (uint64_t)tv->tv_sec * 1000000u + (uint64_t)tv->tv_usec;
 }
 
-void usage_from_rusage(const struct rusage *ru, stepd_usage_t *ret_usage)
+void usage_from_rusage(const struct rusage *ru, long floor_kib, stepd_usage_t *ret_usage)
 {
 	stepd_usage_t usage = {0};
 
 	set(&usage, STEPD_USAGE_CPU_USER_USEC, usec_of(&ru->ru_utime));
 	set(&usage, STEPD_USAGE_CPU_SYSTEM_USEC, usec_of(&ru->ru_stime));
-	set(&usage, STEPD_USAGE_MEMORY_PEAK_BYTES, (uint64_t)ru->ru_maxrss * 1024);
+	if (ru->ru_maxrss > floor_kib)
+		set(&usage, STEPD_USAGE_MEMORY_PEAK_BYTES, (uint64_t)ru->ru_maxrss * 1024);
 	set(&usage, STEPD_USAGE_PAGE_FAULTS, (uint64_t)ru->ru_minflt + (uint64_t)ru->ru_majflt);
 	set(&usage, STEPD_USAGE_MAJOR_FAULTS, (uint64_t)ru->ru_majflt);
 	/* Both are zero where the kernel counts none (CONFIG_TASK_IO_ACCOUNTING), and a zero would

@@ -42,8 +42,9 @@ int usage_pack(struct json_t *object, const stepd_usage_t *usage);
 #define USAGE_TEXT_SIZE 24
 const char *usage_text(const stepd_usage_t *usage, enum stepd_usage_value which, char *buf);
 
-/* What wait4(2) told of an ended process. */
-void usage_from_rusage(const struct rusage *ru, stepd_usage_t *ret_usage);
+/* What wait4(2) told of an ended process. Its peak is unknown up to floor_kib, the most that it may
+ * have had before its exec: the kernel keeps the larger of both. */
+void usage_from_rusage(const struct rusage *ru, long floor_kib, stepd_usage_t *ret_usage);
 
 /* Adds what another process or task used; what is unknown of one side is what the other says. */
 void usage_add(stepd_usage_t *sum, const stepd_usage_t *more);

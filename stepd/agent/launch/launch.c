@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include "proctrack/proctrack.h"
 #include "stepd/agent/launch/launcher.h"
@@ -131,9 +132,12 @@ int launch_fork(struct launch *l, uint32_t local_id, struct child_seat *seat, pi
 int launch_fork_all(struct launch *l, pid_t *pids, struct err *err)
 {
 	struct child_seat seat = {.env = l->setup.plan->task_env};
+	struct rusage own;
 	uint32_t i;
 	int r = 0;
 
+	(void)getrusage(RUSAGE_SELF, &own); /* valid arguments can't fail */
+	l->rss_kib = own.ru_maxrss;
 	if (launcher_is_of_use(l))
 		return launcher_run(l, pids, err);
 	for (i = 0; r == 0 && i < l->setup.plan->job.node_tasks; i++)

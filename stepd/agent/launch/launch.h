@@ -26,6 +26,7 @@ struct launch {
 	int next_clone_fd; /* of task 0, which was asked for to learn whether there is one */
 	bool into;         /* tasks are born in the container */
 	bool released;
+	long rss_kib;       /* the most that a task may have had resident before its exec */
 	int report_fd;      /* to be read by the agent; non-blocking */
 	int task_report_fd; /* the tasks' end */
 	int hold_write_fd;  /* -1 if tasks are not held */

@@ -48,12 +48,18 @@ bool launcher_is_of_use(const struct launch *l)
 
 /* ---- in the launcher ----------------------------------------------------------------------- */
 
-static int slab_map(struct slab *slab, uint32_t n, size_t vars)
+/* Of one child, whose environment has room for vars. */
+static size_t seat_bytes(size_t vars)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	size_t bytes = sizeof(struct child_seat) + vars * sizeof(char *) + STACK_BYTES;
 
-	slab->seat_bytes = (bytes + page - 1) / page * page;
+	return (bytes + page - 1) / page * page;
+}
+
+static int slab_map(struct slab *slab, uint32_t n, size_t vars)
+{
+	slab->seat_bytes = seat_bytes(vars);
 	slab->size = slab->seat_bytes * n;
 	slab->at = mmap(NULL, slab->size, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -159,6 +165,7 @@ int launcher_run(struct launch *l, pid_t *pids, struct err *err)
 		launcher_main(l, board, self);
 	r = pid < 0 ? err_set(err, -errno, "fork the launcher of the tasks")
 		    : await(pid, board, err);
+	l->rss_kib += (long)(n * seat_bytes(l->setup.plan->task_env.room) / 1024);
 	l->next_clone_fd = close_fd(l->next_clone_fd); /* the launcher has used its own of it */
 	for (i = 0; i < n; i++)
 		pids[i] = l->setup.plan->job.task[i].pid = board->pid[i];
