@@ -12,6 +12,7 @@
 #include "stepd/agent/agent_impl.h"
 #include "stepd/agent/launch/batch.h"
 #include "stepd/agent/ending.h"
+#include "stepd/agent/launch/launcher.h"
 #include "stepd/agent/leftover.h"
 #include "stepd/agent/registry.h"
 #include "stepd/agent/result.h"
@@ -221,7 +222,7 @@ static int fork_tasks(struct agent *a, struct err *err)
 	(void)sigprocmask(SIG_SETMASK, &all, &saved);
 	r = launch_open(&a->launch, a->pt, a->stdio, a->plan.spec->hold, err);
 	if (r == 0)
-		r = launch_fork_all(&a->launch, pids, err);
+		r = launcher_fork_all(&a->launch, pids, err);
 	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
 	/* Only now: each page that the agent writes between two forks would be copied. */
 	for (i = 0; i < a->tasks.n && pids[i] > 0; i++)

@@ -3,10 +3,8 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/resource.h>
 
 #include "proctrack/proctrack.h"
-#include "stepd/agent/launch/launcher.h"
 #include "stepd/agent/launch/plan.h"
 #include "stepd/agent/stdio/stdio.h"
 
@@ -126,22 +124,6 @@ int launch_fork(struct launch *l, uint32_t local_id, struct child_seat *seat, pi
 	seat->io = io;
 	r = fork_into(l, seat, ret_pid, err);
 	stdio_task_close(l->io, &io);
-	return r;
-}
-
-int launch_fork_all(struct launch *l, pid_t *pids, struct err *err)
-{
-	struct child_seat seat = {.env = l->setup.plan->task_env};
-	struct rusage own;
-	uint32_t i;
-	int r = 0;
-
-	(void)getrusage(RUSAGE_SELF, &own); /* valid arguments can't fail */
-	l->rss_kib = own.ru_maxrss;
-	if (launcher_is_of_use(l))
-		return launcher_run(l, pids, err);
-	for (i = 0; r == 0 && i < l->setup.plan->job.node_tasks; i++)
-		r = launch_fork(l, i, &seat, &pids[i], err);
 	return r;
 }
 

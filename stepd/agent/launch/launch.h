@@ -44,12 +44,8 @@ struct launch {
 int launch_open(struct launch *l, struct proctrack *pt, struct stdio *io, bool hold,
 	struct err *err) _must_check_;
 
-/* Forks all tasks into the container. pids has a 0 for each task; those that were made are filled
- * in, from the first on, on failure as well. */
-int launch_fork_all(struct launch *l, pid_t *pids, struct err *err) _must_check_;
-
-/* One of them, for who calls it for each in ascending order of local ids: seat is the child's; with
- * l->spawn.stack it stays so until its exec. */
+/* Forks the task of this local id into the container: ids in ascending order from 0, and launcher.h
+ * calls it for all. seat is the child's; with l->spawn.stack it stays so until its exec. */
 int launch_fork(struct launch *l, uint32_t local_id, struct child_seat *seat, pid_t *ret_pid,
 	struct err *err) _must_check_;
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -35,7 +36,7 @@ struct slab {
 	size_t seat_bytes, size;
 };
 
-bool launcher_is_of_use(const struct launch *l)
+static bool is_of_use(const struct launch *l)
 {
 #ifdef STEPD_SANITIZERS
 	(void)l;
@@ -148,7 +149,7 @@ static int await(pid_t pid, const struct board *board, struct err *err)
 	return err->code < 0 ? err->code : err_set(err, -EIO, "start the tasks");
 }
 
-int launcher_run(struct launch *l, pid_t *pids, struct err *err)
+static int run_launcher(struct launch *l, pid_t *pids, struct err *err)
 {
 	uint32_t n = l->setup.plan->job.node_tasks, i;
 	size_t size = sizeof(struct board) + n * sizeof(pid_t);
@@ -170,5 +171,21 @@ int launcher_run(struct launch *l, pid_t *pids, struct err *err)
 	for (i = 0; i < n; i++)
 		pids[i] = l->setup.plan->job.task[i].pid = board->pid[i];
 	(void)munmap(board, size); /* our own mapping */
+	return r;
+}
+
+int launcher_fork_all(struct launch *l, pid_t *pids, struct err *err)
+{
+	struct child_seat seat = {.env = l->setup.plan->task_env};
+	struct rusage own;
+	uint32_t i;
+	int r = 0;
+
+	(void)getrusage(RUSAGE_SELF, &own); /* valid arguments can't fail */
+	l->rss_kib = own.ru_maxrss;
+	if (is_of_use(l))
+		return run_launcher(l, pids, err);
+	for (i = 0; r == 0 && i < l->setup.plan->job.node_tasks; i++)
+		r = launch_fork(l, i, &seat, &pids[i], err);
 	return r;
 }

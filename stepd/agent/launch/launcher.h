@@ -11,20 +11,15 @@
 #ifndef STEPD_AGENT_LAUNCHER_H
 #define STEPD_AGENT_LAUNCHER_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include <sys/types.h>
 
 #include "stepd/base/err.h"
 
 struct launch;
 
-/* Whether the tasks of this launch, which is open, can be made so, and are enough to be worth it.
- */
-bool launcher_is_of_use(const struct launch *l);
-
-/* As launch_fork_all(). */
-int launcher_run(struct launch *l, pid_t *pids, struct err *err) _must_check_;
+/* Forks all tasks of an open launch into the container: by the launcher where that can be done and
+ * they are enough to be worth it, else each as a copy of the agent. pids has a 0 for each task;
+ * those that were made are filled in, from the first on, on failure as well. */
+int launcher_fork_all(struct launch *l, pid_t *pids, struct err *err) _must_check_;
 
 #endif
