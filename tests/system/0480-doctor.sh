@@ -189,9 +189,13 @@ if [ -n "$root" ] && $nobody test -x "$stepd"; then
 	$stepd run -q --job "$job" -- true 2>/dev/null
 	is "$status $?" "0 0" "as nobody: doctor and run agree"
 	is "$(of user.rights level) $(of user.rights value)" "note 65534" "whose rights are told"
-	report=$(timeout 20 $stepd doctor --json --proctrack cgroup)
-	is "$? $(of cgroup.place level)" "1 problem" "if it is to be cgroup, nobody can start a step"
-	like "$(of cgroup.place remedy)" "Delegate=yes" "and the remedy is told"
+	if [ -n "$cgroups" ]; then
+		report=$(timeout 20 $stepd doctor --json --proctrack cgroup)
+		is "$? $(of cgroup.place level)" "1 problem" "if it is to be cgroup, nobody can start a step"
+		like "$(of cgroup.place remedy)" "Delegate=yes" "and the remedy is told"
+	else
+		skip 2 "proctrack/cgroup can't be used here"
+	fi
 	stepd=$plain
 else
 	skip 4 "needs root, and a build that nobody may run"

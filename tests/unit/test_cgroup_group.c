@@ -635,6 +635,20 @@ static void test_clone_try_finds_a_killed_ancestor(_unused_ void **state)
 	print_message("a killed group %s what is cloned below it\n", r < 0 ? "kills" : "takes");
 }
 
+static void test_clone_try_in_a_frozen_group(_unused_ void **state)
+{
+	_cleanup_close_ int frozen = -1, below = -1;
+
+	need_rig(&rig);
+	frozen = rig_group(rig.fd, "frozen");
+	below = rig_group(frozen, "below");
+	assert_int_equal(group_suspend(frozen), 0);
+	assert_int_equal(clone_try(below), 0);
+	assert_int_equal(group_wait_empty(frozen, 1000), 0);
+	assert_int_equal(group_resume(frozen), 0);
+	assert_int_equal(clone_try(below), 0);
+}
+
 static void test_clone_try_says_no(_unused_ void **state)
 {
 	_cleanup_close_ int dir = -1, threaded = -1, invalid = -1;
@@ -672,6 +686,7 @@ int main(void)
 		rig_test(test_usage_is_true),
 		rig_test(test_clone_try_leaves_nothing),
 		rig_test(test_clone_try_finds_a_killed_ancestor),
+		rig_test(test_clone_try_in_a_frozen_group),
 		rig_test(test_clone_try_says_no),
 	};
 
