@@ -81,7 +81,9 @@ static int prepare(struct agent *a, const struct spec *spec, struct err *err)
 	r = plan_make(spec, &a->plan, err);
 	if (r == 0)
 		r = process_become_agent(&a->saved, err);
-	if (r == 0)
+	if (r == 0) /* before there is anything of the step that a signal could leave behind */
+		r = a->signal_fd = process_catch_signals(err);
+	if (r >= 0)
 		r = result_check_files(a, err);
 	if (r == 0)
 		r = registry_open(a->options->runtime_dir, &a->plan.job, &a->registry, err);
@@ -95,11 +97,8 @@ static int prepare(struct agent *a, const struct spec *spec, struct err *err)
 	if (!a->loop)
 		return err_set(err, -ENOMEM, "make the event loop");
 	r = reserve_fds(a, err);
-	if (r < 0)
-		return r;
-	a->signal_fd = r = process_catch_signals(err);
 	trace_phase(a->trace, "plan", begin_ns);
-	return r < 0 ? r : 0;
+	return r;
 }
 
 /* ---- the container ------------------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * proctrack/untimely: a process group, whose agent gets SIGTERM while the container is made
- * (STEPD_TEST_TERM=create) or removed (=destroy): moments that no test could hit from outside.
+ * proctrack/untimely: a process group, whose agent gets SIGTERM while this is loaded
+ * (STEPD_TEST_TERM=load), the container is made (=create) or removed (=destroy): moments that no
+ * test could hit from outside.
  */
 #include <errno.h>
 #include <signal.h>
@@ -27,6 +28,7 @@ static void maybe_raise(const char *when)
 
 int init(void)
 {
+	maybe_raise("load");
 	return SLURM_SUCCESS;
 }
 

@@ -12,6 +12,11 @@ untimely() {
 		--kill-sequence TERM:10s,KILL "$@" 2>"$tmpdir/err"
 }
 
+STEPD_TEST_TERM=load untimely -- sleep 60
+is $? 143 "SIGTERM while plugins are loaded ends the step"
+like "$(cat "$tmpdir/r")" '"reason": "signal"' "and that is its reason"
+nothing_left "and nothing is left"
+
 STEPD_TEST_TERM=create untimely -- sleep 60
 is $? 143 "SIGTERM while the container is made ends the step"
 like "$(cat "$tmpdir/r")" '"reason": "signal"' "and that is its reason"
@@ -25,18 +30,20 @@ nothing_left "and nothing is left"
 # From outside, at all moments of the start; before the step exists the agent just dies. In a shell
 # without traps: with one, a signal to a child that it has just forked can be lost.
 cat >"$tmpdir/rounds" <<'X'
-for round in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19; do
+for round in $(seq 0 59); do
 	"$1" run -q --job "$2" -n 2 -- sleep 60 &
 	agent=$!
-	sleep "0.00$((round / 2))$((round % 2 * 5))"
+	sleep "0.00$((round / 10))$((round % 10))"
 	kill -TERM $agent
 	wait $agent
 	status=$?
 	[ $status = 143 ] || echo "round $round: $status"
+	# Now: the next agent of this step would clear it away.
+	[ -z "$(ls "$STEPD_RUNTIME_DIR")" ] || echo "round $round: state is left"
 done 2>/dev/null
 X
 bad=$(sh "$tmpdir/rounds" "$stepd" "$job")
-is "$bad" "" "SIGTERM in the first 10 ms is the end in all of 20 rounds"
+is "$bad" "" "SIGTERM in the first 6 ms is the end in all of 60 rounds"
 nothing_left "and nothing is left"
 
 # What a task did before the end was asked for is its own doing.
