@@ -49,7 +49,9 @@ if grep -q '^tests/unit/' "$tmpdir/tests"; then
 	forgotten=
 	for source in "$top_srcdir"/tests/unit/test_*.c; do
 		name=${source##*/}
-		grep -qxF "tests/unit/${name%.c}" "$tmpdir/tests" || forgotten="$forgotten $name"
+		# By the list itself: a build without a library runs fewer.
+		grep -qwF "tests/unit/${name%.c}" "$top_srcdir/tests/local.mk" ||
+			forgotten="$forgotten $name"
 	done
 	is "$forgotten" "" "every unit test is run by make check"
 else

@@ -4,6 +4,7 @@
 . "${top_srcdir:?}/tests/lib/step.sh"
 
 [ "$(id -u)" -eq 0 ] || skip_all "needs root, to give nobody a cgroup"
+"$stepd" plugins | grep -q "^proctrack/cgroup" || skip_all "built without proctrack/cgroup"
 mount=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
 [ -n "$mount" ] || skip_all "no cgroup2 is mounted here"
 setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$stepd" ||
