@@ -170,12 +170,15 @@ void requests_clear(struct requests *rq)
 		return;
 	worker_clear(&rq->worker);
 	drop_all(rq);
+	rq->last = NULL;
 }
 
 int requests_add(struct requests *rq, enum request_kind kind, int signal)
 {
 	int r;
 
+	if (!rq->last)
+		return -ESRCH;
 	if (kind == REQUEST_SIGNAL && hold_signal(rq, signal))
 		return 0;
 	r = enqueue(rq, kind, signal);

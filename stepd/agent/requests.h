@@ -45,9 +45,12 @@ struct requests {
 
 /* The first five are set, and stay the caller's. */
 int requests_init(struct requests *rq, struct ev_loop *loop) _must_check_;
+
+/* Drops all. Nothing can be asked any more. */
 void requests_clear(struct requests *rq);
 
-/* -ENOMEM alone. done may come before this returns, where no worker can be had. */
+/* -ENOMEM. -ESRCH after requests_clear(). done may come before this returns, where no worker can be
+ * had. */
 int requests_add(struct requests *rq, enum request_kind kind, int signal) _must_check_;
 
 /* Takes back a suspension that is waiting, or under way: then done tells -ECANCELED when that has

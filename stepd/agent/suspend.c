@@ -150,6 +150,8 @@ void suspend_end(struct agent *a)
 {
 	end_standing(a);
 	requests_clear(&a->suspend.requests);
+	/* There is nothing to resume, whoever asks for it while the streams still flow. */
+	a->suspend.wanted = a->suspend.resuming = a->suspend.stop_self = false;
 }
 
 static void on_suspended(struct agent *a, int r, const struct err *err)

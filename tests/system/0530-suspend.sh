@@ -194,6 +194,34 @@ else
 	skip 5 "needs root, setpriv and a build directory that others may enter"
 fi
 
+# ---- the end of a suspended step, seen from outside ----------------------------------------------
+# Its processes are gone, and its streams still flow: their reader takes nothing for now.
+mkfifo "$tmpdir/slow"
+exec 9<>"$tmpdir/slow"
+"$stepd" run -q --job "$job" --label -- sh -c 'yes | head -c 400000; while :; do :; done' \
+	>"$tmpdir/slow" 2>"$tmpdir/err" 9>&- &
+agent=$!
+eventually running 0
+eventually sh -c "[ -n \"\$('$stepd' pids $job.0)\" ]"
+"$stepd" suspend "$job.0"
+for pid in $("$stepd" pids "$job.0"); do
+	kill -9 "$pid"
+done
+eventually sh -c "! '$stepd' pids $job.0 | grep -q ."
+# The agent sees that a moment later; then it waits for the reader.
+sleep 0.3
+for signal in CONT TSTP CONT; do
+	kill -$signal "$agent"
+	sleep 0.1
+done
+cat <&9 >"$tmpdir/taken" 2>/dev/null 9>&- &
+reader=$!
+ended 137 "a suspended step whose processes are killed ends, whoever resumes it meanwhile"
+kill $reader
+wait $reader 2>/dev/null
+exec 9>&-
+nothing_left "and leaves nothing"
+
 # ---- without an agent -----------------------------------------------------------------------------
 if backends | grep -qx cgroup; then
 	agent --proctrack cgroup -- sh -c 'echo up; exec sleep 99'

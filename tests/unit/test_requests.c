@@ -231,6 +231,9 @@ static void test_cleared(struct rig *rig)
 	ask(rig, REQUEST_RESUME, 0);
 	requests_clear(&rig->rq);
 	assert_string_equal(rig->told, "");
+	assert_int_equal(requests_add(&rig->rq, REQUEST_RESUME, 0), -ESRCH);
+	assert_int_equal(requests_add(&rig->rq, REQUEST_SIGNAL, SIGUSR1), -ESRCH);
+	assert_string_equal(rig->told, "");
 	while (waitpid(-1, NULL, __WCLONE) >= 0) /* it is gone, or goes now */
 		;
 }
