@@ -151,7 +151,7 @@ static int open_auto(const char *dir, struct proctrack **ret_pt, struct err *err
 	struct err first = ERR_INIT;
 	int r;
 
-	if (secure_getenv("STEPD_CGROUP_ROOT")) /* who names one wants it used, or to be told */
+	if (secure_getenv(STEPD_CGROUP_ROOT_ENV)) /* who names one wants it used, or to be told */
 		return open_backend(dir, "cgroup", ret_pt, err);
 	r = open_backend(dir, "cgroup", &pt, &first);
 	if (r == 0 && plugin_probe_here(pt->plugin, reason, sizeof(reason))) {
@@ -208,7 +208,7 @@ int proctrack_open_for_step(const char *plugin_dir, const char *name, const char
 
 	/* Who names a root, or wants a scope, wants cgroup, or to be told. */
 	may_fall_back =
-		is_auto(name) && strcmp(scope, "yes") != 0 && !secure_getenv("STEPD_CGROUP_ROOT");
+		is_auto(name) && strcmp(scope, "yes") != 0 && !secure_getenv(STEPD_CGROUP_ROOT_ENV);
 	r = is_auto(name) && !may_fall_back ? open_backend(plugin_dir, "cgroup", &pt, err)
 					    : proctrack_open(plugin_dir, name, &pt, err);
 	if (r < 0)
@@ -222,6 +222,13 @@ int proctrack_open_for_step(const char *plugin_dir, const char *name, const char
 		return err_say(err, r, "%s", reason.text);
 	*ret_pt = take_ptr(pt);
 	return 0;
+}
+
+int proctrack_set_root(const char *root)
+{
+	int r = root ? setenv(STEPD_CGROUP_ROOT_ENV, root, 1) : unsetenv(STEPD_CGROUP_ROOT_ENV);
+
+	return r < 0 ? -errno : 0;
 }
 
 struct proctrack *proctrack_close(struct proctrack *pt)

@@ -33,6 +33,10 @@ int proctrack_open(const char *plugin_dir, const char *name, struct proctrack **
 int proctrack_open_for_step(const char *plugin_dir, const char *name, const char *scope,
 	const stepd_step_rec_t *job, struct proctrack **ret_pt, struct err *err) _must_check_;
 
+/* Where the containers of a cgroup tracker hang, for all that is asked from now on; NULL: it finds
+ * that by itself. Goes into the environment: <stepd/proctrack.h>. */
+int proctrack_set_root(const char *root) _must_check_;
+
 struct proctrack *proctrack_close(struct proctrack *pt);
 DEFINE_CLEANUP(struct proctrack *, proctrack_close);
 #define _cleanup_proctrack_ _cleanup_(proctrack_close_p)

@@ -2,8 +2,7 @@
  *
  * Where in the cgroup2 tree the steps of this machine hang. In this order:
  *   1. the directory that was asked for ($STEPD_CGROUP_ROOT);
- *   2. a delegated group: this process's own or, if it is in a leaf of one, the group above
- * (own.h);
+ *   2. a delegated group: this process's own or, if it is in a leaf of one, the group above, own.h;
  *   3. a transient scope that systemd, where it is the init, makes for the step (systemd/scope.h);
  *   4. a user's own group, though it is a unit of the user's systemd that may not be delegated;
  *   5. the top of the cgroup2 mount.
@@ -16,10 +15,10 @@
 #include <sys/types.h>
 
 #include "proctrack/cgroup/mounts.h"
-#include "stepd/api/step.h"
+#include "stepd/api/proctrack.h"
 #include "stepd/base/err.h"
 
-#define PLACE_ENV "STEPD_CGROUP_ROOT"
+#define PLACE_ENV STEPD_CGROUP_ROOT_ENV
 
 enum place_origin {
 	PLACE_ASKED,

@@ -31,9 +31,9 @@ static int open_plugins(struct agent *a, struct err *err)
 	const char *note;
 	int r;
 
-	/* The plugin ABI has no other way to it: init() takes no argument. */
-	if (spec->cgroup_root && setenv("STEPD_CGROUP_ROOT", spec->cgroup_root, 1) < 0)
-		return err_set(err, -errno, "set STEPD_CGROUP_ROOT");
+	r = spec->cgroup_root ? proctrack_set_root(spec->cgroup_root) : 0;
+	if (r < 0)
+		return err_set(err, r, "set the root '%s'", spec->cgroup_root);
 	r = plugin_dir_find(a->options->plugin_dir, &dir, err);
 	if (r == 0)
 		r = leftover_check(a->registry, dir, a->plan.label, err);

@@ -7,10 +7,6 @@
 #include "proctrack/proctrack.h"
 #include "stepd/agent/registry.h"
 
-#define ROOT_ENV                                                                                   \
-	"STEPD_CGROUP_ROOT" /* the plugin ABI has no other way: init() takes no argument           \
-			     */
-
 int leftover_say(const char *label, struct err *err)
 {
 	return err_say(err, -EEXIST,
@@ -19,34 +15,38 @@ int leftover_say(const char *label, struct err *err)
 		label, label);
 }
 
-/* 1 if the container has members. What can't be asked any more has none: its root is gone. */
+/* 1 if the container has members. None where it is gone, or the directory above it is. */
 static int has_members(const char *plugin_dir, const struct registry_entry *entry)
 {
 	_cleanup_proctrack_ struct proctrack *pt = NULL;
 	_cleanup_free_ pid_t *pids = NULL;
-	int n = 0;
+	int n = 0, r;
 
-	if (proctrack_open(plugin_dir, entry->proctrack, &pt, NULL) < 0)
+	r = proctrack_open(plugin_dir, entry->proctrack, &pt, NULL);
+	if (r == 0)
+		r = proctrack_get_pids(pt, entry->cont_id, &pids, &n);
+	if (r == -ESRCH || r == -ENOENT)
 		return 0;
-	return proctrack_get_pids(pt, entry->cont_id, &pids, &n) == 0 && n > 0;
+	return r < 0 ? r : n > 0;
 }
 
 static int check_entry(const struct registry_entry *entry, void *userdata)
 {
 	const char *plugin_dir = userdata;
 	const char *root = json_string_value(json_object_get(entry->doc, "container_root"));
-	const char *before = secure_getenv(ROOT_ENV);
+	const char *before = secure_getenv(STEPD_CGROUP_ROOT_ENV);
 	_cleanup_free_ char *saved = before ? strdup(before) : NULL;
-	int r;
+	int r, restored;
 
 	if (!root)
 		return 0; /* its container's number says it all */
-	if ((before && !saved) || setenv(ROOT_ENV, root, 1) < 0)
+	if (before && !saved)
 		return -ENOMEM;
-	r = has_members(plugin_dir, entry);
-	if (saved ? setenv(ROOT_ENV, saved, 1) : unsetenv(ROOT_ENV))
-		return -ENOMEM;
-	return r;
+	r = proctrack_set_root(root);
+	if (r == 0)
+		r = has_members(plugin_dir, entry);
+	restored = proctrack_set_root(saved);
+	return restored < 0 ? restored : r;
 }
 
 int leftover_check(

@@ -73,12 +73,12 @@ struct registry_entry {
 	const struct json_t *doc; /* all of state.json */
 };
 
-/* Calls found for each step of this node, until it returns other than 0, which is handed on. No
- * runtime directory: no steps. What can't be read is left out. */
-typedef int (*registry_found_fn)(const struct registry_entry *entry, void *userdata);
 /* Reads state.json below dir_fd: a new reference for the caller. */
 int registry_read_state(int dir_fd, struct json_t **ret_doc) _must_check_;
 
+/* Calls found for each step of this node, until it returns other than 0, which is handed on. No
+ * runtime directory: no steps. What can't be read is left out. */
+typedef int (*registry_found_fn)(const struct registry_entry *entry, void *userdata);
 int registry_each(const char *runtime_dir, registry_found_fn found, void *userdata,
 	struct err *err) _must_check_;
 

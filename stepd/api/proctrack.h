@@ -20,6 +20,10 @@
 #include "step.h"
 #include "usage.h"
 
+/* The environment variable by which a cgroup tracker is told the directory that its containers hang
+ * below, by the host or by who calls it: init() takes no argument. */
+#define STEPD_CGROUP_ROOT_ENV "STEPD_CGROUP_ROOT"
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -277,8 +277,7 @@ static int parse_options(struct doctor *d, int argc, char **argv)
 			d->plugin_dir_given = optarg;
 		if (c == 'r')
 			d->runtime_dir = optarg;
-		/* The plugin ABI has no other way to it. */
-		if (c == 'c' && setenv("STEPD_CGROUP_ROOT", optarg, 1) < 0)
+		if (c == 'c' && proctrack_set_root(optarg) < 0)
 			return usage_error("no memory for", optarg);
 	}
 	return optind < argc ? usage_error("nothing is known to do with", argv[optind]) : 0;

@@ -3,11 +3,13 @@
  * stepd list, pids and find: what runs on this node, asked of the registry and of the trackers.
  * No agent is needed to answer: a container's id means something to every process.
  */
+#include <fcntl.h>
 #include <getopt.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "proctrack/proctrack.h"
 #include "stepd/base/parse.h"
@@ -54,6 +56,34 @@ void query_clear(struct query *q)
 	q->plugin_dir = NULL;
 }
 
+int query_owner_of(int dir_fd, uid_t *ret_uid)
+{
+	struct stat st;
+
+	if (fstatat(dir_fd, "state.json", &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	*ret_uid = st.st_uid;
+	return 0;
+}
+
+int query_check_owner(const struct registry_entry *entry, struct err *err)
+{
+	uid_t owner = 0;
+	int r = query_owner_of(entry->dir_fd, &owner);
+
+	if (r < 0)
+		return err_set(err, r, "see whose step %s is", entry->step);
+	if (owner == geteuid())
+		return 0;
+	if (geteuid() != 0)
+		return err_say(err, -EPERM,
+			"only root and the user whose agent runs step %s (uid %u) may do this",
+			entry->step, (unsigned)owner);
+	return err_say(err, -EPERM,
+		"step %s is of an agent of another user; do it as that one (uid %u)", entry->step,
+		(unsigned)owner);
+}
+
 bool query_can_ask(const struct registry_entry *entry)
 {
 	return entry->alive || strcmp(entry->proctrack, "proctrack/linuxproc") != 0;
@@ -62,11 +92,13 @@ bool query_can_ask(const struct registry_entry *entry)
 int query_use_backend(struct query *q, const struct registry_entry *entry)
 {
 	const char *root = json_string_value(json_object_get(entry->doc, "container_root"));
-	int r = 0;
+	int r;
 
 	q->pt = proctrack_close(q->pt);
-	if (root ? setenv("STEPD_CGROUP_ROOT", root, 1) : unsetenv("STEPD_CGROUP_ROOT"))
-		return err_set(&q->err, -errno, "set STEPD_CGROUP_ROOT");
+	r = proctrack_set_root(root);
+	if (r < 0)
+		return err_set(
+			&q->err, r, "look for the containers where step %s hangs", entry->step);
 	if (!q->plugin_dir)
 		r = plugin_dir_find(q->plugin_dir_given, &q->plugin_dir, &q->err);
 	return r < 0 ? r : proctrack_open(q->plugin_dir, entry->proctrack, &q->pt, &q->err);

@@ -28,6 +28,13 @@ void query_clear(struct query *q);
  * agent has died: what descends from that pid is then none of the step's, or a stranger's. */
 bool query_can_ask(const struct registry_entry *entry);
 
+/* Whose word state.json is. */
+int query_owner_of(int dir_fd, uid_t *ret_uid) _must_check_;
+
+/* Before a command changes a container. It is the word of state.json's owner which one that is, so
+ * nobody, root neither, acts on another user's. -EPERM, or -errno. */
+int query_check_owner(const struct registry_entry *entry, struct err *err) _must_check_;
+
 /* Whether [NODE/]JOB.STEP means this entry. */
 bool query_names_entry(const char *step, const struct registry_entry *entry);
 

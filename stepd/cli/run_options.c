@@ -95,20 +95,24 @@ static void make_getopt(const struct run_option_set *set, char *letters, struct 
 	size_t i;
 
 	assert(set->n < RUN_OPTIONS_MAX);
-	/* Stop at PROGRAM; say what lacks its value. */
-	letters += sprintf(letters, set->anywhere ? ":" : "+:");
+	if (!set->anywhere)
+		*letters++ = '+'; /* stop at PROGRAM */
+	*letters++ = ':';         /* say what lacks its value */
 	for (i = 0; i < set->n; i++) {
 		const struct run_option *row = &set->rows[i];
 		const char *colons = !row->arg ? "" : row->arg_optional ? "::" : ":";
 
-		if (row->letter)
-			letters += sprintf(letters, "%c%s", row->letter, colons);
+		if (row->letter) {
+			*letters++ = row->letter;
+			letters = stpcpy(letters, colons);
+		}
 		longs[i] = (struct option){
 			.name = row->name,
 			.has_arg = (int)strlen(colons), /* no, required, optional */
 			.val = LONG_VALUE + (int)i,
 		};
 	}
+	*letters = '\0';
 }
 
 int run_take_options(const struct run_option_set *set, int argc, char **argv,

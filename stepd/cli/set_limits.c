@@ -169,7 +169,9 @@ static int set_entry(const struct registry_entry *entry, void *userdata)
 	if (!query_names_entry(q->step, entry))
 		return 0;
 	q->found = true;
-	r = query_use_backend(q, entry);
+	r = query_check_owner(entry, &q->err);
+	if (r == 0)
+		r = query_use_backend(q, entry);
 	if (r == 0)
 		r = check_rank(s, entry, &q->err);
 	if (r < 0)
@@ -179,9 +181,6 @@ static int set_entry(const struct registry_entry *entry, void *userdata)
 		&target, &s->limits, s->rank_text ? &s->rank : NULL, s->rank_text ? 1 : 0, &q->err);
 	if (r == -ESRCH)
 		return err_say(&q->err, r, "step %s has ended", entry->step);
-	if ((r == -EACCES || r == -EPERM) && geteuid() != 0)
-		return err_prefix(&q->err,
-			"only root and the user whose agent runs step %s may do this", entry->step);
 	return r < 0 ? r : 1;
 }
 

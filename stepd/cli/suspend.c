@@ -14,7 +14,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "proctrack/proctrack.h"
@@ -63,16 +62,6 @@ static void complain(struct job *job, const char *label, const char *why)
 
 /* ---- a step without an agent --------------------------------------------------------------- */
 
-static int owner_of_state(int dir_fd, uid_t *ret_uid)
-{
-	struct stat st;
-
-	if (fstatat(dir_fd, "state.json", &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return -errno;
-	*ret_uid = st.st_uid;
-	return 0;
-}
-
 static int act_on_container(struct job *job, const struct registry_entry *entry, struct err *err)
 {
 	int r, timeout_ms = job->timeout_ms > INT_MAX ? INT_MAX : (int)job->timeout_ms;
@@ -87,13 +76,9 @@ static int act_on_container(struct job *job, const struct registry_entry *entry,
 static void act_without_agent(struct job *job, const struct registry_entry *entry)
 {
 	struct err err = ERR_INIT;
-	uid_t owner = 0;
-	int r = owner_of_state(entry->dir_fd, &owner);
 
-	if (r == 0 && owner != 0 && owner != geteuid())
-		(void)err_say(&err, -EPERM,
-			"its agent died, and what is left of it belongs to another user (uid %u)",
-			(unsigned)owner);
+	if (query_check_owner(entry, &err) < 0)
+		(void)err_prefix(&err, "its agent died");
 	else if (!query_can_ask(entry))
 		(void)err_say(&err, -ESRCH, "its agent died, and %s can't find its processes",
 			entry->proctrack);
@@ -144,7 +129,7 @@ static int check_owner(const struct asked *asked, struct err *err)
 	if (geteuid() != 0)
 		return 0; /* the kernel checks */
 	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)asked->agent.pid);
-	if (owner_of_state(asked->dir_fd, &owner) == 0 && owner == 0)
+	if (query_owner_of(asked->dir_fd, &owner) == 0 && owner == 0)
 		return 0;
 	if (fs_read(AT_FDCWD, path, 1u << 16, &text, NULL) == 0)
 		line = strstr(text, "\nUid:");

@@ -91,8 +91,8 @@ awk '/^\.S[sh] / { on = $0 == ".Ss Given to the tasks" } on && /^\.It Ev /' "$ma
 is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/set")" "the variables of the tasks are those of the manual"
 
 # Variables that the program reads.
-sed -n 's/.*secure_getenv("\([A-Z_]*\)").*/\1/p; s/^#define PLACE_ENV "\(.*\)"$/\1/p' \
-	"$top_srcdir"/stepd/*/*.c "$top_srcdir"/systemd/*.c "$top_srcdir"/proctrack/*.c "$top_srcdir"/proctrack/*/*.[ch] |
+find "$top_srcdir/stepd" "$top_srcdir/proctrack" "$top_srcdir/mpi" "$top_srcdir/systemd" -name '*.[ch]' -exec \
+	sed -n 's/.*secure_getenv("\([A-Z_]*\)").*/\1/p; s/^#define STEPD_[A-Z_]*_ENV "\(.*\)"$/\1/p' {} + |
 	sort -u >"$tmpdir/read"
 awk '/^\.S[sh] / { on = $0 == ".Ss Read by stepd" } on && /^\.It Ev /' "$manual" |
 	sed 's/^\.It Ev //' | sort -u >"$tmpdir/told"

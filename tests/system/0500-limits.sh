@@ -255,13 +255,23 @@ if id nobody >/dev/null 2>&1 && command -v setpriv >/dev/null 2>&1; then
 	*'Permission denied'*"$stepd"*|*'not found'*) skip 2 "nobody can't execute the program" ;;
 	*)
 		is $status 125 "another user may not"
-		like "$out" "set-limits: " "and is told"
+		like "$out" "set-limits: only root and the user whose agent runs step $job.3 \(uid 0\) may do this$" \
+			"and is told why"
 		;;
 	esac
 	ask fifth
 	is "$said" "fifth opened" "nothing has changed"
+	# A container that a user names must not be what root limits.
+	chown nobody "$run"/*_"$job.3"/state.json
+	out=$("$stepd" set-limits "$job.3" --device default 2>&1)
+	is $? 125 "root changes nothing on another user's word"
+	like "$out" "set-limits: step $job.3 is of an agent of another user; do it as that one \(uid [0-9]+\)$" \
+		"and is told so"
+	chown 0 "$run"/*_"$job.3"/state.json
+	ask sixth
+	is "$said" "sixth opened" "nothing has changed by that"
 else
-	skip 3 "there is no user nobody"
+	skip 6 "there is no user nobody"
 fi
 exec 7>&- 8<&- # the task's input ends
 wait $agent

@@ -72,11 +72,12 @@ static struct child_seat *slab_seat(const struct slab *slab, uint32_t i, size_t 
 {
 	char *top = slab->at + slab->seat_bytes * (i + 1u);
 	char **v = (char **)(void *)(top - vars * sizeof(char *));
-	char *seat = (char *)v - sizeof(struct child_seat);
+	uintptr_t at = (uintptr_t)v - sizeof(struct child_seat);
+	struct child_seat *seat = (void *)(at - at % 16);
 
-	seat -= (uintptr_t)seat % 16;
 	*stack = top - slab->seat_bytes;
-	return memset(seat, 0, sizeof(struct child_seat)); /* v is the child's to fill */
+	*seat = (struct child_seat){.env = {.v = v, .room = vars}};
+	return seat;
 }
 
 static int make_all(struct launch *l, struct board *board)
@@ -93,8 +94,6 @@ static int make_all(struct launch *l, struct board *board)
 		return err_set(&board->err, r, "get memory for the tasks' start");
 	for (i = 0; r == 0 && i < plan->job.node_tasks; i++) {
 		seat = slab_seat(&slab, i, vars, &stack);
-		seat->env.v = (char **)(void *)(slab.at + slab.seat_bytes * (i + 1u)) - vars;
-		seat->env.room = vars;
 		l->spawn.stack = stack;
 		l->spawn.stack_size = (size_t)((char *)seat - stack);
 		r = launch_fork(l, i, seat, &board->pid[i], &board->err);
