@@ -198,8 +198,9 @@ static void tell_freezer(const struct tell *tell, int fd)
 	bool was;
 	int r = group_freeze(fd, FREEZE_MS, &was);
 
-	if (r == 0) {
+	if (r == 0)
 		r = group_resume(fd);
+	if (r == 0) {
 		tell_finding(tell, STEPD_FINDING_OK, "cgroup.freezer", NULL, NULL,
 			"steps can be suspended, and no process outruns a signal (cgroup.freeze)");
 		return;
@@ -276,7 +277,7 @@ static void try_out(const struct tell *tell, const struct place *place)
 			strerror(-r));
 		return;
 	}
-	/* The child of a birth would stand still for ever. */
+	/* A birth would stand still, and so would the tasks. */
 	if (group_get_events(trial.fd, &events) == 0 && events.frozen)
 		tell_finding(tell, STEPD_FINDING_PROBLEM, "cgroup.frozen", NULL,
 			"write 0 to cgroup.freeze there, or above, or thaw the unit (systemctl thaw)",

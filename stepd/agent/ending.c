@@ -76,11 +76,15 @@ static void kill_step(struct agent *a)
 static void send_to_step(int signal, void *userdata)
 {
 	struct agent *a = userdata;
+	int r;
 
-	if (signal == SIGKILL)
+	if (signal == SIGKILL) {
 		kill_step(a);
-	else if (requests_add(&a->suspend.requests, REQUEST_SIGNAL, signal) < 0)
-		log_error(a->log, "no memory to signal the step");
+		return;
+	}
+	r = requests_add(&a->suspend.requests, REQUEST_SIGNAL, signal);
+	if (r < 0)
+		log_error(a->log, "can't signal the step: %s", strerror(-r));
 }
 
 /* Names what SIGKILL did not end: in the log, and for the result. */

@@ -2,9 +2,9 @@
 #include "stepd/agent/report.h"
 
 #include <fcntl.h>
+#include <jansson.h>
 #include <limits.h>
 #include <poll.h>
-#include <jansson.h>
 #include <string.h>
 #include <sys/stat.h>
 

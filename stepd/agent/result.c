@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "proctrack/proctrack.h"
+#include "stepd/agent/account/usage_values.h"
 #include "stepd/agent/registry.h"
 #include "stepd/agent/report.h"
-#include "stepd/agent/account/usage_values.h"
 #include "stepd/base/log.h"
 #include "stepd/base/signals.h"
 

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "stepd/agent/account/sample.h"
 #include "stepd/agent/agent.h"
 #include "stepd/agent/launch/process.h"
-#include "stepd/agent/account/sample.h"
 #include "stepd/agent/service.h"
 #include "stepd/agent/spec/spec.h"
 #include "stepd/agent/trace.h"

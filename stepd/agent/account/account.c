@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "proctrack/proctrack.h"
-#include "stepd/agent/agent_impl.h"
 #include "stepd/agent/account/oom.h"
-#include "stepd/agent/report.h"
 #include "stepd/agent/account/sample.h"
 #include "stepd/agent/account/usage.h"
 #include "stepd/agent/account/usage_table.h"
+#include "stepd/agent/agent_impl.h"
+#include "stepd/agent/report.h"
 #include "stepd/base/log.h"
 
 int account_open(struct agent *a, struct err *err)

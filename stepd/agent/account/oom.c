@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "proctrack/proctrack.h"
+#include "stepd/agent/account/usage_values.h"
 #include "stepd/agent/agent_impl.h"
 #include "stepd/agent/ending.h"
-#include "stepd/agent/account/usage_values.h"
 #include "stepd/base/log.h"
 
 #define PAUSE_SECONDS 0.25

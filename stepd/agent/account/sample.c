@@ -7,9 +7,9 @@
 #include <time.h>
 
 #include "stepd/agent/account/account.h"
+#include "stepd/agent/account/sample_text.h"
 #include "stepd/agent/agent_impl.h"
 #include "stepd/agent/report.h"
-#include "stepd/agent/account/sample_text.h"
 #include "stepd/agent/trace.h"
 #include "stepd/base/log.h"
 #include "stepd/base/parse.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/agent/account/usage.h"
 
-#include "proctrack/procusage.h"
 #include "proctrack/proctrack.h"
+#include "proctrack/procusage.h"
 #include "stepd/agent/account/usage_values.h"
 
 int usage_open(struct usage *u, uint32_t n)

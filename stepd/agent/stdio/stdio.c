@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "stepd/agent/launch/identity.h"
+#include "stepd/agent/spec/spec.h"
 #include "stepd/agent/stdio/feed.h"
 #include "stepd/agent/stdio/fname.h"
-#include "stepd/agent/launch/identity.h"
 #include "stepd/agent/stdio/pump.h"
-#include "stepd/agent/spec/spec.h"
 #include "stepd/agent/stdio/stdfd.h"
 #include "stepd/agent/stdio/stdio_files.h"
 

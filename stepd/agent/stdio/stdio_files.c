@@ -4,9 +4,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "stepd/agent/stdio/fname.h"
 #include "stepd/agent/launch/identity.h"
 #include "stepd/agent/spec/spec.h"
+#include "stepd/agent/stdio/fname.h"
 #include "stepd/agent/stdio/stdfd.h"
 
 const char *stdio_word(int stream)
