@@ -18,6 +18,12 @@ libbase_la_SOURCES = \
 	stepd/base/signals.c stepd/base/signals.h \
 	stepd/base/strv.c stepd/base/strv.h
 
+# The steps of the node, for all who read of them.
+noinst_LTLIBRARIES += libstate.la
+libstate_la_SOURCES = \
+	stepd/state/steps.c stepd/state/steps.h
+libstate_la_LIBADD = libbase.la $(JANSSON_LIBS)
+
 # The agent without its command line: tests link it.
 noinst_LTLIBRARIES += libagent.la
 libagent_la_SOURCES = \
@@ -87,7 +93,7 @@ libagent_la_SOURCES = \
 	stepd/agent/account/usage_table.c stepd/agent/account/usage_table.h \
 	stepd/agent/account/usage_values.c stepd/agent/account/usage_values.h \
 	stepd/agent/worker.c stepd/agent/worker.h
-libagent_la_LIBADD = libstepdsystemd.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
+libagent_la_LIBADD = libstepdsystemd.la libstate.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 
 sbin_PROGRAMS += stepd/cli/stepd
 stepd_cli_stepd_SOURCES = \

@@ -16,7 +16,7 @@ int leftover_say(const char *label, struct err *err)
 }
 
 /* 1 if the container has members. None where it is gone, or the directory above it is. */
-static int has_members(const char *plugin_dir, const struct registry_entry *entry)
+static int has_members(const char *plugin_dir, const struct step_entry *entry)
 {
 	_cleanup_proctrack_ struct proctrack *pt = NULL;
 	_cleanup_free_ pid_t *pids = NULL;
@@ -30,7 +30,7 @@ static int has_members(const char *plugin_dir, const struct registry_entry *entr
 	return r < 0 ? r : n > 0;
 }
 
-static int check_entry(const struct registry_entry *entry, void *userdata)
+static int check_entry(const struct step_entry *entry, void *userdata)
 {
 	const char *plugin_dir = userdata;
 	const char *root = json_string_value(json_object_get(entry->doc, "container_root"));

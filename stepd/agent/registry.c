@@ -10,9 +10,9 @@
 #include "proctrack/proctrack.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/procstat.h"
+#include "stepd/state/steps.h"
 
 #define STATE_VERSION   1
-#define STATE_SIZE_MAX  (16u << 20)
 #define CLAIM_TRIES_MAX 8
 
 struct registry {
@@ -27,50 +27,6 @@ struct registry {
 	bool inherited;     /* a dead agent's state.json stands there still */
 };
 
-/* $XDG_RUNTIME_DIR is the user's own directory by its specification; /tmp is everyone's. */
-static int default_runtime_dir(char **ret_path)
-{
-	const char *xdg = secure_getenv("XDG_RUNTIME_DIR");
-	int n;
-
-	if (geteuid() == 0)
-		n = asprintf(ret_path, "/run/stepd");
-	else if (xdg && xdg[0] == '/')
-		n = asprintf(ret_path, "%s/stepd", xdg);
-	else
-		n = asprintf(ret_path, "/tmp/stepd-%u", (unsigned)geteuid());
-	return n < 0 ? -ENOMEM : 0;
-}
-
-/* The one that was asked for, or NULL. */
-static const char *choose_runtime_dir(const char *given)
-{
-	return given ? given : secure_getenv("STEPD_RUNTIME_DIR");
-}
-
-int registry_find_dir(const char *given, char **ret_path, struct err *err)
-{
-	char *path = NULL;
-	int r = 0;
-
-	given = choose_runtime_dir(given);
-	if (given)
-		path = strdup(given);
-	else
-		r = default_runtime_dir(&path);
-	if (r < 0 || !path)
-		return err_set(err, -ENOMEM, "find the runtime directory");
-	*ret_path = path;
-	return 0;
-}
-
-static int check_trusted(int fd, const char *path, struct err *err)
-{
-	int r = fs_check_trusted(fd, path, err);
-
-	return r < 0 && err ? err_prefix(err, "runtime directory (--runtime-dir for another)") : r;
-}
-
 static int open_runtime_dir(const char *path, struct err *err)
 {
 	_cleanup_close_ int fd = -1;
@@ -83,27 +39,8 @@ static int open_runtime_dir(const char *path, struct err *err)
 	if (fd < 0)
 		return err_set(
 			err, -errno, "open the runtime directory '%s' (--runtime-dir)", path);
-	r = check_trusted(fd, path, err);
+	r = steps_check_trusted(fd, path, err);
 	return r < 0 ? r : take_fd(&fd);
-}
-
-int registry_read_state(int dir_fd, json_t **ret_doc)
-{
-	_cleanup_free_ char *text = NULL;
-	json_t *doc;
-	size_t size;
-	int r;
-
-	r = fs_read(dir_fd, "state.json", STATE_SIZE_MAX, &text, &size);
-	if (r < 0)
-		return r;
-	doc = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
-	if (!doc || !json_is_object(doc)) {
-		json_decref(doc);
-		return -EBADMSG;
-	}
-	*ret_doc = doc;
-	return 0;
 }
 
 /* What agents that died in the middle of fs_write_atomic() left, under names that hold their pids.
@@ -141,7 +78,7 @@ static int say_taken(int dir_fd, const char *label, struct err *err)
 	json_t *doc = NULL;
 	json_int_t pid = 0;
 
-	if (registry_read_state(dir_fd, &doc) == 0)
+	if (steps_read_state(dir_fd, &doc) == 0)
 		pid = json_integer_value(json_object_get(doc, "agent_pid"));
 	json_decref(doc);
 	if (pid > 0)
@@ -235,7 +172,7 @@ int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, struct r
 	mode_t mask;
 	int r;
 
-	r = registry_find_dir(runtime_dir, &runtime, err);
+	r = steps_find_dir(runtime_dir, &runtime, err);
 	if (r < 0)
 		return r;
 	reg = calloc(1, sizeof(*reg));
@@ -354,81 +291,7 @@ struct registry *registry_leave(struct registry *reg)
 	return NULL;
 }
 
-/* An agent that lives holds its lock; one that just starts has not written its state. */
-static bool agent_alive(int dir_fd)
+int registry_show_left(const struct registry *reg, steps_found_fn found, void *userdata)
 {
-	_cleanup_close_ int fd = openat(dir_fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	struct flock held = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
-
-	/* As another user the lock can't be opened: take what the state says. */
-	if (fd < 0)
-		return errno == EACCES;
-	return fcntl(fd, F_OFD_GETLK, &held) < 0 || held.l_type != F_UNLCK;
-}
-
-static int show_entry(int dir_fd, registry_found_fn found, void *userdata)
-{
-	const char *name = NULL, *node = "", *user = "", *state = "", *proctrack = "";
-	struct registry_entry entry = {0};
-	json_int_t job = 0, cont_id = 0, pid = 0;
-	json_t *doc = NULL;
-	char label[128];
-	int r = 0;
-
-	if (registry_read_state(dir_fd, &doc) < 0)
-		return 0;
-	if (json_unpack(doc, "{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "job", &job, "step", &name,
-		    "node", &node, "user", &user, "state", &state, "proctrack", &proctrack,
-		    "container_id", &cont_id, "agent_pid", &pid) == 0) {
-		(void)snprintf(label, sizeof(label), "%lld.%s", (long long)job, name);
-		entry = (struct registry_entry){.step = label,
-			.node = node,
-			.user = user,
-			.state = state,
-			.proctrack = proctrack,
-			.cont_id = (uint64_t)cont_id,
-			.agent_pid = (pid_t)pid,
-			.alive = agent_alive(dir_fd),
-			.dir_fd = dir_fd,
-			.doc = doc};
-		r = found(&entry, userdata);
-	}
-	json_decref(doc);
-	return r;
-}
-
-int registry_show_left(const struct registry *reg, registry_found_fn found, void *userdata)
-{
-	return reg->inherited ? show_entry(reg->dir_fd, found, userdata) : 0;
-}
-
-int registry_each(const char *runtime_dir, registry_found_fn found, void *userdata, struct err *err)
-{
-	_cleanup_free_ char *runtime = NULL;
-	_cleanup_closedir_ DIR *dir = NULL;
-	_cleanup_close_ int step_fd = -1;
-	struct dirent *d;
-	int r;
-
-	r = registry_find_dir(runtime_dir, &runtime, err);
-	if (r < 0)
-		return r;
-	dir = opendir(runtime);
-	if (!dir)
-		return errno == ENOENT ? 0 : err_set(err, -errno, "read '%s'", runtime);
-	/* One that was named is the caller's to judge; /tmp/stepd-UID may be anyone's. */
-	r = choose_runtime_dir(runtime_dir) ? 0 : check_trusted(dirfd(dir), runtime, err);
-	if (r < 0)
-		return r;
-	while ((d = readdir(dir))) {
-		if (d->d_name[0] == '.')
-			continue;
-		step_fd = close_fd(step_fd);
-		step_fd = openat(
-			dirfd(dir), d->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-		r = step_fd >= 0 ? show_entry(step_fd, found, userdata) : 0;
-		if (r != 0)
-			return r;
-	}
-	return 0;
+	return reg->inherited ? steps_show(reg->dir_fd, found, userdata) : 0;
 }

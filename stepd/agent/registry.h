@@ -16,13 +16,10 @@
 
 #include "stepd/api/step.h"
 #include "stepd/base/err.h"
+#include "stepd/state/steps.h"
 
 struct json_t;
 struct registry;
-
-/* <runtime>, whether it is there or not: given if not NULL, else $STEPD_RUNTIME_DIR, else the
- * default. The caller frees it. */
-int registry_find_dir(const char *given, char **ret_path, struct err *err) _must_check_;
 
 /* Claims the step's directory. -EEXIST: another agent, named in err, lives and has it. What a
  * dead agent left there is taken over with the first registry_publish(), and stays as it was if
@@ -59,32 +56,9 @@ struct registry *registry_leave(struct registry *reg);
 DEFINE_CLEANUP(struct registry *, registry_close);
 #define _cleanup_registry_ _cleanup_(registry_close_p)
 
-/* One step as state.json tells it. Strings are borrowed for the call. */
-struct registry_entry {
-	const char *step; /* "7.0" */
-	const char *node;
-	const char *user;
-	const char *state;
-	const char *proctrack; /* "proctrack/cgroup" */
-	uint64_t cont_id;
-	pid_t agent_pid;
-	bool alive;               /* the agent is */
-	int dir_fd;               /* the step's directory */
-	const struct json_t *doc; /* all of state.json */
-};
-
-/* Reads state.json below dir_fd: a new reference for the caller. */
-int registry_read_state(int dir_fd, struct json_t **ret_doc) _must_check_;
-
-/* Calls found for each step of this node, until it returns other than 0, which is handed on. No
- * runtime directory: no steps. What can't be read is left out. */
-typedef int (*registry_found_fn)(const struct registry_entry *entry, void *userdata);
-int registry_each(const char *runtime_dir, registry_found_fn found, void *userdata,
-	struct err *err) _must_check_;
-
-/* The same for what a dead agent left in the directory that registry_open() has claimed, before
+/* steps_show() for what a dead agent left in the directory that registry_open() has claimed, before
  * registry_publish() replaces it. 0 where there is nothing. */
 int registry_show_left(
-	const struct registry *reg, registry_found_fn found, void *userdata) _must_check_;
+	const struct registry *reg, steps_found_fn found, void *userdata) _must_check_;
 
 #endif

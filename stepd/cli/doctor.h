@@ -15,7 +15,7 @@ void doctor_kernel(const struct tell *tell);
 void doctor_user(const struct tell *tell);
 void doctor_limits(const struct tell *tell);
 
-/* Where steps are registered; runtime_dir as registry_find_dir() takes it. */
+/* Where steps are registered; runtime_dir as steps_find_dir() takes it. */
 void doctor_runtime(const struct tell *tell, const char *runtime_dir);
 
 /* Those that are loaded when they are needed. */

@@ -79,7 +79,7 @@ static void tell_memory(const struct tell *tell, int fd, const char *path)
 			path);
 }
 
-static int count_step(const struct registry_entry *entry, void *userdata)
+static int count_step(const struct step_entry *entry, void *userdata)
 {
 	struct steps *s = userdata;
 	size_t at = strlen(s->dead_names);
@@ -99,7 +99,7 @@ static void tell_steps(const struct tell *tell, const char *path)
 	struct steps steps = {0};
 	struct err err = ERR_INIT;
 
-	if (registry_each(path, count_step, &steps, &err) < 0)
+	if (steps_each(path, count_step, &steps, &err) < 0)
 		tell_finding(tell, STEPD_FINDING_WARNING, "runtime.steps", NULL,
 			"look at what is in it", "the steps can't be listed: %s", err.text);
 	else if (steps.dead)
@@ -144,7 +144,7 @@ void doctor_runtime(const struct tell *tell, const char *runtime_dir)
 	struct err err = ERR_INIT;
 	char why[1024];
 
-	if (registry_find_dir(runtime_dir, &path, &err) < 0) {
+	if (steps_find_dir(runtime_dir, &path, &err) < 0) {
 		tell_unusable(tell, NULL, ANOTHER, err.text);
 		return;
 	}

@@ -66,7 +66,7 @@ int query_owner_of(int dir_fd, uid_t *ret_uid)
 	return 0;
 }
 
-int query_check_owner(const struct registry_entry *entry, struct err *err)
+int query_check_owner(const struct step_entry *entry, struct err *err)
 {
 	uid_t owner = 0;
 	int r = query_owner_of(entry->dir_fd, &owner);
@@ -84,12 +84,12 @@ int query_check_owner(const struct registry_entry *entry, struct err *err)
 		(unsigned)owner);
 }
 
-bool query_can_ask(const struct registry_entry *entry)
+bool query_can_ask(const struct step_entry *entry)
 {
 	return entry->alive || strcmp(entry->proctrack, "proctrack/linuxproc") != 0;
 }
 
-int query_use_backend(struct query *q, const struct registry_entry *entry)
+int query_use_backend(struct query *q, const struct step_entry *entry)
 {
 	const char *root = json_string_value(json_object_get(entry->doc, "container_root"));
 	int r;
@@ -106,7 +106,7 @@ int query_use_backend(struct query *q, const struct registry_entry *entry)
 
 /* ---- list --------------------------------------------------------------------------------- */
 
-static int print_entry(const struct registry_entry *entry, void *userdata)
+static int print_entry(const struct step_entry *entry, void *userdata)
 {
 	(void)userdata;
 	printf("%-14s %-16s %-12s %-9s %-20s %8d  %s\n", entry->step, entry->node, entry->user,
@@ -129,14 +129,14 @@ int cli_list(int argc, char **argv)
 	}
 	printf("%-14s %-16s %-12s %-9s %-20s %8s  %s\n", "STEP", "NODE", "USER", "STATE",
 		"PROCTRACK", "AGENT", "ALIVE");
-	if (registry_each(q.runtime_dir, print_entry, &q, &q.err) < 0)
+	if (steps_each(q.runtime_dir, print_entry, &q, &q.err) < 0)
 		return fail(&q, "list");
 	return 0;
 }
 
 /* ---- pids --------------------------------------------------------------------------------- */
 
-bool query_names_entry(const char *step, const struct registry_entry *entry)
+bool query_names_entry(const char *step, const struct step_entry *entry)
 {
 	const char *slash = strrchr(step, '/');
 	size_t len = slash ? (size_t)(slash - step) : 0;
@@ -146,7 +146,7 @@ bool query_names_entry(const char *step, const struct registry_entry *entry)
 	return strcmp(slash ? slash + 1 : step, entry->step) == 0;
 }
 
-static int print_pids(const struct registry_entry *entry, void *userdata)
+static int print_pids(const struct step_entry *entry, void *userdata)
 {
 	struct query *q = userdata;
 	_cleanup_free_ pid_t *pids = NULL;
@@ -189,7 +189,7 @@ int cli_pids(int argc, char **argv)
 		return STATUS_FAILED;
 	}
 	q.step = argv[first];
-	r = registry_each(q.runtime_dir, print_pids, &q, &q.err);
+	r = steps_each(q.runtime_dir, print_pids, &q, &q.err);
 	query_clear(&q);
 	if (r < 0)
 		return fail(&q, "pids");
@@ -219,7 +219,7 @@ static json_int_t rank_of(const json_t *doc, pid_t pid)
 	return -1;
 }
 
-static int print_if_found(const struct registry_entry *entry, void *userdata)
+static int print_if_found(const struct step_entry *entry, void *userdata)
 {
 	struct query *q = userdata;
 	json_int_t rank;
@@ -251,7 +251,7 @@ static int find_one(struct query *q, const char *text)
 		return err_say(&q->err, -EINVAL, "'%s' is no pid", text);
 	q->pid = (pid_t)pid;
 	q->found = false;
-	r = registry_each(q->runtime_dir, print_if_found, q, &q->err);
+	r = steps_each(q->runtime_dir, print_if_found, q, &q->err);
 	if (r >= 0 && !q->found)
 		printf("%u is in no step\n", pid);
 	return r < 0 ? r : q->found;

@@ -137,7 +137,7 @@ static int parse_arguments(struct set_limits *s, int argc, char **argv, struct e
 /* A backend makes what a task's limits need: not for a rank that the step doesn't have here, or no
  * longer has. */
 static int check_rank(
-	const struct set_limits *s, const struct registry_entry *entry, struct err *err)
+	const struct set_limits *s, const struct step_entry *entry, struct err *err)
 {
 	const json_t *tasks = json_object_get(entry->doc, "tasks"), *task;
 	stepd_usage_t usage;
@@ -158,7 +158,7 @@ static int check_rank(
 	return 0;
 }
 
-static int set_entry(const struct registry_entry *entry, void *userdata)
+static int set_entry(const struct step_entry *entry, void *userdata)
 {
 	struct set_limits *s = userdata;
 	struct query *q = &s->query;
@@ -209,7 +209,7 @@ int cli_set_limits(int argc, char **argv)
 		return fail(&err);
 	if (s.options.help)
 		return 0;
-	if (registry_each(s.query.runtime_dir, set_entry, &s, &s.query.err) < 0)
+	if (steps_each(s.query.runtime_dir, set_entry, &s, &s.query.err) < 0)
 		return fail(&s.query.err);
 	if (s.query.found)
 		return 0;

@@ -62,7 +62,7 @@ static void complain(struct job *job, const char *label, const char *why)
 
 /* ---- a step without an agent --------------------------------------------------------------- */
 
-static int act_on_container(struct job *job, const struct registry_entry *entry, struct err *err)
+static int act_on_container(struct job *job, const struct step_entry *entry, struct err *err)
 {
 	int r, timeout_ms = job->timeout_ms > INT_MAX ? INT_MAX : (int)job->timeout_ms;
 
@@ -73,7 +73,7 @@ static int act_on_container(struct job *job, const struct registry_entry *entry,
 }
 
 /* As long as the container means something without the agent that made it. */
-static void act_without_agent(struct job *job, const struct registry_entry *entry)
+static void act_without_agent(struct job *job, const struct step_entry *entry)
 {
 	struct err err = ERR_INIT;
 
@@ -140,7 +140,7 @@ static int check_owner(const struct asked *asked, struct err *err)
 		(int)asked->agent.pid);
 }
 
-static int open_asked(const struct registry_entry *entry, struct asked *asked, struct err *err)
+static int open_asked(const struct step_entry *entry, struct asked *asked, struct err *err)
 {
 	json_int_t ticks = json_integer_value(json_object_get(entry->doc, "agent_start_ticks"));
 	json_t *doc = NULL;
@@ -162,14 +162,14 @@ static int open_asked(const struct registry_entry *entry, struct asked *asked, s
 	if (r < 0)
 		return err_set(err, r, "watch its directory");
 	/* From here on nothing is missed. */
-	if (registry_read_state(asked->dir_fd, &doc) < 0)
+	if (steps_read_state(asked->dir_fd, &doc) < 0)
 		return err_say(err, -ESRCH, "it has ended just now");
 	asked->answers = count_answers(doc);
 	json_decref(doc);
 	return 0;
 }
 
-static void ask_agent(struct job *job, const struct registry_entry *entry)
+static void ask_agent(struct job *job, const struct step_entry *entry)
 {
 	struct asked *asked = &job->asked[job->asked_count];
 	struct err err = ERR_INIT;
@@ -204,7 +204,7 @@ static enum verdict judge(const struct job *job, const struct asked *asked, stru
 	json_t *doc = NULL;
 	bool answered, suspended, ending;
 
-	if (registry_read_state(asked->dir_fd, &doc) < 0)
+	if (steps_read_state(asked->dir_fd, &doc) < 0)
 		return VERDICT_WAIT; /* it ends, which the agent's end tells */
 	state = json_string_value(json_object_get(doc, "state"));
 	error = json_string_value(json_object_get(doc, "suspend_error"));
@@ -265,7 +265,7 @@ static void await_answer(struct job *job, struct asked *asked)
 
 /* ---- the commands -------------------------------------------------------------------------- */
 
-static int on_entry(const struct registry_entry *entry, void *userdata)
+static int on_entry(const struct step_entry *entry, void *userdata)
 {
 	struct job *job = userdata;
 
@@ -292,7 +292,7 @@ static int act(struct job *job, int count, char **steps)
 	for (n = 0; r >= 0 && n < count; n++) {
 		job->q.step = steps[n];
 		job->q.found = false;
-		r = registry_each(job->q.runtime_dir, on_entry, job, &job->q.err);
+		r = steps_each(job->q.runtime_dir, on_entry, job, &job->q.err);
 		if (r >= 0 && !job->q.found)
 			complain(job, steps[n],
 				"there is no such step on this node ('stepd list' shows them)");

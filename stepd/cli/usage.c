@@ -31,7 +31,7 @@ static void usage_query_clear(struct usage_query *u)
 }
 
 /* The tasks of the step as it is registered. */
-static int read_tasks(struct usage_query *u, const struct registry_entry *entry)
+static int read_tasks(struct usage_query *u, const struct step_entry *entry)
 {
 	const json_t *tasks = json_object_get(entry->doc, "tasks"), *task;
 	size_t i;
@@ -67,7 +67,7 @@ static json_t *pack_tasks(const struct usage_query *u)
 	return NULL;
 }
 
-static int print_json(const struct usage_query *u, const struct registry_entry *entry)
+static int print_json(const struct usage_query *u, const struct step_entry *entry)
 {
 	json_t *doc = json_pack(
 		"{s:s, s:s, s:s}", "step", entry->step, "node", entry->node, "state", entry->state);
@@ -84,7 +84,7 @@ static int print_json(const struct usage_query *u, const struct registry_entry *
 	return 0;
 }
 
-static int print_table(const struct usage_query *u, const struct registry_entry *entry)
+static int print_table(const struct usage_query *u, const struct step_entry *entry)
 {
 	const struct usage_view view = {.label = entry->step,
 		.live = true,
@@ -100,7 +100,7 @@ static int print_table(const struct usage_query *u, const struct registry_entry 
 	return 0;
 }
 
-static int print_entry(const struct registry_entry *entry, void *userdata)
+static int print_entry(const struct step_entry *entry, void *userdata)
 {
 	struct usage_query *u = userdata;
 	struct query *q = &u->query;
@@ -167,7 +167,7 @@ int cli_usage(int argc, char **argv)
 		return STATUS_FAILED;
 	}
 	u.query.step = argv[first];
-	if (registry_each(u.query.runtime_dir, print_entry, &u, &u.query.err) < 0) {
+	if (steps_each(u.query.runtime_dir, print_entry, &u, &u.query.err) < 0) {
 		fprintf(stderr, "stepd usage: %s\n", u.query.err.text);
 		return STATUS_FAILED;
 	}

@@ -5,6 +5,7 @@
 #	cli -> client
 #	cli -> agent -> {proctrack, mpi, control} -> plugin -> base
 #	{agent, proctrack/cgroup} -> systemd -> base
+#	{agent, client, cli} -> state -> base
 # This reads the #include lines and names each that goes another way. A backend's folder is a room
 # of its own, so that one never leans on another. Foreign libraries have their rooms, too.
 . "${top_srcdir:?}/tests/lib/tap.sh"
@@ -23,15 +24,16 @@ BEGIN {
 	down["mpi/*"] = "mpi mpi/wire api base"
 	down["control"] = "plugin api base"
 	down["systemd"] = "api base"
-	down["client"] = "api base"
-	down["agent"] = "proctrack mpi control systemd plugin api base"
-	down["cli"] = "client agent proctrack mpi control systemd plugin api base"
+	down["state"] = "api base"
+	down["client"] = "state api base"
+	down["agent"] = "proctrack mpi control state systemd plugin api base"
+	down["cli"] = "client agent proctrack mpi control state systemd plugin api base"
 }
 
 function room(path, part, n)
 {
 	n = split(path, part, "/")
-	if (part[1] == "stepd" && (n == 3 || (n == 4 && part[2] == "agent")))
+	if (part[1] == "stepd" && (n == 3 || (n == 4 && (part[2] == "agent" || part[2] == "cli"))))
 		return part[2]
 	if ((part[1] == "proctrack" || part[1] == "mpi") && n == 3)
 		return part[1] "/" part[2]
@@ -135,6 +137,8 @@ stepd/agent/agent.c <libcgroup.h>
 stepd/agent/binding/binding.c <hwloc.h>
 stepd/client/client.c "stepd/agent/registry.h"
 stepd/control/server.c "stepd/agent/agent.h"
+stepd/client/client.c "stepd/control/control.h"
+stepd/state/steps.c "stepd/agent/registry.h"
 proctrack/proctrack.c "stepd/agent/spec/spec.h"
 proctrack/proctrack.c "mpi/mpi.h"
 proctrack/proctrack.c "proctrack/cgroup/group.h"
@@ -160,6 +164,9 @@ while read -r file include; do
 done <<'END'
 stepd/cli/run.c "stepd/agent/agent.h"
 stepd/cli/list.c "stepd/client/client.h"
+stepd/cli/ctl/list.c "stepd/client/client.h"
+stepd/client/client.c "stepd/state/steps.h"
+stepd/agent/registry.c "stepd/state/steps.h"
 stepd/agent/agent.c "proctrack/proctrack.h"
 stepd/agent/agent.c "stepd/base/err.h"
 stepd/agent/loop.c <ev.h>

@@ -26,7 +26,7 @@ static stepd_step_rec_t make_job(stepd_step_task_info_t *task)
 		.cont_id = 0xfedcba9876u};
 }
 
-static int count_entry(const struct registry_entry *entry, void *userdata)
+static int count_entry(const struct step_entry *entry, void *userdata)
 {
 	int *n = userdata;
 
@@ -50,15 +50,15 @@ static void test_publish_list_close(void **state)
 	struct err err = ERR_INIT;
 	int before = scratch_count_fds(), n = 0;
 
-	assert_int_equal(registry_each(dir, count_entry, &n, &err), 0);
+	assert_int_equal(steps_each(dir, count_entry, &n, &err), 0);
 	assert_int_equal(n, 0);
 	if (registry_open(dir, &job, &reg, &err) < 0 ||
 		registry_publish(reg, &job, "proctrack/pgid", "running", &err) < 0)
 		fail_msg("%s", err.text);
-	assert_int_equal(registry_each(dir, count_entry, &n, &err), 0);
+	assert_int_equal(steps_each(dir, count_entry, &n, &err), 0);
 	assert_int_equal(n, 1);
 	registry_close(reg);
-	assert_int_equal(registry_each(dir, count_entry, &n, &err), 0);
+	assert_int_equal(steps_each(dir, count_entry, &n, &err), 0);
 	assert_int_equal(n, 1);
 	assert_int_equal(rmdir(dir), 0); /* nothing is left in it */
 	assert_int_equal(mkdir(dir, 0755), 0);
@@ -116,7 +116,7 @@ static void test_dead_agents_leavings_are_taken_over(void **state)
 	assert_int_equal(mkdir(dir, 0755), 0);
 }
 
-static int ignore_entry(const struct registry_entry *entry, void *userdata)
+static int ignore_entry(const struct step_entry *entry, void *userdata)
 {
 	(void)entry;
 	(void)userdata;
@@ -136,7 +136,7 @@ static void test_asking_is_no_hindrance(void **state)
 
 	if (pid == 0) {
 		for (;;)
-			(void)!registry_each(dir, ignore_entry, NULL, NULL);
+			(void)!steps_each(dir, ignore_entry, NULL, NULL);
 	}
 	for (i = 0; i < 2000; i++) {
 		if (registry_open(dir, &job, &reg, &err) < 0 ||
@@ -188,7 +188,7 @@ static void test_rubbish_is_passed_over(void **state)
 		assert_int_equal(fs_write_atomic(fd, "state.json", rubbish[i], strlen(rubbish[i]),
 					 0644, false),
 			0);
-		assert_int_equal(registry_each(dir, count_entry, &n, &err), 0);
+		assert_int_equal(steps_each(dir, count_entry, &n, &err), 0);
 		assert_int_equal(n, 0);
 	}
 	assert_int_equal(unlinkat(fd, "state.json", 0), 0);

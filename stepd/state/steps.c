@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/state/steps.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "stepd/base/fs.h"
+
+#define STATE_SIZE_MAX (16u << 20)
+
+/* $XDG_RUNTIME_DIR is the user's own directory by its specification; /tmp is everyone's. */
+static int default_runtime_dir(char **ret_path)
+{
+	const char *xdg = secure_getenv("XDG_RUNTIME_DIR");
+	int n;
+
+	if (geteuid() == 0)
+		n = asprintf(ret_path, "/run/stepd");
+	else if (xdg && xdg[0] == '/')
+		n = asprintf(ret_path, "%s/stepd", xdg);
+	else
+		n = asprintf(ret_path, "/tmp/stepd-%u", (unsigned)geteuid());
+	return n < 0 ? -ENOMEM : 0;
+}
+
+/* The one that was asked for, or NULL. */
+static const char *choose_runtime_dir(const char *given)
+{
+	return given ? given : secure_getenv("STEPD_RUNTIME_DIR");
+}
+
+int steps_find_dir(const char *given, char **ret_path, struct err *err)
+{
+	char *path = NULL;
+	int r = 0;
+
+	given = choose_runtime_dir(given);
+	if (given)
+		path = strdup(given);
+	else
+		r = default_runtime_dir(&path);
+	if (r < 0 || !path)
+		return err_set(err, -ENOMEM, "find the runtime directory");
+	*ret_path = path;
+	return 0;
+}
+
+int steps_check_trusted(int fd, const char *path, struct err *err)
+{
+	int r = fs_check_trusted(fd, path, err);
+
+	return r < 0 && err ? err_prefix(err, "runtime directory (--runtime-dir for another)") : r;
+}
+
+int steps_read_state(int dir_fd, json_t **ret_doc)
+{
+	_cleanup_free_ char *text = NULL;
+	json_t *doc;
+	size_t size;
+	int r;
+
+	r = fs_read(dir_fd, "state.json", STATE_SIZE_MAX, &text, &size);
+	if (r < 0)
+		return r;
+	doc = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+	if (!doc || !json_is_object(doc)) {
+		json_decref(doc);
+		return -EBADMSG;
+	}
+	*ret_doc = doc;
+	return 0;
+}
+
+/* An agent that lives holds its lock; one that just starts has not written its state. */
+static bool agent_alive(int dir_fd)
+{
+	_cleanup_close_ int fd = openat(dir_fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	struct flock held = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+
+	/* As another user the lock can't be opened: take what the state says. */
+	if (fd < 0)
+		return errno == EACCES;
+	return fcntl(fd, F_OFD_GETLK, &held) < 0 || held.l_type != F_UNLCK;
+}
+
+int steps_show(int dir_fd, steps_found_fn found, void *userdata)
+{
+	const char *name = NULL, *node = "", *user = "", *state = "", *proctrack = "";
+	struct step_entry entry = {0};
+	json_int_t job = 0, cont_id = 0, pid = 0;
+	json_t *doc = NULL;
+	char label[128];
+	int r = 0;
+
+	if (steps_read_state(dir_fd, &doc) < 0)
+		return 0;
+	if (json_unpack(doc, "{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "job", &job, "step", &name,
+		    "node", &node, "user", &user, "state", &state, "proctrack", &proctrack,
+		    "container_id", &cont_id, "agent_pid", &pid) == 0) {
+		(void)snprintf(label, sizeof(label), "%lld.%s", (long long)job, name);
+		entry = (struct step_entry){.step = label,
+			.node = node,
+			.user = user,
+			.state = state,
+			.proctrack = proctrack,
+			.cont_id = (uint64_t)cont_id,
+			.agent_pid = (pid_t)pid,
+			.alive = agent_alive(dir_fd),
+			.dir_fd = dir_fd,
+			.doc = doc};
+		r = found(&entry, userdata);
+	}
+	json_decref(doc);
+	return r;
+}
+
+int steps_each(const char *runtime_dir, steps_found_fn found, void *userdata, struct err *err)
+{
+	_cleanup_free_ char *runtime = NULL;
+	_cleanup_closedir_ DIR *dir = NULL;
+	_cleanup_close_ int step_fd = -1;
+	struct dirent *d;
+	int r;
+
+	r = steps_find_dir(runtime_dir, &runtime, err);
+	if (r < 0)
+		return r;
+	dir = opendir(runtime);
+	if (!dir)
+		return errno == ENOENT ? 0 : err_set(err, -errno, "read '%s'", runtime);
+	/* One that was named is the caller's to judge; /tmp/stepd-UID may be anyone's. */
+	r = choose_runtime_dir(runtime_dir) ? 0 : steps_check_trusted(dirfd(dir), runtime, err);
+	if (r < 0)
+		return r;
+	while ((d = readdir(dir))) {
+		if (d->d_name[0] == '.')
+			continue;
+		step_fd = close_fd(step_fd);
+		step_fd = openat(
+			dirfd(dir), d->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		r = step_fd >= 0 ? steps_show(step_fd, found, userdata) : 0;
+		if (r != 0)
+			return r;
+	}
+	return 0;
+}

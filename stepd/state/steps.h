@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The node's steps as their directories tell of them, <runtime>/<node>_<job>.<step>/: what agents
+ * write there (stepd/agent/registry.h) for everybody to read, whether an agent lives or not.
+ */
+#ifndef STEPD_STATE_STEPS_H
+#define STEPD_STATE_STEPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "stepd/base/err.h"
+
+struct json_t;
+
+/* <runtime>, whether it is there or not: given if not NULL, else $STEPD_RUNTIME_DIR, else the
+ * default. The caller frees it. */
+int steps_find_dir(const char *given, char **ret_path, struct err *err) _must_check_;
+
+/* Refuses a runtime directory that others than this process's user or root could change. */
+int steps_check_trusted(int fd, const char *path, struct err *err) _must_check_;
+
+/* One step as state.json tells it. Strings are borrowed for the call. */
+struct step_entry {
+	const char *step; /* "7.0" */
+	const char *node;
+	const char *user;
+	const char *state;
+	const char *proctrack; /* "proctrack/cgroup" */
+	uint64_t cont_id;
+	pid_t agent_pid;
+	bool alive;               /* the agent is */
+	int dir_fd;               /* the step's directory */
+	const struct json_t *doc; /* all of state.json */
+};
+
+/* Reads state.json below dir_fd: a new reference for the caller. */
+int steps_read_state(int dir_fd, struct json_t **ret_doc) _must_check_;
+
+/* Calls found for each step of this node, until it returns other than 0, which is handed on. No
+ * runtime directory: no steps. What can't be read is left out. */
+typedef int (*steps_found_fn)(const struct step_entry *entry, void *userdata);
+int steps_each(const char *runtime_dir, steps_found_fn found, void *userdata,
+	struct err *err) _must_check_;
+
+/* The one step of that directory; nothing, and 0, where it has no state that can be read. */
+int steps_show(int dir_fd, steps_found_fn found, void *userdata) _must_check_;
+
+#endif
