@@ -98,4 +98,26 @@ int proctrack_set_limits(struct proctrack *pt, uint64_t id, const uint32_t *rank
 /* -EOPNOTSUPP: the backend's ids are known everywhere. */
 int proctrack_get_root(struct proctrack *pt, char *path, size_t size) _must_check_;
 
+/* Each member with its task's rank, by the backend or by the line of parents that leads to a task's
+ * pid. tasks: those of the step on this node. The caller frees *ret_members. */
+int proctrack_get_members(struct proctrack *pt, uint64_t id, const stepd_step_task_info_t *tasks,
+	size_t n_tasks, stepd_member_t **ret_members, int *ret_count) _must_check_;
+
+/* 0 with the rank of the member's task, or STEPD_MEMBER_NO_RANK; -ESRCH: no member. */
+int proctrack_find_member(struct proctrack *pt, uint64_t id, const stepd_step_task_info_t *tasks,
+	size_t n_tasks, pid_t pid, uint32_t *ret_rank) _must_check_;
+
+/* Signals the members of one task, those forked meanwhile included. */
+int proctrack_signal_task(struct proctrack *pt, uint64_t id, const stepd_step_task_info_t *tasks,
+	size_t n_tasks, uint32_t rank, int signal) _must_check_;
+
+/* Signals one member, with start_ticks (0: any) that very one, and with tree all members that
+ * descend from it, those forked meanwhile included. -ESRCH: it is no member. */
+int proctrack_signal_member(struct proctrack *pt, uint64_t id, pid_t pid, uint64_t start_ticks,
+	bool tree, int signal) _must_check_;
+
+/* Takes over a dead agent's container; 0 also where the backend needs nothing for it. */
+int proctrack_adopt(
+	struct proctrack *pt, stepd_step_rec_t *job, const pid_t *pids, int n) _must_check_;
+
 #endif

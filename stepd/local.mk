@@ -1,5 +1,5 @@
 stepdinclude_HEADERS = \
-	stepd/api/env.h stepd/api/limits.h stepd/api/mpi.h stepd/api/plugin.h stepd/api/proctrack.h stepd/api/step.h \
+	stepd/api/client.h stepd/api/env.h stepd/api/limits.h stepd/api/mpi.h stepd/api/plugin.h stepd/api/proctrack.h stepd/api/step.h \
 	stepd/api/usage.h
 
 # What knows nothing of steps; plugins link it too.

@@ -114,6 +114,29 @@ STEPD_EXPORT int proctrack_p_set_limits(
  * end, where _usage would cost too much. EOPNOTSUPP: nothing counts them here. */
 STEPD_EXPORT int proctrack_p_oom_fd(uint64_t id);
 
+/* A member, and the task it descends from as far as the mechanism tells. */
+#define STEPD_MEMBER_NO_RANK UINT32_MAX
+typedef struct {
+	pid_t pid;
+	uint32_t rank; /* in the whole step, or STEPD_MEMBER_NO_RANK */
+} stepd_member_t;
+
+/* As _get_pids, with each member's task. Without it the host goes by the line of parents. */
+STEPD_EXPORT int proctrack_p_get_members(uint64_t id, stepd_member_t **members, int *n);
+
+/* Whether a process is a member: SLURM_SUCCESS with its task's rank, or STEPD_MEMBER_NO_RANK, in
+ * *rank. ESRCH: it is none. Its cost does not grow with the members. */
+STEPD_EXPORT int proctrack_p_find_member(uint64_t id, pid_t pid, uint32_t *rank);
+
+/* As _signal, to the members of that task only, SIGKILL too. ESRCH: it has none. */
+STEPD_EXPORT int proctrack_p_signal_task(uint64_t id, uint32_t rank, int signal);
+
+/* Takes over the container that another, dead agent created: job->cont_id is what that one had, and
+ * is set anew where the id is this process's. pids are members then known to live, verified by the
+ * caller. A plugin whose containers need nothing of their creator leaves it out. ESRCH: there is no
+ * such container. */
+STEPD_EXPORT int proctrack_p_adopt(stepd_step_rec_t *job, const pid_t *pids, int n);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The control service: a Unix socket that speaks Varlink (https://varlink.org/Method-Call), for a
+ * table of methods that its owner gives. Here is what every method needs and none decides: frames,
+ * who calls, what that one may, how many at once, how much memory, how long. What a method does is
+ * its owner's (stepd/agent/methods/).
+ *
+ * One call of a connection is under way at a time; later ones wait, unread, so that a client that
+ * takes no answers can't fill memory. Nobody's slowness delays another: sockets never block.
+ */
+#ifndef STEPD_CONTROL_CONTROL_H
+#define STEPD_CONTROL_CONTROL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "stepd/base/err.h"
+
+struct control;      /* the service */
+struct control_call; /* one call of one connection; valid until it is answered for the last time */
+struct ev_loop;
+struct json_t;
+struct log;
+
+/* Bounds, which doc/stepd-control.7 repeats. */
+#define CONTROL_FRAME_MAX       (256u << 10) /* bytes of a call */
+#define CONTROL_DEPTH_MAX       32           /* of nested arrays and objects */
+#define CONTROL_CONNECTIONS_MAX 2048         /* in all */
+#define CONTROL_CALL_TIMEOUT_MS 10000        /* from a call's first byte to its last */
+#define CONTROL_MEMORY_MAX      (64u << 20)  /* of all connections' buffers */
+
+/* Who may call, each including those below it. The words are those of PermissionDenied. */
+enum control_access {
+	CONTROL_AGENT, /* root and the agent's user */
+	CONTROL_OWNER, /* and the step's owner */
+	CONTROL_ASK,   /* and the operator group */
+	CONTROL_ACCESS_MAX,
+};
+
+enum control_method_flags {
+	CONTROL_MORE = 1u << 0,       /* may answer more than once */
+	CONTROL_MORE_ONLY = 1u << 1,  /* and is called no other way */
+	CONTROL_WHEN_READY = 1u << 2, /* waits until control_set_ready() */
+};
+
+enum control_type {
+	CONTROL_BOOL,
+	CONTROL_INT,
+	CONTROL_STRING,
+	CONTROL_OBJECT,
+	CONTROL_INT_ARRAY,
+	CONTROL_TYPE_MAX,
+};
+
+struct control_parameter {
+	const char *name; /* NULL ends the list */
+	enum control_type type;
+	bool optional; /* absent or null */
+};
+
+#define CONTROL_PARAMETERS_MAX 8
+
+/* A row of the method table. parameters have been checked by the row: no other names, no other
+ * types, none missing. They are borrowed for the time of run(). run() answers, or keeps the call
+ * and answers later. */
+struct control_method {
+	const char *name; /* "ListPids" */
+	enum control_access access;
+	unsigned flags;
+	struct control_parameter parameters[CONTROL_PARAMETERS_MAX + 1];
+	void (*run)(struct control_call *call, const struct json_t *parameters, void *userdata);
+};
+
+struct control_options {
+	struct ev_loop *loop;
+	const struct log *log;
+	int dir_fd;       /* of the directory in which "socket" is made, mode 0666 */
+	const char *path; /* the same directory, for messages and bind(2); any length */
+	const struct control_method *methods;
+	size_t methods_count;
+	const char *interface;   /* "io.stepd.Step" */
+	const char *description; /* the text of the interface file */
+	const char *vendor, *product, *version, *url;
+	uid_t owner_uid;    /* of the step */
+	gid_t operator_gid; /* (gid_t)-1: there is none */
+	void *userdata;     /* of methods' run() */
+};
+
+/* Listens from now on; what the strings point to stays the caller's. A socket that a dead agent
+ * left there is replaced: the caller holds the directory's lock. */
+int control_open(const struct control_options *options, struct control **ret_control,
+	struct err *err) _must_check_;
+
+/* Calls of CONTROL_WHEN_READY run from now on, those that came earlier first. */
+void control_set_ready(struct control *c);
+
+/* No more calls; answers that are on their way still go out, from the loop, to those who take them,
+ * at most for patience_ms and never longer than 100 ms for one who takes nothing; then done. Calls
+ * that nobody will answer any more end with their connections. */
+void control_finish(
+	struct control *c, int patience_ms, void (*done)(void *userdata), void *userdata);
+
+/* Closes all and removes the socket. NULL is fine. Returns NULL. */
+struct control *control_close(struct control *c);
+
+/* ---- a call -------------------------------------------------------------------------------- */
+
+struct control_peer {
+	pid_t pid; /* in our pid namespace, 0: of another one */
+	uid_t uid;
+	gid_t gid;
+};
+
+const struct control_peer *control_call_peer(const struct control_call *call);
+
+/* Whether the caller wants several answers ("more"). */
+bool control_call_wants_more(const struct control_call *call);
+
+/* Answers, for the last time: the call is no more. parameters may be NULL for none; the reference
+ * is taken over, also where it can't be sent, and NULL from a failed json_pack() may be told by
+ * control_no_memory(). */
+void control_reply_take(struct control_call *call, struct json_t *parameters);
+
+/* The same with text that is a JSON object: for what is sent often or is large. */
+void control_reply_text(struct control_call *call, const char *parameters, size_t size);
+
+/* One of several answers; the call goes on. Only where the caller wants more. Answers are not held
+ * back here: who has many sends the next when control_call_on_drained()'s function is called. */
+void control_reply_more_take(struct control_call *call, struct json_t *parameters);
+void control_reply_more_text(struct control_call *call, const char *parameters, size_t size);
+
+/* An error of the interface ("NoSuchProcess") or, with a dot in its name, of another
+ * ("org.varlink.service.ExpectedMore"). Likewise the last answer. */
+void control_error_take(struct control_call *call, const char *name, struct json_t *parameters);
+void control_no_memory(struct control_call *call);
+
+/* Calls fn once, from the loop, when all answers so far are in the kernel's hands. */
+void control_call_on_drained(struct control_call *call,
+	void (*fn)(struct control_call *call, void *userdata), void *userdata);
+
+/* Calls fn when the caller has gone before the last answer: the call is no more after it. Who keeps
+ * a call sets this. */
+void control_call_on_gone(struct control_call *call,
+	void (*fn)(struct control_call *call, void *userdata), void *userdata);
+
+/* ---- a new program in the agent's place ---------------------------------------------------- */
+
+/* What control_restore() needs, a new reference, with the numbers of descriptors that must survive
+ * the exec. All connections are kept. Of calls under way it has the method's name and what their
+ * keeper gives as state, by keep(); one without is ended with the error Failed. */
+typedef struct json_t *(*control_keep_fn)(struct control_call *call, void *userdata);
+struct json_t *control_save(const struct control *c, control_keep_fn keep, void *userdata);
+
+/* In the new program: options as of control_open(). resume() takes over a call that was kept. */
+typedef void (*control_resume_fn)(
+	struct control_call *call, const char *method, const struct json_t *state, void *userdata);
+int control_restore(const struct control_options *options, const struct json_t *saved,
+	control_resume_fn resume, void *userdata, struct control **ret_control,
+	struct err *err) _must_check_;
+
+#endif
