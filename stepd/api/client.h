@@ -36,6 +36,8 @@ struct stepd_client;
  * -EBUSY        WrongState, TooManyConnections
  * -ETIMEDOUT    no answer in time, or SuspendFailed
  * -EOPNOTSUPP   NotSupported, or an older agent without this method
+ * -EINVAL       what was asked is wrong: a name, a parameter, the order of calls
+ * -EIO          Failed: the system refused it to the agent; text says why
  * -ECONNRESET   the connection ended before the answer
  * -EPROTO       what came is no answer */
 struct stepd_error {
@@ -86,20 +88,25 @@ STEPD_CLIENT_EXPORT int stepd_read_result(
 
 /* ---- a connection -------------------------------------------------------------------------- */
 
+/* What people wait. */
+#define STEPD_TIMEOUT_MS 30000
+
 /* Connects to the agent of the step that name means, as stepd_find_step() does. The other end is
- * only talked to if it runs as root or as the directory's owner. */
-STEPD_CLIENT_EXPORT int stepd_connect(const char *runtime_dir, const char *name,
+ * only talked to if it runs as root or as the directory's owner. timeout_ms is how long this waits,
+ * and from then on each function for an answer; 0: not at all, -1: for ever. */
+STEPD_CLIENT_EXPORT int stepd_connect(const char *runtime_dir, const char *name, int timeout_ms,
 	struct stepd_client **ret_client, struct stepd_error *error);
 
 /* The same by the step's directory. */
-STEPD_CLIENT_EXPORT int stepd_connect_directory(
-	const char *directory, struct stepd_client **ret_client, struct stepd_error *error);
+STEPD_CLIENT_EXPORT int stepd_connect_directory(const char *directory, int timeout_ms,
+	struct stepd_client **ret_client, struct stepd_error *error);
 
 /* NULL is fine. Returns NULL. */
 STEPD_CLIENT_EXPORT struct stepd_client *stepd_disconnect(struct stepd_client *client);
 
-/* How long each function below waits for an answer; 30000 at first, -1: for ever. stepd_suspend()
- * and the likes get as long as the step's own deadline needs, too. */
+/* How long each function below waits for an answer from now on, as in stepd_connect(). What waits
+ * for the step itself, stepd_suspend() and stepd_resume(), gets a minute at least. An answer that
+ * did not come in time may come still: the connection is of no more use then. */
 STEPD_CLIENT_EXPORT void stepd_set_timeout(struct stepd_client *client, int timeout_ms);
 
 /* ---- any method ---------------------------------------------------------------------------- */
@@ -144,10 +151,11 @@ STEPD_CLIENT_EXPORT int stepd_list_pids(struct stepd_client *client, const char 
 	bool start_ticks, struct stepd_process **ret_processes, size_t *ret_count,
 	struct stepd_error *error);
 
-/* Which of the pids are the step's. */
+/* Which of the pids, any number, are the step's. pid_namespace 0: they are numbers of the agent's
+ * pid namespace; else of the one of this inode (stat(2) of /proc/PID/ns/pid). */
 STEPD_CLIENT_EXPORT int stepd_find_pids(struct stepd_client *client, const pid_t *pids,
-	size_t count, struct stepd_process **ret_processes, size_t *ret_count,
-	struct stepd_error *error);
+	size_t count, uint64_t pid_namespace, struct stepd_process **ret_processes,
+	size_t *ret_count, struct stepd_error *error);
 
 struct stepd_task {
 	int64_t rank;
@@ -189,7 +197,9 @@ STEPD_CLIENT_EXPORT int stepd_resume(struct stepd_client *client, struct stepd_e
 STEPD_CLIENT_EXPORT int stepd_terminate(struct stepd_client *client, const char *kill_sequence,
 	int64_t grace_ms, struct stepd_error *error);
 
-/* Waits for the end of the step, and has result.json's text: free() it. */
+/* Waits for the end of the step, and has result.json's text: free() it. After -ETIMEDOUT, or
+ * -EAGAIN with timeout_ms 0, it may be called again to wait on; nothing else can be asked
+ * meanwhile. */
 STEPD_CLIENT_EXPORT int stepd_wait(
 	struct stepd_client *client, int timeout_ms, char **ret_result, struct stepd_error *error);
 
