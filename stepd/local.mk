@@ -69,6 +69,7 @@ libagent_la_SOURCES = \
 	stepd/agent/account/sample.c stepd/agent/account/sample.h \
 	stepd/agent/account/sample_text.c stepd/agent/account/sample_text.h \
 	stepd/agent/service.c stepd/agent/service.h \
+	stepd/agent/site_config.c stepd/agent/site_config.h \
 	stepd/agent/stdio/sink.c stepd/agent/stdio/sink.h \
 	stepd/agent/spec/spec.c stepd/agent/spec/spec.h \
 	stepd/agent/spec/spec_json.c stepd/agent/spec/spec_json.h \
@@ -116,6 +117,7 @@ stepd_cli_stepd_SOURCES = \
 	stepd/cli/run_table.c \
 	stepd/cli/serve.c \
 	stepd/cli/set_limits.c \
+	stepd/cli/site.c stepd/cli/site.h \
 	stepd/cli/suspend.c \
 	stepd/cli/text.c stepd/cli/text.h \
 	stepd/cli/usage.c

@@ -187,7 +187,7 @@ tests_unit_test_multi_prog_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_multi_prog_LDADD = $(UNIT_LDADD)
 tests_unit_test_run_options_SOURCES = tests/unit/test_run_options.c stepd/cli/multi_prog.c \
 	stepd/cli/run_convert.c stepd/cli/run_doc.c stepd/cli/run_limits.c stepd/cli/run_options.c \
-	stepd/cli/run_table.c
+	stepd/cli/run_table.c stepd/cli/site.c
 tests_unit_test_run_options_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_run_options_LDADD = $(UNIT_LDADD)
 endif
@@ -392,6 +392,10 @@ endif
 TESTS += tests/system/0500-limits.sh
 EXTRA_DIST += tests/system/0500-limits.sh tests/testbed/guest-limits.sh \
 	tests/testbed/guest-rootless.sh tests/testbed/guest-thousand.sh
+# Site configuration, results, adoption.
+STATE_TESTS = tests/system/0640-configuration.sh
+TESTS += $(STATE_TESTS)
+EXTRA_DIST += $(STATE_TESTS)
 # stepd doctor.
 TESTS += tests/system/0480-doctor.sh
 EXTRA_DIST += tests/system/0480-doctor.sh tests/lib/doctor.sh tests/testbed/guest-doctor.sh

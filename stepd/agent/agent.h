@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "stepd/base/err.h"
 
@@ -23,9 +24,12 @@ struct agent_options {
 	const char *result_file; /* NULL: none; "-": standard output */
 	const char *sample_file; /* NULL: none; see sample.h */
 	uint64_t sample_interval_ms;
-	bool usage_table;  /* to the log's descriptor, at the end */
-	int ready_fd;      /* -1: none; closed once the line is written */
-	uint64_t start_ns; /* the agent's start, for the trace */
+	bool usage_table;        /* to the log's descriptor, at the end */
+	gid_t operator_gid;      /* whose members may ask; (gid_t)-1: there is none */
+	uint64_t keep_result_ms; /* how long result.json stays in the step's directory; 0: it is
+				  * not written there */
+	int ready_fd;            /* -1: none; closed once the line is written */
+	uint64_t start_ns;       /* the agent's start, for the trace */
 	const struct log *log;
 };
 

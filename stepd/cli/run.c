@@ -28,7 +28,7 @@ static int run(const struct run_options *o, uint64_t start_ns)
 		.log = &log,
 	};
 	struct err err = ERR_INIT;
-	int code = STATUS_FAILED;
+	int code = STATUS_FAILED, r;
 
 	(void)snprintf(
 		log.ident, sizeof(log.ident), "stepd %u.%s", o->spec->job_id, o->spec->step_name);
@@ -37,7 +37,10 @@ static int run(const struct run_options *o, uint64_t start_ns)
 		log.most = LOG_LEVEL_DEBUG;
 	else if (o->verbosity < 0)
 		log.most = LOG_LEVEL_ERROR;
-	if (agent_run(o->spec, &options, &code, &err) < 0) {
+	r = site_apply(&o->site, 0, &options, &err);
+	if (r == 0)
+		r = agent_run(o->spec, &options, &code, &err);
+	if (r < 0) {
 		log_error(&log, "%s", err.text);
 		return STATUS_FAILED;
 	}

@@ -359,6 +359,22 @@ int run_take_sample(
 	return r < 0 ? r : run_take_own_text(o, build->second, build, err);
 }
 
+int run_take_config(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	int r = run_take_own_text(o, arg, build, err);
+
+	build->options->site.config_file = build->options->config;
+	return r;
+}
+
+int run_take_keep_result(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	(void)o;
+	return site_take_keep_result(&build->options->site, arg, err);
+}
+
 int run_take_multi_prog(
 	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
 {

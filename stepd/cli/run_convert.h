@@ -110,6 +110,8 @@ int run_take_keep(const struct run_option *, const char *, struct run_build *, s
 int run_take_own_text(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_own_flag(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_sample(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_config(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_keep_result(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_multi_prog(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_verbose(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_quiet(const struct run_option *, const char *, struct run_build *, struct err *);

@@ -29,6 +29,7 @@ void run_options_clear(struct run_options *o)
 	free(o->sample);
 	free(o->plugin_dir);
 	free(o->runtime_dir);
+	free(o->config);
 	*o = (struct run_options)RUN_OPTIONS_INIT;
 }
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "stepd/base/err.h"
+#include "stepd/cli/site.h"
 
 struct json_t;
 struct spec;
@@ -28,7 +29,9 @@ struct run_options {
 	bool usage;
 	char *plugin_dir;
 	char *runtime_dir;
-	int verbosity; /* one more for each --verbose, one less for each --quiet */
+	char *config;
+	struct site_options site; /* config_file is config */
+	int verbosity;            /* one more for each --verbose, one less for each --quiet */
 	bool help;
 	bool print_spec;
 };

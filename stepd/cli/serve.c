@@ -16,11 +16,13 @@
 #include "stepd/base/log.h"
 #include "stepd/base/parse.h"
 #include "stepd/cli/cli.h"
+#include "stepd/cli/site.h"
 
 struct serve {
 	const char *spec_file;
 	int spec_fd;
 	struct agent_options agent;
+	struct site_options site;
 	struct log log;
 	bool help;
 };
@@ -30,6 +32,8 @@ enum {
 	OPT_SPEC_FD,
 	OPT_READY_FD,
 	OPT_RESULT,
+	OPT_KEEP_RESULT,
+	OPT_CONFIG,
 	OPT_SAMPLE,
 	OPT_TRACE,
 	OPT_PLUGIN_DIR,
@@ -41,6 +45,8 @@ static const struct option long_options[] = {
 	{"spec-fd", required_argument, NULL, OPT_SPEC_FD},
 	{"ready-fd", required_argument, NULL, OPT_READY_FD},
 	{"result", required_argument, NULL, OPT_RESULT},
+	{"keep-result", required_argument, NULL, OPT_KEEP_RESULT},
+	{"config", required_argument, NULL, OPT_CONFIG},
 	{"sample", required_argument, NULL, OPT_SAMPLE},
 	{"trace", required_argument, NULL, OPT_TRACE},
 	{"plugin-dir", required_argument, NULL, OPT_PLUGIN_DIR},
@@ -57,6 +63,9 @@ static const char help_text[] =
 	"  --spec-fd N         the same from an open descriptor, read to its end\n"
 	"  --ready-fd N        write a line of JSON there once the step runs\n"
 	"  --result FILE       write the result there at the end; - is standard output\n"
+	"  --keep-result DURATION\n"
+	"                      how long the result stays in the step's directory (1h)\n"
+	"  --config FILE       the site's configuration, stepd.conf(5)\n"
 	"  --sample INTERVAL FILE\n"
 	"                      write what the step uses there, over time\n"
 	"  --trace FILE        write the phases of the launch there, as Chrome's trace JSON\n"
@@ -102,6 +111,11 @@ static int parse_option(struct serve *s, int opt, struct err *err)
 		return parse_fd("--ready-fd", optarg, &s->agent.ready_fd, err);
 	case OPT_RESULT:
 		s->agent.result_file = optarg;
+		return 0;
+	case OPT_KEEP_RESULT:
+		return site_take_keep_result(&s->site, optarg, err);
+	case OPT_CONFIG:
+		s->site.config_file = optarg;
 		return 0;
 	case OPT_TRACE:
 		s->agent.trace_file = optarg;
@@ -165,7 +179,9 @@ static int serve(struct serve *s)
 	struct err err = ERR_INIT;
 	int code = STATUS_FAILED, r;
 
-	r = read_spec(s, &spec, &err);
+	r = site_apply(&s->site, SITE_SERVE_KEEP_RESULT_MS, &s->agent, &err);
+	if (r == 0)
+		r = read_spec(s, &spec, &err);
 	if (r == 0) {
 		(void)snprintf(s->log.ident, sizeof(s->log.ident), "stepd %u.%s", spec->job_id,
 			spec->step_name);

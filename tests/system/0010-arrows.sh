@@ -79,6 +79,8 @@ function library_header(file, name)
 		return "includes <" name ">, which belongs in proctrack/cgroup/"
 	if (name ~ /^hwloc/ && file != "stepd/agent/binding/topology.c")
 		return "includes <" name ">, which belongs in stepd/agent/binding/topology.c"
+	if (name == "ini.h" && file != "stepd/agent/site_config.c")
+		return "includes <" name ">, which belongs in stepd/agent/site_config.c"
 	if (name ~ /^pmix/ && file !~ /^mpi\/pmix\//)
 		return "includes <" name ">, which belongs in mpi/pmix/"
 	if (name ~ /^systemd\// && file != "systemd/scope.c")
@@ -135,6 +137,7 @@ stepd/agent/agent.c "stepd/cli/cli.h"
 stepd/agent/agent.c "proctrack/cgroup/group.h"
 stepd/agent/agent.c <libcgroup.h>
 stepd/agent/binding/binding.c <hwloc.h>
+stepd/agent/agent.c <ini.h>
 stepd/client/client.c "stepd/agent/registry.h"
 stepd/control/server.c "stepd/agent/agent.h"
 stepd/client/client.c "stepd/control/control.h"

@@ -13,7 +13,7 @@ tmpdir
 STEPD_RUNTIME_DIR=$tmpdir/run
 export STEPD_RUNTIME_DIR
 
-set -- "$doc/stepd.8" "$doc/stepd-spec.5" "$doc/proctrack.7" "$doc/stepd-binding.7" \
+set -- "$doc/stepd.8" "$doc/stepd-spec.5" "$doc/stepd.conf.5" "$doc/proctrack.7" "$doc/stepd-binding.7" \
 	"$doc/stepd-limits.7" "$doc/stepd-systemd.7"
 for page in "$@"; do
 	if command -v mandoc >/dev/null 2>&1; then
