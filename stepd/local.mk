@@ -58,7 +58,9 @@ libagent_la_SOURCES = \
 	stepd/agent/binding/placement.c stepd/agent/binding/placement.h \
 	stepd/agent/launch/plan.c stepd/agent/launch/plan.h \
 	stepd/agent/pri_watch.c stepd/agent/pri_watch.h \
-	stepd/agent/stdio/pump.c stepd/agent/stdio/pump.h \
+	stepd/agent/stdio/pump.c stepd/agent/stdio/pump.h stepd/agent/stdio/pump_impl.h \
+	stepd/agent/stdio/pump_save.c \
+	stepd/agent/reexec/handover.c stepd/agent/reexec/handover.h \
 	stepd/agent/registry.c stepd/agent/registry.h \
 	stepd/agent/pausable.c stepd/agent/pausable.h \
 	stepd/agent/launch/process.c stepd/agent/launch/process.h \

@@ -3,16 +3,22 @@
 
 #include <assert.h>
 
+#include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/spec/spec.h"
 
 static void on_timer(struct ev_loop *loop, ev_timer *w, int revents);
 
-static void arm(struct killseq *ks, uint64_t ms)
+static void arm_sec(struct killseq *ks, double sec)
 {
 	ev_now_update(ks->loop);
-	ev_timer_init(&ks->timer, on_timer, (double)ms / 1e3, 0.);
+	ev_timer_init(&ks->timer, on_timer, sec, 0.);
 	ks->timer.data = ks;
 	ev_timer_start(ks->loop, &ks->timer);
+}
+
+static void arm(struct killseq *ks, uint64_t ms)
+{
+	arm_sec(ks, (double)ms / 1e3);
 }
 
 /* Sends what is due: up to and including the first step that leaves time. */
@@ -71,4 +77,30 @@ void killseq_stop(struct killseq *ks)
 	if (ks->started)
 		ev_timer_stop(ks->loop, &ks->timer);
 	ks->started = false;
+}
+
+void killseq_save(const struct killseq *ks, struct handover *h, struct json_t *object)
+{
+	ev_timer *timer = (ev_timer *)&ks->timer; /* libev asks for it, and changes nothing */
+
+	handover_put_bool(h, object, "started", ks->started);
+	if (!ks->started)
+		return;
+	handover_put_int(h, object, "next", (int64_t)ks->next);
+	handover_put_bool(h, object, "exhausted", ks->exhausted);
+	if (ev_is_active(timer))
+		handover_put_int(h, object, "deadline_ns",
+			handover_deadline_ns(ev_timer_remaining(ks->loop, timer)));
+}
+
+void killseq_restore(struct killseq *ks, const struct json_t *object)
+{
+	int64_t next = handover_get_int(object, "next", 0);
+	int64_t deadline_ns = handover_get_int(object, "deadline_ns", -1);
+
+	ks->started = handover_get_bool(object, "started", false);
+	ks->next = next >= 0 && (size_t)next < ks->count ? (size_t)next : ks->count;
+	ks->exhausted = handover_get_bool(object, "exhausted", false);
+	if (ks->started && deadline_ns >= 0)
+		arm_sec(ks, handover_left_sec(deadline_ns));
 }

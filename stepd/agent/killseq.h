@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct handover;
+struct json_t;
 struct spec_kill;
 
 struct killseq {
@@ -35,5 +37,10 @@ void killseq_kill_now(struct killseq *ks);
 
 /* The container is empty, or the owner gives up. */
 void killseq_stop(struct killseq *ks);
+
+/* Where it stands, for the program that goes on with it (handover.h). restore: ks is set up as for
+ * killseq_start(), with the same steps. */
+void killseq_save(const struct killseq *ks, struct handover *h, struct json_t *object);
+void killseq_restore(struct killseq *ks, const struct json_t *object);
 
 #endif

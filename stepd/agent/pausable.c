@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/agent/pausable.h"
 
+#include "stepd/agent/reexec/handover.h"
+
 void pausable_init(struct pausable *p, struct ev_loop *loop,
 	void (*expired)(struct ev_loop *loop, ev_timer *w, int revents), void *userdata)
 {
@@ -52,4 +54,31 @@ void pausable_continue(struct pausable *p)
 	if (p->paused && p->set)
 		run(p);
 	p->paused = false;
+}
+
+/* Running, the time at which it runs out counts; standing still, how much is left. */
+void pausable_save(const struct pausable *p, struct handover *h, struct json_t *object)
+{
+	ev_timer *timer = (ev_timer *)&p->timer; /* libev asks for it, and changes nothing */
+
+	handover_put_bool(h, object, "set", p->set);
+	handover_put_bool(h, object, "paused", p->paused);
+	if (p->set && p->paused)
+		handover_put_int(h, object, "left_ns", (int64_t)(p->left_sec * 1e9));
+	else if (p->set && ev_is_active(timer))
+		handover_put_int(h, object, "deadline_ns",
+			handover_deadline_ns(ev_timer_remaining(p->loop, timer)));
+}
+
+void pausable_restore(struct pausable *p, const struct json_t *object)
+{
+	int64_t deadline_ns = handover_get_int(object, "deadline_ns", -1);
+
+	p->set = handover_get_bool(object, "set", false);
+	p->paused = handover_get_bool(object, "paused", false);
+	p->left_sec = (double)handover_get_int(object, "left_ns", 0) / 1e9;
+	if (p->set && !p->paused && deadline_ns >= 0) {
+		p->left_sec = handover_left_sec(deadline_ns);
+		run(p);
+	}
 }

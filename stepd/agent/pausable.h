@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct handover;
+struct json_t;
+
 struct pausable {
 	struct ev_loop *loop;
 	ev_timer timer;
@@ -31,5 +34,9 @@ bool pausable_is_set(const struct pausable *p);
 
 void pausable_pause(struct pausable *p);
 void pausable_continue(struct pausable *p);
+
+/* For the program that goes on with it (handover.h). restore: after pausable_init(). */
+void pausable_save(const struct pausable *p, struct handover *h, struct json_t *object);
+void pausable_restore(struct pausable *p, const struct json_t *object);
 
 #endif

@@ -2,7 +2,17 @@
 #include "stepd/agent/tasks.h"
 
 #include <assert.h>
+#include <jansson.h>
 #include <sys/wait.h>
+
+#include "stepd/agent/reexec/handover.h"
+
+/* As they are handed over. */
+static const char *const state_words[TASK_STATE_MAX] = {
+	[TASK_NEW] = "new",
+	[TASK_RUNNING] = "running",
+	[TASK_ENDED] = "ended",
+};
 
 int tasks_init(struct tasks *ts, const uint32_t *ranks, uint32_t n)
 {
@@ -112,4 +122,71 @@ const char *task_words(const struct task *task, char *buf, size_t size)
 			task->requested ? ", on request" : "",
 			task->oom_kills ? ", out of memory" : "");
 	return buf;
+}
+
+static void save_task(const struct task *task, struct handover *h, json_t *object)
+{
+	handover_put_int(h, object, "rank", task->rank);
+	handover_put_text(h, object, "state", state_words[task->state]);
+	if (task->state == TASK_NEW)
+		return;
+	handover_put_int(h, object, "pid", task->pid);
+	handover_put_int(h, object, "start_ns", (int64_t)task->start_ns);
+	if (task->requested)
+		handover_put_bool(h, object, "requested", true);
+	if (task->exec_status)
+		handover_put_int(h, object, "exec_status", task->exec_status);
+	if (task->oom_counted)
+		handover_put_int(h, object, "oom_kills", (int64_t)task->oom_kills);
+	if (task->state != TASK_ENDED)
+		return;
+	handover_put_int(h, object, "wait_status", task->wait_status);
+	handover_put_int(h, object, "end_ns", (int64_t)task->end_ns);
+}
+
+void tasks_save(const struct tasks *ts, struct handover *h, json_t *object)
+{
+	json_t *array = handover_put_array(h, object, "tasks");
+	uint32_t i;
+
+	handover_put_bool(h, object, "signalled", ts->status.signalled);
+	handover_put_int(h, object, "code", ts->status.code);
+	for (i = 0; i < ts->n; i++)
+		save_task(&ts->v[i], h, handover_append_object(h, array));
+}
+
+static int restore_task(struct tasks *ts, uint32_t i, const json_t *object)
+{
+	struct task *task = &ts->v[i];
+	int state = handover_get_word(object, "state", state_words, TASK_STATE_MAX, -1);
+	int64_t pid = handover_get_int(object, "pid", 0);
+
+	if (state < 0 || handover_get_int(object, "rank", -1) != task->rank ||
+		(state == TASK_RUNNING && pid <= 0))
+		return -EPROTO;
+	if (state == TASK_RUNNING)
+		tasks_started(ts, i, (pid_t)pid, 0);
+	task->state = (enum task_state)state;
+	task->pid = (pid_t)pid;
+	task->start_ns = (uint64_t)handover_get_int(object, "start_ns", 0);
+	task->end_ns = (uint64_t)handover_get_int(object, "end_ns", 0);
+	task->requested = handover_get_bool(object, "requested", false);
+	task->exec_status = (int)handover_get_int(object, "exec_status", 0);
+	task->wait_status = (int)handover_get_int(object, "wait_status", 0);
+	task->oom_counted = json_object_get(object, "oom_kills") != NULL;
+	task->oom_kills = (uint64_t)handover_get_int(object, "oom_kills", 0);
+	return 0;
+}
+
+int tasks_restore(struct tasks *ts, const json_t *object)
+{
+	const json_t *array = handover_get_array(object, "tasks");
+	uint32_t i;
+	int r = json_array_size(array) == ts->n ? 0 : -EPROTO;
+
+	for (i = 0; r == 0 && i < ts->n; i++)
+		r = restore_task(ts, i, json_array_get(array, i));
+	ts->status.signalled = handover_get_bool(object, "signalled", false);
+	ts->status.code = (int)handover_get_int(object, "code", 0);
+	return r;
 }

@@ -18,6 +18,9 @@ enum task_state {
 	TASK_STATE_MAX,
 };
 
+struct handover;
+struct json_t;
+
 struct task {
 	uint32_t rank;
 	enum task_state state;
@@ -57,6 +60,11 @@ bool task_failed(const struct task *task);
 
 /* The step has been told to end: what runs from here on ends on request. */
 void tasks_mark_requested(struct tasks *ts);
+
+/* For the program that goes on with them (handover.h). restore: after tasks_init(), with the same
+ * ranks; 0, or -EPROTO where what was saved does not fit these tasks. */
+void tasks_save(const struct tasks *ts, struct handover *h, struct json_t *object);
+int tasks_restore(struct tasks *ts, const struct json_t *object) _must_check_;
 
 #define TASK_WORDS_SIZE 128
 

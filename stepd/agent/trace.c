@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/report.h"
 
 struct event {
@@ -17,7 +18,8 @@ struct trace {
 	uint64_t start_ns;
 	struct event *v;
 	size_t n, room;
-	bool lost; /* for want of memory: said in the file */
+	bool lost;     /* for want of memory: said in the file */
+	json_t *names; /* of events that another program has noted: their texts */
 };
 
 uint64_t trace_now_ns(void)
@@ -107,10 +109,54 @@ int trace_write(const struct trace *t, const char *path, const char *label, stru
 	return r < 0 ? err_set(err, r, "write the trace '%s'", path) : 0;
 }
 
+/* name, rank, begin and end of each. */
+void trace_save(const struct trace *t, struct handover *h, json_t *object)
+{
+	json_t *events = handover_put_array(h, object, "events");
+	const struct event *e;
+	size_t i;
+
+	handover_put_int(h, object, "start_ns", (int64_t)t->start_ns);
+	handover_put_bool(h, object, "lost", t->lost);
+	for (i = 0; i < t->n; i++) {
+		e = &t->v[i];
+		handover_append_text(h, events, e->name);
+		handover_append_int(h, events, e->rank);
+		handover_append_int(h, events, (int64_t)e->begin_ns);
+		handover_append_int(h, events, (int64_t)e->end_ns);
+	}
+}
+
+struct trace *trace_restore(const json_t *object)
+{
+	struct trace *t = trace_new((uint64_t)handover_get_int(object, "start_ns", 0));
+	const char *name;
+	size_t i;
+
+	if (!t)
+		return NULL;
+	t->lost = handover_get_bool(object, "lost", false);
+	t->names = json_incref(handover_get_array(object, "events"));
+	for (i = 0; i + 3 < json_array_size(t->names); i += 4) {
+		name = json_string_value(json_array_get(t->names, i));
+		if (name)
+			add(t,
+				&(struct event){name,
+					json_integer_value(json_array_get(t->names, i + 1)),
+					(uint64_t)json_integer_value(
+						json_array_get(t->names, i + 2)),
+					(uint64_t)json_integer_value(
+						json_array_get(t->names, i + 3))});
+	}
+	return t;
+}
+
 struct trace *trace_free(struct trace *t)
 {
-	if (t)
+	if (t) {
+		json_decref(t->names);
 		free(t->v);
+	}
 	free(t);
 	return NULL;
 }

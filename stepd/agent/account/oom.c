@@ -8,6 +8,7 @@
 #include "stepd/agent/account/usage_values.h"
 #include "stepd/agent/agent_impl.h"
 #include "stepd/agent/ending.h"
+#include "stepd/agent/reexec/handover.h"
 #include "stepd/base/log.h"
 
 #define PAUSE_SECONDS 0.25
@@ -146,6 +147,21 @@ void oom_finish(struct agent *a)
 			"the step ran out of memory: the kernel killed %llu more process%s, of no task's",
 			(unsigned long long)(a->oom.kills - a->oom.attributed),
 			a->oom.kills - a->oom.attributed == 1 ? "" : "es");
+}
+
+void oom_save(const struct oom *oom, struct handover *h, struct json_t *object)
+{
+	handover_put_int(h, object, "kills", (int64_t)oom->kills);
+	handover_put_int(h, object, "attributed", (int64_t)oom->attributed);
+}
+
+/* The pause between two looks is not handed over: one more look is what it costs. */
+void oom_restore(struct agent *a, const struct json_t *object)
+{
+	a->oom.kills = (uint64_t)handover_get_int(object, "kills", 0);
+	a->oom.attributed = (uint64_t)handover_get_int(object, "attributed", 0);
+	if (a->state < AGENT_DRAINING && oom_is_unsettled(a))
+		look(a);
 }
 
 void oom_unwatch(struct agent *a)

@@ -17,6 +17,8 @@
 #include "stepd/base/err.h"
 
 struct agent;
+struct handover;
+struct json_t;
 struct task;
 
 struct oom {
@@ -51,6 +53,10 @@ void oom_apply_policy(struct agent *a);
 
 /* The last look, while the container stands. */
 void oom_finish(struct agent *a);
+
+/* For the program that goes on with it (handover.h). restore: after oom_watch(). */
+void oom_save(const struct oom *oom, struct handover *h, struct json_t *object);
+void oom_restore(struct agent *a, const struct json_t *object);
 
 void oom_unwatch(struct agent *a);
 

@@ -9,6 +9,7 @@
 #include "stepd/agent/account/account.h"
 #include "stepd/agent/account/sample_text.h"
 #include "stepd/agent/agent_impl.h"
+#include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/report.h"
 #include "stepd/agent/trace.h"
 #include "stepd/base/log.h"
@@ -195,27 +196,35 @@ static void on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-int sample_open(struct agent *a, struct sample **ret_sample, struct err *err)
+static struct sample *make(struct agent *a, int fd)
 {
-	const char *file = a->options->sample_file;
 	struct sample *s = calloc(1, sizeof(*s));
-	int fd;
 
 	if (!s)
-		return err_set(err, -ENOMEM, "--sample");
-	fd = report_open(file);
-	if (fd < 0) {
-		free(s);
-		return err_set(err, fd, "--sample: '%s' can't be written", file);
-	}
+		return NULL;
 	s->a = a;
-	s->file = file;
-	s->format = sample_format_of(file);
+	s->file = a->options->sample_file;
+	s->format = sample_format_of(s->file);
 	s->interval_ns = a->options->sample_interval_ms * 1000000u;
 	s->fd = fd;
 	ev_init(&s->timer, on_timer);
 	ev_io_init(&s->io, on_writable, fd, EV_WRITE);
 	s->timer.data = s->io.data = s;
+	return s;
+}
+
+int sample_open(struct agent *a, struct sample **ret_sample, struct err *err)
+{
+	const char *file = a->options->sample_file;
+	_cleanup_close_ int fd = report_open(file);
+	struct sample *s;
+
+	if (fd < 0)
+		return err_set(err, fd, "--sample: '%s' can't be written", file);
+	s = make(a, fd);
+	if (!s)
+		return err_set(err, -ENOMEM, "--sample");
+	(void)take_fd(&fd);
 	*ret_sample = s;
 	return 0;
 }
@@ -250,6 +259,47 @@ void sample_end(struct sample *s)
 			"--sample: '%s' was read too slowly: %llu samples are missing", s->file,
 			(unsigned long long)s->left_out);
 	stop(s);
+}
+
+void sample_save(const struct sample *s, struct handover *h, struct json_t *object)
+{
+	handover_put_fd(h, object, "fd", s->fd);
+	handover_put_int(h, object, "next_ns", (int64_t)s->next_ns);
+	handover_put_int(h, object, "left_out", (int64_t)s->left_out);
+	handover_put_bool(h, object, "heading", s->heading);
+	handover_put_bool(h, object, "runs", ev_is_active(&s->timer));
+	if (s->text)
+		handover_put_bytes(h, object, "text", s->text + s->at, s->size - s->at);
+}
+
+int sample_restore(struct agent *a, const struct handover *h, const struct json_t *object,
+	struct sample **ret_sample)
+{
+	struct sample *s = make(a, handover_get_fd(object, "fd"));
+	const char *text;
+
+	if (!s)
+		return -ENOMEM;
+	s->next_ns = (uint64_t)handover_get_int(object, "next_ns", 0);
+	s->left_out = (uint64_t)handover_get_int(object, "left_out", 0);
+	s->heading = handover_get_bool(object, "heading", true);
+	text = handover_get_bytes(h, object, "text", &s->size);
+	if (text && s->fd >= 0) {
+		s->text = malloc(s->size + 1);
+		if (!s->text) {
+			*ret_sample = sample_free(s);
+			return -ENOMEM;
+		}
+		memcpy(s->text, text, s->size);
+		ev_io_start(a->loop, &s->io);
+	}
+	if (s->fd >= 0 && handover_get_bool(object, "runs", false)) {
+		ev_now_update(a->loop);
+		ev_timer_set(&s->timer, handover_left_sec((int64_t)s->next_ns), 0.);
+		ev_timer_start(a->loop, &s->timer);
+	}
+	*ret_sample = s;
+	return 0;
 }
 
 struct sample *sample_free(struct sample *s)

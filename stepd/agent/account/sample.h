@@ -20,6 +20,8 @@
 #define SAMPLE_INTERVAL_MS_MOST  86400000u
 
 struct agent;
+struct handover;
+struct json_t;
 struct sample;
 
 /* "1s" as an interval within those bounds. */
@@ -36,6 +38,11 @@ void sample_pause(struct sample *s);
 
 /* The last sample, from what is kept now, and no more; its reader has two seconds to take it. */
 void sample_end(struct sample *s);
+
+/* For the program that goes on with it (handover.h). */
+void sample_save(const struct sample *s, struct handover *h, struct json_t *object);
+int sample_restore(struct agent *a, const struct handover *h, const struct json_t *object,
+	struct sample **ret_sample) _must_check_;
 
 struct sample *sample_free(struct sample *s);
 

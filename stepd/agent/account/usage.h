@@ -19,6 +19,8 @@
 #include "stepd/api/usage.h"
 #include "stepd/base/cleanup.h"
 
+struct handover;
+struct json_t;
 struct proctrack;
 
 struct usage {
@@ -43,6 +45,11 @@ void usage_reaped(struct usage *u, const struct rusage *ru);
 /* The task has ended. counted is what its part of the container told then, or NULL. */
 void usage_task_ended(
 	struct usage *u, uint32_t local_id, const stepd_usage_t *counted, const struct rusage *ru);
+
+/* For the program that goes on with it (handover.h). restore: after usage_open() with as many
+ * tasks, or without where nothing was kept. */
+void usage_save(const struct usage *u, uint32_t n, struct handover *h, struct json_t *object);
+void usage_restore(struct usage *u, uint32_t n, const struct json_t *object);
 
 /* All have ended; the container still stands. */
 void usage_finish(struct usage *u, struct proctrack *pt, const stepd_step_rec_t *job);

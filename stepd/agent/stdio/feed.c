@@ -3,11 +3,13 @@
 
 #include <ev.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/stdio/stdfd.h"
 #include "stepd/base/log.h"
 
@@ -181,6 +183,77 @@ int feed_add_take(struct feed *feed, int fd)
 void feed_start(struct feed *feed)
 {
 	go_on(feed);
+}
+
+void feed_save(const struct feed *feed, struct handover *h, json_t *object)
+{
+	json_t *outs = handover_put_array(h, object, "outs"), *out_object;
+	const struct feed_out *out;
+
+	handover_put_bool(h, object, "is_socket", feed->is_socket);
+	handover_put_fd(h, object, "own_fd", feed->own_fd);
+	/* without one of its own it reads what it borrowed */
+	handover_put_int(h, object, "fd", feed->own_fd >= 0 ? -1 : feed->fd);
+	if (feed->behind > 0)
+		handover_put_bytes(h, object, "bytes", feed->buf, feed->size);
+	for (out = feed->outs; out; out = out->next) {
+		if (out->fd < 0)
+			continue;
+		out_object = handover_append_object(h, outs);
+		handover_put_fd(h, out_object, "fd", out->fd);
+		handover_put_int(h, out_object, "at", (int64_t)out->at);
+	}
+}
+
+/* Who was in the middle of a piece waits for room again. */
+static int restore_out(struct feed *feed, const json_t *object)
+{
+	int64_t at = handover_get_int(object, "at", 0);
+	int fd = handover_get_fd(object, "fd"), r;
+
+	if (fd < 0 || at < 0)
+		return -EPROTO;
+	r = feed_add_take(feed, fd);
+	if (r < 0 || (size_t)at >= feed->size)
+		return r;
+	feed->outs->at = (size_t)at;
+	feed->behind++;
+	ev_io_start(feed->loop, &feed->outs->io);
+	return 0;
+}
+
+int feed_restore(struct ev_loop *loop, const struct log *log, const struct handover *h,
+	const json_t *object, struct feed **ret_feed)
+{
+	_cleanup_feed_ struct feed *feed = calloc(1, sizeof(*feed));
+	const json_t *outs = handover_get_array(object, "outs");
+	const char *bytes;
+	size_t i, size = 0;
+	int r = 0;
+
+	if (!feed)
+		return -ENOMEM;
+	feed->loop = loop;
+	feed->log = log;
+	feed->own_fd = handover_get_fd(object, "own_fd");
+	feed->fd = feed->own_fd >= 0 ? feed->own_fd : handover_get_fd(object, "fd");
+	feed->is_socket = handover_get_bool(object, "is_socket", false);
+	ev_io_init(&feed->io, on_readable, feed->fd, EV_READ);
+	feed->io.data = feed;
+	bytes = handover_get_bytes(h, object, "bytes", &size);
+	if (size > FEED_SIZE || (feed->fd < 0 && json_array_size(outs) > 0))
+		return -EPROTO;
+	if (bytes)
+		memcpy(feed->buf, bytes, size);
+	feed->size = size;
+	for (i = 0; r == 0 && i < json_array_size(outs); i++)
+		r = restore_out(feed, json_array_get(outs, i));
+	if (r < 0)
+		return r;
+	if (feed->open > 0 && feed->behind == 0)
+		ev_io_start(loop, &feed->io);
+	*ret_feed = take_ptr(feed);
+	return 0;
 }
 
 struct feed *feed_free(struct feed *feed)

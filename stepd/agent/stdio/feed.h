@@ -11,6 +11,8 @@
 
 struct ev_loop;
 struct feed;
+struct handover;
+struct json_t;
 struct log;
 
 /* fd is borrowed. */
@@ -23,7 +25,13 @@ int feed_add_take(struct feed *feed, int fd) _must_check_;
 
 void feed_start(struct feed *feed);
 
+/* For the program that goes on with it (handover.h), with the piece that not all tasks have. */
+void feed_save(const struct feed *feed, struct handover *h, struct json_t *object);
+int feed_restore(struct ev_loop *loop, const struct log *log, const struct handover *h,
+	const struct json_t *object, struct feed **ret_feed) _must_check_;
+
 struct feed *feed_free(struct feed *feed);
 DEFINE_CLEANUP(struct feed *, feed_free);
+#define _cleanup_feed_ _cleanup_(feed_free_p)
 
 #endif

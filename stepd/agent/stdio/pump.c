@@ -2,56 +2,13 @@
 #include "stepd/agent/stdio/pump.h"
 
 #include <assert.h>
-#include <ev.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "stepd/agent/stdio/pump_impl.h"
 #include "stepd/agent/stdio/sink.h"
 #include "stepd/base/log.h"
-
-#define LABEL_SIZE 16 /* "4294967295: " */
-
-struct pump_source {
-	struct pump_source *next;         /* in the pump */
-	struct pump_source *next_waiting; /* in the destination's queue */
-	struct pump_dest *dest;
-	ev_io io; /* active while bytes are wanted */
-	int fd;   /* -1: its end was reached */
-	bool ended;
-	bool waiting; /* its bytes find no room, or another task's line is not at its end */
-	uint32_t rank;
-	char label[LABEL_SIZE];
-	size_t label_size;
-	int left;  /* pump_finish(): bytes to read yet */
-	char *buf; /* PUMP_LINE_SIZE, NULL while empty */
-	size_t start, size;
-	size_t seen; /* of size, without a newline for sure */
-};
-
-struct pump_dest {
-	struct pump_dest *next;
-	struct pump *pump;
-	struct sink *sink;
-	struct pump_source *owner; /* in the middle of its line: the next byte is its */
-	struct pump_source *first_waiting, **last_waiting;
-	ev_timer idle; /* active while the owner pauses and others wait */
-	bool mid_line; /* the last byte was no newline */
-	bool settled;  /* its sources have ended and all is written */
-	size_t sources;
-};
-
-struct pump {
-	struct ev_loop *loop;
-	const struct log *log;
-	struct pump_source *sources, **last_source;
-	struct pump_dest *dests;
-	size_t unsettled; /* destinations with sources or with bytes to write */
-	int label_width;
-	bool finishing;
-	pump_done_fn done;
-	void *userdata;
-};
 
 /* ---- a task's bytes to the destination ------------------------------------------------------- */
 
@@ -69,7 +26,7 @@ static bool begin_line(struct pump_source *src)
 {
 	struct pump_dest *dest = src->dest;
 
-	if (dest->owner || sink_room(dest->sink) <= LABEL_SIZE)
+	if (dest->owner || sink_room(dest->sink) <= PUMP_LABEL_SIZE)
 		return false;
 	if (dest->mid_line)
 		sink_put(dest->sink, "\n", 1);
@@ -331,6 +288,22 @@ int pump_new(struct ev_loop *loop, const struct log *log, uint32_t rank_max, str
 	return 0;
 }
 
+void pump_take_dest(struct pump *pump, struct pump_dest *dest)
+{
+	sink_on_room(dest->sink, on_room, dest);
+	ev_timer_init(&dest->idle, on_idle, 0., PUMP_IDLE_S);
+	dest->idle.data = dest;
+	dest->pump = pump;
+	dest->last_waiting = &dest->first_waiting;
+	dest->next = pump->dests;
+	pump->dests = dest;
+}
+
+void pump_wait_for_dest(struct pump_source *src)
+{
+	wait_for_dest(src);
+}
+
 int pump_add_dest(
 	struct pump *pump, int fd, bool own, const char *name, struct pump_dest **ret_dest)
 {
@@ -345,13 +318,7 @@ int pump_add_dest(
 	r = sink_new(pump->loop, pump->log, fd, own, name, &dest->sink);
 	if (r < 0)
 		return r;
-	sink_on_room(dest->sink, on_room, dest);
-	ev_timer_init(&dest->idle, on_idle, 0., PUMP_IDLE_S);
-	dest->idle.data = dest;
-	dest->pump = pump;
-	dest->last_waiting = &dest->first_waiting;
-	dest->next = pump->dests;
-	pump->dests = dest;
+	pump_take_dest(pump, dest);
 	*ret_dest = take_ptr(dest);
 	return 0;
 }

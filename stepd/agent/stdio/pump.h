@@ -24,6 +24,8 @@
 #define PUMP_IDLE_S    1.0
 
 struct ev_loop;
+struct handover;
+struct json_t;
 struct log;
 struct pump;
 struct pump_dest;
@@ -47,6 +49,18 @@ void pump_start(struct pump *pump);
 /* Carries what stands in the pipes now, if a writer should still hold one no more than that, then
  * calls done once, from here or from the loop. done may free the pump. */
 void pump_finish(struct pump *pump, pump_done_fn done, void *userdata);
+
+/* For the program that goes on with it (handover.h): each byte that was read and not written yet,
+ * whose line it is, and who waits. restore: it goes on from the loop; done is that of pump_finish()
+ * where that was called before. */
+void pump_save(const struct pump *pump, struct handover *h, struct json_t *object);
+int pump_restore(struct ev_loop *loop, const struct log *log, const struct handover *h,
+	const struct json_t *object, pump_done_fn done, void *userdata,
+	struct pump **ret_pump) _must_check_;
+
+/* The destination of that number, and its number, counted from 0. NULL, -1: there is none. */
+struct pump_dest *pump_get_dest(const struct pump *pump, int64_t number);
+int64_t pump_number_of(const struct pump *pump, const struct pump_dest *dest);
 
 struct pump *pump_free(struct pump *pump);
 DEFINE_CLEANUP(struct pump *, pump_free);

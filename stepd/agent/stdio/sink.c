@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/stdio/stdfd.h"
 #include "stepd/base/log.h"
 
@@ -18,6 +19,14 @@ enum sink_kind {
 	SINK_NONBLOCK, /* an open file of our own, O_NONBLOCK */
 	SINK_POLLED,   /* shared and blocking: what poll(2) promises is all that is tried */
 	SINK_KIND_MAX,
+};
+
+/* As they are handed over. */
+static const char *const kind_words[SINK_KIND_MAX] = {
+	[SINK_PLAIN] = "plain",
+	[SINK_SOCKET] = "socket",
+	[SINK_NONBLOCK] = "nonblock",
+	[SINK_POLLED] = "polled",
 };
 
 struct sink {
@@ -206,6 +215,68 @@ void sink_close(struct sink *sink)
 	if (close(fd) < 0 && errno != EINTR)
 		log_warning(sink->log, "close %s: %s; output of the tasks may be lost", sink->name,
 			strerror(errno));
+}
+
+void sink_save(const struct sink *sink, struct handover *h, struct json_t *object)
+{
+	size_t first = SINK_SIZE - sink->start;
+	char *flat;
+
+	handover_put_text(h, object, "name", sink->name);
+	handover_put_text(h, object, "kind", kind_words[sink->kind]);
+	handover_put_bool(h, object, "own", sink->own);
+	handover_put_bool(h, object, "failed", sink->failed);
+	handover_put_fd(h, object, "fd", sink->fd);
+	if (sink->size == 0)
+		return;
+	if (first >= sink->size) {
+		handover_put_bytes(h, object, "bytes", sink->ring + sink->start, sink->size);
+		return;
+	}
+	flat = malloc(sink->size);
+	if (!flat) {
+		handover_fail(h, -ENOMEM, "no memory to keep the tasks' output");
+		return;
+	}
+	memcpy(flat, sink->ring + sink->start, first);
+	memcpy(flat + first, sink->ring, sink->size - first);
+	handover_put_bytes(h, object, "bytes", flat, sink->size);
+	free(flat);
+}
+
+int sink_restore(struct ev_loop *loop, const struct log *log, const struct handover *h,
+	const struct json_t *object, struct sink **ret_sink)
+{
+	_cleanup_sink_ struct sink *sink = calloc(1, sizeof(*sink));
+	int kind = handover_get_word(object, "kind", kind_words, SINK_KIND_MAX, -1);
+	const char *bytes;
+	size_t size = 0;
+
+	if (!sink)
+		return -ENOMEM;
+	sink->loop = loop;
+	sink->log = log;
+	sink->fd = handover_get_fd(object, "fd");
+	sink->own = handover_get_bool(object, "own", false);
+	sink->failed = handover_get_bool(object, "failed", false);
+	bytes = handover_get_bytes(h, object, "bytes", &size);
+	if (kind < 0 || size > SINK_SIZE || (size > 0 && sink->fd < 0))
+		return -EPROTO;
+	sink->kind = (enum sink_kind)kind;
+	ev_io_init(&sink->io, on_writable, sink->fd, EV_WRITE);
+	sink->io.data = sink;
+	if (handover_copy_text(h, object, "name", &sink->name) < 0)
+		return -ENOMEM;
+	if (bytes && size > 0) {
+		sink->ring = malloc(SINK_SIZE);
+		if (!sink->ring)
+			return -ENOMEM;
+		memcpy(sink->ring, bytes, size);
+		sink->size = size;
+		ev_io_start(loop, &sink->io);
+	}
+	*ret_sink = take_ptr(sink);
+	return 0;
 }
 
 struct sink *sink_free(struct sink *sink)

@@ -16,6 +16,8 @@
 #define SINK_SIZE 65536u
 
 struct ev_loop;
+struct handover;
+struct json_t;
 struct log;
 struct sink;
 
@@ -45,6 +47,11 @@ void sink_flush(struct sink *sink);
 /* Nothing more will come and nothing waits: closes what it owns, and reports it if bytes that
  * had been taken turn out lost then (NFS, quotas). */
 void sink_close(struct sink *sink);
+
+/* For the program that goes on with it (handover.h), with the bytes that wait. */
+void sink_save(const struct sink *sink, struct handover *h, struct json_t *object);
+int sink_restore(struct ev_loop *loop, const struct log *log, const struct handover *h,
+	const struct json_t *object, struct sink **ret_sink) _must_check_;
 
 struct sink *sink_free(struct sink *sink);
 DEFINE_CLEANUP(struct sink *, sink_free);

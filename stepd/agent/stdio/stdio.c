@@ -8,6 +8,7 @@
 #include <sys/sysmacros.h>
 
 #include "stepd/agent/launch/identity.h"
+#include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/spec/spec.h"
 #include "stepd/agent/stdio/feed.h"
 #include "stepd/agent/stdio/fname.h"
@@ -437,6 +438,60 @@ void stdio_finish(struct stdio *io, stdio_done_fn done, void *userdata)
 		pump_finish(io->pump, on_pumped, io);
 	else
 		done(userdata);
+}
+
+/* What only a launch needs is not handed over: files by their names, /dev/null, the tasks' ends. */
+void stdio_save(const struct stdio *io, struct handover *h, struct json_t *object)
+{
+	if (io->pump)
+		pump_save(io->pump, h, handover_put_object(h, object, "pump"));
+	if (io->feed)
+		feed_save(io->feed, h, handover_put_object(h, object, "feed"));
+	if (io->pump)
+		handover_put_int(h, object, "stderr_dest",
+			pump_number_of(io->pump, io->shared[STDERR_FILENO].dest));
+}
+
+static int restore_parts(struct stdio *io, const struct handover *h, const struct json_t *object)
+{
+	const struct json_t *pump = handover_get_object(object, "pump");
+	const struct json_t *feed = handover_get_object(object, "feed");
+	int r = 0;
+
+	if (pump)
+		r = pump_restore(io->loop, io->log, h, pump, on_pumped, io, &io->pump);
+	if (r == 0 && feed)
+		r = feed_restore(io->loop, io->log, h, feed, &io->feed);
+	if (r == 0 && pump)
+		io->shared[STDERR_FILENO].dest =
+			pump_get_dest(io->pump, handover_get_int(object, "stderr_dest", -1));
+	return r;
+}
+
+int stdio_restore(const struct spec *spec, const struct identity *id, struct ev_loop *loop,
+	const struct log *log, const struct handover *h, const struct json_t *object,
+	stdio_done_fn done, void *userdata, struct stdio **ret_stdio, struct err *err)
+{
+	_cleanup_stdio_ struct stdio *io = calloc(1, sizeof(*io));
+	int i, r;
+
+	if (!io)
+		return err_set(err, -ENOMEM, "go on with the tasks' standard streams");
+	io->spec = spec;
+	io->files = (struct stdio_files){.spec = spec, .id = id};
+	io->loop = loop;
+	io->log = log;
+	io->null_fd = -1;
+	io->done = done;
+	io->userdata = userdata;
+	for (i = 0; i < 3; i++)
+		io->shared[i].fd = io->shared[i].owned_fd = -1;
+	r = restore_parts(io, h, object);
+	if (r < 0)
+		return r == -EPROTO ? handover_say_bad("tasks' standard streams", err)
+				    : err_set(err, r, "go on with the tasks' standard streams");
+	*ret_stdio = take_ptr(io);
+	return 0;
 }
 
 struct stdio *stdio_free(struct stdio *io)

@@ -19,7 +19,9 @@
 #include "stepd/base/err.h"
 
 struct ev_loop;
+struct handover;
 struct identity;
+struct json_t;
 struct log;
 struct spec;
 struct stdio;
@@ -64,6 +66,13 @@ void stdio_start(struct stdio *io);
 /* All writers are gone (or given up): carries what is left, then calls done, once, from the loop
  * or from this call. A reader that takes nothing more holds it up; stdio_free() ends that. */
 void stdio_finish(struct stdio *io, stdio_done_fn done, void *userdata);
+
+/* For the program that goes on with it (handover.h), once stdio_start() was called. restore: done
+ * is that of stdio_finish(), if that was called before. */
+void stdio_save(const struct stdio *io, struct handover *h, struct json_t *object);
+int stdio_restore(const struct spec *spec, const struct identity *id, struct ev_loop *loop,
+	const struct log *log, const struct handover *h, const struct json_t *object,
+	stdio_done_fn done, void *userdata, struct stdio **ret_stdio, struct err *err) _must_check_;
 
 struct stdio *stdio_free(struct stdio *io);
 DEFINE_CLEANUP(struct stdio *, stdio_free);
