@@ -24,6 +24,29 @@ libstate_la_SOURCES = \
 	stepd/state/steps.c stepd/state/steps.h
 libstate_la_LIBADD = libbase.la $(JANSSON_LIBS)
 
+# The client library. The commands of the tree have it built in, so that they run where they were
+# built and beside an installed library of another version.
+noinst_LTLIBRARIES += libclient.la
+libclient_la_SOURCES = \
+	stepd/client/act.c \
+	stepd/client/ask.c \
+	stepd/client/client.c stepd/client/client_impl.h \
+	stepd/client/connect.c \
+	stepd/client/error.c stepd/client/error.h \
+	stepd/client/follow.c \
+	stepd/client/reply.c stepd/client/reply.h \
+	stepd/client/steps.c \
+	stepd/client/stream.c stepd/client/stream.h
+libclient_la_LIBADD = libstate.la $(JANSSON_LIBS) # libstate.la has libbase.la in it
+
+lib_LTLIBRARIES += libstepd.la
+libstepd_la_SOURCES =
+libstepd_la_LIBADD = libclient.la
+libstepd_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined \
+	-Wl,--version-script=$(srcdir)/stepd/client/libstepd.map
+EXTRA_libstepd_la_DEPENDENCIES = stepd/client/libstepd.map
+EXTRA_DIST += stepd/client/libstepd.map
+
 # The agent without its command line: tests link it.
 noinst_LTLIBRARIES += libagent.la
 libagent_la_SOURCES = \

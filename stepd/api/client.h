@@ -203,9 +203,11 @@ STEPD_CLIENT_EXPORT int stepd_terminate(struct stepd_client *client, const char 
 STEPD_CLIENT_EXPORT int stepd_wait(
 	struct stepd_client *client, int timeout_ms, char **ret_result, struct stepd_error *error);
 
-/* limits: the JSON of stepd-limits(7). ranks NULL: of the step. */
+/* limits: the JSON of stepd-limits(7). ranks NULL: of the step. best_effort: what can't be had is
+ * left out, and *ret_warnings has a line on each, NULL if there are none: free() it. ret_warnings
+ * may be NULL. */
 STEPD_CLIENT_EXPORT int stepd_set_limits(struct stepd_client *client, const char *limits,
-	const char *ranks, bool best_effort, struct stepd_error *error);
+	const char *ranks, bool best_effort, char **ret_warnings, struct stepd_error *error);
 
 /* start_ticks 0: whoever has the pid now. */
 STEPD_CLIENT_EXPORT int stepd_add_pid(

@@ -53,14 +53,14 @@ int steps_check_trusted(int fd, const char *path, struct err *err)
 	return r < 0 && err ? err_prefix(err, "runtime directory (--runtime-dir for another)") : r;
 }
 
-int steps_read_state(int dir_fd, json_t **ret_doc)
+static int read_object(int dir_fd, const char *name, json_t **ret_doc)
 {
 	_cleanup_free_ char *text = NULL;
 	json_t *doc;
 	size_t size;
 	int r;
 
-	r = fs_read(dir_fd, "state.json", STATE_SIZE_MAX, &text, &size);
+	r = fs_read(dir_fd, name, STATE_SIZE_MAX, &text, &size);
 	if (r < 0)
 		return r;
 	doc = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
@@ -72,16 +72,31 @@ int steps_read_state(int dir_fd, json_t **ret_doc)
 	return 0;
 }
 
-/* An agent that lives holds its lock; one that just starts has not written its state. */
-static bool agent_alive(int dir_fd)
+int steps_read_state(int dir_fd, json_t **ret_doc)
+{
+	return read_object(dir_fd, "state.json", ret_doc);
+}
+
+int steps_read_result(int dir_fd, json_t **ret_doc)
+{
+	return read_object(dir_fd, "result.json", ret_doc);
+}
+
+int steps_is_locked(int dir_fd)
 {
 	_cleanup_close_ int fd = openat(dir_fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	struct flock held = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
 
-	/* As another user the lock can't be opened: take what the state says. */
 	if (fd < 0)
-		return errno == EACCES;
+		return errno == EACCES ? -EACCES : 0;
 	return fcntl(fd, F_OFD_GETLK, &held) < 0 || held.l_type != F_UNLCK;
+}
+
+/* An agent that lives holds its lock; one that just starts has not written its state. */
+static bool agent_alive(int dir_fd)
+{
+	/* As another user the lock can't be opened: take what the state says. */
+	return steps_is_locked(dir_fd) != 0;
 }
 
 int steps_show(int dir_fd, steps_found_fn found, void *userdata)
@@ -115,12 +130,35 @@ int steps_show(int dir_fd, steps_found_fn found, void *userdata)
 	return r;
 }
 
-int steps_each(const char *runtime_dir, steps_found_fn found, void *userdata, struct err *err)
+static int visit_below(DIR *dir, const char *runtime, steps_dir_fn visit, void *userdata)
 {
-	_cleanup_free_ char *runtime = NULL;
-	_cleanup_closedir_ DIR *dir = NULL;
 	_cleanup_close_ int step_fd = -1;
+	_cleanup_free_ char *path = NULL;
 	struct dirent *d;
+	int r = 0;
+
+	while (r == 0 && (d = readdir(dir))) {
+		if (d->d_name[0] == '.')
+			continue;
+		step_fd = close_fd(step_fd);
+		step_fd = openat(
+			dirfd(dir), d->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		if (step_fd < 0)
+			continue;
+		free(path);
+		if (asprintf(&path, "%s/%s", runtime, d->d_name) < 0) {
+			path = NULL;
+			return -ENOMEM;
+		}
+		r = visit(step_fd, path, userdata);
+	}
+	return r;
+}
+
+int steps_each_dir(const char *runtime_dir, steps_dir_fn visit, void *userdata, struct err *err)
+{
+	_cleanup_free_ char *runtime = NULL, *absolute = NULL;
+	_cleanup_closedir_ DIR *dir = NULL;
 	int r;
 
 	r = steps_find_dir(runtime_dir, &runtime, err);
@@ -133,15 +171,28 @@ int steps_each(const char *runtime_dir, steps_found_fn found, void *userdata, st
 	r = choose_runtime_dir(runtime_dir) ? 0 : steps_check_trusted(dirfd(dir), runtime, err);
 	if (r < 0)
 		return r;
-	while ((d = readdir(dir))) {
-		if (d->d_name[0] == '.')
-			continue;
-		step_fd = close_fd(step_fd);
-		step_fd = openat(
-			dirfd(dir), d->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-		r = step_fd >= 0 ? steps_show(step_fd, found, userdata) : 0;
-		if (r != 0)
-			return r;
-	}
-	return 0;
+	absolute = realpath(runtime, NULL);
+	if (!absolute)
+		return err_set(err, -errno, "find the runtime directory '%s'", runtime);
+	return visit_below(dir, absolute, visit, userdata);
+}
+
+struct shown {
+	steps_found_fn found;
+	void *userdata;
+};
+
+static int show_dir(int dir_fd, const char *path, void *userdata)
+{
+	struct shown *shown = userdata;
+
+	(void)path;
+	return steps_show(dir_fd, shown->found, shown->userdata);
+}
+
+int steps_each(const char *runtime_dir, steps_found_fn found, void *userdata, struct err *err)
+{
+	struct shown shown = {.found = found, .userdata = userdata};
+
+	return steps_each_dir(runtime_dir, show_dir, &shown, err);
 }

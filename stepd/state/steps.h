@@ -35,8 +35,19 @@ struct step_entry {
 	const struct json_t *doc; /* all of state.json */
 };
 
-/* Reads state.json below dir_fd: a new reference for the caller. */
+/* Reads state.json, or result.json, below dir_fd: a new reference for the caller. */
 int steps_read_state(int dir_fd, struct json_t **ret_doc) _must_check_;
+int steps_read_result(int dir_fd, struct json_t **ret_doc) _must_check_;
+
+/* Whether an agent holds the lock below dir_fd: 1, or 0. -EACCES: only its user and root can tell.
+ */
+int steps_is_locked(int dir_fd) _must_check_;
+
+/* Calls visit for each directory below the runtime directory that could be a step's, until it
+ * returns other than 0, which is handed on. path is absolute; both are borrowed for the call. */
+typedef int (*steps_dir_fn)(int dir_fd, const char *path, void *userdata);
+int steps_each_dir(
+	const char *runtime_dir, steps_dir_fn visit, void *userdata, struct err *err) _must_check_;
 
 /* Calls found for each step of this node, until it returns other than 0, which is handed on. No
  * runtime directory: no steps. What can't be read is left out. */

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/client/error.h"
+
+#include <jansson.h>
+#include <stdarg.h>
+#include <string.h>
+
+#define SENTENCE_SIZE 768
+
+static int set_error(struct stepd_error *error, int code, const char *name, const char *text)
+{
+	if (!error)
+		return code;
+	error->code = code;
+	(void)snprintf(error->name, sizeof(error->name), "%s", name);
+	(void)snprintf(error->text, sizeof(error->text), "%s", text);
+	return code;
+}
+
+int client_say(struct stepd_error *error, int code, const char *fmt, ...)
+{
+	char text[ERR_TEXT_SIZE];
+	struct err err = ERR_INIT;
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	(void)err_say(&err, code, "%s", text); /* makes it printable */
+	return set_error(error, code, "", err.text);
+}
+
+int client_fail(struct stepd_error *error, int code, const char *fmt, ...)
+{
+	char text[ERR_TEXT_SIZE];
+	struct err err = ERR_INIT;
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	(void)err_set(&err, code, "%s", text);
+	return set_error(error, code, "", err.text);
+}
+
+int client_forward(struct stepd_error *error, const struct err *err)
+{
+	return set_error(error, err->code, "", err->text);
+}
+
+/* ---- what agents answer -------------------------------------------------------------------- */
+
+static const char *get_text(const json_t *parameters, const char *key, const char *otherwise)
+{
+	const char *text = json_string_value(json_object_get(parameters, key));
+
+	return text && text[0] ? text : otherwise;
+}
+
+static long long get_number(const json_t *parameters, const char *key)
+{
+	return (long long)json_integer_value(json_object_get(parameters, key));
+}
+
+static void say_message(char *buf, const json_t *parameters)
+{
+	(void)snprintf(buf, SENTENCE_SIZE, "%s",
+		get_text(parameters, "message", "its agent refused it without a word"));
+}
+
+static void say_failed(char *buf, const json_t *parameters)
+{
+	(void)snprintf(buf, SENTENCE_SIZE, "%s (%s)",
+		get_text(parameters, "message", "the system refused it"),
+		get_text(parameters, "errno", "no errno"));
+}
+
+static void say_denied(char *buf, const json_t *parameters)
+{
+	static const struct {
+		const char *needs, *who;
+	} table[] = {
+		{"ask", "root, the agent's user, the step's owner or the operator group"},
+		{"owner", "root, the agent's user or the step's owner"},
+		{"agent", "root or the agent's user"},
+	};
+	const char *needs = get_text(parameters, "needs", ""), *who = "another user";
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(table); i++)
+		if (strcmp(table[i].needs, needs) == 0)
+			who = table[i].who;
+	(void)snprintf(buf, SENTENCE_SIZE, "%s",
+		get_text(parameters, "message", "this user may not call it"));
+	if (!json_object_get(parameters, "message"))
+		(void)snprintf(
+			buf + strlen(buf), SENTENCE_SIZE - strlen(buf), ": it takes %s", who);
+}
+
+static void say_no_process(char *buf, const json_t *parameters)
+{
+	(void)snprintf(buf, SENTENCE_SIZE, "no process of the step has the pid %lld",
+		get_number(parameters, "pid"));
+}
+
+static void say_no_task(char *buf, const json_t *parameters)
+{
+	(void)snprintf(buf, SENTENCE_SIZE,
+		"the step has no task of rank %lld on this node (ListTasks has those it has)",
+		get_number(parameters, "rank"));
+}
+
+static void say_too_many(char *buf, const json_t *parameters)
+{
+	(void)snprintf(buf, SENTENCE_SIZE,
+		"its agent takes no more than %lld connections: close others, then try again",
+		get_number(parameters, "limit"));
+}
+
+static void say_older(char *buf, const json_t *parameters)
+{
+	(void)parameters;
+	(void)snprintf(buf, SENTENCE_SIZE,
+		"its agent has no such method; where it is an older one, let it execute the new "
+		"program (Reexec)");
+}
+
+static void say_parameter(char *buf, const json_t *parameters)
+{
+	(void)snprintf(buf, SENTENCE_SIZE, "its agent does not take the parameter '%s' so",
+		get_text(parameters, "parameter", "?"));
+}
+
+static void say_more(char *buf, const json_t *parameters)
+{
+	(void)parameters;
+	(void)snprintf(
+		buf, SENTENCE_SIZE, "it has more answers than one: call it with STEPD_CALL_MORE");
+}
+
+static void say_unknown(char *buf, const json_t *parameters)
+{
+	char *text = json_dumps(parameters, JSON_COMPACT);
+
+	(void)snprintf(buf, SENTENCE_SIZE,
+		"its agent answered with an error that is not known "
+		"here, with %s",
+		text ? text : "{}");
+	free(text);
+}
+
+static const struct remote_row {
+	const char *name;
+	int code;
+	void (*say)(char *buf, const json_t *parameters);
+} remote_rows[] = {
+	{"io.stepd.Step.PermissionDenied", -EPERM, say_denied},
+	{"io.stepd.Step.NoSuchProcess", -ESRCH, say_no_process},
+	{"io.stepd.Step.NoSuchTask", -ESRCH, say_no_task},
+	{"io.stepd.Step.WrongState", -EBUSY, say_message},
+	{"io.stepd.Step.TooManyConnections", -EBUSY, say_too_many},
+	{"io.stepd.Step.SuspendFailed", -ETIMEDOUT, say_message},
+	{"io.stepd.Step.NotSupported", -EOPNOTSUPP, say_message},
+	{"io.stepd.Step.Failed", -EIO, say_failed},
+	{"org.varlink.service.InterfaceNotFound", -EOPNOTSUPP, say_older},
+	{"org.varlink.service.MethodNotFound", -EOPNOTSUPP, say_older},
+	{"org.varlink.service.MethodNotImplemented", -EOPNOTSUPP, say_older},
+	{"org.varlink.service.InvalidParameter", -EINVAL, say_parameter},
+	{"org.varlink.service.ExpectedMore", -EINVAL, say_more},
+	{NULL, -EIO, say_unknown},
+};
+
+int client_say_remote(struct stepd_error *error, const char *step, const char *method,
+	const char *name, const json_t *parameters)
+{
+	const struct remote_row *row = remote_rows;
+	char sentence[SENTENCE_SIZE];
+	const char *bare;
+
+	while (row->name && strcmp(row->name, name) != 0)
+		row++;
+	bare = strrchr(name, '.');
+	row->say(sentence, parameters);
+	(void)client_say(error, row->code, "step %s: %s: %s: %s", step, method,
+		bare ? bare + 1 : name, sentence);
+	if (error)
+		(void)snprintf(error->name, sizeof(error->name), "%s", name);
+	return row->code;
+}
