@@ -16,7 +16,7 @@ if LIBCGROUP
 stepdplugin_LTLIBRARIES += proctrack/cgroup/proctrack_cgroup.la
 endif
 proctrack_cgroup_proctrack_cgroup_la_SOURCES = \
-	proctrack/cgroup/cgroup.c \
+	proctrack/cgroup/cgroup.c proctrack/cgroup/cgroup_members.c \
 	proctrack/cgroup/checkup.c proctrack/cgroup/checkup.h \
 	proctrack/cgroup/checkup_limits.c \
 	proctrack/cgroup/checkup_room.c \
@@ -30,12 +30,14 @@ proctrack_cgroup_proctrack_cgroup_la_SOURCES = \
 	proctrack/cgroup/group_signal.c \
 	proctrack/cgroup/libcgroup.c proctrack/cgroup/libcgroup.h \
 	proctrack/cgroup/limits.c proctrack/cgroup/limits.h \
+	proctrack/cgroup/members.c proctrack/cgroup/members.h \
 	proctrack/cgroup/mounts.c proctrack/cgroup/mounts.h \
 	proctrack/cgroup/own.c proctrack/cgroup/own.h \
 	proctrack/cgroup/pidset.c proctrack/cgroup/pidset.h \
 	proctrack/cgroup/place.c proctrack/cgroup/place.h \
 	proctrack/cgroup/place_leaf.c \
 	proctrack/cgroup/probe.c proctrack/cgroup/probe.h \
+	proctrack/cgroup/state.c proctrack/cgroup/state.h \
 	proctrack/cgroup/step.c proctrack/cgroup/step.h \
 	proctrack/cgroup/tree.c proctrack/cgroup/tree.h \
 	proctrack/cgroup/trial.c proctrack/cgroup/trial.h \

@@ -102,23 +102,38 @@ static int read_all(int proc_fd, struct procs *procs)
 	return n < 0 ? -errno : 0;
 }
 
+static void hand_out(struct procs *procs, struct procs *ret_procs)
+{
+	/* the kernel lists them in this order already, and promises nothing */
+	if (procs->n > 1)
+		qsort(procs->v, procs->n, sizeof(*procs->v), compare_pids);
+	*ret_procs = *procs;
+	*procs = (struct procs)PROCS_INIT;
+}
+
 int procs_read(struct procs *ret_procs)
 {
 	_cleanup_close_ int proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_procs_ struct procs procs = PROCS_INIT;
-	int r;
+	int r = proc_fd < 0 ? -errno : read_all(proc_fd, &procs);
 
-	if (proc_fd < 0)
-		return -errno;
-	r = read_all(proc_fd, &procs);
-	if (r < 0)
-		return r;
-	/* the kernel lists them in this order already, and promises nothing */
-	if (procs.n > 1)
-		qsort(procs.v, procs.n, sizeof(*procs.v), compare_pids);
-	*ret_procs = procs;
-	procs = (struct procs)PROCS_INIT;
-	return 0;
+	if (r == 0)
+		hand_out(&procs, ret_procs);
+	return r;
+}
+
+int procs_read_some(const pid_t *pids, size_t n, struct procs *ret_procs)
+{
+	_cleanup_close_ int proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_procs_ struct procs procs = PROCS_INIT;
+	int r = proc_fd < 0 ? -errno : 0;
+	size_t i, room = 0;
+
+	for (i = 0; r == 0 && i < n; i++)
+		r = read_proc(proc_fd, pids[i], &procs, &room);
+	if (r == 0)
+		hand_out(&procs, ret_procs);
+	return r;
 }
 
 struct proc *procs_get(const struct procs *procs, pid_t pid)
@@ -141,13 +156,21 @@ static bool is_living_member(const struct proc *p)
 	return p->member && p->living;
 }
 
-static int read_marked(procs_mark_fn mark, void *userdata, struct procs *ret_procs)
+/* Who marks members in the whole process table. */
+struct marker {
+	procs_mark_fn mark;
+	void *userdata;
+};
+
+/* A procs_fill_fn. */
+static int read_marked(struct procs *ret_procs, void *userdata)
 {
+	const struct marker *marker = userdata;
 	_cleanup_procs_ struct procs procs = PROCS_INIT;
 	int r = procs_read(&procs);
 
 	if (r == 0)
-		r = mark(&procs, userdata);
+		r = marker->mark(&procs, marker->userdata);
 	if (r < 0)
 		return r;
 	*ret_procs = procs;
@@ -157,12 +180,13 @@ static int read_marked(procs_mark_fn mark, void *userdata, struct procs *ret_pro
 
 int procs_list(procs_mark_fn mark, void *userdata, pid_t **ret_pids, int *ret_count)
 {
+	struct marker marker = {mark, userdata};
 	_cleanup_procs_ struct procs procs = PROCS_INIT;
 	pid_t *pids = NULL;
 	size_t i;
 	int n = 0, r;
 
-	r = read_marked(mark, userdata, &procs);
+	r = read_marked(&procs, &marker);
 	if (r < 0)
 		return r;
 	for (i = 0; i < procs.n; i++)
@@ -217,14 +241,14 @@ static void send_to(struct sweep *sweep, const struct proc *p, int signal)
 }
 
 /* One pass. Returns the number of members that no earlier pass had met, or -errno. */
-static int sweep_pass(struct sweep *sweep, procs_mark_fn mark, void *userdata, int signal)
+static int sweep_pass(struct sweep *sweep, procs_fill_fn fill, void *userdata, int signal)
 {
 	_cleanup_procs_ struct procs now = PROCS_INIT;
 	bool done;
 	size_t i;
 	int r, fresh = 0;
 
-	r = read_marked(mark, userdata, &now);
+	r = fill(&now, userdata);
 	if (r < 0)
 		return r;
 	for (i = 0; i < now.n; i++) {
@@ -243,10 +267,10 @@ static int sweep_pass(struct sweep *sweep, procs_mark_fn mark, void *userdata, i
 }
 
 /* Whether there is a living member: what signal 0 asks. */
-static int probe_members(procs_mark_fn mark, void *userdata)
+static int probe_members(procs_fill_fn fill, void *userdata)
 {
 	_cleanup_procs_ struct procs procs = PROCS_INIT;
-	int r = read_marked(mark, userdata, &procs);
+	int r = fill(&procs, userdata);
 	size_t i;
 
 	if (r < 0)
@@ -258,7 +282,7 @@ static int probe_members(procs_mark_fn mark, void *userdata)
 	return -ESRCH;
 }
 
-int procs_signal(procs_mark_fn mark, void *userdata, int signal)
+int procs_signal_filled(procs_fill_fn fill, void *userdata, int signal)
 {
 	_cleanup_(sweep_clear) struct sweep sweep = {.before = PROCS_INIT};
 	int pass, r;
@@ -266,9 +290,9 @@ int procs_signal(procs_mark_fn mark, void *userdata, int signal)
 	if (signal < 0 || signal > SIGRTMAX)
 		return -EINVAL;
 	if (signal == 0)
-		return probe_members(mark, userdata);
+		return probe_members(fill, userdata);
 	for (pass = 0; pass < PASSES_MAX; pass++) {
-		r = sweep_pass(&sweep, mark, userdata, signal);
+		r = sweep_pass(&sweep, fill, userdata, signal);
 		if (r < 0)
 			return r;
 		if (r == 0)
@@ -279,4 +303,11 @@ int procs_signal(procs_mark_fn mark, void *userdata, int signal)
 	if (sweep.failed)
 		return sweep.failed;
 	return sweep.sent == 0 && sweep.forbidden > 0 ? -EPERM : 0;
+}
+
+int procs_signal(procs_mark_fn mark, void *userdata, int signal)
+{
+	struct marker marker = {mark, userdata};
+
+	return procs_signal_filled(read_marked, &marker, signal);
 }

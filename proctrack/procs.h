@@ -36,6 +36,10 @@ struct procs {
 
 /* All processes of this /proc, zombies too. 0 or -errno. */
 int procs_read(struct procs *ret_procs) _must_check_;
+
+/* Those of these pids that are there. 0 or -errno. */
+int procs_read_some(const pid_t *pids, size_t n, struct procs *ret_procs) _must_check_;
+
 struct proc *procs_get(const struct procs *procs, pid_t pid); /* NULL: not there */
 void procs_clear(struct procs *procs);
 #define _cleanup_procs_ _cleanup_(procs_clear)
@@ -51,5 +55,10 @@ int procs_list(procs_mark_fn mark, void *userdata, pid_t **ret_pids, int *ret_co
  * that outlives the signal has no end). 0 tests. -ESRCH: there was none. -EPERM: there were, and
  * none may be signalled by us; any other failure to reach one is returned after all passes. */
 int procs_signal(procs_mark_fn mark, void *userdata, int signal) _must_check_;
+
+/* The same for who knows its members by more than the process table: fill reads the processes that
+ * are to be signalled, and marks them. */
+typedef int (*procs_fill_fn)(struct procs *ret_procs, void *userdata);
+int procs_signal_filled(procs_fill_fn fill, void *userdata, int signal) _must_check_;
 
 #endif

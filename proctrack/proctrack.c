@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "proctrack/proctrack.h"
+#include "proctrack/proctrack_impl.h"
 
 #include <poll.h>
 #include <string.h>
@@ -15,29 +15,6 @@
 
 /* How often it is looked for who does not stand, once the time is up. */
 #define LOOKS_MAX 50
-
-/* The plugin's functions, in the order of <stepd/proctrack.h>. */
-struct proctrack_ops {
-	int (*create)(stepd_step_rec_t *job);
-	int (*add)(stepd_step_rec_t *job, pid_t pid);
-	int (*signal)(uint64_t id, int signal);
-	int (*destroy)(uint64_t id);
-	uint64_t (*find)(pid_t pid);
-	uint32_t (*get_pids)(uint64_t id, pid_t **pids, int *npids);
-	int (*place)(const stepd_step_rec_t *job, const char *scope, char *text, size_t size);
-	int (*wait)(uint64_t id, int timeout_ms);
-	int (*has_pid)(uint64_t id, pid_t pid);
-	int (*suspend)(uint64_t id);
-	int (*resume)(uint64_t id);
-	int (*clone_fd)(const stepd_step_rec_t *job, uint32_t local_id);
-	void (*task_ended)(const stepd_step_rec_t *job, uint32_t local_id);
-	int (*event_fd)(uint64_t id);
-	int (*get_root)(char *path, size_t size);
-	int (*usage)(uint64_t id, const uint32_t *rank, stepd_usage_t *usage);
-	int (*set_limits)(uint64_t id, const uint32_t *rank, const stepd_limits_t *limits,
-		char *text, size_t size);
-	int (*oom_fd)(uint64_t id);
-};
 
 #define MANDATORY(f)                                                                               \
 	{                                                                                          \
@@ -68,6 +45,10 @@ static const struct plugin_symbol symbols[] = {
 	OPTIONAL(usage),
 	OPTIONAL(set_limits),
 	OPTIONAL(oom_fd),
+	OPTIONAL(get_members),
+	OPTIONAL(find_member),
+	OPTIONAL(signal_task),
+	OPTIONAL(adopt),
 };
 
 static const struct plugin_kind kind = {
@@ -76,25 +57,9 @@ static const struct plugin_kind kind = {
 	.symbols_count = ARRAY_SIZE(symbols),
 };
 
-struct proctrack {
-	struct plugin *plugin;
-	struct proctrack_ops ops;
-	struct generic_ops generic;
-	struct generic_stopped *stopped;
-	char note[ERR_TEXT_SIZE];
-};
-
 const struct plugin_kind *proctrack_plugin_kind(void)
 {
 	return &kind;
-}
-
-/* SLURM_ERROR and errno into -errno; a plugin that forgot errno gets -EIO. */
-static int from_slurm(int rc)
-{
-	if (rc == SLURM_SUCCESS)
-		return 0;
-	return errno > 0 ? -errno : -EIO;
 }
 
 static int generic_get_pids(void *ctx, uint64_t id, pid_t **ret_pids, int *ret_count)
@@ -189,7 +154,7 @@ static int place(
 			proctrack_get_type(pt));
 	}
 	errno = 0;
-	r = from_slurm(pt->ops.place(job, scope, text, sizeof(text)));
+	r = proctrack_from_slurm(pt->ops.place(job, scope, text, sizeof(text)));
 	text[sizeof(text) - 1] = '\0';
 	if (r == 0 && text[0])
 		(void)snprintf(pt->note, sizeof(pt->note), "%s", text);
@@ -256,30 +221,49 @@ int proctrack_create(struct proctrack *pt, stepd_step_rec_t *job)
 	int r;
 
 	errno = 0;
-	r = from_slurm(pt->ops.create(job));
+	r = proctrack_from_slurm(pt->ops.create(job));
 	if (r == 0 && job->cont_id == 0)
 		return -EPROTO; /* the contract of <stepd/proctrack.h>: an id that means something
 				 */
+	pt->own_id = r == 0 ? job->cont_id : 0;
 	pt->stopped->owned = r == 0;
+	return r;
+}
+
+int proctrack_adopt(struct proctrack *pt, stepd_step_rec_t *job, const pid_t *pids, int n)
+{
+	int r = 0;
+
+	errno = 0;
+	if (pt->ops.adopt)
+		r = proctrack_from_slurm(pt->ops.adopt(job, pids, n));
+	/* Who was stopped before a suspension of the dead agent's nobody knows any more: a
+	 * resumption continues all. */
+	pt->own_id = r == 0 ? job->cont_id : 0;
 	return r;
 }
 
 int proctrack_add(struct proctrack *pt, stepd_step_rec_t *job, pid_t pid)
 {
 	errno = 0;
-	return from_slurm(pt->ops.add(job, pid));
+	return proctrack_from_slurm(pt->ops.add(job, pid));
 }
 
 int proctrack_signal(struct proctrack *pt, uint64_t id, int signal)
 {
 	errno = 0;
-	return from_slurm(pt->ops.signal(id, signal));
+	return proctrack_from_slurm(pt->ops.signal(id, signal));
 }
 
 int proctrack_destroy(struct proctrack *pt, uint64_t id)
 {
+	int r;
+
 	errno = 0;
-	return from_slurm(pt->ops.destroy(id));
+	r = proctrack_from_slurm(pt->ops.destroy(id));
+	if (r == 0 && id == pt->own_id)
+		pt->own_id = 0;
+	return r;
 }
 
 uint64_t proctrack_find(struct proctrack *pt, pid_t pid)
@@ -293,7 +277,7 @@ int proctrack_get_pids(struct proctrack *pt, uint64_t id, pid_t **ret_pids, int 
 	int count = 0, r;
 
 	errno = 0;
-	r = from_slurm((int)pt->ops.get_pids(id, &pids, &count));
+	r = proctrack_from_slurm((int)pt->ops.get_pids(id, &pids, &count));
 	if (r < 0)
 		return r;
 	*ret_pids = pids;
@@ -309,7 +293,7 @@ bool proctrack_is_populated(struct proctrack *pt, uint64_t id)
 int proctrack_wait(struct proctrack *pt, uint64_t id, int timeout_ms)
 {
 	errno = 0;
-	return pt->ops.wait ? from_slurm(pt->ops.wait(id, timeout_ms))
+	return pt->ops.wait ? proctrack_from_slurm(pt->ops.wait(id, timeout_ms))
 			    : generic_wait(&pt->generic, id, timeout_ms);
 }
 
@@ -336,7 +320,7 @@ static int suspend_by_backend(struct proctrack *pt, uint64_t id, int timeout_ms)
 	for (;;) {
 		begin = now_ms();
 		errno = 0;
-		r = from_slurm(pt->ops.suspend(id));
+		r = proctrack_from_slurm(pt->ops.suspend(id));
 		if (r != -ETIMEDOUT || now_ms() >= deadline)
 			return r;
 		if (now_ms() - begin < SUSPEND_PAUSE_MS) /* it does not wait itself */
@@ -391,7 +375,7 @@ int proctrack_resume(struct proctrack *pt, uint64_t id)
 	if (!pt->ops.resume || pt->stopped->active)
 		return generic_resume(&pt->generic, id, pt->stopped);
 	errno = 0;
-	return from_slurm(pt->ops.resume(id));
+	return proctrack_from_slurm(pt->ops.resume(id));
 }
 
 int proctrack_usage(
@@ -400,7 +384,7 @@ int proctrack_usage(
 	*ret_usage = (stepd_usage_t){0};
 	errno = 0;
 	if (pt->ops.usage)
-		return from_slurm(pt->ops.usage(id, rank, ret_usage));
+		return proctrack_from_slurm(pt->ops.usage(id, rank, ret_usage));
 	/* By pids alone nobody can tell whose task a process is. */
 	return rank ? -EOPNOTSUPP : generic_usage(&pt->generic, id, ret_usage);
 }
@@ -481,7 +465,7 @@ int proctrack_set_limits(struct proctrack *pt, uint64_t id, const uint32_t *rank
 			"%s can't limit what a step uses; use proctrack/cgroup",
 			proctrack_get_type(pt));
 	errno = 0;
-	r = from_slurm(pt->ops.set_limits(id, rank, limits, text, sizeof(text)));
+	r = proctrack_from_slurm(pt->ops.set_limits(id, rank, limits, text, sizeof(text)));
 	if (r == 0)
 		return 0;
 	text[sizeof(text) - 1] = '\0';
@@ -496,7 +480,7 @@ int proctrack_clone_fd(struct proctrack *pt, const stepd_step_rec_t *job, uint32
 		return -EOPNOTSUPP;
 	errno = 0;
 	fd = pt->ops.clone_fd(job, local_id);
-	return fd >= 0 ? fd : from_slurm(SLURM_ERROR);
+	return fd >= 0 ? fd : proctrack_from_slurm(SLURM_ERROR);
 }
 
 void proctrack_task_ended(struct proctrack *pt, const stepd_step_rec_t *job, uint32_t local_id)
@@ -513,7 +497,7 @@ int proctrack_event_fd(struct proctrack *pt, uint64_t id)
 		return -EOPNOTSUPP;
 	errno = 0;
 	fd = pt->ops.event_fd(id);
-	return fd >= 0 ? fd : from_slurm(SLURM_ERROR);
+	return fd >= 0 ? fd : proctrack_from_slurm(SLURM_ERROR);
 }
 
 int proctrack_oom_fd(struct proctrack *pt, uint64_t id)
@@ -524,7 +508,7 @@ int proctrack_oom_fd(struct proctrack *pt, uint64_t id)
 		return -EOPNOTSUPP;
 	errno = 0;
 	fd = pt->ops.oom_fd(id);
-	return fd >= 0 ? fd : from_slurm(SLURM_ERROR);
+	return fd >= 0 ? fd : proctrack_from_slurm(SLURM_ERROR);
 }
 
 int proctrack_get_root(struct proctrack *pt, char *path, size_t size)
@@ -532,5 +516,5 @@ int proctrack_get_root(struct proctrack *pt, char *path, size_t size)
 	if (!pt->ops.get_root)
 		return -EOPNOTSUPP;
 	errno = 0;
-	return from_slurm(pt->ops.get_root(path, size));
+	return proctrack_from_slurm(pt->ops.get_root(path, size));
 }

@@ -52,9 +52,11 @@ noinst_LTLIBRARIES += libagent.la
 libagent_la_SOURCES = \
 	stepd/plugin/plugin.c stepd/plugin/plugin.h \
 	proctrack/generic.c proctrack/generic.h \
+	proctrack/members.c proctrack/members.h \
 	proctrack/procs.c proctrack/procs.h \
 	proctrack/procusage.c proctrack/procusage.h \
-	proctrack/proctrack.c proctrack/proctrack.h \
+	proctrack/proctrack.c proctrack/proctrack.h proctrack/proctrack_impl.h \
+	proctrack/proctrack_members.c \
 	proctrack/tell.c proctrack/tell.h \
 	mpi/mpi.c mpi/mpi.h \
 	stepd/agent/account/account.c stepd/agent/account/account.h \

@@ -6,9 +6,9 @@
  * forks, daemonises or calls itself. The container id is the id of the step's cgroup, its
  * directory's inode, so that any process of the machine can ask about it.
  *
- * Here is the plugin's boundary only: arguments, the state that the plugin ABI leaves to a plugin,
- * and errno. What is done to a cgroup is in group.h, limits.h and usage.h, where steps stand in the
- * tree in step.h and place.h.
+ * Here and in cgroup_members.c is the plugin's boundary only: arguments and errno. The state that
+ * the plugin ABI leaves to a plugin is in state.h, what is done to a cgroup in group.h, members.h,
+ * limits.h and usage.h, where steps stand in the tree in step.h and place.h.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -16,78 +16,21 @@
 
 #include "proctrack/cgroup/checkup.h"
 #include "proctrack/cgroup/clone.h"
-#include "proctrack/cgroup/container.h"
 #include "proctrack/cgroup/controllers.h"
 #include "proctrack/cgroup/files.h"
 #include "proctrack/cgroup/group.h"
 #include "proctrack/cgroup/limits.h"
+#include "proctrack/cgroup/members.h"
 #include "proctrack/cgroup/pidset.h"
 #include "proctrack/cgroup/place.h"
 #include "proctrack/cgroup/probe.h"
-#include "proctrack/cgroup/step.h"
+#include "proctrack/cgroup/state.h"
 #include "proctrack/cgroup/usage.h"
 #include "stepd/api/proctrack.h"
 
 const char plugin_type[] = "proctrack/cgroup";
 const char plugin_name[] = "process tracking by cgroup v2";
 const uint32_t plugin_version = STEPD_API_VERSION;
-
-/* The functions of the plugin ABI get an id or a step record and no state of ours: so it has to be
- * here, once per process. The agent has one thread. */
-static struct {
-	struct place *place; /* found when it is first needed: it takes some 0.5 ms */
-	struct container *containers;
-} plugin;
-
-static int answer(int r)
-{
-	if (r >= 0)
-		return SLURM_SUCCESS;
-	errno = -r;
-	return SLURM_ERROR;
-}
-
-/* ---- state -------------------------------------------------------------------------------- */
-
-/* The place for what the environment asks now. */
-static int get_place(const struct place **ret_place, struct err *err)
-{
-	const char *asked = secure_getenv(PLACE_ENV);
-	const char *known = plugin.place && plugin.place->asked ? plugin.place->asked : "";
-	struct place *fresh = NULL;
-	int r;
-
-	if (!plugin.place || strcmp(asked ? asked : "", known) != 0) {
-		r = place_open(asked, &fresh, err);
-		if (r < 0)
-			return r;
-		(void)place_close(plugin.place);
-		plugin.place = fresh;
-	}
-	*ret_place = plugin.place;
-	return 0;
-}
-
-/* The directory of any container of the machine. found holds it if it isn't one of ours. */
-static int get_dir(uint64_t id, struct step_dir *found, const struct step_dir **ret_dir)
-{
-	const struct container *c = id ? container_get(plugin.containers, id) : NULL;
-	const struct place *place;
-	int r;
-
-	if (c) {
-		*ret_dir = &c->dir;
-		return 0;
-	}
-	if (id == 0)
-		return -ESRCH;
-	r = get_place(&place, NULL);
-	if (r == 0)
-		r = step_find(place, id, found);
-	if (r == 0)
-		*ret_dir = found;
-	return r;
-}
 
 int init(void)
 {
@@ -96,22 +39,20 @@ int init(void)
 
 void fini(void)
 {
-	while (plugin.containers)
-		container_drop(&plugin.containers, plugin.containers->dir.id);
-	plugin.place = place_close(plugin.place);
+	state_clear();
 }
 
 int plugin_probe(char *text, size_t size)
 {
 	const struct place *place;
 	struct err err = ERR_INIT;
-	int r = get_place(&place, &err);
+	int r = state_get_place(&place, &err);
 
 	if (r == 0)
 		r = probe_place(place, text, size, &err);
 	if (r < 0)
 		(void)snprintf(text, size, "%s", err.text);
-	return answer(r);
+	return state_answer(r);
 }
 
 int plugin_checkup(stepd_tell_fn tell, void *ctx)
@@ -119,7 +60,7 @@ int plugin_checkup(stepd_tell_fn tell, void *ctx)
 	const struct place *place = NULL;
 	struct err err = ERR_INIT;
 
-	if (get_place(&place, &err) < 0)
+	if (state_get_place(&place, &err) < 0)
 		place = NULL;
 	checkup_cgroup(&(struct tell){tell, ctx}, place, &err);
 	return SLURM_SUCCESS;
@@ -146,7 +87,7 @@ static int settle(const stepd_step_rec_t *job, const char *scope, struct err *er
 	if (request.scope == PLACE_SCOPE_MAX)
 		return err_say(err, -EINVAL, "scope '%s' is not one of auto, yes, no", scope);
 	if (request.scope != PLACE_SCOPE_YES) {
-		r = get_place(&known, err);
+		r = state_get_place(&known, err);
 		if (r < 0)
 			return r;
 		(void)place_explain(known, PLACE_SCOPE, &verdict);
@@ -156,8 +97,7 @@ static int settle(const stepd_step_rec_t *job, const char *scope, struct err *er
 	r = place_open_for(&request, &fresh, err);
 	if (r < 0)
 		return r;
-	(void)place_close(plugin.place);
-	plugin.place = fresh;
+	state_set_place(fresh);
 	return 0;
 }
 
@@ -185,14 +125,17 @@ static int check_second_best(const struct place *p, char *text, size_t size, str
 int proctrack_p_place(const stepd_step_rec_t *job, const char *scope, char *text, size_t size)
 {
 	struct err err = ERR_INIT;
+	const struct place *place;
 	int r = settle(job, scope, &err);
 
 	text[0] = '\0';
 	if (r == 0)
-		r = check_second_best(plugin.place, text, size, &err);
+		r = state_get_place(&place, &err);
+	if (r == 0)
+		r = check_second_best(place, text, size, &err);
 	if (r < 0)
 		(void)snprintf(text, size, "%s", err.text);
-	return answer(r);
+	return state_answer(r);
 }
 
 /* ---- the guide's functions ---------------------------------------------------------------- */
@@ -202,18 +145,18 @@ int proctrack_p_create(stepd_step_rec_t *job)
 	_cleanup_step_dir_ struct step_dir dir = STEP_DIR_INIT;
 	const struct place *place;
 	struct container *c;
-	int r = get_place(&place, NULL);
+	int r = state_get_place(&place, NULL);
 
 	if (r == 0)
 		r = step_make(place, job->job_id, job->step_name, &dir);
 	if (r < 0)
-		return answer(r);
+		return state_answer(r);
 	/* In a step without tasks its own group may hold what others put there. */
 	controllers_enable_accounting(&dir, job->node_tasks > 0);
-	r = container_keep(&plugin.containers, &dir, &c);
+	r = state_keep_container(&dir, &c);
 	if (r < 0) {
 		(void)step_remove(&dir); /* r says more */
-		return answer(r);
+		return state_answer(r);
 	}
 	job->cont_id = c->dir.id;
 	return SLURM_SUCCESS;
@@ -239,13 +182,13 @@ int proctrack_p_add(stepd_step_rec_t *job, pid_t pid)
 	int r;
 
 	if (pid <= 0)
-		return answer(-EINVAL);
-	r = get_dir(job->cont_id, &found, &dir);
+		return state_answer(-EINVAL);
+	r = state_get_dir(job->cont_id, &found, &dir);
 	if (r == 0)
-		r = get_place(&place, NULL);
+		r = state_get_place(&place, NULL);
 	if (r == 0)
 		r = step_add(place, dir, rank_of(job, pid), pid);
-	return answer(r);
+	return state_answer(r);
 }
 
 int proctrack_p_signal(uint64_t id, int signal)
@@ -256,43 +199,43 @@ int proctrack_p_signal(uint64_t id, int signal)
 	int r;
 
 	if (signal < 0 || signal >= _NSIG)
-		return answer(-EINVAL);
-	r = get_dir(id, &found, &dir);
+		return state_answer(-EINVAL);
+	r = state_get_dir(id, &found, &dir);
 	if (r < 0)
-		return answer(r);
+		return state_answer(r);
 	if (signal != SIGKILL)
-		return answer(group_signal(dir->fd, signal));
+		return state_answer(group_signal(dir->fd, signal));
 	r = group_kill(dir->fd);
-	c = container_get(plugin.containers, id);
+	c = state_get_container(id);
 	if (c && r == 0) { /* from now on what is cloned into it is killed at birth */
 		c->tried = true;
 		c->clone_result = -EOPNOTSUPP;
 	}
-	return answer(r);
+	return state_answer(r);
 }
 
 int proctrack_p_destroy(uint64_t id)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
 	const struct step_dir *dir;
-	int r = get_dir(id, &found, &dir);
+	int r = state_get_dir(id, &found, &dir);
 
 	if (r == 0)
 		r = step_remove(dir);
 	if (r == 0 || r == -ESRCH)
-		container_drop(&plugin.containers, id);
-	return answer(r);
+		state_drop_container(id);
+	return state_answer(r);
 }
 
 uint64_t proctrack_p_find(pid_t pid)
 {
 	const struct place *place;
 	uint64_t id = 0;
-	int r = get_place(&place, NULL);
+	int r = state_get_place(&place, NULL);
 
 	if (r == 0)
 		r = step_find_pid(place, pid, &id, NULL);
-	(void)answer(r);
+	(void)state_answer(r);
 	return id;
 }
 
@@ -302,14 +245,14 @@ uint32_t proctrack_p_get_pids(uint64_t cont_id, pid_t **pids, int *npids)
 	_cleanup_pidset_ struct pidset set = PIDSET_INIT;
 	struct group_events events;
 	const struct step_dir *dir;
-	int r = get_dir(cont_id, &found, &dir);
+	int r = state_get_dir(cont_id, &found, &dir);
 
 	if (r == 0)
 		r = group_get_events(dir->fd, &events);
 	if (r == 0 && events.populated)
 		r = group_list(dir->fd, &set);
 	if (r < 0)
-		return (uint32_t)answer(r);
+		return (uint32_t)state_answer(r);
 	*npids = (int)set.n;
 	*pids = take_ptr(set.v);
 	return SLURM_SUCCESS;
@@ -321,9 +264,9 @@ int proctrack_p_wait(uint64_t id, int timeout_ms)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
 	const struct step_dir *dir;
-	int r = get_dir(id, &found, &dir);
+	int r = state_get_dir(id, &found, &dir);
 
-	return answer(r < 0 ? r : group_wait_empty(dir->fd, timeout_ms));
+	return state_answer(r < 0 ? r : group_wait_empty(dir->fd, timeout_ms));
 }
 
 int proctrack_p_has_pid(uint64_t id, pid_t pid)
@@ -335,32 +278,28 @@ int proctrack_p_suspend(uint64_t id)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
 	const struct step_dir *dir;
-	int r = get_dir(id, &found, &dir);
+	int r = state_get_dir(id, &found, &dir);
 
-	return answer(r < 0 ? r : group_suspend(dir->fd));
+	return state_answer(r < 0 ? r : group_suspend(dir->fd));
+}
+
+/* And what a worker left frozen that was ended while it signalled a task. */
+static int resume(uint64_t id, const struct step_dir *dir)
+{
+	int r = group_resume(dir->fd);
+
+	if (r == 0 && container_was_left_held(state_get_container(id)))
+		r = cgmembers_thaw_tasks(dir->fd);
+	return r;
 }
 
 int proctrack_p_resume(uint64_t id)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
 	const struct step_dir *dir;
-	int r = get_dir(id, &found, &dir);
+	int r = state_get_dir(id, &found, &dir);
 
-	return answer(r < 0 ? r : group_resume(dir->fd));
-}
-
-/* One of ours, or another's that becomes ours now: an agent that took over a step. */
-static int take_container(uint64_t id, struct container **ret_container)
-{
-	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
-	const struct step_dir *dir;
-	int r;
-
-	*ret_container = id ? container_get(plugin.containers, id) : NULL;
-	if (*ret_container)
-		return 0;
-	r = get_dir(id, &found, &dir);
-	return r < 0 ? r : container_keep(&plugin.containers, &found, ret_container);
+	return state_answer(r < 0 ? r : resume(id, dir));
 }
 
 /* Whether a birth works, tried once in the first task's group: the step's own must hold none. */
@@ -377,22 +316,22 @@ int proctrack_p_clone_fd(const stepd_step_rec_t *job, uint32_t local_id)
 {
 	_cleanup_close_ int fd = -1;
 	struct container *c;
-	int r = local_id < job->node_tasks ? take_container(job->cont_id, &c) : -EINVAL;
+	int r = local_id < job->node_tasks ? state_take_container(job->cont_id, &c) : -EINVAL;
 
 	if (r == 0 && c->tried)
 		r = c->clone_result;
 	if (r < 0)
-		return answer(r);
+		return state_answer(r);
 	fd = step_open_task(&c->dir, job->task[local_id].gtid);
 	if (fd < 0)
-		return answer(fd);
+		return state_answer(fd);
 	r = c->tried ? 0 : try_birth(c, fd);
-	return r < 0 ? answer(r) : take_fd(&fd);
+	return r < 0 ? state_answer(r) : take_fd(&fd);
 }
 
 void proctrack_p_task_ended(const stepd_step_rec_t *job, uint32_t local_id)
 {
-	struct container *c = job->cont_id ? container_get(plugin.containers, job->cont_id) : NULL;
+	struct container *c = job->cont_id ? state_get_container(job->cont_id) : NULL;
 	_cleanup_close_ int fd = -1;
 	uint64_t refused = 0;
 
@@ -411,7 +350,7 @@ static int open_file(uint64_t id, const char *name)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
 	const struct step_dir *dir;
-	int r = get_dir(id, &found, &dir), fd;
+	int r = state_get_dir(id, &found, &dir), fd;
 
 	if (r < 0)
 		return r;
@@ -427,26 +366,26 @@ int proctrack_p_event_fd(uint64_t id)
 {
 	int fd = open_file(id, "cgroup.events");
 
-	return fd < 0 ? answer(fd) : fd;
+	return fd < 0 ? state_answer(fd) : fd;
 }
 
 int proctrack_p_oom_fd(uint64_t id)
 {
 	int fd = open_file(id, "memory.events");
 
-	return fd < 0 ? answer(fd) : fd;
+	return fd < 0 ? state_answer(fd) : fd;
 }
 
 int proctrack_p_get_root(char *path, size_t size)
 {
 	const struct place *place;
-	int r = get_place(&place, NULL);
+	int r = state_get_place(&place, NULL);
 
 	if (r == 0 && strlen(place->path) >= size)
 		r = -ENAMETOOLONG;
 	if (r == 0)
 		(void)snprintf(path, size, "%s", place->path);
-	return answer(r);
+	return state_answer(r);
 }
 
 int proctrack_p_usage(uint64_t id, const uint32_t *rank, stepd_usage_t *usage)
@@ -455,7 +394,7 @@ int proctrack_p_usage(uint64_t id, const uint32_t *rank, stepd_usage_t *usage)
 	_cleanup_close_ int task_fd = -1;
 	const struct container *c;
 	const struct step_dir *dir;
-	int r = get_dir(id, &found, &dir);
+	int r = state_get_dir(id, &found, &dir);
 
 	if (r == 0 && rank) {
 		task_fd = step_find_task(dir, *rank);
@@ -463,10 +402,10 @@ int proctrack_p_usage(uint64_t id, const uint32_t *rank, stepd_usage_t *usage)
 	}
 	if (r == 0)
 		r = usage_read(rank ? task_fd : dir->fd, usage);
-	c = container_get(plugin.containers, id);
+	c = state_get_container(id);
 	if (r == 0 && !rank && c && usage->source[STEPD_USAGE_PIDS_MAX_EVENTS])
 		usage->value[STEPD_USAGE_PIDS_MAX_EVENTS] += c->refused;
-	return answer(r);
+	return state_answer(r);
 }
 
 int proctrack_p_set_limits(
@@ -475,7 +414,7 @@ int proctrack_p_set_limits(
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
 	const struct step_dir *dir;
 	struct err err = ERR_INIT;
-	int r = get_dir(id, &found, &dir);
+	int r = state_get_dir(id, &found, &dir);
 
 	if (r == 0)
 		r = limits_apply(dir, rank, limits, &err);
@@ -483,5 +422,5 @@ int proctrack_p_set_limits(
 		(void)err_set(&err, r, "find the step to limit");
 	if (r < 0 && size > 0)
 		(void)snprintf(text, size, "%s", err.text);
-	return answer(r);
+	return state_answer(r);
 }

@@ -14,7 +14,8 @@ struct container {
 	struct step_dir dir;
 	bool tried; /* clone_try(), whose answer is: */
 	int clone_result;
-	uint64_t refused; /* usage_get_refused() of groups that are gone */
+	_Atomic uint32_t *held; /* shared with the agent's workers, NULL: no memory for it */
+	uint64_t refused;       /* usage_get_refused() of groups that are gone */
 };
 
 /* NULL: none of that id. */
@@ -25,5 +26,13 @@ int container_keep(struct container **list, struct step_dir *dir,
 	struct container **ret_container) _must_check_;
 
 void container_drop(struct container **list, uint64_t id);
+
+/* Around what freezes a part of the container for a moment. c may be NULL: nobody is told then. */
+void container_hold(struct container *c);
+void container_unhold(struct container *c);
+
+/* Whether a process that held a part of it has ended before it let go, for who knows that none is
+ * at it now. Says so once. */
+bool container_was_left_held(struct container *c);
 
 #endif

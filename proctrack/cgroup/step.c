@@ -18,6 +18,7 @@
 #define TOP      "stepd"
 #define JOB      "job_"
 #define STEP     "step_"
+#define TASK     "task_"
 #define OPEN_DIR (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 /* How often another agent may remove what we hang our step in, or make ours again. */
@@ -28,7 +29,26 @@
 
 static void task_name(uint32_t rank, char name[TASK_NAME_SIZE])
 {
-	(void)snprintf(name, TASK_NAME_SIZE, "task_%u", (unsigned)rank);
+	(void)snprintf(name, TASK_NAME_SIZE, TASK "%u", (unsigned)rank);
+}
+
+bool step_parse_task(const char *below, uint32_t *ret_rank)
+{
+	char name[TASK_NAME_SIZE], again[TASK_NAME_SIZE];
+	size_t len = strcspn(below, "/");
+	uint32_t rank;
+
+	if (len >= sizeof(name) || strncmp(below, TASK, strlen(TASK)) != 0)
+		return false;
+	memcpy(name, below, len);
+	name[len] = '\0';
+	if (parse_u32(name + strlen(TASK), 0, UINT32_MAX - 1, &rank) < 0)
+		return false;
+	task_name(rank, again);
+	if (strcmp(name, again) != 0) /* "task_007" is another group */
+		return false;
+	*ret_rank = rank;
+	return true;
 }
 
 static void job_name(uint32_t job_id, char name[JOB_NAME_SIZE])
@@ -40,6 +60,11 @@ void step_dir_clear(struct step_dir *dir)
 {
 	dir->fd = close_fd(dir->fd);
 	dir->id = 0;
+}
+
+bool step_is_called(const struct step_dir *dir, const char *step_name)
+{
+	return strcmp(dir->name + strlen(STEP), step_name) == 0;
 }
 
 /* ---- making ------------------------------------------------------------------------------- */

@@ -53,6 +53,9 @@ int step_find_pid(
 int step_add(const struct place *place, const struct step_dir *dir, const uint32_t *rank,
 	pid_t pid) _must_check_;
 
+/* Whether a group of that name, or the first of a path below the step's, is a task's, and whose. */
+bool step_parse_task(const char *below, uint32_t *ret_rank);
+
 /* Opens task_<rank>, made if it isn't there: a descriptor (O_PATH), or -errno. */
 int step_open_task(const struct step_dir *dir, uint32_t rank) _must_check_;
 
@@ -66,6 +69,9 @@ bool step_remove_task(const struct step_dir *dir, uint32_t rank);
 /* Removes the step's cgroup with all below, and what was made above it if that is empty now.
  * -EBUSY: something lives in it. -ESRCH: it is gone already. dir stays the caller's to clear. */
 int step_remove(const struct step_dir *dir);
+
+/* Whether it is that of a step of this name, "0". */
+bool step_is_called(const struct step_dir *dir, const char *step_name);
 
 void step_dir_clear(struct step_dir *dir);
 #define _cleanup_step_dir_ _cleanup_(step_dir_clear)

@@ -9,10 +9,12 @@
  * it lives.
  *
  * Limits: processes that a daemon outside starts on a member's behalf are none. When the agent
- * dies its children go to another reaper, and the container is gone. A pass over /proc is no
- * snapshot: who forks and exits faster than the passes outruns a signal. From another process
- * than the agent the id is no more than a pid: what was added, and which process serves MPI, is
- * not known there, and whether the pid still is an agent's the caller has to know.
+ * dies its children go to another reaper, and the container is gone. An agent that takes the step
+ * over adds all that are known to live by then; from there on the members that each pass sees are
+ * added, too, since their orphans won't come to it. A pass over /proc is no snapshot: who forks and
+ * exits faster than the passes outruns a signal. From another process than the agent the id is no
+ * more than a pid: what was added, and which process serves MPI, is not known there, and whether
+ * the pid still is an agent's the caller has to know.
  */
 #include <limits.h>
 #include <string.h>
@@ -29,6 +31,7 @@ const uint32_t plugin_version = STEPD_API_VERSION;
 /* How often what changed under the reader is read again before it is given up. */
 #define TRIES_MAX 8
 
+/* Ascending by pid; a pid may stand twice, of a process that has ended and a later one. */
 struct added {
 	pid_t pid;
 	uint64_t start_ticks;
@@ -39,7 +42,8 @@ static struct {
 	const stepd_step_rec_t *job; /* NULL: none. The agent's, valid until destroy */
 	uint64_t id;
 	struct added *added;
-	size_t n_added;
+	size_t n_added, added_room;
+	bool adopted; /* what its members leave behind does not become this process's child */
 } own;
 
 static int to_slurm(int r)
@@ -55,15 +59,60 @@ static bool is_own(uint64_t id)
 	return own.job && id == own.id;
 }
 
+/* Where that one stands or would stand. */
+static size_t place_of(pid_t pid, uint64_t start_ticks)
+{
+	size_t low = 0, high = own.n_added, mid;
+	const struct added *a;
+
+	while (low < high) {
+		mid = low + (high - low) / 2;
+		a = &own.added[mid];
+		if (a->pid < pid || (a->pid == pid && a->start_ticks < start_ticks))
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
 static bool is_added(pid_t pid, uint64_t start_ticks)
 {
-	size_t i;
+	size_t i = place_of(pid, start_ticks);
 
-	for (i = 0; i < own.n_added; i++) {
-		if (own.added[i].pid == pid && own.added[i].start_ticks == start_ticks)
-			return true;
-	}
-	return false;
+	return i < own.n_added && own.added[i].pid == pid &&
+		own.added[i].start_ticks == start_ticks;
+}
+
+static int reserve(size_t n)
+{
+	struct added *grown;
+
+	if (n <= own.added_room)
+		return 0;
+	n = n > own.added_room * 2 ? n : own.added_room * 2;
+	grown = reallocarray(own.added, n, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	own.added = grown;
+	own.added_room = n;
+	return 0;
+}
+
+static int remember(pid_t pid, uint64_t start_ticks)
+{
+	size_t i = place_of(pid, start_ticks);
+	int r;
+
+	if (is_added(pid, start_ticks))
+		return 0;
+	r = reserve(own.n_added + 1);
+	if (r < 0)
+		return r;
+	memmove(own.added + i + 1, own.added + i, (own.n_added - i) * sizeof(*own.added));
+	own.added[i] = (struct added){pid, start_ticks};
+	own.n_added++;
+	return 0;
 }
 
 /* ---- who descends from whom --------------------------------------------------------------- */
@@ -129,6 +178,23 @@ static void set_verdict(const struct procs *procs, enum verdict *verdict, pid_t 
 		verdict[p - procs->v] = v;
 }
 
+/* Of an adopted step exactly those that are there now: what has ended is forgotten. */
+static int remember_members(const struct procs *procs)
+{
+	int r = reserve(procs->n);
+	size_t i;
+
+	if (r < 0)
+		return r;
+	own.n_added = 0;
+	for (i = 0; i < procs->n; i++) {
+		if (procs->v[i].member && procs->v[i].living)
+			own.added[own.n_added++] =
+				(struct added){procs->v[i].pid, procs->v[i].start_ticks};
+	}
+	return 0;
+}
+
 static int mark_members(struct procs *procs, void *userdata)
 {
 	uint64_t id = *(const uint64_t *)userdata;
@@ -154,7 +220,7 @@ static int mark_members(struct procs *procs, void *userdata)
 		judge(procs, verdict, &procs->v[i]);
 		procs->v[i].member = verdict[i] == VERDICT_IN;
 	}
-	return 0;
+	return is_own(id) && own.adopted ? remember_members(procs) : 0;
 }
 
 /* Whether id can be asked: a pid, and if it is this process's then one with a container. */
@@ -243,21 +309,6 @@ static void prune_added(void)
 	own.n_added = kept;
 }
 
-static int remember(const struct procstat *st)
-{
-	struct added *grown;
-
-	prune_added();
-	if (is_added(st->pid, st->start_ticks))
-		return 0;
-	grown = realloc(own.added, (own.n_added + 1) * sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	own.added = grown;
-	own.added[own.n_added++] = (struct added){st->pid, st->start_ticks};
-	return 0;
-}
-
 STEPD_EXPORT int proctrack_p_add(stepd_step_rec_t *job, pid_t pid)
 {
 	struct procstat st;
@@ -271,9 +322,33 @@ STEPD_EXPORT int proctrack_p_add(stepd_step_rec_t *job, pid_t pid)
 	if (r == 0)
 		r = check_addable(pid);
 	/* The agent's children are members by birth. */
-	if (r == 0 && st.ppid != (pid_t)own.id)
-		r = remember(&st);
+	if (r == 0 && st.ppid != (pid_t)own.id) {
+		prune_added();
+		r = remember(pid, st.start_ticks);
+	}
 	return to_slurm(r);
+}
+
+/* The dead agent's pid says nothing any more: the container has this process's from now on. */
+STEPD_EXPORT int proctrack_p_adopt(stepd_step_rec_t *job, const pid_t *pids, int n)
+{
+	uint64_t before = job->cont_id;
+	int i, r = proctrack_p_create(job);
+
+	if (r != SLURM_SUCCESS)
+		return r;
+	own.adopted = true;
+	for (i = 0; i < n && r == SLURM_SUCCESS; i++) {
+		r = proctrack_p_add(job, pids[i]);
+		if (r != SLURM_SUCCESS && errno == ESRCH)
+			r = SLURM_SUCCESS; /* it has ended since */
+	}
+	if (r == SLURM_SUCCESS)
+		return r;
+	i = errno;
+	(void)proctrack_p_destroy(own.id); /* there is one: it can't fail */
+	job->cont_id = before;
+	return to_slurm(-i);
 }
 
 STEPD_EXPORT int proctrack_p_signal(uint64_t id, int signal)
@@ -289,7 +364,8 @@ STEPD_EXPORT int proctrack_p_destroy(uint64_t id)
 		return to_slurm(-ESRCH);
 	free(own.added);
 	own.added = NULL;
-	own.n_added = 0;
+	own.n_added = own.added_room = 0;
+	own.adopted = false;
 	own.job = NULL;
 	own.id = 0;
 	return SLURM_SUCCESS;

@@ -7,7 +7,9 @@
  * can get the number. Its exit signal is 0, so that a wait for any child without __WALL does not
  * see it. Its name marks it, so that other processes can tell a container's group from a
  * stranger's: all functions but create, add and destroy work from any process. When the agent is
- * killed the placeholder goes, and with it the container's name.
+ * killed the placeholder goes, and with it the container's name. An agent that takes the step over
+ * has the number by its record: it is nobody else's as long as a process of the group lives, and
+ * from the moment on that none is seen the container is gone.
  *
  * What a signal reaches is decided by the kernel in one step, forks in progress included; but a
  * process that changes its group (a shell with job control) or its session (a daemon) is gone.
@@ -40,7 +42,8 @@ const uint32_t plugin_version = STEPD_API_VERSION;
 /* This process's container; the ABI has no place for a handle. */
 static struct {
 	uint64_t id; /* 0: none */
-	int pidfd;   /* of the placeholder */
+	int pidfd;   /* of the placeholder; -1 if the container was adopted */
+	bool gone;   /* an adopted one, in which nothing was left: the number is free since then */
 } own = {.pidfd = -1};
 
 static int to_slurm(int r)
@@ -135,7 +138,7 @@ static int check_container(uint64_t id)
 	if (id == 0 || id > INT_MAX)
 		return -ESRCH;
 	if (id == own.id)
-		return 0;
+		return own.gone ? -ESRCH : 0;
 	if (procstat_read((pid_t)id, &st) < 0 || st.state != 'Z' || st.pgrp != (pid_t)id ||
 		strcmp(st.comm, PLACEHOLDER_NAME) != 0)
 		return -ESRCH;
@@ -172,7 +175,12 @@ static int list_members(uint64_t id, pid_t **ret_pids, int *ret_count)
 	pid_t group = (pid_t)id;
 	int r = check_container(id);
 
-	return r < 0 ? r : procs_list(mark_group, &group, ret_pids, ret_count);
+	if (r == 0)
+		r = procs_list(mark_group, &group, ret_pids, ret_count);
+	/* Between two looks at a group that nothing reserves it must not have been empty. */
+	if (r == 0 && id == own.id && own.pidfd < 0 && *ret_count == 0)
+		own.gone = true;
+	return r;
 }
 
 STEPD_EXPORT int proctrack_p_signal(uint64_t id, int signal)
@@ -186,7 +194,7 @@ STEPD_EXPORT int proctrack_p_signal(uint64_t id, int signal)
 	 * goes out whatever that says, since the list can miss one that forks and ends, and what
 	 * is in the group is ours. */
 	r = list_members(id, &pids, &n);
-	if (r == 0 && signal != 0 && killpg((pid_t)id, signal) < 0)
+	if (r == 0 && signal != 0 && !own.gone && killpg((pid_t)id, signal) < 0)
 		r = -errno;
 	if (r == 0 && n == 0)
 		r = -ESRCH;
@@ -197,10 +205,33 @@ STEPD_EXPORT int proctrack_p_destroy(uint64_t id)
 {
 	if (id == 0 || id != own.id)
 		return to_slurm(-ESRCH);
-	reap_placeholder(own.pidfd);
+	if (own.pidfd >= 0)
+		reap_placeholder(own.pidfd);
 	own.id = 0;
 	own.pidfd = -1;
+	own.gone = false;
 	return SLURM_SUCCESS;
+}
+
+/* The number can't be reserved again: only who is of a process's session can join its group. But
+ * as long as one of those that are known to be the step's is in the group, it is that group. */
+STEPD_EXPORT int proctrack_p_adopt(stepd_step_rec_t *job, const pid_t *pids, int n)
+{
+	struct procstat st;
+	int i;
+
+	if (own.id)
+		return to_slurm(-EEXIST);
+	if (job->cont_id == 0 || job->cont_id > INT_MAX)
+		return to_slurm(-ESRCH);
+	for (i = 0; i < n; i++) {
+		if (procstat_read(pids[i], &st) < 0 || !procstat_is_living(&st) ||
+			st.pgrp != (pid_t)job->cont_id)
+			continue;
+		own.id = job->cont_id;
+		return SLURM_SUCCESS;
+	}
+	return to_slurm(-ESRCH);
 }
 
 STEPD_EXPORT uint64_t proctrack_p_find(pid_t pid)
