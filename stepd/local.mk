@@ -47,6 +47,34 @@ libstepd_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined \
 EXTRA_libstepd_la_DEPENDENCIES = stepd/client/libstepd.map
 EXTRA_DIST += stepd/client/libstepd.map
 
+# The control socket's server. The interface file is what clients are written by, and the program
+# hands out the same text.
+noinst_LTLIBRARIES += libcontrol.la
+libcontrol_la_SOURCES = \
+	stepd/control/access.c \
+	stepd/control/buffer.c stepd/control/buffer.h \
+	stepd/control/call.c \
+	stepd/control/conn.c \
+	stepd/control/control.h stepd/control/control_impl.h \
+	stepd/control/frame.c stepd/control/frame.h \
+	stepd/control/interface.h \
+	stepd/control/listen.c stepd/control/listen.h \
+	stepd/control/reply.c \
+	stepd/control/room.c \
+	stepd/control/server.c \
+	stepd/control/service.c
+nodist_libcontrol_la_SOURCES = stepd/control/interface.c
+libcontrol_la_LIBADD = libbase.la $(JANSSON_LIBS) $(EV_LIBS)
+varlinkdir = $(datadir)/varlink
+dist_varlink_DATA = stepd/control/io.stepd.Step.varlink
+CLEANFILES += stepd/control/interface.c
+stepd/control/interface.c: stepd/control/io.stepd.Step.varlink
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && { \
+		echo '#include "stepd/control/interface.h"'; \
+		echo 'const char control_interface_text[] ='; \
+		sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' $(top_srcdir)/stepd/control/io.stepd.Step.varlink; \
+		echo ';'; } >$@.tmp && mv $@.tmp $@
+
 # The agent without its command line: tests link it.
 noinst_LTLIBRARIES += libagent.la
 libagent_la_SOURCES = \
@@ -121,7 +149,7 @@ libagent_la_SOURCES = \
 	stepd/agent/account/usage_table.c stepd/agent/account/usage_table.h \
 	stepd/agent/account/usage_values.c stepd/agent/account/usage_values.h \
 	stepd/agent/worker.c stepd/agent/worker.h
-libagent_la_LIBADD = libstepdsystemd.la libstate.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
+libagent_la_LIBADD = libcontrol.la libstepdsystemd.la libstate.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 
 sbin_PROGRAMS += stepd/cli/stepd
 stepd_cli_stepd_SOURCES = \

@@ -422,3 +422,16 @@ tests_unit_test_scope_SOURCES = tests/unit/test_scope.c tests/lib/scratch.h
 tests_unit_test_scope_CPPFLAGS = $(UNIT_CPPFLAGS) $(SYSTEMD_CFLAGS)
 tests_unit_test_scope_LDADD = $(UNIT_LDADD) $(SYSTEMD_LIBS)
 endif
+
+# The control socket's server.
+EXTRA_DIST += tests/lib/varlink.py
+if CMOCKA
+CONTROL_UNIT_TESTS = tests/unit/test_control_call
+CONTROL_RIG = tests/lib/control_rig.c tests/lib/control_rig.h tests/lib/scratch.h
+CONTROL_UNIT_LDADD = libcontrol.la $(CMOCKA_LIBS)
+check_PROGRAMS += $(CONTROL_UNIT_TESTS)
+TESTS += $(CONTROL_UNIT_TESTS)
+tests_unit_test_control_call_SOURCES = tests/unit/test_control_call.c $(CONTROL_RIG)
+tests_unit_test_control_call_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_control_call_LDADD = $(CONTROL_UNIT_LDADD)
+endif

@@ -27,6 +27,7 @@ struct log;
 /* Bounds, which doc/stepd-control.7 repeats. */
 #define CONTROL_FRAME_MAX       (256u << 10) /* bytes of a call */
 #define CONTROL_DEPTH_MAX       32           /* of nested arrays and objects */
+#define CONTROL_VALUES_MAX      32768        /* of them, and of what is in them */
 #define CONTROL_CONNECTIONS_MAX 2048         /* in all */
 #define CONTROL_CALL_TIMEOUT_MS 10000        /* from a call's first byte to its last */
 #define CONTROL_MEMORY_MAX      (64u << 20)  /* of all connections' buffers */

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/control/buffer.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define CAPACITY_LEAST 256u
+
+size_t buffer_capacity_for(const struct buffer *b, size_t size)
+{
+	size_t need = buffer_size(b) + size, capacity = CAPACITY_LEAST;
+
+	if (need <= b->capacity)
+		return b->capacity;
+	while (capacity < need)
+		capacity *= 2;
+	return capacity;
+}
+
+int buffer_add(struct buffer *b, const void *data, size_t size)
+{
+	size_t capacity = buffer_capacity_for(b, size);
+	char *grown;
+
+	if (size == 0)
+		return 0;
+	if (b->at > 0 && b->end + size > b->capacity) {
+		memmove(b->data, b->data + b->at, buffer_size(b));
+		b->end -= b->at;
+		b->at = 0;
+	}
+	if (capacity > b->capacity) {
+		grown = realloc(b->data, capacity);
+		if (!grown)
+			return -ENOMEM;
+		b->data = grown;
+		b->capacity = capacity;
+	}
+	memcpy(b->data + b->end, data, size);
+	b->end += size;
+	return 0;
+}
+
+void buffer_drop(struct buffer *b, size_t size)
+{
+	assert(size <= buffer_size(b));
+	b->at += size;
+	if (b->at == b->end)
+		buffer_clear(b);
+}
+
+void buffer_clear(struct buffer *b)
+{
+	free(b->data);
+	*b = (struct buffer){.data = NULL};
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A frame becomes a call: the envelope, the method's row, who may, the parameters, in that order.
+ * What is no JSON object is no call, and who sends it is not spoken to any more; all else gets an
+ * answer that names what is wrong.
+ */
+#include <string.h>
+
+#include "stepd/control/control_impl.h"
+
+#define INTERFACE_NOT_FOUND SERVICE_INTERFACE ".InterfaceNotFound"
+#define METHOD_NOT_FOUND    SERVICE_INTERFACE ".MethodNotFound"
+#define INVALID_PARAMETER   SERVICE_INTERFACE ".InvalidParameter"
+#define EXPECTED_MORE       SERVICE_INTERFACE ".ExpectedMore"
+
+struct envelope {
+	json_t *doc; /* owned */
+	const char *method;
+	json_t *parameters; /* owned; never NULL */
+	bool oneway, more, upgrade;
+	const char *wrong; /* the member that is */
+};
+
+static void envelope_clear(struct envelope *e)
+{
+	json_decref(e->parameters);
+	json_decref(e->doc);
+}
+
+#define _cleanup_envelope_ _cleanup_(envelope_clear)
+
+static bool read_bool(const json_t *value, bool *ret)
+{
+	*ret = json_is_true(value);
+	return json_is_boolean(value) || json_is_null(value);
+}
+
+/* Reads one member; false if it is none of a call's or of a wrong type. */
+static bool read_member(struct envelope *e, const char *key, json_t *value)
+{
+	if (strcmp(key, "method") == 0)
+		return (e->method = json_string_value(value)) != NULL;
+	if (strcmp(key, "parameters") == 0) {
+		if (json_is_null(value))
+			return true;
+		e->parameters = json_incref(value);
+		return json_is_object(value);
+	}
+	if (strcmp(key, "oneway") == 0)
+		return read_bool(value, &e->oneway);
+	if (strcmp(key, "more") == 0)
+		return read_bool(value, &e->more);
+	if (strcmp(key, "upgrade") == 0)
+		return read_bool(value, &e->upgrade) && !e->upgrade;
+	return false;
+}
+
+/* 0, with e->wrong if it is a call that can't be understood; -EBADMSG if it is none. */
+static int envelope_parse(struct envelope *e, const char *frame, size_t size)
+{
+	const char *key;
+	json_t *value;
+
+	if (!frame_is_modest(frame, size))
+		return -EBADMSG;
+	e->doc = json_loadb(frame, size, JSON_REJECT_DUPLICATES, NULL);
+	if (!json_is_object(e->doc))
+		return -EBADMSG;
+	json_object_foreach (e->doc, key, value) {
+		if (!read_member(e, key, value) && !e->wrong)
+			e->wrong = key;
+	}
+	if (!e->method && !e->wrong)
+		e->wrong = "method";
+	if (!e->parameters)
+		e->parameters = json_object();
+	return e->parameters ? 0 : -EBADMSG;
+}
+
+static const struct control_method *find_row(
+	const struct control_method *rows, size_t count, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		if (strcmp(rows[i].name, name) == 0)
+			return &rows[i];
+	}
+	return NULL;
+}
+
+static bool is_interface(const char *method, size_t size, const char *interface)
+{
+	return strlen(interface) == size && memcmp(method, interface, size) == 0;
+}
+
+/* Finds the row of "interface.Method", or answers why there is none. */
+static bool find_method(struct control_call *call, const char *method)
+{
+	const struct control_options *o = &call->conn->control->options;
+	const char *dot = strrchr(method, '.');
+	const size_t size = dot ? (size_t)(dot - method) : 0;
+	_cleanup_free_ char *interface = NULL;
+
+	if (!dot) {
+		reply_error(call, INVALID_PARAMETER, "parameter", "method");
+		return false;
+	}
+	if (is_interface(method, size, SERVICE_INTERFACE)) {
+		call->method = find_row(service_methods, service_methods_count, dot + 1);
+	} else if (is_interface(method, size, o->interface)) {
+		call->method = find_row(o->methods, o->methods_count, dot + 1);
+	} else {
+		interface = strndup(method, size);
+		reply_error(call, INTERFACE_NOT_FOUND, "interface", interface);
+		return false;
+	}
+	if (!call->method)
+		reply_error(call, METHOD_NOT_FOUND, "method", method);
+	return call->method != NULL;
+}
+
+static bool is_int_array(const json_t *value)
+{
+	size_t i;
+
+	if (!json_is_array(value))
+		return false;
+	for (i = 0; i < json_array_size(value); i++) {
+		if (!json_is_integer(json_array_get(value, i)))
+			return false;
+	}
+	return true;
+}
+
+static bool has_type(const json_t *value, enum control_type type)
+{
+	switch (type) {
+	case CONTROL_BOOL:
+		return json_is_boolean(value);
+	case CONTROL_INT:
+		return json_is_integer(value);
+	case CONTROL_STRING:
+		return json_is_string(value);
+	case CONTROL_OBJECT:
+		return json_is_object(value);
+	case CONTROL_INT_ARRAY:
+		return is_int_array(value);
+	case CONTROL_TYPE_MAX:
+		break;
+	}
+	return false;
+}
+
+/* Checks one parameter of the row; a null that stands for nothing is taken out. */
+static bool check_parameter(const struct control_parameter *p, json_t *parameters, size_t *seen)
+{
+	const json_t *value = json_object_get(parameters, p->name);
+
+	if (value)
+		(*seen)++;
+	if (!value || (json_is_null(value) && p->optional)) {
+		if (value)
+			(void)json_object_del(parameters, p->name); /* it is there */
+		return p->optional;
+	}
+	return has_type(value, p->type);
+}
+
+static const struct control_parameter *find_parameter(
+	const struct control_method *method, const char *name)
+{
+	const struct control_parameter *p;
+
+	for (p = method->parameters; p->name; p++) {
+		if (strcmp(p->name, name) == 0)
+			return p;
+	}
+	return NULL;
+}
+
+/* The name of the parameter that is wrong, missing or unknown; NULL if all are right. */
+static const char *find_wrong(const struct control_method *method, json_t *parameters)
+{
+	const size_t size = json_object_size(parameters);
+	const struct control_parameter *p;
+	const char *name;
+	size_t seen = 0;
+	json_t *value;
+
+	for (p = method->parameters; p->name; p++) {
+		if (!check_parameter(p, parameters, &seen))
+			return p->name;
+	}
+	if (seen == size)
+		return NULL;
+	json_object_foreach (parameters, name, value) {
+		if (!find_parameter(method, name))
+			return name;
+	}
+	return NULL;
+}
+
+/* Answers what is wrong with the call; true if nothing is. */
+static bool check_call(struct control_call *call, const struct envelope *e)
+{
+	const char *wrong = e->wrong;
+
+	if (!wrong && !find_method(call, e->method))
+		return false;
+	if (!wrong && call->conn->access > call->method->access) {
+		access_deny(call, e->method);
+		return false;
+	}
+	if (!wrong && (call->method->flags & CONTROL_MORE_ONLY) && !call->more) {
+		control_error_take(call, EXPECTED_MORE, NULL);
+		return false;
+	}
+	if (!wrong)
+		wrong = find_wrong(call->method, e->parameters);
+	if (wrong)
+		reply_error(call, INVALID_PARAMETER, "parameter", wrong);
+	return !wrong;
+}
+
+/* Calls that had to wait go first. */
+static bool has_to_wait(const struct conn *conn, const struct control_method *method)
+{
+	const struct control *c = conn->control;
+
+	return (method->flags & CONTROL_WHEN_READY) &&
+		(!c->ready || (!conn->has_waited && !TAILQ_EMPTY(&c->waiting)));
+}
+
+int call_run(struct conn *conn, const char *frame, size_t size)
+{
+	struct control_call *call = &conn->call;
+	_cleanup_envelope_ struct envelope e = {.doc = NULL};
+
+	if (envelope_parse(&e, frame, size) < 0)
+		return -EBADMSG;
+	*call = (struct control_call){
+		.conn = conn, .under_way = true, .more = e.more && !e.oneway, .oneway = e.oneway};
+	if (!check_call(call, &e))
+		return 0;
+	if (has_to_wait(conn, call->method)) {
+		*call = (struct control_call){.conn = conn};
+		return -EAGAIN;
+	}
+	call->method->run(call, e.parameters, conn->control->options.userdata);
+	return 0;
+}

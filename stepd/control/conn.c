@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * One connection. See control_impl.h for its life.
+ *
+ * Descriptors that a peer sends along are never received: recv(2) has no room for them, so the
+ * kernel drops them (and since Linux 6.16 refuses them at the sender, listen_at()).
+ */
+#include <assert.h>
+#include <sys/socket.h>
+
+#include "stepd/control/control_impl.h"
+
+#define CALLS_PER_TURN    16  /* then others have theirs */
+#define FINISH_PATIENCE_S 0.1 /* for one who takes nothing */
+
+bool conn_is_busy(const struct conn *conn)
+{
+	return conn->call.under_way || conn->is_waiting || buffer_size(&conn->out) > 0;
+}
+
+void conn_doom(struct conn *conn, const char *why)
+{
+	struct control *c = conn->control;
+
+	if (conn->fd < 0)
+		return;
+	log_debug(c->options.log, "connection of user %lld, process %lld: %s; closed",
+		(long long)conn->peer.uid, (long long)conn->peer.pid, why);
+	control_watch_hup(conn, false);
+	ev_io_stop(c->options.loop, &conn->in_io);
+	ev_io_stop(c->options.loop, &conn->out_io);
+	ev_timer_stop(c->options.loop, &conn->deadline);
+	conn->fd = close_fd(conn->fd);
+	frames_clear(&conn->in);
+	buffer_clear(&conn->out);
+	room_count(conn);
+	if (conn->is_waiting)
+		TAILQ_REMOVE(&c->waiting, conn, waiting);
+	conn->is_waiting = false;
+	c->counts[conn->access]--;
+	control_schedule(conn);
+}
+
+/* It has moved bytes: others are staler. */
+static void touch(struct conn *conn)
+{
+	TAILQ_REMOVE(&conn->control->all, conn, all);
+	TAILQ_INSERT_TAIL(&conn->control->all, conn, all);
+}
+
+/* Whether the first frame is there, or never will be: there is something to do. */
+static bool has_work(struct conn *conn)
+{
+	const char *text;
+	size_t size;
+
+	return conn->no_more_input || frames_first(&conn->in, &text, &size) != 0;
+}
+
+void conn_settle(struct conn *conn)
+{
+	struct control *c = conn->control;
+	struct ev_loop *loop = c->options.loop;
+
+	if (conn->fd < 0)
+		return;
+	if (buffer_size(&conn->out) > 0)
+		ev_io_start(loop, &conn->out_io);
+	else
+		ev_io_stop(loop, &conn->out_io);
+	if (conn_is_busy(conn) || has_work(conn) || c->finishing) {
+		ev_io_stop(loop, &conn->in_io);
+		if (!conn_is_busy(conn))
+			control_schedule(conn);
+	} else {
+		ev_io_start(loop, &conn->in_io);
+	}
+	if (c->finishing)
+		return; /* the deadline is one for writing */
+	if (conn_is_busy(conn) || buffer_size(&conn->in.bytes) == 0) {
+		ev_timer_stop(loop, &conn->deadline);
+	} else if (!ev_is_active(&conn->deadline)) {
+		ev_timer_set(&conn->deadline, CONTROL_CALL_TIMEOUT_MS / 1e3, 0.);
+		ev_timer_start(loop, &conn->deadline);
+	}
+}
+
+/* Runs the first frame; false if there is none that can be run now. */
+static bool serve_one(struct conn *conn)
+{
+	const char *text;
+	size_t size;
+	int r;
+
+	if (conn->fd < 0 || conn_is_busy(conn) || conn->control->finishing)
+		return false;
+	r = frames_first(&conn->in, &text, &size);
+	if (r == 0)
+		return false;
+	if (r > 0)
+		r = call_run(conn, text, size);
+	if (r == -EAGAIN) {
+		conn->is_waiting = true;
+		TAILQ_INSERT_TAIL(&conn->control->waiting, conn, waiting);
+		control_watch_hup(conn, true);
+		return false;
+	}
+	if (r < 0) {
+		conn_doom(conn, r == -EMSGSIZE ? "a call too long" : "what it sent is no call");
+		return false;
+	}
+	if (conn->fd < 0) /* the answer could not be sent */
+		return false;
+	conn->has_waited = false;
+	frames_drop(&conn->in, size);
+	room_count(conn);
+	if (conn->call.under_way)
+		control_watch_hup(conn, true);
+	return true;
+}
+
+/* Serves some calls; what is left over has its turn after others had theirs. */
+static void serve(struct conn *conn, unsigned calls)
+{
+	conn->is_serving = true;
+	while (calls > 0 && serve_one(conn))
+		calls--;
+	conn->is_serving = false;
+	if (conn->fd >= 0 && !conn_is_busy(conn) && calls > 0 &&
+		(conn->no_more_input || conn->control->finishing))
+		conn_doom(conn, "done");
+	conn_settle(conn);
+}
+
+static void on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
+{
+	struct conn *conn = io->data;
+	struct control *c = conn->control;
+	size_t grows;
+	ssize_t n;
+
+	n = recv(conn->fd, c->scratch, sizeof(c->scratch), MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n < 0) {
+		conn_doom(conn, "reading failed");
+		return;
+	}
+	if (n == 0) {
+		conn->no_more_input = true;
+		serve(conn, CALLS_PER_TURN);
+		return;
+	}
+	touch(conn);
+	grows = buffer_capacity_for(&conn->in.bytes, (size_t)n) - conn->in.bytes.capacity;
+	if (!room_make(conn, grows) || buffer_add(&conn->in.bytes, c->scratch, (size_t)n) < 0) {
+		conn_doom(conn, "no memory for its call");
+		return;
+	}
+	room_count(conn);
+	serve(conn, CALLS_PER_TURN);
+}
+
+/* Sends what the kernel takes; how much that was, or -errno. */
+static ssize_t send_now(struct conn *conn, struct iovec *iov, size_t count)
+{
+	const struct msghdr msg = {.msg_iov = iov, .msg_iovlen = count};
+	ssize_t n;
+
+	do {
+		n = sendmsg(conn->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return errno == EAGAIN ? 0 : -errno;
+	if (n > 0)
+		touch(conn);
+	return n;
+}
+
+static void keep_rest(struct conn *conn, const struct iovec *iov, size_t count, size_t sent)
+{
+	size_t i, rest = 0, skip, grows;
+	int r = 0;
+
+	for (i = 0; i < count; i++)
+		rest += iov[i].iov_len;
+	rest -= sent;
+	grows = buffer_capacity_for(&conn->out, rest) - conn->out.capacity;
+	if (!room_make(conn, grows))
+		r = -ENOMEM;
+	for (i = 0; i < count && r == 0; i++) {
+		skip = sent < iov[i].iov_len ? sent : iov[i].iov_len;
+		sent -= skip;
+		r = buffer_add(&conn->out, (char *)iov[i].iov_base + skip, iov[i].iov_len - skip);
+	}
+	if (r < 0)
+		conn_doom(conn, "no memory for its answers");
+	else
+		room_count(conn);
+}
+
+void conn_send(struct conn *conn, struct iovec *iov, size_t count)
+{
+	size_t i, size = 0;
+	ssize_t n = 0;
+
+	if (conn->fd < 0)
+		return;
+	for (i = 0; i < count; i++)
+		size += iov[i].iov_len;
+	if (buffer_size(&conn->out) == 0)
+		n = send_now(conn, iov, count);
+	if (n < 0)
+		conn_doom(conn, "it takes no more answers");
+	else if ((size_t)n < size)
+		keep_rest(conn, iov, count, (size_t)n);
+}
+
+static void on_writable(struct ev_loop *loop, ev_io *io, _unused_ int revents)
+{
+	struct conn *conn = io->data;
+	struct iovec iov = {.iov_base = (void *)(uintptr_t)buffer_bytes(&conn->out),
+		.iov_len = buffer_size(&conn->out)};
+	ssize_t n = send_now(conn, &iov, 1);
+
+	if (n < 0) {
+		conn_doom(conn, "it takes no more answers");
+		return;
+	}
+	buffer_drop(&conn->out, (size_t)n);
+	room_count(conn);
+	if (conn->control->finishing && n > 0) {
+		ev_timer_stop(loop, &conn->deadline);
+		ev_timer_set(&conn->deadline, FINISH_PATIENCE_S, 0.);
+		ev_timer_start(loop, &conn->deadline);
+	}
+	if (buffer_size(&conn->out) == 0) {
+		ev_io_stop(loop, io);
+		control_schedule(conn);
+	}
+}
+
+static void on_deadline(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
+{
+	conn_doom(timer->data, "too slow");
+}
+
+/* The answers so far are the kernel's: whose call it is may give more. */
+static void tell_drained(struct conn *conn)
+{
+	struct control_call *call = &conn->call;
+	control_call_fn fn = call->on_drained;
+
+	if (!call->under_way || !fn || buffer_size(&conn->out) > 0)
+		return;
+	call->on_drained = NULL;
+	fn(call, call->drained_userdata);
+}
+
+void conn_turn(struct conn *conn)
+{
+	if (conn->fd < 0) {
+		conn_bury(conn);
+		return;
+	}
+	tell_drained(conn);
+	serve(conn, CALLS_PER_TURN);
+}
+
+void conn_end_waiting(struct conn *conn)
+{
+	control_watch_hup(conn, false);
+	TAILQ_REMOVE(&conn->control->waiting, conn, waiting);
+	conn->is_waiting = false;
+	conn->has_waited = true;
+	serve(conn, 1);
+}
+
+void conn_finish(struct conn *conn)
+{
+	struct ev_loop *loop = conn->control->options.loop;
+
+	if (conn->fd < 0)
+		return;
+	if (buffer_size(&conn->out) == 0) {
+		conn_doom(conn, "the service ends");
+		return;
+	}
+	ev_timer_stop(loop, &conn->deadline);
+	ev_timer_set(&conn->deadline, FINISH_PATIENCE_S, 0.);
+	ev_timer_start(loop, &conn->deadline);
+	conn_settle(conn);
+}
+
+int conn_new_take(struct control *c, int fd, const struct control_peer *peer,
+	enum control_access access, struct conn **ret_conn)
+{
+	struct conn *conn = calloc(1, sizeof(*conn));
+
+	if (!conn) {
+		(void)close_fd(fd);
+		return -ENOMEM;
+	}
+	conn->control = c;
+	conn->fd = fd;
+	conn->peer = *peer;
+	conn->access = access;
+	conn->call.conn = conn;
+	ev_io_init(&conn->in_io, on_readable, fd, EV_READ);
+	conn->in_io.data = conn;
+	ev_io_init(&conn->out_io, on_writable, fd, EV_WRITE);
+	conn->out_io.data = conn;
+	ev_timer_init(&conn->deadline, on_deadline, 0., 0.);
+	conn->deadline.data = conn;
+	TAILQ_INSERT_TAIL(&c->all, conn, all);
+	c->counts[access]++;
+	*ret_conn = conn;
+	return 0;
+}
+
+void conn_bury(struct conn *conn)
+{
+	struct control_call *call = &conn->call;
+
+	assert(conn->fd < 0);
+	if (call->under_way && call->on_gone)
+		call->on_gone(call, call->gone_userdata);
+	if (conn->is_due)
+		TAILQ_REMOVE(&conn->control->due, conn, due);
+	TAILQ_REMOVE(&conn->control->all, conn, all);
+	free(conn);
+}

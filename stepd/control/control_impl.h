@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The control service's insides, shared by the files of stepd/control/. Nobody else looks here.
+ *
+ * A connection reads, or runs one call, or writes: only with nothing to answer and nothing to write
+ * it takes more input. It never ends inside of a function that somebody else called: conn_doom()
+ * closes it at once, and the next turn of the loop tells who kept its call and frees it. So a
+ * struct conn is valid in every callback, and what follows a reply may look at it.
+ */
+#ifndef STEPD_CONTROL_CONTROL_IMPL_H
+#define STEPD_CONTROL_CONTROL_IMPL_H
+
+#include <ev.h>
+#include <jansson.h>
+#include <sys/queue.h>
+#include <sys/uio.h>
+
+#include "stepd/base/log.h"
+#include "stepd/control/buffer.h"
+#include "stepd/control/control.h"
+#include "stepd/control/frame.h"
+
+#define CONTROL_EVERYBODY CONTROL_ACCESS_MAX /* an access: of org.varlink.service alone */
+#define CONTROL_READ_SIZE (64u << 10)        /* bytes taken from a connection at a time */
+
+typedef void (*control_call_fn)(struct control_call *call, void *userdata);
+
+struct control_call {
+	struct conn *conn;
+	bool under_way, more, oneway;
+	const struct control_method *method; /* NULL: not looked up yet */
+	control_call_fn on_drained, on_gone; /* NULL: nobody wants it */
+	void *drained_userdata, *gone_userdata;
+};
+
+TAILQ_HEAD(conn_list, conn);
+
+struct conn {
+	TAILQ_ENTRY(conn) all;     /* of control->all, the one that is silent for longest first */
+	TAILQ_ENTRY(conn) due;     /* of control->due, with is_due */
+	TAILQ_ENTRY(conn) waiting; /* of control->waiting, with is_waiting */
+	struct control *control;
+	int fd; /* -1: doomed */
+	struct control_peer peer;
+	enum control_access access; /* the peer's; CONTROL_EVERYBODY: a stranger */
+	bool is_due, is_waiting, has_waited, is_serving;
+	bool no_more_input; /* the peer has shut its side down */
+	bool hup_watched;
+	ev_io in_io, out_io;
+	ev_timer deadline;
+	struct frames in;
+	struct buffer out;
+	size_t held; /* bytes of in and out, as the service has counted them */
+	struct control_call call;
+};
+
+struct control {
+	struct control_options options;
+	int fd, spare_fd, hup_fd;
+	bool ready, finishing, accept_failed;
+	struct conn_list all, due, waiting;
+	unsigned counts[CONTROL_ACCESS_MAX + 1]; /* connections by access */
+	unsigned connections_max;
+	size_t memory; /* of all buffers */
+	ev_io accept_io, hup_io;
+	ev_timer turn, accept_again, patience;
+	void (*finished)(void *userdata);
+	void *finished_userdata;
+	char scratch[CONTROL_READ_SIZE];
+};
+
+/* ---- access.c ------------------------------------------------------------------------------ */
+
+extern const char *const control_access_words[CONTROL_ACCESS_MAX];
+
+int access_peer(int fd, struct control_peer *ret_peer) _must_check_;
+enum control_access access_of(const struct control *c, int fd, const struct control_peer *peer);
+void access_deny(struct control_call *call, const char *name);
+
+/* ---- room.c: connections and memory are finite --------------------------------------------- */
+
+/* Whether one more may come: 0, or the limit that it would break. */
+unsigned room_admit(struct control *c, enum control_access access, uid_t uid);
+
+unsigned room_count_all(const struct control *c);
+
+/* Finds room for so many bytes more of this connection. */
+bool room_make(struct conn *conn, size_t bytes);
+void room_count(struct conn *conn);
+
+/* ---- conn.c -------------------------------------------------------------------------------- */
+
+int conn_new_take(struct control *c, int fd, const struct control_peer *peer,
+	enum control_access access, struct conn **ret_conn) _must_check_;
+void conn_bury(struct conn *conn); /* a doomed one: tells who kept its call, and frees it */
+void conn_doom(struct conn *conn, const char *why);
+void conn_turn(struct conn *conn);        /* what is due */
+void conn_end_waiting(struct conn *conn); /* its call's time has come */
+void conn_settle(struct conn *conn);      /* waits for what can come next */
+void conn_finish(struct conn *conn);
+bool conn_is_busy(const struct conn *conn);
+void conn_send(struct conn *conn, struct iovec *iov, size_t count);
+
+/* ---- call.c -------------------------------------------------------------------------------- */
+
+/* Runs the call that this frame is: 0, -EAGAIN if its time has not come, -EBADMSG if it is none. */
+int call_run(struct conn *conn, const char *frame, size_t size) _must_check_;
+
+/* ---- reply.c ------------------------------------------------------------------------------- */
+
+void reply_error(struct control_call *call, const char *name, const char *key, const char *value);
+void call_end(struct control_call *call);
+
+/* ---- service.c ----------------------------------------------------------------------------- */
+
+extern const struct control_method service_methods[];
+extern const size_t service_methods_count;
+#define SERVICE_INTERFACE "org.varlink.service"
+
+/* ---- server.c ------------------------------------------------------------------------------ */
+
+/* A service that accepts at fd. */
+int control_new_take(const struct control_options *options, int fd, struct control **ret_control,
+	struct err *err) _must_check_;
+void control_schedule(struct conn *conn); /* conn_turn() at the next turn of the loop */
+void control_watch_hup(struct conn *conn, bool on);
+
+DEFINE_CLEANUP(struct control *, control_close);
+#define _cleanup_control_ _cleanup_(control_close_p)
+
+#endif

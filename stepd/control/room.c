@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Connections and memory are finite, and who may less can't take them from those who may more.
+ *
+ * Connections: each kind of caller has a number for one user and one for all of its kind and of
+ * those below it. What the numbers leave over is for the kinds above: strangers, be they a thousand
+ * users, never hold more than 64 of 2048, and 256 are root's and the agent's user's alone. If those
+ * have used up even these, the connection that has been silent for longest makes room.
+ *
+ * Memory: when buffers are full, the connection that has moved nothing for longest is closed, among
+ * those who may no more than the one who needs room.
+ */
+#include "stepd/control/control_impl.h"
+
+struct share {
+	unsigned of_user, of_kind; /* of CONTROL_CONNECTIONS_MAX */
+};
+
+static const struct share shares[CONTROL_ACCESS_MAX + 1] = {
+	[CONTROL_AGENT] = {CONTROL_CONNECTIONS_MAX, CONTROL_CONNECTIONS_MAX},
+	[CONTROL_OWNER] = {1024, 1792},
+	[CONTROL_ASK] = {128, 640},
+	[CONTROL_EVERYBODY] = {8, 64},
+};
+
+/* A share of what there is: less than CONTROL_CONNECTIONS_MAX where descriptors are few. */
+static unsigned scale(const struct control *c, unsigned share)
+{
+	unsigned n =
+		(unsigned)((unsigned long)share * c->connections_max / CONTROL_CONNECTIONS_MAX);
+
+	return n > 0 ? n : 1;
+}
+
+static unsigned count_user(const struct control *c, uid_t uid)
+{
+	const struct conn *conn;
+	unsigned n = 0;
+
+	TAILQ_FOREACH(conn, &c->all, all)
+	n += conn->fd >= 0 && conn->peer.uid == uid;
+	return n;
+}
+
+/* Connections of this kind and of those below it. */
+static unsigned count_kind(const struct control *c, enum control_access access)
+{
+	unsigned n = 0, i;
+
+	for (i = access; i <= CONTROL_EVERYBODY; i++)
+		n += c->counts[i];
+	return n;
+}
+
+unsigned room_count_all(const struct control *c)
+{
+	return count_kind(c, CONTROL_AGENT);
+}
+
+/* Closes the connection that has been silent for longest, if one does nothing at all. */
+static bool close_idle(struct control *c)
+{
+	struct conn *conn;
+
+	TAILQ_FOREACH(conn, &c->all, all)
+	{
+		if (conn->fd >= 0 && !conn_is_busy(conn) && conn->held == 0) {
+			conn_doom(conn, "silent for longest, and another needs its place");
+			return true;
+		}
+	}
+	return false;
+}
+
+unsigned room_admit(struct control *c, enum control_access access, uid_t uid)
+{
+	const unsigned of_user = scale(c, shares[access].of_user);
+	const unsigned of_kind = scale(c, shares[access].of_kind);
+
+	if (count_kind(c, access) >= of_kind && (access != CONTROL_AGENT || !close_idle(c)))
+		return of_kind;
+	if (access != CONTROL_AGENT && count_user(c, uid) >= of_user)
+		return of_user;
+	return 0;
+}
+
+static struct conn *find_stalest(struct control *c, const struct conn *asking)
+{
+	struct conn *conn;
+
+	TAILQ_FOREACH(conn, &c->all, all)
+	{
+		if (conn != asking && conn->held > 0 && conn->access >= asking->access)
+			return conn;
+	}
+	return NULL;
+}
+
+bool room_make(struct conn *conn, size_t bytes)
+{
+	struct control *c = conn->control;
+	struct conn *stalest;
+
+	while (c->memory + bytes > CONTROL_MEMORY_MAX) {
+		stalest = find_stalest(c, conn);
+		if (!stalest)
+			return false;
+		conn_doom(stalest, "its buffers stood still for longest, and memory is full");
+	}
+	return true;
+}
+
+void room_count(struct conn *conn)
+{
+	const size_t holds = conn->in.bytes.capacity + conn->out.capacity;
+
+	conn->control->memory += holds;
+	conn->control->memory -= conn->held;
+	conn->held = holds;
+}
