@@ -96,6 +96,7 @@ libagent_la_SOURCES = \
 	stepd/agent/binding/binding_child.c \
 	stepd/agent/binding/binding_env.c \
 	stepd/agent/launch/child.c stepd/agent/launch/child.h \
+	stepd/agent/closing.c stepd/agent/closing.h \
 	stepd/agent/ending.c stepd/agent/ending.h \
 	stepd/agent/launch/environ.c stepd/agent/launch/environ.h \
 	stepd/agent/stdio/feed.c stepd/agent/stdio/feed.h \
@@ -114,7 +115,10 @@ libagent_la_SOURCES = \
 	stepd/agent/stdio/pump.c stepd/agent/stdio/pump.h stepd/agent/stdio/pump_impl.h \
 	stepd/agent/stdio/pump_save.c \
 	stepd/agent/reexec/handover.c stepd/agent/reexec/handover.h \
+	stepd/agent/recover/recover.h \
+	stepd/agent/recover/state_doc.c stepd/agent/recover/state_doc.h \
 	stepd/agent/registry.c stepd/agent/registry.h \
+	stepd/agent/registry_lock.c stepd/agent/registry_lock.h \
 	stepd/agent/pausable.c stepd/agent/pausable.h \
 	stepd/agent/launch/process.c stepd/agent/launch/process.h \
 	stepd/agent/report.c stepd/agent/report.h \
@@ -136,6 +140,7 @@ libagent_la_SOURCES = \
 	stepd/agent/spec/spec_policy.c \
 	stepd/agent/spec/spec_ranks.c \
 	stepd/agent/spec/spec_rows.c \
+	stepd/agent/spec/spec_text.c \
 	stepd/agent/status.c stepd/agent/status.h \
 	stepd/agent/launch/spawn.c stepd/agent/launch/spawn.h \
 	stepd/agent/stdio/stdfd.c stepd/agent/stdio/stdfd.h \

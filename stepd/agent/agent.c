@@ -10,10 +10,12 @@
 #include "proctrack/proctrack.h"
 #include "stepd/agent/account/account.h"
 #include "stepd/agent/agent_impl.h"
+#include "stepd/agent/closing.h"
 #include "stepd/agent/ending.h"
 #include "stepd/agent/launch/batch.h"
 #include "stepd/agent/launch/launcher.h"
 #include "stepd/agent/leftover.h"
+#include "stepd/agent/recover/state_doc.h"
 #include "stepd/agent/registry.h"
 #include "stepd/agent/result.h"
 #include "stepd/agent/service.h"
@@ -65,14 +67,6 @@ static int reserve_fds(struct agent *a, struct err *err)
 	return 0;
 }
 
-static void release_fds(struct agent *a)
-{
-	size_t i;
-
-	for (i = 0; i < AGENT_SPARE_FDS; i++)
-		a->spare_fd[i] = close_fd(a->spare_fd[i]);
-}
-
 static int prepare(struct agent *a, const struct spec *spec, struct err *err)
 {
 	uint64_t begin_ns = trace_now_ns();
@@ -120,6 +114,14 @@ static int create_container(struct agent *a, struct err *err)
 	uint64_t begin_ns = trace_now_ns();
 	int r;
 
+	/* Before it stands: one that dies in here leaves word of where to look. */
+	r = record_root(a, err);
+	if (r == 0)
+		r = registry_store_spec(a->registry, a->plan.spec->text, err);
+	if (r == 0)
+		r = state_doc_publish(a, agent_state_words[a->state], err);
+	if (r < 0)
+		return r;
 	r = proctrack_create(a->pt, &a->plan.job);
 	if (r == -EEXIST)
 		return leftover_say(a->plan.label, err);
@@ -132,10 +134,7 @@ static int create_container(struct agent *a, struct err *err)
 		return err_set(err, r,
 			"create the step's container with %s ('stepd plugins' tells what it needs)",
 			proctrack_get_type(a->pt));
-	r = record_root(a, err);
-	if (r == 0)
-		r = registry_publish(a->registry, &a->plan.job, proctrack_get_type(a->pt),
-			agent_state_words[a->state], err);
+	r = state_doc_publish(a, agent_state_words[a->state], err);
 	trace_phase(a->trace, "container", begin_ns);
 	return r;
 }
@@ -210,6 +209,7 @@ static int fork_tasks(struct agent *a, struct err *err)
 
 	if (!pids)
 		return err_set(err, -ENOMEM, "fork the tasks");
+	a->recover.forked.least = recover_now_ticks();
 	a->launch.setup.plan = &a->plan;
 	a->launch.setup.mpi = a->mpi && mpi_has_task_hook(a->mpi) ? a->mpi : NULL;
 	a->launch.setup.nofile = &a->saved.nofile;
@@ -223,6 +223,7 @@ static int fork_tasks(struct agent *a, struct err *err)
 	if (r == 0)
 		r = launcher_fork_all(&a->launch, pids, err);
 	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
+	a->recover.forked.most = recover_now_ticks();
 	/* Only now: each page that the agent writes between two forks would be copied. */
 	for (i = 0; i < a->tasks.n && pids[i] > 0; i++)
 		tasks_started(&a->tasks, i, pids[i], begin_ns);
@@ -262,6 +263,7 @@ static int launch(struct agent *a, struct err *err)
 static void supervise(struct agent *a)
 {
 	a->state = AGENT_RUNNING;
+	a->recover.running_ns = trace_now_ns();
 	if (a->stdio)
 		stdio_start(a->stdio);
 	ending_started(a);
@@ -292,7 +294,7 @@ static int run_step(struct agent *a, struct err *err)
 		r = account_open(a, err);
 	if (r == 0)
 		r = launch(a, err);
-	release_fds(a);
+	closing_release_fds(a);
 	if (r == 0) {
 		supervise(a);
 		return 0;
@@ -302,70 +304,11 @@ static int run_step(struct agent *a, struct err *err)
 	return r;
 }
 
-/* The container stood, and no more. */
-static void note_failure(struct agent *a, const struct err *err)
+void agent_init(struct agent *a, const struct agent_options *options)
 {
-	a->failure = *err;
-	a->reason = AGENT_REASON_LAUNCH;
-	a->state = AGENT_ENDED;
-	a->end_ns = trace_now_ns();
-}
+	size_t i;
 
-static void remove_container(struct agent *a)
-{
-	int r;
-
-	if (!a->plan.job.cont_id)
-		return;
-	r = proctrack_destroy(a->pt, a->plan.job.cont_id);
-	if (r < 0)
-		log_warning(
-			a->log, "can't remove the step's container: %s, ignoring", strerror(-r));
-}
-
-static void write_reports(struct agent *a)
-{
-	const char *trace_file = a->options->trace_file;
-	struct err err = ERR_INIT;
-
-	if (a->state == AGENT_ENDED && result_write(a, &err) < 0)
-		log_error(a->log, "%s", err.text);
-	account_report(a);
-	if (a->trace && trace_write(a->trace, trace_file, a->plan.label, &err) < 0)
-		log_error(a->log, "%s", err.text);
-}
-
-static void agent_clear(struct agent *a)
-{
-	a->stdio = stdio_free(a->stdio);
-	release_fds(a);
-	result_drop_ready(a);
-	if (a->loop) {
-		account_close(a);
-		ending_unwatch(a);
-		ev_loop_destroy(a->loop);
-	}
-	launch_close(&a->launch);
-	tasks_clear(&a->tasks);
-	a->mpi = mpi_close(a->mpi);
-	if (a->unkillable && a->registry) {
-		/* Who is called for them at night shall find them: 'stepd pids' still lists them.
-		 */
-		result_publish_state(a, "unkillable");
-		a->registry = registry_leave(a->registry);
-	}
-	a->pt = proctrack_close(a->pt);
-	a->registry = registry_close(a->registry);
-	a->trace = trace_free(a->trace);
-	plan_clear(&a->plan);
-	free(a->unkillable_text);
-	a->signal_fd = close_fd(a->signal_fd);
-}
-
-int agent_run(const struct spec *spec, const struct agent_options *options, int *ret_code,
-	struct err *err)
-{
-	struct agent a = {
+	*a = (struct agent){
 		.options = options,
 		.log = options->log,
 		.launch = LAUNCH_INIT,
@@ -375,11 +318,17 @@ int agent_run(const struct spec *spec, const struct agent_options *options, int 
 		.begin_ns = options->start_ns,
 		.ready = {.fd = options->ready_fd},
 	};
-	size_t i;
-	int r = 0;
-
 	for (i = 0; i < AGENT_SPARE_FDS; i++)
-		a.spare_fd[i] = -1;
+		a->spare_fd[i] = -1;
+}
+
+int agent_run(const struct spec *spec, const struct agent_options *options, int *ret_code,
+	struct err *err)
+{
+	struct agent a;
+	int r;
+
+	agent_init(&a, options);
 	if (options->trace_file) {
 		a.trace = trace_new(options->start_ns);
 		trace_phase(a.trace, "spec", options->start_ns);
@@ -392,16 +341,6 @@ int agent_run(const struct spec *spec, const struct agent_options *options, int 
 	if (r == 0)
 		r = run_step(&a, err);
 	else if (a.plan.job.cont_id)
-		note_failure(&a, err);
-	release_fds(&a);
-	remove_container(&a);
-	write_reports(&a);
-	if (r < 0)
-		a.failure = *err;
-	service_tell_end(&a);
-	result_end_ready(&a);
-	if (r == 0)
-		*ret_code = agent_exit_code(&a);
-	agent_clear(&a);
-	return r;
+		closing_note_failure(&a, err);
+	return closing_finish(&a, r, ret_code, err);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The agent's state, shared by agent.c (how a step begins and is torn down), ending.c (what ends
- * it) and result.c (what is told of it). Nobody else looks inside.
+ * The agent's state, shared by agent.c (how a step begins), ending.c (what ends it), closing.c (how
+ * it is torn down), result.c (what is told of it) and recover/ (how it is taken over).
  */
 #ifndef STEPD_AGENT_AGENT_IMPL_H
 #define STEPD_AGENT_AGENT_IMPL_H
@@ -16,6 +16,7 @@
 #include "stepd/agent/launch/plan.h"
 #include "stepd/agent/pri_watch.h"
 #include "stepd/agent/launch/process.h"
+#include "stepd/agent/recover/recover.h"
 #include "stepd/agent/suspend.h"
 #include "stepd/agent/tasks.h"
 #include "stepd/agent/account/usage.h"
@@ -88,6 +89,9 @@ struct agent {
 	uint64_t release_ns;
 	struct err failure; /* with AGENT_REASON_LAUNCH */
 
+	bool result_kept; /* result.json stands in the step's directory, and stays */
+	struct recover recover;
+
 	int spare_fd[AGENT_SPARE_FDS]; /* kept until all is forked: reserve_fds() */
 	int signal_fd;                 /* process_catch_signals() */
 	struct pri_watch container;    /* -1: there is nothing to watch */
@@ -101,6 +105,9 @@ struct agent {
 /* The words of result.json and state.json. */
 extern const char *const agent_state_words[AGENT_STATE_MAX];
 extern const char *const agent_reason_words[AGENT_REASON_MAX];
+
+/* All of it, for closing_finish() to clear. */
+void agent_init(struct agent *a, const struct agent_options *options);
 
 /* What the agent exits with. */
 int agent_exit_code(const struct agent *a);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "proctrack/proctrack.h"
+#include "stepd/agent/registry_lock.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/procstat.h"
 #include "stepd/state/steps.h"
@@ -24,7 +25,9 @@ struct registry {
 	char *container_root; /* NULL: the backend needs none */
 	uint32_t answers;
 	char *answer_error; /* NULL: the last was good */
+	json_t *more;       /* for state.json; NULL: nothing */
 	bool inherited;     /* a dead agent's state.json stands there still */
+	bool fresh;         /* a result that stands there is another's */
 };
 
 static int open_runtime_dir(const char *path, struct err *err)
@@ -50,6 +53,7 @@ static void remove_unfinished(int dir_fd)
 	_cleanup_closedir_ DIR *dir = NULL;
 	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct dirent *d;
+	size_t len;
 
 	if (fd < 0)
 		return;
@@ -57,19 +61,27 @@ static void remove_unfinished(int dir_fd)
 	if (!dir)
 		(void)close(fd);
 	while (dir && (d = readdir(dir))) {
-		if (strncmp(d->d_name, "state.json.", strlen("state.json.")) == 0)
+		len = strlen(d->d_name);
+		if (len > 4 && strcmp(d->d_name + len - 4, ".new") == 0)
 			(void)unlinkat(dir_fd, d->d_name, 0); /* the next agent tries again */
 	}
 }
 
-static void remove_files(int runtime_fd, int dir_fd, const char *name)
+/* The lock goes last: until then nobody else begins here. */
+const char *const registry_files[] = {
+	"state.json", "spec.json", "events.jsonl", "socket", "script", "result.json", "lock", NULL};
+
+static void remove_files(const struct registry *reg, bool keep_result)
 {
-	static const char *const files[] = {"state.json", "script", "lock"};
 	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(files); i++)
-		(void)unlinkat(dir_fd, files[i], 0);    /* not every step has all */
-	(void)unlinkat(runtime_fd, name, AT_REMOVEDIR); /* what stays is found by the next agent */
+	for (i = 0; registry_files[i]; i++) {
+		if (!keep_result || strcmp(registry_files[i], "result.json") != 0)
+			(void)unlinkat(
+				reg->dir_fd, registry_files[i], 0); /* not every step has all */
+	}
+	if (!keep_result) /* what stays is found by the next agent */
+		(void)unlinkat(reg->runtime_fd, reg->name, AT_REMOVEDIR);
 }
 
 /* Who holds the step, for the message. */
@@ -87,44 +99,33 @@ static int say_taken(int dir_fd, const char *label, struct err *err)
 	return err_say(err, -EEXIST, "step %s is already being started by another agent", label);
 }
 
-/* Locks the directory's lock file: 0, -EWOULDBLOCK if an agent lives, -ESTALE if the directory
- * was removed meanwhile. */
+/* Opens the directory and locks it: 0, -EWOULDBLOCK if an agent lives, -ESTALE if the directory is
+ * not there, or was removed meanwhile. */
 static int lock_dir(struct registry *reg)
 {
-	/* Not flock(2): who asks whether the agent lives would have to lock as well, and an agent
-	 * that starts in this moment would take it for another one. */
-	struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-	struct stat a, b;
-
 	reg->dir_fd = close_fd(reg->dir_fd);
 	reg->lock_fd = close_fd(reg->lock_fd);
 	reg->dir_fd =
 		openat(reg->runtime_fd, reg->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (reg->dir_fd < 0)
 		return errno == ENOENT ? -ESTALE : -errno;
-	reg->lock_fd = openat(reg->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (reg->lock_fd < 0)
-		return errno == ENOENT ? -ESTALE : -errno;
-	if (fcntl(reg->lock_fd, F_OFD_SETLK, &whole) < 0)
-		return errno == EACCES ? -EWOULDBLOCK : -errno;
-	/* The one that removes a directory holds its lock: look whether it did. */
-	if (fstat(reg->lock_fd, &a) < 0 ||
-		fstatat(reg->dir_fd, "lock", &b, AT_SYMLINK_NOFOLLOW) < 0)
-		return -ESTALE;
-	return a.st_ino == b.st_ino ? 0 : -ESTALE;
+	reg->lock_fd = registry_lock_for_agent(reg->dir_fd);
+	return reg->lock_fd < 0 ? reg->lock_fd : 0;
 }
 
-static int claim(struct registry *reg, const char *label, struct err *err)
+static int claim(struct registry *reg, bool make, const char *label, struct err *err)
 {
 	int r = -ESTALE, tries;
 
 	for (tries = 0; r == -ESTALE && tries < CLAIM_TRIES_MAX; tries++) {
-		if (mkdirat(reg->runtime_fd, reg->name, 0755) < 0 && errno != EEXIST)
+		if (make && mkdirat(reg->runtime_fd, reg->name, 0755) < 0 && errno != EEXIST)
 			return err_set(err, -errno, "make '%s'", reg->path);
 		r = lock_dir(reg);
 	}
 	if (r == -EWOULDBLOCK)
 		return say_taken(reg->dir_fd, label, err);
+	if (r == -ESTALE && !make)
+		return err_say(err, -ENOENT, "step %s is over: '%s' is gone", label, reg->path);
 	if (r < 0) {
 		(void)unlinkat(reg->runtime_fd, reg->name, AT_REMOVEDIR); /* if it is empty */
 		return err_set(err, r, "lock '%s/lock'", reg->path);
@@ -143,6 +144,7 @@ static void free_registry(struct registry *reg)
 	free(reg->path);
 	free(reg->container_root);
 	free(reg->answer_error);
+	json_decref(reg->more);
 	free(reg);
 }
 
@@ -163,8 +165,8 @@ static int make_names(
 	return 0;
 }
 
-int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, struct registry **ret_reg,
-	struct err *err)
+static int open_registry(const char *runtime_dir, const stepd_step_rec_t *job, bool make,
+	struct registry **ret_reg, struct err *err)
 {
 	_cleanup_free_ char *runtime = NULL;
 	struct registry *reg;
@@ -185,7 +187,7 @@ int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, struct r
 	if (r >= 0)
 		r = make_names(reg, runtime, job, err);
 	if (r == 0)
-		r = claim(reg, label, err);
+		r = claim(reg, make, label, err);
 	(void)umask(mask);
 	if (r < 0) {
 		free_registry(reg);
@@ -193,8 +195,21 @@ int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, struct r
 	}
 	remove_unfinished(reg->dir_fd);
 	reg->inherited = faccessat(reg->dir_fd, "state.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	reg->fresh = make;
 	*ret_reg = reg;
 	return 0;
+}
+
+int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, struct registry **ret_reg,
+	struct err *err)
+{
+	return open_registry(runtime_dir, job, true, ret_reg, err);
+}
+
+int registry_take_over(const char *runtime_dir, const stepd_step_rec_t *job,
+	struct registry **ret_reg, struct err *err)
+{
+	return open_registry(runtime_dir, job, false, ret_reg, err);
 }
 
 const char *registry_get_path(const struct registry *reg)
@@ -264,6 +279,10 @@ int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const ch
 	mode_t mask;
 	int r;
 
+	if (doc && reg->more && json_object_update_missing(doc, reg->more) < 0) {
+		json_decref(doc);
+		doc = NULL;
+	}
 	text = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
 	json_decref(doc);
 	if (!text)
@@ -273,14 +292,51 @@ int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const ch
 	(void)umask(mask);
 	if (r < 0)
 		return err_set(err, r, "write '%s/state.json'", reg->path);
-	reg->inherited = false;
+	if (reg->fresh) /* of an earlier step of this name */
+		(void)unlinkat(reg->dir_fd, "result.json", 0);
+	reg->inherited = reg->fresh = false;
 	return 0;
+}
+
+void registry_set_more_take(struct registry *reg, json_t *more)
+{
+	json_decref(reg->more);
+	reg->more = more;
+}
+
+int registry_store_spec(struct registry *reg, const char *text, struct err *err)
+{
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	/* As long as there is no state.json of ours nobody reads it: it need not be whole before.
+	 */
+	fd = openat(reg->dir_fd, "spec.json", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+		0600);
+	r = fd < 0 ? -errno : fs_write_all(fd, text, strlen(text));
+	return r < 0 ? err_set(err, r, "write '%s/spec.json'", reg->path) : 0;
+}
+
+int registry_store_result(struct registry *reg, const char *text, struct err *err)
+{
+	mode_t mask = umask(022); /* as state.json */
+	int r = fs_write_atomic(reg->dir_fd, "result.json", text, strlen(text), 0644, true);
+
+	(void)umask(mask);
+	return r < 0 ? err_set(err, r, "write '%s/result.json'", reg->path) : 0;
 }
 
 struct registry *registry_close(struct registry *reg)
 {
 	if (reg && !reg->inherited)
-		remove_files(reg->runtime_fd, reg->dir_fd, reg->name);
+		remove_files(reg, false);
+	free_registry(reg);
+	return NULL;
+}
+
+struct registry *registry_retire(struct registry *reg)
+{
+	remove_files(reg, true);
 	free_registry(reg);
 	return NULL;
 }

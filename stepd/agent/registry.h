@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What the node can know of a step while it lives: <runtime>/<node>_<job>.<step>/ with
- *   lock         locked (fcntl, F_OFD_SETLK) by the agent for as long as it lives: who finds it
- *                without a lock knows that the agent is gone, whatever has its pid now
+ *   lock         locked by the agent for as long as it lives (registry_lock.h): who finds its
+ *                first byte without a lock knows that the agent is gone, whatever has its pid now
  *   state.json   who the step is and how its processes are found; replaced whole at each change
+ *   spec.json    the document it was made of, for an agent that takes it over
  *   script       of a batch step, readable by its user alone
+ *   result.json  how it ended; stays behind, alone, for as long as it is to be kept
  * <runtime> is /run/stepd for root; for a user $XDG_RUNTIME_DIR/stepd, or /tmp/stepd-UID.
  */
 #ifndef STEPD_AGENT_REGISTRY_H
@@ -27,6 +29,14 @@ struct registry;
 int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, struct registry **ret_reg,
 	struct err *err) _must_check_;
 
+/* Claims the directory of a step that has one, to go on where a dead agent ended: registry_close()
+ * then removes what that one left. -ENOENT: there is none. */
+int registry_take_over(const char *runtime_dir, const stepd_step_rec_t *job,
+	struct registry **ret_reg, struct err *err) _must_check_;
+
+/* All that a step's directory may hold, up to NULL; the lock is last. */
+extern const char *const registry_files[];
+
 /* Where the step's container hangs (proctrack_get_root()): who asks for the step's processes later
  * needs it, so it goes into state.json from now on. */
 int registry_set_root(struct registry *reg, const char *container_root) _must_check_;
@@ -44,11 +54,25 @@ int registry_get_dirfd(const struct registry *reg);
 int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const char *proctrack_type,
 	const char *state, struct err *err) _must_check_;
 
+/* Members for state.json beside those that are the registry's own, from the next registry_publish()
+ * on. The reference is taken over; NULL for none. */
+void registry_set_more_take(struct registry *reg, struct json_t *more);
+
+/* The document that the step was made of, before the first registry_publish(): for this process's
+ * user alone, since it has the tasks' environment. */
+int registry_store_spec(struct registry *reg, const char *text, struct err *err) _must_check_;
+
+/* result.json, on the disk when this returns. */
+int registry_store_result(struct registry *reg, const char *text, struct err *err) _must_check_;
+
 /* An array of {"rank", "pid"}, the pid 0 once a task has ended: a new reference, or NULL. */
 struct json_t *registry_pack_tasks(const stepd_step_rec_t *job);
 
 /* Removes all that registry_open() and others made there. NULL is fine. Returns NULL. */
 struct registry *registry_close(struct registry *reg);
+
+/* The same, but result.json stays, and the directory with it. Returns NULL. */
+struct registry *registry_retire(struct registry *reg);
 
 /* Lets go of the directory and leaves all in it, for those who will look for what the step could
  * not end. Returns NULL. */

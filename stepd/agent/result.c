@@ -4,9 +4,11 @@
 #include <assert.h>
 #include <jansson.h>
 #include <string.h>
+#include <time.h>
 
 #include "proctrack/proctrack.h"
 #include "stepd/agent/account/usage_values.h"
+#include "stepd/agent/recover/state_doc.h"
 #include "stepd/agent/registry.h"
 #include "stepd/agent/report.h"
 #include "stepd/base/log.h"
@@ -138,7 +140,7 @@ void result_publish_state(struct agent *a, const char *state)
 {
 	struct err err = ERR_INIT;
 
-	if (registry_publish(a->registry, &a->plan.job, proctrack_get_type(a->pt), state, &err) < 0)
+	if (state_doc_publish(a, state, &err) < 0)
 		log_warning(a->log, "%s, ignoring", err.text);
 }
 
@@ -160,7 +162,8 @@ static json_t *pack_task(const struct task *task, const stepd_usage_t *usage)
 		json_integer((json_int_t)((task->end_ns - task->start_ns) / 1000)));
 	if (task->oom_counted)
 		r |= json_object_set_new(doc, "oom_killed", json_boolean(task->oom_kills > 0));
-	r |= usage_pack(doc, usage);
+	if (usage)
+		r |= usage_pack(doc, usage);
 	if (r == 0)
 		return doc;
 	json_decref(doc);
@@ -174,14 +177,15 @@ static json_t *pack_tasks(const struct agent *a)
 	int r = tasks ? 0 : -1;
 
 	for (i = 0; r == 0 && i < a->tasks.n; i++)
-		r = json_array_append_new(tasks, pack_task(&a->tasks.v[i], &a->usage.tasks[i]));
+		r = json_array_append_new(tasks,
+			pack_task(&a->tasks.v[i], a->usage.tasks ? &a->usage.tasks[i] : NULL));
 	if (r == 0)
 		return tasks;
 	json_decref(tasks);
 	return NULL;
 }
 
-static json_t *pack_result(const struct agent *a)
+json_t *result_pack(const struct agent *a)
 {
 	const stepd_step_rec_t *job = &a->plan.job;
 	char name[SIGNALS_NAME_SIZE];
@@ -233,23 +237,66 @@ int result_check_files(const struct agent *a, struct err *err)
 	return r < 0 ? err_set(err, r, "--trace: '%s' can't be written", trace) : 0;
 }
 
+/* Takes the document over; NULL: no memory. */
+static char *make_text(json_t *doc)
+{
+	_cleanup_free_ char *text = doc ? json_dumps(doc, JSON_INDENT(2)) : NULL;
+	char *line = NULL;
+
+	json_decref(doc);
+	return text && asprintf(&line, "%s\n", text) >= 0 ? line : NULL;
+}
+
+/* First of all, so that who tidies up reads no more than the first bytes. */
+static json_t *put_keep_until(json_t *result, uint64_t until_usec)
+{
+	json_t *doc = json_pack("{s:I}", RESULT_KEEP_UNTIL, (json_int_t)until_usec);
+
+	if (doc && result && json_object_update(doc, result) == 0) {
+		json_decref(result);
+		return doc;
+	}
+	json_decref(doc);
+	json_decref(result);
+	return NULL;
+}
+
+static uint64_t now_usec(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now); /* can't fail */
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+int result_keep(struct agent *a, struct err *err)
+{
+	_cleanup_free_ char *text = NULL;
+	int r;
+
+	if (!a->options->keep_result_ms)
+		return 0;
+	text = make_text(
+		put_keep_until(result_pack(a), now_usec() + a->options->keep_result_ms * 1000));
+	if (!text)
+		return err_set(
+			err, -ENOMEM, "write '%s/result.json'", registry_get_path(a->registry));
+	r = registry_store_result(a->registry, text, err);
+	a->result_kept = r == 0;
+	return r;
+}
+
 int result_write(const struct agent *a, struct err *err)
 {
 	const char *path = a->options->result_file;
-	_cleanup_free_ char *text = NULL;
 	_cleanup_free_ char *line = NULL;
-	json_t *doc;
 	int r;
 
 	if (!path)
 		return 0;
-	doc = pack_result(a);
-	text = doc ? json_dumps(doc, JSON_INDENT(2)) : NULL;
-	json_decref(doc);
-	if (!text || asprintf(&line, "%s\n", text) < 0) {
-		line = NULL;
+	line = make_text(result_pack(a));
+	if (!line)
 		return err_set(err, -ENOMEM, "write the result '%s'", path);
-	}
 	r = strcmp(path, "-") == 0 ? report_write(STDOUT_FILENO, line)
 				   : report_store(path, line, true);
 	return r < 0 ? err_set(err, r, "write the result '%s'", path) : 0;

@@ -8,6 +8,12 @@
 
 #include "stepd/agent/agent_impl.h"
 
+/* The first member of result.json in a step's directory: microseconds since the epoch. */
+#define RESULT_KEEP_UNTIL "keep_until_time_usec"
+
+/* The step's result: a new reference, or NULL. */
+struct json_t *result_pack(const struct agent *a);
+
 /* Rewrites state.json with that state; a failure is a warning in the log. */
 void result_publish_state(struct agent *a, const char *state);
 
@@ -25,7 +31,11 @@ void result_drop_ready(struct agent *a);
  * before. */
 int result_check_files(const struct agent *a, struct err *err) _must_check_;
 
-/* result.json to options->result_file, replaced whole and on the disk before this returns; to
+/* result.json into the step's directory, if options->keep_result_ms says so: on the disk before
+ * this returns, and before anybody is told that the step has ended. */
+int result_keep(struct agent *a, struct err *err) _must_check_;
+
+/* The same document to options->result_file, replaced whole and on the disk before this returns; to
  * standard output for "-". */
 int result_write(const struct agent *a, struct err *err) _must_check_;
 

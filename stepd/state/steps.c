@@ -85,7 +85,8 @@ int steps_read_result(int dir_fd, json_t **ret_doc)
 int steps_is_locked(int dir_fd)
 {
 	_cleanup_close_ int fd = openat(dir_fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	struct flock held = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+	/* The first byte alone: who tidies up after a dead agent locks those behind it. */
+	struct flock held = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_len = 1};
 
 	if (fd < 0)
 		return errno == EACCES ? -EACCES : 0;

@@ -62,9 +62,16 @@ left_processes() {
 	done
 }
 
+# What is in the runtime directory, but for the results that "stepd serve" keeps there.
+left_entries() {
+	find "$run" -mindepth 1 ! -name result.json | while read -r entry; do
+		[ "$(ls -A "$entry")" = result.json ] || echo "$entry"
+	done
+}
+
 nothing_left() {
 	left_cgroups=$(find /sys/fs/cgroup -type d -name "job_$job" 2>/dev/null)
-	left_files=$(find "$run" -mindepth 1)
+	left_files=$(left_entries)
 	left_pids=$(left_processes)
 	is "$left_cgroups$left_files$left_pids" "" "$1"
 }

@@ -17,7 +17,7 @@ int account_open(struct agent *a, struct err *err)
 	const struct agent_options *o = a->options;
 	int r = 0;
 
-	if (o->result_file || o->usage_table || o->sample_file)
+	if (o->result_file || o->keep_result_ms || o->usage_table || o->sample_file)
 		r = usage_open(&a->usage, a->tasks.n);
 	if (r < 0)
 		return err_set(err, r, "keep account of the step");

@@ -21,6 +21,7 @@ static void spec_clear(struct spec *spec)
 {
 	size_t i;
 
+	free(spec->text);
 	free(spec->step_name);
 	free(spec->job_name);
 	free(spec->node_name);
@@ -274,6 +275,9 @@ int spec_from_json(const json_t *doc, struct spec **ret_spec, struct err *err)
 	r = read_draft(&draft, err);
 	if (r < 0)
 		return r;
+	draft.spec.text = spec_dump(doc);
+	if (!draft.spec.text)
+		return spec_no_memory(err);
 	spec = malloc(sizeof(*spec));
 	if (!spec)
 		return spec_no_memory(err);

@@ -82,6 +82,7 @@ struct spec_override {
 };
 
 struct spec {
+	char *text; /* the document that it was made of, for who takes the step over */
 	enum stepd_step_kind kind;
 	uint32_t job_id;
 	uint32_t step_id;

@@ -232,6 +232,9 @@ struct spec_task_draft {
 /* Fills in ntasks, local_ntasks and ranks. */
 int spec_layout(struct spec_draft *draft, struct err *err) _must_check_;
 
+/* spec_text.c: the document as text, which the caller frees; NULL: no memory. */
+char *spec_dump(const struct json_t *doc);
+
 /* ---- for doors ------------------------------------------------------------------------------ */
 
 /* Parses text; a syntax error, a repeated field or a NUL names line and column. *ret_doc is a new

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/agent/closing.h"
+
+#include <string.h>
+
+#include "mpi/mpi.h"
+#include "proctrack/proctrack.h"
+#include "stepd/agent/account/account.h"
+#include "stepd/agent/agent_impl.h"
+#include "stepd/agent/ending.h"
+#include "stepd/agent/registry.h"
+#include "stepd/agent/result.h"
+#include "stepd/agent/service.h"
+#include "stepd/agent/stdio/stdio.h"
+#include "stepd/agent/trace.h"
+#include "stepd/base/log.h"
+
+void closing_release_fds(struct agent *a)
+{
+	size_t i;
+
+	for (i = 0; i < AGENT_SPARE_FDS; i++)
+		a->spare_fd[i] = close_fd(a->spare_fd[i]);
+}
+
+/* The container stood, and no more. */
+void closing_note_failure(struct agent *a, const struct err *err)
+{
+	a->failure = *err;
+	a->reason = AGENT_REASON_LAUNCH;
+	a->state = AGENT_ENDED;
+	a->end_ns = trace_now_ns();
+}
+
+static void remove_container(struct agent *a)
+{
+	int r;
+
+	if (!a->plan.job.cont_id)
+		return;
+	r = proctrack_destroy(a->pt, a->plan.job.cont_id);
+	if (r < 0)
+		log_warning(
+			a->log, "can't remove the step's container: %s, ignoring", strerror(-r));
+}
+
+static void write_reports(struct agent *a)
+{
+	const char *trace_file = a->options->trace_file;
+	struct err err = ERR_INIT;
+
+	if (a->state == AGENT_ENDED && result_keep(a, &err) < 0)
+		log_error(a->log, "%s", err.text);
+	if (a->state == AGENT_ENDED && result_write(a, &err) < 0)
+		log_error(a->log, "%s", err.text);
+	account_report(a);
+	if (a->trace && trace_write(a->trace, trace_file, a->plan.label, &err) < 0)
+		log_error(a->log, "%s", err.text);
+}
+
+static void agent_clear(struct agent *a)
+{
+	a->stdio = stdio_free(a->stdio);
+	closing_release_fds(a);
+	result_drop_ready(a);
+	if (a->loop) {
+		account_close(a);
+		ending_unwatch(a);
+		ev_loop_destroy(a->loop);
+	}
+	launch_close(&a->launch);
+	tasks_clear(&a->tasks);
+	a->mpi = mpi_close(a->mpi);
+	if (a->unkillable && a->registry) {
+		/* Who is called for them at night shall find them: 'stepd pids' still lists them.
+		 */
+		result_publish_state(a, "unkillable");
+		a->registry = registry_leave(a->registry);
+	}
+	a->pt = proctrack_close(a->pt);
+	if (a->result_kept)
+		a->registry = registry_retire(a->registry);
+	a->registry = registry_close(a->registry);
+	a->trace = trace_free(a->trace);
+	plan_clear(&a->plan);
+	free(a->unkillable_text);
+	a->signal_fd = close_fd(a->signal_fd);
+}
+
+int closing_finish(struct agent *a, int r, int *ret_code, const struct err *err)
+{
+	closing_release_fds(a);
+	remove_container(a);
+	write_reports(a);
+	if (r < 0)
+		a->failure = *err;
+	service_tell_end(a);
+	result_end_ready(a);
+	if (r == 0)
+		*ret_code = agent_exit_code(a);
+	agent_clear(a);
+	return r;
+}

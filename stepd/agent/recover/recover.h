@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What an agent knows of itself for one that may have to go on in its place: beside what is asked
+ * of all agents, in state.json (state_doc.h). Times are CLOCK_MONOTONIC, the machine's and not the
+ * process's; they hold until it is booted again.
+ */
+#ifndef STEPD_AGENT_RECOVER_RECOVER_H
+#define STEPD_AGENT_RECOVER_RECOVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Between which clock ticks since boot (field 22 of /proc/PID/stat) the tasks were forked. They
+ * were not reaped before the later one: a process that has a task's pid and began then is the task.
+ * Each task's own would cost a look at /proc for each, before the first may run. */
+struct recover_ticks {
+	uint64_t least, most; /* 0: none was forked */
+};
+
+struct recover {
+	uint64_t running_ns; /* since when the tasks have run; 0: they have not */
+	struct recover_ticks forked;
+	uint32_t adopted; /* how often it was taken over */
+};
+
+uint64_t recover_now_ticks(void);
+
+#endif

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/agent/recover/state_doc.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <string.h>
+#include <time.h>
+
+#include "proctrack/proctrack.h"
+#include "stepd/agent/agent_impl.h"
+#include "stepd/agent/registry.h"
+#include "stepd/base/fs.h"
+#include "stepd/base/log.h"
+#include "stepd/state/steps.h"
+
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
+
+uint64_t recover_now_ticks(void)
+{
+	struct timespec now;
+	long hz = sysconf(_SC_CLK_TCK);
+
+	(void)clock_gettime(CLOCK_BOOTTIME, &now); /* can't fail */
+	return (uint64_t)now.tv_sec * (uint64_t)hz +
+		(uint64_t)now.tv_nsec / (1000000000u / (uint64_t)hz);
+}
+
+/* Where it can't be had (a container without that file) it is "", which is equal to itself. */
+static void read_boot_id(char boot_id[64])
+{
+	_cleanup_free_ char *text = NULL;
+
+	boot_id[0] = '\0';
+	if (fs_read(AT_FDCWD, BOOT_ID, 256, &text, NULL) == 0)
+		(void)snprintf(boot_id, 64, "%.*s", (int)strcspn(text, "\n"), text);
+}
+
+/* ---- writing ------------------------------------------------------------------------------ */
+
+static json_t *pack_options(const struct agent_options *o)
+{
+	return json_pack("{s:s?, s:s?, s:I, s:b, s:I, s:s?}", "result", o->result_file, "sample",
+		o->sample_file, "sample_interval_ms", (json_int_t)o->sample_interval_ms, "usage",
+		(int)o->usage_table, "keep_result_ms", (json_int_t)o->keep_result_ms, "plugin_dir",
+		o->plugin_dir);
+}
+
+static json_t *pack(const struct agent *a)
+{
+	const struct recover *recover = &a->recover;
+	char boot_id[64];
+
+	read_boot_id(boot_id);
+	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:s?, s:i, s:[I, I], s:I, s:I, s:o}", "boot_id",
+		boot_id, "begin_ns", (json_int_t)a->begin_ns, "running_ns",
+		(json_int_t)recover->running_ns, "suspended_since_ns",
+		(json_int_t)(a->suspend.stands ? a->suspend.since_ns : 0), "suspended_ns",
+		(json_int_t)a->suspend.total_ns, "reason",
+		a->state >= AGENT_ENDING ? agent_reason_words[a->reason] : NULL, "end_signal",
+		a->end_signal, "fork_ticks", (json_int_t)recover->forked.least,
+		(json_int_t)recover->forked.most, "adopted", (json_int_t)recover->adopted, "gid",
+		(json_int_t)a->plan.job.gid, "options", pack_options(a->options));
+}
+
+int state_doc_publish(struct agent *a, const char *state, struct err *err)
+{
+	json_t *more = pack(a);
+
+	if (!more)
+		return err_set(
+			err, -ENOMEM, "write '%s/state.json'", registry_get_path(a->registry));
+	registry_set_more_take(a->registry, more);
+	return registry_publish(a->registry, &a->plan.job, proctrack_get_type(a->pt), state, err);
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+static int unpack_registry(json_t *doc, struct state_doc *s)
+{
+	json_int_t job, node_id, uid, cont_id, pid, answers;
+
+	if (json_unpack(doc, "{s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s?s, s:I, s:I}", "job",
+		    &job, "step", &s->step_name, "node", &s->node_name, "node_id", &node_id, "uid",
+		    &uid, "user", &s->user_name, "state", &s->state, "proctrack", &s->proctrack,
+		    "container_id", &cont_id, "agent_pid", &pid, "suspend_answers", &answers) < 0)
+		return -EBADMSG;
+	if (job < 0 || job > UINT32_MAX || node_id < 0 || node_id > UINT32_MAX || uid < 0 ||
+		uid >= UINT32_MAX || answers < 0)
+		return -EBADMSG;
+	s->job_id = (uint32_t)job;
+	s->node_id = (uint32_t)node_id;
+	s->uid = (uid_t)uid;
+	s->cont_id = (uint64_t)cont_id;
+	s->agent_pid = (pid_t)pid;
+	s->suspend_answers = (uint32_t)answers;
+	s->container_root = json_string_value(json_object_get(doc, "container_root"));
+	return 0;
+}
+
+static int unpack_own(json_t *doc, struct state_doc *s)
+{
+	json_int_t begin, running, since, suspended, least, most, adopted, gid;
+	char boot_id[64];
+	const char *boot;
+
+	if (json_unpack(doc, "{s:s, s:I, s:I, s:I, s:I, s:i, s:[I, I], s:I, s:I}", "boot_id", &boot,
+		    "begin_ns", &begin, "running_ns", &running, "suspended_since_ns", &since,
+		    "suspended_ns", &suspended, "end_signal", &s->end_signal, "fork_ticks", &least,
+		    &most, "adopted", &adopted, "gid", &gid) < 0)
+		return -EBADMSG;
+	read_boot_id(boot_id);
+	s->same_boot = strcmp(boot_id, boot) == 0;
+	s->reason = json_string_value(json_object_get(doc, "reason"));
+	s->begin_ns = (uint64_t)begin;
+	s->suspended_since_ns = (uint64_t)since;
+	s->suspended_ns = (uint64_t)suspended;
+	s->gid = (gid_t)gid;
+	s->recover = (struct recover){.running_ns = (uint64_t)running,
+		.forked = {(uint64_t)least, (uint64_t)most},
+		.adopted = (uint32_t)adopted};
+	return 0;
+}
+
+static int unpack_options(const json_t *options, struct state_doc *s)
+{
+	json_int_t interval, keep;
+	int usage;
+
+	if (json_unpack((json_t *)options, "{s:I, s:b, s:I}", "sample_interval_ms", &interval,
+		    "usage", &usage, "keep_result_ms", &keep) < 0)
+		return -EBADMSG;
+	s->sample_interval_ms = (uint64_t)interval;
+	s->usage_table = usage;
+	s->keep_result_ms = (uint64_t)keep;
+	s->result_file = json_string_value(json_object_get(options, "result"));
+	s->sample_file = json_string_value(json_object_get(options, "sample"));
+	s->plugin_dir = json_string_value(json_object_get(options, "plugin_dir"));
+	return 0;
+}
+
+static int unpack_tasks(const json_t *tasks, struct state_doc *s)
+{
+	json_int_t rank;
+	size_t i;
+	int pid;
+
+	s->tasks_count = json_array_size(tasks);
+	s->tasks = calloc(s->tasks_count + 1, sizeof(*s->tasks));
+	if (!s->tasks)
+		return -ENOMEM;
+	for (i = 0; i < s->tasks_count; i++) {
+		if (json_unpack(json_array_get(tasks, i), "{s:I, s:i}", "rank", &rank, "pid",
+			    &pid) < 0 ||
+			rank < 0 || rank > UINT32_MAX || pid < 0)
+			return -EBADMSG;
+		s->tasks[i] = (struct state_task){.rank = (uint32_t)rank, .pid = pid};
+	}
+	return 0;
+}
+
+int state_doc_read(int dir_fd, struct state_doc *ret_doc)
+{
+	_cleanup_state_doc_ struct state_doc s = {0};
+	int r;
+
+	r = steps_read_state(dir_fd, &s.doc);
+	if (r == 0)
+		r = unpack_registry(s.doc, &s);
+	if (r == 0)
+		r = unpack_own(s.doc, &s);
+	if (r == 0)
+		r = unpack_options(json_object_get(s.doc, "options"), &s);
+	if (r == 0)
+		r = unpack_tasks(json_object_get(s.doc, "tasks"), &s);
+	if (r < 0)
+		return r;
+	*ret_doc = s;
+	s = (struct state_doc){0};
+	return 0;
+}
+
+void state_doc_clear(struct state_doc *s)
+{
+	json_decref(s->doc);
+	free(s->tasks);
+	*s = (struct state_doc){0};
+}
