@@ -259,6 +259,30 @@ tests_fuzz_fuzz_procstat_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_procstat_LDADD = libbase.la
 endif
 
+# libstepd, against agents that do what no agent should.
+if CMOCKA
+CLIENT_UNIT_TESTS = tests/unit/test_client tests/unit/test_client_methods tests/unit/test_client_steps
+CLIENT_RIG = tests/lib/fake_agent.c tests/lib/fake_agent.h tests/lib/scratch.h
+CLIENT_LDADD = libclient.la $(CMOCKA_LIBS)
+check_PROGRAMS += $(CLIENT_UNIT_TESTS)
+TESTS += $(CLIENT_UNIT_TESTS)
+tests_unit_test_client_SOURCES = tests/unit/test_client.c $(CLIENT_RIG)
+tests_unit_test_client_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_client_LDADD = $(CLIENT_LDADD)
+tests_unit_test_client_methods_SOURCES = tests/unit/test_client_methods.c $(CLIENT_RIG)
+tests_unit_test_client_methods_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_client_methods_LDADD = $(CLIENT_LDADD)
+tests_unit_test_client_steps_SOURCES = tests/unit/test_client_steps.c tests/lib/scratch.h
+tests_unit_test_client_steps_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_client_steps_LDADD = $(CLIENT_LDADD)
+endif
+if FUZZING
+noinst_PROGRAMS += tests/fuzz/fuzz_reply
+tests_fuzz_fuzz_reply_SOURCES = tests/fuzz/fuzz_reply.c
+tests_fuzz_fuzz_reply_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_reply_LDADD = libclient.la
+endif
+
 if CMOCKA
 STDIO_UNIT_TESTS = tests/unit/test_fname tests/unit/test_stdio tests/unit/test_pump tests/unit/test_feed
 STDIO_RIG = tests/lib/stdio_rig.c tests/lib/stdio_rig.h tests/lib/scratch.h
