@@ -165,8 +165,7 @@ static pid_t find_thread(DIR *dir, const char *states)
 	return 0;
 }
 
-/* The first thread of the process that is in none of states; 0: there is none, or all are gone. */
-static pid_t find_moving(pid_t pid, const char *states)
+pid_t generic_find_moving(pid_t pid, const char *states)
 {
 	_cleanup_closedir_ DIR *dir = NULL;
 	struct procstat st;
@@ -189,7 +188,7 @@ static int keep_others(pid_t *pids, int n, const char *states)
 	int i, kept = 0;
 
 	for (i = 0; i < n; i++) {
-		if (find_moving(pids[i], states))
+		if (generic_find_moving(pids[i], states))
 			pids[kept++] = pids[i];
 	}
 	return kept;
@@ -389,7 +388,7 @@ void generic_describe_moving(
 	if (ops->get_pids(ops->ctx, id, &pids, &n) < 0)
 		return;
 	for (i = 0; i < n; i++) {
-		tid = find_moving(pids[i], states);
+		tid = generic_find_moving(pids[i], states);
 		if (tid == 0)
 			continue;
 		describe_thread(pids[i], tid, one, sizeof(one));

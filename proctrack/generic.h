@@ -62,6 +62,9 @@ int generic_resume(
 #define GENERIC_STOPPED_STATES "TtZXx"
 #define GENERIC_FROZEN_STATES  "TtZXxSI"
 
+/* The first thread of the process that is in none of states; 0: there is none, or all are gone. */
+pid_t generic_find_moving(pid_t pid, const char *states);
+
 /* Names the members that are in none of states, some of them at most, each by pid, command, state
  * and the kernel function it waits in; "" if there is none. */
 void generic_describe_moving(

@@ -239,8 +239,12 @@ int proctrack_adopt(struct proctrack *pt, stepd_step_rec_t *job, const pid_t *pi
 		r = proctrack_from_slurm(pt->ops.adopt(job, pids, n));
 	/* Who was stopped before a suspension of the dead agent's nobody knows any more: a
 	 * resumption continues all. */
-	pt->own_id = r == 0 ? job->cont_id : 0;
-	return r;
+	if (r < 0)
+		return r;
+	pt->own_id = job->cont_id;
+	pt->stopped->owned = pt->stopped->active = false;
+	pt->stopped->n = 0;
+	return 0;
 }
 
 int proctrack_add(struct proctrack *pt, stepd_step_rec_t *job, pid_t pid)

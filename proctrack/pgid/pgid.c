@@ -138,7 +138,7 @@ static int check_container(uint64_t id)
 	if (id == 0 || id > INT_MAX)
 		return -ESRCH;
 	if (id == own.id)
-		return own.gone ? -ESRCH : 0;
+		return 0;
 	if (procstat_read((pid_t)id, &st) < 0 || st.state != 'Z' || st.pgrp != (pid_t)id ||
 		strcmp(st.comm, PLACEHOLDER_NAME) != 0)
 		return -ESRCH;
@@ -175,6 +175,11 @@ static int list_members(uint64_t id, pid_t **ret_pids, int *ret_count)
 	pid_t group = (pid_t)id;
 	int r = check_container(id);
 
+	if (r == 0 && id == own.id && own.gone) {
+		*ret_pids = NULL;
+		*ret_count = 0;
+		return 0;
+	}
 	if (r == 0)
 		r = procs_list(mark_group, &group, ret_pids, ret_count);
 	/* Between two looks at a group that nothing reserves it must not have been empty. */
@@ -194,7 +199,7 @@ STEPD_EXPORT int proctrack_p_signal(uint64_t id, int signal)
 	 * goes out whatever that says, since the list can miss one that forks and ends, and what
 	 * is in the group is ours. */
 	r = list_members(id, &pids, &n);
-	if (r == 0 && signal != 0 && !own.gone && killpg((pid_t)id, signal) < 0)
+	if (r == 0 && signal != 0 && !(id == own.id && own.gone) && killpg((pid_t)id, signal) < 0)
 		r = -errno;
 	if (r == 0 && n == 0)
 		r = -ESRCH;
@@ -239,10 +244,11 @@ STEPD_EXPORT uint64_t proctrack_p_find(pid_t pid)
 	struct procstat st;
 	int r = procstat_read(pid, &st);
 
-	if (r == 0 && pid != st.pgrp) /* the leader is the placeholder */
-		r = check_container((uint64_t)st.pgrp);
-	else if (r == 0)
+	/* the leader is the placeholder */
+	if (r == 0 && (pid == st.pgrp || (own.gone && (uint64_t)st.pgrp == own.id)))
 		r = -ESRCH;
+	if (r == 0)
+		r = check_container((uint64_t)st.pgrp);
 	if (r == 0)
 		return (uint64_t)st.pgrp;
 	errno = -r;

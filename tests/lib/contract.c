@@ -158,7 +158,8 @@ _noreturn_ static void be_hostile(const struct contract *c, int gate, const char
 	_exit(127);
 }
 
-static pid_t start_argv(struct contract *c, const char *const *argv)
+/* task: which is to be this process, before it is added; NULL: none. */
+static pid_t start_argv(struct contract *c, stepd_step_task_info_t *task, const char *const *argv)
 {
 	_cleanup_close_ int gate_read = -1, gate_write = -1;
 	int gate[2], r;
@@ -171,6 +172,8 @@ static pid_t start_argv(struct contract *c, const char *const *argv)
 	assert_true(pid >= 0);
 	if (pid == 0)
 		be_hostile(c, gate_read, argv);
+	if (task)
+		task->pid = pid;
 	r = proctrack_add(c->pt, &c->job, pid);
 	if (r < 0)
 		fail_msg("add: %s", strerror(-r));
@@ -178,17 +181,39 @@ static pid_t start_argv(struct contract *c, const char *const *argv)
 	return pid;
 }
 
+#define ARGV_MAX 8
+
+static void collect_argv(const char *argv[ARGV_MAX], va_list ap)
+{
+	size_t n = 1;
+
+	argv[0] = "hostile";
+	while (n < ARGV_MAX - 1 && (argv[n] = va_arg(ap, const char *)))
+		n++;
+	argv[n] = NULL;
+}
+
 pid_t contract_start(struct contract *c, ...)
 {
-	const char *argv[8] = {"hostile"};
-	size_t n = 1;
+	const char *argv[ARGV_MAX];
 	va_list ap;
 
 	va_start(ap, c);
-	while (n < ARRAY_SIZE(argv) - 1 && (argv[n] = va_arg(ap, const char *)))
-		n++;
+	collect_argv(argv, ap);
 	va_end(ap);
-	return start_argv(c, argv);
+	return start_argv(c, NULL, argv);
+}
+
+pid_t contract_start_task(struct contract *c, uint32_t local_id, ...)
+{
+	const char *argv[ARGV_MAX];
+	va_list ap;
+
+	assert_true(local_id < c->job.node_tasks);
+	va_start(ap, local_id);
+	collect_argv(argv, ap);
+	va_end(ap);
+	return start_argv(c, &c->job.task[local_id], argv);
 }
 
 void contract_end_child(pid_t pid)

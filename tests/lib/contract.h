@@ -56,6 +56,9 @@ bool contract_is(const struct contract *c, const char *backend);
 /* Starts hostile with these arguments (NULL at the end) as a member: forked, added, released. */
 pid_t contract_start(struct contract *c, ...) __attribute__((sentinel));
 
+/* The same as the task of that local id, of the job that the test has given tasks. */
+pid_t contract_start_task(struct contract *c, uint32_t local_id, ...) __attribute__((sentinel));
+
 /* The next n pids that hostile programs report. */
 void contract_read(struct contract *c, pid_t *pids, int n);
 pid_t contract_read_one(struct contract *c);
@@ -83,6 +86,7 @@ struct contract_test {
 	void (*run)(void **state);
 };
 extern const struct contract_test contract_basic_tests[];
+extern const struct contract_test contract_member_tests[];
 extern const struct contract_test contract_hostile_tests[];
 
 #endif

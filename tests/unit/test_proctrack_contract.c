@@ -80,6 +80,7 @@ static int add_backend(const char *name, void *userdata)
 	if (is_usable(suite->plugin_dir, backend, text, sizeof(text))) {
 		(void)printf("# %s: %s\n", name, text);
 		add_tests(suite, backend, contract_basic_tests);
+		add_tests(suite, backend, contract_member_tests);
 		add_tests(suite, backend, contract_hostile_tests);
 		return 0;
 	}
