@@ -6,3 +6,16 @@ dist_examples_DATA = doc/examples/batch.json doc/examples/extern.json doc/exampl
 dist_man_MANS += doc/stepd.8 doc/stepd-spec.5 doc/stepd.conf.5 doc/proctrack.7 doc/stepd-binding.7 \
 	doc/stepd-limits.7 doc/stepd-systemd.7
 dist_doc_DATA = doc/decisions.md
+
+# libstepd: a page for each group of functions, and for each name one that leads there.
+dist_man_MANS += doc/libstepd.3 \
+	doc/stepd_call.3 doc/stepd_get_fd.3 doc/stepd_next.3 doc/stepd_start_call.3 \
+	doc/stepd_wants_write.3 \
+	doc/stepd_connect.3 doc/stepd_connect_directory.3 doc/stepd_disconnect.3 \
+	doc/stepd_set_timeout.3 \
+	doc/stepd_each_step.3 doc/stepd_find_step.3 doc/stepd_read_result.3 \
+	doc/stepd_follow.3 doc/stepd_next_event.3 doc/stepd_wait.3 \
+	doc/stepd_list_pids.3 doc/stepd_describe.3 doc/stepd_find_pids.3 doc/stepd_list_tasks.3 \
+	doc/stepd_usage.3 \
+	doc/stepd_signal.3 doc/stepd_add_pid.3 doc/stepd_notify.3 doc/stepd_reexec.3 \
+	doc/stepd_resume.3 doc/stepd_set_limits.3 doc/stepd_suspend.3 doc/stepd_terminate.3

@@ -259,7 +259,10 @@ tests_fuzz_fuzz_procstat_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_procstat_LDADD = libbase.la
 endif
 
-# libstepd, against agents that do what no agent should.
+# libstepd: as it is installed, and against agents that do what no agent should.
+CLIENT_SYSTEM_TESTS = tests/system/0661-libstepd.sh
+TESTS += $(CLIENT_SYSTEM_TESTS)
+EXTRA_DIST += $(CLIENT_SYSTEM_TESTS)
 if CMOCKA
 CLIENT_UNIT_TESTS = tests/unit/test_client tests/unit/test_client_methods tests/unit/test_client_steps
 CLIENT_RIG = tests/lib/fake_agent.c tests/lib/fake_agent.h tests/lib/scratch.h

@@ -13,8 +13,17 @@ tmpdir
 STEPD_RUNTIME_DIR=$tmpdir/run
 export STEPD_RUNTIME_DIR
 
-set -- "$doc/stepd.8" "$doc/stepd-spec.5" "$doc/stepd.conf.5" "$doc/proctrack.7" "$doc/stepd-binding.7" \
-	"$doc/stepd-limits.7" "$doc/stepd-systemd.7"
+set --
+for page in "$doc"/*.[1-8]; do
+	# Some names only lead to another page.
+	case $(head -n 1 "$page") in
+	".so man${page##*.}/"*)
+		to=$(sed 's|^\.so man./||' "$page")
+		ok "${page##*/} leads to a page" grep -q '^\.Sh NAME' "$doc/$to"
+		;;
+	*) set -- "$@" "$page" ;;
+	esac
+done
 for page in "$@"; do
 	if command -v mandoc >/dev/null 2>&1; then
 		# A machine without a database of its manual pages says so for each reference.
