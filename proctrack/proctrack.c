@@ -369,6 +369,11 @@ int proctrack_suspend(struct proctrack *pt, uint64_t id, int timeout_ms, struct 
 	return r;
 }
 
+struct generic_stopped *proctrack_get_stopped(struct proctrack *pt)
+{
+	return pt->stopped;
+}
+
 bool proctrack_can_freeze(const struct proctrack *pt)
 {
 	return pt->ops.suspend && pt->ops.resume;

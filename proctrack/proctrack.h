@@ -15,6 +15,7 @@
 #include "stepd/api/proctrack.h"
 #include "stepd/base/err.h"
 
+struct generic_stopped;
 struct proctrack;
 struct plugin_kind;
 
@@ -86,6 +87,10 @@ int proctrack_suspend(
 
 /* Lets go on who was stopped by that; who had been stopped before stays so. */
 int proctrack_resume(struct proctrack *pt, uint64_t id) _must_check_;
+
+/* Who was stopped before the suspension that stands, for a program that goes on with the step: its
+ * own is filled in from what the old one's was. */
+struct generic_stopped *proctrack_get_stopped(struct proctrack *pt);
 
 /* Whether the backend has a way of its own to stop its members, which a signal uses too and may
  * leave behind if it is broken off. */

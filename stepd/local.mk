@@ -117,6 +117,12 @@ libagent_la_SOURCES = \
 	stepd/agent/reexec/handover.c stepd/agent/reexec/handover.h \
 	stepd/agent/recover/recover.h \
 	stepd/agent/recover/state_doc.c stepd/agent/recover/state_doc.h \
+	stepd/agent/reexec/continue.c \
+	stepd/agent/reexec/reexec.c stepd/agent/reexec/reexec.h \
+	stepd/agent/reexec/reexec_program.c \
+	stepd/agent/reexec/reexec_save.c \
+	stepd/agent/requests_save.c \
+	stepd/agent/suspend_save.c \
 	stepd/agent/registry.c stepd/agent/registry.h \
 	stepd/agent/registry_lock.c stepd/agent/registry_lock.h \
 	stepd/agent/pausable.c stepd/agent/pausable.h \
@@ -157,9 +163,11 @@ libagent_la_SOURCES = \
 libagent_la_LIBADD = libcontrol.la libstepdsystemd.la libstate.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 
 sbin_PROGRAMS += stepd/cli/stepd
-stepd_cli_stepd_SOURCES = \
+# All but the version, of which tests build another one.
+STEPD_PROGRAM_SOURCES = \
 	stepd/cli/check_spec.c \
 	stepd/cli/cli.h \
+	stepd/cli/continue.c \
 	stepd/cli/doctor.c stepd/cli/doctor.h \
 	stepd/cli/doctor_kernel.c \
 	stepd/cli/doctor_runtime.c \
@@ -181,4 +189,6 @@ stepd_cli_stepd_SOURCES = \
 	stepd/cli/suspend.c \
 	stepd/cli/text.c stepd/cli/text.h \
 	stepd/cli/usage.c
+stepd_cli_stepd_SOURCES = $(STEPD_PROGRAM_SOURCES) \
+	stepd/cli/version.c stepd/cli/version.h
 stepd_cli_stepd_LDADD = libagent.la

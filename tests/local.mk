@@ -20,6 +20,11 @@ EXTRA_DIST += tests/system/0011-tidy-tree.sh
 TESTS += tests/system/0020-example-plugin.sh
 EXTRA_DIST += tests/system/0020-example-plugin.sh
 
+# The program that agents are upgraded to: of another version, else the same.
+check_PROGRAMS += tests/lib/stepd-next
+tests_lib_stepd_next_SOURCES = $(STEPD_PROGRAM_SOURCES) tests/lib/version_next.c
+tests_lib_stepd_next_LDADD = $(stepd_cli_stepd_LDADD)
+
 EXTRA_DIST += tests/lib/run-unit tests/lib/tap.sh tests/lib/scratch.h tests/lib/trial_plugin.c tests/lib/trial_mpi.c
 
 # Plugins for the loader's tests: a good one, and others with one fault each.

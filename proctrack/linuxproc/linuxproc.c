@@ -337,7 +337,8 @@ STEPD_EXPORT int proctrack_p_adopt(stepd_step_rec_t *job, const pid_t *pids, int
 
 	if (r != SLURM_SUCCESS)
 		return r;
-	own.adopted = true;
+	/* A program that was executed in an agent's place is the reaper still. */
+	own.adopted = before != own.id;
 	for (i = 0; i < n && r == SLURM_SUCCESS; i++) {
 		r = proctrack_p_add(job, pids[i]);
 		if (r != SLURM_SUCCESS && errno == ESRCH)

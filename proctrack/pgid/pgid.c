@@ -218,6 +218,18 @@ STEPD_EXPORT int proctrack_p_destroy(uint64_t id)
 	return SLURM_SUCCESS;
 }
 
+/* A program that was executed in an agent's place has the placeholder for its child, as before. */
+static int find_placeholder(uint64_t id)
+{
+	struct procstat st;
+	int fd;
+
+	if (check_container(id) < 0 || procstat_read((pid_t)id, &st) < 0 || st.ppid != getpid())
+		return -ESRCH;
+	fd = (int)syscall(SYS_pidfd_open, (pid_t)id, 0);
+	return fd < 0 ? -errno : fd;
+}
+
 /* The number can't be reserved again: only who is of a process's session can join its group. But
  * as long as one of those that are known to be the step's is in the group, it is that group. */
 STEPD_EXPORT int proctrack_p_adopt(stepd_step_rec_t *job, const pid_t *pids, int n)
@@ -229,6 +241,12 @@ STEPD_EXPORT int proctrack_p_adopt(stepd_step_rec_t *job, const pid_t *pids, int
 		return to_slurm(-EEXIST);
 	if (job->cont_id == 0 || job->cont_id > INT_MAX)
 		return to_slurm(-ESRCH);
+	own.pidfd = find_placeholder(job->cont_id);
+	if (own.pidfd >= 0) {
+		own.id = job->cont_id;
+		return SLURM_SUCCESS;
+	}
+	own.pidfd = -1;
 	for (i = 0; i < n; i++) {
 		if (procstat_read(pids[i], &st) < 0 || !procstat_is_living(&st) ||
 			st.pgrp != (pid_t)job->cont_id)

@@ -91,6 +91,8 @@ static int prepare(struct agent *a, const struct spec *spec, struct err *err)
 	if (!a->loop)
 		return err_set(err, -ENOMEM, "make the event loop");
 	r = reserve_fds(a, err);
+	if (r == 0)
+		r = reexec_init(a, err);
 	trace_phase(a->trace, "plan", begin_ns);
 	return r;
 }
@@ -272,6 +274,7 @@ static void supervise(struct agent *a)
 	result_send_ready(a);
 	service_tell_state(a);
 	ending_check(a); /* a container that emptied before it was watched tells nobody again */
+	reexec_go_on(a);
 	ev_run(a->loop, 0);
 }
 
@@ -315,6 +318,7 @@ void agent_init(struct agent *a, const struct agent_options *options)
 		.signal_fd = -1,
 		.container = PRI_WATCH_INIT,
 		.oom = OOM_INIT,
+		.reexec = REEXEC_INIT,
 		.begin_ns = options->start_ns,
 		.ready = {.fd = options->ready_fd},
 	};

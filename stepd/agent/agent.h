@@ -31,11 +31,19 @@ struct agent_options {
 	int ready_fd;            /* -1: none; closed once the line is written */
 	uint64_t start_ns;       /* the agent's start, for the trace */
 	const struct log *log;
+	const char *version; /* of this program */
 };
 
 /* Runs the step. 0: it ran, and *ret_code is what to exit with. Else it never ran a task, nothing
  * of it is left, and err says why; the caller exits with STATUS_FAILED. */
 int agent_run(const struct spec *spec, const struct agent_options *options, int *ret_code,
 	struct err *err) _must_check_;
+
+/* In a program that was executed in an agent's place: goes on with its step, by what the agent has
+ * handed over on fd (reexec/reexec.h), and ends as agent_run() does. */
+int agent_continue(int fd, const char *version, int *ret_code, struct err *err) _must_check_;
+
+/* Does all of that but its first step, and has no effect on anything: 0 if it could be done. */
+int agent_try_to_continue(int fd, const char *version, struct err *err) _must_check_;
 
 #endif

@@ -17,6 +17,7 @@
 #include "stepd/agent/pri_watch.h"
 #include "stepd/agent/launch/process.h"
 #include "stepd/agent/recover/recover.h"
+#include "stepd/agent/reexec/reexec.h"
 #include "stepd/agent/suspend.h"
 #include "stepd/agent/tasks.h"
 #include "stepd/agent/account/usage.h"
@@ -100,6 +101,7 @@ struct agent {
 	struct ready ready;
 	struct pausable time_limit, wait_limit, bad_exit_grace;
 	struct suspend suspend;
+	struct reexec reexec;
 };
 
 /* The words of result.json and state.json. */

@@ -60,6 +60,7 @@ static void write_reports(struct agent *a)
 
 static void agent_clear(struct agent *a)
 {
+	reexec_clear(a);
 	a->stdio = stdio_free(a->stdio);
 	closing_release_fds(a);
 	result_drop_ready(a);

@@ -9,6 +9,7 @@
 
 #include "proctrack/proctrack.h"
 #include "stepd/agent/account/account.h"
+#include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/result.h"
 #include "stepd/agent/service.h"
 #include "stepd/agent/stdio/stdio.h"
@@ -21,7 +22,7 @@
 
 /* ---- ending ------------------------------------------------------------------------------- */
 
-static void on_streams_done(void *userdata)
+void ending_streams_done(void *userdata)
 {
 	struct agent *a = userdata;
 
@@ -46,9 +47,9 @@ static void begin_draining(struct agent *a)
 	stop_limits(a);
 	suspend_end(a);
 	if (a->stdio)
-		stdio_finish(a->stdio, on_streams_done, a);
+		stdio_finish(a->stdio, ending_streams_done, a);
 	else
-		on_streams_done(a);
+		ending_streams_done(a);
 }
 
 static void reap(struct agent *a);
@@ -300,7 +301,7 @@ static void on_end_signal(struct agent *a, int signal)
 	char name[SIGNALS_NAME_SIZE];
 
 	if (a->state == AGENT_DRAINING) {
-		on_streams_done(a); /* whoever reads the rest is not waited for any longer */
+		ending_streams_done(a); /* whoever reads the rest is not waited for any longer */
 		return;
 	}
 	(void)signals_name(signal, name, sizeof(name));
@@ -327,6 +328,8 @@ static void on_signals(struct ev_loop *loop, ev_io *w, int revents)
 	while (read(a->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo == SIGCHLD)
 			on_sigchld(a);
+		else if (info.ssi_signo == SIGUSR2)
+			reexec_ask(a);
 		else if (info.ssi_signo == SIGTSTP || info.ssi_signo == SIGCONT)
 			suspend_on_signal(a, (int)info.ssi_signo, info.ssi_code == SI_KERNEL);
 		else
@@ -403,15 +406,52 @@ int ending_watch(struct agent *a, struct err *err)
 	return r < 0 ? r : watch_container(a, err);
 }
 
+static void watch_reports(struct agent *a)
+{
+	if (a->launch.report_fd < 0)
+		return;
+	ev_io_init(&a->report_io, on_report_fd, a->launch.report_fd, EV_READ);
+	a->report_io.data = a;
+	ev_io_start(a->loop, &a->report_io);
+}
+
 void ending_started(struct agent *a)
 {
-	if (a->launch.report_fd >= 0) {
-		ev_io_init(&a->report_io, on_report_fd, a->launch.report_fd, EV_READ);
-		a->report_io.data = a;
-		ev_io_start(a->loop, &a->report_io);
-	}
+	watch_reports(a);
 	if (a->plan.spec->time_limit_ms && a->state == AGENT_RUNNING)
 		pausable_start(&a->time_limit, a->plan.spec->time_limit_ms);
+}
+
+void ending_save(struct agent *a, struct handover *h, struct json_t *object)
+{
+	killseq_save(&a->killseq, h, handover_put_object(h, object, "killseq"));
+	pausable_save(&a->time_limit, h, handover_put_object(h, object, "time_limit"));
+	pausable_save(&a->wait_limit, h, handover_put_object(h, object, "wait_limit"));
+	pausable_save(&a->bad_exit_grace, h, handover_put_object(h, object, "bad_exit_grace"));
+	suspend_save(&a->suspend, h, handover_put_object(h, object, "suspend"));
+}
+
+int ending_restore(
+	struct agent *a, const struct handover *h, const struct json_t *object, struct err *err)
+{
+	int r = ending_watch(a, err);
+
+	(void)h;
+	if (r < 0)
+		return r;
+	killseq_restore(&a->killseq, handover_get_object(object, "killseq"));
+	pausable_restore(&a->time_limit, handover_get_object(object, "time_limit"));
+	pausable_restore(&a->wait_limit, handover_get_object(object, "wait_limit"));
+	pausable_restore(&a->bad_exit_grace, handover_get_object(object, "bad_exit_grace"));
+	r = suspend_restore(&a->suspend, handover_get_object(object, "suspend"));
+	watch_reports(a);
+	return r < 0 ? handover_say_bad("requests", err) : 0;
+}
+
+void ending_go_on(struct agent *a)
+{
+	requests_rest(&a->suspend.requests, false);
+	on_sigchld(a); /* of which a pending signal tells, too, but for one at most */
 }
 
 void ending_unwatch(struct agent *a)

@@ -9,6 +9,9 @@
 
 #include "stepd/agent/agent_impl.h"
 
+struct handover;
+struct json_t;
+
 /* Watches the container, the children, the report pipe, signals and limits. Before the first
  * fork: from then on no event is lost. */
 int ending_watch(struct agent *a, struct err *err) _must_check_;
@@ -29,5 +32,17 @@ void ending_before_signal(struct agent *a, int signal);
 void ending_check(struct agent *a);
 
 void ending_unwatch(struct agent *a);
+
+/* In a new program: begins where the old one has stopped, with what happened in between. */
+void ending_go_on(struct agent *a);
+
+/* stdio_finish()'s done. */
+void ending_streams_done(void *userdata);
+
+/* For the program that goes on with the step (handover.h): the escalation, the limits, the
+ * suspension. restore: in the place of ending_watch() and ending_started(). */
+void ending_save(struct agent *a, struct handover *h, struct json_t *object);
+int ending_restore(struct agent *a, const struct handover *h, const struct json_t *object,
+	struct err *err) _must_check_;
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "proctrack/proctrack.h"
 #include "stepd/agent/registry_lock.h"
+#include "stepd/agent/reexec/handover.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/procstat.h"
 #include "stepd/state/steps.h"
@@ -263,6 +264,11 @@ int registry_set_root(struct registry *reg, const char *container_root)
 	return reg->container_root ? 0 : -ENOMEM;
 }
 
+const char *registry_get_root(const struct registry *reg)
+{
+	return reg->container_root;
+}
+
 int registry_set_answer(struct registry *reg, uint32_t count, const char *error)
 {
 	free(reg->answer_error);
@@ -350,4 +356,53 @@ struct registry *registry_leave(struct registry *reg)
 int registry_show_left(const struct registry *reg, steps_found_fn found, void *userdata)
 {
 	return reg->inherited ? steps_show(reg->dir_fd, found, userdata) : 0;
+}
+
+void registry_save(const struct registry *reg, struct handover *h, json_t *object)
+{
+	handover_put_fd(h, object, "runtime_fd", reg->runtime_fd);
+	handover_put_fd(h, object, "dir_fd", reg->dir_fd);
+	handover_put_fd(h, object, "lock_fd", reg->lock_fd);
+	handover_put_text(h, object, "name", reg->name);
+	handover_put_text(h, object, "path", reg->path);
+	handover_put_text(h, object, "container_root", reg->container_root);
+	handover_put_int(h, object, "answers", reg->answers);
+	handover_put_text(h, object, "answer_error", reg->answer_error);
+	handover_put_bool(h, object, "inherited", reg->inherited);
+	handover_put_bool(h, object, "fresh", reg->fresh);
+}
+
+/* What is missing, a registry can't do without. */
+static int restore(struct registry *reg, const struct handover *h, const json_t *object)
+{
+	reg->runtime_fd = handover_get_fd(object, "runtime_fd");
+	reg->dir_fd = handover_get_fd(object, "dir_fd");
+	reg->lock_fd = handover_get_fd(object, "lock_fd");
+	reg->answers = (uint32_t)handover_get_int(object, "answers", 0);
+	reg->inherited = handover_get_bool(object, "inherited", false);
+	reg->fresh = handover_get_bool(object, "fresh", false);
+	if (handover_copy_text(h, object, "name", &reg->name) < 0 ||
+		handover_copy_text(h, object, "path", &reg->path) < 0 ||
+		handover_copy_text(h, object, "container_root", &reg->container_root) < 0 ||
+		handover_copy_text(h, object, "answer_error", &reg->answer_error) < 0)
+		return -ENOMEM;
+	return reg->runtime_fd < 0 || reg->dir_fd < 0 || reg->lock_fd < 0 || !reg->name ||
+			!reg->path
+		? -EPROTO
+		: 0;
+}
+
+int registry_restore(
+	const struct handover *h, const json_t *object, struct registry **ret_reg, struct err *err)
+{
+	struct registry *reg = calloc(1, sizeof(*reg));
+	int r = reg ? restore(reg, h, object) : -ENOMEM;
+
+	if (r == 0) {
+		*ret_reg = reg;
+		return 0;
+	}
+	free_registry(reg);
+	return r == -EPROTO ? handover_say_bad("directory", err)
+			    : err_set(err, r, "take over the step's directory");
 }

@@ -20,6 +20,7 @@
 #include "stepd/base/err.h"
 #include "stepd/state/steps.h"
 
+struct handover;
 struct json_t;
 struct registry;
 
@@ -40,6 +41,9 @@ extern const char *const registry_files[];
 /* Where the step's container hangs (proctrack_get_root()): who asks for the step's processes later
  * needs it, so it goes into state.json from now on. */
 int registry_set_root(struct registry *reg, const char *container_root) _must_check_;
+
+/* NULL: the backend needs none. */
+const char *registry_get_root(const struct registry *reg);
 
 /* How often a request to suspend or resume was answered, and why the last one failed (NULL: it did
  * not). Who asked by a signal waits for the count to change. */
@@ -84,5 +88,10 @@ DEFINE_CLEANUP(struct registry *, registry_close);
  * registry_publish() replaces it. 0 where there is nothing. */
 int registry_show_left(
 	const struct registry *reg, steps_found_fn found, void *userdata) _must_check_;
+
+/* For the program that goes on with it (handover.h). The lock goes over with its descriptor. */
+void registry_save(const struct registry *reg, struct handover *h, struct json_t *object);
+int registry_restore(const struct handover *h, const struct json_t *object,
+	struct registry **ret_reg, struct err *err) _must_check_;
 
 #endif

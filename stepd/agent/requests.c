@@ -137,7 +137,7 @@ static void start_next(struct requests *rq)
 	struct err err = ERR_INIT;
 	int r;
 
-	while (rq->first && !rq->now && !worker_is_busy(&rq->worker)) {
+	while (rq->first && !rq->resting && !rq->now && !worker_is_busy(&rq->worker)) {
 		rq->now = take_first(rq);
 		rq->begin(rq->now, rq->userdata);
 		if (!rq->now || worker_start(&rq->worker, carry_out, rq, limit_of(rq)) == 0)
@@ -212,4 +212,16 @@ int requests_kill(struct requests *rq)
 	drop_all(rq);
 	worker_cancel(&rq->worker);
 	return proctrack_signal(rq->pt, rq->job->cont_id, SIGKILL);
+}
+
+void requests_rest(struct requests *rq, bool rest)
+{
+	rq->resting = rest;
+	if (rq->last)
+		start_next(rq);
+}
+
+bool requests_is_busy(const struct requests *rq)
+{
+	return rq->now || worker_is_busy(&rq->worker);
 }

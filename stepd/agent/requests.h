@@ -13,6 +13,8 @@
 
 #include "stepd/agent/worker.h"
 
+struct handover;
+struct json_t;
 struct proctrack;
 
 enum request_kind {
@@ -39,6 +41,7 @@ struct requests {
 	struct worker worker;
 	struct request *first, **last; /* waiting */
 	struct request *now;           /* under way */
+	bool resting;                  /* none is begun: requests_rest() */
 	bool holding;                  /* a suspension was asked for, and no resumption since */
 	uint64_t held;                 /* signals, 1 << (n - 1) */
 };
@@ -59,5 +62,17 @@ void requests_withdraw_suspend(struct requests *rq);
 
 /* SIGKILL, now: 0 or -errno. Nothing more is told of what was under way or waiting. */
 int requests_kill(struct requests *rq) _must_check_;
+
+/* While they rest none is begun, and what is asked waits; a kill does not. The one under way comes
+ * to its end: done tells of it. */
+void requests_rest(struct requests *rq, bool rest);
+
+/* Whether one is under way. */
+bool requests_is_busy(const struct requests *rq);
+
+/* (requests_save.c) For the program that goes on with them (handover.h): those that wait. restore:
+ * after requests_init(); they rest, and begin with requests_rest(). */
+void requests_save(const struct requests *rq, struct handover *h, struct json_t *object);
+int requests_restore(struct requests *rq, const struct json_t *object) _must_check_;
 
 #endif

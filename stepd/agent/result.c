@@ -87,6 +87,15 @@ static void on_ready_fd(struct ev_loop *loop, ev_io *w, int revents)
 	push_ready(w->data, 0);
 }
 
+static void watch_ready(struct agent *a)
+{
+	if (a->ready.fd < 0)
+		return;
+	ev_io_init(&a->ready.io, on_ready_fd, a->ready.fd, EV_WRITE);
+	a->ready.io.data = a;
+	ev_io_start(a->loop, &a->ready.io);
+}
+
 static int make_ready(struct agent *a)
 {
 	_cleanup_free_ char *text = NULL;
@@ -118,11 +127,20 @@ void result_send_ready(struct agent *a)
 		return;
 	}
 	push_ready(a, 0);
-	if (a->ready.fd < 0)
-		return;
-	ev_io_init(&a->ready.io, on_ready_fd, a->ready.fd, EV_WRITE);
-	a->ready.io.data = a;
-	ev_io_start(a->loop, &a->ready.io);
+	watch_ready(a);
+}
+
+int result_restore_ready(struct agent *a, const char *text, size_t size)
+{
+	if (!text || a->ready.fd < 0)
+		return 0;
+	a->ready.text = malloc(size + 1);
+	if (!a->ready.text)
+		return -ENOMEM;
+	memcpy(a->ready.text, text, size);
+	a->ready.size = size;
+	watch_ready(a);
+	return 0;
 }
 
 void result_end_ready(struct agent *a)

@@ -226,6 +226,7 @@ static void on_done(const struct request *request, int r, const struct err *err,
 	else
 		on_signalled(a, request->signal, r, err);
 	ending_check(a);
+	reexec_go_on(a);
 }
 
 int suspend_init(struct agent *a, struct err *err)

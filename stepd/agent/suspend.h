@@ -16,6 +16,8 @@
 #include "stepd/agent/requests.h"
 
 struct agent;
+struct handover;
+struct json_t;
 
 struct suspend {
 	struct requests requests;
@@ -43,6 +45,10 @@ void suspend_give_up(struct agent *a);
 
 /* No process is left. */
 void suspend_end(struct agent *a);
+
+/* For the program that goes on with it (handover.h). restore: after suspend_init(). */
+void suspend_save(const struct suspend *s, struct handover *h, struct json_t *object);
+int suspend_restore(struct suspend *s, const struct json_t *object) _must_check_;
 
 /* "suspended", or the word of a->state. */
 const char *suspend_state_word(const struct agent *a);

@@ -2,6 +2,7 @@
 #include "stepd/base/fs.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -165,5 +166,29 @@ int fs_check_trusted(int fd, const char *path, struct err *err)
 		return err_say(err, -EPERM,
 			"'%s' can be written by others than its owner (mode %04o); chmod go-w it",
 			path, (unsigned)(st.st_mode & 07777));
+	return 0;
+}
+
+int fs_check_parents(const char *path, bool (*is_known)(const char *dir), struct err *err)
+{
+	char dir[PATH_MAX];
+	struct stat st;
+	char *slash;
+
+	if (snprintf(dir, sizeof(dir), "%s", path) >= (int)sizeof(dir))
+		return err_set(err, -ENAMETOOLONG, "look at what is above '%s'", path);
+	while ((slash = strrchr(dir, '/')) && dir[1]) {
+		slash[slash == dir] = '\0'; /* "/" itself comes last */
+		if (is_known && is_known(dir))
+			return 0; /* and so is all above it */
+		if (stat(dir, &st) < 0)
+			return err_set(err, -errno, "look at '%s'", dir);
+		if ((st.st_uid != 0 && st.st_uid != geteuid()) ||
+			((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX)))
+			return err_say(err, -EPERM,
+				"'%s', above '%s', can be changed by others (uid %u, mode %04o); "
+				"install below directories that only root can change",
+				dir, path, (unsigned)st.st_uid, (unsigned)(st.st_mode & 07777));
+	}
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include "stepd/agent/status.h"
 
 int cli_check_spec(int argc, char **argv);
+int cli_continue(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
 int cli_find(int argc, char **argv);
 int cli_list(int argc, char **argv);

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config.h"
 #include "stepd/cli/cli.h"
+#include "stepd/cli/version.h"
 
 static const struct {
 	const char *name;
@@ -20,6 +20,8 @@ static const struct {
 	{"set-limits", cli_set_limits, "change what a running step may use"},
 	{"suspend", cli_suspend, "stop all processes of steps, and wait until they stand"},
 	{"resume", cli_resume, "let suspended steps go on"},
+	{"continue", cli_continue,
+		"goes on with an agent's step: an agent that is upgraded calls it"},
 	{"check-spec", cli_check_spec, "check spec files without running them"},
 	{"plugins", cli_plugins, "the installed plugins and what they can do here"},
 	{"doctor", cli_doctor, "what works on this machine, what doesn't, and the remedy"},
@@ -50,7 +52,7 @@ int main(int argc, char **argv)
 	size_t i;
 
 	if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
-		printf("stepd %s\n", PACKAGE_VERSION);
+		printf("stepd %s\n", stepd_version);
 		return finish(0);
 	}
 	if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)) {

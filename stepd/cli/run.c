@@ -9,6 +9,7 @@
 #include "stepd/base/log.h"
 #include "stepd/cli/cli.h"
 #include "stepd/cli/run_options.h"
+#include "stepd/cli/version.h"
 
 extern char **environ;
 
@@ -26,6 +27,7 @@ static int run(const struct run_options *o, uint64_t start_ns)
 		.ready_fd = -1,
 		.start_ns = start_ns,
 		.log = &log,
+		.version = stepd_version,
 	};
 	struct err err = ERR_INIT;
 	int code = STATUS_FAILED, r;

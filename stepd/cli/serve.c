@@ -17,6 +17,7 @@
 #include "stepd/base/parse.h"
 #include "stepd/cli/cli.h"
 #include "stepd/cli/site.h"
+#include "stepd/cli/version.h"
 
 struct serve {
 	const char *spec_file;
@@ -199,7 +200,8 @@ int cli_serve(int argc, char **argv)
 {
 	struct serve s = {
 		.spec_fd = -1,
-		.agent = {.ready_fd = -1, .start_ns = trace_now_ns(), .log = &s.log},
+		.agent = {.ready_fd = -1, .start_ns = trace_now_ns(), .log = &s.log,
+			.version = stepd_version},
 		.log = {.fd = STDERR_FILENO, .most = LOG_LEVEL_INFO, .ident = "stepd serve"},
 	};
 	struct err err = ERR_INIT;

@@ -44,32 +44,6 @@ static bool is_above_program(const char *dir)
 	return read_exe(exe) && strncmp(exe, dir, len) == 0 && exe[len] == '/';
 }
 
-/* Every directory above path up to the root: one that others can write lets them put another in
- * its place, unless it is sticky as /tmp is. */
-static int check_parents(const char *path, struct err *err)
-{
-	char dir[PATH_MAX];
-	struct stat st;
-	char *slash;
-
-	if (snprintf(dir, sizeof(dir), "%s", path) >= (int)sizeof(dir))
-		return err_set(err, -ENAMETOOLONG, "plugin path '%s'", path);
-	while ((slash = strrchr(dir, '/')) && dir[1]) {
-		slash[slash == dir] = '\0'; /* "/" itself comes last */
-		if (is_above_program(dir))
-			return 0; /* and so is all above it */
-		if (stat(dir, &st) < 0)
-			return err_set(err, -errno, "look at '%s'", dir);
-		if ((st.st_uid != 0 && st.st_uid != geteuid()) ||
-			((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX)))
-			return err_say(err, -EPERM,
-				"'%s', above '%s', can be changed by others (uid %u, mode %04o); "
-				"install plugins below directories that only root can change",
-				dir, path, (unsigned)st.st_uid, (unsigned)(st.st_mode & 07777));
-	}
-	return 0;
-}
-
 static int check_path(const char *path, int flags, struct err *err)
 {
 	_cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC | flags);
@@ -78,7 +52,7 @@ static int check_path(const char *path, int flags, struct err *err)
 	if (fd < 0)
 		return err_set(err, -errno, "open '%s'", path);
 	r = fs_check_trusted(fd, path, err);
-	return r < 0 ? r : check_parents(path, err);
+	return r < 0 ? r : fs_check_parents(path, is_above_program, err);
 }
 
 /* real is path without symbolic links: a link in a good directory may lead to a bad one. */

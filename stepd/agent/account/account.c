@@ -9,6 +9,7 @@
 #include "stepd/agent/account/usage.h"
 #include "stepd/agent/account/usage_table.h"
 #include "stepd/agent/agent_impl.h"
+#include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/report.h"
 #include "stepd/base/log.h"
 
@@ -96,6 +97,34 @@ void account_report(struct agent *a)
 	text = usage_table_format(&view);
 	if (!text || report_write(a->log->fd, text) < 0)
 		log_warning(a->log, "can't print what the step has used, ignoring");
+}
+
+void account_save(const struct agent *a, struct handover *h, struct json_t *object)
+{
+	if (a->usage.tasks)
+		usage_save(&a->usage, a->tasks.n, h, handover_put_object(h, object, "usage"));
+	oom_save(&a->oom, h, handover_put_object(h, object, "oom"));
+	if (a->sample)
+		sample_save(a->sample, h, handover_put_object(h, object, "sample"));
+}
+
+int account_restore(
+	struct agent *a, const struct handover *h, const struct json_t *object, struct err *err)
+{
+	const struct json_t *usage = handover_get_object(object, "usage");
+	const struct json_t *sample = handover_get_object(object, "sample");
+	int r = usage ? usage_open(&a->usage, a->tasks.n) : 0;
+
+	if (r < 0)
+		return err_set(err, r, "keep account of the step");
+	if (usage)
+		usage_restore(&a->usage, a->tasks.n, usage);
+	r = oom_watch(a, err);
+	if (r < 0)
+		return r;
+	oom_restore(a, handover_get_object(object, "oom"));
+	r = sample ? sample_restore(a, h, sample, &a->sample) : 0;
+	return r < 0 ? err_set(err, r, "go on with the samples") : 0;
 }
 
 void account_close(struct agent *a)

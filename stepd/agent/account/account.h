@@ -11,6 +11,8 @@
 #include "stepd/base/err.h"
 
 struct agent;
+struct handover;
+struct json_t;
 struct task;
 
 /* Before the first fork. */
@@ -31,6 +33,12 @@ void account_finish(struct agent *a);
 
 /* The last sample, and what people asked to see at the end. */
 void account_report(struct agent *a);
+
+/* For the program that goes on with the step (handover.h). restore: in the place of account_open()
+ * and account_started(). */
+void account_save(const struct agent *a, struct handover *h, struct json_t *object);
+int account_restore(struct agent *a, const struct handover *h, const struct json_t *object,
+	struct err *err) _must_check_;
 
 void account_close(struct agent *a);
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "mpi/mpi.h"
+#include "stepd/agent/reexec/handover.h"
 #include "stepd/api/plugin.h"
 
 /* Node names become part of a directory's name: letters, digits, dots, dashes, underscores. */
@@ -307,6 +308,56 @@ int plan_run_prefork(struct plan *plan, struct mpi *mpi, struct err *err)
 	}
 	free(env);
 	return r < 0 ? r : reserve_task_env(plan, err);
+}
+
+void plan_save(const struct plan *plan, struct handover *h, struct json_t *object)
+{
+	handover_put_text(h, object, "user_name", plan->id.user_name);
+	handover_put_int(h, object, "uid", plan->id.uid);
+	handover_put_int(h, object, "gid", plan->id.gid);
+	handover_put_text(h, object, "cwd", plan->cwd);
+	handover_put_int(h, object, "umask", plan->umask);
+	handover_put_int(h, object, "agent_pid", plan->job.jmgr_pid);
+	handover_put_int(h, object, "service_pid", plan->job.service_pid);
+	handover_put_int(h, object, "container_id", (int64_t)plan->job.cont_id);
+}
+
+static int restore_plan(
+	struct plan *plan, const struct handover *h, const struct json_t *object, struct err *err)
+{
+	int r;
+
+	plan->id.uid = (uid_t)handover_get_int(object, "uid", (uid_t)-1);
+	plan->id.gid = (gid_t)handover_get_int(object, "gid", (gid_t)-1);
+	plan->umask = (mode_t)handover_get_int(object, "umask", 022);
+	if (handover_copy_text(h, object, "user_name", &plan->id.user_name) < 0 ||
+		handover_copy_text(h, object, "cwd", &plan->cwd) < 0)
+		return err_set(err, -ENOMEM, "take over the step");
+	r = make_job(plan, err);
+	if (r == 0)
+		r = make_programs(plan, err);
+	/* for messages only: the script is with its interpreter already */
+	if (r == 0 && plan->spec->kind == STEPD_STEP_BATCH)
+		r = plan_set_script(plan, "script", err);
+	plan->job.jmgr_pid = (pid_t)handover_get_int(object, "agent_pid", plan->job.jmgr_pid);
+	plan->job.service_pid = (pid_t)handover_get_int(object, "service_pid", 0);
+	plan->job.cont_id = (uint64_t)handover_get_int(object, "container_id", 0);
+	if (r == 0 && (!plan->id.user_name || plan->job.cont_id == 0))
+		r = handover_say_bad("plan", err);
+	return r;
+}
+
+int plan_restore(const struct spec *spec, const struct handover *h, const struct json_t *object,
+	struct plan *ret_plan, struct err *err)
+{
+	_cleanup_plan_ struct plan plan = {.spec = spec};
+	int r = restore_plan(&plan, h, object, err);
+
+	if (r < 0)
+		return r;
+	*ret_plan = plan;
+	plan = (struct plan){0};
+	return 0;
 }
 
 void plan_clear(struct plan *plan)

@@ -12,6 +12,8 @@
 #include "stepd/agent/launch/identity.h"
 #include "stepd/agent/spec/spec.h"
 
+struct handover;
+struct json_t;
 struct mpi;
 
 /* One command line with its environment: the step's, and one for each override. */
@@ -48,6 +50,12 @@ int plan_make_environ(struct plan *plan, const char *mpi_type, struct err *err) 
 
 /* Calls the MPI plugin's prefork hook and gives what it changed to every program. */
 int plan_run_prefork(struct plan *plan, struct mpi *mpi, struct err *err) _must_check_;
+
+/* What is left of a plan once the tasks run, for the program that goes on with it (handover.h):
+ * nothing is looked up again, neither users nor CPUs. */
+void plan_save(const struct plan *plan, struct handover *h, struct json_t *object);
+int plan_restore(const struct spec *spec, const struct handover *h, const struct json_t *object,
+	struct plan *ret_plan, struct err *err) _must_check_;
 
 void plan_clear(struct plan *plan);
 #define _cleanup_plan_ _cleanup_(plan_clear)

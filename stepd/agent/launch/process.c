@@ -106,22 +106,33 @@ int process_prepare(struct err *err)
 	return reset_signals(err);
 }
 
-int process_catch_signals(struct err *err)
+bool process_ignores_hup(void)
 {
 	struct sigaction hup = {.sa_handler = SIG_DFL};
+
+	(void)sigaction(SIGHUP, NULL, &hup); /* valid arguments can't fail */
+	return hup.sa_handler != SIG_DFL;
+}
+
+static void fill_caught(sigset_t *set)
+{
+	static const int caught[] = {SIGCHLD, SIGTERM, SIGINT, SIGQUIT, SIGTSTP, SIGUSR2,
+		SIGCONT /* continues a stopped agent all the same */};
+	size_t i;
+
+	(void)sigemptyset(set); /* can't fail, nor can the others with valid arguments */
+	for (i = 0; i < ARRAY_SIZE(caught); i++)
+		(void)sigaddset(set, caught[i]);
+	if (!process_ignores_hup())
+		(void)sigaddset(set, SIGHUP);
+}
+
+int process_catch_signals(struct err *err)
+{
 	sigset_t set;
 	int fd;
 
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGCHLD);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGQUIT);
-	(void)sigaddset(&set, SIGTSTP);
-	(void)sigaddset(&set, SIGCONT);      /* continues a stopped agent all the same */
-	(void)sigaction(SIGHUP, NULL, &hup); /* valid arguments can't fail */
-	if (hup.sa_handler == SIG_DFL)
-		(void)sigaddset(&set, SIGHUP);
+	fill_caught(&set);
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fd < 0)
 		return err_set(err, -errno, "make a descriptor for signals");
@@ -129,6 +140,30 @@ int process_catch_signals(struct err *err)
 		(void)close(fd);
 		return err_set(err, -EINVAL, "block the signals");
 	}
+	return fd;
+}
+
+/* Not process_default_signals(): an exec has left no handler, and to set the default of SIGCHLD and
+ * SIGCONT would forget those that came meanwhile. */
+int process_continue(bool ignore_hup, struct err *err)
+{
+	struct sigaction nothing = {.sa_handler = do_nothing, .sa_flags = SA_RESTART};
+	sigset_t set;
+	int r = fill_standard_fds(err), fd;
+
+	if (r < 0)
+		return r;
+	mark_inherited_fds();
+	survive_strays(&nothing);
+	if (ignore_hup)
+		(void)sigaction(SIGHUP, &nothing, NULL); /* valid arguments can't fail */
+	fd = process_catch_signals(err);
+	if (fd < 0)
+		return fd;
+	fill_caught(&set);
+	(void)sigaddset(&set, SIGTTIN); /* as in reset_signals() */
+	(void)sigaddset(&set, SIGTTOU);
+	(void)sigprocmask(SIG_SETMASK, &set, NULL); /* until here the old program had blocked all */
 	return fd;
 }
 

@@ -6,6 +6,7 @@
 #ifndef STEPD_AGENT_PROCESS_H
 #define STEPD_AGENT_PROCESS_H
 
+#include <stdbool.h>
 #include <sys/resource.h>
 
 #include "stepd/base/err.h"
@@ -20,10 +21,18 @@ struct identity;
  * so that a terminal gives EIO. */
 int process_prepare(struct err *err) _must_check_;
 
-/* Blocks SIGCHLD and the signals that end, suspend or resume a step, for good, and returns a
- * non-blocking descriptor that tells of them: from here on none of them can end the agent with
+/* Blocks SIGCHLD and the signals that end, suspend, resume or upgrade a step, for good, and returns
+ * a non-blocking descriptor that tells of them: from here on none of them can end the agent with
  * something left behind. A SIGHUP that is ignored stays so. The caller closes it. */
 int process_catch_signals(struct err *err) _must_check_;
+
+/* Whether the caller wanted SIGHUP to be ignored. */
+bool process_ignores_hup(void);
+
+/* In the place of process_prepare() and process_catch_signals(), for a program that was executed in
+ * an agent's place: all signals were blocked before the exec, and those that came meanwhile are
+ * told by the descriptor. */
+int process_continue(bool ignore_hup, struct err *err) _must_check_;
 
 /* Gives every signal its default disposition, those that the C library hides included. */
 void process_default_signals(void);

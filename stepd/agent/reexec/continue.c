@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The new program's side of an upgrade: from the handover to the loop, as agent.c goes from the
+ * spec to the loop.
+ */
+#include <string.h>
+
+#include "stepd/agent/agent_impl.h"
+#include "stepd/agent/closing.h"
+#include "stepd/agent/ending.h"
+#include "stepd/agent/reexec/handover.h"
+#include "stepd/agent/reexec/reexec.h"
+#include "stepd/agent/service.h"
+#include "stepd/agent/spec/spec.h"
+#include "stepd/agent/trace.h"
+#include "stepd/base/log.h"
+
+static int read_handed_over_spec(const struct handover *h, struct spec **ret_spec, struct err *err)
+{
+	const char *text = handover_get_text(h, handover_root((struct handover *)h), "spec");
+
+	return text ? spec_from_text(text, strlen(text), ret_spec, err)
+		    : handover_say_bad("spec", err);
+}
+
+static int restore(
+	struct agent *a, const struct spec *spec, const struct handover *h, struct err *err)
+{
+	int r;
+
+	a->loop = ev_loop_new(EVFLAG_NOENV);
+	if (!a->loop)
+		return err_set(err, -ENOMEM, "make the event loop");
+	r = reexec_restore(a, spec, h, err);
+	return r < 0 ? r : reexec_init(a, err);
+}
+
+/* What could not be restored, the trial should have shown: the tasks end with their agent. */
+static int take_over(struct agent *a, const struct spec *spec, const struct handover *h,
+	const struct log *log, struct err *err)
+{
+	const char *before = handover_get_version(h);
+	uint64_t asked_ns =
+		(uint64_t)handover_get_int(handover_root((struct handover *)h), "asked_ns", 0);
+	int r = restore(a, spec, h, err);
+
+	if (r < 0)
+		return r;
+	log_info(log, "goes on as version %s in the place of %s", a->options->version, before);
+	log_debug(log, "the change of programs took %llu us",
+		(unsigned long long)((trace_now_ns() - asked_ns) / 1000));
+	ending_go_on(a);
+	if (a->state != AGENT_ENDED)
+		ev_run(a->loop, 0);
+	return 0;
+}
+
+int agent_continue(int fd, const char *version, int *ret_code, struct err *err)
+{
+	_cleanup_handover_ struct handover *h = NULL;
+	_cleanup_spec_ struct spec *spec = NULL;
+	_cleanup_close_ int handover_fd = fd;
+	struct agent_options options;
+	struct agent a;
+	struct log log;
+	int r;
+
+	r = handover_open(fd, false, &h, err);
+	if (r == 0)
+		r = process_continue(reexec_ignores_hup(h), err);
+	if (r < 0)
+		return r;
+	handover_fd = close_fd(handover_fd);
+	reexec_restore_options(h, &options, &log);
+	options.version = version;
+	service_use_journal(&log);
+	agent_init(&a, &options);
+	a.signal_fd = r;
+	r = read_handed_over_spec(h, &spec, err);
+	if (r == 0)
+		r = take_over(&a, spec, h, &log, err);
+	return closing_finish(&a, r, ret_code, err);
+}
+
+/* Nothing is cleared: what a cleared agent leaves behind is the step's end. */
+int agent_try_to_continue(int fd, const char *version, struct err *err)
+{
+	struct handover *h = NULL;
+	struct spec *spec = NULL;
+	static struct agent a;
+	struct agent_options options;
+	struct log log;
+	int r;
+
+	r = handover_open(fd, true, &h, err);
+	if (r < 0)
+		return r;
+	reexec_restore_options(h, &options, &log);
+	options.version = version;
+	agent_init(&a, &options);
+	r = a.signal_fd = process_catch_signals(err);
+	if (r >= 0)
+		r = read_handed_over_spec(h, &spec, err);
+	return r < 0 ? r : restore(&a, spec, h, err);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stepd continue: what an agent executes in its own place when it is upgraded (reexec.h). Nobody
+ * else has the descriptor.
+ */
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "stepd/agent/agent.h"
+#include "stepd/agent/reexec/reexec.h"
+#include "stepd/agent/status.h"
+#include "stepd/base/parse.h"
+#include "stepd/cli/cli.h"
+#include "stepd/cli/version.h"
+
+/* On one line: an agent that is about to be replaced tells its first words in its log. */
+static int check(int fd)
+{
+	struct err err = ERR_INIT;
+
+	if (agent_try_to_continue(fd, stepd_version, &err) < 0) {
+		printf("%s\n", err.text);
+		return STATUS_FAILED;
+	}
+	printf(REEXEC_CHECKED "%s\n", stepd_version);
+	return 0;
+}
+
+int cli_continue(int argc, char **argv)
+{
+	bool only_check = argc > 1 && strcmp(argv[1], "--check") == 0;
+	const char *number = argc > 1 + only_check ? argv[1 + only_check] : "";
+	struct err err = ERR_INIT;
+	int code = STATUS_FAILED;
+	uint32_t fd;
+
+	if (parse_u32(number, STDERR_FILENO + 1, INT32_MAX, &fd) < 0) {
+		fprintf(stderr,
+			"stepd continue: this is for an agent that is upgraded, see stepd(8), UPGRADING\n");
+		return STATUS_FAILED;
+	}
+	/* By a descriptor, kernels before 6.14 name the process after its number. */
+	(void)prctl(PR_SET_NAME, "stepd");
+	if (only_check)
+		return check((int)fd);
+	if (agent_continue((int)fd, stepd_version, &code, &err) < 0) {
+		fprintf(stderr, "stepd continue: %s\n", err.text);
+		return STATUS_FAILED;
+	}
+	return code;
+}

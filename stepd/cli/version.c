@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/cli/version.h"
+
+#include "config.h"
+
+const char stepd_version[] = PACKAGE_VERSION;
