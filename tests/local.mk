@@ -440,6 +440,27 @@ tests_unit_test_findings_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_findings_LDADD = $(UNIT_LDADD)
 endif
 
+# Slurm's step sockets (contrib/slurm-socket).
+SLURM_SYSTEM_TESTS = tests/system/0700-slurm-protocol.sh
+TESTS += $(SLURM_SYSTEM_TESTS)
+EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/lib/slurm.sh tests/lib/slurm_agent.py \
+	tests/lib/slurm_checks.py tests/lib/slurm_client.py
+if CMOCKA
+SLURM_UNIT_TESTS = tests/unit/test_slurm_names tests/unit/test_slurm_requests \
+	tests/unit/test_slurm_wire
+check_PROGRAMS += $(SLURM_UNIT_TESTS)
+TESTS += $(SLURM_UNIT_TESTS)
+tests_unit_test_slurm_names_SOURCES = tests/unit/test_slurm_names.c
+tests_unit_test_slurm_names_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_names_LDADD = libslurmwire.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_requests_SOURCES = tests/unit/test_slurm_requests.c
+tests_unit_test_slurm_requests_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_requests_LDADD = libslurmwire.la $(CMOCKA_LIBS)
+tests_unit_test_slurm_wire_SOURCES = tests/unit/test_slurm_wire.c
+tests_unit_test_slurm_wire_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_slurm_wire_LDADD = libslurmwire.la $(CMOCKA_LIBS)
+endif
+
 # systemd/: scopes, notifications, units.
 SYSTEMD_TESTS = tests/system/0470-scope.sh
 TESTS += $(SYSTEMD_TESTS)

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * One connection of a Slurm client. It says its version, and then asks and is answered, one request
+ * after the other: while one is at the agent or an answer is not taken, nothing more is read.
+ */
+#include <assert.h>
+#include <ev.h>
+#include <jansson.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "contrib/slurm-socket/call.h"
+#include "contrib/slurm-socket/server.h"
+#include "stepd/base/log.h"
+
+enum conn_state {
+	CONN_HELLO,
+	CONN_READING,
+	CONN_ASKING,
+	CONN_WRITING,
+	CONN_STATE_MAX
+};
+
+/* What the client, or we for it, are given time for. */
+enum conn_wait {
+	WAIT_NOTHING,
+	WAIT_IDLE,
+	WAIT_REQUEST,
+	WAIT_TURN,
+	WAIT_ANSWER,
+	WAIT_MAX
+};
+
+/* What a state's function comes to. */
+enum conn_next {
+	NEXT_STATE,
+	NEXT_EVENT,
+	NEXT_END
+};
+
+struct conn {
+	LIST_ENTRY(conn) link;
+	TAILQ_ENTRY(conn) queue_link;
+	struct door *door;
+	int fd;
+	struct ucred peer; /* as the kernel had it when the client connected */
+	enum conn_state state;
+	enum conn_wait wait;
+	bool eof;         /* the client sends no more; it may wait for answers */
+	bool last_answer; /* the end, once that is written */
+	bool queued;      /* in the door's queue */
+	bool counted;     /* among the door's queries at the agent */
+	uint16_t version;
+	uint8_t in[WIRE_REQUEST_MAX];
+	size_t in_size;
+	struct requests_plan plan;
+	struct call *call;
+	struct wire_answer out;
+	size_t out_at;
+	size_t memory; /* of out, as the server counts it */
+	ev_io io;
+	ev_timer timer;
+};
+
+static const double wait_s[WAIT_MAX] = {
+	[WAIT_IDLE] = SERVER_IDLE_TIMEOUT_S,
+	[WAIT_REQUEST] = SERVER_REQUEST_TIMEOUT_S,
+	[WAIT_TURN] = SERVER_QUERY_TIMEOUT_MS / 1000.0,
+	[WAIT_ANSWER] = SERVER_ANSWER_TIMEOUT_S,
+};
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void drop_answer(struct conn *c)
+{
+	c->door->server->memory -= c->memory;
+	c->memory = c->out_at = 0;
+	wire_answer_clear(&c->out);
+}
+
+static void leave_queue(struct conn *c)
+{
+	if (c->queued)
+		TAILQ_REMOVE(&c->door->queue, c, queue_link);
+	c->queued = false;
+}
+
+/* Its place at the agent is free for the next. */
+static void leave_agent(struct conn *c)
+{
+	c->call = call_cancel(c->call);
+	c->door->queries -= c->counted;
+	c->counted = false;
+}
+
+static void free_conn(struct conn *c)
+{
+	struct server *s = c->door->server;
+
+	leave_queue(c);
+	leave_agent(c);
+	drop_answer(c);
+	requests_plan_clear(&c->plan);
+	ev_io_stop(s->loop, &c->io);
+	ev_timer_stop(s->loop, &c->timer);
+	LIST_REMOVE(c, link);
+	s->conns_count--;
+	(void)close_fd(c->fd);
+	free(c);
+}
+
+/* Another one of the door may be asked for in its place: c's caller touches neither after this. */
+static void end(struct conn *c)
+{
+	struct door *door = c->door;
+
+	free_conn(c);
+	conn_ask_next(door);
+}
+
+void conn_end_all(struct server *s, const struct door *door)
+{
+	struct conn *c, *next;
+
+	for (c = LIST_FIRST(&s->conns); c; c = next) {
+		next = LIST_NEXT(c, link);
+		if (!door || c->door == door)
+			free_conn(c);
+	}
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static void advance(struct conn *c);
+
+static enum conn_next write_answer(struct conn *c)
+{
+	c->state = CONN_WRITING;
+	return c->out.failed || c->out.size == 0 ? NEXT_END : NEXT_STATE;
+}
+
+/* It came to nothing: told, where the request has words for that. */
+static enum conn_next fail(struct conn *c, int error)
+{
+	drop_answer(c);
+	return requests_fail(&c->plan, error, &c->out) ? write_answer(c) : NEXT_END;
+}
+
+static int on_piece(const struct json_t *reply, void *userdata)
+{
+	struct conn *c = userdata;
+	struct server *s;
+	int r;
+
+	assert(c);
+	s = c->door->server;
+	r = c->plan.answer(reply, c->version, &c->out);
+	if (r < 0)
+		return r;
+	s->memory += c->out.room - c->memory;
+	c->memory = c->out.room;
+	return c->out.failed || s->memory > SERVER_MEMORY_MAX ? -ENOMEM : 0;
+}
+
+static void on_done(int code, const char *text, void *userdata)
+{
+	struct conn *c = userdata;
+	struct door *door;
+
+	assert(c);
+	door = c->door;
+	c->call = NULL; /* it is no more */
+	leave_agent(c);
+	if (code < 0)
+		log_debug(door->server->log, "step %s: %s: %s", door->label, c->plan.method, text);
+	if ((code < 0 ? fail(c, requests_errno(code)) : write_answer(c)) == NEXT_END)
+		free_conn(c);
+	else
+		advance(c);
+	conn_ask_next(door);
+}
+
+static int ask(struct conn *c)
+{
+	const struct call_options options = {.loop = c->door->server->loop,
+		.directory = c->door->directory,
+		.method = c->plan.method,
+		.parameters = c->plan.parameters,
+		.more = c->plan.more,
+		.timeout_ms = c->plan.acts ? SERVER_ACTION_TIMEOUT_MS : SERVER_QUERY_TIMEOUT_MS,
+		.piece = on_piece,
+		.done = on_done,
+		.userdata = c};
+	struct stepd_error error = {0};
+	int r = call_start(&options, &c->call, &error);
+
+	if (r < 0)
+		log_debug(c->door->server->log, "step %s: %s: %s", c->door->label, c->plan.method,
+			error.text);
+	return r;
+}
+
+static void set_wait(struct conn *c, enum conn_wait wait)
+{
+	if (wait == c->wait)
+		return; /* its time runs */
+	c->wait = wait;
+	ev_timer_stop(c->door->server->loop, &c->timer);
+	if (wait == WAIT_NOTHING)
+		return;
+	ev_timer_set(&c->timer, wait_s[wait], 0);
+	ev_timer_start(c->door->server->loop, &c->timer);
+}
+
+void conn_ask_next(struct door *door)
+{
+	struct conn *c;
+
+	while (door->queries < SERVER_QUERIES_OF_A_STEP_MAX && (c = TAILQ_FIRST(&door->queue))) {
+		leave_queue(c);
+		if (ask(c) < 0) {
+			free_conn(c); /* as slurmstepd ends: a query has no other words */
+			continue;
+		}
+		set_wait(c, WAIT_NOTHING); /* the call has a time of its own */
+		c->counted = true;
+		door->queries++;
+	}
+}
+
+/* ---- states ---------------------------------------------------------------------------------- */
+
+static void consume(struct conn *c, int size)
+{
+	c->in_size -= (size_t)size;
+	memmove(c->in, c->in + size, c->in_size);
+}
+
+static enum conn_next take_hello(struct conn *c)
+{
+	int n = wire_parse_hello(c->in, c->in_size, &c->version);
+
+	if (n == 0)
+		return c->eof ? NEXT_END : NEXT_EVENT;
+	c->last_answer = n < 0;
+	if (n > 0)
+		consume(c, n);
+	wire_put_i32(&c->out, n < 0 ? -1 : c->version);
+	return write_answer(c);
+}
+
+static enum conn_next begin_request(struct conn *c, const struct wire_request *request)
+{
+	const struct door *door = c->door;
+	int r;
+
+	requests_plan_clear(&c->plan);
+	r = requests_make_plan(request, &door->step, &c->plan);
+	if (r < 0)
+		return NEXT_END;
+	if (!requests_may(&door->step, c->plan.access, c->peer.uid)) {
+		log_info(door->server->log, "step %s: %s by uid %u (pid %d) is refused",
+			door->label, wire_kind_name(request->kind), (unsigned)c->peer.uid,
+			(int)c->peer.pid);
+		return fail(c, EPERM);
+	}
+	if (c->plan.error)
+		return fail(c, c->plan.error);
+	if (!c->plan.method)
+		return c->plan.answer(NULL, c->version, &c->out) < 0 ? NEXT_END : write_answer(c);
+	c->state = CONN_ASKING;
+	if (c->plan.acts) {
+		r = ask(c);
+		return r < 0 ? fail(c, requests_errno(r)) : NEXT_EVENT;
+	}
+	c->queued = true;
+	TAILQ_INSERT_TAIL(&c->door->queue, c, queue_link);
+	return NEXT_EVENT;
+}
+
+static enum conn_next take_request(struct conn *c)
+{
+	struct wire_request request;
+	int n = wire_parse_request(c->in, c->in_size, c->version, &request);
+
+	if (n == 0)
+		return c->eof ? NEXT_END : NEXT_EVENT;
+	if (n < 0) {
+		log_debug(c->door->server->log, "step %s: what uid %u (pid %d) sends: %s",
+			c->door->label, (unsigned)c->peer.uid, (int)c->peer.pid, strerror(-n));
+		return NEXT_END;
+	}
+	consume(c, n);
+	return begin_request(c, &request);
+}
+
+static enum conn_next await_agent(struct conn *c)
+{
+	(void)c;
+	return NEXT_EVENT;
+}
+
+static enum conn_next send_answer(struct conn *c)
+{
+	ssize_t n;
+
+	while (c->out_at < c->out.size) {
+		n = send(c->fd, c->out.data + c->out_at, c->out.size - c->out_at, MSG_NOSIGNAL);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno == EAGAIN ? NEXT_EVENT : NEXT_END;
+		c->out_at += (size_t)n;
+		c->wait = WAIT_MAX; /* none: the time begins anew */
+	}
+	drop_answer(c);
+	c->state = CONN_READING;
+	return c->last_answer ? NEXT_END : NEXT_STATE;
+}
+
+static enum conn_next (*const state_fns[CONN_STATE_MAX])(struct conn *c) = {
+	[CONN_HELLO] = take_hello,
+	[CONN_READING] = take_request,
+	[CONN_ASKING] = await_agent,
+	[CONN_WRITING] = send_answer,
+};
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void watch(struct conn *c)
+{
+	static const int events_of[CONN_STATE_MAX] = {
+		[CONN_HELLO] = EV_READ,
+		[CONN_READING] = EV_READ,
+		[CONN_WRITING] = EV_WRITE,
+	};
+	struct ev_loop *loop = c->door->server->loop;
+	int events = events_of[c->state];
+
+	if (ev_is_active(&c->io) && (c->io.events & (EV_READ | EV_WRITE)) == events)
+		return;
+	ev_io_stop(loop, &c->io);
+	ev_io_set(&c->io, c->fd, events);
+	if (events)
+		ev_io_start(loop, &c->io);
+}
+
+static enum conn_wait choose_wait(const struct conn *c)
+{
+	switch (c->state) {
+	case CONN_HELLO:
+		return WAIT_REQUEST;
+	case CONN_READING:
+		return c->in_size > 0 ? WAIT_REQUEST : WAIT_IDLE;
+	case CONN_WRITING:
+		return WAIT_ANSWER;
+	default:
+		return c->queued ? WAIT_TURN : WAIT_NOTHING;
+	}
+}
+
+/* Goes as far as it goes without waiting. c may be no more afterwards. */
+static void advance(struct conn *c)
+{
+	enum conn_next next;
+
+	do
+		next = state_fns[c->state](c);
+	while (next == NEXT_STATE);
+	if (next == NEXT_END) {
+		end(c);
+		return;
+	}
+	watch(c);
+	set_wait(c, choose_wait(c));
+	if (c->queued)
+		conn_ask_next(c->door);
+}
+
+static bool read_more(struct conn *c)
+{
+	ssize_t n;
+
+	do
+		n = recv(c->fd, c->in + c->in_size, sizeof(c->in) - c->in_size, 0);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return errno == EAGAIN;
+	c->eof = n == 0;
+	c->in_size += (size_t)n;
+	return true;
+}
+
+static void on_io(struct ev_loop *loop, ev_io *io, int revents)
+{
+	struct conn *c = io->data;
+
+	(void)loop;
+	assert(c);
+	if ((revents & EV_READ) && !read_more(c))
+		end(c);
+	else
+		advance(c);
+}
+
+static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+	struct conn *c = timer->data;
+
+	(void)loop;
+	(void)revents;
+	assert(c);
+	log_debug(c->door->server->log, "step %s: uid %u (pid %d) took too long", c->door->label,
+		(unsigned)c->peer.uid, (int)c->peer.pid);
+	end(c);
+}
+
+/* ---- the beginning --------------------------------------------------------------------------- */
+
+static bool is_too_many(const struct server *s, uid_t uid)
+{
+	const struct conn *c;
+	size_t n = 0;
+
+	if (s->conns_count >= SERVER_CONNECTIONS_MAX)
+		return true;
+	if (uid == 0)
+		return false;
+	LIST_FOREACH(c, &s->conns, link)
+	n += c->peer.uid == uid;
+	return n >= SERVER_CONNECTIONS_OF_A_UID_MAX;
+}
+
+void conn_begin_take(struct door *door, int fd)
+{
+	struct server *s = door->server;
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+	struct conn *c = NULL;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
+		if (is_too_many(s, peer.uid))
+			log_debug(s->log, "uid %u has too many connections", (unsigned)peer.uid);
+		else
+			c = calloc(1, sizeof(*c));
+	}
+	if (!c) {
+		(void)close_fd(fd);
+		return;
+	}
+	c->door = door;
+	c->fd = fd;
+	c->peer = peer;
+	ev_init(&c->io, on_io);
+	c->io.data = c;
+	ev_init(&c->timer, on_timer);
+	c->timer.data = c;
+	LIST_INSERT_HEAD(&s->conns, c, link);
+	s->conns_count++;
+	advance(c);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <assert.h>
+#include <ev.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "contrib/slurm-socket/names.h"
+#include "contrib/slurm-socket/server.h"
+#include "stepd/base/log.h"
+
+/* Of one look at a listening socket: others have their turn in between. */
+#define ACCEPTS_AT_ONCE 64
+
+int server_open(struct server *s, struct ev_loop *loop, const struct log *log,
+	const struct spool *spool, bool private, struct err *err)
+{
+	*s = (struct server){.loop = loop,
+		.log = log,
+		.spool = spool,
+		.private = private,
+		.admin = geteuid(),
+		.reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC)};
+	LIST_INIT(&s->conns);
+	LIST_INIT(&s->doors);
+	return s->reserve_fd < 0 ? err_set(err, -errno, "open '/dev/null'") : 0;
+}
+
+void server_close(struct server *s)
+{
+	conn_end_all(s, NULL);
+	while (!LIST_EMPTY(&s->doors))
+		(void)door_close(LIST_FIRST(&s->doors));
+	s->reserve_fd = close_fd(s->reserve_fd);
+}
+
+/* Out of descriptors: the one in reserve lets us turn the client away, who would wait for ever, and
+ * wake us as long. */
+static void turn_away(struct server *s, int listen_fd)
+{
+	s->reserve_fd = close_fd(s->reserve_fd);
+	(void)close_fd(accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC));
+	s->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	log_warning(s->log, "out of descriptors: a client is turned away");
+}
+
+static void on_connect(struct ev_loop *loop, ev_io *io, int revents)
+{
+	struct door *door = io->data;
+	int fd, n;
+
+	(void)loop;
+	(void)revents;
+	assert(door);
+	for (n = 0; n < ACCEPTS_AT_ONCE; n++) {
+		fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd >= 0)
+			conn_begin_take(door, fd);
+		else if (errno == EMFILE || errno == ENFILE)
+			turn_away(door->server, io->fd);
+		else if (errno != EINTR && errno != ECONNABORTED)
+			break;
+	}
+}
+
+static int set_step(struct door *door, const struct door_step *step, struct err *err)
+{
+	_cleanup_free_ char *name = NULL;
+	int r = names_make_socket(step->node, step->step, &name);
+
+	if (r == -EINVAL)
+		return err_say(err, r, "step %s on '%s' has no name that Slurm knows", step->step,
+			step->node);
+	door->label = strdup(step->step);
+	door->directory = strdup(step->directory);
+	door->io = calloc(1, sizeof(*door->io));
+	if (r < 0 || !door->label || !door->directory || !door->io)
+		return err_set(err, -ENOMEM, "open a door for step %s", step->step);
+	door->step = (struct requests_step){.owner = step->owner,
+		.admin = door->server->admin,
+		.private = door->server->private,
+		.batch = strcmp(strchr(step->step, '.'), ".batch") == 0};
+	return spool_listen(door->server->spool, name, &door->socket, err);
+}
+
+int door_open(
+	struct server *s, const struct door_step *step, struct door **ret_door, struct err *err)
+{
+	struct door *door = calloc(1, sizeof(*door));
+	int r;
+
+	if (!door)
+		return err_set(err, -ENOMEM, "open a door for step %s", step->step);
+	door->server = s;
+	TAILQ_INIT(&door->queue);
+	LIST_INSERT_HEAD(&s->doors, door, link);
+	r = set_step(door, step, err);
+	if (r < 0) {
+		(void)door_close(door);
+		return r;
+	}
+	ev_io_init(door->io, on_connect, spool_socket_get_fd(door->socket), EV_READ);
+	door->io->data = door;
+	ev_io_start(s->loop, door->io);
+	*ret_door = door;
+	return 0;
+}
+
+struct door *door_close(struct door *door)
+{
+	if (!door)
+		return NULL;
+	conn_end_all(door->server, door);
+	if (door->io)
+		ev_io_stop(door->server->loop, door->io);
+	(void)spool_socket_close(door->socket);
+	LIST_REMOVE(door, link);
+	free(door->io);
+	free(door->label);
+	free(door->directory);
+	free(door);
+	return NULL;
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "contrib/slurm-socket/requests.h"
+
+#include <jansson.h>
+#include <signal.h>
+#include <string.h>
+
+/* Slurm's errors beyond those of the machine, the same numbers in all versions. */
+#define SLURM_STEP_NOT_RUNNING 4027
+
+/* Flags of a signal, which a batch step alone looks at. */
+#define SLURM_KILL_BATCH_SHELL (1u << 0)
+#define SLURM_KILL_FULL_JOB    (1u << 3)
+
+bool requests_may(const struct requests_step *step, enum requests_access access, uid_t uid)
+{
+	if (uid == 0 || uid == step->admin)
+		return true;
+	if (access == REQUESTS_ANYONE && !step->private)
+		return true;
+	return access != REQUESTS_ADMIN && uid == step->owner;
+}
+
+void requests_plan_clear(struct requests_plan *plan)
+{
+	free(plan->parameters);
+	plan->parameters = NULL;
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static int get_number(const json_t *object, const char *name, json_int_t least, json_int_t most,
+	json_int_t *ret_n)
+{
+	const json_t *value = json_object_get(object, name);
+	json_int_t n = json_integer_value(value);
+
+	if (!json_is_integer(value) || n < least || n > most)
+		return -EPROTO;
+	*ret_n = n;
+	return 0;
+}
+
+static int tell_number(const json_t *reply, const char *name, struct wire_answer *a)
+{
+	json_int_t n;
+	int r = get_number(reply, name, 0, UINT32_MAX, &n);
+
+	if (r == 0)
+		wire_put_u32(a, (uint32_t)n);
+	return r;
+}
+
+static int tell_agent_pid(const json_t *reply, uint16_t version, struct wire_answer *a)
+{
+	(void)version;
+	return tell_number(reply, "agent_pid", a);
+}
+
+static int tell_uid(const json_t *reply, uint16_t version, struct wire_answer *a)
+{
+	(void)version;
+	return tell_number(reply, "uid", a);
+}
+
+static int tell_node_id(const json_t *reply, uint16_t version, struct wire_answer *a)
+{
+	(void)version;
+	return tell_number(reply, "node_id", a);
+}
+
+static int tell_state(const json_t *reply, uint16_t version, struct wire_answer *a)
+{
+	static const struct {
+		const char *word;
+		enum wire_state state;
+	} states[] = {
+		{"starting", WIRE_STARTING},
+		{"running", WIRE_RUNNING},
+		{"suspended", WIRE_RUNNING},
+		{"ending", WIRE_CANCELLED},
+		{"draining", WIRE_ENDING},
+		{"unkillable", WIRE_ENDING},
+		{"ended", WIRE_ENDING},
+	};
+	const char *word = json_string_value(json_object_get(reply, "state"));
+	size_t i;
+
+	for (i = 0; word && i < ARRAY_SIZE(states); i++) {
+		if (strcmp(word, states[i].word) == 0) {
+			wire_put_state(a, version, states[i].state);
+			return 0;
+		}
+	}
+	return -EPROTO;
+}
+
+/* An agent tells its limits to nobody: "no limit" is what Slurm's clients make nothing of. */
+static int tell_mem_limits(const json_t *reply, uint16_t version, struct wire_answer *a)
+{
+	(void)reply;
+	wire_put_mem_limits(a, version, 0, 0);
+	return 0;
+}
+
+static int tell_found(const json_t *reply, uint16_t version, struct wire_answer *a)
+{
+	const json_t *found = json_object_get(reply, "found");
+
+	(void)version;
+	if (reply && !json_is_array(found))
+		return -EPROTO;
+	wire_put_u8(a, json_array_size(found) > 0);
+	return 0;
+}
+
+/* What slurmstepd knows of a task that is not there yet, or of whose end nothing is known. */
+#define NO_PID    (-1)
+#define NO_STATUS (-1)
+
+static int read_task(const json_t *entry, struct wire_task *ret_task)
+{
+	const char *state = json_string_value(json_object_get(entry, "state"));
+	json_int_t rank, local_id, pid = NO_PID, status = NO_STATUS;
+
+	if (!state || get_number(entry, "rank", 0, UINT32_MAX, &rank) < 0 ||
+		get_number(entry, "local_id", 0, INT32_MAX, &local_id) < 0)
+		return -EPROTO;
+	(void)get_number(entry, "pid", 1, INT32_MAX, &pid); /* as long as there is one */
+	(void)get_number(entry, "wait_status", INT32_MIN, INT32_MAX, &status); /* likewise */
+	*ret_task = (struct wire_task){.local_id = (int32_t)local_id,
+		.rank = (uint32_t)rank,
+		.pid = (int32_t)pid,
+		.exited = strcmp(state, "new") != 0 && strcmp(state, "running") != 0,
+		.wait_status = (int32_t)status};
+	return 0;
+}
+
+static int tell_tasks(const json_t *reply, uint16_t version, struct wire_answer *a)
+{
+	const json_t *tasks = json_object_get(reply, "tasks"), *entry;
+	struct wire_task task;
+	size_t i;
+	int r;
+
+	(void)version;
+	if (!json_is_array(tasks))
+		return -EPROTO;
+	if (a->size == 0)
+		wire_begin_list(a);
+	json_array_foreach (tasks, i, entry) {
+		r = read_task(entry, &task);
+		if (r < 0)
+			return r;
+		wire_put_task(a, &task);
+		wire_count_entry(a);
+	}
+	return 0;
+}
+
+static int tell_pids(const json_t *reply, uint16_t version, struct wire_answer *a)
+{
+	const json_t *pids = json_object_get(reply, "pids"), *entry;
+	json_int_t pid;
+	size_t i;
+
+	(void)version;
+	if (!json_is_array(pids))
+		return -EPROTO;
+	if (a->size == 0)
+		wire_begin_list(a);
+	json_array_foreach (pids, i, entry) {
+		if (get_number(entry, "pid", 1, INT32_MAX, &pid) < 0)
+			return -EPROTO;
+		wire_put_u32(a, (uint32_t)pid);
+		wire_count_entry(a);
+	}
+	return 0;
+}
+
+static int tell_done(const json_t *reply, uint16_t version, struct wire_answer *a)
+{
+	(void)reply;
+	(void)version;
+	wire_put_result(a, 0);
+	return 0;
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+/* What numbers beyond the kernel's signals ask for. */
+enum special_effect {
+	EFFECT_KILL,
+	EFFECT_TERMINATE, /* TERM, and after a grace KILL: by the step's own sequence */
+	EFFECT_TELL,      /* nothing but a line on the step's standard error */
+	EFFECT_REFUSE,
+};
+
+static const struct special_signal {
+	int number;
+	enum special_effect effect;
+	const char *text; /* for EFFECT_TELL */
+} special_signals[] = {
+	{991, EFFECT_TERMINATE, NULL},
+	{992, EFFECT_TELL, "uncorrectable memory error"},
+	{993, EFFECT_TELL, "the job is requeued"},
+	{994, EFFECT_TELL, "the job is preempted"},
+	{995, EFFECT_REFUSE, NULL}, /* wakes tasks that a debugger stopped */
+	{996, EFFECT_TELL, "the job's time limit is reached"},
+	{997, EFFECT_KILL, NULL}, /* abort */
+	{998, EFFECT_TELL, "a node of the job failed"},
+	{999, EFFECT_TELL, "the job failed"},
+};
+
+static const struct special_signal *find_special(int number)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(special_signals); i++) {
+		if (special_signals[i].number == number)
+			return &special_signals[i];
+	}
+	return NULL;
+}
+
+/* The reference is taken over, also where it is NULL. */
+static int set_parameters_take(struct requests_plan *plan, json_t *parameters)
+{
+	plan->parameters = parameters ? json_dumps(parameters, JSON_COMPACT) : NULL;
+	json_decref(parameters);
+	return plan->parameters ? 0 : -ENOMEM;
+}
+
+static void refuse(struct requests_plan *plan, int error)
+{
+	plan->method = NULL;
+	plan->error = error;
+}
+
+static int plan_kernel_signal(struct requests_plan *plan, int number, bool leader)
+{
+	char text[16];
+
+	if (number == 0) { /* whether the step is there */
+		plan->method = "Describe";
+		return 0;
+	}
+	if (number < 0 || number > SIGRTMAX) {
+		refuse(plan, EINVAL);
+		return 0;
+	}
+	(void)snprintf(text, sizeof(text), "%d", number);
+	return set_parameters_take(plan, json_pack("{s:s, s:b}", "signal", text, "leader", leader));
+}
+
+static int plan_signal(const struct wire_request *request, const struct requests_step *step,
+	struct requests_plan *plan)
+{
+	const struct special_signal *special = find_special(request->signal);
+	bool leader = step->batch && (request->flags & SLURM_KILL_BATCH_SHELL) &&
+		!(request->flags & SLURM_KILL_FULL_JOB);
+
+	if (!special)
+		return plan_kernel_signal(plan, request->signal, leader);
+	switch (special->effect) {
+	case EFFECT_KILL:
+		return plan_kernel_signal(plan, SIGKILL, false);
+	case EFFECT_TERMINATE:
+		plan->method = "Terminate";
+		return 0;
+	case EFFECT_TELL:
+		plan->method = "Notify";
+		plan->access = REQUESTS_ADMIN; /* as the agent has it */
+		return set_parameters_take(plan, json_pack("{s:s}", "message", special->text));
+	case EFFECT_REFUSE:
+		break;
+	}
+	refuse(plan, EOPNOTSUPP);
+	return 0;
+}
+
+static int plan_terminate(const struct wire_request *request, const struct requests_step *step,
+	struct requests_plan *plan)
+{
+	(void)request;
+	(void)step;
+	return set_parameters_take(plan, json_pack("{s:s}", "kill_sequence", "KILL"));
+}
+
+/* Asking for start times, which nobody is told, would cost a look at each process. */
+static int plan_list_pids(const struct wire_request *request, const struct requests_step *step,
+	struct requests_plan *plan)
+{
+	(void)request;
+	(void)step;
+	return set_parameters_take(plan, json_pack("{s:b}", "start_ticks", 0));
+}
+
+static int plan_find(const struct wire_request *request, const struct requests_step *step,
+	struct requests_plan *plan)
+{
+	(void)step;
+	if (request->pid <= 0) {
+		plan->method = NULL; /* no process has that */
+		return 0;
+	}
+	return set_parameters_take(plan, json_pack("{s:[i]}", "pids", (int)request->pid));
+}
+
+static const struct {
+	struct requests_plan plan;
+	int (*fill)(const struct wire_request *request, const struct requests_step *step,
+		struct requests_plan *plan); /* NULL: it is all there */
+} rows[WIRE_KIND_MAX] = {
+	[WIRE_SIGNAL] =
+		{{.access = REQUESTS_OWNER, .method = "Signal", .acts = true, .answer = tell_done},
+			plan_signal},
+	[WIRE_STATE] = {{.access = REQUESTS_ANYONE, .method = "Describe", .answer = tell_state},
+		NULL},
+	[WIRE_PID_IN_CONTAINER] = {{.access = REQUESTS_ANYONE,
+					   .method = "FindPids",
+					   .answer = tell_found},
+		plan_find},
+	[WIRE_DAEMON_PID] =
+		{{.access = REQUESTS_ANYONE, .method = "Describe", .answer = tell_agent_pid}, NULL},
+	[WIRE_SUSPEND] =
+		{{.access = REQUESTS_ADMIN, .method = "Suspend", .acts = true, .answer = tell_done},
+			NULL},
+	[WIRE_RESUME] =
+		{{.access = REQUESTS_ADMIN, .method = "Resume", .acts = true, .answer = tell_done},
+			NULL},
+	[WIRE_TERMINATE] = {{.access = REQUESTS_OWNER,
+				    .method = "Terminate",
+				    .acts = true,
+				    .answer = tell_done},
+		plan_terminate},
+	[WIRE_TASK_INFO] = {{.access = REQUESTS_ANYONE,
+				    .method = "ListTasks",
+				    .more = true,
+				    .answer = tell_tasks},
+		NULL},
+	[WIRE_LIST_PIDS] = {{.access = REQUESTS_ANYONE,
+				    .method = "ListPids",
+				    .more = true,
+				    .answer = tell_pids},
+		plan_list_pids},
+	[WIRE_MEM_LIMITS] = {{.access = REQUESTS_ANYONE, .answer = tell_mem_limits}, NULL},
+	[WIRE_UID] = {{.access = REQUESTS_ANYONE, .method = "Describe", .answer = tell_uid}, NULL},
+	[WIRE_NODEID] = {{.access = REQUESTS_ANYONE, .method = "Describe", .answer = tell_node_id},
+		NULL},
+};
+
+int requests_make_plan(const struct wire_request *request, const struct requests_step *step,
+	struct requests_plan *ret_plan)
+{
+	struct requests_plan plan = rows[request->kind].plan;
+	int r = 0;
+
+	if (rows[request->kind].fill)
+		r = rows[request->kind].fill(request, step, &plan);
+	if (r == 0)
+		*ret_plan = plan;
+	return r;
+}
+
+bool requests_fail(const struct requests_plan *plan, int error, struct wire_answer *answer)
+{
+	if (!plan->acts)
+		return false;
+	wire_put_result(answer, error);
+	return true;
+}
+
+int requests_errno(int code)
+{
+	switch (code) {
+	case -EBUSY: /* it starts, or has ended */
+		return SLURM_STEP_NOT_RUNNING;
+	case -ENOENT:
+	case -ECONNREFUSED:
+	case -ECONNRESET: /* the agent has gone, and with it the step */
+		return ESRCH;
+	default:
+		return -code;
+	}
+}

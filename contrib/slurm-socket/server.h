@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The adapter: a door, which is a socket in the spool directory, for each step that lives, and the
+ * connections of Slurm's clients through them. Sockets never block, and each client has bounds, so
+ * that none holds up another:
+ *	of one user        64 connections, root's not counted
+ *	in all             1024 connections, and 64 MiB for answers
+ *	half a request     10 s to come
+ *	an answer          10 s without a byte taken
+ *	silence            300 s between two requests
+ *	of one step        4 queries at its agent at a time; the others wait in their order
+ * A client beyond that, or with a request that is not known, is cut off; slurmstepd does the same
+ * with the latter, as nobody knows where the next request begins.
+ */
+#ifndef SLURM_SOCKET_SERVER_H
+#define SLURM_SOCKET_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "contrib/slurm-socket/requests.h"
+#include "contrib/slurm-socket/spool.h"
+#include "stepd/base/err.h"
+
+#define SERVER_CONNECTIONS_MAX          1024
+#define SERVER_CONNECTIONS_OF_A_UID_MAX 64
+#define SERVER_MEMORY_MAX               (64u << 20)
+#define SERVER_REQUEST_TIMEOUT_S        10.0
+#define SERVER_ANSWER_TIMEOUT_S         10.0
+#define SERVER_IDLE_TIMEOUT_S           300.0
+#define SERVER_QUERIES_OF_A_STEP_MAX    4
+#define SERVER_QUERY_TIMEOUT_MS         10000
+/* slurmstepd waits two minutes for a step that is just being started. */
+#define SERVER_ACTION_TIMEOUT_MS 120000
+
+struct conn;
+struct door;
+struct ev_loop;
+struct log;
+
+LIST_HEAD(conn_list, conn);
+LIST_HEAD(door_list, door);
+TAILQ_HEAD(conn_queue, conn);
+
+struct server {
+	struct ev_loop *loop;
+	const struct log *log;
+	const struct spool *spool;
+	bool private; /* --private */
+	uid_t admin;
+	int reserve_fd; /* given up for a moment to turn a client away where descriptors are short
+			 */
+	struct conn_list conns;
+	size_t conns_count;
+	size_t memory; /* of answers */
+	struct door_list doors;
+};
+
+/* loop, log and spool stay the caller's. */
+int server_open(struct server *s, struct ev_loop *loop, const struct log *log,
+	const struct spool *spool, bool private, struct err *err) _must_check_;
+
+/* Shuts all doors and lets all clients go. */
+void server_close(struct server *s);
+
+/* ---- doors ----------------------------------------------------------------------------------- */
+
+/* What a door is for. Strings are copied. */
+struct door_step {
+	const char *step;      /* "7.0" */
+	const char *node;      /* "n1" */
+	const char *directory; /* absolute */
+	uid_t owner;
+};
+
+int door_open(struct server *s, const struct door_step *step, struct door **ret_door,
+	struct err *err) _must_check_;
+
+/* Removes the socket, and lets its clients go. NULL is fine. Returns NULL. */
+struct door *door_close(struct door *door);
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+struct door {
+	struct server *server;
+	LIST_ENTRY(door) link;
+	char *label;     /* "7.0" */
+	char *directory; /* the step's */
+	struct requests_step step;
+	struct spool_socket *socket;
+	struct ev_io *io;
+	struct conn_queue queue; /* of queries that wait */
+	unsigned queries;        /* that are at the agent */
+};
+
+/* Serves a client that door has accepted; fd is taken over, also on failure. */
+void conn_begin_take(struct door *door, int fd);
+
+/* Asks for the first of the queue, if the agent is not asked enough. */
+void conn_ask_next(struct door *door);
+
+/* Ends all connections of a door, or of all doors (NULL). */
+void conn_end_all(struct server *s, const struct door *door);
+
+#endif

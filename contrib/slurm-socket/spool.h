@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The directory in which Slurm's clients look for sockets: SlurmdSpoolDir of the slurm.conf they
+ * use. One adapter at a time has it, by a lock on <spool>/.lock. It must not be that of a slurmd,
+ * which takes every socket that answers there for a step of its own that runs.
+ */
+#ifndef SLURM_SOCKET_SPOOL_H
+#define SLURM_SOCKET_SPOOL_H
+
+#include <stdbool.h>
+
+#include "stepd/base/err.h"
+
+struct spool;
+
+/* Makes the directory if it is not there, claims it, and removes the sockets that an adapter which
+ * was killed left there. -EBUSY: another has it. -EEXIST: it is a slurmd's (force: so it shall
+ * be). */
+int spool_open(
+	const char *path, bool force, struct spool **ret_spool, struct err *err) _must_check_;
+
+/* NULL is fine. Returns NULL. */
+struct spool *spool_close(struct spool *spool);
+
+const char *spool_get_path(const struct spool *spool);
+
+struct spool_socket;
+
+/* Listens at <spool>/<name>, for everybody (mode 0666). What a dead one left there is replaced, in
+ * one moment: who connects finds a listener. spool is borrowed until it is closed. -EADDRINUSE:
+ * somebody else listens there. -ENAMETOOLONG: no client could connect. */
+int spool_listen(const struct spool *spool, const char *name, struct spool_socket **ret_socket,
+	struct err *err) _must_check_;
+
+int spool_socket_get_fd(const struct spool_socket *socket);
+
+/* Closes the socket, and removes its name if that is still ours. NULL is fine. Returns NULL. */
+struct spool_socket *spool_socket_close(struct spool_socket *socket);
+
+#endif

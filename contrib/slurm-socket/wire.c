@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "contrib/slurm-socket/wire.h"
+
+#include <string.h>
+
+/* What is read of a request, in its order. */
+struct cursor {
+	const uint8_t *data;
+	size_t size, at;
+};
+
+static const char *const kind_names[WIRE_KIND_MAX] = {
+	[WIRE_SIGNAL] = "signal",
+	[WIRE_STATE] = "state",
+	[WIRE_PID_IN_CONTAINER] = "pid_in_container",
+	[WIRE_DAEMON_PID] = "daemon_pid",
+	[WIRE_SUSPEND] = "suspend",
+	[WIRE_RESUME] = "resume",
+	[WIRE_TERMINATE] = "terminate",
+	[WIRE_TASK_INFO] = "task_info",
+	[WIRE_LIST_PIDS] = "list_pids",
+	[WIRE_MEM_LIMITS] = "mem_limits",
+	[WIRE_UID] = "uid",
+	[WIRE_NODEID] = "nodeid",
+};
+
+const char *wire_kind_name(int kind)
+{
+	return kind >= 0 && kind < WIRE_KIND_MAX ? kind_names[kind] : NULL;
+}
+
+/* ---- what a client sends --------------------------------------------------------------------- */
+
+static bool take(struct cursor *c, void *ret, size_t size)
+{
+	if (c->size - c->at < size)
+		return false;
+	memcpy(ret, c->data + c->at, size); /* nothing here is aligned */
+	c->at += size;
+	return true;
+}
+
+int wire_parse_hello(const void *data, size_t size, uint16_t *ret_version)
+{
+	struct cursor c = {.data = data, .size = size};
+	int32_t version;
+
+	if (!take(&c, &version, sizeof(version)))
+		return 0;
+	if (version < WIRE_22_05)
+		return -EPROTONOSUPPORT;
+	*ret_version = (uint16_t)(version > WIRE_26_11 ? WIRE_26_11 : version);
+	return (int)c.at;
+}
+
+/* The signal, flags, a reason of so many bytes, and who the sender says to be: the kernel knows
+ * that better. */
+static int parse_signal(struct cursor *c, struct wire_request *r)
+{
+	int32_t length;
+	uint32_t uid;
+
+	if (!take(c, &r->signal, sizeof(r->signal)) || !take(c, &r->flags, sizeof(r->flags)) ||
+		!take(c, &length, sizeof(length)))
+		return 0;
+	if (length < 0 || length > WIRE_DETAILS_MAX)
+		return -EMSGSIZE;
+	if (c->size - c->at < (size_t)length)
+		return 0;
+	c->at += (size_t)length;
+	return take(c, &uid, sizeof(uid)) ? (int)c->at : 0;
+}
+
+static int parse_core_spec(struct cursor *c, uint16_t version)
+{
+	uint16_t core_spec; /* CPUs that Slurm sets aside for the system */
+
+	if (version < WIRE_23_11 && !take(c, &core_spec, sizeof(core_spec)))
+		return 0;
+	return (int)c->at;
+}
+
+int wire_parse_request(
+	const void *data, size_t size, uint16_t version, struct wire_request *ret_request)
+{
+	struct cursor c = {.data = data, .size = size};
+	struct wire_request r = {0};
+	int32_t kind;
+	int used;
+
+	if (!take(&c, &kind, sizeof(kind)))
+		return 0;
+	if (!wire_kind_name(kind))
+		return -EOPNOTSUPP;
+	r.kind = (enum wire_kind)kind;
+	used = (int)c.at;
+	if (r.kind == WIRE_SIGNAL)
+		used = parse_signal(&c, &r);
+	else if (r.kind == WIRE_SUSPEND || r.kind == WIRE_RESUME)
+		used = parse_core_spec(&c, version);
+	else if (r.kind == WIRE_PID_IN_CONTAINER)
+		used = take(&c, &r.pid, sizeof(r.pid)) ? (int)c.at : 0;
+	if (used > 0)
+		*ret_request = r;
+	return used;
+}
+
+/* ---- what it gets ---------------------------------------------------------------------------- */
+
+static void put(struct wire_answer *a, const void *data, size_t size)
+{
+	size_t room = a->room ? a->room : 64;
+	uint8_t *grown;
+
+	while (room - a->size < size)
+		room *= 2;
+	if (!a->failed && room > a->room) {
+		grown = realloc(a->data, room);
+		a->failed = !grown;
+		a->data = grown ? grown : a->data;
+		a->room = grown ? room : a->room;
+	}
+	if (a->failed)
+		return;
+	memcpy(a->data + a->size, data, size);
+	a->size += size;
+}
+
+void wire_answer_clear(struct wire_answer *a)
+{
+	free(a->data);
+	*a = (struct wire_answer){0};
+}
+
+void wire_put_u8(struct wire_answer *a, uint8_t n)
+{
+	put(a, &n, sizeof(n));
+}
+
+void wire_put_i32(struct wire_answer *a, int32_t n)
+{
+	put(a, &n, sizeof(n));
+}
+
+void wire_put_u32(struct wire_answer *a, uint32_t n)
+{
+	put(a, &n, sizeof(n));
+}
+
+void wire_put_u64(struct wire_answer *a, uint64_t n)
+{
+	put(a, &n, sizeof(n));
+}
+
+void wire_put_result(struct wire_answer *a, int error)
+{
+	wire_put_i32(a, error ? -1 : 0);
+	wire_put_i32(a, error);
+}
+
+void wire_begin_list(struct wire_answer *a)
+{
+	wire_put_u32(a, 0);
+}
+
+void wire_count_entry(struct wire_answer *a)
+{
+	uint32_t n;
+
+	if (a->failed)
+		return;
+	memcpy(&n, a->data, sizeof(n));
+	n++;
+	memcpy(a->data, &n, sizeof(n));
+}
+
+void wire_put_task(struct wire_answer *a, const struct wire_task *task)
+{
+	wire_put_i32(a, task->local_id);
+	wire_put_u32(a, task->rank);
+	wire_put_i32(a, task->pid);
+	wire_put_u8(a, task->exited);
+	wire_put_i32(a, task->wait_status);
+}
+
+void wire_put_mem_limits(struct wire_answer *a, uint16_t version, uint64_t job_mb, uint64_t step_mb)
+{
+	wire_put_u64(a, job_mb);
+	if (version < WIRE_26_05)
+		wire_put_u64(a, step_mb);
+}
+
+void wire_put_state(struct wire_answer *a, uint16_t version, enum wire_state state)
+{
+	int32_t n = (int32_t)state;
+
+	if (version < WIRE_23_11 && n >= WIRE_CANCELLED)
+		n = WIRE_CANCELLED; /* there "ending" has this number, and nothing comes after it */
+	wire_put_i32(a, n);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The protocol of Slurm's step sockets, 22.05 to 26.11, as bytes: what a client sends is parsed
+ *here, what it gets is formatted here, and nothing is read or written.
+ *
+ * Numbers have the machine's byte order, and no frame stands around them: a request is its number
+ * and what that number is followed by. A connection begins with the client's protocol version,
+ *which is Slurm's release: 38 << 8 is 22.05, 46 << 8 is 26.11. The formats depend on it:
+ *	before 23.11  suspend and resume are followed by a u16; state 3 is "ending"
+ *	from 23.11    they are not; state 3 is "cancelled", 4 "ending"
+ *	before 26.05  the memory limits are two u64, from then on one
+ */
+#ifndef SLURM_SOCKET_WIRE_H
+#define SLURM_SOCKET_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stepd/base/cleanup.h"
+
+#define WIRE_22_05 (38 << 8)
+#define WIRE_23_11 (40 << 8)
+#define WIRE_26_05 (45 << 8)
+#define WIRE_26_11 (46 << 8)
+
+/* Of a signal's reason, which is text for people; slurmctld sends a line. */
+#define WIRE_DETAILS_MAX 4096
+/* The longest request, and so what a connection has to hold. */
+#define WIRE_REQUEST_MAX (5 * sizeof(uint32_t) + WIRE_DETAILS_MAX)
+
+enum wire_kind {
+	WIRE_SIGNAL = 4,
+	WIRE_STATE = 5,
+	WIRE_PID_IN_CONTAINER = 8,
+	WIRE_DAEMON_PID = 9,
+	WIRE_SUSPEND = 10,
+	WIRE_RESUME = 11,
+	WIRE_TERMINATE = 12,
+	WIRE_TASK_INFO = 14,
+	WIRE_LIST_PIDS = 15,
+	WIRE_MEM_LIMITS = 19,
+	WIRE_UID = 20,
+	WIRE_NODEID = 21,
+	WIRE_KIND_MAX,
+};
+
+/* For messages: "list_pids"; NULL if this is no request that is answered here. */
+const char *wire_kind_name(int kind);
+
+struct wire_request {
+	enum wire_kind kind;
+	int32_t signal; /* of WIRE_SIGNAL, as is flags */
+	uint32_t flags;
+	int32_t pid; /* of WIRE_PID_IN_CONTAINER */
+};
+
+/* The beginning of a connection: how many bytes it took, with the version that both sides speak
+ * from now on in *ret_version; 0: more have to come; -EPROTONOSUPPORT: an older one, or no client
+ * of this protocol. Of a client that is newer than 26.11 it is 26.11, as an older slurmstepd
+ * answers: clients speak the versions before theirs. */
+int wire_parse_hello(const void *data, size_t size, uint16_t *ret_version) _must_check_;
+
+/* The next request: how many bytes it took; 0: more have to come; -EOPNOTSUPP: not one of ours,
+ * nobody knows how long; -EMSGSIZE: a length is out of bounds. */
+int wire_parse_request(const void *data, size_t size, uint16_t version,
+	struct wire_request *ret_request) _must_check_;
+
+/* A growing answer. Once memory is short nothing more is added, and failed tells. */
+struct wire_answer {
+	uint8_t *data;
+	size_t size, room;
+	bool failed;
+};
+
+#define _cleanup_wire_answer_ _cleanup_(wire_answer_clear)
+void wire_answer_clear(struct wire_answer *a);
+
+void wire_put_u8(struct wire_answer *a, uint8_t n);
+void wire_put_i32(struct wire_answer *a, int32_t n);
+void wire_put_u32(struct wire_answer *a, uint32_t n);
+void wire_put_u64(struct wire_answer *a, uint64_t n);
+
+/* What an action came to: 0, or -1 and an errno of this machine or of Slurm. */
+void wire_put_result(struct wire_answer *a, int error);
+
+/* A list that comes in pieces: begun with its length, 0, and then counted on by each entry. */
+void wire_begin_list(struct wire_answer *a);
+void wire_count_entry(struct wire_answer *a);
+
+struct wire_task {
+	int32_t local_id;
+	uint32_t rank;
+	int32_t pid;
+	bool exited;
+	int32_t wait_status;
+};
+
+/* 17 bytes: no padding. */
+void wire_put_task(struct wire_answer *a, const struct wire_task *task);
+
+/* Megabytes; 0 is "no limit". */
+void wire_put_mem_limits(
+	struct wire_answer *a, uint16_t version, uint64_t job_mb, uint64_t step_mb);
+
+/* What a step can be for Slurm. The numbers differ between versions. */
+enum wire_state {
+	WIRE_NOT_RUNNING,
+	WIRE_STARTING,
+	WIRE_RUNNING,
+	WIRE_CANCELLED, /* it has been told to end; before 23.11 this is WIRE_ENDING */
+	WIRE_ENDING,    /* its tasks have */
+};
+
+void wire_put_state(struct wire_answer *a, uint16_t version, enum wire_state state);
+
+#endif

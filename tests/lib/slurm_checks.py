@@ -1,0 +1,308 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks of the adapter's protocol, for tests/system/0700-slurm-protocol.sh:
+
+    slurm_checks.py GROUP SPOOL NODE [ARG...]
+
+Each check is a line, "ok NAME" or "not ok NAME: WHY".
+"""
+import errno
+import os
+import random
+import resource
+import struct
+import sys
+import time
+
+import slurm_client as slurm
+from slurm_client import Client, Closed
+
+VERSIONS = (slurm.V22_05, slurm.V23_02, slurm.V23_11, slurm.V25_11, slurm.V26_05, slurm.V26_11)
+FIRST_PID = 100000  # of slurm_agent.py
+STRANGER = 65534
+
+
+def check(name, got, wanted):
+    print(f"ok {name}" if got == wanted else f"not ok {name}: got {got!r}, wanted {wanted!r}",
+          flush=True)
+
+
+def check_closed(name, function):
+    try:
+        print(f"not ok {name}: got {function()!r}", flush=True)
+    except Closed:
+        print(f"ok {name}", flush=True)
+
+
+def path(spool, node, step):
+    return f"{spool}/{node}_{step}"
+
+
+def as_stranger(function, *args):
+    """Runs it as another user; whether it came to its end."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setgroups([])
+            os.setresgid(STRANGER, STRANGER, STRANGER)
+            os.setresuid(STRANGER, STRANGER, STRANGER)
+            function(*args)
+            sys.stdout.flush()
+            os._exit(0)
+        except BaseException as e:
+            print(f"not ok as another user: {e!r}", flush=True)
+            os._exit(1)
+    os.waitpid(pid, 0)
+
+
+# ---- what is answered -----------------------------------------------------------------------------
+def check_queries(spool, node, agent_pid):
+    for version in VERSIONS:
+        c = Client(path(spool, node, "7.0"), version)
+        check(f"{version}: the version is answered", c.hello, version)
+        check(f"{version}: state", c.state(), 2)
+        check(f"{version}: daemon pid", c.number(slurm.DAEMON_PID), int(agent_pid))
+        check(f"{version}: uid", c.number(slurm.UID), 1234)
+        check(f"{version}: node id", c.number(slurm.NODEID), 3)
+        check(f"{version}: a pid of the step", c.has_pid(FIRST_PID), 1)
+        check(f"{version}: a pid of another", c.has_pid(1), 0)
+        check(f"{version}: a pid of nobody", c.has_pid(-1), 0)
+        check(f"{version}: tasks", c.task_info(),
+              [(0, 10, -1, 1, 256), (1, 11, -1, 0, -1), (2, 12, FIRST_PID + 2, 0, -1)])
+        check(f"{version}: pids", c.list_pids(), list(range(FIRST_PID, FIRST_PID + 10000)))
+        check(f"{version}: memory limits", set(c.mem_limits()), {0})
+        check(f"{version}: and again on the same connection", c.state(), 2)
+        c.close()
+
+
+def check_states(spool, node):
+    """A step of each state, 8.0 and on, in this order."""
+    for i, (old, new) in enumerate(((1, 1), (2, 2), (2, 2), (3, 3), (3, 4), (3, 4))):
+        for version, wanted in ((slurm.V23_02, old), (slurm.V23_11, new)):
+            c = Client(path(spool, node, f"8.{i}"), version)
+            check(f"{version}: state of 8.{i}", c.state(), wanted)
+            c.close()
+
+
+def check_actions(spool, node):
+    for version in VERSIONS:
+        c = Client(path(spool, node, "7.0"), version)
+        check(f"{version}: signal", c.signal(15, 0, b"why not"), (0, 0))
+        check(f"{version}: a signal without a reason", c.signal(10), (0, 0))
+        check(f"{version}: suspend", c.suspend(), (0, 0))
+        check(f"{version}: resume", c.resume(), (0, 0))
+        check(f"{version}: an announcement", c.signal(996), (0, 0))
+        check(f"{version}: a signal that is none", c.signal(500), (-1, errno.EINVAL))
+        check(f"{version}: one for debuggers", c.signal(995), (-1, errno.EOPNOTSUPP))
+        check(f"{version}: terminate", c.terminate(), (0, 0))
+        c.close()
+        c = Client(path(spool, node, "7.1"), version)
+        check(f"{version}: an action that fails", c.signal(15), (-1, 4027))
+        check(f"{version}: and the connection goes on", c.state(), 2)
+        c.close()
+
+
+def check_pipeline(spool, node):
+    c = Client(path(spool, node, "7.0"), None)
+    c.version = slurm.V26_11
+    c.send(struct.pack("=iiii", slurm.V26_11, slurm.STATE, slurm.UID, slurm.NODEID))
+    c.sock.shutdown(1)
+    check("all that was sent at once is answered, also after half a close", c.take("iiIi"),
+          (slurm.V26_11, 2, 1234, 3))
+    check("and then closed", c.at_end(), True)
+    c = Client(path(spool, node, "7.0"), None)
+    for byte in struct.pack("=iii", slurm.V26_11, slurm.STATE, slurm.UID):
+        c.send(bytes([byte]))
+        time.sleep(0.002)
+    check("byte by byte", c.take("iiI"), (slurm.V26_11, 2, 1234))
+
+
+# ---- who may ----------------------------------------------------------------------------------------
+def stranger_asks(spool, node):
+    for version in (slurm.V22_05, slurm.V26_11):
+        c = Client(path(spool, node, "7.0"), version)
+        check(f"{version}: another user asks", c.list_pids()[:2], [FIRST_PID, FIRST_PID + 1])
+        check(f"{version}: another user may not signal", c.signal(9, 0, b"", 0), (-1, errno.EPERM))
+        check(f"{version}: nor terminate", c.terminate(), (-1, errno.EPERM))
+        check(f"{version}: nor suspend", c.suspend(), (-1, errno.EPERM))
+        check(f"{version}: nor resume", c.resume(), (-1, errno.EPERM))
+        check(f"{version}: nor announce", c.signal(996), (-1, errno.EPERM))
+        check(f"{version}: and asks on", c.number(slurm.UID), 1234)
+
+
+def owner_asks(spool, node):
+    """7.2 is STRANGER's."""
+    c = Client(path(spool, node, "7.2"), slurm.V26_11)
+    check("the owner asks", c.number(slurm.UID), STRANGER)
+    check("the owner signals", c.signal(15), (0, 0))
+    check("the owner terminates", c.terminate(), (0, 0))
+    check("the owner may not suspend", c.suspend(), (-1, errno.EPERM))
+    check("nor resume", c.resume(), (-1, errno.EPERM))
+    check("nor write to the step's standard error", c.signal(999), (-1, errno.EPERM))
+
+
+def check_access(spool, node):
+    as_stranger(stranger_asks, spool, node)
+    as_stranger(owner_asks, spool, node)
+
+
+def private_stranger(spool, node):
+    for request in (slurm.STATE, slurm.TASK_INFO, slurm.LIST_PIDS, slurm.UID, slurm.MEM_LIMITS):
+        c = Client(path(spool, node, "7.0"), slurm.V26_11)
+        check_closed(f"private: another user's request {request} is not answered",
+                     lambda: c.ask(request, "i"))
+    c = Client(path(spool, node, "7.0"), slurm.V26_11)
+    check("private: an action is refused", c.terminate(), (-1, errno.EPERM))
+    c = Client(path(spool, node, "7.2"), slurm.V26_11)
+    check("private: the owner asks", c.number(slurm.UID), STRANGER)
+
+
+def check_private(spool, node):
+    as_stranger(private_stranger, spool, node)
+    c = Client(path(spool, node, "7.0"), slurm.V26_11)
+    check("private: root asks", c.number(slurm.UID), 1234)
+
+
+# ---- what is no request -----------------------------------------------------------------------------
+def check_garbage(spool, node):
+    door = path(spool, node, "7.0")
+    for version in (0, -1, 1, 9727, -2**31):
+        c = Client(door, version)
+        check(f"version {version} is refused", c.hello, -1)
+        check(f"version {version}: and closed", c.at_end(), True)
+    for version in (slurm.V26_11 + 1, 12032, 2**31 - 1):
+        c = Client(door, version)
+        check(f"version {version} is answered with ours", c.hello, slurm.V26_11)
+    for request in (-1, 0, 1, 2, 6, 7, 13, 16, 17, 18, 22, 23, 24, 31, 4004, 2**31 - 1):
+        c = Client(door, slurm.V26_11)
+        check_closed(f"request {request} is unknown", lambda: c.ask(request, "i"))
+    for length in (-1, -2**31, 4097, 2**31 - 1):
+        c = Client(door, slurm.V26_11)
+        check_closed(f"a reason of {length} bytes is refused",
+                     lambda: c.ask(slurm.SIGNAL, "ii", struct.pack("=iii", 15, 0, length)))
+    c = Client(door, slurm.V26_11)
+    check("one of 4096 is not", c.signal(10, 0, b"x" * 4096), (0, 0))
+    rng = random.Random(7)
+    for _ in range(300):
+        c = Client(door, rng.choice((None, slurm.V22_05, slurm.V26_11)))
+        try:
+            c.send(rng.randbytes(rng.randrange(1, 6000)))
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        c.close()
+    c = Client(door, slurm.V26_11)
+    check("after 300 times random bytes it answers", c.state(), 2)
+
+
+def check_disconnects(spool, node):
+    door = path(spool, node, "7.0")
+    for body in (b"", b"\0", struct.pack("=i", slurm.V26_11),
+                 struct.pack("=iib", slurm.V26_11, slurm.SIGNAL, 1),
+                 struct.pack("=ii", slurm.V26_11, slurm.LIST_PIDS)):
+        for _ in range(20):
+            c = Client(door, None)
+            c.send(body)
+            c.close()
+    c = Client(door, slurm.V26_11)
+    check("after 100 disconnects it answers", c.state(), 2)
+
+
+# ---- many, slow and dead ----------------------------------------------------------------------------
+def check_many(spool, node):
+    clients = [Client(path(spool, node, "7.0"), slurm.V26_11) for _ in range(200)]
+    for c in clients:
+        c.send(struct.pack("=i", slurm.LIST_PIDS))
+    wanted = list(range(FIRST_PID, FIRST_PID + 10000))
+    right = 0
+    for c in clients:
+        (n,) = c.take("I")
+        right += list(struct.unpack(f"={n}I", c.take_bytes(4 * n))) == wanted
+    check("200 connections at once are all answered", right, 200)
+
+
+def many_of_a_user(spool, node):
+    clients = []
+    for i in range(64):
+        clients.append(Client(path(spool, node, "7.0"), slurm.V26_11))
+    check_closed("a user's 65th connection is closed",
+                 lambda: Client(path(spool, node, "7.0"), slurm.V26_11))
+    check("the 64th is served", clients[63].state(), 2)
+    clients[0].close()
+    c = None
+    for _ in range(500):  # the close has to be seen first
+        try:
+            c = Client(path(spool, node, "7.0"), slurm.V26_11)
+            break
+        except (Closed, BrokenPipeError):
+            time.sleep(0.01)
+    check("one that goes makes place", c is not None and c.state(), 2)
+
+
+def check_cap(spool, node):
+    as_stranger(many_of_a_user, spool, node)
+
+
+def check_slow(spool, node):
+    """7.3 hangs in all, 7.4 takes no connection; 7.0 is well."""
+    hung = [Client(path(spool, node, "7.3"), slurm.V26_11) for _ in range(10)]
+    for c in hung:
+        c.send(struct.pack("=i", slurm.LIST_PIDS))
+    stopped = [Client(path(spool, node, "7.4"), slurm.V26_11) for _ in range(3)]
+    for c in stopped:
+        c.send(struct.pack("=i", slurm.STATE))
+    lazy = Client(path(spool, node, "7.0"), slurm.V26_11)
+    lazy.send(struct.pack("=i", slurm.LIST_PIDS) * 1000)  # and takes none of the answers
+    silent = Client(path(spool, node, "7.0"), None)
+    half = Client(path(spool, node, "7.0"), slurm.V26_11)
+    half.send(struct.pack("=i", slurm.SIGNAL))
+    acting = Client(path(spool, node, "7.3"), slurm.V26_11)
+    acting.send(struct.pack("=i", slurm.TERMINATE))
+    began = time.monotonic()
+    c = Client(path(spool, node, "7.0"), slurm.V26_11)
+    for _ in range(20):
+        c.state()
+        c.list_pids()
+    check("hung agents and slow clients hold up nobody", time.monotonic() - began < 5, True)
+    for name, each in (("hung", hung), ("stopped", stopped)):
+        closed = 0
+        for c in each:
+            try:
+                c.take("I")
+            except Closed:
+                closed += 1
+        check(f"queries to a {name} agent are closed", closed, len(each))
+    check_closed("half a request is given up", lambda: half.take("i"))
+    check_closed("so is silence at the beginning", lambda: silent.take("i"))
+    check("all that took its time", 8 < time.monotonic() - began < 29, True)
+
+
+def check_broken(spool, node):
+    c = Client(path(spool, node, "7.5"), slurm.V26_11)
+    check_closed("an agent that talks nonsense: a query is closed", c.state)
+    c = Client(path(spool, node, "7.5"), slurm.V26_11)
+    check("an action has failed", c.terminate()[0], -1)
+
+
+# ---- the adapter's own size -------------------------------------------------------------------------
+def check_resources(spool, node, adapter_pid, before):
+    """After all of the above: as many descriptors as before, and memory is small."""
+    fds = []
+    for _ in range(500):
+        fds = os.listdir(f"/proc/{adapter_pid}/fd")
+        if len(fds) == int(before):
+            break
+        time.sleep(0.02)
+    check("no descriptors are left", len(fds), int(before))
+    with open(f"/proc/{adapter_pid}/status") as f:
+        kib = next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
+    print(f"# resident: {kib} KiB")
+    if not os.environ.get("STEPD_SANITIZERS"):
+        check("memory is small", kib < 64 * 1024, True)
+
+
+def main():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+    globals()["check_" + sys.argv[1]](*sys.argv[2:])
+
+
+main()

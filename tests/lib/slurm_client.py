@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A client of Slurm's step sockets for tests: requests as bytes, answers by their sizes."""
+import socket
+import struct
+
+V22_05, V23_02, V23_11, V25_11, V26_05, V26_11 = (n << 8 for n in (38, 39, 40, 44, 45, 46))
+
+SIGNAL, STATE, PID_IN_CONTAINER, DAEMON_PID, SUSPEND, RESUME, TERMINATE = 4, 5, 8, 9, 10, 11, 12
+TASK_INFO, LIST_PIDS, MEM_LIMITS, UID, NODEID = 14, 15, 19, 20, 21
+
+
+class Closed(Exception):
+    """The other end closed the connection in place of an answer."""
+
+
+class Client:
+    def __init__(self, path, version=V22_05, timeout=30):
+        self.version = version
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(timeout)
+        self.sock.connect(path)
+        self.hello = None
+        if version is not None:
+            self.send(struct.pack("=i", version))
+            (self.hello,) = self.take("i")
+
+    def send(self, data):
+        self.sock.sendall(data)
+
+    def take_bytes(self, size):
+        data = b""
+        while len(data) < size:
+            try:
+                more = self.sock.recv(size - len(data))
+            except ConnectionResetError:
+                more = b""
+            if not more:
+                raise Closed(f"after {len(data)} of {size} bytes")
+            data += more
+        return data
+
+    def take(self, layout):
+        return struct.unpack("=" + layout, self.take_bytes(struct.calcsize("=" + layout)))
+
+    def ask(self, request, layout, body=b""):
+        self.send(struct.pack("=i", request) + body)
+        return self.take(layout)
+
+    def signal(self, number, flags=0, details=b"", uid=0):
+        body = struct.pack("=iii", number, flags, len(details)) + details + struct.pack("=I", uid)
+        return self.ask(SIGNAL, "ii", body)
+
+    def suspend(self, request=SUSPEND):
+        return self.ask(request, "ii", struct.pack("=H", 0xffff) if self.version < V23_11 else b"")
+
+    def resume(self):
+        return self.suspend(RESUME)
+
+    def terminate(self):
+        return self.ask(TERMINATE, "ii")
+
+    def state(self):
+        return self.ask(STATE, "i")[0]
+
+    def has_pid(self, pid):
+        return self.ask(PID_IN_CONTAINER, "B", struct.pack("=i", pid))[0]
+
+    def number(self, request):
+        return self.ask(request, "I")[0]
+
+    def mem_limits(self):
+        return self.ask(MEM_LIMITS, "QQ" if self.version < V26_05 else "Q")
+
+    def task_info(self):
+        """[(local id, rank, pid, exited, status)]"""
+        (n,) = self.ask(TASK_INFO, "I")
+        return [self.take("iIiBi") for _ in range(n)]
+
+    def list_pids(self):
+        (n,) = self.ask(LIST_PIDS, "I")
+        return list(struct.unpack(f"={n}I", self.take_bytes(4 * n)))
+
+    def at_end(self):
+        """Whether the other end has closed, with nothing before it."""
+        try:
+            return self.sock.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def close(self):
+        self.sock.close()

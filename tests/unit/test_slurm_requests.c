@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "contrib/slurm-socket/requests.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define ADMIN    500
+#define OWNER    1000
+#define STRANGER 1001
+
+static const struct requests_step normal = {.owner = OWNER, .admin = ADMIN};
+static const struct requests_step secret = {.owner = OWNER, .admin = ADMIN, .private = true};
+static const struct requests_step batch = {.owner = OWNER, .admin = ADMIN, .batch = true};
+
+static void test_access(void **state)
+{
+	static const struct {
+		enum requests_access access;
+		bool owner, stranger, private_stranger;
+	} rows[] = {
+		{REQUESTS_ADMIN, false, false, false},
+		{REQUESTS_OWNER, true, false, false},
+		{REQUESTS_ANYONE, true, true, false},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		assert_true(requests_may(&secret, rows[i].access, 0));
+		assert_true(requests_may(&secret, rows[i].access, ADMIN));
+		assert_int_equal(requests_may(&normal, rows[i].access, OWNER), rows[i].owner);
+		assert_int_equal(requests_may(&secret, rows[i].access, OWNER), rows[i].owner);
+		assert_int_equal(requests_may(&normal, rows[i].access, STRANGER), rows[i].stranger);
+		assert_int_equal(
+			requests_may(&secret, rows[i].access, STRANGER), rows[i].private_stranger);
+	}
+}
+
+/* What each request becomes, and who may ask for it. */
+static void test_plans(void **state)
+{
+	static const struct {
+		struct wire_request request;
+		const struct requests_step *step;
+		enum requests_access access;
+		const char *method, *parameters;
+		int error;
+	} rows[] = {
+		{{.kind = WIRE_STATE}, &normal, REQUESTS_ANYONE, "Describe", NULL, 0},
+		{{.kind = WIRE_DAEMON_PID}, &normal, REQUESTS_ANYONE, "Describe", NULL, 0},
+		{{.kind = WIRE_UID}, &normal, REQUESTS_ANYONE, "Describe", NULL, 0},
+		{{.kind = WIRE_NODEID}, &normal, REQUESTS_ANYONE, "Describe", NULL, 0},
+		{{.kind = WIRE_MEM_LIMITS}, &normal, REQUESTS_ANYONE, NULL, NULL, 0},
+		{{.kind = WIRE_TASK_INFO}, &normal, REQUESTS_ANYONE, "ListTasks", NULL, 0},
+		{{.kind = WIRE_LIST_PIDS}, &normal, REQUESTS_ANYONE, "ListPids",
+			"{\"start_ticks\":false}", 0},
+		{{.kind = WIRE_PID_IN_CONTAINER, .pid = 12}, &normal, REQUESTS_ANYONE, "FindPids",
+			"{\"pids\":[12]}", 0},
+		{{.kind = WIRE_PID_IN_CONTAINER, .pid = 0}, &normal, REQUESTS_ANYONE, NULL, NULL,
+			0},
+		{{.kind = WIRE_PID_IN_CONTAINER, .pid = -5}, &normal, REQUESTS_ANYONE, NULL, NULL,
+			0},
+		{{.kind = WIRE_SUSPEND}, &normal, REQUESTS_ADMIN, "Suspend", NULL, 0},
+		{{.kind = WIRE_RESUME}, &normal, REQUESTS_ADMIN, "Resume", NULL, 0},
+		{{.kind = WIRE_TERMINATE}, &normal, REQUESTS_OWNER, "Terminate",
+			"{\"kill_sequence\":\"KILL\"}", 0},
+		{{.kind = WIRE_SIGNAL, .signal = 15}, &normal, REQUESTS_OWNER, "Signal",
+			"{\"signal\":\"15\",\"leader\":false}", 0},
+		{{.kind = WIRE_SIGNAL, .signal = 64}, &normal, REQUESTS_OWNER, "Signal",
+			"{\"signal\":\"64\",\"leader\":false}", 0},
+		{{.kind = WIRE_SIGNAL, .signal = 0}, &normal, REQUESTS_OWNER, "Describe", NULL, 0},
+		{{.kind = WIRE_SIGNAL, .signal = 65}, &normal, REQUESTS_OWNER, NULL, NULL, EINVAL},
+		{{.kind = WIRE_SIGNAL, .signal = -1}, &normal, REQUESTS_OWNER, NULL, NULL, EINVAL},
+		{{.kind = WIRE_SIGNAL, .signal = 253}, &normal, REQUESTS_OWNER, NULL, NULL, EINVAL},
+		{{.kind = WIRE_SIGNAL, .signal = 991}, &normal, REQUESTS_OWNER, "Terminate", NULL,
+			0},
+		{{.kind = WIRE_SIGNAL, .signal = 995}, &normal, REQUESTS_OWNER, NULL, NULL,
+			EOPNOTSUPP},
+		{{.kind = WIRE_SIGNAL, .signal = 996}, &normal, REQUESTS_ADMIN, "Notify",
+			"{\"message\":\"the job's time limit is reached\"}", 0},
+		{{.kind = WIRE_SIGNAL, .signal = 997}, &normal, REQUESTS_OWNER, "Signal",
+			"{\"signal\":\"9\",\"leader\":false}", 0},
+		/* the flag for the script alone is for batch steps */
+		{{.kind = WIRE_SIGNAL, .signal = 2, .flags = 1}, &normal, REQUESTS_OWNER, "Signal",
+			"{\"signal\":\"2\",\"leader\":false}", 0},
+		{{.kind = WIRE_SIGNAL, .signal = 2, .flags = 1}, &batch, REQUESTS_OWNER, "Signal",
+			"{\"signal\":\"2\",\"leader\":true}", 0},
+		{{.kind = WIRE_SIGNAL, .signal = 2, .flags = 9}, &batch, REQUESTS_OWNER, "Signal",
+			"{\"signal\":\"2\",\"leader\":false}", 0},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_requests_plan_ struct requests_plan plan = {0};
+
+		assert_int_equal(requests_make_plan(&rows[i].request, rows[i].step, &plan), 0);
+		if (plan.access != rows[i].access || plan.error != rows[i].error ||
+			!plan.method != !rows[i].method || !plan.parameters != !rows[i].parameters)
+			fail_msg("row %zu: access %d, error %d, %s(%s)", i, plan.access, plan.error,
+				plan.method, plan.parameters);
+		if (plan.method)
+			assert_string_equal(plan.method, rows[i].method);
+		if (plan.parameters)
+			assert_string_equal(plan.parameters, rows[i].parameters);
+	}
+}
+
+/* The answer to a request, from an agent's answers: NULL is where none was asked. */
+static int answer(const struct wire_request *request, uint16_t version, const char *const *replies,
+	struct wire_answer *a)
+{
+	_cleanup_requests_plan_ struct requests_plan plan = {0};
+	json_t *reply;
+	int r = 0;
+
+	assert_int_equal(requests_make_plan(request, &normal, &plan), 0);
+	if (!replies[0])
+		return plan.answer(NULL, version, a);
+	for (; *replies && r == 0; replies++) {
+		reply = json_loads(*replies, 0, NULL);
+		assert_non_null(reply);
+		r = plan.answer(reply, version, a);
+		json_decref(reply);
+	}
+	return r;
+}
+
+static void test_numbers(void **state)
+{
+	static const char describe[] =
+		"{\"state\": \"suspended\", \"agent_pid\": 12, \"uid\": 4294967294, \"node_id\": 3}";
+	static const struct {
+		struct wire_request request;
+		const char *reply;
+		uint32_t wanted;
+		size_t size;
+	} rows[] = {
+		{{.kind = WIRE_STATE}, describe, 2, 4},
+		{{.kind = WIRE_DAEMON_PID}, describe, 12, 4},
+		{{.kind = WIRE_UID}, describe, 4294967294, 4},
+		{{.kind = WIRE_NODEID}, describe, 3, 4},
+		{{.kind = WIRE_PID_IN_CONTAINER, .pid = 1}, "{\"found\": []}", 0, 1},
+		{{.kind = WIRE_PID_IN_CONTAINER, .pid = 1}, "{\"found\": [{\"pid\": 1}]}", 1, 1},
+		{{.kind = WIRE_PID_IN_CONTAINER, .pid = 0}, NULL, 0, 1},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_wire_answer_ struct wire_answer a = {0};
+		const char *const replies[] = {rows[i].reply, NULL};
+		uint32_t n = 0;
+
+		assert_int_equal(answer(&rows[i].request, WIRE_26_11, replies, &a), 0);
+		assert_int_equal(a.size, rows[i].size);
+		memcpy(&n, a.data, a.size);
+		assert_int_equal(n, rows[i].wanted);
+	}
+}
+
+static void test_tasks(void **state)
+{
+	static const char *const replies[] = {
+		"{\"tasks\": [{\"rank\": 8, \"local_id\": 0, \"state\": \"new\"},"
+		"{\"rank\": 9, \"local_id\": 1, \"state\": \"running\", \"pid\": 77}]}",
+		"{\"tasks\": [{\"rank\": 10, \"local_id\": 2, \"state\": \"ended\", \"wait_status\": "
+		"256}, {\"rank\": 11, \"local_id\": 3, \"state\": \"lost\"}]}",
+		NULL};
+	static const struct wire_task wanted[] = {
+		{.local_id = 0, .rank = 8, .pid = -1, .exited = false, .wait_status = -1},
+		{.local_id = 1, .rank = 9, .pid = 77, .exited = false, .wait_status = -1},
+		{.local_id = 2, .rank = 10, .pid = -1, .exited = true, .wait_status = 256},
+		{.local_id = 3, .rank = 11, .pid = -1, .exited = true, .wait_status = -1},
+	};
+	_cleanup_wire_answer_ struct wire_answer a = {0}, b = {0};
+	size_t i;
+
+	(void)state;
+	wire_put_u32(&b, ARRAY_SIZE(wanted));
+	for (i = 0; i < ARRAY_SIZE(wanted); i++)
+		wire_put_task(&b, &wanted[i]);
+	assert_int_equal(
+		answer(&(struct wire_request){.kind = WIRE_TASK_INFO}, WIRE_22_05, replies, &a), 0);
+	assert_int_equal(a.size, 4 + 4 * 17);
+	assert_int_equal(b.size, a.size);
+	assert_memory_equal(a.data, b.data, a.size);
+}
+
+static void test_pids(void **state)
+{
+	static const char *const replies[] = {
+		"{\"pids\": [{\"pid\": 5, \"rank\": 0}, {\"pid\": 6}]}", "{\"pids\": []}",
+		"{\"pids\": [{\"pid\": 7}]}", NULL};
+	static const char *const none[] = {"{\"pids\": []}", NULL};
+	static const uint32_t wanted[] = {3, 5, 6, 7};
+	const struct wire_request request = {.kind = WIRE_LIST_PIDS};
+	_cleanup_wire_answer_ struct wire_answer a = {0}, b = {0};
+
+	(void)state;
+	assert_int_equal(answer(&request, WIRE_22_05, replies, &a), 0);
+	assert_int_equal(a.size, sizeof(wanted));
+	assert_memory_equal(a.data, wanted, sizeof(wanted));
+	assert_int_equal(answer(&request, WIRE_22_05, none, &b), 0);
+	assert_int_equal(b.size, 4);
+	assert_memory_equal(b.data, &(uint32_t){0}, 4);
+}
+
+static void test_nonsense(void **state)
+{
+	static const struct {
+		int kind;
+		const char *reply;
+	} rows[] = {
+		{WIRE_STATE, "{}"},
+		{WIRE_STATE, "{\"state\": 1}"},
+		{WIRE_STATE, "{\"state\": \"dancing\"}"},
+		{WIRE_UID, "{\"uid\": \"0\"}"},
+		{WIRE_UID, "{\"uid\": -1}"},
+		{WIRE_UID, "{\"uid\": 4294967296}"},
+		{WIRE_UID, "[]"},
+		{WIRE_LIST_PIDS, "{}"},
+		{WIRE_LIST_PIDS, "{\"pids\": {}}"},
+		{WIRE_LIST_PIDS, "{\"pids\": [1]}"},
+		{WIRE_LIST_PIDS, "{\"pids\": [{\"pid\": 0}]}"},
+		{WIRE_LIST_PIDS, "{\"pids\": [{\"pid\": 1}, {\"pid\": 2147483648}]}"},
+		{WIRE_TASK_INFO, "{\"tasks\": [{}]}"},
+		{WIRE_TASK_INFO, "{\"tasks\": [{\"rank\": 1, \"local_id\": 0}]}"},
+		{WIRE_TASK_INFO, "{\"tasks\": null}"},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_wire_answer_ struct wire_answer a = {0};
+		const char *const replies[] = {rows[i].reply, NULL};
+
+		if (answer(&(struct wire_request){.kind = (enum wire_kind)rows[i].kind}, WIRE_26_11,
+			    replies, &a) != -EPROTO)
+			fail_msg("%s is an answer", rows[i].reply);
+	}
+}
+
+/* An action has words for its failure, a query has none. */
+static void test_failure(void **state)
+{
+	static const int32_t wanted[] = {-1, EPERM};
+	int kind;
+
+	(void)state;
+	for (kind = 0; kind < WIRE_KIND_MAX; kind++) {
+		_cleanup_requests_plan_ struct requests_plan plan = {0};
+		_cleanup_wire_answer_ struct wire_answer a = {0};
+		const struct wire_request request = {.kind = (enum wire_kind)kind};
+		bool acts = kind == WIRE_SIGNAL || kind == WIRE_SUSPEND || kind == WIRE_RESUME ||
+			kind == WIRE_TERMINATE;
+
+		if (!wire_kind_name(kind))
+			continue;
+		assert_int_equal(requests_make_plan(&request, &normal, &plan), 0);
+		assert_int_equal(requests_fail(&plan, EPERM, &a), acts);
+		assert_int_equal(a.size, acts ? 8 : 0);
+		if (acts)
+			assert_memory_equal(a.data, wanted, 8);
+	}
+	assert_int_equal(requests_errno(-EBUSY), 4027);
+	assert_int_equal(requests_errno(-ECONNRESET), ESRCH);
+	assert_int_equal(requests_errno(-ETIMEDOUT), ETIMEDOUT);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_access),
+		cmocka_unit_test(test_plans),
+		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_tasks),
+		cmocka_unit_test(test_pids),
+		cmocka_unit_test(test_nonsense),
+		cmocka_unit_test(test_failure),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

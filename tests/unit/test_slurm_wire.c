@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "contrib/slurm-socket/wire.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* A request as a client sends it. */
+struct message {
+	uint8_t data[WIRE_REQUEST_MAX + 16];
+	size_t size;
+};
+
+static void add(struct message *m, const void *data, size_t size)
+{
+	assert_true(m->size + size <= sizeof(m->data));
+	memcpy(m->data + m->size, data, size);
+	m->size += size;
+}
+
+static void add_i32(struct message *m, int32_t n)
+{
+	add(m, &n, sizeof(n));
+}
+
+static void make_signal(struct message *m, int32_t signal, int32_t length)
+{
+	static const uint8_t details[WIRE_DETAILS_MAX] = {'x'};
+
+	m->size = 0;
+	add_i32(m, WIRE_SIGNAL);
+	add_i32(m, signal);
+	add_i32(m, 9);
+	add_i32(m, length);
+	if (length >= 0 && length <= WIRE_DETAILS_MAX)
+		add(m, details, (size_t)length);
+	add_i32(m, 1000);
+}
+
+static void test_hello(void **state)
+{
+	static const struct {
+		int32_t said;
+		int result;
+		uint16_t version;
+	} rows[] = {
+		{WIRE_22_05, 4, WIRE_22_05},
+		{WIRE_22_05 + 1, 4, WIRE_22_05 + 1},
+		{WIRE_26_11, 4, WIRE_26_11},
+		{WIRE_26_11 + 1, 4, WIRE_26_11},
+		{INT32_MAX, 4, WIRE_26_11},
+		{WIRE_22_05 - 1, -EPROTONOSUPPORT, 0},
+		{0, -EPROTONOSUPPORT, 0},
+		{-1, -EPROTONOSUPPORT, 0},
+		{INT32_MIN, -EPROTONOSUPPORT, 0},
+	};
+	uint16_t version;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		version = 0;
+		assert_int_equal(wire_parse_hello(&rows[i].said, 4, &version), rows[i].result);
+		assert_int_equal(version, rows[i].version);
+	}
+	for (i = 0; i < 4; i++)
+		assert_int_equal(wire_parse_hello(&rows[0].said, i, &version), 0);
+}
+
+/* Every request of every version has its size, whatever it is cut at and followed by. */
+static void test_sizes(void **state)
+{
+	static const struct {
+		int32_t kind;
+		int before_23_11, after;
+	} rows[] = {
+		{WIRE_STATE, 4, 4},
+		{WIRE_PID_IN_CONTAINER, 8, 8},
+		{WIRE_DAEMON_PID, 4, 4},
+		{WIRE_SUSPEND, 6, 4},
+		{WIRE_RESUME, 6, 4},
+		{WIRE_TERMINATE, 4, 4},
+		{WIRE_TASK_INFO, 4, 4},
+		{WIRE_LIST_PIDS, 4, 4},
+		{WIRE_MEM_LIMITS, 4, 4},
+		{WIRE_UID, 4, 4},
+		{WIRE_NODEID, 4, 4},
+		{WIRE_SIGNAL, 20, 20},
+	};
+	struct wire_request request;
+	struct message m;
+	size_t i, cut;
+	int version, size;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		m.size = 0;
+		add_i32(&m, rows[i].kind);
+		add(&m, (int32_t[]){0, 0, 0, 0}, 16);
+		for (version = WIRE_22_05; version <= WIRE_26_11; version += 256) {
+			size = version < WIRE_23_11 ? rows[i].before_23_11 : rows[i].after;
+			for (cut = 0; cut <= m.size; cut++)
+				assert_int_equal(wire_parse_request(
+							 m.data, cut, (uint16_t)version, &request),
+					(int)cut < size ? 0 : size);
+			assert_int_equal(request.kind, rows[i].kind);
+		}
+	}
+}
+
+static void test_signal(void **state)
+{
+	static const int32_t lengths[] = {0, 1, 17, WIRE_DETAILS_MAX};
+	struct wire_request request = {0};
+	struct message m;
+	size_t i, cut;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(lengths); i++) {
+		make_signal(&m, 15, lengths[i]);
+		for (cut = 0; cut < m.size; cut++)
+			assert_int_equal(wire_parse_request(m.data, cut, WIRE_22_05, &request), 0);
+		assert_int_equal(
+			wire_parse_request(m.data, m.size, WIRE_22_05, &request), (int)m.size);
+		assert_int_equal(request.signal, 15);
+		assert_int_equal(request.flags, 9);
+	}
+}
+
+static void test_refused(void **state)
+{
+	static const int32_t unknown[] = {
+		-1, 0, 1, 2, 3, 6, 7, 13, 16, 17, 18, 22, 23, 24, 31, 4004, INT32_MIN, INT32_MAX};
+	static const int32_t lengths[] = {-1, INT32_MIN, WIRE_DETAILS_MAX + 1, INT32_MAX};
+	struct wire_request request = {.pid = 77};
+	struct message m;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(unknown); i++)
+		assert_int_equal(
+			wire_parse_request(&unknown[i], 4, WIRE_26_11, &request), -EOPNOTSUPP);
+	for (i = 0; i < ARRAY_SIZE(lengths); i++) {
+		make_signal(&m, 15, lengths[i]);
+		assert_int_equal(wire_parse_request(m.data, 16, WIRE_26_11, &request), -EMSGSIZE);
+	}
+	assert_int_equal(request.pid, 77); /* set on success only */
+}
+
+static void assert_bytes(struct wire_answer *a, const void *bytes, size_t size)
+{
+	assert_false(a->failed);
+	assert_int_equal(a->size, size);
+	assert_memory_equal(a->data, bytes, size);
+	wire_answer_clear(a);
+}
+
+static void test_states(void **state)
+{
+	static const struct {
+		enum wire_state state;
+		int32_t before_23_11, after;
+	} rows[] = {
+		{WIRE_NOT_RUNNING, 0, 0},
+		{WIRE_STARTING, 1, 1},
+		{WIRE_RUNNING, 2, 2},
+		{WIRE_CANCELLED, 3, 3},
+		{WIRE_ENDING, 3, 4},
+	};
+	struct wire_answer a = {0};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		wire_put_state(&a, WIRE_23_11 - 1, rows[i].state);
+		assert_bytes(&a, &rows[i].before_23_11, 4);
+		wire_put_state(&a, WIRE_23_11, rows[i].state);
+		assert_bytes(&a, &rows[i].after, 4);
+	}
+}
+
+static void test_answers(void **state)
+{
+	static const int32_t good[] = {0, 0}, failed[] = {-1, EPERM};
+	static const uint64_t limits[] = {5, 6};
+	struct wire_answer a = {0};
+
+	(void)state;
+	wire_put_result(&a, 0);
+	assert_bytes(&a, good, 8);
+	wire_put_result(&a, EPERM);
+	assert_bytes(&a, failed, 8);
+	wire_put_mem_limits(&a, WIRE_26_05 - 1, 5, 6);
+	assert_bytes(&a, limits, 16);
+	wire_put_mem_limits(&a, WIRE_26_05, 5, 6);
+	assert_bytes(&a, limits, 8);
+}
+
+static void test_task(void **state)
+{
+	const struct wire_task task = {
+		.local_id = 1, .rank = 0xfffffff0, .pid = 77, .exited = true, .wait_status = -2};
+	struct wire_answer a = {0};
+	uint8_t wanted[17] = {0};
+
+	(void)state;
+	memcpy(wanted, &(int32_t){1}, 4);
+	memcpy(wanted + 4, &(uint32_t){0xfffffff0}, 4);
+	memcpy(wanted + 8, &(int32_t){77}, 4);
+	wanted[12] = 1;
+	memcpy(wanted + 13, &(int32_t){-2}, 4);
+	wire_put_task(&a, &task);
+	assert_bytes(&a, wanted, 17);
+}
+
+static void test_long_list(void **state)
+{
+	_cleanup_wire_answer_ struct wire_answer a = {0};
+	uint32_t i, n;
+
+	(void)state;
+	wire_begin_list(&a);
+	for (i = 0; i < 100000; i++) {
+		wire_put_u32(&a, i);
+		wire_count_entry(&a);
+	}
+	assert_int_equal(a.size, 4 + 4 * 100000);
+	memcpy(&n, a.data, 4);
+	assert_int_equal(n, 100000);
+	memcpy(&n, a.data + 4 * 100000, 4);
+	assert_int_equal(n, 99999);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_hello),
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_signal),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_states),
+		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_task),
+		cmocka_unit_test(test_long_list),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
