@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <ev.h>
 #include <jansson.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -46,6 +47,7 @@ struct conn {
 	struct ucred peer; /* as the kernel had it when the client connected */
 	enum conn_state state;
 	enum conn_wait wait;
+	bool deaf;        /* it has sent more than is read now */
 	bool eof;         /* the client sends no more; it may wait for answers */
 	bool last_answer; /* the end, once that is written */
 	bool queued;      /* in the door's queue */
@@ -136,6 +138,7 @@ static void advance(struct conn *c);
 static enum conn_next write_answer(struct conn *c)
 {
 	c->state = CONN_WRITING;
+	c->deaf = false;
 	return c->out.failed || c->out.size == 0 ? NEXT_END : NEXT_STATE;
 }
 
@@ -332,10 +335,11 @@ static void watch(struct conn *c)
 	static const int events_of[CONN_STATE_MAX] = {
 		[CONN_HELLO] = EV_READ,
 		[CONN_READING] = EV_READ,
+		[CONN_ASKING] = EV_READ, /* it may go */
 		[CONN_WRITING] = EV_WRITE,
 	};
 	struct ev_loop *loop = c->door->server->loop;
-	int events = events_of[c->state];
+	int events = c->deaf ? 0 : events_of[c->state];
 
 	if (ev_is_active(&c->io) && (c->io.events & (EV_READ | EV_WRITE)) == events)
 		return;
@@ -391,16 +395,30 @@ static bool read_more(struct conn *c)
 	return true;
 }
 
+/* Whether nobody would take the answer; after half a close somebody would. */
+static bool has_gone(const struct conn *c)
+{
+	struct pollfd p = {.fd = c->fd};
+
+	return poll(&p, 1, 0) > 0 && (p.revents & POLLHUP);
+}
+
 static void on_io(struct ev_loop *loop, ev_io *io, int revents)
 {
 	struct conn *c = io->data;
 
 	(void)loop;
 	assert(c);
-	if ((revents & EV_READ) && !read_more(c))
+	if (c->state == CONN_ASKING && !has_gone(c)) {
+		c->deaf = true;
+		watch(c);
+	} else if (c->state == CONN_ASKING) {
 		end(c);
-	else
+	} else if ((revents & EV_READ) && !read_more(c)) {
+		end(c);
+	} else {
 		advance(c);
+	}
 }
 
 static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)

@@ -5,7 +5,7 @@
 #	$adapter            the program
 #	$spool              a spool directory of the test's own, which the adapter makes
 #	begin_adapter ARG...  starts it for $run and $spool, and waits until it listens; $adapter_pid
-#	end_adapter         ends it
+#	end_adapter         ends it; $adapter_status
 #	begin_agent NODE JOB.STEP UID [KEY=VALUE...]  a scripted agent (slurm_agent.py); $agent_pid
 #	has_socket NAME     whether a socket of that name is in $spool
 #	checks COMMAND...   runs a program that prints "ok NAME" and "not ok NAME: WHY" lines
@@ -15,6 +15,7 @@
 
 command -v python3 >/dev/null || skip_all "needs python3"
 adapter=${top_builddir:?}/contrib/slurm-socket/stepd-slurm-socket
+# shellcheck disable=SC2154 # of tap.sh
 spool=$tmpdir/spool
 adapter_pid=
 PYTHONPATH=$top_srcdir/tests/lib
@@ -38,23 +39,17 @@ end_adapter() {
 	[ -n "$adapter_pid" ] || return 0
 	kill "$adapter_pid"
 	wait "$adapter_pid"
+	# shellcheck disable=SC2034 # for the tests
 	adapter_status=$?
 	adapter_pid=
 }
 
 agents=
 begin_agent() {
-	agent_name=$1_$2
-	mkfifo "$tmpdir/agent.$agent_name.$$"
-	python3 "$top_srcdir/tests/lib/slurm_agent.py" "$run" "$@" \
-		<"$tmpdir/agent.$agent_name.$$" >"$tmpdir/agent.$agent_name.out" &
+	python3 "$top_srcdir/tests/lib/slurm_agent.py" "$run" "$@" >"$tmpdir/agent.$1_$2" &
 	agent_pid=$!
 	agents="$agents $agent_pid"
-	# Open for as long as this shell lives: the agent ends with it.
-	sleep 600 >"$tmpdir/agent.$agent_name.$$" &
-	agents="$agents $!"
-	rm "$tmpdir/agent.$agent_name.$$"
-	eventually grep -q ready "$tmpdir/agent.$agent_name.out" || bail "no scripted agent"
+	eventually grep -q ready "$tmpdir/agent.$1_$2" || bail "no scripted agent"
 }
 
 end_agents() {

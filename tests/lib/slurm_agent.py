@@ -14,11 +14,13 @@ pids. It makes a step's directory, locks it, and speaks Varlink there as it is t
     error=NAME      all actions fail with this error of io.stepd.Step
     log=FILE        a line of JSON for each call
 
-It prints "ready" once it listens, and ends, leaving all behind, when its standard input does.
+It prints "ready" once it listens, and is killed with who started it, leaving all behind.
 """
+import ctypes
 import fcntl
 import json
 import os
+import signal
 import socket
 import struct
 import sys
@@ -138,14 +140,14 @@ class Agent:
 
 def main():
     runtime, node, step, uid = sys.argv[1:5]
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     options = dict(a.split("=", 1) for a in sys.argv[5:])
     agent = Agent(runtime, node, step, int(uid), options)
     server = agent.listen()
     if options.get("stop") != "yes":
         threading.Thread(target=agent.accept, args=(server,), daemon=True).start()
     print("ready", flush=True)
-    sys.stdin.read()
-    os._exit(0)
+    signal.pause()
 
 
 main()

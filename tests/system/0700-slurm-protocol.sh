@@ -20,7 +20,7 @@ for state in starting running suspended ending draining unkillable; do
 done
 begin_agent n1 7.0 1234 pids=10000 "log=$tmpdir/calls"
 begin_adapter
-
+descriptors=$(find "/proc/$adapter_pid/fd" -type l | wc -l)
 
 checks_of() {
 	group=$1
