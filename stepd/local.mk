@@ -61,6 +61,7 @@ libcontrol_la_SOURCES = \
 	stepd/control/listen.c stepd/control/listen.h \
 	stepd/control/reply.c \
 	stepd/control/room.c \
+	stepd/control/save.c \
 	stepd/control/server.c \
 	stepd/control/service.c
 nodist_libcontrol_la_SOURCES = stepd/control/interface.c

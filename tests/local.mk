@@ -479,12 +479,32 @@ endif
 # The control socket's server.
 EXTRA_DIST += tests/lib/varlink.py
 if CMOCKA
-CONTROL_UNIT_TESTS = tests/unit/test_control_call
+CONTROL_UNIT_TESTS = tests/unit/test_control_access \
+	tests/unit/test_control_call \
+	tests/unit/test_control_frame \
+	tests/unit/test_control_hostile \
+	tests/unit/test_control_listen \
+	tests/unit/test_control_save
 CONTROL_RIG = tests/lib/control_rig.c tests/lib/control_rig.h tests/lib/scratch.h
 CONTROL_UNIT_LDADD = libcontrol.la $(CMOCKA_LIBS)
 check_PROGRAMS += $(CONTROL_UNIT_TESTS)
 TESTS += $(CONTROL_UNIT_TESTS)
+tests_unit_test_control_access_SOURCES = tests/unit/test_control_access.c $(CONTROL_RIG)
+tests_unit_test_control_access_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_control_access_LDADD = $(CONTROL_UNIT_LDADD)
 tests_unit_test_control_call_SOURCES = tests/unit/test_control_call.c $(CONTROL_RIG)
 tests_unit_test_control_call_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_control_call_LDADD = $(CONTROL_UNIT_LDADD)
+tests_unit_test_control_frame_SOURCES = tests/unit/test_control_frame.c
+tests_unit_test_control_frame_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_control_frame_LDADD = $(CONTROL_UNIT_LDADD)
+tests_unit_test_control_hostile_SOURCES = tests/unit/test_control_hostile.c $(CONTROL_RIG)
+tests_unit_test_control_hostile_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_control_hostile_LDADD = $(CONTROL_UNIT_LDADD)
+tests_unit_test_control_listen_SOURCES = tests/unit/test_control_listen.c $(CONTROL_RIG)
+tests_unit_test_control_listen_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_control_listen_LDADD = $(CONTROL_UNIT_LDADD)
+tests_unit_test_control_save_SOURCES = tests/unit/test_control_save.c $(CONTROL_RIG)
+tests_unit_test_control_save_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_control_save_LDADD = $(CONTROL_UNIT_LDADD)
 endif

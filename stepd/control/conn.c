@@ -292,8 +292,8 @@ void conn_finish(struct conn *conn)
 	conn_settle(conn);
 }
 
-int conn_new_take(struct control *c, int fd, const struct control_peer *peer,
-	enum control_access access, struct conn **ret_conn)
+int conn_new_take(
+	struct control *c, int fd, const struct control_peer *peer, struct conn **ret_conn)
 {
 	struct conn *conn = calloc(1, sizeof(*conn));
 
@@ -304,7 +304,7 @@ int conn_new_take(struct control *c, int fd, const struct control_peer *peer,
 	conn->control = c;
 	conn->fd = fd;
 	conn->peer = *peer;
-	conn->access = access;
+	conn->access = access_of(c, fd, peer);
 	conn->call.conn = conn;
 	ev_io_init(&conn->in_io, on_readable, fd, EV_READ);
 	conn->in_io.data = conn;
@@ -313,7 +313,7 @@ int conn_new_take(struct control *c, int fd, const struct control_peer *peer,
 	ev_timer_init(&conn->deadline, on_deadline, 0., 0.);
 	conn->deadline.data = conn;
 	TAILQ_INSERT_TAIL(&c->all, conn, all);
-	c->counts[access]++;
+	c->counts[conn->access]++;
 	*ret_conn = conn;
 	return 0;
 }

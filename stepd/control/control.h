@@ -24,11 +24,17 @@ struct ev_loop;
 struct json_t;
 struct log;
 
-/* Bounds, which doc/stepd-control.7 repeats. */
+/* Bounds, which doc/stepd-control.7 repeats.
+ *
+ * Memory: all buffers of all connections together never hold more than CONTROL_MEMORY_MAX; what is
+ * silent gives way to what moves (room.c). Beside them there are CONTROL_CONNECTIONS_MAX times some
+ * 600 bytes, and what one call takes while it runs, one at a time: its JSON, at most 6 MiB for the
+ * worst frame that the bounds allow, and what its method makes. The kernel holds for each
+ * connection what its peer has not read, at most net.core.wmem_default. */
 #define CONTROL_FRAME_MAX       (256u << 10) /* bytes of a call */
 #define CONTROL_DEPTH_MAX       32           /* of nested arrays and objects */
 #define CONTROL_VALUES_MAX      32768        /* of them, and of what is in them */
-#define CONTROL_CONNECTIONS_MAX 2048         /* in all */
+#define CONTROL_CONNECTIONS_MAX 2048         /* in all; half of RLIMIT_NOFILE if that is less */
 #define CONTROL_CALL_TIMEOUT_MS 10000        /* from a call's first byte to its last */
 #define CONTROL_MEMORY_MAX      (64u << 20)  /* of all connections' buffers */
 
@@ -58,7 +64,7 @@ enum control_type {
 struct control_parameter {
 	const char *name; /* NULL ends the list */
 	enum control_type type;
-	bool optional; /* absent or null */
+	bool optional; /* may be absent; null is the same, and taken out */
 };
 
 #define CONTROL_PARAMETERS_MAX 8
@@ -103,7 +109,9 @@ void control_set_ready(struct control *c);
 void control_finish(
 	struct control *c, int patience_ms, void (*done)(void *userdata), void *userdata);
 
-/* Closes all and removes the socket. NULL is fine. Returns NULL. */
+/* Closes all and removes the socket. Functions of control_call_on_gone() are called for calls that
+ * are still kept, so what these use must be there until then; no other function of here may be
+ * called by them. NULL is fine. Returns NULL. */
 struct control *control_close(struct control *c);
 
 /* ---- a call -------------------------------------------------------------------------------- */
@@ -141,20 +149,24 @@ void control_no_memory(struct control_call *call);
 void control_call_on_drained(struct control_call *call,
 	void (*fn)(struct control_call *call, void *userdata), void *userdata);
 
-/* Calls fn when the caller has gone before the last answer: the call is no more after it. Who keeps
- * a call sets this. */
+/* Calls fn, from the loop, when the caller has gone before the last answer: the call is no more
+ * after it. Answers that are given between the two go nowhere. Who keeps a call sets this. */
 void control_call_on_gone(struct control_call *call,
 	void (*fn)(struct control_call *call, void *userdata), void *userdata);
 
 /* ---- a new program in the agent's place ---------------------------------------------------- */
 
-/* What control_restore() needs, a new reference, with the numbers of descriptors that must survive
- * the exec. All connections are kept. Of calls under way it has the method's name and what their
+/* What control_restore() needs, a new reference; NULL: no memory. "fds" in it is the array of the
+ * numbers of descriptors that must survive the exec: the caller takes FD_CLOEXEC from them, and
+ * control_restore() sets it again. The service goes on as if nothing had been asked, should the
+ * exec fail. All connections are kept. Of calls under way it has the method's name and what their
  * keeper gives as state, by keep(); one without is ended with the error Failed. */
 typedef struct json_t *(*control_keep_fn)(struct control_call *call, void *userdata);
 struct json_t *control_save(const struct control *c, control_keep_fn keep, void *userdata);
 
-/* In the new program: options as of control_open(). resume() takes over a call that was kept. */
+/* In the new program: options as of control_open(). resume() takes over a call that was kept, by a
+ * method that this program has too; it may answer at once. On failure the socket is closed and
+ * removed. */
 typedef void (*control_resume_fn)(
 	struct control_call *call, const char *method, const struct json_t *state, void *userdata);
 int control_restore(const struct control_options *options, const struct json_t *saved,

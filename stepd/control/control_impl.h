@@ -79,8 +79,8 @@ void access_deny(struct control_call *call, const char *name);
 
 /* ---- room.c: connections and memory are finite --------------------------------------------- */
 
-/* Whether one more may come: 0, or the limit that it would break. */
-unsigned room_admit(struct control *c, enum control_access access, uid_t uid);
+/* Whether this one may stay: 0, or the limit that it breaks. */
+unsigned room_admit(const struct conn *conn);
 
 unsigned room_count_all(const struct control *c);
 
@@ -91,7 +91,7 @@ void room_count(struct conn *conn);
 /* ---- conn.c -------------------------------------------------------------------------------- */
 
 int conn_new_take(struct control *c, int fd, const struct control_peer *peer,
-	enum control_access access, struct conn **ret_conn) _must_check_;
+	struct conn **ret_conn) _must_check_;
 void conn_bury(struct conn *conn); /* a doomed one: tells who kept its call, and frees it */
 void conn_doom(struct conn *conn, const char *why);
 void conn_turn(struct conn *conn);        /* what is due */

@@ -58,13 +58,13 @@ unsigned room_count_all(const struct control *c)
 }
 
 /* Closes the connection that has been silent for longest, if one does nothing at all. */
-static bool close_idle(struct control *c)
+static bool close_idle(struct control *c, const struct conn *asking)
 {
 	struct conn *conn;
 
 	TAILQ_FOREACH(conn, &c->all, all)
 	{
-		if (conn->fd >= 0 && !conn_is_busy(conn) && conn->held == 0) {
+		if (conn != asking && conn->fd >= 0 && !conn_is_busy(conn) && conn->held == 0) {
 			conn_doom(conn, "silent for longest, and another needs its place");
 			return true;
 		}
@@ -72,14 +72,16 @@ static bool close_idle(struct control *c)
 	return false;
 }
 
-unsigned room_admit(struct control *c, enum control_access access, uid_t uid)
+unsigned room_admit(const struct conn *conn)
 {
-	const unsigned of_user = scale(c, shares[access].of_user);
-	const unsigned of_kind = scale(c, shares[access].of_kind);
+	struct control *c = conn->control;
+	const unsigned of_user = scale(c, shares[conn->access].of_user);
+	const unsigned of_kind = scale(c, shares[conn->access].of_kind);
 
-	if (count_kind(c, access) >= of_kind && (access != CONTROL_AGENT || !close_idle(c)))
+	if (count_kind(c, conn->access) > of_kind &&
+		(conn->access != CONTROL_AGENT || !close_idle(c, conn)))
 		return of_kind;
-	if (access != CONTROL_AGENT && count_user(c, uid) >= of_user)
+	if (conn->access != CONTROL_AGENT && count_user(c, conn->peer.uid) > of_user)
 		return of_user;
 	return 0;
 }

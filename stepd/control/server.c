@@ -94,8 +94,8 @@ static void on_hup(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revent
 
 /* ---- who comes ----------------------------------------------------------------------------- */
 
-/* Tells one who is not let in, and closes. */
-static void turn_away(struct control *c, int fd, unsigned limit)
+/* Tells one who is not let in: a courtesy, so who can't take it is not waited for. */
+static void turn_away(const struct control *c, int fd, unsigned limit)
 {
 	char text[160];
 	int n = snprintf(text, sizeof(text),
@@ -103,14 +103,12 @@ static void turn_away(struct control *c, int fd, unsigned limit)
 		c->options.interface, limit);
 
 	assert(n > 0 && (size_t)n < sizeof(text));
-	(void)send(fd, text, (size_t)n + 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* a courtesy */
-	(void)close_fd(fd);
+	(void)send(fd, text, (size_t)n + 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 static void let_in_take(struct control *c, int fd)
 {
 	struct control_peer peer;
-	enum control_access access;
 	struct conn *conn;
 	unsigned limit;
 
@@ -118,12 +116,15 @@ static void let_in_take(struct control *c, int fd)
 		(void)close_fd(fd);
 		return;
 	}
-	access = access_of(c, fd, &peer);
-	limit = room_admit(c, access, peer.uid);
-	if (limit > 0)
+	if (conn_new_take(c, fd, &peer, &conn) < 0)
+		return;
+	limit = room_admit(conn);
+	if (limit > 0) {
 		turn_away(c, fd, limit);
-	else if (conn_new_take(c, fd, &peer, access, &conn) == 0)
-		conn_settle(conn);
+		conn_doom(conn, "too many connections");
+		return;
+	}
+	conn_settle(conn);
 }
 
 static void rest(struct control *c)
@@ -131,6 +132,12 @@ static void rest(struct control *c)
 	ev_io_stop(c->options.loop, &c->accept_io);
 	ev_timer_set(&c->accept_again, ACCEPT_REST_S, 0.);
 	ev_timer_start(c->options.loop, &c->accept_again);
+}
+
+static void have_spare(struct control *c)
+{
+	if (c->spare_fd < 0)
+		c->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
 /* Out of descriptors or memory: the caller at the head of the queue is turned away. */
@@ -148,8 +155,9 @@ static void accept_in_need(struct control *c, int why)
 		fd = accept4(c->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0)
 			turn_away(c, fd, room_count_all(c));
+		(void)close_fd(fd);
 	}
-	c->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	have_spare(c);
 	if (c->spare_fd < 0 || (why != EMFILE && why != ENFILE))
 		rest(c);
 }
@@ -159,7 +167,8 @@ static void on_caller(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int rev
 	struct control *c = io->data;
 	int i, fd;
 
-	for (i = 0; i < ACCEPTS_PER_TURN; i++) {
+	have_spare(c);
+	for (i = 0; i < ACCEPTS_PER_TURN && ev_is_active(io); i++) {
 		fd = accept4(c->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0) {
 			c->accept_failed = false;
@@ -176,8 +185,6 @@ static void on_accept_again(_unused_ struct ev_loop *loop, ev_timer *timer, _unu
 {
 	struct control *c = timer->data;
 
-	if (c->spare_fd < 0)
-		c->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	ev_io_start(c->options.loop, &c->accept_io);
 }
 
@@ -261,12 +268,13 @@ int control_new_take(const struct control_options *options, int fd, struct contr
 		return err_set(err, -ENOMEM, "control socket");
 	c->options = *options;
 	c->fd = take_fd(&listener);
+	c->spare_fd = -1;
 	TAILQ_INIT(&c->all);
 	TAILQ_INIT(&c->due);
 	TAILQ_INIT(&c->waiting);
 	c->connections_max = most_connections();
 	c->hup_fd = epoll_create1(EPOLL_CLOEXEC);
-	c->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	have_spare(c);
 	init_watchers(c);
 	if (c->hup_fd < 0 || c->spare_fd < 0)
 		return err_set(err, -errno, "control socket: open descriptors");
