@@ -1,3 +1,6 @@
 EXTRA_DIST += contrib/example-plugin/Makefile contrib/example-plugin/README.md \
 	contrib/example-plugin/proctrack_children.c
 include contrib/slurm-socket/local.mk
+
+bashcompletiondir = $(datadir)/bash-completion/completions
+dist_bashcompletion_DATA = contrib/completion/stepctl contrib/completion/stepd

@@ -193,3 +193,46 @@ STEPD_PROGRAM_SOURCES = \
 stepd_cli_stepd_SOURCES = $(STEPD_PROGRAM_SOURCES) \
 	stepd/cli/version.c stepd/cli/version.h
 stepd_cli_stepd_LDADD = libagent.la
+
+# The commands that ask steps.
+bin_PROGRAMS += stepd/cli/stepctl
+stepd_cli_stepctl_SOURCES = \
+	stepd/cli/ctl/ask.c stepd/cli/ctl/ask.h \
+	stepd/cli/ctl/clean.c \
+	stepd/cli/ctl/ctl.h \
+	stepd/cli/ctl/events.c \
+	stepd/cli/ctl/find.c stepd/cli/ctl/find.h \
+	stepd/cli/ctl/find_agents.c \
+	stepd/cli/ctl/find_local.c \
+	stepd/cli/ctl/list.c \
+	stepd/cli/ctl/main.c \
+	stepd/cli/ctl/namespace.c stepd/cli/ctl/namespace.h \
+	stepd/cli/ctl/options.c stepd/cli/ctl/options.h \
+	stepd/cli/ctl/pids.c \
+	stepd/cli/ctl/ps.c \
+	stepd/cli/ctl/ps_tree.c stepd/cli/ctl/ps_tree.h \
+	stepd/cli/ctl/say.c \
+	stepd/cli/ctl/set_limits.c \
+	stepd/cli/ctl/show.c \
+	stepd/cli/ctl/signal.c \
+	stepd/cli/ctl/suspend.c \
+	stepd/cli/ctl/table.c stepd/cli/ctl/table.h \
+	stepd/cli/ctl/target.c stepd/cli/ctl/target.h \
+	stepd/cli/ctl/tell.c \
+	stepd/cli/ctl/term.c stepd/cli/ctl/term.h \
+	stepd/cli/ctl/top.c \
+	stepd/cli/ctl/top_data.c stepd/cli/ctl/top_data.h \
+	stepd/cli/ctl/top_screen.c stepd/cli/ctl/top_screen.h \
+	stepd/cli/ctl/top_view.c stepd/cli/ctl/top_view.h \
+	stepd/cli/ctl/tracker.c stepd/cli/ctl/tracker.h \
+	stepd/cli/ctl/usage.c \
+	stepd/cli/ctl/usage_read.c stepd/cli/ctl/usage_read.h \
+	stepd/cli/ctl/wait.c \
+	stepd/cli/multi_prog.c stepd/cli/multi_prog.h \
+	stepd/cli/run_convert.c stepd/cli/run_convert.h \
+	stepd/cli/run_doc.c \
+	stepd/cli/run_limits.c \
+	stepd/cli/run_options.c stepd/cli/run_options.h \
+	stepd/cli/run_table.c \
+	stepd/cli/site.c stepd/cli/site.h
+stepd_cli_stepctl_LDADD = libclient.la libagent.la

@@ -18,7 +18,7 @@ struct run_build {
 	const char *batch_file;
 	const char *open_mode;
 	const char *second; /* of an option with two arguments */
-	const char *task;   /* of set-limits */
+	const char *task;   /* of stepctl set-limits */
 	bool multi_prog;
 };
 

@@ -33,6 +33,7 @@ struct run_options {
 	struct site_options site; /* config_file is config */
 	int verbosity;            /* one more for each --verbose, one less for each --quiet */
 	bool help;
+	bool json; /* of stepctl set-limits */
 	bool print_spec;
 };
 

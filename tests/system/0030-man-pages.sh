@@ -100,8 +100,8 @@ awk '/^\.S[sh] / { on = $0 == ".Ss Given to the tasks" } on && /^\.It Ev /' "$ma
 is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/set")" "the variables of the tasks are those of the manual"
 
 # Variables that the program reads.
-find "$top_srcdir/stepd" "$top_srcdir/proctrack" "$top_srcdir/mpi" "$top_srcdir/systemd" -name '*.[ch]' -exec \
-	sed -n 's/.*secure_getenv("\([A-Z_]*\)").*/\1/p; s/^#define STEPD_[A-Z_]*_ENV "\(.*\)"$/\1/p' {} + |
+find "$top_srcdir/stepd" "$top_srcdir/proctrack" "$top_srcdir/mpi" "$top_srcdir/systemd" -name '*.[ch]' \
+	! -path '*/cli/ctl/*' -exec sed -n 's/.*secure_getenv("\([A-Z_]*\)").*/\1/p; s/^#define STEPD_[A-Z_]*_ENV "\(.*\)"$/\1/p' {} + |
 	sort -u >"$tmpdir/read"
 awk '/^\.S[sh] / { on = $0 == ".Ss Read by stepd" } on && /^\.It Ev /' "$manual" |
 	sed 's/^\.It Ev //' | sort -u >"$tmpdir/told"
@@ -153,4 +153,35 @@ all_told "THE RESULT" "the manual has each field of the result"
 fields "$tmpdir/state" >"$tmpdir/fields"
 ok "there is a state" test -s "$tmpdir/fields"
 all_told "FILES" "the manual has each field of the state"
+
+# ---- stepctl ------------------------------------------------------------------------------------
+stepctl=$top_builddir/stepd/cli/stepctl
+manual=$doc/stepctl.1
+"$stepctl" --help | sed -n 's/^  \([a-z][a-z-]*\)  *.*/\1/p' >"$tmpdir/verbs"
+ok "stepctl has verbs" test "$(wc -l <"$tmpdir/verbs")" -gt 15
+is "$(awk '/^\.Ss / { exit } /^\.It Cm / { print $3 }' "$manual")" "$(cat "$tmpdir/verbs")" \
+	"its manual has each, in the order of the table"
+manual_options "Options of every verb" >"$tmpdir/common"
+ctl_options() { # VERB
+	"$stepctl" "$1" --help | sed -n 's/^ *\(-[a-zA-Z], \)\{0,1\}--\([a-z][a-z-]*\).*/\2/p' | sort
+}
+while read -r verb; do
+	is "$(manual_options "stepctl $verb")" "$(ctl_options "$verb" | comm -23 - "$tmpdir/common")" \
+		"the options of stepctl $verb are those of the manual"
+	like "$(cat "$manual")" "^\.Ss stepctl $verb\$" "and it has a section"
+	"$stepctl" "$verb" --help | sed -n 's/^ *-\([a-zA-Z]\), --\([a-z-]*\).*/\1 \2/p' >"$tmpdir/short"
+	while read -r letter name; do
+		like "$(awk -v a=".Ss stepctl $verb" -v b=".Ss Options of every verb" \
+			'/^\.S[sh] / { on = $0 == a || $0 == b } on' "$manual")" \
+			"^\.It Fl $letter , Fl -$name( |\$)" "stepctl $verb: -$letter is --$name"
+	done <"$tmpdir/short"
+done <"$tmpdir/verbs"
+sed -n 's/^\t\[CTL_[A-Z_]*\] = {"\([a-z_]*\)", .*/\1/p' "$top_srcdir/stepd/cli/ctl/say.c" |
+	awk '{ print NR - 1, $1 }' >"$tmpdir/exits"
+ok "there are exit statuses" test -s "$tmpdir/exits"
+is "$(section "EXIT STATUS" | sed -n 's/^\.It //p')" "$(cat "$tmpdir/exits")" \
+	"its exit statuses are those of the manual"
+sed -n 's/.*secure_getenv("\([A-Z_]*\)").*/\1/p' "$top_srcdir"/stepd/cli/ctl/*.c | sort -u >"$tmpdir/read"
+section ENVIRONMENT | sed -n 's/^\.It Ev //p' | sort -u >"$tmpdir/told"
+is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/read")" "and so are the variables that it reads"
 done_testing

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stepctl: asks and steers the steps of this node over libstepd (<stepd/client.h>). One verb, or a
+ * few related ones, a file; main.c has their table, options.c that of the options. stepctl(1) tells
+ * what each does; what --json prints is held by doc/stepctl.schema.json.
+ */
+#ifndef STEPD_CLI_CTL_CTL_H
+#define STEPD_CLI_CTL_CTL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stepd/api/client.h"
+#include "stepd/base/err.h"
+#include "stepd/cli/ctl/term.h"
+
+struct json_t;
+struct target;
+
+/* 125 and what is above it stays with steps and their agents: stepd(8). */
+enum ctl_exit {
+	CTL_OK,
+	CTL_NOT_FOUND,
+	CTL_USAGE,
+	CTL_PERMISSION,
+	CTL_AGENT_GONE,
+	CTL_TIMED_OUT,
+	CTL_WRONG_STATE,
+	CTL_NOT_SUPPORTED,
+	CTL_FAILED,
+	CTL_OUTPUT,
+	CTL_EXIT_MAX,
+};
+
+/* Of "stepctl wait", whose other statuses are those of steps. */
+#define CTL_WAIT_FAILED 125
+
+struct ctl_exit_row {
+	const char *word; /* the "code" of an error in JSON */
+	const char *doc;
+};
+extern const struct ctl_exit_row ctl_exits[CTL_EXIT_MAX];
+
+struct ctl;
+
+struct verb {
+	const char *name;
+	int (*run)(struct ctl *ctl); /* 0 or -errno with ctl->err: the verb can't do its work */
+	const char *arguments;       /* for help: "STEP..." */
+	int least, most;             /* how many; most -1: any number */
+	uint64_t options;            /* bits 1 << enum ctl_option_id, see options.h */
+	const char *words;           /* a line of help */
+	bool own_options;            /* run() takes them itself */
+	int failure;                 /* the exit status of any failure; 0: as ctl_exits[] */
+};
+
+extern const struct verb ctl_verbs[];
+extern const size_t ctl_verbs_count;
+
+struct ctl {
+	const struct verb *verb;
+	char **args; /* behind the options */
+	int count;
+	int argc; /* all of it, for own_options */
+	char **argv;
+
+	/* Options; NULL, 0 and -1: not given. */
+	const char *runtime_dir;
+	const char *plugin_dir;
+	const char *signal;
+	const char *kill_sequence;
+	const char *namespace_text;
+	const char *sort;
+	uint64_t timeout_ms;
+	bool timeout_given;
+	int64_t grace_ms;
+	uint64_t interval_ms;
+	uint64_t rounds;
+	uint64_t from;
+	uint64_t pid;
+	bool json, help, leader, now, tasks, follow, batch, dry_run, names;
+
+	struct term term;
+	struct err err;
+	int status;           /* of the first failure, CTL_OK so far */
+	int step_status;      /* of wait: the largest of the steps */
+	struct json_t *steps; /* what --json prints: an object for each step ... */
+	bool printed;         /* ... unless the verb has printed a document of its own */
+	int shown;            /* steps so far, for the empty lines between */
+};
+
+/* What a step failed with, on stderr; in JSON in entry, which may be NULL. label: the step. */
+void ctl_complain(
+	struct ctl *ctl, const char *label, const struct stepd_error *error, struct json_t *entry);
+
+/* The same of what a struct err says. */
+void ctl_complain_err(
+	struct ctl *ctl, const char *label, const struct err *err, struct json_t *entry);
+
+/* A warning, which does not change the exit status. */
+void ctl_warn(const struct ctl *ctl, const char *label, const char *text);
+
+/* A new object {"step", "node"} in ctl->steps: borrowed. NULL: no memory, or no --json. */
+struct json_t *ctl_add_entry(struct ctl *ctl, const struct target *target);
+
+/* Sets a member of an entry; owns value. An entry of NULL takes nothing. 0 or -ENOMEM. */
+int ctl_put(struct json_t *entry, const char *key, struct json_t *value);
+
+/* A member that is a text, else "". */
+const char *ctl_json_text(const struct json_t *object, const char *key);
+
+/* Prints a document on a line of its own, or indented. Consumes doc, NULL is no memory. */
+int ctl_print_json(struct ctl *ctl, struct json_t *doc, bool one_line) _must_check_;
+
+/* The exit status of a failure. */
+enum ctl_exit ctl_exit_of(int code);
+
+/* The timeout that was given, or the one of libstepd. */
+int ctl_timeout_ms(const struct ctl *ctl);
+
+int64_t ctl_now_ms(void);
+
+/* For people, at most 8 bytes: "1.50 s", "2h05m" and "340 KiB". */
+#define CTL_TEXT_SIZE 24
+const char *ctl_duration_text(uint64_t usec, char *buf);
+const char *ctl_bytes_text(uint64_t bytes, char *buf);
+
+/* The verbs. */
+int ctl_list(struct ctl *ctl);
+int ctl_show(struct ctl *ctl);
+int ctl_ps(struct ctl *ctl);
+int ctl_pids(struct ctl *ctl);
+int ctl_find(struct ctl *ctl);
+int ctl_signal(struct ctl *ctl);
+int ctl_suspend(struct ctl *ctl);
+int ctl_resume(struct ctl *ctl);
+int ctl_terminate(struct ctl *ctl);
+int ctl_wait(struct ctl *ctl);
+int ctl_events(struct ctl *ctl);
+int ctl_usage(struct ctl *ctl);
+int ctl_top(struct ctl *ctl);
+int ctl_set_limits(struct ctl *ctl);
+int ctl_notify(struct ctl *ctl);
+int ctl_add(struct ctl *ctl);
+int ctl_reexec(struct ctl *ctl);
+int ctl_clean(struct ctl *ctl);
+
+#endif

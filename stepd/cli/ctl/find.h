@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Between the parts of stepctl find.
+ */
+#ifndef STEPD_CLI_CTL_FIND_H
+#define STEPD_CLI_CTL_FIND_H
+
+#include "stepd/api/step.h"
+#include "stepd/cli/ctl/ctl.h"
+
+struct find_step {
+	char *label, *node, *user, *proctrack, *directory;
+	uint64_t container_id;
+	bool alive;
+	struct json_t *doc;            /* of state.json */
+	stepd_step_task_info_t *tasks; /* NULL: not read yet */
+	size_t n_tasks;
+};
+
+struct wanted {
+	pid_t given;                  /* as it was asked for */
+	pid_t pid;                    /* here; 0: there is none */
+	const struct find_step *step; /* NULL: in none */
+	int64_t rank;
+};
+
+struct find {
+	struct ctl *ctl;
+	struct wanted *v; /* in the order in which they were asked for */
+	size_t n, room;
+	struct find_step **steps; /* by tracker, root, container */
+	size_t n_steps;
+};
+
+/* All of the node. find_local.c */
+int find_read_steps(struct find *f) _must_check_;
+
+/* By the trackers whose containers mean something to every process. find_local.c */
+int find_by_tracker(struct find *f) _must_check_;
+
+/* What is left, by the agents of the other steps. find_agents.c */
+int find_by_agents(struct find *f) _must_check_;
+
+/* Whether the tracker alone knows a step's processes. */
+bool find_is_local(const struct find_step *step);
+
+#endif

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stepctl set-limits: changes what a running step, or one of its tasks, may use. The options are
+ * those of "stepd run", and the same code reads them; its agent applies them. Where that has died
+ * the container is limited directly, on its owner's word.
+ */
+#include <jansson.h>
+#include <string.h>
+
+#include "proctrack/proctrack.h"
+#include "stepd/agent/limits.h"
+#include "stepd/base/log.h"
+#include "stepd/base/parse.h"
+#include "stepd/cli/ctl/ask.h"
+#include "stepd/cli/ctl/tracker.h"
+#include "stepd/cli/run_convert.h"
+#include "stepd/cli/run_options.h"
+
+#define FIELD "limits"
+
+struct set_limits {
+	struct ctl *ctl;
+	struct run_options options; /* the directories, and help */
+	struct run_build build;
+	uint32_t rank;
+	struct limits limits;
+	enum limits_mode mode;
+	struct err err;
+};
+
+/* ---- arguments ---------------------------------------------------------------------------- */
+
+static const struct run_option own_rows[] = {
+	{.name = "task",
+		.arg = "RANK",
+		.take = run_take_keep,
+		.offset = offsetof(struct run_build, task),
+		.doc = "of this task, not of the whole step"},
+	{.name = "json",
+		.take = run_take_own_flag,
+		.offset = offsetof(struct run_options, json),
+		.doc = "print JSON"},
+};
+
+static bool is_ours(const struct run_option *row)
+{
+	static const char *const others[] = {"runtime-dir", "plugin-dir", "help"};
+	size_t i;
+
+	if (row->path)
+		return strncmp(row->path, FIELD ".", strlen(FIELD ".")) == 0 ||
+			strcmp(row->path, "limits_mode") == 0;
+	for (i = 0; i < ARRAY_SIZE(others) && strcmp(others[i], row->name) != 0; i++)
+		;
+	return i < ARRAY_SIZE(others);
+}
+
+/* The rows of "stepd run" that this verb has, and its own; as many as fit into rows. */
+static size_t make_rows(struct run_option *rows)
+{
+	const struct run_option *table;
+	size_t n, i, count;
+
+	for (count = 0; count < ARRAY_SIZE(own_rows); count++)
+		rows[count] = own_rows[count];
+	table = run_option_table(&n);
+	for (i = 0; i < n; i++) {
+		if (!is_ours(&table[i]))
+			continue;
+		rows[count] = table[i];
+		rows[count++].heading = NULL;
+	}
+	return count;
+}
+
+static void print_help(const struct run_option_set *set)
+{
+	fputs("Usage: stepctl set-limits [OPTION...] STEP\n"
+	      "Changes the limits of a running step, stepd-limits(7); max takes one away.\n\n",
+		stdout);
+	run_print_rows(set->rows, set->n, stdout);
+}
+
+/* As the agent reads them: what is wrong is said by the option's name. */
+static int read_limits(
+	struct set_limits *s, const struct run_option_set *set, const struct run_given *given)
+{
+	const json_t *doc = json_object_get(s->build.overlay, FIELD);
+	const char *mode = json_string_value(json_object_get(s->build.overlay, "limits_mode"));
+	struct err *err = &s->ctl->err;
+	const struct run_option *option;
+	int r;
+
+	if (mode && limits_mode_parse(mode, &s->mode) < 0)
+		return err_say(
+			err, -EINVAL, "--limits: '%.200s' is not one of strict, best-effort", mode);
+	if (s->build.task && parse_u32(s->build.task, 0, UINT32_MAX, &s->rank) < 0)
+		return err_say(err, -EINVAL, "--task: '%.200s' is no rank", s->build.task);
+	if (!doc)
+		return err_say(err, -EINVAL,
+			"no limit given, such as --mem 4G (see stepctl set-limits --help)");
+	r = limits_from_json(FIELD, doc, &s->limits, err);
+	if (r == 0)
+		return 0;
+	option = run_find_option(set, given, false, err);
+	return option ? run_name_option(option, err) : r;
+}
+
+static int parse_arguments(struct set_limits *s)
+{
+	struct ctl *ctl = s->ctl;
+	struct run_option rows[RUN_OPTIONS_MAX];
+	struct run_option_set set = {
+		.rows = rows, .n = make_rows(rows), .command = "set-limits", .anywhere = true};
+	struct run_given given = {0};
+	int rest = ctl->argc, r;
+
+	s->build.options = &s->options;
+	s->build.overlay = json_object();
+	if (!s->build.overlay)
+		return err_set(&ctl->err, -ENOMEM, "read the options");
+	r = run_take_options(&set, ctl->argc, ctl->argv, &s->build, &given, &rest, &ctl->err);
+	if (r < 0)
+		return r;
+	if (s->options.help) {
+		print_help(&set);
+		return 0;
+	}
+	if (ctl->argc - rest != 1)
+		return err_say(&ctl->err, -EINVAL, "give it one STEP, such as 7.0");
+	ctl->args = ctl->argv + rest;
+	ctl->count = 1;
+	ctl->runtime_dir = s->options.runtime_dir;
+	ctl->plugin_dir = s->options.plugin_dir;
+	ctl->json = s->options.json;
+	return read_limits(s, &set, &given);
+}
+
+/* ---- by the agent ------------------------------------------------------------------------- */
+
+static int tell_warnings(struct ctl *ctl, struct target *target, const json_t *reply)
+{
+	json_t *warnings = json_object_get(reply, "warnings"), *warning;
+	size_t i;
+
+	json_array_foreach (warnings, i, warning) {
+		if (json_is_string(warning))
+			ctl_warn(ctl, target->label, json_string_value(warning));
+	}
+	return ctl_put(target->entry, "warnings",
+		json_is_array(warnings) ? json_incref(warnings) : json_array());
+}
+
+static int ask_agent(struct set_limits *s, struct target *target, struct stepd_error *error)
+{
+	_cleanup_free_ char *parameters = NULL, *text = NULL;
+	json_t *doc, *reply = NULL;
+	int r;
+
+	doc = json_pack("{s:O, s:b}", FIELD, json_object_get(s->build.overlay, FIELD),
+		"best_effort", (int)(s->mode == LIMITS_BEST_EFFORT));
+	if (s->build.task && json_object_set_new(doc, "ranks", json_string(s->build.task)) < 0) {
+		json_decref(doc);
+		doc = NULL;
+	}
+	parameters = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
+	json_decref(doc);
+	if (!parameters)
+		return target_error(error, -ENOMEM, "no memory left");
+	r = stepd_call(target->client, "SetLimits", parameters, &text, error);
+	if (r == 0)
+		r = ask_parse(text, &reply, error);
+	if (r == 0)
+		r = tell_warnings(s->ctl, target, reply);
+	json_decref(reply);
+	return r < 0 && !error->code ? target_error(error, r, "no memory left") : r;
+}
+
+/* ---- without an agent --------------------------------------------------------------------- */
+
+/* A backend makes what a task's limits need: not for a rank that the step doesn't have here, or no
+ * longer has. */
+static int check_rank(struct set_limits *s, const struct step_entry *entry, struct proctrack *pt)
+{
+	const json_t *tasks = json_object_get(entry->doc, "tasks"), *task;
+	stepd_usage_t usage;
+	size_t i;
+
+	if (!s->build.task)
+		return 0;
+	json_array_foreach (tasks, i, task) {
+		if (json_integer_value(json_object_get(task, "rank")) == s->rank)
+			break;
+	}
+	if (i == json_array_size(tasks))
+		return err_say(&s->err, -ESRCH, "it has no task of rank %u on this node", s->rank);
+	/* A backend that counts nothing for a task says so, and may limit it all the same. */
+	if (proctrack_usage(pt, entry->cont_id, &s->rank, &usage) == -ESRCH)
+		return err_say(&s->err, -ESRCH, "task %u has ended", s->rank);
+	return 0;
+}
+
+static int set_orphan(const struct step_entry *entry, void *userdata)
+{
+	_cleanup_tracker_ struct tracker tracker = TRACKER_INIT;
+	struct set_limits *s = userdata;
+	const struct log log = {
+		.fd = STDERR_FILENO, .most = LOG_LEVEL_WARNING, .ident = "stepctl set-limits"};
+	struct limits_target target = {
+		.cont_id = entry->cont_id, .mode = s->mode, .where = FIELD, .log = &log};
+	int r = tracker_check_owner(entry, &s->err);
+
+	if (r == 0)
+		r = tracker_use(s->ctl, &tracker, entry, &s->err);
+	if (r == 0)
+		r = check_rank(s, entry, tracker.pt);
+	if (r < 0)
+		return r;
+	target.pt = tracker.pt;
+	r = limits_apply(&target, &s->limits, s->build.task ? &s->rank : NULL,
+		s->build.task ? 1 : 0, &s->err);
+	if (r == -ESRCH)
+		return err_say(&s->err, r, "its agent has died, and its processes have ended");
+	return r < 0 ? r : 1;
+}
+
+static void set(struct set_limits *s)
+{
+	_cleanup_target_ struct target target = TARGET_INIT;
+	struct stepd_error error = {0};
+	int r = target_find(s->ctl, s->ctl->args[0], false, &target, &error);
+
+	if (r == 0)
+		r = target_connect(s->ctl, &target, &error);
+	if (r == 0 && target.client)
+		r = ask_agent(s, &target, &error);
+	else if (r == 0 && target.presence == STEPD_ORPHAN)
+		r = tracker_visit(&target, set_orphan, s, &s->err) < 0
+			? tracker_hand_on(&s->err, &error)
+			: 0;
+	else if (r == 0)
+		r = target_say_gone(&target, &error);
+	if (r == 0)
+		r = ask_take_done(s->ctl, &target, NULL, &error);
+	if (r < 0)
+		ctl_complain(s->ctl, target.label, &error, target.entry);
+}
+
+static void set_limits_clear(struct set_limits *s)
+{
+	json_decref(s->build.overlay);
+	limits_clear(&s->limits);
+	run_options_clear(&s->options);
+}
+
+int ctl_set_limits(struct ctl *ctl)
+{
+	_cleanup_(set_limits_clear) struct set_limits s = {.ctl = ctl, .options = RUN_OPTIONS_INIT};
+	int r = parse_arguments(&s);
+
+	if (r == 0 && !s.options.help)
+		set(&s);
+	return r;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stepctl show: what a step is, by its agent, and what its tasks do; of a step that has ended, its
+ * result.
+ */
+#include <jansson.h>
+#include <string.h>
+#include <time.h>
+
+#include "stepd/cli/ctl/ask.h"
+#include "stepd/cli/ctl/table.h"
+
+/* ---- for people ---------------------------------------------------------------------------- */
+
+enum kind {
+	AS_TEXT,
+	AS_TIME,
+	AS_DURATION,
+};
+
+static const struct field {
+	const char *key, *title;
+	enum kind kind;
+} fields[] = {
+	{"step", "step", AS_TEXT},
+	{"node", "node", AS_TEXT},
+	{"kind", "kind", AS_TEXT},
+	{"user", "user", AS_TEXT},
+	{"state", "state", AS_TEXT},
+	{"reason", "ends by", AS_TEXT},
+	{"exit_code", "exit status", AS_TEXT},
+	{"start_time_usec", "started", AS_TIME},
+	{"elapsed_usec", "elapsed", AS_DURATION},
+	{"suspended_usec", "suspended", AS_DURATION},
+	{"time_limit_usec", "time limit", AS_DURATION},
+	{"ntasks", "tasks", AS_TEXT},
+	{"local_tasks", "on this node", AS_TEXT},
+	{"running_tasks", "running", AS_TEXT},
+	{"proctrack", "tracker", AS_TEXT},
+	{"container_id", "container", AS_TEXT},
+	{"mpi", "mpi", AS_TEXT},
+	{"agent_pid", "agent", AS_TEXT},
+	{"adopted", "adopted", AS_TEXT},
+	{"version", "version", AS_TEXT},
+};
+
+static void print_time(int64_t usec)
+{
+	time_t seconds = (time_t)(usec / 1000000);
+	struct tm tm;
+	char text[64] = "-";
+
+	if (localtime_r(&seconds, &tm))
+		(void)strftime(text, sizeof(text), "%F %T %z", &tm);
+	fputs(text, stdout);
+}
+
+static void print_value(const struct ctl *ctl, const struct field *field, const json_t *value)
+{
+	_cleanup_free_ char *text = NULL;
+	char buf[CTL_TEXT_SIZE];
+	enum term_paint paint = TERM_PLAIN;
+
+	if (json_is_string(value)) {
+		text = term_printable(&ctl->term, json_string_value(value), TERM_WHOLE);
+		if (strcmp(field->key, "state") == 0)
+			paint = term_paint_of(json_string_value(value));
+		printf("%s%s%s", term_paint(&ctl->term, paint), text ? text : "",
+			term_unpaint(&ctl->term, paint));
+	} else if (json_is_boolean(value)) {
+		fputs(json_is_true(value) ? "yes" : "no", stdout);
+	} else if (field->kind == AS_TIME) {
+		print_time(json_integer_value(value));
+	} else if (field->kind == AS_DURATION) {
+		fputs(ctl_duration_text((uint64_t)json_integer_value(value), buf), stdout);
+	} else {
+		printf("%lld", (long long)json_integer_value(value));
+	}
+}
+
+static void print_fields(const struct ctl *ctl, const json_t *doc)
+{
+	const json_t *value;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(fields); i++) {
+		value = json_object_get(doc, fields[i].key);
+		if (!value || json_is_null(value))
+			continue;
+		printf("%-14s", fields[i].title);
+		print_value(ctl, &fields[i], value);
+		putchar('\n');
+	}
+}
+
+/* tasks: of ListTasks, or of a result, whose tasks have ended all. */
+static int print_tasks(struct ctl *ctl, const json_t *tasks)
+{
+	static const struct column columns[] = {
+		{"RANK", true, 0, 0},
+		{"PID", true, 0, 1},
+		{"STATE", false, 0, 2},
+		{"WHAT BECAME OF IT", false, 12, 0},
+	};
+	_cleanup_table_ struct table table = TABLE_INIT(columns, &ctl->term);
+	const json_t *task;
+	size_t i;
+
+	if (json_array_size(tasks) == 0)
+		return 0;
+	json_array_foreach (tasks, i, task) {
+		const char *state =
+			json_object_get(task, "state") ? ctl_json_text(task, "state") : "ended";
+		json_int_t number = json_integer_value(json_object_get(task, "pid"));
+		char rank[24], pid[24] = "-";
+
+		(void)snprintf(rank, sizeof(rank), "%lld",
+			(long long)json_integer_value(json_object_get(task, "rank")));
+		if (number > 0)
+			(void)snprintf(pid, sizeof(pid), "%lld", (long long)number);
+		table_add(&table,
+			(const char *const[]){rank, pid, state, ctl_json_text(task, "text")});
+		table_paint(&table, 2, term_paint_of(state));
+	}
+	putchar('\n');
+	return table_print(&table, stdout, 0);
+}
+
+static int print_step(struct ctl *ctl, const json_t *doc, const json_t *tasks)
+{
+	if (ctl->shown++ > 0)
+		putchar('\n');
+	print_fields(ctl, doc);
+	return print_tasks(ctl, tasks);
+}
+
+/* ---- what is asked ------------------------------------------------------------------------- */
+
+/* All pieces of ListTasks: a new array. */
+static int get_tasks(struct target *target, json_t **ret_tasks, struct stepd_error *error)
+{
+	json_t *all = json_array(), *piece = NULL;
+	bool continues = true;
+	int r = all ? 0 : target_error(error, -ENOMEM, "no memory left");
+
+	if (r == 0)
+		r = stepd_start_call(target->client, "ListTasks", NULL, STEPD_CALL_MORE, error);
+	while (r == 0 && continues) {
+		_cleanup_free_ char *text = NULL;
+
+		r = stepd_next(target->client, -1, &text, &continues, error);
+		if (r == 0)
+			r = ask_parse(text, &piece, error);
+		if (r == 0 && json_array_extend(all, json_object_get(piece, "tasks")) < 0)
+			r = target_error(error, -EPROTO, "its agent's answer has no tasks");
+		json_decref(take_ptr(piece));
+	}
+	if (r == 0)
+		*ret_tasks = take_ptr(all);
+	json_decref(all);
+	return r;
+}
+
+static int show_living(
+	struct ctl *ctl, struct target *target, const json_t *reply, struct stepd_error *error)
+{
+	json_t *tasks = NULL;
+	int r = get_tasks(target, &tasks, error);
+
+	if (r == 0 && ctl->json) {
+		r = json_object_update_missing(target->entry, (json_t *)reply);
+		r |= ctl_put(target->entry, "tasks", json_incref(tasks));
+	} else if (r == 0) {
+		r = print_step(ctl, reply, tasks);
+	}
+	json_decref(tasks);
+	return r < 0 && !error->code ? target_error(error, -ENOMEM, "no memory left") : r;
+}
+
+static int show_ended(struct ctl *ctl, struct target *target, struct stepd_error *error)
+{
+	_cleanup_free_ char *text = NULL;
+	json_t *result = NULL;
+	int r = stepd_read_result(target->directory, &text, error);
+
+	if (r == 0)
+		r = ask_parse(text, &result, error);
+	if (r == 0 && ctl->json)
+		r = json_object_update_missing(target->entry, result);
+	else if (r == 0)
+		r = print_step(ctl, result, json_object_get(result, "tasks"));
+	json_decref(result);
+	return r < 0 && !error->code ? target_error(error, -ENOMEM, "no memory left") : r;
+}
+
+int ctl_show(struct ctl *ctl)
+{
+	static const struct ask ask = {.method = "Describe",
+		.take = show_living,
+		.gone_ok = 1u << STEPD_ENDED,
+		.gone = show_ended};
+
+	return ask_steps(ctl, &ask);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/cli/ctl/tracker.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "proctrack/proctrack.h"
+#include "stepd/base/parse.h"
+#include "stepd/base/procstat.h"
+#include "stepd/plugin/plugin.h"
+
+void tracker_clear(struct tracker *tracker)
+{
+	tracker->pt = proctrack_close(tracker->pt);
+	free(take_ptr(tracker->type));
+	free(take_ptr(tracker->root));
+	free(take_ptr(tracker->plugin_dir));
+}
+
+static bool is_open_for(const struct tracker *tracker, const char *type, const char *root)
+{
+	if (!tracker->pt || strcmp(tracker->type, type) != 0)
+		return false;
+	return root && tracker->root ? strcmp(root, tracker->root) == 0 : root == tracker->root;
+}
+
+static int open_for(struct tracker *tracker, const char *type, const char *root, struct err *err)
+{
+	int r = proctrack_set_root(root);
+
+	if (r == 0) {
+		tracker->type = strdup(type);
+		tracker->root = root ? strdup(root) : NULL;
+		if (!tracker->type || (root && !tracker->root))
+			r = -ENOMEM;
+	}
+	if (r < 0)
+		return err_set(err, r, "look for the containers where the step hangs");
+	return proctrack_open(tracker->plugin_dir, type, &tracker->pt, err);
+}
+
+int tracker_use(
+	struct ctl *ctl, struct tracker *tracker, const struct step_entry *entry, struct err *err)
+{
+	const char *root = json_string_value(json_object_get(entry->doc, "container_root"));
+	int r = 0;
+
+	if (is_open_for(tracker, entry->proctrack, root))
+		return 0;
+	if (!tracker->plugin_dir)
+		r = plugin_dir_find(ctl->plugin_dir, &tracker->plugin_dir, err);
+	if (r < 0)
+		return r;
+	tracker->pt = proctrack_close(tracker->pt);
+	free(take_ptr(tracker->type));
+	free(take_ptr(tracker->root));
+	return open_for(tracker, entry->proctrack, root, err);
+}
+
+bool tracker_can_ask(const struct step_entry *entry)
+{
+	return entry->alive || strcmp(entry->proctrack, "proctrack/linuxproc") != 0;
+}
+
+int tracker_check_owner(const struct step_entry *entry, struct err *err)
+{
+	struct stat st;
+
+	if (fstatat(entry->dir_fd, "state.json", &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_set(err, -errno, "see whose step %s is", entry->step);
+	if (st.st_uid == geteuid())
+		return 0;
+	if (geteuid() != 0)
+		return err_say(err, -EPERM,
+			"only root and the user whose agent ran it (uid %u) may do this",
+			(unsigned)st.st_uid);
+	return err_say(err, -EPERM,
+		"it is of an agent of another user, who has died; do it as that one (uid %u)",
+		(unsigned)st.st_uid);
+}
+
+int tracker_read_tasks(
+	const struct step_entry *entry, stepd_step_task_info_t **ret_tasks, size_t *ret_count)
+{
+	const json_t *rows = json_object_get(entry->doc, "tasks"), *row;
+	size_t i, n = json_array_size(rows);
+	stepd_step_task_info_t *tasks = calloc(n + 1, sizeof(*tasks));
+
+	if (!tasks)
+		return -ENOMEM;
+	json_array_foreach (rows, i, row) {
+		tasks[i].id = (uint32_t)i;
+		tasks[i].gtid = (uint32_t)json_integer_value(json_object_get(row, "rank"));
+		tasks[i].pid = (pid_t)json_integer_value(json_object_get(row, "pid"));
+	}
+	*ret_tasks = tasks;
+	*ret_count = n;
+	return 0;
+}
+
+int tracker_visit(const struct target *target, steps_found_fn fn, void *userdata, struct err *err)
+{
+	_cleanup_close_ int fd =
+		open(target->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	int r;
+
+	if (fd < 0)
+		return err_set(err, -errno, "open '%s'", target->directory);
+	r = steps_show(fd, fn, userdata);
+	if (r == 0 && err->code == 0)
+		return err_say(err, -ESRCH, "its agent has died, and left nothing of it");
+	return r < 0 ? r : 0;
+}
+
+int tracker_hand_on(const struct err *err, struct stepd_error *error)
+{
+	return target_error(error, err->code, "%s", err->text);
+}
+
+/* ---- the processes of a step without an agent ---------------------------------------------- */
+
+struct listing {
+	struct ctl *ctl;
+	const struct target *target;
+	bool start_ticks;
+	struct stepd_process *v;
+	size_t n;
+	struct err err;
+};
+
+struct wanted {
+	uint32_t rank;
+	bool found;
+};
+
+static int match_rank(uint32_t n, void *userdata)
+{
+	struct wanted *wanted = userdata;
+
+	wanted->found |= n == wanted->rank;
+	return 0;
+}
+
+/* Ranks were checked by who lists. */
+static bool is_wanted(const char *ranks, uint32_t rank)
+{
+	struct wanted wanted = {.rank = rank};
+
+	if (!ranks)
+		return true;
+	return rank != STEPD_MEMBER_NO_RANK &&
+		parse_ranges(ranks, UINT32_MAX, match_rank, &wanted) == 0 && wanted.found;
+}
+
+static void keep_member(struct listing *l, const stepd_member_t *member)
+{
+	struct stepd_process *p = &l->v[l->n];
+	struct procstat st = {0};
+
+	if (!is_wanted(l->target->ranks, member->rank))
+		return;
+	if (l->start_ticks && procstat_read(member->pid, &st) < 0)
+		return; /* it has ended meanwhile */
+	*p = (struct stepd_process){.pid = member->pid,
+		.rank = member->rank == STEPD_MEMBER_NO_RANK ? STEPD_NO_RANK : member->rank,
+		.start_ticks = st.start_ticks};
+	l->n++;
+}
+
+static int list_container(struct listing *l, const struct step_entry *entry)
+{
+	_cleanup_tracker_ struct tracker tracker = TRACKER_INIT;
+	_cleanup_free_ stepd_step_task_info_t *tasks = NULL;
+	_cleanup_free_ stepd_member_t *members = NULL;
+	size_t n_tasks = 0;
+	int n = 0, i, r;
+
+	r = tracker_use(l->ctl, &tracker, entry, &l->err);
+	if (r < 0)
+		return r;
+	r = tracker_read_tasks(entry, &tasks, &n_tasks);
+	if (r == 0)
+		r = proctrack_get_members(tracker.pt, entry->cont_id, tasks, n_tasks, &members, &n);
+	if (r == -ESRCH)
+		return 1; /* none is left */
+	if (r < 0)
+		return err_set(&l->err, r, "list its processes");
+	l->v = calloc((size_t)n + 1, sizeof(*l->v));
+	if (!l->v)
+		return err_set(&l->err, -ENOMEM, "list its processes");
+	for (i = 0; i < n; i++)
+		keep_member(l, &members[i]);
+	return 1;
+}
+
+static int on_orphan(const struct step_entry *entry, void *userdata)
+{
+	struct listing *l = userdata;
+
+	if (!tracker_can_ask(entry))
+		return err_say(&l->err, -ECONNREFUSED,
+			"its agent has died, and with %s nobody else knows its processes; "
+			"'stepd adopt %s' takes the step over",
+			entry->proctrack, entry->step);
+	return list_container(l, entry);
+}
+
+static int ignore_rank(uint32_t n, void *userdata)
+{
+	(void)n;
+	(void)userdata;
+	return 0;
+}
+
+int tracker_list(struct ctl *ctl, struct target *target, bool start_ticks,
+	struct stepd_process **ret_processes, size_t *ret_count, struct stepd_error *error)
+{
+	struct listing l = {.ctl = ctl, .target = target, .start_ticks = start_ticks};
+	int r;
+
+	if (target->ranks && parse_ranges(target->ranks, UINT32_MAX, ignore_rank, NULL) < 0)
+		return target_error(
+			error, -EINVAL, "'%.100s' are no ranks such as 0-3,8", target->ranks);
+	if (target->client)
+		return stepd_list_pids(target->client, target->ranks, start_ticks, ret_processes,
+			ret_count, error);
+	if (target->presence == STEPD_ENDED)
+		return target_say_gone(target, error);
+	r = tracker_visit(target, on_orphan, &l, &l.err);
+	if (r < 0) {
+		free(l.v);
+		return tracker_hand_on(&l.err, error);
+	}
+	*ret_processes = l.v;
+	*ret_count = l.n;
+	return 0;
+}
