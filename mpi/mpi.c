@@ -65,6 +65,11 @@ struct mpi *mpi_close(struct mpi *mpi)
 	return NULL;
 }
 
+const char *mpi_get_type(const struct mpi *mpi)
+{
+	return plugin_get_type(mpi->plugin);
+}
+
 const char *mpi_get_env_type(const struct mpi *mpi)
 {
 	const char *name = strchr(plugin_get_type(mpi->plugin), '/') + 1;

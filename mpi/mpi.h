@@ -26,6 +26,9 @@ struct mpi *mpi_close(struct mpi *mpi);
 DEFINE_CLEANUP(struct mpi *, mpi_close);
 #define _cleanup_mpi_ _cleanup_(mpi_close_p)
 
+/* "mpi/none" */
+const char *mpi_get_type(const struct mpi *mpi);
+
 /* The name that SLURM_MPI_TYPE holds for the tasks; NULL where it is to be removed ("none"). */
 const char *mpi_get_env_type(const struct mpi *mpi);
 

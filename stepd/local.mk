@@ -100,6 +100,8 @@ libagent_la_SOURCES = \
 	stepd/agent/closing.c stepd/agent/closing.h \
 	stepd/agent/ending.c stepd/agent/ending.h \
 	stepd/agent/launch/environ.c stepd/agent/launch/environ.h \
+	stepd/agent/event_text.c stepd/agent/event_text.h \
+	stepd/agent/events.c stepd/agent/events.h \
 	stepd/agent/stdio/feed.c stepd/agent/stdio/feed.h \
 	stepd/agent/stdio/fname.c stepd/agent/stdio/fname.h \
 	stepd/agent/launch/identity.c stepd/agent/launch/identity.h \
@@ -110,6 +112,7 @@ libagent_la_SOURCES = \
 	stepd/agent/limits_devices.c \
 	stepd/agent/account/oom.c stepd/agent/account/oom.h \
 	stepd/agent/leftover.c stepd/agent/leftover.h \
+	stepd/agent/stdio/note.c stepd/agent/stdio/note.h \
 	stepd/agent/binding/placement.c stepd/agent/binding/placement.h \
 	stepd/agent/launch/plan.c stepd/agent/launch/plan.h \
 	stepd/agent/pri_watch.c stepd/agent/pri_watch.h \
@@ -130,6 +133,7 @@ libagent_la_SOURCES = \
 	stepd/agent/launch/process.c stepd/agent/launch/process.h \
 	stepd/agent/report.c stepd/agent/report.h \
 	stepd/agent/requests.c stepd/agent/requests.h \
+	stepd/agent/requests_work.c \
 	stepd/agent/result.c stepd/agent/result.h \
 	stepd/agent/launch/rlimits.c stepd/agent/launch/rlimits.h \
 	stepd/agent/account/sample.c stepd/agent/account/sample.h \

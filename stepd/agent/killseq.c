@@ -62,6 +62,56 @@ void killseq_start(struct killseq *ks)
 	advance(ks);
 }
 
+/* From the step next on to the last signal. */
+static uint64_t time_left_ms(const struct spec_kill *steps, size_t next, size_t count)
+{
+	uint64_t ms = 0;
+
+	for (; next + 1 < count; next++)
+		ms += steps[next].wait_ms;
+	return ms;
+}
+
+/* Behind the last step with that signal; 0: there is none. */
+static size_t find_next(const struct spec_kill *steps, size_t count, int signal)
+{
+	size_t next = count;
+
+	while (next > 0 && steps[next - 1].signal != signal)
+		next--;
+	return next;
+}
+
+bool killseq_shorten(struct killseq *ks, const struct spec_kill *steps, size_t count)
+{
+	uint64_t left_ms, passed_ms, wait_ms = 0;
+	size_t next = 0;
+
+	if (ks->started) {
+		if (ks->exhausted)
+			return false;
+		ev_now_update(ks->loop);
+		left_ms = (uint64_t)(ev_timer_remaining(ks->loop, &ks->timer) * 1e3);
+		passed_ms = ks->steps[ks->next - 1].wait_ms;
+		passed_ms -= left_ms < passed_ms ? left_ms : passed_ms;
+		next = find_next(steps, count, ks->steps[ks->next - 1].signal);
+		if (next > 0 && steps[next - 1].wait_ms > passed_ms)
+			wait_ms = steps[next - 1].wait_ms - passed_ms;
+		if (wait_ms + time_left_ms(steps, next, count) >=
+			left_ms + time_left_ms(ks->steps, ks->next, ks->count))
+			return false;
+		ev_timer_stop(ks->loop, &ks->timer);
+	}
+	ks->steps = steps;
+	ks->count = count;
+	ks->next = next;
+	if (ks->started && wait_ms)
+		arm(ks, wait_ms);
+	else if (ks->started)
+		advance(ks);
+	return true;
+}
+
 void killseq_kill_now(struct killseq *ks)
 {
 	if (ks->started)

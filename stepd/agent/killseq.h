@@ -32,6 +32,11 @@ struct killseq {
 /* Sends the first signals at once. A second call changes nothing. */
 void killseq_start(struct killseq *ks);
 
+/* Another sequence, borrowed like the first. One that runs goes on behind its last signal in the
+ * new one, whose time counts since then; or at its begin, where that signal is not in it. False:
+ * the one that runs is at its end as early, and stays. */
+bool killseq_shorten(struct killseq *ks, const struct spec_kill *steps, size_t count);
+
 /* Goes to the last signal now, whatever was to come before it. Repeats it if it was sent. */
 void killseq_kill_now(struct killseq *ks);
 

@@ -23,10 +23,36 @@ enum request_kind {
 	REQUEST_RESUME,
 };
 
+/* Whom a signal goes to. */
+enum request_whom {
+	REQUEST_STEP,    /* all members */
+	REQUEST_TASKS,   /* those of some tasks */
+	REQUEST_PROCESS, /* one member */
+};
+
+struct request_target {
+	enum request_whom whom;
+	bool alone;            /* not to the descendants of the tasks' first processes, or of pid */
+	const uint32_t *ranks; /* of REQUEST_TASKS */
+	size_t ranks_count;
+	pid_t pid;            /* of REQUEST_PROCESS */
+	uint64_t start_ticks; /* 0: any */
+};
+
+/* Tells the asker, once: what done is told; -ECANCELED: a kill has overtaken it; -ESRCH: no
+ * member is left. */
+struct request_answer {
+	void (*fn)(int r, const struct err *err, void *userdata); /* NULL: nobody asks */
+	void *userdata;
+};
+
 struct request {
 	struct request *next;
 	enum request_kind kind;
 	int signal; /* of REQUEST_SIGNAL */
+	struct request_target target;
+	uint32_t *ranks; /* the target's, owned */
+	struct request_answer answer;
 };
 
 struct requests {
@@ -43,7 +69,9 @@ struct requests {
 	struct request *now;           /* under way */
 	bool resting;                  /* none is begun: requests_rest() */
 	bool holding;                  /* a suspension was asked for, and no resumption since */
-	uint64_t held;                 /* signals, 1 << (n - 1) */
+	uint64_t held;                 /* signals to all members, 1 << (n - 1) */
+	struct request *held_first, **held_last; /* signals to some */
+	unsigned held_count;
 };
 
 /* The first five are set, and stay the caller's. */
@@ -56,11 +84,17 @@ void requests_clear(struct requests *rq);
  * had. */
 int requests_add(struct requests *rq, enum request_kind kind, int signal) _must_check_;
 
+/* A signal to some, or whose asker waits for it; the target is copied. A held one is answered at
+ * once. On failure nothing is answered; -EAGAIN: too many are held. */
+int requests_add_signal(struct requests *rq, int signal, const struct request_target *target,
+	const struct request_answer *answer) _must_check_;
+
 /* Takes back a suspension that is waiting, or under way: then done tells -ECANCELED when that has
  * ended, and some may stand until REQUEST_RESUME. */
 void requests_withdraw_suspend(struct requests *rq);
 
-/* SIGKILL, now: 0 or -errno. Nothing more is told of what was under way or waiting. */
+/* SIGKILL, now: 0 or -errno. Nothing more is told of what was under way or waiting, but to who
+ * waits for an answer. */
 int requests_kill(struct requests *rq) _must_check_;
 
 /* While they rest none is begun, and what is asked waits; a kill does not. The one under way comes
@@ -74,5 +108,9 @@ bool requests_is_busy(const struct requests *rq);
  * after requests_init(); they rest, and begin with requests_rest(). */
 void requests_save(const struct requests *rq, struct handover *h, struct json_t *object);
 int requests_restore(struct requests *rq, const struct json_t *object) _must_check_;
+
+/* (requests_work.c) Carries out what is under way: userdata is the struct requests. For the worker,
+ * and where there is none. */
+int requests_carry_out(void *userdata, struct err *err) _must_check_;
 
 #endif

@@ -95,6 +95,11 @@ bool task_failed(const struct task *task)
 	return task->exec_status || (!task->requested && status_exit_code(task->wait_status) != 0);
 }
 
+int task_exit_code(const struct task *task)
+{
+	return task->exec_status ? task->exec_status : status_exit_code(task->wait_status);
+}
+
 void tasks_mark_requested(struct tasks *ts)
 {
 	uint32_t i;

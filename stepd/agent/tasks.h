@@ -58,6 +58,9 @@ void tasks_ended(struct tasks *ts, struct task *task, int wait_status, uint64_t 
 /* Whether what ended counts as a failure of its own: not requested, and not status 0. */
 bool task_failed(const struct task *task);
 
+/* What a shell would say of an ended task. */
+int task_exit_code(const struct task *task);
+
 /* The step has been told to end: what runs from here on ends on request. */
 void tasks_mark_requested(struct tasks *ts);
 

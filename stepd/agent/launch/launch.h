@@ -26,6 +26,10 @@ struct launch {
 	int next_clone_fd; /* of task 0, which was asked for to learn whether there is one */
 	bool into;         /* tasks are born in the container */
 	bool released;
+	/* Lets the agent go on with other things: until fd can be read, or with -1 with what is due
+	 * now. NULL: there is nothing. */
+	void (*meanwhile)(int fd, void *userdata);
+	void *userdata;
 	long rss_kib;       /* the most that a task may have had resident before its exec */
 	int report_fd;      /* to be read by the agent; non-blocking */
 	int task_report_fd; /* the tasks' end */
@@ -40,7 +44,7 @@ struct launch {
 	}
 
 /* Makes the pipes and finds out how tasks get into the container. l->setup's plan, mpi, nofile,
- * oom_score_adj and traced are the caller's to set before. */
+ * oom_score_adj and traced, and l->meanwhile, are the caller's to set before. */
 int launch_open(struct launch *l, struct proctrack *pt, struct stdio *io, bool hold,
 	struct err *err) _must_check_;
 

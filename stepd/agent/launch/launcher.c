@@ -21,6 +21,9 @@
 /* Below this many a copy of the memory for each is as quick as the launcher's own. */
 #define TASKS_MIN 6
 
+/* Where each is a copy of the agent: how many between two looks at what else is asked of it. */
+#define FORKS_PER_TURN 16
+
 /* Of a child: child_main() and what it calls take less than 6 KiB (a path of PATH_MAX among it). */
 #define STACK_BYTES (16u << 10)
 
@@ -152,7 +155,9 @@ static int run_launcher(struct launch *l, pid_t *pids, struct err *err)
 {
 	uint32_t n = l->setup.plan->job.node_tasks, i;
 	size_t size = sizeof(struct board) + n * sizeof(pid_t);
-	struct clone_args args = {.exit_signal = SIGCHLD};
+	_cleanup_close_ int pidfd = -1;
+	struct clone_args args = {
+		.flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&pidfd, .exit_signal = SIGCHLD};
 	struct board *board;
 	pid_t pid, self = getpid();
 	int r;
@@ -163,6 +168,8 @@ static int run_launcher(struct launch *l, pid_t *pids, struct err *err)
 	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 	if (pid == 0)
 		launcher_main(l, board, self);
+	if (pid > 0 && l->meanwhile)
+		l->meanwhile(pidfd, l->userdata);
 	r = pid < 0 ? err_set(err, -errno, "fork the launcher of the tasks")
 		    : await(pid, board, err);
 	l->rss_kib += (long)(n * seat_bytes(l->setup.plan->task_env.room) / 1024);
@@ -184,7 +191,10 @@ int launcher_fork_all(struct launch *l, pid_t *pids, struct err *err)
 	l->rss_kib = own.ru_maxrss;
 	if (is_of_use(l))
 		return run_launcher(l, pids, err);
-	for (i = 0; r == 0 && i < l->setup.plan->job.node_tasks; i++)
+	for (i = 0; r == 0 && i < l->setup.plan->job.node_tasks; i++) {
 		r = launch_fork(l, i, &seat, &pids[i], err);
+		if (l->meanwhile && (i + 1) % FORKS_PER_TURN == 0)
+			l->meanwhile(-1, l->userdata);
+	}
 	return r;
 }

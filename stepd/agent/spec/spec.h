@@ -169,6 +169,10 @@ int spec_from_fd(int fd, struct spec **ret_spec, struct err *err) _must_check_;
 int spec_kill_sequence_json(
 	const char *text, struct json_t **ret_array, struct err *err) _must_check_;
 
+/* The same into an array of *ret_count, for the caller to free, checked as a spec's is. */
+int spec_kill_sequence_parse(const char *text, struct spec_kill **ret_steps, size_t *ret_count,
+	struct err *err) _must_check_;
+
 /* "auto", "yes" or "no" */
 const char *spec_scope_name(enum spec_scope scope);
 

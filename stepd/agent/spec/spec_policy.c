@@ -300,3 +300,23 @@ int spec_kill_sequence_json(const char *text, json_t **ret_array, struct err *er
 	*ret_array = array;
 	return 0;
 }
+
+int spec_kill_sequence_parse(
+	const char *text, struct spec_kill **ret_steps, size_t *ret_count, struct err *err)
+{
+	struct spec_draft draft = {0};
+	json_t *array = NULL;
+	int r = spec_kill_sequence_json(text, &array, err);
+
+	if (r < 0)
+		return r;
+	r = spec_row_kill_sequence(NULL, &draft, SPEC_AT(NULL, "kill_sequence"), array, err);
+	json_decref(array);
+	if (r < 0) {
+		free(draft.spec.kill_sequence);
+		return r;
+	}
+	*ret_steps = draft.spec.kill_sequence;
+	*ret_count = draft.spec.kill_sequence_count;
+	return 0;
+}

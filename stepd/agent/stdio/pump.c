@@ -353,6 +353,25 @@ void pump_start(struct pump *pump)
 		ev_io_start(pump->loop, &src->io);
 }
 
+int pump_put_note(struct pump_dest *dest, const char *line, size_t size)
+{
+	struct pump_source *owner;
+
+	if (dest->settled || sink_failed(dest->sink))
+		return -EPIPE;
+	if (sink_room(dest->sink) <= size)
+		return -EAGAIN;
+	if (dest->mid_line)
+		sink_put(dest->sink, "\n", 1);
+	sink_put(dest->sink, line, size);
+	dest->mid_line = false;
+	owner = take_ptr(dest->owner);
+	if (owner && owner->waiting)
+		wait_for_dest(owner);
+	serve(dest);
+	return sink_failed(dest->sink) ? -EPIPE : 0;
+}
+
 void pump_finish(struct pump *pump, pump_done_fn done, void *userdata)
 {
 	struct pump_source *src;

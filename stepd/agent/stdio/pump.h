@@ -46,6 +46,10 @@ int pump_add_source_take(
 
 void pump_start(struct pump *pump);
 
+/* Puts a line of the agent's own between those of the tasks; the rest of one that is half out has a
+ * label again. -EAGAIN: there is no room; -EPIPE: nothing goes there any more. */
+int pump_put_note(struct pump_dest *dest, const char *line, size_t size) _must_check_;
+
 /* Carries what stands in the pipes now, if a writer should still hold one no more than that, then
  * calls done once, from here or from the loop. done may free the pump. */
 void pump_finish(struct pump *pump, pump_done_fn done, void *userdata);

@@ -12,6 +12,7 @@
 #include "stepd/agent/spec/spec.h"
 #include "stepd/agent/stdio/feed.h"
 #include "stepd/agent/stdio/fname.h"
+#include "stepd/agent/stdio/note.h"
 #include "stepd/agent/stdio/pump.h"
 #include "stepd/agent/stdio/stdfd.h"
 #include "stepd/agent/stdio/stdio_files.h"
@@ -42,6 +43,7 @@ struct stdio {
 	struct feed *feed; /* where the agent hands out its stdin */
 	struct shared shared[3];
 	struct ends *ends; /* by local id */
+	struct note note;
 	stdio_done_fn done;
 	void *userdata;
 };
@@ -67,6 +69,13 @@ static bool is_dev_null(int fd)
 	struct stat st;
 
 	return fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3);
+}
+
+static bool is_regular(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 static int add_dest(struct stdio *io, int i, int fd, bool own, const char *name,
@@ -393,6 +402,7 @@ int stdio_open(const struct spec *spec, const struct identity *id, const char *c
 	if (!io)
 		return err_set(err, -ENOMEM, "prepare the tasks' standard streams");
 	io->spec = spec;
+	io->note = (struct note)NOTE_INIT;
 	io->files = (struct stdio_files){.spec = spec, .id = id, .mask = mask};
 	io->loop = loop;
 	io->log = log;
@@ -409,10 +419,39 @@ int stdio_open(const struct spec *spec, const struct identity *id, const char *c
 	return 0;
 }
 
+/* Where the step has its standard error, if it has one. */
+static void choose_note(struct stdio *io)
+{
+	struct shared *s = &io->shared[STDERR_FILENO];
+
+	if (s->as_stdout)
+		s = &io->shared[STDOUT_FILENO];
+	if (s->per_task) {
+		io->note.kind = NOTE_PER_TASK;
+	} else if (s->dest) {
+		io->note.kind = NOTE_DEST;
+		io->note.dest = s->dest;
+	} else if (is_dev_null(s->fd)) {
+		io->note.kind = NOTE_NULL;
+	} else if (s->owned_fd >= 0 && !is_regular(s->owned_fd)) {
+		io->note.kind = NOTE_FIFO;
+	} else {
+		io->note.kind = NOTE_FD;
+		io->note.own = s->owned_fd >= 0;
+		io->note.fd = io->note.own ? take_fd(&s->owned_fd) : s->fd;
+	}
+}
+
+int stdio_note(struct stdio *io, const char *line, size_t size, struct err *err)
+{
+	return note_put(&io->note, io->loop, io->log, line, size, err);
+}
+
 void stdio_start(struct stdio *io)
 {
 	int i;
 
+	choose_note(io);
 	for (i = 0; i < 3; i++)
 		io->shared[i].owned_fd = close_fd(io->shared[i].owned_fd);
 	if (io->feed)
@@ -448,8 +487,8 @@ void stdio_save(const struct stdio *io, struct handover *h, struct json_t *objec
 	if (io->feed)
 		feed_save(io->feed, h, handover_put_object(h, object, "feed"));
 	if (io->pump)
-		handover_put_int(h, object, "stderr_dest",
-			pump_number_of(io->pump, io->shared[STDERR_FILENO].dest));
+		handover_put_int(h, object, "stderr_dest", pump_number_of(io->pump, io->note.dest));
+	note_save(&io->note, h, object);
 }
 
 static int restore_parts(struct stdio *io, const struct handover *h, const struct json_t *object)
@@ -462,10 +501,13 @@ static int restore_parts(struct stdio *io, const struct handover *h, const struc
 		r = pump_restore(io->loop, io->log, h, pump, on_pumped, io, &io->pump);
 	if (r == 0 && feed)
 		r = feed_restore(io->loop, io->log, h, feed, &io->feed);
-	if (r == 0 && pump)
-		io->shared[STDERR_FILENO].dest =
+	if (r < 0)
+		return r;
+	note_restore(&io->note, object);
+	if (pump)
+		io->note.dest =
 			pump_get_dest(io->pump, handover_get_int(object, "stderr_dest", -1));
-	return r;
+	return io->note.kind == NOTE_DEST && !io->note.dest ? -EPROTO : 0;
 }
 
 int stdio_restore(const struct spec *spec, const struct identity *id, struct ev_loop *loop,
@@ -478,6 +520,7 @@ int stdio_restore(const struct spec *spec, const struct identity *id, struct ev_
 	if (!io)
 		return err_set(err, -ENOMEM, "go on with the tasks' standard streams");
 	io->spec = spec;
+	io->note = (struct note)NOTE_INIT;
 	io->files = (struct stdio_files){.spec = spec, .id = id};
 	io->loop = loop;
 	io->log = log;
@@ -506,6 +549,7 @@ struct stdio *stdio_free(struct stdio *io)
 		(void)close_fd(io->shared[i].owned_fd);
 		free(io->shared[i].name);
 	}
+	note_clear(&io->note);
 	(void)pump_free(io->pump);
 	(void)feed_free(io->feed);
 	(void)close_fd(io->null_fd);

@@ -63,6 +63,10 @@ void stdio_task_close(struct stdio *io, struct stdio_task *task);
 /* Begins to carry bytes, and closes the shared files that only tasks write to. */
 void stdio_start(struct stdio *io);
 
+/* A line of the agent's own, its newline included, into the step's standard error: note.h. Once the
+ * streams have been started. */
+int stdio_note(struct stdio *io, const char *line, size_t size, struct err *err) _must_check_;
+
 /* All writers are gone (or given up): carries what is left, then calls done, once, from the loop
  * or from this call. A reader that takes nothing more holds it up; stdio_free() ends that. */
 void stdio_finish(struct stdio *io, stdio_done_fn done, void *userdata);
