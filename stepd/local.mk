@@ -112,6 +112,18 @@ libagent_la_SOURCES = \
 	stepd/agent/limits_devices.c \
 	stepd/agent/account/oom.c stepd/agent/account/oom.h \
 	stepd/agent/leftover.c stepd/agent/leftover.h \
+	stepd/agent/methods/act.c \
+	stepd/agent/methods/ask.c \
+	stepd/agent/methods/change.c \
+	stepd/agent/methods/find.c \
+	stepd/agent/methods/follow.c \
+	stepd/agent/methods/listing.c stepd/agent/methods/listing.h \
+	stepd/agent/methods/methods.c stepd/agent/methods/methods.h stepd/agent/methods/methods_impl.h \
+	stepd/agent/methods/notify.c \
+	stepd/agent/methods/params.c \
+	stepd/agent/methods/processes.c \
+	stepd/agent/methods/table.c \
+	stepd/agent/methods/usage.c \
 	stepd/agent/stdio/note.c stepd/agent/stdio/note.h \
 	stepd/agent/binding/placement.c stepd/agent/binding/placement.h \
 	stepd/agent/launch/plan.c stepd/agent/launch/plan.h \

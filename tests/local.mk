@@ -25,7 +25,6 @@ check_PROGRAMS += tests/lib/stepd-next
 tests_lib_stepd_next_SOURCES = $(STEPD_PROGRAM_SOURCES) tests/lib/version_next.c
 tests_lib_stepd_next_LDADD = $(stepd_cli_stepd_LDADD)
 
-EXTRA_DIST += tests/lib/reexec.sh
 EXTRA_DIST += tests/lib/run-unit tests/lib/tap.sh tests/lib/scratch.h tests/lib/trial_plugin.c tests/lib/trial_mpi.c
 
 # Plugins for the loader's tests: a good one, and others with one fault each.
@@ -509,9 +508,3 @@ tests_unit_test_control_save_SOURCES = tests/unit/test_control_save.c $(CONTROL_
 tests_unit_test_control_save_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_control_save_LDADD = $(CONTROL_UNIT_LDADD)
 endif
-TESTS += tests/system/0690-reexec.sh
-EXTRA_DIST += tests/system/0690-reexec.sh
-TESTS += tests/system/0691-reexec-streams.sh
-EXTRA_DIST += tests/system/0691-reexec-streams.sh
-TESTS += tests/system/0692-reexec-refused.sh
-EXTRA_DIST += tests/system/0692-reexec-refused.sh

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/agent/agent.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -12,9 +13,11 @@
 #include "stepd/agent/agent_impl.h"
 #include "stepd/agent/closing.h"
 #include "stepd/agent/ending.h"
+#include "stepd/agent/events.h"
 #include "stepd/agent/launch/batch.h"
 #include "stepd/agent/launch/launcher.h"
 #include "stepd/agent/leftover.h"
+#include "stepd/agent/methods/methods.h"
 #include "stepd/agent/recover/state_doc.h"
 #include "stepd/agent/registry.h"
 #include "stepd/agent/result.h"
@@ -141,6 +144,19 @@ static int create_container(struct agent *a, struct err *err)
 	return r;
 }
 
+/* From now on the step can be asked. */
+static int open_socket(struct agent *a, struct err *err)
+{
+	uint64_t begin_ns = trace_now_ns();
+	int r;
+
+	r = events_open(registry_get_dirfd(a->registry), false, a->log, &a->events, err);
+	if (r == 0)
+		r = methods_open(a, err);
+	trace_phase(a->trace, "socket", begin_ns);
+	return r;
+}
+
 /* While nothing runs in it: all that starts is limited from its first instruction on. */
 static int apply_limits(struct agent *a, struct err *err)
 {
@@ -201,6 +217,41 @@ static const char *task_oom_score_adj(struct agent *a)
 	return saved->oom_score_adj[0] ? saved->oom_score_adj : NULL;
 }
 
+static void on_made(struct ev_loop *loop, ev_io *w, int revents)
+{
+	(void)w;
+	(void)revents;
+	ev_break(loop, EVBREAK_ONE);
+}
+
+/* Who asks the step while its tasks are made is answered. Signals wait, as they do without that. */
+static void go_on_meanwhile(int fd, void *userdata)
+{
+	struct agent *a = userdata;
+	ev_io made;
+
+	assert(a);
+	ev_io_stop(a->loop, &a->signal_io);
+	if (fd >= 0) {
+		ev_io_init(&made, on_made, fd, EV_READ);
+		ev_io_start(a->loop, &made);
+		ev_run(a->loop, 0);
+		ev_io_stop(a->loop, &made);
+	} else {
+		ev_run(a->loop, EVRUN_NOWAIT);
+	}
+	ev_io_start(a->loop, &a->signal_io);
+}
+
+static void tell_start(const struct agent *a, const struct task *task)
+{
+	struct event event = EVENT_INIT(EVENT_TASK_START);
+
+	event.rank = task->rank;
+	event.pid = task->pid;
+	events_add(a->events, &event);
+}
+
 static int fork_tasks(struct agent *a, struct err *err)
 {
 	_cleanup_free_ pid_t *pids = calloc(a->tasks.n, sizeof(*pids));
@@ -217,6 +268,8 @@ static int fork_tasks(struct agent *a, struct err *err)
 	a->launch.setup.nofile = &a->saved.nofile;
 	a->launch.setup.oom_score_adj = task_oom_score_adj(a);
 	a->launch.setup.traced = a->trace != NULL;
+	a->launch.meanwhile = go_on_meanwhile;
+	a->launch.userdata = a;
 	/* A child inherits it and unblocks when all is done: until its exec nothing of the agent's
 	 * is handled in it, and what it writes to a reader that is gone does not end it. */
 	(void)sigfillset(&all); /* can't fail, nor can the two calls with valid arguments */
@@ -227,8 +280,12 @@ static int fork_tasks(struct agent *a, struct err *err)
 	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
 	a->recover.forked.most = recover_now_ticks();
 	/* Only now: each page that the agent writes between two forks would be copied. */
-	for (i = 0; i < a->tasks.n && pids[i] > 0; i++)
+	events_begin(a->events);
+	for (i = 0; i < a->tasks.n && pids[i] > 0; i++) {
 		tasks_started(&a->tasks, i, pids[i], begin_ns);
+		tell_start(a, &a->tasks.v[i]);
+	}
+	events_end(a->events);
 	trace_phase(a->trace, "fork", begin_ns);
 	if (r < 0)
 		return r;
@@ -272,6 +329,7 @@ static void supervise(struct agent *a)
 	account_started(a);
 	result_publish_state(a, agent_state_words[a->state]);
 	result_send_ready(a);
+	methods_ready(a->methods);
 	service_tell_state(a);
 	ending_check(a); /* a container that emptied before it was watched tells nobody again */
 	reexec_go_on(a);
@@ -340,6 +398,8 @@ int agent_run(const struct spec *spec, const struct agent_options *options, int 
 	r = prepare(&a, spec, err);
 	if (r == 0)
 		r = create_container(&a, err);
+	if (r == 0)
+		r = open_socket(&a, err);
 	if (r == 0)
 		r = apply_limits(&a, err);
 	if (r == 0)

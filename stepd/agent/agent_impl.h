@@ -22,6 +22,8 @@
 #include "stepd/agent/tasks.h"
 #include "stepd/agent/account/usage.h"
 
+struct events;
+struct methods;
 struct mpi;
 struct proctrack;
 struct registry;
@@ -79,13 +81,16 @@ struct agent {
 	struct usage usage;
 	struct oom oom;
 	struct sample *sample;
+	struct events *events;   /* NULL: none are kept */
+	struct methods *methods; /* NULL: there is no socket */
 	struct ev_loop *loop;
 
 	enum agent_state state;
 	enum agent_reason reason;
-	int end_signal;        /* with AGENT_REASON_SIGNAL */
-	bool unkillable;       /* processes were left that SIGKILL did not end */
-	char *unkillable_text; /* their names, for the result */
+	int end_signal;               /* with AGENT_REASON_SIGNAL */
+	struct spec_kill *kill_steps; /* what killseq has in place of the spec's; NULL: nothing */
+	bool unkillable;              /* processes were left that SIGKILL did not end */
+	char *unkillable_text;        /* their names, for the result */
 	uint64_t begin_ns, end_ns;
 	uint64_t release_ns;
 	struct err failure; /* with AGENT_REASON_LAUNCH */

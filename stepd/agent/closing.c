@@ -8,6 +8,8 @@
 #include "stepd/agent/account/account.h"
 #include "stepd/agent/agent_impl.h"
 #include "stepd/agent/ending.h"
+#include "stepd/agent/events.h"
+#include "stepd/agent/methods/methods.h"
 #include "stepd/agent/registry.h"
 #include "stepd/agent/result.h"
 #include "stepd/agent/service.h"
@@ -67,8 +69,10 @@ static void agent_clear(struct agent *a)
 	if (a->loop) {
 		account_close(a);
 		ending_unwatch(a);
+		a->methods = methods_close(a->methods);
 		ev_loop_destroy(a->loop);
 	}
+	a->events = events_close(a->events);
 	launch_close(&a->launch);
 	tasks_clear(&a->tasks);
 	a->mpi = mpi_close(a->mpi);
@@ -95,6 +99,7 @@ int closing_finish(struct agent *a, int r, int *ret_code, const struct err *err)
 	write_reports(a);
 	if (r < 0)
 		a->failure = *err;
+	methods_end(a->methods);
 	service_tell_end(a);
 	result_end_ready(a);
 	if (r == 0)

@@ -9,6 +9,8 @@
 
 #include "proctrack/proctrack.h"
 #include "stepd/agent/account/account.h"
+#include "stepd/agent/events.h"
+#include "stepd/agent/methods/methods.h"
 #include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/result.h"
 #include "stepd/agent/service.h"
@@ -46,6 +48,7 @@ static void begin_draining(struct agent *a)
 	killseq_stop(&a->killseq);
 	stop_limits(a);
 	suspend_end(a);
+	methods_state_changed(a->methods);
 	if (a->stdio)
 		stdio_finish(a->stdio, ending_streams_done, a);
 	else
@@ -61,17 +64,23 @@ void ending_before_signal(struct agent *a, int signal)
 		tasks_mark_requested(&a->tasks);
 }
 
-static void kill_step(struct agent *a)
+int ending_send_kill(struct agent *a)
 {
+	struct event event = EVENT_INIT(EVENT_SIGNAL);
 	int r;
 
 	ending_before_signal(a, SIGKILL);
 	r = requests_kill(&a->suspend.requests);
-	if (r < 0 && r != -ESRCH)
+	if (r < 0 && r != -ESRCH) {
 		log_error(a->log, "can't send KILL to the step: %s", strerror(-r));
-	else
+	} else {
 		log_debug(a->log, "sent KILL to the step");
+		event.text = "KILL";
+		events_add(a->events, &event);
+	}
+	suspend_overtaken(a);
 	ending_check(a);
+	return r;
 }
 
 static void send_to_step(int signal, void *userdata)
@@ -80,7 +89,7 @@ static void send_to_step(int signal, void *userdata)
 	int r;
 
 	if (signal == SIGKILL) {
-		kill_step(a);
+		(void)ending_send_kill(a); /* has told it */
 		return;
 	}
 	r = requests_add(&a->suspend.requests, REQUEST_SIGNAL, signal);
@@ -149,6 +158,21 @@ void ending_begin(struct agent *a, enum agent_reason reason)
 	killseq_start(&a->killseq);
 }
 
+void ending_terminate_take(struct agent *a, struct spec_kill *steps, size_t count)
+{
+	struct spec_kill *old = a->kill_steps;
+
+	if (steps && !killseq_shorten(&a->killseq, steps, count)) {
+		free(steps);
+	} else if (steps) {
+		a->kill_steps = steps;
+		free(old);
+	}
+	if (a->state < AGENT_ENDING)
+		a->end_signal = SIGTERM;
+	ending_begin(a, AGENT_REASON_SIGNAL);
+}
+
 void ending_kill(struct agent *a, enum agent_reason reason)
 {
 	set_ending(a, reason);
@@ -212,16 +236,50 @@ static void on_child_end(struct agent *a, pid_t pid, int wait_status, const stru
 
 static void read_reports(struct agent *a);
 
+/* As wait(2) would tell it. */
+static int wait_status_of(const siginfo_t *info)
+{
+	if (info->si_code == CLD_EXITED)
+		return W_EXITCODE(info->si_status, 0);
+	return info->si_status | (info->si_code == CLD_DUMPED ? WCOREFLAG : 0);
+}
+
+static void tell_task_end(struct agent *a, const struct task *task, int wait_status)
+{
+	struct event event = EVENT_INIT(EVENT_TASK_EXIT);
+	struct task ended = *task;
+	char words[TASK_WORDS_SIZE];
+
+	ended.state = TASK_ENDED;
+	ended.wait_status = wait_status;
+	event.rank = task->rank;
+	event.pid = task->pid;
+	event.wait_status = wait_status;
+	event.exit_code = task_exit_code(&ended);
+	if (event.exit_code != 0)
+		event.text = task_words(&ended, words, sizeof(words));
+	events_add(a->events, &event);
+}
+
+/* What an agent has seen of a task's end is written before the kernel may forget it: should it be
+ * killed in between, the next one finds the status here, or the child unreaped no more. */
 static void reap(struct agent *a)
 {
+	siginfo_t info = {0};
+	const struct task *task;
 	struct rusage usage;
 	int wait_status;
-	pid_t pid;
 
-	while ((pid = wait4(-1, &wait_status, WNOHANG, &usage)) > 0) {
+	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0) {
 		/* A task that could not be executed has written why before it ended. */
 		read_reports(a);
-		on_child_end(a, pid, wait_status, &usage);
+		task = tasks_find(&a->tasks, info.si_pid);
+		if (task)
+			tell_task_end(a, task, wait_status_of(&info));
+		if (wait4(info.si_pid, &wait_status, WNOHANG, &usage) != info.si_pid)
+			return; /* our own child that has ended: can't be */
+		on_child_end(a, info.si_pid, wait_status, &usage);
+		info.si_pid = 0;
 	}
 }
 
@@ -457,6 +515,7 @@ void ending_go_on(struct agent *a)
 void ending_unwatch(struct agent *a)
 {
 	killseq_stop(&a->killseq);
+	free(take_ptr(a->kill_steps));
 	ev_io_stop(a->loop, &a->signal_io);
 	ev_io_stop(a->loop, &a->report_io);
 	pri_watch_stop(&a->container);

@@ -8,6 +8,7 @@
 
 #include "proctrack/proctrack.h"
 #include "stepd/agent/account/usage_values.h"
+#include "stepd/agent/methods/methods.h"
 #include "stepd/agent/recover/state_doc.h"
 #include "stepd/agent/registry.h"
 #include "stepd/agent/report.h"
@@ -160,6 +161,7 @@ void result_publish_state(struct agent *a, const char *state)
 
 	if (state_doc_publish(a, state, &err) < 0)
 		log_warning(a->log, "%s, ignoring", err.text);
+	methods_state_changed(a->methods);
 }
 
 static json_t *pack_task(const struct task *task, const stepd_usage_t *usage)
@@ -173,9 +175,7 @@ static json_t *pack_task(const struct task *task, const stepd_usage_t *usage)
 	if (r < 0 || task->state != TASK_ENDED)
 		return doc;
 	r |= json_object_set_new(doc, "wait_status", json_integer(task->wait_status));
-	r |= json_object_set_new(doc, "exit_code",
-		json_integer(task->exec_status ? task->exec_status
-					       : status_exit_code(task->wait_status)));
+	r |= json_object_set_new(doc, "exit_code", json_integer(task_exit_code(task)));
 	r |= json_object_set_new(doc, "elapsed_usec",
 		json_integer((json_int_t)((task->end_ns - task->start_ns) / 1000)));
 	if (task->oom_counted)

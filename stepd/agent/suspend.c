@@ -8,6 +8,8 @@
 #include "proctrack/proctrack.h"
 #include "stepd/agent/agent_impl.h"
 #include "stepd/agent/ending.h"
+#include "stepd/agent/events.h"
+#include "stepd/agent/methods/methods.h"
 #include "stepd/agent/registry.h"
 #include "stepd/agent/result.h"
 #include "stepd/agent/trace.h"
@@ -22,12 +24,26 @@ const char *suspend_state_word(const struct agent *a)
 							      : agent_state_words[a->state];
 }
 
-/* For who asked: why it can't be, or NULL. */
-static void answer(struct agent *a, const char *why)
+/* For who asked by a signal: why it can't be, or NULL. */
+static void answer_signal(struct agent *a, const char *why)
 {
 	if (registry_set_answer(a->registry, ++a->suspend.answers, why) < 0)
 		log_warning(a->log, "no memory to tell why a step can't be suspended, ignoring");
 	result_publish_state(a, suspend_state_word(a));
+}
+
+/* For all who asked for it. */
+static void answer(struct agent *a, enum request_kind kind, const char *why)
+{
+	answer_signal(a, why);
+	methods_suspended(a->methods, kind == REQUEST_SUSPEND, why);
+}
+
+static void tell(const struct agent *a, enum event_kind kind)
+{
+	struct event event = EVENT_INIT(kind);
+
+	events_add(a->events, &event);
 }
 
 uint64_t suspend_total_usec(const struct agent *a)
@@ -101,7 +117,7 @@ static void add(struct agent *a, enum request_kind kind)
 	a->suspend.resuming = false;
 	a->suspend.stop_self = false;
 	log_error(a->log, "no memory to suspend or resume the step");
-	answer(a, "the agent has no memory left");
+	answer(a, kind, "the agent has no memory left");
 }
 
 void suspend_ask(struct agent *a)
@@ -109,7 +125,7 @@ void suspend_ask(struct agent *a)
 	struct suspend *s = &a->suspend;
 
 	if (a->state != AGENT_RUNNING) {
-		answer(a, "the step is ending");
+		answer(a, REQUEST_SUSPEND, "the step is ending");
 		return;
 	}
 	if (!s->wanted) {
@@ -117,7 +133,7 @@ void suspend_ask(struct agent *a)
 		s->resuming = false;
 		add(a, REQUEST_SUSPEND);
 	} else if (s->stands) {
-		answer(a, NULL);
+		answer(a, REQUEST_SUSPEND, NULL);
 		if (s->stop_self)
 			stop_agent(a);
 	}
@@ -132,9 +148,10 @@ void suspend_resume(struct agent *a)
 		s->wanted = false;
 		s->resuming = true;
 		requests_withdraw_suspend(&s->requests);
+		methods_suspended(a->methods, true, "the step was resumed meanwhile");
 		add(a, REQUEST_RESUME);
 	} else if (!s->resuming) {
-		answer(a, NULL);
+		answer(a, REQUEST_RESUME, NULL);
 	}
 }
 
@@ -152,6 +169,20 @@ void suspend_end(struct agent *a)
 	requests_clear(&a->suspend.requests);
 	/* There is nothing to resume, whoever asks for it while the streams still flow. */
 	a->suspend.wanted = a->suspend.resuming = a->suspend.stop_self = false;
+	methods_suspended(a->methods, true, "no process of the step is left");
+	methods_suspended(a->methods, false, "no process of the step is left");
+}
+
+void suspend_overtaken(struct agent *a)
+{
+	struct suspend *s = &a->suspend;
+
+	if (a->state != AGENT_RUNNING || s->stands || (!s->wanted && !s->resuming))
+		return;
+	s->wanted = s->stop_self = false;
+	s->resuming = true;
+	methods_suspended(a->methods, true, "the step was killed meanwhile");
+	add(a, REQUEST_RESUME);
 }
 
 static void on_suspended(struct agent *a, int r, const struct err *err)
@@ -163,7 +194,8 @@ static void on_suspended(struct agent *a, int r, const struct err *err)
 	if (r == 0 || r == -ESRCH) { /* no member: an extern step before the first */
 		begin_standing(a);
 		log_info(a->log, "the step is suspended");
-		answer(a, NULL);
+		tell(a, EVENT_SUSPEND);
+		answer(a, REQUEST_SUSPEND, NULL);
 		if (s->stop_self)
 			stop_agent(a);
 		return;
@@ -172,13 +204,14 @@ static void on_suspended(struct agent *a, int r, const struct err *err)
 	log_error(a->log, "%s; it runs on", err->text);
 	if (worker_is_lost(r)) /* which took nothing back */
 		add(a, REQUEST_RESUME);
-	answer(a, err->text);
+	answer(a, REQUEST_SUSPEND, err->text);
 }
 
 static void on_resumed(struct agent *a, int r, const struct err *err)
 {
 	struct suspend *s = &a->suspend;
 	bool asked = s->resuming;
+	const char *why = r < 0 && r != -ESRCH ? err->text : NULL;
 
 	s->resuming = false;
 	if (r < 0 && r != -ESRCH) {
@@ -187,19 +220,40 @@ static void on_resumed(struct agent *a, int r, const struct err *err)
 	} else if (s->stands) {
 		end_standing(a);
 		log_info(a->log, "the step goes on");
+		tell(a, EVENT_RESUME);
 	}
 	if (asked)
-		answer(a, r < 0 && r != -ESRCH ? err->text : NULL);
+		answer_signal(a, why);
+	methods_suspended(a->methods, false, why);
 }
 
-static void on_signalled(struct agent *a, int signal, int r, const struct err *err)
+static void tell_signal(const struct agent *a, const struct request *request, const char *name)
+{
+	const struct request_target *target = &request->target;
+	struct event event = EVENT_INIT(EVENT_SIGNAL);
+
+	event.text = name;
+	if (target->whom == REQUEST_PROCESS)
+		event.pid = target->pid;
+	if (target->whom == REQUEST_TASKS && target->ranks_count == 1)
+		event.rank = target->ranks[0];
+	if (target->whom == REQUEST_TASKS)
+		event.count = (int64_t)target->ranks_count;
+	events_add(a->events, &event);
+}
+
+static void on_signalled(
+	struct agent *a, const struct request *request, int r, const struct err *err)
 {
 	char name[SIGNALS_NAME_SIZE];
 
-	if (r < 0 && r != -ESRCH)
+	(void)signals_name(request->signal, name, sizeof(name));
+	if (r < 0 && r != -ESRCH && !request->answer.fn) {
 		log_error(a->log, "%s", err->text);
-	else
-		log_debug(a->log, "sent %s to the step", signals_name(signal, name, sizeof(name)));
+	} else if (r == 0) {
+		log_debug(a->log, "sent %s to the step", name);
+		tell_signal(a, request, name);
+	}
 	/* It may have frozen the container and not thawed it. */
 	if (worker_is_lost(r) && proctrack_can_freeze(a->pt) && !a->suspend.wanted)
 		add(a, REQUEST_RESUME);
@@ -224,7 +278,7 @@ static void on_done(const struct request *request, int r, const struct err *err,
 	else if (request->kind == REQUEST_RESUME)
 		on_resumed(a, r, err);
 	else
-		on_signalled(a, request->signal, r, err);
+		on_signalled(a, request, r, err);
 	ending_check(a);
 	reexec_go_on(a);
 }

@@ -40,6 +40,9 @@ void suspend_resume(struct agent *a);
  * stands; SIGCONT (fg, bg) continues both. */
 void suspend_on_signal(struct agent *a, int signal, bool by_terminal);
 
+/* A SIGKILL has dropped what was under way. A step that outlives it is not left half suspended. */
+void suspend_overtaken(struct agent *a);
+
 /* The step is about to end by something else than SIGKILL. */
 void suspend_give_up(struct agent *a);
 

@@ -282,7 +282,8 @@ void conn_finish(struct conn *conn)
 
 	if (conn->fd < 0)
 		return;
-	if (buffer_size(&conn->out) == 0) {
+	/* One that has just taken what was sent has its next answer still to come. */
+	if (buffer_size(&conn->out) == 0 && !(conn->call.under_way && conn->call.on_drained)) {
 		conn_doom(conn, "the service ends");
 		return;
 	}

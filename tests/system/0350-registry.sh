@@ -42,7 +42,7 @@ for b in $(backends); do
 	like "$(cat "$tmpdir/r")" "\"step\": \"$job.5\"" "$b: the result is there"
 	if command -v python3 >/dev/null; then
 		is "$(python3 -c 'import json,sys; print(sorted({e["name"] for e in json.load(open(sys.argv[1]))["traceEvents"]}))' "$tmpdir/t")" \
-			"['container', 'exec', 'fork', 'mpi hook', 'plan', 'release', 'spec', 'task']" \
+			"['container', 'exec', 'fork', 'mpi hook', 'plan', 'release', 'socket', 'spec', 'task']" \
 			"$b: the trace has the phases"
 	else
 		skip 1 "needs python3"

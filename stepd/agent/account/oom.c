@@ -8,6 +8,7 @@
 #include "stepd/agent/account/usage_values.h"
 #include "stepd/agent/agent_impl.h"
 #include "stepd/agent/ending.h"
+#include "stepd/agent/events.h"
 #include "stepd/agent/reexec/handover.h"
 #include "stepd/base/log.h"
 
@@ -56,6 +57,16 @@ static void say_task(const struct agent *a, const struct task *task, const stepd
 			: "");
 }
 
+static void tell_task(const struct agent *a, const struct task *task)
+{
+	struct event event = EVENT_INIT(EVENT_OOM);
+
+	event.rank = task->rank;
+	event.pid = task->pid;
+	event.count = (int64_t)task->oom_kills;
+	events_add(a->events, &event);
+}
+
 void oom_note_task(struct agent *a, struct task *task, const stepd_usage_t *look)
 {
 	uint64_t kills = look->value[STEPD_USAGE_OOM_KILLS];
@@ -68,6 +79,7 @@ void oom_note_task(struct agent *a, struct task *task, const stepd_usage_t *look
 		return;
 	a->oom.attributed += kills - task->oom_kills;
 	task->oom_kills = kills;
+	tell_task(a, task);
 	if (first)
 		say_task(a, task, look);
 }

@@ -14,8 +14,8 @@
 #include "stepd/agent/trace.h"
 #include "stepd/base/log.h"
 
-/* More than any program takes to read what there is; requests rest so long at most. */
-#define TRIAL_LIMIT_MS 10000
+/* More than any program takes to read what there is. */
+#define TRIAL_LIMIT_MS 30000
 
 static bool same_file(const char *a, const char *b)
 {

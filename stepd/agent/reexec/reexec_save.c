@@ -208,7 +208,7 @@ static void restore_stopped(struct agent *a, const json_t *object)
 	}
 }
 
-/* A tracker without a place of its own on the machine may know some members by nothing else. */
+/* The members are told because a tracker may know some by nothing else. */
 static void save_container(const struct agent *a, struct handover *h, json_t *object)
 {
 	json_t *array = handover_put_array(h, object, "members");
@@ -216,25 +216,28 @@ static void save_container(const struct agent *a, struct handover *h, json_t *ob
 	int i, n = 0;
 
 	handover_put_text(h, object, "proctrack", proctrack_get_type(a->pt));
-	save_stopped(a, h, object);
-	if (registry_get_root(a->registry))
-		return;
 	if (proctrack_get_pids(a->pt, a->plan.job.cont_id, &pids, &n) < 0)
 		n = 0; /* none is left */
 	for (i = 0; i < n; i++)
 		handover_append_int(h, array, pids[i]);
+	save_stopped(a, h, object);
 }
 
-static int adopt(struct agent *a, const json_t *array, struct err *err)
+static int adopt(struct agent *a, const struct handover *h, const json_t *array, struct err *err)
 {
 	int n = (int)json_array_size(array), i, r;
 	_cleanup_free_ pid_t *pids = calloc((size_t)n + 1, sizeof(*pids));
+	uint64_t id = a->plan.job.cont_id;
 
 	if (!pids)
 		return err_set(err, -ENOMEM, "take over the step's container");
 	for (i = 0; i < n; i++)
 		pids[i] = (pid_t)json_integer_value(json_array_get(array, (size_t)i));
 	r = proctrack_adopt(a->pt, &a->plan.job, pids, n);
+	if (handover_is_trial(h)) { /* a tracker may see that this is another process */
+		a->plan.job.cont_id = id;
+		r = 0;
+	}
 	return r < 0 ? err_set(err, r, "take over the step's container") : 0;
 }
 
@@ -254,8 +257,8 @@ static int restore_container(
 	r = plugin_dir_find(a->options->plugin_dir, &dir, err);
 	if (r == 0)
 		r = proctrack_open(dir, type, &a->pt, err);
-	if (r == 0 && !handover_is_trial(h)) /* which is the agent's still */
-		r = adopt(a, handover_get_array(object, "members"), err);
+	if (r == 0)
+		r = adopt(a, h, handover_get_array(object, "members"), err);
 	if (r < 0)
 		return r;
 	restore_stopped(a, object);
