@@ -508,3 +508,15 @@ tests_unit_test_control_save_SOURCES = tests/unit/test_control_save.c $(CONTROL_
 tests_unit_test_control_save_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_control_save_LDADD = $(CONTROL_UNIT_LDADD)
 endif
+
+# tests/fuzz/fuzz_frame -max_total_time=300 CORPUS
+if FUZZING
+noinst_PROGRAMS += tests/fuzz/fuzz_frame
+tests_fuzz_fuzz_frame_SOURCES = tests/fuzz/fuzz_frame.c
+tests_fuzz_fuzz_frame_LDADD = libcontrol.la
+tests_fuzz_fuzz_frame_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+endif
+
+EXTRA_PROGRAMS += tests/bench/calltime
+tests_bench_calltime_SOURCES = tests/bench/calltime.c
+tests_bench_calltime_LDADD = libcontrol.la

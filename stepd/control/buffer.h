@@ -23,7 +23,7 @@ static inline size_t buffer_size(const struct buffer *b)
 
 static inline const char *buffer_bytes(const struct buffer *b)
 {
-	return b->data + b->at;
+	return b->data ? b->data + b->at : NULL;
 }
 
 /* The capacity that adding so many bytes would need: more than there is, or what there is. */
