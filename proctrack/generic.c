@@ -261,7 +261,14 @@ static int compare_pids(const void *a, const void *b)
 }
 
 /* In the state that SIGSTOP and its like put a process in, and SIGCONT takes it out of. Traced ones
- * are not: their tracer continues them. */
+ * are not: their tracer continues them. Where the first thread has ended the others tell. */
+static bool is_stopped(const struct procstat *st)
+{
+	if (st->state != 'Z' || !procstat_is_living(st))
+		return st->state == 'T';
+	return generic_find_moving(st->pid, "TZXx") == 0;
+}
+
 static int remember_stopped(
 	const struct generic_ops *ops, uint64_t id, struct generic_stopped *stopped)
 {
@@ -274,7 +281,7 @@ static int remember_stopped(
 	if (n > 0)
 		qsort(pids, (size_t)n, sizeof(*pids), compare_pids);
 	for (i = 0; i < n; i++) {
-		if (procstat_read(pids[i], &st) < 0 || st.state != 'T')
+		if (procstat_read(pids[i], &st) < 0 || !is_stopped(&st))
 			continue;
 		if (stopped->n == GENERIC_STOPPED_MAX)
 			return -E2BIG;

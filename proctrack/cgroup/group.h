@@ -45,7 +45,8 @@ int group_list(int fd, struct pidset *set) _must_check_;
  * least one could not be signalled; the others were. */
 int group_signal(int fd, int signal) _must_check_;
 
-/* Kills all by cgroup.kill (Linux 5.14), or by group_signal() where that is missing. From then on
+/* Kills all by cgroup.kill (Linux 5.14) and what that passes over by pidfds, or by group_signal()
+ * where it is missing. From then on
  * the kernel kills whatever is cloned into the group (clone.h): it must not be used again. */
 int group_kill(int fd) _must_check_;
 

@@ -156,6 +156,21 @@ int group_signal(int fd, int signal)
 	return r;
 }
 
+/* cgroup.kill signals the first thread of each process alone: one whose first thread has ended, and
+ * others not, lives on (seen on Linux 6.18). By its pidfd the process is hit. Nothing need be
+ * frozen for that: who has been sent SIGKILL forks no more, and who was forked before is in the
+ * next list. */
+static int kill_rest(int fd)
+{
+	struct sender s = {.signal = SIGKILL, .done = PIDSET_INIT};
+	int r = send_to_all(fd, &s);
+
+	if (r == 0)
+		r = s.error;
+	pidset_clear(&s.done);
+	return r == -ESRCH ? 0 : r;
+}
+
 int group_kill(int fd)
 {
 	struct group_events events;
@@ -168,5 +183,7 @@ int group_kill(int fd)
 	r = fs_write(fd, "cgroup.kill", "1");
 	/* ENOENT: before Linux 5.14, or the group went just now; EOPNOTSUPP: it was made threaded.
 	 * SIGKILL ends what stands still, too. */
-	return r == -ENOENT || r == -EOPNOTSUPP ? group_signal(fd, SIGKILL) : r;
+	if (r == -ENOENT || r == -EOPNOTSUPP)
+		return group_signal(fd, SIGKILL);
+	return r < 0 ? r : kill_rest(fd);
 }

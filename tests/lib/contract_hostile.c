@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "proctrack/generic.h"
 #include "stepd/base/procstat.h"
 
 /* Tasks that name themselves after what a parser of /proc/PID/stat may stumble on. */
@@ -202,19 +203,48 @@ static void test_vfork(void **state)
 	contract_kill(c, SIGKILL);
 }
 
-/* A process whose first thread has ended: /proc calls it a zombie. */
+/* A process whose first thread has ended: /proc calls it a zombie, and a signal that goes to first
+ * threads misses it. */
 static void test_leaderless(void **state)
+{
+	static const int signals[] = {SIGTERM, SIGKILL};
+	struct contract *c = *state;
+	size_t i;
+	pid_t pid;
+
+	for (i = 0; i < ARRAY_SIZE(signals); i++) {
+		pid = contract_start(c, "leaderless", NULL);
+		assert_int_equal(contract_read_one(c), pid);
+		contract_expect_members(c, &pid, 1);
+		assert_int_equal(proctrack_signal(c->pt, c->id, 0), 0);
+		assert_int_equal(proctrack_wait(c->pt, c->id, 50), -ETIMEDOUT);
+		assert_int_equal(proctrack_suspend(c->pt, c->id, CONTRACT_PATIENCE_MS, NULL), 0);
+		assert_int_equal(proctrack_resume(c->pt, c->id), 0);
+		contract_kill(c, signals[i]);
+	}
+}
+
+static bool is_thread_stopped(pid_t pid)
+{
+	return generic_find_moving(pid, "TZX") == 0;
+}
+
+/* It had been stopped before the suspension, and is so after it. */
+static void test_leaderless_stopped(void **state)
 {
 	struct contract *c = *state;
 	pid_t pid = contract_start(c, "leaderless", NULL);
+	int64_t deadline = contract_now_ms() + CONTRACT_PATIENCE_MS;
 
 	assert_int_equal(contract_read_one(c), pid);
-	contract_expect_members(c, &pid, 1);
-	assert_int_equal(proctrack_signal(c->pt, c->id, 0), 0);
-	assert_int_equal(proctrack_wait(c->pt, c->id, 50), -ETIMEDOUT);
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	while (!is_thread_stopped(pid))
+		assert_true(contract_now_ms() < deadline);
 	assert_int_equal(proctrack_suspend(c->pt, c->id, CONTRACT_PATIENCE_MS, NULL), 0);
 	assert_int_equal(proctrack_resume(c->pt, c->id), 0);
-	contract_kill(c, SIGTERM);
+	(void)poll(NULL, 0, 20);
+	assert_true(is_thread_stopped(pid));
+	contract_kill(c, SIGKILL);
 }
 
 static void test_many(void **state)
@@ -371,6 +401,7 @@ const struct contract_test contract_hostile_tests[] = {
 	{"hostile: traced processes", test_traced},
 	{"hostile: vfork", test_vfork},
 	{"hostile: the first thread has ended", test_leaderless},
+	{"hostile: and the others are stopped", test_leaderless_stopped},
 	{"hostile: 2,000 processes", test_many},
 	{"hostile: a pid is used again", test_reuse},
 	{"hostile: the id can't be used again", test_reserved},
