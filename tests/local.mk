@@ -280,7 +280,7 @@ tests_unit_test_client_LDADD = $(CLIENT_LDADD)
 tests_unit_test_client_methods_SOURCES = tests/unit/test_client_methods.c $(CLIENT_RIG)
 tests_unit_test_client_methods_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_client_methods_LDADD = $(CLIENT_LDADD)
-tests_unit_test_client_steps_SOURCES = tests/unit/test_client_steps.c tests/lib/scratch.h
+tests_unit_test_client_steps_SOURCES = tests/unit/test_client_steps.c $(CLIENT_RIG)
 tests_unit_test_client_steps_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_client_steps_LDADD = $(CLIENT_LDADD)
 endif

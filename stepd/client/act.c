@@ -90,6 +90,7 @@ static int join_lines(const json_t *texts, char **ret_lines)
 	_cleanup_fclose_ FILE *f = NULL;
 	json_t *text;
 	size_t size, i;
+	bool failed;
 
 	*ret_lines = NULL;
 	if (json_array_size(texts) == 0)
@@ -99,9 +100,9 @@ static int join_lines(const json_t *texts, char **ret_lines)
 		return -ENOMEM;
 	json_array_foreach (texts, i, text)
 		(void)fprintf(f, "%s\n", json_is_string(text) ? json_string_value(text) : "?");
-	if (fflush(f) != 0 || ferror(f))
+	failed = ferror(f) != 0;
+	if (fclose(take_ptr(f)) != 0 || failed)
 		return -ENOMEM;
-	f = fclose(f) == 0 ? NULL : NULL;
 	*ret_lines = take_ptr(lines);
 	return 0;
 }

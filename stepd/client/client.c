@@ -285,12 +285,10 @@ int client_call_take(struct stepd_client *client, const char *method, json_t *pa
 	return r;
 }
 
-int client_dump_take(
-	struct stepd_client *client, json_t *object, char **ret_json, struct stepd_error *error)
+int client_dump_take(json_t *object, char **ret_json, struct stepd_error *error)
 {
 	char *text = json_dumps(object, JSON_COMPACT);
 
-	(void)client;
 	json_decref(object);
 	if (!text)
 		return client_no_memory(error);
@@ -363,7 +361,7 @@ int stepd_next(struct stepd_client *client, int timeout_ms, char **ret_reply, bo
 
 	if (r < 0)
 		return r;
-	r = client_dump_take(client, reply.parameters, ret_reply, error);
+	r = client_dump_take(reply.parameters, ret_reply, error);
 	if (r == 0)
 		*ret_continues = reply.continues;
 	return r;
@@ -379,5 +377,5 @@ int stepd_call(struct stepd_client *client, const char *method, const char *para
 		r = load_parameters(client, method, parameters, &doc, error);
 	if (r == 0)
 		r = client_call_take(client, method, doc, client->timeout_ms, &reply, error);
-	return r < 0 ? r : client_dump_take(client, reply, ret_reply, error);
+	return r < 0 ? r : client_dump_take(reply, ret_reply, error);
 }

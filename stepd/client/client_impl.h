@@ -18,7 +18,7 @@ struct stepd_client {
 	struct stream stream;
 	int timeout_ms;
 	char *name;      /* of the step, "n1/7.0" */
-	char *directory; /* absolute */
+	char *directory; /* as it was given */
 	char *method;    /* of the call under way, "ListPids"; NULL: there is none */
 	bool more;       /* it may have several answers */
 	bool broken;
@@ -49,8 +49,8 @@ int client_next_in_time(struct stepd_client *client, int timeout_ms, struct repl
 	struct stepd_error *error) _must_check_;
 
 /* The text of a JSON object, which it takes over. */
-int client_dump_take(struct stepd_client *client, struct json_t *object, char **ret_json,
-	struct stepd_error *error) _must_check_;
+int client_dump_take(
+	struct json_t *object, char **ret_json, struct stepd_error *error) _must_check_;
 
 /* An answer whose parameters are not those of the interface: -EPROTO, and it is of no more use. */
 int client_refuse(struct stepd_client *client, const char *method, const char *why,

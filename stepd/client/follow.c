@@ -21,7 +21,7 @@ static int take_result(struct stepd_client *client, const json_t *parameters, ch
 	json_t *result = json_object_get(parameters, "result");
 
 	if (json_is_object(result))
-		return client_dump_take(client, json_incref(result), ret_result, error);
+		return client_dump_take(json_incref(result), ret_result, error);
 	return stepd_read_result(client->directory, ret_result, error);
 }
 

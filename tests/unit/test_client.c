@@ -198,21 +198,26 @@ static void on_alarm(int signal)
 	(void)signal;
 }
 
-/* Signals every millisecond, none of which restarts a call, cut no wait short. */
-static void test_interrupted_calls(void **state)
+/* Signals every millisecond, none of which restarts a call. */
+static void disturb(bool on)
 {
 	struct itimerval every = {.it_interval.tv_usec = 1000, .it_value.tv_usec = 1000}, off = {0};
-	struct sigaction act = {.sa_handler = on_alarm}, before;
+	struct sigaction act = {.sa_handler = on_alarm};
+
+	assert_int_equal(sigaction(SIGALRM, &act, NULL), 0); /* for one that is late, too */
+	assert_int_equal(setitimer(ITIMER_REAL, on ? &every : &off, NULL), 0);
+}
+
+static void test_interrupted_calls(void **state)
+{
 	struct rig *rig = *state;
 	int r;
 
 	start(rig, script_slow);
-	assert_int_equal(sigaction(SIGALRM, &act, &before), 0);
-	assert_int_equal(setitimer(ITIMER_REAL, &every, NULL), 0);
+	disturb(true);
 	r = try_connect(rig, 5000);
 	r = r < 0 ? r : call(rig);
-	assert_int_equal(setitimer(ITIMER_REAL, &off, NULL), 0);
-	assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
+	disturb(false);
 	if (r < 0)
 		fail_msg("%s", rig->error.text);
 	assert_string_equal(rig->reply, "{\"slow\":true}");
@@ -599,6 +604,7 @@ static void test_a_full_queue(void **state)
 	_cleanup_free_ char *directory = scratch_path(rig->runtime, "n1_7.0");
 	int64_t before;
 	size_t n = 0;
+	int r;
 
 	start(rig, NULL);
 	while (n < ARRAY_SIZE(queued) &&
@@ -610,6 +616,12 @@ static void test_a_full_queue(void **state)
 	assert_int_equal(try_connect(rig, 200), -ETIMEDOUT);
 	assert_in_range(now_ms() - before, 190, 5000);
 	assert_non_null(strstr(rig->error.text, "took no connection in 200 ms"));
+	before = now_ms();
+	disturb(true);
+	r = try_connect(rig, 200);
+	disturb(false);
+	assert_int_equal(r, -ETIMEDOUT);
+	assert_in_range(now_ms() - before, 190, 5000);
 	while (n > 0)
 		stepd_disconnect(queued[--n]);
 }

@@ -8,10 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
 #include "stepd/api/client.h"
+#include "tests/lib/fake_agent.h"
 #include "tests/lib/scratch.h"
 
 struct rig {
@@ -170,6 +172,48 @@ static void test_what_is_no_step(void **state)
 	assert_non_null(strstr(rig->error.text, "/dev/null"));
 }
 
+static void hang_up(int fd)
+{
+	(void)fd;
+}
+
+/* As another user: 0 if it is as expected, in a process of its own. */
+static int look_as_another(struct rig *rig, const char *expected)
+{
+	pid_t pid = fork();
+	char text[4096] = "";
+	int status = -1;
+
+	if (pid == 0) {
+		if (setresuid(65533, 65533, 65533) < 0 ||
+			stepd_each_step(rig->runtime, note_step, text, NULL) < 0)
+			_exit(98);
+		_exit(strcmp(text, expected) != 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+/* Who may not open the lock finds out whether somebody listens. */
+static void test_as_another_user(void **state)
+{
+	struct rig *rig = *state;
+	struct fake_agent agent;
+	int fd;
+
+	if (geteuid() != 0)
+		skip();
+	write_state(rig, "n1", 7, "0");
+	fd = lock_step(rig, "n1", "7.0");
+	agent = fake_agent_start(rig->runtime, hang_up, 0);
+	assert_int_equal(
+		look_as_another(rig, "n1/7.0 1000:alice running proctrack/cgroup 77 4711 0\n"), 0);
+	fake_agent_stop(&agent);
+	assert_int_equal(
+		look_as_another(rig, "n1/7.0 1000:alice running proctrack/cgroup 77 4711 1\n"), 0);
+	assert_int_equal(close(fd), 0);
+}
+
 static int stop_at_first(const struct stepd_step *step, void *userdata)
 {
 	(void)step;
@@ -298,6 +342,7 @@ int main(void)
 		TEST(test_each),
 		TEST(test_both_files),
 		TEST(test_what_is_no_step),
+		TEST(test_as_another_user),
 		TEST(test_stop),
 		TEST(test_find),
 		TEST(test_what_else_it_could_be),
