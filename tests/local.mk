@@ -265,9 +265,9 @@ tests_fuzz_fuzz_procstat_LDADD = libbase.la
 endif
 
 # libstepd: as it is installed, and against agents that do what no agent should.
-CLIENT_SYSTEM_TESTS = tests/system/0661-libstepd.sh
+CLIENT_SYSTEM_TESTS = tests/system/0660-go-client.sh tests/system/0661-libstepd.sh
 TESTS += $(CLIENT_SYSTEM_TESTS)
-EXTRA_DIST += $(CLIENT_SYSTEM_TESTS)
+EXTRA_DIST += $(CLIENT_SYSTEM_TESTS) tests/lib/goclient/main.go
 if CMOCKA
 CLIENT_UNIT_TESTS = tests/unit/test_client tests/unit/test_client_methods tests/unit/test_client_steps
 CLIENT_RIG = tests/lib/fake_agent.c tests/lib/fake_agent.h tests/lib/scratch.h
