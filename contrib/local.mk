@@ -1,3 +1,5 @@
+EXTRA_DIST += contrib/example-noded/Makefile contrib/example-noded/README.md \
+	contrib/example-noded/noded.c
 EXTRA_DIST += contrib/example-plugin/Makefile contrib/example-plugin/README.md \
 	contrib/example-plugin/proctrack_children.c
 include contrib/slurm-socket/local.mk

@@ -265,7 +265,8 @@ tests_fuzz_fuzz_procstat_LDADD = libbase.la
 endif
 
 # libstepd: as it is installed, and against agents that do what no agent should.
-CLIENT_SYSTEM_TESTS = tests/system/0660-go-client.sh tests/system/0661-libstepd.sh
+CLIENT_SYSTEM_TESTS = tests/system/0660-go-client.sh tests/system/0661-libstepd.sh \
+	tests/system/0662-example-noded.sh
 TESTS += $(CLIENT_SYSTEM_TESTS)
 EXTRA_DIST += $(CLIENT_SYSTEM_TESTS) tests/lib/goclient/main.go
 if CMOCKA
