@@ -266,7 +266,10 @@ endif
 
 # libstepd: as it is installed, and against agents that do what no agent should.
 CLIENT_SYSTEM_TESTS = tests/system/0660-go-client.sh tests/system/0661-libstepd.sh \
-	tests/system/0662-example-noded.sh
+	tests/system/0662-example-noded.sh tests/system/0663-client-calls.sh
+check_PROGRAMS += tests/lib/clientprobe
+tests_lib_clientprobe_SOURCES = tests/lib/clientprobe.c
+tests_lib_clientprobe_LDADD = libclient.la
 TESTS += $(CLIENT_SYSTEM_TESTS)
 EXTRA_DIST += $(CLIENT_SYSTEM_TESTS) tests/lib/goclient/main.go
 if CMOCKA
