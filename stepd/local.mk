@@ -193,7 +193,6 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/main.c \
 	stepd/cli/multi_prog.c stepd/cli/multi_prog.h \
 	stepd/cli/plugins.c \
-	stepd/cli/query.c stepd/cli/query.h \
 	stepd/cli/run.c \
 	stepd/cli/run_convert.c stepd/cli/run_convert.h \
 	stepd/cli/run_doc.c \
@@ -201,11 +200,8 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/run_options.c stepd/cli/run_options.h \
 	stepd/cli/run_table.c \
 	stepd/cli/serve.c \
-	stepd/cli/set_limits.c \
 	stepd/cli/site.c stepd/cli/site.h \
-	stepd/cli/suspend.c \
-	stepd/cli/text.c stepd/cli/text.h \
-	stepd/cli/usage.c
+	stepd/cli/text.c stepd/cli/text.h
 stepd_cli_stepd_SOURCES = $(STEPD_PROGRAM_SOURCES) \
 	stepd/cli/version.c stepd/cli/version.h
 stepd_cli_stepd_LDADD = libagent.la

@@ -77,7 +77,7 @@ static void agent_clear(struct agent *a)
 	tasks_clear(&a->tasks);
 	a->mpi = mpi_close(a->mpi);
 	if (a->unkillable && a->registry) {
-		/* Who is called for them at night shall find them: 'stepd pids' still lists them.
+		/* Who is called for them at night shall find them: 'stepctl pids' still lists them.
 		 */
 		result_publish_state(a, "unkillable");
 		a->registry = registry_leave(a->registry);

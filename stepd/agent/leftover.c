@@ -11,7 +11,7 @@ int leftover_say(const char *label, struct err *err)
 {
 	return err_say(err, -EEXIST,
 		"step %s has processes that an agent left behind when it died: end those first "
-		"('stepd pids %s' lists them)",
+		"('stepctl pids %s' lists them)",
 		label, label);
 }
 

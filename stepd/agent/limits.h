@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What a step, or each of its tasks, may use: stepd-limits(7). One table, SPEC_TABLE_LIMITS in
- * spec_limits.c, has a row for each limit; the options of "stepd run" and "stepd set-limits" make
+ * spec_limits.c, has a row for each limit; the options of "stepd run" and "stepctl set-limits" make
  * the JSON that these rows read, and all of it ends in limits_apply().
  *
  * A spec has devices by name; they get their numbers when they are applied, on this machine.

@@ -12,15 +12,8 @@
 int cli_check_spec(int argc, char **argv);
 int cli_continue(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
-int cli_find(int argc, char **argv);
-int cli_list(int argc, char **argv);
-int cli_pids(int argc, char **argv);
 int cli_plugins(int argc, char **argv);
-int cli_resume(int argc, char **argv);
 int cli_run(int argc, char **argv);
 int cli_serve(int argc, char **argv);
-int cli_set_limits(int argc, char **argv);
-int cli_usage(int argc, char **argv);
-int cli_suspend(int argc, char **argv);
 
 #endif

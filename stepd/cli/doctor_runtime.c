@@ -104,7 +104,7 @@ static void tell_steps(const struct tell *tell, const char *path)
 			"look at what is in it", "the steps can't be listed: %s", err.text);
 	else if (steps.dead)
 		tell_finding(tell, STEPD_FINDING_WARNING, "runtime.steps", steps.dead_names,
-			"'stepd pids STEP' lists what may still run of it; end that, and the step can "
+			"'stepctl pids STEP' lists what may still run of it; end that, and the step can "
 			"be started again",
 			"%u %s without an agent, which died: %s", steps.dead,
 			steps.dead == 1 ? "step is" : "steps are", steps.dead_names);

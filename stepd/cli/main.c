@@ -13,13 +13,6 @@ static const struct {
 } commands[] = {
 	{"run", cli_run, "run a step: stepd run -n 4 -- PROGRAM [ARG...]"},
 	{"serve", cli_serve, "run the step of a spec file, for a node daemon"},
-	{"list", cli_list, "the steps of this node"},
-	{"pids", cli_pids, "the processes of a step, one pid a line"},
-	{"find", cli_find, "the step that a process belongs to"},
-	{"usage", cli_usage, "what a running step uses now"},
-	{"set-limits", cli_set_limits, "change what a running step may use"},
-	{"suspend", cli_suspend, "stop all processes of steps, and wait until they stand"},
-	{"resume", cli_resume, "let suspended steps go on"},
 	{"continue", cli_continue,
 		"goes on with an agent's step: an agent that is upgraded calls it"},
 	{"check-spec", cli_check_spec, "check spec files without running them"},

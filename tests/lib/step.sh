@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # For tests that run real steps, on top of tap.sh:
-#	$stepd              the program
+#	$stepd, $stepctl    the programs
 #	$job                a job id of this test's own
 #	$run                a runtime directory of its own, below $tmpdir
 #	step ARG...         "stepd run" in that job and directory, with
@@ -16,6 +16,8 @@
 . "${top_srcdir:?}/tests/lib/tap.sh"
 
 stepd=${top_builddir:?}/stepd/cli/stepd
+# shellcheck disable=SC2034 # of those who read this
+stepctl=$top_builddir/stepd/cli/stepctl
 job=$$
 tmpdir
 chmod 755 "$tmpdir"

@@ -59,8 +59,6 @@ isnt "$(help_options run)" "" "the help of run has options"
 is "$(manual_options "stepd run")" "$(help_options run)" "the options of run are those of the manual"
 is "$(manual_options "stepd serve" | grep -vx help)" "$(help_options serve | grep -vx help)" \
 	"and of serve"
-is "$(manual_options "stepd usage")" "$("$stepd" usage --help | grep -o -e '--[a-z-]*' | sed s/--// | sort)" "and of usage"
-is "$(manual_options "stepd set-limits")" "$(help_options set-limits)" "and of set-limits"
 is "$(manual_options "stepd plugins")" "$(help_options plugins)" "and of plugins"
 is "$(manual_options "stepd doctor")" "$(help_options doctor)" "and of doctor"
 for command in run serve doctor; do
@@ -72,7 +70,8 @@ for command in run serve doctor; do
 done
 
 # Limits: each option, its field and the kernel's file.
-help_options set-limits | grep -vxE 'task|limits|plugin-dir|runtime-dir|help' >"$tmpdir/limits"
+"$top_builddir/stepd/cli/stepctl" set-limits --help | sed -n 's/^ *--\([a-z][a-z-]*\).*/\1/p' | sort >"$tmpdir/help"
+grep -vxE 'task|json|limits|plugin-dir|runtime-dir|help' "$tmpdir/help" >"$tmpdir/limits"
 help_options run >"$tmpdir/options"
 ok "there are limits" test -s "$tmpdir/limits"
 while read -r option; do

@@ -44,8 +44,8 @@ for b in $(backends); do
 		added=$!
 		group=$(find /sys/fs/cgroup -type d -path "*/job_$job/step_extern" | head -1)
 		echo $added >"$group/cgroup.procs"
-		is "$("$stepd" pids "$job.extern")" "$added" "$b: it holds what is added to it"
-		like "$("$stepd" find $added)" "step $job.extern" "$b: which is found there"
+		is "$("$stepctl" pids "$job.extern")" "$added" "$b: it holds what is added to it"
+		like "$("$stepctl" find $added)" "step $job.extern" "$b: which is found there"
 	fi
 	kill -TERM $agent
 	wait $agent

@@ -22,17 +22,17 @@ for b in $(backends); do
 	read -r ready <"$tmpdir/ready.$b"
 	like "$ready" "^\{\"step\":\"$job.5\",\"pid\":$agent,\"state\":\"running\",\"container\":\{\"plugin\":\"proctrack/$b\",\"id\":[1-9]" \
 		"$b: one line of JSON says that the step runs"
-	eventually sh -c "[ \$('$stepd' pids '$job.5' | wc -l) = 4 ]"
-	pids=$("$stepd" pids "$job.5" | sort -n)
+	eventually sh -c "[ \$('$stepctl' pids '$job.5' | wc -l) = 4 ]"
+	pids=$("$stepctl" pids "$job.5" | sort -n)
 	wanted=$(for p in $(living_children "$agent"); do echo "$p"; living_children "$p"; done | sort -n)
 	is "$pids" "$wanted" "$b: pids lists the tasks and their children, and nothing else"
 	task=$(printf '%s' "$ready" | sed 's/.*"rank":1,"pid":\([0-9]*\).*/\1/')
 	child=$(living_children "$task")
-	like "$("$stepd" find "$child")" "^$child step $job.5 task 1 .*\(proctrack/$b\)" "$b: find names step and task"
-	out=$("$stepd" find "$task" 1)
+	like "$("$stepctl" find "$child")" "^$child step $job.5 task 1 .*\(proctrack/$b\)" "$b: find names step and task"
+	out=$("$stepctl" find "$task" 1)
 	is $? 1 "$b: a pid that is in no step makes it 1"
 	like "$out" "^1 is in no step" "$b: and is told so"
-	like "$("$stepd" list)" "^$job.5 .*running .*proctrack/$b .*$agent  yes" "$b: list shows it"
+	like "$("$stepctl" list)" "^$job.5 .*running .*$b +$agent\$" "$b: list shows it"
 	out=$("$stepd" run --job "$job" --step 5 -- true 2>&1)
 	is $? 125 "$b: the same step can't be started twice"
 	like "$out" "$job.5 already runs here, under the agent with pid $agent" "$b: and is told who has it"
@@ -48,9 +48,9 @@ for b in $(backends); do
 		skip 1 "needs python3"
 	fi
 done
-"$stepd" pids "$job.5" >/dev/null 2>&1
+"$stepctl" pids "$job.5" >/dev/null 2>&1
 is $? 1 "a step that is over is not found"
-is "$("$stepd" list | wc -l)" 1 "nor listed"
+unlike "$("$stepctl" list)" "^$job\.5 .* running " "nor listed as one that runs"
 
 # Wherever the containers hang, a command from elsewhere finds them.
 if backends | grep -qx cgroup && [ "$(id -u)" = 0 ]; then
@@ -60,8 +60,8 @@ if backends | grep -qx cgroup && [ "$(id -u)" = 0 ]; then
 	STEPD_CGROUP_ROOT=$root "$stepd" run --job "$job" --step 6 -- sleep 99 &
 	agent=$!
 	eventually running 6
-	pid=$("$stepd" pids "$job.6")
-	like "$("$stepd" find "$pid")" "^$pid step $job.6 task 0" "a root from the agent's environment"
+	pid=$("$stepctl" pids "$job.6")
+	like "$("$stepctl" find "$pid")" "^$pid step $job.6 task 0" "a root from the agent's environment"
 	kill -TERM $agent
 	wait $agent
 	out=$(STEPD_CGROUP_ROOT=/nonexistent step --proctrack auto -- true 2>&1)
@@ -80,16 +80,16 @@ like "$(cat "$tmpdir/err")" "--ready-fd: descriptor 9: Bad file descriptor" "by 
 if backends | grep -qx cgroup; then
 	"$stepd" run --job "$job" --step 8 --proctrack cgroup -- sleep 99 &
 	agent=$!
-	eventually sh -c "[ -n \"\$('$stepd' pids '$job.8')\" ]"
-	left=$("$stepd" pids "$job.8")
+	eventually sh -c "[ -n \"\$('$stepctl' pids '$job.8')\" ]"
+	left=$("$stepctl" pids "$job.8")
 	kill -9 $agent
 	wait $agent 2>/dev/null
-	like "$("$stepd" list)" "^$job.8 .*no: it died" "a dead agent is recognised"
-	is "$("$stepd" pids "$job.8")" "$left" "its tasks are still found"
+	ok "a dead agent is recognised" eventually sh -c "'$stepctl' list | grep -q '^$job.8 .* died\$'"
+	is "$("$stepctl" pids "$job.8")" "$left" "its tasks are still found"
 	out=$(step --step 8 --proctrack cgroup -- true 2>&1)
 	is $? 125 "the step is not started on top of them"
 	like "$out" "left behind when it died" "and the reason is told"
-	is "$("$stepd" pids "$job.8")" "$left" "and the advice can be followed"
+	is "$("$stepctl" pids "$job.8")" "$left" "and the advice can be followed"
 	kill -9 $left
 	eventually sh -c "! kill -0 $left"
 	ok "once they have ended it is" step --step 8 --proctrack cgroup -- true

@@ -13,7 +13,7 @@ for b in $(backends); do
 	"$stepd" run --job "$job" --proctrack "$b" -n 1000 -- sleep 99 2>"$tmpdir/err" &
 	agent=$!
 	eventually running 0
-	is "$("$stepd" pids "$job.0" | wc -l)" 1000 "$b: a thousand are listed"
+	is "$("$stepctl" pids "$job.0" | wc -l)" 1000 "$b: a thousand are listed"
 	is "$(awk '/^Threads:/ { print $2 }' /proc/$agent/status)" 1 "$b: the agent has one thread"
 	kill -TERM $agent
 	wait $agent

@@ -37,8 +37,9 @@ cat >"$dir/state.json" <<X
  "state": "running", "proctrack": "proctrack/linuxproc", "container_id": $$, "agent_pid": $$,
  "agent_start_ticks": 1, "tasks": []}
 X
-is "$("$stepd" pids "$job.0")" "" "the children of who has a dead agent's pid are not the step's"
-is "$("$stepd" find $!)" "$! is in no step" "nor are they found in it"
+is "$("$stepctl" pids "$job.0" 2>"$tmpdir/err")" "" "the children of who has a dead agent's pid are not the step's"
+like "$(cat "$tmpdir/err")" "with proctrack/linuxproc nobody else knows" "which is said"
+is "$("$stepctl" find $!)" "$! is in no step" "nor are they found in it"
 kill $!
 rm -r "$dir"
 
@@ -47,7 +48,7 @@ if [ "$(id -u)" = 0 ] && [ ! -e /tmp/stepd-64999 ] && mkdir /tmp/stepd-64999; th
 	chown 64998 /tmp/stepd-64999
 	unset STEPD_RUNTIME_DIR XDG_RUNTIME_DIR
 	as_user() { setpriv --reuid 64999 --regid 64999 --clear-groups "$@"; }
-	out=$(as_user "$stepd" list 2>&1)
+	out=$(as_user "$stepctl" list 2>&1)
 	isnt $? 0 "a directory in /tmp that another user made is not believed"
 	like "$out" "/tmp/stepd-64999' belongs to uid 64998" "and that user is named"
 	out=$(as_user "$stepd" run --chdir / -- true 2>&1)

@@ -100,7 +100,7 @@ like "$(halfway fail)" 'make the container of task 7: No space left on device 12
 nothing_left "and nothing is left of the seven before it"
 like "$(halfway parent)" '137$' "an agent that is killed in mid-launch"
 fails "no task has run, for they are held" test -e "$tmpdir/ran"
-eventually sh -c "! STEPD_RUNTIME_DIR='$run' '$stepd' pids $job.0 2>/dev/null | grep -q ."
+eventually sh -c "! STEPD_RUNTIME_DIR='$run' '$stepctl' pids $job.0 2>/dev/null | grep -q ."
 ok "the step can be started again" step -n $many -- touch "$tmpdir/ran"
 nothing_left "and nothing is left of either"
 done_testing

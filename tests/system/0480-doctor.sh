@@ -165,7 +165,7 @@ agent=$!
 eventually running 0
 doctor
 like "$(of runtime.steps text)" "1 step runs, and none without" "a step that runs is counted"
-task=$("$stepd" pids "$job.0")
+task=$("$stepctl" pids "$job.0")
 kill -9 $agent
 wait $agent 2>/dev/null
 doctor

@@ -69,7 +69,7 @@ is "$(check served.csv 'len(times) >= 2')" True "and gets it"
 "$stepd" run --job "$job" --step 4 --proctrack "$tracker" --sample 100ms stopped.csv -- sh -c 'while :; do :; done' &
 agent=$!
 eventually sh -c "[ \$(wc -l <stopped.csv) -gt 3 ]"
-pid=$("$stepd" pids "$job.4")
+pid=$("$stepctl" pids "$job.4")
 kill -STOP "$pid"
 eventually grep -q '^State:	T' "/proc/$pid/status"
 lines=$(wc -l <stopped.csv)

@@ -23,7 +23,7 @@ now_ms() {
 
 # Once the freezer has called it, it shows as running, from one look at its page to the next.
 hangs() { # is a process of step 0 in state D?
-	for h_pid in $("$stepd" pids "$job.0"); do
+	for h_pid in $("$stepctl" pids "$job.0"); do
 		! grep -q ') D ' "/proc/$h_pid/stat" || return 0
 	done
 	return 1
@@ -35,14 +35,14 @@ if [ -x "$hostile" ] && backends | grep -qx cgroup; then
 		sh -c 'trap "" TERM; echo up; [ $SLURM_PROCID = 0 ] || exec "$0" hang; while :; do sleep 0.02; done' "$hostile"
 	eventually hangs
 	begin=$(now_ms)
-	out=$("$stepd" suspend "$job.0" 2>&1)
+	out=$("$stepctl" suspend "$job.0" 2>&1)
 	status=$?
 	took=$(($(now_ms) - begin))
-	is $status 1 "cgroup: a process in state D lets the suspension fail"
-	like "$out" "^stepd suspend: step $job\.0: can't suspend the step: after 0\.6 s there still moves pid [0-9]+ \(hostile\) state [DRS]" \
+	is $status 5 "cgroup: a process in state D lets the suspension fail"
+	like "$out" "^stepctl suspend: step .*$job\.0: .*can't suspend the step: after 0\.6 s there still moves pid [0-9]+ \(hostile\) state [DRS]" \
 		"cgroup: and is named"
 	ok "cgroup: at the deadline ($took ms of 600)" test $took -ge 600 -a $took -lt 4000
-	is "$("$stepd" list | grep -c running)" 1 "cgroup: the step runs on"
+	is "$("$stepctl" list | grep -c running)" 1 "cgroup: the step runs on"
 	group=$(find /sys/fs/cgroup -type d -path "*job_$job/step_0")
 	is "$(cat "$group/cgroup.freeze")" 0 "cgroup: and is not frozen"
 
@@ -64,7 +64,7 @@ if [ -x "$hostile" ] && backends | grep -qx cgroup; then
 	begin=$(now_ms)
 	kill -TSTP "$agent"
 	sleep 0.1
-	ok "cgroup: a resumption takes a suspension back that is under way" "$stepd" resume "$job.0"
+	ok "cgroup: a resumption takes a suspension back that is under way" "$stepctl" resume "$job.0"
 	kill -TSTP "$agent"
 	sleep 0.1
 	kill -TERM "$agent"
@@ -81,19 +81,19 @@ fi
 # ---- what forks as fast as it can -----------------------------------------------------------------
 for b in $(backends); do
 	agent --proctrack "$b" -n 2 -- sh -c 'echo up; while :; do sh -c : ; done & while :; do sh -c "sh -c :"; done'
-	ok "$b: what forks all the time is suspended" "$stepd" suspend "$job.0"
-	first=$("$stepd" pids "$job.0" | sort)
+	ok "$b: what forks all the time is suspended" "$stepctl" suspend "$job.0"
+	first=$("$stepctl" pids "$job.0" | sort)
 	sleep 0.2
-	is "$("$stepd" pids "$job.0" | sort)" "$first" "$b: and nothing new appears"
-	"$stepd" resume "$job.0"
+	is "$("$stepctl" pids "$job.0" | sort)" "$first" "$b: and nothing new appears"
+	"$stepctl" resume "$job.0"
 	kill -TERM "$agent"
 	wait "$agent"
 	is $? 143 "$b: it ends"
 	"$stepd" run -q --job "$job" --proctrack "$b" --extern &
 	agent=$!
 	eventually running extern
-	ok "$b: an extern step without processes can be suspended" "$stepd" suspend "$job.extern"
-	ok "$b: and resumed" "$stepd" resume "$job.extern"
+	ok "$b: an extern step without processes can be suspended" "$stepctl" suspend "$job.extern"
+	ok "$b: and resumed" "$stepctl" resume "$job.extern"
 	kill -TERM "$agent"
 	wait "$agent"
 	nothing_left "$b: nothing is left"

@@ -56,12 +56,12 @@ sh "$tmpdir/as-nobody" "$given/agents" "$stepd" run --job "$job" --proctrack cgr
 	sh -c 'setsid sleep 99 & exec sleep 99' 2>"$tmpdir/err" &
 agent=$!
 listed() {
-	[ "$("$stepd" pids "$job.0" | wc -l)" -eq "$1" ]
+	[ "$("$stepctl" pids "$job.0" | wc -l)" -eq "$1" ]
 }
 ok "root sees nobody's step, daemons too" eventually listed 4
-pid=$("$stepd" pids "$job.0" | sort -n | head -n 1)
-like "$("$stepd" find "$pid")" "^$pid step $job.0 .*\(proctrack/cgroup\)" "and finds whose a process is"
-is "$(as_nobody "$given" "$stepd" pids "$job.0" | wc -l)" 4 "so does nobody, from another of nobody's groups"
+pid=$("$stepctl" pids "$job.0" | sort -n | head -n 1)
+like "$("$stepctl" find "$pid")" "^$pid step $job.0 .*\(proctrack/cgroup\)" "and finds whose a process is"
+is "$(as_nobody "$given" "$stepctl" pids "$job.0" | wc -l)" 4 "so does nobody, from another of nobody's groups"
 kill -TERM $agent
 wait $agent
 is $? 143 "it ends when it is told to"

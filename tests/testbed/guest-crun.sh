@@ -50,7 +50,7 @@ nothing_left "nothing is left of it"
 "$stepd" run --job "$job" --proctrack "$tracker" -n 1 -- \
 	sh "$tmpdir/runtime" "$bundle" two-$$ 'sleep 98 & sleep 99' >"$tmpdir/out" 2>&1 &
 agent=$!
-eventually sh -c "[ \"\$('$stepd' pids '$job.0' | wc -l)\" -ge 4 ]"
+eventually sh -c "[ \"\$('$stepctl' pids '$job.0' | wc -l)\" -ge 4 ]"
 diag "$(cat "$tmpdir/out")"
 group=$(find /sys/fs/cgroup -path "*/stepd/job_$job/step_0/task_0")
 like "$(cat "$group/cgroup.subtree_control")" "memory.* pids" "the runtime switched its controllers on"

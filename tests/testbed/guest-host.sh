@@ -33,8 +33,8 @@ is "$(find /sys/fs/cgroup/site -mindepth 1 -type d)" "" "and nothing is left the
 
 "$stepd" run --job "$job" -n 200 -- sleep 99 2>"$tmpdir/err" &
 agent=$!
-eventually sh -c "[ \"\$('$stepd' pids '$job.0' | wc -l)\" = 200 ]"
-is "$("$stepd" pids "$job.0" | wc -l)" 200 "200 tasks are listed"
+eventually sh -c "[ \"\$('$stepctl' pids '$job.0' | wc -l)\" = 200 ]"
+is "$("$stepctl" pids "$job.0" | wc -l)" 200 "200 tasks are listed"
 kill -TERM $agent
 wait $agent
 is $? 143 "and ended"

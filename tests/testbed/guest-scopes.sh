@@ -19,7 +19,7 @@ start() {
 	eventually listed 4
 }
 listed() { # COUNT
-	[ "$("$stepd" pids "$job.0" | wc -l)" = "$1" ]
+	[ "$("$stepctl" pids "$job.0" | wc -l)" = "$1" ]
 }
 scopes() {
 	systemctl list-units --all --plain --no-legend "stepd-${node}_$job.*.scope" | awk '{ print $1 }'
@@ -49,11 +49,11 @@ start
 unit=stepd-${node}_$job.0-$agent.scope
 slice=/stepd.slice/$unit
 like "$(sed -n 's/^0:://p' "/proc/$agent/cgroup")" "^$slice(/stepd-agents)?\$" "the agent is in the scope"
-is "$(for pid in $("$stepd" pids "$job.0"); do sed -n 's/^0:://p' "/proc/$pid/cgroup"; done | sort -u)" \
+is "$(for pid in $("$stepctl" pids "$job.0"); do sed -n 's/^0:://p' "/proc/$pid/cgroup"; done | sort -u)" \
 	"$slice/stepd/job_$job/step_0/task_0
 $slice/stepd/job_$job/step_0/task_1" "the tasks, and their daemons, in their groups below"
-pid=$("$stepd" pids "$job.0" | head -n 1)
-like "$("$stepd" find "$pid")" "^$pid step $job.0 " "another process finds whose they are"
+pid=$("$stepctl" pids "$job.0" | head -n 1)
+like "$("$stepctl" find "$pid")" "^$pid step $job.0 " "another process finds whose they are"
 show=$(systemctl show "$unit" -p Delegate -p Slice -p TasksMax -p CollectMode -p Description)
 for line in Delegate=yes Slice=stepd.slice TasksMax=infinity CollectMode=inactive-or-failed \
 	"Description=stepd: step $job.0 of root on $node"; do
@@ -63,7 +63,7 @@ unlike "$(cat "/proc/$agent/maps")" libsystemd "libsystemd is not kept"
 is "$(cat "$tmpdir/err")" "" "nobody is warned"
 
 members() {
-	for pid in $("$stepd" pids "$job.0"); do
+	for pid in $("$stepctl" pids "$job.0"); do
 		echo "$pid $(grep ^0:: "/proc/$pid/cgroup")"
 	done
 }
@@ -104,12 +104,12 @@ start
 unit=stepd-${node}_$job.0-$agent.scope
 kill -9 $agent
 wait $agent 2>/dev/null
-is "$("$stepd" pids "$job.0" | wc -l)" 4 "the agent killed: its tasks live"
+is "$("$stepctl" pids "$job.0" | wc -l)" 4 "the agent killed: its tasks live"
 is "$(systemctl is-active "$unit")" active "and so does the scope"
 out=$("$stepd" run --job "$job" --proctrack cgroup -- true 2>&1)
 is $? 125 "the step is not started again beside them"
 like "$out" "step $job.0 has processes that an agent left behind" "which is said"
-is "$("$stepd" pids "$job.0" | wc -l)" 4 "they can still be listed"
+is "$("$stepctl" pids "$job.0" | wc -l)" 4 "they can still be listed"
 systemctl kill --signal=KILL "$unit"
 eventually no_scope
 is "$(step -- echo again 2>&1)" again "once they have ended, and the scope with them, it is"
@@ -201,7 +201,7 @@ E
 	systemd-run --quiet --unit="bed-$job" $properties --setenv=STEPD_RUNTIME_DIR \
 		--setenv=stepd="$stepd" "$tmpdir/daemon" "$tmpdir/$name"
 	eventually listed 2
-	agent=$("$stepd" list | awk -v step="$job.0" '$1 == step { print $6 }')
+	agent=$("$stepctl" list | awk -v step="$job.0" '$1 == step { print $6 }')
 	before=$(members)
 	first=$(systemctl show -P MainPID "bed-$job")
 	systemctl restart "bed-$job"

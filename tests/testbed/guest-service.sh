@@ -32,12 +32,12 @@ shows() { # PROPERTY
 	systemctl show -P "$1" "$unit"
 }
 members() {
-	for pid in $("$stepd" pids "$job.0"); do
+	for pid in $("$stepctl" pids "$job.0"); do
 		echo "$pid $(grep ^0:: "/proc/$pid/cgroup")"
 	done
 }
 listed() { # COUNT
-	[ "$("$stepd" pids "$job.0" | wc -l)" = "$1" ]
+	[ "$("$stepctl" pids "$job.0" | wc -l)" = "$1" ]
 }
 
 # SIGTERM goes to the agent alone, whose kill sequence takes longer than the unit's own limit.

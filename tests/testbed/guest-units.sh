@@ -83,19 +83,19 @@ nothing_left "nothing is left of either"
 cat >"$tmpdir/ask" <<'E'
 "$stepd" run --job "$job" --proctrack cgroup -n 2 -- sleep 99 2>"$1.err" &
 read -r line <"$1"
-"$stepd" pids "$job.0" | sort -n
-pid=$("$stepd" pids "$job.0" | head -n 1)
-"$stepd" find "$pid"
+"$stepctl" pids "$job.0" | sort -n
+pid=$("$stepctl" pids "$job.0" | head -n 1)
+"$stepctl" find "$pid"
 kill -TERM $!
 wait $!
 echo "status $?"
 E
 mkfifo "$tmpdir/asked"
 unit Delegate=yes -- unshare --cgroup sh "$tmpdir/ask" "$tmpdir/asked" >"$tmpdir/inside" 2>&1 &
-eventually sh -c "[ \"\$('$stepd' pids '$job.0' | wc -l)\" = 2 ]"
-pids=$("$stepd" pids "$job.0" | sort -n)
-first=$("$stepd" pids "$job.0" | head -n 1)
-found=$("$stepd" find "$first")
+eventually sh -c "[ \"\$('$stepctl' pids '$job.0' | wc -l)\" = 2 ]"
+pids=$("$stepctl" pids "$job.0" | sort -n)
+first=$("$stepctl" pids "$job.0" | head -n 1)
+found=$("$stepctl" find "$first")
 like "$found" "^$first step $job.0 task [01] .*\(proctrack/cgroup\)" "from outside the task is found"
 echo now >"$tmpdir/asked"
 wait $!
@@ -155,12 +155,12 @@ for delegate in yes no; do
 		--setenv=STEPD_RUNTIME_DIR --setenv=STEPD_TEST_JOB \
 		"$stepd" run --job "$job" --proctrack cgroup --result "$tmpdir/r" -n 2 -- \
 		sh -c 'setsid sleep 99 & exec sleep 99'
-	eventually sh -c "[ \"\$('$stepd' pids '$job.0' | wc -l)\" = 4 ]"
-	pids=$("$stepd" pids "$job.0" | sort -n)
+	eventually sh -c "[ \"\$('$stepctl' pids '$job.0' | wc -l)\" = 4 ]"
+	pids=$("$stepctl" pids "$job.0" | sort -n)
 	groups=$(for pid in $pids; do grep ^0:: "/proc/$pid/cgroup"; done)
 	systemctl daemon-reload
 	systemctl daemon-reexec
-	is "$("$stepd" pids "$job.0" | sort -n)" "$pids" \
+	is "$("$stepctl" pids "$job.0" | sort -n)" "$pids" \
 		"Delegate=$delegate: after a daemon-reload and a daemon-reexec the step is whole"
 	is "$(for pid in $pids; do grep ^0:: "/proc/$pid/cgroup"; done)" "$groups" \
 		"Delegate=$delegate: each process is where it was"
@@ -175,7 +175,7 @@ done
 # A unit that is stopped while its step runs: systemd ends what is below it.
 systemd-run --quiet --collect --unit="bed-$job" -p Delegate=yes --setenv=STEPD_RUNTIME_DIR \
 	--setenv=STEPD_TEST_JOB "$stepd" run --job "$job" --proctrack cgroup -n 2 -- sleep 99
-eventually sh -c "[ \"\$('$stepd' pids '$job.0' | wc -l)\" = 2 ]"
+eventually sh -c "[ \"\$('$stepctl' pids '$job.0' | wc -l)\" = 2 ]"
 ok "a unit with a running step stops" timeout 60 systemctl stop "bed-$job"
 nothing_left "nothing is left"
 done_testing

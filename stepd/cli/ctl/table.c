@@ -140,7 +140,7 @@ static int print_cell(const struct term *term, const struct cell *cell, FILE *f)
 	if (!cut)
 		return -ENOMEM;
 	pad = cell->width - term_columns_of(cut);
-	if (cell->right)
+	if (cell->right && !(cell->last && !*cut))
 		(void)fprintf(f, "%*s", pad, "");
 	(void)fprintf(
 		f, "%s%s%s", term_paint(term, cell->paint), cut, term_unpaint(term, cell->paint));

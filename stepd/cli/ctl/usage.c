@@ -194,8 +194,8 @@ static int follow(struct ctl *ctl)
 	ctl->printed = ctl->json; /* lines, even if there is none */
 	if (target_open(ctl, ctl->args[0], false, &target) < 0)
 		return 0; /* it was said */
-	(void)snprintf(parameters, sizeof(parameters), "{\"tasks\":%s,\"interval_ms\":%llu}",
-		ctl->json ? "true" : "false", (unsigned long long)ctl->interval_ms);
+	(void)snprintf(parameters, sizeof(parameters), "{\"tasks\":true,\"interval_ms\":%llu}",
+		(unsigned long long)ctl->interval_ms);
 	r = stepd_start_call(target.client, "Usage", parameters, STEPD_CALL_MORE, &error);
 	if (r == 0 && !ctl->json)
 		printf("%9s %8s %9s %9s %9s %9s %9s\n", "ELAPSED", "CPU%", "MEMORY", "PEAK",
