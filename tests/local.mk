@@ -445,7 +445,8 @@ tests_unit_test_findings_LDADD = $(UNIT_LDADD)
 endif
 
 # Slurm's step sockets (contrib/slurm-socket).
-SLURM_SYSTEM_TESTS = tests/system/0700-slurm-protocol.sh
+SLURM_SYSTEM_TESTS = tests/system/0700-slurm-protocol.sh \
+	tests/system/0701-slurm-scontrol.sh tests/system/0702-slurm-spool.sh
 TESTS += $(SLURM_SYSTEM_TESTS)
 EXTRA_DIST += $(SLURM_SYSTEM_TESTS) tests/lib/slurm.sh tests/lib/slurm_agent.py \
 	tests/lib/slurm_checks.py tests/lib/slurm_client.py

@@ -12,9 +12,10 @@
 
 #include "stepd/state/steps.h"
 
-/* Directories appear and go. */
-#define RUNTIME_EVENTS                                                                             \
-	(IN_ONLYDIR | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE_SELF | IN_MOVE_SELF)
+/* Directories appear. */
+#define RUNTIME_EVENTS (IN_ONLYDIR | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM)
+/* The runtime directory goes: IN_DELETE_SELF would wait for whoever has a file in it open still. */
+#define PARENT_EVENTS (IN_ONLYDIR | IN_DELETE | IN_MOVED_FROM)
 /* The socket and the state appear, the socket and the lock go, the lock is closed by who wrote it.
  */
 #define STEP_EVENTS (IN_ONLYDIR | IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_CLOSE_WRITE)
@@ -31,9 +32,8 @@ struct seen {
 struct watch {
 	struct watch_options options;
 	char *path;
-	int dir_fd;
 	int inotify_fd;
-	int wd;
+	int wd, parent_wd;
 	ev_io io;
 	LIST_HEAD(, seen) seen;
 };
@@ -83,10 +83,13 @@ static void say_gone(struct watch *w, struct seen *seen)
 /* Tells what has changed of a step. What can't be read is as if it weren't there. */
 static void look_at(struct watch *w, struct seen *seen)
 {
-	_cleanup_close_ int fd =
-		openat(w->dir_fd, seen->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	_cleanup_close_ int runtime_fd = open(w->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int fd = -1;
 	struct look look = {.watch = w, .seen = seen};
 
+	if (runtime_fd >= 0)
+		fd = openat(
+			runtime_fd, seen->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 || steps_show(fd, on_entry, &look) < 0)
 		look.alive = false;
 	if (!look.alive)
@@ -126,10 +129,23 @@ static struct seen *find_wd(struct watch *w, int wd)
 	return NULL;
 }
 
+/* The watch on a directory, which is the same one for as long as it is the same directory. */
+static int add_watch(struct watch *w, const char *name)
+{
+	_cleanup_free_ char *path = NULL;
+	int wd;
+
+	if (asprintf(&path, "%s/%s", w->path, name) < 0) {
+		path = NULL;
+		return -ENOMEM;
+	}
+	wd = inotify_add_watch(w->inotify_fd, path, STEP_EVENTS);
+	return wd < 0 ? -errno : wd;
+}
+
 /* A directory is there. Watched first and then looked at: nothing can happen in between. */
 static void begin(struct watch *w, const char *name)
 {
-	_cleanup_free_ char *path = NULL;
 	struct seen *seen = find_name(w, name);
 
 	if (!strchr(name, '_') || name[0] == '.')
@@ -137,16 +153,10 @@ static void begin(struct watch *w, const char *name)
 	if (seen)
 		forget(w, seen); /* another one of its name */
 	seen = calloc(1, sizeof(*seen));
-	if (seen)
-		seen->name = strdup(name);
-	if (!seen || !seen->name || asprintf(&path, "%s/%s", w->path, name) < 0) {
-		if (seen)
-			free(seen->name);
-		free(seen);
-		path = NULL;
+	if (!seen)
 		return;
-	}
-	seen->wd = inotify_add_watch(w->inotify_fd, path, STEP_EVENTS);
+	seen->name = strdup(name);
+	seen->wd = seen->name ? add_watch(w, name) : -ENOMEM;
 	LIST_INSERT_HEAD(&w->seen, seen, link);
 	if (seen->wd < 0)
 		forget(w, seen); /* it has gone already, or is no directory */
@@ -178,7 +188,7 @@ static void catch_up(struct watch *w)
 
 	for (seen = LIST_FIRST(&w->seen); seen; seen = next) {
 		next = LIST_NEXT(seen, link);
-		if (faccessat(w->dir_fd, seen->name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		if (add_watch(w, seen->name) != seen->wd)
 			forget(w, seen);
 		else
 			look_at(w, seen);
@@ -187,14 +197,26 @@ static void catch_up(struct watch *w)
 		w->options.lost(&err, w->options.userdata);
 }
 
+static void say_lost(struct watch *w)
+{
+	struct err err = ERR_INIT;
+
+	(void)err_say(&err, -ENOENT, "the runtime directory '%s' has gone", w->path);
+	w->options.lost(&err, w->options.userdata);
+}
+
+static void on_parent_event(struct watch *w, const struct inotify_event *event)
+{
+	if (event->len && strcmp(event->name, strrchr(w->path, '/') + 1) == 0)
+		say_lost(w);
+}
+
 static void on_runtime_event(struct watch *w, const struct inotify_event *event)
 {
 	struct seen *seen;
-	struct err err = ERR_INIT;
 
-	if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT)) {
-		(void)err_say(&err, -ENOENT, "the runtime directory '%s' has gone", w->path);
-		w->options.lost(&err, w->options.userdata);
+	if (event->mask & (IN_IGNORED | IN_UNMOUNT)) {
+		say_lost(w);
 	} else if (event->mask & (IN_CREATE | IN_MOVED_TO)) {
 		begin(w, event->name);
 	} else if (event->mask & IN_MOVED_FROM) {
@@ -235,6 +257,8 @@ static void on_events(struct ev_loop *loop, ev_io *io, int revents)
 			catch_up(w);
 		else if (event->wd == w->wd)
 			on_runtime_event(w, event);
+		else if (event->wd == w->parent_wd)
+			on_parent_event(w, event);
 		else
 			on_step_event(w, event);
 	}
@@ -250,7 +274,6 @@ struct watch *watch_close(struct watch *w)
 		forget(w, LIST_FIRST(&w->seen));
 	ev_io_stop(w->options.loop, &w->io);
 	(void)close_fd(w->inotify_fd);
-	(void)close_fd(w->dir_fd);
 	free(w->path);
 	free(w);
 	return NULL;
@@ -258,9 +281,10 @@ struct watch *watch_close(struct watch *w)
 
 DEFINE_CLEANUP(struct watch *, watch_close);
 
-static int open_runtime(struct watch *w, struct err *err)
+static int find_runtime(struct watch *w, struct err *err)
 {
 	_cleanup_free_ char *given = NULL;
+	_cleanup_close_ int fd = -1;
 	int r = steps_find_dir(w->options.runtime_dir, &given, err);
 
 	if (r < 0)
@@ -269,11 +293,25 @@ static int open_runtime(struct watch *w, struct err *err)
 	if (!w->path)
 		return err_set(
 			err, -errno, "find the runtime directory '%s' (--runtime-dir)", given);
-	w->dir_fd = open(w->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (w->dir_fd < 0)
+	fd = open(w->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
 		return err_set(
 			err, -errno, "open the runtime directory '%s' (--runtime-dir)", w->path);
-	return steps_check_trusted(w->dir_fd, w->path, err);
+	return steps_check_trusted(fd, w->path, err);
+}
+
+static int watch_runtime(struct watch *w, struct err *err)
+{
+	_cleanup_free_ char *parent = strdup(w->path);
+
+	if (!parent)
+		return err_set(err, -ENOMEM, "watch the runtime directory '%s'", w->path);
+	strrchr(parent, '/')[1] = '\0'; /* the path is absolute */
+	w->parent_wd = inotify_add_watch(w->inotify_fd, parent, PARENT_EVENTS);
+	w->wd = inotify_add_watch(w->inotify_fd, w->path, RUNTIME_EVENTS);
+	if (w->parent_wd < 0 || w->wd < 0)
+		return err_set(err, -errno, "watch the runtime directory '%s'", w->path);
+	return 0;
 }
 
 int watch_open(const struct watch_options *options, struct watch **ret_watch, struct err *err)
@@ -284,18 +322,17 @@ int watch_open(const struct watch_options *options, struct watch **ret_watch, st
 	if (!w)
 		return err_set(err, -ENOMEM, "watch the runtime directory");
 	w->options = *options;
-	w->dir_fd = -1;
 	w->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	ev_io_init(&w->io, on_events, w->inotify_fd, EV_READ);
 	w->io.data = w;
 	if (w->inotify_fd < 0)
 		return err_set(err, -errno, "watch the runtime directory");
-	r = open_runtime(w, err);
+	r = find_runtime(w, err);
 	if (r < 0)
 		return r;
-	w->wd = inotify_add_watch(w->inotify_fd, w->path, RUNTIME_EVENTS);
-	if (w->wd < 0)
-		return err_set(err, -errno, "watch the runtime directory '%s'", w->path);
+	r = watch_runtime(w, err);
+	if (r < 0)
+		return r;
 	ev_io_start(options->loop, &w->io);
 	r = begin_all(w, err);
 	if (r == 0)

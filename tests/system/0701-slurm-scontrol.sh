@@ -1,0 +1,139 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Slurm's own "scontrol listpids" (Debian's package slurm-client) lists steps of ours. It needs a
+# slurm.conf with the names of its nodes and the spool directory, and no daemon, no key and no
+# network.
+# shellcheck source=tests/lib/slurm.sh
+. "${top_srcdir:?}/tests/lib/slurm.sh"
+command -v scontrol >/dev/null || skip_all "needs scontrol (slurm-client)"
+
+node=$(hostname -s)
+cat >"$tmpdir/slurm.conf" <<END
+ClusterName=test
+SlurmctldHost=localhost
+SlurmdSpoolDir=$spool
+NodeName=$node,other
+END
+SLURM_CONF=$tmpdir/slurm.conf
+export SLURM_CONF
+diag "$(scontrol --version)"
+
+listpids() {
+	timeout 20 scontrol listpids "$@" 2>&1
+}
+
+# The lines but for the heading, with one blank between words.
+rows() {
+	listpids "$@" | sed -n '1!p' | sed 's/  */ /g; s/ $//' | sort
+}
+
+begin_adapter
+is "$(rows 2>&1)" "" "there are no steps at first"
+
+# A step of two tasks, each with a process of its own.
+step --step 0 -n 2 -- sh -c 'sleep 600 & exec sleep 600' &
+agent=$!
+eventually running 0
+eventually has_socket "${node}_$job.0"
+tasks=$(sed -n 's/.*"tasks":\[{"rank":0,"pid":\([0-9]*\)},{"rank":1,"pid":\([0-9]*\)}.*/\1 \2/p' \
+	"$run/${node}_$job.0/state.json")
+first=${tasks% *}
+second=${tasks#* }
+children_of() {
+	for parent in "$@"; do
+		tr ' ' '\n' <"/proc/$parent/task/$parent/children" | grep .
+	done
+}
+two_sleep() {
+	[ "$(children_of "$first" "$second" | wc -l)" = 2 ] &&
+		[ "$(cat "/proc/$first/comm")$(cat "/proc/$second/comm")" = sleepsleep ]
+}
+eventually two_sleep
+children=$(children_of "$first" "$second")
+wanted=$( (echo "$first $job 0 0 0"; echo "$second $job 0 1 1"
+	for pid in $children; do echo "$pid $job 0 - -"; done) | sort)
+ok "each task has a child" two_sleep
+like "$(listpids "$job")" "^PID +JOBID +STEPID +LOCALID +GLOBALID *$" "scontrol has its heading"
+is "$(rows "$job")" "$wanted" "it lists the tasks by their ranks and their children with -"
+is "$(rows "$job.0")" "$wanted" "by the step's number too"
+is "$(rows)" "$wanted" "and without any"
+is "$(rows "$job.0" "$node")" "$wanted" "and with the node's name"
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+	is "$(setpriv --reuid 65534 --regid 65534 --clear-groups timeout 20 scontrol listpids "$job" 2>&1 |
+		sed -n '1!p' | sed 's/  */ /g; s/ $//' | sort)" "$wanted" "another user gets the same"
+else
+	skip 1 "needs root and setpriv"
+fi
+like "$(listpids "$job.7")" "does not exist on" "a step that is not there is not"
+listpids "$job.7" >/dev/null
+is $? 1 "and makes it fail"
+like "$(listpids $((job + 1)))" "There are no steps for job" "nor is another job"
+
+# Batch and extern steps have numbers in Slurm's file names, and names on its screen.
+cat >"$tmpdir/batch" <<END
+{"kind": "batch", "job": $job, "script": "#!/bin/sh\nsleep 600\n", "proctrack": "$tracker",
+ "env": {"PATH": "/usr/bin:/bin", "STEPD_TEST_JOB": "$job"}}
+END
+cat >"$tmpdir/extern" <<END
+{"kind": "extern", "job": $job, "proctrack": "$tracker",
+ "env": {"PATH": "/usr/bin:/bin", "STEPD_TEST_JOB": "$job"}}
+END
+"$stepd" serve --spec "$tmpdir/batch" 2>"$tmpdir/batch.err" &
+batch=$!
+"$stepd" serve --spec "$tmpdir/extern" 2>"$tmpdir/extern.err" &
+extern=$!
+ok "a batch step has the number of one" eventually has_socket "${node}_$job.4294967291"
+ok "so has an extern step" eventually has_socket "${node}_$job.4294967292"
+eventually running batch
+like "$(rows "$job")" "^[0-9]+ $job batch 0 0" "scontrol lists the batch step's script as its task"
+eventually sh -c "scontrol listpids $job.4294967291 | grep -q -- '-  *-'"
+like "$(rows "$job.4294967291")" "^[0-9]+ $job batch - -" "and its processes"
+is "$(rows "$job.4294967292")" "" "an extern step has none of its own"
+is "$(listpids "$job.4294967292" | wc -l)" 1 "which is no error"
+kill "$batch" "$extern"
+wait "$batch" "$extern"
+ok "an ended step's socket is removed" eventually no_socket "${node}_$job.4294967291"
+ok "the extern step's too" eventually no_socket "${node}_$job.4294967292"
+
+# A hundred tasks.
+step --step 1 -n 100 -- sleep 600 &
+hundred=$!
+eventually running 1
+eventually has_socket "${node}_$job.1"
+rows "$job.1" >"$tmpdir/hundred"
+is "$(cut -d' ' -f4,5 "$tmpdir/hundred" | sort -n | tr '\n' ' ')" \
+	"$(seq 0 99 | sed 's/.*/& &/' | tr '\n' ' ')" "a hundred tasks are listed, each once"
+is "$(cut -d' ' -f1 "$tmpdir/hundred" | sort -u | wc -l)" 100 "with a pid of its own"
+
+# One that ends while it is listed, again and again: whatever is told of it is told well.
+kill "$hundred"
+: >"$tmpdir/racing"
+while kill -0 "$hundred" 2>/dev/null; do
+	listpids "$job" >>"$tmpdir/racing"
+done
+wait "$hundred"
+listpids "$job" >>"$tmpdir/racing"
+is "$(grep -Ev "^PID |^[0-9-]+ +$job +[01] +([0-9]+|-) +([0-9]+|-) *$|does not exist|Unable to connect|Connection re" \
+	"$tmpdir/racing")" "" "a step that ends meanwhile confuses nobody"
+is "$(rows "$job")" "$wanted" "and the other one is listed as before"
+
+# Two nodes on one machine.
+cat >"$tmpdir/other" <<END
+{"job": $job, "step": 3, "argv": ["sleep", "600"], "proctrack": "$tracker",
+ "node": {"name": "other"}, "env": {"PATH": "/usr/bin:/bin", "STEPD_TEST_JOB": "$job"}}
+END
+"$stepd" serve --spec "$tmpdir/other" 2>"$tmpdir/other.err" &
+other=$!
+eventually has_socket "other_$job.3" || diag "$(cat "$tmpdir/other.err")"
+eventually grep -qs '"state":"running"' "$run/other_$job.3/state.json"
+like "$(rows "$job" other)" "^[0-9]+ $job 3 0 0$" "another node's step is listed by its name"
+is "$(rows "$job" other | wc -l)" 1 "and nothing else"
+is "$(rows "$job")" "$wanted" "this node's list has it not"
+kill "$other" "$agent"
+wait "$other" "$agent"
+eventually no_socket "${node}_$job.0"
+end_adapter
+is "$(ls "$spool")" "" "nothing is left in the spool directory"
+nothing_left "nothing is left of the steps"
+done_testing
