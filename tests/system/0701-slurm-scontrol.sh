@@ -25,14 +25,14 @@ listpids() {
 
 # The lines but for the heading, with one blank between words.
 rows() {
-	listpids "$@" | sed -n '1!p' | sed 's/  */ /g; s/ $//' | sort
+	timeout 20 scontrol listpids "$@" 2>/dev/null | sed -n '1!p' | sed 's/  */ /g; s/ $//' | sort
 }
 
 begin_adapter
-is "$(rows 2>&1)" "" "there are no steps at first"
+like "$(listpids)" "No job steps exist on this node" "there are no steps at first"
 
 # A step of two tasks, each with a process of its own.
-step --step 0 -n 2 -- sh -c 'sleep 600 & exec sleep 600' &
+"$stepd" run --job "$job" --proctrack "$tracker" --step 0 -n 2 -- sh -c 'sleep 600 & exec sleep 600' &
 agent=$!
 eventually running 0
 eventually has_socket "${node}_$job.0"
@@ -60,7 +60,7 @@ is "$(rows "$job.0")" "$wanted" "by the step's number too"
 is "$(rows)" "$wanted" "and without any"
 is "$(rows "$job.0" "$node")" "$wanted" "and with the node's name"
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
-	is "$(setpriv --reuid 65534 --regid 65534 --clear-groups timeout 20 scontrol listpids "$job" 2>&1 |
+	is "$(setpriv --reuid 65534 --regid 65534 --clear-groups timeout 20 scontrol listpids "$job" |
 		sed -n '1!p' | sed 's/  */ /g; s/ $//' | sort)" "$wanted" "another user gets the same"
 else
 	skip 1 "needs root and setpriv"
@@ -97,7 +97,7 @@ ok "an ended step's socket is removed" eventually no_socket "${node}_$job.429496
 ok "the extern step's too" eventually no_socket "${node}_$job.4294967292"
 
 # A hundred tasks.
-step --step 1 -n 100 -- sleep 600 &
+"$stepd" run --job "$job" --proctrack "$tracker" --step 1 -n 100 -- sleep 600 &
 hundred=$!
 eventually running 1
 eventually has_socket "${node}_$job.1"
