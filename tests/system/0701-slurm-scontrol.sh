@@ -3,10 +3,13 @@
 #
 # Slurm's own "scontrol listpids" (Debian's package slurm-client) lists steps of ours. It needs a
 # slurm.conf with the names of its nodes and the spool directory, and no daemon, no key and no
-# network.
+# network. Another version's is taken by hand:
+#	STEPD_TEST_SCONTROL   the program, where it is not the one in PATH
+#	STEPD_TEST_SLURM_CONF a file of further lines for its slurm.conf, as "AuthType=auth/none"
 # shellcheck source=tests/lib/slurm.sh
 . "${top_srcdir:?}/tests/lib/slurm.sh"
-command -v scontrol >/dev/null || skip_all "needs scontrol (slurm-client)"
+scontrol=${STEPD_TEST_SCONTROL:-scontrol}
+command -v "$scontrol" >/dev/null || skip_all "needs scontrol (slurm-client)"
 
 node=$(hostname -s)
 cat >"$tmpdir/slurm.conf" <<END
@@ -15,17 +18,18 @@ SlurmctldHost=localhost
 SlurmdSpoolDir=$spool
 NodeName=$node,other
 END
+[ -z "${STEPD_TEST_SLURM_CONF-}" ] || cat "$STEPD_TEST_SLURM_CONF" >>"$tmpdir/slurm.conf"
 SLURM_CONF=$tmpdir/slurm.conf
 export SLURM_CONF
-diag "$(scontrol --version)"
+diag "$("$scontrol" --version)"
 
 listpids() {
-	timeout 20 scontrol listpids "$@" 2>&1
+	timeout 20 "$scontrol" listpids "$@" 2>&1
 }
 
 # The lines but for the heading, with one blank between words.
 rows() {
-	timeout 20 scontrol listpids "$@" 2>/dev/null | sed -n '1!p' | sed 's/  */ /g; s/ $//' | sort
+	timeout 20 "$scontrol" listpids "$@" 2>/dev/null | sed -n '1!p' | sed 's/  */ /g; s/ $//' | sort
 }
 
 begin_adapter
@@ -60,7 +64,7 @@ is "$(rows "$job.0")" "$wanted" "by the step's number too"
 is "$(rows)" "$wanted" "and without any"
 is "$(rows "$job.0" "$node")" "$wanted" "and with the node's name"
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
-	is "$(setpriv --reuid 65534 --regid 65534 --clear-groups timeout 20 scontrol listpids "$job" |
+	is "$(setpriv --reuid 65534 --regid 65534 --clear-groups timeout 20 "$scontrol" listpids "$job" |
 		sed -n '1!p' | sed 's/  */ /g; s/ $//' | sort)" "$wanted" "another user gets the same"
 else
 	skip 1 "needs root and setpriv"
@@ -87,10 +91,12 @@ ok "a batch step has the number of one" eventually has_socket "${node}_$job.4294
 ok "so has an extern step" eventually has_socket "${node}_$job.4294967292"
 eventually running batch
 like "$(rows "$job")" "^[0-9]+ $job batch 0 0" "scontrol lists the batch step's script as its task"
-eventually sh -c "scontrol listpids $job.4294967291 | grep -q -- '-  *-'"
-like "$(rows "$job.4294967291")" "^[0-9]+ $job batch - -" "and its processes"
-is "$(rows "$job.4294967292")" "" "an extern step has none of its own"
-is "$(listpids "$job.4294967292" | wc -l)" 1 "which is no error"
+has_other_pid() {
+	rows "$job" | grep -q 'batch - -$'
+}
+eventually has_other_pid
+like "$(rows "$job")" "^[0-9]+ $job batch - -" "and its processes"
+unlike "$(listpids "$job")" "extern|rror|nable" "an extern step has none of its own, which is no error"
 kill "$batch" "$extern"
 wait "$batch" "$extern"
 ok "an ended step's socket is removed" eventually no_socket "${node}_$job.4294967291"
