@@ -114,6 +114,7 @@ libagent_la_SOURCES = \
 	stepd/agent/leftover.c stepd/agent/leftover.h \
 	stepd/agent/methods/act.c \
 	stepd/agent/methods/ask.c \
+	stepd/agent/methods/carry.c \
 	stepd/agent/methods/change.c \
 	stepd/agent/methods/find.c \
 	stepd/agent/methods/follow.c \

@@ -25,6 +25,7 @@ check_PROGRAMS += tests/lib/stepd-next
 tests_lib_stepd_next_SOURCES = $(STEPD_PROGRAM_SOURCES) tests/lib/version_next.c
 tests_lib_stepd_next_LDADD = $(stepd_cli_stepd_LDADD)
 
+EXTRA_DIST += tests/lib/reexec.sh
 EXTRA_DIST += tests/lib/run-unit tests/lib/tap.sh tests/lib/scratch.h tests/lib/trial_plugin.c tests/lib/trial_mpi.c
 
 # Plugins for the loader's tests: a good one, and others with one fault each.
@@ -60,6 +61,11 @@ check_PROGRAMS += tests/unit/test_spawn tests/unit/test_tasks tests/unit/test_ki
 	tests/unit/test_registry
 TESTS += tests/unit/test_spawn tests/unit/test_tasks tests/unit/test_killseq tests/unit/test_environ \
 	tests/unit/test_registry
+check_PROGRAMS += tests/unit/test_handover
+TESTS += tests/unit/test_handover
+tests_unit_test_handover_SOURCES = tests/unit/test_handover.c
+tests_unit_test_handover_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_handover_LDADD = $(UNIT_LDADD)
 check_PROGRAMS += tests/unit/test_pausable tests/unit/test_requests
 TESTS += tests/unit/test_pausable tests/unit/test_requests
 tests_unit_test_pausable_SOURCES = tests/unit/test_pausable.c
@@ -525,3 +531,9 @@ endif
 EXTRA_PROGRAMS += tests/bench/calltime
 tests_bench_calltime_SOURCES = tests/bench/calltime.c
 tests_bench_calltime_LDADD = libcontrol.la
+TESTS += tests/system/0690-reexec.sh
+EXTRA_DIST += tests/system/0690-reexec.sh
+TESTS += tests/system/0691-reexec-streams.sh
+EXTRA_DIST += tests/system/0691-reexec-streams.sh
+TESTS += tests/system/0692-reexec-refused.sh
+EXTRA_DIST += tests/system/0692-reexec-refused.sh

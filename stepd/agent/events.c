@@ -3,11 +3,13 @@
 
 #include <assert.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "stepd/agent/event_text.h"
+#include "stepd/agent/reexec/handover.h"
 #include "stepd/base/log.h"
 
 #define EVENTS_FILE "events.jsonl"
@@ -371,6 +373,68 @@ int events_open(int dir_fd, bool inherit_it, const struct log *log, struct event
 	}
 	*ret_events = ev;
 	return 0;
+}
+
+/* Within no events_begin(): what is collected then is written. */
+void events_save(const struct events *ev, struct handover *h, json_t *object)
+{
+	json_t *marks = handover_put_array(h, object, "marks");
+	size_t i;
+
+	assert(ev->collected_size == 0);
+	handover_put_fd(h, object, "file_fd", ev->file_fd);
+	handover_put_fd(h, object, "memory_fd", ev->memory_fd);
+	handover_put_int(h, object, "file_end", ev->file_end);
+	handover_put_int(h, object, "memory_begin", ev->memory_begin);
+	handover_put_int(h, object, "end", ev->end);
+	handover_put_int(h, object, "last", (int64_t)ev->last);
+	handover_put_int(h, object, "memory_first", (int64_t)ev->memory_first);
+	handover_put_int(h, object, "mark_every", (int64_t)ev->mark_every);
+	for (i = 0; i < ev->marks_count; i++) {
+		handover_append_int(h, marks, (int64_t)ev->marks[i].sequence);
+		handover_append_int(h, marks, ev->marks[i].offset);
+	}
+}
+
+static int restore(struct events *ev, const json_t *object)
+{
+	const json_t *marks = handover_get_array(object, "marks");
+	size_t i;
+
+	ev->file_fd = handover_get_fd(object, "file_fd");
+	ev->memory_fd = handover_get_fd(object, "memory_fd");
+	ev->file_end = handover_get_int(object, "file_end", 0);
+	ev->memory_begin = handover_get_int(object, "memory_begin", 0);
+	ev->end = handover_get_int(object, "end", -1);
+	ev->last = (uint64_t)handover_get_int(object, "last", 0);
+	ev->memory_first = (uint64_t)handover_get_int(object, "memory_first", 0);
+	ev->mark_every = (uint64_t)handover_get_int(object, "mark_every", 64);
+	for (i = 0; i + 1 < json_array_size(marks) && ev->marks_count < MARKS_MAX; i += 2)
+		ev->marks[ev->marks_count++] = (struct mark){
+			.sequence = (uint64_t)json_integer_value(json_array_get(marks, i)),
+			.offset = json_integer_value(json_array_get(marks, i + 1)),
+		};
+	return ev->file_fd < 0 || ev->end < ev->file_end ? -EPROTO : 0;
+}
+
+int events_restore(
+	const json_t *object, const struct log *log, struct events **ret_events, struct err *err)
+{
+	struct events *ev = calloc(1, sizeof(*ev));
+	int r;
+
+	if (!ev)
+		return err_set(err, -ENOMEM, "keep the step's events");
+	ev->log = log;
+	ev->collected = malloc(COLLECT_MAX + EVENT_LINE_MAX);
+	r = restore(ev, object);
+	if (r == 0 && ev->collected) {
+		*ret_events = ev;
+		return 0;
+	}
+	(void)events_close(ev);
+	return r < 0 ? handover_say_bad("events", err)
+		     : err_set(err, -ENOMEM, "keep the step's events");
 }
 
 struct events *events_close(struct events *ev)

@@ -19,6 +19,8 @@
 #include "stepd/base/err.h"
 
 struct events;
+struct handover;
+struct json_t;
 struct log;
 
 /* In the order of the interface's EventKind. */
@@ -60,6 +62,11 @@ struct event {
 int events_open(int dir_fd, bool inherit, const struct log *log, struct events **ret_events,
 	struct err *err) _must_check_;
 struct events *events_close(struct events *ev);
+
+/* For the program that goes on with them (handover.h). Where followers stand counts on. */
+void events_save(const struct events *ev, struct handover *h, struct json_t *object);
+int events_restore(const struct json_t *object, const struct log *log, struct events **ret_events,
+	struct err *err) _must_check_;
 
 /* Adds an event. NULL is fine: nothing is kept. Between events_begin() and events_end() lines are
  * collected and written together. */

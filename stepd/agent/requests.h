@@ -104,6 +104,12 @@ void requests_rest(struct requests *rq, bool rest);
 /* Whether one is under way. */
 bool requests_is_busy(const struct requests *rq);
 
+/* (requests_save.c) Whose answer goes to that userdata: its number among those that wait, -1 if it
+ * is none of them; and the other way round, in the new program. False: there is none. */
+int64_t requests_number_of(const struct requests *rq, const void *asker);
+bool requests_set_answer(
+	struct requests *rq, int64_t number, const struct request_answer *answer) _must_check_;
+
 /* (requests_save.c) For the program that goes on with them (handover.h): those that wait. restore:
  * after requests_init(); they rest, and begin with requests_rest(). */
 void requests_save(const struct requests *rq, struct handover *h, struct json_t *object);

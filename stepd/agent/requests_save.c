@@ -114,3 +114,27 @@ int requests_restore(struct requests *rq, const json_t *object)
 		requests_clear(rq);
 	return r;
 }
+
+int64_t requests_number_of(const struct requests *rq, const void *asker)
+{
+	const struct request *request;
+	int64_t number = 0;
+
+	for (request = rq->first; request; request = request->next, number++) {
+		if (request->answer.fn && request->answer.userdata == asker)
+			return number;
+	}
+	return -1;
+}
+
+bool requests_set_answer(struct requests *rq, int64_t number, const struct request_answer *answer)
+{
+	struct request *request;
+
+	for (request = rq->first; request && number > 0; request = request->next)
+		number--;
+	if (!request || number < 0)
+		return false;
+	request->answer = *answer;
+	return true;
+}

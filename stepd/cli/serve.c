@@ -200,7 +200,9 @@ int cli_serve(int argc, char **argv)
 {
 	struct serve s = {
 		.spec_fd = -1,
-		.agent = {.ready_fd = -1, .start_ns = trace_now_ns(), .log = &s.log,
+		.agent = {.ready_fd = -1,
+			.start_ns = trace_now_ns(),
+			.log = &s.log,
 			.version = stepd_version},
 		.log = {.fd = STDERR_FILENO, .most = LOG_LEVEL_INFO, .ident = "stepd serve"},
 	};

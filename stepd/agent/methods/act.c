@@ -10,6 +10,7 @@
 #include "proctrack/proctrack.h"
 #include "stepd/agent/ending.h"
 #include "stepd/agent/methods/methods_impl.h"
+#include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/report.h"
 #include "stepd/agent/spec/spec.h"
 #include "stepd/base/log.h"
@@ -64,6 +65,34 @@ static void queue_signal(struct methods *m, struct control_call *call, int signa
 		(void)err_set(&err, r, "can't send the signal");
 		on_signalled(r, &err, s);
 	}
+}
+
+/* Whose turn has not come: the request waits with the others, under its number in their queue. */
+json_t *signal_save_call(const struct kept *kept)
+{
+	const struct signal_call *s = (const struct signal_call *)kept;
+	int64_t number = requests_number_of(&kept->m->a->suspend.requests, s);
+
+	if (number < 0)
+		return NULL;
+	return json_pack("{s:I, s:i, s:I, s:b}", "request", (json_int_t)number, "pid", (int)s->pid,
+		"rank", (json_int_t)s->rank, "some_only", (int)s->some_only);
+}
+
+void signal_resume_call(struct methods *m, struct control_call *call, const json_t *state)
+{
+	struct signal_call *s = kept_new(m, call, KEPT_SIGNAL, sizeof(*s), NULL);
+	struct request_answer asker = {.fn = on_signalled, .userdata = s};
+
+	if (!s)
+		return;
+	s->pid = (pid_t)handover_get_int(state, "pid", 0);
+	s->rank = (uint32_t)handover_get_int(state, "rank", 0);
+	s->some_only = handover_get_bool(state, "some_only", false);
+	if (!requests_set_answer(
+		    &m->a->suspend.requests, handover_get_int(state, "request", -1), &asker))
+		kept_error_take(&s->kept, "Failed",
+			pack_failed(-ECANCELED, "the agent has executed a new program meanwhile"));
 }
 
 /* Waits for nothing: neither for what is under way nor for its turn. */

@@ -2,7 +2,6 @@
  *
  * Describe and ListTasks.
  */
-#include "config.h"
 #include "mpi/mpi.h"
 #include "proctrack/proctrack.h"
 #include "stepd/agent/events.h"
@@ -18,7 +17,7 @@ static json_t *pack_identity(const struct agent *a)
 	const stepd_step_rec_t *job = &a->plan.job;
 
 	return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:I}",
-		"version", PACKAGE_VERSION, "step", a->plan.label, "job_id",
+		"version", a->options->version, "step", a->plan.label, "job_id",
 		(json_int_t)job->job_id, "step_name", job->step_name, "kind",
 		spec_kind_name(job->kind), "node", job->node_name, "node_id",
 		(json_int_t)job->nodeid, "node_count", (json_int_t)job->nnodes, "uid",

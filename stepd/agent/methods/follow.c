@@ -9,6 +9,7 @@
 #include "stepd/agent/event_text.h"
 #include "stepd/agent/events.h"
 #include "stepd/agent/methods/methods_impl.h"
+#include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/result.h"
 
 /* Of events read at a time. */
@@ -171,6 +172,30 @@ void method_events(struct control_call *call, const json_t *parameters, void *us
 		push(f);
 }
 
+json_t *events_save_call(const struct kept *kept)
+{
+	const struct events_cursor *at = &((const struct follower *)kept)->cursor;
+
+	return json_pack("{s:I, s:I, s:I}", "next", (json_int_t)at->next, "offset",
+		(json_int_t)at->offset, "lost", (json_int_t)at->lost);
+}
+
+/* What was sent before may not be taken yet. */
+void events_resume_call(struct methods *m, struct control_call *call, const json_t *state)
+{
+	struct follower *f = kept_new(m, call, KEPT_EVENTS, sizeof(*f), NULL);
+
+	if (!f)
+		return;
+	f->cursor = (struct events_cursor){
+		.next = (uint64_t)handover_get_int(state, "next", 1),
+		.offset = (off_t)handover_get_int(state, "offset", 0),
+		.lost = (uint64_t)handover_get_int(state, "lost", 0),
+	};
+	f->draining = true;
+	control_call_on_drained(call, on_drained, f);
+}
+
 /* ---- Wait ------------------------------------------------------------------------------------ */
 
 static void send_state(const struct kept *kept)
@@ -222,6 +247,11 @@ void follow_end(struct methods *m)
 		case KEPT_EVENTS:
 			((struct follower *)kept)->last = true;
 			push((struct follower *)kept);
+			break;
+		case KEPT_REEXEC:
+			kept_error_take(kept, "WrongState",
+				json_pack("{s:s, s:s}", "state", "ended", "message",
+					"the step has ended meanwhile"));
 			break;
 		default:
 			break;

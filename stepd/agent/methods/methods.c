@@ -27,6 +27,8 @@ void kept_free(struct kept *kept)
 	*kept->at = kept->next;
 	if (kept->next)
 		kept->next->at = kept->at;
+	if (kept->kind == KEPT_LISTING)
+		reexec_answered(kept->m->a);
 	free(kept);
 }
 
@@ -130,7 +132,7 @@ void methods_get_options(struct methods *m, struct control_options *ret_options)
 		.description = control_interface_text,
 		.vendor = "stepd",
 		.product = "stepd",
-		.version = PACKAGE_VERSION,
+		.version = a->options->version,
 		.url = PACKAGE_URL,
 		.owner_uid = a->plan.job.uid,
 		.operator_gid = a->options->operator_gid,
@@ -151,16 +153,25 @@ static void note_identity(struct methods *m)
 	m->pid_namespace = stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
 
-int methods_open(struct agent *a, struct err *err)
+struct methods *methods_new(struct agent *a)
 {
 	struct methods *m = calloc(1, sizeof(*m));
+
+	if (m) {
+		m->a = a;
+		note_identity(m);
+	}
+	return m;
+}
+
+int methods_open(struct agent *a, struct err *err)
+{
+	struct methods *m = methods_new(a);
 	struct control_options options;
 	int r;
 
 	if (!m)
 		return err_set(err, -ENOMEM, "open the step's socket");
-	m->a = a;
-	note_identity(m);
 	methods_get_options(m, &options);
 	r = control_open(&options, &m->control, err);
 	if (r < 0) {

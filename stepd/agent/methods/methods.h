@@ -4,7 +4,7 @@
  * stepd/control/io.stepd.Step.varlink, and their place in the step's life. The service itself
  * (stepd/control/control.h) knows connections; here is what they ask the agent.
  *
- * A NULL is fine for all functions but methods_open(): an agent without a socket goes on.
+ * A NULL is fine for all functions but methods_open() and methods_restore(): an agent without a socket goes on.
  */
 #ifndef STEPD_AGENT_METHODS_H
 #define STEPD_AGENT_METHODS_H
@@ -16,6 +16,8 @@
 struct agent;
 struct control_method;
 struct control_options;
+struct handover;
+struct json_t;
 struct methods;
 
 /* The one table: a row for each method of the interface. */
@@ -40,6 +42,20 @@ void methods_suspended(struct methods *m, bool suspend, const char *why);
 /* The result is on the disk: tells all who wait for it, and those who follow the last events. Runs
  * the loop for that, no longer than those take it who read at all. */
 void methods_end(struct methods *m);
+
+/* ---- a new program in the agent's place (reexec.h) ----------------------------------------- */
+
+/* Whether an answer is being made that the new program could not go on with. Calls
+ * reexec_answered() once none is. */
+bool methods_is_listing(const struct methods *m);
+
+/* The new program was not executed: tells all who asked for it why. */
+void methods_not_reexeced(struct methods *m, const struct err *why);
+
+/* The service with its connections and all calls that are kept. restore: in the place of
+ * methods_open(); those who asked for the new program are told that it is there. */
+void methods_save(const struct methods *m, struct handover *h, struct json_t *object);
+int methods_restore(struct agent *a, const struct json_t *object, struct err *err) _must_check_;
 
 struct methods *methods_close(struct methods *m);
 

@@ -31,6 +31,7 @@ enum kept_kind {
 	KEPT_RESUME,
 	KEPT_SIGNAL,
 	KEPT_LISTING,
+	KEPT_REEXEC,
 	KEPT_ANSWERED, /* methods_suspended() is at it */
 	KEPT_KIND_MAX,
 };
@@ -56,6 +57,9 @@ struct methods {
 	int64_t start_time_usec;
 	uint64_t looked_ns, look_cost_ns; /* the last look at the step's usage */
 };
+
+/* Without its service. NULL: no memory. */
+struct methods *methods_new(struct agent *a);
 
 /* size bytes, zeroed but for struct kept. NULL: the call has got its error. */
 void *kept_new(struct methods *m, struct control_call *call, enum kept_kind kind, size_t size,
@@ -124,6 +128,15 @@ void follow_state_changed(struct methods *m);
 void follow_end(struct methods *m);
 void usage_end(struct kept *kept);
 
+/* What a new program needs to go on with a call that is kept, a new reference, and that (reexec.h).
+ * NULL: it can't be had; the call then gets an error. */
+json_t *events_save_call(const struct kept *kept);
+void events_resume_call(struct methods *m, struct control_call *call, const json_t *state);
+json_t *usage_save_call(const struct kept *kept);
+void usage_resume_call(struct methods *m, struct control_call *call, const json_t *state);
+json_t *signal_save_call(const struct kept *kept);
+void signal_resume_call(struct methods *m, struct control_call *call, const json_t *state);
+
 /* ---- the methods, each with the parameters of its row --------------------------------------- */
 
 typedef void method_fn(struct control_call *call, const json_t *parameters, void *userdata);
@@ -136,5 +149,6 @@ method_fn method_events, method_wait;                                     /* fol
 method_fn method_signal, method_terminate, method_suspend, method_resume; /* act.c */
 method_fn method_set_limits, method_add_pid;                              /* change.c */
 method_fn method_notify;                                                  /* notify.c */
+method_fn method_reexec;                                                  /* carry.c */
 
 #endif

@@ -86,6 +86,10 @@ static const struct control_method table[] = {
 		.flags = CONTROL_WHEN_READY,
 		.parameters = {MANDATORY("message", CONTROL_STRING)},
 		.run = method_notify},
+	{.name = "Reexec",
+		.access = CONTROL_AGENT,
+		.flags = CONTROL_WHEN_READY,
+		.run = method_reexec},
 };
 
 const struct control_method *methods_get_table(size_t *ret_count)

@@ -9,6 +9,7 @@
 #include "stepd/agent/account/account.h"
 #include "stepd/agent/account/usage_values.h"
 #include "stepd/agent/methods/methods_impl.h"
+#include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/trace.h"
 
 #define REST_FACTOR 9
@@ -178,6 +179,34 @@ static void follow(struct methods *m, struct control_call *call, bool tasks, int
 	ev_now_update(m->a->loop);
 	ev_timer_start(m->a->loop, &u->timer);
 	send_one(u);
+}
+
+json_t *usage_save_call(const struct kept *kept)
+{
+	struct usage_call *u =
+		(struct usage_call *)kept; /* libev asks for it, and changes nothing */
+
+	return json_pack("{s:b, s:I, s:I}", "tasks", (int)u->tasks, "interval_ms",
+		(json_int_t)(u->timer.repeat * 1e3 + 0.5), "deadline_ns",
+		(json_int_t)handover_deadline_ns(ev_timer_remaining(kept->m->a->loop, &u->timer)));
+}
+
+void usage_resume_call(struct methods *m, struct control_call *call, const json_t *state)
+{
+	struct usage_call *u = kept_new(m, call, KEPT_USAGE, sizeof(*u), clear);
+	int64_t interval_ms = handover_get_int(state, "interval_ms", METHODS_INTERVAL_MS_LEAST);
+
+	if (!u)
+		return;
+	u->tasks = handover_get_bool(state, "tasks", true);
+	ev_timer_init(&u->timer, on_timer,
+		handover_left_sec(handover_get_int(state, "deadline_ns", 0)),
+		(double)interval_ms / 1e3);
+	u->timer.data = u;
+	ev_now_update(m->a->loop);
+	ev_timer_start(m->a->loop, &u->timer);
+	u->draining = true;
+	control_call_on_drained(call, on_drained, u);
 }
 
 void usage_end(struct kept *kept)

@@ -8,6 +8,8 @@
 #include "stepd/agent/agent_impl.h"
 #include "stepd/agent/closing.h"
 #include "stepd/agent/ending.h"
+#include "stepd/agent/events.h"
+#include "stepd/agent/methods/methods.h"
 #include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/reexec/reexec.h"
 #include "stepd/agent/service.h"
@@ -35,6 +37,35 @@ static int restore(
 	return r < 0 ? r : reexec_init(a, err);
 }
 
+/* Without it the step goes on all the same. The trial did not try this: connections would see it.
+ */
+static void reopen_socket(struct agent *a, const struct handover *h)
+{
+	const struct json_t *object =
+		handover_get_object(handover_root((struct handover *)h), "methods");
+	struct err err = ERR_INIT;
+	int r = object ? methods_restore(a, object, &err) : 0;
+
+	if (r < 0) {
+		log_error(a->log, "%s; all connections to the step are lost", err.text);
+		r = methods_open(a, &err);
+		methods_ready(a->methods);
+	}
+	if (r < 0)
+		log_error(a->log, "%s; the step can't be asked any more", err.text);
+}
+
+static void tell(struct agent *a, const char *before)
+{
+	struct event event = EVENT_INIT(EVENT_REEXEC);
+	char text[128];
+
+	(void)snprintf(
+		text, sizeof(text), "%.48s in the place of %.48s", a->options->version, before);
+	event.text = text;
+	events_add(a->events, &event);
+}
+
 /* What could not be restored, the trial should have shown: the tasks end with their agent. */
 static int take_over(struct agent *a, const struct spec *spec, const struct handover *h,
 	const struct log *log, struct err *err)
@@ -46,6 +77,8 @@ static int take_over(struct agent *a, const struct spec *spec, const struct hand
 
 	if (r < 0)
 		return r;
+	reopen_socket(a, h);
+	tell(a, before);
 	log_info(log, "goes on as version %s in the place of %s", a->options->version, before);
 	log_debug(log, "the change of programs took %llu us",
 		(unsigned long long)((trace_now_ns() - asked_ns) / 1000));

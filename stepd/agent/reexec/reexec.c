@@ -10,12 +10,17 @@
 #include <sys/stat.h>
 
 #include "stepd/agent/agent_impl.h"
+#include "stepd/agent/methods/methods.h"
 #include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/trace.h"
 #include "stepd/base/log.h"
 
-/* More than any program takes to read what there is. */
-#define TRIAL_LIMIT_MS 30000
+/* More than any program takes to read what there is; requests rest so long at most. */
+#define TRIAL_LIMIT_MS 10000
+
+/* How long a caller may take to read an answer of many pieces before the agent goes on without it.
+ */
+#define PATIENCE_NS 1000000000u
 
 static bool same_file(const char *a, const char *b)
 {
@@ -64,6 +69,7 @@ static void give_up(struct agent *a, const struct err *err)
 	drop_trial(re);
 	re->program_fd = close_fd(re->program_fd);
 	requests_rest(&a->suspend.requests, false);
+	methods_not_reexeced(a->methods, err);
 }
 
 /* ---- the change ---------------------------------------------------------------------------- */
@@ -91,6 +97,20 @@ static int change(struct agent *a, const struct handover *h, struct err *err)
 	return r;
 }
 
+static void become_due(struct agent *a, double sec)
+{
+	ev_timer_stop(a->loop, &a->reexec.due);
+	ev_now_update(a->loop);
+	ev_timer_set(&a->reexec.due, sec, 0.);
+	ev_timer_start(a->loop, &a->reexec.due);
+}
+
+void reexec_answered(struct agent *a)
+{
+	if (ev_is_active(&a->reexec.due))
+		become_due(a, 0.);
+}
+
 static void on_due(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	_cleanup_handover_ struct handover *h = NULL;
@@ -103,6 +123,10 @@ static void on_due(struct ev_loop *loop, ev_timer *w, int revents)
 	if (a->state >= AGENT_ENDED)
 		return;
 	a->reexec.asked_ns = trace_now_ns();
+	if (methods_is_listing(a->methods) && a->reexec.asked_ns < a->reexec.patience_ns) {
+		become_due(a, (double)(a->reexec.patience_ns - a->reexec.asked_ns) / 1e9);
+		return;
+	}
 	h = reexec_save(a);
 	if (!h)
 		(void)err_set(&err, -ENOMEM, "write down what the new program needs");
@@ -126,8 +150,8 @@ static void on_tried(int r, const struct err *err, void *userdata)
 	}
 	/* Behind whatever else is due in this turn of the loop: a timer that has run out and whose
 	 * function was not called yet could not be written down. */
-	ev_timer_set(&a->reexec.due, 0., 0.);
-	ev_timer_start(a->loop, &a->reexec.due);
+	a->reexec.patience_ns = trace_now_ns() + PATIENCE_NS;
+	become_due(a, 0.);
 }
 
 /* ---- the trial ----------------------------------------------------------------------------- */

@@ -34,8 +34,9 @@ struct reexec {
 	struct handover *trial;
 	int trial_fd;
 	struct worker worker;
-	ev_timer due; /* runs once all other watchers of the moment have */
-	uint64_t asked_ns;
+	ev_timer due;         /* runs once all other watchers of the moment have */
+	uint64_t patience_ns; /* until when answers are waited for that are being made */
+	uint64_t asked_ns;    /* when the loop came to a halt */
 };
 
 #define REEXEC_INIT                                                                                \
@@ -52,6 +53,9 @@ void reexec_ask(struct agent *a);
 
 /* Something that it waited for may be over: the step has begun, a worker has ended. */
 void reexec_go_on(struct agent *a);
+
+/* An answer that it waited for is made. */
+void reexec_answered(struct agent *a);
 
 /* What the trial of a program that will do begins its only line with. */
 #define REEXEC_CHECKED "stepd can go on: "

@@ -16,6 +16,9 @@ extern char **environ;
 
 #define COMMAND_LINE_MAX ((size_t)64 << 20)
 
+/* Bytes that a program which is tried may write. */
+#define TRIAL_WORDS_MAX 65536
+
 /* ---- which program ------------------------------------------------------------------------- */
 
 /* A script would be executed by another program than the one that is checked here. */
@@ -183,7 +186,8 @@ int reexec_try(int program_fd, int handover_fd, const struct handover *h, struct
 	(void)close_fd(ends[1]);
 	if (pid < 0)
 		return err_set(err, -errno, "try the new program");
-	r = fs_read_fd(read_end, 1u << 16, &text, NULL);
+	r = fs_read_fd(read_end, TRIAL_WORDS_MAX, &text, NULL);
+	read_end = close_fd(read_end); /* who says more is ended by SIGPIPE */
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	return r < 0 ? err_set(err, r, "try the new program") : judge(status, text, err);

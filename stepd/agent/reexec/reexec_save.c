@@ -16,6 +16,8 @@
 #include "stepd/agent/account/sample.h"
 #include "stepd/agent/agent_impl.h"
 #include "stepd/agent/ending.h"
+#include "stepd/agent/events.h"
+#include "stepd/agent/methods/methods.h"
 #include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/reexec/reexec.h"
 #include "stepd/agent/registry.h"
@@ -208,7 +210,7 @@ static void restore_stopped(struct agent *a, const json_t *object)
 	}
 }
 
-/* The members are told because a tracker may know some by nothing else. */
+/* A tracker without a place of its own on the machine may know some members by nothing else. */
 static void save_container(const struct agent *a, struct handover *h, json_t *object)
 {
 	json_t *array = handover_put_array(h, object, "members");
@@ -216,28 +218,25 @@ static void save_container(const struct agent *a, struct handover *h, json_t *ob
 	int i, n = 0;
 
 	handover_put_text(h, object, "proctrack", proctrack_get_type(a->pt));
+	save_stopped(a, h, object);
+	if (registry_get_root(a->registry))
+		return;
 	if (proctrack_get_pids(a->pt, a->plan.job.cont_id, &pids, &n) < 0)
 		n = 0; /* none is left */
 	for (i = 0; i < n; i++)
 		handover_append_int(h, array, pids[i]);
-	save_stopped(a, h, object);
 }
 
-static int adopt(struct agent *a, const struct handover *h, const json_t *array, struct err *err)
+static int adopt(struct agent *a, const json_t *array, struct err *err)
 {
 	int n = (int)json_array_size(array), i, r;
 	_cleanup_free_ pid_t *pids = calloc((size_t)n + 1, sizeof(*pids));
-	uint64_t id = a->plan.job.cont_id;
 
 	if (!pids)
 		return err_set(err, -ENOMEM, "take over the step's container");
 	for (i = 0; i < n; i++)
 		pids[i] = (pid_t)json_integer_value(json_array_get(array, (size_t)i));
 	r = proctrack_adopt(a->pt, &a->plan.job, pids, n);
-	if (handover_is_trial(h)) { /* a tracker may see that this is another process */
-		a->plan.job.cont_id = id;
-		r = 0;
-	}
 	return r < 0 ? err_set(err, r, "take over the step's container") : 0;
 }
 
@@ -257,8 +256,8 @@ static int restore_container(
 	r = plugin_dir_find(a->options->plugin_dir, &dir, err);
 	if (r == 0)
 		r = proctrack_open(dir, type, &a->pt, err);
-	if (r == 0)
-		r = adopt(a, h, handover_get_array(object, "members"), err);
+	if (r == 0 && !handover_is_trial(h)) /* which is the agent's still */
+		r = adopt(a, handover_get_array(object, "members"), err);
 	if (r < 0)
 		return r;
 	restore_stopped(a, object);
@@ -290,6 +289,10 @@ struct handover *reexec_save(struct agent *a)
 	account_save(a, h, handover_put_object(h, root, "account"));
 	if (a->stdio)
 		stdio_save(a->stdio, h, handover_put_object(h, root, "stdio"));
+	if (a->events)
+		events_save(a->events, h, handover_put_object(h, root, "events"));
+	if (a->methods)
+		methods_save(a->methods, h, handover_put_object(h, root, "methods"));
 	if (a->trace)
 		trace_save(a->trace, h, handover_put_object(h, root, "trace"));
 	handover_put_int(h, root, "asked_ns", (int64_t)a->reexec.asked_ns);
@@ -319,6 +322,7 @@ static int restore_watchers(
 	struct agent *a, const struct handover *h, const json_t *root, struct err *err)
 {
 	const json_t *stdio = handover_get_object(root, "stdio");
+	const json_t *events = handover_get_object(root, "events");
 	int r;
 
 	r = ending_restore(a, h, handover_get_object(root, "ending"), err);
@@ -327,6 +331,8 @@ static int restore_watchers(
 	if (r == 0 && stdio)
 		r = stdio_restore(a->plan.spec, &a->plan.id, a->loop, a->log, h, stdio,
 			ending_streams_done, a, &a->stdio, err);
+	if (r == 0 && events)
+		r = events_restore(events, a->log, &a->events, err);
 	return r;
 }
 

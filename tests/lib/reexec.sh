@@ -1,0 +1,86 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# For tests of upgrades, on top of step.sh: a program that may be replaced, $stepd, in a directory of
+# its own, $bin.
+#	put PROGRAM      moves a copy of it to the place of $stepd, as a package manager does
+#	agent ARG...     starts "$stepd run ARG..." of this build; returns once its tasks run. $agent is
+#	                 its pid, its words go to $tmpdir/err, what tasks write to $tmpdir/out
+#	asks             sends SIGUSR2
+#	upgrade          puts $next there, asks, and waits until the new program goes on
+#	upgrades         how often one has
+#	refuses PROGRAM REGEX NAME  puts it there, asks, and looks for the words in the log
+#	ended STATUS NAME           waits for the agent's end
+#	fds              how many descriptors the agent has open
+
+# shellcheck source=tests/lib/step.sh
+. "${top_srcdir:?}/tests/lib/step.sh"
+
+this=$stepd
+next=${top_builddir:?}/tests/lib/stepd-next
+bin=$tmpdir/bin
+mkdir "$bin"
+ln -s "${top_builddir:?}/stepd/cli/plugins" "$bin/plugins"
+stepd=$bin/stepd
+
+put() {
+	cp "$1" "$bin/new" && mv -f "$bin/new" "$stepd"
+}
+put "$this"
+
+agent() {
+	put "$this"
+	: >"$tmpdir/err"
+	"$stepd" run --job "$job" "$@" >"$tmpdir/out" 2>"$tmpdir/err" &
+	agent=$!
+	eventually running 0
+}
+
+upgrades() {
+	grep -c 'goes on as version' "$tmpdir/err"
+}
+
+asks() {
+	kill -USR2 "$agent"
+}
+
+upgraded_more_than() {
+	[ "$(upgrades)" -gt "$1" ]
+}
+
+upgrade() {
+	before=$(upgrades)
+	put "$next"
+	asks
+	eventually upgraded_more_than "$before"
+}
+
+refusals() {
+	grep -c 'no upgrade, the agent goes on as it was' "$tmpdir/err"
+}
+
+refused_more_than() {
+	[ "$(refusals)" -gt "$1" ]
+}
+
+# Of what stands at $stepd now.
+refuses_it() { # REGEX NAME
+	before=$(refusals)
+	asks
+	eventually refused_more_than "$before"
+	like "$(tail -n 1 "$tmpdir/err")" "no upgrade, the agent goes on as it was: .*$1" "$2"
+}
+
+refuses() {
+	put "$1"
+	refuses_it "$2" "$3"
+}
+
+ended() {
+	wait "$agent"
+	is $? "$1" "$2"
+}
+
+fds() {
+	find "/proc/$agent/fd" -mindepth 1 | wc -l
+}

@@ -1,0 +1,93 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What passes through an agent while it is upgraded: each byte arrives once, in its order.
+. "${top_srcdir:?}/tests/lib/reexec.sh"
+
+[ -x "$next" ] || skip_all "no second program (make check builds it)"
+
+# lines RANK FILE: what that task has written, of those behind labels.
+lines() {
+	sed -n "s/^ *$1: //p" "$2"
+}
+
+seq 1 60000 >"$tmpdir/wanted"
+agent --proctrack "$tracker" -l -n 3 -- sh -c '
+	i=0
+	while [ $i -lt 60 ]; do seq $((i * 1000 + 1)) $((i * 1000 + 1000)); i=$((i + 1)); sleep 0.03; done'
+n=0
+while kill -0 "$agent" 2>/dev/null && [ $n -lt 12 ]; do
+	upgrade
+	n=$((n + 1))
+done
+ended 0 "a step with labels, upgraded $n times under load"
+for rank in 0 1 2; do
+	lines $rank "$tmpdir/out" >"$tmpdir/got"
+	ok "task $rank: each line once, in its order" cmp "$tmpdir/wanted" "$tmpdir/got"
+done
+is "$(grep -cv '^[0-2]: [0-9]*$' "$tmpdir/out")" 0 "no line is torn"
+
+# Lines that are not at their end when the program changes, and one without an end.
+agent --proctrack "$tracker" -l -n 2 -- sh -c '
+	printf "begun "; sleep 0.8; printf "and "; sleep 0.8; echo ended; printf last'
+upgrade
+sleep 0.5
+upgrade
+ended 0 "a step whose lines take their time"
+is "$(sort "$tmpdir/out" | tr '\n' '|')" "0: begun and ended|0: last|1: begun and ended|1: last|" \
+	"they come out whole"
+
+# A reader that takes nothing: the tasks end, the streams still flow.
+mkfifo "$tmpdir/fifo"
+seq 1 20000 >"$tmpdir/wanted"
+put "$this"
+: >"$tmpdir/err"
+"$stepd" run --job "$job" --proctrack "$tracker" -l --result "$tmpdir/r" -- seq 1 20000 >"$tmpdir/fifo" 2>"$tmpdir/err" &
+agent=$!
+exec 8<"$tmpdir/fifo"
+eventually running 0
+tasks_gone() {
+	[ "$(left_processes | wc -l)" -le 1 ] && [ -z "$("$this" pids "$job.0" 2>/dev/null)" ]
+}
+eventually tasks_gone
+ok "while it drains, with a reader that takes nothing" upgrade
+ok "twice" upgrade
+cat <&8 >"$tmpdir/out"
+exec 8<&-
+ended 0 "it ends when the rest is read"
+lines 0 "$tmpdir/out" >"$tmpdir/got"
+ok "and nothing of it is lost" cmp "$tmpdir/wanted" "$tmpdir/got"
+
+# The agent's standard input, handed out to three tasks, one of which is slow.
+seq 1 150000 >"$tmpdir/wanted"
+put "$this"
+: >"$tmpdir/err"
+{
+	head -n 50000 "$tmpdir/wanted"
+	sleep 0.5
+	tail -n +50001 "$tmpdir/wanted" | head -n 50000
+	sleep 0.5
+	tail -n +100001 "$tmpdir/wanted"
+} | "$stepd" run --job "$job" --proctrack "$tracker" -n 3 -- sh -c "
+	if [ \$SLURM_PROCID = 1 ]; then
+		while dd bs=20000 count=1 2>/dev/null >'$tmpdir/piece'; [ -s '$tmpdir/piece' ]; do
+			cat '$tmpdir/piece'
+			sleep 0.01
+		done
+	else
+		cat
+	fi >'$tmpdir/in'.\$SLURM_PROCID" 2>"$tmpdir/err" &
+eventually running 0
+agent=$(sed -n 's/.*"agent_pid":\([0-9]*\).*/\1/p' "$run"/*_"$job.0"/state.json)
+n=0
+while kill -0 "$agent" 2>/dev/null && [ $n -lt 10 ]; do
+	upgrade
+	n=$((n + 1))
+done
+wait $!
+diag "upgraded $n times while stdin was handed out"
+for rank in 0 1 2; do
+	ok "task $rank has read all of it" cmp "$tmpdir/wanted" "$tmpdir/in.$rank"
+done
+
+nothing_left "nothing is left"
+done_testing
