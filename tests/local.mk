@@ -25,7 +25,7 @@ check_PROGRAMS += tests/lib/stepd-next
 tests_lib_stepd_next_SOURCES = $(STEPD_PROGRAM_SOURCES) tests/lib/version_next.c
 tests_lib_stepd_next_LDADD = $(stepd_cli_stepd_LDADD)
 
-EXTRA_DIST += tests/lib/reexec.sh
+EXTRA_DIST += tests/lib/reexec.sh tests/lib/reexec_clients.py
 EXTRA_DIST += tests/lib/run-unit tests/lib/tap.sh tests/lib/scratch.h tests/lib/trial_plugin.c tests/lib/trial_mpi.c
 
 # Plugins for the loader's tests: a good one, and others with one fault each.
@@ -537,3 +537,5 @@ TESTS += tests/system/0691-reexec-streams.sh
 EXTRA_DIST += tests/system/0691-reexec-streams.sh
 TESTS += tests/system/0692-reexec-refused.sh
 EXTRA_DIST += tests/system/0692-reexec-refused.sh
+TESTS += tests/system/0693-reexec-clients.sh
+EXTRA_DIST += tests/system/0693-reexec-clients.sh

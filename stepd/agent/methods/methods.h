@@ -4,7 +4,8 @@
  * stepd/control/io.stepd.Step.varlink, and their place in the step's life. The service itself
  * (stepd/control/control.h) knows connections; here is what they ask the agent.
  *
- * A NULL is fine for all functions but methods_open() and methods_restore(): an agent without a socket goes on.
+ * A NULL is fine for all functions but methods_open() and methods_restore(): an agent without a
+ * socket goes on.
  */
 #ifndef STEPD_AGENT_METHODS_H
 #define STEPD_AGENT_METHODS_H
