@@ -488,7 +488,8 @@ tests_unit_test_scope_LDADD = $(UNIT_LDADD) $(SYSTEMD_LIBS)
 endif
 
 # The control socket's server.
-EXTRA_DIST += tests/lib/varlink.py
+TESTS += tests/system/0600-control-hostile.sh
+EXTRA_DIST += tests/lib/varlink.py tests/lib/hostile_clients.py tests/system/0600-control-hostile.sh
 if CMOCKA
 CONTROL_UNIT_TESTS = tests/unit/test_control_access \
 	tests/unit/test_control_call \

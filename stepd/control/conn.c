@@ -132,33 +132,35 @@ static void serve(struct conn *conn, unsigned calls)
 	conn_settle(conn);
 }
 
-static void on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
+void conn_feed(struct conn *conn, size_t size, unsigned calls)
 {
-	struct conn *conn = io->data;
 	struct control *c = conn->control;
-	size_t grows;
-	ssize_t n;
+	const size_t grows = buffer_capacity_for(&conn->in.bytes, size) - conn->in.bytes.capacity;
 
-	n = recv(conn->fd, c->scratch, sizeof(c->scratch), MSG_DONTWAIT);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n < 0) {
-		conn_doom(conn, "reading failed");
-		return;
-	}
-	if (n == 0) {
-		conn->no_more_input = true;
-		serve(conn, CALLS_PER_TURN);
-		return;
-	}
 	touch(conn);
-	grows = buffer_capacity_for(&conn->in.bytes, (size_t)n) - conn->in.bytes.capacity;
-	if (!room_make(conn, grows) || buffer_add(&conn->in.bytes, c->scratch, (size_t)n) < 0) {
+	if (!room_make(conn, grows) || buffer_add(&conn->in.bytes, c->scratch, size) < 0) {
 		conn_doom(conn, "no memory for its call");
 		return;
 	}
 	room_count(conn);
-	serve(conn, CALLS_PER_TURN);
+	serve(conn, calls);
+}
+
+static void on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
+{
+	struct conn *conn = io->data;
+	ssize_t n = recv(conn->fd, conn->control->scratch, CONTROL_READ_SIZE, MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n < 0) {
+		conn_doom(conn, "reading failed");
+	} else if (n == 0) {
+		conn->no_more_input = true;
+		serve(conn, CALLS_PER_TURN);
+	} else {
+		conn_feed(conn, (size_t)n, CALLS_PER_TURN);
+	}
 }
 
 /* Sends what the kernel takes; how much that was, or -errno. */

@@ -61,7 +61,7 @@ struct control {
 	struct conn_list all, due, waiting;
 	unsigned counts[CONTROL_ACCESS_MAX + 1]; /* connections by access */
 	unsigned connections_max;
-	size_t memory; /* of all buffers */
+	size_t memory, memory_most; /* of all buffers; the most since it was given back */
 	ev_io accept_io, hup_io;
 	ev_timer turn, accept_again, patience;
 	void (*finished)(void *userdata);
@@ -87,6 +87,7 @@ unsigned room_count_all(const struct control *c);
 /* Finds room for so many bytes more of this connection. */
 bool room_make(struct conn *conn, size_t bytes);
 void room_count(struct conn *conn);
+void room_give_back(struct control *c);
 
 /* ---- conn.c -------------------------------------------------------------------------------- */
 
@@ -94,9 +95,10 @@ int conn_new_take(struct control *c, int fd, const struct control_peer *peer,
 	struct conn **ret_conn) _must_check_;
 void conn_bury(struct conn *conn); /* a doomed one: tells who kept its call, and frees it */
 void conn_doom(struct conn *conn, const char *why);
-void conn_turn(struct conn *conn);        /* what is due */
-void conn_end_waiting(struct conn *conn); /* its call's time has come */
-void conn_settle(struct conn *conn);      /* waits for what can come next */
+void conn_turn(struct conn *conn);                              /* what is due */
+void conn_feed(struct conn *conn, size_t size, unsigned calls); /* that much of the scratch space */
+void conn_end_waiting(struct conn *conn);                       /* its call's time has come */
+void conn_settle(struct conn *conn);                            /* waits for what can come next */
 void conn_finish(struct conn *conn);
 bool conn_is_busy(const struct conn *conn);
 void conn_send(struct conn *conn, struct iovec *iov, size_t count);

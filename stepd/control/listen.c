@@ -7,7 +7,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#define BACKLOG 4096 /* net.core.somaxconn cuts it */
+#define BACKLOG                                                                                    \
+	2048 /* a client that does not wait for a place finds one; net.core.somaxconn cuts it */
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83 /* Linux 6.16 */

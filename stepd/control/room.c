@@ -12,6 +12,10 @@
  */
 #include "stepd/control/control_impl.h"
 
+#include <malloc.h>
+
+#define GIVE_BACK_BYTES (4u << 20)
+
 struct share {
 	unsigned of_user, of_kind; /* of CONTROL_CONNECTIONS_MAX */
 };
@@ -119,4 +123,17 @@ void room_count(struct conn *conn)
 	conn->control->memory += holds;
 	conn->control->memory -= conn->held;
 	conn->held = holds;
+	if (conn->control->memory > conn->control->memory_most)
+		conn->control->memory_most = conn->control->memory;
+}
+
+/* An onslaught is over: malloc would keep what it took, for ever, from the node's jobs. */
+void room_give_back(struct control *c)
+{
+	if (c->memory > 0 || c->memory_most < GIVE_BACK_BYTES)
+		return;
+	c->memory_most = 0;
+#ifdef __GLIBC__
+	(void)malloc_trim(0); /* whether there was anything to give */
+#endif
 }

@@ -16,7 +16,7 @@
 #include "stepd/control/control_impl.h"
 #include "stepd/control/listen.h"
 
-#define ACCEPTS_PER_TURN 16
+#define ACCEPTS_PER_TURN 64
 #define ACCEPT_REST_S    0.1
 #define HUPS_PER_TURN    64
 
@@ -62,6 +62,7 @@ static void on_turn(struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 		conn->is_due = false;
 		conn_turn(conn);
 	}
+	room_give_back(c);
 	end_finish(c);
 }
 
@@ -106,13 +107,16 @@ static void turn_away(const struct control *c, int fd, unsigned limit)
 	(void)send(fd, text, (size_t)n + 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+/* Most have sent their call by now; who has left already, as those do who only mean to fill the
+ * queue, costs no more than this. */
 static void let_in_take(struct control *c, int fd)
 {
+	const ssize_t n = recv(fd, c->scratch, sizeof(c->scratch), MSG_DONTWAIT);
 	struct control_peer peer;
 	struct conn *conn;
 	unsigned limit;
 
-	if (access_peer(fd, &peer) < 0) {
+	if (n == 0 || access_peer(fd, &peer) < 0) {
 		(void)close_fd(fd);
 		return;
 	}
@@ -122,9 +126,11 @@ static void let_in_take(struct control *c, int fd)
 	if (limit > 0) {
 		turn_away(c, fd, limit);
 		conn_doom(conn, "too many connections");
-		return;
+	} else if (n > 0) {
+		conn_feed(conn, (size_t)n, 1);
+	} else {
+		conn_settle(conn);
 	}
-	conn_settle(conn);
 }
 
 static void rest(struct control *c)

@@ -18,12 +18,15 @@ import argparse
 import json
 import os
 import socket
+import struct
 import sys
 
 
 def connect(path, timeout_s):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    s.settimeout(timeout_s)
+    timeout = struct.pack("ll", int(timeout_s), int(timeout_s % 1 * 1e6))
+    for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):  # connect(2) waits, too
+        s.setsockopt(socket.SOL_SOCKET, option, timeout)
     directory = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
     s.connect("/proc/self/fd/%d/%s" % (directory, os.path.basename(path)))  # of any length
     os.close(directory)
@@ -112,7 +115,7 @@ def main():
         if args.command == "oneway":
             return 0
         return show(s, lambda answer: not answer.get("continues"), args.count)
-    except socket.timeout:
+    except BlockingIOError:
         print("no answer in %g s" % args.timeout, file=sys.stderr)
         return 3
     except OSError as e:

@@ -1,0 +1,150 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Hostile clients at the socket of a real step, of the agent's user and of another: a good client is
+# answered in time beside each of them, and when they have gone the agent has the descriptors and the
+# memory that it had, and the step its processes.
+# shellcheck source=tests/lib/step.sh
+. "${top_srcdir:?}/tests/lib/step.sh"
+
+command -v python3 >/dev/null || skip_all "needs python3"
+hostile="python3 $top_srcdir/tests/lib/hostile_clients.py"
+varlink="python3 $top_srcdir/tests/lib/varlink.py"
+kinds="thousand half stopped followers waiters pipeline noise nonsense descriptors storm"
+# A machine that runs other things too; what a client could make the agent wait is without bound.
+bound_ms=2000
+sanitizers=$(grep -c '^#define STEPD_SANITIZERS 1' "${top_builddir:?}/config.h")
+
+step -n 3 -- sleep 600 &
+launcher=$!
+at_exit "kill $launcher 2>/dev/null"
+timeout 20 sh -c "until ls '$run'/*_$job.0/socket >/dev/null 2>&1; do sleep 0.05; done"
+dir=$(echo "$run"/*_"$job".0)
+socket=$dir/socket
+
+# Connecting through a longer path than sun_path has room for is the clients' matter: a short one.
+ln -s "$dir" "$tmpdir/step"
+short=$tmpdir/step/socket
+
+call() {
+	$varlink call "$socket" "$@"
+}
+
+# Until it runs; then without what its start needed.
+timeout 20 sh -c "until $varlink call '$socket' Describe | grep -q '\"state\":\"running\"'; do sleep 0.1; done"
+agent=$(call Describe | sed -n 's/.*"agent_pid":\([0-9]*\).*/\1/p')
+ok "the agent is known" test -d "/proc/$agent"
+pids=$(call ListPids)
+
+count_fds() {
+	# shellcheck disable=SC2012 # names are numbers
+	ls "/proc/$agent/fd" | wc -l
+}
+
+memory_kib() { # VmRSS or VmHWM, the most it was
+	awk -v key="$1:" '$1 == key { print $2 }' "/proc/$agent/status"
+}
+
+cpu_ticks() { # of the agent
+	awk '{ print $14 + $15 }' "/proc/$agent/stat"
+}
+
+# $kind and a good client side by side. ARG... are options of the hostile one.
+attack() { # KIND NAME [ARG...]
+	kind=$1 name=$2
+	shift 2
+	# shellcheck disable=SC2086
+	$hostile good "$short" 2 >"$tmpdir/good" 2>&1 &
+	good=$!
+	# shellcheck disable=SC2086
+	timeout 60 $hostile "$@" "$kind" "$short" 1.5 >"$tmpdir/hostile" 2>&1
+	hostile_status=$?
+	if wait $good; then
+		read -r calls median_ms most_ms <"$tmpdir/good"
+		diag "$name: $calls good calls, median $median_ms ms, at most $most_ms ms"
+		ok "a good client beside $name is answered in time" \
+			awk "BEGIN { exit !($calls > 10 && $most_ms < $bound_ms) }"
+	else
+		not_ok "a good client beside $name is answered in time" "$(cat "$tmpdir/good")"
+	fi
+	is "$hostile_status" 0 "$name did its worst"
+}
+
+fds_before=$(count_fds)
+memory_before=$(memory_kib VmRSS)
+for kind in $kinds; do
+	attack "$kind" "$kind"
+done
+if [ "$(id -u)" = 0 ]; then
+	for kind in thousand half nonsense storm; do
+		attack "$kind" "$kind of another user" --uid 65534
+	done
+	# He may have eight connections, and root has its own all the same.
+	$hostile --uid 65534 thousand "$short" 3 &
+	other=$!
+	sleep 1
+	like "$($varlink --uid 65534 call "$socket" org.varlink.service.GetInfo)" \
+		'"error":"io.stepd.Step.TooManyConnections","parameters":\{"limit":[0-9]+\}' \
+		"a user with too many connections is told so"
+	like "$(call Describe)" '"state":"running"' "and root is let in"
+	wait $other
+	like "$($varlink --uid 65534 call "$socket" org.varlink.service.GetInfo)" '"product"' \
+		"he is let in when the others have gone"
+	like "$($varlink --uid 65534 call "$socket" ListPids)" \
+		'PermissionDenied.*"method":"io.stepd.Step.ListPids","needs":"ask"' \
+		"and not answered"
+else
+	skip 4 "another user needs root"
+fi
+
+# All at once.
+pids_of_clients=
+for kind in $kinds; do
+	$hostile "$kind" "$short" 3 >/dev/null 2>&1 &
+	pids_of_clients="$pids_of_clients $!"
+done
+attack noise "all of them at once"
+for pid in $pids_of_clients; do
+	wait "$pid"
+done
+
+# ---- what is left ------------------------------------------------------------------------------
+n=0
+while [ "$(count_fds)" -gt "$fds_before" ] && [ $n -lt 50 ]; do
+	sleep 0.1
+	n=$((n + 1))
+done
+is "$(count_fds)" "$fds_before" "the agent has the descriptors it had"
+grown=$(($(memory_kib VmRSS) - memory_before))
+most=$(($(memory_kib VmHWM) - memory_before))
+diag "the agent had grown by $most KiB, and has now by $grown KiB"
+if [ "$sanitizers" = 0 ]; then
+	# 64 MiB of buffers, a call, and what malloc loses between them.
+	ok "and never grew beyond its bound" test $most -lt $((96 * 1024))
+	ok "and has given back what it took" test $grown -lt $((16 * 1024))
+else
+	skip 2 "sanitizers keep freed memory"
+fi
+ticks=$(cpu_ticks)
+sleep 1
+ok "it does nothing when nobody asks" test $(($(cpu_ticks) - ticks)) -le 2
+is "$(call ListPids)" "$pids" "the step has its processes"
+
+# ---- a call that never ends --------------------------------------------------------------------
+begin=$(date +%s)
+timeout 25 python3 - "$short" <<'END'
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(b'{"method":"io.stepd')
+s.settimeout(20)
+sys.exit(0 if s.recv(1) == b"" else 1)
+END
+is $? 0 "who sends half a call is closed"
+took=$(($(date +%s) - begin))
+ok "after ten seconds" test $took -ge 9 -a $took -le 15
+
+is "$(call Terminate)" '{"parameters":{}}' "the step is ended through its socket"
+wait "$launcher"
+nothing_left "nothing is left of it"
+done_testing
