@@ -540,3 +540,11 @@ TESTS += tests/system/0692-reexec-refused.sh
 EXTRA_DIST += tests/system/0692-reexec-refused.sh
 TESTS += tests/system/0693-reexec-clients.sh
 EXTRA_DIST += tests/system/0693-reexec-clients.sh
+
+
+# The tracker against a model, through the control socket.
+TESTS += tests/system/0630-model.sh
+EXTRA_DIST += tests/system/0630-model.sh tests/lib/model.py
+check_PROGRAMS += tests/lib/modelproc
+tests_lib_modelproc_SOURCES = tests/lib/modelproc.c
+tests_lib_modelproc_LDADD = -lpthread
