@@ -211,6 +211,7 @@ static int report(const struct probe *p, int r)
 {
 	if (r < 0)
 		printf("%s %s\n", strerrorname_np(-r), p->error.text);
+	(void)fflush(stdout);
 	if (r < 0 && p->error.code != r)
 		errx(3, "%d was returned, and %d told", r, p->error.code);
 	return r;

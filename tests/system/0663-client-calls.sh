@@ -89,10 +89,14 @@ is "$(probe "$job.0" wait:20 terminate:KILL | sed 's/ .*//')" "ETIMEDOUT
 EINVAL" "who waits on a connection asks nothing else there"
 probe "$job.0" wait:0 wait:60000 >"$tmpdir/wait" &
 waiter=$!
+ok "who waits has to wait" eventually grep -q '^EAGAIN ' "$tmpdir/wait"
+follows() { # REGEX
+	grep -Eq "$1" "$tmpdir/events"
+}
+ok "and who follows hears of what was before" eventually follows ' state running '
 is "$(probe "$job.0" terminate:KILL)" "" "the end begins"
 wait "$waiter"
-like "$(cat "$tmpdir/wait")" '^EAGAIN ' "who waited had to wait"
-like "$(cat "$tmpdir/wait")" '"exit_code":137' "and has the result"
+like "$(cat "$tmpdir/wait")" '"exit_code":137' "who waited has the result"
 wait "$follower"
 is $? 0 "who followed has come to the end"
 like "$(cat "$tmpdir/events")" '^[0-9]+ task_exit - 1 137$' "past each task's"
@@ -107,10 +111,7 @@ second=$agent
 ok "another step runs" eventually all_run
 probe "$job.1" events:1 >"$tmpdir/events" &
 follower=$!
-follows() {
-	grep -q 'state running' "$tmpdir/events"
-}
-ok "it is followed" eventually follows
+ok "it is followed" eventually follows ' state running '
 kill -9 "$(agent_of 1)"
 wait "$second" 2>/dev/null
 wait "$follower"
