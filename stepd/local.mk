@@ -132,6 +132,10 @@ libagent_la_SOURCES = \
 	stepd/agent/stdio/pump.c stepd/agent/stdio/pump.h stepd/agent/stdio/pump_impl.h \
 	stepd/agent/stdio/pump_save.c \
 	stepd/agent/reexec/handover.c stepd/agent/reexec/handover.h \
+	stepd/agent/recover/adopt.c stepd/agent/recover/adopt.h \
+	stepd/agent/recover/exit_watch.c stepd/agent/recover/exit_watch.h \
+	stepd/agent/recover/heir.c stepd/agent/recover/heir.h \
+	stepd/agent/recover/history.c stepd/agent/recover/history.h \
 	stepd/agent/recover/recover.h \
 	stepd/agent/recover/state_doc.c stepd/agent/recover/state_doc.h \
 	stepd/agent/reexec/continue.c \

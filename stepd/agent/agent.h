@@ -17,6 +17,9 @@
 struct log;
 struct spec;
 
+/* As keep_result_ms of an agent that takes a step over: what the dead one was told. */
+#define AGENT_KEEP_AS_BEFORE UINT64_MAX
+
 struct agent_options {
 	const char *plugin_dir;  /* NULL: plugin_dir_find()'s choice */
 	const char *runtime_dir; /* NULL: registry.h's choice */

@@ -24,6 +24,7 @@
 
 struct events;
 struct methods;
+struct exit_watch;
 struct mpi;
 struct proctrack;
 struct registry;
@@ -97,6 +98,7 @@ struct agent {
 
 	bool result_kept; /* result.json stands in the step's directory, and stays */
 	struct recover recover;
+	struct exit_watch *exits; /* of an adopted step's tasks; NULL: they are our children */
 
 	int spare_fd[AGENT_SPARE_FDS]; /* kept until all is forked: reserve_fds() */
 	int signal_fd;                 /* process_catch_signals() */

@@ -10,6 +10,7 @@
 #include "stepd/agent/ending.h"
 #include "stepd/agent/events.h"
 #include "stepd/agent/methods/methods.h"
+#include "stepd/agent/recover/exit_watch.h"
 #include "stepd/agent/registry.h"
 #include "stepd/agent/result.h"
 #include "stepd/agent/service.h"
@@ -68,6 +69,7 @@ static void agent_clear(struct agent *a)
 	result_drop_ready(a);
 	if (a->loop) {
 		account_close(a);
+		a->exits = exit_watch_close(a->exits);
 		ending_unwatch(a);
 		a->methods = methods_close(a->methods);
 		ev_loop_destroy(a->loop);

@@ -13,6 +13,7 @@
 #include "stepd/agent/events.h"
 #include "stepd/agent/methods/methods.h"
 #include "stepd/agent/reexec/handover.h"
+#include "stepd/agent/recover/exit_watch.h"
 #include "stepd/agent/result.h"
 #include "stepd/agent/service.h"
 #include "stepd/agent/stdio/stdio.h"
@@ -219,6 +220,15 @@ static void apply_policies(struct agent *a, const struct task *task)
 		pausable_start(&a->wait_limit, spec->wait_ms);
 }
 
+/* It has ended: nothing of it stays but what is told of it. */
+static void settle_task(struct agent *a, struct task *task)
+{
+	a->plan.job.task[task - a->tasks.v].pid = 0;
+	proctrack_task_ended(a->pt, &a->plan.job, (uint32_t)(task - a->tasks.v));
+	trace_task(a->trace, "task", task->rank, task->start_ns, task->end_ns);
+	apply_policies(a, task);
+}
+
 static void on_child_end(struct agent *a, pid_t pid, int wait_status, const struct rusage *usage)
 {
 	struct task *task = tasks_find(&a->tasks, pid);
@@ -228,11 +238,38 @@ static void on_child_end(struct agent *a, pid_t pid, int wait_status, const stru
 		log_debug(a->log, "pid %d, which a task left behind, ended", (int)pid);
 		return;
 	}
-	a->plan.job.task[task - a->tasks.v].pid = 0;
 	tasks_ended(&a->tasks, task, wait_status, trace_now_ns());
-	proctrack_task_ended(a->pt, &a->plan.job, (uint32_t)(task - a->tasks.v));
-	trace_task(a->trace, "task", task->rank, task->start_ns, task->end_ns);
-	apply_policies(a, task);
+	settle_task(a, task);
+}
+
+static void tell_task_end(struct agent *a, const struct task *task, int wait_status);
+
+void ending_tell_lost(struct agent *a, const struct task *task)
+{
+	struct event event = EVENT_INIT(EVENT_TASK_EXIT);
+	struct task ended = *task;
+	char words[TASK_WORDS_SIZE];
+
+	ended.state = TASK_ENDED;
+	ended.lost = true;
+	event.rank = task->rank;
+	event.pid = task->pid;
+	event.text = task_words(&ended, words, sizeof(words));
+	events_add(a->events, &event);
+}
+
+void ending_adopted_task(struct agent *a, struct task *task, bool known, int wait_status)
+{
+	if (known)
+		tell_task_end(a, task, wait_status);
+	else
+		ending_tell_lost(a, task);
+	account_look_at_task(a, task);
+	if (known)
+		tasks_ended(&a->tasks, task, wait_status, trace_now_ns());
+	else
+		tasks_lost(&a->tasks, task, trace_now_ns());
+	settle_task(a, task);
 }
 
 static void read_reports(struct agent *a);
@@ -271,6 +308,7 @@ static void reap(struct agent *a)
 	struct rusage usage;
 	int wait_status;
 
+	exit_watch_look(a->exits);
 	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0) {
 		/* A task that could not be executed has written why before it ended. */
 		read_reports(a);
@@ -474,11 +512,46 @@ static void watch_reports(struct agent *a)
 	ev_io_start(a->loop, &a->report_io);
 }
 
+/* All of it but for a step that was taken over: that one began before. */
+static uint64_t time_left_ms(const struct agent *a)
+{
+	uint64_t gone_ns = trace_now_ns() - a->recover.running_ns;
+	uint64_t limit_ms = a->plan.spec->time_limit_ms, gone_ms;
+
+	gone_ms = gone_ns > a->suspend.total_ns ? (gone_ns - a->suspend.total_ns) / 1000000 : 0;
+	if (a->recover.adopted == 0)
+		return limit_ms;
+	return gone_ms < limit_ms ? limit_ms - gone_ms : 0;
+}
+
+void ending_settled(struct agent *a)
+{
+	act_on_reports(a);
+	ending_check(a);
+}
+
+/* What the policies began to wait for under the agent that died, they wait for anew. */
+static void resume_policies(struct agent *a)
+{
+	const struct spec *spec = a->plan.spec;
+	uint32_t i, failed = 0;
+
+	if (a->recover.adopted == 0 || a->tasks.running == 0 || a->state != AGENT_RUNNING)
+		return;
+	for (i = 0; i < a->tasks.n; i++)
+		failed += task_failed(&a->tasks.v[i]);
+	if (failed && spec->kill_on_bad_exit)
+		pausable_start(&a->bad_exit_grace, spec->kill_on_bad_exit_grace_ms);
+	if (a->tasks.running < a->tasks.n && spec->wait_given)
+		pausable_start(&a->wait_limit, spec->wait_ms);
+}
+
 void ending_started(struct agent *a)
 {
 	watch_reports(a);
 	if (a->plan.spec->time_limit_ms && a->state == AGENT_RUNNING)
-		pausable_start(&a->time_limit, a->plan.spec->time_limit_ms);
+		pausable_start(&a->time_limit, time_left_ms(a));
+	resume_policies(a);
 }
 
 /* Where the step was told to end by another sequence than its own. */

@@ -213,6 +213,11 @@ int registry_take_over(const char *runtime_dir, const stepd_step_rec_t *job,
 	return open_registry(runtime_dir, job, false, ret_reg, err);
 }
 
+void registry_inherit(struct registry *reg)
+{
+	reg->inherited = false;
+}
+
 const char *registry_get_path(const struct registry *reg)
 {
 	return reg->path;

@@ -30,10 +30,13 @@ struct registry;
 int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, struct registry **ret_reg,
 	struct err *err) _must_check_;
 
-/* Claims the directory of a step that has one, to go on where a dead agent ended: registry_close()
- * then removes what that one left. -ENOENT: there is none. */
+/* Claims the directory of a step that has one, to go on where a dead agent ended. What that one
+ * left stays until registry_inherit() or registry_publish(). -ENOENT: there is none. */
 int registry_take_over(const char *runtime_dir, const stepd_step_rec_t *job,
 	struct registry **ret_reg, struct err *err) _must_check_;
+
+/* What the dead agent left is this one's from now on: registry_close() removes it. */
+void registry_inherit(struct registry *reg);
 
 /* All that a step's directory may hold, up to NULL; the lock is last. */
 extern const char *const registry_files[];

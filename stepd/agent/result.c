@@ -12,10 +12,12 @@
 #include "stepd/agent/recover/state_doc.h"
 #include "stepd/agent/registry.h"
 #include "stepd/agent/report.h"
+#include "stepd/base/fs.h"
 #include "stepd/base/log.h"
 #include "stepd/base/signals.h"
 
-#define RESULT_VERSION 1
+#define RESULT_VERSION  1
+#define RESULT_SIZE_MAX (64u << 20)
 
 const char *const agent_state_words[AGENT_STATE_MAX] = {
 	[AGENT_STARTING] = "starting",
@@ -50,7 +52,7 @@ int agent_exit_code(const struct agent *a)
 	case AGENT_REASON_SIGNAL:
 		return STATUS_SIGNAL_BASE + a->end_signal;
 	default:
-		return a->tasks.status.code;
+		return a->tasks.status.code || !a->tasks.lost ? a->tasks.status.code : STATUS_LOST;
 	}
 }
 
@@ -174,8 +176,10 @@ static json_t *pack_task(const struct task *task, const stepd_usage_t *usage)
 
 	if (r < 0 || task->state != TASK_ENDED)
 		return doc;
-	r |= json_object_set_new(doc, "wait_status", json_integer(task->wait_status));
-	r |= json_object_set_new(doc, "exit_code", json_integer(task_exit_code(task)));
+	r |= json_object_set_new(
+		doc, "wait_status", task->lost ? json_null() : json_integer(task->wait_status));
+	r |= json_object_set_new(
+		doc, "exit_code", task->lost ? json_null() : json_integer(task_exit_code(task)));
 	r |= json_object_set_new(doc, "elapsed_usec",
 		json_integer((json_int_t)((task->end_ns - task->start_ns) / 1000)));
 	if (task->oom_counted)
@@ -224,6 +228,8 @@ json_t *result_pack(const struct agent *a)
 			json_string(signals_name(a->end_signal, name, sizeof(name))));
 	if (a->reason == AGENT_REASON_LAUNCH)
 		r |= json_object_set_new(doc, "error", report_json_text(a->failure.text));
+	if (a->recover.adopted)
+		r |= json_object_set_new(doc, "adopted", json_true());
 	if (oom_is_counted(a))
 		r |= json_object_set_new(doc, "oom_killed", json_boolean(a->oom.kills > 0));
 	if (a->usage.kept && a->reason != AGENT_REASON_LAUNCH)
@@ -304,6 +310,28 @@ int result_keep(struct agent *a, struct err *err)
 	return r;
 }
 
+static int store(const char *path, const char *text)
+{
+	return strcmp(path, "-") == 0 ? report_write(STDOUT_FILENO, text)
+				      : report_store(path, text, true);
+}
+
+bool result_hand_on(struct agent *a)
+{
+	const char *path = a->options->result_file;
+	_cleanup_free_ char *text = NULL;
+	int r;
+
+	if (fs_read(registry_get_dirfd(a->registry), "result.json", RESULT_SIZE_MAX, &text, NULL) <
+		0)
+		return false;
+	r = path ? store(path, text) : 0;
+	if (r < 0)
+		log_error(a->log, "write the result '%s': %s", path, strerror(-r));
+	a->result_kept = true;
+	return true;
+}
+
 int result_write(const struct agent *a, struct err *err)
 {
 	const char *path = a->options->result_file;
@@ -315,7 +343,6 @@ int result_write(const struct agent *a, struct err *err)
 	line = make_text(result_pack(a));
 	if (!line)
 		return err_set(err, -ENOMEM, "write the result '%s'", path);
-	r = strcmp(path, "-") == 0 ? report_write(STDOUT_FILENO, line)
-				   : report_store(path, line, true);
+	r = store(path, line);
 	return r < 0 ? err_set(err, r, "write the result '%s'", path) : 0;
 }

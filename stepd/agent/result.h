@@ -39,6 +39,10 @@ int result_check_files(const struct agent *a, struct err *err) _must_check_;
  * this returns, and before anybody is told that the step has ended. */
 int result_keep(struct agent *a, struct err *err) _must_check_;
 
+/* Of a step that was taken over: whether a result of it stands in its directory already, which then
+ * stays, and goes to options->result_file. */
+bool result_hand_on(struct agent *a);
+
 /* The same document to options->result_file, replaced whole and on the disk before this returns; to
  * standard output for "-". */
 int result_write(const struct agent *a, struct err *err) _must_check_;

@@ -55,6 +55,8 @@ uint64_t suspend_total_usec(const struct agent *a)
 
 static void begin_standing(struct agent *a)
 {
+	if (a->suspend.stands)
+		return;
 	a->suspend.stands = true;
 	a->suspend.since_ns = trace_now_ns();
 	pausable_pause(&a->time_limit);
@@ -131,6 +133,8 @@ void suspend_ask(struct agent *a)
 	if (!s->wanted) {
 		s->wanted = true;
 		s->resuming = false;
+		/* One that takes over has to know of what may be half done. */
+		result_publish_state(a, suspend_state_word(a));
 		add(a, REQUEST_SUSPEND);
 	} else if (s->stands) {
 		answer(a, REQUEST_SUSPEND, NULL);
@@ -281,6 +285,20 @@ static void on_done(const struct request *request, int r, const struct err *err,
 		on_signalled(a, request, r, err);
 	ending_check(a);
 	reexec_go_on(a);
+}
+
+void suspend_adopted(struct agent *a, bool suspended, bool suspending, uint64_t since_ns)
+{
+	struct suspend *s = &a->suspend;
+
+	if (suspended) {
+		s->wanted = true;
+		begin_standing(a);
+		s->since_ns = since_ns;
+		add(a, REQUEST_SUSPEND); /* it may have been about to go on */
+	} else if (suspending || proctrack_can_freeze(a->pt)) {
+		add(a, REQUEST_RESUME); /* a signal freezes for a moment, too */
+	}
 }
 
 int suspend_init(struct agent *a, struct err *err)

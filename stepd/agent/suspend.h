@@ -43,6 +43,11 @@ void suspend_on_signal(struct agent *a, int signal, bool by_terminal);
 /* A SIGKILL has dropped what was under way. A step that outlives it is not left half suspended. */
 void suspend_overtaken(struct agent *a);
 
+/* The step was taken over from an agent that had suspended it, at since_ns, or was about to. What
+ * that one was doing when it died is brought to an end: a suspension that it did not acknowledge is
+ * taken back. */
+void suspend_adopted(struct agent *a, bool suspended, bool suspending, uint64_t since_ns);
+
 /* The step is about to end by something else than SIGKILL. */
 void suspend_give_up(struct agent *a);
 

@@ -88,9 +88,19 @@ void tasks_ended(struct tasks *ts, struct task *task, int wait_status, uint64_t 
 		status_count(&ts->status, wait_status);
 }
 
+void tasks_lost(struct tasks *ts, struct task *task, uint64_t now_ns)
+{
+	assert(task->state == TASK_RUNNING);
+	task->state = TASK_ENDED;
+	task->lost = true;
+	task->end_ns = now_ns;
+	ts->running--;
+	ts->lost += !task->requested;
+}
+
 bool task_failed(const struct task *task)
 {
-	if (task->state != TASK_ENDED)
+	if (task->state != TASK_ENDED || task->lost)
 		return false;
 	return task->exec_status || (!task->requested && status_exit_code(task->wait_status) != 0);
 }
@@ -118,6 +128,8 @@ const char *task_words(const struct task *task, char *buf, size_t size)
 		(void)snprintf(buf, size, "never started");
 	else if (task->state == TASK_RUNNING)
 		(void)snprintf(buf, size, "running");
+	else if (task->lost)
+		(void)snprintf(buf, size, "ended; its status was lost with the agent that died");
 	else if (task->exec_status)
 		(void)snprintf(buf, size, "never executed (%s)",
 			task->exec_status == STATUS_NOT_FOUND ? "not found" : "not executable");

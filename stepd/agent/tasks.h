@@ -27,6 +27,7 @@ struct task {
 	pid_t pid;         /* nobody else's while running: the agent has not reaped it */
 	int wait_status;   /* once ended */
 	int exec_status;   /* 126 or 127 where it was never executed, else 0 */
+	bool lost;         /* it ended, and nobody knows how: no agent lived then */
 	bool requested;    /* was running when the step was told to end */
 	uint64_t start_ns; /* CLOCK_MONOTONIC */
 	uint64_t end_ns;
@@ -41,6 +42,7 @@ struct tasks {
 	uint32_t *by_pid;     /* hash of slots, index + 1, 0 for none */
 	uint32_t slots;       /* a power of two */
 	struct status status; /* over those that count */
+	uint32_t lost;        /* those that would count */
 };
 
 int tasks_init(struct tasks *ts, const uint32_t *ranks, uint32_t n) _must_check_;
@@ -54,6 +56,9 @@ struct task *tasks_find(const struct tasks *ts, pid_t pid);
 
 /* Notes the end of a task and counts it, unless it was requested. */
 void tasks_ended(struct tasks *ts, struct task *task, int wait_status, uint64_t now_ns);
+
+/* The same, where nobody knows how. */
+void tasks_lost(struct tasks *ts, struct task *task, uint64_t now_ns);
 
 /* Whether what ended counts as a failure of its own: not requested, and not status 0. */
 bool task_failed(const struct task *task);

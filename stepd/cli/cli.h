@@ -9,6 +9,7 @@
 
 #include "stepd/agent/status.h"
 
+int cli_adopt(int argc, char **argv);
 int cli_check_spec(int argc, char **argv);
 int cli_continue(int argc, char **argv);
 int cli_doctor(int argc, char **argv);

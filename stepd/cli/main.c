@@ -13,6 +13,7 @@ static const struct {
 } commands[] = {
 	{"run", cli_run, "run a step: stepd run -n 4 -- PROGRAM [ARG...]"},
 	{"serve", cli_serve, "run the step of a spec file, for a node daemon"},
+	{"adopt", cli_adopt, "be the agent of a step whose agent has died"},
 	{"continue", cli_continue,
 		"goes on with an agent's step: an agent that is upgraded calls it"},
 	{"check-spec", cli_check_spec, "check spec files without running them"},

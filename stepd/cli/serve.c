@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stepd serve: the agent as a node daemon starts it.
+ * stepd serve: the agent as a node daemon starts it; and stepd adopt, which goes on with a step
+ * whose agent has died.
  */
 #include <fcntl.h>
 #include <getopt.h>
@@ -10,6 +11,7 @@
 #include "stepd/agent/account/sample.h"
 #include "stepd/agent/agent.h"
 #include "stepd/agent/launch/process.h"
+#include "stepd/agent/recover/adopt.h"
 #include "stepd/agent/service.h"
 #include "stepd/agent/spec/spec.h"
 #include "stepd/agent/trace.h"
@@ -20,6 +22,7 @@
 #include "stepd/cli/version.h"
 
 struct serve {
+	const char *adopt; /* the step to take over; NULL: begin the one of the spec */
 	const char *spec_file;
 	int spec_fd;
 	struct agent_options agent;
@@ -30,6 +33,7 @@ struct serve {
 
 enum {
 	OPT_SPEC = 256,
+	OPT_ADOPT,
 	OPT_SPEC_FD,
 	OPT_READY_FD,
 	OPT_RESULT,
@@ -43,6 +47,7 @@ enum {
 
 static const struct option long_options[] = {
 	{"spec", required_argument, NULL, OPT_SPEC},
+	{"adopt", required_argument, NULL, OPT_ADOPT},
 	{"spec-fd", required_argument, NULL, OPT_SPEC_FD},
 	{"ready-fd", required_argument, NULL, OPT_READY_FD},
 	{"result", required_argument, NULL, OPT_RESULT},
@@ -59,9 +64,10 @@ static const struct option long_options[] = {
 };
 
 static const char help_text[] =
-	"Usage: stepd serve --spec FILE | --spec-fd N [OPTION...]\n\n"
+	"Usage: stepd serve --spec FILE | --spec-fd N | --adopt STEP [OPTION...]\n\n"
 	"  --spec FILE         the step's spec, a JSON document (stepd-spec(5))\n"
 	"  --spec-fd N         the same from an open descriptor, read to its end\n"
+	"  --adopt STEP        take over this step, whose agent has died\n"
 	"  --ready-fd N        write a line of JSON there once the step runs\n"
 	"  --result FILE       write the result there at the end; - is standard output\n"
 	"  --keep-result DURATION\n"
@@ -76,6 +82,22 @@ static const char help_text[] =
 	"  -q, --quiet         say errors only\n"
 	"  -h, --help          show this\n\n"
 	"Exits with the step's status; 123 to 127 are described in stepd(8).\n";
+
+static const char adopt_help_text[] =
+	"Usage: stepd adopt [OPTION...] STEP\n"
+	"Takes over a step, JOB.STEP or NODE/JOB.STEP, whose agent has died.\n\n"
+	"  --ready-fd N        write a line of JSON there once it has been taken over\n"
+	"  --result FILE       write the result there at the end; - is standard output\n"
+	"  --keep-result DURATION\n"
+	"                      how long the result stays in the step's directory\n"
+	"  --config FILE       the site's configuration, stepd.conf(5)\n"
+	"  --plugin-dir DIR    where the plugins are\n"
+	"  --runtime-dir DIR   where the node's steps are registered\n"
+	"  -v, --verbose       say more\n"
+	"  -q, --quiet         say errors only\n"
+	"  -h, --help          show this\n\n"
+	"What is not given is as the dead agent was told. Exits with the step's status; 121 to 127 are\n"
+	"described in stepd(8).\n";
 
 /* An open descriptor by its number. */
 static int parse_fd(const char *option, const char *text, int *ret_fd, struct err *err)
@@ -105,6 +127,9 @@ static int parse_option(struct serve *s, int opt, struct err *err)
 	switch (opt) {
 	case OPT_SPEC:
 		s->spec_file = optarg;
+		return 0;
+	case OPT_ADOPT:
+		s->adopt = optarg;
 		return 0;
 	case OPT_SPEC_FD:
 		return parse_fd("--spec-fd", optarg, &s->spec_fd, err);
@@ -137,7 +162,7 @@ static int parse_option(struct serve *s, int opt, struct err *err)
 		s->help = true;
 		return 0;
 	default:
-		return err_say(err, -EINVAL, "wrong option; see 'stepd serve --help'");
+		return err_say(err, -EINVAL, "wrong option (see --help)");
 	}
 }
 
@@ -151,11 +176,17 @@ static int parse_arguments(struct serve *s, int argc, char **argv, struct err *e
 		if (r < 0 || s->help)
 			return r;
 	}
+	if (strcmp(argv[0], "adopt") == 0 && !s->adopt && optind < argc)
+		s->adopt = argv[optind++];
 	if (optind < argc)
-		return err_say(
-			err, -EINVAL, "'%s' is no option; see 'stepd serve --help'", argv[optind]);
-	if ((s->spec_file != NULL) == (s->spec_fd >= 0))
-		return err_say(err, -EINVAL, "give one of --spec FILE and --spec-fd N");
+		return err_say(err, -EINVAL, "'%s' is no option (see --help)", argv[optind]);
+	if ((s->spec_file != NULL) + (s->spec_fd >= 0) + (s->adopt != NULL) != 1)
+		return err_say(err, -EINVAL, "%s",
+			strcmp(argv[0], "adopt") == 0
+				? "give one step, JOB.STEP or NODE/JOB.STEP"
+				: "give one of --spec FILE, --spec-fd N and --adopt STEP");
+	if (s->adopt && s->agent.trace_file)
+		return err_say(err, -EINVAL, "--trace: an adopted step has no launch");
 	if (s->spec_fd >= 0 && s->spec_fd == s->agent.ready_fd)
 		return err_say(
 			err, -EINVAL, "--spec-fd and --ready-fd: %d can't be both", s->spec_fd);
@@ -174,6 +205,22 @@ static int read_spec(const struct serve *s, struct spec **ret_spec, struct err *
 	return spec_from_fd(fd, ret_spec, err);
 }
 
+static int adopt(struct serve *s)
+{
+	struct err err = ERR_INIT;
+	int code = STATUS_FAILED;
+
+	(void)snprintf(s->log.ident, sizeof(s->log.ident), "stepd %s", s->adopt);
+	service_use_journal(&s->log);
+	if (!s->site.keep_result_given)
+		s->agent.keep_result_ms = AGENT_KEEP_AS_BEFORE;
+	if (agent_adopt(s->adopt, &s->agent, &code, &err) < 0) {
+		log_error(&s->log, "%s", err.text);
+		return STATUS_FAILED;
+	}
+	return code;
+}
+
 static int serve(struct serve *s)
 {
 	_cleanup_spec_ struct spec *spec = NULL;
@@ -181,6 +228,8 @@ static int serve(struct serve *s)
 	int code = STATUS_FAILED, r;
 
 	r = site_apply(&s->site, SITE_SERVE_KEEP_RESULT_MS, &s->agent, &err);
+	if (r == 0 && s->adopt)
+		return adopt(s);
 	if (r == 0)
 		r = read_spec(s, &spec, &err);
 	if (r == 0) {
@@ -204,7 +253,7 @@ int cli_serve(int argc, char **argv)
 			.start_ns = trace_now_ns(),
 			.log = &s.log,
 			.version = stepd_version},
-		.log = {.fd = STDERR_FILENO, .most = LOG_LEVEL_INFO, .ident = "stepd serve"},
+		.log = {.fd = STDERR_FILENO, .most = LOG_LEVEL_INFO, .ident = "stepd"},
 	};
 	struct err err = ERR_INIT;
 	int r;
@@ -217,8 +266,13 @@ int cli_serve(int argc, char **argv)
 		return STATUS_FAILED;
 	}
 	if (s.help) {
-		fputs(help_text, stdout);
+		fputs(strcmp(argv[0], "adopt") == 0 ? adopt_help_text : help_text, stdout);
 		return 0;
 	}
 	return serve(&s);
+}
+
+int cli_adopt(int argc, char **argv)
+{
+	return cli_serve(argc, argv);
 }

@@ -59,9 +59,10 @@ isnt "$(help_options run)" "" "the help of run has options"
 is "$(manual_options "stepd run")" "$(help_options run)" "the options of run are those of the manual"
 is "$(manual_options "stepd serve" | grep -vx help)" "$(help_options serve | grep -vx help)" \
 	"and of serve"
+is "$(manual_options "stepd adopt")" "$(help_options adopt)" "and of adopt"
 is "$(manual_options "stepd plugins")" "$(help_options plugins)" "and of plugins"
 is "$(manual_options "stepd doctor")" "$(help_options doctor)" "and of doctor"
-for command in run serve doctor; do
+for command in run serve adopt doctor; do
 	short_options $command >"$tmpdir/short"
 	while read -r letter name; do
 		like "$(awk -v heading=".Ss stepd $command" '/^\.S[sh] / { on = $0 == heading } on' "$manual")" \

@@ -66,6 +66,17 @@ void account_reaped(struct agent *a, struct task *task, const struct rusage *ru)
 			&a->usage, (uint32_t)(task - a->tasks.v), r == 0 ? &look : NULL, ru);
 }
 
+void account_look_at_task(struct agent *a, struct task *task)
+{
+	stepd_usage_t look;
+
+	if (proctrack_usage(a->pt, a->plan.job.cont_id, &task->rank, &look) < 0)
+		return;
+	oom_note_task(a, task, &look);
+	if (a->usage.kept)
+		usage_task_ended(&a->usage, (uint32_t)(task - a->tasks.v), &look, NULL);
+}
+
 void account_finish(struct agent *a)
 {
 	if (a->usage.kept && !a->unkillable)

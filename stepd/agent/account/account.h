@@ -28,6 +28,10 @@ void account_look(struct agent *a);
 /* A process was reaped; task is NULL where it is none. Before what stands for the task goes. */
 void account_reaped(struct agent *a, struct task *task, const struct rusage *ru);
 
+/* The same of a task that is not our child: what it has used is what its part of the container
+ * tells. */
+void account_look_at_task(struct agent *a, struct task *task);
+
 /* No process is left, or none can be ended; the container still stands. */
 void account_finish(struct agent *a);
 

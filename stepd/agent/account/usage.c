@@ -78,9 +78,10 @@ static void forget_moment(stepd_usage_t *usage)
 void usage_task_ended(
 	struct usage *u, uint32_t local_id, const stepd_usage_t *counted, const struct rusage *ru)
 {
-	stepd_usage_t last = counted ? *counted : (stepd_usage_t){0}, waited;
+	stepd_usage_t last = counted ? *counted : (stepd_usage_t){0}, waited = {0};
 
-	usage_from_rusage(ru, u->floor_kib, &waited);
+	if (ru)
+		usage_from_rusage(ru, u->floor_kib, &waited);
 	procusage_fill(&last, &waited);
 	usage_update(&u->tasks[local_id], &last);
 	forget_moment(&u->tasks[local_id]);

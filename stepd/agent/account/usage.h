@@ -42,7 +42,8 @@ int usage_look(struct usage *u, struct proctrack *pt, const stepd_step_rec_t *jo
 /* The agent has reaped a process, a task or not. */
 void usage_reaped(struct usage *u, const struct rusage *ru);
 
-/* The task has ended. counted is what its part of the container told then, or NULL. */
+/* The task has ended. counted is what its part of the container told then, or NULL; ru too may be
+ * NULL, where somebody else has reaped it. */
 void usage_task_ended(
 	struct usage *u, uint32_t local_id, const stepd_usage_t *counted, const struct rusage *ru);
 

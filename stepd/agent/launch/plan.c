@@ -154,6 +154,27 @@ int plan_make(const struct spec *spec, struct plan *ret_plan, struct err *err)
 	return 0;
 }
 
+int plan_make_adopted(const struct spec *spec, uid_t uid, gid_t gid, const char *user_name,
+	struct plan *ret_plan, struct err *err)
+{
+	_cleanup_plan_ struct plan plan = {.spec = spec};
+	int r;
+
+	plan.id.uid = uid;
+	plan.id.gid = gid;
+	plan.id.user_name = strdup(user_name);
+	if (!plan.id.user_name)
+		return err_set(err, -ENOMEM, "plan the step");
+	r = check_node_name(spec->node_name, err);
+	if (r == 0)
+		r = make_job(&plan, err);
+	if (r < 0)
+		return r;
+	*ret_plan = plan;
+	plan = (struct plan){0};
+	return 0;
+}
+
 /* "#!INTERPRETER [ARGUMENT]", as execve(2) reads it. The script is not executed itself, so that
  * its place may be a noexec file system, as /run often is. */
 static int parse_shebang(const struct spec *spec, struct strv *argv, struct err *err)

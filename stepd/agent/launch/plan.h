@@ -43,6 +43,11 @@ struct plan {
  * plan_make_environ(), when the MPI plugin is known. */
 int plan_make(const struct spec *spec, struct plan *ret_plan, struct err *err) _must_check_;
 
+/* The same for a step that runs already, by what is known of it: whom it belongs to, and no more
+ * than is needed to look after it. user_name is copied. */
+int plan_make_adopted(const struct spec *spec, uid_t uid, gid_t gid, const char *user_name,
+	struct plan *ret_plan, struct err *err) _must_check_;
+
 /* Makes the batch step's command line: the interpreter of its first line, then script, the path
  * where it is stored. */
 int plan_set_script(struct plan *plan, const char *script, struct err *err) _must_check_;

@@ -112,14 +112,14 @@ static bool add_task(struct listing *l)
 	text_add_number(&l->text, task->rank);
 	add_field(&l->text, "local_id", id);
 	text_add(&l->text, ",\"state\":\"");
-	text_add(&l->text, state_words[task->state]);
+	text_add(&l->text, task->lost ? "lost" : state_words[task->state]);
 	text_add(&l->text, "\",\"text\":\"");
 	text_add(&l->text, task_words(task, words, sizeof(words))); /* nothing to escape in it */
 	text_add(&l->text, "\",\"on_request\":");
 	text_add(&l->text, task->requested ? "true" : "false");
 	if (task->state == TASK_RUNNING)
 		add_running(l, task);
-	else if (task->state == TASK_ENDED)
+	else if (task->state == TASK_ENDED && !task->lost)
 		add_ended(l, task);
 	text_add(&l->text, "}");
 	return true;

@@ -51,11 +51,12 @@ static json_t *pack(const struct agent *a)
 	char boot_id[64];
 
 	read_boot_id(boot_id);
-	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:s?, s:i, s:[I, I], s:I, s:I, s:o}", "boot_id",
-		boot_id, "begin_ns", (json_int_t)a->begin_ns, "running_ns",
+	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:b, s:s?, s:i, s:[I, I], s:I, s:I, s:o}",
+		"boot_id", boot_id, "begin_ns", (json_int_t)a->begin_ns, "running_ns",
 		(json_int_t)recover->running_ns, "suspended_since_ns",
 		(json_int_t)(a->suspend.stands ? a->suspend.since_ns : 0), "suspended_ns",
-		(json_int_t)a->suspend.total_ns, "reason",
+		(json_int_t)a->suspend.total_ns, "suspending",
+		(int)(a->suspend.wanted && !a->suspend.stands), "reason",
 		a->state >= AGENT_ENDING ? agent_reason_words[a->reason] : NULL, "end_signal",
 		a->end_signal, "fork_ticks", (json_int_t)recover->forked.least,
 		(json_int_t)recover->forked.most, "adopted", (json_int_t)recover->adopted, "gid",
@@ -79,9 +80,9 @@ static int unpack_registry(json_t *doc, struct state_doc *s)
 {
 	json_int_t job, node_id, uid, cont_id, pid, answers;
 
-	if (json_unpack(doc, "{s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s?s, s:I, s:I}", "job",
-		    &job, "step", &s->step_name, "node", &s->node_name, "node_id", &node_id, "uid",
-		    &uid, "user", &s->user_name, "state", &s->state, "proctrack", &s->proctrack,
+	if (json_unpack(doc, "{s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:I, s:I}", "job", &job,
+		    "step", &s->step_name, "node", &s->node_name, "node_id", &node_id, "uid", &uid,
+		    "user", &s->user_name, "state", &s->state, "proctrack", &s->proctrack,
 		    "container_id", &cont_id, "agent_pid", &pid, "suspend_answers", &answers) < 0)
 		return -EBADMSG;
 	if (job < 0 || job > UINT32_MAX || node_id < 0 || node_id > UINT32_MAX || uid < 0 ||
@@ -102,11 +103,13 @@ static int unpack_own(json_t *doc, struct state_doc *s)
 	json_int_t begin, running, since, suspended, least, most, adopted, gid;
 	char boot_id[64];
 	const char *boot;
+	int suspending;
 
-	if (json_unpack(doc, "{s:s, s:I, s:I, s:I, s:I, s:i, s:[I, I], s:I, s:I}", "boot_id", &boot,
-		    "begin_ns", &begin, "running_ns", &running, "suspended_since_ns", &since,
-		    "suspended_ns", &suspended, "end_signal", &s->end_signal, "fork_ticks", &least,
-		    &most, "adopted", &adopted, "gid", &gid) < 0)
+	if (json_unpack(doc, "{s:s, s:I, s:I, s:I, s:I, s:b, s:i, s:[I, I], s:I, s:I}", "boot_id",
+		    &boot, "begin_ns", &begin, "running_ns", &running, "suspended_since_ns", &since,
+		    "suspended_ns", &suspended, "suspending", &suspending, "end_signal",
+		    &s->end_signal, "fork_ticks", &least, &most, "adopted", &adopted, "gid",
+		    &gid) < 0)
 		return -EBADMSG;
 	read_boot_id(boot_id);
 	s->same_boot = strcmp(boot_id, boot) == 0;
@@ -114,6 +117,7 @@ static int unpack_own(json_t *doc, struct state_doc *s)
 	s->begin_ns = (uint64_t)begin;
 	s->suspended_since_ns = (uint64_t)since;
 	s->suspended_ns = (uint64_t)suspended;
+	s->suspending = suspending;
 	s->gid = (gid_t)gid;
 	s->recover = (struct recover){.running_ns = (uint64_t)running,
 		.forked = {(uint64_t)least, (uint64_t)most},

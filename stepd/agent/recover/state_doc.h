@@ -40,6 +40,7 @@ struct state_doc {
 	pid_t agent_pid;
 	bool same_boot; /* else pids and times say nothing any more */
 	uint64_t begin_ns, suspended_since_ns, suspended_ns;
+	bool suspending; /* it was asked to, and not answered */
 	struct recover recover;
 	const char *result_file, *sample_file, *plugin_dir; /* NULL: none */
 	uint64_t sample_interval_ms, keep_result_ms;

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/agent/recover/adopt.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "proctrack/proctrack.h"
+#include "stepd/agent/account/account.h"
+#include "stepd/agent/account/oom.h"
+#include "stepd/agent/agent_impl.h"
+#include "stepd/agent/closing.h"
+#include "stepd/agent/ending.h"
+#include "stepd/agent/events.h"
+#include "stepd/agent/methods/methods.h"
+#include "stepd/agent/recover/exit_watch.h"
+#include "stepd/agent/recover/heir.h"
+#include "stepd/agent/registry.h"
+#include "stepd/agent/result.h"
+#include "stepd/agent/service.h"
+#include "stepd/agent/trace.h"
+#include "stepd/base/log.h"
+#include "stepd/base/procstat.h"
+#include "stepd/plugin/plugin.h"
+
+#define NO_TASK UINT32_MAX
+
+struct adoption {
+	struct agent *agent;
+	struct heir heir;
+	bool has_container;
+};
+
+/* ---- the processes ------------------------------------------------------------------------- */
+
+/* The task of that pid, for certain: 0, -ESRCH if it has ended, -errno. */
+static int open_task(const struct recover_ticks *forked, pid_t pid, struct pidref *ret_ref)
+{
+	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
+	struct procstat st;
+	int r = pidref_open(pid, 0, &ref);
+
+	if (r == 0)
+		r = procstat_read(pid, &st);
+	if (r < 0)
+		return r;
+	if (st.start_ticks < forked->least || st.start_ticks > forked->most)
+		return -ESRCH; /* the pid is another's by now */
+	*ret_ref = ref;
+	ref = (struct pidref)PIDREF_INIT;
+	return 0;
+}
+
+/* Holds the tasks that live, and notes the end of the others; *ret_pids are those that do. */
+static int hold_tasks(struct agent *a, bool same_boot, pid_t **ret_pids, int *ret_count)
+{
+	_cleanup_free_ pid_t *pids = calloc((size_t)a->tasks.n + 1, sizeof(*pids));
+	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
+	struct task *task;
+	int n = 0, r = 0;
+	uint32_t i;
+
+	if (!pids)
+		return -ENOMEM;
+	for (i = 0; r == 0 && i < a->tasks.n; i++) {
+		task = &a->tasks.v[i];
+		if (task->state != TASK_RUNNING)
+			continue;
+		r = same_boot && task->pid ? open_task(&a->recover.forked, task->pid, &ref)
+					   : -ESRCH;
+		if (r == 0) {
+			pids[n++] = task->pid;
+			r = exit_watch_add_take(a->exits, &ref, i);
+		} else if (r == -ESRCH) {
+			ending_tell_lost(a, task);
+			tasks_lost(&a->tasks, task, trace_now_ns());
+			a->plan.job.task[i].pid = 0;
+			r = 0;
+		}
+	}
+	*ret_pids = take_ptr(pids);
+	*ret_count = n;
+	return r;
+}
+
+/* A tracker without an event of its own: no child of ours tells of a member's end either. When the
+ * last process that is watched has ended, those that live then are watched: the container can't
+ * become empty in between without being seen. */
+static void watch_members(struct agent *a)
+{
+	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
+	_cleanup_free_ pid_t *pids = NULL;
+	int n = 0, i;
+
+	if (a->container.fd >= 0 || exit_watch_count(a->exits) > 0 || !a->plan.job.cont_id ||
+		proctrack_get_pids(a->pt, a->plan.job.cont_id, &pids, &n) < 0)
+		return;
+	for (i = 0; i < n; i++) {
+		if (pidref_open(pids[i], 0, &ref) == 0 &&
+			exit_watch_add_take(a->exits, &ref, NO_TASK) < 0) {
+			pidref_close(&ref);
+			log_warning(a->log, "can't watch pid %d, ignoring", (int)pids[i]);
+		}
+	}
+}
+
+static void on_end(uint32_t key, bool known, int wait_status, void *userdata)
+{
+	struct agent *a = userdata;
+
+	assert(a);
+	if (key < a->tasks.n && a->tasks.v[key].state == TASK_RUNNING)
+		ending_adopted_task(a, &a->tasks.v[key], known, wait_status);
+}
+
+static void on_settled(void *userdata)
+{
+	struct agent *a = userdata;
+
+	assert(a);
+	watch_members(a);
+	ending_settled(a);
+}
+
+/* ---- the container ------------------------------------------------------------------------- */
+
+static int open_tracker(struct adoption *ad, struct err *err)
+{
+	const struct state_doc *state = &ad->heir.state;
+	struct agent *a = ad->agent;
+	_cleanup_free_ char *dir = NULL;
+	int r;
+
+	r = state->container_root ? proctrack_set_root(state->container_root) : 0;
+	if (r < 0)
+		return err_set(err, r, "set the root '%s'", state->container_root);
+	r = plugin_dir_find(a->options->plugin_dir, &dir, err);
+	if (r == 0)
+		r = proctrack_open(dir, state->proctrack, &a->pt, err);
+	if (r == 0 && state->container_root)
+		r = registry_set_root(a->registry, state->container_root);
+	return r;
+}
+
+/* The dead agent may have made it, and not have come to say which it is: nothing runs in it. */
+static int take_unnamed(struct agent *a, struct err *err)
+{
+	int r = proctrack_create(a->pt, &a->plan.job);
+
+	return r < 0 ? err_set(err, r, "look for the step's container with %s",
+			       proctrack_get_type(a->pt))
+		     : 0;
+}
+
+static int take_container(struct adoption *ad, const pid_t *pids, int n, struct err *err)
+{
+	struct agent *a = ad->agent;
+	int r;
+
+	if (!a->plan.job.cont_id)
+		return take_unnamed(a, err);
+	r = ad->heir.state.same_boot ? proctrack_adopt(a->pt, &a->plan.job, pids, n) : -ESRCH;
+	if (r == -ESRCH || r == -ENOENT) { /* it is gone, as all that was in it */
+		a->plan.job.cont_id = 0;
+		return 0;
+	}
+	return r < 0 ? err_set(err, r, "take over the step's container with %s",
+			       proctrack_get_type(a->pt))
+		     : 0;
+}
+
+/* ---- the step's life ----------------------------------------------------------------------- */
+
+static void warn_of_streams(const struct agent *a)
+{
+	const struct spec *spec = a->plan.spec;
+
+	if (spec->label)
+		log_warning(a->log,
+			"the output of step %s had labels, which its dead agent put there: what its "
+			"tasks write from now on is lost",
+			a->plan.label);
+	if (spec->in.mode == SPEC_STREAM_ALL && spec->kind == STEPD_STEP_NORMAL &&
+		spec->local_ntasks > 1)
+		log_warning(a->log,
+			"the standard input of step %s was handed out by its dead agent: there is no "
+			"more",
+			a->plan.label);
+}
+
+static int take_over(struct adoption *ad, struct err *err)
+{
+	const struct exit_watch_calls calls = {
+		.ended = on_end, .settled = on_settled, .userdata = ad->agent};
+	_cleanup_free_ pid_t *pids = NULL;
+	struct agent *a = ad->agent;
+	int n = 0, r;
+
+	a->loop = ev_loop_new(EVFLAG_NOENV);
+	r = a->loop ? exit_watch_open(a->loop, &calls, &a->exits) : -ENOMEM;
+	if (r == 0)
+		r = hold_tasks(a, ad->heir.state.same_boot, &pids, &n);
+	if (r < 0)
+		return err_set(err, r, "take over the processes of step %s", a->plan.label);
+	r = take_container(ad, pids, n, err);
+	ad->has_container = r == 0 && a->plan.job.cont_id;
+	if (r < 0 || !ad->has_container)
+		return r;
+	r = ending_watch(a, err);
+	if (r == 0)
+		r = account_open(a, err);
+	return r < 0 ? r : methods_open(a, err);
+}
+
+/* Where the dead agent stood. */
+static void go_on(struct adoption *ad, bool suspended)
+{
+	const struct state_doc *state = &ad->heir.state;
+	struct agent *a = ad->agent;
+
+	a->state = AGENT_RUNNING;
+	ending_started(a);
+	account_started(a);
+	suspend_adopted(a, suspended, state->suspending, state->suspended_since_ns);
+	result_publish_state(a, suspend_state_word(a));
+	result_send_ready(a);
+	methods_ready(a->methods);
+	service_tell_state(a);
+	if (state->reason)
+		ending_begin(a, a->reason);
+	watch_members(a);
+	ending_check(a);
+	if (a->state != AGENT_ENDED)
+		ev_run(a->loop, 0);
+}
+
+/* Its tasks were held, or are to be: they run no program of the step's yet, or none that may. */
+static int end_unstarted(struct adoption *ad, struct err *err)
+{
+	struct agent *a = ad->agent;
+	int r = err_say(err, -EOWNERDEAD,
+		"step %s was not started: its agent (pid %d) died while it was about to",
+		a->plan.label, (int)ad->heir.state.agent_pid);
+
+	closing_note_failure(a, err);
+	if (!ad->has_container || !proctrack_is_populated(a->pt, a->plan.job.cont_id))
+		return r;
+	a->state = AGENT_RUNNING;
+	watch_members(a);
+	ending_kill(a, AGENT_REASON_LAUNCH);
+	if (a->state != AGENT_ENDED)
+		ev_run(a->loop, 0);
+	return r;
+}
+
+/* No process is left, and the container is gone, too. */
+static void note_ended(struct agent *a)
+{
+	uint32_t i;
+
+	exit_watch_look(a->exits); /* zombies know how they ended */
+	a->state = AGENT_ENDED;
+	a->end_ns = a->begin_ns;
+	for (i = 0; i < a->tasks.n; i++) {
+		if (a->tasks.v[i].state == TASK_RUNNING)
+			on_end(i, false, 0, a);
+		if (a->tasks.v[i].end_ns > a->end_ns)
+			a->end_ns = a->tasks.v[i].end_ns;
+	}
+}
+
+static bool is_over(const struct adoption *ad)
+{
+	const struct agent *a = ad->agent;
+
+	return a->tasks.running == 0 &&
+		(!ad->has_container || !proctrack_is_populated(a->pt, a->plan.job.cont_id));
+}
+
+static int live_on(struct adoption *ad, struct err *err)
+{
+	const char *word = ad->heir.state.state;
+	struct agent *a = ad->agent;
+
+	registry_inherit(a->registry);
+	if (is_over(ad) && result_hand_on(a))
+		return 0; /* all but its going was done */
+	if (strcmp(word, agent_state_words[AGENT_STARTING]) == 0 ||
+		(ad->heir.state.reason && a->reason == AGENT_REASON_LAUNCH))
+		return end_unstarted(ad, err);
+	if (ad->has_container) {
+		warn_of_streams(a);
+		go_on(ad, strcmp(word, "suspended") == 0);
+	} else {
+		note_ended(a);
+	}
+	return 0;
+}
+
+/* ---- the door ------------------------------------------------------------------------------ */
+
+static int claim(struct agent *a, const char *step, struct err *err)
+{
+	_cleanup_free_ char *strings = NULL;
+	stepd_step_rec_t job;
+	int r;
+
+	r = heir_find(a->options->runtime_dir, step, &job, &strings, err);
+	if (r == 0)
+		r = registry_take_over(a->options->runtime_dir, &job, &a->registry, err);
+	if (r == -EACCES)
+		return err_say(err, r,
+			"step %s is another user's: adopt it as that user, or as root", step);
+	return r;
+}
+
+/* The dead agent had claimed the directory, and no more; or had told all there was to tell. */
+static int check_left(struct agent *a, const char *step, struct err *err)
+{
+	int fd = registry_get_dirfd(a->registry);
+
+	if (faccessat(fd, "state.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return 0;
+	if (faccessat(fd, "result.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+		a->registry = registry_retire(a->registry);
+		return err_say(err, -ENOENT, "step %s has ended; its result is there", step);
+	}
+	return err_say(err, -ENOENT,
+		"step %s had not begun when its agent died: there is nothing to adopt", step);
+}
+
+static void tell_adoption(const struct adoption *ad)
+{
+	struct event event = EVENT_INIT(EVENT_ADOPT);
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "the agent with pid %d has died",
+		(int)ad->heir.state.agent_pid);
+	event.pid = getpid();
+	event.text = text;
+	events_add(ad->agent->events, &event);
+}
+
+static int prepare(struct adoption *ad, const char *step, struct err *err)
+{
+	struct agent *a = ad->agent;
+	int r;
+
+	r = process_become_agent(&a->saved, err);
+	if (r == 0)
+		r = a->signal_fd = process_catch_signals(err);
+	if (r >= 0)
+		r = claim(a, step, err);
+	if (r == 0)
+		r = check_left(a, step, err);
+	if (r == 0)
+		r = heir_load(a, registry_get_dirfd(a->registry), &ad->heir, err);
+	if (r == 0) /* after what it told was read */
+		r = events_open(registry_get_dirfd(a->registry), true, a->log, &a->events, err);
+	if (r < 0)
+		return r;
+	tell_adoption(ad);
+	r = open_tracker(ad, err);
+	return r < 0 ? r : take_over(ad, err);
+}
+
+int agent_adopt(
+	const char *step, const struct agent_options *options, int *ret_code, struct err *err)
+{
+	struct agent a;
+	struct adoption ad = {.agent = &a};
+	int r;
+
+	agent_init(&a, options);
+	r = prepare(&ad, step, err);
+	if (r < 0) /* what the dead agent left stays, for the next attempt */
+		a.plan.job.cont_id = 0;
+	else
+		r = live_on(&ad, err);
+	r = closing_finish(&a, r, ret_code, err);
+	heir_clear(&ad.heir);
+	return r;
+}
