@@ -178,6 +178,13 @@ static int do_events(struct probe *p)
 	return r;
 }
 
+static int do_reexec(struct probe *p)
+{
+	char *version = NULL;
+
+	return print_text_take(stepd_reexec(p->client, &version, &p->error), &version);
+}
+
 /* timeout:MS */
 static int do_timeout(struct probe *p)
 {
@@ -192,7 +199,7 @@ static const struct {
 	{"tasks", do_tasks}, {"signal", do_signal}, {"signal-pid", do_signal_pid},
 	{"suspend", do_suspend}, {"resume", do_resume}, {"terminate", do_terminate},
 	{"notify", do_notify}, {"add", do_add}, {"limits", do_limits}, {"wait", do_wait},
-	{"events", do_events}, {"timeout", do_timeout}};
+	{"events", do_events}, {"reexec", do_reexec}, {"timeout", do_timeout}};
 
 static int run_word(struct probe *p, char *word)
 {

@@ -94,6 +94,9 @@ follows() { # REGEX
 	grep -Eq "$1" "$tmpdir/events"
 }
 ok "and who follows hears of what was before" eventually follows ' state running '
+is "$(probe "$job.0" reexec tasks:1)" "$("$stepd" --version | grep -oE '[0-9]+\.[0-9.]+')
+1 1 running pid -1" "its agent executes its program again, and the connection that asked for it stays"
+ok "who follows hears of it" eventually follows ' reexec '
 is "$(probe "$job.0" terminate:KILL)" "" "the end begins"
 wait "$waiter"
 like "$(cat "$tmpdir/wait")" '"exit_code":137' "who waited has the result"
