@@ -123,8 +123,11 @@ tests_unit_test_usage_values_LDADD = $(UNIT_LDADD)
 endif
 
 # make bench: what a launch costs, in ratios of one run; see tests/bench/README.md.
-EXTRA_PROGRAMS = tests/bench/execdelay tests/bench/noop tests/bench/pairtime \
-	tests/bench/spawnloop tests/bench/stamp
+EXTRA_PROGRAMS = tests/bench/asktime tests/bench/execdelay tests/bench/noop tests/bench/pairtime \
+	tests/bench/pause tests/bench/spawnloop tests/bench/stamp
+tests_bench_asktime_SOURCES = tests/bench/asktime.c
+tests_bench_pause_SOURCES = tests/bench/pause.c
+tests_bench_pause_LDFLAGS = $(AM_LDFLAGS) -all-static
 tests_bench_execdelay_SOURCES = tests/bench/execdelay.c tests/bench/stamp.h
 tests_bench_noop_SOURCES = tests/bench/noop.c
 tests_bench_noop_LDFLAGS = $(AM_LDFLAGS) -all-static

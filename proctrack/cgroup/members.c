@@ -94,10 +94,10 @@ int cgmembers_list(int fd, stepd_member_t **ret_members, int *ret_count)
 	static const struct tree_ops ops = {.before = before, .enter = enter, .leave = leave};
 	struct listing l = {.rank = STEPD_MEMBER_NO_RANK, .sorted = true};
 	struct group_events events;
-	int r = group_get_events(fd, &events);
+	int r = tree_walk(fd, &ops, &l);
 
-	if (r == 0 && events.populated)
-		r = tree_walk(fd, &ops, &l);
+	if (r == 0 && l.n == 0)
+		r = group_get_events(fd, &events); /* -ESRCH: that is why */
 	if (r < 0) {
 		free(l.v);
 		return r;
