@@ -97,7 +97,8 @@ static void leave_agent(struct conn *c)
 
 static void free_conn(struct conn *c)
 {
-	struct server *s = c->door->server;
+	struct door *door = c->door;
+	struct server *s = door->server;
 
 	leave_queue(c);
 	leave_agent(c);
@@ -109,26 +110,37 @@ static void free_conn(struct conn *c)
 	s->conns_count--;
 	(void)close_fd(c->fd);
 	free(c);
+	(void)door_unref(door);
 }
 
 /* Another one of the door may be asked for in its place: c's caller touches neither after this. */
 static void end(struct conn *c)
 {
-	struct door *door = c->door;
+	struct door *door = door_ref(c->door);
 
 	free_conn(c);
 	conn_ask_next(door);
+	(void)door_unref(door);
 }
 
-void conn_end_all(struct server *s, const struct door *door)
+void conn_end_of_door(const struct door *door)
 {
 	struct conn *c, *next;
 
-	for (c = LIST_FIRST(&s->conns); c; c = next) {
+	for (c = LIST_FIRST(&door->server->conns); c; c = next) {
 		next = LIST_NEXT(c, link);
-		if (!door || c->door == door)
+		if (c->door != door)
+			continue;
+		c->last_answer = true;
+		if (c->state == CONN_HELLO || c->state == CONN_READING)
 			free_conn(c);
 	}
+}
+
+void conn_end_all(struct server *s)
+{
+	while (!LIST_EMPTY(&s->conns))
+		free_conn(LIST_FIRST(&s->conns));
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -171,7 +183,7 @@ static void on_done(int code, const char *text, void *userdata)
 	struct door *door;
 
 	assert(c);
-	door = c->door;
+	door = door_ref(c->door);
 	c->call = NULL; /* it is no more */
 	leave_agent(c);
 	if (code < 0)
@@ -181,6 +193,7 @@ static void on_done(int code, const char *text, void *userdata)
 	else
 		advance(c);
 	conn_ask_next(door);
+	(void)door_unref(door);
 }
 
 static int ask(struct conn *c)
@@ -219,6 +232,7 @@ void conn_ask_next(struct door *door)
 {
 	struct conn *c;
 
+	(void)door_ref(door);
 	while (door->queries < SERVER_QUERIES_OF_A_STEP_MAX && (c = TAILQ_FIRST(&door->queue))) {
 		leave_queue(c);
 		if (ask(c) < 0) {
@@ -229,6 +243,7 @@ void conn_ask_next(struct door *door)
 		c->counted = true;
 		door->queries++;
 	}
+	(void)door_unref(door);
 }
 
 /* ---- states ---------------------------------------------------------------------------------- */
@@ -466,7 +481,7 @@ void conn_begin_take(struct door *door, int fd)
 		(void)close_fd(fd);
 		return;
 	}
-	c->door = door;
+	c->door = door_ref(door);
 	c->fd = fd;
 	c->peer = peer;
 	ev_init(&c->io, on_io);

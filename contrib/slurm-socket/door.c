@@ -28,9 +28,9 @@ int server_open(struct server *s, struct ev_loop *loop, const struct log *log,
 
 void server_close(struct server *s)
 {
-	conn_end_all(s, NULL);
 	while (!LIST_EMPTY(&s->doors))
 		(void)door_close(LIST_FIRST(&s->doors));
+	conn_end_all(s);
 	s->reserve_fd = close_fd(s->reserve_fd);
 }
 
@@ -91,6 +91,7 @@ int door_open(
 
 	if (!door)
 		return err_set(err, -ENOMEM, "open a door for step %s", step->step);
+	door->refs = 1;
 	door->server = s;
 	TAILQ_INIT(&door->queue);
 	LIST_INSERT_HEAD(&s->doors, door, link);
@@ -106,18 +107,32 @@ int door_open(
 	return 0;
 }
 
-struct door *door_close(struct door *door)
+struct door *door_ref(struct door *door)
 {
-	if (!door)
-		return NULL;
-	conn_end_all(door->server, door);
-	if (door->io)
-		ev_io_stop(door->server->loop, door->io);
-	(void)spool_socket_close(door->socket);
-	LIST_REMOVE(door, link);
+	door->refs++;
+	return door;
+}
+
+struct door *door_unref(struct door *door)
+{
+	if (--door->refs > 0)
+		return door;
 	free(door->io);
 	free(door->label);
 	free(door->directory);
 	free(door);
+	return NULL;
+}
+
+struct door *door_close(struct door *door)
+{
+	if (!door)
+		return NULL;
+	if (door->io)
+		ev_io_stop(door->server->loop, door->io);
+	door->socket = spool_socket_close(door->socket);
+	LIST_REMOVE(door, link);
+	conn_end_of_door(door);
+	(void)door_unref(door);
 	return NULL;
 }

@@ -78,12 +78,18 @@ struct door_step {
 int door_open(struct server *s, const struct door_step *step, struct door **ret_door,
 	struct err *err) _must_check_;
 
-/* Removes the socket, and lets its clients go. NULL is fine. Returns NULL. */
+/* Removes the socket, and lets its clients go: who waits for an answer gets it first, as the agent
+ * may have given it with its last breath. NULL is fine. Returns NULL. */
 struct door *door_close(struct door *door);
+
+/* Keeps what a door is made of for as long as somebody goes through it. Both return door. */
+struct door *door_ref(struct door *door);
+struct door *door_unref(struct door *door);
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
 struct door {
+	unsigned refs; /* who has opened it, and each connection */
 	struct server *server;
 	LIST_ENTRY(door) link;
 	char *label;     /* "7.0" */
@@ -101,7 +107,10 @@ void conn_begin_take(struct door *door, int fd);
 /* Asks for the first of the queue, if the agent is not asked enough. */
 void conn_ask_next(struct door *door);
 
-/* Ends all connections of a door, or of all doors (NULL). */
-void conn_end_all(struct server *s, const struct door *door);
+/* Ends the connections of a door: at once, or after the answer that is under way. */
+void conn_end_of_door(const struct door *door);
+
+/* Ends all at once. */
+void conn_end_all(struct server *s);
 
 #endif

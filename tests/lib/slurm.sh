@@ -56,7 +56,8 @@ end_agents() {
 	for pid in $agents; do
 		kill -9 "$pid" 2>/dev/null
 	done
-	wait $agents 2>/dev/null
+	# shellcheck disable=SC2086 # pids; without one it would wait for the adapter
+	[ -z "$agents" ] || wait $agents 2>/dev/null
 	agents=
 }
 
