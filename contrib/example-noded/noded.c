@@ -2,7 +2,8 @@
  *
  * An example of a node daemon: "noded SPOOL [SPEC...]" starts an agent for each spec and follows
  * all steps of this node to their ends. It may be killed and started again at any time: agents go
- * on without it, and SPOOL has for each step the number of the last event that was dealt with.
+ * on without it, and SPOOL has for each step the number of the last event that was dealt with. An
+ * agent that dies is replaced.
  */
 #include <err.h>
 #include <errno.h>
@@ -24,7 +25,7 @@
 
 /* A step that is followed or, without a client, an agent that starts. */
 struct watched {
-	int fd;
+	int fd; /* -1: an orphan that nobody could take over */
 	struct stepd_client *client;
 	char name[320]; /* "n1_7.0", of the step's directory, and of our note on it */
 	char directory[4096];
@@ -91,11 +92,14 @@ static bool take_input(struct noded *nd, struct watched *w)
 {
 	struct stepd_event event;
 	struct stepd_error error;
-	int r = 0;
+	char byte;
+	int r;
 
 	if (!w->client) { /* the ready line, or the end of an agent that has said why */
+		r = (int)read(w->fd, &byte, 1);
 		close(w->fd);
-		return false;
+		w->fd = -1;
+		return r != 1 && w->name[0];
 	}
 	while ((r = stepd_next_event(w->client, 0, &event, &error)) == 1)
 		on_event(nd, w->name, &event);
@@ -109,6 +113,31 @@ static bool take_input(struct noded *nd, struct watched *w)
 	return false;
 }
 
+/* Starts an agent, for a new step or in the place of one that died. */
+static void launch(
+	struct noded *nd, const char *name, const char *verb, const char *option, const char *what)
+{
+	struct watched *w = &nd->watched[nd->n++];
+	char number[16];
+	int ready[2];
+
+	if (pipe2(ready, O_CLOEXEC) < 0)
+		err(1, "pipe");
+	switch (fork()) {
+	case -1:
+		err(1, "fork");
+	case 0:
+		setsid(); /* a terminal that ends us does not end it */
+		snprintf(number, sizeof(number), "%d", ready[1]);
+		fcntl(ready[1], F_SETFD, 0);
+		execlp("stepd", "stepd", verb, "--ready-fd", number, option, what, NULL);
+		err(127, "execute stepd");
+	}
+	close(ready[1]);
+	*w = (struct watched){.fd = ready[0]};
+	snprintf(w->name, sizeof(w->name), "%s", name);
+}
+
 /* Begins to follow a step that is not followed yet. */
 static int on_step(const struct stepd_step *step, void *userdata)
 {
@@ -117,15 +146,21 @@ static int on_step(const struct stepd_step *step, void *userdata)
 	const char *name = strrchr(step->directory, '/') + 1;
 	uint64_t last = read_note(nd, name);
 	struct stepd_error error;
+	char full[320];
 	size_t i;
 
 	for (i = 0; i < nd->n; i++)
 		if (strcmp(nd->watched[i].name, name) == 0)
 			return 0;
-	if (last == ENDED || step->presence == STEPD_ORPHAN || nd->n == WATCHED_MAX)
-		return 0; /* an orphan is for "stepd adopt" */
+	if (last == ENDED || nd->n == WATCHED_MAX)
+		return 0;
 	if (step->presence == STEPD_ENDED) {
 		on_end(nd, name, step->directory); /* while nobody followed it */
+		return 0;
+	}
+	if (step->presence == STEPD_ORPHAN) {
+		snprintf(full, sizeof(full), "%s/%s", step->node, step->step);
+		launch(nd, name, "adopt", "--", full);
 		return 0;
 	}
 	*w = (struct watched){0};
@@ -142,32 +177,11 @@ static int on_step(const struct stepd_step *step, void *userdata)
 	return 0;
 }
 
-static void launch(struct noded *nd, const char *spec)
-{
-	char number[16];
-	int ready[2];
-
-	if (pipe2(ready, O_CLOEXEC) < 0)
-		err(1, "pipe");
-	switch (fork()) {
-	case -1:
-		err(1, "fork");
-	case 0:
-		setsid(); /* a terminal that ends us does not end it */
-		snprintf(number, sizeof(number), "%d", ready[1]);
-		fcntl(ready[1], F_SETFD, 0);
-		execlp("stepd", "stepd", "serve", "--spec", spec, "--ready-fd", number, NULL);
-		err(127, "execute stepd");
-	}
-	close(ready[1]);
-	nd->watched[nd->n++] = (struct watched){.fd = ready[0]};
-}
-
-/* Waits for what comes next, deals with it, and looks for new steps. */
-static void turn(struct noded *nd)
+/* Waits for what comes next, deals with it, and looks for new steps. false: nothing will come. */
+static bool turn(struct noded *nd)
 {
 	struct pollfd p[WATCHED_MAX];
-	size_t i;
+	size_t i, live = 0;
 
 	for (i = 0; i < nd->n; i++)
 		p[i] = (struct pollfd){.fd = nd->watched[i].fd, .events = POLLIN};
@@ -179,6 +193,9 @@ static void turn(struct noded *nd)
 			nd->watched[i] = nd->watched[--nd->n];
 	if (stepd_each_step(NULL, on_step, nd, NULL) < 0)
 		errx(1, "the runtime directory can't be read");
+	for (i = 0; i < nd->n; i++)
+		live += nd->watched[i].fd >= 0;
+	return live > 0 || nd->retry_ms >= 0;
 }
 
 int main(int argc, char **argv)
@@ -194,9 +211,8 @@ int main(int argc, char **argv)
 		err(1, "open '%s'", argv[1]);
 	sigaction(SIGCHLD, &no_zombies, NULL);
 	for (i = 2; i < argc; i++)
-		launch(&nd, argv[i]);
-	do
-		turn(&nd);
-	while (nd.n > 0 || nd.retry_ms >= 0);
+		launch(&nd, "", "serve", "--spec", argv[i]);
+	while (turn(&nd))
+		;
 	return 0;
 }

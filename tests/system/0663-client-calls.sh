@@ -123,15 +123,24 @@ begun=$(date +%s)
 like "$(probe "$job.1")" "^ECONNREFUSED step [^ ]*/$job\.1: its agent is gone; 'stepd adopt " \
 	"who comes later is told so, and what to do"
 ok "at once" test "$(($(date +%s) - begun))" -lt 10
-# What a new agent, or "stepctl clean", would do.
-swept() {
-	for pid in $(processes); do
-		[ "$pid" = $$ ] || kill -9 "$pid"
-	done
-	rm -rf "$run"/*_"$job.1"
-	find /sys/fs/cgroup -depth -type d -path "*/job_$job*" -exec rmdir {} \;
-	[ -z "$(find /sys/fs/cgroup -type d -name "job_$job")" ]
+# ---- and another in its place ------------------------------------------------------------------
+last=$(sed -n 's/^\([0-9][0-9]*\) .*/\1/p' "$tmpdir/events" | tail -n 1)
+timeout 60 "$stepd" adopt "$job.1" 2>"$tmpdir/err.adopt" &
+second=$!
+adopted() {
+	probe "$job.1" describe | grep -q '"adopted":true'
 }
-ok "what it left can be swept up" eventually swept
+ok "another agent takes the step over" eventually adopted
+probe "$job.1" "events:$((last + 1))" >"$tmpdir/more" &
+follower=$!
+is "$(probe "$job.1" tasks | cut -d' ' -f1-3)" "0 0 running
+1 1 running" "its tasks run on"
+is "$(probe "$job.1" terminate:KILL)" "" "it is ended"
+wait "$follower"
+is $? 0 "who followed on has come to the end"
+is "$(sed 's/ .*//' "$tmpdir/more")" "$(seq $((last + 1)) $((last + $(wc -l <"$tmpdir/more"))))" \
+	"from behind the last event of the dead agent, without a gap"
+like "$(cat "$tmpdir/more")" '^[0-9]+ adopt ' "past the adoption"
+wait "$second"
 nothing_left "nothing is left"
 done_testing
