@@ -492,8 +492,9 @@ tests_unit_test_scope_LDADD = $(UNIT_LDADD) $(SYSTEMD_LIBS)
 endif
 
 # The control socket's server.
-TESTS += tests/system/0600-control-hostile.sh
-EXTRA_DIST += tests/lib/varlink.py tests/lib/hostile_clients.py tests/system/0600-control-hostile.sh
+CONTROL_SYSTEM_TESTS = tests/system/0600-control-hostile.sh tests/system/0601-control-manual.sh
+TESTS += $(CONTROL_SYSTEM_TESTS)
+EXTRA_DIST += $(CONTROL_SYSTEM_TESTS) tests/lib/varlink.py tests/lib/hostile_clients.py
 if CMOCKA
 CONTROL_UNIT_TESTS = tests/unit/test_control_access \
 	tests/unit/test_control_call \

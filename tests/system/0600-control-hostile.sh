@@ -17,12 +17,11 @@ sanitizers=$(grep -c '^#define STEPD_SANITIZERS 1' "${top_builddir:?}/config.h")
 
 step -n 3 -- sleep 600 &
 launcher=$!
-at_exit "kill $launcher 2>/dev/null"
 timeout 20 sh -c "until ls '$run'/*_$job.0/socket >/dev/null 2>&1; do sleep 0.05; done"
 dir=$(echo "$run"/*_"$job".0)
 socket=$dir/socket
 
-# Connecting through a longer path than sun_path has room for is the clients' matter: a short one.
+# A path that fits an address, wherever the tests run.
 ln -s "$dir" "$tmpdir/step"
 short=$tmpdir/step/socket
 
@@ -33,6 +32,7 @@ call() {
 # Until it runs; then without what its start needed.
 timeout 20 sh -c "until $varlink call '$socket' Describe | grep -q '\"state\":\"running\"'; do sleep 0.1; done"
 agent=$(call Describe | sed -n 's/.*"agent_pid":\([0-9]*\).*/\1/p')
+at_exit "kill $agent 2>/dev/null"
 ok "the agent is known" test -d "/proc/$agent"
 pids=$(call ListPids)
 
