@@ -46,7 +46,8 @@ int agent_run(const struct spec *spec, const struct agent_options *options, int 
  * handed over on fd (reexec/reexec.h), and ends as agent_run() does. */
 int agent_continue(int fd, const char *version, int *ret_code, struct err *err) _must_check_;
 
-/* Does all of that but its first step, and has no effect on anything: 0 if it could be done. */
+/* Does all of that up to the loop, and has no effect on anything: 0 if it could be done. Then the
+ * process is to end without a word to anybody, by _exit(2). */
 int agent_try_to_continue(int fd, const char *version, struct err *err) _must_check_;
 
 #endif

@@ -126,6 +126,8 @@ static void on_worker_done(int r, const struct err *err, void *userdata)
 	assert(rq);
 	finish(rq, r, err);
 	start_next(rq);
+	if (rq->resting && rq->rested && !requests_is_busy(rq))
+		rq->rested(rq->userdata);
 }
 
 static uint64_t limit_of(const struct requests *rq)

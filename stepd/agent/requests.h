@@ -62,6 +62,9 @@ struct requests {
 	/* Just before it is carried out, and after; r as of proctrack.h, or of worker_done_fn. */
 	void (*begin)(const struct request *request, void *userdata);
 	void (*done)(const struct request *request, int r, const struct err *err, void *userdata);
+	/* NULL, or: they rest, and the one that was under way has come to its end, told by done or
+	 * overtaken by a kill. */
+	void (*rested)(void *userdata);
 	void *userdata;
 
 	struct worker worker;

@@ -284,7 +284,12 @@ static void on_done(const struct request *request, int r, const struct err *err,
 	else
 		on_signalled(a, request, r, err);
 	ending_check(a);
-	reexec_go_on(a);
+}
+
+static void on_rested(void *userdata)
+{
+	assert(userdata);
+	reexec_go_on(userdata);
 }
 
 void suspend_adopted(struct agent *a, bool suspended, bool suspending, uint64_t since_ns)
@@ -311,6 +316,7 @@ int suspend_init(struct agent *a, struct err *err)
 		.suspend_timeout_ms = a->plan.spec->suspend_timeout_ms,
 		.begin = on_begin,
 		.done = on_done,
+		.rested = on_rested,
 		.userdata = a,
 	};
 	return requests_init(rq, a->loop) < 0 ? err_set(err, -ENOMEM, "prepare suspending") : 0;

@@ -14,16 +14,16 @@
 #include "stepd/cli/version.h"
 
 /* On one line: an agent that is about to be replaced tells its first words in its log. */
-static int check(int fd)
+_noreturn_ static void check(int fd)
 {
 	struct err err = ERR_INIT;
+	int r = agent_try_to_continue(fd, stepd_version, &err);
 
-	if (agent_try_to_continue(fd, stepd_version, &err) < 0) {
+	if (r < 0)
 		printf("%s\n", err.text);
-		return STATUS_FAILED;
-	}
-	printf(REEXEC_CHECKED "%s\n", stepd_version);
-	return 0;
+	else
+		printf(REEXEC_CHECKED "%s\n", stepd_version);
+	_exit(fflush(stdout) != 0 || r < 0 ? STATUS_FAILED : 0);
 }
 
 int cli_continue(int argc, char **argv)
@@ -42,7 +42,7 @@ int cli_continue(int argc, char **argv)
 	/* By a descriptor, kernels before 6.14 name the process after its number. */
 	(void)prctl(PR_SET_NAME, "stepd");
 	if (only_check)
-		return check((int)fd);
+		check((int)fd);
 	if (agent_continue((int)fd, stepd_version, &code, &err) < 0) {
 		fprintf(stderr, "stepd continue: %s\n", err.text);
 		return STATUS_FAILED;

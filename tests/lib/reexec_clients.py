@@ -141,7 +141,7 @@ def storm(path, rounds):
     for thread in threads:
         thread.join()
     last = Client(path)
-    st.note("last", last.call("Signal", {"signal": "RTMIN+4", "ranks": "0", "leader": True}))
+    st.note("last", last.call("Signal", {"signal": "RTMIN+4", "leader": True}))
     print("versions", *sorted(versions))
     print("signals", st.done.get("signal", 0))
     for what in sorted(st.done):

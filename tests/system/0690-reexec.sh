@@ -10,7 +10,7 @@ state_is() {
 }
 
 standing() { # how many of the step's processes stand still
-	for pid in $("$this" pids "$job.0"); do
+	for pid in $("$stepctl" pids "$job.0"); do
 		awk '/^State:/ { print $2 }' "/proc/$pid/status"
 	done | grep -c '[tT]'
 }
@@ -20,13 +20,13 @@ for b in $(backends); do
 	# shellcheck disable=SC2086 # $t is words
 	{
 		agent $t -n 3 -- sh -c 'sleep 1; exit $SLURM_PROCID'
-		pids=$("$this" pids "$job.0" | sort)
+		pids=$("$stepctl" pids "$job.0" | sort)
 		ok "$b: a step's agent executes the new program" upgrade
 		like "$(cat "$tmpdir/err")" 'goes on as version 99\.1 in the place of [0-9]' \
 			"$b: and says so, with both versions"
 		is "$(readlink "/proc/$agent/exe")" "$stepd" "$b: it is the new one"
 		is "$(cat "/proc/$agent/comm")" stepd "$b: under the name that it had"
-		is "$("$this" pids "$job.0" | sort)" "$pids" "$b: with the same processes"
+		is "$("$stepctl" pids "$job.0" | sort)" "$pids" "$b: with the same processes"
 		ended 2 "$b: it sees the tasks' ends and statuses"
 		nothing_left "$b: and leaves nothing behind"
 
@@ -40,7 +40,7 @@ for b in $(backends); do
 		is "$(fds)" "$first" "$b: five upgrades leave no descriptor open"
 		is "$(tr '\0' ' ' <"/proc/$agent/cmdline" | grep -o continue | wc -l)" 1 \
 			"$b: and the command line does not grow"
-		is "$("$this" pids "$job.0" | wc -l)" 4 "$b: what the tasks have started is the step's still"
+		is "$("$stepctl" pids "$job.0" | wc -l)" 4 "$b: what the tasks have started is the step's still"
 		kill -TERM "$agent"
 		ended 143 "$b: a signal to the agent ends the step"
 		like "$(cat "$tmpdir/r")" '"reason": "signal"' "$b: with its result"
@@ -52,7 +52,7 @@ for b in $(backends); do
 		upgrade
 		ok "$b: a suspended step stays so" state_is suspended
 		sleep 0.7
-		is "$("$this" pids "$job.0" | wc -l)" 4 "$b: nothing of it has gone on"
+		is "$("$stepctl" pids "$job.0" | wc -l)" 4 "$b: nothing of it has gone on"
 		kill -CONT "$agent"
 		ended 0 "$b: and is resumed by the new program"
 
@@ -91,7 +91,6 @@ eventually state_is running
 is "$(standing)" 1 "who stood before a suspension stands after it, over an upgrade"
 kill -KILL "$agent" 2>/dev/null
 wait "$agent" 2>/dev/null
-"$this" pids "$job.0" >/dev/null 2>&1
 for pid in $(left_processes); do
 	kill -KILL "$pid"
 done
@@ -113,14 +112,14 @@ upgrade
 ended 0 "the time after the first end goes on"
 
 agent --proctrack "$tracker" -n 2 --wait-background -- sh -c 'sleep 1.5 & exit 3'
-eventually test "$("$this" pids "$job.0" | wc -l)" -eq 2
+eventually test "$("$stepctl" pids "$job.0" | wc -l)" -eq 2
 upgrade
 upgrade
 ended 3 "a status that was known before the upgrade counts, and what was left is waited for"
 
 agent --proctrack "$tracker" -v -n 1000 -- sleep 60
 ok "1,000 tasks" upgrade
-is "$("$this" pids "$job.0" | wc -l)" 1000 "are all there"
+is "$("$stepctl" pids "$job.0" | wc -l)" 1000 "are all there"
 diag "$(grep -h 'the change of programs took' "$tmpdir/err")"
 kill -TERM "$agent"
 ended 143 "and end"

@@ -46,7 +46,7 @@ agent=$!
 exec 8<"$tmpdir/fifo"
 eventually running 0
 tasks_gone() {
-	[ "$(left_processes | wc -l)" -le 1 ] && [ -z "$("$this" pids "$job.0" 2>/dev/null)" ]
+	[ "$(left_processes | wc -l)" -le 1 ] && [ -z "$("$stepctl" pids "$job.0" 2>/dev/null)" ]
 }
 eventually tasks_gone
 ok "while it drains, with a reader that takes nothing" upgrade

@@ -66,7 +66,6 @@ static void tell(struct agent *a, const char *before)
 	events_add(a->events, &event);
 }
 
-/* What could not be restored, the trial should have shown: the tasks end with their agent. */
 static int take_over(struct agent *a, const struct spec *spec, const struct handover *h,
 	const struct log *log, struct err *err)
 {
@@ -112,27 +111,31 @@ int agent_continue(int fd, const char *version, int *ret_code, struct err *err)
 	r = read_handed_over_spec(h, &spec, err);
 	if (r == 0)
 		r = take_over(&a, spec, h, &log, err);
+	if (r < 0) /* in spite of the trial: as if killed, and nothing is cleared that an heir needs
+		    */
+		return err_prefix(
+			err, "the step is left without an agent ('stepd adopt' takes it over)");
 	return closing_finish(&a, r, ret_code, err);
 }
 
-/* Nothing is cleared: what a cleared agent leaves behind is the step's end. */
+/* Nothing is cleared, for that would end the step: the process is to end by _exit(2). */
 int agent_try_to_continue(int fd, const char *version, struct err *err)
 {
 	struct handover *h = NULL;
 	struct spec *spec = NULL;
-	static struct agent a;
+	struct agent *a = calloc(1, sizeof(*a));
 	struct agent_options options;
 	struct log log;
 	int r;
 
-	r = handover_open(fd, true, &h, err);
+	r = a ? handover_open(fd, true, &h, err) : err_set(err, -ENOMEM, "try to go on");
 	if (r < 0)
 		return r;
 	reexec_restore_options(h, &options, &log);
 	options.version = version;
-	agent_init(&a, &options);
-	r = a.signal_fd = process_catch_signals(err);
+	agent_init(a, &options);
+	r = a->signal_fd = process_catch_signals(err);
 	if (r >= 0)
 		r = read_handed_over_spec(h, &spec, err);
-	return r < 0 ? r : restore(&a, spec, h, err);
+	return r < 0 ? r : restore(a, spec, h, err);
 }

@@ -214,9 +214,11 @@ static int restore_out(struct feed *feed, const json_t *object)
 	if (fd < 0 || at < 0)
 		return -EPROTO;
 	r = feed_add_take(feed, fd);
-	if (r < 0 || (size_t)at >= feed->size)
+	if (r < 0)
 		return r;
 	feed->outs->at = (size_t)at;
+	if (feed->outs->at >= feed->size)
+		return 0;
 	feed->behind++;
 	ev_io_start(feed->loop, &feed->outs->io);
 	return 0;

@@ -75,18 +75,23 @@ void note_save(const struct note *note, struct handover *h, struct json_t *objec
 	handover_put_int(h, object, "note_kind", note->kind);
 	if (note->kind == NOTE_FD)
 		handover_put_fd(h, object, "note_fd", note->fd);
+	if (note->sink && sink_pending(note->sink) > 0)
+		sink_save(note->sink, h, handover_put_object(h, object, "note_sink"));
 }
 
-void note_restore(struct note *note, const struct json_t *object)
+int note_restore(struct note *note, struct ev_loop *loop, const struct log *log,
+	const struct handover *h, const struct json_t *object)
 {
+	const struct json_t *sink = handover_get_object(object, "note_sink");
 	int64_t kind = handover_get_int(object, "note_kind", NOTE_NONE);
 
 	if (kind > NOTE_NONE && kind < NOTE_KIND_MAX)
 		note->kind = (enum note_kind)kind;
 	if (note->kind != NOTE_FD)
-		return;
+		return 0;
 	note->fd = handover_get_fd(object, "note_fd");
 	note->own = note->fd > STDERR_FILENO;
 	if (note->fd < 0)
 		note->kind = NOTE_NONE;
+	return sink ? sink_restore(loop, log, h, sink, &note->sink) : 0;
 }

@@ -50,6 +50,7 @@ void note_clear(struct note *note);
 
 /* For the program that goes on with it; dest is the caller's to set. */
 void note_save(const struct note *note, struct handover *h, struct json_t *object);
-void note_restore(struct note *note, const struct json_t *object);
+int note_restore(struct note *note, struct ev_loop *loop, const struct log *log,
+	const struct handover *h, const struct json_t *object) _must_check_;
 
 #endif

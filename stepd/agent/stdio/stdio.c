@@ -501,9 +501,10 @@ static int restore_parts(struct stdio *io, const struct handover *h, const struc
 		r = pump_restore(io->loop, io->log, h, pump, on_pumped, io, &io->pump);
 	if (r == 0 && feed)
 		r = feed_restore(io->loop, io->log, h, feed, &io->feed);
+	if (r == 0)
+		r = note_restore(&io->note, io->loop, io->log, h, object);
 	if (r < 0)
 		return r;
-	note_restore(&io->note, object);
 	if (pump)
 		io->note.dest =
 			pump_get_dest(io->pump, handover_get_int(object, "stderr_dest", -1));
