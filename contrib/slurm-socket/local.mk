@@ -17,3 +17,14 @@ contrib_slurm_socket_stepd_slurm_socket_SOURCES = \
 	contrib/slurm-socket/watch.c contrib/slurm-socket/watch.h
 contrib_slurm_socket_stepd_slurm_socket_LDADD = libslurmwire.la libclient.la libstepdsystemd.la \
 	libstate.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
+
+dist_man_MANS += doc/stepd-slurm-socket.8
+EXTRA_DIST += contrib/slurm-socket/README.md contrib/slurm-socket/stepd-slurm-socket.service.in
+if SYSTEMD_UNITS
+systemdsystemunit_DATA += contrib/slurm-socket/stepd-slurm-socket.service
+endif
+CLEANFILES += contrib/slurm-socket/stepd-slurm-socket.service
+contrib/slurm-socket/stepd-slurm-socket.service: $(srcdir)/contrib/slurm-socket/stepd-slurm-socket.service.in Makefile
+	$(AM_V_GEN)$(MKDIR_P) contrib/slurm-socket && \
+		sed 's|@sbindir[@]|$(sbindir)|' '$(srcdir)/contrib/slurm-socket/stepd-slurm-socket.service.in' >'$@.new' && \
+		mv '$@.new' '$@'

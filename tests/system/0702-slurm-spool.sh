@@ -151,4 +151,10 @@ is $? 2 "an option that is none"
 out=$("$adapter" more 2>&1)
 is $? 2 "and what is none are refused"
 mkdir "$run"
+
+# ---- the manual --------------------------------------------------------------------------------
+manual=$top_srcdir/doc/stepd-slurm-socket.8
+is "$(sed -n 's/^\.It .*Fl -\([a-z-]*\).*/\1/p' "$manual" | sort)" \
+	"$("$adapter" --help | sed -n 's/^ *\(-[a-z], \)\{0,1\}--\([a-z-]*\).*/\2/p' | sort)" \
+	"the manual has the options of the help"
 done_testing
