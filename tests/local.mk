@@ -74,6 +74,14 @@ tests_unit_test_pausable_LDADD = $(UNIT_LDADD)
 tests_unit_test_requests_SOURCES = tests/unit/test_requests.c tests/lib/scratch.h
 tests_unit_test_requests_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_requests_LDADD = $(UNIT_LDADD)
+check_PROGRAMS += tests/unit/test_events tests/unit/test_methods
+TESTS += tests/unit/test_events tests/unit/test_methods
+tests_unit_test_methods_SOURCES = tests/unit/test_methods.c
+tests_unit_test_methods_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_methods_LDADD = $(UNIT_LDADD)
+tests_unit_test_events_SOURCES = tests/unit/test_events.c tests/lib/scratch.h
+tests_unit_test_events_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_events_LDADD = $(UNIT_LDADD)
 check_PROGRAMS += tests/unit/test_identity tests/unit/test_log
 TESTS += tests/unit/test_identity tests/unit/test_log
 tests_unit_test_log_SOURCES = tests/unit/test_log.c
@@ -208,6 +216,11 @@ endif
 
 TESTS += tests/system/0100-spec-schema.sh
 EXTRA_DIST += tests/system/0100-spec-schema.sh
+
+TESTS += tests/system/0610-asking.sh tests/system/0611-acting.sh tests/system/0612-following.sh \
+	tests/system/0613-access.sh tests/system/0614-notify.sh tests/system/0615-busy.sh
+EXTRA_DIST += tests/system/0610-asking.sh tests/system/0611-acting.sh tests/system/0612-following.sh \
+	tests/system/0613-access.sh tests/system/0614-notify.sh tests/system/0615-busy.sh tests/lib/control.sh
 
 # tests/fuzz/fuzz_spec -max_total_time=60 CORPUS doc/examples
 if FUZZING

@@ -299,8 +299,8 @@ static void tell_task_end(struct agent *a, const struct task *task, int wait_sta
 	events_add(a->events, &event);
 }
 
-/* What an agent has seen of a task's end is written before the kernel may forget it: should it be
- * killed in between, the next one finds the status here, or the child unreaped no more. */
+/* A task's end is written down before the kernel forgets it: should the agent be killed in between,
+ * the next one finds there what nobody can tell any more. */
 static void reap(struct agent *a)
 {
 	siginfo_t info = {0};

@@ -217,7 +217,8 @@ void follow_state_changed(struct methods *m)
 {
 	struct kept *kept;
 
-	for (kept = m->kept; kept; kept = kept->next) {
+	/* The end comes with the result. */
+	for (kept = m->ending ? NULL : m->kept; kept; kept = kept->next) {
 		if (kept->kind == KEPT_WAIT && control_call_wants_more(kept->call))
 			send_state(kept);
 	}

@@ -1,0 +1,199 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Who follows a step: Wait and Events, from anywhere, to its end; and its last moments.
+# shellcheck disable=SC2016,SC2317 # what stands in single quotes is for eval, Python and the tasks
+. "${top_srcdir:?}/tests/lib/control.sh"
+
+now_ms() {
+	echo $(($(date +%s%N) / 1000000))
+}
+
+kinds() { # FILE of answers of Events: their kinds, states and ranks
+	python3 -c 'import json, sys
+for line in open(sys.argv[1]):
+	e = json.loads(line)["parameters"]["event"]
+	print(e["kind"] + "".join("/%s" % e[x] for x in ("state", "rank", "exit_code") if x in e))' "$1" | tr '\n' ' '
+}
+
+numbered() { # FILE FROM: the events are numbered from there on without a gap
+	python3 -c 'import json, sys
+n = [json.loads(line)["parameters"]["event"]["sequence"] for line in open(sys.argv[1])]
+sys.exit(n != list(range(int(sys.argv[2]), int(sys.argv[2]) + len(n))))' "$1" "$2"
+}
+
+events() {
+	answer 'p["last_event"]' Describe
+}
+
+# ---- two who follow ------------------------------------------------------------------------------
+# shellcheck disable=SC2016
+agent --proctrack "$tracker" --keep-result 1h -n 2 -- sh -c 'echo up; until [ -e "$0.$SLURM_PROCID" ]; do sleep 0.02; done
+	exit $SLURM_PROCID' "$tmpdir/go"
+directory=$(dirname "$(socket)")
+follow Events '{"from": 0}' >"$tmpdir/all" &
+all=$!
+eventually eval '[ "$(wc -l <"$tmpdir/all")" -ge 4 ]'
+first=$(events)
+follow Events >"$tmpdir/new" &
+new=$!
+follow Wait >"$tmpdir/wait" &
+waiter=$!
+ask Wait >"$tmpdir/once" &
+once=$!
+eventually test -s "$tmpdir/wait"
+ask Suspend >/dev/null
+ask Resume >/dev/null
+: >"$tmpdir/go.1"
+eventually eval '[ "$(answer "p[\"tasks\"][1][\"state\"]" ListTasks)" = ended ]'
+follow Events "{\"from\": $first}" >"$tmpdir/from" &
+from=$!
+eventually test -s "$tmpdir/from"
+: >"$tmpdir/go.0"
+wait "$agent"
+is $? 1 "the step ends as it does without followers"
+wait $all && wait $new && wait $from && wait $waiter && wait $once
+is $? 0 "and those who follow it are told so"
+
+is "$(kinds "$tmpdir/all")" "state/starting task_start/0 task_start/1 state/running suspend state/suspended resume state/running task_exit/1/1 task_exit/0/0 state/draining state/ended " \
+	"all that happened is told in order"
+ok "and numbered from 1" numbered "$tmpdir/all" 1
+ok "from now on" numbered "$tmpdir/new" $((first + 1))
+ok "from an event that has been" numbered "$tmpdir/from" "$first"
+is "$(tail -n 1 "$tmpdir/new")" "$(tail -n 1 "$tmpdir/all")" "all end with the same event"
+is "$(tail -n 1 "$tmpdir/from")" "$(tail -n 1 "$tmpdir/all")" "which is the step's last"
+is "$(sed 's/.*"state":"\([a-z]*\)".*/\1/; s/.*"state": "\([a-z]*\)".*/\1/' "$tmpdir/wait" | tr '\n' ' ')" \
+	"running suspended running draining ended " "Wait tells each state"
+is "$(cat "$tmpdir/once")" "$(tail -n 1 "$tmpdir/wait")" "and all who wait the same result"
+is "$(field 'p["result"]' <"$tmpdir/once")" \
+	"$(python3 -c 'import json, sys; r = json.load(open(sys.argv[1])); del r["keep_until_time_usec"]; print(json.dumps(r))' "$directory/result.json")" \
+	"the one that is kept"
+is "$(ls "$directory")" "result.json" "of the step nothing else stays"
+rm -r "$directory"
+
+# ---- a result is on the disk before anybody is told ----------------------------------------------
+agent --proctrack "$tracker" --keep-result 1h -- sh -c 'echo up; sleep 600'
+ask Wait >"$tmpdir/once" &
+once=$!
+eventually eval 'ss -xp 2>/dev/null | grep -q varlink || sleep 0.3'
+strace -f -o "$tmpdir/trace" -e trace=fsync,fdatasync,renameat,renameat2,rename,sendmsg,sendto,write,writev -p "$agent" 2>/dev/null &
+tracer=$!
+if eventually test -s "$tmpdir/trace" || kill -0 $tracer 2>/dev/null; then
+	sleep 0.3
+	ask Terminate '{"grace_ms": 0}' >/dev/null
+	wait "$agent"
+	wait $tracer
+	wait $once
+	synced=$(grep -n 'sync(' "$tmpdir/trace" | tail -n 1 | cut -d: -f1)
+	told=$(grep -n '"state.*ended.*result\|"ended' "$tmpdir/trace" | grep -E 'send|writev' | head -n 1 | cut -d: -f1)
+	if [ -n "$synced" ] && [ -n "$told" ]; then
+		ok "the result is synced before the first answer tells the end" test "$synced" -lt "$told"
+	else
+		skip 1 "nothing could be traced"
+	fi
+else
+	skip 1 "strace can't be used"
+	kill "$agent"
+	wait "$agent"
+	wait $once
+fi
+rm -rf "$run"/*_"$job".0
+
+# ---- a step that could not be started tells those who wait ---------------------------------------
+# Its program is not there: that is seen when all have been forked.
+python3 - "$run" "$tmpdir/failed" <<'END' &
+import glob, socket, sys, time
+print("there", file=open(sys.argv[2] + ".there", "w"), flush=True)
+deadline = time.monotonic() + 20
+while time.monotonic() < deadline:
+	for path in glob.glob(sys.argv[1] + "/*/socket"):
+		s = socket.socket(socket.AF_UNIX)
+		try:
+			s.connect(path)
+			s.sendall(b'{"method":"io.stepd.Step.Wait"}\0')
+			data = b""
+			while not data.endswith(b"\0"):
+				piece = s.recv(65536)
+				if not piece:
+					sys.exit(2)
+				data += piece
+			open(sys.argv[2], "wb").write(data[:-1])
+			sys.exit(0)
+		except OSError:
+			sys.exit(1)
+sys.exit(1)
+END
+waiter=$!
+eventually test -s "$tmpdir/failed.there"
+timeout 20 "$stepd" run -q --job "$job" --proctrack "$tracker" -n 200 -- /nonexistent/program >/dev/null 2>&1
+status=$?
+wait $waiter
+waited=$?
+is $status 127 "a step whose program is not there fails"
+if [ $waited = 0 ]; then
+	is "$(field '[p["state"], p["result"]["reason"], p["result"]["exit_code"]]' <"$tmpdir/failed")" \
+		'["ended", "exec-failed", 127]' "and who waited is told why"
+else
+	skip 1 "nobody came in time"
+fi
+
+# ---- one who takes nothing -----------------------------------------------------------------------
+agent --proctrack "$tracker" -- sh -c 'echo up; sleep 600'
+python3 - "$(socket)" "$tmpdir/stopped" <<'END' &
+import socket, sys, time
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(b'{"method":"io.stepd.Step.Events","more":true,"parameters":{"from":1}}\0')
+open(sys.argv[2], "w").write("there\n")
+time.sleep(600)
+END
+stopped=$!
+eventually test -s "$tmpdir/stopped"
+python3 - "$(socket)" <<'END'
+import json, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+frame = json.dumps({"method": "io.stepd.Step.Notify", "parameters": {"message": "x" * 1000}}).encode() + b"\0"
+for i in range(1000):
+	s.sendall(frame)
+	while not s.recv(4096).endswith(b"\0"):
+		pass
+END
+is "$(answer 'p["last_event"] > 1000' Describe)" true "a thousand events, one of whose readers takes nothing"
+rss=$(awk '/^VmRSS/ { print $2 }' "/proc/$agent/status")
+ok "are no matter of the agent's memory ($rss KiB)" test "$rss" -lt 20000
+begin=$(now_ms)
+kill -TERM "$agent"
+wait "$agent"
+took=$(($(now_ms) - begin))
+ok "nor of the step's end ($took ms)" test $took -lt 1000
+kill $stopped
+wait $stopped 2>/dev/null
+
+# ---- many who follow -----------------------------------------------------------------------------
+agent --proctrack "$tracker" -- sh -c 'echo up; sleep 600'
+python3 - "$(socket)" "$agent" <<'END' >"$tmpdir/many"
+import json, os, signal, socket, sys
+everyone = []
+for i in range(200):
+	s = socket.socket(socket.AF_UNIX)
+	s.connect(sys.argv[1])
+	s.sendall(b'{"method":"io.stepd.Step.Events","more":true,"parameters":{"from":1}}\0')
+	everyone.append(s)
+begun = [s.recv(65536) for s in everyone]
+os.kill(int(sys.argv[2]), signal.SIGTERM)
+ends = []
+for s, data in zip(everyone, begun):
+	while True:
+		piece = s.recv(65536)
+		if not piece:
+			break
+		data += piece
+	answers = [json.loads(x) for x in data.split(b"\0") if x]
+	ends.append((answers[-1].get("continues", False), answers[-1]["parameters"]["event"].get("state")))
+print(len(ends), set(ends))
+END
+wait "$agent"
+is "$(cat "$tmpdir/many")" "200 {(False, 'ended')}" "two hundred followers have all of it"
+nothing_left "nothing is left"
+
+done_testing

@@ -1,0 +1,193 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# A step answers whatever it is about: while its thousand tasks are made, while a suspension hangs,
+# while it is being ended, and with thousands of processes to tell of.
+# shellcheck disable=SC2016,SC2317 # what stands in single quotes is for eval, Python and the tasks
+. "${top_srcdir:?}/tests/lib/control.sh"
+
+hostile=${top_builddir:?}/tests/lib/hostile
+
+# asker UNTIL: asks one connection after the other call until UNTIL, of the last Describe as d, holds;
+# prints how often, in which states, and the longest time in ms.
+cat >"$tmpdir/asker.py" <<'END'
+import glob, json, socket, sys, time
+pattern, until, there = sys.argv[1:]
+open(there, "w").write("there\n")
+deadline = time.monotonic() + 30
+while True:
+	assert time.monotonic() < deadline
+	try:
+		s = socket.socket(socket.AF_UNIX)
+		s.connect(glob.glob(pattern)[0])
+		break
+	except (IndexError, OSError):
+		pass
+s.settimeout(20)
+
+def call(method, **parameters):
+	begin = time.monotonic()
+	s.sendall(json.dumps({"method": "io.stepd.Step." + method, "parameters": parameters}).encode() + b"\0")
+	data = b""
+	while not data.endswith(b"\0"):
+		piece = s.recv(1 << 20)
+		if not piece:
+			sys.exit("closed")
+		data += piece
+	return json.loads(data[:-1])["parameters"], (time.monotonic() - begin) * 1000
+
+states, longest, n, start = {}, 0, 0, time.monotonic()
+d = {"state": None}
+while not eval(until):
+	d, took = call("Describe")
+	longest = max(longest, took)
+	for method, parameters in (("ListTasks", {"ranks": "0"}), ("FindPid", {"pid": 1})):
+		longest = max(longest, call(method, **parameters)[1])
+	states[d["state"]] = states.get(d["state"], 0) + 1
+	n += 1
+print(json.dumps({"n": n, "states": states, "longest_ms": round(longest),
+	"total_ms": round((time.monotonic() - start) * 1000)}))
+END
+
+asker() { # UNTIL
+	timeout 60 python3 "$tmpdir/asker.py" "$run/*_$job.0/socket" "$1" "$tmpdir/there"
+}
+
+# The machine may be busy, too: what would hang takes four seconds.
+prompt() { # NAME, of $tmpdir/asked
+	longest=$(python3 -c 'import json, sys; print(json.load(sys.stdin)["longest_ms"])' <"$tmpdir/asked")
+	total=$(python3 -c 'import json, sys; print(json.load(sys.stdin)["total_ms"])' <"$tmpdir/asked")
+	ok "$1: no answer takes a second and a half, or a third of it all ($longest of $total ms)" \
+		test "$longest" -lt 1500 -o "$longest" -lt $((total / 3))
+}
+
+asked_in() { # STATE: how often
+	python3 -c 'import json, sys; print(json.load(sys.stdin)["states"].get(sys.argv[1], 0))' "$1" <"$tmpdir/asked"
+}
+
+# ---- a launch ------------------------------------------------------------------------------------
+# By the launcher, and by a copy of the agent for each (as it carries their output).
+for how in --no-label --label; do
+	[ $how = --label ] || how=
+	for b in $(backends); do
+		rm -f "$tmpdir/there"
+		asker 'd["state"] not in (None, "starting")' >"$tmpdir/asked" 2>"$tmpdir/asker.err" &
+		asking=$!
+		eventually test -s "$tmpdir/there"
+		# shellcheck disable=SC2086 # $how is a word, or none
+		"$stepd" run -q --job "$job" --proctrack "$b" $how -n 1000 -- sleep 600 >/dev/null 2>"$tmpdir/err" &
+		agent=$!
+		wait $asking
+		ok "$b $how: a step that makes a thousand tasks answers meanwhile ($(asked_in starting) times)" \
+			test "$(asked_in starting)" -ge 1
+		is "$(asked_in running)" 1 "$b $how: and when they run"
+		prompt "$b $how"
+		is "$(answer 'len(p["tasks"])' ListTasks)" 1000 "$b $how: it has them all"
+		ask Signal '{"signal": "KILL"}' >/dev/null
+		wait $agent
+	done
+done
+
+# What acts on the step waits for its tasks.
+rm -f "$tmpdir/there"
+python3 - "$run/*_$job.0/socket" "$tmpdir/there" <<'END' >"$tmpdir/waited" &
+import glob, socket, sys, time
+open(sys.argv[2], "w").write("there\n")
+deadline = time.monotonic() + 30
+while time.monotonic() < deadline:
+	try:
+		s = socket.socket(socket.AF_UNIX)
+		s.connect(glob.glob(sys.argv[1])[0])
+		break
+	except (IndexError, OSError):
+		pass
+s.sendall(b'{"method":"io.stepd.Step.Signal","parameters":{"signal":"TERM"}}\0')
+print(s.recv(1000))
+END
+waiter=$!
+eventually test -s "$tmpdir/there"
+timeout 60 "$stepd" run -q --job "$job" --proctrack "$tracker" -n 1000 -- sleep 600 2>/dev/null
+is $? 143 "a signal that is asked for during the launch reaches the tasks"
+wait $waiter
+is "$(cat "$tmpdir/waited")" "b'{\"parameters\":{}}\\x00'" "and is answered"
+
+# ---- an ending -----------------------------------------------------------------------------------
+agent --proctrack "$tracker" -n 2 -- sh -c 'trap "" TERM; echo up; while :; do sleep 0.1; done'
+asker 'states.get("ending", 0) > 100' >"$tmpdir/asked" &
+asking=$!
+ask Terminate '{"kill_sequence": "TERM:600s,KILL"}' >/dev/null
+wait $asking
+ok "a step that is being ended answers" test "$(asked_in ending)" -gt 1
+prompt "meanwhile"
+ask Terminate '{"kill_sequence": "KILL"}' >/dev/null
+wait "$agent"
+
+# ---- a suspension that hangs ---------------------------------------------------------------------
+hangs() {
+	for h_pid in $(tree "$agent"); do
+		! grep -q ') D ' "/proc/$h_pid/stat" || return 0
+	done
+	return 1
+}
+
+if [ -x "$hostile" ] && backends | grep -qx cgroup; then
+	agent --proctrack cgroup --suspend-timeout 4s -n 2 -- \
+		sh -c 'echo up; [ $SLURM_PROCID = 0 ] || exec "$0" hang; while :; do sleep 0.02; done' "$hostile"
+	eventually hangs
+	ask Suspend >"$tmpdir/s1" &
+	s1=$!
+	ask Suspend >"$tmpdir/s2" &
+	s2=$!
+	asker 'n > 300' >"$tmpdir/asked"
+	prompt "cgroup: while a suspension hangs"
+	wait $s1
+	wait $s2
+	like "$(field 'a["error"] + " " + p["message"]' <"$tmpdir/s1")" \
+		"^io\.stepd\.Step\.SuspendFailed .*after 4 s there still moves pid [0-9]+ \(hostile\)" "cgroup: it fails, and names who moves"
+	is "$(cat "$tmpdir/s2")" "$(cat "$tmpdir/s1")" "cgroup: to all who asked"
+	ask Suspend >"$tmpdir/s1" &
+	s1=$!
+	asker 'n > 20' >/dev/null
+	is "$(ask Resume)" '{"parameters":{}}' "cgroup: one that is under way is taken back"
+	wait $s1
+	is "$(field 'p["message"]' <"$tmpdir/s1")" "the step was resumed meanwhile" "cgroup: and its asker told"
+	ask Suspend >"$tmpdir/s1" &
+	s1=$!
+	asker 'n > 20' >/dev/null
+	ask Signal '{"signal": "KILL"}' >/dev/null
+	wait "$agent"
+	wait $s1
+	like "$(field 'a["error"]' <"$tmpdir/s1")" "SuspendFailed" "cgroup: a kill waits for nothing"
+else
+	skip 6 "needs proctrack/cgroup and cmocka"
+fi
+
+# ---- thousands of processes ----------------------------------------------------------------------
+agent --proctrack "$tracker" -- python3 -c '
+import os, signal, sys
+for i in range(4200):
+	if os.fork() == 0:
+		signal.pause()
+print("up", flush=True)
+signal.pause()'
+is "$(ask ListPids | field 'a["error"]')" org.varlink.service.ExpectedMore "more than 4096 pids are told in pieces"
+follow ListPids >"$tmpdir/pieces"
+is "$(python3 -c 'import json, sys
+print([(len(a["parameters"]["pids"]), a.get("continues", False)) for a in map(json.loads, sys.stdin)])' <"$tmpdir/pieces")" \
+	"[(4096, True), (105, False)]" "of 4096"
+is "$(python3 -c 'import json, sys
+for a in map(json.loads, sys.stdin):
+	for x in a["parameters"]["pids"]:
+		print(x["pid"])' <"$tmpdir/pieces" | sort | md5sum)" "$(tree "$(answer 'p["tasks"][0]["pid"]' ListTasks)" | sort | md5sum)" "all of them"
+(
+	until [ -e "$tmpdir/enough" ]; do follow ListPids >/dev/null; done
+) &
+lister=$!
+asker 'n > 200' >"$tmpdir/asked"
+: >"$tmpdir/enough"
+wait $lister
+prompt "while others have them listed"
+ask Signal '{"signal": "KILL"}' >/dev/null
+wait "$agent"
+nothing_left "nothing is left"
+
+done_testing
