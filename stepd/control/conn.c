@@ -126,8 +126,9 @@ static void serve(struct conn *conn, unsigned calls)
 	while (calls > 0 && serve_one(conn))
 		calls--;
 	conn->is_serving = false;
-	if (conn->fd >= 0 && !conn_is_busy(conn) && calls > 0 &&
-		(conn->no_more_input || conn->control->finishing))
+	if (conn->control->finishing)
+		conn_finish(conn);
+	else if (conn->fd >= 0 && !conn_is_busy(conn) && calls > 0 && conn->no_more_input)
 		conn_doom(conn, "done");
 	conn_settle(conn);
 }
@@ -218,6 +219,16 @@ void conn_send(struct conn *conn, struct iovec *iov, size_t count)
 		keep_rest(conn, iov, count, (size_t)n);
 }
 
+/* At the end, it has so long for the next bytes. */
+static void be_patient(struct conn *conn)
+{
+	struct ev_loop *loop = conn->control->options.loop;
+
+	ev_timer_stop(loop, &conn->deadline);
+	ev_timer_set(&conn->deadline, FINISH_PATIENCE_S, 0.);
+	ev_timer_start(loop, &conn->deadline);
+}
+
 static void on_writable(struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
 	struct conn *conn = io->data;
@@ -231,11 +242,8 @@ static void on_writable(struct ev_loop *loop, ev_io *io, _unused_ int revents)
 	}
 	buffer_drop(&conn->out, (size_t)n);
 	room_count(conn);
-	if (conn->control->finishing && n > 0) {
-		ev_timer_stop(loop, &conn->deadline);
-		ev_timer_set(&conn->deadline, FINISH_PATIENCE_S, 0.);
-		ev_timer_start(loop, &conn->deadline);
-	}
+	if (conn->is_finishing && n > 0)
+		be_patient(conn);
 	if (buffer_size(&conn->out) == 0) {
 		ev_io_stop(loop, io);
 		control_schedule(conn);
@@ -280,18 +288,15 @@ void conn_end_waiting(struct conn *conn)
 
 void conn_finish(struct conn *conn)
 {
-	struct ev_loop *loop = conn->control->options.loop;
-
-	if (conn->fd < 0)
+	if (conn->fd < 0 || conn->is_serving) /* serve() does it */
 		return;
-	/* One that has just taken what was sent has its next answer still to come. */
-	if (buffer_size(&conn->out) == 0 && !(conn->call.under_way && conn->call.on_drained)) {
+	if (buffer_size(&conn->out) == 0) {
 		conn_doom(conn, "the service ends");
 		return;
 	}
-	ev_timer_stop(loop, &conn->deadline);
-	ev_timer_set(&conn->deadline, FINISH_PATIENCE_S, 0.);
-	ev_timer_start(loop, &conn->deadline);
+	if (!conn->is_finishing)
+		be_patient(conn);
+	conn->is_finishing = true;
 	conn_settle(conn);
 }
 

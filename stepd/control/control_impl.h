@@ -43,7 +43,7 @@ struct conn {
 	int fd; /* -1: doomed */
 	struct control_peer peer;
 	enum control_access access; /* the peer's; CONTROL_EVERYBODY: a stranger */
-	bool is_due, is_waiting, has_waited, is_serving;
+	bool is_due, is_waiting, has_waited, is_serving, is_finishing;
 	bool no_more_input; /* the peer has shut its side down */
 	bool hup_watched;
 	ev_io in_io, out_io;

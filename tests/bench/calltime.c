@@ -130,43 +130,85 @@ static double median(double *values, size_t n)
 	return values[n / 2];
 }
 
-int main(int argc, char **argv)
+/* Forks the service; returns when it listens. */
+static pid_t begin_service(const char *dir)
 {
-	const int rounds = argc > 1 ? atoi(argv[1]) : 200;
-	double *bare = calloc((size_t)rounds, sizeof(*bare));
-	double *calls = calloc((size_t)rounds, sizeof(*calls));
-	char dir[] = "/tmp/stepd-bench.XXXXXX", path[64], byte;
-	int pair[2], ready[2], fd, i;
-	pid_t server, peer;
+	char byte;
+	int ready[2];
+	pid_t pid;
 
-	if (rounds < 1 || !bare || !calls || !mkdtemp(dir) || pipe2(ready, O_CLOEXEC) < 0 ||
-		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-		err(1, "begin");
-	server = fork_child();
-	if (server == 0)
+	if (pipe2(ready, O_CLOEXEC) < 0)
+		err(1, "pipe");
+	pid = fork_child();
+	if (pid == 0)
 		serve(dir, ready[1]);
 	(void)close(ready[1]);
 	if (read(ready[0], &byte, 1) != 0)
 		err(1, "wait for the service");
-	peer = fork_child();
-	if (peer == 0) {
+	(void)close(ready[0]);
+	return pid;
+}
+
+static pid_t begin_bare(int *ret_fd)
+{
+	int pair[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		err(1, "socketpair");
+	pid = fork_child();
+	if (pid == 0) {
+		(void)close(pair[0]);
 		echo(pair[1]);
-		return 0;
+		_exit(0);
 	}
-	fd = connect_service(dir);
+	(void)close(pair[1]);
+	*ret_fd = pair[0];
+	return pid;
+}
+
+static void end_child(pid_t pid)
+{
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+}
+
+static void measure(int bare_fd, int fd, size_t rounds)
+{
+	double *bare = calloc(rounds, sizeof(*bare)), *calls = calloc(rounds, sizeof(*calls));
+	double bare_us, call_us;
+	size_t i;
+
+	if (!bare || !calls)
+		err(1, "memory");
 	for (i = 0; i < rounds; i++) {
-		bare[i] = time_calls(pair[0]);
+		bare[i] = time_calls(bare_fd);
 		calls[i] = time_calls(fd);
 	}
-	(void)kill(server, SIGKILL);
-	(void)kill(peer, SIGKILL);
-	(void)waitpid(server, NULL, 0);
-	(void)waitpid(peer, NULL, 0);
+	bare_us = median(bare, rounds);
+	call_us = median(calls, rounds);
+	printf("%zu rounds of %d: bare pair %.1f us, call %.1f us, ratio %.2f\n", rounds, CALLS,
+		bare_us, call_us, call_us / bare_us);
+	free(bare);
+	free(calls);
+}
+
+int main(int argc, char **argv)
+{
+	const int rounds = argc > 1 ? atoi(argv[1]) : 200;
+	char dir[] = "/tmp/stepd-bench.XXXXXX", path[64];
+	pid_t server, peer;
+	int bare_fd;
+
+	if (rounds < 1 || !mkdtemp(dir))
+		err(1, "calltime [ROUNDS]");
+	server = begin_service(dir);
+	peer = begin_bare(&bare_fd);
+	measure(bare_fd, connect_service(dir), (size_t)rounds);
+	end_child(server);
+	end_child(peer);
 	(void)snprintf(path, sizeof(path), "%s/socket", dir);
 	(void)unlink(path);
 	(void)rmdir(dir);
-	printf("%d rounds of %d: bare pair %.1f us, call %.1f us, ratio %.2f\n", rounds, CALLS,
-		median(bare, (size_t)rounds), median(calls, (size_t)rounds),
-		median(calls, (size_t)rounds) / median(bare, (size_t)rounds));
 	return 0;
 }

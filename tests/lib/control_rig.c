@@ -81,6 +81,22 @@ static void run_fail(struct control_call *call, const json_t *parameters, void *
 	control_error_take(call, "NoSuchProcess", json_pack("{s:i}", "pid", 7));
 }
 
+static void on_finished(void *userdata)
+{
+	struct rig *rig = userdata;
+
+	rig->finished = true;
+}
+
+static void run_end(struct control_call *call, const json_t *parameters, void *userdata)
+{
+	struct rig *rig = userdata;
+
+	(void)parameters;
+	control_finish(rig->control, 5000, on_finished, rig);
+	control_reply_take(call, NULL);
+}
+
 static const struct control_method methods[] = {
 	{.name = "Echo",
 		.access = CONTROL_ASK,
@@ -113,6 +129,7 @@ static const struct control_method methods[] = {
 		.flags = CONTROL_MORE_ONLY,
 		.parameters = {{"count", CONTROL_INT, false}},
 		.run = run_more},
+	{.name = "End", .access = CONTROL_AGENT, .run = run_end},
 	{.name = "Fail", .access = CONTROL_ASK, .run = run_fail},
 };
 

@@ -478,6 +478,20 @@ static void test_finish(void **state)
 	(void)close(stopped);
 }
 
+/* A method may begin the end: its own call is answered. */
+static void test_finish_within_a_call(void **state)
+{
+	struct rig *rig = *state;
+	int fd = rig_connect(rig);
+
+	rig_send(rig, fd, CALL("End"));
+	rig_send(rig, fd, CALL("Echo"));
+	rig_expect(rig, fd, "{\"parameters\":{}}");
+	rig_expect_end(rig, fd);
+	rig_settle(rig);
+	assert_true(rig->finished);
+}
+
 static void close_it(void *userdata)
 {
 	struct rig *rig = userdata;
@@ -536,6 +550,7 @@ int main(void)
 		TEST(test_no_descriptors),
 		TEST(test_no_reserve),
 		TEST(test_finish),
+		TEST(test_finish_within_a_call),
 		TEST(test_finish_ends),
 	};
 
