@@ -232,6 +232,7 @@ endif
 
 if CMOCKA
 PROCTRACK_UNIT_TESTS = tests/unit/test_dynlib tests/unit/test_err tests/unit/test_fs tests/unit/test_generic \
+	tests/unit/test_members \
 	tests/unit/test_parse tests/unit/test_pidref tests/unit/test_procs tests/unit/test_procstat \
 	tests/unit/test_signals tests/unit/test_strv
 check_PROGRAMS += $(PROCTRACK_UNIT_TESTS)
@@ -248,6 +249,9 @@ tests_unit_test_fs_LDADD = $(UNIT_LDADD)
 tests_unit_test_generic_SOURCES = tests/unit/test_generic.c tests/lib/scratch.h
 tests_unit_test_generic_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_generic_LDADD = $(UNIT_LDADD)
+tests_unit_test_members_SOURCES = tests/unit/test_members.c tests/lib/child.h tests/lib/scratch.h
+tests_unit_test_members_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_members_LDADD = $(UNIT_LDADD)
 tests_unit_test_parse_SOURCES = tests/unit/test_parse.c
 tests_unit_test_parse_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_parse_LDADD = $(UNIT_LDADD)
