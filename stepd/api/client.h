@@ -30,6 +30,7 @@ struct stepd_client;
 /* One sentence for people, and for programs the code and the name that the agent's answer had
  * ("io.stepd.Step.NoSuchProcess"), "" if it came to no answer. The codes that callers ask for:
  * -ENOENT       there is no such step on this node
+ * -ENOTUNIQ     the name is the beginning of several
  * -ECONNREFUSED its agent is gone
  * -EPERM        the caller may not (PermissionDenied), or who listens is not the step's agent
  * -ESRCH        NoSuchProcess, NoSuchTask
