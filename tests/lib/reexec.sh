@@ -11,6 +11,7 @@
 #	upgrades         how often one has
 #	refuses PROGRAM REGEX NAME  puts it there, asks, and looks for the words in the log
 #	ended STATUS NAME           waits for the agent's end
+#	$until_gone      of a task's sh: waits until the test removes $tmpdir/stay
 #	fds              how many descriptors the agent has open
 
 # shellcheck source=tests/lib/step.sh
@@ -23,6 +24,8 @@ mkdir "$bin"
 ln -s "${top_builddir:?}/stepd/cli/plugins" "$bin/plugins"
 stepd=$bin/stepd
 
+until_gone="while [ -e '$tmpdir/stay' ]; do sleep 0.05; done"
+
 put() {
 	cp "$1" "$bin/new" && mv -f "$bin/new" "$stepd"
 }
@@ -30,6 +33,7 @@ put "$this"
 
 agent() {
 	put "$this"
+	: >"$tmpdir/stay"
 	: >"$tmpdir/err"
 	"$stepd" run --job "$job" "$@" >"$tmpdir/out" 2>"$tmpdir/err" &
 	agent=$!
