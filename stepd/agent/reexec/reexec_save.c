@@ -223,8 +223,10 @@ static void save_container(const struct agent *a, struct handover *h, json_t *ob
 		return;
 	if (proctrack_get_pids(a->pt, a->plan.job.cont_id, &pids, &n) < 0)
 		n = 0; /* none is left */
-	for (i = 0; i < n; i++)
-		handover_append_int(h, array, pids[i]);
+	for (i = 0; i < n; i++) {
+		if (!tasks_find(&a->tasks, pids[i])) /* known by being the agent's children */
+			handover_append_int(h, array, pids[i]);
+	}
 }
 
 static int adopt(struct agent *a, const json_t *array, struct err *err)
