@@ -9,6 +9,7 @@ libbase_la_SOURCES = \
 	stepd/base/cleanup.h \
 	stepd/base/dynlib.c stepd/base/dynlib.h \
 	stepd/base/err.c stepd/base/err.h \
+	stepd/base/failpoint.h \
 	stepd/base/fs.c stepd/base/fs.h \
 	stepd/base/log.c stepd/base/log.h \
 	stepd/base/parse.c stepd/base/parse.h \

@@ -455,9 +455,17 @@ TESTS += tests/system/0500-limits.sh
 EXTRA_DIST += tests/system/0500-limits.sh tests/testbed/guest-limits.sh \
 	tests/testbed/guest-rootless.sh tests/testbed/guest-thousand.sh
 # Site configuration, results, adoption.
-STATE_TESTS = tests/system/0640-configuration.sh tests/system/0645-adopt.sh
+STATE_TESTS = tests/system/0640-configuration.sh tests/system/0645-adopt.sh \
+	tests/system/0650-kill-9.sh
 TESTS += $(STATE_TESTS)
 EXTRA_DIST += $(STATE_TESTS)
+# The files with failpoints come before those of the library, which has them without.
+check_PROGRAMS += tests/lib/stepd-failpoints
+tests_lib_stepd_failpoints_SOURCES = tests/lib/failpoints.c stepd/cli/serve.c stepd/cli/site.c \
+	stepd/cli/version.c stepd/agent/agent.c stepd/agent/closing.c stepd/agent/ending.c \
+	stepd/agent/suspend.c stepd/agent/recover/adopt.c
+tests_lib_stepd_failpoints_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_FAILPOINTS
+tests_lib_stepd_failpoints_LDADD = libagent.la
 # stepd doctor.
 TESTS += tests/system/0480-doctor.sh
 EXTRA_DIST += tests/system/0480-doctor.sh tests/lib/doctor.sh tests/testbed/guest-doctor.sh

@@ -24,6 +24,7 @@
 #include "stepd/agent/service.h"
 #include "stepd/agent/stdio/stdio.h"
 #include "stepd/agent/trace.h"
+#include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
 #include "stepd/plugin/plugin.h"
 
@@ -84,6 +85,7 @@ static int prepare(struct agent *a, const struct spec *spec, struct err *err)
 		r = result_check_files(a, err);
 	if (r == 0)
 		r = registry_open(a->options->runtime_dir, &a->plan.job, &a->registry, err);
+	failpoint("claimed");
 	if (r == 0)
 		r = open_plugins(a, err);
 	if (r == 0 && tasks_init(&a->tasks, spec->ranks, spec->local_ntasks) < 0)
@@ -127,7 +129,9 @@ static int create_container(struct agent *a, struct err *err)
 		r = state_doc_publish(a, agent_state_words[a->state], err);
 	if (r < 0)
 		return r;
+	failpoint("described");
 	r = proctrack_create(a->pt, &a->plan.job);
+	failpoint("contained");
 	if (r == -EEXIST)
 		return leftover_say(a->plan.label, err);
 	if (r < 0 && a->plan.spec->cgroup_root)
@@ -140,6 +144,7 @@ static int create_container(struct agent *a, struct err *err)
 			"create the step's container with %s ('stepd plugins' tells what it needs)",
 			proctrack_get_type(a->pt));
 	r = state_doc_publish(a, agent_state_words[a->state], err);
+	failpoint("published");
 	trace_phase(a->trace, "container", begin_ns);
 	return r;
 }
@@ -153,6 +158,7 @@ static int open_socket(struct agent *a, struct err *err)
 	r = events_open(registry_get_dirfd(a->registry), false, a->log, &a->events, err);
 	if (r == 0)
 		r = methods_open(a, err);
+	failpoint("listening");
 	trace_phase(a->trace, "socket", begin_ns);
 	return r;
 }
@@ -289,8 +295,10 @@ static int fork_tasks(struct agent *a, struct err *err)
 	trace_phase(a->trace, "fork", begin_ns);
 	if (r < 0)
 		return r;
+	failpoint("forked");
 	a->release_ns = trace_now_ns();
 	r = launch_release(&a->launch, err);
+	failpoint("released");
 	trace_phase(a->trace, "release", a->release_ns);
 	return r;
 }
@@ -328,6 +336,7 @@ static void supervise(struct agent *a)
 	ending_started(a);
 	account_started(a);
 	result_publish_state(a, agent_state_words[a->state]);
+	failpoint("running");
 	result_send_ready(a);
 	methods_ready(a->methods);
 	service_tell_state(a);

@@ -16,6 +16,7 @@
 #include "stepd/agent/service.h"
 #include "stepd/agent/stdio/stdio.h"
 #include "stepd/agent/trace.h"
+#include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
 
 void closing_release_fds(struct agent *a)
@@ -85,6 +86,7 @@ static void agent_clear(struct agent *a)
 		a->registry = registry_leave(a->registry);
 	}
 	a->pt = proctrack_close(a->pt);
+	failpoint("leaving");
 	if (a->result_kept)
 		a->registry = registry_retire(a->registry);
 	a->registry = registry_close(a->registry);
@@ -98,10 +100,13 @@ int closing_finish(struct agent *a, int r, int *ret_code, const struct err *err)
 {
 	closing_release_fds(a);
 	remove_container(a);
+	failpoint("removed");
 	write_reports(a);
+	failpoint("result");
 	if (r < 0)
 		a->failure = *err;
 	methods_end(a->methods);
+	failpoint("client-told");
 	service_tell_end(a);
 	result_end_ready(a);
 	if (r == 0)

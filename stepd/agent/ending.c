@@ -18,6 +18,7 @@
 #include "stepd/agent/service.h"
 #include "stepd/agent/stdio/stdio.h"
 #include "stepd/agent/trace.h"
+#include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
 #include "stepd/base/procstat.h"
 #include "stepd/base/signals.h"
@@ -45,6 +46,7 @@ static void stop_limits(struct agent *a)
 static void begin_draining(struct agent *a)
 {
 	a->state = AGENT_DRAINING;
+	failpoint("draining");
 	a->end_ns = trace_now_ns();
 	account_finish(a);
 	killseq_stop(&a->killseq);
@@ -156,6 +158,7 @@ void ending_begin(struct agent *a, enum agent_reason reason)
 	set_ending(a, reason);
 	if (a->state != AGENT_ENDING)
 		return;
+	failpoint("ending");
 	suspend_give_up(a);
 	killseq_start(&a->killseq);
 }
@@ -313,10 +316,13 @@ static void reap(struct agent *a)
 		/* A task that could not be executed has written why before it ended. */
 		read_reports(a);
 		task = tasks_find(&a->tasks, info.si_pid);
+		failpoint("waited");
 		if (task)
 			tell_task_end(a, task, wait_status_of(&info));
+		failpoint("task-told");
 		if (wait4(info.si_pid, &wait_status, WNOHANG, &usage) != info.si_pid)
 			return; /* our own child that has ended: can't be */
+		failpoint("reaped");
 		on_child_end(a, info.si_pid, wait_status, &usage);
 		info.si_pid = 0;
 	}

@@ -11,11 +11,13 @@
 #include "stepd/agent/registry_lock.h"
 #include "stepd/agent/reexec/handover.h"
 #include "stepd/base/fs.h"
+#include "stepd/base/pidref.h"
 #include "stepd/base/procstat.h"
 #include "stepd/state/steps.h"
 
 #define STATE_VERSION   1
 #define CLAIM_TRIES_MAX 8
+#define PATIENCE_MS     1000
 
 struct registry {
 	int runtime_fd;
@@ -100,17 +102,43 @@ static int say_taken(int dir_fd, const char *label, struct err *err)
 	return err_say(err, -EEXIST, "step %s is already being started by another agent", label);
 }
 
+static bool is_zombie(pid_t pid)
+{
+	struct procstat st;
+
+	return procstat_read(pid, &st) == 0 && !procstat_is_living(&st);
+}
+
+/* By what its state.json says. */
+static bool agent_lives(int dir_fd)
+{
+	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
+	json_int_t pid, ticks;
+	json_t *doc = NULL;
+	bool lives;
+
+	lives = steps_read_state(dir_fd, &doc) == 0 &&
+		json_unpack(doc, "{s:I, s:I}", "agent_pid", &pid, "agent_start_ticks", &ticks) ==
+			0 &&
+		pidref_open((pid_t)pid, (uint64_t)ticks, &ref) == 0 && !is_zombie((pid_t)pid);
+	json_decref(doc);
+	return lives;
+}
+
 /* Opens the directory and locks it: 0, -EWOULDBLOCK if an agent lives, -ESTALE if the directory is
  * not there, or was removed meanwhile. */
-static int lock_dir(struct registry *reg)
+static int lock_dir(struct registry *reg, bool patient)
 {
+	unsigned patience_ms;
+
 	reg->dir_fd = close_fd(reg->dir_fd);
 	reg->lock_fd = close_fd(reg->lock_fd);
 	reg->dir_fd =
 		openat(reg->runtime_fd, reg->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (reg->dir_fd < 0)
 		return errno == ENOENT ? -ESTALE : -errno;
-	reg->lock_fd = registry_lock_for_agent(reg->dir_fd);
+	patience_ms = patient && !agent_lives(reg->dir_fd) ? PATIENCE_MS : 0;
+	reg->lock_fd = registry_lock_for_agent(reg->dir_fd, patience_ms);
 	return reg->lock_fd < 0 ? reg->lock_fd : 0;
 }
 
@@ -121,7 +149,7 @@ static int claim(struct registry *reg, bool make, const char *label, struct err 
 	for (tries = 0; r == -ESTALE && tries < CLAIM_TRIES_MAX; tries++) {
 		if (make && mkdirat(reg->runtime_fd, reg->name, 0755) < 0 && errno != EEXIST)
 			return err_set(err, -errno, "make '%s'", reg->path);
-		r = lock_dir(reg);
+		r = lock_dir(reg, !make);
 	}
 	if (r == -EWOULDBLOCK)
 		return say_taken(reg->dir_fd, label, err);

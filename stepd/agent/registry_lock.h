@@ -13,9 +13,10 @@
 
 #include "stepd/base/cleanup.h"
 
-/* A descriptor that holds the lock. -EWOULDBLOCK: an agent lives. -ESTALE: the directory was
- * removed meanwhile. */
-int registry_lock_for_agent(int dir_fd) _must_check_;
+/* A descriptor that holds the lock. -EWOULDBLOCK: an agent lives; or one that was killed a moment
+ * ago has children that have not executed their programs yet and share its open files. For these
+ * patience_ms is waited. -ESTALE: the directory was removed meanwhile. */
+int registry_lock_for_agent(int dir_fd, unsigned patience_ms) _must_check_;
 
 /* Likewise; -EWOULDBLOCK also where somebody else tidies up. */
 int registry_lock_for_cleaning(int dir_fd) _must_check_;

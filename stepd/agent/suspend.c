@@ -13,6 +13,7 @@
 #include "stepd/agent/registry.h"
 #include "stepd/agent/result.h"
 #include "stepd/agent/trace.h"
+#include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
 #include "stepd/base/signals.h"
 
@@ -136,6 +137,7 @@ void suspend_ask(struct agent *a)
 		/* One that takes over has to know of what may be half done. */
 		result_publish_state(a, suspend_state_word(a));
 		add(a, REQUEST_SUSPEND);
+		failpoint("suspending");
 	} else if (s->stands) {
 		answer(a, REQUEST_SUSPEND, NULL);
 		if (s->stop_self)
@@ -196,6 +198,7 @@ static void on_suspended(struct agent *a, int r, const struct err *err)
 	if (!s->wanted)
 		return;              /* taken back meanwhile: a resumption follows */
 	if (r == 0 || r == -ESRCH) { /* no member: an extern step before the first */
+		failpoint("standing");
 		begin_standing(a);
 		log_info(a->log, "the step is suspended");
 		tell(a, EVENT_SUSPEND);

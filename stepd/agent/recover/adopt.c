@@ -19,6 +19,7 @@
 #include "stepd/agent/result.h"
 #include "stepd/agent/service.h"
 #include "stepd/agent/trace.h"
+#include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
 #include "stepd/base/procstat.h"
 #include "stepd/plugin/plugin.h"
@@ -222,7 +223,9 @@ static void go_on(struct adoption *ad, bool suspended)
 	ending_started(a);
 	account_started(a);
 	suspend_adopted(a, suspended, state->suspending, state->suspended_since_ns);
+	failpoint("adopt-held");
 	result_publish_state(a, suspend_state_word(a));
+	failpoint("adopt-running");
 	result_send_ready(a);
 	methods_ready(a->methods);
 	service_tell_state(a);
@@ -351,6 +354,7 @@ static int prepare(struct adoption *ad, const char *step, struct err *err)
 		r = a->signal_fd = process_catch_signals(err);
 	if (r >= 0)
 		r = claim(a, step, err);
+	failpoint("adopt-claimed");
 	if (r == 0)
 		r = check_left(a, step, err);
 	if (r == 0)
@@ -360,6 +364,7 @@ static int prepare(struct adoption *ad, const char *step, struct err *err)
 	if (r < 0)
 		return r;
 	tell_adoption(ad);
+	failpoint("adopt-loaded");
 	r = open_tracker(ad, err);
 	return r < 0 ? r : take_over(ad, err);
 }
