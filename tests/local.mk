@@ -578,3 +578,13 @@ EXTRA_DIST += tests/system/0630-model.sh tests/lib/model.py
 check_PROGRAMS += tests/lib/modelproc
 tests_lib_modelproc_SOURCES = tests/lib/modelproc.c
 tests_lib_modelproc_LDADD = -lpthread
+
+STEPCTL_SYSTEM_TESTS = \
+	tests/system/0670-stepctl.sh \
+	tests/system/0671-stepctl-no-agent.sh \
+	tests/system/0672-stepctl-screen.sh \
+	tests/system/0673-stepctl-completion.sh \
+	tests/system/0674-stepctl-many.sh \
+	tests/system/0675-stepctl-clean.sh
+TESTS += $(STEPCTL_SYSTEM_TESTS)
+EXTRA_DIST += $(STEPCTL_SYSTEM_TESTS)

@@ -76,14 +76,16 @@ static int sum_of(const int *width, size_t n)
 	return sum;
 }
 
-/* Takes a column from the widest that may give one; false: there is none. */
-static bool shrink(const struct table *t, int *width)
+/* Takes a column from the widest that may give one, or by force that has two; false: there is none.
+ */
+static bool shrink(const struct table *t, int *width, bool force)
 {
 	size_t i, widest = t->n;
 
 	for (i = 0; i < t->n; i++) {
-		if (t->columns[i].least > 0 && width[i] > t->columns[i].least &&
-			(widest == t->n || width[i] > width[widest]))
+		int least = force ? 1 : t->columns[i].least;
+
+		if (least > 0 && width[i] > least && (widest == t->n || width[i] > width[widest]))
 			widest = i;
 	}
 	if (widest == t->n)
@@ -118,7 +120,8 @@ static void set_widths(const struct table *t, int *width)
 	}
 	if (t->term->width == 0)
 		return;
-	while (sum_of(width, t->n) > t->term->width && (shrink(t, width) || drop(t, width)))
+	while (sum_of(width, t->n) > t->term->width &&
+		(shrink(t, width, false) || drop(t, width) || shrink(t, width, true)))
 		;
 }
 

@@ -280,14 +280,14 @@ static int print_help(const struct top_data *data, size_t rows, FILE *f)
 static int print_table(struct top_view *view, struct top_data *data, size_t rows, FILE *f)
 {
 	static const struct column columns[] = {
-		{"STEP", false, 6, 0},
-		{"USER", false, 6, 4},
-		{"STATE", false, 0, 3},
+		{"STEP", false, 0, 0},
+		{"USER", false, 6, 5},
+		{"STATE", false, 0, 4},
 		{"CPU%", true, 0, 0},
-		{"MEM", true, 0, 0},
-		{"PEAK", true, 0, 5},
-		{"PROCS", true, 0, 2},
-		{"TIME", true, 0, 1},
+		{"MEM", true, 0, 1},
+		{"PEAK", true, 0, 6},
+		{"PROCS", true, 0, 3},
+		{"TIME", true, 0, 2},
 	};
 	_cleanup_table_ struct table table = TABLE_INIT(columns, &data->ctl->term);
 

@@ -1,0 +1,228 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Each verb of stepctl on real steps, with every tracker: what it does, what it exits with, and that
+# what --json prints is what doc/stepctl.schema.json says.
+. "${top_srcdir:?}/tests/lib/step.sh"
+
+have_schema=
+! python3 -c 'import jsonschema' 2>/dev/null || have_schema=yes
+
+# fits NAME VERB ARG...: stepctl VERB --json ARG... exits with 0, and each line or the whole of what
+# it prints fits the schema's $defs/NAME. $tmpdir/json has it.
+fits() {
+	name=$1
+	shift
+	"$stepctl" "$@" --json >"$tmpdir/json" 2>"$tmpdir/err"
+	is "$?,$(cat "$tmpdir/err")" "0," "$b: $* --json"
+	valid "$name"
+}
+
+valid() { # NAME
+	if [ -z "$have_schema" ]; then
+		skip 1 "python3-jsonschema is not installed"
+		return
+	fi
+	ok "$b: it fits the schema of $1" python3 - "$top_srcdir/doc/stepctl.schema.json" "$1" "$tmpdir/json" <<'X'
+import json, sys, jsonschema
+schema = json.load(open(sys.argv[1]))
+jsonschema.Draft202012Validator.check_schema(schema)
+wanted = {"$schema": schema["$schema"], "$defs": schema["$defs"], "$ref": "#/$defs/" + sys.argv[2]}
+text = open(sys.argv[3]).read()
+docs = text.splitlines() if sys.argv[2].endswith("-line") else [text]
+assert docs, "nothing was printed"
+for doc in docs:
+    jsonschema.Draft202012Validator(wanted).validate(json.loads(doc))
+X
+}
+
+of() { # EXPRESSION of the document d
+	python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$tmpdir/json" "$1"
+}
+
+# agent STEP ARG...: a step in the background, once its tasks have said something.
+agent() {
+	name=$1
+	shift
+	: >"$tmpdir/out.$name"
+	"$stepd" run -q --job "$job" --step "$name" "$@" >"$tmpdir/out.$name" 2>"$tmpdir/log.$name" &
+	agent=$!
+	eventually test -s "$tmpdir/out.$name"
+}
+
+# shellcheck disable=SC2016 # the tasks' own
+for b in $(backends); do
+	agent 0 --proctrack "$b" -n 2 --kill-sequence TERM:5s,KILL -- sh -c \
+		'trap "echo usr1 $SLURM_PROCID" USR1; sleep 300 & echo up; while :; do wait; done'
+	eventually sh -c "[ \$(wc -l <'$tmpdir/out.0') = 2 ]"
+	first=$agent
+
+	# ---- asking
+	like "$("$stepctl" list)" "^$job\.0 .*running .*$b +$first\$" "$b: list"
+	fits list list
+	is "$(of "[s['agent_pid'] for s in d['steps']]")" "[$first]" "$b: with the agent's pid"
+	is "$("$stepctl" list --names)" "$(hostname | cut -d. -f1)/$job.0" "$b: list --names"
+	out=$("$stepctl" show "$job.0")
+	like "$out" "^state +running\$" "$b: show tells the state"
+	like "$out" "^ +1 +[0-9]+ +running " "$b: and the tasks"
+	fits show show "$job.0"
+	is "$(of "d['steps'][0]['agent_pid']")" "$first" "$b: with what Describe tells"
+	"$stepctl" pids "$job.0" >"$tmpdir/pids"
+	is "$(wc -l <"$tmpdir/pids")" 4 "$b: pids"
+	is "$("$stepctl" pids "$job.0" --tasks | awk '{ print $2 }' | sort | tr '\n' ' ')" "0 0 1 1 " "$b: pids --tasks"
+	is "$("$stepctl" pids "$job.0/1" --tasks | awk '{ print $2 }' | sort -u)" 1 "$b: pids of a rank"
+	fits pids pids "$job.0/0-1"
+	out=$(LC_ALL=C "$stepctl" ps "$job.0/1")
+	like "$out" "^ *[0-9]+ .* sh -c trap" "$b: ps shows commands"
+	like "$out" " task 1\$" "$b: below their tasks"
+	like "$out" ' [`][-]sleep 300$' "$b: as a tree"
+	fits ps ps "$job.0"
+	is "$(of "sorted(p['command'] for p in d['steps'][0]['processes'])[:2]")" "['sh -c trap \"echo usr1 \$SLURM_PROCID\" USR1; sleep 300 & echo up; while :; do wait; done', 'sh -c trap \"echo usr1 \$SLURM_PROCID\" USR1; sleep 300 & echo up; while :; do wait; done']" "$b: whole commands for programs"
+	# shellcheck disable=SC2046 # pids
+	out=$("$stepctl" find $(cat "$tmpdir/pids") 1)
+	is "$?" 1 "$b: find, with one that is in no step"
+	is "$(printf '%s\n' "$out" | grep -c "step $job.0 task [01] ")" 4 "$b: finds the others"
+	is "$("$stepctl" find - <"$tmpdir/pids" | wc -l)" 4 "$b: and from standard input"
+	fits find find "$(head -n 1 "$tmpdir/pids")"
+	like "$("$stepctl" usage "$job.0")" "^processes now +4 +2 +2 " "$b: usage"
+	fits usage usage "$job.0"
+	fits usage-line usage "$job.0" -i 100ms -n 2
+	is "$(wc -l <"$tmpdir/json")" 2 "$b: as often as was asked for"
+	fits top-line top --batch -n 2 -i 100ms
+	like "$("$stepctl" top -b -n 1 -i 200ms)" "^$job\.0 +[^ ]+ +running .* 4 " "$b: top --batch"
+
+	# ---- acting
+	fits signal signal -s USR1 "$job.0/1" --leader
+	ok "$b: one task gets the signal" eventually grep -q "usr1 1" "$tmpdir/out.0"
+	ok "$b: the other does not" sh -c "! grep -q 'usr1 0' '$tmpdir/out.0'"
+	pid=$("$stepctl" pids --tasks "$job.0/0" | sort -n | awk 'NR == 1 { print $1 }')
+	ok "$b: a signal to one process" "$stepctl" signal --signal=10 --pid "$pid" --leader "$job.0"
+	ok "$b: arrives" eventually grep -q "usr1 0" "$tmpdir/out.0"
+	out=$("$stepctl" signal --pid 1 "$job.0" 2>&1)
+	is "$?" 1 "$b: not to one that is none of the step's"
+	out=$("$stepctl" signal "$job.0/7" 2>&1)
+	is "$?" 1 "$b: nor to a task that it does not have"
+	fits suspend suspend "$job.0"
+	like "$("$stepctl" list)" "^$job\.0 .*suspended" "$b: suspend"
+	fits resume resume "$job.0"
+	like "$("$stepctl" list)" "^$job\.0 .*running" "$b: resume"
+	fits notify notify "$job.0" "hello, step"
+	ok "$b: notify writes to its standard error" eventually grep -q "hello, step" "$tmpdir/log.0"
+	sleep 300 &
+	added=$!
+	if [ "$b" = pgid ]; then
+		out=$("$stepctl" add "$job.0" $added 2>&1)
+		is "$?" 8 "$b: add is refused for a process of another session"
+		like "$out" "AddPid: Failed: .*$added.*EPERM" "$b: with the system's reason"
+		kill $added
+		skip 1 "a process of another session can't be added to a process group"
+	else
+		fits add add "$job.0" $added
+		like "$("$stepctl" find $added)" "^$added step $job.0 user" "$b: add makes a process a member"
+	fi
+	before=$("$stepctl" pids "$job.0")
+	fits events-line events "$job.0"
+	out=$("$stepctl" events "$job.0")
+	like "$out" " 1 state +starting\$" "$b: events tells the first"
+	like "$out" " signal +.*task 1 " "$b: and the signal"
+	is "$("$stepctl" events --from 3 "$job.0" | awk 'NR == 1 { print $3 }')" 3 "$b: from one that is named"
+	fits reexec reexec "$job.0"
+	like "$("$stepctl" show "$job.0")" "^agent +$first\$" "$b: reexec keeps the agent"
+	is "$("$stepctl" pids "$job.0")" "$before" "$b: and the processes"
+
+	# ---- the end
+	"$stepctl" events --follow "$job.0" >"$tmpdir/events" &
+	follower=$!
+	"$stepctl" wait "$job.0" >"$tmpdir/waited" 2>&1 &
+	waiter=$!
+	out=$("$stepctl" wait --timeout 100ms "$job.0" 2>&1)
+	is "$?" 125 "$b: wait with a timeout"
+	fits terminate terminate --grace 200ms "$job.0"
+	wait "$first"
+	status=$?
+	wait $waiter
+	is "$?,$(cat "$tmpdir/waited")" "$status," "$b: wait ends with the step's status, silently"
+	wait $follower
+	is "$?" 0 "$b: events --follow ends with the step"
+	like "$(cat "$tmpdir/events")" " task_exit +task 0 " "$b: and has told its end"
+	for verb in show ps pids signal suspend resume terminate events usage add notify reexec; do
+		set -- "$job.0"
+		[ $verb != notify ] || set -- "$job.0" text
+		[ $verb != add ] || set -- "$job.0" 1
+		out=$("$stepctl" $verb "$@" 2>&1)
+		is "$?" 1 "$b: $verb of a step that is gone"
+	done
+
+	# ---- several
+	agent 1 --proctrack "$b" -- sh -c 'echo up; exec sleep 300'
+	first=$agent
+	agent 2 --proctrack "$b" -- sh -c 'echo up; exec sleep 300'
+	ok "$b: several steps are suspended" "$stepctl" suspend "$job.1" "$job.2"
+	is "$("$stepctl" list | grep -c suspended)" 2 "$b: all of them"
+	"$stepctl" resume --json "$job.1" "$job.7" "$job.2" >"$tmpdir/json" 2>"$tmpdir/err"
+	is "$?" 1 "$b: one that is not there"
+	valid resume
+	is "$(of "[s.get('done', s.get('error', {}).get('code')) for s in d['steps']]")" "[True, 'not_found', True]" \
+		"$b: does not keep the others"
+	out=$("$stepctl" show "$job." 2>&1)
+	is "$?" 2 "$b: a beginning that two steps have is not unique"
+	out=$("$stepctl" set-limits --json --pids 100 "$job.1" 2>"$tmpdir/err")
+	status=$?
+	printf '%s\n' "$out" >"$tmpdir/json"
+	ok "$b: set-limits is done, or not supported" test $status = 0 -o $status = 7
+	valid set-limits
+	"$stepctl" wait --json "$job.1" "$job.2" >"$tmpdir/json" &
+	waiter=$!
+	eventually sh -c "[ \$(ls -l /proc/$waiter/fd | grep -c socket) = 2 ]"
+	ok "$b: end at once" "$stepctl" terminate --now "$job.1" "$job.2"
+	wait $waiter
+	isnt "$?" 0 "$b: wait for several"
+	valid wait
+	wait "$first" "$agent"
+	rm -rf "${run:?}"/*
+	nothing_left "$b: nothing is left"
+done
+
+# ---- a result that is kept -----------------------------------------------------------------------
+printf '{"job": %s, "argv": ["/bin/sh", "-c", "exit 7"]}\n' "$job" >"$tmpdir/spec"
+b=kept
+"$stepd" serve -q --spec "$tmpdir/spec" --keep-result 1h 2>/dev/null
+out=$("$stepctl" wait "$job.0")
+is "$?,$out" "7," "wait tells the status of a step that ended before"
+"$stepctl" wait --json "$job.0" >"$tmpdir/json"
+valid wait
+like "$("$stepctl" list)" "^$job\.0 .*ended .* -\$" "list shows it"
+fits show show "$job.0"
+like "$("$stepctl" show "$job.0")" "^exit status +7\$" "and show its result"
+rm -rf "${run:?}"/*
+
+# ---- wrong usage ---------------------------------------------------------------------------------
+while read -r wanted args; do
+	# shellcheck disable=SC2086 # words
+	out=$("$stepctl" $args 2>&1 </dev/null)
+	is "$?" "$wanted" "stepctl $args: $wanted"
+	isnt "$out" "" "and it says something"
+done <<X
+2 nonsense
+2 show
+2 list x
+2 list --nonsense
+2 signal -s NONSENSE $job.0
+2 signal --pid x $job.0
+2 find x
+2 find --namespace x 1
+1 find 999999999
+2 terminate --now --grace 1s $job.0
+2 usage --count 3 $job.0
+2 usage -i 1ms $job.0
+2 top
+2 top --batch --sort nonsense
+2 add $job.0 x
+2 notify $job.0
+125 wait $job.0
+125 wait
+1 show $job.0
+0 --help
+0 signal --help
+X
+done_testing

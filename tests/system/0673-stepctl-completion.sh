@@ -1,0 +1,74 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Completion in bash: verbs, options and living steps, as the programs tell them.
+. "${top_srcdir:?}/tests/lib/step.sh"
+command -v bash >/dev/null || skip_all "needs bash"
+
+: >"$tmpdir/out"
+"$stepd" run -q --job "$job" --proctrack "$tracker" -- sh -c 'echo up; exec sleep 300' >"$tmpdir/out" &
+agent=$!
+eventually test -s "$tmpdir/out"
+node=$(hostname | cut -d. -f1)
+
+cat >"$tmpdir/complete" <<'X'
+# PROGRAM WORD...: what the last word can become.
+source "$1" || exit 1
+shift
+COMP_WORDS=("$@")
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+compopt() { :; } # only in a completion of bash itself
+"_${1##*/}"
+[ ${#COMPREPLY[@]} -eq 0 ] || printf '%s\n' "${COMPREPLY[@]}"
+X
+offered() { # WORD...: of stepctl
+	bash "$tmpdir/complete" "$top_srcdir/contrib/completion/stepctl" "$stepctl" "$@" | sort | tr '\n' ' '
+}
+offered_by_stepd() {
+	PATH=$top_builddir/stepd/cli:$PATH bash "$tmpdir/complete" "$top_srcdir/contrib/completion/stepd" "$stepd" "$@" | sort | tr '\n' ' '
+}
+
+is "$(offered su)" "suspend " "a verb"
+like "$(offered '')" "add clean events find .* wait " "all verbs"
+is "$(offered signal --le)" "--leader " "an option of a verb"
+is "$(offered usage --le)" "" "and not of another"
+like "$(offered set-limits --cpus)" "--cpus --cpuset --cpuset-mems " "those of set-limits, too"
+is "$(offered show "")" "$job.0 " "a living step"
+is "$(offered signal -s TERM "")" "$job.0 " "behind an option and its value"
+is "$(offered show "$(printf %.1s "$node")")" "$node/$job.0 " "with its node, if that was begun"
+is "$(offered show --runtime-dir "$tmpdir/none" "")" "" "of the directory that was named"
+is "$(offered signal -s TER)" "TERM " "a signal"
+is "$(offered top --sort m)" "mem " "a key to sort by"
+is "$(offered show --timeout "")" "" "nothing where a duration stands"
+is "$(offered list "")" "" "nothing where nothing can be given"
+is "$(offered_by_stepd ser)" "serve " "stepd: a command"
+is "$(offered_by_stepd run --time-l)" "--time-limit " "stepd: an option"
+is "$(offered_by_stepd run -- --time-l)" "" "stepd: not of the program that is run"
+for file in stepctl stepd; do
+	ok "$file passes bash -n" bash -n "$top_srcdir/contrib/completion/$file"
+	# As bash itself loads it.
+	is "$(bash -c "source '$top_srcdir/contrib/completion/$file'; complete -p $file")" "complete -F _$file $file" \
+		"$file is registered"
+done
+if command -v shellcheck >/dev/null; then
+	# SC2207: COMPREPLY is made of words, none of which has blanks.
+	is "$(shellcheck -s bash -S warning -e SC2207 -f gcc "$top_srcdir"/contrib/completion/* 2>&1)" "" "they pass shellcheck"
+else
+	skip 1 "shellcheck is not installed"
+fi
+if [ "$tracker" = cgroup ]; then
+	pid=$("$stepctl" pids "$job.0")
+	kill -9 $agent
+	wait $agent 2>/dev/null
+	eventually sh -c "'$stepctl' list | grep -q died"
+	is "$(offered_by_stepd adopt "")" "$job.0 " "stepd adopt: a step whose agent died"
+	kill -9 "$pid"
+	eventually sh -c "! kill -0 $pid"
+	step -- true
+else
+	skip 1 "needs proctrack/cgroup"
+	kill $agent
+	wait $agent
+fi
+nothing_left "nothing is left"
+done_testing
