@@ -275,7 +275,7 @@ tests_unit_test_strv_LDADD = $(UNIT_LDADD)
 check_PROGRAMS += tests/unit/test_proctrack_contract tests/lib/hostile
 TESTS += tests/unit/test_proctrack_contract
 tests_unit_test_proctrack_contract_SOURCES = tests/unit/test_proctrack_contract.c \
-	tests/lib/contract.c tests/lib/contract.h tests/lib/contract_basic.c \
+	tests/lib/contract.c tests/lib/contract.h tests/lib/contract_agents.c tests/lib/contract_basic.c \
 	tests/lib/contract_hostile.c tests/lib/contract_members.c tests/lib/scratch.h
 tests_unit_test_proctrack_contract_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_proctrack_contract_LDADD = $(UNIT_LDADD)

@@ -80,6 +80,26 @@ void contract_end_child(pid_t pid);
 
 int64_t contract_now_ms(void);
 
+/* A step of these tasks, none of which has been started; their ranks are no local ids. */
+#define CONTRACT_TASKS 3
+extern const uint32_t contract_ranks[CONTRACT_TASKS];
+void contract_give_tasks(struct contract *c);
+
+/* Starts all of them in this mode, each with so many processes: pids[i] are those of task i, its
+ * first one included. */
+#define CONTRACT_TASK_PROCESSES 4
+void contract_start_tasks(
+	struct contract *c, const char *mode, pid_t pids[CONTRACT_TASKS][CONTRACT_TASK_PROCESSES]);
+
+/* The rank that pid is listed with, which find tells, too. */
+uint32_t contract_rank_of(struct contract *c, pid_t pid);
+
+int contract_signal_task(struct contract *c, uint32_t rank, int signal);
+
+void contract_expect_count(struct contract *c, int expected);
+void contract_expect_living(const pid_t *pids, int n);
+void contract_expect_ended(const pid_t *pids, int n); /* waits for it; orphans among them */
+
 /* The tests, for contract_tests[] of test_proctrack_contract.c. */
 struct contract_test {
 	const char *name;
@@ -87,6 +107,7 @@ struct contract_test {
 };
 extern const struct contract_test contract_basic_tests[];
 extern const struct contract_test contract_member_tests[];
+extern const struct contract_test contract_agent_tests[];
 extern const struct contract_test contract_hostile_tests[];
 
 #endif

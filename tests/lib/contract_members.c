@@ -20,15 +20,13 @@
 #include "stepd/base/procstat.h"
 #include "tests/lib/scratch.h"
 
-enum {
-	TASKS = 3
-};
+#define TASKS CONTRACT_TASKS
+#define N     CONTRACT_TASK_PROCESSES
+#define ranks contract_ranks
 
-/* Ranks that are no local ids. */
-static const uint32_t ranks[TASKS] = {4, 7, 900};
+const uint32_t contract_ranks[TASKS] = {4, 7, 900};
 
-/* A step of these tasks, none of which has been started. */
-static void give_tasks(struct contract *c)
+void contract_give_tasks(struct contract *c)
 {
 	static stepd_step_task_info_t tasks[TASKS]; /* of the one container at a time */
 	uint32_t i;
@@ -40,14 +38,11 @@ static void give_tasks(struct contract *c)
 	c->job.ntasks = 1000;
 }
 
-/* Each with N processes: pids[i] are those of task i, its first one included. */
-#define N 4
-
-static void start_tasks(struct contract *c, const char *mode, pid_t pids[TASKS][N])
+void contract_start_tasks(struct contract *c, const char *mode, pid_t pids[TASKS][N])
 {
 	uint32_t i;
 
-	give_tasks(c);
+	contract_give_tasks(c);
 	for (i = 0; i < TASKS; i++) {
 		(void)contract_start_task(c, i, mode, "4", NULL);
 		contract_read(c, pids[i], N);
@@ -65,13 +60,12 @@ static int find(struct contract *c, pid_t pid, uint32_t *ret_rank)
 	return proctrack_find_member(c->pt, c->id, c->job.task, c->job.node_tasks, pid, ret_rank);
 }
 
-static int signal_task(struct contract *c, uint32_t rank, int signal)
+int contract_signal_task(struct contract *c, uint32_t rank, int signal)
 {
 	return proctrack_signal_task(c->pt, c->id, c->job.task, c->job.node_tasks, rank, signal);
 }
 
-/* The rank that pid is listed with, which find tells, too. */
-static uint32_t rank_of(struct contract *c, pid_t pid)
+uint32_t contract_rank_of(struct contract *c, pid_t pid)
 {
 	_cleanup_free_ stepd_member_t *members = NULL;
 	uint32_t found = 12345;
@@ -86,7 +80,7 @@ static uint32_t rank_of(struct contract *c, pid_t pid)
 	return found;
 }
 
-static void expect_count(struct contract *c, int expected)
+void contract_expect_count(struct contract *c, int expected)
 {
 	_cleanup_free_ stepd_member_t *members = NULL;
 	int n = -1;
@@ -95,8 +89,7 @@ static void expect_count(struct contract *c, int expected)
 	assert_int_equal(n, expected);
 }
 
-/* The end of these, orphans among them. */
-static void expect_ended(const pid_t *pids, int n)
+void contract_expect_ended(const pid_t *pids, int n)
 {
 	int64_t deadline = contract_now_ms() + CONTRACT_PATIENCE_MS;
 	int i;
@@ -110,7 +103,7 @@ static void expect_ended(const pid_t *pids, int n)
 	}
 }
 
-static void expect_living(const pid_t *pids, int n)
+void contract_expect_living(const pid_t *pids, int n)
 {
 	struct procstat st;
 	int i;
@@ -128,12 +121,12 @@ static void test_ranks(void **state)
 	uint32_t rank;
 	int i, k;
 
-	expect_count(c, 0);
-	start_tasks(c, "rest", pids);
-	expect_count(c, TASKS * N);
+	contract_expect_count(c, 0);
+	contract_start_tasks(c, "rest", pids);
+	contract_expect_count(c, TASKS * N);
 	for (i = 0; i < TASKS; i++) {
 		for (k = 0; k < N; k++)
-			assert_int_equal(rank_of(c, pids[i][k]), ranks[i]);
+			assert_int_equal(contract_rank_of(c, pids[i][k]), ranks[i]);
 	}
 	assert_int_equal(find(c, getpid(), &rank), -ESRCH);
 	assert_int_equal(find(c, 1, &rank), -ESRCH);
@@ -141,7 +134,7 @@ static void test_ranks(void **state)
 	assert_int_equal(find(c, -1, &rank), -ESRCH);
 	assert_int_equal(find(c, INT_MAX, &rank), -ESRCH);
 	contract_kill(c, SIGKILL);
-	expect_count(c, 0);
+	contract_expect_count(c, 0);
 	assert_int_equal(find(c, pids[0][0], &rank), -ESRCH);
 }
 
@@ -152,14 +145,14 @@ static void test_zombies(void **state)
 	uint32_t rank;
 	pid_t pid;
 
-	give_tasks(c);
+	contract_give_tasks(c);
 	pid = contract_start_task(c, 0, "live", "0", NULL);
 	(void)contract_read_one(c);
 	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
-	expect_count(c, 0);
+	contract_expect_count(c, 0);
 	assert_int_equal(find(c, pid, &rank), -ESRCH);
-	assert_int_equal(signal_task(c, ranks[0], 0), -ESRCH);
-	assert_int_equal(signal_task(c, ranks[0], SIGKILL), -ESRCH);
+	assert_int_equal(contract_signal_task(c, ranks[0], 0), -ESRCH);
+	assert_int_equal(contract_signal_task(c, ranks[0], SIGKILL), -ESRCH);
 	assert_int_equal(proctrack_signal_member(c->pt, c->id, pid, 0, true, SIGKILL), -ESRCH);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
@@ -170,12 +163,12 @@ static void test_added(void **state)
 	struct contract *c = *state;
 	pid_t pids[TASKS][N], added;
 
-	start_tasks(c, "rest", pids);
+	contract_start_tasks(c, "rest", pids);
 	added = contract_start(c, "rest", NULL);
 	(void)contract_read_one(c);
-	assert_int_equal(rank_of(c, added), STEPD_MEMBER_NO_RANK);
-	assert_int_equal(signal_task(c, STEPD_MEMBER_NO_RANK, SIGKILL), -ESRCH);
-	expect_count(c, TASKS * N + 1);
+	assert_int_equal(contract_rank_of(c, added), STEPD_MEMBER_NO_RANK);
+	assert_int_equal(contract_signal_task(c, STEPD_MEMBER_NO_RANK, SIGKILL), -ESRCH);
+	contract_expect_count(c, TASKS * N + 1);
 	contract_kill(c, SIGKILL);
 }
 
@@ -187,7 +180,7 @@ static void test_daemon(void **state)
 	uint32_t rank;
 	int i;
 
-	give_tasks(c);
+	contract_give_tasks(c);
 	first = contract_start_task(c, 1, "daemon", NULL);
 	contract_read(c, pids, 2);
 	assert_int_equal(waitpid(first, NULL, 0), first);
@@ -197,14 +190,14 @@ static void test_daemon(void **state)
 		if (contract_is(c, "pgid"))
 			assert_int_equal(find(c, pids[i], &rank), -ESRCH);
 		else
-			assert_int_equal(rank_of(c, pids[i]),
+			assert_int_equal(contract_rank_of(c, pids[i]),
 				contract_is(c, "cgroup") ? ranks[1] : STEPD_MEMBER_NO_RANK);
 	}
 	if (contract_is(c, "cgroup")) {
-		assert_int_equal(signal_task(c, ranks[1], SIGTERM), 0);
-		expect_ended(pids, 2);
+		assert_int_equal(contract_signal_task(c, ranks[1], SIGTERM), 0);
+		contract_expect_ended(pids, 2);
 	} else {
-		assert_int_equal(signal_task(c, ranks[1], SIGTERM), -ESRCH);
+		assert_int_equal(contract_signal_task(c, ranks[1], SIGTERM), -ESRCH);
 	}
 }
 
@@ -213,19 +206,19 @@ static void test_signal_task(void **state)
 	struct contract *c = *state;
 	pid_t pids[TASKS][N];
 
-	start_tasks(c, "rest", pids);
-	assert_int_equal(signal_task(c, 5, SIGKILL), -ESRCH);
-	assert_int_equal(signal_task(c, ranks[1], -1), -EINVAL);
-	assert_int_equal(signal_task(c, ranks[1], SIGRTMAX + 1), -EINVAL);
-	assert_int_equal(signal_task(c, ranks[1], 0), 0);
-	assert_int_equal(signal_task(c, ranks[1], SIGTERM), 0);
-	expect_ended(pids[1], N);
-	expect_count(c, (TASKS - 1) * N);
-	assert_int_equal(signal_task(c, ranks[1], 0), -ESRCH);
-	assert_int_equal(signal_task(c, ranks[0], SIGKILL), 0);
-	expect_ended(pids[0], N);
-	expect_living(pids[2], N);
-	expect_count(c, N);
+	contract_start_tasks(c, "rest", pids);
+	assert_int_equal(contract_signal_task(c, 5, SIGKILL), -ESRCH);
+	assert_int_equal(contract_signal_task(c, ranks[1], -1), -EINVAL);
+	assert_int_equal(contract_signal_task(c, ranks[1], SIGRTMAX + 1), -EINVAL);
+	assert_int_equal(contract_signal_task(c, ranks[1], 0), 0);
+	assert_int_equal(contract_signal_task(c, ranks[1], SIGTERM), 0);
+	contract_expect_ended(pids[1], N);
+	contract_expect_count(c, (TASKS - 1) * N);
+	assert_int_equal(contract_signal_task(c, ranks[1], 0), -ESRCH);
+	assert_int_equal(contract_signal_task(c, ranks[0], SIGKILL), 0);
+	contract_expect_ended(pids[0], N);
+	contract_expect_living(pids[2], N);
+	contract_expect_count(c, N);
 	contract_kill(c, SIGKILL);
 }
 
@@ -235,9 +228,9 @@ static void test_signal_task_once(void **state)
 	pid_t pids[TASKS][N], got[N];
 	int i;
 
-	start_tasks(c, "count", pids);
+	contract_start_tasks(c, "count", pids);
 	for (i = 0; i < TASKS; i++) {
-		assert_int_equal(signal_task(c, ranks[i], SIGRTMIN), 0);
+		assert_int_equal(contract_signal_task(c, ranks[i], SIGRTMIN), 0);
 		contract_read(c, got, N);
 		assert_true(contract_is_silent(c, 50));
 	}
@@ -252,9 +245,9 @@ static void test_birth_beside_a_killed_task(void **state)
 	_cleanup_close_ int fd = -1;
 	pid_t pids[TASKS][N], pid;
 
-	start_tasks(c, "rest", pids);
-	assert_int_equal(signal_task(c, ranks[1], SIGKILL), 0);
-	expect_ended(pids[1], N);
+	contract_start_tasks(c, "rest", pids);
+	assert_int_equal(contract_signal_task(c, ranks[1], SIGKILL), 0);
+	contract_expect_ended(pids[1], N);
 	fd = proctrack_clone_fd(c->pt, &c->job, 2);
 	if (fd < 0) {
 		assert_int_equal(fd, -EOPNOTSUPP);
@@ -266,7 +259,7 @@ static void test_birth_beside_a_killed_task(void **state)
 		pause();
 	assert_true(pid > 0);
 	assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
-	assert_int_equal(rank_of(c, pid), ranks[2]);
+	assert_int_equal(contract_rank_of(c, pid), ranks[2]);
 	contract_kill(c, SIGKILL);
 }
 
@@ -284,7 +277,7 @@ static void test_signal_member(void **state)
 	pid_t pids[TASKS][N], leader;
 	uint64_t start;
 
-	start_tasks(c, "rest", pids);
+	contract_start_tasks(c, "rest", pids);
 	leader = c->job.task[0].pid;
 	start = start_of(leader);
 	assert_int_equal(
@@ -296,13 +289,13 @@ static void test_signal_member(void **state)
 	assert_int_equal(
 		proctrack_signal_member(c->pt, c->id, getpid(), 0, false, SIGKILL), -ESRCH);
 	assert_int_equal(proctrack_signal_member(c->pt, c->id, leader, start, true, SIGKILL), 0);
-	expect_ended(pids[0], N);
-	expect_count(c, (TASKS - 1) * N);
+	contract_expect_ended(pids[0], N);
+	contract_expect_count(c, (TASKS - 1) * N);
 	leader = c->job.task[1].pid;
 	assert_int_equal(proctrack_signal_member(c->pt, c->id, leader, 0, false, SIGTERM), 0);
-	expect_ended(&leader, 1);
-	expect_count(c, (TASKS - 1) * N - 1);
-	expect_living(pids[2], N);
+	contract_expect_ended(&leader, 1);
+	contract_expect_count(c, (TASKS - 1) * N - 1);
+	contract_expect_living(pids[2], N);
 	contract_kill(c, SIGKILL);
 }
 
@@ -313,7 +306,7 @@ static void test_signal_tree_once(void **state)
 	pid_t pids[TASKS][N], got[N], leader;
 	int k;
 
-	start_tasks(c, "count", pids);
+	contract_start_tasks(c, "count", pids);
 	leader = c->job.task[2].pid;
 	assert_int_equal(proctrack_signal_member(c->pt, c->id, leader, 0, true, SIGRTMIN), 0);
 	contract_read(c, got, N);
@@ -332,11 +325,11 @@ static void test_suspended(void **state)
 	struct contract *c = *state;
 	pid_t pids[TASKS][N], got[N];
 
-	start_tasks(c, "count", pids);
+	contract_start_tasks(c, "count", pids);
 	assert_int_equal(proctrack_suspend(c->pt, c->id, CONTRACT_PATIENCE_MS, NULL), 0);
-	assert_int_equal(signal_task(c, ranks[0], SIGRTMIN), 0);
-	assert_int_equal(signal_task(c, ranks[1], SIGKILL), 0);
-	expect_ended(pids[1], N);
+	assert_int_equal(contract_signal_task(c, ranks[0], SIGRTMIN), 0);
+	assert_int_equal(contract_signal_task(c, ranks[1], SIGKILL), 0);
+	contract_expect_ended(pids[1], N);
 	assert_true(contract_is_silent(c, 100));
 	assert_int_equal(proctrack_signal_member(c->pt, c->id, pids[2][0], 0, false, SIGRTMIN), 0);
 	assert_true(contract_is_silent(c, 100));
@@ -364,7 +357,7 @@ static void expect_only(struct contract *c, pid_t bystander)
 	while (!contract_is_silent(c, 0))
 		assert_true(contract_read_one(c) > 0); /* none came to its natural end */
 	contract_expect_members(c, &bystander, 1);
-	assert_int_equal(rank_of(c, bystander), ranks[0]);
+	assert_int_equal(contract_rank_of(c, bystander), ranks[0]);
 }
 
 static void test_bomb(void **state)
@@ -373,13 +366,13 @@ static void test_bomb(void **state)
 	pid_t bystander, pids[40];
 	int i;
 
-	give_tasks(c);
+	contract_give_tasks(c);
 	bystander = contract_start_task(c, 0, "rest", NULL);
 	(void)contract_read_one(c);
 	for (i = 0; i < 4; i++) {
 		(void)contract_start_task(c, 1, "bomb", "300", NULL);
 		contract_read(c, pids, 20 + i * 4);
-		assert_int_equal(signal_task(c, ranks[1], SIGKILL), 0);
+		assert_int_equal(contract_signal_task(c, ranks[1], SIGKILL), 0);
 		expect_only(c, bystander);
 	}
 	contract_kill(c, SIGKILL);
@@ -395,208 +388,15 @@ static void test_chains(void **state)
 		contract_skip(c, "a chain outruns the line of parents, as documented");
 		return;
 	}
-	give_tasks(c);
+	contract_give_tasks(c);
 	bystander = contract_start_task(c, 0, "rest", NULL);
 	(void)contract_read_one(c);
 	for (i = 0; i < 10; i++) {
 		(void)contract_start_task(c, 1, "chains", "16", NULL);
 		(void)contract_read_one(c);
-		assert_int_equal(signal_task(c, ranks[1], i % 2 ? SIGKILL : SIGTERM), 0);
+		assert_int_equal(contract_signal_task(c, ranks[1], i % 2 ? SIGKILL : SIGTERM), 0);
 		expect_only(c, bystander);
 	}
-	contract_kill(c, SIGKILL);
-}
-
-/* ---- groups of cgroup that are not as the agent made them ---------------------------------- */
-
-static char *step_path(struct contract *c)
-{
-	char root[PATH_MAX], *path = NULL;
-
-	assert_int_equal(proctrack_get_root(c->pt, root, sizeof(root)), 0);
-	assert_true(asprintf(&path, "%s/stepd/job_%u/step_%s", root, (unsigned)c->job.job_id,
-			    c->job.step_name) > 0);
-	return path;
-}
-
-static void move_to(struct contract *c, const char *name, pid_t pid)
-{
-	_cleanup_free_ char *step = step_path(c), *path = scratch_path(step, name);
-	_cleanup_free_ char *procs = scratch_path(path, "cgroup.procs");
-	char text[16];
-
-	assert_true(mkdir(path, 0755) == 0 || errno == EEXIST);
-	(void)snprintf(text, sizeof(text), "%d", (int)pid);
-	assert_int_equal(fs_write(AT_FDCWD, procs, text), 0);
-}
-
-static pid_t a_child_of(struct contract *c, uint32_t local_id, const pid_t pids[N])
-{
-	return pids[pids[0] == c->job.task[local_id].pid];
-}
-
-/* A group may be called after a task that the step has not, or nearly so; one below a task's is
- * the task's. */
-static void test_names_of_groups(void **state)
-{
-	static const char *const no_tasks[] = {"task_901", "task_007", "task_", "task_4294967295",
-		"task_-4", "tasks", "task_4x", "task_99999999999"};
-	struct contract *c = *state;
-	pid_t pids[TASKS][N], added;
-	size_t i;
-
-	if (!contract_is(c, "cgroup"))
-		return;
-	start_tasks(c, "rest", pids);
-	added = contract_start(c, "rest", NULL);
-	(void)contract_read_one(c);
-	for (i = 0; i < ARRAY_SIZE(no_tasks); i++) {
-		move_to(c, no_tasks[i], added);
-		assert_int_equal(rank_of(c, added), STEPD_MEMBER_NO_RANK);
-	}
-	move_to(c, "task_7/task_4", added);
-	assert_int_equal(rank_of(c, added), ranks[1]);
-	move_to(c, "below", added);
-	move_to(c, "below/task_7", added);
-	assert_int_equal(rank_of(c, added), STEPD_MEMBER_NO_RANK);
-	assert_int_equal(signal_task(c, ranks[1], SIGKILL), 0);
-	expect_ended(pids[1], N);
-	expect_living(&added, 1);
-	contract_kill(c, SIGKILL);
-}
-
-/* What a task has put elsewhere in the step is the task's by its parents, and is signalled. */
-static void test_wandering(void **state)
-{
-	struct contract *c = *state;
-	pid_t pids[TASKS][N], wanderer;
-	int i;
-
-	if (!contract_is(c, "cgroup"))
-		return;
-	start_tasks(c, "rest", pids);
-	for (i = 0; i < 2; i++) {
-		wanderer = a_child_of(c, (uint32_t)i, pids[i]);
-		move_to(c, i ? "elsewhere" : "added", wanderer);
-		assert_int_equal(rank_of(c, wanderer), ranks[i]);
-		assert_int_equal(signal_task(c, ranks[i], i ? SIGTERM : SIGKILL), 0);
-		expect_ended(pids[i], N);
-	}
-	expect_count(c, N);
-	contract_kill(c, SIGKILL);
-}
-
-/* ---- another agent ------------------------------------------------------------------------ */
-
-/* In the other agent: a container, and a task of three processes in it. */
-_noreturn_ static void be_first_agent(struct contract *c, stepd_step_rec_t *shared)
-{
-	give_tasks(c);
-	if (proctrack_create(c->pt, &c->job) < 0)
-		_exit(1);
-	shared->cont_id = c->job.cont_id;
-	shared->jmgr_pid = contract_start_task(c, 1, "count", "3", NULL);
-	for (;;)
-		pause();
-}
-
-/* What a killed agent has left: its container's id is in c->job, its task's processes in pids. */
-static void leave_container(struct contract *c, pid_t pids[3])
-{
-	stepd_step_rec_t *shared = mmap(
-		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	pid_t agent;
-
-	assert_true(shared != MAP_FAILED);
-	assert_int_equal(proctrack_destroy(c->pt, c->id), 0);
-	c->id = 0;
-	agent = fork();
-	assert_true(agent >= 0);
-	if (agent == 0)
-		be_first_agent(c, shared);
-	contract_read(c, pids, 3);
-	contract_end_child(agent);
-	if (contract_is(c, "pgid")) /* its placeholder came to us; on a node init reaps it */
-		assert_true(waitpid((pid_t)shared->cont_id, NULL, __WALL) > 0);
-	give_tasks(c);
-	c->job.task[1].pid = shared->jmgr_pid;
-	c->job.cont_id = shared->cont_id;
-	(void)munmap(shared, sizeof(*shared));
-}
-
-static void test_adopt(void **state)
-{
-	struct contract *c = *state;
-	pid_t pids[3];
-	int i;
-
-	leave_container(c, pids);
-	assert_int_equal(proctrack_adopt(c->pt, &c->job, pids, 3), 0);
-	c->id = c->job.cont_id;
-	if (contract_is(c, "linuxproc"))
-		assert_true(c->id == (uint64_t)getpid());
-	contract_expect_members(c, pids, 3);
-	for (i = 0; i < 3; i++) {
-		assert_true(proctrack_find(c->pt, pids[i]) == c->id);
-		assert_int_equal(rank_of(c, pids[i]), ranks[1]);
-	}
-	assert_true(proctrack_is_populated(c->pt, c->id));
-	assert_int_equal(proctrack_wait(c->pt, c->id, 0), -ETIMEDOUT);
-	assert_int_equal(proctrack_suspend(c->pt, c->id, CONTRACT_PATIENCE_MS, NULL), 0);
-	assert_int_equal(proctrack_resume(c->pt, c->id), 0);
-	assert_int_equal(signal_task(c, ranks[0], SIGTERM), -ESRCH);
-	assert_int_equal(signal_task(c, ranks[1], SIGTERM), 0);
-	assert_int_equal(proctrack_wait(c->pt, c->id, CONTRACT_PATIENCE_MS), 0);
-	assert_false(proctrack_is_populated(c->pt, c->id));
-	contract_expect_no_child(CONTRACT_PATIENCE_MS);
-	assert_int_equal(proctrack_destroy(c->pt, c->id), 0);
-	c->id = 0;
-}
-
-/* What an agent had suspended when it died goes on at its successor's word. */
-static void test_adopt_suspended(void **state)
-{
-	struct contract *c = *state;
-	pid_t pids[3];
-	int i;
-
-	leave_container(c, pids);
-	for (i = 0; i < 3 && !contract_is(c, "cgroup"); i++)
-		assert_int_equal(kill(pids[i], SIGSTOP), 0);
-	assert_int_equal(proctrack_adopt(c->pt, &c->job, pids, 3), 0);
-	c->id = c->job.cont_id;
-	if (contract_is(c, "cgroup"))
-		assert_int_equal(proctrack_suspend(c->pt, c->id, CONTRACT_PATIENCE_MS, NULL), 0);
-	assert_int_equal(proctrack_signal(c->pt, c->id, SIGRTMIN), 0);
-	assert_true(contract_is_silent(c, 50));
-	assert_int_equal(proctrack_resume(c->pt, c->id), 0);
-	contract_read(c, pids, 3);
-	contract_kill(c, SIGTERM);
-}
-
-/* A container that is gone, or another's. Afterwards the right one can be had all the same. */
-static void test_adopt_nothing(void **state)
-{
-	struct contract *c = *state;
-	stepd_step_rec_t other;
-	pid_t pids[3];
-
-	leave_container(c, pids);
-	other = c->job;
-	if (contract_is(c, "cgroup")) {
-		other.step_name = "another";
-		assert_int_equal(proctrack_adopt(c->pt, &other, pids, 3), -ESRCH);
-		other = c->job;
-		other.cont_id += 1000000;
-		assert_int_equal(proctrack_adopt(c->pt, &other, pids, 3), -ESRCH);
-	} else if (contract_is(c, "pgid")) {
-		assert_int_equal(proctrack_adopt(c->pt, &other, pids, 0), -ESRCH);
-		other.cont_id = (uint64_t)getpgrp();
-		assert_int_equal(proctrack_adopt(c->pt, &other, pids, 3), -ESRCH);
-	}
-	assert_int_equal(proctrack_adopt(c->pt, &c->job, pids, 3), 0);
-	c->id = c->job.cont_id;
-	contract_expect_members(c, pids, 3);
 	contract_kill(c, SIGKILL);
 }
 
@@ -613,10 +413,5 @@ const struct contract_test contract_member_tests[] = {
 	{"signal_task: kept for a suspended step, but SIGKILL", test_suspended},
 	{"signal_task: fork bomb", test_bomb},
 	{"signal_task: fork-and-exit chains", test_chains},
-	{"members: names of groups are not believed", test_names_of_groups},
-	{"members: what left its task's group", test_wandering},
-	{"adopt: all of a dead agent's container", test_adopt},
-	{"adopt: suspended", test_adopt_suspended},
-	{"adopt: ESRCH for what is gone, or another's", test_adopt_nothing},
 	{NULL, NULL},
 };

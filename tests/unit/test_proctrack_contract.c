@@ -81,6 +81,7 @@ static int add_backend(const char *name, void *userdata)
 		(void)printf("# %s: %s\n", name, text);
 		add_tests(suite, backend, contract_basic_tests);
 		add_tests(suite, backend, contract_member_tests);
+		add_tests(suite, backend, contract_agent_tests);
 		add_tests(suite, backend, contract_hostile_tests);
 		return 0;
 	}
