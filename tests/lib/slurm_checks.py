@@ -187,7 +187,7 @@ def check_garbage(spool, node):
         c = Client(door, rng.choice((None, slurm.V22_05, slurm.V26_11)))
         try:
             c.send(rng.randbytes(rng.randrange(1, 6000)))
-        except (BrokenPipeError, ConnectionResetError):
+        except Closed:
             pass
         c.close()
     c = Client(door, slurm.V26_11)
@@ -209,10 +209,11 @@ def check_disconnects(spool, node):
 
 # ---- many, slow and dead ----------------------------------------------------------------------------
 def check_many(spool, node):
-    clients = [Client(path(spool, node, "7.0"), slurm.V26_11) for _ in range(200)]
+    """7.6 has a thousand processes."""
+    clients = [Client(path(spool, node, "7.6"), slurm.V26_11) for _ in range(200)]
     for c in clients:
         c.send(struct.pack("=i", slurm.LIST_PIDS))
-    wanted = list(range(FIRST_PID, FIRST_PID + 10000))
+    wanted = list(range(FIRST_PID, FIRST_PID + 1000))
     right = 0
     for c in clients:
         (n,) = c.take("I")
@@ -233,7 +234,7 @@ def many_of_a_user(spool, node):
         try:
             c = Client(path(spool, node, "7.0"), slurm.V26_11)
             break
-        except (Closed, BrokenPipeError):
+        except Closed:
             time.sleep(0.01)
     check("one that goes makes place", c is not None and c.state(), 2)
 
@@ -296,7 +297,7 @@ def check_resources(spool, node, adapter_pid, before):
     with open(f"/proc/{adapter_pid}/status") as f:
         kib = next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
     print(f"# resident: {kib} KiB")
-    if not os.environ.get("STEPD_SANITIZERS"):
+    if not os.environ.get("STEPD_TEST_SANITIZERS"):
         check("memory is small", kib < 64 * 1024, True)
 
 

@@ -25,7 +25,10 @@ class Client:
             (self.hello,) = self.take("i")
 
     def send(self, data):
-        self.sock.sendall(data)
+        try:
+            self.sock.sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            raise Closed("before all was sent") from None
 
     def take_bytes(self, size):
         data = b""

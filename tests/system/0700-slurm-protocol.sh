@@ -8,11 +8,15 @@
 . "${top_srcdir:?}/tests/lib/slurm.sh"
 [ "$(id -u)" = 0 ] || skip_all "needs root, for steps of several users"
 
+# Under AddressSanitizer memory says nothing.
+STEPD_TEST_SANITIZERS=$(grep 'define STEPD_SANITIZERS' "${top_builddir:?}/config.h")
+export STEPD_TEST_SANITIZERS
 begin_agent n1 7.1 1234 error=WrongState
 begin_agent n1 7.2 65534
 begin_agent n1 7.3 1234 hang=all
 begin_agent n1 7.4 1234 stop=yes
 begin_agent n1 7.5 1234 garbage=nonsense
+begin_agent n1 7.6 1234 pids=1000
 i=0
 for state in starting running suspended ending draining unkillable; do
 	begin_agent n1 8.$i 1234 state=$state
