@@ -13,6 +13,7 @@ varlink="python3 $top_srcdir/tests/lib/varlink.py"
 kinds="thousand half stopped followers waiters pipeline noise nonsense descriptors storm"
 # A machine that runs other things too; what a client could make the agent wait is without bound.
 bound_ms=2000
+least_calls=10
 sanitizers=$(grep -c '^#define STEPD_SANITIZERS 1' "${top_builddir:?}/config.h")
 
 step -n 3 -- sleep 600 &
@@ -63,7 +64,7 @@ attack() { # KIND NAME [ARG...]
 		read -r calls median_ms most_ms <"$tmpdir/good"
 		diag "$name: $calls good calls, median $median_ms ms, at most $most_ms ms"
 		ok "a good client beside $name is answered in time" \
-			awk "BEGIN { exit !($calls > 10 && $most_ms < $bound_ms) }"
+			awk "BEGIN { exit !($calls > $least_calls && $most_ms < $bound_ms) }"
 	else
 		not_ok "a good client beside $name is answered in time" "$(cat "$tmpdir/good")"
 	fi
@@ -97,7 +98,9 @@ else
 	skip 4 "another user needs root"
 fi
 
-# All at once.
+# All at once: the agent is one of a dozen programs that want a processor.
+bound_ms=10000
+least_calls=2
 pids_of_clients=
 for kind in $kinds; do
 	$hostile "$kind" "$short" 3 >/dev/null 2>&1 &
