@@ -24,6 +24,7 @@ mkdir "$bin"
 ln -s "${top_builddir:?}/stepd/cli/plugins" "$bin/plugins"
 stepd=$bin/stepd
 
+# shellcheck disable=SC2034 # the tests use it
 until_gone="while [ -e '$tmpdir/stay' ]; do sleep 0.05; done"
 
 put() {
