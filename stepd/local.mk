@@ -98,6 +98,7 @@ libagent_la_SOURCES = \
 	stepd/agent/binding/binding_child.c \
 	stepd/agent/binding/binding_env.c \
 	stepd/agent/launch/child.c stepd/agent/launch/child.h \
+	stepd/agent/clean.c stepd/agent/clean.h \
 	stepd/agent/closing.c stepd/agent/closing.h \
 	stepd/agent/ending.c stepd/agent/ending.h \
 	stepd/agent/launch/environ.c stepd/agent/launch/environ.h \

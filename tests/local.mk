@@ -455,7 +455,7 @@ TESTS += tests/system/0500-limits.sh
 EXTRA_DIST += tests/system/0500-limits.sh tests/testbed/guest-limits.sh \
 	tests/testbed/guest-rootless.sh tests/testbed/guest-thousand.sh
 # Site configuration, results, adoption.
-STATE_TESTS = tests/system/0640-configuration.sh tests/system/0645-adopt.sh \
+STATE_TESTS = tests/system/0640-configuration.sh tests/system/0645-adopt.sh tests/system/0648-clean.sh \
 	tests/system/0650-kill-9.sh
 TESTS += $(STATE_TESTS)
 EXTRA_DIST += $(STATE_TESTS)

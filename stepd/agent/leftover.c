@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "proctrack/proctrack.h"
+#include "stepd/agent/recover/state_doc.h"
 #include "stepd/agent/registry.h"
+#include "stepd/base/procstat.h"
 
 int leftover_say(const char *label, struct err *err)
 {
@@ -47,6 +49,30 @@ static int check_entry(const struct step_entry *entry, void *userdata)
 		r = has_members(plugin_dir, entry);
 	restored = proctrack_set_root(saved);
 	return restored < 0 ? restored : r;
+}
+
+/* A tracker whose containers hang nowhere: by the tasks. */
+static int tasks_live(int dir_fd)
+{
+	_cleanup_state_doc_ struct state_doc state = {0};
+	struct procstat st;
+	size_t i;
+	int r = state_doc_read(dir_fd, &state);
+
+	for (i = 0; r == 0 && state.same_boot && i < state.tasks_count; i++) {
+		if (state.tasks[i].pid && procstat_read(state.tasks[i].pid, &st) == 0 &&
+			procstat_is_living(&st) && st.start_ticks >= state.recover.forked.least &&
+			st.start_ticks <= state.recover.forked.most)
+			return 1;
+	}
+	return r;
+}
+
+int leftover_lives(int dir_fd, const char *plugin_dir)
+{
+	int r = tasks_live(dir_fd);
+
+	return r == 0 ? steps_show(dir_fd, check_entry, (void *)plugin_dir) : r;
 }
 
 int leftover_check(

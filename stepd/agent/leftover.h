@@ -18,4 +18,8 @@ int leftover_check(const struct registry *registry, const char *plugin_dir, cons
 /* The words alone. Returns -EEXIST. */
 int leftover_say(const char *label, struct err *err);
 
+/* Whether processes of the step in that directory live: 1, 0, or -errno where it can't be told.
+ * Nothing is touched. */
+int leftover_lives(int dir_fd, const char *plugin_dir) _must_check_;
+
 #endif

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "proctrack/proctrack.h"
+#include "stepd/agent/clean.h"
 #include "stepd/agent/registry_lock.h"
 #include "stepd/agent/reexec/handover.h"
 #include "stepd/base/fs.h"
@@ -222,6 +223,8 @@ static int open_registry(const char *runtime_dir, const stepd_step_rec_t *job, b
 		free_registry(reg);
 		return r;
 	}
+	if (make)
+		clean_some_results(reg->runtime_fd);
 	remove_unfinished(reg->dir_fd);
 	reg->inherited = faccessat(reg->dir_fd, "state.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 	reg->fresh = make;

@@ -94,7 +94,7 @@ int steps_is_locked(int dir_fd)
 }
 
 /* An agent that lives holds its lock; one that just starts has not written its state. */
-static bool agent_alive(int dir_fd)
+bool steps_agent_lives(int dir_fd)
 {
 	/* As another user the lock can't be opened: take what the state says. */
 	return steps_is_locked(dir_fd) != 0;
@@ -122,7 +122,7 @@ int steps_show(int dir_fd, steps_found_fn found, void *userdata)
 			.proctrack = proctrack,
 			.cont_id = (uint64_t)cont_id,
 			.agent_pid = (pid_t)pid,
-			.alive = agent_alive(dir_fd),
+			.alive = steps_agent_lives(dir_fd),
 			.dir_fd = dir_fd,
 			.doc = doc};
 		r = found(&entry, userdata);

@@ -49,6 +49,9 @@ typedef int (*steps_dir_fn)(int dir_fd, const char *path, void *userdata);
 int steps_each_dir(
 	const char *runtime_dir, steps_dir_fn visit, void *userdata, struct err *err) _must_check_;
 
+/* Whether an agent holds the lock of that directory; as another user, whether there is one. */
+bool steps_agent_lives(int dir_fd);
+
 /* Calls found for each step of this node, until it returns other than 0, which is handed on. No
  * runtime directory: no steps. What can't be read is left out. */
 typedef int (*steps_found_fn)(const struct step_entry *entry, void *userdata);

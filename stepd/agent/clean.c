@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/agent/clean.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "stepd/agent/agent.h"
+#include "stepd/agent/leftover.h"
+#include "stepd/agent/recover/adopt.h"
+#include "stepd/agent/registry.h"
+#include "stepd/agent/registry_lock.h"
+#include "stepd/agent/result.h"
+#include "stepd/base/fs.h"
+#include "stepd/base/log.h"
+#include "stepd/plugin/plugin.h"
+#include "stepd/state/steps.h"
+
+#define OPEN_DIR    (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+#define AGE_LEAST_S 10 /* an agent that starts has its directory locked by then */
+#define SOME_MOST   8
+
+const char *const clean_words[CLEAN_WHAT_MAX] = {
+	[CLEAN_RESULT] = "a result that was kept long enough",
+	[CLEAN_REMAINS] = "left by an agent that died",
+	[CLEAN_ALONE] = "left alone",
+};
+
+static bool has(int dir_fd, const char *name)
+{
+	return faccessat(dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* ---- results ------------------------------------------------------------------------------- */
+
+/* Whether the result's time is over; false for what has none. It is the first member. */
+static bool is_expired(int dir_fd)
+{
+	_cleanup_close_ int fd = openat(dir_fd, "result.json", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	static const char key[] = "\"" RESULT_KEEP_UNTIL "\":";
+	struct timespec now;
+	char head[129], *at;
+	ssize_t n = fd < 0 ? -1 : read(fd, head, sizeof(head) - 1);
+
+	if (n < 0)
+		return false;
+	head[n] = '\0';
+	at = strstr(head, key);
+	(void)clock_gettime(CLOCK_REALTIME, &now); /* can't fail */
+	return at &&
+		strtoll(at + strlen(key), NULL, 10) <
+		(long long)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* What stands alone in its directory, with a lock at most. */
+static bool is_result_only(int dir_fd)
+{
+	return has(dir_fd, "result.json") && !has(dir_fd, "state.json");
+}
+
+/* True if it is gone. */
+static bool remove_result(int runtime_fd, int dir_fd, const char *name)
+{
+	_cleanup_close_ int lock_fd = registry_lock_for_cleaning(dir_fd);
+
+	/* An agent may have begun since. */
+	if (lock_fd < 0 || !is_result_only(dir_fd) || !is_expired(dir_fd))
+		return false;
+	(void)unlinkat(dir_fd, "result.json", 0);
+	(void)unlinkat(dir_fd, "lock", 0);
+	return unlinkat(runtime_fd, name, AT_REMOVEDIR) == 0;
+}
+
+static void try_result(int runtime_fd, const char *name)
+{
+	_cleanup_close_ int fd = openat(runtime_fd, name, OPEN_DIR);
+
+	if (fd >= 0 && is_result_only(fd) && is_expired(fd))
+		(void)remove_result(runtime_fd, fd, name); /* the next one tries again */
+}
+
+void clean_some_results(int runtime_fd)
+{
+	int fd = openat(runtime_fd, ".", OPEN_DIR), n = 0, skip;
+	_cleanup_closedir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *d;
+
+	if (!dir) {
+		(void)close_fd(fd);
+		return;
+	}
+	while (readdir(dir))
+		n++;
+	skip = n > SOME_MOST ? (int)getpid() % n : 0;
+	rewinddir(dir);
+	for (n = 0; (d = readdir(dir)) && n < skip + SOME_MOST; n++) {
+		if (n >= skip && d->d_name[0] != '.')
+			try_result(runtime_fd, d->d_name);
+	}
+}
+
+/* ---- what dead agents left ----------------------------------------------------------------- */
+
+struct cleaning {
+	const struct clean_options *options;
+	int runtime_fd;
+	const char *runtime;
+	const char *plugin_dir;
+	const char *name; /* of the directory that is looked at */
+};
+
+static void tell_code(const struct cleaning *c, enum clean_what what, const char *text, int code)
+{
+	char path[PATH_MAX];
+	const struct clean_found found = {
+		.what = what, .directory = c->name, .path = path, .text = text, .code = code};
+
+	(void)snprintf(path, sizeof(path), "%s/%s", c->runtime, c->name);
+	c->options->told(&found, c->options->userdata);
+}
+
+static void tell(const struct cleaning *c, enum clean_what what, const char *text)
+{
+	tell_code(c, what, text, 0);
+}
+
+/* "n1_7.0" into "n1/7.0". */
+static char *step_of(const char *name)
+{
+	const char *under = strrchr(name, '_');
+	char *step = under && under > name ? strdup(name) : NULL;
+
+	if (step)
+		step[under - name] = '/';
+	return step;
+}
+
+/* In a process of its own: what an agent does to itself, and which tracker it has loaded, ends with
+ * it. */
+static int settle(const struct cleaning *c, const char *step)
+{
+	static const struct log silent = {.fd = -1, .ident = "stepd"};
+	const struct agent_options options = {.plugin_dir = c->options->plugin_dir,
+		.runtime_dir = c->options->runtime_dir,
+		.keep_result_ms = AGENT_KEEP_AS_BEFORE,
+		.operator_gid = (gid_t)-1,
+		.ready_fd = -1,
+		.log = &silent};
+	struct err err = ERR_INIT;
+	int code, status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(agent_adopt(step, &options, &code, &err) == -EEXIST);
+	if (pid < 0)
+		return -errno;
+	while (waitpid(pid, &status, 0) < 0) {
+		if (errno != EINTR)
+			return -errno;
+	}
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EBUSY;
+}
+
+static void clean_remains(const struct cleaning *c, int dir_fd)
+{
+	_cleanup_free_ char *step = step_of(c->name);
+	int r;
+
+	if (!step) {
+		tell(c, CLEAN_ALONE, "its name is no step's");
+		return;
+	}
+	r = has(dir_fd, "state.json") ? leftover_lives(dir_fd, c->plugin_dir) : 0;
+	if (r > 0)
+		tell(c, CLEAN_ALONE, "its agent has died, and processes of it live: adopt it");
+	else if (r < 0)
+		tell(c, CLEAN_ALONE, "nobody can tell whether processes of it live");
+	else if (c->options->dry_run || (settle(c, step) == 0 && !has(dir_fd, "state.json")))
+		tell(c, CLEAN_REMAINS, NULL);
+	else
+		tell(c, CLEAN_ALONE, "it could not be brought to its end: adopt it, to see why");
+}
+
+/* ---- one entry ----------------------------------------------------------------------------- */
+
+/* The first name that no agent writes, or NULL; in buf. */
+static const char *find_strange(int dir_fd, char buf[NAME_MAX + 1])
+{
+	int fd = openat(dir_fd, ".", OPEN_DIR);
+	_cleanup_closedir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *d;
+	size_t i, len;
+
+	while (dir && (d = readdir(dir))) {
+		len = strlen(d->d_name);
+		for (i = 0; registry_files[i] && strcmp(registry_files[i], d->d_name) != 0; i++)
+			;
+		if (registry_files[i] || d->d_name[0] == '.' ||
+			(len > 4 && strcmp(d->d_name + len - 4, ".new") == 0))
+			continue;
+		memcpy(buf, d->d_name, len + 1);
+		return buf;
+	}
+	if (!dir)
+		(void)close_fd(fd);
+	return NULL;
+}
+
+/* Whether it is a directory that this user's agents may have made; else a word on it. */
+static bool is_ours(const struct cleaning *c, int dir_fd, const struct stat *st)
+{
+	char strange[NAME_MAX + 1], text[NAME_MAX + 64];
+	struct stat state;
+
+	if (st->st_uid != geteuid() && geteuid() != 0)
+		return false; /* most are root's, and no affair of ours */
+	if (st->st_uid != geteuid()) {
+		(void)snprintf(text, sizeof(text), "it belongs to uid %u", (unsigned)st->st_uid);
+		tell(c, CLEAN_ALONE, text);
+		return false;
+	}
+	if (st->st_mode & (S_IWGRP | S_IWOTH)) {
+		tell(c, CLEAN_ALONE, "others may write to it");
+		return false;
+	}
+	if (fstatat(dir_fd, "state.json", &state, AT_SYMLINK_NOFOLLOW) == 0 &&
+		state.st_uid != geteuid()) {
+		tell_code(c, CLEAN_ALONE, "its state.json is another user's", -EPERM);
+		return false;
+	}
+	if (find_strange(dir_fd, strange)) {
+		(void)snprintf(text, sizeof(text), "'%s' in it is no file of a step's", strange);
+		tell(c, CLEAN_ALONE, text);
+		return false;
+	}
+	return true;
+}
+
+/* An agent holds the lock, or may be about to. */
+static bool is_held(int dir_fd, const struct stat *st)
+{
+	if (!has(dir_fd, "state.json") && time(NULL) - st->st_mtime < AGE_LEAST_S)
+		return true;
+	return steps_agent_lives(dir_fd);
+}
+
+static void clean_entry(const struct cleaning *c)
+{
+	_cleanup_close_ int fd = openat(c->runtime_fd, c->name, OPEN_DIR);
+	struct stat st;
+
+	if (fd < 0 && errno == ENOENT)
+		return;
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		tell(c, CLEAN_ALONE, "it is no directory of a step's");
+		return;
+	}
+	if (is_result_only(fd)) {
+		if (is_expired(fd) && is_ours(c, fd, &st) &&
+			(c->options->dry_run || remove_result(c->runtime_fd, fd, c->name)))
+			tell(c, CLEAN_RESULT, NULL);
+		return;
+	}
+	if (!is_held(fd, &st) && is_ours(c, fd, &st))
+		clean_remains(c, fd);
+}
+
+int clean_all(const struct clean_options *options, struct err *err)
+{
+	struct cleaning c = {.options = options};
+	_cleanup_free_ char *runtime = NULL, *plugins = NULL;
+	_cleanup_closedir_ DIR *dir = NULL;
+	struct dirent *d;
+	int r;
+
+	r = steps_find_dir(options->runtime_dir, &runtime, err);
+	if (r == 0)
+		r = plugin_dir_find(options->plugin_dir, &plugins, err);
+	if (r < 0)
+		return r;
+	dir = opendir(runtime);
+	if (!dir)
+		return errno == ENOENT ? 0 : err_set(err, -errno, "read '%s'", runtime);
+	r = steps_check_trusted(dirfd(dir), runtime, err);
+	if (r < 0)
+		return r;
+	c.runtime_fd = dirfd(dir);
+	c.runtime = runtime;
+	c.plugin_dir = plugins;
+	while ((d = readdir(dir))) {
+		c.name = d->d_name;
+		if (d->d_name[0] != '.')
+			clean_entry(&c);
+	}
+	return 0;
+}
