@@ -3,66 +3,13 @@
  * One connection of a Slurm client. It says its version, and then asks and is answered, one request
  * after the other: while one is at the agent or an answer is not taken, nothing more is read.
  */
+#include "contrib/slurm-socket/conn_impl.h"
+
 #include <assert.h>
-#include <ev.h>
-#include <jansson.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/socket.h>
 
-#include "contrib/slurm-socket/call.h"
-#include "contrib/slurm-socket/server.h"
 #include "stepd/base/log.h"
-
-enum conn_state {
-	CONN_HELLO,
-	CONN_READING,
-	CONN_ASKING,
-	CONN_WRITING,
-	CONN_STATE_MAX
-};
-
-/* What the client, or we for it, are given time for. */
-enum conn_wait {
-	WAIT_NOTHING,
-	WAIT_IDLE,
-	WAIT_REQUEST,
-	WAIT_TURN,
-	WAIT_ANSWER,
-	WAIT_MAX
-};
-
-/* What a state's function comes to. */
-enum conn_next {
-	NEXT_STATE,
-	NEXT_EVENT,
-	NEXT_END
-};
-
-struct conn {
-	LIST_ENTRY(conn) link;
-	TAILQ_ENTRY(conn) queue_link;
-	struct door *door;
-	int fd;
-	struct ucred peer; /* as the kernel had it when the client connected */
-	enum conn_state state;
-	enum conn_wait wait;
-	bool deaf;        /* it has sent more than is read now */
-	bool eof;         /* the client sends no more; it may wait for answers */
-	bool last_answer; /* the end, once that is written */
-	bool queued;      /* in the door's queue */
-	bool counted;     /* among the door's queries at the agent */
-	uint16_t version;
-	uint8_t in[WIRE_REQUEST_MAX];
-	size_t in_size;
-	struct requests_plan plan;
-	struct call *call;
-	struct wire_answer out;
-	size_t out_at;
-	size_t memory; /* of out, as the server counts it */
-	ev_io io;
-	ev_timer timer;
-};
 
 static const double wait_s[WAIT_MAX] = {
 	[WAIT_IDLE] = SERVER_IDLE_TIMEOUT_S,
@@ -71,38 +18,49 @@ static const double wait_s[WAIT_MAX] = {
 	[WAIT_ANSWER] = SERVER_ANSWER_TIMEOUT_S,
 };
 
+void conn_set_wait(struct conn *c, enum conn_wait wait)
+{
+	if (wait == c->wait)
+		return; /* its time runs */
+	c->wait = wait;
+	ev_timer_stop(c->door->server->loop, &c->timer);
+	if (wait == WAIT_NOTHING)
+		return;
+	ev_timer_set(&c->timer, wait_s[wait], 0);
+	ev_timer_start(c->door->server->loop, &c->timer);
+}
+
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static void drop_answer(struct conn *c)
+void conn_drop_answer(struct conn *c)
 {
 	c->door->server->memory -= c->memory;
 	c->memory = c->out_at = 0;
 	wire_answer_clear(&c->out);
 }
 
-static void leave_queue(struct conn *c)
+void conn_leave_queue(struct conn *c)
 {
 	if (c->queued)
 		TAILQ_REMOVE(&c->door->queue, c, queue_link);
 	c->queued = false;
 }
 
-/* Its place at the agent is free for the next. */
-static void leave_agent(struct conn *c)
+void conn_leave_agent(struct conn *c)
 {
 	c->call = call_cancel(c->call);
 	c->door->queries -= c->counted;
 	c->counted = false;
 }
 
-static void free_conn(struct conn *c)
+void conn_free(struct conn *c)
 {
 	struct door *door = c->door;
 	struct server *s = door->server;
 
-	leave_queue(c);
-	leave_agent(c);
-	drop_answer(c);
+	conn_leave_queue(c);
+	conn_leave_agent(c);
+	conn_drop_answer(c);
 	requests_plan_clear(&c->plan);
 	ev_io_stop(s->loop, &c->io);
 	ev_timer_stop(s->loop, &c->timer);
@@ -118,7 +76,7 @@ static void end(struct conn *c)
 {
 	struct door *door = door_ref(c->door);
 
-	free_conn(c);
+	conn_free(c);
 	conn_ask_next(door);
 	(void)door_unref(door);
 }
@@ -133,117 +91,14 @@ void conn_end_of_door(const struct door *door)
 			continue;
 		c->last_answer = true;
 		if (c->state == CONN_HELLO || c->state == CONN_READING)
-			free_conn(c);
+			conn_free(c);
 	}
 }
 
 void conn_end_all(struct server *s)
 {
 	while (!LIST_EMPTY(&s->conns))
-		free_conn(LIST_FIRST(&s->conns));
-}
-
-/* ---- asking ---------------------------------------------------------------------------------- */
-
-static void advance(struct conn *c);
-
-static enum conn_next write_answer(struct conn *c)
-{
-	c->state = CONN_WRITING;
-	c->deaf = false;
-	return c->out.failed || c->out.size == 0 ? NEXT_END : NEXT_STATE;
-}
-
-/* It came to nothing: told, where the request has words for that. */
-static enum conn_next fail(struct conn *c, int error)
-{
-	drop_answer(c);
-	return requests_fail(&c->plan, error, &c->out) ? write_answer(c) : NEXT_END;
-}
-
-static int on_piece(const struct json_t *reply, void *userdata)
-{
-	struct conn *c = userdata;
-	struct server *s;
-	int r;
-
-	assert(c);
-	s = c->door->server;
-	r = c->plan.answer(reply, c->version, &c->out);
-	if (r < 0)
-		return r;
-	s->memory += c->out.room - c->memory;
-	c->memory = c->out.room;
-	return c->out.failed || s->memory > SERVER_MEMORY_MAX ? -ENOMEM : 0;
-}
-
-static void on_done(int code, const char *text, void *userdata)
-{
-	struct conn *c = userdata;
-	struct door *door;
-
-	assert(c);
-	door = door_ref(c->door);
-	c->call = NULL; /* it is no more */
-	leave_agent(c);
-	if (code < 0)
-		log_debug(door->server->log, "step %s: %s: %s", door->label, c->plan.method, text);
-	if ((code < 0 ? fail(c, requests_errno(code)) : write_answer(c)) == NEXT_END)
-		free_conn(c);
-	else
-		advance(c);
-	conn_ask_next(door);
-	(void)door_unref(door);
-}
-
-static int ask(struct conn *c)
-{
-	const struct call_options options = {.loop = c->door->server->loop,
-		.directory = c->door->directory,
-		.method = c->plan.method,
-		.parameters = c->plan.parameters,
-		.more = c->plan.more,
-		.timeout_ms = c->plan.acts ? SERVER_ACTION_TIMEOUT_MS : SERVER_QUERY_TIMEOUT_MS,
-		.piece = on_piece,
-		.done = on_done,
-		.userdata = c};
-	struct stepd_error error = {0};
-	int r = call_start(&options, &c->call, &error);
-
-	if (r < 0)
-		log_debug(c->door->server->log, "step %s: %s: %s", c->door->label, c->plan.method,
-			error.text);
-	return r;
-}
-
-static void set_wait(struct conn *c, enum conn_wait wait)
-{
-	if (wait == c->wait)
-		return; /* its time runs */
-	c->wait = wait;
-	ev_timer_stop(c->door->server->loop, &c->timer);
-	if (wait == WAIT_NOTHING)
-		return;
-	ev_timer_set(&c->timer, wait_s[wait], 0);
-	ev_timer_start(c->door->server->loop, &c->timer);
-}
-
-void conn_ask_next(struct door *door)
-{
-	struct conn *c;
-
-	(void)door_ref(door);
-	while (door->queries < SERVER_QUERIES_OF_A_STEP_MAX && (c = TAILQ_FIRST(&door->queue))) {
-		leave_queue(c);
-		if (ask(c) < 0) {
-			free_conn(c); /* as slurmstepd ends: a query has no other words */
-			continue;
-		}
-		set_wait(c, WAIT_NOTHING); /* the call has a time of its own */
-		c->counted = true;
-		door->queries++;
-	}
-	(void)door_unref(door);
+		conn_free(LIST_FIRST(&s->conns));
 }
 
 /* ---- states ---------------------------------------------------------------------------------- */
@@ -264,7 +119,7 @@ static enum conn_next take_hello(struct conn *c)
 	if (n > 0)
 		consume(c, n);
 	wire_put_i32(&c->out, n < 0 ? -1 : c->version);
-	return write_answer(c);
+	return conn_write_answer(c);
 }
 
 static enum conn_next begin_request(struct conn *c, const struct wire_request *request)
@@ -280,16 +135,17 @@ static enum conn_next begin_request(struct conn *c, const struct wire_request *r
 		log_info(door->server->log, "step %s: %s by uid %u (pid %d) is refused",
 			door->label, wire_kind_name(request->kind), (unsigned)c->peer.uid,
 			(int)c->peer.pid);
-		return fail(c, EPERM);
+		return conn_fail(c, EPERM);
 	}
 	if (c->plan.error)
-		return fail(c, c->plan.error);
+		return conn_fail(c, c->plan.error);
 	if (!c->plan.method)
-		return c->plan.answer(NULL, c->version, &c->out) < 0 ? NEXT_END : write_answer(c);
+		return c->plan.answer(NULL, c->version, &c->out) < 0 ? NEXT_END
+								     : conn_write_answer(c);
 	c->state = CONN_ASKING;
 	if (c->plan.acts) {
-		r = ask(c);
-		return r < 0 ? fail(c, requests_errno(r)) : NEXT_EVENT;
+		r = conn_ask(c);
+		return r < 0 ? conn_fail(c, requests_errno(r)) : NEXT_EVENT;
 	}
 	c->queued = true;
 	TAILQ_INSERT_TAIL(&c->door->queue, c, queue_link);
@@ -331,7 +187,7 @@ static enum conn_next send_answer(struct conn *c)
 		c->out_at += (size_t)n;
 		c->wait = WAIT_MAX; /* none: the time begins anew */
 	}
-	drop_answer(c);
+	conn_drop_answer(c);
 	c->state = CONN_READING;
 	return c->last_answer ? NEXT_END : NEXT_STATE;
 }
@@ -378,8 +234,7 @@ static enum conn_wait choose_wait(const struct conn *c)
 	}
 }
 
-/* Goes as far as it goes without waiting. c may be no more afterwards. */
-static void advance(struct conn *c)
+void conn_advance(struct conn *c)
 {
 	enum conn_next next;
 
@@ -391,7 +246,7 @@ static void advance(struct conn *c)
 		return;
 	}
 	watch(c);
-	set_wait(c, choose_wait(c));
+	conn_set_wait(c, choose_wait(c));
 	if (c->queued)
 		conn_ask_next(c->door);
 }
@@ -432,7 +287,7 @@ static void on_io(struct ev_loop *loop, ev_io *io, int revents)
 	} else if ((revents & EV_READ) && !read_more(c)) {
 		end(c);
 	} else {
-		advance(c);
+		conn_advance(c);
 	}
 }
 
@@ -490,5 +345,5 @@ void conn_begin_take(struct door *door, int fd)
 	c->timer.data = c;
 	LIST_INSERT_HEAD(&s->conns, c, link);
 	s->conns_count++;
-	advance(c);
+	conn_advance(c);
 }
