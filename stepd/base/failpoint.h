@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Places at which a test can have the agent killed: each says by its name what has just been done,
- * or is about to be. Only a program built with STEPD_FAILPOINTS has them, tests/lib/stepd-failpoints.
+ * or is about to be. Only a program built with STEPD_FAILPOINTS has them,
+ * tests/lib/stepd-failpoints.
  */
 #ifndef STEPD_BASE_FAILPOINT_H
 #define STEPD_BASE_FAILPOINT_H
