@@ -228,6 +228,10 @@ noinst_PROGRAMS += tests/fuzz/fuzz_spec
 tests_fuzz_fuzz_spec_SOURCES = tests/fuzz/fuzz_spec.c
 tests_fuzz_fuzz_spec_LDADD = libagent.la
 tests_fuzz_fuzz_spec_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+noinst_PROGRAMS += tests/fuzz/fuzz_methods
+tests_fuzz_fuzz_methods_SOURCES = tests/fuzz/fuzz_methods.c
+tests_fuzz_fuzz_methods_LDADD = libagent.la
+tests_fuzz_fuzz_methods_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 endif
 
 if CMOCKA

@@ -166,6 +166,7 @@ wait $stranger 2>/dev/null
 agent --proctrack "$tracker" -- sh -c 'trap "" TERM; echo up; while :; do sleep 0.1; done'
 follow Wait >"$tmpdir/waited" &
 waiter=$!
+eventually test -s "$tmpdir/waited"
 ask Terminate '{"kill_sequence": "TERM:600s,KILL"}' >/dev/null
 is "$(answer '[p["state"], p["reason"]]' Describe)" '["ending", "signal"]' "an ending leaves it time"
 is "$(refused Suspend)" 'WrongState {"message": "the step is ending", "state": "ending"}' "it can't be suspended then"

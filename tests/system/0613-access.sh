@@ -69,13 +69,14 @@ as="--uid $operator --gid $group"
 is "$(refused Wait | cut -d' ' -f1)" PermissionDenied "an operator does not wait"
 is "$(answer 'p["state"]' Describe)" running "but asks"
 as="--uid $owner --gid $owner"
-ask Wait >"$tmpdir/waited" &
+follow Wait >"$tmpdir/waited" &
 waiter=$!
+eventually test -s "$tmpdir/waited"
 is "$(ask Terminate '{"grace_ms": 0}')" '{"parameters":{}}' "the owner ends it"
 as=
 wait "$agent"
 wait $waiter
-is "$(field 'p["state"]' <"$tmpdir/waited")" ended "and is told so"
+is "$(tail -n 1 "$tmpdir/waited" | field 'p["state"]')" ended "and is told so"
 nothing_left "nothing is left"
 
 done_testing
