@@ -27,11 +27,9 @@ struct registry {
 	char *name; /* below runtime_fd */
 	char *path;
 	char *container_root; /* NULL: the backend needs none */
-	uint32_t answers;
-	char *answer_error; /* NULL: the last was good */
-	json_t *more;       /* for state.json; NULL: nothing */
-	bool inherited;     /* a dead agent's state.json stands there still */
-	bool fresh;         /* a result that stands there is another's */
+	json_t *more;         /* for state.json; NULL: nothing */
+	bool inherited;       /* a dead agent's state.json stands there still */
+	bool fresh;           /* a result that stands there is another's */
 };
 
 static int open_runtime_dir(const char *path, struct err *err)
@@ -173,7 +171,6 @@ static void free_registry(struct registry *reg)
 	free(reg->name);
 	free(reg->path);
 	free(reg->container_root);
-	free(reg->answer_error);
 	json_decref(reg->more);
 	free(reg);
 }
@@ -282,15 +279,13 @@ static json_t *pack_state(const struct registry *reg, const stepd_step_rec_t *jo
 
 	if (procstat_read(job->jmgr_pid, &self) < 0)
 		self.start_ticks = 0; /* "not known": the lock still tells */
-	return json_pack(
-		"{s:i, s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:s?, s:i, s:I, s:I, s:s?, s:o}",
+	return json_pack("{s:i, s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:s?, s:i, s:I, s:o}",
 		"version", STATE_VERSION, "job", (json_int_t)job->job_id, "step", job->step_name,
 		"node", job->node_name, "node_id", (json_int_t)job->nodeid, "uid",
 		(json_int_t)job->uid, "user", job->user_name, "state", state, "proctrack",
 		proctrack_type, "container_id", (json_int_t)job->cont_id, "container_root",
 		reg->container_root, "agent_pid", (int)job->jmgr_pid, "agent_start_ticks",
-		(json_int_t)self.start_ticks, "suspend_answers", (json_int_t)reg->answers,
-		"suspend_error", reg->answer_error, "tasks", registry_pack_tasks(job));
+		(json_int_t)self.start_ticks, "tasks", registry_pack_tasks(job));
 }
 
 int registry_set_root(struct registry *reg, const char *container_root)
@@ -303,14 +298,6 @@ int registry_set_root(struct registry *reg, const char *container_root)
 const char *registry_get_root(const struct registry *reg)
 {
 	return reg->container_root;
-}
-
-int registry_set_answer(struct registry *reg, uint32_t count, const char *error)
-{
-	free(reg->answer_error);
-	reg->answer_error = error ? strdup(error) : NULL;
-	reg->answers = count;
-	return error && !reg->answer_error ? -ENOMEM : 0;
 }
 
 int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const char *proctrack_type,
@@ -402,8 +389,6 @@ void registry_save(const struct registry *reg, struct handover *h, json_t *objec
 	handover_put_text(h, object, "name", reg->name);
 	handover_put_text(h, object, "path", reg->path);
 	handover_put_text(h, object, "container_root", reg->container_root);
-	handover_put_int(h, object, "answers", reg->answers);
-	handover_put_text(h, object, "answer_error", reg->answer_error);
 	handover_put_bool(h, object, "inherited", reg->inherited);
 	handover_put_bool(h, object, "fresh", reg->fresh);
 }
@@ -414,13 +399,11 @@ static int restore(struct registry *reg, const struct handover *h, const json_t 
 	reg->runtime_fd = handover_get_fd(object, "runtime_fd");
 	reg->dir_fd = handover_get_fd(object, "dir_fd");
 	reg->lock_fd = handover_get_fd(object, "lock_fd");
-	reg->answers = (uint32_t)handover_get_int(object, "answers", 0);
 	reg->inherited = handover_get_bool(object, "inherited", false);
 	reg->fresh = handover_get_bool(object, "fresh", false);
 	if (handover_copy_text(h, object, "name", &reg->name) < 0 ||
 		handover_copy_text(h, object, "path", &reg->path) < 0 ||
-		handover_copy_text(h, object, "container_root", &reg->container_root) < 0 ||
-		handover_copy_text(h, object, "answer_error", &reg->answer_error) < 0)
+		handover_copy_text(h, object, "container_root", &reg->container_root) < 0)
 		return -ENOMEM;
 	return reg->runtime_fd < 0 || reg->dir_fd < 0 || reg->lock_fd < 0 || !reg->name ||
 			!reg->path

@@ -48,10 +48,6 @@ int registry_set_root(struct registry *reg, const char *container_root) _must_ch
 /* NULL: the backend needs none. */
 const char *registry_get_root(const struct registry *reg);
 
-/* How often a request to suspend or resume was answered, and why the last one failed (NULL: it did
- * not). Who asked by a signal waits for the count to change. */
-int registry_set_answer(struct registry *reg, uint32_t count, const char *error) _must_check_;
-
 /* The directory, for messages and paths. */
 const char *registry_get_path(const struct registry *reg);
 int registry_get_dirfd(const struct registry *reg);

@@ -25,18 +25,10 @@ const char *suspend_state_word(const struct agent *a)
 							      : agent_state_words[a->state];
 }
 
-/* For who asked by a signal: why it can't be, or NULL. */
-static void answer_signal(struct agent *a, const char *why)
-{
-	if (registry_set_answer(a->registry, ++a->suspend.answers, why) < 0)
-		log_warning(a->log, "no memory to tell why a step can't be suspended, ignoring");
-	result_publish_state(a, suspend_state_word(a));
-}
-
-/* For all who asked for it. */
+/* For all who asked for it: why it can't be, or NULL. Who did by a signal reads the state. */
 static void answer(struct agent *a, enum request_kind kind, const char *why)
 {
-	answer_signal(a, why);
+	result_publish_state(a, suspend_state_word(a));
 	methods_suspended(a->methods, kind == REQUEST_SUSPEND, why);
 }
 
@@ -230,7 +222,7 @@ static void on_resumed(struct agent *a, int r, const struct err *err)
 		tell(a, EVENT_RESUME);
 	}
 	if (asked)
-		answer_signal(a, why);
+		result_publish_state(a, suspend_state_word(a));
 	methods_suspended(a->methods, false, why);
 }
 

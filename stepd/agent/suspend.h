@@ -26,7 +26,6 @@ struct suspend {
 	bool stands;    /* it was acknowledged */
 	bool stop_self; /* then the agent stops, too: a shell's job */
 	uint64_t since_ns, total_ns;
-	uint32_t answers; /* given, see registry_set_answer() */
 };
 
 int suspend_init(struct agent *a, struct err *err) _must_check_;

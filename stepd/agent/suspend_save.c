@@ -10,7 +10,6 @@ void suspend_save(const struct suspend *s, struct handover *h, struct json_t *ob
 	handover_put_bool(h, object, "stop_self", s->stop_self);
 	handover_put_int(h, object, "since_ns", (int64_t)s->since_ns);
 	handover_put_int(h, object, "total_ns", (int64_t)s->total_ns);
-	handover_put_int(h, object, "answers", s->answers);
 	requests_save(&s->requests, h, handover_put_object(h, object, "requests"));
 }
 
@@ -22,6 +21,5 @@ int suspend_restore(struct suspend *s, const struct json_t *object)
 	s->stop_self = handover_get_bool(object, "stop_self", false);
 	s->since_ns = (uint64_t)handover_get_int(object, "since_ns", 0);
 	s->total_ns = (uint64_t)handover_get_int(object, "total_ns", 0);
-	s->answers = (uint32_t)handover_get_int(object, "answers", 0);
 	return requests_restore(&s->requests, handover_get_object(object, "requests"));
 }

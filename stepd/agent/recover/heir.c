@@ -246,7 +246,6 @@ int heir_load(struct agent *a, int dir_fd, struct heir *h, struct err *err)
 		tasks_mark_requested(&a->tasks);
 	a->begin_ns = h->state.same_boot ? h->state.begin_ns : a->options->start_ns;
 	a->suspend.total_ns = h->state.suspended_ns;
-	a->suspend.answers = h->state.suspend_answers;
 	a->recover = h->state.recover;
 	a->recover.adopted++;
 	return 0;

@@ -78,22 +78,21 @@ int state_doc_publish(struct agent *a, const char *state, struct err *err)
 
 static int unpack_registry(json_t *doc, struct state_doc *s)
 {
-	json_int_t job, node_id, uid, cont_id, pid, answers;
+	json_int_t job, node_id, uid, cont_id, pid;
 
-	if (json_unpack(doc, "{s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:I, s:I}", "job", &job,
+	if (json_unpack(doc, "{s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:I}", "job", &job,
 		    "step", &s->step_name, "node", &s->node_name, "node_id", &node_id, "uid", &uid,
 		    "user", &s->user_name, "state", &s->state, "proctrack", &s->proctrack,
-		    "container_id", &cont_id, "agent_pid", &pid, "suspend_answers", &answers) < 0)
+		    "container_id", &cont_id, "agent_pid", &pid) < 0)
 		return -EBADMSG;
 	if (job < 0 || job > UINT32_MAX || node_id < 0 || node_id > UINT32_MAX || uid < 0 ||
-		uid >= UINT32_MAX || answers < 0)
+		uid >= UINT32_MAX)
 		return -EBADMSG;
 	s->job_id = (uint32_t)job;
 	s->node_id = (uint32_t)node_id;
 	s->uid = (uid_t)uid;
 	s->cont_id = (uint64_t)cont_id;
 	s->agent_pid = (pid_t)pid;
-	s->suspend_answers = (uint32_t)answers;
 	s->container_root = json_string_value(json_object_get(doc, "container_root"));
 	return 0;
 }

@@ -45,7 +45,6 @@ struct state_doc {
 	const char *result_file, *sample_file, *plugin_dir; /* NULL: none */
 	uint64_t sample_interval_ms, keep_result_ms;
 	bool usage_table;
-	uint32_t suspend_answers;
 	struct state_task *tasks;
 	size_t tasks_count;
 };
