@@ -54,9 +54,11 @@ before=$(grep -c . "$tmpdir/usage")
 eventually usages $((before + 3))
 rm -f "$tmpdir/stay"
 ended 0 "the step ends"
-eventually grep -q result "$tmpdir/wait"
+for file in wait states events usage; do # their clients have a last answer to write
+	eventually grep -q '^{"parameters"' "$tmpdir/$file"
+done
 like "$(cat "$tmpdir/wait")" '"state":"ended","result"' "Wait over the upgrade"
-is "$(sed -n 's/.*"state":"\([a-z]*\)"}}*$/\1/p' "$tmpdir/states" | tr '\n' ' ')" "running draining ended " \
+is "$(sed -n 's/.*"parameters":{"state":"\([a-z]*\)".*/\1/p' "$tmpdir/states" | tr '\n' ' ')" "running draining ended " \
 	"with more: each state once"
 is "$(sed -n 's/.*"sequence":\([0-9]*\),.*/\1/p' "$tmpdir/events" | tr '\n' ' ')" \
 	"$(seq 1 "$(wc -l <"$tmpdir/events")" | tr '\n' ' ')" "no event is missing or comes twice"
