@@ -55,7 +55,8 @@ static bool get_number(const char *text, const char *name, uint64_t *ret_n)
 
 	while (p && (strncmp(p, name, len) != 0 || p[len] != ':')) {
 		p = strchr(p, '\n');
-		p += p != NULL;
+		if (p)
+			p++;
 	}
 	if (!p)
 		return false;

@@ -205,8 +205,11 @@ static json_t *take_text(struct input *in)
 
 	if (which < ARRAY_SIZE(known))
 		return json_string(known[which]);
-	while (n < which && in->size)
-		text[n++] = (char)take(in);
+	for (; n < which && in->size; n++) {
+		text[n] = (char)take(in);
+		if (!text[n]) /* no call then: fuzz_frame's */
+			text[n] = ' ';
+	}
 	value = json_stringn(text, n);
 	return value ? value : json_string("?"); /* no UTF-8 */
 }
