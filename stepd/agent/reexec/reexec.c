@@ -171,11 +171,6 @@ static int begin_trial(struct agent *a, struct err *err)
 	if (a->exits)
 		return err_say(err, -EOPNOTSUPP,
 			"this agent has adopted its step, whose tasks are not its children");
-	if (a->recover.adopted) /* its tasks are no children, and how they end is watched otherwise
-				 */
-		return err_say(err, -EOPNOTSUPP,
-			"an agent that has adopted its step can't be upgraded in place; end it with "
-			"SIGKILL, and adopt the step with the new program");
 	if (!re->program)
 		return err_say(err, -ENOENT,
 			"which program this is can't be told (/proc/self/exe); is /proc mounted?");
