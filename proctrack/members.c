@@ -2,18 +2,12 @@
 #include "proctrack/members.h"
 
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 
-#include "proctrack/generic.h"
 #include "proctrack/procs.h"
 #include "stepd/base/procstat.h"
 
 /* How often a line that changed under the reader is read again before it is given up. */
 #define TRIES_MAX 8
-
-/* The last of the pauses 1, 2, 4, ... between looks at what shall stand. */
-#define STOP_PAUSE_MAX_MS 64
 
 static int by_pid(const void *a, const void *b)
 {
@@ -349,39 +343,7 @@ int members_find(struct members_target *target)
 	return r < 0 ? r : n;
 }
 
-static bool any_moves(const struct members_target *target)
-{
-	size_t i;
-
-	for (i = 0; i < target->n_seeds; i++) {
-		if (generic_find_moving(target->seed[i].pid, GENERIC_FROZEN_STATES))
-			return true;
-	}
-	return false;
-}
-
-/* SIGSTOP to all, until all were seen to stand, or to sleep with the stop pending, and no look
- * after that shows one more. What hangs in the kernel is not waited for. */
-static int stop_all(struct members_target *target)
-{
-	int pause_ms = 1, r;
-	bool moved;
-	size_t n;
-
-	for (;;) {
-		n = target->n_seeds;
-		moved = any_moves(target);
-		r = procs_signal_filled(fill, target, SIGSTOP);
-		if (r < 0 || (!moved && target->n_seeds == n) || pause_ms > STOP_PAUSE_MAX_MS)
-			return r;
-		(void)poll(NULL, 0, pause_ms);
-		pause_ms *= 2;
-	}
-}
-
 int members_signal(struct members_target *target, int signal)
 {
-	int r = signal == SIGKILL ? stop_all(target) : 0;
-
-	return r < 0 && r != -EPERM ? r : procs_signal_filled(fill, target, signal);
+	return procs_signal_filled(fill, target, signal);
 }

@@ -62,8 +62,9 @@ void members_target_clear(struct members_target *target);
  * descend from ends meanwhile. The number of members that are to be signalled, or -errno. */
 int members_find(struct members_target *target) _must_check_;
 
-/* As procs_signal(). SIGKILL comes after a SIGSTOP to all: what stands still neither forks nor
- * breaks a line. Another signal that ends a process while it forks can miss the child. */
+/* As procs_signal(). A signal that ends a process while it forks can miss the child, whose line it
+ * breaks. They are not stopped before a SIGKILL: where an end orphans a process group with stopped
+ * members, the kernel sends SIGHUP to all of that group, others' processes too. */
 int members_signal(struct members_target *target, int signal) _must_check_;
 
 #endif

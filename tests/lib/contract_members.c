@@ -366,6 +366,10 @@ static void test_bomb(void **state)
 	pid_t bystander, pids[40];
 	int i;
 
+	if (!contract_is(c, "cgroup")) {
+		contract_skip(c, "a child's line breaks with its parent, as documented");
+		return;
+	}
 	contract_give_tasks(c);
 	bystander = contract_start_task(c, 0, "rest", NULL);
 	(void)contract_read_one(c);

@@ -131,11 +131,15 @@ class Client:
         message = {"method": "io.stepd.Step." + method, "parameters": parameters}
         if more:
             message["more"] = True
+        self.asked = method
         self.sock.sendall(json.dumps(message).encode() + b"\0")
 
     def receive(self):
         while b"\0" not in self.data:
-            piece = self.sock.recv(1 << 20)
+            try:
+                piece = self.sock.recv(1 << 20)
+            except TimeoutError:
+                raise Mismatch(f"{self.asked} is not answered") from None
             check(piece, "the agent has closed the connection")
             self.data += piece
         frame, _, self.data = self.data.partition(b"\0")
@@ -217,9 +221,9 @@ class Model:
         # pgid takes children of the agent only; with linuxproc what is added runs on.
         return self.backend == "cgroup" or (self.backend == "linuxproc" and not self.suspended)
 
-    def may_outlive(self, p):
-        # For linuxproc it is a member no more once its parent is dead, killed as it is.
-        return self.backend == "linuxproc" and p.outside and not p.added
+    def is_end_seen(self, p):
+        # Of what was added the agent of linuxproc is not the parent: its end tells it nothing.
+        return self.backend != "linuxproc" or not p.outside
 
     def die(self, dead):
         for p in dead:
@@ -267,15 +271,15 @@ class Step:
         check(about["proctrack"].endswith(self.model.backend), "another tracker: " + about["proctrack"])
 
     def job_group(self):
-        """The directory of the job's cgroup, which must go with the step."""
+        """The directory of the step's cgroup, which must go with it."""
         if self.model.backend != "cgroup":
             return None
         with open("/proc/mounts", encoding="ascii", errors="replace") as f:
             mount = next(m.split()[1] for m in f if m.split()[2] == "cgroup2")
         with open(f"/proc/{self.model.procs[0].pid}/cgroup", encoding="utf-8") as f:
             path = next(g for g in f if g.startswith("0::"))[3:].strip()
-        group = os.path.dirname(os.path.dirname(mount + path))
-        check(os.path.basename(group) == f"job_{self.job}", f"a task is in {path}")
+        group = os.path.dirname(mount + path)
+        check(group.endswith(f"job_{self.job}/step_0"), f"a task is in {path}")
         return group if os.path.isdir(group) else None  # in a cgroup namespace it has other names
 
     def sockets(self):
@@ -613,6 +617,10 @@ class Step:
         m = self.model
         if m.suspended:
             self.resume()
+        unseen = [p for p in m.living() if not m.is_end_seen(p)]
+        for p in unseen:
+            os.kill(p.pid, signal.SIGKILL)
+        self.bury(unseen, 9)
         members, how = m.members(), self.rng.choice(["kill", "terminate", "exit"])
         if not all(m.is_member(p) for p in m.leaders()):
             how = "exit"  # a task that is lost can't be ended
@@ -632,8 +640,6 @@ class Step:
         check(answer["state"] == "ended", f"Wait answers {answer}")
         check(len(answer["result"]["tasks"]) == len(RANKS), f"the result is {answer['result']}")
         for p in members:
-            if m.may_outlive(p):
-                until(p.is_dead, f"the end of {p}")
             check(p.is_dead(), f"{p} outlives its step")
         self.agent.wait(PATIENCE_S)
         check(not os.listdir(self.run), f"there is left {os.listdir(self.run)}")
@@ -727,8 +733,8 @@ def main():
         print(f"# {backend}: seed {options.seed}", flush=True)
         try:
             run_backend(options, backend, listener)
-        except (Mismatch, CallError) as error:
-            print(f"# {backend}: seed {options.seed}: {error}", flush=True)
+        except (Mismatch, CallError, OSError) as error:
+            print(f"# {backend}: seed {options.seed}: {error!r}", flush=True)
             return 1
     return 0
 
