@@ -222,7 +222,10 @@ class Model:
         return self.backend == "cgroup" or (self.backend == "linuxproc" and not self.suspended)
 
     def is_end_seen(self, p):
-        # Of what was added the agent of linuxproc is not the parent: its end tells it nothing.
+        # Without a cgroup the agent looks for the step's end when a child of its own ends: not when
+        # one does that was added, or whose parent has left the process group.
+        if self.backend == "pgid":
+            return p.escaped or not p.parent or not p.parent.escaped
         return self.backend != "linuxproc" or not p.outside
 
     def die(self, dead):
