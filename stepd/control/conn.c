@@ -30,6 +30,8 @@ void conn_doom(struct conn *conn, const char *why)
 	ev_io_stop(c->options.loop, &conn->in_io);
 	ev_io_stop(c->options.loop, &conn->out_io);
 	ev_timer_stop(c->options.loop, &conn->deadline);
+	/* A child that has not come to its exec has a copy: the peer shall see the end now. */
+	(void)shutdown(conn->fd, SHUT_RDWR); /* ENOTCONN: it has gone itself */
 	conn->fd = close_fd(conn->fd);
 	frames_clear(&conn->in);
 	buffer_clear(&conn->out);

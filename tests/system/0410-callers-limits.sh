@@ -20,7 +20,7 @@ out=$( (
 	ulimit -f 0
 	step -- true 2>&1
 ) | cat)
-like "$out" "state.json': File too large" "a limit of file sizes is an error, not the agent's end"
+like "$out" "/spec.json': File too large" "a limit of file sizes is an error, not the agent's end"
 nothing_left "and nothing is left"
 out=$(step --result "$tmpdir/r" --rlimit fsize=0 -- sh -c 'ulimit -f')
 is "$out" "0" "the limit of the tasks is theirs alone"

@@ -164,6 +164,7 @@ void method_events(struct control_call *call, const json_t *parameters, void *us
 	f = kept_new(m, call, KEPT_EVENTS, sizeof(*f), NULL);
 	if (!f)
 		return;
+	f->last = m->ending;
 	r = events_seek(m->a->events, (uint64_t)from, &f->cursor);
 	if (r < 0)
 		kept_error_take(
@@ -204,12 +205,23 @@ static void send_state(const struct kept *kept)
 		kept->call, json_pack("{s:s}", "state", methods_state_word(kept->m->a)));
 }
 
+static void end_wait(struct kept *kept)
+{
+	const struct agent *a = kept->m->a;
+
+	kept_reply_take(kept,
+		json_pack("{s:s, s:o}", "state", methods_state_word(a), "result", result_pack(a)));
+}
+
 void method_wait(struct control_call *call, const json_t *parameters, void *userdata)
 {
-	struct kept *kept = kept_new(userdata, call, KEPT_WAIT, sizeof(*kept), NULL);
+	struct methods *m = userdata;
+	struct kept *kept = kept_new(m, call, KEPT_WAIT, sizeof(*kept), NULL);
 
 	(void)parameters;
-	if (kept && control_call_wants_more(call))
+	if (kept && m->ending)
+		end_wait(kept);
+	else if (kept && control_call_wants_more(call))
 		send_state(kept);
 }
 
@@ -222,14 +234,6 @@ void follow_state_changed(struct methods *m)
 		if (kept->kind == KEPT_WAIT && control_call_wants_more(kept->call))
 			send_state(kept);
 	}
-}
-
-static void end_wait(struct kept *kept)
-{
-	const struct agent *a = kept->m->a;
-
-	kept_reply_take(kept,
-		json_pack("{s:s, s:o}", "state", methods_state_word(a), "result", result_pack(a)));
 }
 
 void follow_end(struct methods *m)

@@ -18,6 +18,9 @@
 /* How long the agent's end waits for those who still take their last answers. */
 #define END_PATIENCE_MS 1000
 
+/* One takes callers in, one reads what they ask, and one is for those whose turn came between. */
+#define LAST_ROUNDS 3
+
 /* ---- calls that are answered later ---------------------------------------------------------- */
 
 void kept_free(struct kept *kept)
@@ -201,11 +204,16 @@ static void on_finished(void *userdata)
 
 void methods_end(struct methods *m)
 {
+	int i;
+
 	if (!m)
 		return;
 	m->ending = true;
 	methods_state_changed(m);
 	follow_end(m);
+	/* Who stands in the socket's queue has asked in time. */
+	for (i = 0; i < LAST_ROUNDS; i++)
+		ev_run(m->a->loop, EVRUN_NOWAIT);
 	control_finish(m->control, END_PATIENCE_MS, on_finished, m);
 	if (!m->finished)
 		ev_run(m->a->loop, 0);

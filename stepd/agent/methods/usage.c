@@ -239,7 +239,7 @@ void method_usage(struct control_call *call, const json_t *parameters, void *use
 		control_error_take(call, "org.varlink.service.ExpectedMore", NULL);
 		return;
 	}
-	if (given) {
+	if (given && !m->ending) {
 		follow(m, call, tasks, interval_ms);
 		return;
 	}
