@@ -101,6 +101,8 @@ libagent_la_SOURCES = \
 	stepd/agent/clean.c stepd/agent/clean.h \
 	stepd/agent/closing.c stepd/agent/closing.h \
 	stepd/agent/ending.c stepd/agent/ending.h \
+	stepd/agent/ending_save.c \
+	stepd/agent/reaping.c stepd/agent/reaping.h \
 	stepd/agent/launch/environ.c stepd/agent/launch/environ.h \
 	stepd/agent/event_text.c stepd/agent/event_text.h \
 	stepd/agent/events.c stepd/agent/events.h \
@@ -114,6 +116,7 @@ libagent_la_SOURCES = \
 	stepd/agent/limits_devices.c \
 	stepd/agent/account/oom.c stepd/agent/account/oom.h \
 	stepd/agent/leftover.c stepd/agent/leftover.h \
+	stepd/agent/member_watch.c stepd/agent/member_watch.h \
 	stepd/agent/methods/act.c \
 	stepd/agent/methods/ask.c \
 	stepd/agent/methods/carry.c \

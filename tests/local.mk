@@ -466,7 +466,7 @@ EXTRA_DIST += $(STATE_TESTS)
 # The files with failpoints come before those of the library, which has them without.
 check_PROGRAMS += tests/lib/stepd-failpoints
 tests_lib_stepd_failpoints_SOURCES = tests/lib/failpoints.c stepd/cli/serve.c stepd/cli/site.c \
-	stepd/cli/version.c stepd/agent/agent.c stepd/agent/closing.c stepd/agent/ending.c \
+	stepd/cli/version.c stepd/agent/agent.c stepd/agent/closing.c stepd/agent/ending.c stepd/agent/reaping.c \
 	stepd/agent/suspend.c stepd/agent/recover/adopt.c
 tests_lib_stepd_failpoints_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_FAILPOINTS
 tests_lib_stepd_failpoints_LDADD = libagent.la

@@ -384,6 +384,7 @@ void agent_init(struct agent *a, const struct agent_options *options)
 		.launch = LAUNCH_INIT,
 		.signal_fd = -1,
 		.container = PRI_WATCH_INIT,
+		.member = MEMBER_WATCH_INIT,
 		.oom = OOM_INIT,
 		.reexec = REEXEC_INIT,
 		.begin_ns = options->start_ns,

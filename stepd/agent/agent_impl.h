@@ -12,6 +12,7 @@
 #include "stepd/agent/killseq.h"
 #include "stepd/agent/launch/launch.h"
 #include "stepd/agent/account/oom.h"
+#include "stepd/agent/member_watch.h"
 #include "stepd/agent/pausable.h"
 #include "stepd/agent/launch/plan.h"
 #include "stepd/agent/pri_watch.h"
@@ -103,6 +104,7 @@ struct agent {
 	int spare_fd[AGENT_SPARE_FDS]; /* kept until all is forked: reserve_fds() */
 	int signal_fd;                 /* process_catch_signals() */
 	struct pri_watch container;    /* -1: there is nothing to watch */
+	struct member_watch member;    /* then */
 	bool exec_failed;              /* a task has reported so */
 	ev_io signal_io, report_io;
 	struct ready ready;

@@ -39,12 +39,6 @@ void ending_before_signal(struct agent *a, int signal);
 /* Looks whether the step is over and goes on to its next state if so. */
 void ending_check(struct agent *a);
 
-/* A task of a step that was taken over has ended, whose parent we are not; and, after all that have
- * ended were told of, what follows from it. */
-void ending_adopted_task(struct agent *a, struct task *task, bool known, int wait_status);
-void ending_tell_lost(struct agent *a, const struct task *task);
-void ending_settled(struct agent *a);
-
 void ending_unwatch(struct agent *a);
 
 /* In a new program: begins where the old one has stopped, with what happened in between. */

@@ -221,13 +221,6 @@ class Model:
         # pgid takes children of the agent only; with linuxproc what is added runs on.
         return self.backend == "cgroup" or (self.backend == "linuxproc" and not self.suspended)
 
-    def is_end_seen(self, p):
-        # Without a cgroup the agent looks for the step's end when a child of its own ends: not when
-        # one does that was added, or whose parent has left the process group.
-        if self.backend == "pgid":
-            return p.escaped or not p.parent or not p.parent.escaped
-        return self.backend != "linuxproc" or not p.outside
-
     def die(self, dead):
         for p in dead:
             p.alive = False
@@ -620,10 +613,6 @@ class Step:
         m = self.model
         if m.suspended:
             self.resume()
-        unseen = [p for p in m.living() if not m.is_end_seen(p)]
-        for p in unseen:
-            os.kill(p.pid, signal.SIGKILL)
-        self.bury(unseen, 9)
         members, how = m.members(), self.rng.choice(["kill", "terminate", "exit"])
         if not all(m.is_member(p) for p in m.leaders()):
             how = "exit"  # a task that is lost can't be ended

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/agent/reaping.h"
 #include "stepd/agent/recover/adopt.h"
 
 #include <assert.h>
@@ -73,7 +74,7 @@ static int hold_tasks(struct agent *a, bool same_boot, pid_t **ret_pids, int *re
 			pids[n++] = task->pid;
 			r = exit_watch_add_take(a->exits, &ref, i);
 		} else if (r == -ESRCH) {
-			ending_tell_lost(a, task);
+			reaping_tell_lost(a, task);
 			tasks_lost(&a->tasks, task, trace_now_ns());
 			a->plan.job.task[i].pid = 0;
 			r = 0;
@@ -111,7 +112,7 @@ static void on_end(uint32_t key, bool known, int wait_status, void *userdata)
 
 	assert(a);
 	if (key < a->tasks.n && a->tasks.v[key].state == TASK_RUNNING)
-		ending_adopted_task(a, &a->tasks.v[key], known, wait_status);
+		reaping_adopted_task(a, &a->tasks.v[key], known, wait_status);
 }
 
 static void on_settled(void *userdata)
@@ -120,7 +121,7 @@ static void on_settled(void *userdata)
 
 	assert(a);
 	watch_members(a);
-	ending_settled(a);
+	reaping_settled(a);
 }
 
 /* ---- the container ------------------------------------------------------------------------- */
