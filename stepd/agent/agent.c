@@ -11,6 +11,7 @@
 #include "proctrack/proctrack.h"
 #include "stepd/agent/account/account.h"
 #include "stepd/agent/agent_impl.h"
+#include "stepd/agent/clean.h"
 #include "stepd/agent/closing.h"
 #include "stepd/agent/ending.h"
 #include "stepd/agent/events.h"
@@ -43,6 +44,8 @@ static int open_plugins(struct agent *a, struct err *err)
 	r = plugin_dir_find(a->options->plugin_dir, &dir, err);
 	if (r == 0)
 		r = leftover_check(a->registry, dir, a->plan.label, err);
+	if (r == 0)
+		clean_some(a->options->runtime_dir, registry_get_runtime_fd(a->registry), dir);
 	if (r == 0)
 		r = proctrack_open_for_step(dir, spec->proctrack, spec_scope_name(spec->scope),
 			&a->plan.job, &a->pt, err);

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -17,12 +19,17 @@
 #include "stepd/agent/result.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/log.h"
+#include "stepd/base/pidref.h"
 #include "stepd/plugin/plugin.h"
 #include "stepd/state/steps.h"
 
-#define OPEN_DIR    (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-#define AGE_LEAST_S 10 /* an agent that starts has its directory locked by then */
-#define SOME_MOST   8
+#define OPEN_DIR     (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+#define AGE_LEAST_S  10 /* an agent that starts has its directory locked by then */
+#define SOME_MOST    8  /* entries that an agent looks at when it starts */
+#define CLEANED_MOST 2  /* and cleans */
+
+/* A step without processes ends as fast as its result can be written. */
+#define SETTLE_PATIENCE_MS 5000
 
 const char *const clean_words[CLEAN_WHAT_MAX] = {
 	[CLEAN_RESULT] = "a result that was kept long enough",
@@ -75,34 +82,6 @@ static bool remove_result(int runtime_fd, int dir_fd, const char *name)
 	return unlinkat(runtime_fd, name, AT_REMOVEDIR) == 0;
 }
 
-static void try_result(int runtime_fd, const char *name)
-{
-	_cleanup_close_ int fd = openat(runtime_fd, name, OPEN_DIR);
-
-	if (fd >= 0 && is_result_only(fd) && is_expired(fd))
-		(void)remove_result(runtime_fd, fd, name); /* the next one tries again */
-}
-
-void clean_some_results(int runtime_fd)
-{
-	int fd = openat(runtime_fd, ".", OPEN_DIR), n = 0, skip;
-	_cleanup_closedir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *d;
-
-	if (!dir) {
-		(void)close_fd(fd);
-		return;
-	}
-	while (readdir(dir))
-		n++;
-	skip = n > SOME_MOST ? (int)getpid() % n : 0;
-	rewinddir(dir);
-	for (n = 0; (d = readdir(dir)) && n < skip + SOME_MOST; n++) {
-		if (n >= skip && d->d_name[0] != '.')
-			try_result(runtime_fd, d->d_name);
-	}
-}
-
 /* ---- what dead agents left ----------------------------------------------------------------- */
 
 struct cleaning {
@@ -139,9 +118,7 @@ static char *step_of(const char *name)
 	return step;
 }
 
-/* In a process of its own: what an agent does to itself, and which tracker it has loaded, ends with
- * it. */
-static int settle(const struct cleaning *c, const char *step)
+_noreturn_ static void settle_and_exit(const struct cleaning *c, const char *step)
 {
 	static const struct log silent = {.fd = -1, .ident = "stepd"};
 	const struct agent_options options = {.plugin_dir = c->options->plugin_dir,
@@ -151,13 +128,32 @@ static int settle(const struct cleaning *c, const char *step)
 		.ready_fd = -1,
 		.log = &silent};
 	struct err err = ERR_INIT;
-	int code, status;
+	int code;
+
+	(void)unsetenv("NOTIFY_SOCKET"); /* what is told there is of the caller's own step */
+	_exit(agent_adopt(step, &options, &code, &err) == -EEXIST);
+}
+
+/* In a process of its own: what an agent does to itself, and which tracker it has loaded, ends with
+ * it. Should it find what lives after all, it goes: a step can be adopted again. */
+static int settle(const struct cleaning *c, const char *step)
+{
+	_cleanup_pidref_ struct pidref child = PIDREF_INIT;
+	struct pollfd end = {.events = POLLIN};
+	int status;
 	pid_t pid = fork();
 
 	if (pid == 0)
-		_exit(agent_adopt(step, &options, &code, &err) == -EEXIST);
+		settle_and_exit(c, step);
 	if (pid < 0)
 		return -errno;
+	if (pidref_open(pid, 0, &child) == 0) {
+		end.fd = child.fd;
+		while (poll(&end, 1, SETTLE_PATIENCE_MS) < 0 && errno == EINTR)
+			;
+	}
+	if (!end.revents)
+		(void)kill(pid, SIGKILL); /* our child, not reaped: no stranger */
 	while (waitpid(pid, &status, 0) < 0) {
 		if (errno != EINTR)
 			return -errno;
@@ -297,4 +293,52 @@ int clean_all(const struct clean_options *options, struct err *err)
 			clean_entry(&c);
 	}
 	return 0;
+}
+
+/* ---- a few of them --------------------------------------------------------------------------- */
+
+static void say_nothing(const struct clean_found *found, void *userdata)
+{
+	(void)found;
+	(void)userdata;
+}
+
+/* Cheap for the many whose agents live. True if there was something to be done. */
+static bool clean_if_due(const struct cleaning *c)
+{
+	_cleanup_close_ int fd = openat(c->runtime_fd, c->name, OPEN_DIR);
+
+	if (fd < 0)
+		return false;
+	if (is_result_only(fd) ? !is_expired(fd) : steps_agent_lives(fd))
+		return false;
+	clean_entry(c);
+	return true;
+}
+
+void clean_some(const char *runtime_dir, int runtime_fd, const char *plugin_dir)
+{
+	const struct clean_options options = {
+		.runtime_dir = runtime_dir, .plugin_dir = plugin_dir, .told = say_nothing};
+	struct cleaning c = {.options = &options,
+		.runtime_fd = runtime_fd,
+		.runtime = "",
+		.plugin_dir = plugin_dir};
+	int fd = openat(runtime_fd, ".", OPEN_DIR), n = 0, skip, cleaned = 0;
+	_cleanup_closedir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *d;
+
+	if (!dir) {
+		(void)close_fd(fd);
+		return;
+	}
+	while (readdir(dir))
+		n++;
+	skip = n > SOME_MOST ? (int)getpid() % n : 0;
+	rewinddir(dir);
+	for (n = 0; cleaned < CLEANED_MOST && (d = readdir(dir)) && n < skip + SOME_MOST; n++) {
+		c.name = d->d_name;
+		if (n >= skip && d->d_name[0] != '.')
+			cleaned += clean_if_due(&c);
+	}
 }

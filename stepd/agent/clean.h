@@ -43,8 +43,9 @@ struct clean_options {
  * its own, which do the work. */
 int clean_all(const struct clean_options *options, struct err *err) _must_check_;
 
-/* For an agent that starts: looks at a few entries, from a place that each agent chooses anew, and
- * removes expired results among them, without a word. Some tens of microseconds. */
-void clean_some_results(int runtime_fd);
+/* For an agent that starts, before it has a tracker: looks at a few entries, from a place that each
+ * agent chooses anew, and cleans at most two, without a word. Some tens of microseconds where there
+ * is nothing to clean. */
+void clean_some(const char *runtime_dir, int runtime_fd, const char *plugin_dir);
 
 #endif

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include "proctrack/proctrack.h"
-#include "stepd/agent/clean.h"
 #include "stepd/agent/registry_lock.h"
 #include "stepd/agent/reexec/handover.h"
 #include "stepd/base/fs.h"
@@ -220,8 +219,6 @@ static int open_registry(const char *runtime_dir, const stepd_step_rec_t *job, b
 		free_registry(reg);
 		return r;
 	}
-	if (make)
-		clean_some_results(reg->runtime_fd);
 	remove_unfinished(reg->dir_fd);
 	reg->inherited = faccessat(reg->dir_fd, "state.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 	reg->fresh = make;
@@ -244,6 +241,11 @@ int registry_take_over(const char *runtime_dir, const stepd_step_rec_t *job,
 void registry_inherit(struct registry *reg)
 {
 	reg->inherited = false;
+}
+
+int registry_get_runtime_fd(const struct registry *reg)
+{
+	return reg->runtime_fd;
 }
 
 const char *registry_get_path(const struct registry *reg)

@@ -51,6 +51,7 @@ const char *registry_get_root(const struct registry *reg);
 /* The directory, for messages and paths. */
 const char *registry_get_path(const struct registry *reg);
 int registry_get_dirfd(const struct registry *reg);
+int registry_get_runtime_fd(const struct registry *reg); /* of the directory above it */
 
 /* Writes state.json: the step's identity, state (agent_state_words[], "suspended" or "unkillable"),
  * the backend and the pids of the tasks in job. */

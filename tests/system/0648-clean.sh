@@ -70,6 +70,30 @@ for b in $(backends); do
 	rm -rf "$(dir_of 5)"
 done
 
+# ---- an agent that starts tidies up, too -----------------------------------------------------
+for b in $(backends); do
+	UP=$tmpdir/up "$stepd" run -q --job "$job" --step 6 --proctrack "$b" --keep-result 1h -- \
+		sh -c 'while [ ! -e "$UP" ]; do sleep 0.02; done' &
+	agent=$!
+	eventually running 6
+	pid=$(sed 's/.*"rank":0,"pid":\([0-9]*\).*/\1/' "$(dir_of 6)/state.json")
+	kill -9 $agent
+	wait $agent 2>/dev/null
+	rm -rf "$(dir_of 1)"
+	NOTIFY_SOCKET=$tmpdir/nobody step --step 7 -- true 2>/dev/null
+	ok "$b: what lives is left alone by the next agent" kill -0 "$pid"
+	ok "$b: with what tells of it" test -e "$(dir_of 6)/state.json"
+	touch "$tmpdir/up"
+	eventually sh -c "! kill -0 $pid || grep -q '^State:	Z' /proc/$pid/status"
+	step --step 7 -- sh -c 'exit 9'
+	is $? 9 "$b: an agent that starts after it has ended runs its own step"
+	is "$(ls "$(dir_of 6)")" result.json "$b: and brings the dead one's to its end: the result is there"
+	like "$(cat "$(dir_of 6)/result.json")" '"step": "'"$job"'.6"' "$b: it is that step's"
+	is "$(find /sys/fs/cgroup -type d -path "*job_$job/step_6")" "" "$b: no cgroup of it is left"
+	rm -f "$tmpdir/up"
+	rm -rf "$(dir_of 6)"
+done
+
 # ---- what is none of ours --------------------------------------------------------------------
 mkdir "$run/some_thing" "$run/n1_7.0"
 touch "$run/some_thing/precious" "$run/file" "$run/n1_7.0/lock"

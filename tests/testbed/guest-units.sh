@@ -25,7 +25,7 @@ unit() {
 	# shellcheck disable=SC2086 # words
 	timeout 120 systemd-run --quiet --wait --pipe --collect --unit="bed-$job" $properties \
 		--setenv=STEPD_RUNTIME_DIR --setenv=STEPD_TEST_JOB --setenv=job="$job" \
-		--setenv=stepd="$stepd" "$@"
+		--setenv=stepd="$stepd" --setenv=stepctl="$stepctl" "$@"
 }
 service=/system.slice/bed-$job.service
 
@@ -134,7 +134,7 @@ if systemctl start "user@$uid.service" >"$tmpdir/err" 2>&1; then
 XDG_RUNTIME_DIR=/run/user/$uid
 export XDG_RUNTIME_DIR
 timeout 120 systemd-run --user --quiet --wait --pipe --collect --unit="bed-$job" -p Delegate=yes \
-	--setenv=STEPD_RUNTIME_DIR --setenv=STEPD_TEST_JOB --setenv=job="$job" --setenv=stepd="$stepd" \
+	--setenv=STEPD_RUNTIME_DIR --setenv=STEPD_TEST_JOB --setenv=job="$job" --setenv=stepd="$stepd" --setenv=stepctl="$stepctl" \
 	sh "$tmpdir/without-scope"
 E
 	out=$(setpriv --reuid="$uid" --regid="$uid" --clear-groups sh "$tmpdir/as-user" 2>&1)

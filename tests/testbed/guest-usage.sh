@@ -8,11 +8,11 @@ STEPD_CGROUP_ROOT=$root # not in a scope: files are looked at by name
 export STEPD_CGROUP_ROOT
 group=$root/stepd/job_$job/step_0
 
-# value NAME [TASK]: of "stepctl usage --json" in $tmpdir/json; of the step, or of the n-th task.
+# value NAME [TASK]: of "stepctl usage --json", or a result, in $tmpdir/json; of the step, or of the n-th task.
 value() {
 	awk -v want="\"$1\":" -v task="${2-}" '
-		/^      "tasks": \[/ { tasks = 1 }
-		/^      \]/ { tasks = 0 }
+		/^ *"tasks": \[/ { tasks = 1; match($0, /^ */); depth = RLENGTH }
+		/^ *\]/ { match($0, /^ */); if (RLENGTH == depth) tasks = 0 }
 		/"rank":/ { at = $2 + 0 }
 		$1 == want && $2 ~ /^[0-9]/ && ((!tasks && task == "") || (tasks && task != "" && at == task)) { print $2 + 0; exit }
 	' "$tmpdir/json"
