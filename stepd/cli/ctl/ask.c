@@ -72,7 +72,11 @@ static int look_again(
 	struct stepd_error again = {0};
 
 	target->client = stepd_disconnect(target->client);
-	if (target_connect(ctl, target, &again) < 0 || target->client)
+	if (target_connect(ctl, target, &again) == -ENOENT)
+		return target_error(error, -ENOENT,
+			"it has ended in this moment, and its result was not kept; see --keep-result of "
+			"'stepd run'");
+	if (again.code || target->client)
 		return error->code;
 	if (ask->gone_ok >> target->presence & 1)
 		return ask->gone(ctl, target, error);
