@@ -19,6 +19,9 @@ unset STEPD_RUNTIME_DIR # the unit's agent has the default
 run=/run/stepd
 left() { # NAME
 	rm -f "/run/stepd/specs/$job.json" "$result"
+	for kept in /run/stepd/*_"$job".*; do # the node daemon may ask for it later
+		[ "$(ls "$kept" 2>/dev/null)" != result.json ] || rm -r "$kept"
+	done
 	is "$(find /sys/fs/cgroup /run/stepd -name "*$job*"; left_processes)" "" "$1"
 }
 
@@ -67,6 +70,7 @@ ok "stopped: the kill sequence is waited for" timeout 60 systemctl stop "$unit"
 took=$(($(date +%s) - begin))
 ok "stopped: it took $took s, not the unit's 2" test $took -ge 5
 like "$(cat "$result")" '"reason": "signal"' "stopped: the result is there"
+like "$(cat /run/stepd/*_"$job".0/result.json)" '"reason": "signal"' "stopped: and kept"
 left "stopped: nothing is left"
 
 spec '' "exit 3"

@@ -5,6 +5,11 @@
 # and exec costs 28 ms where it is emulated.
 . "${top_srcdir:?}/tests/testbed/guest.sh"
 
+# "Segmentation fault" in a test's output does not say whose.
+crashes() {
+	dmesg --read-clear 2>/dev/null | grep -E 'segfault at|traps: ' | sed 's/^/# kernel: /'
+}
+
 part host sh "$top_srcdir/tests/testbed/guest-host.sh"
 part usage sh "$top_srcdir/tests/testbed/guest-usage.sh"
 part units sh "$top_srcdir/tests/testbed/guest-units.sh"
