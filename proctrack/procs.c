@@ -7,10 +7,12 @@
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/syscall.h>
 
+#include "stepd/base/dirnames.h"
 #include "stepd/base/pidref.h"
 #include "stepd/base/procstat.h"
+
+#define NAMES_BYTES 256 /* of /proc that are read at a time */
 
 /* Enough for a set that comes to an end; a chain of forks that outlives the signal never does. */
 #define PASSES_MAX 64
@@ -68,38 +70,29 @@ static int read_proc(int proc_fd, pid_t pid, struct procs *procs, size_t *room)
 	return r < 0 ? r : add_proc(procs, room, &st);
 }
 
-/* What getdents64(2) writes; the C library's struct has a name of 256 bytes. */
-struct name_record {
-	uint64_t inode;
-	int64_t next;
-	uint16_t size; /* of this record */
-	uint8_t type;
-	char name[];
+struct reading {
+	int proc_fd;
+	struct procs *procs;
+	size_t room;
 };
 
-/* The directory is read by a few names at a time, not by readdir(3)'s thousand: between a name
- * and the look at it the process must not have the time to fork and end. The kernel goes up by
- * pid, as forks do, and so runs after them. */
+static int read_named(const char *name, uint8_t type, void *userdata)
+{
+	struct reading *reading = userdata;
+	pid_t pid = pid_of_name(name);
+
+	(void)type;
+	return pid > 0 ? read_proc(reading->proc_fd, pid, reading->procs, &reading->room) : 0;
+}
+
+/* The directory is read by a few names at a time: between a name and the look at it the process
+ * must not have the time to fork and end. The kernel goes up by pid, as forks do, and so runs after
+ * them. */
 static int read_all(int proc_fd, struct procs *procs)
 {
-	char names[256] __attribute__((aligned(__alignof__(struct name_record))));
-	const struct name_record *de;
-	size_t room = 0;
-	ssize_t n, at;
-	pid_t pid;
-	int r = 0;
+	struct reading reading = {.proc_fd = proc_fd, .procs = procs};
 
-	while ((n = syscall(SYS_getdents64, proc_fd, names, sizeof(names))) > 0) {
-		for (at = 0; at < n && r == 0; at += de->size) {
-			de = (const struct name_record *)(names + at);
-			pid = pid_of_name(de->name);
-			if (pid > 0)
-				r = read_proc(proc_fd, pid, procs, &room);
-		}
-		if (r < 0)
-			return r;
-	}
-	return n < 0 ? -errno : 0;
+	return dirnames_each(proc_fd, NAMES_BYTES, read_named, &reading);
 }
 
 static void hand_out(struct procs *procs, struct procs *ret_procs)

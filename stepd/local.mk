@@ -7,6 +7,7 @@ noinst_LTLIBRARIES += libbase.la
 libbase_la_SOURCES = \
 	stepd/base/bitset.c stepd/base/bitset.h \
 	stepd/base/cleanup.h \
+	stepd/base/dirnames.c stepd/base/dirnames.h \
 	stepd/base/dynlib.c stepd/base/dynlib.h \
 	stepd/base/err.c stepd/base/err.h \
 	stepd/base/failpoint.h \

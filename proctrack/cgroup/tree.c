@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "proctrack/cgroup/tree.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
-#include <stdint.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
+#include "stepd/base/dirnames.h"
 #include "stepd/base/strv.h"
 
 /* A group that the walk is in, with the children that it had when it was entered. */
@@ -33,34 +33,18 @@ static void walk_clear(struct walk *w)
 	w->fd = close_fd(w->fd);
 }
 
-/* What getdents64(2) writes. */
-struct name_record {
-	uint64_t inode;
-	int64_t next;
-	uint16_t size; /* of this record */
-	uint8_t type;
-	char name[];
-};
+static int add_child(const char *name, uint8_t type, void *userdata)
+{
+	if (type != DT_DIR || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+		return 0;
+	return strv_add(userdata, name);
+}
 
 /* By the descriptor itself, which was opened for this walk and stands at its start: readdir(3)
- * would take a second one, and half as many system calls again as a step of one process costs in
- * all. */
+ * would take half as many system calls again as a step of one process costs in all. */
 static int list_children(int fd, struct strv *ret_names)
 {
-	char names[4096] __attribute__((aligned(__alignof__(struct name_record))));
-	const struct name_record *de;
-	ssize_t n, at;
-	int r = 0;
-
-	while (r == 0 && (n = syscall(SYS_getdents64, fd, names, sizeof(names))) > 0) {
-		for (at = 0; at < n && r == 0; at += de->size) {
-			de = (const struct name_record *)(names + at);
-			if (de->type == DT_DIR && strcmp(de->name, ".") != 0 &&
-				strcmp(de->name, "..") != 0)
-				r = strv_add(ret_names, de->name);
-		}
-	}
-	return r < 0 || n == 0 ? r : -errno;
+	return dirnames_each(fd, DIRNAMES_PIECE_MAX, add_child, ret_names);
 }
 
 /* Enters the group at fd, which becomes the walk's if the group has children: then *fd is -1. */

@@ -15,35 +15,38 @@
 
 /* ---- what is told ------------------------------------------------------------------------- */
 
+/* ended: the task as it will be, once it has ended. */
+static void add_exit(struct agent *a, const struct task *ended, struct event *event)
+{
+	char words[TASK_WORDS_SIZE];
+
+	event->rank = ended->rank;
+	event->pid = ended->pid;
+	if (event->exit_code != 0)
+		event->text = task_words(ended, words, sizeof(words));
+	events_add(a->events, event);
+}
+
 static void tell_task_end(struct agent *a, const struct task *task, int wait_status)
 {
 	struct event event = EVENT_INIT(EVENT_TASK_EXIT);
 	struct task ended = *task;
-	char words[TASK_WORDS_SIZE];
 
 	ended.state = TASK_ENDED;
 	ended.wait_status = wait_status;
-	event.rank = task->rank;
-	event.pid = task->pid;
 	event.wait_status = wait_status;
 	event.exit_code = task_exit_code(&ended);
-	if (event.exit_code != 0)
-		event.text = task_words(&ended, words, sizeof(words));
-	events_add(a->events, &event);
+	add_exit(a, &ended, &event);
 }
 
 void reaping_tell_lost(struct agent *a, const struct task *task)
 {
 	struct event event = EVENT_INIT(EVENT_TASK_EXIT);
 	struct task ended = *task;
-	char words[TASK_WORDS_SIZE];
 
 	ended.state = TASK_ENDED;
 	ended.lost = true;
-	event.rank = task->rank;
-	event.pid = task->pid;
-	event.text = task_words(&ended, words, sizeof(words));
-	events_add(a->events, &event);
+	add_exit(a, &ended, &event);
 }
 
 /* ---- what follows from an end ------------------------------------------------------------- */

@@ -109,22 +109,6 @@ static void begin_piece(struct listing *l)
 	text_add(&l->text, l->one ? "\":" : "\":[");
 }
 
-static void answer_last(struct listing *l)
-{
-	struct control_call *call = l->kept.call;
-	struct text text = l->text;
-
-	if (text.failed) {
-		kept_free(&l->kept);
-		control_no_memory(call);
-		return;
-	}
-	l->text = (struct text){0};
-	kept_free(&l->kept);
-	control_reply_text(call, text.p, text.size);
-	text_clear(&text);
-}
-
 /* FindPid's. */
 static void answer_none(struct listing *l)
 {
@@ -135,20 +119,36 @@ static void answer_none(struct listing *l)
 	answer_no_process(call, pid);
 }
 
-/* The answer may find that the caller has gone: l is no more then. */
-static void answer_piece(struct listing *l)
+/* What has been gathered, if there was memory for it; the call has got its error if not. */
+static bool take_text(struct listing *l, struct text *ret_text)
 {
 	struct control_call *call = l->kept.call;
-	struct text text = l->text;
 
-	if (text.failed) {
+	if (l->text.failed) {
 		kept_free(&l->kept);
 		control_no_memory(call);
-		return;
+		return false;
 	}
+	*ret_text = l->text;
 	l->text = (struct text){0};
-	control_call_on_drained(call, on_drained, l);
-	control_reply_more_text(call, text.p, text.size);
+	return true;
+}
+
+/* The answer may find that the caller has gone: l is no more then, as after the last one. */
+static void answer(struct listing *l, bool last)
+{
+	struct control_call *call = l->kept.call;
+	struct text text;
+
+	if (!take_text(l, &text))
+		return;
+	if (last) {
+		kept_free(&l->kept);
+		control_reply_text(call, text.p, text.size);
+	} else {
+		control_call_on_drained(call, on_drained, l);
+		control_reply_more_text(call, text.p, text.size);
+	}
 	text_clear(&text);
 }
 
@@ -185,8 +185,6 @@ void listing_run(struct listing *l)
 	text_add(&l->text, l->one ? "}" : "]}");
 	if (l->at == l->n && l->one && l->in_piece == 0)
 		answer_none(l);
-	else if (l->at == l->n)
-		answer_last(l);
 	else
-		answer_piece(l);
+		answer(l, l->at == l->n);
 }
