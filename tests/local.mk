@@ -328,6 +328,14 @@ tests_fuzz_fuzz_reply_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 tests_fuzz_fuzz_reply_LDADD = libclient.la
 endif
 
+# tests/fuzz/fuzz_slurm -max_total_time=300 -max_len=16384 CORPUS
+if FUZZING
+noinst_PROGRAMS += tests/fuzz/fuzz_slurm
+tests_fuzz_fuzz_slurm_SOURCES = tests/fuzz/fuzz_slurm.c
+tests_fuzz_fuzz_slurm_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_slurm_LDADD = libslurmwire.la
+endif
+
 if CMOCKA
 STDIO_UNIT_TESTS = tests/unit/test_fname tests/unit/test_stdio tests/unit/test_pump tests/unit/test_feed
 STDIO_RIG = tests/lib/stdio_rig.c tests/lib/stdio_rig.h tests/lib/scratch.h

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Any bytes as what a client of Slurm sends: a hello and requests one behind the other. What is
+ * taken of them is what the protocol says, wherever the bytes are cut: of every shorter piece the
+ * parser says that more has to come, what stands behind a request doesn't matter, and what waits
+ * for more always fits what a connection holds.
+ */
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "contrib/slurm-socket/wire.h"
+
+#define HELLO_SIZE ((int)sizeof(int32_t))
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(bool holds)
+{
+	if (!holds)
+		abort();
+}
+
+/* Memory of just these bytes, for the sanitizer to see a read behind them. */
+static void *copy(const void *data, size_t size)
+{
+	void *bytes = malloc(size ? size : 1);
+
+	require(bytes != NULL);
+	if (size)
+		memcpy(bytes, data, size);
+	return bytes;
+}
+
+static int32_t number_at(const uint8_t *data, size_t size, size_t at)
+{
+	int32_t n = 0;
+
+	if (size >= at + sizeof(n))
+		memcpy(&n, data + at, sizeof(n));
+	return n;
+}
+
+/* How long the request is that begins here, by its number alone and, of a signal, by the length of
+ * its reason. */
+static size_t length_by_protocol(const uint8_t *data, size_t size, uint16_t version)
+{
+	switch (number_at(data, size, 0)) {
+	case WIRE_SIGNAL:
+		return 5 * sizeof(int32_t) + (size_t)number_at(data, size, 3 * sizeof(int32_t));
+	case WIRE_PID_IN_CONTAINER:
+		return 2 * sizeof(int32_t);
+	case WIRE_SUSPEND:
+	case WIRE_RESUME:
+		return sizeof(int32_t) + (version < WIRE_23_11 ? sizeof(uint16_t) : 0);
+	default:
+		return sizeof(int32_t);
+	}
+}
+
+/* Parsed in memory of its own; a result that isn't a request leaves the caller's as it was. */
+static int parse(const uint8_t *data, size_t size, uint16_t version, struct wire_request *ret)
+{
+	const struct wire_request before = {
+		.kind = WIRE_KIND_MAX, .signal = 1, .flags = 2, .pid = 3};
+	_cleanup_free_ void *bytes = copy(data, size);
+	int used;
+
+	*ret = before;
+	used = wire_parse_request(bytes, size, version, ret);
+	require(used > 0 ||
+		(ret->kind == before.kind && ret->signal == before.signal &&
+			ret->flags == before.flags && ret->pid == before.pid));
+	return used;
+}
+
+static void check_request(
+	const uint8_t *data, size_t used, uint16_t version, const struct wire_request *r)
+{
+	struct wire_request again;
+	size_t cut;
+
+	require(used == length_by_protocol(data, used, version) && used <= WIRE_REQUEST_MAX);
+	require(wire_kind_name(r->kind) != NULL && (int32_t)r->kind == number_at(data, used, 0));
+	if (r->kind == WIRE_SIGNAL)
+		require(r->signal == number_at(data, used, 4) &&
+			(int32_t)r->flags == number_at(data, used, 8));
+	else if (r->kind == WIRE_PID_IN_CONTAINER)
+		require(r->pid == number_at(data, used, 4));
+	require(parse(data, used, version, &again) == (int)used);
+	require(again.kind == r->kind && again.signal == r->signal && again.flags == r->flags &&
+		again.pid == r->pid);
+	for (cut = 0; cut < used; cut++)
+		require(wire_parse_request(data, cut, version, &again) == 0);
+	require(parse(data, used - 1, version, &again) == 0);
+}
+
+static void check_refusal(const uint8_t *data, size_t size, int error)
+{
+	int32_t length = number_at(data, size, 3 * sizeof(int32_t));
+
+	require(size >= sizeof(int32_t));
+	if (error == -EMSGSIZE)
+		require(number_at(data, size, 0) == WIRE_SIGNAL &&
+			(length < 0 || length > WIRE_DETAILS_MAX));
+	else
+		require(error == -EOPNOTSUPP && !wire_kind_name(number_at(data, size, 0)));
+}
+
+static void check_requests(const uint8_t *data, size_t size, uint16_t version)
+{
+	struct wire_request r;
+	int used;
+
+	while ((used = parse(data, size, version, &r)) > 0) {
+		require((size_t)used <= size);
+		check_request(data, (size_t)used, version, &r);
+		data += used;
+		size -= (size_t)used;
+	}
+	if (used < 0)
+		check_refusal(data, size, used);
+	else
+		require(size < sizeof(int32_t) || size < length_by_protocol(data, size, version));
+	require(used < 0 || size < WIRE_REQUEST_MAX);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	size_t piece = size < HELLO_SIZE ? size : HELLO_SIZE;
+	_cleanup_free_ void *hello = copy(data, piece);
+	int32_t wanted = number_at(data, size, 0);
+	uint16_t version = 0;
+	int used = wire_parse_hello(hello, piece, &version);
+
+	if (used <= 0) {
+		require(version == 0 && used == (size < HELLO_SIZE ? 0 : -EPROTONOSUPPORT));
+		require(size < HELLO_SIZE || wanted < WIRE_22_05);
+		return 0;
+	}
+	require(used == HELLO_SIZE && version >= WIRE_22_05 && version <= WIRE_26_11);
+	require(version == wanted || wanted > WIRE_26_11);
+	check_requests(data + used, size - (size_t)used, version);
+	return 0;
+}
