@@ -133,7 +133,7 @@ endif
 # make bench: what a launch costs, in ratios of one run; see tests/bench/README.md.
 EXTRA_PROGRAMS = tests/bench/asktime tests/bench/execdelay tests/bench/noop tests/bench/pairtime \
 	tests/bench/pause tests/bench/spawnloop tests/bench/stamp
-tests_bench_asktime_SOURCES = tests/bench/asktime.c
+tests_bench_asktime_SOURCES = tests/bench/asktime.c tests/bench/slurmask.c tests/bench/slurmask.h
 tests_bench_pause_SOURCES = tests/bench/pause.c
 tests_bench_pause_LDFLAGS = $(AM_LDFLAGS) -all-static
 tests_bench_execdelay_SOURCES = tests/bench/execdelay.c tests/bench/stamp.h
@@ -145,11 +145,15 @@ tests_bench_spawnloop_CPPFLAGS = $(AM_CPPFLAGS)
 tests_bench_spawnloop_LDFLAGS = $(AM_LDFLAGS) -all-static
 tests_bench_stamp_SOURCES = tests/bench/stamp.c tests/bench/stamp.h
 tests_bench_stamp_LDFLAGS = $(AM_LDFLAGS) -all-static
-EXTRA_DIST += tests/bench/run tests/bench/README.md
+EXTRA_DIST += tests/bench/run tests/bench/run-socket tests/bench/with-slurm tests/bench/README.md
 CLEANFILES += $(EXTRA_PROGRAMS)
 bench: all $(EXTRA_PROGRAMS)
 	top_builddir='$(abs_top_builddir)' $(SHELL) $(top_srcdir)/tests/bench/run
-.PHONY: bench
+# The socket alone, beside a Slurm that is started for it.
+bench-slurm: all $(EXTRA_PROGRAMS)
+	top_builddir='$(abs_top_builddir)' $(SHELL) $(top_srcdir)/tests/bench/with-slurm \
+		$(SHELL) $(top_srcdir)/tests/bench/run-socket
+.PHONY: bench bench-slurm
 
 SYSTEM_EDGE_TESTS = \
 	tests/system/0400-signals-at-the-edges.sh \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * asktime [-t TITLE] [-n ROUNDS] SOCKET: how long a step's agent takes to answer, beside reading
- * the lists of its cgroup by hand. It speaks Varlink by itself: bytes out, bytes in up to the NUL.
+ * asktime [-t TITLE] [-n ROUNDS] [-s SLURM_SOCKET] SOCKET: how long a step's agent takes to answer,
+ * beside reading the lists of its cgroup by hand, and beside slurmstepd on the socket of a step of
+ * Slurm that has as many processes. It speaks Varlink by itself: bytes out, bytes in up to the NUL.
  *
  * asktime -c CLIENTS SOCKET: that many connections at once, each of which asks and waits for all
  * others; the slowest answer counts, too.
@@ -26,6 +27,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/bench/slurmask.h"
+
 #define CALL(method, parameters)                                                                   \
 	"{\"method\":\"io.stepd.Step." method "\",\"more\":true,\"parameters\":{" parameters "}}"
 #define ANSWER_MAX (4u << 20)
@@ -38,6 +41,11 @@ static char list[ANSWER_MAX];
 static char *groups[GROUPS_MAX];
 static size_t groups_count;
 static long member;
+
+/* Of the step of Slurm, if there is one: the connection, and one of its processes. */
+static int slurm = -1;
+static pid_t slurm_member;
+static uint32_t slurm_count; /* of those it lists, which can be fewer than there are */
 
 static double now_us(void)
 {
@@ -166,9 +174,12 @@ enum {
 	BY_HAND,
 	LIST,
 	LIST_TICKS,
+	SLURM_LIST, /* the last of the lists */
 	FIND,
 	FIND_NONE,
 	DESCRIBE,
+	SLURM_FIND, /* as the last of the short questions */
+	SLURM_FIND_NONE,
 	KINDS
 };
 
@@ -179,6 +190,9 @@ static const char *const titles[KINDS] = {
 	[FIND] = "FindPid",
 	[FIND_NONE] = "FindPid of a stranger",
 	[DESCRIBE] = "Describe",
+	[SLURM_LIST] = "slurmstepd, list_pids",
+	[SLURM_FIND] = "slurmstepd, pid_in_container",
+	[SLURM_FIND_NONE] = "slurmstepd, that of a stranger",
 };
 
 static char calls[KINDS][256] = {
@@ -194,6 +208,19 @@ static void ask_stranger(int fd)
 		errx(1, "the agent finds this process: %.300s", answer);
 }
 
+static void ask_slurm(int kind)
+{
+	bool has;
+
+	if (kind == SLURM_LIST) {
+		(void)slurm_list_pids(slurm, NULL);
+		return;
+	}
+	has = slurm_has_pid(slurm, kind == SLURM_FIND ? slurm_member : getpid());
+	if (has != (kind == SLURM_FIND))
+		errx(1, "slurmstepd %s", has ? "finds this process" : "loses one of its own");
+}
+
 static double measure(int fd, int kind)
 {
 	double begin = now_us();
@@ -202,6 +229,8 @@ static double measure(int fd, int kind)
 		read_groups();
 	else if (kind == FIND_NONE)
 		ask_stranger(fd);
+	else if (kind == SLURM_LIST || kind == SLURM_FIND || kind == SLURM_FIND_NONE)
+		ask_slurm(kind);
 	else
 		ask(fd, calls[kind]);
 	return now_us() - begin;
@@ -247,32 +276,55 @@ static void measure_all(int fd, int first, int end, int rounds, double *v[KINDS]
 	}
 }
 
+static void print_table(const char *title, const double median[KINDS], const double high[KINDS])
+{
+	int kind;
+
+	(void)printf("%-34s %10s %10s %8s\n", title, "median us", "90 % us", "ratio");
+	for (kind = 0; kind < KINDS; kind++) {
+		if (median[kind] > 0)
+			(void)printf("  %-32s %10.1f %10.1f %8.2f\n", titles[kind], median[kind],
+				high[kind],
+				median[BY_HAND] > 0 ? median[kind] / median[BY_HAND] : 0);
+	}
+	if (slurm >= 0)
+		(void)printf("  slurmstepd, which lists %u, to ours: list %.2f, with start times "
+			     "%.2f; find %.2f, a stranger %.2f\n",
+			slurm_count, median[SLURM_LIST] / median[LIST],
+			median[SLURM_LIST] / median[LIST_TICKS], median[SLURM_FIND] / median[FIND],
+			median[SLURM_FIND_NONE] / median[FIND_NONE]);
+}
+
 static void run_one(const char *path, const char *title, int rounds)
 {
-	double *v[KINDS], hand = 0, median;
-	int fd = open_socket(path), kind, first;
+	double *v[KINDS], median[KINDS] = {0}, high[KINDS] = {0};
+	int fd = open_socket(path), kind;
 
 	find_member(fd);
 	find_groups();
-	first = groups_count ? BY_HAND : LIST;
 	for (kind = 0; kind < KINDS; kind++) {
 		v[kind] = calloc((size_t)rounds, sizeof(double));
 		if (!v[kind])
 			err(1, "memory");
 	}
-	measure_all(fd, first, FIND, rounds, v);
-	measure_all(fd, FIND, KINDS, rounds, v);
-	(void)printf("%-34s %10s %10s %8s\n", title, "median us", "90 % us", "ratio");
-	for (kind = first; kind < KINDS; kind++) {
-		median = quantile(v[kind], rounds, 50);
-		if (kind == BY_HAND)
-			hand = median;
-		(void)printf("  %-32s %10.1f %10.1f %8.2f\n", titles[kind], median,
-			quantile(v[kind], rounds, 90), hand > 0 ? median / hand : 0);
-	}
-	for (kind = 0; kind < KINDS; kind++)
+	measure_all(fd, groups_count ? BY_HAND : LIST, slurm >= 0 ? FIND : SLURM_LIST, rounds, v);
+	measure_all(fd, FIND, slurm >= 0 ? KINDS : SLURM_FIND, rounds, v);
+	for (kind = 0; kind < KINDS; kind++) {
+		median[kind] = quantile(v[kind], rounds, 50); /* 0: not measured */
+		high[kind] = quantile(v[kind], rounds, 90);
 		free(v[kind]);
+	}
+	print_table(title, median, high);
 	(void)close(fd);
+}
+
+static void open_slurm(const char *path)
+{
+	slurm = open_socket(path);
+	slurm_greet(slurm);
+	slurm_count = slurm_list_pids(slurm, &slurm_member);
+	if (!slurm_member)
+		errx(1, "the step of Slurm at '%s' has no process", path);
 }
 
 /* ---- many ---------------------------------------------------------------------------------- */
@@ -281,7 +333,7 @@ static void run_one(const char *path, const char *title, int rounds)
 static void run_many(const char *path, int clients)
 {
 	struct pollfd *p = calloc((size_t)clients, sizeof(*p));
-	double *took = calloc((size_t)clients, sizeof(*took)), begin;
+	double *took = calloc((size_t)clients, sizeof(*took)), begin, median;
 	struct rlimit files = {(rlim_t)clients + 64, (rlim_t)clients + 64};
 	int i, left = clients;
 	ssize_t n;
@@ -312,8 +364,9 @@ static void run_many(const char *path, int clients)
 			left--;
 		}
 	}
-	(void)printf("%-34s %10.1f us median, %.1f us the last\n", "FindPid, all at once",
-		quantile(took, clients, 50), took[clients - 1]);
+	median = quantile(took, clients, 50); /* and sorts */
+	(void)printf("%-34s %10.1f us median, %.1f us the last\n", "FindPid, all at once", median,
+		took[clients - 1]);
 	free(took);
 	free(p);
 }
@@ -323,16 +376,18 @@ int main(int argc, char **argv)
 	const char *title = "one client";
 	int rounds = 201, clients = 0, c;
 
-	while ((c = getopt(argc, argv, "t:n:c:")) != -1) {
+	while ((c = getopt(argc, argv, "t:n:c:s:")) != -1) {
 		if (c == 't')
 			title = optarg;
 		else if (c == 'n')
 			rounds = atoi(optarg);
 		else if (c == 'c')
 			clients = atoi(optarg);
+		else if (c == 's')
+			open_slurm(optarg);
 	}
 	if (optind != argc - 1 || rounds < 1 || clients < 0)
-		errx(2, "usage: asktime [-t TITLE] [-n ROUNDS] [-c CLIENTS] SOCKET");
+		errx(2, "usage: asktime [-t TITLE] [-n ROUNDS] [-c CLIENTS] [-s SLURM_SOCKET] SOCKET");
 	if (clients)
 		run_many(argv[optind], clients);
 	else
