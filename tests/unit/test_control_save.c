@@ -36,6 +36,7 @@ static void resume(
 static void copy_fd(json_t *object, const json_t *fds)
 {
 	const int fd = (int)json_integer_value(json_object_get(object, "fd"));
+	const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	bool listed = false;
 	size_t i;
 
@@ -43,6 +44,9 @@ static void copy_fd(json_t *object, const json_t *fds)
 		listed |= json_integer_value(json_array_get(fds, i)) == fd;
 	assert_true(listed);
 	(void)json_object_set_new(object, "fd", json_integer(dup(fd)));
+	/* What is closed with the old service shall not be the peer's end: it is shut down, too. */
+	assert_int_equal(dup2(nothing, fd), fd);
+	(void)close(nothing);
 }
 
 /* Like an exec: through text, and nothing else is left. */
