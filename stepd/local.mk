@@ -139,6 +139,7 @@ libagent_la_SOURCES = \
 	stepd/agent/stdio/pump_save.c \
 	stepd/agent/reexec/handover.c stepd/agent/reexec/handover.h \
 	stepd/agent/recover/adopt.c stepd/agent/recover/adopt.h \
+	stepd/agent/recover/adopted.c stepd/agent/recover/adopted.h \
 	stepd/agent/recover/exit_watch.c stepd/agent/recover/exit_watch.h \
 	stepd/agent/recover/heir.c stepd/agent/recover/heir.h \
 	stepd/agent/recover/history.c stepd/agent/recover/history.h \

@@ -482,7 +482,8 @@ EXTRA_DIST += $(STATE_TESTS)
 check_PROGRAMS += tests/lib/stepd-failpoints
 tests_lib_stepd_failpoints_SOURCES = tests/lib/failpoints.c stepd/cli/serve.c stepd/cli/site.c \
 	stepd/cli/version.c stepd/agent/agent.c stepd/agent/closing.c stepd/agent/ending.c stepd/agent/reaping.c \
-	stepd/agent/suspend.c stepd/agent/recover/adopt.c
+	stepd/agent/suspend.c stepd/agent/recover/adopt.c stepd/agent/reexec/continue.c \
+	stepd/cli/continue.c stepd/control/save.c
 tests_lib_stepd_failpoints_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_FAILPOINTS
 tests_lib_stepd_failpoints_LDADD = libagent.la
 # stepd doctor.
@@ -589,6 +590,8 @@ TESTS += tests/system/0692-reexec-refused.sh
 EXTRA_DIST += tests/system/0692-reexec-refused.sh
 TESTS += tests/system/0693-reexec-clients.sh
 EXTRA_DIST += tests/system/0693-reexec-clients.sh
+TESTS += tests/system/0694-reexec-adopted.sh
+EXTRA_DIST += tests/system/0694-reexec-adopted.sh
 
 
 # The tracker against a model, through the control socket.

@@ -337,9 +337,11 @@ STEPD_EXPORT int proctrack_p_adopt(stepd_step_rec_t *job, const pid_t *pids, int
 
 	if (r != SLURM_SUCCESS)
 		return r;
-	/* A program that was executed in an agent's place is the reaper still. */
+	/* A program that was executed in an agent's place is the reaper still, of who is below it;
+	 * that agent may have adopted the others. */
 	own.adopted = before != own.id;
 	for (i = 0; i < n && r == SLURM_SUCCESS; i++) {
+		own.adopted = own.adopted || is_member(pids[i]) == 0;
 		r = proctrack_p_add(job, pids[i]);
 		if (r != SLURM_SUCCESS && errno == ESRCH)
 			r = SLURM_SUCCESS; /* it has ended since */

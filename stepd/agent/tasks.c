@@ -158,6 +158,8 @@ static void save_task(const struct task *task, struct handover *h, json_t *objec
 	if (task->state != TASK_ENDED)
 		return;
 	handover_put_int(h, object, "wait_status", task->wait_status);
+	if (task->lost)
+		handover_put_bool(h, object, "lost", true);
 	handover_put_int(h, object, "end_ns", (int64_t)task->end_ns);
 }
 
@@ -190,6 +192,8 @@ static int restore_task(struct tasks *ts, uint32_t i, const json_t *object)
 	task->requested = handover_get_bool(object, "requested", false);
 	task->exec_status = (int)handover_get_int(object, "exec_status", 0);
 	task->wait_status = (int)handover_get_int(object, "wait_status", 0);
+	task->lost = handover_get_bool(object, "lost", false);
+	ts->lost += task->lost && !task->requested;
 	task->oom_counted = json_object_get(object, "oom_kills") != NULL;
 	task->oom_kills = (uint64_t)handover_get_int(object, "oom_kills", 0);
 	return 0;

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Places at which a test can have the agent killed: each says by its name what has just been done,
- * or is about to be. Only a program built with STEPD_FAILPOINTS has them,
+ * Places at which a test can have the agent killed, or something in it fail: each says by its name
+ * what has just been done, or is about to be. Only a program built with STEPD_FAILPOINTS has them,
  * tests/lib/stepd-failpoints.
  */
 #ifndef STEPD_BASE_FAILPOINT_H
 #define STEPD_BASE_FAILPOINT_H
 
+#include <stdbool.h>
+
 #ifdef STEPD_FAILPOINTS
 /* Ends this process by SIGKILL if STEPD_FAILPOINT is name, or name:N at the N-th time. */
 void failpoint(const char *name);
+
+/* Whether what comes next is to fail: if STEPD_FAILPOINT is name. */
+bool failpoint_breaks(const char *name);
 #else
-#define failpoint(name) ((void)0)
+#define failpoint(name)        ((void)0)
+#define failpoint_breaks(name) false
 #endif
 
 #endif

@@ -45,7 +45,7 @@ int cli_continue(int argc, char **argv)
 		check((int)fd);
 	if (agent_continue((int)fd, stepd_version, &code, &err) < 0) {
 		fprintf(stderr, "stepd continue: %s\n", err.text);
-		return STATUS_FAILED;
+		_exit(STATUS_FAILED); /* the step is another's to take over: nothing is cleared */
 	}
 	return code;
 }

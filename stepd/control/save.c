@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "stepd/base/failpoint.h"
 #include "stepd/control/control_impl.h"
 
 /* ---- bytes as text ------------------------------------------------------------------------- */
@@ -183,6 +184,15 @@ static void restore_conn(
 	conn_settle(conn);
 }
 
+/* Nobody answers them any more: who waits shall see that. */
+static void close_all(const json_t *connections)
+{
+	size_t i;
+
+	for (i = 0; i < json_array_size(connections); i++)
+		(void)close_fd(take_over(json_array_get(connections, i)));
+}
+
 int control_restore(const struct control_options *options, const json_t *saved,
 	control_resume_fn resume, void *userdata, struct control **ret_control, struct err *err)
 {
@@ -191,14 +201,17 @@ int control_restore(const struct control_options *options, const json_t *saved,
 	int fd = take_over(saved), r;
 	size_t i;
 
-	if (fd < 0)
-		return err_say(err, -EINVAL,
-			"restore the control socket '%s/socket': its descriptor is not among what "
-			"the program before left",
-			options->path);
-	r = control_new_take(options, fd, &c, err);
-	if (r < 0)
+	if (failpoint_breaks("reexec-socket"))
+		fd = close_fd(fd);
+	r = fd < 0 ? err_say(err, -EINVAL,
+			     "restore the control socket '%s/socket': its descriptor is not among "
+			     "what the program before left",
+			     options->path)
+		   : control_new_take(options, fd, &c, err);
+	if (r < 0) {
+		close_all(connections);
 		return r;
+	}
 	for (i = 0; i < json_array_size(connections); i++)
 		restore_conn(c, json_array_get(connections, i), resume, userdata);
 	if (json_is_true(json_object_get(saved, "ready")))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * "stepd serve" and "stepd adopt" with the failpoints compiled in: stepd-failpoints serve ...
+ * "stepd serve", "stepd adopt" and "stepd continue" with the failpoints compiled in:
+ * stepd-failpoints serve ...
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -23,11 +24,20 @@ void failpoint(const char *name)
 		(void)kill(getpid(), SIGKILL);
 }
 
+bool failpoint_breaks(const char *name)
+{
+	const char *wanted = getenv("STEPD_FAILPOINT");
+
+	return wanted && strcmp(name, wanted) == 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc >= 2 && strcmp(argv[1], "serve") == 0)
 		return cli_serve(argc - 1, argv + 1);
 	if (argc >= 2 && strcmp(argv[1], "adopt") == 0)
 		return cli_adopt(argc - 1, argv + 1);
+	if (argc >= 2 && strcmp(argv[1], "continue") == 0)
+		return cli_continue(argc - 1, argv + 1);
 	return STATUS_FAILED;
 }

@@ -160,11 +160,6 @@ wait "$agent" 2>/dev/null
 heir=$!
 eventually adopted
 is "$("$stepctl" pids "$job.0" | wc -l)" 2 "killed after an upgrade, it can be adopted"
-put "$next"
-kill -USR2 "$heir"
-eventually grep -q "no upgrade, .* has adopted its step" "$tmpdir/adopt"
-ok "an heir refuses an upgrade in words" \
-	grep -q "no upgrade, .* has adopted its step" "$tmpdir/adopt"
 kill -TERM "$heir"
 wait "$heir"
 is $? 143 "and its step ends under the heir"

@@ -338,9 +338,26 @@ void plan_save(const struct plan *plan, struct handover *h, struct json_t *objec
 	handover_put_int(h, object, "gid", plan->id.gid);
 	handover_put_text(h, object, "cwd", plan->cwd);
 	handover_put_int(h, object, "umask", plan->umask);
+	handover_put_int(h, object, "job_id", plan->job.job_id);
+	handover_put_text(h, object, "node_name", plan->job.node_name);
 	handover_put_int(h, object, "agent_pid", plan->job.jmgr_pid);
 	handover_put_int(h, object, "service_pid", plan->job.service_pid);
 	handover_put_int(h, object, "container_id", (int64_t)plan->job.cont_id);
+}
+
+int plan_restore_names(
+	struct spec *spec, const struct handover *h, const struct json_t *object, struct err *err)
+{
+	char *name;
+
+	spec->job_id = (uint32_t)handover_get_int(object, "job_id", spec->job_id);
+	if (handover_copy_text(h, object, "node_name", &name) < 0)
+		return err_set(err, -ENOMEM, "take over the step");
+	if (name) {
+		free(spec->node_name);
+		spec->node_name = name;
+	}
+	return 0;
 }
 
 static int restore_plan(

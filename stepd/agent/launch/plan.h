@@ -59,6 +59,8 @@ int plan_run_prefork(struct plan *plan, struct mpi *mpi, struct err *err) _must_
 /* What is left of a plan once the tasks run, for the program that goes on with it (handover.h):
  * nothing is looked up again, neither users nor CPUs. */
 void plan_save(const struct plan *plan, struct handover *h, struct json_t *object);
+int plan_restore_names(struct spec *spec, const struct handover *h, const struct json_t *object,
+	struct err *err) _must_check_; /* before it: what the document need not have said */
 int plan_restore(const struct spec *spec, const struct handover *h, const struct json_t *object,
 	struct plan *ret_plan, struct err *err) _must_check_;
 

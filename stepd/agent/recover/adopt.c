@@ -14,6 +14,7 @@
 #include "stepd/agent/ending.h"
 #include "stepd/agent/events.h"
 #include "stepd/agent/methods/methods.h"
+#include "stepd/agent/recover/adopted.h"
 #include "stepd/agent/recover/exit_watch.h"
 #include "stepd/agent/recover/heir.h"
 #include "stepd/agent/registry.h"
@@ -24,8 +25,6 @@
 #include "stepd/base/log.h"
 #include "stepd/base/procstat.h"
 #include "stepd/plugin/plugin.h"
-
-#define NO_TASK UINT32_MAX
 
 struct adoption {
 	struct agent *agent;
@@ -83,45 +82,6 @@ static int hold_tasks(struct agent *a, bool same_boot, pid_t **ret_pids, int *re
 	*ret_pids = take_ptr(pids);
 	*ret_count = n;
 	return r;
-}
-
-/* A tracker without an event of its own: no child of ours tells of a member's end either. When the
- * last process that is watched has ended, those that live then are watched: the container can't
- * become empty in between without being seen. */
-static void watch_members(struct agent *a)
-{
-	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
-	_cleanup_free_ pid_t *pids = NULL;
-	int n = 0, i;
-
-	if (a->container.fd >= 0 || exit_watch_count(a->exits) > 0 || !a->plan.job.cont_id ||
-		proctrack_get_pids(a->pt, a->plan.job.cont_id, &pids, &n) < 0)
-		return;
-	for (i = 0; i < n; i++) {
-		if (pidref_open(pids[i], 0, &ref) == 0 &&
-			exit_watch_add_take(a->exits, &ref, NO_TASK) < 0) {
-			pidref_close(&ref);
-			log_warning(a->log, "can't watch pid %d, ignoring", (int)pids[i]);
-		}
-	}
-}
-
-static void on_end(uint32_t key, bool known, int wait_status, void *userdata)
-{
-	struct agent *a = userdata;
-
-	assert(a);
-	if (key < a->tasks.n && a->tasks.v[key].state == TASK_RUNNING)
-		reaping_adopted_task(a, &a->tasks.v[key], known, wait_status);
-}
-
-static void on_settled(void *userdata)
-{
-	struct agent *a = userdata;
-
-	assert(a);
-	watch_members(a);
-	reaping_settled(a);
 }
 
 /* ---- the container ------------------------------------------------------------------------- */
@@ -192,19 +152,19 @@ static void warn_of_streams(const struct agent *a)
 
 static int take_over(struct adoption *ad, struct err *err)
 {
-	const struct exit_watch_calls calls = {
-		.ended = on_end, .settled = on_settled, .userdata = ad->agent};
 	_cleanup_free_ pid_t *pids = NULL;
 	struct agent *a = ad->agent;
 	int n = 0, r;
 
 	a->loop = ev_loop_new(EVFLAG_NOENV);
-	r = a->loop ? exit_watch_open(a->loop, &calls, &a->exits) : -ENOMEM;
+	r = a->loop ? adopted_watch(a) : -ENOMEM;
 	if (r == 0)
 		r = hold_tasks(a, ad->heir.state.same_boot, &pids, &n);
 	if (r < 0)
 		return err_set(err, r, "take over the processes of step %s", a->plan.label);
-	r = take_container(ad, pids, n, err);
+	r = reexec_init(a, err);
+	if (r == 0)
+		r = take_container(ad, pids, n, err);
 	ad->has_container = r == 0 && a->plan.job.cont_id;
 	if (r < 0 || !ad->has_container)
 		return r;
@@ -232,8 +192,9 @@ static void go_on(struct adoption *ad, bool suspended)
 	service_tell_state(a);
 	if (state->reason)
 		ending_begin(a, a->reason);
-	watch_members(a);
+	adopted_watch_members(a);
 	ending_check(a);
+	reexec_go_on(a);
 	if (a->state != AGENT_ENDED)
 		ev_run(a->loop, 0);
 }
@@ -250,7 +211,7 @@ static int end_unstarted(struct adoption *ad, struct err *err)
 	if (!ad->has_container || !proctrack_is_populated(a->pt, a->plan.job.cont_id))
 		return r;
 	a->state = AGENT_RUNNING;
-	watch_members(a);
+	adopted_watch_members(a);
 	ending_kill(a, AGENT_REASON_LAUNCH);
 	if (a->state != AGENT_ENDED)
 		ev_run(a->loop, 0);
@@ -267,7 +228,7 @@ static void note_ended(struct agent *a)
 	a->end_ns = a->begin_ns;
 	for (i = 0; i < a->tasks.n; i++) {
 		if (a->tasks.v[i].state == TASK_RUNNING)
-			on_end(i, false, 0, a);
+			adopted_note_end(a, i, false, 0);
 		if (a->tasks.v[i].end_ns > a->end_ns)
 			a->end_ns = a->tasks.v[i].end_ns;
 	}

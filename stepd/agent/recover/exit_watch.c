@@ -4,10 +4,12 @@
 #include <assert.h>
 #include <ev.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 
+#include "stepd/agent/reexec/handover.h"
 #include "stepd/base/fs.h"
 
 #define EVENTS_MAX    64
@@ -194,6 +196,43 @@ int exit_watch_add_take(struct exit_watch *w, struct pidref *ref, uint32_t key)
 size_t exit_watch_count(const struct exit_watch *w)
 {
 	return w->count;
+}
+
+void exit_watch_save(const struct exit_watch *w, struct handover *h, json_t *object)
+{
+	json_t *array = handover_put_array(h, object, "processes"), *one;
+	size_t i;
+
+	for (i = 0; i < w->n; i++) {
+		if (w->v[i].ref.fd < 0)
+			continue;
+		one = handover_append_object(h, array);
+		handover_put_fd(h, one, "pidfd", w->v[i].ref.fd);
+		handover_put_int(h, one, "pid", w->v[i].ref.pid);
+		handover_put_int(h, one, "start_ticks", (int64_t)w->v[i].ref.start_ticks);
+		handover_put_int(h, one, "key", w->v[i].key);
+	}
+}
+
+/* A descriptor that becomes watched tells of all that was before: its first edge. Who is late has
+ * a second of patience anew. */
+int exit_watch_restore(struct exit_watch *w, const json_t *object)
+{
+	const json_t *array = handover_get_array(object, "processes"), *one;
+	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
+	size_t i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < json_array_size(array); i++) {
+		one = json_array_get(array, i);
+		ref.pid = (pid_t)handover_get_int(one, "pid", 0);
+		ref.fd = handover_get_fd(one, "pidfd");
+		ref.start_ticks = (uint64_t)handover_get_int(one, "start_ticks", 0);
+		r = ref.pid <= 0 || ref.fd < 0
+			? -EPROTO
+			: exit_watch_add_take(w, &ref, (uint32_t)handover_get_int(one, "key", 0));
+	}
+	return r;
 }
 
 struct exit_watch *exit_watch_close(struct exit_watch *w)

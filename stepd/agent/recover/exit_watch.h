@@ -16,6 +16,8 @@
 
 struct ev_loop;
 struct exit_watch;
+struct handover;
+struct json_t;
 
 struct exit_watch_calls {
 	/* Once for each process. */
@@ -37,6 +39,12 @@ size_t exit_watch_count(const struct exit_watch *w);
 
 /* Tells of those that have ended by now, but for settled(). NULL is fine. */
 void exit_watch_look(struct exit_watch *w);
+
+/* For the program that goes on with them (handover.h): the pidfds survive. restore: after
+ * exit_watch_open(); who has ended meanwhile is told of by the next look. 0, -EPROTO where a pidfd
+ * is missing, or -errno. */
+void exit_watch_save(const struct exit_watch *w, struct handover *h, struct json_t *object);
+int exit_watch_restore(struct exit_watch *w, const struct json_t *object) _must_check_;
 
 /* NULL is fine. Returns NULL. */
 struct exit_watch *exit_watch_close(struct exit_watch *w);

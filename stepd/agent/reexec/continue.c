@@ -10,19 +10,29 @@
 #include "stepd/agent/ending.h"
 #include "stepd/agent/events.h"
 #include "stepd/agent/methods/methods.h"
+#include "stepd/agent/recover/adopted.h"
 #include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/reexec/reexec.h"
 #include "stepd/agent/service.h"
 #include "stepd/agent/spec/spec.h"
 #include "stepd/agent/trace.h"
+#include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
+
+static const struct json_t *get_plan(const struct handover *h)
+{
+	return handover_get_object(handover_root((struct handover *)h), "plan");
+}
 
 static int read_handed_over_spec(const struct handover *h, struct spec **ret_spec, struct err *err)
 {
 	const char *text = handover_get_text(h, handover_root((struct handover *)h), "spec");
+	int r;
 
-	return text ? spec_from_text(text, strlen(text), ret_spec, err)
-		    : handover_say_bad("spec", err);
+	if (!text)
+		return handover_say_bad("spec", err);
+	r = spec_from_text(text, strlen(text), ret_spec, err);
+	return r < 0 ? r : plan_restore_names(*ret_spec, h, get_plan(h), err);
 }
 
 static int restore(
@@ -74,6 +84,8 @@ static int take_over(struct agent *a, const struct spec *spec, const struct hand
 		(uint64_t)handover_get_int(handover_root((struct handover *)h), "asked_ns", 0);
 	int r = restore(a, spec, h, err);
 
+	if (r == 0 && failpoint_breaks("reexec-restore"))
+		r = err_say(err, -EPROTO, "a test has it fail here");
 	if (r < 0)
 		return r;
 	reopen_socket(a, h);
@@ -82,6 +94,7 @@ static int take_over(struct agent *a, const struct spec *spec, const struct hand
 	log_debug(log, "the change of programs took %llu us",
 		(unsigned long long)((trace_now_ns() - asked_ns) / 1000));
 	ending_go_on(a);
+	adopted_go_on(a);
 	if (a->state != AGENT_ENDED)
 		ev_run(a->loop, 0);
 	return 0;

@@ -168,9 +168,6 @@ static int begin_trial(struct agent *a, struct err *err)
 	struct reexec *re = &a->reexec;
 	int r;
 
-	if (a->exits)
-		return err_say(err, -EOPNOTSUPP,
-			"this agent has adopted its step, whose tasks are not its children");
 	if (!re->program)
 		return err_say(err, -ENOENT,
 			"which program this is can't be told (/proc/self/exe); is /proc mounted?");

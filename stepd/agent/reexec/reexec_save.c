@@ -18,6 +18,7 @@
 #include "stepd/agent/ending.h"
 #include "stepd/agent/events.h"
 #include "stepd/agent/methods/methods.h"
+#include "stepd/agent/recover/adopted.h"
 #include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/reexec/reexec.h"
 #include "stepd/agent/registry.h"
@@ -224,7 +225,8 @@ static void save_container(const struct agent *a, struct handover *h, json_t *ob
 	if (proctrack_get_pids(a->pt, a->plan.job.cont_id, &pids, &n) < 0)
 		n = 0; /* none is left */
 	for (i = 0; i < n; i++) {
-		if (!tasks_find(&a->tasks, pids[i])) /* known by being the agent's children */
+		/* Tasks are known by being the agent's children, where they are. */
+		if (a->exits || !tasks_find(&a->tasks, pids[i]))
 			handover_append_int(h, array, pids[i]);
 	}
 }
@@ -239,6 +241,11 @@ static int adopt(struct agent *a, const json_t *array, struct err *err)
 	for (i = 0; i < n; i++)
 		pids[i] = (pid_t)json_integer_value(json_array_get(array, (size_t)i));
 	r = proctrack_adopt(a->pt, &a->plan.job, pids, n);
+	if (a->recover.adopted && (r == -ESRCH || r == -ENOENT)) {
+		/* Nothing of the agent's holds it: it went with its last process, just now. */
+		a->plan.job.cont_id = 0;
+		return 0;
+	}
 	return r < 0 ? err_set(err, r, "take over the step's container") : 0;
 }
 
@@ -264,7 +271,7 @@ static int restore_container(
 		return r;
 	restore_stopped(a, object);
 	/* An MPI plugin with a service process will have to take it over here. */
-	return a->plan.spec->kind == STEPD_STEP_NORMAL
+	return a->plan.spec->kind == STEPD_STEP_NORMAL && a->recover.adopted == 0
 		? mpi_open(dir, a->plan.spec->mpi, &a->mpi, err)
 		: 0;
 }
@@ -289,6 +296,8 @@ struct handover *reexec_save(struct agent *a)
 	save_container(a, h, handover_put_object(h, root, "container"));
 	ending_save(a, h, handover_put_object(h, root, "ending"));
 	account_save(a, h, handover_put_object(h, root, "account"));
+	if (a->exits)
+		adopted_save(a, h, handover_put_object(h, root, "adopted"));
 	if (a->stdio)
 		stdio_save(a->stdio, h, handover_put_object(h, root, "stdio"));
 	if (a->events)
@@ -325,11 +334,14 @@ static int restore_watchers(
 {
 	const json_t *stdio = handover_get_object(root, "stdio");
 	const json_t *events = handover_get_object(root, "events");
+	const json_t *adopted = handover_get_object(root, "adopted");
 	int r;
 
 	r = ending_restore(a, h, handover_get_object(root, "ending"), err);
 	if (r == 0)
 		r = account_restore(a, h, handover_get_object(root, "account"), err);
+	if (r == 0 && adopted)
+		r = adopted_restore(a, adopted, err);
 	if (r == 0 && stdio)
 		r = stdio_restore(a->plan.spec, &a->plan.id, a->loop, a->log, h, stdio,
 			ending_streams_done, a, &a->stdio, err);
