@@ -170,6 +170,7 @@ rm -rf "${run:?}"/*
 # The socket can't be had back: its connections end, and another one is there.
 STEPD_FAILPOINT=reexec-socket
 agent --proctrack "$tracker" -n 2 -- sh -c "$until_gone; exit 3"
+upgrade
 before_fds=$(fds)
 varlink call "$(entry socket)" Wait >"$tmpdir/wait" 2>&1 &
 waiter=$!
@@ -179,7 +180,7 @@ more_fds() {
 eventually more_fds
 put "$failing"
 asks
-eventually upgraded_more_than 0
+eventually upgraded_more_than 1
 like "$(cat "$tmpdir/err")" "restore the control socket .*; all connections to the step are lost" \
 	"a socket that can't be restored is told of"
 wait $waiter
@@ -193,6 +194,8 @@ unset STEPD_FAILPOINT
 
 # Its entry was removed: nobody finds it any more, and the agent goes on.
 agent --proctrack "$tracker" -n 2 -- sh -c "$until_gone; exit 3"
+upgrade
+before_fds=$(fds)
 python3 "$top_srcdir/tests/lib/varlink.py" call "$(entry socket)" Wait >"$tmpdir/wait" &
 waiter=$!
 eventually more_fds

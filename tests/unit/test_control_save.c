@@ -184,6 +184,7 @@ static void test_damaged(void **state)
 	struct control *c = NULL;
 	struct err err = ERR_INIT;
 	json_t *doc;
+	int orphan;
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(documents); i++) {
@@ -193,6 +194,11 @@ static void test_damaged(void **state)
 		assert_null(c);
 		json_decref(doc);
 	}
+	orphan = dup(rig->control->fd); /* any descriptor: nobody would answer at it */
+	doc = json_pack("{s:[{s:i}]}", "connections", "fd", orphan);
+	assert_int_equal(control_restore(&rig->options, doc, resume, rig, &c, &err), -EINVAL);
+	assert_int_equal(fcntl(orphan, F_GETFD), -1);
+	json_decref(doc);
 	doc = json_pack("{s:i, s:o}", "fd", dup(rig->control->fd), "connections",
 		json_loads(connections, 0, NULL));
 	assert_int_equal(control_restore(&rig->options, doc, resume, rig, &c, &err), 0);
