@@ -30,6 +30,9 @@ links $$ >"$tmpdir/given"
 fds() {
 	find "/proc/$agent/fd" -mindepth 1 -printf '%l\n' | grep -vxFc -f "$tmpdir/given"
 }
+as_many_fds() {
+	[ "$(fds)" -eq "$before_fds" ]
+}
 tasks() { # without what grows
 	varlink call "$(entry socket)" ListTasks | sed 's/"elapsed_usec":[0-9]*//g'
 }
@@ -60,10 +63,12 @@ for b in $(backends); do
 		waiter=$!
 		eventually test "$(varlink call "$(entry socket)" ListTasks | grep -o '"state":"running"' | wc -l)" -eq 2
 		tasks >"$tmpdir/tasks"
+		sleep 0.3 # for what has just been asked
 		before_fds=$(fds)
 		ok "$b: an heir executes the new program" upgrade
 		ok "$b: and once more" upgrade
 		is "$(readlink "/proc/$agent/exe")" "$stepd" "$b: it is the new one"
+		eventually as_many_fds
 		is "$(fds)" "$before_fds" "$b: with as many descriptors"
 		is "$(tasks)" "$(cat "$tmpdir/tasks")" \
 			"$b: it tells of its tasks what it told before"
@@ -186,6 +191,7 @@ like "$(cat "$tmpdir/err")" "restore the control socket .*; all connections to t
 wait $waiter
 is "$(grep -c ended "$tmpdir/wait")" 0 "who waited there sees the end of the connection"
 like "$(varlink call "$(entry socket)" Describe)" '"state":"running"' "the step can be asked at another one"
+eventually as_many_fds
 is "$(fds)" "$before_fds" "nothing of the old one stays open"
 rm -f "$tmpdir/stay"
 ended 3 "and the step goes on to its end"
