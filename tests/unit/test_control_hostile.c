@@ -143,10 +143,10 @@ static void test_half_a_call(void **state)
 	left = ev_timer_remaining(rig->loop, &conn->deadline);
 	assert_true(left > 5. && left <= CONTROL_CALL_TIMEOUT_MS / 1e3 + 0.1);
 	(void)poll(NULL, 0, 20);
-	rig_send_bytes(rig, fd, CALL("Echo") + 10, 10);
+	rig_send_bytes(rig, fd, &CALL("Echo")[10], 10);
 	rig_settle(rig);
 	assert_true(ev_timer_remaining(rig->loop, &conn->deadline) < left - 0.01);
-	rig_send(rig, fd, CALL("Echo") + 20);
+	rig_send(rig, fd, &CALL("Echo")[20]);
 	rig_expect(rig, fd, "{\"parameters\":{}}");
 	assert_false(ev_is_active(&conn->deadline));
 	rig_send_bytes(rig, fd, CALL("Echo"), 10);

@@ -101,7 +101,7 @@ static void test_nothing_is_lost(void **state)
 	rig_send(rig, idle, ECHO(6));
 	rig_expect(rig, idle, ANSWER("\"i\":6"));
 	rig_expect(rig, queued, ANSWER("\"i\":5"));
-	rig_send_bytes(rig, partial, ECHO(1) + 20, sizeof(ECHO(1)) - 20);
+	rig_send_bytes(rig, partial, &ECHO(1)[20], sizeof(ECHO(1)) - 20);
 	rig_expect(rig, partial, ANSWER("\"i\":1"));
 	expect_big(rig, big);
 	rig_expect(rig, big, ANSWER("\"i\":2"));
