@@ -96,6 +96,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	scratch_remove(*state);
+	free(*state);
 	return 0;
 }
 

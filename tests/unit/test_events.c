@@ -63,6 +63,7 @@ static void rig_close(struct rig *rig)
 	rig->ev = events_close(rig->ev);
 	(void)close(rig->dir_fd);
 	scratch_remove(rig->dir);
+	free(rig->dir);
 }
 
 static void add_signal(struct rig *rig, const char *text)
