@@ -25,7 +25,7 @@ check_PROGRAMS += tests/lib/stepd-next
 tests_lib_stepd_next_SOURCES = $(STEPD_PROGRAM_SOURCES) tests/lib/version_next.c
 tests_lib_stepd_next_LDADD = $(stepd_cli_stepd_LDADD)
 
-EXTRA_DIST += tests/lib/reexec.sh tests/lib/reexec_clients.py
+EXTRA_DIST += tests/lib/reexec.sh tests/lib/reexec_clients.py tests/lib/upheaval.py
 EXTRA_DIST += tests/lib/run-unit tests/lib/tap.sh tests/lib/scratch.h tests/lib/trial_plugin.c tests/lib/trial_mpi.c
 
 # Plugins for the loader's tests: a good one, and others with one fault each.
@@ -170,6 +170,11 @@ tests_lib_keyring_SOURCES = tests/lib/keyring.c
 check_DATA += tests/lib/plugins/proctrack_untimely.so
 CLEANFILES += tests/lib/plugins/proctrack_untimely.so
 tests/lib/plugins/proctrack_untimely.so: tests/lib/untimely_plugin.c stepd/api/proctrack.h
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $<
+check_DATA += tests/lib/plugins/proctrack_lastgasp.so
+EXTRA_DIST += tests/lib/lastgasp_plugin.c
+CLEANFILES += tests/lib/plugins/proctrack_lastgasp.so
+tests/lib/plugins/proctrack_lastgasp.so: tests/lib/lastgasp_plugin.c stepd/api/proctrack.h
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $<
 check_DATA += tests/lib/plugins/proctrack_halfway.so
 CLEANFILES += tests/lib/plugins/proctrack_halfway.so
@@ -475,7 +480,9 @@ EXTRA_DIST += tests/system/0500-limits.sh tests/testbed/guest-limits.sh \
 	tests/testbed/guest-rootless.sh tests/testbed/guest-thousand.sh
 # Site configuration, results, adoption.
 STATE_TESTS = tests/system/0640-configuration.sh tests/system/0645-adopt.sh tests/system/0648-clean.sh \
-	tests/system/0650-kill-9.sh
+	tests/system/0650-kill-9.sh \
+	tests/system/0651-last-member.sh \
+	tests/system/0652-upheaval.sh
 TESTS += $(STATE_TESTS)
 EXTRA_DIST += $(STATE_TESTS)
 # The files with failpoints come before those of the library, which has them without.

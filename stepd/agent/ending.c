@@ -185,6 +185,19 @@ void ending_kill(struct agent *a, enum agent_reason reason)
 		killseq_kill_now(&a->killseq);
 }
 
+/* The last member may end between the first look and the next: then none is there to be watched,
+ * and nobody would tell. */
+static bool has_members(struct agent *a)
+{
+	uint64_t cont_id = a->plan.job.cont_id;
+
+	if (!proctrack_is_populated(a->pt, cont_id))
+		return false;
+	if (a->container.fd >= 0 || member_watch_any(&a->member, a->pt, cont_id))
+		return true;
+	return proctrack_is_populated(a->pt, cont_id);
+}
+
 void ending_check(struct agent *a)
 {
 	const struct spec *spec = a->plan.spec;
@@ -193,12 +206,10 @@ void ending_check(struct agent *a)
 		return;
 	if (spec->kind == STEPD_STEP_EXTERN && a->state == AGENT_RUNNING)
 		return; /* holds what others add until it is told to end */
-	if (!proctrack_is_populated(a->pt, a->plan.job.cont_id)) {
+	if (!has_members(a)) {
 		begin_draining(a);
 		return;
 	}
-	if (a->container.fd < 0)
-		member_watch_any(&a->member, a->pt, a->plan.job.cont_id);
 	if (a->state == AGENT_RUNNING && spec->background == SPEC_BACKGROUND_KILL) {
 		log_debug(a->log, "the tasks have ended and left processes behind: killing them");
 		ending_kill(a, AGENT_REASON_COMPLETED);

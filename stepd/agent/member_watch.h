@@ -9,6 +9,7 @@
 #define STEPD_AGENT_MEMBER_WATCH_H
 
 #include <ev.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "stepd/base/cleanup.h"
@@ -19,6 +20,7 @@ struct member_watch {
 	struct ev_loop *loop;
 	int pidfd; /* of the member that is watched; -1: none is */
 	ev_io io;
+	ev_timer again; /* where none could be watched */
 	void (*ended)(void *userdata);
 	void *userdata;
 };
@@ -28,9 +30,10 @@ struct member_watch {
 		.pidfd = -1                                                                        \
 	}
 
-/* Watches any member, if none is watched yet. None can be had, or no descriptor: then nothing is
- * watched, and the next SIGCHLD or the end of the kill sequence is left to notice it. */
-void member_watch_any(struct member_watch *w, struct proctrack *pt, uint64_t cont_id);
+/* Watches any member, if none is watched yet. False: there is none, or none that could be held, for
+ * they end faster than they are listed or no descriptor is to be had; then it is looked again in a
+ * second, unless a SIGCHLD comes before. */
+bool member_watch_any(struct member_watch *w, struct proctrack *pt, uint64_t cont_id);
 
 void member_watch_stop(struct member_watch *w);
 

@@ -192,7 +192,6 @@ static void go_on(struct adoption *ad, bool suspended)
 	service_tell_state(a);
 	if (state->reason)
 		ending_begin(a, a->reason);
-	adopted_watch_members(a);
 	ending_check(a);
 	reexec_go_on(a);
 	if (a->state != AGENT_ENDED)
@@ -211,7 +210,6 @@ static int end_unstarted(struct adoption *ad, struct err *err)
 	if (!ad->has_container || !proctrack_is_populated(a->pt, a->plan.job.cont_id))
 		return r;
 	a->state = AGENT_RUNNING;
-	adopted_watch_members(a);
 	ending_kill(a, AGENT_REASON_LAUNCH);
 	if (a->state != AGENT_ENDED)
 		ev_run(a->loop, 0);

@@ -3,32 +3,10 @@
 
 #include <assert.h>
 
-#include "proctrack/proctrack.h"
 #include "stepd/agent/agent_impl.h"
 #include "stepd/agent/reaping.h"
 #include "stepd/agent/recover/exit_watch.h"
 #include "stepd/agent/reexec/handover.h"
-#include "stepd/base/log.h"
-
-#define NO_TASK UINT32_MAX
-
-void adopted_watch_members(struct agent *a)
-{
-	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
-	_cleanup_free_ pid_t *pids = NULL;
-	int n = 0, i;
-
-	if (a->container.fd >= 0 || exit_watch_count(a->exits) > 0 || !a->plan.job.cont_id ||
-		proctrack_get_pids(a->pt, a->plan.job.cont_id, &pids, &n) < 0)
-		return;
-	for (i = 0; i < n; i++) {
-		if (pidref_open(pids[i], 0, &ref) == 0 &&
-			exit_watch_add_take(a->exits, &ref, NO_TASK) < 0) {
-			pidref_close(&ref);
-			log_warning(a->log, "can't watch pid %d, ignoring", (int)pids[i]);
-		}
-	}
-}
 
 void adopted_note_end(struct agent *a, uint32_t index, bool known, int wait_status)
 {
@@ -44,11 +22,8 @@ static void on_end(uint32_t key, bool known, int wait_status, void *userdata)
 
 static void on_settled(void *userdata)
 {
-	struct agent *a = userdata;
-
-	assert(a);
-	adopted_watch_members(a);
-	reaping_settled(a);
+	assert(userdata);
+	reaping_settled(userdata);
 }
 
 int adopted_watch(struct agent *a)
@@ -73,10 +48,4 @@ int adopted_restore(struct agent *a, const struct json_t *object, struct err *er
 	if (r == -EPROTO)
 		return handover_say_bad("processes", err);
 	return r < 0 ? err_set(err, r, "go on watching the step's processes") : 0;
-}
-
-void adopted_go_on(struct agent *a)
-{
-	if (a->exits)
-		on_settled(a);
 }

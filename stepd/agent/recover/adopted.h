@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The processes of a step that was taken over, which are no children of its agent: their ends are
- * learnt by an exit_watch, a->exits, and lead to what ends of children lead to.
+ * The tasks of a step that was taken over, which are no children of its agent: their ends are
+ * learnt by an exit_watch, a->exits, and lead to what ends of children lead to. Of other members
+ * see member_watch.h.
  */
 #ifndef STEPD_AGENT_RECOVER_ADOPTED_H
 #define STEPD_AGENT_RECOVER_ADOPTED_H
@@ -21,16 +22,9 @@ int adopted_watch(struct agent *a) _must_check_;
 /* A task has ended that is running by the books. */
 void adopted_note_end(struct agent *a, uint32_t index, bool known, int wait_status);
 
-/* A tracker without an event of its own: no child of ours tells of a member's end either. When the
- * last process that is watched has ended, those that live then are watched: the container can't
- * become empty in between without being seen. */
-void adopted_watch_members(struct agent *a);
-
 /* For the program that goes on with the step (handover.h). Who ends in between is told of by
- * reaping_look() after restore: the descriptors stay, and with them what the kernel knows. go_on:
- * after that. */
+ * reaping_look() after restore: the descriptors stay, and with them what the kernel knows. */
 void adopted_save(const struct agent *a, struct handover *h, struct json_t *object);
 int adopted_restore(struct agent *a, const struct json_t *object, struct err *err) _must_check_;
-void adopted_go_on(struct agent *a);
 
 #endif

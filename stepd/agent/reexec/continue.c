@@ -94,7 +94,6 @@ static int take_over(struct agent *a, const struct spec *spec, const struct hand
 	log_debug(log, "the change of programs took %llu us",
 		(unsigned long long)((trace_now_ns() - asked_ns) / 1000));
 	ending_go_on(a);
-	adopted_go_on(a);
 	if (a->state != AGENT_ENDED)
 		ev_run(a->loop, 0);
 	return 0;
