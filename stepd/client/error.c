@@ -127,7 +127,8 @@ static void say_older(char *buf, const json_t *parameters)
 
 static void say_parameter(char *buf, const json_t *parameters)
 {
-	(void)snprintf(buf, SENTENCE_SIZE, "its agent does not take the parameter '%s' so",
+	(void)snprintf(buf, SENTENCE_SIZE,
+		"its agent does not know the parameter '%s', or not this value of it",
 		get_text(parameters, "parameter", "?"));
 }
 

@@ -144,7 +144,7 @@ done
 
 # ---- the commands ---------------------------------------------------------------------------------
 out=$("$stepctl" suspend --timeout 1 "$job.0" 2>&1)
-is "$?,$out" "1,stepctl suspend: step $job.0: there is no step '$job.0' on this node" \
+is "$?,$out" "1,stepctl suspend: step $job.0: there is no step '$job.0' on this node ('stepctl list' shows those that are there)" \
 	"a step that is not there"
 out=$("$stepctl" resume 2>&1)
 is "$?,$out" "2,stepctl resume: give it STEP... (see 'stepctl resume --help')" "no step at all"

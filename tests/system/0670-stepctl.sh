@@ -224,5 +224,30 @@ done <<X
 1 show $job.0
 0 --help
 0 signal --help
+0 help
+0 help signal
+2 help nonsense
+2 --json list
+2 --timeout 5s show $job.0
+2 show $job.0/1
 X
+like "$("$stepctl" --json list 2>&1)" "^stepctl: '--json' before the verb: options stand behind it" \
+	"an option before the verb: where it belongs"
+is "$("$stepctl" nonsense 2>&1 | wc -l)" 1 "a wrong verb: one line, which stays on the screen"
+is "$("$stepctl" help signal)" "$("$stepctl" signal --help)" "help VERB is VERB --help"
+like "$("$stepctl" show "$job.0/1" 2>&1)" "show takes whole steps only: the ranks '1'" \
+	"ranks where they can't be"
+ok "the list of verbs fits 80 columns" test "$("$stepctl" --help | wc -L)" -le 80
+
+# ---- a step that goes on -------------------------------------------------------------------------
+agent 0 -n 2 -- sh -c 'echo up; sleep 300'
+like "$("$stepctl" wait --timeout 100ms "$job.0" 2>&1)" \
+	"it has not ended within the --timeout of 100 ms" "wait: the agent is not blamed"
+like "$("$stepctl" add "$job.0" 4194305 2>&1)" "there is no process 4194305 on this node" \
+	"add, of a process that there is not"
+is "$("$stepctl" notify "$job.0" '' 2>&1)" "stepctl notify: the message is empty" "notify nothing"
+"$stepctl" top --batch --json -n 1 -i 1s "$job.0" >"$tmpdir/json"
+is "$(of 'd["steps"][0]["cpus"] is not None')" True "top: one table has CPU%"
+"$stepctl" terminate --now "$job.0"
+wait "$agent"
 done_testing

@@ -93,6 +93,9 @@ static int take_answer(struct ctl *ctl, const struct ask *ask, struct target *ta
 
 	if (r == -ECONNRESET)
 		return look_again(ctl, ask, target, error);
+	if (r == -ETIMEDOUT && ask->for_ever)
+		return target_error(error, r, "it has not ended within the --timeout of %llu ms",
+			(unsigned long long)ctl->timeout_ms);
 	if (r == 0)
 		r = ask_parse(text, &reply, error);
 	if (r == 0)

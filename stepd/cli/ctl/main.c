@@ -27,7 +27,7 @@ const struct verb ctl_verbs[] = {
 		ASKS | CTL_BIT(SIGNAL) | CTL_BIT(LEADER) | CTL_BIT(PID),
 		"send a signal to steps, tasks or a process", false, 0},
 	{"suspend", ctl_suspend, "STEP...", 1, -1, TRACK,
-		"stop all processes of steps, and wait until they stand", false, 0},
+		"stop all processes of steps; wait until they stand", false, 0},
 	{"resume", ctl_resume, "STEP...", 1, -1, TRACK, "let suspended steps go on", false, 0},
 	{"terminate", ctl_terminate, "STEP...", 1, -1,
 		ASKS | CTL_BIT(NOW) | CTL_BIT(GRACE) | CTL_BIT(KILL_SEQUENCE), "end steps", false,
@@ -64,7 +64,7 @@ static void print_help(FILE *out)
 			ctl_verbs[i].words);
 	fprintf(out,
 		"\nSTEP is 7.0, node/7.0, or a beginning of it that no other step has.\n"
-		"'stepctl VERB --help' shows the options. Exit status:\n\n");
+		"'stepctl VERB --help', or 'help VERB', shows the options. Exit status:\n\n");
 	for (i = 0; i < CTL_EXIT_MAX; i++)
 		fprintf(out, "  %zu  %s\n", i, ctl_exits[i].doc);
 	fprintf(out, "\n'wait' exits with the step's own status, or %d if it can't be told.\n",
@@ -121,6 +121,20 @@ static int run(struct ctl *ctl)
 	return r;
 }
 
+/* One sentence, which the list of all verbs would push off the screen. */
+static int say_no_verb(const char *name)
+{
+	if (*name == '-')
+		fprintf(stderr,
+			"stepctl: '%.200s' before the verb: options stand behind it, as in 'stepctl "
+			"list --json'\n",
+			name);
+	else
+		fprintf(stderr, "stepctl: there is no verb '%.200s'; 'stepctl --help' lists them\n",
+			name);
+	return CTL_USAGE;
+}
+
 static int run_verb(const struct verb *verb, int argc, char **argv)
 {
 	struct ctl ctl = {
@@ -143,6 +157,22 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
 	return finish(verb->name, ctl.status);
 }
 
+/* "stepctl help [VERB]", as other programs have it. */
+static int help(const char *name)
+{
+	const struct verb *verb = find_verb(name);
+	char program[] = "stepctl", flag[] = "--help";
+	char *options[] = {program, flag, NULL};
+
+	if (verb)
+		return run_verb(verb, 2, options);
+	if (!*name) {
+		print_help(stdout);
+		return finish("help", CTL_OK);
+	}
+	return say_no_verb(name);
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "";
@@ -163,8 +193,10 @@ int main(int argc, char **argv)
 		printf("stepctl %s\n", PACKAGE_VERSION);
 		return finish(name, CTL_OK);
 	}
+	if (strcmp(name, "help") == 0)
+		return help(argc > 2 ? argv[2] : "");
 	if (*name)
-		fprintf(stderr, "stepctl: there is no verb '%s'\n", name);
+		return say_no_verb(name);
 	print_help(stderr);
 	return CTL_USAGE;
 }

@@ -78,6 +78,12 @@ static void print_value(const struct ctl *ctl, const struct field *field, const 
 	}
 }
 
+/* A result's version is that of the document; the program's is text. */
+static bool is_of_document(const struct field *field, const json_t *value)
+{
+	return strcmp(field->key, "version") == 0 && !json_is_string(value);
+}
+
 static void print_fields(const struct ctl *ctl, const json_t *doc)
 {
 	const json_t *value;
@@ -85,7 +91,7 @@ static void print_fields(const struct ctl *ctl, const json_t *doc)
 
 	for (i = 0; i < ARRAY_SIZE(fields); i++) {
 		value = json_object_get(doc, fields[i].key);
-		if (!value || json_is_null(value))
+		if (!value || json_is_null(value) || is_of_document(&fields[i], value))
 			continue;
 		printf("%-14s", fields[i].title);
 		print_value(ctl, &fields[i], value);

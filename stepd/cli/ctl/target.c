@@ -61,6 +61,22 @@ static int name_it(struct target *target)
 	return target->label && target->node ? 0 : -ENOMEM;
 }
 
+/* What the library says of a name, with what a user of this program can do. */
+static void add_remedy(
+	const struct ctl *ctl, const char *given, bool with_ranks, struct stepd_error *error)
+{
+	const char *ranks = find_ranks(given);
+
+	if (ranks && !with_ranks && (error->code == -ENOENT || error->code == -EINVAL))
+		(void)target_error(error, -EINVAL,
+			"%s takes whole steps only: the ranks '%.200s' are for ps, pids and signal",
+			ctl->verb->name, ranks + 1);
+	else if (error->code == -ENOENT)
+		(void)snprintf(error->text + strlen(error->text),
+			sizeof(error->text) - strlen(error->text),
+			" ('stepctl list' shows those that are there)");
+}
+
 int target_find(struct ctl *ctl, const char *given, bool with_ranks, struct target *target,
 	struct stepd_error *error)
 {
@@ -73,6 +89,9 @@ int target_find(struct ctl *ctl, const char *given, bool with_ranks, struct targ
 	if (!target->label || !target->node || (ranks && !target->ranks))
 		return no_memory(error);
 	r = stepd_find_step(ctl->runtime_dir, target->label, &target->directory, error);
+	if (r < 0)
+		add_remedy(ctl, given, with_ranks, error);
+	r = r < 0 ? error->code : r;
 	if (r == 0)
 		r = name_it(target) < 0 ? no_memory(error) : 0;
 	if (r != -ENOMEM)
@@ -113,7 +132,7 @@ int target_say_gone(const struct target *target, struct stepd_error *error)
 {
 	if (target->presence == STEPD_ENDED)
 		return target_error(
-			error, -ESRCH, "it has ended ('stepctl wait %s' tells how)", target->label);
+			error, -ESRCH, "it has ended ('stepctl show %s' tells how)", target->label);
 	return target_error(error, -ECONNREFUSED,
 		"its agent has died; 'stepd adopt %s' takes the step over", target->label);
 }

@@ -21,6 +21,8 @@ int ctl_notify(struct ctl *ctl)
 {
 	static const struct ask ask = {.method = "Notify", .steps = 1, .make = make_message};
 
+	if (!ctl->args[1][0])
+		return err_say(&ctl->err, -EINVAL, "the message is empty");
 	return ask_steps(ctl, &ask);
 }
 
@@ -35,7 +37,10 @@ static int add_pids(struct ctl *ctl, struct target *target)
 		struct stepd_error error = {0};
 
 		(void)!parse_u32(ctl->args[i], 1, INT_MAX, &pid); /* was checked */
-		if (stepd_add_pid(target->client, (pid_t)pid, 0, &error) < 0)
+		if (stepd_add_pid(target->client, (pid_t)pid, 0, &error) == -ESRCH)
+			(void)target_error(
+				&error, -ESRCH, "there is no process %u on this node", pid);
+		if (error.code)
 			ctl_complain(ctl, target->label, &error, target->entry);
 		else
 			r = json_array_append_new(added, json_integer(pid)) < 0 ? -ENOMEM : 0;
