@@ -132,7 +132,8 @@ static void print_one(const struct find *f, const struct wanted *w)
 	_cleanup_free_ char *user = NULL;
 
 	if (!s) {
-		printf("%d is in no step\n", (int)w->given);
+		printf("%d is in no step%s\n", (int)w->given,
+			f->unsure ? " that could be asked" : "");
 		return;
 	}
 	user = term_printable(&f->ctl->term, s->user, TERM_WHOLE);

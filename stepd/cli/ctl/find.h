@@ -30,6 +30,7 @@ struct find {
 	size_t n, room;
 	struct find_step **steps; /* by tracker, root, container */
 	size_t n_steps;
+	bool unsure; /* an agent did not answer: what was not found may be its step's */
 };
 
 /* All of the node. find_local.c */

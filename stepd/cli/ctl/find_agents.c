@@ -148,8 +148,10 @@ static void close_agents(struct find *f, struct asked *asked, size_t n)
 	for (i = 0; i < n; i++) {
 		int code = asked[i].error.code;
 
-		if (code && code != -ENOENT && code != -ECONNREFUSED && code != -ECONNRESET)
+		if (code && code != -ENOENT && code != -ECONNREFUSED && code != -ECONNRESET) {
 			ctl_complain(f->ctl, asked[i].step->label, &asked[i].error, NULL);
+			f->unsure = true;
+		}
 		(void)stepd_disconnect(asked[i].client);
 	}
 }
