@@ -172,7 +172,8 @@ static void clean_remains(const struct cleaning *c, int dir_fd)
 	}
 	r = has(dir_fd, "state.json") ? leftover_lives(dir_fd, c->plugin_dir) : 0;
 	if (r > 0)
-		tell(c, CLEAN_ALONE, "its agent has died, and processes of it live: adopt it");
+		tell(c, CLEAN_ALONE,
+			"its agent has died, and processes of it live: 'stepd adopt' takes it over");
 	else if (r < 0)
 		tell(c, CLEAN_ALONE, "nobody can tell whether processes of it live");
 	else if (c->options->dry_run || (settle(c, step) == 0 && !has(dir_fd, "state.json")))

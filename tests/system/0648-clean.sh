@@ -57,7 +57,7 @@ for b in $(backends); do
 	kill -9 $agent
 	wait $agent 2>/dev/null
 	clean
-	like "$(cat "$tmpdir/err")" "_$job.5.*its agent has died, and processes of it live: adopt it" \
+	like "$(cat "$tmpdir/err")" "_$job.5.*its agent has died, and processes of it live: .stepd adopt. takes it over" \
 		"$b: so is one whose processes live"
 	ok "$b: and they still do" kill -0 "$pid"
 	touch "$tmpdir/up"
