@@ -63,6 +63,10 @@ static int say_refused(int r, int dir_fd, const char *directory, const char *ste
 	case -EACCES:
 		return client_say(error, -EPERM, "step %s: this user may not open '%s/socket'",
 			step, directory);
+	case -ENOTSOCK:
+		return client_say(error, r,
+			"step %s: '%s/socket' is no socket: no agent has put it there", step,
+			directory);
 	default:
 		return client_fail(error, r, "step %s: connect to '%s/socket'", step, directory);
 	}
@@ -85,14 +89,28 @@ static int set_patience(int fd, int64_t deadline)
 											: 0;
 }
 
+/* The socket itself: a link in its place could lead to another step's agent, whose peer is right.
+ */
+static int open_socket(int dir_fd)
+{
+	_cleanup_close_ int fd = openat(dir_fd, "socket", O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	return S_ISSOCK(st.st_mode) ? take_fd(&fd) : -ENOTSOCK;
+}
+
 /* Below the open directory: a path of any length fits, and it is the one that was looked at. */
 static int connect_below(int fd, int dir_fd, int64_t deadline)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	_cleanup_close_ int socket_fd = open_socket(dir_fd);
 	int r;
 
-	(void)snprintf(
-		address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/socket", dir_fd);
+	if (socket_fd < 0)
+		return socket_fd;
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d", socket_fd);
 	do {
 		r = set_patience(fd, deadline);
 		if (r < 0)
