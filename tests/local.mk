@@ -614,6 +614,7 @@ STEPCTL_SYSTEM_TESTS = \
 	tests/system/0672-stepctl-screen.sh \
 	tests/system/0673-stepctl-completion.sh \
 	tests/system/0674-stepctl-many.sh \
-	tests/system/0675-stepctl-clean.sh
+	tests/system/0675-stepctl-clean.sh \
+	tests/system/0676-stepctl-hostile.sh
 TESTS += $(STEPCTL_SYSTEM_TESTS)
 EXTRA_DIST += $(STEPCTL_SYSTEM_TESTS)

@@ -47,6 +47,17 @@ int fs_read(int dirfd, const char *name, size_t max_bytes, char **ret_text, size
 	return fs_read_fd(fd, max_bytes, ret_text, ret_size);
 }
 
+int fs_open_regular(int dirfd, const char *name)
+{
+	_cleanup_close_ int fd =
+		openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	return S_ISREG(st.st_mode) ? take_fd(&fd) : -EBADMSG;
+}
+
 int fs_write(int dirfd, const char *name, const char *text)
 {
 	_cleanup_close_ int fd = openat(dirfd, name, O_WRONLY | O_CLOEXEC | O_NOCTTY);

@@ -21,6 +21,11 @@ int fs_read(int dirfd, const char *name, size_t max_bytes, char **ret_text,
 /* The same from an open descriptor, from where it stands; it stays open. */
 int fs_read_fd(int fd, size_t max_bytes, char **ret_text, size_t *ret_size) _must_check_;
 
+/* Opens a regular file to read it, below a directory that somebody hostile may have made: follows
+ * no link at its end and waits for nobody who would have to write. Returns the descriptor; -ELOOP
+ * for a link, -EBADMSG for what is no regular file. */
+int fs_open_regular(int dirfd, const char *name) _must_check_;
+
 /* Writes text in one write(2), as the kernel's files want it. The file must exist. */
 int fs_write(int dirfd, const char *name, const char *text) _must_check_;
 

@@ -202,12 +202,15 @@ int stepd_read_result(const char *directory, char **ret_json, struct stepd_error
 	_cleanup_close_ int dir_fd =
 		open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	_cleanup_free_ char *step = connect_step_name(directory);
+	_cleanup_close_ int fd = -1;
 	int r = dir_fd < 0 ? -errno : 0;
 
 	if (!step)
 		return client_no_memory(error);
 	if (r == 0)
-		r = fs_read(dir_fd, "result.json", RESULT_SIZE_MAX, ret_json, NULL);
+		r = fd = fs_open_regular(dir_fd, "result.json");
+	if (r >= 0)
+		r = fs_read_fd(fd, RESULT_SIZE_MAX, ret_json, NULL);
 	if (r == -ENOENT)
 		return client_say(error, r,
 			"step %s: there is no '%s/result.json': it has not ended, or its result was "

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "stepd/base/fs.h"
 
@@ -53,14 +54,19 @@ int steps_check_trusted(int fd, const char *path, struct err *err)
 	return r < 0 && err ? err_prefix(err, "runtime directory (--runtime-dir for another)") : r;
 }
 
-static int read_object(int dir_fd, const char *name, json_t **ret_doc)
+/* *ret_owner is of the file that was read, whatever stands under that name by now. */
+static int read_object(int dir_fd, const char *name, json_t **ret_doc, uid_t *ret_owner)
 {
+	_cleanup_close_ int fd = fs_open_regular(dir_fd, name);
 	_cleanup_free_ char *text = NULL;
+	struct stat st;
 	json_t *doc;
 	size_t size;
 	int r;
 
-	r = fs_read(dir_fd, name, STATE_SIZE_MAX, &text, &size);
+	if (fd < 0)
+		return fd;
+	r = fstat(fd, &st) < 0 ? -errno : fs_read_fd(fd, STATE_SIZE_MAX, &text, &size);
 	if (r < 0)
 		return r;
 	doc = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
@@ -69,22 +75,28 @@ static int read_object(int dir_fd, const char *name, json_t **ret_doc)
 		return -EBADMSG;
 	}
 	*ret_doc = doc;
+	*ret_owner = st.st_uid;
 	return 0;
 }
 
 int steps_read_state(int dir_fd, json_t **ret_doc)
 {
-	return read_object(dir_fd, "state.json", ret_doc);
+	uid_t owner;
+
+	return read_object(dir_fd, "state.json", ret_doc, &owner);
 }
 
 int steps_read_result(int dir_fd, json_t **ret_doc)
 {
-	return read_object(dir_fd, "result.json", ret_doc);
+	uid_t owner;
+
+	return read_object(dir_fd, "result.json", ret_doc, &owner);
 }
 
 int steps_is_locked(int dir_fd)
 {
-	_cleanup_close_ int fd = openat(dir_fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	_cleanup_close_ int fd =
+		openat(dir_fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	/* The first byte alone: who tidies up after a dead agent locks those behind it. */
 	struct flock held = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_len = 1};
 
@@ -107,9 +119,10 @@ int steps_show(int dir_fd, steps_found_fn found, void *userdata)
 	json_int_t job = 0, cont_id = 0, pid = 0;
 	json_t *doc = NULL;
 	char label[128];
+	uid_t owner;
 	int r = 0;
 
-	if (steps_read_state(dir_fd, &doc) < 0)
+	if (read_object(dir_fd, "state.json", &doc, &owner) < 0)
 		return 0;
 	if (json_unpack(doc, "{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "job", &job, "step", &name,
 		    "node", &node, "user", &user, "state", &state, "proctrack", &proctrack,
@@ -122,6 +135,7 @@ int steps_show(int dir_fd, steps_found_fn found, void *userdata)
 			.proctrack = proctrack,
 			.cont_id = (uint64_t)cont_id,
 			.agent_pid = (pid_t)pid,
+			.owner = owner,
 			.alive = steps_agent_lives(dir_fd),
 			.dir_fd = dir_fd,
 			.doc = doc};

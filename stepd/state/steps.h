@@ -30,12 +30,14 @@ struct step_entry {
 	const char *proctrack; /* "proctrack/cgroup" */
 	uint64_t cont_id;
 	pid_t agent_pid;
+	uid_t owner;              /* of the file that tells all this */
 	bool alive;               /* the agent is */
 	int dir_fd;               /* the step's directory */
 	const struct json_t *doc; /* all of state.json */
 };
 
-/* Reads state.json, or result.json, below dir_fd: a new reference for the caller. */
+/* Reads state.json, or result.json, below dir_fd: a new reference for the caller. The directory may
+ * be somebody hostile's: a link or a FIFO in the place of the file fails. */
 int steps_read_state(int dir_fd, struct json_t **ret_doc) _must_check_;
 int steps_read_result(int dir_fd, struct json_t **ret_doc) _must_check_;
 

@@ -246,6 +246,26 @@ static void test_check_trusted(void **state)
 	assert_non_null(strstr(err.text, "12345"));
 }
 
+/* What somebody hostile puts in the place of a file neither leads elsewhere nor makes us wait. */
+static void test_open_regular(void **state)
+{
+	struct ground *g = *state;
+	_cleanup_close_ int fd = -1;
+
+	scratch_write(g->dir, "f", "x", 1, 0644);
+	assert_int_equal(symlinkat("f", g->fd, "link"), 0);
+	assert_int_equal(mkfifoat(g->fd, "fifo", 0644), 0);
+	assert_int_equal(mkdirat(g->fd, "dir", 0755), 0);
+	fd = fs_open_regular(g->fd, "f");
+	assert_true(fd >= 0);
+	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	assert_int_equal(fs_open_regular(g->fd, "link"), -ELOOP);
+	assert_int_equal(fs_open_regular(g->fd, "fifo"), -EBADMSG);
+	assert_int_equal(fs_open_regular(g->fd, "dir"), -EBADMSG);
+	assert_int_equal(fs_open_regular(g->fd, "none"), -ENOENT);
+	assert_int_equal(unlinkat(g->fd, "dir", AT_REMOVEDIR), 0);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -258,6 +278,7 @@ int main(void)
 		TEST(test_write_atomic),
 		TEST(test_write_atomic_fails),
 		TEST(test_write_atomic_over_remains),
+		TEST(test_open_regular),
 		TEST(test_check_trusted),
 	};
 

@@ -9,6 +9,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "stepd/agent/event_text.h"
+#include "stepd/agent/events.h"
+#include "stepd/base/fs.h"
 #include "stepd/cli/ctl/ask.h"
 
 static void print_number(const json_t *event, const char *key, const char *title)
@@ -139,19 +142,25 @@ static int read_line(struct ctl *ctl, const char *line)
 
 static int read_file(struct ctl *ctl, const struct target *target, struct stepd_error *error)
 {
-	_cleanup_free_ char *path = NULL, *line = NULL;
+	_cleanup_free_ char *path = NULL;
 	_cleanup_fclose_ FILE *file = NULL;
-	size_t room = 0;
-	int r = 0;
+	char line[EVENT_LINE_MAX + 1];
+	int r = 0, fd;
 
 	if (asprintf(&path, "%s/events.jsonl", target->directory) < 0) {
 		path = NULL;
 		return target_error(error, -ENOMEM, "no memory left");
 	}
-	file = fopen(path, "re");
-	if (!file)
-		return target_error(error, -errno, "read '%s': %s", path, strerror(errno));
-	while (r == 0 && getline(&line, &room, file) > 0)
+	fd = fs_open_regular(AT_FDCWD, path);
+	if (fd < 0)
+		return target_error(error, fd, "read '%s': %s", path, strerror(-fd));
+	file = fdopen(fd, "r");
+	if (!file) {
+		(void)close(fd);
+		return target_error(error, -ENOMEM, "no memory left");
+	}
+	/* No agent writes longer lines: what is cut tells nothing. */
+	while (r == 0 && fgets(line, sizeof(line), file))
 		r = read_line(ctl, line);
 	if (r == -ENOMEM)
 		return target_error(error, r, "no memory left");

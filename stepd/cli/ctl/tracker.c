@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "proctrack/proctrack.h"
 #include "stepd/base/parse.h"
@@ -66,19 +65,15 @@ bool tracker_can_ask(const struct step_entry *entry)
 
 int tracker_check_owner(const struct step_entry *entry, struct err *err)
 {
-	struct stat st;
-
-	if (fstatat(entry->dir_fd, "state.json", &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return err_set(err, -errno, "see whose step %s is", entry->step);
-	if (st.st_uid == geteuid())
+	if (entry->owner == geteuid())
 		return 0;
 	if (geteuid() != 0)
 		return err_say(err, -EPERM,
 			"only root and the user whose agent ran it (uid %u) may do this",
-			(unsigned)st.st_uid);
+			(unsigned)entry->owner);
 	return err_say(err, -EPERM,
 		"it is of an agent of another user, who has died; do it as that one (uid %u)",
-		(unsigned)st.st_uid);
+		(unsigned)entry->owner);
 }
 
 int tracker_read_tasks(

@@ -1,0 +1,74 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# stepctl, asked by root about directories that another user has made to harm it.
+. "${top_srcdir:?}/tests/lib/step.sh"
+
+[ "$(id -u)" = 0 ] || skip_all "needs root, whom others want something of"
+
+evil=$tmpdir/evil
+chmod 755 "$tmpdir"
+
+fresh() { # a directory of step 7.0 in $evil, without anything in it
+	rm -rf "$evil"
+	mkdir -p "$evil/n1_7.0"
+}
+
+hostile() { # TIMEOUT is 124; what it did otherwise is its own affair
+	chown -hR 65533:65533 "$evil"
+	chmod 755 "$evil" "$evil/n1_7.0"
+	verb=$1
+	shift
+	timeout 20 "$stepctl" "$verb" --runtime-dir "$evil" "$@" >"$tmpdir/said" 2>&1
+	echo $?
+}
+
+: >"$tmpdir/out"
+"$stepd" run -q --job "$job" --proctrack "$tracker" -- sh -c 'echo up; exec sleep 300' >"$tmpdir/out" &
+agent=$!
+eventually test -s "$tmpdir/out"
+real=$(echo "$run"/*_"$job.0")
+sed "s/\"job\":$job\\>/\"job\":7/; s/\"node\":\"[^\"]*\"/\"node\":\"n1\"/" "$real/state.json" >"$tmpdir/state"
+
+# ---- a link to another step's socket, behind which root's agent listens --------------------------
+fresh
+cp "$tmpdir/state" "$evil/n1_7.0/state.json"
+ln -s "$real/socket" "$evil/n1_7.0/socket"
+is "$(hostile list)" 0 "the step is listed"
+like "$(cat "$tmpdir/said")" "^7\.0 " "by its name"
+for verb in show terminate; do
+	is "$(hostile $verb 7.0)" 8 "$verb: a link is no agent's socket"
+	like "$(cat "$tmpdir/said")" "/n1_7.0/socket' is no socket" "$verb: which is said"
+done
+ok "the step that it leads to goes on" kill -0 $agent
+
+# ---- FIFOs, whose reader would wait for ever -----------------------------------------------------
+for file in state.json result.json lock events.jsonl; do
+	fresh
+	[ $file = state.json ] || cp "$tmpdir/state" "$evil/n1_7.0/state.json"
+	mkfifo "$evil/n1_7.0/$file"
+	for verb in list "show 7.0" "events 7.0" "find 1"; do
+		# shellcheck disable=SC2086 # words
+		isnt "$(hostile $verb)" 124 "$verb waits for nobody who writes $file"
+	done
+done
+
+# ---- links to what is another's ------------------------------------------------------------------
+fresh
+cp "$tmpdir/state" "$evil/n1_7.0/state.json"
+ln -s "$real/events.jsonl" "$evil/n1_7.0/events.jsonl"
+is "$(hostile events 7.0)" 8 "another's events are not read"
+unlike "$(cat "$tmpdir/said")" task_start "nor told"
+fresh
+cp "$tmpdir/state" "$evil/word"
+hostile list >/dev/null
+ln -s ../word "$evil/n1_7.0/state.json" # root's, as one is that root has once made for that user
+timeout 20 "$stepctl" suspend --runtime-dir "$evil" 7.0 >"$tmpdir/said" 2>&1
+is "$?" 1 "a link of root's makes nobody's word root's"
+is "$("$stepctl" show --json "$job.0" | sed -n 's/.*"state": "\(suspended\|running\)".*/\1/p' | head -n 1)" running \
+	"and the step still runs"
+
+ok "the step can be ended under its own name" "$stepctl" terminate "$job.0"
+wait $agent
+rm -rf "$evil"
+done_testing
