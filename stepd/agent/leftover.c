@@ -57,7 +57,7 @@ static int tasks_live(int dir_fd)
 	_cleanup_state_doc_ struct state_doc state = {0};
 	struct procstat st;
 	size_t i;
-	int r = state_doc_read(dir_fd, &state);
+	int r = state_doc_read(dir_fd, &state, NULL);
 
 	for (i = 0; r == 0 && state.same_boot && i < state.tasks_count; i++) {
 		if (state.tasks[i].pid && procstat_read(state.tasks[i].pid, &st) == 0 &&

@@ -15,7 +15,6 @@
 #include "stepd/base/procstat.h"
 #include "stepd/state/steps.h"
 
-#define STATE_VERSION   1
 #define CLAIM_TRIES_MAX 8
 #define PATIENCE_MS     1000
 
@@ -282,8 +281,8 @@ static json_t *pack_state(const struct registry *reg, const stepd_step_rec_t *jo
 	if (procstat_read(job->jmgr_pid, &self) < 0)
 		self.start_ticks = 0; /* "not known": the lock still tells */
 	return json_pack("{s:i, s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:s?, s:i, s:I, s:o}",
-		"version", STATE_VERSION, "job", (json_int_t)job->job_id, "step", job->step_name,
-		"node", job->node_name, "node_id", (json_int_t)job->nodeid, "uid",
+		"version", REGISTRY_STATE_VERSION, "job", (json_int_t)job->job_id, "step",
+		job->step_name, "node", job->node_name, "node_id", (json_int_t)job->nodeid, "uid",
 		(json_int_t)job->uid, "user", job->user_name, "state", state, "proctrack",
 		proctrack_type, "container_id", (json_int_t)job->cont_id, "container_root",
 		reg->container_root, "agent_pid", (int)job->jmgr_pid, "agent_start_ticks",

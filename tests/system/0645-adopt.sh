@@ -32,6 +32,32 @@ result() { # STEP FILTER: the value of a field
 	sed -n "s/^ *\"$2\": \"*\([^\",]*\)\"*,*\$/\1/p" "$run"/*_"$job.$1"/result.json
 }
 
+# ---- agents of other versions ----------------------------------------------------------------
+# What a newer one adds is passed over, what an older one lacks has a default; a file that means
+# something else is not guessed at.
+b=$tracker
+begin 21 -- sleep 60
+kill_agent
+state=$(echo "$run"/*_"$job.21"/state.json)
+cp "$state" "$tmpdir/state"
+sed 's/"version":1,/"version":2,/' "$tmpdir/state" >"$state"
+out=$(adopt 21; cat "$tmpdir/err")
+like "$out" "state.json has version 2, and this stepd knows version 1: adopt the step with the stepd of its agent" \
+	"a step of an agent whose state.json means something else is left alone"
+sed 's/"gid":[0-9]*,//' "$tmpdir/state" >"$state"
+out=$(adopt 21; cat "$tmpdir/err")
+like "$out" "state.json is not what an agent writes, or one of another version: .*gid" "what is wrong in it is named"
+ok "its tasks live" kill -0 "$(sed 's/.*"rank":0,"pid":\([0-9]*\).*/\1/' "$tmpdir/state")"
+sed 's/"suspending":false,//; s/"adopted":0,//; s/"options":{[^}]*}/"future":[1]/' "$tmpdir/state" >"$state"
+unlike "$(cat "$state")" 'suspending|"options"' "fields are missing"
+adopt 21 --keep-result 1h &
+adopter=$!
+eventually grep -q '"adopted":1' "$state"
+"$stepctl" terminate --now "$job.21"
+wait $adopter
+is $? 143 "that of an agent which wrote less, and more, is adopted"
+is "$(result 21 adopted)" true "and its result says so"
+
 for b in $(backends); do
 	# Statuses of those who end under the new agent, of one that had ended before, and of one that
 	# ends in between: that one is lost where it was reaped meanwhile.

@@ -222,10 +222,9 @@ int heir_load(struct agent *a, int dir_fd, struct heir *h, struct err *err)
 {
 	int r;
 
-	r = state_doc_read(dir_fd, &h->state);
-	if (r < 0)
-		return err_set(err, r, "read what the step's agent has left, state.json");
-	r = read_spec(dir_fd, h, err);
+	r = state_doc_read(dir_fd, &h->state, err);
+	if (r == 0)
+		r = read_spec(dir_fd, h, err);
 	if (r < 0)
 		return r;
 	fill_options(a->options, h);

@@ -76,18 +76,40 @@ int state_doc_publish(struct agent *a, const char *state, struct err *err)
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-static int unpack_registry(json_t *doc, struct state_doc *s)
+static int say_bad(const json_error_t *why, struct err *err)
+{
+	return err_say(err, -EBADMSG,
+		"state.json is not what an agent writes, or one of another version: %s", why->text);
+}
+
+/* One whose agent was newer: what a newer one adds is passed over, a new version means more. */
+static int check_version(const json_t *doc, struct err *err)
+{
+	json_int_t version = json_integer_value(json_object_get(doc, "version"));
+
+	if (version == REGISTRY_STATE_VERSION)
+		return 0;
+	return err_say(err, -EBADMSG,
+		"state.json has version %lld, and this stepd knows version %d: adopt the step with the "
+		"stepd of its agent",
+		(long long)version, REGISTRY_STATE_VERSION);
+}
+
+static int unpack_registry(json_t *doc, struct state_doc *s, struct err *err)
 {
 	json_int_t job, node_id, uid, cont_id, pid;
+	json_error_t why;
 
-	if (json_unpack(doc, "{s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:I}", "job", &job,
-		    "step", &s->step_name, "node", &s->node_name, "node_id", &node_id, "uid", &uid,
-		    "user", &s->user_name, "state", &s->state, "proctrack", &s->proctrack,
-		    "container_id", &cont_id, "agent_pid", &pid) < 0)
-		return -EBADMSG;
+	if (json_unpack_ex(doc, &why, 0, "{s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:I}",
+		    "job", &job, "step", &s->step_name, "node", &s->node_name, "node_id", &node_id,
+		    "uid", &uid, "user", &s->user_name, "state", &s->state, "proctrack",
+		    &s->proctrack, "container_id", &cont_id, "agent_pid", &pid) < 0)
+		return say_bad(&why, err);
 	if (job < 0 || job > UINT32_MAX || node_id < 0 || node_id > UINT32_MAX || uid < 0 ||
 		uid >= UINT32_MAX)
-		return -EBADMSG;
+		return err_say(err, -EBADMSG,
+			"state.json has a job, node_id or uid that is none: %lld, %lld, %lld",
+			(long long)job, (long long)node_id, (long long)uid);
 	s->job_id = (uint32_t)job;
 	s->node_id = (uint32_t)node_id;
 	s->uid = (uid_t)uid;
@@ -97,19 +119,22 @@ static int unpack_registry(json_t *doc, struct state_doc *s)
 	return 0;
 }
 
-static int unpack_own(json_t *doc, struct state_doc *s)
+/* What an agent of another version may not have written has a default. */
+static int unpack_own(json_t *doc, struct state_doc *s, struct err *err)
 {
-	json_int_t begin, running, since, suspended, least, most, adopted, gid;
+	json_int_t begin = 0, running = 0, since = 0, suspended = 0, adopted = 0;
+	json_int_t least, most, gid;
 	char boot_id[64];
 	const char *boot;
-	int suspending;
+	json_error_t why;
+	int suspending = 0;
 
-	if (json_unpack(doc, "{s:s, s:I, s:I, s:I, s:I, s:b, s:i, s:[I, I], s:I, s:I}", "boot_id",
-		    &boot, "begin_ns", &begin, "running_ns", &running, "suspended_since_ns", &since,
-		    "suspended_ns", &suspended, "suspending", &suspending, "end_signal",
-		    &s->end_signal, "fork_ticks", &least, &most, "adopted", &adopted, "gid",
-		    &gid) < 0)
-		return -EBADMSG;
+	if (json_unpack_ex(doc, &why, 0, "{s:s, s:[I, I], s:I, s?I, s?I, s?I, s?I, s?b, s?i, s?I}",
+		    "boot_id", &boot, "fork_ticks", &least, &most, "gid", &gid, "begin_ns", &begin,
+		    "running_ns", &running, "suspended_since_ns", &since, "suspended_ns",
+		    &suspended, "suspending", &suspending, "end_signal", &s->end_signal, "adopted",
+		    &adopted) < 0)
+		return say_bad(&why, err);
 	read_boot_id(boot_id);
 	s->same_boot = strcmp(boot_id, boot) == 0;
 	s->reason = json_string_value(json_object_get(doc, "reason"));
@@ -124,14 +149,17 @@ static int unpack_own(json_t *doc, struct state_doc *s)
 	return 0;
 }
 
-static int unpack_options(const json_t *options, struct state_doc *s)
+static int unpack_options(json_t *doc, struct state_doc *s, struct err *err)
 {
-	json_int_t interval, keep;
-	int usage;
+	json_t *options = json_object_get(doc, "options");
+	json_int_t interval = 0, keep = 0;
+	json_error_t why;
+	int usage = 0;
 
-	if (json_unpack((json_t *)options, "{s:I, s:b, s:I}", "sample_interval_ms", &interval,
-		    "usage", &usage, "keep_result_ms", &keep) < 0)
-		return -EBADMSG;
+	if (options &&
+		json_unpack_ex(options, &why, 0, "{s?I, s?b, s?I}", "sample_interval_ms", &interval,
+			"usage", &usage, "keep_result_ms", &keep) < 0)
+		return say_bad(&why, err);
 	s->sample_interval_ms = (uint64_t)interval;
 	s->usage_table = usage;
 	s->keep_result_ms = (uint64_t)keep;
@@ -141,8 +169,9 @@ static int unpack_options(const json_t *options, struct state_doc *s)
 	return 0;
 }
 
-static int unpack_tasks(const json_t *tasks, struct state_doc *s)
+static int unpack_tasks(const json_t *tasks, struct state_doc *s, struct err *err)
 {
+	json_error_t why;
 	json_int_t rank;
 	size_t i;
 	int pid;
@@ -150,31 +179,37 @@ static int unpack_tasks(const json_t *tasks, struct state_doc *s)
 	s->tasks_count = json_array_size(tasks);
 	s->tasks = calloc(s->tasks_count + 1, sizeof(*s->tasks));
 	if (!s->tasks)
-		return -ENOMEM;
+		return err_set(err, -ENOMEM, "read state.json");
 	for (i = 0; i < s->tasks_count; i++) {
-		if (json_unpack(json_array_get(tasks, i), "{s:I, s:i}", "rank", &rank, "pid",
-			    &pid) < 0 ||
-			rank < 0 || rank > UINT32_MAX || pid < 0)
-			return -EBADMSG;
+		if (json_unpack_ex(json_array_get(tasks, i), &why, 0, "{s:I, s:i}", "rank", &rank,
+			    "pid", &pid) < 0)
+			return say_bad(&why, err);
+		if (rank < 0 || rank > UINT32_MAX || pid < 0)
+			return err_say(err, -EBADMSG,
+				"state.json has a task whose rank or pid is none: %lld, %d",
+				(long long)rank, pid);
 		s->tasks[i] = (struct state_task){.rank = (uint32_t)rank, .pid = pid};
 	}
 	return 0;
 }
 
-int state_doc_read(int dir_fd, struct state_doc *ret_doc)
+int state_doc_read(int dir_fd, struct state_doc *ret_doc, struct err *err)
 {
 	_cleanup_state_doc_ struct state_doc s = {0};
 	int r;
 
 	r = steps_read_state(dir_fd, &s.doc);
+	if (r < 0)
+		return err_set(err, r, "read what the step's agent has left, state.json");
+	r = check_version(s.doc, err);
 	if (r == 0)
-		r = unpack_registry(s.doc, &s);
+		r = unpack_registry(s.doc, &s, err);
 	if (r == 0)
-		r = unpack_own(s.doc, &s);
+		r = unpack_own(s.doc, &s, err);
 	if (r == 0)
-		r = unpack_options(json_object_get(s.doc, "options"), &s);
+		r = unpack_options(s.doc, &s, err);
 	if (r == 0)
-		r = unpack_tasks(json_object_get(s.doc, "tasks"), &s);
+		r = unpack_tasks(json_object_get(s.doc, "tasks"), &s, err);
 	if (r < 0)
 		return r;
 	*ret_doc = s;

@@ -49,8 +49,10 @@ struct state_doc {
 	size_t tasks_count;
 };
 
-/* Reads state.json below dir_fd: 0, -ENOENT, or -EBADMSG for one that is not an agent's. */
-int state_doc_read(int dir_fd, struct state_doc *ret_doc) _must_check_;
+/* Reads state.json below dir_fd: 0, -ENOENT, or -EBADMSG for one that is not an agent's, or of an
+ * agent whose version means more than this one knows. Fields that another version may lack have
+ * defaults, and those that it has beside them are passed over. */
+int state_doc_read(int dir_fd, struct state_doc *ret_doc, struct err *err) _must_check_;
 void state_doc_clear(struct state_doc *doc);
 #define _cleanup_state_doc_ _cleanup_(state_doc_clear)
 
