@@ -17,6 +17,10 @@
 #include "stepd/base/log.h"
 #include "stepd/base/signals.h"
 
+/* With so many events behind it a step's signals are told no more: they are what its owner can make
+ * any number of, in a file that may lie in memory, and that an heir must be able to read. */
+#define SIGNALS_TOLD_MAX (1u << 18)
+
 /* ---- what is told -------------------------------------------------------------------------- */
 
 const char *suspend_state_word(const struct agent *a)
@@ -231,6 +235,8 @@ static void tell_signal(const struct agent *a, const struct request *request, co
 	const struct request_target *target = &request->target;
 	struct event event = EVENT_INIT(EVENT_SIGNAL);
 
+	if (events_last(a->events) >= SIGNALS_TOLD_MAX)
+		return;
 	event.text = name;
 	if (target->whom == REQUEST_PROCESS)
 		event.pid = target->pid;

@@ -18,6 +18,10 @@
 
 #define GRACE_MS_MAX 3153600000000 /* a century, as in a spec */
 
+/* Signals of the step's owner that may wait at a time, also where who asked has gone: each takes
+ * memory, and what root asks meanwhile waits behind them. */
+#define OWNERS_SIGNALS_MAX 64
+
 /* ---- Signal --------------------------------------------------------------------------------- */
 
 struct signal_call {
@@ -25,7 +29,32 @@ struct signal_call {
 	pid_t pid;      /* 0: not to one process */
 	uint32_t rank;  /* the first of those that were chosen */
 	bool some_only; /* ranks were chosen */
+	bool counted;   /* as one of the owner's */
 };
+
+static void clear_signal(struct kept *kept)
+{
+	if (((struct signal_call *)kept)->counted)
+		kept->m->owners_signals--;
+}
+
+static bool is_owners(const struct control_call *call)
+{
+	const uid_t uid = control_call_peer(call)->uid;
+
+	return uid != 0 && uid != geteuid();
+}
+
+static struct signal_call *new_signal_call(struct methods *m, struct control_call *call)
+{
+	struct signal_call *s = kept_new(m, call, KEPT_SIGNAL, sizeof(*s), clear_signal);
+
+	if (s && is_owners(call)) {
+		s->counted = true;
+		m->owners_signals++;
+	}
+	return s;
+}
 
 static void on_signalled(int r, const struct err *err, void *userdata)
 {
@@ -50,7 +79,7 @@ static void on_signalled(int r, const struct err *err, void *userdata)
 static void queue_signal(struct methods *m, struct control_call *call, int signal,
 	const struct request_target *target)
 {
-	struct signal_call *s = kept_new(m, call, KEPT_SIGNAL, sizeof(*s), NULL);
+	struct signal_call *s = new_signal_call(m, call);
 	struct request_answer asker = {.fn = on_signalled, .userdata = s};
 	struct err err = ERR_INIT;
 	int r;
@@ -60,6 +89,13 @@ static void queue_signal(struct methods *m, struct control_call *call, int signa
 	s->pid = target->pid;
 	s->some_only = target->ranks_count > 0;
 	s->rank = s->some_only ? target->ranks[0] : 0;
+	if (s->counted && m->owners_signals > OWNERS_SIGNALS_MAX) {
+		(void)err_say(&err, -EAGAIN,
+			"%d signals of the step's owner wait for their turn: try again later",
+			OWNERS_SIGNALS_MAX);
+		on_signalled(-EAGAIN, &err, s);
+		return;
+	}
 	r = requests_add_signal(&m->a->suspend.requests, signal, target, &asker);
 	if (r < 0) {
 		(void)err_set(&err, r, "can't send the signal");
@@ -81,7 +117,7 @@ json_t *signal_save_call(const struct kept *kept)
 
 void signal_resume_call(struct methods *m, struct control_call *call, const json_t *state)
 {
-	struct signal_call *s = kept_new(m, call, KEPT_SIGNAL, sizeof(*s), NULL);
+	struct signal_call *s = new_signal_call(m, call);
 	struct request_answer asker = {.fn = on_signalled, .userdata = s};
 
 	if (!s)

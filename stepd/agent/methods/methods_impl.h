@@ -55,6 +55,7 @@ struct methods {
 	bool finished;          /* control_finish()'s */
 	uint64_t agent_start_ticks, pid_namespace;
 	int64_t start_time_usec;
+	unsigned owners_signals;          /* that wait for their turn */
 	uint64_t looked_ns, look_cost_ns; /* the last look at the step's usage */
 };
 

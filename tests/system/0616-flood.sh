@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# A step's owner who sends signals faster than they can be delivered harms his step alone.
+# shellcheck disable=SC2016 # what stands in single quotes is for Python
+. "${top_srcdir:?}/tests/lib/control.sh"
+
+[ "$(id -u)" = 0 ] || skip_all "needs root, to be another user"
+
+owner=65533
+calls=300
+
+# UID: as that user so many signals, all sent before the agent reads the first: how many are refused.
+flood() {
+	python3 -c '
+import json, os, signal, socket, sys
+path, uid, calls, agent = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+os.kill(agent, signal.SIGSTOP)
+pid = os.fork()
+if pid:
+    status = os.waitpid(pid, 0)[1]
+    sys.exit(os.waitstatus_to_exitcode(status))
+wake = os.popen("sleep 1; kill -CONT %d" % agent)
+os.setresgid(uid, uid, uid)
+os.setresuid(uid, uid, uid)
+socks = []
+for i in range(calls):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(path)
+    s.sendall(b"{\"method\":\"io.stepd.Step.Signal\",\"parameters\":{\"signal\":\"URG\"}}\0")
+    socks.append(s)
+answers = [json.loads(s.makefile("rb").read1().rstrip(b"\0")) for s in socks]
+refused = [a["parameters"]["errno"] for a in answers if "error" in a]
+assert set(refused) <= {"EAGAIN"}, refused
+print(len(refused))
+' "$(socket)" "$1" $calls "$agent"
+}
+
+agent --proctrack "$tracker" --uid $owner --gid $owner -- sh -c 'echo up; exec sleep 600'
+refused=$(flood $owner)
+ok "most of the owner's are refused ($refused of $calls)" test "$refused" -gt 100
+is "$(flood 0)" 0 "none of root's are"
+as="--uid $owner --gid $owner"
+is "$(ask Signal '{"signal": "URG"}')" '{"parameters":{}}' "one by one they are taken again"
+is "$(ask Terminate '{"grace_ms": 0}')" '{"parameters":{}}' "and the step can be ended"
+as=
+wait "$agent"
+nothing_left "nothing is left"
+done_testing
