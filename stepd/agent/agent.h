@@ -28,6 +28,7 @@ struct agent_options {
 	const char *sample_file; /* NULL: none; see sample.h */
 	uint64_t sample_interval_ms;
 	bool usage_table;        /* to the log's descriptor, at the end */
+	bool remains_only;       /* agent_adopt(): -EBUSY where a process of the step lives */
 	gid_t operator_gid;      /* whose members may ask; (gid_t)-1: there is none */
 	uint64_t keep_result_ms; /* how long result.json stays in the step's directory; 0: it is
 				  * not written there */

@@ -123,19 +123,21 @@ _noreturn_ static void settle_and_exit(const struct cleaning *c, const char *ste
 	static const struct log silent = {.fd = -1, .ident = "stepd"};
 	const struct agent_options options = {.plugin_dir = c->options->plugin_dir,
 		.runtime_dir = c->options->runtime_dir,
+		.remains_only = true,
 		.keep_result_ms = AGENT_KEEP_AS_BEFORE,
 		.operator_gid = (gid_t)-1,
 		.ready_fd = -1,
 		.log = &silent};
 	struct err err = ERR_INIT;
-	int code;
+	int code, r;
 
 	(void)unsetenv("NOTIFY_SOCKET"); /* what is told there is of the caller's own step */
-	_exit(agent_adopt(step, &options, &code, &err) == -EEXIST);
+	r = agent_adopt(step, &options, &code, &err);
+	_exit(r == -EEXIST || r == -EBUSY);
 }
 
 /* In a process of its own: what an agent does to itself, and which tracker it has loaded, ends with
- * it. Should it find what lives after all, it goes: a step can be adopted again. */
+ * it. One that hangs is ended: a step can be adopted again. */
 static int settle(const struct cleaning *c, const char *step)
 {
 	_cleanup_pidref_ struct pidref child = PIDREF_INIT;

@@ -92,6 +92,17 @@ for b in $(backends); do
 	is "$(find /sys/fs/cgroup -type d -path "*job_$job/step_6")" "" "$b: no cgroup of it is left"
 	rm -f "$tmpdir/up"
 	rm -rf "$(dir_of 6)"
+	printf '{"version": 1, "kind": "extern", "job": %s, "proctrack": "%s"}\n' "$job" "$b" >"$tmpdir/extern"
+	"$stepd" serve -q --spec "$tmpdir/extern" --keep-result 1h &
+	agent=$!
+	eventually running extern
+	kill -9 $agent
+	wait $agent 2>/dev/null
+	began=$(date +%s)
+	step --step 7 -- true
+	ok "$b: a dead agent's extern step without processes holds nobody up" test $(($(date +%s) - began)) -lt 4
+	is "$(ls "$(dir_of extern)")" result.json "$b: and comes to its end"
+	rm -rf "$(dir_of extern)"
 done
 
 # ---- what is none of ours --------------------------------------------------------------------

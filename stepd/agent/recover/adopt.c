@@ -20,6 +20,7 @@
 #include "stepd/agent/registry.h"
 #include "stepd/agent/result.h"
 #include "stepd/agent/service.h"
+#include "stepd/agent/spec/spec.h"
 #include "stepd/agent/trace.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
@@ -251,7 +252,9 @@ static int live_on(struct adoption *ad, struct err *err)
 	if (strcmp(word, agent_state_words[AGENT_STARTING]) == 0 ||
 		(ad->heir.state.reason && a->reason == AGENT_REASON_LAUNCH))
 		return end_unstarted(ad, err);
-	if (ad->has_container) {
+	/* Nobody will add anything to an extern step that is only to be tidied up. */
+	if (ad->has_container &&
+		!(a->options->remains_only && a->plan.spec->kind == STEPD_STEP_EXTERN)) {
 		warn_of_streams(a);
 		go_on(ad, strcmp(word, "suspended") == 0);
 	} else {
@@ -338,6 +341,10 @@ int agent_adopt(
 
 	agent_init(&a, options);
 	r = prepare(&ad, step, err);
+	if (r == 0 && options->remains_only)
+		exit_watch_look(a.exits);
+	if (r == 0 && options->remains_only && !is_over(&ad))
+		r = err_say(err, -EBUSY, "step %s has processes that live", a.plan.label);
 	if (r < 0) /* what the dead agent left stays, for the next attempt */
 		a.plan.job.cont_id = 0;
 	else
