@@ -2,7 +2,7 @@
 TEST_EXTENSIONS = .sh
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh --comments
 SH_LOG_DRIVER = $(LOG_DRIVER)
-# TEST_LIMIT, if given, is a command that ends a test which hangs: 'timeout -k 10 900'.
+# TEST_LIMIT, if given, is a command that ends a test which hangs: 'timeout -k 10 1500'.
 LOG_COMPILER = $(TEST_LIMIT) $(SHELL) $(top_srcdir)/tests/lib/run-unit
 SH_LOG_COMPILER = $(TEST_LIMIT)
 AM_TESTS_ENVIRONMENT = \
