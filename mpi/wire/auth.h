@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Who is at the other end of an edge. The child connects, and both say a nonce; then the child
+ * proves itself, and the parent after it:
+ *	secret	an HMAC with the step's secret over the role, the step, both nodes and both nonces
+ *	munge	a credential for this user alone, with the same in it and a random key; who decodes
+ *it compares its user with their own none	nothing is proved, and frames carry no HMAC: for a
+ *network where no stranger is The key of the edge comes of the secret, or of both random keys, and
+ *of the same words; each direction has its own.
+ */
+#ifndef MPI_WIRE_AUTH_H
+#define MPI_WIRE_AUTH_H
+
+#include <nettle/hmac.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stepd/base/err.h"
+
+#define WIRE_NONCE_SIZE 32u
+#define WIRE_KEY_SIZE   32u
+#define WIRE_MAC_SIZE   16u /* of the 32 bytes of HMAC-SHA256: half of them, as RFC 2104 allows */
+#define WIRE_PROOF_MAX  4096u
+
+enum wire_auth_kind {
+	WIRE_AUTH_NONE,
+	WIRE_AUTH_SECRET,
+	WIRE_AUTH_MUNGE,
+	WIRE_AUTH_MAX,
+};
+
+struct wire_auth {
+	enum wire_auth_kind kind;
+	const void *secret; /* borrowed */
+	size_t secret_size;
+	const char *munge_socket; /* NULL: the usual one */
+	struct munge_lib *munge;
+};
+
+enum wire_role {
+	WIRE_ROLE_CHILD,
+	WIRE_ROLE_PARENT,
+	WIRE_ROLE_MAX,
+};
+
+/* What both ends of an edge know, and what they prove. */
+struct wire_talk {
+	uint64_t step;
+	uint32_t child, parent;
+	unsigned char nonce[WIRE_ROLE_MAX][WIRE_NONCE_SIZE];
+	unsigned char key[WIRE_ROLE_MAX][WIRE_KEY_SIZE]; /* munge: each one's random key */
+};
+
+/* method: "secret", "munge", "munge:SOCKET" or "none". */
+int wire_auth_init(struct wire_auth *auth, const char *method, const void *secret,
+	size_t secret_size, struct err *err) _must_check_;
+void wire_auth_clear(struct wire_auth *auth);
+const char *wire_auth_name(unsigned kind);
+
+int wire_auth_random(unsigned char *bytes, size_t size, struct err *err) _must_check_;
+
+/* The proof of that role. May wait for munged. */
+int wire_auth_prove(const struct wire_auth *auth, struct wire_talk *talk, enum wire_role role,
+	unsigned char *proof, size_t *ret_size, struct err *err) _must_check_;
+int wire_auth_check(const struct wire_auth *auth, struct wire_talk *talk, enum wire_role role,
+	const unsigned char *proof, size_t size, struct err *err) _must_check_;
+
+/* The HMAC of what that role sends, with its key. */
+void wire_auth_key(const struct wire_auth *auth, const struct wire_talk *talk, enum wire_role role,
+	struct hmac_sha256_ctx *ret_mac);
+
+/* ---- munge.c */
+struct munge_lib;
+int wire_munge_open(struct munge_lib **ret_lib, struct err *err) _must_check_;
+struct munge_lib *wire_munge_close(struct munge_lib *lib);
+/* *ret_credential is a text for free(). */
+int wire_munge_encode(const struct munge_lib *lib, const char *socket, const void *data,
+	size_t size, char **ret_credential, struct err *err) _must_check_;
+/* Exactly size bytes, of this process's user. */
+int wire_munge_decode(const struct munge_lib *lib, const char *socket, const char *credential,
+	void *data, size_t size, struct err *err) _must_check_;
+
+#endif

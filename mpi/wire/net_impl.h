@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The inside of the way over TCP. A connection is a stranger's until its greeting has gone through
+ * (hello.c); then it is an edge's, and carries frames (conn.c).
+ */
+#ifndef MPI_WIRE_NET_IMPL_H
+#define MPI_WIRE_NET_IMPL_H
+
+#include <ev.h>
+#include <sys/queue.h>
+
+#include "mpi/wire/addr.h"
+#include "mpi/wire/auth.h"
+#include "mpi/wire/net.h"
+#include "mpi/wire/wire_link.h"
+
+#define NET_GREETING_MS    5000u /* for a stranger to say who they are, and prove it */
+#define NET_STRANGERS_MAX  64u   /* beside the children; above it the oldest one goes */
+#define NET_RETRY_LEAST_MS 20u
+#define NET_RETRY_MOST_MS  1000u
+#define NET_RELISTEN_MS    200u
+#define NET_STAGING_SIZE   (32u << 10)
+
+struct net;
+
+struct conn {
+	TAILQ_ENTRY(conn) link; /* of net.strangers */
+	struct net *net;
+	int fd;
+	size_t edge;   /* SIZE_MAX: nobody knows yet */
+	bool is_ours;  /* this node has connected */
+	bool is_known; /* its greeting has gone through */
+	ev_io io;
+	ev_timer greeting; /* its end */
+	struct wire_talk talk;
+	unsigned stage; /* of the greeting: the number of the last message sent or received */
+
+	struct hmac_sha256_ctx mac_in, mac_out;
+	uint64_t counter_in, counter_out;
+
+	/* what has come and is not read, then a frame whose beginning has */
+	unsigned char staging[NET_STAGING_SIZE];
+	size_t staged, staged_at;
+	bool is_paused; /* what is staged can't be taken now */
+	bool has_header;
+	unsigned char header_bytes[WIRE_HEADER_SIZE];
+	struct wire_header header;
+	struct wire_buffer *payload; /* with the HMAC behind it */
+	size_t payload_have;
+
+	/* a greeting on its way, or the frame that is wire_link_next()'s */
+	unsigned char *hello_out;
+	size_t hello_size;
+	bool is_sending;
+	bool is_blocked; /* the socket takes no more now */
+	unsigned char out_header[WIRE_HEADER_SIZE], out_mac[WIRE_MAC_SIZE];
+	size_t out_sent;
+};
+TAILQ_HEAD(conns, conn);
+
+struct net_timer {
+	LIST_ENTRY(net_timer) link;
+	ev_timer timer;
+	struct net *net;
+	struct wire_timer *wire_timer;
+};
+LIST_HEAD(net_timers, net_timer);
+
+struct net_edge {
+	struct conn *conn; /* NULL: not there */
+	bool is_over;      /* lost, or told to be dropped */
+	char *why;         /* why the last attempt has failed */
+};
+
+struct net {
+	struct ev_loop *loop;
+	struct wire *wire;
+	struct wire_auth auth;
+	uint64_t step;
+	uint32_t node, node_count;
+	char *ifname;
+	uint64_t connect_timeout_ms;
+
+	int listen_fd;
+	ev_io listen;
+	ev_timer relisten; /* when no descriptor was left */
+	ev_timer opening;  /* until all neighbours must be there */
+	struct conns strangers;
+	unsigned strangers_count;
+
+	struct addrinfo *parent, *parent_at; /* where it may be; the one to try next */
+	ev_timer retry;
+	uint64_t retry_ms;
+
+	struct net_timers timers;
+	size_t edges_count;
+	struct net_edge edge[];
+};
+
+/* ---- conn.c */
+/* Takes fd. NULL: no memory. */
+struct conn *conn_new(struct net *net, int fd, bool is_ours);
+struct conn *conn_free(struct conn *conn);
+void conn_watch(struct conn *conn); /* for what it can do next */
+void conn_wake(struct conn *conn);  /* there is something to be sent */
+void conn_set_options(int fd);
+size_t conn_mac_size(const struct conn *conn);
+
+/* ---- hello.c */
+/* A message of the greeting has come, whole; and the first one. Negative: the stranger is to go. */
+int hello_start(struct conn *conn, struct err *err) _must_check_;
+int hello_receive(struct conn *conn, struct err *err) _must_check_;
+/* Tells a stranger why they have to go; it may get there, or not. */
+void hello_refuse(struct conn *conn, const char *why);
+
+/* ---- net.c */
+/* The greeting has gone through: the edge has its connection. */
+void net_known(struct net *net, struct conn *conn);
+/* It is of no more use; conn is gone then, and the net may be. */
+void net_conn_failed(struct conn *conn, const struct err *err);
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The inside of the exchange.
+ *
+ * The lowest node that all nodes of a fence are below is its top: contributions go up to it, and it
+ * alone decides how the fence ends, so that it ends alike on all nodes that it reaches. Those that
+ * are cut off from it end the fence themselves. Whoever sees that a fence can't end well tells the
+ * top. Each wire_fence() of a set is a generation of it, whatever becomes of it; what has ended
+ * here before the node has begun it fails when it does begin.
+ */
+#ifndef MPI_WIRE_WIRE_IMPL_H
+#define MPI_WIRE_WIRE_IMPL_H
+
+#include <sys/queue.h>
+
+#include "mpi/wire/tree.h"
+#include "mpi/wire/wire_link.h"
+
+#define WIRE_TEXT_MAX   900u       /* bytes of a sentence in a frame */
+#define WIRE_PROBE_MS   1000u      /* how long the top waits for who is missing */
+#define WIRE_GRACE_MS   3000u      /* and a node for the top's word */
+#define WIRE_QUEUE_HIGH (8u << 20) /* bytes for one edge above which nobody feeds it */
+#define WIRE_QUEUE_LOW  (4u << 20)
+#define WIRE_SETS_MAX   (1u << 20)
+
+struct queued {
+	STAILQ_ENTRY(queued) link;
+	struct wire_packet *packet;
+};
+STAILQ_HEAD(queue, queued);
+
+struct edge {
+	uint32_t node;
+	struct queue queue;
+	size_t queued_bytes;
+	bool is_congested;
+	bool is_lost;
+	bool said_bye; /* the neighbour has */
+	bool sent_bye; /* this node has, or has answered */
+	int fault;     /* a frame could not be queued: it is lost when that can be told */
+};
+
+enum branch {
+	BRANCH_NONE, /* no node of the fence is behind this edge */
+	BRANCH_WAITING,
+	BRANCH_COMPLETE, /* all of them have contributed */
+};
+
+struct group;
+
+/* A fence under way at this node. */
+struct op {
+	struct group *group;
+	uint64_t generation;
+	uint32_t top;
+	bool has_begun;   /* here */
+	bool is_forsaken; /* begun in vain: this node contributes nothing */
+	bool is_done;     /* and its done() has been called */
+	bool is_decided;  /* it will end well */
+	bool is_complete; /* this node's part and all below it have gone up */
+	bool is_broken;   /* the top has been told so */
+	bool is_late;     /* the top has been told that it is out of time */
+	size_t up_frames; /* sent */
+	struct wire_runs up;
+	struct wire_runs down;
+	wire_fence_fn done;
+	void *userdata;
+	const char *why; /* it is forsaken; NULL: it is late. Until it has begun. */
+	uint64_t timeout_ms;
+	struct wire_timer deadline;
+	struct wire_timer probe;
+	struct bitset answered; /* to WHO; no words: nobody is asked */
+	uint32_t late_ms;
+	size_t missing_count;
+	char missing[WIRE_TEXT_MAX / 2];
+	unsigned char branch[]; /* enum branch, by edge */
+};
+
+/* A set of nodes, as long as the wire. */
+struct group {
+	LIST_ENTRY(group) link;
+	uint64_t id;
+	struct bitset nodes;
+	uint64_t began;   /* generations begun here */
+	uint64_t ended;   /* the last one that has ended as far as this node is concerned */
+	int failure_code; /* of those ended and not begun here */
+	char *failure;
+	struct op *op;
+};
+LIST_HEAD(groups, group);
+
+#define GROUP_BUCKETS 256u
+
+struct loss {
+	LIST_ENTRY(loss) link;
+	uint32_t child; /* the edge above this node */
+	char *text;
+};
+LIST_HEAD(losses, loss);
+
+/* A message of several frames. */
+struct assembly {
+	LIST_ENTRY(assembly) link;
+	uint32_t source;
+	uint16_t channel;
+	uint32_t total, have, room;
+	struct wire_buffer *buffer;
+};
+LIST_HEAD(assemblies, assembly);
+
+struct own_message {
+	STAILQ_ENTRY(own_message) link;
+	uint16_t channel;
+	struct wire_buffer *buffer;
+};
+STAILQ_HEAD(own_messages, own_message);
+
+struct wire {
+	struct wire_tree tree;
+	uint32_t node;
+	uint64_t step;
+	const char *const *names;
+	const struct wire_events *events;
+	void *userdata;
+	const struct wire_carrier *ops;
+	void *carrier;
+
+	unsigned busy; /* calls under way */
+	bool is_closed;
+	bool has_left, told_left;
+	bool is_leaving;    /* it is not told before wire_leave() has returned */
+	struct bitset gone; /* no way leads to them any more */
+	struct bitset left; /* as far as told: those below this node */
+	struct losses losses;
+	struct groups groups[GROUP_BUCKETS];
+	size_t groups_count;
+	struct assemblies assemblies;
+	struct own_messages own;
+	struct wire_timer own_timer;
+
+	size_t congested_count;
+	size_t edges_count;
+	struct edge edge[];
+};
+
+/* ---- wire.c */
+void wire_enter(struct wire *w);
+int wire_exit(struct wire *w); /* -ESHUTDOWN: it has been closed and is no more */
+bool wire_has_parent(const struct wire *w);
+size_t wire_first_child_edge(const struct wire *w);
+
+/* Where the way to a node begins. It is not this one. */
+size_t wire_way(const struct wire *w, uint32_t node);
+void wire_queue(struct wire *w, size_t edge, struct wire_packet *packet); /* holds it */
+void wire_queue_fault(struct wire *w, size_t edge, int error);
+void wire_drop_queue(struct wire *w, struct edge *e);
+
+/* A header of this step and node; a frame of it with one run, or none (data NULL). */
+struct wire_header wire_header_make(const struct wire *w, enum wire_type type);
+void wire_send_bytes(struct wire *w, size_t edge, const struct wire_header *h,
+	struct wire_buffer *buffer, const void *data, size_t size);
+
+/* ---- fence_group.c */
+int wire_nodes_copy(
+	const struct wire *w, const struct bitset *nodes, struct bitset *ret_copy) _must_check_;
+struct group *wire_group_find(const struct wire *w, uint64_t id);
+struct group *wire_group_exact(const struct wire *w, uint64_t id, const struct bitset *nodes);
+int wire_group_get(struct wire *w, uint64_t id, const struct bitset *nodes,
+	struct group **ret_group) _must_check_;
+void wire_groups_stop(struct wire *w); /* its timers */
+void wire_groups_clear(struct wire *w);
+int wire_op_new(
+	struct wire *w, struct group *g, uint64_t generation, struct op **ret_op) _must_check_;
+
+/* ---- fence.c */
+void wire_op_advance(struct wire *w, struct op *op);
+int wire_op_find(struct wire *w, const struct wire_header *h, const struct bitset *nodes,
+	struct op **ret_op, struct err *err) _must_check_;
+int wire_copy_set(struct wire *w, const struct wire_set *set, struct bitset *ret_nodes,
+	struct err *err) _must_check_;
+int wire_on_up(struct wire *w, size_t edge, const struct wire_header *h,
+	struct wire_buffer *payload, struct err *err) _must_check_;
+int wire_on_down(struct wire *w, size_t edge, const struct wire_header *h,
+	struct wire_buffer *payload, struct err *err) _must_check_;
+
+/* ---- fence_set.c: the nodes of a fence in a frame */
+bool wire_is_all(const struct wire *w, const struct bitset *nodes);
+struct wire_buffer *wire_nodes_encode(
+	const struct wire *w, const struct bitset *nodes, const char *text, struct wire_header *h);
+int wire_nodes_decode(const struct wire *w, const struct wire_header *h,
+	const struct wire_buffer *payload, struct bitset *ret_nodes, size_t *ret_size,
+	struct err *err) _must_check_;
+bool wire_nodes_equal(const struct bitset *a, const struct bitset *b);
+bool wire_takes_part(const struct wire *w, const struct group *g);
+uint32_t wire_first_common(const struct bitset *a, const struct bitset *b);
+
+/* ---- fence_result.c */
+int wire_runs_check(const struct wire *w, const struct bitset *nodes, const unsigned char *data,
+	size_t size, uint16_t blocks) _must_check_;
+/* Ends this node's part of it well, with what is in runs, and badly. */
+void wire_op_succeed(struct wire *w, struct op *op, const struct wire_runs *runs);
+void wire_op_fail(struct wire *w, struct op *op, int r, const char *text);
+void wire_op_done(struct wire *w, struct op *op, int r, const char *text);
+void wire_op_free(struct wire *w, struct op *op);
+
+/* ---- fence_end.c */
+/* A fence can't end well: tells its top, or ends it if this is the top. */
+void wire_break(struct wire *w, uint64_t id, uint64_t generation, const struct bitset *nodes, int r,
+	const char *text);
+/* Nodes do not agree who takes part, or which generation it is; this one has no memory for it. */
+void wire_break_mismatch(struct wire *w, struct group *g, uint32_t source, uint64_t generation,
+	const struct bitset *nodes);
+void wire_break_generation(struct wire *w, struct group *g, const struct wire_header *h);
+void wire_break_begun(struct wire *w, struct op *op, int r);
+/* Breaks it if nodes of it are lost or have left. op may be gone then. */
+void wire_op_check(struct wire *w, struct op *op);
+int wire_on_broken(struct wire *w, const struct wire_header *h, struct wire_buffer *payload,
+	struct err *err) _must_check_;
+int wire_on_fail(struct wire *w, const struct wire_header *h, struct wire_buffer *payload,
+	struct err *err) _must_check_;
+
+/* ---- fence_late.c */
+int wire_op_arm(struct wire *w, struct op *op, uint64_t timeout_ms) _must_check_;
+/* This node's part is out of time: all are asked who is missing. op may be gone then. */
+void wire_op_expire(struct wire *w, struct op *op);
+int wire_on_late(struct wire *w, const struct wire_header *h, struct wire_buffer *payload,
+	struct err *err) _must_check_;
+int wire_on_who(struct wire *w, const struct wire_header *h, struct wire_buffer *payload,
+	struct err *err) _must_check_;
+int wire_on_status(struct wire *w, const struct wire_header *h, struct wire_buffer *payload,
+	struct err *err) _must_check_;
+
+/* ---- message.c */
+int wire_on_message(struct wire *w, size_t edge, const struct wire_header *h,
+	struct wire_buffer *payload, struct err *err) _must_check_;
+void wire_messages_clear(struct wire *w);
+void wire_messages_forget(struct wire *w); /* those of nodes that are gone */
+void wire_on_own(struct wire *w, struct wire_timer *timer);
+
+/* ---- loss.c */
+void wire_lose(struct wire *w, size_t edge, const char *why);
+int wire_on_lost(struct wire *w, size_t edge, const struct wire_header *h,
+	struct wire_buffer *payload, struct err *err) _must_check_;
+int wire_on_left(
+	struct wire *w, size_t edge, const struct wire_header *h, struct err *err) _must_check_;
+int wire_on_bye(struct wire *w, size_t edge, struct err *err) _must_check_;
+void wire_try_bye(struct wire *w);
+const char *wire_loss_text(const struct wire *w, uint32_t node);
+void wire_losses_clear(struct wire *w);
+
+#endif
