@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The link between an agent and its MPI service process: a SOCK_SEQPACKET socket pair, a JSON
+ * object in a message of at most LINK_SIZE_MAX bytes, descriptors beside it where it says so.
+ * Neither end waits for the other but in the service's beginning. The agent trusts nothing that
+ * comes in: a message that is not one of these is told in the log and dropped, and what a service
+ * asks for is what the step's owner may ask for anyway.
+ *
+ * From the service (member "do"):
+ *	environ  local (a local id; absent: all tasks), set: ["NAME=VALUE", ...]   before ready only
+ *	ready
+ *	failed   why                             the step does not start
+ *	log      level ("error", "warning", "info", "debug"), text
+ *	abort    code, text                      ends the step with this exit status, on this node
+ *	signal   id, signal ("TERM"), ranks ([..]; absent: all)    answered by "done"
+ *	spawn    id, number, first_rank, size, groups    answered by "spawned", see below
+ *	drop     id, number                      ends the tasks of this spawn, or the spawn itself
+ *	                                         if it is under way: it has failed elsewhere, and
+ *they say nothing of the step's status; "done"
+ *
+ * From the agent (member "tell"):
+ *	task-start ranks ([..]), pids ([..])     tasks of this node have been forked, at most
+ *	           LINK_STARTS_MAX a message; of spawned ones it comes before "spawned"
+ *	task-exit  rank, wait_status             a task of this node, spawned ones too, has ended
+ *	over                                     no process is left in the step on this node
+ *	done       id, error (errno, 0), why
+ *	spawned    id, error (errno, 0), why, locals ([..]), errors ([..]: on failure the errno of
+ *	           each that could not be executed, else 0); before it, for each task in their
+ *	           order, the service's end of its socket pair:
+ *	fds        id, at; with up to LINK_FDS_MAX descriptors, of the tasks from locals[at] on
+ *
+ * A spawn asks for tasks on this node: number is the spawn's in the step, from 1; size counts its
+ * tasks on all nodes. Each group has argv, count, env (["NAME=VALUE", ...], added to the step's),
+ * cwd (absent: the step's), appnum, rank (the first one's place among those of the spawn, the
+ *others follow) and environ (optional, an array of count arrays ["NAME=VALUE", ...]: of each task
+ *alone). The agent numbers their ranks in the step from first_rank + rank on. Ranks ascend from
+ * group to group. "spawned" comes when all have been executed; where one could not be, once nothing
+ * of it runs any more.
+ */
+#ifndef MPI_LINK_H
+#define MPI_LINK_H
+
+#include <stddef.h>
+
+#include "stepd/base/err.h"
+
+struct json_t;
+
+#define LINK_SIZE_MAX (128u << 10)
+#define LINK_FDS_MAX  128u
+
+#define LINK_STARTS_MAX 1024u
+
+/* A connected pair, non-blocking and O_CLOEXEC. The first end is the agent's, which takes no
+ * descriptors. */
+int link_pair(int ret_fds[2], struct err *err) _must_check_;
+
+/* Sends an object, whose reference it takes, and duplicates of count descriptors. -EAGAIN: the
+ * other end does not read; -EMSGSIZE; -EPIPE: it is gone; -ENOMEM also for NULL. */
+int link_send_take(int fd, struct json_t *message, const int *fds, size_t count) _must_check_;
+
+struct link_message {
+	struct json_t *object; /* an object */
+	int fds[LINK_FDS_MAX];
+	size_t fds_count;
+};
+
+#define LINK_MESSAGE_INIT                                                                          \
+	{                                                                                          \
+		.object = NULL, .fds_count = 0                                                     \
+	}
+
+/* The next message. -EAGAIN: there is none now; -EPIPE: the other end is gone; -EBADMSG: it was no
+ * message of a link, and is dropped. */
+int link_receive(int fd, struct link_message *ret_message) _must_check_;
+
+/* The same for the agent's end, which takes no descriptors: one that brings some is -EBADMSG. They
+ * get no number here, as closing one could wait for whoever has made it. */
+int link_receive_bare(int fd, struct link_message *ret_message) _must_check_;
+
+/* Closes the descriptors that nobody has taken (set to -1). */
+void link_message_clear(struct link_message *message);
+#define _cleanup_link_message_ _cleanup_(link_message_clear)
+
+#endif

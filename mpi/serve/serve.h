@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the service processes of all MPI plugins do alike: the event loop, the link to the agent,
+ * the way to the other nodes, tasks that are spawned. A plugin's service main makes a struct serve,
+ * adds its watchers to the loop and runs it.
+ */
+#ifndef MPI_SERVE_SERVE_H
+#define MPI_SERVE_SERVE_H
+
+#include <ev.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mpi/wire/wire.h"
+#include "stepd/api/mpi.h"
+#include "stepd/base/log.h"
+
+struct json_t;
+struct serve;
+
+struct serve_events {
+	/* A task of this node has been forked; before what else is heard of it. */
+	void (*task_start)(void *userdata, uint32_t rank, pid_t pid);
+	/* A task of this node has ended. rank: in the step, spawned ones too. */
+	void (*task_exit)(void *userdata, uint32_t rank, int wait_status);
+	/* A fence waits for this node and it has not begun it: wire_events.missing. */
+	void (*missing)(void *userdata, uint64_t set_id, char *text, size_t size);
+	/* A message of another node's plugin: channels from SERVE_CHANNEL_PLUGIN on. */
+	void (*message)(
+		void *userdata, uint32_t from, uint16_t channel, const struct wire_block *block);
+	/* The way to a node is gone. */
+	void (*lost)(void *userdata, uint32_t node, const struct err *err);
+	/* The step is over on this node, or the agent is gone and all tasks have hung up: the last
+	 * chance to clean up before serve_run() returns. */
+	void (*end)(void *userdata);
+};
+
+#define SERVE_CHANNEL_PLUGIN 256u
+
+/* Opens the loop, the link and the wire. A failure is told by serve_fail(). */
+int serve_open(const stepd_mpi_service_t *service, const struct serve_events *events,
+	void *userdata, struct serve **ret_serve, struct err *err) _must_check_;
+
+/* Before serve_ready(): an environment entry for the task of this local id, or for all (-1). */
+int serve_environ(struct serve *s, int64_t local, const char *name, const char *value,
+	struct err *err) _must_check_;
+
+/* Tells the agent that tasks may start, runs until the end, and returns the process's exit status.
+ */
+int serve_run(struct serve *s);
+
+/* In its place: tells the agent why they can't, and returns the exit status. */
+int serve_fail(const stepd_mpi_service_t *service, const struct err *err);
+
+/* How many conversations with tasks are open: the plugin counts them, +1 and -1. Once the agent is
+ * gone, serve_run() ends with the last of them. */
+void serve_count(struct serve *s, int change);
+
+/* A line in the step's log. */
+void serve_log(struct serve *s, enum log_level level, const char *fmt, ...) _printf_(3, 4);
+
+/* Ends the step on all nodes with this exit status (0 to 255). text: one sentence, for the log. */
+void serve_abort(struct serve *s, int code, const char *text);
+
+/* Signals tasks of this node (ranks of the step, NULL for all). done may be NULL. */
+typedef void (*serve_done_fn)(void *userdata, int r, const struct err *err);
+int serve_signal(struct serve *s, int signal, const uint32_t *ranks, size_t count,
+	serve_done_fn done, void *userdata, struct err *err) _must_check_;
+
+struct ev_loop *serve_get_loop(const struct serve *s);
+struct wire *serve_get_wire(const struct serve *s);
+const stepd_step_rec_t *serve_get_job(const struct serve *s);
+const struct stepd_mpi_host *serve_get_host(const struct serve *s);
+
+struct serve *serve_close(struct serve *s);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A service process's state, shared by serve.c, serve_link.c and spawning.c.
+ */
+#ifndef MPI_SERVE_SERVE_IMPL_H
+#define MPI_SERVE_SERVE_IMPL_H
+
+#include <jansson.h>
+
+#include "mpi/link.h"
+#include "mpi/serve/serve.h"
+#include "mpi/serve/spawning.h"
+
+/* Channels of the wire below SERVE_CHANNEL_PLUGIN. */
+enum serve_channel {
+	SERVE_CHANNEL_ABORT,
+	SERVE_CHANNEL_SPAWN, /* this one and those behind it are spawning.c's */
+};
+
+/* Messages that the agent has not read yet: it may be at something else for a while. */
+#define SERVE_QUEUE_MAX 4096u
+
+struct outgoing {
+	struct outgoing *next;
+	json_t *message;
+};
+
+/* A signal that was asked for and not answered yet. */
+struct signalling {
+	struct signalling *next;
+	json_int_t id;
+	serve_done_fn done; /* NULL: nobody asks */
+	void *userdata;
+};
+
+struct spawning;
+
+struct serve {
+	const stepd_mpi_service_t *service;
+	const struct serve_events *events;
+	void *userdata;
+	struct ev_loop *loop;
+	struct wire *wire;
+	struct spawning *spawning;
+
+	int link_fd; /* -1: the agent is gone, or wants it to end */
+	ev_io readable, writable;
+	struct outgoing *first, **last;
+	unsigned queued;
+	json_int_t last_id;
+	struct signalling *signals;
+
+	int conversations;
+	bool aborted; /* it was told once */
+	bool left;    /* all nodes below this one, and this one, need each other no more */
+};
+
+/* ---- serve_link.c: the link to the agent --------------------------------------------------- */
+
+void serve_link_open(struct serve *s);
+void serve_link_close(struct serve *s);
+
+/* Sends it now or as soon as the agent reads. Takes the reference. -EPIPE: the agent is gone;
+ * -EMSGSIZE; -ENOBUFS: it does not read; -ENOMEM also for NULL. */
+int serve_link_send_take(struct serve *s, json_t *message) _must_check_;
+
+/* A number for what is answered later. */
+json_int_t serve_next_id(struct serve *s);
+
+/* Whether it is time to end: looks, and stops the loop then. */
+void serve_check(struct serve *s);
+
+/* ---- spawning.c ---------------------------------------------------------------------------- */
+
+struct spawning *spawning_new(struct serve *s);
+struct spawning *spawning_free(struct spawning *spawning);
+
+/* "spawned" and "fds" of the link. It takes descriptors out of the message by setting them to -1.
+ */
+void spawning_take_answer(struct spawning *spawning, struct link_message *message);
+
+/* A message of another node on one of its channels. */
+void spawning_take_message(
+	struct spawning *spawning, uint32_t from, uint16_t channel, const struct wire_block *block);
+
+/* A task of this node has ended; the agent is gone. */
+void spawning_task_exit(struct spawning *spawning, uint32_t rank);
+void spawning_agent_gone(struct spawning *spawning);
+
+void spawning_node_lost(struct spawning *spawning, uint32_t node, const struct err *err);
+
+#endif

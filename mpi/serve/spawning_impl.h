@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The three sides of a spawn, each on its node; one node may have all of them.
+ *
+ *	who asks (spawning_ask.c)   ASK ->    node 0 (spawning_root.c): numbers it, deals it out
+ *	node 0                      START ->  each node (spawning_part.c): prepares, asks its agent
+ *	each node                   STARTED -> node 0: when all have answered, or one has failed,
+ *	node 0                      END ->    each node; those that have started end what they have,
+ *	                                      if one has failed
+ *	node 0                      DONE ->   who asks
+ *
+ * A message is a JSON object, a NUL, and the request's data where it has some. It comes from
+ * another service of the same user's, and is checked so that a broken one harms nobody.
+ */
+#ifndef MPI_SERVE_SPAWNING_IMPL_H
+#define MPI_SERVE_SPAWNING_IMPL_H
+
+#include "mpi/serve/deal.h"
+#include "mpi/serve/serve_impl.h"
+
+enum spawning_channel {
+	SPAWNING_ASK = SERVE_CHANNEL_SPAWN,
+	SPAWNING_START,
+	SPAWNING_STARTED,
+	SPAWNING_END,
+	SPAWNING_DONE,
+	SPAWNING_CHANNEL_MAX,
+};
+
+#define SPAWNING_SIZE_MAX  65536u      /* tasks of one spawn */
+#define SPAWNING_RANK_MAX  16777216u   /* of all that a step ever has */
+#define SPAWNING_BYTES_MAX (64u << 20) /* of a request */
+
+struct spawning_ask;
+struct spawning_part;
+struct spawning_root;
+
+struct spawning {
+	struct serve *serve;
+	const struct spawn_events *events;
+	void *userdata;
+	struct spawning_ask *asks;   /* of this node's */
+	struct spawning_part *parts; /* of all spawns that are not over */
+	struct spawning_root *root;  /* on node 0, once there was a spawn */
+	uint64_t last_token;
+};
+
+/* What a message says. data is the message's. */
+struct spawning_message {
+	json_t *object;
+	const void *data;
+	size_t size;
+};
+
+/* ---- messages (spawning.c) ----------------------------------------------------------------- */
+
+/* Takes object; NULL is -ENOMEM. */
+int spawning_send_take(struct spawning *sp, uint32_t node, enum spawning_channel channel,
+	json_t *object, const void *data, size_t size, struct err *err) _must_check_;
+
+/* A number of an object, from 0 to most. */
+bool spawning_get(const json_t *object, const char *name, uint32_t most, uint32_t *ret_number);
+
+/* The error that a message tells of: 0 where it tells of none, else -errno. */
+int spawning_get_error(const json_t *object, struct err *err);
+
+/* The neighbour of a node on its way to node 0. */
+uint32_t spawning_parent(const struct spawning *sp, uint32_t node);
+
+/* ---- the sides ----------------------------------------------------------------------------- */
+
+/* spawning_ask.c */
+void spawning_ask_done(struct spawning *sp, const struct spawning_message *m);
+void spawning_ask_lost(struct spawning *sp, const struct err *err); /* the way to node 0 */
+void spawning_ask_free(struct spawning *sp);
+
+/* spawning_root.c */
+void spawning_root_ask(struct spawning *sp, uint32_t from, const struct spawning_message *m);
+void spawning_root_started(struct spawning *sp, uint32_t from, const struct spawning_message *m);
+void spawning_root_lost(struct spawning *sp, uint32_t node, const struct err *err);
+void spawning_root_free(struct spawning *sp);
+
+/* spawning_part.c */
+void spawning_part_start(struct spawning *sp, const struct spawning_message *m);
+void spawning_part_end(struct spawning *sp, const struct spawning_message *m);
+void spawning_part_answer(struct spawning *sp, struct link_message *message);
+void spawning_part_exit(struct spawning *sp, uint32_t rank);
+void spawning_part_lost(struct spawning *sp, const struct err *err); /* the way to node 0 */
+void spawning_part_no_agent(struct spawning *sp);
+void spawning_part_free(struct spawning *sp);
+
+#endif

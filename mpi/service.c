@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "mpi/service.h"
+
+#include <assert.h>
+#include <jansson.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "mpi/service_process.h"
+#include "stepd/api/env.h"
+
+/* What a service may hand out for all tasks, and for each, an entry counting as some bytes more
+ * than it has. */
+#define ENVIRON_BYTES       (1u << 20)
+#define ENVIRON_TASK_BYTES  (64u << 10)
+#define ENVIRON_ENTRY_BYTES 64u
+
+/* Messages of its beginning between two looks at what else is asked of the agent. */
+#define MESSAGES_A_LOOK 16u
+
+struct seat {
+	int fd;            /* the task's end; -1: there is none, or it is closed */
+	struct strv given; /* entries for this task alone */
+	size_t given_bytes;
+};
+
+struct mpi_service {
+	pid_t pid;
+	int link_fd;
+	bool task_fds;      /* it was asked for socket pairs */
+	struct strv common; /* entries for all tasks */
+	size_t common_bytes;
+	struct seat *seats; /* by local id */
+	uint32_t seats_count;
+	unsigned heard; /* messages of its beginning */
+};
+
+/* ---- what it holds ------------------------------------------------------------------------- */
+
+static int add_seats(struct mpi_service *s, uint32_t count)
+{
+	struct seat *grown =
+		realloc(s->seats, ((size_t)s->seats_count + count + 1) * sizeof(*grown));
+	uint32_t i;
+
+	if (!grown)
+		return -ENOMEM;
+	s->seats = grown;
+	for (i = 0; i < count; i++)
+		grown[s->seats_count++] = (struct seat){.fd = -1};
+	return 0;
+}
+
+static struct mpi_service *service_new(void)
+{
+	struct mpi_service *s = calloc(1, sizeof(*s));
+
+	if (s)
+		s->link_fd = -1;
+	return s;
+}
+
+struct mpi_service *mpi_service_free(struct mpi_service *s)
+{
+	uint32_t i;
+
+	if (!s)
+		return NULL;
+	mpi_service_close_task_fds(s);
+	mpi_service_close_link(s);
+	for (i = 0; i < s->seats_count; i++)
+		strv_clear(&s->seats[i].given);
+	strv_clear(&s->common);
+	free(s->seats);
+	free(s);
+	return NULL;
+}
+DEFINE_CLEANUP(struct mpi_service *, mpi_service_free);
+
+pid_t mpi_service_get_pid(const struct mpi_service *s)
+{
+	return s->pid;
+}
+
+int mpi_service_get_link(const struct mpi_service *s)
+{
+	return s->link_fd;
+}
+
+void mpi_service_close_link(struct mpi_service *s)
+{
+	s->link_fd = close_fd(s->link_fd);
+}
+
+int mpi_service_task_fd(const struct mpi_service *s, uint32_t local_id)
+{
+	return local_id < s->seats_count ? s->seats[local_id].fd : -1;
+}
+
+void mpi_service_close_task_fds(struct mpi_service *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->seats_count; i++)
+		s->seats[i].fd = close_fd(s->seats[i].fd);
+}
+
+void mpi_service_close_task_fd(struct mpi_service *s, uint32_t local_id)
+{
+	if (local_id < s->seats_count)
+		s->seats[local_id].fd = close_fd(s->seats[local_id].fd);
+}
+
+bool mpi_service_has_task_fds(const struct mpi_service *s)
+{
+	return s->task_fds;
+}
+
+const struct strv *mpi_service_common(const struct mpi_service *s)
+{
+	return &s->common;
+}
+
+static int put_entries(char ***env, const struct strv *entries)
+{
+	_cleanup_free_ char *name = NULL;
+	size_t i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < entries->n; i++) {
+		free(name);
+		name = strndup(entries->v[i], strcspn(entries->v[i], "="));
+		if (!name)
+			return -ENOMEM;
+		if (stepd_env_set(env, name, entries->v[i] + strlen(name) + 1) < 0)
+			r = -errno;
+	}
+	return r;
+}
+
+int mpi_service_environ(const struct mpi_service *s, uint32_t local_id, char ***env)
+{
+	int r = put_entries(env, &s->common);
+
+	return r == 0 && local_id < s->seats_count ? put_entries(env, &s->seats[local_id].given)
+						   : r;
+}
+
+int mpi_service_add_task_take(struct mpi_service *s, uint32_t local_id, int fd, char *const *own)
+{
+	_cleanup_close_ int owned = fd;
+	int r = 0;
+
+	/* In a program that goes on with a step the tasks before it have none. */
+	if (local_id >= s->seats_count)
+		r = add_seats(s, local_id + 1 - s->seats_count);
+	for (; r == 0 && own && *own; own++)
+		r = strv_env_put(&s->seats[local_id].given, *own);
+	if (r == 0)
+		s->seats[local_id].fd = take_fd(&owned);
+	return r;
+}
+
+int mpi_service_restore(pid_t pid, int link_fd, bool task_fds, const struct strv *common,
+	struct mpi_service **ret_service)
+{
+	_cleanup_(mpi_service_free_p) struct mpi_service *s = service_new();
+
+	if (!s || strv_extend(&s->common, common) < 0)
+		return -ENOMEM;
+	s->link_fd = link_fd;
+	s->pid = pid;
+	s->task_fds = task_fds;
+	*ret_service = take_ptr(s);
+	return 0;
+}
+
+/* ---- its beginning ------------------------------------------------------------------------- */
+
+static bool is_entry(const json_t *value)
+{
+	const char *text = json_string_value(value), *end = text ? strchr(text, '=') : NULL;
+
+	return end && end > text && strlen(text) == json_string_length(value);
+}
+
+/* seat NULL: for all. */
+static int put_entry(struct mpi_service *s, struct seat *seat, const json_t *value, struct err *err)
+{
+	size_t *bytes = seat ? &seat->given_bytes : &s->common_bytes;
+	size_t most = seat ? ENVIRON_TASK_BYTES : ENVIRON_BYTES;
+	int r;
+
+	if (!is_entry(value))
+		return err_say(err, -EPROTO, "it hands out no environment entry");
+	*bytes += json_string_length(value) + ENVIRON_ENTRY_BYTES;
+	if (*bytes > most)
+		return err_say(err, -E2BIG,
+			"it hands out more than %zu bytes of environment for %s", most,
+			seat ? "a task" : "all tasks");
+	r = strv_env_put(seat ? &seat->given : &s->common, json_string_value(value));
+	return r < 0 ? err_set(err, r, "keep what it hands out") : 0;
+}
+
+/* {"do": "environ", "local": 3, "set": ["NAME=VALUE"]} */
+static int take_environ(struct mpi_service *s, const json_t *object, struct err *err)
+{
+	const json_t *local = json_object_get(object, "local"),
+		     *set = json_object_get(object, "set");
+	json_int_t id = json_integer_value(local);
+	struct seat *seat = NULL;
+	size_t i;
+	int r = 0;
+
+	if (local && (!json_is_integer(local) || id < 0 || id >= s->seats_count))
+		return err_say(
+			err, -EPROTO, "it hands out an environment for no task of this node");
+	if (local)
+		seat = &s->seats[id];
+	for (i = 0; r == 0 && i < json_array_size(set); i++)
+		r = put_entry(s, seat, json_array_get(set, i), err);
+	return r;
+}
+
+/* 1: it is ready; 0: not yet; or why it never will be. */
+static int take_message(struct mpi_service *s, const struct mpi_service_options *options,
+	const json_t *object, struct err *err)
+{
+	const char *what = json_string_value(json_object_get(object, "do"));
+	const char *why = json_string_value(json_object_get(object, "why"));
+
+	if (what && strcmp(what, "ready") == 0)
+		return 1;
+	if (what && strcmp(what, "environ") == 0)
+		return take_environ(s, object, err);
+	if (what && strcmp(what, "failed") == 0)
+		return err_say(err, -EIO, "%s", why ? why : "it gives no reason");
+	options->message(object, options->userdata);
+	return 0;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* can't fail */
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* One that says much has no more time, and others are not kept waiting by it. */
+static int next_message(struct mpi_service *s, const struct mpi_service_options *options,
+	uint64_t until_ms, struct link_message *ret_message, struct err *err)
+{
+	bool looks = s->heard++ % MESSAGES_A_LOOK == MESSAGES_A_LOOK - 1;
+	uint64_t now;
+	int r;
+
+	for (;; looks = false) {
+		r = looks ? -EAGAIN : link_receive_bare(s->link_fd, ret_message);
+		if (r == -EPIPE)
+			return err_say(err, r, "it has ended");
+		if (r < 0 && r != -EAGAIN)
+			return err_set(err, r, "hear of it");
+		now = now_ms();
+		if (r == 0 && now < until_ms)
+			return 0;
+		if (now >= until_ms ||
+			!options->meanwhile(s->link_fd, until_ms - now, options->userdata))
+			return err_say(err, -ETIMEDOUT, "it was not ready after %llu ms",
+				(unsigned long long)options->start_timeout_ms);
+	}
+}
+
+static int wait_until_ready(
+	struct mpi_service *s, const struct mpi_service_options *options, struct err *err)
+{
+	uint64_t until_ms = now_ms() + options->start_timeout_ms;
+	int r = 0;
+
+	while (r == 0) {
+		_cleanup_link_message_ struct link_message message = LINK_MESSAGE_INIT;
+
+		r = next_message(s, options, until_ms, &message, err);
+		if (r == 0)
+			r = take_message(s, options, message.object, err);
+	}
+	return r < 0 ? r : 0;
+}
+
+static int make_pairs(struct mpi_service *s, int **ret_fds, struct err *err)
+{
+	_cleanup_free_ int *fds = calloc(s->seats_count + 1, sizeof(*fds));
+	int pair[2];
+	uint32_t i;
+
+	if (!fds)
+		return err_set(err, -ENOMEM, "start it");
+	for (i = 0; i < s->seats_count; i++) {
+		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+			int error = errno;
+
+			while (i-- > 0)
+				(void)close_fd(fds[i]);
+			return err_set(err, -error,
+				"make the %u tasks' descriptors (raise the limit of open files, "
+				"ulimit -Hn)",
+				s->seats_count);
+		}
+		s->seats[i].fd = pair[0];
+		fds[i] = pair[1];
+	}
+	*ret_fds = take_ptr(fds);
+	return 0;
+}
+
+static void close_all(int *fds, uint32_t count)
+{
+	uint32_t i;
+
+	for (i = 0; fds && i < count; i++)
+		(void)close_fd(fds[i]);
+	free(fds);
+}
+
+static int fork_process(struct mpi_service *s, struct service_process *p, struct err *err)
+{
+	sigset_t all, saved;
+	int link[2], error;
+	int r = link_pair(link, err);
+
+	if (r < 0)
+		return r;
+	s->link_fd = link[0];
+	p->service.link_fd = link[1];
+	(void)sigfillset(&all); /* can't fail, nor can the two calls with valid arguments */
+	(void)sigprocmask(SIG_SETMASK, &all, &saved);
+	s->pid = fork();
+	error = errno;
+	if (s->pid == 0)
+		service_process_run(p);
+	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
+	(void)close(link[1]);
+	return s->pid < 0 ? err_set(err, -error, "fork it") : 0;
+}
+
+/* A child of ours that nobody has reaped. */
+static void end_process(struct mpi_service *s)
+{
+	int status;
+
+	if (s->pid <= 0)
+		return;
+	(void)kill(s->pid, SIGKILL);
+	while (waitpid(s->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	s->pid = 0;
+}
+
+static int start(struct mpi_service *s, struct service_process *p, bool task_fds, struct err *err)
+{
+	int *fds = NULL, r;
+
+	s->task_fds = task_fds;
+	r = add_seats(s, p->service.job->node_tasks);
+	if (r < 0)
+		return err_set(err, r, "start it");
+	if (task_fds)
+		r = make_pairs(s, &fds, err);
+	p->service.task_fd = fds;
+	if (r == 0)
+		r = fork_process(s, p, err);
+	close_all(fds, s->seats_count);
+	if (r == 0)
+		r = wait_until_ready(s, p->options, err);
+	if (r < 0)
+		end_process(s);
+	return r;
+}
+
+int mpi_service_start(const stepd_step_rec_t *job, stepd_mpi_service_fn main, void *userdata,
+	bool task_fds, const struct mpi_service_options *options, struct mpi_service **ret_service,
+	struct err *err)
+{
+	_cleanup_(mpi_service_free_p) struct mpi_service *s = service_new();
+	struct service_process p = {
+		.service = {.api_version = STEPD_API_VERSION, .job = job, .userdata = userdata},
+		.main = main,
+		.options = options,
+	};
+	int r;
+
+	if (!s)
+		return err_set(err, -ENOMEM, "start the MPI service process");
+	r = start(s, &p, task_fds, err);
+	if (r < 0)
+		return err_prefix(err, "the MPI service process can't serve this step");
+	*ret_service = take_ptr(s);
+	return 0;
+}
