@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "mpi/pmi2/bytes.h"
+
+#include <endian.h>
+#include <stdarg.h>
+#include <string.h>
+
+#define ROOM_LEAST 256u
+
+/* Makes room for size more bytes behind those that are there. */
+static bool reserve(struct bytes *b, size_t size)
+{
+	size_t begin = b->memory ? (size_t)(b->data - b->memory) : 0, room;
+	char *grown;
+
+	if (b->failed)
+		return false;
+	if (b->room - begin - b->size >= size)
+		return true;
+	if (begin >= b->size && b->room - b->size >= size) {
+		memmove(b->memory, b->data, b->size);
+		b->data = b->memory;
+		return true;
+	}
+	room = b->size + size;
+	room = room < ROOM_LEAST ? ROOM_LEAST : room + room / 2;
+	grown = malloc(room);
+	if (!grown) {
+		b->failed = true;
+		return false;
+	}
+	if (b->size > 0)
+		memcpy(grown, b->data, b->size);
+	free(b->memory);
+	b->memory = b->data = grown;
+	b->room = room;
+	return true;
+}
+
+void bytes_add(struct bytes *b, const void *data, size_t size)
+{
+	if (size == 0 || !reserve(b, size))
+		return;
+	memcpy(b->data + b->size, data, size);
+	b->size += size;
+}
+
+void bytes_add_text(struct bytes *b, const char *text)
+{
+	bytes_add(b, text, strlen(text));
+}
+
+void bytes_addf(struct bytes *b, const char *fmt, ...)
+{
+	char text[512];
+	va_list args;
+	int n;
+
+	va_start(args, fmt);
+	n = vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	if (n > 0)
+		bytes_add(b, text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
+}
+
+void bytes_add_u32(struct bytes *b, uint32_t n)
+{
+	n = htole32(n);
+	bytes_add(b, &n, sizeof(n));
+}
+
+void bytes_drop(struct bytes *b, size_t size)
+{
+	b->data += size;
+	b->size -= size;
+	if (b->size == 0)
+		b->data = b->memory;
+}
+
+void bytes_cut(struct bytes *b, size_t size)
+{
+	b->size = size;
+	if (size == 0)
+		b->data = b->memory;
+}
+
+void bytes_clear(struct bytes *b)
+{
+	free(b->memory);
+	*b = (struct bytes){0};
+}
+
+bool slice_take(struct slice *from, size_t size, struct slice *ret_taken)
+{
+	if (size > from->size)
+		return false;
+	*ret_taken = (struct slice){from->data, size};
+	from->data += size;
+	from->size -= size;
+	return true;
+}
+
+bool slice_take_u32(struct slice *from, uint32_t *ret_n)
+{
+	struct slice s;
+	uint32_t n;
+
+	if (!slice_take(from, sizeof(n), &s))
+		return false;
+	memcpy(&n, s.data, sizeof(n));
+	*ret_n = le32toh(n);
+	return true;
+}
+
+bool slice_take_sized(struct slice *from, struct slice *ret_taken)
+{
+	uint32_t size;
+
+	return slice_take_u32(from, &size) && slice_take(from, size, ret_taken);
+}
+
+bool slice_is(struct slice s, const char *text)
+{
+	size_t n = strlen(text);
+
+	return s.size == n && (n == 0 || memcmp(s.data, text, n) == 0);
+}
+
+char *slice_dup(struct slice s)
+{
+	char *text = malloc(s.size + 1);
+
+	if (!text)
+		return NULL;
+	if (s.size > 0)
+		memcpy(text, s.data, s.size);
+	text[s.size] = '\0';
+	return text;
+}
+
+int slice_parse_int(struct slice s, int64_t least, int64_t most, int64_t *ret_n)
+{
+	size_t i = s.size > 0 && (s.data[0] == '-' || s.data[0] == '+') ? 1 : 0;
+	int64_t n = 0;
+
+	if (i == s.size || s.size - i > 18)
+		return -EINVAL;
+	for (; i < s.size; i++) {
+		if (s.data[i] < '0' || s.data[i] > '9')
+			return -EINVAL;
+		n = n * 10 + (s.data[i] - '0');
+	}
+	if (s.data[0] == '-')
+		n = -n;
+	if (n < least || n > most)
+		return -EINVAL;
+	*ret_n = n;
+	return 0;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a set of ranks does together: a fence, a ring. Each of them comes once; when all that are on
+ * this node have come, what they brought goes to the other nodes that have ranks of the set, and
+ * when theirs is here all are answered. Ranks are counted by a bitmap: one that comes twice waits
+ * for the next time.
+ *
+ * It fails for all with a sentence that names the ranks to blame, if one of them has gone, or at
+ * the deadline.
+ */
+#ifndef MPI_PMI2_GATHER_H
+#define MPI_PMI2_GATHER_H
+
+#include "mpi/pmi2/pmi_impl.h"
+
+struct gather;
+
+struct gather_kind {
+	const char *what; /* "fence" */
+	/* What this node's ranks have brought; not called where all are here, but with alone. */
+	void (*encode)(struct gather *g, struct bytes *b);
+	/* What all nodes have. 0 or -errno. */
+	int (*merge)(struct gather *g, const struct wire_block *blocks, size_t count);
+	void (*answer)(struct gather *g, struct ask *ask, uint32_t local);
+	void (*drop_state)(void *state); /* NULL: nothing to do */
+	bool alone;
+};
+
+struct gather {
+	TAILQ_ENTRY(gather) link;
+	struct pmi_space *space;
+	const struct gather_kind *kind;
+	uint64_t id;
+	char tag[PMI_WORD_SIZE];
+	struct bitset ranks;   /* who takes part */
+	struct bitset nodes;   /* where they are */
+	bool across;           /* more than this one */
+	bool world;            /* all of the space */
+	struct bitset arrived; /* by local place */
+	uint32_t arrived_count, expected_count;
+	struct ask *asks; /* by local place */
+	bool exchanging;
+	bool doomed; /* the exchange has been told that it can't end well */
+	struct deadline deadline;
+	void *state; /* the kind's */
+};
+
+/* The one under way, or a new one. ranks: NULL for all of the space. */
+int gather_get(struct pmi_space *space, const struct gather_kind *kind, const struct bitset *ranks,
+	const char *tag, struct gather **ret_g) _must_check_;
+
+/* 0, or PMI_AGAIN: this rank is in it already. */
+bool gather_has(const struct gather *g, const struct pmi_task *task);
+void gather_arrive(struct gather *g, const struct ask *ask);
+
+/* Whether one is waited for in vain, here or on another node; then it is over, and g may be gone.
+ */
+bool gather_fail_if_gone(struct gather *g, const char *how);
+/* A rank of another node has died while this node waits for the others. */
+void gather_doom(struct gather *g, const char *why);
+
+/* A task has hung up: those who wait for it need wait no longer, on any node. */
+void gather_task_went(struct pmi_task *task, const char *how);
+void gather_drop_all(struct pmi_space *space);
+
+/* ---- death.c */
+/* "rank 3 on node 0 (a) was killed by signal 9 before the fence"; the node where there are several.
+ * how: NULL for what is known. */
+void death_name(const struct gather *g, const char *how, const struct bitset *ranks, char *text,
+	size_t size);
+void death_tell(const struct pmi_task *task);
+void death_take(struct pmi *pmi, uint32_t from, struct slice data);
+
+extern const struct gather_kind fence_kind, ring_kind;
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Names of services, and values of other spaces: what is asked of another node.
+ */
+#ifndef MPI_PMI2_NAMES_H
+#define MPI_PMI2_NAMES_H
+
+#include "mpi/pmi2/pmi_impl.h"
+
+int name_publish(struct ask *ask, struct slice name, struct slice port);
+int name_unpublish(struct ask *ask, struct slice name);
+int name_lookup(struct ask *ask, struct slice name);
+
+/* The value of a key in a space that has no task here. */
+int remote_get(struct ask *ask, struct pmi_space *space, struct slice key);
+
+void remote_drop(struct pmi *pmi);
+
+#endif
