@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Clients that come and go, and PMIx_Abort.
+ */
+#include <signal.h>
+#include <stdio.h>
+
+#include "mpi/pmix/px.h"
+
+void px_connected(struct px *px, struct call *call)
+{
+	struct nspace_rank *rank = names_rank(&px->names, &call->proc);
+
+	/* Further threads or libraries of a process may call PMIx_Init again, and a rank may come
+	 * back after PMIx_Finalize. */
+	if (rank &&
+		(rank->state == RANK_STARTED || rank->state == RANK_FINALIZED ||
+			(rank->state == RANK_CONNECTED && rank->hung_up))) {
+		rank->state = RANK_CONNECTED;
+		rank->hung_up = false;
+		serve_count(px->serve, 1);
+		ranks_connected(px, names_find(&px->names, call->proc.nspace));
+	}
+	call_answer(call, rank ? PMIX_SUCCESS : PMIX_ERR_NOT_FOUND);
+}
+
+void px_finalized(struct px *px, struct call *call)
+{
+	struct nspace_rank *rank = names_rank(&px->names, &call->proc);
+
+	if (rank && rank->state == RANK_CONNECTED) {
+		if (!rank->hung_up)
+			serve_count(px->serve, -1);
+		rank->state = RANK_FINALIZED;
+		rank->hung_up = false;
+	}
+	call_answer(call, PMIX_SUCCESS);
+}
+
+static void abort_done(struct px *px, struct call *call, int r)
+{
+	(void)px;
+	call_answer(call, call_status_of(r));
+}
+
+/* Whether procs stand for all of the namespace of who asks. */
+static bool is_everybody(const struct call *call)
+{
+	for (size_t i = 0; i < call->nprocs; i++) {
+		if (PMIX_CHECK_NSPACE(call->procs[i].nspace, call->proc.nspace) &&
+			call->procs[i].rank == PMIX_RANK_WILDCARD)
+			return true;
+	}
+	return call->nprocs == 0;
+}
+
+/* All of one's own is all of the step: what it has spawned, or was spawned by, can't go on without
+ * it, and only a whole step has an exit status. */
+void px_abort(struct px *px, struct call *call)
+{
+	char text[1024];
+
+	if (!is_everybody(call)) {
+		serve_log(px->serve, LOG_LEVEL_WARNING,
+			"rank %u of %s aborts %zu other ranks or groups of them: %s",
+			call->proc.rank, call->proc.nspace, call->nprocs,
+			call->text ? call->text : "no reason given");
+		control_signal(px, call->procs, call->nprocs, SIGKILL, call, abort_done);
+		return;
+	}
+	(void)snprintf(text, sizeof(text), "rank %u of %s has called PMIx_Abort: %s",
+		call->proc.rank, call->proc.nspace,
+		call->text && call->text[0] ? call->text : "no reason given");
+	serve_abort(px->serve, call->code & 0xff, text);
+	call_answer(call, PMIX_SUCCESS);
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Events. Those that a rank raises go to all nodes of their range, and there libpmix hands them to
+ * the ranks that have asked for them. What happens to a rank's process, its agent tells: all nodes
+ * hear of it, and so do ranks that want to.
+ */
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "mpi/pmix/keys.h"
+#include "mpi/pmix/rpc.h"
+
+/* ---- here ---- */
+
+static void on_delivered(pmix_status_t status, void *cbdata)
+{
+	struct keys *keys = cbdata;
+
+	(void)status;
+	keys_clear(keys);
+	free(keys);
+}
+
+/* To this node's ranks. Takes what keys hold. */
+static void deliver(pmix_status_t code, const pmix_proc_t *source, uint8_t range, struct keys *keys)
+{
+	struct keys *copy = keys->failed ? NULL : calloc(1, sizeof(*copy));
+	pmix_status_t status;
+
+	if (!copy) {
+		keys_clear(keys);
+		return;
+	}
+	*copy = *keys; /* until libpmix is done with it */
+	*keys = (struct keys){.v = NULL};
+	status = PMIx_Notify_event(code, source, range, copy->v, copy->n, on_delivered, copy);
+	if (status != PMIX_SUCCESS)
+		on_delivered(status, copy);
+}
+
+/* ---- events of ranks ---- */
+
+/* The range is about ranks; nodes without any of them find nobody who wants it. */
+static void tell_others(struct px *px, const struct call *call)
+{
+	pmix_data_buffer_t args;
+	int32_t code = call->code;
+
+	PMIX_DATA_BUFFER_CONSTRUCT(&args);
+	if (pack(&args, &code, 1, PMIX_INT32) && pack(&args, &call->proc, 1, PMIX_PROC) &&
+		pack(&args, &call->range, 1, PMIX_UINT8) &&
+		pack_infos(&args, call->info, call->ninfo))
+		rpc_tell(px, RPC_EVENT, &args);
+	else
+		PMIX_DATA_BUFFER_DESTRUCT(&args);
+}
+
+/* libpmix has told this node's ranks already. */
+void px_notify(struct px *px, struct call *call)
+{
+	if (call->range != PMIX_RANGE_LOCAL && call->range != PMIX_RANGE_PROC_LOCAL)
+		tell_others(px, call);
+	call_answer(call, PMIX_SUCCESS);
+}
+
+static void serve_event(struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args)
+{
+	struct keys keys = {.v = NULL};
+	pmix_proc_t source;
+	int32_t code;
+	uint8_t range;
+
+	(void)px;
+	(void)request;
+	if (!unpack(args, &code, 1, PMIX_INT32) || !unpack(args, &source, 1, PMIX_PROC) ||
+		!unpack(args, &range, 1, PMIX_UINT8) || !unpack_infos(args, &keys.v, &keys.n))
+		return;
+	deliver(code, &source, range, &keys);
+}
+
+/* ---- the end of ranks ---- */
+
+static pmix_status_t code_of(enum rank_state state, int wait_status)
+{
+	if (WIFSIGNALED(wait_status))
+		return PMIX_ERR_PROC_ABORTED_BY_SIG;
+	if (state == RANK_LOST)
+		return PMIX_ERR_PROC_TERM_WO_SYNC;
+	return WEXITSTATUS(wait_status) ? PMIX_ERR_EXIT_NONZERO_TERM : PMIX_EVENT_PROC_TERMINATED;
+}
+
+static void raise_ended(struct px *px, const struct nspace *nspace, uint32_t i)
+{
+	const struct nspace_rank *rank = &nspace->ranks[i];
+	pmix_status_t code = code_of(rank->state, rank->wait_status);
+	struct keys keys = {.v = NULL};
+	pmix_proc_t proc;
+	int exit_code = names_exit_code(rank);
+
+	(void)px;
+	PMIX_LOAD_PROCID(&proc, nspace->name, i);
+	keys_add(&keys, PMIX_EVENT_AFFECTED_PROC, &proc, PMIX_PROC);
+	keys_add(&keys, PMIX_EXIT_CODE, &exit_code, PMIX_INT);
+	/* Only those who asked for it: a default handler of Open MPI's would abort at any event. */
+	keys_add_bool(&keys, PMIX_EVENT_NON_DEFAULT, true);
+	deliver(code, &proc, PMIX_RANGE_SESSION, &keys);
+}
+
+/* On every node. */
+static void ended(
+	struct px *px, struct nspace *nspace, uint32_t i, enum rank_state state, int wait_status)
+{
+	struct nspace_rank *rank = &nspace->ranks[i];
+
+	if (rank->state >= RANK_ENDED)
+		return;
+	rank->state = state;
+	rank->wait_status = wait_status;
+	nspace->gone++;
+	publish_rank_gone(px, nspace, i);
+	modex_rank_gone(px, nspace, i);
+	if (state == RANK_LOST)
+		collective_rank_lost(px, nspace, i);
+	raise_ended(px, nspace, i);
+}
+
+void px_task_ended(struct px *px, uint32_t step_rank, int wait_status)
+{
+	uint32_t i = 0;
+	struct nspace *nspace = names_find_rank(&px->names, step_rank, &i);
+	enum rank_state state;
+	pmix_data_buffer_t args;
+	int32_t status = wait_status;
+	uint8_t is_lost;
+
+	if (!nspace || nspace->ranks[i].state >= RANK_ENDED)
+		return;
+	state = nspace->ranks[i].state;
+	if (state == RANK_CONNECTED && !nspace->ranks[i].hung_up)
+		serve_count(px->serve, -1);
+	/* Killed before PMIx_Init it can't join the others either; one that has ended well without
+	 * it may never have wanted to. */
+	is_lost = state == RANK_CONNECTED ||
+		(state == RANK_STARTED &&
+			!(WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0));
+	PMIX_DATA_BUFFER_CONSTRUCT(&args);
+	if (pack(&args, &step_rank, 1, PMIX_UINT32) && pack(&args, &status, 1, PMIX_INT32) &&
+		pack(&args, &is_lost, 1, PMIX_UINT8))
+		rpc_tell(px, RPC_ENDED, &args);
+	else
+		PMIX_DATA_BUFFER_DESTRUCT(&args);
+	ended(px, nspace, i, is_lost ? RANK_LOST : RANK_ENDED, wait_status);
+}
+
+static void serve_ended(struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args)
+{
+	struct nspace *nspace;
+	uint32_t step_rank, i = 0;
+	int32_t status;
+	uint8_t is_lost;
+
+	if (!unpack(args, &step_rank, 1, PMIX_UINT32) || !unpack(args, &status, 1, PMIX_INT32) ||
+		!unpack(args, &is_lost, 1, PMIX_UINT8))
+		return;
+	nspace = names_find_rank(&px->names, step_rank, &i);
+	/* Each node speaks of its own ranks. */
+	if (nspace && nspace->ranks[i].node == request->from)
+		ended(px, nspace, i, is_lost ? RANK_LOST : RANK_ENDED, status);
+}
+
+/* A connection has ended. Its agent tells of the process; but a server whose agent is gone waits
+ * for its clients alone. */
+void px_lost(struct px *px, struct call *call)
+{
+	struct nspace_rank *rank = names_rank(&px->names, &call->proc);
+
+	if (rank && rank->state == RANK_CONNECTED && !rank->hung_up) {
+		rank->hung_up = true;
+		serve_count(px->serve, -1);
+	}
+	(void)call_free(call);
+}
+
+void events_open(struct px *px)
+{
+	rpc_register(px, RPC_EVENT, serve_event);
+	rpc_register(px, RPC_ENDED, serve_ended);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Namespaces: what PMIx calls a set of ranks that share an MPI_COMM_WORLD. The step's own ranks are
+ * one, each spawn is another. All nodes of the step know all of them, and of each rank its node and
+ * how far it has come.
+ */
+#ifndef MPI_PMIX_NAMES_H
+#define MPI_PMIX_NAMES_H
+
+#include <pmix_common.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mpi/serve/spawning.h"
+#include "stepd/base/bitset.h"
+
+/* Only of a node's own ranks is it known whether they are connected. */
+enum rank_state {
+	RANK_STARTED,
+	RANK_CONNECTED, /* has called PMIx_Init */
+	RANK_FINALIZED,
+	RANK_ENDED, /* the process is gone, after PMIx_Finalize or without ever PMIx_Init */
+	RANK_LOST,  /* the process is gone, and had neither finalized nor done without PMIx */
+};
+
+struct nspace_rank {
+	uint32_t node;
+	uint32_t appnum;
+	enum rank_state state;
+	bool hung_up;     /* connected once, and the connection has ended without PMIx_Finalize */
+	int wait_status;  /* once it is gone */
+	pid_t pid;        /* 0: it has not been forked yet, or is another node's */
+	const char *cpus; /* what a local one is bound to; NULL: it is not */
+};
+
+struct nspace {
+	struct nspace *next;
+	char name[PMIX_MAX_NSLEN + 1];
+	uint32_t number;     /* of the spawn in the step; 0: the step's own */
+	uint32_t first_rank; /* in the step, of its rank 0 */
+	uint32_t size;
+	struct nspace_rank *ranks;
+	uint32_t app_count;
+	uint32_t gone;      /* how many of them have ended */
+	double init_at;     /* the loop's time of this node's first PMIx_Init; 0: none yet */
+	bool late_told;     /* ranks that have not called it have been named */
+	pmix_proc_t parent; /* of a spawn: who asked for it */
+};
+
+struct names {
+	struct nspace *first, **last;
+	char base[PMIX_MAX_NSLEN + 1]; /* name of the step's own */
+};
+
+int names_open(struct names *names, const stepd_step_rec_t *job) _must_check_;
+void names_close(struct names *names);
+
+/* The name that a spawn has on all nodes. */
+void names_of_spawn(const struct names *names, uint32_t number, char *name, size_t size);
+
+/* Of a spawn. */
+int names_add(struct names *names, const struct spawn_part *part,
+	struct nspace **ret_nspace) _must_check_;
+void names_remove(struct names *names, struct nspace *nspace);
+
+struct nspace *names_find(const struct names *names, const char *name);
+
+/* By the rank in the step: the namespace and, in it, the rank. NULL where there is none such. */
+struct nspace *names_find_rank(const struct names *names, uint32_t step_rank, uint32_t *ret_rank);
+
+/* NULL where there is no such rank. */
+struct nspace_rank *names_rank(const struct names *names, const pmix_proc_t *proc);
+
+/* Calls each for every rank that procs name (a wildcard stands for all of a namespace, and
+ * PMIX_RANK_LOCAL_... for those on node), until it returns a negative number, which is handed on.
+ * -ENOENT: one that is not known. */
+typedef int (*names_each_fn)(struct nspace *nspace, uint32_t rank, void *userdata);
+int names_each(const struct names *names, const pmix_proc_t *procs, size_t count, uint32_t node,
+	names_each_fn each, void *userdata) _must_check_;
+
+/* Of one that is gone, as a shell has it: 128 and the signal of one that was killed. */
+int names_exit_code(const struct nspace_rank *rank);
+
+/* The nodes that hold ranks of procs. */
+int names_nodes(const struct names *names, const pmix_proc_t *procs, size_t count, uint32_t node,
+	struct bitset *nodes) _must_check_;
+
+/* The first of them that was lost, as text; false: none was. */
+bool names_find_lost(const struct names *names, const pmix_proc_t *procs, size_t count,
+	uint32_t node, char *text, size_t size);
+
+/* "ranks 3-5" of a namespace on a node that are not further than state; whether there are any. */
+bool names_show(
+	const struct nspace *nspace, uint32_t node, enum rank_state state, char *text, size_t size);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * What the plugin mpi/pmix and its server module know of each other.
+ */
+#ifndef MPI_PMIX_PMIX_H
+#define MPI_PMIX_PMIX_H
+
+/* The module's file, beside the plugin; no plugin itself, and named so. */
+#define STEPD_PMIX_SERVER "pmix_server.so"
+
+/* Its one symbol: the main of the service process, a stepd_mpi_service_fn. */
+#define STEPD_PMIX_SERVE "stepd_pmix_serve"
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The PMIx server of a node of a step, as its parts share it; they run in the service's loop, all
+ * but module.c (call.h says why). One file a group of upcalls: each handles a struct call and
+ * answers it, then or later.
+ */
+#ifndef MPI_PMIX_PX_H
+#define MPI_PMIX_PX_H
+
+#include <pmix.h>
+#include <pmix_server.h>
+
+#include "mpi/pmix/call.h"
+#include "mpi/pmix/names.h"
+#include "mpi/serve/serve.h"
+
+struct collective;
+struct monitor;
+struct store;
+struct rpc;
+struct tmpdir;
+struct modex_wait;
+struct group_name;
+struct hwloc_topology;
+
+struct px {
+	struct serve *serve;
+	struct ev_loop *loop;
+	struct wire *wire;
+	const stepd_step_rec_t *job;
+	const struct stepd_mpi_host *host;
+	uint32_t node;
+	uint32_t nnodes;
+
+	struct calls *calls;
+	struct names names;
+	struct tmpdir *tmpdir;
+	struct hwloc_topology *topology; /* NULL: not found */
+	ev_timer starts;                 /* until ranks must have called PMIx_Init (ranks.c) */
+	struct rpc *rpc;
+	struct collective *collectives; /* those under way (fence.c) */
+	struct modex_wait *modex;       /* requests of other nodes that wait here (modex.c) */
+	struct store *store;            /* of published data, on node 0 (publish.c) */
+	struct group_name *groups;      /* constructed and not destructed (group.c) */
+	uint64_t contexts;              /* how many context ids this node has given */
+	uint32_t tools;                 /* how many tools have got a name */
+	bool up;                        /* libpmix runs */
+};
+
+/* ---- how far ranks are (ranks.c) ---- */
+
+void ranks_open(struct px *px);
+void ranks_close(struct px *px);
+/* A task of this node has been forked. */
+void px_task_started(struct px *px, uint32_t step_rank, pid_t pid);
+/* A rank of this node has called PMIx_Init: the others have a deadline from then on. */
+void ranks_connected(struct px *px, struct nspace *nspace);
+/* Asks the other nodes what only they know of their ranks; done comes once, perhaps before this
+ * returns. A node that does not answer in time leaves its ranks unknown. */
+typedef void (*ranks_fn)(struct px *px, struct call *call);
+void ranks_ask(struct px *px, struct call *call, ranks_fn done);
+
+/* ---- what happens to ranks (events.c) ---- */
+
+/* A task of this node has ended. */
+void px_task_ended(struct px *px, uint32_t step_rank, int wait_status);
+/* libpmix has lost a client: then its process ends, or has ended. */
+void px_client_lost(struct px *px, const pmix_proc_t *proc);
+
+/* ---- registration (register.c) ---- */
+
+int px_register(struct px *px, struct nspace *nspace, struct err *err) _must_check_;
+void px_deregister(struct px *px, struct nspace *nspace);
+
+/* The environment of a local rank, NULL-terminated, each from malloc(). */
+int px_setup_fork(struct px *px, const struct nspace *nspace, uint32_t rank, char ***ret_env,
+	struct err *err) _must_check_;
+
+/* ---- collectives (fence.c) ---- */
+
+enum collective_kind {
+	COLLECTIVE_FENCE,
+	COLLECTIVE_CONNECT,
+	COLLECTIVE_DISCONNECT,
+	COLLECTIVE_GROUP_CONSTRUCT,
+	COLLECTIVE_GROUP_DESTRUCT,
+};
+
+/* All nodes have come, and data holds what they brought, one behind the other, in the order of
+ * the nodes; it is taken. context: a number that is the step's only such, the same on all of them.
+ */
+typedef void (*collective_fn)(struct px *px, struct call *call, pmix_status_t status,
+	uint64_t context, char *data, size_t size);
+
+/* Among the ranks of call->procs; text tells those of a kind apart further (may be NULL). Takes
+ * call and hands it back by done, on failure too. data is copied. */
+void collective_begin(struct px *px, enum collective_kind kind, struct call *call, const char *text,
+	const void *data, size_t size, collective_fn done);
+void collective_missing(struct px *px, uint64_t set_id, char *text, size_t size);
+/* A rank was lost: what waits for it ends. */
+void collective_rank_lost(struct px *px, const struct nspace *nspace, uint32_t rank);
+void collective_close(struct px *px);
+
+/* ---- the upcalls ---- */
+
+void px_connected(struct px *px, struct call *call);
+void px_finalized(struct px *px, struct call *call);
+void px_abort(struct px *px, struct call *call);
+void px_fence(struct px *px, struct call *call);
+void px_direct_modex(struct px *px, struct call *call);
+void px_publish(struct px *px, struct call *call);
+void px_lookup(struct px *px, struct call *call);
+void px_unpublish(struct px *px, struct call *call);
+void px_spawn(struct px *px, struct call *call);
+void px_connect(struct px *px, struct call *call);
+void px_disconnect(struct px *px, struct call *call);
+void px_notify(struct px *px, struct call *call);
+void px_query(struct px *px, struct call *call);
+void px_tool(struct px *px, struct call *call);
+void px_log(struct px *px, struct call *call);
+void px_control(struct px *px, struct call *call);
+void px_group(struct px *px, struct call *call);
+void px_lost(struct px *px, struct call *call); /* libpmix's own event */
+
+/* The table that libpmix gets, and the handler of its own events. Upcalls carry nothing of their
+ * host's, so the queue they go to is kept here; NULL drops what still comes. */
+pmix_server_module_t *module_open(struct calls *calls);
+void module_close(void);
+void module_on_event(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[],
+	size_t ninfo, pmix_info_t results[], size_t nresults,
+	pmix_event_notification_cbfunc_fn_t cbfunc, void *cbdata);
+
+/* ---- what other nodes ask (rpc.h): one a file ---- */
+
+void modex_open(struct px *px);
+void modex_rank_gone(struct px *px, const struct nspace *nspace, uint32_t rank);
+void modex_close(struct px *px);
+void publish_open(struct px *px);
+void publish_rank_gone(struct px *px, const struct nspace *nspace, uint32_t rank);
+void publish_close(struct px *px);
+void events_open(struct px *px);
+void control_open(struct px *px);
+void spawn_open(struct px *px);
+void group_close(struct px *px);
+
+/* Signals ranks on all nodes that have some of them; SIGKILL where signal is 9. done may be NULL.
+ */
+typedef void (*control_fn)(struct px *px, struct call *call, int r);
+void control_signal(struct px *px, const pmix_proc_t *procs, size_t count, int signal,
+	struct call *call, control_fn done);
+
+#endif

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * PMIx_Query_info: what the server knows of the step. libpmix answers itself what is about the
+ * library, and from what was registered.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "mpi/pmix/group.h"
+#include "mpi/pmix/keys.h"
+#include "mpi/pmix/px.h"
+
+/* One key of a query. */
+struct question {
+	struct px *px;
+	const char *key;
+	const struct nspace *nspace; /* the one it is about */
+	const char *group;           /* likewise; NULL: none named */
+	struct keys *results;
+};
+
+/* ---- namespaces and ranks ---- */
+
+static pmix_proc_state_t state_of(const struct nspace_rank *rank)
+{
+	switch (rank->state) {
+	case RANK_STARTED:
+		return rank->pid ? PMIX_PROC_STATE_RUNNING : PMIX_PROC_STATE_LAUNCH_UNDERWAY;
+	case RANK_CONNECTED:
+	case RANK_FINALIZED:
+		return PMIX_PROC_STATE_CONNECTED;
+	case RANK_ENDED:
+		return PMIX_PROC_STATE_TERMINATED;
+	case RANK_LOST:
+		return WIFSIGNALED(rank->wait_status) ? PMIX_PROC_STATE_ABORTED_BY_SIG
+						      : PMIX_PROC_STATE_TERM_WO_SYNC;
+	}
+	return PMIX_PROC_STATE_UNDEF;
+}
+
+static pmix_status_t namespaces(struct question *q)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f)
+		return PMIX_ERR_NOMEM;
+	for (const struct nspace *n = q->px->names.first; n; n = n->next)
+		(void)fprintf(f, "%s%s", n == q->px->names.first ? "" : ",", n->name);
+	if (fclose(f) != 0)
+		return PMIX_ERR_NOMEM;
+	keys_add_text(q->results, q->key, text);
+	return PMIX_SUCCESS;
+}
+
+static pmix_status_t namespace_info(struct question *q)
+{
+	_cleanup_keys_ struct keys all = {.v = NULL};
+
+	for (const struct nspace *n = q->px->names.first; n; n = n->next) {
+		_cleanup_keys_ struct keys one = {.v = NULL};
+
+		keys_add_text(&one, PMIX_NSPACE, n->name);
+		keys_add_u32(&one, PMIX_JOB_SIZE, n->size);
+		keys_add_array(&all, PMIX_JOB_INFO_ARRAY, &one);
+	}
+	keys_add_array(q->results, q->key, &all);
+	return PMIX_SUCCESS;
+}
+
+static pmix_status_t job_status(struct question *q)
+{
+	pmix_status_t status = PMIX_SUCCESS;
+
+	for (uint32_t i = 0; i < q->nspace->size; i++) {
+		if (q->nspace->ranks[i].state == RANK_LOST)
+			status = PMIX_ERR_JOB_TERM_WO_SYNC;
+	}
+	if (status == PMIX_SUCCESS && q->nspace->gone == q->nspace->size)
+		status = PMIX_EVENT_JOB_END;
+	keys_add(q->results, q->key, &status, PMIX_STATUS);
+	return PMIX_SUCCESS;
+}
+
+static pmix_status_t table(struct question *q, bool local)
+{
+	const struct px *px = q->px;
+	pmix_proc_info_t *all, *p;
+	size_t n = 0;
+
+	PMIX_PROC_INFO_CREATE(all, q->nspace->size);
+	if (!all)
+		return PMIX_ERR_NOMEM;
+	for (uint32_t i = 0; i < q->nspace->size; i++) {
+		const struct nspace_rank *rank = &q->nspace->ranks[i];
+
+		if (local && rank->node != px->node)
+			continue;
+		p = &all[n++];
+		PMIX_LOAD_PROCID(&p->proc, q->nspace->name, i);
+		p->hostname = strdup(
+			px->job->node_names ? px->job->node_names[rank->node] : px->job->node_name);
+		p->pid = rank->pid;
+		p->exit_code = rank->state >= RANK_ENDED ? names_exit_code(rank) : 0;
+		p->state = state_of(rank);
+	}
+	keys_add_data_take(q->results, q->key, all, n, PMIX_PROC_INFO);
+	return PMIX_SUCCESS;
+}
+
+static pmix_status_t proc_table(struct question *q)
+{
+	return table(q, false);
+}
+
+static pmix_status_t local_proc_table(struct question *q)
+{
+	return table(q, true);
+}
+
+/* ---- groups and sets ---- */
+
+static pmix_status_t group_count(struct question *q)
+{
+	size_t n = 0;
+
+	for (const struct group_name *g = q->px->groups; g; g = g->next)
+		n++;
+	keys_add(q->results, q->key, &n, PMIX_SIZE);
+	return PMIX_SUCCESS;
+}
+
+static pmix_status_t group_names(struct question *q)
+{
+	char **names;
+	size_t n = 0;
+
+	for (const struct group_name *g = q->px->groups; g; g = g->next)
+		n++;
+	names = calloc(n + 1, sizeof(*names));
+	n = 0;
+	for (const struct group_name *g = q->px->groups; names && g; g = g->next) {
+		names[n] = strdup(g->name);
+		if (names[n])
+			n++;
+	}
+	keys_add_data_take(q->results, q->key, names, n, PMIX_STRING);
+	return PMIX_SUCCESS;
+}
+
+static pmix_status_t group_members(struct question *q)
+{
+	const struct group_name *g = q->px->groups;
+	pmix_proc_t *procs;
+
+	while (g && (!q->group || strcmp(g->name, q->group) != 0))
+		g = g->next;
+	if (!g)
+		return PMIX_ERR_NOT_FOUND;
+	procs = calloc(g->nprocs + 1, sizeof(*procs));
+	if (procs)
+		memcpy(procs, g->procs, g->nprocs * sizeof(*procs));
+	keys_add_data_take(q->results, q->key, procs, g->nprocs, PMIX_PROC);
+	return PMIX_SUCCESS;
+}
+
+static pmix_status_t no_sets(struct question *q)
+{
+	size_t none = 0;
+
+	keys_add(q->results, q->key, &none, PMIX_SIZE);
+	return PMIX_SUCCESS;
+}
+
+static pmix_status_t no_set_names(struct question *q)
+{
+	keys_add_text(q->results, q->key, "");
+	return PMIX_SUCCESS;
+}
+
+/* ---- the server ---- */
+
+static pmix_status_t spawn_support(struct question *q)
+{
+	keys_add_text(
+		q->results, q->key, PMIX_WDIR "," PMIX_HOST "," PMIX_SET_ENVAR "," PMIX_ADD_ENVAR);
+	return PMIX_SUCCESS;
+}
+
+static pmix_status_t debug_support(struct question *q)
+{
+	keys_add_text(q->results, q->key, "");
+	return PMIX_SUCCESS;
+}
+
+/* The server's own, in megabytes; that of ranks is the agent's to count (stepctl usage). */
+static pmix_status_t memory_usage(struct question *q)
+{
+	_cleanup_keys_ struct keys own = {.v = NULL};
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/statm", "re");
+	unsigned long size, resident;
+	float mbytes;
+
+	if (!f || fscanf(f, "%lu %lu", &size, &resident) != 2)
+		return PMIX_ERR_NOT_FOUND;
+	mbytes = (float)resident * (float)sysconf(_SC_PAGESIZE) / (1 << 20);
+	keys_add(&own, PMIX_DAEMON_MEMORY, &mbytes, PMIX_FLOAT);
+	keys_add_array(q->results, q->key, &own);
+	return PMIX_SUCCESS;
+}
+
+/* ---- the upcall ---- */
+
+static const struct {
+	const char *key;
+	pmix_status_t (*answer)(struct question *q);
+} answers[] = {
+	{PMIX_QUERY_NAMESPACES, namespaces},
+	{PMIX_QUERY_NAMESPACE_INFO, namespace_info},
+	{PMIX_QUERY_JOB_STATUS, job_status},
+	{PMIX_QUERY_PROC_TABLE, proc_table},
+	{PMIX_QUERY_LOCAL_PROC_TABLE, local_proc_table},
+	{PMIX_QUERY_NUM_GROUPS, group_count},
+	{PMIX_QUERY_GROUP_NAMES, group_names},
+	{PMIX_QUERY_GROUP_MEMBERSHIP, group_members},
+	{PMIX_QUERY_NUM_PSETS, no_sets},
+	{PMIX_QUERY_PSET_NAMES, no_set_names},
+	{PMIX_QUERY_SPAWN_SUPPORT, spawn_support},
+	{PMIX_QUERY_DEBUG_SUPPORT, debug_support},
+	{PMIX_QUERY_MEMORY_USAGE, memory_usage},
+};
+
+static pmix_status_t answer(struct question *q)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(answers); i++) {
+		if (strcmp(q->key, answers[i].key) == 0)
+			return answers[i].answer(q);
+	}
+	return PMIX_ERR_NOT_SUPPORTED;
+}
+
+/* Whom it is about; NULL: a namespace that there is not. */
+static const struct nspace *subject(
+	struct px *px, const pmix_query_t *query, const char **ret_group)
+{
+	const struct nspace *nspace = px->names.first;
+
+	*ret_group = NULL;
+	for (size_t i = 0; i < query->nqual; i++) {
+		const pmix_info_t *q = &query->qualifiers[i];
+
+		if (PMIX_CHECK_KEY(q, PMIX_NSPACE) && q->value.type == PMIX_STRING)
+			nspace = names_find(&px->names, q->value.data.string);
+		else if (PMIX_CHECK_KEY(q, PMIX_PROCID) && q->value.type == PMIX_PROC)
+			nspace = names_find(&px->names, q->value.data.proc->nspace);
+		else if (PMIX_CHECK_KEY(q, PMIX_GROUP_ID) && q->value.type == PMIX_STRING)
+			*ret_group = q->value.data.string;
+	}
+	return nspace;
+}
+
+static void answer_all(struct px *px, struct call *call)
+{
+	struct keys results = {.v = NULL};
+	pmix_status_t status, first = PMIX_SUCCESS;
+
+	for (size_t i = 0; i < call->nqueries; i++) {
+		struct question q = {.px = px, .results = &results};
+
+		q.nspace = subject(px, &call->queries[i], &q.group);
+		for (size_t j = 0; call->queries[i].keys && call->queries[i].keys[j]; j++) {
+			q.key = call->queries[i].keys[j];
+			status = q.nspace ? answer(&q) : PMIX_ERR_NOT_FOUND;
+			if (status == PMIX_SUCCESS)
+				continue;
+			if (first == PMIX_SUCCESS)
+				first = status;
+		}
+	}
+	call->results = results.v;
+	call->nresults = results.n;
+	/* Of a partial success libpmix hands on the status and drops what was found. */
+	if (results.failed)
+		call_answer(call, PMIX_ERR_NOMEM);
+	else
+		call_answer(call, results.n ? PMIX_SUCCESS : first);
+}
+
+static bool asks_for(const struct call *call, const char *key)
+{
+	for (size_t i = 0; i < call->nqueries; i++) {
+		for (size_t j = 0; call->queries[i].keys && call->queries[i].keys[j]; j++) {
+			if (strcmp(call->queries[i].keys[j], key) == 0)
+				return true;
+		}
+	}
+	return false;
+}
+
+void px_query(struct px *px, struct call *call)
+{
+	if (asks_for(call, PMIX_QUERY_PROC_TABLE))
+		ranks_ask(px, call, answer_all);
+	else
+		answer_all(px, call);
+}

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What libpmix is told of a namespace, so that ranks can ask for it: keys of the job, of each node,
+ * of each command line and of each rank. Every node tells its libpmix the same, but for what only
+ * the node of a rank knows (its directories).
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "config.h"
+#include "mpi/pmix/keys.h"
+#include "mpi/pmix/px.h"
+#include "mpi/pmix/tmpdir.h"
+#include "mpi/pmix/topology.h"
+
+/* What is counted once for all keys. */
+struct layout {
+	const struct nspace *nspace;
+	uint32_t *local_size; /* by node: its ranks in the namespace */
+	uint32_t *local_rank; /* by rank */
+	uint32_t *node_first; /* by node: ranks of other namespaces before it */
+	uint32_t *app_size;   /* by command line */
+	uint32_t *app_first;
+	uint32_t *app_rank; /* by rank */
+	uint32_t nodes;     /* how many hold ranks */
+
+	/* Where the rank that was looked at last may run: others may run there too. */
+	bool placed;
+	const char *cpus;
+	char *cpuset, *locality;
+};
+
+static void layout_clear(struct layout *l)
+{
+	free(l->local_size);
+	free(l->local_rank);
+	free(l->node_first);
+	free(l->app_size);
+	free(l->app_first);
+	free(l->app_rank);
+	free(l->cpuset);
+	free(l->locality);
+}
+
+static const char *node_name(const struct px *px, uint32_t node)
+{
+	return px->job->node_names ? px->job->node_names[node] : px->job->node_name;
+}
+
+static int layout_make(struct layout *l, const struct px *px, const struct nspace *nspace)
+{
+	l->nspace = nspace;
+	l->local_size = calloc(px->nnodes, sizeof(uint32_t));
+	l->node_first = calloc(px->nnodes, sizeof(uint32_t));
+	l->local_rank = calloc(nspace->size + 1, sizeof(uint32_t));
+	l->app_rank = calloc(nspace->size + 1, sizeof(uint32_t));
+	l->app_size = calloc(nspace->app_count, sizeof(uint32_t));
+	l->app_first = calloc(nspace->app_count, sizeof(uint32_t));
+	if (!l->local_size || !l->node_first || !l->local_rank || !l->app_rank || !l->app_size ||
+		!l->app_first)
+		return -ENOMEM;
+	for (const struct nspace *n = px->names.first; n && n != nspace; n = n->next) {
+		for (uint32_t i = 0; i < n->size; i++)
+			l->node_first[n->ranks[i].node]++;
+	}
+	for (uint32_t i = 0; i < nspace->size; i++) {
+		const struct nspace_rank *rank = &nspace->ranks[i];
+
+		if (l->local_size[rank->node] == 0)
+			l->nodes++;
+		l->local_rank[i] = l->local_size[rank->node]++;
+		if (l->app_size[rank->appnum] == 0)
+			l->app_first[rank->appnum] = i;
+		l->app_rank[i] = l->app_size[rank->appnum]++;
+	}
+	return 0;
+}
+
+/* ---- the maps ---- */
+
+/* The ranks of a node, "0,1,2". */
+static char *peers_of(const struct layout *l, uint32_t node)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+	uint32_t n = 0;
+	int r;
+
+	if (!f)
+		return NULL;
+	for (uint32_t i = 0; i < l->nspace->size; i++) {
+		if (l->nspace->ranks[i].node == node)
+			(void)fprintf(f, "%s%u", n++ ? "," : "", i);
+	}
+	r = ferror(f);
+	return fclose(f) == 0 && !r ? take_ptr(text) : NULL;
+}
+
+/* The nodes that hold ranks, and their ranks, in the same order. */
+static int raw_maps(const struct px *px, const struct layout *l, char **ret_nodes, char **ret_ranks)
+{
+	_cleanup_free_ char *nodes = NULL, *ranks = NULL;
+	size_t nodes_size, ranks_size;
+	FILE *n = open_memstream(&nodes, &nodes_size), *r = open_memstream(&ranks, &ranks_size);
+	bool failed = !n || !r, first = true;
+
+	for (uint32_t i = 0; !failed && i < px->nnodes; i++) {
+		_cleanup_free_ char *peers = NULL;
+
+		if (l->local_size[i] == 0)
+			continue;
+		peers = peers_of(l, i);
+		failed = !peers || fprintf(n, "%s%s", first ? "" : ",", node_name(px, i)) < 0 ||
+			fprintf(r, "%s%s", first ? "" : ";", peers) < 0;
+		first = false;
+	}
+	if (n && fclose(n) != 0)
+		failed = true;
+	if (r && fclose(r) != 0)
+		failed = true;
+	if (failed)
+		return -ENOMEM;
+	*ret_nodes = take_ptr(nodes);
+	*ret_ranks = take_ptr(ranks);
+	return 0;
+}
+
+/* libpmix's own compressed forms; what is no text ("blob:") goes by another type. */
+static void add_regex(struct keys *keys, const char *key, char *regex)
+{
+	if (strncmp(regex, "pmix", 4) == 0 || strncmp(regex, "raw", 3) == 0)
+		keys_add_text(keys, key, regex);
+	else
+		keys_add(keys, key, regex, PMIX_REGEX);
+	free(regex);
+}
+
+static int add_maps(struct keys *keys, const struct px *px, const struct layout *l)
+{
+	_cleanup_free_ char *nodes = NULL, *ranks = NULL;
+	char *regex;
+
+	if (raw_maps(px, l, &nodes, &ranks) < 0)
+		return -ENOMEM;
+	if (PMIx_generate_regex(nodes, &regex) != PMIX_SUCCESS)
+		return -EINVAL;
+	add_regex(keys, PMIX_NODE_MAP, regex);
+	if (PMIx_generate_ppn(ranks, &regex) != PMIX_SUCCESS)
+		return -EINVAL;
+	add_regex(keys, PMIX_PROC_MAP, regex);
+	keys_add_text(keys, PMIX_NODE_LIST, nodes);
+	return 0;
+}
+
+/* The notation of PMI-1's process mapping: nodes in runs of equal counts, where the ranks are laid
+ * out block by block; there is none for other layouts. */
+static void add_anl_map(struct keys *keys, const struct layout *l)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+	FILE *f;
+	uint32_t i = 0, node, count, run;
+
+	for (i = 0; i + 1 < l->nspace->size; i++) {
+		if (l->nspace->ranks[i].node > l->nspace->ranks[i + 1].node)
+			return;
+	}
+	f = open_memstream(&text, &size);
+	if (!f)
+		return;
+	(void)fputs("(vector", f);
+	for (i = 0; i < l->nspace->size;) {
+		node = l->nspace->ranks[i].node;
+		count = l->local_size[node];
+		for (run = 0; i < l->nspace->size && l->nspace->ranks[i].node == node + run &&
+			l->local_size[node + run] == count;
+			run++)
+			i += count;
+		(void)fprintf(f, ",(%u,%u,%u)", node, run, count);
+	}
+	(void)fputc(')', f);
+	if (fclose(f) == 0)
+		keys_add_text(keys, PMIX_ANL_MAP, text);
+}
+
+/* ---- the job ---- */
+
+static void add_tmpdirs(struct keys *keys, const struct px *px, const struct nspace *nspace)
+{
+	_cleanup_free_ char *path = NULL;
+
+	if (asprintf(&path, "%s/%s", tmpdir_path(px->tmpdir), nspace->name) < 0) {
+		path = NULL;
+		keys->failed = true;
+		return;
+	}
+	keys_add_text(keys, PMIX_TMPDIR, tmpdir_path(px->tmpdir));
+	keys_add_text(keys, PMIX_NSDIR, path);
+	keys_add_bool(keys, PMIX_TDIR_RMCLEAN, true);
+}
+
+static void add_job(struct keys *keys, const struct px *px, const struct layout *l)
+{
+	const struct nspace *nspace = l->nspace;
+	uint32_t local = l->local_size[px->node];
+	_cleanup_free_ char *peers = peers_of(l, px->node);
+
+	if (!peers) {
+		keys->failed = true;
+		return;
+	}
+	keys_add_u32(keys, PMIX_SESSION_ID, px->job->job_id);
+	keys_add_text(keys, PMIX_NSPACE, nspace->name);
+	keys_add_text(keys, PMIX_JOBID, nspace->name);
+	keys_add_u32(keys, PMIX_UNIV_SIZE, px->job->ntasks);
+	keys_add_u32(keys, PMIX_JOB_SIZE, nspace->size);
+	keys_add_u32(keys, PMIX_MAX_PROCS, nspace->size);
+	keys_add_u32(keys, PMIX_NUM_SLOTS, nspace->size);
+	keys_add_u32(keys, PMIX_NUM_NODES, l->nodes);
+	keys_add_u32(keys, PMIX_JOB_NUM_APPS, nspace->app_count);
+	keys_add_rank(keys, PMIX_NPROC_OFFSET, nspace->first_rank);
+	keys_add_bool(keys, PMIX_SPAWNED, nspace->number != 0);
+	if (nspace->number)
+		keys_add(keys, PMIX_PARENT_ID, &nspace->parent, PMIX_PROC);
+	keys_add_text(keys, PMIX_RM_NAME, "stepd");
+	keys_add_text(keys, PMIX_RM_VERSION, PACKAGE_VERSION);
+	add_tmpdirs(keys, px, nspace);
+	add_anl_map(keys, l);
+	if (local == 0)
+		return;
+	keys_add_bool(keys, PMIX_NODE_OVERSUBSCRIBED, local > sysconf(_SC_NPROCESSORS_ONLN));
+	keys_add_u32(keys, PMIX_LOCAL_SIZE, local);
+	keys_add_u32(keys, PMIX_NODE_SIZE, l->node_first[px->node] + local);
+	keys_add_text(keys, PMIX_LOCAL_PEERS, peers);
+	keys_add_rank(keys, PMIX_LOCALLDR, (pmix_rank_t)strtoul(peers, NULL, 10));
+}
+
+/* ---- nodes and command lines ---- */
+
+static void add_nodes(struct keys *keys, const struct px *px, const struct layout *l)
+{
+	for (uint32_t i = 0; i < px->nnodes; i++) {
+		_cleanup_keys_ struct keys node = {.v = NULL};
+		_cleanup_free_ char *peers = NULL;
+
+		if (l->local_size[i] == 0)
+			continue;
+		peers = peers_of(l, i);
+		if (!peers) {
+			keys->failed = true;
+			return;
+		}
+		keys_add_text(&node, PMIX_HOSTNAME, node_name(px, i));
+		keys_add_u32(&node, PMIX_NODEID, i);
+		keys_add_u32(&node, PMIX_LOCAL_SIZE, l->local_size[i]);
+		keys_add_u32(&node, PMIX_NODE_SIZE, l->node_first[i] + l->local_size[i]);
+		keys_add_text(&node, PMIX_LOCAL_PEERS, peers);
+		keys_add_rank(&node, PMIX_LOCALLDR, (pmix_rank_t)strtoul(peers, NULL, 10));
+		keys_add_array(keys, PMIX_NODE_INFO_ARRAY, &node);
+	}
+}
+
+static void add_apps(struct keys *keys, const struct layout *l)
+{
+	for (uint32_t i = 0; i < l->nspace->app_count; i++) {
+		_cleanup_keys_ struct keys app = {.v = NULL};
+
+		if (l->app_size[i] == 0)
+			continue;
+		keys_add_u32(&app, PMIX_APPNUM, i);
+		keys_add_u32(&app, PMIX_APP_SIZE, l->app_size[i]);
+		keys_add_rank(&app, PMIX_APPLDR, l->app_first[i]);
+		keys_add_array(keys, PMIX_APP_INFO_ARRAY, &app);
+	}
+}
+
+/* ---- ranks ---- */
+
+/* Only of this node's: for those of others it does not matter. Who is not bound has a locality, the
+ * whole machine, but no cpuset: Open MPI 5 takes one that has a cpuset for bound. */
+static void add_place(
+	struct keys *data, const struct px *px, struct layout *l, const struct nspace_rank *rank)
+{
+	if (!l->placed || l->cpus != rank->cpus) {
+		free(l->cpuset);
+		free(l->locality);
+		topology_place(px->topology, rank->cpus, &l->cpuset, &l->locality);
+		l->cpus = rank->cpus;
+		l->placed = true;
+	}
+	if (rank->cpus && l->cpuset)
+		keys_add_text(data, PMIX_CPUSET, l->cpuset);
+	if (l->locality)
+		keys_add_text(data, PMIX_LOCALITY_STRING, l->locality);
+}
+
+static void add_rank(struct keys *keys, const struct px *px, struct layout *l, uint32_t i)
+{
+	const struct nspace_rank *rank = &l->nspace->ranks[i];
+	_cleanup_keys_ struct keys data = {.v = NULL};
+	_cleanup_free_ char *path = NULL;
+
+	keys_add_rank(&data, PMIX_RANK, i); /* libpmix wants it first */
+	keys_add_u32(&data, PMIX_APPNUM, rank->appnum);
+	keys_add_rank(&data, PMIX_GLOBAL_RANK, l->nspace->first_rank + i);
+	keys_add_rank(&data, PMIX_APP_RANK, l->app_rank[i]);
+	keys_add_u16(&data, PMIX_LOCAL_RANK, (uint16_t)l->local_rank[i]);
+	keys_add_u16(
+		&data, PMIX_NODE_RANK, (uint16_t)(l->node_first[rank->node] + l->local_rank[i]));
+	keys_add_text(&data, PMIX_HOSTNAME, node_name(px, rank->node));
+	keys_add_u32(&data, PMIX_NODEID, rank->node);
+	keys_add_u32(&data, PMIX_REINCARNATION, 0);
+	if (rank->node == px->node) {
+		if (asprintf(&path, "%s/%s/%u", tmpdir_path(px->tmpdir), l->nspace->name, i) < 0) {
+			path = NULL;
+			keys->failed = true;
+			return;
+		}
+		keys_add_text(&data, PMIX_PROCDIR, path);
+		add_place(&data, px, l, rank);
+	}
+	keys_add_array(keys, PMIX_PROC_DATA, &data);
+}
+
+/* ---- libpmix ---- */
+
+static int make_directories(struct px *px, const struct nspace *nspace, struct err *err)
+{
+	char name[PMIX_MAX_NSLEN + 16];
+	int r = tmpdir_add(px->tmpdir, nspace->name, err);
+
+	for (uint32_t i = 0; r == 0 && i < nspace->size; i++) {
+		if (nspace->ranks[i].node != px->node)
+			continue;
+		(void)snprintf(name, sizeof(name), "%s/%u", nspace->name, i);
+		r = tmpdir_add(px->tmpdir, name, err);
+	}
+	return r;
+}
+
+static int register_clients(struct px *px, const struct nspace *nspace, struct err *err)
+{
+	pmix_status_t status;
+	pmix_proc_t proc;
+
+	for (uint32_t i = 0; i < nspace->size; i++) {
+		if (nspace->ranks[i].node != px->node)
+			continue;
+		PMIX_LOAD_PROCID(&proc, nspace->name, i);
+		status = PMIx_server_register_client(&proc, geteuid(), getegid(), NULL, NULL, NULL);
+		if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED)
+			return err_say(err, -EIO, "register rank %u of %s with libpmix: %s", i,
+				nspace->name, PMIx_Error_string(status));
+	}
+	return 0;
+}
+
+static int make_keys(
+	const struct px *px, const struct nspace *nspace, struct keys *keys, uint32_t *ret_local)
+{
+	_cleanup_(layout_clear) struct layout l = {.nspace = NULL};
+	int r = layout_make(&l, px, nspace);
+
+	if (r < 0)
+		return r;
+	add_job(keys, px, &l);
+	r = add_maps(keys, px, &l);
+	if (r < 0)
+		return r;
+	add_nodes(keys, px, &l);
+	add_apps(keys, &l);
+	for (uint32_t i = 0; i < nspace->size; i++)
+		add_rank(keys, px, &l, i);
+	*ret_local = l.local_size[px->node];
+	return keys->failed ? -ENOMEM : 0;
+}
+
+int px_register(struct px *px, struct nspace *nspace, struct err *err)
+{
+	_cleanup_keys_ struct keys keys = {.v = NULL};
+	uint32_t local;
+	pmix_status_t status;
+	int r = make_keys(px, nspace, &keys, &local);
+
+	if (r < 0)
+		return err_set(err, r, "describe %s to libpmix", nspace->name);
+	if (local) {
+		r = make_directories(px, nspace, err);
+		if (r < 0)
+			return r;
+	}
+	/* Without a function to call back it returns when it is done, on its own thread. */
+	status = PMIx_server_register_nspace(nspace->name, (int)local, keys.v, keys.n, NULL, NULL);
+	if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED)
+		return err_say(err, -EIO, "register %s with libpmix: %s", nspace->name,
+			PMIx_Error_string(status));
+	return register_clients(px, nspace, err);
+}
+
+void px_deregister(struct px *px, struct nspace *nspace)
+{
+	(void)px;
+	PMIx_server_deregister_nspace(nspace->name, NULL, NULL);
+}
+
+int px_setup_fork(
+	struct px *px, const struct nspace *nspace, uint32_t rank, char ***ret_env, struct err *err)
+{
+	pmix_status_t status;
+	pmix_proc_t proc;
+
+	(void)px;
+	/* Without a vector libpmix takes its own environment for it, which it has none of: it looks
+	 * at its own libraries' variables first (pmix.c). */
+	*ret_env = calloc(1, sizeof(char *));
+	if (!*ret_env)
+		return err_set(err, -ENOMEM, "make the environment of rank %u", rank);
+	PMIX_LOAD_PROCID(&proc, nspace->name, rank);
+	status = PMIx_server_setup_fork(&proc, ret_env);
+	if (status != PMIX_SUCCESS)
+		return err_say(err, -EIO, "ask libpmix for the environment of rank %u: %s", rank,
+			PMIx_Error_string(status));
+	return 0;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The main of the service process: libpmix as the user, until the step is over.
+ */
+#include <string.h>
+
+#include "config.h"
+#include "mpi/pmix/pmix.h"
+#include "mpi/pmix/keys.h"
+#include "mpi/pmix/px.h"
+#include "mpi/pmix/rpc.h"
+#include "mpi/pmix/tmpdir.h"
+#include "mpi/pmix/topology.h"
+
+/* ---- what the service hears ---- */
+
+static void on_task_start(void *userdata, uint32_t rank, pid_t pid)
+{
+	px_task_started(userdata, rank, pid);
+}
+
+static void on_task_exit(void *userdata, uint32_t rank, int wait_status)
+{
+	px_task_ended(userdata, rank, wait_status);
+}
+
+static void on_missing(void *userdata, uint64_t set_id, char *text, size_t size)
+{
+	collective_missing(userdata, set_id, text, size);
+}
+
+static void on_message(
+	void *userdata, uint32_t from, uint16_t channel, const struct wire_block *block)
+{
+	rpc_message(userdata, from, channel, block);
+}
+
+static void on_lost(void *userdata, uint32_t node, const struct err *err)
+{
+	(void)err; /* it is in the log */
+	rpc_node_lost(userdata, node);
+}
+
+static const struct serve_events serve_events = {
+	.task_start = on_task_start,
+	.task_exit = on_task_exit,
+	.missing = on_missing,
+	.message = on_message,
+	.lost = on_lost,
+};
+
+/* ---- libpmix ---- */
+
+static int init_libpmix(struct px *px, struct err *err)
+{
+	_cleanup_keys_ struct keys keys = {.v = NULL};
+	_cleanup_free_ char *path = NULL;
+	char nspace[PMIX_MAX_NSLEN + 1];
+	pmix_status_t status, code = PMIX_ERR_LOST_CONNECTION;
+
+	(void)snprintf(nspace, sizeof(nspace), "%.240s.server", px->names.base);
+	keys_add_text(&keys, PMIX_SERVER_NSPACE, nspace);
+	keys_add_rank(&keys, PMIX_SERVER_RANK, px->node);
+	/* One of its own: it sets the mode to what it likes. */
+	if (tmpdir_add(px->tmpdir, "server", err) < 0)
+		return err->code;
+	if (asprintf(&path, "%s/server", tmpdir_path(px->tmpdir)) < 0) {
+		path = NULL;
+		return err_set(err, -ENOMEM, "start libpmix");
+	}
+	keys_add_text(&keys, PMIX_SERVER_TMPDIR, path);
+	keys_add_text(&keys, PMIX_SYSTEM_TMPDIR, path);
+	keys_add_text(&keys, PMIX_HOSTNAME, px->job->node_name);
+	keys_add_u32(&keys, PMIX_USERID, geteuid());
+	keys_add_u32(&keys, PMIX_GRPID, getegid());
+	keys_add_bool(&keys, PMIX_SERVER_TOOL_SUPPORT, true);
+	keys_add_bool(&keys, PMIX_IOF_LOCAL_OUTPUT, false);
+	topology_add(&keys, &px->topology);
+	/* Else each rank of Open MPI discovers it anew, for which it needs longer than for the
+	 * rest. */
+	keys_add_bool(&keys, PMIX_SERVER_SHARE_TOPOLOGY, true);
+	if (keys.failed)
+		return err_set(err, -ENOMEM, "start libpmix");
+	status = PMIx_server_init(module_open(px->calls), keys.v, keys.n);
+	if (status != PMIX_SUCCESS)
+		return err_say(err, -EIO, "libpmix does not start: %s", PMIx_Error_string(status));
+	px->up = true;
+	PMIx_Register_event_handler(&code, 1, NULL, 0, module_on_event, NULL, NULL);
+	return 0;
+}
+
+static const char *value_in(char **env, const char *name, size_t len)
+{
+	for (; env && *env; env++) {
+		if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
+			return *env + len + 1;
+	}
+	return NULL;
+}
+
+/* An entry that first has too is everybody's. */
+static int hand_out(struct px *px, uint32_t local, char **env, char **first, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && env && env[i]; i++) {
+		size_t len = strcspn(env[i], "=");
+		_cleanup_free_ char *name = NULL;
+		const char *common;
+
+		if (env[i][len] != '=')
+			continue;
+		common = value_in(first, env[i], len);
+		if (env != first && common && strcmp(common, env[i] + len + 1) == 0)
+			continue;
+		name = strndup(env[i], len);
+		if (!name)
+			return err_set(err, -ENOMEM, "hand out the environment of the tasks");
+		r = serve_environ(
+			px->serve, env == first ? -1 : (int64_t)local, name, env[i] + len + 1, err);
+	}
+	return r;
+}
+
+static int environ_of_tasks(struct px *px, struct err *err)
+{
+	struct nspace *nspace = px->names.first;
+	char **first = NULL, **env;
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < px->job->node_tasks; i++) {
+		r = px_setup_fork(px, nspace, px->job->task[i].gtid, &env, err);
+		if (r < 0)
+			break;
+		r = hand_out(px, i, env, first ? first : env, err);
+		if (!first)
+			first = env;
+		else
+			PMIX_ARGV_FREE(env);
+	}
+	if (first)
+		PMIX_ARGV_FREE(first);
+	return r;
+}
+
+/* ---- its life ---- */
+
+static int px_open(struct px *px, struct err *err)
+{
+	int r = names_open(&px->names, px->job);
+
+	if (r == 0)
+		r = rpc_open(px);
+	if (r == 0)
+		r = calls_open(px->loop, px, &px->calls);
+	if (r < 0)
+		return err_set(err, r, "serve PMIx");
+	modex_open(px);
+	publish_open(px);
+	events_open(px);
+	control_open(px);
+	spawn_open(px);
+	ranks_open(px);
+	/* A client's start takes a third of the time with the plain store, which has no files;
+	 * those of its shared memory are also what most reports on PMIx in containers are about. */
+	/* Without a home directory libpmix asks who the user is, and crashes where nobody knows. */
+	if (setenv("PMIX_MCA_gds", "hash", 1) < 0 || setenv("HOME", "/", 1) < 0)
+		return err_set(err, -errno, "set up libpmix");
+	r = tmpdir_open("/tmp", px->job, &px->tmpdir, err);
+	if (r == 0)
+		r = init_libpmix(px, err);
+	if (r == 0)
+		r = px_register(px, px->names.first, err);
+	return r < 0 ? r : environ_of_tasks(px, err);
+}
+
+static void px_close(struct px *px)
+{
+	if (px->rpc) {
+		ranks_close(px);
+		collective_close(px);
+		modex_close(px);
+		rpc_close(px);
+		publish_close(px);
+		group_close(px);
+	}
+	module_close();
+	if (px->up)
+		(void)PMIx_server_finalize();
+	px->calls = calls_close(px->calls);
+	px->tmpdir = tmpdir_close(px->tmpdir);
+	if (px->names.last)
+		names_close(&px->names);
+	px->serve = serve_close(px->serve);
+}
+
+STEPD_EXPORT int stepd_pmix_serve(const stepd_mpi_service_t *service);
+
+int stepd_pmix_serve(const stepd_mpi_service_t *service)
+{
+	struct err err = ERR_INIT;
+	struct px px = {.job = service->job,
+		.node = service->job->nodeid,
+		.nnodes = service->job->nnodes ? service->job->nnodes : 1};
+	int r = serve_open(service, &serve_events, &px, &px.serve, &err);
+
+	if (r < 0)
+		return serve_fail(service, &err);
+	px.loop = serve_get_loop(px.serve);
+	px.wire = serve_get_wire(px.serve);
+	px.host = serve_get_host(px.serve);
+	r = px_open(&px, &err);
+	r = r < 0 ? serve_fail(service, &err) : serve_run(px.serve);
+	px_close(&px);
+	return r;
+}

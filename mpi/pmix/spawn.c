@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * PMIx_Spawn: tasks that join the running step, as a namespace of their own.
+ */
+#include <string.h>
+
+#include "mpi/pmix/px.h"
+#include "stepd/base/strv.h"
+
+/* ---- the request ---- */
+
+struct request {
+	struct spawn_command *commands;
+	struct strv *env;   /* one for each of them */
+	struct strv *hosts; /* likewise */
+	struct strv *argv;  /* likewise */
+	size_t count;
+};
+
+static void request_clear(struct request *q)
+{
+	for (size_t i = 0; i < q->count; i++) {
+		strv_clear(&q->env[i]);
+		strv_clear(&q->hosts[i]);
+		strv_clear(&q->argv[i]);
+	}
+	free(q->commands);
+	free(q->env);
+	free(q->hosts);
+	free(q->argv);
+}
+
+static int add_hosts(struct strv *hosts, const char *list)
+{
+	int r = 0;
+
+	while (r == 0 && *list) {
+		size_t len = strcspn(list, ",");
+
+		if (len)
+			r = strv_addf(hosts, "%.*s", (int)len, list);
+		list += len + (list[len] == ',');
+	}
+	return r;
+}
+
+/* What is about where and how the tasks run. 0 also for what is but a wish; -EOPNOTSUPP: it is
+ * required, and not known. */
+static int take_info(struct request *q, size_t i, const pmix_info_t *info, const char **ret_cwd)
+{
+	const pmix_value_t *v = &info->value;
+
+	if (PMIX_CHECK_KEY(info, PMIX_WDIR) && v->type == PMIX_STRING)
+		*ret_cwd = v->data.string;
+	else if (PMIX_CHECK_KEY(info, PMIX_HOST) && v->type == PMIX_STRING)
+		return add_hosts(&q->hosts[i], v->data.string);
+	else if ((PMIX_CHECK_KEY(info, PMIX_SET_ENVAR) || PMIX_CHECK_KEY(info, PMIX_ADD_ENVAR)) &&
+		v->type == PMIX_ENVAR)
+		return strv_env_set(&q->env[i], v->data.envar.envar, v->data.envar.value);
+	else if (PMIX_INFO_IS_REQUIRED(info))
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+static int take_app(struct request *q, size_t i, const struct call *call)
+{
+	const pmix_app_t *app = &call->apps[i];
+	struct spawn_command *command = &q->commands[i];
+	const char *cwd = app->cwd;
+	int r = 0;
+
+	if (!app->cmd || !app->cmd[0] || app->maxprocs <= 0)
+		return -EINVAL;
+	/* The program is cmd, whatever the vector begins with. */
+	r = strv_add(&q->argv[i], app->cmd);
+	for (size_t j = 1; r == 0 && app->argv && app->argv[0] && app->argv[j]; j++)
+		r = strv_add(&q->argv[i], app->argv[j]);
+	for (size_t j = 0; r == 0 && app->env && app->env[j]; j++)
+		r = strchr(app->env[j], '=') ? strv_env_put(&q->env[i], app->env[j]) : 0;
+	for (size_t j = 0; r == 0 && j < call->ninfo; j++)
+		r = take_info(q, i, &call->info[j], &cwd);
+	for (size_t j = 0; r == 0 && j < app->ninfo; j++)
+		r = take_info(q, i, &app->info[j], &cwd);
+	*command = (struct spawn_command){
+		.argv = q->argv[i].v,
+		.count = (uint32_t)app->maxprocs,
+		.cwd = cwd,
+		.hosts = (const char *const *)q->hosts[i].v,
+		.env = q->env[i].v,
+	};
+	return r;
+}
+
+static int take_request(struct request *q, const struct call *call)
+{
+	int r = 0;
+
+	if (call->napps == 0)
+		return -EINVAL;
+	q->commands = calloc(call->napps, sizeof(*q->commands));
+	q->env = calloc(call->napps, sizeof(*q->env));
+	q->hosts = calloc(call->napps, sizeof(*q->hosts));
+	q->argv = calloc(call->napps, sizeof(*q->argv));
+	if (!q->commands || !q->env || !q->hosts || !q->argv)
+		return -ENOMEM;
+	q->count = call->napps;
+	for (size_t i = 0; r == 0 && i < call->napps; i++)
+		r = take_app(q, i, call);
+	return r;
+}
+
+/* ---- who asks ---- */
+
+struct spawning {
+	struct px *px;
+	struct call *call;
+};
+
+static void on_done(void *userdata, int r, uint32_t number, uint32_t size, const int *errcodes,
+	const struct err *err)
+{
+	struct spawning *s = userdata;
+	char name[PMIX_MAX_NSLEN + 1];
+
+	(void)size;
+	(void)errcodes;
+	if (r < 0)
+		serve_log(s->px->serve, LOG_LEVEL_ERROR, "PMIx_Spawn: %s",
+			err ? err->text : "it failed");
+	names_of_spawn(&s->px->names, number, name, sizeof(name));
+	call_answer_spawn(s->call, call_status_of(r), r < 0 ? NULL : name);
+	free(s);
+}
+
+void px_spawn(struct px *px, struct call *call)
+{
+	_cleanup_(request_clear) struct request q = {.count = 0};
+	struct nspace *nspace = names_find(&px->names, call->proc.nspace);
+	struct spawn_request request;
+	struct err err = ERR_INIT;
+	struct spawning *s;
+	int r = take_request(&q, call);
+
+	/* A tool is no rank of the step; what it spawns has rank 0 for a parent. */
+	if (r < 0 || (nspace && call->proc.rank >= nspace->size)) {
+		call_answer_spawn(call, call_status_of(r < 0 ? r : -EINVAL), NULL);
+		return;
+	}
+	s = calloc(1, sizeof(*s));
+	if (!s) {
+		call_answer_spawn(call, PMIX_ERR_NOMEM, NULL);
+		return;
+	}
+	*s = (struct spawning){.px = px, .call = call};
+	request = (struct spawn_request){.commands = q.commands, .count = q.count};
+	r = spawn_start(px->serve, nspace ? nspace->first_rank + call->proc.rank : 0, &request,
+		on_done, s, &err);
+	if (r < 0)
+		on_done(s, r, 0, 0, NULL, &err);
+}
+
+/* ---- on every node ---- */
+
+static int hand_out(
+	struct px *px, const struct spawn_part *part, struct nspace *nspace, struct err *err)
+{
+	char **env;
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < part->local_count; i++) {
+		r = px_setup_fork(px, nspace, part->ranks[i], &env, err);
+		for (size_t j = 0; r == 0 && env && env[j]; j++) {
+			size_t len = strcspn(env[j], "=");
+
+			if (env[j][len] != '=')
+				continue;
+			env[j][len] = '\0';
+			r = spawn_environ(part, i, env[j], env[j] + len + 1);
+			if (r < 0)
+				(void)err_set(err, r, "hand out the environment of spawned tasks");
+		}
+		PMIX_ARGV_FREE(env);
+	}
+	return r;
+}
+
+static int prepare(void *userdata, const struct spawn_part *part, struct err *err)
+{
+	struct px *px = userdata;
+	struct nspace *nspace, *parent;
+	uint32_t rank = 0;
+	int r = names_add(&px->names, part, &nspace);
+
+	if (r < 0)
+		return err_set(err, r, "make room for spawned tasks");
+	parent = names_find_rank(&px->names, part->parent, &rank);
+	PMIX_LOAD_PROCID(
+		&nspace->parent, parent ? parent->name : px->names.base, parent ? rank : 0);
+	r = px_register(px, nspace, err);
+	if (r == 0)
+		r = hand_out(px, part, nspace, err);
+	if (r < 0) {
+		px_deregister(px, nspace);
+		names_remove(&px->names, nspace);
+	}
+	return r;
+}
+
+static void started(void *userdata, const struct spawn_part *part, const int *fds)
+{
+	(void)userdata;
+	for (uint32_t i = 0; fds && i < part->local_count; i++)
+		(void)close_fd(fds[i]);
+}
+
+static void failed(void *userdata, const struct spawn_part *part)
+{
+	struct px *px = userdata;
+	char name[PMIX_MAX_NSLEN + 1];
+	struct nspace *nspace;
+
+	names_of_spawn(&px->names, part->number, name, sizeof(name));
+	nspace = names_find(&px->names, name);
+	if (!nspace)
+		return; /* prepare() has failed itself */
+	px_deregister(px, nspace);
+	names_remove(&px->names, nspace);
+}
+
+void spawn_open(struct px *px)
+{
+	static const struct spawn_events events = {
+		.prepare = prepare,
+		.started = started,
+		.failed = failed,
+	};
+
+	spawn_set_events(px->serve, &events, px);
+}

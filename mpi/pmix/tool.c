@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tools that connect: debuggers, those that ask. They find the server by the file that libpmix
+ * leaves in the session directory, which only its owner and root can open. What libpmix says of
+ * who they are is checked once more; a claim over TCP it can't prove.
+ */
+#include <stdio.h>
+
+#include "mpi/pmix/px.h"
+
+void px_tool(struct px *px, struct call *call)
+{
+	const pmix_info_t *info = call_find(call, PMIX_USERID);
+	char nspace[PMIX_MAX_NSLEN + 1];
+	pmix_proc_t proc;
+	int64_t uid = -1;
+
+	if (!info || !info_number(info, &uid) || (uid != 0 && uid != (int64_t)geteuid())) {
+		serve_log(px->serve, LOG_LEVEL_WARNING,
+			"a PMIx tool of uid %lld is refused: only the step's owner and root may connect",
+			(long long)uid);
+		call_answer_tool(call, PMIX_ERR_NO_PERMISSIONS, NULL);
+		return;
+	}
+	(void)snprintf(
+		nspace, sizeof(nspace), "%.220s.tool-%u.%u", px->names.base, px->node, ++px->tools);
+	PMIX_LOAD_PROCID(&proc, nspace, 0);
+	serve_log(px->serve, LOG_LEVEL_INFO, "a PMIx tool has connected, as %s", nspace);
+	call_answer_tool(call, PMIX_SUCCESS, &proc);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "mpi/pmix/topology.h"
+
+#include "config.h"
+
+#ifdef HAVE_HWLOC_FOR_PMIX
+
+#include <hwloc.h>
+#include <pmix.h>
+#include <pmix_server.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Fabrics and accelerators, of which MPI libraries want to know which CPUs are near. */
+static bool has_devices(void)
+{
+	static const char *const classes[] = {
+		"/sys/class/infiniband", "/sys/class/cxi", "/sys/class/kfd", "/sys/module/nvidia"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(classes); i++) {
+		if (access(classes[i], F_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* libpmix keeps the pointer for as long as it runs, which is as long as this process. */
+static hwloc_topology_t discover(void)
+{
+	hwloc_topology_t topology;
+
+	if (hwloc_topology_init(&topology) < 0)
+		return NULL;
+	if ((has_devices() &&
+		    hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) <
+			    0) ||
+		hwloc_topology_load(topology) < 0) {
+		hwloc_topology_destroy(topology);
+		return NULL;
+	}
+	return topology;
+}
+
+void topology_add(struct keys *keys, struct hwloc_topology **ret_topology)
+{
+	pmix_topology_t *topology = calloc(1, sizeof(*topology));
+	hwloc_topology_t found = topology ? discover() : NULL;
+	pmix_info_t *info;
+
+	if (found)
+		topology->source = strdup("hwloc:" HWLOC_VERSION);
+	if (found && topology->source)
+		keys_add_bool(
+			keys, PMIX_TOPOLOGY2, true); /* room: to load the value would copy it */
+	if (!found || !topology->source || keys->failed) {
+		free(topology);
+		return;
+	}
+	topology->topology = found;
+	info = &keys->v[keys->n - 1];
+	info->value.type = PMIX_TOPO;
+	info->value.data.topo = topology;
+	PMIX_INFO_SET_PERSISTENT(info);
+	*ret_topology = found;
+}
+
+void topology_place(
+	struct hwloc_topology *topology, const char *cpus, char **ret_cpuset, char **ret_locality)
+{
+	static char source[] = "hwloc:" HWLOC_VERSION; /* libpmix's fields are not const */
+	pmix_cpuset_t set = {.source = source, .bitmap = hwloc_bitmap_alloc()};
+
+	*ret_cpuset = *ret_locality = NULL;
+	if (topology && set.bitmap &&
+		(cpus ? hwloc_bitmap_list_sscanf(set.bitmap, cpus)
+		      : hwloc_bitmap_copy(
+				set.bitmap, hwloc_topology_get_topology_cpuset(topology))) == 0) {
+		if (PMIx_server_generate_cpuset_string(&set, ret_cpuset) != PMIX_SUCCESS)
+			*ret_cpuset = NULL;
+		if (PMIx_server_generate_locality_string(&set, ret_locality) != PMIX_SUCCESS)
+			*ret_locality = NULL;
+	}
+	hwloc_bitmap_free(set.bitmap);
+}
+
+#else
+
+void topology_add(struct keys *keys, struct hwloc_topology **ret_topology)
+{
+	(void)keys;
+	(void)ret_topology;
+}
+
+void topology_place(
+	struct hwloc_topology *topology, const char *cpus, char **ret_cpuset, char **ret_locality)
+{
+	(void)topology;
+	(void)cpus;
+	*ret_cpuset = *ret_locality = NULL;
+}
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The machine's topology for libpmix, and by it for the ranks. Left to itself libpmix looks for all
+ * PCI devices, which takes longer than the rest of its start; that is done only where there are
+ * some that MPI libraries ask for.
+ */
+#ifndef MPI_PMIX_TOPOLOGY_H
+#define MPI_PMIX_TOPOLOGY_H
+
+#include "mpi/pmix/keys.h"
+
+struct hwloc_topology;
+
+/* Adds it for PMIx_server_init(); nothing where it can't be found: libpmix then tries. */
+void topology_add(struct keys *keys, struct hwloc_topology **ret_topology);
+
+/* libpmix's own notations of where a task may run: on a list of CPUs, "0-3,8", or anywhere (NULL).
+ * The texts come from malloc(); NULL where there is none. */
+void topology_place(
+	struct hwloc_topology *topology, const char *cpus, char **ret_cpuset, char **ret_locality);
+
+#endif
