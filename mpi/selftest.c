@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "mpi/selftest.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+
+#include "stepd/base/parse.h"
+
+const char *const selftest_stage_words[SELFTEST_STAGE_MAX] = {
+	[SELFTEST_INIT] = "init",
+	[SELFTEST_PLACE] = "rank-and-size",
+	[SELFTEST_PUT] = "put",
+	[SELFTEST_FENCE] = "fence",
+	[SELFTEST_GET] = "get",
+	[SELFTEST_FINALIZE] = "finalize",
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* a clock that is always there */
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Nobody is there to be told of a failure. */
+static void say(const struct selftest *t, const char *fmt, ...) _printf_(2, 3);
+static void say(const struct selftest *t, const char *fmt, ...)
+{
+	char text[SELFTEST_TEXT_MAX + 64], line[SELFTEST_TEXT_MAX + 96], *at;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	for (at = text; *at; at++) {
+		if ((unsigned char)*at < ' ')
+			*at = ' ';
+	}
+	n = snprintf(line, sizeof(line), "%u %s\n", t->rank, text);
+	(void)!write(STDOUT_FILENO, line, (size_t)n);
+}
+
+int selftest_begin(struct selftest *t)
+{
+	const char *rank = getenv("SLURM_PROCID"), *size = getenv("SLURM_NTASKS");
+	uint32_t n;
+
+	*t = (struct selftest){.begin_ns = now_ns()};
+	if (!rank || !size || parse_u32(rank, 0, SELFTEST_SIZE - 1, &t->rank) < 0 ||
+		parse_u32(size, SELFTEST_SIZE, SELFTEST_SIZE, &n) < 0)
+		return -EINVAL;
+	return 0;
+}
+
+void selftest_at(struct selftest *t, enum selftest_stage stage)
+{
+	t->stage = stage;
+	say(t, SELFTEST_AT " %s", selftest_stage_words[stage]);
+}
+
+int selftest_absent(const struct selftest *t, const char *why)
+{
+	say(t, SELFTEST_ABSENT " %s", why);
+	return EXIT_FAILURE;
+}
+
+int selftest_fail(const struct selftest *t, const char *fmt, ...)
+{
+	char why[SELFTEST_TEXT_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	say(t, SELFTEST_FAILED " %s %s", selftest_stage_words[t->stage], why);
+	return EXIT_FAILURE;
+}
+
+int selftest_done(const struct selftest *t, const char *words)
+{
+	say(t, SELFTEST_DONE " %llu%s%.*s", (unsigned long long)(now_ns() - t->begin_ns) / 1000,
+		*words ? " " : "", (int)SELFTEST_TEXT_MAX, words);
+	return EXIT_SUCCESS;
+}
+
+int selftest_check_place(const struct selftest *t, uint32_t rank, uint32_t size)
+{
+	if (rank == t->rank && size == SELFTEST_SIZE)
+		return EXIT_SUCCESS;
+	return selftest_fail(t, "the server takes it for rank %u of %u, and it is rank %u of %u",
+		rank, size, t->rank, SELFTEST_SIZE);
+}
+
+void selftest_make_key(uint32_t rank, char key[static SELFTEST_WORD_SIZE])
+{
+	(void)snprintf(key, SELFTEST_WORD_SIZE, "stepd-selftest-%u", rank);
+}
+
+void selftest_make_value(uint32_t rank, char value[static SELFTEST_WORD_SIZE])
+{
+	(void)snprintf(value, SELFTEST_WORD_SIZE, "value-of-rank-%u", rank);
+}
+
+int selftest_check_value(const struct selftest *t, uint32_t rank, const char *got)
+{
+	char wanted[SELFTEST_WORD_SIZE];
+
+	selftest_make_value(rank, wanted);
+	if (strcmp(got, wanted) == 0)
+		return EXIT_SUCCESS;
+	return selftest_fail(
+		t, "'%.64s' comes for the value of rank %u, which is '%s'", got, rank, wanted);
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/cli/across/options.h"
+
+#include <jansson.h>
+#include <limits.h>
+#include <string.h>
+
+#include "stepd/agent/spec/spec.h"
+#include "stepd/agent/spec/spec_json.h"
+#include "stepd/base/parse.h"
+#include "stepd/cli/across/nodes.h"
+#include "stepd/cli/run_convert.h"
+
+#define OWN(member_)      offsetof(struct steprun_options, member_)
+#define LAUNCH_TIMEOUT_MS 60000u
+
+void steprun_options_clear(struct steprun_options *o)
+{
+	run_options_clear(&o->run);
+	free(o->hosts);
+	free(o->hostfile);
+	free(o->launcher_text);
+	free(o->program);
+	free(o->distribution);
+	strv_clear(&o->nodes);
+	layout_clear(&o->layout);
+	*o = (struct steprun_options)STEPRUN_OPTIONS_INIT;
+}
+
+/* ---- the table ---------------------------------------------------------------------------- */
+
+static struct steprun_options *own(struct run_build *build)
+{
+	return (struct steprun_options *)build->options; /* its first member */
+}
+
+static int take_count(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	uint32_t *count = (uint32_t *)((char *)own(build) + o->offset);
+
+	return parse_u32(arg, 1, SPEC_NODES_MAX, count) < 0
+		? err_say(err, -EINVAL, "'%.200s' is no number from 1 to %u", arg, SPEC_NODES_MAX)
+		: 0;
+}
+
+static int take_timeout(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	(void)o;
+	return parse_duration_ms(arg, &own(build)->launch_timeout_ms) < 0
+		? err_say(err, -EINVAL, "'%.200s' is no duration such as 90, 30s or 5m", arg)
+		: 0;
+}
+
+/* clang-format off */
+static const struct run_option own_rows[] = {
+	{.heading = "Nodes and tasks",
+	 .name = "nodes", .letter = 'N', .arg = "N", .take = take_count, .offset = OWN(nodes_asked),
+	 .doc = "nodes of the step (all that are given; 1 if none are)"},
+	{.name = "ntasks", .letter = 'n', .arg = "N", .take = run_take_number, .path = "ntasks",
+	 .doc = "tasks of the whole step (one for each node)"},
+	{.name = "ntasks-per-node", .arg = "N", .take = take_count, .offset = OWN(per_node),
+	 .doc = "tasks of each node; with --ntasks, at most"},
+	{.name = "hosts", .letter = 'w', .arg = "HOST,...", .take = run_take_own_text, .offset = OWN(hosts),
+	 .doc = "the nodes, as n1,n2 or n[1-4]; with arbitrary distribution that of each task"},
+	{.name = "nodelist", .arg = "HOST,...", .take = run_take_own_text, .offset = OWN(hosts),
+	 .doc = "the same"},
+	{.name = "hostfile", .arg = "FILE", .take = run_take_own_text, .offset = OWN(hostfile),
+	 .doc = "the same, a line each"},
+	{.name = "distribution", .letter = 'm', .arg = "block|cyclic|plane=N|arbitrary[:block|cyclic|plane=N]", .take = run_take_own_text, .offset = OWN(distribution),
+	 .doc = "how tasks are dealt out to nodes, and behind the colon to the sockets of a node (block:block)"},
+	{.name = "overcommit", .letter = 'O', .take = run_take_own_flag, .offset = OWN(overcommit),
+	 .doc = "more tasks on a node than it has CPUs for, in an allocation of Slurm"},
+	{.name = "launcher", .arg = "local|ssh[:OPTIONS]|slurm|exec:TEMPLATE", .take = run_take_own_text, .offset = OWN(launcher_text),
+	 .doc = "how agents come to their nodes (slurm in an allocation, ssh if hosts are given, else local)"},
+	{.name = "launch-timeout", .arg = "DURATION", .take = take_timeout,
+	 .doc = "how long that may take (60s)"},
+	{.name = "stepd", .arg = "FILE", .take = run_take_own_text, .offset = OWN(program),
+	 .doc = "the agent's program on the nodes (that of this installation)"},
+};
+
+/* What is one node's affair, or has another row above. */
+static const char *const other_rows[] = {
+	"ntasks", "distribution", "batch", "extern", "node-name", "node-id", "node-count", "node-list",
+	"node-ranks", "tasks-per-node", "local-ntasks", "first-rank", "ranks", "wire-addresses",
+	"wire-listen-fd", "wire-secret-fd", "keep-result",
+};
+/* clang-format on */
+
+static bool is_taken(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(other_rows) && strcmp(other_rows[i], name) != 0; i++)
+		;
+	return i == ARRAY_SIZE(other_rows);
+}
+
+static size_t make_rows(struct run_option rows[RUN_OPTIONS_MAX])
+{
+	const char *heading = NULL;
+	const struct run_option *table;
+	size_t n = ARRAY_SIZE(own_rows), count, i;
+
+	memcpy(rows, own_rows, sizeof(own_rows));
+	table = run_option_table(&count);
+	for (i = 0; i < count && n < RUN_OPTIONS_MAX - 1; i++) {
+		heading = table[i].heading ?: heading;
+		if (!is_taken(table[i].name))
+			continue;
+		rows[n] = table[i];
+		rows[n++].heading = heading; /* that of a row which was left out */
+		heading = NULL;
+	}
+	return n;
+}
+
+void steprun_options_print_help(FILE *out)
+{
+	struct run_option rows[RUN_OPTIONS_MAX];
+
+	fputs("Usage: steprun [OPTION...] [--] PROGRAM [ARG...]\n"
+	      "Runs PROGRAM as the tasks of a step, on this node or on several. In parentheses: what "
+	      "holds if an option\nis not given.\n",
+		out);
+	run_print_rows(rows, make_rows(rows), out);
+}
+
+/* ---- tasks -------------------------------------------------------------------------------- */
+
+/* How many tasks there are if nobody says so; 0: the document of --spec may. */
+static uint32_t default_ntasks(const struct steprun_options *o, const struct nodes_found *found,
+	const struct run_build *build)
+{
+	if (o->per_node)
+		return o->per_node * found->count;
+	if (found->on_nodes)
+		return found->on_nodes_count;
+	if (build->spec_file && !o->nodes_asked)
+		return 0;
+	if (found->ntasks && !o->nodes_asked)
+		return found->ntasks;
+	return found->count;
+}
+
+static int set_ntasks(struct steprun_options *o, const struct nodes_found *found,
+	struct run_build *build, struct err *err)
+{
+	uint32_t n = default_ntasks(o, found, build);
+
+	if (json_object_get(build->overlay, "ntasks") || n == 0)
+		return 0;
+	return run_set(build, "ntasks", json_integer(n), err);
+}
+
+/* srun takes no more nodes than there are tasks, and says so. */
+static void drop_idle_nodes(struct steprun_options *o, struct nodes_found *found, uint32_t ntasks)
+{
+	uint32_t used = ntasks, i;
+
+	if (found->on_nodes) /* they are numbered in the order in which they come */
+		for (used = 0, i = 0; i < ntasks; i++)
+			used = found->on_nodes[i] >= used ? found->on_nodes[i] + 1 : used;
+	if (found->count <= used)
+		return;
+	if (o->nodes_asked && o->run.verbosity >= 0)
+		fprintf(stderr, "steprun: %u task%s can't be on %u nodes: %u of them are used\n",
+			ntasks, ntasks == 1 ? "" : "s", found->count, used);
+	while (o->nodes.n > used) {
+		free(o->nodes.v[--o->nodes.n]);
+		o->nodes.v[o->nodes.n] = NULL;
+	}
+	found->count = used;
+}
+
+/* What each node has room for: by the allocation's CPUs, unless overcommitted, and by
+ * --ntasks-per-node. NULL: there is no limit. */
+static int make_counts(const struct steprun_options *o, const struct nodes_found *found,
+	uint32_t **ret_counts, struct err *err)
+{
+	uint32_t cpus_per_task = o->run.spec->cpus_per_task ?: 1, i, room;
+	uint32_t *counts;
+
+	*ret_counts = NULL;
+	if (!o->per_node && (o->overcommit || !found->cpus))
+		return 0;
+	counts = calloc(found->count, sizeof(*counts));
+	if (!counts)
+		return err_set(err, -ENOMEM, "lay out the tasks");
+	for (i = 0; i < found->count; i++) {
+		room = o->overcommit || !found->cpus ? SPEC_TASKS_MAX
+						     : found->cpus[i] / cpus_per_task;
+		counts[i] = o->per_node && o->per_node < room ? o->per_node : room;
+	}
+	*ret_counts = counts;
+	return 0;
+}
+
+static int deal(struct steprun_options *o, struct nodes_found *found, enum layout_kind kind,
+	uint32_t plane, struct err *err)
+{
+	_cleanup_free_ uint32_t *counts = NULL;
+	uint32_t i;
+	int r;
+
+	if (found->on_nodes && o->run.spec->ntasks > found->on_nodes_count)
+		return err_say(err, -EINVAL,
+			"--ntasks: %u tasks need as many hosts with --distribution=arbitrary, but %u are given",
+			o->run.spec->ntasks, found->on_nodes_count);
+	drop_idle_nodes(o, found, o->run.spec->ntasks);
+	r = make_counts(o, found, &counts, err);
+	if (r == 0)
+		r = layout_make(&(const struct layout_request){.kind = kind,
+					.plane = plane,
+					.nodes = found->count,
+					.ntasks = o->run.spec->ntasks,
+					.counts = counts,
+					.on_nodes = found->on_nodes},
+			&o->layout, err);
+	for (i = 0; r == 0 && i < o->layout.nodes; i++) {
+		if (o->layout.counts[i] == 0)
+			r = err_say(err, -EINVAL,
+				"node %u of %u would get none of the %u tasks; ask for fewer nodes",
+				i, o->layout.nodes, o->layout.ntasks);
+	}
+	return r;
+}
+
+/* ---- the document ------------------------------------------------------------------------- */
+
+static int set_distribution(struct steprun_options *o, struct run_build *build,
+	enum layout_kind *ret_kind, uint32_t *ret_plane, struct err *err)
+{
+	const char *text = o->distribution ?: "block", *sockets = strchr(text, ':');
+
+	*ret_plane = 0;
+	if (layout_parse(text, ret_kind, ret_plane) < 0)
+		return err_say(err, -EINVAL,
+			"--distribution: '%.200s' is none of block, cyclic, plane=N and arbitrary",
+			text);
+	return sockets ? run_set(build, "distribution", json_string(sockets + 1), err) : 0;
+}
+
+/* The words that srun leaves for the tasks. */
+static int set_words(json_t *doc, const struct steprun_options *o, enum layout_kind kind,
+	uint32_t plane, struct err *err)
+{
+	static const char *const words[LAYOUT_KIND_MAX] = {
+		[LAYOUT_BLOCK] = "block",
+		[LAYOUT_CYCLIC] = "cyclic",
+		[LAYOUT_PLANE] = "plane",
+		[LAYOUT_ARBITRARY] = "arbitrary",
+	};
+	json_t *env = json_object_get(doc, "env");
+	char number[16];
+	int r = 0;
+
+	if (!env)
+		return 0;
+	if (o->distribution)
+		r |= json_object_set_new(env, "SLURM_DISTRIBUTION", json_string(words[kind]));
+	(void)snprintf(number, sizeof(number), "%u", plane);
+	if (plane)
+		r |= json_object_set_new(env, "SLURM_DIST_PLANESIZE", json_string(number));
+	(void)snprintf(number, sizeof(number), "%u", o->per_node);
+	if (o->per_node)
+		r |= json_object_set_new(env, "SLURM_NTASKS_PER_NODE", json_string(number));
+	return r < 0 ? err_set(err, -ENOMEM, "read the options") : 0;
+}
+
+/* A document is UTF-8: a variable that is not can't be handed to an agent. */
+static void drop_foreign(json_t *doc, int verbosity)
+{
+	json_t *env = json_object_get(doc, "env"), *value;
+	const char *name;
+	char *text;
+	void *next;
+
+	json_object_foreach_safe(env, next, name, value)
+	{
+		text = json_dumps(value, JSON_ENCODE_ANY);
+		if (text) {
+			free(text);
+			continue;
+		}
+		if (verbosity >= 0)
+			fprintf(stderr,
+				"steprun: the variable %s is no UTF-8 text: tasks don't get it\n",
+				name);
+		(void)json_object_del(env, name); /* it is there */
+	}
+}
+
+static int check_doc(struct steprun_options *o, const struct run_option_set *set,
+	const struct run_given *given, const struct run_build *build, struct err *err)
+{
+	int r = spec_from_json(o->run.doc, &o->run.spec, err);
+
+	return r < 0 ? run_name_source(set, given, build, err) : 0;
+}
+
+static int make_doc(struct steprun_options *o, const struct run_option_set *set,
+	const struct run_given *given, struct run_build *build, struct nodes_found *found,
+	char **environment, char **args, struct err *err)
+{
+	enum layout_kind kind;
+	uint32_t plane;
+	int r = set_distribution(o, build, &kind, &plane, err);
+
+	if (r == 0)
+		r = nodes_find(o, kind, environment, found, err);
+	if (r == 0)
+		r = set_ntasks(o, found, build, err);
+	/* srun's default is all; MPI programs, which read on rank 0 if at all, want this. */
+	if (r == 0 && !json_object_get(build->overlay, "stdin") && !build->spec_file)
+		r = run_set(
+			build, "stdin", json_pack("{s:s, s:i}", "mode", "rank", "rank", 0), err);
+	if (r == 0)
+		r = run_make_doc(build, environment, args, &o->run.doc, err);
+	if (r < 0)
+		return r;
+	drop_foreign(o->run.doc, o->run.verbosity);
+	if (json_object_get(o->run.doc, "node") || json_object_get(o->run.doc, "ranks"))
+		return err_say(err, -EINVAL,
+			"%s: node and ranks are for one agent; steprun lays the tasks out itself",
+			build->spec_file ?: "--spec");
+	r = check_doc(o, set, given, build, err);
+	if (r == 0 && o->run.spec->kind != STEPD_STEP_NORMAL)
+		return err_say(err, -EINVAL, "only normal steps are run by steprun");
+	if (r == 0)
+		r = deal(o, found, kind, plane, err);
+	return r < 0 ? r : set_words(o->run.doc, o, kind, plane, err);
+}
+
+/* ---- the door ----------------------------------------------------------------------------- */
+
+static void build_clear(struct run_build *build)
+{
+	json_decref(build->overlay);
+}
+
+static int parse_into(
+	int argc, char **argv, char **environment, struct steprun_options *o, struct err *err)
+{
+	_cleanup_(build_clear) struct run_build build = {
+		.options = &o->run, .command = "steprun", .overlay = json_object()};
+	_cleanup_(nodes_found_clear) struct nodes_found found = {0};
+	struct run_option rows[RUN_OPTIONS_MAX];
+	struct run_option_set set = {.rows = rows, .n = make_rows(rows), .command = "steprun"};
+	struct run_given given = {0};
+	int rest = argc, r;
+
+	if (!build.overlay)
+		return err_set(err, -ENOMEM, "read the options");
+	r = run_take_options(&set, argc, argv, &build, &given, &rest, err);
+	if (r < 0 || o->run.help || o->run.mpi_list)
+		return r;
+	build.program = argv[rest];
+	return make_doc(o, &set, &given, &build, &found, environment, argv + rest, err);
+}
+
+int steprun_options_parse(int argc, char **argv, char **environment,
+	struct steprun_options *ret_options, struct err *err)
+{
+	ret_options->launch_timeout_ms = LAUNCH_TIMEOUT_MS;
+	return parse_into(argc, argv, environment, ret_options, err);
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/cli/relay/address.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "stepd/base/parse.h"
+
+#define LISTEN_BACKLOG 128
+
+static unsigned address_bits(int family)
+{
+	return family == AF_INET ? 32 : 128;
+}
+
+int address_parse(const char *text, struct address *ret_address)
+{
+	struct address a = {.family = strchr(text, ':') ? AF_INET6 : AF_INET};
+	const char *slash = strchr(text, '/');
+	char host[INET6_ADDRSTRLEN];
+
+	if (!slash || (size_t)(slash - text) >= sizeof(host) ||
+		parse_u32(slash + 1, 0, address_bits(a.family), &a.prefix) < 0)
+		return -EINVAL;
+	memcpy(host, text, (size_t)(slash - text));
+	host[slash - text] = '\0';
+	if (inet_pton(a.family, host, a.bytes) != 1)
+		return -EINVAL;
+	*ret_address = a;
+	return 0;
+}
+
+const char *address_format(const struct address *a, char *buf, size_t size)
+{
+	char host[INET6_ADDRSTRLEN] = "";
+
+	(void)inet_ntop(a->family, a->bytes, host, sizeof(host)); /* it has room for any */
+	(void)snprintf(buf, size, "%s/%u", host, a->prefix);
+	return buf;
+}
+
+const char *address_format_port(const struct address *a, uint16_t port, char *buf, size_t size)
+{
+	char host[INET6_ADDRSTRLEN] = "";
+
+	(void)inet_ntop(a->family, a->bytes, host, sizeof(host)); /* as above */
+	(void)snprintf(buf, size, a->family == AF_INET ? "%s:%u" : "[%s]:%u", host, port);
+	return buf;
+}
+
+/* ---- this machine ------------------------------------------------------------------------- */
+
+static unsigned count_bits(const unsigned char *mask, size_t size)
+{
+	unsigned bits = 0;
+	size_t i;
+
+	for (i = 0; i < size; i++)
+		bits += (unsigned)__builtin_popcount(mask[i]);
+	return bits;
+}
+
+static bool take(const struct ifaddrs *ifa, struct address *ret_address)
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)ifa->ifa_addr;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)ifa->ifa_addr;
+	struct address a = {.family = AF_UNSPEC};
+
+	if (!ifa->ifa_addr || !ifa->ifa_netmask || !(ifa->ifa_flags & IFF_UP) ||
+		(ifa->ifa_flags & IFF_LOOPBACK))
+		return false;
+	a.family = ifa->ifa_addr->sa_family;
+	if (a.family == AF_INET) {
+		memcpy(a.bytes, &in->sin_addr, 4);
+		in = (const struct sockaddr_in *)ifa->ifa_netmask;
+		a.prefix = count_bits((const unsigned char *)&in->sin_addr, 4);
+	} else if (a.family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr)) {
+		memcpy(a.bytes, &in6->sin6_addr, 16);
+		in6 = (const struct sockaddr_in6 *)ifa->ifa_netmask;
+		a.prefix = count_bits((const unsigned char *)&in6->sin6_addr, 16);
+	} else {
+		return false;
+	}
+	*ret_address = a;
+	return true;
+}
+
+size_t address_list(const char *ifname, struct address list[ADDRESS_MOST])
+{
+	static const int families[] = {AF_INET, AF_INET6};
+	struct ifaddrs *all = NULL, *ifa;
+	struct address a;
+	size_t n = 0, i;
+
+	if (getifaddrs(&all) < 0)
+		return 0;
+	for (i = 0; i < ARRAY_SIZE(families); i++) {
+		for (ifa = all; ifa && n < ADDRESS_MOST; ifa = ifa->ifa_next) {
+			if ((!ifname || strcmp(ifname, ifa->ifa_name) == 0) && take(ifa, &a) &&
+				a.family == families[i])
+				list[n++] = a;
+		}
+	}
+	freeifaddrs(all);
+	return n;
+}
+
+static int listen_at(const struct sockaddr *any, socklen_t size)
+{
+	_cleanup_close_ int fd = -1;
+	int off = 0;
+
+	fd = socket(any->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	if (any->sa_family == AF_INET6)
+		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)); /* IPv4, too */
+	if (bind(fd, any, size) < 0 || listen(fd, LISTEN_BACKLOG) < 0)
+		return -errno;
+	return take_fd(&fd);
+}
+
+int address_listen(uint16_t *ret_port)
+{
+	struct sockaddr_in6 any6 = {.sin6_family = AF_INET6};
+	struct sockaddr_in any = {.sin_family = AF_INET};
+	struct sockaddr_storage own = {0};
+	socklen_t size = sizeof(own);
+	int fd = listen_at((const struct sockaddr *)&any6, sizeof(any6));
+
+	if (fd < 0)
+		fd = listen_at((const struct sockaddr *)&any, sizeof(any));
+	if (fd < 0)
+		return fd;
+	if (getsockname(fd, (struct sockaddr *)&own, &size) < 0) {
+		(void)close_fd(fd);
+		return -errno;
+	}
+	*ret_port = ntohs(own.ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)&own)->sin6_port
+						    : ((const struct sockaddr_in *)&own)->sin_port);
+	return fd;
+}
+
+/* ---- the choice --------------------------------------------------------------------------- */
+
+static bool same_network(const struct address *a, const struct address *b)
+{
+	unsigned whole = a->prefix / 8, rest = a->prefix % 8;
+
+	if (a->family != b->family || a->prefix != b->prefix ||
+		memcmp(a->bytes, b->bytes, whole) != 0)
+		return false;
+	return rest == 0 || (a->bytes[whole] ^ b->bytes[whole]) >> (8 - rest) == 0;
+}
+
+static bool find_in(const struct address_node *node, const struct address *net, size_t *ret_i)
+{
+	size_t i;
+
+	for (i = 0; i < node->count; i++) {
+		if (same_network(net, &node->list[i])) {
+			*ret_i = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static int compare(const void *a, const void *b)
+{
+	return memcmp(a, b, 16);
+}
+
+/* A bridge of the same address on every machine reaches nobody. */
+static bool are_different(const struct address_node *nodes, size_t n, const size_t *choice,
+	unsigned char (*bytes)[16])
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		memcpy(bytes[i], nodes[i].list[choice[i]].bytes, 16);
+	qsort(bytes, n, sizeof(*bytes), compare);
+	for (i = 1; i < n && memcmp(bytes[i - 1], bytes[i], 16) != 0; i++)
+		;
+	return i >= n;
+}
+
+bool address_choose(const struct address_node *nodes, size_t n, size_t *ret_choice)
+{
+	_cleanup_free_ unsigned char(*bytes)[16] = calloc(n, sizeof(*bytes));
+	size_t net, i;
+
+	for (net = 0; bytes && net < nodes[0].count; net++) {
+		for (i = 0; i < n && find_in(&nodes[i], &nodes[0].list[net], &ret_choice[i]); i++)
+			;
+		if (i == n && are_different(nodes, n, ret_choice, bytes))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/cli/relay/channel.h"
+
+#include <assert.h>
+#include <ev.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "stepd/base/base64.h"
+#include "stepd/base/parse.h"
+#include "stepd/control/buffer.h"
+
+#define MARK      "@stepd "
+#define READ_SIZE 65536u
+#define NODE_MOST (CHANNEL_ALL - 1)
+
+struct channel {
+	struct ev_loop *loop;
+	int in_fd, out_fd;
+	ev_io reads, writes;
+	struct buffer out;
+	char line[CHANNEL_LINE_MAX + 1]; /* what has come of one */
+	size_t line_size;
+	bool cut; /* it is longer than any of ours, and was handed on in part */
+	const struct channel_events *events;
+	void *userdata;
+	bool *freed;   /* of the callback that runs */
+	bool finished; /* channel_finish() */
+	bool ended;
+};
+
+bool channel_parse(char *text, struct channel_line *ret_line)
+{
+	struct channel_line line = {.node = CHANNEL_ALL};
+	char *node, *verb, *rest;
+
+	if (strncmp(text, MARK, strlen(MARK)) != 0)
+		return false;
+	node = text + strlen(MARK);
+	verb = strchr(node, ' ');
+	if (!verb || !verb[1])
+		return false;
+	*verb++ = '\0';
+	if (strcmp(node, "*") != 0 && parse_u32(node, 0, NODE_MOST, &line.node) < 0) {
+		verb[-1] = ' ';
+		return false;
+	}
+	rest = strchr(verb, ' ');
+	if (rest)
+		*rest++ = '\0';
+	line.verb = verb;
+	line.text = rest ? rest : verb + strlen(verb);
+	*ret_line = line;
+	return true;
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+static void end(struct channel *c, int error)
+{
+	if (c->ended)
+		return;
+	c->ended = true;
+	ev_io_stop(c->loop, &c->reads);
+	ev_io_stop(c->loop, &c->writes);
+	c->events->end(error, c->userdata);
+}
+
+static void take_line(struct channel *c, char *text, size_t size, bool cut)
+{
+	struct channel_line line;
+
+	if (size > 0 && text[size - 1] == '\r') /* of a launcher with a terminal */
+		size--;
+	text[size] = '\0';
+	if (!cut && strlen(text) == size && channel_parse(text, &line))
+		c->events->line(&line, c->userdata);
+	else if (c->events->rubbish && size > 0)
+		c->events->rubbish(text, size, c->userdata);
+}
+
+/* A callback may free the channel: false then. */
+static bool take_bytes(struct channel *c, const char *bytes, size_t size)
+{
+	const char *newline;
+	bool freed = false, cut;
+	size_t piece;
+
+	c->freed = &freed;
+	while (size > 0 && !c->ended) {
+		newline = memchr(bytes, '\n', size);
+		piece = newline ? (size_t)(newline - bytes) : size;
+		if (piece > sizeof(c->line) - 1 - c->line_size) {
+			piece = sizeof(c->line) - 1 - c->line_size;
+			newline = NULL;
+		}
+		memcpy(c->line + c->line_size, bytes, piece);
+		c->line_size += piece;
+		bytes += piece + (newline != NULL);
+		size -= piece + (newline != NULL);
+		if (newline || c->line_size == sizeof(c->line) - 1) {
+			piece = c->line_size;
+			c->line_size = 0;
+			cut = c->cut || !newline;
+			c->cut = !newline;
+			take_line(c, c->line, piece, cut);
+			if (freed)
+				return false;
+		}
+	}
+	c->freed = NULL;
+	return true;
+}
+
+static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct channel *c = w->data;
+	char bytes[READ_SIZE];
+	ssize_t n;
+
+	assert(c);
+	(void)loop;
+	(void)revents;
+	n = read(c->in_fd, bytes, sizeof(bytes));
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n > 0)
+		(void)take_bytes(c, bytes, (size_t)n); /* it is over either way */
+	else
+		end(c, n < 0 ? -errno : 0);
+}
+
+void channel_pause(struct channel *c, bool pause)
+{
+	if (pause || c->ended)
+		ev_io_stop(c->loop, &c->reads);
+	else
+		ev_io_start(c->loop, &c->reads);
+}
+
+/* ---- writing ------------------------------------------------------------------------------ */
+
+static void close_out(struct channel *c)
+{
+	ev_io_stop(c->loop, &c->writes);
+	if (c->out_fd != c->in_fd)
+		(void)close_fd(c->out_fd);
+	c->out_fd = -1;
+}
+
+/* False: nothing more at the moment. */
+static bool push(struct channel *c)
+{
+	ssize_t n;
+
+	n = write(c->out_fd, buffer_bytes(&c->out), buffer_size(&c->out));
+	if (n < 0 && errno != EAGAIN && errno != EINTR) {
+		/* What the other end has written before it went is still read. */
+		n = -errno;
+		buffer_clear(&c->out);
+		close_out(c);
+		if (c->events->broken)
+			c->events->broken((int)n, c->userdata);
+		return false;
+	}
+	buffer_drop(&c->out, n > 0 ? (size_t)n : 0);
+	if (buffer_size(&c->out) > 0)
+		return n > 0;
+	ev_io_stop(c->loop, &c->writes);
+	if (c->finished)
+		close_out(c);
+	if (c->events->drained)
+		c->events->drained(c->userdata);
+	return false;
+}
+
+static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
+{
+	assert(w->data);
+	(void)loop;
+	(void)revents;
+	(void)push(w->data); /* the loop comes again */
+}
+
+void channel_flush(struct channel *c)
+{
+	while (!c->ended && c->out_fd >= 0 && buffer_size(&c->out) > 0 && push(c))
+		;
+}
+
+void channel_send(struct channel *c, uint32_t node, const char *verb, const char *text)
+{
+	char line[CHANNEL_LINE_MAX + 1], number[16] = "*";
+	int n;
+
+	if (c->ended || c->out_fd < 0 || c->finished)
+		return;
+	if (node != CHANNEL_ALL)
+		(void)snprintf(number, sizeof(number), "%u", node);
+	n = snprintf(line, sizeof(line), MARK "%s %s%s%s\n", number, verb, *text ? " " : "", text);
+	assert(n > 0 && (size_t)n <= CHANNEL_LINE_MAX);
+	if (buffer_add(&c->out, line, (size_t)n) < 0)
+		end(c, -ENOMEM);
+	else
+		ev_io_start(c->loop, &c->writes);
+}
+
+void channel_sendf(struct channel *c, uint32_t node, const char *verb, const char *fmt, ...)
+{
+	char text[CHANNEL_LINE_MAX - 64];
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	channel_send(c, node, verb, text);
+}
+
+void channel_send_bytes(
+	struct channel *c, uint32_t node, const char *verb, const void *bytes, size_t size)
+{
+	char text[BASE64_SIZE(CHANNEL_PIECE_MAX) + 1];
+	const char *p = bytes;
+	size_t piece;
+
+	for (; size > 0; size -= piece) {
+		piece = size < CHANNEL_PIECE_MAX ? size : CHANNEL_PIECE_MAX;
+		base64_encode(p, piece, text);
+		channel_send(c, node, verb, text);
+		p += piece;
+	}
+}
+
+ssize_t channel_get_bytes(const struct channel_line *line)
+{
+	ssize_t n = base64_decode(line->text, strlen(line->text), line->text);
+
+	if (n >= 0)
+		line->text[n] = '\0';
+	return n;
+}
+
+size_t channel_queued(const struct channel *c)
+{
+	return buffer_size(&c->out);
+}
+
+void channel_finish(struct channel *c)
+{
+	c->finished = true;
+	if (buffer_size(&c->out) == 0 && c->out_fd >= 0)
+		close_out(c);
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+static int set_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+int channel_new_take(struct ev_loop *loop, int in_fd, int out_fd,
+	const struct channel_events *events, void *userdata, struct channel **ret_channel)
+{
+	struct channel *c = calloc(1, sizeof(*c));
+	int r = c ? set_nonblocking(in_fd) : -ENOMEM;
+
+	if (r == 0)
+		r = set_nonblocking(out_fd);
+	if (r < 0) {
+		free(c);
+		if (out_fd != in_fd)
+			(void)close_fd(out_fd);
+		(void)close_fd(in_fd);
+		return r;
+	}
+	c->loop = loop;
+	c->in_fd = in_fd;
+	c->out_fd = out_fd;
+	c->events = events;
+	c->userdata = userdata;
+	ev_io_init(&c->reads, on_readable, in_fd, EV_READ);
+	c->reads.data = c;
+	ev_io_init(&c->writes, on_writable, out_fd, EV_WRITE);
+	c->writes.data = c;
+	ev_io_start(loop, &c->reads);
+	*ret_channel = c;
+	return 0;
+}
+
+struct channel *channel_free(struct channel *c)
+{
+	if (!c)
+		return NULL;
+	if (c->freed)
+		*c->freed = true;
+	ev_io_stop(c->loop, &c->reads);
+	ev_io_stop(c->loop, &c->writes);
+	if (c->out_fd != c->in_fd)
+		(void)close_fd(c->out_fd);
+	(void)close_fd(c->in_fd);
+	buffer_clear(&c->out);
+	free(c);
+	return NULL;
+}

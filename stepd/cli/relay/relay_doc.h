@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What steprun sends to every relay alike, a JSON object, and what one node makes of it:
+ *	spec         the step's spec, without node, ranks and wire
+ *	nodes        names, by the node's number
+ *	list         the same as a hostlist
+ *	ranks        texts, those of each node
+ *	addresses    where each node's MPI service listens; with ifname. Not given: it doesn't
+ *	secret       by which they know each other, in base64: it reaches the agent by a descriptor
+ *	args         further arguments of "stepd serve"
+ *	node_files   arrays of arguments, the last of which is a file: each node has its own, with
+ *	             the node's name behind it
+ *	runtime_dir  that of the agents, which is among args, too
+ */
+#ifndef STEPD_CLI_RELAY_RELAY_DOC_H
+#define STEPD_CLI_RELAY_RELAY_DOC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stepd/base/err.h"
+#include "stepd/base/strv.h"
+
+struct json_t;
+
+struct relay_doc {
+	struct json_t *spec; /* this node's */
+	struct strv args;
+	char *runtime_dir; /* NULL: the default */
+	bool wired;        /* the agent gets the listening socket */
+	bool reads_stdin;  /* some task of this node reads the step's standard input */
+	int secret_fd;     /* -1: none */
+};
+
+#define RELAY_DOC_INIT                                                                             \
+	{                                                                                          \
+		.secret_fd = -1                                                                    \
+	}
+
+/* ret_doc is RELAY_DOC_INIT before. listen_fd -1: there is none. */
+int relay_doc_read(const char *text, size_t size, uint32_t node, const char *name, int listen_fd,
+	struct relay_doc *ret_doc, struct err *err) _must_check_;
+
+void relay_doc_clear(struct relay_doc *doc);
+
+/* Whether the step's standard input is for one of these ranks. */
+bool relay_doc_reads_stdin(const struct json_t *spec, const char *ranks);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * mpi-selftest pmi1|pmi2|env: a task of the step by which "stepd doctor --mpi" tries an MPI plugin,
+ * speaking PMI-1 or PMI-2, or reading no more than its environment (mpi/selftest.h).
+ */
+#include <string.h>
+
+#include "mpi/outer/outer.h"
+#include "mpi/selftest.h"
+
+#define TIMEOUT_MS                                                                                 \
+	9000u /* less than the doctor has patience, so that this can say where it hung             \
+	       */
+
+extern char **environ;
+
+/* The client's sentences are those for an agent that an engine has started: of them, what is true
+ * of this server, too. */
+static int fail(const struct selftest *t, const struct err *err)
+{
+	static const char server[] = "the engine's PMI server ";
+	const size_t len = sizeof(server) - 1;
+
+	if (err->code == -ETIMEDOUT)
+		return selftest_fail(t, "the PMI server does not answer in time");
+	if (err->code == -ECONNRESET || err->code == -EPIPE)
+		return selftest_fail(t, "the PMI server has hung up");
+	if (strncmp(err->text, server, len) == 0)
+		return selftest_fail(t, "the PMI server %s", err->text + len);
+	return selftest_fail(t, "%s", err->text);
+}
+
+static int exchange(struct selftest *t, struct outer *o, struct err *err)
+{
+	char key[SELFTEST_WORD_SIZE], value[SELFTEST_WORD_SIZE], got[OUTER_VALUE_MAX + 1];
+	uint32_t other = 1 - t->rank;
+	int r;
+
+	selftest_at(t, SELFTEST_PUT);
+	selftest_make_key(t->rank, key);
+	selftest_make_value(t->rank, value);
+	r = outer_put(o, key, value, err);
+	if (r < 0)
+		return fail(t, err);
+	selftest_at(t, SELFTEST_FENCE);
+	r = outer_fence(o, err);
+	if (r < 0)
+		return fail(t, err);
+	selftest_at(t, SELFTEST_GET);
+	selftest_make_key(other, key);
+	r = outer_get(o, key, got, err);
+	return r < 0 ? fail(t, err) : selftest_check_value(t, other, got);
+}
+
+static int try_pmi(struct selftest *t, unsigned version)
+{
+	const struct outer_options options = {
+		.environ = environ, .version = version, .timeout_ms = TIMEOUT_MS};
+	_cleanup_outer_ struct outer *o = NULL;
+	struct err err = ERR_INIT;
+	int status;
+
+	if (!getenv("PMI_FD") && !getenv("PMI_PORT"))
+		return selftest_absent(t, "neither PMI_FD nor PMI_PORT is set");
+	selftest_at(t, SELFTEST_INIT);
+	if (outer_open(&options, &o, &err) < 0)
+		return fail(t, &err);
+	selftest_at(t, SELFTEST_PLACE);
+	status = selftest_check_place(t, outer_get_rank(o), outer_get_size(o));
+	if (status == EXIT_SUCCESS)
+		status = exchange(t, o, &err);
+	if (status != EXIT_SUCCESS)
+		return status;
+	selftest_at(t, SELFTEST_FINALIZE);
+	if (outer_finalize(o, &err) < 0)
+		return fail(t, &err);
+	return selftest_done(t, "");
+}
+
+int main(int argc, char **argv)
+{
+	const char *kind = argc == 2 ? argv[1] : "";
+	struct selftest t;
+
+	if (selftest_begin(&t) < 0 ||
+		(strcmp(kind, "pmi1") != 0 && strcmp(kind, "pmi2") != 0 &&
+			strcmp(kind, "env") != 0)) {
+		(void)fprintf(stderr, "mpi-selftest: only for the steps of 'stepd doctor --mpi'\n");
+		return EXIT_FAILURE;
+	}
+	if (strcmp(kind, "env") == 0)
+		return selftest_done(&t, ""); /* it has found its rank and the step's size */
+	return try_pmi(&t, kind[3] == '1' ? 1 : 2);
+}
