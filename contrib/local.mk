@@ -5,4 +5,5 @@ EXTRA_DIST += contrib/example-plugin/Makefile contrib/example-plugin/README.md \
 include contrib/slurm-socket/local.mk
 
 bashcompletiondir = $(datadir)/bash-completion/completions
-dist_bashcompletion_DATA = contrib/completion/stepctl contrib/completion/stepd
+dist_bashcompletion_DATA = contrib/completion/stepctl contrib/completion/stepd \
+	contrib/completion/steprun

@@ -1,3 +1,128 @@
 stepdplugin_LTLIBRARIES += mpi/none/mpi_none.la
 mpi_none_mpi_none_la_SOURCES = mpi/none/none.c
 mpi_none_mpi_none_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+
+# The link of an agent to its MPI service process, for both of them.
+noinst_LTLIBRARIES += libmpilink.la
+libmpilink_la_SOURCES = mpi/link.c mpi/link.h
+libmpilink_la_LIBADD = libbase.la $(JANSSON_LIBS)
+
+# The exchange among the service processes of a step's nodes. Who links it links libbase.la, too, or
+# what has it inside (libmpilink.la): twice inside a plugin it would be defined twice.
+noinst_LTLIBRARIES += libmpiwire.la
+libmpiwire_la_SOURCES = \
+	mpi/wire/addr.c mpi/wire/addr.h \
+	mpi/wire/auth.c mpi/wire/auth.h \
+	mpi/wire/buffer.c mpi/wire/buffer.h \
+	mpi/wire/conn.c \
+	mpi/wire/fence.c \
+	mpi/wire/fence_end.c \
+	mpi/wire/fence_group.c \
+	mpi/wire/fence_late.c \
+	mpi/wire/fence_result.c \
+	mpi/wire/fence_set.c \
+	mpi/wire/frame.c mpi/wire/frame.h \
+	mpi/wire/hello.c \
+	mpi/wire/loss.c \
+	mpi/wire/message.c \
+	mpi/wire/munge.c \
+	mpi/wire/net.c mpi/wire/net.h mpi/wire/net_impl.h \
+	mpi/wire/tree.c mpi/wire/tree.h \
+	mpi/wire/wire.c mpi/wire/wire.h mpi/wire/wire_impl.h mpi/wire/wire_link.h
+libmpiwire_la_CPPFLAGS = $(AM_CPPFLAGS) $(NETTLE_CFLAGS) $(MUNGE_CFLAGS)
+libmpiwire_la_LIBADD = $(EV_LIBS) $(NETTLE_LIBS)
+
+# What the service processes of all plugins do alike.
+noinst_LTLIBRARIES += libmpiserve.la
+libmpiserve_la_SOURCES = \
+	mpi/serve/serve.c mpi/serve/serve.h mpi/serve/serve_impl.h \
+	mpi/serve/serve_link.c \
+	mpi/serve/deal.c mpi/serve/deal.h \
+	mpi/serve/spawning.c mpi/serve/spawning.h mpi/serve/spawning_impl.h \
+	mpi/serve/spawning_ask.c \
+	mpi/serve/spawning_part.c \
+	mpi/serve/spawning_root.c
+libmpiserve_la_LIBADD = libmpiwire.la libmpilink.la $(JANSSON_LIBS) $(EV_LIBS)
+
+# PMI-1 and PMI-2: the server, which needs no agent, and the plugin around it.
+noinst_LTLIBRARIES += libpmiserver.la
+libpmiserver_la_SOURCES = \
+	mpi/pmi2/answer.c \
+	mpi/pmi2/attrs.c \
+	mpi/pmi2/bytes.c mpi/pmi2/bytes.h \
+	mpi/pmi2/commands.c \
+	mpi/pmi2/conn.c \
+	mpi/pmi2/death.c \
+	mpi/pmi2/fence.c \
+	mpi/pmi2/gather.c mpi/pmi2/gather.h \
+	mpi/pmi2/kvs.c mpi/pmi2/kvs.h \
+	mpi/pmi2/mapping.c mpi/pmi2/mapping.h \
+	mpi/pmi2/message.c mpi/pmi2/message.h \
+	mpi/pmi2/names.c mpi/pmi2/names.h \
+	mpi/pmi2/netinfo.c \
+	mpi/pmi2/pmi.c mpi/pmi2/pmi.h mpi/pmi2/pmi_impl.h \
+	mpi/pmi2/pmi1.c mpi/pmi2/pmi1_parse.c \
+	mpi/pmi2/pmi2_commands.c mpi/pmi2/pmi2_parse.c \
+	mpi/pmi2/ring.c \
+	mpi/pmi2/space.c \
+	mpi/pmi2/spawn.c mpi/pmi2/spawn.h \
+	mpi/pmi2/spawn1.c mpi/pmi2/spawn2.c \
+	mpi/pmi2/spawn_answer.c mpi/pmi2/spawn_answer.h
+
+stepdplugin_LTLIBRARIES += mpi/pmi2/mpi_pmi2.la
+mpi_pmi2_mpi_pmi2_la_SOURCES = \
+	mpi/pmi2/pmi2.c \
+	mpi/pmi2/door.c mpi/pmi2/service.c mpi/pmi2/service.h \
+	mpi/pmi2/tcp.c mpi/pmi2/tcp.h
+mpi_pmi2_mpi_pmi2_la_LIBADD = libpmiserver.la libmpiserve.la
+mpi_pmi2_mpi_pmi2_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+
+# PMIx: the plugin, which the agent loads, and the server that its service process loads.
+if PMIX
+stepdplugin_LTLIBRARIES += mpi/pmix/mpi_pmix.la mpi/pmix/pmix_server.la
+mpi_pmix_mpi_pmix_la_SOURCES = mpi/pmix/pmix.c mpi/pmix/pmix.h
+mpi_pmix_mpi_pmix_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+mpi_pmix_mpi_pmix_la_LIBADD = libmpilink.la $(JANSSON_LIBS)
+mpi_pmix_pmix_server_la_SOURCES = \
+	mpi/pmix/call.c mpi/pmix/call.h \
+	mpi/pmix/client.c \
+	mpi/pmix/control.c \
+	mpi/pmix/events.c \
+	mpi/pmix/fence.c \
+	mpi/pmix/group.c mpi/pmix/group.h \
+	mpi/pmix/keys.c mpi/pmix/keys.h \
+	mpi/pmix/log.c \
+	mpi/pmix/modex.c \
+	mpi/pmix/module.c \
+	mpi/pmix/names.c mpi/pmix/names.h \
+	mpi/pmix/pack.c \
+	mpi/pmix/publish.c \
+	mpi/pmix/px.h \
+	mpi/pmix/query.c \
+	mpi/pmix/ranks.c \
+	mpi/pmix/register.c \
+	mpi/pmix/rpc.c mpi/pmix/rpc.h \
+	mpi/pmix/server.c \
+	mpi/pmix/spawn.c \
+	mpi/pmix/tmpdir.c mpi/pmix/tmpdir.h \
+	mpi/pmix/tool.c \
+	mpi/pmix/topology.c mpi/pmix/topology.h
+mpi_pmix_pmix_server_la_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)
+mpi_pmix_pmix_server_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+mpi_pmix_pmix_server_la_LIBADD = libmpiserve.la $(PMIX_LIBS) $(PMIX_HWLOC_LIBS) -lpthread
+
+pkglibexec_PROGRAMS += stepd/cli/selftest/mpi-selftest-pmix
+stepd_cli_selftest_mpi_selftest_pmix_SOURCES = mpi/pmix/selftest.c
+stepd_cli_selftest_mpi_selftest_pmix_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)
+stepd_cli_selftest_mpi_selftest_pmix_LDADD = libmpiselftest.la libbase.la $(PMIX_LIBS)
+endif
+
+# What the self-tests of the plugins tell.
+noinst_LTLIBRARIES += libmpiselftest.la
+libmpiselftest_la_SOURCES = mpi/selftest.c mpi/selftest.h
+
+# The client of an engine's own PMI.
+noinst_LTLIBRARIES += libmpiouter.la
+libmpiouter_la_SOURCES = \
+	mpi/outer/message.c mpi/outer/message.h \
+	mpi/outer/outer.c mpi/outer/outer.h

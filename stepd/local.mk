@@ -5,6 +5,7 @@ stepdinclude_HEADERS = \
 # What knows nothing of steps; plugins link it too.
 noinst_LTLIBRARIES += libbase.la
 libbase_la_SOURCES = \
+	stepd/base/base64.c stepd/base/base64.h \
 	stepd/base/bitset.c stepd/base/bitset.h \
 	stepd/base/cleanup.h \
 	stepd/base/dirnames.c stepd/base/dirnames.h \
@@ -12,7 +13,9 @@ libbase_la_SOURCES = \
 	stepd/base/err.c stepd/base/err.h \
 	stepd/base/failpoint.h \
 	stepd/base/fs.c stepd/base/fs.h \
+	stepd/base/hostlist.c stepd/base/hostlist.h \
 	stepd/base/log.c stepd/base/log.h \
+	stepd/base/netaddr.c stepd/base/netaddr.h \
 	stepd/base/parse.c stepd/base/parse.h \
 	stepd/base/pidref.c stepd/base/pidref.h \
 	stepd/base/rawcall.h \
@@ -90,8 +93,9 @@ libagent_la_SOURCES = \
 	proctrack/proctrack_members.c \
 	proctrack/tell.c proctrack/tell.h \
 	mpi/mpi.c mpi/mpi.h \
+	mpi/service.c mpi/service.h mpi/service_process.c mpi/service_process.h \
 	stepd/agent/account/account.c stepd/agent/account/account.h \
-	stepd/agent/agent.c stepd/agent/agent.h stepd/agent/agent_impl.h \
+	stepd/agent/agent.c stepd/agent/agent.h stepd/agent/agent_impl.c stepd/agent/agent_impl.h \
 	stepd/agent/launch/batch.c stepd/agent/launch/batch.h \
 	stepd/agent/binding/bind_text.c stepd/agent/binding/bind_text.h \
 	stepd/agent/binding/binding.c stepd/agent/binding/binding.h \
@@ -105,11 +109,16 @@ libagent_la_SOURCES = \
 	stepd/agent/ending_save.c \
 	stepd/agent/reaping.c stepd/agent/reaping.h \
 	stepd/agent/launch/environ.c stepd/agent/launch/environ.h \
+	stepd/agent/mpi_door.c stepd/agent/mpi_door.h \
+	stepd/agent/launch/join.c stepd/agent/launch/join.h \
+	stepd/agent/launch/join_part.c stepd/agent/launch/join_part.h \
+	stepd/agent/launch/join_request.c stepd/agent/launch/join_request.h \
 	stepd/agent/event_text.c stepd/agent/event_text.h \
 	stepd/agent/events.c stepd/agent/events.h \
 	stepd/agent/stdio/feed.c stepd/agent/stdio/feed.h \
 	stepd/agent/stdio/fname.c stepd/agent/stdio/fname.h \
 	stepd/agent/launch/identity.c stepd/agent/launch/identity.h \
+	stepd/agent/keeper_line.c stepd/agent/keeper_line.h \
 	stepd/agent/killseq.c stepd/agent/killseq.h \
 	stepd/agent/launch/launch.c stepd/agent/launch/launch.h \
 	stepd/agent/launch/launcher.c stepd/agent/launch/launcher.h \
@@ -134,10 +143,12 @@ libagent_la_SOURCES = \
 	stepd/agent/stdio/note.c stepd/agent/stdio/note.h \
 	stepd/agent/binding/placement.c stepd/agent/binding/placement.h \
 	stepd/agent/launch/plan.c stepd/agent/launch/plan.h \
+	stepd/agent/launch/plan_binding.c \
 	stepd/agent/pri_watch.c stepd/agent/pri_watch.h \
 	stepd/agent/stdio/pump.c stepd/agent/stdio/pump.h stepd/agent/stdio/pump_impl.h \
 	stepd/agent/stdio/pump_save.c \
 	stepd/agent/reexec/handover.c stepd/agent/reexec/handover.h \
+	stepd/agent/recover/added.c stepd/agent/recover/added.h \
 	stepd/agent/recover/adopt.c stepd/agent/recover/adopt.h \
 	stepd/agent/recover/adopted.c stepd/agent/recover/adopted.h \
 	stepd/agent/recover/exit_watch.c stepd/agent/recover/exit_watch.h \
@@ -171,11 +182,13 @@ libagent_la_SOURCES = \
 	stepd/agent/spec/spec_binding.c \
 	stepd/agent/spec/spec_fields.c \
 	stepd/agent/spec/spec_layout.c \
+	stepd/agent/spec/spec_map.c \
 	stepd/agent/spec/spec_limits.c \
 	stepd/agent/spec/spec_policy.c \
 	stepd/agent/spec/spec_ranks.c \
 	stepd/agent/spec/spec_rows.c \
 	stepd/agent/spec/spec_text.c \
+	stepd/agent/spec/spec_wire.c \
 	stepd/agent/status.c stepd/agent/status.h \
 	stepd/agent/launch/spawn.c stepd/agent/launch/spawn.h \
 	stepd/agent/stdio/stdfd.c stepd/agent/stdio/stdfd.h \
@@ -189,22 +202,35 @@ libagent_la_SOURCES = \
 	stepd/agent/account/usage_table.c stepd/agent/account/usage_table.h \
 	stepd/agent/account/usage_values.c stepd/agent/account/usage_values.h \
 	stepd/agent/worker.c stepd/agent/worker.h
-libagent_la_LIBADD = libcontrol.la libstepdsystemd.la libstate.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
+libagent_la_LIBADD = libcontrol.la libmpilink.la libstepdsystemd.la libstate.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 
 sbin_PROGRAMS += stepd/cli/stepd
 # All but the version, of which tests build another one.
 STEPD_PROGRAM_SOURCES = \
+	stepd/cli/bootstrap.c stepd/cli/bootstrap.h \
 	stepd/cli/check_spec.c \
 	stepd/cli/cli.h \
 	stepd/cli/continue.c \
 	stepd/cli/doctor.c stepd/cli/doctor.h \
+	stepd/cli/doctor_dir.c stepd/cli/doctor_dir.h \
+	stepd/cli/doctor_keeper.c stepd/cli/doctor_keeper.h \
 	stepd/cli/doctor_kernel.c \
+	stepd/cli/doctor_mpi.c stepd/cli/doctor_mpi.h \
 	stepd/cli/doctor_runtime.c \
+	stepd/cli/doctor_trial.c stepd/cli/doctor_trial.h \
 	stepd/cli/doctor_user.c \
+	stepd/cli/layout.c stepd/cli/layout.h \
 	stepd/cli/findings.c stepd/cli/findings.h \
 	stepd/cli/main.c \
+	stepd/cli/mpi_list.c stepd/cli/mpi_list.h \
 	stepd/cli/multi_prog.c stepd/cli/multi_prog.h \
 	stepd/cli/plugins.c \
+	stepd/cli/relay/address.c stepd/cli/relay/address.h \
+	stepd/cli/relay/channel.c stepd/cli/relay/channel.h \
+	stepd/cli/relay/keeper.c stepd/cli/relay/keeper.h \
+	stepd/cli/relay/relay.c \
+	stepd/cli/relay/relay_doc.c stepd/cli/relay/relay_doc.h \
+	stepd/cli/relay/talk.c stepd/cli/relay/talk.h \
 	stepd/cli/run.c \
 	stepd/cli/run_convert.c stepd/cli/run_convert.h \
 	stepd/cli/run_doc.c \
@@ -216,7 +242,13 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/text.c stepd/cli/text.h
 stepd_cli_stepd_SOURCES = $(STEPD_PROGRAM_SOURCES) \
 	stepd/cli/version.c stepd/cli/version.h
-stepd_cli_stepd_LDADD = libagent.la
+stepd_cli_stepd_LDADD = libclient.la libmpiselftest.la libmpiouter.la libagent.la
+
+# The tasks of the steps by which "stepd doctor --mpi" tries plugins: found beside stepd, or where
+# they are installed.
+pkglibexec_PROGRAMS += stepd/cli/selftest/mpi-selftest
+stepd_cli_selftest_mpi_selftest_SOURCES = stepd/cli/selftest/main.c
+stepd_cli_selftest_mpi_selftest_LDADD = libmpiselftest.la libmpiouter.la libbase.la
 
 # The commands that ask steps.
 bin_PROGRAMS += stepd/cli/stepctl
@@ -260,3 +292,40 @@ stepd_cli_stepctl_SOURCES = \
 	stepd/cli/run_table.c \
 	stepd/cli/site.c stepd/cli/site.h
 stepd_cli_stepctl_LDADD = libclient.la libagent.la
+
+# The command that starts steps, here and on several nodes.
+bin_PROGRAMS += stepd/cli/steprun
+stepd_cli_steprun_SOURCES = \
+	stepd/cli/across/across.c stepd/cli/across/across.h stepd/cli/across/across_impl.h \
+	stepd/cli/across/conn.c \
+	stepd/cli/across/go.c \
+	stepd/cli/across/here.c stepd/cli/across/here.h \
+	stepd/cli/across/hooks.c stepd/cli/across/hooks.h \
+	stepd/cli/across/input.c stepd/cli/across/input.h \
+	stepd/cli/across/launch.c stepd/cli/across/launch.h \
+	stepd/cli/across/main.c \
+	stepd/cli/across/messages.c \
+	stepd/cli/across/nodes.c stepd/cli/across/nodes.h \
+	stepd/cli/across/options.c stepd/cli/across/options.h \
+	stepd/cli/across/output.c stepd/cli/across/output.h \
+	stepd/cli/across/running.c stepd/cli/across/running.h \
+	stepd/cli/across/user.c stepd/cli/across/user.h \
+	stepd/cli/across/verdict.c \
+	stepd/cli/layout.c stepd/cli/layout.h \
+	stepd/cli/mpi_list.c stepd/cli/mpi_list.h \
+	stepd/cli/multi_prog.c stepd/cli/multi_prog.h \
+	stepd/cli/relay/address.c stepd/cli/relay/address.h \
+	stepd/cli/relay/channel.c stepd/cli/relay/channel.h \
+	stepd/cli/relay/keeper.c stepd/cli/relay/keeper.h \
+	stepd/cli/relay/relay_doc.c stepd/cli/relay/relay_doc.h \
+	stepd/cli/relay/talk.c stepd/cli/relay/talk.h \
+	stepd/cli/run_convert.c stepd/cli/run_convert.h \
+	stepd/cli/run_doc.c \
+	stepd/cli/run_limits.c \
+	stepd/cli/run_options.c stepd/cli/run_options.h \
+	stepd/cli/run_table.c \
+	stepd/cli/site.c stepd/cli/site.h \
+	stepd/cli/text.c stepd/cli/text.h \
+	stepd/cli/version.c stepd/cli/version.h
+stepd_cli_steprun_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"'
+stepd_cli_steprun_LDADD = libclient.la libagent.la

@@ -32,7 +32,8 @@ EXTRA_DIST += tests/lib/run-unit tests/lib/tap.sh tests/lib/scratch.h tests/lib/
 TRIAL_VARIANTS = good bare initfails initmute longerkind misnamed nofini noinit noname nosymbol \
 	notype noversion otherversion unresolved unusable wrongkind
 TRIAL_PLUGINS = $(TRIAL_VARIANTS:%=tests/lib/plugins/trial_%.so) \
-	tests/lib/plugins/mpi_trial.so tests/lib/plugins/mpi_misspelt.so
+	tests/lib/plugins/mpi_trial.so tests/lib/plugins/mpi_misspelt.so \
+	tests/lib/plugins/mpi_environ.so
 TRIAL_COMPILE = $(CC) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS) $(AM_CFLAGS) $(CFLAGS) \
 	-fPIC -shared $(AM_LDFLAGS) $(LDFLAGS) -DVARIANT=$* -DVARIANT_$*
 tests/lib/plugins/trial_%.so: tests/lib/trial_plugin.c stepd/api/plugin.h
@@ -54,6 +55,12 @@ TESTS += tests/unit/test_mpi
 tests_unit_test_mpi_SOURCES = tests/unit/test_mpi.c
 tests_unit_test_mpi_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_mpi_LDADD = $(UNIT_LDADD)
+
+check_PROGRAMS += tests/unit/test_mpi_service
+TESTS += tests/unit/test_mpi_service
+tests_unit_test_mpi_service_SOURCES = tests/unit/test_mpi_service.c
+tests_unit_test_mpi_service_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_mpi_service_LDADD = $(UNIT_LDADD)
 endif
 
 if CMOCKA
@@ -153,7 +160,19 @@ bench: all $(EXTRA_PROGRAMS)
 bench-slurm: all $(EXTRA_PROGRAMS)
 	top_builddir='$(abs_top_builddir)' $(SHELL) $(top_srcdir)/tests/bench/with-slurm \
 		$(SHELL) $(top_srcdir)/tests/bench/run-socket
-.PHONY: bench bench-slurm
+# PMI alone.
+bench-pmi: all $(EXTRA_PROGRAMS)
+	top_builddir='$(abs_top_builddir)' $(SHELL) $(top_srcdir)/tests/bench/run-pmi
+EXTRA_PROGRAMS += tests/bench/pmitask
+tests_bench_pmitask_SOURCES = tests/bench/pmitask.c
+tests_bench_pmitask_LDFLAGS = $(AM_LDFLAGS) -all-static
+EXTRA_DIST += tests/bench/run-pmi
+bench-fence: all $(EXTRA_PROGRAMS)
+	top_builddir='$(abs_top_builddir)' $(SHELL) $(top_srcdir)/tests/bench/run-fence
+EXTRA_PROGRAMS += tests/bench/fencetask
+tests_bench_fencetask_SOURCES = tests/bench/fencetask.c
+EXTRA_DIST += tests/bench/run-fence
+.PHONY: bench bench-fence bench-pmi bench-slurm
 
 SYSTEM_EDGE_TESTS = \
 	tests/system/0400-signals-at-the-edges.sh \
@@ -180,6 +199,33 @@ check_DATA += tests/lib/plugins/proctrack_halfway.so
 CLEANFILES += tests/lib/plugins/proctrack_halfway.so
 tests/lib/plugins/proctrack_halfway.so: tests/lib/halfway_plugin.c stepd/api/proctrack.h
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $<
+
+check_DATA += tests/lib/plugins/mpi_attendant.so
+EXTRA_DIST += tests/lib/attendant_plugin.c
+CLEANFILES += tests/lib/plugins/mpi_attendant.so
+tests/lib/plugins/mpi_attendant.so: tests/lib/attendant_plugin.c mpi/link.c mpi/link.h stepd/api/mpi.h
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $< $(srcdir)/mpi/link.c \
+		$(srcdir)/stepd/base/err.c $(srcdir)/stepd/base/fs.c $(JANSSON_LIBS)
+
+check_DATA += tests/lib/plugins/mpi_hostile.so
+EXTRA_DIST += tests/lib/hostile_plugin.c
+CLEANFILES += tests/lib/plugins/mpi_hostile.so
+tests/lib/plugins/mpi_hostile.so: tests/lib/hostile_plugin.c mpi/link.c mpi/link.h stepd/api/mpi.h
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $< $(srcdir)/mpi/link.c \
+		$(srcdir)/stepd/base/err.c $(srcdir)/stepd/base/fs.c $(JANSSON_LIBS)
+
+MPI_SYSTEM_TESTS = tests/system/0790-service-process.sh tests/system/0791-service-fails.sh \
+	tests/system/0792-service-reexec.sh tests/system/0793-service-hostile.sh \
+	tests/system/0840-mpich-nodes.sh
+TESTS += $(MPI_SYSTEM_TESTS)
+EXTRA_DIST += $(MPI_SYSTEM_TESTS) tests/lib/attendant.sh tests/lib/mpi.sh tests/lib/nodes.sh
+
+# Over hosts that tests/testbed/nodes makes.
+ACROSS_SYSTEM_TESTS = tests/system/0800-wire-nodes.sh tests/system/0801-wire-losses.sh \
+	tests/system/0802-wire-missing.sh tests/system/0841-pmi-hosts.sh \
+	tests/system/0842-spawn-hosts.sh tests/system/0861-openmpi-hosts.sh
+TESTS += $(ACROSS_SYSTEM_TESTS)
+EXTRA_DIST += $(ACROSS_SYSTEM_TESTS) tests/lib/across.sh tests/lib/pmi_across.py
 
 SUSPEND_SYSTEM_TESTS = tests/system/0530-suspend.sh tests/system/0540-suspend-hard.sh
 TESTS += $(SUSPEND_SYSTEM_TESTS)
@@ -300,6 +346,10 @@ tests_lib_hostile_LDADD = -lpthread
 endif
 
 if FUZZING
+noinst_PROGRAMS += tests/fuzz/fuzz_outer
+tests_fuzz_fuzz_outer_SOURCES = tests/fuzz/fuzz_outer.c
+tests_fuzz_fuzz_outer_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_outer_LDADD = libmpiouter.la libbase.la
 noinst_PROGRAMS += tests/fuzz/fuzz_procstat
 tests_fuzz_fuzz_procstat_SOURCES = tests/fuzz/fuzz_procstat.c
 tests_fuzz_fuzz_procstat_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
@@ -316,7 +366,8 @@ TESTS += $(CLIENT_SYSTEM_TESTS)
 EXTRA_DIST += $(CLIENT_SYSTEM_TESTS) tests/lib/goclient/main.go
 if CMOCKA
 CLIENT_UNIT_TESTS = tests/unit/test_client tests/unit/test_client_methods tests/unit/test_client_steps
-CLIENT_RIG = tests/lib/fake_agent.c tests/lib/fake_agent.h tests/lib/scratch.h
+CLIENT_RIG = tests/lib/client_rig.h tests/lib/fake_agent.c tests/lib/fake_agent.h \
+	tests/lib/scratch.h
 CLIENT_LDADD = libclient.la $(CMOCKA_LIBS)
 check_PROGRAMS += $(CLIENT_UNIT_TESTS)
 TESTS += $(CLIENT_UNIT_TESTS)
@@ -422,6 +473,20 @@ EXTRA_DIST += $(STDIO_SYSTEM_TESTS)
 TESTS += tests/system/0030-man-pages.sh
 EXTRA_DIST += tests/system/0030-man-pages.sh
 if CMOCKA
+check_PROGRAMS += tests/unit/test_hostlist tests/unit/test_layout
+TESTS += tests/unit/test_hostlist tests/unit/test_layout
+tests_unit_test_hostlist_SOURCES = tests/unit/test_hostlist.c
+tests_unit_test_hostlist_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_hostlist_LDADD = $(UNIT_LDADD)
+tests_unit_test_layout_SOURCES = tests/unit/test_layout.c stepd/cli/layout.c stepd/cli/layout.h
+tests_unit_test_layout_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_layout_LDADD = $(UNIT_LDADD)
+check_PROGRAMS += tests/unit/test_outer
+TESTS += tests/unit/test_outer
+tests_unit_test_outer_SOURCES = tests/unit/test_outer.c stepd/cli/bootstrap.c stepd/cli/bootstrap.h \
+	stepd/cli/layout.c stepd/cli/layout.h
+tests_unit_test_outer_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_outer_LDADD = libmpiouter.la $(UNIT_LDADD)
 check_PROGRAMS += tests/unit/test_spec_manual
 TESTS += tests/unit/test_spec_manual
 tests_unit_test_spec_manual_SOURCES = tests/unit/test_spec_manual.c
@@ -435,7 +500,7 @@ BED_TESTS = tests/system/0900-in-vm.sh tests/system/0910-in-systemd-container.sh
 TESTS += $(BED_TESTS)
 EXTRA_DIST += $(BED_TESTS) tests/lib/bed.sh tests/testbed/bed.sh tests/testbed/container \
 	tests/testbed/guest-container.sh tests/testbed/guest-crun.sh tests/testbed/guest-host.sh tests/testbed/guest-units.sh \
-	tests/testbed/guest-vm.sh tests/testbed/guest.sh tests/testbed/image tests/testbed/vm
+	tests/testbed/guest-vm.sh tests/testbed/guest.sh tests/testbed/image tests/testbed/nodes tests/testbed/vm
 
 # Binding of tasks, against machines that are described in files.
 BINDING_TEST_FILES = tests/data/binding.golden tests/data/binding-golden.py tests/data/topology/make \
@@ -479,10 +544,15 @@ TESTS += tests/system/0500-limits.sh
 EXTRA_DIST += tests/system/0500-limits.sh tests/testbed/guest-limits.sh \
 	tests/testbed/guest-rootless.sh tests/testbed/guest-thousand.sh
 # Site configuration, results, adoption.
+OUTER_TESTS = tests/system/0780-mpi-selection.sh tests/system/0781-bootstrap-hydra.sh \
+	tests/system/0782-bootstrap-slurm.sh tests/system/0783-bootstrap-hostile.sh tests/system/0784-wire-descriptors.sh \
+	tests/system/0785-mpich-bootstrap.sh
+TESTS += $(OUTER_TESTS)
+EXTRA_DIST += $(OUTER_TESTS) tests/lib/bootstrap.sh tests/lib/pmi_server.py
 STATE_TESTS = tests/system/0640-configuration.sh tests/system/0645-adopt.sh tests/system/0648-clean.sh \
 	tests/system/0650-kill-9.sh \
 	tests/system/0651-last-member.sh \
-	tests/system/0652-upheaval.sh
+	tests/system/0652-upheaval.sh tests/system/0653-added.sh
 TESTS += $(STATE_TESTS)
 EXTRA_DIST += $(STATE_TESTS)
 # The files with failpoints come before those of the library, which has them without.
@@ -496,6 +566,12 @@ tests_lib_stepd_failpoints_LDADD = libagent.la
 # stepd doctor.
 TESTS += tests/system/0480-doctor.sh
 EXTRA_DIST += tests/system/0480-doctor.sh tests/lib/doctor.sh tests/testbed/guest-doctor.sh
+TESTS += tests/system/0890-doctor-mpi.sh
+EXTRA_DIST += tests/system/0890-doctor-mpi.sh tests/lib/ailing_plugin.c
+check_DATA += tests/lib/plugins/mpi_ailing.so
+CLEANFILES += tests/lib/plugins/mpi_ailing.so
+tests/lib/plugins/mpi_ailing.so: tests/lib/ailing_plugin.c libmpilink.la stepd/api/mpi.h stepd/api/step.h
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $< .libs/libmpilink.a $(JANSSON_LIBS)
 if CMOCKA
 check_PROGRAMS += tests/unit/test_findings
 TESTS += tests/unit/test_findings
@@ -531,7 +607,8 @@ endif
 # systemd/: scopes, notifications, units.
 SYSTEMD_TESTS = tests/system/0470-scope.sh
 TESTS += $(SYSTEMD_TESTS)
-EXTRA_DIST += $(SYSTEMD_TESTS) tests/testbed/guest-scopes.sh tests/testbed/guest-service.sh
+EXTRA_DIST += $(SYSTEMD_TESTS) tests/testbed/guest-scopes.sh tests/testbed/guest-service.sh \
+	tests/testbed/guest-upkeep.sh
 if CMOCKA
 check_PROGRAMS += tests/unit/test_notify tests/unit/test_scope
 TESTS += tests/unit/test_notify tests/unit/test_scope
@@ -618,3 +695,164 @@ STEPCTL_SYSTEM_TESTS = \
 	tests/system/0676-stepctl-hostile.sh
 TESTS += $(STEPCTL_SYSTEM_TESTS)
 EXTRA_DIST += $(STEPCTL_SYSTEM_TESTS)
+
+# PMI-1 and PMI-2: the server in one process, and with the clients that there are.
+PMI_RIG = tests/lib/pmi_rig.c tests/lib/pmi_rig.h
+PMI_CPPFLAGS = -I$(top_srcdir)/tests/lib
+PMI_LIBS = libpmiserver.la libbase.la
+if CMOCKA
+PMI_UNIT_TESTS = tests/unit/test_pmi1 tests/unit/test_pmi2 tests/unit/test_pmi_parts
+check_PROGRAMS += $(PMI_UNIT_TESTS)
+TESTS += $(PMI_UNIT_TESTS)
+tests_unit_test_pmi1_SOURCES = tests/unit/test_pmi1.c $(PMI_RIG)
+tests_unit_test_pmi1_CPPFLAGS = $(UNIT_CPPFLAGS) $(PMI_CPPFLAGS)
+tests_unit_test_pmi1_LDADD = $(PMI_LIBS) $(CMOCKA_LIBS)
+tests_unit_test_pmi2_SOURCES = tests/unit/test_pmi2.c $(PMI_RIG)
+tests_unit_test_pmi2_CPPFLAGS = $(UNIT_CPPFLAGS) $(PMI_CPPFLAGS)
+tests_unit_test_pmi2_LDADD = $(PMI_LIBS) $(CMOCKA_LIBS)
+tests_unit_test_pmi_parts_SOURCES = tests/unit/test_pmi_parts.c
+tests_unit_test_pmi_parts_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_pmi_parts_LDADD = $(PMI_LIBS) $(CMOCKA_LIBS)
+endif
+
+PMI_SYSTEM_TESTS = \
+	tests/system/0740-pmi-mpich.sh \
+	tests/system/0741-pmi-slurm-client.sh \
+	tests/system/0742-pmi-words.sh \
+	tests/system/0743-pmi-spawn.sh \
+	tests/system/0744-pmi-hydra.sh \
+	tests/system/0745-pmi-nodes.sh
+TESTS += $(PMI_SYSTEM_TESTS)
+EXTRA_DIST += $(PMI_SYSTEM_TESTS) tests/lib/pmi_nodes.py tests/lib/pmi_talk.py tests/lib/mpi_sum.c \
+	tests/lib/pmi2_client.c tests/lib/pmi.sh
+
+# tests/fuzz/fuzz_pmi1 -max_total_time=300 -max_len=8192 CORPUS
+if FUZZING
+noinst_PROGRAMS += tests/fuzz/fuzz_pmi1 tests/fuzz/fuzz_pmi2
+tests_fuzz_fuzz_pmi1_SOURCES = tests/fuzz/fuzz_pmi1.c $(PMI_RIG)
+tests_fuzz_fuzz_pmi1_CPPFLAGS = $(AM_CPPFLAGS) $(PMI_CPPFLAGS)
+tests_fuzz_fuzz_pmi1_LDADD = $(PMI_LIBS)
+tests_fuzz_fuzz_pmi1_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_pmi2_SOURCES = tests/fuzz/fuzz_pmi2.c $(PMI_RIG)
+tests_fuzz_fuzz_pmi2_CPPFLAGS = $(AM_CPPFLAGS) $(PMI_CPPFLAGS)
+tests_fuzz_fuzz_pmi2_LDADD = $(PMI_LIBS)
+tests_fuzz_fuzz_pmi2_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+endif
+
+# mpi/pmix, with clients of libpmix and of Open MPI.
+PMIX_SYSTEM_TESTS = \
+	tests/system/0850-pmix-start.sh \
+	tests/system/0851-pmix-data.sh \
+	tests/system/0852-pmix-together.sh \
+	tests/system/0853-pmix-asking.sh \
+	tests/system/0854-pmix-spawn.sh \
+	tests/system/0860-openmpi.sh \
+	tests/system/0870-pmix-nodes.sh
+EXTRA_DIST += $(PMIX_SYSTEM_TESTS) tests/lib/pmix.sh tests/lib/mpiprogram.c tests/bench/run-pmix
+bench-pmix: all $(EXTRA_PROGRAMS) tests/lib/pmixclient
+	top_builddir='$(abs_top_builddir)' top_srcdir='$(abs_top_srcdir)' \
+		$(SHELL) $(top_srcdir)/tests/bench/run-pmix
+.PHONY: bench-pmix
+if PMIX
+TESTS += $(PMIX_SYSTEM_TESTS)
+check_PROGRAMS += tests/lib/pmixclient
+tests_lib_pmixclient_SOURCES = tests/lib/pmixclient.c
+tests_lib_pmixclient_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)
+tests_lib_pmixclient_LDADD = $(PMIX_LIBS) -lpthread
+endif
+
+# Tasks that join a running step.
+SPAWN_SYSTEM_TESTS = \
+	tests/system/0810-spawn.sh \
+	tests/system/0811-spawn-fails.sh \
+	tests/system/0812-spawn-streams.sh \
+	tests/system/0813-spawn-many.sh \
+	tests/system/0814-spawn-reexec.sh \
+	tests/system/0815-spawn-places.sh
+TESTS += $(SPAWN_SYSTEM_TESTS)
+EXTRA_DIST += $(SPAWN_SYSTEM_TESTS) tests/lib/asking_plugin.c tests/lib/spawn.sh
+check_DATA += tests/lib/plugins/mpi_asking.so
+CLEANFILES += tests/lib/plugins/mpi_asking.so
+tests/lib/plugins/mpi_asking.so: tests/lib/asking_plugin.c libmpilink.la stepd/api/mpi.h stepd/api/step.h
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $< .libs/libmpilink.a $(JANSSON_LIBS)
+
+if CMOCKA
+check_PROGRAMS += tests/unit/test_spawning
+TESTS += tests/unit/test_spawning
+tests_unit_test_spawning_SOURCES = tests/unit/test_spawning.c \
+	mpi/serve/deal.c mpi/serve/spawning.c mpi/serve/spawning_ask.c mpi/serve/spawning_part.c \
+	mpi/serve/spawning_root.c
+tests_unit_test_spawning_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_spawning_LDADD = $(UNIT_LDADD)
+endif
+
+# The exchange among nodes: in one process, and over sockets.
+if CMOCKA
+WIRE_UNIT_TESTS = tests/unit/test_wire tests/unit/test_wire_loss tests/unit/test_wire_net
+WIRE_SIM = tests/lib/wire_sim.c tests/lib/wire_sim.h
+WIRE_UNIT_LDADD = libmpiwire.la libbase.la $(CMOCKA_LIBS)
+check_PROGRAMS += $(WIRE_UNIT_TESTS)
+TESTS += $(WIRE_UNIT_TESTS)
+tests_unit_test_wire_SOURCES = tests/unit/test_wire.c $(WIRE_SIM)
+tests_unit_test_wire_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_wire_LDADD = $(WIRE_UNIT_LDADD)
+tests_unit_test_wire_loss_SOURCES = tests/unit/test_wire_loss.c $(WIRE_SIM)
+tests_unit_test_wire_loss_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_wire_loss_LDADD = $(WIRE_UNIT_LDADD)
+tests_unit_test_wire_net_SOURCES = tests/unit/test_wire_net.c tests/lib/wire_rig.c tests/lib/wire_rig.h
+tests_unit_test_wire_net_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_wire_net_LDADD = $(WIRE_UNIT_LDADD)
+endif
+
+# tests/fuzz/fuzz_wire -max_total_time=300 CORPUS
+if FUZZING
+noinst_PROGRAMS += tests/fuzz/fuzz_wire
+tests_fuzz_fuzz_wire_SOURCES = tests/fuzz/fuzz_wire.c
+tests_fuzz_fuzz_wire_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+tests_fuzz_fuzz_wire_LDADD = libmpiwire.la libbase.la
+endif
+
+EXTRA_PROGRAMS += tests/bench/wiretime
+tests_bench_wiretime_SOURCES = tests/bench/wiretime.c
+tests_bench_wiretime_LDADD = libmpiwire.la libbase.la
+
+# steprun
+STEPRUN_UNIT_TESTS = tests/unit/test_base64 tests/unit/test_channel tests/unit/test_address \
+	tests/unit/test_steprun_output tests/unit/test_steprun_launch
+STEPRUN_CHANNEL = stepd/cli/relay/channel.c stepd/cli/relay/channel.h \
+	stepd/cli/relay/address.c stepd/cli/relay/address.h
+check_PROGRAMS += $(STEPRUN_UNIT_TESTS)
+TESTS += $(STEPRUN_UNIT_TESTS)
+tests_unit_test_base64_SOURCES = tests/unit/test_base64.c
+tests_unit_test_base64_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_base64_LDADD = $(UNIT_LDADD)
+tests_unit_test_channel_SOURCES = tests/unit/test_channel.c $(STEPRUN_CHANNEL)
+tests_unit_test_channel_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_channel_LDADD = $(UNIT_LDADD)
+tests_unit_test_address_SOURCES = tests/unit/test_address.c $(STEPRUN_CHANNEL)
+tests_unit_test_address_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_address_LDADD = $(UNIT_LDADD)
+tests_unit_test_steprun_output_SOURCES = tests/unit/test_steprun_output.c \
+	stepd/cli/across/output.c stepd/cli/across/output.h
+tests_unit_test_steprun_output_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_steprun_output_LDADD = $(UNIT_LDADD)
+tests_unit_test_steprun_launch_SOURCES = tests/unit/test_steprun_launch.c \
+	stepd/cli/across/launch.c stepd/cli/across/launch.h
+tests_unit_test_steprun_launch_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_steprun_launch_LDADD = $(UNIT_LDADD)
+# tests/fuzz/fuzz_channel -max_total_time=300 CORPUS
+if FUZZING
+noinst_PROGRAMS += tests/fuzz/fuzz_channel
+tests_fuzz_fuzz_channel_SOURCES = tests/fuzz/fuzz_channel.c $(STEPRUN_CHANNEL)
+tests_fuzz_fuzz_channel_LDADD = libagent.la
+tests_fuzz_fuzz_channel_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+endif
+STEPRUN_TESTS = tests/system/0820-steprun-here.sh tests/system/0821-steprun-layout.sh \
+	tests/system/0822-steprun-streams.sh tests/system/0823-steprun-killing.sh \
+	tests/system/0824-steprun-ssh.sh tests/system/0825-steprun-slurm.sh \
+	tests/system/0826-steprun-user.sh tests/system/0827-steprun-hostile.sh \
+	tests/system/0828-steprun-keepers.sh tests/system/0829-steprun-terminal.sh \
+	tests/system/0830-steprun-signals.sh tests/system/0831-steprun-relays.sh \
+	tests/system/0832-steprun-slurm-nodes.sh
+TESTS += $(STEPRUN_TESTS)
+EXTRA_DIST += $(STEPRUN_TESTS) tests/lib/steprun.sh tests/data/steprun-node.json

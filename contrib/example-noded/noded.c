@@ -28,7 +28,6 @@ struct watched {
 	int fd; /* -1: an orphan that nobody could take over */
 	struct stepd_client *client;
 	char name[320]; /* "n1_7.0", of the step's directory, and of our note on it */
-	char directory[4096];
 };
 
 struct noded {
@@ -64,27 +63,25 @@ static void on_event(const struct noded *nd, const char *name, const struct step
 {
 	printf("%s %" PRIu64 " %s %s rank=%" PRId64 " exit=%" PRId64 " %s\n", name, e->sequence,
 		e->kind, e->state[0] ? e->state : "-", e->rank, e->exit_code, e->text);
-	fflush(stdout);
 	write_note(nd, name, e->sequence);
 }
 
-static void on_end(const struct noded *nd, const char *name, const char *directory)
+static int on_end(const struct noded *nd, const char *name, const char *directory)
 {
 	struct stepd_error error = {0};
 	const char *reason = "?";
 	char *text = NULL;
-	int exit_code = -1;
-	json_t *doc;
+	int exit_code = -1, r = stepd_read_result(directory, &text, &error);
+	json_t *doc = r < 0 ? NULL : json_loads(text, 0, NULL);
 
-	if (stepd_read_result(directory, &text, &error) < 0)
+	if (r < 0)
 		warnx("%s", error.text);
-	doc = text ? json_loads(text, 0, NULL) : NULL;
 	json_unpack(doc, "{s:s, s:i}", "reason", &reason, "exit_code", &exit_code);
 	printf("%s result %s exit=%d\n", name, reason, exit_code);
-	fflush(stdout);
 	write_note(nd, name, ENDED);
 	json_decref(doc);
 	free(text);
+	return 0;
 }
 
 /* Takes what has come. false: there is no more to wait for. */
@@ -105,28 +102,23 @@ static bool take_input(struct noded *nd, struct watched *w)
 		on_event(nd, w->name, &event);
 	if (r == -EAGAIN)
 		return true;
-	if (r == 0)
-		on_end(nd, w->name, w->directory);
-	else if (r != -EPERM)
-		nd->retry_ms = RETRY_MS; /* its agent died, or executed a new program */
+	if (r != -EPERM)
+		nd->retry_ms = RETRY_MS; /* its agent ends or died, or executed a new program */
 	w->client = stepd_disconnect(w->client);
 	return false;
 }
 
-/* Starts an agent, for a new step or in the place of one that died. */
-static void launch(
-	struct noded *nd, const char *name, const char *verb, const char *option, const char *what)
+/* Starts an agent, for a new step or in the place of one that died. The next place is clear but for
+ * the name of the latter. */
+static int launch(struct noded *nd, const char *verb, const char *option, const char *what)
 {
 	struct watched *w = &nd->watched[nd->n++];
 	char number[16];
-	int ready[2];
+	int ready[2], pid;
 
-	if (pipe2(ready, O_CLOEXEC) < 0)
-		err(1, "pipe");
-	switch (fork()) {
-	case -1:
-		err(1, "fork");
-	case 0:
+	if (pipe2(ready, O_CLOEXEC) < 0 || (pid = fork()) < 0)
+		err(1, "start an agent");
+	if (pid == 0) {
 		setsid(); /* a terminal that ends us does not end it */
 		snprintf(number, sizeof(number), "%d", ready[1]);
 		fcntl(ready[1], F_SETFD, 0);
@@ -134,8 +126,8 @@ static void launch(
 		err(127, "execute stepd");
 	}
 	close(ready[1]);
-	*w = (struct watched){.fd = ready[0]};
-	snprintf(w->name, sizeof(w->name), "%s", name);
+	w->fd = ready[0];
+	return 0;
 }
 
 /* Begins to follow a step that is not followed yet. */
@@ -147,33 +139,26 @@ static int on_step(const struct stepd_step *step, void *userdata)
 	uint64_t last = read_note(nd, name);
 	struct stepd_error error;
 	char full[320];
-	size_t i;
 
-	for (i = 0; i < nd->n; i++)
+	for (size_t i = 0; i < nd->n; i++)
 		if (strcmp(nd->watched[i].name, name) == 0)
 			return 0;
 	if (last == ENDED || nd->n == WATCHED_MAX)
 		return 0;
-	if (step->presence == STEPD_ENDED) {
-		on_end(nd, name, step->directory); /* while nobody followed it */
-		return 0;
-	}
-	if (step->presence == STEPD_ORPHAN) {
-		snprintf(full, sizeof(full), "%s/%s", step->node, step->step);
-		launch(nd, name, "adopt", "--", full);
-		return 0;
-	}
+	if (step->presence == STEPD_ENDED)
+		return on_end(nd, name, step->directory);
 	*w = (struct watched){0};
 	snprintf(w->name, sizeof(w->name), "%s", name);
-	snprintf(w->directory, sizeof(w->directory), "%s", step->directory);
-	if (stepd_connect_directory(w->directory, 1000, &w->client, &error) < 0 ||
+	snprintf(full, sizeof(full), "%s/%s", step->node, step->step);
+	if (step->presence == STEPD_ORPHAN)
+		return launch(nd, "adopt", "--", full);
+	if (stepd_connect_directory(step->directory, 1000, &w->client, &error) < 0 ||
 		stepd_follow(w->client, last + 1, &error) < 0) {
 		stepd_disconnect(w->client);
 		nd->retry_ms = error.code == -EPERM ? nd->retry_ms : RETRY_MS;
 		return 0;
 	}
-	w->fd = stepd_get_fd(w->client);
-	nd->n++;
+	nd->watched[nd->n++].fd = stepd_get_fd(w->client);
 	return 0;
 }
 
@@ -202,7 +187,6 @@ int main(int argc, char **argv)
 {
 	struct sigaction no_zombies = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDWAIT};
 	static struct noded nd;
-	int i;
 
 	if (argc < 2 || argc > WATCHED_MAX)
 		errx(2, "usage: noded SPOOL [SPEC...]");
@@ -210,8 +194,9 @@ int main(int argc, char **argv)
 	if (nd.spool_fd < 0)
 		err(1, "open '%s'", argv[1]);
 	sigaction(SIGCHLD, &no_zombies, NULL);
-	for (i = 2; i < argc; i++)
-		launch(&nd, "", "serve", "--spec", argv[i]);
+	setlinebuf(stdout);
+	for (int i = 2; i < argc; i++)
+		launch(&nd, "serve", "--spec", argv[i]);
 	while (turn(&nd))
 		;
 	return 0;

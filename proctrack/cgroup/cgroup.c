@@ -148,7 +148,7 @@ int proctrack_p_create(stepd_step_rec_t *job)
 	int r = state_get_place(&place, NULL);
 
 	if (r == 0)
-		r = step_make(place, job->job_id, job->step_name, &dir);
+		r = step_make(place, job, &dir);
 	if (r < 0)
 		return state_answer(r);
 	/* In a step without tasks its own group may hold what others put there. */
@@ -198,9 +198,7 @@ int proctrack_p_signal(uint64_t id, int signal)
 	struct container *c;
 	int r;
 
-	if (signal < 0 || signal >= _NSIG)
-		return state_answer(-EINVAL);
-	r = state_get_dir(id, &found, &dir);
+	r = state_get_dir_for(signal, id, &found, &dir);
 	if (r < 0)
 		return state_answer(r);
 	if (signal != SIGKILL)

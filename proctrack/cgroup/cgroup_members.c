@@ -46,9 +46,7 @@ int proctrack_p_signal_task(uint64_t id, uint32_t rank, int signal)
 	struct container *c;
 	int r;
 
-	if (signal < 0 || signal >= _NSIG)
-		return state_answer(-EINVAL);
-	r = state_get_dir(id, &found, &dir);
+	r = state_get_dir_for(signal, id, &found, &dir);
 	if (r < 0)
 		return state_answer(r);
 	fd = step_find_task(dir, rank);
@@ -71,7 +69,7 @@ int proctrack_p_adopt(stepd_step_rec_t *job, _unused_ const pid_t *pids, _unused
 	struct container *c;
 	int r = state_take_container(job->cont_id, &c);
 
-	if (r == 0 && (c->dir.job_id != job->job_id || !step_is_called(&c->dir, job->step_name))) {
+	if (r == 0 && !step_is_of(&c->dir, job)) {
 		state_drop_container(job->cont_id); /* a later boot's, of another step */
 		r = -ESRCH;
 	}

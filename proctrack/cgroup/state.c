@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "proctrack/cgroup/state.h"
 
+#include <signal.h>
 #include <string.h>
 
 #include "proctrack/cgroup/place.h"
@@ -65,6 +66,14 @@ int state_get_dir(uint64_t id, struct step_dir *found, const struct step_dir **r
 	if (r == 0)
 		*ret_dir = found;
 	return r;
+}
+
+int state_get_dir_for(
+	int signal, uint64_t id, struct step_dir *found, const struct step_dir **ret_dir)
+{
+	if (signal < 0 || signal >= _NSIG)
+		return -EINVAL;
+	return state_get_dir(id, found, ret_dir);
 }
 
 int state_keep_container(struct step_dir *dir, struct container **ret_container)

@@ -26,6 +26,10 @@ void state_set_place(struct place *place);
 int state_get_dir(
 	uint64_t id, struct step_dir *found, const struct step_dir **ret_dir) _must_check_;
 
+/* The same for a signal that is to be sent there, 0 too; -EINVAL: it is none. */
+int state_get_dir_for(int signal, uint64_t id, struct step_dir *found,
+	const struct step_dir **ret_dir) _must_check_;
+
 /* One that this process made or took over, or NULL. */
 struct container *state_get_container(uint64_t id);
 

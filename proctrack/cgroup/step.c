@@ -62,9 +62,27 @@ void step_dir_clear(struct step_dir *dir)
 	dir->id = 0;
 }
 
-bool step_is_called(const struct step_dir *dir, const char *step_name)
+/* -EINVAL: it can't be one. */
+static int make_name(const stepd_step_rec_t *job, char name[STEP_NAME_SIZE])
 {
-	return strcmp(dir->name + strlen(STEP), step_name) == 0;
+	const char *step = job->step_name;
+	int n;
+
+	if (!step || !*step || strpbrk(step, "/\n"))
+		return -EINVAL;
+	if (job->nnodes > 1)
+		n = snprintf(name, STEP_NAME_SIZE, STEP "%s.%u", step, (unsigned)job->nodeid);
+	else
+		n = snprintf(name, STEP_NAME_SIZE, STEP "%s", step);
+	return n < 0 || (size_t)n >= STEP_NAME_SIZE ? -EINVAL : 0;
+}
+
+bool step_is_of(const struct step_dir *dir, const stepd_step_rec_t *job)
+{
+	char name[STEP_NAME_SIZE];
+
+	return dir->job_id == job->job_id && make_name(job, name) == 0 &&
+		strcmp(dir->name, name) == 0;
 }
 
 /* ---- making ------------------------------------------------------------------------------- */
@@ -157,15 +175,13 @@ static int try_make(int top_fd, struct step_dir *dir)
 	return 0;
 }
 
-int step_make(
-	const struct place *place, uint32_t job_id, const char *step_name, struct step_dir *ret_dir)
+int step_make(const struct place *place, const stepd_step_rec_t *job, struct step_dir *ret_dir)
 {
-	struct step_dir dir = {.fd = -1, .job_id = job_id};
+	struct step_dir dir = {.fd = -1, .job_id = job->job_id};
 	int r = -ENOENT, races;
 	mode_t mask;
 
-	if (!step_name || !*step_name || strpbrk(step_name, "/\n") ||
-		snprintf(dir.name, sizeof(dir.name), STEP "%s", step_name) >= (int)sizeof(dir.name))
+	if (make_name(job, dir.name) < 0)
 		return -EINVAL;
 	mask = umask(022); /* members must be able to look at their own group, whatever ours is */
 	for (races = 0; races < RACES_MAX && (r == -ENOENT || r == 1); races++) {
@@ -173,7 +189,7 @@ int step_make(
 
 		r = top_fd < 0 ? top_fd : try_make(top_fd, &dir);
 		if (r < 0 && top_fd >= 0)
-			remove_above(place->fd, top_fd, job_id);
+			remove_above(place->fd, top_fd, job->job_id);
 	}
 	(void)umask(mask);
 	if (r != 0)

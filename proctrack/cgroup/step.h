@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A step's cgroup: <root>/stepd/job_<J>/step_<S>, with task_<rank> below for each task and
- * STEP_ADDED for who is none. The names
- * mean something to every process of the machine, so that a step is found by its id (the cgroup's:
- * the inode of its directory) or by a member's pid without any table.
+ * STEP_ADDED for who is none. Of a step over several nodes it is step_<S>.<node's number>: nodes
+ * may share a kernel. The names mean something to every process of the machine, so that a step is
+ * found by its id (the cgroup's: the inode of its directory) or by a member's pid without any
+ * table.
  */
 #ifndef PROCTRACK_CGROUP_STEP_H
 #define PROCTRACK_CGROUP_STEP_H
@@ -12,11 +13,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "stepd/api/step.h"
 #include "stepd/base/cleanup.h"
 
 struct place;
 
-#define STEP_NAME_SIZE 128 /* of the step_<S> directory, with its NUL */
+#define STEP_NAME_SIZE 128 /* of the step's directory, with its NUL */
 
 struct step_dir {
 	uint64_t id;
@@ -33,7 +35,7 @@ struct step_dir {
 /* Makes the step's cgroup anew, and what is missing above it. What an earlier step of that name
  * left is removed first (a group that was killed once must not be used again); -EEXIST: that one
  * still lives. A failure leaves nothing behind. */
-int step_make(const struct place *place, uint32_t job_id, const char *step_name,
+int step_make(const struct place *place, const stepd_step_rec_t *job,
 	struct step_dir *ret_dir) _must_check_;
 
 /* Finds the step of that id. -ESRCH: there is none. */
@@ -70,8 +72,8 @@ bool step_remove_task(const struct step_dir *dir, uint32_t rank);
  * -EBUSY: something lives in it. -ESRCH: it is gone already. dir stays the caller's to clear. */
 int step_remove(const struct step_dir *dir);
 
-/* Whether it is that of a step of this name, "0". */
-bool step_is_called(const struct step_dir *dir, const char *step_name);
+/* Whether it is this step's. */
+bool step_is_of(const struct step_dir *dir, const stepd_step_rec_t *job);
 
 void step_dir_clear(struct step_dir *dir);
 #define _cleanup_step_dir_ _cleanup_(step_dir_clear)

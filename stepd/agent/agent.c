@@ -19,6 +19,7 @@
 #include "stepd/agent/launch/launcher.h"
 #include "stepd/agent/leftover.h"
 #include "stepd/agent/methods/methods.h"
+#include "stepd/agent/mpi_door.h"
 #include "stepd/agent/recover/state_doc.h"
 #include "stepd/agent/registry.h"
 #include "stepd/agent/result.h"
@@ -198,6 +199,8 @@ static int make_binding(struct agent *a, struct err *err)
 	r = binding_bounds_read(cgroup_fd, &bounds, err);
 	if (r == 0)
 		r = binding_make(a->plan.spec, &bounds, &a->plan.binding, err);
+	if (r == 0 && plan_tell_binding(&a->plan) < 0)
+		r = err_set(err, -ENOMEM, "bind the tasks");
 	trace_phase(a->trace, "binding", begin_ns);
 	return r;
 }
@@ -210,7 +213,7 @@ static int run_prefork(struct agent *a, struct err *err)
 	r = plan_make_environ(&a->plan, a->mpi ? mpi_get_env_type(a->mpi) : NULL, err);
 	if (r < 0 || !a->mpi)
 		return r;
-	r = plan_run_prefork(&a->plan, a->mpi, err);
+	r = mpi_door_prefork(a, err);
 	trace_phase(a->trace, "mpi hook", begin_ns);
 	return r;
 }
@@ -241,6 +244,7 @@ static void go_on_meanwhile(int fd, void *userdata)
 
 	assert(a);
 	ev_io_stop(a->loop, &a->signal_io);
+	keeper_line_pause(&a->keeper, true);
 	if (fd >= 0) {
 		ev_io_init(&made, on_made, fd, EV_READ);
 		ev_io_start(a->loop, &made);
@@ -250,9 +254,10 @@ static void go_on_meanwhile(int fd, void *userdata)
 		ev_run(a->loop, EVRUN_NOWAIT);
 	}
 	ev_io_start(a->loop, &a->signal_io);
+	keeper_line_pause(&a->keeper, false);
 }
 
-static void tell_start(const struct agent *a, const struct task *task)
+void agent_tell_start(const struct agent *a, const struct task *task)
 {
 	struct event event = EVENT_INIT(EVENT_TASK_START);
 
@@ -287,14 +292,16 @@ static int fork_tasks(struct agent *a, struct err *err)
 	if (r == 0)
 		r = launcher_fork_all(&a->launch, pids, err);
 	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
+	mpi_door_forked(a);
 	a->recover.forked.most = recover_now_ticks();
 	/* Only now: each page that the agent writes between two forks would be copied. */
 	events_begin(a->events);
 	for (i = 0; i < a->tasks.n && pids[i] > 0; i++) {
 		tasks_started(&a->tasks, i, pids[i], begin_ns);
-		tell_start(a, &a->tasks.v[i]);
+		agent_tell_start(a, &a->tasks.v[i]);
 	}
 	events_end(a->events);
+	mpi_door_tasks_started(a, 0, i);
 	trace_phase(a->trace, "fork", begin_ns);
 	if (r < 0)
 		return r;
@@ -375,26 +382,6 @@ static int run_step(struct agent *a, struct err *err)
 	a->failure = *err;
 	abort_launch(a);
 	return r;
-}
-
-void agent_init(struct agent *a, const struct agent_options *options)
-{
-	size_t i;
-
-	*a = (struct agent){
-		.options = options,
-		.log = options->log,
-		.launch = LAUNCH_INIT,
-		.signal_fd = -1,
-		.container = PRI_WATCH_INIT,
-		.member = MEMBER_WATCH_INIT,
-		.oom = OOM_INIT,
-		.reexec = REEXEC_INIT,
-		.begin_ns = options->start_ns,
-		.ready = {.fd = options->ready_fd},
-	};
-	for (i = 0; i < AGENT_SPARE_FDS; i++)
-		a->spare_fd[i] = -1;
 }
 
 int agent_run(const struct spec *spec, const struct agent_options *options, int *ret_code,

@@ -33,6 +33,9 @@ struct agent_options {
 	uint64_t keep_result_ms; /* how long result.json stays in the step's directory; 0: it is
 				  * not written there */
 	int ready_fd;            /* -1: none; closed once the line is written */
+	int *listen_fd;          /* the spec's wire.listen_fd, closed and -1 once the MPI service
+				  * process has it; NULL: there is none */
+	int keeper_fd;           /* -1: none; see keeper_line.h */
 	uint64_t start_ns;       /* the agent's start, for the trace */
 	const struct log *log;
 	const char *version; /* of this program */

@@ -9,7 +9,9 @@
 #include <ev.h>
 
 #include "stepd/agent/agent.h"
+#include "stepd/agent/keeper_line.h"
 #include "stepd/agent/killseq.h"
+#include "stepd/agent/launch/join.h"
 #include "stepd/agent/launch/launch.h"
 #include "stepd/agent/account/oom.h"
 #include "stepd/agent/member_watch.h"
@@ -17,6 +19,7 @@
 #include "stepd/agent/launch/plan.h"
 #include "stepd/agent/pri_watch.h"
 #include "stepd/agent/launch/process.h"
+#include "stepd/agent/recover/added.h"
 #include "stepd/agent/recover/recover.h"
 #include "stepd/agent/reexec/reexec.h"
 #include "stepd/agent/suspend.h"
@@ -27,6 +30,7 @@ struct events;
 struct methods;
 struct exit_watch;
 struct mpi;
+struct mpi_door;
 struct proctrack;
 struct registry;
 struct stdio;
@@ -52,6 +56,7 @@ enum agent_reason {
 	AGENT_REASON_OOM,      /* oom_kill_step */
 	AGENT_REASON_EXEC,     /* a task could not be executed */
 	AGENT_REASON_LAUNCH,   /* the step could not be started */
+	AGENT_REASON_ABORT,    /* a task has aborted the step through its MPI */
 	AGENT_REASON_MAX,
 };
 
@@ -74,10 +79,12 @@ struct agent {
 	struct process_saved saved;
 	struct tasks tasks;
 	struct launch launch;
+	struct joins joins;
 	struct killseq killseq;
 	struct registry *registry;
 	struct proctrack *pt;
 	struct mpi *mpi;
+	struct mpi_door *mpi_door; /* NULL: mpi has not been asked for anything */
 	struct stdio *stdio;
 	struct trace *trace;
 	struct usage usage;
@@ -90,7 +97,9 @@ struct agent {
 	enum agent_state state;
 	enum agent_reason reason;
 	int end_signal;               /* with AGENT_REASON_SIGNAL */
+	int abort_code;               /* with AGENT_REASON_ABORT */
 	struct spec_kill *kill_steps; /* what killseq has in place of the spec's; NULL: nothing */
+	bool streams_done;            /* what the tasks wrote has been passed on */
 	bool unkillable;              /* processes were left that SIGKILL did not end */
 	char *unkillable_text;        /* their names, for the result */
 	uint64_t begin_ns, end_ns;
@@ -99,6 +108,7 @@ struct agent {
 
 	bool result_kept; /* result.json stands in the step's directory, and stays */
 	struct recover recover;
+	struct added added;       /* to a container that is known by its processes alone */
 	struct exit_watch *exits; /* of an adopted step's tasks; NULL: they are our children */
 
 	int spare_fd[AGENT_SPARE_FDS]; /* kept until all is forked: reserve_fds() */
@@ -108,6 +118,7 @@ struct agent {
 	bool exec_failed;              /* a task has reported so */
 	ev_io signal_io, report_io;
 	struct ready ready;
+	struct keeper_line keeper;
 	struct pausable time_limit, wait_limit, bad_exit_grace;
 	struct suspend suspend;
 	struct reexec reexec;
@@ -119,6 +130,9 @@ extern const char *const agent_reason_words[AGENT_REASON_MAX];
 
 /* All of it, for closing_finish() to clear. */
 void agent_init(struct agent *a, const struct agent_options *options);
+
+/* A task was forked. */
+void agent_tell_start(const struct agent *a, const struct task *task);
 
 /* What the agent exits with. */
 int agent_exit_code(const struct agent *a);

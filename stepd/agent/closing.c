@@ -10,6 +10,7 @@
 #include "stepd/agent/ending.h"
 #include "stepd/agent/events.h"
 #include "stepd/agent/methods/methods.h"
+#include "stepd/agent/mpi_door.h"
 #include "stepd/agent/recover/exit_watch.h"
 #include "stepd/agent/registry.h"
 #include "stepd/agent/result.h"
@@ -69,6 +70,7 @@ static void agent_clear(struct agent *a)
 	closing_release_fds(a);
 	result_drop_ready(a);
 	if (a->loop) {
+		mpi_door_close(a);
 		account_close(a);
 		a->exits = exit_watch_close(a->exits);
 		ending_unwatch(a);
@@ -76,6 +78,7 @@ static void agent_clear(struct agent *a)
 		ev_loop_destroy(a->loop);
 	}
 	a->events = events_close(a->events);
+	added_clear(&a->added);
 	launch_close(&a->launch);
 	tasks_clear(&a->tasks);
 	a->mpi = mpi_close(a->mpi);
@@ -93,6 +96,7 @@ static void agent_clear(struct agent *a)
 	a->trace = trace_free(a->trace);
 	plan_clear(&a->plan);
 	free(a->unkillable_text);
+	keeper_line_close(&a->keeper);
 	a->signal_fd = close_fd(a->signal_fd);
 }
 

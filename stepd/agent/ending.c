@@ -11,7 +11,9 @@
 #include "proctrack/proctrack.h"
 #include "stepd/agent/account/account.h"
 #include "stepd/agent/events.h"
+#include "stepd/agent/launch/join.h"
 #include "stepd/agent/methods/methods.h"
+#include "stepd/agent/mpi_door.h"
 #include "stepd/agent/reaping.h"
 #include "stepd/agent/reexec/reexec.h"
 #include "stepd/agent/recover/exit_watch.h"
@@ -28,18 +30,34 @@
 
 /* ---- ending ------------------------------------------------------------------------------- */
 
-void ending_streams_done(void *userdata)
+/* Nothing is waited for any more. */
+static void settle(struct agent *a)
 {
-	struct agent *a = userdata;
-
+	if (!a->streams_done || mpi_door_is_open(a))
+		return;
 	a->state = AGENT_ENDED;
 	ev_break(a->loop, EVBREAK_ALL);
 }
 
-/* A limit has nothing to say any more where the step is ending already. */
+void ending_streams_done(void *userdata)
+{
+	struct agent *a = userdata;
+
+	a->streams_done = true;
+	settle(a);
+}
+
+void ending_service_gone(struct agent *a)
+{
+	settle(a);
+}
+
+/* A limit has nothing to say any more where the step is ending already: but the time limit, where
+ * only the tasks have ended and the service may wait for other nodes. */
 static void stop_limits(struct agent *a)
 {
-	pausable_stop(&a->time_limit);
+	if (a->reason != AGENT_REASON_COMPLETED || !mpi_door_is_open(a))
+		pausable_stop(&a->time_limit);
 	pausable_stop(&a->wait_limit);
 	pausable_stop(&a->bad_exit_grace);
 }
@@ -47,6 +65,7 @@ static void stop_limits(struct agent *a)
 static void begin_draining(struct agent *a)
 {
 	a->state = AGENT_DRAINING;
+	join_step_ends(a);
 	failpoint("draining");
 	a->end_ns = trace_now_ns();
 	account_finish(a);
@@ -55,10 +74,22 @@ static void begin_draining(struct agent *a)
 	stop_limits(a);
 	suspend_end(a);
 	methods_state_changed(a->methods);
+	/* Other nodes' tasks may need this one's service on their way to each other; not where the
+	 * step is ended. */
+	mpi_door_over(a, a->reason != AGENT_REASON_COMPLETED);
+	if (mpi_door_is_open(a))
+		log_debug(a->log,
+			"the tasks have ended; the MPI service process goes on for as "
+			"long as other nodes need it");
 	if (a->stdio)
 		stdio_finish(a->stdio, ending_streams_done, a);
 	else
 		ending_streams_done(a);
+}
+
+void ending_leave_nodes(struct agent *a)
+{
+	mpi_door_over(a, true);
 }
 
 void ending_before_signal(struct agent *a, int signal)
@@ -149,6 +180,7 @@ static void set_ending(struct agent *a, enum agent_reason reason)
 	a->state = AGENT_ENDING;
 	a->reason = reason;
 	stop_limits(a);
+	join_step_ends(a);
 	result_publish_state(a, agent_state_words[a->state]);
 	service_tell_state(a);
 }
@@ -161,6 +193,15 @@ void ending_begin(struct agent *a, enum agent_reason reason)
 	failpoint("ending");
 	suspend_give_up(a);
 	killseq_start(&a->killseq);
+}
+
+void ending_abort(struct agent *a, int code, const char *why)
+{
+	if (a->state != AGENT_RUNNING)
+		return;
+	log_error(a->log, "%s", why);
+	a->abort_code = code;
+	ending_begin(a, AGENT_REASON_ABORT);
 }
 
 void ending_terminate_take(struct agent *a, struct spec_kill *steps, size_t count)
@@ -231,14 +272,22 @@ static void on_member_end(void *userdata)
 	reaping_on_child(userdata);
 }
 
+/* What would be waited for while the streams drain is waited for no longer. */
+static bool hurry_draining(struct agent *a)
+{
+	if (a->state != AGENT_DRAINING)
+		return false;
+	mpi_door_over(a, true);
+	ending_streams_done(a);
+	return true;
+}
+
 static void on_end_signal(struct agent *a, int signal)
 {
 	char name[SIGNALS_NAME_SIZE];
 
-	if (a->state == AGENT_DRAINING) {
-		ending_streams_done(a); /* whoever reads the rest is not waited for any longer */
+	if (hurry_draining(a))
 		return;
-	}
 	(void)signals_name(signal, name, sizeof(name));
 	if (signal == SIGINT && a->killseq.started) {
 		log_info(a->log, "got %s again: killing the step", name);
@@ -248,6 +297,20 @@ static void on_end_signal(struct agent *a, int signal)
 	if (a->state < AGENT_ENDING) {
 		log_info(a->log, "got %s: ending the step", name);
 		a->end_signal = signal;
+	}
+	ending_begin(a, AGENT_REASON_SIGNAL);
+}
+
+static void on_keeper_gone(void *userdata)
+{
+	struct agent *a = userdata;
+
+	assert(a);
+	if (hurry_draining(a))
+		return;
+	if (a->state < AGENT_ENDING) {
+		log_info(a->log, "the program that keeps the step is gone: ending the step");
+		a->end_signal = SIGTERM;
 	}
 	ending_begin(a, AGENT_REASON_SIGNAL);
 }
@@ -279,6 +342,15 @@ static void on_time_limit(struct ev_loop *loop, ev_timer *w, int revents)
 	assert(a);
 	(void)loop;
 	(void)revents;
+	if (a->state >= AGENT_ENDING) {
+		if (mpi_door_is_open(a))
+			log_warning(a->log,
+				"the time limit of %.10g s is reached: not waiting for "
+				"the step's other nodes any longer",
+				(double)a->plan.spec->time_limit_ms / 1e3);
+		ending_leave_nodes(a);
+		return;
+	}
 	log_error(a->log, "the time limit of %.10g s is reached: ending the step",
 		(double)a->plan.spec->time_limit_ms / 1e3);
 	ending_begin(a, AGENT_REASON_TIME_LIMIT);
@@ -326,6 +398,7 @@ int ending_watch(struct agent *a, struct err *err)
 	ev_io_init(&a->signal_io, on_signals, a->signal_fd, EV_READ);
 	a->signal_io.data = a;
 	ev_io_start(a->loop, &a->signal_io);
+	keeper_line_watch(&a->keeper, a->loop, on_keeper_gone, a);
 	a->member.loop = a->loop;
 	a->member.ended = on_member_end;
 	a->member.userdata = a;
@@ -361,15 +434,17 @@ static uint64_t time_left_ms(const struct agent *a)
 static void resume_policies(struct agent *a)
 {
 	const struct spec *spec = a->plan.spec;
-	uint32_t i, failed = 0;
+	uint32_t i, failed = 0, ended = 0;
 
 	if (a->recover.adopted == 0 || a->tasks.running == 0 || a->state != AGENT_RUNNING)
 		return;
-	for (i = 0; i < a->tasks.n; i++)
+	for (i = 0; i < a->tasks.n; i++) {
 		failed += task_failed(&a->tasks.v[i]);
+		ended += a->tasks.v[i].state == TASK_ENDED && !a->tasks.v[i].spawn;
+	}
 	if (failed && spec->kill_on_bad_exit)
 		pausable_start(&a->bad_exit_grace, spec->kill_on_bad_exit_grace_ms);
-	if (a->tasks.running < a->tasks.n && spec->wait_given)
+	if (ended && spec->wait_given)
 		pausable_start(&a->wait_limit, spec->wait_ms);
 }
 
@@ -385,6 +460,7 @@ void ending_go_on(struct agent *a)
 {
 	requests_rest(&a->suspend.requests, false);
 	reaping_on_child(a); /* of which a pending signal tells, too, but for one at most */
+	join_go_on(a);
 }
 
 void ending_unwatch(struct agent *a)
@@ -392,9 +468,11 @@ void ending_unwatch(struct agent *a)
 	killseq_stop(&a->killseq);
 	free(take_ptr(a->kill_steps));
 	ev_io_stop(a->loop, &a->signal_io);
+	keeper_line_pause(&a->keeper, true);
 	ev_io_stop(a->loop, &a->report_io);
 	pri_watch_stop(&a->container);
 	member_watch_stop(&a->member);
 	stop_limits(a);
+	join_clear(a);
 	suspend_clear(a);
 }

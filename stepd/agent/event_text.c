@@ -28,6 +28,7 @@ const char *const event_kind_words[EVENT_KIND_MAX] = {
 	[EVENT_ADOPT] = "adopt",
 	[EVENT_REEXEC] = "reexec",
 	[EVENT_LOST] = "lost",
+	[EVENT_MPI_LOST] = "mpi_lost",
 };
 
 /* The bytes of the UTF-8 sequence that p begins with, 0 where it is none (RFC 3629). */

@@ -38,6 +38,7 @@ enum event_kind {
 	EVENT_ADOPT,
 	EVENT_REEXEC,
 	EVENT_LOST,
+	EVENT_MPI_LOST, /* the MPI service process, before the step */
 	EVENT_KIND_MAX,
 };
 

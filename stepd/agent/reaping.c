@@ -8,6 +8,8 @@
 #include "stepd/agent/account/account.h"
 #include "stepd/agent/ending.h"
 #include "stepd/agent/events.h"
+#include "stepd/agent/launch/join.h"
+#include "stepd/agent/mpi_door.h"
 #include "stepd/agent/recover/exit_watch.h"
 #include "stepd/agent/trace.h"
 #include "stepd/base/failpoint.h"
@@ -57,7 +59,7 @@ static void apply_policies(struct agent *a, const struct task *task)
 	const struct spec *spec = a->plan.spec;
 	char words[TASK_WORDS_SIZE];
 
-	if (a->state != AGENT_RUNNING || task->exec_status)
+	if (a->state != AGENT_RUNNING || task->exec_status || task->dropped)
 		return;
 	if (task_failed(task))
 		log_info(a->log, "task %u %s", task->rank, task_words(task, words, sizeof(words)));
@@ -65,7 +67,8 @@ static void apply_policies(struct agent *a, const struct task *task)
 		return;
 	if (task_failed(task) && spec->kill_on_bad_exit && !pausable_is_set(&a->bad_exit_grace))
 		pausable_start(&a->bad_exit_grace, spec->kill_on_bad_exit_grace_ms);
-	if (spec->wait_given && !pausable_is_set(&a->wait_limit))
+	/* The tasks of a spawn may come and go while those that asked for them work on. */
+	if (spec->wait_given && !task->spawn && !pausable_is_set(&a->wait_limit))
 		pausable_start(&a->wait_limit, spec->wait_ms);
 }
 
@@ -75,6 +78,8 @@ static void settle_task(struct agent *a, struct task *task)
 	a->plan.job.task[task - a->tasks.v].pid = 0;
 	proctrack_task_ended(a->pt, &a->plan.job, (uint32_t)(task - a->tasks.v));
 	trace_task(a->trace, "task", task->rank, task->start_ns, task->end_ns);
+	mpi_door_task_exit(a, task);
+	join_task_ended(a, (uint32_t)(task - a->tasks.v));
 	apply_policies(a, task);
 }
 
@@ -107,9 +112,10 @@ void reaping_adopted_task(struct agent *a, struct task *task, bool known, int wa
 
 /* ---- the report pipe ---------------------------------------------------------------------- */
 
-static void on_report(struct agent *a, const struct child_report *report)
+static void on_report(const struct child_report *report, void *userdata)
 {
 	struct err err = ERR_INIT;
+	struct agent *a = userdata;
 	struct task *task;
 
 	if (report->local_id >= a->tasks.n)
@@ -119,31 +125,23 @@ static void on_report(struct agent *a, const struct child_report *report)
 		trace_task(a->trace, "exec", task->rank, report->time_ns, report->time_ns);
 		return;
 	}
-	task->exec_status = child_report_explain(&a->plan, report, &err);
+	task->exec_status = child_report_explain(&a->launch.setup, report, &err);
 	log_error(a->log, "%s", err.text);
 	a->exec_failed = true;
 }
 
-/* The pipe holds whole records: each is written in one piece below PIPE_BUF. */
 static void read_reports(struct agent *a)
 {
-	struct child_report reports[64];
-	ssize_t n, i;
-
-	while (a->launch.report_fd >= 0) {
-		n = read(a->launch.report_fd, reports, sizeof(reports));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			return;
-		for (i = 0; i < n / (ssize_t)sizeof(reports[0]); i++)
-			on_report(a, &reports[i]);
-		if (n > 0)
-			continue;
-		ev_io_stop(a->loop, &a->report_io);
-		a->launch.report_fd = close_fd(a->launch.report_fd);
-		trace_phase(a->trace, "exec", a->release_ns);
-	}
+	join_read_reports(a);
+	if (a->launch.report_fd < 0)
+		return;
+	/* A new program has the pipe and no more of the launch. */
+	a->launch.setup.plan = &a->plan;
+	if (!launch_read_reports(&a->launch, on_report, a))
+		return;
+	ev_io_stop(a->loop, &a->report_io);
+	a->launch.report_fd = close_fd(a->launch.report_fd);
+	trace_phase(a->trace, "exec", a->release_ns);
 }
 
 /* ---- children ----------------------------------------------------------------------------- */
@@ -177,7 +175,8 @@ void reaping_look(struct agent *a)
 		if (wait4(info.si_pid, &wait_status, WNOHANG, &usage) != info.si_pid)
 			return; /* our own child that has ended: can't be */
 		failpoint("reaped");
-		on_child_end(a, info.si_pid, wait_status, &usage);
+		if (!mpi_door_reaped(a, info.si_pid, wait_status))
+			on_child_end(a, info.si_pid, wait_status, &usage);
 		info.si_pid = 0;
 	}
 }
@@ -188,6 +187,7 @@ void reaping_act(struct agent *a)
 	if (a->exec_failed)
 		ending_begin(a, AGENT_REASON_EXEC);
 	oom_apply_policy(a);
+	join_act(a);
 }
 
 void reaping_on_child(struct agent *a)

@@ -259,14 +259,21 @@ int registry_get_dirfd(const struct registry *reg)
 
 json_t *registry_pack_tasks(const stepd_step_rec_t *job)
 {
-	json_t *tasks = json_array();
+	json_t *tasks = json_array(), *task;
 	uint32_t i;
 	int r = 0;
 
-	for (i = 0; tasks && r == 0 && i < job->node_tasks; i++)
-		r = json_array_append_new(tasks,
-			json_pack("{s:I, s:i}", "rank", (json_int_t)job->task[i].gtid, "pid",
-				(int)job->task[i].pid));
+	for (i = 0; tasks && r == 0 && i < job->node_tasks; i++) {
+		task = json_pack("{s:I, s:i}", "rank", (json_int_t)job->task[i].gtid, "pid",
+			(int)job->task[i].pid);
+		if (task && job->task[i].spawn)
+			r = json_object_set_new(
+				task, "spawn", json_integer((json_int_t)job->task[i].spawn));
+		if (r == 0)
+			r = json_array_append_new(tasks, task);
+		else
+			json_decref(task);
+	}
 	if (r == 0)
 		return tasks;
 	json_decref(tasks);

@@ -36,6 +36,7 @@ const char *const agent_reason_words[AGENT_REASON_MAX] = {
 	[AGENT_REASON_OOM] = "oom",
 	[AGENT_REASON_EXEC] = "exec-failed",
 	[AGENT_REASON_LAUNCH] = "launch-failed",
+	[AGENT_REASON_ABORT] = "abort",
 };
 
 int agent_exit_code(const struct agent *a)
@@ -51,6 +52,8 @@ int agent_exit_code(const struct agent *a)
 		return STATUS_OUT_OF_MEMORY;
 	case AGENT_REASON_SIGNAL:
 		return STATUS_SIGNAL_BASE + a->end_signal;
+	case AGENT_REASON_ABORT:
+		return a->abort_code;
 	default:
 		return a->tasks.status.code || !a->tasks.lost ? a->tasks.status.code : STATUS_LOST;
 	}
@@ -174,7 +177,9 @@ static json_t *pack_task(const struct task *task, const stepd_usage_t *usage)
 		(int)task->requested);
 	int r = doc ? 0 : -1;
 
-	if (r < 0 || task->state != TASK_ENDED)
+	if (doc && task->spawn)
+		r = json_object_set_new(doc, "spawn", json_integer((json_int_t)task->spawn));
+	if (r == 0 && task->state != TASK_ENDED)
 		return doc;
 	r |= json_object_set_new(
 		doc, "wait_status", task->lost ? json_null() : json_integer(task->wait_status));
@@ -328,6 +333,9 @@ bool result_hand_on(struct agent *a)
 	r = path ? store(path, text) : 0;
 	if (r < 0)
 		log_error(a->log, "write the result '%s': %s", path, strerror(-r));
+	r = keeper_line_write(&a->keeper, text);
+	if (r < 0)
+		log_error(a->log, "write the result to the step's keeper: %s", strerror(-r));
 	a->result_kept = true;
 	return true;
 }
@@ -336,13 +344,16 @@ int result_write(const struct agent *a, struct err *err)
 {
 	const char *path = a->options->result_file;
 	_cleanup_free_ char *line = NULL;
-	int r;
+	int r, kept;
 
-	if (!path)
+	if (!path && a->keeper.fd < 0)
 		return 0;
 	line = make_text(result_pack(a));
 	if (!line)
-		return err_set(err, -ENOMEM, "write the result '%s'", path);
-	r = store(path, line);
-	return r < 0 ? err_set(err, r, "write the result '%s'", path) : 0;
+		return err_set(err, -ENOMEM, "write the result");
+	r = path ? store(path, line) : 0;
+	kept = keeper_line_write(&a->keeper, line);
+	if (r < 0)
+		return err_set(err, r, "write the result '%s'", path);
+	return kept < 0 ? err_set(err, kept, "write the result to the step's keeper") : 0;
 }

@@ -21,11 +21,23 @@ static int send_to_journal(const struct log *log, enum log_level level, const ch
 		[LOG_LEVEL_INFO] = LOG_INFO,
 		[LOG_LEVEL_DEBUG] = LOG_DEBUG,
 	};
-	const char *blank = strchr(log->ident, ' ');
-	const struct journal_line line = {
-		.priority = priorities[level], .step = blank ? blank + 1 : NULL, .text = text};
+	const char *blank = strchr(log->ident, ' '), *slash = strrchr(log->ident, '/');
+	const struct journal_line line = {.priority = priorities[level],
+		.step = slash   ? slash + 1
+			: blank ? blank + 1
+				: NULL,
+		.text = text};
 
 	return journal_send(&line);
+}
+
+void service_name_log(struct log *log, const struct spec *spec)
+{
+	bool is_one_of_many = spec->node_count > 1 && spec->node_name;
+
+	(void)snprintf(log->ident, sizeof(log->ident), "stepd %s%s%u.%s",
+		is_one_of_many ? spec->node_name : "", is_one_of_many ? "/" : "", spec->job_id,
+		spec->step_name);
 }
 
 void service_use_journal(struct log *log)

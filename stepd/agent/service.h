@@ -10,10 +10,16 @@
 
 struct agent;
 struct log;
+struct spec;
 
 /* Sends the log's lines to systemd's journal with STEPD_STEP= and their priority, if its descriptor
- * is a stream to the journal. The step is what log->ident names behind its blank. */
+ * is a stream to the journal. The step is what log->ident names behind its blank,
+ * without the node. */
 void service_use_journal(struct log *log);
+
+/* The log's lines begin with the step, "stepd 7.0", and in one of several nodes with this one's
+ * name, "stepd n3/7.0". */
+void service_name_log(struct log *log, const struct spec *spec);
 
 /* Tells the state that the agent is in now. */
 void service_tell_state(const struct agent *a);

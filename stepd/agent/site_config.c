@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <ini.h>
+#include <jansson.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "config.h"
+#include "stepd/agent/spec/spec_json.h"
 #include "stepd/base/dynlib.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
@@ -45,6 +47,56 @@ static int take_keep_result(struct site_config *config, const char *value, struc
 	return 0;
 }
 
+/* A text that the field of the spec could hold, too. */
+static int take_text(const char *value, enum spec_table table, const char *field, char *text,
+	size_t size, struct err *err)
+{
+	const char *problem = *value ? spec_field_problem(table, field, value) : "is empty";
+
+	if (problem)
+		return err_say(err, -EINVAL, "'%s' %s", value, problem);
+	(void)snprintf(text, size, "%s", value);
+	return 0;
+}
+
+static int take_mpi_default(struct site_config *config, const char *value, struct err *err)
+{
+	return take_text(value, SPEC_TABLE_STEP, "mpi", config->mpi_default,
+		sizeof(config->mpi_default), err);
+}
+
+static int take_pmi_timeout(struct site_config *config, const char *value, struct err *err)
+{
+	if (parse_duration_ms(value, &config->pmi_timeout_ms) < 0)
+		return err_say(err, -EINVAL,
+			"'%s' is no duration; write 90s, 5m or 2h, or 0 for no deadline", value);
+	config->pmi_timeout_given = true;
+	return 0;
+}
+
+/* No secret: that is a step's own. */
+static int take_wire_auth(struct site_config *config, const char *value, struct err *err)
+{
+	if (strcmp(value, "munge") != 0 && strcmp(value, "none") != 0)
+		return err_say(err, -EINVAL, "'%s' is neither munge nor none", value);
+	return take_text(
+		value, SPEC_TABLE_WIRE, "auth", config->wire_auth, sizeof(config->wire_auth), err);
+}
+
+static int take_wire_fanout(struct site_config *config, const char *value, struct err *err)
+{
+	if (parse_u32(value, 2, 1024, &config->wire_fanout) < 0)
+		return err_say(
+			err, -EINVAL, "'%s' is no whole number in the range 2 to 1024", value);
+	return 0;
+}
+
+static int take_wire_ifname(struct site_config *config, const char *value, struct err *err)
+{
+	return take_text(value, SPEC_TABLE_WIRE, "ifname", config->wire_ifname,
+		sizeof(config->wire_ifname), err);
+}
+
 /* A row here, an entry in stepd.conf(5): a test holds them together. */
 static const struct {
 	const char *name;
@@ -52,6 +104,11 @@ static const struct {
 } keys[] = {
 	{"operator_group", take_operator_group},
 	{"keep_result", take_keep_result},
+	{"mpi_default", take_mpi_default},
+	{"pmi_timeout", take_pmi_timeout},
+	{"wire_auth", take_wire_auth},
+	{"wire_fanout", take_wire_fanout},
+	{"wire_ifname", take_wire_ifname},
 };
 
 const char *site_config_key(size_t index)
@@ -207,4 +264,54 @@ int site_config_read(const char *file, struct site_config *ret_config, struct er
 	if (r == 0)
 		*ret_config = reader.config;
 	return r;
+}
+
+/* ---- a step's document --------------------------------------------------------------------- */
+
+/* The object of that name in doc, which is made if need be. NULL: no memory, or it is no object,
+ * which the spec's own check will tell. */
+static json_t *get_object(json_t *doc, const char *name)
+{
+	json_t *object = json_object_get(doc, name);
+
+	if (!object) {
+		object = json_object();
+		if (json_object_set_new(doc, name, object) < 0)
+			return NULL;
+	}
+	return json_is_object(object) ? object : NULL;
+}
+
+/* Owns value. */
+static int fill(json_t *doc, const char *parent, const char *name, json_t *value)
+{
+	json_t *object = parent ? get_object(doc, parent) : doc;
+
+	if (!object || json_object_get(object, name)) {
+		json_decref(value);
+		return 0;
+	}
+	return json_object_set_new(object, name, value) < 0 ? -ENOMEM : 1;
+}
+
+int site_config_fill_spec(const struct site_config *config, json_t *doc, struct err *err)
+{
+	const char *kind = json_string_value(json_object_get(doc, "kind"));
+	const json_t *wire = json_object_get(doc, "wire");
+	int changes = 0;
+
+	if (!json_is_object(doc) || (kind && strcmp(kind, "normal") != 0))
+		return 0;
+	if (config->mpi_default[0])
+		changes |= fill(doc, NULL, "mpi", json_string(config->mpi_default));
+	if (config->pmi_timeout_given)
+		changes |= fill(
+			doc, "pmi", "timeout_ms", json_integer((json_int_t)config->pmi_timeout_ms));
+	if (config->wire_auth[0] && !json_object_get(wire, "secret_fd"))
+		changes |= fill(doc, "wire", "auth", json_string(config->wire_auth));
+	if (config->wire_fanout)
+		changes |= fill(doc, "wire", "fanout", json_integer(config->wire_fanout));
+	if (config->wire_ifname[0])
+		changes |= fill(doc, "wire", "ifname", json_string(config->wire_ifname));
+	return changes < 0 ? err_set(err, -ENOMEM, "read the step spec") : changes;
 }

@@ -14,10 +14,20 @@
 
 #include "stepd/base/err.h"
 
+struct json_t;
+
 struct site_config {
 	gid_t operator_gid; /* whose members may ask steps; (gid_t)-1: there is none */
 	bool keep_result_given;
 	uint64_t keep_result_ms;
+
+	/* For steps whose spec says nothing; "" or 0: not given. */
+	char mpi_default[72];
+	bool pmi_timeout_given;
+	uint64_t pmi_timeout_ms;
+	char wire_auth[8];
+	uint32_t wire_fanout;
+	char wire_ifname[16];
 };
 
 #define SITE_CONFIG_INIT                                                                           \
@@ -31,6 +41,11 @@ struct site_config {
  * root or this process's user could change is refused. An error names the file and the line. */
 int site_config_read(
 	const char *file, struct site_config *ret_config, struct err *err) _must_check_;
+
+/* Puts into a step's document what the site has decided and the document does not say. Returns
+ * whether anything was put. */
+int site_config_fill_spec(
+	const struct site_config *config, struct json_t *doc, struct err *err) _must_check_;
 
 /* The keys in the order of the manual, NULL after the last. */
 const char *site_config_key(size_t index);

@@ -285,6 +285,7 @@ static void on_done(const struct request *request, int r, const struct err *err,
 	else
 		on_signalled(a, request, r, err);
 	ending_check(a);
+	join_go_on(a);
 }
 
 static void on_rested(void *userdata)

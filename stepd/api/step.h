@@ -26,9 +26,11 @@ enum stepd_step_kind {
 #define STEPD_STEP_ID_BATCH  0xfffffffbu
 
 typedef struct {
-	uint32_t id;   /* on this node, from 0 */
-	uint32_t gtid; /* rank in the whole step */
-	pid_t pid;     /* 0 before its fork and after its end */
+	uint32_t id;     /* on this node, from 0 */
+	uint32_t gtid;   /* rank in the whole step */
+	pid_t pid;       /* 0 before its fork and after its end */
+	uint32_t appnum; /* which of the step's, or of its spawn's, command lines it runs, from 0 */
+	uint32_t spawn; /* the number of the spawn that has started it; 0: it began with the step */
 } stepd_step_task_info_t;
 
 typedef struct {
@@ -47,9 +49,16 @@ typedef struct {
 	uint32_t nodeid; /* index of this node in the step, from 0 */
 	uint32_t nnodes;
 
-	uint32_t ntasks;              /* of the whole step */
-	uint32_t node_tasks;          /* on this node */
-	stepd_step_task_info_t *task; /* node_tasks of them, by local id */
+	/* The whole step's layout. NULL where the agent was not told it (on one node it always is).
+	 */
+	const char *const *node_names; /* nnodes of them */
+	const uint32_t *rank_nodes;    /* ntasks of them: the nodeid of each rank */
+
+	uint32_t ntasks; /* of the whole step, as it began: those of spawns have ranks from here on
+			  */
+	uint32_t node_tasks; /* on this node; grows with each spawn */
+	/* node_tasks of them, by local id. It moves when it grows: look it up for each call. */
+	stepd_step_task_info_t *task;
 
 	pid_t jmgr_pid;    /* the agent */
 	pid_t service_pid; /* the MPI service process, never part of the container; 0 for none */
@@ -59,6 +68,18 @@ typedef struct {
 	/* A short-lived process of the agent's own, which signals or suspends the container on its
 	 * behalf: never part of the container either; 0 for none */
 	pid_t worker_pid;
+
+	/* What the agent offers to an MPI plugin: <stepd/mpi.h>. NULL but for its prefork hook and
+	 * in its service process. */
+	const struct stepd_mpi_host *mpi_host;
+
+	/* Which of the step's command lines each of its ranks runs, from 0, ntasks of them; NULL:
+	 * all run the one there is */
+	const uint32_t *rank_appnums;
+
+	/* The CPUs that tasks of this node are bound to, "0-3,8", by local id, of those that began
+	 * with the step; NULL: none is bound */
+	const char *const *task_cpus;
 } stepd_step_rec_t;
 
 #ifdef __cplusplus

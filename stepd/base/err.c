@@ -3,31 +3,65 @@
 
 #include <assert.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <string.h>
 
-/* Copies src behind dst[at], control bytes as \xNN, and ends with NUL. Cuts at size. */
+/* The bytes of the UTF-8 character at the beginning of s that may be shown as it is; 0: it is a
+ * control character (of the C1 set, too, which terminals obey), or no UTF-8. */
+static size_t printable_size(const char *s)
+{
+	const unsigned char *c = (const unsigned char *)s;
+	size_t size, i;
+	uint32_t n;
+
+	if (c[0] < 0x80)
+		return c[0] >= 0x20 && c[0] != 0x7f;
+	if (c[0] < 0xc2 || c[0] > 0xf4)
+		return 0;
+	size = c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : 4;
+	n = c[0] & (0x7fu >> size);
+	for (i = 1; i < size; i++) {
+		if ((c[i] & 0xc0) != 0x80) /* the end of the text, too */
+			return 0;
+		n = n << 6 | (c[i] & 0x3f);
+	}
+	if (n < 0xa0 || (size == 3 && n < 0x800) || (size == 4 && (n < 0x10000 || n > 0x10ffff)) ||
+		(n >= 0xd800 && n <= 0xdfff))
+		return 0;
+	return size;
+}
+
+/* Copies src behind dst[at], what is not printable as \xNN, and ends with NUL. Cuts at size. */
 static size_t append_printable(char *dst, size_t size, size_t at, const char *src)
 {
 	static const char hex[] = "0123456789abcdef";
+	size_t n;
 
-	for (; *src; src++) {
+	while (*src) {
 		unsigned char c = (unsigned char)*src;
 
-		if (c >= 0x20 && c != 0x7f) {
-			if (at + 1 >= size)
-				break;
-			dst[at++] = (char)c;
+		n = printable_size(src);
+		if (at + (n ? n : 4) >= size)
+			break;
+		if (n) {
+			memcpy(dst + at, src, n);
+			at += n;
+			src += n;
 			continue;
 		}
-		if (at + 4 >= size)
-			break;
 		dst[at++] = '\\';
 		dst[at++] = 'x';
 		dst[at++] = hex[c >> 4];
 		dst[at++] = hex[c & 15];
+		src++;
 	}
 	dst[at] = '\0';
 	return at;
+}
+
+void err_printable(char *dst, size_t size, const char *src)
+{
+	(void)append_printable(dst, size, 0, src);
 }
 
 /* Formats fmt, and the errno text behind it where there is one. Returns code. */

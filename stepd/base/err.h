@@ -22,7 +22,7 @@ struct err {
 	}
 
 /* Fills err (which may be NULL) and returns code, a negative errno. Bytes of the text that would
- * disturb a terminal or break the line are shown as \xNN. */
+ * disturb a terminal, break the line or are no UTF-8 are shown as \xNN. */
 int err_set(struct err *err, int code, const char *fmt, ...) _printf_(3, 4);
 
 /* The same without the errno text, where the sentence says all. Returns code. */
@@ -30,5 +30,8 @@ int err_say(struct err *err, int code, const char *fmt, ...) _printf_(3, 4);
 
 /* Puts "WHERE: " in front of a text that is there. Returns err->code. */
 int err_prefix(struct err *err, const char *fmt, ...) _printf_(2, 3);
+
+/* src as such a text stands there, for what is shown but is no error. Cuts at size. */
+void err_printable(char *dst, size_t size, const char *src);
 
 #endif

@@ -4,7 +4,12 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16 */
+#endif
 
 int fs_read_fd(int fd, size_t max_bytes, char **ret_text, size_t *ret_size)
 {
@@ -202,4 +207,11 @@ int fs_check_parents(const char *path, bool (*is_known)(const char *dir), struct
 				dir, path, (unsigned)st.st_uid, (unsigned)(st.st_mode & 07777));
 	}
 	return 0;
+}
+
+void fs_refuse_descriptors(int socket_fd)
+{
+	const int no = 0;
+
+	(void)setsockopt(socket_fd, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof(no));
 }

@@ -50,4 +50,9 @@ int fs_check_trusted(int fd, const char *path, struct err *err) _must_check_;
 int fs_check_parents(
 	const char *path, bool (*is_known)(const char *dir), struct err *err) _must_check_;
 
+/* A descriptor that is thrown at a socket may take its time to close (a TCP socket that lingers, a
+ * dead file server), and that time would be ours: the last holder is who drops the message. So the
+ * sender is refused (Linux 6.16; an older kernel doesn't know this). */
+void fs_refuse_descriptors(int socket_fd);
+
 #endif

@@ -15,6 +15,7 @@ int cli_continue(int argc, char **argv);
 int cli_doctor(int argc, char **argv);
 int cli_plugins(int argc, char **argv);
 int cli_run(int argc, char **argv);
+int cli_relay(int argc, char **argv);
 int cli_serve(int argc, char **argv);
 
 #endif

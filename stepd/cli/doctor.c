@@ -16,6 +16,7 @@
 #include "mpi/mpi.h"
 #include "proctrack/proctrack.h"
 #include "stepd/cli/cli.h"
+#include "stepd/cli/doctor_mpi.h"
 #include "stepd/cli/findings.h"
 #include "stepd/plugin/plugin.h"
 
@@ -27,13 +28,15 @@ struct doctor {
 	const char *plugin_dir_given;
 	const char *runtime_dir;
 	const char *proctrack;
-	bool json, quiet;
+	const char *cgroup_root;
+	bool json, quiet, mpi;
 
 	char *plugin_dir;
 	struct findings findings;
 	struct tell tell;               /* into them */
 	const struct plugin_kind *kind; /* whose plugins are asked */
 	char *tracker;                  /* what a step would use; NULL: none */
+	unsigned mpi_count;             /* plugins that were tried */
 };
 
 static void doctor_clear(struct doctor *d)
@@ -51,6 +54,17 @@ static void begin(struct doctor *d, const char *heading)
 }
 
 /* ---- plugins ------------------------------------------------------------------------------ */
+
+static void try_mpi(struct doctor *d, const char *name)
+{
+	const struct trial_options options = {.plugin_dir = d->plugin_dir,
+		.runtime_dir = d->runtime_dir,
+		.proctrack = d->proctrack,
+		.cgroup_root = d->cgroup_root};
+
+	d->findings.optional = strcmp(name, DEFAULT_MPI) != 0;
+	doctor_mpi(&d->tell, &options, name);
+}
 
 static void ask_loaded(struct doctor *d, const struct plugin *p)
 {
@@ -95,6 +109,10 @@ static int ask_plugin(const char *name, void *userdata)
 	tell_finding(&d->tell, STEPD_FINDING_OK, "plugins.load", type, NULL,
 		"loaded, of version %s: %s", version, plugin_get_name(p));
 	ask_loaded(d, p);
+	if (d->mpi && d->kind == mpi_plugin_kind()) {
+		d->mpi_count++;
+		try_mpi(d, name);
+	}
 	return 0;
 }
 
@@ -165,6 +183,8 @@ static void ask_plugins(struct doctor *d)
 				"the plugins can't be listed: %s",
 				err.code ? err.text : strerror(-r));
 	}
+	if (d->mpi && d->mpi_count == 0)
+		doctor_mpi_none(&d->tell, d->plugin_dir);
 }
 
 /* ---- all ---------------------------------------------------------------------------------- */
@@ -226,6 +246,7 @@ static int print_help(void)
 		"Usage: stepd doctor [OPTION...]\n"
 		"Tells what works on this machine for this user, what doesn't, and the remedy.\n"
 		"It changes nothing.\n\n"
+		"      --mpi              try each MPI plugin by a step of two tasks, too\n"
 		"      --json             for programs; stepd(8) describes it\n"
 		"  -q, --quiet            warnings and problems only\n"
 		"      --proctrack=NAME   the tracker that steps use; default: auto\n"
@@ -247,6 +268,7 @@ static int usage_error(const char *what, const char *text)
 static int parse_options(struct doctor *d, int argc, char **argv)
 {
 	static const struct option options[] = {
+		{"mpi", no_argument, NULL, 'm'},
 		{"json", no_argument, NULL, 'j'},
 		{"quiet", no_argument, NULL, 'q'},
 		{"proctrack", required_argument, NULL, 't'},
@@ -267,6 +289,8 @@ static int parse_options(struct doctor *d, int argc, char **argv)
 			return usage_error("a value is missing after", argv[optind - 1]);
 		if (c == '?')
 			return usage_error("there is no option", argv[optind - 1]);
+		if (c == 'm')
+			d->mpi = true;
 		if (c == 'j')
 			d->json = true;
 		if (c == 'q')
@@ -277,6 +301,8 @@ static int parse_options(struct doctor *d, int argc, char **argv)
 			d->plugin_dir_given = optarg;
 		if (c == 'r')
 			d->runtime_dir = optarg;
+		if (c == 'c')
+			d->cgroup_root = optarg;
 		if (c == 'c' && proctrack_set_root(optarg) < 0)
 			return usage_error("no memory for", optarg);
 	}

@@ -16,6 +16,7 @@ static const struct {
 	{"adopt", cli_adopt, "be the agent of a step whose agent has died"},
 	{"continue", cli_continue,
 		"goes on with an agent's step: an agent that is upgraded calls it"},
+	{"relay", cli_relay, "steprun's hand on a node"},
 	{"check-spec", cli_check_spec, "check spec files without running them"},
 	{"plugins", cli_plugins, "the installed plugins and what they can do here"},
 	{"doctor", cli_doctor, "what works on this machine, what doesn't, and the remedy"},

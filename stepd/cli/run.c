@@ -7,13 +7,37 @@
 #include "stepd/agent/spec/spec.h"
 #include "stepd/agent/trace.h"
 #include "stepd/base/log.h"
+#include "stepd/cli/bootstrap.h"
 #include "stepd/cli/cli.h"
+#include "stepd/cli/mpi_list.h"
 #include "stepd/cli/run_options.h"
 #include "stepd/cli/version.h"
 
 extern char **environ;
 
-static int run(const struct run_options *o, uint64_t start_ns)
+/* The spec, with what the site has decided and the options did not say, and what the engine's PMI
+ * says. */
+static int complete_spec(struct run_options *o, struct agent_options *options, struct err *err)
+{
+	struct spec *spec = NULL;
+	int changed = site_apply(&o->site, 0, options, o->doc, err), r = 0;
+
+	if (changed < 0)
+		return changed;
+	if (o->bootstrap)
+		r = bootstrap_fill(o->bootstrap, environ, o->doc, err);
+	if (r == 0 && (changed || o->bootstrap))
+		r = spec_from_json(o->doc, &spec, err);
+	if (r < 0)
+		return r;
+	if (spec) {
+		(void)spec_free(o->spec);
+		o->spec = spec;
+	}
+	return spec_take_fds(o->spec, err);
+}
+
+static int run(struct run_options *o, uint64_t start_ns)
 {
 	struct log log = {.fd = STDERR_FILENO, .most = LOG_LEVEL_INFO};
 	struct agent_options options = {
@@ -25,6 +49,7 @@ static int run(const struct run_options *o, uint64_t start_ns)
 		.sample_interval_ms = o->sample_interval_ms,
 		.usage_table = o->usage,
 		.ready_fd = -1,
+		.keeper_fd = -1,
 		.start_ns = start_ns,
 		.log = &log,
 		.version = stepd_version,
@@ -32,16 +57,19 @@ static int run(const struct run_options *o, uint64_t start_ns)
 	struct err err = ERR_INIT;
 	int code = STATUS_FAILED, r;
 
-	(void)snprintf(
-		log.ident, sizeof(log.ident), "stepd %u.%s", o->spec->job_id, o->spec->step_name);
+	r = complete_spec(o, &options, &err);
+	(void)snprintf(log.ident, sizeof(log.ident), "stepd");
+	if (o->spec)
+		service_name_log(&log, o->spec);
 	service_use_journal(&log);
 	if (o->verbosity > 0)
 		log.most = LOG_LEVEL_DEBUG;
 	else if (o->verbosity < 0)
 		log.most = LOG_LEVEL_ERROR;
-	r = site_apply(&o->site, 0, &options, &err);
-	if (r == 0)
+	if (r == 0) {
+		options.listen_fd = &o->spec->wire.listen_fd;
 		r = agent_run(o->spec, &options, &code, &err);
+	}
 	if (r < 0) {
 		log_error(&log, "%s", err.text);
 		return STATUS_FAILED;
@@ -62,6 +90,11 @@ int cli_run(int argc, char **argv)
 	if (r == 0 && options.help) {
 		run_options_print_help(stdout);
 		return 0;
+	}
+	if (r == 0 && options.mpi_list) {
+		r = mpi_list_print(options.plugin_dir, stdout, &err);
+		if (r == 0)
+			return 0;
 	}
 	if (r == 0 && options.print_spec)
 		r = run_options_print_spec(&options, stdout, &err);

@@ -99,25 +99,37 @@ int run_take_nice(
 
 /* ---- lists -------------------------------------------------------------------------------- */
 
-int run_take_list(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+static int take_list(const struct run_option *o, const char *arg, char separator,
+	struct run_build *build, struct err *err)
 {
 	_cleanup_free_ char *copy = strdup(arg);
 	json_t *list = json_array();
-	char *piece = copy, *comma;
+	char *piece = copy, *end;
 	int r = copy && list ? 0 : -1;
 
 	while (r == 0 && piece && *arg) {
-		comma = strchr(piece, ',');
-		if (comma)
-			*comma++ = '\0';
+		end = strchr(piece, separator);
+		if (end)
+			*end++ = '\0';
 		r = json_array_append_new(list, json_string_nocheck(piece));
-		piece = comma;
+		piece = end;
 	}
 	if (r == 0)
 		return run_set(build, o->path, list, err);
 	json_decref(list);
 	return no_memory(err);
+}
+
+int run_take_list(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	return take_list(o, arg, ',', build, err);
+}
+
+int run_take_rank_lists(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	return take_list(o, arg, ':', build, err);
 }
 
 /* "2" or, in Slurm's short form, "2(x3)". */
@@ -383,6 +395,13 @@ int run_take_multi_prog(
 	(void)err;
 	build->multi_prog = true;
 	return 0;
+}
+
+int run_take_mpi(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	build->options->mpi_list = strcmp(arg, "list") == 0;
+	return build->options->mpi_list ? 0 : run_take_text(o, arg, build, err);
 }
 
 int run_take_verbose(

@@ -11,6 +11,7 @@
 /* The document while options are read. */
 struct run_build {
 	struct run_options *options;
+	const char *command;    /* for messages; NULL: "stepd run" */
 	struct json_t *overlay; /* what options set; a null takes a field of --spec away */
 	const char *program;    /* these point into argv; NULL: not given */
 	const char *export;
@@ -44,13 +45,13 @@ struct run_option {
 
 const struct run_option *run_option_table(size_t *ret_count);
 
-#define RUN_OPTIONS_MAX 128 /* rows of a table */
+#define RUN_OPTIONS_MAX 192 /* rows of a table */
 
 /* Rows that a command takes. */
 struct run_option_set {
 	const struct run_option *rows;
 	size_t n;
-	const char *command; /* "run", for messages */
+	const char *command; /* "stepd run", for messages */
 	bool anywhere;       /* options may stand behind arguments, too */
 };
 
@@ -74,6 +75,11 @@ const struct run_option *run_find_option(const struct run_option_set *set,
 /* Puts the option before the text, in place of the field's path if that says no more. */
 int run_name_option(const struct run_option *option, struct err *err);
 
+/* Names what the operator wrote of the field that err's text begins with: an option, the program or
+ * the file of --spec. */
+int run_name_source(const struct run_option_set *set, const struct run_given *given,
+	const struct run_build *build, struct err *err);
+
 /* A line or more of help for each row. */
 void run_print_rows(const struct run_option *rows, size_t n, FILE *out);
 
@@ -88,6 +94,8 @@ int run_take_true(const struct run_option *, const char *, struct run_build *, s
 int run_take_false(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_word(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_list(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_mpi(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_rank_lists(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_counts(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_duration(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_time(const struct run_option *, const char *, struct run_build *, struct err *);

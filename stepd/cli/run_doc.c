@@ -9,6 +9,7 @@
 
 #include "stepd/agent/spec/spec.h"
 #include "stepd/agent/spec/spec_json.h"
+#include "stepd/base/base64.h"
 #include "stepd/base/fs.h"
 #include "stepd/cli/multi_prog.h"
 #include "stepd/cli/run_convert.h"
@@ -123,24 +124,12 @@ static int make_env(char **environment, const char *text, json_t **ret_env, stru
 
 static json_t *base64_json(const char *bytes, size_t size)
 {
-	static const char letters[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	_cleanup_free_ char *text = malloc((size + 2) / 3 * 4 + 1);
-	const unsigned char *p = (const unsigned char *)bytes;
-	size_t i, at = 0;
-	uint32_t bits;
+	_cleanup_free_ char *text = malloc(BASE64_SIZE(size) + 1);
 
 	if (!text)
 		return NULL;
-	for (i = 0; i < size; i += 3) {
-		bits = (uint32_t)p[i] << 16 | (i + 1 < size ? (uint32_t)p[i + 1] << 8 : 0) |
-			(i + 2 < size ? p[i + 2] : 0);
-		text[at++] = letters[bits >> 18];
-		text[at++] = letters[bits >> 12 & 63];
-		text[at++] = i + 1 < size ? letters[bits >> 6 & 63] : '=';
-		text[at++] = i + 2 < size ? letters[bits & 63] : '=';
-	}
-	return json_stringn(text, at);
+	base64_encode(bytes, size, text);
+	return json_string(text);
 }
 
 static int set_script(struct run_build *build, const char *bytes, size_t size, struct err *err)
@@ -201,7 +190,8 @@ static int load_base(const char *file, json_t **ret_doc, struct err *err)
 /* Objects whose members options set one by one. */
 static bool is_merged(const char *name)
 {
-	static const char *const names[] = {"node", "rlimits", "limits", "task_limits"};
+	static const char *const names[] = {
+		"node", "rlimits", "limits", "task_limits", "pmi", "wire"};
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(names) && strcmp(names[i], name) != 0; i++)
@@ -255,6 +245,7 @@ static int get_ntasks(const json_t *doc, uint32_t *ret_ntasks, struct err *err)
 
 	if (!n &&
 		(json_object_get(doc, "ranks") ||
+			json_object_get(json_object_get(doc, "node"), "ranks") ||
 			json_object_get(json_object_get(doc, "node"), "tasks_per_node")))
 		return err_say(err, -EINVAL, "--multi-prog: give --ntasks too");
 	if (!n)
@@ -359,8 +350,8 @@ static int fill_doc(
 		r = set_argv(doc, args, err);
 	else if (is_kind(doc, "normal") && !json_object_get(doc, PROGRAM_FIELD) &&
 		!json_object_get(doc, "tasks"))
-		r = err_say(err, -EINVAL,
-			"no program given: stepd run [OPTION...] [--] PROGRAM [ARG...]");
+		r = err_say(err, -EINVAL, "no program given: %s [OPTION...] [--] PROGRAM [ARG...]",
+			build->command ?: "stepd run");
 	if (r == 0)
 		r = set_env(build, doc, environment, err);
 	return r < 0 ? r : set_streams(build, doc, err);

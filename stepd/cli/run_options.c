@@ -30,6 +30,7 @@ void run_options_clear(struct run_options *o)
 	free(o->plugin_dir);
 	free(o->runtime_dir);
 	free(o->config);
+	free(o->bootstrap);
 	*o = (struct run_options)RUN_OPTIONS_INIT;
 }
 
@@ -57,13 +58,13 @@ static int say_unknown(
 	size_t i;
 
 	if (strncmp(arg, "--", 2) != 0)
-		return err_say(err, -EINVAL, "there is no option -%c (see stepd %s --help)", letter,
+		return err_say(err, -EINVAL, "there is no option -%c (see %s --help)", letter,
 			set->command);
 	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
 	for (i = 0; i < set->n; i++) {
 		if (*name && strncmp(set->rows[i].name, name, strlen(name)) == 0)
 			return err_say(err, -EINVAL,
-				"--%s is short for several options; write it out (see stepd %s --help)",
+				"--%s is short for several options; write it out (see %s --help)",
 				name, set->command);
 		distance = spec_name_distance(name, set->rows[i].name);
 		if (distance < least) {
@@ -74,8 +75,7 @@ static int say_unknown(
 	if (nearest)
 		return err_say(err, -EINVAL, "there is no option --%s; did you mean --%s?", name,
 			nearest->name);
-	return err_say(
-		err, -EINVAL, "there is no option --%s (see stepd %s --help)", name, set->command);
+	return err_say(err, -EINVAL, "there is no option --%s (see %s --help)", name, set->command);
 }
 
 /* What getopt_long() could not take. */
@@ -105,7 +105,8 @@ static void make_getopt(const struct run_option_set *set, char *letters, struct 
 
 		if (row->letter) {
 			*letters++ = row->letter;
-			letters = stpcpy(letters, colons);
+			memcpy(letters, colons, strlen(colons));
+			letters += strlen(colons);
 		}
 		longs[i] = (struct option){
 			.name = row->name,
@@ -193,7 +194,7 @@ int run_name_option(const struct run_option *option, struct err *err)
 	return name_source(source, option->path, err);
 }
 
-static int name_option(const struct run_option_set *set, const struct run_given *given,
+int run_name_source(const struct run_option_set *set, const struct run_given *given,
 	const struct run_build *build, struct err *err)
 {
 	const struct run_option *option = run_find_option(set, given, !build->spec_file, err);
@@ -216,7 +217,7 @@ static int parse_into(
 	int argc, char **argv, char **environment, struct run_options *o, struct err *err)
 {
 	_cleanup_(build_clear) struct run_build build = {.options = o, .overlay = json_object()};
-	struct run_option_set set = {.command = "run"};
+	struct run_option_set set = {.command = "stepd run"};
 	struct run_given given = {0};
 	int rest = argc, r;
 
@@ -224,14 +225,14 @@ static int parse_into(
 		return no_memory(err);
 	set.rows = run_option_table(&set.n);
 	r = run_take_options(&set, argc, argv, &build, &given, &rest, err);
-	if (r < 0 || o->help)
+	if (r < 0 || o->help || o->mpi_list)
 		return r;
 	build.program = argv[rest];
 	r = run_make_doc(&build, environment, argv + rest, &o->doc, err);
-	if (r < 0)
+	if (r < 0 || o->bootstrap)
 		return r;
 	r = spec_from_json(o->doc, &o->spec, err);
-	return r < 0 ? name_option(&set, &given, &build, err) : 0;
+	return r < 0 ? run_name_source(&set, &given, &build, err) : 0;
 }
 
 int run_options_parse(
@@ -241,7 +242,7 @@ int run_options_parse(
 	struct err own = ERR_INIT;
 	int r;
 
-	/* name_option() reads the text, so there must be one. */
+	/* run_name_source() reads the text, so there must be one. */
 	r = parse_into(argc, argv, environment, &o, err ? err : &own);
 	if (r < 0)
 		return r;

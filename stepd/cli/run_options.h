@@ -30,10 +30,12 @@ struct run_options {
 	char *plugin_dir;
 	char *runtime_dir;
 	char *config;
+	char *bootstrap;          /* then there is no spec yet: bootstrap.h */
 	struct site_options site; /* config_file is config */
 	int verbosity;            /* one more for each --verbose, one less for each --quiet */
 	bool help;
-	bool json; /* of stepctl set-limits */
+	bool mpi_list; /* there is no doc then either */
+	bool json;     /* of stepctl set-limits */
 	bool print_spec;
 };
 

@@ -5,8 +5,10 @@
  */
 #include <fcntl.h>
 #include <getopt.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "stepd/agent/account/sample.h"
 #include "stepd/agent/agent.h"
@@ -14,6 +16,7 @@
 #include "stepd/agent/recover/adopt.h"
 #include "stepd/agent/service.h"
 #include "stepd/agent/spec/spec.h"
+#include "stepd/agent/spec/spec_json.h"
 #include "stepd/agent/trace.h"
 #include "stepd/base/log.h"
 #include "stepd/base/parse.h"
@@ -36,11 +39,13 @@ enum {
 	OPT_ADOPT,
 	OPT_SPEC_FD,
 	OPT_READY_FD,
+	OPT_KEEPER_FD,
 	OPT_RESULT,
 	OPT_KEEP_RESULT,
 	OPT_CONFIG,
 	OPT_SAMPLE,
 	OPT_TRACE,
+	OPT_USAGE,
 	OPT_PLUGIN_DIR,
 	OPT_RUNTIME_DIR
 };
@@ -50,11 +55,13 @@ static const struct option long_options[] = {
 	{"adopt", required_argument, NULL, OPT_ADOPT},
 	{"spec-fd", required_argument, NULL, OPT_SPEC_FD},
 	{"ready-fd", required_argument, NULL, OPT_READY_FD},
+	{"keeper-fd", required_argument, NULL, OPT_KEEPER_FD},
 	{"result", required_argument, NULL, OPT_RESULT},
 	{"keep-result", required_argument, NULL, OPT_KEEP_RESULT},
 	{"config", required_argument, NULL, OPT_CONFIG},
 	{"sample", required_argument, NULL, OPT_SAMPLE},
 	{"trace", required_argument, NULL, OPT_TRACE},
+	{"usage", no_argument, NULL, OPT_USAGE},
 	{"plugin-dir", required_argument, NULL, OPT_PLUGIN_DIR},
 	{"runtime-dir", required_argument, NULL, OPT_RUNTIME_DIR},
 	{"verbose", no_argument, NULL, 'v'},
@@ -69,6 +76,7 @@ static const char help_text[] =
 	"  --spec-fd N         the same from an open descriptor, read to its end\n"
 	"  --adopt STEP        take over this step, whose agent has died\n"
 	"  --ready-fd N        write a line of JSON there once the step runs\n"
+	"  --keeper-fd N       end the step when this socket hangs up; the result goes there, too\n"
 	"  --result FILE       write the result there at the end; - is standard output\n"
 	"  --keep-result DURATION\n"
 	"                      how long the result stays in the step's directory (1h)\n"
@@ -76,6 +84,7 @@ static const char help_text[] =
 	"  --sample INTERVAL FILE\n"
 	"                      write what the step uses there, over time\n"
 	"  --trace FILE        write the phases of the launch there, as Chrome's trace JSON\n"
+	"  --usage             print at the end what the step and its tasks have used\n"
 	"  --plugin-dir DIR    where the plugins are\n"
 	"  --runtime-dir DIR   where the node's steps are registered\n"
 	"  -v, --verbose       say more\n"
@@ -87,6 +96,7 @@ static const char adopt_help_text[] =
 	"Usage: stepd adopt [OPTION...] STEP\n"
 	"Takes over a step, JOB.STEP or NODE/JOB.STEP, whose agent has died.\n\n"
 	"  --ready-fd N        write a line of JSON there once it has been taken over\n"
+	"  --keeper-fd N       end the step when this socket hangs up; the result goes there, too\n"
 	"  --result FILE       write the result there at the end; - is standard output\n"
 	"  --keep-result DURATION\n"
 	"                      how long the result stays in the step's directory\n"
@@ -113,6 +123,16 @@ static int parse_fd(const char *option, const char *text, int *ret_fd, struct er
 	return *ret_fd < 0 ? err_set(err, -errno, "%s: copy descriptor %u", option, fd) : 0;
 }
 
+static int parse_keeper_fd(const char *text, int *ret_fd, struct err *err)
+{
+	struct stat st;
+	int r = parse_fd("--keeper-fd", text, ret_fd, err);
+
+	if (r == 0 && (fstat(*ret_fd, &st) < 0 || !S_ISSOCK(st.st_mode)))
+		return err_say(err, -ENOTSOCK, "--keeper-fd: descriptor %s is no socket", text);
+	return r;
+}
+
 /* The option's second word is the file: getopt_long() knows of the first one only. */
 static int parse_sample(struct serve *s, int argc, char **argv, struct err *err)
 {
@@ -135,6 +155,8 @@ static int parse_option(struct serve *s, int opt, struct err *err)
 		return parse_fd("--spec-fd", optarg, &s->spec_fd, err);
 	case OPT_READY_FD:
 		return parse_fd("--ready-fd", optarg, &s->agent.ready_fd, err);
+	case OPT_KEEPER_FD:
+		return parse_keeper_fd(optarg, &s->agent.keeper_fd, err);
 	case OPT_RESULT:
 		s->agent.result_file = optarg;
 		return 0;
@@ -145,6 +167,9 @@ static int parse_option(struct serve *s, int opt, struct err *err)
 		return 0;
 	case OPT_TRACE:
 		s->agent.trace_file = optarg;
+		return 0;
+	case OPT_USAGE:
+		s->agent.usage_table = true;
 		return 0;
 	case OPT_PLUGIN_DIR:
 		s->agent.plugin_dir = optarg;
@@ -187,13 +212,17 @@ static int parse_arguments(struct serve *s, int argc, char **argv, struct err *e
 				: "give one of --spec FILE, --spec-fd N and --adopt STEP");
 	if (s->adopt && s->agent.trace_file)
 		return err_say(err, -EINVAL, "--trace: an adopted step has no launch");
-	if (s->spec_fd >= 0 && s->spec_fd == s->agent.ready_fd)
-		return err_say(
-			err, -EINVAL, "--spec-fd and --ready-fd: %d can't be both", s->spec_fd);
+	if (s->agent.keeper_fd >= 0 && s->agent.keeper_fd == s->agent.ready_fd)
+		return err_say(err, -EINVAL, "--ready-fd and --keeper-fd: %d can't be both",
+			s->agent.ready_fd);
+	if (s->spec_fd >= 0 &&
+		(s->spec_fd == s->agent.ready_fd || s->spec_fd == s->agent.keeper_fd))
+		return err_say(err, -EINVAL, "--spec-fd and --%s-fd: %d can't be both",
+			s->spec_fd == s->agent.ready_fd ? "ready" : "keeper", s->spec_fd);
 	return 0;
 }
 
-static int read_spec(const struct serve *s, struct spec **ret_spec, struct err *err)
+static int read_doc(const struct serve *s, json_t **ret_doc, struct err *err)
 {
 	_cleanup_close_ int fd = s->spec_fd;
 
@@ -202,7 +231,21 @@ static int read_spec(const struct serve *s, struct spec **ret_spec, struct err *
 		if (fd < 0)
 			return err_set(err, -errno, "open the spec '%s'", s->spec_file);
 	}
-	return spec_from_fd(fd, ret_spec, err);
+	return spec_json_load_fd(fd, ret_doc, err);
+}
+
+/* The spec, with what the site has decided and the document does not say. */
+static int make_spec(struct serve *s, struct spec **ret_spec, struct err *err)
+{
+	json_t *doc = NULL;
+	int r = read_doc(s, &doc, err);
+
+	if (r == 0)
+		r = site_apply(&s->site, SITE_SERVE_KEEP_RESULT_MS, &s->agent, doc, err);
+	if (r >= 0)
+		r = spec_from_json(doc, ret_spec, err);
+	json_decref(doc);
+	return r < 0 ? r : spec_take_fds(*ret_spec, err);
 }
 
 static int adopt(struct serve *s)
@@ -227,15 +270,17 @@ static int serve(struct serve *s)
 	struct err err = ERR_INIT;
 	int code = STATUS_FAILED, r;
 
-	r = site_apply(&s->site, SITE_SERVE_KEEP_RESULT_MS, &s->agent, &err);
-	if (r == 0 && s->adopt)
-		return adopt(s);
-	if (r == 0)
-		r = read_spec(s, &spec, &err);
+	if (s->adopt) {
+		r = site_apply(&s->site, SITE_SERVE_KEEP_RESULT_MS, &s->agent, NULL, &err);
+		if (r == 0)
+			return adopt(s);
+	} else {
+		r = make_spec(s, &spec, &err);
+	}
 	if (r == 0) {
-		(void)snprintf(s->log.ident, sizeof(s->log.ident), "stepd %u.%s", spec->job_id,
-			spec->step_name);
+		service_name_log(&s->log, spec);
 		service_use_journal(&s->log);
+		s->agent.listen_fd = &spec->wire.listen_fd;
 		r = agent_run(spec, &s->agent, &code, &err);
 	}
 	if (r < 0) {
@@ -250,6 +295,7 @@ int cli_serve(int argc, char **argv)
 	struct serve s = {
 		.spec_fd = -1,
 		.agent = {.ready_fd = -1,
+			.keeper_fd = -1,
 			.start_ns = trace_now_ns(),
 			.log = &s.log,
 			.version = stepd_version},

@@ -15,7 +15,7 @@ int site_take_keep_result(struct site_options *site, const char *arg, struct err
 }
 
 int site_apply(const struct site_options *site, uint64_t keep_result_ms,
-	struct agent_options *options, struct err *err)
+	struct agent_options *options, struct json_t *doc, struct err *err)
 {
 	struct site_config config = SITE_CONFIG_INIT;
 	int r = site_config_read(site->config_file, &config, err);
@@ -28,5 +28,5 @@ int site_apply(const struct site_options *site, uint64_t keep_result_ms,
 		options->keep_result_ms = config.keep_result_ms;
 	if (site->keep_result_given)
 		options->keep_result_ms = site->keep_result_ms;
-	return 0;
+	return doc ? site_config_fill_spec(&config, doc, err) : 0;
 }

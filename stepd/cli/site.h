@@ -11,6 +11,7 @@
 #include "stepd/base/err.h"
 
 struct agent_options;
+struct json_t;
 
 /* A node daemon may be away when the step ends. */
 #define SITE_SERVE_KEEP_RESULT_MS (60u * 60 * 1000)
@@ -23,9 +24,11 @@ struct site_options {
 
 int site_take_keep_result(struct site_options *site, const char *arg, struct err *err) _must_check_;
 
-/* Reads the configuration, and fills what depends on it. keep_result_ms is the command's default;
- * 0: results are for who started the step, and the configuration has no say. */
+/* Reads the configuration, and fills what depends on it. Also puts into doc, a step's document,
+ * what it does not say (site_config_fill_spec()), and returns whether that is anything; NULL: there
+ * is none. keep_result_ms is the command's default; 0: results are for who started the step, and
+ * the configuration has no say. */
 int site_apply(const struct site_options *site, uint64_t keep_result_ms,
-	struct agent_options *options, struct err *err) _must_check_;
+	struct agent_options *options, struct json_t *doc, struct err *err) _must_check_;
 
 #endif

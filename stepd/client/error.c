@@ -17,30 +17,36 @@ static int set_error(struct stepd_error *error, int code, const char *name, cons
 	return code;
 }
 
-int client_say(struct stepd_error *error, int code, const char *fmt, ...)
+/* By set, err_say() or err_set(), which make it printable. */
+_printf_(4, 0) static int set_sentence(struct stepd_error *error, int code,
+	int (*set)(struct err *err, int code, const char *fmt, ...), const char *fmt, va_list ap)
 {
 	char text[ERR_TEXT_SIZE];
 	struct err err = ERR_INIT;
+
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	(void)set(&err, code, "%s", text);
+	return set_error(error, code, "", err.text);
+}
+
+int client_say(struct stepd_error *error, int code, const char *fmt, ...)
+{
 	va_list ap;
 
 	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	(void)set_sentence(error, code, err_say, fmt, ap);
 	va_end(ap);
-	(void)err_say(&err, code, "%s", text); /* makes it printable */
-	return set_error(error, code, "", err.text);
+	return code;
 }
 
 int client_fail(struct stepd_error *error, int code, const char *fmt, ...)
 {
-	char text[ERR_TEXT_SIZE];
-	struct err err = ERR_INIT;
 	va_list ap;
 
 	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	(void)set_sentence(error, code, err_set, fmt, ap);
 	va_end(ap);
-	(void)err_set(&err, code, "%s", text);
-	return set_error(error, code, "", err.text);
+	return code;
 }
 
 int client_forward(struct stepd_error *error, const struct err *err)

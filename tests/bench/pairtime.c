@@ -2,15 +2,21 @@
  *
  * Times whole commands in turn, A B C A B C ..., so that a machine that grows slow slows all of
  * them, and prints for each the median wall time and the median of its ratios to the last one,
- * pair by pair. pairtime [-n ROUNDS] [-i IDLE_MS] [-t TITLE] COMMAND... ; each COMMAND is one
- * argument, split at blanks and executed without a shell; standard output and input are /dev/null.
+ * pair by pair, and the same of the processor time of the command and all that it has waited for.
+ * pairtime [-n ROUNDS] [-i IDLE_MS] [-t TITLE] COMMAND... ; each COMMAND is one argument, split at
+ * blanks and executed without a shell; standard output and input are /dev/null.
+ *
+ * Each is run in a session of its own: where the kernel shares the processors out by sessions
+ * (sched_autogroup), what has been started around this program does not count against it.
  */
 #include <fcntl.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,12 +26,28 @@
 
 extern char **environ;
 
+/* In milliseconds. */
+struct cost {
+	double wall, cpu;
+};
+
+/* How each command is run. */
+struct how {
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+};
+
 static double now_ms(void)
 {
 	struct timespec t;
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static double timeval_ms(const struct timeval *t)
+{
+	return (double)t->tv_sec * 1e3 + (double)t->tv_usec / 1e3;
 }
 
 static void split(char *command, char **argv)
@@ -39,34 +61,38 @@ static void split(char *command, char **argv)
 	argv[n] = NULL;
 }
 
-/* One run in milliseconds, negative if the command failed: its time would mean nothing. */
-static double run_once(char **argv, posix_spawn_file_actions_t *actions)
+/* False if the command failed: its time would mean nothing. */
+static bool run_once(char **argv, const struct how *how, struct cost *cost)
 {
 	double begin = now_ms();
+	struct rusage usage;
 	pid_t pid;
-	int status, r = posix_spawnp(&pid, argv[0], actions, NULL, argv, environ);
+	int status, r = posix_spawnp(&pid, argv[0], &how->actions, &how->attributes, argv, environ);
 
 	if (r != 0) {
 		fprintf(stderr, "pairtime: %s: %s\n", argv[0], strerror(r));
 		exit(1);
 	}
-	if (waitpid(pid, &status, 0) == pid && status == 0)
-		return now_ms() - begin;
+	if (wait4(pid, &status, 0, &usage) == pid && status == 0) {
+		cost->wall = now_ms() - begin;
+		cost->cpu = timeval_ms(&usage.ru_utime) + timeval_ms(&usage.ru_stime);
+		return true;
+	}
 	fprintf(stderr, "pairtime: %s ended with wait status %d\n", argv[0], status);
-	return -1;
+	return false;
 }
 
 /* A launcher that fails now and then on a busy machine is run again, one that always fails not. */
-static double run(char **argv, posix_spawn_file_actions_t *actions)
+static struct cost run(char **argv, const struct how *how)
 {
-	double ms = -1;
+	struct cost cost;
 	int tries;
 
-	for (tries = 0; ms < 0 && tries < 5; tries++)
-		ms = run_once(argv, actions);
-	if (ms < 0)
-		exit(1);
-	return ms;
+	for (tries = 0; tries < 5; tries++) {
+		if (run_once(argv, how, &cost))
+			return cost;
+	}
+	exit(1);
 }
 
 static int compare(const void *a, const void *b)
@@ -82,34 +108,49 @@ static double median(double *v, int n)
 	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
-static void report(const char *title, char **names, double *times, int commands, int rounds)
+static double ratio(double a, double b)
 {
-	double *v = calloc((size_t)rounds, sizeof(*v)), ratio, mid;
-	int c, i;
+	return b > 0 ? a / b : 0; /* too short for the kernel's clock */
+}
+
+static void report_one(const char *title, const char *name, const struct cost *costs,
+	const struct cost *last, int rounds)
+{
+	double *v = calloc((size_t)rounds * 4, sizeof(*v)), wall;
+	int i;
 
 	if (!v)
 		exit(1);
-	for (c = 0; c < commands; c++) {
-		for (i = 0; i < rounds; i++)
-			v[i] = times[c * rounds + i] / times[(commands - 1) * rounds + i];
-		ratio = median(v, rounds);
-		for (i = 0; i < rounds; i++)
-			v[i] = times[c * rounds + i];
-		mid = median(v, rounds); /* sorts v */
-		printf("%-34s %9.2f ms  min %8.2f  max %8.2f  ratio %6.2f  %s\n", title, mid, v[0],
-			v[rounds - 1], ratio, names[c]);
+	for (i = 0; i < rounds; i++) {
+		v[i] = costs[i].wall;
+		v[rounds + i] = ratio(costs[i].wall, last[i].wall);
+		v[2 * rounds + i] = costs[i].cpu;
+		v[3 * rounds + i] = ratio(costs[i].cpu, last[i].cpu);
 	}
+	wall = median(v, rounds); /* sorts v */
+	printf("%-34s %9.2f ms  min %8.2f  max %8.2f  ratio %6.2f  cpu %8.2f ms  ratio %6.2f  %s\n",
+		title, wall, v[0], v[rounds - 1], median(v + rounds, rounds),
+		median(v + 2 * rounds, rounds), median(v + 3 * rounds, rounds), name);
 	free(v);
+}
+
+static void open_how(struct how *how)
+{
+	posix_spawn_file_actions_init(&how->actions);
+	posix_spawn_file_actions_addopen(&how->actions, 0, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_addopen(&how->actions, 1, "/dev/null", O_WRONLY, 0);
+	posix_spawnattr_init(&how->attributes);
+	posix_spawnattr_setflags(&how->attributes, POSIX_SPAWN_SETSID);
 }
 
 int main(int argc, char **argv)
 {
 	int rounds = 15, idle_ms = 0, opt, commands, c, i;
 	char *names[COMMANDS_MAX], *args[COMMANDS_MAX][ARGS_MAX];
-	posix_spawn_file_actions_t actions;
 	const char *title = "";
 	struct timespec idle;
-	double *times;
+	struct cost *costs;
+	struct how how;
 
 	while ((opt = getopt(argc, argv, "n:i:t:")) != -1) {
 		if (opt == 'n')
@@ -124,24 +165,26 @@ int main(int argc, char **argv)
 	commands = argc - optind;
 	if (commands < 1 || commands > COMMANDS_MAX || rounds < 1)
 		return 2;
-	times = calloc((size_t)(rounds * commands), sizeof(*times));
+	costs = calloc((size_t)(rounds * commands), sizeof(*costs));
+	if (!costs)
+		return 1;
 	for (c = 0; c < commands; c++) {
 		names[c] = strdup(argv[optind + c]);
 		split(argv[optind + c], args[c]);
 	}
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+	open_how(&how);
 	idle = (struct timespec){idle_ms / 1000, (long)(idle_ms % 1000) * 1000000};
 	for (c = 0; c < commands; c++)
-		(void)run(args[c], &actions); /* a warm-up that does not count */
+		(void)run(args[c], &how); /* a warm-up that does not count */
 	for (i = 0; i < rounds; i++) {
 		for (c = 0; c < commands; c++) {
 			if (idle_ms)
 				(void)nanosleep(&idle, NULL);
-			times[c * rounds + i] = run(args[c], &actions);
+			costs[c * rounds + i] = run(args[c], &how);
 		}
 	}
-	report(title, names, times, commands, rounds);
+	for (c = 0; c < commands; c++)
+		report_one(title, names[c], costs + c * rounds, costs + (commands - 1) * rounds,
+			rounds);
 	return 0;
 }

@@ -113,8 +113,8 @@ static struct rig *rig_new(void)
 	require(rig && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
 	rig->log = (struct log){.fd = 2, .most = LOG_LEVEL_ERROR, .ident = "fuzz"};
 	rig->log.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	rig->options =
-		(struct agent_options){.ready_fd = -1, .operator_gid = (gid_t)-1, .log = &rig->log};
+	rig->options = (struct agent_options){
+		.ready_fd = -1, .keeper_fd = -1, .operator_gid = (gid_t)-1, .log = &rig->log};
 	a = &rig->a;
 	agent_init(a, &rig->options);
 	a->signal_fd = process_catch_signals(&err);

@@ -28,6 +28,11 @@ static void check_ranks(const struct spec *spec)
 		require(spec->ranks[i] < spec->ntasks);
 	if (spec->tasks_per_node)
 		require(spec->tasks_per_node[spec->node_id] == spec->local_ntasks);
+	for (i = 0; spec->rank_nodes && i < spec->ntasks; i++)
+		require(spec->rank_nodes[i] < spec->node_count);
+	for (i = 0; spec->rank_nodes && i < spec->local_ntasks; i++)
+		require(spec->rank_nodes[spec->ranks[i]] == spec->node_id);
+	require(spec->node_names.n == 0 || spec->node_names.n == spec->node_count);
 }
 
 static void check_overrides(const struct spec *spec)
@@ -60,6 +65,8 @@ static void check(const struct spec *spec)
 	require((spec->kind == STEPD_STEP_BATCH) == (spec->script != NULL));
 	require(spec->kill_sequence_count > 0);
 	require(spec->kill_sequence[spec->kill_sequence_count - 1].signal == SIGKILL);
+	require(spec->wire.auth && spec->wire.listen_fd == -1 && !spec->wire.secret);
+	require(!spec->wire.addresses || spec->wire.addresses_count == spec->node_count);
 	check_ranks(spec);
 	check_overrides(spec);
 	check_stream(spec, &spec->in);

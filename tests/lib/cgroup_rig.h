@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "proctrack/cgroup/step.h"
 #include "proctrack/cgroup/group.h"
 #include "proctrack/cgroup/place.h"
 #include "proctrack/cgroup/tree.h"
@@ -139,5 +140,14 @@ static inline int rig_tear_down(struct rig *rig)
 		if ((rig)->fd < 0)                                                                 \
 			skip();                                                                    \
 	} while (0)
+
+/* step_make() by a step's names alone. */
+static inline int make_step(
+	const struct place *place, uint32_t job_id, const char *step_name, struct step_dir *ret_dir)
+{
+	const stepd_step_rec_t job = {.job_id = job_id, .step_name = step_name, .nnodes = 1};
+
+	return step_make(place, &job, ret_dir);
+}
 
 #endif

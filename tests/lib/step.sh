@@ -9,6 +9,7 @@
 #	$tracker            cgroup where it can be used, else linuxproc
 #	backends            the proctrack backends that this machine and user can use
 #	running STEP        whether the agent of that step has released its tasks
+#	hanging PID...      whether one of them is in state D
 #	nothing_left NAME   checks that no cgroup, directory or process of $job is there
 # Tasks are marked by the variable STEPD_TEST_JOB in their environment.
 
@@ -46,13 +47,26 @@ backends() {
 }
 
 processes() {
-	for environ in /proc/[0-9]*/environ; do
-		if { tr '\0' '\n' <"$environ"; } 2>/dev/null | grep -qx "STEPD_TEST_JOB=$job"; then
-			pid=${environ#/proc/}
-			echo "${pid%/environ}"
-		fi
+	grep -lzxF "STEPD_TEST_JOB=$job" /proc/[0-9]*/environ 2>/dev/null | tr -dc '0-9\n'
+}
+
+# However a test ends, nothing of its steps outlives it. One that comes to its end with a cgroup
+# left has failed: whoever made that did not see to it.
+end_steps() {
+	for left_pid in $(processes); do
+		kill -CONT "$left_pid"
+		kill -KILL "$left_pid"
+	done 2>/dev/null
+	# shellcheck disable=SC2044 # names without blanks
+	for left_group in $(find /sys/fs/cgroup -type d -name "job_$job" 2>/dev/null); do
+		diag "left behind: $left_group"
+		[ -z "$tap_done" ] || tap_status=99
+		[ ! -f "$left_group/cgroup.kill" ] || echo 1 >"$left_group/cgroup.kill"
+		# Killed is not yet gone.
+		eventually find "$left_group" -depth -type d -exec rmdir {} +
 	done
 }
+at_exit end_steps
 
 # Pids of the job's processes but for this test's own shells.
 left_processes() {
@@ -76,6 +90,14 @@ nothing_left() {
 	left_files=$(left_entries)
 	left_pids=$(left_processes)
 	is "$left_cgroups$left_files$left_pids" "" "$1"
+}
+
+# Once the freezer has called it, it shows as running, from one look at its page to the next.
+hanging() {
+	for hanging_pid; do
+		! grep -q ') D ' "/proc/$hanging_pid/stat" || return 0
+	done
+	return 1
 }
 
 # running STEP: whether that step of $job is past its launch.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * An MPI plugin that shows that it was called, and with what: mpi/trial. With -DVARIANT_misspelt
- * one hook has another name.
+ * one hook has another name, with -DVARIANT_environ there is p_mpi_task_environ().
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,6 +13,8 @@
 #define p_mpi_hook_client_fini p_mpi_hook_client_finish
 STEPD_EXPORT int p_mpi_hook_client_finish(mpi_plugin_client_state_t *state);
 const char plugin_type[] = "mpi/misspelt";
+#elif defined(VARIANT_environ)
+const char plugin_type[] = "mpi/environ";
 #else
 const char plugin_type[] = "mpi/trial";
 #endif
@@ -56,6 +58,24 @@ void p_mpi_hook_slurmstepd_task(const mpi_plugin_task_info_t *job, char ***env)
 	(void)snprintf(text, sizeof(text), "rank %u", job->gtaskid);
 	(void)stepd_env_set(env, "TRIAL_TASK", text);
 }
+
+#if defined(VARIANT_environ)
+/* TRIAL_FAILS: the local id of the task that does not get what it needs. */
+int p_mpi_task_environ(const mpi_plugin_task_info_t *job, char ***env)
+{
+	const char *fails = stepd_env_get(*env, "TRIAL_FAILS");
+	char text[64];
+
+	if (fails && (uint32_t)atoi(fails) == job->ltaskid) {
+		errno = EDQUOT;
+		return SLURM_ERROR;
+	}
+	(void)snprintf(
+		text, sizeof(text), "rank %u of %u, local %u", job->rank, job->size, job->ltaskid);
+	stepd_env_unset(*env, "TRIAL_REMOVED");
+	return stepd_env_set(env, "TRIAL_ENVIRON", text);
+}
+#endif
 
 int p_mpi_hook_client_fini(mpi_plugin_client_state_t *state)
 {

@@ -4,6 +4,8 @@
 # The house has rooms, and arrows between them run down only:
 #	cli -> client
 #	cli -> agent -> {proctrack, mpi, control} -> plugin -> base
+#	mpi/pmi2, mpi/pmix -> mpi/serve -> mpi/wire -> base
+#	cli -> mpi/outer -> base
 #	{agent, proctrack/cgroup} -> systemd -> base
 #	{agent, client, cli} -> state -> base
 # This reads the #include lines and names each that goes another way. A backend's folder is a room
@@ -21,13 +23,16 @@ BEGIN {
 	down["proctrack/*"] = "proctrack api base"
 	down["proctrack/cgroup"] = "proctrack systemd api base"
 	down["mpi"] = "plugin api base"
-	down["mpi/*"] = "mpi mpi/wire api base"
+	down["mpi/*"] = "mpi mpi/serve mpi/wire api base"
+	down["mpi/serve"] = "mpi mpi/wire api base"
+	down["mpi/wire"] = "api base"
+	down["mpi/outer"] = "api base"
 	down["control"] = "plugin api base"
 	down["systemd"] = "api base"
 	down["state"] = "api base"
 	down["client"] = "state api base"
 	down["agent"] = "proctrack mpi control state systemd plugin api base"
-	down["cli"] = "client agent proctrack mpi control state systemd plugin api base"
+	down["cli"] = "client agent proctrack mpi mpi/outer control state systemd plugin api base"
 }
 
 function room(path, part, n)
@@ -77,7 +82,8 @@ function library_header(file, name)
 {
 	if (name ~ /^libcgroup/ && file !~ /^proctrack\/cgroup\//)
 		return "includes <" name ">, which belongs in proctrack/cgroup/"
-	if (name ~ /^hwloc/ && file != "stepd/agent/binding/topology.c")
+	if (name ~ /^hwloc/ && file != "stepd/agent/binding/topology.c" &&
+		file != "mpi/pmix/topology.c")
 		return "includes <" name ">, which belongs in stepd/agent/binding/topology.c"
 	if (name == "ini.h" && file != "stepd/agent/site_config.c")
 		return "includes <" name ">, which belongs in stepd/agent/site_config.c"
@@ -154,6 +160,8 @@ mpi/mpi.c "stepd/agent/spec/spec.h"
 mpi/none/none.c "stepd/agent/spec/spec.h"
 mpi/pmi2/pmi2.c "proctrack/proctrack.h"
 mpi/pmi2/pmi2.c <pmix_server.h>
+mpi/pmi2/pmi2.c "mpi/pmix/server.h"
+mpi/wire/wire.c "mpi/serve/serve.h"
 stepd/agent/agent.c "stepd/other/thing.h"
 stepd/other/thing.c "stepd/base/err.h"
 systemd/notify.c <systemd/sd-daemon.h>
@@ -180,6 +188,10 @@ proctrack/cgroup/place.c <libcgroup.h>
 proctrack/cgroup/place.c "proctrack/cgroup/group.h"
 mpi/pmix/server.c <pmix_server.h>
 mpi/pmi2/pmi2.c "mpi/wire/wire.h"
+mpi/pmi2/pmi2.c "mpi/serve/serve.h"
+mpi/serve/serve.c "mpi/wire/wire.h"
+mpi/serve/serve.c "mpi/link.h"
+stepd/cli/boot.c "mpi/outer/outer.h"
 stepd/base/log.c "config.h"
 systemd/scope.c <systemd/sd-bus.h>
 proctrack/cgroup/place.c "systemd/scope.h"

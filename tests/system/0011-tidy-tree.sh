@@ -61,8 +61,17 @@ fi
 # ---- layout ------------------------------------------------------------------------------------
 cd "$top_srcdir" || bail "no $top_srcdir"
 sources=$(grep '\.[ch]$' "$tmpdir/present")
+scripts=$(grep '\.sh$' "$tmpdir/present")
+[ ! -f bootstrap ] || scripts="$scripts bootstrap"
+[ ! -f .ci/run ] || scripts="$scripts .ci/run"
 # shellcheck disable=SC2086 # names without blanks, here and below
 is "$(grep -L 'SPDX-License-Identifier: BSD-3-Clause' $sources)" "" "every source names its licence"
+
+unbounded='\<(v?sprintf|str(cpy|cat)|stpcpy|gets) ?\('
+# shellcheck disable=SC2086
+is "$(grep -nE "$unbounded" $sources)" "" "no source writes without a bound"
+# shellcheck disable=SC2086
+is "$(grep -nwE 'TO''DO|FIX''ME|for'' now' $sources $scripts)" "" "nothing waits to be written"
 
 # Another version decides some lines in another way.
 case $(clang-format --version 2>/dev/null) in
@@ -75,9 +84,6 @@ case $(clang-format --version 2>/dev/null) in
 *) skip 1 "clang-format 14 is not installed" ;;
 esac
 
-scripts=$(grep '\.sh$' "$tmpdir/present")
-[ ! -f bootstrap ] || scripts="$scripts bootstrap"
-[ ! -f .ci/run ] || scripts="$scripts .ci/run"
 if command -v shellcheck >/dev/null; then
 	# SC3045: dash and bash, which are sh here, have the options of ulimit.
 	# shellcheck disable=SC2086

@@ -62,6 +62,7 @@ is "$(manual_options "stepd serve" | grep -vx help)" "$(help_options serve | gre
 is "$(manual_options "stepd adopt")" "$(help_options adopt)" "and of adopt"
 is "$(manual_options "stepd plugins")" "$(help_options plugins)" "and of plugins"
 is "$(manual_options "stepd doctor")" "$(help_options doctor)" "and of doctor"
+is "$(manual_options "stepd relay")" "$(help_options relay)" "and of relay"
 for command in run serve adopt doctor; do
 	short_options $command >"$tmpdir/short"
 	while read -r letter name; do
@@ -153,6 +154,20 @@ all_told "THE RESULT" "the manual has each field of the result"
 fields "$tmpdir/state" >"$tmpdir/fields"
 ok "there is a state" test -s "$tmpdir/fields"
 all_told "FILES" "the manual has each field of the state"
+
+# ---- steprun ------------------------------------------------------------------------------------
+"$top_builddir/stepd/cli/steprun" --help >"$tmpdir/help"
+sed -n 's/^ *\(-[a-zA-Z], \)\{0,1\}--\([a-z][a-z-]*\).*/\2/p' "$tmpdir/help" | sort >"$tmpdir/all"
+help_options run | sort >"$tmpdir/of_run"
+# Two of its own have the names of other ones there.
+is "$(awk '/^\.S[sh] / { on = $0 == ".Sh OPTIONS" } on && /^\.It Fl /' "$doc/steprun.1" |
+	grep -o ' Fl -[a-z][a-z-]*' | sed 's/ Fl -//' | sort)" \
+	"$({ comm -23 "$tmpdir/all" "$tmpdir/of_run"; echo distribution; echo ntasks; } | sort)" \
+	"the options of steprun that stepd run has not are those of its manual"
+sed -n '1,/^The step:/s/^ *-\([a-zA-Z]\), --\([a-z-]*\).*/\1 \2/p' "$tmpdir/help" >"$tmpdir/short"
+while read -r letter name; do
+	like "$(cat "$doc/steprun.1")" "^\.It Fl $letter , Fl -$name( |\$)" "steprun: -$letter is --$name"
+done <"$tmpdir/short"
 
 # ---- stepctl ------------------------------------------------------------------------------------
 stepctl=$top_builddir/stepd/cli/stepctl

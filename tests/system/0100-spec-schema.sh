@@ -67,6 +67,9 @@ cat >"$tmpdir/documents" <<'EOT'
 {"kind": "batch", "script": "x", "cpu_bind": "rank", "cpus_per_task": 1}
 {"kind": "batch", "script_base64": "QQ==", "mpi": "none", "ntasks": 1}
 {"kind": "extern", "node": {"name": "n", "id": 1, "count": 2, "list": "n[1-2]"}}
+{"argv": ["x"], "node": {"count": 3, "list": "a[01-02]-b[3],c.d", "ranks": ["0-1,4", "", "3,2"]}}
+{"argv": ["x"], "mpi": "pmi2", "pmi": {"timeout_ms": 0, "tcp": true}, "wire": {}}
+{"argv": ["x"], "wire": {"addresses": ["[fe80::1%eth0]:65535"], "listen_fd": 5, "secret_fd": 6, "auth": "secret", "fanout": 1024, "ifname": "ib0", "connect_timeout_ms": 1}}
 
 []
 {}
@@ -85,6 +88,28 @@ cat >"$tmpdir/documents" <<'EOT'
 {"argv": ["x"], "node": {"name": "-a"}}
 {"argv": ["x"], "node": {"list": "a b"}}
 {"argv": ["x"], "node": {"nope": 1}}
+{"argv": ["x"], "node": {"list": "n[1-"}}
+{"argv": ["x"], "node": {"list": "n]"}}
+{"argv": ["x"], "node": {"list": "n[]"}}
+{"argv": ["x"], "node": {"ranks": []}}
+{"argv": ["x"], "node": {"ranks": ["0-"]}}
+{"argv": ["x"], "node": {"ranks": [0]}}
+{"kind": "batch", "script": "x", "node": {"ranks": ["0"]}}
+{"argv": ["x"], "pmi": {"timeout": 1}}
+{"argv": ["x"], "pmi": {"tcp": "yes"}}
+{"kind": "extern", "pmi": {}}
+{"kind": "batch", "script": "x", "wire": {}}
+{"argv": ["x"], "wire": {"addresses": ["a"]}}
+{"argv": ["x"], "wire": {"addresses": ["a:0"]}}
+{"argv": ["x"], "wire": {"addresses": ["::1:5"]}}
+{"argv": ["x"], "wire": {"addresses": ["[]:5"]}}
+{"argv": ["x"], "wire": {"listen_fd": 2}}
+{"argv": ["x"], "wire": {"auth": "secret"}}
+{"argv": ["x"], "wire": {"auth": "none", "secret_fd": 7}}
+{"argv": ["x"], "wire": {"auth": "ssh"}}
+{"argv": ["x"], "wire": {"fanout": 1}}
+{"argv": ["x"], "wire": {"ifname": "a/b"}}
+{"argv": ["x"], "wire": {"connect_timeout_ms": 0}}
 {"argv": ["x"], "ntasks": 0}
 {"argv": ["x"], "ranks": []}
 {"argv": ["x"], "ranks": "0-"}

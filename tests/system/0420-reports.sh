@@ -40,7 +40,7 @@ ok "all of it before a task has started" test ! -e started
 
 name=$(printf '/nonexistent/\377x')
 step --output "$name" --result r -- true 2>/dev/null
-like "$(cat r)" '"error": "standard output: open ./nonexistent/\?x' "a name that is no UTF-8 is no obstacle"
+like "$(cat r)" '"error": "standard output: open ./nonexistent/\\\\xffx' "a name that is no UTF-8 is no obstacle"
 
 # ---- descriptors --------------------------------------------------------------------------------
 cat >spec <<X

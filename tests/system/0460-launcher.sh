@@ -44,6 +44,7 @@ same "limits" --rlimit nofile=40:50 --rlimit core=0 --rlimit stack=1048576 --uma
 same "no_new_privs, not held" --no-new-privs --no-hold
 same "bound" --cpu-bind rank
 same "a program from PATH, traced" --trace "$tmpdir/trace" --export "PATH=/nonexistent:$tmpdir:/usr/bin:/bin" env --
+same "with PMI" --mpi pmi2 env PMI_SIZE=any
 if [ "$(id -u)" = 0 ]; then
 	same "another user" --uid nobody --oom-score-adj 77
 	same "in an agent that has a score of its own" --uid 12345 --gid 54321
@@ -54,6 +55,30 @@ if [ "$(id -u)" = 0 ]; then
 else
 	skip 13 "needs root"
 fi
+
+# ---- an MPI plugin that makes the environment --------------------------------------------------
+
+mkdir "$tmpdir/mpi"
+cp -L "$top_builddir"/stepd/cli/plugins/proctrack_*.so "$top_builddir/tests/lib/plugins/mpi_environ.so" \
+	"$top_builddir/tests/lib/plugins/mpi_trial.so" "$tmpdir/mpi"
+chmod go-w "$tmpdir"/mpi/*
+for n in $few $many; do
+	out=$(TRIAL_REMOVED=x step --plugin-dir "$tmpdir/mpi" --mpi environ -n $n -- \
+		sh -c 'echo "$TRIAL_ENVIRON,$TRIAL_TASK,$TRIAL_REMOVED,$SLURM_LOCALID"; [ $SLURM_TASK_PID = $$ ]')
+	is $? 0 "$n tasks: each has its pid"
+	is "$(echo "$out" | sort -V)" "$(seq 0 $((n - 1)) | sed "s/.*/rank & of $n, local &,,,&/")" \
+		"$n tasks: each has the environment that p_mpi_task_environ() made, and no other hook's"
+done
+out=$(step --plugin-dir "$tmpdir/mpi" --mpi trial -n $many -- sh -c 'echo "$TRIAL_TASK"' | sort -V | tr '\n' ,)
+is "$out" "$(seq 0 $((many - 1)) | sed 's/^/rank /' | tr '\n' ,)" \
+	"a plugin without it has its task hook called in each task"
+out=$(TRIAL_FAILS=7 step --plugin-dir "$tmpdir/mpi" --mpi environ -n $many -- true 2>&1)
+is $? 125 "a task that gets no environment fails the step"
+like "$out" 'make the environment of task 7: Disk quota exceeded' "which says so"
+nothing_left "and nothing is left of the seven before it"
+out=$(TRIAL_FAILS=2 step --plugin-dir "$tmpdir/mpi" --mpi environ -n $few -- true 2>&1)
+is $? 126 "or this task, where each makes its own"
+like "$out" "task 2 can't run the MPI task hook: Disk quota exceeded" "which says so, too"
 
 # ---- failures in the child ------------------------------------------------------------------
 

@@ -183,7 +183,7 @@ else
 fi
 
 # ---- the end of a suspended step, seen from outside ----------------------------------------------
-# Its processes are gone, and its streams still flow: their reader takes nothing for now.
+# Its processes are gone, and its streams still flow: their reader takes nothing until the end.
 mkfifo "$tmpdir/slow"
 exec 9<>"$tmpdir/slow"
 "$stepd" run -q --job "$job" --label -- sh -c 'yes | head -c 400000; while :; do :; done' \

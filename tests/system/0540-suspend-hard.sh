@@ -21,12 +21,9 @@ now_ms() {
 	echo $(($(date +%s%N) / 1000000))
 }
 
-# Once the freezer has called it, it shows as running, from one look at its page to the next.
-hangs() { # is a process of step 0 in state D?
-	for h_pid in $("$stepctl" pids "$job.0"); do
-		! grep -q ') D ' "/proc/$h_pid/stat" || return 0
-	done
-	return 1
+hangs() {
+	# shellcheck disable=SC2046 # pids
+	hanging $("$stepctl" pids "$job.0")
 }
 
 # ---- a process that hangs in the kernel ----------------------------------------------------------

@@ -123,10 +123,8 @@ wait "$agent"
 
 # ---- a suspension that hangs ---------------------------------------------------------------------
 hangs() {
-	for h_pid in $(tree "$agent"); do
-		! grep -q ') D ' "/proc/$h_pid/stat" || return 0
-	done
-	return 1
+	# shellcheck disable=SC2046 # pids
+	hanging $(tree "$agent")
 }
 
 if [ -x "$hostile" ] && backends | grep -qx cgroup; then

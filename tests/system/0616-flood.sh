@@ -44,5 +44,33 @@ is "$(ask Signal '{"signal": "URG"}')" '{"parameters":{}}' "one by one they are 
 is "$(ask Terminate '{"grace_ms": 0}')" '{"parameters":{}}' "and the step can be ended"
 as=
 wait "$agent"
+
+# ---- how many are told ---------------------------------------------------------------------------
+# The events that led there are not sent one by one: the agent is followed by another, which goes on
+# from the last number in the file.
+most=$((1 << 18))
+agent --proctrack "$tracker" -- sh -c 'trap "echo heard" URG; echo up; while :; do sleep 0.05; done'
+kill -9 "$agent"
+wait "$agent" 2>/dev/null
+events=$(echo "$run"/*_"$job.0"/events.jsonl)
+echo "{\"sequence\":$((most - 4)),\"time_usec\":1,\"kind\":\"signal\",\"text\":\"URG\"}" >>"$events"
+"$stepd" adopt -q --keep-result 1h "$job.0" 2>"$tmpdir/err" &
+agent=$!
+eventually grep -q '"kind":"adopt"' "$events"
+: >"$tmpdir/out"
+for round in 1 2 3 4 5 6; do
+	is "$(ask Signal '{"signal": "URG"}')" '{"parameters":{}}' "signal $round is sent"
+	heard() {
+		[ "$(grep -c heard "$tmpdir/out")" -ge $round ]
+	}
+	ok "and heard" eventually heard
+done
+last=$(sed -n '/"signal"/s/^{"sequence":\([0-9]*\),.*/\1/p' "$events" | tail -n 1)
+is "$last" $most "with so many events no more signals are told"
+exec 9<"$events" # which goes with the step
+is "$(ask Terminate '{"grace_ms": 0}')" '{"parameters":{}}' "the step can be ended"
+wait "$agent"
+like "$(cat <&9)" '"state":"ended"' "which is told"
+rm -r "$run"/*_"$job.0"
 nothing_left "nothing is left"
 done_testing

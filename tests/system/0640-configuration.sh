@@ -50,6 +50,34 @@ refused 'keep_result = 1h\nkeep_result = 2h\n' \
 refused "keep_result = $(printf '%0300d' 1)\n" "line 1: the line is longer than 198 bytes" "a long line"
 refused 'keep_result = 1h\n\000\n' "there is a NUL byte in it" "a NUL byte"
 
+# What is said for steps: it holds where a step says nothing.
+refused 'mpi_default = a/b\n' \
+	"line 1: mpi_default: 'a/b' is no name of an mpi plugin (\"none\" or \"mpi/none\")" "no plugin's name"
+refused 'pmi_timeout = soon\n' \
+	"line 1: pmi_timeout: 'soon' is no duration; write 90s, 5m or 2h, or 0 for no deadline" "no deadline"
+refused 'wire_auth = secret\n' "line 1: wire_auth: 'secret' is neither munge nor none" "a secret of the site's"
+refused 'wire_fanout = 1\n' "line 1: wire_fanout: '1' is no whole number in the range 2 to 1024" "too few nodes"
+refused 'wire_ifname = a/b\n' "line 1: wire_ifname: 'a/b' is no network interface's name" "no interface's name"
+given 'mpi_default = nosuch\n'
+is $? 125 "a plugin that is not installed starts nothing"
+like "$out" "there is no plugin mpi/nosuch in .*; installed: .*none" "and the list is given"
+is "$(step --config "$conf" --mpi none -- sh -c 'echo ran')" ran "a step's own plugin comes before it"
+printf '#!/bin/sh\necho ran\n' >"$tmpdir/script"
+is "$(step --config "$conf" --batch "$tmpdir/script")" ran "a batch step has none"
+printf '{"job": %d, "argv": ["true"]}' "$job" >"$tmpdir/spec"
+out=$("$stepd" serve --config "$conf" --spec "$tmpdir/spec" 2>&1)
+like "$out" "there is no plugin mpi/nosuch" "it is for steps of a spec too"
+given 'pmi_timeout = 7s\nwire_auth = none\nwire_fanout = 3\nwire_ifname = lo\n'
+is "$?$out" 0 "the rest is taken"
+"$stepd" run --config "$conf" --job "$job" --pmi-timeout 1s -- sleep 99 2>"$tmpdir/err" &
+agent=$!
+eventually running 0
+is "$(sed -e 's/.*"pmi":/"pmi":/' -e 's/"wire":{[^}]*}.*/&/' "$run"/*_"$job".0/spec.json 2>/dev/null | grep -o '"\(pmi\|wire\)":{[^}]*}' | tr '\n' ' ')" \
+	'"pmi":{"timeout_ms":1000} "wire":{"auth":"none","fanout":3,"ifname":"lo"} ' \
+	"and stays with the step, but for what it says itself"
+kill -KILL "$("$stepctl" pids "$job.0")"
+wait "$agent"
+
 # The file itself.
 printf 'keep_result = 1h\n' >"$conf"
 chmod go+w "$conf"

@@ -44,7 +44,7 @@ is "$(offered list "")" "" "nothing where nothing can be given"
 is "$(offered_by_stepd ser)" "serve " "stepd: a command"
 is "$(offered_by_stepd run --time-l)" "--time-limit " "stepd: an option"
 is "$(offered_by_stepd run -- --time-l)" "" "stepd: not of the program that is run"
-for file in stepctl stepd; do
+for file in stepctl stepd steprun; do
 	ok "$file passes bash -n" bash -n "$top_srcdir/contrib/completion/$file"
 	# As bash itself loads it.
 	is "$(bash -c "source '$top_srcdir/contrib/completion/$file'; complete -p $file")" "complete -F _$file $file" \

@@ -53,6 +53,23 @@ for file in state.json result.json lock events.jsonl; do
 	done
 done
 
+# ---- a tracker that there is not -----------------------------------------------------------------
+mkdir -m 755 "$run/n1_7.0"
+sed 's|"proctrack/[a-z]*"|"proctrack/nosuch"|' "$tmpdir/state" >"$run/n1_7.0/state.json"
+chown -R 65533:65533 "$run/n1_7.0"
+pid=$("$stepctl" pids "$job.0" | head -n 1)
+out=$("$stepctl" find "$pid" 1 2>"$tmpdir/said")
+is $? 7 "one step's bad tracker makes find's answer incomplete"
+like "$out" "^$pid step $job\.0 task 0 " "the others' processes are found"
+like "$out" "^1 is in no step that could be asked" "what is in none of theirs may be its"
+like "$(cat "$tmpdir/said")" "step 7\.0: .*nosuch" "and it is named"
+is "$("$stepctl" find --json "$pid" 1 2>/dev/null | python3 -c 'import json, sys
+d = json.load(sys.stdin)
+print(len(d["processes"]), d["not_found"], [(s["step"], s["error"]["code"]) for s in d["unanswered"]])')" \
+	"1 [1] [('7.0', 'not_supported')]" "in JSON too"
+rm -r "$run/n1_7.0"
+is "$("$stepctl" find --json "$pid" | tr -d ' \n' | grep -c '"unanswered":\[\]')" 1 "else none is"
+
 # ---- links to what is another's ------------------------------------------------------------------
 fresh
 cp "$tmpdir/state" "$evil/n1_7.0/state.json"

@@ -130,7 +130,7 @@ ok "an agent that is killed leaves no socket for Slurm" \
 	eventually sh -c "! ls '$spool' | grep -q '_$job.9\$'"
 left=$(cat "$run"/*_"$job.9/state.json" | sed -n 's/.*"rank":0,"pid":\([0-9]*\).*/\1/p')
 kill -9 "$left"
-rm -r "$run"/*_"$job.9"
+ok "and what is left of its step is tidied up" "$stepctl" clean
 kill "$stopped"
 wait "$stopped"
 
@@ -156,4 +156,6 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 else
 	skip 7 "needs root and setpriv"
 fi
+end_adapter
+nothing_left "all of it is gone"
 done_testing

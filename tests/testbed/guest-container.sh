@@ -15,5 +15,6 @@ part units sh "$top_srcdir/tests/testbed/guest-units.sh"
 part doctor sh "$top_srcdir/tests/testbed/guest-doctor.sh"
 part scopes sh "$top_srcdir/tests/testbed/guest-scopes.sh"
 part service sh "$top_srcdir/tests/testbed/guest-service.sh"
+part upkeep sh "$top_srcdir/tests/testbed/guest-upkeep.sh"
 part "contract in a unit" contract_in_unit
 all_parts_ran

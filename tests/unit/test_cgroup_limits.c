@@ -34,7 +34,7 @@ static int set_up(_unused_ void **state)
 		rig.fd = -1;
 		return 0;
 	}
-	return place_open(rig.path, &place, NULL) < 0 ? -1 : step_make(place, 7, "0", &dir);
+	return place_open(rig.path, &place, NULL) < 0 ? -1 : make_step(place, 7, "0", &dir);
 }
 
 static int tear_down(_unused_ void **state)

@@ -46,7 +46,7 @@ static void test_made_and_removed(_unused_ void **state)
 	int fd;
 
 	need_rig(&rig);
-	assert_int_equal(step_make(place, 7, "0", &dir), 0);
+	assert_int_equal(make_step(place, 7, "0", &dir), 0);
 	fd = step_open_task(&dir, 4294967295u);
 	assert_true(fd >= 0);
 	assert_int_equal(fstat(fd, &st), 0);
@@ -60,7 +60,7 @@ static void test_made_and_removed(_unused_ void **state)
 	assert_int_equal(st.st_ino, dir.id);
 	assert_true(is_there("stepd/job_7/step_0/task_4294967295"));
 
-	assert_int_equal(step_make(place, 7, "batch", &other), 0);
+	assert_int_equal(make_step(place, 7, "batch", &other), 0);
 	assert_int_equal(step_remove(&dir), 0);
 	assert_false(is_there("stepd/job_7/step_0"));
 	assert_true(is_there("stepd/job_7/step_batch"));
@@ -81,9 +81,9 @@ static void test_names_that_will_not_do(_unused_ void **state)
 	memset(longest, 'x', sizeof(longest));
 	longest[sizeof(longest) - 1] = '\0';
 	for (i = 0; i < ARRAY_SIZE(names); i++)
-		assert_int_equal(step_make(place, 7, names[i], &dir), -EINVAL);
-	assert_int_equal(step_make(place, 7, longest, &dir), -EINVAL);
-	assert_int_equal(step_make(place, 7, NULL, &dir), -EINVAL);
+		assert_int_equal(make_step(place, 7, names[i], &dir), -EINVAL);
+	assert_int_equal(make_step(place, 7, longest, &dir), -EINVAL);
+	assert_int_equal(make_step(place, 7, NULL, &dir), -EINVAL);
 	assert_int_equal(dir.fd, -1);
 	assert_false(is_there("stepd"));
 }
@@ -95,10 +95,10 @@ static void test_one_that_lives_is_kept(_unused_ void **state)
 	pid_t pid;
 
 	need_rig(&rig);
-	assert_int_equal(step_make(place, 7, "0", &dir), 0);
+	assert_int_equal(make_step(place, 7, "0", &dir), 0);
 	nested = rig_group(dir.fd, "nested");
 	pid = rig_sleeper(nested);
-	assert_int_equal(step_make(place, 7, "0", &second), -EEXIST);
+	assert_int_equal(make_step(place, 7, "0", &second), -EEXIST);
 	assert_int_equal(second.fd, -1);
 	assert_int_equal(step_remove(&dir), -EBUSY);
 	assert_true(is_there("stepd/job_7/step_0/nested"));
@@ -117,7 +117,7 @@ static void test_a_tasks_group_goes_with_it(_unused_ void **state)
 	pid_t pid;
 
 	need_rig(&rig);
-	assert_int_equal(step_make(place, 7, "0", &dir), 0);
+	assert_int_equal(make_step(place, 7, "0", &dir), 0);
 	task = rig_group(dir.fd, "task_3");
 	pid = rig_sleeper(task);
 	step_remove_task(&dir, 3);
@@ -137,13 +137,13 @@ static void test_a_stale_one_is_made_anew(_unused_ void **state)
 	struct group_events events;
 
 	need_rig(&rig);
-	assert_int_equal(step_make(place, 7, "0", &old), 0);
+	assert_int_equal(make_step(place, 7, "0", &old), 0);
 	nested = rig_group(old.fd, "a b");
 	deeper = rig_group(nested, "c");
 	(void)rig_sleeper(deeper);
 	assert_int_equal(group_kill(old.fd), 0);
 	assert_int_equal(group_wait_empty(old.fd, RIG_WAIT_MS), 0);
-	assert_int_equal(step_make(place, 7, "0", &new), 0);
+	assert_int_equal(make_step(place, 7, "0", &new), 0);
 	assert_int_not_equal(old.id, new.id);
 	assert_false(is_there("stepd/job_7/step_0/a b"));
 	assert_int_equal(group_get_events(old.fd, &events), -ESRCH);
@@ -160,12 +160,12 @@ static void test_a_failure_leaves_nothing(_unused_ void **state)
 	for (limit = 0; limit < 3; limit++) { /* no stepd/, no job_7/, no step_0/ */
 		(void)snprintf(text, sizeof(text), "%d", limit);
 		rig_write(rig.fd, "cgroup.max.descendants", text);
-		assert_int_equal(step_make(place, 7, "0", &dir), -EAGAIN);
+		assert_int_equal(make_step(place, 7, "0", &dir), -EAGAIN);
 		assert_int_equal(dir.fd, -1);
 		assert_false(is_there("stepd"));
 	}
 	rig_write(rig.fd, "cgroup.max.descendants", "3");
-	assert_int_equal(step_make(place, 7, "0", &dir), 0);
+	assert_int_equal(make_step(place, 7, "0", &dir), 0);
 	assert_int_equal(step_open_task(&dir, 0), -EAGAIN);
 	assert_int_equal(step_remove(&dir), 0);
 	assert_false(is_there("stepd"));
@@ -180,8 +180,8 @@ static void test_found_by_id(_unused_ void **state)
 
 	need_rig(&rig);
 	assert_int_equal(step_find(place, 1, &found), -ESRCH);
-	assert_int_equal(step_make(place, 7, "0", &a), 0);
-	assert_int_equal(step_make(place, 8, "extern", &b), 0);
+	assert_int_equal(make_step(place, 7, "0", &a), 0);
+	assert_int_equal(make_step(place, 8, "extern", &b), 0);
 	task = step_open_task(&b, 0);
 	assert_int_equal(step_find(place, b.id, &found), 0);
 	assert_int_equal(found.id, b.id);
@@ -207,7 +207,7 @@ static void test_found_by_pid(_unused_ void **state)
 	pid_t pid;
 
 	need_rig(&rig);
-	assert_int_equal(step_make(place, 7, "0", &dir), 0);
+	assert_int_equal(make_step(place, 7, "0", &dir), 0);
 	task = step_open_task(&dir, 3);
 	task_dir = rig_group(dir.fd, "task_3");
 	nested = rig_group(task_dir, "step_9 (deleted)");
@@ -225,7 +225,7 @@ static void test_found_by_pid(_unused_ void **state)
 	assert_int_equal(step_remove(&dir), 0);
 	step_dir_clear(&dir);
 	/* A zombie whose group was removed is in no step, not even in a later one of that name. */
-	assert_int_equal(step_make(place, 7, "0", &dir), 0);
+	assert_int_equal(make_step(place, 7, "0", &dir), 0);
 	assert_int_equal(step_find_pid(place, pid, &id, NULL), -ENOENT);
 	assert_int_equal(step_remove(&dir), 0);
 }
@@ -264,7 +264,7 @@ static void test_joined(_unused_ void **state)
 	siginfo_t info;
 
 	need_rig(&rig);
-	assert_int_equal(step_make(place, 7, "0", &dir), 0);
+	assert_int_equal(make_step(place, 7, "0", &dir), 0);
 	pid = rig_sleeper(rig.fd);
 	assert_int_equal(step_add(place, &dir, NULL, 0), -EINVAL);
 	assert_int_equal(step_add(place, &dir, NULL, -1), -EINVAL);
@@ -308,7 +308,7 @@ static void test_agents_side_by_side(_unused_ void **state)
 			int fd;
 
 			(void)snprintf(name, sizeof(name), "%zu", i);
-			if (step_make(place, i < 3 ? 7 : (uint32_t)i, name, &dir) < 0)
+			if (make_step(place, i < 3 ? 7 : (uint32_t)i, name, &dir) < 0)
 				_exit(1);
 			fd = step_open_task(&dir, 0);
 			if (fd < 0 || step_remove(&dir) < 0)

@@ -16,51 +16,9 @@
 #include <cmocka.h>
 #include <poll.h>
 
-#include "stepd/api/client.h"
-#include "tests/lib/fake_agent.h"
-#include "tests/lib/scratch.h"
+#include "tests/lib/client_rig.h"
 
 #define MEBI (1u << 20)
-
-struct rig {
-	char *runtime;
-	struct fake_agent agent;
-	struct stepd_client *client;
-	struct stepd_error error;
-	char *reply;
-	int fds;
-};
-
-static int begin(void **state)
-{
-	struct rig *rig = calloc(1, sizeof(*rig));
-
-	if (!rig)
-		return -1;
-	rig->runtime = scratch_make();
-	rig->fds = scratch_count_fds();
-	*state = rig;
-	return 0;
-}
-
-/* Every test gives back each descriptor. */
-static int end(void **state)
-{
-	struct rig *rig = *state;
-	int fds;
-
-	free(rig->reply);
-	stepd_disconnect(rig->client);
-	fds = scratch_count_fds();
-	fake_agent_stop(&rig->agent);
-	scratch_remove(rig->runtime);
-	if (fds != rig->fds)
-		print_error("%d descriptors before, %d after\n", rig->fds, fds);
-	fds -= rig->fds;
-	free(rig->runtime);
-	free(rig);
-	return fds;
-}
 
 static void start(struct rig *rig, fake_script_fn script)
 {
@@ -69,9 +27,7 @@ static void start(struct rig *rig, fake_script_fn script)
 
 static int try_connect(struct rig *rig, int timeout_ms)
 {
-	_cleanup_free_ char *directory = scratch_path(rig->runtime, "n1_7.0");
-
-	return stepd_connect_directory(directory, timeout_ms, &rig->client, &rig->error);
+	return stepd_connect_directory(rig->directory, timeout_ms, &rig->client, &rig->error);
 }
 
 static void join(struct rig *rig, fake_script_fn script)
@@ -708,7 +664,7 @@ static void test_nothing_there(void **state)
 	assert_null(stepd_disconnect(NULL));
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, rig_begin, rig_end)
 
 int main(void)
 {

@@ -10,9 +10,7 @@
 
 #include <cmocka.h>
 
-#include "stepd/api/client.h"
-#include "tests/lib/fake_agent.h"
-#include "tests/lib/scratch.h"
+#include "tests/lib/client_rig.h"
 
 /* What the fake agent waits for and answers, in order; calls NULL ends it. Set before it starts. */
 static struct exchange {
@@ -20,41 +18,10 @@ static struct exchange {
 	const char *answers[4];
 } script[8];
 
-struct rig {
-	char *runtime, *directory;
-	struct fake_agent agent;
-	struct stepd_client *client;
-	struct stepd_error error;
-	int fds;
-};
-
 static int begin(void **state)
 {
-	struct rig *rig = calloc(1, sizeof(*rig));
-
-	if (!rig)
-		return -1;
 	memset(script, 0, sizeof(script));
-	rig->runtime = scratch_make();
-	rig->directory = scratch_path(rig->runtime, "n1_7.0");
-	rig->fds = scratch_count_fds();
-	*state = rig;
-	return 0;
-}
-
-static int end(void **state)
-{
-	struct rig *rig = *state;
-	int fds;
-
-	stepd_disconnect(rig->client);
-	fds = scratch_count_fds() - rig->fds;
-	fake_agent_stop(&rig->agent);
-	scratch_remove(rig->runtime);
-	free(rig->runtime);
-	free(rig->directory);
-	free(rig);
-	return fds;
+	return rig_begin(state);
 }
 
 /* A call that is another than the script's is answered with what it was. */
@@ -499,7 +466,7 @@ static void test_a_long_text(void **state)
 	assert_int_equal(stepd_next_event(rig->client, 0, &event, &rig->error), -EAGAIN);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, rig_end)
 
 int main(void)
 {

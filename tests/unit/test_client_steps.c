@@ -12,38 +12,7 @@
 
 #include <cmocka.h>
 
-#include "stepd/api/client.h"
-#include "tests/lib/fake_agent.h"
-#include "tests/lib/scratch.h"
-
-struct rig {
-	char *runtime;
-	struct stepd_error error;
-	int fds;
-};
-
-static int begin(void **state)
-{
-	struct rig *rig = calloc(1, sizeof(*rig));
-
-	if (!rig)
-		return -1;
-	rig->runtime = scratch_make();
-	rig->fds = scratch_count_fds();
-	*state = rig;
-	return 0;
-}
-
-static int end(void **state)
-{
-	struct rig *rig = *state;
-	int fds = scratch_count_fds() - rig->fds;
-
-	scratch_remove(rig->runtime);
-	free(rig->runtime);
-	free(rig);
-	return fds;
-}
+#include "tests/lib/client_rig.h"
 
 /* The directory of a step; free() it. */
 static char *make_dir(struct rig *rig, const char *node, const char *step)
@@ -334,7 +303,7 @@ static void test_read_result(void **state)
 	assert_int_equal(stepd_read_result("/nonexistent", &json, NULL), -ENOENT);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, rig_begin, rig_end)
 
 int main(void)
 {

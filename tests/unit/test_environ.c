@@ -118,6 +118,8 @@ static void test_overrides_and_the_task_vector(void **state)
 	for (v = plan.task_env.v; *v && strcmp(*v, "SLURM_TASK_PID=4711") != 0; v++)
 		;
 	assert_non_null(*v);
+	environ_task_set_pid(&plan.task_env, 12);
+	assert_string_equal(*v, "SLURM_TASK_PID=12");
 	plan_clear(&plan);
 }
 

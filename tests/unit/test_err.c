@@ -53,8 +53,18 @@ static void test_control_bytes(void **state)
 	assert_string_equal(err.text, "'a\\x0ab\\x1b[31m\\x7f\\x09\\x01'");
 	(void)err_prefix(&err, "p\r");
 	assert_string_equal(err.text, "p\\x0d: 'a\\x0ab\\x1b[31m\\x7f\\x09\\x01'");
-	(void)err_say(&err, -EINVAL, "%s", "\xc3\xa4\xff"); /* UTF-8 and other bytes stay */
-	assert_string_equal(err.text, "\xc3\xa4\xff");
+	(void)err_say(&err, -EINVAL, "%s", "\xc3\xa4\xff"); /* UTF-8 stays, what is none does not */
+	assert_string_equal(err.text, "\xc3\xa4\\xff");
+	/* An escape sequence of eight bits, as UTF-8 and not; what is cut, overlong, a surrogate */
+	(void)err_say(&err, -EINVAL, "%s",
+		"\x9b"
+		"31m \xc2\x9b"
+		"31m");
+	assert_string_equal(err.text, "\\x9b31m \\xc2\\x9b31m");
+	(void)err_say(&err, -EINVAL, "%s", "\xe2\x82\xac \xf0\x9f\x90\xa7 \xe2\x82");
+	assert_string_equal(err.text, "\xe2\x82\xac \xf0\x9f\x90\xa7 \\xe2\\x82");
+	(void)err_say(&err, -EINVAL, "%s", "\xc0\xaf \xed\xa0\x80 \xf4\x90\x80\x80");
+	assert_string_equal(err.text, "\\xc0\\xaf \\xed\\xa0\\x80 \\xf4\\x90\\x80\\x80");
 }
 
 static void test_long_texts_are_cut(void **state)

@@ -79,7 +79,8 @@ static uint32_t rank_in(const stepd_member_t *members, int n, pid_t pid)
 static void test_check_ranks(void **state)
 {
 	stepd_member_t members[] = {{10, 3}, {11, 4}, {12, 3}, {13, NONE}, {14, 9}, {15, 0}};
-	const stepd_step_task_info_t tasks[] = {{0, 9, 100}, {1, 3, 0}};
+	const stepd_step_task_info_t tasks[] = {
+		{.id = 0, .gtid = 9, .pid = 100}, {.id = 1, .gtid = 3, .pid = 0}};
 	static const uint32_t wanted[] = {3, NONE, 3, NONE, 9, NONE};
 	size_t i;
 
@@ -94,7 +95,8 @@ static void test_check_ranks(void **state)
 
 static void test_leaders(void **state)
 {
-	const stepd_step_task_info_t tasks[] = {{0, 9, 100}, {1, 3, 0}, {2, 5, 101}};
+	const stepd_step_task_info_t tasks[] = {{.id = 0, .gtid = 9, .pid = 100},
+		{.id = 1, .gtid = 3, .pid = 0}, {.id = 2, .gtid = 5, .pid = 101}};
 	_cleanup_free_ struct member_seed *seeds = NULL;
 	size_t n = 0;
 

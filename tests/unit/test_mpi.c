@@ -15,6 +15,9 @@
 #include "stepd/plugin/plugin.h"
 #include "tests/lib/scratch.h"
 
+/* Plugins that start no service need nothing of it. */
+static const struct mpi_host host = {.wire = {.listen_fd = -1}};
+
 struct place {
 	char *dir;
 	int fds;
@@ -75,37 +78,44 @@ static void test_none(void **state)
 
 	assert_int_equal(mpi_open(place->dir, "mpi/none", &mpi, &err), 0);
 	assert_null(mpi_get_env_type(mpi));
-	assert_int_equal(mpi_prefork(mpi, &job, &env, &err), 0);
-	mpi_task(mpi, &task, &env);
+	assert_int_equal(mpi_prefork(mpi, &job, &host, &env, &err), 0);
+	assert_int_equal(mpi_task(mpi, &task, &env), 0);
 	assert_string_equal(env[0], "PATH=/bin");
 	assert_null(env[1]);
 	env_free(env);
 }
 
-/* The two hooks of the client, through the kind's table as a client would have them. */
+/* The two hooks of the client. */
 static void test_none_in_the_client(void **state)
 {
 	const struct place *place = *state;
-	struct {
-		mpi_plugin_client_state_t *(*prelaunch)(const mpi_plugin_client_info_t *, char ***);
-		int (*prefork)(const stepd_step_rec_t *, char ***);
-		void (*task)(const mpi_plugin_task_info_t *, char ***);
-		int (*fini)(mpi_plugin_client_state_t *);
-	} call;
 	const mpi_plugin_client_info_t job = {.api_version = STEPD_API_VERSION, .job_id = 7};
 	mpi_plugin_client_state_t *client;
-	_cleanup_plugin_ struct plugin *p = NULL;
-	char text[200] = "";
+	_cleanup_mpi_ struct mpi *mpi = NULL;
 	char **env = env_new();
 
-	assert_int_equal(mpi_plugin_kind()->symbols_count, 4);
-	assert_int_equal(plugin_load(place->dir, mpi_plugin_kind(), "none", &call, &p, NULL), 0);
-	assert_true(plugin_probe_here(p, text, sizeof(text)));
-	assert_true(strlen(text) > 0);
-	client = call.prelaunch(&job, &env);
+	assert_int_equal(mpi_plugin_kind()->symbols_count, 5);
+	assert_int_equal(mpi_open(place->dir, "none", &mpi, NULL), 0);
+	assert_int_equal(mpi_client_prelaunch(mpi, &job, &env, &client, NULL), 0);
 	assert_non_null(client);
-	assert_int_equal(call.fini(client), SLURM_SUCCESS);
+	assert_int_equal(mpi_client_fini(mpi, client, NULL), 0);
 	assert_null(env[1]);
+	env_free(env);
+}
+
+static void test_client_hook_fails(void **state)
+{
+	const struct place *place = *state;
+	const mpi_plugin_client_info_t job = {.api_version = STEPD_API_VERSION, .job_id = 7};
+	mpi_plugin_client_state_t *client = NULL;
+	_cleanup_mpi_ struct mpi *mpi = NULL;
+	struct err err = ERR_INIT;
+	char **env = env_new();
+
+	assert_int_equal(mpi_open(place->dir, "trial", &mpi, NULL), 0);
+	assert_int_equal(mpi_client_prelaunch(mpi, &job, &env, &client, &err), -ENOSYS);
+	assert_null(client);
+	assert_non_null(strstr(err.text, "plugin mpi/trial: p_mpi_hook_client_prelaunch() failed"));
 	env_free(env);
 }
 
@@ -120,11 +130,36 @@ static void test_hooks(void **state)
 
 	assert_int_equal(mpi_open(place->dir, "trial", &mpi, &err), 0);
 	assert_string_equal(mpi_get_env_type(mpi), "trial");
-	assert_int_equal(mpi_prefork(mpi, &job, &env, &err), 0);
+	assert_int_equal(mpi_prefork(mpi, &job, &host, &env, &err), 0);
 	assert_string_equal(stepd_env_get(env, "TRIAL_PREFORK"), "job 7");
-	mpi_task(mpi, &task, &env);
+	assert_int_equal(mpi_task(mpi, &task, &env), 0);
 	assert_string_equal(stepd_env_get(env, "TRIAL_TASK"), "rank 3");
 	assert_int_equal(err.code, 0);
+	env_free(env);
+}
+
+/* It has the task hook, too, which is not called. */
+static void test_task_environ(void **state)
+{
+	const struct place *place = *state;
+	_cleanup_mpi_ struct mpi *mpi = NULL;
+	mpi_plugin_task_info_t task = {.ltaskid = 1, .rank = 3, .size = 8, .ntasks = 9};
+	char **env = env_new();
+	int fd = 77;
+
+	assert_int_equal(mpi_open(place->dir, "trial", &mpi, NULL), 0);
+	assert_false(mpi_has_task_environ(mpi));
+	mpi = mpi_close(mpi);
+	scratch_copy_built("tests/lib/plugins/mpi_environ.so", place->dir, "mpi_environ.so");
+	assert_int_equal(mpi_open(place->dir, "environ", &mpi, NULL), 0);
+	assert_true(mpi_has_task_environ(mpi));
+	assert_int_equal(mpi_task_environ(mpi, &task, &env, &fd), 0);
+	assert_string_equal(stepd_env_get(env, "TRIAL_ENVIRON"), "rank 3 of 8, local 1");
+	assert_null(stepd_env_get(env, "TRIAL_TASK"));
+	assert_int_equal(fd, -1); /* there is no service */
+	assert_int_equal(stepd_env_set(&env, "TRIAL_FAILS", "1"), 0);
+	assert_int_equal(mpi_task_environ(mpi, &task, &env, &fd), -EDQUOT);
+	mpi_task_forked(mpi, 1); /* nothing to close */
 	env_free(env);
 }
 
@@ -137,11 +172,11 @@ static void test_prefork_fails(void **state)
 	char **env = env_new();
 
 	assert_int_equal(mpi_open(place->dir, "mpi/trial", &mpi, &err), 0);
-	assert_int_equal(mpi_prefork(mpi, &job, &env, &err), -EHOSTUNREACH);
+	assert_int_equal(mpi_prefork(mpi, &job, &host, &env, &err), -EHOSTUNREACH);
 	assert_non_null(strstr(err.text, "plugin mpi/trial"));
 	assert_non_null(strstr(err.text, strerror(EHOSTUNREACH)));
 	job.job_id = 2; /* no errno */
-	assert_int_equal(mpi_prefork(mpi, &job, &env, &err), -EIO);
+	assert_int_equal(mpi_prefork(mpi, &job, &host, &env, &err), -EIO);
 	env_free(env);
 }
 
@@ -169,7 +204,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_none),
 		TEST(test_none_in_the_client),
+		TEST(test_client_hook_fails),
 		TEST(test_hooks),
+		TEST(test_task_environ),
 		TEST(test_prefork_fails),
 		TEST(test_not_there),
 	};

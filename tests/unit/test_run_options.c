@@ -97,6 +97,15 @@ static void test_plain_options(void **state)
 		"'node':{'count':3,'tasks_per_node':[1,1,4]}");
 	adds("-n 8 --local-ntasks 2 --first-rank 4", "'ntasks':8,'local_ntasks':2,'first_rank':4");
 	adds("-n9 --ranks 0-3,8", "'ntasks':9,'ranks':'0-3,8'");
+	adds("--node-count=3 --node-ranks=0-1,4::3,2 --node-list n[1-3]",
+		"'node':{'count':3,'ranks':['0-1,4','','3,2'],'list':'n[1-3]'}");
+	adds("--pmi-timeout=2m --pmi-tcp", "'pmi':{'timeout_ms':120000,'tcp':true}");
+	adds("--node-count=2 --tasks-per-node=1,1 --wire-addresses=a:1,[::1]:2 --wire-listen-fd 7",
+		"'node':{'count':2,'tasks_per_node':[1,1]},"
+		"'wire':{'addresses':['a:1','[::1]:2'],'listen_fd':7}");
+	adds("--wire-auth secret --wire-secret-fd 5 --wire-fanout 4 --wire-ifname eth0 --wire-timeout 1",
+		"'wire':{'auth':'secret','secret_fd':5,'fanout':4,'ifname':'eth0',"
+		"'connect_timeout_ms':1000}");
 	adds("-D /tmp", "'cwd':'/tmp'");
 	adds("--uid nobody --gid 5 --groups a,7", "'uid':'nobody','gid':'5','groups':['a','7']");
 	adds("--groups=", "'groups':[]");
@@ -202,14 +211,14 @@ static void env_is(const char *options, const char *wanted)
 	_cleanup_run_options_ struct run_options o = RUN_OPTIONS_INIT;
 	struct err err = ERR_INIT;
 	char line[256], got[256] = "";
-	size_t i;
+	size_t i, at = 0;
 
 	(void)snprintf(line, sizeof(line), "%s x", options);
 	if (parse(line, &o, &err) < 0)
 		fail_msg("%s: %s", line, err.text);
 	for (i = 0; i < o.spec->env.n; i++) {
-		strcat(got, o.spec->env.v[i]);
-		strcat(got, ";");
+		at += (size_t)snprintf(got + at, sizeof(got) - at, "%s;", o.spec->env.v[i]);
+		assert_true(at < sizeof(got));
 	}
 	if (strcmp(got, wanted) != 0)
 		fail_msg("%s: %s, not %s", options, got, wanted);
@@ -424,6 +433,9 @@ static void test_errors_name_the_option(void **state)
 		"--device: limits.devices[0].device: 'sda' is neither a path below /dev nor numbers "
 		"such as \"c 195:*\"");
 	bad("--limits=lax x", "--limits: 'lax' is not one of strict, best-effort");
+	bad("--wire-auth=secret x", "--wire-auth: 'secret' needs secret_fd");
+	bad("--wire-addresses=a x",
+		"--wire-addresses: wire.addresses[0]: 'a' has no port from 1 to 65535 behind its last ':'");
 	bad("--mpi a/b x", "--mpi: 'a/b' is no name of an mpi plugin (\"none\" or \"mpi/none\")");
 	bad("--extern --label", "--label: is not for a step of kind 'extern'");
 	bad("--extern x", "PROGRAM: is not for a step of kind 'extern'");
@@ -508,6 +520,10 @@ static enum spec_table table_of(const char *path)
 {
 	if (!strchr(path, '.'))
 		return SPEC_TABLE_STEP;
+	if (strncmp(path, "pmi.", 4) == 0)
+		return SPEC_TABLE_PMI;
+	if (strncmp(path, "wire.", 5) == 0)
+		return SPEC_TABLE_WIRE;
 	return strncmp(path, "node.", 5) == 0 ? SPEC_TABLE_NODE : SPEC_TABLE_LIMITS;
 }
 
@@ -541,7 +557,7 @@ static void test_every_option_sets_a_field(void **state)
 static void test_every_field_has_an_option(void **state)
 {
 	static const char *const without[] = {"version", "node", "argv", "script_base64",
-		"kill_on_bad_exit_grace_ms", "limits", "task_limits"};
+		"kill_on_bad_exit_grace_ms", "limits", "task_limits", "pmi", "wire"};
 	const struct run_option *table;
 	const struct spec_field *fields;
 	size_t n, count, i, k;

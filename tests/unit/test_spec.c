@@ -8,6 +8,8 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <jansson.h>
 #include <signal.h>
 
@@ -110,7 +112,7 @@ static void test_identity_and_surroundings(void **state)
 {
 	_cleanup_spec_ struct spec *s = good(
 		"{'version': 1, 'kind': 'normal', 'job': 4294967293, 'step': 4294967280, 'name': 'a b',"
-		" 'node': {'name': 'n-1_x.y', 'list': 'n[1-2],m3'}, 'argv': ['a/b/c'],"
+		" 'node': {'name': 'n-1_x.y', 'list': 'm[3]'}, 'argv': ['a/b/c'],"
 		" 'env': {'B': 'x=y', 'A': '', 'a b': 'c'}, 'cwd': '/tmp/x', 'uid': 'nobody', 'gid': 0,"
 		" 'groups': ['audio', 44, '4294967294'], 'umask': '027', 'nice': -20,"
 		" 'oom_score_adj': -1000, 'no_new_privs': true, 'label': true, 'hold': false,"
@@ -121,7 +123,7 @@ static void test_identity_and_surroundings(void **state)
 	assert_string_equal(s->step_name, "4294967280");
 	assert_string_equal(s->job_name, "a b");
 	assert_string_equal(s->node_name, "n-1_x.y");
-	assert_string_equal(s->node_list, "n[1-2],m3");
+	assert_string_equal(s->node_list, "m[3]");
 	assert_string_equal(strv_env_get(&s->env, "B"), "x=y");
 	assert_string_equal(strv_env_get(&s->env, "A"), "");
 	assert_string_equal(s->env.v[2], "a b=c");
@@ -347,7 +349,187 @@ static void test_overrides(void **state)
 	assert_string_equal(strv_env_get(&s->overrides[0].env, "E"), "1");
 	assert_int_equal(s->overrides[1].ranks_count, 2);
 	assert_null(s->overrides[1].cwd);
+	assert_int_equal(s->rank_entries[0], 2); /* of all ranks it is known */
+	assert_int_equal(s->rank_entries[1], 0);
+	assert_int_equal(s->rank_entries[3], 3);
+	assert_int_equal(s->rank_entries[7], 1);
 	assert_string_equal(s->job_name, "a");
+}
+
+static void is_map(const struct spec *s, const char *wanted)
+{
+	char text[64] = "";
+	uint32_t i;
+
+	assert_non_null(s->rank_nodes);
+	for (i = 0; i < s->ntasks; i++)
+		text[i] = (char)('0' + s->rank_nodes[i]);
+	assert_string_equal(text, wanted);
+}
+
+static void test_rank_map(void **state)
+{
+	_cleanup_spec_ struct spec *s = good(
+		"{'argv': ['x'], 'node': {'id': 1, 'count': 3, 'ranks': ['0,4', '3,1', '2']}}");
+	_cleanup_spec_ struct spec *t =
+		good("{'argv': ['x'], 'ntasks': 5, 'ranks': '3,1',"
+		     "'node': {'id': 1, 'count': 3, 'ranks': ['0,4', '3,1', '2'],"
+		     " 'tasks_per_node': [2, 2, 1]}}");
+
+	(void)state;
+	assert_int_equal(s->ntasks, 5);
+	assert_int_equal(s->local_ntasks, 2);
+	assert_int_equal(s->ranks[0], 3);
+	assert_int_equal(s->ranks[1], 1);
+	assert_int_equal(s->tasks_per_node[0], 2);
+	assert_int_equal(s->tasks_per_node[2], 1);
+	is_map(s, "01210");
+	is_map(t, "01210");
+}
+
+/* What the map is where no one gives it. */
+static void test_rank_map_by_itself(void **state)
+{
+	_cleanup_spec_ struct spec *one = good("{'argv': ['x'], 'ntasks': 3, 'ranks': '2,0,1'}");
+	_cleanup_spec_ struct spec *block =
+		good("{'argv': ['x'], 'node': {'id': 1, 'count': 3, 'tasks_per_node': [1, 2, 1]}}");
+	_cleanup_spec_ struct spec *cyclic =
+		good("{'argv': ['x'], 'ranks': '1,3', 'ntasks': 4,"
+		     " 'node': {'id': 1, 'count': 2, 'tasks_per_node': [2, 2]}}");
+	_cleanup_spec_ struct spec *part = good("{'argv': ['x'], 'ntasks': 4, 'local_ntasks': 2}");
+	_cleanup_spec_ struct spec *own = good("{'argv': ['x'], 'ntasks': 4, 'local_ntasks': 2,"
+					       " 'first_rank': 2, 'node': {'id': 1, 'count': 2}}");
+
+	(void)state;
+	is_map(one, "000");
+	is_map(block, "0112");
+	assert_null(cyclic->rank_nodes);
+	assert_null(part->rank_nodes);
+	assert_null(own->rank_nodes);
+}
+
+static void test_node_names(void **state)
+{
+	_cleanup_spec_ struct spec *s =
+		good("{'argv': ['x'], 'node': {'count': 4, 'list':"
+		     " 'n[08-09]-ib,x1,a[3]b[1]', 'tasks_per_node': [1, 1, 1, 1]}}");
+
+	(void)state;
+	assert_int_equal(s->node_names.n, 4);
+	assert_string_equal(s->node_names.v[0], "n08-ib");
+	assert_string_equal(s->node_names.v[1], "n09-ib");
+	assert_string_equal(s->node_names.v[2], "x1");
+	assert_string_equal(s->node_names.v[3], "a3b1");
+}
+
+/* ---- collective operations and the wire ---------------------------------------------------- */
+
+static void test_pmi_and_wire(void **state)
+{
+	_cleanup_spec_ struct spec *d = good("{'argv': ['x']}");
+	_cleanup_spec_ struct spec *s =
+		good("{'argv': ['x'], 'pmi': {'timeout_ms': 0, 'tcp': true}, 'wire': {'addresses':"
+		     " ['[fe80::1%eth0]:1'], 'auth': 'none', 'fanout': 2, 'ifname': 'eth0',"
+		     " 'connect_timeout_ms': 5, 'listen_fd': 77}}");
+	_cleanup_spec_ struct spec *t = good("{'argv': ['x'], 'wire': {'secret_fd': 99}}");
+
+	(void)state;
+	assert_int_equal(d->pmi.timeout_ms, 300000);
+	assert_false(d->pmi.tcp);
+	assert_null(d->wire.addresses);
+	assert_int_equal(d->wire.listen_fd, -1);
+	assert_string_equal(d->wire.auth, "munge");
+	assert_int_equal(d->wire.fanout, 16);
+	assert_int_equal(d->wire.connect_timeout_ms, 60000);
+	assert_int_equal(s->pmi.timeout_ms, 0);
+	assert_true(s->pmi.tcp);
+	assert_int_equal(s->wire.addresses_count, 1);
+	assert_string_equal(s->wire.addresses[0], "[fe80::1%eth0]:1");
+	assert_string_equal(s->wire.auth, "none");
+	assert_int_equal(s->wire.fanout, 2);
+	assert_string_equal(s->wire.ifname, "eth0");
+	assert_int_equal(s->wire.listen_fd, -1); /* the number alone opens nothing */
+	assert_string_equal(t->wire.auth, "secret");
+	assert_null(t->wire.secret);
+}
+
+/* A spec with the two descriptors. */
+static struct spec *with_fds(int listen_fd, int secret_fd)
+{
+	_cleanup_free_ char *text = NULL;
+
+	assert_true(asprintf(&text, "{'argv': ['x'], 'wire': {'listen_fd': %d, 'secret_fd': %d}}",
+			    listen_fd, secret_fd) > 0);
+	return good(text);
+}
+
+static int make_socket(int type, bool listening)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET};
+	int fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	if (listening)
+		assert_int_equal(listen(fd, 5), 0);
+	return fd;
+}
+
+static int make_secret(size_t size)
+{
+	char bytes[SPEC_SECRET_MAX + 1] = "0123456789abcdef";
+	int fd[2];
+
+	assert_int_equal(pipe(fd), 0);
+	assert_int_equal(write(fd[1], bytes, size), size);
+	(void)close(fd[1]);
+	return fd[0];
+}
+
+static void test_descriptors(void **state)
+{
+	int listening = make_socket(SOCK_STREAM, true), secret = make_secret(17);
+	struct spec *s = with_fds(listening, secret);
+	struct err err = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(spec_take_fds(s, &err), 0);
+	assert_int_equal(s->wire.listen_fd, listening);
+	assert_int_equal(s->wire.secret_size, 17);
+	assert_memory_equal(s->wire.secret, "0123456789abcdef", 17);
+	assert_int_equal(fcntl(secret, F_GETFD), -1);
+	assert_int_equal(spec_take_fds(s, &err), 0); /* once */
+	assert_null(strstr(s->text, "0123456789"));
+	(void)spec_free(s);
+	assert_int_equal(fcntl(listening, F_GETFD), -1);
+}
+
+static void refuses(int listening, int secret, const char *why)
+{
+	struct spec *s = with_fds(listening, secret);
+	struct err err = ERR_INIT;
+
+	assert_int_equal(spec_take_fds(s, &err), -EINVAL);
+	if (!strstr(err.text, why))
+		fail_msg("got:    %s\n  wanted: %s", err.text, why);
+	(void)spec_free(s);
+	(void)close(listening);
+	(void)close(secret);
+}
+
+static void test_wrong_descriptors(void **state)
+{
+	(void)state;
+	refuses(1000, 1001, "wire.listen_fd: 1000 is no open descriptor");
+	refuses(make_secret(16), 1001, "is no TCP socket");
+	refuses(make_socket(SOCK_DGRAM, false), 1001, "is no TCP socket");
+	refuses(make_socket(SOCK_STREAM, false), 1001, "does not listen");
+	refuses(make_socket(SOCK_STREAM, true), 1001, "wire.secret_fd: 1001 is no open descriptor");
+	refuses(make_socket(SOCK_STREAM, true), make_secret(15),
+		"wire.secret_fd: the secret has 15 bytes, less than 16");
+	refuses(make_socket(SOCK_STREAM, true), make_secret(SPEC_SECRET_MAX + 1),
+		"wire.secret_fd: the secret has more than 4096 bytes");
 }
 
 static void test_batch(void **state)
@@ -423,6 +605,30 @@ static const struct {
 	{"'node': {'count': 65537}", "node.count: 65537 is not in the range 1 to 65536"},
 	{"'node': {'list': 'a b'}",
 		"node.list: 'a b' is no list of nodes such as \"n[01-04,7],login\""},
+	{"'node': {'list': 'n[1-2'}",
+		"node.list: 'n[1-2' is no list of nodes such as \"n[01-04,7],login\""},
+	{"'node': {'list': 'n[1-99999]'}",
+		"node.list: 'n[1-99999]' names more nodes than a step can have"},
+	{"'node': {'list': 'n[1-2]'}", "node.list: names 2 nodes, but node.count is 1"},
+	{"'node': {'ranks': '0'}", "node.ranks: must be an array, not a string"},
+	{"'node': {'ranks': [[0]]}", "node.ranks[0]: must be a string, not an array"},
+	{"'node': {'ranks': ['x']}", "node.ranks[0]: 'x' is no list of ranks such as \"0-3,8\""},
+	{"'node': {'ranks': ['0', '1']}", "node.ranks: has 2 entries, but node.count is 1"},
+	{"'node': {'count': 2, 'ranks': ['0', '2']}",
+		"node.ranks[1]: rank 2 is not below the number of ranks that are listed (2)"},
+	{"'node': {'count': 2, 'ranks': ['0-1', '1']}", "node.ranks[1]: rank 1 is listed twice"},
+	{"'node': {'count': 2, 'ranks': ['', '0']}", "node.ranks[0]: has no rank for this node"},
+	{"'node': {'count': 2, 'ranks': ['0', '1']}, 'ntasks': 3",
+		"node.ranks: lists 2 ranks, but ntasks is 3"},
+	{"'node': {'count': 2, 'ranks': ['0', '1'], 'tasks_per_node': [1, 2]}",
+		"node.ranks[1]: lists 1 ranks, but node.tasks_per_node has 2 tasks there"},
+	{"'node': {'count': 2, 'ranks': ['0', '1']}, 'ranks': '1'",
+		"ranks: says otherwise than node.ranks[0]; give one of them"},
+	{"'node': {'count': 2, 'ranks': ['0', '1']}, 'first_rank': 0",
+		"first_rank: conflicts with node.ranks; give one of them"},
+	{"'node': {'count': 2, 'ranks': ['0', '1']}, 'local_ntasks': 2",
+		"local_ntasks: 2, but ranks lists 1"},
+	{"'node': {'ranks': ['0-65536']}", "node.ranks[0]: has more than 65536 ranks"},
 	{"'node': {'tasks_per_node': 2}", "node.tasks_per_node: must be an array, not a number"},
 	{"'node': {'tasks_per_node': [1, 1]}",
 		"node.tasks_per_node: has 2 entries, but node.count is 1"},
@@ -576,6 +782,37 @@ static const struct {
 		"proctrack: 'mpi/none' is no name of a proctrack plugin (\"auto\", \"cgroup\" or "
 		"\"proctrack/cgroup\")"},
 	{"'mpi': 'mpi/'", "mpi: 'mpi/' is no name of an mpi plugin (\"none\" or \"mpi/none\")"},
+	{"'pmi': 1", "pmi: must be an object, not a number"},
+	{"'pmi': {'timeout_ms': -1}", "pmi.timeout_ms: -1 is not in the range 0 to 3153600000000"},
+	{"'pmi': {'tcp': 1}", "pmi.tcp: must be true or false, not a number"},
+	{"'wire': []", "wire: must be an object, not an array"},
+	{"'wire': {'addresses': 'a:1'}", "wire.addresses: must be an array, not a string"},
+	{"'wire': {'addresses': ['a:1', 'b:2']}",
+		"wire.addresses: has 2 entries, but node.count is 1"},
+	{"'wire': {'addresses': ['a:65536']}",
+		"wire.addresses[0]: 'a:65536' has no port from 1 to 65535 behind its last ':'"},
+	{"'wire': {'addresses': ['a b:1']}",
+		"wire.addresses[0]: 'a b:1' is neither HOST:PORT nor [IPV6]:PORT"},
+	{"'wire': {'addresses': ['::1:1']}",
+		"wire.addresses[0]: '::1:1' is neither HOST:PORT nor [IPV6]:PORT"},
+	{"'wire': {'addresses': ['[1.2.3.4]:1']}",
+		"wire.addresses[0]: '[1.2.3.4]:1' holds no IPv6 address between '[' and ']'"},
+	{"'wire': {'addresses': ['[]:1']}",
+		"wire.addresses[0]: '[]:1' holds no IPv6 address between '[' and ']'"},
+	{"'wire': {'addresses': [1]}", "wire.addresses[0]: must be a string, not a number"},
+	{"'wire': {'listen_fd': 2}", "wire.listen_fd: 2 is not in the range 3 to 1048576"},
+	{"'wire': {'secret_fd': -1}", "wire.secret_fd: -1 is not in the range 3 to 1048576"},
+	{"'wire': {'secret_fd': 7, 'listen_fd': 7}", "wire.secret_fd: 7 is listen_fd too"},
+	{"'wire': {'secret_fd': 7, 'auth': 'munge'}",
+		"wire.secret_fd: conflicts with auth 'munge'"},
+	{"'wire': {'auth': 'secret'}", "wire.auth: 'secret' needs secret_fd"},
+	{"'wire': {'auth': 'ssh'}", "wire.auth: 'ssh' is not one of secret, munge, none"},
+	{"'wire': {'fanout': 1}", "wire.fanout: 1 is not in the range 2 to 1024"},
+	{"'wire': {'ifname': 'a/b'}", "wire.ifname: 'a/b' is no network interface's name"},
+	{"'wire': {'ifname': 'a234567890123456'}",
+		"wire.ifname: 'a234567890123456' is no network interface's name"},
+	{"'wire': {'connect_timeout_ms': 0}",
+		"wire.connect_timeout_ms: 0 is not in the range 1 to 3153600000000"},
 	{"'scope': 'maybe'", "scope: 'maybe' is not one of auto, yes, no"},
 	{"'cgroup_root': 'sys'", "cgroup_root: 'sys' is not an absolute path"},
 	{"'hold': 0", "hold: must be true or false, not a number"},
@@ -694,6 +931,11 @@ static void test_wrong_wholes(void **state)
 		"mpi: 'pmix' is not for a step of kind 'batch': give none or nothing");
 	bad("{'kind': 'batch', 'script': 'x', 'node': {'tasks_per_node': [1]}}",
 		"node.tasks_per_node: is for normal steps only");
+	bad("{'kind': 'batch', 'script': 'x', 'node': {'ranks': ['0']}}",
+		"node.ranks: is for normal steps only");
+	bad("{'kind': 'batch', 'script': 'x', 'wire': {}}",
+		"wire: is not for a step of kind 'batch'");
+	bad("{'kind': 'extern', 'pmi': {}}", "pmi: is not for a step of kind 'extern'");
 	bad("{'kind': 'extern', 'argv': ['x']}", "argv: is not for a step of kind 'extern'");
 	bad("{'kind': 'extern', 'ntasks': 1}", "ntasks: is not for a step of kind 'extern'");
 	bad("{'kind': 'extern', 'tasks': []}", "tasks: is not for a step of kind 'extern'");
@@ -932,6 +1174,8 @@ static void test_schema_has_the_same_fields(void **state)
 		[SPEC_TABLE_STREAM] = "stream",
 		[SPEC_TABLE_RLIMIT] = "rlimit",
 		[SPEC_TABLE_KILL] = "kill",
+		[SPEC_TABLE_PMI] = "pmi",
+		[SPEC_TABLE_WIRE] = "wire",
 		[SPEC_TABLE_LIMITS] = "limits",
 		[SPEC_TABLE_IO] = "io",
 		[SPEC_TABLE_DEVICE] = "device",
@@ -985,6 +1229,12 @@ int main(void)
 		cmocka_unit_test(test_layout),
 		cmocka_unit_test(test_largest_step),
 		cmocka_unit_test(test_overrides),
+		cmocka_unit_test(test_rank_map),
+		cmocka_unit_test(test_rank_map_by_itself),
+		cmocka_unit_test(test_node_names),
+		cmocka_unit_test(test_pmi_and_wire),
+		cmocka_unit_test(test_descriptors),
+		cmocka_unit_test(test_wrong_descriptors),
 		cmocka_unit_test(test_batch),
 		cmocka_unit_test(test_extern),
 		cmocka_unit_test(test_wrong_fields),

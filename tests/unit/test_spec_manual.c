@@ -27,6 +27,8 @@ static const char *const headings[SPEC_TABLE_MAX] = {
 	[SPEC_TABLE_STREAM] = "STREAM",
 	[SPEC_TABLE_RLIMIT] = "LIMIT",
 	[SPEC_TABLE_KILL] = "ENTRY OF KILL_SEQUENCE",
+	[SPEC_TABLE_PMI] = "PMI",
+	[SPEC_TABLE_WIRE] = "WIRE",
 	[SPEC_TABLE_LIMITS] = "LIMITS OF USE",
 	[SPEC_TABLE_IO] = "ENTRY OF IO_MAX",
 	[SPEC_TABLE_DEVICE] = "ENTRY OF DEVICES",
@@ -246,6 +248,18 @@ static void test_kill_sequence(void **state)
 	check_table(SPEC_TABLE_KILL);
 }
 
+static void test_pmi(void **state)
+{
+	(void)state;
+	check_table(SPEC_TABLE_PMI);
+}
+
+static void test_wire(void **state)
+{
+	(void)state;
+	check_table(SPEC_TABLE_WIRE);
+}
+
 static void test_limits(void **state)
 {
 	(void)state;
@@ -273,6 +287,8 @@ int main(void)
 		cmocka_unit_test(test_stream),
 		cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_kill_sequence),
+		cmocka_unit_test(test_pmi),
+		cmocka_unit_test(test_wire),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_io_max),
 		cmocka_unit_test(test_devices),

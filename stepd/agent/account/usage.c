@@ -27,6 +27,24 @@ void usage_clear(struct usage *u)
 	*u = (struct usage){0};
 }
 
+static int grow(stepd_usage_t **v, uint32_t n, uint32_t more)
+{
+	stepd_usage_t *grown = realloc(*v, ((size_t)n + more + 1) * sizeof(**v));
+
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + n, 0, ((size_t)more + 1) * sizeof(*grown));
+	*v = grown;
+	return 0;
+}
+
+int usage_grow(struct usage *u, uint32_t n, uint32_t more)
+{
+	int r = u->tasks ? grow(&u->tasks, n, more) : 0;
+
+	return r == 0 && u->look ? grow(&u->look, n, more) : r;
+}
+
 /* /proc has forgotten those that ended; the agent has not. */
 static void add_waited(const struct usage *u, stepd_usage_t *look)
 {

@@ -36,6 +36,9 @@ struct usage {
 int usage_open(struct usage *u, uint32_t n) _must_check_;
 void usage_clear(struct usage *u);
 
+/* More tasks join the n that are there. 0 or -ENOMEM. */
+int usage_grow(struct usage *u, uint32_t n, uint32_t more) _must_check_;
+
 /* Looks at the step and its tasks now: 0, or -errno with what was known before. */
 int usage_look(struct usage *u, struct proctrack *pt, const stepd_step_rec_t *job) _must_check_;
 

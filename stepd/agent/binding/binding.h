@@ -60,6 +60,9 @@ void binding_clear(struct binding *binding);
 int binding_environ(
 	const struct spec *spec, const struct binding *binding, struct strv *env) _must_check_;
 
+/* Removes them all. */
+void binding_environ_none(struct strv *env);
+
 /* ---- in the child: binding_child.c -------------------------------------------------------- */
 
 enum binding_part {

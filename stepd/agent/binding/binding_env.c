@@ -165,13 +165,18 @@ static int tell_distribution(const struct spec *spec, struct strv *env)
 	return r;
 }
 
+void binding_environ_none(struct strv *env)
+{
+	unset_prefix(env, cpu_names.whole);
+	unset_prefix(env, mem_names.whole);
+}
+
 int binding_environ(const struct spec *spec, const struct binding *b, struct strv *env)
 {
 	char number[16];
 	int r;
 
-	unset_prefix(env, cpu_names.whole);
-	unset_prefix(env, mem_names.whole);
+	binding_environ_none(env);
 	r = tell_distribution(spec, env);
 	if (r == 0 && spec->cpus_per_task) {
 		(void)snprintf(number, sizeof(number), "%u", spec->cpus_per_task);

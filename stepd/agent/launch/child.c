@@ -24,8 +24,8 @@
 
 /* All calls here are rawcall()s: the memory may be shared with the launcher and the other tasks'
  * children, errno with it (child.h). It also saves the page faults that each part of the C library
- * costs a fresh child. What the host's parts for a child do (an MPI hook, a verbose binding) needs
- * the library, and so a child with memory of its own: child_can_share_memory(). */
+ * costs a fresh child. What the host's parts for a child do (an MPI task hook, a verbose binding)
+ * needs the library, and so a child with memory of its own: child_can_share_memory(). */
 struct child {
 	const struct child_setup *setup;
 	struct child_seat *seat;
@@ -84,8 +84,12 @@ static int do_rlimits(struct child *c)
 	return (int)r;
 }
 
+/* Where a task of a spawn runs is the kernel's choice: the step's binding is for those that it
+ * began with. */
 static int do_binding(struct child *c)
 {
+	if (c->setup->joined)
+		return 0;
 	return binding_apply(&c->plan->binding, c->local_id, &c->detail);
 }
 
@@ -199,15 +203,29 @@ static int do_bound(struct child *c)
 {
 	int r = c->seat->adopted ? do_binding(c) : 0;
 
-	if (r == 0)
+	if (r == 0 && !c->setup->joined)
 		binding_tell(c->plan->spec, &c->plan->job, c->local_id, STDERR_FILENO);
 	return r;
 }
 
-static int do_hook(struct child *c)
+/* Its place among those that share its MPI_COMM_WORLD. */
+static void fill_world(
+	const struct child_setup *setup, uint32_t local_id, mpi_plugin_task_info_t *info)
 {
-	const stepd_step_rec_t *job = &c->plan->job;
-	mpi_plugin_task_info_t info = {
+	const struct plan_joined *joined = setup->joined;
+
+	info->appnum = setup->plan->job.task[local_id].appnum;
+	info->spawn = joined ? joined->spawn : 0;
+	info->size = joined ? joined->size : info->ntasks;
+	info->rank = joined ? info->gtaskid - joined->first_rank : info->gtaskid;
+}
+
+static void fill_info(
+	const struct child_setup *setup, uint32_t local_id, mpi_plugin_task_info_t *info)
+{
+	const stepd_step_rec_t *job = &setup->plan->job;
+
+	*info = (mpi_plugin_task_info_t){
 		.api_version = STEPD_API_VERSION,
 		.job_id = job->job_id,
 		.step_id = job->step_id,
@@ -215,15 +233,52 @@ static int do_hook(struct child *c)
 		.nodeid = job->nodeid,
 		.ntasks = job->ntasks,
 		.ltasks = job->node_tasks,
-		.gtaskid = job->task[c->local_id].gtid,
-		.ltaskid = c->local_id,
+		.gtaskid = job->task[local_id].gtid,
+		.ltaskid = local_id,
+		.service_fd = -1,
 	};
+	fill_world(setup, local_id, info);
+}
 
-	environ_task_fill(&c->seat->env, &c->program->env, info.gtaskid, c->local_id,
-		(pid_t)rawcall(SYS_getpid));
-	if (c->setup->mpi)
-		mpi_task(c->setup->mpi, &info, &c->seat->env.v);
-	return 0;
+static int make_environ(
+	const struct child_setup *setup, uint32_t local_id, pid_t pid, struct child_seat *seat)
+{
+	const struct plan_joined *joined = setup->joined;
+	mpi_plugin_task_info_t info;
+
+	seat->pass_fd = -1;
+	fill_info(setup, local_id, &info);
+	environ_task_fill(&seat->env, &plan_task_program(setup->plan, joined, local_id)->env,
+		info.rank, joined ? local_id - joined->first_local : local_id, pid);
+	if (!setup->mpi)
+		return 0;
+	if (mpi_has_task_environ(setup->mpi))
+		return mpi_task_environ(setup->mpi, &info, &seat->env.v, &seat->pass_fd);
+	return mpi_task(setup->mpi, &info, &seat->env.v);
+}
+
+int child_prepare(const struct child_setup *setup, uint32_t local_id, struct child_seat *seat)
+{
+	int r = environ_task_reserve(
+		&seat->env, plan_task_program(setup->plan, setup->joined, local_id)->env.n);
+
+	if (r == 0)
+		r = make_environ(setup, local_id, 0, seat);
+	seat->prepared = r == 0;
+	return r;
+}
+
+static int do_hook(struct child *c)
+{
+	struct child_seat *seat = c->seat;
+	pid_t pid = (pid_t)rawcall(SYS_getpid);
+	int r = 0;
+
+	if (seat->prepared)
+		environ_task_set_pid(&seat->env, pid);
+	else
+		r = make_environ(c->setup, c->local_id, pid, seat);
+	return r < 0 || seat->pass_fd < 0 ? r : (int)rawcall(SYS_fcntl, seat->pass_fd, F_SETFD, 0);
 }
 
 /* As a login shell would have them: nothing blocked, nothing ignored. The agent ignores none and
@@ -341,8 +396,8 @@ bool child_can_share_memory(const struct child_setup *setup)
 	const struct spec *spec = setup->plan->spec;
 
 	/* An empty range: whether the flag is known (Linux 5.11). */
-	return RAWCALL_NATIVE && !setup->mpi && !spec->cpu_bind.verbose &&
-		!spec->mem_bind.verbose &&
+	return RAWCALL_NATIVE && (!setup->mpi || mpi_has_task_environ(setup->mpi)) &&
+		!spec->cpu_bind.verbose && !spec->mem_bind.verbose &&
 		rawcall(SYS_close_range, ~0u, ~0u, CLOSE_RANGE_CLOEXEC) == 0;
 }
 
@@ -354,7 +409,7 @@ _noreturn_ void child_main(struct child_seat *seat)
 		.setup = setup,
 		.seat = seat,
 		.plan = plan,
-		.program = &plan->programs[plan->task_program[seat->io.local_id]],
+		.program = plan_task_program(plan, setup->joined, seat->io.local_id),
 		.local_id = seat->io.local_id,
 	};
 	size_t i;
@@ -381,10 +436,11 @@ _noreturn_ void child_main(struct child_seat *seat)
 
 /* The file, directory or limit that the operation was about, or "". */
 static void name_subject(
-	const struct plan *plan, const struct child_report *report, char *text, size_t size)
+	const struct child_setup *setup, const struct child_report *report, char *text, size_t size)
 {
 	static const char *const streams[] = {"stdin", "stdout", "stderr"};
-	const struct plan_program *p = &plan->programs[plan->task_program[report->local_id]];
+	const struct plan *plan = setup->plan;
+	const struct plan_program *p = plan_task_program(plan, setup->joined, report->local_id);
 	char file[400];
 
 	text[0] = '\0';
@@ -423,12 +479,13 @@ static void name_subject(
 }
 
 int child_report_explain(
-	const struct plan *plan, const struct child_report *report, struct err *err)
+	const struct child_setup *setup, const struct child_report *report, struct err *err)
 {
+	const struct plan *plan = setup->plan;
 	char subject[512];
 	int error = report->error > 0 ? report->error : EIO;
 
-	name_subject(plan, report, subject, sizeof(subject));
+	name_subject(setup, report, subject, sizeof(subject));
 	(void)err_set(err, -error, "task %u can't %s%s", plan->job.task[report->local_id].gtid,
 		report->stage < CHILD_STAGE_MAX ? operations[report->stage].words : "start",
 		subject);

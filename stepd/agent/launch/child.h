@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A task between its fork and its exec: a fixed list of operations over what the plan prepared.
- * It makes system calls, touches no lock and no heap of the agent (the MPI hook may allocate: it
- * has memory of its own and the agent one thread), and reports the operation that failed by one
+ * It makes system calls, touches no lock and no heap of the agent (an MPI task hook may allocate:
+ * it has memory of its own and the agent one thread), and reports the operation that failed by one
  * record on a pipe. The pipe is O_CLOEXEC: its end of file tells the agent that every task has been
  * executed.
  *
@@ -23,6 +23,7 @@
 
 struct mpi;
 struct plan;
+struct plan_joined;
 struct rlimit;
 
 /* In the order in which a child does them. The words for messages stand in child.c. */
@@ -58,9 +59,10 @@ struct child_report {
  * every task has been executed. */
 struct child_setup {
 	struct plan *plan;
-	struct mpi *mpi;             /* NULL: no task hook */
-	const struct rlimit *nofile; /* what the agent had before it raised its own */
-	const char *oom_score_adj;   /* to write, NULL: leave */
+	const struct plan_joined *joined; /* NULL: the tasks that the step begins with */
+	struct mpi *mpi;                  /* NULL: no task hook */
+	const struct rlimit *nofile;      /* what the agent had before it raised its own */
+	const char *oom_score_adj;        /* to write, NULL: leave */
 	bool traced;
 };
 
@@ -69,6 +71,8 @@ struct child_seat {
 	const struct child_setup *setup;
 	struct stdio_task io;
 	struct environ_task env; /* room for the task's vector; with an MPI hook from malloc() */
+	bool prepared;           /* env is made, by child_prepare() */
+	int pass_fd;             /* then: a descriptor for the task, or -1 */
 	pid_t group;             /* to join; 0: to found; -1: stay in the one it was born in */
 	bool adopted;            /* moved into the container by the agent while it is held */
 	int report_fd;
@@ -77,8 +81,14 @@ struct child_seat {
 	bool own_signals;  /* CLONE_CLEAR_SIGHAND has reset them */
 };
 
-/* Whether children with this setup may share the memory of who clones them. */
+/* Whether children with this setup may share the memory of who clones them. With an MPI plugin
+ * child_prepare() comes before each then. */
 bool child_can_share_memory(const struct child_setup *setup);
+
+/* Before the fork: the task's environment, with what the MPI plugin does to it. seat->env.v comes
+ * from malloc(), and is the caller's. -errno. */
+int child_prepare(
+	const struct child_setup *setup, uint32_t local_id, struct child_seat *seat) _must_check_;
 
 /* Never returns: executes the task, or reports and ends with 126 or 127. */
 _noreturn_ void child_main(struct child_seat *seat);
@@ -86,6 +96,6 @@ _noreturn_ void child_main(struct child_seat *seat);
 /* The sentence for an operator, "task 3: execute '/x/y': Permission denied", into err; returns
  * the exit status that the failure counts as (126, 127). */
 int child_report_explain(
-	const struct plan *plan, const struct child_report *report, struct err *err);
+	const struct child_setup *setup, const struct child_report *report, struct err *err);
 
 #endif

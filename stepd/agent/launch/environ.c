@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "stepd/agent/binding/binding.h"
 #include "stepd/agent/launch/identity.h"
 #include "stepd/agent/spec/spec.h"
 
@@ -85,7 +86,7 @@ static int set_layout(const struct spec *spec, const stepd_step_rec_t *job, stru
 	return r < 0 ? r : strv_env_set(env, "SLURM_STEP_TASKS_PER_NODE", text);
 }
 
-static int set_gtids(const stepd_step_rec_t *job, struct strv *env)
+static int set_gtids(const uint32_t *ranks, uint32_t count, struct strv *env)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t size;
@@ -94,8 +95,8 @@ static int set_gtids(const stepd_step_rec_t *job, struct strv *env)
 
 	if (!f)
 		return -ENOMEM;
-	for (i = 0; i < job->node_tasks; i++)
-		fprintf(f, i ? ",%u" : "%u", job->task[i].gtid);
+	for (i = 0; i < count; i++)
+		fprintf(f, i ? ",%u" : "%u", ranks[i]);
 	if (fclose(f) != 0)
 		return -ENOMEM;
 	return strv_env_set(env, "SLURM_GTIDS", text);
@@ -183,11 +184,50 @@ int environ_make_common(const struct spec *spec, const struct strv *extra,
 	if (r == 0)
 		r = set_layout(spec, job, &env);
 	if (r == 0)
-		r = set_gtids(job, &env);
+		r = set_gtids(spec->ranks, spec->local_ntasks, &env);
 	if (r == 0 && mpi_type)
 		r = strv_env_set(&env, "SLURM_MPI_TYPE", mpi_type);
 	if (r < 0)
 		return err_set(err, r, "make the tasks' environment");
+	*ret_env = env;
+	env = (struct strv){0};
+	return 0;
+}
+
+static int put_all(struct strv *env, const struct strv *entries)
+{
+	size_t i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < entries->n; i++)
+		r = strv_env_put(env, entries->v[i]);
+	return r;
+}
+
+int environ_make_joined(const struct strv *base, const struct strv *extra, uint32_t size,
+	const uint32_t *ranks, uint32_t count, struct strv *ret_env)
+{
+	static const char *const counts[] = {
+		"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"};
+	static const char *const others[] = {"SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE",
+		"SLURM_DISTRIBUTION", "SLURM_DIST_PLANESIZE"};
+	_cleanup_strv_ struct strv env = {0};
+	size_t i;
+	int r = strv_extend(&env, base);
+
+	if (r == 0)
+		r = put_all(&env, extra);
+	for (i = 0; i < ARRAY_SIZE(task_variables); i++)
+		strv_env_unset(&env, task_variables[i]);
+	for (i = 0; i < ARRAY_SIZE(others); i++)
+		strv_env_unset(&env, others[i]);
+	for (i = 0; r == 0 && i < ARRAY_SIZE(counts); i++)
+		r = set_number(&env, counts[i], size);
+	if (r == 0)
+		r = set_gtids(ranks, count, &env);
+	if (r < 0)
+		return r;
+	binding_environ_none(&env);
 	*ret_env = env;
 	env = (struct strv){0};
 	return 0;
@@ -233,13 +273,18 @@ void environ_task_fill(struct environ_task *task, const struct strv *base, uint3
 	assert(n + ARRAY_SIZE(task_variables) + 1 <= task->room);
 	put_number(task->procid, "SLURM_PROCID=", rank);
 	put_number(task->localid, "SLURM_LOCALID=", local_id);
-	put_number(task->task_pid, "SLURM_TASK_PID=", (uint32_t)pid);
+	environ_task_set_pid(task, pid);
 	if (n)
 		memcpy(task->v, base->v, n * sizeof(*task->v));
 	task->v[n++] = task->procid;
 	task->v[n++] = task->localid;
 	task->v[n++] = task->task_pid;
 	task->v[n] = NULL;
+}
+
+void environ_task_set_pid(struct environ_task *task, pid_t pid)
+{
+	put_number(task->task_pid, "SLURM_TASK_PID=", (uint32_t)pid);
 }
 
 void environ_task_clear(struct environ_task *task)

@@ -21,6 +21,13 @@ int environ_make_common(const struct spec *spec, const struct strv *extra,
 	const stepd_step_rec_t *job, const struct identity *id, const char *mpi_type,
 	struct strv *ret_env, struct err *err) _must_check_;
 
+/* The same of tasks that join the step as those of a spawn of size tasks: base, the step's own,
+ * then extra's, then what the spawn has of the SLURM_* ones. ranks: those of the spawn's tasks on
+ * this node, count of them, among the spawn's. What base says of the layout and binding of the
+ * step's first tasks is left out. */
+int environ_make_joined(const struct strv *base, const struct strv *extra, uint32_t size,
+	const uint32_t *ranks, uint32_t count, struct strv *ret_env) _must_check_;
+
 /* Room for one task's vector over any of the prepared environments. */
 struct environ_task {
 	char **v; /* NULL-terminated; from malloc(), for the MPI hook */
@@ -32,9 +39,12 @@ struct environ_task {
 
 int environ_task_reserve(struct environ_task *task, size_t vars) _must_check_;
 
-/* In the child: makes task->v from base. Makes no allocation. */
+/* Makes task->v from base. Makes no allocation. The pid is 0 where the task is not forked yet. */
 void environ_task_fill(struct environ_task *task, const struct strv *base, uint32_t rank,
 	uint32_t local_id, pid_t pid);
+
+/* In the child, where task->v was made before its fork. */
+void environ_task_set_pid(struct environ_task *task, pid_t pid);
 
 void environ_task_clear(struct environ_task *task);
 

@@ -196,7 +196,7 @@ static int resolve_groups(const struct spec *spec, struct identity *id, struct e
 }
 
 /* Notes what the agent has now, and whether the step's ids and groups differ from it. */
-static int compare_with_agent(struct identity *id, struct err *err)
+int identity_compare_with_agent(struct identity *id, struct err *err)
 {
 	uid_t ru, eu, su;
 	gid_t rg, eg, sg;
@@ -224,7 +224,7 @@ int identity_resolve(const struct spec *spec, struct identity *ret_id, struct er
 	if (r == 0)
 		r = resolve_groups(spec, &id, err);
 	if (r == 0)
-		r = compare_with_agent(&id, err);
+		r = identity_compare_with_agent(&id, err);
 	if (r < 0)
 		return r;
 	if (id.switches && geteuid() != 0)

@@ -35,6 +35,11 @@ struct identity {
 /* Resolves spec's user, group and groups. Another user than one's own is refused unless root. */
 int identity_resolve(
 	const struct spec *spec, struct identity *ret_id, struct err *err) _must_check_;
+
+/* Fills in what is the agent's: for an identity that was resolved before, with its groups sorted.
+ */
+int identity_compare_with_agent(struct identity *id, struct err *err) _must_check_;
+
 void identity_clear(struct identity *id);
 #define _cleanup_identity_ _cleanup_(identity_clear)
 

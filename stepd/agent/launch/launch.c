@@ -15,9 +15,10 @@ int launch_open(
 
 	l->pt = pt;
 	l->io = io;
-	fd = proctrack_clone_fd(pt, &l->setup.plan->job, 0);
+	fd = proctrack_clone_fd(pt, &l->setup.plan->job, l->first);
 	if (fd < 0 && fd != -EOPNOTSUPP)
-		return err_set(err, fd, "make the container of task 0");
+		return err_set(err, fd, "make the container of task %u",
+			l->setup.plan->job.task[l->first].gtid);
 	l->into = fd >= 0;
 	l->next_clone_fd = fd >= 0 ? fd : -1;
 	if (pipe2(report, O_CLOEXEC) < 0)
@@ -139,6 +140,26 @@ int launch_release(struct launch *l, struct err *err)
 		r = err_set(err, -errno, "release the tasks");
 	l->hold_fd = close_fd(l->hold_fd);
 	return r;
+}
+
+/* The pipe holds whole records: each is written in one piece below PIPE_BUF. */
+bool launch_read_reports(struct launch *l, launch_report_fn fn, void *userdata)
+{
+	struct child_report reports[64];
+	ssize_t n, i;
+
+	while (l->report_fd >= 0) {
+		n = read(l->report_fd, reports, sizeof(reports));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return false;
+		for (i = 0; i < n / (ssize_t)sizeof(reports[0]); i++)
+			fn(&reports[i], userdata);
+		if (n <= 0)
+			break;
+	}
+	return true;
 }
 
 void launch_close(struct launch *l)

@@ -21,9 +21,10 @@ struct launch {
 	struct proctrack *pt;
 	struct stdio *io;
 	struct spawn spawn; /* how the next task is made */
-	pid_t group; /* the step's process group; 0: the first task founds it; -1: this process
-		      * has founded it */
-	int next_clone_fd; /* of task 0, which was asked for to learn whether there is one */
+	pid_t group;    /* the step's process group; 0: the first task founds it; -1: this process
+			 * has founded it */
+	uint32_t first; /* the first task's local id */
+	int next_clone_fd; /* of that one, which was asked for to learn whether there is one */
 	bool into;         /* tasks are born in the container */
 	bool released;
 	/* Lets the agent go on with other things: until fd can be read, or with -1 with what is due
@@ -43,18 +44,24 @@ struct launch {
 		.hold_fd = -1                                                                      \
 	}
 
-/* Makes the pipes and finds out how tasks get into the container. l->setup's plan, mpi, nofile,
- * oom_score_adj and traced, and l->meanwhile, are the caller's to set before. */
+/* Makes the pipes and finds out how tasks get into the container. l->first, l->setup and
+ * l->meanwhile are the caller's to set before. */
 int launch_open(struct launch *l, struct proctrack *pt, struct stdio *io, bool hold,
 	struct err *err) _must_check_;
 
-/* Forks the task of this local id into the container: ids in ascending order from 0, and launcher.h
- * calls it for all. seat is the child's; with l->spawn.stack it stays so until its exec. */
+/* Forks the task of this local id into the container: ids in ascending order from l->first,
+ * and launcher.h calls it for all that a step begins with. seat is the child's; with l->spawn.stack
+ * it stays so until its exec. */
 int launch_fork(struct launch *l, uint32_t local_id, struct child_seat *seat, pid_t *ret_pid,
 	struct err *err) _must_check_;
 
 /* All are forked: closes what only children needed, and lets them go. */
 int launch_release(struct launch *l, struct err *err) _must_check_;
+
+/* What the tasks have reported since the last look. True: every one has been executed or has failed
+ * by now, and nothing more will come. */
+typedef void (*launch_report_fn)(const struct child_report *report, void *userdata);
+bool launch_read_reports(struct launch *l, launch_report_fn fn, void *userdata);
 
 /* Children that are still held end by themselves. */
 void launch_close(struct launch *l);

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "config.h"
+#include "mpi/mpi.h"
 #include "stepd/agent/launch/launch.h"
 #include "stepd/agent/launch/plan.h"
 #include "stepd/agent/status.h"
@@ -52,6 +53,12 @@ static bool is_of_use(const struct launch *l)
 
 /* ---- in the launcher ----------------------------------------------------------------------- */
 
+/* Pointers in the vector that stands beside a seat. One that a plugin changes is from the heap. */
+static size_t room_for_vector(const struct launch *l)
+{
+	return l->setup.mpi ? 0 : l->setup.plan->task_env.room;
+}
+
 /* Of one child, whose environment has room for vars. */
 static size_t seat_bytes(size_t vars)
 {
@@ -79,14 +86,24 @@ static struct child_seat *slab_seat(const struct slab *slab, uint32_t i, size_t 
 	struct child_seat *seat = (void *)(at - at % 16);
 
 	*stack = top - slab->seat_bytes;
-	*seat = (struct child_seat){.env = {.v = v, .room = vars}};
+	*seat = (struct child_seat){.env = {.v = vars ? v : NULL, .room = vars}};
 	return seat;
+}
+
+/* A child shares this heap and frees nothing of it; nor does the launcher, which ends soon. */
+static int prepare(const struct launch *l, uint32_t i, struct child_seat *seat, struct err *err)
+{
+	int r = l->setup.mpi ? child_prepare(&l->setup, i, seat) : 0;
+
+	return r < 0 ? err_set(err, r, "make the environment of task %u",
+			       l->setup.plan->job.task[i].gtid)
+		     : 0;
 }
 
 static int make_all(struct launch *l, struct board *board)
 {
 	const struct plan *plan = l->setup.plan;
-	size_t vars = plan->task_env.room;
+	size_t vars = room_for_vector(l);
 	struct child_seat *seat;
 	struct slab slab;
 	char *stack;
@@ -99,7 +116,11 @@ static int make_all(struct launch *l, struct board *board)
 		seat = slab_seat(&slab, i, vars, &stack);
 		l->spawn.stack = stack;
 		l->spawn.stack_size = (size_t)((char *)seat - stack);
-		r = launch_fork(l, i, seat, &board->pid[i], &board->err);
+		r = prepare(l, i, seat, &board->err);
+		if (r == 0)
+			r = launch_fork(l, i, seat, &board->pid[i], &board->err);
+		if (l->setup.mpi)
+			mpi_task_forked(l->setup.mpi, i);
 	}
 	return r;
 }
@@ -193,6 +214,8 @@ int launcher_fork_all(struct launch *l, pid_t *pids, struct err *err)
 		return run_launcher(l, pids, err);
 	for (i = 0; r == 0 && i < l->setup.plan->job.node_tasks; i++) {
 		r = launch_fork(l, i, &seat, &pids[i], err);
+		if (l->setup.mpi)
+			mpi_task_forked(l->setup.mpi, i);
 		if (l->meanwhile && (i + 1) % FORKS_PER_TURN == 0)
 			l->meanwhile(-1, l->userdata);
 	}

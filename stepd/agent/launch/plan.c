@@ -2,6 +2,7 @@
 #include "stepd/agent/launch/plan.h"
 
 #include <ctype.h>
+#include <jansson.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -49,6 +50,16 @@ static int make_job(struct plan *plan, struct err *err)
 		.node_tasks = spec->local_ntasks,
 		.jmgr_pid = getpid(),
 	};
+	job->rank_nodes = spec->rank_nodes;
+	if (spec->node_count == 1) {
+		plan->own_name = calloc(1, sizeof(*plan->own_name));
+		if (!plan->own_name)
+			return err_set(err, -ENOMEM, "plan the step");
+		plan->own_name[0] = spec->node_name;
+		job->node_names = plan->own_name;
+	} else {
+		job->node_names = (const char *const *)spec->node_names.v; /* NULL: not told */
+	}
 	job->task = calloc(spec->local_ntasks + 1, sizeof(*job->task));
 	if (!job->task || asprintf(&plan->label, "%u.%s", spec->job_id, spec->step_name) < 0)
 		return err_set(err, -ENOMEM, "plan the step");
@@ -80,6 +91,28 @@ static int compare_ranks(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* The same on all nodes of the step, whichever of the command lines their tasks run. */
+static int number_programs(struct plan *plan, struct err *err)
+{
+	const struct spec *spec = plan->spec;
+	/* Where no task can run the step's own command line, that is none. */
+	uint32_t own = spec->argv.n > 0, entry, i;
+
+	if (!spec->rank_entries)
+		return 0;
+	plan->rank_appnums = calloc((size_t)spec->ntasks + 1, sizeof(*plan->rank_appnums));
+	if (!plan->rank_appnums)
+		return err_set(err, -ENOMEM, "plan the step");
+	for (i = 0; i < spec->ntasks; i++) {
+		entry = spec->rank_entries[i];
+		plan->rank_appnums[i] = entry ? entry - 1 + own : 0;
+	}
+	for (i = 0; i < spec->local_ntasks; i++)
+		plan->job.task[i].appnum = plan->rank_appnums[spec->ranks[i]];
+	plan->job.rank_appnums = plan->rank_appnums;
+	return 0;
+}
+
 /* Which program each task runs: [0], or the override that names its rank. */
 static int make_programs(struct plan *plan, struct err *err)
 {
@@ -105,7 +138,7 @@ static int make_programs(struct plan *plan, struct err *err)
 				plan->task_program[i] = (uint32_t)k + 1;
 		}
 	}
-	return 0;
+	return number_programs(plan, err);
 }
 
 /* Every task has something to run: the spec's check can't know it where overrides are used. */
@@ -305,7 +338,8 @@ static int apply_changes(struct strv *env, const struct strv *before, char **aft
 	return 0;
 }
 
-int plan_run_prefork(struct plan *plan, struct mpi *mpi, struct err *err)
+int plan_run_prefork(
+	struct plan *plan, struct mpi *mpi, const struct mpi_host *host, struct err *err)
 {
 	_cleanup_strv_ struct strv before = {0};
 	char **env, **e;
@@ -317,7 +351,7 @@ int plan_run_prefork(struct plan *plan, struct mpi *mpi, struct err *err)
 	if (!env)
 		return err_set(err, -ENOMEM, "run the MPI plugin's prefork hook");
 	memcpy(env, before.v, before.n * sizeof(*env));
-	r = mpi_prefork(mpi, &plan->job, &env, err);
+	r = mpi_prefork(mpi, &plan->job, host, &env, err);
 	for (k = 0; r == 0 && k < plan->programs_count; k++) {
 		r = apply_changes(&plan->programs[k].env, &before, env);
 		if (r < 0)
@@ -331,8 +365,47 @@ int plan_run_prefork(struct plan *plan, struct mpi *mpi, struct err *err)
 	return r < 0 ? r : reserve_task_env(plan, err);
 }
 
+const struct plan_program *plan_task_program(
+	const struct plan *plan, const struct plan_joined *joined, uint32_t local_id)
+{
+	if (joined)
+		return &joined->programs[joined->task_program[local_id - joined->first_local]];
+	return &plan->programs[plan->task_program[local_id]];
+}
+
+int plan_add_tasks(struct plan *plan, const stepd_step_task_info_t *tasks, uint32_t n)
+{
+	stepd_step_rec_t *job = &plan->job;
+	stepd_step_task_info_t *grown =
+		realloc(job->task, ((size_t)job->node_tasks + n + 1) * sizeof(*grown));
+	uint32_t i;
+
+	if (!grown)
+		return -ENOMEM;
+	job->task = grown;
+	for (i = 0; i < n; i++) {
+		grown[job->node_tasks] = tasks[i];
+		grown[job->node_tasks].id = job->node_tasks;
+		job->node_tasks++;
+	}
+	return 0;
+}
+
+/* What tasks need that join the step, where there is somebody who may ask for them. */
+static void save_start(const struct plan *plan, struct handover *h, struct json_t *object)
+{
+	struct json_t *groups = handover_put_array(h, object, "groups");
+	size_t i;
+
+	for (i = 0; i < plan->id.groups_count; i++)
+		handover_append_int(h, groups, plan->id.groups[i]);
+	handover_put_strv(h, object, "environ", &plan->programs[0].env);
+}
+
 void plan_save(const struct plan *plan, struct handover *h, struct json_t *object)
 {
+	if (plan->job.service_pid && plan->programs)
+		save_start(plan, h, object);
 	handover_put_text(h, object, "user_name", plan->id.user_name);
 	handover_put_int(h, object, "uid", plan->id.uid);
 	handover_put_int(h, object, "gid", plan->id.gid);
@@ -360,6 +433,26 @@ int plan_restore_names(
 	return 0;
 }
 
+static int restore_start(
+	struct plan *plan, const struct handover *h, const struct json_t *object, struct err *err)
+{
+	const struct json_t *groups = handover_get_array(object, "groups");
+	struct identity *id = &plan->id;
+	size_t n = json_array_size(groups);
+	int r;
+
+	if (!groups)
+		return 0;
+	r = handover_copy_strv(h, object, "environ", &plan->programs[0].env);
+	id->groups = calloc(n + 1, sizeof(*id->groups));
+	if (r < 0 || !id->groups)
+		return err_set(err, -ENOMEM, "take over the step");
+	for (; id->groups_count < n; id->groups_count++)
+		id->groups[id->groups_count] =
+			(gid_t)json_integer_value(json_array_get(groups, id->groups_count));
+	return identity_compare_with_agent(id, err);
+}
+
 static int restore_plan(
 	struct plan *plan, const struct handover *h, const struct json_t *object, struct err *err)
 {
@@ -374,6 +467,8 @@ static int restore_plan(
 	r = make_job(plan, err);
 	if (r == 0)
 		r = make_programs(plan, err);
+	if (r == 0)
+		r = restore_start(plan, h, object, err);
 	/* for messages only: the script is with its interpreter already */
 	if (r == 0 && plan->spec->kind == STEPD_STEP_BATCH)
 		r = plan_set_script(plan, "script", err);
@@ -411,9 +506,11 @@ void plan_clear(struct plan *plan)
 	free(plan->programs);
 	free(plan->task_program);
 	free(plan->job.task);
+	free(plan->own_name);
 	free(plan->label);
 	free(plan->cwd);
-	binding_clear(&plan->binding);
+	free(plan->rank_appnums);
+	plan_binding_clear(plan);
 	environ_task_clear(&plan->task_env);
 	identity_clear(&plan->id);
 	*plan = (struct plan){0};

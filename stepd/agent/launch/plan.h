@@ -15,6 +15,7 @@
 struct handover;
 struct json_t;
 struct mpi;
+struct mpi_host;
 
 /* One command line with its environment: the step's, and one for each override. */
 struct plan_program {
@@ -23,15 +24,29 @@ struct plan_program {
 	struct strv env; /* all but the task's own variables */
 };
 
+/* Tasks that join the running step: the part of a spawn that is started here. */
+struct plan_joined {
+	uint32_t spawn;       /* its number in the step, from 1 */
+	uint32_t first_rank;  /* in the step, of its rank 0 */
+	uint32_t size;        /* its tasks on all nodes */
+	uint32_t first_local; /* the local id of the first one here, the others follow */
+	uint32_t count;
+	const struct plan_program *programs;
+	const uint32_t *task_program; /* count of them: index into programs */
+};
+
 struct plan {
 	const struct spec *spec; /* borrowed; lives longer */
 	struct identity id;
-	stepd_step_rec_t job;          /* task[] is owned here, the strings by spec and id */
+	stepd_step_rec_t job;          /* task[] is owned here, the rest by spec and id */
+	const char **own_name;         /* of a step on one node: its names of nodes */
 	char *label;                   /* "7.0" */
 	char *cwd;                     /* absolute */
 	struct plan_program *programs; /* [0] is the step's */
 	size_t programs_count;
 	uint32_t *task_program; /* by local id: index into programs */
+	uint32_t *rank_appnums; /* the step record's */
+	char **task_cpus;       /* likewise (plan_binding.c) */
 	char **script_argv;     /* of a batch step: the vector; its strings are the plan's too */
 	mode_t umask;
 	int oom_score_adj;
@@ -53,8 +68,22 @@ int plan_make_adopted(const struct spec *spec, uid_t uid, gid_t gid, const char 
 int plan_set_script(struct plan *plan, const char *script, struct err *err) _must_check_;
 int plan_make_environ(struct plan *plan, const char *mpi_type, struct err *err) _must_check_;
 
+/* (plan_binding.c) Tells the step record what the tasks are bound to, once that is known. 0 or
+ * -ENOMEM. */
+int plan_tell_binding(struct plan *plan) _must_check_;
+void plan_binding_clear(struct plan *plan);
+
 /* Calls the MPI plugin's prefork hook and gives what it changed to every program. */
-int plan_run_prefork(struct plan *plan, struct mpi *mpi, struct err *err) _must_check_;
+int plan_run_prefork(struct plan *plan, struct mpi *mpi, const struct mpi_host *host,
+	struct err *err) _must_check_;
+
+/* What a task runs. joined: what it is one of, NULL for those that began with the step. */
+const struct plan_program *plan_task_program(
+	const struct plan *plan, const struct plan_joined *joined, uint32_t local_id);
+
+/* More tasks in the step record, behind those that are there, with their ids yet to be set. 0 or
+ * -ENOMEM. */
+int plan_add_tasks(struct plan *plan, const stepd_step_task_info_t *tasks, uint32_t n) _must_check_;
 
 /* What is left of a plan once the tasks run, for the program that goes on with it (handover.h):
  * nothing is looked up again, neither users nor CPUs. */

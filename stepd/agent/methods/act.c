@@ -10,6 +10,7 @@
 #include "proctrack/proctrack.h"
 #include "stepd/agent/ending.h"
 #include "stepd/agent/methods/methods_impl.h"
+#include "stepd/agent/mpi_door.h"
 #include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/report.h"
 #include "stepd/agent/spec/spec.h"
@@ -255,6 +256,13 @@ void method_terminate(struct control_call *call, const json_t *parameters, void 
 	size_t count = 0;
 	int r;
 
+	if (m->a->state == AGENT_DRAINING && mpi_door_is_open(m->a)) {
+		log_info(m->a->log, "asked by uid %u not to wait for the step's other nodes",
+			control_call_peer(call)->uid);
+		control_reply_take(call, NULL);
+		ending_leave_nodes(m->a);
+		return;
+	}
 	if (!methods_can_act(call, m->a))
 		return;
 	if (grace_ms < 0 || grace_ms > GRACE_MS_MAX) {

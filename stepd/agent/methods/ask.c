@@ -111,6 +111,8 @@ static bool add_task(struct listing *l)
 	text_add(&l->text, "{\"rank\":");
 	text_add_number(&l->text, task->rank);
 	add_field(&l->text, "local_id", id);
+	if (task->spawn)
+		add_field(&l->text, "spawn", task->spawn);
 	text_add(&l->text, ",\"state\":\"");
 	text_add(&l->text, task->lost ? "lost" : state_words[task->state]);
 	text_add(&l->text, "\",\"text\":\"");

@@ -9,7 +9,9 @@
 #include "stepd/agent/events.h"
 #include "stepd/agent/limits.h"
 #include "stepd/agent/methods/methods_impl.h"
+#include "stepd/agent/registry.h"
 #include "stepd/agent/report.h"
+#include "stepd/agent/result.h"
 #include "stepd/base/log.h"
 #include "stepd/base/pidref.h"
 #include "stepd/base/procstat.h"
@@ -135,6 +137,17 @@ static int check_member(const struct agent *a, pid_t pid)
 	return id == a->plan.job.cont_id ? -EALREADY : -EBUSY;
 }
 
+/* For an heir, where the container alone does not tell of it. */
+static int note_added(struct agent *a, const struct procstat *st, pid_t pid, struct err *err)
+{
+	if (registry_get_root(a->registry))
+		return 0;
+	if (added_note(&a->added, pid, st->start_ticks) < 0)
+		return err_set(err, -ENOMEM, "note process %d", (int)pid);
+	result_publish_state(a, suspend_state_word(a));
+	return 0;
+}
+
 /* held is the process that is meant: as long as it lives its number is nobody else's. */
 static int add_held(struct agent *a, const struct pidref *held, struct err *err)
 {
@@ -157,6 +170,9 @@ static int add_held(struct agent *a, const struct pidref *held, struct err *err)
 	if (r < 0)
 		return err_set(err, r, "add process %d to the step with %s", (int)held->pid,
 			proctrack_get_type(a->pt));
+	r = note_added(a, &st, held->pid, err);
+	if (r < 0)
+		return r;
 	return pidref_signal(held, 0) == -ESRCH ? -ESRCH : 0;
 }
 

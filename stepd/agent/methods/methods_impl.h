@@ -105,6 +105,7 @@ bool param_start_ticks(
  * its error. */
 struct rank_choice {
 	unsigned char *bits; /* NULL: all */
+	uint32_t limit;      /* above those of bits */
 	size_t count;        /* how many, if not all */
 };
 bool param_ranks(const struct agent *a, struct control_call *call, const json_t *parameters,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "stepd/agent/methods/methods_impl.h"
+#include "stepd/agent/mpi_door.h"
 #include "stepd/agent/report.h"
 #include "stepd/api/proctrack.h"
 #include "stepd/agent/spec/rank_bits.h"
@@ -58,7 +59,10 @@ bool methods_can_act(struct control_call *call, const struct agent *a)
 		return true;
 	answer_wrong_state(call, a,
 		a->unkillable ? "the step was given up: its processes can't be ended"
-			      : "no process of the step is left");
+			: mpi_door_is_open(a)
+			? "no process of the step is left here, and its MPI service process is needed "
+			  "by other nodes (terminate ends that)"
+			: "no process of the step is left");
 	return false;
 }
 
@@ -143,8 +147,13 @@ static int read_ranks(const struct agent *a, const char *text, struct rank_reade
 	uint32_t i;
 
 	reader->limit = a->plan.job.ntasks;
+	for (i = 0; i < a->tasks.n; i++) { /* of spawns, they may be far above */
+		if (a->tasks.v[i].rank >= reader->limit)
+			reader->limit = a->tasks.v[i].rank + 1;
+	}
 	reader->here = rank_bits_new(reader->limit);
 	reader->choice->bits = rank_bits_new(reader->limit);
+	reader->choice->limit = reader->limit;
 	if (!reader->here || !reader->choice->bits)
 		return -ENOMEM;
 	for (i = 0; i < a->tasks.n; i++)
@@ -187,7 +196,8 @@ bool rank_choice_has(const struct rank_choice *choice, uint32_t rank)
 {
 	if (!choice->bits)
 		return true;
-	return rank != STEPD_MEMBER_NO_RANK && rank_bits_test(choice->bits, rank);
+	/* one that has joined the step since is none of them */
+	return rank < choice->limit && rank_bits_test(choice->bits, rank);
 }
 
 uint32_t *rank_choice_list(const struct agent *a, const struct rank_choice *choice)

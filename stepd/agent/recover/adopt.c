@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <string.h>
 
 #include "proctrack/proctrack.h"
@@ -68,8 +69,10 @@ static int hold_tasks(struct agent *a, bool same_boot, pid_t **ret_pids, int *re
 		task = &a->tasks.v[i];
 		if (task->state != TASK_RUNNING)
 			continue;
-		r = same_boot && task->pid ? open_task(&a->recover.forked, task->pid, &ref)
-					   : -ESRCH;
+		r = same_boot && task->pid
+			? open_task(
+				  task->spawn ? &task->forked : &a->recover.forked, task->pid, &ref)
+			: -ESRCH;
 		if (r == 0) {
 			pids[n++] = task->pid;
 			r = exit_watch_add_take(a->exits, &ref, i);
@@ -83,6 +86,27 @@ static int hold_tasks(struct agent *a, bool same_boot, pid_t **ret_pids, int *re
 	*ret_pids = take_ptr(pids);
 	*ret_count = n;
 	return r;
+}
+
+/* Those that were added: the container has nothing else that tells of them. */
+static int hold_added(struct adoption *ad, pid_t **pids, int *count)
+{
+	struct agent *a = ad->agent;
+	pid_t *grown;
+	size_t i;
+	int r = 0;
+
+	if (ad->heir.state.same_boot)
+		r = added_unpack(&a->added, json_object_get(ad->heir.state.doc, "added"));
+	if (r < 0 || a->added.n == 0)
+		return r;
+	grown = reallocarray(*pids, (size_t)*count + a->added.n, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	for (i = 0; i < a->added.n; i++)
+		grown[(*count)++] = a->added.v[i].pid;
+	*pids = grown;
+	return 0;
 }
 
 /* ---- the container ------------------------------------------------------------------------- */
@@ -161,6 +185,8 @@ static int take_over(struct adoption *ad, struct err *err)
 	r = a->loop ? adopted_watch(a) : -ENOMEM;
 	if (r == 0)
 		r = hold_tasks(a, ad->heir.state.same_boot, &pids, &n);
+	if (r == 0)
+		r = hold_added(ad, &pids, &n);
 	if (r < 0)
 		return err_set(err, r, "take over the processes of step %s", a->plan.label);
 	r = reexec_init(a, err);

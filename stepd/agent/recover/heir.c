@@ -70,7 +70,7 @@ int heir_find(const char *runtime_dir, const char *step, stepd_step_rec_t *ret_j
 	_cleanup_closedir_ DIR *dir = NULL;
 	stepd_step_rec_t job = {0};
 	const char *node, *label;
-	char *strings;
+	char *strings = NULL;
 	int r;
 
 	if (!text)
@@ -89,11 +89,12 @@ int heir_find(const char *runtime_dir, const char *step, stepd_step_rec_t *ret_j
 		return err_say(
 			err, r, "several nodes have a step %s here; write NODE/%s", step, step);
 	/* One piece of memory for the caller: "<node>\0<step name>". */
-	strings = r < 0 ? NULL : malloc(strlen(node_name) + strlen(job.step_name) + 2);
-	if (!strings)
-		return err_set(err, r < 0 ? r : -ENOMEM, "look for step %s in '%s'", step, runtime);
+	if (r == 0 && asprintf(&strings, "%s%c%s", node_name, '\0', job.step_name) < 0)
+		r = -ENOMEM;
+	if (r < 0)
+		return err_set(err, r, "look for step %s in '%s'", step, runtime);
 	job.node_name = strings;
-	job.step_name = strcpy(stpcpy(strings, node_name) + 1, job.step_name);
+	job.step_name = strings + strlen(node_name) + 1;
 	*ret_job = job;
 	*ret_strings = strings;
 	return 0;
@@ -137,17 +138,32 @@ static void fill_options(const struct agent_options *given, struct heir *h)
 	o->usage_table = o->usage_table || h->state.usage_table;
 }
 
+static int add_joined(struct agent *a, const struct state_task *state)
+{
+	const stepd_step_task_info_t task = {.gtid = state->rank, .spawn = state->spawn};
+	int r;
+
+	if (state->spawn == 0)
+		return -EBADMSG;
+	r = tasks_add(&a->tasks, state->spawn, &state->rank, 1);
+	if (r == 0)
+		a->tasks.v[a->tasks.n - 1].forked = state->forked;
+	return r < 0 ? r : plan_add_tasks(&a->plan, &task, 1);
+}
+
 static int fill_tasks(struct agent *a, const struct heir *h)
 {
 	const struct state_doc *state = &h->state;
 	size_t i;
 	int r;
 
-	if (state->tasks_count != h->spec->local_ntasks)
+	if (state->tasks_count < h->spec->local_ntasks || state->tasks_count > SPEC_TASKS_MAX)
 		return -EBADMSG;
 	r = tasks_init(&a->tasks, h->spec->ranks, h->spec->local_ntasks);
+	for (i = h->spec->local_ntasks; r == 0 && i < state->tasks_count; i++)
+		r = add_joined(a, &state->tasks[i]);
 	for (i = 0; r == 0 && i < state->tasks_count; i++) {
-		if (state->tasks[i].rank != h->spec->ranks[i])
+		if (state->tasks[i].rank != a->tasks.v[i].rank)
 			return -EBADMSG;
 		a->plan.job.task[i].pid = state->tasks[i].pid;
 		if (state->tasks[i].pid) {
@@ -200,6 +216,8 @@ static void note_end(const struct history_end *end, void *userdata)
 	if (end->exit_code == STATUS_NOT_FOUND || end->exit_code == STATUS_NOT_EXECUTABLE)
 		task->exec_status =
 			status_exit_code(end->wait_status) == end->exit_code ? 0 : end->exit_code;
+	/* One that can't be executed takes its spawn with it, and says no more than that. */
+	task->dropped = task->spawn && task->exec_status;
 	if (end->lost)
 		tasks_lost(&a->tasks, task, end_ns);
 	else

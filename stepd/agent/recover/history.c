@@ -23,6 +23,7 @@ static bool get_end(const json_t *doc, struct history_end *end)
 	const json_t *rank = json_object_get(doc, "rank");
 	const json_t *wait_status = json_object_get(doc, "wait_status");
 	const json_t *exit_code = json_object_get(doc, "exit_code");
+	const char *text = json_string_value(json_object_get(doc, "text"));
 
 	if (!is(doc, "kind", "task_exit") || !json_is_integer(rank))
 		return false;
@@ -30,6 +31,8 @@ static bool get_end(const json_t *doc, struct history_end *end)
 		.lost = !json_is_integer(wait_status),
 		.wait_status = (int)json_integer_value(wait_status),
 		.exit_code = (int)json_integer_value(exit_code),
+		/* of a spawn that failed, while the step went on */
+		.on_request = text && strstr(text, "on request"),
 		.time_usec = (uint64_t)json_integer_value(json_object_get(doc, "time_usec"))};
 	return true;
 }
@@ -51,7 +54,7 @@ int history_read(int dir_fd, history_fn ended, void *userdata)
 		doc = json_loadb(line, (size_t)(next++ - line), 0, NULL);
 		ending = ending || (is(doc, "kind", "state") && is(doc, "state", "ending"));
 		if (doc && get_end(doc, &end)) {
-			end.on_request = ending;
+			end.on_request |= ending;
 			ended(&end, userdata);
 		}
 		json_decref(doc);

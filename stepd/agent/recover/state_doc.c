@@ -45,13 +45,28 @@ static json_t *pack_options(const struct agent_options *o)
 		o->plugin_dir);
 }
 
+/* When each of those was forked that have joined the step. */
+static json_t *pack_joined(const struct agent *a)
+{
+	json_t *array = json_array();
+	uint32_t i;
+
+	for (i = a->plan.spec->local_ntasks; i < a->tasks.n; i++)
+		(void)json_array_append_new(array,
+			json_pack("[I, I]", (json_int_t)a->tasks.v[i].forked.least,
+				(json_int_t)a->tasks.v[i]
+					.forked.most)); /* missing: not taken over */
+	return array;
+}
+
 static json_t *pack(const struct agent *a)
 {
 	const struct recover *recover = &a->recover;
 	char boot_id[64];
 
 	read_boot_id(boot_id);
-	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:b, s:s?, s:i, s:[I, I], s:I, s:I, s:o}",
+	return json_pack(
+		"{s:s, s:I, s:I, s:I, s:I, s:b, s:s?, s:i, s:[I, I], s:o, s:I, s:I, s:o, s:o}",
 		"boot_id", boot_id, "begin_ns", (json_int_t)a->begin_ns, "running_ns",
 		(json_int_t)recover->running_ns, "suspended_since_ns",
 		(json_int_t)(a->suspend.stands ? a->suspend.since_ns : 0), "suspended_ns",
@@ -59,8 +74,9 @@ static json_t *pack(const struct agent *a)
 		(int)(a->suspend.wanted && !a->suspend.stands), "reason",
 		a->state >= AGENT_ENDING ? agent_reason_words[a->reason] : NULL, "end_signal",
 		a->end_signal, "fork_ticks", (json_int_t)recover->forked.least,
-		(json_int_t)recover->forked.most, "adopted", (json_int_t)recover->adopted, "gid",
-		(json_int_t)a->plan.job.gid, "options", pack_options(a->options));
+		(json_int_t)recover->forked.most, "joined_fork_ticks", pack_joined(a), "adopted",
+		(json_int_t)recover->adopted, "gid", (json_int_t)a->plan.job.gid, "options",
+		pack_options(a->options), "added", added_pack(&a->added));
 }
 
 int state_doc_publish(struct agent *a, const char *state, struct err *err)
@@ -169,10 +185,25 @@ static int unpack_options(json_t *doc, struct state_doc *s, struct err *err)
 	return 0;
 }
 
+/* Those that have joined the step stand behind the others, and have begun at times of their own. */
+static void unpack_joined(const json_t *ticks, struct state_doc *s)
+{
+	json_int_t least, most;
+	size_t i, n = 0;
+
+	for (i = 0; i < s->tasks_count; i++) {
+		if (s->tasks[i].spawn == 0 ||
+			json_unpack(json_array_get(ticks, n++), "[I, I]", &least, &most) < 0)
+			continue;
+		s->tasks[i].forked =
+			(struct recover_ticks){.least = (uint64_t)least, .most = (uint64_t)most};
+	}
+}
+
 static int unpack_tasks(const json_t *tasks, struct state_doc *s, struct err *err)
 {
+	json_int_t rank, spawn;
 	json_error_t why;
-	json_int_t rank;
 	size_t i;
 	int pid;
 
@@ -181,14 +212,16 @@ static int unpack_tasks(const json_t *tasks, struct state_doc *s, struct err *er
 	if (!s->tasks)
 		return err_set(err, -ENOMEM, "read state.json");
 	for (i = 0; i < s->tasks_count; i++) {
-		if (json_unpack_ex(json_array_get(tasks, i), &why, 0, "{s:I, s:i}", "rank", &rank,
-			    "pid", &pid) < 0)
+		spawn = 0;
+		if (json_unpack_ex(json_array_get(tasks, i), &why, 0, "{s:I, s:i, s?I}", "rank",
+			    &rank, "pid", &pid, "spawn", &spawn) < 0)
 			return say_bad(&why, err);
-		if (rank < 0 || rank > UINT32_MAX || pid < 0)
+		if (rank < 0 || rank > UINT32_MAX || pid < 0 || spawn < 0 || spawn > UINT32_MAX)
 			return err_say(err, -EBADMSG,
 				"state.json has a task whose rank or pid is none: %lld, %d",
 				(long long)rank, pid);
-		s->tasks[i] = (struct state_task){.rank = (uint32_t)rank, .pid = pid};
+		s->tasks[i] = (struct state_task){
+			.rank = (uint32_t)rank, .pid = pid, .spawn = (uint32_t)spawn};
 	}
 	return 0;
 }
@@ -210,6 +243,8 @@ int state_doc_read(int dir_fd, struct state_doc *ret_doc, struct err *err)
 		r = unpack_options(s.doc, &s, err);
 	if (r == 0)
 		r = unpack_tasks(json_object_get(s.doc, "tasks"), &s, err);
+	if (r == 0)
+		unpack_joined(json_object_get(s.doc, "joined_fork_ticks"), &s);
 	if (r < 0)
 		return r;
 	*ret_doc = s;

@@ -174,6 +174,27 @@ void handover_put_text(struct handover *h, json_t *object, const char *name, con
 		handover_put_bytes(h, object, name, text, strlen(text));
 }
 
+void handover_put_strv(
+	struct handover *h, json_t *object, const char *name, const struct strv *texts)
+{
+	_cleanup_free_ char *all = NULL;
+	size_t size = 0, at = 0, len, i;
+
+	for (i = 0; i < texts->n; i++)
+		size += strlen(texts->v[i]) + 1;
+	all = malloc(size + 1);
+	if (!all) {
+		handover_fail(h, -ENOMEM, "no memory");
+		return;
+	}
+	for (i = 0; i < texts->n; i++) {
+		len = strlen(texts->v[i]) + 1;
+		memcpy(all + at, texts->v[i], len);
+		at += len;
+	}
+	handover_put_bytes(h, object, name, all, size);
+}
+
 void handover_keep_fd(struct handover *h, int fd)
 {
 	size_t room = h->fds_room ? h->fds_room * 2 : 64;
@@ -374,6 +395,20 @@ int handover_copy_text(
 		return -ENOMEM;
 	*ret_text = copy;
 	return 0;
+}
+
+int handover_copy_strv(
+	const struct handover *h, const json_t *object, const char *name, struct strv *texts)
+{
+	size_t size = 0, at, len;
+	const char *all = handover_get_bytes(h, object, name, &size);
+	int r = 0;
+
+	for (at = 0; r == 0 && all && at < size; at += len + 1) {
+		len = strnlen(all + at, size - at);
+		r = strv_add_take(texts, strndup(all + at, len));
+	}
+	return r;
 }
 
 int handover_get_fd(const json_t *object, const char *name)

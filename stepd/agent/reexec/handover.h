@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "stepd/base/err.h"
+#include "stepd/base/strv.h"
 
 #define HANDOVER_VERSION 1
 
@@ -47,6 +48,10 @@ void handover_put_text(
 	struct handover *h, struct json_t *object, const char *name, const char *text);
 void handover_put_bytes(
 	struct handover *h, struct json_t *object, const char *name, const void *data, size_t size);
+
+/* Texts of any bytes but NUL. */
+void handover_put_strv(
+	struct handover *h, struct json_t *object, const char *name, const struct strv *texts);
 
 /* The number of a descriptor that the new program shall have. -1: there is none. */
 void handover_put_fd(struct handover *h, struct json_t *object, const char *name, int fd);
@@ -95,6 +100,10 @@ const char *handover_get_bytes(
 /* The same from malloc(): -ENOMEM, or 0 with NULL where it is missing. */
 int handover_copy_text(const struct handover *h, const struct json_t *object, const char *name,
 	char **ret_text) _must_check_;
+
+/* Adds what was put by handover_put_strv(), which may be nothing. 0 or -ENOMEM. */
+int handover_copy_strv(const struct handover *h, const struct json_t *object, const char *name,
+	struct strv *texts) _must_check_;
 
 /* An open descriptor, which is the caller's now; -1 where there is none. */
 int handover_get_fd(const struct json_t *object, const char *name);

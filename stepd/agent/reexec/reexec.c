@@ -70,6 +70,7 @@ static void give_up(struct agent *a, const struct err *err)
 	re->program_fd = close_fd(re->program_fd);
 	requests_rest(&a->suspend.requests, false);
 	methods_not_reexeced(a->methods, err);
+	join_go_on(a);
 }
 
 /* ---- the change ---------------------------------------------------------------------------- */
@@ -192,7 +193,8 @@ void reexec_go_on(struct agent *a)
 	struct err err = ERR_INIT;
 
 	if (!re->wanted || re->trying || ev_is_active(&re->due) || a->state < AGENT_RUNNING ||
-		a->state >= AGENT_ENDED || requests_is_busy(&a->suspend.requests))
+		a->state >= AGENT_ENDED || requests_is_busy(&a->suspend.requests) ||
+		join_is_busy(a))
 		return;
 	re->trying = true;
 	if (begin_trial(a, &err) < 0)

@@ -18,6 +18,7 @@
 #include "stepd/agent/ending.h"
 #include "stepd/agent/events.h"
 #include "stepd/agent/methods/methods.h"
+#include "stepd/agent/mpi_door.h"
 #include "stepd/agent/recover/adopted.h"
 #include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/reexec/reexec.h"
@@ -48,6 +49,7 @@ static void save_options(const struct agent *a, struct handover *h, json_t *obje
 	handover_put_fd(h, object, "log_fd", a->log->fd);
 	handover_put_int(h, object, "log_most", a->log->most);
 	handover_put_text(h, object, "log_ident", a->log->ident);
+	handover_put_fd(h, object, "keeper_fd", a->keeper.fd);
 	handover_put_text(h, object, "program", a->reexec.program);
 	handover_put_bool(h, object, "ignores_hup", process_ignores_hup());
 }
@@ -70,6 +72,7 @@ void reexec_restore_options(
 		.operator_gid = (gid_t)handover_get_int(object, "operator_gid", (gid_t)-1),
 		.keep_result_ms = (uint64_t)handover_get_int(object, "keep_result_ms", 0),
 		.ready_fd = -1,
+		.keeper_fd = handover_get_fd(object, "keeper_fd"),
 		.start_ns = (uint64_t)handover_get_int(object, "start_ns", 0),
 		.log = ret_log,
 	};
@@ -98,6 +101,8 @@ static void save_state(const struct agent *a, struct handover *h, json_t *object
 	if (a->end_signal)
 		handover_put_text(
 			h, object, "end_signal", signals_name(a->end_signal, name, sizeof(name)));
+	handover_put_int(h, object, "abort_code", a->abort_code);
+	handover_put_bool(h, object, "streams_done", a->streams_done);
 	handover_put_bool(h, object, "unkillable", a->unkillable);
 	handover_put_text(h, object, "unkillable_text", a->unkillable_text);
 	handover_put_int(h, object, "begin_ns", (int64_t)a->begin_ns);
@@ -127,6 +132,8 @@ static int restore_state(
 	a->state = (enum agent_state)state;
 	a->reason = (enum agent_reason)reason;
 	a->end_signal = signal ? signals_parse(signal) : 0;
+	a->abort_code = (int)handover_get_int(object, "abort_code", 0);
+	a->streams_done = handover_get_bool(object, "streams_done", false);
 	a->unkillable = handover_get_bool(object, "unkillable", false);
 	a->begin_ns = (uint64_t)handover_get_int(object, "begin_ns", 0);
 	a->end_ns = (uint64_t)handover_get_int(object, "end_ns", 0);
@@ -224,6 +231,7 @@ static void save_container(const struct agent *a, struct handover *h, json_t *ob
 		return;
 	if (proctrack_get_pids(a->pt, a->plan.job.cont_id, &pids, &n) < 0)
 		n = 0; /* none is left */
+	handover_put_json_take(h, object, "added", added_pack(&a->added));
 	for (i = 0; i < n; i++) {
 		/* Tasks are known by being the agent's children, where they are. */
 		if (a->exits || !tasks_find(&a->tasks, pids[i]))
@@ -265,12 +273,13 @@ static int restore_container(
 	r = plugin_dir_find(a->options->plugin_dir, &dir, err);
 	if (r == 0)
 		r = proctrack_open(dir, type, &a->pt, err);
+	if (r == 0 && added_unpack(&a->added, handover_get_array(object, "added")) < 0)
+		r = err_set(err, -ENOMEM, "take over the step's container");
 	if (r == 0 && !handover_is_trial(h)) /* which is the agent's still */
 		r = adopt(a, handover_get_array(object, "members"), err);
 	if (r < 0)
 		return r;
 	restore_stopped(a, object);
-	/* An MPI plugin with a service process will have to take it over here. */
 	return a->plan.spec->kind == STEPD_STEP_NORMAL && a->recover.adopted == 0
 		? mpi_open(dir, a->plan.spec->mpi, &a->mpi, err)
 		: 0;
@@ -294,6 +303,8 @@ struct handover *reexec_save(struct agent *a)
 	tasks_save(&a->tasks, h, handover_put_object(h, root, "tasks"));
 	registry_save(a->registry, h, handover_put_object(h, root, "registry"));
 	save_container(a, h, handover_put_object(h, root, "container"));
+	mpi_door_save(a, h, handover_put_object(h, root, "mpi"));
+	join_save(a, h, root);
 	ending_save(a, h, handover_put_object(h, root, "ending"));
 	account_save(a, h, handover_put_object(h, root, "account"));
 	if (a->exits)
@@ -310,6 +321,21 @@ struct handover *reexec_save(struct agent *a)
 	return h;
 }
 
+/* Those that have joined the step, into the step record too. */
+static int add_joined(struct agent *a)
+{
+	stepd_step_task_info_t task = {0};
+	uint32_t i;
+	int r = 0;
+
+	for (i = a->plan.job.node_tasks; r == 0 && i < a->tasks.n; i++) {
+		task.gtid = a->tasks.v[i].rank;
+		task.spawn = a->tasks.v[i].spawn;
+		r = plan_add_tasks(&a->plan, &task, 1);
+	}
+	return r;
+}
+
 static int restore_tasks(struct agent *a, const json_t *object, struct err *err)
 {
 	const struct spec *spec = a->plan.spec;
@@ -318,6 +344,8 @@ static int restore_tasks(struct agent *a, const json_t *object, struct err *err)
 
 	if (r == 0)
 		r = tasks_restore(&a->tasks, object);
+	if (r == 0)
+		r = add_joined(a);
 	if (r < 0)
 		return r == -EPROTO ? handover_say_bad("tasks", err)
 				    : err_set(err, r, "take over the tasks");
@@ -337,7 +365,9 @@ static int restore_watchers(
 	const json_t *adopted = handover_get_object(root, "adopted");
 	int r;
 
-	r = ending_restore(a, h, handover_get_object(root, "ending"), err);
+	r = mpi_door_restore(a, h, handover_get_object(root, "mpi"), err);
+	if (r == 0)
+		r = ending_restore(a, h, handover_get_object(root, "ending"), err);
 	if (r == 0)
 		r = account_restore(a, h, handover_get_object(root, "account"), err);
 	if (r == 0 && adopted)
@@ -370,6 +400,8 @@ int reexec_restore(
 		r = restore_launch(a, h, handover_get_object(root, "launch"), err);
 	if (r == 0)
 		r = restore_watchers(a, h, root, err);
+	if (r == 0 && join_restore(a, root) < 0)
+		r = err_set(err, -ENOMEM, "take over the step");
 	if (r < 0)
 		return r;
 	a->trace = trace ? trace_restore(trace) : NULL; /* no memory: no trace */

@@ -16,6 +16,9 @@
 #define UNKILLABLE_TIMEOUT_MS 60000
 #define SUSPEND_TIMEOUT_MS    10000
 #define TERM_WAIT_MS          30000
+#define PMI_TIMEOUT_MS        300000
+#define WIRE_FANOUT           16
+#define WIRE_CONNECT_MS       60000
 
 static void spec_clear(struct spec *spec)
 {
@@ -26,7 +29,9 @@ static void spec_clear(struct spec *spec)
 	free(spec->job_name);
 	free(spec->node_name);
 	free(spec->node_list);
+	strv_clear(&spec->node_names);
 	free(spec->tasks_per_node);
+	free(spec->rank_nodes);
 	free(spec->ranks);
 	strv_clear(&spec->argv);
 	strv_clear(&spec->env);
@@ -39,6 +44,7 @@ static void spec_clear(struct spec *spec)
 		strv_clear(&spec->overrides[i].env);
 	}
 	free(spec->overrides);
+	free(spec->rank_entries);
 	free(spec->user);
 	free(spec->group);
 	strv_clear(&spec->groups);
@@ -54,9 +60,10 @@ static void spec_clear(struct spec *spec)
 	free(spec->err.pattern);
 	free(spec->proctrack);
 	free(spec->mpi);
+	spec_wire_clear(&spec->wire);
 	free(spec->cgroup_root);
 	free(spec->kill_sequence);
-	*spec = (struct spec){0};
+	*spec = (struct spec){.wire = {.listen_fd = -1}};
 }
 
 struct spec *spec_free(struct spec *spec)
@@ -71,6 +78,8 @@ static void draft_clear(struct spec_draft *draft)
 {
 	spec_clear(&draft->spec);
 	free(draft->ranks);
+	free(draft->map_ranks);
+	free(draft->map_counts);
 }
 
 /* ---- defaults ----------------------------------------------------------------------------- */
@@ -158,6 +167,9 @@ static int fill_defaults(struct spec *spec, struct err *err)
 	if (r == 0)
 		r = default_text(&spec->mpi, "none", err);
 	if (r == 0)
+		r = default_text(
+			&spec->wire.auth, spec->wire.secret_number ? "secret" : "munge", err);
+	if (r == 0)
 		r = default_kill_sequence(spec, err);
 	return r;
 }
@@ -226,11 +238,13 @@ static int check_whole(const struct spec *spec, const json_t *doc, struct err *e
 		[STEPD_STEP_BATCH] = check_batch,
 		[STEPD_STEP_EXTERN] = check_mpi,
 	};
+	int r;
 
 	if (json_object_get(doc, "kill_on_bad_exit_grace_ms") && !spec->kill_on_bad_exit)
 		return spec_bad(err, SPEC_AT(NULL, "kill_on_bad_exit_grace_ms"),
 			"needs kill_on_bad_exit to be true");
-	return by_kind[spec->kind](spec, err);
+	r = spec_check_wire(spec, err);
+	return r < 0 ? r : by_kind[spec->kind](spec, err);
 }
 
 /* ---- doors -------------------------------------------------------------------------------- */
@@ -264,6 +278,13 @@ int spec_from_json(const json_t *doc, struct spec **ret_spec, struct err *err)
 				.node_count = 1,
 				.in = {.mode = SPEC_STREAM_NONE},
 				.hold = true,
+				.pmi = {.timeout_ms = PMI_TIMEOUT_MS},
+				.wire =
+					{
+						.listen_fd = -1,
+						.fanout = WIRE_FANOUT,
+						.connect_timeout_ms = WIRE_CONNECT_MS,
+					},
 				.unkillable_timeout_ms = UNKILLABLE_TIMEOUT_MS,
 				.suspend_timeout_ms = SUSPEND_TIMEOUT_MS,
 			},
@@ -282,7 +303,7 @@ int spec_from_json(const json_t *doc, struct spec **ret_spec, struct err *err)
 	if (!spec)
 		return spec_no_memory(err);
 	*spec = draft.spec;
-	draft.spec = (struct spec){0};
+	draft.spec = (struct spec){.wire = {.listen_fd = -1}};
 	*ret_spec = spec;
 	return 0;
 }

@@ -81,6 +81,31 @@ struct spec_override {
 	struct strv env; /* added to the step's */
 };
 
+#define SPEC_SECRET_MIN 16u   /* bytes of a secret */
+#define SPEC_SECRET_MAX 4096u /* likewise */
+
+/* What is said of collective operations, whatever plugin serves them. */
+struct spec_pmi {
+	uint64_t timeout_ms; /* deadline of one; 0: none */
+	bool tcp;            /* tasks get PMI_PORT and PMI_ID in place of PMI_FD */
+};
+
+/* How the step's nodes reach each other. Descriptors are open, and the secret is here, only in the
+ * agent that starts the step: after spec_take_fds(). */
+struct spec_wire {
+	char **addresses; /* node_count of "HOST:PORT" or "[IPV6]:PORT"; NULL: not told */
+	uint32_t addresses_count;
+	int listen_fd; /* a listening stream socket, owned; -1: none */
+	char *auth;    /* "secret", "munge" or "none" */
+	void *secret;  /* NULL: none */
+	size_t secret_size;
+	uint32_t fanout;
+	char *ifname; /* NULL: any */
+	uint64_t connect_timeout_ms;
+
+	uint32_t listen_number, secret_number; /* of the descriptors in the document; 0: none */
+};
+
 struct spec {
 	char *text; /* the document that it was made of, for who takes the step over */
 	enum stepd_step_kind kind;
@@ -93,7 +118,9 @@ struct spec {
 	uint32_t node_id;
 	uint32_t node_count;
 	char *node_list;          /* Slurm hostlist, for SLURM_STEP_NODELIST; NULL: not told */
+	struct strv node_names;   /* what it says: node_count of them, or none */
 	uint32_t *tasks_per_node; /* node_count of them; NULL: not told */
+	uint32_t *rank_nodes;     /* ntasks of them: where each rank is; NULL: not told */
 
 	uint32_t ntasks;       /* of the whole step; 0 for extern */
 	uint32_t *ranks;       /* of this node's tasks, by local id */
@@ -106,6 +133,9 @@ struct spec {
 	size_t script_size;
 	struct spec_override *overrides;
 	size_t overrides_count;
+	/* ntasks of them, where the document has tasks: 1 + the entry that each rank of the step
+	 * is in, 0: in none */
+	uint32_t *rank_entries;
 
 	char *user;  /* name or number; NULL: the agent's */
 	char *group; /* name or number; NULL: the user's, by the user database */
@@ -135,8 +165,10 @@ struct spec {
 	struct spec_stream in, out, err;
 	bool label;
 
-	char *proctrack;   /* "auto" or a plugin's name */
-	char *mpi;         /* a plugin's name */
+	char *proctrack; /* "auto" or a plugin's name */
+	char *mpi;       /* a plugin's name */
+	struct spec_pmi pmi;
+	struct spec_wire wire;
 	char *cgroup_root; /* absolute directory of a cgroup2 file system; NULL: found by itself */
 	enum spec_scope scope;
 
@@ -164,6 +196,11 @@ int spec_from_text(
 
 /* Reads to the end of fd first; at most SPEC_SIZE_MAX. */
 int spec_from_fd(int fd, struct spec **ret_spec, struct err *err) _must_check_;
+
+/* Takes the descriptors that wire.listen_fd and wire.secret_fd name, which the process has
+ * inherited: the socket is checked and becomes the spec's, the secret is read and its descriptor
+ * closed. For the agent that starts the step; who takes it over needs neither. */
+int spec_take_fds(struct spec *spec, struct err *err) _must_check_;
 
 /* "CONT,TERM:30s,KILL" into the array form of kill_sequence: a new reference. */
 int spec_kill_sequence_json(

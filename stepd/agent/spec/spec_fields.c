@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "stepd/agent/spec/spec_json.h"
+#include "stepd/base/hostlist.h"
 
 #define STEP(member_) offsetof(struct spec_draft, spec.member_)
 #define TASK(member_) offsetof(struct spec_task_draft, override.member_)
@@ -45,11 +46,11 @@ static const char *node_name_problem(const char *text)
 
 static const char *node_list_problem(const char *text)
 {
-	const char *p;
+	int r = hostlist_each(text, SPEC_NODES_MAX, NULL, NULL);
 
-	for (p = text; isalnum((unsigned char)*p) || (*p && strchr("-_.,[]", *p)); p++)
-		;
-	return *p ? "is no list of nodes such as \"n[01-04,7],login\"" : NULL;
+	if (r == -E2BIG)
+		return "names more nodes than a step can have";
+	return r < 0 ? "is no list of nodes such as \"n[01-04,7],login\"" : NULL;
 }
 
 /* NAME or KIND/NAME. Whether there is such a plugin turns out when it is loaded. */
@@ -319,7 +320,16 @@ static const struct spec_field step_fields[] = {
 		.parse = spec_row_text,
 		.offset = STEP(mpi),
 		.problem = mpi_problem,
-		.doc = "plugin that serves the tasks' MPI; none if not given"},
+		.doc = "plugin that serves the tasks' MPI; as stepd.conf(5) says, or none, if not "
+		       "given"},
+	{.name = "pmi",
+		.parse = spec_row_pmi,
+		.kinds = NORMAL,
+		.doc = "how collective operations of the tasks are served"},
+	{.name = "wire",
+		.parse = spec_row_wire,
+		.kinds = NORMAL,
+		.doc = "how the MPI services of the step's nodes reach each other"},
 	{.name = "cgroup_root",
 		.parse = spec_row_text,
 		.offset = STEP(cgroup_root),
@@ -411,6 +421,10 @@ static const struct spec_field node_fields[] = {
 		.offset = STEP(node_list),
 		.problem = node_list_problem,
 		.doc = "names of the step's nodes as Slurm's hostlist, for SLURM_STEP_NODELIST"},
+	{.name = "ranks",
+		.parse = spec_row_node_ranks,
+		.doc = "an array: the ranks of each node's tasks, \"0-3,8\", in the order of "
+		       "their local ids"},
 	{.name = "tasks_per_node",
 		.parse = spec_row_tasks_per_node,
 		.doc = "an array: the number of tasks of each node"},
@@ -498,6 +512,8 @@ static const struct {
 	[SPEC_TABLE_STREAM] = {stream_fields, ARRAY_SIZE(stream_fields)},
 	[SPEC_TABLE_RLIMIT] = {rlimit_fields, ARRAY_SIZE(rlimit_fields)},
 	[SPEC_TABLE_KILL] = {kill_fields, ARRAY_SIZE(kill_fields)},
+	[SPEC_TABLE_PMI] = {spec_pmi_fields, ARRAY_SIZE(spec_pmi_fields)},
+	[SPEC_TABLE_WIRE] = {spec_wire_fields, ARRAY_SIZE(spec_wire_fields)},
 	[SPEC_TABLE_LIMITS] = {spec_limit_fields, ARRAY_SIZE(spec_limit_fields)},
 	[SPEC_TABLE_IO] = {spec_io_fields, ARRAY_SIZE(spec_io_fields)},
 	[SPEC_TABLE_DEVICE] = {spec_device_fields, ARRAY_SIZE(spec_device_fields)},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/agent/spec/spec_json.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <jansson.h>
 #include <limits.h>
@@ -165,6 +166,14 @@ static const struct spec_field *find_field(enum spec_table table, const char *na
 			return &fields[i];
 	}
 	return NULL;
+}
+
+const char *spec_field_problem(enum spec_table table, const char *name, const char *text)
+{
+	const struct spec_field *field = find_field(table, name);
+
+	assert(field && field->problem);
+	return field->problem(text);
 }
 
 int spec_check_object(

@@ -10,6 +10,7 @@
 #define STEPD_AGENT_SPEC_JSON_H
 
 #include "stepd/agent/spec/spec.h"
+#include "stepd/base/parse.h"
 
 /* Where a value stands: a chain on the stack, from the value up. NULL is the document. */
 struct spec_at {
@@ -68,6 +69,8 @@ enum spec_table {
 	SPEC_TABLE_STREAM,
 	SPEC_TABLE_RLIMIT,
 	SPEC_TABLE_KILL,
+	SPEC_TABLE_PMI,
+	SPEC_TABLE_WIRE,
 	SPEC_TABLE_LIMITS, /* a row for each enum stepd_limit, in its order */
 	SPEC_TABLE_IO,
 	SPEC_TABLE_DEVICE,
@@ -79,6 +82,9 @@ const struct spec_field *spec_table_get(enum spec_table table, size_t *ret_count
 const char *spec_kind_name(enum stepd_step_kind kind); /* "normal" */
 const char *spec_node_name_problem(const char *name);  /* NULL: none */
 
+/* What is wrong with a value of a field of text, or NULL. */
+const char *spec_field_problem(enum spec_table table, const char *name, const char *text);
+
 /* A spec while it is read. */
 struct spec_draft {
 	struct spec spec;
@@ -87,6 +93,9 @@ struct spec_draft {
 	size_t ranks_count;
 	uint32_t first_rank;
 	size_t tasks_per_node_count;
+	uint32_t *map_ranks;  /* node.ranks: those of all nodes, one node's behind another's */
+	uint32_t *map_counts; /* of each node; NULL: not given */
+	size_t map_ranks_count, map_nodes_count;
 };
 
 /* ---- values (spec_json.c) ---------------------------------------------------------------- */
@@ -206,8 +215,33 @@ int spec_row_limit_devices(const struct spec_field *field, void *into, const str
 int spec_row_limit_access(const struct spec_field *field, void *into, const struct spec_at *at,
 	const struct json_t *value, struct err *err);
 
+/* ---- spec_wire.c ---------------------------------------------------------------------------- */
+
+#define SPEC_PMI_FIELDS  2
+#define SPEC_WIRE_FIELDS 7
+
+extern const struct spec_field spec_pmi_fields[SPEC_PMI_FIELDS];
+extern const struct spec_field spec_wire_fields[SPEC_WIRE_FIELDS];
+
+int spec_row_pmi(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_wire(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_addresses(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+void spec_wire_clear(struct spec_wire *wire);
+
+/* What is wrong with "HOST:PORT" or "[IPV6]:PORT"; NULL: nothing. */
+const char *spec_address_problem(const char *address);
+
+/* Whether what the wire is told fits the step and itself. */
+int spec_check_wire(const struct spec *spec, struct err *err) _must_check_;
+
 /* ---- which ranks are here (spec_layout.c) --------------------------------------------------- */
 
+/* spec_map.c */
+int spec_row_node_ranks(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
 int spec_row_tasks_per_node(const struct spec_field *field, void *into, const struct spec_at *at,
 	const struct json_t *value, struct err *err);
 /* spec_ranks.c */
@@ -225,9 +259,25 @@ struct spec_task_draft {
 	struct spec_override override;
 	size_t ranks_room;
 	uint32_t ntasks;
-	unsigned char *seen;        /* bits: ranks that an entry had */
+	uint32_t entry;             /* the number of this one, from 1 */
+	uint32_t *rank_entries;     /* of each rank of the step; 0: it had none yet */
 	const unsigned char *local; /* bits: ranks of this node */
 };
+
+/* Ranks as "0-3,8" or as an array of numbers, each below limit: calls add for each until it
+ * returns a negative number. add fills err itself and then returns -ECANCELED. */
+int spec_read_ranks(const struct spec_at *at, const struct json_t *value, uint32_t limit,
+	parse_range_fn add, void *userdata, struct err *err) _must_check_;
+
+/* Checks node.ranks, and takes from it what is not said elsewhere: tasks_per_node, ntasks and this
+ * node's ranks. */
+int spec_map_ranks(struct spec_draft *draft, struct err *err) _must_check_;
+
+/* Fills in which node each rank is on, where the layout says it. The layout stands. */
+int spec_map_nodes(struct spec *spec, struct err *err) _must_check_;
+
+/* Fills in the nodes' names from node.list. */
+int spec_map_names(struct spec *spec, struct err *err) _must_check_;
 
 /* Fills in ntasks, local_ntasks and ranks. */
 int spec_layout(struct spec_draft *draft, struct err *err) _must_check_;

@@ -60,6 +60,12 @@ static int check_node(struct spec_draft *draft, struct err *err)
 			spec->node_id, spec->node_count);
 	if (spec->tasks_per_node && spec->kind != STEPD_STEP_NORMAL)
 		return spec_bad(err, SPEC_AT(node, "tasks_per_node"), "is for normal steps only");
+	if (draft->map_counts && spec->kind != STEPD_STEP_NORMAL)
+		return spec_bad(err, SPEC_AT(node, "ranks"), "is for normal steps only");
+	if (draft->map_counts && draft->map_nodes_count != spec->node_count)
+		return spec_bad(err, SPEC_AT(node, "ranks"),
+			"has %zu entries, but node.count is %u", draft->map_nodes_count,
+			spec->node_count);
 	if (spec->tasks_per_node && draft->tasks_per_node_count != spec->node_count)
 		return spec_bad(err, SPEC_AT(node, "tasks_per_node"),
 			"has %zu entries, but node.count is %u", draft->tasks_per_node_count,
@@ -190,11 +196,17 @@ int spec_layout(struct spec_draft *draft, struct err *err)
 	struct spec *spec = &draft->spec;
 	int r = check_node(draft, err);
 
+	if (r == 0)
+		r = spec_map_names(spec, err);
 	if (r < 0 || spec->kind == STEPD_STEP_EXTERN)
 		return r;
 	if (draft->ranks && given(draft, "first_rank"))
 		return spec_bad(
 			err, SPEC_AT(NULL, "first_rank"), "conflicts with ranks; give one of them");
+	if (draft->map_counts)
+		r = spec_map_ranks(draft, err);
+	if (r < 0)
+		return r;
 	if (spec->kind == STEPD_STEP_BATCH)
 		r = layout_batch(draft, err);
 	else
@@ -207,6 +219,8 @@ int spec_layout(struct spec_draft *draft, struct err *err)
 	if (!spec->ranks)
 		return spec_no_memory(err);
 	if (draft->ranks)
-		return choose_listed(draft, err);
-	return spec->kind == STEPD_STEP_BATCH ? 0 : choose_range(draft, err);
+		r = choose_listed(draft, err);
+	else if (spec->kind != STEPD_STEP_BATCH)
+		r = choose_range(draft, err);
+	return r < 0 ? r : spec_map_nodes(spec, err);
 }

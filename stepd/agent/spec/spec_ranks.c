@@ -9,9 +9,7 @@
 #include "stepd/agent/spec/spec_json.h"
 #include "stepd/base/parse.h"
 
-/* Ranks as "0-3,8" or as an array of numbers, each below limit: calls add for each until it
- * returns a negative number. add fills err itself and then returns -ECANCELED. */
-static int read_ranks(const struct spec_at *at, const json_t *value, uint32_t limit,
+int spec_read_ranks(const struct spec_at *at, const json_t *value, uint32_t limit,
 	parse_range_fn add, void *userdata, struct err *err)
 {
 	const char *text = NULL;
@@ -80,7 +78,7 @@ int spec_row_ranks(const struct spec_field *field, void *into, const struct spec
 	const json_t *value, struct err *err)
 {
 	struct rank_list list = {.draft = into, .at = at, .err = err};
-	int r = read_ranks(at, value, SPEC_NTASKS_MAX, take_rank, &list, err);
+	int r = spec_read_ranks(at, value, SPEC_NTASKS_MAX, take_rank, &list, err);
 
 	(void)field;
 	if (r == -ENOMEM)
@@ -105,10 +103,11 @@ static int take_override_rank(uint32_t rank, void *userdata)
 	struct override_ranks *list = userdata;
 	struct spec_task_draft *task = list->task;
 
-	if (rank_bits_set(task->seen, rank)) {
+	if (task->rank_entries[rank]) {
 		(void)spec_bad(list->err, list->at, "rank %u has an entry already", rank);
 		return -ECANCELED;
 	}
+	task->rank_entries[rank] = task->entry;
 	if (!rank_bits_test(task->local, rank))
 		return 0; /* another node's */
 	return add_rank(
@@ -120,7 +119,7 @@ int spec_row_task_ranks(const struct spec_field *field, void *into, const struct
 {
 	struct spec_task_draft *task = into;
 	struct override_ranks list = {.task = task, .at = at, .err = err};
-	int r = read_ranks(at, value, task->ntasks, take_override_rank, &list, err);
+	int r = spec_read_ranks(at, value, task->ntasks, take_override_rank, &list, err);
 
 	(void)field;
 	if (r == -ENOMEM)
@@ -218,19 +217,21 @@ int spec_row_tasks(const struct spec_field *field, void *into, const struct spec
 	const json_t *value, struct err *err)
 {
 	struct spec *spec = &((struct spec_draft *)into)->spec;
-	_cleanup_free_ unsigned char *seen = rank_bits_new(spec->ntasks);
 	_cleanup_free_ unsigned char *local = rank_bits_new(spec->ntasks);
-	struct spec_task_draft task = {.ntasks = spec->ntasks, .seen = seen, .local = local};
+	struct spec_task_draft task = {.ntasks = spec->ntasks, .local = local};
 	size_t i, room = 0;
 	int r = spec_check_array(at, value, err);
 
 	(void)field;
-	if (!seen || !local)
+	task.rank_entries = spec->rank_entries =
+		calloc((size_t)spec->ntasks + 1, sizeof(*spec->rank_entries));
+	if (!spec->rank_entries || !local)
 		return spec_no_memory(err);
 	for (i = 0; i < spec->local_ntasks; i++)
 		(void)rank_bits_set(local, spec->ranks[i]);
 	for (i = 0; i < json_array_size(value) && r == 0; i++) {
 		task.ranks_room = 0;
+		task.entry = (uint32_t)i + 1;
 		r = read_override(&task, SPEC_AT_INDEX(at, i), json_array_get(value, i), err);
 		if (r == 0)
 			r = add_override(spec, &room, &task.override, err);

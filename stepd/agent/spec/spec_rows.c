@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "stepd/agent/spec/spec_json.h"
+#include "stepd/base/base64.h"
 #include "stepd/base/parse.h"
 
 #define ACCOUNTS_MAX 65536u /* as many groups as a process can have */
@@ -194,36 +195,6 @@ int spec_row_script(const struct spec_field *field, void *into, const struct spe
 	return 0;
 }
 
-/* RFC 4648, section 4: four letters for three bytes, padded, and no bits set behind the last
- * byte. The bytes' count, or -1. */
-static ssize_t decode_base64(const char *text, size_t size, char *bytes)
-{
-	static const char letters[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	size_t i, count = 0, pad = 0;
-	uint32_t bits = 0;
-	const char *letter;
-
-	if (size % 4)
-		return -1;
-	while (pad < 2 && pad < size && text[size - 1 - pad] == '=')
-		pad++;
-	for (i = 0; i < size; i++) {
-		letter = i < size - pad ? memchr(letters, text[i], 64) : letters;
-		if (!letter)
-			return -1;
-		bits = bits << 6 | (uint32_t)(letter - letters);
-		if (i % 4 != 3)
-			continue;
-		bytes[count++] = (char)(bits >> 16 & 255);
-		bytes[count++] = (char)(bits >> 8 & 255);
-		bytes[count++] = (char)(bits & 255);
-	}
-	if ((pad && bytes[count - 1]) || (pad == 2 && bytes[count - 2]))
-		return -1;
-	return (ssize_t)(count - pad);
-}
-
 int spec_row_script_base64(const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
@@ -241,7 +212,7 @@ int spec_row_script_base64(const struct spec_field *field, void *into, const str
 	bytes = malloc(strlen(text) / 4 * 3 + 1);
 	if (!bytes)
 		return spec_no_memory(err);
-	n = decode_base64(text, strlen(text), bytes);
+	n = base64_decode(text, strlen(text), bytes);
 	if (n < 0)
 		return spec_bad(err, at, "is not base64 (RFC 4648, with padding, in one line)");
 	r = check_script((size_t)n, at, err);

@@ -340,8 +340,12 @@ int pump_add_source_take(struct pump *pump, int fd, uint32_t rank, struct pump_d
 	src->io.data = src;
 	*pump->last_source = src;
 	pump->last_source = &src->next;
-	if (dest->sources++ == 0)
+	dest->sources++;
+	if (!dest->counted)
 		pump->unsettled++;
+	dest->counted = true;
+	if (pump->started)
+		ev_io_start(pump->loop, &src->io);
 	return 0;
 }
 
@@ -349,8 +353,14 @@ void pump_start(struct pump *pump)
 {
 	struct pump_source *src;
 
+	pump->started = true;
 	for (src = pump->sources; src; src = src->next)
 		ev_io_start(pump->loop, &src->io);
+}
+
+bool pump_has_ended(const struct pump_dest *dest)
+{
+	return dest->settled || sink_failed(dest->sink);
 }
 
 int pump_put_note(struct pump_dest *dest, const char *line, size_t size)

@@ -44,7 +44,11 @@ int pump_add_dest(struct pump *pump, int fd, bool own, const char *name,
 int pump_add_source_take(
 	struct pump *pump, int fd, uint32_t rank, struct pump_dest *dest) _must_check_;
 
+/* What is added later is carried from then on. */
 void pump_start(struct pump *pump);
+
+/* Nothing goes there any more: all its sources have ended, or it can't be written. */
+bool pump_has_ended(const struct pump_dest *dest);
 
 /* Puts a line of the agent's own between those of the tasks; the rest of one that is half out has a
  * label again. -EAGAIN: there is no room; -EPIPE: nothing goes there any more. */

@@ -41,6 +41,7 @@ struct pump_dest {
 	ev_timer idle; /* active while the owner pauses and others wait */
 	bool mid_line; /* the last byte was no newline */
 	bool settled;  /* its sources have ended and all is written */
+	bool counted;  /* among the unsettled; it has had sources */
 	size_t sources;
 	int64_t number; /* set by pump_save(), for itself */
 };
@@ -52,6 +53,7 @@ struct pump {
 	struct pump_dest *dests;
 	size_t unsettled; /* destinations with sources or with bytes to write */
 	int label_width;
+	bool started;
 	bool finishing;
 	pump_done_fn done;
 	void *userdata;

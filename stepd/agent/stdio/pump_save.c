@@ -208,9 +208,11 @@ static int restore_all(struct reading *rd, const json_t *object)
 		return r;
 	queue_up(rd);
 	pump->unsettled = 0;
-	for (dest = pump->dests; dest; dest = dest->next)
-		pump->unsettled +=
-			!dest->settled && (dest->sources > 0 || sink_pending(dest->sink));
+	for (dest = pump->dests; dest; dest = dest->next) {
+		dest->counted = !dest->settled && (dest->sources > 0 || sink_pending(dest->sink));
+		pump->unsettled += dest->counted;
+	}
+	pump->started = true;
 	return 0;
 }
 

@@ -29,6 +29,7 @@ struct shared {
 
 /* What a task has in the agent: ends to close once it is forked, paths for all its life. */
 struct ends {
+	uint32_t rank;
 	int fd[3];
 	char *path[3];
 };
@@ -43,6 +44,8 @@ struct stdio {
 	struct feed *feed; /* where the agent hands out its stdin */
 	struct shared shared[3];
 	struct ends *ends; /* by local id */
+	uint32_t ends_count;
+	bool started; /* stdio_start() */
 	struct note note;
 	stdio_done_fn done;
 	void *userdata;
@@ -187,8 +190,7 @@ static int give_path(struct stdio *io, int i, const struct spec_stream *spec,
 	struct stdio_stream *s = &task->stream[i];
 	struct ends *ends = &io->ends[task->local_id];
 	const char *out_path = ends->path[STDOUT_FILENO];
-	int r = stdio_files_expand(
-		&io->files, spec->pattern, io->spec->ranks[task->local_id], &ends->path[i], err);
+	int r = stdio_files_expand(&io->files, spec->pattern, task->rank, &ends->path[i], err);
 
 	if (r < 0)
 		return r;
@@ -219,10 +221,9 @@ static int make_pipe(
 	if (r == -EMFILE || r == -ENFILE)
 		return err_set(err, r,
 			"%s: make a pipe for rank %u (raise the limit of open files)",
-			stdio_word(i), io->spec->ranks[task->local_id]);
+			stdio_word(i), task->rank);
 	if (r < 0)
-		return err_set(err, r, "%s: make a pipe for rank %u", stdio_word(i),
-			io->spec->ranks[task->local_id]);
+		return err_set(err, r, "%s: make a pipe for rank %u", stdio_word(i), task->rank);
 	io->ends[task->local_id].fd[i] = task->stream[i].fd = take_fd(&theirs);
 	*ret_ours = take_fd(&ours);
 	return 0;
@@ -238,9 +239,10 @@ static int give_input(struct stdio *io, struct stdio_task *task, struct err *err
 		return give_path(
 			io, STDIN_FILENO, spec, task, O_RDONLY | O_CLOEXEC | O_NOCTTY, err);
 	s->fd = io->shared[STDIN_FILENO].fd;
-	if (spec->mode == SPEC_STREAM_RANK && spec->rank != io->spec->ranks[task->local_id])
+	if ((spec->mode == SPEC_STREAM_RANK && spec->rank != task->rank) ||
+		(spec->mode == SPEC_STREAM_ALL && task->joins)) {
 		s->fd = io->null_fd;
-	else if (io->feed) {
+	} else if (io->feed) {
 		r = make_pipe(io, STDIN_FILENO, task, &ours, err);
 		if (r < 0)
 			return r;
@@ -258,7 +260,7 @@ static int give_pump(
 	r = make_pipe(io, i, task, &ours, err);
 	if (r < 0)
 		return r;
-	r = pump_add_source_take(io->pump, ours, io->spec->ranks[task->local_id], dest);
+	r = pump_add_source_take(io->pump, ours, task->rank, dest);
 	return r < 0 ? err_set(err, r, "%s: add a task", stdio_word(i)) : 0;
 }
 
@@ -266,7 +268,7 @@ static int give_pump(
 static int give_labelled_file(struct stdio *io, int i, const struct spec_stream *spec,
 	struct stdio_task *task, struct err *err)
 {
-	uint32_t rank = io->spec->ranks[task->local_id];
+	uint32_t rank = task->rank;
 	char **paths = io->ends[task->local_id].path;
 	struct pump_dest *dest;
 	int fd, r;
@@ -298,7 +300,7 @@ static int give_output(struct stdio *io, int i, const struct spec_stream *spec,
 		s->path = NULL;
 		return 0;
 	}
-	if (spec->mode == SPEC_STREAM_RANK && spec->rank != io->spec->ranks[task->local_id]) {
+	if (spec->mode == SPEC_STREAM_RANK && spec->rank != task->rank) {
 		s->fd = io->null_fd;
 		return 0;
 	}
@@ -318,10 +320,12 @@ int stdio_task_open(
 	struct stdio_task task = {
 		.stream = {{.fd = -1}, {.fd = -1}, {.fd = -1}},
 		.local_id = local_id,
+		.rank = local_id < io->ends_count ? io->ends[local_id].rank : 0,
+		.joins = io->started,
 	};
 	int r;
 
-	assert(local_id < io->spec->local_ntasks);
+	assert(local_id < io->ends_count);
 	r = give_input(io, &task, err);
 	if (r == 0)
 		r = give_output(io, STDOUT_FILENO, &io->spec->out, &task, err);
@@ -366,31 +370,49 @@ void stdio_task_close(struct stdio *io, struct stdio_task *task)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static int alloc(struct stdio *io, const char *cwd, struct err *err)
+/* Room for count tasks, of which those from first on have these ranks. */
+static int grow_ends(struct stdio *io, uint32_t first, const uint32_t *ranks, uint32_t count)
 {
-	const struct spec *spec = io->spec;
+	struct ends *ends = realloc(io->ends, ((size_t)first + count + 1) * sizeof(*ends));
 	uint32_t i;
-	int r = 0;
 
-	for (i = 0; i < 3; i++)
-		io->shared[i].fd = io->shared[i].owned_fd = -1;
-	io->null_fd = -1;
-	io->files.cwd = cwd ? strdup(cwd) : NULL;
-	io->ends = calloc(spec->local_ntasks + 1u, sizeof(*io->ends));
-	for (i = 0; io->ends && i < spec->local_ntasks; i++)
-		io->ends[i].fd[0] = io->ends[i].fd[1] = io->ends[i].fd[2] = -1;
-	if (!io->ends || (cwd && !io->files.cwd))
-		r = -ENOMEM;
-	if (r == 0 && spec->label)
-		r = pump_new(io->loop, io->log, spec->ntasks ? spec->ntasks - 1 : 0, &io->pump);
-	if (r < 0)
-		return err_set(err, r, "prepare the tasks' standard streams");
-	r = open("/dev/null", O_RDWR | O_CLOEXEC | O_NOCTTY);
+	if (!ends)
+		return -ENOMEM;
+	io->ends = ends;
+	for (; io->ends_count < first + count; io->ends_count++)
+		ends[io->ends_count] = (struct ends){.fd = {-1, -1, -1}};
+	for (i = 0; i < count; i++)
+		ends[first + i].rank = ranks[i];
+	return 0;
+}
+
+static int open_null(struct stdio *io, struct err *err)
+{
+	int r = open("/dev/null", O_RDWR | O_CLOEXEC | O_NOCTTY);
+
 	r = r < 0 ? -errno : stdfd_move_above(r);
 	if (r < 0)
 		return err_set(err, r, "open '/dev/null'");
 	io->null_fd = r;
 	return 0;
+}
+
+static int alloc(struct stdio *io, const char *cwd, struct err *err)
+{
+	const struct spec *spec = io->spec;
+	uint32_t i;
+	int r;
+
+	for (i = 0; i < 3; i++)
+		io->shared[i].fd = io->shared[i].owned_fd = -1;
+	io->null_fd = -1;
+	io->files.cwd = cwd ? strdup(cwd) : NULL;
+	r = cwd && !io->files.cwd ? -ENOMEM : grow_ends(io, 0, spec->ranks, spec->local_ntasks);
+	if (r == 0 && spec->label)
+		r = pump_new(io->loop, io->log, spec->ntasks ? spec->ntasks - 1 : 0, &io->pump);
+	if (r < 0)
+		return err_set(err, r, "prepare the tasks' standard streams");
+	return open_null(io, err);
 }
 
 int stdio_open(const struct spec *spec, const struct identity *id, const char *cwd, mode_t mask,
@@ -451,6 +473,7 @@ void stdio_start(struct stdio *io)
 {
 	int i;
 
+	io->started = true;
 	choose_note(io);
 	for (i = 0; i < 3; i++)
 		io->shared[i].owned_fd = close_fd(io->shared[i].owned_fd);
@@ -458,6 +481,75 @@ void stdio_start(struct stdio *io)
 		feed_start(io->feed);
 	if (io->pump)
 		pump_start(io->pump);
+}
+
+/* ---- tasks that join ------------------------------------------------------------------------- */
+
+static int open_again(struct stdio *io, int i, struct err *err)
+{
+	const struct spec_stream *spec = i == STDOUT_FILENO ? &io->spec->out : &io->spec->err;
+	int flags = (stdio_files_flags(spec) & ~O_TRUNC) | O_APPEND;
+
+	return stdio_files_open(&io->files, i, io->files.cwd, io->shared[i].name, flags, err);
+}
+
+/* All tasks that wrote there had closed it, and so it was. */
+static int renew_dest(struct stdio *io, int i, struct err *err)
+{
+	struct shared *s = &io->shared[i], *out = &io->shared[STDOUT_FILENO];
+	struct pump_dest *old = s->dest;
+	int fd = s->name ? open_again(io, i, err) : s->fd, r;
+
+	if (fd < 0)
+		return fd;
+	r = add_dest(io, i, fd, s->name, s->name ? s->name : stdio_word(i), &s->dest, err);
+	if (r < 0)
+		return r;
+	if (i == STDOUT_FILENO && io->shared[STDERR_FILENO].dest == old)
+		io->shared[STDERR_FILENO].dest = out->dest;
+	if (io->note.dest == old)
+		io->note.dest = s->dest;
+	return 0;
+}
+
+static int renew_output(struct stdio *io, int i, struct err *err)
+{
+	struct shared *s = &io->shared[i];
+	int r;
+
+	if (s->dest)
+		return pump_has_ended(s->dest) ? renew_dest(io, i, err) : 0;
+	if (s->as_stdout || s->per_task || !s->name)
+		return 0;
+	r = open_again(io, i, err);
+	if (r < 0)
+		return r;
+	s->fd = s->owned_fd = r;
+	r = stdfd_set_nonblock(s->fd, false);
+	return r < 0 ? err_set(err, r, "%s: '%s'", stdio_word(i), s->name) : 0;
+}
+
+int stdio_join(
+	struct stdio *io, uint32_t first, const uint32_t *ranks, uint32_t count, struct err *err)
+{
+	int r;
+
+	if (!io->files.cwd)
+		return err_say(err, -EOPNOTSUPP,
+			"this agent does not know enough of the step's standard streams: it has taken "
+			"the step over from one of an older version");
+	if (grow_ends(io, first, ranks, count) < 0)
+		return err_set(err, -ENOMEM, "prepare the tasks' standard streams");
+	r = renew_output(io, STDOUT_FILENO, err);
+	return r < 0 ? r : renew_output(io, STDERR_FILENO, err);
+}
+
+void stdio_join_end(struct stdio *io)
+{
+	int i;
+
+	for (i = 0; i < 3; i++)
+		io->shared[i].owned_fd = close_fd(io->shared[i].owned_fd);
 }
 
 static void on_pumped(void *userdata)
@@ -479,9 +571,17 @@ void stdio_finish(struct stdio *io, stdio_done_fn done, void *userdata)
 		done(userdata);
 }
 
-/* What only a launch needs is not handed over: files by their names, /dev/null, the tasks' ends. */
+/* Of the launch only what tasks need that join the step: not the tasks' ends, nor /dev/null. */
 void stdio_save(const struct stdio *io, struct handover *h, struct json_t *object)
 {
+	handover_put_text(h, object, "cwd", io->files.cwd);
+	handover_put_int(h, object, "umask", io->files.mask);
+	if (io->pump)
+		handover_put_int(h, object, "stdout_dest",
+			pump_number_of(io->pump, io->shared[STDOUT_FILENO].dest));
+	if (io->pump)
+		handover_put_int(h, object, "own_stderr_dest",
+			pump_number_of(io->pump, io->shared[STDERR_FILENO].dest));
 	if (io->pump)
 		pump_save(io->pump, h, handover_put_object(h, object, "pump"));
 	if (io->feed)
@@ -489,6 +589,51 @@ void stdio_save(const struct stdio *io, struct handover *h, struct json_t *objec
 	if (io->pump)
 		handover_put_int(h, object, "stderr_dest", pump_number_of(io->pump, io->note.dest));
 	note_save(&io->note, h, object);
+}
+
+/* As share_output(), with what that opened once. */
+static int restore_output(
+	struct stdio *io, int i, const struct spec_stream *spec, int64_t dest, struct err *err)
+{
+	const char *out_name = io->shared[STDOUT_FILENO].name;
+	struct shared *s = &io->shared[i];
+	int r;
+
+	s->fd = spec->mode == SPEC_STREAM_NONE ? io->null_fd : own_fd(io, i);
+	s->as_stdout = spec->mode == SPEC_STREAM_STDOUT;
+	s->dest = io->pump ? pump_get_dest(io->pump, dest) : NULL;
+	if (spec->mode != SPEC_STREAM_FILE)
+		return 0;
+	s->fd = -1;
+	s->per_task = fname_per_task(spec->pattern);
+	if (s->per_task)
+		return 0;
+	r = stdio_files_expand(&io->files, spec->pattern, 0, &s->name, err);
+	if (r == 0 && i == STDERR_FILENO && out_name && strcmp(s->name, out_name) == 0)
+		s->as_stdout = true;
+	return r;
+}
+
+static int restore_shared(
+	struct stdio *io, const struct handover *h, const struct json_t *object, struct err *err)
+{
+	const struct spec *spec = io->spec;
+	int r;
+
+	io->started = true;
+	io->files.mask = (mode_t)handover_get_int(object, "umask", 022);
+	if (handover_copy_text(h, object, "cwd", &io->files.cwd) < 0)
+		return err_set(err, -ENOMEM, "go on with the tasks' standard streams");
+	r = open_null(io, err);
+	if (r < 0)
+		return r;
+	io->shared[STDIN_FILENO].fd =
+		spec->in.mode == SPEC_STREAM_NONE ? io->null_fd : own_fd(io, STDIN_FILENO);
+	r = restore_output(
+		io, STDOUT_FILENO, &spec->out, handover_get_int(object, "stdout_dest", -1), err);
+	return r < 0 ? r
+		     : restore_output(io, STDERR_FILENO, &spec->err,
+			       handover_get_int(object, "own_stderr_dest", -1), err);
 }
 
 static int restore_parts(struct stdio *io, const struct handover *h, const struct json_t *object)
@@ -534,6 +679,9 @@ int stdio_restore(const struct spec *spec, const struct identity *id, struct ev_
 	if (r < 0)
 		return r == -EPROTO ? handover_say_bad("tasks' standard streams", err)
 				    : err_set(err, r, "go on with the tasks' standard streams");
+	r = restore_shared(io, h, object, err);
+	if (r < 0)
+		return r;
 	*ret_stdio = take_ptr(io);
 	return 0;
 }
@@ -544,7 +692,7 @@ struct stdio *stdio_free(struct stdio *io)
 
 	if (!io)
 		return NULL;
-	for (i = 0; io->ends && i < io->spec->local_ntasks; i++)
+	for (i = 0; i < io->ends_count; i++)
 		free_ends(&io->ends[i]);
 	for (i = 0; i < 3; i++) {
 		(void)close_fd(io->shared[i].owned_fd);

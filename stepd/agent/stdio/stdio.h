@@ -39,6 +39,8 @@ struct stdio_stream {
 struct stdio_task {
 	struct stdio_stream stream[3];
 	uint32_t local_id;
+	uint32_t rank; /* in the step */
+	bool joins;    /* it was not there when the streams were started */
 };
 
 typedef void (*stdio_done_fn)(void *userdata);
@@ -53,6 +55,14 @@ int stdio_open(const struct spec *spec, const struct identity *id, const char *c
 /* The streams of the task of this local id, once for each; its pipes are made here. */
 int stdio_task_open(struct stdio *io, uint32_t local_id, struct stdio_task *ret_task,
 	struct err *err) _must_check_;
+
+/* More tasks join, whose local ids are from first on and whose streams are like those of the
+ * others, but for the agent's stdin where that is copied to all: it has begun. Files that all share
+ * are opened again, and are closed by stdio_join_end(). -EOPNOTSUPP: of a step that was taken over.
+ */
+int stdio_join(struct stdio *io, uint32_t first, const uint32_t *ranks, uint32_t count,
+	struct err *err) _must_check_;
+void stdio_join_end(struct stdio *io);
 
 /* Whether bytes pass through the agent, which then has an end of each task's pipes. */
 bool stdio_carries(const struct stdio *io);

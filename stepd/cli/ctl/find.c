@@ -67,40 +67,57 @@ static int add_all(struct find *f)
 	return r;
 }
 
-/* ---- the numbers of another namespace ------------------------------------------------------ */
+/* ---- in order ------------------------------------------------------------------------------ */
 
-static int compare_given(const void *a, const void *b)
+static int compare(const void *a, const void *b, void *userdata)
 {
+	const struct wanted_order *order = userdata;
 	const struct wanted *const *x = a, *const *y = b;
+	pid_t first = order->number(*x), second = order->number(*y);
 
-	return ((*x)->given > (*y)->given) - ((*x)->given < (*y)->given);
+	return (first > second) - (first < second);
 }
 
-struct translation {
-	struct wanted **by_given;
-	size_t n;
-};
-
-static int translate(pid_t number, pid_t pid, void *userdata)
+void wanted_sort(struct wanted_order *order)
 {
-	const struct translation *t = userdata;
-	size_t low = 0, high = t->n, middle;
+	if (order->n > 0)
+		qsort_r(order->v, order->n, sizeof(struct wanted *), compare, order);
+}
+
+size_t wanted_first(const struct wanted_order *order, int64_t number)
+{
+	size_t low = 0, high = order->n, middle;
 
 	while (low < high) {
 		middle = low + (high - low) / 2;
-		if (t->by_given[middle]->given < number)
+		if (order->number(order->v[middle]) < number)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	for (; low < t->n && t->by_given[low]->given == number; low++)
-		t->by_given[low]->pid = pid;
+	return low;
+}
+
+/* ---- the numbers of another namespace ------------------------------------------------------ */
+
+static pid_t number_given(const struct wanted *w)
+{
+	return w->given;
+}
+
+static int translate(pid_t number, pid_t pid, void *userdata)
+{
+	const struct wanted_order *order = userdata;
+	size_t i;
+
+	for (i = wanted_first(order, number); i < order->n && order->v[i]->given == number; i++)
+		order->v[i]->pid = pid;
 	return 0;
 }
 
 static int translate_all(struct find *f)
 {
-	struct translation t = {.n = f->n};
+	struct wanted_order order = {.number = number_given};
 	ino_t inode = 0;
 	size_t i;
 	int r;
@@ -112,15 +129,14 @@ static int translate_all(struct find *f)
 	r = namespace_parse(f->ctl->namespace_text, &inode, &f->ctl->err);
 	if (r < 0)
 		return r;
-	t.by_given = calloc(f->n + 1, sizeof(*t.by_given));
-	if (!t.by_given)
+	order.v = calloc(f->n + 1, sizeof(*order.v));
+	if (!order.v)
 		return err_set(&f->ctl->err, -ENOMEM, "look for so many processes");
 	for (i = 0; i < f->n; i++)
-		t.by_given[i] = &f->v[i];
-	if (f->n > 0)
-		qsort(t.by_given, f->n, sizeof(struct wanted *), compare_given);
-	r = namespace_each(inode, translate, &t, &f->ctl->err);
-	free(t.by_given);
+		order.v[order.n++] = &f->v[i];
+	wanted_sort(&order);
+	r = namespace_each(inode, translate, &order, &f->ctl->err);
+	free(order.v);
 	return r;
 }
 
@@ -177,7 +193,9 @@ static int answer(struct find *f)
 		f->ctl->status = CTL_NOT_FOUND;
 	if (r == 0 && f->ctl->json)
 		return ctl_print_json(f->ctl,
-			json_pack("{s:o, s:o}", "processes", found, "not_found", missing), false);
+			json_pack("{s:o, s:o, s:o}", "processes", found, "not_found", missing,
+				"unanswered", take_ptr(f->unanswered)),
+			false);
 	json_decref(found);
 	json_decref(missing);
 	return r < 0 ? err_set(&f->ctl->err, -ENOMEM, "tell of so many processes") : 0;
@@ -201,11 +219,23 @@ static void find_clear(struct find *f)
 	}
 	free(f->steps);
 	free(f->v);
+	json_decref(f->unanswered);
+}
+
+void find_complain(struct find *f, const struct find_step *step, const struct stepd_error *error)
+{
+	json_t *entry = json_pack("{s:o, s:o}", "step", report_json_text(step->label), "node",
+		report_json_text(step->node));
+
+	ctl_complain(f->ctl, step->label, error, entry);
+	if (json_array_append_new(f->unanswered, entry) < 0)
+		f->ctl->status = CTL_FAILED; /* no memory: the document can't be whole */
+	f->unsure = true;
 }
 
 int ctl_find(struct ctl *ctl)
 {
-	_cleanup_(find_clear) struct find f = {.ctl = ctl};
+	_cleanup_(find_clear) struct find f = {.ctl = ctl, .unanswered = json_array()};
 	int r = add_all(&f);
 
 	if (r == 0)

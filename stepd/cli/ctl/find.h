@@ -30,8 +30,24 @@ struct find {
 	size_t n, room;
 	struct find_step **steps; /* by tracker, root, container */
 	size_t n_steps;
-	bool unsure; /* an agent did not answer: what was not found may be its step's */
+	bool unsure;               /* a step could not be asked: what was not found may be its */
+	struct json_t *unanswered; /* those steps, and why */
 };
+
+/* Some of them, in the order of a number. */
+struct wanted_order {
+	struct wanted **v;
+	size_t n;
+	pid_t (*number)(const struct wanted *w);
+};
+
+void wanted_sort(struct wanted_order *order);
+
+/* The first of v, in order, whose number is not below this one, or n. */
+size_t wanted_first(const struct wanted_order *order, int64_t number);
+
+/* Tells that a step could not be asked, and goes on without it. */
+void find_complain(struct find *f, const struct find_step *step, const struct stepd_error *error);
 
 /* All of the node. find_local.c */
 int find_read_steps(struct find *f) _must_check_;

@@ -19,36 +19,33 @@ struct asked {
 /* What is left, in the order of the pids. */
 struct rest {
 	struct find *f;
-	struct wanted **v;
-	size_t n;
+	struct wanted_order order;
 };
 
-static int compare(const void *a, const void *b)
+static pid_t number_here(const struct wanted *w)
 {
-	const struct wanted *const *x = a, *const *y = b;
-
-	return ((*x)->pid > (*y)->pid) - ((*x)->pid < (*y)->pid);
+	return w->pid;
 }
 
 static int collect(struct rest *rest)
 {
 	struct find *f = rest->f;
+	struct wanted_order *order = &rest->order;
 	size_t i;
 
-	rest->v = calloc(f->n + 1, sizeof(*rest->v));
-	if (!rest->v)
+	order->v = calloc(f->n + 1, sizeof(*order->v));
+	if (!order->v)
 		return -ENOMEM;
 	for (i = 0; i < f->n; i++) {
 		if (!f->v[i].step && f->v[i].pid > 0)
-			rest->v[rest->n++] = &f->v[i];
+			order->v[order->n++] = &f->v[i];
 	}
-	if (rest->n > 0)
-		qsort(rest->v, rest->n, sizeof(struct wanted *), compare);
+	wanted_sort(order);
 	return 0;
 }
 
 /* {"pids": [...]} of [begin, end), each number once. */
-static char *make_parameters(const struct rest *rest, size_t begin, size_t end)
+static char *make_parameters(const struct wanted_order *order, size_t begin, size_t end)
 {
 	json_t *pids = json_array(), *doc;
 	char *text;
@@ -56,8 +53,8 @@ static char *make_parameters(const struct rest *rest, size_t begin, size_t end)
 	int r = pids ? 0 : -1;
 
 	for (i = begin; r == 0 && i < end; i++) {
-		if (i == begin || rest->v[i]->pid != rest->v[i - 1]->pid)
-			r = json_array_append_new(pids, json_integer(rest->v[i]->pid));
+		if (i == begin || order->v[i]->pid != order->v[i - 1]->pid)
+			r = json_array_append_new(pids, json_integer(order->v[i]->pid));
 	}
 	doc = json_pack("{s:o}", "pids", pids);
 	text = r == 0 && doc ? json_dumps(doc, JSON_COMPACT) : NULL;
@@ -65,22 +62,16 @@ static char *make_parameters(const struct rest *rest, size_t begin, size_t end)
 	return text;
 }
 
-static void take_found(struct rest *rest, const struct find_step *step, const json_t *found)
+static void take_found(
+	struct wanted_order *order, const struct find_step *step, const json_t *found)
 {
 	json_int_t pid = json_integer_value(json_object_get(found, "pid"));
 	const json_t *rank = json_object_get(found, "rank");
-	size_t low = 0, high = rest->n, middle;
+	size_t i;
 
-	while (low < high) {
-		middle = low + (high - low) / 2;
-		if (rest->v[middle]->pid < pid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (; low < rest->n && rest->v[low]->pid == pid; low++) {
-		rest->v[low]->step = step;
-		rest->v[low]->rank =
+	for (i = wanted_first(order, pid); i < order->n && order->v[i]->pid == pid; i++) {
+		order->v[i]->step = step;
+		order->v[i]->rank =
 			json_is_integer(rank) ? json_integer_value(rank) : STEPD_NO_RANK;
 	}
 }
@@ -99,7 +90,7 @@ static int take_answer(struct rest *rest, struct asked *asked)
 	if (r < 0)
 		return r;
 	json_array_foreach (json_object_get(doc, "found"), i, found)
-		take_found(rest, asked->step, found);
+		take_found(&rest->order, asked->step, found);
 	json_decref(doc);
 	return 0;
 }
@@ -123,7 +114,7 @@ static size_t open_agents(struct find *f, struct asked *asked)
 
 static int ask_piece(struct rest *rest, struct asked *asked, size_t n, size_t begin, size_t end)
 {
-	_cleanup_free_ char *parameters = make_parameters(rest, begin, end);
+	_cleanup_free_ char *parameters = make_parameters(&rest->order, begin, end);
 	size_t i;
 
 	if (!parameters)
@@ -148,29 +139,27 @@ static void close_agents(struct find *f, struct asked *asked, size_t n)
 	for (i = 0; i < n; i++) {
 		int code = asked[i].error.code;
 
-		if (code && code != -ENOENT && code != -ECONNREFUSED && code != -ECONNRESET) {
-			ctl_complain(f->ctl, asked[i].step->label, &asked[i].error, NULL);
-			f->unsure = true;
-		}
+		if (code && code != -ENOENT && code != -ECONNREFUSED && code != -ECONNRESET)
+			find_complain(f, asked[i].step, &asked[i].error);
 		(void)stepd_disconnect(asked[i].client);
 	}
 }
 
 int find_by_agents(struct find *f)
 {
-	struct rest rest = {.f = f};
+	struct rest rest = {.f = f, .order = {.number = number_here}};
 	struct asked *asked = calloc(f->n_steps + 1, sizeof(*asked));
 	size_t n = 0, begin, end;
 	int r = asked ? collect(&rest) : -ENOMEM;
 
-	if (r == 0 && rest.n > 0)
+	if (r == 0 && rest.order.n > 0)
 		n = open_agents(f, asked);
-	for (begin = 0; r == 0 && n > 0 && begin < rest.n; begin = end) {
-		end = rest.n - begin < PIDS_MAX ? rest.n : begin + PIDS_MAX;
+	for (begin = 0; r == 0 && n > 0 && begin < rest.order.n; begin = end) {
+		end = rest.order.n - begin < PIDS_MAX ? rest.order.n : begin + PIDS_MAX;
 		r = ask_piece(&rest, asked, n, begin, end);
 	}
 	close_agents(f, asked, n);
 	free(asked);
-	free(rest.v);
+	free(rest.order.v);
 	return r < 0 ? err_set(&f->ctl->err, r, "look for so many processes") : 0;
 }

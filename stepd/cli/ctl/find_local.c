@@ -161,13 +161,25 @@ static int look_up(const struct family *family, struct proctrack *pt, struct wan
 	return r == -ENOMEM ? NO_MEMORY(family->f) : 0; /* else it has just ended */
 }
 
+/* What somebody has written into a state.json keeps nobody from the answers about other steps. */
 static int ask_family(const struct family *family, struct tracker *tracker)
 {
 	struct find *f = family->f;
 	struct step_entry entry = entry_of(f->steps[family->begin]);
-	int r = tracker_use(f->ctl, tracker, &entry, &f->ctl->err);
+	struct stepd_error error = {.code = 0};
+	struct err err = ERR_INIT;
+	int r = tracker_use(f->ctl, tracker, &entry, &err);
 	size_t i;
 
+	if (r == -ENOMEM)
+		return NO_MEMORY(f);
+	if (r < 0) {
+		(void)tracker_hand_on(&err, &error);
+		error.code = r == -ENOENT ? -EOPNOTSUPP : r; /* the plugin, not a process */
+		for (i = family->begin; i < family->end; i++)
+			find_complain(f, f->steps[i], &error);
+		return 0;
+	}
 	for (i = 0; r == 0 && i < f->n; i++) {
 		if (!f->v[i].step && f->v[i].pid > 0)
 			r = look_up(family, tracker->pt, &f->v[i]);

@@ -2,6 +2,7 @@
 #include "stepd/cli/ctl/ps_tree.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,16 +139,21 @@ static void draw(const struct ps_tree *tree, size_t i, bool utf8, char *branch)
 {
 	const char *through = utf8 ? "\342\224\202 " : "| ", *blank = "  ";
 	const char *fork = utf8 ? "\342\224\234\342\224\200" : "|-";
-	const char *corner = utf8 ? "\342\224\224\342\224\200" : "`-";
-	size_t path[PS_DEPTH_MAX], depth = 0;
+	const char *corner = utf8 ? "\342\224\224\342\224\200" : "`-", *piece;
+	size_t path[PS_DEPTH_MAX], depth = 0, at = 0;
+	bool last;
 
-	*branch = '\0';
+	branch[0] = '\0';
 	for (; tree->nodes[i].parent != NONE && depth < PS_DEPTH_MAX; i = tree->nodes[i].parent)
 		path[depth++] = i;
-	while (depth-- > 1)
-		branch = stpcpy(branch, is_last(tree, path[depth]) ? blank : through);
-	if (depth == 0)
-		(void)stpcpy(branch, is_last(tree, path[0]) ? corner : fork);
+	while (depth-- > 0) {
+		last = is_last(tree, path[depth]);
+		if (depth > 0)
+			piece = last ? blank : through;
+		else
+			piece = last ? corner : fork;
+		at += (size_t)snprintf(branch + at, PS_BRANCH_SIZE - at, "%s", piece);
+	}
 }
 
 const struct ps_process *ps_tree_next(struct ps_tree *tree, bool utf8, char *branch)

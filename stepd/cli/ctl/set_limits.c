@@ -110,8 +110,10 @@ static int parse_arguments(struct set_limits *s)
 {
 	struct ctl *ctl = s->ctl;
 	struct run_option rows[RUN_OPTIONS_MAX];
-	struct run_option_set set = {
-		.rows = rows, .n = make_rows(rows), .command = "set-limits", .anywhere = true};
+	struct run_option_set set = {.rows = rows,
+		.n = make_rows(rows),
+		.command = "stepctl set-limits",
+		.anywhere = true};
 	struct run_given given = {0};
 	int rest = ctl->argc, r;
 

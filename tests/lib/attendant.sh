@@ -1,0 +1,31 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Steps with a service process that does what tasks tell it (tests/lib/attendant_plugin.c), on top of
+# reexec.sh:
+#	$ask        for a task's script (of bash: dash knows no descriptor above 9): "ask WORDS" tells it, "answer" prints what it says
+#	attended ARG...   "step" with that plugin
+# shellcheck source=tests/lib/reexec.sh
+. "${top_srcdir:?}/tests/lib/reexec.sh"
+
+mkdir "$tmpdir/plugins"
+for so in "$top_builddir"/stepd/cli/plugins/*.so "$top_builddir/tests/lib/plugins/mpi_attendant.so"; do
+	cp "$so" "$tmpdir/plugins/" || bail "no plugin (make check builds it)"
+done
+STEPD_PLUGIN_DIR=$tmpdir/plugins
+export STEPD_PLUGIN_DIR
+
+# shellcheck disable=SC2016,SC2034 # for the task's shell; of those who read this
+ask='ask() { printf "%s\n" "$*" >&$ATTEND_FD; }; answer() { head -n1 <&$ATTEND_FD; };'
+
+attended() {
+	step --mpi attendant "$@"
+}
+
+standing() { # NAME: of the service process, as it has handed it out to the tasks in $tmpdir/out
+	grep -o "$1=[^ ]*" "$tmpdir/out" | head -n 1 | cut -d= -f2
+}
+
+gone() { # PID
+	! kill -0 "$1" 2>/dev/null
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * An MPI program that does one thing a run, for the tests of the MPI plugins with real libraries:
+ * "mpiprogram hello|ring|spawn|ports|abort".
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int rank, size;
+
+static void hello(void)
+{
+	int sum = 0;
+
+	MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	if (sum != size * (size - 1) / 2)
+		MPI_Abort(MPI_COMM_WORLD, 3);
+	if (rank == 0)
+		printf("hello from %d\n", size);
+}
+
+static void ring(void)
+{
+	int token = 0;
+
+	if (rank == 0)
+		MPI_Send(&token, 1, MPI_INT, (rank + 1) % size, 0, MPI_COMM_WORLD);
+	MPI_Recv(
+		&token, 1, MPI_INT, (rank + size - 1) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	token++;
+	if (rank != 0)
+		MPI_Send(&token, 1, MPI_INT, (rank + 1) % size, 0, MPI_COMM_WORLD);
+	else
+		printf("ring of %d\n", token);
+}
+
+static void spawn(char *self)
+{
+	MPI_Comm parent, children;
+	char *args[] = {"spawn", NULL};
+	int value = 42, n = 0, failed[2];
+
+	MPI_Comm_get_parent(&parent);
+	if (parent != MPI_COMM_NULL) {
+		value = 0;
+		if (rank == 0)
+			MPI_Recv(&value, 1, MPI_INT, 0, 0, parent, MPI_STATUS_IGNORE);
+		printf("child %d of %d got %d\n", rank, size, value);
+		MPI_Comm_disconnect(&parent);
+		return;
+	}
+	MPI_Comm_spawn(self, args, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, failed);
+	MPI_Comm_remote_size(children, &n);
+	if (rank == 0) {
+		MPI_Send(&value, 1, MPI_INT, 0, 0, children);
+		printf("parent of %d\n", n);
+	}
+	MPI_Comm_disconnect(&children);
+}
+
+/* The lower half publishes a port and accepts, the upper half looks it up and connects. */
+static void ports(void)
+{
+	char port[MPI_MAX_PORT_NAME] = "";
+	int value = 7, upper = rank >= size / 2;
+	MPI_Comm half, both;
+
+	MPI_Comm_split(MPI_COMM_WORLD, upper, rank, &half);
+	if (rank == 0) {
+		MPI_Open_port(MPI_INFO_NULL, port);
+		MPI_Publish_name("stepd-test", MPI_INFO_NULL, port);
+	}
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (rank == size / 2)
+		MPI_Lookup_name("stepd-test", MPI_INFO_NULL, port);
+	if (upper)
+		MPI_Comm_connect(port, MPI_INFO_NULL, 0, half, &both);
+	else
+		MPI_Comm_accept(port, MPI_INFO_NULL, 0, half, &both);
+	if (rank == 0)
+		MPI_Send(&value, 1, MPI_INT, 0, 0, both);
+	if (rank == size / 2) {
+		value = 0;
+		MPI_Recv(&value, 1, MPI_INT, 0, 0, both, MPI_STATUS_IGNORE);
+		printf("through a port: %d\n", value);
+	}
+	MPI_Comm_disconnect(&both);
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (rank == 0) {
+		MPI_Unpublish_name("stepd-test", MPI_INFO_NULL, port);
+		MPI_Close_port(port);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "hello";
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	if (strcmp(what, "hello") == 0)
+		hello();
+	else if (strcmp(what, "ring") == 0)
+		ring();
+	else if (strcmp(what, "spawn") == 0)
+		spawn(argv[0]);
+	else if (strcmp(what, "ports") == 0)
+		ports();
+	else if (rank == size - 1)
+		MPI_Abort(MPI_COMM_WORLD, 5);
+	else
+		pause();
+	MPI_Finalize();
+	return 0;
+}

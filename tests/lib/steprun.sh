@@ -1,0 +1,61 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# For tests of steprun, on top of step.sh:
+#	$steprun            the program
+#	srun_here ARG...    "steprun" in the test's job, with its tracker and a limit of time
+#	begin ARG...        the same in the background; $pid, output in $tmpdir/out and $tmpdir/err
+#	finish              waits for it; $status
+#	children PID        pids of a process's children
+#	relays, agents      pids of those of the test's job
+
+# shellcheck source=tests/lib/step.sh
+. "${top_srcdir:?}/tests/lib/step.sh"
+
+steprun=${top_builddir:?}/stepd/cli/steprun
+
+srun_here() {
+	timeout -k 5 60 "$steprun" --job "$job" --proctrack "$tracker" "$@"
+}
+
+begin() {
+	: >"$tmpdir/out"
+	: >"$tmpdir/err" # before it begins, for who looks soon
+	"$steprun" --job "$job" --proctrack "$tracker" "$@" >"$tmpdir/out" 2>"$tmpdir/err" &
+	pid=$!
+}
+
+finish() {
+	wait "$pid"
+	# shellcheck disable=SC2034 # for the tests
+	status=$?
+}
+
+children() {
+	cat "/proc/$1/task/$1/children" 2>/dev/null | tr ' ' '\n' | grep .
+}
+
+# Of steprun's relays, by its pid.
+relays() {
+	children "$pid"
+}
+
+agents() {
+	for relay in $(relays); do
+		children "$relay"
+	done
+}
+
+has_lines() { # FILE COUNT
+	[ "$(wc -l <"$1")" -ge "$2" ]
+}
+
+all_gone() {
+	[ -z "$(left_processes)" ] && [ -z "$(left_entries)" ]
+}
+
+# What a step leaves goes with its agents, a moment after steprun.
+nothing_left_soon() {
+	eventually all_gone
+	nothing_left "$1"
+}

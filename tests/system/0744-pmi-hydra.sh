@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The same words to hydra's server and to ours, and where a Slurm can be had to slurmstepd's: the
+# answers say the same. What differs is listed here, each with its reason.
+. "${top_srcdir:?}/tests/lib/pmi.sh"
+
+command -v mpiexec.hydra >/dev/null || skip_all "needs hydra"
+
+# In an order of their own, and without what says the same in other words.
+normal() {
+	sed -E -e 's/ (msg|info)=[^ ]*//g' -e 's/;(errmsg|thrid)=[^;]*//g' -e 's/appnum=-?[0-9]+/appnum=N/' \
+		-e 's/rc=-?[1-9][0-9]*/rc=BAD/g' "$1" | awk '
+		{
+			sep = index($0, ";") ? ";" : " "
+			n = split($0, part, sep)
+			line = part[1]
+			for (i = 2; i <= n; i++) fields[i - 1] = part[i]
+			for (i = 1; i < n; i++)
+				for (k = i + 1; k < n; k++)
+					if (fields[k] < fields[i]) { t = fields[i]; fields[i] = fields[k]; fields[k] = t }
+			for (i = 1; i < n; i++) if (fields[i] != "") line = line sep fields[i]
+			print line
+		}'
+}
+
+for v in 1 2; do
+	talk 1 conversation$v >"$tmpdir/ours" 2>&1
+	timeout 60 mpiexec.hydra -n 1 python3 "$talk_py" conversation$v >"$tmpdir/hydra" 2>&1
+	normal "$tmpdir/ours" >"$tmpdir/ours.n"
+	# hydra adds a value to what is not found, and does not know the size of the universe in PMI-2.
+	normal "$tmpdir/hydra" | sed -e 's/ value=unknown$//' >"$tmpdir/hydra.n"
+	sed -i 's/^\(cmd=info-getjobattr-response;found=\)TRUE;rc=0;value=1$/\1FALSE;rc=0/' "$tmpdir/ours.n"
+	is "$(diff "$tmpdir/ours.n" "$tmpdir/hydra.n")" "" "PMI-$v: hydra says the same"
+done
+
+# ---- slurmstepd's ------------------------------------------------------------------------------
+# It says rc=0 where there is nothing to fail, and of a name that is not there only that in "info".
+same_words() {
+	sed -E -e 's/[ ;]rc=0//' -e 's/^(cmd=lookup_result) rc=BAD$/\1/' "$1"
+}
+
+slurm=$top_srcdir/tests/bench/with-slurm
+if [ "$(id -u)" = 0 ] && command -v slurmctld slurmd munged srun >/dev/null &&
+	timeout 60 sh "$slurm" true >/dev/null 2>&1; then
+	for v in 1 2; do
+		talk 1 conversation$v >"$tmpdir/ours" 2>&1
+		timeout 60 sh "$slurm" srun --overlap --mpi=pmi2 -n 1 python3 "$talk_py" conversation$v \
+			>"$tmpdir/slurm" 2>&1
+		normal "$tmpdir/ours" >"$tmpdir/ours.n"
+		normal "$tmpdir/slurm" >"$tmpdir/slurm.n"
+		is "$(same_words "$tmpdir/ours.n")" "$(same_words "$tmpdir/slurm.n")" \
+			"PMI-$v: slurmstepd says the same"
+	done
+else
+	skip 2 "needs root and Debian's Slurm"
+fi
+done_testing

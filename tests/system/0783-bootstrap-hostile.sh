@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What an engine's PMI server can do wrong: each ends the agent with one sentence, and no task runs.
+# shellcheck source=tests/lib/bootstrap.sh
+. "${top_srcdir:?}/tests/lib/bootstrap.sh"
+
+command -v python3 >/dev/null || skip_all "needs python3"
+
+server() { # SIZE FAULT ARG...
+	size=$1 fault=$2
+	shift 2
+	timeout 60 python3 "$top_srcdir/tests/lib/pmi_server.py" "$size" "$fault" "$agent_command" \
+		--bootstrap=pmi --job "$job" "$@" </dev/null 2>&1
+}
+
+is "$(server 2 none -- sh -c "$where" | sort)" "$job.0 node 0 of 2 rank 0 of 2 on n[0-1] 1(x2)
+$job.0 node 1 of 2 rank 1 of 2 on n[0-1] 1(x2)" "a good server"
+is "$(server 2 split -- echo ran | sort -u)" ran "answers byte by byte"
+is "$(server 2 spaces:put -- echo ran | sort -u)" ran "more blanks and unknown keys"
+is "$(server 2 none -- sh -c "$leaks" | sort -u)" 0 "the tasks have nothing of it"
+
+refused() { # FAULT PATTERN
+	out=$(server 2 "$1" --wire-timeout 2s -- echo ran)
+	is $? 125 "$1: the agents give up"
+	like "$out" "error: --bootstrap=pmi: $2" "$1: and say why"
+	unlike "$out" '^ran' "$1: no task ran"
+}
+
+refused absent "the engine's PMI server has not answered to 'barrier_in' in time: an agent of another node"
+refused silent:init "the engine's PMI server has not answered to 'init' in time"
+refused silent:finalize "the engine's PMI server has not answered to 'finalize' in time"
+refused hangup:put "the engine's PMI server has hung up at 'put'"
+refused garbage:get_maxes "the engine's PMI server answers 'get_maxes' with what is no message of PMI-1"
+refused long:get_my_kvsname "the engine's PMI server answers 'get_my_kvsname' with more than 8192 bytes"
+refused refuse:init "the engine's PMI server refuses 'init' \(rc -1, no_such_thing\)"
+refused refuse:put "the engine's PMI server refuses 'put'"
+refused refuse:get "process 0 of the engine's job has put nothing"
+refused other:barrier_in "the engine's PMI server answers 'barrier_in' with 'surprise', not with 'barrier_out'"
+refused card:nonsense "process 1 of the engine's job: it is no stepd that this one \(.*\) can speak with"
+refused card:stepd-1,1.0 "process 1 of the engine's job: what it says of itself can't be read"
+refused "card:stepd-1,1.0,../x,a:1,1,0,0," "process 1 of the engine's job: what it says of itself can't be read"
+refused "card:stepd-1,1.0,n0,127.0.0.1:1,1,0,0," "two agents are on node 'n0'"
+refused "card:stepd-1,1.0,n1,127.0.0.1:1,1,0,3," "some nodes are given --local-ntasks and some are not"
+out=$(server 2 "card:stepd-1,9.9,n7,127.0.0.1:1,4,5,0," -n 2 -- sh -c 'echo "$SLURM_STEP_NODELIST"' | sort -u)
+like "$out" "n\[0,7\]" "another's card is believed in its name"
+
+# A network with IPv6 alone.
+if [ "$(id -u)" = 0 ] && command -v ip >/dev/null && unshare -n true 2>/dev/null; then
+	cat >"$tmpdir/v6" <<END
+ip link set lo up && ip addr del 127.0.0.1/8 dev lo && ip addr add fd00::1/128 dev lo || exit 77
+exec timeout 60 python3 '$top_srcdir/tests/lib/pmi_server.py' 2 none '$agent_command' --bootstrap=pmi \\
+	--job $job -- sh -c 'cat "$run"/n1_$job.0/spec.json; sleep 0.2' </dev/null
+END
+	out=$(unshare -n sh "$tmpdir/v6" 2>&1)
+	like "$out" '"addresses":\["\[fd00::1\]:[0-9]+","\[fd00::1\]:[0-9]+"\]' "IPv6 addresses stand in brackets"
+else
+	skip 1 "needs root and iproute2"
+fi
+nothing_left "nothing is left"
+done_testing

@@ -1,0 +1,25 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Tasks that join a running step: what they are, where they stand, and what is told of them.
+. "${top_srcdir:?}/tests/lib/step.sh"
+. "$top_srcdir/tests/lib/spawn.sh"
+
+for tracker in $(backends); do
+	spawning --proctrack "$tracker" -n 2 --result "$tmpdir/r" sh -c "$asks"'
+		[ "$SLURM_PROCID" = 0 ] || exit 0
+		one 1 2 3 "[\"sh\",\"-c\",\"echo join \$SLURM_PROCID \$SLURM_NTASKS \$SLURM_LOCALID \$ASKING \$ASKING_COMMON \$ASKING_PREFORK\"]"
+		echo "$answer"' >"$tmpdir/out" 2>"$tmpdir/err"
+	is $? 0 "$tracker: a step with a spawn"
+	is "$(grep ^join "$tmpdir/out" | sort)" "join 0 3 0 1:0:3:0 yes yes
+join 1 3 1 1:1:3:0 yes yes
+join 2 3 2 1:2:3:0 yes yes" "$tracker: its tasks know their places"
+	is "$(grep tell "$tmpdir/out")" '{"error":0,"id":0,"locals":[2,3,4],"tell":"spawned"}' \
+		"$tracker: who asked is answered"
+	is "$(cat "$tmpdir/err")" "" "$tracker: nothing is said in the log"
+	ok "$tracker: the result has them" holds "$tmpdir/r" '[
+		[t["rank"], t.get("spawn", 0), t["exit_code"]] for t in r["tasks"]] == [
+		[0, 0, 0], [1, 0, 0], [2, 1, 0], [3, 1, 0], [4, 1, 0]]'
+	nothing_left "$tracker: nothing is left"
+done
+done_testing

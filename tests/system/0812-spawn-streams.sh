@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# What tasks that join a step read and write: as the others, by their ranks in the step.
+. "${top_srcdir:?}/tests/lib/step.sh"
+. "$top_srcdir/tests/lib/spawn.sh"
+
+says='[\"sh\",\"-c\",\"echo out \$SLURM_PROCID; echo err \$SLURM_PROCID >&2\"]'
+parent=$asks'echo parent; one 1 10 2 "'$says'"'
+
+spawning --label -n 1 sh -c "$parent" >"$tmpdir/out" 2>"$tmpdir/err"
+is "$(sort "$tmpdir/out")" "0: parent
+10: out 0
+11: out 1" "labels are their ranks in the step"
+is "$(sort "$tmpdir/err")" "10: err 0
+11: err 1" "in both streams"
+
+cd "$tmpdir" || bail "no directory"
+spawning -o 'o.%t' -e 'e.%t' -n 1 sh -c "$parent"
+is "$(cat o.0 o.10 o.11 e.10 e.11)" "parent
+out 0
+out 1
+err 0
+err 1" "each task has a file of its own"
+
+spawning -o all.txt -e all.txt -n 1 sh -c "$parent; echo after"
+is "$(sort all.txt)" "after
+err 0
+err 1
+out 0
+out 1
+parent" "a file of all is not begun anew"
+
+spawning --label -o all.txt -n 1 sh -c "$asks"'echo parent; exec >/dev/null; sleep 0.2; one 1 10 1 "'"$says"'"' 2>/dev/null
+is "$(sort all.txt)" "0: parent
+10: err 0
+10: out 0" "one that was closed with its last writer is opened again"
+
+out=$(echo words | spawning -i all -n 1 sh -c "$asks"'cat; one 1 1 1 "[\"sh\",\"-c\",\"cat; echo end\"]"')
+is "$out" "words
+end" "what was handed to all comes to none that joins later"
+out=$(echo words | spawning -i 0 -n 2 sh -c "$asks"'[ $SLURM_PROCID = 0 ] || exit 0; one 1 2 1 "[\"sh\",\"-c\",\"cat; echo end\"]"; cat')
+is "$(printf '%s\n' "$out" | sort)" "end
+words" "nor what is for one rank"
+mkdir sub
+out=$(spawning -n 1 sh -c "$asks"'ask "{\"do\":\"spawn\",\"number\":1,\"first_rank\":1,\"size\":1,\"groups\":[{\"argv\":[\"pwd\"],\"count\":1,\"appnum\":0,\"rank\":0,\"cwd\":\"sub\"}]}"')
+is "$out" "$(pwd)/sub" "a directory is looked for in the step's"
+nothing_left "nothing is left"
+done_testing

@@ -1,0 +1,98 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Many tasks that join at once, many spawns, and what comes in between: questions, suspensions, kills.
+# Nothing of it stays.
+. "${top_srcdir:?}/tests/lib/step.sh"
+. "$top_srcdir/tests/lib/spawn.sh"
+
+fds() {
+	find "/proc/$1/fd" -mindepth 1 2>/dev/null | wc -l
+}
+groups_of_tasks() {
+	find /sys/fs/cgroup -type d -path "*job_$job/*" -name 'task_*' 2>/dev/null | wc -l
+}
+said() { # TEXT
+	grep -q "$1" "$tmpdir/out"
+}
+begin() { # ARG...
+	spawning --proctrack "$tracker" "$@" >"$tmpdir/out" 2>"$tmpdir/err" &
+	agent=$!
+	eventually running 0
+	agent=$(sed 's/.*"agent_pid":\([0-9]*\).*/\1/' "$run"/*_"$job.0"/state.json)
+}
+go() {
+	: >"$tmpdir/go"
+}
+# shellcheck disable=SC2089
+waits='until [ -e "$GO" ]; do sleep 0.02; done'
+GO=$tmpdir/go
+export GO
+
+# ---- a thousand ------------------------------------------------------------------------------
+begin -n 1 --result "$tmpdir/r" sh -c "$asks$waits"'
+	one 1 1 1000 "[\"sh\",\"-c\",\"echo \$SLURM_PROCID; read -r line <&9\"]"
+	echo "$answer" | cut -c 1-22; until [ ! -e "$GO" ]; do sleep 0.02; done; exit 0'
+before=$(fds "$agent")
+go
+ok "a thousand tasks join" eventually said error
+like "$(cat "$tmpdir/out")" '"error":0' "at once"
+all_told() { [ "$(grep -c '^[0-9]*$' "$tmpdir/out")" -eq 1000 ]; }
+ok "each has its place" eventually all_told
+is "$(grep '^[0-9]*$' "$tmpdir/out" | sort -n | sed -n '1p;$p' | tr '\n' ' ')" "0 999 " "from first to last"
+is "$("$stepctl" ps "$job.0" | grep -c ' sh ')" 1001 "the step's processes are told"
+is "$(fds "$agent")" "$before" "the agent has no more descriptors than before"
+"$stepctl" terminate --now "$job.0"
+rm "$GO"
+eventually test ! -e "/proc/$agent"
+wait
+ok "the result has them all" holds "$tmpdir/r" 'len(r["tasks"]) == 1001'
+nothing_left "nothing is left"
+
+# ---- one after the other, and some that fail -------------------------------------------------
+begin -n 1 sh -c "$asks$waits"'
+	n=0
+	while [ $n -lt 60 ]; do
+		n=$((n + 1))
+		one $n $((n * 3)) 3 "[\"true\"]"
+		n=$((n + 1))
+		one $n $((n * 3)) 3 "[\"/nonexistent\"]"
+	done
+	echo done; until [ ! -e "$GO" ]; do sleep 0.02; done; exit 0'
+before=$(fds "$agent")
+go
+ok "sixty spawns, of which every other fails" eventually said '^done'
+is "$(fds "$agent")" "$before" "leave no descriptors behind"
+[ "$tracker" != cgroup ] || eventually sh -c "[ \$(find /sys/fs/cgroup -type d -path '*job_$job/*' -name 'task_*' | wc -l) -le 1 ]"
+[ "$tracker" != cgroup ] || is "$(groups_of_tasks)" 1 "nor cgroups"
+rm "$GO"
+wait
+nothing_left "nothing is left"
+
+# ---- suspended, resumed ----------------------------------------------------------------------
+begin -n 2 sh -c "$asks$waits"'
+	[ $SLURM_PROCID = 0 ] || exec sleep 0.6
+	one 1 5 20 "[\"sh\",\"-c\",\"echo joined\"]"; echo "$answer"'
+go
+"$stepctl" suspend "$job.0"
+"$stepctl" resume "$job.0"
+wait
+is "$(grep -c joined "$tmpdir/out")" 20 "a spawn around a suspension"
+like "$(cat "$tmpdir/out")" '"error":0' "is answered"
+rm "$GO"
+
+# ---- ended in the middle ---------------------------------------------------------------------
+for tracker in $(backends); do
+	for sort in "signal KILL" "terminate" "terminate --now"; do
+		begin -n 1 sh -c "$asks$waits"'
+			one 1 5 300 "[\"sleep\",\"99\"]"; exec sleep 99'
+		go
+		eventually sh -c "[ \$('$stepctl' pids '$job.0' | wc -l) -gt 3 ]"
+		# shellcheck disable=SC2086 # words
+		"$stepctl" $sort "$job.0" >/dev/null 2>&1
+		wait
+		nothing_left "$tracker: $sort in the middle of a spawn leaves nothing"
+		rm "$GO"
+	done
+done
+done_testing

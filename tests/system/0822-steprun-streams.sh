@@ -1,0 +1,91 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Streams of a step over several nodes: every byte arrives, in whole lines, and whoever takes none
+# holds tasks up and nothing else.
+# shellcheck source=tests/lib/steprun.sh
+. "${top_srcdir:?}/tests/lib/steprun.sh"
+
+# ---- bytes -------------------------------------------------------------------------------------
+head -c 10000000 /dev/urandom >"$tmpdir/bytes"
+srun_here -N 2 cat <"$tmpdir/bytes" >"$tmpdir/copy"
+ok "10 MB through rank 0 are the same" cmp "$tmpdir/bytes" "$tmpdir/copy"
+# shellcheck disable=SC2002 # a pipe is meant
+cat "$tmpdir/bytes" | srun_here -N 3 -n 3 -i 2 cat | cmp - "$tmpdir/bytes"
+is $? 0 "and through a rank of another node, by pipes"
+srun_here -N 3 -n 3 -i all sh -c 'cat >"$0.$SLURM_PROCID"' "$tmpdir/all" <"$tmpdir/bytes"
+is "$(cat "$tmpdir/bytes" | cksum) 3" "$(cksum <"$tmpdir/all.2") $(sort -u "$tmpdir"/all.* 2>/dev/null | wc -l >/dev/null; ls "$tmpdir"/all.* | wc -l)" \
+	"all read all of it"
+ok "on the first node, too" cmp "$tmpdir/bytes" "$tmpdir/all.0"
+is "$(echo x | srun_here -N 2 -i none cat)" "" "or nobody does"
+srun_here -N 2 -n 2 -i all true <"$tmpdir/bytes"
+is $? 0 "input that nobody takes holds nothing up"
+
+# ---- lines -------------------------------------------------------------------------------------
+cat >"$tmpdir/hostile" <<'S'
+@stepd 0 end 0
+@stepd 1 end 9
+@stepd * terminate
+@stepd 0 say aGVsbG8=
+@stepd 0 out !!!!
+S
+cat >"$tmpdir/hostile.sh" <<'S'
+cat "$1"; cat "$1" >&2; printf '\000\r\n@stepd 0 end 3'; echo; exit 5
+S
+srun_here -q -N 2 -n 2 -i none sh "$tmpdir/hostile.sh" "$tmpdir/hostile" >"$tmpdir/out" 2>"$tmpdir/err"
+is $? 5 "output that looks like the channel's lines ends nothing"
+{ cat "$tmpdir/hostile"; printf '\000\r\n@stepd 0 end 3\n'; } >"$tmpdir/once"
+is "$(sort "$tmpdir/out" | cksum)" "$(cat "$tmpdir/once" "$tmpdir/once" | sort | cksum)" "and arrives as it is"
+is "$(sort "$tmpdir/err")" "$(cat "$tmpdir/hostile" "$tmpdir/hostile" | sort)" "standard error likewise, apart"
+out=$(srun_here -N 2 -n 2 -l -- sh -c 'echo "task $SLURM_PROCID"' | sort)
+is "$out" "0: task 0
+1: task 1" "lines have labels"
+cat >"$tmpdir/lines.sh" <<'S'
+i=0
+while [ $i -lt 300 ]; do
+	printf 'rank %s ' "$SLURM_PROCID"; printf 'line %s of many\n' $i
+	i=$((i + 1))
+done
+S
+srun_here -N 8 -n 8 sh "$tmpdir/lines.sh" >"$tmpdir/out"
+is "$(grep -cvE '^rank [0-7] line [0-9]+ of many$' "$tmpdir/out") $(wc -l <"$tmpdir/out")" "0 2400" \
+	"lines of several nodes are whole"
+begin -N 2 -n 2 -- sh -c '[ "$SLURM_PROCID" = 1 ] || printf "name? "; exec sleep 300'
+eventually grep -q 'name? ' "$tmpdir/out"
+ok "a prompt appears without a newline" grep -q 'name? ' "$tmpdir/out"
+kill "$pid"
+finish
+is "$status" 143 "and SIGTERM ends the tasks"
+is "$(srun_here -N 8 -n 1000 -- sh -c 'echo $SLURM_PROCID' | sort -n | uniq | wc -l)" 1000 "a thousand tasks over 8 nodes"
+is "$(srun_here -N 64 -n 64 -- sh -c 'echo $SLURM_NODEID' | sort -n | uniq | wc -l)" 64 "64 nodes"
+mkdir "$tmpdir/out.d"
+srun_here -N 2 -n 3 -o "$tmpdir/out.d/%t" -- sh -c 'echo $SLURM_NODEID'
+is "$(cat "$tmpdir/out.d/0" "$tmpdir/out.d/2" | tr '\n' ' ')" "0 1 " "files are written where tasks are"
+
+# ---- readers that go, or take nothing ----------------------------------------------------------
+srun_here -q -N 2 -n 2 -- sh -c 'while :; do echo y; done' 2>/dev/null | head -n 1 >"$tmpdir/out"
+is "$(cat "$tmpdir/out")" y "a reader that goes ends who writes"
+out=$(srun_here -q -N 2 -n 2 -- sh -c 'echo y; exec sleep 0.2' 2>&1 >/dev/full)
+is $? 125 "a full disk is an error"
+like "$out" "standard output can't be written: No space left" "which is said"
+mkfifo "$tmpdir/fifo"
+(exec sleep 300 <>"$tmpdir/fifo") &
+holder=$!
+eventually test -e /proc/$holder/fd/0
+timeout -k 5 60 "$steprun" -q --job "$job" --proctrack "$tracker" -N 2 -n 2 -- \
+	sh -c 'head -c 9000000 /dev/zero; : >"$0.$SLURM_PROCID"' "$tmpdir/done" >"$tmpdir/fifo" &
+pid=$!
+eventually test -S "$run/$(hostname | cut -d. -f1)-0_$job.0/socket"
+is "$(ls "$tmpdir"/done.* 2>/dev/null)" "" "tasks wait for a reader that takes nothing"
+head -c 18000000 "$tmpdir/fifo" | wc -c >"$tmpdir/count"
+finish
+is "$(cat "$tmpdir/count") $status" "18000000 0" "and all arrives once it does"
+kill $holder
+wait $holder 2>/dev/null
+
+# ---- the result --------------------------------------------------------------------------------
+srun_here -q -N 2 -n 2 --result "$tmpdir/result" -- sh -c 'exit $SLURM_PROCID' 2>/dev/null
+like "$(cat "$tmpdir/result")" '"exit_code": 1' "the result has the status"
+is "$(grep -c '"step": ' "$tmpdir/result")" 2 "and the results of all nodes"
+nothing_left_soon "nothing is left"
+done_testing

@@ -1,0 +1,133 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# A step over several nodes ends whole, whoever is killed, and leaves nothing.
+# shellcheck source=tests/lib/steprun.sh
+. "${top_srcdir:?}/tests/lib/steprun.sh"
+
+host=$(hostname | cut -d. -f1)
+sleepers() { # ARG...: two nodes whose tasks sleep
+	begin "$@" -N 2 -n 2 -- sh -c 'echo up; exec sleep 300'
+	eventually has_lines "$tmpdir/out" 2 || diag "it does not begin: $(cat "$tmpdir/err")"
+}
+first() {
+	head -n 1
+}
+
+sleepers
+kill -9 "$(relays | first)"
+finish
+is "$status" 125 "a relay that is killed fails the step"
+like "$(cat "$tmpdir/err")" "node $host-0 is lost: its launcher killed by signal 9" "and its node is named"
+nothing_left_soon "nothing is left of it"
+
+sleepers
+kill -9 "$(agents | first)"
+finish
+is "$status" 125 "an agent that is killed does"
+like "$(cat "$tmpdir/err")" "$host-0: the agent has been killed" "and its node is named"
+nothing_left_soon "nothing is left of it"
+
+sleepers --launcher 'exec:%c; exit $?'
+launcher=$(relays | first)
+kill -9 "$launcher"
+finish
+is "$status" 125 "a launcher that is killed does"
+nothing_left_soon "nothing is left of it"
+
+sleepers
+kill -9 "$pid"
+finish 2>/dev/null
+nothing_left_soon "nothing is left of a steprun that was killed"
+
+sleepers
+# shellcheck disable=SC2046 # numbers
+kill -9 $(relays) "$pid"
+finish 2>/dev/null
+nothing_left_soon "nor if its relays were, too"
+
+begin -N 2 -n 2 --kill-sequence TERM:1h,KILL -- sh -c 'trap "" TERM; echo up; while :; do sleep 0.05; done'
+eventually has_lines "$tmpdir/out" 2
+kill -INT "$pid"
+eventually grep -q 'again within a second' "$tmpdir/err"
+like "$(cat "$tmpdir/err")" "running: tasks 0-1" "^C tells what runs on all nodes"
+kill -INT "$pid"
+eventually grep -q 'ending the step' "$tmpdir/err"
+kill -INT "$pid"
+finish
+is "$status" 130 "three times kill"
+nothing_left_soon "and leave nothing"
+
+# ---- tasks -------------------------------------------------------------------------------------
+begin -q -N 2 -n 2 -K -- sh -c '[ "$SLURM_PROCID" = 0 ] && exec sleep 300; exit 3'
+finish
+is "$status" 3 "a task that fails ends the others with --kill-on-bad-exit"
+begin -q -N 2 -n 2 -W 1 -- sh -c '[ "$SLURM_PROCID" = 0 ] && exec sleep 300; exit 0'
+finish
+is "$status" 0 "--wait counts from the first end on any node"
+begin -q -N 2 -n 2 --time-limit 1s -- sleep 300
+finish
+is "$status" 124 "a time limit"
+begin -q -N 2 -n 2 -- sh -c '[ "$SLURM_PROCID" = 0 ] || kill -TERM $$; exit 200'
+finish
+is "$status" 143 "a signal counts before a status"
+begin -q -N 2 -n 2 -- /nonexistent/program
+finish
+is "$status" 127 "no such program"
+printf '0 true\n1 /nonexistent/program\n' >"$tmpdir/programs"
+begin -q -N 2 -n 2 --multi-prog "$tmpdir/programs"
+finish
+is "$status" 127 "on one node alone"
+nothing_left_soon "nothing is left"
+
+# ---- launchers ---------------------------------------------------------------------------------
+begin -N 2 --launcher 'exec:if [ %n = 1 ]; then exit 7; fi; %c' -- echo ran
+finish
+is "$status $(cat "$tmpdir/out")" "125 " "a node that can't be reached: nothing runs"
+like "$(cat "$tmpdir/err")" "node $host-1 can't be reached: its launcher exited with status 7" "it is named"
+begin -N 2 --launch-timeout 1s --launcher 'exec:if [ %n = 1 ]; then exec sleep 300; fi; %c' -- echo ran
+finish
+is "$status $(cat "$tmpdir/out")" "125 " "nor does it where one does not answer"
+like "$(cat "$tmpdir/err")" "node $host-1 has not answered within 1 s" "it is named"
+begin -N 2 --launcher 'exec:echo Welcome; %c' -- echo ran
+finish
+is "$status $(sort -u "$tmpdir/out")" "0 ran" "a greeting harms nothing"
+like "$(cat "$tmpdir/err")" "^steprun: .*Welcome" "and is shown"
+begin -N 2 --stepd /nonexistent/stepd -- echo ran
+finish
+is "$status" 125 "no stepd there"
+like "$(cat "$tmpdir/err")" "/nonexistent/stepd" "is named"
+# Ranks that the launcher's variable tells, and input for all, as srun has it.
+cat >"$tmpdir/all.py" <<'P'
+import os, subprocess, sys, threading
+n, command = int(sys.argv[1]), sys.argv[2]
+parts = [subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE, env=dict(os.environ, PMI_RANK=str(n - 1 - i)))
+	for i in range(n)]
+def feed():
+	for line in sys.stdin.buffer:
+		for part in parts:
+			try:
+				part.stdin.write(line)
+				part.stdin.flush()
+			except OSError:
+				pass
+	for part in parts:
+		try:
+			part.stdin.close()
+		except OSError:
+			pass
+threading.Thread(target=feed, daemon=True).start()
+os._exit(max(part.wait() for part in parts))
+P
+if command -v python3 >/dev/null; then
+	begin -w 'n[1-3]' -n 6 --launcher "exec:exec python3 $tmpdir/all.py %N %q" -- \
+		sh -c 'echo $SLURM_PROCID $SLURM_NODEID $SLURMD_NODENAME'
+	finish
+	is "$status $(sort -n "$tmpdir/out" | tr '\n' ' ')" "0 0 0 n1 1 0 n1 2 1 n2 3 1 n2 4 2 n3 5 2 n3 " "one command starts all relays"
+	echo word | srun_here -w 'n[1-3]' -n 3 -i 2 --launcher "exec:exec python3 $tmpdir/all.py %N %q" -- cat >"$tmpdir/out"
+	is "$(cat "$tmpdir/out")" word "and input reaches its node"
+else
+	skip 2 "needs python3"
+fi
+nothing_left_soon "nothing is left"
+done_testing

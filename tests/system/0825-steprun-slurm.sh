@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# steprun in an allocation of a real Slurm: one srun starts the relays, and the layout is srun's.
+# shellcheck source=tests/lib/steprun.sh
+. "${top_srcdir:?}/tests/lib/steprun.sh"
+
+[ "$(id -u)" = 0 ] || skip_all "needs root"
+for program in munged slurmctld slurmd salloc srun; do
+	command -v $program >/dev/null || skip_all "needs Slurm: there is no $program"
+done
+
+cat >"$tmpdir/inside" <<'S'
+cd "$1"
+in_step() {
+	timeout -k 5 60 "$STEPRUN" --proctrack "$TRACKER" "$@"
+}
+in_step -n 3 -- sh -c 'echo $SLURM_PROCID $SLURM_NODEID $SLURM_JOB_ID $SLURM_TASKS_PER_NODE' >layout 2>layout.err
+echo $? >layout.status
+srun -n 3 --overlap sh -c 'echo $SLURM_PROCID $SLURM_NODEID $SLURM_JOB_ID $SLURM_TASKS_PER_NODE' >layout.srun 2>&1
+head -c 300000 /dev/urandom >bytes
+in_step -n 2 -i 1 cat <bytes >copy 2>copy.err
+in_step -q -n 2 -- sh -c 'exit $((SLURM_PROCID + 3))' 2>status.err
+echo $? >status
+in_step -n 2 -- sh -c 'echo up; exec sleep 300' >killed 2>killed.err &
+pid=$!
+tries=0
+until [ "$(wc -l <killed)" -ge 2 ] || [ $tries -gt 500 ]; do sleep 0.02; tries=$((tries + 1)); done
+kill -TERM $pid
+wait $pid
+echo $? >killed.status
+in_step -n 300 true >room 2>&1
+echo $? >>room
+in_step -O -n 300 -- echo x >over 2>over.err
+S
+STEPRUN=$steprun TRACKER=$tracker timeout -k 10 200 sh "$top_srcdir/tests/bench/with-slurm" \
+	sh "$tmpdir/inside" "$tmpdir" >"$tmpdir/slurm" 2>&1 ||
+	skip_all "no Slurm came up: $(tail -n 1 "$tmpdir/slurm")"
+
+diag "$(cat "$tmpdir/layout.err")"
+is "$(cat "$tmpdir/layout.status")" 0 "srun is found, and starts the relay"
+is "$(sort "$tmpdir/layout")" "$(sort "$tmpdir/layout.srun")" "the layout is what srun gives its own tasks"
+ok "bytes arrive" cmp "$tmpdir/bytes" "$tmpdir/copy"
+is "$(cat "$tmpdir/status")" 4 "the status does"
+is "$(cat "$tmpdir/killed.status")" 143 "signals do"
+like "$(cat "$tmpdir/room")" "300 tasks don't fit" "no more tasks than CPUs"
+is "$(wc -l <"$tmpdir/over")" 300 "but with --overcommit"
+nothing_left_soon "nothing is left"
+done_testing

@@ -1,0 +1,93 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# An agent under steprun ends its step when steprun, or the relay, is killed, whatever it did before:
+# opened files as the step's user, was upgraded; and its result reaches steprun after an upgrade.
+# shellcheck source=tests/lib/steprun.sh
+. "${top_srcdir:?}/tests/lib/steprun.sh"
+
+# A program that may be replaced, as a package manager does it.
+bin=$tmpdir/bin
+mkdir "$bin"
+chmod 755 "$bin"
+ln -s "$top_builddir/stepd/cli/plugins" "$bin/plugins"
+cp "$stepd" "$bin/stepd"
+next=$top_builddir/tests/lib/stepd-next
+upgraded() {
+	[ "$(grep -c 'goes on as version' "$tmpdir/err")" -ge "$1" ]
+}
+upgrade() { # COUNT: all agents
+	cp "$next" "$bin/new" && mv -f "$bin/new" "$bin/stepd"
+	# shellcheck disable=SC2046 # pids
+	kill -USR2 $(sed -s -n 's/.*"agent_pid": *\([0-9]*\).*/\1/p' "$run"/*/state.json)
+	eventually upgraded "$1"
+}
+restore() {
+	cp "$stepd" "$bin/new" && mv -f "$bin/new" "$bin/stepd"
+}
+ends_with() { # NAME PID...
+	ends_name=$1
+	shift
+	kill -9 "$@"
+	finish 2>/dev/null
+	nothing_left_soon "$ends_name"
+}
+sleeper='echo up; echo up >&2; exec sleep 300'
+
+# ---- files that are opened as the user -----------------------------------------------------------
+begin -N 2 -n 2 -o "$tmpdir/out.%t" -- sh -c "$sleeper"
+eventually has_lines "$tmpdir/err" 2
+# shellcheck disable=SC2046 # pids
+ends_with "nothing is left of relays that were killed, with -o" $(relays) "$pid"
+if [ "$(id -u)" = 0 ]; then
+	mkdir "$tmpdir/own" && chown nobody "$tmpdir/own"
+	begin -N 2 -n 2 --uid nobody -o "$tmpdir/own/out.%t" -- sh -c "$sleeper"
+	eventually has_lines "$tmpdir/err" 2
+	is "$(stat -c %U "$tmpdir/own/out.1")" nobody "files are the user's"
+	# shellcheck disable=SC2046 # pids
+	ends_with "nothing is left, with -o and --uid" $(relays) "$pid"
+	begin --uid nobody -o "$tmpdir/own/here" -- sh -c "$sleeper"
+	eventually has_lines "$tmpdir/err" 1
+	ends_with "nor of a steprun on one node" "$pid"
+else
+	skip 3 "needs root, to become another user"
+fi
+
+# ---- upgrades ------------------------------------------------------------------------------------
+if [ ! -x "$next" ]; then
+	skip 9 "no second program (make check builds it)"
+	done_testing
+fi
+begin --stepd "$bin/stepd" -N 2 -n 2 --result "$tmpdir/result" -- \
+	sh -c 'echo up; while [ ! -e "$0" ]; do sleep 0.05; done; echo down; exit $((4 + SLURM_PROCID))' "$tmpdir/go"
+eventually has_lines "$tmpdir/out" 2
+ok "both agents are upgraded" upgrade 2
+: >"$tmpdir/go"
+finish
+is "$status $(sort "$tmpdir/out" | tr '\n' ' ')" "5 down down up up " "their streams and the status arrive"
+is "$(grep -c '"step": ' "$tmpdir/result")" 2 "and their results"
+rm "$tmpdir/go"
+restore
+begin --stepd "$bin/stepd" -N 2 -n 2 -o "$tmpdir/out.%t" -- sh -c "$sleeper"
+eventually has_lines "$tmpdir/err" 2
+ok "upgraded" upgrade 2
+# shellcheck disable=SC2046 # pids
+ends_with "they end when their relays are killed" $(relays) "$pid"
+restore
+begin --stepd "$bin/stepd" --result "$tmpdir/result" -- sh -c "$sleeper"
+eventually has_lines "$tmpdir/out" 1
+ok "on one node" upgrade 1
+kill -TERM "$pid"
+finish
+is "$status" 143 "signals still arrive"
+like "$(cat "$tmpdir/result")" '"exit_code": 143' "and the result is written"
+restore
+
+# ---- the option ----------------------------------------------------------------------------------
+"$stepd" run --job "$job" --print-spec -- true >"$tmpdir/spec"
+out=$("$stepd" serve --spec "$tmpdir/spec" --keeper-fd 7 7<"$tmpdir/spec" 2>&1)
+is "$? $out" "125 stepd: error: --keeper-fd: descriptor 7 is no socket" "--keeper-fd takes a socket"
+out=$("$stepd" serve --spec "$tmpdir/spec" --keeper-fd 7 7<&- 2>&1)
+like "$? $out" "^125 .*--keeper-fd: descriptor 7: Bad file descriptor" "that is open"
+nothing_left_soon "nothing is left"
+done_testing

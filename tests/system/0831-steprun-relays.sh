@@ -1,0 +1,119 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# steprun with relays and launchers that do what they should not: scripted ones, which say what the
+# test has them say.
+# shellcheck source=tests/lib/steprun.sh
+. "${top_srcdir:?}/tests/lib/steprun.sh"
+
+# relay NUMBER FILE: says hello, then on each verb the lines that FILE has behind "VERB: ".
+cat >"$tmpdir/relay" <<'S'
+n=$1 script=$2
+sed -n 's/^hello: //p' "$script"
+while read -r mark to verb rest; do
+	[ "$mark" = @stepd ] && { [ "$to" = '*' ] || [ "$to" = "$n" ]; } || continue
+	sed -n "s/^$verb: //p" "$script"
+	! grep -q "^$verb: @stepd [0-9]* end " "$script" || exit 0
+done
+S
+played() { # ARG...: node N is played by $tmpdir/N
+	begin --launcher "exec:echo %c >/dev/null; exec sh $tmpdir/relay %n $tmpdir/%n" "$@"
+	finish
+}
+result() { # NODE REASON TASK...: lines of a result
+	result_node=$1
+	shift
+	printf '@stepd %s result %s\n' "$result_node" "$(printf '%s' "$1" | base64 -w 0)"
+}
+task() { # RANK WAIT_STATUS ON_REQUEST
+	printf '{"rank":%s,"wait_status":%s,"on_request":%s}' "$1" "$2" "$3"
+}
+
+# ---- the status --------------------------------------------------------------------------------
+# Node 0 fails, and is told to end before its agent has judged that itself; so is node 1.
+{
+	echo "hello: @stepd 0 hello version=1 node=n0 port=1"
+	echo "go: @stepd 0 started"
+	echo "go: @stepd 0 task 0 768"
+	echo "terminate: $(result 0 "{\"reason\":\"signal\",\"tasks\":[$(task 0 768 false),$(task 1 15 true)]}")"
+	echo "terminate: @stepd 0 end 143"
+} >"$tmpdir/0"
+{
+	echo "hello: @stepd 1 hello version=1 node=n1 port=1"
+	echo "go: @stepd 1 started"
+	echo "terminate: $(result 1 "{\"reason\":\"signal\",\"tasks\":[$(task 2 15 true),$(task 3 15 true)]}")"
+	echo "terminate: @stepd 1 end 143"
+} >"$tmpdir/1"
+played -w n0,n1 -n 4 -K -- true
+is "$status" 3 "the status is that of the task which failed, not of those that were ended"
+
+sed -i 's/ task 0 768/ task 0 9/; s/^terminate: .* result .*/terminate: R/' "$tmpdir/0"
+sed -i "s|^terminate: R|terminate: $(result 0 "{\"reason\":\"signal\",\"tasks\":[$(task 0 9 false),$(task 1 512 false)]}")|" "$tmpdir/0"
+played -w n0,n1 -n 4 -K -- true
+is "$status" 137 "a signal counts before a status there, too"
+
+# ---- what relays may say -------------------------------------------------------------------------
+{
+	echo "hello: @stepd 1 hello version=1 node=other"
+	echo "hello: @stepd 7 end 0"
+	echo "hello: @stepd 4294967295 end 0"
+	echo "hello: @stepd 0 nonsense"
+	echo "hello: @stepd 0 hello version=1 node=n0 port=99999 addr=rubbish addr=1.2.3.4/99"
+	echo "hello: @stepd 0 hello version=9 node=n0"
+	echo "go: @stepd 0 out !!!!"
+	echo "go: @stepd 0 out aGVsbG8K"
+	echo "go: @stepd 0 ack -5"
+	echo "go: @stepd 0 ack x"
+	echo "go: @stepd 0 task 99999999999 0"
+	echo "go: @stepd 0 task 0"
+	echo "go: @stepd 0 result e30"
+	echo "go: @stepd 0 end 256"
+	echo "go: @stepd 0 end x"
+	echo "go: @stepd 0 end 6"
+} >"$tmpdir/0"
+played -w n0 -n 1 -- true
+is "$status $(cat "$tmpdir/out")" "6 hello" "what makes no sense is passed over"
+echo "hello: @stepd 0 hello version=2 node=n0 port=1" >"$tmpdir/0"
+echo "terminate: @stepd 0 end 143" >>"$tmpdir/0"
+played -w n0,n1 -n 2 -- true
+is "$status" 125 "a node whose stepd is of another version fails the launch"
+like "$(cat "$tmpdir/err")" "node n0: its stepd speaks another version of the channel \(2, not 1\)" "and is named"
+
+# ---- launchers -----------------------------------------------------------------------------------
+begin -w n1 --launcher 'exec:printf "Welcome, no newline"; %c' -- echo ran
+finish
+is "$status $(cat "$tmpdir/out")" "0 ran" "a greeting without an end harms nothing"
+begin -w n1 --launcher 'exec:head -c 3000 /dev/zero | tr "\0" x; printf "@stepd 0 end 9\n"; %c' -- echo ran
+finish
+is "$status $(cat "$tmpdir/out")" "0 ran" "nor does a long one, whatever it ends with"
+begin -w n1,n2 --launch-timeout 1s --launcher 'exec:if [ %n = 1 ]; then trap "" TERM; while :; do sleep 0.2; done; fi; %c' -- echo ran
+finish
+is "$status $(cat "$tmpdir/out")" "125 " "a launcher that hangs, and does not go, is ended by force"
+like "$(cat "$tmpdir/err")" "node n2 has not answered within 1 s \(--launch-timeout\)" "its node is named"
+begin -w 'n[1-3]' --launch-timeout 1s --launcher 'exec:[ %n = 0 ] || exec sleep 300; %c' -- echo ran
+finish
+like "$(cat "$tmpdir/err")" "nodes n\[2-3\] have not answered within 1 s" "several are named in one line"
+begin -w 'n[1-64]' --launcher 'exec:[ %n != 40 ] || exit 9; %c' -- echo ran
+finish
+is "$status $(cat "$tmpdir/out")" "125 " "one node of 64 that can't be reached: nothing runs"
+like "$(cat "$tmpdir/err")" "node n41 can't be reached: its launcher exited with status 9" "it is named"
+is "$(grep -c "can't be reached\|is lost" "$tmpdir/err")" 1 "it alone"
+begin -w 'n[1-70]' --launcher 'exec:[ %n != 3 ] || exit 9; %c' -- echo ran
+finish
+is "$status $(cat "$tmpdir/out")" "125 " "of more nodes than are started at once"
+is "$(srun_here -w 'n[1-70]' --launcher local -- sh -c 'echo $SLURM_NODEID' | sort -n | uniq | wc -l)" 70 \
+	"70 nodes are started in turn"
+
+# ---- lists ---------------------------------------------------------------------------------------
+printf '# ours\r\nn1 # one\n\n  n[2-3]\t\n' >"$tmpdir/hosts"
+is "$(srun_here --hostfile "$tmpdir/hosts" --launcher local -- sh -c 'echo $SLURMD_NODENAME' | sort | tr '\n' ' ')" \
+	"n1 n2 n3 " "a host file"
+printf 'n1 slots=4\n' >"$tmpdir/hosts"
+out=$(srun_here --hostfile "$tmpdir/hosts" --launcher local -- true 2>&1)
+is "$? $out" "125 steprun: --hostfile: '$tmpdir/hosts' has more than a host, or a list, in the line 'n1 slots=4'" \
+	"with more words"
+printf '# none\n' >"$tmpdir/hosts"
+like "$(srun_here --hostfile "$tmpdir/hosts" -- true 2>&1)" "names no host" "without a host"
+like "$(srun_here --hostfile "$tmpdir/none" -- true 2>&1)" "--hostfile: read '$tmpdir/none': No such file" "that is not there"
+nothing_left_soon "nothing is left"
+done_testing

@@ -1,0 +1,37 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Programs of Debian's MPICH, unmodified, on one to eight hosts with networks of their own
+# (tests/testbed/nodes): steprun starts an agent on each, and their service processes exchange what
+# the ranks put.
+# shellcheck source=tests/lib/nodes.sh
+. "${top_srcdir:?}/tests/lib/nodes.sh"
+on_nodes 8 "$0" "$@"
+build_mpi "$top_srcdir/tests/lib/mpi_sum.c" "$tmpdir/mpi_sum"
+
+right() { # NODES TASKS HERE OPTION...: how many of the ranks say that it is right
+	nodes=$1 tasks=$2 here=$3
+	shift 3
+	across "$nodes" -n "$tasks" --mpi=pmi2 "$@" -- "$tmpdir/mpi_sum" >"$tmpdir/out" 2>"$tmpdir/err" ||
+		echo "status $?: $(cat "$tmpdir/err")"
+	grep -c "of $tasks, $here here: right" "$tmpdir/out"
+}
+
+is "$(right 1 4 4)" 4 "4 ranks on one host"
+is "$(right 2 2 1)" 2 "2 ranks on 2 hosts"
+is "$(right 4 8 2)" 8 "8 ranks on 4"
+is "$(right 8 16 2)" 16 "16 ranks on 8"
+is "$(right 4 8 2 -m cyclic)" 8 "dealt out in turn"
+is "$(right 4 8 2 --wire-fanout=2)" 8 "over a narrow tree"
+is "$(right 4 8 2 --pmi-tcp)" 8 "with PMI over TCP"
+
+# Ranks of MPICH spin while they wait: in sessions of their own the kernel gives each its share of
+# the processors beside whatever else this machine does.
+across 8 -n 128 --mpi=pmi2 -- setsid -w "$tmpdir/mpi_sum" >"$tmpdir/out" 2>"$tmpdir/err"
+is "$?, $(grep -c 'of 128, 16 here: right' "$tmpdir/out")" "0, 128" "128 ranks on 8"
+
+out=$(across 4 -n 8 --mpi=pmi2 -- "$tmpdir/mpi_sum" 9 2>&1)
+is $? 9 "MPI_Abort ends the step on all hosts with its code"
+like "$out" 'rank 7 called MPI_Abort\(\) with code 9' "and names the rank"
+nothing_left "nothing is left on any of them"
+done_testing

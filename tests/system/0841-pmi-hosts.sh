@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# PMI-1 and PMI-2 over hosts, by bare words: what one rank puts, publishes or brings to a ring is
+# the same on every host, whatever the layout.
+# shellcheck source=tests/lib/across.sh
+. "${top_srcdir:?}/tests/lib/across.sh"
+on_nodes 8 "$0" "$@"
+
+wide 4 sizes
+all_have "values of all sizes and bytes"
+tasks=10 options='-m cyclic'
+wide 3 index
+all_have "values by their index"
+wide 3 node_attributes
+all_have "attributes are those of a node"
+wide 3 rings
+all_have "rings, where ranks are dealt out in turn"
+for layout in block plane=3; do
+	options="-m $layout"
+	wide 4 rings
+	all_have "rings, $layout"
+done
+wide 4 names
+all_have "names are published, looked up and unpublished from any host"
+wide 4 group_barriers
+all_have "barriers of groups over hosts"
+talk 4 mixed
+is "$status $(printf '%s\n' "$out" | grep -c '^ok rank')" "0 10" "both protocols in one step"
+options=--pmi-tcp
+talk 4 exchange
+all_have "with PMI over TCP"
+
+tasks=11
+for layout in block cyclic plane=2 plane=3; do
+	options="-m $layout"
+	wide 4 places
+	all_have "where the ranks are: $layout"
+done
+options=
+out=$(timeout 60 "$steprun" --job "$job" --launcher 'exec:on-node %h %c' --wire-ifname eth0 --mpi=pmi2 -m arbitrary \
+	--hosts 'node1,node2,node3,node2,node1,node3,node3,node1,node2,node3,node3' -- python3 "$across_py" places 2>&1)
+status=$?
+all_have "where the ranks are: arbitrary"
+tasks=5 options='--ntasks-per-node=4'
+wide 2 places
+all_have "where the ranks are: full nodes and a rest"
+
+tasks=128 options='-m cyclic'
+talk 8 exchange
+all_have "128 ranks on 8 hosts"
+
+cat >"$tmpdir/multi" <<END
+0-1 python3 $across_py rings
+2-5 python3 $across_py rings
+END
+tasks=6 options=--multi-prog
+out=$(across 3 --mpi=pmi2 -n 6 --multi-prog "$tmpdir/multi" 2>&1)
+status=$?
+all_have "programs of several kinds"
+cat >"$tmpdir/multi" <<END
+0-1 python3 $talk_py appnum
+2-5 python3 $talk_py appnum
+END
+out=$(across 3 --mpi=pmi2 -n 6 --multi-prog "$tmpdir/multi" 2>&1)
+is "$(printf '%s\n' "$out" | sort | tr '\n' ' ')" \
+	"rank 0 appnum 0 rank 1 appnum 0 rank 2 appnum 1 rank 3 appnum 1 rank 4 appnum 1 rank 5 appnum 1 " \
+	"have their numbers on all hosts"
+nothing_left "nothing is left"
+done_testing

@@ -1,0 +1,122 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# mpi/pmix: what tasks find when they start, and what is left when they have ended.
+
+# shellcheck source=tests/lib/pmix.sh
+. "${top_srcdir:?}/tests/lib/pmix.sh"
+
+pmix 3 init
+is "$out" "init 0: of 3
+init 1: of 3
+init 2: of 3" "three ranks call PMIx_Init and PMIx_Finalize"
+is "$status" 0 "and the step ends well"
+
+out=$(PMI_FD=7 PMI_RANK=3 PMI_SIZE=9 PMIX_RANK=5 PMIX_NAMESPACE=other step --mpi pmix -- env)
+lines 1 '^PMIX_NAMESPACE=stepd\.[0-9]*\.0$' "the namespace is the step's, whatever the caller's was"
+lines 1 '^PMIX_RANK=0$' "and so is the rank"
+lines 0 '^PMI_' "no variable of PMI-1 or PMI-2 is there to be mistaken"
+lines 1 '^SLURM_MPI_TYPE=pmix$' "the plugin's name is"
+
+# ---- keys ----
+
+pmix 2 get pmix.job.size pmix.univ.size pmix.max.size pmix.num.nodes pmix.job.napps pmix.local.size \
+	pmix.node.size pmix.lpeers pmix.lldr pmix.spawned pmix.tdir.rmclean pmix.anlmap pmix.nlist \
+	pmix.jobid pmix.nspace pmix.app.size pmix.rm.name - pmix.appnum pmix.grank pmix.apprank \
+	pmix.lrank pmix.nrank pmix.nodeid pmix.hname pmix.reinc
+for want in job.size=2 univ.size=2 max.size=2 num.nodes=1 job.napps=1 local.size=2 node.size=2 \
+	lpeers=0,1 lldr=0 spawned=false tdir.rmclean=true 'anlmap=(vector,(0,1,2))' \
+	"nlist=$(uname -n)" app.size=2 rm.name=stepd appnum=0 grank=1 apprank=1 lrank=1 nrank=1 \
+	nodeid=0 "hname=$(uname -n)" reinc=0; do
+	if printf '%s\n' "$out" | grep -qFx "value 1: pmix.$want"; then
+		ok "a rank finds ${want%%=*}"
+	else
+		not_ok "a rank finds ${want%%=*}" "$out"
+	fi
+done
+lines 2 'pmix\.jobid=stepd\.[0-9]+\.0$' "a rank finds its job's id"
+
+cat >"$tmpdir/multi" <<END
+0 $client get pmix.job.napps pmix.app.size - pmix.appnum pmix.apprank
+1-2 $client get pmix.job.napps - pmix.appnum pmix.apprank
+END
+out=$(step --mpi pmix -n 3 --multi-prog "$tmpdir/multi" 2>&1)
+lines 3 'pmix.job.napps=2$' "of two command lines each rank knows"
+lines 2 'pmix.appnum=1$' "and which is its own"
+lines 1 '^value 2: pmix.apprank=1$' "and its place among those of it"
+
+pmix 2 get - pmix.locstr pmix.cpuset @1 pmix.locstr
+lines 4 'pmix.locstr=' "a rank finds where it and its peers may run"
+lines 2 'pmix.cpuset: NOT-FOUND$' "and no cpuset, where it is not bound"
+cpu=$(taskset -cp $$ | sed 's/.*: *//; s/[-,].*//')
+options=--cpu-bind=map_cpu:$cpu
+pmix 2 get - pmix.locstr pmix.cpuset
+lines 2 "pmix.cpuset=hwloc:$cpu\$" "a rank that is bound finds its cpuset"
+lines 2 'pmix.locstr=.*HT[0-9]+(:|$)' "and its locality"
+options=
+
+# ---- directories ----
+
+pmix 2 dirs
+lines 6 '^value' "the directories of session, job and rank are there, private, the user's"
+dir=$(printf '%s\n' "$out" | sed -n 's/^value 0: pmix.tmpdir=//p')
+[ -n "$dir" ] && [ ! -e "$dir" ]
+is $? 0 "and gone with the step"
+
+uid=$(id -u)
+parent=/tmp/stepd-pmix-$uid
+mkdir -p "$parent/left.by.a.killed.one/deep"
+chmod 700 "$parent"
+ln -s "$tmpdir" "$parent/left.by.a.killed.one/link"
+: >"$tmpdir/precious"
+pmix 1 init
+[ ! -e "$parent/left.by.a.killed.one" ]
+is $? 0 "what a killed server has left is removed by the next one"
+[ -e "$tmpdir/precious" ]
+is $? 0 "but not what a link in it points to"
+
+if [ "$uid" -eq 0 ]; then
+	other=$((300000 + $$))
+	hostile=/tmp/stepd-pmix-$other
+	at_exit "rm -rf '$hostile'"
+	mkdir -m 777 "$hostile"
+	# shellcheck disable=SC2016 # for the task's shell
+	where='dirname "$(dirname "$PMIX_SERVER_TMPDIR")"'
+	out=$(step --mpi pmix --uid="$other" --gid="$other" -- sh -c "$where" 2>&1)
+	is $? 0 "a directory that somebody else has put there keeps no step from its start"
+	lines 1 "^${hostile}[.][[:alnum:]]{6}\$" "it has one of a name that nobody knew"
+	is "$(ls -A "$hostile"; ls -d "$hostile".* 2>/dev/null)" "" "and leaves nothing"
+	rmdir "$hostile"
+	mkdir "$tmpdir/elsewhere"
+	chmod 777 "$tmpdir/elsewhere"
+	ln -s "$tmpdir/elsewhere" "$hostile"
+	out=$(step --mpi pmix --uid="$other" --gid="$other" -- sh -c "$where" 2>&1)
+	lines 1 "^${hostile}[.][[:alnum:]]{6}\$" "so it is with a link"
+	is "$(ls -A "$tmpdir/elsewhere")" "" "which is not followed"
+	rm -f "$hostile"
+	# shellcheck disable=SC2016 # for the task's shell
+	out=$(step --mpi pmix --uid="$other" --gid="$other" -- sh -c '
+		stat -c %u "$PMIX_SERVER_TMPDIR"
+		for p in /proc/[0-9]*; do
+			[ "$(cat $p/comm 2>/dev/null)" = stepd-mpi ] || continue
+			[ "$(awk "/^Uid/ {print \$2 \$3 \$4 \$5}" $p/status)" = '"$other$other$other$other"' ] || continue
+			awk "/^PPid/ {print \$2}" $p/status
+		done')
+	agent=$(printf '%s\n' "$out" | sed -n 2p)
+	is "$(printf '%s\n' "$out" | head -n 1)" "$other" "another user's session directory is that user's"
+	isnt "$agent" "" "and so is the process that libpmix runs in"
+	rm -rf "$hostile"
+else
+	skip 5 "only root can run steps of others"
+fi
+
+# ---- many ----
+
+pmix 128 init
+lines 128 '^init [0-9]*: of 128$' "128 ranks start and end"
+# shellcheck disable=SC2016 # for the task's shell
+out=$(step --mpi pmix -n 1 -- sh -c 'grep -l libpmix /proc/$PPID/maps')
+is "$out" "" "no code of libpmix is in the agent"
+
+nothing_left "nothing is left"
+done_testing

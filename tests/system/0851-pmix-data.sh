@@ -1,0 +1,31 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# mpi/pmix: put and get, fences, and published data, with what fails.
+
+# shellcheck source=tests/lib/pmix.sh
+. "${top_srcdir:?}/tests/lib/pmix.sh"
+
+pmix 4 modex collect
+lines 4 ': all$' "after a fence that collects each rank has all ranks' data"
+pmix 4 modex direct
+lines 4 ': all$' "and after one that does not"
+pmix 4 modex none
+lines 4 ': all$' "and without a fence, as soon as the other has committed"
+pmix 3 fences 200
+lines 3 ': done$' "200 fences in a row"
+pmix 5 halves
+lines 5 ': met$' "fences among some of the ranks, unlike often"
+
+options=-K0
+pmix 3 absent 1
+lines 2 '^absent [01]: TIMEOUT$' "a fence that a rank does not come to ends at its caller's deadline"
+options=
+
+pmix 2 nokey
+lines 2 ': not found$' "a key that nobody puts is not found"
+pmix 2 publish
+lines 2 ': as it ought to be$' "publish, lookup and unpublish: waiting, ranges, persistence, duplicates, owners, deadline"
+
+nothing_left "nothing is left"
+done_testing

@@ -1,0 +1,61 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# mpi/pmix: connect, groups, events, and the deaths of ranks and of the server.
+
+# shellcheck source=tests/lib/pmix.sh
+. "${top_srcdir:?}/tests/lib/pmix.sh"
+
+pmix 3 connect
+lines 3 ': and disconnected$' "ranks connect and disconnect"
+pmix 3 group
+lines 3 ': gone$' "groups are made and ended, once"
+is "$(printf '%s\n' "$out" | sed -n 's/^context [0-9]*: //p' | sort -u | wc -l)" 1 \
+	"all of a group have the same context id"
+
+pmix 4 event
+lines 3 ' from 0$' "an event of a rank reaches the others"
+
+options=-K0
+pmix 3 death
+lines 2 '^death [01]: PROC-ABORTED-BY-SIG from 2$' "the others hear of a rank that was killed"
+pmix 3 deathfence
+lines 2 '^deathfence [01]: ' "and no fence with it hangs"
+
+# ---- abort ----
+
+pmix 3 abort 7
+is "$status" 7 "PMIx_Abort ends the step with its status"
+lines 1 'rank 0 of stepd\.[0-9]*\.0 has called PMIx_Abort: enough of it$' "and its words are told"
+pmix 3 abort 7 2
+lines 1 '^abort 0: one$' "a rank can end another one alone"
+lines 1 'task 2 killed by signal 9' "that one is killed"
+options=
+
+options=--pmi-timeout=500ms
+pmix 3 late
+lines 1 'ranks 1-2 of stepd\.[0-9]*\.0 on node 0: PMIx_Init not called 500 ms after others have' \
+	"ranks that never call PMIx_Init are named when the deadline is over"
+lines 1 '^late 0: TIMEOUT$' "and a fence with one of its own ends"
+options=
+
+# ---- the server dies ----
+
+"$stepd" run --job "$job" --mpi pmix -K0 -n 2 -- "$client" absent >"$tmpdir/out" 2>&1 &
+agent=$!
+eventually running 0
+children=$(cat /proc/"$agent"/task/*/children)
+for child in $children; do
+	[ "$(cat "/proc/$child/comm")" != stepd-mpi ] || kill -KILL "$child"
+done
+eventually grep -q 'MPI service process' "$tmpdir/out"
+for child in $children; do
+	[ "$(cat "/proc/$child/comm" 2>/dev/null)" != pmixclient ] || kill -TERM "$child"
+done
+wait "$agent"
+out=$(cat "$tmpdir/out")
+lines 1 'the MPI service process \(pid [0-9]*\) ended by signal 9' "the death of the server is told"
+lines 1 'task [0-9] killed by signal 15' "and the agent goes on with its tasks"
+
+nothing_left "nothing is left"
+done_testing

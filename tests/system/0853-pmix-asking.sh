@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# mpi/pmix: queries, job control, logs, monitors, tools, and what is refused.
+
+# shellcheck source=tests/lib/pmix.sh
+. "${top_srcdir:?}/tests/lib/pmix.sh"
+
+pmix 2 query pmix.qry.ns pmix.qry.jst pmix.qry.ptable pmix.qry.lptable pmix.qry.pgrpnum \
+	pmix.qry.psets pmix.qry.mem pmix.qry.spawn pmix.qry.nsinfo pmix.qry.qlst
+lines 2 '^query [01]: SUCCESS$' "queries are answered"
+lines 2 'qry.ns=stepd\.[0-9]*\.0$' "namespaces"
+lines 2 'qry.jst=SUCCESS$' "the job's status"
+lines 2 'qry.ptable=\[2\]$' "the table of processes"
+pmix 2 query pmix.qry.ptable
+pids_agree "with the process ids of all"
+pmix 2 query pmix.qry.lptable pmix.qry.mem pmix.qry.pgrpnum
+pids_agree "those of the node"
+lines 2 'qry.lptable=\[2\]$' "that of the node"
+lines 2 'qry.mem=\[1\]$' "memory"
+lines 2 'qry.pgrpnum=0$' "groups"
+pmix 1 query pmix.qry.qlst
+lines 1 '^query 0: NOT-SUPPORTED$' "the scheduler's queues are not known here"
+
+options=-K0
+pmix 3 control
+lines 1 '^control 2: signalled$' "a rank signals another, stops it and lets it go on"
+lines 1 'task 2 killed by signal 15' "and ends it"
+lines 0 '^rank' "what can't be done is refused"
+options=
+
+pmix 2 log "one
+two"
+lines 2 'rank [01]: one$' "what is logged for standard error is in the step's log"
+lines 2 'rank [01]: two$' "line by line"
+
+: >"$tmpdir/still"
+pmix 2 monitor file "$tmpdir/still"
+lines 1 '^monitor 1: .* FILE MONITOR ALERT from 0$' "a file that does not grow is told"
+pmix 2 monitor heartbeat
+lines 1 '^monitor 1: .* HEARTBEAT ALERT from 0$' "a heart that does not beat is told"
+
+pmix 1 refused
+lines 3 ': NOT-SUPPORTED$' "allocation, forwarded streams and credentials are refused as not supported"
+
+# ---- tools ----
+
+export client
+# shellcheck disable=SC2016 # for the task's shell
+out=$(step --mpi pmix -- sh -c 'env -i "$client" tool "$PMIX_SERVER_URI41"
+	stat -c "%a %u" "$PMIX_SERVER_TMPDIR/.."; ls "$PMIX_SERVER_TMPDIR"' 2>&1)
+lines 1 '^tool 0: stepd\.[0-9]*\.0\.tool-0\.1$' "a tool connects and gets a name"
+lines 1 'namespaces=stepd\.[0-9]*\.0$' "and its questions are answered"
+lines 1 "^700 $(id -u)$" "the file it finds the server by is in a directory of the owner's"
+lines 1 '^pmix\..*\.tool\.[0-9]*$' "that file is there"
+
+nothing_left "nothing is left"
+done_testing

@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Programs of Open MPI as this distribution has it, under mpi/pmix.
+
+# shellcheck source=tests/lib/pmix.sh
+. "${top_srcdir:?}/tests/lib/pmix.sh"
+
+cc=$(command -v mpicc.openmpi) || skip_all "Open MPI's compiler is not here"
+program=$tmpdir/mpiprogram
+"$cc" -O1 -o "$program" "$top_srcdir/tests/lib/mpiprogram.c" ||
+	bail "the MPI program can't be compiled"
+
+mpi() {
+	mpi_tasks=$1
+	shift
+	out=$(step --mpi pmix -n "$mpi_tasks" -- "$program" "$@" 2>&1)
+	status=$?
+}
+
+for n in 1 2 8; do
+	mpi $n hello
+	lines 1 "^hello from $n\$" "$n ranks say hello and add up"
+	is "$status" 0 "and end well"
+done
+mpi 4 ring
+lines 1 '^ring of 4$' "a token goes round"
+mpi 2 spawn
+lines 1 '^parent of 2$' "MPI_Comm_spawn"
+lines 1 '^child 0 of 2 got 42$' "the spawned ones get a message"
+is "$status" 0 "and all end well"
+mpi 4 ports
+lines 1 '^through a port: 7$' "a published port is looked up, accepted and connected"
+is "$status" 0 "and all end well"
+mpi 3 abort
+is "$status" 5 "MPI_Abort ends the step with its status"
+
+cpus=$(getconf _NPROCESSORS_ONLN)
+# shellcheck disable=SC2016 # for the task's shell
+out=$(step --mpi pmix -n $((cpus + 1)) -- sh -c 'echo "give way: $OMPI_MCA_mpi_oversubscribe"')
+lines $((cpus + 1)) '^give way: 1$' "with more tasks than CPUs Open MPI is told to give way"
+# shellcheck disable=SC2016
+out=$(OMPI_MCA_mpi_oversubscribe=0 step --mpi pmix -n $((cpus + 1)) -- \
+	sh -c 'echo "give way: $OMPI_MCA_mpi_oversubscribe"')
+lines $((cpus + 1)) '^give way: 0$' "but not against the user's word"
+
+nothing_left "nothing is left"
+done_testing
