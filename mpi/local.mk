@@ -85,25 +85,31 @@ mpi_pmix_mpi_pmix_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 mpi_pmix_mpi_pmix_la_LIBADD = libmpilink.la $(JANSSON_LIBS)
 mpi_pmix_pmix_server_la_SOURCES = \
 	mpi/pmix/call.c mpi/pmix/call.h \
+	mpi/pmix/call_copy.c \
 	mpi/pmix/client.c \
 	mpi/pmix/control.c \
 	mpi/pmix/events.c \
 	mpi/pmix/fence.c \
 	mpi/pmix/group.c mpi/pmix/group.h \
+	mpi/pmix/describe.c \
 	mpi/pmix/keys.c mpi/pmix/keys.h \
+	mpi/pmix/layout.c mpi/pmix/layout.h \
 	mpi/pmix/log.c \
 	mpi/pmix/modex.c \
 	mpi/pmix/module.c \
 	mpi/pmix/names.c mpi/pmix/names.h \
 	mpi/pmix/pack.c \
 	mpi/pmix/publish.c \
+	mpi/pmix/publish_ask.c \
 	mpi/pmix/px.h \
 	mpi/pmix/query.c \
 	mpi/pmix/ranks.c \
+	mpi/pmix/refused.c \
 	mpi/pmix/register.c \
 	mpi/pmix/rpc.c mpi/pmix/rpc.h \
 	mpi/pmix/server.c \
 	mpi/pmix/spawn.c \
+	mpi/pmix/store.c mpi/pmix/store.h \
 	mpi/pmix/tmpdir.c mpi/pmix/tmpdir.h \
 	mpi/pmix/tool.c \
 	mpi/pmix/topology.c mpi/pmix/topology.h

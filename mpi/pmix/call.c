@@ -49,36 +49,6 @@ struct call *call_free(struct call *call)
 	return NULL;
 }
 
-bool call_copy_procs(struct call *call, const pmix_proc_t *procs, size_t count)
-{
-	if (!procs || count == 0)
-		return true;
-	call->procs = calloc(count, sizeof(*procs));
-	if (!call->procs)
-		return false;
-	memcpy(call->procs, procs, count * sizeof(*procs));
-	call->nprocs = count;
-	return true;
-}
-
-bool call_copy_info(struct call *call, const pmix_info_t *a, size_t a_count, const pmix_info_t *b,
-	size_t b_count)
-{
-	size_t n = (a ? a_count : 0) + (b ? b_count : 0), at = 0;
-
-	if (n == 0)
-		return true;
-	PMIX_INFO_CREATE(call->info, n);
-	if (!call->info)
-		return false;
-	call->ninfo = n;
-	for (size_t i = 0; a && i < a_count; i++)
-		PMIX_INFO_XFER(&call->info[at++], &a[i]);
-	for (size_t i = 0; b && i < b_count; i++)
-		PMIX_INFO_XFER(&call->info[at++], &b[i]);
-	return true;
-}
-
 /* ---- to the loop ---- */
 
 static void on_wake(struct ev_loop *loop, ev_async *w, int revents)

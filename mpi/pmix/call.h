@@ -87,10 +87,14 @@ struct call *call_free(struct call *call); /* one that is not answered; NULL is 
 DEFINE_CLEANUP(struct call *, call_free);
 #define _cleanup_call_ _cleanup_(call_free_p)
 
-/* Deep copies; false: no memory. */
+/* Deep copies (call_copy.c); false: no memory. */
 bool call_copy_procs(struct call *call, const pmix_proc_t *procs, size_t count) _must_check_;
 bool call_copy_info(struct call *call, const pmix_info_t *a, size_t a_count, const pmix_info_t *b,
 	size_t b_count) _must_check_;
+bool call_copy_text(struct call *call, const char *text) _must_check_;
+bool call_copy_keys(struct call *call, char *const *keys) _must_check_;
+bool call_copy_apps(struct call *call, const pmix_app_t *apps, size_t napps) _must_check_;
+bool call_copy_queries(struct call *call, const pmix_query_t *queries, size_t count) _must_check_;
 
 /* ---- from libpmix's threads to the loop ---- */
 

@@ -45,29 +45,6 @@ static bool copy_proc(struct call *call, const pmix_proc_t *proc)
 	return true;
 }
 
-static bool copy_text(struct call *call, const char *text)
-{
-	call->text = text ? strdup(text) : NULL;
-	return call->text || !text;
-}
-
-static bool copy_keys(struct call *call, char *const *keys)
-{
-	size_t n = 0;
-
-	while (keys && keys[n])
-		n++;
-	call->keys = calloc(n + 1, sizeof(char *));
-	if (!call->keys)
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		call->keys[i] = strdup(keys[i]);
-		if (!call->keys[i])
-			return false;
-	}
-	return true;
-}
-
 /* ---- clients ---- */
 
 static pmix_status_t client_connected(const pmix_proc_t *proc, void *server_object,
@@ -99,7 +76,7 @@ static pmix_status_t abort_fn(const pmix_proc_t *proc, void *server_object, int 
 	if (call)
 		call->code = status;
 	HAND_OVER(call,
-		copy_proc(call, proc) && copy_text(call, msg) &&
+		copy_proc(call, proc) && call_copy_text(call, msg) &&
 			call_copy_procs(call, procs, nprocs));
 }
 
@@ -159,7 +136,7 @@ static pmix_status_t group(pmix_group_operation_t op, char grp[], const pmix_pro
 	if (call)
 		call->code = op;
 	HAND_OVER(call,
-		copy_text(call, grp) && call_copy_procs(call, procs, nprocs) &&
+		call_copy_text(call, grp) && call_copy_procs(call, procs, nprocs) &&
 			call_copy_info(call, directives, ndirs, NULL, 0));
 }
 
@@ -181,7 +158,7 @@ static pmix_status_t lookup(const pmix_proc_t *proc, char **keys, const pmix_inf
 	if (call)
 		call->give.lookup = cbfunc;
 	HAND_OVER(call,
-		copy_proc(call, proc) && copy_keys(call, keys) &&
+		copy_proc(call, proc) && call_copy_keys(call, keys) &&
 			call_copy_info(call, info, ninfo, NULL, 0));
 }
 
@@ -191,66 +168,11 @@ static pmix_status_t unpublish(const pmix_proc_t *proc, char **keys, const pmix_
 	struct call *call = new_op(px_unpublish, cbfunc, cbdata);
 
 	HAND_OVER(call,
-		copy_proc(call, proc) && copy_keys(call, keys) &&
+		copy_proc(call, proc) && call_copy_keys(call, keys) &&
 			call_copy_info(call, info, ninfo, NULL, 0));
 }
 
 /* ---- spawn ---- */
-
-static char **copy_vector(char *const *v)
-{
-	size_t n = 0;
-	char **copy;
-
-	while (v && v[n])
-		n++;
-	copy = calloc(n + 1, sizeof(char *));
-	for (size_t i = 0; copy && i < n; i++) {
-		copy[i] = strdup(v[i]);
-		if (!copy[i]) {
-			while (i-- > 0)
-				free(copy[i]);
-			free(copy);
-			return NULL;
-		}
-	}
-	return copy;
-}
-
-static bool copy_app(pmix_app_t *to, const pmix_app_t *from)
-{
-	to->cmd = from->cmd ? strdup(from->cmd) : NULL;
-	to->argv = copy_vector(from->argv);
-	to->env = copy_vector(from->env);
-	to->cwd = from->cwd ? strdup(from->cwd) : NULL;
-	to->maxprocs = from->maxprocs;
-	if ((from->cmd && !to->cmd) || !to->argv || !to->env || (from->cwd && !to->cwd))
-		return false;
-	if (from->ninfo == 0 || !from->info)
-		return true;
-	PMIX_INFO_CREATE(to->info, from->ninfo);
-	if (!to->info)
-		return false;
-	to->ninfo = from->ninfo;
-	for (size_t i = 0; i < from->ninfo; i++)
-		PMIX_INFO_XFER(&to->info[i], &from->info[i]);
-	return true;
-}
-
-static bool copy_apps(struct call *call, const pmix_app_t *apps, size_t napps)
-{
-	if (napps == 0)
-		return true;
-	PMIX_APP_CREATE(call->apps, napps);
-	if (!call->apps)
-		return false;
-	call->napps = napps;
-	for (size_t i = 0; i < napps; i++) {
-		if (!copy_app(&call->apps[i], &apps[i]))
-			return false;
-	}
-	return true;
-}
 
 static pmix_status_t spawn(const pmix_proc_t *proc, const pmix_info_t job_info[], size_t ninfo,
 	const pmix_app_t apps[], size_t napps, pmix_spawn_cbfunc_t cbfunc, void *cbdata)
@@ -260,7 +182,7 @@ static pmix_status_t spawn(const pmix_proc_t *proc, const pmix_info_t job_info[]
 	if (call)
 		call->give.spawn = cbfunc;
 	HAND_OVER(call,
-		copy_proc(call, proc) && copy_apps(call, apps, napps) &&
+		copy_proc(call, proc) && call_copy_apps(call, apps, napps) &&
 			call_copy_info(call, job_info, ninfo, NULL, 0));
 }
 
@@ -334,36 +256,12 @@ void module_on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,
 
 /* ---- the rest ---- */
 
-static bool copy_queries(struct call *call, const pmix_query_t *queries, size_t count)
-{
-	if (count == 0)
-		return true;
-	PMIX_QUERY_CREATE(call->queries, count);
-	if (!call->queries)
-		return false;
-	call->nqueries = count;
-	for (size_t i = 0; i < count; i++) {
-		call->queries[i].keys = copy_vector(queries[i].keys);
-		if (!call->queries[i].keys)
-			return false;
-		if (queries[i].nqual == 0 || !queries[i].qualifiers)
-			continue;
-		PMIX_INFO_CREATE(call->queries[i].qualifiers, queries[i].nqual);
-		if (!call->queries[i].qualifiers)
-			return false;
-		call->queries[i].nqual = queries[i].nqual;
-		for (size_t j = 0; j < queries[i].nqual; j++)
-			PMIX_INFO_XFER(&call->queries[i].qualifiers[j], &queries[i].qualifiers[j]);
-	}
-	return true;
-}
-
 static pmix_status_t query(pmix_proc_t *proc, pmix_query_t *queries, size_t nqueries,
 	pmix_info_cbfunc_t cbfunc, void *cbdata)
 {
 	struct call *call = new_info(px_query, cbfunc, cbdata);
 
-	HAND_OVER(call, copy_proc(call, proc) && copy_queries(call, queries, nqueries));
+	HAND_OVER(call, copy_proc(call, proc) && call_copy_queries(call, queries, nqueries));
 }
 
 static void tool_connected(
@@ -409,34 +307,6 @@ static pmix_status_t job_control(const pmix_proc_t *requestor, const pmix_proc_t
 
 /* ---- what is refused ---- */
 
-/* The step's resources are the scheduler's, and an agent knows none. */
-static pmix_status_t allocate(const pmix_proc_t *client, pmix_alloc_directive_t directive,
-	const pmix_info_t data[], size_t ndata, pmix_info_cbfunc_t cbfunc, void *cbdata)
-{
-	(void)client;
-	(void)directive;
-	(void)data;
-	(void)ndata;
-	(void)cbfunc;
-	(void)cbdata;
-	return PMIX_ERR_NOT_SUPPORTED;
-}
-
-/* libpmix watches heartbeats and files itself; this is what it can't. */
-static pmix_status_t monitor(const pmix_proc_t *requestor, const pmix_info_t *what,
-	pmix_status_t error, const pmix_info_t directives[], size_t ndirs,
-	pmix_info_cbfunc_t cbfunc, void *cbdata)
-{
-	(void)requestor;
-	(void)what;
-	(void)error;
-	(void)directives;
-	(void)ndirs;
-	(void)cbfunc;
-	(void)cbdata;
-	return PMIX_ERR_NOT_SUPPORTED;
-}
-
 /* Streams of tasks are the agent's, and do not come to this process. */
 static pmix_status_t iof_pull(const pmix_proc_t procs[], size_t nprocs,
 	const pmix_info_t directives[], size_t ndirs, pmix_iof_channel_t channels,
@@ -467,41 +337,6 @@ static pmix_status_t push_stdin(const pmix_proc_t *source, const pmix_proc_t tar
 	return PMIX_ERR_NOT_SUPPORTED;
 }
 
-static pmix_status_t get_credential(const pmix_proc_t *proc, const pmix_info_t directives[],
-	size_t ndirs, pmix_credential_cbfunc_t cbfunc, void *cbdata)
-{
-	(void)proc;
-	(void)directives;
-	(void)ndirs;
-	(void)cbfunc;
-	(void)cbdata;
-	return PMIX_ERR_NOT_SUPPORTED;
-}
-
-static pmix_status_t validate_credential(const pmix_proc_t *proc, const pmix_byte_object_t *cred,
-	const pmix_info_t directives[], size_t ndirs, pmix_validation_cbfunc_t cbfunc, void *cbdata)
-{
-	(void)proc;
-	(void)cred;
-	(void)directives;
-	(void)ndirs;
-	(void)cbfunc;
-	(void)cbdata;
-	return PMIX_ERR_NOT_SUPPORTED;
-}
-
-static pmix_status_t fabric(const pmix_proc_t *requestor, pmix_fabric_operation_t op,
-	const pmix_info_t directives[], size_t ndirs, pmix_info_cbfunc_t cbfunc, void *cbdata)
-{
-	(void)requestor;
-	(void)op;
-	(void)directives;
-	(void)ndirs;
-	(void)cbfunc;
-	(void)cbdata;
-	return PMIX_ERR_NOT_SUPPORTED;
-}
-
 /* No listener: libpmix then accepts connections itself. What newer majors added stays NULL, and
  * libpmix answers it as not supported. */
 static pmix_server_module_t module = {
@@ -522,19 +357,15 @@ static pmix_server_module_t module = {
 	.query = query,
 	.tool_connected = tool_connected,
 	.log = log_fn,
-	.allocate = allocate,
 	.job_control = job_control,
-	.monitor = monitor,
-	.get_credential = get_credential,
-	.validate_credential = validate_credential,
 	.iof_pull = iof_pull,
 	.push_stdin = push_stdin,
 	.group = group,
-	.fabric = fabric,
 };
 
 pmix_server_module_t *module_open(struct calls *calls)
 {
+	refused_fill(&module);
 	queue = calls;
 	return &module;
 }

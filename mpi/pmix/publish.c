@@ -1,110 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Published data: publish, lookup, unpublish. All of it is on node 0, in the order of publication;
- * the other nodes ask there. Who may see a key is up to the range that it was published with, and
- * how long it stays up to its persistence.
+ * Published data, on node 0: the requests of all nodes, of which its own is one, and those lookups
+ * that wait for what is not there yet.
  */
-#include <string.h>
-
 #include "mpi/pmix/rpc.h"
-
-struct published {
-	struct published *next;
-	pmix_proc_t owner;
-	uint32_t node; /* of the owner */
-	uint8_t range;
-	uint8_t persistence;
-	pmix_proc_t *custom; /* who may see it, with PMIX_RANGE_CUSTOM */
-	size_t custom_count;
-	pmix_info_t info; /* key and value */
-};
+#include "mpi/pmix/store.h"
 
 /* A lookup that waits for keys. */
 struct lookup {
 	struct lookup *next;
 	struct px *px;
 	struct rpc_request request;
-	pmix_proc_t proc;
-	uint32_t node;
+	struct seeker who;
 	char **keys;
 	size_t keys_count;
 	size_t wanted; /* so many of them; 0: what is there now */
-	uint8_t range;
 	ev_timer timer;
 };
 
 /* What is kept on node 0. */
-struct store {
-	struct published *first, **last;
+struct publishing {
+	struct store *store;
 	struct lookup *waiting;
 };
-
-static struct published *published_free(struct published *p)
-{
-	PMIX_INFO_DESTRUCT(&p->info);
-	free(p->custom);
-	free(p);
-	return NULL;
-}
-
-/* ---- who sees what ---- */
-
-static bool is_in(const pmix_proc_t *procs, size_t count, const pmix_proc_t *proc)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (PMIX_CHECK_NSPACE(procs[i].nspace, proc->nspace) &&
-			(procs[i].rank == PMIX_RANK_WILDCARD || procs[i].rank == proc->rank))
-			return true;
-	}
-	return false;
-}
-
-/* Whether a range that one has chosen holds the other. */
-static bool reaches(
-	uint8_t range, const pmix_proc_t *a, uint32_t a_node, const pmix_proc_t *b, uint32_t b_node)
-{
-	switch (range) {
-	case PMIX_RANGE_PROC_LOCAL:
-		return PMIX_CHECK_NSPACE(a->nspace, b->nspace) && a->rank == b->rank;
-	case PMIX_RANGE_NAMESPACE:
-		return PMIX_CHECK_NSPACE(a->nspace, b->nspace);
-	case PMIX_RANGE_LOCAL:
-		return a_node == b_node;
-	case PMIX_RANGE_RM:
-		return false;
-	default:
-		return true;
-	}
-}
-
-static bool is_visible(const struct published *p, const struct lookup *l)
-{
-	if (p->range == PMIX_RANGE_CUSTOM && !is_in(p->custom, p->custom_count, &l->proc))
-		return false;
-	return reaches(p->range, &p->owner, p->node, &l->proc, l->node) &&
-		reaches(l->range, &l->proc, l->node, &p->owner, p->node);
-}
-
-static struct published *find(const struct store *store, const struct lookup *l, const char *key)
-{
-	for (struct published *p = store->first; p; p = p->next) {
-		if (PMIX_CHECK_KEY(&p->info, key) && is_visible(p, l))
-			return p;
-	}
-	return NULL;
-}
-
-static void remove_one(struct store *store, struct published *gone)
-{
-	struct published **at = &store->first;
-
-	while (*at != gone)
-		at = &(*at)->next;
-	*at = gone->next;
-	if (store->last == &gone->next)
-		store->last = at;
-	(void)published_free(gone);
-}
 
 /* ---- lookup, on node 0 ---- */
 
@@ -120,24 +38,24 @@ static void lookup_free(struct lookup *l)
 /* Answers with what is there. */
 static void answer_lookup(struct px *px, struct lookup *l, pmix_status_t status)
 {
-	struct store *store = px->store;
+	struct store *store = px->publishing->store;
 	pmix_data_buffer_t result;
 	size_t count = 0;
 	bool good;
 
 	for (size_t i = 0; i < l->keys_count; i++)
-		count += find(store, l, l->keys[i]) != NULL;
+		count += store_find(store, &l->who, l->keys[i]) != NULL;
 	PMIX_DATA_BUFFER_CONSTRUCT(&result);
 	good = pack(&result, &count, 1, PMIX_SIZE);
 	for (size_t i = 0; good && i < l->keys_count; i++) {
-		struct published *p = find(store, l, l->keys[i]);
+		struct published *p = store_find(store, &l->who, l->keys[i]);
 
 		if (!p)
 			continue;
 		good = pack(&result, &p->owner, 1, PMIX_PROC) &&
 			pack(&result, &p->info, 1, PMIX_INFO);
 		if (p->persistence == PMIX_PERSIST_FIRST_READ)
-			remove_one(store, p);
+			store_remove(store, p);
 	}
 	if (!good)
 		status = PMIX_ERR_NOMEM;
@@ -152,13 +70,13 @@ static bool is_ready(const struct store *store, const struct lookup *l)
 	size_t count = 0;
 
 	for (size_t i = 0; i < l->keys_count; i++)
-		count += find(store, l, l->keys[i]) != NULL;
+		count += store_find(store, &l->who, l->keys[i]) != NULL;
 	return count >= l->wanted;
 }
 
 static struct lookup **place_of(struct px *px, const struct lookup *l)
 {
-	struct lookup **at = &px->store->waiting;
+	struct lookup **at = &px->publishing->waiting;
 
 	while (*at && *at != l)
 		at = &(*at)->next;
@@ -178,11 +96,10 @@ static void on_timeout(struct ev_loop *loop, ev_timer *timer, int revents)
 /* Something was published. */
 static void wake(struct px *px)
 {
-	struct store *store = px->store;
-	struct lookup **at = &store->waiting, *l;
+	struct lookup **at = &px->publishing->waiting, *l;
 
 	while ((l = *at)) {
-		if (!is_ready(store, l)) {
+		if (!is_ready(px->publishing->store, l)) {
 			at = &l->next;
 			continue;
 		}
@@ -217,10 +134,11 @@ static struct lookup *unpack_lookup(
 		return NULL;
 	l->px = px;
 	l->request = *request;
-	l->node = request->from;
+	l->who.node = request->from;
 	ev_init(&l->timer, on_timeout);
 	l->timer.data = l;
-	if (!unpack(args, &l->proc, 1, PMIX_PROC) || !unpack(args, &l->range, 1, PMIX_UINT8) ||
+	if (!unpack(args, &l->who.proc, 1, PMIX_PROC) ||
+		!unpack(args, &l->who.range, 1, PMIX_UINT8) ||
 		!unpack(args, &l->wanted, 1, PMIX_SIZE) ||
 		!unpack(args, &timeout_ms, 1, PMIX_UINT64) || !unpack_keys(l, args)) {
 		lookup_free(l);
@@ -240,52 +158,17 @@ static void serve_lookup(struct px *px, const struct rpc_request *request, pmix_
 		rpc_reply(px, request, PMIX_ERR_UNPACK_FAILURE, NULL);
 		return;
 	}
-	if (is_ready(px->store, l)) {
+	if (is_ready(px->publishing->store, l)) {
 		answer_lookup(px, l, PMIX_SUCCESS);
 		return;
 	}
-	l->next = px->store->waiting;
-	px->store->waiting = l;
+	l->next = px->publishing->waiting;
+	px->publishing->waiting = l;
 	if (ev_timer_remaining(px->loop, &l->timer) > 0)
 		ev_timer_start(px->loop, &l->timer);
 }
 
 /* ---- publish and unpublish, on node 0 ---- */
-
-/* The same key, of which somebody could see both. */
-static bool clashes(const struct published *p, const struct published *other)
-{
-	return PMIX_CHECK_KEY(&p->info, other->info.key) && p->range == other->range &&
-		reaches(p->range, &p->owner, p->node, &other->owner, other->node);
-}
-
-static pmix_status_t keep(struct px *px, const struct published *like, pmix_info_t *info)
-{
-	struct store *store = px->store;
-	struct published *p = calloc(1, sizeof(*p));
-
-	if (!p)
-		return PMIX_ERR_NOMEM;
-	*p = *like;
-	p->custom = calloc(like->custom_count + 1, sizeof(*p->custom));
-	if (!p->custom) {
-		free(p);
-		return PMIX_ERR_NOMEM;
-	}
-	if (like->custom_count)
-		memcpy(p->custom, like->custom, like->custom_count * sizeof(*p->custom));
-	p->info = *info; /* moved */
-	PMIX_INFO_CONSTRUCT(info);
-	for (struct published *q = store->first; q; q = q->next) {
-		if (clashes(q, p)) {
-			(void)published_free(p);
-			return PMIX_ERR_DUPLICATE_KEY;
-		}
-	}
-	*store->last = p;
-	store->last = &p->next;
-	return PMIX_SUCCESS;
-}
 
 static bool is_directive(const pmix_info_t *info)
 {
@@ -335,7 +218,7 @@ static void serve_publish(
 	read_directives(&like, infos, count);
 	for (size_t i = 0; status == PMIX_SUCCESS && i < count; i++) {
 		if (!is_directive(&infos[i]))
-			status = keep(px, &like, &infos[i]);
+			status = store_add(px->publishing->store, &like, &infos[i]);
 	}
 	if (infos)
 		PMIX_INFO_FREE(infos, count);
@@ -348,37 +231,30 @@ static void serve_unpublish(
 	struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args)
 {
 	struct lookup *l = unpack_lookup(px, request, args);
-	struct published *next;
 
 	if (!l) {
 		rpc_reply(px, request, PMIX_ERR_UNPACK_FAILURE, NULL);
 		return;
 	}
-	for (struct published *p = px->store->first; p; p = next) {
-		bool named = l->keys_count == 0;
-
-		next = p->next;
-		for (size_t i = 0; !named && i < l->keys_count; i++)
-			named = PMIX_CHECK_KEY(&p->info, l->keys[i]);
-		if (named && PMIX_CHECK_NSPACE(p->owner.nspace, l->proc.nspace) &&
-			p->owner.rank == l->proc.rank)
-			remove_one(px->store, p);
-	}
+	store_remove_own(px->publishing->store, &l->who.proc, l->keys, l->keys_count);
 	lookup_free(l);
 	rpc_reply(px, request, PMIX_SUCCESS, NULL);
 }
 
 void publish_open(struct px *px)
 {
-	struct store *store;
+	struct publishing *p;
 
 	if (px->node != 0)
 		return;
-	store = calloc(1, sizeof(*store));
-	if (!store)
+	p = calloc(1, sizeof(*p));
+	if (p)
+		p->store = store_new();
+	if (!p || !p->store) {
+		free(p);
 		return; /* then it is not supported */
-	px->store = store;
-	store->last = &store->first;
+	}
+	px->publishing = p;
 	rpc_register(px, RPC_PUBLISH, serve_publish);
 	rpc_register(px, RPC_LOOKUP, serve_lookup);
 	rpc_register(px, RPC_UNPUBLISH, serve_unpublish);
@@ -386,138 +262,26 @@ void publish_open(struct px *px)
 
 void publish_rank_gone(struct px *px, const struct nspace *nspace, uint32_t rank)
 {
-	struct published *next;
+	pmix_proc_t owner;
 
-	for (struct published *p = px->store ? px->store->first : NULL; p; p = next) {
-		next = p->next;
-		if (!PMIX_CHECK_NSPACE(p->owner.nspace, nspace->name))
-			continue;
-		if ((p->persistence == PMIX_PERSIST_PROC && p->owner.rank == rank) ||
-			(p->persistence == PMIX_PERSIST_APP && nspace->gone == nspace->size))
-			remove_one(px->store, p);
-	}
+	if (!px->publishing)
+		return;
+	PMIX_LOAD_PROCID(&owner, nspace->name, rank);
+	store_owner_gone(px->publishing->store, &owner, nspace->gone == nspace->size);
 }
 
 void publish_close(struct px *px)
 {
-	struct store *store = px->store;
+	struct publishing *p = px->publishing;
 	struct lookup *l;
 
-	if (!store)
+	if (!p)
 		return;
-	while ((l = store->waiting)) {
-		store->waiting = l->next;
+	while ((l = p->waiting)) {
+		p->waiting = l->next;
 		lookup_free(l);
 	}
-	while (store->first)
-		remove_one(store, store->first);
-	free(store);
-	px->store = NULL;
-}
-
-/* ---- who asks ---- */
-
-static void on_status(
-	struct px *px, void *userdata, pmix_status_t status, pmix_data_buffer_t *result)
-{
-	(void)px;
-	(void)result;
-	call_answer(userdata, status);
-}
-
-void px_publish(struct px *px, struct call *call)
-{
-	pmix_data_buffer_t args;
-
-	PMIX_DATA_BUFFER_CONSTRUCT(&args);
-	if (!pack(&args, &call->proc, 1, PMIX_PROC) ||
-		!pack_infos(&args, call->info, call->ninfo)) {
-		PMIX_DATA_BUFFER_DESTRUCT(&args);
-		call_answer(call, PMIX_ERR_NOMEM);
-		return;
-	}
-	rpc_call(px, 0, RPC_PUBLISH, &args, on_status, call, px->host->timeout_ms);
-}
-
-/* What lookup and unpublish say. */
-static bool pack_lookup(struct px *px, struct call *call, pmix_data_buffer_t *args)
-{
-	const pmix_info_t *wait = call_find(call, PMIX_WAIT), *range = call_find(call, PMIX_RANGE);
-	uint8_t range_value = range ? range->value.data.range : PMIX_RANGE_SESSION;
-	uint64_t timeout_ms = call_timeout_ms(call, px->host->timeout_ms);
-	size_t wanted = 0, count = 0;
-	int64_t number;
-
-	while (call->keys && call->keys[count])
-		count++;
-	if (wait) /* for all of them, or for so many; libraries also write a plain "true" */
-		wanted = info_number(wait, &number) && number > 0 ? (size_t)number : count;
-	if (wait && wait->value.type == PMIX_BOOL && !wait->value.data.flag)
-		wanted = 0;
-	if (!pack(args, &call->proc, 1, PMIX_PROC) || !pack(args, &range_value, 1, PMIX_UINT8) ||
-		!pack(args, &wanted, 1, PMIX_SIZE) || !pack(args, &timeout_ms, 1, PMIX_UINT64) ||
-		!pack(args, &count, 1, PMIX_SIZE))
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		if (!pack(args, &call->keys[i], 1, PMIX_STRING))
-			return false;
-	}
-	return true;
-}
-
-static pmix_status_t take_found(struct call *call, pmix_data_buffer_t *result)
-{
-	size_t count;
-	pmix_info_t info;
-
-	if (!result || !unpack(result, &count, 1, PMIX_SIZE) || count > PACK_MAX || count == 0)
-		return PMIX_ERR_UNPACK_FAILURE;
-	PMIX_PDATA_CREATE(call->found, count);
-	if (!call->found)
-		return PMIX_ERR_NOMEM;
-	call->nfound = count;
-	for (size_t i = 0; i < count; i++) {
-		PMIX_INFO_CONSTRUCT(&info);
-		if (!unpack(result, &call->found[i].proc, 1, PMIX_PROC) ||
-			!unpack(result, &info, 1, PMIX_INFO))
-			return PMIX_ERR_UNPACK_FAILURE;
-		PMIX_LOAD_KEY(call->found[i].key, info.key);
-		call->found[i].value = info.value; /* moved */
-	}
-	return PMIX_SUCCESS;
-}
-
-static void on_found(
-	struct px *px, void *userdata, pmix_status_t status, pmix_data_buffer_t *result)
-{
-	struct call *call = userdata;
-
-	(void)px;
-	if (status == PMIX_SUCCESS)
-		status = take_found(call, result);
-	call_answer(call, status);
-}
-
-static void ask(struct px *px, struct call *call, enum rpc_op op, rpc_done_fn done)
-{
-	pmix_data_buffer_t args;
-
-	PMIX_DATA_BUFFER_CONSTRUCT(&args);
-	if (!pack_lookup(px, call, &args)) {
-		PMIX_DATA_BUFFER_DESTRUCT(&args);
-		call_answer(call, PMIX_ERR_NOMEM);
-		return;
-	}
-	/* The deadline is node 0's. */
-	rpc_call(px, 0, op, &args, done, call, 0);
-}
-
-void px_lookup(struct px *px, struct call *call)
-{
-	ask(px, call, RPC_LOOKUP, on_found);
-}
-
-void px_unpublish(struct px *px, struct call *call)
-{
-	ask(px, call, RPC_UNPUBLISH, on_status);
+	(void)store_free(p->store);
+	free(p);
+	px->publishing = NULL;
 }

@@ -16,12 +16,13 @@
 
 struct collective;
 struct monitor;
-struct store;
+struct publishing;
 struct rpc;
 struct tmpdir;
 struct modex_wait;
 struct group_name;
 struct hwloc_topology;
+struct keys;
 
 struct px {
 	struct serve *serve;
@@ -40,7 +41,7 @@ struct px {
 	struct rpc *rpc;
 	struct collective *collectives; /* those under way (fence.c) */
 	struct modex_wait *modex;       /* requests of other nodes that wait here (modex.c) */
-	struct store *store;            /* of published data, on node 0 (publish.c) */
+	struct publishing *publishing;  /* the published data, on node 0 (publish.c) */
 	struct group_name *groups;      /* constructed and not destructed (group.c) */
 	uint64_t contexts;              /* how many context ids this node has given */
 	uint32_t tools;                 /* how many tools have got a name */
@@ -75,6 +76,11 @@ void px_deregister(struct px *px, struct nspace *nspace);
 /* The environment of a local rank, NULL-terminated, each from malloc(). */
 int px_setup_fork(struct px *px, const struct nspace *nspace, uint32_t rank, char ***ret_env,
 	struct err *err) _must_check_;
+
+/* All keys of a namespace (describe.c). 0 or -errno; ret_local: how many ranks of it are this
+ * node's. */
+int describe(const struct px *px, const struct nspace *nspace, struct keys *keys,
+	uint32_t *ret_local) _must_check_;
 
 /* ---- collectives (fence.c) ---- */
 
@@ -126,6 +132,8 @@ void px_lost(struct px *px, struct call *call); /* libpmix's own event */
  * host's, so the queue they go to is kept here; NULL drops what still comes. */
 pmix_server_module_t *module_open(struct calls *calls);
 void module_close(void);
+/* What is refused whoever asks (refused.c). */
+void refused_fill(pmix_server_module_t *table);
 void module_on_event(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[],
 	size_t ninfo, pmix_info_t results[], size_t nresults,
 	pmix_event_notification_cbfunc_fn_t cbfunc, void *cbdata);
