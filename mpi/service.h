@@ -29,6 +29,7 @@ struct mpi_service_options {
 	const int *keep_fds; /* further descriptors that the process keeps */
 	size_t keep_fds_count;
 	uint64_t start_timeout_ms; /* until it must be ready */
+	uint64_t memory_bytes;     /* how far it may grow (RLIMIT_DATA); 0: no limit */
 };
 
 /* Forks it, with main(service) in it, and waits until it is ready. job lives as long as the agent;

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "stepd/base/fs.h"
+
 #define SERVICE_NAME "stepd-mpi"
 
 static int compare_fds(const void *a, const void *b)
@@ -93,6 +95,26 @@ static void set_signals(void)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* What it has by now, the agent's copied memory and a sanitizer's shadow, does not count. */
+static int limit_memory(uint64_t memory_bytes)
+{
+	_cleanup_free_ char *text = NULL;
+	unsigned long long data;
+	struct rlimit limit;
+	int r;
+
+	if (memory_bytes == 0)
+		return 0;
+	r = fs_read(AT_FDCWD, "/proc/self/statm", 4096, &text, NULL);
+	if (r < 0)
+		return r;
+	if (sscanf(text, "%*u %*u %*u %*u %*u %llu", &data) != 1)
+		return -EBADMSG;
+	memory_bytes += data * (unsigned long long)sysconf(_SC_PAGESIZE);
+	limit = (struct rlimit){.rlim_cur = memory_bytes, .rlim_max = memory_bytes};
+	return setrlimit(RLIMIT_DATA, &limit) < 0 ? -errno : 0;
+}
+
 /* From here on there is nothing of the agent's rights. Not dumpable: what other processes of the
  * user's may trace is none of the steps' business, and the memory was the agent's. */
 static int become(const struct service_process *p)
@@ -126,6 +148,10 @@ static int prepare(const struct service_process *p, const char **ret_what)
 	if (r == 0) {
 		*ret_what = "become the user";
 		r = become(p);
+	}
+	if (r == 0) {
+		*ret_what = "limit its memory";
+		r = limit_memory(p->options->memory_bytes);
 	}
 	return r;
 }

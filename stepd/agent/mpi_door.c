@@ -20,6 +20,7 @@
 #define START_TIMEOUT_MS 30000
 #define END_TIMEOUT_SEC  3.
 #define MESSAGES_A_TURN  16
+#define MEMORY_SHARE     4u    /* of the machine's, that the service may have: a quarter */
 #define LOG_LINES_MAX    2000u /* of one service: it is the user's, the log is the site's */
 #define SIGNAL_RANKS_MAX 65536u
 #define ASKED_MAX        256u /* signals that are under way, or wait */
@@ -379,6 +380,16 @@ static struct mpi_door *door_new(struct agent *a)
 	return d;
 }
 
+/* What ranks put is kept outside of the step's container, where no limit of the step counts it. */
+static uint64_t memory_bytes(const struct spec *spec)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+
+	if (spec->pmi.memory_bytes != SPEC_PMI_MEMORY_DEFAULT)
+		return spec->pmi.memory_bytes;
+	return pages > 0 && page > 0 ? (uint64_t)pages / MEMORY_SHARE * (uint64_t)page : 0;
+}
+
 static void set_host(struct mpi_door *d)
 {
 	const struct spec *spec = d->a->plan.spec;
@@ -406,6 +417,7 @@ static void set_host(struct mpi_door *d)
 				.keep_fds = &d->host.wire.listen_fd,
 				.keep_fds_count = spec->wire.listen_fd >= 0,
 				.start_timeout_ms = START_TIMEOUT_MS,
+				.memory_bytes = memory_bytes(spec),
 			},
 	};
 }

@@ -74,6 +74,16 @@ static int take_pmi_timeout(struct site_config *config, const char *value, struc
 	return 0;
 }
 
+static int take_pmi_memory(struct site_config *config, const char *value, struct err *err)
+{
+	if (parse_size(value, 1, &config->pmi_memory_bytes) < 0 ||
+		config->pmi_memory_bytes > INT64_MAX)
+		return err_say(err, -EINVAL,
+			"'%s' is no size; write 512M or 4G, or 0 for no limit", value);
+	config->pmi_memory_given = true;
+	return 0;
+}
+
 /* No secret: that is a step's own. */
 static int take_wire_auth(struct site_config *config, const char *value, struct err *err)
 {
@@ -106,6 +116,7 @@ static const struct {
 	{"keep_result", take_keep_result},
 	{"mpi_default", take_mpi_default},
 	{"pmi_timeout", take_pmi_timeout},
+	{"pmi_memory", take_pmi_memory},
 	{"wire_auth", take_wire_auth},
 	{"wire_fanout", take_wire_fanout},
 	{"wire_ifname", take_wire_ifname},
@@ -307,6 +318,9 @@ int site_config_fill_spec(const struct site_config *config, json_t *doc, struct 
 	if (config->pmi_timeout_given)
 		changes |= fill(
 			doc, "pmi", "timeout_ms", json_integer((json_int_t)config->pmi_timeout_ms));
+	if (config->pmi_memory_given)
+		changes |= fill(doc, "pmi", "memory_bytes",
+			json_integer((json_int_t)config->pmi_memory_bytes));
 	if (config->wire_auth[0] && !json_object_get(wire, "secret_fd"))
 		changes |= fill(doc, "wire", "auth", json_string(config->wire_auth));
 	if (config->wire_fanout)

@@ -25,6 +25,8 @@ struct site_config {
 	char mpi_default[72];
 	bool pmi_timeout_given;
 	uint64_t pmi_timeout_ms;
+	bool pmi_memory_given;
+	uint64_t pmi_memory_bytes;
 	char wire_auth[8];
 	uint32_t wire_fanout;
 	char wire_ifname[16];

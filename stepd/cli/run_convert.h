@@ -105,6 +105,7 @@ int run_take_stream(const struct run_option *, const char *, struct run_build *,
 int run_take_open_mode(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_path(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_rlimit(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_size(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_limit(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_limit_mem(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_limit_bool(const struct run_option *, const char *, struct run_build *, struct err *);

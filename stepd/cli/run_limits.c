@@ -37,6 +37,16 @@ int run_take_limit(
 	return run_set(build, o->path, value_json(arg), err);
 }
 
+int run_take_size(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	uint64_t bytes;
+
+	if (parse_size(arg, 1, &bytes) < 0 || bytes > INT64_MAX)
+		return err_say(err, -EINVAL, "'%.200s' is no size such as 512M or 4G", arg);
+	return run_set(build, o->path, json_integer((json_int_t)bytes), err);
+}
+
 /* As srun has it: a bare number is of MiB, and --mem=0 is all memory there is. */
 int run_take_limit_mem(
 	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)

@@ -163,6 +163,8 @@ static const struct run_option options[] = {
 	 .doc = "deadline of a fence and of other waits of a rank for another; 0 is none (5m)"},
 	{.name = "pmi-tcp", .take = run_take_true, .path = "pmi.tcp",
 	 .doc = "tasks reach their PMI server over TCP"},
+	{.name = "pmi-memory", .arg = "SIZE", .take = run_take_size, .path = "pmi.memory_bytes",
+	 .doc = "how far the MPI service process may grow, as 4G; 0 is no limit (a quarter of the machine's memory)"},
 	{.name = "wire-addresses", .arg = "HOST:PORT,...", .take = run_take_list, .path = "wire.addresses",
 	 .doc = "where each node of the step listens for the others"},
 	{.name = "wire-listen-fd", .arg = "FD", .take = run_take_number, .path = "wire.listen_fd",

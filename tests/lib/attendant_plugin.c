@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "mpi/link.h"
@@ -98,9 +99,25 @@ static int strays(const struct attendant *at)
 	return n;
 }
 
+/* How far it may grow yet, in bytes; -1: without limit. */
+static long long room(void)
+{
+	unsigned long long pages = 0;
+	struct rlimit limit = {0};
+	FILE *statm = fopen("/proc/self/statm", "re");
+
+	if (!statm || fscanf(statm, "%*u %*u %*u %*u %*u %llu", &pages) != 1)
+		pages = 0;
+	if (statm)
+		(void)fclose(statm);
+	if (getrlimit(RLIMIT_DATA, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+		return -1;
+	return (long long)(limit.rlim_cur - pages * (unsigned long long)sysconf(_SC_PAGESIZE));
+}
+
 static void hand_out(const struct attendant *at)
 {
-	char name[16] = "", text[256], cwd[64] = "";
+	char name[16] = "", text[320], cwd[64] = "";
 	mode_t mask = umask(077);
 	json_t *message;
 	uint32_t i;
@@ -109,11 +126,11 @@ static void hand_out(const struct attendant *at)
 	(void)!getcwd(cwd, sizeof(cwd));
 	(void)snprintf(text, sizeof(text),
 		"ATTEND_STANDING=pid=%d uid=%u gid=%u groups=%d strays=%d dumpable=%d nnp=%d "
-		"umask=%03o name=%s cwd=%s session=%d environment=%s",
+		"umask=%03o name=%s cwd=%s session=%d environment=%s room=%lld",
 		(int)getpid(), getuid(), getgid(), getgroups(0, NULL), strays(at),
 		prctl(PR_GET_DUMPABLE), prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), (unsigned)mask,
 		name, cwd, getsid(0) == getpid(),
-		getenv("STEPD_RUNTIME_DIR") ? "whole" : "cleared");
+		getenv("STEPD_RUNTIME_DIR") ? "whole" : "cleared", room());
 	send_it(at, json_pack("{s:s, s:[s]}", "do", "environ", "set", text));
 	for (i = 0; i < at->tasks; i++) {
 		(void)snprintf(text, sizeof(text), "ATTEND_LOCAL=%u", i);

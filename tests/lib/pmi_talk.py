@@ -293,6 +293,21 @@ def exchange(t):
     is_(bad, 0, "rank %d of %d has everything" % (RANK, SIZE))
 
 
+def fill(t):
+    """Puts until there is no room: that is an error of the put, and the conversation goes on."""
+    t.init(2)
+    t.say("cmd=fullinit;")
+    value = "x" * 60000
+    code, n = "0", 0
+    while code == "0" and n < 20000:
+        code = field(t.say("cmd=kvs-put;key=f%d;value=%s;" % (n, value)), "rc")
+        n += 1
+    is_(code, "2", "a put without room is told of it")
+    is_(n > 100, True, "but not before there was some")
+    is_(field(t.say("cmd=kvs-get;key=f1;"), "value"), value, "what was put before stands")
+    t.say("cmd=finalize;")
+
+
 def abort(t):
     """One rank aborts, the others wait for ever."""
     t.init(1)

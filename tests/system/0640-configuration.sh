@@ -67,13 +67,13 @@ is "$(step --config "$conf" --batch "$tmpdir/script")" ran "a batch step has non
 printf '{"job": %d, "argv": ["true"]}' "$job" >"$tmpdir/spec"
 out=$("$stepd" serve --config "$conf" --spec "$tmpdir/spec" 2>&1)
 like "$out" "there is no plugin mpi/nosuch" "it is for steps of a spec too"
-given 'pmi_timeout = 7s\nwire_auth = none\nwire_fanout = 3\nwire_ifname = lo\n'
+given 'pmi_timeout = 7s\npmi_memory = 64M\nwire_auth = none\nwire_fanout = 3\nwire_ifname = lo\n'
 is "$?$out" 0 "the rest is taken"
 "$stepd" run --config "$conf" --job "$job" --pmi-timeout 1s -- sleep 99 2>"$tmpdir/err" &
 agent=$!
 eventually running 0
 is "$(sed -e 's/.*"pmi":/"pmi":/' -e 's/"wire":{[^}]*}.*/&/' "$run"/*_"$job".0/spec.json 2>/dev/null | grep -o '"\(pmi\|wire\)":{[^}]*}' | tr '\n' ' ')" \
-	'"pmi":{"timeout_ms":1000} "wire":{"auth":"none","fanout":3,"ifname":"lo"} ' \
+	'"pmi":{"timeout_ms":1000,"memory_bytes":67108864} "wire":{"auth":"none","fanout":3,"ifname":"lo"} ' \
 	"and stays with the step, but for what it says itself"
 kill -KILL "$("$stepctl" pids "$job.0")"
 wait "$agent"

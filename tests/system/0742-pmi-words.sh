@@ -13,6 +13,8 @@ like "$(talk 2 malformed 2>&1)" 'the PMI conversation with rank 0 is ended: it s
 lines "$(talk 3 groups)"
 lines "$(talk 4 mixed)"
 lines "$(talk 5 exchange)"
+pmi=--pmi-memory=32M
+lines "$(talk 1 fill)"
 pmi=--pmi-tcp
 lines "$(talk 4 mixed)"
 pmi=

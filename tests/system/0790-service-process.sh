@@ -20,6 +20,17 @@ is "$(standing cwd)" / "it holds no directory"
 is "$(standing session)" 1 "a terminal's signals are not for it"
 is "$(standing environment)" cleared "it does not have the agent's environment"
 is "$(standing umask)" 077 "what files it makes are its user's alone"
+quarter=$(awk '/^MemTotal:/ {printf "%.0f", $2 * 1024 / 4}' /proc/meminfo)
+ok "it may grow by a quarter of the machine's memory" test "$(standing room)" -gt $((quarter * 3 / 4)) \
+	-a "$(standing room)" -le "$quarter"
+attended -n 1 --pmi-memory=64M -- sh -c 'echo "$ATTEND_STANDING"' >"$tmpdir/out" 2>&1
+ok "or by what the step says" test "$(standing room)" -gt 48000000 -a "$(standing room)" -le 67108864
+if [ "$(ulimit -d)" = unlimited ]; then
+	attended -n 1 --pmi-memory=0 -- sh -c 'echo "$ATTEND_STANDING"' >"$tmpdir/out" 2>&1
+	is "$(standing room)" -1 "or without limit"
+else
+	skip 1 "there is a limit of data here"
+fi
 if [ "$(id -u)" -eq 0 ]; then
 	attended -n 1 --uid nobody -- sh -c 'echo "$ATTEND_STANDING"' >"$tmpdir/out" 2>&1
 	is "$(standing uid)" "$(id -u nobody)" "with another user: it is that one"

@@ -100,6 +100,7 @@ static void test_plain_options(void **state)
 	adds("--node-count=3 --node-ranks=0-1,4::3,2 --node-list n[1-3]",
 		"'node':{'count':3,'ranks':['0-1,4','','3,2'],'list':'n[1-3]'}");
 	adds("--pmi-timeout=2m --pmi-tcp", "'pmi':{'timeout_ms':120000,'tcp':true}");
+	adds("--pmi-memory=4G", "'pmi':{'memory_bytes':4294967296}");
 	adds("--node-count=2 --tasks-per-node=1,1 --wire-addresses=a:1,[::1]:2 --wire-listen-fd 7",
 		"'node':{'count':2,'tasks_per_node':[1,1]},"
 		"'wire':{'addresses':['a:1','[::1]:2'],'listen_fd':7}");

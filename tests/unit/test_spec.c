@@ -428,7 +428,8 @@ static void test_pmi_and_wire(void **state)
 {
 	_cleanup_spec_ struct spec *d = good("{'argv': ['x']}");
 	_cleanup_spec_ struct spec *s =
-		good("{'argv': ['x'], 'pmi': {'timeout_ms': 0, 'tcp': true}, 'wire': {'addresses':"
+		good("{'argv': ['x'], 'pmi': {'timeout_ms': 0, 'tcp': true,"
+		     " 'memory_bytes': 0}, 'wire': {'addresses':"
 		     " ['[fe80::1%eth0]:1'], 'auth': 'none', 'fanout': 2, 'ifname': 'eth0',"
 		     " 'connect_timeout_ms': 5, 'listen_fd': 77}}");
 	_cleanup_spec_ struct spec *t = good("{'argv': ['x'], 'wire': {'secret_fd': 99}}");
@@ -436,6 +437,7 @@ static void test_pmi_and_wire(void **state)
 	(void)state;
 	assert_int_equal(d->pmi.timeout_ms, 300000);
 	assert_false(d->pmi.tcp);
+	assert_true(d->pmi.memory_bytes == SPEC_PMI_MEMORY_DEFAULT);
 	assert_null(d->wire.addresses);
 	assert_int_equal(d->wire.listen_fd, -1);
 	assert_string_equal(d->wire.auth, "munge");
@@ -443,6 +445,7 @@ static void test_pmi_and_wire(void **state)
 	assert_int_equal(d->wire.connect_timeout_ms, 60000);
 	assert_int_equal(s->pmi.timeout_ms, 0);
 	assert_true(s->pmi.tcp);
+	assert_true(s->pmi.memory_bytes == 0);
 	assert_int_equal(s->wire.addresses_count, 1);
 	assert_string_equal(s->wire.addresses[0], "[fe80::1%eth0]:1");
 	assert_string_equal(s->wire.auth, "none");
@@ -785,6 +788,8 @@ static const struct {
 	{"'pmi': 1", "pmi: must be an object, not a number"},
 	{"'pmi': {'timeout_ms': -1}", "pmi.timeout_ms: -1 is not in the range 0 to 3153600000000"},
 	{"'pmi': {'tcp': 1}", "pmi.tcp: must be true or false, not a number"},
+	{"'pmi': {'memory_bytes': -1}",
+		"pmi.memory_bytes: -1 is not in the range 0 to 9223372036854775807"},
 	{"'wire': []", "wire: must be an object, not an array"},
 	{"'wire': {'addresses': 'a:1'}", "wire.addresses: must be an array, not a string"},
 	{"'wire': {'addresses': ['a:1', 'b:2']}",

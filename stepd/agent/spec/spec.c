@@ -278,7 +278,8 @@ int spec_from_json(const json_t *doc, struct spec **ret_spec, struct err *err)
 				.node_count = 1,
 				.in = {.mode = SPEC_STREAM_NONE},
 				.hold = true,
-				.pmi = {.timeout_ms = PMI_TIMEOUT_MS},
+				.pmi = {.timeout_ms = PMI_TIMEOUT_MS,
+					.memory_bytes = SPEC_PMI_MEMORY_DEFAULT},
 				.wire =
 					{
 						.listen_fd = -1,

@@ -88,7 +88,13 @@ struct spec_override {
 struct spec_pmi {
 	uint64_t timeout_ms; /* deadline of one; 0: none */
 	bool tcp;            /* tasks get PMI_PORT and PMI_ID in place of PMI_FD */
+
+	/* How far the service process may grow; 0: no limit, SPEC_PMI_MEMORY_DEFAULT: not given. */
+	uint64_t memory_bytes;
 };
+
+#define SPEC_PMI_MEMORY_MAX     ((uint64_t)INT64_MAX)
+#define SPEC_PMI_MEMORY_DEFAULT UINT64_MAX
 
 /* How the step's nodes reach each other. Descriptors are open, and the secret is here, only in the
  * agent that starts the step: after spec_take_fds(). */

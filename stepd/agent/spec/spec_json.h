@@ -217,7 +217,7 @@ int spec_row_limit_access(const struct spec_field *field, void *into, const stru
 
 /* ---- spec_wire.c ---------------------------------------------------------------------------- */
 
-#define SPEC_PMI_FIELDS  2
+#define SPEC_PMI_FIELDS  3
 #define SPEC_WIRE_FIELDS 7
 
 extern const struct spec_field spec_pmi_fields[SPEC_PMI_FIELDS];

@@ -93,6 +93,12 @@ const struct spec_field spec_pmi_fields[SPEC_PMI_FIELDS] = {
 		.offset = STEP(pmi.tcp),
 		.doc = "tasks reach their server by PMI_PORT and PMI_ID, not by an inherited "
 		       "descriptor"},
+	{.name = "memory_bytes",
+		.parse = spec_row_u64,
+		.offset = STEP(pmi.memory_bytes),
+		.most = SPEC_PMI_MEMORY_MAX,
+		.doc = "how far the MPI service process may grow; 0 is no limit, a quarter of the "
+		       "machine's memory if not given"},
 };
 
 const struct spec_field spec_wire_fields[SPEC_WIRE_FIELDS] = {
