@@ -287,6 +287,11 @@ noinst_PROGRAMS += tests/fuzz/fuzz_methods
 tests_fuzz_fuzz_methods_SOURCES = tests/fuzz/fuzz_methods.c
 tests_fuzz_fuzz_methods_LDADD = libagent.la
 tests_fuzz_fuzz_methods_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+# tests/fuzz/fuzz_link -max_total_time=300 CORPUS
+noinst_PROGRAMS += tests/fuzz/fuzz_link
+tests_fuzz_fuzz_link_SOURCES = tests/fuzz/fuzz_link.c
+tests_fuzz_fuzz_link_LDADD = libagent.la
+tests_fuzz_fuzz_link_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 endif
 
 if CMOCKA
