@@ -78,8 +78,8 @@ static int take_pmi_memory(struct site_config *config, const char *value, struct
 {
 	if (parse_size(value, 1, &config->pmi_memory_bytes) < 0 ||
 		config->pmi_memory_bytes > INT64_MAX)
-		return err_say(err, -EINVAL,
-			"'%s' is no size; write 512M or 4G, or 0 for no limit", value);
+		return err_say(err, -EINVAL, "'%s' is no size; write 512M or 4G, or 0 for no limit",
+			value);
 	config->pmi_memory_given = true;
 	return 0;
 }

@@ -167,6 +167,7 @@ struct stepd_task {
 	int exit_code;   /* -1: not known, or not ended */
 	bool on_request;
 	bool oom_killed;
+	uint32_t spawn; /* the number of the spawn that has started it; 0: it began with the step */
 };
 
 STEPD_CLIENT_EXPORT int stepd_list_tasks(struct stepd_client *client, const char *ranks,

@@ -190,7 +190,7 @@ int stepd_find_pids(struct stepd_client *client, const pid_t *pids, size_t count
 
 static bool fill_task(void *row, const json_t *element)
 {
-	int64_t rank = -1, local_id = -1, pid = 0, wait_status = 0, exit_code = -1;
+	int64_t rank = -1, local_id = -1, pid = 0, wait_status = 0, exit_code = -1, spawn = 0;
 	const char *state = json_string_value(json_object_get(element, "state"));
 	struct stepd_task *task = row;
 
@@ -198,7 +198,8 @@ static bool fill_task(void *row, const json_t *element)
 		!get_int(element, "local_id", 0, UINT32_MAX, &local_id) ||
 		!get_int(element, "pid", 0, INT32_MAX, &pid) ||
 		!get_int(element, "wait_status", 0, INT32_MAX, &wait_status) ||
-		!get_int(element, "exit_code", -1, INT32_MAX, &exit_code))
+		!get_int(element, "exit_code", -1, INT32_MAX, &exit_code) ||
+		!get_int(element, "spawn", 0, UINT32_MAX, &spawn))
 		return false;
 	task->rank = rank;
 	task->local_id = (uint32_t)local_id;
@@ -206,6 +207,7 @@ static bool fill_task(void *row, const json_t *element)
 	task->pid = (pid_t)pid;
 	task->wait_status = (int)wait_status;
 	task->exit_code = (int)exit_code;
+	task->spawn = (uint32_t)spawn;
 	task->on_request = json_is_true(json_object_get(element, "on_request"));
 	task->oom_killed = json_is_true(json_object_get(element, "oom_killed"));
 	return rank >= 0 && local_id >= 0;

@@ -6,6 +6,7 @@
  */
 #include <fcntl.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -129,8 +129,8 @@ static void hand_out(const struct attendant *at)
 		"umask=%03o name=%s cwd=%s session=%d environment=%s room=%lld",
 		(int)getpid(), getuid(), getgid(), getgroups(0, NULL), strays(at),
 		prctl(PR_GET_DUMPABLE), prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), (unsigned)mask,
-		name, cwd, getsid(0) == getpid(),
-		getenv("STEPD_RUNTIME_DIR") ? "whole" : "cleared", room());
+		name, cwd, getsid(0) == getpid(), getenv("STEPD_RUNTIME_DIR") ? "whole" : "cleared",
+		room());
 	send_it(at, json_pack("{s:s, s:[s]}", "do", "environ", "set", text));
 	for (i = 0; i < at->tasks; i++) {
 		(void)snprintf(text, sizeof(text), "ATTEND_LOCAL=%u", i);

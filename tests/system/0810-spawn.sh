@@ -22,4 +22,14 @@ join 2 3 2 1:2:3:0 yes yes" "$tracker: its tasks know their places"
 		[0, 0, 0], [1, 0, 0], [2, 1, 0], [3, 1, 0], [4, 1, 0]]'
 	nothing_left "$tracker: nothing is left"
 done
+
+: >"$tmpdir/stay"
+stay="while [ -e $tmpdir/stay ]; do sleep 0.05; done"
+spawning --proctrack "$(backends | head -n 1)" -n 1 sh -c "$asks one 4 7 2 '[\"sh\",\"-c\",\"$stay\"]'
+	'$stepctl' show $job.0; rm '$tmpdir/stay'" >"$tmpdir/out" 2>&1
+is "$(awk '$1 == "RANK" {tasks = 1} tasks {print $1, $3, $4}' "$tmpdir/out")" "RANK SPAWN STATE
+0 - running
+7 4 running
+8 4 running" "stepctl show tells which spawn a task is of"
+nothing_left "nothing is left"
 done_testing

@@ -208,7 +208,7 @@ static void test_list_tasks(void **state)
 		{"{\"parameters\":{\"tasks\":[{\"rank\":4,\"local_id\":0,\"state\":\"running\",\"text\":"
 		 "\"runs\",\"pid\":12,\"on_request\":false},{\"rank\":5,\"local_id\":1,\"state\":"
 		 "\"ended\",\"text\":\"x\",\"wait_status\":9,\"exit_code\":137,\"on_request\":true,"
-		 "\"oom_killed\":true},{\"rank\":6,\"local_id\":2,\"state\":\"lost\",\"text\":\"x\","
+		 "\"spawn\":3,\"oom_killed\":true},{\"rank\":6,\"local_id\":2,\"state\":\"lost\",\"text\":\"x\","
 		 "\"on_request\":false,\"exit_code\":null}]}}"}};
 	join(rig);
 	assert_fine(rig, stepd_list_tasks(rig->client, NULL, &tasks, &n, &rig->error));
@@ -223,6 +223,8 @@ static void test_list_tasks(void **state)
 	assert_int_equal(tasks[1].exit_code, 137);
 	assert_int_equal(tasks[1].pid, 0);
 	assert_true(tasks[1].on_request && tasks[1].oom_killed);
+	assert_int_equal(tasks[0].spawn, 0);
+	assert_int_equal(tasks[1].spawn, 3);
 	assert_string_equal(tasks[2].state, "lost");
 	assert_int_equal(tasks[2].exit_code, -1);
 	free(tasks);

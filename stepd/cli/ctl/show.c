@@ -99,7 +99,42 @@ static void print_fields(const struct ctl *ctl, const json_t *doc)
 	}
 }
 
-/* tasks: of ListTasks, or of a result, whose tasks have ended all. */
+/* "-" for 0. */
+static void number_text(const json_t *object, const char *key, char *text, size_t size)
+{
+	json_int_t number = json_integer_value(json_object_get(object, key));
+
+	(void)snprintf(text, size, number ? "%lld" : "-", (long long)number);
+}
+
+static bool has_spawned(const json_t *tasks)
+{
+	const json_t *task;
+	size_t i;
+
+	json_array_foreach (tasks, i, task) {
+		if (json_integer_value(json_object_get(task, "spawn")) > 0)
+			return true;
+	}
+	return false;
+}
+
+static void add_task(struct table *table, const json_t *task, bool spawns)
+{
+	const char *state = json_object_get(task, "state") ? ctl_json_text(task, "state") : "ended";
+	char rank[24], pid[24], spawn[24];
+	const char *cells[] = {rank, pid, spawn, state, ctl_json_text(task, "text")};
+	const char *plain[] = {rank, pid, state, cells[4]};
+
+	(void)snprintf(rank, sizeof(rank), "%lld",
+		(long long)json_integer_value(json_object_get(task, "rank")));
+	number_text(task, "pid", pid, sizeof(pid));
+	number_text(task, "spawn", spawn, sizeof(spawn));
+	table_add(table, spawns ? cells : plain);
+	table_paint(table, spawns ? 3 : 2, term_paint_of(state));
+}
+
+/* tasks: of ListTasks, or of a result, whose tasks have ended all. Few steps spawn. */
 static int print_tasks(struct ctl *ctl, const json_t *tasks)
 {
 	static const struct column columns[] = {
@@ -108,26 +143,24 @@ static int print_tasks(struct ctl *ctl, const json_t *tasks)
 		{"STATE", false, 0, 2},
 		{"WHAT BECAME OF IT", false, 12, 0},
 	};
+	static const struct column with_spawn[] = {
+		{"RANK", true, 0, 0},
+		{"PID", true, 0, 1},
+		{"SPAWN", true, 0, 1},
+		{"STATE", false, 0, 2},
+		{"WHAT BECAME OF IT", false, 12, 0},
+	};
+	bool spawns = has_spawned(tasks);
 	_cleanup_table_ struct table table = TABLE_INIT(columns, &ctl->term);
 	const json_t *task;
 	size_t i;
 
 	if (json_array_size(tasks) == 0)
 		return 0;
-	json_array_foreach (tasks, i, task) {
-		const char *state =
-			json_object_get(task, "state") ? ctl_json_text(task, "state") : "ended";
-		json_int_t number = json_integer_value(json_object_get(task, "pid"));
-		char rank[24], pid[24] = "-";
-
-		(void)snprintf(rank, sizeof(rank), "%lld",
-			(long long)json_integer_value(json_object_get(task, "rank")));
-		if (number > 0)
-			(void)snprintf(pid, sizeof(pid), "%lld", (long long)number);
-		table_add(&table,
-			(const char *const[]){rank, pid, state, ctl_json_text(task, "text")});
-		table_paint(&table, 2, term_paint_of(state));
-	}
+	if (spawns)
+		table = (struct table)TABLE_INIT(with_spawn, &ctl->term);
+	json_array_foreach (tasks, i, task)
+		add_task(&table, task, spawns);
 	putchar('\n');
 	return table_print(&table, stdout, 0);
 }
