@@ -228,8 +228,10 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/relay/address.c stepd/cli/relay/address.h \
 	stepd/cli/relay/channel.c stepd/cli/relay/channel.h \
 	stepd/cli/relay/keeper.c stepd/cli/relay/keeper.h \
+	stepd/cli/relay/options.c stepd/cli/relay/options.h \
 	stepd/cli/relay/relay.c \
 	stepd/cli/relay/relay_doc.c stepd/cli/relay/relay_doc.h \
+	stepd/cli/relay/streams.c stepd/cli/relay/streams.h \
 	stepd/cli/relay/talk.c stepd/cli/relay/talk.h \
 	stepd/cli/run.c \
 	stepd/cli/run_convert.c stepd/cli/run_convert.h \

@@ -22,7 +22,6 @@
 #include <assert.h>
 #include <ev.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <jansson.h>
 #include <signal.h>
 #include <string.h>
@@ -37,44 +36,17 @@
 #include "stepd/cli/relay/address.h"
 #include "stepd/cli/relay/channel.h"
 #include "stepd/cli/relay/keeper.h"
+#include "stepd/cli/relay/options.h"
 #include "stepd/cli/relay/relay_doc.h"
+#include "stepd/cli/relay/streams.h"
 #include "stepd/control/buffer.h"
 
-#define QUEUE_MOST (256u << 10) /* bytes on their way to steprun before streams have to wait */
-#define DRAIN_MOST (1u << 20)   /* bytes of a stream that are still carried at the end */
-#define DOC_MOST   (96u << 20)
-#define INDEX_FROM "PMIX_RANK,FLUX_TASK_RANK,OMPI_COMM_WORLD_RANK,PMI_RANK,SLURM_PROCID"
-
-enum {
-	OPT_INDEX = 256,
-	OPT_INDEX_FROM,
-	OPT_NODE,
-	OPT_IFNAME
-};
-
-/* An output stream of the step. */
-struct outlet {
-	struct relay *relay;
-	const char *verb;
-	int fd;
-	ev_io io;
-};
-
-/* Its input. */
-struct inlet {
-	int fd;
-	ev_io io;
-	struct buffer bytes;
-	bool ends;
-};
+#define DOC_MOST (96u << 20)
 
 struct relay {
-	struct ev_loop *loop;
-	struct channel *channel;
+	struct relay_options options; /* node: of "go", once that has come */
+	struct carrier carrier;
 	struct log log;
-	uint32_t index;
-	char node[256];
-	const char *ifname;
 	int listen_fd, signal_fd;
 	uint16_t port;
 	ev_io signals;
@@ -87,151 +59,6 @@ struct relay {
 	bool ended; /* the last line is written */
 };
 
-/* ---- the step's output -------------------------------------------------------------------- */
-
-static void outlet_close(struct outlet *o)
-{
-	if (o->fd >= 0)
-		ev_io_stop(o->relay->loop, &o->io);
-	o->fd = close_fd(o->fd);
-}
-
-/* False: there is nothing now. */
-static bool outlet_read(struct outlet *o, size_t *ret_size)
-{
-	char bytes[16384];
-	ssize_t n;
-
-	if (o->fd < 0)
-		return false;
-	n = read(o->fd, bytes, sizeof(bytes));
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return false;
-	if (n <= 0) {
-		outlet_close(o);
-		return false;
-	}
-	channel_send_bytes(o->relay->channel, o->relay->index, o->verb, bytes, (size_t)n);
-	*ret_size = (size_t)n;
-	return true;
-}
-
-static void on_output(struct ev_loop *loop, ev_io *w, int revents)
-{
-	struct outlet *o = w->data;
-	size_t n;
-
-	assert(o);
-	(void)revents;
-	(void)outlet_read(o, &n);
-	if (!o->relay->gone && channel_queued(o->relay->channel) > QUEUE_MOST)
-		ev_io_stop(loop, w); /* on_drained() begins again */
-}
-
-static void outlet_drain(struct outlet *o)
-{
-	size_t total = 0, n;
-
-	while (total < DRAIN_MOST && outlet_read(o, &n))
-		total += n;
-	outlet_close(o);
-}
-
-static void outlet_resume(struct outlet *o)
-{
-	if (o->fd >= 0)
-		ev_io_start(o->relay->loop, &o->io);
-}
-
-static int outlet_open(struct relay *y, struct outlet *o, const char *verb, int *ret_fd)
-{
-	int fds[2];
-
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return -errno;
-	*o = (struct outlet){.relay = y, .verb = verb, .fd = fds[0]};
-	*ret_fd = fds[1];
-	if (fcntl(o->fd, F_SETFL, O_NONBLOCK) < 0)
-		return -errno;
-	ev_io_init(&o->io, on_output, o->fd, EV_READ);
-	o->io.data = o;
-	ev_io_start(y->loop, &o->io);
-	return 0;
-}
-
-/* ---- the step's input --------------------------------------------------------------------- */
-
-static void inlet_close(struct relay *y)
-{
-	if (y->in.fd >= 0)
-		ev_io_stop(y->loop, &y->in.io);
-	y->in.fd = close_fd(y->in.fd);
-	buffer_clear(&y->in.bytes);
-}
-
-static void inlet_push(struct relay *y)
-{
-	struct inlet *in = &y->in;
-	ssize_t n = 0;
-
-	if (in->fd >= 0 && buffer_size(&in->bytes) > 0)
-		n = write(in->fd, buffer_bytes(&in->bytes), buffer_size(&in->bytes));
-	if (n < 0 && errno != EAGAIN && errno != EINTR) {
-		inlet_close(y);
-		channel_send(y->channel, y->index, "closed", "");
-		return;
-	}
-	if (n > 0) {
-		buffer_drop(&in->bytes, (size_t)n);
-		channel_sendf(y->channel, y->index, "ack", "%zd", n);
-	}
-	if (buffer_size(&in->bytes) > 0 && in->fd >= 0)
-		ev_io_start(y->loop, &in->io);
-	else if (in->fd >= 0)
-		ev_io_stop(y->loop, &in->io);
-	if (buffer_size(&in->bytes) == 0 && in->ends)
-		inlet_close(y);
-}
-
-static void on_input_room(struct ev_loop *loop, ev_io *w, int revents)
-{
-	assert(w->data);
-	(void)loop;
-	(void)revents;
-	inlet_push(w->data);
-}
-
-static int inlet_open(struct relay *y, int *ret_fd)
-{
-	int fds[2];
-
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return -errno;
-	*ret_fd = fds[0];
-	y->in.fd = fds[1];
-	if (fcntl(y->in.fd, F_SETFL, O_NONBLOCK) < 0)
-		return -errno;
-	ev_io_init(&y->in.io, on_input_room, y->in.fd, EV_WRITE);
-	y->in.io.data = y;
-	return 0;
-}
-
-static void take_input(struct relay *y, const struct channel_line *line)
-{
-	ssize_t n = channel_get_bytes(line);
-
-	if (n <= 0)
-		return;
-	if (y->in.fd < 0)
-		return; /* "closed" was said, or will be by the end */
-	if (buffer_add(&y->in.bytes, line->text, (size_t)n) < 0) {
-		inlet_close(y);
-		channel_send(y->channel, y->index, "closed", "");
-		return;
-	}
-	inlet_push(y);
-}
-
 /* ---- the agent ---------------------------------------------------------------------------- */
 
 static void tell(struct relay *y, const char *text)
@@ -241,7 +68,7 @@ static void tell(struct relay *y, const char *text)
 	if (y->gone)
 		log_error(&y->log, "%s", text);
 	else
-		channel_send_bytes(y->channel, y->index, "say", text,
+		channel_send_bytes(y->carrier.channel, y->carrier.index, "say", text,
 			size < CHANNEL_PIECE_MAX ? size : CHANNEL_PIECE_MAX);
 }
 
@@ -249,19 +76,19 @@ static void tell(struct relay *y, const char *text)
 static void end(struct relay *y, int code)
 {
 	if (y->gone) {
-		ev_break(y->loop, EVBREAK_ALL);
+		ev_break(y->carrier.loop, EVBREAK_ALL);
 		return;
 	}
 	y->ended = true;
-	channel_sendf(y->channel, y->index, "end", "%d", code);
-	channel_finish(y->channel);
+	channel_sendf(y->carrier.channel, y->carrier.index, "end", "%d", code);
+	channel_finish(y->carrier.channel);
 }
 
 static void on_started(void *userdata)
 {
 	struct relay *y = userdata;
 
-	channel_send(y->channel, y->index, "started", "");
+	channel_send(y->carrier.channel, y->carrier.index, "started", "");
 }
 
 static void on_event(const struct stepd_event *event, void *userdata)
@@ -269,8 +96,8 @@ static void on_event(const struct stepd_event *event, void *userdata)
 	struct relay *y = userdata;
 
 	if (strcmp(event->kind, "task_exit") == 0 && event->rank >= 0)
-		channel_sendf(y->channel, y->index, "task", "%lld %lld", (long long)event->rank,
-			(long long)event->wait_status);
+		channel_sendf(y->carrier.channel, y->carrier.index, "task", "%lld %lld",
+			(long long)event->rank, (long long)event->wait_status);
 }
 
 static void on_say(const char *text, void *userdata)
@@ -285,9 +112,10 @@ static void on_ended(int exit_code, const char *result, void *userdata)
 	y->keeper = keeper_free(y->keeper);
 	outlet_drain(&y->out);
 	outlet_drain(&y->err);
-	inlet_close(y);
+	inlet_close(&y->in);
 	if (result)
-		channel_send_bytes(y->channel, y->index, "result", result, strlen(result));
+		channel_send_bytes(
+			y->carrier.channel, y->carrier.index, "result", result, strlen(result));
 	end(y, exit_code);
 }
 
@@ -308,15 +136,15 @@ static int open_streams(struct relay *y, struct ends *ends, struct err *err)
 	int r = 0;
 
 	if (y->doc.reads_stdin)
-		r = inlet_open(y, &ends->fd[0]);
+		r = inlet_open(&y->in, &y->carrier, &ends->fd[0]);
 	else
 		ends->fd[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (r == 0 && ends->fd[0] < 0)
 		r = -errno;
 	if (r == 0)
-		r = outlet_open(y, &y->out, "out", &ends->fd[1]);
+		r = outlet_open(&y->out, &y->carrier, "out", &ends->fd[1]);
 	if (r == 0)
-		r = outlet_open(y, &y->err, "err", &ends->fd[2]);
+		r = outlet_open(&y->err, &y->carrier, "err", &ends->fd[2]);
 	return r < 0 ? err_set(err, r, "make the step's streams") : 0;
 }
 
@@ -328,8 +156,8 @@ static int start(struct relay *y, uint32_t node, struct err *err)
 	int keep[2], r;
 	size_t n = 0;
 
-	r = relay_doc_read(buffer_bytes(&y->doc_text), buffer_size(&y->doc_text), node, y->node,
-		y->listen_fd, &y->doc, err);
+	r = relay_doc_read(buffer_bytes(&y->doc_text), buffer_size(&y->doc_text), node,
+		y->options.node, y->listen_fd, &y->doc, err);
 	buffer_clear(&y->doc_text);
 	if (r == 0)
 		r = open_streams(y, &ends, err);
@@ -339,7 +167,7 @@ static int start(struct relay *y, uint32_t node, struct err *err)
 		keep[n++] = y->listen_fd;
 	if (y->doc.secret_fd >= 0)
 		keep[n++] = y->doc.secret_fd;
-	r = keeper_new(y->loop,
+	r = keeper_new(y->carrier.loop,
 		&(const struct keeper_start){.program = "/proc/self/exe",
 			.args = y->doc.args.v,
 			.runtime_dir = y->doc.runtime_dir,
@@ -365,7 +193,7 @@ static void take_go(struct relay *y, const struct channel_line *line)
 	*name++ = '\0';
 	if (parse_u32(line->text, 0, CHANNEL_ALL - 1, &node) < 0)
 		return;
-	(void)snprintf(y->node, sizeof(y->node), "%s", name);
+	(void)snprintf(y->options.node, sizeof(y->options.node), "%s", name);
 	if (start(y, node, &err) == 0)
 		return;
 	outlet_close(&y->out);
@@ -385,11 +213,15 @@ static void take_doc(struct relay *y, const struct channel_line *line)
 		tell(y, "the step's document can't be taken: it is broken, or too large");
 }
 
+static void take_input(struct relay *y, const struct channel_line *line)
+{
+	inlet_take(&y->in, line);
+}
+
 static void take_eof(struct relay *y, const struct channel_line *line)
 {
 	(void)line;
-	y->in.ends = true;
-	inlet_push(y);
+	inlet_end(&y->in);
 }
 
 static void take_signal(struct relay *y, const struct channel_line *line)
@@ -444,7 +276,7 @@ static void on_line(const struct channel_line *line, void *userdata)
 	struct relay *y = userdata;
 	size_t i;
 
-	if (line->node != y->index && line->node != CHANNEL_ALL)
+	if (line->node != y->carrier.index && line->node != CHANNEL_ALL)
 		return;
 	for (i = 0; i < ARRAY_SIZE(verbs); i++) {
 		if (strcmp(verbs[i].verb, line->verb) == 0) {
@@ -460,13 +292,13 @@ static void lose(struct relay *y)
 {
 	if (y->gone)
 		return;
-	y->gone = true;
+	y->gone = y->out.untaken = y->err.untaken = true;
 	outlet_resume(&y->out);
 	outlet_resume(&y->err);
 	if (y->keeper)
 		keeper_terminate(y->keeper, false);
 	else
-		ev_break(y->loop, EVBREAK_ALL);
+		ev_break(y->carrier.loop, EVBREAK_ALL);
 }
 
 static void on_channel_end(int error, void *userdata)
@@ -480,7 +312,7 @@ static void on_drained(void *userdata)
 	struct relay *y = userdata;
 
 	if (y->ended) {
-		ev_break(y->loop, EVBREAK_ALL);
+		ev_break(y->carrier.loop, EVBREAK_ALL);
 		return;
 	}
 	outlet_resume(&y->out);
@@ -505,120 +337,21 @@ static void on_broken(int error, void *userdata)
 	lose(userdata);
 }
 
-/* ---- the command -------------------------------------------------------------------------- */
-
-static const struct option long_options[] = {
-	{"index", required_argument, NULL, OPT_INDEX},
-	{"index-from", required_argument, NULL, OPT_INDEX_FROM},
-	{"node", required_argument, NULL, OPT_NODE},
-	{"ifname", required_argument, NULL, OPT_IFNAME},
-	{"help", no_argument, NULL, 'h'},
-	{0},
-};
-
-static const char help_text[] =
-	"Usage: stepd relay [OPTION...]\n"
-	"steprun's hand on a node, which it starts through a launcher: carries a step's streams,\n"
-	"signals and result over standard input and output. Not for people.\n\n"
-	"  --index N           this is relay number N\n"
-	"  --index-from NAME,...\n"
-	"                      the first of these variables that is set has the number\n"
-	"                      (" INDEX_FROM ")\n"
-	"  --node NAME         this node's name (SLURMD_NODENAME, or the host's)\n"
-	"  --ifname NAME       the network interface that other nodes reach this one by\n"
-	"  -h, --help          show this\n";
-
-static int find_index(const char *names, uint32_t *ret_index, struct err *err)
-{
-	_cleanup_free_ char *copy = strdup(names);
-	char *save = NULL, *name;
-	const char *value;
-
-	if (!copy)
-		return err_set(err, -ENOMEM, "read the options");
-	for (name = strtok_r(copy, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
-		value = secure_getenv(name);
-		if (!value)
-			continue;
-		if (parse_u32(value, 0, CHANNEL_ALL - 1, ret_index) < 0)
-			return err_say(err, -EINVAL,
-				"the variable %s is '%.64s', which is no number", name, value);
-		return 0;
-	}
-	return err_say(err, -EINVAL,
-		"the launcher did not say which relay this is: none of the variables %s is set; give --index",
-		names);
-}
-
-static int take_option(
-	struct relay *y, int opt, const char **index_from, bool *help, struct err *err)
-{
-	switch (opt) {
-	case OPT_INDEX:
-		*index_from = NULL;
-		return parse_u32(optarg, 0, CHANNEL_ALL - 1, &y->index) < 0
-			? err_say(err, -EINVAL, "--index: '%s' is no number", optarg)
-			: 0;
-	case OPT_INDEX_FROM:
-		*index_from = optarg;
-		return 0;
-	case OPT_NODE:
-		(void)snprintf(y->node, sizeof(y->node), "%s", optarg);
-		return 0;
-	case OPT_IFNAME:
-		y->ifname = optarg;
-		return 0;
-	case 'h':
-		*help = true;
-		return 0;
-	default:
-		return err_say(err, -EINVAL, "wrong option (see stepd relay --help)");
-	}
-}
-
-static int parse(struct relay *y, int argc, char **argv, bool *help, struct err *err)
-{
-	const char *index_from = INDEX_FROM;
-	int opt, r = 0;
-
-	while (r == 0 && (opt = getopt_long(argc, argv, "+h", long_options, NULL)) != -1)
-		r = take_option(y, opt, &index_from, help, err);
-	if (r < 0 || *help)
-		return r;
-	if (optind < argc)
-		return err_say(
-			err, -EINVAL, "'%s' is no option (see stepd relay --help)", argv[optind]);
-	return index_from ? find_index(index_from, &y->index, err) : 0;
-}
+/* ---- its life ------------------------------------------------------------------------------ */
 
 static void say_hello(struct relay *y)
 {
 	struct address list[ADDRESS_MOST];
-	size_t n = address_list(y->ifname, list), i;
+	size_t n = address_list(y->options.ifname, list), i;
 	char text[CHANNEL_LINE_MAX - 64], address[ADDRESS_TEXT_SIZE];
 	int at;
 
 	at = snprintf(text, sizeof(text), "version=%d node=%.200s port=%u", CHANNEL_VERSION,
-		y->node, y->port);
+		y->options.node, y->port);
 	for (i = 0; i < n; i++)
 		at += snprintf(text + at, sizeof(text) - (size_t)at, " addr=%s",
 			address_format(&list[i], address, sizeof(address)));
-	channel_send(y->channel, y->index, "hello", text);
-}
-
-static void name_node(struct relay *y)
-{
-	const char *name = secure_getenv("SLURMD_NODENAME");
-
-	if (*y->node)
-		return;
-	if (name)
-		(void)snprintf(y->node, sizeof(y->node), "%s", name);
-	else if (gethostname(y->node, sizeof(y->node)) < 0)
-		(void)snprintf(y->node, sizeof(y->node), "localhost");
-	y->node[sizeof(y->node) - 1] = '\0';
-	if (!name)
-		y->node[strcspn(y->node, ".")] = '\0';
+	channel_send(y->carrier.channel, y->carrier.index, "hello", text);
 }
 
 static int watch_signals(struct relay *y, struct err *err)
@@ -635,7 +368,7 @@ static int watch_signals(struct relay *y, struct err *err)
 		return err_set(err, -errno, "make a descriptor for signals");
 	ev_io_init(&y->signals, on_signal, y->signal_fd, EV_READ);
 	y->signals.data = y;
-	ev_io_start(y->loop, &y->signals);
+	ev_io_start(y->carrier.loop, &y->signals);
 	return 0;
 }
 
@@ -657,7 +390,7 @@ static int open_channel(struct relay *y, struct err *err)
 		return err_set(err, r, "open the channel to steprun");
 	}
 	(void)!write(out, "\n", 1); /* a greeting may have left a line without its end */
-	r = channel_new_take(y->loop, in, out, &events, y, &y->channel);
+	r = channel_new_take(y->carrier.loop, in, out, &events, y, &y->carrier.channel);
 	return r < 0 ? err_set(err, r, "open the channel to steprun") : 0;
 }
 
@@ -665,10 +398,10 @@ static int run(struct relay *y, struct err *err)
 {
 	int r;
 
-	y->loop = ev_loop_new(EVFLAG_AUTO);
-	if (!y->loop)
+	y->carrier.index = y->options.index;
+	y->carrier.loop = ev_loop_new(EVFLAG_AUTO);
+	if (!y->carrier.loop)
 		return err_say(err, -ENOMEM, "there is no event loop to be had");
-	name_node(y);
 	y->listen_fd = address_listen(&y->port);
 	if (y->listen_fd < 0)
 		y->port = 0; /* a step that needs none can do without */
@@ -678,7 +411,7 @@ static int run(struct relay *y, struct err *err)
 	if (r < 0)
 		return r;
 	say_hello(y);
-	(void)ev_run(y->loop, 0);
+	(void)ev_run(y->carrier.loop, 0);
 	return 0;
 }
 
@@ -687,35 +420,34 @@ static void relay_clear(struct relay *y)
 	y->keeper = keeper_free(y->keeper);
 	outlet_close(&y->out);
 	outlet_close(&y->err);
-	inlet_close(y);
-	y->channel = channel_free(y->channel);
+	inlet_close(&y->in);
+	y->carrier.channel = channel_free(y->carrier.channel);
 	if (y->signal_fd >= 0)
-		ev_io_stop(y->loop, &y->signals);
+		ev_io_stop(y->carrier.loop, &y->signals);
 	y->signal_fd = close_fd(y->signal_fd);
 	y->listen_fd = close_fd(y->listen_fd);
 	buffer_clear(&y->doc_text);
 	relay_doc_clear(&y->doc);
-	if (y->loop)
-		ev_loop_destroy(y->loop);
+	if (y->carrier.loop)
+		ev_loop_destroy(y->carrier.loop);
 }
 
 int cli_relay(int argc, char **argv)
 {
 	_cleanup_(relay_clear) struct relay y = {.listen_fd = -1,
 		.signal_fd = -1,
-		.out = {.fd = -1},
-		.err = {.fd = -1},
-		.in = {.fd = -1},
+		.out = OUTLET_INIT,
+		.err = OUTLET_INIT,
+		.in = INLET_INIT,
 		.doc = RELAY_DOC_INIT,
 		.log = {.fd = STDERR_FILENO, .most = LOG_LEVEL_INFO, .ident = "stepd relay"}};
 	struct err err = ERR_INIT;
-	bool help = false;
 	int r = process_prepare(&err);
 
 	if (r == 0)
-		r = parse(&y, argc, argv, &help, &err);
-	if (r == 0 && help) {
-		fputs(help_text, stdout);
+		r = relay_options_parse(argc, argv, &y.options, &err);
+	if (r == 0 && y.options.help) {
+		fputs(relay_help_text, stdout);
 		return 0;
 	}
 	if (r == 0)
