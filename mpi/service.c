@@ -124,7 +124,9 @@ const struct strv *mpi_service_common(const struct mpi_service *s)
 	return &s->common;
 }
 
-static int put_entries(char ***env, const struct strv *entries)
+/* Those whose names are among later are left out: what is replaced in env would be lost, as
+ * nobody can tell who owns it. */
+static int put_entries(char ***env, const struct strv *entries, const struct strv *later)
 {
 	_cleanup_free_ char *name = NULL;
 	size_t i;
@@ -135,6 +137,8 @@ static int put_entries(char ***env, const struct strv *entries)
 		name = strndup(entries->v[i], strcspn(entries->v[i], "="));
 		if (!name)
 			return -ENOMEM;
+		if (later && later->v && stepd_env_get(later->v, name))
+			continue;
 		if (stepd_env_set(env, name, entries->v[i] + strlen(name) + 1) < 0)
 			r = -errno;
 	}
@@ -143,10 +147,10 @@ static int put_entries(char ***env, const struct strv *entries)
 
 int mpi_service_environ(const struct mpi_service *s, uint32_t local_id, char ***env)
 {
-	int r = put_entries(env, &s->common);
+	const struct strv *own = local_id < s->seats_count ? &s->seats[local_id].given : NULL;
+	int r = put_entries(env, &s->common, own);
 
-	return r == 0 && local_id < s->seats_count ? put_entries(env, &s->seats[local_id].given)
-						   : r;
+	return r == 0 && own ? put_entries(env, own, NULL) : r;
 }
 
 int mpi_service_add_task_take(struct mpi_service *s, uint32_t local_id, int fd, char *const *own)
