@@ -9,6 +9,17 @@
 /* So that an answer with it is a message, whatever else it says. */
 #define VALUE_ESCAPED_MAX (PMI2_BODY_MAX - 1024u)
 
+const struct command *command_find(const struct command *table, size_t count, struct slice name)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		if (slice_is(name, table[i].name))
+			return &table[i];
+	}
+	return NULL;
+}
+
 bool put_is_allowed(struct ask *ask, struct slice key, struct slice value)
 {
 	if (key.size == 0)

@@ -285,30 +285,34 @@ static int ask_node(struct ask *ask, uint32_t node, enum remote_op op, uint32_t 
 	return 0;
 }
 
-static bool is_name(struct ask *ask, struct slice name)
+/* PMI-1 says service, PMI-2 name. */
+static int ask_name(struct ask *ask, const struct message *m, enum remote_op op, struct slice port)
 {
+	struct slice name = {"", 0};
+
+	(void)message_get(m, ask->protocol == PMI_1 ? "service" : "name", &name);
 	if (name.size > 0 && name.size <= PMI_VALUE_MAX)
-		return true;
+		return ask_node(ask, 0, op, 0, name, port);
 	answer_fail(ask, PMI_ARG, "a name has 1 to %u bytes", PMI_VALUE_MAX);
-	return false;
+	return 0;
 }
 
-int name_publish(struct ask *ask, struct slice name, struct slice port)
+int name_publish(struct ask *ask, const struct message *m)
 {
-	return is_name(ask, name) ? ask_node(ask, 0, REMOTE_PUBLISH, 0, name, port) : 0;
+	struct slice port = {"", 0};
+
+	(void)message_get(m, "port", &port);
+	return ask_name(ask, m, REMOTE_PUBLISH, port);
 }
 
-int name_unpublish(struct ask *ask, struct slice name)
+int name_unpublish(struct ask *ask, const struct message *m)
 {
-	return is_name(ask, name)
-		? ask_node(ask, 0, REMOTE_UNPUBLISH, 0, name, (struct slice){"", 0})
-		: 0;
+	return ask_name(ask, m, REMOTE_UNPUBLISH, (struct slice){"", 0});
 }
 
-int name_lookup(struct ask *ask, struct slice name)
+int name_lookup(struct ask *ask, const struct message *m)
 {
-	return is_name(ask, name) ? ask_node(ask, 0, REMOTE_LOOKUP, 0, name, (struct slice){"", 0})
-				  : 0;
+	return ask_name(ask, m, REMOTE_LOOKUP, (struct slice){"", 0});
 }
 
 int remote_get(struct ask *ask, struct pmi_space *space, struct slice key)

@@ -7,9 +7,10 @@
 
 #include "mpi/pmi2/pmi_impl.h"
 
-int name_publish(struct ask *ask, struct slice name, struct slice port);
-int name_unpublish(struct ask *ask, struct slice name);
-int name_lookup(struct ask *ask, struct slice name);
+/* Commands of both protocols. */
+int name_publish(struct ask *ask, const struct message *m);
+int name_unpublish(struct ask *ask, const struct message *m);
+int name_lookup(struct ask *ask, const struct message *m);
 
 /* The value of a key in a space that has no task here. */
 int remote_get(struct ask *ask, struct pmi_space *space, struct slice key);

@@ -256,33 +256,6 @@ static int run_barrier(struct ask *ask, const struct message *m)
 	return fence_run(ask, message_get(m, "group", &group) ? &group : NULL);
 }
 
-/* ---- names --------------------------------------------------------------------------------- */
-
-static int run_publish(struct ask *ask, const struct message *m)
-{
-	struct slice name = {"", 0}, port = {"", 0};
-
-	(void)message_get(m, "service", &name);
-	(void)message_get(m, "port", &port);
-	return name_publish(ask, name, port);
-}
-
-static int run_unpublish(struct ask *ask, const struct message *m)
-{
-	struct slice name = {"", 0};
-
-	(void)message_get(m, "service", &name);
-	return name_unpublish(ask, name);
-}
-
-static int run_lookup(struct ask *ask, const struct message *m)
-{
-	struct slice name = {"", 0};
-
-	(void)message_get(m, "service", &name);
-	return name_lookup(ask, name);
-}
-
 /* ---- lines --------------------------------------------------------------------------------- */
 
 static const struct command commands[] = {
@@ -298,21 +271,10 @@ static const struct command commands[] = {
 	{"get", "get_result", run_get, false},
 	{"getbyidx", "getbyidx_results", run_getbyidx, false},
 	{"barrier_in", "barrier_out", run_barrier, false},
-	{"publish_name", "publish_result", run_publish, false},
-	{"unpublish_name", "unpublish_result", run_unpublish, false},
-	{"lookup_name", "lookup_result", run_lookup, false},
+	{"publish_name", "publish_result", name_publish, false},
+	{"unpublish_name", "unpublish_result", name_unpublish, false},
+	{"lookup_name", "lookup_result", name_lookup, false},
 };
-
-static const struct command *find_command(struct slice name)
-{
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(commands); i++) {
-		if (slice_is(name, commands[i].name))
-			return &commands[i];
-	}
-	return NULL;
-}
 
 int pmi1_run_line(struct pmi_task *task, struct slice line)
 {
@@ -330,7 +292,7 @@ int pmi1_run_line(struct pmi_task *task, struct slice line)
 	if (task->block.size > 0 || !slice_is(m->fields[0].key, "cmd"))
 		return -EBADMSG;
 	name = m->fields[0].value;
-	command = find_command(name);
+	command = command_find(commands, ARRAY_SIZE(commands), name);
 	if (command && command->answer)
 		(void)snprintf(ask.answer, sizeof(ask.answer), "%s", command->answer);
 	else

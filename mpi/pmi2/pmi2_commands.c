@@ -176,33 +176,6 @@ static int run_fence(struct ask *ask, const struct message *m)
 	return fence_run(ask, NULL);
 }
 
-/* ---- names --------------------------------------------------------------------------------- */
-
-static int run_publish(struct ask *ask, const struct message *m)
-{
-	struct slice name = {"", 0}, port = {"", 0};
-
-	(void)message_get(m, "name", &name);
-	(void)message_get(m, "port", &port);
-	return name_publish(ask, name, port);
-}
-
-static int run_unpublish(struct ask *ask, const struct message *m)
-{
-	struct slice name = {"", 0};
-
-	(void)message_get(m, "name", &name);
-	return name_unpublish(ask, name);
-}
-
-static int run_lookup(struct ask *ask, const struct message *m)
-{
-	struct slice name = {"", 0};
-
-	(void)message_get(m, "name", &name);
-	return name_lookup(ask, name);
-}
-
 /* ---- messages ------------------------------------------------------------------------------ */
 
 static const struct command commands[] = {
@@ -218,23 +191,12 @@ static const struct command commands[] = {
 	{"info-getjobattr", "info-getjobattr-response", attr_get_job, false},
 	{"info-putnodeattr", "info-putnodeattr-response", attr_put_node, false},
 	{"info-getnodeattr", "info-getnodeattr-response", attr_get_node, false},
-	{"name-publish", "name-publish-response", run_publish, false},
-	{"name-unpublish", "name-unpublish-response", run_unpublish, false},
-	{"name-lookup", "name-lookup-response", run_lookup, false},
+	{"name-publish", "name-publish-response", name_publish, false},
+	{"name-unpublish", "name-unpublish-response", name_unpublish, false},
+	{"name-lookup", "name-lookup-response", name_lookup, false},
 	{"spawn", "spawn-response", spawn2_run, false},
 	{"ring", "ring-response", ring_run, false},
 };
-
-static const struct command *find_command(struct slice name)
-{
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(commands); i++) {
-		if (slice_is(name, commands[i].name))
-			return &commands[i];
-	}
-	return NULL;
-}
 
 int pmi2_run_body(struct pmi_task *task, char *body, size_t size)
 {
@@ -259,7 +221,7 @@ int pmi2_run_body(struct pmi_task *task, char *body, size_t size)
 		conn_restart(task, PMI_2);
 		ask.epoch = task->epoch;
 	}
-	command = find_command(name);
+	command = command_find(commands, ARRAY_SIZE(commands), name);
 	if (command)
 		return command->run(&ask, m);
 	answer_fail(&ask, PMI_OTHER, "unknown command");

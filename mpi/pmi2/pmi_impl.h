@@ -164,6 +164,9 @@ struct command {
 	bool before_init;
 };
 
+/* NULL: there is none of this name. */
+const struct command *command_find(const struct command *table, size_t count, struct slice name);
+
 void conn_run(struct pmi_task *task);
 void conn_restart(struct pmi_task *task, enum pmi_protocol protocol);
 int pmi1_run_line(struct pmi_task *task, struct slice line);
