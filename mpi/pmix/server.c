@@ -145,7 +145,22 @@ static int environ_of_tasks(struct px *px, struct err *err)
 
 /* ---- its life ---- */
 
-static int px_open(struct px *px, struct err *err)
+/* Where the user wants it: TMPDIR of the step. */
+static int open_tmpdir(struct px *px, const char *wanted, struct err *err)
+{
+	struct err why = ERR_INIT;
+
+	if (!wanted || !wanted[0] || strcmp(wanted, "/tmp") == 0)
+		return tmpdir_open("/tmp", px->job, &px->tmpdir, err);
+	if (tmpdir_check(wanted, &why) == 0 && tmpdir_open(wanted, px->job, &px->tmpdir, &why) == 0)
+		return 0;
+	serve_log(px->serve, LOG_LEVEL_WARNING,
+		"TMPDIR '%s' is of no use on node %u: %s; the session directory is in /tmp", wanted,
+		px->node, why.text);
+	return tmpdir_open("/tmp", px->job, &px->tmpdir, err);
+}
+
+static int px_open(struct px *px, const char *wanted_tmpdir, struct err *err)
 {
 	int r = names_open(&px->names, px->job);
 
@@ -166,7 +181,7 @@ static int px_open(struct px *px, struct err *err)
 	/* Without a home directory libpmix asks who the user is, and crashes where nobody knows. */
 	if (setenv("PMIX_MCA_gds", "hash", 1) < 0 || setenv("HOME", "/", 1) < 0)
 		return err_set(err, -errno, "set up libpmix");
-	r = tmpdir_open("/tmp", px->job, &px->tmpdir, err);
+	r = open_tmpdir(px, wanted_tmpdir, err);
 	if (r == 0)
 		r = init_libpmix(px, err);
 	if (r == 0)
@@ -209,7 +224,7 @@ int stepd_pmix_serve(const stepd_mpi_service_t *service)
 	px.loop = serve_get_loop(px.serve);
 	px.wire = serve_get_wire(px.serve);
 	px.host = serve_get_host(px.serve);
-	r = px_open(&px, &err);
+	r = px_open(&px, service->userdata, &err);
 	r = r < 0 ? serve_fail(service, &err) : serve_run(px.serve);
 	px_close(&px);
 	return r;

@@ -4,17 +4,20 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
+#include <stdio.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define DEPTH_MAX 64u /* of what is removed; deeper is left */
 
 struct tmpdir {
 	int parent_fd;
 	int fd; /* locked */
+	char *parent;
 	char *path;
 	const char *name; /* its last part */
-	char *own_parent; /* NULL: the one that all of the user's servers share */
 };
 
 /* ---- removal ---- */
@@ -96,86 +99,135 @@ static int open_private(const char *path, struct err *err)
 	return take_fd(&fd);
 }
 
-/* Everybody can make the directory of a known name before the user does: then it is one whose name
- * nobody knows. */
-static int open_parent(struct tmpdir *t, char **path, struct err *err)
+/* The one that all of the user's servers on this machine share. Everybody can make it before the
+ * user does: then it is one whose name nobody knows. */
+static int open_parent(struct tmpdir *t, struct err *err)
 {
 	_cleanup_free_ char *own = NULL;
 	int r;
 
-	if (mkdir(*path, 0700) < 0 && errno != EEXIST)
-		return err_set(err, -errno, "make directory '%s'", *path);
-	t->parent_fd = open_private(*path, NULL);
-	if (t->parent_fd >= 0)
-		return 0;
-	if (asprintf(&own, "%s.XXXXXX", *path) < 0) {
+	if (mkdir(t->parent, 0700) < 0 && errno != EEXIST)
+		return err_set(err, -errno, "make directory '%s'", t->parent);
+	t->parent_fd = open_private(t->parent, NULL);
+	if (t->parent_fd >= 0 || t->parent_fd == -ENOENT)
+		return t->parent_fd < 0 ? t->parent_fd : 0;
+	if (asprintf(&own, "%s.XXXXXX", t->parent) < 0) {
 		own = NULL;
 		return err_set(err, -ENOMEM, "make a session directory");
 	}
 	if (!mkdtemp(own))
 		return err_set(err, -errno, "make directory '%s'", own);
-	r = open_private(own, err);
-	free(*path);
-	*path = strdup(own);
-	t->own_parent = take_ptr(own);
-	if (r < 0)
-		return r;
+	free(t->parent);
+	t->parent = take_ptr(own);
+	r = open_private(t->parent, err);
 	t->parent_fd = r;
-	return *path ? 0 : err_set(err, -ENOMEM, "make a session directory");
+	return r < 0 ? r : 0;
 }
 
-/* A server that looks for stale ones may come between mkdtemp() and the lock; then again. */
-static int make_locked(struct tmpdir *t, struct err *err)
+/* What mkdtemp() does, but in a directory that is open: its path may be another's by now. */
+static int make_named(struct tmpdir *t, const stepd_step_rec_t *job)
 {
-	_cleanup_free_ char *pattern = strdup(t->path);
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+	unsigned char random[6];
+	char end[sizeof(random) + 1] = "";
+
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return -EIO; /* so few come at once */
+	for (size_t i = 0; i < sizeof(random); i++)
+		end[i] = letters[random[i] % (sizeof(letters) - 1)];
+	free(t->path);
+	if (asprintf(&t->path, "%s/%u.%s.%u.%s", t->parent, job->job_id, job->step_name,
+		    job->nodeid, end) < 0) {
+		t->path = NULL;
+		return -ENOMEM;
+	}
+	t->name = t->path + strlen(t->parent) + 1;
+	return mkdirat(t->parent_fd, t->name, 0700) < 0 ? -errno : 0;
+}
+
+/* -EAGAIN: a server that looks for stale ones has come between the making and the lock. */
+static int lock(struct tmpdir *t)
+{
 	struct stat st;
 
-	if (!pattern)
-		return err_set(err, -ENOMEM, "make a session directory");
-	for (int i = 0; i < 100; i++) {
-		memcpy(t->path, pattern, strlen(pattern));
-		if (!mkdtemp(t->path))
-			return err_set(err, -errno, "make directory '%s'", t->path);
-		t->fd = openat(
-			t->parent_fd, t->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (t->fd >= 0 && flock(t->fd, LOCK_EX | LOCK_NB) == 0 && fstat(t->fd, &st) == 0 &&
-			st.st_nlink > 0)
-			return 0;
-		t->fd = close_fd(t->fd);
-	}
-	return err_say(err, -EBUSY, "directory '%s' can't be locked", t->path);
+	t->fd = openat(t->parent_fd, t->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (t->fd < 0)
+		return errno == ENOENT ? -EAGAIN : -errno;
+	if (flock(t->fd, LOCK_EX | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+	return fstat(t->fd, &st) == 0 && st.st_nlink > 0 ? 0 : -EAGAIN;
+}
+
+/* -EAGAIN: another server has come in between, which ends or looks for stale ones. */
+static int try_once(struct tmpdir *t, const stepd_step_rec_t *job, struct err *err)
+{
+	int r = open_parent(t, err);
+
+	if (r == -ENOENT)
+		return -EAGAIN; /* removed after it was made */
+	if (r < 0)
+		return r;
+	remove_stale(t->parent_fd);
+	r = make_named(t, job);
+	if (r == -ENOENT || r == -EEXIST)
+		return -EAGAIN; /* the parent is removed; or the name is taken */
+	if (r < 0)
+		return err_set(err, r, "make a directory in '%s'", t->parent);
+	r = lock(t);
+	if (r == -EAGAIN)
+		return r;
+	return r < 0 ? err_set(err, r, "lock directory '%s'", t->path) : 0;
+}
+
+static char *parent_path(const char *base)
+{
+	char host[256] = "", *path;
+
+	(void)gethostname(host, sizeof(host) - 1);
+	for (char *c = host; *c; c++)
+		*c = *c == '/' ? '_' : *c;
+	return asprintf(&path, "%s/stepd-pmix-%u-%s", base, (unsigned)geteuid(), host) < 0 ? NULL
+											   : path;
 }
 
 int tmpdir_open(
 	const char *base, const stepd_step_rec_t *job, struct tmpdir **ret_tmpdir, struct err *err)
 {
-	_cleanup_tmpdir_ struct tmpdir *t = calloc(1, sizeof(*t));
-	_cleanup_free_ char *parent = NULL;
-	int r;
+	_cleanup_free_ char *real = realpath(base, NULL);
+	int r = -EAGAIN;
 
-	if (!t)
-		return err_set(err, -ENOMEM, "make a session directory");
-	t->parent_fd = t->fd = -1;
-	if (!base || base[0] != '/')
-		base = "/tmp";
-	if (asprintf(&parent, "%s/stepd-pmix-%u", base, (unsigned)geteuid()) < 0) {
-		parent = NULL;
-		return err_set(err, -ENOMEM, "make a session directory");
+	if (!real)
+		return err_set(err, -errno, "open directory '%s'", base);
+	for (int i = 0; r == -EAGAIN && i < 100; i++) {
+		_cleanup_tmpdir_ struct tmpdir *t = calloc(1, sizeof(*t));
+
+		if (t) {
+			t->parent_fd = t->fd = -1;
+			t->parent = parent_path(real);
+		}
+		if (!t || !t->parent)
+			return err_set(err, -ENOMEM, "make a session directory");
+		r = try_once(t, job, err);
+		if (r == 0)
+			*ret_tmpdir = take_ptr(t);
 	}
-	r = open_parent(t, &parent, err);
-	if (r < 0)
-		return r;
-	if (asprintf(&t->path, "%s/%u.%s.%u.XXXXXX", parent, job->job_id, job->step_name,
-		    job->nodeid) < 0) {
-		t->path = NULL;
-		return err_set(err, -ENOMEM, "make a session directory");
-	}
-	t->name = t->path + strlen(parent) + 1;
-	remove_stale(t->parent_fd);
-	r = make_locked(t, err);
-	if (r < 0)
-		return r;
-	*ret_tmpdir = take_ptr(t);
+	return r == -EAGAIN ? err_say(err, -EBUSY, "no session directory can be made in '%s'", base)
+			    : r;
+}
+
+int tmpdir_check(const char *base, struct err *err)
+{
+	struct stat st;
+
+	if (base[0] != '/')
+		return err_say(err, -EINVAL, "it is not an absolute path");
+	if (stat(base, &st) < 0)
+		return err_set(err, -errno, "look at it");
+	if (!S_ISDIR(st.st_mode))
+		return err_say(err, -ENOTDIR, "it is not a directory");
+	if ((st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
+		return err_say(err, -EPERM,
+			"everybody can rename what is in it; give it the sticky bit (mode 1777)");
 	return 0;
 }
 
@@ -198,10 +250,11 @@ struct tmpdir *tmpdir_close(struct tmpdir *tmpdir)
 	if (tmpdir->fd >= 0)
 		remove_tree(tmpdir->parent_fd, tmpdir->name, 0);
 	(void)close_fd(tmpdir->fd);
+	/* Not while others are in it; who is about to make one there tries again. */
+	if (tmpdir->parent_fd >= 0)
+		(void)rmdir(tmpdir->parent);
 	(void)close_fd(tmpdir->parent_fd);
-	if (tmpdir->own_parent)
-		(void)rmdir(tmpdir->own_parent); /* what is left of it is nobody's */
-	free(tmpdir->own_parent);
+	free(tmpdir->parent);
 	free(tmpdir->path);
 	free(tmpdir);
 	return NULL;

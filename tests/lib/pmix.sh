@@ -18,6 +18,7 @@ client=$tmpdir/pmixclient
 cp "$top_builddir/tests/lib/pmixclient" "$client"
 chmod 755 "$client"
 options=
+unset TMPDIR # the steps' session directories follow it
 
 # shellcheck disable=SC2086 # $options: several words
 pmix() {

@@ -64,24 +64,66 @@ dir=$(printf '%s\n' "$out" | sed -n 's/^value 0: pmix.tmpdir=//p')
 is $? 0 "and gone with the step"
 
 uid=$(id -u)
-parent=/tmp/stepd-pmix-$uid
+name=stepd-pmix-$uid-$(uname -n)
+is "$(dirname "$dir")" "/tmp/$name" "they stand in one of the user's on this host"
+
+mkdir "$tmpdir/own"
+TMPDIR=$tmpdir/own
+export TMPDIR
+parent=$tmpdir/own/$name
 mkdir -p "$parent/left.by.a.killed.one/deep"
 chmod 700 "$parent"
 ln -s "$tmpdir" "$parent/left.by.a.killed.one/link"
 : >"$tmpdir/precious"
 pmix 1 init
-[ ! -e "$parent/left.by.a.killed.one" ]
-is $? 0 "what a killed server has left is removed by the next one"
+is "$out" "init 0: of 1" "where a killed server has left something, the next one starts"
+is "$(ls -A "$tmpdir/own")" "" "and removes it"
 [ -e "$tmpdir/precious" ]
 is $? 0 "but not what a link in it points to"
+unset TMPDIR
+
+# The user's word is taken where it can be.
+# shellcheck disable=SC2016 # for the task's shell
+where='dirname "$(dirname "$PMIX_SERVER_TMPDIR")"'
+ln -s own "$tmpdir/link"
+for own in "$tmpdir/own" "$tmpdir/link"; do
+	out=$(TMPDIR=$own step --mpi pmix -- sh -c "$where" 2>&1)
+	is "$out" "$(realpath "$tmpdir/own")/$name" \
+		"TMPDIR of the step is where the session directory stands, also by a link"
+done
+is "$(ls -A "$tmpdir/own")" "" "and nothing is left there, not even the directory around it"
+
+refused() { # TMPDIR REASON
+	out=$(TMPDIR=$1 step --mpi pmix -- sh -c "$where" 2>&1)
+	is "$(printf '%s\n' "$out" | grep -cFx "/tmp/$name")" 1 "it is in /tmp where TMPDIR is of no use ($1)"
+	lines 1 "warning: mpi/pmix: TMPDIR '$1' is of no use on node 0: .*$2; the session directory is in /tmp\$" \
+		"and a warning names it"
+}
+mkdir "$tmpdir/open"
+chmod 0777 "$tmpdir/open"
+: >"$tmpdir/file"
+refused somewhere "is not an absolute path"
+refused "$tmpdir/nowhere" "No such file or directory"
+refused "$tmpdir/file" "is not a directory"
+refused "$tmpdir/open" "everybody can rename what is in it; give it the sticky bit .mode 1777."
+
+# Each ends where others begin: the directory around theirs comes and goes.
+for n in 1 2 3 4; do
+	for m in 1 2 3; do
+		TMPDIR=$tmpdir/own step --step "$((10 * n + m))" --mpi pmix -- \
+			"$client" init || echo "step $n.$m failed"
+	done >"$tmpdir/steps.$n" 2>&1 &
+done
+wait
+is "$(cat "$tmpdir"/steps.* | sort | uniq -c | sed 's/^ *//')" "12 init 0: of 1" \
+	"steps that begin and end at a time do not disturb each other's"
+is "$(ls -A "$tmpdir/own")" "" "and leave nothing"
 
 if [ "$uid" -eq 0 ]; then
 	other=$((300000 + $$))
-	hostile=/tmp/stepd-pmix-$other
+	hostile=/tmp/stepd-pmix-$other-$(uname -n)
 	at_exit "rm -rf '$hostile'"
 	mkdir -m 777 "$hostile"
-	# shellcheck disable=SC2016 # for the task's shell
-	where='dirname "$(dirname "$PMIX_SERVER_TMPDIR")"'
 	out=$(step --mpi pmix --uid="$other" --gid="$other" -- sh -c "$where" 2>&1)
 	is $? 0 "a directory that somebody else has put there keeps no step from its start"
 	lines 1 "^${hostile}[.][[:alnum:]]{6}\$" "it has one of a name that nobody knew"

@@ -28,12 +28,11 @@ trial() { # [OPTION...]
 	doctor --mpi $place "$@"
 }
 
-# What trials leave: processes with the test's mark, directories, groups, and what a server of PMIx
-# may keep for the next one of its user, empty.
+# What trials leave: processes with the test's mark, directories, groups.
 left_of_trials() {
 	left_processes
 	find "$run" "$tmpdir" -name 'doctor-??????'
-	find "$TMPDIR" -mindepth 1 ! -name "stepd-pmix-$(id -u)"
+	find "$TMPDIR" -mindepth 1
 	[ -z "$group" ] || find "$group" -mindepth 1 -type d ! -path "$group/stepd"
 }
 clean_after() { # NAME
