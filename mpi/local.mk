@@ -80,18 +80,22 @@ mpi_pmi2_mpi_pmi2_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 # PMIx: the plugin, which the agent loads, and the server that its service process loads.
 if PMIX
 stepdplugin_LTLIBRARIES += mpi/pmix/mpi_pmix.la mpi/pmix/pmix_server.la
-mpi_pmix_mpi_pmix_la_SOURCES = mpi/pmix/pmix.c mpi/pmix/pmix.h
+mpi_pmix_mpi_pmix_la_SOURCES = \
+	mpi/pmix/pmix.c mpi/pmix/pmix.h \
+	mpi/pmix/version.c mpi/pmix/version.h
 mpi_pmix_mpi_pmix_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 mpi_pmix_mpi_pmix_la_LIBADD = libmpilink.la $(JANSSON_LIBS)
 mpi_pmix_pmix_server_la_SOURCES = \
 	mpi/pmix/call.c mpi/pmix/call.h \
 	mpi/pmix/call_copy.c \
 	mpi/pmix/client.c \
+	mpi/pmix/compat.c \
 	mpi/pmix/control.c \
 	mpi/pmix/events.c \
 	mpi/pmix/fence.c \
 	mpi/pmix/group.c mpi/pmix/group.h \
 	mpi/pmix/describe.c \
+	mpi/pmix/door.c \
 	mpi/pmix/keys.c mpi/pmix/keys.h \
 	mpi/pmix/layout.c mpi/pmix/layout.h \
 	mpi/pmix/log.c \
@@ -112,13 +116,16 @@ mpi_pmix_pmix_server_la_SOURCES = \
 	mpi/pmix/store.c mpi/pmix/store.h \
 	mpi/pmix/tmpdir.c mpi/pmix/tmpdir.h \
 	mpi/pmix/tool.c \
-	mpi/pmix/topology.c mpi/pmix/topology.h
+	mpi/pmix/topology.c mpi/pmix/topology.h \
+	mpi/pmix/version.c mpi/pmix/version.h
 mpi_pmix_pmix_server_la_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)
 mpi_pmix_pmix_server_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 mpi_pmix_pmix_server_la_LIBADD = libmpiserve.la $(PMIX_LIBS) $(PMIX_HWLOC_LIBS) -lpthread
 
 pkglibexec_PROGRAMS += stepd/cli/selftest/mpi-selftest-pmix
-stepd_cli_selftest_mpi_selftest_pmix_SOURCES = mpi/pmix/selftest.c
+stepd_cli_selftest_mpi_selftest_pmix_SOURCES = \
+	mpi/pmix/selftest.c \
+	mpi/pmix/version.c mpi/pmix/version.h
 stepd_cli_selftest_mpi_selftest_pmix_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)
 stepd_cli_selftest_mpi_selftest_pmix_LDADD = libmpiselftest.la libbase.la $(PMIX_LIBS)
 endif

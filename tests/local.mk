@@ -706,7 +706,7 @@ PMI_RIG = tests/lib/pmi_rig.c tests/lib/pmi_rig.h
 PMI_CPPFLAGS = -I$(top_srcdir)/tests/lib
 PMI_LIBS = libpmiserver.la libbase.la
 if CMOCKA
-PMI_UNIT_TESTS = tests/unit/test_pmi1 tests/unit/test_pmi2 tests/unit/test_pmi_parts
+PMI_UNIT_TESTS = tests/unit/test_pmi1 tests/unit/test_pmi2 tests/unit/test_pmi_parts tests/unit/test_pmix_version
 check_PROGRAMS += $(PMI_UNIT_TESTS)
 TESTS += $(PMI_UNIT_TESTS)
 tests_unit_test_pmi1_SOURCES = tests/unit/test_pmi1.c $(PMI_RIG)
@@ -718,6 +718,9 @@ tests_unit_test_pmi2_LDADD = $(PMI_LIBS) $(CMOCKA_LIBS)
 tests_unit_test_pmi_parts_SOURCES = tests/unit/test_pmi_parts.c
 tests_unit_test_pmi_parts_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_pmi_parts_LDADD = $(PMI_LIBS) $(CMOCKA_LIBS)
+tests_unit_test_pmix_version_SOURCES = tests/unit/test_pmix_version.c mpi/pmix/version.c mpi/pmix/version.h
+tests_unit_test_pmix_version_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_pmix_version_LDADD = $(CMOCKA_LIBS)
 endif
 
 PMI_SYSTEM_TESTS = \
@@ -751,9 +754,10 @@ PMIX_SYSTEM_TESTS = \
 	tests/system/0852-pmix-together.sh \
 	tests/system/0853-pmix-asking.sh \
 	tests/system/0854-pmix-spawn.sh \
+	tests/system/0855-pmix-old.sh \
 	tests/system/0860-openmpi.sh \
 	tests/system/0870-pmix-nodes.sh
-EXTRA_DIST += $(PMIX_SYSTEM_TESTS) tests/lib/pmix.sh tests/lib/mpiprogram.c tests/bench/run-pmix
+EXTRA_DIST += $(PMIX_SYSTEM_TESTS) tests/lib/pmix.sh tests/lib/pmix_old.py tests/lib/mpiprogram.c tests/bench/run-pmix
 bench-pmix: all $(EXTRA_PROGRAMS) tests/lib/pmixclient
 	top_builddir='$(abs_top_builddir)' top_srcdir='$(abs_top_srcdir)' \
 		$(SHELL) $(top_srcdir)/tests/bench/run-pmix

@@ -31,21 +31,54 @@ static void forget(struct px *px, const char *name)
 	}
 }
 
+/* ---- members ---- */
+
+struct members {
+	pmix_proc_t *v; /* NULL: only counted */
+	size_t n;
+};
+
+static int add_member(struct nspace *nspace, uint32_t rank, void *userdata)
+{
+	struct members *members = userdata;
+
+	if (members->v)
+		PMIX_LOAD_PROCID(&members->v[members->n], nspace->name, rank);
+	members->n++;
+	return 0;
+}
+
+/* One by one: of a wildcard libpmix 5 thinks that it stands for ranks of this node alone. */
+static bool list_members(struct px *px, const struct call *call, struct members *ret_members)
+{
+	struct members m = {.v = NULL};
+
+	if (names_each(&px->names, call->procs, call->nprocs, px->node, add_member, &m) < 0)
+		return false;
+	m.v = calloc(m.n + 1, sizeof(*m.v));
+	m.n = 0;
+	if (!m.v)
+		return false;
+	(void)!names_each(&px->names, call->procs, call->nprocs, px->node, add_member, &m);
+	*ret_members = m;
+	return true;
+}
+
 /* For queries; without memory they do not see it. */
-static void remember(struct px *px, const struct call *call)
+static void remember(struct px *px, const struct call *call, const struct members *members)
 {
 	struct group_name *g = calloc(1, sizeof(*g));
 
 	if (!g)
 		return;
 	g->name = strdup(call->text ? call->text : "");
-	g->procs = calloc(call->nprocs + 1, sizeof(*g->procs));
+	g->procs = calloc(members->n + 1, sizeof(*g->procs));
 	if (!g->name || !g->procs) {
 		(void)group_free(g);
 		return;
 	}
-	memcpy(g->procs, call->procs, call->nprocs * sizeof(*g->procs));
-	g->nprocs = call->nprocs;
+	memcpy(g->procs, members->v, members->n * sizeof(*g->procs));
+	g->nprocs = members->n;
 	forget(px, g->name);
 	g->next = px->groups;
 	px->groups = g;
@@ -57,32 +90,27 @@ void group_close(struct px *px)
 		forget(px, px->groups->name);
 }
 
-static void add_procs(struct keys *keys, const struct call *call)
-{
-	pmix_proc_t *procs = calloc(call->nprocs + 1, sizeof(*procs));
-
-	if (procs)
-		memcpy(procs, call->procs, call->nprocs * sizeof(*procs));
-	keys_add_data_take(keys, PMIX_GROUP_MEMBERSHIP, procs, call->nprocs, PMIX_PROC);
-}
+/* ---- the collectives ---- */
 
 static void constructed(struct px *px, struct call *call, pmix_status_t status, uint64_t context,
 	char *data, size_t size)
 {
 	struct keys keys = {.v = NULL};
+	struct members members = {.v = NULL};
 	pmix_byte_object_t all = {.bytes = data, .size = size};
 	size_t id = context;
 
+	if (status == PMIX_SUCCESS && !list_members(px, call, &members))
+		status = PMIX_ERR_NOMEM;
 	if (status == PMIX_SUCCESS) {
+		remember(px, call, &members);
 		if (call_is_true(call, PMIX_GROUP_ASSIGN_CONTEXT_ID))
 			keys_add(&keys, PMIX_GROUP_CONTEXT_ID, &id, PMIX_SIZE);
-		add_procs(&keys, call);
+		keys_add_data_take(&keys, PMIX_GROUP_MEMBERSHIP, members.v, members.n, PMIX_PROC);
 		if (size)
 			keys_add(&keys, PMIX_GROUP_ENDPT_DATA, &all, PMIX_BYTE_OBJECT);
 		if (keys.failed)
 			status = PMIX_ERR_NOMEM;
-		else
-			remember(px, call);
 	}
 	free(data);
 	call->results = keys.v;
@@ -106,7 +134,9 @@ void px_group(struct px *px, struct call *call)
 	const pmix_info_t *info = call_find(call, PMIX_GROUP_ENDPT_DATA);
 	bool has_data = info && info->value.type == PMIX_BYTE_OBJECT;
 
-	if (call->code == PMIX_GROUP_CONSTRUCT)
+	if (call->code == PMIX_GROUP_CONSTRUCT && !compat_has_groups(px, call))
+		call_answer(call, PMIX_ERR_NOT_SUPPORTED);
+	else if (call->code == PMIX_GROUP_CONSTRUCT)
 		collective_begin(px, COLLECTIVE_GROUP_CONSTRUCT, call, call->text,
 			has_data ? info->value.data.bo.bytes : NULL,
 			has_data ? info->value.data.bo.size : 0, constructed);
@@ -115,4 +145,11 @@ void px_group(struct px *px, struct call *call)
 			px, COLLECTIVE_GROUP_DESTRUCT, call, call->text, NULL, 0, destructed);
 	else
 		call_answer(call, PMIX_ERR_NOT_SUPPORTED);
+}
+
+void px_group_left(struct px *px, struct call *call)
+{
+	if (call->text)
+		forget(px, call->text);
+	(void)call_free(call);
 }

@@ -44,6 +44,8 @@ struct nspace {
 	uint32_t gone;      /* how many of them have ended */
 	double init_at;     /* the loop's time of this node's first PMIx_Init; 0: none yet */
 	bool late_told;     /* ranks that have not called it have been named */
+	bool old_told;      /* and one whose libpmix is too old */
+	bool groups_told;   /* and that they can't form groups */
 	pmix_proc_t parent; /* of a spawn: who asked for it */
 };
 

@@ -14,6 +14,7 @@
 #include "config.h"
 #include "mpi/link.h"
 #include "mpi/pmix/pmix.h"
+#include "mpi/pmix/version.h"
 #include "stepd/api/env.h"
 #include "stepd/api/mpi.h"
 
@@ -76,7 +77,7 @@ static int cannot_load(const stepd_mpi_service_t *service, const char *why)
 	struct err err = ERR_INIT;
 
 	(void)err_say(&err, -ELIBACC,
-		"load the PMIx server: %s; install libpmix, or choose another MPI plugin",
+		"load the PMIx server: %s; install libpmix 4.2 or newer, or choose another MPI plugin",
 		why ? why : "no reason given");
 	/* Where the agent does not hear it, it hears the end of this process. */
 	(void)!link_send_take(
@@ -84,20 +85,38 @@ static int cannot_load(const stepd_mpi_service_t *service, const char *why)
 	return EXIT_FAILURE;
 }
 
+/* Which of them is there is up to the node; what the server needs, the oldest that it can be built
+ * with has (configure.ac). */
+static bool can_serve(void *libpmix, char version[VERSION_SIZE])
+{
+	const char *(*get_version)(void);
+
+	*(void **)&get_version = dlsym(libpmix, "PMIx_Get_version");
+	version_find(get_version ? get_version() : "", version);
+	return version_is_at_least(version, 4, 2);
+}
+
 /* In the service process, as the user. */
 static int service_main(const stepd_mpi_service_t *service)
 {
 	_cleanup_free_ char *path = NULL;
 	int (*serve)(const stepd_mpi_service_t *);
-	void *module;
+	char version[VERSION_SIZE], why[128];
+	void *libpmix, *module;
 
 	if (server_path(&path) < 0)
 		return cannot_load(service, "it can't be found");
 	/* libev has functions of libevent's names and stands before libpmix where all look first:
 	 * so libpmix comes with a look at its own libraries before those. Neither is ever closed:
 	 * libpmix's threads are in them. */
-	if (!dlopen(LIBPMIX_PATH, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND))
+	libpmix = dlopen(LIBPMIX_PATH, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+	if (!libpmix)
 		return cannot_load(service, dlerror());
+	if (!can_serve(libpmix, version)) {
+		(void)snprintf(why, sizeof(why), LIBPMIX_PATH " is version %.31s, older than 4.2",
+			version[0] ? version : "unknown");
+		return cannot_load(service, why);
+	}
 	module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!module)
 		return cannot_load(service, dlerror());

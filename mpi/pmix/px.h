@@ -15,6 +15,7 @@
 #include "mpi/serve/serve.h"
 
 struct collective;
+struct door;
 struct monitor;
 struct publishing;
 struct rpc;
@@ -36,6 +37,7 @@ struct px {
 	struct calls *calls;
 	struct names names;
 	struct tmpdir *tmpdir;
+	struct door *door;               /* for clients that are too old (door.c); may be NULL */
 	struct hwloc_topology *topology; /* NULL: not found */
 	ev_timer starts;                 /* until ranks must have called PMIx_Init (ranks.c) */
 	struct rpc *rpc;
@@ -82,6 +84,17 @@ int px_setup_fork(struct px *px, const struct nspace *nspace, uint32_t rank, cha
 int describe(const struct px *px, const struct nspace *nspace, struct keys *keys,
 	uint32_t *ret_local) _must_check_;
 
+/* ---- clients of other versions ---- */
+
+/* A door for those that libpmix has none for (door.c); not having one is no failure. */
+void door_open(struct px *px);
+void door_close(struct px *px);
+/* Adds to a NULL-terminated vector what they look for. 0 or -ENOMEM. */
+int door_environ(struct px *px, char ***env) _must_check_;
+
+/* Whether the ranks of call->procs can form groups; the log says why they can't (compat.c). */
+bool compat_has_groups(struct px *px, const struct call *call);
+
 /* ---- collectives (fence.c) ---- */
 
 enum collective_kind {
@@ -126,7 +139,8 @@ void px_tool(struct px *px, struct call *call);
 void px_log(struct px *px, struct call *call);
 void px_control(struct px *px, struct call *call);
 void px_group(struct px *px, struct call *call);
-void px_lost(struct px *px, struct call *call); /* libpmix's own event */
+void px_group_left(struct px *px, struct call *call); /* call->text: a group of this node alone */
+void px_lost(struct px *px, struct call *call);       /* libpmix's own event */
 
 /* The table that libpmix gets, and the handler of its own events. Upcalls carry nothing of their
  * host's, so the queue they go to is kept here; NULL drops what still comes. */

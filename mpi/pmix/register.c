@@ -75,7 +75,6 @@ int px_setup_fork(
 	pmix_status_t status;
 	pmix_proc_t proc;
 
-	(void)px;
 	/* Without a vector libpmix takes its own environment for it, which it has none of: it looks
 	 * at its own libraries' variables first (pmix.c). */
 	*ret_env = calloc(1, sizeof(char *));
@@ -86,5 +85,7 @@ int px_setup_fork(
 	if (status != PMIX_SUCCESS)
 		return err_say(err, -EIO, "ask libpmix for the environment of rank %u: %s", rank,
 			PMIx_Error_string(status));
-	return 0;
+	return door_environ(px, ret_env) < 0
+		? err_set(err, -ENOMEM, "make the environment of rank %u", rank)
+		: 0;
 }

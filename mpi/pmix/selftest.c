@@ -8,28 +8,17 @@
 #include <pmix.h>
 #include <string.h>
 
+#include "mpi/pmix/version.h"
 #include "mpi/selftest.h"
-
-/* "4.2.2" of "OpenPMIx 4.2.2 (PMIx Standard: ...)": the first word that begins with a figure. */
-static void find_version(const char *text, char *version, size_t size)
-{
-	size_t begin = 0, len;
-
-	while (text[begin] && !(text[begin] >= '0' && text[begin] <= '9'))
-		begin += strcspn(text + begin, " ") +
-			strspn(text + begin + strcspn(text + begin, " "), " ");
-	len = strcspn(text + begin, " ,()");
-	(void)snprintf(version, size, "%.*s", (int)len, text + begin);
-}
 
 static void get_versions(char *words, size_t size)
 {
 	const char *server = getenv("PMIX_VERSION");
-	char client[64], of_server[64] = "";
+	char client[VERSION_SIZE], of_server[VERSION_SIZE] = "";
 
-	find_version(PMIx_Get_version(), client, sizeof(client));
+	version_find(PMIx_Get_version(), client);
 	if (server)
-		find_version(server, of_server, sizeof(of_server));
+		version_find(server, of_server);
 	(void)snprintf(words, size, "client=%s server=%s", client, of_server);
 }
 

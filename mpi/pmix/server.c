@@ -185,6 +185,8 @@ static int px_open(struct px *px, const char *wanted_tmpdir, struct err *err)
 	if (r == 0)
 		r = init_libpmix(px, err);
 	if (r == 0)
+		door_open(px);
+	if (r == 0)
 		r = px_register(px, px->names.first, err);
 	return r < 0 ? r : environ_of_tasks(px, err);
 }
@@ -199,6 +201,7 @@ static void px_close(struct px *px)
 		publish_close(px);
 		group_close(px);
 	}
+	door_close(px);
 	module_close();
 	if (px->up)
 		(void)PMIx_server_finalize();

@@ -19,9 +19,27 @@ static pmix_proc_t me;
 static pmix_proc_t everybody;
 static uint32_t size;
 
+/* As libpmix 4 has it: "TIMEOUT" also of what newer ones call PMIX_ERR_TIMEOUT. */
+static const char *status_name(pmix_status_t status)
+{
+	static char name[128];
+	const char *text = PMIx_Error_string(status);
+
+	if (strncmp(text, "PMIX_ERR_", 9) == 0)
+		text += 9;
+	else if (strncmp(text, "PMIX_", 5) == 0)
+		text += 5;
+	snprintf(name, sizeof(name), "%s", text);
+	for (char *c = name; *c; c++) {
+		if (*c == '_')
+			*c = '-';
+	}
+	return name;
+}
+
 static void die(const char *what, pmix_status_t status)
 {
-	fprintf(stderr, "rank %u: %s: %s\n", me.rank, what, PMIx_Error_string(status));
+	fprintf(stderr, "rank %u: %s: %s\n", me.rank, what, status_name(status));
 	_exit(1);
 }
 
@@ -96,7 +114,7 @@ static void show_value(const char *key, const pmix_value_t *v)
 		snprintf(text, sizeof(text), "%s=%zu", key, v->data.size);
 		break;
 	case PMIX_STATUS:
-		snprintf(text, sizeof(text), "%s=%s", key, PMIx_Error_string(v->data.status));
+		snprintf(text, sizeof(text), "%s=%s", key, status_name(v->data.status));
 		break;
 	case PMIX_DATA_ARRAY:
 		snprintf(text, sizeof(text), "%s=[%zu]", key, v->data.darray->size);
@@ -126,7 +144,7 @@ static int verb_get(char **args)
 		}
 		status = PMIx_Get(&whom, *args, NULL, 0, &value);
 		if (status != PMIX_SUCCESS) {
-			snprintf(text, sizeof(text), "%s: %s", *args, PMIx_Error_string(status));
+			snprintf(text, sizeof(text), "%s: %s", *args, status_name(status));
 			say("value", text);
 			continue;
 		}
@@ -230,13 +248,14 @@ static int verb_absent(char **args)
 	int seconds = args[0] ? atoi(args[0]) : 0;
 	pmix_status_t status;
 
+	say("begun", "");
 	if (me.rank == size - 1) {
 		pause();
 		return 0;
 	}
 	PMIX_INFO_LOAD(&info, PMIX_TIMEOUT, &seconds, PMIX_INT);
 	status = PMIx_Fence(&everybody, 1, &info, seconds ? 1 : 0);
-	say("absent", PMIx_Error_string(status));
+	say("absent", status_name(status));
 	return 0;
 }
 
@@ -440,8 +459,7 @@ static void await_event(const char *verb)
 	pthread_mutex_lock(&event_lock);
 	while (event_code == 0)
 		pthread_cond_wait(&event_came, &event_lock);
-	snprintf(
-		text, sizeof(text), "%s from %u", PMIx_Error_string(event_code), event_source.rank);
+	snprintf(text, sizeof(text), "%s from %u", status_name(event_code), event_source.rank);
 	pthread_mutex_unlock(&event_lock);
 	say(verb, text);
 }
@@ -595,7 +613,7 @@ static int verb_query(char **args)
 	for (; *args; args++)
 		PMIX_ARGV_APPEND(status, query.keys, *args);
 	status = PMIx_Query_info(&query, 1, &results, &n);
-	say("query", PMIx_Error_string(status));
+	say("query", status_name(status));
 	snprintf(text, sizeof(text), "%d", getpid());
 	say("pid", text);
 	for (size_t i = 0; i < n; i++) {
@@ -658,12 +676,11 @@ static int verb_refused(char **args)
 
 	(void)args;
 	PMIX_INFO_LOAD(&info, PMIX_ALLOC_NUM_NODES, &nodes, PMIX_UINT64);
-	say("alloc",
-		PMIx_Error_string(PMIx_Allocation_request(PMIX_ALLOC_NEW, &info, 1, &results, &n)));
+	say("alloc", status_name(PMIx_Allocation_request(PMIX_ALLOC_NEW, &info, 1, &results, &n)));
 	say("iof",
-		PMIx_Error_string(PMIx_IOF_pull(
+		status_name(PMIx_IOF_pull(
 			&everybody, 1, NULL, 0, PMIX_FWD_STDOUT_CHANNEL, NULL, NULL, NULL)));
-	say("credential", PMIx_Error_string(PMIx_Get_credential(NULL, 0, &credential)));
+	say("credential", status_name(PMIx_Get_credential(NULL, 0, &credential)));
 	return 0;
 }
 
@@ -686,7 +703,7 @@ static int verb_spawn(char **args)
 	if (me.rank == 0) {
 		status = PMIx_Spawn(NULL, 0, &app, 1, nspace);
 		if (status != PMIX_SUCCESS) {
-			say("spawn", PMIx_Error_string(status));
+			say("spawn", status_name(status));
 			return 0;
 		}
 		PMIX_LOAD_PROCID(&both[0], me.nspace, 0);
@@ -738,7 +755,7 @@ static int tool(char **args)
 	PMIX_INFO_LOAD(&info, PMIX_SERVER_URI, args[0], PMIX_STRING);
 	status = PMIx_tool_init(&me, &info, 1);
 	if (status != PMIX_SUCCESS) {
-		say("tool", PMIx_Error_string(status));
+		say("tool", status_name(status));
 		return 1;
 	}
 	status = PMIx_Query_info(&query, 1, &results, &n);
@@ -790,7 +807,7 @@ static int late(void)
 	}
 	init();
 	PMIX_INFO_LOAD(&info, PMIX_TIMEOUT, &seconds, PMIX_INT);
-	say("late", PMIx_Error_string(PMIx_Fence(&everybody, 1, &info, 1)));
+	say("late", status_name(PMIx_Fence(&everybody, 1, &info, 1)));
 	must(PMIx_Finalize(NULL, 0), "PMIx_Finalize");
 	return 3;
 }

@@ -43,7 +43,10 @@ options=
 
 "$stepd" run --job "$job" --mpi pmix -K0 -n 2 -- "$client" absent >"$tmpdir/out" 2>&1 &
 agent=$!
-eventually running 0
+have_begun() {
+	[ "$(grep -c '^begun' "$tmpdir/out")" -eq 2 ]
+}
+eventually have_begun
 children=$(cat /proc/"$agent"/task/*/children)
 for child in $children; do
 	[ "$(cat "/proc/$child/comm")" != stepd-mpi ] || kill -KILL "$child"

@@ -36,9 +36,9 @@ lines 2 'rank [01]: two$' "line by line"
 
 : >"$tmpdir/still"
 pmix 2 monitor file "$tmpdir/still"
-lines 1 '^monitor 1: .* FILE MONITOR ALERT from 0$' "a file that does not grow is told"
+lines 1 '^monitor 1: .*FILE.* from 0$' "a file that does not grow is told"
 pmix 2 monitor heartbeat
-lines 1 '^monitor 1: .* HEARTBEAT ALERT from 0$' "a heart that does not beat is told"
+lines 1 '^monitor 1: .*HEARTBEAT.* from 0$' "a heart that does not beat is told"
 
 pmix 1 refused
 lines 3 ': NOT-SUPPORTED$' "allocation, forwarded streams and credentials are refused as not supported"

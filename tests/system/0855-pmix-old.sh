@@ -1,0 +1,46 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# mpi/pmix: clients of versions that libpmix does not serve are told so, in one sentence.
+
+# shellcheck source=tests/lib/pmix.sh
+. "${top_srcdir:?}/tests/lib/pmix.sh"
+
+old() { # TASKS ARG...
+	old_tasks=$1
+	shift
+	out=$(step --mpi pmix -n "$old_tasks" -- python3 "$top_srcdir/tests/lib/pmix_old.py" "$@" 2>&1)
+	status=$?
+}
+
+sentence='error: mpi/pmix: rank [012] of stepd\.[0-9]*\.0 has libpmix [^ ]*'
+old 3 hello 1.2.5
+lines 3 '^old [012]: -1$' "a client of PMIx 1 gets no for an answer"
+lines 1 "$sentence, which libpmix [0-9.a-z]* of this node can't serve: build its MPI library with PMIx 2\.[01] or newer" \
+	"and the log says why, once"
+lines 1 'has libpmix 1\.2\.5, ' "with the version that it has"
+old 1 bytes
+lines 1 'has libpmix 1\.1\.4, ' "also of one that speaks slowly"
+old 1 hello 3.2.3
+lines 1 "$sentence and could be served, but does not reach the server's port" \
+	"one that could be served by the other door is told so"
+
+old 2 hostile
+lines 2 '^hostile [01]: quiet$' "what no client would say is not answered"
+lines 0 'rank 4000000000|no.such.job|%n' "nor told"
+is "$status" 0 "and disturbs nobody"
+
+# shellcheck disable=SC2016 # for the task's shell
+out=$(step --mpi pmix -n 2 -- sh -c 'python3 "$0" hostile; exec "$1" modex collect' \
+	"$top_srcdir/tests/lib/pmix_old.py" "$client" 2>&1)
+lines 2 '^modex [01]: all$' "not those who are served"
+
+# A socket has no room for a long name: then there is no such door, and all else is as ever.
+deep=$tmpdir/$(printf '%0100d' 0)
+mkdir "$deep"
+out=$(TMPDIR=$deep step --mpi pmix -- sh -c 'env; exec "$0" init' "$client" 2>&1)
+lines 0 '^PMIX_SERVER_URI=' "a name that is too long for a socket is not handed out"
+lines 1 '^init 0: of 1$' "and all else is as ever"
+
+nothing_left "nothing is left"
+done_testing
