@@ -103,6 +103,7 @@ mpi_pmix_pmix_server_la_SOURCES = \
 	mpi/pmix/module.c \
 	mpi/pmix/names.c mpi/pmix/names.h \
 	mpi/pmix/pack.c \
+	mpi/pmix/psets.c mpi/pmix/psets.h \
 	mpi/pmix/publish.c \
 	mpi/pmix/publish_ask.c \
 	mpi/pmix/px.h \

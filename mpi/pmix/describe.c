@@ -62,6 +62,44 @@ static void add_tmpdirs(struct keys *keys, const struct px *px, const struct nsp
 	keys_add_bool(keys, PMIX_TDIR_RMCLEAN, true);
 }
 
+/* Of the whole step, whether it has ranks there or not. */
+static void add_allocation(struct keys *keys, const struct px *px)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f) {
+		keys->failed = true;
+		return;
+	}
+	for (uint32_t i = 0; i < px->nnodes; i++)
+		(void)fprintf(f, "%s%s", i ? "," : "", layout_node_name(px, i));
+	if (fclose(f) != 0) {
+		keys->failed = true;
+		return;
+	}
+	keys_add_u32(keys, PMIX_NUM_ALLOCATED_NODES, px->nnodes);
+	keys_add_text(keys, PMIX_ALLOCATED_NODELIST, text);
+}
+
+/* In the words of Open MPI's launcher, as far as they can be seen from the result. */
+static void add_policies(struct keys *keys, const struct px *px, const struct layout *l)
+{
+	const struct nspace *nspace = l->nspace;
+	bool blocks = true, bound = false;
+
+	for (uint32_t i = 0; i < nspace->size; i++) {
+		if (i > 0 && nspace->ranks[i].node < nspace->ranks[i - 1].node)
+			blocks = false;
+		if (nspace->ranks[i].node == px->node && nspace->ranks[i].cpus)
+			bound = true;
+	}
+	keys_add_text(keys, PMIX_MAPBY, blocks ? "BYSLOT" : "BYNODE");
+	keys_add_text(keys, PMIX_RANKBY, blocks ? "SLOT" : "NODE");
+	keys_add_text(keys, PMIX_BINDTO, bound ? "CPU-LIST" : "NONE");
+}
+
 static void add_job(struct keys *keys, const struct px *px, const struct layout *l)
 {
 	const struct nspace *nspace = l->nspace;
@@ -87,6 +125,10 @@ static void add_job(struct keys *keys, const struct px *px, const struct layout 
 		keys_add(keys, PMIX_PARENT_ID, &nspace->parent, PMIX_PROC);
 	keys_add_text(keys, PMIX_RM_NAME, "stepd");
 	keys_add_text(keys, PMIX_RM_VERSION, PACKAGE_VERSION);
+	keys_add_u32(keys, PMIX_USERID, px->job->uid);
+	keys_add_u32(keys, PMIX_GRPID, px->job->gid);
+	add_allocation(keys, px);
+	add_policies(keys, px, l);
 	add_tmpdirs(keys, px, nspace);
 	if (local == 0)
 		return;
@@ -98,6 +140,41 @@ static void add_job(struct keys *keys, const struct px *px, const struct layout 
 }
 
 /* ---- nodes and command lines ---- */
+
+/* The ranks of a node, as names. */
+static void add_local_procs(struct keys *node, const struct layout *l, uint32_t i)
+{
+	pmix_proc_t *procs = calloc(l->local_size[i] + 1, sizeof(*procs));
+	size_t n = 0;
+
+	for (uint32_t rank = 0; procs && rank < l->nspace->size; rank++) {
+		if (l->nspace->ranks[rank].node != i)
+			continue;
+		PMIX_LOAD_PROCID(&procs[n], l->nspace->name, rank);
+		n++;
+	}
+	keys_add_data_take(node, PMIX_LOCAL_PROCS, procs, n, PMIX_PROC);
+}
+
+/* By its name with the domain a node is also known without. */
+static void add_aliases(struct keys *node, const char *name)
+{
+	_cleanup_free_ char *alias = strndup(name, strcspn(name, "."));
+
+	if (alias)
+		keys_add_text(node, PMIX_HOSTNAME_ALIASES, alias);
+	else
+		node->failed = true;
+}
+
+static void add_memory(struct keys *node)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+	uint64_t bytes = (uint64_t)pages * (uint64_t)size;
+
+	if (pages > 0 && size > 0)
+		keys_add(node, PMIX_AVAIL_PHYS_MEMORY, &bytes, PMIX_UINT64);
+}
 
 static void add_nodes(struct keys *keys, const struct px *px, const struct layout *l)
 {
@@ -118,6 +195,10 @@ static void add_nodes(struct keys *keys, const struct px *px, const struct layou
 		keys_add_u32(&node, PMIX_NODE_SIZE, l->node_first[i] + l->local_size[i]);
 		keys_add_text(&node, PMIX_LOCAL_PEERS, peers);
 		keys_add_rank(&node, PMIX_LOCALLDR, (pmix_rank_t)strtoul(peers, NULL, 10));
+		add_aliases(&node, layout_node_name(px, i));
+		add_local_procs(&node, l, i);
+		if (i == px->node)
+			add_memory(&node);
 		keys_add_array(keys, PMIX_NODE_INFO_ARRAY, &node);
 	}
 }
@@ -138,17 +219,26 @@ static void add_apps(struct keys *keys, const struct layout *l)
 
 /* ---- ranks ---- */
 
+#define PACKAGES_MAX 64u /* of a node; ranks of further ones are counted as if on none */
+
 /* Where the rank that was looked at last may run: others may run there too. */
 struct place {
 	bool known;
 	const char *cpus;
-	char *cpuset, *locality;
+	struct spot spot;
+	uint16_t counts[PACKAGES_MAX + 1]; /* ranks so far, by package; at last those on no one */
 };
 
 static void place_clear(struct place *p)
 {
-	free(p->cpuset);
-	free(p->locality);
+	spot_clear(&p->spot);
+}
+
+static uint16_t next_on_package(struct place *p)
+{
+	unsigned package = p->spot.package < 0 ? PACKAGES_MAX : (unsigned)p->spot.package;
+
+	return p->counts[package < PACKAGES_MAX ? package : PACKAGES_MAX]++;
 }
 
 /* Only of this node's: for those of others it does not matter. Who is not bound has a locality, the
@@ -157,15 +247,16 @@ static void add_place(
 	struct keys *data, const struct px *px, struct place *p, const struct nspace_rank *rank)
 {
 	if (!p->known || p->cpus != rank->cpus) {
-		place_clear(p);
-		topology_place(px->topology, rank->cpus, &p->cpuset, &p->locality);
+		spot_clear(&p->spot);
+		topology_place(px->topology, rank->cpus, &p->spot);
 		p->cpus = rank->cpus;
 		p->known = true;
 	}
-	if (rank->cpus && p->cpuset)
-		keys_add_text(data, PMIX_CPUSET, p->cpuset);
-	if (p->locality)
-		keys_add_text(data, PMIX_LOCALITY_STRING, p->locality);
+	if (rank->cpus && p->spot.cpuset)
+		keys_add_text(data, PMIX_CPUSET, p->spot.cpuset);
+	if (p->spot.locality)
+		keys_add_text(data, PMIX_LOCALITY_STRING, p->spot.locality);
+	keys_add_u16(data, PMIX_PACKAGE_RANK, next_on_package(p));
 }
 
 static void add_rank(struct keys *keys, const struct px *px, const struct layout *l,

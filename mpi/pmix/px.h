@@ -19,6 +19,7 @@ struct door;
 struct monitor;
 struct publishing;
 struct rpc;
+struct pset;
 struct tmpdir;
 struct modex_wait;
 struct group_name;
@@ -45,6 +46,7 @@ struct px {
 	struct modex_wait *modex;       /* requests of other nodes that wait here (modex.c) */
 	struct publishing *publishing;  /* the published data, on node 0 (publish.c) */
 	struct group_name *groups;      /* constructed and not destructed (group.c) */
+	struct pset *psets;             /* process sets (psets.c) */
 	uint64_t contexts;              /* how many context ids this node has given */
 	uint32_t tools;                 /* how many tools have got a name */
 	bool up;                        /* libpmix runs */

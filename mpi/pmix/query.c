@@ -9,7 +9,7 @@
 
 #include "mpi/pmix/group.h"
 #include "mpi/pmix/keys.h"
-#include "mpi/pmix/px.h"
+#include "mpi/pmix/psets.h"
 
 /* One key of a query. */
 struct question {
@@ -17,6 +17,7 @@ struct question {
 	const char *key;
 	const struct nspace *nspace; /* the one it is about */
 	const char *group;           /* likewise; NULL: none named */
+	const char *set;             /* likewise */
 	struct keys *results;
 };
 
@@ -166,17 +167,43 @@ static pmix_status_t group_members(struct question *q)
 	return PMIX_SUCCESS;
 }
 
-static pmix_status_t no_sets(struct question *q)
+static pmix_status_t set_count(struct question *q)
 {
-	size_t none = 0;
+	size_t n = 0;
 
-	keys_add(q->results, q->key, &none, PMIX_SIZE);
+	for (const struct pset *p = psets_first(q->px); p; p = p->next)
+		n++;
+	keys_add(q->results, q->key, &n, PMIX_SIZE);
 	return PMIX_SUCCESS;
 }
 
-static pmix_status_t no_set_names(struct question *q)
+static pmix_status_t set_names(struct question *q)
 {
-	keys_add_text(q->results, q->key, "");
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f)
+		return PMIX_ERR_NOMEM;
+	for (const struct pset *p = psets_first(q->px); p; p = p->next)
+		(void)fprintf(f, "%s%s", p == psets_first(q->px) ? "" : ",", p->name);
+	if (fclose(f) != 0)
+		return PMIX_ERR_NOMEM;
+	keys_add_text(q->results, q->key, text);
+	return PMIX_SUCCESS;
+}
+
+static pmix_status_t set_members(struct question *q)
+{
+	const struct pset *p = q->set ? psets_find(q->px, q->set) : NULL;
+	pmix_proc_t *procs;
+
+	if (!p)
+		return q->set ? PMIX_ERR_NOT_FOUND : PMIX_ERR_BAD_PARAM;
+	procs = calloc(p->nprocs + 1, sizeof(*procs));
+	if (procs)
+		memcpy(procs, p->procs, p->nprocs * sizeof(*procs));
+	keys_add_data_take(q->results, q->key, procs, p->nprocs, PMIX_PROC);
 	return PMIX_SUCCESS;
 }
 
@@ -184,8 +211,8 @@ static pmix_status_t no_set_names(struct question *q)
 
 static pmix_status_t spawn_support(struct question *q)
 {
-	keys_add_text(
-		q->results, q->key, PMIX_WDIR "," PMIX_HOST "," PMIX_SET_ENVAR "," PMIX_ADD_ENVAR);
+	keys_add_text(q->results, q->key,
+		PMIX_WDIR "," PMIX_HOST "," PMIX_SET_ENVAR "," PMIX_ADD_ENVAR "," PMIX_PSET_NAME);
 	return PMIX_SUCCESS;
 }
 
@@ -225,8 +252,9 @@ static const struct {
 	{PMIX_QUERY_NUM_GROUPS, group_count},
 	{PMIX_QUERY_GROUP_NAMES, group_names},
 	{PMIX_QUERY_GROUP_MEMBERSHIP, group_members},
-	{PMIX_QUERY_NUM_PSETS, no_sets},
-	{PMIX_QUERY_PSET_NAMES, no_set_names},
+	{PMIX_QUERY_NUM_PSETS, set_count},
+	{PMIX_QUERY_PSET_NAMES, set_names},
+	{PMIX_QUERY_PSET_MEMBERSHIP, set_members},
 	{PMIX_QUERY_SPAWN_SUPPORT, spawn_support},
 	{PMIX_QUERY_DEBUG_SUPPORT, debug_support},
 	{PMIX_QUERY_MEMORY_USAGE, memory_usage},
@@ -241,24 +269,24 @@ static pmix_status_t answer(struct question *q)
 	return PMIX_ERR_NOT_SUPPORTED;
 }
 
-/* Whom it is about; NULL: a namespace that there is not. */
-static const struct nspace *subject(
-	struct px *px, const pmix_query_t *query, const char **ret_group)
+/* Whom it is about; no namespace: one that there is not. */
+static void find_subject(struct question *question, const pmix_query_t *query)
 {
-	const struct nspace *nspace = px->names.first;
+	const struct names *names = &question->px->names;
 
-	*ret_group = NULL;
+	question->nspace = names->first;
 	for (size_t i = 0; i < query->nqual; i++) {
 		const pmix_info_t *q = &query->qualifiers[i];
 
 		if (PMIX_CHECK_KEY(q, PMIX_NSPACE) && q->value.type == PMIX_STRING)
-			nspace = names_find(&px->names, q->value.data.string);
+			question->nspace = names_find(names, q->value.data.string);
 		else if (PMIX_CHECK_KEY(q, PMIX_PROCID) && q->value.type == PMIX_PROC)
-			nspace = names_find(&px->names, q->value.data.proc->nspace);
+			question->nspace = names_find(names, q->value.data.proc->nspace);
 		else if (PMIX_CHECK_KEY(q, PMIX_GROUP_ID) && q->value.type == PMIX_STRING)
-			*ret_group = q->value.data.string;
+			question->group = q->value.data.string;
+		else if (PMIX_CHECK_KEY(q, PMIX_PSET_NAME) && q->value.type == PMIX_STRING)
+			question->set = q->value.data.string;
 	}
-	return nspace;
 }
 
 static void answer_all(struct px *px, struct call *call)
@@ -269,7 +297,7 @@ static void answer_all(struct px *px, struct call *call)
 	for (size_t i = 0; i < call->nqueries; i++) {
 		struct question q = {.px = px, .results = &results};
 
-		q.nspace = subject(px, &call->queries[i], &q.group);
+		find_subject(&q, &call->queries[i]);
 		for (size_t j = 0; call->queries[i].keys && call->queries[i].keys[j]; j++) {
 			q.key = call->queries[i].keys[j];
 			status = q.nspace ? answer(&q) : PMIX_ERR_NOT_FOUND;

@@ -18,6 +18,7 @@ enum rpc_op {
 	RPC_EVENT,     /* events.c, a notice */
 	RPC_ENDED,     /* events.c, a notice */
 	RPC_RANKS,     /* ranks.c */
+	RPC_PSET,      /* psets.c, a notice */
 	RPC_MAX,
 };
 

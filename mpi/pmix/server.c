@@ -7,6 +7,7 @@
 #include "config.h"
 #include "mpi/pmix/pmix.h"
 #include "mpi/pmix/keys.h"
+#include "mpi/pmix/psets.h"
 #include "mpi/pmix/px.h"
 #include "mpi/pmix/rpc.h"
 #include "mpi/pmix/tmpdir.h"
@@ -175,6 +176,7 @@ static int px_open(struct px *px, const char *wanted_tmpdir, struct err *err)
 	events_open(px);
 	control_open(px);
 	spawn_open(px);
+	psets_open(px);
 	ranks_open(px);
 	/* A client's start takes a third of the time with the plain store, which has no files;
 	 * those of its shared memory are also what most reports on PMIx in containers are about. */
@@ -200,6 +202,7 @@ static void px_close(struct px *px)
 		rpc_close(px);
 		publish_close(px);
 		group_close(px);
+		psets_close(px);
 	}
 	door_close(px);
 	module_close();

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "mpi/pmix/px.h"
+#include "mpi/pmix/psets.h"
 #include "stepd/base/strv.h"
 
 /* ---- the request ---- */
@@ -57,6 +57,8 @@ static int take_info(struct request *q, size_t i, const pmix_info_t *info, const
 	else if ((PMIX_CHECK_KEY(info, PMIX_SET_ENVAR) || PMIX_CHECK_KEY(info, PMIX_ADD_ENVAR)) &&
 		v->type == PMIX_ENVAR)
 		return strv_env_set(&q->env[i], v->data.envar.envar, v->data.envar.value);
+	else if (PMIX_CHECK_KEY(info, PMIX_PSET_NAME) && v->type == PMIX_STRING)
+		return 0; /* once they run */
 	else if (PMIX_INFO_IS_REQUIRED(info))
 		return -EOPNOTSUPP;
 	return 0;
@@ -128,6 +130,8 @@ static void on_done(void *userdata, int r, uint32_t number, uint32_t size, const
 		serve_log(s->px->serve, LOG_LEVEL_ERROR, "PMIx_Spawn: %s",
 			err ? err->text : "it failed");
 	names_of_spawn(&s->px->names, number, name, sizeof(name));
+	if (r == 0)
+		psets_of_spawn(s->px, s->call, name);
 	call_answer_spawn(s->call, call_status_of(r), r < 0 ? NULL : name);
 	free(s);
 }

@@ -64,21 +64,32 @@ void topology_add(struct keys *keys, struct hwloc_topology **ret_topology)
 	*ret_topology = found;
 }
 
-void topology_place(
-	struct hwloc_topology *topology, const char *cpus, char **ret_cpuset, char **ret_locality)
+static int package_of(hwloc_topology_t topology, hwloc_const_bitmap_t set)
+{
+	hwloc_obj_t at = hwloc_get_obj_covering_cpuset(topology, set);
+
+	while (at && at->type != HWLOC_OBJ_PACKAGE)
+		at = at->parent;
+	if (at)
+		return (int)at->logical_index;
+	return hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE) == 1 ? 0 : -1;
+}
+
+void topology_place(struct hwloc_topology *topology, const char *cpus, struct spot *ret_spot)
 {
 	static char source[] = "hwloc:" HWLOC_VERSION; /* libpmix's fields are not const */
 	pmix_cpuset_t set = {.source = source, .bitmap = hwloc_bitmap_alloc()};
 
-	*ret_cpuset = *ret_locality = NULL;
+	*ret_spot = (struct spot){.package = -1};
 	if (topology && set.bitmap &&
 		(cpus ? hwloc_bitmap_list_sscanf(set.bitmap, cpus)
 		      : hwloc_bitmap_copy(
 				set.bitmap, hwloc_topology_get_topology_cpuset(topology))) == 0) {
-		if (PMIx_server_generate_cpuset_string(&set, ret_cpuset) != PMIX_SUCCESS)
-			*ret_cpuset = NULL;
-		if (PMIx_server_generate_locality_string(&set, ret_locality) != PMIX_SUCCESS)
-			*ret_locality = NULL;
+		if (PMIx_server_generate_cpuset_string(&set, &ret_spot->cpuset) != PMIX_SUCCESS)
+			ret_spot->cpuset = NULL;
+		if (PMIx_server_generate_locality_string(&set, &ret_spot->locality) != PMIX_SUCCESS)
+			ret_spot->locality = NULL;
+		ret_spot->package = package_of(topology, set.bitmap);
 	}
 	hwloc_bitmap_free(set.bitmap);
 }
@@ -91,12 +102,18 @@ void topology_add(struct keys *keys, struct hwloc_topology **ret_topology)
 	(void)ret_topology;
 }
 
-void topology_place(
-	struct hwloc_topology *topology, const char *cpus, char **ret_cpuset, char **ret_locality)
+void topology_place(struct hwloc_topology *topology, const char *cpus, struct spot *ret_spot)
 {
 	(void)topology;
 	(void)cpus;
-	*ret_cpuset = *ret_locality = NULL;
+	*ret_spot = (struct spot){.package = -1};
 }
 
 #endif
+
+void spot_clear(struct spot *spot)
+{
+	free(spot->cpuset);
+	free(spot->locality);
+	*spot = (struct spot){.package = -1};
+}

@@ -14,9 +14,15 @@ struct hwloc_topology;
 /* Adds it for PMIx_server_init(); nothing where it can't be found: libpmix then tries. */
 void topology_add(struct keys *keys, struct hwloc_topology **ret_topology);
 
-/* libpmix's own notations of where a task may run: on a list of CPUs, "0-3,8", or anywhere (NULL).
- * The texts come from malloc(); NULL where there is none. */
-void topology_place(
-	struct hwloc_topology *topology, const char *cpus, char **ret_cpuset, char **ret_locality);
+/* Where a task may run. */
+struct spot {
+	char *cpuset,
+		*locality; /* libpmix's own notations; from malloc(), NULL where there is none */
+	int package;       /* the one package that holds all of it, from 0; -1: there is none */
+};
+
+/* On a list of CPUs, "0-3,8", or anywhere (NULL). */
+void topology_place(struct hwloc_topology *topology, const char *cpus, struct spot *ret_spot);
+void spot_clear(struct spot *spot);
 
 #endif

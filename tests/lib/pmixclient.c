@@ -97,6 +97,9 @@ static void show_value(const char *key, const pmix_value_t *v)
 	case PMIX_UINT32:
 		snprintf(text, sizeof(text), "%s=%u", key, v->data.uint32);
 		break;
+	case PMIX_UINT64:
+		snprintf(text, sizeof(text), "%s=%llu", key, (unsigned long long)v->data.uint64);
+		break;
 	case PMIX_UINT16:
 		snprintf(text, sizeof(text), "%s=%u", key, v->data.uint16);
 		break;
@@ -125,10 +128,16 @@ static void show_value(const char *key, const pmix_value_t *v)
 	say("value", text);
 }
 
-/* Job keys, then "-" and those of this rank; "@RANK" changes the rank. */
+/* Job keys, then "-" and those of this rank; "@RANK" changes the rank. "node:NUMBER" and
+ * "app:NUMBER": from there on those of a node and of a command line;
+ * "session:": those of the session. */
 static int verb_get(char **args)
 {
 	pmix_proc_t whom = everybody;
+	pmix_info_t of[2];
+	size_t nof = 0;
+	bool yes = true;
+	uint32_t number;
 	pmix_value_t *value;
 	pmix_status_t status;
 	char text[128];
@@ -142,7 +151,23 @@ static int verb_get(char **args)
 			whom.rank = (pmix_rank_t)atoi(*args + 1);
 			continue;
 		}
-		status = PMIx_Get(&whom, *args, NULL, 0, &value);
+		if (strcmp(*args, "session:") == 0) {
+			PMIX_INFO_LOAD(&of[0], PMIX_SESSION_INFO, &yes, PMIX_BOOL);
+			nof = 1;
+			whom = everybody;
+			continue;
+		}
+		if (strncmp(*args, "node:", 5) == 0 || strncmp(*args, "app:", 4) == 0) {
+			number = (uint32_t)atoi(strchr(*args, ':') + 1);
+			PMIX_INFO_LOAD(&of[0], **args == 'n' ? PMIX_NODE_INFO : PMIX_APP_INFO, &yes,
+				PMIX_BOOL);
+			PMIX_INFO_LOAD(&of[1], **args == 'n' ? PMIX_NODEID : PMIX_APPNUM, &number,
+				PMIX_UINT32);
+			nof = 2;
+			whom = everybody;
+			continue;
+		}
+		status = PMIx_Get(&whom, *args, nof ? of : NULL, nof, &value);
 		if (status != PMIX_SUCCESS) {
 			snprintf(text, sizeof(text), "%s: %s", *args, status_name(status));
 			say("value", text);
@@ -686,7 +711,29 @@ static int verb_refused(char **args)
 
 /* ---- spawn ---- */
 
-/* "spawn PROGRAM COUNT": the children are "PROGRAM child". */
+/* What there is of process sets, and who is in one of them. */
+static void show_sets(const char *name)
+{
+	pmix_query_t query[2];
+	pmix_info_t *results = NULL;
+	pmix_status_t status;
+	size_t n = 0;
+
+	PMIX_QUERY_CONSTRUCT(&query[0]);
+	PMIX_QUERY_CONSTRUCT(&query[1]);
+	PMIX_ARGV_APPEND(status, query[0].keys, PMIX_QUERY_NUM_PSETS);
+	PMIX_ARGV_APPEND(status, query[0].keys, PMIX_QUERY_PSET_NAMES);
+	PMIX_ARGV_APPEND(status, query[1].keys, PMIX_QUERY_PSET_MEMBERSHIP);
+	PMIX_INFO_CREATE(query[1].qualifiers, 1);
+	query[1].nqual = 1;
+	PMIX_INFO_LOAD(&query[1].qualifiers[0], PMIX_PSET_NAME, name, PMIX_STRING);
+	must(status, "PMIX_ARGV_APPEND");
+	must(PMIx_Query_info(query, 2, &results, &n), "PMIx_Query_info");
+	for (size_t i = 0; i < n; i++)
+		show_value(results[i].key, &results[i].value);
+}
+
+/* "spawn PROGRAM COUNT [SET]": the children are "PROGRAM child", and a process set. */
 static int verb_spawn(char **args)
 {
 	char nspace[PMIX_MAX_NSLEN + 1];
@@ -695,6 +742,12 @@ static int verb_spawn(char **args)
 	pmix_app_t app;
 
 	PMIX_APP_CONSTRUCT(&app);
+	if (args[2]) {
+		PMIX_INFO_CREATE(app.info, 1);
+		app.ninfo = 1;
+		PMIX_INFO_LOAD(&app.info[0], PMIX_PSET_NAME, args[2], PMIX_STRING);
+		PMIX_INFO_REQUIRED(&app.info[0]);
+	}
 	app.cmd = strdup(args[0]);
 	PMIX_ARGV_APPEND(status, app.argv, args[0]);
 	PMIX_ARGV_APPEND(status, app.argv, "child");
@@ -711,6 +764,8 @@ static int verb_spawn(char **args)
 		must(PMIx_Connect(both, 2, NULL, 0), "PMIx_Connect with the children");
 		must(PMIx_Disconnect(both, 2, NULL, 0), "PMIx_Disconnect from the children");
 		say("spawn", "connected");
+		if (args[2])
+			show_sets(args[2]);
 	}
 	fence(false);
 	return 0;

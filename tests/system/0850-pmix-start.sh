@@ -34,6 +34,23 @@ for want in job.size=2 univ.size=2 max.size=2 num.nodes=1 job.napps=1 local.size
 		not_ok "a rank finds ${want%%=*}" "$out"
 	fi
 done
+pmix 2 get pmix.num.anodes pmix.alist pmix.mapby pmix.rankby pmix.bindto pmix.euid pmix.egid \
+	pmix.num.slots pmix.offset - pmix.pkgrank pmix.hname \
+	node:0 pmix.alias pmix.lprocs pmix.pmem pmix.local.size \
+	app:0 pmix.app.size pmix.aldr
+for want in num.anodes=1 "alist=$(uname -n)" mapby=BYSLOT rankby=SLOT bindto=NONE "euid=$(id -u)" \
+	"egid=$(id -g)" num.slots=2 offset=0 pkgrank=1 \
+	"alias=$(uname -n | sed 's/[.].*//')" 'lprocs=[2]' "hname=$(uname -n)" local.size=2 app.size=2 \
+	aldr=0; do
+	if printf '%s\n' "$out" | grep -qFx "value 1: pmix.$want"; then
+		ok "a rank finds ${want%%=*}, also of a node and of a command line"
+	else
+		not_ok "a rank finds ${want%%=*}, also of a node and of a command line" "$out"
+	fi
+done
+lines 2 'pmix\.pmem=[1-9][0-9]*$' "a rank finds its node's memory"
+
+pmix 2 get pmix.jobid
 lines 2 'pmix\.jobid=stepd\.[0-9]+\.0$' "a rank finds its job's id"
 
 cat >"$tmpdir/multi" <<END

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Process sets: ranks under a name that MPI sessions and tools ask for. One is made where a spawn
+ * asks for it (PMIX_PSET_NAME), of the ranks of a command line or of all, and every node of the
+ * step knows it as long as the step lasts.
+ */
+#ifndef MPI_PMIX_PSETS_H
+#define MPI_PMIX_PSETS_H
+
+#include "mpi/pmix/px.h"
+
+struct pset {
+	struct pset *next;
+	char *name;
+	pmix_proc_t *procs;
+	size_t nprocs;
+};
+
+void psets_open(struct px *px);
+void psets_close(struct px *px);
+
+/* Makes those that a spawn which has succeeded asks for. */
+void psets_of_spawn(struct px *px, const struct call *call, const char *nspace);
+
+/* All that there are, the newest first; px's. */
+const struct pset *psets_first(const struct px *px);
+/* NULL: there is none of that name. */
+const struct pset *psets_find(const struct px *px, const char *name);
+
+#endif
