@@ -275,7 +275,8 @@ class Step:
         with open(f"/proc/{self.model.procs[0].pid}/cgroup", encoding="utf-8") as f:
             path = next(g for g in f if g.startswith("0::"))[3:].strip()
         group = os.path.dirname(mount + path)
-        check(group.endswith(f"job_{self.job}/step_0"), f"a task is in {path}")
+        # This is node 0 of ten: such a part of a step has its node's number in its group's name.
+        check(group.endswith(f"job_{self.job}/step_0.0"), f"a task is in {path}")
         return group if os.path.isdir(group) else None  # in a cgroup namespace it has other names
 
     def sockets(self):
