@@ -143,6 +143,13 @@ static void judge_task(struct across *a, struct node *n, int wait_status)
 	ev_timer_start(a->loop, &a->grace);
 }
 
+static void end_task(struct across *a, struct node *n, uint32_t rank, int wait_status)
+{
+	begin_wait(a);
+	running_end(&a->running, rank);
+	judge_task(a, n, wait_status);
+}
+
 static void on_task(struct across *a, struct node *n, const struct channel_line *line)
 {
 	char *second = strchr(line->text, ' ');
@@ -155,9 +162,23 @@ static void on_task(struct across *a, struct node *n, const struct channel_line 
 	if (parse_u32(line->text, 0, SPEC_NTASKS_MAX, &rank) < 0 ||
 		parse_i32(second, 0, INT32_MAX, &status) < 0)
 		return;
-	begin_wait(a);
-	running_end(&a->running, rank);
-	judge_task(a, n, status);
+	end_task(a, n, rank, status);
+}
+
+/* An agent whose tasks ended at once is gone before its relay could follow its events. */
+static void take_untold(struct across *a, struct node *n, const json_t *result)
+{
+	const json_t *tasks = json_object_get(result, "tasks"), *task, *status;
+	uint32_t rank;
+	size_t i;
+
+	for (i = 0; i < json_array_size(tasks); i++) {
+		task = json_array_get(tasks, i);
+		rank = (uint32_t)json_integer_value(json_object_get(task, "rank"));
+		status = json_object_get(task, "wait_status");
+		if (json_is_integer(status) && !running_has_ended(&a->running, rank))
+			end_task(a, n, rank, (int)json_integer_value(status));
+	}
 }
 
 /* ---- the end ------------------------------------------------------------------------------ */
@@ -193,27 +214,28 @@ static void finish(struct across *a, struct node *n, enum node_state state)
 }
 
 /* Whether the others may go on. */
-static bool ended_well(const struct node *n)
+static bool ended_well(const json_t *result)
 {
-	json_t *doc = json_loadb(buffer_bytes(&n->result) ?: "", buffer_size(&n->result), 0, NULL);
-	const char *reason = json_string_value(json_object_get(doc, "reason"));
-	bool well = reason && strcmp(reason, "completed") == 0;
+	const char *reason = json_string_value(json_object_get(result, "reason"));
 
-	json_decref(doc);
-	return well;
+	return reason && strcmp(reason, "completed") == 0;
 }
 
 static void on_end(struct across *a, struct node *n, const struct channel_line *line)
 {
+	json_t *result;
 	uint32_t code;
 
 	if (n->state >= NODE_ENDED || parse_u32(line->text, 0, 255, &code) < 0)
 		return;
+	result = json_loadb(buffer_bytes(&n->result) ?: "", buffer_size(&n->result), 0, NULL);
+	take_untold(a, n, result);
 	n->code = (int)code;
 	finish(a, n, NODE_ENDED);
 	verdict_count(a, n);
-	if (!ended_well(n) && !a->ending)
+	if (!ended_well(result) && !a->ending)
 		across_end(a, false);
+	json_decref(result);
 	across_give_up_awaited(a);
 }
 

@@ -15,6 +15,11 @@ void running_end(struct running *running, uint32_t rank)
 		bitset_set(&running->ended, rank);
 }
 
+bool running_has_ended(const struct running *running, uint32_t rank)
+{
+	return rank >= running->ntasks || bitset_test(&running->ended, rank);
+}
+
 bool running_any_ended(const struct running *running)
 {
 	return bitset_count(&running->ended) > 0;

@@ -16,7 +16,8 @@ struct running {
 int running_init(struct running *running, uint32_t ntasks) _must_check_;
 void running_end(struct running *running, uint32_t rank);
 
-/* Whether one has ended. */
+/* Whether that task has ended, which a rank that is none of the step's has; whether any has. */
+bool running_has_ended(const struct running *running, uint32_t rank);
 bool running_any_ended(const struct running *running);
 
 /* A line on standard error. */
