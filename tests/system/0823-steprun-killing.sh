@@ -10,6 +10,9 @@ sleepers() { # ARG...: two nodes whose tasks sleep
 	begin "$@" -N 2 -n 2 -- sh -c 'echo up; exec sleep 300'
 	eventually has_lines "$tmpdir/out" 2 || diag "it does not begin: $(cat "$tmpdir/err")"
 }
+relay_alone() { # its agent has ended
+	[ -s "$tmpdir/relay" ] && [ "$(cut -d' ' -f3 "/proc/$(children "$(cat "$tmpdir/relay")")/stat")" = Z ]
+}
 first() {
 	head -n 1
 }
@@ -26,6 +29,13 @@ kill -9 "$(agents | first)"
 finish
 is "$status" 125 "an agent that is killed does"
 like "$(cat "$tmpdir/err")" "$host-0: the agent has been killed" "and its node is named"
+nothing_left_soon "nothing is left of it"
+
+# Its tasks run before it says that they do.
+begin -N 2 -n 2 -- sh -c '[ "$SLURM_PROCID" = 0 ] || kill -9 $PPID; exec sleep 300'
+finish
+is "$status" 125 "an agent that is killed as soon as its tasks run does"
+like "$(cat "$tmpdir/err")" "$host-1: the agent has been killed" "and its node is named"
 nothing_left_soon "nothing is left of it"
 
 sleepers --launcher 'exec:%c; exit $?'
@@ -62,6 +72,18 @@ nothing_left_soon "and leave nothing"
 begin -q -N 2 -n 2 -K -- sh -c '[ "$SLURM_PROCID" = 0 ] && exec sleep 300; exit 3'
 finish
 is "$status" 3 "a task that fails ends the others with --kill-on-bad-exit"
+# An agent whose relay had no time to hear of its tasks.
+for option in -K '-W 1'; do
+	rm -f "$tmpdir/relay" "$tmpdir/go"
+	# shellcheck disable=SC2016,SC2086 # for the task's shell; words
+	begin -q -N 2 -n 2 $option -- sh -c '[ "$SLURM_PROCID" = 1 ] || exec sleep 300
+		relay=$(awk "/^PPid:/ { print \$2 }" /proc/$PPID/status)
+		kill -STOP "$relay"; echo "$relay" >"$0.new"; mv "$0.new" "$0"; exit 3' "$tmpdir/relay"
+	eventually relay_alone
+	kill -CONT "$(cat "$tmpdir/relay")"
+	finish
+	is "$status" 3 "$option: a task that failed at once counts, though nobody has told of it"
+done
 begin -q -N 2 -n 2 -W 1 -- sh -c '[ "$SLURM_PROCID" = 0 ] && exec sleep 300; exit 0'
 finish
 is "$status" 0 "--wait counts from the first end on any node"

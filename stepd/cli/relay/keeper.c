@@ -321,19 +321,36 @@ static void intake_watch(struct intake *in, struct keeper *k, size_t most)
 
 static int begin(struct keeper *k, struct err *err);
 
-/* The agent was killed while tasks ran: another one ends them. */
+/* As its agent would have told: tasks run before it does. */
+static int name_step(struct keeper *k)
+{
+	const json_t *job = json_object_get(k->start.doc, "job");
+	const json_t *step = json_object_get(k->start.doc, "step");
+
+	if (k->step)
+		return 0;
+	if (!json_is_integer(job) || !json_is_integer(step) ||
+		asprintf(&k->step, "%lld.%lld", (long long)json_integer_value(job),
+			(long long)json_integer_value(step)) < 0) {
+		k->step = NULL;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/* The agent was killed, while tasks may have run: another one ends them. */
 static bool take_over(struct keeper *k)
 {
 	_cleanup_close_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct err err = ERR_INIT;
 	char text[128];
 
-	if (k->adopts || !k->step || !k->started || null_fd < 0)
+	if (k->adopts || null_fd < 0 || name_step(k) < 0)
 		return false;
 	(void)snprintf(
 		text, sizeof(text), "the agent has been killed: ending what is left of its step");
 	k->events->say(text, k->userdata);
-	k->adopts = true;
+	k->adopts = k->started = true;
 	k->terminated = false;
 	/* The step's streams were the dead agent's; this one has words for people alone. */
 	k->start.stdio[0] = k->start.stdio[1] = null_fd;
@@ -355,7 +372,7 @@ static void on_exit_fd(struct ev_loop *loop, ev_io *w, int revents)
 	struct keeper *k = w->data;
 	_cleanup_free_ char *result = NULL;
 	int status = 0, code;
-	bool killed;
+	bool killed, early;
 
 	assert(k);
 	(void)revents;
@@ -365,10 +382,11 @@ static void on_exit_fd(struct ev_loop *loop, ev_io *w, int revents)
 	pidref_close(&k->agent);
 	intake_read(&k->result);
 	killed = WIFSIGNALED(status);
-	if (killed && take_over(k))
+	early = killed && !k->started && k->terminated && WTERMSIG(status) != SIGKILL;
+	if (killed && !early && take_over(k))
 		return;
 	code = killed || k->adopts ? STATUS_FAILED : WEXITSTATUS(status);
-	if (killed && !k->started && k->terminated) /* it had not begun */
+	if (early) /* by our signal: it had not begun */
 		code = STATUS_SIGNAL_BASE + WTERMSIG(status);
 	if (buffer_size(&k->result.text) > 0)
 		result = strndup(buffer_bytes(&k->result.text), buffer_size(&k->result.text));
