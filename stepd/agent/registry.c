@@ -16,7 +16,7 @@
 #include "stepd/state/steps.h"
 
 #define CLAIM_TRIES_MAX 8
-#define PATIENCE_MS     1000
+#define PATIENCE_MS     5000
 
 struct registry {
 	int runtime_fd;
