@@ -53,6 +53,10 @@ struct outer *outer_close(struct outer *outer);
 DEFINE_CLEANUP(struct outer *, outer_close);
 #define _cleanup_outer_ _cleanup_(outer_close_p)
 
+/* Instead, for who has failed: the connection lasts as long as this process. Engines take its end
+ * for the process's, and kill who may still have to say why. */
+struct outer *outer_leave(struct outer *outer);
+
 /* Whether a variable ("NAME=VALUE", or the name alone) is an engine's own for what it started, and
  * means nothing, or the wrong thing, to the tasks of a step within. */
 bool outer_is_variable(const char *variable);

@@ -500,5 +500,8 @@ int bootstrap_fill(const char *how, char *const *env, json_t *doc, struct err *e
 	b.step = get_u32(doc, "step", get_variable(&b, "SLURM_STEP_ID", 0));
 	clean_env(json_object_get(doc, "env"));
 	r = run(&b, &options, err);
-	return r < 0 ? err_prefix(err, "--bootstrap=%s", how) : 0;
+	if (r == 0)
+		return 0;
+	b.outer = outer_leave(b.outer);
+	return err_prefix(err, "--bootstrap=%s", how);
 }

@@ -4,7 +4,7 @@
 
 Starts the program SIZE times with PMI_FD, PMI_RANK and PMI_SIZE, serves all until they have ended,
 and exits with the greatest status. Faults: none, split (answers byte by byte), absent (the last
-process is not started), and of the answer to a command: silent, hangup, garbage, long, refuse,
+process is not started), kill (whoever hangs up is killed, as Hydra does it), and of the answer to a command: silent, hangup, garbage, long, refuse,
 other, spaces (more blanks and unknown keys); card:TEXT is what stepd-1 holds."""
 import os
 import selectors
@@ -19,6 +19,7 @@ class Server:
         self.size = size
         self.fault, _, self.about = fault.partition(":")
         self.space = {}
+        self.processes = {}
         self.waiting = []
         self.selector = selectors.DefaultSelector()
 
@@ -30,6 +31,7 @@ class Server:
                        PMI_SIZE=str(self.size), PMI_JOBID="outer", PMIX_NAMESPACE="outer")
             children.append(subprocess.Popen(argv, env=env, pass_fds=[theirs.fileno()]))
             theirs.close()
+            self.processes[ours] = children[-1]
             self.selector.register(ours, selectors.EVENT_READ, bytearray())
         return children
 
@@ -57,7 +59,7 @@ class Server:
 
     def spoil(self, conn, command, text):
         """Whether the fault has taken the answer's place."""
-        if self.about != command or self.fault in ("none", "split", "absent", "card"):
+        if self.about != command or self.fault in ("none", "split", "absent", "kill", "card"):
             return False
         if self.fault == "hangup":
             self.selector.unregister(conn)
@@ -105,6 +107,8 @@ class Server:
             data = b""
         if not data:
             self.selector.unregister(key.fileobj)
+            if self.fault == "kill":
+                self.processes[key.fileobj].kill()
             return
         key.data.extend(data)
         while b"\n" in key.data:

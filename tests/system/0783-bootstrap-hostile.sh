@@ -9,7 +9,7 @@ command -v python3 >/dev/null || skip_all "needs python3"
 server() { # SIZE FAULT ARG...
 	size=$1 fault=$2
 	shift 2
-	timeout 60 python3 "$top_srcdir/tests/lib/pmi_server.py" "$size" "$fault" "$agent_command" \
+	timeout 300 python3 "$top_srcdir/tests/lib/pmi_server.py" "$size" "$fault" "$agent_command" \
 		--bootstrap=pmi --job "$job" "$@" </dev/null 2>&1
 }
 
@@ -44,11 +44,17 @@ refused "card:stepd-1,1.0,n1,127.0.0.1:1,1,0,3," "some nodes are given --local-n
 out=$(server 2 "card:stepd-1,9.9,n7,127.0.0.1:1,4,5,0," -n 2 -- sh -c 'echo "$SLURM_STEP_NODELIST"' | sort -u)
 like "$out" "n\[0,7\]" "another's card is believed in its name"
 
+said=0
+for round in 1 2 3 4 5; do
+	server 1 kill --tasks-per-node 1,1 -- true | grep -q "node.tasks_per_node has 2 entries" && said=$((said + 1))
+done
+is $said "$round" "who fails has said why before the engine hears of it, and kills"
+
 # A network with IPv6 alone.
 if [ "$(id -u)" = 0 ] && command -v ip >/dev/null && unshare -n true 2>/dev/null; then
 	cat >"$tmpdir/v6" <<END
 ip link set lo up && ip addr del 127.0.0.1/8 dev lo && ip addr add fd00::1/128 dev lo || exit 77
-exec timeout 60 python3 '$top_srcdir/tests/lib/pmi_server.py' 2 none '$agent_command' --bootstrap=pmi \\
+exec timeout 300 python3 '$top_srcdir/tests/lib/pmi_server.py' 2 none '$agent_command' --bootstrap=pmi \\
 	--job $job -- sh -c 'cat "$run"/n1_$job.0/spec.json; sleep 0.2' </dev/null
 END
 	out=$(unshare -n sh "$tmpdir/v6" 2>&1)
