@@ -68,7 +68,7 @@ one_round() { # BACKEND FAILPOINT
 	adopt-*) point='running' ;;
 	waited | task-told | reaped) at=":$((step_no % 3 + 1))" ;;
 	esac
-	STEPD_FAILPOINT=$point$at timeout -k 5 30 "$failing" serve -q --spec "$tmpdir/spec" 2>"$tmpdir/err" &
+	STEPD_FAILPOINT=$point$at timeout -k 5 150 "$failing" serve -q --spec "$tmpdir/spec" 2>"$tmpdir/err" &
 	runner=$!
 	case $2 in
 	suspending | standing | ending)
@@ -81,15 +81,15 @@ one_round() { # BACKEND FAILPOINT
 	wait $runner
 	code=$?
 	[ "$code" = 137 ] || { complaint="the agent was not killed (status $code)"; return 1; }
-	touch "$tmpdir/up"
 	case $2 in
 	adopt-*)
-		STEPD_FAILPOINT=$2 timeout -k 5 30 "$failing" adopt -q "$job.$step_no" 2>>"$tmpdir/err"
+		STEPD_FAILPOINT=$2 timeout -k 5 150 "$failing" adopt -q "$job.$step_no" 2>>"$tmpdir/err"
 		code=$?
 		[ "$code" = 137 ] || { complaint="the adopter was not killed (status $code)"; return 1; }
 		;;
 	esac
-	timeout -k 5 30 "$stepd" adopt -q "$job.$step_no" 2>>"$tmpdir/err"
+	touch "$tmpdir/up" # only now: of a step that is over an adopter has less to do
+	timeout -k 5 150 "$stepd" adopt -q "$job.$step_no" 2>>"$tmpdir/err"
 	code=$?
 	wants=$(wanted "$2")
 	# Who died after the result was written leaves the one that it wrote.
