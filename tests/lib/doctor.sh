@@ -11,7 +11,7 @@
 . "${top_srcdir:?}/tests/lib/step.sh"
 
 doctor() {
-	report=$(timeout 20 "$stepd" doctor --json "$@" 2>&1)
+	report=$(timeout 120 "$stepd" doctor --json "$@" 2>&1)
 	status=$?
 }
 

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 
-PATIENCE_S = 30
+PATIENCE_S = 120
 LIVING_MAX = 40
 STEP_OPERATIONS = 120
 RANKS = [3, 7, 12, 13]

@@ -26,6 +26,6 @@ on_nodes() {
 across() {
 	across_n=$1
 	shift
-	timeout 120 "$steprun" --job "$job" --hosts "node[1-$across_n]" --launcher 'exec:on-node %h %c' \
+	timeout 300 "$steprun" --job "$job" --hosts "node[1-$across_n]" --launcher 'exec:on-node %h %c' \
 		--wire-ifname eth0 "$@"
 }

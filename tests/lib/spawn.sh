@@ -24,7 +24,7 @@ one() {
 '
 
 spawning() {
-	timeout 60 "${stepd:?}" run --job "${job:?}" --plugin-dir "$plugins" --mpi asking "$@"
+	timeout 300 "${stepd:?}" run --job "${job:?}" --plugin-dir "$plugins" --mpi asking "$@"
 }
 
 holds() {

@@ -34,7 +34,7 @@ tracker=linuxproc
 ! "$stepd" run -q --job "$job" --proctrack cgroup -- true 2>/dev/null || tracker=cgroup
 
 step() {
-	timeout 60 "$stepd" run --job "$job" --proctrack "$tracker" "$@"
+	timeout 300 "$stepd" run --job "$job" --proctrack "$tracker" "$@"
 }
 
 backends() {
@@ -105,12 +105,13 @@ running() {
 	grep -qs '"state":"running"' "$run"/*_"$job.$1"/state.json
 }
 
-# Waits, without guessing a time, until COMMAND succeeds; at most some ten seconds.
+# Waits, without guessing a time, until COMMAND succeeds; at most some minutes, for who is starved of
+# its CPU.
 eventually() {
 	tries=0
 	until "$@" >/dev/null 2>&1; do
 		tries=$((tries + 1))
-		[ "$tries" -lt 500 ] || return 1
+		[ "$tries" -lt 6000 ] || return 1
 		sleep 0.02
 	done
 }

@@ -15,7 +15,7 @@
 steprun=${top_builddir:?}/stepd/cli/steprun
 
 srun_here() {
-	timeout -k 5 60 "$steprun" --job "$job" --proctrack "$tracker" "$@"
+	timeout -k 5 300 "$steprun" --job "$job" --proctrack "$tracker" "$@"
 }
 
 begin() {

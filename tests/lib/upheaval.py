@@ -24,7 +24,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import varlink  # noqa: E402
 
-LIMIT_S = 30
+LIMIT_S = 120
 STATUS_LOST = 121
 TASK = """d() { sleep 0.$1; }
 set -- %s

@@ -90,7 +90,7 @@ is "$(grep -v pipe closed)" /dev/null "closed streams of the agent become /dev/n
 # ---- FIFOs -------------------------------------------------------------------------------------
 mkfifo fifo fifo.0
 for name in fifo fifo.%t; do
-	out=$(timeout 10 "$stepd" run --job "$job" --output "$name" -- true 2>&1)
+	out=$(timeout 300 "$stepd" run --job "$job" --output "$name" -- true 2>&1)
 	isnt $? 124 "$name without a reader does not stop the agent"
 	like "$out" "fifo" "$name is named"
 	nothing_left "$name: nothing is left"

@@ -7,7 +7,7 @@ bad=
 for limit in 12 14 16 18 20 22 24 26 28 30 32 34 36 38 40; do
 	(
 		ulimit -n "$limit"
-		timeout 10 "$stepd" run -q --job "$job" -n 3 -- true 2>/dev/null
+		timeout 300 "$stepd" run -q --job "$job" -n 3 -- true 2>/dev/null
 	)
 	status=$?
 	[ $status = 125 ] || [ $status = 0 ] || bad="$bad $limit:$status"

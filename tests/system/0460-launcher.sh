@@ -111,7 +111,7 @@ cp -L "$top_builddir/stepd/cli/plugins/mpi_none.so" \
 chmod go-w "$tmpdir"/plugins/* "$STEPD_TEST_CGROUP_PLUGIN"
 
 halfway() { # WHAT ARG...: the agent's sentence, and its status at the end
-	out=$(STEPD_TEST_HALFWAY=$1 timeout 60 "$stepd" run --job "$job" --plugin-dir "$tmpdir/plugins" \
+	out=$(STEPD_TEST_HALFWAY=$1 timeout 300 "$stepd" run --job "$job" --plugin-dir "$tmpdir/plugins" \
 		--proctrack halfway -n $many -- touch "$tmpdir/ran" 2>&1)
 	printf '%s %s\n' "$out" $?
 }

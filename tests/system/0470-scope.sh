@@ -23,7 +23,7 @@ print("status", p.wait())
 END
 manager() {
 	rm -f "$tmpdir/notify"
-	timeout 60 python3 "$tmpdir/manager.py" "$tmpdir/notify" "$stepd" run -q --job "$job" --proctrack \
+	timeout 300 python3 "$tmpdir/manager.py" "$tmpdir/notify" "$stepd" run -q --job "$job" --proctrack \
 		"$tracker" "$@" 2>/dev/null
 }
 if command -v python3 >/dev/null; then

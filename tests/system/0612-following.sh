@@ -124,7 +124,7 @@ sys.exit(1)
 END
 waiter=$!
 eventually test -s "$tmpdir/failed.there"
-timeout 20 "$stepd" run -q --job "$job" --proctrack "$tracker" -n 200 -- /nonexistent/program >/dev/null 2>&1
+timeout 120 "$stepd" run -q --job "$job" --proctrack "$tracker" -n 200 -- /nonexistent/program >/dev/null 2>&1
 status=$?
 wait $waiter
 waited=$?

@@ -49,7 +49,7 @@ print(json.dumps({"n": n, "states": states, "longest_ms": round(longest),
 END
 
 asker() { # UNTIL
-	timeout 60 python3 "$tmpdir/asker.py" "$run/*_$job.0/socket" "$1" "$tmpdir/there"
+	timeout 300 python3 "$tmpdir/asker.py" "$run/*_$job.0/socket" "$1" "$tmpdir/there"
 }
 
 # The machine may be busy, too: what would hang takes four seconds.
@@ -105,7 +105,7 @@ print(s.recv(1000))
 END
 waiter=$!
 eventually test -s "$tmpdir/there"
-timeout 60 "$stepd" run -q --job "$job" --proctrack "$tracker" -n 1000 -- sleep 600 2>/dev/null
+timeout 300 "$stepd" run -q --job "$job" --proctrack "$tracker" -n 1000 -- sleep 600 2>/dev/null
 is $? 143 "a signal that is asked for during the launch reaches the tasks"
 wait $waiter
 is "$(cat "$tmpdir/waited")" "b'{\"parameters\":{}}\\x00'" "and is answered"

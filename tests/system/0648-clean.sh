@@ -8,7 +8,7 @@
 
 # shellcheck disable=SC2120 # most calls have no options
 clean() {
-	timeout -k 5 60 "$stepctl" clean "$@" >"$tmpdir/out" 2>"$tmpdir/err"
+	timeout -k 5 300 "$stepctl" clean "$@" >"$tmpdir/out" 2>"$tmpdir/err"
 }
 
 dir_of() { # STEP

@@ -36,7 +36,7 @@ ok "a step runs" eventually ready
 socket=$(echo "$run"/*_"$job.0"/socket)
 
 go_client() {
-	timeout 60 "$tmpdir/goclient" "$socket" "$@"
+	timeout 300 "$tmpdir/goclient" "$socket" "$@"
 }
 answer() { # WORD...: what the client prints, and its status
 	status=0

@@ -7,7 +7,7 @@
 . "${top_srcdir:?}/tests/lib/step.sh"
 
 probe() {
-	timeout 60 "${top_builddir:?}/tests/lib/clientprobe" "$@"
+	timeout 300 "${top_builddir:?}/tests/lib/clientprobe" "$@"
 }
 
 cat >"$tmpdir/task" <<'END'
@@ -125,7 +125,7 @@ like "$(probe "$job.1")" "^ECONNREFUSED step [^ ]*/$job\.1: its agent is gone; '
 ok "at once" test "$(($(date +%s) - begun))" -lt 10
 # ---- and another in its place ------------------------------------------------------------------
 last=$(sed -n 's/^\([0-9][0-9]*\) .*/\1/p' "$tmpdir/events" | tail -n 1)
-timeout 60 "$stepd" adopt "$job.1" 2>"$tmpdir/err.adopt" &
+timeout 300 "$stepd" adopt "$job.1" 2>"$tmpdir/err.adopt" &
 second=$!
 adopted() {
 	probe "$job.1" describe | grep -q '"adopted":true'

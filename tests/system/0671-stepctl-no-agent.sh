@@ -86,11 +86,11 @@ kill -STOP $agent
 out=$("$stepctl" show --timeout 200ms "$job.0" 2>&1)
 is "$?" 5 "a stopped agent is not waited for longer than --timeout"
 like "$out" "^stepctl show: step .*$job\.0" "and named"
-ok "list does not wait for it" timeout 5 "$stepctl" list
-ok "nor does top" timeout 5 "$stepctl" top --batch -n 1 -i 100ms
+ok "list does not wait for it" timeout 20 "$stepctl" list
+ok "nor does top" timeout 20 "$stepctl" top --batch -n 1 -i 100ms
 if [ "$tracker" = cgroup ]; then
 	pid=$("$stepctl" list --json | sed -n 's/.*"container_id": \([0-9]*\).*/\1/p')
-	ok "nor find, with cgroup (container $pid)" sh -c "timeout 5 '$stepctl' find \$(pgrep -P $agent | head -n 1)"
+	ok "nor find, with cgroup (container $pid)" sh -c "timeout 20 '$stepctl' find \$(pgrep -P $agent | head -n 1)"
 fi
 kill -CONT $agent
 

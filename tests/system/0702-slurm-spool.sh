@@ -18,7 +18,7 @@ refused() { # REGEX NAME ARG...
 	refused_like=$1
 	refused_name=$2
 	shift 2
-	out=$(timeout 10 "$adapter" --runtime-dir "$run" --spool "$spool" "$@" 2>&1)
+	out=$(timeout 300 "$adapter" --runtime-dir "$run" --spool "$spool" "$@" 2>&1)
 	is $? 1 "$refused_name: it does not start"
 	like "$out" "$refused_like" "$refused_name: and says why"
 }

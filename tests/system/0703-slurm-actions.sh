@@ -138,11 +138,11 @@ wait "$stopped"
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 	begin_step 10 --uid 65534 --gid 65534 -- sleep 600
 	as_owner() {
-		setpriv --reuid 65534 --regid 65534 --clear-groups timeout 60 \
+		setpriv --reuid 65534 --regid 65534 --clear-groups timeout 300 \
 			python3 "$top_srcdir/tests/lib/slurm_step.py" "$socket" "$version" "$@"
 	}
 	as_stranger() {
-		setpriv --reuid 64999 --regid 64999 --clear-groups timeout 60 \
+		setpriv --reuid 64999 --regid 64999 --clear-groups timeout 300 \
 			python3 "$top_srcdir/tests/lib/slurm_step.py" "$socket" "$version" "$@"
 	}
 	is "$(as_stranger uid)" 65534 "a stranger asks whose step it is"

@@ -26,7 +26,7 @@ normal() {
 
 for v in 1 2; do
 	talk 1 conversation$v >"$tmpdir/ours" 2>&1
-	timeout 60 mpiexec.hydra -n 1 python3 "$talk_py" conversation$v >"$tmpdir/hydra" 2>&1
+	timeout 300 mpiexec.hydra -n 1 python3 "$talk_py" conversation$v >"$tmpdir/hydra" 2>&1
 	normal "$tmpdir/ours" >"$tmpdir/ours.n"
 	# hydra adds a value to what is not found, and does not know the size of the universe in PMI-2.
 	normal "$tmpdir/hydra" | sed -e 's/ value=unknown$//' >"$tmpdir/hydra.n"
@@ -42,10 +42,10 @@ same_words() {
 
 slurm=$top_srcdir/tests/bench/with-slurm
 if [ "$(id -u)" = 0 ] && command -v slurmctld slurmd munged srun >/dev/null &&
-	timeout 60 sh "$slurm" true >/dev/null 2>&1; then
+	timeout 300 sh "$slurm" true >/dev/null 2>&1; then
 	for v in 1 2; do
 		talk 1 conversation$v >"$tmpdir/ours" 2>&1
-		timeout 60 sh "$slurm" srun --overlap --mpi=pmi2 -n 1 python3 "$talk_py" conversation$v \
+		timeout 300 sh "$slurm" srun --overlap --mpi=pmi2 -n 1 python3 "$talk_py" conversation$v \
 			>"$tmpdir/slurm" 2>&1
 		normal "$tmpdir/ours" >"$tmpdir/ours.n"
 		normal "$tmpdir/slurm" >"$tmpdir/slurm.n"

@@ -16,7 +16,7 @@ under() { # AGENTS [MPIEXEC-OPTION...] -- ARG...
 	done
 	shift
 	# shellcheck disable=SC2086 # words
-	timeout 60 mpiexec.hydra -n "$agents" -ppn 1 $options "$agent_command" "$@" </dev/null
+	timeout 300 mpiexec.hydra -n "$agents" -ppn 1 $options "$agent_command" "$@" </dev/null
 }
 
 for how in pmi pmi1 pmi2; do
@@ -48,7 +48,7 @@ is "$(under 2 -- --bootstrap=pmi --job "$job" -- sh -c "$leaks" | sort -u)" 0 \
 	"the engine's variables and descriptors are not the tasks'"
 
 # What an agent of the step knows, while it runs.
-timeout 60 mpiexec.hydra -n 2 -ppn 1 "$agent_command" --bootstrap=pmi --job "$job" --wire-ifname lo -- \
+timeout 300 mpiexec.hydra -n 2 -ppn 1 "$agent_command" --bootstrap=pmi --job "$job" --wire-ifname lo -- \
 	sh -c "until [ -e '$tmpdir/go' ]; do sleep 0.1; done" &
 engine=$!
 eventually test -s "$run/n1_$job.0/spec.json"
@@ -77,7 +77,7 @@ like "$(cat "$tmpdir/out")" "EXIT CODE: 9" "and says so"
 out=$(under 2 -- --bootstrap=pmi --node-count 2 --job "$job" -- true 2>&1)
 isnt $? 0 "the place in the step is the engine's to say"
 like "$out" "--bootstrap=pmi: finds 'count' out by itself; leave it out of options and spec" "which is told"
-out=$(timeout 60 mpiexec.hydra -n 2 "$stepd" run --runtime-dir "$run" --bootstrap=pmi -- true 2>&1)
+out=$(timeout 300 mpiexec.hydra -n 2 "$stepd" run --runtime-dir "$run" --bootstrap=pmi -- true 2>&1)
 isnt $? 0 "two agents of one name"
 like "$out" "two agents are on node '.*': have the engine start one a node" "are refused with the remedy"
 out=$(under 3 -- --bootstrap=pmi -n 2 --job "$job" -- true 2>&1)

@@ -13,7 +13,7 @@ done
 cat >"$tmpdir/inside" <<END
 #!/bin/sh
 begin() {
-	timeout 60 srun --mpi=pmi2 --overlap "\$@" </dev/null
+	timeout 300 srun --mpi=pmi2 --overlap "\$@" </dev/null
 }
 for how in pmi pmi2; do
 	begin -n 3 '$agent_command' --bootstrap=\$how -n 5 -- sh -c '$where' >'$tmpdir/'\$how.out 2>&1
@@ -25,7 +25,7 @@ begin -n 2 '$agent_command' --bootstrap=pmi -- sh -c '$leaks' >'$tmpdir/leaks.ou
 begin -n 2 -K '$agent_command' --bootstrap=pmi -- sh -c '[ "\$SLURM_PROCID" = 0 ] || kill -9 \$PPID; sleep 60' >'$tmpdir/kill.out' 2>&1
 echo \$? >'$tmpdir/kill.status'
 begin -n 2 sh -c '[ "\$PMI_RANK" = 0 ] || exec sleep 5; exec "\$@"' sh '$agent_command' --bootstrap=pmi --wire-timeout 1s -- true >'$tmpdir/late.out' 2>&1
-timeout 60 srun --mpi=none --overlap -n 1 '$agent_command' --bootstrap=pmi -- true >'$tmpdir/none.out' 2>&1
+timeout 300 srun --mpi=none --overlap -n 1 '$agent_command' --bootstrap=pmi -- true >'$tmpdir/none.out' 2>&1
 echo done >'$tmpdir/done'
 END
 chmod +x "$tmpdir/inside"

@@ -25,7 +25,7 @@ talk 4 exchange
 all_have "without authentication"
 
 options='--launcher local'
-out=$(timeout 60 "$steprun" --job "$job" --launcher local -N 4 --mpi=pmi2 -n 8 python3 "$talk_py" exchange 2>&1)
+out=$(timeout 300 "$steprun" --job "$job" --launcher local -N 4 --mpi=pmi2 -n 8 python3 "$talk_py" exchange 2>&1)
 status=$?
 all_have "four agents on one machine"
 

@@ -36,7 +36,7 @@ nothing_left "nothing is left"
 # Agents by hand: what an engine gives them that is not stepd's own.
 part() { # NODE SECRET
 	printf '%s' "$2" >"$tmpdir/secret$1"
-	on-node "node$1" timeout 60 "$stepd" run --job "$job" --node-name "node$1" --node-id $(($1 - 1)) \
+	on-node "node$1" timeout 300 "$stepd" run --job "$job" --node-name "node$1" --node-id $(($1 - 1)) \
 		--node-count 3 --node-list 'node[1-3]' --node-ranks 0:1:2 -n 3 --mpi=pmi2 \
 		--wire-addresses '10.98.0.1:7070,10.98.0.2:7070,10.98.0.3:7070' --wire-timeout=2s \
 		--wire-secret-fd 9 -- python3 "$talk_py" exchange >"$tmpdir/part$1" 2>&1 9<"$tmpdir/secret$1"

@@ -72,7 +72,7 @@ mkfifo "$tmpdir/fifo"
 (exec sleep 300 <>"$tmpdir/fifo") &
 holder=$!
 eventually test -e /proc/$holder/fd/0
-timeout -k 5 60 "$steprun" -q --job "$job" --proctrack "$tracker" -N 2 -n 2 -- \
+timeout -k 5 300 "$steprun" -q --job "$job" --proctrack "$tracker" -N 2 -n 2 -- \
 	sh -c 'head -c 9000000 /dev/zero; : >"$0.$SLURM_PROCID"' "$tmpdir/done" >"$tmpdir/fifo" &
 pid=$!
 eventually test -S "$run/$(hostname | cut -d. -f1)-0_$job.0/socket"

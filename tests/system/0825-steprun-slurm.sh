@@ -13,7 +13,7 @@ done
 cat >"$tmpdir/inside" <<'S'
 cd "$1"
 in_step() {
-	timeout -k 5 60 "$STEPRUN" --proctrack "$TRACKER" "$@"
+	timeout -k 5 300 "$STEPRUN" --proctrack "$TRACKER" "$@"
 }
 in_step -n 3 -- sh -c 'echo $SLURM_PROCID $SLURM_NODEID $SLURM_JOB_ID $SLURM_TASKS_PER_NODE' >layout 2>layout.err
 echo $? >layout.status

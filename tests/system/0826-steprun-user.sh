@@ -10,7 +10,7 @@ command -v setpriv >/dev/null || skip_all "needs setpriv"
 nobody=$(id -u nobody)
 mkdir "$tmpdir/own" && chown nobody "$tmpdir/own"
 as_nobody() {
-	STEPD_RUNTIME_DIR=$tmpdir/own timeout -k 5 60 setpriv --reuid=nobody --regid=nogroup --clear-groups \
+	STEPD_RUNTIME_DIR=$tmpdir/own timeout -k 5 300 setpriv --reuid=nobody --regid=nogroup --clear-groups \
 		"$steprun" --job "$job" --proctrack linuxproc "$@"
 }
 if setpriv --reuid=nobody --regid=nogroup --clear-groups test -x "$steprun"; then

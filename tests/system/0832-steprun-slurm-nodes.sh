@@ -14,7 +14,7 @@ done
 cat >"$tmpdir/inside" <<'S'
 cd "$1"
 in_step() {
-	timeout -k 5 60 "$STEPRUN" --proctrack "$TRACKER" "$@"
+	timeout -k 5 300 "$STEPRUN" --proctrack "$TRACKER" "$@"
 }
 show='printf "%s\n" "$(env | grep -E "^SLURM_(PROCID|NODEID|LOCALID|NTASKS|NPROCS|NNODES|JOB_NUM_NODES|GTIDS|TASKS_PER_NODE|STEP_TASKS_PER_NODE|STEP_NUM_NODES|STEP_NUM_TASKS|STEP_NODELIST|DISTRIBUTION|DIST_PLANESIZE|NTASKS_PER_NODE|JOB_ID|JOB_NODELIST)=" | sort | tr "\n" " ")"'
 try() { # NAME ARG...

@@ -38,7 +38,7 @@ for layout in block cyclic plane=2 plane=3; do
 	all_have "where the ranks are: $layout"
 done
 options=
-out=$(timeout 60 "$steprun" --job "$job" --launcher 'exec:on-node %h %c' --wire-ifname eth0 --mpi=pmi2 -m arbitrary \
+out=$(timeout 300 "$steprun" --job "$job" --launcher 'exec:on-node %h %c' --wire-ifname eth0 --mpi=pmi2 -m arbitrary \
 	--hosts 'node1,node2,node3,node2,node1,node3,node3,node1,node2,node3,node3' -- python3 "$across_py" places 2>&1)
 status=$?
 all_have "where the ranks are: arbitrary"

@@ -15,7 +15,7 @@ nodes() { # NODES TASKS PROGRAM ARG...
 	nodes_count=$1
 	nodes_tasks=$2
 	shift 2
-	out=$(timeout 60 "$steprun" --launcher=local --job "$job" --mpi=pmix -N "$nodes_count" \
+	out=$(timeout 300 "$steprun" --launcher=local --job "$job" --mpi=pmix -N "$nodes_count" \
 		-n "$nodes_tasks" $options "$@" 2>&1)
 	status=$?
 	out=$(printf '%s\n' "$out" | sort)

@@ -142,7 +142,7 @@ clean_after "of a plugin that fails"
 # Those that hang, at the same time.
 hang() { # MOOD
 	# shellcheck disable=SC2086 # words, here and below
-	STEP_AILING=$1 timeout 60 "$stepd" doctor --json --mpi $place --plugin-dir "$tmpdir/plugins" \
+	STEP_AILING=$1 timeout 300 "$stepd" doctor --json --mpi $place --plugin-dir "$tmpdir/plugins" \
 		>"$tmpdir/hang.$1" 2>&1 &
 }
 for mood in stuck unready hook mute; do
@@ -242,7 +242,7 @@ if [ "$(id -u)" -eq 0 ] && $nobody test -x "$stepd"; then
 	mkdir "$tmpdir/nobody"
 	chown 65534 "$tmpdir/nobody"
 	# shellcheck disable=SC2086 # words
-	report=$(STEPD_RUNTIME_DIR=$tmpdir/nobody timeout 60 $nobody env -u TMPDIR "$stepd" doctor --json --mpi)
+	report=$(STEPD_RUNTIME_DIR=$tmpdir/nobody timeout 300 $nobody env -u TMPDIR "$stepd" doctor --json --mpi)
 	is "$? $(of mpi.none.env level) $(of mpi.pmi2.pmi1 level) $(of mpi.pmi2.pmi2 level)" "0 ok ok ok" \
 		"for another user all is well, too"
 	[ ! -e "$plugins/mpi_pmix.so" ] || is "$(of mpi.pmix.pmix level)" ok "and PMIx"

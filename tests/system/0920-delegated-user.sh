@@ -31,7 +31,7 @@ cat >"$tmpdir/as-nobody" <<'E'
 echo $$ >"$1/cgroup.procs" && shift && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
 E
 as_nobody() {
-	timeout 60 sh "$tmpdir/as-nobody" "$@"
+	timeout 300 sh "$tmpdir/as-nobody" "$@"
 }
 
 # In the agents' own group: a step hangs below that, as systemd's Delegate= with User= has it.
