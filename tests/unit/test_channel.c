@@ -77,6 +77,28 @@ static const struct channel_events all_events = {.line = on_line,
 	.broken = on_broken,
 	.drained = on_drained};
 
+static void on_counted_line(const struct channel_line *line, void *userdata)
+{
+	struct end *e = userdata;
+
+	if (strcmp(line->verb, "out") == 0 && strspn(line->text, "eHh4") == strlen(line->text))
+		e->size++;
+	else
+		e->rubbish++;
+}
+
+static void on_counted_rubbish(const char *text, size_t size, void *userdata)
+{
+	struct end *e = userdata;
+
+	(void)text;
+	(void)size;
+	e->rubbish++;
+}
+
+static const struct channel_events counts = {
+	.line = on_counted_line, .rubbish = on_counted_rubbish, .end = on_end};
+
 static void open_end(struct end *e, const struct channel_events *of)
 {
 	int pair[2];
@@ -297,6 +319,49 @@ static void test_broken(void **state)
 	close_end(&e);
 }
 
+/* Two that write into one pipe, which is full most of the time: their lines mix, and are whole. */
+static void test_shared_pipe(void **state)
+{
+	struct end a = {.loop = ev_loop_new(EVFLAG_NOENV), .fd = -1}, b = a, reader = a;
+	char bytes[CHANNEL_PIECE_MAX * 40], text[3001];
+	int to[2], from[2], shared[2], i;
+	ssize_t n;
+
+	(void)state;
+	assert_int_equal(pipe2(to, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(from, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(shared, O_CLOEXEC), 0);
+	assert_true(fcntl(shared[1], F_SETPIPE_SZ, 8192) >= 8192);
+	assert_int_equal(
+		channel_new_take(a.loop, dup(to[0]), dup(shared[1]), &events, &a, &a.channel), 0);
+	assert_int_equal(channel_new_take(a.loop, to[0], shared[1], &events, &b, &b.channel), 0);
+	assert_int_equal(
+		channel_new_take(a.loop, from[0], dup(to[1]), &counts, &reader, &reader.channel),
+		0);
+	memset(bytes, 'x', sizeof(bytes));
+	channel_send_bytes(a.channel, 1, "out", bytes, sizeof(bytes));
+	channel_send_bytes(b.channel, 2, "out", bytes, sizeof(bytes));
+	for (i = 0; i < 100 && channel_queued(a.channel) + channel_queued(b.channel) > 0; i++) {
+		(void)ev_run(a.loop, EVRUN_NOWAIT);
+		n = read(shared[0], text, sizeof(text));
+		assert_true(n > 0);
+		assert_int_equal(write(from[1], text, (size_t)n), n);
+	}
+	(void)fcntl(shared[0], F_SETFL, O_NONBLOCK);
+	while ((n = read(shared[0], text, sizeof(text))) > 0)
+		assert_int_equal(write(from[1], text, (size_t)n), n);
+	(void)ev_run(a.loop, EVRUN_NOWAIT);
+	(void)ev_run(a.loop, EVRUN_NOWAIT);
+	assert_int_equal(reader.size, 80);
+	assert_int_equal(reader.rubbish, 0);
+	a.channel = channel_free(a.channel);
+	b.channel = channel_free(b.channel);
+	(void)close_fd(from[1]);
+	(void)close_fd(shared[0]);
+	(void)close_fd(to[1]);
+	close_end(&reader);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -309,6 +374,7 @@ int main(void)
 		cmocka_unit_test(test_freed_in_a_line),
 		cmocka_unit_test(test_pause_and_finish),
 		cmocka_unit_test(test_broken),
+		cmocka_unit_test(test_shared_pipe),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <ev.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 #define MARK      "@stepd "
 #define READ_SIZE 65536u
 #define NODE_MOST (CHANNEL_ALL - 1)
+#define PUSHES    16 /* before others of the loop have their turn */
 
 struct channel {
 	struct ev_loop *loop;
@@ -149,12 +151,27 @@ static void close_out(struct channel *c)
 	c->out_fd = -1;
 }
 
+/* Relays of one launcher may share a pipe, which divides what is longer than PIPE_BUF where it is
+ * nearly full: whole lines, no more. */
+static size_t count_whole(const struct channel *c)
+{
+	const char *bytes = buffer_bytes(&c->out);
+	size_t size = buffer_size(&c->out);
+
+	if (size <= PIPE_BUF)
+		return size;
+	/* There is one: a line is much shorter. */
+	for (size = PIPE_BUF; size > 1 && bytes[size - 1] != '\n'; size--)
+		;
+	return size;
+}
+
 /* False: nothing more at the moment. */
 static bool push(struct channel *c)
 {
 	ssize_t n;
 
-	n = write(c->out_fd, buffer_bytes(&c->out), buffer_size(&c->out));
+	n = write(c->out_fd, buffer_bytes(&c->out), count_whole(c));
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
 		/* What the other end has written before it went is still read. */
 		n = -errno;
@@ -177,10 +194,13 @@ static bool push(struct channel *c)
 
 static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
 {
+	int i;
+
 	assert(w->data);
 	(void)loop;
 	(void)revents;
-	(void)push(w->data); /* the loop comes again */
+	for (i = 0; i < PUSHES && push(w->data); i++)
+		; /* the loop comes again */
 }
 
 void channel_flush(struct channel *c)
