@@ -63,6 +63,20 @@ srun_here -N 2 -n 3 -o "$tmpdir/out.d/%t" -- sh -c 'echo $SLURM_NODEID'
 is "$(cat "$tmpdir/out.d/0" "$tmpdir/out.d/2" | tr '\n' ' ')" "0 1 " "files are written where tasks are"
 
 # ---- readers that go, or take nothing ----------------------------------------------------------
+# Of such a length that relays have ended while what they wrote last can't be read yet.
+host=$(hostname | cut -d. -f1)
+for size in 587000 590000 593000; do
+	{
+		srun_here -N 2 -n 2 -- sh -c "head -c $size /dev/zero | tr '\\0' x"
+		echo $? >"$tmpdir/status"
+	} | {
+		eventually test -d "$run/$host-1_$job.0"
+		eventually test ! -d "$run/$host-1_$job.0"
+		sleep 2 # and of their launchers no more is expected
+		wc -c >"$tmpdir/size"
+	}
+	is "$(cat "$tmpdir/status" "$tmpdir/size" | tr '\n' ' ')" "0 $((2 * size)) " "a slow reader misses nothing of $size bytes"
+done
 srun_here -q -N 2 -n 2 -- sh -c 'while :; do echo y; done' 2>/dev/null | head -n 1 >"$tmpdir/out"
 is "$(cat "$tmpdir/out")" y "a reader that goes ends who writes"
 out=$(srun_here -q -N 2 -n 2 -- sh -c 'echo y; exec sleep 0.2' 2>&1 >/dev/full)

@@ -56,12 +56,23 @@ static void settle(struct conn *c)
 	across_check_end(c->across);
 }
 
+/* Of a channel whose launcher has ended. */
+static void await_rest(struct conn *c)
+{
+	ev_timer_set(&c->patience, LEFT_MS / 1e3, 0.);
+	ev_timer_start(c->across->loop, &c->patience);
+}
+
 static void on_patience(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct conn *c = w->data;
 
 	assert(c);
 	(void)revents;
+	if (c->exited && c->across->full_streams > 0) {
+		await_rest(c); /* nothing is read as long as our own readers take nothing */
+		return;
+	}
 	if (c->exited) { /* it has left relays behind: they end when the channel does */
 		ev_timer_stop(loop, w);
 		c->channel = channel_free(c->channel);
@@ -85,10 +96,8 @@ static void on_exit_fd(struct ev_loop *loop, ev_io *w, int revents)
 	ev_timer_stop(loop, &c->patience);
 	pidref_close(&c->process.process);
 	c->exited = true;
-	if (c->channel) { /* what its relays have said is still to be read */
-		ev_timer_set(&c->patience, LEFT_MS / 1e3, 0.);
-		ev_timer_start(loop, &c->patience);
-	}
+	if (c->channel) /* what its relays have said is still to be read */
+		await_rest(c);
 	settle(c);
 }
 
@@ -171,6 +180,7 @@ int conn_start(struct conn *c, struct err *err)
 	c->exit.data = c;
 	ev_io_start(a->loop, &c->exit);
 	ev_timer_init(&c->patience, on_patience, 0., 0.);
+	ev_set_priority(&c->patience, EV_MINPRI); /* after what has come meanwhile */
 	c->patience.data = c;
 	r = channel_new_take(
 		a->loop, c->process.from_fd, c->process.to_fd, &events, c, &c->channel);
