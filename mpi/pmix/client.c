@@ -37,9 +37,13 @@ void px_finalized(struct px *px, struct call *call)
 	call_answer(call, PMIX_SUCCESS);
 }
 
+/* Nobody else tells: libpmix keeps the status from who has called PMIx_Abort. */
 static void abort_done(struct px *px, struct call *call, int r)
 {
-	(void)px;
+	if (r < 0)
+		serve_log(px->serve, LOG_LEVEL_WARNING,
+			"rank %u of %s can't abort them: no such rank, or none that is left",
+			call->proc.rank, call->proc.nspace);
 	call_answer(call, call_status_of(r));
 }
 

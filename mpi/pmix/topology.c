@@ -8,6 +8,7 @@
 #include <hwloc.h>
 #include <pmix.h>
 #include <pmix_server.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -28,10 +29,15 @@ static bool has_devices(void)
 static hwloc_topology_t discover(void)
 {
 	hwloc_topology_t topology;
+	bool devices = has_devices();
 
+	/* Without devices no plugin of hwloc's finds anything, and what they are linked with, X11's
+	 * libraries among it, takes as long to load as all the rest of the topology to discover. */
+	if (!devices && setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 1) < 0)
+		return NULL;
 	if (hwloc_topology_init(&topology) < 0)
 		return NULL;
-	if ((has_devices() &&
+	if ((devices &&
 		    hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) <
 			    0) ||
 		hwloc_topology_load(topology) < 0) {
