@@ -223,7 +223,7 @@ EXTRA_DIST += $(MPI_SYSTEM_TESTS) tests/lib/attendant.sh tests/lib/mpi.sh tests/
 # Over hosts that tests/testbed/nodes makes.
 ACROSS_SYSTEM_TESTS = tests/system/0800-wire-nodes.sh tests/system/0801-wire-losses.sh \
 	tests/system/0802-wire-missing.sh tests/system/0841-pmi-hosts.sh \
-	tests/system/0842-spawn-hosts.sh tests/system/0861-openmpi-hosts.sh
+	tests/system/0842-spawn-hosts.sh tests/system/0861-openmpi-hosts.sh tests/system/0862-openmpi-many.sh
 TESTS += $(ACROSS_SYSTEM_TESTS)
 EXTRA_DIST += $(ACROSS_SYSTEM_TESTS) tests/lib/across.sh tests/lib/pmi_across.py
 
@@ -756,8 +756,10 @@ PMIX_SYSTEM_TESTS = \
 	tests/system/0854-pmix-spawn.sh \
 	tests/system/0855-pmix-old.sh \
 	tests/system/0860-openmpi.sh \
-	tests/system/0870-pmix-nodes.sh
-EXTRA_DIST += $(PMIX_SYSTEM_TESTS) tests/lib/pmix.sh tests/lib/pmix_old.py tests/lib/mpiprogram.c tests/bench/run-pmix
+	tests/system/0870-pmix-nodes.sh \
+	tests/system/0871-pmix-nodes-failures.sh
+EXTRA_DIST += $(PMIX_SYSTEM_TESTS) tests/lib/pmix.sh tests/lib/pmix_old.py tests/lib/mpiprogram.c \
+	tests/bench/run-pmix tests/bench/pmi2exchange.c
 bench-pmix: all $(EXTRA_PROGRAMS) tests/lib/pmixclient
 	top_builddir='$(abs_top_builddir)' top_srcdir='$(abs_top_srcdir)' \
 		$(SHELL) $(top_srcdir)/tests/bench/run-pmix
@@ -765,7 +767,7 @@ bench-pmix: all $(EXTRA_PROGRAMS) tests/lib/pmixclient
 if PMIX
 TESTS += $(PMIX_SYSTEM_TESTS)
 check_PROGRAMS += tests/lib/pmixclient
-tests_lib_pmixclient_SOURCES = tests/lib/pmixclient.c
+tests_lib_pmixclient_SOURCES = tests/lib/pmixclient.c tests/lib/pmixclient.h tests/lib/pmixfailures.c
 tests_lib_pmixclient_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)
 tests_lib_pmixclient_LDADD = $(PMIX_LIBS) -lpthread
 endif

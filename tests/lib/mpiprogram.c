@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * An MPI program that does one thing a run, for the tests of the MPI plugins with real libraries:
- * "mpiprogram hello|ring|spawn|ports|abort".
+ * "mpiprogram hello|ring|allreduce|spawn|ports|abort".
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -19,6 +19,24 @@ static void hello(void)
 		MPI_Abort(MPI_COMM_WORLD, 3);
 	if (rank == 0)
 		printf("hello from %d\n", size);
+}
+
+/* From a few bytes to half a megabyte, for which MPI libraries have algorithms of their own. */
+static void allreduce(void)
+{
+	static int mine[1 << 17], sum[1 << 17];
+	int wrong = 0;
+
+	for (int count = 1; count <= 1 << 17; count <<= 17 / 2) {
+		for (int i = 0; i < count; i++)
+			mine[i] = rank + i % 100;
+		MPI_Allreduce(mine, sum, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+		for (int i = 0; i < count; i++)
+			wrong += sum[i] != size * (size - 1) / 2 + size * (i % 100);
+	}
+	MPI_Allreduce(&wrong, sum, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+	if (rank == 0)
+		printf("allreduce of %d: %s\n", size, sum[0] ? "wrong" : "right");
 }
 
 static void ring(void)
@@ -105,6 +123,8 @@ int main(int argc, char **argv)
 		hello();
 	else if (strcmp(what, "ring") == 0)
 		ring();
+	else if (strcmp(what, "allreduce") == 0)
+		allreduce();
 	else if (strcmp(what, "spawn") == 0)
 		spawn(argv[0]);
 	else if (strcmp(what, "ports") == 0)

@@ -4,23 +4,23 @@
  * What it finds goes to standard output, "VERB RANK: ..."; a failure of what ought to succeed to
  * standard error, with exit status 1.
  */
-#include <pmix.h>
+#include "tests/lib/pmixclient.h"
+
 #include <pmix_tool.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static pmix_proc_t me;
-static pmix_proc_t everybody;
-static uint32_t size;
+pmix_proc_t me;
+pmix_proc_t everybody;
+uint32_t size;
 
 /* As libpmix 4 has it: "TIMEOUT" also of what newer ones call PMIX_ERR_TIMEOUT. */
-static const char *status_name(pmix_status_t status)
+const char *status_name(pmix_status_t status)
 {
 	static char name[128];
 	const char *text = PMIx_Error_string(status);
@@ -37,19 +37,19 @@ static const char *status_name(pmix_status_t status)
 	return name;
 }
 
-static void die(const char *what, pmix_status_t status)
+void die(const char *what, pmix_status_t status)
 {
 	fprintf(stderr, "rank %u: %s: %s\n", me.rank, what, status_name(status));
 	_exit(1);
 }
 
-static void must(pmix_status_t status, const char *what)
+void must(pmix_status_t status, const char *what)
 {
 	if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED)
 		die(what, status);
 }
 
-static void say(const char *verb, const char *text)
+void say(const char *verb, const char *text)
 {
 	printf("%s %u: %s\n", verb, me.rank, text);
 	fflush(stdout);
@@ -66,7 +66,7 @@ static void init(void)
 	PMIX_VALUE_RELEASE(value);
 }
 
-static void fence(bool collect)
+void fence(bool collect)
 {
 	pmix_info_t info;
 
@@ -202,7 +202,7 @@ static int verb_dirs(char **args)
 
 /* ---- put, fence, get ---- */
 
-static void put_own(void)
+void put_own(void)
 {
 	pmix_value_t value;
 	char text[32];
@@ -213,15 +213,20 @@ static void put_own(void)
 	must(PMIx_Commit(), "PMIx_Commit");
 }
 
-static void get_of(uint32_t rank)
+/* libpmix waits for what another rank of the node has not committed yet, but without a deadline no
+ * longer than two seconds. */
+void get_of(uint32_t rank)
 {
 	pmix_value_t *value;
 	pmix_proc_t peer;
+	pmix_info_t info;
 	char text[32];
+	int seconds = 50;
 
 	snprintf(text, sizeof(text), "data of %u", rank);
 	PMIX_LOAD_PROCID(&peer, me.nspace, rank);
-	must(PMIx_Get(&peer, "test.own", NULL, 0, &value), "PMIx_Get");
+	PMIX_INFO_LOAD(&info, PMIX_TIMEOUT, &seconds, PMIX_INT);
+	must(PMIx_Get(&peer, "test.own", &info, 1, &value), "PMIx_Get");
 	if (value->type != PMIX_STRING || strcmp(value->data.string, text) != 0)
 		die("another value than was put", PMIX_ERROR);
 	PMIX_VALUE_RELEASE(value);
@@ -266,7 +271,8 @@ static int verb_halves(char **args)
 	return 0;
 }
 
-/* The last rank does not come, until a line is there to read or it is killed. */
+/* "absent [SECONDS]": the last rank does not come. With a deadline it ends when the others have
+ * found that out, else when it is killed. */
 static int verb_absent(char **args)
 {
 	pmix_info_t info;
@@ -275,12 +281,17 @@ static int verb_absent(char **args)
 
 	say("begun", "");
 	if (me.rank == size - 1) {
-		pause();
+		if (!seconds)
+			pause();
+		for (uint32_t i = 0; i < size - 1; i++)
+			get_of(i);
 		return 0;
 	}
 	PMIX_INFO_LOAD(&info, PMIX_TIMEOUT, &seconds, PMIX_INT);
 	status = PMIx_Fence(&everybody, 1, &info, seconds ? 1 : 0);
 	say("absent", status_name(status));
+	if (seconds)
+		put_own();
 	return 0;
 }
 
@@ -337,7 +348,7 @@ static pmix_status_t publish(
 	return PMIx_Publish(info, 3);
 }
 
-static void expect(pmix_status_t got, pmix_status_t wanted, const char *what)
+void expect(pmix_status_t got, pmix_status_t wanted, const char *what)
 {
 	if (got != wanted)
 		die(what, got);
@@ -469,7 +480,7 @@ static void on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,
 	cbfunc(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
 }
 
-static void listen_for(pmix_status_t code)
+void listen_for(pmix_status_t code)
 {
 	must(PMIx_Register_event_handler(&code, 1, NULL, 0, on_event, NULL, NULL) < 0
 			? PMIX_ERROR
@@ -477,7 +488,7 @@ static void listen_for(pmix_status_t code)
 		"PMIx_Register_event_handler");
 }
 
-static void await_event(const char *verb)
+void await_event(const char *verb)
 {
 	char text[128];
 
@@ -691,24 +702,6 @@ static int verb_monitor(char **args)
 	return 0;
 }
 
-/* What can't be had says so. */
-static int verb_refused(char **args)
-{
-	pmix_info_t info, *results = NULL;
-	pmix_byte_object_t credential;
-	uint64_t nodes = 2;
-	size_t n = 0;
-
-	(void)args;
-	PMIX_INFO_LOAD(&info, PMIX_ALLOC_NUM_NODES, &nodes, PMIX_UINT64);
-	say("alloc", status_name(PMIx_Allocation_request(PMIX_ALLOC_NEW, &info, 1, &results, &n)));
-	say("iof",
-		status_name(PMIx_IOF_pull(
-			&everybody, 1, NULL, 0, PMIX_FWD_STDOUT_CHANNEL, NULL, NULL, NULL)));
-	say("credential", status_name(PMIx_Get_credential(NULL, 0, &credential)));
-	return 0;
-}
-
 /* ---- spawn ---- */
 
 /* What there is of process sets, and who is in one of them. */
@@ -821,10 +814,7 @@ static int tool(char **args)
 	return status == PMIX_SUCCESS ? 0 : 1;
 }
 
-static const struct {
-	const char *name;
-	int (*run)(char **args);
-} verbs[] = {
+static const struct verb verbs[] = {
 	{"init", verb_init},
 	{"get", verb_get},
 	{"dirs", verb_dirs},
@@ -844,10 +834,17 @@ static const struct {
 	{"query", verb_query},
 	{"log", verb_log},
 	{"monitor", verb_monitor},
-	{"refused", verb_refused},
 	{"spawn", verb_spawn},
 	{"child", verb_child},
+	{NULL, NULL},
 };
+
+static const struct verb *find(const struct verb *verb, const char *name)
+{
+	while (verb->name && strcmp(verb->name, name) != 0)
+		verb++;
+	return verb->name ? verb : NULL;
+}
 
 /* All but the first rank never call PMIx_Init. */
 static int late(void)
@@ -869,17 +866,24 @@ static int late(void)
 
 int main(int argc, char **argv)
 {
+	const struct verb *verb;
+	int r;
+
 	if (argc >= 3 && strcmp(argv[1], "tool") == 0)
 		return tool(argv + 2);
 	if (argc == 2 && strcmp(argv[1], "late") == 0)
 		return late();
-	for (size_t i = 0; argc >= 2 && i < sizeof(verbs) / sizeof(verbs[0]); i++) {
-		int r;
-
-		if (strcmp(argv[1], verbs[i].name) != 0)
-			continue;
+	if (argc == 2 && strcmp(argv[1], "alone") == 0) {
+		/* What a client does before it finds no server, for tests/bench/run-pmix. */
+		(void)PMIx_Init(&me, NULL, 0);
+		return 0;
+	}
+	verb = argc < 2 ? NULL : find(verbs, argv[1]);
+	if (!verb && argc >= 2)
+		verb = find(failure_verbs, argv[1]);
+	if (verb) {
 		init();
-		r = verbs[i].run(argv + 2);
+		r = verb->run(argv + 2);
 		must(PMIx_Finalize(NULL, 0), "PMIx_Finalize");
 		return r;
 	}

@@ -12,6 +12,19 @@ init 1: of 3
 init 2: of 3" "three ranks call PMIx_Init and PMIx_Finalize"
 is "$status" 0 "and the step ends well"
 
+export client
+# shellcheck disable=SC2016 # for the task's shell, here and below
+out=$(step --mpi pmix -n 2 -- sh -c '"$client" init && "$client" init' 2>&1)
+lines 4 '^init [01]: of 2$' "a rank may come again, as another process, after PMIx_Finalize"
+# shellcheck disable=SC2016
+out=$(step --mpi pmix -n 2 -- sh -c 'PMIX_RANK=7 exec "$client" init' 2>&1)
+isnt $? 0 "who claims a rank that there is not"
+lines 0 '^init' "gets in nowhere"
+# shellcheck disable=SC2016
+out=$(step --mpi pmix -n 2 -- sh -c 'PMIX_NAMESPACE=other exec "$client" init' 2>&1)
+isnt $? 0 "nor who claims another job"
+lines 0 '^init' "gets in"
+
 out=$(PMI_FD=7 PMI_RANK=3 PMI_SIZE=9 PMIX_RANK=5 PMIX_NAMESPACE=other step --mpi pmix -- env)
 lines 1 '^PMIX_NAMESPACE=stepd\.[0-9]*\.0$' "the namespace is the step's, whatever the caller's was"
 lines 1 '^PMIX_RANK=0$' "and so is the rank"

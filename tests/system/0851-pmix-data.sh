@@ -17,7 +17,10 @@ lines 3 ': done$' "200 fences in a row"
 pmix 5 halves
 lines 5 ': met$' "fences among some of the ranks, unlike often"
 
-options=-K0
+pmix 40 modex collect
+lines 40 ': all$' "and with so many ranks that these share memory"
+is "$(find "${TMPDIR:-/tmp}/stepd-pmix-$(id -u)" -maxdepth 1 -name "$job.*")" "" "of which nothing is left"
+
 pmix 3 absent 1
 case $(step --mpi pmix -- printenv PMIX_VERSION) in
 5.0.*) # a fault of that library: it tells all but one that it went well
@@ -29,10 +32,15 @@ case $(step --mpi pmix -- printenv PMIX_VERSION) in
 		"a fence that a rank does not come to ends at its caller's deadline"
 	;;
 esac
-options=
 
 pmix 2 nokey
 lines 2 ': not found$' "a key that nobody puts is not found"
+pmix 2 nobody 1
+lines 2 '^nobody [01]: get TIMEOUT$' "nor is one of a rank that there is not"
+options=-K0
+pmix 3 unput 1
+lines 2 '^unput [01]: get TIMEOUT$' "and for one that has ended without putting it nobody waits longer than he likes"
+options=
 pmix 2 publish
 lines 2 ': as it ought to be$' "publish, lookup and unpublish: waiting, ranges, persistence, duplicates, owners, deadline"
 

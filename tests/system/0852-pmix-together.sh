@@ -13,14 +13,30 @@ lines 3 ': gone$' "groups are made and ended, once"
 is "$(printf '%s\n' "$out" | sed -n 's/^context [0-9]*: //p' | sort -u | wc -l)" 1 \
 	"all of a group have the same context id"
 
+pmix 1 nobody 1
+lines 1 'connect NOT-FOUND$' "nobody connects with a job that there is not"
+
 pmix 4 event
 lines 3 ' from 0$' "an event of a rank reaches the others"
+pmix 3 ranges
+lines 2 '^ranges [12]: .* from 0$' "one that is for all does"
+lines 2 '^heard [12]: .* of 0, ' "and one for the node; nothing comes to who has taken his handler back, or is for itself"
 
 options=-K0
 pmix 3 death
 lines 2 '^death [01]: PROC-ABORTED-BY-SIG from 2$' "the others hear of a rank that was killed"
 pmix 3 deathfence
 lines 2 '^deathfence [01]: ' "and no fence with it hangs"
+for what in connect disconnect; do
+	pmix 3 died $what
+	lines 2 '^died [01]: ' "nor does a $what"
+done
+pmix 3 ends 3
+lines 2 '^heard [01]: PROC-EXIT-NONZERO-TERM of 2, exit code 3$' "they hear of one that ends with a status"
+pmix 3 ends 0
+lines 2 '^heard [01]: PROC TERMINATED of 2, exit code 0$' "of one that ends well"
+pmix 3 lost 4
+lines 2 '^heard [01]: PROC TERMINATED WITHOUT SYNC of 2, exit code 4$' "and of one that ends before PMIx_Finalize"
 
 # ---- abort ----
 
@@ -30,9 +46,13 @@ lines 1 'rank 0 of stepd\.[0-9]*\.0 has called PMIx_Abort: enough of it$' "and i
 pmix 3 abort 7 2
 lines 1 '^abort 0: one$' "a rank can end another one alone"
 lines 1 'task 2 killed by signal 9' "that one is killed"
+pmix 1 nobody 1
+lines 1 "rank 0 of .* can't abort them: no such rank" "of one that there is not the log tells"
 options=
+pmix 2 abort 263
+is "$status" 7 "of a status that is none of a process the low byte is the step's"
 
-options=--pmi-timeout=500ms
+options='--pmi-timeout=500ms -K'
 pmix 3 late
 lines 1 'ranks 1-2 of stepd\.[0-9]*\.0 on node 0: PMIx_Init not called 500 ms after others have' \
 	"ranks that never call PMIx_Init are named when the deadline is over"

@@ -21,6 +21,8 @@ lines 2 'qry.mem=\[1\]$' "memory"
 lines 2 'qry.pgrpnum=0$' "groups"
 pmix 1 query pmix.qry.qlst
 lines 1 '^query 0: NOT-SUPPORTED$' "the scheduler's queues are not known here"
+pmix 1 nobody 1
+lines 1 'query NOT-FOUND$' "nor is another job"
 
 options=-K0
 pmix 3 control
@@ -28,6 +30,11 @@ lines 1 '^control 2: signalled$' "a rank signals another, stops it and lets it g
 lines 1 'task 2 killed by signal 15' "and ends it"
 lines 0 '^rank' "what can't be done is refused"
 options=
+: >"$tmpdir/later"
+pmix 1 cleanup "$tmpdir/later"
+lines 2 '^cleanup 0: .* SUCCESS$' "a file is registered for removal; what may be preempted is noted"
+[ ! -e "$tmpdir/later" ]
+is $? 0 "and the file is gone with the rank"
 
 pmix 2 log "one
 two"
@@ -41,7 +48,9 @@ pmix 2 monitor heartbeat
 lines 1 '^monitor 1: .*HEARTBEAT.* from 0$' "a heart that does not beat is told"
 
 pmix 1 refused
-lines 3 ': NOT-SUPPORTED$' "allocation, forwarded streams and credentials are refused as not supported"
+for what in allocation iof stdin credential validation record; do
+	lines 1 "^refused 0: $what NOT-SUPPORTED\$" "$what is refused as not supported"
+done
 
 # ---- tools ----
 
@@ -53,6 +62,28 @@ lines 1 '^tool 0: stepd\.[0-9]*\.0\.tool-0\.1$' "a tool connects and gets a name
 lines 1 'namespaces=stepd\.[0-9]*\.0$' "and its questions are answered"
 lines 1 "^700 $(id -u)$" "the file it finds the server by is in a directory of the owner's"
 lines 1 '^pmix\..*\.tool\.[0-9]*$' "that file is there"
+# shellcheck disable=SC2016 # for the task's shell
+out=$(step --mpi pmix -- sh -c 'env -i "$client" tool "${PMIX_SERVER_URI41%.0;*}.9;tcp4://127.0.0.1:1"' 2>&1)
+isnt $? 0 "a tool finds no server where there is none"
+if [ "$(id -u)" -eq 0 ]; then
+	mkfifo "$tmpdir/go"
+	export tmpdir
+	# shellcheck disable=SC2016
+	step --mpi pmix -- sh -c 'cd /
+		setpriv --reuid=65534 --regid=65534 --clear-groups env -i "$client" tool "$PMIX_SERVER_URI41" &
+		read -r go <"$tmpdir/go"
+		kill $!
+		exec "$client" init' >"$tmpdir/out" 2>&1 &
+	ok "another user's tool is refused, and the log tells" \
+		eventually grep -q 'a PMIx tool of uid 65534 is refused' "$tmpdir/out"
+	echo >"$tmpdir/go"
+	wait
+	out=$(cat "$tmpdir/out")
+	lines 0 '^tool' "it gets no name"
+	lines 1 '^init 0: of 1$' "and the server goes on"
+else
+	skip 3 "only root can be another user"
+fi
 
 nothing_left "nothing is left"
 done_testing

@@ -22,5 +22,21 @@ lines 1 '^spawn 0: ' "a program that is not there is a failed spawn"
 lines 0 'connected' "and no more"
 lines 0 'killed by signal' "those who asked go on"
 
+pmix 2 spawns pmix.wdir /tmp
+lines 1 '^spawned in /tmp, WORD=$' "a spawn has the directory that it asks for"
+for key in env-set env-add; do
+	pmix 2 spawns $key x
+	lines 1 ', WORD=x$' "and the variable: $key"
+done
+pmix 2 spawns pmix.wdir "$tmpdir/nowhere"
+lines 1 '^spawns 0: pmix.wdir NOT-FOUND$' "a directory that is not there fails it"
+pmix 2 spawns pmix.host nowhere
+lines 1 '^spawns 0: pmix.host NOT-FOUND$' "and so does a node that is none of the step's"
+pmix 2 spawns test.unknown x
+lines 1 '^spawned in ' "a wish that is not known is ignored"
+pmix 2 spawns test.unknown x required
+lines 1 '^spawns 0: test.unknown NOT-SUPPORTED$' "but not one that is required"
+lines 0 '^spawned' "nothing is spawned then"
+
 nothing_left "nothing is left"
 done_testing

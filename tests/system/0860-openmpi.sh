@@ -18,7 +18,7 @@ mpi() {
 	status=$?
 }
 
-for n in 1 2 8; do
+for n in 1 2 8 16; do
 	mpi $n hello
 	lines 1 "^hello from $n\$" "$n ranks say hello and add up"
 	is "$status" 0 "and end well"

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the files of pmixclient share: pmixclient.c has the verbs for what works, pmixfailures.c
+ * those for what fails.
+ */
+#ifndef TESTS_LIB_PMIXCLIENT_H
+#define TESTS_LIB_PMIXCLIENT_H
+
+#include <pmix.h>
+#include <stdbool.h>
+
+extern pmix_proc_t me;
+extern pmix_proc_t everybody;
+extern uint32_t size;
+
+/* As libpmix 4 has it, in a buffer of its own. */
+const char *status_name(pmix_status_t status);
+void die(const char *what, pmix_status_t status) __attribute__((noreturn));
+void must(pmix_status_t status, const char *what);
+void expect(pmix_status_t got, pmix_status_t wanted, const char *what);
+/* "VERB RANK: TEXT" on standard output. */
+void say(const char *verb, const char *text);
+void fence(bool collect);
+void put_own(void);
+/* What put_own() of that rank has put, once it has. */
+void get_of(uint32_t rank);
+/* One code a run. */
+void listen_for(pmix_status_t code);
+/* Says from whom the first one is. */
+void await_event(const char *verb);
+
+struct verb {
+	const char *name;
+	int (*run)(char **args);
+};
+/* Ends with one that has no name. */
+extern const struct verb failure_verbs[];
+
+#endif
