@@ -8,6 +8,21 @@
 #include "stepd/agent/launch/plan.h"
 #include "stepd/agent/stdio/stdio.h"
 
+#define REPORT_FD_LEAST 64
+
+/* What tasks report through as long as the MPI plugin's hook runs in them, which may take a low
+ * descriptor of its choice for their program. */
+static int move_up(int *fd)
+{
+	int moved = fcntl(*fd, F_DUPFD_CLOEXEC, REPORT_FD_LEAST);
+
+	if (moved < 0)
+		return errno == EINVAL ? 0 : -errno; /* so few are allowed */
+	(void)close_fd(*fd);
+	*fd = moved;
+	return 0;
+}
+
 int launch_open(
 	struct launch *l, struct proctrack *pt, struct stdio *io, bool hold, struct err *err)
 {
@@ -25,7 +40,7 @@ int launch_open(
 		return err_set(err, -errno, "make the pipe for the tasks' reports");
 	l->report_fd = report[0];
 	l->task_report_fd = report[1];
-	if (fcntl(l->report_fd, F_SETFL, O_NONBLOCK) < 0)
+	if (fcntl(l->report_fd, F_SETFL, O_NONBLOCK) < 0 || move_up(&l->task_report_fd) < 0)
 		return err_set(err, -errno, "make the pipe for the tasks' reports");
 	if (!hold && l->into)
 		return 0;
