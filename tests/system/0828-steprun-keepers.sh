@@ -32,22 +32,27 @@ ends_with() { # NAME PID...
 	finish 2>/dev/null
 	nothing_left_soon "$ends_name"
 }
-sleeper='echo up; echo up >&2; exec sleep 300'
+sleeper='echo up; exec sleep 300'
+have_text() { # FILE...
+	for file; do
+		[ -s "$file" ] || return 1
+	done
+}
 
 # ---- files that are opened as the user -----------------------------------------------------------
 begin -N 2 -n 2 -o "$tmpdir/out.%t" -- sh -c "$sleeper"
-eventually has_lines "$tmpdir/err" 2
+eventually have_text "$tmpdir/out.0" "$tmpdir/out.1"
 # shellcheck disable=SC2046 # pids
 ends_with "nothing is left of relays that were killed, with -o" $(relays) "$pid"
 if [ "$(id -u)" = 0 ]; then
 	mkdir "$tmpdir/own" && chown nobody "$tmpdir/own"
 	begin -N 2 -n 2 --uid nobody -o "$tmpdir/own/out.%t" -- sh -c "$sleeper"
-	eventually has_lines "$tmpdir/err" 2
+	eventually have_text "$tmpdir/own/out.0" "$tmpdir/own/out.1"
 	is "$(stat -c %U "$tmpdir/own/out.1")" nobody "files are the user's"
 	# shellcheck disable=SC2046 # pids
 	ends_with "nothing is left, with -o and --uid" $(relays) "$pid"
 	begin --uid nobody -o "$tmpdir/own/here" -- sh -c "$sleeper"
-	eventually has_lines "$tmpdir/err" 1
+	eventually have_text "$tmpdir/own/here"
 	ends_with "nor of a steprun on one node" "$pid"
 else
 	skip 3 "needs root, to become another user"
@@ -68,8 +73,9 @@ is "$status $(sort "$tmpdir/out" | tr '\n' ' ')" "5 down down up up " "their str
 is "$(grep -c '"step": ' "$tmpdir/result")" 2 "and their results"
 rm "$tmpdir/go"
 restore
+rm -f "$tmpdir/out.0" "$tmpdir/out.1"
 begin --stepd "$bin/stepd" -N 2 -n 2 -o "$tmpdir/out.%t" -- sh -c "$sleeper"
-eventually has_lines "$tmpdir/err" 2
+eventually have_text "$tmpdir/out.0" "$tmpdir/out.1"
 ok "upgraded" upgrade 2
 # shellcheck disable=SC2046 # pids
 ends_with "they end when their relays are killed" $(relays) "$pid"
