@@ -11,6 +11,7 @@
 #	running STEP        whether the agent of that step has released its tasks
 #	hanging PID...      whether one of them is in state D
 #	nothing_left NAME   checks that no cgroup, directory or process of $job is there
+#	nothing_left_soon NAME  the same, for agents that this shell does not wait for
 # Tasks are marked by the variable STEPD_TEST_JOB in their environment.
 
 # shellcheck source=tests/lib/tap.sh
@@ -92,6 +93,16 @@ nothing_left() {
 	is "$left_cgroups$left_files$left_pids" "" "$1"
 }
 
+all_gone() {
+	[ -z "$(left_processes)$(left_entries)$(find /sys/fs/cgroup -type d -name "job_$job" 2>/dev/null)" ]
+}
+
+# What a step leaves goes with its agents, a moment after steprun, or what else has started them.
+nothing_left_soon() {
+	eventually all_gone
+	nothing_left "$1"
+}
+
 # Once the freezer has called it, it shows as running, from one look at its page to the next.
 hanging() {
 	for hanging_pid; do
@@ -105,13 +116,15 @@ running() {
 	grep -qs '"state":"running"' "$run"/*_"$job.$1"/state.json
 }
 
-# Waits, without guessing a time, until COMMAND succeeds; at most some minutes, for who is starved of
-# its CPU.
+# Waits, without guessing a time, until COMMAND succeeds; at most a minute or more.
 eventually() {
 	tries=0
 	until "$@" >/dev/null 2>&1; do
 		tries=$((tries + 1))
-		[ "$tries" -lt 6000 ] || return 1
+		[ "$tries" -lt 3000 ] || {
+			echo "# waited in vain for: $*" >&2
+			return 1
+		}
 		sleep 0.02
 	done
 }

@@ -49,13 +49,3 @@ agents() {
 has_lines() { # FILE COUNT
 	[ "$(wc -l <"$1")" -ge "$2" ]
 }
-
-all_gone() {
-	[ -z "$(left_processes)" ] && [ -z "$(left_entries)" ]
-}
-
-# What a step leaves goes with its agents, a moment after steprun.
-nothing_left_soon() {
-	eventually all_gone
-	nothing_left "$1"
-}

@@ -62,5 +62,5 @@ END
 else
 	skip 1 "needs root and iproute2"
 fi
-nothing_left "nothing is left"
+nothing_left_soon "nothing is left"
 done_testing

@@ -26,5 +26,5 @@ is "$(printf '%s\n' "$out" | grep -c 'of 5, [23] here: right')" 5 "dealt out in 
 out=$(under 2 --bootstrap=pmi --mpi=pmi2 -n 4 -- "$tmpdir/mpi_sum" 9 2>&1)
 is $? 9 "MPI_Abort is the engine's status as well"
 like "$out" 'rank 3 called MPI_Abort\(\) with code 9' "and the agents say who it was"
-nothing_left "nothing is left"
+nothing_left_soon "nothing is left"
 done_testing

@@ -63,5 +63,5 @@ all_have "IPv6 alone"
 out=$(across 2 --mpi=pmi2 -n 2 -- sh -c '
 	[ "$SLURM_PROCID" = 0 ] || cat "$STEPD_RUNTIME_DIR/node2_$SLURM_JOB_ID.0/spec.json"' 2>&1)
 like "$out" '"addresses":\["\[fd98::1\]:[0-9]+","\[fd98::2\]:[0-9]+"\]' "by its addresses"
-nothing_left "nothing is left"
+nothing_left_soon "nothing is left"
 done_testing

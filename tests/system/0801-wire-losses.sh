@@ -15,7 +15,7 @@ kill -9 "$(agent_of node3)"
 finish
 is "$status" 125 "an agent that is killed ends the step"
 like "$out" "^steprun: node3: the agent has been killed" "and steprun names its node"
-nothing_left "nothing is left of it"
+nothing_left_soon "nothing is left of it"
 
 begin 8 awaits 7
 kill -9 "$(service_of node2)"
@@ -25,7 +25,7 @@ halt
 finish
 like "$out" '^rank 1 is hung up on$' "its own ranks are hung up on"
 like "$out" 'the MPI service process \(pid [0-9]*\) ended by signal 9: MPI calls of the tasks fail' "which is in the log"
-nothing_left "nothing is left of it"
+nothing_left_soon "nothing is left of it"
 
 # A node that is silent is not lost for the wire before half a minute is over; a fence has its
 # deadline. Behind node2 are node4, node5 and node8.
@@ -40,7 +40,7 @@ like "$(cat "$tmpdir/begun")" "rank 0 hears .*a_fence_of_8_nodes_was_not_complet
 kill -CONT "$(service_of node2)"
 halt
 finish
-nothing_left "nothing is left of it"
+nothing_left_soon "nothing is left of it"
 
 begin 8 awaits 7
 ip -n node2 link set eth0 down
@@ -51,5 +51,5 @@ like "$(cat "$tmpdir/begun")" 'rank 1 hears .*_no_word_of_who_is_missing_came_fr
 halt
 finish
 ip -n node2 link set eth0 up
-nothing_left "nothing is left of it"
+nothing_left_soon "nothing is left of it"
 done_testing

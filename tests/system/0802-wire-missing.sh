@@ -22,7 +22,7 @@ is "$(grep -c 'hears cmd=barrier_out rc=-1 msg=.*rank_5_on_node_5_(node6)' "$tmp
 halt
 finish
 unlike "$out" ' is lost: ' "who ends the step hears nothing of nodes that have lost each other by that"
-nothing_left "nothing is left"
+nothing_left_soon "nothing is left"
 
 # node2 is between node1 and node4 and node5, node4 between node2 and node8.
 tasks=8 options=--wire-fanout=2
@@ -31,7 +31,7 @@ is "$status" 0 "a node that has ended well"
 is "$(printf '%s\n' "$out" | grep -c 'goes on, bad 0')" 6 "is a way for the others all the same"
 wide 8 leaves 0
 is "$status $(printf '%s\n' "$out" | grep -c 'goes on, bad 0')" "0 7" "and so is the first of them"
-nothing_left "nothing is left"
+nothing_left_soon "nothing is left"
 
 # Agents by hand: what an engine gives them that is not stepd's own.
 part() { # NODE SECRET
@@ -61,5 +61,5 @@ like "$(cat "$tmpdir/part1")" 'node 1 \(node2\) is lost: there was no connection
 	"and the others say whose it is"
 like "$(cat "$tmpdir/part3")" 'node 1 \(node2\) is lost' "all of them"
 unlike "$(cat "$tmpdir"/part?)" '0123456789abcde' "the secret is in no message"
-nothing_left "nothing is left"
+nothing_left_soon "nothing is left"
 done_testing

@@ -56,5 +56,5 @@ refused "is none of local" "a template without the command" --launcher 'exec:run
 refused "is none of block" "no such distribution" -m wild
 refused "needs nodes" "ssh without hosts" --launcher ssh -N 2
 refused "lays the tasks out itself" "a spec with a layout" --spec "$top_srcdir/tests/data/steprun-node.json"
-nothing_left "nothing is left"
+nothing_left_soon "nothing is left"
 done_testing

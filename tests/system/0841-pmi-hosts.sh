@@ -66,5 +66,5 @@ out=$(across 3 --mpi=pmi2 -n 6 --multi-prog "$tmpdir/multi" 2>&1)
 is "$(printf '%s\n' "$out" | sort | tr '\n' ' ')" \
 	"rank 0 appnum 0 rank 1 appnum 0 rank 2 appnum 1 rank 3 appnum 1 rank 4 appnum 1 rank 5 appnum 1 " \
 	"have their numbers on all hosts"
-nothing_left "nothing is left"
+nothing_left_soon "nothing is left"
 done_testing

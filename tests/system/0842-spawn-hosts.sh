@@ -37,5 +37,5 @@ unlike "$(ps -eo args)" '^sleep 4321' "and nothing of it runs on the other host"
 wide 3 spawn_aborts
 is "$status" 7 "a spawned task that aborts ends the step with its code"
 like "$out" 'rank 2 .*called MPI_Abort\(\) with code 7' "and it is named"
-nothing_left "nothing is left"
+nothing_left_soon "nothing is left"
 done_testing

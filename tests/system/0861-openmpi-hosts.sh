@@ -45,5 +45,5 @@ run 3 6 "$tmpdir/mpiprogram" ring
 said 1 '^ring of 6$' "a token goes round three hosts"
 run 3 3 "$tmpdir/mpiprogram" abort
 is "$status" 5 "MPI_Abort ends the step on all hosts with its status"
-nothing_left "nothing is left"
+nothing_left_soon "nothing is left"
 done_testing

@@ -132,5 +132,5 @@ else
 	skip 5 "Open MPI's compiler is not here"
 fi
 
-nothing_left "nothing is left"
+nothing_left_soon "nothing is left"
 done_testing
