@@ -261,6 +261,7 @@ void serve_link_open(struct serve *s)
 {
 	s->last = &s->first;
 	ev_io_init(&s->readable, on_readable, s->link_fd, EV_READ);
+	ev_set_priority(&s->readable, EV_MINPRI); /* after the last words of tasks that are over */
 	ev_io_init(&s->writable, on_writable, s->link_fd, EV_WRITE);
 	s->readable.data = s->writable.data = s;
 	ev_io_start(s->loop, &s->readable);

@@ -195,13 +195,20 @@ void ending_begin(struct agent *a, enum agent_reason reason)
 	killseq_start(&a->killseq);
 }
 
+/* Who aborts ends, and may be seen to end before the word of it comes: it counts as long as the
+ * result is not made. */
 void ending_abort(struct agent *a, int code, const char *why)
 {
-	if (a->state != AGENT_RUNNING)
+	bool late = a->state == AGENT_DRAINING && a->reason == AGENT_REASON_COMPLETED;
+
+	if (a->state != AGENT_RUNNING && !late)
 		return;
 	log_error(a->log, "%s", why);
 	a->abort_code = code;
-	ending_begin(a, AGENT_REASON_ABORT);
+	if (late)
+		a->reason = AGENT_REASON_ABORT;
+	else
+		ending_begin(a, AGENT_REASON_ABORT);
 }
 
 void ending_terminate_take(struct agent *a, struct spec_kill *steps, size_t count)

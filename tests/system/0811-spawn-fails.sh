@@ -61,4 +61,18 @@ out=$(spawning -n 1 sh -c "$asks"'one 3 5 1 "[\"true\"]"; one 3 8 1 "[\"true\"]"
 like "$out" 'spawn: there was a spawn 3 before' "a number that was used"
 like "$out" "spawn: rank 5 is another task's" "a rank that was used"
 nothing_left "nothing is left"
+# The service gets to it only after its task has ended.
+: >"$tmpdir/service"
+# shellcheck disable=SC2016 # for the task's shell
+spawning -n 1 --result "$tmpdir/r" sh -c 'pid=$(pgrep -P $PPID stepd-mpi); kill -STOP "$pid"
+	echo "{\"do\":\"abort\",\"code\":9,\"text\":\"last words\"}" >&9; echo "$PPID $pid" >"$0"' "$tmpdir/service" 2>"$tmpdir/err" &
+alone() { # the agent with its service
+	[ -s "$tmpdir/service" ] && [ "$(pgrep -P "$(cut -d' ' -f1 "$tmpdir/service")" | wc -l)" -eq 1 ]
+}
+eventually alone
+kill -CONT "$(cut -d' ' -f2 "$tmpdir/service")"
+wait $!
+is $? 9 "a task's last word may be an abort"
+like "$(cat "$tmpdir/err")" 'last words' "which is told"
+nothing_left "nothing is left"
 done_testing

@@ -17,6 +17,7 @@ said() {
 }
 
 for tracker in $(backends); do
+	: >"$tmpdir/out" # of the one before
 	spawning --proctrack "$tracker" -n 1 --usage --result "$tmpdir/r" sh -c "$asks"'
 		one 7 100 2 "[\"sh\",\"-c\",\"sleep 99 & exec sleep 98\"]"; echo "$answer"; exec sleep 97' \
 		>"$tmpdir/out" 2>"$tmpdir/err" &
