@@ -75,6 +75,7 @@ nodes 3 6 "$client" control
 lines 1 '^control 5: signalled$' "ranks of other nodes are signalled"
 nodes 3 6 "$client" abort 7 5
 lines 1 'task 5 killed by signal 9' "and ended"
+options='-K0 -W15' # which ends the rank that is absent
 nodes 3 3 "$client" absent 1
 lines 2 '^absent [01]: TIMEOUT$' "a fence ends at its deadline"
 lines 2 'missing are rank 2 on node 2 ' "and the ranks that are missing are named"
