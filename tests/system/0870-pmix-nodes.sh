@@ -118,7 +118,8 @@ if cc=$(command -v mpicc.openmpi); then
 		bail "the MPI program can't be compiled"
 	# Its shared memory takes nodes of one machine for one; and who waits would keep the few CPUs,
 	# of which each node believes to have its own.
-	export OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,tcp OMPI_MCA_mpi_yield_when_idle=1
+	export OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo
+	export OMPI_MCA_mpi_yield_when_idle=1
 	nodes 8 8 "$program" hello
 	lines 1 '^hello from 8$' "Open MPI on 8 nodes"
 	nodes 4 8 "$program" ring
