@@ -14,9 +14,11 @@
  *	abort    code, text                      ends the step with this exit status, on this node
  *	signal   id, signal ("TERM"), ranks ([..]; absent: all)    answered by "done"
  *	spawn    id, number, first_rank, size, groups    answered by "spawned", see below
- *	drop     id, number                      ends the tasks of this spawn, or the spawn itself
- *	                                         if it is under way: it has failed elsewhere, and
- *they say nothing of the step's status; "done"
+ *	drop     id, number        ends the tasks of this spawn, or the spawn itself if it is
+ *	                           under way: it has failed elsewhere, and they say nothing
+ *	                           of the step's status; "done"
+ *	copy     id, streams, ranks              see mpi/link_copy.h; "done"
+ *	input    id, rank, data, end             likewise; "done"
  *
  * From the agent (member "tell"):
  *	task-start ranks ([..]), pids ([..])     tasks of this node have been forked, at most
@@ -28,14 +30,15 @@
  *	           each that could not be executed, else 0); before it, for each task in their
  *	           order, the service's end of its socket pair:
  *	fds        id, at; with up to LINK_FDS_MAX descriptors, of the tasks from locals[at] on
+ *	copies     with one descriptor: mpi/link_copy.h
  *
  * A spawn asks for tasks on this node: number is the spawn's in the step, from 1; size counts its
- * tasks on all nodes. Each group has argv, count, env (["NAME=VALUE", ...], added to the step's),
- * cwd (absent: the step's), appnum, rank (the first one's place among those of the spawn, the
- *others follow) and environ (optional, an array of count arrays ["NAME=VALUE", ...]: of each task
- *alone). The agent numbers their ranks in the step from first_rank + rank on. Ranks ascend from
- * group to group. "spawned" comes when all have been executed; where one could not be, once nothing
- * of it runs any more.
+ * tasks on all nodes; copy (optional): the streams of all its tasks, as by "copy". Each group has
+ * argv, count, env (["NAME=VALUE", ...], added to the step's), cwd (absent: the step's), appnum,
+ * rank (the first one's place among those of the spawn, the others follow) and environ (optional,
+ * an array of count arrays ["NAME=VALUE", ...]: of each task alone). The agent numbers their ranks
+ * in the step from first_rank + rank on. Ranks ascend from group to group. "spawned" comes when all
+ * have been executed; where one could not be, once nothing of it runs any more.
  */
 #ifndef MPI_LINK_H
 #define MPI_LINK_H

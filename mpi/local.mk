@@ -4,7 +4,7 @@ mpi_none_mpi_none_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 
 # The link of an agent to its MPI service process, for both of them.
 noinst_LTLIBRARIES += libmpilink.la
-libmpilink_la_SOURCES = mpi/link.c mpi/link.h
+libmpilink_la_SOURCES = mpi/link.c mpi/link.h mpi/link_copy.h
 libmpilink_la_LIBADD = libbase.la $(JANSSON_LIBS)
 
 # The exchange among the service processes of a step's nodes. Who links it links libbase.la, too, or
@@ -41,7 +41,8 @@ libmpiserve_la_SOURCES = \
 	mpi/serve/spawning.c mpi/serve/spawning.h mpi/serve/spawning_impl.h \
 	mpi/serve/spawning_ask.c \
 	mpi/serve/spawning_part.c \
-	mpi/serve/spawning_root.c
+	mpi/serve/spawning_root.c \
+	mpi/serve/streams.c
 libmpiserve_la_LIBADD = libmpiwire.la libmpilink.la $(JANSSON_LIBS) $(EV_LIBS)
 
 # PMI-1 and PMI-2: the server, which needs no agent, and the plugin around it.
@@ -96,6 +97,11 @@ mpi_pmix_pmix_server_la_SOURCES = \
 	mpi/pmix/group.c mpi/pmix/group.h \
 	mpi/pmix/describe.c \
 	mpi/pmix/door.c \
+	mpi/pmix/iof.c mpi/pmix/iof.h \
+	mpi/pmix/iof_copy.c \
+	mpi/pmix/iof_deliver.c \
+	mpi/pmix/iof_push.c \
+	mpi/pmix/iof_room.c \
 	mpi/pmix/keys.c mpi/pmix/keys.h \
 	mpi/pmix/layout.c mpi/pmix/layout.h \
 	mpi/pmix/log.c \
@@ -103,6 +109,7 @@ mpi_pmix_pmix_server_la_SOURCES = \
 	mpi/pmix/module.c \
 	mpi/pmix/names.c mpi/pmix/names.h \
 	mpi/pmix/pack.c \
+	mpi/pmix/pending.c mpi/pmix/pending.h \
 	mpi/pmix/psets.c mpi/pmix/psets.h \
 	mpi/pmix/publish.c \
 	mpi/pmix/publish_ask.c \

@@ -110,11 +110,13 @@ libagent_la_SOURCES = \
 	stepd/agent/reaping.c stepd/agent/reaping.h \
 	stepd/agent/launch/environ.c stepd/agent/launch/environ.h \
 	stepd/agent/mpi_door.c stepd/agent/mpi_door.h \
+	stepd/agent/mpi_streams.c stepd/agent/mpi_streams.h \
 	stepd/agent/launch/join.c stepd/agent/launch/join.h \
 	stepd/agent/launch/join_part.c stepd/agent/launch/join_part.h \
 	stepd/agent/launch/join_request.c stepd/agent/launch/join_request.h \
 	stepd/agent/event_text.c stepd/agent/event_text.h \
 	stepd/agent/events.c stepd/agent/events.h \
+	stepd/agent/stdio/copy.c stepd/agent/stdio/copy.h \
 	stepd/agent/stdio/feed.c stepd/agent/stdio/feed.h \
 	stepd/agent/stdio/fname.c stepd/agent/stdio/fname.h \
 	stepd/agent/launch/identity.c stepd/agent/launch/identity.h \
@@ -146,6 +148,7 @@ libagent_la_SOURCES = \
 	stepd/agent/launch/plan_binding.c \
 	stepd/agent/pri_watch.c stepd/agent/pri_watch.h \
 	stepd/agent/stdio/pump.c stepd/agent/stdio/pump.h stepd/agent/stdio/pump_impl.h \
+	stepd/agent/stdio/pump_copy.c \
 	stepd/agent/stdio/pump_save.c \
 	stepd/agent/reexec/handover.c stepd/agent/reexec/handover.h \
 	stepd/agent/recover/added.c stepd/agent/recover/added.h \
@@ -192,7 +195,9 @@ libagent_la_SOURCES = \
 	stepd/agent/status.c stepd/agent/status.h \
 	stepd/agent/launch/spawn.c stepd/agent/launch/spawn.h \
 	stepd/agent/stdio/stdfd.c stepd/agent/stdio/stdfd.h \
-	stepd/agent/stdio/stdio.c stepd/agent/stdio/stdio.h \
+	stepd/agent/stdio/stdio.c stepd/agent/stdio/stdio.h stepd/agent/stdio/stdio_impl.h \
+	stepd/agent/stdio/stdio_tools.c \
+	stepd/agent/stdio/toolin.c stepd/agent/stdio/toolin.h \
 	stepd/agent/stdio/stdio_files.c stepd/agent/stdio/stdio_files.h \
 	stepd/agent/suspend.c stepd/agent/suspend.h \
 	stepd/agent/tasks.c stepd/agent/tasks.h \

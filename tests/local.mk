@@ -402,7 +402,8 @@ tests_fuzz_fuzz_slurm_LDADD = libslurmwire.la
 endif
 
 if CMOCKA
-STDIO_UNIT_TESTS = tests/unit/test_fname tests/unit/test_stdio tests/unit/test_pump tests/unit/test_feed
+STDIO_UNIT_TESTS = tests/unit/test_fname tests/unit/test_stdio tests/unit/test_pump tests/unit/test_feed \
+	tests/unit/test_copy tests/unit/test_toolin
 STDIO_RIG = tests/lib/stdio_rig.c tests/lib/stdio_rig.h tests/lib/scratch.h
 check_PROGRAMS += $(STDIO_UNIT_TESTS)
 TESTS += $(STDIO_UNIT_TESTS)
@@ -418,6 +419,12 @@ tests_unit_test_pump_LDADD = $(UNIT_LDADD)
 tests_unit_test_feed_SOURCES = tests/unit/test_feed.c $(STDIO_RIG)
 tests_unit_test_feed_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_feed_LDADD = $(UNIT_LDADD)
+tests_unit_test_copy_SOURCES = tests/unit/test_copy.c $(STDIO_RIG)
+tests_unit_test_copy_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_copy_LDADD = $(UNIT_LDADD)
+tests_unit_test_toolin_SOURCES = tests/unit/test_toolin.c $(STDIO_RIG)
+tests_unit_test_toolin_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_toolin_LDADD = $(UNIT_LDADD)
 endif
 
 if CMOCKA
@@ -755,10 +762,13 @@ PMIX_SYSTEM_TESTS = \
 	tests/system/0853-pmix-asking.sh \
 	tests/system/0854-pmix-spawn.sh \
 	tests/system/0855-pmix-old.sh \
+	tests/system/0857-pmix-streams.sh \
+	tests/system/0858-pmix-streams-lives.sh \
 	tests/system/0860-openmpi.sh \
 	tests/system/0870-pmix-nodes.sh \
-	tests/system/0871-pmix-nodes-failures.sh
-EXTRA_DIST += $(PMIX_SYSTEM_TESTS) tests/lib/pmix.sh tests/lib/pmix_old.py tests/lib/mpiprogram.c \
+	tests/system/0871-pmix-nodes-failures.sh \
+	tests/system/0872-pmix-streams-nodes.sh
+EXTRA_DIST += $(PMIX_SYSTEM_TESTS) tests/lib/pmix.sh tests/lib/pmixtool.sh tests/lib/pmix_old.py tests/lib/mpiprogram.c \
 	tests/bench/run-pmix tests/bench/pmi2exchange.c
 bench-pmix: all $(EXTRA_PROGRAMS) tests/lib/pmixclient
 	top_builddir='$(abs_top_builddir)' top_srcdir='$(abs_top_srcdir)' \
@@ -766,7 +776,10 @@ bench-pmix: all $(EXTRA_PROGRAMS) tests/lib/pmixclient
 .PHONY: bench-pmix
 if PMIX
 TESTS += $(PMIX_SYSTEM_TESTS)
-check_PROGRAMS += tests/lib/pmixclient
+check_PROGRAMS += tests/lib/pmixclient tests/lib/pmixtool
+tests_lib_pmixtool_SOURCES = tests/lib/pmixtool.c
+tests_lib_pmixtool_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)
+tests_lib_pmixtool_LDADD = $(PMIX_LIBS) -lpthread
 tests_lib_pmixclient_SOURCES = tests/lib/pmixclient.c tests/lib/pmixclient.h tests/lib/pmixfailures.c
 tests_lib_pmixclient_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)
 tests_lib_pmixclient_LDADD = $(PMIX_LIBS) -lpthread

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "mpi/pmix/pending.h"
+
 struct calls {
 	pthread_mutex_t lock;
 	struct call *first, **last; /* under the lock */
@@ -29,6 +31,8 @@ struct call *call_free(struct call *call)
 {
 	if (!call)
 		return NULL;
+	if (call->pending)
+		pending_answer(call->pending, PMIX_ERR_NOMEM);
 	free(call->procs);
 	if (call->info)
 		PMIX_INFO_FREE(call->info, call->ninfo);
@@ -170,6 +174,8 @@ static void give_on_its_thread(struct call *call)
 void call_answer(struct call *call, pmix_status_t status)
 {
 	call->status = status;
+	if (call->pending)
+		pending_answer(take_ptr(call->pending), status);
 	give_on_its_thread(call);
 }
 

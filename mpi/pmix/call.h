@@ -22,6 +22,7 @@
 #include "stepd/base/err.h"
 
 struct calls;
+struct pending;
 struct px;
 struct call;
 
@@ -74,6 +75,7 @@ struct call {
 		pmix_validation_cbfunc_t validation;
 	} give;
 	void *cbdata;
+	struct pending *pending; /* who waits for the answer in place of that; NULL: nobody */
 	pmix_status_t status;
 	pmix_info_t *results;
 	size_t nresults;

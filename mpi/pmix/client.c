@@ -28,6 +28,7 @@ void px_finalized(struct px *px, struct call *call)
 {
 	struct nspace_rank *rank = names_rank(&px->names, &call->proc);
 
+	iof_proc_gone(px, &call->proc);
 	if (rank && rank->state == RANK_CONNECTED) {
 		if (!rank->hung_up)
 			serve_count(px->serve, -1);

@@ -174,6 +174,8 @@ void px_lost(struct px *px, struct call *call)
 {
 	struct nspace_rank *rank = names_rank(&px->names, &call->proc);
 
+	if (px->iof)
+		iof_proc_gone(px, &call->proc);
 	if (rank && rank->state == RANK_CONNECTED && !rank->hung_up) {
 		rank->hung_up = true;
 		serve_count(px->serve, -1);

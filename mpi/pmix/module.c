@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "mpi/pmix/pending.h"
 #include "mpi/pmix/px.h"
 
 /* libpmix passes nothing of ours to most upcalls, and knows one host a process. */
@@ -331,36 +332,55 @@ static pmix_status_t job_control(const pmix_proc_t *requestor, const pmix_proc_t
 			call_copy_info(call, directives, ndirs, NULL, 0));
 }
 
-/* ---- what is refused ---- */
+/* ---- streams ---- */
 
-/* Streams of tasks are the agent's, and do not come to this process. */
+/* To end them, too: with a directive, and without procs. */
 static pmix_status_t iof_pull(const pmix_proc_t procs[], size_t nprocs,
 	const pmix_info_t directives[], size_t ndirs, pmix_iof_channel_t channels,
 	pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
-	(void)procs;
-	(void)nprocs;
-	(void)directives;
-	(void)ndirs;
-	(void)channels;
+	struct call *call = call_new(px_pull, CALL_NOTE, NULL);
+	struct pending *pending = pending_new();
+	pmix_status_t status;
+
 	(void)cbfunc;
 	(void)cbdata;
-	return PMIX_ERR_NOT_SUPPORTED;
+	if (!call || !pending || !queue || !call_copy_procs(call, procs, nprocs) ||
+		!call_copy_info(call, directives, ndirs, NULL, 0)) {
+		(void)call_free(call);
+		if (!pending)
+			return PMIX_ERR_NOMEM;
+		pending_answer(pending, PMIX_ERR_NOMEM);
+		return pending_wait(pending, PMIX_ERR_NOMEM);
+	}
+	call->code = channels;
+	call->pending = pending;
+	call_hand_over(queue, call);
+	status = pending_wait(pending, PMIX_SUCCESS);
+	return status == PMIX_SUCCESS ? PMIX_OPERATION_SUCCEEDED : status;
+}
+
+static bool copy_bytes(struct call *call, const pmix_byte_object_t *bytes)
+{
+	if (!bytes || bytes->size == 0 || !bytes->bytes)
+		return true;
+	call->data = malloc(bytes->size);
+	if (!call->data)
+		return false;
+	memcpy(call->data, bytes->bytes, bytes->size);
+	call->size = bytes->size;
+	return true;
 }
 
 static pmix_status_t push_stdin(const pmix_proc_t *source, const pmix_proc_t targets[],
 	size_t ntargets, const pmix_info_t directives[], size_t ndirs, const pmix_byte_object_t *bo,
 	pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
-	(void)source;
-	(void)targets;
-	(void)ntargets;
-	(void)directives;
-	(void)ndirs;
-	(void)bo;
-	(void)cbfunc;
-	(void)cbdata;
-	return PMIX_ERR_NOT_SUPPORTED;
+	struct call *call = new_op(px_push, cbfunc, cbdata);
+
+	HAND_OVER(call,
+		copy_proc(call, source) && call_copy_procs(call, targets, ntargets) &&
+			call_copy_info(call, directives, ndirs, NULL, 0) && copy_bytes(call, bo));
 }
 
 /* No listener: libpmix then accepts connections itself. What newer majors added stays NULL, and

@@ -25,6 +25,7 @@ struct modex_wait;
 struct group_name;
 struct hwloc_topology;
 struct keys;
+struct iof;
 
 struct px {
 	struct serve *serve;
@@ -49,6 +50,7 @@ struct px {
 	struct pset *psets;             /* process sets (psets.c) */
 	uint64_t contexts;              /* how many context ids this node has given */
 	uint32_t tools;                 /* how many tools have got a name */
+	struct iof *iof;                /* the tasks' streams, for tools (iof.h) */
 	bool up;                        /* libpmix runs */
 };
 
@@ -142,7 +144,38 @@ void px_log(struct px *px, struct call *call);
 void px_control(struct px *px, struct call *call);
 void px_group(struct px *px, struct call *call);
 void px_group_left(struct px *px, struct call *call); /* call->text: a group of this node alone */
-void px_lost(struct px *px, struct call *call);       /* libpmix's own event */
+void px_pull(struct px *px, struct call *call);
+void px_push(struct px *px, struct call *call);
+void px_lost(struct px *px, struct call *call); /* libpmix's own event */
+
+/* ---- the tasks' streams, for tools (iof.h) ---- */
+
+int iof_open(struct px *px) _must_check_;
+void iof_close(struct px *px);
+
+/* An environment entry of a task: one of them says where libpmix listens. */
+void iof_learn_uri(struct px *px, const char *entry);
+
+void iof_tool_connected(struct px *px, const pmix_proc_t *proc);
+/* A tool has gone, or a rank, which may have asked for the output of what it has spawned. */
+void iof_proc_gone(struct px *px, const pmix_proc_t *proc);
+
+/* Of the spawn of this name, on this node or another, owner gets these streams (enum link_stream).
+ */
+int iof_add_spawn(
+	struct px *px, const char *nspace, const pmix_proc_t *owner, unsigned streams) _must_check_;
+void iof_drop_spawn(struct px *px, const char *nspace); /* it has failed */
+/* On every node: its ranks here are copied from their first byte on, for that node. */
+int iof_subscribe_spawn(
+	struct px *px, uint32_t node, const struct nspace *nspace, unsigned streams) _must_check_;
+
+/* serve_events. */
+void iof_output(struct px *px, const struct serve_output *output);
+void iof_output_over(struct px *px);
+bool iof_over(struct px *px);
+
+/* Before libpmix is closed: what it has been given is on its way. */
+void iof_flush(struct px *px);
 
 /* The table that libpmix gets, and the handler of its own events. Upcalls carry nothing of their
  * host's, so the queue they go to is kept here; NULL drops what still comes. */

@@ -19,6 +19,9 @@ enum rpc_op {
 	RPC_ENDED,     /* events.c, a notice */
 	RPC_RANKS,     /* ranks.c */
 	RPC_PSET,      /* psets.c, a notice */
+	RPC_STREAMS,   /* iof_copy.c */
+	RPC_OUTPUT,    /* iof_deliver.c */
+	RPC_INPUT,     /* iof_push.c */
 	RPC_MAX,
 };
 

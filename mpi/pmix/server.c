@@ -46,12 +46,30 @@ static void on_lost(void *userdata, uint32_t node, const struct err *err)
 	rpc_node_lost(userdata, node);
 }
 
+static void on_output(void *userdata, const struct serve_output *output)
+{
+	iof_output(userdata, output);
+}
+
+static void on_output_over(void *userdata)
+{
+	iof_output_over(userdata);
+}
+
+static bool on_over(void *userdata)
+{
+	return iof_over(userdata);
+}
+
 static const struct serve_events serve_events = {
 	.task_start = on_task_start,
 	.task_exit = on_task_exit,
 	.missing = on_missing,
 	.message = on_message,
 	.lost = on_lost,
+	.output = on_output,
+	.output_over = on_output_over,
+	.over = on_over,
 };
 
 /* ---- libpmix ---- */
@@ -137,6 +155,7 @@ static int hand_out(struct px *px, uint32_t local, char **env, char **first, str
 
 		if (env[i][len] != '=')
 			continue;
+		iof_learn_uri(px, env[i]);
 		common = value_in(first, env[i], len);
 		if (env != first && common && strcmp(common, env[i] + len + 1) == 0)
 			continue;
@@ -195,6 +214,8 @@ static int px_open(struct px *px, const char *wanted_tmpdir, struct err *err)
 		r = rpc_open(px);
 	if (r == 0)
 		r = calls_open(px->loop, px, &px->calls);
+	if (r == 0)
+		r = iof_open(px);
 	if (r < 0)
 		return err_set(err, r, "serve PMIx");
 	modex_open(px);
@@ -218,6 +239,8 @@ static int px_open(struct px *px, const char *wanted_tmpdir, struct err *err)
 
 static void px_close(struct px *px)
 {
+	iof_flush(px);
+	iof_close(px);
 	if (px->rpc) {
 		ranks_close(px);
 		collective_close(px);

@@ -2,9 +2,12 @@
  *
  * PMIx_Spawn: tasks that join the running step, as a namespace of their own.
  */
+#include <endian.h>
 #include <string.h>
 
+#include "mpi/link_copy.h"
 #include "mpi/pmix/psets.h"
+#include "mpi/pmix/px.h"
 #include "stepd/base/strv.h"
 
 /* ---- the request ---- */
@@ -59,7 +62,8 @@ static int take_info(struct request *q, size_t i, const pmix_info_t *info, const
 		return strv_env_set(&q->env[i], v->data.envar.envar, v->data.envar.value);
 	else if (PMIX_CHECK_KEY(info, PMIX_PSET_NAME) && v->type == PMIX_STRING)
 		return 0; /* once they run */
-	else if (PMIX_INFO_IS_REQUIRED(info))
+	else if (PMIX_INFO_IS_REQUIRED(info) && !PMIX_CHECK_KEY(info, PMIX_FWD_STDOUT) &&
+		!PMIX_CHECK_KEY(info, PMIX_FWD_STDERR))
 		return -EOPNOTSUPP;
 	return 0;
 }
@@ -111,11 +115,100 @@ static int take_request(struct request *q, const struct call *call)
 	return r;
 }
 
+/* ---- its output ---- */
+
+/* What every node is told of it. */
+struct forward {
+	uint32_t node; /* little-endian: of who gets the output */
+	uint32_t copy; /* likewise: enum link_stream */
+	uint32_t rank; /* likewise, of who gets it */
+	char nspace[PMIX_MAX_NSLEN + 1];
+};
+
+/* libpmix hands the output of a spawn to who has asked for that, and to a tool that says nothing
+ * else; a tool that gives no attributes it does not serve so. */
+static unsigned forwarded(const struct call *call, const char *key, bool otherwise, unsigned stream)
+{
+	const pmix_info_t *info = call_find(call, key);
+
+	if (info ? !PMIX_INFO_TRUE(info) : !otherwise)
+		return 0;
+	return stream | (info && PMIX_INFO_IS_REQUIRED(info) ? LINK_REQUIRED : 0);
+}
+
+static void make_forward(
+	const struct px *px, const struct call *call, bool is_tool, struct forward *forward)
+{
+	bool otherwise = is_tool && call->ninfo > 0;
+
+	forward->node = htole32(px->node);
+	forward->copy = htole32(forwarded(call, PMIX_FWD_STDOUT, otherwise, LINK_STDOUT) |
+		forwarded(call, PMIX_FWD_STDERR, otherwise, LINK_STDERR));
+	forward->rank = htole32(call->proc.rank);
+	memcpy(forward->nspace, call->proc.nspace, sizeof(forward->nspace));
+}
+
+/* false: nobody gets it. */
+static bool read_forward(const struct spawn_part *part, struct forward *ret_forward)
+{
+	if (part->data_size != sizeof(*ret_forward))
+		return false;
+	memcpy(ret_forward, part->data, sizeof(*ret_forward));
+	ret_forward->node = le32toh(ret_forward->node);
+	ret_forward->copy = le32toh(ret_forward->copy);
+	ret_forward->rank = le32toh(ret_forward->rank);
+	ret_forward->nspace[PMIX_MAX_NSLEN] = '\0';
+	return ret_forward->copy & LINK_STREAMS;
+}
+
+static int begin_forward(struct px *px, const struct spawn_part *part, struct nspace *nspace)
+{
+	struct forward forward;
+	pmix_proc_t owner;
+	int r = 0;
+
+	if (!read_forward(part, &forward))
+		return 0;
+	PMIX_LOAD_PROCID(&owner, forward.nspace, forward.rank);
+	if (forward.node == px->node)
+		r = iof_add_spawn(px, nspace->name, &owner, forward.copy);
+	if (r == 0)
+		r = iof_subscribe_spawn(px, forward.node, nspace, forward.copy & LINK_STREAMS);
+	if (r == 0)
+		spawn_copy(part, forward.copy);
+	return r;
+}
+
+static void on_forwarded(void *userdata, int r, const struct err *err)
+{
+	struct px *px = userdata;
+
+	(void)err;
+	if (r == -EOPNOTSUPP)
+		serve_log(px->serve, LOG_LEVEL_WARNING,
+			"PMIx_Spawn: who has spawned tasks wants their output, too, which does not "
+			"pass through this step's agents (see --forward)");
+}
+
+/* It is copied by now, or can't be. */
+static void check_forward(struct px *px, const struct spawn_part *part)
+{
+	uint32_t rank = part->first_rank + (part->local_count ? part->ranks[0] : 0);
+	struct forward forward;
+	struct err err = ERR_INIT;
+
+	if (part->local_count == 0 || !read_forward(part, &forward))
+		return;
+	/* without an agent there is no log */
+	(void)!serve_copy(px->serve, &rank, 1, forward.copy & LINK_STREAMS, on_forwarded, px, &err);
+}
+
 /* ---- who asks ---- */
 
 struct spawning {
 	struct px *px;
 	struct call *call;
+	struct forward forward;
 };
 
 static void on_done(void *userdata, int r, uint32_t number, uint32_t size, const int *errcodes,
@@ -156,7 +249,11 @@ void px_spawn(struct px *px, struct call *call)
 		return;
 	}
 	*s = (struct spawning){.px = px, .call = call};
-	request = (struct spawn_request){.commands = q.commands, .count = q.count};
+	make_forward(px, call, !nspace, &s->forward);
+	request = (struct spawn_request){.commands = q.commands,
+		.count = q.count,
+		.data = &s->forward,
+		.size = sizeof(s->forward)};
 	r = spawn_start(px->serve, nspace ? nspace->first_rank + call->proc.rank : 0, &request,
 		on_done, s, &err);
 	if (r < 0)
@@ -203,7 +300,10 @@ static int prepare(void *userdata, const struct spawn_part *part, struct err *er
 	r = px_register(px, nspace, err);
 	if (r == 0)
 		r = hand_out(px, part, nspace, err);
+	if (r == 0 && begin_forward(px, part, nspace) < 0)
+		r = err_set(err, -ENOMEM, "have a copy of spawned tasks' output");
 	if (r < 0) {
+		iof_drop_spawn(px, nspace->name);
 		px_deregister(px, nspace);
 		names_remove(&px->names, nspace);
 	}
@@ -212,7 +312,7 @@ static int prepare(void *userdata, const struct spawn_part *part, struct err *er
 
 static void started(void *userdata, const struct spawn_part *part, const int *fds)
 {
-	(void)userdata;
+	check_forward(userdata, part);
 	for (uint32_t i = 0; fds && i < part->local_count; i++)
 		(void)close_fd(fds[i]);
 }
@@ -227,6 +327,7 @@ static void failed(void *userdata, const struct spawn_part *part)
 	nspace = names_find(&px->names, name);
 	if (!nspace)
 		return; /* prepare() has failed itself */
+	iof_drop_spawn(px, nspace->name);
 	px_deregister(px, nspace);
 	names_remove(&px->names, nspace);
 }

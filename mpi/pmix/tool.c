@@ -28,5 +28,6 @@ void px_tool(struct px *px, struct call *call)
 		nspace, sizeof(nspace), "%.220s.tool-%u.%u", px->names.base, px->node, ++px->tools);
 	PMIX_LOAD_PROCID(&proc, nspace, 0);
 	serve_log(px->serve, LOG_LEVEL_INFO, "a PMIx tool has connected, as %s", nspace);
+	iof_tool_connected(px, &proc);
 	call_answer_tool(call, PMIX_SUCCESS, &proc);
 }

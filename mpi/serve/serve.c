@@ -144,7 +144,8 @@ int serve_open(const stepd_mpi_service_t *service, const struct serve_events *ev
 	s->link_fd = service->link_fd;
 	s->loop = ev_loop_new(EVFLAG_NOENV);
 	s->spawning = s->loop ? spawning_new(s) : NULL;
-	if (!s->spawning) {
+	s->streams = s->loop ? streams_new(s) : NULL;
+	if (!s->spawning || !s->streams) {
 		(void)serve_close(s);
 		return err_set(err, -ENOMEM, "serve the step's MPI");
 	}
@@ -224,8 +225,10 @@ struct serve *serve_close(struct serve *s)
 		s->wire = wire_close(s->wire);
 	if (s->spawning)
 		s->spawning = spawning_free(s->spawning);
+	s->told = true; /* there is nobody left to tell */
 	if (s->loop) {
 		serve_link_close(s);
+		s->streams = streams_free(s->streams);
 		ev_loop_destroy(s->loop);
 	}
 	free(s);

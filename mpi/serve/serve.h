@@ -18,6 +18,16 @@
 struct json_t;
 struct serve;
 
+/* What a task of this node has written, or the end of that. */
+struct serve_output {
+	uint32_t rank;    /* in the step */
+	unsigned stream;  /* enum link_stream */
+	const void *data; /* until the callback returns */
+	size_t size;
+	uint64_t lost; /* bytes before these that the agent has left out */
+	bool end;
+};
+
 struct serve_events {
 	/* A task of this node has been forked; before what else is heard of it. */
 	void (*task_start)(void *userdata, uint32_t rank, pid_t pid);
@@ -30,6 +40,13 @@ struct serve_events {
 		void *userdata, uint32_t from, uint16_t channel, const struct wire_block *block);
 	/* The way to a node is gone. */
 	void (*lost)(void *userdata, uint32_t node, const struct err *err);
+	/* A copy that serve_copy() has asked for. */
+	void (*output)(void *userdata, const struct serve_output *output);
+	/* All streams that were copied have ended. */
+	void (*output_over)(void *userdata);
+	/* The step is over on this node, or its agent is gone; once. True: this node stays until
+	 * serve_leave(), which must come soon. */
+	bool (*over)(void *userdata);
 	/* The step is over on this node, or the agent is gone and all tasks have hung up: the last
 	 * chance to clean up before serve_run() returns. */
 	void (*end)(void *userdata);
@@ -66,6 +83,23 @@ void serve_abort(struct serve *s, int code, const char *text);
 typedef void (*serve_done_fn)(void *userdata, int r, const struct err *err);
 int serve_signal(struct serve *s, int signal, const uint32_t *ranks, size_t count,
 	serve_done_fn done, void *userdata, struct err *err) _must_check_;
+
+/* What the tasks of this node of these ranks of the step (NULL: all) write to these streams (enum
+ * link_stream, 0: none) comes as events->output() from now on; done, which may be NULL, when that
+ * has begun. 0 if some of it passes through the agent, else -EOPNOTSUPP, -ESRCH. */
+int serve_copy(struct serve *s, const uint32_t *ranks, size_t count, unsigned streams,
+	serve_done_fn done, void *userdata, struct err *err) _must_check_;
+
+/* Whether something may still come: events->output_over() is yet to be called. */
+bool serve_has_output(const struct serve *s);
+
+/* At most LINK_INPUT_MAX bytes for the stdin of this task of this node, and its end; done when the
+ * task's pipe has them. The next ones of that task must wait for it. */
+int serve_input(struct serve *s, uint32_t rank, const void *data, size_t size, bool end,
+	serve_done_fn done, void *userdata, struct err *err) _must_check_;
+
+/* After events->over() has said to stay. */
+void serve_leave(struct serve *s);
 
 struct ev_loop *serve_get_loop(const struct serve *s);
 struct wire *serve_get_wire(const struct serve *s);

@@ -34,6 +34,7 @@ struct signalling {
 };
 
 struct spawning;
+struct streams;
 
 struct serve {
 	const stepd_mpi_service_t *service;
@@ -42,6 +43,7 @@ struct serve {
 	struct ev_loop *loop;
 	struct wire *wire;
 	struct spawning *spawning;
+	struct streams *streams;
 
 	int link_fd; /* -1: the agent is gone, or wants it to end */
 	ev_io readable, writable;
@@ -52,6 +54,8 @@ struct serve {
 
 	int conversations;
 	bool aborted; /* it was told once */
+	bool over;    /* no task is left on this node */
+	bool told;    /* events->over() was called */
 	bool left;    /* all nodes below this one, and this one, need each other no more */
 };
 
@@ -69,6 +73,23 @@ json_int_t serve_next_id(struct serve *s);
 
 /* Whether it is time to end: looks, and stops the loop then. */
 void serve_check(struct serve *s);
+
+/* A message, which has the id that it gets here, and the "done" that answers it. Takes the
+ * reference.
+ */
+int serve_ask_take(struct serve *s, json_t *message, serve_done_fn done, void *userdata,
+	const char *what, struct err *err) _must_check_;
+
+/* Ranks for a message. NULL: no memory. */
+json_t *serve_pack_ranks(const uint32_t *ranks, size_t count);
+
+/* ---- streams.c ----------------------------------------------------------------------------- */
+
+struct streams *streams_new(struct serve *s);
+struct streams *streams_free(struct streams *streams);
+
+/* "copies" of the link. It takes the descriptor out of the message. */
+void streams_take_copies(struct streams *streams, struct link_message *message);
 
 /* ---- spawning.c ---------------------------------------------------------------------------- */
 

@@ -103,9 +103,10 @@ void serve_log(struct serve *s, enum log_level level, const char *fmt, ...)
 			"{s:s, s:s, s:s}", "do", "log", "level", levels[level], "text", line.text));
 }
 
-/* ---- signals -------------------------------------------------------------------------------- */
+/* ---- what is answered
+ * -------------------------------------------------------------------------------- */
 
-static json_t *pack_ranks(const uint32_t *ranks, size_t count)
+json_t *serve_pack_ranks(const uint32_t *ranks, size_t count)
 {
 	json_t *array = json_array();
 	size_t i;
@@ -119,32 +120,45 @@ static json_t *pack_ranks(const uint32_t *ranks, size_t count)
 	return array;
 }
 
-int serve_signal(struct serve *s, int signal, const uint32_t *ranks, size_t count,
-	serve_done_fn done, void *userdata, struct err *err)
+int serve_ask_take(struct serve *s, json_t *message, serve_done_fn done, void *userdata,
+	const char *what, struct err *err)
 {
 	struct signalling *asked = calloc(1, sizeof(*asked));
-	char name[SIGNALS_NAME_SIZE];
-	json_t *message;
 	int r;
 
-	if (!asked)
-		return err_set(err, -ENOMEM, "signal tasks");
+	if (!asked || !message) {
+		json_decref(message);
+		free(asked);
+		return err_set(err, -ENOMEM, "%s", what);
+	}
 	*asked = (struct signalling){.id = serve_next_id(s), .done = done, .userdata = userdata};
-	message = json_pack("{s:s, s:I, s:s}", "do", "signal", "id", asked->id, "signal",
-		signals_name(signal, name, sizeof(name)));
-	if (message && ranks &&
-		json_object_set_new(message, "ranks", pack_ranks(ranks, count)) < 0) {
+	if (json_object_set_new(message, "id", json_integer(asked->id)) < 0) {
 		json_decref(message);
 		message = NULL;
 	}
 	r = serve_link_send_take(s, message);
 	if (r < 0) {
 		free(asked);
-		return err_set(err, r, "ask the agent to signal tasks");
+		return err_set(err, r, "ask the agent to %s", what);
 	}
 	asked->next = s->signals;
 	s->signals = asked;
 	return 0;
+}
+
+int serve_signal(struct serve *s, int signal, const uint32_t *ranks, size_t count,
+	serve_done_fn done, void *userdata, struct err *err)
+{
+	char name[SIGNALS_NAME_SIZE];
+	json_t *message = json_pack(
+		"{s:s, s:s}", "do", "signal", "signal", signals_name(signal, name, sizeof(name)));
+
+	if (message && ranks &&
+		json_object_set_new(message, "ranks", serve_pack_ranks(ranks, count)) < 0) {
+		json_decref(message);
+		message = NULL;
+	}
+	return serve_ask_take(s, message, done, userdata, "signal tasks", err);
 }
 
 static void end_signal(struct serve *s, struct signalling **at, int r, const struct err *err)
@@ -199,10 +213,33 @@ static void take_task_exit(struct serve *s, struct link_message *message)
 	spawning_task_exit(s->spawning, (uint32_t)rank);
 }
 
+/* Whether the plugin wants to stay for a while. */
+static bool tell_over(struct serve *s)
+{
+	if (s->told || !s->events->over)
+		return false;
+	s->told = true;
+	return s->events->over(s->userdata);
+}
+
+void serve_leave(struct serve *s)
+{
+	if (s->over)
+		wire_leave(s->wire);
+	serve_check(s);
+}
+
 static void take_over(struct serve *s, struct link_message *message)
 {
 	(void)message;
-	wire_leave(s->wire);
+	s->over = true;
+	if (!tell_over(s))
+		wire_leave(s->wire);
+}
+
+static void take_copies(struct serve *s, struct link_message *message)
+{
+	streams_take_copies(s->streams, message);
 }
 
 static void take_spawned(struct serve *s, struct link_message *message)
@@ -220,6 +257,7 @@ static const struct {
 	{"over", take_over},
 	{"spawned", take_spawned},
 	{"fds", take_spawned},
+	{"copies", take_copies},
 };
 
 static void take_message(struct serve *s, struct link_message *message)
@@ -281,4 +319,5 @@ void serve_link_close(struct serve *s)
 		end_signal(s, &s->signals, -EPIPE, &err);
 	if (s->spawning)
 		spawning_agent_gone(s->spawning);
+	(void)tell_over(s);
 }

@@ -58,6 +58,10 @@ void spawn_set_events(struct serve *s, const struct spawn_events *events, void *
 int spawn_environ(
 	const struct spawn_part *part, int64_t index, const char *name, const char *value);
 
+/* Likewise: what its tasks here write is copied from the first byte (serve_copy()). copy: enum
+ * link_stream. */
+void spawn_copy(const struct spawn_part *part, unsigned copy);
+
 /* The end of a spawn that this node asked for: 0, its number and size, or -errno and why. errcodes:
  * one for each of its tasks, 0 or an errno; NULL where none was reached. */
 typedef void (*spawn_done_fn)(void *userdata, int r, uint32_t number, uint32_t size,

@@ -26,6 +26,7 @@ struct spawning_part {
 	void *data;
 	json_t *lines;  /* what the commands are */
 	json_t *common; /* what the plugin adds to the environments, of all */
+	unsigned copy;  /* enum link_stream: what is copied of its tasks here */
 	json_t **own;   /* likewise, of each task here; NULL: nothing */
 	int *fds;       /* local_count of them */
 	uint32_t exited;
@@ -113,6 +114,11 @@ int spawn_environ(const struct spawn_part *part, int64_t index, const char *name
 	return json_array_append_new(*into, json_sprintf("%s=%s", name, value)) < 0 ? -ENOMEM : 0;
 }
 
+void spawn_copy(const struct spawn_part *part, unsigned copy)
+{
+	((struct spawning_part *)part)->copy = copy;
+}
+
 /* The command's own entries, then what the plugin adds to all. */
 static json_t *pack_env(const struct spawning_part *p, const json_t *command)
 {
@@ -182,9 +188,10 @@ static int ask_agent(struct spawning_part *p, struct err *err)
 
 	p->id = serve_next_id(p->sp->serve);
 	r = serve_link_send_take(p->sp->serve,
-		json_pack("{s:s, s:I, s:I, s:I, s:I, s:o}", "do", "spawn", "id", p->id, "number",
-			(json_int_t)part->number, "first_rank", (json_int_t)part->first_rank,
-			"size", (json_int_t)part->size, "groups", pack_groups(p)));
+		json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:o}", "do", "spawn", "id", p->id,
+			"number", (json_int_t)part->number, "first_rank",
+			(json_int_t)part->first_rank, "size", (json_int_t)part->size, "copy",
+			(int)p->copy, "groups", pack_groups(p)));
 	if (r == -EMSGSIZE)
 		return err_say(err, r,
 			"spawn: what its tasks on a node get as arguments and environment exceeds %u "

@@ -13,6 +13,7 @@
 #include "stepd/agent/ending.h"
 #include "stepd/agent/events.h"
 #include "stepd/agent/launch/join.h"
+#include "stepd/agent/mpi_streams.h"
 #include "stepd/agent/reexec/handover.h"
 #include "stepd/base/log.h"
 #include "stepd/base/signals.h"
@@ -98,12 +99,12 @@ struct asked {
 	json_int_t id;
 };
 
-static void answer(struct agent *a, json_int_t id, int r, const char *why)
+void mpi_door_answer(struct agent *a, int64_t id, int r, const char *why)
 {
 	/* A service that does not read, or is gone, is not missed here. */
 	(void)!mpi_door_send_take(a,
-		json_pack(
-			"{s:s, s:I, s:i, s:s}", "tell", "done", "id", id, "error", -r, "why", why),
+		json_pack("{s:s, s:I, s:i, s:s}", "tell", "done", "id", (json_int_t)id, "error", -r,
+			"why", why),
 		NULL, 0);
 }
 
@@ -133,7 +134,7 @@ static void on_signalled(int r, const struct err *err, void *userdata)
 	struct asked *asked = userdata;
 
 	assert(asked);
-	answer(asked->a, asked->id, r == -ECANCELED ? 0 : r, r < 0 ? err->text : "");
+	mpi_door_answer(asked->a, asked->id, r == -ECANCELED ? 0 : r, r < 0 ? err->text : "");
 	asked_free(asked);
 }
 
@@ -144,9 +145,14 @@ static int compare_ranks(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The ranks that are asked for, of tasks that are here, each once. NULL: they are not what they
- * should be, or there is no memory. */
-static uint32_t *read_ranks(const struct agent *a, const json_t *array, size_t *ret_count)
+static int compare_u32(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+uint32_t *mpi_door_read_ranks(const struct agent *a, const json_t *array, size_t *ret_count)
 {
 	size_t n = json_array_size(array), i, count = 0;
 	_cleanup_free_ json_int_t *wanted = NULL;
@@ -169,6 +175,7 @@ static uint32_t *read_ranks(const struct agent *a, const json_t *array, size_t *
 		if (bsearch(&rank, wanted, n, sizeof(*wanted), compare_ranks))
 			ranks[count++] = a->tasks.v[i].rank;
 	}
+	qsort(ranks, count, sizeof(*ranks), compare_u32);
 	*ret_count = count;
 	return ranks;
 }
@@ -185,7 +192,7 @@ static void take_signal(struct mpi_door *d, const json_t *object)
 	_cleanup_free_ uint32_t *ranks = NULL;
 
 	if (list && asked)
-		target.ranks = ranks = read_ranks(d->a, list, &target.ranks_count);
+		target.ranks = ranks = mpi_door_read_ranks(d->a, list, &target.ranks_count);
 	if (r == 0 && (signal < 1 || signal >= _NSIG || (list && !ranks)))
 		r = -EINVAL;
 	else if (r == 0 && list && target.ranks_count == 0)
@@ -194,7 +201,7 @@ static void take_signal(struct mpi_door *d, const json_t *object)
 		r = requests_add_signal(&d->a->suspend.requests, signal, &target, &asker);
 	if (r < 0) {
 		asked_free(asked);
-		answer(d->a, id, r, strerror(-r));
+		mpi_door_answer(d->a, id, r, strerror(-r));
 	}
 }
 
@@ -210,7 +217,7 @@ static void take_spawn(struct mpi_door *d, const json_t *object)
 			json_pack("{s:s, s:I, s:i, s:s}", "tell", "spawned", "id",
 				json_integer_value(json_object_get(object, "id")), "error", -r,
 				"why", err.text),
-			NULL, 0); /* as in answer() */
+			NULL, 0); /* as in mpi_door_answer() */
 }
 
 static void take_drop(struct mpi_door *d, const json_t *object)
@@ -227,8 +234,20 @@ static void take_drop(struct mpi_door *d, const json_t *object)
 		r = join_drop(d->a, (uint32_t)number, &asker);
 	if (r < 0) {
 		asked_free(asked);
-		answer(d->a, id, r == -ESRCH ? 0 : r, r == -ESRCH ? "" : strerror(-r));
+		mpi_door_answer(d->a, id, r == -ESRCH ? 0 : r, r == -ESRCH ? "" : strerror(-r));
 	}
+}
+
+/* ---- streams -------------------------------------------------------------------------------- */
+
+static void take_copy(struct mpi_door *d, const json_t *object)
+{
+	mpi_streams_take_copy(d->a, object);
+}
+
+static void take_input(struct mpi_door *d, const json_t *object)
+{
+	mpi_streams_take_input(d->a, object);
 }
 
 static const struct {
@@ -240,6 +259,8 @@ static const struct {
 	{"signal", take_signal},
 	{"spawn", take_spawn},
 	{"drop", take_drop},
+	{"copy", take_copy},
+	{"input", take_input},
 };
 
 static void take_message(struct mpi_door *d, const json_t *object)
@@ -535,6 +556,7 @@ bool mpi_door_reaped(struct agent *a, pid_t pid, int wait_status)
 	ev_timer_stop(a->loop, &d->limit);
 	ev_io_stop(a->loop, &d->link);
 	mpi_service_close_link(d->service);
+	mpi_streams_stop(a);
 	if (a->state < AGENT_DRAINING)
 		tell_death(a, pid, wait_status);
 	else

@@ -40,6 +40,14 @@ void mpi_door_task_exit(struct agent *a, const struct task *task);
 int mpi_door_send_take(
 	struct agent *a, struct json_t *message, const int *fds, size_t count) _must_check_;
 
+/* "done": the answer to what the service has asked under this id. r: 0 or -errno. */
+void mpi_door_answer(struct agent *a, int64_t id, int r, const char *why);
+
+/* The ranks that a message names, of tasks that are here, ascending, each once; to be freed. NULL:
+ * they are not what they should be, or there is no memory. */
+uint32_t *mpi_door_read_ranks(
+	const struct agent *a, const struct json_t *array, size_t *ret_count) _must_check_;
+
 /* Whether what the service has brought about may have one more line in the log: it is the user's,
  * and the log is the site's. */
 bool mpi_door_may_log(struct agent *a);

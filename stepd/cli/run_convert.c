@@ -254,6 +254,8 @@ int run_take_stream(
 		stream = json_string(strcmp(o->path, "stdin") == 0 ? "all" : "inherit");
 	else if (strcmp(arg, "none") == 0)
 		stream = json_string("none");
+	else if (strcmp(arg, "tool") == 0 && strcmp(o->path, "stdin") == 0)
+		stream = json_string("tool");
 	else if (isdigit((unsigned char)*arg) && get_number(arg, &rank) == 0)
 		stream = json_pack("{s:s, s:I}", "mode", "rank", "rank", (json_int_t)rank);
 	else

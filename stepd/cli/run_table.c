@@ -123,8 +123,8 @@ static const struct run_option options[] = {
 	 "a device that may be opened, such as /dev/nvidia0 or 'c 195:*', beside the default ones; no others then; may be repeated"),
 
 	{.heading = "Input and output",
-	 .name = "input", .letter = 'i', .arg = "all|none|RANK|FILE", .take = run_take_stream, .path = "stdin",
-	 .doc = "where tasks read (all); FILE may hold patterns such as %t"},
+	 .name = "input", .letter = 'i', .arg = "all|none|tool|RANK|FILE", .take = run_take_stream, .path = "stdin",
+	 .doc = "where tasks read (all); FILE may hold patterns such as %t; tool: what a PMIx tool sends"},
 	{.name = "output", .letter = 'o', .arg = "all|none|RANK|FILE", .take = run_take_stream, .path = "stdout",
 	 .doc = "where tasks write (all)"},
 	{.name = "error", .letter = 'e', .arg = "all|none|RANK|FILE", .take = run_take_stream, .path = "stderr",
@@ -133,6 +133,8 @@ static const struct run_option options[] = {
 	 .doc = "what becomes of output files that exist (truncate)"},
 	{.name = "label", .letter = 'l', .take = run_take_true, .path = "label",
 	 .doc = "put the rank before each line of output"},
+	{.name = "forward", .take = run_take_true, .path = "forward",
+	 .doc = "let output pass through the agent, so that PMIx tools can have a copy of it"},
 
 	{.heading = "End of the step",
 	 .name = "time", .letter = 't', .arg = "TIME", .take = run_take_time, .path = "time_limit_ms",

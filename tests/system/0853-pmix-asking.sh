@@ -47,7 +47,9 @@ lines 1 '^monitor 1: .*FILE.* from 0$' "a file that does not grow is told"
 pmix 2 monitor heartbeat
 lines 1 '^monitor 1: .*HEARTBEAT.* from 0$' "a heart that does not beat is told"
 
+options="--input none"
 pmix 1 refused
+options=
 for what in allocation iof stdin credential validation record; do
 	lines 1 "^refused 0: $what NOT-SUPPORTED\$" "$what is refused as not supported"
 done

@@ -741,12 +741,13 @@ static const struct {
 	{"'no_new_privs': 1", "no_new_privs: must be true or false, not a number"},
 	{"'stdin': 'stdout'", "stdin: stdin can't have this mode"},
 	{"'stdin': 'rank'",
-		"stdin: 'rank' is not one of inherit, none, all, stdout (a file is {\"mode\": "
-		"\"file\", \"path\": ...})"},
+		"stdin: 'rank' is not one of inherit, none, all, stdout, tool (a file is "
+		"{\"mode\": \"file\", \"path\": ...})"},
 	{"'stdin': 7", "stdin: must be an object, not a number"},
 	{"'stdin': {}", "stdin.mode: is missing"},
 	{"'stdin': {'mode': 'pty'}",
-		"stdin.mode: 'pty' is not one of inherit, none, all, rank, file, stdout"},
+		"stdin.mode: 'pty' is not one of inherit, none, all, rank, file, stdout, "
+		"tool"},
 	{"'stdin': {'mode': 'rank'}", "stdin.rank: is missing"},
 	{"'stdin': {'mode': 'rank', 'rank': 1}", "stdin.rank: 1 is not below ntasks (1)"},
 	{"'stdin': {'mode': 'all', 'rank': 0}", "stdin.rank: goes with mode 'rank' only"},
@@ -766,6 +767,7 @@ static const struct {
 		"stderr.rank: -1 is not in the range 0 to 16777215"},
 	{"'stderr': {'mode': 'file', 'path': ''}", "stderr.path: is empty"},
 	{"'label': 'yes'", "label: must be true or false, not a string"},
+	{"'forward': 1", "forward: must be true or false, not a number"},
 	{"'limits': 5", "limits: must be an object, not a number"},
 	{"'limits': {'pids_max': 0}", "limits.pids_max: 0 is not in the range 1 to 4194304"},
 	{"'task_limits': {'cpu_max': 'x'}",

@@ -10,6 +10,7 @@
 #include "proctrack/proctrack.h"
 #include "stepd/agent/agent_impl.h"
 #include "stepd/agent/mpi_door.h"
+#include "stepd/agent/mpi_streams.h"
 #include "stepd/agent/stdio/stdio.h"
 #include "stepd/base/log.h"
 
@@ -200,6 +201,8 @@ int join_part_make(
 		r = err_set(err, -ENOMEM, "spawn");
 	if (r == 0)
 		r = stdio_join(a->stdio, a->tasks.n, part.ranks, part.request.count, err);
+	if (r == 0)
+		r = mpi_streams_join(a, part.request.copy, err);
 	if (r == 0 && add_to_tables(a, &part) < 0)
 		r = err_set(err, -ENOMEM, "spawn");
 	if (r == 0)

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "mpi/link_copy.h"
 #include "stepd/agent/spec/spec.h"
 
 static int say_bad(const char *what, const char *how, struct err *err)
@@ -185,6 +186,9 @@ int join_request_read(const json_t *message, struct join_request *ret_request, s
 	if (r == 0)
 		r = read_number(message, "first_rank", 0, SPEC_NTASKS_MAX - request.size,
 			&request.first_rank, err);
+	if (r == 0 && json_object_get(message, "copy"))
+		r = read_number(
+			message, "copy", 0, LINK_STREAMS | LINK_REQUIRED, &request.copy, err);
 	if (r == 0)
 		r = read_groups(json_object_get(message, "groups"), &request, err);
 	if (r < 0)

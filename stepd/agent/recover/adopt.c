@@ -167,6 +167,11 @@ static void warn_of_streams(const struct agent *a)
 			"the output of step %s had labels, which its dead agent put there: what its "
 			"tasks write from now on is lost",
 			a->plan.label);
+	else if (spec->forward)
+		log_warning(a->log,
+			"the output of step %s passed through its dead agent: what its tasks write "
+			"from now on is lost",
+			a->plan.label);
 	if (spec->in.mode == SPEC_STREAM_ALL && spec->kind == STEPD_STEP_NORMAL &&
 		spec->local_ntasks > 1)
 		log_warning(a->log,

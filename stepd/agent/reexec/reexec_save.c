@@ -19,6 +19,7 @@
 #include "stepd/agent/events.h"
 #include "stepd/agent/methods/methods.h"
 #include "stepd/agent/mpi_door.h"
+#include "stepd/agent/mpi_streams.h"
 #include "stepd/agent/recover/adopted.h"
 #include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/reexec/reexec.h"
@@ -375,6 +376,8 @@ static int restore_watchers(
 	if (r == 0 && stdio)
 		r = stdio_restore(a->plan.spec, &a->plan.id, a->loop, a->log, h, stdio,
 			ending_streams_done, a, &a->stdio, err);
+	if (r == 0)
+		mpi_streams_restored(a);
 	if (r == 0 && events)
 		r = events_restore(events, a->log, &a->events, err);
 	return r;

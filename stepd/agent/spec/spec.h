@@ -37,6 +37,7 @@ enum spec_stream_mode {
 	SPEC_STREAM_RANK,    /* only this rank has the agent's stream, the others /dev/null */
 	SPEC_STREAM_FILE,    /* a file, by a pattern */
 	SPEC_STREAM_STDOUT,  /* stderr only: where stdout goes */
+	SPEC_STREAM_TOOL,    /* stdin only: a pipe, which a tool fills (PMIx_IOF_push()) */
 	SPEC_STREAM_MODE_MAX,
 };
 
@@ -170,6 +171,7 @@ struct spec {
 
 	struct spec_stream in, out, err;
 	bool label;
+	bool forward; /* output passes through the agent, so that tools can have a copy */
 
 	char *proctrack; /* "auto" or a plugin's name */
 	char *mpi;       /* a plugin's name */

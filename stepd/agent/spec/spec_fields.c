@@ -107,6 +107,7 @@ static const char *const mode_words[SPEC_STREAM_MODE_MAX + 1] = {
 	[SPEC_STREAM_RANK] = "rank",
 	[SPEC_STREAM_FILE] = "file",
 	[SPEC_STREAM_STDOUT] = "stdout",
+	[SPEC_STREAM_TOOL] = "tool",
 };
 
 static const char *const limits_mode_words[LIMITS_MODE_MAX + 1] = {
@@ -288,9 +289,11 @@ static const struct spec_field step_fields[] = {
 		.phase = SPEC_PHASE_RANKS,
 		.offset = STEP(in),
 		.kinds = WITH_TASKS,
-		.modes = MODE(INHERIT) | MODE(NONE) | MODE(ALL) | MODE(RANK) | MODE(FILE),
+		.modes = MODE(INHERIT) | MODE(NONE) | MODE(ALL) | MODE(RANK) | MODE(FILE) |
+			MODE(TOOL),
 		.doc = "where the tasks read: none (the default), inherit, all (each "
-		       "reads all of the agent's stdin), one rank, or a file"},
+		       "reads all of the agent's stdin), one rank, a file, or tool (a pipe "
+		       "that a PMIx tool fills)"},
 	{.name = "stdout",
 		.parse = spec_row_stream,
 		.phase = SPEC_PHASE_RANKS,
@@ -311,6 +314,11 @@ static const struct spec_field step_fields[] = {
 		.offset = STEP(label),
 		.kinds = WITH_TASKS,
 		.doc = "put the rank before each line of output"},
+	{.name = "forward",
+		.parse = spec_row_bool,
+		.offset = STEP(forward),
+		.kinds = WITH_TASKS,
+		.doc = "output passes through the agent, so that PMIx tools can have a copy of it"},
 	{.name = "proctrack",
 		.parse = spec_row_text,
 		.offset = STEP(proctrack),
@@ -459,7 +467,8 @@ static const struct spec_field stream_fields[] = {
 		.required = true,
 		.choices = mode_words,
 		.offset = offsetof(struct spec_stream, mode),
-		.doc = "inherit, none, all (stdin only), rank, file or stdout (stderr only)"},
+		.doc = "inherit, none, all (stdin only), rank, file, stdout (stderr only) or tool "
+		       "(stdin only)"},
 	{.name = "rank",
 		.parse = spec_row_u32,
 		.offset = offsetof(struct spec_stream, rank),

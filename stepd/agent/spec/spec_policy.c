@@ -58,6 +58,7 @@ static int read_short_stream(
 		[SPEC_STREAM_NONE] = "none",
 		[SPEC_STREAM_ALL] = "all",
 		[SPEC_STREAM_STDOUT] = "stdout",
+		[SPEC_STREAM_TOOL] = "tool",
 	};
 	const char *text = NULL;
 	size_t i;
@@ -72,7 +73,7 @@ static int read_short_stream(
 		}
 	}
 	return spec_bad(err, at,
-		"'%.200s' is not one of inherit, none, all, stdout (a file is {\"mode\": \"file\", "
+		"'%.200s' is not one of inherit, none, all, stdout, tool (a file is {\"mode\": \"file\", "
 		"\"path\": ...})",
 		text);
 }

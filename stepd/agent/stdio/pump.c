@@ -67,13 +67,32 @@ static void forget(struct pump_source *src)
 	src->seen = 0;
 }
 
-/* Moves what can go. False: something could go, but not now. */
-static bool move(struct pump_source *src)
+/* As it comes. */
+static bool move_raw(struct pump_source *src)
+{
+	struct pump_dest *dest = src->dest;
+	const char *p;
+	size_t n;
+
+	while (src->size > 0) {
+		n = sink_room(dest->sink);
+		if (n == 0)
+			return false;
+		if (n > src->size)
+			n = src->size;
+		p = src->buf + src->start;
+		sink_put(dest->sink, p, n);
+		dest->mid_line = p[n - 1] != '\n'; /* for the agent's own lines */
+		src->start += n;
+		src->size -= n;
+	}
+	return true;
+}
+
+static bool move_lines(struct pump_source *src)
 {
 	struct pump_dest *dest = src->dest;
 
-	if (sink_failed(dest->sink))
-		forget(src);
 	while (src->size > 0) {
 		if (dest->owner != src && !has_line(src))
 			return true;
@@ -83,9 +102,23 @@ static bool move(struct pump_source *src)
 			return false;
 		put_line(src);
 	}
-	free(src->buf);
-	src->buf = NULL;
-	src->start = 0;
+	return true;
+}
+
+/* Moves what can go. False: something could go, but not now. */
+static bool move(struct pump_source *src)
+{
+	struct pump_dest *dest = src->dest;
+
+	if (sink_failed(dest->sink))
+		forget(src);
+	if (!(dest->pump->raw ? move_raw(src) : move_lines(src)))
+		return false;
+	if (src->size == 0) {
+		free(src->buf);
+		src->buf = NULL;
+		src->start = 0;
+	}
 	return true;
 }
 
@@ -95,6 +128,7 @@ static void close_source(struct pump_source *src)
 {
 	ev_io_stop(src->dest->pump->loop, &src->io);
 	src->fd = close_fd(src->fd);
+	pump_copy_end(src);
 }
 
 static bool make_space(struct pump_source *src)
@@ -129,6 +163,7 @@ static bool fill(struct pump_source *src)
 		n = want > 0 ? read(src->fd, src->buf + src->size, want) : 0;
 	while (n < 0 && errno == EINTR);
 	if (n > 0) {
+		pump_copy_bytes(src, src->buf + src->size, (size_t)n);
 		src->size += (size_t)n;
 		src->left -= pump->finishing ? (int)n : 0;
 		return true;
@@ -288,6 +323,12 @@ int pump_new(struct ev_loop *loop, const struct log *log, uint32_t rank_max, str
 	return 0;
 }
 
+void pump_set_raw(struct pump *pump)
+{
+	assert(!pump->sources);
+	pump->raw = true;
+}
+
 void pump_take_dest(struct pump *pump, struct pump_dest *dest)
 {
 	sink_on_room(dest->sink, on_room, dest);
@@ -323,7 +364,8 @@ int pump_add_dest(
 	return 0;
 }
 
-int pump_add_source_take(struct pump *pump, int fd, uint32_t rank, struct pump_dest *dest)
+int pump_add_source_take(
+	struct pump *pump, int fd, uint32_t rank, int stream, struct pump_dest *dest)
 {
 	struct pump_source *src = calloc(1, sizeof(*src));
 
@@ -333,6 +375,7 @@ int pump_add_source_take(struct pump *pump, int fd, uint32_t rank, struct pump_d
 	}
 	src->fd = fd;
 	src->rank = rank;
+	src->stream = stream;
 	src->label_size =
 		(size_t)snprintf(src->label, sizeof(src->label), "%*u: ", pump->label_width, rank);
 	src->dest = dest;

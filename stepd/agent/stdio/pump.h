@@ -9,6 +9,8 @@
  * goes out in pieces while it grows; if its writer then pauses for PUMP_IDLE_S while lines of other
  * tasks wait, it is broken there by a newline, and what follows of it has a label of its own.
  *
+ * A pump can be raw: then bytes come out as they come in, in any order among the tasks.
+ *
  * Memory is bounded: a destination holds SINK_SIZE bytes, a task's pipe is not read while its
  * bytes find no room there.
  */
@@ -23,6 +25,7 @@
 #define PUMP_LINE_SIZE 65536u
 #define PUMP_IDLE_S    1.0
 
+struct copy;
 struct ev_loop;
 struct handover;
 struct json_t;
@@ -36,13 +39,17 @@ typedef void (*pump_done_fn)(void *userdata);
 int pump_new(struct ev_loop *loop, const struct log *log, uint32_t rank_max,
 	struct pump **ret_pump) _must_check_;
 
+/* Before it has any task's pipe. */
+void pump_set_raw(struct pump *pump);
+
 /* fd as in sink_new(). The destination lives as long as the pump. */
 int pump_add_dest(struct pump *pump, int fd, bool own, const char *name,
 	struct pump_dest **ret_dest) _must_check_;
 
-/* fd is the reading end of a pipe, not blocking; the pump's from the call on, on failure too. */
+/* fd is the reading end of a pipe, not blocking; the pump's from the call on, on failure too.
+ * stream: STDOUT_FILENO or STDERR_FILENO, of the task. */
 int pump_add_source_take(
-	struct pump *pump, int fd, uint32_t rank, struct pump_dest *dest) _must_check_;
+	struct pump *pump, int fd, uint32_t rank, int stream, struct pump_dest *dest) _must_check_;
 
 /* What is added later is carried from then on. */
 void pump_start(struct pump *pump);
@@ -53,6 +60,18 @@ bool pump_has_ended(const struct pump_dest *dest);
 /* Puts a line of the agent's own between those of the tasks; the rest of one that is half out has a
  * label again. -EAGAIN: there is no room; -EPIPE: nothing goes there any more. */
 int pump_put_note(struct pump_dest *dest, const char *line, size_t size) _must_check_;
+
+/* copy, which outlives the pump, gets what is copied. */
+void pump_set_copy(struct pump *pump, struct copy *copy);
+
+/* From now on a copy is made of these streams (enum link_stream, 0: of none) of these tasks, or of
+ * all (NULL); ranks ascend. Those that have ended are told to the copy. found[i], zeroes before,
+ * gets the streams of ranks[i] that pass here; it may be NULL. Returns how many those are. */
+size_t pump_copy_ranks(
+	struct pump *pump, const uint32_t *ranks, size_t count, unsigned streams, char *found);
+
+/* Whether a copy is made of any stream. */
+bool pump_copies(const struct pump *pump);
 
 /* Carries what stands in the pipes now, if a writer should still hold one no more than that, then
  * calls done once, from here or from the loop. done may free the pump. */

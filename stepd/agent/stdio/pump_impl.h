@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The pump's parts, for pump.c, which moves bytes, and pump_save.c, which hands them over to a new
- * program. Nobody else looks inside.
+ * The pump's parts, for pump.c, which moves bytes, pump_copy.c, which sees to copies of them, and
+ * pump_save.c, which hands them over to a new program. Nobody else looks inside.
  */
 #ifndef STEPD_AGENT_PUMP_IMPL_H
 #define STEPD_AGENT_PUMP_IMPL_H
@@ -10,6 +10,7 @@
 
 #include "stepd/agent/stdio/pump.h"
 
+struct copy;
 struct sink;
 
 #define PUMP_LABEL_SIZE 16 /* "4294967295: " */
@@ -23,6 +24,9 @@ struct pump_source {
 	bool ended;
 	bool waiting; /* its bytes find no room, or another task's line is not at its end */
 	uint32_t rank;
+	int stream;    /* STDOUT_FILENO or STDERR_FILENO */
+	bool copied;   /* what is read goes to the pump's copy, too */
+	uint64_t lost; /* bytes that were left out of the copy since it was told last */
 	char label[PUMP_LABEL_SIZE];
 	size_t label_size;
 	int left;  /* pump_finish(): bytes to read yet */
@@ -53,6 +57,8 @@ struct pump {
 	struct pump_dest *dests;
 	size_t unsettled; /* destinations with sources or with bytes to write */
 	int label_width;
+	bool raw;          /* bytes as they come: no lines, no labels */
+	struct copy *copy; /* borrowed; NULL: there is none */
 	bool started;
 	bool finishing;
 	pump_done_fn done;
@@ -61,6 +67,10 @@ struct pump {
 
 /* Makes dest, which has its sink, one of the pump's. */
 void pump_take_dest(struct pump *pump, struct pump_dest *dest);
+
+/* pump_copy.c: bytes were read; the source's end was reached. */
+void pump_copy_bytes(struct pump_source *src, const char *data, size_t size);
+void pump_copy_end(struct pump_source *src);
 
 /* The source waits for its destination, behind those that do so already. */
 void pump_wait_for_dest(struct pump_source *src);

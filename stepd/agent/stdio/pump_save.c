@@ -2,6 +2,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/stdio/pump_impl.h"
@@ -46,6 +47,11 @@ static void save_source(const struct pump_source *src, struct handover *h, json_
 	handover_put_int(h, object, "dest", src->dest->number);
 	handover_put_fd(h, object, "fd", src->fd);
 	handover_put_bool(h, object, "ended", src->ended);
+	handover_put_int(h, object, "stream", src->stream);
+	if (src->copied) {
+		handover_put_bool(h, object, "copied", true);
+		handover_put_int(h, object, "lost", (int64_t)src->lost);
+	}
 	if (src->dest->owner == src)
 		handover_put_bool(h, object, "owner", true);
 	if (src->waiting)
@@ -81,6 +87,7 @@ void pump_save(const struct pump *pump, struct handover *h, json_t *object)
 	number_all(pump);
 	handover_put_int(h, object, "label_width", pump->label_width);
 	handover_put_bool(h, object, "finishing", pump->finishing);
+	handover_put_bool(h, object, "raw", pump->raw);
 	for (dest = pump->dests; dest; dest = dest->next)
 		save_dest(dest, h, handover_append_object(h, dests));
 	for (src = pump->sources; src; src = src->next)
@@ -155,11 +162,14 @@ static int restore_source(struct reading *rd, const json_t *object)
 		return -EPROTO;
 	dest = rd->dests[number];
 	r = pump_add_source_take(pump, handover_get_fd(object, "fd"),
-		(uint32_t)handover_get_int(object, "rank", 0), dest);
+		(uint32_t)handover_get_int(object, "rank", 0),
+		(int)handover_get_int(object, "stream", STDOUT_FILENO), dest);
 	if (r < 0)
 		return r;
 	src = *at;
 	src->left = (int)handover_get_int(object, "left", 0);
+	src->copied = handover_get_bool(object, "copied", false);
+	src->lost = (uint64_t)handover_get_int(object, "lost", 0);
 	src->ended = handover_get_bool(object, "ended", false);
 	if (src->ended)
 		dest->sources--;
@@ -232,6 +242,7 @@ int pump_restore(struct ev_loop *loop, const struct log *log, const struct hando
 	rd.pump = pump;
 	pump->label_width = (int)handover_get_int(object, "label_width", 1) % (PUMP_LABEL_SIZE - 4);
 	pump->finishing = handover_get_bool(object, "finishing", false);
+	pump->raw = handover_get_bool(object, "raw", false);
 	pump->done = pump->finishing ? done : NULL;
 	pump->userdata = userdata;
 	rd.dests = calloc(rd.dests_count + 1, sizeof(struct pump_dest *));

@@ -12,44 +12,10 @@
 #include "stepd/agent/spec/spec.h"
 #include "stepd/agent/stdio/feed.h"
 #include "stepd/agent/stdio/fname.h"
-#include "stepd/agent/stdio/note.h"
+#include "stepd/agent/stdio/toolin.h"
 #include "stepd/agent/stdio/pump.h"
 #include "stepd/agent/stdio/stdfd.h"
-#include "stepd/agent/stdio/stdio_files.h"
-
-/* What the tasks have in common of stdout or stderr. */
-struct shared {
-	bool as_stdout;         /* stderr: everything as stdout */
-	bool per_task;          /* a file by a pattern with %t */
-	char *name;             /* expanded, of a file that all share */
-	int fd;                 /* tasks write straight here: the agent's own, or owned */
-	int owned_fd;           /* a file that all share, until stdio_start(); or -1 */
-	struct pump_dest *dest; /* or through the pump; NULL with per_task */
-};
-
-/* What a task has in the agent: ends to close once it is forked, paths for all its life. */
-struct ends {
-	uint32_t rank;
-	int fd[3];
-	char *path[3];
-};
-
-struct stdio {
-	const struct spec *spec;
-	struct stdio_files files;
-	const struct log *log;
-	struct ev_loop *loop;
-	int null_fd;
-	struct pump *pump; /* with labels */
-	struct feed *feed; /* where the agent hands out its stdin */
-	struct shared shared[3];
-	struct ends *ends; /* by local id */
-	uint32_t ends_count;
-	bool started; /* stdio_start() */
-	struct note note;
-	stdio_done_fn done;
-	void *userdata;
-};
+#include "stepd/agent/stdio/stdio_impl.h"
 
 /* ---- what tasks share ------------------------------------------------------------------------ */
 
@@ -89,14 +55,29 @@ static int add_dest(struct stdio *io, int i, int fd, bool own, const char *name,
 	return r < 0 ? err_set(err, r, "%s: make a buffer", stdio_word(i)) : 0;
 }
 
+/* Tools may have a copy of what goes nowhere else. */
+static int share_null(struct stdio *io, int i, struct pump_dest **ret_dest, struct err *err)
+{
+	int fd;
+
+	if (!io->spec->forward)
+		return 0;
+	fd = fcntl(io->null_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (fd < 0)
+		return err_set(err, -errno, "%s: open '/dev/null'", stdio_word(i));
+	return add_dest(io, i, fd, true, "/dev/null", ret_dest, err);
+}
+
 /* Lines of stdout and stderr that meet in one file must not mix: one destination for both. */
 static int share_own(struct stdio *io, int i, struct err *err)
 {
 	struct shared *s = &io->shared[i], *out = &io->shared[STDOUT_FILENO];
 
 	s->fd = own_fd(io, i);
-	if (!io->pump || is_dev_null(s->fd))
+	if (!io->pump)
 		return 0;
+	if (is_dev_null(s->fd))
+		return share_null(io, i, &s->dest, err);
 	if (i == STDERR_FILENO && out->dest && !out->name && same_file(1, 2)) {
 		s->dest = out->dest;
 		return 0;
@@ -144,7 +125,7 @@ static int share_output(struct stdio *io, int i, const struct spec_stream *spec,
 		return 0;
 	case SPEC_STREAM_NONE:
 		s->fd = io->null_fd;
-		return 0;
+		return share_null(io, i, &s->dest, err);
 	default:
 		return share_own(io, i, err);
 	}
@@ -172,7 +153,9 @@ static int share_input(struct stdio *io, struct err *err)
 	uint32_t readers;
 	int r;
 
-	s->fd = io->spec->in.mode == SPEC_STREAM_NONE ? io->null_fd : own_fd(io, STDIN_FILENO);
+	s->fd = io->spec->in.mode == SPEC_STREAM_NONE || io->spec->in.mode == SPEC_STREAM_TOOL
+		? io->null_fd
+		: own_fd(io, STDIN_FILENO);
 	if (io->spec->in.mode != SPEC_STREAM_ALL && io->spec->in.mode != SPEC_STREAM_RANK)
 		return 0;
 	readers = count_readers(io->spec);
@@ -242,11 +225,12 @@ static int give_input(struct stdio *io, struct stdio_task *task, struct err *err
 	if ((spec->mode == SPEC_STREAM_RANK && spec->rank != task->rank) ||
 		(spec->mode == SPEC_STREAM_ALL && task->joins)) {
 		s->fd = io->null_fd;
-	} else if (io->feed) {
+	} else if (io->feed || io->input) {
 		r = make_pipe(io, STDIN_FILENO, task, &ours, err);
 		if (r < 0)
 			return r;
-		r = feed_add_take(io->feed, ours);
+		r = io->feed ? feed_add_take(io->feed, ours)
+			     : toolin_add_take(io->input, ours, task->rank);
 		return r < 0 ? err_set(err, r, "standard input: add a task") : 0;
 	}
 	return 0;
@@ -260,7 +244,9 @@ static int give_pump(
 	r = make_pipe(io, i, task, &ours, err);
 	if (r < 0)
 		return r;
-	r = pump_add_source_take(io->pump, ours, task->rank, dest);
+	r = pump_add_source_take(io->pump, ours, task->rank, i, dest);
+	if (r == 0 && io->join_copy)
+		(void)pump_copy_ranks(io->pump, &task->rank, 1, io->join_copy, NULL);
 	return r < 0 ? err_set(err, r, "%s: add a task", stdio_word(i)) : 0;
 }
 
@@ -341,7 +327,7 @@ int stdio_task_open(
 
 bool stdio_carries(const struct stdio *io)
 {
-	return io->pump || io->feed;
+	return io->pump || io->feed || io->input;
 }
 
 static void close_ends(struct ends *ends)
@@ -408,8 +394,12 @@ static int alloc(struct stdio *io, const char *cwd, struct err *err)
 	io->null_fd = -1;
 	io->files.cwd = cwd ? strdup(cwd) : NULL;
 	r = cwd && !io->files.cwd ? -ENOMEM : grow_ends(io, 0, spec->ranks, spec->local_ntasks);
-	if (r == 0 && spec->label)
+	if (r == 0 && (spec->label || spec->forward))
 		r = pump_new(io->loop, io->log, spec->ntasks ? spec->ntasks - 1 : 0, &io->pump);
+	if (r == 0 && io->pump && !spec->label)
+		pump_set_raw(io->pump);
+	if (r == 0)
+		r = stdio_tools_open(io);
 	if (r < 0)
 		return err_set(err, r, "prepare the tasks' standard streams");
 	return open_null(io, err);
@@ -450,11 +440,11 @@ static void choose_note(struct stdio *io)
 		s = &io->shared[STDOUT_FILENO];
 	if (s->per_task) {
 		io->note.kind = NOTE_PER_TASK;
+	} else if (is_dev_null(s->fd)) {
+		io->note.kind = NOTE_NULL;
 	} else if (s->dest) {
 		io->note.kind = NOTE_DEST;
 		io->note.dest = s->dest;
-	} else if (is_dev_null(s->fd)) {
-		io->note.kind = NOTE_NULL;
 	} else if (s->owned_fd >= 0 && !is_regular(s->owned_fd)) {
 		io->note.kind = NOTE_FIFO;
 	} else {
@@ -502,7 +492,10 @@ static int renew_dest(struct stdio *io, int i, struct err *err)
 
 	if (fd < 0)
 		return fd;
-	r = add_dest(io, i, fd, s->name, s->name ? s->name : stdio_word(i), &s->dest, err);
+	if (is_dev_null(fd) && !s->name)
+		r = share_null(io, i, &s->dest, err);
+	else
+		r = add_dest(io, i, fd, s->name, s->name ? s->name : stdio_word(i), &s->dest, err);
 	if (r < 0)
 		return r;
 	if (i == STDOUT_FILENO && io->shared[STDERR_FILENO].dest == old)
@@ -548,6 +541,7 @@ void stdio_join_end(struct stdio *io)
 {
 	int i;
 
+	io->join_copy = 0;
 	for (i = 0; i < 3; i++)
 		io->shared[i].owned_fd = close_fd(io->shared[i].owned_fd);
 }
@@ -556,6 +550,7 @@ static void on_pumped(void *userdata)
 {
 	struct stdio *io = userdata;
 
+	stdio_copy_stop(io);    /* nothing more comes */
 	io->done(io->userdata); /* may have freed io */
 }
 
@@ -565,6 +560,7 @@ void stdio_finish(struct stdio *io, stdio_done_fn done, void *userdata)
 	io->done = done;
 	io->userdata = userdata;
 	io->feed = feed_free(io->feed);
+	io->input = toolin_free(io->input);
 	if (io->pump)
 		pump_finish(io->pump, on_pumped, io);
 	else
@@ -589,6 +585,7 @@ void stdio_save(const struct stdio *io, struct handover *h, struct json_t *objec
 	if (io->pump)
 		handover_put_int(h, object, "stderr_dest", pump_number_of(io->pump, io->note.dest));
 	note_save(&io->note, h, object);
+	stdio_tools_save(io, h, object);
 }
 
 /* As share_output(), with what that opened once. */
@@ -628,7 +625,9 @@ static int restore_shared(
 	if (r < 0)
 		return r;
 	io->shared[STDIN_FILENO].fd =
-		spec->in.mode == SPEC_STREAM_NONE ? io->null_fd : own_fd(io, STDIN_FILENO);
+		spec->in.mode == SPEC_STREAM_NONE || spec->in.mode == SPEC_STREAM_TOOL
+		? io->null_fd
+		: own_fd(io, STDIN_FILENO);
 	r = restore_output(
 		io, STDOUT_FILENO, &spec->out, handover_get_int(object, "stdout_dest", -1), err);
 	return r < 0 ? r
@@ -648,6 +647,8 @@ static int restore_parts(struct stdio *io, const struct handover *h, const struc
 		r = feed_restore(io->loop, io->log, h, feed, &io->feed);
 	if (r == 0)
 		r = note_restore(&io->note, io->loop, io->log, h, object);
+	if (r == 0)
+		r = stdio_tools_restore(io, h, object);
 	if (r < 0)
 		return r;
 	if (pump)
@@ -701,6 +702,7 @@ struct stdio *stdio_free(struct stdio *io)
 	note_clear(&io->note);
 	(void)pump_free(io->pump);
 	(void)feed_free(io->feed);
+	stdio_tools_free(io); /* behind the pump, which copies */
 	(void)close_fd(io->null_fd);
 	free(io->ends);
 	free(io->files.cwd);

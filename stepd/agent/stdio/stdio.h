@@ -2,7 +2,8 @@
  *
  * The tasks' standard streams. Wherever it can be, a task writes straight to its end (a file it
  * opened as the user, the agent's own descriptor) and no byte passes through the agent. The agent
- * carries bytes only to put labels before lines and to hand its stdin to tasks (pump.h).
+ * carries bytes only to put labels before lines, to hand its stdin to tasks, and where the spec
+ * lets tools have copies of the output (forward) or give the tasks their stdin (pump.h, toolin.h).
  *
  * Life: stdio_open() before the first fork opens what tasks share; stdio_task_open() right before
  * a task's fork and stdio_task_close() after it; stdio_start() when all are forked; stdio_finish()
@@ -72,6 +73,31 @@ void stdio_task_close(struct stdio *io, struct stdio_task *task);
 
 /* Begins to carry bytes, and closes the shared files that only tasks write to. */
 void stdio_start(struct stdio *io);
+
+/* ---- tools, by way of the MPI service process (mpi/link_copy.h) ---- */
+
+/* Copies from now on these streams of these tasks (NULL: of all, else ascending). *ret_fd: a new
+ * descriptor to hand to the reader and to close, or -1: it has it. -EOPNOTSUPP: nothing of that
+ * passes through the agent. */
+int stdio_copy(struct stdio *io, const uint32_t *ranks, size_t count, unsigned streams,
+	int *ret_fd) _must_check_;
+
+/* Of tasks that are opened from now on, until it is called again: copied from their first byte. The
+ * rest as above; nothing is an error that means that there is nothing to copy. */
+int stdio_join_copy(struct stdio *io, unsigned streams, int *ret_fd) _must_check_;
+
+/* Whether output passes through the agent. */
+bool stdio_can_copy(const struct stdio *io);
+
+/* The reader is gone, or nothing more comes. */
+void stdio_copy_stop(struct stdio *io);
+
+/* toolin_put(), and -EBUSY also where the task has the step's own stdin, -EOPNOTSUPP where it has
+ * /dev/null or a file. done may be called after stdio_finish(). */
+typedef void (*stdio_input_fn)(void *userdata, int64_t id, int r);
+void stdio_input_on_done(struct stdio *io, stdio_input_fn done, void *userdata);
+int stdio_input(struct stdio *io, uint32_t rank, int64_t id, const void *data, size_t size,
+	bool end) _must_check_;
 
 /* A line of the agent's own, its newline included, into the step's standard error: note.h. Once the
  * streams have been started. */

@@ -1,0 +1,102 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# For tests of PMIx tools and the tasks' streams, on top of pmix.sh:
+#	begin ARG...          starts "$stepd run --mpi pmix ARG..." with $tmpdir/task.sh for its tasks,
+#	                      which begins with a server's directory in $tmpdir/where; $file is what a
+#	                      tool finds it by, $step the step's pid, its words go to $tmpdir/out and
+#	                      $tmpdir/err
+#	began                 the same for a step that somebody else has started
+#	tool NAME ARG...      runs tests/lib/pmixtool.c on $file; its words go to $tmpdir/NAME.words,
+#	                      what it gets to $tmpdir/NAME, $tool is its pid
+#	pulls NAME ARG...     the same with "pull"; returns once it pulls
+#	says NAME REGEX       waits until it says that
+#	go FIFO               lets go on who waits for FIFO: in task.sh, with $await FIFO
+#	patiently COMMAND     as "eventually", for what takes long on a busy machine
+
+# shellcheck source=tests/lib/pmix.sh
+. "${top_srcdir:?}/tests/lib/pmix.sh"
+
+pmixtool=$tmpdir/pmixtool
+cp "${top_builddir:?}/tests/lib/pmixtool" "$pmixtool"
+chmod 755 "$pmixtool"
+
+# Who comes while the writer before has not closed yet reads nothing but an end, and waits again.
+cat >"$tmpdir/await" <<'END'
+#!/bin/sh
+until read -r word <"$1"; do
+	:
+done
+END
+chmod 755 "$tmpdir/await"
+# shellcheck disable=SC2034 # of the tests
+await=$tmpdir/await
+
+patiently() {
+	eventually "$@" || eventually "$@" || eventually "$@" || eventually "$@" || eventually "$@"
+}
+
+fifos() {
+	for fifo; do
+		rm -f "$tmpdir/$fifo"
+		mkfifo -m 666 "$tmpdir/$fifo"
+	done
+}
+
+go() {
+	# shellcheck disable=SC2016 # for that shell
+	timeout 60 sh -c 'echo go >"$1"' sh "$tmpdir/$1"
+}
+
+task_sh() { # reads the script
+	{
+		echo '#!/bin/sh'
+		# shellcheck disable=SC2016 # for the task
+		echo '[ "$PMIX_RANK" != 0 ] || { echo "$PMIX_SERVER_TMPDIR" >"$tmpdir/where.new"; mv "$tmpdir/where.new" "$tmpdir/where"; }'
+		cat
+	} >"$tmpdir/task.sh"
+	chmod 755 "$tmpdir/task.sh"
+}
+
+began() {
+	patiently test -s "$tmpdir/where"
+	# shellcheck disable=SC2034 # of the tests
+	file=$(ls "$(cat "$tmpdir/where")"/pmix.*.tool.[0-9]*)
+}
+
+begin() {
+	rm -f "$tmpdir/where"
+	timeout 300 "$stepd" run --job "$job" --proctrack "$tracker" --mpi pmix "$@" -- \
+		"$tmpdir/task.sh" >"$tmpdir/out" 2>"$tmpdir/err" &
+	step=$!
+	began
+}
+
+ended() { # STATUS NAME
+	wait "$step"
+	is "$?" "$1" "$2"
+}
+
+tool() {
+	name=$1
+	shift
+	rm -rf "${tmpdir:?}/$name"
+	mkdir "$tmpdir/$name"
+	# What is started with & has no stdin unless it is given one.
+	exec 3<&0
+	env -i timeout 300 "$pmixtool" "$file" "$@" <&3 3<&- >"$tmpdir/$name.words" 2>&1 &
+	exec 3<&-
+	# shellcheck disable=SC2034 # of the tests
+	tool=$!
+}
+
+says() {
+	patiently grep -Eq "$2" "$tmpdir/$1.words"
+}
+
+pulls() {
+	pulls_name=$1
+	shift
+	tool "$pulls_name" pull "$tmpdir/$pulls_name" "$@"
+	says "$pulls_name" '^pulling$'
+}

@@ -1,0 +1,235 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# shellcheck disable=SC2317 # functions are called by others
+#
+# mpi/pmix: the tasks' streams for tools: what they pull, what they push, and that no task waits for
+# them.
+
+# shellcheck source=tests/lib/pmixtool.sh
+. "${top_srcdir:?}/tests/lib/pmixtool.sh"
+
+export tmpdir await
+
+words() { # NAME
+	sort "$tmpdir/$1.words"
+}
+
+# ---- pull ----
+
+fifos go0 go1 go2
+task_sh <<'END'
+$await "$tmpdir/go$PMIX_RANK"
+echo "out $PMIX_RANK"
+echo "err $PMIX_RANK" >&2
+END
+
+begin --forward -n 3
+pulls all both all ends=6
+pulls some out 1 ends=1
+go go0
+go go1
+go go2
+wait "$tool"
+is "$?" 0 "a tool that pulls one rank has its end"
+ended 0 "the step ends well"
+patiently grep -q 'end 2 err' "$tmpdir/all.words"
+is "$(words all | grep '^end')" "end 0 err
+end 0 out
+end 1 err
+end 1 out
+end 2 err
+end 2 out" "a tool that pulls all of them is told the end of each stream"
+is "$(cat "$tmpdir/all/0.out" "$tmpdir/all/1.out" "$tmpdir/all/2.out" "$tmpdir/all/0.err" \
+	"$tmpdir/all/1.err" "$tmpdir/all/2.err")" "out 0
+out 1
+out 2
+err 0
+err 1
+err 2" "and has what each has written to each"
+is "$(cd "$tmpdir/some" && ls && cat ./*)" "1.out
+out 1" "the other has that of one rank, and one channel"
+is "$(sort "$tmpdir/out")" "out 0
+out 1
+out 2" "the step's own output is as ever"
+is "$(grep -c '^err [012]$' "$tmpdir/err")" 3 "and its standard error"
+
+begin --forward --label -n 3 -o "$tmpdir/file.%t"
+pulls all both 0,2
+go go0
+go go1
+go go2
+ended 0 "with labels and files"
+is "$(cat "$tmpdir/file.2")" "2: out 2
+2: err 2" "each file has its lines"
+says all '^server gone$'
+is "$(cd "$tmpdir/all" && ls && cat ./*)" "0.out
+2.out
+out 0
+err 0
+out 2
+err 2" "a tool has them without labels, and what goes to one file as one stream"
+is "$(words all | grep -c '^end [02] ')" 4 "it is told that the other is none"
+
+# ---- what can't be pulled ----
+
+begin -n 1
+tool none pull "$tmpdir/none" out all
+wait "$tool"
+is "$?" 1 "where output does not pass through the agent, a pull is refused"
+is "$(cat "$tmpdir/none.words")" "NOT-SUPPORTED" "as not supported"
+go go0
+ended 0 "and the step goes on"
+
+begin --forward -n 1
+tool none pull "$tmpdir/none" out 7
+wait "$tool"
+is "$(cat "$tmpdir/none.words")" "NOT-FOUND" "a rank that is not there is not found"
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+	cp "$file" "$tmpdir/rendezvous"
+	chmod 644 "$tmpdir/rendezvous"
+	out=$(timeout 10 setpriv --reuid=65534 --regid=65534 --clear-groups "$pmixtool" "$file" \
+		pull "$tmpdir/none" out all 2>&1)
+	unlike "$out" 'pulling' "another user finds no server"
+	out=$(timeout 10 setpriv --reuid=65534 --regid=65534 --clear-groups "$pmixtool" \
+		"$tmpdir/rendezvous" pull "$tmpdir/none" out all 2>&1)
+	unlike "$out" 'pulling' "and is refused where it knows of it"
+	like "$(cat "$tmpdir/err")" 'a PMIx tool of uid 65534 is refused' "which is told"
+else
+	skip 3 "needs root and setpriv"
+fi
+go go0
+ended 0 "that step goes on, too"
+
+# ---- tools that stop, or go ----
+
+fifos go0 stop
+task_sh <<'END'
+echo before
+$await "$tmpdir/go0"
+echo one
+$await "$tmpdir/go0"
+echo two
+$await "$tmpdir/go0"
+echo three
+END
+begin --forward -n 1
+pulls gone out all stop="$tmpdir/stop"
+go go0
+patiently grep -q one "$tmpdir/gone/0.out"
+go stop
+says gone '^stopped$'
+pulls killed out all
+go go0
+patiently grep -q two "$tmpdir/killed/0.out"
+pkill_tool() {
+	kill -KILL "$(cat /proc/"$tool"/task/*/children)" # timeout's
+	wait "$tool"
+}
+pkill_tool 2>/dev/null
+go go0
+ended 0 "a step whose tools have stopped or were killed ends well"
+go stop
+is "$(cat "$tmpdir/gone/0.out")" "one" "after deregistration nothing comes"
+is "$(tr '\n' ' ' <"$tmpdir/out")" "before one two three " "and its output is whole"
+
+# ---- a tool that does not read ----
+
+fifos go0 hold
+task_sh <<'END'
+$await "$tmpdir/go0"
+head -c 100000000 /dev/zero | tr '\0' x
+echo done >"$tmpdir/done"
+$await "$tmpdir/go0"
+echo
+echo after
+$await "$tmpdir/go0"
+END
+rm -f "$tmpdir/done"
+begin --forward -n 1
+pulls slow out all hold="$tmpdir/hold" ends=1
+go go0
+says slow '^holding$'
+ok "a task writes 100 MB while a tool does not read" patiently test -s "$tmpdir/done"
+whole() {
+	[ "$(wc -c <"$tmpdir/out")" -eq "$1" ]
+}
+ok "all of it is in the step's output" patiently whole 100000000
+ok "it is told in the log" patiently grep -Eq 'does not (take|read)' "$tmpdir/err"
+go hold
+go go0
+after() {
+	grep -q '^after$' "$tmpdir/slow/0.out"
+}
+ok "what is written later comes" patiently after
+ok "with how much is missing" says slow '^lost 0 out [0-9]+$'
+got=$(wc -c <"$tmpdir/slow/0.out")
+lost=$(awk '/^lost/ { sum += $4 } END { printf "%d", sum }' "$tmpdir/slow.words")
+is $((got + lost)) 100000007 "what has come and what is missing is what was written"
+go go0
+ended 0 "that step ends well"
+wait "$tool"
+is "$?" 0 "and so does the tool"
+
+rm -f "$tmpdir/done"
+begin --forward -n 1
+pulls slow out all hold="$tmpdir/hold"
+go go0
+says slow '^holding$'
+patiently test -s "$tmpdir/done"
+go go0
+go go0
+ended 0 "a step ends while a tool does not read"
+ok "with all of its output" whole 100000007
+kill "$tool"
+wait "$tool"
+
+# ---- push ----
+
+fifos go0 go1
+task_sh <<'END'
+[ "$PMIX_RANK" != 1 ] || exec cat >"$tmpdir/in.1"
+$await "$tmpdir/go0"
+cat >"$tmpdir/in.0"
+END
+begin --input tool -n 2
+head -c 3000000 /dev/urandom >"$tmpdir/data"
+tool push push 1 size=1000000 <"$tmpdir/data"
+wait "$tool"
+is "$(cat "$tmpdir/push.words")" pushed "a tool pushes to a rank"
+same() {
+	cmp -s "$tmpdir/data" "$tmpdir/in.$1"
+}
+ok "which has all of it, and its end" patiently same 1
+tool push push 0 size=1000000 <"$tmpdir/data"
+go go0
+wait "$tool"
+is "$(cat "$tmpdir/push.words")" pushed "to one that reads late"
+ok "which has all of it" patiently same 0
+ended 0 "and they end well"
+
+begin --input tool -n 2
+echo "for all" >"$tmpdir/data"
+tool push push all <"$tmpdir/data"
+wait "$tool"
+go go0
+ended 0 "they end with the end of their input"
+is "$(cat "$tmpdir/in.0" "$tmpdir/in.1")" "for all
+for all" "several ranks at once"
+
+task_sh <<'END'
+exec <&-
+$await "$tmpdir/go0"
+END
+for given in none:NOT-SUPPORTED all:RESOURCE-BUSY /dev/zero:NOT-SUPPORTED tool:IOF; do
+	begin --input "${given%:*}" -n 1
+	tool push push 0 <"$tmpdir/data"
+	wait "$tool"
+	like "$(cat "$tmpdir/push.words")" "${given#*:}" \
+		"stdin from ${given%:*} is not a tool's: ${given#*:}"
+	go go0
+	ended 0 "and that task goes on"
+done
+
+nothing_left "nothing is left"
+done_testing

@@ -1,0 +1,72 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# mpi/pmix: the tasks' streams for tools, of ranks on other nodes than the tool's server.
+
+# shellcheck source=tests/lib/pmixtool.sh
+. "${top_srcdir:?}/tests/lib/pmixtool.sh"
+
+export tmpdir await
+steprun=${top_builddir:?}/stepd/cli/steprun
+
+begin_nodes() { # NODES ARG...
+	rm -f "$tmpdir/where"
+	nodes=$1
+	shift
+	timeout 300 "$steprun" --launcher=local --job "$job" --mpi=pmix -N "$nodes" -n "$nodes" "$@" \
+		"$tmpdir/task.sh" >"$tmpdir/out" 2>"$tmpdir/err" &
+	step=$!
+	began
+}
+
+fifos go0 go1 go2
+task_sh <<'END'
+$await "$tmpdir/go$PMIX_RANK"
+echo "out $PMIX_RANK"
+echo "err $PMIX_RANK" >&2
+[ "$PMIX_RANK" != 2 ] || head -c 3000000 /dev/zero | tr '\0' x
+END
+begin_nodes 3 --forward
+pulls all both all ends=6
+pulls far out 2 ends=1
+go go0
+go go1
+go go2
+wait "$tool"
+is "$?" 0 "a tool has the end of a rank on another node"
+ended 0 "the step ends well"
+ok "one that pulls all ranks has all their ends" says all '^end 2 err$'
+is "$(cat "$tmpdir/all/0.out" "$tmpdir/all/1.out" "$tmpdir/all/0.err" "$tmpdir/all/1.err" \
+	"$tmpdir/all/2.err")" "out 0
+out 1
+err 0
+err 1
+err 2" "and what each has written to each"
+is "$(head -n 1 "$tmpdir/far/2.out"; ls "$tmpdir/far")" "out 2
+2.out" "the other has that rank's"
+is "$(grep '^out' "$tmpdir/out" | sort)" "out 0
+out 1
+out 2" "the step's own output is as ever"
+
+begin_nodes 2
+tool none pull "$tmpdir/none" out 1
+wait "$tool"
+is "$(cat "$tmpdir/none.words")" NOT-SUPPORTED "a refusal comes back from another node"
+go go0
+go go1
+ended 0 "and the step goes on"
+
+task_sh <<'END'
+cat >"$tmpdir/in.$PMIX_RANK"
+END
+begin_nodes 2 --input tool
+head -c 1000000 /dev/urandom >"$tmpdir/data"
+tool push push all size=300000 <"$tmpdir/data"
+wait "$tool"
+is "$(cat "$tmpdir/push.words")" pushed "a tool pushes to ranks on two nodes"
+ended 0 "which end with the end of it"
+ok "and have it all" cmp "$tmpdir/data" "$tmpdir/in.0"
+ok "both" cmp "$tmpdir/data" "$tmpdir/in.1"
+
+nothing_left "nothing is left"
+done_testing
