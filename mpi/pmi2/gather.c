@@ -308,6 +308,48 @@ void gather_arrive(struct gather *g, const struct ask *ask)
 
 /* ---- ends ---------------------------------------------------------------------------------- */
 
+/* Those of this node that have died, if none is left here that could begin a fence, and if they
+ * were the first: of what follows from another's death nobody need hear. */
+static bool find_last_died(const struct pmi_space *space, struct bitset *died)
+{
+	uint32_t i;
+
+	if (space->far_deaths.words && bitset_next(&space->far_deaths, 0) != BITSET_NONE)
+		return false;
+	for (i = 0; i < space->local_count; i++) {
+		const struct pmi_task *task = &space->tasks[i];
+
+		if (!task->gone && !task->ended)
+			return false;
+		if (task->died)
+			bitset_set(died, task->rank);
+	}
+	return bitset_next(died, 0) != BITSET_NONE;
+}
+
+/* Who waits on other nodes hears who has died, before the wire says that this node's tasks have
+ * ended: it goes to the same node by the same way. Where there is no memory for it, that is what
+ * they hear. */
+static void fail_next(struct pmi_space *space)
+{
+	_cleanup_bitset_ struct bitset died = {0};
+	struct pmi *pmi = space->pmi;
+	struct wire_set set;
+	struct gather *g;
+	char why[600];
+
+	if (bitset_count(&space->node_set) < 2 || bitset_init(&died, space->size) < 0 ||
+		!find_last_died(space, &died) || gather_get(space, &fence_kind, NULL, "", &g) < 0)
+		return;
+	if (g->exchanging)
+		return; /* they had come to this one */
+	death_name(g, NULL, &died, why, sizeof(why));
+	set = set_of(g);
+	(void)pmi->ops.fence_fail(pmi->userdata, &set, why); /* likewise */
+	detach(g);
+	(void)free_gather(g);
+}
+
 void gather_task_went(struct pmi_task *task, const char *how)
 {
 	struct gather *g;
@@ -320,6 +362,7 @@ void gather_task_went(struct pmi_task *task, const char *how)
 		g = gather_fail_if_gone(g, how) ? TAILQ_FIRST(&task->space->gathers)
 						: TAILQ_NEXT(g, link);
 	}
+	fail_next(task->space);
 }
 
 void gather_drop_all(struct pmi_space *space)

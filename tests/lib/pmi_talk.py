@@ -185,6 +185,7 @@ def death(t):
         t.send(b"cmd=barrier")
         os.kill(os.getpid(), 9)
     print(t.say("cmd=barrier_in"))
+    t.say("cmd=finalize")  # else this would be the next death
 
 
 def deaths(t):

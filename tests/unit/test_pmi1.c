@@ -314,6 +314,18 @@ static void test_death(void **state)
 		"cmd=barrier_out rc=-1 msg=rank_0_on_node_0_(n0)_was_killed_by_signal_9_before_the_"
 		"fence\n");
 	rig_close(&rig);
+
+	/* The last of its node: by the way of the exchange too, which says next that the node's
+	 * tasks have ended. */
+	open_all(&rig, 2, 2, layout + 1);
+	rig_say(&rig, 0, "cmd=barrier_in\n");
+	rig.refuse_mail = true;
+	pmi_hung_up(rig_task(&rig, 1), "was killed by signal 9");
+	rig_settle(&rig);
+	assert_string_equal(rig_heard(&rig, 0),
+		"cmd=barrier_out rc=-1 msg=rank_1_on_node_1_(n1)_was_killed_by_signal_9_before_the_"
+		"fence\n");
+	rig_close(&rig);
 }
 
 static void test_abort(void **state)
