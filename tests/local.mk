@@ -823,7 +823,8 @@ tests_unit_test_wire_LDADD = $(WIRE_UNIT_LDADD)
 tests_unit_test_wire_loss_SOURCES = tests/unit/test_wire_loss.c $(WIRE_SIM)
 tests_unit_test_wire_loss_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_wire_loss_LDADD = $(WIRE_UNIT_LDADD)
-tests_unit_test_wire_net_SOURCES = tests/unit/test_wire_net.c tests/lib/wire_rig.c tests/lib/wire_rig.h
+tests_unit_test_wire_net_SOURCES = tests/unit/test_wire_net.c tests/lib/scratch.h \
+	tests/lib/wire_rig.c tests/lib/wire_rig.h
 tests_unit_test_wire_net_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_wire_net_LDADD = $(WIRE_UNIT_LDADD)
 endif

@@ -6,6 +6,7 @@
  */
 #include "tests/lib/pmixclient.h"
 
+#include <errno.h>
 #include <pmix_tool.h>
 #include <pthread.h>
 #include <signal.h>
@@ -72,6 +73,20 @@ void fence(bool collect)
 
 	PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
 	must(PMIx_Fence(&everybody, 1, &info, 1), "PMIx_Fence");
+}
+
+void begin_sem(sem_t *sem)
+{
+	if (sem_init(sem, 0, 0) < 0)
+		die("sem_init", PMIX_ERROR);
+}
+
+void await_post(sem_t *sem)
+{
+	while (sem_wait(sem) < 0) {
+		if (errno != EINTR)
+			die("sem_wait", PMIX_ERROR);
+	}
 }
 
 static int verb_init(char **args)
@@ -579,11 +594,13 @@ static void control(const char *key, const void *value, pmix_data_type_t type, u
 	expect(PMIx_Job_control(&target, 1, &info, 1, &results, &n), wanted, what);
 }
 
-static volatile sig_atomic_t got_signal;
+static sem_t got_signal;
 
+/* In whatever thread. */
 static void on_signal(int number)
 {
-	got_signal = number;
+	(void)number;
+	(void)sem_post(&got_signal);
 }
 
 /* Rank 0 signals, pauses, resumes and ends the last rank. */
@@ -594,6 +611,7 @@ static int verb_control(char **args)
 	bool yes = true;
 
 	(void)args;
+	begin_sem(&got_signal);
 	(void)signal(SIGUSR1, on_signal);
 	fence(false);
 	if (me.rank == 0) {
@@ -606,8 +624,7 @@ static int verb_control(char **args)
 			"the end of a rank that there is not");
 	}
 	if (me.rank == last) {
-		while (!got_signal)
-			usleep(1000);
+		await_post(&got_signal);
 		say("control", "signalled");
 	}
 	fence(false);

@@ -7,6 +7,7 @@
 #define TESTS_LIB_PMIXCLIENT_H
 
 #include <pmix.h>
+#include <semaphore.h>
 #include <stdbool.h>
 
 extern pmix_proc_t me;
@@ -24,6 +25,10 @@ void fence(bool collect);
 void put_own(void);
 /* What put_own() of that rank has put, once it has. */
 void get_of(uint32_t rank);
+/* A semaphore that nothing has been posted to. */
+void begin_sem(sem_t *sem);
+/* Waits for a post, whatever signals come meanwhile. */
+void await_post(sem_t *sem);
 /* One code a run. */
 void listen_for(pmix_status_t code);
 /* Says from whom the first one is. */

@@ -127,7 +127,7 @@ static int verb_unput(char **args)
 
 /* ---- events ---- */
 
-static int events_heard;
+static sem_t event_heard; /* for "ends" and "lost" */
 
 static void on_event(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[],
 	size_t ninfo, pmix_info_t results[], size_t nresults,
@@ -145,8 +145,8 @@ static void on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,
 	}
 	snprintf(text, sizeof(text), "%s of %u, exit code %d", status_name(status), source->rank,
 		code);
-	__atomic_add_fetch(&events_heard, 1, __ATOMIC_SEQ_CST);
 	say("heard", text);
+	(void)sem_post(&event_heard);
 	cbfunc(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, cbdata);
 }
 
@@ -200,6 +200,7 @@ static int end_with(const char *code, bool finalize)
 	static const pmix_status_t codes[] = {
 		PMIX_ERR_EXIT_NONZERO_TERM, PMIX_ERR_PROC_TERM_WO_SYNC, PMIX_EVENT_PROC_TERMINATED};
 
+	begin_sem(&event_heard);
 	for (size_t i = 0; !is_last() && i < sizeof(codes) / sizeof(codes[0]); i++)
 		listen_to(codes[i]);
 	fence(false);
@@ -208,8 +209,7 @@ static int end_with(const char *code, bool finalize)
 			must(PMIx_Finalize(NULL, 0), "PMIx_Finalize");
 		_exit(atoi(code));
 	}
-	while (__atomic_load_n(&events_heard, __ATOMIC_SEQ_CST) == 0)
-		usleep(1000);
+	await_post(&event_heard);
 	return 0;
 }
 
@@ -225,12 +225,17 @@ static int verb_lost(char **args)
 
 /* ---- refused ---- */
 
-static pmix_status_t pushed;
+struct pushed {
+	sem_t is_answered;
+	pmix_status_t status;
+};
 
 static void on_pushed(pmix_status_t status, void *cbdata)
 {
-	(void)cbdata;
-	__atomic_store_n(&pushed, status, __ATOMIC_SEQ_CST);
+	struct pushed *pushed = cbdata;
+
+	pushed->status = status;
+	(void)sem_post(&pushed->is_answered);
 }
 
 /* Where PMIx_IOF_push is left to wait by itself, libpmix 4.2 misses the answer now and then. */
@@ -238,14 +243,14 @@ static void refuse_streams(void)
 {
 	char text[] = "input";
 	pmix_byte_object_t bytes = {.bytes = text, .size = sizeof(text)};
+	struct pushed pushed;
 
+	begin_sem(&pushed.is_answered);
 	say_status("refused", "iof",
 		PMIx_IOF_pull(&everybody, 1, NULL, 0, PMIX_FWD_STDOUT_CHANNEL, NULL, NULL, NULL));
-	pushed = 1;
-	must(PMIx_IOF_push(&everybody, 1, &bytes, NULL, 0, on_pushed, NULL), "PMIx_IOF_push");
-	while (__atomic_load_n(&pushed, __ATOMIC_SEQ_CST) == 1)
-		usleep(1000);
-	say_status("refused", "stdin", pushed);
+	must(PMIx_IOF_push(&everybody, 1, &bytes, NULL, 0, on_pushed, &pushed), "PMIx_IOF_push");
+	await_post(&pushed.is_answered);
+	say_status("refused", "stdin", pushed.status);
 }
 
 static void refuse_credentials(void)

@@ -123,20 +123,24 @@ static void test_write(void **state)
 	assert_int_equal(fs_write(g->fd, ".", "x"), -EISDIR);
 }
 
-static void on_alarm(int sig)
+static int heard_fd; /* a byte for every signal */
+
+static void on_signal(int sig)
 {
 	(void)sig;
+	(void)!write(heard_fd, "", 1);
 }
 
-/* Into a pipe with a slow reader, signals between. */
+/* Into a pipe that is full most of the time, signals between. */
 static void test_write_all(void **state)
 {
 	enum {
 		SIZE = 1 << 20
 	};
 	_cleanup_free_ char *data = malloc(SIZE), *got = NULL;
-	const struct sigaction act = {.sa_handler = on_alarm}; /* no SA_RESTART */
-	int fds[2], status = -1, r;
+	const struct sigaction act = {.sa_handler = on_signal}; /* no SA_RESTART */
+	int fds[2], heard[2], status = -1, r;
+	char byte;
 	pid_t pid;
 
 	(void)state;
@@ -144,6 +148,8 @@ static void test_write_all(void **state)
 	for (r = 0; r < SIZE; r++)
 		data[r] = (char)(r * 7 + r / 251);
 	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(heard, O_CLOEXEC), 0);
+	heard_fd = heard[1];
 	assert_int_equal(sigaction(SIGUSR1, &act, NULL), 0);
 	pid = fork();
 	assert_true(pid >= 0);
@@ -152,16 +158,20 @@ static void test_write_all(void **state)
 		_exit(fs_write_all(fds[1], data, SIZE) == 0 ? 0 : 1);
 	}
 	(void)close(fds[1]);
+	assert_int_equal(read(fds[0], &byte, 1), 1); /* it has begun */
+	assert_int_equal(byte, data[0]);
 	for (r = 0; r < 20; r++) {
-		(void)usleep(1000);
 		assert_int_equal(kill(pid, SIGUSR1), 0);
+		assert_int_equal(read(heard[0], &byte, 1), 1);
 	}
 	r = fs_read_fd(fds[0], SIZE, &got, NULL);
 	(void)close(fds[0]);
+	(void)close(heard[0]);
+	(void)close(heard[1]);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(r, 0);
 	assert_int_equal(status, 0);
-	assert_memory_equal(got, data, SIZE);
+	assert_memory_equal(got, data + 1, SIZE - 1);
 	assert_int_equal(fs_write_all(-1, "x", 1), -EBADF);
 	assert_int_equal(fs_write_all(-1, "", 0), 0);
 }

@@ -12,6 +12,7 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <netdb.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,6 +21,8 @@
 
 #include "mpi/wire/addr.h"
 #include "mpi/wire/auth.h"
+#include "stepd/base/pidref.h"
+#include "tests/lib/scratch.h"
 #include "tests/lib/wire_rig.h"
 
 #define LIMIT_MS 30000
@@ -466,13 +469,51 @@ struct munged {
 	char dir[32], socket[100], key[100], pid[100];
 };
 
+static void make_key(const char *path)
+{
+	_cleanup_fclose_ FILE *f = fopen(path, "w");
+	struct err err = ERR_INIT;
+	unsigned char key[64];
+
+	assert_non_null(f);
+	assert_int_equal(wire_auth_random(key, sizeof(key), &err), 0);
+	assert_int_equal(fchmod(fileno(f), 0600), 0);
+	assert_int_equal(fwrite(key, 1, sizeof(key), f), sizeof(key));
+	assert_int_equal(fflush(f), 0);
+}
+
+/* "--NAME=DIR/FILE", which the exec ends. */
+static char *option(const char *name, const char *dir, const char *file)
+{
+	char *text = NULL;
+
+	if (asprintf(&text, "--%s=%s/%s", name, dir, file) < 0)
+		_exit(126);
+	return text;
+}
+
+/* In a child: with nothing to read, and what it says in a file. */
+static _noreturn_ void exec_munged(const char *dir)
+{
+	char name[] = "munged", force[] = "--force", threads[] = "--num-threads=1";
+	char *argv[] = {name, force, threads, option("socket", dir, "socket"),
+		option("key-file", dir, "key"), option("pid-file", dir, "pid"),
+		option("seed-file", dir, "seed"), option("log-file", dir, "log"), NULL};
+	int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int out = open(scratch_path(dir, "log.out"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
+		dup2(out, STDERR_FILENO) < 0)
+		_exit(126);
+	(void)execv("/usr/sbin/munged", argv);
+	_exit(127);
+}
+
 /* A munged of the test's own, with its own key: false where there is none. */
 static bool munged_start(struct munged *m)
 {
-	char command[1200], seed[100], log[100];
-	unsigned char key[64];
-	_cleanup_fclose_ FILE *f = NULL;
-	struct err err = ERR_INIT;
+	int status;
+	pid_t pid;
 
 	if (access("/usr/sbin/munged", X_OK) < 0)
 		return false;
@@ -482,32 +523,33 @@ static bool munged_start(struct munged *m)
 	(void)snprintf(m->socket, sizeof(m->socket), "%.40s/socket", m->dir);
 	(void)snprintf(m->key, sizeof(m->key), "%.40s/key", m->dir);
 	(void)snprintf(m->pid, sizeof(m->pid), "%.40s/pid", m->dir);
-	(void)snprintf(seed, sizeof(seed), "%.40s/seed", m->dir);
-	(void)snprintf(log, sizeof(log), "%.40s/log", m->dir);
-	assert_int_equal(wire_auth_random(key, sizeof(key), &err), 0);
-	f = fopen(m->key, "w");
-	assert_non_null(f);
-	assert_int_equal(fchmod(fileno(f), 0600), 0);
-	assert_int_equal(fwrite(key, 1, sizeof(key), f), sizeof(key));
-	assert_int_equal(fflush(f), 0);
-	/* it returns when it listens */
-	(void)snprintf(command, sizeof(command),
-		"/usr/sbin/munged --force --socket=%s --key-file=%s --pid-file=%s --seed-file=%s"
-		" --log-file=%s --num-threads=1 >%s.out 2>&1 </dev/null",
-		m->socket, m->key, m->pid, seed, log, log);
-	return system(command) == 0;
+	make_key(m->key);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		exec_munged(m->dir);
+	/* it goes into the background when it listens */
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (status != 0)
+		scratch_remove(m->dir);
+	return status == 0;
 }
 
 static void munged_stop(struct munged *m)
 {
-	char command[200];
 	_cleanup_fclose_ FILE *f = fopen(m->pid, "r");
+	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
+	struct pollfd ended = {.events = POLLIN};
 	int pid = 0;
 
-	if (f && fscanf(f, "%d", &pid) == 1 && pid > 1)
-		(void)kill(pid, SIGTERM);
-	(void)snprintf(command, sizeof(command), "rm -rf %s", m->dir);
-	assert_int_equal(system(command), 0);
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%d", &pid), 1);
+	assert_int_equal(pidref_open(pid, 0, &ref), 0);
+	assert_int_equal(pidref_signal(&ref, SIGTERM), 0);
+	/* it removes files of its own meanwhile */
+	ended.fd = ref.fd;
+	assert_int_equal(poll(&ended, 1, LIMIT_MS), 1);
+	scratch_remove(m->dir);
 }
 
 static void run_munge(const char *const *methods, bool is_good)
