@@ -710,16 +710,17 @@ EXTRA_DIST += $(STEPCTL_SYSTEM_TESTS)
 
 # PMI-1 and PMI-2: the server in one process, and with the clients that there are.
 PMI_RIG = tests/lib/pmi_rig.c tests/lib/pmi_rig.h
+PMI_SCENE = $(PMI_RIG) tests/lib/pmi_scene.c tests/lib/pmi_scene.h
 PMI_CPPFLAGS = -I$(top_srcdir)/tests/lib
 PMI_LIBS = libpmiserver.la libbase.la
 if CMOCKA
 PMI_UNIT_TESTS = tests/unit/test_pmi1 tests/unit/test_pmi2 tests/unit/test_pmi_parts tests/unit/test_pmix_version
 check_PROGRAMS += $(PMI_UNIT_TESTS)
 TESTS += $(PMI_UNIT_TESTS)
-tests_unit_test_pmi1_SOURCES = tests/unit/test_pmi1.c $(PMI_RIG)
+tests_unit_test_pmi1_SOURCES = tests/unit/test_pmi1.c $(PMI_SCENE)
 tests_unit_test_pmi1_CPPFLAGS = $(UNIT_CPPFLAGS) $(PMI_CPPFLAGS)
 tests_unit_test_pmi1_LDADD = $(PMI_LIBS) $(CMOCKA_LIBS)
-tests_unit_test_pmi2_SOURCES = tests/unit/test_pmi2.c $(PMI_RIG)
+tests_unit_test_pmi2_SOURCES = tests/unit/test_pmi2.c $(PMI_SCENE)
 tests_unit_test_pmi2_CPPFLAGS = $(UNIT_CPPFLAGS) $(PMI_CPPFLAGS)
 tests_unit_test_pmi2_LDADD = $(PMI_LIBS) $(CMOCKA_LIBS)
 tests_unit_test_pmi_parts_SOURCES = tests/unit/test_pmi_parts.c

@@ -21,6 +21,7 @@ struct rig_node {
 
 struct rig_fence; /* an exchange under way */
 struct rig_mail;  /* a message under way */
+struct rig_words; /* pmi_scene.h */
 
 struct rig {
 	struct rig_node nodes[RIG_NODES_MAX];
@@ -40,6 +41,7 @@ struct rig {
 	void *spawn_data;
 	uint32_t spawn_size;
 	bool refuse_mail;
+	const struct rig_words *words; /* of its tasks, for pmi_scene.c */
 };
 
 /* layout: the node of each of size ranks; NULL: all on the one node. timeout_ms as in the config.

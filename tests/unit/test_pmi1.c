@@ -7,86 +7,71 @@
 
 #include <cmocka.h>
 
-#include "pmi_rig.h"
+#include "pmi_scene.h"
 
-#define INIT "cmd=init pmi_version=1 pmi_subversion=1\n"
+static const uint32_t in_turn[] = {0, 1, 0, 1};
 
-static void open_all(struct rig *rig, uint32_t nodes, uint32_t size, const uint32_t *layout)
-{
-	uint32_t i;
+static const struct rig_scene conversation = {
+	.words = &pmi1_words,
+	.nodes = 1,
+	.size = 2,
+	.lines =
+		(const struct rig_line[]){
+			{0, "cmd=get_maxes\n",
+				"cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n"},
+			{0, "cmd=get_appnum\n", "cmd=appnum appnum=0\n"},
+			{0, "cmd=get_my_kvsname\n", "cmd=my_kvsname kvsname=7.0\n"},
+			{0, "cmd=get_universe_size\n", "cmd=universe_size size=2\n"},
+			{0, "cmd=get kvsname=7.0 key=PMI_process_mapping\n",
+				"cmd=get_result rc=0 msg=success value=(vector,(0,1,2))\n"},
+			{0, "cmd=put kvsname=7.0 key=a value=x=y z\n",
+				"cmd=put_result rc=0 msg=success\n"},
+			{0, "cmd=barrier_in\n", ""},
+			{1, "cmd=barrier_in\n", "cmd=barrier_out\n"},
+			{0, NULL, "cmd=barrier_out\n"},
+			{1, "cmd=get kvsname=7.0 key=a\n",
+				"cmd=get_result rc=0 msg=success value=x=y z\n"},
+			{1, "cmd=get kvsname=7.0 key=-NONEXIST-KEY\n",
+				"cmd=get_result rc=-1 msg=key_not_found\n"},
+			{1, "cmd=getbyidx kvsname=7.0 idx=0\n",
+				"cmd=getbyidx_results rc=0 nextidx=1 key=a val=x=y z\n"},
+			{1, "cmd=getbyidx kvsname=7.0 idx=1\n",
+				"cmd=getbyidx_results rc=-2 reason=no_more_keyvals\n"},
+			{1, "cmd=finalize\n", "cmd=finalize_ack\n"},
+			{.hears = NULL},
+		},
+};
 
-	rig_open(rig, nodes, size, layout, 5000);
-	for (i = 0; i < size; i++) {
-		rig_say(rig, i, INIT);
-		assert_string_equal(rig_heard(rig, i),
-			"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n");
-	}
-}
-
-static void expect(struct rig *rig, uint32_t rank, const char *says, const char *hears)
-{
-	rig_say(rig, rank, says);
-	assert_string_equal(rig_heard(rig, rank), hears);
-}
-
-static void test_conversation(void **state)
-{
-	struct rig rig;
-
-	(void)state;
-	open_all(&rig, 1, 2, NULL);
-	expect(&rig, 0, "cmd=get_maxes\n",
-		"cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n");
-	expect(&rig, 0, "cmd=get_appnum\n", "cmd=appnum appnum=0\n");
-	expect(&rig, 0, "cmd=get_my_kvsname\n", "cmd=my_kvsname kvsname=7.0\n");
-	expect(&rig, 0, "cmd=get_universe_size\n", "cmd=universe_size size=2\n");
-	expect(&rig, 0, "cmd=get kvsname=7.0 key=PMI_process_mapping\n",
-		"cmd=get_result rc=0 msg=success value=(vector,(0,1,2))\n");
-	expect(&rig, 0, "cmd=put kvsname=7.0 key=a value=x=y z\n",
-		"cmd=put_result rc=0 msg=success\n");
-	expect(&rig, 0, "cmd=barrier_in\n", "");
-	expect(&rig, 1, "cmd=barrier_in\n", "cmd=barrier_out\n");
-	assert_string_equal(rig_heard(&rig, 0), "cmd=barrier_out\n");
-	expect(&rig, 1, "cmd=get kvsname=7.0 key=a\n",
-		"cmd=get_result rc=0 msg=success value=x=y z\n");
-	expect(&rig, 1, "cmd=get kvsname=7.0 key=-NONEXIST-KEY\n",
-		"cmd=get_result rc=-1 msg=key_not_found\n");
-	expect(&rig, 1, "cmd=getbyidx kvsname=7.0 idx=0\n",
-		"cmd=getbyidx_results rc=0 nextidx=1 key=a val=x=y z\n");
-	expect(&rig, 1, "cmd=getbyidx kvsname=7.0 idx=1\n",
-		"cmd=getbyidx_results rc=-2 reason=no_more_keyvals\n");
-	expect(&rig, 1, "cmd=finalize\n", "cmd=finalize_ack\n");
-	assert_string_equal(rig.log, "");
-	rig_close(&rig);
-}
-
-static void test_versions(void **state)
-{
-	struct rig rig;
-
-	(void)state;
-	rig_open(&rig, 1, 1, NULL, 0);
-	expect(&rig, 0, "cmd=get_maxes\n", "cmd=maxes rc=-1 msg=init_comes_first\n");
-	expect(&rig, 0, "cmd=init pmi_version=1 pmi_subversion=0\n",
-		"cmd=response_to_init pmi_version=1 pmi_subversion=0 rc=0\n");
-	expect(&rig, 0, "cmd=init pmi_version=1 pmi_subversion=7\n",
-		"cmd=response_to_init pmi_version=1 pmi_subversion=2 rc=0\n");
-	expect(&rig, 0, "cmd=init pmi_version=3\n",
-		"cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=-1\n");
-	expect(&rig, 0, "cmd=init pmi_version=2 pmi_subversion=0\n",
-		"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n");
-	/* The next program of the same task. */
-	expect(&rig, 0, INIT, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n");
-	expect(&rig, 0, "cmd=finalize\n", "cmd=finalize_ack\n");
-	expect(&rig, 0, "cmd=init pmi_version=2 pmi_subversion=0\n",
-		"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n");
-	rig_close(&rig);
-}
+static const struct rig_scene versions = {
+	.words = &pmi1_words,
+	.nodes = 1,
+	.size = 1,
+	.are_silent = true,
+	.lines =
+		(const struct rig_line[]){
+			{0, "cmd=get_maxes\n", "cmd=maxes rc=-1 msg=init_comes_first\n"},
+			{0, "cmd=init pmi_version=1 pmi_subversion=0\n",
+				"cmd=response_to_init pmi_version=1 pmi_subversion=0 rc=0\n"},
+			{0, "cmd=init pmi_version=1 pmi_subversion=7\n",
+				"cmd=response_to_init pmi_version=1 pmi_subversion=2 rc=0\n"},
+			{0, "cmd=init pmi_version=3\n",
+				"cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=-1\n"},
+			{0, "cmd=init pmi_version=2 pmi_subversion=0\n",
+				"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"},
+			/* The next program of the same task. */
+			{0, PMI1_INIT,
+				"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n"},
+			{0, "cmd=finalize\n", "cmd=finalize_ack\n"},
+			{0, "cmd=init pmi_version=2 pmi_subversion=0\n",
+				"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"},
+			{.hears = NULL},
+		},
+};
 
 static void test_pieces(void **state)
 {
-	static const char text[] = INIT "cmd=put kvsname=7.0 key=a value=b\ncmd=barrier_in\n"
-					"cmd=get kvsname=7.0 key=a\ncmd=finalize\n";
+	static const char text[] = PMI1_INIT "cmd=put kvsname=7.0 key=a value=b\ncmd=barrier_in\n"
+					     "cmd=get kvsname=7.0 key=a\ncmd=finalize\n";
 	static const char answers[] = "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n"
 				      "cmd=put_result rc=0 msg=success\ncmd=barrier_out\n"
 				      "cmd=get_result rc=0 msg=success value=b\ncmd=finalize_ack\n";
@@ -95,7 +80,8 @@ static void test_pieces(void **state)
 
 	(void)state;
 	rig_open(&rig, 1, 1, NULL, 0);
-	expect(&rig, 0, text, answers);
+	rig_say(&rig, 0, text);
+	assert_string_equal(rig_heard(&rig, 0), answers);
 	for (i = 0; i + 1 < sizeof(text); i++)
 		rig_say_bytes(&rig, 0, text + i, 1);
 	assert_string_equal(rig_heard(&rig, 0), answers);
@@ -109,7 +95,7 @@ static void test_pipelined_barriers(void **state)
 	const char *at;
 
 	(void)state;
-	open_all(&rig, 1, 2, NULL);
+	rig_open_all(&rig, &pmi1_words, 1, 2, NULL);
 	/* What comes behind a barrier sees what was put before it by the other. */
 	rig_say(&rig, 0, "cmd=barrier_in\ncmd=get key=late\ncmd=barrier_in\n");
 	assert_string_equal(rig_heard(&rig, 0), "");
@@ -118,11 +104,11 @@ static void test_pipelined_barriers(void **state)
 		rig_heard(&rig, 0), "cmd=barrier_out\ncmd=get_result rc=0 msg=success value=1\n");
 	assert_string_equal(
 		rig_heard(&rig, 1), "cmd=put_result rc=0 msg=success\ncmd=barrier_out\n");
-	expect(&rig, 1, "cmd=barrier_in\n", "cmd=barrier_out\n");
+	rig_expect(&rig, 1, "cmd=barrier_in\n", "cmd=barrier_out\n");
 	rig_close(&rig);
 
 	rig_open(&rig, 1, 1, NULL, 0);
-	rig_say(&rig, 0, INIT);
+	rig_say(&rig, 0, PMI1_INIT);
 	(void)rig_heard(&rig, 0);
 	for (i = 0; i < 50000; i++)
 		rig_say(&rig, 0, "cmd=barrier_in\n");
@@ -137,28 +123,25 @@ static void test_pipelined_barriers(void **state)
 
 static void test_limits(void **state)
 {
+	struct rig *rig = *state;
 	char line[3000], value[1100], key[80];
-	struct rig rig;
 
-	(void)state;
-	open_all(&rig, 1, 1, NULL);
 	memset(value, 'v', sizeof(value));
 	memset(key, 'k', sizeof(key));
 	(void)snprintf(line, sizeof(line), "cmd=put key=%.64s value=%.1024s\n", key, value);
-	expect(&rig, 0, line, "cmd=put_result rc=0 msg=success\n");
+	rig_expect(rig, 0, line, "cmd=put_result rc=0 msg=success\n");
 	(void)snprintf(line, sizeof(line), "cmd=put key=%.65s value=x\n", key);
-	expect(&rig, 0, line, "cmd=put_result rc=-1 msg=the_key_has_65_bytes,_more_than_64\n");
+	rig_expect(rig, 0, line, "cmd=put_result rc=-1 msg=the_key_has_65_bytes,_more_than_64\n");
 	(void)snprintf(line, sizeof(line), "cmd=put key=k value=%.1025s\n", value);
-	expect(&rig, 0, line,
+	rig_expect(rig, 0, line,
 		"cmd=put_result rc=-1 msg=the_value_has_1025_bytes,_more_than_1024\n");
-	expect(&rig, 0, "cmd=put key= value=x\n", "cmd=put_result rc=-1 msg=a_key_is_missing\n");
-	expect(&rig, 0, "cmd=put key=k\n", "cmd=put_result rc=-1 msg=a_value_is_missing\n");
-	expect(&rig, 0, "cmd=put kvsname=8.0 key=k value=x\n",
+	rig_expect(rig, 0, "cmd=put key= value=x\n", "cmd=put_result rc=-1 msg=a_key_is_missing\n");
+	rig_expect(rig, 0, "cmd=put key=k\n", "cmd=put_result rc=-1 msg=a_value_is_missing\n");
+	rig_expect(rig, 0, "cmd=put kvsname=8.0 key=k value=x\n",
 		"cmd=put_result rc=-1 msg=kvsname_'8.0'_is_unknown\n");
-	expect(&rig, 0, "cmd=put key=PMI_process_mapping value=x\n",
+	rig_expect(rig, 0, "cmd=put key=PMI_process_mapping value=x\n",
 		"cmd=put_result rc=-1 msg=key_'PMI_process_mapping'_is_the_server's\n");
-	expect(&rig, 0, "cmd=sing song=1\n", "cmd=sing_result rc=-1 msg=unknown_command\n");
-	rig_close(&rig);
+	rig_expect(rig, 0, "cmd=sing song=1\n", "cmd=sing_result rc=-1 msg=unknown_command\n");
 }
 
 static void test_long_mapping(void **state)
@@ -170,8 +153,8 @@ static void test_long_mapping(void **state)
 	(void)state;
 	for (i = 0; i < 400; i++)
 		layout[i] = (i * i + i / 3) % 7;
-	open_all(&rig, 7, 400, layout);
-	expect(&rig, 0, "cmd=get key=PMI_process_mapping\n",
+	rig_open_all(&rig, &pmi1_words, 7, 400, layout);
+	rig_expect(&rig, 0, "cmd=get key=PMI_process_mapping\n",
 		"cmd=get_result rc=-1 msg=key_not_found\n");
 	rig_close(&rig);
 }
@@ -185,105 +168,92 @@ static void test_malformed(void **state)
 
 	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		open_all(&rig, 1, 2, NULL);
+		rig_open_all(&rig, &pmi1_words, 1, 2, NULL);
 		rig_say(&rig, 0, cases[i]);
 		assert_true(pmi_has_ended(rig_task(&rig, 0)));
 		assert_string_equal(rig.log,
 			"7.0: the PMI conversation with rank 0 is ended: it sent what is no "
 			"message of PMI-1 or PMI-2\n");
 		/* The other goes on. */
-		expect(&rig, 1, "cmd=get_appnum\n", "cmd=appnum appnum=0\n");
+		rig_expect(&rig, 1, "cmd=get_appnum\n", "cmd=appnum appnum=0\n");
 		rig_close(&rig);
 	}
 }
 
 static void test_endless_line(void **state)
 {
+	struct rig *rig = *state;
 	static char bytes[70000];
-	struct rig rig;
 
-	(void)state;
 	memset(bytes, 'x', sizeof(bytes));
-	open_all(&rig, 1, 1, NULL);
-	rig_say(&rig, 0, "cmd=put key=");
-	rig_say_bytes(&rig, 0, bytes, sizeof(bytes));
-	assert_true(pmi_has_ended(rig_task(&rig, 0)));
-	rig_close(&rig);
+	rig_say(rig, 0, "cmd=put key=");
+	rig_say_bytes(rig, 0, bytes, sizeof(bytes));
+	assert_true(pmi_has_ended(rig_task(rig, 0)));
 }
 
 static void test_unread_answers(void **state)
 {
-	struct rig rig;
+	struct rig *rig = *state;
 	size_t i;
 
-	(void)state;
-	open_all(&rig, 1, 2, NULL);
-	for (i = 0; i < 200000 && !pmi_is_full(rig_task(&rig, 0)); i++)
-		rig_say(&rig, 0, "cmd=get_maxes\n");
+	for (i = 0; i < 200000 && !pmi_is_full(rig_task(rig, 0)); i++)
+		rig_say(rig, 0, "cmd=get_maxes\n");
 	assert_true(i < 200000); /* it is read no more */
-	assert_true(pmi_output(rig_task(&rig, 0)).size < 300000);
-	expect(&rig, 1, "cmd=get_appnum\n", "cmd=appnum appnum=0\n");
-	while (rig_heard(&rig, 0)[0])
+	assert_true(pmi_output(rig_task(rig, 0)).size < 300000);
+	rig_expect(rig, 1, "cmd=get_appnum\n", "cmd=appnum appnum=0\n");
+	while (rig_heard(rig, 0)[0])
 		;
-	assert_false(pmi_is_full(rig_task(&rig, 0)));
-	expect(&rig, 0, "cmd=get_appnum\n", "cmd=appnum appnum=0\n");
-	rig_close(&rig);
+	assert_false(pmi_is_full(rig_task(rig, 0)));
+	rig_expect(rig, 0, "cmd=get_appnum\n", "cmd=appnum appnum=0\n");
 }
 
 static void test_groups(void **state)
 {
-	static const uint32_t layout[] = {0, 1, 0, 1};
-	struct rig rig;
+	struct rig *rig = *state;
 
-	(void)state;
-	open_all(&rig, 2, 4, layout);
-	expect(&rig, 0, "cmd=put key=a value=1\ncmd=barrier_in group=0,1:x\n",
+	rig_expect(rig, 0, "cmd=put key=a value=1\ncmd=barrier_in group=0,1:x\n",
 		"cmd=put_result rc=0 msg=success\n");
-	expect(&rig, 1, "cmd=barrier_in group=1,0:x\n", "cmd=barrier_out rc=0 tag=x\n");
-	assert_string_equal(rig_heard(&rig, 0), "cmd=barrier_out rc=0 tag=x\n");
-	expect(&rig, 1, "cmd=get key=a\n", "cmd=get_result rc=0 msg=success value=1\n");
-	assert_int_equal(rig.fences_done, 1);
+	rig_expect(rig, 1, "cmd=barrier_in group=1,0:x\n", "cmd=barrier_out rc=0 tag=x\n");
+	assert_string_equal(rig_heard(rig, 0), "cmd=barrier_out rc=0 tag=x\n");
+	rig_expect(rig, 1, "cmd=get key=a\n", "cmd=get_result rc=0 msg=success value=1\n");
+	assert_int_equal(rig->fences_done, 1);
 
 	/* On one node nothing is exchanged. */
-	expect(&rig, 1, "cmd=barrier_in group=NODE:y\n", "");
-	expect(&rig, 3, "cmd=barrier_in group=NODE:y\n", "cmd=barrier_out rc=0 tag=y\n");
-	assert_string_equal(rig_heard(&rig, 1), "cmd=barrier_out rc=0 tag=y\n");
-	assert_int_equal(rig.fences_done, 1);
+	rig_expect(rig, 1, "cmd=barrier_in group=NODE:y\n", "");
+	rig_expect(rig, 3, "cmd=barrier_in group=NODE:y\n", "cmd=barrier_out rc=0 tag=y\n");
+	assert_string_equal(rig_heard(rig, 1), "cmd=barrier_out rc=0 tag=y\n");
+	assert_int_equal(rig->fences_done, 1);
 
-	expect(&rig, 0, "cmd=barrier_in group=1,2:x\n",
+	rig_expect(rig, 0, "cmd=barrier_in group=1,2:x\n",
 		"cmd=barrier_out rc=-1 msg=group_'1,2'_is_not_WORLD,_NODE_or_a_list_of_ranks_with_"
 		"the_caller's\n");
-	expect(&rig, 0, "cmd=barrier_in group=0,9\n",
+	rig_expect(rig, 0, "cmd=barrier_in group=0,9\n",
 		"cmd=barrier_out rc=-1 msg=group_'0,9'_is_not_WORLD,_NODE_or_a_list_of_ranks_with_"
 		"the_caller's\n");
 
-	expect(&rig, 0, "cmd=barrier_in group=WORLD:z\n", "");
-	expect(&rig, 1, "cmd=barrier_in group=WORLD:z\n", "");
-	expect(&rig, 2, "cmd=barrier_in group=WORLD:z\n", "");
-	expect(&rig, 3, "cmd=barrier_in group=WORLD:z\n", "cmd=barrier_out rc=0 tag=z\n");
-	rig_close(&rig);
+	rig_expect(rig, 0, "cmd=barrier_in group=WORLD:z\n", "");
+	rig_expect(rig, 1, "cmd=barrier_in group=WORLD:z\n", "");
+	rig_expect(rig, 2, "cmd=barrier_in group=WORLD:z\n", "");
+	rig_expect(rig, 3, "cmd=barrier_in group=WORLD:z\n", "cmd=barrier_out rc=0 tag=z\n");
 }
 
 static void test_deadline(void **state)
 {
-	struct rig rig;
+	struct rig *rig = *state;
 
-	(void)state;
-	open_all(&rig, 1, 12, NULL);
-	rig_say(&rig, 0, "cmd=barrier_in\n");
-	rig_say(&rig, 4, "cmd=barrier_in\n");
-	rig_pass(&rig, 4999);
-	assert_string_equal(rig_heard(&rig, 0), "");
-	rig_pass(&rig, 1);
-	assert_string_equal(rig_heard(&rig, 0),
+	rig_say(rig, 0, "cmd=barrier_in\n");
+	rig_say(rig, 4, "cmd=barrier_in\n");
+	rig_pass(rig, 4999);
+	assert_string_equal(rig_heard(rig, 0), "");
+	rig_pass(rig, 1);
+	assert_string_equal(rig_heard(rig, 0),
 		"cmd=barrier_out rc=-1 msg=ranks_1-3,_5-11_did_not_come_to_the_fence_within_5_s_("
 		"--pmi-timeout)\n");
-	assert_string_equal(rig.log,
+	assert_string_equal(rig->log,
 		"7.0: PMI fence failed: ranks 1-3, 5-11 did not come to the "
 		"fence within 5 s (--pmi-timeout)\n");
-	assert_int_not_equal(strlen(rig_heard(&rig, 4)), 0);
-	assert_int_equal(pmi_next_ms(rig.nodes[0].pmi), 0);
-	rig_close(&rig);
+	assert_int_not_equal(strlen(rig_heard(rig, 4)), 0);
+	assert_int_equal(pmi_next_ms(rig->nodes[0].pmi), 0);
 }
 
 static void test_death(void **state)
@@ -292,20 +262,20 @@ static void test_death(void **state)
 	struct rig rig;
 
 	(void)state;
-	open_all(&rig, 1, 3, NULL);
+	rig_open_all(&rig, &pmi1_words, 1, 3, NULL);
 	rig_say(&rig, 0, "cmd=barrier_in\n");
 	rig_say(&rig, 1, "cmd=barri");
 	pmi_hung_up(rig_task(&rig, 1), NULL);
 	assert_string_equal(rig_heard(&rig, 0),
 		"cmd=barrier_out rc=-1 msg=rank_1_has_hung_up_without_PMI_Finalize()_before_the_"
 		"fence\n");
-	expect(&rig, 2, "cmd=barrier_in\n",
+	rig_expect(&rig, 2, "cmd=barrier_in\n",
 		"cmd=barrier_out rc=-1 msg=rank_1_has_hung_up_without_PMI_Finalize()_before_the_"
 		"fence\n");
 	rig_close(&rig);
 
 	/* Those on other nodes wait no longer either. */
-	open_all(&rig, 2, 3, layout);
+	rig_open_all(&rig, &pmi1_words, 2, 3, layout);
 	rig_say(&rig, 2, "cmd=barrier_in\n");
 	assert_string_equal(rig_heard(&rig, 2), "");
 	pmi_hung_up(rig_task(&rig, 0), "was killed by signal 9");
@@ -317,7 +287,7 @@ static void test_death(void **state)
 
 	/* The last of its node: by the way of the exchange too, which says next that the node's
 	 * tasks have ended. */
-	open_all(&rig, 2, 2, layout + 1);
+	rig_open_all(&rig, &pmi1_words, 2, 2, layout + 1);
 	rig_say(&rig, 0, "cmd=barrier_in\n");
 	rig.refuse_mail = true;
 	pmi_hung_up(rig_task(&rig, 1), "was killed by signal 9");
@@ -330,98 +300,100 @@ static void test_death(void **state)
 
 static void test_abort(void **state)
 {
-	struct rig rig;
+	struct rig *rig = *state;
 
-	(void)state;
-	open_all(&rig, 1, 2, NULL);
-	expect(&rig, 1, "cmd=abort exitcode=7\n", "");
-	assert_int_equal(rig.abort_code, 7);
-	assert_string_equal(rig.abort_text, "rank 1 called MPI_Abort() with code 7");
-	rig_say(&rig, 1, "cmd=abort exitcode=256\n");
-	assert_int_equal(rig.abort_code, 1);
-	rig_say(&rig, 1, "cmd=abort exitcode=0\n");
-	assert_int_equal(rig.abort_code, 0);
-	rig_say(&rig, 1, "cmd=abort\n");
-	assert_int_equal(rig.abort_code, 1);
-	rig_close(&rig);
+	rig_expect(rig, 1, "cmd=abort exitcode=7\n", "");
+	assert_int_equal(rig->abort_code, 7);
+	assert_string_equal(rig->abort_text, "rank 1 called MPI_Abort() with code 7");
+	rig_say(rig, 1, "cmd=abort exitcode=256\n");
+	assert_int_equal(rig->abort_code, 1);
+	rig_say(rig, 1, "cmd=abort exitcode=0\n");
+	assert_int_equal(rig->abort_code, 0);
+	rig_say(rig, 1, "cmd=abort\n");
+	assert_int_equal(rig->abort_code, 1);
 }
 
-static void test_names(void **state)
-{
-	static const uint32_t layout[] = {0, 1};
-	struct rig rig;
+static const struct rig_scene names = {
+	.words = &pmi1_words,
+	.nodes = 2,
+	.size = 2,
+	.layout = in_turn,
+	.lines =
+		(const struct rig_line[]){
+			{1, "cmd=publish_name service=s port=p:1\n",
+				"cmd=publish_result rc=0 msg=success info=ok\n"},
+			{0, "cmd=publish_name service=s port=p:2\n",
+				"cmd=publish_result rc=-1 msg=the_name_is_published_already\n"},
+			{0, "cmd=lookup_name service=s\n",
+				"cmd=lookup_result rc=0 msg=success info=ok port=p:1\n"},
+			{0, "cmd=unpublish_name service=s\n",
+				"cmd=unpublish_result rc=0 msg=success info=ok\n"},
+			{1, "cmd=lookup_name service=s\n",
+				"cmd=lookup_result rc=-1 msg=there_is_no_such_name\n"},
+			{1, "cmd=lookup_name\n",
+				"cmd=lookup_result rc=-1 msg=a_name_has_1_to_1024_bytes\n"},
+			{.hears = NULL},
+		},
+};
 
-	(void)state;
-	open_all(&rig, 2, 2, layout);
-	expect(&rig, 1, "cmd=publish_name service=s port=p:1\n",
-		"cmd=publish_result rc=0 msg=success info=ok\n");
-	expect(&rig, 0, "cmd=publish_name service=s port=p:2\n",
-		"cmd=publish_result rc=-1 msg=the_name_is_published_already\n");
-	expect(&rig, 0, "cmd=lookup_name service=s\n",
-		"cmd=lookup_result rc=0 msg=success info=ok port=p:1\n");
-	expect(&rig, 0, "cmd=unpublish_name service=s\n",
-		"cmd=unpublish_result rc=0 msg=success info=ok\n");
-	expect(&rig, 1, "cmd=lookup_name service=s\n",
-		"cmd=lookup_result rc=-1 msg=there_is_no_such_name\n");
-	expect(&rig, 1, "cmd=lookup_name\n",
-		"cmd=lookup_result rc=-1 msg=a_name_has_1_to_1024_bytes\n");
-	rig.refuse_mail = true;
-	expect(&rig, 1, "cmd=lookup_name service=s\n",
+static void test_unreachable(void **state)
+{
+	struct rig *rig = *state;
+
+	rig->refuse_mail = true;
+	rig_expect(rig, 1, "cmd=lookup_name service=s\n",
 		"cmd=lookup_result rc=-1 msg=node_0_can't_be_reached\n");
-	rig_close(&rig);
 }
 
 static void test_spawn(void **state)
 {
-	struct rig rig;
+	struct rig *rig = *state;
 
-	(void)state;
-	open_all(&rig, 1, 1, NULL);
-	rig_say(&rig, 0,
+	rig_say(rig, 0,
 		"mcmd=spawn\nnprocs=2\nexecname=/bin/a\ntotspawns=2\nspawnssofar=1\narg1=x y\n"
 		"arg2=z=1\nargcnt=2\npreput_num=1\npreput_key_0=port\npreput_val_0=a b\n"
 		"info_num=2\ninfo_key_0=wdir\ninfo_val_0=/tmp\ninfo_key_1=host\ninfo_val_1=n1,n2\n"
 		"endcmd\n");
-	assert_string_equal(rig_heard(&rig, 0), "");
-	expect(&rig, 0,
+	assert_string_equal(rig_heard(rig, 0), "");
+	rig_expect(rig, 0,
 		"mcmd=spawn\nnprocs=1\nexecname=b\ntotspawns=2\nspawnssofar=2\nargcnt=0\n"
 		"preput_num=0\ninfo_num=0\nendcmd\n",
 		"cmd=spawn_result rc=0 jobid=7.0.1 errcodes=0,0,0\n");
-	assert_string_equal(rig.spawned, "/bin/a x y z=1 x 2 in /tmp on n1 on n2; b x 1; ");
-	expect(&rig, 1001, INIT "cmd=get_my_kvsname\ncmd=get key=port\n",
+	assert_string_equal(rig->spawned, "/bin/a x y z=1 x 2 in /tmp on n1 on n2; b x 1; ");
+	rig_expect(rig, 1001, PMI1_INIT "cmd=get_my_kvsname\ncmd=get key=port\n",
 		"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n"
 		"cmd=my_kvsname kvsname=7.0.1\ncmd=get_result rc=0 msg=success value=a b\n");
 	/* A fence there waits for nobody here. */
-	rig_say(&rig, 1000, INIT "cmd=barrier_in\n");
-	rig_say(&rig, 1002, INIT "cmd=barrier_in\n");
-	expect(&rig, 1001, "cmd=barrier_in\n", "cmd=barrier_out\n");
+	rig_say(rig, 1000, PMI1_INIT "cmd=barrier_in\n");
+	rig_say(rig, 1002, PMI1_INIT "cmd=barrier_in\n");
+	rig_expect(rig, 1001, "cmd=barrier_in\n", "cmd=barrier_out\n");
 
-	rig.spawn_error = -ENOSPC;
-	expect(&rig, 0, "mcmd=spawn\nnprocs=1\nexecname=b\nendcmd\n",
+	rig->spawn_error = -ENOSPC;
+	rig_expect(rig, 0, "mcmd=spawn\nnprocs=1\nexecname=b\nendcmd\n",
 		"cmd=spawn_result rc=-1 msg=no_spawn_today errcodes=-1\n");
-	expect(&rig, 0, "mcmd=spawn\nnprocs=0\nexecname=b\nendcmd\n",
+	rig_expect(rig, 0, "mcmd=spawn\nnprocs=0\nexecname=b\nendcmd\n",
 		"cmd=spawn_result rc=-1 msg=spawn_can't_be_understood\n");
-	rig_close(&rig);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_conversation),
-		cmocka_unit_test(test_versions),
+		PLAY(conversation),
+		PLAY(versions),
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_pipelined_barriers),
-		cmocka_unit_test(test_limits),
+		IN_SCENE(test_limits, pmi1_words, 1, 1, NULL),
 		cmocka_unit_test(test_long_mapping),
 		cmocka_unit_test(test_malformed),
-		cmocka_unit_test(test_endless_line),
-		cmocka_unit_test(test_unread_answers),
-		cmocka_unit_test(test_groups),
-		cmocka_unit_test(test_deadline),
+		IN_SCENE(test_endless_line, pmi1_words, 1, 1, NULL),
+		IN_SCENE(test_unread_answers, pmi1_words, 1, 2, NULL),
+		IN_SCENE(test_groups, pmi1_words, 2, 4, in_turn),
+		IN_SCENE(test_deadline, pmi1_words, 1, 12, NULL),
 		cmocka_unit_test(test_death),
-		cmocka_unit_test(test_abort),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_spawn),
+		IN_SCENE(test_abort, pmi1_words, 1, 2, NULL),
+		PLAY(names),
+		IN_SCENE(test_unreachable, pmi1_words, 2, 2, in_turn),
+		IN_SCENE(test_spawn, pmi1_words, 1, 1, NULL),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,192 +9,141 @@
 
 #include <cmocka.h>
 
-#include "pmi_rig.h"
+#include "pmi_scene.h"
 
-#define INIT "cmd=init pmi_version=2 pmi_subversion=0\n"
+static const uint32_t in_turn[] = {0, 1, 0, 1, 2}, two_and_one[] = {0, 0, 1};
 
-/* What a task hears is one message with a right length: its body. */
-static const char *hear(struct rig *rig, uint32_t rank)
-{
-	const char *heard = rig_heard(rig, rank);
-	char head[32];
-
-	if (!heard[0])
-		return heard;
-	(void)snprintf(head, sizeof(head), "%-6zu", strlen(heard + 6));
-	assert_memory_equal(heard, head, 6);
-	return heard + 6;
-}
-
-static void expect(struct rig *rig, uint32_t rank, const char *says, const char *hears)
-{
-	rig_say2(rig, rank, says);
-	assert_string_equal(hear(rig, rank), hears);
-}
-
-static void open_all(struct rig *rig, uint32_t nodes, uint32_t size, const uint32_t *layout)
-{
-	char wanted[200];
-	uint32_t i;
-
-	rig_open(rig, nodes, size, layout, 5000);
-	for (i = 0; i < size; i++) {
-		rig_say(rig, i, INIT);
-		assert_string_equal(rig_heard(rig, i),
-			"cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n");
-		(void)snprintf(wanted, sizeof(wanted),
-			"cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=%u;size=%u;"
-			"appnum=0;debugged=FALSE;pmiverbose=FALSE;",
-			i, size);
-		expect(rig, i, "cmd=fullinit;pmirank=0;threaded=FALSE;", wanted);
-	}
-}
-
-static void test_conversation(void **state)
-{
-	struct rig rig;
-
-	(void)state;
-	open_all(&rig, 1, 2, NULL);
-	expect(&rig, 0, "cmd=job-getid;", "cmd=job-getid-response;rc=0;jobid=7.0;");
-	expect(&rig, 0, "cmd=kvs-put;key=a;value=b=c;;d\ne f;", "cmd=kvs-put-response;rc=0;");
-	expect(&rig, 0, "cmd=kvs-fence;", "");
-	expect(&rig, 1, "cmd=kvs-fence;", "cmd=kvs-fence-response;rc=0;");
-	assert_string_equal(hear(&rig, 0), "cmd=kvs-fence-response;rc=0;");
-	expect(&rig, 1, "cmd=kvs-get;jobid=7.0;srcid=-1;key=a;",
-		"cmd=kvs-get-response;rc=0;found=TRUE;value=b=c;;d\ne f;");
-	expect(&rig, 1, "cmd=kvs-get;key=-NONEXIST-KEY;", "cmd=kvs-get-response;rc=0;found=FALSE;");
-	expect(&rig, 1, "cmd=kvs-get;jobid=8.0;key=a;",
-		"cmd=kvs-get-response;rc=3;errmsg=jobid '8.0' is unknown in this step;");
-	expect(&rig, 1, "cmd=info-getjobattr;key=PMI_process_mapping;",
-		"cmd=info-getjobattr-response;rc=0;found=TRUE;value=(vector,(0,1,2));");
-	expect(&rig, 1, "cmd=info-getjobattr;key=universeSize;",
-		"cmd=info-getjobattr-response;rc=0;found=TRUE;value=2;");
-	expect(&rig, 1, "cmd=info-getjobattr;key=mpi_reserved_ports;",
-		"cmd=info-getjobattr-response;rc=0;found=FALSE;");
-	expect(&rig, 1, "cmd=info-getjobattr;key=a;",
-		"cmd=info-getjobattr-response;rc=0;found=TRUE;value=b=c;;d\ne f;");
-	expect(&rig, 1, "cmd=job-connect;jobid=7.0;",
-		"cmd=job-connect-response;rc=0;kvscopy=FALSE;");
-	expect(&rig, 1, "cmd=job-disconnect;jobid=7.0;", "cmd=job-disconnect-response;rc=0;");
-	expect(&rig, 1, "cmd=sing;song=1;thrid=4;",
-		"cmd=sing-response;thrid=4;rc=14;errmsg=unknown command;");
-	expect(&rig, 1, "cmd=finalize;", "cmd=finalize-response;rc=0;");
-	rig_close(&rig);
-}
+static const struct rig_scene conversation = {
+	.words = &pmi2_words,
+	.nodes = 1,
+	.size = 2,
+	.lines =
+		(const struct rig_line[]){
+			{0, "cmd=job-getid;", "cmd=job-getid-response;rc=0;jobid=7.0;"},
+			{0, "cmd=kvs-put;key=a;value=b=c;;d\ne f;", "cmd=kvs-put-response;rc=0;"},
+			{0, "cmd=kvs-fence;", ""},
+			{1, "cmd=kvs-fence;", "cmd=kvs-fence-response;rc=0;"},
+			{0, NULL, "cmd=kvs-fence-response;rc=0;"},
+			{1, "cmd=kvs-get;jobid=7.0;srcid=-1;key=a;",
+				"cmd=kvs-get-response;rc=0;found=TRUE;value=b=c;;d\ne f;"},
+			{1, "cmd=kvs-get;key=-NONEXIST-KEY;",
+				"cmd=kvs-get-response;rc=0;found=FALSE;"},
+			{1, "cmd=kvs-get;jobid=8.0;key=a;",
+				"cmd=kvs-get-response;rc=3;errmsg=jobid '8.0' is unknown in this step;"},
+			{1, "cmd=info-getjobattr;key=PMI_process_mapping;",
+				"cmd=info-getjobattr-response;rc=0;found=TRUE;value=(vector,(0,1,2));"},
+			{1, "cmd=info-getjobattr;key=universeSize;",
+				"cmd=info-getjobattr-response;rc=0;found=TRUE;value=2;"},
+			{1, "cmd=info-getjobattr;key=mpi_reserved_ports;",
+				"cmd=info-getjobattr-response;rc=0;found=FALSE;"},
+			{1, "cmd=info-getjobattr;key=a;",
+				"cmd=info-getjobattr-response;rc=0;found=TRUE;value=b=c;;d\ne f;"},
+			{1, "cmd=job-connect;jobid=7.0;",
+				"cmd=job-connect-response;rc=0;kvscopy=FALSE;"},
+			{1, "cmd=job-disconnect;jobid=7.0;", "cmd=job-disconnect-response;rc=0;"},
+			{1, "cmd=sing;song=1;thrid=4;",
+				"cmd=sing-response;thrid=4;rc=14;errmsg=unknown command;"},
+			{1, "cmd=finalize;", "cmd=finalize-response;rc=0;"},
+			{.hears = NULL},
+		},
+};
 
 static void test_node_attrs(void **state)
 {
-	static const uint32_t layout[] = {0, 0, 1};
-	struct rig rig;
+	struct rig *rig = *state;
 
-	(void)state;
-	open_all(&rig, 2, 3, layout);
-	expect(&rig, 0, "cmd=info-getnodeattr;key=x;",
+	rig_expect(rig, 0, "cmd=info-getnodeattr;key=x;",
 		"cmd=info-getnodeattr-response;rc=0;found=FALSE;");
-	expect(&rig, 0, "cmd=info-getnodeattr;key=x;wait=TRUE;", "");
-	expect(&rig, 2, "cmd=info-putnodeattr;key=x;value=other;",
+	rig_expect(rig, 0, "cmd=info-getnodeattr;key=x;wait=TRUE;", "");
+	rig_expect(rig, 2, "cmd=info-putnodeattr;key=x;value=other;",
 		"cmd=info-putnodeattr-response;rc=0;");
-	assert_string_equal(hear(&rig, 0), ""); /* of another node */
-	expect(&rig, 1, "cmd=info-putnodeattr;key=x;value=1;",
+	assert_string_equal(rig_hear(rig, 0), ""); /* of another node */
+	rig_expect(rig, 1, "cmd=info-putnodeattr;key=x;value=1;",
 		"cmd=info-putnodeattr-response;rc=0;");
 	assert_string_equal(
-		hear(&rig, 0), "cmd=info-getnodeattr-response;rc=0;found=TRUE;value=1;");
-	expect(&rig, 0, "cmd=info-getnodeattr;key=y;wait=TRUE;", "");
-	rig_pass(&rig, 5000);
-	assert_string_equal(hear(&rig, 0),
+		rig_hear(rig, 0), "cmd=info-getnodeattr-response;rc=0;found=TRUE;value=1;");
+	rig_expect(rig, 0, "cmd=info-getnodeattr;key=y;wait=TRUE;", "");
+	rig_pass(rig, 5000);
+	assert_string_equal(rig_hear(rig, 0),
 		"cmd=info-getnodeattr-response;rc=14;errmsg=nobody has put 'y' in time;");
-	assert_string_equal(rig.log,
+	assert_string_equal(rig->log,
 		"7.0: rank 0 has waited for the node attribute 'y' for 5 s "
 		"(--pmi-timeout)\n");
-	rig_close(&rig);
 }
 
 /* With thread ids, one thread waits and the others go on. */
 static void test_threads(void **state)
 {
-	struct rig rig;
+	struct rig *rig = *state;
 
-	(void)state;
-	open_all(&rig, 1, 2, NULL);
-	expect(&rig, 0, "cmd=info-getnodeattr;key=x;wait=TRUE;thrid=1;", "");
-	expect(&rig, 0, "cmd=info-putnodeattr;key=y;value=1;thrid=2;",
+	rig_expect(rig, 0, "cmd=info-getnodeattr;key=x;wait=TRUE;thrid=1;", "");
+	rig_expect(rig, 0, "cmd=info-putnodeattr;key=y;value=1;thrid=2;",
 		"cmd=info-putnodeattr-response;thrid=2;rc=0;");
-	rig_say2(&rig, 1, "cmd=info-putnodeattr;key=x;value=5;");
+	rig_say2(rig, 1, "cmd=info-putnodeattr;key=x;value=5;");
 	assert_string_equal(
-		hear(&rig, 0), "cmd=info-getnodeattr-response;thrid=1;rc=0;found=TRUE;value=5;");
+		rig_hear(rig, 0), "cmd=info-getnodeattr-response;thrid=1;rc=0;found=TRUE;value=5;");
 	/* Two threads of a rank fence: one rank, and two fences. */
-	expect(&rig, 0, "cmd=kvs-fence;thrid=1;", "");
-	expect(&rig, 0, "cmd=kvs-fence;thrid=2;", "");
-	(void)hear(&rig, 1);
-	expect(&rig, 1, "cmd=kvs-fence;", "cmd=kvs-fence-response;rc=0;");
-	assert_string_equal(hear(&rig, 0), "cmd=kvs-fence-response;thrid=1;rc=0;");
-	expect(&rig, 1, "cmd=kvs-fence;", "cmd=kvs-fence-response;rc=0;");
-	assert_string_equal(hear(&rig, 0), "cmd=kvs-fence-response;thrid=2;rc=0;");
-	rig_close(&rig);
+	rig_expect(rig, 0, "cmd=kvs-fence;thrid=1;", "");
+	rig_expect(rig, 0, "cmd=kvs-fence;thrid=2;", "");
+	(void)rig_hear(rig, 1);
+	rig_expect(rig, 1, "cmd=kvs-fence;", "cmd=kvs-fence-response;rc=0;");
+	assert_string_equal(rig_hear(rig, 0), "cmd=kvs-fence-response;thrid=1;rc=0;");
+	rig_expect(rig, 1, "cmd=kvs-fence;", "cmd=kvs-fence-response;rc=0;");
+	assert_string_equal(rig_hear(rig, 0), "cmd=kvs-fence-response;thrid=2;rc=0;");
 }
 
 /* Without, what comes behind a fence comes after it. */
 static void test_pipelined(void **state)
 {
-	struct rig rig;
+	struct rig *rig = *state;
 
-	(void)state;
-	open_all(&rig, 1, 2, NULL);
-	rig_say(&rig, 0, "14    cmd=kvs-fence;18    cmd=kvs-get;key=a;14    cmd=kvs-fence;");
-	assert_string_equal(hear(&rig, 0), "");
-	rig_say(&rig, 1, "26    cmd=kvs-put;key=a;value=1;");
-	rig_say(&rig, 1, "  0014cmd=kvs-fence;");
-	assert_string_equal(rig_heard(&rig, 0),
+	rig_say(rig, 0, "14    cmd=kvs-fence;18    cmd=kvs-get;key=a;14    cmd=kvs-fence;");
+	assert_string_equal(rig_hear(rig, 0), "");
+	rig_say(rig, 1, "26    cmd=kvs-put;key=a;value=1;");
+	rig_say(rig, 1, "  0014cmd=kvs-fence;");
+	assert_string_equal(rig_heard(rig, 0),
 		"28    cmd=kvs-fence-response;rc=0;"
 		"45    cmd=kvs-get-response;rc=0;found=TRUE;value=1;");
-	rig_close(&rig);
 }
 
 static void test_long_values(void **state)
 {
+	struct rig *rig = *state;
 	const size_t most = 999999 - 1024;
 	char *message = malloc(1100000);
-	struct rig rig;
 	const char *heard;
 	size_t i, size;
 
-	(void)state;
 	assert_non_null(message);
-	open_all(&rig, 1, 1, NULL);
 	for (i = 0; i < 2; i++) {
 		size = most + i + strlen("cmd=kvs-put;key=a;value=;");
 		(void)snprintf(message, 100, "%-6zucmd=kvs-put;key=a;value=", size);
 		memset(message + strlen(message), 'x', most + i + 1);
 		message[6 + size - 1] = ';';
-		rig_say_bytes(&rig, 0, message, 6 + size);
-		assert_string_equal(hear(&rig, 0),
+		rig_say_bytes(rig, 0, message, 6 + size);
+		assert_string_equal(rig_hear(rig, 0),
 			i == 0 ? "cmd=kvs-put-response;rc=0;"
 			       : "cmd=kvs-put-response;rc=7;errmsg=the value has "
 				 "998976 bytes, more than 998975;");
 	}
-	rig_say2(&rig, 0, "cmd=kvs-get;key=a;");
-	heard = hear(&rig, 0);
+	rig_say2(rig, 0, "cmd=kvs-get;key=a;");
+	heard = rig_hear(rig, 0);
 	assert_int_equal(
 		strlen(heard), strlen("cmd=kvs-get-response;rc=0;found=TRUE;value=;") + most);
-	rig_close(&rig);
 	free(message);
 }
 
 static void test_key_limits(void **state)
 {
-	struct rig rig;
+	struct rig *rig = *state;
 	char body[200];
 
-	(void)state;
-	open_all(&rig, 1, 1, NULL);
 	(void)snprintf(body, sizeof(body), "cmd=kvs-put;key=%065d;value=1;", 0);
-	expect(&rig, 0, body,
+	rig_expect(rig, 0, body,
 		"cmd=kvs-put-response;rc=5;errmsg=the key has 65 bytes, more than 64;");
-	expect(&rig, 0, "cmd=kvs-put;value=1;",
+	rig_expect(rig, 0, "cmd=kvs-put;value=1;",
 		"cmd=kvs-put-response;rc=4;errmsg=a key is missing;");
-	expect(&rig, 0, "cmd=kvs-get;", "cmd=kvs-get-response;rc=4;errmsg=a key is missing;");
-	rig_close(&rig);
+	rig_expect(rig, 0, "cmd=kvs-get;", "cmd=kvs-get-response;rc=4;errmsg=a key is missing;");
 }
 
 static void test_malformed(void **state)
@@ -207,29 +156,26 @@ static void test_malformed(void **state)
 
 	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		open_all(&rig, 1, 2, NULL);
+		rig_open_all(&rig, &pmi2_words, 1, 2, NULL);
 		rig_say(&rig, 0, cases[i]);
 		if (!pmi_has_ended(rig_task(&rig, 0)))
 			fail_msg("'%s' is taken", cases[i]);
-		expect(&rig, 1, "cmd=job-getid;", "cmd=job-getid-response;rc=0;jobid=7.0;");
+		rig_expect(&rig, 1, "cmd=job-getid;", "cmd=job-getid-response;rc=0;jobid=7.0;");
 		rig_close(&rig);
 	}
 }
 
 static void test_nodes(void **state)
 {
-	static const uint32_t layout[] = {0, 1, 0, 1, 2};
-	struct rig rig;
+	struct rig *rig = *state;
 	char says[100], hears[100];
 	uint32_t i, k;
 
-	(void)state;
-	open_all(&rig, 3, 5, layout);
 	for (k = 0; k < 3; k++) {
 		for (i = 0; i < 5; i++) {
 			(void)snprintf(says, sizeof(says), "cmd=kvs-put;key=%u.%u;value=;", k, i);
-			expect(&rig, i, says, "cmd=kvs-put-response;rc=0;");
-			expect(&rig, i, "cmd=kvs-fence;",
+			rig_expect(rig, i, says, "cmd=kvs-put-response;rc=0;");
+			rig_expect(rig, i, "cmd=kvs-fence;",
 				i < 4 ? "" : "cmd=kvs-fence-response;rc=0;");
 		}
 		for (i = 0; i < 5; i++) {
@@ -238,32 +184,27 @@ static void test_nodes(void **state)
 			(void)snprintf(hears, sizeof(hears),
 				"cmd=kvs-get-response;rc=0;found=TRUE;value=;");
 			if (i < 4)
-				(void)hear(&rig, i);
-			expect(&rig, i, says, hears);
+				(void)rig_hear(rig, i);
+			rig_expect(rig, i, says, hears);
 		}
 	}
-	expect(&rig, 3, "cmd=info-getjobattr;key=PMI_process_mapping;",
+	rig_expect(rig, 3, "cmd=info-getjobattr;key=PMI_process_mapping;",
 		"cmd=info-getjobattr-response;rc=0;found=TRUE;value=(vector,(0,2,1),(0,3,1));");
-	assert_int_equal(rig.fences_done, 3);
-	rig_close(&rig);
+	assert_int_equal(rig->fences_done, 3);
 }
 
 static void test_missing(void **state)
 {
-	static const uint32_t layout[] = {0, 0, 1};
-	struct rig rig;
+	struct rig *rig = *state;
 	char text[100] = "";
 
-	(void)state;
-	open_all(&rig, 2, 3, layout);
-	rig_say2(&rig, 0, "cmd=kvs-fence;");
-	rig_pass(&rig, 5000);
-	assert_string_equal(hear(&rig, 0),
+	rig_say2(rig, 0, "cmd=kvs-fence;");
+	rig_pass(rig, 5000);
+	assert_string_equal(rig_hear(rig, 0),
 		"cmd=kvs-fence-response;rc=14;errmsg=missing are rank 1 on n0, rank 2 on n1;");
-	assert_non_null(strstr(rig.log, "PMI fence failed: missing are rank 1 on n0, rank 2 on"));
-	pmi_missing(rig.nodes[0].pmi, 12345, text, sizeof(text));
+	assert_non_null(strstr(rig->log, "PMI fence failed: missing are rank 1 on n0, rank 2 on"));
+	pmi_missing(rig->nodes[0].pmi, 12345, text, sizeof(text));
 	assert_string_equal(text, "");
-	rig_close(&rig);
 }
 
 /* A rank that has died fails every later fence of the other nodes at once; one that has finalized
@@ -278,7 +219,7 @@ static void test_death(void **state)
 	uint32_t i, turn;
 
 	(void)state;
-	open_all(&rig, 2, 4, layout);
+	rig_open_all(&rig, &pmi2_words, 2, 4, layout);
 	for (i = 0; i < 4; i++) {
 		if (i != 1)
 			rig_say2(&rig, i, "cmd=kvs-fence;");
@@ -287,28 +228,28 @@ static void test_death(void **state)
 	rig_settle(&rig);
 	rig_say2(&rig, 1, "cmd=kvs-fence;");
 	for (i = 0; i < 3; i++)
-		assert_string_equal(hear(&rig, i), failed);
+		assert_string_equal(rig_hear(&rig, i), failed);
 	for (turn = 0; turn < 3; turn++) {
 		for (i = 0; i < 2; i++)
-			expect(&rig, i, "cmd=kvs-fence;", failed);
+			rig_expect(&rig, i, "cmd=kvs-fence;", failed);
 	}
-	expect(&rig, 2, "cmd=kvs-fence;", failed);
-	expect(&rig, 0, "cmd=ring;ring-count=1;ring-left=l;ring-right=r;",
+	rig_expect(&rig, 2, "cmd=kvs-fence;", failed);
+	rig_expect(&rig, 0, "cmd=ring;ring-count=1;ring-left=l;ring-right=r;",
 		"cmd=ring-response;rc=14;errmsg=rank 3 on node 1 (n1) was killed before the ring;");
 	rig_close(&rig);
 
 	/* while all of another node wait in it */
-	open_all(&rig, 2, 4, layout);
+	rig_open_all(&rig, &pmi2_words, 2, 4, layout);
 	rig_say2(&rig, 0, "cmd=kvs-fence;");
 	rig_say2(&rig, 1, "cmd=kvs-fence;");
 	pmi_hung_up(rig_task(&rig, 3), "was killed");
 	rig_settle(&rig);
 	for (i = 0; i < 2; i++)
-		assert_string_equal(hear(&rig, i), failed);
+		assert_string_equal(rig_hear(&rig, i), failed);
 	rig_close(&rig);
 
-	open_all(&rig, 2, 4, layout);
-	expect(&rig, 3, "cmd=finalize;", "cmd=finalize-response;rc=0;");
+	rig_open_all(&rig, &pmi2_words, 2, 4, layout);
+	rig_expect(&rig, 3, "cmd=finalize;", "cmd=finalize-response;rc=0;");
 	pmi_hung_up(rig_task(&rig, 3), NULL);
 	rig_settle(&rig);
 	rig_say2(&rig, 0, "cmd=kvs-fence;");
@@ -332,7 +273,7 @@ static void test_ring(void **state)
 
 	(void)state;
 	for (nodes = 1; nodes <= 2; nodes++) {
-		open_all(&rig, nodes, 5, nodes == 1 ? NULL : layout);
+		rig_open_all(&rig, &pmi2_words, nodes, 5, nodes == 1 ? NULL : layout);
 		for (i = 0; i < 5; i++) {
 			(void)snprintf(says, sizeof(says),
 				"cmd=ring;ring-count=%u;ring-left=l%u;ring-right=r%u;", i + 1, i,
@@ -340,107 +281,98 @@ static void test_ring(void **state)
 			rig_say2(&rig, i, says);
 		}
 		for (i = 0; i < 5; i++)
-			assert_string_equal(hear(&rig, i), hears[i]);
+			assert_string_equal(rig_hear(&rig, i), hears[i]);
 		rig_close(&rig);
 	}
 }
 
-static void test_names(void **state)
-{
-	static const uint32_t layout[] = {0, 1};
-	struct rig rig;
-
-	(void)state;
-	open_all(&rig, 2, 2, layout);
-	expect(&rig, 1, "cmd=name-publish;name=a;;b;port=p;;q;infokeycount=0;",
-		"cmd=name-publish-response;rc=0;");
-	expect(&rig, 0, "cmd=name-lookup;name=a;;b;infokeycount=0;",
-		"cmd=name-lookup-response;rc=0;found=TRUE;value=p;;q;port=p;;q;");
-	expect(&rig, 0, "cmd=name-publish;name=a;;b;port=p;",
-		"cmd=name-publish-response;rc=14;errmsg=the name is published already;");
-	expect(&rig, 0, "cmd=name-unpublish;name=a;;b;", "cmd=name-unpublish-response;rc=0;");
-	expect(&rig, 0, "cmd=name-unpublish;name=a;;b;",
-		"cmd=name-unpublish-response;rc=14;errmsg=there is no such name;");
-	rig_close(&rig);
-}
+static const struct rig_scene names = {
+	.words = &pmi2_words,
+	.nodes = 2,
+	.size = 2,
+	.layout = in_turn,
+	.lines =
+		(const struct rig_line[]){
+			{1, "cmd=name-publish;name=a;;b;port=p;;q;infokeycount=0;",
+				"cmd=name-publish-response;rc=0;"},
+			{0, "cmd=name-lookup;name=a;;b;infokeycount=0;",
+				"cmd=name-lookup-response;rc=0;found=TRUE;value=p;;q;port=p;;q;"},
+			{0, "cmd=name-publish;name=a;;b;port=p;",
+				"cmd=name-publish-response;rc=14;errmsg=the name is published already;"},
+			{0, "cmd=name-unpublish;name=a;;b;", "cmd=name-unpublish-response;rc=0;"},
+			{0, "cmd=name-unpublish;name=a;;b;",
+				"cmd=name-unpublish-response;rc=14;errmsg=there is no such name;"},
+			{.hears = NULL},
+		},
+};
 
 /* The answer is not awaited for ever, and one that comes late is for nobody. */
 static void test_lost_answers(void **state)
 {
-	static const uint32_t layout[] = {0, 1};
+	struct rig *rig = *state;
 	struct err err = ERR_INIT;
-	struct rig rig;
 
-	(void)state;
-	open_all(&rig, 2, 2, layout);
-	pmi_feed(rig_task(&rig, 1), "28    cmd=name-lookup;name=svc123;", 34);
-	rig.now_ms += 5000;
-	pmi_expire(rig.nodes[1].pmi);
-	assert_string_equal(hear(&rig, 1),
+	pmi_feed(rig_task(rig, 1), "28    cmd=name-lookup;name=svc123;", 34);
+	rig->now_ms += 5000;
+	pmi_expire(rig->nodes[1].pmi);
+	assert_string_equal(rig_hear(rig, 1),
 		"cmd=name-lookup-response;rc=14;errmsg=node 0 has not answered within 5 s;");
-	rig_settle(&rig);
-	assert_string_equal(hear(&rig, 1), "");
-	pmi_feed(rig_task(&rig, 1), "28    cmd=name-lookup;name=svc123;", 34);
+	rig_settle(rig);
+	assert_string_equal(rig_hear(rig, 1), "");
+	pmi_feed(rig_task(rig, 1), "28    cmd=name-lookup;name=svc123;", 34);
 	(void)err_say(&err, -ECONNRESET, "node 0 is lost");
-	pmi_lost(rig.nodes[1].pmi, 0, &err);
-	assert_string_equal(hear(&rig, 1), "cmd=name-lookup-response;rc=14;errmsg=node 0 is lost;");
-	rig_close(&rig);
+	pmi_lost(rig->nodes[1].pmi, 0, &err);
+	assert_string_equal(
+		rig_hear(rig, 1), "cmd=name-lookup-response;rc=14;errmsg=node 0 is lost;");
 }
 
 static void test_spawn(void **state)
 {
-	static const uint32_t layout[] = {0, 1};
-	struct rig rig;
+	struct rig *rig = *state;
 
-	(void)state;
-	open_all(&rig, 2, 2, layout);
-	expect(&rig, 0,
+	rig_expect(rig, 0,
 		"cmd=spawn;ncmds=2;preputcount=1;ppkey0=k;ppval0=v;;1;subcmd=/a;maxprocs=2;argc=2;"
 		"argv0=x=1;argv1=y z;infokeycount=1;infokey0=wdir;infoval0=/d;subcmd=b;maxprocs=1;"
 		"argc=0;infokeycount=0;",
 		"cmd=spawn-response;rc=0;jobid=7.0.1;errcodes=0,0,0;");
-	assert_string_equal(rig.spawned, "/a x=1 y z x 2 in /d; b x 1; ");
-	rig_say(&rig, 1000, INIT);
-	(void)rig_heard(&rig, 1000);
-	expect(&rig, 1000, "cmd=fullinit;",
+	assert_string_equal(rig->spawned, "/a x=1 y z x 2 in /d; b x 1; ");
+	rig_say(rig, 1000, PMI2_INIT);
+	(void)rig_heard(rig, 1000);
+	rig_expect(rig, 1000, "cmd=fullinit;",
 		"cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=0;size=3;appnum=0;"
 		"spawner-jobid=7.0;debugged=FALSE;pmiverbose=FALSE;");
-	expect(&rig, 1000, "cmd=kvs-get;key=k;",
+	rig_expect(rig, 1000, "cmd=kvs-get;key=k;",
 		"cmd=kvs-get-response;rc=0;found=TRUE;value=v;;1;");
 	/* From the other node, where none of them is. */
-	expect(&rig, 1, "cmd=kvs-get;jobid=7.0.1;key=k;",
+	rig_expect(rig, 1, "cmd=kvs-get;jobid=7.0.1;key=k;",
 		"cmd=kvs-get-response;rc=0;found=TRUE;value=v;;1;");
-	expect(&rig, 1, "cmd=abort;isworld=TRUE;msg=bad;", "");
-	assert_int_equal(rig.abort_code, 1);
-	expect(&rig, 0, "cmd=spawn;ncmds=2;subcmd=a;",
+	rig_expect(rig, 1, "cmd=abort;isworld=TRUE;msg=bad;", "");
+	assert_int_equal(rig->abort_code, 1);
+	rig_expect(rig, 0, "cmd=spawn;ncmds=2;subcmd=a;",
 		"cmd=spawn-response;rc=3;errmsg=the spawn can't be understood;");
-	expect(&rig, 0, "cmd=spawn;ncmds=1;maxprocs=1;",
+	rig_expect(rig, 0, "cmd=spawn;ncmds=1;maxprocs=1;",
 		"cmd=spawn-response;rc=3;errmsg=the spawn can't be understood;");
-	rig.hold_spawns = true;
-	expect(&rig, 0, "cmd=spawn;ncmds=1;subcmd=a;maxprocs=2;", "");
-	rig_finish_spawn(&rig, -ENOENT);
-	assert_string_equal(hear(&rig, 0),
+	rig->hold_spawns = true;
+	rig_expect(rig, 0, "cmd=spawn;ncmds=1;subcmd=a;maxprocs=2;", "");
+	rig_finish_spawn(rig, -ENOENT);
+	assert_string_equal(rig_hear(rig, 0),
 		"cmd=spawn-response;rc=14;errmsg=the spawn has failed;errcodes=-1,-1;");
-	rig_close(&rig);
 }
 
 static void test_abort_code(void **state)
 {
-	struct rig rig;
+	struct rig *rig = *state;
 
-	(void)state;
-	open_all(&rig, 1, 1, NULL);
-	expect(&rig, 0,
+	rig_expect(rig, 0,
 		"cmd=abort;isworld=TRUE;msg=application called MPI_Abort(MPI_COMM_WORLD, 7) - process 0;",
 		"");
-	assert_int_equal(rig.abort_code, 7);
-	assert_string_equal(rig.abort_text,
+	assert_int_equal(rig->abort_code, 7);
+	assert_string_equal(rig->abort_text,
 		"rank 0 called MPI_Abort() with code 7: application "
 		"called MPI_Abort(MPI_COMM_WORLD, 7) - process 0");
-	rig.abort_code = -1;
-	expect(&rig, 0, "cmd=abort;isworld=FALSE;msg=x;", "");
-	assert_int_equal(rig.abort_code, -1);
-	rig_close(&rig);
+	rig->abort_code = -1;
+	rig_expect(rig, 0, "cmd=abort;isworld=FALSE;msg=x;", "");
+	assert_int_equal(rig->abort_code, -1);
 }
 
 /* PMI-1 and PMI-2 in one step. */
@@ -450,16 +382,17 @@ static void test_mixed(void **state)
 
 	(void)state;
 	rig_open(&rig, 1, 2, NULL, 0);
-	rig_say(&rig, 0, INIT);
+	rig.words = &pmi2_words;
+	rig_say(&rig, 0, PMI2_INIT);
 	rig_say(&rig, 1, "cmd=init pmi_version=1 pmi_subversion=1\n");
 	(void)rig_heard(&rig, 0);
 	(void)rig_heard(&rig, 1);
-	expect(&rig, 0, "cmd=kvs-put;key=a;value=1\n2;", "cmd=kvs-put-response;rc=0;");
-	expect(&rig, 0, "cmd=kvs-put;key=b;value=3;;4;", "cmd=kvs-put-response;rc=0;");
-	expect(&rig, 0, "cmd=kvs-fence;", "");
+	rig_expect(&rig, 0, "cmd=kvs-put;key=a;value=1\n2;", "cmd=kvs-put-response;rc=0;");
+	rig_expect(&rig, 0, "cmd=kvs-put;key=b;value=3;;4;", "cmd=kvs-put-response;rc=0;");
+	rig_expect(&rig, 0, "cmd=kvs-fence;", "");
 	rig_say(&rig, 1, "cmd=barrier_in\n");
 	assert_string_equal(rig_heard(&rig, 1), "cmd=barrier_out\n");
-	assert_string_equal(hear(&rig, 0), "cmd=kvs-fence-response;rc=0;");
+	assert_string_equal(rig_hear(&rig, 0), "cmd=kvs-fence-response;rc=0;");
 	rig_say(&rig, 1, "cmd=get key=a\ncmd=get key=b\ncmd=getbyidx idx=0\n");
 	assert_string_equal(rig_heard(&rig, 1),
 		"cmd=get_result rc=-1 msg=the_value_can't_be_told_in_PMI-1\n"
@@ -471,21 +404,21 @@ static void test_mixed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_conversation),
-		cmocka_unit_test(test_node_attrs),
-		cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_pipelined),
-		cmocka_unit_test(test_long_values),
-		cmocka_unit_test(test_key_limits),
+		PLAY(conversation),
+		IN_SCENE(test_node_attrs, pmi2_words, 2, 3, two_and_one),
+		IN_SCENE(test_threads, pmi2_words, 1, 2, NULL),
+		IN_SCENE(test_pipelined, pmi2_words, 1, 2, NULL),
+		IN_SCENE(test_long_values, pmi2_words, 1, 1, NULL),
+		IN_SCENE(test_key_limits, pmi2_words, 1, 1, NULL),
 		cmocka_unit_test(test_malformed),
-		cmocka_unit_test(test_nodes),
-		cmocka_unit_test(test_missing),
+		IN_SCENE(test_nodes, pmi2_words, 3, 5, in_turn),
+		IN_SCENE(test_missing, pmi2_words, 2, 3, two_and_one),
 		cmocka_unit_test(test_death),
 		cmocka_unit_test(test_ring),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_lost_answers),
-		cmocka_unit_test(test_spawn),
-		cmocka_unit_test(test_abort_code),
+		PLAY(names),
+		IN_SCENE(test_lost_answers, pmi2_words, 2, 2, in_turn),
+		IN_SCENE(test_spawn, pmi2_words, 2, 2, in_turn),
+		IN_SCENE(test_abort_code, pmi2_words, 1, 1, NULL),
 		cmocka_unit_test(test_mixed),
 	};
 
