@@ -1,5 +1,8 @@
+# The hooks that are the same in all of them.
+MPI_CLIENT_HOOKS = mpi/client_hooks.c
+
 stepdplugin_LTLIBRARIES += mpi/none/mpi_none.la
-mpi_none_mpi_none_la_SOURCES = mpi/none/none.c
+mpi_none_mpi_none_la_SOURCES = mpi/none/none.c $(MPI_CLIENT_HOOKS)
 mpi_none_mpi_none_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 
 # The link of an agent to its MPI service process, for both of them.
@@ -72,7 +75,7 @@ libpmiserver_la_SOURCES = \
 
 stepdplugin_LTLIBRARIES += mpi/pmi2/mpi_pmi2.la
 mpi_pmi2_mpi_pmi2_la_SOURCES = \
-	mpi/pmi2/pmi2.c \
+	mpi/pmi2/pmi2.c $(MPI_CLIENT_HOOKS) \
 	mpi/pmi2/door.c mpi/pmi2/service.c mpi/pmi2/service.h \
 	mpi/pmi2/tcp.c mpi/pmi2/tcp.h
 mpi_pmi2_mpi_pmi2_la_LIBADD = libpmiserver.la libmpiserve.la
@@ -82,7 +85,7 @@ mpi_pmi2_mpi_pmi2_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 if PMIX
 stepdplugin_LTLIBRARIES += mpi/pmix/mpi_pmix.la mpi/pmix/pmix_server.la
 mpi_pmix_mpi_pmix_la_SOURCES = \
-	mpi/pmix/pmix.c mpi/pmix/pmix.h \
+	mpi/pmix/pmix.c mpi/pmix/pmix.h $(MPI_CLIENT_HOOKS) \
 	mpi/pmix/version.c mpi/pmix/version.h
 mpi_pmix_mpi_pmix_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 mpi_pmix_mpi_pmix_la_LIBADD = libmpilink.la $(JANSSON_LIBS)

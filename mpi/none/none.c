@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * No MPI set-up at all: for programs that are not parallel, or that find each other by means of
- * their own. The pattern of an MPI plugin.
+ * their own. The pattern of an MPI plugin: with mpi/client_hooks.c, which every plugin shares that
+ * has no work in the client, these are all hooks that there have to be.
  */
 #include <stdio.h>
 
@@ -26,16 +27,6 @@ int plugin_probe(char *text, size_t size)
 	return SLURM_SUCCESS;
 }
 
-mpi_plugin_client_state_t *p_mpi_hook_client_prelaunch(
-	const mpi_plugin_client_info_t *job, char ***env)
-{
-	static char no_state; /* NULL would mean failure */
-
-	(void)job;
-	(void)env;
-	return &no_state;
-}
-
 int p_mpi_hook_slurmstepd_prefork(const stepd_step_rec_t *job, char ***env)
 {
 	(void)job;
@@ -47,10 +38,4 @@ void p_mpi_hook_slurmstepd_task(const mpi_plugin_task_info_t *job, char ***env)
 {
 	(void)job;
 	(void)env;
-}
-
-int p_mpi_hook_client_fini(mpi_plugin_client_state_t *state)
-{
-	(void)state;
-	return SLURM_SUCCESS;
 }

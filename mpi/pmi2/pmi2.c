@@ -37,22 +37,6 @@ int plugin_probe(char *text, size_t size)
 	return SLURM_SUCCESS;
 }
 
-mpi_plugin_client_state_t *p_mpi_hook_client_prelaunch(
-	const mpi_plugin_client_info_t *job, char ***env)
-{
-	static char no_state; /* NULL would mean failure */
-
-	(void)job;
-	(void)env;
-	return &no_state;
-}
-
-int p_mpi_hook_client_fini(mpi_plugin_client_state_t *state)
-{
-	(void)state;
-	return SLURM_SUCCESS;
-}
-
 int p_mpi_hook_slurmstepd_prefork(const stepd_step_rec_t *job, char ***env)
 {
 	const struct stepd_mpi_host *host = job->mpi_host;

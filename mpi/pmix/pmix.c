@@ -62,16 +62,6 @@ int plugin_probe(char *text, size_t size)
 	return SLURM_SUCCESS;
 }
 
-mpi_plugin_client_state_t *p_mpi_hook_client_prelaunch(
-	const mpi_plugin_client_info_t *job, char ***env)
-{
-	static char no_state; /* NULL would mean failure */
-
-	(void)job;
-	(void)env;
-	return &no_state;
-}
-
 static int cannot_load(const stepd_mpi_service_t *service, const char *why)
 {
 	struct err err = ERR_INIT;
@@ -157,10 +147,4 @@ int p_mpi_task_environ(const mpi_plugin_task_info_t *job, char ***env)
 void p_mpi_hook_slurmstepd_task(const mpi_plugin_task_info_t *job, char ***env)
 {
 	(void)p_mpi_task_environ(job, env); /* can't fail */
-}
-
-int p_mpi_hook_client_fini(mpi_plugin_client_state_t *state)
-{
-	(void)state;
-	return SLURM_SUCCESS;
 }
