@@ -203,15 +203,17 @@ tests/lib/plugins/proctrack_halfway.so: tests/lib/halfway_plugin.c stepd/api/pro
 check_DATA += tests/lib/plugins/mpi_attendant.so
 EXTRA_DIST += tests/lib/attendant_plugin.c
 CLEANFILES += tests/lib/plugins/mpi_attendant.so
-tests/lib/plugins/mpi_attendant.so: tests/lib/attendant_plugin.c mpi/link.c mpi/link.h stepd/api/mpi.h
-	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $< $(srcdir)/mpi/link.c \
+tests/lib/plugins/mpi_attendant.so: tests/lib/attendant_plugin.c mpi/client_hooks.c mpi/link.c mpi/link.h stepd/api/mpi.h
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $< \
+		$(srcdir)/mpi/client_hooks.c $(srcdir)/mpi/link.c \
 		$(srcdir)/stepd/base/err.c $(srcdir)/stepd/base/fs.c $(JANSSON_LIBS)
 
 check_DATA += tests/lib/plugins/mpi_hostile.so
 EXTRA_DIST += tests/lib/hostile_plugin.c
 CLEANFILES += tests/lib/plugins/mpi_hostile.so
-tests/lib/plugins/mpi_hostile.so: tests/lib/hostile_plugin.c mpi/link.c mpi/link.h stepd/api/mpi.h
-	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $< $(srcdir)/mpi/link.c \
+tests/lib/plugins/mpi_hostile.so: tests/lib/hostile_plugin.c mpi/client_hooks.c mpi/link.c mpi/link.h stepd/api/mpi.h
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $< \
+		$(srcdir)/mpi/client_hooks.c $(srcdir)/mpi/link.c \
 		$(srcdir)/stepd/base/err.c $(srcdir)/stepd/base/fs.c $(JANSSON_LIBS)
 
 MPI_SYSTEM_TESTS = tests/system/0790-service-process.sh tests/system/0791-service-fails.sh \
@@ -582,8 +584,10 @@ TESTS += tests/system/0890-doctor-mpi.sh
 EXTRA_DIST += tests/system/0890-doctor-mpi.sh tests/lib/ailing_plugin.c
 check_DATA += tests/lib/plugins/mpi_ailing.so
 CLEANFILES += tests/lib/plugins/mpi_ailing.so
-tests/lib/plugins/mpi_ailing.so: tests/lib/ailing_plugin.c libmpilink.la stepd/api/mpi.h stepd/api/step.h
-	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $< .libs/libmpilink.a $(JANSSON_LIBS)
+tests/lib/plugins/mpi_ailing.so: tests/lib/ailing_plugin.c mpi/client_hooks.c libmpilink.la stepd/api/mpi.h \
+	stepd/api/step.h
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $< \
+		$(srcdir)/mpi/client_hooks.c .libs/libmpilink.a $(JANSSON_LIBS)
 if CMOCKA
 check_PROGRAMS += tests/unit/test_findings
 TESTS += tests/unit/test_findings
@@ -798,8 +802,10 @@ TESTS += $(SPAWN_SYSTEM_TESTS)
 EXTRA_DIST += $(SPAWN_SYSTEM_TESTS) tests/lib/asking_plugin.c tests/lib/spawn.sh
 check_DATA += tests/lib/plugins/mpi_asking.so
 CLEANFILES += tests/lib/plugins/mpi_asking.so
-tests/lib/plugins/mpi_asking.so: tests/lib/asking_plugin.c libmpilink.la stepd/api/mpi.h stepd/api/step.h
-	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $< .libs/libmpilink.a $(JANSSON_LIBS)
+tests/lib/plugins/mpi_asking.so: tests/lib/asking_plugin.c mpi/client_hooks.c libmpilink.la stepd/api/mpi.h \
+	stepd/api/step.h
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $< \
+		$(srcdir)/mpi/client_hooks.c .libs/libmpilink.a $(JANSSON_LIBS)
 
 if CMOCKA
 check_PROGRAMS += tests/unit/test_spawning

@@ -54,22 +54,6 @@ void fini(void)
 {
 }
 
-mpi_plugin_client_state_t *p_mpi_hook_client_prelaunch(
-	const mpi_plugin_client_info_t *job, char ***env)
-{
-	static char state;
-
-	(void)job;
-	(void)env;
-	return &state;
-}
-
-int p_mpi_hook_client_fini(mpi_plugin_client_state_t *state)
-{
-	(void)state;
-	return SLURM_SUCCESS;
-}
-
 static void say(const struct ailing *a, unsigned task, const char *text)
 {
 	(void)!write(a->service->task_fd[task], text, strlen(text));

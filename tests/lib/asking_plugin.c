@@ -44,22 +44,6 @@ void fini(void)
 {
 }
 
-mpi_plugin_client_state_t *p_mpi_hook_client_prelaunch(
-	const mpi_plugin_client_info_t *job, char ***env)
-{
-	static char state;
-
-	(void)job;
-	(void)env;
-	return &state;
-}
-
-int p_mpi_hook_client_fini(mpi_plugin_client_state_t *state)
-{
-	(void)state;
-	return SLURM_SUCCESS;
-}
-
 /* One byte at a time, or what belongs to the next reader would be lost. The sockets are not
  * blocking: a task writes its line in one piece. */
 static bool read_line(int fd, char *line, size_t size)

@@ -47,22 +47,6 @@ void fini(void)
 {
 }
 
-mpi_plugin_client_state_t *p_mpi_hook_client_prelaunch(
-	const mpi_plugin_client_info_t *job, char ***env)
-{
-	static char state;
-
-	(void)job;
-	(void)env;
-	return &state;
-}
-
-int p_mpi_hook_client_fini(mpi_plugin_client_state_t *state)
-{
-	(void)state;
-	return SLURM_SUCCESS;
-}
-
 static void say(int fd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void say(int fd, const char *fmt, ...)
 {
