@@ -63,20 +63,40 @@ srun_here -N 2 -n 3 -o "$tmpdir/out.d/%t" -- sh -c 'echo $SLURM_NODEID'
 is "$(cat "$tmpdir/out.d/0" "$tmpdir/out.d/2" | tr '\n' ' ')" "0 1 " "files are written where tasks are"
 
 # ---- readers that go, or take nothing ----------------------------------------------------------
-# Of such a length that relays have ended while what they wrote last can't be read yet.
-host=$(hostname | cut -d. -f1)
-for size in 587000 590000 593000; do
-	{
-		srun_here -N 2 -n 2 -- sh -c "head -c $size /dev/zero | tr '\\0' x"
-		echo $? >"$tmpdir/status"
-	} | {
-		eventually test -d "$run/$host-1_$job.0"
-		eventually test ! -d "$run/$host-1_$job.0"
-		sleep 2 # and of their launchers no more is expected
-		wc -c >"$tmpdir/size"
-	}
-	is "$(cat "$tmpdir/status" "$tmpdir/size" | tr '\n' ' ')" "0 $((2 * size)) " "a slow reader misses nothing of $size bytes"
-done
+# The relay of the second node has ended while what it wrote last, no more than a pipe holds, can't be
+# read yet: the first task has made steprun hold all that it does before the second one has the word.
+has_read() { # PID BYTES
+	[ "$(sed -n 's/^rchar: //p' "/proc/$1/io")" -ge "$2" ]
+}
+has_children() { # PID COUNT
+	[ "$(children "$1" | wc -l)" = "$2" ]
+}
+mkfifo "$tmpdir/word"
+cat >"$tmpdir/slow.sh" <<'S'
+size=9000000
+if [ "$SLURM_PROCID" = 1 ]; then
+	read -r _ <"$1"
+	size=30000
+fi
+head -c $size /dev/zero | tr '\0' x
+S
+{
+	timeout -k 5 300 sh -c 'echo $$ >"$0"; exec "$@"' "$tmpdir/pid" \
+		"$steprun" --job "$job" --proctrack "$tracker" -N 2 -n 2 -- \
+		sh "$tmpdir/slow.sh" "$tmpdir/word"
+	echo $? >"$tmpdir/status"
+} | {
+	exec 9<>"$tmpdir/word"
+	eventually test -s "$tmpdir/pid"
+	pid=$(cat "$tmpdir/pid")
+	eventually has_read "$pid" 1400000 # 1 MiB in base64
+	eventually has_children "$pid" 2
+	echo >&9
+	eventually has_children "$pid" 1
+	sleep 1.5 # it gives what is left a second
+	wc -c >"$tmpdir/size"
+}
+is "$(cat "$tmpdir/status" "$tmpdir/size" | tr '\n' ' ')" "0 9030000 " "a slow reader misses nothing"
 srun_here -q -N 2 -n 2 -- sh -c 'while :; do echo y; done' 2>/dev/null | head -n 1 >"$tmpdir/out"
 is "$(cat "$tmpdir/out")" y "a reader that goes ends who writes"
 out=$(srun_here -q -N 2 -n 2 -- sh -c 'echo y; exec sleep 0.2' 2>&1 >/dev/full)
