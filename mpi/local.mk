@@ -101,10 +101,13 @@ mpi_pmix_pmix_server_la_SOURCES = \
 	mpi/pmix/describe.c \
 	mpi/pmix/door.c \
 	mpi/pmix/iof.c mpi/pmix/iof.h \
+	mpi/pmix/iof_ask.c \
 	mpi/pmix/iof_copy.c \
 	mpi/pmix/iof_deliver.c \
+	mpi/pmix/iof_pulls.c \
 	mpi/pmix/iof_push.c \
 	mpi/pmix/iof_room.c \
+	mpi/pmix/iof_send.c \
 	mpi/pmix/keys.c mpi/pmix/keys.h \
 	mpi/pmix/layout.c mpi/pmix/layout.h \
 	mpi/pmix/log.c \
@@ -125,6 +128,7 @@ mpi_pmix_pmix_server_la_SOURCES = \
 	mpi/pmix/server.c \
 	mpi/pmix/spawn.c \
 	mpi/pmix/store.c mpi/pmix/store.h \
+	mpi/pmix/subscriber.c mpi/pmix/subscriber.h \
 	mpi/pmix/tmpdir.c mpi/pmix/tmpdir.h \
 	mpi/pmix/tool.c \
 	mpi/pmix/topology.c mpi/pmix/topology.h \

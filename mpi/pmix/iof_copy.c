@@ -1,135 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The output of this node's ranks, for the servers that have asked for it, this one perhaps among
- * them: iof.h says how much of it waits.
+ * What the servers want of this node's ranks, this one perhaps among them, and the agent copies.
  */
-#include <string.h>
-
 #include "mpi/pmix/iof.h"
-
-struct want {
-	uint32_t rank;    /* in the step */
-	unsigned streams; /* enum link_stream: those that have not ended */
-	uint64_t lost[2]; /* bytes left out of each, not told yet */
-};
-
-struct chunk {
-	struct chunk *next;
-	uint32_t rank;
-	unsigned stream;
-	bool end;
-	uint64_t lost;
-	size_t size;
-	char data[];
-};
-
-struct subscriber {
-	struct subscriber *next;
-	uint32_t node;
-	uint64_t number;    /* which one of all that there were */
-	struct want *wants; /* by rank, ascending */
-	size_t count;
-	struct chunk *first, **last;
-	size_t queued, flying; /* bytes */
-	unsigned under_way;    /* messages that are not answered yet */
-	bool told;             /* that bytes were left out */
-};
-
-static uint64_t *lost_of(struct want *want, unsigned stream)
-{
-	return &want->lost[stream == LINK_STDERR];
-}
-
-/* ---- who wants what ---- */
-
-static struct subscriber *find(const struct iof *iof, uint32_t node)
-{
-	struct subscriber *sub = iof->subscribers;
-
-	while (sub && sub->node != node)
-		sub = sub->next;
-	return sub;
-}
-
-static struct subscriber *find_or_add(struct iof *iof, uint32_t node)
-{
-	struct subscriber *sub = find(iof, node);
-
-	if (sub)
-		return sub;
-	sub = calloc(1, sizeof(*sub));
-	if (!sub)
-		return NULL;
-	sub->node = node;
-	sub->number = ++iof->subscribed;
-	sub->last = &sub->first;
-	sub->next = iof->subscribers;
-	iof->subscribers = sub;
-	return sub;
-}
-
-/* The place of the rank among them, or where it would be. */
-static size_t place_of(const struct subscriber *sub, uint32_t rank)
-{
-	size_t low = 0, high = sub->count;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (sub->wants[mid].rank < rank)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
-}
-
-static struct want *find_want(const struct subscriber *sub, uint32_t rank)
-{
-	size_t i = place_of(sub, rank);
-
-	return i < sub->count && sub->wants[i].rank == rank ? &sub->wants[i] : NULL;
-}
-
-static int add_want(struct subscriber *sub, uint32_t rank, unsigned streams)
-{
-	size_t i = place_of(sub, rank);
-	struct want *grown;
-
-	if (i < sub->count && sub->wants[i].rank == rank) {
-		sub->wants[i].streams |= streams;
-		return 0;
-	}
-	grown = realloc(sub->wants, (sub->count + 1) * sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	sub->wants = grown;
-	memmove(&grown[i + 1], &grown[i], (sub->count - i) * sizeof(*grown));
-	grown[i] = (struct want){.rank = rank, .streams = streams};
-	sub->count++;
-	return 0;
-}
-
-static unsigned wanted_by_any(const struct iof *iof, uint32_t rank)
-{
-	unsigned streams = 0;
-
-	for (const struct subscriber *sub = iof->subscribers; sub; sub = sub->next) {
-		const struct want *want = find_want(sub, rank);
-
-		streams |= want ? want->streams : 0;
-	}
-	return streams;
-}
-
-static struct subscriber *find_number(const struct iof *iof, uint64_t number)
-{
-	struct subscriber *sub = iof->subscribers;
-
-	while (sub && sub->number != number)
-		sub = sub->next;
-	return sub;
-}
+#include "mpi/pmix/subscriber.h"
 
 /* ---- the agent ---- */
 
@@ -148,10 +22,10 @@ struct telling {
 
 static void take_back(const struct telling *t)
 {
-	struct subscriber *sub = find_number(t->px->iof, t->subscriber);
+	struct subscriber *sub = subscriber_numbered(t->px->iof, t->subscriber);
 
 	for (size_t i = 0; sub && i < t->count; i++) {
-		struct want *want = find_want(sub, t->ranks[i]);
+		struct want *want = subscriber_want(sub, t->ranks[i]);
 
 		if (want)
 			want->streams &= ~t->streams;
@@ -190,7 +64,7 @@ static void tell_some(struct telling *t, unsigned streams, uint32_t *some)
 	int r;
 
 	for (size_t i = 0; i < t->count; i++) {
-		if (wanted_by_any(iof, t->ranks[i]) == streams)
+		if (subscribers_want(iof, t->ranks[i]) == streams)
 			some[n++] = t->ranks[i];
 	}
 	if (n == 0)
@@ -223,216 +97,16 @@ static void tell_agent(const struct telling *from)
 	told(t);
 }
 
-/* ---- to where it is wanted ---- */
-
-static void remove_subscriber(struct iof *iof, struct subscriber *sub)
+void iof_copy_stop(struct iof *iof, struct subscriber *sub)
 {
-	struct subscriber **at = &iof->subscribers;
 	struct telling t = {.px = iof->px, .count = sub->count};
-	struct chunk *chunk;
 
-	while (*at != sub)
-		at = &(*at)->next;
-	*at = sub->next;
 	t.ranks = calloc(sub->count + 1, sizeof(*t.ranks));
 	for (size_t i = 0; t.ranks && i < sub->count; i++)
 		t.ranks[i] = sub->wants[i].rank;
-	while ((chunk = sub->first)) {
-		sub->first = chunk->next;
-		free(chunk);
-	}
-	free(sub->wants);
-	free(sub);
+	subscriber_end(iof, sub);
 	if (t.ranks)
 		tell_agent(&t);
-}
-
-struct sending {
-	uint64_t subscriber;
-	uint32_t rank;
-	unsigned stream;
-	size_t size;
-	uint64_t lost; /* what it tells of */
-};
-
-static void push(struct iof *iof, uint64_t number);
-
-/* What could not be told there is lost, too. */
-static void add_lost(struct subscriber *sub, uint32_t rank, unsigned stream, uint64_t lost)
-{
-	struct want *want = find_want(sub, rank);
-
-	if (want)
-		*lost_of(want, stream) += lost;
-}
-
-static void on_sent(struct px *px, void *userdata, pmix_status_t status, pmix_data_buffer_t *result)
-{
-	struct sending *sending = userdata;
-	struct iof *iof = px->iof;
-	struct subscriber *sub = iof ? find_number(iof, sending->subscriber) : NULL;
-
-	(void)result;
-	if (sub) {
-		sub->flying -= sending->size;
-		sub->under_way--;
-		if (status == PMIX_ERR_UNREACH)
-			remove_subscriber(iof, sub);
-		else if (status == PMIX_ERR_OUT_OF_RESOURCE)
-			add_lost(
-				sub, sending->rank, sending->stream, sending->size + sending->lost);
-		push(iof, sending->subscriber);
-	}
-	free(sending);
-	if (iof)
-		iof_check(iof);
-}
-
-static bool pack_chunk(pmix_data_buffer_t *args, const struct chunk *chunk)
-{
-	uint8_t stream = (uint8_t)chunk->stream, end = chunk->end;
-	pmix_byte_object_t bytes = {.bytes = (char *)chunk->data, .size = chunk->size};
-
-	PMIX_DATA_BUFFER_CONSTRUCT(args);
-	if (pack(args, &chunk->rank, 1, PMIX_UINT32) && pack(args, &stream, 1, PMIX_UINT8) &&
-		pack(args, &end, 1, PMIX_UINT8) && pack(args, &chunk->lost, 1, PMIX_UINT64) &&
-		pack(args, &bytes, 1, PMIX_BYTE_OBJECT))
-		return true;
-	PMIX_DATA_BUFFER_DESTRUCT(args);
-	return false;
-}
-
-/* Takes the chunk. */
-static void send_chunk(struct iof *iof, struct subscriber *sub, struct chunk *chunk)
-{
-	struct sending *sending = calloc(1, sizeof(*sending));
-	pmix_data_buffer_t args;
-
-	if (!sending || !pack_chunk(&args, chunk)) {
-		add_lost(sub, chunk->rank, chunk->stream, chunk->size + chunk->lost);
-		free(sending);
-		free(chunk);
-		return;
-	}
-	*sending = (struct sending){.subscriber = sub->number,
-		.rank = chunk->rank,
-		.stream = chunk->stream,
-		.size = chunk->size,
-		.lost = chunk->lost};
-	free(chunk);
-	sub->flying += sending->size;
-	sub->under_way++;
-	rpc_call(iof->px, sub->node, RPC_OUTPUT, &args, on_sent, sending, 0);
-}
-
-/* The subscriber may go meanwhile. */
-static void push(struct iof *iof, uint64_t number)
-{
-	struct subscriber *sub;
-	struct chunk *chunk;
-
-	while ((sub = find_number(iof, number)) && sub->first && sub->flying < IOF_FLYING) {
-		chunk = sub->first;
-		sub->first = chunk->next;
-		if (!sub->first)
-			sub->last = &sub->first;
-		sub->queued -= chunk->size;
-		send_chunk(iof, sub, chunk);
-	}
-}
-
-static void leave_out(struct iof *iof, struct subscriber *sub, const struct serve_output *output)
-{
-	add_lost(sub, output->rank, output->stream, output->size + output->lost);
-	if (!sub->told)
-		serve_log(iof->px->serve, LOG_LEVEL_WARNING,
-			"a PMIx tool on node %u does not take the output that it has asked for: it "
-			"is left out of what the tool gets",
-			sub->node);
-	sub->told = true;
-}
-
-/* The ends of streams are not left out. */
-static void queue(struct iof *iof, struct subscriber *sub, const struct serve_output *output)
-{
-	struct want *want = find_want(sub, output->rank);
-	struct chunk *chunk = NULL;
-
-	if (!want || !(want->streams & output->stream))
-		return;
-	if (output->end)
-		want->streams &= ~output->stream;
-	if (output->end || sub->queued + output->size <= IOF_QUEUE)
-		chunk = calloc(1, sizeof(*chunk) + output->size);
-	if (!chunk) {
-		leave_out(iof, sub, output);
-		return;
-	}
-	chunk->rank = output->rank;
-	chunk->stream = output->stream;
-	chunk->end = output->end;
-	chunk->lost = output->lost + *lost_of(want, output->stream);
-	*lost_of(want, output->stream) = 0;
-	chunk->size = output->size;
-	memcpy(chunk->data, output->data, output->size);
-	*sub->last = chunk;
-	sub->last = &chunk->next;
-	sub->queued += chunk->size;
-	push(iof, sub->number);
-}
-
-/* The first one that came after number. */
-static struct subscriber *next_subscriber(const struct iof *iof, uint64_t number)
-{
-	struct subscriber *next = NULL;
-
-	for (struct subscriber *sub = iof->subscribers; sub; sub = sub->next) {
-		if (sub->number > number && (!next || sub->number < next->number))
-			next = sub;
-	}
-	return next;
-}
-
-/* Any of them may go meanwhile. */
-static void queue_for_all(struct iof *iof, const struct serve_output *output)
-{
-	struct subscriber *sub;
-
-	for (uint64_t number = 0; (sub = next_subscriber(iof, number));) {
-		number = sub->number;
-		queue(iof, sub, output);
-	}
-}
-
-void iof_output(struct px *px, const struct serve_output *output)
-{
-	if (px->iof && (output->stream == LINK_STDOUT || output->stream == LINK_STDERR))
-		queue_for_all(px->iof, output);
-}
-
-/* The next one that has not ended; false: there is none. */
-static bool next_unended(const struct iof *iof, struct serve_output *end)
-{
-	for (const struct subscriber *sub = iof->subscribers; sub; sub = sub->next) {
-		for (size_t i = 0; i < sub->count; i++) {
-			unsigned streams = sub->wants[i].streams;
-
-			if (!streams)
-				continue;
-			end->rank = sub->wants[i].rank;
-			end->stream = streams & LINK_STDOUT ? LINK_STDOUT : LINK_STDERR;
-			return true;
-		}
-	}
-	return false;
-}
-
-void iof_copy_ended(struct iof *iof)
-{
-	struct serve_output end = {.data = "", .end = true};
-
-	while (next_unended(iof, &end))
-		queue_for_all(iof, &end);
 }
 
 /* ---- what is asked ---- */
@@ -465,11 +139,11 @@ static int add_local(struct nspace *nspace, uint32_t rank, void *userdata)
 static int subscribe(struct iof *iof, uint32_t node, const uint32_t *ranks, size_t count,
 	unsigned streams, struct subscriber **ret_sub)
 {
-	struct subscriber *sub = find_or_add(iof, node);
+	struct subscriber *sub = subscriber_get(iof, node);
 	int r = sub ? 0 : -ENOMEM;
 
 	for (size_t i = 0; r == 0 && i < count; i++)
-		r = add_want(sub, ranks[i], streams);
+		r = subscriber_add_want(sub, ranks[i], streams);
 	*ret_sub = sub;
 	return r;
 }
@@ -480,7 +154,7 @@ static void serve_streams(
 	_cleanup_free_ pmix_proc_t *procs = NULL;
 	struct locals locals = {.px = px};
 	struct telling t = {.px = px, .request = *request};
-	struct subscriber *sub = find(px->iof, request->from);
+	struct subscriber *sub = subscriber_find(px->iof, request->from);
 	uint8_t streams;
 	size_t count;
 	int r;
@@ -491,7 +165,7 @@ static void serve_streams(
 	}
 	if (!streams) {
 		if (sub)
-			remove_subscriber(px->iof, sub);
+			iof_copy_stop(px->iof, sub);
 		rpc_reply(px, request, PMIX_SUCCESS, NULL);
 		return;
 	}
@@ -529,15 +203,6 @@ int iof_subscribe_spawn(struct px *px, uint32_t node, const struct nspace *nspac
 
 /* ---- life ---- */
 
-bool iof_copy_is_idle(const struct iof *iof)
-{
-	for (const struct subscriber *sub = iof->subscribers; sub; sub = sub->next) {
-		if (sub->first || sub->under_way)
-			return false;
-	}
-	return true;
-}
-
 void iof_copy_open(struct iof *iof)
 {
 	rpc_register(iof->px, RPC_STREAMS, serve_streams);
@@ -546,16 +211,6 @@ void iof_copy_open(struct iof *iof)
 /* Nothing more is asked of the agent. */
 void iof_copy_close(struct iof *iof)
 {
-	struct subscriber *sub;
-	struct chunk *chunk;
-
-	while ((sub = iof->subscribers)) {
-		iof->subscribers = sub->next;
-		while ((chunk = sub->first)) {
-			sub->first = chunk->next;
-			free(chunk);
-		}
-		free(sub->wants);
-		free(sub);
-	}
+	while (iof->subscribers)
+		subscriber_end(iof, iof->subscribers);
 }
