@@ -101,6 +101,28 @@ static void await(const char *fifo)
 	}
 }
 
+/* ---- answers that are waited for here: libpmix 4.2 misses one now and then ---- */
+
+static void on_answer(pmix_status_t status, void *data)
+{
+	pthread_mutex_lock(&lock);
+	*(pmix_status_t *)data = status;
+	pthread_cond_signal(&changed);
+	pthread_mutex_unlock(&lock);
+}
+
+/* status: what the call returned; *answer is 1 until it is there. */
+static pmix_status_t answer_of(pmix_status_t status, const pmix_status_t *answer)
+{
+	if (status != PMIX_SUCCESS)
+		return status;
+	pthread_mutex_lock(&lock);
+	while (*answer == 1)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+	return *answer;
+}
+
 /* ---- pull ---- */
 
 static void keep(const pmix_proc_t *source, const char *channel, const pmix_byte_object_t *bytes)
@@ -175,6 +197,14 @@ static void await_ends(void)
 		say("server gone");
 }
 
+static bool stop_pulling(size_t handler)
+{
+	pmix_status_t answer = 1;
+
+	return answer_of(PMIx_IOF_deregister(handler, NULL, 0, on_answer, &answer), &answer) ==
+		PMIX_SUCCESS;
+}
+
 static int pull(char **args)
 {
 	pmix_iof_channel_t channels = 0;
@@ -208,9 +238,7 @@ static int pull(char **args)
 	say("pulling");
 	if (stop) {
 		await(stop);
-		say(PMIx_IOF_deregister((size_t)status, NULL, 0, NULL, NULL) == PMIX_SUCCESS
-				? "stopped"
-				: "not stopped");
+		say(stop_pulling((size_t)status) ? "stopped" : "not stopped");
 		await(stop);
 		return 0;
 	}
@@ -220,27 +248,13 @@ static int pull(char **args)
 
 /* ---- push ---- */
 
-static void on_pushed(pmix_status_t status, void *data)
-{
-	pthread_mutex_lock(&lock);
-	*(pmix_status_t *)data = status;
-	pthread_cond_signal(&changed);
-	pthread_mutex_unlock(&lock);
-}
-
 static pmix_status_t push_piece(char *data, size_t size)
 {
 	pmix_byte_object_t bytes = {.bytes = data, .size = size};
-	pmix_status_t answer = 1, status;
+	pmix_status_t answer = 1;
 
-	status = PMIx_IOF_push(ranks, ranks_count, &bytes, NULL, 0, on_pushed, &answer);
-	if (status != PMIX_SUCCESS)
-		return status;
-	pthread_mutex_lock(&lock);
-	while (answer == 1)
-		pthread_cond_wait(&changed, &lock);
-	pthread_mutex_unlock(&lock);
-	return answer;
+	return answer_of(
+		PMIx_IOF_push(ranks, ranks_count, &bytes, NULL, 0, on_answer, &answer), &answer);
 }
 
 static int push(char **args)
