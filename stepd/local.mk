@@ -196,6 +196,9 @@ libagent_la_SOURCES = \
 	stepd/agent/launch/spawn.c stepd/agent/launch/spawn.h \
 	stepd/agent/stdio/stdfd.c stepd/agent/stdio/stdfd.h \
 	stepd/agent/stdio/stdio.c stepd/agent/stdio/stdio.h stepd/agent/stdio/stdio_impl.h \
+	stepd/agent/stdio/stdio_save.c \
+	stepd/agent/stdio/stdio_share.c \
+	stepd/agent/stdio/stdio_task.c \
 	stepd/agent/stdio/stdio_tools.c \
 	stepd/agent/stdio/toolin.c stepd/agent/stdio/toolin.h \
 	stepd/agent/stdio/stdio_files.c stepd/agent/stdio/stdio_files.h \

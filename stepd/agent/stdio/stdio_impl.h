@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The tasks' streams, for stdio.c, which gives them to the tasks, and stdio_tools.c, which lets
- * tools in. Nobody else looks inside.
+ * The tasks' streams, for the files named stdio*.c: stdio.c has their life, stdio_share.c what
+ * tasks share, stdio_task.c what each has, stdio_tools.c lets tools in, stdio_save.c hands them
+ * over. Nobody else looks inside.
  */
 #ifndef STEPD_AGENT_STDIO_IMPL_H
 #define STEPD_AGENT_STDIO_IMPL_H
@@ -52,6 +53,29 @@ struct stdio {
 	stdio_done_fn done;
 	void *userdata;
 };
+
+/* ---- stdio.c --------------------------------------------------------------------------------- */
+
+int stdio_open_null(struct stdio *io, struct err *err) _must_check_;
+/* For the pump: all is carried. */
+void stdio_on_pumped(void *userdata);
+
+/* ---- stdio_share.c --------------------------------------------------------------------------- */
+
+bool stdio_is_dev_null(int fd);
+int stdio_add_dest(struct stdio *io, int i, int fd, bool own, const char *name,
+	struct pump_dest **ret_dest, struct err *err) _must_check_;
+
+int stdio_share(struct stdio *io, struct err *err) _must_check_;
+/* What had been closed meanwhile. */
+int stdio_share_again(struct stdio *io, struct err *err) _must_check_;
+/* Behind the pump, which has the destinations. */
+int stdio_share_restore(
+	struct stdio *io, const struct json_t *object, struct err *err) _must_check_;
+
+/* ---- stdio_task.c ---------------------------------------------------------------------------- */
+
+void stdio_ends_free(struct ends *ends);
 
 /* ---- stdio_tools.c --------------------------------------------------------------------------- */
 
