@@ -82,6 +82,7 @@ tool() {
 	shift
 	rm -rf "${tmpdir:?}/$name"
 	mkdir "$tmpdir/$name"
+	: >"$tmpdir/$name.words" # before it begins: what one of this name has said says nothing of it
 	# What is started with & has no stdin unless it is given one.
 	exec 3<&0
 	env -i timeout 300 "$pmixtool" "$file" "$@" <&3 3<&- >"$tmpdir/$name.words" 2>&1 &
