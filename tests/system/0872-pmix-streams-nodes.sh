@@ -24,7 +24,7 @@ task_sh <<'END'
 $await "$tmpdir/go$PMIX_RANK"
 echo "out $PMIX_RANK"
 echo "err $PMIX_RANK" >&2
-[ "$PMIX_RANK" != 2 ] || head -c 3000000 /dev/zero | tr '\0' x
+[ "$PMIX_RANK" != 2 ] || head -c 3000000 /dev/zero | tr '\0' '\n'
 END
 begin_nodes 3 --forward
 pulls all both all ends=6
