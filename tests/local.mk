@@ -772,7 +772,10 @@ PMIX_SYSTEM_TESTS = \
 	tests/system/0860-openmpi.sh \
 	tests/system/0870-pmix-nodes.sh \
 	tests/system/0871-pmix-nodes-failures.sh \
-	tests/system/0872-pmix-streams-nodes.sh
+	tests/system/0872-pmix-streams-nodes.sh \
+	tests/system/0873-pmix-invites.sh \
+	tests/system/0875-pmix-monitors.sh \
+	tests/system/0876-pmix-streams-bounds.sh
 EXTRA_DIST += $(PMIX_SYSTEM_TESTS) tests/lib/pmix.sh tests/lib/pmixtool.sh tests/lib/pmix_old.py tests/lib/mpiprogram.c \
 	tests/bench/run-pmix tests/bench/pmi2exchange.c
 bench-pmix: all $(EXTRA_PROGRAMS) tests/lib/pmixclient
@@ -785,7 +788,8 @@ check_PROGRAMS += tests/lib/pmixclient tests/lib/pmixtool
 tests_lib_pmixtool_SOURCES = tests/lib/pmixtool.c
 tests_lib_pmixtool_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)
 tests_lib_pmixtool_LDADD = $(PMIX_LIBS) -lpthread
-tests_lib_pmixclient_SOURCES = tests/lib/pmixclient.c tests/lib/pmixclient.h tests/lib/pmixfailures.c
+tests_lib_pmixclient_SOURCES = tests/lib/pmixclient.c tests/lib/pmixclient.h tests/lib/pmixfailures.c \
+	tests/lib/pmixinvites.c tests/lib/pmixwatch.c
 tests_lib_pmixclient_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)
 tests_lib_pmixclient_LDADD = $(PMIX_LIBS) -lpthread
 endif

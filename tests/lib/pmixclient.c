@@ -863,6 +863,16 @@ static const struct verb *find(const struct verb *verb, const char *name)
 	return verb->name ? verb : NULL;
 }
 
+static const struct verb *find_any(const char *name)
+{
+	const struct verb *const tables[] = {verbs, failure_verbs, invite_verbs, watch_verbs},
+				 *verb = NULL;
+
+	for (size_t i = 0; !verb && i < sizeof(tables) / sizeof(tables[0]); i++)
+		verb = find(tables[i], name);
+	return verb;
+}
+
 /* All but the first rank never call PMIx_Init. */
 static int late(void)
 {
@@ -895,9 +905,7 @@ int main(int argc, char **argv)
 		(void)PMIx_Init(&me, NULL, 0);
 		return 0;
 	}
-	verb = argc < 2 ? NULL : find(verbs, argv[1]);
-	if (!verb && argc >= 2)
-		verb = find(failure_verbs, argv[1]);
+	verb = argc < 2 ? NULL : find_any(argv[1]);
 	if (verb) {
 		init();
 		r = verb->run(argv + 2);

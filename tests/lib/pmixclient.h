@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What the files of pmixclient share: pmixclient.c has the verbs for what works, pmixfailures.c
- * those for what fails.
+ * those for what fails, pmixinvites.c groups by invitation, pmixwatch.c monitors and logs.
  */
 #ifndef TESTS_LIB_PMIXCLIENT_H
 #define TESTS_LIB_PMIXCLIENT_H
@@ -40,5 +40,7 @@ struct verb {
 };
 /* Ends with one that has no name. */
 extern const struct verb failure_verbs[];
+extern const struct verb invite_verbs[];
+extern const struct verb watch_verbs[];
 
 #endif
