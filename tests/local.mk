@@ -774,6 +774,7 @@ PMIX_SYSTEM_TESTS = \
 	tests/system/0871-pmix-nodes-failures.sh \
 	tests/system/0872-pmix-streams-nodes.sh \
 	tests/system/0873-pmix-invites.sh \
+	tests/system/0874-pmix-log.sh \
 	tests/system/0875-pmix-monitors.sh \
 	tests/system/0876-pmix-streams-bounds.sh
 EXTRA_DIST += $(PMIX_SYSTEM_TESTS) tests/lib/pmix.sh tests/lib/pmixtool.sh tests/lib/pmix_old.py tests/lib/mpiprogram.c \

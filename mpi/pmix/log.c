@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * PMIx_Log. The streams of tasks do not pass through this process: what is for standard output or
- * error goes into the step's log, line by line, with the rank in front. libpmix itself takes what
- * is for syslog.
+ * error goes into the step's log, line by line, with the rank in front. What is for syslog goes
+ * there by a socket of its own: syslog(3) tells nobody that nobody listens, nor does libpmix, whose
+ * own part for it is turned off (server.c).
  */
+#include <paths.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <syslog.h>
+#include <time.h>
 
 #include "mpi/pmix/px.h"
 
@@ -21,34 +27,105 @@ static void log_text(struct px *px, const pmix_proc_t *proc, enum log_level leve
 	}
 }
 
+/* ---- syslog ---- */
+
+/* Where syslog reads a stream a message ends with a zero byte, which is part of what is sent. */
+static int send_once(int type, const char *text, size_t size)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = _PATH_LOG};
+	_cleanup_close_ int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+		send(fd, text, size + (type == SOCK_STREAM), MSG_NOSIGNAL) < 0)
+		return -errno;
+	return 0;
+}
+
+/* PMIx's own default is LOG_ERR. */
+static int level_of(const struct call *call)
+{
+	const pmix_info_t *info = call_find(call, PMIX_LOG_SYSLOG_PRI);
+	int64_t number = LOG_ERR;
+
+	if (info)
+		(void)info_number(info, &number);
+	return (int)(number & LOG_PRIMASK);
+}
+
+static int log_syslog(const struct call *call, const char *text)
+{
+	_cleanup_free_ char *message = NULL;
+	time_t now = time(NULL);
+	char stamp[32] = "";
+	struct tm tm;
+	int len, r;
+
+	if (localtime_r(&now, &tm))
+		(void)strftime(stamp, sizeof(stamp), "%b %e %T", &tm);
+	len = asprintf(&message, "<%d>%s stepd-pmix[%d]: rank %u of %s: %s",
+		LOG_USER | level_of(call), stamp, (int)getpid(), call->proc.rank, call->proc.nspace,
+		text);
+	if (len < 0) {
+		message = NULL;
+		return -ENOMEM;
+	}
+	r = send_once(SOCK_DGRAM, message, (size_t)len);
+	return r == -EPROTOTYPE ? send_once(SOCK_STREAM, message, (size_t)len) : r;
+}
+
+/* ---- the upcall ---- */
+
+enum channel {
+	CHANNEL_NONE, /* not one of ours: another one, or about the message */
+	CHANNEL_STDOUT,
+	CHANNEL_STDERR,
+	CHANNEL_SYSLOG,
+};
+
+static enum channel channel_of(const pmix_info_t *info)
+{
+	static const struct {
+		const char *key;
+		enum channel channel;
+	} table[] = {
+		{PMIX_LOG_STDOUT, CHANNEL_STDOUT},
+		{PMIX_LOG_STDERR, CHANNEL_STDERR},
+		{PMIX_LOG_SYSLOG, CHANNEL_SYSLOG},
+		{PMIX_LOG_LOCAL_SYSLOG, CHANNEL_SYSLOG},
+		{PMIX_LOG_GLOBAL_SYSLOG, CHANNEL_SYSLOG},
+	};
+
+	for (size_t i = 0; info->value.type == PMIX_STRING && i < ARRAY_SIZE(table); i++) {
+		if (PMIX_CHECK_KEY(info, table[i].key))
+			return info->value.data.string ? table[i].channel : CHANNEL_NONE;
+	}
+	return CHANNEL_NONE;
+}
+
 void px_log(struct px *px, struct call *call)
 {
-	bool done = false, refused = false;
-	const pmix_info_t *info;
+	bool done = false;
+	int r = 0;
 
 	for (size_t i = 0; i < call->ninfo; i++) {
-		info = &call->info[i];
-		if (PMIX_CHECK_KEY(info, PMIX_LOG_STDERR) && info->value.type == PMIX_STRING)
-			log_text(px, &call->proc, LOG_LEVEL_WARNING, info->value.data.string);
-		else if (PMIX_CHECK_KEY(info, PMIX_LOG_STDOUT) && info->value.type == PMIX_STRING)
-			log_text(px, &call->proc, LOG_LEVEL_INFO, info->value.data.string);
-		else if ((PMIX_CHECK_KEY(info, PMIX_LOG_SYSLOG) ||
-				 PMIX_CHECK_KEY(info, PMIX_LOG_LOCAL_SYSLOG) ||
-				 PMIX_CHECK_KEY(info, PMIX_LOG_GLOBAL_SYSLOG)) &&
-			info->value.type == PMIX_STRING)
-			syslog(LOG_ERR, "rank %u of %s: %s", call->proc.rank, call->proc.nspace,
-				info->value.data.string);
-		else {
-			if (PMIX_CHECK_KEY(info, PMIX_LOG_EMAIL) ||
-				PMIX_CHECK_KEY(info, PMIX_LOG_GLOBAL_DATASTORE) ||
-				PMIX_CHECK_KEY(info, PMIX_LOG_JOB_RECORD))
-				refused = true;
+		const pmix_info_t *info = &call->info[i];
+		enum channel channel = channel_of(info);
+
+		if (channel == CHANNEL_NONE)
 			continue;
-		}
 		done = true;
+		if (channel != CHANNEL_SYSLOG)
+			log_text(px, &call->proc,
+				channel == CHANNEL_STDERR ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO,
+				info->value.data.string);
+		else if (r == 0)
+			r = log_syslog(call, info->value.data.string);
 	}
+	if (r < 0)
+		serve_log(px->serve, LOG_LEVEL_DEBUG, "rank %u logs to syslog: %s", call->proc.rank,
+			strerror(-r));
 	call_answer(call,
-		done              ? PMIX_SUCCESS
-			: refused ? PMIX_ERR_NOT_SUPPORTED
-				  : PMIX_ERR_NOT_FOUND);
+		r < 0          ? PMIX_ERR_NOT_AVAILABLE
+			: done ? PMIX_SUCCESS
+			       : PMIX_ERR_NOT_SUPPORTED);
 }

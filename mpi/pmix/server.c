@@ -86,13 +86,16 @@ static bool are_few(const struct px *px)
 }
 
 /* What libraries look for in this process's environment. Without a home directory libpmix asks who
- * the user is, and crashes where nobody knows. */
+ * the user is, and crashes where nobody knows. What is for syslog it would send as well as log.c,
+ * and calls that done where nobody listens. */
 static int set_up_environ(const struct px *px, struct err *err)
 {
 	int r = are_few(px) ? setenv("PMIX_MCA_gds", "hash", 1) : unsetenv("PMIX_MCA_gds");
 
 	if (r == 0)
 		r = setenv("HOME", "/", 1);
+	if (r == 0)
+		r = setenv("PMIX_MCA_plog", "^syslog", 1);
 	return r < 0 ? err_set(err, -errno, "set up libpmix") : 0;
 }
 
