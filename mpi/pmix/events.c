@@ -170,16 +170,35 @@ static void serve_ended(struct px *px, const struct rpc_request *request, pmix_d
 
 /* A connection has ended. Its agent tells of the process; but a server whose agent is gone waits
  * for its clients alone. */
-void px_lost(struct px *px, struct call *call)
+static void lost(struct px *px, const pmix_proc_t *proc)
 {
-	struct nspace_rank *rank = names_rank(&px->names, &call->proc);
+	struct nspace_rank *rank = names_rank(&px->names, proc);
 
 	if (px->iof)
-		iof_proc_gone(px, &call->proc);
+		iof_proc_gone(px, proc);
 	if (rank && rank->state == RANK_CONNECTED && !rank->hung_up) {
 		rank->hung_up = true;
 		serve_count(px->serve, -1);
 	}
+}
+
+/* A monitor of libpmix's has found a rank to stand still, and the ranks of this node know it. The
+ * node that the rank is on tells the others; of the range libpmix tells nothing. */
+static void alerted(struct px *px, struct call *call)
+{
+	const struct nspace_rank *rank = names_rank(&px->names, &call->proc);
+
+	call->range = PMIX_RANGE_NAMESPACE;
+	if (rank && rank->node == px->node)
+		tell_others(px, call);
+}
+
+void px_own_event(struct px *px, struct call *call)
+{
+	if (call->code == PMIX_ERR_LOST_CONNECTION)
+		lost(px, &call->proc);
+	else
+		alerted(px, call);
 	(void)call_free(call);
 }
 

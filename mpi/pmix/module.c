@@ -263,7 +263,7 @@ void module_on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,
 	size_t ninfo, pmix_info_t results[], size_t nresults,
 	pmix_event_notification_cbfunc_fn_t cbfunc, void *cbdata)
 {
-	struct call *call = call_new(px_lost, CALL_NOTE, NULL);
+	struct call *call = call_new(px_own_event, CALL_NOTE, NULL);
 
 	(void)id;
 	(void)info;

@@ -146,7 +146,7 @@ void px_group(struct px *px, struct call *call);
 void px_group_left(struct px *px, struct call *call); /* call->text: a group of this node alone */
 void px_pull(struct px *px, struct call *call);
 void px_push(struct px *px, struct call *call);
-void px_lost(struct px *px, struct call *call); /* libpmix's own event */
+void px_own_event(struct px *px, struct call *call); /* libpmix's own */
 
 /* ---- the tasks' streams, for tools (iof.h) ---- */
 

@@ -104,7 +104,8 @@ static int init_libpmix(struct px *px, struct err *err)
 	_cleanup_keys_ struct keys keys = {.v = NULL};
 	_cleanup_free_ char *path = NULL;
 	char nspace[PMIX_MAX_NSLEN + 1];
-	pmix_status_t status, code = PMIX_ERR_LOST_CONNECTION;
+	pmix_status_t status, code = PMIX_ERR_LOST_CONNECTION,
+			      alerts[] = {PMIX_MONITOR_HEARTBEAT_ALERT, PMIX_MONITOR_FILE_ALERT};
 
 	(void)snprintf(nspace, sizeof(nspace), "%.240s.server", px->names.base);
 	keys_add_text(&keys, PMIX_SERVER_NSPACE, nspace);
@@ -134,6 +135,8 @@ static int init_libpmix(struct px *px, struct err *err)
 		return err_say(err, -EIO, "libpmix does not start: %s", PMIx_Error_string(status));
 	px->up = true;
 	PMIx_Register_event_handler(&code, 1, NULL, 0, module_on_event, NULL, NULL);
+	PMIx_Register_event_handler(
+		alerts, ARRAY_SIZE(alerts), NULL, 0, module_on_event, NULL, NULL);
 	return 0;
 }
 
