@@ -58,6 +58,8 @@ static void tell_others(struct px *px, const struct call *call)
 /* libpmix has told this node's ranks already. */
 void px_notify(struct px *px, struct call *call)
 {
+	if (call->code == PMIX_GROUP_CONSTRUCT_COMPLETE)
+		group_complete(px, call->info, call->ninfo);
 	if (call->range != PMIX_RANGE_LOCAL && call->range != PMIX_RANGE_PROC_LOCAL)
 		tell_others(px, call);
 	call_answer(call, PMIX_SUCCESS);
@@ -75,6 +77,8 @@ static void serve_event(struct px *px, const struct rpc_request *request, pmix_d
 	if (!unpack(args, &code, 1, PMIX_INT32) || !unpack(args, &source, 1, PMIX_PROC) ||
 		!unpack(args, &range, 1, PMIX_UINT8) || !unpack_infos(args, &keys.v, &keys.n))
 		return;
+	if (code == PMIX_GROUP_CONSTRUCT_COMPLETE)
+		group_complete(px, keys.v, keys.n);
 	deliver(code, &source, range, &keys);
 }
 

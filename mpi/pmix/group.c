@@ -2,7 +2,7 @@
  *
  * Groups. The ranks that make one meet in a collective; the context id is the first node's number
  * of that. Groups by invitation are made by libpmix's clients with events, and nothing of them
- * comes here but these (events.c).
+ * comes here but these (events.c); the last of them tells who is in one.
  */
 #include <string.h>
 
@@ -49,29 +49,30 @@ static int add_member(struct nspace *nspace, uint32_t rank, void *userdata)
 }
 
 /* One by one: of a wildcard libpmix 5 thinks that it stands for ranks of this node alone. */
-static bool list_members(struct px *px, const struct call *call, struct members *ret_members)
+static bool list_members(
+	struct px *px, const pmix_proc_t *procs, size_t count, struct members *ret_members)
 {
 	struct members m = {.v = NULL};
 
-	if (names_each(&px->names, call->procs, call->nprocs, px->node, add_member, &m) < 0)
+	if (names_each(&px->names, procs, count, px->node, add_member, &m) < 0)
 		return false;
 	m.v = calloc(m.n + 1, sizeof(*m.v));
 	m.n = 0;
 	if (!m.v)
 		return false;
-	(void)!names_each(&px->names, call->procs, call->nprocs, px->node, add_member, &m);
+	(void)!names_each(&px->names, procs, count, px->node, add_member, &m);
 	*ret_members = m;
 	return true;
 }
 
 /* For queries; without memory they do not see it. */
-static void remember(struct px *px, const struct call *call, const struct members *members)
+static void remember(struct px *px, const char *name, const struct members *members)
 {
 	struct group_name *g = calloc(1, sizeof(*g));
 
 	if (!g)
 		return;
-	g->name = strdup(call->text ? call->text : "");
+	g->name = strdup(name);
 	g->procs = calloc(members->n + 1, sizeof(*g->procs));
 	if (!g->name || !g->procs) {
 		(void)group_free(g);
@@ -100,10 +101,10 @@ static void constructed(struct px *px, struct call *call, pmix_status_t status, 
 	pmix_byte_object_t all = {.bytes = data, .size = size};
 	size_t id = context;
 
-	if (status == PMIX_SUCCESS && !list_members(px, call, &members))
+	if (status == PMIX_SUCCESS && !list_members(px, call->procs, call->nprocs, &members))
 		status = PMIX_ERR_NOMEM;
 	if (status == PMIX_SUCCESS) {
-		remember(px, call, &members);
+		remember(px, call->text ? call->text : "", &members);
 		if (call_is_true(call, PMIX_GROUP_ASSIGN_CONTEXT_ID))
 			keys_add(&keys, PMIX_GROUP_CONTEXT_ID, &id, PMIX_SIZE);
 		keys_add_data_take(&keys, PMIX_GROUP_MEMBERSHIP, members.v, members.n, PMIX_PROC);
@@ -145,6 +146,28 @@ void px_group(struct px *px, struct call *call)
 			px, COLLECTIVE_GROUP_DESTRUCT, call, call->text, NULL, 0, destructed);
 	else
 		call_answer(call, PMIX_ERR_NOT_SUPPORTED);
+}
+
+/* ---- by invitation ---- */
+
+void group_complete(struct px *px, const pmix_info_t *info, size_t ninfo)
+{
+	const pmix_data_array_t *procs = NULL;
+	struct members members = {.v = NULL};
+	const char *name = NULL;
+
+	for (size_t i = 0; i < ninfo; i++) {
+		if (PMIX_CHECK_KEY(&info[i], PMIX_GROUP_ID) && info[i].value.type == PMIX_STRING)
+			name = info[i].value.data.string;
+		else if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_CUSTOM_RANGE) &&
+			info[i].value.type == PMIX_DATA_ARRAY)
+			procs = info[i].value.data.darray;
+	}
+	if (!name || !procs || procs->type != PMIX_PROC || !procs->array)
+		return; /* not what PMIx_Group_invite tells */
+	if (list_members(px, procs->array, procs->size, &members))
+		remember(px, name, &members);
+	free(members.v);
 }
 
 void px_group_left(struct px *px, struct call *call)

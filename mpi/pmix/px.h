@@ -199,6 +199,8 @@ void events_open(struct px *px);
 void control_open(struct px *px);
 void spawn_open(struct px *px);
 void group_close(struct px *px);
+/* What came with PMIX_GROUP_CONSTRUCT_COMPLETE, of a group by invitation. */
+void group_complete(struct px *px, const pmix_info_t *info, size_t ninfo);
 
 /* Signals ranks on all nodes that have some of them; SIGKILL where signal is 9. done may be NULL.
  */

@@ -92,6 +92,23 @@ static size_t everyone(pmix_proc_t *procs, size_t room)
 	return n;
 }
 
+/* Whom the server takes for its members. */
+static void show_group(void)
+{
+	char key[] = PMIX_QUERY_GROUP_MEMBERSHIP, *keys[] = {key, NULL};
+	pmix_query_t query = {.keys = keys, .nqual = 1};
+	pmix_info_t qualifier, *results = NULL;
+	size_t n = 0;
+	char text[64];
+
+	PMIX_INFO_LOAD(&qualifier, PMIX_GROUP_ID, GROUP, PMIX_STRING);
+	query.qualifiers = &qualifier;
+	snprintf(text, sizeof(text), "%s", status_name(PMIx_Query_info(&query, 1, &results, &n)));
+	if (n && results[0].value.type == PMIX_DATA_ARRAY)
+		snprintf(text, sizeof(text), "%zu", results[0].value.data.darray->size);
+	say("members", text);
+}
+
 static void leave_and_destruct(void)
 {
 	pmix_status_t status = PMIx_Group_leave(GROUP, NULL, 0);
@@ -104,6 +121,7 @@ static void leave_and_destruct(void)
 	say("invite", "gone");
 	if (PMIx_Group_destruct(GROUP, NULL, 0) == PMIX_SUCCESS)
 		die("a group was destructed twice", PMIX_ERROR);
+	show_group();
 }
 
 /* "invite": all come. */
@@ -129,6 +147,7 @@ static int verb_invite(char **args)
 		say("joined", groups[1]);
 	}
 	fence(false);
+	show_group();
 	leave_and_destruct();
 	fence(false);
 	return 0;

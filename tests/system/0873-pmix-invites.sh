@@ -28,8 +28,10 @@ for count in 1 2; do
 	lines 3 '^invited [1-3]: to test-invited by 0$' "an invitation reaches all ranks: nodes: $count"
 	lines 1 '^invite 0: complete$' "who has invited hears of all that come"
 	lines 3 '^joined [1-3]: test-invited$' "they hear that the group is complete"
+	lines 4 '^members [0-3]: 4$' "and the server knows its members"
 	lines 4 '^left [0-3]: (NOT-SUPPORTED|SUCCESS)$' "who leaves it is answered"
 	lines 4 '^invite [0-3]: gone$' "it can be destructed, once"
+	lines 4 '^members [0-3]: NOT-FOUND$' "and is not known any more"
 	on_nodes $count uninvited decline
 	lines 1 '^uninvited 0: .*DECLINED of 3$' "that a rank declines is told to who has invited it"
 	lines 0 '^over' "and the group is not made"
