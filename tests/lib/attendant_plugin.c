@@ -99,6 +99,15 @@ static long long room(void)
 	return (long long)(limit.rlim_cur - pages * (unsigned long long)sysconf(_SC_PAGESIZE));
 }
 
+static bool has_terminal(void)
+{
+	int fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+
+	if (fd >= 0)
+		(void)close(fd);
+	return fd >= 0;
+}
+
 static void hand_out(const struct attendant *at)
 {
 	char name[16] = "", text[320], cwd[64] = "";
@@ -110,11 +119,11 @@ static void hand_out(const struct attendant *at)
 	(void)!getcwd(cwd, sizeof(cwd));
 	(void)snprintf(text, sizeof(text),
 		"ATTEND_STANDING=pid=%d uid=%u gid=%u groups=%d strays=%d dumpable=%d nnp=%d "
-		"umask=%03o name=%s cwd=%s session=%d environment=%s room=%lld",
+		"umask=%03o name=%s cwd=%s group=%d terminal=%d environment=%s room=%lld",
 		(int)getpid(), getuid(), getgid(), getgroups(0, NULL), strays(at),
 		prctl(PR_GET_DUMPABLE), prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), (unsigned)mask,
-		name, cwd, getsid(0) == getpid(), getenv("STEPD_RUNTIME_DIR") ? "whole" : "cleared",
-		room());
+		name, cwd, getpgid(0) == getpid(), has_terminal(),
+		getenv("STEPD_RUNTIME_DIR") ? "whole" : "cleared", room());
 	send_it(at, json_pack("{s:s, s:[s]}", "do", "environ", "set", text));
 	for (i = 0; i < at->tasks; i++) {
 		(void)snprintf(text, sizeof(text), "ATTEND_LOCAL=%u", i);

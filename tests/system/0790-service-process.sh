@@ -17,7 +17,7 @@ is "$(standing dumpable)" 0 "it is not dumpable"
 is "$(standing nnp)" 1 "no program that it could execute gives it rights"
 is "$(standing name)" stepd-mpi "ps(1) shows it by a name of its own"
 is "$(standing cwd)" / "it holds no directory"
-is "$(standing session)" 1 "a terminal's signals are not for it"
+is "$(standing group)" 1 "a terminal's signals are not for it"
 is "$(standing environment)" cleared "it does not have the agent's environment"
 is "$(standing umask)" 077 "what files it makes are its user's alone"
 quarter=$(awk '/^MemTotal:/ {printf "%.0f", $2 * 1024 / 4}' /proc/meminfo)
@@ -38,6 +38,22 @@ if [ "$(id -u)" -eq 0 ]; then
 else
 	skip 2 "needs root"
 fi
+
+# on a terminal, which the tasks keep; with a session of its own, where the kernel shares the
+# processors out by sessions, it would wait for its turn for long
+cat >"$tmpdir/on-terminal" <<'END'
+import pty, sys
+sys.exit(pty.spawn(sys.argv[1:]) >> 8)
+END
+python3 "$tmpdir/on-terminal" "$stepd" run --job "$job" --mpi attendant -n 1 -- \
+	sh -c ': </dev/tty && echo "a terminal"; echo "$ATTEND_STANDING"
+		pid=${ATTEND_STANDING#pid=} pid=${pid%% *}
+		echo "sessions: $(cut -d" " -f6 "/proc/$pid/stat" /proc/self/stat | uniq | wc -l)"' \
+	>"$tmpdir/out" </dev/null 2>&1
+like "$(cat "$tmpdir/out")" '^a terminal' "a step on a terminal"
+is "$(standing terminal)" 0 "the service has none"
+is "$(standing group)" 1 "and its signals are not for it"
+like "$(cat "$tmpdir/out")" '^sessions: 1' "though it shares the session of the tasks"
 
 put "$this"
 : >"$tmpdir/stay"
