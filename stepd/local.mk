@@ -146,6 +146,7 @@ libagent_la_SOURCES = \
 	stepd/agent/binding/placement.c stepd/agent/binding/placement.h \
 	stepd/agent/launch/plan.c stepd/agent/launch/plan.h \
 	stepd/agent/launch/plan_binding.c \
+	stepd/agent/launch/plan_programs.c \
 	stepd/agent/pri_watch.c stepd/agent/pri_watch.h \
 	stepd/agent/stdio/pump.c stepd/agent/stdio/pump.h stepd/agent/stdio/pump_impl.h \
 	stepd/agent/stdio/pump_copy.c \

@@ -213,6 +213,10 @@ static void add_apps(struct keys *keys, const struct layout *l)
 		keys_add_u32(&app, PMIX_APPNUM, i);
 		keys_add_u32(&app, PMIX_APP_SIZE, l->app_size[i]);
 		keys_add_rank(&app, PMIX_APPLDR, l->app_first[i]);
+		if (l->nspace->apps[i].argv)
+			keys_add_text(&app, PMIX_APP_ARGV, l->nspace->apps[i].argv);
+		if (l->nspace->apps[i].cwd)
+			keys_add_text(&app, PMIX_WDIR, l->nspace->apps[i].cwd);
 		keys_add_array(keys, PMIX_APP_INFO_ARRAY, &app);
 	}
 }

@@ -5,8 +5,15 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "stepd/base/strv.h"
+
 static struct nspace *nspace_free(struct nspace *nspace)
 {
+	for (uint32_t i = 0; nspace->apps && i < nspace->app_count; i++) {
+		free(nspace->apps[i].argv);
+		free(nspace->apps[i].cwd);
+	}
+	free(nspace->apps);
 	free(nspace->ranks);
 	free(nspace);
 	return NULL;
@@ -35,6 +42,60 @@ static void append(struct names *names, struct nspace *nspace)
 	names->last = &nspace->next;
 }
 
+/* As libpmix wants a command line. */
+static char *join(const char *const *argv)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+	int r;
+
+	if (!f)
+		return NULL;
+	for (size_t i = 0; argv[i]; i++)
+		(void)fprintf(f, "%s%s", i ? " " : "", argv[i]);
+	r = ferror(f);
+	return fclose(f) == 0 && !r ? take_ptr(text) : NULL;
+}
+
+/* Either may be NULL. */
+static int set_app(struct nspace *nspace, uint32_t i, const char *const *argv, const char *cwd)
+{
+	struct nspace_app *app = &nspace->apps[i];
+
+	app->argv = argv && argv[0] ? join(argv) : NULL;
+	app->cwd = cwd ? strdup(cwd) : NULL;
+	return (argv && argv[0] && !app->argv) || (cwd && !app->cwd) ? -ENOMEM : 0;
+}
+
+static int add_apps(struct nspace *nspace)
+{
+	for (uint32_t i = 0; i < nspace->size; i++) {
+		if (nspace->ranks[i].appnum >= nspace->app_count)
+			nspace->app_count = nspace->ranks[i].appnum + 1;
+	}
+	nspace->apps = calloc(nspace->app_count, sizeof(*nspace->apps));
+	return nspace->apps ? 0 : -ENOMEM;
+}
+
+static int fill_own(struct nspace *nspace, const stepd_step_rec_t *job)
+{
+	int r;
+
+	for (uint32_t i = 0; i < job->ntasks; i++) {
+		nspace->ranks[i].node = job->rank_nodes ? job->rank_nodes[i] : job->nodeid;
+		nspace->ranks[i].appnum = job->rank_appnums ? job->rank_appnums[i] : 0;
+	}
+	for (uint32_t i = 0; job->task_cpus && i < job->node_tasks; i++) {
+		if (job->task[i].gtid < job->ntasks)
+			nspace->ranks[job->task[i].gtid].cpus = job->task_cpus[i];
+	}
+	r = add_apps(nspace);
+	for (uint32_t i = 0; r == 0 && i < nspace->app_count && i < job->command_count; i++)
+		r = set_app(nspace, i, job->commands[i].argv, job->commands[i].cwd);
+	return r;
+}
+
 int names_open(struct names *names, const stepd_step_rec_t *job)
 {
 	struct nspace *nspace;
@@ -49,20 +110,9 @@ int names_open(struct names *names, const stepd_step_rec_t *job)
 	r = nspace_new(job->ntasks, &nspace);
 	if (r < 0)
 		return r;
-	memcpy(nspace->name, names->base, sizeof(nspace->name));
-	for (uint32_t i = 0; i < job->ntasks; i++)
-		nspace->ranks[i].node = job->rank_nodes ? job->rank_nodes[i] : job->nodeid;
-	for (uint32_t i = 0; job->rank_appnums && i < job->ntasks; i++) {
-		nspace->ranks[i].appnum = job->rank_appnums[i];
-		if (job->rank_appnums[i] >= nspace->app_count)
-			nspace->app_count = job->rank_appnums[i] + 1;
-	}
-	for (uint32_t i = 0; job->task_cpus && i < job->node_tasks; i++) {
-		if (job->task[i].gtid < job->ntasks)
-			nspace->ranks[job->task[i].gtid].cpus = job->task_cpus[i];
-	}
 	append(names, nspace);
-	return 0;
+	memcpy(nspace->name, names->base, sizeof(nspace->name));
+	return fill_own(nspace, job);
 }
 
 void names_close(struct names *names)
@@ -82,7 +132,29 @@ void names_of_spawn(const struct names *names, uint32_t number, char *name, size
 	(void)snprintf(name, size, "%.230s.spawn-%u", names->base, number);
 }
 
-int names_add(struct names *names, const struct spawn_part *part, struct nspace **ret_nspace)
+static int fill_spawned(
+	struct nspace *nspace, const stepd_step_rec_t *job, const struct spawn_part *part)
+{
+	int r;
+
+	for (uint32_t i = 0; i < part->size; i++) {
+		nspace->ranks[i].node = part->nodes[i];
+		nspace->ranks[i].appnum = part->commands[i];
+	}
+	r = add_apps(nspace);
+	for (uint32_t i = 0; r == 0 && i < nspace->app_count; i++) {
+		_cleanup_strv_ struct strv argv = {0};
+		const char *cwd;
+
+		r = spawn_get_command(part, i, &argv, &cwd);
+		if (r == 0)
+			r = set_app(nspace, i, (const char *const *)argv.v, cwd ? cwd : job->cwd);
+	}
+	return r;
+}
+
+int names_add(struct names *names, const stepd_step_rec_t *job, const struct spawn_part *part,
+	struct nspace **ret_nspace)
 {
 	struct nspace *nspace;
 	int r = nspace_new(part->size, &nspace);
@@ -92,11 +164,10 @@ int names_add(struct names *names, const struct spawn_part *part, struct nspace 
 	names_of_spawn(names, part->number, nspace->name, sizeof(nspace->name));
 	nspace->number = part->number;
 	nspace->first_rank = part->first_rank;
-	for (uint32_t i = 0; i < part->size; i++) {
-		nspace->ranks[i].node = part->nodes[i];
-		nspace->ranks[i].appnum = part->commands[i];
-		if (part->commands[i] >= nspace->app_count)
-			nspace->app_count = part->commands[i] + 1;
+	r = fill_spawned(nspace, job, part);
+	if (r < 0) {
+		(void)nspace_free(nspace);
+		return r;
 	}
 	append(names, nspace);
 	*ret_nspace = nspace;

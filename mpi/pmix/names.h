@@ -33,6 +33,11 @@ struct nspace_rank {
 	const char *cpus; /* what a local one is bound to; NULL: it is not */
 };
 
+struct nspace_app {
+	char *argv; /* with blanks between; NULL: not known */
+	char *cwd;  /* NULL: likewise */
+};
+
 struct nspace {
 	struct nspace *next;
 	char name[PMIX_MAX_NSLEN + 1];
@@ -40,7 +45,8 @@ struct nspace {
 	uint32_t first_rank; /* in the step, of its rank 0 */
 	uint32_t size;
 	struct nspace_rank *ranks;
-	uint32_t app_count;
+	uint32_t app_count; /* at least 1 */
+	struct nspace_app *apps;
 	uint32_t gone;      /* how many of them have ended */
 	double init_at;     /* the loop's time of this node's first PMIx_Init; 0: none yet */
 	bool late_told;     /* ranks that have not called it have been named */
@@ -61,7 +67,7 @@ void names_close(struct names *names);
 void names_of_spawn(const struct names *names, uint32_t number, char *name, size_t size);
 
 /* Of a spawn. */
-int names_add(struct names *names, const struct spawn_part *part,
+int names_add(struct names *names, const stepd_step_rec_t *job, const struct spawn_part *part,
 	struct nspace **ret_nspace) _must_check_;
 void names_remove(struct names *names, struct nspace *nspace);
 

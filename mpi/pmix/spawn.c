@@ -290,7 +290,7 @@ static int prepare(void *userdata, const struct spawn_part *part, struct err *er
 	struct px *px = userdata;
 	struct nspace *nspace, *parent;
 	uint32_t rank = 0;
-	int r = names_add(&px->names, part, &nspace);
+	int r = names_add(&px->names, px->job, part, &nspace);
 
 	if (r < 0)
 		return err_set(err, r, "make room for spawned tasks");

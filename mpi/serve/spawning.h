@@ -40,6 +40,8 @@ struct spawn_part {
 	size_t data_size;
 };
 
+struct strv;
+
 struct spawn_events {
 	/* On every node, before its agent is asked for anything: the plugin makes room for it. May
 	 * add environment entries with spawn_environ(). 0, or -errno: the spawn fails. */
@@ -57,6 +59,11 @@ void spawn_set_events(struct serve *s, const struct spawn_events *events, void *
 /* Within prepare(): index counts the node's own, -1 is all of them. */
 int spawn_environ(
 	const struct spawn_part *part, int64_t index, const char *name, const char *value);
+
+/* Likewise: what its tasks with this index of a command run, on whatever node. argv: empty; the
+ * caller's, also on failure. *ret_cwd is the part's; NULL: the step's. 0 or -ENOMEM. */
+int spawn_get_command(const struct spawn_part *part, uint32_t command, struct strv *argv,
+	const char **ret_cwd) _must_check_;
 
 /* Likewise: what its tasks here write is copied from the first byte (serve_copy()). copy: enum
  * link_stream. */

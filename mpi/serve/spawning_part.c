@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "mpi/serve/spawning_impl.h"
+#include "stepd/base/strv.h"
 
 enum part_state {
 	PART_ASKED,   /* the agent has not answered yet */
@@ -112,6 +113,23 @@ int spawn_environ(const struct spawn_part *part, int64_t index, const char *name
 	if (!*into)
 		*into = json_array();
 	return json_array_append_new(*into, json_sprintf("%s=%s", name, value)) < 0 ? -ENOMEM : 0;
+}
+
+int spawn_get_command(
+	const struct spawn_part *part, uint32_t command, struct strv *argv, const char **ret_cwd)
+{
+	const struct spawning_part *p = (const struct spawning_part *)part;
+	const json_t *line = json_array_get(p->lines, command), *words, *word;
+	size_t i;
+	int r = 0;
+
+	words = json_object_get(line, "argv");
+	json_array_foreach (words, i, word) {
+		if (r == 0 && json_is_string(word))
+			r = strv_add(argv, json_string_value(word));
+	}
+	*ret_cwd = json_string_value(json_object_get(line, "cwd"));
+	return r;
 }
 
 void spawn_copy(const struct spawn_part *part, unsigned copy)

@@ -34,6 +34,11 @@ typedef struct {
 } stepd_step_task_info_t;
 
 typedef struct {
+	const char *const *argv; /* ends with NULL; itself NULL where this node was not told */
+	const char *cwd;
+} stepd_step_command_t;
+
+typedef struct {
 	uint32_t api_version; /* STEPD_API_VERSION of the agent */
 	enum stepd_step_kind kind;
 
@@ -80,6 +85,12 @@ typedef struct {
 	/* The CPUs that tasks of this node are bound to, "0-3,8", by local id, of those that began
 	 * with the step; NULL: none is bound */
 	const char *const *task_cpus;
+
+	/* The step's command lines, command_count of them, by appnum, and where they run; the same
+	 * on every node that was told all of them, also of those that none of its tasks runs */
+	uint32_t command_count;
+	const stepd_step_command_t *commands;
+	const char *cwd; /* the step's directory, of all that say no other; absolute */
 } stepd_step_rec_t;
 
 #ifdef __cplusplus

@@ -785,9 +785,11 @@ static int verb_child(char **args)
 {
 	pmix_value_t *value;
 	pmix_proc_t both[2];
+	char of[] = "app:0", argv[] = PMIX_APP_ARGV, *own[] = {of, argv, NULL};
 	char text[600];
 
 	(void)args;
+	(void)verb_get(own);
 	must(PMIx_Get(&everybody, PMIX_SPAWNED, NULL, 0, &value), "PMIX_SPAWNED");
 	if (!value->data.flag || !getenv("TEST_SPAWNED"))
 		die("a child that was not spawned", PMIX_ERROR);

@@ -74,6 +74,16 @@ out=$(step --mpi pmix -n 3 --multi-prog "$tmpdir/multi" 2>&1)
 lines 3 'pmix.job.napps=2$' "of two command lines each rank knows"
 lines 2 'pmix.appnum=1$' "and which is its own"
 lines 1 '^value 2: pmix.apprank=1$' "and its place among those of it"
+cat >"$tmpdir/multi" <<END
+0 $client get app:0 pmix.app.argv pmix.wdir app:1 pmix.app.argv pmix.wdir
+1 $client 'get' app:0 pmix.app.argv app:2 pmix.app.argv
+END
+out=$(step --mpi pmix -n 2 --chdir "$tmpdir" --multi-prog "$tmpdir/multi" 2>&1)
+lines 2 "^value [01]: pmix.app.argv=$client get app:0 pmix.app.argv pmix.wdir app:1 pmix.app.argv pmix.wdir\$" \
+	"each rank finds the words of a command line"
+lines 1 "^value 0: pmix.app.argv=$client get app:0 pmix.app.argv app:2 pmix.app.argv\$" "and of the others"
+lines 2 "^value 0: pmix.wdir=$tmpdir\$" "and where they run"
+lines 1 '^value 1: pmix.app.argv: ' "and nothing of one that there is not"
 
 pmix 2 get - pmix.locstr pmix.cpuset @1 pmix.locstr
 lines 4 'pmix.locstr=' "a rank finds where it and its peers may run"

@@ -35,11 +35,19 @@ cat >"$tmpdir/multi" <<END
 END
 options=--multi-prog
 nodes 2 4 "$tmpdir/multi"
-options=
 lines 4 'pmix.job.napps=2$' "of two command lines each node knows"
 lines 2 '^value [23]: pmix.appnum=1$' "and which is its own"
 lines 2 '^value [01]: pmix.appnum=1$' "and which is another node's"
 lines 2 '^value [01]: pmix.apprank=1$' "and the place among those of it"
+cat >"$tmpdir/multi" <<END
+0-1 $client get app:0 pmix.app.argv
+2-3 $client get app:1 pmix.app.argv app:0 pmix.app.argv
+END
+nodes 2 4 "$tmpdir/multi"
+options=
+lines 4 "^value [0-3]: pmix.app.argv=$client get app:0 pmix.app.argv\$" \
+	"and the words of each, also where none of the node's tasks runs it"
+lines 2 "^value [23]: pmix.app.argv=$client get app:1 pmix.app.argv app:0 pmix.app.argv\$" "on both"
 for how in collect direct none; do
 	nodes 3 6 "$client" modex $how
 	lines 6 ': all$' "data of all ranks: $how"

@@ -335,20 +335,23 @@ static void test_overrides(void **state)
 {
 	_cleanup_spec_ struct spec *s =
 		good("{'ntasks': 8, 'local_ntasks': 4, 'first_rank': 2, 'tasks': ["
-		     " {'rank': 7, 'argv': ['other'], 'cwd': '/'},"
+		     " {'rank': 7, 'argv': ['other'], 'cwd': '/', 'env': {'E': '2'}},"
 		     " {'ranks': [5, 0, 4], 'argv': ['/p/a', 'b'], 'cwd': '/c', 'env': {'E': '1'}},"
 		     " {'ranks': '2-3', 'argv': ['z']}]}");
 
 	(void)state;
-	assert_int_equal(s->overrides_count, 2); /* rank 7 and rank 0 are other nodes' */
-	assert_int_equal(s->overrides[0].ranks_count, 2);
-	assert_int_equal(s->overrides[0].ranks[0], 4);
-	assert_int_equal(s->overrides[0].ranks[1], 5);
-	assert_string_equal(s->overrides[0].argv.v[1], "b");
-	assert_string_equal(s->overrides[0].cwd, "/c");
-	assert_string_equal(strv_env_get(&s->overrides[0].env, "E"), "1");
+	assert_int_equal(s->overrides_count, 3); /* rank 7 and rank 0 are other nodes' */
+	assert_int_equal(s->overrides[0].ranks_count, 0);
+	assert_string_equal(s->overrides[0].argv.v[0], "other");
+	assert_int_equal(s->overrides[0].env.n, 0);
 	assert_int_equal(s->overrides[1].ranks_count, 2);
-	assert_null(s->overrides[1].cwd);
+	assert_int_equal(s->overrides[1].ranks[0], 4);
+	assert_int_equal(s->overrides[1].ranks[1], 5);
+	assert_string_equal(s->overrides[1].argv.v[1], "b");
+	assert_string_equal(s->overrides[1].cwd, "/c");
+	assert_string_equal(strv_env_get(&s->overrides[1].env, "E"), "1");
+	assert_int_equal(s->overrides[2].ranks_count, 2);
+	assert_null(s->overrides[2].cwd);
 	assert_int_equal(s->rank_entries[0], 2); /* of all ranks it is known */
 	assert_int_equal(s->rank_entries[1], 0);
 	assert_int_equal(s->rank_entries[3], 3);

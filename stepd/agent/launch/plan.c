@@ -84,81 +84,6 @@ static int make_cwd(struct plan *plan, struct err *err)
 	return plan->cwd ? 0 : err_set(err, -ENOMEM, "plan the step");
 }
 
-static int compare_ranks(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-/* The same on all nodes of the step, whichever of the command lines their tasks run. */
-static int number_programs(struct plan *plan, struct err *err)
-{
-	const struct spec *spec = plan->spec;
-	/* Where no task can run the step's own command line, that is none. */
-	uint32_t own = spec->argv.n > 0, entry, i;
-
-	if (!spec->rank_entries)
-		return 0;
-	plan->rank_appnums = calloc((size_t)spec->ntasks + 1, sizeof(*plan->rank_appnums));
-	if (!plan->rank_appnums)
-		return err_set(err, -ENOMEM, "plan the step");
-	for (i = 0; i < spec->ntasks; i++) {
-		entry = spec->rank_entries[i];
-		plan->rank_appnums[i] = entry ? entry - 1 + own : 0;
-	}
-	for (i = 0; i < spec->local_ntasks; i++)
-		plan->job.task[i].appnum = plan->rank_appnums[spec->ranks[i]];
-	plan->job.rank_appnums = plan->rank_appnums;
-	return 0;
-}
-
-/* Which program each task runs: [0], or the override that names its rank. */
-static int make_programs(struct plan *plan, struct err *err)
-{
-	const struct spec *spec = plan->spec;
-	const struct spec_override *o;
-	size_t k, i;
-
-	plan->programs_count = spec->overrides_count + 1;
-	plan->programs = calloc(plan->programs_count, sizeof(*plan->programs));
-	plan->task_program = calloc(spec->local_ntasks + 1, sizeof(*plan->task_program));
-	if (!plan->programs || !plan->task_program)
-		return err_set(err, -ENOMEM, "plan the step");
-	plan->programs[0] = (struct plan_program){.argv = spec->argv.v, .cwd = plan->cwd};
-	for (k = 0; k < spec->overrides_count; k++) {
-		o = &spec->overrides[k];
-		plan->programs[k + 1] = (struct plan_program){
-			.argv = o->argv.n ? o->argv.v : spec->argv.v,
-			.cwd = o->cwd ? o->cwd : plan->cwd,
-		};
-		for (i = 0; i < spec->local_ntasks; i++) {
-			if (bsearch(&spec->ranks[i], o->ranks, o->ranks_count, sizeof(*o->ranks),
-				    compare_ranks))
-				plan->task_program[i] = (uint32_t)k + 1;
-		}
-	}
-	return number_programs(plan, err);
-}
-
-/* Every task has something to run: the spec's check can't know it where overrides are used. */
-static int check_programs(const struct plan *plan, struct err *err)
-{
-	const struct plan_program *p;
-	uint32_t i;
-
-	if (plan->spec->kind != STEPD_STEP_NORMAL)
-		return 0;
-	for (i = 0; i < plan->spec->local_ntasks; i++) {
-		p = &plan->programs[plan->task_program[i]];
-		if (!p->argv || !p->argv[0])
-			return err_say(err, -EINVAL,
-				"argv: rank %u has no program; give argv for the step or for this rank",
-				plan->spec->ranks[i]);
-	}
-	return 0;
-}
-
 int plan_make(const struct spec *spec, struct plan *ret_plan, struct err *err)
 {
 	_cleanup_plan_ struct plan plan = {.spec = spec};
@@ -172,9 +97,7 @@ int plan_make(const struct spec *spec, struct plan *ret_plan, struct err *err)
 	if (r == 0)
 		r = make_cwd(&plan, err);
 	if (r == 0)
-		r = make_programs(&plan, err);
-	if (r == 0)
-		r = check_programs(&plan, err);
+		r = plan_make_programs(&plan, err);
 	if (r < 0)
 		return r;
 	plan.umask = spec->umask;
@@ -282,6 +205,8 @@ int plan_make_environ(struct plan *plan, const char *mpi_type, struct err *err)
 	int r;
 
 	for (k = 0; k < plan->programs_count; k++) {
+		if (!plan_has_program(plan, k))
+			continue;
 		extra = k ? &spec->overrides[k - 1].env : NULL;
 		r = environ_make_common(
 			spec, extra, &plan->job, &plan->id, mpi_type, &plan->programs[k].env, err);
@@ -353,6 +278,8 @@ int plan_run_prefork(
 	memcpy(env, before.v, before.n * sizeof(*env));
 	r = mpi_prefork(mpi, &plan->job, host, &env, err);
 	for (k = 0; r == 0 && k < plan->programs_count; k++) {
+		if (!plan_has_program(plan, k))
+			continue;
 		r = apply_changes(&plan->programs[k].env, &before, env);
 		if (r < 0)
 			(void)err_set(err, r, "run the MPI plugin's prefork hook");
@@ -466,7 +393,7 @@ static int restore_plan(
 		return err_set(err, -ENOMEM, "take over the step");
 	r = make_job(plan, err);
 	if (r == 0)
-		r = make_programs(plan, err);
+		r = plan_make_programs(plan, err);
 	if (r == 0)
 		r = restore_start(plan, h, object, err);
 	/* for messages only: the script is with its interpreter already */
@@ -510,6 +437,7 @@ void plan_clear(struct plan *plan)
 	free(plan->label);
 	free(plan->cwd);
 	free(plan->rank_appnums);
+	free(plan->commands);
 	plan_binding_clear(plan);
 	environ_task_clear(&plan->task_env);
 	identity_clear(&plan->id);

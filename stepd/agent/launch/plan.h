@@ -44,10 +44,11 @@ struct plan {
 	char *cwd;                     /* absolute */
 	struct plan_program *programs; /* [0] is the step's */
 	size_t programs_count;
-	uint32_t *task_program; /* by local id: index into programs */
-	uint32_t *rank_appnums; /* the step record's */
-	char **task_cpus;       /* likewise (plan_binding.c) */
-	char **script_argv;     /* of a batch step: the vector; its strings are the plan's too */
+	uint32_t *task_program;         /* by local id: index into programs */
+	uint32_t *rank_appnums;         /* the step record's */
+	stepd_step_command_t *commands; /* likewise (plan_programs.c) */
+	char **task_cpus;               /* likewise (plan_binding.c) */
+	char **script_argv; /* of a batch step: the vector; its strings are the plan's too */
 	mode_t umask;
 	int oom_score_adj;
 	struct binding binding;       /* filled in by the agent, before the environment */
@@ -67,6 +68,12 @@ int plan_make_adopted(const struct spec *spec, uid_t uid, gid_t gid, const char 
  * where it is stored. */
 int plan_set_script(struct plan *plan, const char *script, struct err *err) _must_check_;
 int plan_make_environ(struct plan *plan, const char *mpi_type, struct err *err) _must_check_;
+
+/* (plan_programs.c) For plan_make(), once the directory is known: which task runs what, and what
+ * the step record says of it. */
+int plan_make_programs(struct plan *plan, struct err *err) _must_check_;
+/* Whether a task of this node runs programs[k], or may. */
+bool plan_has_program(const struct plan *plan, size_t k);
 
 /* (plan_binding.c) Tells the step record what the tasks are bound to, once that is known. 0 or
  * -ENOMEM. */

@@ -127,11 +127,14 @@ static int default_step_name(struct spec *spec, struct err *err)
 
 static int default_job_name(struct spec *spec, struct err *err)
 {
+	const struct spec_override *o = spec->overrides;
 	const char *program, *slash;
 
 	if (spec->kind != STEPD_STEP_NORMAL)
 		return default_text(&spec->job_name, spec_kind_name(spec->kind), err);
-	program = spec->argv.n ? spec->argv.v[0] : spec->overrides[0].argv.v[0];
+	while (spec->argv.n == 0 && o->ranks_count == 0)
+		o++; /* there is one: check_programs() */
+	program = spec->argv.n ? spec->argv.v[0] : o->argv.v[0];
 	slash = strrchr(program, '/');
 	return default_text(&spec->job_name, slash && slash[1] ? slash + 1 : program, err);
 }

@@ -73,9 +73,11 @@ struct spec_rlimit {
 	struct rlimit value;
 };
 
-/* What differs for some ranks (MPMD). NULL or empty: as the step has it. */
+/* What differs for some ranks (MPMD). NULL or empty: as the step has it. One for each entry of the
+ * document, in its order. */
 struct spec_override {
-	uint32_t *ranks; /* global, ascending, of this node only */
+	uint32_t
+		*ranks; /* global, ascending, of this node only; where it has none, no env either */
 	size_t ranks_count;
 	struct strv argv;
 	char *cwd;

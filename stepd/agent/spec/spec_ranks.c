@@ -191,16 +191,14 @@ static void override_clear(struct spec_override *o)
 	*o = (struct spec_override){0};
 }
 
-/* Keeps the entry if it is about a rank of this node. */
+/* Of an entry without a rank of this node its command line is kept: MPI ranks may ask for it. */
 static int add_override(struct spec *spec, size_t *room, struct spec_override *o, struct err *err)
 {
 	size_t more = *room ? *room * 2 : 8;
 	struct spec_override *grown;
 
-	if (o->ranks_count == 0) {
-		override_clear(o);
-		return 0;
-	}
+	if (o->ranks_count == 0)
+		strv_clear(&o->env);
 	if (spec->overrides_count == *room) {
 		grown = realloc(spec->overrides, more * sizeof(*grown));
 		if (!grown)
