@@ -81,11 +81,13 @@ static int receive(int fd, void *control, size_t control_size, struct link_messa
 
 	if (!text)
 		return -ENOMEM;
+	/* The other end is gone and has left something unread: that is told once, before what it
+	 * has sent. */
 	do
 		n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	if (n < 0)
-		return errno == ECONNRESET ? -EPIPE : -errno;
+		return -errno;
 	take_fds(&m, &message);
 	if (n == 0)
 		return -EPIPE;

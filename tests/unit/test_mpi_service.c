@@ -301,6 +301,24 @@ static void test_link(void **state)
 	free(large);
 }
 
+/* What it has sent is read though it has gone, and has read nothing itself. */
+static void test_link_ends(void **state)
+{
+	struct link_message m = LINK_MESSAGE_INIT;
+	int link[2];
+
+	(void)state;
+	assert_int_equal(link_pair(link, NULL), 0);
+	assert_int_equal(link_send_take(link[1], json_pack("{s:i}", "a", 1), NULL, 0), 0);
+	assert_int_equal(link_send_take(link[0], json_pack("{s:i}", "a", 2), NULL, 0), 0);
+	(void)close(link[0]);
+	assert_int_equal(link_receive(link[1], &m), 0);
+	assert_int_equal(json_integer_value(json_object_get(m.object, "a")), 2);
+	link_message_clear(&m);
+	assert_int_equal(link_receive(link[1], &m), -EPIPE);
+	(void)close(link[1]);
+}
+
 static void test_link_is_full(void **state)
 {
 	int link[2], r = 0, n;
@@ -327,6 +345,7 @@ int main(void)
 		TEST(test_what_it_keeps),
 		TEST(test_restored),
 		TEST(test_link),
+		TEST(test_link_ends),
 		TEST(test_link_is_full),
 	};
 
