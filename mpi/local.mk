@@ -122,6 +122,8 @@ mpi_pmix_pmix_server_la_SOURCES = \
 	mpi/pmix/px.h \
 	mpi/pmix/query.c \
 	mpi/pmix/ranks.c \
+	mpi/pmix/deadline.c \
+	mpi/pmix/trace.c mpi/pmix/trace.h \
 	mpi/pmix/refused.c \
 	mpi/pmix/register.c \
 	mpi/pmix/rpc.c mpi/pmix/rpc.h \

@@ -718,7 +718,8 @@ PMI_SCENE = $(PMI_RIG) tests/lib/pmi_scene.c tests/lib/pmi_scene.h
 PMI_CPPFLAGS = -I$(top_srcdir)/tests/lib
 PMI_LIBS = libpmiserver.la libbase.la
 if CMOCKA
-PMI_UNIT_TESTS = tests/unit/test_pmi1 tests/unit/test_pmi2 tests/unit/test_pmi_parts tests/unit/test_pmix_version
+PMI_UNIT_TESTS = tests/unit/test_pmi1 tests/unit/test_pmi2 tests/unit/test_pmi_parts tests/unit/test_pmix_version \
+	tests/unit/test_pmix_trace
 check_PROGRAMS += $(PMI_UNIT_TESTS)
 TESTS += $(PMI_UNIT_TESTS)
 tests_unit_test_pmi1_SOURCES = tests/unit/test_pmi1.c $(PMI_SCENE)
@@ -733,6 +734,9 @@ tests_unit_test_pmi_parts_LDADD = $(PMI_LIBS) $(CMOCKA_LIBS)
 tests_unit_test_pmix_version_SOURCES = tests/unit/test_pmix_version.c mpi/pmix/version.c mpi/pmix/version.h
 tests_unit_test_pmix_version_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_pmix_version_LDADD = $(CMOCKA_LIBS)
+tests_unit_test_pmix_trace_SOURCES = tests/unit/test_pmix_trace.c mpi/pmix/trace.c mpi/pmix/trace.h
+tests_unit_test_pmix_trace_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_pmix_trace_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
 endif
 
 PMI_SYSTEM_TESTS = \
@@ -767,6 +771,7 @@ PMIX_SYSTEM_TESTS = \
 	tests/system/0853-pmix-asking.sh \
 	tests/system/0854-pmix-spawn.sh \
 	tests/system/0855-pmix-old.sh \
+	tests/system/0856-pmix-deadline.sh \
 	tests/system/0857-pmix-streams.sh \
 	tests/system/0858-pmix-streams-lives.sh \
 	tests/system/0860-openmpi.sh \

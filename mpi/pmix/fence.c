@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "mpi/pmix/px.h"
+#include "mpi/pmix/trace.h"
 
 struct header {
 	uint32_t status; /* a pmix_status_t */
@@ -113,6 +114,24 @@ static pmix_status_t gather(const struct wire_block *blocks, size_t count, char 
 	return status;
 }
 
+static int note_answer(struct nspace *nspace, uint32_t rank, void *userdata)
+{
+	struct px *px = userdata;
+
+	if (nspace->ranks[rank].node == px->node)
+		trace_answered(px->trace, nspace->name, rank);
+	return 0;
+}
+
+/* done takes the call. */
+static void answer(struct px *px, struct call *call, pmix_status_t status, uint64_t context,
+	char *data, size_t size, collective_fn done)
+{
+	/* -ENOENT: of what there is not nobody waits */
+	(void)!names_each(&px->names, call->procs, call->nprocs, px->node, note_answer, px);
+	done(px, call, status, context, data, size);
+}
+
 /* The wire's end of it. */
 static void on_done(
 	void *userdata, int r, const struct wire_block *blocks, size_t count, const struct err *err)
@@ -132,7 +151,7 @@ static void on_done(
 	if (r < 0)
 		serve_log(px->serve, LOG_LEVEL_ERROR, "%s: %s", kind_names[c->kind],
 			err ? err->text : "it failed");
-	c->done(px, c->call, status, context, take_ptr(data), size);
+	answer(px, c->call, status, context, take_ptr(data), size, c->done);
 	(void)collective_free(c);
 }
 
@@ -140,7 +159,7 @@ static void on_done(
 
 static void fail(struct px *px, struct call *call, pmix_status_t status, collective_fn done)
 {
-	done(px, call, status, 0, NULL, 0);
+	answer(px, call, status, 0, NULL, 0, done);
 }
 
 /* What libpmix knows of the local ranks: one of them may have gone meanwhile. */
@@ -213,23 +232,17 @@ void collective_begin(struct px *px, enum collective_kind kind, struct call *cal
 
 /* ---- what gets in its way ---- */
 
-void collective_missing(struct px *px, uint64_t id, char *text, size_t size)
+const struct nspace *collective_whole(const struct px *px, uint64_t id)
 {
+	const struct nspace *n;
 	pmix_proc_t all;
-	char late[256];
 
-	for (struct nspace *n = px->names.first; n; n = n->next) {
+	for (n = px->names.first; n; n = n->next) {
 		PMIX_LOAD_PROCID(&all, n->name, PMIX_RANK_WILDCARD);
-		if (set_id(COLLECTIVE_FENCE, NULL, &all, 1) != id)
-			continue;
-		if (names_show(n, px->node, RANK_STARTED, late, sizeof(late)))
-			(void)snprintf(text, size, "%s (PMIx_Init not called)", late);
-		else
-			(void)names_show(n, px->node, RANK_CONNECTED, text, size);
-		return;
+		if (set_id(COLLECTIVE_FENCE, NULL, &all, 1) == id)
+			break;
 	}
-	(void)names_show(px->names.first, px->node, RANK_CONNECTED, late, sizeof(late));
-	(void)snprintf(text, size, "some of %s", late);
+	return n;
 }
 
 struct member {
@@ -242,6 +255,22 @@ static int is_member(struct nspace *nspace, uint32_t rank, void *userdata)
 	const struct member *m = userdata;
 
 	return nspace == m->nspace && rank == m->rank ? -EEXIST : 0;
+}
+
+static bool has(struct px *px, const struct collective *c, struct member *member)
+{
+	return names_each(&px->names, c->call->procs, c->call->nprocs, px->node, is_member,
+		       member) == -EEXIST;
+}
+
+bool collective_has(struct px *px, const struct nspace *nspace, uint32_t rank)
+{
+	struct member member = {.nspace = nspace, .rank = rank};
+	struct collective *c = px->collectives;
+
+	while (c && !has(px, c, &member))
+		c = c->next;
+	return c;
 }
 
 /* It may have made its contribution already; that it can't have left the collective alive is
@@ -257,9 +286,7 @@ void collective_rank_lost(struct px *px, const struct nspace *nspace, uint32_t r
 		"rank %u of %s has ended without PMIx_Finalize while others wait for it", rank,
 		nspace->name);
 	while (c) {
-		if (c->failed ||
-			names_each(&px->names, c->call->procs, c->call->nprocs, px->node, is_member,
-				&member) != -EEXIST) {
+		if (c->failed || !has(px, c, &member)) {
 			c = c->next;
 			continue;
 		}

@@ -21,6 +21,7 @@ struct publishing;
 struct rpc;
 struct pset;
 struct tmpdir;
+struct trace;
 struct modex_wait;
 struct group_name;
 struct hwloc_topology;
@@ -42,6 +43,8 @@ struct px {
 	struct door *door;               /* for clients that are too old (door.c); may be NULL */
 	struct hwloc_topology *topology; /* NULL: not found */
 	ev_timer starts;                 /* until ranks must have called PMIx_Init (ranks.c) */
+	struct trace *trace;             /* who waits; NULL: there is no deadline */
+	ev_timer deadline;               /* of those who wait (deadline.c) */
 	struct rpc *rpc;
 	struct collective *collectives; /* those under way (fence.c) */
 	struct modex_wait *modex;       /* requests of other nodes that wait here (modex.c) */
@@ -66,6 +69,16 @@ void ranks_connected(struct px *px, struct nspace *nspace);
  * returns. A node that does not answer in time leaves its ranks unknown. */
 typedef void (*ranks_fn)(struct px *px, struct call *call);
 void ranks_ask(struct px *px, struct call *call, ranks_fn done);
+
+/* ---- how long they wait for each other on a node (deadline.c) ---- */
+
+void deadline_open(struct px *px);
+/* There is a client. */
+void deadline_start(struct px *px);
+void deadline_close(struct px *px);
+/* "rank 3 (PMIx_Init not called: rank 3)": those of this node that are missing in a collective of
+ * several nodes. */
+void deadline_missing(struct px *px, uint64_t set_id, char *text, size_t size);
 
 /* ---- what happens to ranks (events.c) ---- */
 
@@ -119,7 +132,10 @@ typedef void (*collective_fn)(struct px *px, struct call *call, pmix_status_t st
  * call and hands it back by done, on failure too. data is copied. */
 void collective_begin(struct px *px, enum collective_kind kind, struct call *call, const char *text,
 	const void *data, size_t size, collective_fn done);
-void collective_missing(struct px *px, uint64_t set_id, char *text, size_t size);
+/* The namespace of which all ranks are in the fence of this id; NULL: it is another collective. */
+const struct nspace *collective_whole(const struct px *px, uint64_t set_id);
+/* Whether a rank is in one that this node has begun. */
+bool collective_has(struct px *px, const struct nspace *nspace, uint32_t rank);
 /* A rank was lost: what waits for it ends. */
 void collective_rank_lost(struct px *px, const struct nspace *nspace, uint32_t rank);
 void collective_close(struct px *px);

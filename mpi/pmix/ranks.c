@@ -3,9 +3,8 @@
  * How far ranks are. Of each one only its own node knows the process and whether it has called
  * PMIx_Init: the others ask when somebody wants to see the table of processes.
  *
- * libpmix shows a collective to its host once all ranks of the node are in it. What can be seen
- * before is that some ranks have called PMIx_Init and others have not, which is where most steps
- * hang: the latter are named when the step's deadline is over.
+ * Some ranks have called PMIx_Init and others have not: this is where most steps hang, and the
+ * latter are named when the step's deadline is over, even if nobody waits for them (deadline.c).
  */
 #include "mpi/pmix/rpc.h"
 
@@ -62,6 +61,7 @@ static void on_time(struct ev_loop *loop, ev_timer *timer, int revents)
 
 void ranks_connected(struct px *px, struct nspace *nspace)
 {
+	deadline_start(px);
 	if (!px->host->timeout_ms || !nspace || nspace->init_at != 0)
 		return;
 	nspace->init_at = ev_now(px->loop);

@@ -12,6 +12,7 @@
 #include "mpi/pmix/rpc.h"
 #include "mpi/pmix/tmpdir.h"
 #include "mpi/pmix/topology.h"
+#include "mpi/pmix/trace.h"
 
 /* As many times as the ranks of one node may read another's data from the plain store; with more,
  * shared memory costs less (tests/bench/README.md). */
@@ -31,7 +32,7 @@ static void on_task_exit(void *userdata, uint32_t rank, int wait_status)
 
 static void on_missing(void *userdata, uint64_t set_id, char *text, size_t size)
 {
-	collective_missing(userdata, set_id, text, size);
+	deadline_missing(userdata, set_id, text, size);
 }
 
 static void on_message(
@@ -231,7 +232,10 @@ static int px_open(struct px *px, const char *wanted_tmpdir, struct err *err)
 	spawn_open(px);
 	psets_open(px);
 	ranks_open(px);
+	deadline_open(px);
 	r = set_up_environ(px, err);
+	if (r == 0 && px->host->timeout_ms)
+		r = trace_open(&px->trace, err);
 	if (r == 0)
 		r = open_tmpdir(px, wanted_tmpdir, err);
 	if (r == 0)
@@ -249,6 +253,7 @@ static void px_close(struct px *px)
 	iof_close(px);
 	if (px->rpc) {
 		ranks_close(px);
+		deadline_close(px);
 		collective_close(px);
 		modex_close(px);
 		rpc_close(px);
@@ -258,8 +263,13 @@ static void px_close(struct px *px)
 	}
 	door_close(px);
 	module_close();
-	if (px->up)
-		(void)PMIx_server_finalize();
+	/* libpmix 4.2 may crash where a collective is under way, and what it would tidy ends with
+	 * the process. */
+	if (trace_is_idle(px->trace)) {
+		if (px->up)
+			(void)PMIx_server_finalize();
+		px->trace = trace_close(px->trace);
+	}
 	px->calls = calls_close(px->calls);
 	px->tmpdir = tmpdir_close(px->tmpdir);
 	if (px->names.last)

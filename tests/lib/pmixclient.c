@@ -880,7 +880,7 @@ static int late(void)
 {
 	const char *rank = getenv("PMIX_RANK");
 	pmix_info_t info;
-	int seconds = 2;
+	int seconds = 1;
 
 	if (rank && strcmp(rank, "0") != 0) {
 		pause();

@@ -66,6 +66,31 @@ static int verb_missed(char **args)
 	return 0;
 }
 
+/* "awaited WHAT": the last rank never comes. */
+static int verb_awaited(char **args)
+{
+	fence(false);
+	if (strcmp(args[0], "disconnect") == 0)
+		must(together("connect"), "PMIx_Connect");
+	if (is_last())
+		(void)pause();
+	say_status("awaited", args[0], together(args[0]));
+	return 0;
+}
+
+/* "idle [WHAT...]": they do each together, then nothing until their standard input ends. */
+static int verb_idle(char **args)
+{
+	char byte;
+
+	for (; *args; args++)
+		must(together(*args), *args);
+	say("idle", "");
+	while (read(STDIN_FILENO, &byte, 1) > 0)
+		;
+	return 0;
+}
+
 /* "died WHAT": the last rank dies in the middle of what the others have begun or begin. */
 static int verb_died(char **args)
 {
@@ -343,6 +368,8 @@ static int verb_spawns(char **args)
 
 const struct verb failure_verbs[] = {
 	{"missed", verb_missed},
+	{"awaited", verb_awaited},
+	{"idle", verb_idle},
 	{"died", verb_died},
 	{"nobody", verb_nobody},
 	{"unput", verb_unput},

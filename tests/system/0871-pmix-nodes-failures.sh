@@ -26,6 +26,13 @@ for what in fence connect group; do
 	like "$out" 'not complete after 1000 ms: missing are .*rank 2 on node 2' "and who is missing is told"
 done
 
+# Rank 2 waits on rank 3's node, of which libpmix tells nothing: that node ends the step.
+for what in fence connect group; do
+	nodes 2 4 awaited $what
+	like "$out" 'missing (are|there) .*rank 3' "one that does not come where others of its node wait: $what"
+	like "$out" 'rank 2 of .* not complete after 1000 ms .*: missing there rank 3$' "and they end, too"
+done
+
 # ---- a death ----
 
 options=-K0

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Who waits in a collective, by libpmix's own trace. libpmix shows a collective to its host once
+ * all ranks of the node are in it; of those that are in it before, only what it writes of its work
+ * tells. That are two lines, the same in its sources since 4.2 (looked at: 4.2.2, 5.0, 6.0 and what
+ * came after; names are "[NSPACE,RANK]" in some of them):
+ *
+ *	... recvd pmix cmd FENCE from NSPACE:RANK ...
+ *	... server:modex_cbfunc reply being sent to NSPACE:RANK
+ *
+ * A rank that asks for something else waits no more either, nor one that has been answered by this
+ * host: so one that only starts what it does not wait for is seen to wait at most for what it asked
+ * last. Of a libpmix that writes others nothing is known: then nobody waits.
+ */
+#ifndef MPI_PMIX_TRACE_H
+#define MPI_PMIX_TRACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stepd/base/err.h"
+
+struct trace;
+
+/* Before libpmix starts, which finds what it needs in this process's environment. A thread reads
+ * what libpmix writes, so that it never waits for who asks here. */
+int trace_open(struct trace **ret_trace, struct err *err) _must_check_;
+
+/* Once libpmix has ended. NULL is fine; returns NULL. */
+struct trace *trace_close(struct trace *trace);
+
+/* For how long a rank of this node has waited, in ms and at least 1; 0: it does not wait. *ret_what
+ * (may be NULL) is what for: "PMIx_Fence". trace may be NULL. */
+uint64_t trace_waited_ms(
+	struct trace *trace, const char *nspace, uint32_t rank, const char **ret_what);
+
+/* Whether nobody waits. trace may be NULL. */
+bool trace_is_idle(struct trace *trace);
+
+/* This host has answered what it waits for. trace may be NULL. */
+void trace_answered(struct trace *trace, const char *nspace, uint32_t rank);
+
+/* What a line says; for tests. false: nothing that is kept. */
+struct trace_line {
+	char nspace[256];
+	uint32_t rank;
+	const char *what; /* static text; NULL: it waits no more */
+};
+bool trace_read_line(const char *text, struct trace_line *ret_line);
+
+#endif
