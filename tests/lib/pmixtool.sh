@@ -6,6 +6,7 @@
 #	                      which begins with a server's directory in $tmpdir/where; $file is what a
 #	                      tool finds it by, $step the step's pid, its words go to $tmpdir/out and
 #	                      $tmpdir/err
+#	begin_nodes NODES ARG...  the same by steprun, a task on each of so many nodes
 #	began                 the same for a step that somebody else has started
 #	tool NAME ARG...      runs tests/lib/pmixtool.c on $file; its words go to $tmpdir/NAME.words,
 #	                      what it gets to $tmpdir/NAME, $tool is its pid
@@ -56,6 +57,16 @@ task_sh() { # reads the script
 		cat
 	} >"$tmpdir/task.sh"
 	chmod 755 "$tmpdir/task.sh"
+}
+
+begin_nodes() { # NODES ARG...
+	rm -f "$tmpdir/where"
+	nodes=$1
+	shift
+	timeout 300 "${top_builddir:?}/stepd/cli/steprun" --launcher=local --job "$job" --mpi=pmix \
+		-N "$nodes" -n "$nodes" "$@" "$tmpdir/task.sh" >"$tmpdir/out" 2>"$tmpdir/err" &
+	step=$!
+	began
 }
 
 began() {

@@ -11,17 +11,6 @@
 . "${top_srcdir:?}/tests/lib/pmixtool.sh"
 
 export tmpdir await
-steprun=${top_builddir:?}/stepd/cli/steprun
-
-begin_nodes() { # NODES ARG...
-	rm -f "$tmpdir/where"
-	nodes=$1
-	shift
-	timeout 300 "$steprun" --launcher=local --job "$job" --mpi=pmix -N "$nodes" -n "$nodes" "$@" \
-		"$tmpdir/task.sh" >"$tmpdir/out" 2>"$tmpdir/err" &
-	step=$!
-	began
-}
 
 # ---- a tool that does not read, and a rank of another node ----
 
