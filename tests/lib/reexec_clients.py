@@ -50,7 +50,8 @@ def count():
     n = 0
     while signal.sigwaitinfo([wanted, last]).si_signo == wanted:
         n += 1
-    print("counted", n, flush=True)
+    # one write, also where Python is told not to buffer: the other task writes there, too
+    os.write(1, b"counted %d\n" % n)
 
 
 class Storm:
