@@ -180,8 +180,6 @@ done
 # One that was killed between two steps of its own may leave an empty directory; the next one
 # removes it, when it is old enough to be nobody's.
 eventually sh -c "! ls '$run'/doctor-??????/* 2>/dev/null"
-# Or the empty group of its job, whose agent had not made the step's yet: of that nobody knows.
-[ -z "$group" ] || find "$group/stepd" -mindepth 1 -maxdepth 1 -type d -exec rmdir {} + 2>/dev/null
 find "$run" -maxdepth 1 -name 'doctor-??????' -exec touch -d '5 minutes ago' {} +
 mkdir "$run/doctor-AbCdEf"
 touch -d '5 minutes ago' "$run/doctor-AbCdEf"
