@@ -128,8 +128,10 @@ static void send_to_step(int signal, void *userdata)
 		return;
 	}
 	r = requests_add(&a->suspend.requests, REQUEST_SIGNAL, signal);
-	if (r < 0)
+	if (r < 0) {
 		log_error(a->log, "can't signal the step: %s", strerror(-r));
+		killseq_delivered(&a->killseq, signal);
+	}
 }
 
 /* Names what SIGKILL did not end: in the log, and for the result. */

@@ -6,6 +6,10 @@
 #include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/spec/spec.h"
 
+/* How long a signal may be on its way before its step's time begins to count all the same. A walk
+ * over all of /proc on a crowded machine takes a part of it; what takes longer hangs. */
+#define DELIVERY_TIMEOUT_MS 5000
+
 static void on_timer(struct ev_loop *loop, ev_timer *w, int revents);
 
 static void arm_sec(struct killseq *ks, double sec)
@@ -18,23 +22,26 @@ static void arm_sec(struct killseq *ks, double sec)
 
 static void arm(struct killseq *ks, uint64_t ms)
 {
+	ev_timer_stop(ks->loop, &ks->timer);
 	arm_sec(ks, (double)ms / 1e3);
 }
 
-/* Sends what is due: up to and including the first step that leaves time. */
+/* Sends what is due: up to and including the first step that leaves time. That is counted from the
+ * signal's delivery, which send() may report before it returns. */
 static void advance(struct killseq *ks)
 {
 	const struct spec_kill *step;
+	bool leaves_time;
 
 	while (ks->next < ks->count) {
 		step = &ks->steps[ks->next++];
+		leaves_time = ks->next < ks->count && step->wait_ms;
+		ks->delivering = leaves_time;
+		if (leaves_time)
+			arm(ks, step->wait_ms + DELIVERY_TIMEOUT_MS);
 		ks->send(step->signal, ks->userdata);
-		if (!ks->started)
-			return; /* it ended within the call */
-		if (ks->next < ks->count && step->wait_ms) {
-			arm(ks, step->wait_ms);
-			return;
-		}
+		if (!ks->started || leaves_time)
+			return; /* it ended within the call, or has time now */
 	}
 	ks->exhausted = true;
 	arm(ks, ks->unkillable_timeout_ms);
@@ -47,6 +54,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 	assert(ks);
 	(void)loop;
 	(void)revents;
+	ks->delivering = false;
 	if (ks->exhausted)
 		ks->unkillable(ks->userdata);
 	else
@@ -60,6 +68,26 @@ void killseq_start(struct killseq *ks)
 	ks->started = true;
 	ks->next = 0;
 	advance(ks);
+}
+
+void killseq_delivered(struct killseq *ks, int signal)
+{
+	const struct spec_kill *step = ks->next ? &ks->steps[ks->next - 1] : NULL;
+
+	if (!ks->started || !ks->delivering || !step || step->signal != signal)
+		return;
+	ks->delivering = false;
+	arm(ks, step->wait_ms);
+}
+
+/* Of the time that the last signal sent leaves; all of it while that is on its way. */
+static uint64_t wait_left_ms(const struct killseq *ks)
+{
+	ev_timer *timer = (ev_timer *)&ks->timer; /* libev wants it so, and changes nothing */
+
+	if (ks->delivering)
+		return ks->steps[ks->next - 1].wait_ms;
+	return (uint64_t)(ev_timer_remaining(ks->loop, timer) * 1e3);
 }
 
 /* From the step next on to the last signal. */
@@ -91,7 +119,7 @@ bool killseq_shorten(struct killseq *ks, const struct spec_kill *steps, size_t c
 		if (ks->exhausted)
 			return false;
 		ev_now_update(ks->loop);
-		left_ms = (uint64_t)(ev_timer_remaining(ks->loop, &ks->timer) * 1e3);
+		left_ms = wait_left_ms(ks);
 		passed_ms = ks->steps[ks->next - 1].wait_ms;
 		passed_ms -= left_ms < passed_ms ? left_ms : passed_ms;
 		next = find_next(steps, count, ks->steps[ks->next - 1].signal);
@@ -106,7 +134,7 @@ bool killseq_shorten(struct killseq *ks, const struct spec_kill *steps, size_t c
 	ks->count = count;
 	ks->next = next;
 	if (ks->started && wait_ms)
-		arm(ks, wait_ms);
+		arm(ks, wait_ms + (ks->delivering ? DELIVERY_TIMEOUT_MS : 0));
 	else if (ks->started)
 		advance(ks);
 	return true;
@@ -117,7 +145,7 @@ void killseq_kill_now(struct killseq *ks)
 	if (ks->started)
 		ev_timer_stop(ks->loop, &ks->timer);
 	ks->started = true;
-	ks->exhausted = false;
+	ks->exhausted = ks->delivering = false;
 	ks->next = ks->count - 1;
 	advance(ks);
 }
@@ -126,7 +154,7 @@ void killseq_stop(struct killseq *ks)
 {
 	if (ks->started)
 		ev_timer_stop(ks->loop, &ks->timer);
-	ks->started = false;
+	ks->started = ks->delivering = false;
 }
 
 void killseq_save(const struct killseq *ks, struct handover *h, struct json_t *object)
@@ -138,6 +166,7 @@ void killseq_save(const struct killseq *ks, struct handover *h, struct json_t *o
 		return;
 	handover_put_int(h, object, "next", (int64_t)ks->next);
 	handover_put_bool(h, object, "exhausted", ks->exhausted);
+	handover_put_bool(h, object, "delivering", ks->delivering);
 	if (ev_is_active(timer))
 		handover_put_int(h, object, "deadline_ns",
 			handover_deadline_ns(ev_timer_remaining(ks->loop, timer)));
@@ -151,6 +180,7 @@ void killseq_restore(struct killseq *ks, const struct json_t *object)
 	ks->started = handover_get_bool(object, "started", false);
 	ks->next = next >= 0 && (size_t)next < ks->count ? (size_t)next : ks->count;
 	ks->exhausted = handover_get_bool(object, "exhausted", false);
+	ks->delivering = ks->next > 0 && handover_get_bool(object, "delivering", false);
 	if (ks->started && deadline_ns >= 0)
 		arm_sec(ks, handover_left_sec(deadline_ns));
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The escalation: the signals of the spec's kill sequence, one after the other, each with the
- * time it leaves the step. When the last one, SIGKILL, has not emptied the container within the
- * unkillable timeout, the owner is told and decides.
+ * time it leaves the step from its delivery on: where that takes long (a walk over a large /proc),
+ * a task has its time all the same. When the last one, SIGKILL, has not emptied the container
+ * within the unkillable timeout, the owner is told and decides.
  */
 #ifndef STEPD_AGENT_KILLSEQ_H
 #define STEPD_AGENT_KILLSEQ_H
@@ -23,7 +24,8 @@ struct killseq {
 	uint64_t unkillable_timeout_ms;
 	ev_timer timer;
 	bool started;
-	bool exhausted; /* the unkillable timeout runs, or has run out */
+	bool exhausted;  /* the unkillable timeout runs, or has run out */
+	bool delivering; /* the last signal is on its way, and its time does not count yet */
 	void (*send)(int signal, void *userdata);
 	void (*unkillable)(void *userdata);
 	void *userdata;
@@ -31,6 +33,10 @@ struct killseq {
 
 /* Sends the first signals at once. A second call changes nothing. */
 void killseq_start(struct killseq *ks);
+
+/* The step has that signal, or can't have it: the time that it leaves begins. Does nothing where
+ * the last one sent was another, or is delivered. */
+void killseq_delivered(struct killseq *ks, int signal);
 
 /* Another sequence, borrowed like the first. One that runs goes on behind its last signal in the
  * new one, whose time counts since then; or at its begin, where that signal is not in it. False:

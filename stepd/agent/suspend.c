@@ -259,6 +259,8 @@ static void on_signalled(
 		log_debug(a->log, "sent %s to the step", name);
 		tell_signal(a, request, name);
 	}
+	if (request->target.whom == REQUEST_STEP)
+		killseq_delivered(&a->killseq, request->signal);
 	/* It may have frozen the container and not thawed it. */
 	if (worker_is_lost(r) && proctrack_can_freeze(a->pt) && !a->suspend.wanted)
 		add(a, REQUEST_RESUME);

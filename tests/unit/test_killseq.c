@@ -16,7 +16,8 @@ struct rig {
 	int sent[16];
 	int n;
 	int unkillable;
-	int ends_at; /* the step ends when this signal is sent */
+	int ends_at;     /* the step ends when this signal is sent */
+	int not_reached; /* this signal is not delivered within the call */
 };
 
 static void on_send(int sig, void *userdata)
@@ -28,6 +29,8 @@ static void on_send(int sig, void *userdata)
 		killseq_stop(&rig->ks);
 		ev_break(rig->ks.loop, EVBREAK_ALL);
 	}
+	if (sig != rig->not_reached)
+		killseq_delivered(&rig->ks, sig);
 }
 
 static void on_unkillable(void *userdata)
@@ -107,12 +110,61 @@ static void test_kill_now_skips_the_wait(void **state)
 	ev_loop_destroy(rig.ks.loop);
 }
 
+static uint64_t left_ms(struct rig *rig)
+{
+	return (uint64_t)(ev_timer_remaining(rig->ks.loop, &rig->ks.timer) * 1e3);
+}
+
+/* Where the signals go by a walk over /proc, each used to be overtaken by the next. */
+static void test_time_counts_from_the_delivery(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	make(&rig, sequence, 4);
+	rig.not_reached = SIGTERM;
+	killseq_start(&rig.ks);
+	assert_int_equal(rig.n, 2);
+	assert_true(left_ms(&rig) > 1000); /* it is on its way, and has its 20 ms still */
+	killseq_delivered(&rig.ks, SIGCONT);
+	assert_true(left_ms(&rig) > 1000); /* that was another one */
+	killseq_delivered(&rig.ks, SIGTERM);
+	assert_true(left_ms(&rig) <= 20);
+	killseq_delivered(&rig.ks, SIGTERM); /* from somebody else: its time goes on */
+	ev_run(rig.ks.loop, 0);
+	assert_int_equal(rig.n, 4);
+	assert_int_equal(rig.unkillable, 1);
+	ev_loop_destroy(rig.ks.loop);
+}
+
+/* What hangs on its way keeps no KILL from coming. */
+static void test_a_lost_delivery_delays_for_a_bounded_time(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	make(&rig, sequence, 4);
+	rig.not_reached = SIGTERM;
+	killseq_start(&rig.ks);
+	assert_in_range(left_ms(&rig), 1000, 10000);
+	killseq_kill_now(&rig.ks);
+	assert_int_equal(rig.sent[2], SIGKILL);
+	assert_true(left_ms(&rig) <= 20);
+	killseq_delivered(&rig.ks, SIGTERM); /* too late to change anything */
+	assert_true(left_ms(&rig) <= 20);
+	ev_run(rig.ks.loop, 0);
+	assert_int_equal(rig.unkillable, 1);
+	ev_loop_destroy(rig.ks.loop);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_whole_sequence_then_unkillable),
 		cmocka_unit_test(test_ends_early),
 		cmocka_unit_test(test_kill_now_skips_the_wait),
+		cmocka_unit_test(test_time_counts_from_the_delivery),
+		cmocka_unit_test(test_a_lost_delivery_delays_for_a_bounded_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
