@@ -75,7 +75,7 @@ took=$((($(date +%s%N) - begin) / 1000000))
 ok "when it would have (after $took ms)" test "$took" -ge 1000 -a "$took" -lt 30000
 
 # An answer of many pieces, read late: made before the change, or refused in words.
-agent --proctrack "$tracker" -n 2 -- sh -c 'i=0; while [ $i -lt 20 ]; do sleep 20 & i=$((i+1)); done; wait'
+agent --proctrack "$tracker" -n 2 -- sh -c 'i=0; while [ $i -lt 20 ]; do sleep 600 & i=$((i+1)); done; wait'
 eventually test "$("$stepctl" pids "$job.0" | wc -l)" -eq 42
 python3 "$clients" slow "$(sock)" >"$tmpdir/slow" &
 slow=$!
