@@ -41,7 +41,7 @@ all_told() { [ "$(grep -c '^[0-9]*$' "$tmpdir/out")" -eq 1000 ]; }
 ok "each has its place" eventually all_told
 is "$(grep '^[0-9]*$' "$tmpdir/out" | sort -n | sed -n '1p;$p' | tr '\n' ' ')" "0 999 " "from first to last"
 is "$("$stepctl" ps "$job.0" | grep -c ' sh ')" 1001 "the step's processes are told"
-is "$(fds "$agent")" "$before" "the agent has no more descriptors than before"
+ok "the agent of a thousand joined tasks has no more descriptors than before" test "$(fds "$agent")" -le "$before"
 "$stepctl" terminate --now "$job.0"
 rm "$GO"
 eventually test ! -e "/proc/$agent"
@@ -62,7 +62,7 @@ begin -n 1 sh -c "$asks$waits"'
 before=$(fds "$agent")
 go
 ok "sixty spawns, of which every other fails" eventually said '^done'
-is "$(fds "$agent")" "$before" "leave no descriptors behind"
+ok "sixty spawns leave no descriptors behind" test "$(fds "$agent")" -le "$before"
 [ "$tracker" != cgroup ] || eventually sh -c "[ \$(find /sys/fs/cgroup -type d -path '*job_$job/*' -name 'task_*' | wc -l) -le 1 ]"
 [ "$tracker" != cgroup ] || is "$(groups_of_tasks)" 1 "nor cgroups"
 rm "$GO"
