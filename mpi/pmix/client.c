@@ -4,6 +4,7 @@
  */
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "mpi/pmix/px.h"
 
@@ -48,6 +49,13 @@ static void abort_done(struct px *px, struct call *call, int r)
 	call_answer(call, call_status_of(r));
 }
 
+/* Open MPI's MPI_Abort has no message, and sends "N/A". */
+static const char *abort_reason(const struct call *call)
+{
+	return call->text && call->text[0] && strcmp(call->text, "N/A") != 0 ? call->text
+									     : "no reason given";
+}
+
 /* Whether procs stand for all of the namespace of who asks. */
 static bool is_everybody(const struct call *call)
 {
@@ -68,14 +76,12 @@ void px_abort(struct px *px, struct call *call)
 	if (!is_everybody(call)) {
 		serve_log(px->serve, LOG_LEVEL_WARNING,
 			"rank %u of %s aborts %zu other ranks or groups of them: %s",
-			call->proc.rank, call->proc.nspace, call->nprocs,
-			call->text ? call->text : "no reason given");
+			call->proc.rank, call->proc.nspace, call->nprocs, abort_reason(call));
 		control_signal(px, call->procs, call->nprocs, SIGKILL, call, abort_done);
 		return;
 	}
 	(void)snprintf(text, sizeof(text), "rank %u of %s has called PMIx_Abort: %s",
-		call->proc.rank, call->proc.nspace,
-		call->text && call->text[0] ? call->text : "no reason given");
+		call->proc.rank, call->proc.nspace, abort_reason(call));
 	serve_abort(px->serve, call->code & 0xff, text);
 	call_answer(call, PMIX_SUCCESS);
 }

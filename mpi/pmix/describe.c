@@ -272,6 +272,8 @@ static void add_rank(struct keys *keys, const struct px *px, const struct layout
 
 	keys_add_rank(&data, PMIX_RANK, i); /* libpmix wants it first */
 	keys_add_u32(&data, PMIX_APPNUM, rank->appnum);
+	if (l->nspace->number) /* of the job, too: some programs ask for their own rank's */
+		keys_add(&data, PMIX_PARENT_ID, &l->nspace->parent, PMIX_PROC);
 	keys_add_rank(&data, PMIX_GLOBAL_RANK, l->nspace->first_rank + i);
 	keys_add_rank(&data, PMIX_APP_RANK, l->app_rank[i]);
 	keys_add_u16(&data, PMIX_LOCAL_RANK, (uint16_t)l->local_rank[i]);

@@ -16,6 +16,7 @@ struct question {
 	struct px *px;
 	const char *key;
 	const struct nspace *nspace; /* the one it is about */
+	bool names_nspace;           /* it was named, and is not only the default */
 	const char *group;           /* likewise; NULL: none named */
 	const char *set;             /* likewise */
 	struct keys *results;
@@ -56,6 +57,8 @@ static pmix_status_t namespaces(struct question *q)
 	return PMIX_SUCCESS;
 }
 
+/* Of each its name and its command line, and nothing else: openpmix's tool.c takes every member for
+ * a string, as PRRTE's are. */
 static pmix_status_t namespace_info(struct question *q)
 {
 	_cleanup_keys_ struct keys all = {.v = NULL};
@@ -63,9 +66,11 @@ static pmix_status_t namespace_info(struct question *q)
 	for (const struct nspace *n = q->px->names.first; n; n = n->next) {
 		_cleanup_keys_ struct keys one = {.v = NULL};
 
+		if (q->names_nspace && n != q->nspace)
+			continue;
 		keys_add_text(&one, PMIX_NSPACE, n->name);
-		keys_add_u32(&one, PMIX_JOB_SIZE, n->size);
-		keys_add_array(&all, PMIX_JOB_INFO_ARRAY, &one);
+		keys_add_text(&one, PMIX_CMD_LINE, n->apps[0].argv ? n->apps[0].argv : "");
+		keys_add_array(&all, PMIX_QUERY_NAMESPACE_INFO, &one);
 	}
 	keys_add_array(q->results, q->key, &all);
 	return PMIX_SUCCESS;
@@ -278,11 +283,13 @@ static void find_subject(struct question *question, const pmix_query_t *query)
 	for (size_t i = 0; i < query->nqual; i++) {
 		const pmix_info_t *q = &query->qualifiers[i];
 
-		if (PMIX_CHECK_KEY(q, PMIX_NSPACE) && q->value.type == PMIX_STRING)
+		if (PMIX_CHECK_KEY(q, PMIX_NSPACE) && q->value.type == PMIX_STRING) {
 			question->nspace = names_find(names, q->value.data.string);
-		else if (PMIX_CHECK_KEY(q, PMIX_PROCID) && q->value.type == PMIX_PROC)
+			question->names_nspace = true;
+		} else if (PMIX_CHECK_KEY(q, PMIX_PROCID) && q->value.type == PMIX_PROC) {
 			question->nspace = names_find(names, q->value.data.proc->nspace);
-		else if (PMIX_CHECK_KEY(q, PMIX_GROUP_ID) && q->value.type == PMIX_STRING)
+			question->names_nspace = true;
+		} else if (PMIX_CHECK_KEY(q, PMIX_GROUP_ID) && q->value.type == PMIX_STRING)
 			question->group = q->value.data.string;
 		else if (PMIX_CHECK_KEY(q, PMIX_PSET_NAME) && q->value.type == PMIX_STRING)
 			question->set = q->value.data.string;

@@ -332,6 +332,112 @@ static int verb_nokey(char **args)
 	return 0;
 }
 
+static void put_text(const char *key, const char *text)
+{
+	pmix_value_t value;
+
+	PMIX_VALUE_LOAD(&value, text, PMIX_STRING);
+	must(PMIx_Put(PMIX_GLOBAL, key, &value), "PMIx_Put");
+	must(PMIx_Commit(), "PMIx_Commit");
+	PMIX_VALUE_DESTRUCT(&value);
+}
+
+static pmix_status_t get_text(
+	uint32_t rank, const char *key, const pmix_info_t *info, size_t ninfo, char text[64])
+{
+	pmix_value_t *value = NULL;
+	pmix_status_t status;
+	pmix_proc_t peer;
+
+	PMIX_LOAD_PROCID(&peer, me.nspace, rank);
+	status = PMIx_Get(&peer, key, info, ninfo, &value);
+	snprintf(text, 64, "%s",
+		status != PMIX_SUCCESS               ? status_name(status)
+			: value->type == PMIX_STRING ? value->data.string
+						     : "no text");
+	if (value)
+		PMIX_VALUE_RELEASE(value);
+	return status;
+}
+
+/* Rank 0 changes what it has put; the others have read it, and read it anew. */
+static int verb_refresh(char **args)
+{
+	pmix_info_t info;
+	char text[64];
+	bool yes = true;
+
+	(void)args;
+	if (me.rank == 0)
+		put_text("test.changing", "first");
+	fence(true);
+	if (me.rank != 0)
+		must(get_text(0, "test.changing", NULL, 0, text), "PMIx_Get");
+	fence(false);
+	if (me.rank == 0)
+		put_text("test.changing", "second");
+	fence(true);
+	PMIX_INFO_LOAD(&info, PMIX_GET_REFRESH_CACHE, &yes, PMIX_BOOL);
+	if (me.rank != 0) {
+		(void)get_text(0, "test.changing", &info, 1, text);
+		say("refresh", text);
+	}
+	fence(false);
+	return 0;
+}
+
+/* "again COUNT": each time with a connection of its own. */
+static int verb_again(char **args)
+{
+	fence(false);
+	for (int i = atoi(args[0]); i > 0; i--) {
+		must(PMIx_Finalize(NULL, 0), "PMIx_Finalize");
+		init();
+		fence(i & 1);
+	}
+	say("again", "done");
+	return 0;
+}
+
+static char late_text[64];
+static sem_t late_got;
+
+static void on_late(pmix_status_t status, pmix_value_t *value, void *cbdata)
+{
+	(void)cbdata;
+	snprintf(late_text, sizeof(late_text), "%s",
+		status == PMIX_SUCCESS && value->type == PMIX_STRING ? value->data.string
+								     : status_name(status));
+	(void)sem_post(&late_got);
+}
+
+/* The last rank asks for a key of rank 0's, which has committed others; once its server has been
+ * asked, rank 0 puts that, too. */
+static int verb_latekey(char **args)
+{
+	pmix_proc_t first;
+	pmix_info_t guard;
+	int seconds = 50;
+
+	(void)args;
+	begin_sem(&late_got);
+	put_own();
+	fence(false);
+	PMIX_LOAD_PROCID(&first, me.nspace, 0);
+	PMIX_INFO_LOAD(&guard, PMIX_TIMEOUT, &seconds, PMIX_INT);
+	if (me.rank == size - 1)
+		must(PMIx_Get_nb(&first, "test.late", &guard, 1, on_late, NULL), "PMIx_Get_nb");
+	fence(false);
+	if (me.rank == 0)
+		put_text("test.late", "at last");
+	if (me.rank == size - 1) {
+		await_post(&late_got);
+		say("latekey", late_text);
+	}
+	fence(false);
+	return 0;
+}
+
 /* ---- publish ---- */
 
 static pmix_status_t lookup(const char *key, bool wait, int seconds, char *text, size_t room)
@@ -582,6 +688,16 @@ static int verb_abort(char **args)
 	return 0;
 }
 
+/* "aborts [MESSAGE]": all of them, without a message by itself. */
+static int verb_aborts(char **args)
+{
+	fence(false);
+	if (me.rank == 0)
+		(void)PMIx_Abort(7, args[0], NULL, 0);
+	(void)pause();
+	return 0;
+}
+
 static void control(const char *key, const void *value, pmix_data_type_t type, uint32_t rank,
 	pmix_status_t wanted, const char *what)
 {
@@ -653,6 +769,31 @@ static void show_table(const pmix_value_t *value)
 	}
 }
 
+/* PMIX_QUERY_NAMESPACE_INFO: programs take all that stands in one for text. */
+static void show_namespaces(const pmix_info_t *info)
+{
+	const pmix_info_t *one, *member;
+	char text[600];
+	size_t len = 0;
+
+	if (!PMIX_CHECK_KEY(info, PMIX_QUERY_NAMESPACE_INFO) || info->value.type != PMIX_DATA_ARRAY)
+		return;
+	one = info->value.data.darray->array;
+	for (size_t i = 0; i < info->value.data.darray->size; i++, one++) {
+		if (one->value.type != PMIX_DATA_ARRAY)
+			die(one->key, PMIX_ERR_TYPE_MISMATCH);
+		member = one->value.data.darray->array;
+		for (size_t k = 0; k < one->value.data.darray->size; k++, member++) {
+			if (member->value.type != PMIX_STRING)
+				die(member->key, PMIX_ERR_TYPE_MISMATCH);
+			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s",
+				k ? " runs " : "", member->value.data.string);
+		}
+		say("namespace", text);
+		len = 0;
+	}
+}
+
 static int verb_query(char **args)
 {
 	pmix_query_t query;
@@ -672,6 +813,7 @@ static int verb_query(char **args)
 	for (size_t i = 0; i < n; i++) {
 		show_value(results[i].key, &results[i].value);
 		show_table(&results[i].value);
+		show_namespaces(&results[i]);
 	}
 	fence(false);
 	return 0;
@@ -796,6 +938,11 @@ static int verb_child(char **args)
 	PMIX_VALUE_RELEASE(value);
 	must(PMIx_Get(&everybody, PMIX_PARENT_ID, NULL, 0, &value), "PMIX_PARENT_ID");
 	both[0] = *value->data.proc;
+	PMIX_VALUE_RELEASE(value);
+	must(PMIx_Get(&me, PMIX_PARENT_ID, NULL, 0, &value), "PMIX_PARENT_ID of one's own");
+	if (!PMIX_CHECK_PROCID(value->data.proc, &both[0]))
+		die("another parent for a rank than for the job", PMIX_ERROR);
+	PMIX_VALUE_RELEASE(value);
 	PMIX_LOAD_PROCID(&both[1], me.nspace, PMIX_RANK_WILDCARD);
 	put_own();
 	fence(true);
@@ -842,6 +989,9 @@ static const struct verb verbs[] = {
 	{"halves", verb_halves},
 	{"absent", verb_absent},
 	{"nokey", verb_nokey},
+	{"refresh", verb_refresh},
+	{"again", verb_again},
+	{"latekey", verb_latekey},
 	{"publish", verb_publish},
 	{"connect", verb_connect},
 	{"group", verb_group},
@@ -849,6 +999,7 @@ static const struct verb verbs[] = {
 	{"death", verb_death},
 	{"deathfence", verb_deathfence},
 	{"abort", verb_abort},
+	{"aborts", verb_aborts},
 	{"control", verb_control},
 	{"query", verb_query},
 	{"log", verb_log},

@@ -91,6 +91,16 @@ static int verb_idle(char **args)
 	return 0;
 }
 
+/* Until it is killed. */
+static int verb_orphan(char **args)
+{
+	(void)args;
+	fence(false);
+	say("orphan", "");
+	(void)pause();
+	return 0;
+}
+
 /* "died WHAT": the last rank dies in the middle of what the others have begun or begin. */
 static int verb_died(char **args)
 {
@@ -103,6 +113,16 @@ static int verb_died(char **args)
 		_exit(9);
 	status = together(args[0]);
 	say("died", status == PMIX_SUCCESS ? "of the others" : "failed");
+	return 0;
+}
+
+/* "left WHAT": the last rank finalizes and ends before the others have begun, or while they wait.
+ */
+static int verb_left(char **args)
+{
+	fence(false);
+	if (!is_last())
+		say_status("left", args[0], together(args[0]));
 	return 0;
 }
 
@@ -370,7 +390,9 @@ const struct verb failure_verbs[] = {
 	{"missed", verb_missed},
 	{"awaited", verb_awaited},
 	{"idle", verb_idle},
+	{"orphan", verb_orphan},
 	{"died", verb_died},
+	{"left", verb_left},
 	{"nobody", verb_nobody},
 	{"unput", verb_unput},
 	{"ranges", verb_ranges},

@@ -49,6 +49,11 @@ lines 1 'task 2 killed by signal 9' "that one is killed"
 pmix 1 nobody 1
 lines 1 "rank 0 of .* can't abort them: no such rank" "of one that there is not the log tells"
 options=
+for message in '' N/A; do
+	# shellcheck disable=SC2086 # none at all, or the one of Open MPI's MPI_Abort
+	pmix 2 aborts $message
+	lines 1 'rank 0 of .* has called PMIx_Abort: no reason given$' "an abort without a message${message:+ ($message)}"
+done
 pmix 2 abort 263
 is "$status" 7 "of a status that is none of a process the low byte is the step's"
 

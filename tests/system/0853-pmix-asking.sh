@@ -12,6 +12,9 @@ lines 2 '^query [01]: SUCCESS$' "queries are answered"
 lines 2 'qry.ns=stepd\.[0-9]*\.0$' "namespaces"
 lines 2 'qry.jst=SUCCESS$' "the job's status"
 lines 2 'qry.ptable=\[2\]$' "the table of processes"
+lines 2 'qry.nsinfo=\[1\]$' "and the namespaces with what they run"
+lines 2 "^namespace [01]: stepd\.[0-9]*\.0 runs $client query pmix.qry.ns pmix.qry.jst" \
+	"each as texts alone, for programs take them for nothing else"
 pmix 2 query pmix.qry.ptable
 pids_agree "with the process ids of all"
 pmix 2 query pmix.qry.lptable pmix.qry.mem pmix.qry.pgrpnum

@@ -8,7 +8,7 @@
 
 pmix 2 spawn "$client" 3
 lines 1 '^spawn 0: connected$' "a rank spawns others and connects with them"
-lines 3 '^child [0-2]: of 3, parent stepd\.[0-9]*\.0:0$' "these know how many they are and who asked for them"
+lines 3 '^child [0-2]: of 3, parent stepd\.[0-9]*\.0:0$' "these know how many they are and who asked for them, as a job and as ranks"
 lines 3 "^value [0-2]: pmix.app.argv=$client child\$" "and what they run"
 is "$status" 0 "and the step ends well"
 
