@@ -45,7 +45,8 @@ libmpiserve_la_SOURCES = \
 	mpi/serve/spawning_ask.c \
 	mpi/serve/spawning_part.c \
 	mpi/serve/spawning_root.c \
-	mpi/serve/streams.c
+	mpi/serve/streams.c \
+	mpi/serve/task_watch.c mpi/serve/task_watch.h
 libmpiserve_la_LIBADD = libmpiwire.la libmpilink.la $(JANSSON_LIBS) $(EV_LIBS)
 
 # PMI-1 and PMI-2: the server, which needs no agent, and the plugin around it.

@@ -782,7 +782,8 @@ PMIX_SYSTEM_TESTS = \
 	tests/system/0874-pmix-log.sh \
 	tests/system/0875-pmix-monitors.sh \
 	tests/system/0876-pmix-streams-bounds.sh \
-	tests/system/0877-pmix-sets-nodes.sh
+	tests/system/0877-pmix-sets-nodes.sh \
+	tests/system/0879-pmix-orphans.sh
 EXTRA_DIST += $(PMIX_SYSTEM_TESTS) tests/lib/pmix.sh tests/lib/pmixtool.sh tests/lib/pmix_old.py tests/lib/mpiprogram.c \
 	tests/bench/run-pmix tests/bench/pmi2exchange.c
 bench-pmix: all $(EXTRA_PROGRAMS) tests/lib/pmixclient

@@ -190,19 +190,23 @@ static void lost(struct px *px, const pmix_proc_t *proc)
  * node that the rank is on tells the others; of the range libpmix tells nothing. */
 static void alerted(struct px *px, struct call *call)
 {
-	const struct nspace_rank *rank = names_rank(&px->names, &call->proc);
+	const struct nspace_rank *rank;
 
 	call->range = PMIX_RANGE_NAMESPACE;
-	if (rank && rank->node == px->node)
-		tell_others(px, call);
+	for (size_t i = 0; i < call->nprocs; i++) {
+		call->proc = call->procs[i];
+		rank = names_rank(&px->names, &call->proc);
+		if (rank && rank->node == px->node)
+			tell_others(px, call);
+	}
 }
 
 void px_own_event(struct px *px, struct call *call)
 {
-	if (call->code == PMIX_ERR_LOST_CONNECTION)
-		lost(px, &call->proc);
-	else
+	if (call->code != PMIX_ERR_LOST_CONNECTION)
 		alerted(px, call);
+	for (size_t i = 0; call->code == PMIX_ERR_LOST_CONNECTION && i < call->nprocs; i++)
+		lost(px, &call->procs[i]);
 	(void)call_free(call);
 }
 

@@ -259,6 +259,23 @@ static pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t *source,
 	return PMIX_OPERATION_SUCCEEDED;
 }
 
+/* libpmix makes one event of what it finds at about the same time: source is the first rank,
+ * and each further one an info. */
+static bool copy_sources(
+	struct call *call, const pmix_proc_t *source, const pmix_info_t *info, size_t ninfo)
+{
+	call->procs = calloc(ninfo + 1, sizeof(*call->procs));
+	if (!call->procs)
+		return false;
+	if (source)
+		call->procs[call->nprocs++] = *source;
+	for (size_t i = 0; i < ninfo; i++) {
+		if (PMIX_CHECK_KEY(&info[i], PMIX_PROCID) && info[i].value.type == PMIX_PROC)
+			call->procs[call->nprocs++] = *info[i].value.data.proc;
+	}
+	return true;
+}
+
 void module_on_event(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[],
 	size_t ninfo, pmix_info_t results[], size_t nresults,
 	pmix_event_notification_cbfunc_fn_t cbfunc, void *cbdata)
@@ -266,13 +283,10 @@ void module_on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,
 	struct call *call = call_new(px_own_event, CALL_NOTE, NULL);
 
 	(void)id;
-	(void)info;
-	(void)ninfo;
 	(void)results;
 	(void)nresults;
-	if (call && queue) {
+	if (call && queue && copy_sources(call, source, info, ninfo)) {
 		call->code = status;
-		(void)copy_proc(call, source);
 		call_hand_over(queue, call);
 	} else {
 		(void)call_free(call);

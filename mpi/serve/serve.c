@@ -13,7 +13,7 @@
 
 void serve_check(struct serve *s)
 {
-	if (s->left || (s->link_fd < 0 && s->conversations <= 0))
+	if (s->left || (s->link_fd < 0 && s->conversations <= 0 && !task_watch_has_any(s->tasks)))
 		ev_break(s->loop, EVBREAK_ALL);
 }
 
@@ -130,6 +130,15 @@ static int open_wire(struct serve *s, struct err *err)
 
 /* ---- its life ------------------------------------------------------------------------------- */
 
+/* Its exit status went to whoever has reaped it. */
+static void on_task_gone(void *userdata, uint32_t rank)
+{
+	struct serve *s = userdata;
+
+	serve_task_ended(s, rank, 0);
+	serve_check(s);
+}
+
 int serve_open(const stepd_mpi_service_t *service, const struct serve_events *events,
 	void *userdata, struct serve **ret_serve, struct err *err)
 {
@@ -145,7 +154,8 @@ int serve_open(const stepd_mpi_service_t *service, const struct serve_events *ev
 	s->loop = ev_loop_new(EVFLAG_NOENV);
 	s->spawning = s->loop ? spawning_new(s) : NULL;
 	s->streams = s->loop ? streams_new(s) : NULL;
-	if (!s->spawning || !s->streams) {
+	s->tasks = s->loop ? task_watch_new(s->loop, on_task_gone, s) : NULL;
+	if (!s->spawning || !s->streams || !s->tasks) {
 		(void)serve_close(s);
 		return err_set(err, -ENOMEM, "serve the step's MPI");
 	}
@@ -229,6 +239,7 @@ struct serve *serve_close(struct serve *s)
 	if (s->loop) {
 		serve_link_close(s);
 		s->streams = streams_free(s->streams);
+		s->tasks = task_watch_free(s->tasks);
 		ev_loop_destroy(s->loop);
 	}
 	free(s);

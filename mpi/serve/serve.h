@@ -31,7 +31,8 @@ struct serve_output {
 struct serve_events {
 	/* A task of this node has been forked; before what else is heard of it. */
 	void (*task_start)(void *userdata, uint32_t rank, pid_t pid);
-	/* A task of this node has ended. rank: in the step, spawned ones too. */
+	/* A task of this node has ended. rank: in the step, spawned ones too. Once the agent is
+	 * gone nobody knows how: wait_status is 0. */
 	void (*task_exit)(void *userdata, uint32_t rank, int wait_status);
 	/* A fence waits for this node and it has not begun it: wire_events.missing. */
 	void (*missing)(void *userdata, uint64_t set_id, char *text, size_t size);
@@ -47,7 +48,7 @@ struct serve_events {
 	/* The step is over on this node, or its agent is gone; once. True: this node stays until
 	 * serve_leave(), which must come soon. */
 	bool (*over)(void *userdata);
-	/* The step is over on this node, or the agent is gone and all tasks have hung up: the last
+	/* The step is over on this node, or the agent is gone and all tasks are, too: the last
 	 * chance to clean up before serve_run() returns. */
 	void (*end)(void *userdata);
 };
@@ -70,7 +71,7 @@ int serve_run(struct serve *s);
 int serve_fail(const stepd_mpi_service_t *service, const struct err *err);
 
 /* How many conversations with tasks are open: the plugin counts them, +1 and -1. Once the agent is
- * gone, serve_run() ends with the last of them. */
+ * gone, serve_run() ends when there is none and no task is left that could begin one. */
 void serve_count(struct serve *s, int change);
 
 /* A line in the step's log. */

@@ -10,6 +10,7 @@
 #include "mpi/link.h"
 #include "mpi/serve/serve.h"
 #include "mpi/serve/spawning.h"
+#include "mpi/serve/task_watch.h"
 
 /* Channels of the wire below SERVE_CHANNEL_PLUGIN. */
 enum serve_channel {
@@ -44,6 +45,7 @@ struct serve {
 	struct wire *wire;
 	struct spawning *spawning;
 	struct streams *streams;
+	struct task_watch *tasks;
 
 	int link_fd; /* -1: the agent is gone, or wants it to end */
 	ev_io readable, writable;
@@ -79,6 +81,9 @@ void serve_check(struct serve *s);
  */
 int serve_ask_take(struct serve *s, json_t *message, serve_done_fn done, void *userdata,
 	const char *what, struct err *err) _must_check_;
+
+/* A task of this node has ended: the plugin and the spawns learn of it. */
+void serve_task_ended(struct serve *s, uint32_t rank, int wait_status);
 
 /* Ranks for a message. NULL: no memory. */
 json_t *serve_pack_ranks(const uint32_t *ranks, size_t count);

@@ -197,10 +197,22 @@ static void take_task_start(struct serve *s, struct link_message *message)
 		     *pids = json_object_get(message->object, "pids");
 	size_t i;
 
-	for (i = 0; s->events->task_start && i < json_array_size(ranks); i++)
-		s->events->task_start(s->userdata,
-			(uint32_t)json_integer_value(json_array_get(ranks, i)),
-			(pid_t)json_integer_value(json_array_get(pids, i)));
+	for (i = 0; i < json_array_size(ranks); i++) {
+		uint32_t rank = (uint32_t)json_integer_value(json_array_get(ranks, i));
+		pid_t pid = (pid_t)json_integer_value(json_array_get(pids, i));
+
+		/* Without memory its connection alone tells of it once the agent has died. */
+		(void)!task_watch_add(s->tasks, rank, pid);
+		if (s->events->task_start)
+			s->events->task_start(s->userdata, rank, pid);
+	}
+}
+
+void serve_task_ended(struct serve *s, uint32_t rank, int wait_status)
+{
+	if (s->events->task_exit)
+		s->events->task_exit(s->userdata, rank, wait_status);
+	spawning_task_exit(s->spawning, rank);
 }
 
 static void take_task_exit(struct serve *s, struct link_message *message)
@@ -208,9 +220,8 @@ static void take_task_exit(struct serve *s, struct link_message *message)
 	json_int_t rank = json_integer_value(json_object_get(message->object, "rank"));
 	json_int_t status = json_integer_value(json_object_get(message->object, "wait_status"));
 
-	if (s->events->task_exit)
-		s->events->task_exit(s->userdata, (uint32_t)rank, (int)status);
-	spawning_task_exit(s->spawning, (uint32_t)rank);
+	task_watch_remove(s->tasks, (uint32_t)rank);
+	serve_task_ended(s, (uint32_t)rank, (int)status);
 }
 
 /* Whether the plugin wants to stay for a while. */
@@ -319,5 +330,7 @@ void serve_link_close(struct serve *s)
 		end_signal(s, &s->signals, -EPIPE, &err);
 	if (s->spawning)
 		spawning_agent_gone(s->spawning);
+	if (!s->told)
+		task_watch_begin(s->tasks);
 	(void)tell_over(s);
 }
