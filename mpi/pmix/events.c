@@ -110,21 +110,29 @@ static void raise_ended(struct px *px, const struct nspace *nspace, uint32_t i)
 	deliver(code, &proc, PMIX_RANGE_SESSION, &keys);
 }
 
-/* On every node. */
-static void ended(
-	struct px *px, struct nspace *nspace, uint32_t i, enum rank_state state, int wait_status)
+/* How a rank has ended, as its node reports it to all. */
+struct ending {
+	int32_t wait_status;
+	uint8_t is_lost;
+	uint8_t is_absent;
+};
+
+/* On every node. What its node knew to be complete is complete here: on each edge of the tree the
+ * result went before this notice. */
+static void ended(struct px *px, struct nspace *nspace, uint32_t i, const struct ending *ending)
 {
 	struct nspace_rank *rank = &nspace->ranks[i];
 
 	if (rank->state >= RANK_ENDED)
 		return;
-	rank->state = state;
-	rank->wait_status = wait_status;
+	rank->state = ending->is_lost ? RANK_LOST : RANK_ENDED;
+	rank->absent = ending->is_absent;
+	rank->wait_status = ending->wait_status;
 	nspace->gone++;
 	publish_rank_gone(px, nspace, i);
 	modex_rank_gone(px, nspace, i);
-	if (state == RANK_LOST)
-		collective_rank_lost(px, nspace, i);
+	if (rank->absent)
+		collective_rank_absent(px, nspace, i);
 	raise_ended(px, nspace, i);
 }
 
@@ -132,10 +140,9 @@ void px_task_ended(struct px *px, uint32_t step_rank, int wait_status)
 {
 	uint32_t i = 0;
 	struct nspace *nspace = names_find_rank(&px->names, step_rank, &i);
+	struct ending ending = {.wait_status = wait_status};
 	enum rank_state state;
 	pmix_data_buffer_t args;
-	int32_t status = wait_status;
-	uint8_t is_lost;
 
 	if (!nspace || nspace->ranks[i].state >= RANK_ENDED)
 		return;
@@ -144,32 +151,38 @@ void px_task_ended(struct px *px, uint32_t step_rank, int wait_status)
 		serve_count(px->serve, -1);
 	/* Killed before PMIx_Init it can't join the others either; one that has ended well without
 	 * it may never have wanted to. */
-	is_lost = state == RANK_CONNECTED ||
+	ending.is_lost = state == RANK_CONNECTED ||
 		(state == RANK_STARTED &&
 			!(WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0));
+	/* One that has finalized may have left its part in what it did not wait for. */
+	ending.is_absent = ending.is_lost || !collective_has(px, nspace, i);
 	PMIX_DATA_BUFFER_CONSTRUCT(&args);
-	if (pack(&args, &step_rank, 1, PMIX_UINT32) && pack(&args, &status, 1, PMIX_INT32) &&
-		pack(&args, &is_lost, 1, PMIX_UINT8))
+	if (pack(&args, &step_rank, 1, PMIX_UINT32) &&
+		pack(&args, &ending.wait_status, 1, PMIX_INT32) &&
+		pack(&args, &ending.is_lost, 1, PMIX_UINT8) &&
+		pack(&args, &ending.is_absent, 1, PMIX_UINT8))
 		rpc_tell(px, RPC_ENDED, &args);
 	else
 		PMIX_DATA_BUFFER_DESTRUCT(&args);
-	ended(px, nspace, i, is_lost ? RANK_LOST : RANK_ENDED, wait_status);
+	ended(px, nspace, i, &ending);
 }
 
 static void serve_ended(struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args)
 {
 	struct nspace *nspace;
+	struct ending ending;
 	uint32_t step_rank, i = 0;
-	int32_t status;
-	uint8_t is_lost;
 
-	if (!unpack(args, &step_rank, 1, PMIX_UINT32) || !unpack(args, &status, 1, PMIX_INT32) ||
-		!unpack(args, &is_lost, 1, PMIX_UINT8))
+	if (!unpack(args, &step_rank, 1, PMIX_UINT32) ||
+		!unpack(args, &ending.wait_status, 1, PMIX_INT32) ||
+		!unpack(args, &ending.is_lost, 1, PMIX_UINT8))
 		return;
+	if (!unpack(args, &ending.is_absent, 1, PMIX_UINT8))
+		ending.is_absent = ending.is_lost; /* a node of an older stepd */
 	nspace = names_find_rank(&px->names, step_rank, &i);
 	/* Each node speaks of its own ranks. */
 	if (nspace && nspace->ranks[i].node == request->from)
-		ended(px, nspace, i, is_lost ? RANK_LOST : RANK_ENDED, status);
+		ended(px, nspace, i, &ending);
 }
 
 /* A connection has ended. Its agent tells of the process; but a server whose agent is gone waits

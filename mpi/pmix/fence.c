@@ -215,7 +215,7 @@ void collective_begin(struct px *px, enum collective_kind kind, struct call *cal
 		return;
 	}
 	c->done = done;
-	if (names_find_lost(&px->names, call->procs, call->nprocs, px->node, why, sizeof(why))) {
+	if (names_find_absent(&px->names, call->procs, call->nprocs, px->node, why, sizeof(why))) {
 		serve_log(px->serve, LOG_LEVEL_ERROR, "%s: %s", kind_names[kind], why);
 		(void)collective_free(c);
 		fail(px, call, PMIX_ERR_PROC_TERM_WO_SYNC, done);
@@ -273,18 +273,17 @@ bool collective_has(struct px *px, const struct nspace *nspace, uint32_t rank)
 	return c;
 }
 
-/* It may have made its contribution already; that it can't have left the collective alive is
- * enough. */
-void collective_rank_lost(struct px *px, const struct nspace *nspace, uint32_t rank)
+/* One that was lost may have made its contribution already; that it can't have left the collective
+ * alive is enough. */
+void collective_rank_absent(struct px *px, const struct nspace *nspace, uint32_t rank)
 {
 	struct member member = {.nspace = nspace, .rank = rank};
 	struct collective *c = px->collectives;
 	struct wire_set set;
-	char why[512];
+	char end[400], why[512];
 
-	(void)snprintf(why, sizeof(why),
-		"rank %u of %s has ended without PMIx_Finalize while others wait for it", rank,
-		nspace->name);
+	names_describe_end(nspace, rank, end, sizeof(end));
+	(void)snprintf(why, sizeof(why), "%s while others wait for it", end);
 	while (c) {
 		if (c->failed || !has(px, c, &member)) {
 			c = c->next;

@@ -262,31 +262,36 @@ int names_nodes(const struct names *names, const pmix_proc_t *procs, size_t coun
 	return names_each(names, procs, count, node, add_node, nodes);
 }
 
-struct lost {
+void names_describe_end(const struct nspace *nspace, uint32_t rank, char *text, size_t size)
+{
+	(void)snprintf(text, size, "rank %u of %s has ended%s", rank, nspace->name,
+		nspace->ranks[rank].state == RANK_LOST ? " without PMIx_Finalize" : "");
+}
+
+struct absentee {
 	struct nspace *nspace;
 	uint32_t rank;
 };
 
-static int look_for_lost(struct nspace *nspace, uint32_t rank, void *userdata)
+static int find_absent(struct nspace *nspace, uint32_t rank, void *userdata)
 {
-	struct lost *lost = userdata;
+	struct absentee *absentee = userdata;
 
-	if (nspace->ranks[rank].state != RANK_LOST)
+	if (!nspace->ranks[rank].absent)
 		return 0;
-	lost->nspace = nspace;
-	lost->rank = rank;
+	absentee->nspace = nspace;
+	absentee->rank = rank;
 	return -EEXIST; /* enough */
 }
 
-bool names_find_lost(const struct names *names, const pmix_proc_t *procs, size_t count,
+bool names_find_absent(const struct names *names, const pmix_proc_t *procs, size_t count,
 	uint32_t node, char *text, size_t size)
 {
-	struct lost lost = {.nspace = NULL};
+	struct absentee absentee = {.nspace = NULL};
 
-	if (names_each(names, procs, count, node, look_for_lost, &lost) != -EEXIST)
+	if (names_each(names, procs, count, node, find_absent, &absentee) != -EEXIST)
 		return false;
-	(void)snprintf(text, size, "rank %u of %s has ended without PMIx_Finalize", lost.rank,
-		lost.nspace->name);
+	names_describe_end(absentee.nspace, absentee.rank, text, size);
 	return true;
 }
 

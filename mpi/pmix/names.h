@@ -28,6 +28,7 @@ struct nspace_rank {
 	uint32_t appnum;
 	enum rank_state state;
 	bool hung_up;     /* connected once, and the connection has ended without PMIx_Finalize */
+	bool absent;      /* it is gone, and has no part in a collective that is under way */
 	int wait_status;  /* once it is gone */
 	pid_t pid;        /* 0: it has not been forked yet, or is another node's */
 	const char *cpus; /* what a local one is bound to; NULL: it is not */
@@ -93,8 +94,11 @@ int names_exit_code(const struct nspace_rank *rank);
 int names_nodes(const struct names *names, const pmix_proc_t *procs, size_t count, uint32_t node,
 	struct bitset *nodes) _must_check_;
 
-/* The first of them that was lost, as text; false: none was. */
-bool names_find_lost(const struct names *names, const pmix_proc_t *procs, size_t count,
+/* "rank 3 of N has ended without PMIx_Finalize". */
+void names_describe_end(const struct nspace *nspace, uint32_t rank, char *text, size_t size);
+
+/* The first of them that is absent, as text; false: none is. */
+bool names_find_absent(const struct names *names, const pmix_proc_t *procs, size_t count,
 	uint32_t node, char *text, size_t size);
 
 /* "ranks 3-5" of a namespace on a node that are not further than state; whether there are any. */

@@ -43,7 +43,7 @@ struct px {
 	struct door *door;               /* for clients that are too old (door.c); may be NULL */
 	struct hwloc_topology *topology; /* NULL: not found */
 	ev_timer starts;                 /* until ranks must have called PMIx_Init (ranks.c) */
-	struct trace *trace;             /* who waits; NULL: there is no deadline */
+	struct trace *trace;             /* who waits, who commits; may be NULL */
 	ev_timer deadline;               /* of those who wait (deadline.c) */
 	struct rpc *rpc;
 	struct collective *collectives; /* those under way (fence.c) */
@@ -136,8 +136,8 @@ void collective_begin(struct px *px, enum collective_kind kind, struct call *cal
 const struct nspace *collective_whole(const struct px *px, uint64_t set_id);
 /* Whether a rank is in one that this node has begun. */
 bool collective_has(struct px *px, const struct nspace *nspace, uint32_t rank);
-/* A rank was lost: what waits for it ends. */
-void collective_rank_lost(struct px *px, const struct nspace *nspace, uint32_t rank);
+/* A rank can't come any more: what waits for it ends. */
+void collective_rank_absent(struct px *px, const struct nspace *nspace, uint32_t rank);
 void collective_close(struct px *px);
 
 /* ---- the upcalls ---- */

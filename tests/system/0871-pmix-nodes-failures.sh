@@ -41,6 +41,11 @@ for what in fence connect disconnect; do
 	lines 2 '^died [01]: failed$' "a rank that dies: $what"
 	like "$out" "rank 2 of .* has ended without PMIx_Finalize" "and of whom is told"
 done
+for what in fence connect; do
+	nodes 3 3 left $what
+	lines 2 "^left [01]: $what PROC TERMINATED WITHOUT SYNC$" "a rank that has finalized and ended is not waited for: $what"
+	like "$out" 'rank 2 of [^ ]* has ended( while others wait for it)?$' "and of whom is told"
+done
 nodes 3 3 unput 50
 lines 2 '^unput [01]: get NOT-FOUND$' "what a rank of another node has not put before its end is not found"
 nodes 3 3 ends 3
