@@ -1,20 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Direct modex: what a rank of another node has put is fetched from that node when it is asked for.
- * There libpmix parks the request until the rank commits; a rank that ends first, or a deadline,
- * ends it here.
+ * There libpmix parks the request until the rank commits for the first time; a rank that ends
+ * first, or a deadline, ends it here. A key that is not among the data by then may be committed
+ * later: libpmix is asked again when its trace shows that the rank has committed.
  */
 #include <string.h>
 
 #include "mpi/pmix/rpc.h"
+#include "mpi/pmix/trace.h"
 
-/* A request of another node that libpmix holds. */
+/* Without a deadline of its own a key is waited for as long as libpmix waits for one of a rank of
+ * the same node. */
+#define KEY_WAIT_MS 2000u
+
+/* The requester gives up at its own deadline; this node a bit later. */
+#define DEADLINE_SLACK_MS 1000u
+
+/* In a request: PMIX_TIMEOUT was not given. */
+#define NO_DEADLINE UINT64_MAX
+
+/* A request of another node that libpmix holds, or whose key is still to be committed. */
 struct modex_wait {
 	struct modex_wait *next;
 	struct px *px;
 	struct rpc_request request;
 	pmix_proc_t proc;
 	uint64_t id;
+
+	char *key;            /* that has to be among the data; NULL: whatever there is will do */
+	bool is_asked;        /* libpmix has still to answer */
+	bool has_commit;      /* the rank may have committed more since libpmix was asked */
+	bool is_last;         /* what libpmix answers next is what there is */
+	pmix_status_t status; /* libpmix's last answer */
+	char *data;
+	size_t size;
+	uint64_t limit_ms;
+	ev_timer limit; /* then it gets the last answer */
 };
 
 /* ---- who asks ---- */
@@ -27,11 +49,25 @@ static void on_reply(
 
 	if (status == PMIX_ERR_TIMEOUT)
 		serve_log(px->serve, LOG_LEVEL_ERROR,
-			"PMIx_Get: rank %u of %s has put nothing until the deadline",
+			"PMIx_Get: rank %u of %s has not put what is asked for until the deadline",
 			call->proc.rank, call->proc.nspace);
 	if (status == PMIX_SUCCESS && (!result || !unpack(result, &bo, 1, PMIX_BYTE_OBJECT)))
 		status = PMIX_ERR_UNPACK_FAILURE;
 	call_answer_modex(call, status, bo.bytes, bo.size);
+}
+
+/* Reserved keys are what servers tell of a rank, if they do: none comes later. */
+static bool pack_request(const struct call *call, pmix_data_buffer_t *args)
+{
+	const pmix_info_t *info = call_find(call, PMIX_REQUIRED_KEY);
+	const char *key = info && info->value.type == PMIX_STRING ? info->value.data.string : NULL;
+	uint64_t limit_ms = call_timeout_ms(call, NO_DEADLINE);
+
+	if (!pack(args, &call->proc, 1, PMIX_PROC))
+		return false;
+	if (!key || strncmp(key, "pmix", 4) == 0)
+		return true;
+	return pack(args, &key, 1, PMIX_STRING) && pack(args, &limit_ms, 1, PMIX_UINT64);
 }
 
 void px_direct_modex(struct px *px, struct call *call)
@@ -44,7 +80,7 @@ void px_direct_modex(struct px *px, struct call *call)
 		return;
 	}
 	PMIX_DATA_BUFFER_CONSTRUCT(&args);
-	if (!pack(&args, &call->proc, 1, PMIX_PROC)) {
+	if (!pack_request(call, &args)) {
 		PMIX_DATA_BUFFER_DESTRUCT(&args);
 		call_answer_modex(call, PMIX_ERR_NOMEM, NULL, 0);
 		return;
@@ -77,27 +113,39 @@ static struct modex_wait **find(struct px *px, uint64_t id)
 	return at;
 }
 
-static void end_wait(
-	struct px *px, struct modex_wait **at, pmix_status_t status, char *data, size_t size)
+static bool has_keyed(const struct px *px)
+{
+	const struct modex_wait *w = px->modex;
+
+	while (w && !w->key)
+		w = w->next;
+	return w;
+}
+
+static void wait_free(struct modex_wait *w)
+{
+	ev_timer_stop(w->px->loop, &w->limit);
+	free(w->key);
+	free(w->data);
+	free(w);
+}
+
+static void end_wait(struct px *px, struct modex_wait **at, pmix_status_t status)
 {
 	struct modex_wait *w = *at;
 
 	*at = w->next;
-	reply(px, &w->request, status, data, size);
-	free(w);
+	if (!has_keyed(px))
+		trace_watch_commits(px->trace, NULL, NULL);
+	reply(px, &w->request, status, w->data, w->size);
+	wait_free(w);
 }
 
-/* libpmix's answer, in the loop; code is its status, text the number in digits. */
-static void on_found(struct px *px, struct call *call)
-{
-	struct modex_wait **at = find(px, strtoull(call->text, NULL, 10));
+/* ---- libpmix ---- */
 
-	if (*at)
-		end_wait(px, at, call->code, call->data, call->size);
-	(void)call_free(call);
-}
+static void on_found(struct px *px, struct call *call);
 
-struct asked {
+struct query {
 	struct calls *calls;
 	uint64_t id;
 };
@@ -105,10 +153,10 @@ struct asked {
 /* On libpmix's thread, which keeps data. */
 static void on_found_there(pmix_status_t status, char *data, size_t size, void *cbdata)
 {
-	struct asked *asked = cbdata;
+	struct query *query = cbdata;
 	struct call *call = call_new(on_found, CALL_NOTE, NULL);
 
-	if (call && asprintf(&call->text, "%llu", (unsigned long long)asked->id) < 0)
+	if (call && asprintf(&call->text, "%llu", (unsigned long long)query->id) < 0)
 		call->text = NULL;
 	if (call && call->text) {
 		call->code = status;
@@ -118,44 +166,173 @@ static void on_found_there(pmix_status_t status, char *data, size_t size, void *
 		call->size = call->data ? size : 0;
 		if (!call->data)
 			call->code = PMIX_ERR_NOMEM;
-		call_hand_over(asked->calls, call);
+		call_hand_over(query->calls, call);
 	} else {
 		(void)call_free(call); /* the deadline of who asks ends it */
 	}
-	free(asked);
+	free(query);
+}
+
+static pmix_status_t query_libpmix(struct px *px, struct modex_wait *w)
+{
+	struct query *query = calloc(1, sizeof(*query));
+	pmix_status_t status;
+
+	if (!query)
+		return PMIX_ERR_NOMEM;
+	*query = (struct query){.calls = px->calls, .id = w->id};
+	w->has_commit = false;
+	w->is_asked = true;
+	status = PMIx_server_dmodex_request(&w->proc, on_found_there, query);
+	if (status != PMIX_SUCCESS)
+		free(query);
+	return status;
+}
+
+/* Whether the key's name stands in libpmix's packed data, in which it does as it is. A value that
+ * reads so, too, only ends the wait too early. */
+static bool has_key(const struct modex_wait *w)
+{
+	return w->size && memmem(w->data, w->size, w->key, strlen(w->key) + 1);
+}
+
+/* The same by libpmix itself, which takes its time; for data that does not look like it. */
+static bool is_known(const struct modex_wait *w)
+{
+	pmix_value_t *value = NULL;
+	pmix_info_t here;
+	bool yes = true, known;
+
+	PMIX_INFO_LOAD(&here, PMIX_OPTIONAL, &yes, PMIX_BOOL); /* its host is not asked */
+	known = PMIx_Get(&w->proc, w->key, &here, 1, &value) == PMIX_SUCCESS;
+	PMIX_INFO_DESTRUCT(&here);
+	if (value)
+		PMIX_VALUE_RELEASE(value);
+	return known;
+}
+
+static void query_again(struct px *px, struct modex_wait **at)
+{
+	pmix_status_t status = query_libpmix(px, *at);
+
+	if (status != PMIX_SUCCESS)
+		end_wait(px, at, status);
+}
+
+/* libpmix's answer, in the loop; code is its status, text the number in digits. */
+static void on_found(struct px *px, struct call *call)
+{
+	struct modex_wait **at = find(px, strtoull(call->text, NULL, 10)), *w = *at;
+
+	if (w) {
+		w->is_asked = false;
+		w->status = call->code;
+		free(w->data);
+		w->data = take_ptr(call->data);
+		w->size = call->size;
+	}
+	(void)call_free(call);
+	if (!w)
+		return;
+	if (!w->key || w->is_last || has_key(w)) {
+		end_wait(px, at, w->status);
+		return;
+	}
+	w->is_last = is_known(w);
+	if (w->is_last || w->has_commit)
+		query_again(px, at);
+	else if (w->limit_ms && !ev_is_active(&w->limit))
+		ev_timer_start(px->loop, &w->limit);
+}
+
+static void on_limit(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+	struct modex_wait *w = timer->data;
+
+	(void)loop;
+	(void)revents;
+	end_wait(w->px, find(w->px, w->id), w->status);
+}
+
+/* ---- commits ---- */
+
+/* call->proc is about to commit, or has. */
+static void on_commit(struct px *px, struct call *call)
+{
+	struct modex_wait **at = &px->modex, *w;
+
+	while ((w = *at)) {
+		bool is_meant = w->key && PMIX_CHECK_PROCID(&w->proc, &call->proc);
+
+		if (is_meant && w->is_asked)
+			w->has_commit = true;
+		else if (is_meant)
+			query_again(px, at);
+		if (*at == w)
+			at = &w->next;
+	}
+	(void)call_free(call);
+}
+
+/* On the trace's thread. */
+static void on_commit_there(void *userdata, const char *nspace, uint32_t rank)
+{
+	struct call *call = call_new(on_commit, CALL_NOTE, NULL);
+
+	if (!call)
+		return; /* the limit ends the wait */
+	PMIX_LOAD_PROCID(&call->proc, nspace, rank);
+	call_hand_over(userdata, call);
+}
+
+/* ---- a request ---- */
+
+static pmix_status_t unpack_request(struct px *px, struct modex_wait *w, pmix_data_buffer_t *args)
+{
+	const struct nspace_rank *rank;
+	uint64_t limit_ms;
+
+	if (!unpack(args, &w->proc, 1, PMIX_PROC))
+		return PMIX_ERR_UNPACK_FAILURE;
+	rank = names_rank(&px->names, &w->proc);
+	if (!rank || rank->state == RANK_LOST)
+		return PMIX_ERR_NOT_FOUND;
+	if (!unpack(args, &w->key, 1, PMIX_STRING))
+		return PMIX_SUCCESS; /* there is none */
+	if (!unpack(args, &limit_ms, 1, PMIX_UINT64))
+		return PMIX_ERR_UNPACK_FAILURE;
+	w->limit_ms = limit_ms == NO_DEADLINE ? KEY_WAIT_MS
+		: limit_ms                    ? limit_ms + DEADLINE_SLACK_MS
+					      : 0;
+	/* What has ended commits no more. */
+	w->is_last = rank->state == RANK_ENDED;
+	return PMIX_SUCCESS;
 }
 
 static void serve_modex(struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args)
 {
 	struct modex_wait *w = calloc(1, sizeof(*w));
-	struct asked *asked = calloc(1, sizeof(*asked));
-	struct nspace_rank *rank;
 	pmix_status_t status = PMIX_ERR_NOMEM;
 
-	if (w && asked) {
-		status = unpack(args, &w->proc, 1, PMIX_PROC) ? PMIX_SUCCESS
-							      : PMIX_ERR_UNPACK_FAILURE;
-		rank = status == PMIX_SUCCESS ? names_rank(&px->names, &w->proc) : NULL;
-		if (status == PMIX_SUCCESS && (!rank || rank->state == RANK_LOST))
-			status = PMIX_ERR_NOT_FOUND;
+	if (w) {
+		w->px = px;
+		w->request = *request;
+		w->id = ++px->contexts;
+		status = unpack_request(px, w, args);
+		ev_timer_init(&w->limit, on_limit, (double)w->limit_ms / 1e3, 0.);
+		w->limit.data = w;
 	}
 	if (status != PMIX_SUCCESS) {
-		free(w);
-		free(asked);
+		if (w)
+			wait_free(w);
 		rpc_reply(px, request, status, NULL);
 		return;
 	}
-	w->px = px;
-	w->request = *request;
-	w->id = ++px->contexts;
 	w->next = px->modex;
 	px->modex = w;
-	*asked = (struct asked){.calls = px->calls, .id = w->id};
-	status = PMIx_server_dmodex_request(&w->proc, on_found_there, asked);
-	if (status != PMIX_SUCCESS) {
-		free(asked);
-		end_wait(px, find(px, w->id), status, NULL, 0);
-	}
+	if (w->key) /* before libpmix is asked: then no commit goes unseen */
+		trace_watch_commits(px->trace, on_commit_there, px->calls);
+	query_again(px, &px->modex);
 }
 
 void modex_open(struct px *px)
@@ -165,18 +342,18 @@ void modex_open(struct px *px)
 
 void modex_rank_gone(struct px *px, const struct nspace *nspace, uint32_t rank)
 {
-	struct modex_wait **at = &px->modex;
+	struct modex_wait **at = &px->modex, *w;
 
-	while (*at) {
-		if ((*at)->proc.rank == rank && PMIX_CHECK_NSPACE((*at)->proc.nspace, nspace->name))
-			end_wait(px, at, PMIX_ERR_NOT_FOUND, NULL, 0);
+	while ((w = *at)) {
+		if (w->proc.rank == rank && PMIX_CHECK_NSPACE(w->proc.nspace, nspace->name))
+			end_wait(px, at, w->data ? w->status : PMIX_ERR_NOT_FOUND);
 		else
-			at = &(*at)->next;
+			at = &w->next;
 	}
 }
 
 void modex_close(struct px *px)
 {
 	while (px->modex)
-		end_wait(px, &px->modex, PMIX_ERR_LOST_CONNECTION, NULL, 0);
+		end_wait(px, &px->modex, PMIX_ERR_LOST_CONNECTION);
 }

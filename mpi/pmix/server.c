@@ -233,11 +233,11 @@ static int px_open(struct px *px, const char *wanted_tmpdir, struct err *err)
 	psets_open(px);
 	ranks_open(px);
 	deadline_open(px);
-	r = set_up_environ(px, err);
-	if (r == 0 && px->host->timeout_ms)
+	r = set_up_environ(px, wishes->data_store, err);
+	if (r == 0 && (px->host->timeout_ms || px->nnodes > 1)) /* deadline.c; modex.c */
 		r = trace_open(&px->trace, err);
 	if (r == 0)
-		r = open_tmpdir(px, wanted_tmpdir, err);
+		r = open_tmpdir(px, wishes->tmpdir, err);
 	if (r == 0)
 		r = init_libpmix(px, err);
 	if (r == 0)

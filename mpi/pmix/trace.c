@@ -30,6 +30,8 @@ struct trace {
 	pthread_t reader;
 	pthread_mutex_t lock; /* of what follows */
 	struct waiting *waiting[BUCKETS];
+	trace_commit_fn on_commit;
+	void *userdata;
 };
 
 static uint64_t now_ms(void)
@@ -82,6 +84,7 @@ bool trace_read_line(const char *text, struct trace_line *ret_line)
 	size_t i;
 
 	ret_line->what = NULL;
+	ret_line->commits = command && strncmp(command, "COMMIT from ", 12) == 0;
 	if (command) {
 		for (i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
 			if (strncmp(command, commands[i].says, strlen(commands[i].says)) == 0)
@@ -144,7 +147,19 @@ static void take_line(struct trace *t, const char *text)
 		begin(find(t, line.nspace, line.rank), &line);
 	else
 		forget(find(t, line.nspace, line.rank));
+	if (line.commits && t->on_commit)
+		t->on_commit(t->userdata, line.nspace, line.rank);
 	(void)pthread_mutex_unlock(&t->lock);
+}
+
+void trace_watch_commits(struct trace *trace, trace_commit_fn fn, void *userdata)
+{
+	if (!trace)
+		return;
+	(void)pthread_mutex_lock(&trace->lock);
+	trace->on_commit = fn;
+	trace->userdata = userdata;
+	(void)pthread_mutex_unlock(&trace->lock);
 }
 
 void trace_answered(struct trace *trace, const char *nspace, uint32_t rank)

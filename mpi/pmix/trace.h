@@ -40,11 +40,17 @@ bool trace_is_idle(struct trace *trace);
 /* This host has answered what it waits for. trace may be NULL. */
 void trace_answered(struct trace *trace, const char *nspace, uint32_t rank);
 
+/* Calls fn, on the trace's thread, for each PMIx_Commit that begins after this returns; it must not
+ * call back. NULL: no longer, not even now. trace may be NULL. */
+typedef void (*trace_commit_fn)(void *userdata, const char *nspace, uint32_t rank);
+void trace_watch_commits(struct trace *trace, trace_commit_fn fn, void *userdata);
+
 /* What a line says; for tests. false: nothing that is kept. */
 struct trace_line {
 	char nspace[256];
 	uint32_t rank;
 	const char *what; /* static text; NULL: it waits no more */
+	bool commits;     /* it has put data, which libpmix takes next */
 };
 bool trace_read_line(const char *text, struct trace_line *ret_line);
 

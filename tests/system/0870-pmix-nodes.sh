@@ -29,6 +29,14 @@ lines 6 'pmix.anlmap=\(vector,\(0,3,2\)\)$' "and where all ranks are"
 lines 6 "pmix.hname=$(uname -n)-2\$" "and the node of another"
 lines 6 'pmix.lrank=1$' "and its place there"
 
+for options in '' --pmi-timeout=0; do
+	nodes 2 4 "$client" latekey
+	lines 1 '^latekey 3: at last$' "a key that another node's rank commits later is waited for${options:+, with $options}"
+done
+options=
+nodes 2 2 "$client" refresh
+lines 1 '^refresh 1: second$' "what a rank of another node has changed is got anew"
+
 cat >"$tmpdir/multi" <<END
 0-1 $client get pmix.job.napps - pmix.appnum @3 pmix.appnum pmix.apprank
 2-3 $client get pmix.job.napps - pmix.appnum @0 pmix.appnum

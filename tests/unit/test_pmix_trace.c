@@ -49,6 +49,20 @@ static void test_lines(void **state)
 	assert_line("server:grp_timeout reply being sent to stepd.7.0.spawn-1:5", NULL, 5);
 }
 
+static void test_commits(void **state)
+{
+	struct trace_line line;
+
+	(void)state;
+	assert_line("[a:12] recvd pmix cmd COMMIT from stepd.7.0.spawn-1:3 bytes 104", NULL, 3);
+	assert_true(trace_read_line("recvd pmix cmd COMMIT from [stepd.7.0,3] bytes 9", &line));
+	assert_true(line.commits);
+	assert_true(trace_read_line("recvd pmix cmd FENCE from stepd.7.0:3 bytes 9", &line));
+	assert_false(line.commits);
+	assert_true(trace_read_line("server:modex_cbfunc reply being sent to stepd.7.0:3", &line));
+	assert_false(line.commits);
+}
+
 static void test_others(void **state)
 {
 	static const char *const lines[] = {
@@ -153,12 +167,48 @@ static void test_waiting(void **state)
 	assert_int_equal(trace_waited_ms(NULL, "a", 3, NULL), 0);
 }
 
+static unsigned commits;
+
+/* Under the trace's lock, as what reads it below. */
+static void count_commit(void *userdata, const char *nspace, uint32_t rank)
+{
+	if (userdata == &commits && strcmp(nspace, "a") == 0 && rank == 3)
+		commits++;
+}
+
+static void test_watch(void **state)
+{
+	static const char one[] = "recvd pmix cmd COMMIT from a:3 bytes 9\n";
+	struct trace *t;
+	int fd;
+
+	(void)state;
+	t = start(&fd);
+	write_text(fd, one);
+	(void)settled(t, fd, 3, NULL);
+	assert_int_equal(commits, 0);
+	trace_watch_commits(t, count_commit, &commits);
+	write_text(fd, one);
+	write_text(fd, "recvd pmix cmd COMMIT from b:3\nrecvd pmix cmd FENCE from a:3\n");
+	write_text(fd, one);
+	(void)settled(t, fd, 3, NULL);
+	assert_int_equal(commits, 2);
+	trace_watch_commits(t, NULL, NULL);
+	write_text(fd, one);
+	(void)settled(t, fd, 3, NULL);
+	assert_int_equal(commits, 2);
+	trace_watch_commits(NULL, count_commit, NULL);
+	assert_null(trace_close(t));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_others),
 		cmocka_unit_test(test_waiting),
+		cmocka_unit_test(test_commits),
+		cmocka_unit_test(test_watch),
 	};
 
 	return cmocka_run_group_tests_name("pmix_trace", tests, NULL, NULL);
