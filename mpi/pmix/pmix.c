@@ -117,10 +117,12 @@ static int service_main(const stepd_mpi_service_t *service)
 int p_mpi_hook_slurmstepd_prefork(const stepd_step_rec_t *job, char ***env)
 {
 	/* The service is forked before this returns, and has a copy. */
-	size_t at = stepd_env_index(*env, "TMPDIR");
-	char *tmpdir = (*env)[at] ? (*env)[at] + strlen("TMPDIR=") : NULL;
+	struct pmix_wishes wishes = {
+		.tmpdir = stepd_env_get(*env, "TMPDIR"),
+		.data_store = stepd_env_get(*env, "PMIX_MCA_gds"),
+	};
 
-	return job->mpi_host->service_start(job->mpi_host->ctx, service_main, tmpdir, false) < 0
+	return job->mpi_host->service_start(job->mpi_host->ctx, service_main, &wishes, false) < 0
 		? SLURM_ERROR
 		: SLURM_SUCCESS;
 }

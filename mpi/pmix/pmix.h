@@ -7,6 +7,12 @@
 /* The module's file, beside the plugin; no plugin itself, and named so. */
 #define STEPD_PMIX_SERVER "pmix_server.so"
 
+/* What the plugin hands to it: of the step's environment, borrowed; NULL where it is not there. */
+struct pmix_wishes {
+	const char *tmpdir;     /* TMPDIR */
+	const char *data_store; /* PMIX_MCA_gds */
+};
+
 /* Its one symbol: the main of the service process, a stepd_mpi_service_fn. */
 #define STEPD_PMIX_SERVE "stepd_pmix_serve"
 

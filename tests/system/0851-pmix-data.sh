@@ -12,6 +12,17 @@ pmix 4 modex direct
 lines 4 ': all$' "and after one that does not"
 pmix 4 modex none
 lines 4 ': all$' "and without a fence, as soon as the other has committed"
+case $(step --mpi pmix -- printenv PMIX_VERSION) in
+4.*) # whose plain store keeps for ever what a client has once read of a rank of its node
+	export PMIX_MCA_gds=ds21,hash
+	pmix 3 refresh
+	lines 2 '^refresh [12]: second$' "what a rank has changed others read anew, in the data store that PMIX_MCA_gds names"
+	unset PMIX_MCA_gds
+	;;
+*) skip 1 "libpmix has other data stores" ;;
+esac
+out=$(PMIX_MCA_gds=hash step --mpi pmix -n 40 -- printenv PMIX_GDS_MODULE)
+lines 40 '^hash$' "the step's PMIX_MCA_gds holds for its server, too"
 pmix 3 fences 200
 lines 3 ': done$' "200 fences in a row"
 pmix 5 halves
