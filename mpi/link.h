@@ -11,7 +11,9 @@
  *	ready
  *	failed   why                             the step does not start
  *	log      level ("error", "warning", "info", "debug"), text
- *	abort    code, text                      ends the step with this exit status, on this node
+ *	abort    code, text                      ends the step with this exit status, on this node;
+ *	                                         elsewhere (true): another node's service has asked
+ *	                                         for it, and its agent has logged it
  *	signal   id, signal ("TERM"), ranks ([..]; absent: all)    answered by "done"
  *	spawn    id, number, first_rank, size, groups    answered by "spawned", see below
  *	drop     id, number        ends the tasks of this spawn, or the spawn itself if it is
@@ -23,7 +25,9 @@
  * From the agent (member "tell"):
  *	task-start ranks ([..]), pids ([..])     tasks of this node have been forked, at most
  *	           LINK_STARTS_MAX a message; of spawned ones it comes before "spawned"
- *	task-exit  rank, wait_status             a task of this node, spawned ones too, has ended
+ *	task-exit  rank, wait_status, end_step   a task of this node, spawned ones too, has ended;
+ *	           end_step (true): if it had begun to speak with the service and not finalized
+ *	           that, the step is to be aborted
  *	over                                     no process is left in the step on this node
  *	done       id, error (errno, 0), why
  *	spawned    id, error (errno, 0), why, locals ([..]), errors ([..]: on failure the errno of

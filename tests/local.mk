@@ -745,7 +745,8 @@ PMI_SYSTEM_TESTS = \
 	tests/system/0742-pmi-words.sh \
 	tests/system/0743-pmi-spawn.sh \
 	tests/system/0744-pmi-hydra.sh \
-	tests/system/0745-pmi-nodes.sh
+	tests/system/0745-pmi-nodes.sh \
+	tests/system/0746-rank-death.sh
 TESTS += $(PMI_SYSTEM_TESTS)
 EXTRA_DIST += $(PMI_SYSTEM_TESTS) tests/lib/pmi_nodes.py tests/lib/pmi_talk.py tests/lib/mpi_sum.c \
 	tests/lib/pmi2_client.c tests/lib/pmi.sh

@@ -16,6 +16,7 @@ void conn_restart(struct pmi_task *task, enum pmi_protocol protocol)
 	task->protocol = protocol;
 	task->epoch++;
 	task->held = 0;
+	task->gave_up = false;
 	task->in_block = false;
 	task->block_spawns = 0;
 	bytes_clear(&task->block);

@@ -160,6 +160,14 @@ bool pmi_is_talking(const struct pmi_task *task)
 	return task->protocol != PMI_NONE;
 }
 
+bool pmi_leaves_others(const struct pmi_task *task)
+{
+	bool alone = task->space->size == 1 && !TAILQ_NEXT(task->space, link) &&
+		TAILQ_FIRST(&task->pmi->spaces) == task->space;
+
+	return pmi_is_talking(task) && !task->gave_up && !alone;
+}
+
 void pmi_hung_up(struct pmi_task *task, const char *how)
 {
 	bool spoke = task->protocol != PMI_NONE;

@@ -104,6 +104,8 @@ void pmi_written(struct pmi_task *task, size_t size);
 bool pmi_has_ended(const struct pmi_task *task);
 /* Between init and finalize */
 bool pmi_is_talking(const struct pmi_task *task);
+/* Its process is gone: whether other ranks may wait for it, as it has begun and not finalized. */
+bool pmi_leaves_others(const struct pmi_task *task);
 /* The task has hung up and can't come back. how: NULL, or what became of it ("was killed"). */
 void pmi_hung_up(struct pmi_task *task, const char *how);
 

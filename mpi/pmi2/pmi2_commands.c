@@ -78,6 +78,7 @@ static int run_abort2(struct ask *ask, const struct message *m)
 	(void)message_get(m, "msg", &text);
 	(void)message_get(m, "isworld", &world);
 	if (slice_is(world, "FALSE")) {
+		ask->task->gave_up = true;
 		pmi_log(ask->task->pmi, LOG_LEVEL_INFO, "%s: rank %u gives up by itself: %.*s",
 			ask->task->space->name, ask->task->rank,
 			(int)(text.size < 500 ? text.size : 500), text.data);

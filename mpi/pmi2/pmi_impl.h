@@ -81,6 +81,7 @@ struct pmi_task {
 	bool gone;               /* by the task */
 	bool finalized;          /* and has not begun again */
 	bool died;               /* it went, or was ended, without having finalized */
+	bool gave_up;            /* it has aborted itself and no others */
 	bool ready;              /* in pmi->ready */
 	char how[PMI_WORD_SIZE]; /* it went */
 	TAILQ_ENTRY(pmi_task) ready_link;

@@ -96,7 +96,7 @@ static const struct pmi_ops ops = {
 
 /* ---- events -------------------------------------------------------------------------------- */
 
-static void on_task_exit(void *userdata, uint32_t rank, int wait_status)
+static void on_task_exit(void *userdata, uint32_t rank, int wait_status, bool end_step)
 {
 	struct service *s = userdata;
 	struct pmi_task *task = pmi_find_task(s->pmi, rank);
@@ -114,6 +114,8 @@ static void on_task_exit(void *userdata, uint32_t rank, int wait_status)
 	 * rank. */
 	while (door && door_read(door) > 0)
 		;
+	if (end_step && pmi_leaves_others(task))
+		serve_abort_died(s->serve, rank, wait_status);
 	door = pmi_get_data(task);
 	if (door)
 		door_hang_up(door, how);

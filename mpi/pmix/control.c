@@ -98,6 +98,25 @@ static int add_local(struct nspace *nspace, uint32_t rank, void *userdata)
 	return 0;
 }
 
+static bool ends_programs(int signal)
+{
+	return signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGHUP ||
+		signal == SIGQUIT || signal == SIGABRT;
+}
+
+/* Their ends are what their peers have asked for, and end nobody else. */
+static void mark_told_to_end(struct px *px, const struct ranks *ranks)
+{
+	struct nspace *nspace;
+	uint32_t i = 0;
+
+	for (size_t n = 0; n < ranks->n; n++) {
+		nspace = names_find_rank(&px->names, ranks->v[n], &i);
+		if (nspace)
+			nspace->ranks[i].told_to_end = true;
+	}
+}
+
 struct answering {
 	struct px *px;
 	struct rpc_request request;
@@ -141,6 +160,8 @@ static void serve_signals(
 		if (r < 0)
 			serve_log(px->serve, LOG_LEVEL_WARNING, "job control: %s", err.text);
 	}
+	if (r == 0 && ends_programs(number))
+		mark_told_to_end(px, &ranks);
 	free(ranks.v);
 	if (r < 0) {
 		free(a);

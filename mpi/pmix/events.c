@@ -136,7 +136,16 @@ static void ended(struct px *px, struct nspace *nspace, uint32_t i, const struct
 	raise_ended(px, nspace, i);
 }
 
-void px_task_ended(struct px *px, uint32_t step_rank, int wait_status)
+/* A rank of this node that was connected has ended: others may wait for it. */
+static bool leaves_others(const struct px *px, const struct nspace_rank *rank)
+{
+	const struct nspace *first = px->names.first;
+
+	return rank->state == RANK_CONNECTED && !rank->told_to_end &&
+		(first->size > 1 || first->next);
+}
+
+void px_task_ended(struct px *px, uint32_t step_rank, int wait_status, bool end_step)
 {
 	uint32_t i = 0;
 	struct nspace *nspace = names_find_rank(&px->names, step_rank, &i);
@@ -147,6 +156,8 @@ void px_task_ended(struct px *px, uint32_t step_rank, int wait_status)
 	if (!nspace || nspace->ranks[i].state >= RANK_ENDED)
 		return;
 	state = nspace->ranks[i].state;
+	if (end_step && leaves_others(px, &nspace->ranks[i]))
+		serve_abort_died(px->serve, step_rank, wait_status);
 	if (state == RANK_CONNECTED && !nspace->ranks[i].hung_up)
 		serve_count(px->serve, -1);
 	/* Killed before PMIx_Init it can't join the others either; one that has ended well without

@@ -29,6 +29,7 @@ struct nspace_rank {
 	enum rank_state state;
 	bool hung_up;     /* connected once, and the connection has ended without PMIx_Finalize */
 	bool absent;      /* it is gone, and has no part in a collective that is under way */
+	bool told_to_end; /* by a peer's job control or PMIx_Abort */
 	int wait_status;  /* once it is gone */
 	pid_t pid;        /* 0: it has not been forked yet, or is another node's */
 	const char *cpus; /* what a local one is bound to; NULL: it is not */

@@ -83,7 +83,7 @@ void deadline_missing(struct px *px, uint64_t set_id, char *text, size_t size);
 /* ---- what happens to ranks (events.c) ---- */
 
 /* A task of this node has ended. */
-void px_task_ended(struct px *px, uint32_t step_rank, int wait_status);
+void px_task_ended(struct px *px, uint32_t step_rank, int wait_status, bool end_step);
 /* libpmix has lost a client: then its process ends, or has ended. */
 void px_client_lost(struct px *px, const pmix_proc_t *proc);
 

@@ -25,9 +25,9 @@ static void on_task_start(void *userdata, uint32_t rank, pid_t pid)
 	px_task_started(userdata, rank, pid);
 }
 
-static void on_task_exit(void *userdata, uint32_t rank, int wait_status)
+static void on_task_exit(void *userdata, uint32_t rank, int wait_status, bool end_step)
 {
-	px_task_ended(userdata, rank, wait_status);
+	px_task_ended(userdata, rank, wait_status, end_step);
 }
 
 static void on_missing(void *userdata, uint64_t set_id, char *text, size_t size)

@@ -3,11 +3,14 @@
 
 #include <assert.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "mpi/serve/serve_impl.h"
 #include "mpi/wire/net.h"
+#include "stepd/base/signals.h"
 
 #define ABORT_TEXT_MAX 1000u
+#define SIGNAL_BASE    128 /* of exit statuses, as a shell has them */
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
@@ -25,14 +28,15 @@ void serve_count(struct serve *s, int change)
 
 /* ---- abort ---------------------------------------------------------------------------------- */
 
-static void abort_here(struct serve *s, int code, const char *text)
+static void abort_here(struct serve *s, int code, const char *text, bool elsewhere)
 {
 	if (s->aborted)
 		return;
 	s->aborted = true;
 	/* Without an agent nobody can end the step: its heir will, when it is told. */
-	(void)!serve_link_send_take(
-		s, json_pack("{s:s, s:i, s:s}", "do", "abort", "code", code, "text", text));
+	(void)!serve_link_send_take(s,
+		json_pack("{s:s, s:i, s:s, s:b}", "do", "abort", "code", code, "text", text,
+			"elsewhere", elsewhere));
 }
 
 void serve_abort(struct serve *s, int code, const char *text)
@@ -50,7 +54,7 @@ void serve_abort(struct serve *s, int code, const char *text)
 	r = wire_broadcast(s->wire, SERVE_CHANNEL_ABORT, iov, 2, &err);
 	if (r < 0)
 		serve_log(s, LOG_LEVEL_ERROR, "can't tell all nodes of an abort: %s", err.text);
-	abort_here(s, status, line.text);
+	abort_here(s, status, line.text, false);
 }
 
 static void take_abort(struct serve *s, uint32_t from, const struct wire_block *block)
@@ -64,7 +68,31 @@ static void take_abort(struct serve *s, uint32_t from, const struct wire_block *
 	(void)err_say(&line, -EIO, "%.*s",
 		(int)(block->size - 1 < ABORT_TEXT_MAX ? block->size - 1 : ABORT_TEXT_MAX),
 		(const char *)data + 1);
-	abort_here(s, data[0], line.text);
+	abort_here(s, data[0], line.text, true);
+}
+
+void serve_abort_died(struct serve *s, uint32_t rank, int wait_status)
+{
+	const stepd_step_rec_t *job = serve_get_job(s);
+	char name[SIGNALS_NAME_SIZE], how[64], where[100] = "", text[400];
+	int code;
+
+	if (WIFSIGNALED(wait_status)) {
+		code = SIGNAL_BASE + WTERMSIG(wait_status);
+		(void)snprintf(how, sizeof(how), "was killed by signal %d (%s)",
+			WTERMSIG(wait_status),
+			signals_name(WTERMSIG(wait_status), name, sizeof(name)));
+	} else {
+		/* Who leaves the others waiting has not succeeded. */
+		code = WEXITSTATUS(wait_status) ? WEXITSTATUS(wait_status) : 1;
+		(void)snprintf(how, sizeof(how), "exited with status %d", WEXITSTATUS(wait_status));
+	}
+	if (job->nnodes > 1)
+		(void)snprintf(where, sizeof(where), " on node %.64s", job->node_name);
+	(void)snprintf(text, sizeof(text),
+		"task %u%s %s before MPI_Finalize: the step ends (-K0 lets the others run on)",
+		rank, where, how);
+	serve_abort(s, code, text);
 }
 
 /* ---- the wire ------------------------------------------------------------------------------- */
@@ -135,7 +163,7 @@ static void on_task_gone(void *userdata, uint32_t rank)
 {
 	struct serve *s = userdata;
 
-	serve_task_ended(s, rank, 0);
+	serve_task_ended(s, rank, 0, false); /* there is no agent that could end the step */
 	serve_check(s);
 }
 

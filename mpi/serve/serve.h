@@ -32,8 +32,9 @@ struct serve_events {
 	/* A task of this node has been forked; before what else is heard of it. */
 	void (*task_start)(void *userdata, uint32_t rank, pid_t pid);
 	/* A task of this node has ended. rank: in the step, spawned ones too. Once the agent is
-	 * gone nobody knows how: wait_status is 0. */
-	void (*task_exit)(void *userdata, uint32_t rank, int wait_status);
+	 * gone nobody knows how: wait_status is 0. end_step: if it had begun to speak with the
+	 * service and not finalized that, serve_abort_died() is called for. */
+	void (*task_exit)(void *userdata, uint32_t rank, int wait_status, bool end_step);
 	/* A fence waits for this node and it has not begun it: wire_events.missing. */
 	void (*missing)(void *userdata, uint64_t set_id, char *text, size_t size);
 	/* A message of another node's plugin: channels from SERVE_CHANNEL_PLUGIN on. */
@@ -79,6 +80,9 @@ void serve_log(struct serve *s, enum log_level level, const char *fmt, ...) _pri
 
 /* Ends the step on all nodes with this exit status (0 to 255). text: one sentence, for the log. */
 void serve_abort(struct serve *s, int code, const char *text);
+
+/* The same because this task of this node has ended while others may wait for it. */
+void serve_abort_died(struct serve *s, uint32_t rank, int wait_status);
 
 /* Signals tasks of this node (ranks of the step, NULL for all). done may be NULL. */
 typedef void (*serve_done_fn)(void *userdata, int r, const struct err *err);

@@ -83,7 +83,7 @@ int serve_ask_take(struct serve *s, json_t *message, serve_done_fn done, void *u
 	const char *what, struct err *err) _must_check_;
 
 /* A task of this node has ended: the plugin and the spawns learn of it. */
-void serve_task_ended(struct serve *s, uint32_t rank, int wait_status);
+void serve_task_ended(struct serve *s, uint32_t rank, int wait_status, bool end_step);
 
 /* Ranks for a message. NULL: no memory. */
 json_t *serve_pack_ranks(const uint32_t *ranks, size_t count);

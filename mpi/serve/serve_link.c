@@ -208,10 +208,10 @@ static void take_task_start(struct serve *s, struct link_message *message)
 	}
 }
 
-void serve_task_ended(struct serve *s, uint32_t rank, int wait_status)
+void serve_task_ended(struct serve *s, uint32_t rank, int wait_status, bool end_step)
 {
 	if (s->events->task_exit)
-		s->events->task_exit(s->userdata, rank, wait_status);
+		s->events->task_exit(s->userdata, rank, wait_status, end_step);
 	spawning_task_exit(s->spawning, rank);
 }
 
@@ -221,7 +221,8 @@ static void take_task_exit(struct serve *s, struct link_message *message)
 	json_int_t status = json_integer_value(json_object_get(message->object, "wait_status"));
 
 	task_watch_remove(s->tasks, (uint32_t)rank);
-	serve_task_ended(s, (uint32_t)rank, (int)status);
+	serve_task_ended(s, (uint32_t)rank, (int)status,
+		json_is_true(json_object_get(message->object, "end_step")));
 }
 
 /* Whether the plugin wants to stay for a while. */

@@ -199,13 +199,13 @@ void ending_begin(struct agent *a, enum agent_reason reason)
 
 /* Who aborts ends, and may be seen to end before the word of it comes: it counts as long as the
  * result is not made. */
-void ending_abort(struct agent *a, int code, const char *why)
+void ending_abort(struct agent *a, int code, enum log_level level, const char *why)
 {
 	bool late = a->state == AGENT_DRAINING && a->reason == AGENT_REASON_COMPLETED;
 
 	if (a->state != AGENT_RUNNING && !late)
 		return;
-	log_error(a->log, "%s", why);
+	log_line(a->log, level, "%s", why);
 	a->abort_code = code;
 	if (late)
 		a->reason = AGENT_REASON_ABORT;

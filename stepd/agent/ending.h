@@ -8,6 +8,7 @@
 #define STEPD_AGENT_ENDING_H
 
 #include "stepd/agent/agent_impl.h"
+#include "stepd/base/log.h"
 
 struct handover;
 struct json_t;
@@ -30,7 +31,7 @@ void ending_kill(struct agent *a, enum agent_reason reason);
 int ending_send_kill(struct agent *a);
 
 /* Ends the step because a task has aborted it: why goes into the log, code is its exit status. */
-void ending_abort(struct agent *a, int code, const char *why);
+void ending_abort(struct agent *a, int code, enum log_level level, const char *why);
 
 /* The tasks have ended, and the MPI service process waits for other nodes: it does not any more. */
 void ending_leave_nodes(struct agent *a);

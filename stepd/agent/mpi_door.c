@@ -21,6 +21,7 @@
 #define START_TIMEOUT_MS 30000
 #define END_TIMEOUT_SEC  3.
 #define MESSAGES_A_TURN  16
+#define MESSAGES_AT_END  4096  /* more than its socket holds */
 #define MEMORY_SHARE     4u    /* of the machine's, that the service may have: a quarter */
 #define LOG_LINES_MAX    2000u /* of one service: it is the user's, the log is the site's */
 #define SIGNAL_RANKS_MAX 65536u
@@ -89,7 +90,11 @@ static void take_abort(struct mpi_door *d, const json_t *object)
 	struct err why = ERR_INIT;
 
 	(void)err_say(&why, -EIO, "%s", text ? text : "a task has aborted the step");
-	ending_abort(d->a, (int)(code & 0xff), why.text);
+	/* The node where it happened has told it. */
+	ending_abort(d->a, (int)(code & 0xff),
+		json_is_true(json_object_get(object, "elsewhere")) ? LOG_LEVEL_DEBUG
+								   : LOG_LEVEL_ERROR,
+		why.text);
 }
 
 /* ---- signals to tasks ----------------------------------------------------------------------- */
@@ -278,14 +283,13 @@ static void take_message(struct mpi_door *d, const json_t *object)
 		log_debug(d->a->log, "the MPI service process sends what is no message, ignoring");
 }
 
-static void on_link(struct ev_loop *loop, ev_io *w, int revents)
+/* -EAGAIN: there is no more now; -EPIPE: nor will there be; else there may be. */
+static int read_link(struct mpi_door *d, unsigned most)
 {
-	struct mpi_door *d = w->data;
-	int i, r = 0;
+	unsigned i;
+	int r = 0;
 
-	assert(d);
-	(void)revents;
-	for (i = 0; i < MESSAGES_A_TURN && r != -EAGAIN && r != -EPIPE; i++) {
+	for (i = 0; i < most && r != -EAGAIN && r != -EPIPE; i++) {
 		_cleanup_link_message_ struct link_message message = LINK_MESSAGE_INIT;
 
 		r = link_receive_bare(mpi_service_get_link(d->service), &message);
@@ -296,7 +300,16 @@ static void on_link(struct ev_loop *loop, ev_io *w, int revents)
 		else if (r != -EAGAIN && r != -EPIPE && r != -EBADMSG)
 			log_debug(d->a->log, "hear of the MPI service process: %s", strerror(-r));
 	}
-	if (r == -EPIPE) /* its end tells the rest */
+	return r;
+}
+
+static void on_link(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct mpi_door *d = w->data;
+
+	assert(d);
+	(void)revents;
+	if (read_link(d, MESSAGES_A_TURN) == -EPIPE) /* its end tells the rest */
 		ev_io_stop(loop, &d->link);
 }
 
@@ -513,15 +526,16 @@ void mpi_door_tasks_started(struct agent *a, uint32_t first, uint32_t count)
 			a->log, "tell the MPI service process of tasks' starts: %s", strerror(-r));
 }
 
-void mpi_door_task_exit(struct agent *a, const struct task *task)
+void mpi_door_task_exit(struct agent *a, const struct task *task, bool end_step)
 {
 	int r;
 
 	if (!a->mpi_door || a->mpi_door->pid == 0 || task->state != TASK_ENDED)
 		return;
 	r = mpi_door_send_take(a,
-		json_pack("{s:s, s:I, s:i}", "tell", "task-exit", "rank", (json_int_t)task->rank,
-			"wait_status", task->wait_status),
+		json_pack("{s:s, s:I, s:i, s:b}", "tell", "task-exit", "rank",
+			(json_int_t)task->rank, "wait_status", task->wait_status, "end_step",
+			end_step),
 		NULL, 0);
 	if (r < 0)
 		log_debug(a->log, "tell the MPI service process of a task's end: %s", strerror(-r));
@@ -551,6 +565,8 @@ bool mpi_door_reaped(struct agent *a, pid_t pid, int wait_status)
 
 	if (!d || d->pid == 0 || d->pid != pid)
 		return false;
+	if (mpi_service_get_link(d->service) >= 0)
+		(void)read_link(d, MESSAGES_AT_END); /* it may have aborted the step at last */
 	d->pid = 0;
 	a->plan.job.service_pid = 0;
 	ev_timer_stop(a->loop, &d->limit);

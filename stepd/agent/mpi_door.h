@@ -34,7 +34,8 @@ bool mpi_door_reaped(struct agent *a, pid_t pid, int wait_status);
 /* These tasks, by local id, are forked. */
 void mpi_door_tasks_started(struct agent *a, uint32_t first, uint32_t count);
 
-void mpi_door_task_exit(struct agent *a, const struct task *task);
+/* end_step: the step ends on all nodes, unless the task has finalized its MPI or never begun it. */
+void mpi_door_task_exit(struct agent *a, const struct task *task, bool end_step);
 
 /* Takes the reference. -EPIPE: the service is gone; -EAGAIN: it does not read. */
 int mpi_door_send_take(

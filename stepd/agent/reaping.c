@@ -72,13 +72,26 @@ static void apply_policies(struct agent *a, const struct task *task)
 		pausable_start(&a->wait_limit, spec->wait_ms);
 }
 
+/* Others that wait for a rank which has died between MPI_Init and MPI_Finalize would wait for ever:
+ * so they end with it where nothing else was asked for. With a grace time they have that. */
+static bool ends_mpi_step(const struct agent *a, const struct task *task)
+{
+	const struct spec *spec = a->plan.spec;
+
+	if (a->state != AGENT_RUNNING || task->requested || task->exec_status || task->dropped)
+		return false;
+	if (!spec->kill_on_bad_exit_given)
+		return true;
+	return spec->kill_on_bad_exit && spec->kill_on_bad_exit_grace_ms == 0;
+}
+
 /* It has ended: nothing of it stays but what is told of it. */
 static void settle_task(struct agent *a, struct task *task)
 {
 	a->plan.job.task[task - a->tasks.v].pid = 0;
 	proctrack_task_ended(a->pt, &a->plan.job, (uint32_t)(task - a->tasks.v));
 	trace_task(a->trace, "task", task->rank, task->start_ns, task->end_ns);
-	mpi_door_task_exit(a, task);
+	mpi_door_task_exit(a, task, ends_mpi_step(a, task));
 	join_task_ended(a, (uint32_t)(task - a->tasks.v));
 	apply_policies(a, task);
 }

@@ -65,6 +65,15 @@ static int take_mpi_default(struct site_config *config, const char *value, struc
 		sizeof(config->mpi_default), err);
 }
 
+static int take_kill_on_bad_exit(struct site_config *config, const char *value, struct err *err)
+{
+	if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0 && strcmp(value, "mpi") != 0)
+		return err_say(err, -EINVAL, "'%s' is neither 0 nor 1 nor mpi", value);
+	config->kill_on_bad_exit_given = strcmp(value, "mpi") != 0;
+	config->kill_on_bad_exit = strcmp(value, "1") == 0;
+	return 0;
+}
+
 static int take_pmi_timeout(struct site_config *config, const char *value, struct err *err)
 {
 	if (parse_duration_ms(value, &config->pmi_timeout_ms) < 0)
@@ -115,6 +124,7 @@ static const struct {
 	{"operator_group", take_operator_group},
 	{"keep_result", take_keep_result},
 	{"mpi_default", take_mpi_default},
+	{"kill_on_bad_exit", take_kill_on_bad_exit},
 	{"pmi_timeout", take_pmi_timeout},
 	{"pmi_memory", take_pmi_memory},
 	{"wire_auth", take_wire_auth},
@@ -315,6 +325,9 @@ int site_config_fill_spec(const struct site_config *config, json_t *doc, struct 
 		return 0;
 	if (config->mpi_default[0])
 		changes |= fill(doc, NULL, "mpi", json_string(config->mpi_default));
+	if (config->kill_on_bad_exit_given)
+		changes |=
+			fill(doc, NULL, "kill_on_bad_exit", json_boolean(config->kill_on_bad_exit));
 	if (config->pmi_timeout_given)
 		changes |= fill(
 			doc, "pmi", "timeout_ms", json_integer((json_int_t)config->pmi_timeout_ms));

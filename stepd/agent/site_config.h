@@ -23,6 +23,8 @@ struct site_config {
 
 	/* For steps whose spec says nothing; "" or 0: not given. */
 	char mpi_default[72];
+	bool kill_on_bad_exit_given;
+	bool kill_on_bad_exit;
 	bool pmi_timeout_given;
 	uint64_t pmi_timeout_ms;
 	bool pmi_memory_given;

@@ -242,6 +242,13 @@ int run_take_bad_exit(
 	return r < 0 ? r : run_set(build, o->path, json_boolean(on), err);
 }
 
+int run_take_no_kill(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	(void)arg;
+	return run_take_bad_exit(o, "0", build, err);
+}
+
 /* ---- streams and places ------------------------------------------------------------------- */
 
 int run_take_stream(

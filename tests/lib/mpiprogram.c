@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * An MPI program that does one thing a run, for the tests of the MPI plugins with real libraries:
- * "mpiprogram hello|ring|allreduce|spawn|ports|abort".
+ * "mpiprogram hello|ring|allreduce|spawn|ports|abort", or "mpiprogram ends STATUS|sSIGNAL": the last
+ * rank ends so before MPI_Finalize, after it with "late" behind it, and the others wait for it;
+ * "mpiprogram outlives STATUS|sSIGNAL": they go on, and say so.
  */
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -112,6 +116,40 @@ static void ports(void)
 	}
 }
 
+static void end(const char *how)
+{
+	if (how[0] != 's')
+		_exit(atoi(how));
+	signal(atoi(how + 1), SIG_DFL); /* libraries have handlers that print */
+	raise(atoi(how + 1));
+}
+
+static void ends(const char *how, int late)
+{
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (!late && rank == size - 1)
+		end(how);
+	MPI_Barrier(MPI_COMM_WORLD);
+	MPI_Finalize();
+	if (rank == size - 1)
+		end(how);
+	/* Long enough for an end of the step to be seen, where one is wrong. */
+	sleep(1);
+	printf("ran on: %d\n", rank);
+}
+
+/* Nothing of MPI is called that would wait for the one that is gone. */
+static void outlives(const char *how)
+{
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (rank == size - 1)
+		end(how);
+	sleep(1);
+	printf("ran on: %d\n", rank);
+	fflush(stdout);
+	_exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "hello";
@@ -129,6 +167,10 @@ int main(int argc, char **argv)
 		spawn(argv[0]);
 	else if (strcmp(what, "ports") == 0)
 		ports();
+	else if (strcmp(what, "ends") == 0 && argc > 2)
+		return ends(argv[2], argc > 3), 0;
+	else if (strcmp(what, "outlives") == 0 && argc > 2)
+		outlives(argv[2]);
 	else if (rank == size - 1)
 		MPI_Abort(MPI_COMM_WORLD, 5);
 	else

@@ -20,6 +20,7 @@ lines "$(talk 4 mixed)"
 pmi=
 
 # ---- those that don't come -----------------------------------------------------------------------
+pmi=-K0 # else the step would end
 out=$(talk 3 death 2>&1)
 like "$out" 'msg=rank_2_(has_hung_up_without_PMI_Finalize\(\)|was_killed_by_signal_9)_before_the_fence' \
 	"the others of a fence are told that a rank has died in the middle of a message"

@@ -41,11 +41,12 @@ fi
 
 out=$(nodes 3 3 block -- python3 "$talk_py" spawn1)
 is "$(printf '%s\n' "$out" | grep -c '^child . of 3 ')" 3 "spawned tasks speak over the nodes"
-out=$(nodes 3 3 block -- python3 "$talk_py" death)
+# With -K0: else the step would end.
+out=$(nodes 3 3 block -K0 -- python3 "$talk_py" death)
 is "$(printf '%s\n' "$out" | grep -c 'msg=rank_2_on_node_2_(n2)_.*_before_the_fence')" 2 "a death is told on all nodes"
 # Without a deadline: whoever waited for it would wait for ever.
 mkdir "$tmpdir/deaths"
-out=$(nodes 4 8 block --pmi-timeout=0 -- python3 "$talk_py" deaths "$tmpdir/deaths")
+out=$(nodes 4 8 block -K0 --pmi-timeout=0 -- python3 "$talk_py" deaths "$tmpdir/deaths")
 is "$(printf '%s\n' "$out" | grep -c '^ok')" 7 "all later fences of all nodes fail at once"
 out=$(nodes 2 6 cyclic --pmi-timeout=1s --kill-on-bad-exit=1 -- \
 	sh -c "python3 '$talk_py' late; exit 3")

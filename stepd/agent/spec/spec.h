@@ -182,8 +182,9 @@ struct spec {
 	char *cgroup_root; /* absolute directory of a cgroup2 file system; NULL: found by itself */
 	enum spec_scope scope;
 
-	bool hold;              /* no task runs before all stand in the container */
-	uint64_t time_limit_ms; /* 0: none */
+	bool hold;                   /* no task runs before all stand in the container */
+	uint64_t time_limit_ms;      /* 0: none */
+	bool kill_on_bad_exit_given; /* if not: a rank that dies before it has finalized ends it */
 	bool kill_on_bad_exit;
 	uint64_t kill_on_bad_exit_grace_ms;
 	bool oom_kill_step;

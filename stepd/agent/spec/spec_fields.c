@@ -362,8 +362,10 @@ static const struct spec_field step_fields[] = {
 	{.name = "kill_on_bad_exit",
 		.parse = spec_row_bool,
 		.offset = STEP(kill_on_bad_exit),
+		.given = STEP(kill_on_bad_exit_given),
 		.kinds = WITH_TASKS,
-		.doc = "end the step when a task fails"},
+		.doc = "end the step when a task fails; if not given, when one dies between "
+		       "MPI_Init and MPI_Finalize"},
 	{.name = "kill_on_bad_exit_grace_ms",
 		.parse = spec_row_u64,
 		.offset = STEP(kill_on_bad_exit_grace_ms),

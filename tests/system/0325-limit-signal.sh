@@ -1,0 +1,139 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# --signal: a signal some time before the time limit, once, whatever becomes of the agent meanwhile.
+# shellcheck source=tests/lib/step.sh
+. "${top_srcdir:?}/tests/lib/step.sh"
+command -v python3 >/dev/null || skip_all "needs python3"
+steprun=${top_builddir:?}/stepd/cli/steprun
+
+result() { # FIELD
+	python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$tmpdir/r" "$1"
+}
+
+# A task that says which signals it gets, and ends with status 9 at the second kind.
+cat >"$tmpdir/task" <<'EOF2'
+trap 'echo got USR1' USR1
+trap 'echo got USR2; exit 9' USR2
+echo there
+while :; do sleep 0.05; done
+EOF2
+
+begin() { # OPTION...
+	: >"$tmpdir/out"
+	rm -f "$tmpdir/r"
+	"$stepd" run --job "$job" --proctrack "$tracker" --result "$tmpdir/r" "$@" -- \
+		sh "$tmpdir/task" >"$tmpdir/out" 2>"$tmpdir/err" &
+	agent=$!
+	eventually grep -q there "$tmpdir/out"
+}
+
+sent() { # so many times
+	[ "$(grep -c '^got USR1' "$tmpdir/out")" -eq "$1" ]
+}
+
+logged() { # how often the agents' logs tell of it
+	cat "$tmpdir/err" "$tmpdir"/err.* 2>/dev/null | grep -c 'time limit of 300 s is near: sending USR1'
+}
+
+# What comes after it tells that nothing else came before.
+finish() { # NAME
+	"$stepctl" signal --signal USR2 "$job.0" >/dev/null
+	wait "$agent"
+	is "$? $(grep -c '^got USR1' "$tmpdir/out")" "9 1" "$1"
+}
+
+# ---- when, and to whom ---------------------------------------------------------------------------
+begin --time-limit=300s --signal=USR1@299500ms
+ok "the signal comes before the time limit" eventually sent 1
+is "$(logged)" 1 "and a line of the log says so"
+finish "it comes once, and ends nothing by itself"
+is "$(result reason)" completed "so the step ends as it would without"
+
+begin --time-limit=60400ms --signal=SIGUSR1
+eventually sent 1
+"$stepctl" signal --signal USR2 "$job.0"
+wait "$agent"
+ok "without a number it is 60 seconds before" test "$(result elapsed_usec)" -ge 400000 -a "$(result elapsed_usec)" -lt 55000000
+
+out=$(step --time-limit=30s --signal=USR1@5m -- sh -c 'sleep 25' 2>&1)
+is $? 138 "where the limit is nearer than that from the beginning, it comes at once"
+
+out=$(step -q --time-limit=30s --signal=10@60 -- sh -c 'trap "" USR1; sleep 25; echo "child $?"' 2>&1)
+is "$out" "child 0" "a signal that all ignore changes nothing"
+out=$(step -q --time-limit=300s --signal=USR1@299 -- sh -c 'trap : USR1; sleep 200; echo "child $?"' 2>/dev/null)
+is "$out" "child 138" "all processes of the step get it"
+out=$(step -q --time-limit=300s --signal=b:USR1@299 -- bash -c 'trap "echo shell" USR1; sleep 200 & wait; kill -0 $! && echo "child lives"; kill $!' 2>&1)
+is "$out" "shell
+child lives" "with B: the tasks' first processes alone"
+out=$(step --time-limit=60s --signal=USR1@1 -- true 2>&1)
+is "$?$out" 0 "a step that ends before gets none"
+
+cat >"$tmpdir/script" <<'EOF2'
+#!/bin/bash
+trap 'echo saved; kill $!; exit 3' USR1
+sleep 200 &
+wait
+EOF2
+out=$(step -q --time-limit=300s --signal=B:USR1@299 --batch "$tmpdir/script" 2>&1)
+is "$? $out" "3 saved" "a batch script gets it, too"
+
+out=$(timeout 120 "$steprun" -q --launcher=local --job "$job" --proctrack "$tracker" -N 2 -n 2 --time-limit=300s \
+	--signal=USR1@299 sh -c 'trap "echo got; exit 4" USR1; while :; do sleep 0.05; done' 2>&1)
+is "$? $(printf '%s\n' "$out" | grep -c '^got')" "4 2" "under steprun the tasks of all nodes get it"
+
+# ---- suspended, upgraded, adopted ----------------------------------------------------------------
+begin --time-limit=300s --signal=USR1@299
+"$stepctl" suspend "$job.0"
+# Longer than until the signal: it must not come meanwhile, which nothing else can show.
+sleep 1.5
+is "$(logged)" 0 "while the step is suspended the time stands still"
+"$stepctl" reexec "$job.0" >/dev/null
+is $? 0 "the agent is replaced while it does"
+is "$(logged)" 0 "which sends nothing either"
+"$stepctl" resume "$job.0"
+ok "once the step is resumed the signal comes, under the new program" eventually sent 1
+"$stepctl" reexec "$job.0" >/dev/null
+finish "and another upgrade does not bring it again"
+ok "the step had all of its time before" test $(($(result elapsed_usec) - $(result suspended_usec))) -ge 1000000
+
+adopt() {
+	kill -9 "$agent"
+	wait "$agent" 2>/dev/null
+	mv "$tmpdir/err" "$tmpdir/err.1"
+	"$stepd" adopt --result "$tmpdir/r" "$job.0" >>"$tmpdir/out" 2>"$tmpdir/err" &
+	agent=$!
+	eventually grep -q '"adopted":1' "$run"/*_"$job.0"/state.json
+}
+
+begin --time-limit=300s --signal=USR1@297
+adopt
+ok "who adopts the step sends it" eventually sent 1
+is "$(logged)" 1 "and it alone"
+finish "once"
+rm -f "$tmpdir/err.1"
+
+begin --time-limit=300s --signal=USR1@299
+eventually sent 1
+adopt
+finish "who adopts a step that has had its signal does not send it again"
+rm -f "$tmpdir/err.1"
+
+# ---- what can't be -------------------------------------------------------------------------------
+refused() { # MESSAGE NAME OPTION...
+	refused_message=$1 refused_name=$2
+	shift 2
+	out=$("$stepd" run "$@" -- true 2>&1)
+	is "$? $out" "125 stepd run: --signal: $refused_message" "$refused_name"
+}
+refused 'needs a time limit: give time_limit_ms (--time or --time-limit), too' \
+	"without a time limit it is an error that names the options" --signal=USR1@60
+refused "'FOO' is no signal" "a word that is no signal" --time=1 --signal=FOO@1
+refused "'' is no signal" "no signal at all" --time=1 --signal=@1
+refused "'soon' is no number of seconds before the time limit" "a time that is none" --time=1 --signal=USR1@soon
+echo '{"argv": ["true"], "time_limit_signal_ms": 5}' >"$tmpdir/spec"
+out=$("$stepd" check-spec "$tmpdir/spec" 2>&1)
+like "$out" 'time_limit_signal_ms: needs time_limit_signal$' "a time before a signal that there is not"
+
+nothing_left_soon "nothing is left"
+done_testing
