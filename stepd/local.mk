@@ -168,6 +168,7 @@ libagent_la_SOURCES = \
 	stepd/agent/suspend_save.c \
 	stepd/agent/registry.c stepd/agent/registry.h \
 	stepd/agent/registry_lock.c stepd/agent/registry_lock.h \
+	stepd/agent/limit_signal.c stepd/agent/limit_signal.h \
 	stepd/agent/pausable.c stepd/agent/pausable.h \
 	stepd/agent/launch/process.c stepd/agent/launch/process.h \
 	stepd/agent/report.c stepd/agent/report.h \

@@ -239,6 +239,7 @@ SYSTEM_STEP_TESTS = \
 	tests/system/0300-exit-status.sh \
 	tests/system/0310-exec-failure.sh \
 	tests/system/0320-ending.sh \
+	tests/system/0325-limit-signal.sh \
 	tests/system/0330-identity.sh \
 	tests/system/0340-kinds.sh \
 	tests/system/0350-registry.sh \

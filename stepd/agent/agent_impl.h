@@ -119,7 +119,8 @@ struct agent {
 	ev_io signal_io, report_io;
 	struct ready ready;
 	struct keeper_line keeper;
-	struct pausable time_limit, wait_limit, bad_exit_grace;
+	struct pausable time_limit, limit_signal, wait_limit, bad_exit_grace;
+	bool limit_signal_sent;
 	struct suspend suspend;
 	struct reexec reexec;
 };

@@ -12,6 +12,7 @@
 #include "stepd/agent/account/account.h"
 #include "stepd/agent/events.h"
 #include "stepd/agent/launch/join.h"
+#include "stepd/agent/limit_signal.h"
 #include "stepd/agent/methods/methods.h"
 #include "stepd/agent/mpi_door.h"
 #include "stepd/agent/reaping.h"
@@ -58,6 +59,7 @@ static void stop_limits(struct agent *a)
 {
 	if (a->reason != AGENT_REASON_COMPLETED || !mpi_door_is_open(a))
 		pausable_stop(&a->time_limit);
+	pausable_stop(&a->limit_signal);
 	pausable_stop(&a->wait_limit);
 	pausable_stop(&a->bad_exit_grace);
 }
@@ -412,6 +414,7 @@ int ending_watch(struct agent *a, struct err *err)
 	a->member.ended = on_member_end;
 	a->member.userdata = a;
 	pausable_init(&a->time_limit, a->loop, on_time_limit, a);
+	limit_signal_init(a);
 	pausable_init(&a->wait_limit, a->loop, on_wait_limit, a);
 	pausable_init(&a->bad_exit_grace, a->loop, on_bad_exit_grace, a);
 	a->killseq = (struct killseq){
@@ -460,8 +463,10 @@ static void resume_policies(struct agent *a)
 void ending_started(struct agent *a)
 {
 	reaping_watch_reports(a);
-	if (a->plan.spec->time_limit_ms && a->state == AGENT_RUNNING)
+	if (a->plan.spec->time_limit_ms && a->state == AGENT_RUNNING) {
 		pausable_start(&a->time_limit, time_left_ms(a));
+		limit_signal_start(a, time_left_ms(a));
+	}
 	resume_policies(a);
 }
 

@@ -43,6 +43,8 @@ void ending_save(struct agent *a, struct handover *h, struct json_t *object)
 	save_kill_steps(a, h, handover_put_array(h, object, "kill_steps"));
 	killseq_save(&a->killseq, h, handover_put_object(h, object, "killseq"));
 	pausable_save(&a->time_limit, h, handover_put_object(h, object, "time_limit"));
+	pausable_save(&a->limit_signal, h, handover_put_object(h, object, "limit_signal"));
+	handover_put_bool(h, object, "limit_signal_sent", a->limit_signal_sent);
 	pausable_save(&a->wait_limit, h, handover_put_object(h, object, "wait_limit"));
 	pausable_save(&a->bad_exit_grace, h, handover_put_object(h, object, "bad_exit_grace"));
 	suspend_save(&a->suspend, h, handover_put_object(h, object, "suspend"));
@@ -60,6 +62,8 @@ int ending_restore(
 		return r;
 	killseq_restore(&a->killseq, handover_get_object(object, "killseq"));
 	pausable_restore(&a->time_limit, handover_get_object(object, "time_limit"));
+	pausable_restore(&a->limit_signal, handover_get_object(object, "limit_signal"));
+	a->limit_signal_sent = handover_get_bool(object, "limit_signal_sent", false);
 	pausable_restore(&a->wait_limit, handover_get_object(object, "wait_limit"));
 	pausable_restore(&a->bad_exit_grace, handover_get_object(object, "bad_exit_grace"));
 	r = suspend_restore(&a->suspend, handover_get_object(object, "suspend"));

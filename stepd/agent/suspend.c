@@ -57,6 +57,7 @@ static void begin_standing(struct agent *a)
 	a->suspend.stands = true;
 	a->suspend.since_ns = trace_now_ns();
 	pausable_pause(&a->time_limit);
+	pausable_pause(&a->limit_signal);
 	pausable_pause(&a->wait_limit);
 	pausable_pause(&a->bad_exit_grace);
 }
@@ -68,6 +69,7 @@ static void end_standing(struct agent *a)
 	a->suspend.stands = false;
 	a->suspend.total_ns += trace_now_ns() - a->suspend.since_ns;
 	pausable_continue(&a->time_limit);
+	pausable_continue(&a->limit_signal);
 	pausable_continue(&a->wait_limit);
 	pausable_continue(&a->bad_exit_grace);
 }

@@ -9,6 +9,7 @@
 #include "stepd/agent/account/sample.h"
 #include "stepd/agent/spec/spec.h"
 #include "stepd/base/parse.h"
+#include "stepd/base/signals.h"
 
 static int no_memory(struct err *err)
 {
@@ -210,6 +211,32 @@ int run_take_time(
 		return err_say(err, -EINVAL,
 			"'%.200s' is no time such as 5 (minutes), 5:30, 1:00:00 or 2-12", arg);
 	return set_ms(build, o->path, ms, err);
+}
+
+/* srun's "R:" is about reservations, which an agent knows nothing of. */
+int run_take_signal(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	bool tasks = strncasecmp(arg, "B:", 2) == 0;
+	const char *from = tasks || strncasecmp(arg, "R:", 2) == 0 ? arg + 2 : arg;
+	_cleanup_free_ char *name = strndup(from, strcspn(from, "@"));
+	const char *at = strchr(from, '@');
+	uint64_t ms = 0;
+	int r;
+
+	if (!name)
+		return err_set(err, -ENOMEM, "read '%.200s'", arg);
+	if (signals_parse(name) < 0)
+		return err_say(err, -EINVAL, "'%.200s' is no signal", name);
+	if (at && parse_duration_ms(at + 1, &ms) < 0)
+		return err_say(err, -EINVAL,
+			"'%.200s' is no number of seconds before the time limit", at + 1);
+	r = run_set(build, "time_limit_signal_ms", at ? json_integer((json_int_t)ms) : json_null(),
+		err);
+	if (r == 0)
+		r = run_set(build, "time_limit_signal_to",
+			tasks ? json_string("tasks") : json_null(), err);
+	return r < 0 ? r : run_set(build, o->path, json_string(name), err);
 }
 
 int run_take_wait(

@@ -101,6 +101,7 @@ int run_take_duration(const struct run_option *, const char *, struct run_build 
 int run_take_time(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_wait(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_bad_exit(const struct run_option *, const char *, struct run_build *, struct err *);
+int run_take_signal(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_no_kill(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_stream(const struct run_option *, const char *, struct run_build *, struct err *);
 int run_take_open_mode(const struct run_option *, const char *, struct run_build *, struct err *);

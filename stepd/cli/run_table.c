@@ -141,6 +141,8 @@ static const struct run_option options[] = {
 	 .doc = "end the step after this many minutes, or minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]]"},
 	{.name = "time-limit", .arg = "DURATION", .take = run_take_duration, .path = "time_limit_ms",
 	 .doc = "the same as 90, 30s, 250ms, 5m, 2h"},
+	{.name = "signal", .arg = "[B:|R:]SIGNAL[@SECONDS]", .take = run_take_signal, .path = "time_limit_signal",
+	 .doc = "send this signal so long before the time limit (60 seconds); B: to the tasks' first processes alone"},
 	{.name = "wait", .letter = 'W', .arg = "SECONDS", .take = run_take_wait, .path = "wait_ms",
 	 .doc = "end the step this long after its first task's end; 0 is never"},
 	{.name = "kill-on-bad-exit", .letter = 'K', .arg = "0|1|GRACE", .arg_optional = true, .take = run_take_bad_exit, .path = "kill_on_bad_exit",

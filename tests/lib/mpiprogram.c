@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * An MPI program that does one thing a run, for the tests of the MPI plugins with real libraries:
- * "mpiprogram hello|ring|allreduce|spawn|ports|abort", or "mpiprogram ends STATUS|sSIGNAL": the last
- * rank ends so before MPI_Finalize, after it with "late" behind it, and the others wait for it;
- * "mpiprogram outlives STATUS|sSIGNAL": they go on, and say so.
+ * "mpiprogram hello|ring|allreduce|spawn|ports|abort", or "mpiprogram ends STATUS|sSIGNAL": the
+ * last rank ends so before MPI_Finalize, after it with "late" behind it, and the others wait for
+ * it; "mpiprogram outlives STATUS|sSIGNAL": they go on, and say so.
  */
 #include <mpi.h>
 #include <signal.h>

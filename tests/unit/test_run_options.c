@@ -158,6 +158,11 @@ static void test_times(void **state)
 	adds("-K", "'kill_on_bad_exit':true");
 	adds("-K1", "'kill_on_bad_exit':true");
 	adds("-K0", "'kill_on_bad_exit':false");
+	adds("--no-kill", "'kill_on_bad_exit':false");
+	adds("-t 5 --signal=B:9@1 --signal=R:USR1",
+		"'time_limit_ms':300000,'time_limit_signal':'USR1'");
+	adds("-t 5 --signal=b:15@90",
+		"'time_limit_ms':300000,'time_limit_signal_ms':90000,'time_limit_signal_to':'tasks','time_limit_signal':'15'");
 	adds("--kill-on-bad-exit=5s", "'kill_on_bad_exit_grace_ms':5000,'kill_on_bad_exit':true");
 	adds("--kill-sequence=INT:1s,KILL",
 		"'kill_sequence':[{'signal':'INT','wait_ms':1000},{'signal':'KILL'}]");
@@ -558,7 +563,8 @@ static void test_every_option_sets_a_field(void **state)
 static void test_every_field_has_an_option(void **state)
 {
 	static const char *const without[] = {"version", "node", "argv", "script_base64",
-		"kill_on_bad_exit_grace_ms", "limits", "task_limits", "pmi", "wire"};
+		"kill_on_bad_exit_grace_ms", "time_limit_signal_ms", "time_limit_signal_to",
+		"limits", "task_limits", "pmi", "wire"};
 	const struct run_option *table;
 	const struct spec_field *fields;
 	size_t n, count, i, k;

@@ -199,6 +199,7 @@ static void test_policies(void **state)
 {
 	_cleanup_spec_ struct spec *s = good(
 		"{'argv': ['x'], 'groups': [], 'time_limit_ms': 3153600000000, 'kill_on_bad_exit': true,"
+		" 'time_limit_signal': 'USR2', 'time_limit_signal_to': 'tasks',"
 		" 'kill_on_bad_exit_grace_ms': 7, 'oom_kill_step': true, 'wait_ms': 0, 'background': 'wait',"
 		" 'kill_sequence': [{'signal': 'SIGUSR1', 'wait_ms': 250}, {'signal': 9}],"
 		" 'unkillable_timeout_ms': 0}");
@@ -207,7 +208,10 @@ static void test_policies(void **state)
 	assert_true(s->groups_given);
 	assert_int_equal(s->groups.n, 0);
 	assert_int_equal(s->time_limit_ms, 3153600000000);
-	assert_true(s->kill_on_bad_exit);
+	assert_true(s->kill_on_bad_exit && s->kill_on_bad_exit_given);
+	assert_int_equal(s->time_limit_signal, SIGUSR2);
+	assert_int_equal(s->time_limit_signal_ms, 60000);
+	assert_int_equal(s->time_limit_signal_to, SPEC_SIGNAL_TASKS);
 	assert_true(s->oom_kill_step);
 	assert_int_equal(s->kill_on_bad_exit_grace_ms, 7);
 	assert_true(s->wait_given);
@@ -833,6 +837,12 @@ static const struct {
 	{"'oom_kill_step': 1", "oom_kill_step: must be true or false, not a number"},
 	{"'kill_on_bad_exit_grace_ms': 1",
 		"kill_on_bad_exit_grace_ms: needs kill_on_bad_exit to be true"},
+	{"'time_limit_signal': 'USR1'",
+		"time_limit_signal: needs a time limit: give time_limit_ms (--time or --time-limit), too"},
+	{"'time_limit_signal': 65, 'time_limit_ms': 1",
+		"time_limit_signal: 65 is not in the range 1 to 64"},
+	{"'time_limit_signal_ms': 1", "time_limit_signal_ms: needs time_limit_signal"},
+	{"'time_limit_signal_to': 'tasks'", "time_limit_signal_to: needs time_limit_signal"},
 	{"'kill_on_bad_exit_grace_ms': '1s'",
 		"kill_on_bad_exit_grace_ms: must be a whole number, not a string"},
 	{"'wait_ms': false", "wait_ms: must be a whole number, not false"},

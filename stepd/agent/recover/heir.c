@@ -262,6 +262,7 @@ int heir_load(struct agent *a, int dir_fd, struct heir *h, struct err *err)
 	if (h->state.reason)
 		tasks_mark_requested(&a->tasks);
 	a->begin_ns = h->state.same_boot ? h->state.begin_ns : a->options->start_ns;
+	a->limit_signal_sent = h->state.limit_signal_sent;
 	a->suspend.total_ns = h->state.suspended_ns;
 	a->recover = h->state.recover;
 	a->recover.adopted++;

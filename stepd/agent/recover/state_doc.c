@@ -66,17 +66,18 @@ static json_t *pack(const struct agent *a)
 
 	read_boot_id(boot_id);
 	return json_pack(
-		"{s:s, s:I, s:I, s:I, s:I, s:b, s:s?, s:i, s:[I, I], s:o, s:I, s:I, s:o, s:o}",
+		"{s:s, s:I, s:I, s:I, s:I, s:b, s:s?, s:i, s:b, s:[I, I], s:o, s:I, s:I, s:o, s:o}",
 		"boot_id", boot_id, "begin_ns", (json_int_t)a->begin_ns, "running_ns",
 		(json_int_t)recover->running_ns, "suspended_since_ns",
 		(json_int_t)(a->suspend.stands ? a->suspend.since_ns : 0), "suspended_ns",
 		(json_int_t)a->suspend.total_ns, "suspending",
 		(int)(a->suspend.wanted && !a->suspend.stands), "reason",
 		a->state >= AGENT_ENDING ? agent_reason_words[a->reason] : NULL, "end_signal",
-		a->end_signal, "fork_ticks", (json_int_t)recover->forked.least,
-		(json_int_t)recover->forked.most, "joined_fork_ticks", pack_joined(a), "adopted",
-		(json_int_t)recover->adopted, "gid", (json_int_t)a->plan.job.gid, "options",
-		pack_options(a->options), "added", added_pack(&a->added));
+		a->end_signal, "limit_signal_sent", (int)a->limit_signal_sent, "fork_ticks",
+		(json_int_t)recover->forked.least, (json_int_t)recover->forked.most,
+		"joined_fork_ticks", pack_joined(a), "adopted", (json_int_t)recover->adopted, "gid",
+		(json_int_t)a->plan.job.gid, "options", pack_options(a->options), "added",
+		added_pack(&a->added));
 }
 
 int state_doc_publish(struct agent *a, const char *state, struct err *err)
@@ -158,6 +159,7 @@ static int unpack_own(json_t *doc, struct state_doc *s, struct err *err)
 	s->suspended_since_ns = (uint64_t)since;
 	s->suspended_ns = (uint64_t)suspended;
 	s->suspending = suspending;
+	s->limit_signal_sent = json_is_true(json_object_get(doc, "limit_signal_sent"));
 	s->gid = (gid_t)gid;
 	s->recover = (struct recover){.running_ns = (uint64_t)running,
 		.forked = {(uint64_t)least, (uint64_t)most},

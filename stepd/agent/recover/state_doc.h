@@ -37,6 +37,7 @@ struct state_doc {
 	const char *state;  /* "running", "suspended", ... */
 	const char *reason; /* NULL: none yet */
 	int end_signal;
+	bool limit_signal_sent;
 	const char *proctrack, *container_root; /* root: NULL for none */
 	uint64_t cont_id;
 	pid_t agent_pid;

@@ -16,6 +16,7 @@
 #define UNKILLABLE_TIMEOUT_MS 60000
 #define SUSPEND_TIMEOUT_MS    10000
 #define TERM_WAIT_MS          30000
+#define LIMIT_SIGNAL_MS       60000
 #define PMI_TIMEOUT_MS        300000
 #define WIRE_FANOUT           16
 #define WIRE_CONNECT_MS       60000
@@ -234,6 +235,21 @@ static int check_batch(const struct spec *spec, struct err *err)
 	return check_mpi(spec, err);
 }
 
+static int check_limit_signal(const struct spec *spec, const json_t *doc, struct err *err)
+{
+	static const char *const details[] = {"time_limit_signal_ms", "time_limit_signal_to"};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(details) && !spec->time_limit_signal; i++) {
+		if (json_object_get(doc, details[i]))
+			return spec_bad(err, SPEC_AT(NULL, details[i]), "needs time_limit_signal");
+	}
+	if (spec->time_limit_signal && !spec->time_limit_ms)
+		return spec_bad(err, SPEC_AT(NULL, "time_limit_signal"),
+			"needs a time limit: give time_limit_ms (--time or --time-limit), too");
+	return 0;
+}
+
 static int check_whole(const struct spec *spec, const json_t *doc, struct err *err)
 {
 	static int (*const by_kind[STEPD_STEP_KIND_MAX])(const struct spec *, struct err *) = {
@@ -246,7 +262,9 @@ static int check_whole(const struct spec *spec, const json_t *doc, struct err *e
 	if (json_object_get(doc, "kill_on_bad_exit_grace_ms") && !spec->kill_on_bad_exit)
 		return spec_bad(err, SPEC_AT(NULL, "kill_on_bad_exit_grace_ms"),
 			"needs kill_on_bad_exit to be true");
-	r = spec_check_wire(spec, err);
+	r = check_limit_signal(spec, doc, err);
+	if (r == 0)
+		r = spec_check_wire(spec, err);
 	return r < 0 ? r : by_kind[spec->kind](spec, err);
 }
 
@@ -289,6 +307,7 @@ int spec_from_json(const json_t *doc, struct spec **ret_spec, struct err *err)
 						.fanout = WIRE_FANOUT,
 						.connect_timeout_ms = WIRE_CONNECT_MS,
 					},
+				.time_limit_signal_ms = LIMIT_SIGNAL_MS,
 				.unkillable_timeout_ms = UNKILLABLE_TIMEOUT_MS,
 				.suspend_timeout_ms = SUSPEND_TIMEOUT_MS,
 			},

@@ -62,6 +62,13 @@ enum spec_scope {
 	SPEC_SCOPE_MAX,
 };
 
+/* Who gets the signal before the time limit. */
+enum spec_signal_to {
+	SPEC_SIGNAL_STEP,  /* all processes */
+	SPEC_SIGNAL_TASKS, /* the tasks' first ones */
+	SPEC_SIGNAL_TO_MAX,
+};
+
 /* One step of the escalation: send, then give the step wait_ms to end. */
 struct spec_kill {
 	int signal;
@@ -182,8 +189,11 @@ struct spec {
 	char *cgroup_root; /* absolute directory of a cgroup2 file system; NULL: found by itself */
 	enum spec_scope scope;
 
-	bool hold;                   /* no task runs before all stand in the container */
-	uint64_t time_limit_ms;      /* 0: none */
+	bool hold;              /* no task runs before all stand in the container */
+	uint64_t time_limit_ms; /* 0: none */
+	int time_limit_signal;  /* sent before it; 0: none */
+	uint64_t time_limit_signal_ms;
+	enum spec_signal_to time_limit_signal_to;
 	bool kill_on_bad_exit_given; /* if not: a rank that dies before it has finalized ends it */
 	bool kill_on_bad_exit;
 	uint64_t kill_on_bad_exit_grace_ms;
@@ -220,6 +230,9 @@ int spec_kill_sequence_json(
 /* The same into an array of *ret_count, for the caller to free, checked as a spec's is. */
 int spec_kill_sequence_parse(const char *text, struct spec_kill **ret_steps, size_t *ret_count,
 	struct err *err) _must_check_;
+
+/* "step" or "tasks" */
+const char *spec_signal_to_name(enum spec_signal_to to);
 
 /* "auto", "yes" or "no" */
 const char *spec_scope_name(enum spec_scope scope);

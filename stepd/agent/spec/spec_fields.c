@@ -100,6 +100,11 @@ static const char *const scope_words[SPEC_SCOPE_MAX + 1] = {
 	[SPEC_SCOPE_NO] = "no",
 };
 
+static const char *const signal_to_words[SPEC_SIGNAL_TO_MAX + 1] = {
+	[SPEC_SIGNAL_STEP] = "step",
+	[SPEC_SIGNAL_TASKS] = "tasks",
+};
+
 static const char *const mode_words[SPEC_STREAM_MODE_MAX + 1] = {
 	[SPEC_STREAM_INHERIT] = "inherit",
 	[SPEC_STREAM_NONE] = "none",
@@ -359,6 +364,21 @@ static const struct spec_field step_fields[] = {
 		.offset = STEP(time_limit_ms),
 		.most = TIME_MS_MAX,
 		.doc = "the step is ended after this time; 0, the default, is no limit"},
+	{.name = "time_limit_signal",
+		.parse = spec_row_signal,
+		.offset = STEP(time_limit_signal),
+		.doc = "signal that is sent some time before the time limit; none if not given"},
+	{.name = "time_limit_signal_ms",
+		.parse = spec_row_u64,
+		.offset = STEP(time_limit_signal_ms),
+		.most = TIME_MS_MAX,
+		.doc = "with time_limit_signal: this long before the limit; 60000 if not given"},
+	{.name = "time_limit_signal_to",
+		.parse = spec_row_choice,
+		.offset = STEP(time_limit_signal_to),
+		.choices = signal_to_words,
+		.doc = "with time_limit_signal: step, all processes (the default), or tasks, the "
+		       "first process of each task alone"},
 	{.name = "kill_on_bad_exit",
 		.parse = spec_row_bool,
 		.offset = STEP(kill_on_bad_exit),
@@ -552,6 +572,11 @@ int limits_mode_parse(const char *text, enum limits_mode *ret_mode)
 const char *spec_kind_name(enum stepd_step_kind kind)
 {
 	return kind_words[kind];
+}
+
+const char *spec_signal_to_name(enum spec_signal_to to)
+{
+	return signal_to_words[to];
 }
 
 const char *spec_scope_name(enum spec_scope scope)
