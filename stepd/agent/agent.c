@@ -131,6 +131,8 @@ static int create_container(struct agent *a, struct err *err)
 		r = registry_store_spec(a->registry, a->plan.spec->text, err);
 	if (r == 0)
 		r = state_doc_publish(a, agent_state_words[a->state], err);
+	if (r == 0)
+		r = result_reserve(a, err);
 	if (r < 0)
 		return r;
 	failpoint("described");
@@ -160,6 +162,8 @@ static int open_socket(struct agent *a, struct err *err)
 	int r;
 
 	r = events_open(registry_get_dirfd(a->registry), false, a->log, &a->events, err);
+	if (r == 0)
+		events_reserve(a->events, a->tasks.n);
 	if (r == 0)
 		r = methods_open(a, err);
 	failpoint("listening");

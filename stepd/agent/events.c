@@ -20,6 +20,10 @@
 /* Where some events begin, evenly spread: when there is no room for more, every second goes. */
 #define MARKS_MAX 512u
 
+/* Bytes of the events of a step, and of each task of it, as they usually are. */
+#define RESERVE_STEP_SIZE 4096u
+#define RESERVE_TASK_SIZE 384u
+
 /* In memory there is no more than this at a time; what is older is lost. */
 #define MEMORY_MAX (4u << 20)
 
@@ -373,6 +377,13 @@ int events_open(int dir_fd, bool inherit_it, const struct log *log, struct event
 	}
 	*ret_events = ev;
 	return 0;
+}
+
+void events_reserve(struct events *ev, size_t tasks)
+{
+	/* Where there is no room, memory takes what does not fit. */
+	(void)!fallocate(ev->file_fd, FALLOC_FL_KEEP_SIZE, ev->end,
+		(off_t)(RESERVE_STEP_SIZE + tasks * RESERVE_TASK_SIZE));
 }
 
 /* Within no events_begin(): what is collected then is written. */

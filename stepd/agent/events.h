@@ -58,6 +58,9 @@ struct event {
 		.count = -1                                                                        \
 	}
 
+/* Has the file system keep the blocks that the events of a step of so many tasks usually take. */
+void events_reserve(struct events *ev, size_t tasks);
+
 /* Opens the file in a step's directory: a new, empty one, or with inherit the one that is there,
  * whose last line is cut off where it is not whole. log outlives the object. */
 int events_open(int dir_fd, bool inherit, const struct log *log, struct events **ret_events,

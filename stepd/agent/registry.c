@@ -18,16 +18,21 @@
 #define CLAIM_TRIES_MAX 8
 #define PATIENCE_MS     5000
 
+/* Bytes by which state.json may grow from one time to the next. */
+#define STATE_GROWTH      1024
+#define STATE_TASK_GROWTH 64
+
 struct registry {
 	int runtime_fd;
 	int dir_fd;
 	int lock_fd;
 	char *name; /* below runtime_fd */
 	char *path;
-	char *container_root; /* NULL: the backend needs none */
-	json_t *more;         /* for state.json; NULL: nothing */
-	bool inherited;       /* a dead agent's state.json stands there still */
-	bool fresh;           /* a result that stands there is another's */
+	char *container_root;                    /* NULL: the backend needs none */
+	json_t *more;                            /* for state.json; NULL: nothing */
+	struct fs_spare next_state, next_result; /* with their blocks, in case they get scarce */
+	bool inherited;                          /* a dead agent's state.json stands there still */
+	bool fresh;                              /* a result that stands there is another's */
 };
 
 static int open_runtime_dir(const char *path, struct err *err)
@@ -71,10 +76,17 @@ static void remove_unfinished(int dir_fd)
 const char *const registry_files[] = {
 	"state.json", "spec.json", "events.jsonl", "socket", "script", "result.json", "lock", NULL};
 
-static void remove_files(const struct registry *reg, bool keep_result)
+static void clear_spares(struct registry *reg)
+{
+	fs_spare_clear(&reg->next_state, reg->dir_fd);
+	fs_spare_clear(&reg->next_result, reg->dir_fd);
+}
+
+static void remove_files(struct registry *reg, bool keep_result)
 {
 	size_t i;
 
+	clear_spares(reg);
 	for (i = 0; registry_files[i]; i++) {
 		if (!keep_result || strcmp(registry_files[i], "result.json") != 0)
 			(void)unlinkat(
@@ -163,6 +175,11 @@ static void free_registry(struct registry *reg)
 {
 	if (!reg)
 		return;
+	/* Not removed here: this may be a trial, and the files another process's. */
+	free(reg->next_state.temp);
+	free(reg->next_result.temp);
+	(void)close_fd(reg->next_state.fd);
+	(void)close_fd(reg->next_result.fd);
 	(void)close_fd(reg->lock_fd);
 	(void)close_fd(reg->dir_fd);
 	(void)close_fd(reg->runtime_fd);
@@ -206,6 +223,7 @@ static int open_registry(const char *runtime_dir, const stepd_step_rec_t *job, b
 	if (!reg)
 		return err_set(err, -ENOMEM, "open the runtime directory");
 	reg->dir_fd = reg->lock_fd = -1;
+	reg->next_state = reg->next_result = FS_SPARE_INIT;
 	(void)snprintf(label, sizeof(label), "%u.%s", job->job_id, job->step_name);
 	mask = umask(022); /* the step's user reaches its script, and all what runs here */
 	reg->runtime_fd = r = open_runtime_dir(runtime, err);
@@ -308,12 +326,41 @@ const char *registry_get_root(const struct registry *reg)
 	return reg->container_root;
 }
 
+static int store_public(
+	struct registry *reg, const char *name, struct fs_spare *spare, const char *text, bool sync)
+{
+	mode_t mask = umask(022); /* everyone may know what runs here */
+	int r;
+
+	if (spare->fd >= 0)
+		r = fs_spare_use(spare, reg->dir_fd, name, text, strlen(text), sync);
+	else
+		r = fs_write_atomic(reg->dir_fd, name, text, strlen(text), 0644, sync);
+	(void)umask(mask);
+	return r;
+}
+
+static int reserve_public(
+	struct registry *reg, const char *name, struct fs_spare *spare, size_t size)
+{
+	mode_t mask = umask(022);
+	int r = spare->fd >= 0 ? 0 : fs_spare_make(reg->dir_fd, name, 0644, size, spare);
+
+	(void)umask(mask);
+	return r;
+}
+
+/* The tasks' pids and what else is not known yet. */
+static size_t next_state_size(const stepd_step_rec_t *job, size_t size)
+{
+	return size + STATE_GROWTH + (size_t)job->node_tasks * STATE_TASK_GROWTH;
+}
+
 int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const char *proctrack_type,
 	const char *state, struct err *err)
 {
 	_cleanup_free_ char *text = NULL;
 	json_t *doc = pack_state(reg, job, proctrack_type, state);
-	mode_t mask;
 	int r;
 
 	if (doc && reg->more && json_object_update_missing(doc, reg->more) < 0) {
@@ -324,11 +371,13 @@ int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const ch
 	json_decref(doc);
 	if (!text)
 		return err_set(err, -ENOMEM, "write '%s/state.json'", reg->path);
-	mask = umask(022); /* everyone may know what runs here */
-	r = fs_write_atomic(reg->dir_fd, "state.json", text, strlen(text), 0644, false);
-	(void)umask(mask);
+	r = store_public(reg, "state.json", &reg->next_state, text, false);
 	if (r < 0)
 		return err_set(err, r, "write '%s/state.json'", reg->path);
+	/* Without it the next one takes its chance. */
+	if (job->cont_id)
+		(void)reserve_public(
+			reg, "state.json", &reg->next_state, next_state_size(job, strlen(text)));
 	if (reg->fresh) /* of an earlier step of this name */
 		(void)unlinkat(reg->dir_fd, "result.json", 0);
 	reg->inherited = reg->fresh = false;
@@ -354,12 +403,18 @@ int registry_store_spec(struct registry *reg, const char *text, struct err *err)
 	return r < 0 ? err_set(err, r, "write '%s/spec.json'", reg->path) : 0;
 }
 
+int registry_reserve_result(struct registry *reg, size_t size, struct err *err)
+{
+	int r = reserve_public(reg, "result.json", &reg->next_result, size);
+
+	return r < 0 ? err_set(err, r, "reserve %zu bytes for '%s/result.json'", size, reg->path)
+		     : 0;
+}
+
 int registry_store_result(struct registry *reg, const char *text, struct err *err)
 {
-	mode_t mask = umask(022); /* as state.json */
-	int r = fs_write_atomic(reg->dir_fd, "result.json", text, strlen(text), 0644, true);
+	int r = store_public(reg, "result.json", &reg->next_result, text, true);
 
-	(void)umask(mask);
 	return r < 0 ? err_set(err, r, "write '%s/result.json'", reg->path) : 0;
 }
 
@@ -380,6 +435,7 @@ struct registry *registry_retire(struct registry *reg)
 
 struct registry *registry_leave(struct registry *reg)
 {
+	clear_spares(reg);
 	free_registry(reg);
 	return NULL;
 }
@@ -387,6 +443,28 @@ struct registry *registry_leave(struct registry *reg)
 int registry_show_left(const struct registry *reg, steps_found_fn found, void *userdata)
 {
 	return reg->inherited ? steps_show(reg->dir_fd, found, userdata) : 0;
+}
+
+static void save_spare(
+	const struct fs_spare *spare, struct handover *h, json_t *object, const char *name)
+{
+	json_t *saved = handover_put_object(h, object, name);
+
+	handover_put_fd(h, saved, "fd", spare->fd);
+	handover_put_text(h, saved, "temp", spare->temp);
+}
+
+static int restore_spare(
+	struct fs_spare *spare, const struct handover *h, const json_t *object, const char *name)
+{
+	const json_t *saved = json_object_get(object, name);
+	int fd = handover_get_fd(saved, "fd");
+
+	*spare = FS_SPARE_INIT; /* as an agent that knew nothing of it leaves it */
+	if (fd < 0)
+		return 0;
+	spare->fd = fd;
+	return handover_copy_text(h, saved, "temp", &spare->temp) < 0 || !spare->temp ? -EPROTO : 0;
 }
 
 void registry_save(const struct registry *reg, struct handover *h, json_t *object)
@@ -399,6 +477,8 @@ void registry_save(const struct registry *reg, struct handover *h, json_t *objec
 	handover_put_text(h, object, "container_root", reg->container_root);
 	handover_put_bool(h, object, "inherited", reg->inherited);
 	handover_put_bool(h, object, "fresh", reg->fresh);
+	save_spare(&reg->next_state, h, object, "next_state");
+	save_spare(&reg->next_result, h, object, "next_result");
 }
 
 /* What is missing, a registry can't do without. */
@@ -409,6 +489,9 @@ static int restore(struct registry *reg, const struct handover *h, const json_t 
 	reg->lock_fd = handover_get_fd(object, "lock_fd");
 	reg->inherited = handover_get_bool(object, "inherited", false);
 	reg->fresh = handover_get_bool(object, "fresh", false);
+	if (restore_spare(&reg->next_state, h, object, "next_state") < 0 ||
+		restore_spare(&reg->next_result, h, object, "next_result") < 0)
+		return -EPROTO;
 	if (handover_copy_text(h, object, "name", &reg->name) < 0 ||
 		handover_copy_text(h, object, "path", &reg->path) < 0 ||
 		handover_copy_text(h, object, "container_root", &reg->container_root) < 0)

@@ -69,6 +69,10 @@ void registry_set_more_take(struct registry *reg, struct json_t *more);
  * user alone, since it has the tasks' environment. */
 int registry_store_spec(struct registry *reg, const char *text, struct err *err) _must_check_;
 
+/* Makes sure of the blocks that a result.json of this size takes, as long as the file system has
+ * them. */
+int registry_reserve_result(struct registry *reg, size_t size, struct err *err) _must_check_;
+
 /* result.json, on the disk when this returns. */
 int registry_store_result(struct registry *reg, const char *text, struct err *err) _must_check_;
 

@@ -19,6 +19,11 @@
 #define RESULT_VERSION  1
 #define RESULT_SIZE_MAX (64u << 20)
 
+/* Bytes that a result takes at most, as long as no tasks join the step: every number as long as it
+ * can be, and texts with some characters that JSON escapes. */
+#define RESULT_STEP_SIZE 8192u
+#define RESULT_TASK_SIZE 2560u
+
 const char *const agent_state_words[AGENT_STATE_MAX] = {
 	[AGENT_STARTING] = "starting",
 	[AGENT_RUNNING] = "running",
@@ -296,6 +301,14 @@ static uint64_t now_usec(void)
 
 	(void)clock_gettime(CLOCK_REALTIME, &now); /* can't fail */
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+int result_reserve(struct agent *a, struct err *err)
+{
+	if (!a->options->keep_result_ms)
+		return 0;
+	return registry_reserve_result(
+		a->registry, RESULT_STEP_SIZE + (size_t)a->tasks.n * RESULT_TASK_SIZE, err);
 }
 
 int result_keep(struct agent *a, struct err *err)

@@ -35,6 +35,10 @@ void result_drop_ready(struct agent *a);
  * before. */
 int result_check_files(const struct agent *a, struct err *err) _must_check_;
 
+/* Makes sure of result_keep()'s blocks, before anything runs: a file system that fills up meanwhile
+ * costs no result. */
+int result_reserve(struct agent *a, struct err *err) _must_check_;
+
 /* result.json into the step's directory, if options->keep_result_ms says so: on the disk before
  * this returns, and before anybody is told that the step has ended. */
 int result_keep(struct agent *a, struct err *err) _must_check_;

@@ -143,20 +143,55 @@ static int move_new(int dirfd, const char *temp, const char *name, int r)
 	return r;
 }
 
+void fs_spare_clear(struct fs_spare *spare, int dirfd)
+{
+	if (spare->temp)
+		(void)unlinkat(dirfd, spare->temp, 0); /* nobody but us knows it */
+	free(spare->temp);
+	spare->fd = close_fd(spare->fd);
+	*spare = FS_SPARE_INIT;
+}
+
+int fs_spare_make(int dirfd, const char *name, mode_t mode, size_t size, struct fs_spare *ret_spare)
+{
+	struct fs_spare spare = FS_SPARE_INIT;
+	int r;
+
+	spare.fd = r = open_new(dirfd, name, mode, &spare.temp);
+	if (r < 0)
+		return r;
+	/* EOPNOTSUPP: this file system knows no such promise. The C library's function would then
+	 * write every block itself. */
+	r = size && fallocate(spare.fd, 0, 0, (off_t)size) < 0 && errno != EOPNOTSUPP ? -errno : 0;
+	if (r < 0)
+		fs_spare_clear(&spare, dirfd);
+	else
+		*ret_spare = spare;
+	return r;
+}
+
+int fs_spare_use(struct fs_spare *spare, int dirfd, const char *name, const void *data, size_t size,
+	bool sync)
+{
+	int r = fs_write_all(spare->fd, data, size);
+
+	if (r == 0 && ftruncate(spare->fd, (off_t)size) < 0)
+		r = -errno;
+	if (r == 0 && sync && fsync(spare->fd) < 0)
+		r = -errno;
+	r = move_new(dirfd, spare->temp, name, r);
+	free(take_ptr(spare->temp));
+	fs_spare_clear(spare, dirfd);
+	return r == 0 && sync ? sync_dir(dirfd, name) : r;
+}
+
 int fs_write_atomic(
 	int dirfd, const char *name, const void *data, size_t size, mode_t mode, bool sync)
 {
-	_cleanup_free_ char *temp = NULL;
-	_cleanup_close_ int fd = open_new(dirfd, name, mode, &temp);
-	int r;
+	struct fs_spare spare = FS_SPARE_INIT;
+	int r = fs_spare_make(dirfd, name, mode, 0, &spare);
 
-	if (fd < 0)
-		return fd;
-	r = fs_write_all(fd, data, size);
-	if (r == 0 && sync && fsync(fd) < 0)
-		r = -errno;
-	r = move_new(dirfd, temp, name, r);
-	return r == 0 && sync ? sync_dir(dirfd, name) : r;
+	return r < 0 ? r : fs_spare_use(&spare, dirfd, name, data, size, sync);
 }
 
 int fs_replace(int dirfd, const char *name, mode_t mode)

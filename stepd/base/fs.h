@@ -37,6 +37,26 @@ int fs_write_all(int fd, const void *data, size_t size) _must_check_;
 int fs_write_atomic(int dirfd, const char *name, const void *data, size_t size, mode_t mode,
 	bool sync) _must_check_;
 
+/* A file that is to take name's place later. Its blocks are there already, so that a file system
+ * that has filled up meanwhile does not matter. It has a name of its own beside name, which holds
+ * this process's pid and ends with ".new". */
+struct fs_spare {
+	int fd; /* -1: there is none */
+	char *temp;
+};
+#define FS_SPARE_INIT ((struct fs_spare){.fd = -1})
+
+/* With blocks for size bytes, where the file system can promise them. */
+int fs_spare_make(int dirfd, const char *name, mode_t mode, size_t size,
+	struct fs_spare *ret_spare) _must_check_;
+
+/* Writes and renames it, as fs_write_atomic(), and clears spare, even when that fails. */
+int fs_spare_use(struct fs_spare *spare, int dirfd, const char *name, const void *data, size_t size,
+	bool sync) _must_check_;
+
+/* Removes it. */
+void fs_spare_clear(struct fs_spare *spare, int dirfd);
+
 /* A new, empty file in the place of name, open for writing: who has the old one open keeps it. */
 int fs_replace(int dirfd, const char *name, mode_t mode) _must_check_;
 

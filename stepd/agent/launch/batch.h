@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The script of a batch step: stored in the step's directory as a file that belongs to the user
- * and that only they (and root) can read. registry_close() removes it.
+ * The script of a batch step: stored in the step's directory as a file that only the user (and
+ * root) can read. An agent of root keeps it root's own, for its owner could fill the file system of
+ * all steps with it. registry_close() removes it.
  */
 #ifndef STEPD_AGENT_BATCH_H
 #define STEPD_AGENT_BATCH_H

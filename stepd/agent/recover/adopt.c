@@ -197,6 +197,8 @@ static int take_over(struct adoption *ad, struct err *err)
 	r = reexec_init(a, err);
 	if (r == 0)
 		r = take_container(ad, pids, n, err);
+	if (r == 0 && result_reserve(a, err) < 0)
+		log_warning(a->log, "%s, ignoring", err->text);
 	ad->has_container = r == 0 && a->plan.job.cont_id;
 	if (r < 0 || !ad->has_container)
 		return r;
