@@ -21,7 +21,8 @@ libbase_la_SOURCES = \
 	stepd/base/rawcall.h \
 	stepd/base/procstat.c stepd/base/procstat.h \
 	stepd/base/signals.c stepd/base/signals.h \
-	stepd/base/strv.c stepd/base/strv.h
+	stepd/base/strv.c stepd/base/strv.h \
+	stepd/base/userpath.c stepd/base/userpath.h
 
 # The steps of the node, for all who read of them.
 noinst_LTLIBRARIES += libstate.la

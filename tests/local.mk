@@ -243,6 +243,8 @@ SYSTEM_STEP_TESTS = \
 	tests/system/0330-identity.sh \
 	tests/system/0340-kinds.sh \
 	tests/system/0344-batch-script.sh \
+	tests/system/0345-opens.sh \
+	tests/system/0347-capabilities.sh \
 	tests/system/0350-registry.sh \
 	tests/system/0360-failures-leave-nothing.sh \
 	tests/system/0370-many-tasks.sh \

@@ -394,6 +394,7 @@ int agent_run(const struct spec *spec, const struct agent_options *options, int 
 	struct agent a;
 	int r;
 
+	agent_close_inherited(options);
 	agent_init(&a, options);
 	if (options->trace_file) {
 		a.trace = trace_new(options->start_ns);

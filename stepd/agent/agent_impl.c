@@ -4,6 +4,17 @@
  */
 #include "stepd/agent/agent_impl.h"
 
+#include "stepd/agent/launch/process.h"
+#include "stepd/base/log.h"
+
+void agent_close_inherited(const struct agent_options *o)
+{
+	const int keep[] = {
+		o->ready_fd, o->keeper_fd, o->listen_fd ? *o->listen_fd : -1, o->log->fd};
+
+	process_close_inherited(keep, ARRAY_SIZE(keep));
+}
+
 void agent_init(struct agent *a, const struct agent_options *options)
 {
 	size_t i;

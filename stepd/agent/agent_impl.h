@@ -132,6 +132,9 @@ extern const char *const agent_reason_words[AGENT_REASON_MAX];
 /* All of it, for closing_finish() to clear. */
 void agent_init(struct agent *a, const struct agent_options *options);
 
+/* Closes all above 2 that the agent was started with and has no use for. */
+void agent_close_inherited(const struct agent_options *options);
+
 /* A task was forked. */
 void agent_tell_start(const struct agent *a, const struct task *task);
 

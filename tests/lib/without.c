@@ -23,6 +23,7 @@ static const struct {
 	{"clone3", SYS_clone3},
 	{"close_range", SYS_close_range},
 	{"keyctl", SYS_keyctl},
+	{"openat2", SYS_openat2},
 	{"pidfd_open", SYS_pidfd_open},
 };
 

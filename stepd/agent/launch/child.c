@@ -21,6 +21,7 @@
 #include "stepd/agent/stdio/stdio_files.h"
 #include "stepd/api/env.h"
 #include "stepd/base/rawcall.h"
+#include "stepd/base/userpath.h"
 
 /* All calls here are rawcall()s: the memory may be shared with the launcher and the other tasks'
  * children, errno with it (child.h). It also saves the page faults that each part of the C library
@@ -108,7 +109,7 @@ static int do_no_new_privs(struct child *c)
 static int do_cwd(struct child *c)
 {
 	(void)rawcall(SYS_umask, c->plan->umask); /* can't fail */
-	return (int)rawcall(SYS_chdir, c->program->cwd);
+	return userpath_chdir(c->program->cwd);
 }
 
 /* A descriptor for the stream: the one it becomes, or one above the three. */
@@ -120,8 +121,7 @@ static int open_stream(const struct stdio_stream *s, int becomes)
 		return s->fd;
 	if (s->fd >= 0)
 		return (int)rawcall(SYS_fcntl, s->fd, F_DUPFD_CLOEXEC, 3);
-	fd = (int)rawcall(
-		SYS_openat, AT_FDCWD, s->path, s->flags | O_CLOEXEC | O_NOCTTY | O_LARGEFILE, 0666);
+	fd = userpath_open(s->path, s->flags | O_CLOEXEC | O_NOCTTY | O_LARGEFILE, 0666);
 	if (fd < 0)
 		return fd;
 	r = (int)rawcall(SYS_fcntl, fd, F_GETFL);
@@ -484,10 +484,18 @@ int child_report_explain(
 	const struct plan *plan = setup->plan;
 	char subject[512];
 	int error = report->error > 0 ? report->error : EIO;
+	bool opens = report->stage == CHILD_STAGE_CWD || report->stage == CHILD_STAGE_STDIO;
+	const char *why = opens ? userpath_explain(error) : NULL;
 
 	name_subject(setup, report, subject, sizeof(subject));
-	(void)err_set(err, -error, "task %u can't %s%s", plan->job.task[report->local_id].gtid,
-		report->stage < CHILD_STAGE_MAX ? operations[report->stage].words : "start",
-		subject);
+	if (why)
+		(void)err_say(err, -error, "task %u can't %s%s: %s",
+			plan->job.task[report->local_id].gtid, operations[report->stage].words,
+			subject, why);
+	else
+		(void)err_set(err, -error, "task %u can't %s%s",
+			plan->job.task[report->local_id].gtid,
+			report->stage < CHILD_STAGE_MAX ? operations[report->stage].words : "start",
+			subject);
 	return exit_status((enum child_stage)report->stage, error);
 }

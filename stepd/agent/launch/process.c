@@ -45,6 +45,48 @@ static void mark_inherited_fds(void)
 		(void)fcntl(fd, F_SETFD, FD_CLOEXEC); /* EBADF for most */
 }
 
+static bool is_kept(int fd, const int *keep, size_t keep_count)
+{
+	size_t i;
+
+	for (i = 0; i < keep_count && keep[i] != fd; i++)
+		;
+	return i < keep_count;
+}
+
+/* Before Linux 5.9. */
+static void close_listed(const int *keep, size_t keep_count)
+{
+	_cleanup_closedir_ DIR *dir = opendir("/proc/self/fd");
+	struct dirent *d;
+	int fd;
+
+	while (dir && (d = readdir(dir))) {
+		fd = atoi(d->d_name);
+		if (fd > STDERR_FILENO && fd != dirfd(dir) && !is_kept(fd, keep, keep_count))
+			(void)close(fd); /* whatever it was */
+	}
+}
+
+void process_close_inherited(const int *keep, size_t keep_count)
+{
+	unsigned first = STDERR_FILENO + 1, next;
+	size_t i;
+
+	do {
+		for (next = ~0u, i = 0; i < keep_count; i++) {
+			if (keep[i] >= (int)first && (unsigned)keep[i] < next)
+				next = (unsigned)keep[i];
+		}
+		if (next > first &&
+			syscall(SYS_close_range, first, next == ~0u ? next : next - 1, 0) < 0) {
+			close_listed(keep, keep_count);
+			return;
+		}
+		first = next + 1;
+	} while (next != ~0u);
+}
+
 /* By the system call: the C library refuses the two that it keeps for its threads, and a caller
  * may have left them ignored all the same. */
 void process_default_signals(void)

@@ -7,6 +7,7 @@
 #define STEPD_AGENT_PROCESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/resource.h>
 
 #include "stepd/base/err.h"
@@ -20,6 +21,11 @@ struct identity;
  * too: writes fail instead. SIGTTIN and SIGTTOU are blocked,
  * so that a terminal gives EIO. */
 int process_prepare(struct err *err) _must_check_;
+
+/* Closes what the caller left open above 2, but for the keep_count of keep (-1: none), once those
+ * are known and before the agent opens its own: a task could open them anew before its exec, past
+ * the permissions of their paths. */
+void process_close_inherited(const int *keep, size_t keep_count);
 
 /* Blocks SIGCHLD and the signals that end, suspend, resume or upgrade a step, for good, and returns
  * a non-blocking descriptor that tells of them: from here on none of them can end the agent with

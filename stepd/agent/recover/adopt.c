@@ -372,6 +372,7 @@ int agent_adopt(
 	struct adoption ad = {.agent = &a};
 	int r;
 
+	agent_close_inherited(options);
 	agent_init(&a, options);
 	r = prepare(&ad, step, err);
 	if (r == 0 && options->remains_only)

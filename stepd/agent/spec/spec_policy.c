@@ -49,6 +49,50 @@ static int check_stream_file(const struct spec_stream *stream, const struct spec
 	return 0;
 }
 
+/* The stream whose other name this is: 0 to 2, or -1. */
+static int own_stream(const char *path)
+{
+	static const char *const names[3][3] = {
+		{"/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"},
+		{"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"},
+		{"/dev/stderr", "/dev/fd/2", "/proc/self/fd/2"},
+	};
+	int stream;
+	size_t i;
+
+	for (stream = 0; stream < 3; stream++) {
+		for (i = 0; i < ARRAY_SIZE(names[stream]); i++) {
+			if (strcmp(path, names[stream][i]) == 0)
+				return stream;
+		}
+	}
+	return -1;
+}
+
+/* Such a path means what the agent has there, and is not opened: for a link of /proc it matters who
+ * opens it (userpath.h). */
+static int resolve_own_stream(const struct spec_field *field, struct spec_stream *stream,
+	const struct spec_at *at, struct err *err)
+{
+	bool is_in = field->modes & 1u << SPEC_STREAM_ALL;
+	bool is_err = field->modes & 1u << SPEC_STREAM_STDOUT;
+	int own = stream->mode == SPEC_STREAM_FILE ? own_stream(stream->pattern) : -1;
+
+	if (own < 0)
+		return 0;
+	if (is_err && own == STDOUT_FILENO)
+		stream->mode = SPEC_STREAM_STDOUT;
+	else if (own == (is_in ? STDIN_FILENO : is_err ? STDERR_FILENO : STDOUT_FILENO))
+		stream->mode = SPEC_STREAM_INHERIT;
+	else
+		return spec_bad(err, SPEC_AT(at, "path"),
+			"'%s' is another stream of the agent, which can't be this one of the tasks",
+			stream->pattern);
+	free(take_ptr(stream->pattern));
+	stream->append = false;
+	return 0;
+}
+
 /* The words that need nothing else may stand for the object. */
 static int read_short_stream(
 	struct spec_stream *stream, const struct spec_at *at, const json_t *value, struct err *err)
@@ -104,7 +148,7 @@ int spec_row_stream(const struct spec_field *field, void *into, const struct spe
 	if (r == 0 && stream == &draft->spec.in && json_is_object(value) &&
 		json_object_get(value, "append"))
 		return spec_bad(err, SPEC_AT(at, "append"), "is nothing for stdin");
-	return r;
+	return r < 0 ? r : resolve_own_stream(field, stream, at, err);
 }
 
 /* ---- limits ------------------------------------------------------------------------------- */

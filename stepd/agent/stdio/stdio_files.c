@@ -8,6 +8,7 @@
 #include "stepd/agent/spec/spec.h"
 #include "stepd/agent/stdio/fname.h"
 #include "stepd/agent/stdio/stdfd.h"
+#include "stepd/base/userpath.h"
 
 const char *stdio_word(int stream)
 {
@@ -75,6 +76,11 @@ const char *stdio_files_cwd(const struct stdio_files *files, uint32_t rank)
 static int explain(
 	const struct stdio_files *files, int stream, const char *path, int r, struct err *err)
 {
+	const char *why = userpath_explain(r);
+
+	if (why)
+		return err_say(err, r, "%s: open '%s' as user %s: %s", stdio_word(stream), path,
+			files->id->user_name ? files->id->user_name : "?", why);
 	if (r == -ENXIO)
 		return err_say(err, r,
 			"%s: '%s' is a FIFO or socket that nobody reads; start its reader first",
@@ -100,8 +106,7 @@ int stdio_files_open(const struct stdio_files *files, int stream, const char *cw
 	if (r < 0)
 		return r;
 	old = umask(files->mask);
-	r = open(path, flags, 0666);
-	r = r < 0 ? -errno : r;
+	r = userpath_open(path, flags, 0666);
 	(void)umask(old); /* can't fail */
 	identity_restore(files->id);
 	if (r >= 0)

@@ -1,0 +1,111 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What a step opens as its user before its program runs, it opens by the path: never what root's
+# agent or the daemon before it happens to hold, by a link of /proc to that.
+# shellcheck disable=SC2016 # what stands in single quotes is for the tasks
+. "${top_srcdir:?}/tests/lib/step.sh"
+
+[ "$(id -u)" = 0 ] || skip_all "needs root, to be others"
+without=${top_builddir:?}/tests/lib/without
+user=65533 group=65530
+as_user="--uid $user --gid $group"
+cd / || bail "no /"
+
+# Files that their modes would give to everybody, in a directory that only root may enter.
+private=$tmpdir/private theirs=$tmpdir/theirs
+mkdir "$private" "$private/inner" "$theirs"
+chmod 700 "$private"
+chown $user "$theirs"
+echo secret >"$private/file"
+echo kept >"$private/log"
+chmod 666 "$private"/*log
+chmod 777 "$private/inner"
+
+# daemon ARG...: a step whose agent was started by a daemon that left these descriptors open.
+daemon() {
+	# shellcheck disable=SC2086 # $as_user and $under are words
+	timeout 60 $under "$stepd" run -q --job "$job" --proctrack "$tracker" $as_user "$@" \
+		8<"$private" 9<"$private/file" 7>>"$private/log" 2>"$tmpdir/err" </dev/null
+}
+
+ln -s /proc/self/fd/9 "$theirs/link"
+ln -s "$theirs/link" "$theirs/link2"
+ln -s /proc/thread-self/fd/8 "$theirs/dir"
+ln -s "$theirs/loop" "$theirs/loop"
+
+for call in "" openat2 "openat2 close_range"; do
+	under=
+	with="with all of the kernel"
+	if [ -n "$call" ]; then
+		under="$without $call --"
+		with="without $call"
+	fi
+	for tasks in 1 8; do
+		for path in /proc/self/fd/9 /dev/fd/9 "$theirs/link" "$theirs/link2" "$theirs/dir/file" \
+			/proc/thread-self/fd/9 /proc/self/fd/8/file /proc/self/maps /proc/self/environ; do
+			out=$(daemon -n $tasks --input "$path" -- cat)
+			isnt "$?/$out" "0/" "$with: $tasks tasks that read $path don't run"
+			is "$out" "" "$with: and nothing of it is read"
+		done
+		for path in /proc/self/fd/7 "/dev/fd/7" "/proc/self/fd/%t7" /proc/self/fd/8/inner/new "$theirs/dir/inner/new.%t"; do
+			daemon -n $tasks --output "$path" -- echo "more of a user"
+			isnt $? 0 "$with: $tasks tasks that write to $path don't run"
+		done
+		for path in /proc/self/fd/8 "$theirs/dir/inner" /proc/self/root/tmp /proc/self/cwd; do
+			out=$(daemon -n $tasks --chdir "$path" --output "$tmpdir/out" -- pwd)
+			isnt $? 0 "$with: $tasks tasks don't begin in $path"
+		done
+	done
+	is "$(cat "$private/log")" kept "$with: nothing was written"
+	is "$(ls "$private/inner")" "" "$with: and nothing was made"
+	out=$(daemon --input "$theirs/loop" -- cat)
+	like "$(cat "$tmpdir/err")" "can't open '$theirs/loop' for stdin: it leads through too many links" \
+		"$with: a loop of links is one"
+	out=$(daemon --input /proc/self/fd/9 -- cat)
+	like "$(cat "$tmpdir/err")" "can't open '/proc/self/fd/9' for stdin: it leads through .* /proc" \
+		"$with: the reason is told"
+	out=$(daemon --input /proc/version -- cat)
+	like "$(cat "$tmpdir/err")" "can't open '/proc/version' for stdin: it is a file of /proc" \
+		"$with: files of /proc are refused by their name"
+	out=$(daemon --chdir /proc/self/fd/8 -- pwd)
+	like "$(cat "$tmpdir/err")" "can't change to the directory '/proc/self/fd/8': it leads through" \
+		"$with: a directory is, too"
+
+	# What users write all the time goes on.
+	mkdir -p "$theirs/a/b"
+	chown $user "$theirs/a/b"
+	rm -f "$theirs/a/l" "$theirs/a/abs" "$theirs/a/b/new"
+	ln -s ../a/b "$theirs/a/l"
+	ln -s "$theirs/a/l/new" "$theirs/a/abs"
+	is "$(cd "$theirs" && daemon -n 2 --chdir "a//l/." --output ../b/new -- pwd && cat "$theirs/a/b/new")" \
+		"$(printf '%s\n%s' "$theirs/a/b" "$theirs/a/b")" "$with: through links, '..' and slashes to a new file"
+	is "$(daemon --chdir "$theirs" --input a/abs --output "x.%t" --error /dev/null -- cat && cat "$theirs/x.0")" \
+		"$(printf '%s\n%s' "$theirs/a/b" "$theirs/a/b")" "$with: absolute and relative ones, and /dev/null"
+	daemon --output "$theirs/a/" -- true
+	isnt $? 0 "$with: a directory is no file"
+	daemon --input "$theirs/x.0/" -- true
+	like "$(cat "$tmpdir/err")" "Not a directory" "$with: and a file no directory"
+	daemon --output "$theirs/none/x" -- true
+	like "$(cat "$tmpdir/err")" "No such file or directory" "$with: what is missing is called so"
+done
+under=
+
+# The names of a process's own streams mean the agent's.
+is "$(daemon -n 2 --output /dev/stdout --error /dev/null -- echo out)" "$(printf 'out\nout')" "/dev/stdout is the agent's own"
+is "$(daemon --output /dev/null --error /dev/stderr -- sh -c 'echo out; echo err >&2' && cat "$tmpdir/err")" err \
+	"so is /dev/stderr"
+is "$(daemon --error /dev/stdout -- sh -c 'echo err >&2')" err "stderr may be /dev/stdout, where stdout goes"
+is "$(echo in | step $as_user --input /dev/stdin -- cat)" in "/dev/stdin is the agent's own"
+daemon --output /dev/stderr -- true
+is $? 125 "one stream can't be made another"
+like "$(cat "$tmpdir/err")" "--output: .*'/dev/stderr' is another stream of the agent" "and the reason is told"
+
+# What the agent was left is gone in it as well.
+"$stepd" run -q --job "$job" --step 1 --proctrack "$tracker" -- sleep 300 8<"$private" 9<"$private/file" &
+agent=$!
+eventually running 1
+is "$(find "/proc/$agent/fd" -lname "$private*")" "" "the agent has closed what it was left"
+kill -TERM $agent
+wait $agent
+nothing_left "nothing is left"
+done_testing
