@@ -4,8 +4,10 @@
 #include <assert.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/securebits.h>
 #include <pwd.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/prctl.h>
 
 #include "stepd/agent/spec/spec.h"
@@ -215,6 +217,23 @@ int identity_compare_with_agent(struct identity *id, struct err *err)
 	return 0;
 }
 
+/* Under these a change of ids takes no capability from a process, nor from a set-user-ID program of
+ * a task that gives its rights up. The kernel's and a service manager's default is none. */
+static int reset_securebits(const struct identity *id, struct err *err)
+{
+	const int lax = SECBIT_NO_SETUID_FIXUP | SECBIT_KEEP_CAPS;
+	int bits = prctl(PR_GET_SECUREBITS, 0, 0, 0, 0);
+
+	if (bits < 0)
+		return err_set(err, -errno, "read the agent's securebits");
+	if (!(bits & lax) || prctl(PR_SET_SECUREBITS, bits & ~lax, 0, 0, 0) == 0)
+		return 0;
+	return err_set(err, -errno,
+		"uid: the agent was started with securebits 0x%x, which would leave root's "
+		"capabilities with a step of user %s (start it without no_setuid_fixup); reset them",
+		(unsigned)bits, id->user_name);
+}
+
 int identity_resolve(const struct spec *spec, struct identity *ret_id, struct err *err)
 {
 	_cleanup_identity_ struct identity id = {0};
@@ -233,6 +252,9 @@ int identity_resolve(const struct spec *spec, struct identity *ret_id, struct er
 			"has uid %u; leave uid, gid and groups out",
 			id.user_name, (unsigned)id.uid, (unsigned)id.gid, id.groups_count,
 			(unsigned)geteuid());
+	r = id.switches ? reset_securebits(&id, err) : 0;
+	if (r < 0)
+		return r;
 	*ret_id = id;
 	id = (struct identity){0};
 	return 0;
@@ -248,17 +270,64 @@ void identity_clear(struct identity *id)
 	*id = (struct identity){0};
 }
 
-int identity_assume(const struct identity *id, struct err *err)
+struct caps {
+	struct __user_cap_data_struct v[2];
+};
+
+static int caps_get(struct caps *ret_caps)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+
+	return (int)rawcall(SYS_capget, &header, ret_caps->v);
+}
+
+static int caps_set(const struct caps *caps)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+
+	return (int)rawcall(SYS_capset, &header, caps->v);
+}
+
+/* Those that count, out of those that may. The kernel does this with a change of the effective uid,
+ * but not under every securebit and not for every module of it. */
+static int caps_set_effective(bool all)
+{
+	struct caps caps, now;
+	int r = caps_get(&caps);
+	size_t i;
+
+	for (i = 0; r == 0 && i < ARRAY_SIZE(caps.v); i++)
+		caps.v[i].effective = all ? caps.v[i].permitted : 0;
+	if (r == 0)
+		r = caps_set(&caps);
+	if (r == 0)
+		r = caps_get(&now);
+	return r == 0 && memcmp(&now, &caps, sizeof(now)) != 0 ? -EPERM : r;
+}
+
+static int assume(const struct identity *id)
 {
 	int r;
 
-	if (!id->switches)
+	if (setgroups(id->groups_count, id->groups) < 0 ||
+		setresgid((gid_t)-1, id->gid, (gid_t)-1) < 0 ||
+		setresuid((uid_t)-1, id->uid, (uid_t)-1) < 0)
+		return -errno;
+	r = id->uid == 0 ? 0 : caps_set_effective(false);
+	/* An id that can't be is refused, and the present one told. */
+	if (r == 0 &&
+		((uid_t)setfsuid((uid_t)-1) != id->uid || (gid_t)setfsgid((gid_t)-1) != id->gid))
+		r = -EPERM;
+	return r;
+}
+
+int identity_assume(const struct identity *id, struct err *err)
+{
+	int r = id->switches ? assume(id) : 0;
+
+	if (r == 0)
 		return 0;
-	if (setgroups(id->groups_count, id->groups) == 0 &&
-		setresgid((gid_t)-1, id->gid, (gid_t)-1) == 0 &&
-		setresuid((uid_t)-1, id->uid, (uid_t)-1) == 0)
-		return 0;
-	r = err_set(err, -errno, "take on the identity of %s", id->user_name);
+	r = err_set(err, r, "take on the identity of %s", id->user_name);
 	identity_restore(id);
 	return r;
 }
@@ -268,6 +337,7 @@ void identity_restore(const struct identity *id)
 	if (!id->switches)
 		return;
 	if (setresuid((uid_t)-1, 0, (uid_t)-1) < 0 ||
+		(id->uid != 0 && caps_set_effective(true) < 0) ||
 		setresgid((gid_t)-1, id->agent_gid, (gid_t)-1) < 0 ||
 		setgroups(id->agent_groups_count, id->agent_groups) < 0)
 		abort(); /* an agent with half an identity must not go on */
@@ -277,18 +347,17 @@ void identity_restore(const struct identity *id)
 
 static int drop_capabilities(void)
 {
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct none[2] = {0}, now[2] = {0};
+	struct caps none = {0}, now = {0};
 	long r = rawcall(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 
 	if (r < 0 && r != -EINVAL) /* a kernel before 4.3 has no ambient set */
 		return (int)r;
-	r = rawcall(SYS_capset, &header, none);
+	r = caps_set(&none);
 	if (r == 0)
-		r = rawcall(SYS_capget, &header, now);
+		r = caps_get(&now);
 	if (r < 0)
 		return (int)r;
-	return memcmp(now, none, sizeof(now)) == 0 ? 0 : -EPERM;
+	return memcmp(&now, &none, sizeof(now)) == 0 ? 0 : -EPERM;
 }
 
 static int check_became(const struct identity *id)

@@ -32,7 +32,8 @@ struct identity {
 	size_t agent_groups_count;
 };
 
-/* Resolves spec's user, group and groups. Another user than one's own is refused unless root. */
+/* Resolves spec's user, group and groups. Another user than one's own is refused unless root, whose
+ * process then gives up the securebits under which capabilities outlive a change of ids. */
 int identity_resolve(
 	const struct spec *spec, struct identity *ret_id, struct err *err) _must_check_;
 
@@ -43,8 +44,9 @@ int identity_compare_with_agent(struct identity *id, struct err *err) _must_chec
 void identity_clear(struct identity *id);
 #define _cleanup_identity_ _cleanup_(identity_clear)
 
-/* Takes on the effective uid, gid and groups; identity_restore() takes root's back and aborts the
- * process if it can't, for nothing sane can be done then. Both do nothing where !switches. */
+/* Takes on the effective uid, gid and groups, and puts the effective capabilities away, which is
+ * checked; identity_restore() takes root's back and aborts the process if it can't, for nothing
+ * sane can be done then. Both do nothing where !switches. */
 int identity_assume(const struct identity *id, struct err *err) _must_check_;
 void identity_restore(const struct identity *id);
 

@@ -1,0 +1,54 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Securebits under which root keeps its capabilities as another user leave none of them with a step
+# of another user: neither while the agent opens that user's files nor in its tasks.
+. "${top_srcdir:?}/tests/lib/step.sh"
+
+[ "$(id -u)" = 0 ] || skip_all "needs root, to be others"
+setpriv --securebits +no_setuid_fixup true 2>/dev/null || skip_all "can't set securebits"
+
+user=65533 group=65530
+mkdir "$tmpdir/private" "$tmpdir/theirs"
+chmod 700 "$tmpdir/private"
+chown $user "$tmpdir/theirs"
+echo secret >"$tmpdir/private/file"
+echo kept >"$tmpdir/private/log"
+cp "$tmpdir/private/file" "$tmpdir/mine"
+chmod 600 "$tmpdir/mine"
+
+lax() { # SECUREBITS ARG...
+	lax_bits=$1
+	shift
+	timeout 60 setpriv --securebits "$lax_bits" "$stepd" run -q --job "$job" --proctrack "$tracker" --chdir / \
+		--uid $user --gid $group "$@" 2>"$tmpdir/err" </dev/null
+}
+
+for bits in +no_setuid_fixup; do
+	for tasks in 1 8; do
+		for file in "$tmpdir/private/out" "$tmpdir/private/log" "$tmpdir/private/out.%t" "$tmpdir/mine"; do
+			lax $bits -n $tasks --output "$file" -- echo "more of a user"
+			isnt $? 0 "$bits: $tasks tasks don't write to $file"
+		done
+		lax $bits -n $tasks --label --output "$tmpdir/private/label.%t" -- true
+		isnt $? 0 "$bits: $tasks tasks get no file with labels where the user may not"
+		is "$(lax $bits -n $tasks --input "$tmpdir/mine" -- cat)" "" "$bits: $tasks tasks don't read what is root's"
+		lax $bits -n $tasks --chdir "$tmpdir/private" -- true
+		isnt $? 0 "$bits: $tasks tasks don't begin where the user may not"
+		lax $bits -n $tasks --output "$tmpdir/theirs/out" -- true
+		is "$?/$(stat -c %u "$tmpdir/theirs/out")" "0/$user" "$bits: the user's own files are opened"
+		is "$(lax $bits -n $tasks -- awk '/^Cap(Inh|Prm|Eff|Amb)/ { print $2 }' /proc/self/status | sort -u)" \
+			0000000000000000 "$bits: $tasks tasks have no capability"
+		is "$(lax $bits -n $tasks -- setpriv --dump | awk '/^Securebits/ { print $2 }' | sort -u)" \
+			"[none]" "$bits: $tasks tasks have securebits that leave nobody a capability"
+	done
+done
+is "$(ls "$tmpdir/private")" "$(printf 'file\nlog')" "no file was made for the user"
+is "$(cat "$tmpdir/private/log" "$tmpdir/mine")" "$(printf 'kept\nsecret')" "none was written"
+
+lax +no_setuid_fixup,+no_setuid_fixup_locked -- true
+is $? 125 "where they are locked a step of another user is refused"
+like "$(cat "$tmpdir/err")" "uid: .* securebits 0xc.*user $user" "the reason is told"
+ok "root's own step runs under them" timeout 60 setpriv --securebits +no_setuid_fixup,+no_setuid_fixup_locked \
+	"$stepd" run -q --job "$job" --proctrack "$tracker" -- true
+nothing_left "nothing is left"
+done_testing
