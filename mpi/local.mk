@@ -5,6 +5,20 @@ stepdplugin_LTLIBRARIES += mpi/none/mpi_none.la
 mpi_none_mpi_none_la_SOURCES = mpi/none/none.c $(MPI_CLIENT_HOOKS)
 mpi_none_mpi_none_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 
+# The filter of system calls of the service processes, made by libseccomp.
+EXTRA_DIST += mpi/confine_filter.c
+if LIBSECCOMP
+noinst_PROGRAMS += mpi/confine_filter
+mpi_confine_filter_SOURCES = mpi/confine_filter.c
+mpi_confine_filter_CPPFLAGS = $(AM_CPPFLAGS) $(LIBSECCOMP_CFLAGS)
+mpi_confine_filter_LDADD = $(LIBSECCOMP_LIBS)
+BUILT_SOURCES += mpi/confine_filter.h
+CLEANFILES += mpi/confine_filter.h
+mpi/confine_filter.h: mpi/confine_filter$(EXEEXT)
+	$(AM_V_GEN)mpi/confine_filter$(EXEEXT) >$@.tmp && mv $@.tmp $@
+mpi/confine.lo: mpi/confine_filter.h
+endif
+
 # The link of an agent to its MPI service process, for both of them.
 noinst_LTLIBRARIES += libmpilink.la
 libmpilink_la_SOURCES = mpi/link.c mpi/link.h mpi/link_copy.h

@@ -30,6 +30,7 @@ struct mpi_service_options {
 	size_t keep_fds_count;
 	uint64_t start_timeout_ms; /* until it must be ready */
 	uint64_t memory_bytes;     /* how far it may grow (RLIMIT_DATA); 0: no limit */
+	bool unfiltered;           /* it is to have no filter of system calls (confine.h) */
 };
 
 /* Forks it, with main(service) in it, and waits until it is ready. job lives as long as the agent;

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "mpi/confine.h"
 #include "stepd/base/fs.h"
 
 #define SERVICE_NAME "stepd-mpi"
@@ -130,14 +131,19 @@ static int limit_memory(uint64_t memory_bytes)
 	return setrlimit(RLIMIT_DATA, &limit) < 0 ? -errno : 0;
 }
 
-/* From here on there is nothing of the agent's rights. Not dumpable: what other processes of the
- * user's may trace is none of the steps' business, and the memory was the agent's. */
+/* From here on there is nothing of the agent's rights, of root's neither. Not dumpable: what other
+ * processes of the user's may trace is none of the steps' business, and the memory was the agent's.
+ */
 static int become(const struct service_process *p)
 {
 	static const struct rlimit no_core;
 	char **entry;
-	int r = p->options->become(p->options->userdata);
+	int r = confine_drop_bounds();
 
+	if (r == 0)
+		r = p->options->become(p->options->userdata);
+	if (r == 0)
+		r = confine_drop_capabilities();
 	if (r < 0)
 		return r;
 	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
@@ -150,6 +156,26 @@ static int become(const struct service_process *p)
 		explicit_bzero(*entry, strlen(*entry));
 	return clearenv() == 0 && setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 1) == 0 ? 0
 											 : -ENOMEM;
+}
+
+/* What the caller can do without it is done without it, and reported. */
+static int filter_calls(const struct service_process *p)
+{
+	const char *why = "this kernel has none (CONFIG_SECCOMP_FILTER)", *level = "warning";
+	int r = p->options->unfiltered ? -EOPNOTSUPP : confine_filter(p->service.link_fd);
+
+	if (r != -EOPNOTSUPP)
+		return r;
+	if (p->options->unfiltered || !confine_has_filter()) { /* somebody has decided so */
+		why = p->options->unfiltered ? "mpi_filter of stepd.conf(5) says no"
+					     : "stepd was built without libseccomp";
+		level = "info";
+	}
+	/* The first message on the link: there is space for it. */
+	return link_send_take(p->service.link_fd,
+		json_pack("{s:s, s:s, s:s+}", "do", "log", "level", level, "text",
+			"no system call filter confines the service process: ", why),
+		NULL, 0);
 }
 
 static int prepare(const struct service_process *p, const char **ret_what)
@@ -172,6 +198,11 @@ static int prepare(const struct service_process *p, const char **ret_what)
 		*ret_what = "limit its memory";
 		r = limit_memory(p->options->memory_bytes);
 	}
+	if (r == 0) {
+		*ret_what = "filter its system calls";
+		set_signals();
+		r = filter_calls(p);
+	}
 	return r;
 }
 
@@ -190,6 +221,5 @@ _noreturn_ void service_process_run(const struct service_process *p)
 			json_pack("{s:s, s:s}", "do", "failed", "why", err.text), NULL, 0);
 		_exit(1);
 	}
-	set_signals();
 	_exit(p->main(&p->service));
 }

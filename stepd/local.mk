@@ -93,6 +93,7 @@ libagent_la_SOURCES = \
 	proctrack/proctrack.c proctrack/proctrack.h proctrack/proctrack_impl.h \
 	proctrack/proctrack_members.c \
 	proctrack/tell.c proctrack/tell.h \
+	mpi/confine.c mpi/confine.h \
 	mpi/mpi.c mpi/mpi.h \
 	mpi/service.c mpi/service.h mpi/service_process.c mpi/service_process.h \
 	stepd/agent/account/account.c stepd/agent/account/account.h \

@@ -29,6 +29,7 @@ struct agent_options {
 	uint64_t sample_interval_ms;
 	bool usage_table;        /* to the log's descriptor, at the end */
 	bool remains_only;       /* agent_adopt(): -EBUSY where a process of the step lives */
+	bool mpi_unfiltered;     /* the MPI service process has no filter of system calls */
 	gid_t operator_gid;      /* whose members may ask; (gid_t)-1: there is none */
 	uint64_t keep_result_ms; /* how long result.json stays in the step's directory; 0: it is
 				  * not written there */

@@ -452,6 +452,7 @@ static void set_host(struct mpi_door *d)
 				.keep_fds_count = spec->wire.listen_fd >= 0,
 				.start_timeout_ms = START_TIMEOUT_MS,
 				.memory_bytes = memory_bytes(spec),
+				.unfiltered = d->a->options->mpi_unfiltered,
 			},
 	};
 }
@@ -544,9 +545,13 @@ void mpi_door_task_exit(struct agent *a, const struct task *task, bool end_step)
 static void tell_death(struct agent *a, pid_t pid, int wait_status)
 {
 	struct event event = EVENT_INIT(EVENT_MPI_LOST);
-	char text[64];
+	char text[128];
 
-	if (WIFSIGNALED(wait_status))
+	if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGSYS)
+		(void)snprintf(text, sizeof(text),
+			"was killed for a system call that no MPI server makes (mpi_filter in "
+			"stepd.conf(5))");
+	else if (WIFSIGNALED(wait_status))
 		(void)snprintf(text, sizeof(text), "ended by signal %d", WTERMSIG(wait_status));
 	else
 		(void)snprintf(

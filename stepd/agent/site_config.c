@@ -93,6 +93,15 @@ static int take_pmi_memory(struct site_config *config, const char *value, struct
 	return 0;
 }
 
+/* The site's alone: what a step says of itself may come from its user. */
+static int take_mpi_filter(struct site_config *config, const char *value, struct err *err)
+{
+	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
+		return err_say(err, -EINVAL, "'%s' is neither yes nor no", value);
+	config->mpi_unfiltered = strcmp(value, "no") == 0;
+	return 0;
+}
+
 /* No secret: that is a step's own. */
 static int take_wire_auth(struct site_config *config, const char *value, struct err *err)
 {
@@ -127,6 +136,7 @@ static const struct {
 	{"kill_on_bad_exit", take_kill_on_bad_exit},
 	{"pmi_timeout", take_pmi_timeout},
 	{"pmi_memory", take_pmi_memory},
+	{"mpi_filter", take_mpi_filter},
 	{"wire_auth", take_wire_auth},
 	{"wire_fanout", take_wire_fanout},
 	{"wire_ifname", take_wire_ifname},

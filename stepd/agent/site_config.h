@@ -29,6 +29,7 @@ struct site_config {
 	uint64_t pmi_timeout_ms;
 	bool pmi_memory_given;
 	uint64_t pmi_memory_bytes;
+	bool mpi_unfiltered; /* MPI service processes have no filter of system calls */
 	char wire_auth[8];
 	uint32_t wire_fanout;
 	char wire_ifname[16];

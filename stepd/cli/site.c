@@ -23,6 +23,7 @@ int site_apply(const struct site_options *site, uint64_t keep_result_ms,
 	if (r < 0)
 		return r;
 	options->operator_gid = config.operator_gid;
+	options->mpi_unfiltered = config.mpi_unfiltered;
 	options->keep_result_ms = keep_result_ms;
 	if (keep_result_ms && config.keep_result_given)
 		options->keep_result_ms = config.keep_result_ms;

@@ -85,6 +85,8 @@ function library_header(file, name)
 	if (name ~ /^hwloc/ && file != "stepd/agent/binding/topology.c" &&
 		file != "mpi/pmix/topology.c")
 		return "includes <" name ">, which belongs in stepd/agent/binding/topology.c"
+	if (name == "seccomp.h" && file != "mpi/confine_filter.c")
+		return "includes <" name ">, which belongs in mpi/confine_filter.c"
 	if (name == "ini.h" && file != "stepd/agent/site_config.c")
 		return "includes <" name ">, which belongs in stepd/agent/site_config.c"
 	if (name ~ /^pmix/ && file !~ /^mpi\/pmix\//)

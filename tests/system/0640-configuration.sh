@@ -55,6 +55,7 @@ refused 'mpi_default = a/b\n' \
 	"line 1: mpi_default: 'a/b' is no name of an mpi plugin (\"none\" or \"mpi/none\")" "no plugin's name"
 refused 'pmi_timeout = soon\n' \
 	"line 1: pmi_timeout: 'soon' is no duration; write 90s, 5m or 2h, or 0 for no deadline" "no deadline"
+refused 'mpi_filter = off\n' "line 1: mpi_filter: 'off' is neither yes nor no" "a filter that is neither on nor off"
 refused 'wire_auth = secret\n' "line 1: wire_auth: 'secret' is neither munge nor none" "a secret of the site's"
 refused 'wire_fanout = 1\n' "line 1: wire_fanout: '1' is no whole number in the range 2 to 1024" "too few nodes"
 refused 'wire_ifname = a/b\n' "line 1: wire_ifname: 'a/b' is no network interface's name" "no interface's name"
