@@ -279,9 +279,11 @@ TESTS += tests/system/0100-spec-schema.sh
 EXTRA_DIST += tests/system/0100-spec-schema.sh
 
 TESTS += tests/system/0610-asking.sh tests/system/0611-acting.sh tests/system/0612-following.sh \
-	tests/system/0613-access.sh tests/system/0614-notify.sh tests/system/0615-busy.sh tests/system/0616-flood.sh
+	tests/system/0613-access.sh tests/system/0614-notify.sh tests/system/0615-busy.sh tests/system/0616-flood.sh \
+	tests/system/0617-flood-strangers.sh
 EXTRA_DIST += tests/system/0610-asking.sh tests/system/0611-acting.sh tests/system/0612-following.sh \
-	tests/system/0613-access.sh tests/system/0614-notify.sh tests/system/0615-busy.sh tests/system/0616-flood.sh tests/lib/control.sh
+	tests/system/0613-access.sh tests/system/0614-notify.sh tests/system/0615-busy.sh tests/system/0616-flood.sh \
+	tests/system/0617-flood-strangers.sh tests/lib/control.sh
 
 # tests/fuzz/fuzz_spec -max_total_time=60 CORPUS doc/examples
 if FUZZING

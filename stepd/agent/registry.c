@@ -73,8 +73,8 @@ static void remove_unfinished(int dir_fd)
 }
 
 /* The lock goes last: until then nobody else begins here. */
-const char *const registry_files[] = {
-	"state.json", "spec.json", "events.jsonl", "socket", "script", "result.json", "lock", NULL};
+const char *const registry_files[] = {"state.json", "spec.json", "events.jsonl", "socket.agent",
+	"socket.owner", "socket", "script", "result.json", "lock", NULL};
 
 static void clear_spares(struct registry *reg)
 {

@@ -91,9 +91,9 @@ static int set_patience(int fd, int64_t deadline)
 
 /* The socket itself: a link in its place could lead to another step's agent, whose peer is right.
  */
-static int open_socket(int dir_fd)
+static int open_socket(int dir_fd, const char *name)
 {
-	_cleanup_close_ int fd = openat(dir_fd, "socket", O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_close_ int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
@@ -102,10 +102,10 @@ static int open_socket(int dir_fd)
 }
 
 /* Below the open directory: a path of any length fits, and it is the one that was looked at. */
-static int connect_below(int fd, int dir_fd, int64_t deadline)
+static int connect_below(int fd, int dir_fd, const char *name, int64_t deadline)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	_cleanup_close_ int socket_fd = open_socket(dir_fd);
+	_cleanup_close_ int socket_fd = open_socket(dir_fd, name);
 	int r;
 
 	if (socket_fd < 0)
@@ -119,6 +119,20 @@ static int connect_below(int fd, int dir_fd, int64_t deadline)
 	} while (r == -EINTR);
 	if (r == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
 		r = -errno;
+	return r;
+}
+
+/* The queues of the first two are never full of others (stepd/control/listen.h). Who may not use
+ * them, and who speaks to an older agent, takes the one for all, which also tells why none can be
+ * had. */
+static int connect_any(int fd, int dir_fd, int64_t deadline)
+{
+	static const char *const names[] = {"socket.agent", "socket.owner", "socket"};
+	int r = -ENOENT;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(names) && r < 0 && r != -EAGAIN; i++)
+		r = connect_below(fd, dir_fd, names[i], deadline);
 	return r;
 }
 
@@ -170,7 +184,7 @@ int connect_agent(
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return client_fail(error, -errno, "step %s: make a socket", step);
-	r = connect_below(fd, dir_fd, stream_deadline(timeout_ms));
+	r = connect_any(fd, dir_fd, stream_deadline(timeout_ms));
 	if (r < 0)
 		return say_refused(r, dir_fd, directory, step, timeout_ms, error);
 	r = check_peer(fd, owner, step, error);

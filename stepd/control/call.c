@@ -56,12 +56,12 @@ static bool read_member(struct envelope *e, const char *key, json_t *value)
 }
 
 /* 0, with e->wrong if it is a call that can't be understood; -EBADMSG if it is none. */
-static int envelope_parse(struct envelope *e, const char *frame, size_t size)
+static int envelope_parse(struct envelope *e, const char *frame, size_t size, size_t values_max)
 {
 	const char *key;
 	json_t *value;
 
-	if (!frame_is_modest(frame, size))
+	if (!frame_is_modest(frame, size, values_max))
 		return -EBADMSG;
 	e->doc = json_loadb(frame, size, JSON_REJECT_DUPLICATES, NULL);
 	if (!json_is_object(e->doc))
@@ -237,7 +237,7 @@ int call_run(struct conn *conn, const char *frame, size_t size)
 	struct control_call *call = &conn->call;
 	_cleanup_envelope_ struct envelope e = {.doc = NULL};
 
-	if (envelope_parse(&e, frame, size) < 0)
+	if (envelope_parse(&e, frame, size, conn->values_max) < 0)
 		return -EBADMSG;
 	*call = (struct control_call){
 		.conn = conn, .under_way = true, .more = e.more && !e.oneway, .oneway = e.oneway};

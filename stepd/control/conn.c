@@ -10,8 +10,16 @@
 
 #include "stepd/control/control_impl.h"
 
-#define CALLS_PER_TURN    16  /* then others have theirs */
+#define CALLS_PER_TURN    16  /* then others have theirs; fewer where its class has no time left */
 #define FINISH_PATIENCE_S 0.1 /* for one who takes nothing */
+
+/* Timers and signals of the agent, which have 0, come before what anybody but root asks. */
+static const int conn_priorities[CONTROL_ACCESS_MAX + 1] = {
+	[CONTROL_AGENT] = 0,
+	[CONTROL_OWNER] = -1,
+	[CONTROL_ASK] = -2,
+	[CONTROL_EVERYBODY] = -2,
+};
 
 bool conn_is_busy(const struct conn *conn)
 {
@@ -33,6 +41,9 @@ void conn_doom(struct conn *conn, const char *why)
 	/* A child that has not come to its exec has a copy: the peer shall see the end now. */
 	(void)shutdown(conn->fd, SHUT_RDWR); /* ENOTCONN: it has gone itself */
 	conn->fd = close_fd(conn->fd);
+	if (conn->is_due)
+		TAILQ_REMOVE(&c->due[conn->turn_class], conn, due);
+	conn->is_due = false; /* a place among the doomed follows */
 	frames_clear(&conn->in);
 	buffer_clear(&conn->out);
 	room_count(conn);
@@ -70,7 +81,7 @@ void conn_settle(struct conn *conn)
 		ev_io_start(loop, &conn->out_io);
 	else
 		ev_io_stop(loop, &conn->out_io);
-	if (conn_is_busy(conn) || has_work(conn) || c->finishing) {
+	if (conn_is_busy(conn) || has_work(conn) || conn->is_unread || c->finishing) {
 		ev_io_stop(loop, &conn->in_io);
 		if (!conn_is_busy(conn))
 			control_schedule(conn);
@@ -124,18 +135,27 @@ static bool serve_one(struct conn *conn)
 /* Serves some calls; what is left over has its turn after others had theirs. */
 static void serve(struct conn *conn, unsigned calls)
 {
+	struct control *c = conn->control;
+	bool had_all = false;
+	uint64_t begin_ns;
+
 	conn->is_serving = true;
-	while (calls > 0 && serve_one(conn))
+	while (calls > 0 && !had_all && turn_has_time(c, conn->turn_class)) {
+		begin_ns = turn_now_ns();
+		had_all = !serve_one(conn);
+		turn_charge(c, conn->turn_class, begin_ns);
 		calls--;
+	}
 	conn->is_serving = false;
-	if (conn->control->finishing)
+	if (c->finishing)
 		conn_finish(conn);
-	else if (conn->fd >= 0 && !conn_is_busy(conn) && calls > 0 && conn->no_more_input)
+	else if (conn->fd >= 0 && !conn_is_busy(conn) && had_all && conn->no_more_input)
 		conn_doom(conn, "done");
 	conn_settle(conn);
 }
 
-void conn_feed(struct conn *conn, size_t size, unsigned calls)
+/* So many bytes of the scratch space. */
+static void feed(struct conn *conn, size_t size, unsigned calls)
 {
 	struct control *c = conn->control;
 	const size_t grows = buffer_capacity_for(&conn->in.bytes, size) - conn->in.bytes.capacity;
@@ -149,21 +169,41 @@ void conn_feed(struct conn *conn, size_t size, unsigned calls)
 	serve(conn, calls);
 }
 
-static void on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
+/* Reads once and runs what has come; without time for it, when its class has some again. */
+static void read_some(struct conn *conn, unsigned calls)
 {
-	struct conn *conn = io->data;
-	ssize_t n = recv(conn->fd, conn->control->scratch, CONTROL_READ_SIZE, MSG_DONTWAIT);
+	struct control *c = conn->control;
+	const size_t size = conn->in.max < CONTROL_READ_SIZE ? conn->in.max + 1 : CONTROL_READ_SIZE;
+	const uint64_t begin_ns = turn_now_ns();
+	ssize_t n;
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	conn->is_unread = !turn_has_time(c, conn->turn_class);
+	if (conn->is_unread) {
+		conn_settle(conn);
 		return;
-	if (n < 0) {
+	}
+	n = recv(conn->fd, c->scratch, size, MSG_DONTWAIT);
+	turn_charge(c, conn->turn_class, begin_ns);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+		conn_settle(conn);
+	} else if (n < 0) {
 		conn_doom(conn, "reading failed");
 	} else if (n == 0) {
 		conn->no_more_input = true;
-		serve(conn, CALLS_PER_TURN);
+		serve(conn, calls);
 	} else {
-		conn_feed(conn, (size_t)n, CALLS_PER_TURN);
+		feed(conn, (size_t)n, calls);
 	}
+}
+
+static void on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
+{
+	read_some(io->data, CALLS_PER_TURN);
+}
+
+void conn_greet(struct conn *conn)
+{
+	read_some(conn, 1);
 }
 
 /* Sends what the kernel takes; how much that was, or -errno. */
@@ -276,7 +316,10 @@ void conn_turn(struct conn *conn)
 		return;
 	}
 	tell_drained(conn);
-	serve(conn, CALLS_PER_TURN);
+	if (conn->is_unread && conn->fd >= 0)
+		read_some(conn, CALLS_PER_TURN);
+	else
+		serve(conn, CALLS_PER_TURN);
 }
 
 void conn_end_waiting(struct conn *conn)
@@ -302,9 +345,16 @@ void conn_finish(struct conn *conn)
 	conn_settle(conn);
 }
 
-int conn_new_take(
-	struct control *c, int fd, const struct control_peer *peer, struct conn **ret_conn)
+/* The agent's user shares root's rights, not its time: his tasks are the step's. */
+static enum control_access class_of(const struct control_peer *peer, enum control_access access)
 {
+	return access == CONTROL_AGENT && peer->uid != 0 ? CONTROL_OWNER : access;
+}
+
+int conn_new_take(struct control *c, int fd, const struct control_peer *peer,
+	enum control_access access, struct conn **ret_conn)
+{
+	const bool is_stranger = access == CONTROL_EVERYBODY;
 	struct conn *conn = calloc(1, sizeof(*conn));
 
 	if (!conn) {
@@ -314,9 +364,13 @@ int conn_new_take(
 	conn->control = c;
 	conn->fd = fd;
 	conn->peer = *peer;
-	conn->access = access_of(c, fd, peer);
+	conn->access = access;
+	conn->turn_class = class_of(peer, access);
+	conn->in.max = is_stranger ? CONTROL_SMALL_FRAME_MAX : CONTROL_FRAME_MAX;
+	conn->values_max = is_stranger ? CONTROL_SMALL_VALUES : CONTROL_VALUES_MAX;
 	conn->call.conn = conn;
 	ev_io_init(&conn->in_io, on_readable, fd, EV_READ);
+	ev_set_priority(&conn->in_io, conn_priorities[conn->turn_class]);
 	conn->in_io.data = conn;
 	ev_io_init(&conn->out_io, on_writable, fd, EV_WRITE);
 	conn->out_io.data = conn;
@@ -336,7 +390,7 @@ void conn_bury(struct conn *conn)
 	if (call->under_way && call->on_gone)
 		call->on_gone(call, call->gone_userdata);
 	if (conn->is_due)
-		TAILQ_REMOVE(&conn->control->due, conn, due);
+		TAILQ_REMOVE(&conn->control->doomed, conn, due);
 	TAILQ_REMOVE(&conn->control->all, conn, all);
 	free(conn);
 }

@@ -34,6 +34,8 @@ struct log;
 #define CONTROL_FRAME_MAX       (256u << 10) /* bytes of a call */
 #define CONTROL_DEPTH_MAX       32           /* of nested arrays and objects */
 #define CONTROL_VALUES_MAX      32768        /* of them, and of what is in them */
+#define CONTROL_SMALL_FRAME_MAX (4u << 10)   /* bytes of a call of one who may only what all may */
+#define CONTROL_SMALL_VALUES    64           /* and its values */
 #define CONTROL_CONNECTIONS_MAX 2048         /* in all; half of RLIMIT_NOFILE if that is less */
 #define CONTROL_CALL_TIMEOUT_MS 10000        /* from a call's first byte to its last */
 #define CONTROL_MEMORY_MAX      (64u << 20)  /* of all connections' buffers */
@@ -83,7 +85,7 @@ struct control_method {
 struct control_options {
 	struct ev_loop *loop;
 	const struct log *log;
-	int dir_fd;       /* of the directory in which "socket" is made, mode 0666 */
+	int dir_fd;       /* of the directory in which the sockets are made (listen.h) */
 	const char *path; /* the same directory, for messages and bind(2); any length */
 	const struct control_method *methods;
 	size_t methods_count;
@@ -95,8 +97,8 @@ struct control_options {
 	void *userdata;     /* of methods' run() */
 };
 
-/* Listens from now on; what the strings point to stays the caller's. A socket that a dead agent
- * left there is replaced: the caller holds the directory's lock. */
+/* Listens from now on; what the strings point to stays the caller's. Sockets that a dead agent
+ * left there are replaced: the caller holds the directory's lock. */
 int control_open(const struct control_options *options, struct control **ret_control,
 	struct err *err) _must_check_;
 
@@ -109,7 +111,7 @@ void control_set_ready(struct control *c);
 void control_finish(
 	struct control *c, int patience_ms, void (*done)(void *userdata), void *userdata);
 
-/* Closes all and removes the socket. Functions of control_call_on_gone() are called for calls that
+/* Closes all and removes the sockets. Functions of control_call_on_gone() are called for calls that
  * are still kept, so what these use must be there until then; no other function of here may be
  * called by them. NULL is fine. Returns NULL. */
 struct control *control_close(struct control *c);
@@ -165,7 +167,7 @@ typedef struct json_t *(*control_keep_fn)(struct control_call *call, void *userd
 struct json_t *control_save(const struct control *c, control_keep_fn keep, void *userdata);
 
 /* In the new program: options as of control_open(). resume() takes over a call that was kept, by a
- * method that this program has too; it may answer at once. On failure the socket is closed and
+ * method that this program has too; it may answer at once. On failure the sockets are closed and
  * removed. */
 typedef void (*control_resume_fn)(
 	struct control_call *call, const char *method, const struct json_t *state, void *userdata);

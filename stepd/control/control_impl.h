@@ -19,6 +19,7 @@
 #include "stepd/control/buffer.h"
 #include "stepd/control/control.h"
 #include "stepd/control/frame.h"
+#include "stepd/control/listen.h"
 
 #define CONTROL_EVERYBODY CONTROL_ACCESS_MAX /* an access: of org.varlink.service alone */
 #define CONTROL_READ_SIZE (64u << 10)        /* bytes taken from a connection at a time */
@@ -37,13 +38,16 @@ TAILQ_HEAD(conn_list, conn);
 
 struct conn {
 	TAILQ_ENTRY(conn) all;     /* of control->all, the one that is silent for longest first */
-	TAILQ_ENTRY(conn) due;     /* of control->due, with is_due */
+	TAILQ_ENTRY(conn) due;     /* of control->due or, doomed, of control->doomed; with is_due */
 	TAILQ_ENTRY(conn) waiting; /* of control->waiting, with is_waiting */
 	struct control *control;
 	int fd; /* -1: doomed */
 	struct control_peer peer;
-	enum control_access access; /* the peer's; CONTROL_EVERYBODY: a stranger */
+	enum control_access access;     /* the peer's; CONTROL_EVERYBODY: a stranger */
+	enum control_access turn_class; /* whose share of a turn's time it uses */
+	size_t values_max;              /* of a call of this peer */
 	bool is_due, is_waiting, has_waited, is_serving, is_finishing;
+	bool is_unread;     /* there is input, which was left for the next turn */
 	bool no_more_input; /* the peer has shut its side down */
 	bool hup_watched;
 	ev_io in_io, out_io;
@@ -54,15 +58,26 @@ struct conn {
 	struct control_call call;
 };
 
+struct listener {
+	struct control *control;
+	enum listener_kind kind;
+	int fd; /* -1: there is none of this kind */
+	ev_io io;
+};
+
 struct control {
 	struct control_options options;
-	int fd, spare_fd, hup_fd;
+	struct listener listeners[LISTENER_MAX];
+	int spare_fd, hup_fd;
 	bool ready, finishing, accept_failed;
-	struct conn_list all, due, waiting;
-	unsigned counts[CONTROL_ACCESS_MAX + 1]; /* connections by access */
+	struct conn_list all, waiting, doomed;
+	struct conn_list due[CONTROL_ACCESS_MAX + 1]; /* by turn_class */
+	unsigned turn_number;                         /* of the loop, which spent_ns is of */
+	uint64_t spent_ns[CONTROL_ACCESS_MAX + 1];    /* by turn_class */
+	unsigned counts[CONTROL_ACCESS_MAX + 1];      /* connections by access */
 	unsigned connections_max;
 	size_t memory, memory_most; /* of all buffers; the most since it was given back */
-	ev_io accept_io, hup_io;
+	ev_io hup_io;
 	ev_timer turn, accept_again, patience;
 	void (*finished)(void *userdata);
 	void *finished_userdata;
@@ -77,10 +92,10 @@ int access_peer(int fd, struct control_peer *ret_peer) _must_check_;
 enum control_access access_of(const struct control *c, int fd, const struct control_peer *peer);
 void access_deny(struct control_call *call, const char *name);
 
-/* ---- room.c: connections and memory are finite --------------------------------------------- */
+/* ---- room.c: connections, memory and the time of a turn are finite ------------------------- */
 
-/* Whether this one may stay: 0, or the limit that it breaks. */
-unsigned room_admit(const struct conn *conn);
+/* Whether this peer may have one connection more: 0, or the limit that it would break. */
+unsigned room_admit(struct control *c, const struct control_peer *peer, enum control_access access);
 
 unsigned room_count_all(const struct control *c);
 
@@ -89,16 +104,22 @@ bool room_make(struct conn *conn, size_t bytes);
 void room_count(struct conn *conn);
 void room_give_back(struct control *c);
 
+/* Whether calls of this class have time left in this turn of the loop, and taking from it: the
+ * time since begin_ns, of turn_now_ns(). */
+bool turn_has_time(struct control *c, enum control_access turn_class);
+void turn_charge(struct control *c, enum control_access turn_class, uint64_t begin_ns);
+uint64_t turn_now_ns(void);
+
 /* ---- conn.c -------------------------------------------------------------------------------- */
 
 int conn_new_take(struct control *c, int fd, const struct control_peer *peer,
-	struct conn **ret_conn) _must_check_;
+	enum control_access access, struct conn **ret_conn) _must_check_;
 void conn_bury(struct conn *conn); /* a doomed one: tells who kept its call, and frees it */
 void conn_doom(struct conn *conn, const char *why);
-void conn_turn(struct conn *conn);                              /* what is due */
-void conn_feed(struct conn *conn, size_t size, unsigned calls); /* that much of the scratch space */
-void conn_end_waiting(struct conn *conn);                       /* its call's time has come */
-void conn_settle(struct conn *conn);                            /* waits for what can come next */
+void conn_turn(struct conn *conn);  /* what is due */
+void conn_greet(struct conn *conn); /* reads what it has sent by now, and runs its first call */
+void conn_end_waiting(struct conn *conn); /* its call's time has come */
+void conn_settle(struct conn *conn);      /* waits for what can come next */
 void conn_finish(struct conn *conn);
 bool conn_is_busy(const struct conn *conn);
 void conn_send(struct conn *conn, struct iovec *iov, size_t count);
@@ -121,9 +142,13 @@ extern const size_t service_methods_count;
 
 /* ---- server.c ------------------------------------------------------------------------------ */
 
-/* A service that accepts at fd. */
-int control_new_take(const struct control_options *options, int fd, struct control **ret_control,
+/* A service that accepts nowhere yet. */
+int control_new(const struct control_options *options, struct control **ret_control,
 	struct err *err) _must_check_;
+
+/* It accepts at fd, too, which becomes its own; or at a new socket. */
+void control_accept_at(struct control *c, enum listener_kind kind, int fd);
+int control_listen(struct control *c, enum listener_kind kind, struct err *err) _must_check_;
 void control_schedule(struct conn *conn); /* conn_turn() at the next turn of the loop */
 void control_watch_hup(struct conn *conn, bool on);
 

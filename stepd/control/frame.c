@@ -16,7 +16,7 @@ int frames_first(struct frames *f, const char **ret_text, size_t *ret_size)
 	if (end)
 		size = (size_t)(end - text);
 	f->searched = size;
-	if (size > CONTROL_FRAME_MAX)
+	if (size > f->max)
 		return -EMSGSIZE;
 	if (!end)
 		return 0;
@@ -47,7 +47,7 @@ static size_t skip_string(const char *text, size_t size, size_t at)
 	return at + 1;
 }
 
-bool frame_is_modest(const char *text, size_t size)
+bool frame_is_modest(const char *text, size_t size, size_t values_max)
 {
 	size_t at = 0, values = 1, depth = 0;
 
@@ -72,7 +72,7 @@ bool frame_is_modest(const char *text, size_t size)
 		default:
 			break;
 		}
-		if (depth > CONTROL_DEPTH_MAX || values > CONTROL_VALUES_MAX)
+		if (depth > CONTROL_DEPTH_MAX || values > values_max)
 			return false;
 		at++;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Connections and memory are finite, and who may less can't take them from those who may more.
+ * Connections, memory and time are finite, and who may less can't take them from those who may
+ * more.
  *
  * Connections: each kind of caller has a number for one user and one for all of its kind and of
  * those below it. What the numbers leave over is for the kinds above: strangers, be they a thousand
@@ -9,10 +10,17 @@
  *
  * Memory: when buffers are full, the connection that has moved nothing for longest is closed, among
  * those who may no more than the one who needs room.
+ *
+ * Time: a turn of the loop serves each class of callers for some milliseconds at most, those who
+ * may more first, and what is left over has the next turn. So a class that calls without end takes
+ * its share of the loop and no more, and what else the agent has to do, its timers among it, waits
+ * for one turn: for the sum of the shares, and for the last call of each.
  */
 #include "stepd/control/control_impl.h"
 
 #include <malloc.h>
+#include <string.h>
+#include <time.h>
 
 #define GIVE_BACK_BYTES (4u << 20)
 
@@ -36,6 +44,7 @@ static unsigned scale(const struct control *c, unsigned share)
 	return n > 0 ? n : 1;
 }
 
+/* Only where they may be too many: it walks over all. */
 static unsigned count_user(const struct control *c, uid_t uid)
 {
 	const struct conn *conn;
@@ -62,13 +71,13 @@ unsigned room_count_all(const struct control *c)
 }
 
 /* Closes the connection that has been silent for longest, if one does nothing at all. */
-static bool close_idle(struct control *c, const struct conn *asking)
+static bool close_idle(struct control *c)
 {
 	struct conn *conn;
 
 	TAILQ_FOREACH(conn, &c->all, all)
 	{
-		if (conn != asking && conn->fd >= 0 && !conn_is_busy(conn) && conn->held == 0) {
+		if (conn->fd >= 0 && !conn_is_busy(conn) && conn->held == 0) {
 			conn_doom(conn, "silent for longest, and another needs its place");
 			return true;
 		}
@@ -76,16 +85,15 @@ static bool close_idle(struct control *c, const struct conn *asking)
 	return false;
 }
 
-unsigned room_admit(const struct conn *conn)
+unsigned room_admit(struct control *c, const struct control_peer *peer, enum control_access access)
 {
-	struct control *c = conn->control;
-	const unsigned of_user = scale(c, shares[conn->access].of_user);
-	const unsigned of_kind = scale(c, shares[conn->access].of_kind);
+	const unsigned of_user = scale(c, shares[access].of_user);
+	const unsigned of_kind = scale(c, shares[access].of_kind);
 
-	if (count_kind(c, conn->access) > of_kind &&
-		(conn->access != CONTROL_AGENT || !close_idle(c, conn)))
+	if (count_kind(c, access) >= of_kind && (access != CONTROL_AGENT || !close_idle(c)))
 		return of_kind;
-	if (conn->access != CONTROL_AGENT && count_user(c, conn->peer.uid) > of_user)
+	if (access != CONTROL_AGENT && c->counts[access] >= of_user &&
+		count_user(c, peer->uid) >= of_user)
 		return of_user;
 	return 0;
 }
@@ -136,4 +144,38 @@ void room_give_back(struct control *c)
 #ifdef __GLIBC__
 	(void)malloc_trim(0); /* whether there was anything to give */
 #endif
+}
+
+/* ---- time ---------------------------------------------------------------------------------- */
+
+/* Of each turn. doc/stepd-control.7 repeats them. */
+static const uint64_t budgets_ms[CONTROL_ACCESS_MAX + 1] = {
+	[CONTROL_AGENT] = 10,
+	[CONTROL_OWNER] = 5,
+	[CONTROL_ASK] = 5,
+	[CONTROL_EVERYBODY] = 1,
+};
+
+bool turn_has_time(struct control *c, enum control_access turn_class)
+{
+	const unsigned number = ev_iteration(c->options.loop);
+
+	if (c->turn_number != number) {
+		c->turn_number = number;
+		memset(c->spent_ns, 0, sizeof(c->spent_ns));
+	}
+	return c->spent_ns[turn_class] < budgets_ms[turn_class] * 1000000;
+}
+
+void turn_charge(struct control *c, enum control_access turn_class, uint64_t begin_ns)
+{
+	c->spent_ns[turn_class] += turn_now_ns() - begin_ns;
+}
+
+uint64_t turn_now_ns(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* can't fail with this clock */
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }

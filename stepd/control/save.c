@@ -6,10 +6,15 @@
  *
  *	{"fd": 7, "ready": true, "fds": [7, 9], "connections": [{"fd": 9, "in": HEX, "out": HEX,
  *	 "no_more_input": false, "call": {"method": "Wait", "more": true, "oneway": false,
- *	 "state": ...}}]}
+ *	 "state": ...}}, {"fd": 8, "listener": "socket.agent", "no_more_input": true}]}
+ *
+ * The sockets of root and of the owner are among the connections. A program that doesn't know of
+ * them takes them for connections that have ended, and closes them; clients then use the one for
+ * all.
  */
 #include <fcntl.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "stepd/base/failpoint.h"
 #include "stepd/control/control_impl.h"
@@ -90,12 +95,30 @@ static int save_one(json_t *doc, struct conn *conn, control_keep_fn keep, void *
 		: 0;
 }
 
+static int save_listener(json_t *doc, const struct listener *listener)
+{
+	if (listener->fd < 0)
+		return 0;
+	if (json_array_append_new(json_object_get(doc, "fds"), json_integer(listener->fd)) < 0)
+		return -ENOMEM;
+	return json_array_append_new(json_object_get(doc, "connections"),
+		       json_pack("{s:i, s:s, s:b}", "fd", listener->fd, "listener",
+			       listener_names[listener->kind], "no_more_input", 1)) < 0
+		? -ENOMEM
+		: 0;
+}
+
 json_t *control_save(const struct control *c, control_keep_fn keep, void *userdata)
 {
-	json_t *doc = json_pack("{s:i, s:b, s:[i], s:[]}", "fd", c->fd, "ready", c->ready, "fds",
-		c->fd, "connections");
+	const int fd = c->listeners[LISTENER_ALL].fd;
+	json_t *doc = json_pack(
+		"{s:i, s:b, s:[i], s:[]}", "fd", fd, "ready", c->ready, "fds", fd, "connections");
 	struct conn *conn;
 	int r = doc ? 0 : -ENOMEM;
+	unsigned i;
+
+	for (i = 0; i < LISTENER_ALL && r == 0; i++)
+		r = save_listener(doc, &c->listeners[i]);
 
 	/* Calls that wait will do so again, in this order. */
 	TAILQ_FOREACH(conn, &c->waiting, waiting)
@@ -166,12 +189,14 @@ static void restore_conn(
 	struct control *c, const json_t *saved, control_resume_fn resume, void *userdata)
 {
 	_cleanup_close_ int fd = take_over(saved);
+	enum control_access access;
 	struct control_peer peer;
 	struct conn *conn;
 
 	if (fd < 0 || access_peer(fd, &peer) < 0)
 		return;
-	if (conn_new_take(c, take_fd(&fd), &peer, &conn) < 0)
+	access = access_of(c, fd, &peer);
+	if (conn_new_take(c, take_fd(&fd), &peer, access, &conn) < 0)
 		return;
 	conn->no_more_input = json_is_true(json_object_get(saved, "no_more_input"));
 	if (add_hex(&conn->in.bytes, json_object_get(saved, "in")) < 0 ||
@@ -182,6 +207,44 @@ static void restore_conn(
 	room_count(conn);
 	restore_call(conn, json_object_get(saved, "call"), resume, userdata);
 	conn_settle(conn);
+}
+
+static void restore_listener(struct control *c, const json_t *saved, const char *name)
+{
+	_cleanup_close_ int fd = take_over(saved);
+	socklen_t size = sizeof(int);
+	int listens = 0;
+	unsigned i;
+
+	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0 || !listens)
+		return;
+	for (i = 0; i < LISTENER_ALL; i++) {
+		if (strcmp(listener_names[i], name) == 0 && c->listeners[i].fd < 0)
+			control_accept_at(c, i, take_fd(&fd));
+	}
+}
+
+static void restore_entry(
+	struct control *c, const json_t *saved, control_resume_fn resume, void *userdata)
+{
+	const char *listener = json_string_value(json_object_get(saved, "listener"));
+
+	if (listener)
+		restore_listener(c, saved, listener);
+	else
+		restore_conn(c, saved, resume, userdata);
+}
+
+/* The program before may not have had them. The socket for all does without. */
+static void listen_where_missing(struct control *c)
+{
+	struct err err = ERR_INIT;
+	unsigned i;
+
+	for (i = 0; i < LISTENER_ALL; i++) {
+		if (c->listeners[i].fd < 0 && control_listen(c, i, &err) < 0)
+			log_warning(c->options.log, "%s, ignoring", err.text);
+	}
 }
 
 /* Nobody answers them any more: who waits shall see that. */
@@ -207,13 +270,16 @@ int control_restore(const struct control_options *options, const json_t *saved,
 			     "restore the control socket '%s/socket': its descriptor is not among "
 			     "what the program before left",
 			     options->path)
-		   : control_new_take(options, fd, &c, err);
+		   : control_new(options, &c, err);
 	if (r < 0) {
+		(void)close_fd(fd);
 		close_all(connections);
 		return r;
 	}
+	control_accept_at(c, LISTENER_ALL, fd);
 	for (i = 0; i < json_array_size(connections); i++)
-		restore_conn(c, json_array_get(connections, i), resume, userdata);
+		restore_entry(c, json_array_get(connections, i), resume, userdata);
+	listen_where_missing(c);
 	if (json_is_true(json_object_get(saved, "ready")))
 		control_set_ready(c);
 	*ret_control = take_ptr(c);

@@ -2,6 +2,9 @@
  *
  * The service: who comes in, whose turn it is, and the end.
  *
+ * Who may not have one connection more is turned away before a byte of his is read, so that a queue
+ * full of strangers costs little time; and each turn of the loop takes some milliseconds of it.
+ *
  * Descriptors may run out. One is kept in reserve: with its place a caller is taken in and turned
  * away, so that the queue of the socket, which stays readable, doesn't keep the loop busy. Where
  * even that fails, accepting rests for a while.
@@ -14,13 +17,29 @@
 #include <sys/socket.h>
 
 #include "stepd/control/control_impl.h"
-#include "stepd/control/listen.h"
 
-#define ACCEPTS_PER_TURN 64
-#define ACCEPT_REST_S    0.1
-#define HUPS_PER_TURN    64
+#define ACCEPT_REST_S 0.1
+#define HUPS_PER_TURN 64
+
+/* What accepting may take of a turn; doc/stepd-control.7 repeats the times. */
+static const struct {
+	uint64_t budget_ms;
+	int priority; /* of libev; the agent's timers and signals have 0 */
+} accept_rows[LISTENER_MAX] = {
+	[LISTENER_AGENT] = {4, 0},
+	[LISTENER_OWNER] = {2, -1},
+	[LISTENER_ALL] = {2, -2},
+};
 
 /* ---- turns --------------------------------------------------------------------------------- */
+
+static void start_turn(struct control *c)
+{
+	if (ev_is_active(&c->turn))
+		return;
+	ev_timer_set(&c->turn, 0., 0.); /* behind what else has happened */
+	ev_timer_start(c->options.loop, &c->turn);
+}
 
 void control_schedule(struct conn *conn)
 {
@@ -29,11 +48,11 @@ void control_schedule(struct conn *conn)
 	if (conn->is_due)
 		return;
 	conn->is_due = true;
-	TAILQ_INSERT_TAIL(&c->due, conn, due);
-	if (!ev_is_active(&c->turn)) {
-		ev_timer_set(&c->turn, 0., 0.); /* behind what else has happened */
-		ev_timer_start(c->options.loop, &c->turn);
-	}
+	if (conn->fd < 0)
+		TAILQ_INSERT_TAIL(&c->doomed, conn, due);
+	else
+		TAILQ_INSERT_TAIL(&c->due[conn->turn_class], conn, due);
+	start_turn(c);
 }
 
 static void end_finish(struct control *c)
@@ -47,21 +66,60 @@ static void end_finish(struct control *c)
 	finished(c->finished_userdata); /* may close the service */
 }
 
-static void on_turn(struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
+/* In their order, but for classes without time. */
+static void end_waiting(struct control *c)
 {
-	struct control *c = timer->data;
-	struct conn *conn, *last = TAILQ_LAST(&c->due, conn_list);
+	struct conn *conn = TAILQ_FIRST(&c->waiting), *next;
+
+	while (conn && conn->is_waiting) { /* a call may close others, the next one, too */
+		next = TAILQ_NEXT(conn, waiting);
+		if (turn_has_time(c, conn->turn_class))
+			conn_end_waiting(conn);
+		conn = next;
+	}
+	if (!TAILQ_EMPTY(&c->waiting))
+		start_turn(c);
+}
+
+/* What becomes due meanwhile has the next turn, and so has what there is no time for. */
+static void serve_due(struct control *c, enum control_access turn_class)
+{
+	struct conn_list *due = &c->due[turn_class];
+	struct conn *conn, *last = TAILQ_LAST(due, conn_list);
 	bool more = last != NULL;
 
-	ev_timer_stop(loop, timer);
-	while (c->ready && (conn = TAILQ_FIRST(&c->waiting)))
-		conn_end_waiting(conn);
-	while (more && (conn = TAILQ_FIRST(&c->due))) {
-		more = conn != last; /* what becomes due meanwhile has the next turn */
-		TAILQ_REMOVE(&c->due, conn, due);
+	while (more && turn_has_time(c, turn_class) && (conn = TAILQ_FIRST(due))) {
+		more = conn != last;
+		TAILQ_REMOVE(due, conn, due);
 		conn->is_due = false;
 		conn_turn(conn);
 	}
+	if (!TAILQ_EMPTY(due))
+		start_turn(c);
+}
+
+static void bury_doomed(struct control *c)
+{
+	struct conn *conn, *last = TAILQ_LAST(&c->doomed, conn_list);
+	bool more = last != NULL;
+
+	while (more && (conn = TAILQ_FIRST(&c->doomed))) {
+		more = conn != last;
+		conn_bury(conn);
+	}
+}
+
+static void on_turn(struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
+{
+	struct control *c = timer->data;
+	unsigned i;
+
+	ev_timer_stop(loop, timer);
+	if (c->ready)
+		end_waiting(c);
+	for (i = 0; i <= CONTROL_EVERYBODY; i++)
+		serve_due(c, i);
+	bury_doomed(c);
 	room_give_back(c);
 	end_finish(c);
 }
@@ -107,35 +165,49 @@ static void turn_away(const struct control *c, int fd, unsigned limit)
 	(void)send(fd, text, (size_t)n + 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Most have sent their call by now; who has left already, as those do who only mean to fill the
- * queue, costs no more than this. */
+/* Most have sent their call by now. */
 static void let_in_take(struct control *c, int fd)
 {
-	const ssize_t n = recv(fd, c->scratch, sizeof(c->scratch), MSG_DONTWAIT);
+	_cleanup_close_ int caller = fd;
+	enum control_access access;
 	struct control_peer peer;
 	struct conn *conn;
 	unsigned limit;
 
-	if (n == 0 || access_peer(fd, &peer) < 0) {
-		(void)close_fd(fd);
+	if (access_peer(caller, &peer) < 0)
 		return;
-	}
-	if (conn_new_take(c, fd, &peer, &conn) < 0)
-		return;
-	limit = room_admit(conn);
+	access = access_of(c, caller, &peer);
+	limit = room_admit(c, &peer, access);
 	if (limit > 0) {
-		turn_away(c, fd, limit);
-		conn_doom(conn, "too many connections");
-	} else if (n > 0) {
-		conn_feed(conn, (size_t)n, 1);
-	} else {
-		conn_settle(conn);
+		turn_away(c, caller, limit);
+		/* A child that has not come to its exec has a copy: the peer shall see the end. */
+		(void)shutdown(caller, SHUT_RDWR); /* ENOTCONN: it has gone itself */
+	} else if (conn_new_take(c, take_fd(&caller), &peer, access, &conn) == 0) {
+		conn_greet(conn);
 	}
+}
+
+static void start_accepting(struct control *c)
+{
+	unsigned i;
+
+	for (i = 0; i < LISTENER_MAX; i++) {
+		if (c->listeners[i].fd >= 0)
+			ev_io_start(c->options.loop, &c->listeners[i].io);
+	}
+}
+
+static void stop_accepting(struct control *c)
+{
+	unsigned i;
+
+	for (i = 0; i < LISTENER_MAX; i++)
+		ev_io_stop(c->options.loop, &c->listeners[i].io);
 }
 
 static void rest(struct control *c)
 {
-	ev_io_stop(c->options.loop, &c->accept_io);
+	stop_accepting(c);
 	ev_timer_set(&c->accept_again, ACCEPT_REST_S, 0.);
 	ev_timer_start(c->options.loop, &c->accept_again);
 }
@@ -147,8 +219,9 @@ static void have_spare(struct control *c)
 }
 
 /* Out of descriptors or memory: the caller at the head of the queue is turned away. */
-static void accept_in_need(struct control *c, int why)
+static void accept_in_need(const struct listener *listener, int why)
 {
+	struct control *c = listener->control;
 	int fd;
 
 	if (!c->accept_failed)
@@ -158,7 +231,7 @@ static void accept_in_need(struct control *c, int why)
 	c->accept_failed = true;
 	if (c->spare_fd >= 0) {
 		c->spare_fd = close_fd(c->spare_fd);
-		fd = accept4(c->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0)
 			turn_away(c, fd, room_count_all(c));
 		(void)close_fd(fd);
@@ -170,28 +243,28 @@ static void accept_in_need(struct control *c, int why)
 
 static void on_caller(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
-	struct control *c = io->data;
-	int i, fd;
+	struct listener *listener = io->data;
+	struct control *c = listener->control;
+	const uint64_t end_ns = turn_now_ns() + accept_rows[listener->kind].budget_ms * 1000000;
+	int fd;
 
 	have_spare(c);
-	for (i = 0; i < ACCEPTS_PER_TURN && ev_is_active(io); i++) {
-		fd = accept4(c->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	while (ev_is_active(io) && turn_now_ns() < end_ns) {
+		fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0) {
 			c->accept_failed = false;
 			let_in_take(c, fd);
 		} else if (errno == EAGAIN) {
 			return;
 		} else if (errno != EINTR && errno != ECONNABORTED) {
-			accept_in_need(c, errno);
+			accept_in_need(listener, errno);
 		}
 	}
 }
 
 static void on_accept_again(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
-	struct control *c = timer->data;
-
-	ev_io_start(c->options.loop, &c->accept_io);
+	start_accepting(timer->data);
 }
 
 /* ---- the end ------------------------------------------------------------------------------- */
@@ -223,7 +296,7 @@ void control_finish(
 	c->finishing = true;
 	c->finished = done;
 	c->finished_userdata = userdata;
-	ev_io_stop(loop, &c->accept_io);
+	stop_accepting(c);
 	ev_timer_stop(loop, &c->accept_again);
 	TAILQ_FOREACH(conn, &c->all, all)
 	conn_finish(conn);
@@ -235,10 +308,8 @@ void control_finish(
 void control_set_ready(struct control *c)
 {
 	c->ready = true;
-	if (!TAILQ_EMPTY(&c->waiting) && !ev_is_active(&c->turn)) {
-		ev_timer_set(&c->turn, 0., 0.);
-		ev_timer_start(c->options.loop, &c->turn);
-	}
+	if (!TAILQ_EMPTY(&c->waiting))
+		start_turn(c);
 }
 
 /* ---- the beginning ------------------------------------------------------------------------- */
@@ -258,49 +329,101 @@ static void init_watchers(struct control *c)
 	ev_timer_init(&c->turn, on_turn, 0., 0.);
 	ev_timer_init(&c->accept_again, on_accept_again, 0., 0.);
 	ev_timer_init(&c->patience, on_patience, 0., 0.);
-	ev_io_init(&c->accept_io, on_caller, c->fd, EV_READ);
 	ev_io_init(&c->hup_io, on_hup, c->hup_fd, EV_READ);
-	c->turn.data = c->accept_again.data = c->patience.data = c;
-	c->accept_io.data = c->hup_io.data = c;
+	c->turn.data = c->accept_again.data = c->patience.data = c->hup_io.data = c;
 }
 
-int control_new_take(const struct control_options *options, int fd, struct control **ret_control,
-	struct err *err)
+static void init_lists(struct control *c)
 {
-	_cleanup_close_ int listener = fd;
+	unsigned i;
+
+	TAILQ_INIT(&c->all);
+	TAILQ_INIT(&c->waiting);
+	TAILQ_INIT(&c->doomed);
+	for (i = 0; i <= CONTROL_EVERYBODY; i++)
+		TAILQ_INIT(&c->due[i]);
+	for (i = 0; i < LISTENER_MAX; i++) {
+		c->listeners[i] = (struct listener){.control = c, .kind = i, .fd = -1};
+		ev_io_init(&c->listeners[i].io, on_caller, -1, EV_READ);
+		ev_set_priority(&c->listeners[i].io, accept_rows[i].priority);
+		c->listeners[i].io.data = &c->listeners[i];
+	}
+}
+
+int control_new(
+	const struct control_options *options, struct control **ret_control, struct err *err)
+{
 	_cleanup_control_ struct control *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return err_set(err, -ENOMEM, "control socket");
 	c->options = *options;
-	c->fd = take_fd(&listener);
 	c->spare_fd = -1;
-	TAILQ_INIT(&c->all);
-	TAILQ_INIT(&c->due);
-	TAILQ_INIT(&c->waiting);
+	init_lists(c);
 	c->connections_max = most_connections();
 	c->hup_fd = epoll_create1(EPOLL_CLOEXEC);
 	have_spare(c);
 	init_watchers(c);
 	if (c->hup_fd < 0 || c->spare_fd < 0)
 		return err_set(err, -errno, "control socket: open descriptors");
-	ev_io_start(options->loop, &c->accept_io);
 	ev_io_start(options->loop, &c->hup_io);
 	*ret_control = take_ptr(c);
 	return 0;
 }
 
+void control_accept_at(struct control *c, enum listener_kind kind, int fd)
+{
+	struct listener *listener = &c->listeners[kind];
+
+	assert(listener->fd < 0);
+	listener->fd = fd;
+	ev_io_set(&listener->io, fd, EV_READ);
+	ev_io_start(c->options.loop, &listener->io);
+}
+
+int control_listen(struct control *c, enum listener_kind kind, struct err *err)
+{
+	const struct control_options *o = &c->options;
+	int fd;
+
+	if (kind == LISTENER_OWNER && (o->owner_uid == 0 || o->owner_uid == geteuid()))
+		return 0;
+	fd = listen_at(o->dir_fd, o->path, kind, o->owner_uid, err);
+	if (fd < 0)
+		return fd;
+	control_accept_at(c, kind, fd);
+	return 0;
+}
+
+/* The one for all comes last: who sees it finds the others. */
 int control_open(
 	const struct control_options *options, struct control **ret_control, struct err *err)
 {
-	int fd = listen_at(options->dir_fd, options->path, err);
+	_cleanup_control_ struct control *c = NULL;
+	int r = control_new(options, &c, err);
+	unsigned i;
 
-	return fd < 0 ? fd : control_new_take(options, fd, ret_control, err);
+	for (i = 0; i < LISTENER_MAX && r == 0; i++)
+		r = control_listen(c, i, err);
+	if (r == 0)
+		*ret_control = take_ptr(c);
+	return r;
+}
+
+static void close_listener(struct listener *listener)
+{
+	const struct control_options *o = &listener->control->options;
+
+	ev_io_stop(o->loop, &listener->io);
+	if (listener->fd >= 0)
+		(void)unlinkat(o->dir_fd, listener_names[listener->kind], 0); /* if still there */
+	listener->fd = close_fd(listener->fd);
 }
 
 struct control *control_close(struct control *c)
 {
 	struct conn *conn;
+	unsigned i;
 
 	if (!c)
 		return NULL;
@@ -310,10 +433,9 @@ struct control *control_close(struct control *c)
 	ev_timer_stop(c->options.loop, &c->turn);
 	ev_timer_stop(c->options.loop, &c->accept_again);
 	ev_timer_stop(c->options.loop, &c->patience);
-	ev_io_stop(c->options.loop, &c->accept_io);
 	ev_io_stop(c->options.loop, &c->hup_io);
-	(void)unlinkat(c->options.dir_fd, LISTEN_NAME, 0); /* if it is still there */
-	c->fd = close_fd(c->fd);
+	for (i = 0; i < LISTENER_MAX; i++)
+		close_listener(&c->listeners[i]);
 	c->hup_fd = close_fd(c->hup_fd);
 	c->spare_fd = close_fd(c->spare_fd);
 	free(c);

@@ -127,7 +127,7 @@ static struct conn *connect_pair(struct control *c, int *ret_fd)
 
 	require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
 	require(access_peer(pair[0], &peer) == 0);
-	require(conn_new_take(c, pair[0], &peer, &conn) == 0);
+	require(conn_new_take(c, pair[0], &peer, CONTROL_AGENT, &conn) == 0);
 	conn_settle(conn);
 	*ret_fd = pair[1];
 	return conn;

@@ -72,6 +72,19 @@ static void run_more(struct control_call *call, const json_t *parameters, void *
 	control_reply_take(call, json_pack("{s:I}", "n", count));
 }
 
+/* Takes its time, and the loop's. */
+static void run_toil(struct control_call *call, const json_t *parameters, void *userdata)
+{
+	struct rig *rig = userdata;
+	const uint64_t begin_ns = turn_now_ns();
+
+	(void)parameters;
+	rig->toils++;
+	while (turn_now_ns() - begin_ns < RIG_TOIL_NS)
+		;
+	control_reply_take(call, NULL);
+}
+
 static void run_fail(struct control_call *call, const json_t *parameters, void *userdata)
 {
 	struct rig *rig = userdata;
@@ -131,6 +144,8 @@ static const struct control_method methods[] = {
 		.run = run_more},
 	{.name = "End", .access = CONTROL_AGENT, .run = run_end},
 	{.name = "Fail", .access = CONTROL_ASK, .run = run_fail},
+	{.name = "Toil", .access = CONTROL_ASK, .run = run_toil},
+	{.name = "Drudge", .access = CONTROL_OWNER, .flags = CONTROL_WHEN_READY, .run = run_toil},
 };
 
 /* ---- the service --------------------------------------------------------------------------- */
@@ -358,14 +373,23 @@ int rig_wait(struct rig *rig, pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-int rig_child_connect(const struct rig *rig)
+int rig_child_try(const struct rig *rig, enum listener_kind kind)
 {
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	(void)snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/socket", rig->dir);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0)
-		err(97, "connect");
+	(void)snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/%s", rig->dir, listener_names[kind]);
+	if (fd < 0)
+		err(97, "socket");
+	return connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 ? -errno : take_fd(&fd);
+}
+
+int rig_child_connect(const struct rig *rig)
+{
+	int fd = rig_child_try(rig, LISTENER_ALL);
+
+	if (fd < 0)
+		errx(97, "connect: %s", strerror(-fd));
 	return fd;
 }
 

@@ -20,6 +20,7 @@
 #include "tests/lib/scratch.h"
 
 #define RIG_KEPT_MAX 4096
+#define RIG_TOIL_NS  2000000u
 
 struct rig {
 	struct ev_loop *loop;
@@ -32,6 +33,7 @@ struct rig {
 	ev_timer guard;
 
 	unsigned runs;    /* of methods */
+	unsigned toils;   /* of Toil and Drudge, each of which takes RIG_TOIL_NS */
 	char order[4096]; /* texts of Note, in the order of their runs */
 	struct control_call *kept[RIG_KEPT_MAX];
 	unsigned kept_count, gone_count, drained_count;
@@ -69,8 +71,10 @@ typedef int (*rig_child_fn)(struct rig *rig, int argument);
 pid_t rig_fork(struct rig *rig, uid_t uid, gid_t gid, gid_t group, rig_child_fn fn, int argument);
 int rig_wait(struct rig *rig, pid_t pid);
 
-/* For such a child: a call and its answer, blocking; NULL if the connection ends. */
+/* For such a child: a call and its answer, blocking; NULL if the connection ends. The second gives
+ * -errno where it may not connect. */
 int rig_child_connect(const struct rig *rig);
+int rig_child_try(const struct rig *rig, enum listener_kind kind);
 char *rig_child_call(int fd, const char *text);
 
 #endif

@@ -12,6 +12,7 @@ import array
 import json
 import os
 import random
+import select
 import socket
 import struct
 import sys
@@ -192,8 +193,43 @@ def storm(path, seconds):
             s.close()
 
 
+# The frame whose reading costs the most, of those that no bound refuses: nothing but empty objects.
+COSTLY = (b'{"method":"io.stepd.Step.Signal","parameters":{"signal":['
+          + b",".join([b"{}"] * 16000) + b"]}}\0")
+
+
+def flood(path, seconds):
+    """450 connections, as many of which are open as the service takes, each with costly frames as
+    fast as they go; who is closed comes again."""
+    events = select.poll()
+    open_ones = {}
+
+    def come():
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        if attempt(lambda: (s.connect(path), s)):
+            open_ones[s.fileno()] = s
+            events.register(s, select.POLLIN | select.POLLOUT)
+            attempt(lambda: s.send(COSTLY))
+
+    def go(fd):
+        events.unregister(fd)
+        open_ones.pop(fd).close()
+
+    for _ in until(seconds):
+        for _ in range(450 - len(open_ones)):
+            come()
+        for fd, event in events.poll(10):
+            s = open_ones[fd]
+            if event & (select.POLLERR | select.POLLHUP):
+                go(fd)
+            elif event & select.POLLIN and not attempt(lambda: s.recv(1 << 16)):
+                go(fd)
+            else:
+                attempt(lambda: s.send(COSTLY))
+
+
 KINDS = (good, thousand, half, stopped, followers, waiters, pipeline, noise, nonsense, descriptors,
-         storm)
+         storm, flood)
 
 
 def main():

@@ -26,6 +26,19 @@ has " $(constant CONTROL_VALUES_MAX) values" "its values"
 has " $(constant CONTROL_CALL_TIMEOUT_MS) ms from" "its time"
 has "are at most $(constant CONTROL_CONNECTIONS_MAX)," "connections"
 has "has $(constant CALLS_PER_TURN) calls handled" "calls of a turn"
+has "has $(constant CONTROL_SMALL_FRAME_MAX) bytes and $(constant CONTROL_SMALL_VALUES) values" \
+	"a stranger's call"
+budget() { # ACCESS: milliseconds of a turn
+	sed -n "s/^	\[CONTROL_$1\] = \([0-9]*\),$/\1/p" "$top_srcdir/stepd/control/room.c"
+}
+accepting() { # LISTENER
+	sed -n "s/^	\[LISTENER_$1\] = {\([0-9]*\), .*/\1/p" "$top_srcdir/stepd/control/server.c"
+}
+has "$(budget AGENT) to root's, $(budget OWNER) to those of the owner" "the time of root's calls and the owner's"
+has "$(budget ASK) to those of the operator group, and $(budget EVERYBODY) to those of everybody else" \
+	"and of the others'"
+has "$(accepting AGENT) ms at .Pa socket.agent , $(accepting OWNER) ms at .Pa socket.owner and $(accepting ALL) ms at" \
+	"the time of accepting"
 has "is at most $(($(constant CONTROL_MEMORY_MAX) >> 20)) MiB" "memory"
 shares=$(sed -n 's/.*\[CONTROL_\(OWNER\|ASK\|EVERYBODY\)\] = {\([0-9]*\), \([0-9]*\)}.*/\1 \2 \3/p' \
 	"$top_srcdir/stepd/control/room.c")

@@ -291,6 +291,139 @@ static void test_few_descriptors(void **state)
 	end_holding(rig, &stranger);
 }
 
+/* ---- how large, and how long --------------------------------------------------------------- */
+
+static bool is_answered(struct rig *rig, const char *call)
+{
+	const int fd = rig_child_connect(rig);
+	_cleanup_free_ char *answer = rig_child_call(fd, call);
+
+	(void)close(fd);
+	return answer != NULL;
+}
+
+/* Which frames are answered: 1 for one as long as a stranger's may be, 2 for one a byte longer; 4
+ * for one with as many values, 8 for one value more. */
+static int try_sizes(struct rig *rig, int argument)
+{
+	static const char head[] = "{\"method\":\"org.varlink.service.GetInfo\"}";
+	char call[CONTROL_SMALL_FRAME_MAX + 2], values[4 * CONTROL_SMALL_VALUES];
+	size_t i, at;
+	int r;
+
+	(void)argument;
+	memset(call, ' ', sizeof(call));
+	memcpy(call, head, strlen(head));
+	call[CONTROL_SMALL_FRAME_MAX + 1] = '\0';
+	r = is_answered(rig, call) ? 2 : 0;
+	call[CONTROL_SMALL_FRAME_MAX] = '\0';
+	r |= is_answered(rig, call) ? 1 : 0;
+	at = (size_t)snprintf(
+		values, sizeof(values), "{\"method\":\"a.b\",\"parameters\":{\"a\":[0");
+	for (i = 5; i < CONTROL_SMALL_VALUES; i++) /* the frame itself counts for five */
+		at += (size_t)snprintf(values + at, sizeof(values) - at, ",1");
+	(void)snprintf(values + at, sizeof(values) - at, "]}}");
+	r |= is_answered(rig, values) ? 4 : 0;
+	(void)snprintf(values + at, sizeof(values) - at, ",1]}}");
+	return r | (is_answered(rig, values) ? 8 : 0);
+}
+
+static void test_a_strangers_frames_are_small(void **state)
+{
+	struct rig *rig = *state;
+
+	CHECK_ROOT();
+	assert_int_equal(rig_wait(rig, rig_fork(rig, STRANGER, STRANGER, -1, try_sizes, 0)), 5);
+	assert_int_equal(rig_wait(rig, rig_fork(rig, OWNER, OWNER, -1, try_sizes, 0)), 15);
+}
+
+#define TOILERS 20
+#define EACH    8
+
+/* Calls that take their time, so many on each of the connections, all sent before one is answered.
+ */
+static int toil(struct rig *rig, int drudge)
+{
+	static const char *const calls[] = {CALL("Toil"), CALL("Drudge")};
+	int fds[TOILERS], i, k;
+	char answer[64];
+
+	for (i = 0; i < TOILERS; i++) {
+		fds[i] = rig_child_connect(rig);
+		for (k = 0; k < EACH; k++) {
+			if (send(fds[i], calls[drudge], strlen(calls[drudge]) + 1, MSG_NOSIGNAL) <
+				0)
+				return 91;
+		}
+	}
+	for (i = 0; i < TOILERS; i++) {
+		if (recv(fds[i], answer, 1, 0) != 1)
+			return 92;
+	}
+	return 0;
+}
+
+/* More calls than this a turn has no time for: one that begins in time may end beyond it. */
+static unsigned most_of_a_turn(void)
+{
+	return 5000000 / RIG_TOIL_NS + 1; /* the owner's share */
+}
+
+/* Lets the loop run until so many of the owner's calls have run, and checks each turn. */
+static void run_turns(struct rig *rig, unsigned toils)
+{
+	unsigned before;
+
+	while (rig->toils < toils) {
+		before = rig->toils;
+		rig_once(rig);
+		assert_in_range(rig->toils - before, 0, most_of_a_turn());
+	}
+}
+
+/* The owner's calls take their share of each turn and no more: root waits for some, not for all. */
+static void test_turns_have_an_end(void **state)
+{
+	struct rig *rig = *state;
+	int fd = rig_connect(rig);
+	unsigned before;
+	pid_t pid;
+
+	CHECK_ROOT();
+	pid = rig_fork(rig, OWNER, OWNER, -1, toil, 0);
+	run_turns(rig, TOILERS);
+	before = rig->toils;
+	rig_send(rig, fd, CALL("Echo"));
+	rig_expect(rig, fd, "{\"parameters\":{}}");
+	assert_in_range(rig->toils - before, 0, 2 * most_of_a_turn());
+	run_turns(rig, 2 * TOILERS);
+	assert_int_equal(rig_wait(rig, pid), 0);
+	(void)close(fd);
+}
+
+/* Nor does the moment when all waiting calls may run at once. */
+static void test_waiting_calls_take_turns(void **state)
+{
+	struct rig *rig = *state;
+	pid_t pid;
+	int i;
+
+	CHECK_ROOT();
+	rig_open(rig); /* not ready */
+	pid = rig_fork(rig, OWNER, OWNER, -1, toil, 1);
+	while (rig->control->counts[CONTROL_OWNER] < TOILERS)
+		rig_once(rig);
+	rig_settle(rig);
+	assert_int_equal(rig->toils, 0);
+	control_set_ready(rig->control);
+	for (i = 0; i < 3; i++) {
+		rig->toils = 0;
+		rig_once(rig);
+		assert_in_range(rig->toils, i > 0, most_of_a_turn());
+	}
+	assert_int_equal(rig_wait(rig, pid), 0);
+}
+
 static int more_descriptors(void **state)
 {
 	struct rlimit limit;
@@ -312,6 +445,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_the_owners_share, rig_setup, rig_teardown),
 		cmocka_unit_test_setup_teardown(test_root_always_gets_in, rig_setup, rig_teardown),
 		cmocka_unit_test_setup_teardown(test_few_descriptors, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_a_strangers_frames_are_small, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_turns_have_an_end, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_waiting_calls_take_turns, rig_setup, rig_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, more_descriptors, NULL);

@@ -32,7 +32,7 @@ static void test_cut(_unused_ void **state)
 {
 	static char all[100000];
 	size_t starts[2000], frames = 0, at = 0, fed = 0, seen = 0, piece, size;
-	struct frames f = {.searched = 0};
+	struct frames f = {.max = CONTROL_FRAME_MAX};
 	const char *text;
 
 	srand(4711);
@@ -62,7 +62,7 @@ static void test_cut(_unused_ void **state)
 static void test_longest(_unused_ void **state)
 {
 	_cleanup_free_ char *long_one = malloc(CONTROL_FRAME_MAX + 2);
-	struct frames f = {.searched = 0};
+	struct frames f = {.max = CONTROL_FRAME_MAX};
 	const char *text;
 	size_t size;
 
@@ -83,7 +83,7 @@ static void test_longest(_unused_ void **state)
 
 static bool is_modest(const char *text)
 {
-	return frame_is_modest(text, strlen(text));
+	return frame_is_modest(text, strlen(text), CONTROL_VALUES_MAX);
 }
 
 /* N times open, "x", N times close. */
@@ -95,7 +95,7 @@ static bool nests(char open, char close, unsigned n)
 	memset(text, open, n);
 	text[n] = '1';
 	memset(text + n + 1, close, n);
-	return frame_is_modest(text, 2 * n + 1);
+	return frame_is_modest(text, 2 * n + 1, CONTROL_VALUES_MAX);
 }
 
 static void test_depth(_unused_ void **state)
@@ -115,7 +115,7 @@ static void test_depth(_unused_ void **state)
 	assert_true(is_modest("\""));
 	assert_true(is_modest("\"\\"));
 	assert_true(is_modest("]]]]"));
-	assert_true(frame_is_modest("", 0));
+	assert_true(frame_is_modest("", 0, CONTROL_VALUES_MAX));
 }
 
 static void test_values(_unused_ void **state)
@@ -125,8 +125,8 @@ static void test_values(_unused_ void **state)
 
 	memset(text, ',', 2 * CONTROL_VALUES_MAX);
 	text[0] = '[';
-	assert_true(frame_is_modest(text, 1 + most));
-	assert_false(frame_is_modest(text, 2 + most));
+	assert_true(frame_is_modest(text, 1 + most, CONTROL_VALUES_MAX));
+	assert_false(frame_is_modest(text, 2 + most, CONTROL_VALUES_MAX));
 }
 
 int main(void)

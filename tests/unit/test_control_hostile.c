@@ -360,7 +360,7 @@ static void test_thrown_descriptors(void **state)
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	assert_int_equal(access_peer(pair[0], &peer), 0);
-	assert_int_equal(conn_new_take(rig->control, pair[0], &peer, &conn), 0);
+	assert_int_equal(conn_new_take(rig->control, pair[0], &peer, CONTROL_AGENT, &conn), 0);
 	conn_settle(conn);
 	fds = scratch_count_fds();
 	for (i = 0; i < 100; i++) {
@@ -429,7 +429,7 @@ static void test_no_reserve(void **state)
 	rig->control->spare_fd = close_fd(rig->control->spare_fd);
 	limit_fds(3);
 	rig_settle(rig);
-	assert_false(ev_is_active(&rig->control->accept_io));
+	assert_false(ev_is_active(&rig->control->listeners[LISTENER_ALL].io));
 	before = ev_iteration(rig->loop);
 	(void)ev_run(rig->loop, EVRUN_ONCE); /* sleeps until it may try again */
 	assert_in_range(ev_iteration(rig->loop) - before, 0, 2);

@@ -194,13 +194,14 @@ static void test_damaged(void **state)
 		assert_null(c);
 		json_decref(doc);
 	}
-	orphan = dup(rig->control->fd); /* any descriptor: nobody would answer at it */
+	orphan = dup(rig->control->listeners[LISTENER_ALL]
+			     .fd); /* any descriptor: nobody would answer at it */
 	doc = json_pack("{s:[{s:i}]}", "connections", "fd", orphan);
 	assert_int_equal(control_restore(&rig->options, doc, resume, rig, &c, &err), -EINVAL);
 	assert_int_equal(fcntl(orphan, F_GETFD), -1);
 	json_decref(doc);
-	doc = json_pack("{s:i, s:o}", "fd", dup(rig->control->fd), "connections",
-		json_loads(connections, 0, NULL));
+	doc = json_pack("{s:i, s:o}", "fd", dup(rig->control->listeners[LISTENER_ALL].fd),
+		"connections", json_loads(connections, 0, NULL));
 	assert_int_equal(control_restore(&rig->options, doc, resume, rig, &c, &err), 0);
 	assert_int_equal(room_count_all(c), 0);
 	assert_null(control_close(c));
