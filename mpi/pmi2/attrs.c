@@ -87,7 +87,7 @@ int attr_put_node(struct ask *ask, const struct message *m)
 	(void)message_get(m, "value", &value);
 	if (!put_is_allowed(ask, key, value))
 		return 0;
-	if (kvs_put(&space->node_attrs, key, value, false) < 0) {
+	if (kvs_set(&space->node_attrs, key, value) < 0) {
 		answer_fail(ask, PMI_NOMEM, "there is no memory for it");
 		return 0;
 	}

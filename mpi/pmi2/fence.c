@@ -3,7 +3,8 @@
  * The fence: PMI-1's barrier_in and PMI-2's kvs-fence are one and the same, so that tasks of both
  * protocols meet in it. PMI 1.2 has barriers of some ranks, "group=0,1:TAG", of all, "WORLD:TAG",
  * and of those of this node, "NODE:TAG"; the answer repeats the tag. Any fence brings what has been
- * put on its nodes to all of them; only that of all ranks settles it.
+ * put on its nodes to all of them; only that of all ranks settles it. Before, no get finds it:
+ * kvs.h.
  */
 #include <string.h>
 
@@ -11,7 +12,14 @@
 
 static void encode(struct gather *g, struct bytes *b)
 {
-	kvs_encode_fresh(&g->space->kvs, g->world, b);
+	kvs_encode(&g->space->kvs, g->world, b);
+}
+
+static void merge_local(struct gather *g)
+{
+	kvs_publish(&g->space->kvs, g->world);
+	if (g->world)
+		kvs_settle(&g->space->kvs);
 }
 
 static int merge(struct gather *g, const struct wire_block *blocks, size_t count)
@@ -21,8 +29,6 @@ static int merge(struct gather *g, const struct wire_block *blocks, size_t count
 	int r;
 
 	for (i = 0; i < count; i++) {
-		if (blocks[i].node == space->pmi->config.node)
-			continue;
 		r = kvs_merge(&space->kvs, (struct slice){blocks[i].data, blocks[i].size});
 		if (r < 0)
 			return r;
@@ -51,6 +57,7 @@ static void answer(struct gather *g, struct ask *ask, uint32_t local)
 
 const struct gather_kind fence_kind = {
 	.what = "fence",
+	.merge_local = merge_local,
 	.encode = encode,
 	.merge = merge,
 	.answer = answer,

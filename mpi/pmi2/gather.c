@@ -134,12 +134,12 @@ static void exchange(struct gather *g)
 	struct iovec iov;
 	int r;
 
-	if (g->across || g->kind->alone)
-		g->kind->encode(g, &data);
-	else {
+	if (!g->across && g->kind->merge_local) {
+		g->kind->merge_local(g);
 		finish(g);
 		return;
 	}
+	g->kind->encode(g, &data);
 	if (data.failed) {
 		fail_here(g, "there is no memory for what its ranks have put");
 		return;

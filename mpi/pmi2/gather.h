@@ -17,13 +17,15 @@ struct gather;
 
 struct gather_kind {
 	const char *what; /* "fence" */
-	/* What this node's ranks have brought; not called where all are here, but with alone. */
+	/* Takes the place of encode and merge where all ranks are on this node; NULL: nothing does.
+	 */
+	void (*merge_local)(struct gather *g);
+	/* What this node's ranks have brought. */
 	void (*encode)(struct gather *g, struct bytes *b);
-	/* What all nodes have. 0 or -errno. */
+	/* What all nodes have brought, with this one. 0 or -errno. */
 	int (*merge)(struct gather *g, const struct wire_block *blocks, size_t count);
 	void (*answer)(struct gather *g, struct ask *ask, uint32_t local);
 	void (*drop_state)(void *state); /* NULL: nothing to do */
-	bool alone;
 };
 
 struct gather {

@@ -5,6 +5,16 @@
 
 #define ROOM_LEAST 32u
 
+/* Published and pending, it can be one and the same. */
+struct kvs_value {
+	uint32_t references;
+	uint32_t era, stamp, rank;
+	size_t size;
+	char data[];
+};
+
+/* ---- entries ------------------------------------------------------------------------------- */
+
 static uint32_t hash_of(struct slice key)
 {
 	uint32_t h = 2166136261u;
@@ -18,11 +28,6 @@ static uint32_t hash_of(struct slice key)
 static struct slice key_of(const struct kvs_entry *e)
 {
 	return (struct slice){e->key, e->key_size};
-}
-
-static struct slice value_of(const struct kvs_entry *e)
-{
-	return (struct slice){e->key + e->key_size, e->value_size};
 }
 
 static struct kvs_entry *find(const struct kvs *k, struct slice key)
@@ -49,7 +54,7 @@ static void link_entry(struct kvs *k, uint32_t index)
 	*head = index + 1;
 }
 
-/* Room for one more entry; the heads grow with it, so that chains stay short. */
+/* Capacity for one more entry; the heads grow with it, so that chains stay short. */
 static int grow(struct kvs *k)
 {
 	uint32_t room = k->room ? k->room * 2 : ROOM_LEAST, i;
@@ -88,44 +93,120 @@ static int grow_fresh(struct kvs *k)
 	return 0;
 }
 
-static void mark_fresh(struct kvs *k, struct kvs_entry *e)
+static int charge(struct kvs *k, size_t size)
 {
-	if (e->state == KVS_SETTLED)
-		k->fresh[k->fresh_count++] = (uint32_t)(e - k->entries);
-	e->state = KVS_FRESH;
-}
-
-int kvs_put(struct kvs *k, struct slice key, struct slice value, bool fresh)
-{
-	size_t size = key.size + value.size + sizeof(struct kvs_entry);
-	_cleanup_free_ char *copy = NULL;
-	struct kvs_entry *e;
-
 	if (size > KVS_BYTES_MAX - k->bytes)
 		return -EDQUOT;
-	if (grow(k) < 0 || grow_fresh(k) < 0)
-		return -ENOMEM;
-	copy = malloc(key.size + value.size + 1);
-	if (!copy)
-		return -ENOMEM;
-	memcpy(copy, key.data, key.size);
-	if (value.size > 0)
-		memcpy(copy + key.size, value.data, value.size);
-	e = find(k, key);
-	if (!e) {
-		e = &k->entries[k->count];
-		*e = (struct kvs_entry){.key = copy, .key_size = key.size};
-		link_entry(k, k->count++);
-	} else {
-		k->bytes -= e->key_size + e->value_size + sizeof(*e);
-		free(e->key);
-		e->key = copy;
-	}
-	(void)take_ptr(copy);
-	e->value_size = value.size;
 	k->bytes += size;
-	if (fresh)
-		mark_fresh(k, e);
+	return 0;
+}
+
+/* The key's entry, a new one if there is none. */
+static int entry_get(struct kvs *k, struct slice key, struct kvs_entry **ret_e)
+{
+	size_t size = sizeof(struct kvs_entry) + key.size;
+	struct kvs_entry *e = find(k, key);
+	char *copy;
+
+	if (!e) {
+		if (grow(k) < 0)
+			return -ENOMEM;
+		if (charge(k, size) < 0)
+			return -EDQUOT;
+		copy = malloc(key.size + 1);
+		if (!copy) {
+			k->bytes -= size;
+			return -ENOMEM;
+		}
+		if (key.size > 0)
+			memcpy(copy, key.data, key.size);
+		e = &k->entries[k->count];
+		*e = (struct kvs_entry){.key = copy, .key_size = (uint32_t)key.size};
+		link_entry(k, k->count++);
+	}
+	*ret_e = e;
+	return 0;
+}
+
+/* ---- values -------------------------------------------------------------------------------- */
+
+static int value_new(
+	struct kvs *k, struct slice data, const struct kvs_value *order, struct kvs_value **ret_v)
+{
+	struct kvs_value *v;
+
+	if (charge(k, sizeof(*v) + data.size) < 0)
+		return -EDQUOT;
+	v = malloc(sizeof(*v) + data.size);
+	if (!v) {
+		k->bytes -= sizeof(*v) + data.size;
+		return -ENOMEM;
+	}
+	*v = *order;
+	v->references = 1;
+	v->size = data.size;
+	if (data.size > 0)
+		memcpy(v->data, data.data, data.size);
+	*ret_v = v;
+	return 0;
+}
+
+static struct kvs_value *value_unref(struct kvs *k, struct kvs_value *v)
+{
+	if (v && --v->references == 0) {
+		k->bytes -= sizeof(*v) + v->size;
+		free(v);
+	}
+	return NULL;
+}
+
+static void value_replace(struct kvs *k, struct kvs_value **old, struct kvs_value *v)
+{
+	(void)value_unref(k, *old);
+	*old = v;
+}
+
+/* Whether a is to give way to b. One rank's later put has the same stamp as its earlier one, or a
+ * later stamp. */
+static bool gives_way(const struct kvs_value *a, const struct kvs_value *b)
+{
+	if (!a || a->era != b->era)
+		return true;
+	return a->stamp != b->stamp ? a->stamp < b->stamp : a->rank <= b->rank;
+}
+
+int kvs_set(struct kvs *k, struct slice key, struct slice value)
+{
+	struct kvs_value order = {.era = k->era}, *v;
+	struct kvs_entry *e;
+	int r;
+
+	r = entry_get(k, key, &e);
+	if (r == 0)
+		r = value_new(k, value, &order, &v);
+	if (r == 0)
+		value_replace(k, &e->published, v);
+	return r;
+}
+
+int kvs_put(struct kvs *k, uint32_t rank, struct slice key, struct slice value)
+{
+	struct kvs_value order = {.era = k->era, .stamp = k->clock, .rank = rank}, *v;
+	struct kvs_entry *e;
+	int r;
+
+	if (grow_fresh(k) < 0)
+		return -ENOMEM;
+	r = entry_get(k, key, &e);
+	if (r < 0 || !gives_way(e->pending, &order))
+		return r;
+	r = value_new(k, value, &order, &v);
+	if (r < 0)
+		return r;
+	if (!e->pending)
+		k->fresh[k->fresh_count++] = (uint32_t)(e - k->entries);
+	value_replace(k, &e->pending, v);
+	e->sent = false;
 	return 0;
 }
 
@@ -133,63 +214,160 @@ bool kvs_get(const struct kvs *k, struct slice key, struct slice *ret_value)
 {
 	const struct kvs_entry *e = find(k, key);
 
-	if (!e)
+	if (!e || !e->published)
 		return false;
-	*ret_value = value_of(e);
+	*ret_value = (struct slice){e->published->data, e->published->size};
 	return true;
 }
 
-bool kvs_at(const struct kvs *k, uint32_t index, struct slice *ret_key, struct slice *ret_value)
+bool kvs_next(const struct kvs *k, uint32_t *index, struct slice *ret_key, struct slice *ret_value)
 {
-	if (index >= k->count)
+	const struct kvs_entry *e;
+
+	while (*index < k->count && !k->entries[*index].published)
+		(*index)++;
+	if (*index >= k->count)
 		return false;
-	*ret_key = key_of(&k->entries[index]);
-	*ret_value = value_of(&k->entries[index]);
+	e = &k->entries[*index];
+	*ret_key = key_of(e);
+	*ret_value = (struct slice){e->published->data, e->published->size};
 	return true;
 }
 
-void kvs_encode_fresh(struct kvs *k, bool sent, struct bytes *b)
+/* ---- fences -------------------------------------------------------------------------------- */
+
+static void clock_raise(struct kvs *k, uint32_t least)
+{
+	if (k->clock < least)
+		k->clock = least;
+}
+
+static uint32_t clock_next(uint32_t clock)
+{
+	return clock < UINT32_MAX ? clock + 1 : clock;
+}
+
+void kvs_encode(struct kvs *k, bool all, struct bytes *b)
+{
+	uint32_t i;
+
+	if (k->clock == 0 && k->fresh_count == 0)
+		return;
+	bytes_add_u32(b, k->clock);
+	for (i = 0; i < k->fresh_count; i++) {
+		struct kvs_entry *e = &k->entries[k->fresh[i]];
+		const struct kvs_value *v = e->pending;
+
+		bytes_add_u32(b, v->stamp);
+		bytes_add_u32(b, v->rank);
+		bytes_add_u32(b, e->key_size);
+		bytes_add_u32(b, (uint32_t)v->size);
+		bytes_add(b, e->key, e->key_size);
+		bytes_add(b, v->data, v->size);
+		e->sent |= all;
+	}
+	/* What is put from now on comes later. */
+	clock_raise(k, clock_next(k->clock));
+}
+
+static int merge_one(struct kvs *k, struct slice *data)
+{
+	struct kvs_value order = {.era = k->era}, *v;
+	uint32_t key_size, value_size;
+	struct slice key, value;
+	struct kvs_entry *e;
+	int r;
+
+	if (!slice_take_u32(data, &order.stamp) || !slice_take_u32(data, &order.rank) ||
+		!slice_take_u32(data, &key_size) || !slice_take_u32(data, &value_size) ||
+		!slice_take(data, key_size, &key) || !slice_take(data, value_size, &value))
+		return -EBADMSG;
+	r = entry_get(k, key, &e);
+	if (r < 0 || !gives_way(e->published, &order))
+		return r;
+	r = value_new(k, value, &order, &v);
+	if (r == 0)
+		value_replace(k, &e->published, v);
+	return r;
+}
+
+int kvs_merge(struct kvs *k, struct slice data)
+{
+	uint32_t clock;
+	int r = 0;
+
+	if (data.size == 0) {
+		clock_raise(k, 1);
+		return 0;
+	}
+	if (!slice_take_u32(&data, &clock))
+		return -EBADMSG;
+	clock_raise(k, clock_next(clock));
+	while (data.size > 0 && r == 0)
+		r = merge_one(k, &data);
+	return r;
+}
+
+void kvs_publish(struct kvs *k, bool all)
 {
 	uint32_t i;
 
 	for (i = 0; i < k->fresh_count; i++) {
 		struct kvs_entry *e = &k->entries[k->fresh[i]];
 
-		bytes_add_u32(b, (uint32_t)e->key_size);
-		bytes_add_u32(b, (uint32_t)e->value_size);
-		bytes_add(b, e->key, e->key_size + e->value_size);
-		if (sent)
-			e->state = KVS_SENT;
+		e->sent |= all;
+		if (!gives_way(e->published, e->pending))
+			continue;
+		e->pending->references++;
+		value_replace(k, &e->published, e->pending);
 	}
+	clock_raise(k, clock_next(k->clock));
 }
 
 void kvs_settle(struct kvs *k)
 {
 	uint32_t i, kept = 0;
 
+	k->era++;
+	k->clock = 0;
 	for (i = 0; i < k->fresh_count; i++) {
 		struct kvs_entry *e = &k->entries[k->fresh[i]];
 
-		if (e->state == KVS_SENT)
-			e->state = KVS_SETTLED;
-		else
-			k->fresh[kept++] = k->fresh[i];
+		if (e->sent) {
+			e->pending = value_unref(k, e->pending);
+			e->sent = false;
+			continue;
+		}
+		/* Put while the fence was under way, it belongs to the next. */
+		e->pending->era = k->era;
+		e->pending->stamp = 0;
+		k->fresh[kept++] = k->fresh[i];
 	}
 	k->fresh_count = kept;
 }
 
-int kvs_merge(struct kvs *k, struct slice data)
+/* ---- lists --------------------------------------------------------------------------------- */
+
+void kvs_list_add(struct bytes *list, struct slice key, struct slice value)
+{
+	bytes_add_u32(list, (uint32_t)key.size);
+	bytes_add_u32(list, (uint32_t)value.size);
+	bytes_add(list, key.data, key.size);
+	bytes_add(list, value.data, value.size);
+}
+
+int kvs_set_list(struct kvs *k, struct slice list)
 {
 	struct slice key, value;
 	uint32_t key_size, value_size;
 	int r;
 
-	while (data.size > 0) {
-		if (!slice_take_u32(&data, &key_size) || !slice_take_u32(&data, &value_size) ||
-			!slice_take(&data, key_size, &key) ||
-			!slice_take(&data, value_size, &value))
+	while (list.size > 0) {
+		if (!slice_take_u32(&list, &key_size) || !slice_take_u32(&list, &value_size) ||
+			!slice_take(&list, key_size, &key) ||
+			!slice_take(&list, value_size, &value))
 			return -EBADMSG;
-		r = kvs_put(k, key, value, false);
+		r = kvs_set(k, key, value);
 		if (r < 0)
 			return r;
 	}
@@ -200,8 +378,11 @@ void kvs_clear(struct kvs *k)
 {
 	uint32_t i;
 
-	for (i = 0; i < k->count; i++)
+	for (i = 0; i < k->count; i++) {
+		(void)value_unref(k, k->entries[i].published);
+		(void)value_unref(k, k->entries[i].pending);
 		free(k->entries[i].key);
+	}
 	free(k->entries);
 	free(k->heads);
 	free(k->fresh);

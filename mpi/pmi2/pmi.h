@@ -82,7 +82,7 @@ struct pmi_layout {
 	const uint32_t *ranks;   /* of these, ascending */
 	const uint32_t *appnums; /* likewise; NULL: 0 */
 	int64_t parent;          /* rank in the step of who spawned it, or -1 */
-	const void *preput;      /* as kvs_encode_fresh() writes it */
+	const void *preput;      /* as kvs_list_add() writes it */
 	size_t preput_size;
 };
 

@@ -157,7 +157,7 @@ static int run_put(struct ask *ask, const struct message *m)
 		answer_fail(ask, PMI_VALLEN, "the value has %zu bytes, more than %u", value.size,
 			PMI_VALUE_MAX);
 	else if (put_is_allowed(ask, key, value)) {
-		if (kvs_put(&space->kvs, key, value, true) < 0)
+		if (kvs_put(&space->kvs, ask->task->rank, key, value) < 0)
 			answer_fail(ask, PMI_NOMEM, "there is no memory for it");
 		else
 			answer_ok(ask);
@@ -224,22 +224,24 @@ static int run_getbyidx(struct ask *ask, const struct message *m)
 	struct pmi_space *space = find_kvs(ask, m);
 	struct slice key, value;
 	struct answer a;
-	int64_t index;
+	int64_t first;
+	uint32_t index;
 	bool found;
 
 	if (!space)
 		return 0;
-	if (message_get_int(m, "idx", 0, UINT32_MAX, &index) < 0) {
+	if (message_get_int(m, "idx", 0, UINT32_MAX, &first) < 0) {
 		answer_fail(ask, PMI_ARG, "an idx is missing");
 		return 0;
 	}
-	while ((found = kvs_at(&space->kvs, (uint32_t)index, &key, &value)) &&
+	index = (uint32_t)first;
+	while ((found = kvs_next(&space->kvs, &index, &key, &value)) &&
 		(!fits_line(key) || !fits_line(value)))
 		index++; /* what only PMI-2 can tell */
 	answer_open(&a, ask);
 	answer_int(&a, "rc", found ? 0 : -2);
 	if (found) {
-		answer_int(&a, "nextidx", index + 1);
+		answer_int(&a, "nextidx", (int64_t)index + 1);
 		answer_add(&a, "key", key);
 		answer_add(&a, "val", value);
 	} else {

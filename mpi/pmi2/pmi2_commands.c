@@ -146,7 +146,7 @@ static int run_put(struct ask *ask, const struct message *m)
 	(void)message_get(m, "value", &value);
 	if (!put_is_allowed(ask, key, value))
 		return 0;
-	if (kvs_put(&ask->task->space->kvs, key, value, true) < 0)
+	if (kvs_put(&ask->task->space->kvs, ask->task->rank, key, value) < 0)
 		answer_fail(ask, PMI_NOMEM, "there is no memory for it");
 	else
 		answer_ok(ask);

@@ -187,7 +187,6 @@ const struct gather_kind ring_kind = {
 	.merge = merge,
 	.answer = answer,
 	.drop_state = drop_state,
-	.alone = true,
 };
 
 static int bring(struct gather *g, const struct pmi_task *task, const struct message *m)

@@ -166,7 +166,7 @@ static int fill(struct pmi_space *space, const struct pmi_layout *layout)
 			.appnum = layout->appnums ? layout->appnums[i] : 0};
 	}
 	r = place(space, layout);
-	return r < 0 ? r : kvs_merge(&space->kvs, preput);
+	return r < 0 ? r : kvs_set_list(&space->kvs, preput);
 }
 
 int pmi_add_space(struct pmi *pmi, const struct pmi_layout *layout, struct err *err)

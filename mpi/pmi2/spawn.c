@@ -64,10 +64,7 @@ int draft_preput(struct draft *d, struct slice key, struct slice value)
 {
 	if (key.size == 0 || key.size > PMI_KEY_MAX)
 		return -EINVAL;
-	bytes_add_u32(&d->preput, (uint32_t)key.size);
-	bytes_add_u32(&d->preput, (uint32_t)value.size);
-	bytes_add(&d->preput, key.data, key.size);
-	bytes_add(&d->preput, value.data, value.size);
+	kvs_list_add(&d->preput, key, value);
 	return d->preput.failed ? -ENOMEM : 0;
 }
 

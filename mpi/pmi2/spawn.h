@@ -21,7 +21,7 @@ struct draft_command {
 struct draft {
 	struct draft_command *commands;
 	size_t count;
-	struct bytes preput; /* as kvs_encode_fresh() writes it */
+	struct bytes preput; /* as kvs_list_add() writes it */
 };
 
 /* The new command, or NULL for want of memory. */

@@ -294,6 +294,38 @@ def exchange(t):
     is_(bad, 0, "rank %d of %d has everything" % (RANK, SIZE))
 
 
+def conflict(t):
+    """All put one key, in both protocols: nobody finds it before the fence, all find the same."""
+    key, version = "shared", 1 + RANK % 2
+    t.init(version)
+    if version == 2:
+        t.say("cmd=fullinit;")
+
+    def get():
+        if version == 2:
+            return field(t.say("cmd=kvs-get;key=%s;" % key), "value")
+        return field(t.say("cmd=get key=%s" % key), "value", " ")
+
+    def put(value):
+        t.say(("cmd=kvs-put;key=%s;value=%s;" if version == 2 else "cmd=put key=%s value=%s")
+              % (key, value))
+
+    def fence():
+        t.say("cmd=kvs-fence;" if version == 2 else "cmd=barrier_in")
+
+    put("by%d" % RANK)
+    before = get()
+    fence()
+    first = get()
+    if RANK == 0:
+        put("later")
+    second = get()
+    fence()
+    is_((before, first, second, get()), (None, "by%d" % (SIZE - 1), "by%d" % (SIZE - 1), "later"),
+        "rank %d finds what all find" % RANK)
+    t.say("cmd=finalize;" if version == 2 else "cmd=finalize")
+
+
 def fill(t):
     """Puts until there is no room: that is an error of the put, and the conversation goes on."""
     t.init(2)
@@ -305,6 +337,7 @@ def fill(t):
         n += 1
     is_(code, "2", "a put without room is told of it")
     is_(n > 100, True, "but not before there was some")
+    t.say("cmd=kvs-fence;")
     is_(field(t.say("cmd=kvs-get;key=f1;"), "value"), value, "what was put before stands")
     t.say("cmd=finalize;")
 

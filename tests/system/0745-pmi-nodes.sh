@@ -19,6 +19,13 @@ for way in '2 4 block' '4 12 cyclic' '8 8 block'; do
 	n=${way#* } n=${n% *}
 	is "$(printf '%s\n' "$out" | grep -c "^ok rank .* of $n has everything")" "$n" "$way: all is everywhere"
 done
+for way in '2 4 block' '3 6 cyclic' '1 3 block'; do
+	# shellcheck disable=SC2086
+	out=$(nodes $way -- python3 "$talk_py" conflict)
+	n=${way#* } n=${n% *}
+	is "$(printf '%s\n' "$out" | grep -c '^ok rank . finds what all find')" "$n" \
+		"$way: a key that all put has the highest rank's value everywhere, and none before the fence"
+done
 out=$(nodes 3 6 cyclic -- python3 "$talk_py" mixed)
 is "$(printf '%s\n' "$out" | grep -c '^ok ')" 6 "both protocols in one fence"
 

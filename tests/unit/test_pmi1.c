@@ -237,6 +237,71 @@ static void test_groups(void **state)
 	rig_expect(rig, 3, "cmd=barrier_in group=WORLD:z\n", "cmd=barrier_out rc=0 tag=z\n");
 }
 
+static void put(struct rig *rig, uint32_t rank, const char *value)
+{
+	char says[100];
+
+	(void)snprintf(says, sizeof(says), "cmd=put key=k value=%s\n", value);
+	rig_expect(rig, rank, says, "cmd=put_result rc=0 msg=success\n");
+}
+
+/* value NULL: none is found */
+static void expect_kvs(struct rig *rig, uint32_t rank, const char *value)
+{
+	char hears[100] = "cmd=get_result rc=-1 msg=key_not_found\n";
+
+	if (value)
+		(void)snprintf(
+			hears, sizeof(hears), "cmd=get_result rc=0 msg=success value=%s\n", value);
+	rig_expect(rig, rank, "cmd=get key=k\n", hears);
+}
+
+static void fence_ranks(struct rig *rig, const char *group, const uint32_t *ranks, size_t count)
+{
+	char says[100];
+	size_t i;
+
+	(void)snprintf(says, sizeof(says), "cmd=barrier_in group=%s:t\n", group);
+	for (i = 0; i < count; i++)
+		rig_say(rig, ranks[i], says);
+	rig_settle(rig);
+	for (i = 0; i < count; i++)
+		assert_string_equal(rig_heard(rig, ranks[i]), "cmd=barrier_out rc=0 tag=t\n");
+}
+
+/* A barrier of some ranks publishes on their nodes alone, and what is put behind it comes after
+ * what was put before, whichever rank is higher. Even ranks are on node 0. */
+static void test_group_order(void **state)
+{
+	struct rig *rig = *state;
+	uint32_t i;
+
+	put(rig, 2, "two");
+	expect_kvs(rig, 0, NULL);
+	rig_expect(rig, 0, "cmd=getbyidx idx=0\n",
+		"cmd=getbyidx_results rc=-2 reason=no_more_keyvals\n");
+	fence_ranks(rig, "NODE", (uint32_t[]){0, 2}, 2);
+	expect_kvs(rig, 0, "two");
+	expect_kvs(rig, 1, NULL);
+	put(rig, 0, "zero");
+	expect_kvs(rig, 0, "two");
+	fence_ranks(rig, "0,1", (uint32_t[]){0, 1}, 2);
+	expect_kvs(rig, 1, "zero");
+	expect_kvs(rig, 2, "zero");
+	put(rig, 1, "one");
+	fence_ranks(rig, "WORLD", (uint32_t[]){3, 2, 1, 0}, 4);
+	for (i = 0; i < 4; i++)
+		expect_kvs(rig, i, "one");
+	/* At the same time, the highest rank has it. */
+	put(rig, 3, "three");
+	put(rig, 0, "zero");
+	fence_ranks(rig, "0,1", (uint32_t[]){0, 1}, 2);
+	expect_kvs(rig, 0, "three");
+	fence_ranks(rig, "WORLD", (uint32_t[]){0, 1, 2, 3}, 4);
+	for (i = 0; i < 4; i++)
+		expect_kvs(rig, i, "three");
+}
+
 static void test_deadline(void **state)
 {
 	struct rig *rig = *state;
@@ -388,6 +453,7 @@ int main(void)
 		IN_SCENE(test_endless_line, pmi1_words, 1, 1, NULL),
 		IN_SCENE(test_unread_answers, pmi1_words, 1, 2, NULL),
 		IN_SCENE(test_groups, pmi1_words, 2, 4, in_turn),
+		IN_SCENE(test_group_order, pmi1_words, 2, 4, in_turn),
 		IN_SCENE(test_deadline, pmi1_words, 1, 12, NULL),
 		cmocka_unit_test(test_death),
 		IN_SCENE(test_abort, pmi1_words, 1, 2, NULL),

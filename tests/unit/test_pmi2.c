@@ -126,6 +126,7 @@ static void test_long_values(void **state)
 			       : "cmd=kvs-put-response;rc=7;errmsg=the value has "
 				 "998976 bytes, more than 998975;");
 	}
+	rig_expect(rig, 0, "cmd=kvs-fence;", "cmd=kvs-fence-response;rc=0;");
 	rig_say2(rig, 0, "cmd=kvs-get;key=a;");
 	heard = rig_hear(rig, 0);
 	assert_int_equal(
@@ -191,6 +192,111 @@ static void test_nodes(void **state)
 	rig_expect(rig, 3, "cmd=info-getjobattr;key=PMI_process_mapping;",
 		"cmd=info-getjobattr-response;rc=0;found=TRUE;value=(vector,(0,2,1),(0,3,1));");
 	assert_int_equal(rig->fences_done, 3);
+}
+
+static void put(struct rig *rig, uint32_t rank, const char *key, const char *value)
+{
+	char says[100];
+
+	(void)snprintf(says, sizeof(says), "cmd=kvs-put;key=%s;value=%s;", key, value);
+	rig_expect(rig, rank, says, "cmd=kvs-put-response;rc=0;");
+}
+
+/* value NULL: none is found */
+static void expect_kvs(struct rig *rig, uint32_t rank, const char *key, const char *value)
+{
+	char says[100], hears[100];
+
+	(void)snprintf(says, sizeof(says), "cmd=kvs-get;key=%s;", key);
+	(void)snprintf(hears, sizeof(hears), "cmd=kvs-get-response;rc=0;found=%s;%s%s%s",
+		value ? "TRUE" : "FALSE", value ? "value=" : "", value ? value : "",
+		value ? ";" : "");
+	rig_expect(rig, rank, says, hears);
+}
+
+static void fence_all(struct rig *rig, uint32_t size)
+{
+	uint32_t i;
+
+	for (i = 0; i < size; i++)
+		rig_say2(rig, i, "cmd=kvs-fence;");
+	rig_settle(rig);
+	for (i = 0; i < size; i++)
+		assert_string_equal(rig_hear(rig, i), "cmd=kvs-fence-response;rc=0;");
+}
+
+/* The highest rank's last put, on all nodes, whoever put it first and wherever. */
+static void test_same_key(void **state)
+{
+	struct rig *rig = *state;
+	uint32_t i;
+
+	put(rig, 4, "k", "early");
+	put(rig, 4, "k", "four");
+	put(rig, 0, "k", "zero");
+	put(rig, 3, "k", "three");
+	put(rig, 1, "own", "one");
+	fence_all(rig, 5);
+	for (i = 0; i < 5; i++) {
+		expect_kvs(rig, i, "k", "four");
+		expect_kvs(rig, i, "own", "one");
+	}
+	/* What a fence has published gives way to a lower rank's later put. */
+	put(rig, 0, "k", "again");
+	fence_all(rig, 5);
+	for (i = 0; i < 5; i++)
+		expect_kvs(rig, i, "k", "again");
+}
+
+/* A put is seen after a fence, by its own rank and node too, and never by a get before it. */
+static void test_put_before_fence(void **state)
+{
+	struct rig *rig = *state;
+
+	put(rig, 0, "k", "1");
+	expect_kvs(rig, 0, "k", NULL);
+	expect_kvs(rig, 1, "k", NULL);
+	rig_expect(rig, 0, "cmd=info-getjobattr;key=k;",
+		"cmd=info-getjobattr-response;rc=0;found=FALSE;");
+	fence_all(rig, 3);
+	put(rig, 0, "k", "2");
+	expect_kvs(rig, 0, "k", "1");
+	expect_kvs(rig, 1, "k", "1");
+	expect_kvs(rig, 2, "k", "1");
+	/* Nor does a slower rank that leaves the fence later. */
+	rig_say2(rig, 0, "cmd=kvs-fence;");
+	rig_say2(rig, 2, "cmd=kvs-fence;");
+	rig_say2(rig, 1, "cmd=kvs-fence;");
+	rig_settle(rig);
+	assert_string_equal(rig_hear(rig, 0), "cmd=kvs-fence-response;rc=0;");
+	put(rig, 0, "k", "3");
+	assert_string_equal(rig_hear(rig, 1), "cmd=kvs-fence-response;rc=0;");
+	assert_string_equal(rig_hear(rig, 2), "cmd=kvs-fence-response;rc=0;");
+	expect_kvs(rig, 1, "k", "2");
+	expect_kvs(rig, 2, "k", "2");
+}
+
+/* Another thread's put while the fence is under way is of the next one. */
+static void test_put_during_fence(void **state)
+{
+	struct rig *rig = *state;
+
+	rig_expect(rig, 2, "cmd=kvs-put;key=k;value=before;thrid=1;",
+		"cmd=kvs-put-response;thrid=1;rc=0;");
+	rig_say2(rig, 2, "cmd=kvs-fence;thrid=1;");
+	rig_expect(rig, 2, "cmd=kvs-put;key=k;value=during;thrid=2;",
+		"cmd=kvs-put-response;thrid=2;rc=0;");
+	rig_say2(rig, 0, "cmd=kvs-fence;");
+	rig_say2(rig, 1, "cmd=kvs-fence;");
+	rig_settle(rig);
+	assert_string_equal(rig_hear(rig, 2), "cmd=kvs-fence-response;thrid=1;rc=0;");
+	assert_string_equal(rig_hear(rig, 0), "cmd=kvs-fence-response;rc=0;");
+	assert_string_equal(rig_hear(rig, 1), "cmd=kvs-fence-response;rc=0;");
+	expect_kvs(rig, 0, "k", "before");
+	expect_kvs(rig, 2, "k", "before");
+	fence_all(rig, 3);
+	expect_kvs(rig, 0, "k", "during");
+	expect_kvs(rig, 2, "k", "during");
 }
 
 static void test_missing(void **state)
@@ -412,6 +518,11 @@ int main(void)
 		IN_SCENE(test_key_limits, pmi2_words, 1, 1, NULL),
 		cmocka_unit_test(test_malformed),
 		IN_SCENE(test_nodes, pmi2_words, 3, 5, in_turn),
+		IN_SCENE(test_same_key, pmi2_words, 3, 5, in_turn),
+		TEST_OF("test_same_key_one_node", test_same_key,
+			(&(struct rig_scene){.words = &pmi2_words, .nodes = 1, .size = 5})),
+		IN_SCENE(test_put_before_fence, pmi2_words, 2, 3, two_and_one),
+		IN_SCENE(test_put_during_fence, pmi2_words, 2, 3, two_and_one),
 		IN_SCENE(test_missing, pmi2_words, 2, 3, two_and_one),
 		cmocka_unit_test(test_death),
 		cmocka_unit_test(test_ring),

@@ -54,6 +54,14 @@ static void test_mapping(void **state)
 	}
 }
 
+static void assert_value(const struct kvs *k, const char *key, const char *wanted)
+{
+	struct slice value = {"", 0};
+
+	if (!kvs_get(k, text(key), &value) || !slice_is(value, wanted))
+		fail_msg("%s is '%.*s', not '%s'", key, (int)value.size, value.data, wanted);
+}
+
 static void test_kvs(void **state)
 {
 	struct kvs k = {0}, other = {0};
@@ -65,33 +73,60 @@ static void test_kvs(void **state)
 	(void)state;
 	for (i = 0; i < 1000; i++) {
 		(void)snprintf(name, sizeof(name), "k%u", i);
-		assert_int_equal(kvs_put(&k, text(name), text(name + 1), true), 0);
+		assert_int_equal(kvs_put(&k, 3, text(name), text(name + 1)), 0);
 	}
-	assert_true(kvs_get(&k, text("k999"), &value) && slice_is(value, "999"));
-	assert_false(kvs_get(&k, text("k1000"), &value));
-	assert_int_equal(kvs_put(&k, text("k999"), (struct slice){"a\0;", 3}, true), 0);
-	assert_true(kvs_get(&k, text("k999"), &value) && value.size == 3);
-	assert_true(kvs_at(&k, 999, &key, &value) && slice_is(key, "k999"));
-	assert_false(kvs_at(&k, 1000, &key, &value));
+	assert_int_equal(kvs_put(&k, 3, text("k999"), (struct slice){"a\0;", 3}), 0);
+	assert_false(kvs_get(&k, text("k999"), &value));
+	i = 0;
+	assert_false(kvs_next(&k, &i, &key, &value));
 
-	kvs_encode_fresh(&k, true, &b);
+	kvs_encode(&k, true, &b);
 	assert_int_equal(kvs_merge(&other, slice_of(&b)), 0);
 	assert_int_equal(other.count, 1000);
 	assert_true(kvs_get(&other, text("k999"), &value) && memcmp(value.data, "a\0;", 3) == 0);
-	/* What is put while it is under way is fresh again. */
-	assert_int_equal(kvs_put(&k, text("k5"), text("new"), true), 0);
+	i = 999;
+	assert_true(kvs_next(&other, &i, &key, &value) && slice_is(key, "k999"));
+	i = 1000;
+	assert_false(kvs_next(&other, &i, &key, &value));
+	/* What is put while it is under way is of the next fence. */
+	assert_int_equal(kvs_put(&k, 1, text("k5"), text("new")), 0);
+	assert_int_equal(kvs_merge(&k, slice_of(&b)), 0);
 	kvs_settle(&k);
+	assert_value(&k, "k5", "5");
 	bytes_cut(&b, 0);
-	kvs_encode_fresh(&k, true, &b);
-	assert_int_equal(b.size, 8 + 2 + 3);
+	kvs_encode(&k, true, &b);
+	assert_int_equal(b.size, 4 + 16 + 2 + 3);
 	/* A fence that fails leaves it for the next. */
 	bytes_cut(&b, 0);
-	kvs_encode_fresh(&k, true, &b);
-	assert_int_equal(b.size, 8 + 2 + 3);
-	for (i = 1; i < b.size; i++)
-		assert_int_equal(kvs_merge(&other, (struct slice){b.data, i}), -EBADMSG);
+	kvs_encode(&k, true, &b);
+	assert_int_equal(b.size, 4 + 16 + 2 + 3);
+	for (i = 1; i < b.size; i++) {
+		if (i != 4) /* a clock alone */
+			assert_int_equal(kvs_merge(&other, (struct slice){b.data, i}), -EBADMSG);
+	}
 	kvs_clear(&k);
 	kvs_clear(&other);
+}
+
+/* What is put and published is counted once, and a replaced value no longer. */
+static void test_kvs_bytes(void **state)
+{
+	struct kvs k = {0};
+	size_t empty, full;
+
+	(void)state;
+	assert_int_equal(kvs_set(&k, text("key"), text("")), 0);
+	empty = k.bytes;
+	assert_int_equal(kvs_set(&k, text("key"), text("1234")), 0);
+	full = k.bytes;
+	assert_int_equal(full, empty + 4);
+	assert_int_equal(kvs_put(&k, 0, text("key"), text("5678")), 0);
+	assert_true(k.bytes > full);
+	kvs_publish(&k, true);
+	kvs_settle(&k);
+	assert_value(&k, "key", "5678");
+	assert_int_equal(k.bytes, full);
+	kvs_clear(&k);
 }
 
 static void test_kvs_bound(void **state)
@@ -99,11 +134,11 @@ static void test_kvs_bound(void **state)
 	struct kvs k = {.bytes = KVS_BYTES_MAX - 100};
 
 	(void)state;
-	assert_int_equal(kvs_put(&k, text("k"),
+	assert_int_equal(kvs_put(&k, 0, text("k"),
 				 text("a value that is longer than what is left, by "
-				      "a few bytes at least: it is not stored"),
-				 true),
+				      "a few bytes at least: it is not stored")),
 		-EDQUOT);
+	assert_false(k.fresh_count > 0);
 	kvs_clear(&k);
 }
 
@@ -228,6 +263,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_mapping),
 		cmocka_unit_test(test_kvs),
+		cmocka_unit_test(test_kvs_bytes),
 		cmocka_unit_test(test_kvs_bound),
 		cmocka_unit_test(test_heads),
 		cmocka_unit_test(test_escapes),
