@@ -55,6 +55,7 @@ libmpiserve_la_SOURCES = \
 	mpi/serve/serve.c mpi/serve/serve.h mpi/serve/serve_impl.h \
 	mpi/serve/serve_link.c \
 	mpi/serve/deal.c mpi/serve/deal.h \
+	mpi/serve/peer.c mpi/serve/peer.h \
 	mpi/serve/spawning.c mpi/serve/spawning.h mpi/serve/spawning_impl.h \
 	mpi/serve/spawning_ask.c \
 	mpi/serve/spawning_part.c \

@@ -834,6 +834,14 @@ tests_unit_test_spawning_SOURCES = tests/unit/test_spawning.c \
 	mpi/serve/spawning_root.c
 tests_unit_test_spawning_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_spawning_LDADD = $(UNIT_LDADD)
+
+# Whose a connection is.
+check_PROGRAMS += tests/unit/test_peer
+TESTS += tests/unit/test_peer
+tests_unit_test_peer_SOURCES = tests/unit/test_peer.c mpi/serve/peer.c
+tests_unit_test_peer_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_peer_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sendto
+tests_unit_test_peer_LDADD = $(UNIT_LDADD)
 endif
 
 # The exchange among nodes: in one process, and over sockets.

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "mpi/serve/peer.h"
+
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#define REPLY_MAX                                                                                  \
+	4096 /* an answer has some 100 bytes, and no attributes that were not requested            \
+	      */
+
+/* One end, as IPv6 where it is: an IPv4 client may have made its socket as one of IPv6. */
+struct end {
+	struct in6_addr address;
+	in_port_t port;
+};
+
+static void map_ipv4(struct in6_addr *address, const void *ipv4)
+{
+	*address = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
+	memcpy(&address->s6_addr[12], ipv4, 4);
+}
+
+static int end_from_sockaddr(struct end *end, const struct sockaddr_storage *from)
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)from;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)from;
+
+	*end = (struct end){.port = 0};
+	if (from->ss_family == AF_INET) {
+		map_ipv4(&end->address, &v4->sin_addr);
+		end->port = v4->sin_port;
+	} else if (from->ss_family == AF_INET6) {
+		end->address = v6->sin6_addr;
+		end->port = v6->sin6_port;
+	} else {
+		return -EAFNOSUPPORT;
+	}
+	return 0;
+}
+
+static void end_from_diag(struct end *end, uint8_t family, const __be32 *address, __be16 port)
+{
+	end->port = port;
+	if (family == AF_INET)
+		map_ipv4(&end->address, address);
+	else
+		memcpy(&end->address, address, sizeof(end->address));
+}
+
+static void end_to_diag(const struct end *end, uint8_t family, __be32 *address, __be16 *port)
+{
+	*port = end->port;
+	if (family == AF_INET)
+		memcpy(address, &end->address.s6_addr[12], 4);
+	else
+		memcpy(address, &end->address, sizeof(end->address));
+}
+
+static bool end_equal(const struct end *a, const struct end *b)
+{
+	return a->port == b->port && memcmp(&a->address, &b->address, sizeof(a->address)) == 0;
+}
+
+/* ---- the conversation with the kernel ---- */
+
+static int diag_send(int diag_fd, const struct end *wanted, const struct end *own, uint32_t seq)
+{
+	struct {
+		struct nlmsghdr header;
+		struct inet_diag_req_v2 query;
+	} message = {
+		.header = {.nlmsg_len = sizeof(message),
+			.nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			.nlmsg_flags = NLM_F_REQUEST,
+			.nlmsg_seq = seq},
+		.query = {.sdiag_protocol = IPPROTO_TCP,
+			.idiag_states = 1u << TCP_ESTABLISHED,
+			.id.idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}},
+	};
+	const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
+	uint8_t family = IN6_IS_ADDR_V4MAPPED(&own->address) ? AF_INET : AF_INET6;
+	struct inet_diag_sockid *id = &message.query.id;
+	ssize_t n;
+
+	message.query.sdiag_family = family;
+	end_to_diag(wanted, family, id->idiag_src, &id->idiag_sport);
+	end_to_diag(own, family, id->idiag_dst, &id->idiag_dport);
+	do
+		n = sendto(diag_fd, &message, sizeof(message), 0, (const struct sockaddr *)&kernel,
+			sizeof(kernel));
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : 0;
+}
+
+/* The answer is there when sendto() returns. One of an earlier question that was given up is
+ * dropped, as is what comes from another process than the kernel (port 0). */
+static int diag_receive(int diag_fd, uint32_t seq, struct inet_diag_msg *ret_message)
+{
+	for (;;) {
+		_Alignas(struct nlmsghdr) char reply[REPLY_MAX];
+		const struct nlmsghdr *header = (const struct nlmsghdr *)reply;
+		struct sockaddr_nl from = {0};
+		socklen_t from_size = sizeof(from);
+		ssize_t n = recvfrom(diag_fd, reply, sizeof(reply), MSG_DONTWAIT,
+			(struct sockaddr *)&from, &from_size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (from.nl_pid != 0 || !NLMSG_OK(header, (size_t)n) || header->nlmsg_seq != seq)
+			continue;
+		if (header->nlmsg_type == NLMSG_ERROR &&
+			header->nlmsg_len >= NLMSG_LENGTH(sizeof(struct nlmsgerr)))
+			return ((const struct nlmsgerr *)NLMSG_DATA(header))->error;
+		if (header->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+			header->nlmsg_len < NLMSG_LENGTH(sizeof(*ret_message)))
+			return -EBADMSG;
+		memcpy(ret_message, NLMSG_DATA(header), sizeof(*ret_message));
+		return 0;
+	}
+}
+
+/* ---- what it means ---- */
+
+/* Where there is no such connection, the kernel answers with a socket that listens at the port. */
+static bool is_wanted(
+	const struct inet_diag_msg *found, const struct end *wanted, const struct end *own)
+{
+	const struct inet_diag_sockid *id = &found->id;
+	struct end src = {.port = 0}, dst = {.port = 0};
+
+	end_from_diag(&src, found->idiag_family, id->idiag_src, id->idiag_sport);
+	end_from_diag(&dst, found->idiag_family, id->idiag_dst, id->idiag_dport);
+	return found->idiag_state == TCP_ESTABLISHED && found->idiag_inode != 0 &&
+		end_equal(&src, wanted) && end_equal(&dst, own);
+}
+
+/* If it is established now, after the question, it was all the time: then the other end can't have
+ * been replaced by another user's socket with the same port before the table was read. */
+static bool is_established(int fd)
+{
+	struct tcp_info info = {0};
+	socklen_t size = sizeof(info);
+
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+		info.tcpi_state == TCP_ESTABLISHED;
+}
+
+static int get_ends(int fd, struct end *own, struct end *peer)
+{
+	struct sockaddr_storage address = {0};
+	socklen_t size = sizeof(address);
+	int r;
+
+	if (getsockname(fd, (struct sockaddr *)&address, &size) < 0)
+		return -errno;
+	r = end_from_sockaddr(own, &address);
+	if (r < 0)
+		return r;
+	size = sizeof(address);
+	if (getpeername(fd, (struct sockaddr *)&address, &size) < 0)
+		return -errno;
+	return end_from_sockaddr(peer, &address);
+}
+
+int peer_open(int *ret_diag_fd, struct err *err)
+{
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
+
+	if (fd < 0)
+		return err_set(
+			err, -errno, "open NETLINK_SOCK_DIAG, which tells whose a connection is");
+	*ret_diag_fd = fd;
+	return 0;
+}
+
+int peer_owner(int diag_fd, int accepted_fd, uid_t *ret_uid, struct err *err)
+{
+	struct inet_diag_msg found = {0};
+	struct end own = {.port = 0}, peer = {.port = 0};
+	struct timespec now = {0};
+	uint32_t seq;
+	int r = get_ends(accepted_fd, &own, &peer);
+
+	if (r < 0)
+		return err_set(err, r, "a connection is gone before its owner is known");
+	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* no number twice; can't fail */
+	seq = (uint32_t)now.tv_nsec;
+	r = diag_send(diag_fd, &peer, &own, seq);
+	if (r == 0)
+		r = diag_receive(diag_fd, seq, &found);
+	if (r < 0 && r != -ENOENT)
+		return err_set(err, r, "find the owner of a connection (NETLINK_SOCK_DIAG)");
+	if (r < 0 || !is_wanted(&found, &peer, &own) || !is_established(accepted_fd))
+		return err_say(err, -EPERM,
+			"a connection has no owner on this machine: it is closed, or comes from "
+			"another network namespace, or the kernel module tcp_diag can't be loaded");
+	*ret_uid = found.idiag_uid;
+	return 0;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The user at the other end of a TCP connection within this machine, from the kernel: TCP knows no
+ * SO_PEERCRED, and what a client says of itself proves nothing. The kernel's table of sockets
+ * (NETLINK_SOCK_DIAG) has the socket of the other end, found by the exact addresses and ports, and
+ * the user who made it.
+ *
+ * The answer holds for as long as the connection does. A connection of another machine or network
+ * namespace has no owner here, nor has one whose other end is closed or about to: such a one stands
+ * in the table as user 0 with no inode.
+ */
+#ifndef MPI_SERVE_PEER_H
+#define MPI_SERVE_PEER_H
+
+#include <sys/types.h>
+
+#include "stepd/base/err.h"
+
+/* A socket for peer_owner(), bound to the network namespace of the caller. The process needs
+ * socket(AF_NETLINK) for this alone, later only sendto, recvfrom, getsockname, getpeername and
+ * getsockopt. Two threads need one each. */
+int peer_open(int *ret_diag_fd, struct err *err);
+
+/* Whose the other end of accepted_fd is: an IPv4 or IPv6 connection, accepted in the namespace of
+ * diag_fd. Reads nothing from it. -EPERM: nobody's that can be told, and the connection must be
+ * refused, as after every other error. */
+int peer_owner(int diag_fd, int accepted_fd, uid_t *ret_uid, struct err *err);
+
+#endif
