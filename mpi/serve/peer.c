@@ -1,38 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "mpi/serve/peer.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include <time.h>
 
 #define REPLY_MAX                                                                                  \
 	4096 /* an answer has some 100 bytes, and no attributes that were not requested            \
 	      */
 
-/* One end, as IPv6 where it is: an IPv4 client may have made its socket as one of IPv6. */
-struct end {
-	struct in6_addr address;
-	in_port_t port;
-};
-
+/* An IPv4 client may have made its socket as one of IPv6: so all addresses are compared as those.
+ */
 static void map_ipv4(struct in6_addr *address, const void *ipv4)
 {
 	*address = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
 	memcpy(&address->s6_addr[12], ipv4, 4);
 }
 
-static int end_from_sockaddr(struct end *end, const struct sockaddr_storage *from)
+static int end_from_sockaddr(struct peer_end *end, const struct sockaddr_storage *from)
 {
 	const struct sockaddr_in *v4 = (const struct sockaddr_in *)from;
 	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)from;
 
-	*end = (struct end){.port = 0};
+	*end = (struct peer_end){.port = 0};
 	if (from->ss_family == AF_INET) {
 		map_ipv4(&end->address, &v4->sin_addr);
 		end->port = v4->sin_port;
@@ -45,7 +44,7 @@ static int end_from_sockaddr(struct end *end, const struct sockaddr_storage *fro
 	return 0;
 }
 
-static void end_from_diag(struct end *end, uint8_t family, const __be32 *address, __be16 port)
+static void end_from_diag(struct peer_end *end, uint8_t family, const __be32 *address, __be16 port)
 {
 	end->port = port;
 	if (family == AF_INET)
@@ -54,7 +53,7 @@ static void end_from_diag(struct end *end, uint8_t family, const __be32 *address
 		memcpy(&end->address, address, sizeof(end->address));
 }
 
-static void end_to_diag(const struct end *end, uint8_t family, __be32 *address, __be16 *port)
+static void end_to_diag(const struct peer_end *end, uint8_t family, __be32 *address, __be16 *port)
 {
 	*port = end->port;
 	if (family == AF_INET)
@@ -63,14 +62,15 @@ static void end_to_diag(const struct end *end, uint8_t family, __be32 *address, 
 		memcpy(address, &end->address, sizeof(end->address));
 }
 
-static bool end_equal(const struct end *a, const struct end *b)
+static bool end_equal(const struct peer_end *a, const struct peer_end *b)
 {
 	return a->port == b->port && memcmp(&a->address, &b->address, sizeof(a->address)) == 0;
 }
 
 /* ---- the conversation with the kernel ---- */
 
-static int diag_send(int diag_fd, const struct end *wanted, const struct end *own, uint32_t seq)
+static int diag_send(
+	int diag_fd, const struct peer_end *wanted, const struct peer_end *own, uint32_t seq)
 {
 	struct {
 		struct nlmsghdr header;
@@ -131,11 +131,11 @@ static int diag_receive(int diag_fd, uint32_t seq, struct inet_diag_msg *ret_mes
 /* ---- what it means ---- */
 
 /* Where there is no such connection, the kernel answers with a socket that listens at the port. */
-static bool is_wanted(
-	const struct inet_diag_msg *found, const struct end *wanted, const struct end *own)
+static bool is_wanted(const struct inet_diag_msg *found, const struct peer_end *wanted,
+	const struct peer_end *own)
 {
 	const struct inet_diag_sockid *id = &found->id;
-	struct end src = {.port = 0}, dst = {.port = 0};
+	struct peer_end src = {.port = 0}, dst = {.port = 0};
 
 	end_from_diag(&src, found->idiag_family, id->idiag_src, id->idiag_sport);
 	end_from_diag(&dst, found->idiag_family, id->idiag_dst, id->idiag_dport);
@@ -154,7 +154,7 @@ static bool is_established(int fd)
 		info.tcpi_state == TCP_ESTABLISHED;
 }
 
-static int get_ends(int fd, struct end *own, struct end *peer)
+static int get_ends(int fd, struct peer_end *own, struct peer_end *peer)
 {
 	struct sockaddr_storage address = {0};
 	socklen_t size = sizeof(address);
@@ -182,27 +182,107 @@ int peer_open(int *ret_diag_fd, struct err *err)
 	return 0;
 }
 
-int peer_owner(int diag_fd, int accepted_fd, uid_t *ret_uid, struct err *err)
+/* -ENOENT: there is no such connection, or nobody has it open. */
+static int find_other(int diag_fd, const struct peer_end *own, const struct peer_end *other,
+	struct peer *ret_peer)
 {
 	struct inet_diag_msg found = {0};
-	struct end own = {.port = 0}, peer = {.port = 0};
 	struct timespec now = {0};
 	uint32_t seq;
-	int r = get_ends(accepted_fd, &own, &peer);
+	int r;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* no number twice; can't fail */
+	seq = (uint32_t)now.tv_nsec;
+	r = diag_send(diag_fd, other, own, seq);
+	if (r == 0)
+		r = diag_receive(diag_fd, seq, &found);
+	if (r < 0)
+		return r;
+	if (!is_wanted(&found, other, own))
+		return -ENOENT;
+	*ret_peer = (struct peer){
+		.own = *own, .other = *other, .uid = found.idiag_uid, .inode = found.idiag_inode};
+	return 0;
+}
+
+int peer_find(int diag_fd, int accepted_fd, struct peer *ret_peer, struct err *err)
+{
+	struct peer_end own = {.port = 0}, other = {.port = 0};
+	struct peer peer = {.uid = 0};
+	int r = get_ends(accepted_fd, &own, &other);
 
 	if (r < 0)
 		return err_set(err, r, "a connection is gone before its owner is known");
-	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* no number twice; can't fail */
-	seq = (uint32_t)now.tv_nsec;
-	r = diag_send(diag_fd, &peer, &own, seq);
-	if (r == 0)
-		r = diag_receive(diag_fd, seq, &found);
+	r = find_other(diag_fd, &own, &other, &peer);
 	if (r < 0 && r != -ENOENT)
 		return err_set(err, r, "find the owner of a connection (NETLINK_SOCK_DIAG)");
-	if (r < 0 || !is_wanted(&found, &peer, &own) || !is_established(accepted_fd))
+	if (r < 0 || !is_established(accepted_fd))
 		return err_say(err, -EPERM,
 			"a connection has no owner on this machine: it is closed, or comes from "
 			"another network namespace, or the kernel module tcp_diag can't be loaded");
-	*ret_uid = found.idiag_uid;
+	*ret_peer = peer;
 	return 0;
+}
+
+int peer_owner(int diag_fd, int accepted_fd, uid_t *ret_uid, struct err *err)
+{
+	struct peer peer = {.uid = 0};
+	int r = peer_find(diag_fd, accepted_fd, &peer, err);
+
+	if (r == 0)
+		*ret_uid = peer.uid;
+	return r;
+}
+
+bool peer_is_connected(int diag_fd, const struct peer *peer)
+{
+	struct peer now = {.uid = 0};
+
+	return find_other(diag_fd, &peer->own, &peer->other, &now) == 0 &&
+		now.inode == peer->inode && now.uid == peer->uid;
+}
+
+/* ---- its process ---- */
+
+static bool has_both(int proc_fd, const char *pid, const char *a, const char *b)
+{
+	char path[64], link[64];
+	_cleanup_closedir_ DIR *dir = NULL;
+	const struct dirent *entry;
+	bool has_a = false, has_b = false;
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%.20s/fd", pid);
+	fd = openat(proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = fd >= 0 ? fdopendir(fd) : NULL;
+	if (!dir) {
+		(void)close_fd(fd);
+		return false;
+	}
+	while (!(has_a && has_b) && (entry = readdir(dir))) {
+		ssize_t n = readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1);
+
+		if (n < 0)
+			continue;
+		link[n] = '\0';
+		has_a |= strcmp(link, a) == 0;
+		has_b |= strcmp(link, b) == 0;
+	}
+	return has_a && has_b;
+}
+
+bool peer_share_process(const struct peer *a, const struct peer *b)
+{
+	_cleanup_closedir_ DIR *dir = opendir("/proc");
+	const struct dirent *entry;
+	char name_a[32], name_b[32];
+
+	(void)snprintf(name_a, sizeof(name_a), "socket:[%u]", a->inode);
+	(void)snprintf(name_b, sizeof(name_b), "socket:[%u]", b->inode);
+	while (dir && (entry = readdir(dir))) {
+		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+			has_both(dirfd(dir), entry->d_name, name_a, name_b))
+			return true;
+	}
+	return false;
 }

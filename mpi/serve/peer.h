@@ -12,9 +12,24 @@
 #ifndef MPI_SERVE_PEER_H
 #define MPI_SERVE_PEER_H
 
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "stepd/base/err.h"
+
+/* One end of a connection, as IPv6 where it is IPv4. */
+struct peer_end {
+	struct in6_addr address;
+	in_port_t port; /* as it goes over the wire */
+};
+
+struct peer {
+	struct peer_end own, other;
+	uid_t uid;      /* of who made the other end's socket */
+	uint32_t inode; /* of that socket: "socket:[INODE]" among the descriptors of its process */
+};
 
 /* A socket for peer_owner(), bound to the network namespace of the caller. The process needs
  * socket(AF_NETLINK) for this alone, later only sendto, recvfrom, getsockname, getpeername and
@@ -24,6 +39,14 @@ int peer_open(int *ret_diag_fd, struct err *err);
 /* Whose the other end of accepted_fd is: an IPv4 or IPv6 connection, accepted in the namespace of
  * diag_fd. Reads nothing from it. -EPERM: nobody's that can be told, and the connection must be
  * refused, as after every other error. */
-int peer_owner(int diag_fd, int accepted_fd, uid_t *ret_uid, struct err *err);
+int peer_find(int diag_fd, int accepted_fd, struct peer *ret_peer, struct err *err) _must_check_;
+int peer_owner(int diag_fd, int accepted_fd, uid_t *ret_uid, struct err *err) _must_check_;
+
+/* Whether the other end is still open and connected. */
+bool peer_is_connected(int diag_fd, const struct peer *peer);
+
+/* Whether one process has the other ends of both among its descriptors, as far as this process may
+ * see those of others: of its own user's. Reads all of /proc. */
+bool peer_share_process(const struct peer *a, const struct peer *b);
 
 #endif

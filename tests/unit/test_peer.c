@@ -25,6 +25,7 @@ struct pair {
 	int listen_fd, client_fd, fd;
 	struct sockaddr_storage address;
 	socklen_t size;
+	struct peer peer;
 };
 
 static int open_diag(void)
@@ -210,6 +211,58 @@ static void another_users_connection_has_that_user_as_owner(void **state)
 	assert_int_equal(status, 0);
 }
 
+/* ---- connections and processes ---- */
+
+static struct peer find_peer(int diag_fd, int fd)
+{
+	struct err err = ERR_INIT;
+	struct peer peer;
+
+	if (peer_find(diag_fd, fd, &peer, &err) < 0)
+		fail_msg("%s", err.text);
+	return peer;
+}
+
+static void a_connection_is_there_until_its_other_end_closes(void **state)
+{
+	struct pair p = open_pair(AF_INET);
+	_cleanup_close_ int diag_fd = open_diag();
+	struct peer peer = find_peer(diag_fd, p.fd);
+
+	(void)state;
+	assert_true(peer_is_connected(diag_fd, &peer));
+	p.client_fd = close_fd(p.client_fd);
+	assert_false(peer_is_connected(diag_fd, &peer));
+	close_pair(&p);
+}
+
+static void a_process_is_told_from_another_by_what_it_has_open(void **state)
+{
+	_cleanup_close_ int diag_fd = open_diag();
+	struct pair one, two, three;
+	int status = -1;
+	pid_t pid;
+
+	(void)state;
+	need_root();
+	three = open_listener(AF_INET);
+	pid = fork_stranger(&three);
+	assert_true(pid > 0);
+	three.fd = accept(three.listen_fd, NULL, NULL);
+	assert_true(three.fd >= 0);
+	one = open_pair(AF_INET);
+	two = open_pair(AF_INET);
+	one.peer = find_peer(diag_fd, one.fd);
+	two.peer = find_peer(diag_fd, two.fd);
+	three.peer = find_peer(diag_fd, three.fd);
+	assert_true(peer_share_process(&one.peer, &two.peer));
+	assert_false(peer_share_process(&one.peer, &three.peer));
+	close_pair(&three);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	close_pair(&one);
+	close_pair(&two);
+}
+
 /* ---- ends that are gone ---- */
 
 /* In the table it is one of root, with no inode. */
@@ -376,6 +429,8 @@ int main(void)
 		cmocka_unit_test(an_ipv6_connection_has_its_owner),
 		cmocka_unit_test(an_ipv6_socket_that_connects_by_ipv4_has_its_owner),
 		cmocka_unit_test(another_users_connection_has_that_user_as_owner),
+		cmocka_unit_test(a_connection_is_there_until_its_other_end_closes),
+		cmocka_unit_test(a_process_is_told_from_another_by_what_it_has_open),
 		cmocka_unit_test(who_sends_and_closes_is_nobody),
 		cmocka_unit_test(who_resets_the_connection_is_nobody),
 		cmocka_unit_test(who_has_shut_its_end_is_nobody),
