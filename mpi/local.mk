@@ -106,8 +106,10 @@ mpi_pmix_mpi_pmix_la_SOURCES = \
 mpi_pmix_mpi_pmix_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 mpi_pmix_mpi_pmix_la_LIBADD = libmpilink.la $(JANSSON_LIBS)
 mpi_pmix_pmix_server_la_SOURCES = \
+	mpi/pmix/admit.c mpi/pmix/admit.h \
 	mpi/pmix/call.c mpi/pmix/call.h \
 	mpi/pmix/call_copy.c \
+	mpi/pmix/claim.c mpi/pmix/claim.h \
 	mpi/pmix/client.c \
 	mpi/pmix/compat.c \
 	mpi/pmix/control.c \
@@ -116,6 +118,7 @@ mpi_pmix_pmix_server_la_SOURCES = \
 	mpi/pmix/group.c mpi/pmix/group.h \
 	mpi/pmix/describe.c \
 	mpi/pmix/door.c \
+	mpi/pmix/interpose.c mpi/pmix/interpose.h \
 	mpi/pmix/iof.c mpi/pmix/iof.h \
 	mpi/pmix/iof_ask.c \
 	mpi/pmix/iof_copy.c \

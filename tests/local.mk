@@ -725,7 +725,7 @@ PMI_CPPFLAGS = -I$(top_srcdir)/tests/lib
 PMI_LIBS = libpmiserver.la libbase.la
 if CMOCKA
 PMI_UNIT_TESTS = tests/unit/test_pmi1 tests/unit/test_pmi2 tests/unit/test_pmi_parts tests/unit/test_pmix_version \
-	tests/unit/test_pmix_trace
+	tests/unit/test_pmix_claim tests/unit/test_pmix_trace
 check_PROGRAMS += $(PMI_UNIT_TESTS)
 TESTS += $(PMI_UNIT_TESTS)
 tests_unit_test_pmi1_SOURCES = tests/unit/test_pmi1.c $(PMI_SCENE)
@@ -740,6 +740,9 @@ tests_unit_test_pmi_parts_LDADD = $(PMI_LIBS) $(CMOCKA_LIBS)
 tests_unit_test_pmix_version_SOURCES = tests/unit/test_pmix_version.c mpi/pmix/version.c mpi/pmix/version.h
 tests_unit_test_pmix_version_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_pmix_version_LDADD = $(CMOCKA_LIBS)
+tests_unit_test_pmix_claim_SOURCES = tests/unit/test_pmix_claim.c mpi/pmix/claim.c mpi/pmix/claim.h
+tests_unit_test_pmix_claim_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_pmix_claim_LDADD = libbase.la $(CMOCKA_LIBS)
 tests_unit_test_pmix_trace_SOURCES = tests/unit/test_pmix_trace.c mpi/pmix/trace.c mpi/pmix/trace.h
 tests_unit_test_pmix_trace_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_pmix_trace_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
@@ -792,6 +795,9 @@ PMIX_SYSTEM_TESTS = \
 	tests/system/0877-pmix-sets-nodes.sh \
 	tests/system/0879-pmix-orphans.sh
 EXTRA_DIST += $(PMIX_SYSTEM_TESTS) tests/lib/pmix.sh tests/lib/pmixtool.sh tests/lib/pmix_old.py tests/lib/mpiprogram.c \
+	tests/system/0878-pmix-strangers.sh
+EXTRA_DIST += $(PMIX_SYSTEM_TESTS) tests/lib/pmix.sh tests/lib/pmixtool.sh tests/lib/pmix_old.py \
+	tests/lib/pmix_raw.py tests/lib/claimed_uid.c tests/lib/mpiprogram.c \
 	tests/bench/run-pmix tests/bench/pmi2exchange.c
 bench-pmix: all $(EXTRA_PROGRAMS) tests/lib/pmixclient
 	top_builddir='$(abs_top_builddir)' top_srcdir='$(abs_top_srcdir)' \
@@ -803,6 +809,10 @@ check_PROGRAMS += tests/lib/pmixclient tests/lib/pmixtool
 tests_lib_pmixtool_SOURCES = tests/lib/pmixtool.c
 tests_lib_pmixtool_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)
 tests_lib_pmixtool_LDADD = $(PMIX_LIBS) -lpthread
+check_DATA += tests/lib/claimed_uid.so
+CLEANFILES += tests/lib/claimed_uid.so
+tests/lib/claimed_uid.so: tests/lib/claimed_uid.c
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $<
 tests_lib_pmixclient_SOURCES = tests/lib/pmixclient.c tests/lib/pmixclient.h tests/lib/pmixfailures.c \
 	tests/lib/pmixinvites.c tests/lib/pmixwatch.c
 tests_lib_pmixclient_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)

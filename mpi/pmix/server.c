@@ -6,6 +6,7 @@
 
 #include "config.h"
 #include "mpi/pmix/pmix.h"
+#include "mpi/pmix/admit.h"
 #include "mpi/pmix/keys.h"
 #include "mpi/pmix/psets.h"
 #include "mpi/pmix/px.h"
@@ -178,6 +179,7 @@ static int hand_out(struct px *px, uint32_t local, char **env, char **first, str
 		if (env[i][len] != '=')
 			continue;
 		iof_learn_uri(px, env[i]);
+		admit_learn_uri(env[i]);
 		common = value_in(first, env[i], len);
 		if (env != first && common && strcmp(common, env[i] + len + 1) == 0)
 			continue;
@@ -254,12 +256,16 @@ static int px_open(struct px *px, const struct pmix_wishes *wishes, struct err *
 	if (r == 0)
 		r = open_tmpdir(px, wishes->tmpdir, err);
 	if (r == 0)
+		r = admit_open(px->loop, px->serve, err);
+	if (r == 0)
 		r = init_libpmix(px, err);
 	if (r == 0)
 		door_open(px);
 	if (r == 0)
 		r = px_register(px, px->names.first, err);
-	return r < 0 ? r : environ_of_tasks(px, err);
+	if (r == 0)
+		r = environ_of_tasks(px, err);
+	return r < 0 ? r : admit_prove(err);
 }
 
 static void px_close(struct px *px)
@@ -277,6 +283,7 @@ static void px_close(struct px *px)
 		psets_close(px);
 	}
 	door_close(px);
+	admit_close();
 	module_close();
 	/* libpmix 4.2 may crash where a collective is under way, and what it would tidy ends with
 	 * the process. */

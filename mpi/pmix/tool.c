@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Tools that connect: debuggers, those that ask. They find the server by the file that libpmix
- * leaves in the session directory, which only its owner and root can open. What libpmix says of
- * who they are is checked once more; a claim over TCP it can't prove.
+ * leaves in the session directory, which only its owner and root can open. What they say of their
+ * user has been compared with what the kernel says, before libpmix heard of them (admit.h).
  */
 #include <stdio.h>
 

@@ -146,6 +146,19 @@ static void show_value(const char *key, const pmix_value_t *v)
 /* Job keys, then "-" and those of this rank; "@RANK" changes the rank. "node:NUMBER" and
  * "app:NUMBER": from there on those of a node and of a command line;
  * "session:": those of the session. */
+/* "hold FIFO": connected until somebody writes to it. */
+static int verb_hold(char **args)
+{
+	FILE *fifo;
+
+	say("hold", "connected");
+	fifo = args[0] ? fopen(args[0], "r") : NULL;
+	if (!fifo)
+		return 1;
+	(void)fgetc(fifo);
+	return fclose(fifo);
+}
+
 static int verb_get(char **args)
 {
 	pmix_proc_t whom = everybody;
@@ -982,6 +995,7 @@ static int tool(char **args)
 
 static const struct verb verbs[] = {
 	{"init", verb_init},
+	{"hold", verb_hold},
 	{"get", verb_get},
 	{"dirs", verb_dirs},
 	{"modex", verb_modex},

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Who may connect to libpmix. libpmix listens at a port of the loopback address, which every user
+ * of the machine can reach, and believes what a client says of its user; its host has no say
+ * (the member `listener` of pmix_server_module_t is not heeded by any version served). So each
+ * connection that libpmix accepts is checked before libpmix gets it: accept() in libpmix is ours.
+ *
+ * - The user is the one that the kernel has for the other end (mpi/serve/peer.h): the step's owner,
+ *   or root as a tool. A tool's claim must agree with it.
+ * - A rank is one process: while it is connected, another process that claims to be it is refused.
+ *   The same process may connect again (two copies of libpmix in one program), and another once the
+ *   first has finalized or ended (two programs of one task, one after the other).
+ *
+ * Who is refused reads nothing but the end of the connection. The step's log names it.
+ */
+#ifndef MPI_PMIX_ADMIT_H
+#define MPI_PMIX_ADMIT_H
+
+#include "mpi/serve/serve.h"
+
+struct ev_loop;
+
+/* Before libpmix listens. One a process: libpmix passes nothing of ours to accept(). */
+int admit_open(struct ev_loop *loop, struct serve *serve, struct err *err) _must_check_;
+
+/* An environment entry of a task: one of them says where libpmix listens. */
+void admit_learn_uri(const char *entry);
+
+/* Once that is known: connects, and fails unless the connection came through the check. */
+int admit_prove(struct err *err) _must_check_;
+
+/* Nothing is logged any more. Who connects to a libpmix that is still there is checked as ever. */
+void admit_close(void);
+
+#endif
