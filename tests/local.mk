@@ -809,6 +809,14 @@ check_PROGRAMS += tests/lib/pmixclient tests/lib/pmixtool
 tests_lib_pmixtool_SOURCES = tests/lib/pmixtool.c
 tests_lib_pmixtool_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)
 tests_lib_pmixtool_LDADD = $(PMIX_LIBS) -lpthread
+if CMOCKA
+check_PROGRAMS += tests/unit/test_pmix_admit
+TESTS += tests/unit/test_pmix_admit
+tests_unit_test_pmix_admit_SOURCES = tests/unit/test_pmix_admit.c mpi/pmix/admit.c mpi/pmix/claim.c \
+	mpi/pmix/interpose.c mpi/serve/peer.c
+tests_unit_test_pmix_admit_CPPFLAGS = $(UNIT_CPPFLAGS) $(PMIX_CFLAGS)
+tests_unit_test_pmix_admit_LDADD = libbase.la $(CMOCKA_LIBS) $(EV_LIBS) -lpthread
+endif
 check_DATA += tests/lib/claimed_uid.so
 CLEANFILES += tests/lib/claimed_uid.so
 tests/lib/claimed_uid.so: tests/lib/claimed_uid.c

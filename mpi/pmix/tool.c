@@ -10,20 +10,9 @@
 
 void px_tool(struct px *px, struct call *call)
 {
-	const pmix_info_t *info = call_find(call, PMIX_USERID);
 	char nspace[PMIX_MAX_NSLEN + 1];
 	pmix_proc_t proc;
-	int64_t uid = -1;
 
-	if (!info || !info_number(info, &uid) || (uid != 0 && uid != (int64_t)geteuid())) {
-		serve_log(px->serve, LOG_LEVEL_WARNING,
-			"a PMIx tool of uid %lld is refused: only the step's owner and root may connect",
-			(long long)uid);
-		/* libpmix 4.2 uses what it has freed when it is told that a tool is refused. One
-		 * that hears nothing waits for as long as the step runs, or it likes. */
-		(void)call_free(call);
-		return;
-	}
 	(void)snprintf(
 		nspace, sizeof(nspace), "%.220s.tool-%u.%u", px->names.base, px->node, ++px->tools);
 	PMIX_LOAD_PROCID(&proc, nspace, 0);
