@@ -756,8 +756,10 @@ PMI_SYSTEM_TESTS = \
 	tests/system/0744-pmi-hydra.sh \
 	tests/system/0745-pmi-nodes.sh \
 	tests/system/0746-rank-death.sh
+	tests/system/0746-pmi-tcp-strangers.sh
 TESTS += $(PMI_SYSTEM_TESTS)
-EXTRA_DIST += $(PMI_SYSTEM_TESTS) tests/lib/pmi_nodes.py tests/lib/pmi_talk.py tests/lib/mpi_sum.c \
+EXTRA_DIST += $(PMI_SYSTEM_TESTS) tests/lib/pmi_nodes.py tests/lib/pmi_stranger.py tests/lib/pmi_talk.py \
+	tests/lib/mpi_sum.c \
 	tests/lib/pmi2_client.c tests/lib/pmi.sh
 
 # tests/fuzz/fuzz_pmi1 -max_total_time=300 -max_len=8192 CORPUS

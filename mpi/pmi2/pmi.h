@@ -93,6 +93,10 @@ struct pmi_task *pmi_get_task(struct pmi *pmi, uint32_t number, uint32_t local);
 /* By its rank in the step, of those on this node, or NULL. */
 struct pmi_task *pmi_find_task(struct pmi *pmi, uint32_t step_rank);
 
+/* A number that is the task's alone, by which a connection is known as its own; never 0. */
+void pmi_set_secret(struct pmi_task *task, uint32_t secret);
+struct pmi_task *pmi_find_by_secret(struct pmi *pmi, uint32_t secret);
+
 /* What the task has written. */
 void pmi_feed(struct pmi_task *task, const void *data, size_t size);
 /* It takes no more bytes until they are used up. */

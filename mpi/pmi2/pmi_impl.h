@@ -73,6 +73,7 @@ struct pmi_task {
 	struct pmi *pmi;
 	struct pmi_space *space;
 	uint32_t rank, local, appnum;
+	uint32_t secret; /* 0: none */
 	enum pmi_protocol protocol;
 	uint32_t epoch;
 	uint32_t held;           /* asks that hold it */

@@ -171,7 +171,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
 
 static int hand_out_tcp(const struct service *s, const struct spawn_part *part)
 {
-	char id[16];
+	char id[TCP_ID_SIZE];
 	uint32_t i;
 	int r;
 
@@ -179,8 +179,9 @@ static int hand_out_tcp(const struct service *s, const struct spawn_part *part)
 		return 0;
 	r = spawn_environ(part, -1, "PMI_PORT", tcp_get_port(s->tcp));
 	for (i = 0; i < part->local_count && r == 0; i++) {
-		(void)snprintf(id, sizeof(id), "%u", part->first_rank + part->ranks[i]);
-		r = spawn_environ(part, i, "PMI_ID", id);
+		r = tcp_admit(s->tcp, pmi_get_task(s->pmi, part->number, i), id);
+		if (r == 0)
+			r = spawn_environ(part, i, "PMI_ID", id);
 	}
 	return r;
 }
@@ -277,7 +278,7 @@ static int add_step(struct service *s, const stepd_step_rec_t *job, struct err *
 /* Each task's descriptor, or where to connect to. */
 static int open_doors(struct service *s, const stepd_mpi_service_t *start, struct err *err)
 {
-	char id[16];
+	char id[TCP_ID_SIZE];
 	uint32_t i;
 	int r = 0;
 
@@ -290,7 +291,9 @@ static int open_doors(struct service *s, const stepd_mpi_service_t *start, struc
 	if (r == 0)
 		r = serve_environ(s->serve, -1, "PMI_PORT", tcp_get_port(s->tcp), err);
 	for (i = 0; i < start->job->node_tasks && r == 0; i++) {
-		(void)snprintf(id, sizeof(id), "%u", start->job->task[i].gtid);
+		r = tcp_admit(s->tcp, pmi_get_task(s->pmi, 0, i), id);
+		if (r < 0)
+			return err_set(err, r, "PMI: draw a PMI_ID");
 		r = serve_environ(s->serve, i, "PMI_ID", id, err);
 	}
 	return r;

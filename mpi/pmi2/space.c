@@ -92,6 +92,26 @@ struct pmi_task *pmi_find_task(struct pmi *pmi, uint32_t step_rank)
 	return NULL;
 }
 
+void pmi_set_secret(struct pmi_task *task, uint32_t secret)
+{
+	task->secret = secret;
+}
+
+struct pmi_task *pmi_find_by_secret(struct pmi *pmi, uint32_t secret)
+{
+	struct pmi_space *space;
+	uint32_t i;
+
+	TAILQ_FOREACH(space, &pmi->spaces, link)
+	{
+		for (i = 0; i < space->local_count; i++) {
+			if (space->tasks[i].secret == secret && secret != 0)
+				return &space->tasks[i];
+		}
+	}
+	return NULL;
+}
+
 static struct pmi_space *free_space(struct pmi_space *space)
 {
 	uint32_t i;

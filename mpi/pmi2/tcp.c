@@ -2,19 +2,17 @@
 #include "mpi/pmi2/tcp.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <netinet/tcp.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 
 #include "mpi/pmi2/service.h"
-#include "stepd/base/fs.h"
+#include "mpi/serve/peer.h"
 
-#define HELLO_MAX      128u
-#define CALLERS_MAX    1024u /* that have not said who they are */
-#define CALL_LIMIT_S   30.0
-#define PROC_TCP_BYTES (64u << 20)
+#define HELLO_MAX    128u
+#define CALLERS_MAX  1024u /* that have not said who they are */
+#define CALL_LIMIT_S 30.0
 
 /* A connection that has not said who it is. */
 struct caller {
@@ -29,7 +27,7 @@ struct caller {
 
 struct tcp {
 	struct service *service;
-	int fd;
+	int fd, diag_fd;
 	ev_io acceptable;
 	struct sockaddr_in address;
 	char port[32];
@@ -47,67 +45,59 @@ static void hang_up(struct caller *c)
 	free(c);
 }
 
-/* ---- who calls ----------------------------------------------------------------------------- */
+/* ---- who may speak -------------------------------------------------------------------------- */
 
-/* The kernel's table of connections has the one from the other side: its local address is the
- * caller's. TCP knows no SO_PEERCRED. -ENOENT: it is closed already. */
-static int find_owner(const struct sockaddr_in *peer, const struct sockaddr_in *own, uid_t *ret_uid)
+static bool is_own_user(struct tcp *tcp, int fd)
 {
-	_cleanup_free_ char *table = NULL;
-	char wanted[64], *line, *rest = NULL;
-	unsigned long uid;
-	int r;
+	struct serve *serve = tcp->service->serve;
+	struct err err = ERR_INIT;
+	uid_t uid;
 
-	r = fs_read(AT_FDCWD, "/proc/net/tcp", PROC_TCP_BYTES, &table, NULL);
-	if (r < 0)
-		return r;
-	(void)snprintf(wanted, sizeof(wanted), " %08" PRIX32 ":%04X %08" PRIX32 ":%04X ",
-		(uint32_t)peer->sin_addr.s_addr, ntohs(peer->sin_port),
-		(uint32_t)own->sin_addr.s_addr, ntohs(own->sin_port));
-	for (line = strtok_r(table, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-		if (!strstr(line, wanted))
-			continue;
-		/* "sl: local remote state queues timer retransmits uid ..." */
-		if (sscanf(line, "%*s %*s %*s %*s %*s %*s %*s %lu", &uid) != 1)
-			return -EBADMSG;
-		*ret_uid = (uid_t)uid;
-		return 0;
+	if (peer_owner(tcp->diag_fd, fd, &uid, &err) < 0) {
+		serve_log(serve, LOG_LEVEL_WARNING, "PMI: a connection is refused: %s", err.text);
+		return false;
 	}
-	return -ENOENT;
+	if (uid != geteuid()) {
+		serve_log(serve, LOG_LEVEL_WARNING, "PMI: a connection of user %u is refused",
+			(unsigned)uid);
+		return false;
+	}
+	return true;
 }
 
-static bool is_own_user(struct tcp *tcp, const struct sockaddr_in *peer)
+int tcp_admit(struct tcp *tcp, struct pmi_task *task, char id[TCP_ID_SIZE])
 {
-	uid_t uid = 0;
-	int r = find_owner(peer, &tcp->address, &uid);
+	struct pmi *pmi = tcp->service->pmi;
+	uint32_t number;
+	ssize_t n;
 
-	if (r == 0 && uid == geteuid())
-		return true;
-	if (r == 0)
-		serve_log(tcp->service->serve, LOG_LEVEL_WARNING,
-			"PMI: a connection of user %u is refused", (unsigned)uid);
-	else
-		serve_log(tcp->service->serve, LOG_LEVEL_WARNING,
-			"PMI: a connection is refused, as whose it is can't be told: %s",
-			strerror(-r));
-	return false;
+	do {
+		n = getrandom(&number, sizeof(number), 0);
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		number &= INT32_MAX;
+	} while (n != sizeof(number) || number == 0 || pmi_find_by_secret(pmi, number));
+	pmi_set_secret(task, number);
+	(void)snprintf(id, TCP_ID_SIZE, "%u", number);
+	return 0;
 }
 
 /* ---- what is said first: "cmd=initack pmiid=3" ---------------------------------------------- */
 
 static int parse_hello(const char *hello, size_t size, uint32_t *ret_id)
 {
-	static const char key[] = "pmiid=";
-	char line[HELLO_MAX + 1];
-	const char *at;
-	unsigned id;
+	static const char begin[] = "cmd=initack pmiid=";
+	const char *end = memchr(hello, '\n', size);
+	struct slice id = {hello + sizeof(begin) - 1, 0};
+	int64_t number;
 
-	(void)snprintf(line, sizeof(line), "%.*s", (int)size, hello);
-	at = strstr(line, key);
-	if (strncmp(line, "cmd=initack ", 12) != 0 || !at ||
-		sscanf(at + sizeof(key) - 1, "%9u", &id) != 1)
+	if (!end || size < sizeof(begin) || memcmp(hello, begin, sizeof(begin) - 1) != 0)
 		return -EBADMSG;
-	*ret_id = id;
+	while (id.data + id.size < end && id.data[id.size] != ' ')
+		id.size++;
+	if (slice_parse_int(id, 1, INT32_MAX, &number) < 0)
+		return -EBADMSG;
+	*ret_id = (uint32_t)number;
 	return 0;
 }
 
@@ -121,7 +111,7 @@ static void introduce(struct caller *c)
 
 	memcpy(hello, c->hello, size);
 	if (parse_hello(hello, size, &id) == 0)
-		task = pmi_find_task(s->pmi, id);
+		task = pmi_find_by_secret(s->pmi, id);
 	if (!task || pmi_get_data(task)) {
 		serve_log(s->serve, LOG_LEVEL_WARNING,
 			"PMI: a connection is refused that does not begin with the PMI_ID of a task "
@@ -163,15 +153,13 @@ static void on_limit(struct ev_loop *loop, ev_timer *timer, int revents)
 static void on_acceptable(struct ev_loop *loop, ev_io *io, int revents)
 {
 	struct tcp *tcp = io->data;
-	struct sockaddr_in peer = {0};
-	socklen_t size = sizeof(peer);
 	_cleanup_close_ int fd = -1;
 	struct caller *c;
 	int on = 1;
 
 	(void)revents;
-	fd = accept4(tcp->fd, (struct sockaddr *)&peer, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (fd < 0 || tcp->callers_count == CALLERS_MAX || !is_own_user(tcp, &peer))
+	fd = accept4(tcp->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd < 0 || tcp->callers_count == CALLERS_MAX || !is_own_user(tcp, fd))
 		return;
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)); /* only slower without */
 	c = calloc(1, sizeof(*c));
@@ -206,18 +194,21 @@ static int listen_on(struct tcp *tcp)
 int tcp_open(struct service *s, struct tcp **ret_tcp, struct err *err)
 {
 	struct tcp *tcp = calloc(1, sizeof(*tcp));
-	int r = -ENOMEM;
+	int r;
 
-	if (tcp) {
-		*tcp = (struct tcp){.service = s, .fd = -1};
-		TAILQ_INIT(&tcp->callers);
+	if (!tcp)
+		return err_set(err, -ENOMEM, "PMI: listen on 127.0.0.1");
+	*tcp = (struct tcp){.service = s, .fd = -1, .diag_fd = -1};
+	TAILQ_INIT(&tcp->callers);
+	r = peer_open(&tcp->diag_fd, err);
+	if (r == 0) {
 		r = listen_on(tcp);
+		if (r < 0)
+			(void)err_set(err, r, "PMI: listen on 127.0.0.1");
 	}
 	if (r < 0) {
-		if (tcp)
-			(void)close_fd(tcp->fd);
-		free(tcp);
-		return err_set(err, r, "PMI: listen on 127.0.0.1");
+		(void)tcp_close(tcp);
+		return r;
 	}
 	(void)snprintf(tcp->port, sizeof(tcp->port), "127.0.0.1:%u", ntohs(tcp->address.sin_port));
 	ev_io_init(&tcp->acceptable, on_acceptable, tcp->fd, EV_READ);
@@ -233,8 +224,10 @@ struct tcp *tcp_close(struct tcp *tcp)
 		return NULL;
 	while (!TAILQ_EMPTY(&tcp->callers))
 		hang_up(TAILQ_FIRST(&tcp->callers));
-	ev_io_stop(tcp->service->loop, &tcp->acceptable);
+	if (ev_is_active(&tcp->acceptable))
+		ev_io_stop(tcp->service->loop, &tcp->acceptable);
 	(void)close_fd(tcp->fd);
+	(void)close_fd(tcp->diag_fd);
 	free(tcp);
 	return NULL;
 }

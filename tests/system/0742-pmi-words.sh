@@ -55,7 +55,7 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 	# shellcheck disable=SC2016 # the task's
 	cp "$talk_py" "$tmpdir/talk.py"
 	out=$(step --mpi=pmi2 --pmi-tcp -n 2 -- sh -c '
-		[ "$PMI_ID" = 0 ] || exec python3 "$1" appnum
+		[ "$PMI_RANK" = 0 ] || exec python3 "$1" appnum
 		setpriv --reuid 65534 --clear-groups /usr/bin/python3 "$1" appnum 2>&1 | tail -n 1
 		exec python3 "$1" appnum' sh "$tmpdir/talk.py" 2>&1)
 	like "$out" 'a connection of user 65534 is refused' "another user's connection is refused"

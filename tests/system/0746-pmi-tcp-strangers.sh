@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Who may speak over --pmi-tcp: a process of the step's user that knows a task's PMI_ID, and nobody
+# else, however soon the caller closes its end.
+. "${top_srcdir:?}/tests/lib/pmi.sh"
+
+[ "$(id -u)" = 0 ] || skip_all "needs root, to be others"
+stranger=65531
+rushes=20
+
+# UID: starts a step whose task waits; its $port and $id
+start_step() {
+	rm -f "$tmpdir/go" "$tmpdir/environ"
+	# shellcheck disable=SC2016 # the task's
+	step --mpi=pmi2 --pmi-tcp --uid "$1" --gid "$1" -n 1 -- sh -c '
+		echo "$PMI_PORT $PMI_ID"
+		until [ -e "$1" ]; do sleep 0.1; done' sh "$tmpdir/go" >"$tmpdir/environ" 2>"$tmpdir/log" &
+	agent=$!
+	eventually test -s "$tmpdir/environ"
+	read -r port id <"$tmpdir/environ"
+}
+
+end_step() { # its exit status is in $status
+	: >"$tmpdir/go"
+	wait "$agent"
+	status=$?
+}
+
+stranger() { # VERB UID TEXT [COUNT]
+	stranger_verb=$1 stranger_uid=$2
+	shift 2
+	python3 "$top_srcdir/tests/lib/pmi_stranger.py" "$stranger_verb" "$port" "$stranger_uid" "$@" 2>&1
+}
+
+refused() { # COUNT: so many refusals are in the log, or the step has ended
+	[ "$(grep -c 'PMI: a connection.* is refused' "$tmpdir/log")" -ge "$1" ] || ! kill -0 "$agent" 2>/dev/null
+}
+
+for owner in 0 65533; do
+	case $owner in
+	0) whose="root's step" ;;
+	*) whose="user $owner's step" ;;
+	esac
+	start_step $owner
+	for guess in "$id" 0; do
+		attack="cmd=initack pmiid=$guess\ncmd=abort exitcode=7\n"
+		is "$(stranger rush $stranger "$attack" $rushes)" "" "$whose: a stranger sends and closes"
+		is "$(stranger call $stranger "$attack")" refused "$whose: a stranger that stays is refused"
+	done
+	eventually refused $((2 * (rushes + 1)))
+	is "$(grep -c 'PMI: a connection.* is refused' "$tmpdir/log")" $((2 * (rushes + 1))) \
+		"$whose: each of these connections is refused in the log"
+	ok "$whose: a PMI_ID is no rank" test "$id" != 0
+	for guess in "the rank|0" "another number|$((id / 2))" "its tenfold|${id}0" "a sign before it|-$id" \
+		"a letter before it|x$id" "nothing|"; do
+		is "$(stranger call $owner "cmd=initack pmiid=${guess#*|}\n")" refused \
+			"$whose: its own user with ${guess%%|*} in place of the PMI_ID is refused"
+	done
+	is "$(stranger call $owner "cmd=initack pmiid=$id\n")" "cmd=initack" \
+		"$whose: its own user with the task's PMI_ID is not"
+	end_step
+	is "$status" 0 "$whose: nobody has aborted it"
+done
+
+# shellcheck disable=SC2016 # the tasks'
+out=$(step --mpi=pmi2 --pmi-tcp -n 20 -- sh -c 'echo "id $PMI_ID"')
+is "$(printf '%s\n' "$out" | sort -u | grep -cE '^id [1-9][0-9]{0,9}$')" 20 "each task has a PMI_ID of its own"
+nothing_left "nothing is left"
+done_testing
