@@ -90,24 +90,46 @@ static uint32_t get_u32(const json_t *object, const char *name, uint32_t otherwi
 	return value && n >= 0 && n <= UINT32_MAX ? (uint32_t)n : otherwise;
 }
 
-static uint32_t get_variable(const struct bootstrap *b, const char *name, uint32_t otherwise)
+/* NULL: it is not set. */
+static const char *find_variable(const struct bootstrap *b, const char *name)
 {
 	size_t len = strlen(name);
-	uint32_t n = otherwise;
+	const char *value = NULL;
 	char *const *e;
 
 	for (e = b->environ; *e; e++) {
-		if (strncmp(*e, name, len) == 0 && (*e)[len] == '=' &&
-			parse_u32(*e + len + 1, 0, STEPD_STEP_ID_BATCH - 1, &n) < 0)
-			n = otherwise;
+		if (strncmp(*e, name, len) == 0 && (*e)[len] == '=')
+			value = *e + len + 1;
 	}
-	return n;
+	return value;
+}
+
+static uint32_t get_variable(const struct bootstrap *b, const char *name, uint32_t otherwise)
+{
+	const char *value = find_variable(b, name);
+	uint32_t n;
+
+	return value && parse_u32(value, 0, STEPD_STEP_ID_BATCH - 1, &n) == 0 ? n : otherwise;
+}
+
+/* Slurm's name of this node, which need not be the host's: slurmds of several names can share one
+ * host. mpiexec carries the environment of a batch script to all nodes, and its SLURMD_NODENAME is
+ * the script's node; so it counts only where Slurm's own PMI has started this process. */
+static const char *find_slurm_name(const struct bootstrap *b)
+{
+	bool is_task = find_variable(b, "PMI_JOBID") &&
+		get_variable(b, "SLURM_PROCID", UINT32_MAX) == b->rank;
+	const char *name = is_task ? find_variable(b, "SLURMD_NODENAME") : NULL;
+
+	return name && *name ? name : NULL;
 }
 
 static int set_name(struct bootstrap *b, struct err *err)
 {
 	const char *given = json_string_value(json_object_get(b->node, "name"));
 
+	if (!given)
+		given = find_slurm_name(b);
 	if (given)
 		(void)snprintf(b->name, sizeof(b->name), "%s", given);
 	else if (gethostname(b->name, sizeof(b->name)) < 0)
@@ -471,14 +493,14 @@ static int run(struct bootstrap *b, const struct outer_options *options, struct 
 	if (r == 0)
 		r = check_given(b, err);
 	if (r == 0)
-		r = set_name(b, err);
-	if (r == 0)
 		r = outer_open(options, &b->outer, err);
 	if (r < 0)
 		return r;
 	b->rank = outer_get_rank(b->outer);
 	b->size = outer_get_size(b->outer);
-	r = exchange(b, err);
+	r = set_name(b, err);
+	if (r == 0)
+		r = exchange(b, err);
 	return r < 0 ? r : fill(b, err);
 }
 

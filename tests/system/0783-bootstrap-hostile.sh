@@ -44,6 +44,26 @@ refused "card:stepd-1,1.0,n1,127.0.0.1:1,1,0,3," "some nodes are given --local-n
 out=$(server 2 "card:stepd-1,9.9,n7,127.0.0.1:1,4,5,0," -n 2 -- sh -c 'echo "$SLURM_STEP_NODELIST"' | sort -u)
 like "$out" "n\[0,7\]" "another's card is believed in its name"
 
+# ---- names of nodes -----------------------------------------------------------------------------
+cat >"$tmpdir/named" <<END
+#!/bin/sh
+# As srun starts it on node "m1", "m2", ... of one host; PROCID takes the place of the rank.
+SLURM_PROCID=\${PROCID:-\$PMI_RANK} SLURMD_NODENAME=m\$((PMI_RANK + 1))
+[ -z "\$NO_JOBID" ] || unset PMI_JOBID
+export SLURM_PROCID SLURMD_NODENAME
+exec $stepd run --runtime-dir "$run" --proctrack linuxproc "\$@"
+END
+chmod +x "$tmpdir/named"
+named() {
+	timeout 300 python3 "$top_srcdir/tests/lib/pmi_server.py" 2 none "$tmpdir/named" --bootstrap=pmi --job "$job" \
+		"$@" -- sh -c 'echo "$SLURM_STEP_NODELIST"' </dev/null 2>&1 | sort -u
+}
+is "$(named)" "m[1-2]" "nodes of one host have Slurm's names of them"
+like "$(PROCID=0 named)" "m1,$(uname -n | cut -d. -f1)\$" \
+	"but not the name in an environment that another process's rank shows to be carried from there"
+like "$(NO_JOBID=1 named)" "two agents are on node '$(uname -n | cut -d. -f1)'" \
+	"nor one that another PMI than Slurm's has carried"
+
 said=0
 for round in 1 2 3 4 5; do
 	server 1 kill --tasks-per-node 1,1 -- true | grep -q "node.tasks_per_node has 2 entries" && said=$((said + 1))
