@@ -28,7 +28,9 @@
  *	task-exit  rank, wait_status, end_step   a task of this node, spawned ones too, has ended;
  *	           end_step (true): if it had begun to speak with the service and not finalized
  *	           that, the step is to be aborted
- *	over                                     no process is left in the step on this node
+ *	over       if_silent                     no process is left in the step on this node;
+ *	           if_silent (optional): a warning for the log, if no task has ever begun to
+ *	           speak with the service
  *	done       id, error (errno, 0), why
  *	spawned    id, error (errno, 0), why, locals ([..]), errors ([..]: on failure the errno of
  *	           each that could not be executed, else 0); before it, for each task in their

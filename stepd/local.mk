@@ -105,6 +105,8 @@ libagent_la_SOURCES = \
 	stepd/agent/binding/binding_child.c \
 	stepd/agent/binding/binding_env.c \
 	stepd/agent/launch/child.c stepd/agent/launch/child.h \
+	stepd/agent/launch/linked.c stepd/agent/launch/linked.h \
+	stepd/agent/singletons.c stepd/agent/singletons.h \
 	stepd/agent/clean.c stepd/agent/clean.h \
 	stepd/agent/closing.c stepd/agent/closing.h \
 	stepd/agent/ending.c stepd/agent/ending.h \

@@ -262,6 +262,11 @@ tests/lib/plugins/proctrack_stubborn.so: tests/lib/stubborn_plugin.c stepd/api/p
 if CMOCKA
 check_PROGRAMS += tests/unit/test_spec tests/unit/test_multi_prog tests/unit/test_run_options
 TESTS += tests/unit/test_spec tests/unit/test_multi_prog tests/unit/test_run_options
+check_PROGRAMS += tests/unit/test_linked
+TESTS += tests/unit/test_linked
+tests_unit_test_linked_SOURCES = tests/unit/test_linked.c
+tests_unit_test_linked_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_linked_LDADD = $(UNIT_LDADD)
 tests_unit_test_spec_SOURCES = tests/unit/test_spec.c
 tests_unit_test_spec_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_spec_LDADD = $(UNIT_LDADD)
@@ -757,6 +762,8 @@ PMI_SYSTEM_TESTS = \
 	tests/system/0745-pmi-nodes.sh \
 	tests/system/0746-rank-death.sh
 	tests/system/0746-pmi-tcp-strangers.sh
+	tests/system/0746-rank-death.sh \
+	tests/system/0747-singletons.sh
 TESTS += $(PMI_SYSTEM_TESTS)
 EXTRA_DIST += $(PMI_SYSTEM_TESTS) tests/lib/pmi_nodes.py tests/lib/pmi_stranger.py tests/lib/pmi_talk.py \
 	tests/lib/mpi_sum.c \

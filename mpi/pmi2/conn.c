@@ -14,6 +14,7 @@ void conn_restart(struct pmi_task *task, enum pmi_protocol protocol)
 {
 	task->finalized = task->protocol != PMI_NONE && protocol == PMI_NONE;
 	task->protocol = protocol;
+	task->pmi->spoken |= protocol != PMI_NONE;
 	task->epoch++;
 	task->held = 0;
 	task->gave_up = false;

@@ -160,6 +160,11 @@ bool pmi_is_talking(const struct pmi_task *task)
 	return task->protocol != PMI_NONE;
 }
 
+bool pmi_has_spoken(const struct pmi *pmi)
+{
+	return pmi->spoken;
+}
+
 bool pmi_leaves_others(const struct pmi_task *task)
 {
 	bool alone = task->space->size == 1 && !TAILQ_NEXT(task->space, link) &&

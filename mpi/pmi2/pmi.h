@@ -108,6 +108,8 @@ void pmi_written(struct pmi_task *task, size_t size);
 bool pmi_has_ended(const struct pmi_task *task);
 /* Between init and finalize */
 bool pmi_is_talking(const struct pmi_task *task);
+/* Whether any task of this node has ever begun. */
+bool pmi_has_spoken(const struct pmi *pmi);
 /* Its process is gone: whether other ranks may wait for it, as it has begun and not finalized. */
 bool pmi_leaves_others(const struct pmi_task *task);
 /* The task has hung up and can't come back. how: NULL, or what became of it ("was killed"). */

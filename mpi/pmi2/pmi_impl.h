@@ -131,6 +131,7 @@ struct pmi {
 	struct pmi_space_list spaces;
 	struct pmi_task_list ready; /* whose input may go on, or that want attention */
 	bool running;
+	bool spoken; /* some task has begun to */
 	struct deadline_list deadlines;
 	struct remote_list remotes; /* questions to other nodes */
 	uint32_t last_remote;

@@ -139,11 +139,17 @@ static void on_lost(void *userdata, uint32_t node, const struct err *err)
 	pmi_lost(((struct service *)userdata)->pmi, node, err);
 }
 
+static bool on_spoken(void *userdata)
+{
+	return pmi_has_spoken(((struct service *)userdata)->pmi);
+}
+
 static const struct serve_events serve_events = {
 	.task_exit = on_task_exit,
 	.missing = on_missing,
 	.message = on_message,
 	.lost = on_lost,
+	.spoken = on_spoken,
 };
 
 /* The next deadline, before the loop waits. */

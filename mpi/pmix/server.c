@@ -63,6 +63,11 @@ static bool on_over(void *userdata)
 	return iof_over(userdata);
 }
 
+static bool on_spoken(void *userdata)
+{
+	return ((struct px *)userdata)->spoken;
+}
+
 static const struct serve_events serve_events = {
 	.task_start = on_task_start,
 	.task_exit = on_task_exit,
@@ -71,6 +76,7 @@ static const struct serve_events serve_events = {
 	.lost = on_lost,
 	.output = on_output,
 	.output_over = on_output_over,
+	.spoken = on_spoken,
 	.over = on_over,
 };
 

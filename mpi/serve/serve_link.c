@@ -243,7 +243,10 @@ void serve_leave(struct serve *s)
 
 static void take_over(struct serve *s, struct link_message *message)
 {
-	(void)message;
+	const char *warning = json_string_value(json_object_get(message->object, "if_silent"));
+
+	if (warning && s->events->spoken && !s->events->spoken(s->userdata))
+		serve_log(s, LOG_LEVEL_WARNING, "%s", warning);
 	s->over = true;
 	if (!tell_over(s))
 		wire_leave(s->wire);

@@ -99,6 +99,7 @@ struct agent {
 	int end_signal;               /* with AGENT_REASON_SIGNAL */
 	int abort_code;               /* with AGENT_REASON_ABORT */
 	struct spec_kill *kill_steps; /* what killseq has in place of the spec's; NULL: nothing */
+	unsigned linked;              /* number of the program's MPI library; 0: none is known */
 	bool streams_done;            /* what the tasks wrote has been passed on */
 	bool unkillable;              /* processes were left that SIGKILL did not end */
 	char *unkillable_text;        /* their names, for the result */

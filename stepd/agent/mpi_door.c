@@ -15,6 +15,7 @@
 #include "stepd/agent/launch/join.h"
 #include "stepd/agent/mpi_streams.h"
 #include "stepd/agent/reexec/handover.h"
+#include "stepd/agent/singletons.h"
 #include "stepd/base/log.h"
 #include "stepd/base/signals.h"
 
@@ -585,13 +586,21 @@ bool mpi_door_reaped(struct agent *a, pid_t pid, int wait_status)
 	return true;
 }
 
+static int tell_over(struct agent *a)
+{
+	_cleanup_free_ char *warning = singletons_warning(a);
+
+	return mpi_door_send_take(
+		a, json_pack("{s:s, s:s*}", "tell", "over", "if_silent", warning), NULL, 0);
+}
+
 void mpi_door_over(struct agent *a, bool now)
 {
 	struct mpi_door *d = a->mpi_door;
 
 	if (!d || d->pid == 0)
 		return;
-	if (!now && mpi_door_send_take(a, json_pack("{s:s}", "tell", "over"), NULL, 0) == 0)
+	if (!now && tell_over(a) == 0)
 		return;
 	if (ev_is_active(&d->limit))
 		return; /* it was told before */

@@ -11,6 +11,7 @@
 #include "stepd/agent/launch/join.h"
 #include "stepd/agent/mpi_door.h"
 #include "stepd/agent/recover/exit_watch.h"
+#include "stepd/agent/singletons.h"
 #include "stepd/agent/trace.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
@@ -136,6 +137,10 @@ static void on_report(const struct child_report *report, void *userdata)
 	task = &a->tasks.v[report->local_id];
 	if (report->stage == CHILD_STAGE_EXEC && report->error == 0) {
 		trace_task(a->trace, "exec", task->rank, report->time_ns, report->time_ns);
+		return;
+	}
+	if (report->stage == CHILD_STAGE_LINKED) {
+		singletons_linked(a, report->detail);
 		return;
 	}
 	task->exec_status = child_report_explain(&a->launch.setup, report, &err);

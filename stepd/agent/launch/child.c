@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "mpi/mpi.h"
+#include "stepd/agent/launch/linked.h"
 #include "stepd/agent/launch/plan.h"
 #include "stepd/agent/launch/process.h"
 #include "stepd/agent/launch/rlimits.h"
@@ -362,6 +363,48 @@ static int exec_search(const struct child *c)
 	return r;
 }
 
+/* As the exec will find it, or -errno. A program that may be executed but not read is left alone.
+ */
+static long open_program(const struct child *c)
+{
+	static const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+	const char *name = c->program->argv[0], *path, *end;
+	char candidate[PATH_MAX];
+	long fd = -ENOENT;
+
+	if (strchr(name, '/'))
+		return rawcall(SYS_openat, AT_FDCWD, name, flags);
+	path = stepd_env_get(c->seat->env.v, "PATH");
+	for (path = path ? path : ""; path && fd < 0; path = *end ? end + 1 : NULL) {
+		end = path + strcspn(path, ":");
+		if (join_path(candidate, sizeof(candidate), path, (size_t)(end - path), name))
+			fd = rawcall(SYS_openat, AT_FDCWD, candidate, flags);
+	}
+	return fd;
+}
+
+/* As the user, whose file it is; the first of several tasks for all. Not knowing it is no failure.
+ */
+static int do_linked(struct child *c)
+{
+	const struct spec *spec = c->plan->spec;
+	struct stat st;
+	long fd;
+
+	if (c->local_id != 0 || spec->kind != STEPD_STEP_NORMAL || spec->node_id != 0 ||
+		spec->ntasks < 2)
+		return 0;
+	fd = open_program(c);
+	if (fd < 0)
+		return 0;
+	if (rawcall(SYS_fstat, fd, &st) == 0 && S_ISREG(st.st_mode))
+		c->detail = linked_look((int)fd);
+	(void)rawcall(SYS_close, fd); /* read only */
+	if (c->detail)
+		send_report(c, CHILD_STAGE_LINKED, 0);
+	return 0;
+}
+
 static int do_exec(struct child *c)
 {
 	if (c->setup->traced)
@@ -387,6 +430,7 @@ static const struct {
 	[CHILD_STAGE_HOLD] = {do_hold, "wait for the release"},
 	[CHILD_STAGE_BOUND] = {do_bound, "bind"},
 	[CHILD_STAGE_HOOK] = {do_hook, "run the MPI task hook"},
+	[CHILD_STAGE_LINKED] = {do_linked, "look at the program"},
 	[CHILD_STAGE_SIGNALS] = {do_signals, "reset the signals"},
 	[CHILD_STAGE_EXEC] = {do_exec, "execute"},
 };

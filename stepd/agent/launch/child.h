@@ -37,16 +37,18 @@ enum child_stage {
 	CHILD_STAGE_NO_NEW_PRIVS,
 	CHILD_STAGE_CWD,
 	CHILD_STAGE_STDIO,
-	CHILD_STAGE_HOLD,  /* until all tasks stand in the container */
-	CHILD_STAGE_BOUND, /* what came of the binding */
-	CHILD_STAGE_HOOK,  /* the MPI plugin's */
+	CHILD_STAGE_HOLD,   /* until all tasks stand in the container */
+	CHILD_STAGE_BOUND,  /* what came of the binding */
+	CHILD_STAGE_HOOK,   /* the MPI plugin's */
+	CHILD_STAGE_LINKED, /* the step's first task: with which MPI library */
 	CHILD_STAGE_SIGNALS,
 	CHILD_STAGE_EXEC,
 	CHILD_STAGE_MAX,
 };
 
 /* One record, written in one piece (it is smaller than PIPE_BUF). error 0 with CHILD_STAGE_EXEC
- * says that execve() begins at time_ns; sent only if the launch is traced. */
+ * says that execve() begins at time_ns; sent only if the launch is traced. With CHILD_STAGE_LINKED
+ * detail is the number of the library (linked.h), and that is sent only if there is one. */
 struct child_report {
 	uint32_t local_id;
 	uint32_t stage;

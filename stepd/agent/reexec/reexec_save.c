@@ -103,6 +103,7 @@ static void save_state(const struct agent *a, struct handover *h, json_t *object
 		handover_put_text(
 			h, object, "end_signal", signals_name(a->end_signal, name, sizeof(name)));
 	handover_put_int(h, object, "abort_code", a->abort_code);
+	handover_put_int(h, object, "linked", a->linked);
 	handover_put_bool(h, object, "streams_done", a->streams_done);
 	handover_put_bool(h, object, "unkillable", a->unkillable);
 	handover_put_text(h, object, "unkillable_text", a->unkillable_text);
@@ -134,6 +135,7 @@ static int restore_state(
 	a->reason = (enum agent_reason)reason;
 	a->end_signal = signal ? signals_parse(signal) : 0;
 	a->abort_code = (int)handover_get_int(object, "abort_code", 0);
+	a->linked = (unsigned)handover_get_int(object, "linked", 0);
 	a->streams_done = handover_get_bool(object, "streams_done", false);
 	a->unkillable = handover_get_bool(object, "unkillable", false);
 	a->begin_ns = (uint64_t)handover_get_int(object, "begin_ns", 0);
