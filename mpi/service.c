@@ -10,7 +10,6 @@
 #include <time.h>
 
 #include "mpi/service_process.h"
-#include "stepd/api/env.h"
 
 /* What a service may hand out for all tasks, and for each, an entry counting as some bytes more
  * than it has. */
@@ -124,25 +123,66 @@ const struct strv *mpi_service_common(const struct mpi_service *s)
 	return &s->common;
 }
 
+/* In the places of those that have the same names. What is replaced is not freed here: env.h. */
+static int replace_entries(char **env, size_t n, const struct strv *entries,
+	const struct strv_names *names, bool *done)
+{
+	size_t i, k;
+	char *copy;
+
+	for (i = 0; i < n; i++) {
+		k = strv_names_find(names, env[i]);
+		if (k == STRV_NAMES_NONE || done[k])
+			continue;
+		copy = strdup(entries->v[k]);
+		if (!copy)
+			return -ENOMEM;
+		env[i] = copy;
+		done[k] = true;
+	}
+	return 0;
+}
+
+static int append_entries(char ***env, size_t n, const struct strv *entries, const bool *done)
+{
+	char **grown = realloc(*env, (n + entries->n + 1) * sizeof(*grown));
+	size_t i;
+
+	if (!grown)
+		return -ENOMEM;
+	*env = grown;
+	for (i = 0; i < entries->n; i++) {
+		if (done[i])
+			continue;
+		grown[n] = strdup(entries->v[i]);
+		if (!grown[n])
+			return -ENOMEM;
+		grown[++n] = NULL;
+	}
+	return 0;
+}
+
 /* Those whose names are among later are left out: what is replaced in env would be lost, as
- * nobody can tell who owns it. */
+ * nobody can tell who owns it. Names are there once in each. */
 static int put_entries(char ***env, const struct strv *entries, const struct strv *later)
 {
-	_cleanup_free_ char *name = NULL;
-	size_t i;
-	int r = 0;
+	_cleanup_strv_names_ struct strv_names names = {0}, others = {0};
+	_cleanup_free_ bool *done = calloc(entries->n + 1, sizeof(*done));
+	size_t n = 0, i;
+	int r;
 
-	for (i = 0; r == 0 && i < entries->n; i++) {
-		free(name);
-		name = strndup(entries->v[i], strcspn(entries->v[i], "="));
-		if (!name)
-			return -ENOMEM;
-		if (later && later->v && stepd_env_get(later->v, name))
-			continue;
-		if (stepd_env_set(env, name, entries->v[i] + strlen(name) + 1) < 0)
-			r = -errno;
-	}
-	return r;
+	if (entries->n == 0)
+		return 0;
+	r = done ? strv_names_make(&names, entries->v, entries->n) : -ENOMEM;
+	if (r == 0 && later && later->n)
+		r = strv_names_make(&others, later->v, later->n);
+	for (i = 0; r == 0 && i < entries->n; i++)
+		done[i] = strv_names_find(&others, entries->v[i]) != STRV_NAMES_NONE;
+	while ((*env)[n])
+		n++;
+	if (r == 0)
+		r = replace_entries(*env, n, entries, &names, done);
+	return r < 0 ? r : append_entries(env, n, entries, done);
 }
 
 int mpi_service_environ(const struct mpi_service *s, uint32_t local_id, char ***env)

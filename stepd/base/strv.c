@@ -2,6 +2,7 @@
 #include "stepd/base/strv.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <string.h>
 
 int strv_add_take(struct strv *sv, char *s)
@@ -99,6 +100,102 @@ void strv_env_unset(struct strv *sv, const char *name)
 	free(sv->v[i]);
 	memmove(sv->v + i, sv->v + i + 1, (sv->n - i) * sizeof(*sv->v));
 	sv->n--;
+}
+
+/* By their names, which end with '=' or the text. */
+static int compare_names(const char *a, const char *b)
+{
+	while (*a == *b && *a && *a != '=') {
+		a++;
+		b++;
+	}
+	return (*a == '=' ? 0 : (unsigned char)*a) - (*b == '=' ? 0 : (unsigned char)*b);
+}
+
+static int compare_places(const void *a, const void *b, void *userdata)
+{
+	char *const *entries = userdata;
+	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+	int r = compare_names(entries[x], entries[y]);
+
+	return r ? r : (x > y) - (x < y);
+}
+
+int strv_names_make(struct strv_names *names, char *const *entries, size_t n)
+{
+	size_t *order = calloc(n + 1, sizeof(*order)), i;
+
+	if (!order)
+		return -ENOMEM;
+	for (i = 0; i < n; i++)
+		order[i] = i;
+	qsort_r(order, n, sizeof(*order), compare_places, (void *)entries);
+	*names = (struct strv_names){.entries = entries, .order = order, .n = n};
+	return 0;
+}
+
+size_t strv_names_find(const struct strv_names *names, const char *entry)
+{
+	size_t lo = 0, hi = names->n, mid;
+
+	while (lo < hi) { /* behind the last that is not greater */
+		mid = lo + (hi - lo) / 2;
+		if (compare_names(names->entries[names->order[mid]], entry) <= 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo == 0 || compare_names(names->entries[names->order[lo - 1]], entry) != 0)
+		return STRV_NAMES_NONE;
+	return names->order[lo - 1];
+}
+
+void strv_names_clear(struct strv_names *names)
+{
+	free(names->order);
+	*names = (struct strv_names){0};
+}
+
+static int replace_known(struct strv *sv, const struct strv_names *names, bool *done)
+{
+	size_t i, k;
+	char *copy;
+
+	for (i = 0; i < sv->n; i++) {
+		k = strv_names_find(names, sv->v[i]);
+		if (k == STRV_NAMES_NONE)
+			continue;
+		copy = strdup(names->entries[k]);
+		if (!copy)
+			return -ENOMEM;
+		free(sv->v[i]);
+		sv->v[i] = copy;
+		done[k] = true;
+	}
+	return 0;
+}
+
+int strv_env_put_all(struct strv *sv, char *const *entries, size_t n)
+{
+	_cleanup_strv_names_ struct strv_names names = {0};
+	_cleanup_free_ bool *done = NULL;
+	size_t i, k;
+	int r;
+
+	if (n == 0)
+		return 0;
+	done = calloc(n, sizeof(*done));
+	r = done ? strv_names_make(&names, entries, n) : -ENOMEM;
+	if (r == 0)
+		r = replace_known(sv, &names, done);
+	for (i = 0; r == 0 && i < n; i++) {
+		k = strv_names_find(&names, entries[i]);
+		if (done[k])
+			continue;
+		done[k] = true;
+		r = strv_add(sv, entries[k]);
+	}
+	return r;
 }
 
 int strv_extend(struct strv *dst, const struct strv *src)

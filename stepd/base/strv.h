@@ -21,6 +21,8 @@ int strv_addf(struct strv *sv, const char *fmt, ...) _printf_(2, 3) _must_check_
 /* Sets NAME=VALUE in an environment vector. */
 int strv_env_set(struct strv *sv, const char *name, const char *value) _must_check_;
 int strv_env_put(struct strv *sv, const char *entry) _must_check_; /* of "NAME=VALUE" */
+/* Many at once, in one pass over sv; of two of a name the later one counts. */
+int strv_env_put_all(struct strv *sv, char *const *entries, size_t n) _must_check_;
 const char *strv_env_get(const struct strv *sv, const char *name);
 void strv_env_unset(struct strv *sv, const char *name);
 
@@ -28,6 +30,22 @@ void strv_env_unset(struct strv *sv, const char *name);
 int strv_extend(struct strv *dst, const struct strv *src) _must_check_;
 
 void strv_clear(struct strv *sv);
+
+/* The entries of an environment in the order of their names, to find many of them. They are the
+ * caller's, and stay. Sorted rather than hashed: who chooses the names can't make it slow. */
+struct strv_names {
+	char *const *entries;
+	size_t *order; /* into entries */
+	size_t n;
+};
+#define STRV_NAMES_NONE ((size_t)-1)
+
+int strv_names_make(struct strv_names *names, char *const *entries, size_t n) _must_check_;
+
+/* The last entry with the name of this "NAME=VALUE", or STRV_NAMES_NONE. */
+size_t strv_names_find(const struct strv_names *names, const char *entry);
+void strv_names_clear(struct strv_names *names);
+#define _cleanup_strv_names_ _cleanup_(strv_names_clear)
 
 #define _cleanup_strv_ _cleanup_(strv_clear)
 

@@ -60,6 +60,53 @@ static void test_env(void **state)
 	assert_string_equal(sv.v[0], "PATH=/usr/bin");
 }
 
+static void add_all(struct strv *sv, const char *const *texts, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		assert_int_equal(strv_add(sv, texts[i]), 0);
+}
+
+static void test_env_put_all(void **state)
+{
+	static const char *const texts[] = {"B=2", "E=", "A=1", "B=3=4", "D=new", "AB=long"};
+	static const char *const wanted[] = {"A=1", "B=3=4", "C=kept", "E=", "D=new", "AB=long"};
+	_cleanup_strv_ struct strv sv = {0}, entries = {0};
+	size_t i;
+
+	(void)state;
+	add_all(&entries, texts, ARRAY_SIZE(texts));
+	assert_int_equal(strv_env_put_all(&sv, NULL, 0), 0);
+	assert_int_equal(sv.n, 0);
+	assert_int_equal(
+		strv_add(&sv, "A=old") | strv_add(&sv, "B=old") | strv_add(&sv, "C=kept"), 0);
+	assert_int_equal(strv_env_put_all(&sv, entries.v, entries.n), 0);
+	assert_int_equal(sv.n, ARRAY_SIZE(wanted));
+	for (i = 0; i < sv.n; i++)
+		assert_string_equal(sv.v[i], wanted[i]);
+	assert_null(sv.v[sv.n]);
+}
+
+static void test_names(void **state)
+{
+	static const char *const texts[] = {"B=1", "A=2", "AA", "B=3", "=x"};
+	_cleanup_strv_names_ struct strv_names names = {0};
+	_cleanup_strv_ struct strv entries = {0};
+
+	(void)state;
+	add_all(&entries, texts, ARRAY_SIZE(texts));
+	assert_int_equal(strv_names_find(&names, "A="), STRV_NAMES_NONE);
+	assert_int_equal(strv_names_make(&names, entries.v, entries.n), 0);
+	assert_int_equal(strv_names_find(&names, "A=anything"), 1);
+	assert_int_equal(strv_names_find(&names, "A"), 1);
+	assert_int_equal(strv_names_find(&names, "AA=1"), 2);
+	assert_int_equal(strv_names_find(&names, "B="), 3);
+	assert_int_equal(strv_names_find(&names, ""), 4);
+	assert_int_equal(strv_names_find(&names, "AB="), STRV_NAMES_NONE);
+	assert_int_equal(strv_names_find(&names, "C="), STRV_NAMES_NONE);
+}
+
 static void test_env_unset(void **state)
 {
 	static const char *const names[] = {"A", "B", "C"};
@@ -118,6 +165,8 @@ int main(void)
 		cmocka_unit_test(test_add),
 		cmocka_unit_test(test_add_take),
 		cmocka_unit_test(test_env),
+		cmocka_unit_test(test_env_put_all),
+		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_env_unset),
 		cmocka_unit_test(test_extend),
 		cmocka_unit_test(test_clear),

@@ -166,8 +166,8 @@ int environ_make_common(const struct spec *spec, const struct strv *extra,
 	int r;
 
 	r = strv_extend(&env, &spec->env);
-	for (i = 0; r == 0 && extra && i < extra->n; i++)
-		r = strv_env_put(&env, extra->v[i]);
+	if (r == 0 && extra)
+		r = strv_env_put_all(&env, extra->v, extra->n);
 	for (i = 0; i < ARRAY_SIZE(task_variables); i++)
 		strv_env_unset(&env, task_variables[i]);
 	strv_env_unset(&env, "SLURM_MPI_TYPE");
@@ -194,16 +194,6 @@ int environ_make_common(const struct spec *spec, const struct strv *extra,
 	return 0;
 }
 
-static int put_all(struct strv *env, const struct strv *entries)
-{
-	size_t i;
-	int r = 0;
-
-	for (i = 0; r == 0 && i < entries->n; i++)
-		r = strv_env_put(env, entries->v[i]);
-	return r;
-}
-
 int environ_make_joined(const struct strv *base, const struct strv *extra, uint32_t size,
 	const uint32_t *ranks, uint32_t count, struct strv *ret_env)
 {
@@ -216,7 +206,7 @@ int environ_make_joined(const struct strv *base, const struct strv *extra, uint3
 	int r = strv_extend(&env, base);
 
 	if (r == 0)
-		r = put_all(&env, extra);
+		r = strv_env_put_all(&env, extra->v, extra->n);
 	for (i = 0; i < ARRAY_SIZE(task_variables); i++)
 		strv_env_unset(&env, task_variables[i]);
 	for (i = 0; i < ARRAY_SIZE(others); i++)

@@ -74,15 +74,17 @@ static int check_entries(const json_t *array, const char *name, struct err *err)
 static int read_env(const json_t *object, struct strv *env, struct err *err)
 {
 	const json_t *array = json_object_get(object, "env");
+	_cleanup_strv_ struct strv entries = {0};
 	size_t i;
 	int r = check_entries(array, "env", err);
 
-	for (i = 0; r == 0 && i < json_array_size(array); i++) {
-		r = strv_env_put(env, json_string_value(json_array_get(array, i)));
-		if (r < 0)
-			(void)err_set(err, r, "spawn");
-	}
-	return r;
+	if (r < 0)
+		return r;
+	for (i = 0; r == 0 && i < json_array_size(array); i++)
+		r = strv_add(&entries, json_string_value(json_array_get(array, i)));
+	if (r == 0)
+		r = strv_env_put_all(env, entries.v, entries.n);
+	return r < 0 ? err_set(err, r, "spawn") : 0;
 }
 
 static int read_cwd(const json_t *object, char **ret_cwd, struct err *err)

@@ -218,41 +218,74 @@ int plan_make_environ(struct plan *plan, const char *mpi_type, struct err *err)
 	return reserve_task_env(plan, err);
 }
 
-static bool has_name(char **env, const char *entry)
-{
-	size_t len = strcspn(entry, "=") + 1;
+/* What the hook made of the environment: entries of its own, and names that it took away. */
+struct hook_changes {
+	char **put; /* the hook's, from malloc() */
+	size_t put_count;
+	bool *gone; /* by the place in what it was given */
+};
 
-	while (*env && strncmp(*env, entry, len) != 0)
-		env++;
-	return *env;
-}
-
-static bool has_pointer(const struct strv *sv, const char *entry)
+static void hook_changes_free(struct hook_changes *changes)
 {
 	size_t i;
 
-	for (i = 0; i < sv->n && sv->v[i] != entry; i++)
-		;
-	return i < sv->n;
+	for (i = 0; i < changes->put_count; i++)
+		free(changes->put[i]);
+	free(changes->put);
+	free(changes->gone);
+}
+
+/* What it left is where it was, unless it took something away: then it is looked for by name. */
+static int find_before(
+	const struct strv *before, struct strv_names *names, char *entry, size_t at, size_t *ret_at)
+{
+	int r = 0;
+
+	*ret_at = at;
+	if (at < before->n && before->v[at] == entry)
+		return 0;
+	if (!names->order)
+		r = strv_names_make(names, before->v, before->n);
+	if (r == 0)
+		*ret_at = strv_names_find(names, entry);
+	return r;
+}
+
+static int compare_environs(const struct strv *before, char **after, struct hook_changes *changes)
+{
+	_cleanup_strv_names_ struct strv_names names = {0};
+	size_t n = 0, i, k;
+	int r;
+
+	while (after[n])
+		n++;
+	changes->put = calloc(n + 1, sizeof(*changes->put));
+	changes->gone = malloc(before->n + 1);
+	if (!changes->put || !changes->gone)
+		return -ENOMEM;
+	memset(changes->gone, true, before->n);
+	for (i = 0; i < n; i++) {
+		r = find_before(before, &names, after[i], i, &k);
+		if (r < 0)
+			return r;
+		if (k != STRV_NAMES_NONE)
+			changes->gone[k] = false;
+		if (k == STRV_NAMES_NONE || before->v[k] != after[i])
+			changes->put[changes->put_count++] = after[i];
+	}
+	return 0;
 }
 
 /* Gives one program what the hook added to, changed in and took from before. */
-static int apply_changes(struct strv *env, const struct strv *before, char **after)
+static int apply_changes(
+	struct strv *env, const struct strv *before, const struct hook_changes *changes)
 {
 	_cleanup_free_ char *name = NULL;
-	char **e;
 	size_t i;
-	int r;
+	int r = strv_env_put_all(env, changes->put, changes->put_count);
 
-	for (e = after; *e; e++) {
-		if (!has_pointer(before, *e)) {
-			r = strv_env_put(env, *e);
-			if (r < 0)
-				return r;
-		}
-	}
-	for (i = 0; i < before->n; i++) {
-		if (has_name(after, before->v[i]))
+	for (i = 0; r == 0 && i < before->n; i++) {
+		if (!changes->gone[i])
 			continue;
 		free(name);
 		name = strndup(before->v[i], strcspn(before->v[i], "="));
@@ -260,16 +293,17 @@ static int apply_changes(struct strv *env, const struct strv *before, char **aft
 			return -ENOMEM;
 		strv_env_unset(env, name);
 	}
-	return 0;
+	return r;
 }
 
 int plan_run_prefork(
 	struct plan *plan, struct mpi *mpi, const struct mpi_host *host, struct err *err)
 {
+	_cleanup_(hook_changes_free) struct hook_changes changes = {0};
 	_cleanup_strv_ struct strv before = {0};
-	char **env, **e;
+	_cleanup_free_ char **env = NULL;
+	int r, compared;
 	size_t k;
-	int r;
 
 	r = strv_extend(&before, &plan->programs[0].env);
 	env = r == 0 ? calloc(before.n + 1, sizeof(*env)) : NULL;
@@ -277,19 +311,16 @@ int plan_run_prefork(
 		return err_set(err, -ENOMEM, "run the MPI plugin's prefork hook");
 	memcpy(env, before.v, before.n * sizeof(*env));
 	r = mpi_prefork(mpi, &plan->job, host, &env, err);
+	compared = compare_environs(&before, env, &changes); /* after a failure, too: to free it */
+	if (r < 0)
+		return r;
+	r = compared;
 	for (k = 0; r == 0 && k < plan->programs_count; k++) {
-		if (!plan_has_program(plan, k))
-			continue;
-		r = apply_changes(&plan->programs[k].env, &before, env);
-		if (r < 0)
-			(void)err_set(err, r, "run the MPI plugin's prefork hook");
+		if (plan_has_program(plan, k))
+			r = apply_changes(&plan->programs[k].env, &before, &changes);
 	}
-	for (e = env; *e; e++) {
-		if (!has_pointer(&before, *e))
-			free(*e);
-	}
-	free(env);
-	return r < 0 ? r : reserve_task_env(plan, err);
+	return r < 0 ? err_set(err, r, "run the MPI plugin's prefork hook")
+		     : reserve_task_env(plan, err);
 }
 
 const struct plan_program *plan_task_program(

@@ -34,6 +34,24 @@ int spec_row_node(const struct spec_field *field, void *into, const struct spec_
 	return r < 0 ? r : spec_read_object(SPEC_TABLE_NODE, into, at, value, err);
 }
 
+/* What the kernel takes at most in an exec: three quarters of a stack of 8 MiB, whatever the limit
+ * of the stack, each text with a NUL and a pointer (execve(2), Linux 4.13). */
+#define EXEC_BYTES_MAX (6u << 20)
+
+static int check_exec_size(
+	const struct strv *texts, const char *what, const struct spec_at *at, struct err *err)
+{
+	size_t bytes = 0, i;
+
+	for (i = 0; i < texts->n; i++)
+		bytes += strlen(texts->v[i]) + 1 + sizeof(char *);
+	if (bytes <= EXEC_BYTES_MAX)
+		return 0;
+	return spec_bad(err, at,
+		"holds %zu %s of %zu bytes, and the kernel executes no program with more than %u",
+		texts->n, what, bytes, EXEC_BYTES_MAX);
+}
+
 int spec_row_argv(const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
@@ -47,7 +65,7 @@ int spec_row_argv(const struct spec_field *field, void *into, const struct spec_
 		if (r == 0 && strv_add(argv, text) < 0)
 			r = spec_no_memory(err);
 	}
-	return r;
+	return r < 0 ? r : check_exec_size(argv, "arguments", at, err);
 }
 
 int spec_row_env(const struct spec_field *field, void *into, const struct spec_at *at,
@@ -73,7 +91,7 @@ int spec_row_env(const struct spec_field *field, void *into, const struct spec_a
 		if (strv_addf(env, "%s=%s", name, text) < 0)
 			return spec_no_memory(err);
 	}
-	return 0;
+	return check_exec_size(env, "variables", at, err);
 }
 
 /* ---- accounts ----------------------------------------------------------------------------- */
