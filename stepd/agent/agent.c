@@ -202,7 +202,7 @@ static int make_binding(struct agent *a, struct err *err)
 		return err_set(err, cgroup_fd, "make the container of task 0");
 	r = binding_bounds_read(cgroup_fd, &bounds, err);
 	if (r == 0)
-		r = binding_make(a->plan.spec, &bounds, &a->plan.binding, err);
+		r = binding_make(a->plan.spec, &bounds, &a->plan.id, &a->plan.binding, err);
 	if (r == 0 && plan_tell_binding(&a->plan) < 0)
 		r = err_set(err, -ENOMEM, "bind the tasks");
 	trace_phase(a->trace, "binding", begin_ns);

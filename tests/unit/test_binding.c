@@ -37,7 +37,7 @@ static bool has_hwloc(void)
 	_cleanup_topology_ struct topology t = {0};
 	struct err err = ERR_INIT;
 
-	return topology_load(NULL, &t, &err) != -EOPNOTSUPP;
+	return topology_load(NULL, NULL, &t, &err) != -EOPNOTSUPP;
 }
 
 /* A step of ntasks with these fields, ' for ". */
@@ -123,7 +123,7 @@ static void check_golden(char *line)
 			    path, need, bind, distribution, strcmp(mem, "-") ? mem : "none") > 0);
 	spec = make_spec(tasks, fields);
 	bounds = make_bounds(allowed, "0-7");
-	if (binding_make(spec, &bounds, &b, &err) < 0)
+	if (binding_make(spec, &bounds, NULL, &b, &err) < 0)
 		fail_msg("%s: %s", line, err.text);
 	got = sets_text(&b.cpus, tasks);
 	got_nodes = sets_text(&b.nodes, tasks);
@@ -256,7 +256,7 @@ static void bad(uint32_t ntasks, const char *cpus, const char *nodes, const char
 	struct err err = ERR_INIT;
 	int fds = scratch_count_fds();
 
-	if (binding_make(spec, &bounds, &b, &err) >= 0)
+	if (binding_make(spec, &bounds, NULL, &b, &err) >= 0)
 		fail_msg("%s: was taken", fields);
 	if (strcmp(err.text, wanted) != 0)
 		fail_msg("%s:\n  got:    %s\n  wanted: %s", fields, err.text, wanted);
@@ -413,7 +413,7 @@ static void test_apply(void **state)
 	assert_int_equal(binding_bounds_read(-1, &bounds, &err), 0);
 	if (bitset_count(&bounds.nodes) == 0)
 		skip();
-	assert_int_equal(binding_make(spec, &bounds, &b, &err), 0);
+	assert_int_equal(binding_make(spec, &bounds, NULL, &b, &err), 0);
 	first = bitset_next(&bounds.cpus, 0);
 	pid = fork();
 	assert_true(pid >= 0);
@@ -442,12 +442,12 @@ static void test_apply_fails(void **state)
 	char text[128];
 
 	(void)state;
-	assert_int_equal(binding_make(cpus, &bounds, &b, &err), 0);
+	assert_int_equal(binding_make(cpus, &bounds, NULL, &b, &err), 0);
 	assert_int_equal(binding_apply(&b, 0, &part), -EINVAL);
 	assert_int_equal(part, BINDING_CPUS);
 	binding_name(&b, 0, part, text, sizeof(text));
 	assert_string_equal(text, " to the CPUs 1000");
-	assert_int_equal(binding_make(nodes, &bounds, &m, &err), 0);
+	assert_int_equal(binding_make(nodes, &bounds, NULL, &m, &err), 0);
 	assert_true(binding_apply(&m, 0, &part) < 0);
 	assert_int_equal(part, BINDING_MEMORY);
 	binding_name(&m, 0, part, text, sizeof(text));
@@ -470,7 +470,7 @@ static void check_environ(uint32_t ntasks, const char *fields, const char *wante
 
 	assert_true(asprintf(&all, "'topology': '%s'%s%s", path, *fields ? ", " : "", fields) > 0);
 	spec = make_spec(ntasks, all);
-	if (binding_make(spec, &bounds, &b, &err) < 0)
+	if (binding_make(spec, &bounds, NULL, &b, &err) < 0)
 		fail_msg("%s: %s", fields, err.text);
 	/* left by another step */
 	assert_int_equal(strv_env_set(&env, "SLURM_CPU_BIND", "quiet,mask_cpu:0x80"), 0);

@@ -20,7 +20,7 @@ static bool has_hwloc(void)
 {
 	_cleanup_topology_ struct topology t = {0};
 	struct err err = ERR_INIT;
-	int r = topology_load(NULL, &t, &err);
+	int r = topology_load(NULL, NULL, &t, &err);
 
 	if (r < 0 && r != -EOPNOTSUPP)
 		fail_msg("%s", err.text);
@@ -45,7 +45,7 @@ static void load(const char *name, struct topology *t)
 	_cleanup_free_ char *path = machine_path(name);
 	struct err err = ERR_INIT;
 
-	if (topology_load(path, t, &err) < 0)
+	if (topology_load(path, NULL, t, &err) < 0)
 		fail_msg("%s: %s", name, err.text);
 }
 
@@ -88,7 +88,7 @@ static void test_this_machine(void **state)
 	(void)state;
 	if (!has_hwloc())
 		skip();
-	assert_int_equal(topology_load(NULL, &t, &err), 0);
+	assert_int_equal(topology_load(NULL, NULL, &t, &err), 0);
 	assert_int_equal(sched_getaffinity(0, sizeof(mine), &mine), 0);
 	assert_true(t.count >= (size_t)CPU_COUNT(&mine));
 	for (i = 0; i < t.count; i++)
@@ -107,7 +107,7 @@ static void test_nothing_stays(void **state)
 	(void)state;
 	if (!has_hwloc())
 		skip();
-	assert_int_equal(topology_load(NULL, &t, &err), 0);
+	assert_int_equal(topology_load(NULL, NULL, &t, &err), 0);
 	assert_int_equal(fs_read(AT_FDCWD, "/proc/self/maps", 1u << 20, &maps, NULL), 0);
 	assert_null(strstr(maps, "hwloc"));
 	assert_int_equal(scratch_count_fds(), fds);
@@ -118,7 +118,7 @@ static void bad(const char *path, const char *wanted)
 {
 	struct topology t = {.count = 77};
 	struct err err = ERR_INIT;
-	int fds = scratch_count_fds(), r = topology_load(path, &t, &err);
+	int fds = scratch_count_fds(), r = topology_load(path, NULL, &t, &err);
 
 	if (r >= 0)
 		fail_msg("%s was taken", path);
@@ -181,7 +181,7 @@ static void test_what_the_library_dies_of(void **state)
 	dir = scratch_make();
 	path = scratch_path(dir, "machine.xml");
 	scratch_write(dir, "machine.xml", text, size, 0644);
-	r = topology_load(path, &t, &err);
+	r = topology_load(path, NULL, &t, &err);
 	if (r < 0)
 		assert_non_null(strstr(err.text, path));
 	else

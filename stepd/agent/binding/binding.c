@@ -152,7 +152,8 @@ static int sets_of_rank(
 struct maker {
 	const struct spec *spec;
 	const struct binding_bounds *bounds;
-	struct topology machine; /* within the bounds; empty unless a mode asks for it */
+	const struct identity *id; /* who looks at the machine */
+	struct topology machine;   /* within the bounds; empty unless a mode asks for it */
 	size_t cpu_bits;
 };
 
@@ -182,7 +183,7 @@ static int load_machine(struct maker *m, struct err *err)
 	const char *file = m->spec->topology;
 	struct topology *t = &m->machine;
 	size_t i, kept = 0;
-	int r = topology_load(file, t, err);
+	int r = topology_load(file, m->id, t, err);
 
 	if (r < 0)
 		return err_prefix(err, "%s", file && r != -EOPNOTSUPP ? "topology" : field);
@@ -373,11 +374,12 @@ bool binding_is_asked(const struct spec *spec)
 }
 
 int binding_make(const struct spec *spec, const struct binding_bounds *bounds,
-	struct binding *ret_binding, struct err *err)
+	const struct identity *id, struct binding *ret_binding, struct err *err)
 {
 	_cleanup_(maker_clear) struct maker m = {
 		.spec = spec,
 		.bounds = bounds,
+		.id = id,
 		.cpu_bits = bounds->cpus.width * BITSET_WORD_BITS,
 	};
 	_cleanup_binding_ struct binding b = BINDING_INIT;

@@ -12,6 +12,7 @@
 #include "stepd/base/err.h"
 #include "stepd/base/strv.h"
 
+struct identity;
 struct spec;
 
 #define BINDING_NODES_MAX 1024u /* NUMA nodes: MAX_NUMNODES of any kernel */
@@ -49,9 +50,10 @@ struct binding {
 /* Whether the spec asks for anything that binding_make() does. */
 bool binding_is_asked(const struct spec *spec);
 
-/* An error names the spec's field first ("cpu_bind: ..."). */
+/* An error names the spec's field first ("cpu_bind: ..."). id: whose the step is, for
+ * topology_load(). */
 int binding_make(const struct spec *spec, const struct binding_bounds *bounds,
-	struct binding *ret_binding, struct err *err) _must_check_;
+	const struct identity *id, struct binding *ret_binding, struct err *err) _must_check_;
 void binding_clear(struct binding *binding);
 #define _cleanup_binding_ _cleanup_(binding_clear)
 

@@ -11,8 +11,8 @@ void topology_clear(struct topology *topology)
 
 #ifndef LIBHWLOC_SONAME
 
-int topology_load(
-	_unused_ const char *file, _unused_ struct topology *ret_topology, struct err *err)
+int topology_load(_unused_ const char *file, _unused_ const struct identity *id,
+	_unused_ struct topology *ret_topology, struct err *err)
 {
 	return err_say(err, -EOPNOTSUPP,
 		"needs the machine's topology, but this stepd was built without hwloc; name the CPUs "
@@ -23,15 +23,19 @@ int topology_load(
 
 #include <fcntl.h>
 #include <hwloc.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 
+#include "stepd/agent/launch/identity.h"
 #include "stepd/agent/launch/process.h"
 #include "stepd/base/dynlib.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/signals.h"
+#include "stepd/base/userpath.h"
 
 #define TIME_LIMIT_S 20
 #define ANSWER_MAX   (16u << 20) /* bytes */
@@ -66,7 +70,7 @@ static const struct dynlib_symbol symbols[] = {
  * leave them alone than this variable. */
 static int without_plugins(void)
 {
-	return setenv("HWLOC_PLUGINS_PATH", "/dev/null", 0) | setenv("HWLOC_LIBXML", "0", 0);
+	return setenv("HWLOC_PLUGINS_PATH", "/dev/null", 1) | setenv("HWLOC_LIBXML", "0", 1);
 }
 
 static int hwloc_open(struct hwloc *h, struct err *err)
@@ -107,13 +111,17 @@ static int choose_flags(struct hwloc *h)
 static int use_file(struct hwloc *h, const char *file, struct err *err)
 {
 	_cleanup_free_ char *text = NULL;
-	_cleanup_close_ int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	_cleanup_close_ int fd =
+		userpath_open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0);
+	const char *why = userpath_explain(fd);
 	size_t size = 0;
 	struct stat st;
 	int r;
 
+	if (fd < 0 && why)
+		return err_say(err, fd, "open '%s': %s", file, why);
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_set(err, -errno, "open '%s'", file);
+		return err_set(err, fd < 0 ? fd : -errno, "open '%s'", file);
 	if (!S_ISREG(st.st_mode)) /* a FIFO would keep the agent waiting */
 		return err_say(err, -EINVAL, "'%s' is no regular file", file);
 	r = fs_read_fd(fd, TOPOLOGY_FILE_MAX, &text, &size);
@@ -211,28 +219,101 @@ struct answer {
 	char text[ERR_TEXT_SIZE];
 };
 
-_noreturn_ static void child(const char *file, int fd)
+/* What a file may make hwloc do, it does as the user, with nothing of the agent's but the pipe. */
+static int leave_agent(const struct identity *id, int fd, struct err *err)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC), i, r;
+
+	/* hwloc prints what it dislikes. */
+	for (i = 0; i <= STDERR_FILENO; i++) {
+		if (null < 0 || dup2(null, i) < 0)
+			return err_set(err, -errno, "open '/dev/null'");
+	}
+	process_close_inherited(&fd, 1);
+	r = clearenv() ? -ENOMEM : 0;
+	if (r == 0 && id)
+		r = identity_become(id);
+	return r < 0 ? err_set(err, r, "read the machine's topology as the step's user") : 0;
+}
+
+_noreturn_ static void child(const char *file, const struct identity *id, int fd)
 {
 	struct answer answer = {0};
 	struct topology t = {0};
 	struct err err = ERR_INIT;
 	sigset_t none;
-	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
-	/* It prints what it dislikes. */
-	if (null >= 0)
-		(void)dup2(null, STDERR_FILENO); /* else it does print */
 	process_default_signals();
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL); /* can't fail */
 	(void)alarm(TIME_LIMIT_S);
-	answer.code = look(file, &t, &err);
+	answer.code = leave_agent(id, fd, &err);
+	if (answer.code == 0)
+		answer.code = look(file, &t, &err);
 	answer.count = (uint32_t)t.count;
 	memcpy(answer.text, err.text, sizeof(answer.text));
 	/* A short answer says enough. */
 	if (fs_write_all(fd, &answer, sizeof(answer)) == 0 && t.count)
 		(void)!fs_write_all(fd, t.cpus, t.count * sizeof(*t.cpus));
 	_exit(0);
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* can't fail */
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* One read(2), or 0 for the end: of the answer, or of the time. The child's user may have stopped
+ * it, and then neither its alarm nor its end comes. */
+static ssize_t read_piece(int fd, pid_t pid, int64_t deadline_ms, char *buf, size_t size)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	int64_t left = deadline_ms - now_ms();
+	ssize_t n;
+	int r;
+
+	do
+		r = poll(&p, 1, left > 0 ? (int)left : 0);
+	while (r < 0 && errno == EINTR);
+	if (r <= 0) {
+		(void)kill(pid, SIGKILL); /* our child, not reaped; its status tells */
+		return 0;
+	}
+	do
+		n = read(fd, buf, size);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+static int read_answer(int fd, pid_t pid, char **ret_bytes, size_t *ret_size)
+{
+	const int64_t deadline_ms = now_ms() + (TIME_LIMIT_S + 1) * 1000;
+	_cleanup_free_ char *bytes = NULL;
+	size_t room = 65536, size = 0;
+	ssize_t n = 1;
+	char *grown;
+
+	while (n > 0 && size <= ANSWER_MAX) {
+		if (size + 4096 > room || !bytes) {
+			room *= 2;
+			grown = realloc(bytes, room);
+			if (!grown)
+				return -ENOMEM;
+			bytes = grown;
+		}
+		n = read_piece(fd, pid, deadline_ms, bytes + size, room - size);
+		size += n > 0 ? (size_t)n : 0;
+	}
+	if (n > 0)
+		(void)kill(pid, SIGKILL); /* it writes more than there can be */
+	if (n < 0)
+		return (int)n;
+	*ret_bytes = take_ptr(bytes);
+	*ret_size = size;
+	return 0;
 }
 
 static int wait_child(pid_t pid, int *ret_status)
@@ -261,6 +342,22 @@ static int say_death(const char *file, int status, struct err *err)
 		"hwloc %s when it looked at this machine; describe it in a file (topology)", why);
 }
 
+/* A file that made hwloc write what it wanted could write this, too. */
+static bool is_sound(const struct topology *t)
+{
+	size_t i;
+
+	for (i = 0; i < t->count; i++) {
+		const struct topology_cpu *cpu = &t->cpus[i];
+
+		if (cpu->cpu > TOPOLOGY_CPU_MAX || cpu->core > TOPOLOGY_CPU_MAX ||
+			cpu->socket > TOPOLOGY_CPU_MAX ||
+			(cpu->node > TOPOLOGY_CPU_MAX && cpu->node != TOPOLOGY_NONE))
+			return false;
+	}
+	return true;
+}
+
 static int take_answer(
 	const char *bytes, size_t size, struct topology *ret_topology, struct err *err)
 {
@@ -279,12 +376,15 @@ static int take_answer(
 		return err_set(err, -ENOMEM, "read the machine's topology");
 	memcpy(t.cpus, bytes + sizeof(answer), size);
 	t.count = answer.count;
+	if (!is_sound(&t))
+		return err_say(err, -EINVAL, "the topology has numbers above %u", TOPOLOGY_CPU_MAX);
 	*ret_topology = t;
 	t = (struct topology){0};
 	return 0;
 }
 
-int topology_load(const char *file, struct topology *ret_topology, struct err *err)
+int topology_load(
+	const char *file, const struct identity *id, struct topology *ret_topology, struct err *err)
 {
 	_cleanup_close_ int from = -1, to = -1;
 	_cleanup_free_ char *bytes = NULL;
@@ -298,11 +398,13 @@ int topology_load(const char *file, struct topology *ret_topology, struct err *e
 	to = fds[1];
 	pid = fork();
 	if (pid == 0)
-		child(file, to);
+		child(file, id, to);
 	if (pid < 0)
 		return err_set(err, -errno, "fork to read the machine's topology");
 	to = close_fd(to);
-	r = fs_read_fd(from, ANSWER_MAX, &bytes, &size);
+	r = read_answer(from, pid, &bytes, &size);
+	if (r < 0)
+		(void)kill(pid, SIGKILL); /* our child, not reaped */
 	waited = wait_child(pid, &status);
 	if (r == 0)
 		r = waited;

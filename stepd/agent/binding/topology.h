@@ -2,7 +2,8 @@
  *
  * Which CPUs share a core, a socket and a NUMA node. Found out with hwloc, in a process of its own
  * that loads it and hands over a table: the agent, whose size each fork of a task pays for, never
- * has it, and an XML file that hwloc can't bear (2.9 dies of some) ends that process only.
+ * has it, and an XML file that hwloc can't bear (2.9 dies of some) ends that process only. It has
+ * the step's user, no descriptor of the agent's, and limited time; its table is checked.
  * topology.c is the only file that includes its header.
  */
 #ifndef STEPD_AGENT_TOPOLOGY_H
@@ -11,6 +12,8 @@
 #include <stdint.h>
 
 #include "stepd/base/err.h"
+
+struct identity;
 
 #define TOPOLOGY_NONE     0xffffffffu
 #define TOPOLOGY_FILE_MAX (64u << 20) /* bytes */
@@ -28,9 +31,13 @@ struct topology {
 	size_t count;
 };
 
-/* This machine, or the one that file describes, XML as hwloc's lstopo(1) writes it. -EOPNOTSUPP:
- * this program was built without hwloc, or it can't be loaded. */
-int topology_load(const char *file, struct topology *ret_topology, struct err *err) _must_check_;
+/* This machine, or the one that file describes, XML as hwloc's lstopo(1) writes it. That is looked
+ * for with id's identity (NULL: this process's own), without this process's environment, which may
+ * name plugins of hwloc's. -EOPNOTSUPP: this program was built without hwloc, or it can't be
+ * loaded.
+ */
+int topology_load(const char *file, const struct identity *id, struct topology *ret_topology,
+	struct err *err) _must_check_;
 
 void topology_clear(struct topology *topology);
 #define _cleanup_topology_ _cleanup_(topology_clear)
