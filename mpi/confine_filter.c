@@ -113,8 +113,9 @@ static const int families[] = {AF_UNIX, AF_INET, AF_INET6};
 /* getifaddrs(3), and who is at the other end of a connection. */
 static const int netlinks[] = {NETLINK_ROUTE, NETLINK_SOCK_DIAG};
 
-#define INT(n) 0xffffffffu, (scmp_datum_t)(unsigned)(n) /* the kernel reads an int of an argument  \
-							 */
+#define INT(n)                                                                                     \
+	0xffffffffu, (scmp_datum_t)(unsigned)(n) /* the kernel reads an int of an argument         \
+						  */
 
 /* ---- rules ---------------------------------------------------------------------------------- */
 

@@ -2,10 +2,13 @@
 #include "mpi/service.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <jansson.h>
+#include <linux/sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -369,10 +372,72 @@ static void close_all(int *fds, uint32_t count)
 	free(fds);
 }
 
+/* fork(2) itself knows no cgroup, and what clone3(2) makes by itself is unknown to the C library,
+ * whose threads need it: so a child of the one, born in the cgroup, calls the other. Its end leaves
+ * the service to the caller, the next subreaper. Returns the service's pid, in the service 0. */
+static pid_t fork_in_cgroup(int cgroup_fd, int pid_fd)
+{
+	struct clone_args args = {
+		.flags = CLONE_INTO_CGROUP,
+		.exit_signal = SIGCHLD,
+		.cgroup = (uint64_t)cgroup_fd,
+	};
+	pid_t between = (pid_t)syscall(SYS_clone3, &args, sizeof(args)), pid;
+
+	if (between != 0)
+		return between;
+	pid = fork();
+	if (pid == 0)
+		return 0;
+	if (pid < 0)
+		pid = -errno;
+	_exit(write(pid_fd, &pid, sizeof(pid)) != sizeof(pid));
+}
+
+static int reap(pid_t pid)
+{
+	int r, status;
+
+	do
+		r = waitpid(pid, &status, 0);
+	while (r < 0 && errno == EINTR);
+	return r < 0 ? -errno : 0;
+}
+
+/* In the cgroup from its first instruction on. */
+static int fork_born(const struct mpi_service_options *o, pid_t *ret_pid)
+{
+	int fds[2], r = 0;
+	pid_t between;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	between = fork_in_cgroup(o->cgroup_fd, fds[1]);
+	if (between == 0) {
+		*ret_pid = 0; /* it closes all that it need not have */
+		return 0;
+	}
+	if (between < 0)
+		r = -errno;
+	(void)close(fds[1]);
+	if (r == 0 && read(fds[0], ret_pid, sizeof(*ret_pid)) != sizeof(*ret_pid))
+		r = -ECHILD; /* it was killed */
+	(void)close(fds[0]);
+	if (between > 0)
+		(void)!reap(between); /* ours, and ends by itself */
+	return r < 0 ? r : *ret_pid < 0 ? *ret_pid : 0;
+}
+
+static int fork_plain(pid_t *ret_pid)
+{
+	*ret_pid = fork();
+	return *ret_pid < 0 ? -errno : 0;
+}
+
 static int fork_process(struct mpi_service *s, struct service_process *p, struct err *err)
 {
 	sigset_t all, saved;
-	int link[2], error;
+	int link[2];
 	int r = link_pair(link, err);
 
 	if (r < 0)
@@ -381,25 +446,25 @@ static int fork_process(struct mpi_service *s, struct service_process *p, struct
 	p->service.link_fd = link[1];
 	(void)sigfillset(&all); /* can't fail, nor can the two calls with valid arguments */
 	(void)sigprocmask(SIG_SETMASK, &all, &saved);
-	s->pid = fork();
-	error = errno;
-	if (s->pid == 0)
+	r = p->options->cgroup_fd >= 0 && p->options->cgroup_may_clone
+		? fork_born(p->options, &s->pid)
+		: fork_plain(&s->pid);
+	if (r == 0 && s->pid == 0)
 		service_process_run(p);
 	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
 	(void)close(link[1]);
-	return s->pid < 0 ? err_set(err, -error, "fork it") : 0;
+	if (r < 0)
+		s->pid = 0;
+	return r < 0 ? err_set(err, r, "fork it") : 0;
 }
 
 /* A child of ours that nobody has reaped. */
 static void end_process(struct mpi_service *s)
 {
-	int status;
-
 	if (s->pid <= 0)
 		return;
 	(void)kill(s->pid, SIGKILL);
-	while (waitpid(s->pid, &status, 0) < 0 && errno == EINTR)
-		;
+	(void)!reap(s->pid);
 	s->pid = 0;
 }
 

@@ -30,6 +30,8 @@ struct mpi_service_options {
 	size_t keep_fds_count;
 	uint64_t start_timeout_ms; /* until it must be ready */
 	uint64_t memory_bytes;     /* how far it may grow (RLIMIT_DATA); 0: no limit */
+	int cgroup_fd;             /* the cgroup that it is to be in; -1: the caller's */
+	bool cgroup_may_clone;     /* it can be born there; the caller is a subreaper then */
 	bool unfiltered;           /* it is to have no filter of system calls (confine.h) */
 };
 

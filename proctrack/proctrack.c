@@ -39,6 +39,7 @@ static const struct plugin_symbol symbols[] = {
 	OPTIONAL(suspend),
 	OPTIONAL(resume),
 	OPTIONAL(clone_fd),
+	OPTIONAL(service_fd),
 	OPTIONAL(task_ended),
 	OPTIONAL(event_fd),
 	OPTIONAL(get_root),
@@ -489,6 +490,18 @@ int proctrack_clone_fd(struct proctrack *pt, const stepd_step_rec_t *job, uint32
 		return -EOPNOTSUPP;
 	errno = 0;
 	fd = pt->ops.clone_fd(job, local_id);
+	return fd >= 0 ? fd : proctrack_from_slurm(SLURM_ERROR);
+}
+
+int proctrack_service_fd(struct proctrack *pt, const stepd_step_rec_t *job, bool *ret_may_clone)
+{
+	int fd, may_clone = 0;
+
+	if (!pt->ops.service_fd)
+		return -EOPNOTSUPP;
+	errno = 0;
+	fd = pt->ops.service_fd(job, &may_clone);
+	*ret_may_clone = may_clone != 0;
 	return fd >= 0 ? fd : proctrack_from_slurm(SLURM_ERROR);
 }
 

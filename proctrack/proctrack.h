@@ -75,6 +75,7 @@ int proctrack_usage_tasks(struct proctrack *pt, uint64_t id, const stepd_step_ta
 	size_t n, stepd_usage_t *ret_step, stepd_usage_t *ret_tasks) _must_check_;
 
 int proctrack_clone_fd(struct proctrack *pt, const stepd_step_rec_t *job, uint32_t local_id);
+int proctrack_service_fd(struct proctrack *pt, const stepd_step_rec_t *job, bool *ret_may_clone);
 void proctrack_task_ended(struct proctrack *pt, const stepd_step_rec_t *job, uint32_t local_id);
 int proctrack_event_fd(struct proctrack *pt, uint64_t id);
 int proctrack_oom_fd(struct proctrack *pt, uint64_t id);

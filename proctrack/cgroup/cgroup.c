@@ -2,6 +2,8 @@
  *
  * proctrack/cgroup: a step is a cgroup of cgroup v2, <root>/stepd/job_<J>/step_<S>, its tasks are
  * the groups task_<rank> below, and who was added and is no task is in the group "added" there.
+ * With an MPI service process these are below the group "members", and that one is in "service"
+ * beside it.
  * What a task starts is in the task's group or below it and can't leave by itself, whatever it
  * forks, daemonises or calls itself. The container id is the id of the step's cgroup, its
  * directory's inode, so that any process of the machine can ask about it.
@@ -27,6 +29,10 @@
 #include "proctrack/cgroup/state.h"
 #include "proctrack/cgroup/usage.h"
 #include "stepd/api/proctrack.h"
+#include "stepd/base/fs.h"
+
+/* Of the service's threads, of which libpmix has four. */
+#define SERVICE_PIDS_MAX "64"
 
 const char plugin_type[] = "proctrack/cgroup";
 const char plugin_name[] = "process tracking by cgroup v2";
@@ -202,8 +208,8 @@ int proctrack_p_signal(uint64_t id, int signal)
 	if (r < 0)
 		return state_answer(r);
 	if (signal != SIGKILL)
-		return state_answer(group_signal(dir->fd, signal));
-	r = group_kill(dir->fd);
+		return state_answer(group_signal(step_get_members(dir), signal));
+	r = group_kill(step_get_members(dir));
 	c = state_get_container(id);
 	if (c && r == 0) { /* from now on what is cloned into it is killed at birth */
 		c->tried = true;
@@ -246,9 +252,9 @@ uint32_t proctrack_p_get_pids(uint64_t cont_id, pid_t **pids, int *npids)
 	int r = state_get_dir(cont_id, &found, &dir);
 
 	if (r == 0)
-		r = group_get_events(dir->fd, &events);
+		r = group_get_events(step_get_members(dir), &events);
 	if (r == 0 && events.populated)
-		r = group_list(dir->fd, &set);
+		r = group_list(step_get_members(dir), &set);
 	if (r < 0)
 		return (uint32_t)state_answer(r);
 	*npids = (int)set.n;
@@ -264,7 +270,7 @@ int proctrack_p_wait(uint64_t id, int timeout_ms)
 	const struct step_dir *dir;
 	int r = state_get_dir(id, &found, &dir);
 
-	return state_answer(r < 0 ? r : group_wait_empty(dir->fd, timeout_ms));
+	return state_answer(r < 0 ? r : group_wait_empty(step_get_members(dir), timeout_ms));
 }
 
 int proctrack_p_has_pid(uint64_t id, pid_t pid)
@@ -278,16 +284,16 @@ int proctrack_p_suspend(uint64_t id)
 	const struct step_dir *dir;
 	int r = state_get_dir(id, &found, &dir);
 
-	return state_answer(r < 0 ? r : group_suspend(dir->fd));
+	return state_answer(r < 0 ? r : group_suspend(step_get_members(dir)));
 }
 
 /* And what a worker left frozen that was ended while it signalled a task. */
 static int resume(uint64_t id, const struct step_dir *dir)
 {
-	int r = group_resume(dir->fd);
+	int r = group_resume(step_get_members(dir));
 
 	if (r == 0 && container_was_left_held(state_get_container(id)))
-		r = cgmembers_thaw_tasks(dir->fd);
+		r = cgmembers_thaw_tasks(step_get_members(dir));
 	return r;
 }
 
@@ -327,6 +333,27 @@ int proctrack_p_clone_fd(const stepd_step_rec_t *job, uint32_t local_id)
 	return r < 0 ? state_answer(r) : take_fd(&fd);
 }
 
+int proctrack_p_service_fd(const stepd_step_rec_t *job, int *may_clone)
+{
+	_cleanup_close_ int fd = -1;
+	struct container *c;
+	int r = state_take_container(job->cont_id, &c);
+
+	if (r < 0)
+		return state_answer(r);
+	fd = step_split(&c->dir);
+	if (fd < 0)
+		return state_answer(fd);
+	controllers_enable_accounting(&c->dir, true);
+	/* Without the controller nothing counts them. */
+	(void)!fs_write(fd, "pids.max", SERVICE_PIDS_MAX);
+	r = c->tried ? c->clone_result : try_birth(c, fd);
+	if (r < 0 && r != -EOPNOTSUPP)
+		return state_answer(r);
+	*may_clone = r == 0;
+	return take_fd(&fd);
+}
+
 void proctrack_p_task_ended(const stepd_step_rec_t *job, uint32_t local_id)
 {
 	struct container *c = job->cont_id ? state_get_container(job->cont_id) : NULL;
@@ -343,8 +370,8 @@ void proctrack_p_task_ended(const stepd_step_rec_t *job, uint32_t local_id)
 		c->refused += refused;
 }
 
-/* Opens a file of the step's group that tells of its changes. */
-static int open_file(uint64_t id, const char *name)
+/* Opens a file of the step's group, or of its members', that tells of its changes. */
+static int open_file(uint64_t id, bool of_members, const char *name)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
 	const struct step_dir *dir;
@@ -352,7 +379,7 @@ static int open_file(uint64_t id, const char *name)
 
 	if (r < 0)
 		return r;
-	fd = openat(dir->fd, name, O_RDONLY | O_CLOEXEC);
+	fd = openat(of_members ? step_get_members(dir) : dir->fd, name, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0)
 		return fd;
 	r = -errno;
@@ -362,14 +389,14 @@ static int open_file(uint64_t id, const char *name)
 
 int proctrack_p_event_fd(uint64_t id)
 {
-	int fd = open_file(id, "cgroup.events");
+	int fd = open_file(id, true, "cgroup.events");
 
 	return fd < 0 ? state_answer(fd) : fd;
 }
 
 int proctrack_p_oom_fd(uint64_t id)
 {
-	int fd = open_file(id, "memory.events");
+	int fd = open_file(id, false, "memory.events");
 
 	return fd < 0 ? state_answer(fd) : fd;
 }
@@ -399,7 +426,8 @@ int proctrack_p_usage(uint64_t id, const uint32_t *rank, stepd_usage_t *usage)
 		r = task_fd < 0 ? task_fd : 0;
 	}
 	if (r == 0)
-		r = usage_read(rank ? task_fd : dir->fd, usage);
+		r = rank ? usage_read(task_fd, task_fd, usage)
+			 : usage_read(dir->fd, step_get_members(dir), usage);
 	c = state_get_container(id);
 	if (r == 0 && !rank && c && usage->source[STEPD_USAGE_PIDS_MAX_EVENTS])
 		usage->value[STEPD_USAGE_PIDS_MAX_EVENTS] += c->refused;

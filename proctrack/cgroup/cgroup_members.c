@@ -16,7 +16,7 @@ int proctrack_p_get_members(uint64_t id, stepd_member_t **members, int *n)
 	const struct step_dir *dir;
 	int r = state_get_dir(id, &found, &dir);
 
-	return state_answer(r < 0 ? r : cgmembers_list(dir->fd, members, n));
+	return state_answer(r < 0 ? r : cgmembers_list(step_get_members(dir), members, n));
 }
 
 int proctrack_p_find_member(uint64_t id, pid_t pid, uint32_t *rank)
@@ -74,6 +74,6 @@ int proctrack_p_adopt(stepd_step_rec_t *job, _unused_ const pid_t *pids, _unused
 		r = -ESRCH;
 	}
 	if (r == 0)
-		r = cgmembers_thaw_tasks(c->dir.fd);
+		r = cgmembers_thaw_tasks(step_get_members(&c->dir));
 	return state_answer(r);
 }

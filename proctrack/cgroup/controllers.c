@@ -22,18 +22,25 @@ static const struct {
 	{"pids", CONTROLLER_PIDS},
 };
 
-/* The groups above the step's and the step's, which need it for its tasks only. */
+/* The groups above the step's, the step's, which needs it for its tasks only, and STEP_MEMBERS
+ * where the step is split: then that one does, and the step's for the two groups below it. */
 enum level {
 	LEVEL_ROOT,
 	LEVEL_TOP,
 	LEVEL_JOB,
 	LEVEL_STEP,
+	LEVEL_MEMBERS,
 	LEVEL_COUNT
 };
 
 struct levels {
 	int fd[LEVEL_COUNT];
 };
+
+#define LEVELS_INIT                                                                                \
+	{                                                                                          \
+		.fd = { -1, -1, -1, -1, -1 }                                                       \
+	}
 
 unsigned controllers_parse(const char *text)
 {
@@ -174,6 +181,11 @@ static int levels_open(const struct step_dir *dir, struct levels *l)
 {
 	int i, fd = dir->fd;
 
+	if (dir->members_fd >= 0) {
+		l->fd[LEVEL_MEMBERS] = openat(dir->members_fd, ".", OPEN_UP);
+		if (l->fd[LEVEL_MEMBERS] < 0)
+			return cgfile_gone(-errno);
+	}
 	for (i = LEVEL_STEP; i >= LEVEL_ROOT; i--) {
 		l->fd[i] = openat(fd, i == LEVEL_STEP ? "." : "..", OPEN_UP);
 		if (l->fd[i] < 0)
@@ -184,15 +196,17 @@ static int levels_open(const struct step_dir *dir, struct levels *l)
 }
 
 /* The lowest group that hands down. */
-static int last_level(bool for_tasks)
+static int last_level(const struct levels *l, bool for_tasks)
 {
-	return for_tasks ? LEVEL_STEP : LEVEL_JOB;
+	bool is_split = l->fd[LEVEL_MEMBERS] >= 0;
+
+	return (for_tasks ? LEVEL_STEP : LEVEL_JOB) + is_split;
 }
 
 /* Down from the root. Whether it worked shows in what each group then offers. */
 static int enable_below(const struct levels *l, unsigned set, bool for_tasks, struct err *err)
 {
-	int last = last_level(for_tasks), i, r = 0;
+	int last = last_level(l, for_tasks), i, r = 0;
 	char names[CONTROLLERS_MAX_TEXT];
 
 	controllers_format(set, "", names);
@@ -210,7 +224,7 @@ static int enable_below(const struct levels *l, unsigned set, bool for_tasks, st
 
 int controllers_enable(const struct step_dir *dir, unsigned set, bool for_tasks, struct err *err)
 {
-	_cleanup_(levels_close) struct levels l = {.fd = {-1, -1, -1, -1}};
+	_cleanup_(levels_close) struct levels l = LEVELS_INIT;
 	unsigned offered = 0;
 	size_t i;
 	int r = levels_open(dir, &l);
@@ -228,10 +242,9 @@ int controllers_enable(const struct step_dir *dir, unsigned set, bool for_tasks,
 
 void controllers_enable_accounting(const struct step_dir *dir, bool for_tasks)
 {
-	int last = last_level(for_tasks);
-	_cleanup_(levels_close) struct levels l = {.fd = {-1, -1, -1, -1}};
+	_cleanup_(levels_close) struct levels l = LEVELS_INIT;
 	unsigned set = 0;
-	int i, r = levels_open(dir, &l);
+	int i, r = levels_open(dir, &l), last = last_level(&l, for_tasks);
 
 	/* Each group hands down what it got; one that got less than was asked for is no failure. */
 	for (i = LEVEL_ROOT; r == 0 && i <= last; i++) {

@@ -39,6 +39,7 @@ static const struct row {
 	apply_fn apply;
 	uint64_t least, most; /* of a number that is not STEPD_LIMIT_NONE; most 0: any */
 	const char *none;     /* what is written for STEPD_LIMIT_NONE */
+	bool of_members;      /* where the step is split, its service is none of it */
 	const char *absent;   /* why the file can be missing where its controller is on */
 } rows[STEPD_LIMIT_COUNT] = {
 	[STEPD_LIMIT_MEMORY_MAX] = {"memory.max", CONTROLLER_MEMORY, apply_number,
@@ -50,9 +51,9 @@ static const struct row {
 		.absent = "this kernel counts no swap (swapaccount=0 on its command line, or built "
 			  "without it); boot it with swapaccount=1"},
 	[STEPD_LIMIT_MEMORY_OOM_GROUP] = {"memory.oom.group", CONTROLLER_MEMORY, apply_number,
-		.most = 1, .none = "0", .absent = "it came with Linux 4.19"},
+		.most = 1, .none = "0", .of_members = true, .absent = "it came with Linux 4.19"},
 	[STEPD_LIMIT_PIDS_MAX] = {"pids.max", CONTROLLER_PIDS, apply_number, .most = 4194304,
-		.none = "max"},
+		.none = "max", .of_members = true},
 	[STEPD_LIMIT_CPU_MAX] = {"cpu.max", CONTROLLER_CPU, apply_number, .least = 1,
 		.most = CPU_MAX_MILLI_CPUS, .none = "max",
 		.absent = "this kernel is built without CONFIG_CFS_BANDWIDTH"},
@@ -369,16 +370,18 @@ int limits_apply(const struct step_dir *dir, const uint32_t *rank, const stepd_l
 	struct err *err)
 {
 	_cleanup_close_ int task_fd = rank ? step_open_task(dir, *rank) : -1;
-	int fd = rank ? task_fd : dir->fd, i, r = 0;
+	int fd = task_fd, i, r = 0;
 
 	if (limits->set >> STEPD_LIMIT_COUNT)
 		return err_say(err, -EINVAL,
 			"the limits 0x%x hold one that this tracker does not know",
 			(unsigned)limits->set);
-	if (fd < 0)
+	if (rank && fd < 0)
 		return err_set(err, fd, "make the cgroup of task %u", (unsigned)*rank);
 	enable_all(dir, rank, limits);
 	for (i = 0; r == 0 && i < STEPD_LIMIT_COUNT; i++) {
+		if (!rank)
+			fd = rows[i].of_members ? step_get_members(dir) : dir->fd;
 		if (is_set(limits, i))
 			r = apply_one(dir, fd, rank, i, limits, err);
 		if (r < 0)

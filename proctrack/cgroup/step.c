@@ -59,6 +59,7 @@ static void job_name(uint32_t job_id, char name[JOB_NAME_SIZE])
 void step_dir_clear(struct step_dir *dir)
 {
 	dir->fd = close_fd(dir->fd);
+	dir->members_fd = close_fd(dir->members_fd);
 	dir->id = 0;
 }
 
@@ -108,12 +109,47 @@ static void remove_above(int top_parent_fd, int top_fd, uint32_t job_id)
 	(void)unlinkat(top_parent_fd, TOP, AT_REMOVEDIR);
 }
 
+/* Opens STEP_MEMBERS of a step that is split. -1: it is not; -errno below that. */
+static int open_members(int step_fd, int *ret_fd)
+{
+	*ret_fd = -1;
+	if (faccessat(step_fd, STEP_SERVICE, F_OK, 0) < 0)
+		return errno == ENOENT ? 0 : cgfile_gone(-errno);
+	*ret_fd = openat(step_fd, STEP_MEMBERS, OPEN_DIR);
+	return *ret_fd < 0 && errno != ENOENT ? cgfile_gone(-errno) : 0;
+}
+
+/* The service process outlives the members by what it takes to see that they have gone; one of a
+ * dead agent is nobody's child. */
+static int end_service(int step_fd)
+{
+	_cleanup_close_ int members_fd = -1, fd = openat(step_fd, STEP_SERVICE, OPEN_DIR);
+	struct group_events events;
+	int r = open_members(step_fd, &members_fd);
+
+	if (r < 0 || members_fd < 0 || fd < 0)
+		return r;
+	r = group_get_events(members_fd, &events);
+	if (r < 0 || events.populated)
+		return r;
+	r = group_wait_empty(fd, STEP_SERVICE_END_MS);
+	if (r != -ETIMEDOUT)
+		return r;
+	r = group_kill(fd);
+	return r == 0 ? group_wait_empty(fd, STEP_SERVICE_END_MS) : r;
+}
+
 /* Removes a step's cgroup that has no processes. Groups may be made in it meanwhile. */
 static int remove_step(int job_fd, int step_fd, const char *name)
 {
 	struct group_events events;
 	int r = group_get_events(step_fd, &events), races;
 
+	if (r == 0 && events.populated) {
+		r = end_service(step_fd);
+		if (r == 0 || r == -ESRCH || r == -ETIMEDOUT)
+			r = group_get_events(step_fd, &events);
+	}
 	if (r < 0)
 		return r;
 	for (races = 0; races < RACES_MAX && !events.populated; races++) {
@@ -177,7 +213,7 @@ static int try_make(int top_fd, struct step_dir *dir)
 
 int step_make(const struct place *place, const stepd_step_rec_t *job, struct step_dir *ret_dir)
 {
-	struct step_dir dir = {.fd = -1, .job_id = job->job_id};
+	struct step_dir dir = {.fd = -1, .members_fd = -1, .job_id = job->job_id};
 	int r = -ENOENT, races;
 	mode_t mask;
 
@@ -198,21 +234,34 @@ int step_make(const struct place *place, const stepd_step_rec_t *job, struct ste
 	return 0;
 }
 
-/* Opens the group name below the step's, made if it isn't there. */
-static int open_below(const struct step_dir *dir, const char *name)
+/* Opens the group name below the one at parent_fd, made if it isn't there. */
+static int open_below(int parent_fd, const char *name)
 {
 	mode_t mask = umask(022); /* as in step_make() */
 	int fd = -1, r = 0;
 
-	if (mkdirat(dir->fd, name, 0755) < 0 && errno != EEXIST)
+	if (mkdirat(parent_fd, name, 0755) < 0 && errno != EEXIST)
 		r = cgfile_gone(-errno);
 	(void)umask(mask);
 	if (r == 0) {
-		fd = openat(dir->fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		fd = openat(parent_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd < 0)
 			r = -errno;
 	}
 	return r < 0 ? r : fd;
+}
+
+int step_split(struct step_dir *dir)
+{
+	_cleanup_close_ int service_fd = open_below(dir->fd, STEP_SERVICE), fd = -1;
+
+	if (service_fd < 0)
+		return service_fd;
+	fd = open_below(dir->fd, STEP_MEMBERS);
+	if (fd < 0)
+		return fd;
+	dir->members_fd = openat(dir->fd, STEP_MEMBERS, OPEN_DIR);
+	return dir->members_fd < 0 ? cgfile_gone(-errno) : take_fd(&service_fd);
 }
 
 int step_open_task(const struct step_dir *dir, uint32_t rank)
@@ -220,7 +269,7 @@ int step_open_task(const struct step_dir *dir, uint32_t rank)
 	char name[TASK_NAME_SIZE];
 
 	task_name(rank, name);
-	return open_below(dir, name);
+	return open_below(step_get_members(dir), name);
 }
 
 int step_find_task(const struct step_dir *dir, uint32_t rank)
@@ -229,7 +278,7 @@ int step_find_task(const struct step_dir *dir, uint32_t rank)
 	int fd;
 
 	task_name(rank, name);
-	fd = openat(dir->fd, name, OPEN_DIR);
+	fd = openat(step_get_members(dir), name, OPEN_DIR);
 	if (fd < 0)
 		return cgfile_gone(-errno);
 	return fd;
@@ -240,7 +289,7 @@ bool step_remove_task(const struct step_dir *dir, uint32_t rank)
 	char name[TASK_NAME_SIZE];
 
 	task_name(rank, name);
-	return unlinkat(dir->fd, name, AT_REMOVEDIR) == 0;
+	return unlinkat(step_get_members(dir), name, AT_REMOVEDIR) == 0;
 }
 
 int step_remove(const struct step_dir *dir)
@@ -294,8 +343,9 @@ struct search {
 static int match_step(int job_fd, const struct dirent *e, void *userdata)
 {
 	struct search *s = userdata;
-	struct step_dir dir = {.id = s->id, .fd = -1, .job_id = s->job_id};
+	struct step_dir dir = {.id = s->id, .fd = -1, .members_fd = -1, .job_id = s->job_id};
 	struct stat st;
+	int r;
 
 	if (e->d_ino != s->id || strlen(e->d_name) >= sizeof(dir.name))
 		return 0;
@@ -303,6 +353,11 @@ static int match_step(int job_fd, const struct dirent *e, void *userdata)
 	if (dir.fd < 0 || fstat(dir.fd, &st) < 0 || st.st_ino != s->id) {
 		step_dir_clear(&dir);
 		return 0; /* removed since, or made again */
+	}
+	r = open_members(dir.fd, &dir.members_fd);
+	if (r < 0) {
+		step_dir_clear(&dir);
+		return r == -ESRCH ? 0 : r;
 	}
 	memcpy(dir.name, e->d_name, strlen(e->d_name) + 1);
 	*s->ret_dir = dir;
@@ -351,10 +406,28 @@ static bool is_removed(const struct place *place, const char *path)
 		faccessat(place->fd, path, F_OK, 0) < 0;
 }
 
+/* What is left of a path below the step's group without STEP_MEMBERS. NULL: it is that of the
+ * service process, no member. */
+static const char *path_of_member(const struct place *place, const char *step, const char *below)
+{
+	char service[PATH_MAX];
+	const char *rest = cgpath_below(STEP_MEMBERS, below);
+	bool of_service = cgpath_below(STEP_SERVICE, below) != NULL;
+
+	if (!rest && !of_service)
+		return below;
+	(void)snprintf(
+		service, sizeof(service), "%s/%s", step, of_service ? STEP_MEMBERS : STEP_SERVICE);
+	if (faccessat(place->fd, service, F_OK, 0) < 0)
+		return below; /* a group that a member made and called so */
+	return rest;
+}
+
 int step_find_pid(const struct place *place, pid_t pid, uint64_t *ret_id, char **ret_below)
 {
 	_cleanup_free_ char *cgroup = NULL, *path = NULL, *below = NULL;
 	struct stat st;
+	const char *member;
 	size_t len;
 	int r;
 
@@ -367,8 +440,12 @@ int step_find_pid(const struct place *place, pid_t pid, uint64_t *ret_id, char *
 	len = step_prefix(path);
 	if (len == 0 || is_removed(place, path))
 		return -ENOENT;
-	below = strdup(path + len + (path[len] == '/'));
+	member = path + len + (path[len] == '/');
 	path[len] = '\0';
+	member = path_of_member(place, path, member);
+	if (!member)
+		return -ENOENT;
+	below = strdup(member);
 	if (!below || fstatat(place->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	*ret_id = st.st_ino;
@@ -410,7 +487,7 @@ int step_add(const struct place *place, const struct step_dir *dir, const uint32
 		return 0;
 	if (r < 0 && r != -ENOENT)
 		return r;
-	fd = open_below(dir, name);
+	fd = open_below(step_get_members(dir), name);
 	if (fd < 0)
 		return fd;
 	(void)snprintf(text, sizeof(text), "%d", (int)pid);

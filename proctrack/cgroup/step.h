@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A step's cgroup: <root>/stepd/job_<J>/step_<S>, with task_<rank> below for each task and
- * STEP_ADDED for who is none. Of a step over several nodes it is step_<S>.<node's number>: nodes
- * may share a kernel. The names mean something to every process of the machine, so that a step is
- * found by its id (the cgroup's: the inode of its directory) or by a member's pid without any
- * table.
+ * STEP_ADDED for who is none. Of a step that has a service process (mpi/service.h) the groups of
+ * its members are below STEP_MEMBERS, beside STEP_SERVICE: the limits of the step's own group are
+ * for both, and what is done to members, and their end, is the members' alone. Of a step over
+ * several nodes it is step_<S>.<node's number>: nodes may share a kernel. The names mean something
+ * to every process of the machine, so that a step is found by its id (the cgroup's: the inode of
+ * its directory) or by a member's pid without any table.
  */
 #ifndef PROCTRACK_CGROUP_STEP_H
 #define PROCTRACK_CGROUP_STEP_H
@@ -23,13 +25,14 @@ struct place;
 struct step_dir {
 	uint64_t id;
 	int fd;
+	int members_fd; /* STEP_MEMBERS; -1: the step is not split */
 	uint32_t job_id;
 	char name[STEP_NAME_SIZE]; /* "step_0" */
 };
 
 #define STEP_DIR_INIT                                                                              \
 	{                                                                                          \
-		.id = 0, .fd = -1                                                                  \
+		.id = 0, .fd = -1, .members_fd = -1                                                \
 	}
 
 /* Makes the step's cgroup anew, and what is missing above it. What an earlier step of that name
@@ -50,6 +53,19 @@ int step_find_pid(
  * would keep the step from switching controllers on for its tasks (controllers.h). */
 #define STEP_ADDED "added"
 
+#define STEP_MEMBERS "members"
+#define STEP_SERVICE "service"
+
+/* Makes STEP_MEMBERS and STEP_SERVICE, and returns a descriptor (O_PATH) of the latter. While there
+ * is nothing in the step. */
+int step_split(struct step_dir *dir) _must_check_;
+
+/* The group that all members are in or below. */
+static inline int step_get_members(const struct step_dir *dir)
+{
+	return dir->members_fd >= 0 ? dir->members_fd : dir->fd;
+}
+
 /* Moves a running process into the step, into the group of the task of that rank or, rank being
  * NULL, of STEP_ADDED, made if it isn't there. -ESRCH: no such process. */
 int step_add(const struct place *place, const struct step_dir *dir, const uint32_t *rank,
@@ -68,12 +84,15 @@ int step_find_task(const struct step_dir *dir, uint32_t rank) _must_check_;
  * stays for step_remove(). */
 bool step_remove_task(const struct step_dir *dir, uint32_t rank);
 
-/* Removes the step's cgroup with all below, and what was made above it if that is empty now.
- * -EBUSY: something lives in it. -ESRCH: it is gone already. dir stays the caller's to clear. */
+/* Removes the step's cgroup with all below, and what was made above it if that is empty now. A
+ * service process that is still there is given STEP_SERVICE_END_MS, and killed.
+ * -EBUSY: a member lives. -ESRCH: it is gone already. dir stays the caller's to clear. */
 int step_remove(const struct step_dir *dir);
 
 /* Whether it is this step's. */
 bool step_is_of(const struct step_dir *dir, const stepd_step_rec_t *job);
+
+#define STEP_SERVICE_END_MS 1000
 
 void step_dir_clear(struct step_dir *dir);
 #define _cleanup_step_dir_ _cleanup_(step_dir_clear)

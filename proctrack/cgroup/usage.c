@@ -140,7 +140,7 @@ static int count_processes(int fd, stepd_usage_t *usage)
 	return r;
 }
 
-int usage_read(int fd, stepd_usage_t *ret_usage)
+int usage_read(int fd, int members_fd, stepd_usage_t *ret_usage)
 {
 	stepd_usage_t u = {0};
 	const char *last = "";
@@ -161,7 +161,7 @@ int usage_read(int fd, stepd_usage_t *ret_usage)
 	}
 	if (usage_forgets_refused(fd))
 		u.value[STEPD_USAGE_PIDS_MAX_EVENTS] = usage_get_refused(fd);
-	r = count_processes(fd, &u);
+	r = count_processes(members_fd, &u);
 	if (r == 0)
 		*ret_usage = u;
 	return r;

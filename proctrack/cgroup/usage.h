@@ -20,8 +20,9 @@
 #include "stepd/api/usage.h"
 #include "stepd/base/cleanup.h"
 
-/* -ESRCH: the group is gone. */
-int usage_read(int fd, stepd_usage_t *ret_usage) _must_check_;
+/* What the group at fd has used; its processes are those at members_fd, the same or a part of it.
+ * -ESRCH: the group is gone. */
+int usage_read(int fd, int members_fd, stepd_usage_t *ret_usage) _must_check_;
 
 /* Whether the kernel is one of those. */
 bool usage_forgets_refused(int fd);

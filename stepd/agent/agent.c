@@ -120,6 +120,21 @@ static int record_root(struct agent *a, struct err *err)
 	return 0;
 }
 
+/* Before there is anything else in the container. Other trackers know of no such thing: there the
+ * service's own limits are all that it has. */
+static int make_service_cgroup(struct agent *a, struct err *err)
+{
+	int fd;
+
+	if (!a->mpi || !mpi_get_env_type(a->mpi))
+		return 0;
+	fd = proctrack_service_fd(a->pt, &a->plan.job, &a->service_may_clone);
+	if (fd < 0 && fd != -EOPNOTSUPP)
+		return err_set(err, fd, "make the cgroup of the MPI service process");
+	a->service_cgroup_fd = fd < 0 ? -1 : fd;
+	return 0;
+}
+
 static int create_container(struct agent *a, struct err *err)
 {
 	uint64_t begin_ns = trace_now_ns();
@@ -149,6 +164,9 @@ static int create_container(struct agent *a, struct err *err)
 		return err_set(err, r,
 			"create the step's container with %s ('stepd plugins' tells what it needs)",
 			proctrack_get_type(a->pt));
+	r = make_service_cgroup(a, err);
+	if (r < 0)
+		return r;
 	r = state_doc_publish(a, agent_state_words[a->state], err);
 	failpoint("published");
 	trace_phase(a->trace, "container", begin_ns);

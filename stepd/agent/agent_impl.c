@@ -24,6 +24,7 @@ void agent_init(struct agent *a, const struct agent_options *options)
 		.log = options->log,
 		.launch = LAUNCH_INIT,
 		.signal_fd = -1,
+		.service_cgroup_fd = -1,
 		.container = PRI_WATCH_INIT,
 		.member = MEMBER_WATCH_INIT,
 		.oom = OOM_INIT,

@@ -84,6 +84,8 @@ struct agent {
 	struct registry *registry;
 	struct proctrack *pt;
 	struct mpi *mpi;
+	int service_cgroup_fd; /* of its service process, until that is started; -1: none */
+	bool service_may_clone;
 	struct mpi_door *mpi_door; /* NULL: mpi has not been asked for anything */
 	struct stdio *stdio;
 	struct trace *trace;

@@ -88,6 +88,7 @@ static void agent_clear(struct agent *a)
 		result_publish_state(a, "unkillable");
 		a->registry = registry_leave(a->registry);
 	}
+	a->service_cgroup_fd = close_fd(a->service_cgroup_fd);
 	a->pt = proctrack_close(a->pt);
 	failpoint("leaving");
 	if (a->result_kept)
@@ -103,6 +104,8 @@ static void agent_clear(struct agent *a)
 int closing_finish(struct agent *a, int r, int *ret_code, const struct err *err)
 {
 	closing_release_fds(a);
+	if (a->loop)
+		mpi_door_close(a); /* where the launch failed: it is in the container */
 	remove_container(a);
 	failpoint("removed");
 	write_reports(a);

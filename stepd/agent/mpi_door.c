@@ -415,7 +415,7 @@ static struct mpi_door *door_new(struct agent *a)
 	return d;
 }
 
-/* What ranks put is kept outside of the step's container, where no limit of the step counts it. */
+/* What ranks put is kept there, and not every step is limited. */
 static uint64_t memory_bytes(const struct spec *spec)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -453,6 +453,8 @@ static void set_host(struct mpi_door *d)
 				.keep_fds_count = spec->wire.listen_fd >= 0,
 				.start_timeout_ms = START_TIMEOUT_MS,
 				.memory_bytes = memory_bytes(spec),
+				.cgroup_fd = d->a->service_cgroup_fd,
+				.cgroup_may_clone = d->a->service_may_clone,
 				.unfiltered = d->a->options->mpi_unfiltered,
 			},
 	};
@@ -472,6 +474,7 @@ int mpi_door_prefork(struct agent *a, struct err *err)
 	if (a->options->listen_fd)
 		*a->options->listen_fd = close_fd(*a->options->listen_fd);
 	d->host.wire.listen_fd = -1;
+	d->host.service.cgroup_fd = a->service_cgroup_fd = close_fd(a->service_cgroup_fd);
 	d->service = mpi_get_service(a->mpi);
 	if (!d->service)
 		return r;

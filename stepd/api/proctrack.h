@@ -83,6 +83,13 @@ STEPD_EXPORT int proctrack_p_resume(uint64_t id);
  * container does not allow it; the host forks and calls proctrack_p_add(). */
 STEPD_EXPORT int proctrack_p_clone_fd(const stepd_step_rec_t *job, uint32_t local_id);
 
+/* A descriptor of the cgroup of the step's MPI service process: under the step's limits, its
+ * threads and processes counted for themselves, and no member: it may live on when the container is
+ * empty. The container's end is its end. Called once, right after proctrack_p_create(), where there
+ * will be such a process; the caller closes it. *may_clone: whether it can be born there
+ * (CLONE_INTO_CGROUP); else it moves there itself. Without this function it is outside. */
+STEPD_EXPORT int proctrack_p_service_fd(const stepd_step_rec_t *job, int *may_clone);
+
 /* The task of this local id has ended and been reaped: what stands for it alone can go now, so that
  * the step's end has less to remove. Processes that it left are the step's still; what they hold
  * stays until proctrack_p_destroy(). */

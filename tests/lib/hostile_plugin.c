@@ -6,17 +6,25 @@
  *reads no answer thrower	sends descriptors crowd	asks for spawns that can't be, and some that
  *would take much memory fuzz	STEP_HOSTILE_COUNT messages, valid ones that were changed and
  *made-up ones, by the seed STEP_HOSTILE_SEED stay	does not end when the step is over stop
- *stands still when the step is over empty	a message of no bytes The first task waits on the
- *descriptor HOSTILE_FD until it is through: "through ANSWERS BUSY", how many answers have come by
- *then, and how many of them were EAGAIN. STEP_HOSTILE_ROOT "1": the service says, in HOSTILE_MEMORY
- *for all tasks, whether it can find the agent's environment in its memory.
+ *stands still when the step is over empty	a message of no bytes escape	tries what leads out
+ *of its process, and says in the log what was done: "done WORDS" deadly	makes the system
+ *call STEP_HOSTILE_CALL brood	leaves a daemon The first task waits on the descriptor HOSTILE_FD
+ *until it is through: "through ANSWERS BUSY", how many answers have come by then, and how many of
+ *them were EAGAIN. STEP_HOSTILE_ROOT "1": the service says, in HOSTILE_MEMORY for all tasks,
+ *whether it can find the agent's environment in its memory.
  */
 #include <fcntl.h>
 #include <jansson.h>
+#include <linux/netlink.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include "mpi/link.h"
 #include "stepd/api/env.h"
@@ -36,6 +44,7 @@ struct hostile {
 struct order {
 	char mood[16];
 	unsigned count, seed;
+	char call[32];
 	char needle[64]; /* turned round, so that it is not found here */
 };
 
@@ -281,6 +290,147 @@ static void fuzz(struct hostile *h, unsigned count)
 	}
 }
 
+/* ---- ways out ------------------------------------------------------------------------------- */
+
+static long try_process(unsigned long flags)
+{
+	long pid = syscall(SYS_clone, flags, NULL, NULL, NULL, 0);
+
+	if (pid == 0)
+		_exit(0);
+	return pid;
+}
+
+static bool opens(int family, int type, int protocol)
+{
+	int fd = socket(family, type, protocol);
+
+	if (fd >= 0)
+		(void)close(fd);
+	return fd >= 0;
+}
+
+/* Whether a raw system call did something. */
+static bool does(long number, long a, long b, long c, long d)
+{
+	return syscall(number, a, b, c, d, 0, 0) >= 0;
+}
+
+static bool writes(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0)
+		(void)close(fd);
+	return fd >= 0;
+}
+
+static void *set_flag(void *flag)
+{
+	*(bool *)flag = true;
+	return NULL;
+}
+
+static bool makes_thread(void)
+{
+	bool ran = false;
+	pthread_t thread;
+
+	return pthread_create(&thread, NULL, set_flag, &ran) == 0 &&
+		pthread_join(thread, NULL) == 0 && ran;
+}
+
+/* Those of the first table must fail, those of the second must not. */
+static void escape(struct hostile *h)
+{
+	const struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+	uint64_t args[11] = {[4] = SIGCHLD};
+	pid_t agent = getppid();
+	const struct {
+		const char *name;
+		bool done;
+	} ways[] =
+		{
+			{"fork", try_process(SIGCHLD) > 0},
+			{"vfork", try_process(CLONE_VFORK | SIGCHLD) > 0},
+			{"namespace", try_process(CLONE_NEWUSER | SIGCHLD) > 0},
+			{"clone3", does(SYS_clone3, (long)args, sizeof(args), 0, 0)},
+			{"kill", does(SYS_kill, agent, SIGCONT, 0, 0)},
+			{"kill-all", does(SYS_kill, -1, SIGURG, 0, 0)},
+			{"tgkill", does(SYS_tgkill, agent, agent, SIGCONT, 0)},
+			{"dumpable", prctl(PR_SET_DUMPABLE, 1) == 0},
+			{"session", setsid() > 0},
+			{"limits", does(SYS_prlimit64, agent, RLIMIT_CORE, (long)&limit, 0)},
+			{"own-limit", setrlimit(RLIMIT_CORE, &limit) == 0},
+			{"packet", opens(AF_PACKET, SOCK_RAW, 0)},
+			{"algorithm", opens(AF_ALG, SOCK_SEQPACKET, 0)},
+			{"vsock", opens(AF_VSOCK, SOCK_STREAM, 0)},
+			{"netlink", opens(AF_NETLINK, SOCK_RAW, NETLINK_KOBJECT_UEVENT)},
+			{"raw", opens(AF_INET, SOCK_RAW, 1)},
+			{"io_uring", does(SYS_io_uring_setup, 4, (long)args, 0, 0)},
+			{"shadow", writes("/etc/shadow")},
+			{"cgroup", writes("/sys/fs/cgroup/cgroup.procs")},
+			{"memory", writes("/proc/1/mem")},
+			{"unlike", does(-1, 0, 0, 0, 0)},
+		},
+	  needs[] = {
+		  {"thread", makes_thread()},
+		  {"inet", opens(AF_INET, SOCK_STREAM, 0)},
+		  {"inet6", opens(AF_INET6, SOCK_STREAM, 0) || errno != ENOSYS},
+		  {"unix", opens(AF_UNIX, SOCK_STREAM, 0)},
+		  {"route", opens(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE)},
+		  {"sock_diag", opens(AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG)},
+		  {"raise", kill(getpid(), SIGURG) == 0 && raise(SIGURG) == 0},
+	  };
+	char text[512] = "done:";
+	size_t i, n = strlen(text);
+
+	for (i = 0; i < ARRAY_SIZE(ways); i++) {
+		if (ways[i].done)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, " %s", ways[i].name);
+	}
+	n += (size_t)snprintf(text + n, sizeof(text) - n, ". refused:");
+	for (i = 0; i < ARRAY_SIZE(needs); i++) {
+		if (!needs[i].done)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, " %s", needs[i].name);
+	}
+	(void)snprintf(text + n, sizeof(text) - n, ".");
+	send_it(h, json_pack("{s:s, s:s, s:s}", "do", "log", "level", "info", "text", text), false);
+}
+
+/* One that nobody finds by its parent, its session or its descriptors. */
+static bool leave_child(void)
+{
+	pid_t pid = fork();
+
+	if (pid != 0)
+		return pid > 0;
+	(void)setsid();
+	(void)syscall(SYS_close_range, 0, ~0u, 0);
+	for (;;)
+		(void)pause();
+}
+
+/* Ends this process where all is well. */
+static void make_call(const char *name)
+{
+	static const struct {
+		const char *name;
+		long number;
+	} calls[] = {{"bpf", SYS_bpf}, {"chroot", SYS_chroot}, {"execve", SYS_execve},
+		{"execveat", SYS_execveat}, {"init_module", SYS_init_module}, {"mount", SYS_mount},
+		{"open_by_handle_at", SYS_open_by_handle_at}, {"pidfd_getfd", SYS_pidfd_getfd},
+		{"process_vm_readv", SYS_process_vm_readv}, {"ptrace", SYS_ptrace},
+		{"setns", SYS_setns}, {"setresuid", SYS_setresuid}, {"setuid", SYS_setuid},
+		{"unshare", SYS_unshare}};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(calls); i++) {
+		if (strcmp(name, calls[i].name) == 0)
+			(void)does(calls[i].number, 0, 0, 0, 0);
+	}
+}
+
 /* ---- its life ------------------------------------------------------------------------------- */
 
 /* Whether the needle stands in memory that can be written. */
@@ -353,6 +503,12 @@ static int attack(const stepd_mpi_service_t *service)
 		crowd(&h);
 	else if (strcmp(o->mood, "fuzz") == 0)
 		fuzz(&h, o->count);
+	else if (strcmp(o->mood, "escape") == 0)
+		escape(&h);
+	else if (strcmp(o->mood, "deadly") == 0)
+		make_call(o->call);
+	else if (strcmp(o->mood, "brood") == 0)
+		(void)leave_child(); /* the task sees that there is none */
 	else if (strcmp(o->mood, "empty") == 0)
 		send_bytes(&h, "", 0, false);
 	hear(&h);
@@ -367,10 +523,12 @@ int p_mpi_hook_slurmstepd_prefork(const stepd_step_rec_t *job, char ***env)
 	const char *mood = stepd_env_get(*env, "STEP_HOSTILE");
 	const char *count = stepd_env_get(*env, "STEP_HOSTILE_COUNT");
 	const char *seed = stepd_env_get(*env, "STEP_HOSTILE_SEED");
+	const char *call = stepd_env_get(*env, "STEP_HOSTILE_CALL");
 	const char *needle = stepd_env_get(*env, "STEP_HOSTILE_NEEDLE");
 
 	(void)snprintf(o.mood, sizeof(o.mood), "%s", mood ? mood : "");
 	(void)snprintf(o.needle, sizeof(o.needle), "%s", needle ? needle : "");
+	(void)snprintf(o.call, sizeof(o.call), "%s", call ? call : "");
 	o.count = count ? (unsigned)atoi(count) : 1000;
 	o.seed = seed ? (unsigned)atoi(seed) : 1;
 	return job->mpi_host->service_start(job->mpi_host->ctx, attack, &o, true) < 0

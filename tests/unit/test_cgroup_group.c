@@ -235,7 +235,7 @@ static void test_a_group_that_is_gone(_unused_ void **state)
 	assert_int_equal(group_suspend(fd), -ESRCH);
 	assert_int_equal(group_resume(fd), -ESRCH);
 	assert_int_equal(group_wait_empty(fd, 0), -ESRCH);
-	assert_int_equal(usage_read(fd, &usage), -ESRCH);
+	assert_int_equal(usage_read(fd, fd, &usage), -ESRCH);
 	assert_int_equal(group_list(fd, &set), 0);
 	assert_int_equal(set.n, 0);
 }
@@ -571,7 +571,7 @@ static void test_usage_is_true(_unused_ void **state)
 	pid_t pid;
 
 	need_rig(&rig);
-	assert_int_equal(usage_read(rig.fd, &usage), 0);
+	assert_int_equal(usage_read(rig.fd, rig.fd, &usage), 0);
 	assert_true(usage.source[STEPD_USAGE_CPU_USER_USEC]);
 	assert_true(usage.source[STEPD_USAGE_PROCESSES]);
 	assert_int_equal(usage.value[STEPD_USAGE_PROCESSES], 0);
@@ -588,10 +588,10 @@ static void test_usage_is_true(_unused_ void **state)
 			;
 		_exit(0);
 	}
-	assert_int_equal(usage_read(rig.fd, &usage), 0);
+	assert_int_equal(usage_read(rig.fd, rig.fd, &usage), 0);
 	assert_int_equal(usage.value[STEPD_USAGE_PROCESSES], 1);
 	(void)rig_status(pid);
-	assert_int_equal(usage_read(rig.fd, &usage), 0);
+	assert_int_equal(usage_read(rig.fd, rig.fd, &usage), 0);
 	assert_true(
 		usage.value[STEPD_USAGE_CPU_USER_USEC] + usage.value[STEPD_USAGE_CPU_SYSTEM_USEC] >=
 		before + 5000);

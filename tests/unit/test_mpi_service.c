@@ -65,6 +65,7 @@ static struct mpi_service_options options(bool may_become)
 		.message = no_message,
 		.userdata = may_become ? NULL : &no,
 		.start_timeout_ms = 300,
+		.cgroup_fd = -1,
 	};
 }
 

@@ -1,0 +1,168 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# An MPI service process that somebody has taken over: it has no rights, leads nowhere, and is held by
+# the step's limits.
+. "${top_srcdir:?}/tests/lib/attendant.sh"
+
+cp "$top_builddir/tests/lib/plugins/mpi_hostile.so" "$tmpdir/plugins/" || bail "make check builds it"
+filtered=no
+grep -q '^#define HAVE_LIBSECCOMP 1' "${top_builddir:?}/config.h" && filtered=yes
+
+# For a task: $service, the pid of the step's service process, the other child of its parent.
+# shellcheck disable=SC2016 # for the task's shell
+find_service='for status in /proc/[0-9]*/status; do
+	grep -qs "^Name:.stepd-mpi$" "$status" && grep -qs "^PPid:.$PPID$" "$status" && {
+		service=${status%/status}; service=${service#/proc/}; }
+done;'
+
+# ---- the real ones ------------------------------------------------------------------------------
+# shellcheck disable=SC2016
+show='[ "$SLURM_PROCID" -eq 0 ] || exit 0
+for thread in /proc/$service/task/*; do
+	sed -n "s/^\(Cap[A-Z][a-z]*\|NoNewPrivs\|Seccomp\):[[:space:]]*/\1 /p" "$thread/status"
+done
+echo "service $(sed -n "s/^0:://p" /proc/$service/cgroup)"
+echo "task $(sed -n "s/^0:://p" /proc/self/cgroup)"'
+confined() { # PLUGIN ARG...
+	plugin=$1
+	shift
+	out=$(step --mpi "$plugin" -n 2 "$@" -- sh -c "$find_service $show" 2>&1)
+	caps=$(echo "$out" | grep '^Cap' | sort -u)
+	if [ "$(id -u)" -eq 0 ]; then
+		is "$caps" "CapAmb 0000000000000000
+CapBnd 0000000000000000
+CapEff 0000000000000000
+CapInh 0000000000000000
+CapPrm 0000000000000000" "$plugin $*: no thread of the service has a capability in any set"
+	else
+		is "$(echo "$caps" | grep -v Bnd | grep -c '0000000000000000$')" 4 \
+			"$plugin $*: no thread of the service has a capability"
+	fi
+	is "$(echo "$out" | grep '^NoNew' | sort -u)" "NoNewPrivs 1" "$plugin $*: none can get one"
+	if [ "$filtered" = yes ]; then
+		is "$(echo "$out" | grep '^Seccomp' | sort -u)" "Seccomp 2" \
+			"$plugin $*: a filter of system calls confines all of its threads"
+	else
+		skip 1 "built without libseccomp"
+	fi
+	is "$(echo "$out" | grep -c refused)" 0 "$plugin $*: nothing that it needs is refused"
+	nothing_left "$plugin $*: nothing is left of the step"
+}
+for plugin in pmi2 pmix; do
+	if [ ! -e "$STEPD_PLUGIN_DIR/mpi_$plugin.so" ]; then
+		skip 5 "built without $plugin"
+		continue
+	fi
+	confined "$plugin"
+	if [ "$(id -u)" -eq 0 ]; then
+		confined "$plugin" --uid 65534 --gid 65534
+	fi
+done
+
+# ---- ways out -----------------------------------------------------------------------------------
+# shellcheck disable=SC2016
+through='read -r a <&$HOSTILE_FD; read -r a <&$HOSTILE_FD;'
+hostile() { # MOOD ARG...
+	mood=$1
+	shift
+	STEP_HOSTILE=$mood step --mpi hostile -n 1 "$@"
+}
+as_other=
+[ "$(id -u)" -ne 0 ] || as_other='--uid 65534 --gid 65534'
+
+if [ "$filtered" = yes ]; then
+	# shellcheck disable=SC2086 # two options, or none
+	out=$(hostile escape $as_other -- bash -c "$through" 2>&1)
+	is $? 0 "a service process that tries ways out: the step goes on"
+	like "$out" 'done:\. ' "it makes no process, signals none, opens nothing that it has no business with"
+	like "$out" ' refused:\.' "threads and sockets, which servers need, it makes"
+	like "$out" 'was refused the system call [0-9]*; if a newer library needs it: mpi_filter in stepd.conf' \
+		"what was refused is reported with the remedy"
+	is "$(echo "$out" | grep -c 'the system call')" \
+		"$(echo "$out" | grep -o 'the system call [0-9]*' | sort -u | wc -l)" "each call once"
+	nothing_left "nothing is left of it"
+	for call in bpf chroot execve execveat init_module mount open_by_handle_at pidfd_getfd \
+		process_vm_readv ptrace setns setresuid setuid unshare; do
+		out=$(STEP_HOSTILE_CALL=$call hostile deadly -- bash -c "$through exit 3" 2>&1)
+		is $? 3 "a service process that calls $call(2): the step goes on"
+		like "$out" 'was killed for a system call that no MPI server makes' "it is killed, and the log says why"
+	done
+	printf 'mpi_filter = no\n' >"$tmpdir/conf"
+	out=$(STEP_HOSTILE_CALL=unshare hostile deadly --config "$tmpdir/conf" -- bash -c "$through" 2>&1)
+	is $? 0 "mpi_filter = no: the step runs"
+	like "$out" 'no system call filter confines the service process: mpi_filter of stepd.conf' \
+		"the log says that there is no filter"
+	is "$(echo "$out" | grep -c 'was killed')" 0 "and nothing is refused"
+else
+	skip 34 "built without libseccomp"
+fi
+
+# ---- the step's cgroup --------------------------------------------------------------------------
+if [ "$tracker" != cgroup ]; then
+	skip 14 "no cgroups can be made here"
+	done_testing
+	exit
+fi
+out=$(step --mpi attendant -n 1 -- sh -c "$find_service $show" 2>&1)
+task=$(echo "$out" | sed -n 's/^task //p')
+like "$task" '/step_0/members/task_0$' "the tasks' groups are below one for the step's members"
+is "$(echo "$out" | sed -n 's/^service //p')" "${task%/members/task_0}/service" \
+	"the service is beside it, in a group of its own in the step's"
+nothing_left "and nothing is left of them"
+
+service_of() { # AGENT
+	for status in /proc/[0-9]*/status; do
+		if grep -qs '^Name:.stepd-mpi$' "$status" && grep -qs "^PPid:.$1\$" "$status"; then
+			echo "$status" | tr -dc '0-9'
+		fi
+	done
+}
+group_of() { # PID: its cgroup's directory
+	path=$(sed -n 's/^0:://p' "/proc/$1/cgroup")
+	sed -n 's/^[^ ]* \([^ ]*\) cgroup2 .*/\1/p' /proc/mounts | while read -r mount; do
+		[ ! -d "$mount$path" ] || echo "$mount$path"
+	done | head -n 1
+}
+holds() { # GROUP COUNT
+	[ "$(wc -l <"$1/cgroup.procs")" -eq "$2" ]
+}
+has_ended() { # PID: a zombie, too, which is for this machine's init to reap
+	! kill -0 "$1" 2>/dev/null || grep -q '^State:.Z' "/proc/$1/status"
+}
+is_gone() { # DIRECTORY
+	[ ! -e "$1" ]
+}
+
+# With a filter it could not fork at all.
+printf 'mpi_filter = no\n' >"$tmpdir/conf"
+STEP_HOSTILE=brood
+export STEP_HOSTILE
+# shellcheck disable=SC2016
+agent --config "$tmpdir/conf" --proctrack cgroup --mpi hostile -n 1 -- sh -c 'sleep 600 & exec sleep 600'
+group=$(group_of "$(service_of "$agent")")
+like "$group" '/step_0/service$' "the service of a step that runs"
+ok "what the service forks is in its group" eventually holds "$group" 2
+is "$("$stepctl" pids "$job.0" | grep -c .)" 2 "neither is one of the step's processes"
+like "$("$stepctl" find "$(service_of "$agent")" 2>&1)" 'is in no step' "nor found as one"
+"$stepctl" signal TERM "$job.0" >/dev/null
+wait "$agent"
+is $? 143 "the end of the members is the step's, whatever the service has left"
+ok "which ends with the step" is_gone "$group"
+nothing_left "and nothing is left"
+
+# An agent that dies leaves a service that does not end by itself.
+STEP_HOSTILE=stay
+agent --proctrack cgroup --mpi hostile -n 1 -- sleep 600
+service=$(service_of "$agent")
+group=$(group_of "$service")
+kill -KILL "$agent"
+wait "$agent"
+ok "an agent was killed: the service is there" kill -0 "$service"
+for pid in $("$stepctl" pids "$job.0" 2>/dev/null) $(cat "${group%/service}"/members/task_0/cgroup.procs); do
+	kill -KILL "$pid"
+done 2>/dev/null
+"$stepctl" clean >/dev/null 2>&1
+ok "who cleans up after the agent ends it" is_gone "$group"
+ok "with its process" has_ended "$service"
+nothing_left_soon "and nothing is left"
+done_testing
