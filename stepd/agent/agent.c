@@ -180,10 +180,11 @@ static int open_socket(struct agent *a, struct err *err)
 	int r;
 
 	r = events_open(registry_get_dirfd(a->registry), false, a->log, &a->events, err);
-	if (r == 0)
-		events_reserve(a->events, a->tasks.n);
-	if (r == 0)
-		r = methods_open(a, err);
+	if (r < 0)
+		return r;
+	events_reserve(a->events, a->tasks.n);
+	events_set_readers(a->events, a->plan.job.uid, a->options->operator_gid);
+	r = methods_open(a, err);
 	failpoint("listening");
 	trace_phase(a->trace, "socket", begin_ns);
 	return r;

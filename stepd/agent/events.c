@@ -10,6 +10,7 @@
 
 #include "stepd/agent/event_text.h"
 #include "stepd/agent/reexec/handover.h"
+#include "stepd/base/fs.h"
 #include "stepd/base/log.h"
 
 #define EVENTS_FILE "events.jsonl"
@@ -338,22 +339,28 @@ static int inherit(struct events *ev)
 	return st.st_size > ev->end && ftruncate(ev->file_fd, ev->end) < 0 ? -errno : 0;
 }
 
-/* Everybody may read what happens here. */
 static int open_file(int dir_fd, bool inherit_it)
 {
-	int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, fd, r;
-	mode_t mask;
+	int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, fd;
 
 	if (!inherit_it) {
 		if (unlinkat(dir_fd, EVENTS_FILE, 0) < 0 && errno != ENOENT)
 			return -errno;
 		flags |= O_EXCL;
 	}
-	mask = umask(022);
-	fd = openat(dir_fd, EVENTS_FILE, flags, 0644);
-	r = fd < 0 ? -errno : fd;
-	(void)umask(mask); /* can't fail */
-	return r;
+	fd = openat(dir_fd, EVENTS_FILE, flags, 0600);
+	return fd < 0 ? -errno : fd;
+}
+
+void events_set_readers(struct events *ev, uid_t owner, gid_t operators)
+{
+	int r = fs_set_readers(ev->file_fd, owner, operators);
+
+	if (r < 0)
+		log_debug(ev->log,
+			"only the agent's user can read '" EVENTS_FILE "' (%s); the step answers "
+			"all the same",
+			strerror(-r));
 }
 
 int events_open(int dir_fd, bool inherit_it, const struct log *log, struct events **ret_events,

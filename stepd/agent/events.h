@@ -67,6 +67,10 @@ int events_open(int dir_fd, bool inherit, const struct log *log, struct events *
 	struct err *err) _must_check_;
 struct events *events_close(struct events *ev);
 
+/* Lets the step's owner and the operator group read the file, as the method Events lets them; at
+ * first only the agent's user may. */
+void events_set_readers(struct events *ev, uid_t owner, gid_t operators);
+
 /* For the program that goes on with them (handover.h). Where followers stand counts on. */
 void events_save(const struct events *ev, struct handover *h, struct json_t *object);
 int events_restore(const struct json_t *object, const struct log *log, struct events **ret_events,

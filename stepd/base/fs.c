@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/base/fs.h"
 
+#include <endian.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/posix_acl.h>
+#include <linux/posix_acl_xattr.h>
+#include <linux/xattr.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83 /* Linux 6.16 */
@@ -201,6 +208,48 @@ int fs_replace(int dirfd, const char *name, mode_t mode)
 	int r = fd < 0 ? fd : move_new(dirfd, temp, name, 0);
 
 	return r < 0 ? r : take_fd(&fd);
+}
+
+/* An access control list as the kernel takes it (linux/posix_acl_xattr.h), its numbers in little
+ * endian, its entries in the order of their tags. */
+struct acl_entry {
+	uint16_t tag, perm;
+	uint32_t id;
+};
+
+struct acl {
+	uint32_t version;
+	struct acl_entry entries[6];
+};
+
+static size_t acl_add(struct acl *acl, size_t n, uint16_t tag, uint16_t perm, uint32_t id)
+{
+	acl->entries[n] = (struct acl_entry){htole16(tag), htole16(perm), htole32(id)};
+	return n + 1;
+}
+
+int fs_set_readers(int fd, uid_t uid, gid_t gid)
+{
+	const bool has_user = uid != 0 && uid != geteuid(), has_group = gid != (gid_t)-1;
+	struct acl acl = {.version = htole32(POSIX_ACL_XATTR_VERSION)};
+	size_t n = 0;
+
+	if (fchmod(fd, 0600) < 0)
+		return -errno;
+	if (!has_user && !has_group)
+		return 0;
+	n = acl_add(&acl, n, ACL_USER_OBJ, ACL_READ | ACL_WRITE, (uint32_t)ACL_UNDEFINED_ID);
+	if (has_user)
+		n = acl_add(&acl, n, ACL_USER, ACL_READ, uid);
+	n = acl_add(&acl, n, ACL_GROUP_OBJ, 0, (uint32_t)ACL_UNDEFINED_ID);
+	if (has_group)
+		n = acl_add(&acl, n, ACL_GROUP, ACL_READ, gid);
+	n = acl_add(&acl, n, ACL_MASK, ACL_READ, (uint32_t)ACL_UNDEFINED_ID);
+	n = acl_add(&acl, n, ACL_OTHER, 0, (uint32_t)ACL_UNDEFINED_ID);
+	return fsetxattr(fd, XATTR_NAME_POSIX_ACL_ACCESS, &acl,
+		       offsetof(struct acl, entries) + n * sizeof(acl.entries[0]), 0) < 0
+		? -errno
+		: 0;
 }
 
 int fs_check_trusted(int fd, const char *path, struct err *err)

@@ -20,6 +20,7 @@
 
 #include <malloc.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #define GIVE_BACK_BYTES (4u << 20)
@@ -70,6 +71,15 @@ unsigned room_count_all(const struct control *c)
 	return count_kind(c, CONTROL_AGENT);
 }
 
+/* Whether nothing has come either that is only not read yet. */
+static bool is_idle(const struct conn *conn)
+{
+	char byte;
+
+	return conn->fd >= 0 && !conn_is_busy(conn) && conn->held == 0 && !conn->is_unread &&
+		recv(conn->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) <= 0;
+}
+
 /* Closes the connection that has been silent for longest, if one does nothing at all. */
 static bool close_idle(struct control *c)
 {
@@ -77,7 +87,7 @@ static bool close_idle(struct control *c)
 
 	TAILQ_FOREACH(conn, &c->all, all)
 	{
-		if (conn->fd >= 0 && !conn_is_busy(conn) && conn->held == 0) {
+		if (is_idle(conn)) {
 			conn_doom(conn, "silent for longest, and another needs its place");
 			return true;
 		}
@@ -98,16 +108,21 @@ unsigned room_admit(struct control *c, const struct control_peer *peer, enum con
 	return 0;
 }
 
+/* One whose bytes wait for the service's time has not stood still; it goes where none other can. */
 static struct conn *find_stalest(struct control *c, const struct conn *asking)
 {
-	struct conn *conn;
+	struct conn *conn, *due = NULL;
 
 	TAILQ_FOREACH(conn, &c->all, all)
 	{
-		if (conn != asking && conn->held > 0 && conn->access >= asking->access)
+		if (conn == asking || conn->held == 0 || conn->access < asking->access)
+			continue;
+		if (!conn->is_due)
 			return conn;
+		if (!due)
+			due = conn;
 	}
-	return NULL;
+	return due;
 }
 
 bool room_make(struct conn *conn, size_t bytes)

@@ -20,6 +20,7 @@
 
 #define ACCEPT_REST_S 0.1
 #define HUPS_PER_TURN 64
+#define ACCEPTS_LEAST 64 /* in a turn, however long it takes: it may have been preempted */
 
 /* What accepting may take of a turn; doc/stepd-control.7 repeats the times. */
 static const struct {
@@ -28,7 +29,7 @@ static const struct {
 } accept_rows[LISTENER_MAX] = {
 	[LISTENER_AGENT] = {4, 0},
 	[LISTENER_OWNER] = {2, -1},
-	[LISTENER_ALL] = {2, -2},
+	[LISTENER_ALL] = {4, -2},
 };
 
 /* ---- turns --------------------------------------------------------------------------------- */
@@ -246,10 +247,10 @@ static void on_caller(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int rev
 	struct listener *listener = io->data;
 	struct control *c = listener->control;
 	const uint64_t end_ns = turn_now_ns() + accept_rows[listener->kind].budget_ms * 1000000;
-	int fd;
+	int fd, n;
 
 	have_spare(c);
-	while (ev_is_active(io) && turn_now_ns() < end_ns) {
+	for (n = 0; ev_is_active(io) && (n < ACCEPTS_LEAST || turn_now_ns() < end_ns); n++) {
 		fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0) {
 			c->accept_failed = false;

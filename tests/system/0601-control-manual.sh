@@ -10,7 +10,7 @@ interface=$top_srcdir/stepd/control/io.stepd.Step.varlink
 
 # The value of a constant, computed as C does.
 constant() { # NAME
-	value=$(sed -n "s|^#define $1 *\([^/]*\).*|\1|p" "$top_srcdir"/stepd/control/*.[ch] |
+	value=$(sed -n "s|^#define $1  *\([^/]*\).*|\1|p" "$top_srcdir"/stepd/control/*.[ch] |
 		sed 's/\([0-9]\)u/\1/g')
 	echo $(($value)) # text: a variable would have to be a number
 }
@@ -37,7 +37,7 @@ accepting() { # LISTENER
 has "$(budget AGENT) to root's, $(budget OWNER) to those of the owner" "the time of root's calls and the owner's"
 has "$(budget ASK) to those of the operator group, and $(budget EVERYBODY) to those of everybody else" \
 	"and of the others'"
-has "$(accepting AGENT) ms at .Pa socket.agent , $(accepting OWNER) ms at .Pa socket.owner and $(accepting ALL) ms at" \
+has "$(accepting AGENT) ms at .Pa socket.agent , $(accepting OWNER) ms at .Pa socket.owner and $(accepting ALL) ms at .Pa socket , and takes $(constant ACCEPTS_LEAST) at" \
 	"the time of accepting"
 has "is at most $(($(constant CONTROL_MEMORY_MAX) >> 20)) MiB" "memory"
 shares=$(sed -n 's/.*\[CONTROL_\(OWNER\|ASK\|EVERYBODY\)\] = {\([0-9]*\), \([0-9]*\)}.*/\1 \2 \3/p' \

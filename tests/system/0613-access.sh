@@ -68,6 +68,30 @@ is "$(ask org.varlink.service.GetInfo | field 'p["interfaces"]')" '["org.varlink
 as="--uid $operator --gid $group"
 is "$(refused Wait | cut -d' ' -f1)" PermissionDenied "an operator does not wait"
 is "$(answer 'p["state"]' Describe)" running "but asks"
+
+# ---- what the files of the directory tell --------------------------------------------------------
+# Nothing that the methods deny: who may not follow the events may not read them either.
+dir=$(dirname "$(socket)")
+reads() { # UID GID FILE
+	setpriv --reuid "$1" --regid "$2" --clear-groups cat "$dir/$3" >"$tmpdir/read" 2>&1
+}
+as=
+is "$(ask Notify '{"message": "the colour is blue"}')" '{"parameters":{}}' "root leaves a note among the events"
+ok "root can read the events" reads 0 0 events.jsonl
+ok "with the note among them" grep -q "the colour is blue" "$tmpdir/read"
+fails "somebody else can't read the events, which the method denies him" reads $stranger $stranger events.jsonl
+fails "nor the spec" reads $stranger $stranger spec.json
+ok "but what runs here" reads $stranger $stranger state.json
+unlike "$(cat "$tmpdir/read")" "blue|sleep" "which has neither notes nor commands"
+if python3 -c 'import os, sys; os.getxattr(sys.argv[1], "system.posix_acl_access")' "$dir/events.jsonl" 2>/dev/null; then
+	ok "the owner can read the events" reads $owner $owner events.jsonl
+	ok "and so can an operator" reads $operator $group events.jsonl
+	fails "but the owner can't write them" \
+		setpriv --reuid $owner --regid $owner --clear-groups sh -c 'echo >>"$1"' - "$dir/events.jsonl"
+else
+	skip 3 "no access control lists here"
+fi
+
 as="--uid $owner --gid $owner"
 follow Wait >"$tmpdir/waited" &
 waiter=$!
@@ -77,6 +101,28 @@ as=
 wait "$agent"
 wait $waiter
 is "$(tail -n 1 "$tmpdir/waited" | field 'p["state"]')" ended "and is told so"
+
+# Without an agent the file is all there is.
+agent --config "$tmpdir/stepd.conf" --proctrack "$tracker" --uid $owner --gid $owner -- sh -c 'echo up; sleep 600'
+kill -9 "$agent"
+wait "$agent" 2>/dev/null
+for who in $owner $stranger; do
+	setpriv --reuid $who --regid $who --clear-groups "$stepctl" events "$job.0" \
+		>"$tmpdir/events-$who" 2>"$tmpdir/events-$who.err"
+	echo $? >"$tmpdir/events-$who.status"
+done
+is "$(cat "$tmpdir/events-$stranger.status")" 3 "of a dead agent's events somebody else learns nothing"
+like "$(cat "$tmpdir/events-$stranger.err")" "only root, the step's owner and the operator group may read '.*/events.jsonl'" \
+	"but who may"
+like "$(cat "$tmpdir/events-$owner")" "running" "the owner reads them"
+"$stepd" adopt -q "$job.0" &
+adopter=$!
+eventually running 0
+eventually grep -q '"kind":"adopt"' "$run"/*_"$job.0"/events.jsonl
+dir=$(dirname "$(socket)")
+fails "nor after the step was taken over" reads $stranger $stranger events.jsonl
+is "$(ask Terminate '{"grace_ms": 0}')" '{"parameters":{}}' "which ends"
+wait $adopter
 nothing_left "nothing is left"
 
 done_testing

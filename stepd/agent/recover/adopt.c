@@ -359,6 +359,7 @@ static int prepare(struct adoption *ad, const char *step, struct err *err)
 		r = events_open(registry_get_dirfd(a->registry), true, a->log, &a->events, err);
 	if (r < 0)
 		return r;
+	events_set_readers(a->events, a->plan.job.uid, a->options->operator_gid);
 	tell_adoption(ad);
 	failpoint("adopt-loaded");
 	r = open_tracker(ad, err);

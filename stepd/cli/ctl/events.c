@@ -152,6 +152,11 @@ static int read_file(struct ctl *ctl, const struct target *target, struct stepd_
 		return target_error(error, -ENOMEM, "no memory left");
 	}
 	fd = fs_open_regular(AT_FDCWD, path);
+	if (fd == -EACCES)
+		return target_error(error, fd,
+			"its agent has died, and only root, the step's owner and the operator group "
+			"may read '%s'",
+			path);
 	if (fd < 0)
 		return target_error(error, fd, "read '%s': %s", path, strerror(-fd));
 	file = fdopen(fd, "r");
