@@ -90,18 +90,27 @@ static int mount_id_of(int fd)
 	return line ? (int)strtol(line + strlen("mnt_id:"), NULL, 10) : -EBADMSG;
 }
 
-/* Opens a mount point: -1 if another file system was mounted over it. */
+static bool is_shortage(int r)
+{
+	return r == -EMFILE || r == -ENFILE || r == -ENOMEM;
+}
+
+/* Opens a mount point: -ENODEV if another file system was mounted over it, or it can't be opened,
+ * but for a want of descriptors or memory, which is not the mount's. */
 static int open_mount(const struct cgmount *m)
 {
 	_cleanup_close_ int fd = open(m->point, OPEN_DIR);
+	int id = fd < 0 ? -errno : cgfile_is_cgroup2(fd) ? mount_id_of(fd) : -ENODEV;
 
-	if (fd < 0 || !cgfile_is_cgroup2(fd) || mount_id_of(fd) != m->id)
-		return -1;
-	return take_fd(&fd);
+	if (is_shortage(id))
+		return id;
+	return id == m->id ? take_fd(&fd) : -ENODEV;
 }
 
-/* The mount that shows this process's cgroup, and of several the one that libcgroup names. */
-static const struct cgmount *choose_mount(const struct cgmounts *mounts, const char *own)
+/* The mount that shows this process's cgroup, and of several the one that libcgroup names. 0, or
+ * -errno where none of them can be judged; NULL: there is none. */
+static int choose_mount(
+	const struct cgmounts *mounts, const char *own, const struct cgmount **ret_mount)
 {
 	/* Of one mount there is nothing to choose, and asking costs 0.4 ms. */
 	_cleanup_free_ char *named = mounts->n > 1 ? ask_libcgroup() : NULL;
@@ -114,6 +123,8 @@ static const struct cgmount *choose_mount(const struct cgmounts *mounts, const c
 		_cleanup_close_ int fd = open_mount(m);
 		_cleanup_free_ char *path = NULL;
 
+		if (is_shortage(fd))
+			return fd;
 		if (fd < 0)
 			continue;
 		score = 1 + (named && strcmp(named, m->point) == 0);
@@ -124,7 +135,8 @@ static const struct cgmount *choose_mount(const struct cgmounts *mounts, const c
 			best_score = score;
 		}
 	}
-	return best;
+	*ret_mount = best;
+	return 0;
 }
 
 static int set_mount(struct place *p, const struct cgmount *m, const char *own)
@@ -341,7 +353,7 @@ static int take_scope(
 static int open_top(struct place *p, const struct cgmount *m)
 {
 	_cleanup_close_ int fd = open_mount(m);
-	int r = fd < 0 ? -ENODEV : set_root(p, PLACE_TOP, &fd, m->point);
+	int r = fd < 0 ? fd : set_root(p, PLACE_TOP, &fd, m->point);
 
 	if (r == 0)
 		note_trial(p, PLACE_TOP, PLACE_TAKEN, "'%s' is the top of the mount", m->point);
@@ -351,9 +363,12 @@ static int open_top(struct place *p, const struct cgmount *m)
 static int open_found(struct place *p, const struct cgmounts *mounts,
 	const struct place_request *request, const char *own, struct err *err)
 {
-	const struct cgmount *m = choose_mount(mounts, own);
+	const struct cgmount *m = NULL;
 	int r, s;
 
+	r = choose_mount(mounts, own, &m);
+	if (r < 0)
+		return err_set(err, r, "open the node's cgroup2 file system");
 	if (!m)
 		return err_say(err, -ENODEV,
 			"no cgroup2 file system is mounted here; mount one "

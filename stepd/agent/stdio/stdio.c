@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "stepd/agent/spec/spec.h"
@@ -62,6 +63,34 @@ static int alloc(struct stdio *io, const char *cwd, struct err *err)
 	return stdio_open_null(io, err);
 }
 
+/* Whether the stream of each task is a pipe with an end in the agent. */
+static bool is_piped(const struct stdio *io, int i)
+{
+	const struct shared *s = &io->shared[i];
+
+	if (i == STDIN_FILENO)
+		return io->input || (io->feed && io->spec->in.mode == SPEC_STREAM_ALL);
+	return io->pump && !s->as_stdout && (s->dest || s->per_task);
+}
+
+/* Thousands of tasks that can't all have their pipes are better told before the first is made. */
+static int check_descriptors(const struct stdio *io, struct err *err)
+{
+	uint64_t tasks = io->spec->local_ntasks, needed = (uint64_t)io->null_fd + 1;
+	struct rlimit limit;
+	int i;
+
+	for (i = 0; i < 3; i++)
+		needed += is_piped(io, i) ? tasks : 0;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || needed <= limit.rlim_cur)
+		return 0;
+	return err_say(err, -EMFILE,
+		"the streams of %llu tasks, which the agent carries, need %llu open files, and it may "
+		"have %llu (raise the limit, ulimit -Hn)",
+		(unsigned long long)tasks, (unsigned long long)needed,
+		(unsigned long long)limit.rlim_cur);
+}
+
 int stdio_open(const struct spec *spec, const struct identity *id, const char *cwd, mode_t mask,
 	struct ev_loop *loop, const struct log *log, struct stdio **ret_stdio, struct err *err)
 {
@@ -78,6 +107,8 @@ int stdio_open(const struct spec *spec, const struct identity *id, const char *c
 	r = alloc(io, cwd, err);
 	if (r == 0)
 		r = stdio_share(io, err);
+	if (r == 0)
+		r = check_descriptors(io, err);
 	if (r < 0)
 		return r;
 	*ret_stdio = take_ptr(io);
