@@ -95,6 +95,7 @@ is "$(daemon -n 2 --output /dev/stdout --error /dev/null -- echo out)" "$(printf
 is "$(daemon --output /dev/null --error /dev/stderr -- sh -c 'echo out; echo err >&2' && cat "$tmpdir/err")" err \
 	"so is /dev/stderr"
 is "$(daemon --error /dev/stdout -- sh -c 'echo err >&2')" err "stderr may be /dev/stdout, where stdout goes"
+# shellcheck disable=SC2086 # $as_user is words
 is "$(echo in | step $as_user --input /dev/stdin -- cat)" in "/dev/stdin is the agent's own"
 daemon --output /dev/stderr -- true
 is $? 125 "one stream can't be made another"

@@ -40,6 +40,7 @@ document 80000 0 'tasks=[{"ranks": "1", "env": {"V_%d" % i: "y" for i in range(6
 is "$(cpu serve --keep-result 0 --spec "$tmpdir/spec")" "1 soon" "so does one in which a rank has others"
 is "$(sort -n "$tmpdir/out" | tr '\n' ' ')" "0 60000 " "each task has its own"
 
+# shellcheck disable=SC2317 # eventually calls it
 gone() {
 	[ -z "$("$stepctl" pids "$job.1" 2>/dev/null)" ]
 }

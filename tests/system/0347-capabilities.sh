@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Securebits under which root keeps its capabilities as another user leave none of them with a step
 # of another user: neither while the agent opens that user's files nor in its tasks.
+# shellcheck disable=SC2016 # single quotes are for awk
 . "${top_srcdir:?}/tests/lib/step.sh"
 
 [ "$(id -u)" = 0 ] || skip_all "needs root, to be others"
@@ -23,6 +24,7 @@ lax() { # SECUREBITS ARG...
 		--uid $user --gid $group "$@" 2>"$tmpdir/err" </dev/null
 }
 
+# shellcheck disable=SC2043 # others need more than setpriv can set
 for bits in +no_setuid_fixup; do
 	for tasks in 1 8; do
 		for file in "$tmpdir/private/out" "$tmpdir/private/log" "$tmpdir/private/out.%t" "$tmpdir/mine"; do

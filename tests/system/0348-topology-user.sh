@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # A file that describes the machine is read as the step's user, and without the variables of the
 # agent's caller, which may name plugins and files for hwloc.
+# shellcheck disable=SC2016 # single quotes are for awk
 . "${top_srcdir:?}/tests/lib/step.sh"
 
 step --cpu-bind=cores -- true >/dev/null 2>&1 || skip_all "needs hwloc"

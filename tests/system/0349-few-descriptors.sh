@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # An agent that may not open enough files says so, at once, and blames nothing else.
+# shellcheck disable=SC2016 # single quotes are for the tasks
 . "${top_srcdir:?}/tests/lib/step.sh"
 
 # limited FILES ARG...: a step whose agent may have so many open.
