@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "mpi/wire/auth.h"
 
+#include <nettle/hmac.h>
 #include <nettle/memops.h>
+#include <assert.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -164,15 +166,45 @@ int wire_auth_check(const struct wire_auth *auth, struct wire_talk *talk, enum w
 }
 
 void wire_auth_key(const struct wire_auth *auth, const struct wire_talk *talk, enum wire_role role,
-	struct hmac_sha256_ctx *ret_mac)
+	struct gcm_aes256_ctx *ret_cipher)
 {
 	unsigned char words[WORDS_SIZE], key[SHA256_DIGEST_SIZE];
+
+	static_assert(sizeof(key) == AES256_KEY_SIZE, "the HMAC is the key");
 
 	make_words(talk, key_purposes[role], words);
 	if (auth->kind == WIRE_AUTH_MUNGE)
 		hmac(talk->key, sizeof(talk->key), words, sizeof(words), key);
 	else
 		hmac(auth->secret, auth->secret_size, words, sizeof(words), key);
-	hmac_sha256_set_key(ret_mac, sizeof(key), key);
+	gcm_aes256_set_key(ret_cipher, key);
 	explicit_bzero(key, sizeof(key));
+}
+
+/* ---- frames --------------------------------------------------------------------------------- */
+
+static void begin(struct gcm_aes256_ctx *cipher, const struct wire_sealed *frame)
+{
+	unsigned char nonce[GCM_IV_SIZE] = {0};
+
+	wire_put_u64(nonce + GCM_IV_SIZE - 8, frame->counter);
+	gcm_aes256_set_iv(cipher, sizeof(nonce), nonce);
+	gcm_aes256_update(cipher, WIRE_HEADER_SIZE, frame->header);
+}
+
+void wire_seal(struct gcm_aes256_ctx *cipher, const struct wire_sealed *frame)
+{
+	begin(cipher, frame);
+	gcm_aes256_encrypt(cipher, frame->size, frame->data, frame->data);
+	gcm_aes256_digest(cipher, WIRE_TAG_SIZE, frame->data + frame->size);
+}
+
+int wire_unseal(struct gcm_aes256_ctx *cipher, const struct wire_sealed *frame)
+{
+	unsigned char tag[WIRE_TAG_SIZE];
+
+	begin(cipher, frame);
+	gcm_aes256_decrypt(cipher, frame->size, frame->data, frame->data);
+	gcm_aes256_digest(cipher, sizeof(tag), tag);
+	return memeql_sec(tag, frame->data + frame->size, sizeof(tag)) ? 0 : -EBADMSG;
 }

@@ -4,14 +4,20 @@
  * proves itself, and the parent after it:
  *	secret	an HMAC with the step's secret over the role, the step, both nodes and both nonces
  *	munge	a credential for this user alone, with the same in it and a random key; who decodes
- *it compares its user with their own none	nothing is proved, and frames carry no HMAC: for a
- *network where no stranger is The key of the edge comes of the secret, or of both random keys, and
- *of the same words; each direction has its own.
+ *		it compares its user with their own
+ *	none	nothing is proved, and frames are neither encrypted nor authenticated: for a network
+ *		where no stranger is
+ * The key of the edge comes of the secret, or of both random keys, and of the same words; each
+ * direction has its own.
+ *
+ * Frames are sealed by AES-256-GCM: the payload is encrypted, and the header, which stays readable,
+ * is authenticated with it. A direction's frames are counted from 1, and the counter is the nonce:
+ * none comes twice under one key, as both ends have given a new one's nonces.
  */
 #ifndef MPI_WIRE_AUTH_H
 #define MPI_WIRE_AUTH_H
 
-#include <nettle/hmac.h>
+#include <nettle/gcm.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -19,7 +25,7 @@
 
 #define WIRE_NONCE_SIZE 32u
 #define WIRE_KEY_SIZE   32u
-#define WIRE_MAC_SIZE   16u /* of the 32 bytes of HMAC-SHA256: half of them, as RFC 2104 allows */
+#define WIRE_TAG_SIZE   GCM_DIGEST_SIZE /* behind each frame that is sealed */
 #define WIRE_PROOF_MAX  4096u
 
 enum wire_auth_kind {
@@ -65,9 +71,20 @@ int wire_auth_prove(const struct wire_auth *auth, struct wire_talk *talk, enum w
 int wire_auth_check(const struct wire_auth *auth, struct wire_talk *talk, enum wire_role role,
 	const unsigned char *proof, size_t size, struct err *err) _must_check_;
 
-/* The HMAC of what that role sends, with its key. */
+/* The cipher of what that role sends, with its key. */
 void wire_auth_key(const struct wire_auth *auth, const struct wire_talk *talk, enum wire_role role,
-	struct hmac_sha256_ctx *ret_mac);
+	struct gcm_aes256_ctx *ret_cipher);
+
+/* One frame. data has size bytes, and capacity for WIRE_TAG_SIZE more behind them. */
+struct wire_sealed {
+	uint64_t counter;
+	const unsigned char *header; /* of WIRE_HEADER_SIZE bytes */
+	unsigned char *data;
+	size_t size;
+};
+void wire_seal(struct gcm_aes256_ctx *cipher, const struct wire_sealed *frame);
+/* -EBADMSG: the header, the data or the tag is not what was sealed; data is of no use then. */
+int wire_unseal(struct gcm_aes256_ctx *cipher, const struct wire_sealed *frame) _must_check_;
 
 /* ---- munge.c */
 struct munge_lib;

@@ -2,7 +2,6 @@
 #include <assert.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <nettle/memops.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -34,28 +33,37 @@ void conn_set_options(int fd)
 			sizeof(options[i].value));
 }
 
-size_t conn_mac_size(const struct conn *conn)
-{
-	return conn->is_known && conn->net->auth.kind != WIRE_AUTH_NONE ? WIRE_MAC_SIZE : 0;
-}
-
 /* ---- out ------------------------------------------------------------------------------------ */
 
-static void seal(struct conn *conn, const struct wire_packet *p)
+static size_t tag_size(const struct conn *conn)
+{
+	return conn->is_sealed ? WIRE_TAG_SIZE : 0;
+}
+
+/* The packet is other edges' too, so what is encrypted is a copy. */
+static int seal(struct conn *conn, const struct wire_packet *p)
 {
 	struct wire_header h = p->header;
-	unsigned char digest[SHA256_DIGEST_SIZE];
-	size_t i;
+	struct wire_sealed frame = {
+		.counter = conn->counter_out + 1, .header = conn->out_header, .size = h.length};
+	size_t i, at = 0;
 
+	if (conn->is_sealed) {
+		conn->out_sealed = wire_buffer_new(frame.size + WIRE_TAG_SIZE);
+		if (!conn->out_sealed)
+			return -ENOMEM;
+	}
 	h.counter = ++conn->counter_out;
 	wire_header_encode(&h, conn->out_header);
-	if (conn_mac_size(conn) == 0)
-		return;
-	hmac_sha256_update(&conn->mac_out, WIRE_HEADER_SIZE, conn->out_header);
-	for (i = 0; i < p->count; i++)
-		hmac_sha256_update(&conn->mac_out, p->runs[i].size, p->runs[i].data);
-	hmac_sha256_digest(&conn->mac_out, sizeof(digest), digest);
-	memcpy(conn->out_mac, digest, WIRE_MAC_SIZE);
+	if (!conn->is_sealed)
+		return 0;
+	for (i = 0; i < p->count; i++) {
+		memcpy(conn->out_sealed->bytes + at, p->runs[i].data, p->runs[i].size);
+		at += p->runs[i].size;
+	}
+	frame.data = conn->out_sealed->bytes;
+	wire_seal(&conn->cipher_out, &frame);
+	return 0;
 }
 
 static size_t add_iov(struct iovec *iov, size_t n, const void *data, size_t size, size_t *skip)
@@ -73,22 +81,24 @@ static size_t add_iov(struct iovec *iov, size_t n, const void *data, size_t size
 /* Sends on, from out_sent. 1: all of it has gone. */
 static int send_packet(struct conn *conn, const struct wire_packet *p)
 {
-	struct iovec iov[WIRE_PACKET_RUNS_MAX + 2];
+	struct iovec iov[WIRE_PACKET_RUNS_MAX + 1];
 	struct msghdr msg = {.msg_iov = iov};
-	size_t skip = conn->out_sent, i, mac_size = conn_mac_size(conn);
+	const struct wire_buffer *sealed = conn->out_sealed;
+	size_t skip = conn->out_sent, i;
 	ssize_t n;
 
 	assert(p->count <= WIRE_PACKET_RUNS_MAX);
 	msg.msg_iovlen = add_iov(iov, 0, conn->out_header, WIRE_HEADER_SIZE, &skip);
-	for (i = 0; i < p->count; i++)
+	if (sealed)
+		msg.msg_iovlen = add_iov(iov, msg.msg_iovlen, sealed->bytes, sealed->size, &skip);
+	for (i = 0; !sealed && i < p->count; i++)
 		msg.msg_iovlen =
 			add_iov(iov, msg.msg_iovlen, p->runs[i].data, p->runs[i].size, &skip);
-	msg.msg_iovlen = add_iov(iov, msg.msg_iovlen, conn->out_mac, mac_size, &skip);
 	n = sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 	conn->out_sent += (size_t)n;
-	return conn->out_sent == WIRE_HEADER_SIZE + p->header.length + mac_size;
+	return conn->out_sent == WIRE_HEADER_SIZE + p->header.length + tag_size(conn);
 }
 
 static int send_hello(struct conn *conn)
@@ -120,13 +130,15 @@ static int conn_write(struct conn *conn)
 			return r;
 	}
 	while (conn->is_known && (p = wire_link_next(net->wire, conn->edge))) {
-		if (!conn->is_sending)
-			seal(conn, p);
+		r = conn->is_sending ? 0 : seal(conn, p);
+		if (r < 0)
+			return r;
 		conn->is_sending = true;
 		r = send_packet(conn, p);
 		if (r <= 0)
 			return r;
 		conn->is_sending = false;
+		conn->out_sealed = wire_release(conn->out_sealed);
 		conn->out_sent = 0;
 		r = wire_link_sent(net->wire, conn->edge);
 		if (r < 0)
@@ -154,7 +166,7 @@ static int check_header(struct conn *conn, struct err *err)
 			"it sent frame %llu after frame %llu: something repeats or loses them",
 			(unsigned long long)conn->header.counter,
 			(unsigned long long)conn->counter_in);
-	conn->payload = wire_buffer_new(conn->header.length + conn_mac_size(conn));
+	conn->payload = wire_buffer_new(conn->header.length + tag_size(conn));
 	if (!conn->payload)
 		return err_set(err, -ENOMEM, "a frame of it");
 	conn->payload_have = 0;
@@ -162,16 +174,14 @@ static int check_header(struct conn *conn, struct err *err)
 	return 0;
 }
 
-static int check_mac(struct conn *conn, struct err *err)
+static int unseal(struct conn *conn, struct err *err)
 {
-	unsigned char digest[SHA256_DIGEST_SIZE];
+	struct wire_sealed frame = {.counter = conn->counter_in,
+		.header = conn->header_bytes,
+		.data = conn->payload->bytes,
+		.size = conn->header.length};
 
-	if (conn_mac_size(conn) == 0)
-		return 0;
-	hmac_sha256_update(&conn->mac_in, WIRE_HEADER_SIZE, conn->header_bytes);
-	hmac_sha256_update(&conn->mac_in, conn->header.length, conn->payload->bytes);
-	hmac_sha256_digest(&conn->mac_in, sizeof(digest), digest);
-	if (!memeql_sec(digest, conn->payload->bytes + conn->header.length, WIRE_MAC_SIZE))
+	if (conn->is_sealed && wire_unseal(&conn->cipher_in, &frame) < 0)
 		return err_say(err, -EPROTO, "a frame of it was changed on its way");
 	return 0;
 }
@@ -189,7 +199,7 @@ static int take_frame(struct conn *conn, struct err *err)
 		return r;
 	}
 	conn->counter_in++;
-	r = check_mac(conn, err);
+	r = unseal(conn, err);
 	payload = take_ptr(conn->payload);
 	return r < 0 ? r
 		     : wire_link_frame(conn->net->wire, conn->edge, &conn->header, payload, err);
@@ -401,6 +411,7 @@ struct conn *conn_free(struct conn *conn)
 	ev_timer_stop(conn->net->loop, &conn->greeting);
 	(void)close_fd(conn->fd);
 	(void)wire_release(conn->payload);
+	(void)wire_release(conn->out_sealed);
 	free(conn->hello_out);
 	explicit_bzero(conn, sizeof(*conn)); /* its keys */
 	free(conn);

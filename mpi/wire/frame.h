@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Frames: a header of WIRE_HEADER_SIZE bytes, little-endian, then length bytes, then (net.h, where
- * frames are authenticated) the first WIRE_MAC_SIZE bytes of an HMAC-SHA256 over both.
+ * Frames: a header of WIRE_HEADER_SIZE bytes, little-endian, then length bytes, which are encrypted
+ * on all connections that are authenticated, and there a tag of WIRE_TAG_SIZE bytes over both
+ * (auth.h). The greeting is in clear.
  *
  *	at 0 magic, 4 version (8 bits), 5 type (8), 6 flags (16), 8 source node, 12 target node,
  *	16 step (64), 24 set (64), 32 generation (64), 40 counter (64), 48 length, 52 total,
@@ -17,7 +18,7 @@
 #include "mpi/wire/buffer.h"
 
 #define WIRE_MAGIC        0x57445453u /* "STDW" */
-#define WIRE_VERSION      1u
+#define WIRE_VERSION      2u
 #define WIRE_HEADER_SIZE  64u
 #define WIRE_BLOCK_HEADER 16u
 #define WIRE_RUN_MAX      (64u << 10) /* bytes of blocks, or of a message, in a frame */

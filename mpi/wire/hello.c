@@ -139,8 +139,9 @@ static void make_keys(struct conn *conn)
 
 	if (conn->net->auth.kind == WIRE_AUTH_NONE)
 		return;
-	wire_auth_key(&conn->net->auth, &conn->talk, own, &conn->mac_out);
-	wire_auth_key(&conn->net->auth, &conn->talk, other, &conn->mac_in);
+	conn->is_sealed = true;
+	wire_auth_key(&conn->net->auth, &conn->talk, own, &conn->cipher_out);
+	wire_auth_key(&conn->net->auth, &conn->talk, other, &conn->cipher_in);
 }
 
 static int check_proof(struct conn *conn, enum wire_role role, struct err *err)

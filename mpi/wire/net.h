@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The exchange over TCP: one connection for each edge of the tree, opened when the step starts,
- * authenticated at its beginning and, but by choice, in every frame.
+ * authenticated at its beginning and, but by choice, authenticated and encrypted in every frame.
  */
 #ifndef MPI_WIRE_NET_H
 #define MPI_WIRE_NET_H

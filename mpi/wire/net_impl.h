@@ -35,7 +35,8 @@ struct conn {
 	struct wire_talk talk;
 	unsigned stage; /* of the greeting: the number of the last message sent or received */
 
-	struct hmac_sha256_ctx mac_in, mac_out;
+	bool is_sealed; /* both ciphers have their keys: every frame from now on */
+	struct gcm_aes256_ctx cipher_in, cipher_out;
 	uint64_t counter_in, counter_out;
 
 	/* what has come and is not read, then a frame whose beginning has */
@@ -45,7 +46,7 @@ struct conn {
 	bool has_header;
 	unsigned char header_bytes[WIRE_HEADER_SIZE];
 	struct wire_header header;
-	struct wire_buffer *payload; /* with the HMAC behind it */
+	struct wire_buffer *payload; /* with its tag behind it */
 	size_t payload_have;
 
 	/* a greeting on its way, or the frame that is wire_link_next()'s */
@@ -53,7 +54,8 @@ struct conn {
 	size_t hello_size;
 	bool is_sending;
 	bool is_blocked; /* the socket takes no more now */
-	unsigned char out_header[WIRE_HEADER_SIZE], out_mac[WIRE_MAC_SIZE];
+	unsigned char out_header[WIRE_HEADER_SIZE];
+	struct wire_buffer *out_sealed; /* its payload and tag; NULL: it goes as it is */
 	size_t out_sent;
 };
 TAILQ_HEAD(conns, conn);
@@ -104,7 +106,6 @@ struct conn *conn_free(struct conn *conn);
 void conn_watch(struct conn *conn); /* for what it can do next */
 void conn_wake(struct conn *conn);  /* there is something to be sent */
 void conn_set_options(int fd);
-size_t conn_mac_size(const struct conn *conn);
 
 /* ---- hello.c */
 /* A message of the greeting has come, whole; and the first one. Negative: the stranger is to go. */

@@ -294,6 +294,18 @@ def exchange(t):
     is_(bad, 0, "rank %d of %d has everything" % (RANK, SIZE))
 
 
+def confide(t):
+    """Each rank's value comes to all, over the wire."""
+    t.init(2)
+    t.say("cmd=fullinit;")
+    value = "a value of rank %d that nobody else is to see"
+    t.say("cmd=kvs-put;key=confidential%d;value=%s;" % (RANK, value % RANK))
+    t.say("cmd=kvs-fence;")
+    got = [field(t.say("cmd=kvs-get;key=confidential%d;" % other), "value") for other in range(SIZE)]
+    is_(got, [value % other for other in range(SIZE)], "rank %d has all values" % RANK)
+    t.say("cmd=finalize;")
+
+
 def conflict(t):
     """All put one key, in both protocols: nobody finds it before the fence, all find the same."""
     key, version = "shared", 1 + RANK % 2

@@ -26,6 +26,14 @@ for way in '2 4 block' '3 6 cyclic' '1 3 block'; do
 	is "$(printf '%s\n' "$out" | grep -c '^ok rank . finds what all find')" "$n" \
 		"$way: a key that all put has the highest rank's value everywhere, and none before the fence"
 done
+# Through a relay that keeps what passes.
+for auth in secret none; do
+	out=$(PMI_NODES_TAP="$tmpdir/tap.$auth" nodes 3 6 block --wire-auth=$auth -- python3 "$talk_py" confide)
+	is "$(printf '%s\n' "$out" | grep -c '^ok rank . has all values')" 6 "$auth: values reach all nodes"
+done
+ok "the relay sees what nodes that trust their network send" grep -aq 'that nobody else is to see' "$tmpdir/tap.none"
+ok "it sees the frames of nodes that share a secret" grep -aq STDW "$tmpdir/tap.secret"
+is "$(grep -acE 'confidential|nobody else' "$tmpdir/tap.secret")" 0 "but neither keys nor values in them"
 out=$(nodes 3 6 cyclic -- python3 "$talk_py" mixed)
 is "$(printf '%s\n' "$out" | grep -c '^ok ')" 6 "both protocols in one fence"
 

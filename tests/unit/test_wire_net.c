@@ -338,10 +338,15 @@ static void test_strangers(void **state)
 enum lie {
 	LIE_NONE,
 	LIE_CHANGE,
+	LIE_HEADER,
+	LIE_TAG,
+	LIE_LATER,
 	LIE_REPEAT,
 	LIE_CUT,
 	LIE_MAX
 };
+
+#define CONTRIBUTION_SIZE 50u
 
 /* What the child sends before its first frame: two greetings, of an offer and of a proof. */
 #define GREETING_SIZE (WIRE_HEADER_SIZE + 36 + WIRE_HEADER_SIZE + 32)
@@ -351,12 +356,24 @@ struct between {
 	int listen_fd, fd[2]; /* to the child, to the parent */
 	ev_io listen, io[2];
 	size_t passed; /* from the child */
+	bool has_read; /* something of what the nodes contribute */
 	enum lie lie;
 	char address[80];
 };
 
+/* What rig_fence() contributes: each byte is one more than the one before. */
+static bool has_contribution(const unsigned char *bytes, size_t size)
+{
+	size_t i, run = 1;
+
+	for (i = 1; i < size && run < CONTRIBUTION_SIZE; i++)
+		run = bytes[i] == (unsigned char)(bytes[i - 1] + 1) ? run + 1 : 1;
+	return run >= CONTRIBUTION_SIZE;
+}
+
 static void pass(struct between *b, int to, unsigned char *bytes, size_t size)
 {
+	b->has_read |= has_contribution(bytes, size);
 	if (to == 0) {
 		assert_int_equal(send(b->fd[0], bytes, size, MSG_NOSIGNAL), size);
 		return;
@@ -366,7 +383,13 @@ static void pass(struct between *b, int to, unsigned char *bytes, size_t size)
 
 		b->lie = LIE_NONE;
 		if (lie == LIE_CHANGE)
-			bytes[size - WIRE_MAC_SIZE - 1] ^= 1;
+			bytes[size - WIRE_TAG_SIZE - 1] ^= 1;
+		if (lie == LIE_HEADER)
+			bytes[24] ^= 1; /* another set */
+		if (lie == LIE_TAG)
+			bytes[size - 1] ^= 0x80;
+		if (lie == LIE_LATER)
+			bytes[40] ^= 3; /* the counter: 2 in place of 1 */
 		if (lie == LIE_CUT)
 			size -= 10;
 		if (lie == LIE_REPEAT)
@@ -412,10 +435,47 @@ static void on_between(struct ev_loop *loop, ev_io *io, int revents)
 	}
 }
 
+/* Node 1 of two reaches node 0 through it. */
+static void between_open(struct between *b, struct rig *rig, const char *auth)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET};
+	socklen_t size = sizeof(a);
+
+	assert_true(rig_open(rig, 2, 16, "127.0.0.1"));
+	rig->size = CONTRIBUTION_SIZE;
+	rig->node[0].net.auth = rig->node[1].net.auth = auth;
+	memcpy(b->address, rig->address[0], sizeof(b->address));
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	b->loop = rig->loop;
+	b->listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(b->listen_fd, (struct sockaddr *)&a, size), 0);
+	assert_int_equal(listen(b->listen_fd, 1), 0);
+	assert_int_equal(getsockname(b->listen_fd, (struct sockaddr *)&a, &size), 0);
+	ev_io_init(&b->listen, on_between, b->listen_fd, EV_READ);
+	b->listen.data = b;
+	ev_io_start(rig->loop, &b->listen);
+	(void)snprintf(rig->address[0], sizeof(rig->address[0]), "127.0.0.1:%u", ntohs(a.sin_port));
+	rig_start_all(rig);
+	rig_fence(rig, 0, 0);
+	rig_fence(rig, 1, 0);
+	assert_true(rig_run(rig, all_ended, LIMIT_MS));
+}
+
+static void between_close(struct between *b, struct rig *rig)
+{
+	rig_close(rig);
+	(void)close_fd(b->fd[0]);
+	(void)close_fd(b->fd[1]);
+	(void)close_fd(b->listen_fd);
+}
+
 static void test_between(void **state)
 {
 	static const char *const why[LIE_MAX] = {[LIE_NONE] = "",
 		[LIE_CHANGE] = "a frame of it was changed on its way",
+		[LIE_HEADER] = "a frame of it was changed on its way",
+		[LIE_TAG] = "a frame of it was changed on its way",
+		[LIE_LATER] = "it sent frame 2 after frame 0",
 		[LIE_REPEAT] = "it sent frame 1 after frame 1",
 		[LIE_CUT] = "it has closed the connection"};
 	enum lie lie;
@@ -424,27 +484,8 @@ static void test_between(void **state)
 	for (lie = LIE_NONE; lie < LIE_MAX; lie++) {
 		struct rig rig;
 		struct between b = {.lie = lie, .fd = {-1, -1}};
-		struct sockaddr_in a = {.sin_family = AF_INET};
-		socklen_t size = sizeof(a);
 
-		assert_true(rig_open(&rig, 2, 16, "127.0.0.1"));
-		rig.size = 50;
-		memcpy(b.address, rig.address[0], sizeof(b.address));
-		a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-		b.loop = rig.loop;
-		b.listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		assert_int_equal(bind(b.listen_fd, (struct sockaddr *)&a, size), 0);
-		assert_int_equal(listen(b.listen_fd, 1), 0);
-		assert_int_equal(getsockname(b.listen_fd, (struct sockaddr *)&a, &size), 0);
-		ev_io_init(&b.listen, on_between, b.listen_fd, EV_READ);
-		b.listen.data = &b;
-		ev_io_start(rig.loop, &b.listen);
-		(void)snprintf(
-			rig.address[0], sizeof(rig.address[0]), "127.0.0.1:%u", ntohs(a.sin_port));
-		rig_start_all(&rig);
-		rig_fence(&rig, 0, 0);
-		rig_fence(&rig, 1, 0);
-		assert_true(rig_run(&rig, all_ended, LIMIT_MS));
+		between_open(&b, &rig, "secret");
 		if (lie == LIE_NONE) {
 			assert_int_equal(rig.node[0].good + rig.node[1].good, 2);
 		} else if (lie == LIE_REPEAT) {
@@ -456,11 +497,42 @@ static void test_between(void **state)
 				fail_msg("%s", rig.node[0].end_text);
 			assert_non_null(strstr(rig.node[0].end_text, "node 1 (n1) is lost: "));
 		}
-		rig_close(&rig);
-		(void)close_fd(b.fd[0]);
-		(void)close_fd(b.fd[1]);
-		(void)close_fd(b.listen_fd);
+		between_close(&b, &rig);
 	}
+}
+
+/* Who reads along learns nothing of what nodes contribute, unless they trust their network. */
+static void test_read_along(void **state)
+{
+	static const char *const ways[] = {"secret", "none"};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(ways); i++) {
+		struct rig rig;
+		struct between b = {.fd = {-1, -1}};
+
+		between_open(&b, &rig, ways[i]);
+		assert_int_equal(rig.node[0].good + rig.node[1].good, 2);
+		assert_int_equal(b.has_read, strcmp(ways[i], "none") == 0);
+		between_close(&b, &rig);
+	}
+}
+
+/* The greeting of a node that runs another version is refused in a sentence for its log. */
+static void test_other_version(void **state)
+{
+	unsigned char bytes[WIRE_HEADER_SIZE];
+	struct wire_header h = {.type = WIRE_HELLO};
+	struct err err = ERR_INIT;
+
+	(void)state;
+	wire_header_encode(&h, bytes);
+	bytes[4] = 1;
+	assert_int_equal(wire_header_decode(bytes, &h, &err), -EPROTO);
+	assert_string_equal(err.text,
+		"it speaks version 1 of the wire and this node version 2: run the same stepd on "
+		"all nodes");
 }
 
 /* ---- munge -------------------------------------------------------------------------------- */
@@ -768,6 +840,8 @@ int main(void)
 		cmocka_unit_test(test_nobody_there),
 		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_between),
+		cmocka_unit_test(test_read_along),
+		cmocka_unit_test(test_other_version),
 		cmocka_unit_test(test_munge),
 		cmocka_unit_test(test_kill),
 		cmocka_unit_test(test_slow),
