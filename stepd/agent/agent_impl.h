@@ -103,6 +103,7 @@ struct agent {
 	struct spec_kill *kill_steps; /* what killseq has in place of the spec's; NULL: nothing */
 	unsigned linked;              /* number of the program's MPI library; 0: none is known */
 	bool streams_done;            /* what the tasks wrote has been passed on */
+	bool output_lost;             /* some of it could not be written */
 	bool unkillable;              /* processes were left that SIGKILL did not end */
 	char *unkillable_text;        /* their names, for the result */
 	uint64_t begin_ns, end_ns;

@@ -45,6 +45,7 @@ void ending_streams_done(void *userdata)
 	struct agent *a = userdata;
 
 	a->streams_done = true;
+	a->output_lost = a->stdio && stdio_has_lost(a->stdio);
 	settle(a);
 }
 

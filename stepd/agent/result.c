@@ -60,7 +60,9 @@ int agent_exit_code(const struct agent *a)
 	case AGENT_REASON_ABORT:
 		return a->abort_code;
 	default:
-		return a->tasks.status.code || !a->tasks.lost ? a->tasks.status.code : STATUS_LOST;
+		if (a->tasks.status.code)
+			return a->tasks.status.code;
+		return a->tasks.lost ? STATUS_LOST : a->output_lost ? STATUS_OUTPUT_LOST : 0;
 	}
 }
 
@@ -240,6 +242,8 @@ json_t *result_pack(const struct agent *a)
 		r |= json_object_set_new(doc, "error", report_json_text(a->failure.text));
 	if (a->recover.adopted)
 		r |= json_object_set_new(doc, "adopted", json_true());
+	if (a->output_lost)
+		r |= json_object_set_new(doc, "output_lost", json_true());
 	if (oom_is_counted(a))
 		r |= json_object_set_new(doc, "oom_killed", json_boolean(a->oom.kills > 0));
 	if (a->usage.kept && a->reason != AGENT_REASON_LAUNCH)

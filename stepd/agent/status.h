@@ -17,6 +17,7 @@ enum status_code {
 	STATUS_NOT_EXECUTABLE = 126,
 	STATUS_NOT_FOUND = 127,
 	STATUS_SIGNAL_BASE = 128,
+	STATUS_OUTPUT_LOST = 120, /* what tasks wrote could not be written, and none has failed */
 	STATUS_LOST = 121, /* how a task ended was lost with an agent that died, and none is known
 			    * to have failed */
 	STATUS_OUT_OF_MEMORY = 122, /* oom_kill_step */

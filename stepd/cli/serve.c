@@ -106,7 +106,7 @@ static const char adopt_help_text[] =
 	"  -v, --verbose       say more\n"
 	"  -q, --quiet         say errors only\n"
 	"  -h, --help          show this\n\n"
-	"What is not given is as the dead agent was told. Exits with the step's status; 121 to 127 are\n"
+	"What is not given is as the dead agent was told. Exits with the step's status; 120 to 127 are\n"
 	"described in stepd(8).\n";
 
 /* An open descriptor by its number. */

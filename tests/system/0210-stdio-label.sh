@@ -57,7 +57,7 @@ is "$(grep -c 'warning: .*standard output: Broken pipe' err)" 1 "and is reported
 is "$(grep -c '' err)" 1 "with no other word"
 rm done.*
 step -l -n 4 -- sh -c "seq 200000; echo to stderr >&2; echo \$? >$tmpdir/done.\$SLURM_PROCID" 2>err >/dev/full
-is $? 0 "a full disk"
+is $? 120 "a full disk shows in the exit status, as tasks of their own output would show it"
 is "$(cat done.*)" "$(printf '0\n0\n0\n0')" "does not stop the tasks"
 is "$(grep -c 'warning: .*standard output: No space left on device' err)" 1 "and is reported once"
 is "$(grep -c ': to stderr$' err)" 4 "the other stream goes on"
@@ -89,5 +89,23 @@ ok "with a reader that takes nothing the agent does not grow without bounds" tes
 is "$(cat waits)" waits "it is waited for once the step has ended"
 is "$(cat status)" 143 "until the agent is told again"
 unlike "$(grep -v "processes are tracked by" err)" warning "nothing was lost before"
+lost() { # of --result
+	python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(d.get("output_lost"), d["exit_code"], d["reason"])' result
+}
+if command -v python3 >/dev/null; then
+	step -q -l --result result -n 2 -- echo x >/dev/full 2>err
+	is "$? $(lost)" "120 True 120 completed" "the result tells of output that was lost"
+	step -q -l --result result -n 2 -- sh -c 'echo x; exit 3' >/dev/full 2>err
+	is "$? $(lost)" "3 True 3 completed" "a task's own failure comes before it in the exit status"
+	step -q -l --result result -n 2 -- echo x >out 2>err
+	is "$? $(lost)" "0 None 0 completed" "where all was written nothing of it stands there"
+	{
+		step -q -l --result result -- sh -c 'seq 200000' 2>err
+		echo $? >status
+	} | true
+	is "$(cat status) $(lost)" "120 True 120 completed" "so it is where the reader has gone"
+else
+	skip 4 "needs python3"
+fi
 nothing_left "nothing is left"
 done_testing

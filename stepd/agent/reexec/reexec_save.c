@@ -105,6 +105,7 @@ static void save_state(const struct agent *a, struct handover *h, json_t *object
 	handover_put_int(h, object, "abort_code", a->abort_code);
 	handover_put_int(h, object, "linked", a->linked);
 	handover_put_bool(h, object, "streams_done", a->streams_done);
+	handover_put_bool(h, object, "output_lost", a->output_lost);
 	handover_put_bool(h, object, "unkillable", a->unkillable);
 	handover_put_text(h, object, "unkillable_text", a->unkillable_text);
 	handover_put_int(h, object, "begin_ns", (int64_t)a->begin_ns);
@@ -137,6 +138,7 @@ static int restore_state(
 	a->abort_code = (int)handover_get_int(object, "abort_code", 0);
 	a->linked = (unsigned)handover_get_int(object, "linked", 0);
 	a->streams_done = handover_get_bool(object, "streams_done", false);
+	a->output_lost = handover_get_bool(object, "output_lost", false);
 	a->unkillable = handover_get_bool(object, "unkillable", false);
 	a->begin_ns = (uint64_t)handover_get_int(object, "begin_ns", 0);
 	a->end_ns = (uint64_t)handover_get_int(object, "end_ns", 0);

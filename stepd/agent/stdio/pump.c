@@ -461,6 +461,17 @@ static void free_dest(struct pump *pump, struct pump_dest *dest)
 	free(dest);
 }
 
+bool pump_has_lost(const struct pump *pump)
+{
+	const struct pump_dest *dest;
+
+	for (dest = pump->dests; dest; dest = dest->next) {
+		if (sink_has_lost(dest->sink))
+			return true;
+	}
+	return false;
+}
+
 struct pump *pump_free(struct pump *pump)
 {
 	struct pump_source *src;

@@ -89,6 +89,9 @@ int pump_restore(struct ev_loop *loop, const struct log *log, const struct hando
 struct pump_dest *pump_get_dest(const struct pump *pump, int64_t number);
 int64_t pump_number_of(const struct pump *pump, const struct pump_dest *dest);
 
+/* Whether some of what the tasks have written could not be written. */
+bool pump_has_lost(const struct pump *pump);
+
 struct pump *pump_free(struct pump *pump);
 DEFINE_CLEANUP(struct pump *, pump_free);
 #define _cleanup_pump_ _cleanup_(pump_free_p)

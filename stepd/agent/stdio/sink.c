@@ -36,6 +36,7 @@ struct sink {
 	int fd;
 	bool own;
 	bool failed;
+	bool lost; /* nor did all come out that was taken */
 	enum sink_kind kind;
 	char *name;
 	char *ring; /* SINK_SIZE, NULL while empty */
@@ -197,6 +198,11 @@ int sink_new(struct ev_loop *loop, const struct log *log, int fd, bool own, cons
 	return 0;
 }
 
+bool sink_has_lost(const struct sink *sink)
+{
+	return sink->failed || sink->lost;
+}
+
 void sink_on_room(struct sink *sink, sink_room_fn room, void *userdata)
 {
 	sink->room = room;
@@ -212,9 +218,11 @@ void sink_close(struct sink *sink)
 	if (!sink->own || sink->fd < 0)
 		return;
 	fd = take_fd(&sink->fd);
-	if (close(fd) < 0 && errno != EINTR)
-		log_warning(sink->log, "close %s: %s; output of the tasks may be lost", sink->name,
-			strerror(errno));
+	if (close(fd) == 0 || errno == EINTR)
+		return;
+	sink->lost = true;
+	log_warning(sink->log, "close %s: %s; output of the tasks may be lost", sink->name,
+		strerror(errno));
 }
 
 void sink_save(const struct sink *sink, struct handover *h, struct json_t *object)
@@ -226,6 +234,7 @@ void sink_save(const struct sink *sink, struct handover *h, struct json_t *objec
 	handover_put_text(h, object, "kind", kind_words[sink->kind]);
 	handover_put_bool(h, object, "own", sink->own);
 	handover_put_bool(h, object, "failed", sink->failed);
+	handover_put_bool(h, object, "lost", sink->lost);
 	handover_put_fd(h, object, "fd", sink->fd);
 	if (sink->size == 0)
 		return;
@@ -258,6 +267,7 @@ int sink_restore(struct ev_loop *loop, const struct log *log, const struct hando
 	sink->log = log;
 	sink->fd = handover_get_fd(object, "fd");
 	sink->own = handover_get_bool(object, "own", false);
+	sink->lost = handover_get_bool(object, "lost", false);
 	sink->failed = handover_get_bool(object, "failed", false);
 	bytes = handover_get_bytes(h, object, "bytes", &size);
 	if (kind < 0 || size > SINK_SIZE || (size > 0 && sink->fd < 0))

@@ -35,6 +35,9 @@ size_t sink_room(const struct sink *sink);
 /* Bytes that still wait; 0 once it has failed. */
 size_t sink_pending(const struct sink *sink);
 
+/* Bytes that were put have not come to where they should. */
+bool sink_has_lost(const struct sink *sink);
+
 /* What is put from now on is forgotten. */
 bool sink_failed(const struct sink *sink);
 

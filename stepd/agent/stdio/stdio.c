@@ -215,6 +215,11 @@ void stdio_finish(struct stdio *io, stdio_done_fn done, void *userdata)
 		done(userdata);
 }
 
+bool stdio_has_lost(const struct stdio *io)
+{
+	return io->pump && pump_has_lost(io->pump);
+}
+
 struct stdio *stdio_free(struct stdio *io)
 {
 	uint32_t i;

@@ -107,6 +107,9 @@ int stdio_note(struct stdio *io, const char *line, size_t size, struct err *err)
  * or from this call. A reader that takes nothing more holds it up; stdio_free() ends that. */
 void stdio_finish(struct stdio *io, stdio_done_fn done, void *userdata);
 
+/* Whether some of what the tasks have written through the agent could not be written. */
+bool stdio_has_lost(const struct stdio *io);
+
 /* For the program that goes on with it (handover.h), once stdio_start() was called. restore: done
  * is that of stdio_finish(), if that was called before. */
 void stdio_save(const struct stdio *io, struct handover *h, struct json_t *object);
