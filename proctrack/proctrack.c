@@ -40,6 +40,7 @@ static const struct plugin_symbol symbols[] = {
 	OPTIONAL(resume),
 	OPTIONAL(clone_fd),
 	OPTIONAL(service_fd),
+	OPTIONAL(spans_sessions),
 	OPTIONAL(task_ended),
 	OPTIONAL(event_fd),
 	OPTIONAL(get_root),
@@ -370,6 +371,14 @@ int proctrack_suspend(struct proctrack *pt, uint64_t id, int timeout_ms, struct 
 	return r;
 }
 
+void proctrack_adopt_suspended(struct proctrack *pt)
+{
+	if (proctrack_can_freeze(pt))
+		return;
+	pt->stopped->active = true;
+	pt->stopped->n = 0;
+}
+
 struct generic_stopped *proctrack_get_stopped(struct proctrack *pt)
 {
 	return pt->stopped;
@@ -503,6 +512,11 @@ int proctrack_service_fd(struct proctrack *pt, const stepd_step_rec_t *job, bool
 	fd = pt->ops.service_fd(job, &may_clone);
 	*ret_may_clone = may_clone != 0;
 	return fd >= 0 ? fd : proctrack_from_slurm(SLURM_ERROR);
+}
+
+bool proctrack_spans_sessions(const struct proctrack *pt)
+{
+	return pt->ops.spans_sessions && pt->ops.spans_sessions();
 }
 
 void proctrack_task_ended(struct proctrack *pt, const stepd_step_rec_t *job, uint32_t local_id)

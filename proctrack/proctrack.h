@@ -76,6 +76,10 @@ int proctrack_usage_tasks(struct proctrack *pt, uint64_t id, const stepd_step_ta
 
 int proctrack_clone_fd(struct proctrack *pt, const stepd_step_rec_t *job, uint32_t local_id);
 int proctrack_service_fd(struct proctrack *pt, const stepd_step_rec_t *job, bool *ret_may_clone);
+
+/* Whether a step's tasks may lead sessions of their own, or need one process group for all. */
+bool proctrack_spans_sessions(const struct proctrack *pt);
+
 void proctrack_task_ended(struct proctrack *pt, const stepd_step_rec_t *job, uint32_t local_id);
 int proctrack_event_fd(struct proctrack *pt, uint64_t id);
 int proctrack_oom_fd(struct proctrack *pt, uint64_t id);
@@ -88,6 +92,10 @@ int proctrack_suspend(
 
 /* Lets go on who was stopped by that; who had been stopped before stays so. */
 int proctrack_resume(struct proctrack *pt, uint64_t id) _must_check_;
+
+/* A container that was adopted had been suspended by its creator: who stands in it counts as
+ * stopped by that, so that a resumption continues all. */
+void proctrack_adopt_suspended(struct proctrack *pt);
 
 /* Who was stopped before the suspension that stands, for a program that goes on with the step: its
  * own is filled in from what the old one's was. */

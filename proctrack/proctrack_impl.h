@@ -27,6 +27,7 @@ struct proctrack_ops {
 	int (*resume)(uint64_t id);
 	int (*clone_fd)(const stepd_step_rec_t *job, uint32_t local_id);
 	int (*service_fd)(const stepd_step_rec_t *job, int *may_clone);
+	int (*spans_sessions)(void);
 	void (*task_ended)(const stepd_step_rec_t *job, uint32_t local_id);
 	int (*event_fd)(uint64_t id);
 	int (*get_root)(char *path, size_t size);

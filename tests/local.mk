@@ -248,6 +248,8 @@ SYSTEM_STEP_TESTS = \
 	tests/system/0347-capabilities.sh \
 	tests/system/0348-topology-user.sh \
 	tests/system/0349-few-descriptors.sh \
+	tests/system/0341-terminal.sh \
+	tests/system/0343-sessions.sh \
 	tests/system/0350-registry.sh \
 	tests/system/0360-failures-leave-nothing.sh \
 	tests/system/0370-many-tasks.sh \

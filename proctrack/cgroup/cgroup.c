@@ -316,6 +316,11 @@ static int try_birth(struct container *c, int fd)
 	return r;
 }
 
+int proctrack_p_spans_sessions(void)
+{
+	return true;
+}
+
 int proctrack_p_clone_fd(const stepd_step_rec_t *job, uint32_t local_id)
 {
 	_cleanup_close_ int fd = -1;

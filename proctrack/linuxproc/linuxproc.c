@@ -329,6 +329,11 @@ STEPD_EXPORT int proctrack_p_add(stepd_step_rec_t *job, pid_t pid)
 	return to_slurm(r);
 }
 
+STEPD_EXPORT int proctrack_p_spans_sessions(void)
+{
+	return true;
+}
+
 /* The dead agent's pid says nothing any more: the container has this process's from now on. */
 STEPD_EXPORT int proctrack_p_adopt(stepd_step_rec_t *job, const pid_t *pids, int n)
 {

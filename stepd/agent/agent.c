@@ -348,8 +348,10 @@ static int launch(struct agent *a, struct err *err)
 	if (r == 0)
 		r = run_prefork(a, err);
 	if (r == 0 && spec->kind != STEPD_STEP_EXTERN) {
-		r = stdio_open(spec, &a->plan.id, a->plan.cwd, a->plan.umask, a->loop, a->log,
-			&a->stdio, err);
+		r = process_narrow_terminals(&a->plan.id, err);
+		if (r == 0)
+			r = stdio_open(spec, &a->plan.id, a->plan.cwd, a->plan.umask, a->loop,
+				a->log, &a->stdio, err);
 		if (r == 0)
 			r = process_new_keyring(&a->plan.id, err);
 		if (r == 0)

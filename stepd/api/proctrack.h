@@ -90,6 +90,11 @@ STEPD_EXPORT int proctrack_p_clone_fd(const stepd_step_rec_t *job, uint32_t loca
  * (CLONE_INTO_CGROUP); else it moves there itself. Without this function it is outside. */
 STEPD_EXPORT int proctrack_p_service_fd(const stepd_step_rec_t *job, int *may_clone);
 
+/* Whether members may lead sessions and process groups of their own, also while they are added:
+ * false, or no such function, where the container rests on their process group, which the host then
+ * keeps the same for all tasks of a step. (A bool in all but the type.) */
+STEPD_EXPORT int proctrack_p_spans_sessions(void);
+
 /* The task of this local id has ended and been reaped: what stands for it alone can go now, so that
  * the step's end has less to remove. Processes that it left are the step's still; what they hold
  * stays until proctrack_p_destroy(). */

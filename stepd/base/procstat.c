@@ -13,6 +13,7 @@ enum {
 	FIELD_PPID = 4,
 	FIELD_PGRP = 5,
 	FIELD_SESSION = 6,
+	FIELD_TTY = 7,
 	FIELD_MINFLT = 10,
 	FIELD_CMINFLT = 11,
 	FIELD_MAJFLT = 12,
@@ -67,6 +68,7 @@ static int parse_numbers(const char *p, const char *end, struct procstat *st)
 	if (!is_between(value[FIELD_PPID], 0, INT_MAX) ||
 		!is_between(value[FIELD_PGRP], -1, INT_MAX) ||
 		!is_between(value[FIELD_SESSION], -1, INT_MAX) ||
+		!is_between(value[FIELD_TTY], INT_MIN, INT_MAX) ||
 		!is_between(value[FIELD_THREADS], 0, INT_MAX) || value[FIELD_START] < 0)
 		return -EBADMSG;
 	for (field = FIELD_MINFLT; field <= FIELD_CSTIME; field++) {
@@ -76,6 +78,7 @@ static int parse_numbers(const char *p, const char *end, struct procstat *st)
 	st->ppid = (pid_t)value[FIELD_PPID];
 	st->pgrp = (pid_t)value[FIELD_PGRP];
 	st->session = (pid_t)value[FIELD_SESSION];
+	st->tty = (int)value[FIELD_TTY];
 	st->threads = (int)value[FIELD_THREADS];
 	st->minflt = (uint64_t)value[FIELD_MINFLT];
 	st->cminflt = (uint64_t)value[FIELD_CMINFLT];

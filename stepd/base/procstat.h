@@ -20,6 +20,7 @@ struct procstat {
 	pid_t ppid;
 	pid_t pgrp; /* -1, as the session: it is just being reaped */
 	pid_t session;
+	int tty; /* device number of the controlling terminal, 0: none */
 	int threads;
 	uint64_t minflt, majflt;   /* page faults without and with input */
 	uint64_t cminflt, cmajflt; /* of the children it waited for, as the next with a c */

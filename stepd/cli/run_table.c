@@ -190,6 +190,9 @@ static const struct run_option options[] = {
 	{.name = "scope", .arg = "auto|yes|no", .take = run_take_text, .path = "scope",
 	 .doc = "hang the step in a scope of systemd (auto: where systemd runs and nothing is\n"
 	        "delegated to it)"},
+	{.name = "session", .arg = "auto|task|agent", .take = run_take_text, .path = "session",
+	 .doc = "each task leads a session of its own, or all run in the agent's (auto: the agent's\n"
+	        "where that is a terminal's, else task)"},
 	{.name = "no-hold", .take = run_take_false, .path = "hold",
 	 .doc = "tasks begin at once, not when all stand in the container"},
 	{.name = "plugin-dir", .arg = "DIR", .take = run_take_own_text, .offset = OWN(plugin_dir),

@@ -104,9 +104,10 @@ for b in $(backends); do
 	took=$(($(date +%s) - begun))
 	ok "$b: from where it stood ($took s)" test "$took" -le 3
 
-	# Suspended it stays, and so does its time. But who was stopped by a signal does not outlive
-	# its agent: the kernel sends SIGHUP to stopped processes of an orphaned process group.
-	if [ "$b" = cgroup ]; then
+	# Suspended it stays, and so does its time. But who was stopped by a signal in the agent's
+	# session does not outlive the agent: the kernel sends SIGHUP to stopped processes of an
+	# orphaned process group.
+	if [ "$b" != pgid ]; then
 		begin 4 --time-limit 2s -- sleep 60
 		kill -TSTP "$dead"
 		eventually grep -q '"state":"suspended"' "$run"/*_"$job.4"/state.json

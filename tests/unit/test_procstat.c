@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/base/procstat.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -32,6 +33,14 @@ static int parse_text(const char *text, struct procstat *st)
 	return parse(text, strlen(text), st);
 }
 
+static bool has_terminal(void)
+{
+	int fd = open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+
+	(void)close_fd(fd);
+	return fd >= 0;
+}
+
 static void test_fields(void **state)
 {
 	struct procstat st;
@@ -44,6 +53,7 @@ static void test_fields(void **state)
 	assert_int_equal(st.ppid, 10);
 	assert_int_equal(st.pgrp, 20);
 	assert_int_equal(st.session, 30);
+	assert_int_equal(st.tty, 0);
 	assert_int_equal(st.minflt, 1);
 	assert_int_equal(st.cminflt, 2);
 	assert_int_equal(st.majflt, 3);
@@ -192,6 +202,7 @@ static void test_read_self(void **state)
 	assert_int_equal(st.ppid, getppid());
 	assert_int_equal(st.pgrp, getpgrp());
 	assert_int_equal(st.session, getsid(0));
+	assert_int_equal(st.tty != 0, has_terminal());
 	assert_int_equal(st.state, 'R');
 	assert_int_equal(st.threads, 1);
 	assert_true(st.rss_pages > 0);

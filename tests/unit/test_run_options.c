@@ -141,9 +141,9 @@ static void test_plain_options(void **state)
 	adds("--rlimit nofile=10:20 --rlimit core=unlimited --rlimit cpu=3:unlimited",
 		"'rlimits':{'nofile':{'soft':10,'hard':20},'core':'unlimited',"
 		"'cpu':{'soft':3,'hard':'unlimited'}}");
-	adds("-l --mpi none --proctrack pgid --cgroup-root /sys --scope=no --no-hold",
+	adds("-l --mpi none --proctrack pgid --cgroup-root /sys --scope=no --session=task --no-hold",
 		"'label':true,'mpi':'none','proctrack':'pgid','cgroup_root':'/sys','scope':'no',"
-		"'hold':false");
+		"'session':'task','hold':false");
 }
 
 static void test_times(void **state)

@@ -93,6 +93,7 @@ static void test_least_document(void **state)
 	assert_string_equal(s->mpi, "none");
 	assert_null(s->cgroup_root);
 	assert_int_equal(s->scope, SPEC_SCOPE_AUTO);
+	assert_int_equal(s->session, SPEC_SESSION_AUTO);
 	assert_true(s->hold);
 	assert_int_equal(s->time_limit_ms, 0);
 	assert_int_equal(s->background, SPEC_BACKGROUND_KILL);
@@ -116,7 +117,8 @@ static void test_identity_and_surroundings(void **state)
 		" 'env': {'B': 'x=y', 'A': '', 'a b': 'c'}, 'cwd': '/tmp/x', 'uid': 'nobody', 'gid': 0,"
 		" 'groups': ['audio', 44, '4294967294'], 'umask': '027', 'nice': -20,"
 		" 'oom_score_adj': -1000, 'no_new_privs': true, 'label': true, 'hold': false,"
-		" 'proctrack': 'proctrack/cgroup', 'mpi': 'pmi2', 'cgroup_root': '/sys/fs/cgroup', 'scope': 'no'}");
+		" 'proctrack': 'proctrack/cgroup', 'mpi': 'pmi2', 'cgroup_root': '/sys/fs/cgroup', 'scope': 'no',"
+		" 'session': 'agent'}");
 
 	(void)state;
 	assert_int_equal(s->job_id, 4294967293u);
@@ -147,6 +149,7 @@ static void test_identity_and_surroundings(void **state)
 	assert_string_equal(s->cgroup_root, "/sys/fs/cgroup");
 	assert_int_equal(s->scope, SPEC_SCOPE_NO);
 	assert_string_equal(spec_scope_name(s->scope), "no");
+	assert_int_equal(s->session, SPEC_SESSION_AGENT);
 }
 
 static void test_binding_fields(void **state)
@@ -828,6 +831,7 @@ static const struct {
 	{"'wire': {'connect_timeout_ms': 0}",
 		"wire.connect_timeout_ms: 0 is not in the range 1 to 3153600000000"},
 	{"'scope': 'maybe'", "scope: 'maybe' is not one of auto, yes, no"},
+	{"'session': 'step'", "session: 'step' is not one of auto, task, agent"},
 	{"'cgroup_root': 'sys'", "cgroup_root: 'sys' is not an absolute path"},
 	{"'hold': 0", "hold: must be true or false, not a number"},
 	{"'time_limit_ms': -1", "time_limit_ms: -1 is not in the range 0 to 3153600000000"},

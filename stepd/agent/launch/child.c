@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -37,15 +38,36 @@ struct child {
 	uint32_t detail; /* of the operation under way, for its report */
 };
 
+/* It can't be had again: only a session's leader can make a terminal its controlling one, and one
+ * that another session has not even that. Without it TIOCSTI, which types, needs CAP_SYS_ADMIN. */
+static int leave_terminal(void)
+{
+	long fd, r;
+
+	fd = rawcall(
+		SYS_openat, AT_FDCWD, "/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0)
+		return fd == -ENXIO ? 0 : (int)fd; /* it was hung up meanwhile */
+	r = rawcall(SYS_ioctl, fd, TIOCNOTTY, 0);
+	(void)rawcall(SYS_close, fd); /* r tells */
+	return (int)r;
+}
+
 static int do_group(struct child *c)
 {
-	if (c->seat->group < 0)
-		return 0;
+	long r = 0;
+
+	if (c->setup->own_session) {
+		r = rawcall(SYS_setsid);
+		return r < 0 ? (int)r : 0;
+	}
 	/* The group's founder may be gone, or in another session, where tasks are not held: then
 	 * this task founds its own. */
-	if (rawcall(SYS_setpgid, 0, c->seat->group) < 0)
-		return (int)rawcall(SYS_setpgid, 0, 0);
-	return 0;
+	if (c->seat->group >= 0 && rawcall(SYS_setpgid, 0, c->seat->group) < 0)
+		r = rawcall(SYS_setpgid, 0, 0);
+	if (r < 0)
+		return (int)r;
+	return c->setup->leave_terminal ? leave_terminal() : 0;
 }
 
 static int do_oom(struct child *c)
@@ -66,8 +88,22 @@ static int do_oom(struct child *c)
 static int do_nice(struct child *c)
 {
 	const struct spec *spec = c->plan->spec;
+	const char *text = c->setup->nice_text;
+	long fd, r;
 
-	return spec->nice_given ? (int)rawcall(SYS_setpriority, PRIO_PROCESS, 0, spec->nice) : 0;
+	if (!spec->nice_given)
+		return 0;
+	r = rawcall(SYS_setpriority, PRIO_PROCESS, 0, spec->nice);
+	if (r < 0 || !c->setup->own_session)
+		return (int)r;
+	/* Where the kernel shares the processors out by sessions, a nice value counts among those
+	 * of one session only, and the session has its own. Not all kernels do. */
+	fd = rawcall(SYS_openat, AT_FDCWD, "/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		(void)rawcall(SYS_write, fd, text, strlen(text));
+		(void)rawcall(SYS_close, fd);
+	}
+	return 0;
 }
 
 static int do_rlimits(struct child *c)
@@ -418,7 +454,7 @@ static const struct {
 	int (*run)(struct child *c);
 	const char *words;
 } operations[CHILD_STAGE_MAX] = {
-	[CHILD_STAGE_GROUP] = {do_group, "join the step's process group"},
+	[CHILD_STAGE_GROUP] = {do_group, "leave the agent's session, terminal or process group"},
 	[CHILD_STAGE_OOM] = {do_oom, "set oom_score_adj"},
 	[CHILD_STAGE_NICE] = {do_nice, "set the nice value"},
 	[CHILD_STAGE_RLIMITS] = {do_rlimits, "set the resource limit"},

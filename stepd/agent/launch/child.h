@@ -28,7 +28,7 @@ struct rlimit;
 
 /* In the order in which a child does them. The words for messages stand in child.c. */
 enum child_stage {
-	CHILD_STAGE_GROUP, /* process group of the step */
+	CHILD_STAGE_GROUP, /* session, terminal and process group */
 	CHILD_STAGE_OOM,   /* as root: may lower what only root may */
 	CHILD_STAGE_NICE,
 	CHILD_STAGE_RLIMITS,
@@ -65,6 +65,9 @@ struct child_setup {
 	struct mpi *mpi;                  /* NULL: no task hook */
 	const struct rlimit *nofile;      /* what the agent had before it raised its own */
 	const char *oom_score_adj;        /* to write, NULL: leave */
+	bool own_session;    /* each task leads one, and has no terminal; child_seat.group is -1 */
+	bool leave_terminal; /* without that: the agent's is not for this user */
+	char nice_text[8];   /* of the nice value, for a session of its own; "": none is given */
 	bool traced;
 };
 

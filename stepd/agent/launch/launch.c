@@ -6,6 +6,7 @@
 
 #include "proctrack/proctrack.h"
 #include "stepd/agent/launch/plan.h"
+#include "stepd/agent/launch/process.h"
 #include "stepd/agent/stdio/stdio.h"
 
 #define REPORT_FD_LEAST 64
@@ -23,6 +24,30 @@ static int move_up(int *fd)
 	return 0;
 }
 
+/* A session for each task, where the tracker can follow: the kernel shares the processors out by
+ * sessions, so that each gets its part beside other programs. But those at a terminal keep it, and
+ * its job control, if they run as who has it. */
+static int choose_session(struct launch *l, struct err *err)
+{
+	const struct plan *plan = l->setup.plan;
+	const struct spec *spec = plan->spec;
+	bool terminal = process_has_terminal(), able = proctrack_spans_sessions(l->pt);
+
+	if (spec->session == SPEC_SESSION_TASK && !able)
+		return err_say(err, -EOPNOTSUPP,
+			"session: task: %s needs a step's tasks in one process group; use auto or agent, "
+			"or another proctrack plugin",
+			proctrack_get_type(l->pt));
+	l->setup.own_session = spec->session == SPEC_SESSION_TASK ||
+		(spec->session == SPEC_SESSION_AUTO && able && (plan->id.switches || !terminal));
+	l->setup.leave_terminal = terminal && plan->id.switches;
+	if (l->setup.own_session)
+		l->group = -1;
+	if (spec->nice_given)
+		(void)snprintf(l->setup.nice_text, sizeof(l->setup.nice_text), "%d", spec->nice);
+	return 0;
+}
+
 int launch_open(
 	struct launch *l, struct proctrack *pt, struct stdio *io, bool hold, struct err *err)
 {
@@ -30,6 +55,8 @@ int launch_open(
 
 	l->pt = pt;
 	l->io = io;
+	if (choose_session(l, err) < 0)
+		return err->code;
 	fd = proctrack_clone_fd(pt, &l->setup.plan->job, l->first);
 	if (fd < 0 && fd != -EOPNOTSUPP)
 		return err_set(err, fd, "make the container of task %u",
@@ -60,14 +87,14 @@ static int next_clone_fd(struct launch *l, uint32_t local_id)
 	return proctrack_clone_fd(l->pt, &l->setup.plan->job, local_id);
 }
 
-/* Held tasks are put where they belong by the agent: into the step's process group first, for a
- * backend that works by groups then takes them into its own. */
+/* Held tasks are put where they belong by the agent: into the step's process group first, unless
+ * they lead sessions, for a backend that works by groups then takes them into its own. */
 static int adopt_held(struct launch *l, uint32_t rank, pid_t pid, struct err *err)
 {
 	stepd_step_rec_t *job = &l->setup.plan->job;
 	int r;
 
-	if (setpgid(pid, l->group ? l->group : pid) < 0)
+	if (!l->setup.own_session && setpgid(pid, l->group ? l->group : pid) < 0)
 		r = err_set(err, -errno, "put task %u into the step's process group", rank);
 	else if ((r = proctrack_add(l->pt, job, pid)) == -ESRCH)
 		r = 0; /* it ended before it was held: its report tells why */

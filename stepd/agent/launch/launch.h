@@ -22,7 +22,7 @@ struct launch {
 	struct stdio *io;
 	struct spawn spawn; /* how the next task is made */
 	pid_t group;    /* the step's process group; 0: the first task founds it; -1: this process
-			 * has founded it */
+			 * has founded it, or each task leads a session */
 	uint32_t first; /* the first task's local id */
 	int next_clone_fd; /* of that one, which was asked for to learn whether there is one */
 	bool into;         /* tasks are born in the container */

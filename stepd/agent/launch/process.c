@@ -12,7 +12,9 @@
 #include <sys/syscall.h>
 
 #include "stepd/agent/launch/identity.h"
+#include "stepd/agent/stdio/stdfd.h"
 #include "stepd/base/fs.h"
+#include "stepd/base/procstat.h"
 
 #define AGENT_OOM_SCORE_ADJ "-999" /* the last but one to be killed */
 
@@ -224,6 +226,23 @@ static void protect_from_oom(struct process_saved *saved)
 		(void)snprintf(saved->oom_score_adj, sizeof(saved->oom_score_adj), "%s", text);
 }
 
+bool process_has_terminal(void)
+{
+	_cleanup_close_ int fd = open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct procstat st;
+
+	if (fd >= 0 || errno == ENXIO)
+		return fd >= 0;
+	/* no such device here, or it may not be opened */
+	return procstat_read(getpid(), &st) < 0 || st.tty != 0;
+}
+
+void process_leave_session(void)
+{
+	if (!process_has_terminal())
+		(void)setsid(); /* EPERM: it leads a group, or the session already */
+}
+
 int process_become_agent(struct process_saved *ret_saved, struct err *err)
 {
 	struct process_saved saved = {0};
@@ -231,6 +250,7 @@ int process_become_agent(struct process_saved *ret_saved, struct err *err)
 
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		return err_set(err, -errno, "become a child subreaper");
+	process_leave_session();
 	if (getrlimit(RLIMIT_NOFILE, &saved.nofile) < 0)
 		return err_set(err, -errno, "read the limit of open files");
 	more = saved.nofile;
@@ -239,6 +259,36 @@ int process_become_agent(struct process_saved *ret_saved, struct err *err)
 		return err_set(err, -errno, "raise the limit of open files");
 	protect_from_oom(&saved);
 	*ret_saved = saved;
+	return 0;
+}
+
+static int narrow_terminal(int fd)
+{
+	_cleanup_close_ int own = -1;
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || (flags & O_ACCMODE) == O_WRONLY || !isatty(fd))
+		return 0;
+	own = stdfd_reopen(fd, O_WRONLY);
+	if (own < 0)
+		return own;
+	if (fcntl(own, F_SETFL, flags & O_APPEND) < 0 || dup2(own, fd) < 0)
+		return -errno;
+	return 0;
+}
+
+int process_narrow_terminals(const struct identity *id, struct err *err)
+{
+	int fd, r;
+
+	for (fd = STDOUT_FILENO; id->switches && fd <= STDERR_FILENO; fd++) {
+		r = narrow_terminal(fd);
+		if (r < 0)
+			return err_set(err, r,
+				"open the terminal of standard %s for writing alone, as tasks of %s may "
+				"have it (lead it through a pipe: '| cat', '2>&1')",
+				fd == STDOUT_FILENO ? "output" : "error", id->user_name);
+	}
 	return 0;
 }
 

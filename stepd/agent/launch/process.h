@@ -49,9 +49,22 @@ struct process_saved {
 	char oom_score_adj[16]; /* what tasks shall have; "" to leave it */
 };
 
-/* Becomes a child subreaper, raises its descriptor limit, protects itself from the OOM killer
- * where it may. */
+/* Whether this process has a controlling terminal. */
+bool process_has_terminal(void);
+
+/* Leaves the session that it was started in, unless that has a terminal: the kernel lets processes
+ * of any user send SIGCONT within a session, and shares the processors out by sessions. A leader of
+ * a process group has to stay: nothing is done then, nor where there is a terminal. */
+void process_leave_session(void);
+
+/* Becomes a child subreaper, leaves its session (above), raises its descriptor limit, protects
+ * itself from the OOM killer where it may. */
 int process_become_agent(struct process_saved *ret_saved, struct err *err) _must_check_;
+
+/* Where the standard output or error is a terminal, which is open for reading, too, most times:
+ * opens it for writing alone in its place, for the agent and for tasks that have it. Another user's
+ * must not read what is typed for the agent's. Does nothing for the agent's own user. */
+int process_narrow_terminals(const struct identity *id, struct err *err) _must_check_;
 
 /* A session keyring for the tasks, theirs and empty: those of another user must not hold the
  * agent's. A kernel without keyrings needs none. */

@@ -69,6 +69,14 @@ enum spec_signal_to {
 	SPEC_SIGNAL_TO_MAX,
 };
 
+/* In which session the tasks run. */
+enum spec_session {
+	SPEC_SESSION_AUTO,
+	SPEC_SESSION_TASK,  /* each task leads one of its own */
+	SPEC_SESSION_AGENT, /* the agent's, in one process group for the step */
+	SPEC_SESSION_MAX,
+};
+
 /* One step of the escalation: send, then give the step wait_ms to end. */
 struct spec_kill {
 	int signal;
@@ -188,6 +196,7 @@ struct spec {
 	struct spec_wire wire;
 	char *cgroup_root; /* absolute directory of a cgroup2 file system; NULL: found by itself */
 	enum spec_scope scope;
+	enum spec_session session;
 
 	bool hold;              /* no task runs before all stand in the container */
 	uint64_t time_limit_ms; /* 0: none */

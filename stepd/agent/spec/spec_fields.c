@@ -105,6 +105,12 @@ static const char *const signal_to_words[SPEC_SIGNAL_TO_MAX + 1] = {
 	[SPEC_SIGNAL_TASKS] = "tasks",
 };
 
+static const char *const session_words[SPEC_SESSION_MAX + 1] = {
+	[SPEC_SESSION_AUTO] = "auto",
+	[SPEC_SESSION_TASK] = "task",
+	[SPEC_SESSION_AGENT] = "agent",
+};
+
 static const char *const mode_words[SPEC_STREAM_MODE_MAX + 1] = {
 	[SPEC_STREAM_INHERIT] = "inherit",
 	[SPEC_STREAM_NONE] = "none",
@@ -355,6 +361,13 @@ static const struct spec_field step_fields[] = {
 		.choices = scope_words,
 		.doc = "whether systemd is asked for a scope that the step hangs in: auto (the "
 		       "default), yes or no"},
+	{.name = "session",
+		.parse = spec_row_choice,
+		.offset = STEP(session),
+		.choices = session_words,
+		.kinds = WITH_TASKS,
+		.doc = "in which session tasks run: auto (the default), task (each leads one of "
+		       "its own) or agent (that of the agent)"},
 	{.name = "hold",
 		.parse = spec_row_bool,
 		.offset = STEP(hold),

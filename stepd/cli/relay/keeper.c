@@ -91,8 +91,10 @@ static _noreturn_ void be_agent(const struct birth *b)
 	(void)sigemptyset(&none); /* can't fail with valid arguments, nor can the next two */
 	process_default_signals();
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	/* A group of its own: what a terminal sends is for the keeper to judge. */
-	r = setpgid(0, 0);
+	/* A group of its own, or better a session: what a terminal sends is for the keeper to
+	 * judge. */
+	process_leave_session();
+	r = getpgrp() == getpid() ? 0 : setpgid(0, 0);
 	if (r == 0)
 		r = set_stdio(s->stdio);
 	if (r == 0)
