@@ -249,6 +249,7 @@ SYSTEM_STEP_TESTS = \
 	tests/system/0348-topology-user.sh \
 	tests/system/0349-few-descriptors.sh \
 	tests/system/0341-terminal.sh \
+	tests/system/0342-sigcont.sh \
 	tests/system/0343-sessions.sh \
 	tests/system/0350-registry.sh \
 	tests/system/0360-failures-leave-nothing.sh \

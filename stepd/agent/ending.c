@@ -341,7 +341,7 @@ static void on_signals(struct ev_loop *loop, ev_io *w, int revents)
 		else if (info.ssi_signo == SIGUSR2)
 			reexec_ask(a);
 		else if (info.ssi_signo == SIGTSTP || info.ssi_signo == SIGCONT)
-			suspend_on_signal(a, (int)info.ssi_signo, info.ssi_code == SI_KERNEL);
+			suspend_on_signal(a, &info);
 		else
 			on_end_signal(a, (int)info.ssi_signo);
 	}

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
 
 #include "proctrack/proctrack.h"
 #include "stepd/agent/agent_impl.h"
@@ -20,6 +22,9 @@
 /* With so many events behind it a step's signals are told no more: they are what its owner can make
  * any number of, in a file that may lie in memory, and that an heir must be able to read. */
 #define SIGNALS_TOLD_MAX (1u << 18)
+
+/* So many signals that are ignored are reported: who sends them can send any number. */
+#define IGNORED_LOGGED_MAX 16
 
 /* ---- what is told -------------------------------------------------------------------------- */
 
@@ -83,6 +88,7 @@ static void stop_agent(struct agent *a)
 	sigset_t stop, pending;
 
 	a->suspend.stop_self = false;
+	a->suspend.stopped = true;
 	(void)sigemptyset(&stop); /* can't fail, nor can the others with valid arguments */
 	(void)sigaddset(&stop, SIGTSTP);
 	(void)raise(SIGTSTP);
@@ -97,14 +103,64 @@ static void stop_agent(struct agent *a)
 	suspend_resume(a);
 }
 
-void suspend_on_signal(struct agent *a, int signal, bool by_terminal)
+/* The owner of the process that leads this session: of a shell on the agent's terminal. */
+static bool leads_session(uid_t uid)
 {
-	if (signal == SIGCONT) {
-		suspend_resume(a);
+	char path[32];
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d", (int)getsid(0));
+	return stat(path, &st) == 0 && st.st_uid == uid;
+}
+
+/* With any other code, as of sigqueue(3), the uid is what the sender wrote there. */
+static bool names_sender(const struct signalfd_siginfo *info)
+{
+	return info->ssi_code == SI_USER || info->ssi_code == SI_TKILL;
+}
+
+/* Of all other signals the kernel has checked that their sender may signal the agent. */
+static bool may_continue(const struct signalfd_siginfo *info)
+{
+	uid_t uid = info->ssi_uid;
+
+	if (info->ssi_code > 0) /* the kernel's own */
+		return true;
+	if (!names_sender(info))
+		return false;
+	return uid == 0 || uid == getuid() || uid == geteuid() || leads_session(uid);
+}
+
+/* It has continued the agent all the same, if that stood. */
+static void ignore_continue(struct agent *a, const struct signalfd_siginfo *info)
+{
+	struct suspend *s = &a->suspend;
+
+	if (s->ignored++ >= IGNORED_LOGGED_MAX)
+		;
+	else if (names_sender(info))
+		log_warning(a->log,
+			"got CONT of pid %u, uid %u, who may not resume the step, ignoring",
+			(unsigned)info->ssi_pid, (unsigned)info->ssi_uid);
+	else
+		log_warning(a->log,
+			"got CONT by sigqueue(3), which doesn't tell for sure who sends it, ignoring "
+			"(use kill(2) or 'stepctl resume')");
+	if (s->stands && s->stopped)
+		stop_agent(a);
+}
+
+void suspend_on_signal(struct agent *a, const struct signalfd_siginfo *info)
+{
+	if (info->ssi_signo == SIGCONT) {
+		if (may_continue(info))
+			suspend_resume(a);
+		else
+			ignore_continue(a, info);
 		return;
 	}
-	if (by_terminal && a->state == AGENT_RUNNING)
-		a->suspend.stop_self = true;
+	if (info->ssi_code == SI_KERNEL && a->state == AGENT_RUNNING)
+		a->suspend.stop_self = true; /* typed at the terminal */
 	suspend_ask(a);
 }
 
@@ -147,7 +203,7 @@ void suspend_resume(struct agent *a)
 {
 	struct suspend *s = &a->suspend;
 
-	s->stop_self = false;
+	s->stop_self = s->stopped = false;
 	if (s->wanted) {
 		s->wanted = false;
 		s->resuming = true;
@@ -306,6 +362,7 @@ void suspend_adopted(struct agent *a, bool suspended, bool suspending, uint64_t 
 		s->wanted = true;
 		begin_standing(a);
 		s->since_ns = since_ns;
+		proctrack_adopt_suspended(a->pt);
 		add(a, REQUEST_SUSPEND); /* it may have been about to go on */
 	} else if (suspending || proctrack_can_freeze(a->pt)) {
 		add(a, REQUEST_RESUME); /* a signal freezes for a moment, too */

@@ -18,13 +18,16 @@
 struct agent;
 struct handover;
 struct json_t;
+struct signalfd_siginfo;
 
 struct suspend {
 	struct requests requests;
-	bool wanted;    /* the last that was asked for is a suspension */
-	bool resuming;  /* the last that was asked for is a resumption, not answered yet */
-	bool stands;    /* it was acknowledged */
-	bool stop_self; /* then the agent stops, too: a shell's job */
+	bool wanted;      /* the last that was asked for is a suspension */
+	bool resuming;    /* the last that was asked for is a resumption, not answered yet */
+	bool stands;      /* it was acknowledged */
+	bool stop_self;   /* then the agent stops, too: a shell's job */
+	bool stopped;     /* it has, and nobody who may has continued it */
+	unsigned ignored; /* signals */
 	uint64_t since_ns, total_ns;
 };
 
@@ -36,8 +39,9 @@ void suspend_ask(struct agent *a);
 void suspend_resume(struct agent *a);
 
 /* SIGTSTP suspends and SIGCONT resumes. By a terminal (^Z) the agent stops, too, once the step
- * stands; SIGCONT (fg, bg) continues both. */
-void suspend_on_signal(struct agent *a, int signal, bool by_terminal);
+ * stands; SIGCONT (fg, bg) continues both. The kernel lets any process of the session send that
+ * one: it counts if it is of root, of the agent's user, or of who leads the session (a shell). */
+void suspend_on_signal(struct agent *a, const struct signalfd_siginfo *info);
 
 /* A SIGKILL has dropped what was under way. A step that outlives it is not left half suspended. */
 void suspend_overtaken(struct agent *a);

@@ -4,6 +4,7 @@
 # A step of another user, started by root at a terminal: its tasks have no way to root's shell. They
 # can't type for it (TIOCSTI), read what is typed, or get the terminal back. Who runs as himself
 # keeps the terminal.
+# shellcheck disable=SC2016,SC2317,SC2086 # for the tasks; words
 . "${top_srcdir:?}/tests/lib/step.sh"
 
 [ "$(id -u)" = 0 ] || skip_all "needs root, to run steps of others"

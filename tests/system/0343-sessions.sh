@@ -3,6 +3,7 @@
 #
 # In which session and process group tasks run: each in its own where there is no terminal and the
 # tracker can follow, else all in the agent's session and in one group.
+# shellcheck disable=SC2016,SC2317,SC2086 # for the tasks; words
 . "${top_srcdir:?}/tests/lib/step.sh"
 
 command -v python3 >/dev/null || skip_all "needs python3"
@@ -79,6 +80,17 @@ for b in $(backends); do
 	wait "$agent"
 	is $? 143 "$b: and so does its end"
 	nothing_left "$b: nothing is left"
+done
+
+# ---- tasks that join -------------------------------------------------------------------------------
+# shellcheck source=tests/lib/spawn.sh
+. "$top_srcdir/tests/lib/spawn.sh"
+for b in $(backends); do
+	groups=2 wanted=$own
+	[ "$b" != pgid ] || groups=1 wanted=$common
+	out=$(spawning --proctrack "$b" -n 1 sh -c "$asks one 1 1 2 '[\"python3\",\"$tmpdir/look.py\"]'" 2>&1)
+	is "$(echo "$out" | sed 's/ group=.*//' | sort -u)" "$wanted" "$b: tasks that join stand as those of the start do"
+	is "$(echo "$out" | sed -n 's/.*group=//p' | sort -u | wc -l)" $groups "$b: in so many groups ($groups)"
 done
 
 # ---- at a terminal ---------------------------------------------------------------------------------
