@@ -17,6 +17,11 @@ TESTS += tests/system/0010-arrows.sh
 EXTRA_DIST += tests/system/0010-arrows.sh
 TESTS += tests/system/0011-tidy-tree.sh
 EXTRA_DIST += tests/system/0011-tidy-tree.sh
+TESTS += tests/system/0014-static-analysis.sh
+EXTRA_DIST += tests/system/0014-static-analysis.sh tests/lib/analyze tests/lib/analyze.h
+analyze: $(BUILT_SOURCES)
+	top_srcdir='$(abs_top_srcdir)' top_builddir='$(abs_top_builddir)' $(top_srcdir)/tests/lib/analyze
+.PHONY: analyze
 TESTS += tests/system/0020-example-plugin.sh
 EXTRA_DIST += tests/system/0020-example-plugin.sh
 
@@ -296,22 +301,35 @@ EXTRA_DIST += tests/system/0610-asking.sh tests/system/0611-acting.sh tests/syst
 	tests/system/0613-access.sh tests/system/0614-notify.sh tests/system/0615-busy.sh tests/system/0616-flood.sh \
 	tests/system/0617-flood-strangers.sh tests/lib/control.sh
 
-# tests/fuzz/fuzz_spec -max_total_time=60 CORPUS doc/examples
+# Fuzz targets, each with what it takes in tests/fuzz/corpus/. With --enable-fuzzing they are those of
+# libFuzzer; else programs that run the inputs that they are given.
+FUZZERS =
 if FUZZING
-noinst_PROGRAMS += tests/fuzz/fuzz_spec
-tests_fuzz_fuzz_spec_SOURCES = tests/fuzz/fuzz_spec.c
-tests_fuzz_fuzz_spec_LDADD = libagent.la
-tests_fuzz_fuzz_spec_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
-noinst_PROGRAMS += tests/fuzz/fuzz_methods
-tests_fuzz_fuzz_methods_SOURCES = tests/fuzz/fuzz_methods.c
-tests_fuzz_fuzz_methods_LDADD = libagent.la
-tests_fuzz_fuzz_methods_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
-# tests/fuzz/fuzz_link -max_total_time=300 CORPUS
-noinst_PROGRAMS += tests/fuzz/fuzz_link
-tests_fuzz_fuzz_link_SOURCES = tests/fuzz/fuzz_link.c
-tests_fuzz_fuzz_link_LDADD = libagent.la
-tests_fuzz_fuzz_link_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+FUZZER_MAIN =
+FUZZER_LINK = $(AM_LDFLAGS) -fsanitize=fuzzer
+noinst_PROGRAMS += $(FUZZERS)
+else
+FUZZER_MAIN = tests/fuzz/replay.c
+FUZZER_LINK = $(AM_LDFLAGS)
+check_PROGRAMS += $(FUZZERS)
 endif
+TESTS += tests/system/0012-fuzz-corpus.sh
+EXTRA_DIST += tests/system/0012-fuzz-corpus.sh tests/fuzz/replay.c tests/fuzz/corpus
+
+# tests/fuzz/fuzz_spec -max_total_time=60 CORPUS doc/examples
+FUZZERS += tests/fuzz/fuzz_spec
+tests_fuzz_fuzz_spec_SOURCES = tests/fuzz/fuzz_spec.c $(FUZZER_MAIN)
+tests_fuzz_fuzz_spec_LDADD = libagent.la
+tests_fuzz_fuzz_spec_LDFLAGS = $(FUZZER_LINK)
+FUZZERS += tests/fuzz/fuzz_methods
+tests_fuzz_fuzz_methods_SOURCES = tests/fuzz/fuzz_methods.c $(FUZZER_MAIN)
+tests_fuzz_fuzz_methods_LDADD = libagent.la
+tests_fuzz_fuzz_methods_LDFLAGS = $(FUZZER_LINK)
+# tests/fuzz/fuzz_link -max_total_time=300 CORPUS
+FUZZERS += tests/fuzz/fuzz_link
+tests_fuzz_fuzz_link_SOURCES = tests/fuzz/fuzz_link.c $(FUZZER_MAIN)
+tests_fuzz_fuzz_link_LDADD = libagent.la
+tests_fuzz_fuzz_link_LDFLAGS = $(FUZZER_LINK)
 
 if CMOCKA
 PROCTRACK_UNIT_TESTS = tests/unit/test_dirnames tests/unit/test_dynlib tests/unit/test_err tests/unit/test_fs tests/unit/test_generic \
@@ -369,16 +387,14 @@ tests_lib_hostile_SOURCES = tests/lib/hostile.c
 tests_lib_hostile_LDADD = -lpthread
 endif
 
-if FUZZING
-noinst_PROGRAMS += tests/fuzz/fuzz_outer
-tests_fuzz_fuzz_outer_SOURCES = tests/fuzz/fuzz_outer.c
-tests_fuzz_fuzz_outer_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+FUZZERS += tests/fuzz/fuzz_outer
+tests_fuzz_fuzz_outer_SOURCES = tests/fuzz/fuzz_outer.c $(FUZZER_MAIN)
+tests_fuzz_fuzz_outer_LDFLAGS = $(FUZZER_LINK)
 tests_fuzz_fuzz_outer_LDADD = libmpiouter.la libbase.la
-noinst_PROGRAMS += tests/fuzz/fuzz_procstat
-tests_fuzz_fuzz_procstat_SOURCES = tests/fuzz/fuzz_procstat.c
-tests_fuzz_fuzz_procstat_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+FUZZERS += tests/fuzz/fuzz_procstat
+tests_fuzz_fuzz_procstat_SOURCES = tests/fuzz/fuzz_procstat.c $(FUZZER_MAIN)
+tests_fuzz_fuzz_procstat_LDFLAGS = $(FUZZER_LINK)
 tests_fuzz_fuzz_procstat_LDADD = libbase.la
-endif
 
 # libstepd: as it is installed, and against agents that do what no agent should.
 CLIENT_SYSTEM_TESTS = tests/system/0660-go-client.sh tests/system/0661-libstepd.sh \
@@ -405,20 +421,16 @@ tests_unit_test_client_steps_SOURCES = tests/unit/test_client_steps.c $(CLIENT_R
 tests_unit_test_client_steps_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_client_steps_LDADD = $(CLIENT_LDADD)
 endif
-if FUZZING
-noinst_PROGRAMS += tests/fuzz/fuzz_reply
-tests_fuzz_fuzz_reply_SOURCES = tests/fuzz/fuzz_reply.c
-tests_fuzz_fuzz_reply_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+FUZZERS += tests/fuzz/fuzz_reply
+tests_fuzz_fuzz_reply_SOURCES = tests/fuzz/fuzz_reply.c $(FUZZER_MAIN)
+tests_fuzz_fuzz_reply_LDFLAGS = $(FUZZER_LINK)
 tests_fuzz_fuzz_reply_LDADD = libclient.la
-endif
 
 # tests/fuzz/fuzz_slurm -max_total_time=300 -max_len=16384 CORPUS
-if FUZZING
-noinst_PROGRAMS += tests/fuzz/fuzz_slurm
-tests_fuzz_fuzz_slurm_SOURCES = tests/fuzz/fuzz_slurm.c
-tests_fuzz_fuzz_slurm_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+FUZZERS += tests/fuzz/fuzz_slurm
+tests_fuzz_fuzz_slurm_SOURCES = tests/fuzz/fuzz_slurm.c $(FUZZER_MAIN)
+tests_fuzz_fuzz_slurm_LDFLAGS = $(FUZZER_LINK)
 tests_fuzz_fuzz_slurm_LDADD = libslurmwire.la
-endif
 
 if CMOCKA
 STDIO_UNIT_TESTS = tests/unit/test_fname tests/unit/test_stdio tests/unit/test_pump tests/unit/test_feed \
@@ -689,12 +701,10 @@ tests_unit_test_control_save_LDADD = $(CONTROL_UNIT_LDADD)
 endif
 
 # tests/fuzz/fuzz_frame -max_total_time=300 CORPUS
-if FUZZING
-noinst_PROGRAMS += tests/fuzz/fuzz_frame
-tests_fuzz_fuzz_frame_SOURCES = tests/fuzz/fuzz_frame.c
+FUZZERS += tests/fuzz/fuzz_frame
+tests_fuzz_fuzz_frame_SOURCES = tests/fuzz/fuzz_frame.c $(FUZZER_MAIN)
 tests_fuzz_fuzz_frame_LDADD = libcontrol.la
-tests_fuzz_fuzz_frame_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
-endif
+tests_fuzz_fuzz_frame_LDFLAGS = $(FUZZER_LINK)
 
 EXTRA_PROGRAMS += tests/bench/calltime
 tests_bench_calltime_SOURCES = tests/bench/calltime.c
@@ -776,17 +786,15 @@ EXTRA_DIST += $(PMI_SYSTEM_TESTS) tests/lib/pmi_nodes.py tests/lib/pmi_stranger.
 	tests/lib/pmi2_client.c tests/lib/pmi.sh
 
 # tests/fuzz/fuzz_pmi1 -max_total_time=300 -max_len=8192 CORPUS
-if FUZZING
-noinst_PROGRAMS += tests/fuzz/fuzz_pmi1 tests/fuzz/fuzz_pmi2
-tests_fuzz_fuzz_pmi1_SOURCES = tests/fuzz/fuzz_pmi1.c $(PMI_RIG)
+FUZZERS += tests/fuzz/fuzz_pmi1 tests/fuzz/fuzz_pmi2
+tests_fuzz_fuzz_pmi1_SOURCES = tests/fuzz/fuzz_pmi1.c $(PMI_RIG) $(FUZZER_MAIN)
 tests_fuzz_fuzz_pmi1_CPPFLAGS = $(AM_CPPFLAGS) $(PMI_CPPFLAGS)
 tests_fuzz_fuzz_pmi1_LDADD = $(PMI_LIBS)
-tests_fuzz_fuzz_pmi1_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
-tests_fuzz_fuzz_pmi2_SOURCES = tests/fuzz/fuzz_pmi2.c $(PMI_RIG)
+tests_fuzz_fuzz_pmi1_LDFLAGS = $(FUZZER_LINK)
+tests_fuzz_fuzz_pmi2_SOURCES = tests/fuzz/fuzz_pmi2.c $(PMI_RIG) $(FUZZER_MAIN)
 tests_fuzz_fuzz_pmi2_CPPFLAGS = $(AM_CPPFLAGS) $(PMI_CPPFLAGS)
 tests_fuzz_fuzz_pmi2_LDADD = $(PMI_LIBS)
-tests_fuzz_fuzz_pmi2_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
-endif
+tests_fuzz_fuzz_pmi2_LDFLAGS = $(FUZZER_LINK)
 
 # mpi/pmix, with clients of libpmix and of Open MPI.
 PMIX_SYSTEM_TESTS = \
@@ -897,12 +905,10 @@ tests_unit_test_wire_net_LDADD = $(WIRE_UNIT_LDADD)
 endif
 
 # tests/fuzz/fuzz_wire -max_total_time=300 CORPUS
-if FUZZING
-noinst_PROGRAMS += tests/fuzz/fuzz_wire
-tests_fuzz_fuzz_wire_SOURCES = tests/fuzz/fuzz_wire.c
-tests_fuzz_fuzz_wire_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+FUZZERS += tests/fuzz/fuzz_wire
+tests_fuzz_fuzz_wire_SOURCES = tests/fuzz/fuzz_wire.c $(FUZZER_MAIN)
+tests_fuzz_fuzz_wire_LDFLAGS = $(FUZZER_LINK)
 tests_fuzz_fuzz_wire_LDADD = libmpiwire.la libbase.la
-endif
 
 EXTRA_PROGRAMS += tests/bench/wiretime
 tests_bench_wiretime_SOURCES = tests/bench/wiretime.c
@@ -933,12 +939,10 @@ tests_unit_test_steprun_launch_SOURCES = tests/unit/test_steprun_launch.c \
 tests_unit_test_steprun_launch_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_steprun_launch_LDADD = $(UNIT_LDADD)
 # tests/fuzz/fuzz_channel -max_total_time=300 CORPUS
-if FUZZING
-noinst_PROGRAMS += tests/fuzz/fuzz_channel
-tests_fuzz_fuzz_channel_SOURCES = tests/fuzz/fuzz_channel.c $(STEPRUN_CHANNEL)
+FUZZERS += tests/fuzz/fuzz_channel
+tests_fuzz_fuzz_channel_SOURCES = tests/fuzz/fuzz_channel.c $(STEPRUN_CHANNEL) $(FUZZER_MAIN)
 tests_fuzz_fuzz_channel_LDADD = libagent.la
-tests_fuzz_fuzz_channel_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
-endif
+tests_fuzz_fuzz_channel_LDFLAGS = $(FUZZER_LINK)
 STEPRUN_TESTS = tests/system/0820-steprun-here.sh tests/system/0821-steprun-layout.sh \
 	tests/system/0822-steprun-streams.sh tests/system/0823-steprun-killing.sh \
 	tests/system/0824-steprun-ssh.sh tests/system/0825-steprun-slurm.sh \

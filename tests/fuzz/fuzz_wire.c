@@ -126,12 +126,14 @@ static void on_done(
 	void *userdata, int r, const struct wire_block *blocks, size_t count, const struct err *err)
 {
 	struct fence *f = userdata;
+	unsigned char seen = 0;
 	size_t i;
 
 	require((r == 0) == !err && (r == 0 || strlen(err->text) > 0));
 	require(f->rig->ended[f->number]++ == 0);
 	for (i = 0; i < count; i++)
-		require(blocks[i].size == 0 || ((const unsigned char *)blocks[i].data)[0] <= 0xff);
+		seen ^= blocks[i].size ? *(const volatile unsigned char *)blocks[i].data : 0;
+	(void)seen; /* a read, for a sanitizer */
 }
 
 static void take_set(struct rig *rig, struct wire_set *set)
