@@ -17,6 +17,8 @@ TESTS += tests/system/0010-arrows.sh
 EXTRA_DIST += tests/system/0010-arrows.sh
 TESTS += tests/system/0011-tidy-tree.sh
 EXTRA_DIST += tests/system/0011-tidy-tree.sh
+TESTS += tests/system/0013-hardened.sh
+EXTRA_DIST += tests/system/0013-hardened.sh
 TESTS += tests/system/0014-static-analysis.sh
 EXTRA_DIST += tests/system/0014-static-analysis.sh tests/lib/analyze tests/lib/analyze.h
 analyze: $(BUILT_SOURCES)
@@ -40,7 +42,7 @@ TRIAL_PLUGINS = $(TRIAL_VARIANTS:%=tests/lib/plugins/trial_%.so) \
 	tests/lib/plugins/mpi_trial.so tests/lib/plugins/mpi_misspelt.so \
 	tests/lib/plugins/mpi_environ.so
 TRIAL_COMPILE = $(CC) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS) $(AM_CFLAGS) $(CFLAGS) \
-	-fPIC -shared $(AM_LDFLAGS) $(LDFLAGS) -DVARIANT=$* -DVARIANT_$*
+	-fPIC -shared $(STEPD_LDFLAGS) $(LDFLAGS) -DVARIANT=$* -DVARIANT_$*
 tests/lib/plugins/trial_%.so: tests/lib/trial_plugin.c stepd/api/plugin.h
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $<
 tests/lib/plugins/mpi_%.so: tests/lib/trial_mpi.c stepd/api/mpi.h stepd/api/plugin.h stepd/api/step.h
@@ -147,16 +149,16 @@ EXTRA_PROGRAMS = tests/bench/asktime tests/bench/execdelay tests/bench/noop test
 	tests/bench/pause tests/bench/spawnloop tests/bench/stamp
 tests_bench_asktime_SOURCES = tests/bench/asktime.c tests/bench/slurmask.c tests/bench/slurmask.h
 tests_bench_pause_SOURCES = tests/bench/pause.c
-tests_bench_pause_LDFLAGS = $(AM_LDFLAGS) -all-static
+tests_bench_pause_LDFLAGS = $(STEPD_LDFLAGS) -all-static
 tests_bench_execdelay_SOURCES = tests/bench/execdelay.c tests/bench/stamp.h
 tests_bench_noop_SOURCES = tests/bench/noop.c
-tests_bench_noop_LDFLAGS = $(AM_LDFLAGS) -all-static
+tests_bench_noop_LDFLAGS = $(STEPD_LDFLAGS) -all-static
 tests_bench_pairtime_SOURCES = tests/bench/pairtime.c
 tests_bench_spawnloop_SOURCES = tests/bench/spawnloop.c stepd/agent/launch/spawn.c stepd/agent/launch/spawn.h
 tests_bench_spawnloop_CPPFLAGS = $(AM_CPPFLAGS)
-tests_bench_spawnloop_LDFLAGS = $(AM_LDFLAGS) -all-static
+tests_bench_spawnloop_LDFLAGS = $(STEPD_LDFLAGS) -all-static
 tests_bench_stamp_SOURCES = tests/bench/stamp.c tests/bench/stamp.h
-tests_bench_stamp_LDFLAGS = $(AM_LDFLAGS) -all-static
+tests_bench_stamp_LDFLAGS = $(STEPD_LDFLAGS) -all-static
 EXTRA_DIST += tests/bench/run tests/bench/run-socket tests/bench/with-slurm tests/bench/README.md
 CLEANFILES += $(EXTRA_PROGRAMS)
 bench: all $(EXTRA_PROGRAMS)
@@ -170,7 +172,7 @@ bench-pmi: all $(EXTRA_PROGRAMS)
 	top_builddir='$(abs_top_builddir)' $(SHELL) $(top_srcdir)/tests/bench/run-pmi
 EXTRA_PROGRAMS += tests/bench/pmitask
 tests_bench_pmitask_SOURCES = tests/bench/pmitask.c
-tests_bench_pmitask_LDFLAGS = $(AM_LDFLAGS) -all-static
+tests_bench_pmitask_LDFLAGS = $(STEPD_LDFLAGS) -all-static
 EXTRA_DIST += tests/bench/run-pmi
 bench-fence: all $(EXTRA_PROGRAMS)
 	top_builddir='$(abs_top_builddir)' $(SHELL) $(top_srcdir)/tests/bench/run-fence

@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The programs, the plugins and the library as they are built: what an attacker wants to find in them is
+# not there.
+. "${top_srcdir:?}/tests/lib/tap.sh"
+tmpdir
+
+cd "${top_builddir:?}" || bail "no build"
+command -v readelf >/dev/null || skip_all "needs readelf"
+! grep -q '^#define STEPD_SANITIZERS 1' config.h || skip_all "a build with sanitizers"
+flags=$(sed -n 's/^STEPD_CFLAGS = //p' Makefile)
+case " $(sed -n 's/^CFLAGS = //p' Makefile) " in
+*" -O0 "*) skip_all "built without optimization" ;;
+esac
+
+# Libtool's wrappers of programs are scripts.
+real() { # PROGRAM
+	lt=${1%/*}/.libs/${1##*/}
+	if [ -e "$lt" ]; then echo "$lt"; else echo "$1"; fi
+}
+programs=$(for program in stepd/cli/stepd stepd/cli/stepctl stepd/cli/steprun contrib/slurm-socket/stepd-slurm-socket \
+	stepd/cli/selftest/mpi-selftest; do
+	[ ! -e "$program" ] || real "$program"
+done)
+shared=$(find . -path '*/.libs/*.so' -type f | sort; find . -path '*/.libs/libstepd.so.*' -type f)
+
+# Prints those of $2... of which readelf says nothing that the pattern finds.
+lack() { # PATTERN FILE...
+	pattern=$1
+	shift
+	for file in "$@"; do
+		readelf -dlhW "$file" | grep -q "$pattern" || echo "$file"
+	done
+}
+# shellcheck disable=SC2086 # names without blanks
+{
+	is "$(lack 'Type: *DYN' $programs)" "" "no program stands at an address that is known"
+	is "$(lack 'GNU_RELRO' $programs $shared)" "" "what the loader has written is read-only then"
+	is "$(lack 'BIND_NOW\|FLAGS_1.*NOW' $programs $shared)" "" "which it has when they start"
+	is "$(lack 'GNU_STACK .* RW ' $programs $shared)" "" "no stack can be executed"
+}
+for file in $programs $shared; do
+	readelf -lW "$file" | grep -q 'LOAD .* RWE ' && echo "$file"
+done >"$tmpdir/rwe"
+is "$(cat "$tmpdir/rwe")" "" "no memory is both written and executed"
+for file in $programs $shared; do
+	readelf -dW "$file" | sed -n "s|.*TEXTREL.*|$file changes its code|p; s|.*R[UN]*PATH).*\[\(.*\)\]|\1|p"
+done | tr ':' '\n' | sort -u | while IFS= read -r dir; do
+	case $dir in
+	/*) [ -z "$(find "$dir" -maxdepth 0 -perm /022)" ] || echo "$dir" ;;
+	*) echo "$dir" ;;
+	esac
+done >"$tmpdir/paths"
+is "$(cat "$tmpdir/paths")" "" "no library is looked for where others may put one"
+agent=$(real stepd/cli/stepd)
+like "$(readelf -sW "$agent")" '__stack_chk_fail' "canaries stand on the agent's stack"
+like "$(readelf -sW "$agent")" '__[a-z]*_chk@' "and what is written into memory of a known size is checked"
+
+# The linker takes the mark from what is linked with an object that lacks it, as many systems' crt1.o
+# does: so each object is looked at.
+case $flags in
+*-fcf-protection=full*)
+	find stepd mpi proctrack systemd -name '*.o' | while IFS= read -r object; do
+		readelf -nW "$object" 2>/dev/null | grep -q 'IBT, SHSTK' || echo "$object"
+	done >"$tmpdir/unmarked"
+	is "$(head -n 5 "$tmpdir/unmarked")" "" "each object is ready for IBT and for a shadow stack"
+	;;
+*) skip 1 "the compiler has no -fcf-protection=full for this machine" ;;
+esac
+done_testing
