@@ -2,10 +2,12 @@
 #include "stepd/cli/doctor.h"
 
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 
+#include "mpi/confine.h"
 #include "stepd/base/fs.h"
 
 /* With arguments that every kernel which has the call refuses. */
@@ -94,6 +96,23 @@ static void tell_pressure(const struct tell *tell)
 			"pressure stall information is not counted (%s)", strerror(-r));
 }
 
+/* With a filter that no kernel can read: one that has filters says so. */
+static void tell_seccomp(const struct tell *tell)
+{
+	bool kernel_has = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL) < 0 &&
+		(errno == EFAULT || errno == EACCES);
+
+	if (kernel_has && confine_has_filter())
+		tell_finding(tell, STEPD_FINDING_OK, "kernel.seccomp", NULL, NULL,
+			"a filter of system calls confines MPI service processes");
+	else
+		tell_finding(tell, STEPD_FINDING_NOTE, "kernel.seccomp", NULL,
+			kernel_has ? "build stepd with libseccomp"
+				   : "boot a kernel built with CONFIG_SECCOMP_FILTER",
+			"no filter of system calls confines MPI service processes: %s",
+			kernel_has ? "stepd was built without" : "the kernel has none");
+}
+
 void doctor_kernel(const struct tell *tell)
 {
 	tell_version(tell);
@@ -101,4 +120,5 @@ void doctor_kernel(const struct tell *tell)
 	tell_pidfd(tell);
 	tell_close_range(tell);
 	tell_pressure(tell);
+	tell_seccomp(tell);
 }
