@@ -44,9 +44,10 @@ static void remove_container(struct agent *a)
 	if (!a->plan.job.cont_id)
 		return;
 	r = proctrack_destroy(a->pt, a->plan.job.cont_id);
-	if (r < 0)
-		log_warning(
-			a->log, "can't remove the step's container: %s, ignoring", strerror(-r));
+	/* ESRCH: it is gone, as when systemd has removed its scope, which this agent is not in. */
+	if (r < 0 && r != -ESRCH)
+		log_warning(a->log, "can't remove the step's container: %s; 'stepctl clean' can",
+			strerror(-r));
 }
 
 static void write_reports(struct agent *a)

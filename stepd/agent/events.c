@@ -112,7 +112,7 @@ static void use_memory(struct events *ev, int why)
 	ev->memory_fd = memfd_create("stepd-events", MFD_CLOEXEC);
 	ev->memory_begin = ev->end;
 	ev->memory_first = ev->collected_first;
-	log_warning(ev->log, "can't write '" EVENTS_FILE "': %s; %s, ignoring", strerror(-why),
+	log_warning(ev->log, "can't write '" EVENTS_FILE "': %s; %s", strerror(-why),
 		ev->memory_fd < 0 ? "there is no memory either, and what happens is told to nobody"
 				  : "what happens from now on is kept in memory, the latest of it");
 	/* half a line would be taken for a whole one together with what follows it later */

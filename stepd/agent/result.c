@@ -135,7 +135,7 @@ void result_send_ready(struct agent *a)
 	if (a->ready.fd < 0)
 		return;
 	if (make_ready(a) < 0) {
-		log_warning(a->log, "no memory for the ready line, ignoring");
+		log_warning(a->log, "no memory for the ready line: it is not written");
 		result_drop_ready(a);
 		return;
 	}
@@ -161,7 +161,7 @@ void result_end_ready(struct agent *a)
 	if (a->ready.text && a->reason != AGENT_REASON_SIGNAL)
 		push_ready(a, REPORT_PATIENCE_MS);
 	if (a->ready.text)
-		log_warning(a->log, "nobody reads the ready line, ignoring");
+		log_warning(a->log, "nobody reads the ready line: it was not written");
 	result_drop_ready(a);
 }
 
@@ -176,12 +176,15 @@ void result_publish_state(struct agent *a, const char *state)
 	methods_state_changed(a->methods);
 }
 
-static json_t *pack_task(const struct task *task, const stepd_usage_t *usage)
+/* given_up: the step has ended without those that could not be killed. */
+static json_t *pack_task(const struct task *task, const stepd_usage_t *usage, bool given_up)
 {
 	char words[TASK_WORDS_SIZE];
+	const char *text = given_up && task->state == TASK_RUNNING
+		? "given up: it could not be killed"
+		: task_words(task, words, sizeof(words));
 	json_t *doc = json_pack("{s:I, s:i, s:s, s:b}", "rank", (json_int_t)task->rank, "pid",
-		(int)task->pid, "text", task_words(task, words, sizeof(words)), "on_request",
-		(int)task->requested);
+		(int)task->pid, "text", text, "on_request", (int)task->requested);
 	int r = doc ? 0 : -1;
 
 	if (doc && task->spawn)
@@ -212,7 +215,8 @@ static json_t *pack_tasks(const struct agent *a)
 
 	for (i = 0; r == 0 && i < a->tasks.n; i++)
 		r = json_array_append_new(tasks,
-			pack_task(&a->tasks.v[i], a->usage.tasks ? &a->usage.tasks[i] : NULL));
+			pack_task(&a->tasks.v[i], a->usage.tasks ? &a->usage.tasks[i] : NULL,
+				a->unkillable));
 	if (r == 0)
 		return tasks;
 	json_decref(tasks);

@@ -177,20 +177,30 @@ static const struct remote_row {
 	{NULL, -EIO, say_unknown},
 };
 
+/* The one reason for a failure that means something else: whom it is asked of is no more. */
+static int remote_code(const struct remote_row *row, const json_t *parameters)
+{
+	return row->code == -EIO && strcmp(get_text(parameters, "errno", ""), "ESRCH") == 0
+		? -ESRCH
+		: row->code;
+}
+
 int client_say_remote(struct stepd_error *error, const char *step, const char *method,
 	const char *name, const json_t *parameters)
 {
 	const struct remote_row *row = remote_rows;
 	char sentence[SENTENCE_SIZE];
 	const char *bare;
+	int code;
 
 	while (row->name && strcmp(row->name, name) != 0)
 		row++;
+	code = remote_code(row, parameters);
 	bare = strrchr(name, '.');
 	row->say(sentence, parameters);
-	(void)client_say(error, row->code, "step %s: %s: %s: %s", step, method,
-		bare ? bare + 1 : name, sentence);
+	(void)client_say(
+		error, code, "step %s: %s: %s: %s", step, method, bare ? bare + 1 : name, sentence);
 	if (error)
 		(void)snprintf(error->name, sizeof(error->name), "%s", name);
-	return row->code;
+	return code;
 }

@@ -192,7 +192,8 @@ static int say_missing(const char *dir, const char *path, const struct plugin_ki
 			"there is no plugin %s/%s: '%s' holds no %s plugin at all; install one or name "
 			"another plugin directory",
 			kind->name, name, dir, kind->name);
-	return err_say(err, -ENOENT, "there is no plugin %s/%s in '%s'; installed: %s", kind->name,
+	return err_say(err, -ENOENT,
+		"there is no plugin %s/%s in '%s'; the plugin files there are: %s", kind->name,
 		name, dir, list);
 }
 

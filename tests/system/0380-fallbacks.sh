@@ -46,7 +46,9 @@ is $? 123 "unkillable processes give 123"
 pid=$(sed -n 's/.*"pid": \([0-9]*\).*/\1/p' "$tmpdir/r" | head -1)
 like "$(cat "$tmpdir/err")" "SIGKILL did not end pid $pid \(sleep\) state S" "each is named with command and state"
 like "$(cat "$tmpdir/r")" "\"unkillable\": \".*pid $pid \(sleep\) state S" "in the result too"
-like "$("$stepctl" list)" "^$job.0 .*unkillable .* died\$" "who looks for them finds the step"
+like "$("$stepctl" list)" "^$job.0 .*unkillable .* gone\$" "who looks for them finds the step, whose agent has not died"
+is "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["tasks"][0]["text"])' "$tmpdir/r")" \
+	"given up: it could not be killed" "the result of what has ended names no task as running"
 for pid in $(sed -n 's/.*"pid": \([0-9]*\).*/\1/p' "$tmpdir/r"); do
 	kill -9 "$pid"
 done

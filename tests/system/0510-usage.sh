@@ -58,7 +58,7 @@ for b in $(backends); do
 			False "$b: what nobody counted is not there"
 	fi
 	like "$out" "^Usage of step $job\.0, 2 tasks, [0-9.]+ m?s$" "$b: the table has its heading"
-	like "$out" "^memory peak +[0-9.]+ MiB +([0-9.]+ [KM]iB|-) +[0-9.]+ MiB  [cpr*]{1,2}$" "$b: and a row for each value"
+	like "$out" "^(memory peak|largest process) +[0-9.]+ MiB +([0-9.]+ [KM]iB|-) +[0-9.]+ MiB  [cpr*]{1,2}$" "$b: and a row for each value"
 done
 
 # ---- a running step -----------------------------------------------------------------------------
@@ -99,7 +99,7 @@ like "$out" "^Usage of step $job\.0, 1 task," "a table of one task"
 like "$out" "^                     step        @0  from$" "has one column for it"
 # shellcheck disable=SC2016 # the task's shell expands it
 out=$(step -n 5 --usage -- sh -c '[ $SLURM_PROCID != 3 ] || exec python3 -c "x = bytearray(32 << 20)"' 2>&1)
-like "$out" "^memory peak .* [0-9.]+ [KM]iB @[0-4] .* [0-9.]+ MiB @3 " "of five, the rank of the largest is told"
+like "$out" "^(memory peak|largest process) .* [0-9.]+ [KM]iB @[0-4] .* [0-9.]+ MiB @3 " "of five, the rank of the largest is told"
 out=$(step -n 1000 --usage -- true 2>&1)
 is $? 0 "1,000 tasks"
 like "$out" "^Usage of step $job\.0, 1000 tasks" "have a table"

@@ -133,7 +133,7 @@ for b in $(backends); do
 		: >"$tmpdir/out"
 		"$stepd" run -q $t --job "$job" -n 8 -- sh -c 'echo up; exec sleep 99' >"$tmpdir/out" &
 		agent=$!
-		eventually test -d "$run"/*_"$job.0"
+		eventually sh -c "test -d '$run'/*_$job.0"
 		"$stepctl" suspend "$job.0" 2>/dev/null || eventually "$stepctl" suspend "$job.0"
 		ok "$b: one that is asked for during the launch comes after it" suspended
 		kill -INT "$agent"
@@ -209,6 +209,24 @@ kill $reader
 wait $reader 2>/dev/null
 exec 9>&-
 nothing_left "and leaves nothing"
+
+# Its processes are killed while it is asked to go on: it is gone then, and nothing has failed.
+for round in 1 2 3 4 5 6 7 8; do
+	agent --proctrack "$tracker" -- sh -c 'echo up; exec sleep 99'
+	"$stepctl" suspend "$job.0"
+	pid=$("$stepctl" pids "$job.0")
+	kill -STOP "$agent"
+	"$stepctl" resume "$job.0" >"$tmpdir/resumed" 2>&1 &
+	resumer=$!
+	[ $((round % 2)) = 0 ] || sleep 0.1
+	kill -9 "$pid"
+	kill -CONT "$agent"
+	wait $resumer
+	echo $?
+	wait "$agent"
+done >"$tmpdir/statuses"
+is "$(grep -vcx '[016]' "$tmpdir/statuses")" 0 "who resumes a step that is just killed is told that it runs, or is no more"
+unlike "$(cat "$tmpdir/resumed")" "EIO" "and not that something failed"
 
 # ---- without an agent -----------------------------------------------------------------------------
 if backends | grep -qx cgroup; then

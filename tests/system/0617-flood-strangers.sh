@@ -4,7 +4,7 @@
 # Who may not, or may less, floods a step's socket: root and the owner are served all the same, and
 # the time limit keeps its moment. Each flood is told apart from the load that it is for the machine:
 # the same flood at the socket of another step is what is compared with.
-# shellcheck source=tests/lib/control.sh
+# shellcheck source=tests/lib/control.sh disable=SC2317 # what eventually calls is reached
 . "${top_srcdir:?}/tests/lib/control.sh"
 
 [ "$(id -u)" = 0 ] || skip_all "needs root, to be other users"
@@ -39,7 +39,7 @@ begin_flood() { # SOCKET UID UID
 
 # The flood has come when the queue of its socket has been full of it.
 flooded() { # SOCKET
-	[ "$(cpu_ticks $flood_one)" -gt 50 ] && [ "$(cpu_ticks $flood_another)" -gt 50 ]
+	[ "$(cpu_ticks "$flood_one")" -gt 50 ] && [ "$(cpu_ticks "$flood_another")" -gt 50 ]
 }
 
 cpu_ticks() { # PID

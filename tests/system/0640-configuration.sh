@@ -61,7 +61,7 @@ refused 'wire_fanout = 1\n' "line 1: wire_fanout: '1' is no whole number in the 
 refused 'wire_ifname = a/b\n' "line 1: wire_ifname: 'a/b' is no network interface's name" "no interface's name"
 given 'mpi_default = nosuch\n'
 is $? 125 "a plugin that is not installed starts nothing"
-like "$out" "there is no plugin mpi/nosuch in .*; installed: .*none" "and the list is given"
+like "$out" "there is no plugin mpi/nosuch in .*; the plugin files there are: .*none" "and the list is given"
 is "$(step --config "$conf" --mpi none -- sh -c 'echo ran')" ran "a step's own plugin comes before it"
 printf '#!/bin/sh\necho ran\n' >"$tmpdir/script"
 is "$(step --config "$conf" --batch "$tmpdir/script")" ran "a batch step has none"

@@ -6,6 +6,7 @@
 # shellcheck source=tests/lib/step.sh
 . "${top_srcdir:?}/tests/lib/step.sh"
 
+command -v python3 >/dev/null || skip_all "python3 is missing"
 
 begin() { # STEP ARG...
 	begin_step=$1
@@ -122,6 +123,53 @@ for b in $(backends); do
 		eventually grep -q '"state":"running"' "$run"/*_"$job.4"/state.json
 		wait $adopter
 		is $? 124 "$b: and goes on when it is told to, for the rest of its time"
+
+		# What was done to it while it had no agent counts, not what the dead agent knew.
+		state_of() { # STEP
+			python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["state"])' \
+				"$run"/*_"$job.$1"/state.json
+		}
+		freeze_of() { # STEP
+			cat "$(find /sys/fs/cgroup -type d -path "*job_$job/step_$1")/cgroup.freeze"
+		}
+		# A container that somebody else has removed, as systemd removes an empty scope, is gone.
+		begin 13 -- sleep 60
+		kill_agent
+		"$stepd" adopt "$job.13" >"$tmpdir/said" 2>&1 &
+		adopter=$!
+		eventually grep -q '"adopted":1' "$run"/*_"$job.13"/state.json
+		task=$("$stepctl" pids "$job.13")
+		group=$(find /sys/fs/cgroup -type d -path "*job_$job/step_13")
+		kill -STOP $adopter
+		kill -9 "$task"
+		ok "$b: the container is removed by another" eventually find "$group" -depth -type d -exec rmdir {} +
+		kill -CONT $adopter
+		wait $adopter
+		unlike "$(cat "$tmpdir/said")" "can't remove|No such" "$b: its agent does not complain that it is gone"
+		begin 14 -- sleep 60
+		"$stepctl" suspend "$job.14"
+		kill_agent
+		ok "$b: a suspended step without an agent is resumed" "$stepctl" resume "$job.14"
+		adopt 14 &
+		adopter=$!
+		eventually grep -q '"adopted":1' "$run"/*_"$job.14"/state.json
+		is "$(state_of 14)" running "$b: its adopter reports that it runs"
+		# A signal waits for what the adoption itself asks of the container.
+		ok "$b: and delivers signals" "$stepctl" signal -s URG "$job.14"
+		is "$(freeze_of 14)" 0 "$b: to a container that is not frozen"
+		"$stepctl" terminate --now "$job.14"
+		wait $adopter
+		begin 15 -- sleep 60
+		kill_agent
+		ok "$b: a running step without an agent is suspended" "$stepctl" suspend "$job.15"
+		adopt 15 &
+		adopter=$!
+		eventually grep -q '"adopted":1' "$run"/*_"$job.15"/state.json
+		is "$(state_of 15)" suspended "$b: its adopter reports that it stands"
+		ok "$b: and suspends it again where it stands" "$stepctl" suspend "$job.15"
+		is "$(freeze_of 15)" 1 "$b: in a container that is frozen"
+		"$stepctl" terminate --now "$job.15"
+		wait $adopter
 	else
 		begin 4 -- sleep 60
 		kill -TSTP "$dead"

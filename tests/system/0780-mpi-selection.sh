@@ -21,7 +21,7 @@ like "$out" "^  misspelt +can't be loaded: " "and those that can't be loaded"
 fails "a directory that is none" "$stepd" run --mpi=list --plugin-dir "$tmpdir/nosuch"
 out=$(step --config "$conf" --mpi nosuch -- true 2>&1)
 is $? 125 "an unknown plugin starts nothing"
-like "$out" "there is no plugin mpi/nosuch in .*; installed: .*none" "and those that are installed are listed"
+like "$out" "there is no plugin mpi/nosuch in .*; the plugin files there are: .*none" "and those that are installed are listed"
 
 # The tasks' environment.
 SLURM_MPI_TYPE=stale

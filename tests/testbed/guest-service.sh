@@ -69,6 +69,7 @@ ok "stopped: its status says so" eventually ending
 ok "stopped: the kill sequence is waited for" timeout 60 systemctl stop "$unit"
 took=$(($(date +%s) - begin))
 ok "stopped: it took $took s, not the unit's 2" test $took -ge 5
+is "$(shows Result)" success "stopped: that it was stopped is no failure of the unit"
 like "$(cat "$result")" '"reason": "signal"' "stopped: the result is there"
 like "$(cat /run/stepd/*_"$job".0/result.json)" '"reason": "signal"' "stopped: and kept"
 left "stopped: nothing is left"

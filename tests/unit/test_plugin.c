@@ -334,7 +334,7 @@ static void test_not_there(void **state)
 	install(dir, "good");
 	install(dir, "bare");
 	scratch_write(dir, "mpi_other.so", "", 0, 0755);
-	assert_refused(dir, "god", -ENOENT, "installed: bare, good");
+	assert_refused(dir, "god", -ENOENT, "the plugin files there are: bare, good");
 	assert_int_equal(symlink("/nowhere/trial_good.so", dangling), 0);
 	assert_refused(dir, "dangling", -ENOENT, "there is no plugin trial/dangling");
 	assert_refused(nothing, "good", -ENOENT, nothing);

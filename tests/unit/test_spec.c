@@ -1016,7 +1016,7 @@ static void test_syntax_errors_name_the_place(void **state)
 	static const char latin[] = "{\"argv\":\n [\"\xe4\"]}";
 
 	(void)state;
-	bad("", "line 1, column 0: '[' or '{' expected near end of file");
+	bad("", "line 1, column 0: the document ends here, and is not complete");
 	bad("{'argv': ['x'],\n 'job' 3}", "line 2, column 8: ':' expected near '3'");
 	bad("{'argv': ['x']} x", "line 1, column 17: end of file expected near 'x'");
 	bad_bytes("{\"job\": 1, \"job\": 2}", 20,

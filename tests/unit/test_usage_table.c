@@ -95,6 +95,19 @@ static void test_columns(void **state)
 		"memory peak      2.00 KiB  1.00 KiB  2.00 KiB  3.00 KiB  4.00 KiB  cr\n");
 }
 
+/* A peak that is one process's is not called that of all. */
+static void test_a_peak_of_one(void **state)
+{
+	struct data *d = *state;
+
+	d->step.source[STEPD_USAGE_MEMORY_PEAK_BYTES] = STEPD_USAGE_PROC;
+	check(d, 0, 1500000, false,
+		"Usage of step 7.0, 0 tasks, 1.50 s\n"
+		"                     step  from\n"
+		"CPU user           3.00 s  c\n"
+		"largest process  2.00 KiB  p\n");
+}
+
 static void test_many(void **state)
 {
 	check(*state, TASKS, 0, false,
@@ -123,6 +136,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_columns, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_peak_of_one, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_many, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_unknown, set_up, tear_down),
 	};

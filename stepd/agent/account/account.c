@@ -107,7 +107,7 @@ void account_report(struct agent *a)
 		return;
 	text = usage_table_format(&view);
 	if (!text || report_write(a->log->fd, text) < 0)
-		log_warning(a->log, "can't print what the step has used, ignoring");
+		log_warning(a->log, "can't print what the step has used");
 }
 
 void account_save(const struct agent *a, struct handover *h, struct json_t *object)

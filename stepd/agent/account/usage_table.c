@@ -93,7 +93,7 @@ static void print_row(FILE *f, const struct usage_view *view, enum stepd_usage_v
 
 	if (!source && s.known == 0)
 		return;
-	fprintf(f, "%-16s %8s", usage_values[which].title, usage_text(view->step, which, text));
+	fprintf(f, "%-16s %8s", usage_title(which, source), usage_text(view->step, which, text));
 	print_tasks(f, view, which, &s);
 	letters[0] = usage_source_letters[source];
 	letters[1] = s.mixed ? '*' : usage_source_letters[s.source];

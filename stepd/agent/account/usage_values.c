@@ -41,6 +41,16 @@ const char usage_source_letters[STEPD_USAGE_SOURCE_COUNT + 1] = {
 	[STEPD_USAGE_RUSAGE] = 'r',
 };
 
+/* Without a cgroup that counts it nobody knows the peak of all: it is that of one process, and can
+ * be less than all of them have now. */
+const char *usage_title(enum stepd_usage_value which, uint8_t source)
+{
+	if (which == STEPD_USAGE_MEMORY_PEAK_BYTES &&
+		(source == STEPD_USAGE_PROC || source == STEPD_USAGE_RUSAGE))
+		return "largest process";
+	return usage_values[which].title;
+}
+
 int usage_pack(json_t *object, const stepd_usage_t *usage)
 {
 	json_t *values = json_object(), *sources = json_object();

@@ -32,6 +32,9 @@ extern const struct usage_value usage_values[STEPD_USAGE_COUNT];
 
 /* "cgroup", "proc", "rusage"; and their letters, with '-' for unknown. */
 extern const char *const usage_source_words[STEPD_USAGE_SOURCE_COUNT];
+/* What a value is called in a table, which can depend on its source. */
+const char *usage_title(enum stepd_usage_value which, uint8_t source);
+
 extern const char usage_source_letters[STEPD_USAGE_SOURCE_COUNT + 1];
 
 /* Adds "usage", the known values by name, and "usage_sources", their sources, to object. 0 or -1

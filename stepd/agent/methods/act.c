@@ -309,7 +309,7 @@ void method_resume(struct control_call *call, const json_t *parameters, void *us
 		suspend_resume(m->a);
 }
 
-static void answer_suspended(struct kept *kept, bool suspend, const char *why)
+static void answer_suspended(struct kept *kept, bool suspend, int code, const char *why)
 {
 	if (!why)
 		kept_reply_take(kept, NULL);
@@ -317,7 +317,7 @@ static void answer_suspended(struct kept *kept, bool suspend, const char *why)
 		kept_error_take(kept, "SuspendFailed",
 			json_pack("{s:o}", "message", report_json_text(why)));
 	else
-		kept_error_take(kept, "Failed", pack_failed(-EIO, why));
+		kept_error_take(kept, "Failed", pack_failed(code, why));
 }
 
 static struct kept *find_kept(struct methods *m, enum kept_kind kind)
@@ -330,7 +330,7 @@ static struct kept *find_kept(struct methods *m, enum kept_kind kind)
 }
 
 /* Those that wait now: an answer may bring the next call, or lose another. */
-void methods_suspended(struct methods *m, bool suspend, const char *why)
+void methods_suspended(struct methods *m, bool suspend, int code, const char *why)
 {
 	enum kept_kind kind = suspend ? KEPT_SUSPEND : KEPT_RESUME;
 	struct kept *kept;
@@ -338,5 +338,5 @@ void methods_suspended(struct methods *m, bool suspend, const char *why)
 	while (m && (kept = find_kept(m, kind)))
 		kept->kind = KEPT_ANSWERED;
 	while (m && (kept = find_kept(m, KEPT_ANSWERED)))
-		answer_suspended(kept, suspend, why);
+		answer_suspended(kept, suspend, code, why);
 }

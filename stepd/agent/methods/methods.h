@@ -37,8 +37,9 @@ void methods_ready(struct methods *m);
 /* a's state may be another one: tells all who follow it, if it is. */
 void methods_state_changed(struct methods *m);
 
-/* A suspension, or a resumption, that was asked for has come to its end. why: it has failed. */
-void methods_suspended(struct methods *m, bool suspend, const char *why);
+/* A suspension, or a resumption, that was asked for has come to its end. why: it has failed, with
+ * that code. */
+void methods_suspended(struct methods *m, bool suspend, int code, const char *why);
 
 /* The result is on the disk: tells all who wait for it, and those who follow the last events. Runs
  * the loop for that, no longer than those take it who read at all. */

@@ -340,6 +340,10 @@ static int say_syntax(const json_error_t *where, struct err *err)
 	if (code == json_error_null_character || code == json_error_null_byte_in_key)
 		return err_say(err, -EINVAL, "line %d, column %d: a string holds a NUL byte",
 			where->line, where->column);
+	if (code == json_error_premature_end_of_input)
+		return err_say(err, -EINVAL,
+			"line %d, column %d: the document ends here, and is not complete",
+			where->line, where->column);
 	return err_say(
 		err, -EINVAL, "line %d, column %d: %s", where->line, where->column, where->text);
 }

@@ -93,8 +93,10 @@ static void add_row(struct table *table, const struct row *row)
 									       : row->proctrack;
 	char agent[16] = "-";
 
+	/* Where the step could not be killed its agent has ended of itself, with a result. */
 	if (row->presence == STEPD_ORPHAN)
-		(void)snprintf(agent, sizeof(agent), "died");
+		(void)snprintf(agent, sizeof(agent), "%s",
+			strcmp(row->state, "unkillable") == 0 ? "gone" : "died");
 	else if (row->presence == STEPD_LIVES)
 		(void)snprintf(agent, sizeof(agent), "%d", (int)row->agent_pid);
 	table_add(table,
