@@ -249,15 +249,15 @@ SYSTEM_STEP_TESTS = \
 	tests/system/0325-limit-signal.sh \
 	tests/system/0330-identity.sh \
 	tests/system/0340-kinds.sh \
+	tests/system/0341-terminal.sh \
+	tests/system/0342-sigcont.sh \
+	tests/system/0343-sessions.sh \
 	tests/system/0344-batch-script.sh \
 	tests/system/0345-opens.sh \
 	tests/system/0346-many-variables.sh \
 	tests/system/0347-capabilities.sh \
 	tests/system/0348-topology-user.sh \
 	tests/system/0349-few-descriptors.sh \
-	tests/system/0341-terminal.sh \
-	tests/system/0342-sigcont.sh \
-	tests/system/0343-sessions.sh \
 	tests/system/0350-registry.sh \
 	tests/system/0360-failures-leave-nothing.sh \
 	tests/system/0370-many-tasks.sh \
@@ -778,10 +778,9 @@ PMI_SYSTEM_TESTS = \
 	tests/system/0743-pmi-spawn.sh \
 	tests/system/0744-pmi-hydra.sh \
 	tests/system/0745-pmi-nodes.sh \
-	tests/system/0746-rank-death.sh
-	tests/system/0746-pmi-tcp-strangers.sh
-	tests/system/0746-rank-death.sh \
-	tests/system/0747-singletons.sh
+	tests/system/0746-pmi-tcp-strangers.sh \
+	tests/system/0747-singletons.sh \
+	tests/system/0748-rank-death.sh
 TESTS += $(PMI_SYSTEM_TESTS)
 EXTRA_DIST += $(PMI_SYSTEM_TESTS) tests/lib/pmi_nodes.py tests/lib/pmi_stranger.py tests/lib/pmi_talk.py \
 	tests/lib/mpi_sum.c \
@@ -818,9 +817,8 @@ PMIX_SYSTEM_TESTS = \
 	tests/system/0875-pmix-monitors.sh \
 	tests/system/0876-pmix-streams-bounds.sh \
 	tests/system/0877-pmix-sets-nodes.sh \
+	tests/system/0878-pmix-strangers.sh \
 	tests/system/0879-pmix-orphans.sh
-EXTRA_DIST += $(PMIX_SYSTEM_TESTS) tests/lib/pmix.sh tests/lib/pmixtool.sh tests/lib/pmix_old.py tests/lib/mpiprogram.c \
-	tests/system/0878-pmix-strangers.sh
 EXTRA_DIST += $(PMIX_SYSTEM_TESTS) tests/lib/pmix.sh tests/lib/pmixtool.sh tests/lib/pmix_old.py \
 	tests/lib/pmix_raw.py tests/lib/claimed_uid.c tests/lib/mpiprogram.c \
 	tests/bench/run-pmix tests/bench/pmi2exchange.c
