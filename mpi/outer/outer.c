@@ -265,7 +265,8 @@ static int introduce(struct outer *o, const char *id, struct err *err)
 	uint32_t n;
 	int r;
 
-	if (!id || parse_u32(id, 0, OUTER_SIZE_MAX - 1, &n) < 0)
+	/* A server may give a number that is no rank, but clients read it as an int. */
+	if (!id || parse_u32(id, 0, INT32_MAX, &n) < 0)
 		return err_say(
 			err, -EINVAL, "PMI_PORT is set, but PMI_ID is '%.32s'", id ? id : "not");
 	r = ask(o, "initack", "initack", err, " pmiid=%u", n);

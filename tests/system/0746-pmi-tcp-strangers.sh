@@ -33,6 +33,7 @@ stranger() { # VERB UID TEXT [COUNT]
 	python3 "$top_srcdir/tests/lib/pmi_stranger.py" "$stranger_verb" "$port" "$stranger_uid" "$@" 2>&1
 }
 
+# shellcheck disable=SC2317 # by eventually
 refused() { # COUNT: so many refusals are in the log, or the step has ended
 	[ "$(grep -c 'PMI: a connection.* is refused' "$tmpdir/log")" -ge "$1" ] || ! kill -0 "$agent" 2>/dev/null
 }
@@ -66,5 +67,11 @@ done
 # shellcheck disable=SC2016 # the tasks'
 out=$(step --mpi=pmi2 --pmi-tcp -n 20 -- sh -c 'echo "id $PMI_ID"')
 is "$(printf '%s\n' "$out" | sort -u | grep -cE '^id [1-9][0-9]{0,9}$')" 20 "each task has a PMI_ID of its own"
+# shellcheck disable=SC2016 # the tasks'
+out=$(step -q --mpi=pmi2 --pmi-tcp -n 2 -- sh -c 'exec "$1" run -q --bootstrap=pmi --proctrack linuxproc \
+	--job "$2" --step 1 --node-name "n$PMI_RANK" -- sh -c "echo \$SLURM_PROCID of \$SLURM_STEP_NODELIST"' \
+	sh "$stepd" "$job" 2>&1 | sort)
+is "$out" "0 of n[0-1]
+1 of n[0-1]" "agents that are the tasks find each other by it"
 nothing_left "nothing is left"
 done_testing

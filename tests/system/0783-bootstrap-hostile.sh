@@ -56,7 +56,7 @@ END
 chmod +x "$tmpdir/named"
 named() {
 	timeout 300 python3 "$top_srcdir/tests/lib/pmi_server.py" 2 none "$tmpdir/named" --bootstrap=pmi --job "$job" \
-		"$@" -- sh -c 'echo "$SLURM_STEP_NODELIST"' </dev/null 2>&1 | sort -u
+		-- sh -c 'echo "$SLURM_STEP_NODELIST"' </dev/null 2>&1 | sort -u
 }
 is "$(named)" "m[1-2]" "nodes of one host have Slurm's names of them"
 like "$(PROCID=0 named)" "m1,$(uname -n | cut -d. -f1)\$" \
