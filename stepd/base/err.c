@@ -118,3 +118,31 @@ int err_prefix(struct err *err, const char *fmt, ...)
 	(void)append_printable(err->text, sizeof(err->text), at, old);
 	return err->code;
 }
+
+bool err_keep(struct err *err)
+{
+	struct err_list *list = err ? err->list : NULL;
+	char *text;
+
+	if (!list || err->code == -ENOMEM)
+		return false;
+	if (!err->text[0] && list->count > 0)
+		return true;
+	if (list->count == ERR_LIST_MAX) {
+		list->more++;
+	} else {
+		text = strdup(err->text);
+		if (!text)
+			return false;
+		list->texts[list->count++] = text;
+	}
+	err->text[0] = '\0';
+	return true;
+}
+
+void err_list_clear(struct err_list *list)
+{
+	while (list->count > 0)
+		free(list->texts[--list->count]);
+	list->more = 0;
+}

@@ -7,12 +7,25 @@
 #ifndef STEPD_BASE_ERR_H
 #define STEPD_BASE_ERR_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "stepd/base/cleanup.h"
 
 #define ERR_TEXT_SIZE 1024
 
+/* Failures that don't keep others from being found: err_keep(). */
+#define ERR_LIST_MAX 50
+
+struct err_list {
+	char *texts[ERR_LIST_MAX]; /* from malloc() */
+	size_t count;
+	size_t more; /* that had no room */
+};
+
 struct err {
-	int code; /* -errno, 0 while nothing failed */
+	int code;              /* -errno, 0 while nothing failed */
+	struct err_list *list; /* NULL: the first failure is all that is wanted */
 	char text[ERR_TEXT_SIZE];
 };
 
@@ -30,6 +43,13 @@ int err_say(struct err *err, int code, const char *fmt, ...) _printf_(3, 4);
 
 /* Puts "WHERE: " in front of a text that is there. Returns err->code. */
 int err_prefix(struct err *err, const char *fmt, ...) _printf_(2, 3);
+
+/* Moves a failure into the list, where there is one: true, and who called goes on looking for more.
+ * Not want of memory. False: it stays, and is to be returned. What was kept before, and is handed
+ * on without a text, counts once. */
+bool err_keep(struct err *err);
+void err_list_clear(struct err_list *list);
+#define _cleanup_err_list_ _cleanup_(err_list_clear)
 
 /* src as such a text stands there, for what is shown but is no error. Cuts at size. */
 void err_printable(char *dst, size_t size, const char *src);

@@ -5,35 +5,63 @@
 #include <string.h>
 
 #include "stepd/agent/spec/spec.h"
+#include "stepd/base/fs.h"
 #include "stepd/cli/cli.h"
 
 static void print_usage(FILE *out)
 {
 	fputs("Usage: stepd check-spec FILE...\n"
 	      "Checks step specs, stepd-spec(5), without running them; - is stdin. The status is 0 if "
-	      "all\nare fine, else 1.\n",
+	      "all\nare fine, 1 if one is wrong, 125 if one can't be read.\n",
 		out);
 }
 
-/* 0, or -errno with the reason on stderr. */
-static int check_file(const char *file)
+static void print_errors(const char *file, const struct err *err)
+{
+	size_t i;
+
+	for (i = 0; i < err->list->count; i++)
+		fprintf(stderr, "%s: %s\n", file, err->list->texts[i]);
+	if (err->list->more > 0)
+		fprintf(stderr, "%s: and %zu more\n", file, err->list->more);
+	if (err->text[0])
+		fprintf(stderr, "%s: %s\n", file, err->text);
+}
+
+static int read_file(const char *file, char **ret_text, size_t *ret_size, struct err *err)
 {
 	bool is_stdin = strcmp(file, "-") == 0;
-	_cleanup_spec_ struct spec *spec = NULL;
 	_cleanup_close_ int opened = -1;
-	struct err err = ERR_INIT;
-	int r = 0;
+	int r;
 
 	if (!is_stdin) {
 		opened = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 		if (opened < 0)
-			r = err_set(&err, -errno, "open");
+			return err_set(err, -errno, "open");
 	}
+	r = fs_read_fd(is_stdin ? STDIN_FILENO : opened, SPEC_SIZE_MAX, ret_text, ret_size);
+	if (r == -EFBIG)
+		return err_say(err, r, "the document has more than %u bytes", SPEC_SIZE_MAX);
+	return r < 0 ? err_set(err, r, "read the step spec") : 0;
+}
+
+/* What this file makes of the exit status, with the reasons on stderr. */
+static int check_file(const char *file)
+{
+	_cleanup_spec_ struct spec *spec = NULL;
+	_cleanup_err_list_ struct err_list list = {.count = 0};
+	_cleanup_free_ char *text = NULL;
+	struct err err = ERR_INIT;
+	size_t size = 0;
+	int r = read_file(file, &text, &size, &err);
+	bool is_read = r == 0 || r == -EFBIG;
+
+	err.list = &list;
 	if (r == 0)
-		r = spec_from_fd(is_stdin ? STDIN_FILENO : opened, &spec, &err);
+		r = spec_from_text(text, size, &spec, &err);
 	if (r < 0) {
-		fprintf(stderr, "%s: %s\n", file, err.text);
-		return r;
+		print_errors(file, &err);
+		return is_read && r != -ENOMEM ? 1 : STATUS_FAILED;
 	}
 	printf("%s: ok (%u.%s, %u task%s)\n", file, spec->job_id, spec->step_name,
 		spec->local_ntasks, spec->local_ntasks == 1 ? "" : "s");
@@ -43,8 +71,7 @@ static int check_file(const char *file)
 int cli_check_spec(int argc, char **argv)
 {
 	static const struct option longs[] = {{.name = "help", .val = 'h'}, {0}};
-	bool failed = false;
-	int c, i;
+	int c, i, r, status = 0;
 
 	optind = 0; /* glibc: from the start */
 	while ((c = getopt_long(argc, argv, "+h", longs, NULL)) != -1) {
@@ -60,11 +87,13 @@ int cli_check_spec(int argc, char **argv)
 		print_usage(stderr);
 		return STATUS_FAILED;
 	}
-	for (i = optind; i < argc; i++)
-		failed |= check_file(argv[i]) < 0;
+	for (i = optind; i < argc; i++) {
+		r = check_file(argv[i]);
+		status = r > status ? r : status;
+	}
 	if (fflush(stdout) != 0) {
 		perror("stepd check-spec: write");
 		return STATUS_FAILED;
 	}
-	return failed ? 1 : 0;
+	return status;
 }

@@ -26,7 +26,7 @@ static int print_plugin(const char *name, void *userdata)
 	if (!functions || !shown)
 		return -ENOMEM;
 	if (plugin_load(list->dir, mpi_plugin_kind(), name, functions, &plugin, &err) < 0)
-		(void)snprintf(text, sizeof(text), "can't be loaded: %s", err.text);
+		(void)snprintf(text, sizeof(text), "can't be loaded: %.1000s", err.text);
 	else
 		usable = plugin_probe_here(plugin, text, sizeof(text));
 	text_make_printable(shown);

@@ -241,9 +241,40 @@ done <"$tmpdir/verdicts"
 
 # The command itself.
 out=$("$stepd" check-spec "$tmpdir/none.json" 2>&1)
-is "$? $out" "1 $tmpdir/none.json: open: No such file or directory" "a file that is not there is named"
+is "$? $out" "125 $tmpdir/none.json: open: No such file or directory" "a file that is not there is named: status 125"
 out=$("$stepd" check-spec "$top_srcdir/doc/examples/mpmd.json" "$tmpdir/none.json" 2>/dev/null)
-is "$? ${out##*/}" "1 mpmd.json: ok (4711.1, 8 tasks)" "one bad file of two: the other is checked, status 1"
+is "$? ${out##*/}" "125 mpmd.json: ok (4711.1, 8 tasks)" "of two files one can't be read: the other is checked"
+echo '{' >"$tmpdir/cut.json"
+out=$("$stepd" check-spec "$top_srcdir/doc/examples/mpmd.json" "$tmpdir/cut.json" 2>/dev/null)
+is "$? ${out##*/}" "1 mpmd.json: ok (4711.1, 8 tasks)" "of two files one is wrong: status 1"
+cat >"$tmpdir/many.json" <<'END'
+{"argv": ["x", 1], "umask": "9", "nodes": 2, "ntasks": 2, "node": {"id": "first", "colour": 1}, "labels": true,
+ "kill_sequence": [{"signal": "FOO"}, {"signal": "TERM"}], "time_limit_ms": -1,
+ "tasks": [{"rank": 0, "cwd": "x"}, {"rank": 7}, {"cwd": "/"}], "stdin": "some"}
+END
+out=$("$stepd" check-spec "$tmpdir/many.json" 2>&1)
+is "$?
+$(printf '%s\n' "$out" | sed "s|^$tmpdir/many.json: ||; s/: .*//" | sort)" "1
+argv[1]
+kill_sequence[0].signal
+kill_sequence[1].signal
+labels
+node.colour
+node.id
+nodes
+time_limit_ms
+umask" "all that is wrong in a document is reported, a line each with its path"
+out=$(sed 's/"node": {[^}]*}, //' "$tmpdir/many.json" | "$stepd" check-spec - 2>&1)
+is "$(printf '%s\n' "$out" | sed -n 's/^-: \(\(tasks\|stdin\)[^:]*\): .*/\1/p' | tr '\n' ' ')" \
+	"tasks[0].cwd tasks[1].rank tasks[2] stdin " "with what names ranks, where the layout can be made"
+{
+	echo '{"argv": ["x"]'
+	seq -f ', "no-such-field-%.0f": 1' 120
+	echo '}'
+} >"$tmpdir/bound.json"
+out=$("$stepd" check-spec "$tmpdir/bound.json" 2>&1)
+is "$? $(printf '%s\n' "$out" | wc -l) $(printf '%s\n' "$out" | tail -n 1)" "1 51 $tmpdir/bound.json: and 70 more" \
+	"and their number has a bound"
 "$stepd" check-spec >/dev/null 2>&1
 is $? 125 "no file: status 125"
 "$stepd" check-spec --nope >/dev/null 2>&1

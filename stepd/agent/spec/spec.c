@@ -184,16 +184,19 @@ static int check_kinds(const struct spec_draft *draft, struct err *err)
 {
 	const struct spec_field *fields;
 	size_t n, i;
+	int r = 0;
 
 	fields = spec_table_get(SPEC_TABLE_STEP, &n);
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < n && r == 0; i++) {
 		if (!fields[i].kinds || fields[i].kinds & 1u << draft->spec.kind)
 			continue;
 		if (json_object_get(draft->doc, fields[i].name))
-			return spec_bad(err, SPEC_AT(NULL, fields[i].name),
-				"is not for a step of kind '%s'", spec_kind_name(draft->spec.kind));
+			r = spec_kept(spec_bad(err, SPEC_AT(NULL, fields[i].name),
+					      "is not for a step of kind '%s'",
+					      spec_kind_name(draft->spec.kind)),
+				err);
 	}
-	return 0;
+	return r;
 }
 
 /* Every task of this node has a program, by its entry in tasks or by the step. */
@@ -235,6 +238,14 @@ static int check_batch(const struct spec *spec, struct err *err)
 	return check_mpi(spec, err);
 }
 
+static int check_grace(const struct spec *spec, const json_t *doc, struct err *err)
+{
+	if (!json_object_get(doc, "kill_on_bad_exit_grace_ms") || spec->kill_on_bad_exit)
+		return 0;
+	return spec_bad(err, SPEC_AT(NULL, "kill_on_bad_exit_grace_ms"),
+		"needs kill_on_bad_exit to be true");
+}
+
 static int check_limit_signal(const struct spec *spec, const json_t *doc, struct err *err)
 {
 	static const char *const details[] = {"time_limit_signal_ms", "time_limit_signal_to"};
@@ -257,18 +268,25 @@ static int check_whole(const struct spec *spec, const json_t *doc, struct err *e
 		[STEPD_STEP_BATCH] = check_batch,
 		[STEPD_STEP_EXTERN] = check_mpi,
 	};
-	int r;
+	int r = spec_kept(check_grace(spec, doc, err), err);
 
-	if (json_object_get(doc, "kill_on_bad_exit_grace_ms") && !spec->kill_on_bad_exit)
-		return spec_bad(err, SPEC_AT(NULL, "kill_on_bad_exit_grace_ms"),
-			"needs kill_on_bad_exit to be true");
-	r = check_limit_signal(spec, doc, err);
 	if (r == 0)
-		r = spec_check_wire(spec, err);
-	return r < 0 ? r : by_kind[spec->kind](spec, err);
+		r = spec_kept(check_limit_signal(spec, doc, err), err);
+	if (r == 0)
+		r = spec_kept(spec_check_wire(spec, err), err);
+	return r < 0 ? r : spec_kept(by_kind[spec->kind](spec, err), err);
 }
 
 /* ---- doors -------------------------------------------------------------------------------- */
+
+static int read_ranks(struct spec_draft *draft, struct err *err)
+{
+	int r = spec_layout(draft, err);
+
+	if (r < 0)
+		return spec_kept(r, err);
+	return spec_read_phase(SPEC_PHASE_RANKS, draft, err);
+}
 
 static int read_draft(struct spec_draft *draft, struct err *err)
 {
@@ -276,16 +294,17 @@ static int read_draft(struct spec_draft *draft, struct err *err)
 
 	if (r == 0)
 		r = spec_read_phase(SPEC_PHASE_KIND, draft, err);
-	if (r == 0)
+	if (r == 0 && !draft->layout_wrong)
 		r = check_kinds(draft, err);
 	if (r == 0)
 		r = spec_read_phase(SPEC_PHASE_STEP, draft, err);
-	if (r == 0)
-		r = spec_layout(draft, err);
-	if (r == 0)
-		r = spec_read_phase(SPEC_PHASE_RANKS, draft, err);
-	if (r == 0)
+	if (r == 0 && !draft->layout_wrong)
+		r = read_ranks(draft, err);
+	/* The whole is judged, and made, of parts that are right. */
+	if (r == 0 && !spec_is_wrong(err))
 		r = check_whole(&draft->spec, draft->doc, err);
+	if (r == 0 && spec_is_wrong(err))
+		return -EINVAL;
 	return r < 0 ? r : fill_defaults(&draft->spec, err);
 }
 

@@ -217,6 +217,7 @@ struct spec {
 };
 
 /* Checks a document and builds the spec. Each error names its field by path ("tasks[3].cwd: ...").
+ * With err->list it is all that are found, and the error that is returned has no text.
  * Unknown fields are errors. doc stays the caller's. */
 int spec_from_json(const struct json_t *doc, struct spec **ret_spec, struct err *err) _must_check_;
 

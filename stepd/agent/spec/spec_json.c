@@ -176,6 +176,21 @@ const char *spec_field_problem(enum spec_table table, const char *name, const ch
 	return field->problem(text);
 }
 
+static size_t kept_count(const struct err *err)
+{
+	return err && err->list ? err->list->count + err->list->more : 0;
+}
+
+int spec_kept(int r, struct err *err)
+{
+	return r < 0 && err_keep(err) ? 0 : r;
+}
+
+bool spec_is_wrong(const struct err *err)
+{
+	return err && err->list && err->list->count > 0;
+}
+
 int spec_check_object(
 	enum spec_table table, const struct spec_at *at, const json_t *value, struct err *err)
 {
@@ -184,6 +199,7 @@ int spec_check_object(
 	const char *name;
 	json_t *member;
 	size_t n, i;
+	int r = 0;
 
 	if (!json_is_object(value))
 		return spec_bad(err, at, "must be an object, not %s", type_name(value));
@@ -191,14 +207,17 @@ int spec_check_object(
 		return 0; /* any names */
 	json_object_foreach (object, name, member) {
 		if (!find_field(table, name))
-			return say_unknown(table, at, name, err);
+			r = spec_kept(say_unknown(table, at, name, err), err);
+		if (r < 0)
+			return r;
 	}
 	fields = spec_table_get(table, &n);
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < n && r == 0; i++) {
 		if (fields[i].required && !json_object_get(value, fields[i].name))
-			return spec_bad(err, SPEC_AT(at, fields[i].name), "is missing");
+			r = spec_kept(
+				spec_bad(err, SPEC_AT(at, fields[i].name), "is missing"), err);
 	}
-	return 0;
+	return r;
 }
 
 static int read_field(const struct spec_field *field, void *into, const struct spec_at *at,
@@ -212,32 +231,48 @@ static int read_field(const struct spec_field *field, void *into, const struct s
 	r = field->parse(field, into, SPEC_AT(at, field->name), value, err);
 	if (r == 0 && field->given)
 		*(bool *)((char *)into + field->given) = true;
-	return r;
+	return spec_kept(r, err);
 }
 
 int spec_read_object(enum spec_table table, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
+	size_t n, i, before = kept_count(err);
 	const struct spec_field *fields;
-	size_t n, i;
 	int r = 0;
 
 	fields = spec_table_get(table, &n);
 	for (i = 0; i < n && r == 0; i++)
 		r = read_field(&fields[i], into, at, value, err);
-	return r;
+	/* Who checks the object as a whole can't, if one of its fields was wrong. */
+	return r == 0 && kept_count(err) > before ? -EINVAL : r;
+}
+
+/* What names ranks can't be judged without these. */
+static bool is_of_layout(const char *name)
+{
+	static const char *const names[] = {
+		"kind", "ntasks", "node", "local_ntasks", "first_rank", "ranks"};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(names) && strcmp(names[i], name) != 0; i++)
+		;
+	return i < ARRAY_SIZE(names);
 }
 
 int spec_read_phase(enum spec_phase phase, struct spec_draft *draft, struct err *err)
 {
 	const struct spec_field *fields;
-	size_t n, i;
+	size_t n, i, before;
 	int r = 0;
 
 	fields = spec_table_get(SPEC_TABLE_STEP, &n);
 	for (i = 0; i < n && r == 0; i++) {
-		if (fields[i].phase == phase)
-			r = read_field(&fields[i], draft, NULL, draft->doc, err);
+		if (fields[i].phase != phase)
+			continue;
+		before = kept_count(err);
+		r = read_field(&fields[i], draft, NULL, draft->doc, err);
+		draft->layout_wrong |= kept_count(err) > before && is_of_layout(fields[i].name);
 	}
 	return r;
 }

@@ -89,7 +89,8 @@ const char *spec_field_problem(enum spec_table table, const char *name, const ch
 struct spec_draft {
 	struct spec spec;
 	const struct json_t *doc;
-	uint32_t *ranks; /* as given */
+	bool layout_wrong; /* some of what the layout is made of can't be read */
+	uint32_t *ranks;   /* as given */
 	size_t ranks_count;
 	uint32_t first_rank;
 	size_t tasks_per_node_count;
@@ -103,6 +104,11 @@ struct spec_draft {
 /* -EINVAL and "PATH: text" in err. */
 int spec_bad(struct err *err, const struct spec_at *at, const char *fmt, ...) _printf_(3, 4);
 int spec_no_memory(struct err *err);
+
+/* Where err has a list, a failure goes into it and is 0 here: what comes behind it is read, too.
+ * spec_is_wrong() says at the end that there was one. */
+int spec_kept(int r, struct err *err) _must_check_;
+bool spec_is_wrong(const struct err *err);
 
 int spec_get_int(const struct spec_at *at, const struct json_t *value, int64_t least, int64_t most,
 	int64_t *ret_n, struct err *err) _must_check_;

@@ -294,6 +294,7 @@ int spec_row_kill_sequence(const struct spec_field *field, void *into, const str
 				SPEC_TABLE_KILL, &spec->kill_sequence[i], here, entry, err);
 		if (r == 0)
 			r = check_kill(&spec->kill_sequence[i], i + 1 == n, here, err);
+		r = spec_kept(r, err);
 	}
 	return r;
 }

@@ -233,6 +233,9 @@ int spec_row_tasks(const struct spec_field *field, void *into, const struct spec
 		r = read_override(&task, SPEC_AT_INDEX(at, i), json_array_get(value, i), err);
 		if (r == 0)
 			r = add_override(spec, &room, &task.override, err);
+		else
+			override_clear(&task.override);
+		r = spec_kept(r, err);
 	}
 	override_clear(&task.override);
 	return r;
