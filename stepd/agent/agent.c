@@ -206,6 +206,21 @@ static int apply_limits(struct agent *a, struct err *err)
 
 /* ---- launch -------------------------------------------------------------------------------- */
 
+static void warn_of_sharing(const struct agent *a)
+{
+	const struct spec *spec = a->plan.spec;
+	const char *type = bind_cpu_words[spec->cpu_bind.how];
+	uint32_t cpus = 0;
+
+	if (spec->cpu_bind.quiet || !binding_is_shared(spec, &a->plan.binding, &cpus))
+		return;
+	log_warning(a->log,
+		"%u tasks of %u CPU%s each are bound to %u CPU%s: some share theirs "
+		"(--cpu-bind=quiet,%s takes this for granted)",
+		spec->local_ntasks, spec->cpus_per_task ? spec->cpus_per_task : 1,
+		spec->cpus_per_task > 1 ? "s" : "", cpus, cpus == 1 ? "" : "s", type);
+}
+
 /* Nothing that the look at the machine takes is left when the first process is forked. */
 static int make_binding(struct agent *a, struct err *err)
 {
@@ -224,6 +239,8 @@ static int make_binding(struct agent *a, struct err *err)
 		r = binding_make(a->plan.spec, &bounds, &a->plan.id, &a->plan.binding, err);
 	if (r == 0 && plan_tell_binding(&a->plan) < 0)
 		r = err_set(err, -ENOMEM, "bind the tasks");
+	if (r == 0)
+		warn_of_sharing(a);
 	trace_phase(a->trace, "binding", begin_ns);
 	return r;
 }

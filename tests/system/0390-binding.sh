@@ -108,6 +108,15 @@ if [ -n "$hwloc" ]; then
 	else
 		skip 1 "the kernel shows no NUMA policies"
 	fi
+	# More tasks than CPUs: more than any machine has, by hwloc's description of this one.
+	n=$(($(getconf _NPROCESSORS_CONF) + 3))
+	out=$(step -n "$n" --cpu-bind=cores -- true 2>&1)
+	like "$out" "^stepd $job\\.0: warning: $n tasks of 1 CPU each are bound to [0-9]+ CPUs?: some share theirs \\(--cpu-bind=quiet,cores takes this for granted\\)\$" \
+		"more tasks than cores: a warning tells that they share them"
+	like "$(step -n "$n" --cpu-bind=sockets -- true 2>&1)" "warning: $n tasks of 1 CPU each " "by sockets, too"
+	is "$(step -n "$n" --cpu-bind=quiet,cores -- true 2>&1)" "" "quiet takes it for granted"
+	is "$(step -n "$n" --cpu-bind=rank -- true 2>&1)" "" "as do types that begin again by themselves"
+	is "$(step -n 1 --cpu-bind=cores -- true 2>&1)" "" "and where there is room there is no warning"
 	# A description of another machine: two sockets, which share the numbers 0 and 1.
 	two=$top_srcdir/tests/data/topology/cores16.xml
 	if [ "$allowed" = 0-1 ]; then

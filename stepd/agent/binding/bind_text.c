@@ -160,13 +160,12 @@ static int parse_list(struct bind_text *bind, const char *list, bool mask, struc
 static int take_modifiers(
 	const struct grammar *g, const char **text, struct bind_text *bind, struct err *err)
 {
-	bool quiet = false;
 	size_t len;
 
 	while (*text) {
 		len = strcspn(*text, ",");
 		if (len == 5 && strncmp(*text, "quiet", len) == 0)
-			quiet = true;
+			bind->quiet = true;
 		else if (len == 7 && strncmp(*text, "verbose", len) == 0)
 			bind->verbose = true;
 		else if (g->prefers && len == 6 && strncmp(*text, "prefer", len) == 0)
@@ -175,7 +174,7 @@ static int take_modifiers(
 			break;
 		*text = (*text)[len] ? *text + len + 1 : NULL;
 	}
-	if (quiet && bind->verbose)
+	if (bind->quiet && bind->verbose)
 		return err_say(err, -EINVAL, "quiet and verbose conflict; give one of them");
 	return 0;
 }

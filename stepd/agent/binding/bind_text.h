@@ -49,6 +49,7 @@ struct bind_item {
 struct bind_text {
 	bool given;
 	bool verbose;
+	bool quiet;   /* asked for */
 	bool prefer;  /* mem_bind only */
 	unsigned how; /* enum bind_cpu or enum bind_mem */
 	char *list;   /* as it was written, behind the colon; NULL: it has none */

@@ -397,3 +397,37 @@ int binding_make(const struct spec *spec, const struct binding_bounds *bounds,
 	b = (struct binding)BINDING_INIT;
 	return 0;
 }
+
+static bool gives_own(enum bind_cpu how)
+{
+	return how >= BIND_CPU_THREADS && how <= BIND_CPU_LDOMS;
+}
+
+/* By threads and cores no two tasks have a CPU in common while there is room. By sockets and NUMA
+ * nodes they do, and each has room for as many tasks as it has CPUs. */
+bool binding_is_shared(const struct spec *spec, const struct binding *binding, uint32_t *ret_cpus)
+{
+	const struct bitset_table *table = &binding->cpus.table;
+	uint64_t taken = 0, need = spec->cpus_per_task ? spec->cpus_per_task : 1;
+	_cleanup_bitset_ struct bitset all = {0};
+	enum bind_cpu how = (enum bind_cpu)spec->cpu_bind.how;
+	uint32_t i, bit;
+
+	if (!binding->cpus.of_task || !gives_own(how) ||
+		bitset_init(&all, table->width * BITSET_WORD_BITS) < 0)
+		return false;
+	for (i = 0; i < table->count; i++) {
+		struct bitset set = bitset_table_get(table, i);
+
+		for (bit = bitset_next(&set, 0); bit != BITSET_NONE;
+			bit = bitset_next(&set, bit + 1))
+			bitset_set(&all, bit);
+	}
+	for (i = 0; i < spec->local_ntasks; i++) {
+		struct bitset set = bitset_table_get(table, binding->cpus.of_task[i]);
+
+		taken += how <= BIND_CPU_CORES ? bitset_count(&set) : need;
+	}
+	*ret_cpus = bitset_count(&all);
+	return taken > *ret_cpus;
+}

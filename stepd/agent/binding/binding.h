@@ -55,6 +55,9 @@ bool binding_is_asked(const struct spec *spec);
 int binding_make(const struct spec *spec, const struct binding_bounds *bounds,
 	const struct identity *id, struct binding *ret_binding, struct err *err) _must_check_;
 void binding_clear(struct binding *binding);
+
+/* Whether tasks that were to get CPUs of their own share some: more tasks than room for them. */
+bool binding_is_shared(const struct spec *spec, const struct binding *binding, uint32_t *ret_cpus);
 #define _cleanup_binding_ _cleanup_(binding_clear)
 
 /* The tasks' variables about it; those of another step that came with the environment are
