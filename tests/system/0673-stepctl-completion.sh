@@ -24,6 +24,10 @@ X
 offered() { # WORD...: of stepctl
 	bash "$tmpdir/complete" "$top_srcdir/contrib/completion/stepctl" "$stepctl" "$@" | sort | tr '\n' ' '
 }
+offered_by_steprun() {
+	PATH=$top_builddir/stepd/cli:$PATH bash "$tmpdir/complete" "$top_srcdir/contrib/completion/steprun" \
+		"$top_builddir/stepd/cli/steprun" "$@" | sort | tr '\n' ' '
+}
 offered_by_stepd() {
 	PATH=$top_builddir/stepd/cli:$PATH bash "$tmpdir/complete" "$top_srcdir/contrib/completion/stepd" "$stepd" "$@" | sort | tr '\n' ' '
 }
@@ -44,6 +48,27 @@ is "$(offered list "")" "" "nothing where nothing can be given"
 is "$(offered_by_stepd ser)" "serve " "stepd: a command"
 is "$(offered_by_stepd run --time-l)" "--time-limit " "stepd: an option"
 is "$(offered_by_stepd run -- --time-l)" "" "stepd: not of the program that is run"
+# Values, as bash splits its words: "--mpi", "=", "pm".
+installed() { # KIND: those of this machine
+	"$stepd" plugins | sed -n "s|^$1/\([a-z0-9]*\) .*|\1|p"
+}
+mpi=$({ installed mpi && echo list; } | sort | tr '\n' ' ')
+trackers=$({ installed proctrack && echo auto; } | sort | tr '\n' ' ')
+like "$mpi$trackers" '^list none pmi2 .*auto .*linuxproc ' "there are plugins"
+for what in "stepd run" steprun; do
+	offers=offered_by_${what%% *}
+	[ "$what" = steprun ] && first= || first=run
+	# shellcheck disable=SC2086 # a word or none
+	{
+		is "$($offers $first --proctrack "")" "$trackers" "$what: --proctrack has the trackers"
+		is "$($offers $first --mpi =)" "$mpi" "$what: --mpi= has the MPI plugins"
+		is "$($offers $first --mpi = pmi2)" "pmi2 " "$what: and what was begun of one"
+		is "$($offers $first --cpu-bind core)" "cores " "$what: --cpu-bind has its types"
+		is "$($offers $first -m cy)" "cyclic " "$what: a short option has them, too"
+		is "$($offers $first --signal USR)" "USR1 USR2 " "$what: --signal has signals"
+		is "$($offers $first --chdir --m)" "$($offers $first --m)" "$what: others leave it to the shell"
+	}
+done
 for file in stepctl stepd steprun; do
 	ok "$file passes bash -n" bash -n "$top_srcdir/contrib/completion/$file"
 	# As bash itself loads it.
