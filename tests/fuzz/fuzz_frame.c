@@ -79,21 +79,35 @@ static struct control *make_service(int *kept)
 		.userdata = kept};
 	struct control *c = NULL;
 	struct err err = ERR_INIT;
+	int i;
 
 	require(mkdtemp(dir) != NULL);
 	options.dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	options.path = dir;
 	require(control_open(&options, &c, &err) == 0);
 	c->options.path = "";
-	require(unlinkat(options.dir_fd, "socket", 0) == 0 && rmdir(dir) == 0);
+	for (i = 0; i < LISTENER_MAX; i++)
+		require(unlinkat(options.dir_fd, listener_names[i], 0) == 0 || errno == ENOENT);
+	require(rmdir(dir) == 0);
 	return c;
+}
+
+static bool any_is_due(const struct control *c)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(c->due); i++) {
+		if (!TAILQ_EMPTY(&c->due[i]))
+			return true;
+	}
+	return false;
 }
 
 static void run_loop(struct control *c)
 {
 	int i;
 
-	for (i = 0; i < 3 || !TAILQ_EMPTY(&c->due); i++)
+	for (i = 0; i < 3 || any_is_due(c); i++)
 		(void)ev_run(c->options.loop, EVRUN_NOWAIT);
 }
 
