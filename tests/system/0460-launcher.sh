@@ -85,7 +85,8 @@ like "$out" "task 2 can't run the MPI task hook: Disk quota exceeded" "which say
 refused() { # NAME STATUS REGEX ARG...
 	name=$1 status=$2 regex=$3
 	shift 3
-	out=$(step -n $many "$@" 2>&1)
+	# The first that fails ends the step: TERM would end those that have not come so far.
+	out=$(step -n $many --kill-sequence CONT:60s,KILL "$@" 2>&1)
 	is $? "$status" "$name: the status"
 	is "$(printf '%s\n' "$out" | grep -cE "$regex")" $many "$name: a sentence of each task"
 	nothing_left "$name: nothing is left"
