@@ -7,7 +7,7 @@ dist_man_MANS += doc/stepctl.1 doc/steprun.1 doc/stepd.8 doc/stepd-spec.5 doc/st
 	doc/stepd-binding.7 \
 	doc/stepd-control.7 \
 	doc/stepd-limits.7 doc/stepd-systemd.7
-dist_doc_DATA = doc/decisions.md
+dist_doc_DATA = doc/decisions.md doc/security.md
 
 # libstepd: a page for each group of functions, and for each name one that leads there.
 dist_man_MANS += doc/libstepd.3 \
