@@ -242,6 +242,7 @@ static int start_reader(struct trace *t)
 	if (r != 0)
 		return -r;
 	(void)sigfillset(&all); /* can't fail, nor can the calls with it and valid arguments */
+	(void)sigdelset(&all, SIGSYS); /* that of mpi/confine.c: blocked, it kills */
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
 	r = pthread_attr_setstacksize(&attr, READER_STACK_SIZE);
 	if (r == 0)

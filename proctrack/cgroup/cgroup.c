@@ -349,7 +349,7 @@ int proctrack_p_service_fd(const stepd_step_rec_t *job, int *may_clone)
 	fd = step_split(&c->dir);
 	if (fd < 0)
 		return state_answer(fd);
-	controllers_enable_accounting(&c->dir, true);
+	controllers_enable_members(&c->dir);
 	/* Without the controller nothing counts them. */
 	(void)!fs_write(fd, "pids.max", SERVICE_PIDS_MAX);
 	r = c->tried ? c->clone_result : try_birth(c, fd);

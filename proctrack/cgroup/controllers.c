@@ -240,6 +240,15 @@ int controllers_enable(const struct step_dir *dir, unsigned set, bool for_tasks,
 	return enable_below(&l, set, for_tasks, err);
 }
 
+void controllers_enable_members(const struct step_dir *dir)
+{
+	unsigned set = 0;
+
+	if (read_set(dir->members_fd, "cgroup.controllers", &set) == 0 &&
+		set & CONTROLLERS_ACCOUNTING)
+		(void)enable_in(dir->members_fd, set & CONTROLLERS_ACCOUNTING); /* goes without */
+}
+
 void controllers_enable_accounting(const struct step_dir *dir, bool for_tasks)
 {
 	_cleanup_(levels_close) struct levels l = LEVELS_INIT;

@@ -51,6 +51,9 @@ int controllers_enable(const struct step_dir *dir, unsigned set, bool for_tasks,
  * and goes without what is not. */
 void controllers_enable_accounting(const struct step_dir *dir, bool for_tasks);
 
+/* The same for the tasks below STEP_MEMBERS, once it was done for the step. */
+void controllers_enable_members(const struct step_dir *dir);
+
 struct controllers_why {
 	char text[640]; /* in words, without a full stop, as the remedy */
 	char remedy[256];
