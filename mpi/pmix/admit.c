@@ -176,8 +176,8 @@ static void notify(struct admit *a, const struct err *err)
 	struct notice notice;
 
 	memset(&notice, 0, sizeof(notice));
-	(void)snprintf(notice.text, sizeof(notice.text), "%.*s", (int)sizeof(notice.text) - 1,
-		err->text);
+	(void)snprintf(
+		notice.text, sizeof(notice.text), "%.*s", (int)sizeof(notice.text) - 1, err->text);
 	(void)!write(a->notify_fd, &notice, sizeof(notice));
 }
 

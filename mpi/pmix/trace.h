@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Who waits in a collective, and who commits data, by libpmix's own trace. libpmix shows a collective to its host once
- * all ranks of the node are in it; of those that are in it before, only what it writes of its work
- * tells. Nor does it tell of data that a rank commits after the first. That are three lines, the same in its sources since 4.2 (looked at: 4.2.2, 5.0, 6.0 and what
- * came after; names are "[NSPACE,RANK]" in some of them):
+ * Who waits in a collective, and who commits data, by libpmix's own trace. libpmix shows a
+ *collective to its host once all ranks of the node are in it; of those that are in it before, only
+ *what it writes of its work tells. Nor does it report data that a rank commits after the first. The
+ *lines are the same in its sources since 4.2 (read: 4.2.2, 5.0, 6.0 and what came after; names are
+ * "[NSPACE,RANK]" in some of them):
  *
  *	... recvd pmix cmd FENCE from NSPACE:RANK ...
  *	... recvd pmix cmd COMMIT from NSPACE:RANK ...

@@ -56,10 +56,10 @@ eventually sent 1
 wait "$agent"
 ok "without a number it is 60 seconds before" test "$(result elapsed_usec)" -ge 400000 -a "$(result elapsed_usec)" -lt 55000000
 
-out=$(step --time-limit=30s --signal=USR1@5m -- sh -c 'sleep 25' 2>&1)
+out=$(step --time-limit=300s --signal=USR1@10m -- sh -c 'sleep 200' 2>&1)
 is $? 138 "where the limit is nearer than that from the beginning, it comes at once"
 
-out=$(step -q --time-limit=30s --signal=10@60 -- sh -c 'trap "" USR1; sleep 25; echo "child $?"' 2>&1)
+out=$(step -q --time-limit=300s --signal=10@600 -- sh -c 'trap "" USR1; sleep 2; echo "child $?"' 2>&1)
 is "$out" "child 0" "a signal that all ignore changes nothing"
 out=$(step -q --time-limit=300s --signal=USR1@299 -- sh -c 'trap : USR1; sleep 200; echo "child $?"' 2>/dev/null)
 is "$out" "child 138" "all processes of the step get it"

@@ -25,8 +25,8 @@ refused "a FIFO that nobody reads" "fifo" --output "$tmpdir/fifo" -- true
 if backends | grep -qx cgroup; then
 	refused "a cgroup root that is none" "/tmp" --proctrack cgroup --cgroup-root /tmp -- true
 fi
-# Descriptors run out in the middle of the launch, when some tasks are already held.
+# The pipes are counted before the first is made.
 # shellcheck disable=SC3045 # dash and bash have it
 ulimit -n 64
-refused "no more descriptors" "Too many open files" -n 200 --label -- true
+refused "no more descriptors" "need [0-9]+ open files, and it may have 64" -n 200 --label -- true
 done_testing

@@ -21,7 +21,7 @@ case $(step --mpi pmix -- printenv PMIX_VERSION) in
 	;;
 *) skip 1 "libpmix has other data stores" ;;
 esac
-out=$(PMIX_MCA_gds=hash step --mpi pmix -n 40 -- printenv PMIX_GDS_MODULE)
+out=$(PMIX_MCA_gds="hash" step --mpi pmix -n 40 -- printenv PMIX_GDS_MODULE)
 lines 40 '^hash$' "the step's PMIX_MCA_gds holds for its server, too"
 pmix 3 fences 200
 lines 3 ': done$' "200 fences in a row"
