@@ -89,8 +89,15 @@ left_entries() {
 nothing_left() {
 	left_cgroups=$(find /sys/fs/cgroup -type d -name "job_$job" 2>/dev/null)
 	left_files=$(left_entries)
-	left_pids=$(left_processes)
+	left_pids=$(left_named)
 	is "$left_cgroups$left_files$left_pids" "" "$1"
+}
+
+# The same with names, states and parents, for who reads that they are left.
+left_named() {
+	for left_pid in $(left_processes); do
+		echo "pid $left_pid $(awk '/^(Name|State|PPid):/ { printf "%s %s ", $1, $2 }' "/proc/$left_pid/status" 2>&1)"
+	done
 }
 
 all_gone() {

@@ -123,7 +123,16 @@ for b in $(backends); do
 		eventually grep -q '"state":"running"' "$run"/*_"$job.4"/state.json
 		wait $adopter
 		is $? 124 "$b: and goes on when it is told to, for the rest of its time"
+	else
+		begin 4 -- sleep 60
+		kill -TSTP "$dead"
+		eventually grep -q '"state":"suspended"' "$run"/*_"$job.4"/state.json
+		kill_agent
+		adopt 4
+		is $? 129 "$b: what was stopped is ended by the kernel with its agent"
+	fi
 
+	if [ "$b" = cgroup ]; then
 		# What was done to it while it had no agent counts, not what the dead agent knew.
 		state_of() { # STEP
 			python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["state"])' \
@@ -146,7 +155,8 @@ for b in $(backends); do
 		kill -CONT $adopter
 		wait $adopter
 		unlike "$(cat "$tmpdir/said")" "can't remove|No such" "$b: its agent does not complain that it is gone"
-		begin 14 -- sleep 60
+		begin 14 -- sh -c 'touch "$UP"; exec sleep 60'
+		eventually test -e "$tmpdir/up"
 		"$stepctl" suspend "$job.14"
 		kill_agent
 		ok "$b: a suspended step without an agent is resumed" "$stepctl" resume "$job.14"
@@ -159,7 +169,8 @@ for b in $(backends); do
 		is "$(freeze_of 14)" 0 "$b: to a container that is not frozen"
 		"$stepctl" terminate --now "$job.14"
 		wait $adopter
-		begin 15 -- sleep 60
+		begin 15 -- sh -c 'touch "$UP"; exec sleep 60'
+		eventually test -e "$tmpdir/up" # until its program runs a task holds what the agent has open
 		kill_agent
 		ok "$b: a running step without an agent is suspended" "$stepctl" suspend "$job.15"
 		adopt 15 &
@@ -170,13 +181,6 @@ for b in $(backends); do
 		is "$(freeze_of 15)" 1 "$b: in a container that is frozen"
 		"$stepctl" terminate --now "$job.15"
 		wait $adopter
-	else
-		begin 4 -- sleep 60
-		kill -TSTP "$dead"
-		eventually grep -q '"state":"suspended"' "$run"/*_"$job.4"/state.json
-		kill_agent
-		adopt 4
-		is $? 129 "$b: what was stopped is ended by the kernel with its agent"
 	fi
 
 	# All had ended, and nobody was there.

@@ -48,9 +48,10 @@ fi
 # ---- dead agents -----------------------------------------------------------------------------
 for b in $(backends); do
 	UP=$tmpdir/up "$stepd" run -q --job "$job" --step 5 --proctrack "$b" --keep-result 1h -- \
-		sh -c 'while [ ! -e "$UP" ]; do sleep 0.02; done' &
+		sh -c 'touch "$UP.runs"; while [ ! -e "$UP" ]; do sleep 0.02; done' &
 	agent=$!
 	eventually running 5
+	eventually test -e "$tmpdir/up.runs" # until its program runs a task holds what the agent has open
 	ok "$b: a step that lives is left alone" clean
 	is "$(cat "$tmpdir/out" "$tmpdir/err")" "" "$b: without a word"
 	pid=$(sed 's/.*"rank":0,"pid":\([0-9]*\).*/\1/' "$(dir_of 5)/state.json")

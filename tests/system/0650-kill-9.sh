@@ -98,7 +98,7 @@ one_round() { # BACKEND FAILPOINT
 		complaint="no result"
 		return 1
 	fi
-	left="$(left_entries)$(find /sys/fs/cgroup -type d -path "*job_$job/step_$step_no")$(left_processes)"
+	left="$(left_entries)$(find /sys/fs/cgroup -type d -path "*job_$job/step_$step_no")$(left_named)"
 	[ -z "$left" ] || { complaint="left: $left"; return 1; }
 	return 0
 }
