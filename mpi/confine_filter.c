@@ -2,8 +2,8 @@
  *
  * Run when stepd is built: writes the filter of MPI service processes (confine.h) as C to standard
  * output, made by libseccomp for the machine that it runs on. What a server of PMI needs is what
- * libpmix 4.2 to 7, hwloc, MUNGE, libev and the C library with its name services call, read from
- * their sources and seen by strace(1), and what their next versions are likely to.
+ * libpmix 4.2, hwloc, MUNGE, libev and the C library with its name services were seen to call by
+ * strace(1), and what other versions of them are likely to.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -13,6 +13,7 @@
 #define HELLO_MAX    128u
 #define CALLERS_MAX  1024u /* that have not said who they are */
 #define CALL_LIMIT_S 30.0
+#define REFUSALS_MAX 64u
 
 /* A connection that has not said who it is. */
 struct caller {
@@ -33,6 +34,7 @@ struct tcp {
 	char port[32];
 	TAILQ_HEAD(caller_list, caller) callers;
 	uint32_t callers_count;
+	unsigned refusals;
 };
 
 static void hang_up(struct caller *c)
@@ -47,19 +49,30 @@ static void hang_up(struct caller *c)
 
 /* ---- who may speak -------------------------------------------------------------------------- */
 
+/* Everybody on the node may connect: they must not fill the log. */
+static void report_refusal(struct tcp *tcp, const char *text)
+{
+	if (tcp->refusals > REFUSALS_MAX)
+		return;
+	serve_log(tcp->service->serve, LOG_LEVEL_WARNING, "PMI: a connection %s%s", text,
+		tcp->refusals == REFUSALS_MAX ? "; no more of them are reported" : "");
+	tcp->refusals++;
+}
+
 static bool is_own_user(struct tcp *tcp, int fd)
 {
-	struct serve *serve = tcp->service->serve;
 	struct err err = ERR_INIT;
+	char text[300];
 	uid_t uid;
 
 	if (peer_owner(tcp->diag_fd, fd, &uid, &err) < 0) {
-		serve_log(serve, LOG_LEVEL_WARNING, "PMI: a connection is refused: %s", err.text);
+		(void)snprintf(text, sizeof(text), "is refused: %.280s", err.text);
+		report_refusal(tcp, text);
 		return false;
 	}
 	if (uid != geteuid()) {
-		serve_log(serve, LOG_LEVEL_WARNING, "PMI: a connection of user %u is refused",
-			(unsigned)uid);
+		(void)snprintf(text, sizeof(text), "of user %u is refused", (unsigned)uid);
+		report_refusal(tcp, text);
 		return false;
 	}
 	return true;
@@ -113,9 +126,8 @@ static void introduce(struct caller *c)
 	if (parse_hello(hello, size, &id) == 0)
 		task = pmi_find_by_secret(s->pmi, id);
 	if (!task || pmi_get_data(task)) {
-		serve_log(s->serve, LOG_LEVEL_WARNING,
-			"PMI: a connection is refused that does not begin with the PMI_ID of a task "
-			"that has none yet");
+		report_refusal(c->tcp,
+			"is refused that does not begin with the PMI_ID of a task that has none yet");
 		hang_up(c);
 		return;
 	}

@@ -20,7 +20,7 @@
 #include "mpi/serve/peer.h"
 
 #define CLAIM_LIMIT_S  10    /* for a client to say who it is; libpmix waits without a limit */
-#define PROOF_LIMIT_MS 60000 /* on a machine however busy */
+#define PROOF_LIMIT_MS 10000 /* twice: within what the agent gives the service to start */
 #define NOTICES_MAX    32u   /* lines of the log; then one that says so */
 
 /* Who has connected as a rank. */
@@ -276,11 +276,13 @@ static in_port_t *port_of(struct sockaddr_storage *address)
 static int connect_for_proof(struct admit *a)
 {
 	_cleanup_close_ int fd = socket(a->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	static const struct timeval limit = {.tv_sec = PROOF_LIMIT_MS / 1000};
 	struct sockaddr_storage own = a->address;
 	socklen_t size = a->address_size;
 
 	*port_of(&own) = 0;
-	if (fd < 0 || bind(fd, (struct sockaddr *)&own, size) < 0 ||
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0 ||
+		bind(fd, (struct sockaddr *)&own, size) < 0 ||
 		getsockname(fd, (struct sockaddr *)&own, &size) < 0)
 		return -errno;
 	a->proof_port = *port_of(&own);

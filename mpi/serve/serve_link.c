@@ -90,6 +90,9 @@ void serve_log(struct serve *s, enum log_level level, const char *fmt, ...)
 	struct err line = ERR_INIT;
 	va_list ap;
 
+	/* What strangers can have logged takes no place of an abort, or of a signal. */
+	if (s->queued >= SERVE_QUEUE_MAX / 2)
+		return;
 	/* What fails after an abort fails because of it. */
 	if (s->aborted)
 		level = LOG_LEVEL_DEBUG;

@@ -271,16 +271,26 @@ static void on_retry(struct ev_loop *loop, ev_timer *timer, int revents)
 
 /* ---- from children -------------------------------------------------------------------------- */
 
-static void drop_oldest(struct net *net)
+/* Not the oldest: who floods would push out whoever is about to prove who it is. */
+static void drop_any_stranger(struct net *net)
 {
-	struct conn *oldest;
+	struct conn *conn, *dropped = NULL;
+	struct err err = ERR_INIT;
+	uint32_t at = 0, seen = 0;
 
-	TAILQ_FOREACH(oldest, &net->strangers, link)
+	if (wire_auth_random((unsigned char *)&at, sizeof(at), &err) < 0)
+		at = 0; /* the oldest, then */
+	if (net->strangers_count)
+		at %= net->strangers_count;
+	TAILQ_FOREACH(conn, &net->strangers, link)
 	{
-		if (!oldest->is_ours)
+		if (conn->is_ours)
+			continue;
+		dropped = conn;
+		if (seen++ == at)
 			break;
 	}
-	(void)conn_free(oldest);
+	(void)conn_free(dropped);
 }
 
 static void on_relisten(struct ev_loop *loop, ev_timer *timer, int revents)
@@ -299,7 +309,7 @@ static void on_listen(struct ev_loop *loop, ev_io *io, int revents)
 
 	(void)revents;
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
-		drop_oldest(net);
+		drop_any_stranger(net);
 		ev_io_stop(loop, &net->listen);
 		ev_timer_set(&net->relisten, NET_RELISTEN_MS / 1000., 0.);
 		ev_timer_start(loop, &net->relisten);
@@ -307,7 +317,7 @@ static void on_listen(struct ev_loop *loop, ev_io *io, int revents)
 	if (fd < 0)
 		return; /* gone again */
 	if (net->strangers_count >= NET_STRANGERS_MAX + net->edges_count)
-		drop_oldest(net);
+		drop_any_stranger(net);
 	conn = conn_new(net, fd, false);
 	if (conn)
 		conn_watch(conn);

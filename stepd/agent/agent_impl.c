@@ -5,12 +5,14 @@
 #include "stepd/agent/agent_impl.h"
 
 #include "stepd/agent/launch/process.h"
+#include "stepd/agent/report.h"
 #include "stepd/base/log.h"
 
 void agent_close_inherited(const struct agent_options *o)
 {
-	const int keep[] = {
-		o->ready_fd, o->keeper_fd, o->listen_fd ? *o->listen_fd : -1, o->log->fd};
+	const int keep[] = {o->ready_fd, o->keeper_fd, o->listen_fd ? *o->listen_fd : -1,
+		o->log->fd, report_descriptor_of(o->result_file),
+		report_descriptor_of(o->sample_file), report_descriptor_of(o->trace_file)};
 
 	process_close_inherited(keep, ARRAY_SIZE(keep));
 }

@@ -24,6 +24,7 @@
 /* Bytes of the events of a step, and of each task of it, as they usually are. */
 #define RESERVE_STEP_SIZE 4096u
 #define RESERVE_TASK_SIZE 384u
+#define RESERVE_MAX       (1u << 20) /* one step must not hold the file system of all */
 
 /* In memory there is no more than this at a time; what is older is lost. */
 #define MEMORY_MAX (4u << 20)
@@ -388,9 +389,11 @@ int events_open(int dir_fd, bool inherit_it, const struct log *log, struct event
 
 void events_reserve(struct events *ev, size_t tasks)
 {
+	size_t size = RESERVE_STEP_SIZE + tasks * RESERVE_TASK_SIZE;
+
 	/* Where there is no room, memory takes what does not fit. */
 	(void)!fallocate(ev->file_fd, FALLOC_FL_KEEP_SIZE, ev->end,
-		(off_t)(RESERVE_STEP_SIZE + tasks * RESERVE_TASK_SIZE));
+		(off_t)(size < RESERVE_MAX ? size : RESERVE_MAX));
 }
 
 /* Within no events_begin(): what is collected then is written. */

@@ -16,12 +16,14 @@
 #include "stepd/agent/mpi_streams.h"
 #include "stepd/agent/reexec/handover.h"
 #include "stepd/agent/singletons.h"
+#include "stepd/agent/trace.h"
 #include "stepd/base/log.h"
 #include "stepd/base/signals.h"
 
 #define START_TIMEOUT_MS 30000
 #define END_TIMEOUT_SEC  3.
 #define MESSAGES_A_TURN  16
+#define LINK_TURN_NS     2000000u
 #define MESSAGES_AT_END  4096  /* more than its socket holds */
 #define MEMORY_SHARE     4u    /* of the machine's, that the service may have: a quarter */
 #define LOG_LINES_MAX    2000u /* of one service: it is the user's, the log is the site's */
@@ -284,13 +286,17 @@ static void take_message(struct mpi_door *d, const json_t *object)
 		log_debug(d->a->log, "the MPI service process sends what is no message, ignoring");
 }
 
-/* -EAGAIN: there is no more now; -EPIPE: nor will there be; else there may be. */
+/* -EAGAIN: there is no more now; -EPIPE: nor will there be; other failures but -EBADMSG end it,
+ * too, as when an abort has closed the link. */
 static int read_link(struct mpi_door *d, unsigned most)
 {
+	const uint64_t end_ns = trace_now_ns() + LINK_TURN_NS;
 	unsigned i;
 	int r = 0;
 
-	for (i = 0; i < most && r != -EAGAIN && r != -EPIPE; i++) {
+	for (i = 0; i < most && (r == 0 || r == -EBADMSG); i++) {
+		if (i > 0 && most == MESSAGES_A_TURN && trace_now_ns() >= end_ns)
+			break; /* a message of a service that was taken over may take 15 ms */
 		_cleanup_link_message_ struct link_message message = LINK_MESSAGE_INIT;
 
 		r = link_receive_bare(mpi_service_get_link(d->service), &message);
@@ -317,6 +323,7 @@ static void on_link(struct ev_loop *loop, ev_io *w, int revents)
 static void watch_link(struct mpi_door *d)
 {
 	ev_io_init(&d->link, on_link, mpi_service_get_link(d->service), EV_READ);
+	ev_set_priority(&d->link, -1); /* behind timers, signals and root's calls */
 	d->link.data = d;
 	ev_io_start(d->a->loop, &d->link);
 }
@@ -543,7 +550,10 @@ void mpi_door_task_exit(struct agent *a, const struct task *task, bool end_step)
 			end_step),
 		NULL, 0);
 	if (r < 0)
-		log_debug(a->log, "tell the MPI service process of a task's end: %s", strerror(-r));
+		log_warning(a->log,
+			"the MPI service process could not be told that task %u has ended: %s; ranks that "
+			"wait for it may wait until --pmi-timeout",
+			task->rank, strerror(-r));
 }
 
 static void tell_death(struct agent *a, pid_t pid, int wait_status)

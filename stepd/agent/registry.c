@@ -422,6 +422,8 @@ struct registry *registry_close(struct registry *reg)
 {
 	if (reg && !reg->inherited)
 		remove_files(reg, false);
+	else if (reg)
+		clear_spares(reg); /* its own; the rest is the dead agent's */
 	free_registry(reg);
 	return NULL;
 }

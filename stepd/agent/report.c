@@ -49,6 +49,18 @@ static int is_replaceable(const char *path)
 	return S_ISREG(st.st_mode) || S_ISLNK(st.st_mode);
 }
 
+int report_descriptor_of(const char *path)
+{
+	int fd = -1;
+	char behind;
+
+	if (!path ||
+		(sscanf(path, "/dev/fd/%9d%c", &fd, &behind) != 1 &&
+			sscanf(path, "/proc/self/fd/%9d%c", &fd, &behind) != 1))
+		return -1;
+	return fd;
+}
+
 int report_write(int fd, const char *text)
 {
 	ssize_t n = report_write_patiently(fd, text, strlen(text), REPORT_PATIENCE_MS);

@@ -21,6 +21,10 @@ int report_store(const char *path, const char *text, bool sync) _must_check_;
 /* Whether report_store() could do it, as far as it can be told before: 0 or -errno. */
 int report_check(const char *path) _must_check_;
 
+/* The descriptor that path names by its number ("/dev/fd/63", as a shell's >(...) gives it), which
+ * only the process knows that was started with it; -1: it names none. path may be NULL. */
+int report_descriptor_of(const char *path);
+
 /* For what is written bit by bit: a new file in the place of path if that is a regular one, else
  * the device or pipe, non-blocking. The descriptor, or -errno. */
 int report_open(const char *path) _must_check_;

@@ -24,6 +24,10 @@
 #define RESULT_STEP_SIZE 8192u
 #define RESULT_TASK_SIZE 2560u
 
+/* Of more tasks than some 400 the rest is not reserved: one user's step must not hold the runtime
+ * file system of all. */
+#define RESERVE_MAX (1u << 20)
+
 const char *const agent_state_words[AGENT_STATE_MAX] = {
 	[AGENT_STARTING] = "starting",
 	[AGENT_RUNNING] = "running",
@@ -313,10 +317,11 @@ static uint64_t now_usec(void)
 
 int result_reserve(struct agent *a, struct err *err)
 {
+	size_t size = RESULT_STEP_SIZE + (size_t)a->tasks.n * RESULT_TASK_SIZE;
+
 	if (!a->options->keep_result_ms)
 		return 0;
-	return registry_reserve_result(
-		a->registry, RESULT_STEP_SIZE + (size_t)a->tasks.n * RESULT_TASK_SIZE, err);
+	return registry_reserve_result(a->registry, size < RESERVE_MAX ? size : RESERVE_MAX, err);
 }
 
 int result_keep(struct agent *a, struct err *err)

@@ -13,7 +13,8 @@
 
 #include "stepd/base/rawcall.h"
 
-#define LINKS_MAX 40 /* as the kernel's own */
+#define LINKS_MAX         40   /* as the kernel's own */
+#define PROCFS_BLOCK_SIZE 1024 /* of all its inodes, since before Linux 2.6 */
 
 static void close_raw(int fd)
 {
@@ -21,11 +22,17 @@ static void close_raw(int fd)
 		(void)rawcall(SYS_close, fd); /* it is gone whatever that says */
 }
 
+/* Only what looks like a file of procfs, whose block size is its own, is asked of its file system:
+ * on a parallel one that is a request to its servers for each task's file. */
 static int is_procfs(int fd)
 {
+	struct statx file;
 	struct statfs fs;
-	long r = rawcall(SYS_fstatfs, fd, &fs);
+	long r = rawcall(SYS_statx, fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &file);
 
+	if (r == 0 && file.stx_blksize != PROCFS_BLOCK_SIZE)
+		return 0;
+	r = rawcall(SYS_fstatfs, fd, &fs);
 	return r < 0 ? (int)r : fs.f_type == PROC_SUPER_MAGIC;
 }
 

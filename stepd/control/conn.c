@@ -311,11 +311,15 @@ static void tell_drained(struct conn *conn)
 
 void conn_turn(struct conn *conn)
 {
+	uint64_t begin_ns;
+
 	if (conn->fd < 0) {
 		conn_bury(conn);
 		return;
 	}
-	tell_drained(conn);
+	begin_ns = turn_now_ns();
+	tell_drained(conn); /* which may send as much as a call does */
+	turn_charge(conn->control, conn->turn_class, begin_ns);
 	if (conn->is_unread && conn->fd >= 0)
 		read_some(conn, CALLS_PER_TURN);
 	else

@@ -64,6 +64,12 @@ out=$(timeout 120 "$stepd" serve --spec-fd 7 --ready-fd 7 7<>spec.cat 2>&1)
 is $? 125 "one descriptor can't be both"
 like "$out" "7 can't be both" "and that is said"
 
+step --result /dev/fd/9 -- true 9>given
+is $? 0 "the result may go to a descriptor of the caller's"
+like "$(cat given)" '"exit_code": 0' "the result is written to the descriptor that the caller has named"
+step --result /dev/fd/9 -- true 9>&- 2>err
+is $? 125 "a result for a descriptor that the caller has not opened is refused"
+
 for command in list plugins --help; do
 	"$stepd" $command >/dev/full 2>err
 	is $? 125 "'stepd $command' fails where its output is lost"

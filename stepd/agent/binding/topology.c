@@ -26,6 +26,8 @@ int topology_load(_unused_ const char *file, _unused_ const struct identity *id,
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -222,7 +224,9 @@ struct answer {
 /* What a file may make hwloc do, it does as the user, with nothing of the agent's but the pipe. */
 static int leave_agent(const struct identity *id, int fd, struct err *err)
 {
+	static const struct rlimit none;
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC), i, r;
+	char **entry;
 
 	/* hwloc prints what it dislikes. */
 	for (i = 0; i <= STDERR_FILENO; i++) {
@@ -230,6 +234,12 @@ static int leave_agent(const struct identity *id, int fd, struct err *err)
 			return err_set(err, -errno, "open '/dev/null'");
 	}
 	process_close_inherited(&fd, 1);
+	/* No terminal, no rights to come by, no other process. */
+	if (setsid() < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+		(id && id->uid != 0 && setrlimit(RLIMIT_NPROC, &none) < 0))
+		return err_set(err, -errno, "leave the agent");
+	for (entry = environ; entry && *entry; entry++)
+		explicit_bzero(*entry, strlen(*entry));
 	r = clearenv() ? -ENOMEM : 0;
 	if (r == 0 && id)
 		r = identity_become(id);

@@ -399,22 +399,32 @@ static int exec_search(const struct child *c)
 	return r;
 }
 
+/* Only what is a regular file: to open a device may have an effect. */
+static long open_regular(const char *path)
+{
+	struct stat st;
+	long r = rawcall(SYS_newfstatat, AT_FDCWD, path, &st, 0);
+
+	if (r < 0 || !S_ISREG(st.st_mode))
+		return r < 0 ? r : -EACCES;
+	return userpath_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
+}
+
 /* As the exec will find it, or -errno. A program that may be executed but not read is left alone.
  */
 static long open_program(const struct child *c)
 {
-	static const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 	const char *name = c->program->argv[0], *path, *end;
 	char candidate[PATH_MAX];
 	long fd = -ENOENT;
 
 	if (strchr(name, '/'))
-		return rawcall(SYS_openat, AT_FDCWD, name, flags);
+		return open_regular(name);
 	path = stepd_env_get(c->seat->env.v, "PATH");
 	for (path = path ? path : ""; path && fd < 0; path = *end ? end + 1 : NULL) {
 		end = path + strcspn(path, ":");
 		if (join_path(candidate, sizeof(candidate), path, (size_t)(end - path), name))
-			fd = rawcall(SYS_openat, AT_FDCWD, candidate, flags);
+			fd = open_regular(candidate);
 	}
 	return fd;
 }

@@ -8,6 +8,7 @@
 #include "stepd/agent/agent_impl.h"
 #include "stepd/agent/recover/history.h"
 #include "stepd/agent/registry.h"
+#include "stepd/agent/report.h"
 #include "stepd/agent/spec/spec.h"
 #include "stepd/agent/trace.h"
 #include "stepd/base/fs.h"
@@ -125,9 +126,11 @@ static void fill_options(const struct agent_options *given, struct heir *h)
 	struct agent_options *o = &h->options;
 
 	*o = *given;
-	if (!o->result_file)
+	/* A descriptor of the dead agent's is none of this one's. */
+	if (!o->result_file && report_descriptor_of(h->state.result_file) < 0)
 		o->result_file = h->state.result_file;
-	if (!o->sample_file && h->state.sample_file) {
+	if (!o->sample_file && h->state.sample_file &&
+		report_descriptor_of(h->state.sample_file) < 0) {
 		o->sample_file = h->state.sample_file;
 		o->sample_interval_ms = h->state.sample_interval_ms;
 	}

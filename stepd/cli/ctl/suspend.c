@@ -54,15 +54,24 @@ static int change_state(json_t *doc, bool suspend)
 static int record(struct orphan *o, const struct step_entry *entry)
 {
 	_cleanup_free_ char *text = NULL;
-	json_t *doc;
+	const char *state = NULL;
+	json_t *doc = NULL;
 	mode_t mask;
-	int r = -ENOMEM;
+	int r;
 
-	if (strcmp(entry->state, "running") != 0 && strcmp(entry->state, "suspended") != 0)
+	/* Anew, under the lock: another may have been here since it was listed. */
+	r = steps_read_state(entry->dir_fd, &doc);
+	if (r == 0)
+		state = json_string_value(json_object_get(doc, "state"));
+	if (r == 0 &&
+		(!state || (strcmp(state, "running") != 0 && strcmp(state, "suspended") != 0))) {
+		json_decref(doc);
 		return 0;
-	doc = json_deep_copy(entry->doc);
-	if (doc && change_state(doc, o->suspend) == 0)
+	}
+	if (r == 0 && change_state(doc, o->suspend) == 0)
 		text = json_dumps(doc, JSON_COMPACT);
+	if (r == 0 && !text)
+		r = -ENOMEM;
 	json_decref(doc);
 	if (text) {
 		mask = umask(022);
