@@ -5,6 +5,8 @@ SH_LOG_DRIVER = $(LOG_DRIVER)
 # TEST_LIMIT, if given, is a command that ends a test which hangs: 'timeout -k 10 1500'.
 LOG_COMPILER = $(TEST_LIMIT) $(SHELL) $(top_srcdir)/tests/lib/run-unit
 SH_LOG_COMPILER = $(TEST_LIMIT)
+# make -j gives all but one a pipe that has no writer.
+AM_TESTS_FD_REDIRECT = </dev/null
 AM_TESTS_ENVIRONMENT = \
 	CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
 	top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \
