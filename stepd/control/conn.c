@@ -251,6 +251,7 @@ void conn_send(struct conn *conn, struct iovec *iov, size_t count)
 
 	if (conn->fd < 0)
 		return;
+	conn->was_answered = true;
 	for (i = 0; i < count; i++)
 		size += iov[i].iov_len;
 	if (buffer_size(&conn->out) == 0)

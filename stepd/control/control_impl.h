@@ -48,6 +48,7 @@ struct conn {
 	size_t values_max;              /* of a call of this peer */
 	bool is_due, is_waiting, has_waited, is_serving, is_finishing;
 	bool is_unread;     /* there is input, which was left for the next turn */
+	bool was_answered;  /* once at least */
 	bool no_more_input; /* the peer has shut its side down */
 	bool hup_watched;
 	ev_io in_io, out_io;

@@ -71,28 +71,37 @@ unsigned room_count_all(const struct control *c)
 	return count_kind(c, CONTROL_AGENT);
 }
 
-/* Whether nothing has come either that is only not read yet. */
+/* Whether nothing has come either that is only not read yet; or the peer has gone, of which nobody
+ * has had the time to hear. */
 static bool is_idle(const struct conn *conn)
 {
+	ssize_t n;
 	char byte;
 
-	return conn->fd >= 0 && !conn_is_busy(conn) && conn->held == 0 && !conn->is_unread &&
-		recv(conn->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) <= 0;
+	if (conn->fd < 0 || conn_is_busy(conn) || conn->held)
+		return false;
+	n = recv(conn->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
+	return n == 0 || (n < 0 && !conn->is_unread);
 }
 
-/* Closes the connection that has been silent for longest, if one does nothing at all. */
+/* Closes the connection that has been silent for longest, if one does nothing at all: rather one
+ * that never had an answer, such as of those who come and go without end, than one between two
+ * calls. */
 static bool close_idle(struct control *c)
 {
-	struct conn *conn;
+	struct conn *conn, *idle = NULL;
 
 	TAILQ_FOREACH(conn, &c->all, all)
 	{
-		if (is_idle(conn)) {
-			conn_doom(conn, "silent for longest, and another needs its place");
-			return true;
-		}
+		if ((idle && conn->was_answered) || !is_idle(conn))
+			continue;
+		idle = conn;
+		if (!conn->was_answered)
+			break;
 	}
-	return false;
+	if (idle)
+		conn_doom(idle, "silent for longest, and another needs its place");
+	return idle != NULL;
 }
 
 unsigned room_admit(struct control *c, const struct control_peer *peer, enum control_access access)

@@ -63,8 +63,9 @@ def good(path, seconds):
     for _ in until(seconds):
         begin = time.monotonic()
         s.sendall(frame("Describe"))
-        if "error" in answer(s):
-            sys.exit("an error to a good call")
+        reply = answer(s)
+        if "error" in reply:
+            sys.exit("an error to a good call: %s" % json.dumps(reply))
         times.append((time.monotonic() - begin) * 1e3)
         time.sleep(0.001)
     times.sort()
