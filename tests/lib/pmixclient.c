@@ -922,6 +922,7 @@ static int verb_spawn(char **args)
 		status = PMIx_Spawn(NULL, 0, &app, 1, nspace);
 		if (status != PMIX_SUCCESS) {
 			say("spawn", status_name(status));
+			fence(false); /* the others are on their way into it */
 			return 0;
 		}
 		PMIX_LOAD_PROCID(&both[0], me.nspace, 0);
