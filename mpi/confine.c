@@ -38,13 +38,12 @@ static int lock_securebits(void)
 
 int confine_drop_bounds(void)
 {
-	int cap;
+	int cap = 0;
 
-	for (cap = 0; prctl(PR_CAPBSET_READ, cap) >= 0; cap++) {
-		if (prctl(PR_CAPBSET_DROP, cap) < 0 && errno != EPERM)
-			return -errno;
-	}
-	return lock_securebits();
+	/* EINVAL: there are no more. EPERM: who may not drop one may drop none. */
+	while (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
+		cap++;
+	return errno == EINVAL || errno == EPERM ? lock_securebits() : -errno;
 }
 
 int confine_drop_capabilities(void)

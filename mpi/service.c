@@ -7,6 +7,7 @@
 #include <linux/sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -372,9 +373,42 @@ static void close_all(int *fds, uint32_t count)
 	free(fds);
 }
 
-/* fork(2) itself knows no cgroup, and what clone3(2) makes by itself is unknown to the C library,
- * whose threads need it: so a child of the one, born in the cgroup, calls the other. Its end leaves
- * the service to the caller, the next subreaper. Returns the service's pid, in the service 0. */
+/* What the kernel and the C library both know of the calling thread, in its memory: fork(2) passes
+ * it on to the child, clone3(2) leaves that to the caller. */
+struct libc_thread {
+	pid_t *tid; /* where the C library reads its thread id */
+	void *robust_list;
+	size_t robust_size;
+};
+
+/* False where it isn't as the GNU C library has it, or the kernel does not tell it
+ * (CONFIG_CHECKPOINT_RESTORE): musl has a lock where the kernel is to clear the thread id. */
+static bool libc_thread_find(struct libc_thread *ret)
+{
+	return prctl(PR_GET_TID_ADDRESS, &ret->tid, 0, 0, 0) == 0 && ret->tid &&
+		*ret->tid == (pid_t)syscall(SYS_gettid) &&
+		syscall(SYS_get_robust_list, 0, &ret->robust_list, &ret->robust_size) == 0;
+}
+
+/* As fork(), into the cgroup: the caller has one thread, and no lock of the C library is held. */
+static pid_t clone_in_cgroup(int cgroup_fd, const struct libc_thread *thread)
+{
+	struct clone_args args = {
+		.flags = CLONE_INTO_CGROUP | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID,
+		.child_tid = (uint64_t)(uintptr_t)thread->tid,
+		.exit_signal = SIGCHLD,
+		.cgroup = (uint64_t)cgroup_fd,
+	};
+	pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+
+	if (pid == 0 && thread->robust_list)
+		(void)syscall(SYS_set_robust_list, thread->robust_list, thread->robust_size);
+	return pid;
+}
+
+/* Where the C library can't be told its thread id a child born in the cgroup calls fork(), which
+ * knows no cgroup. Its end leaves the service to the caller, the next subreaper. Returns the
+ * service's pid, in the service 0. */
 static pid_t fork_in_cgroup(int cgroup_fd, int pid_fd)
 {
 	struct clone_args args = {
@@ -404,8 +438,7 @@ static int reap(pid_t pid)
 	return r < 0 ? -errno : 0;
 }
 
-/* In the cgroup from its first instruction on. */
-static int fork_born(const struct mpi_service_options *o, pid_t *ret_pid)
+static int fork_twice(const struct mpi_service_options *o, pid_t *ret_pid)
 {
 	int fds[2], r = 0;
 	pid_t between;
@@ -426,6 +459,17 @@ static int fork_born(const struct mpi_service_options *o, pid_t *ret_pid)
 	if (between > 0)
 		(void)!reap(between); /* ours, and ends by itself */
 	return r < 0 ? r : *ret_pid < 0 ? *ret_pid : 0;
+}
+
+/* In the cgroup from its first instruction on. */
+static int fork_born(const struct mpi_service_options *o, pid_t *ret_pid)
+{
+	struct libc_thread thread;
+
+	if (!libc_thread_find(&thread))
+		return fork_twice(o, ret_pid);
+	*ret_pid = clone_in_cgroup(o->cgroup_fd, &thread);
+	return *ret_pid < 0 ? -errno : 0;
 }
 
 static int fork_plain(pid_t *ret_pid)

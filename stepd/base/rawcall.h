@@ -30,6 +30,29 @@ static inline long rawcall6(long nr, long a, long b, long c, long d, long e, lon
 			 : "rcx", "r11", "memory");
 	return r;
 }
+
+/* clone3() whose child runs on a stack of its own in the same memory: it can't return from here,
+ * for this frame is its parent's. args are a struct clone_args of that size, with the stack. */
+static inline long rawcall_clone_onto(
+	const void *args, size_t size, void (*run)(void *arg), void *arg)
+{
+	register void (*r8)(void *) __asm__("r8") = run;
+	register void *r9 __asm__("r9") = arg;
+	long r;
+
+	__asm__ volatile("syscall\n\t"
+			 "testq %%rax, %%rax\n\t"
+			 "jnz 1f\n\t"
+			 "xorl %%ebp, %%ebp\n\t" /* the outermost frame, for who debugs it */
+			 "movq %%r9, %%rdi\n\t"
+			 "callq *%%r8\n\t"
+			 "ud2\n"
+			 "1:"
+			 : "=a"(r)
+			 : "a"(SYS_clone3), "D"(args), "S"(size), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory", "cc");
+	return r;
+}
 #else
 #define RAWCALL_NATIVE 0
 
@@ -38,6 +61,16 @@ static inline long rawcall6(long nr, long a, long b, long c, long d, long e, lon
 	long r = syscall(nr, a, b, c, d, e, f);
 
 	return r < 0 ? -errno : r;
+}
+
+static inline long rawcall_clone_onto(
+	const void *args, size_t size, void (*run)(void *arg), void *arg)
+{
+	(void)args;
+	(void)size;
+	(void)run;
+	(void)arg;
+	return -EOPNOTSUPP;
 }
 #endif
 

@@ -8,38 +8,6 @@
 
 #include "stepd/base/rawcall.h"
 
-/* clone3() whose child runs on a stack of its own in the same memory: it can't return from here,
- * for this frame is its parent's. */
-#if RAWCALL_NATIVE
-static long clone_onto_stack(const struct clone_args *args, void (*run)(void *arg), void *arg)
-{
-	register void (*r8)(void *) __asm__("r8") = run;
-	register void *r9 __asm__("r9") = arg;
-	long r;
-
-	__asm__ volatile("syscall\n\t"
-			 "testq %%rax, %%rax\n\t"
-			 "jnz 1f\n\t"
-			 "xorl %%ebp, %%ebp\n\t" /* the outermost frame, for who debugs it */
-			 "movq %%r9, %%rdi\n\t"
-			 "callq *%%r8\n\t"
-			 "ud2\n"
-			 "1:"
-			 : "=a"(r)
-			 : "a"(SYS_clone3), "D"(args), "S"(sizeof(*args)), "r"(r8), "r"(r9)
-			 : "rcx", "r11", "memory", "cc");
-	return r;
-}
-#else
-static long clone_onto_stack(const struct clone_args *args, void (*run)(void *arg), void *arg)
-{
-	(void)args;
-	(void)run;
-	(void)arg;
-	return -EOPNOTSUPP;
-}
-#endif
-
 /* Not the C library's fork(): it can do nothing of this. The caller has one thread, so a child with
  * a copy of the memory may go on using what the C library holds. */
 static int clone_task(const struct spawn *how, void (*run)(void *arg), void *arg, pid_t *ret_pid)
@@ -61,7 +29,7 @@ static int clone_task(const struct spawn *how, void (*run)(void *arg), void *arg
 		args.flags |= CLONE_VM;
 		args.stack = (uint64_t)(uintptr_t)how->stack;
 		args.stack_size = how->stack_size;
-		r = clone_onto_stack(&args, run, arg);
+		r = rawcall_clone_onto(&args, sizeof(args), run, arg);
 		return r < 0 ? (int)r : 0;
 	}
 	r = syscall(SYS_clone3, &args, sizeof(args));
