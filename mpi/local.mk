@@ -43,11 +43,12 @@ libmpiwire_la_SOURCES = \
 	mpi/wire/loss.c \
 	mpi/wire/message.c \
 	mpi/wire/munge.c \
+	mpi/wire/nettle.c \
 	mpi/wire/net.c mpi/wire/net.h mpi/wire/net_impl.h \
 	mpi/wire/tree.c mpi/wire/tree.h \
 	mpi/wire/wire.c mpi/wire/wire.h mpi/wire/wire_impl.h mpi/wire/wire_link.h
 libmpiwire_la_CPPFLAGS = $(AM_CPPFLAGS) $(NETTLE_CFLAGS) $(MUNGE_CFLAGS)
-libmpiwire_la_LIBADD = $(EV_LIBS) $(NETTLE_LIBS)
+libmpiwire_la_LIBADD = $(EV_LIBS)
 
 # What the service processes of all plugins do alike.
 noinst_LTLIBRARIES += libmpiserve.la

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "mpi/wire/auth.h"
 
-#include <nettle/hmac.h>
-#include <nettle/memops.h>
 #include <assert.h>
 #include <string.h>
 #include <sys/random.h>
@@ -22,6 +20,8 @@ const char *wire_auth_name(unsigned kind)
 int wire_auth_init(struct wire_auth *auth, const char *method, const void *secret,
 	size_t secret_size, struct err *err)
 {
+	int r;
+
 	*auth = (struct wire_auth){.kind = WIRE_AUTH_NONE};
 	if (method && strcmp(method, "none") == 0)
 		return 0;
@@ -33,7 +33,7 @@ int wire_auth_init(struct wire_auth *auth, const char *method, const void *secre
 		auth->kind = WIRE_AUTH_SECRET;
 		auth->secret = secret;
 		auth->secret_size = secret_size;
-		return 0;
+		return wire_nettle_open(&auth->nettle, err);
 	}
 	if (!method || strncmp(method, "munge", 5) != 0 || (method[5] && method[5] != ':'))
 		return err_say(err, -EINVAL,
@@ -41,11 +41,13 @@ int wire_auth_init(struct wire_auth *auth, const char *method, const void *secre
 			method ? method : "");
 	auth->kind = WIRE_AUTH_MUNGE;
 	auth->munge_socket = method[5] ? method + 6 : NULL;
-	return wire_munge_open(&auth->munge, err);
+	r = wire_munge_open(&auth->munge, err);
+	return r < 0 ? r : wire_nettle_open(&auth->nettle, err);
 }
 
 void wire_auth_clear(struct wire_auth *auth)
 {
+	auth->nettle = wire_nettle_close(auth->nettle);
 	auth->munge = wire_munge_close(auth->munge);
 }
 
@@ -72,14 +74,19 @@ static void make_words(
 	memcpy(words + 32, talk->nonce, sizeof(talk->nonce));
 }
 
-static void hmac(const void *key, size_t key_size, const void *data, size_t size,
-	unsigned char digest[SHA256_DIGEST_SIZE])
+struct key {
+	const void *data;
+	size_t size;
+};
+
+static void hmac(const struct nettle_lib *nettle, struct key key,
+	const unsigned char words[WORDS_SIZE], unsigned char digest[SHA256_DIGEST_SIZE])
 {
 	struct hmac_sha256_ctx ctx;
 
-	hmac_sha256_set_key(&ctx, key_size, key);
-	hmac_sha256_update(&ctx, size, data);
-	hmac_sha256_digest(&ctx, SHA256_DIGEST_SIZE, digest);
+	nettle->hmac_set_key(&ctx, key.size, key.data);
+	nettle->hmac_update(&ctx, WORDS_SIZE, words);
+	nettle->hmac_digest(&ctx, SHA256_DIGEST_SIZE, digest);
 	explicit_bzero(&ctx, sizeof(ctx));
 }
 
@@ -123,7 +130,7 @@ int wire_auth_prove(const struct wire_auth *auth, struct wire_talk *talk, enum w
 	if (auth->kind == WIRE_AUTH_MUNGE)
 		return prove_munge(auth, talk, role, proof, ret_size, err);
 	make_words(talk, purposes[role], words);
-	hmac(auth->secret, auth->secret_size, words, sizeof(words), proof);
+	hmac(auth->nettle, (struct key){auth->secret, auth->secret_size}, words, proof);
 	*ret_size = SHA256_DIGEST_SIZE;
 	return 0;
 }
@@ -159,52 +166,53 @@ int wire_auth_check(const struct wire_auth *auth, struct wire_talk *talk, enum w
 	if (auth->kind == WIRE_AUTH_MUNGE)
 		return check_munge(auth, talk, role, proof, size, err);
 	make_words(talk, purposes[role], words);
-	hmac(auth->secret, auth->secret_size, words, sizeof(words), right);
-	if (size != sizeof(right) || !memeql_sec(right, proof, sizeof(right)))
+	hmac(auth->nettle, (struct key){auth->secret, auth->secret_size}, words, right);
+	if (size != sizeof(right) || !auth->nettle->is_equal(right, proof, sizeof(right)))
 		return err_say(err, -EACCES, "it does not have the secret of this step");
 	return 0;
 }
 
 void wire_auth_key(const struct wire_auth *auth, const struct wire_talk *talk, enum wire_role role,
-	struct gcm_aes256_ctx *ret_cipher)
+	struct wire_cipher *ret_cipher)
 {
 	unsigned char words[WORDS_SIZE], key[SHA256_DIGEST_SIZE];
+	struct key from = {auth->secret, auth->secret_size};
 
 	static_assert(sizeof(key) == AES256_KEY_SIZE, "the HMAC is the key");
 
 	make_words(talk, key_purposes[role], words);
 	if (auth->kind == WIRE_AUTH_MUNGE)
-		hmac(talk->key, sizeof(talk->key), words, sizeof(words), key);
-	else
-		hmac(auth->secret, auth->secret_size, words, sizeof(words), key);
-	gcm_aes256_set_key(ret_cipher, key);
+		from = (struct key){talk->key, sizeof(talk->key)};
+	hmac(auth->nettle, from, words, key);
+	ret_cipher->nettle = auth->nettle;
+	auth->nettle->gcm_set_key(&ret_cipher->gcm, key);
 	explicit_bzero(key, sizeof(key));
 }
 
 /* ---- frames --------------------------------------------------------------------------------- */
 
-static void begin(struct gcm_aes256_ctx *cipher, const struct wire_sealed *frame)
+static void begin(struct wire_cipher *cipher, const struct wire_sealed *frame)
 {
 	unsigned char nonce[GCM_IV_SIZE] = {0};
 
 	wire_put_u64(nonce + GCM_IV_SIZE - 8, frame->counter);
-	gcm_aes256_set_iv(cipher, sizeof(nonce), nonce);
-	gcm_aes256_update(cipher, WIRE_HEADER_SIZE, frame->header);
+	cipher->nettle->gcm_set_iv(&cipher->gcm, sizeof(nonce), nonce);
+	cipher->nettle->gcm_update(&cipher->gcm, WIRE_HEADER_SIZE, frame->header);
 }
 
-void wire_seal(struct gcm_aes256_ctx *cipher, const struct wire_sealed *frame)
+void wire_seal(struct wire_cipher *cipher, const struct wire_sealed *frame)
 {
 	begin(cipher, frame);
-	gcm_aes256_encrypt(cipher, frame->size, frame->data, frame->data);
-	gcm_aes256_digest(cipher, WIRE_TAG_SIZE, frame->data + frame->size);
+	cipher->nettle->gcm_encrypt(&cipher->gcm, frame->size, frame->data, frame->data);
+	cipher->nettle->gcm_digest(&cipher->gcm, WIRE_TAG_SIZE, frame->data + frame->size);
 }
 
-int wire_unseal(struct gcm_aes256_ctx *cipher, const struct wire_sealed *frame)
+int wire_unseal(struct wire_cipher *cipher, const struct wire_sealed *frame)
 {
 	unsigned char tag[WIRE_TAG_SIZE];
 
 	begin(cipher, frame);
-	gcm_aes256_decrypt(cipher, frame->size, frame->data, frame->data);
-	gcm_aes256_digest(cipher, sizeof(tag), tag);
-	return memeql_sec(tag, frame->data + frame->size, sizeof(tag)) ? 0 : -EBADMSG;
+	cipher->nettle->gcm_decrypt(&cipher->gcm, frame->size, frame->data, frame->data);
+	cipher->nettle->gcm_digest(&cipher->gcm, sizeof(tag), tag);
+	return cipher->nettle->is_equal(tag, frame->data + frame->size, sizeof(tag)) ? 0 : -EBADMSG;
 }

@@ -36,7 +36,7 @@ struct conn {
 	unsigned stage; /* of the greeting: the number of the last message sent or received */
 
 	bool is_sealed; /* both ciphers have their keys: every frame from now on */
-	struct gcm_aes256_ctx cipher_in, cipher_out;
+	struct wire_cipher cipher_in, cipher_out;
 	uint64_t counter_in, counter_out;
 
 	/* what has come and is not read, then a frame whose beginning has */
