@@ -50,12 +50,9 @@ void fini(void)
 
 int plugin_probe(char *text, size_t size)
 {
-	const struct place *place;
 	struct err err = ERR_INIT;
-	int r = state_get_place(&place, &err);
+	int r = state_probe_place(text, size, &err);
 
-	if (r == 0)
-		r = probe_place(place, text, size, &err);
 	if (r < 0)
 		(void)snprintf(text, size, "%s", err.text);
 	return state_answer(r);
@@ -118,7 +115,7 @@ static int check_second_best(const struct place *p, char *text, size_t size, str
 
 	if (verdict != PLACE_FAILED && (geteuid() == 0 || p->origin < PLACE_OWN))
 		return 0;
-	r = probe_place(p, line, sizeof(line), err);
+	r = state_probe_place(line, sizeof(line), err);
 	if (r < 0 || verdict != PLACE_FAILED)
 		return r;
 	(void)snprintf(text, size,

@@ -156,6 +156,8 @@ static bool tell_place(const struct tell *tell, const struct place *place)
 	const char *remedy = NULL;
 	int r = probe_try(place, &can, &remedy, &err);
 
+	if (r == 0 && can.made)
+		probe_forget(place);
 	if (checkup_is_scope(place)) {
 		tell_scope(tell, place);
 		return r == 0;

@@ -27,6 +27,11 @@ static int say_unusable(const struct place *p, int code, const char **ret_remedy
 	return err_set(err, code, "can't make a cgroup in '%s' (%s)", p->path, place_get_reason(p));
 }
 
+void probe_forget(const struct place *p)
+{
+	(void)unlinkat(p->fd, "stepd", AT_REMOVEDIR); /* another agent may use it by now */
+}
+
 static int look_at(int fd, bool made, struct probe_abilities *ret)
 {
 	_cleanup_free_ char *type = NULL;
@@ -41,8 +46,8 @@ static int look_at(int fd, bool made, struct probe_abilities *ret)
 	return 0;
 }
 
-/* Makes stepd/ as the first step would and takes it away again. Permission bits alone don't say
- * it: the mount may be read-only, the number of groups limited. */
+/* Makes stepd/ as the first step would. Permission bits alone don't say it: the mount may be
+ * read-only, the number of groups limited. */
 static int try_group(const struct place *p, struct probe_abilities *ret)
 {
 	mode_t mask = umask(022);
@@ -55,8 +60,9 @@ static int try_group(const struct place *p, struct probe_abilities *ret)
 		return r;
 	fd = openat(p->fd, "stepd", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	r = fd < 0 ? -errno : look_at(fd, made, ret);
-	if (made)
-		(void)unlinkat(p->fd, "stepd", AT_REMOVEDIR); /* another agent may use it by now */
+	ret->made = made && r == 0;
+	if (made && r < 0)
+		probe_forget(p);
 	return r;
 }
 
@@ -90,7 +96,10 @@ int probe_try(const struct place *p, struct probe_abilities *ret, const char **r
 	if (r < 0)
 		return say_unusable(p, r, ret_remedy, err);
 	*ret_remedy = REMEDY;
-	return check_way_in(p, err);
+	r = check_way_in(p, err);
+	if (r < 0 && ret->made)
+		probe_forget(p);
+	return r;
 }
 
 /* What systemd would give is not tried out: a step that starts here asks for it, and goes on with
@@ -104,7 +113,8 @@ static int say_offered(const struct place *p, char *text, size_t size)
 	return 0;
 }
 
-static int probe_group(const struct place *p, char *text, size_t size, struct err *err)
+static int probe_group(
+	const struct place *p, char *text, size_t size, bool *ret_made, struct err *err)
 {
 	_cleanup_free_ char *controllers = NULL;
 	struct probe_abilities can = {.kill = false};
@@ -114,6 +124,7 @@ static int probe_group(const struct place *p, char *text, size_t size, struct er
 
 	if (r < 0)
 		return err_say(err, r, "%s; %s", reason.text, remedy);
+	*ret_made = can.made;
 	if (fs_read(p->fd, "cgroup.controllers", 4096, &controllers, NULL) == 0)
 		controllers[strcspn(controllers, "\n")] = '\0';
 	(void)snprintf(text, size,
@@ -126,15 +137,16 @@ static int probe_group(const struct place *p, char *text, size_t size, struct er
 	return 0;
 }
 
-int probe_place(const struct place *p, char *text, size_t size, struct err *err)
+int probe_place(const struct place *p, char *text, size_t size, bool *ret_made, struct err *err)
 {
 	enum place_verdict verdict;
 	const char *why = place_explain(p, PLACE_SCOPE, &verdict);
 	int r;
 
+	*ret_made = false;
 	if (verdict == PLACE_OFFERED)
 		return say_offered(p, text, size);
-	r = probe_group(p, text, size, err);
+	r = probe_group(p, text, size, ret_made, err);
 	if (r < 0 && verdict == PLACE_FAILED)
 		return err_prefix(
 			err, "no scope of systemd can be had for the step: %s; else", why);

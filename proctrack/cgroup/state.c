@@ -5,10 +5,12 @@
 #include <string.h>
 
 #include "proctrack/cgroup/place.h"
+#include "proctrack/cgroup/probe.h"
 #include "stepd/api/plugin.h"
 
 static struct {
 	struct place *place; /* found when it is first needed: it takes some 0.5 ms */
+	bool made;           /* a probe has made stepd/ there */
 	struct container *containers;
 } plugin;
 
@@ -22,6 +24,9 @@ int state_answer(int r)
 
 void state_set_place(struct place *place)
 {
+	if (plugin.made)
+		probe_forget(plugin.place);
+	plugin.made = false;
 	(void)place_close(plugin.place);
 	plugin.place = place;
 }
@@ -41,6 +46,18 @@ int state_get_place(const struct place **ret_place, struct err *err)
 	}
 	*ret_place = plugin.place;
 	return 0;
+}
+
+int state_probe_place(char *text, size_t size, struct err *err)
+{
+	const struct place *place;
+	bool made = false;
+	int r = state_get_place(&place, err);
+
+	if (r == 0)
+		r = probe_place(place, text, size, &made, err);
+	plugin.made |= made;
+	return r;
 }
 
 struct container *state_get_container(uint64_t id)

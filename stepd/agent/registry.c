@@ -28,6 +28,8 @@ struct registry {
 	int lock_fd;
 	char *name; /* below runtime_fd */
 	char *path;
+	pid_t agent_pid;                         /* of whom agent_start_ticks is; 0: nobody */
+	uint64_t agent_start_ticks;              /* 0: not known, and the lock still tells */
 	char *container_root;                    /* NULL: the backend needs none */
 	json_t *more;                            /* for state.json; NULL: nothing */
 	struct fs_spare next_state, next_result; /* with their blocks, in case they get scarce */
@@ -298,20 +300,27 @@ json_t *registry_pack_tasks(const stepd_step_rec_t *job)
 	return NULL;
 }
 
+/* It is the same in each state that an agent publishes. */
+static void learn_start(struct registry *reg, pid_t agent_pid)
+{
+	struct procstat st;
+
+	if (reg->agent_pid == agent_pid)
+		return;
+	reg->agent_start_ticks = procstat_read(agent_pid, &st) == 0 ? st.start_ticks : 0;
+	reg->agent_pid = agent_pid;
+}
+
 static json_t *pack_state(const struct registry *reg, const stepd_step_rec_t *job,
 	const char *proctrack_type, const char *state)
 {
-	struct procstat self = {0};
-
-	if (procstat_read(job->jmgr_pid, &self) < 0)
-		self.start_ticks = 0; /* "not known": the lock still tells */
 	return json_pack("{s:i, s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:s?, s:i, s:I, s:o}",
 		"version", REGISTRY_STATE_VERSION, "job", (json_int_t)job->job_id, "step",
 		job->step_name, "node", job->node_name, "node_id", (json_int_t)job->nodeid, "uid",
 		(json_int_t)job->uid, "user", job->user_name, "state", state, "proctrack",
 		proctrack_type, "container_id", (json_int_t)job->cont_id, "container_root",
 		reg->container_root, "agent_pid", (int)job->jmgr_pid, "agent_start_ticks",
-		(json_int_t)self.start_ticks, "tasks", registry_pack_tasks(job));
+		(json_int_t)reg->agent_start_ticks, "tasks", registry_pack_tasks(job));
 }
 
 int registry_set_root(struct registry *reg, const char *container_root)
@@ -360,9 +369,11 @@ int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const ch
 	const char *state, struct err *err)
 {
 	_cleanup_free_ char *text = NULL;
-	json_t *doc = pack_state(reg, job, proctrack_type, state);
+	json_t *doc;
 	int r;
 
+	learn_start(reg, job->jmgr_pid);
+	doc = pack_state(reg, job, proctrack_type, state);
 	if (doc && reg->more && json_object_update_missing(doc, reg->more) < 0) {
 		json_decref(doc);
 		doc = NULL;

@@ -123,6 +123,7 @@ static int sync_dir(int dirfd, const char *name)
 /* Makes a file beside name, under a name that holds our pid. */
 static int open_new(int dirfd, const char *name, mode_t mode, char **ret_temp)
 {
+	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
 	_cleanup_free_ char *temp = NULL;
 	int fd;
 
@@ -130,10 +131,10 @@ static int open_new(int dirfd, const char *name, mode_t mode, char **ret_temp)
 		temp = NULL;
 		return -ENOMEM;
 	}
-	/* of one that had our pid and died in here */
-	if (unlinkat(dirfd, temp, 0) < 0 && errno != ENOENT)
-		return -errno;
-	fd = openat(dirfd, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+	fd = openat(dirfd, temp, flags, mode);
+	/* that of one that had our pid and died in here */
+	if (fd < 0 && errno == EEXIST && unlinkat(dirfd, temp, 0) == 0)
+		fd = openat(dirfd, temp, flags, mode);
 	if (fd < 0)
 		return -errno;
 	*ret_temp = take_ptr(temp);
@@ -279,16 +280,17 @@ int fs_check_parents(const char *path, bool (*is_known)(const char *dir), struct
 		return err_set(err, -ENAMETOOLONG, "look at what is above '%s'", path);
 	while ((slash = strrchr(dir, '/')) && dir[1]) {
 		slash[slash == dir] = '\0'; /* "/" itself comes last */
-		if (is_known && is_known(dir))
-			return 0; /* and so is all above it */
 		if (stat(dir, &st) < 0)
 			return err_set(err, -errno, "look at '%s'", dir);
-		if ((st.st_uid != 0 && st.st_uid != geteuid()) ||
-			((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX)))
-			return err_say(err, -EPERM,
-				"'%s', above '%s', can be changed by others (uid %u, mode %04o); "
-				"install below directories that only root can change",
-				dir, path, (unsigned)st.st_uid, (unsigned)(st.st_mode & 07777));
+		if ((st.st_uid == 0 || st.st_uid == geteuid()) &&
+			(!(st.st_mode & (S_IWGRP | S_IWOTH)) || st.st_mode & S_ISVTX))
+			continue;
+		if (is_known && is_known(dir))
+			return 0; /* and so is all above it */
+		return err_say(err, -EPERM,
+			"'%s', above '%s', can be changed by others (uid %u, mode %04o); "
+			"install below directories that only root can change",
+			dir, path, (unsigned)st.st_uid, (unsigned)(st.st_mode & 07777));
 	}
 	return 0;
 }

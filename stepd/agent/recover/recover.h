@@ -21,6 +21,7 @@ struct recover {
 	uint64_t running_ns; /* since when the tasks have run; 0: they have not */
 	struct recover_ticks forked;
 	uint32_t adopted; /* how often it was taken over */
+	char boot_id[64]; /* once it was needed; "": it can't be had, or was not needed yet */
 };
 
 uint64_t recover_now_ticks(void);

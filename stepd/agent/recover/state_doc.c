@@ -62,12 +62,10 @@ static json_t *pack_joined(const struct agent *a)
 static json_t *pack(const struct agent *a)
 {
 	const struct recover *recover = &a->recover;
-	char boot_id[64];
 
-	read_boot_id(boot_id);
 	return json_pack(
 		"{s:s, s:I, s:I, s:I, s:I, s:b, s:s?, s:i, s:b, s:[I, I], s:o, s:I, s:I, s:o, s:o}",
-		"boot_id", boot_id, "begin_ns", (json_int_t)a->begin_ns, "running_ns",
+		"boot_id", recover->boot_id, "begin_ns", (json_int_t)a->begin_ns, "running_ns",
 		(json_int_t)recover->running_ns, "suspended_since_ns",
 		(json_int_t)(a->suspend.stands ? a->suspend.since_ns : 0), "suspended_ns",
 		(json_int_t)a->suspend.total_ns, "suspending",
@@ -82,8 +80,11 @@ static json_t *pack(const struct agent *a)
 
 int state_doc_publish(struct agent *a, const char *state, struct err *err)
 {
-	json_t *more = pack(a);
+	json_t *more;
 
+	if (!a->recover.boot_id[0])
+		read_boot_id(a->recover.boot_id);
+	more = pack(a);
 	if (!more)
 		return err_set(
 			err, -ENOMEM, "write '%s/state.json'", registry_get_path(a->registry));
