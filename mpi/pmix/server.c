@@ -106,7 +106,8 @@ static int choose_store(const struct px *px, const char *wanted)
 
 /* What libraries look for in this process's environment. Without a home directory libpmix asks who
  * the user is, and crashes where nobody knows. What is for syslog it would send as well as log.c,
- * and calls that done where nobody listens. */
+ * and calls that done where nobody listens. What asks Slurm does so only with SLURM_JOBID, which is
+ * not there: it need not be loaded. */
 static int set_up_environ(const struct px *px, const char *data_store, struct err *err)
 {
 	int r = choose_store(px, data_store);
@@ -115,6 +116,8 @@ static int set_up_environ(const struct px *px, const char *data_store, struct er
 		r = setenv("HOME", "/", 1);
 	if (r == 0)
 		r = setenv("PMIX_MCA_plog", "^syslog", 1);
+	if (r == 0)
+		r = setenv("PMIX_MCA_prm", "^slurm", 1);
 	return r < 0 ? err_set(err, -errno, "set up libpmix") : 0;
 }
 

@@ -270,7 +270,14 @@ int fs_check_trusted(int fd, const char *path, struct err *err)
 	return 0;
 }
 
-int fs_check_parents(const char *path, bool (*is_known)(const char *dir), struct err *err)
+static bool is_above(const char *dir, const char *path)
+{
+	size_t len = strlen(dir);
+
+	return strncmp(path, dir, len) == 0 && path[len] == '/';
+}
+
+int fs_check_parents(const char *path, const char *trusted, struct err *err)
 {
 	char dir[PATH_MAX];
 	struct stat st;
@@ -280,17 +287,16 @@ int fs_check_parents(const char *path, bool (*is_known)(const char *dir), struct
 		return err_set(err, -ENAMETOOLONG, "look at what is above '%s'", path);
 	while ((slash = strrchr(dir, '/')) && dir[1]) {
 		slash[slash == dir] = '\0'; /* "/" itself comes last */
+		if (trusted && is_above(dir, trusted))
+			return 0; /* and so is all above it */
 		if (stat(dir, &st) < 0)
 			return err_set(err, -errno, "look at '%s'", dir);
-		if ((st.st_uid == 0 || st.st_uid == geteuid()) &&
-			(!(st.st_mode & (S_IWGRP | S_IWOTH)) || st.st_mode & S_ISVTX))
-			continue;
-		if (is_known && is_known(dir))
-			return 0; /* and so is all above it */
-		return err_say(err, -EPERM,
-			"'%s', above '%s', can be changed by others (uid %u, mode %04o); "
-			"install below directories that only root can change",
-			dir, path, (unsigned)st.st_uid, (unsigned)(st.st_mode & 07777));
+		if ((st.st_uid != 0 && st.st_uid != geteuid()) ||
+			((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX)))
+			return err_say(err, -EPERM,
+				"'%s', above '%s', can be changed by others (uid %u, mode %04o); "
+				"install below directories that only root can change",
+				dir, path, (unsigned)st.st_uid, (unsigned)(st.st_mode & 07777));
 	}
 	return 0;
 }

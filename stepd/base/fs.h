@@ -69,11 +69,10 @@ int fs_set_readers(int fd, uid_t uid, gid_t gid) _must_check_;
  * reason in err. path only names the thing in the text. */
 int fs_check_trusted(int fd, const char *path, struct err *err) _must_check_;
 
-/* The same for every directory above path up to the root, or up to one that is_known (may be NULL)
- * says of that it is trusted anyway: one that others can write lets them put another in the place
- * of what is in it, unless it is sticky as /tmp is. */
-int fs_check_parents(
-	const char *path, bool (*is_known)(const char *dir), struct err *err) _must_check_;
+/* The same for every directory above path up to the root, or up to one that is above the file
+ * trusted (may be NULL), too: one that others can write lets them put another in the place of what
+ * is in it, unless it is sticky as /tmp is. */
+int fs_check_parents(const char *path, const char *trusted, struct err *err) _must_check_;
 
 /* A descriptor that is thrown at a socket may take its time to close (a TCP socket that lingers, a
  * dead file server), and that time would be ours: the last holder is who drops the message. So the

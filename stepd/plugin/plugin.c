@@ -36,15 +36,7 @@ static bool read_exe(char exe[PATH_MAX])
 
 /* Who can change what is above the program has the program itself; nothing is gained by refusing
  * a build tree in somebody's home. */
-static bool is_above_program(const char *dir)
-{
-	char exe[PATH_MAX];
-	size_t len = strlen(dir);
-
-	return read_exe(exe) && strncmp(exe, dir, len) == 0 && exe[len] == '/';
-}
-
-static int check_path(const char *path, int flags, struct err *err)
+static int check_path(const char *path, int flags, const char *program, struct err *err)
 {
 	_cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC | flags);
 	int r;
@@ -52,19 +44,22 @@ static int check_path(const char *path, int flags, struct err *err)
 	if (fd < 0)
 		return err_set(err, -errno, "open '%s'", path);
 	r = fs_check_trusted(fd, path, err);
-	return r < 0 ? r : fs_check_parents(path, is_above_program, err);
+	return r < 0 ? r : fs_check_parents(path, program, err);
 }
 
 /* real is path without symbolic links: a link in a good directory may lead to a bad one. */
 static int check_trusted(const char *dir, const char *path, const char *real, struct err *err)
 {
+	char exe[PATH_MAX];
+	const char *program;
 	int r;
 
 	if (geteuid() != 0)
 		return 0; /* who changes it gains no rights from us */
-	r = check_path(dir, O_DIRECTORY, err);
+	program = read_exe(exe) ? exe : NULL;
+	r = check_path(dir, O_DIRECTORY, program, err);
 	if (r == 0)
-		r = check_path(real, 0, err);
+		r = check_path(real, 0, program, err);
 	if (r < 0 && err)
 		return err_prefix(err, "plugin '%s' is refused", path);
 	return r;
