@@ -176,12 +176,15 @@ EXTRA_PROGRAMS += tests/bench/pmitask
 tests_bench_pmitask_SOURCES = tests/bench/pmitask.c
 tests_bench_pmitask_LDFLAGS = $(STEPD_LDFLAGS) -all-static
 EXTRA_DIST += tests/bench/run-pmi
+bench-compare: all $(EXTRA_PROGRAMS) tests/lib/pmixclient
+	top_builddir='$(abs_top_builddir)' BASE='$(BASE)' $(SHELL) $(top_srcdir)/tests/bench/run-compare
+EXTRA_DIST += tests/bench/run-compare
 bench-fence: all $(EXTRA_PROGRAMS)
 	top_builddir='$(abs_top_builddir)' $(SHELL) $(top_srcdir)/tests/bench/run-fence
 EXTRA_PROGRAMS += tests/bench/fencetask
 tests_bench_fencetask_SOURCES = tests/bench/fencetask.c
 EXTRA_DIST += tests/bench/run-fence
-.PHONY: bench bench-fence bench-pmi bench-slurm
+.PHONY: bench bench-compare bench-fence bench-pmi bench-slurm
 
 SYSTEM_EDGE_TESTS = \
 	tests/system/0400-signals-at-the-edges.sh \
@@ -466,7 +469,7 @@ if CMOCKA
 if LIBCGROUP
 CGROUP_UNIT_TESTS = tests/unit/test_cgroup_group tests/unit/test_cgroup_limits \
 	tests/unit/test_cgroup_place tests/unit/test_cgroup_step tests/unit/test_cgroup_trial \
-	tests/unit/test_proctrack_limits
+	tests/unit/test_proctrack_limits tests/unit/test_service_birth
 CGROUP_UNIT_SOURCES = proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
 	proctrack/cgroup/controllers.c proctrack/cgroup/controllers.h \
 	proctrack/cgroup/controllers_why.c \
@@ -509,6 +512,10 @@ tests_unit_test_cgroup_trial_LDADD = $(CGROUP_UNIT_LDADD)
 tests_unit_test_proctrack_limits_SOURCES = tests/unit/test_proctrack_limits.c $(CGROUP_UNIT_SOURCES)
 tests_unit_test_proctrack_limits_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
 tests_unit_test_proctrack_limits_LDADD = $(UNIT_LDADD)
+tests_unit_test_service_birth_SOURCES = tests/unit/test_service_birth.c $(CGROUP_UNIT_SOURCES)
+tests_unit_test_service_birth_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
+tests_unit_test_service_birth_LDADD = $(UNIT_LDADD)
+tests_unit_test_service_birth_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=prctl
 endif
 endif
 

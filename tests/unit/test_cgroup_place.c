@@ -490,6 +490,20 @@ static void test_a_part_of_the_tree_bind_mounted(_unused_ void **state)
 
 /* ---- what is offered ---------------------------------------------------------------------- */
 
+/* As the plugin does once it is unloaded. */
+static int probe(const struct place *place, char *text, size_t size, struct err *err)
+{
+	bool made = false;
+	int r = probe_place(place, text, size, &made, err);
+
+	if (made) {
+		assert_int_equal(r, 0);
+		assert_int_equal(faccessat(place->fd, "stepd", F_OK, 0), 0);
+		probe_forget(place);
+	}
+	return r;
+}
+
 static void test_probe_offers(_unused_ void **state)
 {
 	_cleanup_place_ struct place *place = NULL;
@@ -498,7 +512,7 @@ static void test_probe_offers(_unused_ void **state)
 
 	need_rig(&rig);
 	assert_int_equal(place_open(rig.path, &place, NULL), 0);
-	assert_int_equal(probe_place(place, text, sizeof(text), &err), 0);
+	assert_int_equal(probe(place, text, sizeof(text), &err), 0);
 	assert_non_null(strstr(text, rig.path));
 	assert_non_null(strstr(text, PLACE_ENV));
 	assert_null(strchr(text, '\n'));
@@ -524,12 +538,12 @@ static void test_probe_refuses(_unused_ void **state)
 
 		/* A group that can't be: below a threaded one all are. */
 		child_check(place_open(path, &place, NULL) == 0);
-		child_check(probe_place(place, text, sizeof(text), &err) == -EOPNOTSUPP);
+		child_check(probe(place, text, sizeof(text), &err) == -EOPNOTSUPP);
 		place = place_close(place);
 		/* The limit on the number of groups. */
 		rig_write(rig.fd, "cgroup.max.descendants", "1");
 		child_check(place_open(rig.path, &place, NULL) == 0);
-		child_check(probe_place(place, text, sizeof(text), &err) == -EAGAIN);
+		child_check(probe(place, text, sizeof(text), &err) == -EAGAIN);
 		child_check(strstr(err.text, rig.path) != NULL);
 		place = place_close(place);
 		/* A container's read-only mount. */
@@ -538,7 +552,7 @@ static void test_probe_refuses(_unused_ void **state)
 		child_check(mount(rig.path, dir, NULL, MS_BIND, NULL) == 0);
 		child_check(mount(NULL, dir, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY, NULL) == 0);
 		child_check(place_open(dir, &place, NULL) == 0);
-		child_check(probe_place(place, text, sizeof(text), &err) == -EROFS);
+		child_check(probe(place, text, sizeof(text), &err) == -EROFS);
 		child_check(strstr(err.text, "read-only") != NULL);
 		_exit(0);
 	}
@@ -571,7 +585,7 @@ static void test_a_user_needs_delegation(_unused_ void **state)
 		become_nobody();
 		child_check(place_open(NULL, &place, NULL) == 0);
 		child_check(place->origin == PLACE_DELEGATED);
-		child_check(probe_place(place, text, sizeof(text), &err) == 0);
+		child_check(probe(place, text, sizeof(text), &err) == 0);
 		_exit(0);
 	}
 	assert_int_equal(rig_status(pid), 0);
@@ -586,12 +600,12 @@ static void test_a_user_needs_delegation(_unused_ void **state)
 		become_nobody();
 		child_check(place_open(NULL, &place, NULL) == 0);
 		child_check(place->origin == PLACE_TOP);
-		child_check(probe_place(place, text, sizeof(text), &err) == -EACCES);
+		child_check(probe(place, text, sizeof(text), &err) == -EACCES);
 		child_check(strstr(err.text, "Delegate=yes") != NULL);
 		place = place_close(place);
 		/* It may make groups there, but its processes are elsewhere and can't go in. */
 		child_check(place_open(path, &place, NULL) == 0);
-		child_check(probe_place(place, text, sizeof(text), &err) == -EACCES);
+		child_check(probe(place, text, sizeof(text), &err) == -EACCES);
 		child_check(strstr(err.text, "outside of") != NULL);
 		_exit(0);
 	}
