@@ -21,6 +21,8 @@ TESTS += tests/system/0011-tidy-tree.sh
 EXTRA_DIST += tests/system/0011-tidy-tree.sh
 TESTS += tests/system/0013-hardened.sh
 EXTRA_DIST += tests/system/0013-hardened.sh
+TESTS += tests/system/0016-needed-libraries.sh
+EXTRA_DIST += tests/system/0016-needed-libraries.sh
 TESTS += tests/system/0014-static-analysis.sh
 EXTRA_DIST += tests/system/0014-static-analysis.sh tests/lib/analyze tests/lib/analyze.h
 analyze: $(BUILT_SOURCES)
