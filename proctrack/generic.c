@@ -360,6 +360,30 @@ int generic_resume(const struct generic_ops *ops, uint64_t id, struct generic_st
 	return r;
 }
 
+int generic_is_suspended(const struct generic_ops *ops, uint64_t id, bool *ret_suspended)
+{
+	_cleanup_free_ pid_t *pids = NULL;
+	int n = 0, i, stopped = 0, moving = 0, r = ops->get_pids(ops->ctx, id, &pids, &n);
+	struct procstat st;
+
+	if (r < 0)
+		return r;
+	for (i = 0; i < n; i++) {
+		if (procstat_read(pids[i], &st) < 0)
+			continue;
+		if (is_stopped(&st))
+			stopped++;
+		else if (generic_find_moving(pids[i], standing_states(INT_MAX)))
+			moving++;
+	}
+	if (stopped + moving == 0)
+		return n == 0 ? -ESRCH : -EAGAIN;
+	if (stopped && moving)
+		return -EAGAIN;
+	*ret_suspended = stopped > 0;
+	return 0;
+}
+
 static void describe_thread(pid_t pid, pid_t tid, char *text, size_t size)
 {
 	int n = tid == pid ? 0 : snprintf(text, size, "of pid %d the thread ", (int)pid);

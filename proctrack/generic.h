@@ -57,6 +57,11 @@ int generic_suspend(const struct generic_ops *ops, uint64_t id, int timeout_ms,
 int generic_resume(
 	const struct generic_ops *ops, uint64_t id, struct generic_stopped *stopped) _must_check_;
 
+/* By the members' states: *ret_suspended is true if all stand still and at least one was stopped by
+ * a signal, by whomever. -EAGAIN: some are stopped, and others are not. -ESRCH: there is none. */
+int generic_is_suspended(
+	const struct generic_ops *ops, uint64_t id, bool *ret_suspended) _must_check_;
+
 /* States of a thread, as in struct procstat, in which a member stands still: stopped, traced,
  * ended; and where the kernel's freezer stops them, asleep. */
 #define GENERIC_STOPPED_STATES "TtZXx"

@@ -38,6 +38,7 @@ static const struct plugin_symbol symbols[] = {
 	OPTIONAL(has_pid),
 	OPTIONAL(suspend),
 	OPTIONAL(resume),
+	OPTIONAL(is_suspended),
 	OPTIONAL(clone_fd),
 	OPTIONAL(service_fd),
 	OPTIONAL(spans_sessions),
@@ -367,7 +368,7 @@ int proctrack_suspend(struct proctrack *pt, uint64_t id, int timeout_ms, struct 
 	else
 		(void)err_set(err, r, "stop the step's processes with %s", proctrack_get_type(pt));
 	if (r != -ESRCH)
-		(void)!proctrack_resume(pt, id); /* r says more */
+		(void)!proctrack_resume(pt, id, NULL); /* r says more */
 	return r;
 }
 
@@ -389,12 +390,44 @@ bool proctrack_can_freeze(const struct proctrack *pt)
 	return pt->ops.suspend && pt->ops.resume;
 }
 
-int proctrack_resume(struct proctrack *pt, uint64_t id)
+int proctrack_is_suspended(
+	struct proctrack *pt, uint64_t id, bool *ret_suspended, char *text, size_t size)
+{
+	int suspended = 0, r = -EOPNOTSUPP;
+
+	text[0] = '\0';
+	errno = 0;
+	if (pt->ops.is_suspended && !pt->stopped->active)
+		r = proctrack_from_slurm(pt->ops.is_suspended(id, &suspended, text, size));
+	text[size - 1] = '\0';
+	if (r == 0)
+		*ret_suspended = suspended != 0;
+	if (r != -EOPNOTSUPP)
+		return r;
+	r = generic_is_suspended(&pt->generic, id, ret_suspended);
+	return r == 0 && *ret_suspended && !pt->stopped->active ? -EAGAIN : r;
+}
+
+static int resume(struct proctrack *pt, uint64_t id)
 {
 	if (!pt->ops.resume || pt->stopped->active)
 		return generic_resume(&pt->generic, id, pt->stopped);
 	errno = 0;
 	return proctrack_from_slurm(pt->ops.resume(id));
+}
+
+int proctrack_resume(struct proctrack *pt, uint64_t id, struct err *err)
+{
+	char text[ERR_TEXT_SIZE / 2];
+	bool suspended;
+	int r = resume(pt, id);
+
+	if (r == -EBUSY && proctrack_is_suspended(pt, id, &suspended, text, sizeof(text)) == 0 &&
+		text[0])
+		return err_say(err, r, "%s", text);
+	return r < 0
+		? err_set(err, r, "let the step's processes go on with %s", proctrack_get_type(pt))
+		: 0;
 }
 
 int proctrack_usage(

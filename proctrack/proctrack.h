@@ -91,7 +91,15 @@ int proctrack_suspend(
 	struct proctrack *pt, uint64_t id, int timeout_ms, struct err *err) _must_check_;
 
 /* Lets go on who was stopped by that; who had been stopped before stays so. */
-int proctrack_resume(struct proctrack *pt, uint64_t id) _must_check_;
+int proctrack_resume(struct proctrack *pt, uint64_t id, struct err *err) _must_check_;
+
+/* Whether the members stand still now by the kernel's word, whoever stopped them, but for a signal
+ * that does so for a moment. text: "", or what _resume() could not change, and the remedy. -EAGAIN:
+ * it can't be told. Without a tracker's function for it the states of the processes count: that
+ * some go on disproves a suspension only if none is stopped; and that all are stopped proves none
+ * but one that is known, for the step's user may stop them, too. -ESRCH then: there is none. */
+int proctrack_is_suspended(struct proctrack *pt, uint64_t id, bool *ret_suspended, char *text,
+	size_t size) _must_check_;
 
 /* A container that was adopted had been suspended by its creator: who stands in it counts as
  * stopped by that, so that a resumption continues all. */

@@ -25,6 +25,7 @@ struct proctrack_ops {
 	int (*has_pid)(uint64_t id, pid_t pid);
 	int (*suspend)(uint64_t id);
 	int (*resume)(uint64_t id);
+	int (*is_suspended)(uint64_t id, int *suspended, char *text, size_t size);
 	int (*clone_fd)(const stepd_step_rec_t *job, uint32_t local_id);
 	int (*service_fd)(const stepd_step_rec_t *job, int *may_clone);
 	int (*spans_sessions)(void);

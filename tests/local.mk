@@ -605,7 +605,8 @@ OUTER_TESTS = tests/system/0780-mpi-selection.sh tests/system/0781-bootstrap-hyd
 	tests/system/0785-mpich-bootstrap.sh
 TESTS += $(OUTER_TESTS)
 EXTRA_DIST += $(OUTER_TESTS) tests/lib/bootstrap.sh tests/lib/pmi_server.py
-STATE_TESTS = tests/system/0640-configuration.sh tests/system/0645-adopt.sh tests/system/0648-clean.sh \
+STATE_TESTS = tests/system/0640-configuration.sh tests/system/0645-adopt.sh \
+	tests/system/0646-frozen-by-hand.sh tests/system/0648-clean.sh \
 	tests/system/0650-kill-9.sh \
 	tests/system/0651-last-member.sh \
 	tests/system/0652-upheaval.sh tests/system/0653-added.sh

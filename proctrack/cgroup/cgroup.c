@@ -287,7 +287,7 @@ int proctrack_p_suspend(uint64_t id)
 /* And what a worker left frozen that was ended while it signalled a task. */
 static int resume(uint64_t id, const struct step_dir *dir)
 {
-	int r = group_resume(step_get_members(dir));
+	int r = group_resume_checked(step_get_members(dir));
 
 	if (r == 0 && container_was_left_held(state_get_container(id)))
 		r = cgmembers_thaw_tasks(step_get_members(dir));
@@ -301,6 +301,29 @@ int proctrack_p_resume(uint64_t id)
 	int r = state_get_dir(id, &found, &dir);
 
 	return state_answer(r < 0 ? r : resume(id, dir));
+}
+
+int proctrack_p_is_suspended(uint64_t id, int *suspended, char *text, size_t size)
+{
+	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
+	const struct step_dir *dir;
+	struct group_freeze freeze;
+	int r = state_get_dir(id, &found, &dir);
+
+	if (r == 0)
+		r = group_get_freeze(step_get_members(dir), &freeze);
+	if (r < 0)
+		return state_answer(r);
+	*suspended = freeze.above || (freeze.told && !freeze.momentary);
+	text[0] = '\0';
+	if (freeze.above && freeze.path[0])
+		(void)snprintf(
+			text, size, "'%s' is frozen; write 0 to its cgroup.freeze", freeze.path);
+	else if (freeze.above)
+		(void)snprintf(text, size,
+			"a cgroup above those that can be seen here is frozen; write 0 to its "
+			"cgroup.freeze");
+	return SLURM_SUCCESS;
 }
 
 /* Whether a birth works, tried once in the first task's group: the step's own must hold none. */

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <string.h>
+#include <sys/xattr.h>
 #include <time.h>
 
 #include "proctrack/cgroup/files.h"
@@ -117,16 +119,101 @@ static bool is_told_to_freeze(int fd)
 	return fs_read(fd, "cgroup.freeze", CGFILE_MAX_BYTES, &text, NULL) == 0 && text[0] == '1';
 }
 
-int group_freeze(int fd, int timeout_ms, bool *ret_was)
+/* On the directory of a group that is told to stand still for a moment only. It is gone with the
+ * group, and only who may write cgroup.freeze may set it. */
+#define MOMENTARY_MARK "user.stepd.momentary"
+
+/* fd may be of O_PATH, which fsetxattr(2) takes none of. */
+static const char *mark_path(int fd, char path[32])
+{
+	(void)snprintf(path, 32, "/proc/self/fd/%d", fd);
+	return path;
+}
+
+/* What fails here is told by group_get_freeze(), if it ever matters. */
+static void set_mark(int fd)
+{
+	char path[32];
+
+	(void)setxattr(mark_path(fd, path), MOMENTARY_MARK, "1", 1, 0);
+}
+
+static void remove_mark(int fd)
+{
+	char path[32];
+
+	(void)removexattr(mark_path(fd, path), MOMENTARY_MARK); /* mostly there is none */
+}
+
+static int has_mark(int fd, bool *ret_has)
+{
+	char path[32];
+
+	*ret_has = getxattr(mark_path(fd, path), MOMENTARY_MARK, NULL, 0) >= 0;
+	return !*ret_has && errno == EOPNOTSUPP ? -EAGAIN : 0;
+}
+
+/* The nearest group above that is told to stand still; -ENOENT: none that can be seen. */
+static int find_frozen_above(int fd, char path[PATH_MAX])
+{
+	_cleanup_close_ int at = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int next;
+
+	while (at >= 0 && cgfile_is_cgroup2(at)) {
+		if (is_told_to_freeze(at))
+			return cgfile_get_path(at, path);
+		if (faccessat(at, "cgroup.freeze", F_OK, 0) < 0)
+			break; /* the top */
+		next = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		(void)close_fd(at);
+		at = next;
+	}
+	return -ENOENT;
+}
+
+int group_get_freeze(int fd, struct group_freeze *ret_freeze)
+{
+	struct group_freeze freeze = {.path = ""};
+	_cleanup_free_ char *text = NULL;
+	struct group_events events;
+	int r = group_get_events(fd, &events);
+
+	if (r < 0)
+		return r;
+	r = fs_read(fd, "cgroup.freeze", CGFILE_MAX_BYTES, &text, NULL);
+	if (r < 0)
+		return r == -ENOENT ? -EOPNOTSUPP : cgfile_gone(r);
+	freeze.told = text[0] == '1';
+	r = freeze.told ? has_mark(fd, &freeze.momentary) : 0;
+	if (r == 0 && (freeze.told || events.frozen))
+		freeze.above = find_frozen_above(fd, freeze.path) == 0 || !freeze.told;
+	if (r == 0)
+		*ret_freeze = freeze;
+	return r;
+}
+
+static int freeze_for(int fd, int timeout_ms, bool briefly, bool *ret_was)
 {
 	struct group_events events;
 	int r;
 
 	*ret_was = is_told_to_freeze(fd);
+	if (!*ret_was && briefly)
+		set_mark(fd);
 	r = *ret_was ? 0 : fs_write(fd, "cgroup.freeze", "1");
 	if (r == -ENOENT && group_get_events(fd, &events) == 0)
 		return -EOPNOTSUPP;
 	return r < 0 ? cgfile_gone(r) : await(fd, WAIT_FROZEN, timeout_ms);
+}
+
+int group_freeze(int fd, int timeout_ms, bool *ret_was)
+{
+	return freeze_for(fd, timeout_ms, false, ret_was);
+}
+
+int group_freeze_briefly(int fd, int timeout_ms, bool *ret_was)
+{
+	return freeze_for(fd, timeout_ms, true, ret_was);
 }
 
 int group_suspend(int fd)
@@ -136,12 +223,44 @@ int group_suspend(int fd)
 
 	if (r < 0 && r != -ETIMEDOUT && !was)
 		(void)group_resume(fd); /* r says more */
+	else if (was)
+		remove_mark(fd);
 	return r;
 }
 
 int group_resume(int fd)
 {
-	return cgfile_gone(fs_write(fd, "cgroup.freeze", "0"));
+	int r = fs_write(fd, "cgroup.freeze", "0");
+
+	if (r == 0)
+		remove_mark(fd);
+	return cgfile_gone(r);
+}
+
+int group_resume_left(int fd)
+{
+	bool left = false;
+	int r = has_mark(fd, &left);
+
+	return r == 0 && !left ? 0 : group_resume(fd); /* -EAGAIN: it may have been */
+}
+
+/* The kernel takes "frozen" back before the write returns, unless a group above holds on to it:
+ * then nothing has moved meanwhile. */
+int group_resume_checked(int fd)
+{
+	bool was = is_told_to_freeze(fd);
+	int r = cgfile_gone(fs_write(fd, "cgroup.freeze", "0"));
+	struct group_events events;
+
+	if (r < 0)
+		return r;
+	if (group_get_events(fd, &events) == 0 && events.frozen) {
+		r = was ? cgfile_gone(fs_write(fd, "cgroup.freeze", "1")) : 0;
+		return r < 0 ? r : -EBUSY;
+	}
+	remove_mark(fd);
+	return 0;
 }
 
 /* ---- listing ------------------------------------------------------------------------------ */

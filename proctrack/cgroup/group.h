@@ -12,6 +12,7 @@
 #ifndef PROCTRACK_CGROUP_GROUP_H
 #define PROCTRACK_CGROUP_GROUP_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -36,6 +37,18 @@ struct group_events {
 
 int group_get_events(int fd, struct group_events *ret_events) _must_check_;
 
+/* What is written in cgroup.freeze, here and above. */
+struct group_freeze {
+	bool told;           /* the group itself is told to stand still */
+	bool momentary;      /* by a signal, for a moment, whose sender was ended on the way */
+	bool above;          /* all stand still because a group above is told to */
+	char path[PATH_MAX]; /* of that group, "" where it can't be seen from here */
+};
+
+/* -EOPNOTSUPP: the kernel can't freeze (before Linux 5.2). -EAGAIN: the group is told, and the
+ * kernel keeps no mark that would tell of a signal (before Linux 5.7). */
+int group_get_freeze(int fd, struct group_freeze *ret_freeze) _must_check_;
+
 /* Adds all processes, those of the groups below included. */
 int group_list(int fd, struct pidset *set) _must_check_;
 
@@ -55,11 +68,22 @@ int group_kill(int fd) _must_check_;
  * -ETIMEDOUT: some still move. -EOPNOTSUPP: the kernel can't (before Linux 5.2). */
 int group_freeze(int fd, int timeout_ms, bool *ret_was);
 
+/* The same for a moment. A mark tells group_get_freeze() so until group_resume(), should this
+ * process be ended before that. */
+int group_freeze_briefly(int fd, int timeout_ms, bool *ret_was);
+
 /* Stops all. -ETIMEDOUT: some still move, all are told to stop: ask again, or group_resume(). Any
  * other failure changes nothing. Stopping what is stopped is no error, nor is an empty group: what
  * comes into it stands still. */
 int group_suspend(int fd) _must_check_;
 int group_resume(int fd);
+
+/* The same where it was for a moment, and this was left. */
+int group_resume_left(int fd) _must_check_;
+
+/* As group_resume(), and -EBUSY if all stand still nonetheless, because a group above is frozen:
+ * then the group is told what it was told before. */
+int group_resume_checked(int fd) _must_check_;
 
 /* Waits until nothing lives in it. timeout_ms < 0: for ever. -ETIMEDOUT: it does. */
 int group_wait_empty(int fd, int timeout_ms) _must_check_;

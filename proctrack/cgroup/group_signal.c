@@ -122,7 +122,7 @@ static int send_to_all(int fd, struct sender *s)
 static int stop_and_send(int fd, struct sender *s)
 {
 	bool was = false, still_was;
-	int frozen = group_freeze(fd, GROUP_SIGNAL_FREEZE_MS, &was);
+	int frozen = group_freeze_briefly(fd, GROUP_SIGNAL_FREEZE_MS, &was);
 	int r = send_to_all(fd, s), thawed;
 
 	if (r == 0 && frozen == -ETIMEDOUT) {

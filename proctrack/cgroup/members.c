@@ -120,7 +120,7 @@ static int thaw_task(int parent_fd, const char *name, _unused_ void *userdata)
 	if (!step_parse_task(name, &rank))
 		return 1;
 	fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	r = fd < 0 ? cgfile_gone(-errno) : group_resume(fd);
+	r = fd < 0 ? cgfile_gone(-errno) : group_resume_left(fd);
 	return r < 0 && r != -ESRCH ? r : 1; /* what is below it is passed over */
 }
 

@@ -275,6 +275,7 @@ static void on_container(void *userdata)
 {
 	assert(userdata);
 	ending_check(userdata);
+	suspend_check(userdata);
 }
 
 /* Its parent may have been a child that is not reaped yet. */
@@ -435,10 +436,12 @@ int ending_watch(struct agent *a, struct err *err)
 /* All of it but for a step that was taken over: that one began before. */
 static uint64_t time_left_ms(const struct agent *a)
 {
-	uint64_t gone_ns = trace_now_ns() - a->recover.running_ns;
-	uint64_t limit_ms = a->plan.spec->time_limit_ms, gone_ms;
+	uint64_t now_ns = trace_now_ns(), gone_ns = now_ns - a->recover.running_ns;
+	uint64_t limit_ms = a->plan.spec->time_limit_ms, stood_ns = a->suspend.total_ns, gone_ms;
 
-	gone_ms = gone_ns > a->suspend.total_ns ? (gone_ns - a->suspend.total_ns) / 1000000 : 0;
+	if (a->suspend.stands)
+		stood_ns += now_ns - a->suspend.since_ns;
+	gone_ms = gone_ns > stood_ns ? (gone_ns - stood_ns) / 1000000 : 0;
 	if (a->recover.adopted == 0)
 		return limit_ms;
 	return gone_ms < limit_ms ? limit_ms - gone_ms : 0;
@@ -475,6 +478,7 @@ void ending_started(struct agent *a)
 void ending_go_on(struct agent *a)
 {
 	requests_rest(&a->suspend.requests, false);
+	suspend_check(a);
 	reaping_on_child(a); /* of which a pending signal tells, too, but for one at most */
 	join_go_on(a);
 }

@@ -84,9 +84,9 @@ static int signal_container(struct requests *rq, struct err *err)
 
 static int resume_container(struct requests *rq, struct err *err)
 {
-	int r = proctrack_resume(rq->pt, rq->job->cont_id);
+	int r = proctrack_resume(rq->pt, rq->job->cont_id, err);
 
-	return r < 0 ? err_set(err, r, "can't resume the step") : 0;
+	return r < 0 ? err_prefix(err, "can't resume the step") : 0;
 }
 
 static int suspend_container(struct requests *rq, struct err *err)

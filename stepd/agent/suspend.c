@@ -177,6 +177,60 @@ static void add(struct agent *a, enum request_kind kind)
 	answer(a, kind, "the agent has no memory left");
 }
 
+/* ---- what is done by hand ------------------------------------------------------------------ */
+
+/* remedy: "", or what else than a resumption is needed. */
+static void begin_frozen(struct agent *a, const char *remedy)
+{
+	begin_standing(a);
+	log_warning(a->log, "step %s was frozen by hand, and counts as suspended: %s",
+		a->plan.label, remedy[0] ? remedy : "'stepctl resume' lets it go on");
+	tell(a, EVENT_SUSPEND);
+}
+
+static void end_thawed(struct agent *a)
+{
+	a->suspend.wanted = false;
+	end_standing(a);
+	log_warning(a->log,
+		"step %s was suspended, and let go on by hand: it counts as running; 'stepctl "
+		"suspend' stops it again",
+		a->plan.label);
+	tell(a, EVENT_RESUME);
+}
+
+static bool is_at_rest(const struct agent *a)
+{
+	const struct suspend *s = &a->suspend;
+
+	return !s->resuming && (!s->wanted || s->stands) && !s->requests.first &&
+		!requests_is_busy(&s->requests);
+}
+
+void suspend_check(struct agent *a)
+{
+	struct suspend *s = &a->suspend;
+	char text[ERR_TEXT_SIZE];
+	bool found;
+
+	s->to_check = a->state == AGENT_RUNNING && !is_at_rest(a);
+	if (a->state != AGENT_RUNNING || s->to_check)
+		return;
+	if (proctrack_is_suspended(a->pt, a->plan.job.cont_id, &found, text, sizeof(text)) < 0 ||
+		found == s->stands)
+		return;
+	if (found) {
+		begin_frozen(a, text);
+	} else {
+		end_thawed(a);
+		s->resuming = true;
+		add(a, REQUEST_RESUME); /* what is kept for then is sent */
+	}
+	result_publish_state(a, suspend_state_word(a));
+}
+
+/* ---- what is asked ------------------------------------------------------------------------- */
+
 void suspend_ask(struct agent *a)
 {
 	struct suspend *s = &a->suspend;
@@ -185,6 +239,7 @@ void suspend_ask(struct agent *a)
 		answer(a, REQUEST_SUSPEND, "the step is ending");
 		return;
 	}
+	suspend_check(a); /* it may just have been done by hand */
 	if (!s->wanted) {
 		s->wanted = true;
 		s->resuming = false;
@@ -204,7 +259,8 @@ void suspend_resume(struct agent *a)
 	struct suspend *s = &a->suspend;
 
 	s->stop_self = s->stopped = false;
-	if (s->wanted) {
+	suspend_check(a); /* it may just have been done by hand */
+	if (s->wanted || (s->stands && !s->resuming)) {
 		s->wanted = false;
 		s->resuming = true;
 		requests_withdraw_suspend(&s->requests);
@@ -217,7 +273,7 @@ void suspend_resume(struct agent *a)
 
 void suspend_give_up(struct agent *a)
 {
-	if (!a->suspend.wanted)
+	if (!a->suspend.wanted && !a->suspend.stands)
 		return;
 	log_info(a->log, "the step is suspended: resuming it, so that it can end");
 	suspend_resume(a);
@@ -262,6 +318,7 @@ static void on_suspended(struct agent *a, int r, const struct err *err)
 		return;
 	}
 	s->wanted = s->stop_self = false;
+	s->to_check = s->stands; /* as an adopted one, or by hand, before */
 	log_error(a->log, "%s; it runs on", err->text);
 	if (worker_is_lost(r)) /* which took nothing back */
 		add(a, REQUEST_RESUME);
@@ -320,7 +377,8 @@ static void on_signalled(
 	if (request->target.whom == REQUEST_STEP)
 		killseq_delivered(&a->killseq, request->signal);
 	/* It may have frozen the container and not thawed it. */
-	if (worker_is_lost(r) && proctrack_can_freeze(a->pt) && !a->suspend.wanted)
+	if (worker_is_lost(r) && proctrack_can_freeze(a->pt) && !a->suspend.wanted &&
+		!a->suspend.stands)
 		add(a, REQUEST_RESUME);
 }
 
@@ -345,6 +403,8 @@ static void on_done(const struct request *request, int r, const struct err *err,
 	else
 		on_signalled(a, request, r, err);
 	ending_check(a);
+	if (a->suspend.to_check)
+		suspend_check(a);
 	join_go_on(a);
 }
 
@@ -354,19 +414,38 @@ static void on_rested(void *userdata)
 	reexec_go_on(userdata);
 }
 
-void suspend_adopted(struct agent *a, bool suspended, bool suspending, uint64_t since_ns)
+/* ---- a step that was taken over ------------------------------------------------------------ */
+
+void suspend_adopt(struct agent *a, bool suspended, bool suspending, uint64_t since_ns)
 {
 	struct suspend *s = &a->suspend;
+	char text[ERR_TEXT_SIZE] = "";
+	bool found = suspended;
 
-	if (suspended) {
-		s->wanted = true;
-		begin_standing(a);
-		s->since_ns = since_ns;
+	if (suspended)
 		proctrack_adopt_suspended(a->pt);
-		add(a, REQUEST_SUSPEND); /* it may have been about to go on */
-	} else if (suspending || proctrack_can_freeze(a->pt)) {
-		add(a, REQUEST_RESUME); /* a signal freezes for a moment, too */
+	if (suspending ||
+		proctrack_is_suspended(a->pt, a->plan.job.cont_id, &found, text, sizeof(text)) < 0)
+		found = suspended; /* it can't be told */
+	if (!found && !suspended)
+		return;
+	if (found && !suspended) {
+		begin_frozen(a, text);
+		return;
 	}
+	begin_standing(a);
+	s->since_ns = since_ns;
+	s->wanted = found;
+	if (!found) /* nobody knows since when */
+		end_thawed(a);
+}
+
+void suspend_adopted(struct agent *a, bool suspending)
+{
+	if (a->suspend.wanted)
+		add(a, REQUEST_SUSPEND); /* it may have been about to go on */
+	else if (!a->suspend.stands && (suspending || proctrack_can_freeze(a->pt)))
+		add(a, REQUEST_RESUME); /* a signal freezes for a moment, too */
 }
 
 int suspend_init(struct agent *a, struct err *err)

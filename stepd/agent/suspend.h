@@ -24,7 +24,8 @@ struct suspend {
 	struct requests requests;
 	bool wanted;      /* the last that was asked for is a suspension */
 	bool resuming;    /* the last that was asked for is a resumption, not answered yet */
-	bool stands;      /* it was acknowledged */
+	bool stands;      /* it was acknowledged, or done by hand: then nobody wanted it */
+	bool to_check;    /* whether it is what the kernel says, once nothing is under way */
 	bool stop_self;   /* then the agent stops, too: a shell's job */
 	bool stopped;     /* it has, and nobody who may has continued it */
 	unsigned ignored; /* signals */
@@ -46,10 +47,17 @@ void suspend_on_signal(struct agent *a, const struct signalfd_siginfo *info);
 /* A SIGKILL has dropped what was under way. A step that outlives it is not left half suspended. */
 void suspend_overtaken(struct agent *a);
 
-/* The step was taken over from an agent that had suspended it, at since_ns, or was about to. What
- * that one was doing when it died is brought to an end: a suspension that it did not acknowledge is
- * taken back. */
-void suspend_adopted(struct agent *a, bool suspended, bool suspending, uint64_t since_ns);
+/* The container may have been frozen or thawed by hand: what the kernel says counts, and is
+ * reported. */
+void suspend_check(struct agent *a);
+
+/* The step was taken over from an agent that, as recorded, had suspended it at since_ns, or was
+ * about to. What was done by hand since counts; before the limits of its time start. */
+void suspend_adopt(struct agent *a, bool suspended, bool suspending, uint64_t since_ns);
+
+/* And after that: what the dead agent was doing is brought to an end; a suspension that it did not
+ * acknowledge is taken back. */
+void suspend_adopted(struct agent *a, bool suspending);
 
 /* The step is about to end by something else than SIGKILL. */
 void suspend_give_up(struct agent *a);

@@ -74,9 +74,17 @@ STEPD_EXPORT int proctrack_p_has_pid(uint64_t id, pid_t pid);
  * stopped is no error. ETIMEDOUT, after a fraction of a second: some still move, all are told to
  * stop; the host calls again until its own deadline, and _resume() to take it back. EOPNOTSUPP:
  * not on this machine; the host then stops them by signals. Continuing leaves those alone that
- * were stopped by something else. */
+ * were stopped by something else. EBUSY, of _resume(): something above the container, which is not
+ * the plugin's to change, keeps all of them stopped; nothing was changed. */
 STEPD_EXPORT int proctrack_p_suspend(uint64_t id);
 STEPD_EXPORT int proctrack_p_resume(uint64_t id);
+
+/* Whether the container is suspended now, by the kernel's word: whoever did it, this process or an
+ * operator by hand, but for what _signal() stops for a moment and would have let go on. *suspended
+ * is a bool. text, of at most size bytes with its NUL, is "" or, where _resume() would fail with
+ * EBUSY, tells what holds it and what to do. EAGAIN: it can't be told. EOPNOTSUPP, or no such
+ * function: the host goes by the members' states. */
+STEPD_EXPORT int proctrack_p_is_suspended(uint64_t id, int *suspended, char *text, size_t size);
 
 /* A descriptor of the cgroup that a task is to be born in (CLONE_INTO_CGROUP), made on demand:
  * the caller closes it. local_id is the task's. EOPNOTSUPP: the kernel or the place of the

@@ -117,7 +117,7 @@ static int end_members(struct contract *c)
 	if (c->id == 0)
 		return 0;
 	/* for what a failed test may have left: ESRCH in the usual case */
-	r = proctrack_resume(c->pt, c->id);
+	r = proctrack_resume(c->pt, c->id, NULL);
 	r = proctrack_signal(c->pt, c->id, SIGKILL);
 	r = proctrack_wait(c->pt, c->id, CONTRACT_PATIENCE_MS);
 	return r < 0 ? r : proctrack_destroy(c->pt, c->id);

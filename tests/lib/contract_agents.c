@@ -157,7 +157,7 @@ static void test_adopt(void **state)
 	assert_true(proctrack_is_populated(c->pt, c->id));
 	assert_int_equal(proctrack_wait(c->pt, c->id, 0), -ETIMEDOUT);
 	assert_int_equal(proctrack_suspend(c->pt, c->id, CONTRACT_PATIENCE_MS, NULL), 0);
-	assert_int_equal(proctrack_resume(c->pt, c->id), 0);
+	assert_int_equal(proctrack_resume(c->pt, c->id, NULL), 0);
 	assert_int_equal(contract_signal_task(c, ranks[0], SIGTERM), -ESRCH);
 	assert_int_equal(contract_signal_task(c, ranks[1], SIGTERM), 0);
 	assert_int_equal(proctrack_wait(c->pt, c->id, CONTRACT_PATIENCE_MS), 0);
@@ -183,9 +183,106 @@ static void test_adopt_suspended(void **state)
 		assert_int_equal(proctrack_suspend(c->pt, c->id, CONTRACT_PATIENCE_MS, NULL), 0);
 	assert_int_equal(proctrack_signal(c->pt, c->id, SIGRTMIN), 0);
 	assert_true(contract_is_silent(c, 50));
-	assert_int_equal(proctrack_resume(c->pt, c->id), 0);
+	assert_int_equal(proctrack_resume(c->pt, c->id, NULL), 0);
 	contract_read(c, pids, 3);
 	contract_kill(c, SIGTERM);
+}
+
+static void expect_suspended(struct contract *c, bool expected)
+{
+	char text[256];
+	bool found = !expected;
+
+	assert_int_equal(proctrack_is_suspended(c->pt, c->id, &found, text, sizeof(text)), 0);
+	assert_int_equal(found, expected);
+	assert_string_equal(text, "");
+}
+
+/* The cgroup.freeze of the step's group, or with "/.." of the job's above. */
+static void freeze_by_hand(struct contract *c, const char *where, const char *value)
+{
+	_cleanup_free_ char *step = step_path(c), *file = NULL;
+
+	assert_true(asprintf(&file, "%s%s/cgroup.freeze", step, where) > 0);
+	assert_int_equal(fs_write(AT_FDCWD, file, value), 0);
+}
+
+/* By the trackers that freeze, and by the others, whose word is only that of the processes. */
+static void suspend_by_hand(struct contract *c, const pid_t *pids)
+{
+	char text[256];
+	bool found;
+	int i;
+
+	if (contract_is(c, "cgroup")) {
+		freeze_by_hand(c, "", "1");
+		expect_suspended(c, true);
+		freeze_by_hand(c, "", "0");
+		expect_suspended(c, false);
+		return;
+	}
+	for (i = 0; i < 3; i++) {
+		assert_int_equal(kill(pids[i], SIGSTOP), 0);
+		assert_int_equal(
+			proctrack_is_suspended(c->pt, c->id, &found, text, sizeof(text)), -EAGAIN);
+	}
+	for (i = 0; i < 3; i++)
+		assert_int_equal(kill(pids[i], SIGCONT), 0);
+	expect_suspended(c, false);
+}
+
+static void test_is_suspended(void **state)
+{
+	struct contract *c = *state;
+	pid_t pids[3];
+	int i;
+
+	for (i = 0; i < 3; i++)
+		(void)contract_start(c, "rest", NULL);
+	contract_read(c, pids, 3);
+	expect_suspended(c, false);
+	assert_int_equal(proctrack_suspend(c->pt, c->id, CONTRACT_PATIENCE_MS, NULL), 0);
+	expect_suspended(c, true);
+	assert_int_equal(proctrack_signal(c->pt, c->id, SIGURG), 0);
+	expect_suspended(c, true);
+	assert_int_equal(proctrack_resume(c->pt, c->id, NULL), 0);
+	expect_suspended(c, false);
+	suspend_by_hand(c, pids);
+	assert_int_equal(proctrack_suspend(c->pt, c->id, CONTRACT_PATIENCE_MS, NULL), 0);
+	for (i = 0; i < 3 && !contract_is(c, "cgroup"); i++)
+		assert_int_equal(kill(pids[i], SIGCONT), 0);
+	if (contract_is(c, "cgroup"))
+		freeze_by_hand(c, "", "0");
+	expect_suspended(c, false);
+	contract_kill(c, SIGKILL);
+}
+
+/* What holds it from above is named, and a resumption fails and changes nothing. */
+static void test_frozen_above(void **state)
+{
+	struct contract *c = *state;
+	struct err err = ERR_INIT;
+	char text[PATH_MAX + 64];
+	bool found = false;
+
+	if (!contract_is(c, "cgroup")) {
+		contract_skip(c, "nothing is above its containers");
+		return;
+	}
+	(void)contract_start(c, "rest", NULL);
+	(void)contract_read_one(c);
+	assert_int_equal(proctrack_suspend(c->pt, c->id, CONTRACT_PATIENCE_MS, NULL), 0);
+	freeze_by_hand(c, "/..", "1");
+	assert_int_equal(proctrack_is_suspended(c->pt, c->id, &found, text, sizeof(text)), 0);
+	assert_true(found);
+	assert_non_null(strstr(text, "' is frozen; write 0 to its cgroup.freeze"));
+	assert_int_equal(proctrack_resume(c->pt, c->id, &err), -EBUSY);
+	assert_string_equal(err.text, text);
+	freeze_by_hand(c, "/..", "0");
+	expect_suspended(c, true);
+	assert_int_equal(proctrack_resume(c->pt, c->id, NULL), 0);
+	expect_suspended(c, false);
+	contract_kill(c, SIGKILL);
 }
 
 /* A container that is gone, or another's. Afterwards the right one can be had all the same. */
@@ -219,6 +316,8 @@ const struct contract_test contract_agent_tests[] = {
 	{"members: what left its task's group", test_wandering},
 	{"adopt: all of a dead agent's container", test_adopt},
 	{"adopt: suspended", test_adopt_suspended},
+	{"is_suspended: by us, and by hand", test_is_suspended},
+	{"is_suspended: from above", test_frozen_above},
 	{"adopt: ESRCH for what is gone, or another's", test_adopt_nothing},
 	{NULL, NULL},
 };

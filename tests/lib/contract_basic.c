@@ -294,7 +294,7 @@ static void test_suspend(void **state)
 	/* an empty container may be frozen before its first process, or say that it has none */
 	r = proctrack_suspend(c->pt, c->id, CONTRACT_PATIENCE_MS, NULL);
 	assert_true(r == 0 || r == -ESRCH);
-	assert_int_equal(proctrack_resume(c->pt, c->id), r);
+	assert_int_equal(proctrack_resume(c->pt, c->id, NULL), r);
 	for (i = 0; i < 3; i++)
 		(void)contract_start(c, "spin", NULL);
 	contract_read(c, pids, 3);
@@ -308,7 +308,7 @@ static void test_suspend(void **state)
 	(void)poll(NULL, 0, 150);
 	assert_int_equal(cpu_ticks(pids, 3), ticks);
 	contract_expect_members(c, pids, 3);
-	assert_int_equal(proctrack_resume(c->pt, c->id), 0);
+	assert_int_equal(proctrack_resume(c->pt, c->id, NULL), 0);
 	expect_progress(pids, 3, ticks);
 	assert_int_equal(proctrack_suspend(c->pt, c->id, CONTRACT_PATIENCE_MS, NULL), 0);
 	contract_kill(c, SIGKILL);

@@ -199,7 +199,7 @@ static void test_vfork(void **state)
 	contract_read(c, pids, 2);
 	contract_expect_members(c, pids, 2);
 	assert_int_equal(proctrack_suspend(c->pt, c->id, CONTRACT_PATIENCE_MS, NULL), 0);
-	assert_int_equal(proctrack_resume(c->pt, c->id), 0);
+	assert_int_equal(proctrack_resume(c->pt, c->id, NULL), 0);
 	contract_kill(c, SIGKILL);
 }
 
@@ -219,7 +219,7 @@ static void test_leaderless(void **state)
 		assert_int_equal(proctrack_signal(c->pt, c->id, 0), 0);
 		assert_int_equal(proctrack_wait(c->pt, c->id, 50), -ETIMEDOUT);
 		assert_int_equal(proctrack_suspend(c->pt, c->id, CONTRACT_PATIENCE_MS, NULL), 0);
-		assert_int_equal(proctrack_resume(c->pt, c->id), 0);
+		assert_int_equal(proctrack_resume(c->pt, c->id, NULL), 0);
 		contract_kill(c, signals[i]);
 	}
 }
@@ -241,7 +241,7 @@ static void test_leaderless_stopped(void **state)
 	while (!is_thread_stopped(pid))
 		assert_true(contract_now_ms() < deadline);
 	assert_int_equal(proctrack_suspend(c->pt, c->id, CONTRACT_PATIENCE_MS, NULL), 0);
-	assert_int_equal(proctrack_resume(c->pt, c->id), 0);
+	assert_int_equal(proctrack_resume(c->pt, c->id, NULL), 0);
 	(void)poll(NULL, 0, 20);
 	assert_true(is_thread_stopped(pid));
 	contract_kill(c, SIGKILL);

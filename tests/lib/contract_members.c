@@ -333,7 +333,7 @@ static void test_suspended(void **state)
 	assert_true(contract_is_silent(c, 100));
 	assert_int_equal(proctrack_signal_member(c->pt, c->id, pids[2][0], 0, false, SIGRTMIN), 0);
 	assert_true(contract_is_silent(c, 100));
-	assert_int_equal(proctrack_resume(c->pt, c->id), 0);
+	assert_int_equal(proctrack_resume(c->pt, c->id, NULL), 0);
 	contract_read(c, got, N);
 	(void)contract_read_one(c);
 	assert_true(contract_is_silent(c, 50));

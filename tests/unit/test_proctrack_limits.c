@@ -641,7 +641,7 @@ static void test_added_where_controllers_are_on(_unused_ void **state)
 	limit_number(&ranks[1], STEPD_LIMIT_PIDS_MAX, 3);
 	assert_int_equal(proctrack_destroy(step.pt, step.job.cont_id), -EBUSY);
 	assert_int_equal(proctrack_suspend(step.pt, step.job.cont_id, 10000, NULL), 0);
-	assert_int_equal(proctrack_resume(step.pt, step.job.cont_id), 0);
+	assert_int_equal(proctrack_resume(step.pt, step.job.cont_id, NULL), 0);
 	assert_int_equal(proctrack_signal(step.pt, step.job.cont_id, SIGTERM), 0);
 	assert_int_equal(WTERMSIG(rig_status(pid)), SIGTERM);
 }

@@ -253,7 +253,7 @@ static void on_turn(struct ev_loop *loop, ev_timer *w, int revents)
 
 	(void)revents;
 	ev_timer_stop(loop, w);
-	if (a->suspend.wanted)
+	if (a->suspend.wanted || a->suspend.stands)
 		return; /* join_go_on() */
 	events_begin(a->events);
 	for (n = 0; r == 0 && n < FORKS_PER_TURN && j->forked < j->part.joined.count; n++)
@@ -366,7 +366,7 @@ void join_go_on(struct agent *a)
 	struct join *j = a->joins.now;
 	json_t *message;
 
-	if (a->state != AGENT_RUNNING || a->suspend.wanted)
+	if (a->state != AGENT_RUNNING || a->suspend.wanted || a->suspend.stands)
 		return;
 	if (j && j->phase == JOIN_FORKING && !ev_is_active(&j->turn))
 		ev_timer_start(a->loop, &j->turn);

@@ -215,9 +215,10 @@ static void go_on(struct adoption *ad, bool suspended)
 	struct agent *a = ad->agent;
 
 	a->state = AGENT_RUNNING;
+	suspend_adopt(a, suspended, state->suspending, state->suspended_since_ns);
 	ending_started(a);
 	account_started(a);
-	suspend_adopted(a, suspended, state->suspending, state->suspended_since_ns);
+	suspend_adopted(a, state->suspending);
 	failpoint("adopt-held");
 	result_publish_state(a, suspend_state_word(a));
 	failpoint("adopt-running");

@@ -28,8 +28,8 @@ static int act_on_container(struct orphan *o, struct proctrack *pt, uint64_t id)
 
 	if (o->suspend)
 		return proctrack_suspend(pt, id, ctl_timeout_ms(o->ctl), &o->err);
-	r = proctrack_resume(pt, id);
-	return r < 0 ? err_set(&o->err, r, "resume its container") : 0;
+	r = proctrack_resume(pt, id, &o->err);
+	return r < 0 ? err_prefix(&o->err, "can't resume it") : 0;
 }
 
 /* What an agent would have written: the state, and how long the step has stood. */
