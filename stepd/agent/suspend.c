@@ -2,10 +2,12 @@
 #include "stepd/agent/suspend.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "proctrack/proctrack.h"
 #include "stepd/agent/agent_impl.h"
@@ -81,25 +83,78 @@ static void end_standing(struct agent *a)
 
 /* ---- the agent as a job of a shell --------------------------------------------------------- */
 
-/* By the default action of SIGTSTP, not SIGSTOP: where no shell could continue it (an orphaned
- * process group), the kernel doesn't stop it. Then nobody would resume the step either. */
+static int open_terminal(void)
+{
+	return open("/dev/tty", O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+}
+
+/* The shell takes the terminal when it learns of the stop, which may be late, or never where others
+ * continue the agent at once. Given away now, it says later whether an fg was there. The leader's
+ * group is there as long as it lives; SIGTTOU is blocked (process.h). */
+static bool give_terminal(void)
+{
+	_cleanup_close_ int fd = open_terminal();
+	const pid_t own = getpgrp(), leader = getsid(0);
+
+	return fd >= 0 && leader > 0 && leader != own && tcgetpgrp(fd) == own &&
+		tcsetpgrp(fd, leader) == 0;
+}
+
+static void take_terminal_back(void)
+{
+	_cleanup_close_ int fd = open_terminal();
+
+	if (fd >= 0 && tcgetpgrp(fd) == getsid(0))
+		(void)tcsetpgrp(fd, getpgrp()); /* it is a courtesy */
+}
+
+static bool has_terminal_again(const struct suspend *s)
+{
+	_cleanup_close_ int fd = s->gave_terminal ? open_terminal() : -1;
+
+	return fd >= 0 && tcgetpgrp(fd) == getpgrp();
+}
+
+/* Stops here, until a SIGCONT; false where no shell could continue it (an orphaned process group):
+ * by the default action of SIGTSTP, unlike SIGSTOP's, the kernel doesn't stop it then. */
+static bool stand_still(const sigset_t *stop)
+{
+	sigset_t pending;
+
+	(void)sigprocmask(SIG_UNBLOCK, stop, NULL); /* here it stands */
+	(void)sigprocmask(SIG_BLOCK, stop, NULL);
+	(void)sigpending(&pending);
+	return sigismember(&pending, SIGCONT); /* it is read like any other */
+}
+
+/* raise() drops a SIGCONT that is pending. An fg gives the terminal before it sends that: so if it
+ * was dropped here the terminal is ours, and if it comes later it undoes the stop. */
 static void stop_agent(struct agent *a)
 {
-	sigset_t stop, pending;
+	const struct timespec now = {0};
+	struct suspend *s = &a->suspend;
+	sigset_t stop;
 
-	a->suspend.stop_self = false;
-	a->suspend.stopped = true;
+	s->stop_self = false;
+	if (!s->stopped)
+		s->gave_terminal = give_terminal();
+	s->stopped = true;
 	(void)sigemptyset(&stop); /* can't fail, nor can the others with valid arguments */
 	(void)sigaddset(&stop, SIGTSTP);
 	(void)raise(SIGTSTP);
-	(void)sigprocmask(SIG_UNBLOCK, &stop, NULL); /* here it stands, until a SIGCONT */
-	(void)sigprocmask(SIG_BLOCK, &stop, NULL);
-	(void)sigpending(&pending);
-	if (sigismember(&pending, SIGCONT))
-		return; /* it is read like any other, and resumes the step */
+	if (has_terminal_again(s)) {
+		(void)sigtimedwait(&stop, NULL, &now); /* EAGAIN: the SIGCONT came */
+		suspend_resume(a);
+		return;
+	}
+	if (stand_still(&stop))
+		return;
+	/* Otherwise nobody would resume the step either. */
 	log_warning(a->log,
 		"there is no shell with job control that could continue the step: it "
 		"goes on");
+	if (s->gave_terminal)
+		take_terminal_back();
 	suspend_resume(a);
 }
 
@@ -258,7 +313,7 @@ void suspend_resume(struct agent *a)
 {
 	struct suspend *s = &a->suspend;
 
-	s->stop_self = s->stopped = false;
+	s->stop_self = s->stopped = s->gave_terminal = false;
 	suspend_check(a); /* it may just have been done by hand */
 	if (s->wanted || (s->stands && !s->resuming)) {
 		s->wanted = false;

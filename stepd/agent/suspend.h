@@ -22,13 +22,14 @@ struct signalfd_siginfo;
 
 struct suspend {
 	struct requests requests;
-	bool wanted;      /* the last that was asked for is a suspension */
-	bool resuming;    /* the last that was asked for is a resumption, not answered yet */
-	bool stands;      /* it was acknowledged, or done by hand: then nobody wanted it */
-	bool to_check;    /* whether it is what the kernel says, once nothing is under way */
-	bool stop_self;   /* then the agent stops, too: a shell's job */
-	bool stopped;     /* it has, and nobody who may has continued it */
-	unsigned ignored; /* signals */
+	bool wanted;        /* the last that was asked for is a suspension */
+	bool resuming;      /* the last that was asked for is a resumption, not answered yet */
+	bool stands;        /* it was acknowledged, or done by hand: then nobody wanted it */
+	bool to_check;      /* whether it is what the kernel says, once nothing is under way */
+	bool stop_self;     /* then the agent stops, too: a shell's job */
+	bool stopped;       /* it has, and nobody who may has continued it */
+	bool gave_terminal; /* then, to the session's leader: only an fg gives it back */
+	unsigned ignored;   /* signals */
 	uint64_t since_ns, total_ns;
 };
 
@@ -41,7 +42,9 @@ void suspend_resume(struct agent *a);
 
 /* SIGTSTP suspends and SIGCONT resumes. By a terminal (^Z) the agent stops, too, once the step
  * stands; SIGCONT (fg, bg) continues both. The kernel lets any process of the session send that
- * one: it counts if it is of root, of the agent's user, or of who leads the session (a shell). */
+ * one: it counts if it is of root, of the agent's user, or of who leads the session (a shell). Of
+ * several that are pending at once only the first one's sender is known; so it counts as well if
+ * the agent has the terminal again, which fg gives it first. */
 void suspend_on_signal(struct agent *a, const struct signalfd_siginfo *info);
 
 /* A SIGKILL has dropped what was under way. A step that outlives it is not left half suspended. */

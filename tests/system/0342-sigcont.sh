@@ -154,6 +154,91 @@ rm "$tmpdir/stay"
 wait $shell
 is "$(tail -n 1 "$tmpdir/out")" "exited 7" "and it ends as ever"
 
+# ---- a stranger's CONT just before the shell's -----------------------------------------------------
+# Two that are pending at once are one, of which the first one's sender is known. This shell is both
+# senders, by its real uid, on one processor, where it is not interrupted for the agent.
+cat >"$tmpdir/shell.py" <<'P'
+import os, pty, signal, sys
+stranger, argv = int(sys.argv[1]), sys.argv[2:]
+commands, out = os.dup(0), os.dup(1)
+leader, terminal = pty.fork()
+if leader:
+    signal.signal(signal.SIGUSR1, lambda *_: os.write(terminal, b"\032"))
+    while True:
+        try:
+            if not os.read(terminal, 512):
+                break
+        except OSError:
+            break
+    os.waitpid(leader, 0)
+    sys.exit(0)
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+signal.signal(signal.SIGTSTP, signal.SIG_IGN)
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+job = os.fork()
+if job == 0:
+    os.setpgid(0, 0)
+    os.tcsetpgrp(0, os.getpid())
+    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    os.execvp(argv[0], argv)
+def say(text):
+    os.write(out, (text + "\n").encode())
+def as_stranger():
+    os.setresuid(stranger, stranger, 0)
+    os.kill(job, signal.SIGCONT)
+    os.setresuid(0, 0, 0)
+for line in os.fdopen(commands):
+    if line == "stopped\n":  # by a ^Z
+        os.waitpid(job, os.WUNTRACED)
+        os.tcsetpgrp(0, os.getpid())
+    elif line == "stranger\n":
+        as_stranger()
+    elif line == "fg\n":
+        os.tcsetpgrp(0, job)
+        as_stranger()
+        os.kill(job, signal.SIGCONT)
+    say(line.strip())
+status = os.waitpid(job, 0)[1]
+say("exited %d" % os.waitstatus_to_exitcode(status))
+P
+said() {
+	[ "$(wc -l <"$tmpdir/out")" -ge "$1" ]
+}
+shell() { # COMMAND: once it is done
+	echo "$1" >&9
+	shell_done=$((shell_done + 1))
+	eventually said $shell_done
+}
+: >"$tmpdir/stay"
+shell_done=0
+rm "$tmpdir/commands"
+mkfifo "$tmpdir/commands"
+# The shell is the leader of the session, and root: the stranger is neither.
+python3 "$tmpdir/shell.py" $stranger sh -c 'exec 2>"$0"; exec "$@"' "$tmpdir/err" \
+	"$stepd" run --job "$job" --proctrack "$tracker" -- \
+	sh -c 'while [ -e "$0" ]; do sleep 0.02; done; exit 7' "$tmpdir/stay" <"$tmpdir/commands" >"$tmpdir/out" &
+shell=$!
+exec 9>"$tmpdir/commands"
+eventually running 0
+agent=$(sed 's/.*"agent_pid":\([0-9]*\).*/\1/' "$run"/*_"$job.0"/state.json)
+kill -USR1 $shell
+ok "the agent is stopped" eventually agent_stands
+shell stopped
+shell stranger
+ok "a stranger's CONT is ignored" eventually ignored 1
+ok "the agent stops again" eventually agent_stands
+ok "the step stays suspended" suspended
+shell fg
+ok "an fg resumes the step, though a stranger's CONT came just before the shell's" eventually running 0
+rm -f "$tmpdir/stay"
+# Where the step was not resumed.
+kill -CONT "$agent"
+exec 9>&-
+wait $shell
+is "$(tail -n 1 "$tmpdir/out")" "exited 7" "and it ends as ever"
+
 # ---- what keeps them apart in the first place ------------------------------------------------------
 for b in $(backends); do
 	: >"$tmpdir/stay"
