@@ -305,10 +305,10 @@ EXTRA_DIST += tests/system/0100-spec-schema.sh
 
 TESTS += tests/system/0610-asking.sh tests/system/0611-acting.sh tests/system/0612-following.sh \
 	tests/system/0613-access.sh tests/system/0614-notify.sh tests/system/0615-busy.sh tests/system/0616-flood.sh \
-	tests/system/0617-flood-strangers.sh
+	tests/system/0617-flood-strangers.sh tests/system/0618-flood-followers.sh
 EXTRA_DIST += tests/system/0610-asking.sh tests/system/0611-acting.sh tests/system/0612-following.sh \
 	tests/system/0613-access.sh tests/system/0614-notify.sh tests/system/0615-busy.sh tests/system/0616-flood.sh \
-	tests/system/0617-flood-strangers.sh tests/lib/control.sh
+	tests/system/0617-flood-strangers.sh tests/system/0618-flood-followers.sh tests/lib/control.sh
 
 # Fuzz targets, each with what it takes in tests/fuzz/corpus/. With --enable-fuzzing they are those of
 # libFuzzer; else programs that run the inputs that they are given.

@@ -336,9 +336,15 @@ void conn_end_waiting(struct conn *conn)
 	serve(conn, 1);
 }
 
+/* Whose call it is has more to send, when its turn comes. */
+static bool is_to_send(const struct conn *conn)
+{
+	return conn->call.under_way && conn->call.on_drained && buffer_size(&conn->out) == 0;
+}
+
 void conn_finish(struct conn *conn)
 {
-	if (conn->fd < 0 || conn->is_serving) /* serve() does it */
+	if (conn->fd < 0 || conn->is_serving || is_to_send(conn)) /* serve() does it */
 		return;
 	if (buffer_size(&conn->out) == 0) {
 		conn_doom(conn, "the service ends");

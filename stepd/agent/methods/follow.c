@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Events and Wait: calls that last. Who follows events stands in their file, and is given the next
- * lines when the kernel has taken the last ones: a slow one costs no memory, and delays nobody.
+ * lines when the kernel has taken the last ones: a slow one costs no memory, and delays nobody. New
+ * events are sent to each in its connection's turn, from the share of time that its class has: many
+ * who follow delay no more than many who call.
  */
 #include <assert.h>
 #include <string.h>
@@ -20,7 +22,7 @@
 struct follower {
 	struct kept kept;
 	struct events_cursor cursor;
-	bool draining; /* has not taken what was sent */
+	bool draining; /* has not taken what was sent, or waits for its turn to be sent more */
 	bool last;     /* what comes now is the end */
 };
 
@@ -109,14 +111,21 @@ static void on_drained(struct control_call *call, void *userdata)
 	push(f);
 }
 
+static void push_in_turn(struct follower *f)
+{
+	if (f->draining)
+		return;
+	f->draining = true;
+	control_call_on_drained(f->kept.call, on_drained, f);
+}
+
 static void push_all(struct methods *m)
 {
-	struct kept *kept, *next;
+	struct kept *kept;
 
-	for (kept = m->kept; kept; kept = next) {
-		next = kept->next;
+	for (kept = m->kept; kept; kept = kept->next) {
 		if (kept->kind == KEPT_EVENTS)
-			push((struct follower *)kept);
+			push_in_turn((struct follower *)kept);
 	}
 }
 
@@ -251,7 +260,7 @@ void follow_end(struct methods *m)
 			break;
 		case KEPT_EVENTS:
 			((struct follower *)kept)->last = true;
-			push((struct follower *)kept);
+			push_in_turn((struct follower *)kept);
 			break;
 		case KEPT_REEXEC:
 			kept_error_take(kept, "WrongState",
