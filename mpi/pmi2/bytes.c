@@ -71,10 +71,8 @@ void bytes_add_u32(struct bytes *b, uint32_t n)
 
 void bytes_drop(struct bytes *b, size_t size)
 {
-	b->data += size;
 	b->size -= size;
-	if (b->size == 0)
-		b->data = b->memory;
+	b->data = b->size > 0 ? b->data + size : b->memory;
 }
 
 void bytes_cut(struct bytes *b, size_t size)
@@ -95,7 +93,8 @@ bool slice_take(struct slice *from, size_t size, struct slice *ret_taken)
 	if (size > from->size)
 		return false;
 	*ret_taken = (struct slice){from->data, size};
-	from->data += size;
+	if (size > 0) /* nothing has no address that could be added to */
+		from->data += size;
 	from->size -= size;
 	return true;
 }
