@@ -18,6 +18,15 @@
 #include "stepd/api/env.h"
 #include "stepd/api/mpi.h"
 
+/* libev has functions of libevent's names and stands before libpmix where all look first: so libpmix
+ * looks among its own libraries before those. AddressSanitizer, which is in the place of the C
+ * library's functions, refuses that; a build with it has libevent before libev (configure.ac). */
+#ifdef STEPD_SANITIZERS
+#define LIBPMIX_BINDING 0
+#else
+#define LIBPMIX_BINDING RTLD_DEEPBIND
+#endif
+
 const char plugin_type[] = "mpi/pmix";
 const char plugin_name[] = "PMIx by libpmix";
 const uint32_t plugin_version = STEPD_API_VERSION;
@@ -96,10 +105,8 @@ static int service_main(const stepd_mpi_service_t *service)
 
 	if (server_path(&path) < 0)
 		return cannot_load(service, "it can't be found");
-	/* libev has functions of libevent's names and stands before libpmix where all look first:
-	 * so libpmix comes with a look at its own libraries before those. Neither is ever closed:
-	 * libpmix's threads are in them. */
-	libpmix = dlopen(LIBPMIX_PATH, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+	/* Neither is ever closed: libpmix's threads are in them. */
+	libpmix = dlopen(LIBPMIX_PATH, RTLD_NOW | RTLD_LOCAL | LIBPMIX_BINDING);
 	if (!libpmix)
 		return cannot_load(service, dlerror());
 	if (!can_serve(libpmix, version)) {
