@@ -302,6 +302,8 @@ void gather_arrive(struct gather *g, const struct ask *ask)
 	ask_park(&g->asks[local], ask);
 	bitset_set(&g->arrived, local);
 	g->arrived_count++;
+	if (g->exchanging)
+		return; /* it has failed, and its end answers this task too */
 	if (!gather_fail_if_gone(g, NULL) && g->arrived_count == g->expected_count)
 		exchange(g);
 }

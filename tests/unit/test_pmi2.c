@@ -363,6 +363,31 @@ static void test_death(void **state)
 	rig_close(&rig);
 }
 
+/* Both ranks of a node have sent a further fence already when their fence fails: the first of them
+ * ends that one, which is still under way when the other comes, who does not begin it again. */
+static void test_death_before_late_ranks(void **state)
+{
+	static const uint32_t layout[] = {0, 0, 1};
+	static const char failed[] =
+		"cmd=kvs-fence-response;rc=14;errmsg=rank 2 on node 1 (n1) was killed before "
+		"the fence;";
+	char twice[300];
+	struct rig rig;
+	uint32_t i;
+
+	(void)state;
+	rig_open_all(&rig, &pmi2_words, 2, 3, layout);
+	for (i = 0; i < 4; i++)
+		rig_say2(&rig, i / 2, "cmd=kvs-fence;");
+	pmi_hung_up(rig_task(&rig, 2), "was killed");
+	rig_settle(&rig);
+	(void)snprintf(twice, sizeof(twice), "%-6zu%s%-6zu%s", strlen(failed), failed,
+		strlen(failed), failed);
+	for (i = 0; i < 2; i++)
+		assert_string_equal(rig_heard(&rig, i), twice);
+	rig_close(&rig);
+}
+
 static void test_ring(void **state)
 {
 	static const uint32_t layout[] = {0, 1, 0, 1, 1};
@@ -525,6 +550,7 @@ int main(void)
 		IN_SCENE(test_put_during_fence, pmi2_words, 2, 3, two_and_one),
 		IN_SCENE(test_missing, pmi2_words, 2, 3, two_and_one),
 		cmocka_unit_test(test_death),
+		cmocka_unit_test(test_death_before_late_ranks),
 		cmocka_unit_test(test_ring),
 		PLAY(names),
 		IN_SCENE(test_lost_answers, pmi2_words, 2, 2, in_turn),
