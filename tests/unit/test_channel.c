@@ -154,9 +154,9 @@ static void test_parse(void **state)
 static void test_parse_wrong(void **state)
 {
 	static const char *const texts[] = {"", "@", "@stepd", "@stepd ", "@stepd 1", "@stepd 1 ",
-		"@stepd  1 out", "@stepd x out", "@stepd -1 out", "@stepd +1 out", "@stepd 1x out",
-		"@stepd 4294967295 out", "@stepd 99999999999 out", "@stepd ** out", "@steps 1 out",
-		" @stepd 1 out", "@STEPD 1 out", "@stepd\t1 out"};
+		"@stepd 1  out", "@stepd  1 out", "@stepd x out", "@stepd -1 out", "@stepd +1 out",
+		"@stepd 1x out", "@stepd 4294967295 out", "@stepd 99999999999 out", "@stepd ** out",
+		"@steps 1 out", " @stepd 1 out", "@STEPD 1 out", "@stepd\t1 out"};
 	struct channel_line line;
 	char copy[64];
 	size_t i;

@@ -41,7 +41,7 @@ bool channel_parse(char *text, struct channel_line *ret_line)
 		return false;
 	node = text + strlen(MARK);
 	verb = strchr(node, ' ');
-	if (!verb || !verb[1])
+	if (!verb || !verb[1] || verb[1] == ' ')
 		return false;
 	*verb++ = '\0';
 	if (strcmp(node, "*") != 0 && parse_u32(node, 0, NODE_MOST, &line.node) < 0) {
