@@ -9,8 +9,8 @@
  * this in a pid namespace of its own: unshare -pf --mount-proc. AddPid gets no living stranger.
  * STEPD_FUZZ_METHOD=NAME: that method alone. STEPD_PLUGIN_DIR says where linuxproc is, of
  * a build that is none for fuzzing: it is unloaded at times, and its counters with it. Run it with
- * ASAN_OPTIONS=symbolize=0 and -print_funcs=0: the symbolizer is a child of this process, and so a
- * member.
+ * ASAN_OPTIONS=symbolize=0, -print_funcs=0 and -detect_leaks=0: the symbolizer, and what stops this
+ * process to look for leaks, are its children and so members, which get signals.
  */
 #include <fcntl.h>
 #include <poll.h>

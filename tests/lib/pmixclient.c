@@ -828,6 +828,7 @@ static int verb_query(char **args)
 		show_table(&results[i].value);
 		show_namespaces(&results[i]);
 	}
+	PMIX_QUERY_DESTRUCT(&query);
 	fence(false);
 	return 0;
 }
@@ -896,6 +897,8 @@ static void show_sets(const char *name)
 	must(PMIx_Query_info(query, 2, &results, &n), "PMIx_Query_info");
 	for (size_t i = 0; i < n; i++)
 		show_value(results[i].key, &results[i].value);
+	PMIX_QUERY_DESTRUCT(&query[0]);
+	PMIX_QUERY_DESTRUCT(&query[1]);
 }
 
 /* "spawn PROGRAM COUNT [SET]": the children are "PROGRAM child", and a process set. */
@@ -922,6 +925,7 @@ static int verb_spawn(char **args)
 		status = PMIx_Spawn(NULL, 0, &app, 1, nspace);
 		if (status != PMIX_SUCCESS) {
 			say("spawn", status_name(status));
+			PMIX_APP_DESTRUCT(&app);
 			fence(false); /* the others are on their way into it */
 			return 0;
 		}
@@ -933,6 +937,7 @@ static int verb_spawn(char **args)
 		if (args[2])
 			show_sets(args[2]);
 	}
+	PMIX_APP_DESTRUCT(&app);
 	fence(false);
 	return 0;
 }
