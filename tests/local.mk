@@ -611,7 +611,8 @@ STATE_TESTS = tests/system/0640-configuration.sh tests/system/0645-adopt.sh \
 	tests/system/0646-frozen-by-hand.sh tests/system/0648-clean.sh \
 	tests/system/0650-kill-9.sh \
 	tests/system/0651-last-member.sh \
-	tests/system/0652-upheaval.sh tests/system/0653-added.sh
+	tests/system/0652-upheaval.sh tests/system/0653-added.sh \
+	tests/system/0654-added-children.sh
 TESTS += $(STATE_TESTS)
 EXTRA_DIST += $(STATE_TESTS)
 # The files with failpoints come before those of the library, which has them without.

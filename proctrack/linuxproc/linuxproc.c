@@ -5,13 +5,13 @@
  * The agent is a child subreaper, so that every orphan among its descendants becomes its child
  * again, whatever sessions and groups it went through. Members are all living descendants but the
  * agent itself, the MPI service process and the agent's worker with what descends from those; and
- * each process given to proctrack_p_add(), known by pid and start time, with its descendants while
- * it lives.
+ * each process given to proctrack_p_add(), known by pid and start time, with its descendants.
  *
  * Limits: processes that a daemon outside starts on a member's behalf are none. When the agent
  * dies its children go to another reaper, and the container is gone. An agent that takes the step
- * over adds all that are known to live by then; from there on the members that each pass sees are
- * added, too, since their orphans won't come to it. A pass over /proc is no snapshot: who forks and
+ * over adds all that are known to live by then. The orphans of what was added don't come to the
+ * agent: from the first one on the members that each pass sees are added, too, and what no pass has
+ * seen before its parent ended is lost. A pass over /proc is no snapshot: who forks and
  * exits faster than the passes outruns a signal. From another process than the agent the id is no
  * more than a pid: what was added, and which process serves MPI, is not known there, and whether
  * the pid still is an agent's the caller has to know.
@@ -43,7 +43,7 @@ static struct {
 	uint64_t id;
 	struct added *added;
 	size_t n_added, added_room;
-	bool adopted; /* what its members leave behind does not become this process's child */
+	bool remembers; /* what members leave behind need not become this process's child */
 } own;
 
 static int to_slurm(int r)
@@ -178,7 +178,7 @@ static void set_verdict(const struct procs *procs, enum verdict *verdict, pid_t 
 		verdict[p - procs->v] = v;
 }
 
-/* Of an adopted step exactly those that are there now: what has ended is forgotten. */
+/* Exactly those that are there now: what has ended is forgotten. */
 static int remember_members(const struct procs *procs)
 {
 	int r = reserve(procs->n);
@@ -220,7 +220,7 @@ static int mark_members(struct procs *procs, void *userdata)
 		judge(procs, verdict, &procs->v[i]);
 		procs->v[i].member = verdict[i] == VERDICT_IN;
 	}
-	return is_own(id) && own.adopted ? remember_members(procs) : 0;
+	return is_own(id) && own.remembers ? remember_members(procs) : 0;
 }
 
 /* Whether id can be asked: a pid, and if it is this process's then one with a container. */
@@ -325,6 +325,7 @@ STEPD_EXPORT int proctrack_p_add(stepd_step_rec_t *job, pid_t pid)
 	if (r == 0 && st.ppid != (pid_t)own.id) {
 		prune_added();
 		r = remember(pid, st.start_ticks);
+		own.remembers = own.remembers || r == 0;
 	}
 	return to_slurm(r);
 }
@@ -344,9 +345,9 @@ STEPD_EXPORT int proctrack_p_adopt(stepd_step_rec_t *job, const pid_t *pids, int
 		return r;
 	/* A program that was executed in an agent's place is the reaper still, of who is below it;
 	 * that agent may have adopted the others. */
-	own.adopted = before != own.id;
+	own.remembers = before != own.id;
 	for (i = 0; i < n && r == SLURM_SUCCESS; i++) {
-		own.adopted = own.adopted || is_member(pids[i]) == 0;
+		own.remembers = own.remembers || is_member(pids[i]) == 0;
 		r = proctrack_p_add(job, pids[i]);
 		if (r != SLURM_SUCCESS && errno == ESRCH)
 			r = SLURM_SUCCESS; /* it has ended since */
@@ -373,7 +374,7 @@ STEPD_EXPORT int proctrack_p_destroy(uint64_t id)
 	free(own.added);
 	own.added = NULL;
 	own.n_added = own.added_room = 0;
-	own.adopted = false;
+	own.remembers = false;
 	own.job = NULL;
 	own.id = 0;
 	return SLURM_SUCCESS;

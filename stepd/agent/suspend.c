@@ -437,13 +437,24 @@ static void on_signalled(
 		add(a, REQUEST_RESUME);
 }
 
+/* What a tracker learns of the members while the worker signals them is the worker's. One that
+ * loses the children of an added process with their parent, unless it has seen them, sees them now.
+ */
+static void see_added(struct agent *a)
+{
+	if (a->added.n > 0 || a->recover.adopted > 0)
+		(void)proctrack_is_populated(a->pt, a->plan.job.cont_id);
+}
+
 static void on_begin(const struct request *request, void *userdata)
 {
 	struct agent *a = userdata;
 
 	assert(a);
-	if (request->kind == REQUEST_SIGNAL)
-		ending_before_signal(a, request->signal);
+	if (request->kind != REQUEST_SIGNAL)
+		return;
+	ending_before_signal(a, request->signal);
+	see_added(a);
 }
 
 static void on_done(const struct request *request, int r, const struct err *err, void *userdata)

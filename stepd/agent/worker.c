@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -14,6 +15,9 @@
 #endif
 
 #define WORKER_NAME "stepd-worker"
+
+/* For the end of one that was killed: it may stand in the kernel for a moment. */
+#define END_PATIENCE_MS 1000
 
 struct worker_answer {
 	bool given;
@@ -27,7 +31,8 @@ static void close_pidfd(struct worker *w)
 
 	ev_io_stop(w->loop, &w->io);
 	ev_timer_stop(w->loop, &w->limit);
-	/* Reaps it if it has ended; else init does, after the agent's own end. */
+	/* Reaps it if it has ended; else init does, after the agent's own end: of one that the
+	 * kernel does not let go. */
 	(void)waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG | __WALL);
 	w->pidfd = close_fd(w->pidfd);
 	w->job->worker_pid = 0;
@@ -60,6 +65,16 @@ static void stop_it(struct worker *w, int why)
 		w->cancelled = why;
 	/* ours and not reaped: it can't be another, and not be there */
 	(void)syscall(SYS_pidfd_send_signal, w->pidfd, SIGKILL, NULL, 0);
+}
+
+/* It holds copies of all that the agent has open, the registry's lock among them: nobody shall find
+ * it after the agent's end. */
+static void wait_end(const struct worker *w)
+{
+	struct pollfd end = {.fd = w->pidfd, .events = POLLIN};
+
+	while (poll(&end, 1, END_PATIENCE_MS) < 0 && errno == EINTR)
+		;
 }
 
 static void on_limit(struct ev_loop *loop, ev_timer *timer, int revents)
@@ -159,6 +174,7 @@ void worker_clear(struct worker *w)
 		return;
 	if (w->pidfd >= 0) {
 		stop_it(w, -ECANCELED);
+		wait_end(w);
 		close_pidfd(w);
 	}
 	(void)munmap(w->answer, sizeof(*w->answer)); /* what mmap() gave: can't fail */

@@ -177,7 +177,7 @@ class Model:
     def is_member(self, p):
         if self.backend == "pgid":  # what changed its group, or never was in it, is lost
             return not p.escaped
-        if self.backend == "linuxproc" and p.outside:  # added ones count while they live
+        if self.backend == "linuxproc" and p.outside:  # added ones, and what was seen below them
             while p and not p.added:
                 p = p.parent
             return p is not None
@@ -356,6 +356,13 @@ class Step:
         """Whether the step goes on without these."""
         return any(p not in procs for p in self.model.leaders())
 
+    def see_added(self):
+        """Before an end: linuxproc remembers what it has listed while its parent lived."""
+        if self.model.backend == "linuxproc":
+            self.client.call("ListPids")
+            for p in self.model.members():
+                p.added = p.added or p.outside
+
     def bury(self, dead, wait_status):
         for p in dead:
             until(p.is_dead, f"the end of {p}")
@@ -367,6 +374,7 @@ class Step:
         p = self.pick(self.model.moving())
         if not p or not self.expendable([p]):
             return False
+        self.see_added()
         status = self.rng.randrange(100)
         p.tell(f"exit {status}")
         self.bury([p], status << 8)
@@ -450,6 +458,7 @@ class Step:
         parameters, targets = self.draw_target()
         if not parameters or not targets or not self.expendable(targets):
             return False
+        self.see_added()
         self.client.call("Signal", signal=name, **parameters)
         number = 9 if name in ("KILL", "9") else getattr(signal, "SIG" + name.replace("SIG", ""))
         self.bury(targets, int(number))

@@ -223,19 +223,22 @@ static void test_lost_worker(struct rig *rig)
 	assert_false(worker_is_lost(-ETIMEDOUT));
 }
 
-/* One that is under way when the owner goes. */
+/* One that is under way when the owner goes: it is ended, and reaped. */
 static void test_cleared(struct rig *rig)
 {
+	pid_t worker;
+
 	ask(rig, REQUEST_SUSPEND, 0);
 	hold_worker(rig);
+	worker = rig->job.worker_pid;
 	ask(rig, REQUEST_RESUME, 0);
 	requests_clear(&rig->rq);
+	assert_int_equal(kill(worker, 0), -1);
+	assert_int_equal(errno, ESRCH);
 	assert_string_equal(rig->told, "");
 	assert_int_equal(requests_add(&rig->rq, REQUEST_RESUME, 0), -ESRCH);
 	assert_int_equal(requests_add(&rig->rq, REQUEST_SIGNAL, SIGUSR1), -ESRCH);
 	assert_string_equal(rig->told, "");
-	while (waitpid(-1, NULL, __WCLONE) >= 0) /* it is gone, or goes now */
-		;
 }
 
 static void run(void (*test)(struct rig *rig))
