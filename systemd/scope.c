@@ -329,9 +329,10 @@ static int wait_answer(struct question *q)
 	}
 }
 
-int scope_start(const struct scope_request *request, struct err *err)
+int scope_start(const struct scope_request *request, uint64_t *ret_took_ms, struct err *err)
 {
 	_cleanup_libsystemd_ struct libsystemd lib = {0};
+	const uint64_t begin_usec = now_usec();
 	_cleanup_(question_clear) struct question q = {
 		.lib = &lib, .request = request, .pidfd = -1, .err = err};
 	int r = libsystemd_open(&lib, err);
@@ -348,8 +349,12 @@ int scope_start(const struct scope_request *request, struct err *err)
 	/* Before the question: the bus handles them in this order. */
 	r = lib.match_signal_async(
 		q.bus, NULL, MANAGER, PATH, INTERFACE, "JobRemoved", on_job_removed, on_match, &q);
-	return r < 0 ? err_set(err, r, "ask systemd for the scope '%s'", request->name)
-		     : wait_answer(&q);
+	if (r < 0)
+		return err_set(err, r, "ask systemd for the scope '%s'", request->name);
+	r = wait_answer(&q);
+	if (r == 0)
+		*ret_took_ms = (now_usec() - begin_usec) / 1000;
+	return r;
 }
 
 #else
@@ -359,7 +364,8 @@ int scope_check(struct err *err)
 	return err_say(err, -EOPNOTSUPP, "this stepd was built without libsystemd");
 }
 
-int scope_start(_unused_ const struct scope_request *request, struct err *err)
+int scope_start(_unused_ const struct scope_request *request, _unused_ uint64_t *ret_took_ms,
+	struct err *err)
 {
 	return scope_check(err);
 }

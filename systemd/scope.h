@@ -14,9 +14,14 @@
 
 #include "stepd/base/err.h"
 
-#define SCOPE_NAME_SIZE  256 /* of a unit's name, with its NUL */
-#define SCOPE_SLICE      "stepd.slice"
-#define SCOPE_TIMEOUT_MS 5000u /* how long systemd is waited for */
+#define SCOPE_NAME_SIZE 256 /* of a unit's name, with its NUL */
+#define SCOPE_SLICE     "stepd.slice"
+
+/* How long systemd is waited for. At boot, or in a daemon-reload of thousands of units, it does not
+ * answer for many seconds, and a step outside of its scope is the worse end: its own clients wait
+ * 25 s for a reply. */
+#define SCOPE_TIMEOUT_MS 30000u
+#define SCOPE_SLOW_MS    5000u /* worth a warning */
 
 /* Forms "stepd-NODE_JOB.STEP-PID.scope". What may not stand in a unit's name is written \xNN, as
  * systemd-escape(1) does. -ENAMETOOLONG: it does not fit. */
@@ -36,9 +41,11 @@ struct scope_request {
 };
 
 /* Starts the scope in SCOPE_SLICE, delegated, with this process in it, and waits until systemd has
- * done so. When the last process in it has ended, systemd removes it. -ETIMEDOUT: systemd did not
- * answer in time; it may still move this process into the scope later. -EOPNOTSUPP: libsystemd
- * can't be loaded, or stepd was built without it. */
-int scope_start(const struct scope_request *request, struct err *err) _must_check_;
+ * done so. Puts the time it took in *ret_took_ms, on success only. When the last process in it has
+ * ended, systemd removes it. -ETIMEDOUT: systemd did not answer in time; it may still move this
+ * process into the scope later. -EOPNOTSUPP: libsystemd can't be loaded, or stepd was built without
+ * it. */
+int scope_start(
+	const struct scope_request *request, uint64_t *ret_took_ms, struct err *err) _must_check_;
 
 #endif

@@ -13,6 +13,7 @@
  * limits.h and usage.h, where steps stand in the tree in step.h and place.h.
  */
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@
 #include "proctrack/cgroup/usage.h"
 #include "stepd/api/proctrack.h"
 #include "stepd/base/fs.h"
+#include "systemd/scope.h"
 
 /* Of the service's threads, of which libpmix has four. */
 #define SERVICE_PIDS_MAX "64"
@@ -125,6 +127,16 @@ static int check_second_best(const struct place *p, char *text, size_t size, str
 	return 0;
 }
 
+/* A step that waits for its scope seems to hang, and nobody can tell why but this line. */
+static void note_slow_scope(const struct place *p, char *text, size_t size)
+{
+	if (p->scope_took_ms > SCOPE_SLOW_MS)
+		(void)snprintf(text, size,
+			"systemd took %" PRIu64 " ms to start the step's scope (process 1 or the "
+			"bus is overloaded: 'systemctl status'), ignoring",
+			p->scope_took_ms);
+}
+
 int proctrack_p_place(const stepd_step_rec_t *job, const char *scope, char *text, size_t size)
 {
 	struct err err = ERR_INIT;
@@ -136,6 +148,8 @@ int proctrack_p_place(const stepd_step_rec_t *job, const char *scope, char *text
 		r = state_get_place(&place, &err);
 	if (r == 0)
 		r = check_second_best(place, text, size, &err);
+	if (r == 0 && !text[0])
+		note_slow_scope(place, text, size);
 	if (r < 0)
 		(void)snprintf(text, size, "%s", err.text);
 	return state_answer(r);

@@ -321,7 +321,7 @@ static int start_scope(struct place *p, const stepd_step_rec_t *job, struct err 
 		return err_set(err, r, "name the scope of step %u.%s", job->job_id, job->step_name);
 	(void)snprintf(description, sizeof(description), "stepd: step %u.%s of %s on %s",
 		job->job_id, job->step_name, job->user_name, job->node_name);
-	r = scope_start(&request, err);
+	r = scope_start(&request, &p->scope_took_ms, err);
 	return r < 0 ? r : enter_scope(p, name, err);
 }
 

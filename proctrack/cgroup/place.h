@@ -54,6 +54,7 @@ struct place {
 	char *asked; /* NULL: nothing was */
 	enum place_origin origin;
 	struct place_trial trial[PLACE_ORIGIN_MAX];
+	uint64_t scope_took_ms; /* that systemd took to start the scope; 0: none was started */
 	struct cgmount mount;
 	char *ns_root; /* for cgpath_map(); NULL where not needed or not known */
 	char *root;    /* relative to the mount point, "" for the top */

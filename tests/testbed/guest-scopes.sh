@@ -142,15 +142,18 @@ like "$out" "linuxproc.*no scope of systemd can be had.*(D-Bus socket '/run/user
 
 # ---- D-Bus that is not there, or does not answer -----------------------------------------------
 
+# Both at once: each may wait for systemd as long as a step does.
 refused() { # NAME REASON
-	out=$(step --scope yes -- true 2>&1)
-	is $? 125 "$1: who wants a scope gets none"
-	like "$out" "no scope of systemd can be had for the step: .*$2" "$1: which is said"
+	step --step 1 --scope yes -- true >"$tmpdir/insists" 2>&1 &
+	insists=$!
 	out=$(step -- grep ^0:: /proc/self/cgroup 2>&1)
-	is $? 0 "$1: otherwise the step runs"
+	is $? 0 "$1: a step runs that does not insist on a scope"
 	like "$out" "^0::/stepd/job_$job/step_0/task_0" "$1: at the top"
 	like "$out" "warning: no scope of systemd can be had for the step: .*$2.*, ignoring\$" "$1: with a warning"
 	is "$(echo "$out" | grep -c warning)" 1 "$1: one"
+	wait $insists
+	is $? 125 "$1: who insists on a scope gets none"
+	like "$(cat "$tmpdir/insists")" "no scope of systemd can be had for the step: .*$2" "$1: which is said"
 	nothing_left "$1: nothing is left"
 }
 DBUS_SYSTEM_BUS_ADDRESS=unix:path=$tmpdir/none
@@ -162,11 +165,25 @@ systemd-run --quiet --unit="bed-silent" --socket-property=ListenStream=/run/bed-
 	--socket-property=Accept=no sleep 99
 systemctl stop bed-silent.service 2>/dev/null
 begin=$(date +%s)
-refused "a bus that does not answer" "did not answer within 5000 ms"
+refused "a bus that does not answer" "did not answer within 30000 ms"
 took=$(($(date +%s) - begin))
-ok "a bus that does not answer: within its time ($took s for two)" test $took -ge 10 -a $took -lt 60
+ok "a bus that does not answer: they waited for it ($took s)" test $took -ge 30
 systemctl stop bed-silent.socket bed-silent.service 2>/dev/null
 unset DBUS_SYSTEM_BUS_ADDRESS
+
+# The bus stands still, as on a node that boots, for longer than is usual, and goes on.
+bus=$(systemctl show -P MainPID dbus.service)
+kill -STOP "$bus"
+step --scope yes -- grep ^0:: /proc/self/cgroup >"$tmpdir/out" 2>&1 &
+late=$!
+sleep 6 # what "unusual" means is a time
+kill -CONT "$bus"
+wait $late
+is $? 0 "a bus that answers late: the step runs"
+like "$(cat "$tmpdir/out")" "^0::/stepd.slice/" "a bus that answers late: in its scope"
+like "$(cat "$tmpdir/out")" "warning: systemd took [0-9]+ ms to start the step's scope .*, ignoring\$" \
+	"a bus that answers late: with a warning"
+gone "a bus that answers late"
 
 systemctl stop dbus.socket dbus.service 2>/dev/null
 refused "D-Bus stopped" "D-Bus"

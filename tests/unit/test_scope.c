@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -49,13 +50,15 @@ static void test_name(_unused_ void **state)
 
 #include <systemd/sd-bus.h>
 
-#define NAME "stepd-n1_7.0-42.scope"
+#define NAME     "stepd-n1_7.0-42.scope"
+#define NOT_TOLD UINT64_MAX
 
 /* ---- one that plays systemd --------------------------------------------------------------- */
 
 enum play {
 	PLAY_NEW,      /* knows PIDFDs */
 	PLAY_OLD,      /* systemd 252 */
+	PLAY_LATE,     /* its job takes LATE_MS */
 	PLAY_FAILED,   /* the job's result */
 	PLAY_DENIED,   /* an error as reply */
 	PLAY_NAMELESS, /* an error without a text */
@@ -65,6 +68,8 @@ enum play {
 	PLAY_NO_HELLO, /* greets nobody */
 	PLAY_SILENT,   /* never even accepts */
 };
+
+#define LATE_MS 300
 
 struct fake {
 	enum play play;
@@ -144,6 +149,8 @@ static int start_unit(sd_bus_message *m, enum play play)
 	if (sd_bus_reply_method_return(m, "o", "/org/freedesktop/systemd1/job/5") < 0)
 		_exit(0);
 	remove_job(bus, "other.scope", "failed");
+	if (play == PLAY_LATE)
+		(void)poll(NULL, 0, LATE_MS);
 	if (play != PLAY_NO_JOB)
 		remove_job(bus, NAME, play == PLAY_FAILED ? "failed" : "done");
 	return 1;
@@ -250,16 +257,34 @@ static void test_answers(_unused_ void **state)
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct fake fake = {.play = cases[i].play};
 		struct err err = ERR_INIT;
+		uint64_t took_ms = NOT_TOLD;
 		int r;
 
 		fake_start(&fake);
-		r = scope_start(&request, &err);
+		r = scope_start(&request, &took_ms, &err);
 		if (r != cases[i].r || !strstr(err.text, cases[i].text))
 			fail_msg("play %d: %d '%s'", (int)cases[i].play, r, err.text);
+		assert_true((took_ms == NOT_TOLD) == (r < 0));
 		assert_int_equal(err.code, r);
 		fake_stop(&fake);
 		assert_int_equal(scratch_count_fds(), fds);
 	}
+}
+
+/* Who waits for longer than is usual can be told so. */
+static void test_the_time_it_took(_unused_ void **state)
+{
+	static const struct scope_request request = {
+		.name = NAME, .description = "d", .timeout_ms = 20000};
+	struct fake fake = {.play = PLAY_LATE};
+	uint64_t begin = now_ms(), took_ms = 0;
+	struct err err = ERR_INIT;
+
+	fake_start(&fake);
+	assert_int_equal(scope_start(&request, &took_ms, &err), 0);
+	assert_true(took_ms >= LATE_MS);
+	assert_true(took_ms <= now_ms() - begin);
+	fake_stop(&fake);
 }
 
 /* A connection that breaks is told at once, not at the deadline. */
@@ -269,10 +294,10 @@ static void test_a_closed_connection(_unused_ void **state)
 		.name = NAME, .description = "d", .timeout_ms = 20000};
 	struct fake fake = {.play = PLAY_CLOSED};
 	struct err err = ERR_INIT;
-	uint64_t begin = now_ms();
+	uint64_t begin = now_ms(), took_ms;
 
 	fake_start(&fake);
-	assert_true(scope_start(&request, &err) < 0);
+	assert_true(scope_start(&request, &took_ms, &err) < 0);
 	assert_true(err.text[0]);
 	assert_true(now_ms() - begin < 10000);
 	fake_stop(&fake);
@@ -289,16 +314,17 @@ static void test_the_deadline(_unused_ void **state)
 	for (i = 0; i < ARRAY_SIZE(plays); i++) {
 		struct fake fake = {.play = plays[i]};
 		struct err err = ERR_INIT;
-		uint64_t begin = now_ms(), took;
+		uint64_t begin = now_ms(), took, took_ms = NOT_TOLD;
 		int r;
 
 		fake_start(&fake);
-		r = scope_start(&request, &err);
+		r = scope_start(&request, &took_ms, &err);
 		took = now_ms() - begin;
 		if (r != -ETIMEDOUT || took < 200 || took > 10000)
 			fail_msg("play %d: '%s' after %llu ms", (int)plays[i], err.text,
 				(unsigned long long)took);
 		assert_non_null(strstr(err.text, "200 ms"));
+		assert_true(took_ms == NOT_TOLD);
 		fake_stop(&fake);
 		assert_int_equal(scratch_count_fds(), fds);
 	}
@@ -309,10 +335,11 @@ static void test_nobody_there(_unused_ void **state)
 	static const struct scope_request request = {
 		.name = NAME, .description = "d", .timeout_ms = 20000};
 	struct err err = ERR_INIT;
+	uint64_t took_ms;
 
 	(void)setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nowhere/at/all", 1);
 	(void)setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere/at/all", 1);
-	assert_int_equal(scope_start(&request, &err), -ENOENT);
+	assert_int_equal(scope_start(&request, &took_ms, &err), -ENOENT);
 	assert_non_null(strstr(err.text, "connect to D-Bus"));
 }
 
@@ -322,10 +349,11 @@ static void test_built_without(_unused_ void **state)
 {
 	static const struct scope_request request = {.name = "x.scope", .description = "d"};
 	struct err err = ERR_INIT;
+	uint64_t took_ms;
 
 	assert_int_equal(scope_check(&err), -EOPNOTSUPP);
 	assert_non_null(strstr(err.text, "built without libsystemd"));
-	assert_int_equal(scope_start(&request, &err), -EOPNOTSUPP);
+	assert_int_equal(scope_start(&request, &took_ms, &err), -EOPNOTSUPP);
 }
 
 #endif
@@ -336,6 +364,7 @@ int main(void)
 		cmocka_unit_test(test_name),
 #ifdef HAVE_LIBSYSTEMD
 		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_the_time_it_took),
 		cmocka_unit_test(test_a_closed_connection),
 		cmocka_unit_test(test_the_deadline),
 		cmocka_unit_test(test_nobody_there),
