@@ -599,7 +599,7 @@ tests_unit_test_limits_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_limits_LDADD = $(UNIT_LDADD)
 endif
 TESTS += tests/system/0500-limits.sh
-EXTRA_DIST += tests/system/0500-limits.sh tests/testbed/guest-limits.sh \
+EXTRA_DIST += tests/system/0500-limits.sh tests/testbed/guest-limits.sh tests/testbed/guest-split.sh \
 	tests/testbed/guest-rootless.sh tests/testbed/guest-thousand.sh
 # Site configuration, results, adoption.
 OUTER_TESTS = tests/system/0780-mpi-selection.sh tests/system/0781-bootstrap-hydra.sh \

@@ -14,6 +14,7 @@ part host sh "$top_srcdir/tests/testbed/guest-host.sh"
 part usage sh "$top_srcdir/tests/testbed/guest-usage.sh"
 part units sh "$top_srcdir/tests/testbed/guest-units.sh"
 part limits sh "$top_srcdir/tests/testbed/guest-limits.sh"
+part split sh "$top_srcdir/tests/testbed/guest-split.sh"
 part rootless sh "$top_srcdir/tests/testbed/guest-rootless.sh"
 part thousand sh "$top_srcdir/tests/testbed/guest-thousand.sh"
 part place sh "$top_srcdir/tests/lib/run-unit" tests/unit/test_cgroup_place
