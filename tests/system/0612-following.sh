@@ -72,13 +72,20 @@ rm -r "$directory"
 
 # ---- a result is on the disk before anybody is told ----------------------------------------------
 agent --proctrack "$tracker" --keep-result 1h -- sh -c 'echo up; sleep 600'
+fds=$(ls "/proc/$agent/fd" | wc -l)
+is_connected() {
+	[ "$(ls "/proc/$agent/fd" | wc -l)" -gt "$fds" ]
+}
 ask Wait >"$tmpdir/once" &
 once=$!
-eventually eval 'ss -xp 2>/dev/null | grep -q varlink || sleep 0.3'
+eventually is_connected
 strace -f -o "$tmpdir/trace" -e trace=fsync,fdatasync,renameat,renameat2,rename,sendmsg,sendto,write,writev -p "$agent" 2>/dev/null &
 tracer=$!
-if eventually test -s "$tmpdir/trace" || kill -0 $tracer 2>/dev/null; then
-	sleep 0.3
+is_traced_or_never() {
+	! kill -0 $tracer 2>/dev/null || grep -q '^TracerPid:[[:space:]]*[1-9]' "/proc/$agent/status"
+}
+eventually is_traced_or_never
+if kill -0 $tracer 2>/dev/null; then
 	ask Terminate '{"grace_ms": 0}' >/dev/null
 	wait "$agent"
 	wait $tracer
