@@ -216,6 +216,12 @@ CLEANFILES += tests/lib/plugins/proctrack_halfway.so
 tests/lib/plugins/proctrack_halfway.so: tests/lib/halfway_plugin.c stepd/api/proctrack.h
 	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $<
 
+check_DATA += tests/lib/loaded.so
+EXTRA_DIST += tests/lib/loaded.c
+CLEANFILES += tests/lib/loaded.so
+tests/lib/loaded.so: tests/lib/loaded.c
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(TRIAL_COMPILE) -o $@ $<
+
 check_DATA += tests/lib/plugins/mpi_attendant.so
 EXTRA_DIST += tests/lib/attendant_plugin.c
 CLEANFILES += tests/lib/plugins/mpi_attendant.so
@@ -267,6 +273,7 @@ SYSTEM_STEP_TESTS = \
 	tests/system/0347-capabilities.sh \
 	tests/system/0348-topology-user.sh \
 	tests/system/0349-few-descriptors.sh \
+	tests/system/0351-held-tasks.sh \
 	tests/system/0350-registry.sh \
 	tests/system/0360-failures-leave-nothing.sh \
 	tests/system/0370-many-tasks.sh \

@@ -5,6 +5,7 @@
  *	kill	the process that asks is killed
  *	parent	its parent is
  *	fail	there is none: ENOSPC
+ *	stop	the process that asks stops, with the tasks before this one held
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -77,6 +78,8 @@ int proctrack_p_clone_fd(const stepd_step_rec_t *job, uint32_t local_id)
 		(void)kill(getpid(), SIGKILL);
 	if (strcmp(what, "parent") == 0)
 		(void)kill(getppid(), SIGKILL);
+	if (strcmp(what, "stop") == 0)
+		(void)raise(SIGSTOP);
 	if (strcmp(what, "fail") == 0) {
 		errno = ENOSPC;
 		return SLURM_ERROR;

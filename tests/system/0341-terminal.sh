@@ -90,9 +90,9 @@ at_terminal() { # ARG...: of "stepd run"
 refused="(EPERM|EIO)"
 
 for b in $(backends); do
-	for session in auto agent; do
-		t="$b, session $session:"
-		out=$(at_terminal --proctrack "$b" --session="$session" --uid $user --gid $user \
+	for session in "" --session=agent; do
+		t="$b${session:+, $session}:"
+		out=$(at_terminal --proctrack "$b" $session --uid $user --gid $user \
 			-- python3 "$tmpdir/attack.py")
 		like "$out" '^terminal 0$' "$t a task of another user has no controlling terminal"
 		like "$out" '^open ENXIO$' "$t it can't open the terminal of root's shell"

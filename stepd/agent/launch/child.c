@@ -133,7 +133,10 @@ static int do_binding(struct child *c)
 
 static int do_identity(struct child *c)
 {
-	return identity_become(&c->plan->id);
+	int r = identity_become(&c->plan->id);
+
+	/* It has descriptors of the agent's until its exec. */
+	return r == 0 && c->setup->hide_memory ? (int)rawcall(SYS_prctl, PR_SET_DUMPABLE, 0) : r;
 }
 
 static int do_no_new_privs(struct child *c)
@@ -486,8 +489,9 @@ bool child_can_share_memory(const struct child_setup *setup)
 	const struct spec *spec = setup->plan->spec;
 
 	/* An empty range: whether the flag is known (Linux 5.11). */
-	return RAWCALL_NATIVE && (!setup->mpi || mpi_has_task_environ(setup->mpi)) &&
-		!spec->cpu_bind.verbose && !spec->mem_bind.verbose &&
+	return RAWCALL_NATIVE && !setup->hide_memory &&
+		(!setup->mpi || mpi_has_task_environ(setup->mpi)) && !spec->cpu_bind.verbose &&
+		!spec->mem_bind.verbose &&
 		rawcall(SYS_close_range, ~0u, ~0u, CLOSE_RANGE_CLOEXEC) == 0;
 }
 

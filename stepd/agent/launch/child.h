@@ -67,6 +67,7 @@ struct child_setup {
 	const char *oom_score_adj;        /* to write, NULL: leave */
 	bool own_session;    /* each task leads one, and has no terminal; child_seat.group is -1 */
 	bool leave_terminal; /* without that: the agent's is not for this user */
+	bool hide_memory;    /* what became the user would be his to trace: process_is_exposed() */
 	char nice_text[8];   /* of the nice value, for a session of its own; "": none is given */
 	bool traced;
 };

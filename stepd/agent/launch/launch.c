@@ -41,6 +41,7 @@ static int choose_session(struct launch *l, struct err *err)
 	l->setup.own_session = spec->session == SPEC_SESSION_TASK ||
 		(spec->session == SPEC_SESSION_AUTO && able && (plan->id.switches || !terminal));
 	l->setup.leave_terminal = terminal && plan->id.switches;
+	l->setup.hide_memory = plan->id.switches && process_is_exposed();
 	if (l->setup.own_session)
 		l->group = -1;
 	if (spec->nice_given)

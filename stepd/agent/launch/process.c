@@ -226,6 +226,14 @@ static void protect_from_oom(struct process_saved *saved)
 		(void)snprintf(saved->oom_score_adj, sizeof(saved->oom_score_adj), "%s", text);
 }
 
+bool process_is_exposed(void)
+{
+	_cleanup_free_ char *text = NULL;
+
+	return fs_read(AT_FDCWD, "/proc/sys/fs/suid_dumpable", 16, &text, NULL) < 0 ||
+		text[0] == '1';
+}
+
 bool process_has_terminal(void)
 {
 	_cleanup_close_ int fd = open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);

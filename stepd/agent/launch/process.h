@@ -49,6 +49,10 @@ struct process_saved {
 	char oom_score_adj[16]; /* what tasks shall have; "" to leave it */
 };
 
+/* Whether a user may trace a process of root's once it has become that user, as fs.suid_dumpable 1
+ * has it (it is 0, or 2), and with it all that shares its memory. Unknown: yes. */
+bool process_is_exposed(void);
+
 /* Whether this process has a controlling terminal. */
 bool process_has_terminal(void);
 
