@@ -64,7 +64,7 @@ session() { # PID
 
 # ---- one who shares the agent's session ------------------------------------------------------------
 : >"$tmpdir/stay"
-python3 "$tmpdir/in-session.py" "$stepd" run --job "$job" --proctrack "$tracker" --session=task -- \
+python3 "$tmpdir/in-session.py" "$stepd" run --job "$job" --proctrack "$tracker" -- \
 	sh -c 'while [ -e "$0" ]; do sleep 0.02; done' "$tmpdir/stay" 2>"$tmpdir/err" &
 agent=$!
 eventually running 0

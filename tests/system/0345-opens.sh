@@ -17,6 +17,7 @@ mkdir "$private" "$private/inner" "$theirs"
 chmod 700 "$private"
 chown $user "$theirs"
 echo secret >"$private/file"
+echo secret >"$private/inner/file"
 echo kept >"$private/log"
 chmod 666 "$private"/*log
 chmod 777 "$private/inner"
@@ -25,12 +26,16 @@ chmod 777 "$private/inner"
 daemon() {
 	# shellcheck disable=SC2086 # $as_user and $under are words
 	timeout 60 $under "$stepd" run -q --job "$job" --proctrack "$tracker" $as_user "$@" \
-		8<"$private" 9<"$private/file" 7>>"$private/log" 2>"$tmpdir/err" </dev/null
+		6<"$private/inner" 8<"$private" 9<"$private/file" 7>>"$private/log" 2>"$tmpdir/err" </dev/null
 }
 
 ln -s /proc/self/fd/9 "$theirs/link"
 ln -s "$theirs/link" "$theirs/link2"
-ln -s /proc/thread-self/fd/8 "$theirs/dir"
+ln -s /proc/thread-self/fd/6 "$theirs/dir"
+# Where each task has a file of its own, its own process opens it.
+for task in 0 1 2 3 4 5 6 7; do
+	ln -s /proc/self/fd/7 "$theirs/log.$task"
+done
 ln -s "$theirs/loop" "$theirs/loop"
 
 for call in "" openat2 "openat2 close_range"; do
@@ -44,20 +49,20 @@ for call in "" openat2 "openat2 close_range"; do
 		for path in /proc/self/fd/9 /dev/fd/9 "$theirs/link" "$theirs/link2" "$theirs/dir/file" \
 			/proc/thread-self/fd/9 /proc/self/fd/8/file /proc/self/maps /proc/self/environ; do
 			out=$(daemon -n $tasks --input "$path" -- cat)
-			isnt "$?/$out" "0/" "$with: $tasks tasks that read $path don't run"
+			isnt $? 0 "$with: $tasks tasks that read $path don't run"
 			is "$out" "" "$with: and nothing of it is read"
 		done
-		for path in /proc/self/fd/7 "/dev/fd/7" "/proc/self/fd/%t7" /proc/self/fd/8/inner/new "$theirs/dir/inner/new.%t"; do
+		for path in /proc/self/fd/7 /dev/fd/7 "$theirs/log.%t" /proc/self/fd/6/new "$theirs/dir/new.%t"; do
 			daemon -n $tasks --output "$path" -- echo "more of a user"
 			isnt $? 0 "$with: $tasks tasks that write to $path don't run"
 		done
-		for path in /proc/self/fd/8 "$theirs/dir/inner" /proc/self/root/tmp /proc/self/cwd; do
-			out=$(daemon -n $tasks --chdir "$path" --output "$tmpdir/out" -- pwd)
+		for path in /proc/self/fd/6 "$theirs/dir" /proc/self/root/tmp /proc/self/cwd; do
+			daemon -n $tasks --chdir "$path" --output "$theirs/out" -- pwd
 			isnt $? 0 "$with: $tasks tasks don't begin in $path"
 		done
 	done
 	is "$(cat "$private/log")" kept "$with: nothing was written"
-	is "$(ls "$private/inner")" "" "$with: and nothing was made"
+	is "$(ls "$private/inner")" file "$with: and nothing was made"
 	out=$(daemon --input "$theirs/loop" -- cat)
 	like "$(cat "$tmpdir/err")" "can't open '$theirs/loop' for stdin: it leads through too many links" \
 		"$with: a loop of links is one"
