@@ -77,6 +77,22 @@ static int walk_splice(struct walk *w, int link, const char *tail)
 	return text[0] == '/' ? walk_enter_root(w) : 0;
 }
 
+/* What fs.protected_symlinks is to the kernel, which does not resolve this link: at the end of a
+ * path none is followed that somebody else has put into a directory for all. */
+static int walk_check_owner(const struct walk *w, uid_t owner)
+{
+	const mode_t for_all = S_ISVTX | S_IWOTH;
+	struct stat dir;
+	long r = rawcall(SYS_newfstatat, w->dir, ".", &dir, 0);
+
+	if (r < 0)
+		return (int)r;
+	return (dir.st_mode & for_all) == for_all && owner != dir.st_uid &&
+			owner != (uid_t)rawcall(SYS_geteuid)
+		? -EACCES
+		: 0;
+}
+
 /* name, the first of rest, is no directory, or a link. */
 static int walk_link(struct walk *w, const char *name, const char *tail, int otherwise)
 {
@@ -90,6 +106,8 @@ static int walk_link(struct walk *w, const char *name, const char *tail, int oth
 		r = otherwise;
 	if (r == 0)
 		r = is_procfs(fd);
+	if (r == 0 && tail[strspn(tail, "/")] == '\0')
+		r = walk_check_owner(w, st.st_uid);
 	if (r > 0 || (r == 0 && ++w->links > LINKS_MAX))
 		r = -ELOOP;
 	if (r == 0)

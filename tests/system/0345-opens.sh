@@ -38,6 +38,15 @@ for task in 0 1 2 3 4 5 6 7; do
 done
 ln -s "$theirs/loop" "$theirs/loop"
 
+# What another user leaves in a directory for all, in the hope that this one's step comes by: links to a
+# file that is this one's.
+shared=$tmpdir/shared
+mkdir -m 1777 "$shared"
+for link in link link.0 link.1; do
+	setpriv --reuid 65531 --regid 65531 --clear-groups ln -s "$theirs/precious" "$shared/$link"
+done
+setpriv --reuid 65531 --regid 65531 --clear-groups ln -s "$theirs" "$shared/dir"
+
 for call in "" openat2 "openat2 close_range"; do
 	under=
 	with="with all of the kernel"
@@ -75,6 +84,28 @@ for call in "" openat2 "openat2 close_range"; do
 	out=$(daemon --chdir /proc/self/fd/8 -- pwd)
 	like "$(cat "$tmpdir/err")" "can't change to the directory '/proc/self/fd/8': it leads through" \
 		"$with: a directory is, too"
+
+	# As the kernel does where it resolves the path itself (fs.protected_symlinks).
+	echo precious >"$theirs/precious"
+	chown $user "$theirs/precious"
+	if [ -n "$call" ] || grep -qsx 1 /proc/sys/fs/protected_symlinks; then
+		for path in link link.%t; do
+			daemon -n 2 --output "$shared/$path" -- echo gone
+			isnt $? 0 "$with: another user's link in a directory for all, $path, is not written through"
+			like "$(cat "$tmpdir/err")" "Permission denied" "$with: and the reason is told of $path"
+		done
+		is "$(cat "$theirs/precious")" precious "$with: the file that it leads to is as it was"
+		daemon --chdir "$shared/dir" -- true
+		isnt $? 0 "$with: nor does a task begin where such a link leads"
+		is "$(daemon --chdir "$shared" --input dir/precious -- cat)" precious \
+			"$with: on the way it is followed, as by the kernel"
+	else
+		skip 7 "fs.protected_symlinks is 0"
+	fi
+	setpriv --reuid $user --regid $group --clear-groups ln -sf "$theirs/precious" "$shared/own"
+	ln -sf "$theirs/precious" "$theirs/roots"
+	is "$(daemon --input "$shared/own" -- cat)" precious "$with: one's own link there is followed"
+	is "$(daemon --input "$theirs/roots" -- cat)" precious "$with: and one of anybody's elsewhere"
 
 	# What users write all the time goes on.
 	mkdir -p "$theirs/a/b"

@@ -25,8 +25,9 @@
 /* Where each is a copy of the agent: how many between two looks at what else is asked of it. */
 #define FORKS_PER_TURN 16
 
-/* Of a child: child_main() and what it calls take less than 6 KiB (a path of PATH_MAX among it). */
-#define STACK_BYTES (16u << 10)
+/* Of a child: child_main() and what it calls take less than 15 KiB, with three paths of PATH_MAX
+ * where userpath.c walks by itself. */
+#define STACK_BYTES (24u << 10)
 
 /* What the launcher leaves the agent, in memory that both write. */
 struct board {
