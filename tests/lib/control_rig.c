@@ -4,7 +4,7 @@
 #include <grp.h>
 #include <sys/wait.h>
 
-#define GUARD_S 60.
+#define GUARD_S 600.
 
 /* ---- methods ------------------------------------------------------------------------------- */
 

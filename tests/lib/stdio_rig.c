@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define GUARD_S 30
+#define GUARD_S 300
 
 struct rig_task {
 	struct rig *rig;
