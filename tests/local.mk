@@ -481,27 +481,9 @@ if LIBCGROUP
 CGROUP_UNIT_TESTS = tests/unit/test_cgroup_group tests/unit/test_cgroup_limits \
 	tests/unit/test_cgroup_place tests/unit/test_cgroup_step tests/unit/test_cgroup_trial \
 	tests/unit/test_proctrack_limits tests/unit/test_service_birth
-CGROUP_UNIT_SOURCES = proctrack/cgroup/clone.c proctrack/cgroup/clone.h \
-	proctrack/cgroup/controllers.c proctrack/cgroup/controllers.h \
-	proctrack/cgroup/controllers_why.c \
-	proctrack/cgroup/devices.c proctrack/cgroup/devices.h \
-	proctrack/cgroup/files.c proctrack/cgroup/files.h \
-	proctrack/cgroup/group.c proctrack/cgroup/group.h proctrack/cgroup/group_signal.c \
-	proctrack/cgroup/libcgroup.c proctrack/cgroup/libcgroup.h \
-	proctrack/cgroup/limits.c proctrack/cgroup/limits.h \
-	proctrack/cgroup/mounts.c proctrack/cgroup/mounts.h \
-	proctrack/cgroup/own.c proctrack/cgroup/own.h \
-	proctrack/cgroup/pidset.c proctrack/cgroup/pidset.h \
-	proctrack/cgroup/place.c proctrack/cgroup/place.h \
-	proctrack/cgroup/place_leaf.c \
-	proctrack/cgroup/probe.c proctrack/cgroup/probe.h \
-	proctrack/cgroup/step.c proctrack/cgroup/step.h \
-	proctrack/cgroup/tree.c proctrack/cgroup/tree.h \
-	proctrack/cgroup/trial.c proctrack/cgroup/trial.h \
-	proctrack/cgroup/usage.c proctrack/cgroup/usage.h \
-	tests/lib/cgroup_rig.h tests/lib/scratch.h
+CGROUP_UNIT_SOURCES = tests/lib/cgroup_rig.h tests/lib/scratch.h
 CGROUP_UNIT_CPPFLAGS = $(UNIT_CPPFLAGS) $(LIBCGROUP_CFLAGS)
-CGROUP_UNIT_LDADD = libstepdsystemd.la libbase.la $(CMOCKA_LIBS)
+CGROUP_UNIT_LDADD = libcgroups.la $(CMOCKA_LIBS)
 check_PROGRAMS += $(CGROUP_UNIT_TESTS)
 TESTS += $(CGROUP_UNIT_TESTS)
 tests_unit_test_cgroup_group_SOURCES = tests/unit/test_cgroup_group.c $(CGROUP_UNIT_SOURCES)
@@ -522,10 +504,10 @@ tests_unit_test_cgroup_trial_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
 tests_unit_test_cgroup_trial_LDADD = $(CGROUP_UNIT_LDADD)
 tests_unit_test_proctrack_limits_SOURCES = tests/unit/test_proctrack_limits.c $(CGROUP_UNIT_SOURCES)
 tests_unit_test_proctrack_limits_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
-tests_unit_test_proctrack_limits_LDADD = $(UNIT_LDADD)
+tests_unit_test_proctrack_limits_LDADD = libcgroups.la $(UNIT_LDADD)
 tests_unit_test_service_birth_SOURCES = tests/unit/test_service_birth.c $(CGROUP_UNIT_SOURCES)
 tests_unit_test_service_birth_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
-tests_unit_test_service_birth_LDADD = $(UNIT_LDADD)
+tests_unit_test_service_birth_LDADD = libcgroups.la $(UNIT_LDADD)
 tests_unit_test_service_birth_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=prctl
 endif
 endif
