@@ -2,7 +2,7 @@
 TEST_EXTENSIONS = .sh
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh --comments
 SH_LOG_DRIVER = $(LOG_DRIVER)
-# TEST_LIMIT, if given, is a command that ends a test which hangs: 'timeout -k 10 1500'.
+# TEST_LIMIT, if given, is a command that runs a test, and may end it if it hangs: 'timeout -k 10 1500'.
 LOG_COMPILER = $(TEST_LIMIT) $(SHELL) $(top_srcdir)/tests/lib/run-unit
 SH_LOG_COMPILER = $(TEST_LIMIT)
 # make -j gives all but one a pipe that has no writer.
@@ -13,6 +13,18 @@ AM_TESTS_ENVIRONMENT = \
 	top_builddir='$(abs_top_builddir)'; export top_builddir; \
 	LSAN_OPTIONS='suppressions=$(abs_top_srcdir)/tests/lib/lsan.supp:print_suppressions=0'; \
 	export LSAN_OPTIONS;
+
+# TESTS is what runs in ten minutes. What takes long by nature is in TESTS_LONG, or has more rounds,
+# ranks and nodes with STEPD_TEST_ALL=1 in the environment ("rounds" of tests/lib/tap.sh).
+TESTS_LONG =
+# These begin first, as they take longest: else the last one would have the machine for itself.
+TESTS_FIRST =
+check-suite:
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(TESTS_FIRST) $(filter-out $(TESTS_FIRST),$(TESTS))'
+check-all:
+	STEPD_TEST_ALL=1 $(MAKE) $(AM_MAKEFLAGS) check \
+		TESTS='$(TESTS_LONG) $(TESTS_FIRST) $(filter-out $(TESTS_FIRST),$(TESTS))'
+.PHONY: check-suite check-all
 
 UNIT_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
 UNIT_LDADD = libagent.la $(CMOCKA_LIBS)
@@ -39,7 +51,7 @@ tests_lib_stepd_next_SOURCES = $(STEPD_PROGRAM_SOURCES) tests/lib/version_next.c
 tests_lib_stepd_next_LDADD = $(stepd_cli_stepd_LDADD)
 
 EXTRA_DIST += tests/lib/reexec.sh tests/lib/reexec_clients.py tests/lib/upheaval.py
-EXTRA_DIST += tests/lib/lsan.supp tests/lib/run-unit tests/lib/tap.sh tests/lib/scratch.h tests/lib/trial_plugin.c tests/lib/trial_mpi.c
+EXTRA_DIST += tests/lib/lsan.supp tests/lib/run-unit tests/lib/timed tests/lib/tap.sh tests/lib/scratch.h tests/lib/trial_plugin.c tests/lib/trial_mpi.c
 
 # Plugins for the loader's tests: a good one, and others with one fault each.
 TRIAL_VARIANTS = good bare initfails initmute longerkind misnamed nofini noinit noname nosymbol \
@@ -333,6 +345,8 @@ check_PROGRAMS += $(FUZZERS)
 endif
 TESTS += tests/system/0012-fuzz-corpus.sh
 EXTRA_DIST += tests/system/0012-fuzz-corpus.sh tests/fuzz/replay.c tests/fuzz/corpus
+TESTS_LONG += tests/system/0015-fuzz.sh
+EXTRA_DIST += tests/system/0015-fuzz.sh
 
 # tests/fuzz/fuzz_spec -max_total_time=60 CORPUS doc/examples
 FUZZERS += tests/fuzz/fuzz_spec
@@ -542,10 +556,10 @@ tests_unit_test_spec_manual_LDADD = $(UNIT_LDADD)
 endif
 
 # In test beds: another kernel, and systemd; see tests/testbed/.
-BED_TESTS = tests/system/0900-in-vm.sh tests/system/0910-in-systemd-container.sh \
-	tests/system/0920-delegated-user.sh
+TESTS_LONG += tests/system/0900-in-vm.sh
+BED_TESTS = tests/system/0910-in-systemd-container.sh tests/system/0920-delegated-user.sh
 TESTS += $(BED_TESTS)
-EXTRA_DIST += $(BED_TESTS) tests/lib/bed.sh tests/testbed/bed.sh tests/testbed/container \
+EXTRA_DIST += $(BED_TESTS) tests/system/0900-in-vm.sh tests/lib/bed.sh tests/testbed/bed.sh tests/testbed/container \
 	tests/testbed/guest-container.sh tests/testbed/guest-crun.sh tests/testbed/guest-host.sh tests/testbed/guest-units.sh \
 	tests/testbed/guest-vm.sh tests/testbed/guest.sh tests/testbed/image tests/testbed/nodes tests/testbed/vm
 
@@ -592,10 +606,11 @@ EXTRA_DIST += tests/system/0500-limits.sh tests/testbed/guest-limits.sh tests/te
 	tests/testbed/guest-rootless.sh tests/testbed/guest-thousand.sh
 # Site configuration, results, adoption.
 OUTER_TESTS = tests/system/0780-mpi-selection.sh tests/system/0781-bootstrap-hydra.sh \
-	tests/system/0782-bootstrap-slurm.sh tests/system/0783-bootstrap-hostile.sh tests/system/0784-wire-descriptors.sh \
+	tests/system/0783-bootstrap-hostile.sh tests/system/0784-wire-descriptors.sh \
 	tests/system/0785-mpich-bootstrap.sh
 TESTS += $(OUTER_TESTS)
-EXTRA_DIST += $(OUTER_TESTS) tests/lib/bootstrap.sh tests/lib/pmi_server.py
+TESTS_LONG += tests/system/0782-bootstrap-slurm.sh
+EXTRA_DIST += $(OUTER_TESTS) tests/system/0782-bootstrap-slurm.sh tests/lib/bootstrap.sh tests/lib/pmi_server.py
 STATE_TESTS = tests/system/0640-configuration.sh tests/system/0645-adopt.sh \
 	tests/system/0646-frozen-by-hand.sh tests/system/0648-clean.sh \
 	tests/system/0650-kill-9.sh \
@@ -952,7 +967,7 @@ STEPRUN_TESTS = tests/system/0820-steprun-here.sh tests/system/0821-steprun-layo
 	tests/system/0824-steprun-ssh.sh tests/system/0825-steprun-slurm.sh \
 	tests/system/0826-steprun-user.sh tests/system/0827-steprun-hostile.sh \
 	tests/system/0828-steprun-keepers.sh tests/system/0829-steprun-terminal.sh \
-	tests/system/0830-steprun-signals.sh tests/system/0831-steprun-relays.sh \
-	tests/system/0832-steprun-slurm-nodes.sh
+	tests/system/0830-steprun-signals.sh tests/system/0831-steprun-relays.sh
+TESTS_LONG += tests/system/0832-steprun-slurm-nodes.sh
 TESTS += $(STEPRUN_TESTS)
-EXTRA_DIST += $(STEPRUN_TESTS) tests/lib/steprun.sh tests/data/steprun-node.json
+EXTRA_DIST += $(STEPRUN_TESTS) tests/system/0832-steprun-slurm-nodes.sh tests/lib/steprun.sh tests/data/steprun-node.json

@@ -22,6 +22,8 @@
 #	done_testing             the last line
 #	tmpdir                   makes an empty directory, $tmpdir, and removes it at the end
 #	at_exit COMMAND          runs at the end, however it comes; the last one given runs first
+#	rounds SHORT LONG        prints SHORT, or with STEPD_TEST_ALL=1 LONG: how often, how many
+#	thorough                 with STEPD_TEST_ALL=1 succeeds: what else is long may be done
 
 set -u
 
@@ -159,6 +161,14 @@ trap tap_end EXIT
 trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
+
+thorough() {
+	[ "${STEPD_TEST_ALL:-0}" = 1 ]
+}
+
+rounds() { # SHORT LONG
+	if thorough; then echo "$2"; else echo "$1"; fi
+}
 
 tmpdir() {
 	tmpdir=$(mktemp -d "${TMPDIR:-/tmp}/stepd-test.XXXXXX") || bail "no temporary directory"

@@ -55,10 +55,10 @@ attack() { # KIND NAME [ARG...]
 	kind=$1 name=$2
 	shift 2
 	# shellcheck disable=SC2086
-	$hostile good "$short" 2 >"$tmpdir/good" 2>&1 &
+	$hostile good "$short" "$(rounds 1 2)" >"$tmpdir/good" 2>&1 &
 	good=$!
 	# shellcheck disable=SC2086
-	timeout 300 $hostile "$@" "$kind" "$short" 1.5 >"$tmpdir/hostile" 2>&1
+	timeout 300 $hostile "$@" "$kind" "$short" "$(rounds 0.7 1.5)" >"$tmpdir/hostile" 2>&1
 	hostile_status=$?
 	if wait $good; then
 		read -r calls median_ms most_ms <"$tmpdir/good"

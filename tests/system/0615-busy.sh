@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A step answers whatever it is about: while its thousand tasks are made, while a suspension hangs,
+# A step answers whatever it is about: while its many tasks are made (a thousand with --all), while a suspension hangs,
 # while it is being ended, and with thousands of processes to tell of.
 # shellcheck disable=SC2016,SC2317 # what stands in single quotes is for eval, Python and the tasks
 . "${top_srcdir:?}/tests/lib/control.sh"
 
 hostile=${top_builddir:?}/tests/lib/hostile
+many=$(rounds 250 1000)
 
 # asker UNTIL: asks one connection after the other call until UNTIL, of the last Describe as d, holds;
 # prints how often, in which states, and the longest time in ms.
@@ -74,14 +75,14 @@ for how in --no-label --label; do
 		asking=$!
 		eventually test -s "$tmpdir/there"
 		# shellcheck disable=SC2086 # $how is a word, or none
-		"$stepd" run -q --job "$job" --proctrack "$b" $how -n 1000 -- sleep 600 >/dev/null 2>"$tmpdir/err" &
+		"$stepd" run -q --job "$job" --proctrack "$b" $how -n "$many" -- sleep 600 >/dev/null 2>"$tmpdir/err" &
 		agent=$!
 		wait $asking
-		ok "$b $how: a step that makes a thousand tasks answers meanwhile ($(asked_in starting) times)" \
+		ok "$b $how: a step that makes $many tasks answers meanwhile ($(asked_in starting) times)" \
 			test "$(asked_in starting)" -ge 1
 		is "$(asked_in running)" 1 "$b $how: and when they run"
 		prompt "$b $how"
-		is "$(answer 'len(p["tasks"])' ListTasks)" 1000 "$b $how: it has them all"
+		is "$(answer 'len(p["tasks"])' ListTasks)" "$many" "$b $how: it has them all"
 		ask Signal '{"signal": "KILL"}' >/dev/null
 		wait $agent
 	done
@@ -105,7 +106,7 @@ print(s.recv(1000))
 END
 waiter=$!
 eventually test -s "$tmpdir/there"
-timeout 300 "$stepd" run -q --job "$job" --proctrack "$tracker" -n 1000 -- sleep 600 2>/dev/null
+timeout 300 "$stepd" run -q --job "$job" --proctrack "$tracker" -n "$many" -- sleep 600 2>/dev/null
 is $? 143 "a signal that is asked for during the launch reaches the tasks"
 wait $waiter
 is "$(cat "$tmpdir/waited")" "b'{\"parameters\":{}}\\x00'" "and is answered"

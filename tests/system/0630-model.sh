@@ -6,7 +6,7 @@
 # processes, exits, and after each the questions of the socket. tests/lib/model.py says how, and what
 # each backend can't know.
 #
-#	MODEL_OPERATIONS  in all (10000)
+#	MODEL_OPERATIONS  in all (3000, 30000 with --all)
 #	MODEL_SEED        of the run that shall be repeated (a random one)
 #	MODEL_BACKENDS    (all that can be used here)
 
@@ -19,7 +19,7 @@ backends=${MODEL_BACKENDS:-$(backends)}
 seed=${MODEL_SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
 # shellcheck disable=SC2086 # words
 count=$(set -- $backends; echo $#)
-each=$(((${MODEL_OPERATIONS:-10000} + count - 1) / count))
+each=$(((${MODEL_OPERATIONS:-$(rounds 3000 30000)} + count - 1) / count))
 
 for backend in $backends; do
 	# The listening socket's path has to be short.

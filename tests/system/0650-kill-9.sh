@@ -3,7 +3,7 @@
 #
 # The agent is killed at every phase of a step, and again while another one takes over; the next one
 # ends the step as it should have ended: no process is lost, no result, and nothing is left.
-# KILL9_ROUNDS more rounds (100 in all if it is not given).
+# KILL9_ROUNDS rounds; each phase with each backend once if it is not given, or hundreds with --all.
 # shellcheck source=tests/lib/step.sh
 . "${top_srcdir:?}/tests/lib/step.sh"
 
@@ -12,7 +12,7 @@ failing=$top_builddir/tests/lib/stepd-failpoints
 STEPD_PLUGIN_DIR=$top_builddir/stepd/cli/plugins
 export STEPD_PLUGIN_DIR
 [ -x "$failing" ] || bail "tests/lib/stepd-failpoints was not built"
-rounds=${KILL9_ROUNDS:-100}
+rounds=${KILL9_ROUNDS:-$(rounds 70 500)}
 
 # Three tasks: one ends by itself with 3, one with 0, one stays until the file is there.
 spec() { # BACKEND

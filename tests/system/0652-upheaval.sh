@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Agents are killed and upgraded in random order while their tasks end: each status is right, or lost
 # where the kernel can't tell it, the result is there, who follows the events misses none and gets none
-# twice, and nothing is left. UPHEAVAL_ROUNDS more rounds; tests/lib/upheaval.py tells the rest.
+# twice, and nothing is left. UPHEAVAL_ROUNDS rounds (12, 200 with --all); tests/lib/upheaval.py tells the rest.
 # shellcheck source=tests/lib/reexec.sh
 . "${top_srcdir:?}/tests/lib/reexec.sh"
 
@@ -10,7 +10,7 @@
 command -v python3 >/dev/null || skip_all "needs python3"
 put "$next"
 # shellcheck disable=SC2046 # words
-"$top_srcdir/tests/lib/upheaval.py" "$stepd" "$next" "$job" "${UPHEAVAL_ROUNDS:-12}" $(backends) >"$tmpdir/said" 2>&1
+"$top_srcdir/tests/lib/upheaval.py" "$stepd" "$next" "$job" "${UPHEAVAL_ROUNDS:-$(rounds 12 200)}" $(backends) >"$tmpdir/said" 2>&1
 status=$?
 diag "$(tail -n 1 "$tmpdir/said")"
 is "$status$(sed '$d' "$tmpdir/said")" 0 "every round ended as it should"

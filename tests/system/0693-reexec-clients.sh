@@ -16,14 +16,15 @@ words() { # NAME: what stands behind that word
 	sed -n "s/^$1 //p" "$tmpdir/storm"
 }
 
+times=$(rounds 10 100)
 agent --proctrack "$tracker" -n 2 -- python3 "$clients" count
 eventually test "$(wc -l <"$tmpdir/out")" -ge 2
 put "$next"
-timeout 120 python3 "$clients" storm "$(sock)" 20 >"$tmpdir/storm" 2>&1
-ended 0 "a step whose agent is upgraded 20 times in a row, while clients storm it"
+timeout 1200 python3 "$clients" storm "$(sock)" "$times" >"$tmpdir/storm" 2>&1
+ended 0 "a step whose agent is upgraded $times times in a row, while clients storm it"
 diag "$(cat "$tmpdir/storm")"
-is "$(words versions)" 99.1 "each of the 20 calls is answered by the new program"
-is "$(upgrades)" 20 "there were 20"
+is "$(words versions)" 99.1 "each of the $times calls is answered by the new program"
+is "$(upgrades)" "$times" "there were so many"
 is "$(words wrong)" "" "no call failed and no connection ended"
 ok "signals were sent meanwhile" test "$(words signals)" -gt 20
 is "$(sed -n 's/counted //p' "$tmpdir/out" | sort -n | tail -n 1)" "$(words signals)" \

@@ -21,12 +21,13 @@ is "$(right 4 --pmi-tcp)" 4 "over TCP, too"
 
 # More of them than processors spin for each other: in sessions of their own the kernel gives each its
 # share beside whatever else this machine does.
-for n in 64 128; do
+for n in $(rounds 48 "64 128"); do
 	step -q --mpi=pmi2 -n $n -- setsid -w "$tmpdir/mpi_sum" >"$tmpdir/out" 2>"$tmpdir/err"
 	is "$?, $(grep -c "of $n, $n here: right" "$tmpdir/out")" "0, $n" "$n ranks add up"
 done
-out=$(talk 128 exchange)
-is "$(printf '%s\n' "$out" | grep -c '^ok')" 128 "128 tasks fence, ring and look up"
+n=$(rounds 32 128)
+out=$(talk "$n" exchange)
+is "$(printf '%s\n' "$out" | grep -c '^ok')" "$n" "$n tasks fence, ring and look up"
 
 out=$(step --mpi=pmi2 -n 3 -- "$tmpdir/mpi_sum" 7 2>&1)
 is $? 7 "MPI_Abort ends the step with its code"

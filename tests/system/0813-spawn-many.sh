@@ -29,24 +29,26 @@ waits='until [ -e "$GO" ]; do sleep 0.02; done'
 GO=$tmpdir/go
 export GO
 
-# ---- a thousand ------------------------------------------------------------------------------
-begin -n 1 --result "$tmpdir/r" sh -c "$asks$waits"'
-	one 1 1 1000 "[\"sh\",\"-c\",\"echo \$SLURM_PROCID; read -r line <&9\"]"
+# ---- a thousand, or a quarter of that --------------------------------------------------------
+many=$(rounds 250 1000)
+begin -n 1 --result "$tmpdir/r" sh -c "$asks$waits
+	many=$many"'
+	one 1 1 $many "[\"sh\",\"-c\",\"echo \$SLURM_PROCID; read -r line <&9\"]"
 	echo "$answer" | cut -c 1-22; until [ ! -e "$GO" ]; do sleep 0.02; done; exit 0'
 before=$(fds "$agent")
 go
-ok "a thousand tasks join" eventually said error
+ok "$many tasks join" eventually said error
 like "$(cat "$tmpdir/out")" '"error":0' "at once"
-all_told() { [ "$(grep -c '^[0-9]*$' "$tmpdir/out")" -eq 1000 ]; }
+all_told() { [ "$(grep -c '^[0-9]*$' "$tmpdir/out")" -eq "$many" ]; }
 ok "each has its place" eventually all_told
-is "$(grep '^[0-9]*$' "$tmpdir/out" | sort -n | sed -n '1p;$p' | tr '\n' ' ')" "0 999 " "from first to last"
-is "$("$stepctl" ps "$job.0" | grep -c ' sh ')" 1001 "the step's processes are told"
-ok "the agent of a thousand joined tasks has no more descriptors than before" test "$(fds "$agent")" -le "$before"
+is "$(grep '^[0-9]*$' "$tmpdir/out" | sort -n | sed -n '1p;$p' | tr '\n' ' ')" "0 $((many - 1)) " "from first to last"
+is "$("$stepctl" ps "$job.0" | grep -c ' sh ')" $((many + 1)) "the step's processes are told"
+ok "the agent of $many joined tasks has no more descriptors than before" test "$(fds "$agent")" -le "$before"
 "$stepctl" terminate --now "$job.0"
 rm "$GO"
 eventually test ! -e "/proc/$agent"
 wait
-ok "the result has them all" holds "$tmpdir/r" 'len(r["tasks"]) == 1001'
+ok "the result has them all" holds "$tmpdir/r" "len(r[\"tasks\"]) == $many + 1"
 nothing_left "nothing is left"
 
 # ---- one after the other, and some that fail -------------------------------------------------

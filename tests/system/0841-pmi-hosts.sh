@@ -46,9 +46,9 @@ tasks=5 options='--ntasks-per-node=4'
 wide 2 places
 all_have "where the ranks are: full nodes and a rest"
 
-tasks=128 options='-m cyclic'
+tasks=$(rounds 32 128) options='-m cyclic'
 talk 8 exchange
-all_have "128 ranks on 8 hosts"
+all_have "$tasks ranks on 8 hosts"
 
 cat >"$tmpdir/multi" <<END
 0-1 python3 $across_py rings

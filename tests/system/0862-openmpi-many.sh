@@ -38,7 +38,7 @@ said() { # REGEX NAME
 # processors.
 many=
 [ "$(getconf _NPROCESSORS_ONLN)" -lt 8 ] || many='1x16 8x16 8x64 1x128 8x128'
-for way in 1x1 1x8 2x8 4x8 8x8 $many; do
+for way in 1x1 1x8 $(rounds "" "2x8 4x8") 8x8 $many; do
 	hosts=${way%x*} ranks=${way#*x}
 	on "$hosts" "$ranks" hello
 	said "^hello from $ranks\$" "hello: $ranks ranks on $hosts hosts"
@@ -48,7 +48,7 @@ for way in 1x1 1x8 2x8 4x8 8x8 $many; do
 	said "^allreduce of $ranks: right\$" "allreduce: $ranks ranks on $hosts hosts"
 done
 
-for hosts in 1 2 4 8; do
+for hosts in 1 $(rounds "" "2 4") 8; do
 	on "$hosts" $((hosts * 2)) ports
 	said '^through a port: 7$' "publish, lookup, connect and accept: $hosts hosts"
 	on "$hosts" $((hosts * 2)) spawn
