@@ -37,23 +37,19 @@ is "$missing" "" "each of them exists"
 is "$(comm -23 "$tmpdir/present" "$tmpdir/listed")" "" "and no file of the tree is forgotten"
 
 # ---- tests -------------------------------------------------------------------------------------
-words_of TESTS >"$tmpdir/tests"
-forgotten=
-for script in "$top_srcdir"/tests/system/*.sh; do
-	name=tests/system/${script##*/}
-	grep -qxF "$name" "$tmpdir/tests" || forgotten="$forgotten $name"
-	[ -x "$script" ] || forgotten="$forgotten $name(not-executable)"
-done
-is "$forgotten" "" "every system test is run by make check"
+words_of 'TESTS) $(TESTS_LONG' >"$tmpdir/tests"
+words_of TESTS_LONG >"$tmpdir/long"
+(cd "$top_srcdir" && find tests/system -name '*.sh') | sort >"$tmpdir/scripts"
+is "$(comm -23 "$tmpdir/scripts" "$tmpdir/tests")" "" \
+	"every system test is run by ./bootstrap check, or with --all"
+is "$(cd "$top_srcdir" && find tests/system -name '*.sh' ! -perm -100)" "" "and can be executed"
+is "$(words_of TESTS | comm -12 - "$tmpdir/long")" "" "no test is in both lists"
+is "$(words_of TESTS_FIRST | comm -23 - "$tmpdir/tests")" "" "those that begin first are tests"
 if grep -q '^tests/unit/' "$tmpdir/tests"; then
-	forgotten=
-	for source in "$top_srcdir"/tests/unit/test_*.c; do
-		name=${source##*/}
-		# By the list itself: a build without a library runs fewer.
-		grep -qwF "tests/unit/${name%.c}" "$top_srcdir/tests/local.mk" ||
-			forgotten="$forgotten $name"
-	done
-	is "$forgotten" "" "every unit test is run by make check"
+	# By the list itself: a build without a library runs fewer.
+	grep -o 'tests/unit/test_[a-z0-9_]*' "$top_srcdir/tests/local.mk" | sort -u >"$tmpdir/units"
+	is "$(cd "$top_srcdir" && find tests/unit -name 'test_*.c' | sed 's/\.c$//' | sort | comm -23 - "$tmpdir/units")" \
+		"" "every unit test is run by make check"
 else
 	skip 1 "built without cmocka"
 fi
@@ -76,18 +72,30 @@ is "$(grep -nwE 'TO''DO|FIX''ME|for'' now' $sources $scripts)" "" "nothing waits
 # Another version decides some lines in another way.
 case $(clang-format --version 2>/dev/null) in
 *' version 14.'*)
-	for source in $sources; do
-		clang-format --dry-run -Werror "$source" >/dev/null 2>&1 || echo "$source"
-	done >"$tmpdir/unformatted"
-	is "$(cat "$tmpdir/unformatted")" "" "every source has the layout of .clang-format"
+	# One process for all: it takes longer to start than to look at a source.
+	# shellcheck disable=SC2086
+	is "$(clang-format --dry-run -Werror $sources 2>&1 | sed -n 's/^\([^ :]*\):[0-9].*/\1/p' | sort -u)" "" \
+		"every source has the layout of .clang-format"
 	;;
 *) skip 1 "clang-format 14 is not installed" ;;
 esac
 
 if command -v shellcheck >/dev/null; then
 	# SC3045: dash and bash, which are sh here, have the options of ulimit.
-	# shellcheck disable=SC2086
-	is "$(shellcheck -S warning -e SC3045 -f gcc $scripts 2>&1)" "" "every script passes shellcheck"
+	check_scripts() { # EXCEPT SCRIPT...
+		except=$1
+		shift
+		shellcheck -S warning -e "SC3045$except" -f gcc "$@" 2>&1
+	}
+	# A test together with what it has from tests/lib takes five times as long.
+	# shellcheck disable=SC2046,SC2086
+	if thorough; then
+		found=$(check_scripts '' $scripts)
+	else
+		found=$(check_scripts ,SC2034,SC2154 $(printf '%s\n' $scripts | grep '^tests/system/')
+			check_scripts '' $(printf '%s\n' $scripts | grep -v '^tests/system/'))
+	fi
+	is "$found" "" "every script passes shellcheck"
 else
 	skip 1 "shellcheck is not installed"
 fi
