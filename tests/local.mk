@@ -16,14 +16,22 @@ AM_TESTS_ENVIRONMENT = \
 
 # TESTS is what runs in ten minutes. What takes long by nature is in TESTS_LONG, or has more rounds,
 # ranks and nodes with STEPD_TEST_ALL=1 in the environment ("rounds" of tests/lib/tap.sh).
+# What is in TESTS_LONG runs last: it needs the processors for minutes.
 TESTS_LONG =
 # These begin first, as they take longest: else the last one would have the machine for itself.
-TESTS_FIRST =
+TESTS_FIRST = \
+	tests/system/0742-pmi-words.sh tests/system/0793-service-hostile.sh tests/system/0011-tidy-tree.sh \
+	tests/system/0854-pmix-spawn.sh tests/system/0612-following.sh tests/system/0693-reexec-clients.sh \
+	tests/system/0615-busy.sh tests/system/0600-control-hostile.sh tests/system/0825-steprun-slurm.sh \
+	tests/system/0813-spawn-many.sh tests/system/0910-in-systemd-container.sh tests/system/0841-pmi-hosts.sh \
+	tests/system/0520-samples.sh tests/system/0744-pmi-hydra.sh tests/system/0890-doctor-mpi.sh \
+	tests/system/0617-flood-strangers.sh tests/system/0645-adopt.sh tests/system/0700-slurm-protocol.sh \
+	tests/system/0875-pmix-monitors.sh tests/system/0748-rank-death.sh tests/unit/test_proctrack_contract
+TESTS_ORDERED = $(filter $(TESTS),$(TESTS_FIRST)) $(filter-out $(TESTS_FIRST),$(TESTS))
 check-suite:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(TESTS_FIRST) $(filter-out $(TESTS_FIRST),$(TESTS))'
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(TESTS_ORDERED)'
 check-all:
-	STEPD_TEST_ALL=1 $(MAKE) $(AM_MAKEFLAGS) check \
-		TESTS='$(TESTS_LONG) $(TESTS_FIRST) $(filter-out $(TESTS_FIRST),$(TESTS))'
+	STEPD_TEST_ALL=1 $(MAKE) $(AM_MAKEFLAGS) check TESTS='$(TESTS_ORDERED) $(TESTS_LONG)'
 .PHONY: check-suite check-all
 
 UNIT_CPPFLAGS = $(AM_CPPFLAGS) $(CMOCKA_CFLAGS)
