@@ -10,6 +10,8 @@
 #include "tests/lib/fake_agent.h"
 #include "tests/lib/scratch.h"
 
+#define LONG_MS 300000 /* for what comes at once; a guard against hanging */
+
 struct rig {
 	char *runtime;
 	char *directory; /* of the agent's step, 7.0 on n1 */

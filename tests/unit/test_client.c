@@ -33,7 +33,7 @@ static int try_connect(struct rig *rig, int timeout_ms)
 static void join(struct rig *rig, fake_script_fn script)
 {
 	start(rig, script);
-	if (try_connect(rig, 5000) < 0)
+	if (try_connect(rig, LONG_MS) < 0)
 		fail_msg("%s", rig->error.text);
 }
 
@@ -171,7 +171,7 @@ static void test_interrupted_calls(void **state)
 
 	start(rig, script_slow);
 	disturb(true);
-	r = try_connect(rig, 5000);
+	r = try_connect(rig, LONG_MS);
 	r = r < 0 ? r : call(rig);
 	disturb(false);
 	if (r < 0)
@@ -326,7 +326,7 @@ static void test_no_answer_in_time(void **state)
 	stepd_set_timeout(rig->client, 150);
 	before = now_ms();
 	assert_broken(rig, -ETIMEDOUT, "no answer in 150 ms");
-	assert_in_range(now_ms() - before, 149, 5000);
+	assert_true(now_ms() - before >= 149);
 }
 
 static void script_trickle(int fd)
@@ -348,7 +348,7 @@ static void test_an_answer_that_never_gets_whole(void **state)
 	stepd_set_timeout(rig->client, 150);
 	before = now_ms();
 	assert_broken(rig, -ETIMEDOUT, "no answer in 150 ms");
-	assert_in_range(now_ms() - before, 149, 5000);
+	assert_true(now_ms() - before >= 149);
 }
 
 static void script_two(int fd)
@@ -482,7 +482,7 @@ static void test_more(void **state)
 	assert_non_null(strstr(rig->error.text, "ListPids is under way"));
 	while (continues) {
 		assert_int_equal(
-			stepd_next(rig->client, 5000, &rig->reply, &continues, &rig->error), 0);
+			stepd_next(rig->client, LONG_MS, &rig->reply, &continues, &rig->error), 0);
 		(void)snprintf(expected, sizeof(expected), "{\"n\":%d}", ++n);
 		assert_string_equal(rig->reply, expected);
 		free(rig->reply);
@@ -542,7 +542,7 @@ static void test_in_a_loop(void **state)
 			p.events |= POLLOUT;
 			wrote = true;
 		}
-		assert_int_equal(poll(&p, 1, 5000), 1);
+		assert_int_equal(poll(&p, 1, LONG_MS), 1);
 		rounds++;
 	}
 	assert_int_equal(r, 0);
@@ -570,14 +570,14 @@ static void test_a_full_queue(void **state)
 	assert_int_equal(rig->error.code, -ETIMEDOUT);
 	before = now_ms();
 	assert_int_equal(try_connect(rig, 200), -ETIMEDOUT);
-	assert_in_range(now_ms() - before, 190, 5000);
+	assert_true(now_ms() - before >= 190);
 	assert_non_null(strstr(rig->error.text, "took no connection in 200 ms"));
 	before = now_ms();
 	disturb(true);
 	r = try_connect(rig, 200);
 	disturb(false);
 	assert_int_equal(r, -ETIMEDOUT);
-	assert_in_range(now_ms() - before, 190, 5000);
+	assert_true(now_ms() - before >= 190);
 	while (n > 0)
 		stepd_disconnect(queued[--n]);
 }
@@ -600,7 +600,7 @@ static void test_a_dead_agent(void **state)
 	assert_int_equal(try_connect(rig, 30000), -ECONNREFUSED);
 	assert_non_null(strstr(rig->error.text, "n1/7.0 has ended"));
 	assert_non_null(strstr(rig->error.text, "n1_7.0/result.json"));
-	assert_in_range(now_ms() - before, 0, 5000);
+	assert_true(now_ms() - before < 30000); /* no deadline has passed */
 }
 
 static void test_a_stranger(void **state)
@@ -611,12 +611,12 @@ static void test_a_stranger(void **state)
 	if (geteuid() != 0)
 		skip();
 	rig->agent = fake_agent_start(rig->runtime, script_echo, 65533);
-	assert_int_equal(try_connect(rig, 5000), 0); /* the directory's owner */
+	assert_int_equal(try_connect(rig, LONG_MS), 0); /* the directory's owner */
 	assert_int_equal(call(rig), 0);
 	rig->client = stepd_disconnect(rig->client);
 	directory = scratch_path(rig->runtime, "n1_7.0");
 	assert_int_equal(chown(directory, 65532, 65532), 0);
-	assert_int_equal(try_connect(rig, 5000), -EPERM);
+	assert_int_equal(try_connect(rig, LONG_MS), -EPERM);
 	assert_non_null(strstr(rig->error.text, "uid 65533"));
 	assert_non_null(strstr(rig->error.text, "uid 65532 or as root"));
 }
@@ -629,7 +629,7 @@ static void test_a_directory_open_to_all(void **state)
 	start(rig, script_echo);
 	directory = scratch_path(rig->runtime, "n1_7.0");
 	assert_int_equal(chmod(directory, 0777), 0);
-	assert_int_equal(try_connect(rig, 5000), -EPERM);
+	assert_int_equal(try_connect(rig, LONG_MS), -EPERM);
 	assert_non_null(strstr(rig->error.text, "mode 0777"));
 }
 
@@ -649,7 +649,7 @@ static void test_a_long_path(void **state)
 	assert_true(strlen(deep) > 200);
 	rig->agent = fake_agent_start(deep, script_echo, 0);
 	directory = scratch_path(deep, "n1_7.0/");
-	assert_int_equal(stepd_connect_directory(directory, 5000, &rig->client, &rig->error), 0);
+	assert_int_equal(stepd_connect_directory(directory, LONG_MS, &rig->client, &rig->error), 0);
 	assert_int_equal(call(rig), 0);
 	free(deep);
 }
@@ -658,9 +658,10 @@ static void test_nothing_there(void **state)
 {
 	struct rig *rig = *state;
 
-	assert_int_equal(try_connect(rig, 5000), -ENOENT);
-	assert_int_equal(stepd_connect_directory("", 5000, &rig->client, NULL), -ENOENT);
-	assert_int_equal(stepd_connect_directory("/dev/null", 5000, &rig->client, NULL), -ENOENT);
+	assert_int_equal(try_connect(rig, LONG_MS), -ENOENT);
+	assert_int_equal(stepd_connect_directory("", LONG_MS, &rig->client, NULL), -ENOENT);
+	assert_int_equal(
+		stepd_connect_directory("/dev/null", LONG_MS, &rig->client, NULL), -ENOENT);
 	assert_null(stepd_disconnect(NULL));
 }
 

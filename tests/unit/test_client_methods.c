@@ -48,7 +48,7 @@ static void play(int fd)
 static void join(struct rig *rig)
 {
 	rig->agent = fake_agent_start(rig->runtime, play, 0);
-	if (stepd_connect_directory(rig->directory, 5000, &rig->client, &rig->error) < 0)
+	if (stepd_connect_directory(rig->directory, LONG_MS, &rig->client, &rig->error) < 0)
 		fail_msg("%s", rig->error.text);
 }
 
@@ -168,7 +168,7 @@ static void test_find_any_number_of_pids(void **state)
 
 	assert_non_null(pids);
 	rig->agent = fake_agent_start(rig->runtime, play_find, 0);
-	assert_int_equal(stepd_connect_directory(rig->directory, 5000, &rig->client, NULL), 0);
+	assert_int_equal(stepd_connect_directory(rig->directory, LONG_MS, &rig->client, NULL), 0);
 	assert_fine(rig, stepd_find_pids(rig->client, pids, COUNT, 0, &found, &n, &rig->error));
 	assert_int_equal(n, 3);
 	assert_int_equal(found[0].pid, 16384);
@@ -331,7 +331,7 @@ static void test_wait(void **state)
 	assert_int_equal(stepd_wait(rig->client, 50, &result, &rig->error), -ETIMEDOUT);
 	assert_int_equal(stepd_suspend(rig->client, &rig->error), -EINVAL);
 	fake_agent_stop(&rig->agent);
-	assert_int_equal(stepd_wait(rig->client, 5000, &result, &rig->error), -ECONNRESET);
+	assert_int_equal(stepd_wait(rig->client, LONG_MS, &result, &rig->error), -ECONNRESET);
 }
 
 static void test_wait_has_the_result(void **state)
@@ -342,7 +342,7 @@ static void test_wait_has_the_result(void **state)
 	script[0] = (struct exchange){"{\"method\":\"io.stepd.Step.Wait\"}",
 		{"{\"parameters\":{\"state\":\"ended\",\"result\":{\"exit_code\":3}}}"}};
 	join(rig);
-	assert_fine(rig, stepd_wait(rig->client, 5000, &result, &rig->error));
+	assert_fine(rig, stepd_wait(rig->client, LONG_MS, &result, &rig->error));
 	assert_string_equal(result, "{\"exit_code\":3}");
 	free(result);
 }
@@ -358,7 +358,7 @@ static void test_wait_reads_the_result(void **state)
 	assert_int_equal(stepd_wait(rig->client, 20, &result, &rig->error), -ETIMEDOUT);
 	scratch_write(rig->directory, "result.json", "{\"exit_code\":4}", 15, 0644);
 	fake_agent_stop(&rig->agent);
-	assert_fine(rig, stepd_wait(rig->client, 5000, &result, &rig->error));
+	assert_fine(rig, stepd_wait(rig->client, LONG_MS, &result, &rig->error));
 	assert_string_equal(result, "{\"exit_code\":4}");
 	free(result);
 }
@@ -379,7 +379,7 @@ static void test_follow(void **state)
 			"\"state\":\"ended\"}}}"}};
 	join(rig);
 	assert_fine(rig, stepd_follow(rig->client, 3, &rig->error));
-	assert_int_equal(stepd_next_event(rig->client, 5000, &event, &rig->error), 1);
+	assert_int_equal(stepd_next_event(rig->client, LONG_MS, &event, &rig->error), 1);
 	assert_int_equal(event.sequence, 3);
 	assert_int_equal(event.time_usec, 5);
 	assert_string_equal(event.kind, "task_exit");
@@ -390,12 +390,12 @@ static void test_follow(void **state)
 	assert_int_equal(event.exit_code, 1);
 	assert_int_equal(event.count, -1);
 	assert_string_equal(event.text, "rank 1 ended");
-	assert_int_equal(stepd_next_event(rig->client, 5000, &event, &rig->error), 1);
+	assert_int_equal(stepd_next_event(rig->client, LONG_MS, &event, &rig->error), 1);
 	assert_string_equal(event.kind, "a-kind-of-a-lat");
 	assert_int_equal(event.rank, -1);
-	assert_int_equal(stepd_next_event(rig->client, 5000, &event, &rig->error), 1);
+	assert_int_equal(stepd_next_event(rig->client, LONG_MS, &event, &rig->error), 1);
 	assert_string_equal(event.state, "ended");
-	assert_int_equal(stepd_next_event(rig->client, 5000, &event, &rig->error), 0);
+	assert_int_equal(stepd_next_event(rig->client, LONG_MS, &event, &rig->error), 0);
 	assert_int_equal(stepd_next_event(rig->client, 0, &event, &rig->error), 0);
 }
 
@@ -407,7 +407,7 @@ static void test_follow_to_an_empty_end(void **state)
 	script[0] = (struct exchange){CALL_MORE("Events", "{}"), {"{}"}};
 	join(rig);
 	assert_fine(rig, stepd_follow(rig->client, 0, &rig->error));
-	assert_int_equal(stepd_next_event(rig->client, 5000, &event, &rig->error), 0);
+	assert_int_equal(stepd_next_event(rig->client, LONG_MS, &event, &rig->error), 0);
 }
 
 static void test_follow_until_the_agent_dies(void **state)
@@ -419,12 +419,12 @@ static void test_follow_until_the_agent_dies(void **state)
 		{EVENT("\"sequence\":1,\"time_usec\":5,\"kind\":\"oom\"")}};
 	join(rig);
 	assert_fine(rig, stepd_follow(rig->client, 0, &rig->error));
-	assert_int_equal(stepd_next_event(rig->client, 5000, &event, &rig->error), 1);
+	assert_int_equal(stepd_next_event(rig->client, LONG_MS, &event, &rig->error), 1);
 	assert_int_equal(stepd_next_event(rig->client, 0, &event, &rig->error), -EAGAIN);
 	assert_int_equal(stepd_next_event(rig->client, 20, &event, &rig->error), -ETIMEDOUT);
 	fake_agent_stop(&rig->agent);
-	assert_int_equal(stepd_next_event(rig->client, 5000, &event, &rig->error), -ECONNRESET);
-	assert_int_equal(stepd_next_event(rig->client, 5000, &event, &rig->error), -ECONNRESET);
+	assert_int_equal(stepd_next_event(rig->client, LONG_MS, &event, &rig->error), -ECONNRESET);
+	assert_int_equal(stepd_next_event(rig->client, LONG_MS, &event, &rig->error), -ECONNRESET);
 }
 
 static void test_events_that_are_none(void **state)
@@ -441,7 +441,8 @@ static void test_events_that_are_none(void **state)
 		script[0] = (struct exchange){CALL_MORE("Events", "{}"), {table[i]}};
 		join(rig);
 		assert_fine(rig, stepd_follow(rig->client, 0, &rig->error));
-		assert_int_equal(stepd_next_event(rig->client, 5000, &event, &rig->error), -EPROTO);
+		assert_int_equal(
+			stepd_next_event(rig->client, LONG_MS, &event, &rig->error), -EPROTO);
 		rig->client = stepd_disconnect(rig->client);
 		fake_agent_stop(&rig->agent);
 	}
@@ -462,7 +463,7 @@ static void test_a_long_text(void **state)
 	script[0] = (struct exchange){CALL_MORE("Events", "{}"), {answer}};
 	join(rig);
 	assert_fine(rig, stepd_follow(rig->client, 0, &rig->error));
-	assert_int_equal(stepd_next_event(rig->client, 5000, &event, &rig->error), 1);
+	assert_int_equal(stepd_next_event(rig->client, LONG_MS, &event, &rig->error), 1);
 	assert_int_equal(strlen(event.text), sizeof(event.text) - 1);
 	assert_int_equal(event.text[strlen(event.text) - 1] & 0xff, 0xa9);
 	assert_int_equal(stepd_next_event(rig->client, 0, &event, &rig->error), -EAGAIN);
