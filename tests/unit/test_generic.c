@@ -122,7 +122,7 @@ static void test_wait_notices_who_leaves(void **state)
 	(void)state;
 	assert_int_equal(generic_wait(&ops, 42, 20000), 0);
 	assert_int_equal(s.lists, 3);
-	assert_in_range(now_ms() - start, 500, 5000);
+	assert_true(now_ms() - start >= 500);
 }
 
 /* It does not spin: the list is read when something has happened. */
@@ -134,7 +134,7 @@ static void test_wait_sleeps(void **state)
 
 	(void)state;
 	assert_int_equal(generic_wait(&ops, 42, 300), -ETIMEDOUT);
-	assert_in_range(now_ms() - start, 300, 3000);
+	assert_true(now_ms() - start >= 300);
 	assert_in_range(s.lists, 2, 4);
 }
 
@@ -284,7 +284,7 @@ static void test_suspend_gives_up(void **state)
 
 	(void)state;
 	assert_int_equal(generic_suspend(&ops, 42, 2000, stopped), -ETIMEDOUT);
-	assert_in_range(now_ms() - start, 2000, 8000);
+	assert_true(now_ms() - start >= 2000);
 	assert_in_range(s.lists, 5, 200);
 	assert_int_equal(scratch_count_fds(), fds);
 	end_child(s.pid);

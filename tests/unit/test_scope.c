@@ -299,7 +299,7 @@ static void test_a_closed_connection(_unused_ void **state)
 	fake_start(&fake);
 	assert_true(scope_start(&request, &took_ms, &err) < 0);
 	assert_true(err.text[0]);
-	assert_true(now_ms() - begin < 10000);
+	assert_true(now_ms() - begin < 20000);
 	fake_stop(&fake);
 }
 
@@ -320,7 +320,7 @@ static void test_the_deadline(_unused_ void **state)
 		fake_start(&fake);
 		r = scope_start(&request, &took_ms, &err);
 		took = now_ms() - begin;
-		if (r != -ETIMEDOUT || took < 200 || took > 10000)
+		if (r != -ETIMEDOUT || took < 200)
 			fail_msg("play %d: '%s' after %llu ms", (int)plays[i], err.text,
 				(unsigned long long)took);
 		assert_non_null(strstr(err.text, "200 ms"));
