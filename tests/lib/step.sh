@@ -12,6 +12,9 @@
 #	hanging PID...      whether one of them is in state D
 #	nothing_left NAME   checks that no cgroup, directory or process of $job is there
 #	nothing_left_soon NAME  the same, for agents that this shell does not wait for
+#	now_ms              a clock
+#	no_slower MS CONTROL_MS  whether what took MS did not wait for anything that a control in the same
+#	                    run did not wait for: less than twenty times as much, and 50 ms count as least
 # Tasks are marked by the variable STEPD_TEST_JOB in their environment.
 
 # shellcheck source=tests/lib/tap.sh
@@ -121,6 +124,14 @@ hanging() {
 # running STEP: whether that step of $job is past its launch.
 running() {
 	grep -qs '"state":"running"' "$run"/*_"$job.$1"/state.json
+}
+
+now_ms() {
+	echo $(($(date +%s%N) / 1000000))
+}
+
+no_slower() {
+	[ "$1" -le $((20 * ($2 > 50 ? $2 : 50))) ]
 }
 
 # Waits, without guessing a time, until COMMAND succeeds; at most a minute or more.

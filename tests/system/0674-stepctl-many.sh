@@ -7,10 +7,6 @@
 command -v python3 >/dev/null || skip_all "needs python3"
 steps=${STEPD_TEST_STEPS:-$(rounds 30 100)}
 
-now_ms() {
-	echo $(($(date +%s%N) / 1000000))
-}
-
 took() { # NAME COMMAND...: its standard output is in $tmpdir/answer, and its status is $status
 	took_name=$1
 	shift
