@@ -52,12 +52,12 @@ for b in $(backends); do
 		like "$(cat "$tmpdir/r")" '"text": "killed by signal 9 \(KILL\), on request"' \
 			"$b: what would not end has been killed"
 
-		begin=$(date +%s%N)
 		# A second is enough for a trap where a fork takes 28 ms and others have the processor.
-		step -q $t --time-limit 0.1s --kill-sequence CONT,INT:1s,TERM:1s,KILL -- \
+		step -q $t --result "$tmpdir/r" --time-limit 0.1s --kill-sequence CONT,INT:1s,TERM:1s,KILL -- \
 			sh -c 'trap "echo int" INT; trap "echo term" TERM; while :; do sleep 0.1; done' >"$tmpdir/seq"
 		is "$(tr '\n' ' ' <"$tmpdir/seq")" "int term " "$b: the kill sequence is sent in its order"
-		is $(((($(date +%s%N) - begin) / 1000000) < 60000)) 1 "$b: the kill sequence comes to its end"
+		like "$(cat "$tmpdir/r")" '"text": "killed by signal 9 \(KILL\), on request"' \
+			"$b: the kill sequence comes to its end"
 
 		step -q $t -n 2 -- sh -c 'sleep 99 & sleep 99 & :'
 		is $? 0 "$b: what tasks leave in the background does not hold the step up"

@@ -145,7 +145,7 @@ sys.exit(0 if s.recv(1) == b"" else 1)
 END
 is $? 0 "who sends half a call is closed"
 took=$(($(date +%s) - begin))
-ok "after ten seconds" test $took -ge 9 -a $took -le 60
+ok "not before ten seconds" test $took -ge 9
 
 is "$(call Terminate)" '{"parameters":{}}' "the step is ended through its socket"
 wait "$launcher"

@@ -73,7 +73,7 @@ for b in $(backends); do
 		upgrade
 		ended 143 "$b: the escalation goes on"
 		took=$((($(date +%s%N) - begin) / 1000000))
-		ok "$b: when it would have (after $took ms)" test "$took" -ge 1000 -a "$took" -lt 30000
+		ok "$b: when it would have (after $took ms)" test "$took" -ge 1000
 		like "$(cat "$tmpdir/r")" '"text": "killed by signal 9 \(KILL\), on request"' \
 			"$b: who ended on request is known"
 
@@ -83,7 +83,7 @@ for b in $(backends); do
 		upgrade
 		ended 124 "$b: the time limit stands"
 		took=$((($(date +%s%N) - begin) / 1000000))
-		ok "$b: at its time (after $took ms)" test "$took" -ge 1000 -a "$took" -lt 30000
+		ok "$b: at its time (after $took ms)" test "$took" -ge 1000
 	}
 done
 

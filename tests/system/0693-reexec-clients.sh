@@ -73,7 +73,7 @@ varlink call "$(sock)" Terminate '{"grace_ms":1000}' >/dev/null
 upgrade
 ended 143 "an escalation by a sequence of the caller's goes on"
 took=$((($(date +%s%N) - begin) / 1000000))
-ok "when it would have (after $took ms)" test "$took" -ge 1000 -a "$took" -lt 30000
+ok "when it would have (after $took ms)" test "$took" -ge 1000
 
 # An answer of many pieces, read late: made before the change, or refused in words.
 agent --proctrack "$tracker" -n 2 -- sh -c 'i=0; while [ $i -lt 20 ]; do sleep 600 & i=$((i+1)); done; wait'
