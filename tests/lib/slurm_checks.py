@@ -245,6 +245,16 @@ def check_cap(spool, node):
 
 def check_slow(spool, node):
     """7.3 hangs in all, 7.4 takes no connection; 7.0 is well."""
+
+    def served():
+        begin = time.monotonic()
+        c = Client(path(spool, node, "7.0"), slurm.V26_11)
+        for _ in range(20):
+            c.state()
+            c.list_pids()
+        return time.monotonic() - begin
+
+    alone = served()
     hung = [Client(path(spool, node, "7.3"), slurm.V26_11) for _ in range(10)]
     for c in hung:
         c.send(struct.pack("=i", slurm.LIST_PIDS))
@@ -259,11 +269,9 @@ def check_slow(spool, node):
     acting = Client(path(spool, node, "7.3"), slurm.V26_11)
     acting.send(struct.pack("=i", slurm.TERMINATE))
     began = time.monotonic()
-    c = Client(path(spool, node, "7.0"), slurm.V26_11)
-    for _ in range(20):
-        c.state()
-        c.list_pids()
-    check("hung agents and slow clients hold up nobody", time.monotonic() - began < 5, True)
+    beside = served()
+    alone_or_not = "hung agents and slow clients hold up nobody: %.0f ms, and %.0f alone"
+    check(alone_or_not % (beside * 1e3, alone * 1e3), beside < max(20 * alone, 1), True)
     for name, each in (("hung", hung), ("stopped", stopped)):
         closed = 0
         for c in each:
@@ -274,7 +282,7 @@ def check_slow(spool, node):
         check(f"queries to a {name} agent are closed", closed, len(each))
     check_closed("half a request is given up", lambda: half.take("i"))
     check_closed("so is silence at the beginning", lambda: silent.take("i"))
-    check("all that took its time", 8 < time.monotonic() - began < 29, True)
+    check("all that took its time", time.monotonic() - began > 8, True)
 
 
 def check_broken(spool, node):
