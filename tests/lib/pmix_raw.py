@@ -18,7 +18,7 @@ import sys
 def connect(uri):
     host, port = re.search(r"tcp[46]://(.*):(\d+)$", uri).groups()
     sock = socket.create_connection((host, int(port)))
-    sock.settimeout(20)
+    sock.settimeout(300)
     return sock
 
 

@@ -46,7 +46,7 @@ fifos() {
 
 go() {
 	# shellcheck disable=SC2016 # for that shell
-	timeout 60 sh -c 'echo go >"$1"' sh "$tmpdir/$1"
+	timeout 900 sh -c 'echo go >"$1"' sh "$tmpdir/$1"
 }
 
 task_sh() { # reads the script

@@ -19,7 +19,7 @@ import time
 class Client:
     def __init__(self, path):
         self.s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.s.settimeout(60)
+        self.s.settimeout(600)
         self.s.connect(path)
         self.pending = b""
 

@@ -78,9 +78,9 @@ if command -v script >/dev/null; then
 		eventually test -e "$tmpdir/tty.1"
 		echo typed
 		sleep 1
-	) | timeout 120 script -qec "sh $tmpdir/run.sh" /dev/null >typescript 2>&1
+	) | timeout 900 script -qec "sh $tmpdir/run.sh" /dev/null >typescript 2>&1
 	is "$(cat tty.0) $(cat tty.1)" "typed typed" "what is typed at a terminal reaches all tasks"
-	is "$(timeout 120 script -qec "'$stepd' run --job $job --output '$tmpdir/tty' -- test -t 0; echo \$?" \
+	is "$(timeout 900 script -qec "'$stepd' run --job $job --output '$tmpdir/tty' -- test -t 0; echo \$?" \
 		/dev/null </dev/null | tr -d '\r' | tail -1)" 1 "one task has not the terminal itself"
 else
 	skip 2 "needs script"

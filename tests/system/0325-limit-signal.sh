@@ -78,7 +78,7 @@ EOF2
 out=$(step -q --time-limit=300s --signal=B:USR1@299 --batch "$tmpdir/script" 2>&1)
 is "$? $out" "3 saved" "a batch script gets it, too"
 
-out=$(timeout 120 "$steprun" -q --launcher=local --job "$job" --proctrack "$tracker" -N 2 -n 2 --time-limit=300s \
+out=$(timeout 900 "$steprun" -q --launcher=local --job "$job" --proctrack "$tracker" -N 2 -n 2 --time-limit=300s \
 	--signal=USR1@299 sh -c 'trap "echo got; exit 4" USR1; while :; do sleep 0.05; done' 2>&1)
 is "$? $(printf '%s\n' "$out" | grep -c '^got')" "4 2" "under steprun the tasks of all nodes get it"
 

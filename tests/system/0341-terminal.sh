@@ -83,7 +83,7 @@ P
 chmod 644 "$tmpdir/attack.py"
 
 at_terminal() { # ARG...: of "stepd run"
-	timeout 120 python3 "$tmpdir/on-terminal" "$stepd" run -q --job "$job" --input none "$@" 2>&1
+	timeout 900 python3 "$tmpdir/on-terminal" "$stepd" run -q --job "$job" --input none "$@" 2>&1
 }
 
 # Of the kernel where nobody may do that any more, or of the terminal that is not the caller's.

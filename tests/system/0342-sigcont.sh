@@ -247,11 +247,11 @@ for b in $(backends); do
 	agent=$!
 	eventually running 0
 	is "$(session "$agent")" "$agent" "$b: an agent without a terminal has a session of its own"
-	out=$(timeout 60 "$stepd" run -q --job "$job" --step 1 --proctrack "$b" --uid $stranger --gid $stranger -- \
+	out=$(timeout 900 "$stepd" run -q --job "$job" --step 1 --proctrack "$b" --uid $stranger --gid $stranger -- \
 		$python "$tmpdir/continue.py" kill "$agent" 2>&1)
 	like "$out" "PermissionError" "$b: a task of another user can't send CONT to its agent"
 	task=$("$stepctl" pids "$job.0" | head -n 1)
-	out=$(timeout 60 "$stepd" run -q --job "$job" --step 1 --proctrack "$b" --uid $stranger --gid $stranger -- \
+	out=$(timeout 900 "$stepd" run -q --job "$job" --step 1 --proctrack "$b" --uid $stranger --gid $stranger -- \
 		$python "$tmpdir/continue.py" kill "$task" 2>&1)
 	like "$out" "PermissionError" "$b: nor to its tasks"
 	rm "$tmpdir/stay"

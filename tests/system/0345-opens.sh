@@ -25,7 +25,7 @@ chmod 777 "$private/inner"
 # daemon ARG...: a step whose agent was started by a daemon that left these descriptors open.
 daemon() {
 	# shellcheck disable=SC2086 # $as_user and $under are words
-	timeout 60 $under "$stepd" run -q --job "$job" --proctrack "$tracker" $as_user "$@" \
+	timeout 900 $under "$stepd" run -q --job "$job" --proctrack "$tracker" $as_user "$@" \
 		6<"$private/inner" 8<"$private" 9<"$private/file" 7>>"$private/log" 2>"$tmpdir/err" </dev/null
 }
 

@@ -20,7 +20,7 @@ chmod 600 "$tmpdir/mine"
 lax() { # SECUREBITS ARG...
 	lax_bits=$1
 	shift
-	timeout 60 setpriv --securebits "$lax_bits" "$stepd" run -q --job "$job" --proctrack "$tracker" --chdir / \
+	timeout 900 setpriv --securebits "$lax_bits" "$stepd" run -q --job "$job" --proctrack "$tracker" --chdir / \
 		--uid $user --gid $group "$@" 2>"$tmpdir/err" </dev/null
 }
 
@@ -50,7 +50,7 @@ is "$(cat "$tmpdir/private/log" "$tmpdir/mine")" "$(printf 'kept\nsecret')" "non
 lax +no_setuid_fixup,+no_setuid_fixup_locked -- true
 is $? 125 "where they are locked a step of another user is refused"
 like "$(cat "$tmpdir/err")" "uid: .* securebits 0xc.*user $user" "the reason is told"
-ok "root's own step runs under them" timeout 60 setpriv --securebits +no_setuid_fixup,+no_setuid_fixup_locked \
+ok "root's own step runs under them" timeout 900 setpriv --securebits +no_setuid_fixup,+no_setuid_fixup_locked \
 	"$stepd" run -q --job "$job" --proctrack "$tracker" -- true
 nothing_left "nothing is left"
 done_testing

@@ -8,7 +8,7 @@
 limited() {
 	limited_files=$1
 	shift
-	timeout 60 prlimit --nofile="$limited_files" "$stepd" run -q --job "$job" --proctrack "$tracker" "$@" 2>&1
+	timeout 900 prlimit --nofile="$limited_files" "$stepd" run -q --job "$job" --proctrack "$tracker" "$@" 2>&1
 }
 
 command -v prlimit >/dev/null || skip_all "prlimit is missing"

@@ -11,7 +11,7 @@ for calls in clone3 close_range keyctl "clone3 close_range keyctl"; do
 		"pgid "*clone3*) continue ;; # its placeholder is made by clone3(2): Linux 5.3, as pidfds are
 		esac
 		# shellcheck disable=SC2086 # $calls is words
-		out=$(timeout 120 "$without" $calls -- "$stepd" run --job "$job" --proctrack "$b" -n 3 -- \
+		out=$(timeout 900 "$without" $calls -- "$stepd" run --job "$job" --proctrack "$b" -n 3 -- \
 			sh -c 'sleep 99 & exec ls /proc/self/fd' 2>&1 | sort | uniq -c | tr -s ' \n' ' ')
 		is "$out" " 3 0 3 1 3 2 3 3 " "$b without $calls: the step runs, and its tasks have no descriptors too many"
 		nothing_left "$b without $calls: nothing is left"

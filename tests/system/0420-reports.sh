@@ -50,17 +50,17 @@ X
 mkfifo ready
 exec 8<>ready
 dd if=/dev/zero of=ready bs=65536 count=1 2>/dev/null
-timeout 120 "$stepd" serve --spec spec --ready-fd 8 2>err
+timeout 900 "$stepd" serve --spec spec --ready-fd 8 2>err
 is $? 124 "a full ready pipe does not keep the agent from its work"
 like "$(cat err)" "nobody reads the ready line" "and is named"
 nothing_left "nothing is left"
 exec 8>&-
 
 sed 's/"argv".*"time_limit_ms"/"stdin": "all", "argv": ["cat"], "time_limit_ms"/' spec >spec.cat
-out=$(timeout 120 "$stepd" serve --spec-fd 0 --ready-fd 1 <spec.cat)
+out=$(timeout 900 "$stepd" serve --spec-fd 0 --ready-fd 1 <spec.cat)
 is $? 0 "the standard streams may bring the spec and take the ready line"
 like "$out" '^\{"step":' "the line comes"
-out=$(timeout 120 "$stepd" serve --spec-fd 7 --ready-fd 7 7<>spec.cat 2>&1)
+out=$(timeout 900 "$stepd" serve --spec-fd 7 --ready-fd 7 7<>spec.cat 2>&1)
 is $? 125 "one descriptor can't be both"
 like "$out" "7 can't be both" "and that is said"
 

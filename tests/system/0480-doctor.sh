@@ -26,12 +26,12 @@ all_ids >"$tmpdir/seen"
 like "$(of step.tracker value)" '^proctrack/(cgroup|linuxproc)$' "it names the tracker"
 is "$(of kernel.version value)" "$(uname -r)" "and the kernel"
 is "$(of runtime.directory value)" "$run" "and where steps are registered"
-out=$(timeout 120 "$stepd" doctor)
+out=$(timeout 900 "$stepd" doctor)
 is "$(printf '%s\n' "$out" | awk 'length($0) > 80 && NF > 2 + ($1 == "Remedy:")')" "" \
 	"the text fits 80 columns but for a word that doesn't"
 unlike "$out" "$(printf '\033')" "and has no colours where nobody can see them"
 like "$out" "^A step started now is tracked by proctrack/" "it ends with what a step would have"
-quiet=$(timeout 120 "$stepd" doctor --quiet)
+quiet=$(timeout 900 "$stepd" doctor --quiet)
 unlike "$quiet" '^  (ok|-) ' "--quiet leaves out what is well"
 is "$(printf '%s\n' "$quiet" | grep -c '^  warning ')" "$(printf '%s\n' "$out" | grep -c '^  warning ')" \
 	"and shows all warnings"
@@ -46,11 +46,11 @@ else
 	skip 3 "script is not installed"
 fi
 for wrong in --no-such-option argument --plugin-dir; do
-	timeout 120 "$stepd" doctor $wrong >"$tmpdir/out" 2>"$tmpdir/err"
+	timeout 900 "$stepd" doctor $wrong >"$tmpdir/out" 2>"$tmpdir/err"
 	is $? 125 "wrong usage, $wrong, gives 125"
 	like "$(cat "$tmpdir/err")" "$wrong" "and is named"
 done
-timeout 120 "$stepd" doctor --json >/dev/full 2>/dev/null
+timeout 900 "$stepd" doctor --json >/dev/full 2>/dev/null
 is $? 125 "what can't be written is a failure"
 
 # ---- the ids, in the program and in the manual -------------------------------------------------
@@ -184,13 +184,13 @@ if [ -n "$root" ] && $nobody test -x "$stepd"; then
 	mkdir "$tmpdir/nobody"
 	chown 65534 "$tmpdir/nobody"
 	# shellcheck disable=SC2086 # words, here and below
-	report=$(timeout 120 $stepd doctor --json)
+	report=$(timeout 900 $stepd doctor --json)
 	status=$?
 	$stepd run -q --job "$job" -- true 2>/dev/null
 	is "$status $?" "0 0" "as nobody: doctor and run agree"
 	is "$(of user.rights level) $(of user.rights value)" "note 65534" "whose rights are told"
 	if [ -n "$cgroups" ]; then
-		report=$(timeout 120 $stepd doctor --json --proctrack cgroup)
+		report=$(timeout 900 $stepd doctor --json --proctrack cgroup)
 		is "$? $(of cgroup.place level)" "1 problem" "if it is to be cgroup, nobody can start a step"
 		like "$(of cgroup.place remedy)" "Delegate=yes" "and the remedy is told"
 	else

@@ -74,7 +74,7 @@ done
 # ---- the installed file is what the agent says --------------------------------------------------
 step -n 1 -- sleep 60 &
 launcher=$!
-timeout 120 sh -c "until ls '$run'/*_$job.0/socket >/dev/null 2>&1; do sleep 0.05; done"
+timeout 900 sh -c "until ls '$run'/*_$job.0/socket >/dev/null 2>&1; do sleep 0.05; done"
 agent=$(sed 's/.*"agent_pid":\([0-9]*\).*/\1/' "$run"/*_"$job.0"/state.json)
 at_exit "kill $agent 2>/dev/null"
 socket=$(echo "$run"/*_"$job".0/socket)

@@ -14,7 +14,7 @@ cat >"$tmpdir/asker.py" <<'END'
 import glob, json, socket, sys, time
 pattern, until, there = sys.argv[1:]
 open(there, "w").write("there\n")
-deadline = time.monotonic() + 30
+deadline = time.monotonic() + 300
 while True:
 	assert time.monotonic() < deadline
 	try:
@@ -23,7 +23,7 @@ while True:
 		break
 	except (IndexError, OSError):
 		pass
-s.settimeout(20)
+s.settimeout(300)
 
 def call(method, **parameters):
 	begin = time.monotonic()
@@ -93,7 +93,7 @@ rm -f "$tmpdir/there"
 python3 - "$run/*_$job.0/socket" "$tmpdir/there" <<'END' >"$tmpdir/waited" &
 import glob, socket, sys, time
 open(sys.argv[2], "w").write("there\n")
-deadline = time.monotonic() + 30
+deadline = time.monotonic() + 300
 while time.monotonic() < deadline:
 	try:
 		s = socket.socket(socket.AF_UNIX)

@@ -26,7 +26,7 @@ kill_agent() {
 adopt() { # STEP OPTION...
 	adopt_step=$1
 	shift
-	timeout -k 5 150 "$stepd" adopt -q "$@" "$job.$adopt_step" 2>"$tmpdir/err"
+	timeout -k 5 900 "$stepd" adopt -q "$@" "$job.$adopt_step" 2>"$tmpdir/err"
 }
 
 result() { # STEP FILTER: the value of a field

@@ -179,7 +179,7 @@ while read -r args; do
 	out=$("$stepctl" $args 2>&1 >&-)
 	is "$?" 9 "no standard output: $args"
 	# shellcheck disable=SC2086
-	out=$({ timeout 120 python3 -c 'import os, signal, sys
+	out=$({ timeout 900 python3 -c 'import os, signal, sys
 signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 r, w = os.pipe()
 os.close(r)
@@ -199,7 +199,7 @@ top --batch -i 100ms
 list --json
 --help
 X
-ok "a reader that goes away ends it" timeout 120 sh -c "'$stepctl' usage -i 100ms $job.0 | head -n 1"
+ok "a reader that goes away ends it" timeout 900 sh -c "'$stepctl' usage -i 100ms $job.0 | head -n 1"
 kill $agent
 wait $agent
 nothing_left "nothing is left"

@@ -19,7 +19,7 @@ hostile() { # TIMEOUT is 124; what it did otherwise is its own affair
 	chmod 755 "$evil" "$evil/n1_7.0"
 	verb=$1
 	shift
-	timeout 120 "$stepctl" "$verb" --runtime-dir "$evil" "$@" >"$tmpdir/said" 2>&1
+	timeout 900 "$stepctl" "$verb" --runtime-dir "$evil" "$@" >"$tmpdir/said" 2>&1
 	echo $?
 }
 
@@ -80,7 +80,7 @@ fresh
 cp "$tmpdir/state" "$evil/word"
 hostile list >/dev/null
 ln -s ../word "$evil/n1_7.0/state.json" # root's, as one is that root has once made for that user
-timeout 120 "$stepctl" suspend --runtime-dir "$evil" 7.0 >"$tmpdir/said" 2>&1
+timeout 900 "$stepctl" suspend --runtime-dir "$evil" 7.0 >"$tmpdir/said" 2>&1
 is "$?" 1 "a link of root's makes nobody's word root's"
 is "$("$stepctl" show --json "$job.0" | sed -n 's/.*"state": "\(suspended\|running\)".*/\1/p' | head -n 1)" running \
 	"and the step still runs"

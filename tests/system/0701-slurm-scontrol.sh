@@ -24,12 +24,12 @@ export SLURM_CONF
 diag "$("$scontrol" --version)"
 
 listpids() {
-	timeout 120 "$scontrol" listpids "$@" 2>&1
+	timeout 900 "$scontrol" listpids "$@" 2>&1
 }
 
 # The lines but for the heading, with one blank between words.
 rows() {
-	timeout 120 "$scontrol" listpids "$@" 2>/dev/null | sed -n '1!p' | sed 's/  */ /g; s/ $//' | sort
+	timeout 900 "$scontrol" listpids "$@" 2>/dev/null | sed -n '1!p' | sed 's/  */ /g; s/ $//' | sort
 }
 
 begin_adapter
@@ -64,7 +64,7 @@ is "$(rows "$job.0")" "$wanted" "by the step's number too"
 is "$(rows)" "$wanted" "and without any"
 is "$(rows "$job.0" "$node")" "$wanted" "and with the node's name"
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
-	is "$(setpriv --reuid 65534 --regid 65534 --clear-groups timeout 120 "$scontrol" listpids "$job" |
+	is "$(setpriv --reuid 65534 --regid 65534 --clear-groups timeout 900 "$scontrol" listpids "$job" |
 		sed -n '1!p' | sed 's/  */ /g; s/ $//' | sort)" "$wanted" "another user gets the same"
 else
 	skip 1 "needs root and setpriv"

@@ -10,7 +10,7 @@ begin_adapter
 socket=
 version=9728
 slurm() {
-	timeout 100 python3 "$top_srcdir/tests/lib/slurm_step.py" "$socket" "$version" "$@"
+	timeout 900 python3 "$top_srcdir/tests/lib/slurm_step.py" "$socket" "$version" "$@"
 }
 
 begin_step() { # STEP ARG...

@@ -9,7 +9,7 @@
 nodes() {
 	nodes_n=$1 nodes_tasks=$2 nodes_layout=$3
 	shift 3
-	timeout 120 python3 "$top_srcdir/tests/lib/pmi_nodes.py" "$stepd" "$nodes_n" "$nodes_tasks" \
+	timeout 900 python3 "$top_srcdir/tests/lib/pmi_nodes.py" "$stepd" "$nodes_n" "$nodes_tasks" \
 		"$nodes_layout" "$job" --proctrack "$tracker" "$@" 2>&1
 }
 

@@ -48,7 +48,7 @@ else
 	skip 3 "needs Open MPI"
 fi
 
-out=$(timeout 120 "$steprun" --launcher=local --job "$job" --proctrack "$tracker" -N 3 -n 3 --mpi=pmix \
+out=$(timeout 900 "$steprun" --launcher=local --job "$job" --proctrack "$tracker" -N 3 -n 3 --mpi=pmix \
 	"$tmpdir/mpich" hello 2>&1)
 is "$(printf '%s\n' "$out" | grep -c 'warning: .*no task has spoken')" 1 "one node of several warns"
 

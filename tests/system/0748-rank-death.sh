@@ -25,7 +25,7 @@ dies() { # PLUGIN TASKS OPTION... -- PROGRAM...: $out, $status
 	dies_mpi=$1 dies_n=$2
 	shift 2
 	rm -f "$tmpdir/r"
-	out=$(timeout 120 "$stepd" run --job "$job" --proctrack "$tracker" --mpi="$dies_mpi" -n "$dies_n" \
+	out=$(timeout 900 "$stepd" run --job "$job" --proctrack "$tracker" --mpi="$dies_mpi" -n "$dies_n" \
 		--result "$tmpdir/r" "$@" 2>&1)
 	status=$?
 }
@@ -144,7 +144,7 @@ across() { # LAST OTHERS OPTION...
 	across_last=$1 across_others=$2
 	shift 2
 	rm -f "$tmpdir/r"
-	out=$(timeout 120 "$steprun" --launcher=local --job "$job" --proctrack "$tracker" --mpi=pmi2 -N 3 -n 6 \
+	out=$(timeout 900 "$steprun" --launcher=local --job "$job" --proctrack "$tracker" --mpi=pmi2 -N 3 -n 6 \
 		--result "$tmpdir/r" "$@" "$tmpdir/pmi" "$across_last" "$across_others" 2>&1)
 	status=$?
 }

@@ -14,7 +14,7 @@ build_mpi "$top_srcdir/tests/lib/mpi_sum.c" "$tmpdir/mpi_sum"
 under() { # AGENTS ARG...
 	agents=$1
 	shift
-	timeout 120 mpiexec.hydra -n "$agents" -ppn 1 "$agent_command" --job "$job" --wire-ifname lo "$@" </dev/null
+	timeout 900 mpiexec.hydra -n "$agents" -ppn 1 "$agent_command" --job "$job" --wire-ifname lo "$@" </dev/null
 }
 
 for how in pmi1 pmi2; do

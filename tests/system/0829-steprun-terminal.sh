@@ -74,7 +74,7 @@ for step in steps:
 print("ok")
 P
 talk() {
-	timeout -k 5 120 python3 "$tmpdir/talk.py" "$@"
+	timeout -k 5 900 python3 "$tmpdir/talk.py" "$@"
 }
 for n in 1 2; do
 	program="$steprun --job $job --proctrack $tracker -N $n -n $n --"

@@ -46,7 +46,7 @@ tool late pull "$tmpdir/late" out all
 wait "$tool"
 is "$?" 1 "and can't begin anew"
 go go0
-timeout 60 "$stepd" adopt -q "$job.0" 2>/dev/null
+timeout 900 "$stepd" adopt -q "$job.0" 2>/dev/null
 ok "who adopts the step says what is lost" test "$?" -ne 124
 "$stepctl" clean >/dev/null 2>&1
 

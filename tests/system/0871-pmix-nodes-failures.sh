@@ -13,7 +13,7 @@ nodes() { # NODES TASKS VERB ARG...
 	nodes_count=$1
 	nodes_tasks=$2
 	shift 2
-	out=$(timeout 60 "$steprun" --launcher=local --job "$job" --mpi=pmix -N "$nodes_count" \
+	out=$(timeout 900 "$steprun" --launcher=local --job "$job" --mpi=pmix -N "$nodes_count" \
 		-n "$nodes_tasks" $options "$client" "$@" 2>&1 | sort)
 }
 

@@ -75,7 +75,7 @@ listen() { # KIND
 
 # All that was sent before.
 heard() { # KIND
-	timeout 60 python3 "$tmpdir/syslogd" "$1" -
+	timeout 900 python3 "$tmpdir/syslogd" "$1" -
 	wait "$listener"
 	heard=$(grep -v '^last' "$tmpdir/heard")
 }

@@ -55,7 +55,7 @@ begin_victim() { # UID
 
 # Runs a shell command as a user who has the rank's environment, and names it $result.
 as() { # UID COMMAND
-	result=$(cd / && timeout 120 setpriv --reuid "$1" --regid "$1" --clear-groups env -i \
+	result=$(cd / && timeout 900 setpriv --reuid "$1" --regid "$1" --clear-groups env -i \
 		liar="$liar" CLAIMED_UID="$victim" PATH="$PATH" HOME=/ loot="$tmpdir/loot" \
 		sh -c '. "$0"; '"$2" "$shared/env" 2>&1)
 }

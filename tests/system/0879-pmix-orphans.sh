@@ -56,7 +56,7 @@ no_session() {
 }
 
 clean_up() {
-	timeout 60 "$stepd" adopt -q "$job.0" >/dev/null 2>&1
+	timeout 900 "$stepd" adopt -q "$job.0" >/dev/null 2>&1
 	"$stepctl" clean >/dev/null 2>&1
 }
 
@@ -92,7 +92,7 @@ clean_up
 begin 3 'exec "$client" orphan'
 ok "three ranks are connected" eventually idle
 kill_agent
-timeout 100 "$stepd" adopt -q "$job.0" >/dev/null 2>&1 &
+timeout 900 "$stepd" adopt -q "$job.0" >/dev/null 2>&1 &
 adopter=$!
 adopted() {
 	grep -q '"adopted":1' "$run"/*_"$job.0"/state.json
