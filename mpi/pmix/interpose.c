@@ -123,7 +123,9 @@ static int write_slots(
 		const ElfW(Rel) *reloc = (const void *)(t->at + at); /* a Rela begins like that */
 		const ElfW(Sym) *s = &l->symbols[RELOC_SYMBOL(reloc->r_info)];
 
-		if (strcmp(l->strings + s->st_name, symbol) != 0)
+		/* Most are the library's own addresses, without a name. */
+		if (s->st_shndx != SHN_UNDEF || s->st_name == 0 ||
+			strcmp(l->strings + s->st_name, symbol) != 0)
 			continue;
 		r = write_slot(l, l->base + reloc->r_offset, function);
 		if (r < 0)
