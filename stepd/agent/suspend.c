@@ -500,7 +500,8 @@ void suspend_adopt(struct agent *a, bool suspended, bool suspending, uint64_t si
 		return;
 	}
 	begin_standing(a);
-	s->since_ns = since_ns;
+	if (since_ns) /* else an older agent has not recorded it */
+		s->since_ns = since_ns;
 	s->wanted = found;
 	if (!found) /* nobody knows since when */
 		end_thawed(a);

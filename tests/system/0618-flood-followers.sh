@@ -4,7 +4,7 @@
 # Hundreds follow a step's events. Each event goes to all of them, but not in one turn of the agent's
 # loop: there they have the share of time that callers of their class have, and the others wait for
 # the next turn. Nobody misses an event, and the end comes to all.
-# shellcheck source=tests/lib/control.sh
+# shellcheck source=tests/lib/control.sh disable=SC2317,SC2086 # for eventually and ok; a number
 . "${top_srcdir:?}/tests/lib/control.sh"
 
 [ "$(id -u)" = 0 ] || skip_all "needs root, to be other users"

@@ -4,7 +4,7 @@
 # An operator freezes and thaws a step by its cgroup.freeze, or a cgroup above, while its agent is
 # dead and while it lives: the agent believes the kernel, says so in one line, and the limits of the
 # step's time stand still as they do after stepctl suspend.
-# shellcheck disable=SC2016 # what stands in single quotes is for the tasks
+# shellcheck disable=SC2016,SC2317 # what stands in single quotes is for the tasks; for eventually
 . "${top_srcdir:?}/tests/lib/step.sh"
 
 command -v python3 >/dev/null || skip_all "python3 is missing"
