@@ -22,7 +22,7 @@ static __attribute__((constructor)) void loaded(void)
 	slash = strrchr(path, '/');
 	if (!slash)
 		return;
-	(void)strcpy(slash + 1, "loaded");
+	memcpy(slash + 1, "loaded", sizeof("loaded"));
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
 	if (fd < 0)
 		return;
