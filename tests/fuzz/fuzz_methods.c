@@ -54,15 +54,31 @@ struct rig {
 	pid_t member;
 };
 
+/* Not the fuzzer's handlers: they would report a signal to the member as a fault. */
+static void reset_signals(const sigset_t *mask)
+{
+	int i;
+
+	for (i = 1; i <= SIGRTMAX; i++)
+		(void)signal(i, SIG_DFL); /* not for KILL and STOP */
+	(void)sigprocmask(SIG_SETMASK, mask, NULL);
+}
+
 static pid_t make_member(void)
 {
-	pid_t pid = fork();
+	sigset_t all, mask;
+	pid_t pid;
 
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, &mask);
+	pid = fork();
 	if (pid == 0) {
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		reset_signals(&mask);
 		for (;;)
 			pause();
 	}
+	(void)sigprocmask(SIG_SETMASK, &mask, NULL);
 	require(pid > 0);
 	return pid;
 }
