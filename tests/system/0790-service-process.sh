@@ -3,7 +3,7 @@
 # The MPI service process: what it is, what it hands out, and what it may ask the agent for.
 . "${top_srcdir:?}/tests/lib/attendant.sh"
 
-out=$(attended -n 3 --label -- sh -c 'echo "local $ATTEND_LOCAL, $SLURM_MPI_TYPE"' 2>&1)
+out=$(attended -q -n 3 --label -- sh -c 'echo "local $ATTEND_LOCAL, $SLURM_MPI_TYPE"' 2>&1)
 is "$(echo "$out" | sort)" "0: local 0, attendant
 1: local 1, attendant
 2: local 2, attendant" "each task gets what the service has handed out for it, and SLURM_MPI_TYPE"
