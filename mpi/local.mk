@@ -40,6 +40,7 @@ libmpiwire_la_SOURCES = \
 	mpi/wire/fence_set.c \
 	mpi/wire/frame.c mpi/wire/frame.h \
 	mpi/wire/hello.c \
+	mpi/wire/listener.c mpi/wire/listener.h \
 	mpi/wire/loss.c \
 	mpi/wire/message.c \
 	mpi/wire/munge.c \

@@ -260,6 +260,7 @@ tests/lib/plugins/mpi_hostile.so: tests/lib/hostile_plugin.c mpi/client_hooks.c 
 
 MPI_SYSTEM_TESTS = tests/system/0790-service-process.sh tests/system/0791-service-fails.sh \
 	tests/system/0792-service-reexec.sh tests/system/0793-service-hostile.sh tests/system/0794-service-confined.sh \
+	tests/system/0795-listener-shortage.sh \
 	tests/system/0840-mpich-nodes.sh
 TESTS += $(MPI_SYSTEM_TESTS)
 EXTRA_DIST += $(MPI_SYSTEM_TESTS) tests/lib/attendant.sh tests/lib/mpi.sh tests/lib/nodes.sh
@@ -863,7 +864,7 @@ if CMOCKA
 check_PROGRAMS += tests/unit/test_pmix_admit
 TESTS += tests/unit/test_pmix_admit
 tests_unit_test_pmix_admit_SOURCES = tests/unit/test_pmix_admit.c mpi/pmix/admit.c mpi/pmix/claim.c \
-	mpi/pmix/interpose.c mpi/serve/peer.c
+	mpi/pmix/interpose.c mpi/serve/peer.c mpi/wire/listener.c
 tests_unit_test_pmix_admit_CPPFLAGS = $(UNIT_CPPFLAGS) $(PMIX_CFLAGS)
 tests_unit_test_pmix_admit_LDADD = libbase.la $(CMOCKA_LIBS) $(EV_LIBS) -lpthread
 endif
@@ -914,7 +915,8 @@ endif
 
 # The exchange among nodes: in one process, and over sockets.
 if CMOCKA
-WIRE_UNIT_TESTS = tests/unit/test_wire tests/unit/test_wire_loss tests/unit/test_wire_net
+WIRE_UNIT_TESTS = tests/unit/test_wire tests/unit/test_wire_listener tests/unit/test_wire_loss \
+	tests/unit/test_wire_net
 WIRE_SIM = tests/lib/wire_sim.c tests/lib/wire_sim.h
 WIRE_UNIT_LDADD = libmpiwire.la libbase.la $(CMOCKA_LIBS)
 check_PROGRAMS += $(WIRE_UNIT_TESTS)
@@ -925,6 +927,9 @@ tests_unit_test_wire_LDADD = $(WIRE_UNIT_LDADD)
 tests_unit_test_wire_loss_SOURCES = tests/unit/test_wire_loss.c $(WIRE_SIM)
 tests_unit_test_wire_loss_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_wire_loss_LDADD = $(WIRE_UNIT_LDADD)
+tests_unit_test_wire_listener_SOURCES = tests/unit/test_wire_listener.c
+tests_unit_test_wire_listener_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_wire_listener_LDADD = $(WIRE_UNIT_LDADD) $(EV_LIBS)
 tests_unit_test_wire_net_SOURCES = tests/unit/test_wire_net.c tests/lib/scratch.h \
 	tests/lib/wire_rig.c tests/lib/wire_rig.h
 tests_unit_test_wire_net_CPPFLAGS = $(UNIT_CPPFLAGS)

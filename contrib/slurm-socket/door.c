@@ -11,6 +11,7 @@
 
 /* Of one look at a listening socket: others have their turn in between. */
 #define ACCEPTS_AT_ONCE 64
+#define ACCEPT_PAUSE_S  0.2
 
 int server_open(struct server *s, struct ev_loop *loop, const struct log *log,
 	const struct spool *spool, bool private, struct err *err)
@@ -34,14 +35,41 @@ void server_close(struct server *s)
 	s->reserve_fd = close_fd(s->reserve_fd);
 }
 
-/* Out of descriptors: the one in reserve lets us turn the client away, who would wait for ever, and
- * wake us as long. */
-static void turn_away(struct server *s, int listen_fd)
+static void pause_accepting(struct door *door)
 {
-	s->reserve_fd = close_fd(s->reserve_fd);
-	(void)close_fd(accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC));
+	ev_io_stop(door->server->loop, door->io);
+	ev_timer_set(door->pause, ACCEPT_PAUSE_S, 0.);
+	ev_timer_start(door->server->loop, door->pause);
+}
+
+static void on_pause_over(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+	struct door *door = timer->data;
+
+	assert(door);
+	(void)revents;
+	ev_io_start(loop, door->io);
+}
+
+/* Out of descriptors or memory: the descriptor in reserve lets us turn the client away, who would
+ * wait for ever, and wake us as long. Without it the door pauses. */
+static void turn_away(struct door *door, int why)
+{
+	struct server *s = door->server;
+	int fd = -1;
+
+	if (!s->short_reported)
+		log_warning(s->log, "can't take a connection: %s; clients are turned away",
+			strerror(why));
+	s->short_reported = true;
+	if (s->reserve_fd >= 0) {
+		s->reserve_fd = close_fd(s->reserve_fd);
+		fd = accept4(door->io->fd, NULL, NULL, SOCK_CLOEXEC);
+	}
+	if (fd < 0)
+		pause_accepting(door);
+	(void)close_fd(fd);
 	s->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	log_warning(s->log, "out of descriptors: a client is turned away");
 }
 
 static void on_connect(struct ev_loop *loop, ev_io *io, int revents)
@@ -52,14 +80,16 @@ static void on_connect(struct ev_loop *loop, ev_io *io, int revents)
 	(void)loop;
 	(void)revents;
 	assert(door);
-	for (n = 0; n < ACCEPTS_AT_ONCE; n++) {
+	for (n = 0; n < ACCEPTS_AT_ONCE && ev_is_active(io); n++) {
 		fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (fd >= 0)
+		if (fd >= 0) {
+			door->server->short_reported = false;
 			conn_begin_take(door, fd);
-		else if (errno == EMFILE || errno == ENFILE)
-			turn_away(door->server, io->fd);
-		else if (errno != EINTR && errno != ECONNABORTED)
+		} else if (errno == EAGAIN) {
 			break;
+		} else if (errno != EINTR && errno != ECONNABORTED) {
+			turn_away(door, errno);
+		}
 	}
 }
 
@@ -74,7 +104,8 @@ static int set_step(struct door *door, const struct door_step *step, struct err 
 	door->label = strdup(step->step);
 	door->directory = strdup(step->directory);
 	door->io = calloc(1, sizeof(*door->io));
-	if (r < 0 || !door->label || !door->directory || !door->io)
+	door->pause = calloc(1, sizeof(*door->pause));
+	if (r < 0 || !door->label || !door->directory || !door->io || !door->pause)
 		return err_set(err, -ENOMEM, "open a door for step %s", step->step);
 	door->step = (struct requests_step){.owner = step->owner,
 		.admin = door->server->admin,
@@ -101,7 +132,8 @@ int door_open(
 		return r;
 	}
 	ev_io_init(door->io, on_connect, spool_socket_get_fd(door->socket), EV_READ);
-	door->io->data = door;
+	ev_init(door->pause, on_pause_over);
+	door->io->data = door->pause->data = door;
 	ev_io_start(s->loop, door->io);
 	*ret_door = door;
 	return 0;
@@ -118,6 +150,7 @@ struct door *door_unref(struct door *door)
 	if (--door->refs > 0)
 		return door;
 	free(door->io);
+	free(door->pause);
 	free(door->label);
 	free(door->directory);
 	free(door);
@@ -130,6 +163,8 @@ struct door *door_close(struct door *door)
 		return NULL;
 	if (door->io)
 		ev_io_stop(door->server->loop, door->io);
+	if (door->pause)
+		ev_timer_stop(door->server->loop, door->pause);
 	door->socket = spool_socket_close(door->socket);
 	LIST_REMOVE(door, link);
 	conn_end_of_door(door);

@@ -38,6 +38,7 @@
 struct conn;
 struct door;
 struct ev_loop;
+struct ev_timer;
 struct log;
 
 LIST_HEAD(conn_list, conn);
@@ -52,6 +53,7 @@ struct server {
 	uid_t admin;
 	int reserve_fd; /* given up for a moment to turn a client away where descriptors are short
 			 */
+	bool short_reported; /* of this shortage */
 	struct conn_list conns;
 	size_t conns_count;
 	size_t memory; /* of answers */
@@ -97,6 +99,7 @@ struct door {
 	struct requests_step step;
 	struct spool_socket *socket;
 	struct ev_io *io;
+	struct ev_timer *pause;  /* when resources are short */
 	struct conn_queue queue; /* of queries that wait */
 	unsigned queries;        /* that are at the agent */
 };

@@ -9,6 +9,7 @@
 
 #include "mpi/pmi2/service.h"
 #include "mpi/serve/peer.h"
+#include "mpi/wire/listener.h"
 
 #define HELLO_MAX    128u
 #define CALLERS_MAX  1024u /* that have not said who they are */
@@ -29,7 +30,7 @@ struct caller {
 struct tcp {
 	struct service *service;
 	int fd, diag_fd;
-	ev_io acceptable;
+	struct wire_listener listener;
 	struct sockaddr_in address;
 	char port[32];
 	TAILQ_HEAD(caller_list, caller) callers;
@@ -162,15 +163,14 @@ static void on_limit(struct ev_loop *loop, ev_timer *timer, int revents)
 	hang_up(timer->data);
 }
 
-static void on_acceptable(struct ev_loop *loop, ev_io *io, int revents)
+static void on_accepted(int accepted_fd, void *userdata)
 {
-	struct tcp *tcp = io->data;
-	_cleanup_close_ int fd = -1;
+	struct tcp *tcp = userdata;
+	struct ev_loop *loop = tcp->service->loop;
+	_cleanup_close_ int fd = accepted_fd;
 	struct caller *c;
 	int on = 1;
 
-	(void)revents;
-	fd = accept4(tcp->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0 || tcp->callers_count == CALLERS_MAX || !is_own_user(tcp, fd))
 		return;
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)); /* only slower without */
@@ -212,6 +212,7 @@ int tcp_open(struct service *s, struct tcp **ret_tcp, struct err *err)
 		return err_set(err, -ENOMEM, "PMI: listen on 127.0.0.1");
 	*tcp = (struct tcp){.service = s, .fd = -1, .diag_fd = -1};
 	TAILQ_INIT(&tcp->callers);
+	wire_listener_init(&tcp->listener, s->loop, on_accepted, tcp);
 	r = peer_open(&tcp->diag_fd, err);
 	if (r == 0) {
 		r = listen_on(tcp);
@@ -223,9 +224,7 @@ int tcp_open(struct service *s, struct tcp **ret_tcp, struct err *err)
 		return r;
 	}
 	(void)snprintf(tcp->port, sizeof(tcp->port), "127.0.0.1:%u", ntohs(tcp->address.sin_port));
-	ev_io_init(&tcp->acceptable, on_acceptable, tcp->fd, EV_READ);
-	tcp->acceptable.data = tcp;
-	ev_io_start(s->loop, &tcp->acceptable);
+	wire_listener_start(&tcp->listener, tcp->fd);
 	*ret_tcp = tcp;
 	return 0;
 }
@@ -236,8 +235,7 @@ struct tcp *tcp_close(struct tcp *tcp)
 		return NULL;
 	while (!TAILQ_EMPTY(&tcp->callers))
 		hang_up(TAILQ_FIRST(&tcp->callers));
-	if (ev_is_active(&tcp->acceptable))
-		ev_io_stop(tcp->service->loop, &tcp->acceptable);
+	wire_listener_stop(&tcp->listener);
 	(void)close_fd(tcp->fd);
 	(void)close_fd(tcp->diag_fd);
 	free(tcp);

@@ -18,6 +18,7 @@
 #include "mpi/pmix/claim.h"
 #include "mpi/pmix/interpose.h"
 #include "mpi/serve/peer.h"
+#include "mpi/wire/listener.h"
 
 #define CLAIM_LIMIT_S  10    /* for a client to say who it is; libpmix waits without a limit */
 #define PROOF_LIMIT_MS 10000 /* twice: within what the agent gives the service to start */
@@ -185,8 +186,14 @@ static void notify(struct admit *a, const struct err *err)
  * after most errors. */
 static bool is_of_connection(int error)
 {
-	return error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM &&
-		error != EBADF && error != EINVAL && error != ENOTSOCK;
+	return error != EBADF && error != EINVAL && error != ENOTSOCK;
+}
+
+/* Whoever has connected waits in the queue until there is something again. libpmix would call at
+ * once, without end, or, told of the shortage, never again. Its thread does nothing but accept. */
+static void wait_for_resources(void)
+{
+	(void)poll(NULL, 0, WIRE_LISTENER_PAUSE_MS); /* cut short it is tried earlier */
 }
 
 /* Without a connection that is admitted libpmix waits for the next, in all versions after EAGAIN.
@@ -198,7 +205,10 @@ static int admit_accept(int listen_fd, struct sockaddr *address, socklen_t *size
 	int r;
 
 	if (fd < 0) {
-		errno = is_of_connection(errno) ? EAGAIN : errno;
+		r = errno;
+		if (wire_listener_is_shortage(r))
+			wait_for_resources();
+		errno = is_of_connection(r) ? EAGAIN : r;
 		return -1;
 	}
 	r = admit ? check_connection(admit, fd, &err) : -EPERM;

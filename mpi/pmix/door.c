@@ -19,6 +19,7 @@
 #include "mpi/pmix/px.h"
 #include "mpi/pmix/tmpdir.h"
 #include "mpi/pmix/version.h"
+#include "mpi/wire/listener.h"
 
 #define HEADER_SIZE 16u
 #define HELLO_SIZE  (HEADER_SIZE + PMIX_MAX_NSLEN + 1u + sizeof(uint32_t) + VERSION_SIZE)
@@ -36,7 +37,7 @@ struct caller {
 struct door {
 	struct px *px;
 	int fd;
-	ev_io acceptable;
+	struct wire_listener listener;
 	struct sockaddr_un address;
 	struct caller *callers;
 	unsigned count;
@@ -135,13 +136,11 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
 		answer(c);
 }
 
-static void on_acceptable(struct ev_loop *loop, ev_io *io, int revents)
+static void on_accepted(int fd, void *userdata)
 {
-	struct door *door = io->data;
-	int fd = accept4(door->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct door *door = userdata;
 	struct caller *c = fd >= 0 && door->count < CALLERS_MAX ? calloc(1, sizeof(*c)) : NULL;
 
-	(void)revents;
 	if (!c) {
 		(void)close_fd(fd);
 		return;
@@ -153,7 +152,7 @@ static void on_acceptable(struct ev_loop *loop, ev_io *io, int revents)
 	door->count++;
 	ev_io_init(&c->readable, on_readable, fd, EV_READ);
 	c->readable.data = c;
-	ev_io_start(loop, &c->readable);
+	ev_io_start(door->px->loop, &c->readable);
 }
 
 /* ---- what ranks find ---- */
@@ -238,9 +237,8 @@ void door_open(struct px *px)
 		free(door);
 		return;
 	}
-	ev_io_init(&door->acceptable, on_acceptable, door->fd, EV_READ);
-	door->acceptable.data = door;
-	ev_io_start(px->loop, &door->acceptable);
+	wire_listener_init(&door->listener, px->loop, on_accepted, door);
+	wire_listener_start(&door->listener, door->fd);
 	px->door = door;
 }
 
@@ -252,7 +250,7 @@ void door_close(struct px *px)
 		return;
 	while (door->callers)
 		hang_up(door->callers);
-	ev_io_stop(px->loop, &door->acceptable);
+	wire_listener_stop(&door->listener);
 	(void)close_fd(door->fd);
 	free(door);
 }

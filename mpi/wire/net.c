@@ -99,8 +99,7 @@ static void net_free(struct net *net)
 		(void)conn_free(net->edge[i].conn);
 		free(net->edge[i].why);
 	}
-	ev_io_stop(net->loop, &net->listen);
-	ev_timer_stop(net->loop, &net->relisten);
+	wire_listener_stop(&net->listener);
 	ev_timer_stop(net->loop, &net->opening);
 	ev_timer_stop(net->loop, &net->retry);
 	(void)close_fd(net->listen_fd);
@@ -138,8 +137,7 @@ static bool is_open(const struct net *net)
 
 static void stop_listening(struct net *net)
 {
-	ev_io_stop(net->loop, &net->listen);
-	ev_timer_stop(net->loop, &net->relisten);
+	wire_listener_stop(&net->listener);
 	net->listen_fd = close_fd(net->listen_fd);
 }
 
@@ -293,29 +291,15 @@ static void drop_any_stranger(struct net *net)
 	(void)conn_free(dropped);
 }
 
-static void on_relisten(struct ev_loop *loop, ev_timer *timer, int revents)
+static void on_accepted(int fd, void *userdata)
 {
-	struct net *net = timer->data;
-
-	(void)revents;
-	ev_io_start(loop, &net->listen);
-}
-
-static void on_listen(struct ev_loop *loop, ev_io *io, int revents)
-{
-	struct net *net = io->data;
+	struct net *net = userdata;
 	struct conn *conn;
-	int fd = accept4(net->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	(void)revents;
-	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
+	if (fd < 0) {
 		drop_any_stranger(net);
-		ev_io_stop(loop, &net->listen);
-		ev_timer_set(&net->relisten, NET_RELISTEN_MS / 1000., 0.);
-		ev_timer_start(loop, &net->relisten);
+		return;
 	}
-	if (fd < 0)
-		return; /* gone again */
 	if (net->strangers_count >= NET_STRANGERS_MAX + net->edges_count)
 		drop_any_stranger(net);
 	conn = conn_new(net, fd, false);
@@ -371,8 +355,7 @@ static int open_listen(struct net *net, const struct wire_net_options *o, struct
 	if (flags < 0 || fcntl(net->listen_fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
 		fcntl(net->listen_fd, F_SETFD, FD_CLOEXEC) < 0)
 		return err_set(err, -errno, "the listening socket of node %u", net->node);
-	ev_io_set(&net->listen, net->listen_fd, EV_READ);
-	ev_io_start(net->loop, &net->listen);
+	wire_listener_start(&net->listener, net->listen_fd);
 	return 0;
 }
 
@@ -431,11 +414,10 @@ static void net_init(struct net *net, struct ev_loop *loop, const struct wire_ne
 	net->retry_ms = NET_RETRY_LEAST_MS;
 	TAILQ_INIT(&net->strangers);
 	LIST_INIT(&net->timers);
-	ev_init(&net->listen, on_listen);
+	wire_listener_init(&net->listener, loop, on_accepted, net);
 	ev_init(&net->opening, on_opening);
 	ev_init(&net->retry, on_retry);
-	ev_init(&net->relisten, on_relisten);
-	net->listen.data = net->opening.data = net->retry.data = net->relisten.data = net;
+	net->opening.data = net->retry.data = net;
 }
 
 int wire_net_open(struct ev_loop *loop, const struct wire_net_options *options,

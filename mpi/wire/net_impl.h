@@ -11,6 +11,7 @@
 
 #include "mpi/wire/addr.h"
 #include "mpi/wire/auth.h"
+#include "mpi/wire/listener.h"
 #include "mpi/wire/net.h"
 #include "mpi/wire/wire_link.h"
 
@@ -18,7 +19,6 @@
 #define NET_STRANGERS_MAX  64u   /* beside the children; above it the oldest one goes */
 #define NET_RETRY_LEAST_MS 20u
 #define NET_RETRY_MOST_MS  1000u
-#define NET_RELISTEN_MS    200u
 #define NET_STAGING_SIZE   (32u << 10)
 
 struct net;
@@ -84,9 +84,8 @@ struct net {
 	uint64_t connect_timeout_ms;
 
 	int listen_fd;
-	ev_io listen;
-	ev_timer relisten; /* when no descriptor was left */
-	ev_timer opening;  /* until all neighbours must be there */
+	struct wire_listener listener;
+	ev_timer opening; /* until all neighbours must be there */
 	struct conns strangers;
 	unsigned strangers_count;
 
