@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <sys/wait.h>
 
 #include "mpi/mpi.h"
@@ -29,17 +30,117 @@
 #define LOG_LINES_MAX    2000u /* of one service: it is the user's, the log is the site's */
 #define SIGNAL_RANKS_MAX 65536u
 #define ASKED_MAX        256u /* signals that are under way, or wait */
+#define PENDING_MAX      256u /* replies that the link has no space for */
+
+/* A message that waits for space in the link. */
+struct pending_message {
+	STAILQ_ENTRY(pending_message) link;
+	json_t *message;
+	bool is_reply; /* the service decides how many there are */
+};
+STAILQ_HEAD(pending_messages, pending_message);
 
 struct mpi_door {
 	struct agent *a;
 	struct mpi_host host;
 	struct mpi_service *service; /* a->mpi's */
 	pid_t pid;                   /* 0: it has ended */
-	ev_io link;
-	ev_timer limit; /* then it is killed */
-	unsigned lines; /* it has put into the log */
-	unsigned asked; /* signals that are not answered yet */
+	ev_io link, writable;
+	struct pending_messages pending;
+	unsigned pending_replies; /* of these */
+	ev_timer limit;           /* then it is killed */
+	unsigned lines;           /* it has put into the log */
+	unsigned asked;           /* signals that are not answered yet */
 };
+
+/* ---- what goes over the link ---------------------------------------------------------------- */
+
+static void pending_drop_first(struct mpi_door *d)
+{
+	struct pending_message *first = STAILQ_FIRST(&d->pending);
+
+	STAILQ_REMOVE_HEAD(&d->pending, link);
+	d->pending_replies -= first->is_reply;
+	json_decref(first->message);
+	free(first);
+}
+
+static void pending_clear(struct mpi_door *d)
+{
+	while (!STAILQ_EMPTY(&d->pending))
+		pending_drop_first(d);
+	ev_io_stop(d->a->loop, &d->writable);
+}
+
+/* Takes the reference. */
+static int pending_add(struct mpi_door *d, json_t *message, bool is_reply)
+{
+	struct pending_message *last = NULL;
+
+	if (message && (!is_reply || d->pending_replies < PENDING_MAX))
+		last = calloc(1, sizeof(*last));
+	if (!last) {
+		json_decref(message);
+		return message && is_reply && d->pending_replies >= PENDING_MAX ? -EAGAIN : -ENOMEM;
+	}
+	*last = (struct pending_message){.message = message, .is_reply = is_reply};
+	d->pending_replies += is_reply;
+	STAILQ_INSERT_TAIL(&d->pending, last, link);
+	ev_io_start(d->a->loop, &d->writable);
+	return 0;
+}
+
+static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct mpi_door *d = w->data;
+	int r = 0;
+
+	assert(d);
+	(void)loop;
+	(void)revents;
+	while (!STAILQ_EMPTY(&d->pending) && r != -EAGAIN && r != -EPIPE) {
+		r = link_send_take(mpi_service_get_link(d->service),
+			json_incref(STAILQ_FIRST(&d->pending)->message), NULL, 0);
+		if (r != -EAGAIN && r != -EPIPE)
+			pending_drop_first(d); /* sent, or it never can be */
+	}
+	if (STAILQ_EMPTY(&d->pending) || r == -EPIPE)
+		pending_clear(d);
+}
+
+/* Takes the reference. In the order of the calls, whatever the service reads: what does not fit
+ * into the link waits. But a message with descriptors does not, -EAGAIN: they would have to be
+ * held. */
+static int door_send_take(
+	struct mpi_door *d, json_t *message, const int *fds, size_t count, bool is_reply)
+{
+	int r = -EAGAIN;
+
+	if (STAILQ_EMPTY(&d->pending))
+		r = link_send_take(
+			mpi_service_get_link(d->service), json_incref(message), fds, count);
+	if (r == -EAGAIN && count == 0)
+		return pending_add(d, message, is_reply);
+	json_decref(message);
+	return r;
+}
+
+int mpi_door_send_take(struct agent *a, json_t *message, const int *fds, size_t count)
+{
+	struct mpi_door *d = a->mpi_door;
+
+	if (!d || d->pid == 0) {
+		json_decref(message);
+		return -EPIPE;
+	}
+	return door_send_take(d, message, fds, count, true);
+}
+
+/* What every task brings about once: as many may wait as there are tasks. */
+static int door_notify_take(struct mpi_door *d, json_t *message)
+{
+	return door_send_take(d, message, NULL, 0, false);
+}
 
 /* ---- what comes over the link -------------------------------------------------------------- */
 
@@ -326,6 +427,8 @@ static void watch_link(struct mpi_door *d)
 	ev_set_priority(&d->link, -1); /* behind timers, signals and root's calls */
 	d->link.data = d;
 	ev_io_start(d->a->loop, &d->link);
+	ev_io_set(&d->writable, mpi_service_get_link(d->service), EV_WRITE);
+	d->writable.data = d;
 }
 
 /* ---- its beginning ------------------------------------------------------------------------- */
@@ -419,6 +522,8 @@ static struct mpi_door *door_new(struct agent *a)
 	ev_init(&d->limit, on_limit);
 	d->limit.data = d;
 	ev_init(&d->link, on_link);
+	ev_init(&d->writable, on_writable);
+	STAILQ_INIT(&d->pending);
 	return d;
 }
 
@@ -498,17 +603,6 @@ void mpi_door_forked(struct agent *a)
 
 /* ---- its life ------------------------------------------------------------------------------- */
 
-int mpi_door_send_take(struct agent *a, json_t *message, const int *fds, size_t count)
-{
-	struct mpi_door *d = a->mpi_door;
-
-	if (!d || d->pid == 0) {
-		json_decref(message);
-		return -EPIPE;
-	}
-	return link_send_take(mpi_service_get_link(d->service), message, fds, count);
-}
-
 static json_t *starts_message(const struct agent *a, uint32_t first, uint32_t count)
 {
 	json_t *ranks = json_array(), *pids = json_array();
@@ -531,7 +625,7 @@ void mpi_door_tasks_started(struct agent *a, uint32_t first, uint32_t count)
 		return;
 	for (; r == 0 && count; first += n, count -= n) {
 		n = count < LINK_STARTS_MAX ? count : LINK_STARTS_MAX;
-		r = mpi_door_send_take(a, starts_message(a, first, n), NULL, 0);
+		r = door_notify_take(a->mpi_door, starts_message(a, first, n));
 	}
 	if (r < 0)
 		log_debug(
@@ -544,16 +638,25 @@ void mpi_door_task_exit(struct agent *a, const struct task *task, bool end_step)
 
 	if (!a->mpi_door || a->mpi_door->pid == 0 || task->state != TASK_ENDED)
 		return;
-	r = mpi_door_send_take(a,
+	r = door_notify_take(a->mpi_door,
 		json_pack("{s:s, s:I, s:i, s:b}", "tell", "task-exit", "rank",
 			(json_int_t)task->rank, "wait_status", task->wait_status, "end_step",
-			end_step),
-		NULL, 0);
+			end_step));
 	if (r < 0)
 		log_warning(a->log,
 			"the MPI service process could not be told that task %u has ended: %s; ranks that "
 			"wait for it may wait until --pmi-timeout",
 			task->rank, strerror(-r));
+}
+
+/* After all that the service has written. */
+static void close_link(struct mpi_door *d)
+{
+	if (mpi_service_get_link(d->service) >= 0)
+		(void)read_link(d, MESSAGES_AT_END);
+	pending_clear(d);
+	ev_io_stop(d->a->loop, &d->link);
+	mpi_service_close_link(d->service);
 }
 
 static void tell_death(struct agent *a, pid_t pid, int wait_status)
@@ -584,13 +687,10 @@ bool mpi_door_reaped(struct agent *a, pid_t pid, int wait_status)
 
 	if (!d || d->pid == 0 || d->pid != pid)
 		return false;
-	if (mpi_service_get_link(d->service) >= 0)
-		(void)read_link(d, MESSAGES_AT_END); /* it may have aborted the step at last */
+	close_link(d); /* it may have aborted the step at last */
 	d->pid = 0;
 	a->plan.job.service_pid = 0;
 	ev_timer_stop(a->loop, &d->limit);
-	ev_io_stop(a->loop, &d->link);
-	mpi_service_close_link(d->service);
 	mpi_streams_stop(a);
 	if (a->state < AGENT_DRAINING)
 		tell_death(a, pid, wait_status);
@@ -603,8 +703,8 @@ static int tell_over(struct agent *a)
 {
 	_cleanup_free_ char *warning = singletons_warning(a);
 
-	return mpi_door_send_take(
-		a, json_pack("{s:s, s:s*}", "tell", "over", "if_silent", warning), NULL, 0);
+	return door_notify_take(
+		a->mpi_door, json_pack("{s:s, s:s*}", "tell", "over", "if_silent", warning));
 }
 
 void mpi_door_over(struct agent *a, bool now)
@@ -617,11 +717,10 @@ void mpi_door_over(struct agent *a, bool now)
 		return;
 	if (ev_is_active(&d->limit))
 		return; /* it was told before */
-	ev_io_stop(a->loop, &d->link);
-	mpi_service_close_link(d->service);
 	ev_now_update(a->loop);
 	ev_timer_set(&d->limit, END_TIMEOUT_SEC, 0.);
 	ev_timer_start(a->loop, &d->limit);
+	close_link(d);
 }
 
 bool mpi_door_is_open(const struct agent *a)
@@ -636,6 +735,7 @@ void mpi_door_close(struct agent *a)
 
 	if (!d)
 		return;
+	pending_clear(d);
 	ev_io_stop(a->loop, &d->link);
 	ev_timer_stop(a->loop, &d->limit);
 	if (d->pid > 0) {
@@ -652,9 +752,18 @@ void mpi_door_close(struct agent *a)
 void mpi_door_save(const struct agent *a, struct handover *h, json_t *object)
 {
 	const struct mpi_door *d = a->mpi_door;
+	const struct pending_message *p;
+	json_t *pending, *one;
 
 	if (!d || d->pid == 0)
 		return;
+	pending = handover_put_array(h, object, "pending");
+	STAILQ_FOREACH(p, &d->pending, link)
+	{
+		one = handover_append_object(h, pending);
+		handover_put_json_take(h, one, "message", json_incref(p->message));
+		handover_put_bool(h, one, "reply", p->is_reply);
+	}
 	handover_put_int(h, object, "pid", d->pid);
 	handover_put_int(h, object, "lines", d->lines);
 	handover_put_fd(h, object, "link_fd", mpi_service_get_link(d->service));
@@ -674,6 +783,20 @@ static int restore_service(
 		a->mpi, pid, fd, handover_get_bool(object, "task_fds", true), &common);
 }
 
+static int restore_pending(struct mpi_door *d, const json_t *object)
+{
+	const json_t *pending = handover_get_array(object, "pending"), *one;
+	size_t i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < json_array_size(pending); i++) {
+		one = json_array_get(pending, i);
+		r = pending_add(d, json_incref(handover_get_object(one, "message")),
+			handover_get_bool(one, "reply", false));
+	}
+	return r;
+}
+
 int mpi_door_restore(
 	struct agent *a, const struct handover *h, const json_t *object, struct err *err)
 {
@@ -689,9 +812,11 @@ int mpi_door_restore(
 	a->mpi_door->service = mpi_get_service(a->mpi);
 	a->mpi_door->pid = pid;
 	a->mpi_door->lines = (unsigned)handover_get_int(object, "lines", 0);
-	if (fd >= 0)
-		watch_link(a->mpi_door);
-	else
+	if (fd < 0) {
 		mpi_door_over(a, true);
-	return 0;
+		return 0;
+	}
+	watch_link(a->mpi_door);
+	r = restore_pending(a->mpi_door, object);
+	return r < 0 ? err_set(err, r, "take over the MPI service process") : 0;
 }

@@ -37,7 +37,9 @@ void mpi_door_tasks_started(struct agent *a, uint32_t first, uint32_t count);
 /* end_step: the step ends on all nodes, unless the task has finalized its MPI or never begun it. */
 void mpi_door_task_exit(struct agent *a, const struct task *task, bool end_step);
 
-/* Takes the reference. -EPIPE: the service is gone; -EAGAIN: it does not read. */
+/* Takes the reference. What a service does not read yet is sent later, in the order of the calls.
+ * -EPIPE: it is gone; -EAGAIN: it does not read, and too much waits for it, or the message has
+ * descriptors, which do not wait. */
 int mpi_door_send_take(
 	struct agent *a, struct json_t *message, const int *fds, size_t count) _must_check_;
 

@@ -24,7 +24,7 @@
 #include "stepd/api/env.h"
 #include "stepd/api/mpi.h"
 
-#define TASKS_MAX 64u
+#define TASKS_MAX 1024u
 
 const char plugin_type[] = "mpi/attendant";
 const char plugin_name[] = "a service process on trial";

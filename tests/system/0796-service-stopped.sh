@@ -1,0 +1,100 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The link to an MPI service process that stands still, or that ends while its agent does: nothing of
+# what goes over it is lost.
+# shellcheck disable=SC2016 # for the tasks' shells
+. "${top_srcdir:?}/tests/lib/attendant.sh"
+
+[ -x "$next" ] || skip_all "no second program (make check builds it)"
+command -v python3 >/dev/null || skip_all "python3 is missing"
+
+# ---- tasks that end while the service stands still ---------------------------------------------
+# More than its socket takes reports of. Rank 0 shows how many of them the service knows.
+tasks=900
+begin() {
+	rm -f "$tmpdir/go" "$tmpdir/asks" "$tmpdir/enough"
+	mkfifo "$tmpdir/go"
+	agent --mpi attendant -n $tasks --proctrack "$tracker" -- sh -c '
+		[ "$SLURM_PROCID" = 0 ] || { read -r go <"$0/go"; exit 0; }
+		exec bash -c "$1" "$0"' "$tmpdir" "$ask"'
+		echo "$ATTEND_STANDING"
+		until [ -e "$0/asks" ]; do sleep 0.05; done
+		until [ "$n" = '$((tasks - 1))' ] || [ -e "$0/enough" ]; do ask ends; n=$(answer); sleep 0.05; done
+		echo "ends: $n"'
+	exec 9<>"$tmpdir/go" # for who opens it late
+	eventually grep -q pid= "$tmpdir/out"
+	service=$(standing pid)
+}
+exits() {
+	[ "$(grep -c '"kind":"task_exit"' "$run"/*_"$job.0"/events.jsonl)" -eq $((tasks - 1)) ]
+}
+all_known() {
+	grep -q "^ends: $((tasks - 1))\$" "$tmpdir/out"
+}
+end_tasks() {
+	kill -STOP "$service"
+	yes go | head -n $((tasks - 1)) >&9
+	eventually exits
+}
+go_on() {
+	kill -CONT "$service"
+	: >"$tmpdir/asks"
+}
+
+begin
+end_tasks
+ok "the agent answers while its service stands still" "$stepctl" show "$job.0"
+go_on
+ok "a service that has stood still learns of each task's end" eventually all_known
+: >"$tmpdir/enough"
+ended 0 "and the step goes on"
+
+begin
+end_tasks
+ok "an agent with messages that wait executes a new program" upgrade
+go_on
+ok "its service learns of each task's end, too" eventually all_known
+: >"$tmpdir/enough"
+ended 0 "and its step goes on"
+
+begin
+end_tasks
+kill -TERM "$agent"
+ended 143 "a step whose service stands still can be ended"
+eventually gone "$service"
+nothing_left "and nothing is left"
+
+# ---- lines that nobody has read yet ------------------------------------------------------------
+# LINE... are written while the agent stands still, and the service is told to end before it is read.
+agent -v --mpi attendant -n 1 --proctrack "$tracker" -- bash -c "$ask"'
+	echo "$ATTEND_STANDING"; until [ -e "$0/stopped" ]; do sleep 0.02; done
+	for i in 1 2 3 4 5 6 7 8 9; do ask log "line $i"; answer >/dev/null; done
+	: >"$0/written"' "$tmpdir"
+kill -STOP "$agent"
+: >"$tmpdir/stopped"
+eventually test -e "$tmpdir/written"
+task=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["tasks"][0]["pid"])' \
+	"$run"/*_"$job.0"/state.json)
+ok "a task has ended before its agent sees it" eventually grep -q '^State:	Z' "/proc/$task/status"
+kill -TERM "$agent"
+kill -CONT "$agent"
+wait "$agent"
+is "$(grep -c 'attendant: line [1-9]$' "$tmpdir/err")" 9 \
+	"what a service has written before it is told to end reaches the log"
+
+# The same of one that has ended by itself.
+rm -f "$tmpdir/stopped" "$tmpdir/written"
+agent --mpi attendant -n 1 --proctrack "$tracker" -- bash -c "$ask"'
+	echo "$ATTEND_STANDING"; until [ -e "$0/stopped" ]; do sleep 0.02; done
+	for i in 1 2 3 4 5 6 7 8 9; do ask log "line $i"; answer >/dev/null; done
+	ask die; sleep 1' "$tmpdir"
+service=$(standing pid)
+kill -STOP "$agent"
+: >"$tmpdir/stopped"
+ok "a service ends before its agent sees it" eventually grep -q '^State:	Z' "/proc/$service/status"
+kill -CONT "$agent"
+wait "$agent"
+is "$(grep -c 'attendant: line [1-9]$' "$tmpdir/err")" 9 "what a dead service has written reaches the log"
+nothing_left "and nothing is left"
+done_testing
