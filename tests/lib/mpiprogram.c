@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * An MPI program that does one thing a run, for the tests of the MPI plugins with real libraries:
- * "mpiprogram hello|ring|allreduce|spawn|ports|abort", or "mpiprogram ends STATUS|sSIGNAL": the
- * last rank ends so before MPI_Finalize, after it with "late" behind it, and the others wait for
- * it; "mpiprogram outlives STATUS|sSIGNAL": they go on, and say so.
+ * "mpiprogram hello|ring|allreduce|spawn|ports|abort", or "mpiprogram spawns COUNT", one program
+ * after another, each of which ends while the parent goes on; or "mpiprogram ends STATUS|sSIGNAL":
+ * the last rank ends so before MPI_Finalize, after it with "late" behind it, and the others wait
+ * for it; "mpiprogram outlives STATUS|sSIGNAL": they go on, and say so.
  */
 #include <mpi.h>
 #include <signal.h>
@@ -80,6 +81,48 @@ static void spawn(char *self)
 		printf("parent of %d\n", n);
 	}
 	MPI_Comm_disconnect(&children);
+}
+
+/* A merged communicator of the parent and its child, which is both sides' to free. */
+static int meet(MPI_Comm other, int is_child)
+{
+	int sum = 0, one = 1;
+	MPI_Comm merged;
+
+	MPI_Intercomm_merge(other, is_child, &merged);
+	MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, merged);
+	MPI_Comm_free(&merged);
+	return sum;
+}
+
+/* The even ones part from their parent, which forgets the odd ones without a word: it comes to the
+ * next spawn while they finalize. */
+static void spawns(char *self, int count)
+{
+	MPI_Comm parent, child;
+	char number[16], *args[] = {"spawns", number, NULL};
+	int right = 0, failed;
+
+	MPI_Comm_get_parent(&parent);
+	if (parent != MPI_COMM_NULL) {
+		(void)meet(parent, 1);
+		if (count % 2 == 0)
+			MPI_Comm_disconnect(&parent);
+		else
+			MPI_Comm_free(&parent);
+		return;
+	}
+	for (int i = 0; i < count; i++) {
+		(void)snprintf(number, sizeof(number), "%d", i);
+		MPI_Comm_spawn(self, args, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &child, &failed);
+		right += meet(child, 0) == size + 1;
+		if (i % 2 == 0)
+			MPI_Comm_disconnect(&child);
+		else
+			MPI_Comm_free(&child);
+	}
+	if (rank == 0)
+		printf("spawned %d\n", right);
 }
 
 /* The lower half publishes a port and accepts, the upper half looks it up and connects. */
@@ -165,6 +208,8 @@ int main(int argc, char **argv)
 		allreduce();
 	else if (strcmp(what, "spawn") == 0)
 		spawn(argv[0]);
+	else if (strcmp(what, "spawns") == 0 && argc > 2)
+		spawns(argv[0], atoi(argv[2]));
 	else if (strcmp(what, "ports") == 0)
 		ports();
 	else if (strcmp(what, "ends") == 0 && argc > 2)

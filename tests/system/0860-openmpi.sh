@@ -31,6 +31,9 @@ mpi 2 spawn
 lines 1 '^parent of 2$' "MPI_Comm_spawn"
 lines 1 '^child 0 of 2 got 42$' "the spawned ones get a message"
 is "$status" 0 "and all end well"
+mpi 2 spawns 6
+lines 1 '^spawned 6$' "a program that spawns in a loop meets each of its children"
+is "$status" 0 "a loop of spawns ends well"
 unset OMPI_MCA_btl_tcp_if_include
 mpi 4 ports
 lines 1 '^through a port: 7$' "a published port is looked up, accepted and connected"

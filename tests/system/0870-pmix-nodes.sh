@@ -142,12 +142,15 @@ if cc=$(command -v mpicc.openmpi); then
 	lines 1 '^ring of 8$' "a token goes round 4 nodes"
 	nodes 2 2 "$program" spawn
 	lines 1 '^child 0 of 2 got 42$' "MPI_Comm_spawn on 2 nodes"
+	nodes 2 2 "$program" spawns 10
+	lines 1 '^spawned 10$' "a loop of MPI_Comm_spawn on 2 nodes meets each child"
+	is "$status" 0 "a loop of spawns on 2 nodes ends well"
 	nodes 4 4 "$program" ports
 	lines 1 '^through a port: 7$' "ports between nodes"
 	nodes 3 3 "$program" abort
 	is "$status" 5 "MPI_Abort on 3 nodes"
 else
-	skip 5 "Open MPI's compiler is not here"
+	skip 7 "Open MPI's compiler is not here"
 fi
 
 nothing_left_soon "nothing is left"
