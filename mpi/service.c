@@ -526,6 +526,8 @@ static int start(struct mpi_service *s, struct service_process *p, bool task_fds
 	if (r == 0)
 		r = fork_process(s, p, err);
 	close_all(fds, s->seats_count);
+	if (r == 0 && p->options->forked)
+		p->options->forked(s->pid, p->options->userdata);
 	if (r == 0)
 		r = wait_until_ready(s, p->options, err);
 	if (r < 0)

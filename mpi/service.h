@@ -25,6 +25,8 @@ struct mpi_service_options {
 	/* A message of the service before it is ready that is none of its beginning: a line for the
 	 * log. */
 	void (*message)(const struct json_t *object, void *userdata);
+	/* It has been forked, and is not ready yet. May be NULL. */
+	void (*forked)(pid_t pid, void *userdata);
 	void *userdata;
 	const int *keep_fds; /* further descriptors that the process keeps */
 	size_t keep_fds_count;

@@ -261,6 +261,7 @@ tests/lib/plugins/mpi_hostile.so: tests/lib/hostile_plugin.c mpi/client_hooks.c 
 MPI_SYSTEM_TESTS = tests/system/0790-service-process.sh tests/system/0791-service-fails.sh \
 	tests/system/0792-service-reexec.sh tests/system/0793-service-hostile.sh tests/system/0794-service-confined.sh \
 	tests/system/0795-listener-shortage.sh tests/system/0796-service-stopped.sh \
+	tests/system/0797-service-left.sh \
 	tests/system/0840-mpich-nodes.sh
 TESTS += $(MPI_SYSTEM_TESTS)
 EXTRA_DIST += $(MPI_SYSTEM_TESTS) tests/lib/attendant.sh tests/lib/mpi.sh tests/lib/nodes.sh

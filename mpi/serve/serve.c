@@ -2,6 +2,7 @@
 #include "mpi/serve/serve.h"
 
 #include <assert.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -167,6 +168,18 @@ static void on_task_gone(void *userdata, uint32_t rank)
 	serve_check(s);
 }
 
+/* Whoever ends a service without an agent wants it to leave nothing behind. */
+static void on_terminated(struct ev_loop *loop, ev_signal *w, int revents)
+{
+	struct serve *s = w->data;
+
+	assert(s);
+	(void)loop;
+	(void)revents;
+	s->left = true;
+	serve_check(s);
+}
+
 int serve_open(const stepd_mpi_service_t *service, const struct serve_events *events,
 	void *userdata, struct serve **ret_serve, struct err *err)
 {
@@ -187,6 +200,9 @@ int serve_open(const stepd_mpi_service_t *service, const struct serve_events *ev
 		(void)serve_close(s);
 		return err_set(err, -ENOMEM, "serve the step's MPI");
 	}
+	ev_signal_init(&s->terminated, on_terminated, SIGTERM);
+	s->terminated.data = s;
+	ev_signal_start(s->loop, &s->terminated);
 	serve_link_open(s);
 	r = open_wire(s, err);
 	if (r < 0) {
@@ -268,6 +284,8 @@ struct serve *serve_close(struct serve *s)
 		serve_link_close(s);
 		s->streams = streams_free(s->streams);
 		s->tasks = task_watch_free(s->tasks);
+		ev_signal_stop(s->loop, &s->terminated);
+		(void)signal(SIGTERM, SIG_IGN); /* it ends already */
 		ev_loop_destroy(s->loop);
 	}
 	free(s);

@@ -49,6 +49,7 @@ struct serve {
 
 	int link_fd; /* -1: the agent is gone, or wants it to end */
 	ev_io readable, writable;
+	ev_signal terminated;
 	struct outgoing *first, **last;
 	unsigned queued;
 	json_int_t last_id;

@@ -11,6 +11,7 @@
 #include "stepd/agent/events.h"
 #include "stepd/agent/methods/methods.h"
 #include "stepd/agent/mpi_door.h"
+#include "stepd/agent/recover/adopted.h"
 #include "stepd/agent/recover/exit_watch.h"
 #include "stepd/agent/registry.h"
 #include "stepd/agent/result.h"
@@ -107,6 +108,8 @@ int closing_finish(struct agent *a, int r, int *ret_code, const struct err *err)
 	closing_release_fds(a);
 	if (a->loop)
 		mpi_door_close(a); /* where the launch failed: it is in the container */
+	if (a->recover.adopted)
+		adopted_end_service(a);
 	remove_container(a);
 	failpoint("removed");
 	write_reports(a);

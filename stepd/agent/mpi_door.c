@@ -16,9 +16,11 @@
 #include "stepd/agent/launch/join.h"
 #include "stepd/agent/mpi_streams.h"
 #include "stepd/agent/reexec/handover.h"
+#include "stepd/agent/result.h"
 #include "stepd/agent/singletons.h"
 #include "stepd/agent/trace.h"
 #include "stepd/base/log.h"
+#include "stepd/base/procstat.h"
 #include "stepd/base/signals.h"
 
 #define START_TIMEOUT_MS 30000
@@ -75,13 +77,12 @@ static void pending_clear(struct mpi_door *d)
 /* Takes the reference. */
 static int pending_add(struct mpi_door *d, json_t *message, bool is_reply)
 {
-	struct pending_message *last = NULL;
+	bool is_full = is_reply && d->pending_replies >= PENDING_MAX;
+	struct pending_message *last = message && !is_full ? calloc(1, sizeof(*last)) : NULL;
 
-	if (message && (!is_reply || d->pending_replies < PENDING_MAX))
-		last = calloc(1, sizeof(*last));
 	if (!last) {
 		json_decref(message);
-		return message && is_reply && d->pending_replies >= PENDING_MAX ? -EAGAIN : -ENOMEM;
+		return is_full ? -EAGAIN : -ENOMEM;
 	}
 	*last = (struct pending_message){.message = message, .is_reply = is_reply};
 	d->pending_replies += is_reply;
@@ -463,6 +464,28 @@ static void early_message(const json_t *object, void *userdata)
 		take_log(d, object);
 }
 
+/* For an agent that may have to end it. */
+static void note_service(struct agent *a, pid_t pid)
+{
+	struct procstat st;
+
+	a->recover.service = (struct recover_service){.pid = 0};
+	if (procstat_read(pid, &st) == 0) /* a child of ours that is not reaped */
+		a->recover.service =
+			(struct recover_service){.pid = pid, .start_ticks = st.start_ticks};
+}
+
+/* What is in the step's cgroup ends with that. Else this is all that anybody knows of a service
+ * whose agent dies now. */
+static void on_service_forked(pid_t pid, void *userdata)
+{
+	struct agent *a = userdata;
+
+	note_service(a, pid);
+	if (a->service_cgroup_fd < 0)
+		result_publish_state(a, agent_state_words[a->state]);
+}
+
 static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 {
 	(void)revents;
@@ -560,6 +583,7 @@ static void set_host(struct mpi_door *d)
 				.become = become_user,
 				.meanwhile = wait_for,
 				.message = early_message,
+				.forked = on_service_forked,
 				.userdata = d->a,
 				.keep_fds = &d->host.wire.listen_fd,
 				.keep_fds_count = spec->wire.listen_fd >= 0,
@@ -690,6 +714,7 @@ bool mpi_door_reaped(struct agent *a, pid_t pid, int wait_status)
 	close_link(d); /* it may have aborted the step at last */
 	d->pid = 0;
 	a->plan.job.service_pid = 0;
+	a->recover.service = (struct recover_service){.pid = 0};
 	ev_timer_stop(a->loop, &d->limit);
 	mpi_streams_stop(a);
 	if (a->state < AGENT_DRAINING)
@@ -742,6 +767,7 @@ void mpi_door_close(struct agent *a)
 		(void)kill(d->pid, SIGKILL); /* ours, and not reaped */
 		while (waitpid(d->pid, &status, 0) < 0 && errno == EINTR)
 			;
+		a->recover.service = (struct recover_service){.pid = 0};
 	}
 	free(d);
 	a->mpi_door = NULL;
@@ -811,6 +837,7 @@ int mpi_door_restore(
 		return err_set(err, r, "take over the MPI service process");
 	a->mpi_door->service = mpi_get_service(a->mpi);
 	a->mpi_door->pid = pid;
+	note_service(a, pid);
 	a->mpi_door->lines = (unsigned)handover_get_int(object, "lines", 0);
 	if (fd < 0) {
 		mpi_door_over(a, true);

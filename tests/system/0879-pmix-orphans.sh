@@ -86,6 +86,18 @@ ok "and with the last of them the service process ends" eventually service_gone
 ok "its session directory is gone" eventually no_session
 clean_up
 
+# ---- one that is told to end ----
+
+# shellcheck disable=SC2016
+begin 2 'exec "$client" orphan'
+ok "two ranks are connected" eventually idle
+kill_agent
+kill -TERM "$service"
+ok "a service process without an agent ends by SIGTERM" eventually service_gone
+ok "and removes its session directory" no_session
+kill_tasks
+clean_up
+
 # ---- an adopted step ----
 
 # shellcheck disable=SC2016

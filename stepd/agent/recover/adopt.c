@@ -381,10 +381,12 @@ int agent_adopt(
 		exit_watch_look(a.exits);
 	if (r == 0 && options->remains_only && !is_over(&ad))
 		r = err_say(err, -EBUSY, "step %s has processes that live", a.plan.label);
-	if (r < 0) /* what the dead agent left stays, for the next attempt */
+	if (r < 0) { /* what the dead agent left stays, for the next attempt */
 		a.plan.job.cont_id = 0;
-	else
+		a.recover.service = (struct recover_service){.pid = 0};
+	} else {
 		r = live_on(&ad, err);
+	}
 	r = closing_finish(&a, r, ret_code, err);
 	heir_clear(&ad.heir);
 	return r;

@@ -2,11 +2,18 @@
 #include "stepd/agent/recover/adopted.h"
 
 #include <assert.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
 
 #include "stepd/agent/agent_impl.h"
 #include "stepd/agent/reaping.h"
 #include "stepd/agent/recover/exit_watch.h"
 #include "stepd/agent/reexec/handover.h"
+#include "stepd/base/log.h"
+#include "stepd/base/pidref.h"
+
+#define SERVICE_END_MS 1000 /* by itself, by SIGTERM, by SIGKILL */
 
 void adopted_note_end(struct agent *a, uint32_t index, bool known, int wait_status)
 {
@@ -32,6 +39,43 @@ int adopted_watch(struct agent *a)
 		.ended = on_end, .settled = on_settled, .userdata = a};
 
 	return exit_watch_open(a->loop, &calls, &a->exits);
+}
+
+static bool has_ended(const struct pidref *ref, int timeout_ms)
+{
+	struct pollfd end = {.fd = ref->fd, .events = POLLIN};
+	int n;
+
+	do
+		n = poll(&end, 1, timeout_ms);
+	while (n < 0 && errno == EINTR);
+	return n > 0;
+}
+
+void adopted_end_service(struct agent *a)
+{
+	const struct recover_service service = a->recover.service;
+	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
+	int r;
+
+	a->recover.service = (struct recover_service){.pid = 0};
+	if (!service.pid)
+		return;
+	r = pidref_open(service.pid, service.start_ticks, &ref);
+	if (r < 0 && r != -ESRCH)
+		log_warning(a->log,
+			"can't look for the MPI service process of the dead agent (pid %d): %s",
+			(int)service.pid, strerror(-r));
+	if (r < 0 || has_ended(&ref, SERVICE_END_MS))
+		return;
+	if (pidref_signal(&ref, SIGTERM) == -ESRCH || has_ended(&ref, SERVICE_END_MS))
+		return;
+	log_warning(a->log,
+		"the MPI service process of the dead agent (pid %d) does not end: killing it",
+		(int)service.pid);
+	if (pidref_signal(&ref, SIGKILL) < 0 || !has_ended(&ref, SERVICE_END_MS))
+		log_error(a->log, "SIGKILL did not end the MPI service process (pid %d)",
+			(int)service.pid);
 }
 
 void adopted_save(const struct agent *a, struct handover *h, struct json_t *object)

@@ -59,12 +59,20 @@ static json_t *pack_joined(const struct agent *a)
 	return array;
 }
 
+static json_t *pack_service(const struct recover_service *service)
+{
+	return service->pid ? json_pack("{s:i, s:I}", "pid", (int)service->pid, "start_ticks",
+				      (json_int_t)service->start_ticks)
+			    : NULL;
+}
+
 static json_t *pack(const struct agent *a)
 {
 	const struct recover *recover = &a->recover;
 
 	return json_pack(
-		"{s:s, s:I, s:I, s:I, s:I, s:b, s:s?, s:i, s:b, s:[I, I], s:o, s:I, s:I, s:o, s:o}",
+		"{s:s, s:I, s:I, s:I, s:I, s:b, s:s?, s:i, s:b, s:[I, I], s:o, s:I, s:I, s:o, s:o, "
+		"s:o*}",
 		"boot_id", recover->boot_id, "begin_ns", (json_int_t)a->begin_ns, "running_ns",
 		(json_int_t)recover->running_ns, "suspended_since_ns",
 		(json_int_t)(a->suspend.stands ? a->suspend.since_ns : 0), "suspended_ns",
@@ -75,7 +83,7 @@ static json_t *pack(const struct agent *a)
 		(json_int_t)recover->forked.least, (json_int_t)recover->forked.most,
 		"joined_fork_ticks", pack_joined(a), "adopted", (json_int_t)recover->adopted, "gid",
 		(json_int_t)a->plan.job.gid, "options", pack_options(a->options), "added",
-		added_pack(&a->added));
+		added_pack(&a->added), "mpi_service", pack_service(&recover->service));
 }
 
 int state_doc_publish(struct agent *a, const char *state, struct err *err)
@@ -229,6 +237,18 @@ static int unpack_tasks(const json_t *tasks, struct state_doc *s, struct err *er
 	return 0;
 }
 
+/* One that is not whole is none: no process is signalled by its pid alone. */
+static void unpack_service(const json_t *doc, struct recover_service *service)
+{
+	const json_t *object = json_object_get(doc, "mpi_service");
+	json_int_t pid = json_integer_value(json_object_get(object, "pid"));
+	json_int_t ticks = json_integer_value(json_object_get(object, "start_ticks"));
+
+	if (pid > 1 && pid <= INT32_MAX && ticks > 0)
+		*service =
+			(struct recover_service){.pid = (pid_t)pid, .start_ticks = (uint64_t)ticks};
+}
+
 int state_doc_read(int dir_fd, struct state_doc *ret_doc, struct err *err)
 {
 	_cleanup_state_doc_ struct state_doc s = {0};
@@ -246,10 +266,11 @@ int state_doc_read(int dir_fd, struct state_doc *ret_doc, struct err *err)
 		r = unpack_options(s.doc, &s, err);
 	if (r == 0)
 		r = unpack_tasks(json_object_get(s.doc, "tasks"), &s, err);
-	if (r == 0)
-		unpack_joined(json_object_get(s.doc, "joined_fork_ticks"), &s);
 	if (r < 0)
 		return r;
+	unpack_joined(json_object_get(s.doc, "joined_fork_ticks"), &s);
+	if (s.same_boot)
+		unpack_service(s.doc, &s.recover.service);
 	*ret_doc = s;
 	s = (struct state_doc){0};
 	return 0;

@@ -116,6 +116,8 @@ static void save_state(const struct agent *a, struct handover *h, json_t *object
 	handover_put_int(h, object, "forked_least", (int64_t)a->recover.forked.least);
 	handover_put_int(h, object, "forked_most", (int64_t)a->recover.forked.most);
 	handover_put_int(h, object, "adopted", a->recover.adopted);
+	handover_put_int(h, object, "mpi_service_pid", a->recover.service.pid);
+	handover_put_int(h, object, "mpi_service_ticks", (int64_t)a->recover.service.start_ticks);
 	if (a->failure.code) {
 		handover_put_int(h, object, "failure", a->failure.code);
 		handover_put_text(h, object, "failure_text", a->failure.text);
@@ -148,6 +150,8 @@ static int restore_state(
 	a->recover.forked.least = (uint64_t)handover_get_int(object, "forked_least", 0);
 	a->recover.forked.most = (uint64_t)handover_get_int(object, "forked_most", 0);
 	a->recover.adopted = (uint32_t)handover_get_int(object, "adopted", 0);
+	a->recover.service.pid = (pid_t)handover_get_int(object, "mpi_service_pid", 0);
+	a->recover.service.start_ticks = (uint64_t)handover_get_int(object, "mpi_service_ticks", 0);
 	a->failure.code = (int)handover_get_int(object, "failure", 0);
 	(void)snprintf(a->failure.text, sizeof(a->failure.text), "%s", failure ? failure : "");
 	return handover_copy_text(h, object, "unkillable_text", &a->unkillable_text) < 0
