@@ -29,8 +29,8 @@ gone() { # PID
 adopted() { # TIMES
 	[ "$(state_of 's["adopted"]')" = "$1" ]
 }
-begin() { # ARG...: a step whose service is $service
-	agent --proctrack "$b" --mpi pmi2 -n 2 "$@" -- sh -c "$until_gone"
+begin() { # a step whose service is $service
+	agent --proctrack "$b" --mpi pmi2 -n 2 -- sh -c "$until_gone"
 	service=$(state_of 's["mpi_service"]["pid"]')
 }
 # Stopped only now: the kernel wakes and ends what stands still when its parent dies.
@@ -96,6 +96,7 @@ kill_agent
 ticks=$(state_of 's["mpi_service"]["start_ticks"]')
 change_state "s['mpi_service']['pid'] = $stranger"
 end_tasks
+eventually tasks_gone
 "$stepctl" clean >/dev/null 2>&1
 ok "a process that began at another time than the service lives" kill -0 "$stranger"
 ok "start times are told" test "$ticks" -gt 0
@@ -105,6 +106,7 @@ begin
 kill_agent
 change_state 's["mpi_service"] = {"pid": '"$stranger"'}'
 end_tasks
+eventually tasks_gone
 "$stepctl" clean >/dev/null 2>&1
 ok "so does one whose start time nobody has noted" kill -0 "$stranger"
 nothing_left "and that step is tidied up"
