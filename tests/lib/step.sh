@@ -9,7 +9,7 @@
 #	$tracker            cgroup where it can be used, else linuxproc
 #	backends            the proctrack backends that this machine and user can use
 #	running STEP        whether the agent of that step has released its tasks
-#	hanging PID...      whether one of them is in state D
+#	hanging PID...      whether one of them hangs in the kernel as "tests/lib/hostile hang" does
 #	nothing_left NAME   checks that no cgroup, directory or process of $job is there
 #	nothing_left_soon NAME  the same, for agents that this shell does not wait for
 #	now_ms              a clock
@@ -113,10 +113,12 @@ nothing_left_soon() {
 	nothing_left "$1"
 }
 
-# Once the freezer has called it, it shows as running, from one look at its page to the next.
+# What waits for its page is in state D or S, as the kernel has it; state D has also, for a moment, a
+# shell that waits for its child to execute. Once the freezer has called it, it runs from one look at its
+# page to the next.
 hanging() {
 	for hanging_pid; do
-		! grep -q ') D ' "/proc/$hanging_pid/stat" || return 0
+		! grep -qs handle_userfault "/proc/$hanging_pid/wchan" || return 0
 	done
 	return 1
 }
