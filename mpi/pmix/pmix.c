@@ -18,9 +18,10 @@
 #include "stepd/api/env.h"
 #include "stepd/api/mpi.h"
 
-/* libev has functions of libevent's names and stands before libpmix where all look first: so libpmix
- * looks among its own libraries before those. AddressSanitizer, which is in the place of the C
- * library's functions, refuses that; a build with it has libevent before libev (configure.ac). */
+/* libev has functions of libevent's names and stands before libpmix where all look first: so
+ * libpmix looks among its own libraries before those. AddressSanitizer, which is in the place of
+ * the C library's functions, refuses that; a build with it has libevent before libev
+ * (configure.ac). */
 #ifdef STEPD_SANITIZERS
 #define LIBPMIX_BINDING 0
 #else
