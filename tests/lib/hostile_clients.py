@@ -58,9 +58,11 @@ def until(seconds):
 
 
 def good(path, seconds):
-    s = connect(path, 30)
+    """At least three calls, however busy the machine is. Who waits for an answer for a minute has lost."""
+    s = connect(path, 60)
     times = []
-    for _ in until(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end or len(times) < 3:
         begin = time.monotonic()
         s.sendall(frame("Describe"))
         reply = answer(s)
