@@ -17,7 +17,7 @@ fails_to_start fail "plugin mpi/attendant: the MPI service process can't serve t
 fails_to_start mute "can't serve this step: it has ended" "one that ends"
 fails_to_start rubbish "hands out an environment for no task of this node" "one that hands out rubbish"
 
-out=$(attended -n 65 -- true 2>&1)
+out=$(attended -n 1025 -- true 2>&1)
 is $? 125 "a prefork hook that refuses"
 like "$out" 'p_mpi_hook_slurmstepd_prefork\(\) failed: Argument list too long' "is told with its errno"
 
