@@ -151,6 +151,7 @@ ok "with that group thawed it is running, for its agent, too" eventually state_i
 is "$(cat "$group/cgroup.freeze")" 0 "its own group was never frozen"
 kill_agent
 freeze "$parent" 1
+eventually frozen "$group"
 out=$("$stepctl" resume "$job.5" 2>&1)
 isnt $? 0 "without an agent stepctl resume fails, too"
 like "$out" "'$parent' is frozen; write 0 to its cgroup.freeze" "and names the group above"
