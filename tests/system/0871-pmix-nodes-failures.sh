@@ -44,7 +44,9 @@ done
 for what in fence connect; do
 	nodes 3 3 left $what
 	lines 2 "^left [01]: $what PROC TERMINATED WITHOUT SYNC$" "a rank that has finalized and ended is not waited for: $what"
-	like "$out" 'rank 2 of [^ ]* has ended( while others wait for it)?$' "and of whom is told"
+	# Which of the two is known first: the rank's end, or that of all of its node.
+	like "$out" '(rank 2 of [^ ]* has ended( while others wait for it)?|the tasks of node 2 \(vm-2\) have ended)$' \
+		"and of whom is told"
 done
 nodes 3 3 unput 50
 lines 2 '^unput [01]: get NOT-FOUND$' "what a rank of another node has not put before its end is not found"
