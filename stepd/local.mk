@@ -19,6 +19,7 @@ libbase_la_SOURCES = \
 	stepd/base/parse.c stepd/base/parse.h \
 	stepd/base/pidref.c stepd/base/pidref.h \
 	stepd/base/rawcall.h \
+	stepd/base/status.c stepd/base/status.h \
 	stepd/base/procstat.c stepd/base/procstat.h \
 	stepd/base/signals.c stepd/base/signals.h \
 	stepd/base/strv.c stepd/base/strv.h \
@@ -85,137 +86,141 @@ stepd/control/interface.c: stepd/control/io.stepd.Step.varlink
 # The agent without its command line: tests link it.
 noinst_LTLIBRARIES += libagent.la
 libagent_la_SOURCES = \
-	stepd/plugin/plugin.c stepd/plugin/plugin.h \
+	mpi/confine.c mpi/confine.h \
+	mpi/mpi.c mpi/mpi.h \
+	mpi/service.c mpi/service.h \
+	mpi/service_process.c mpi/service_process.h \
 	proctrack/generic.c proctrack/generic.h \
 	proctrack/members.c proctrack/members.h \
 	proctrack/procs.c proctrack/procs.h \
-	proctrack/procusage.c proctrack/procusage.h \
-	proctrack/proctrack.c proctrack/proctrack.h proctrack/proctrack_impl.h \
+	proctrack/proctrack.c proctrack/proctrack.h \
+	proctrack/proctrack_impl.h \
 	proctrack/proctrack_members.c \
+	proctrack/procusage.c proctrack/procusage.h \
 	proctrack/tell.c proctrack/tell.h \
-	mpi/confine.c mpi/confine.h \
-	mpi/mpi.c mpi/mpi.h \
-	mpi/service.c mpi/service.h mpi/service_process.c mpi/service_process.h \
-	stepd/agent/account/account.c stepd/agent/account/account.h \
-	stepd/agent/agent.c stepd/agent/agent.h stepd/agent/agent_impl.c stepd/agent/agent_impl.h \
-	stepd/agent/launch/batch.c stepd/agent/launch/batch.h \
-	stepd/agent/binding/bind_text.c stepd/agent/binding/bind_text.h \
-	stepd/agent/binding/binding.c stepd/agent/binding/binding.h \
-	stepd/agent/binding/binding_bounds.c \
-	stepd/agent/binding/binding_child.c \
-	stepd/agent/binding/binding_env.c \
-	stepd/agent/launch/child.c stepd/agent/launch/child.h \
-	stepd/agent/launch/linked.c stepd/agent/launch/linked.h \
-	stepd/agent/singletons.c stepd/agent/singletons.h \
-	stepd/agent/clean.c stepd/agent/clean.h \
-	stepd/agent/closing.c stepd/agent/closing.h \
-	stepd/agent/ending.c stepd/agent/ending.h \
-	stepd/agent/ending_save.c \
-	stepd/agent/reaping.c stepd/agent/reaping.h \
-	stepd/agent/launch/environ.c stepd/agent/launch/environ.h \
-	stepd/agent/mpi_door.c stepd/agent/mpi_door.h \
-	stepd/agent/mpi_streams.c stepd/agent/mpi_streams.h \
-	stepd/agent/launch/join.c stepd/agent/launch/join.h \
-	stepd/agent/launch/join_part.c stepd/agent/launch/join_part.h \
-	stepd/agent/launch/join_request.c stepd/agent/launch/join_request.h \
-	stepd/agent/event_text.c stepd/agent/event_text.h \
-	stepd/agent/events.c stepd/agent/events.h \
-	stepd/agent/stdio/copy.c stepd/agent/stdio/copy.h \
-	stepd/agent/stdio/feed.c stepd/agent/stdio/feed.h \
-	stepd/agent/stdio/fname.c stepd/agent/stdio/fname.h \
-	stepd/agent/launch/identity.c stepd/agent/launch/identity.h \
-	stepd/agent/keeper_line.c stepd/agent/keeper_line.h \
-	stepd/agent/killseq.c stepd/agent/killseq.h \
-	stepd/agent/launch/launch.c stepd/agent/launch/launch.h \
-	stepd/agent/launch/launcher.c stepd/agent/launch/launcher.h \
-	stepd/agent/limits.c stepd/agent/limits.h \
-	stepd/agent/limits_devices.c \
-	stepd/agent/account/oom.c stepd/agent/account/oom.h \
-	stepd/agent/leftover.c stepd/agent/leftover.h \
-	stepd/agent/member_watch.c stepd/agent/member_watch.h \
-	stepd/agent/methods/act.c \
-	stepd/agent/methods/ask.c \
-	stepd/agent/methods/carry.c \
-	stepd/agent/methods/change.c \
-	stepd/agent/methods/find.c \
-	stepd/agent/methods/follow.c \
-	stepd/agent/methods/listing.c stepd/agent/methods/listing.h \
-	stepd/agent/methods/methods.c stepd/agent/methods/methods.h stepd/agent/methods/methods_impl.h \
-	stepd/agent/methods/notify.c \
-	stepd/agent/methods/params.c \
-	stepd/agent/methods/processes.c \
-	stepd/agent/methods/table.c \
-	stepd/agent/methods/usage.c \
-	stepd/agent/stdio/note.c stepd/agent/stdio/note.h \
-	stepd/agent/binding/placement.c stepd/agent/binding/placement.h \
-	stepd/agent/launch/plan.c stepd/agent/launch/plan.h \
-	stepd/agent/launch/plan_binding.c \
-	stepd/agent/launch/plan_programs.c \
-	stepd/agent/pri_watch.c stepd/agent/pri_watch.h \
-	stepd/agent/stdio/pump.c stepd/agent/stdio/pump.h stepd/agent/stdio/pump_impl.h \
-	stepd/agent/stdio/pump_copy.c \
-	stepd/agent/stdio/pump_save.c \
-	stepd/agent/reexec/handover.c stepd/agent/reexec/handover.h \
-	stepd/agent/recover/added.c stepd/agent/recover/added.h \
-	stepd/agent/recover/adopt.c stepd/agent/recover/adopt.h \
-	stepd/agent/recover/adopted.c stepd/agent/recover/adopted.h \
-	stepd/agent/recover/exit_watch.c stepd/agent/recover/exit_watch.h \
-	stepd/agent/recover/heir.c stepd/agent/recover/heir.h \
-	stepd/agent/recover/history.c stepd/agent/recover/history.h \
-	stepd/agent/recover/recover.h \
-	stepd/agent/recover/state_doc.c stepd/agent/recover/state_doc.h \
-	stepd/agent/reexec/continue.c \
-	stepd/agent/reexec/reexec.c stepd/agent/reexec/reexec.h \
-	stepd/agent/reexec/reexec_program.c \
-	stepd/agent/reexec/reexec_save.c \
-	stepd/agent/requests_save.c \
-	stepd/agent/suspend_save.c \
-	stepd/agent/registry.c stepd/agent/registry.h \
-	stepd/agent/registry_lock.c stepd/agent/registry_lock.h \
-	stepd/agent/limit_signal.c stepd/agent/limit_signal.h \
-	stepd/agent/pausable.c stepd/agent/pausable.h \
-	stepd/agent/launch/process.c stepd/agent/launch/process.h \
-	stepd/agent/report.c stepd/agent/report.h \
-	stepd/agent/requests.c stepd/agent/requests.h \
-	stepd/agent/requests_work.c \
-	stepd/agent/result.c stepd/agent/result.h \
-	stepd/agent/launch/rlimits.c stepd/agent/launch/rlimits.h \
-	stepd/agent/account/sample.c stepd/agent/account/sample.h \
-	stepd/agent/account/sample_text.c stepd/agent/account/sample_text.h \
-	stepd/agent/service.c stepd/agent/service.h \
-	stepd/agent/site_config.c stepd/agent/site_config.h \
-	stepd/agent/stdio/sink.c stepd/agent/stdio/sink.h \
-	stepd/agent/spec/spec.c stepd/agent/spec/spec.h \
-	stepd/agent/spec/spec_json.c stepd/agent/spec/spec_json.h \
-	stepd/agent/spec/rank_bits.h \
-	stepd/agent/spec/spec_binding.c \
-	stepd/agent/spec/spec_fields.c \
-	stepd/agent/spec/spec_layout.c \
-	stepd/agent/spec/spec_map.c \
-	stepd/agent/spec/spec_limits.c \
-	stepd/agent/spec/spec_policy.c \
-	stepd/agent/spec/spec_ranks.c \
-	stepd/agent/spec/spec_rows.c \
-	stepd/agent/spec/spec_text.c \
-	stepd/agent/spec/spec_wire.c \
-	stepd/agent/status.c stepd/agent/status.h \
-	stepd/agent/launch/spawn.c stepd/agent/launch/spawn.h \
-	stepd/agent/stdio/stdfd.c stepd/agent/stdio/stdfd.h \
-	stepd/agent/stdio/stdio.c stepd/agent/stdio/stdio.h stepd/agent/stdio/stdio_impl.h \
-	stepd/agent/stdio/stdio_save.c \
-	stepd/agent/stdio/stdio_share.c \
-	stepd/agent/stdio/stdio_task.c \
-	stepd/agent/stdio/stdio_tools.c \
-	stepd/agent/stdio/toolin.c stepd/agent/stdio/toolin.h \
-	stepd/agent/stdio/stdio_files.c stepd/agent/stdio/stdio_files.h \
-	stepd/agent/suspend.c stepd/agent/suspend.h \
-	stepd/agent/tasks.c stepd/agent/tasks.h \
-	stepd/agent/binding/topology.c stepd/agent/binding/topology.h \
-	stepd/agent/trace.c stepd/agent/trace.h \
-	stepd/agent/account/usage.c stepd/agent/account/usage.h \
-	stepd/agent/account/usage_table.c stepd/agent/account/usage_table.h \
-	stepd/agent/account/usage_values.c stepd/agent/account/usage_values.h \
-	stepd/agent/worker.c stepd/agent/worker.h
+	stepd/account/account.c stepd/account/account.h \
+	stepd/account/limits.c stepd/account/limits.h \
+	stepd/account/limits_devices.c \
+	stepd/account/oom.c stepd/account/oom.h \
+	stepd/account/sample.c stepd/account/sample.h \
+	stepd/account/sample_text.c stepd/account/sample_text.h \
+	stepd/account/usage.c stepd/account/usage.h \
+	stepd/account/usage_table.c stepd/account/usage_table.h \
+	stepd/account/usage_values.c stepd/account/usage_values.h \
+	stepd/binding/binding.c stepd/binding/binding.h \
+	stepd/binding/binding_bounds.c \
+	stepd/binding/binding_child.c \
+	stepd/binding/binding_env.c \
+	stepd/binding/placement.c stepd/binding/placement.h \
+	stepd/binding/topology.c stepd/binding/topology.h \
+	stepd/frontend/act.c \
+	stepd/frontend/ask.c \
+	stepd/frontend/carry.c \
+	stepd/frontend/change.c \
+	stepd/frontend/find.c \
+	stepd/frontend/follow.c \
+	stepd/frontend/listing.c stepd/frontend/listing.h \
+	stepd/frontend/methods.c stepd/frontend/methods.h \
+	stepd/frontend/methods_impl.h \
+	stepd/frontend/mpi_door.c stepd/frontend/mpi_door.h \
+	stepd/frontend/mpi_streams.c stepd/frontend/mpi_streams.h \
+	stepd/frontend/notify.c \
+	stepd/frontend/params.c \
+	stepd/frontend/processes.c \
+	stepd/frontend/table.c \
+	stepd/frontend/usage.c \
+	stepd/launch/batch.c stepd/launch/batch.h \
+	stepd/launch/child.c stepd/launch/child.h \
+	stepd/launch/environ.c stepd/launch/environ.h \
+	stepd/launch/launch.c stepd/launch/launch.h \
+	stepd/launch/launcher.c stepd/launch/launcher.h \
+	stepd/launch/linked.c stepd/launch/linked.h \
+	stepd/launch/plan.c stepd/launch/plan.h \
+	stepd/launch/plan_binding.c \
+	stepd/launch/plan_programs.c \
+	stepd/launch/spawn.c stepd/launch/spawn.h \
+	stepd/loop/pausable.c stepd/loop/pausable.h \
+	stepd/loop/pri_watch.c stepd/loop/pri_watch.h \
+	stepd/loop/worker.c stepd/loop/worker.h \
+	stepd/plugin/plugin.c stepd/plugin/plugin.h \
+	stepd/process/identity.c stepd/process/identity.h \
+	stepd/process/process.c stepd/process/process.h \
+	stepd/process/stdfd.c stepd/process/stdfd.h \
+	stepd/record/event_text.c stepd/record/event_text.h \
+	stepd/record/events.c stepd/record/events.h \
+	stepd/record/history.c stepd/record/history.h \
+	stepd/record/leftover.c stepd/record/leftover.h \
+	stepd/record/registry.c stepd/record/registry.h \
+	stepd/record/registry_lock.c stepd/record/registry_lock.h \
+	stepd/record/report.c stepd/record/report.h \
+	stepd/record/trace.c stepd/record/trace.h \
+	stepd/snapshot/handover.c stepd/snapshot/handover.h \
+	stepd/spec/bind_text.c stepd/spec/bind_text.h \
+	stepd/spec/fname.c stepd/spec/fname.h \
+	stepd/spec/rank_bits.h \
+	stepd/spec/rlimits.c stepd/spec/rlimits.h \
+	stepd/spec/spec.c stepd/spec/spec.h \
+	stepd/spec/spec_binding.c \
+	stepd/spec/spec_fields.c \
+	stepd/spec/spec_json.c stepd/spec/spec_json.h \
+	stepd/spec/spec_layout.c \
+	stepd/spec/spec_limits.c \
+	stepd/spec/spec_map.c \
+	stepd/spec/spec_policy.c \
+	stepd/spec/spec_ranks.c \
+	stepd/spec/spec_rows.c \
+	stepd/spec/spec_text.c \
+	stepd/spec/spec_wire.c \
+	stepd/stdio/copy.c stepd/stdio/copy.h \
+	stepd/stdio/feed.c stepd/stdio/feed.h \
+	stepd/stdio/note.c stepd/stdio/note.h \
+	stepd/stdio/pump.c stepd/stdio/pump.h \
+	stepd/stdio/pump_copy.c \
+	stepd/stdio/pump_impl.h \
+	stepd/stdio/pump_save.c \
+	stepd/stdio/sink.c stepd/stdio/sink.h \
+	stepd/stdio/stdio.c stepd/stdio/stdio.h \
+	stepd/stdio/stdio_files.c stepd/stdio/stdio_files.h \
+	stepd/stdio/stdio_impl.h \
+	stepd/stdio/stdio_save.c \
+	stepd/stdio/stdio_share.c \
+	stepd/stdio/stdio_task.c \
+	stepd/stdio/stdio_tools.c \
+	stepd/stdio/toolin.c stepd/stdio/toolin.h \
+	stepd/step/added.c stepd/step/added.h \
+	stepd/step/adopt.c stepd/step/adopt.h \
+	stepd/step/adopted.c stepd/step/adopted.h \
+	stepd/step/agent.c stepd/step/agent.h \
+	stepd/step/agent_impl.c stepd/step/agent_impl.h \
+	stepd/step/clean.c stepd/step/clean.h \
+	stepd/step/closing.c stepd/step/closing.h \
+	stepd/step/continue.c \
+	stepd/step/ending.c stepd/step/ending.h \
+	stepd/step/ending_save.c \
+	stepd/step/exit_watch.c stepd/step/exit_watch.h \
+	stepd/step/heir.c stepd/step/heir.h \
+	stepd/step/join.c stepd/step/join.h \
+	stepd/step/join_part.c stepd/step/join_part.h \
+	stepd/step/join_request.c stepd/step/join_request.h \
+	stepd/step/keeper_line.c stepd/step/keeper_line.h \
+	stepd/step/killseq.c stepd/step/killseq.h \
+	stepd/step/limit_signal.c stepd/step/limit_signal.h \
+	stepd/step/member_watch.c stepd/step/member_watch.h \
+	stepd/step/reaping.c stepd/step/reaping.h \
+	stepd/step/recover.h \
+	stepd/step/reexec.c stepd/step/reexec.h \
+	stepd/step/reexec_program.c \
+	stepd/step/reexec_save.c \
+	stepd/step/requests.c stepd/step/requests.h \
+	stepd/step/requests_save.c \
+	stepd/step/requests_work.c \
+	stepd/step/result.c stepd/step/result.h \
+	stepd/step/service.c stepd/step/service.h \
+	stepd/step/singletons.c stepd/step/singletons.h \
+	stepd/step/state_doc.c stepd/step/state_doc.h \
+	stepd/step/suspend.c stepd/step/suspend.h \
+	stepd/step/suspend_save.c \
+	stepd/step/tasks.c stepd/step/tasks.h
 libagent_la_LIBADD = libcontrol.la libmpilink.la libstepdsystemd.la libstate.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 
 sbin_PROGRAMS += stepd/cli/stepd
@@ -225,19 +230,19 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/check_spec.c \
 	stepd/cli/cli.h \
 	stepd/cli/continue.c \
-	stepd/cli/doctor.c stepd/cli/doctor.h \
-	stepd/cli/doctor_dir.c stepd/cli/doctor_dir.h \
-	stepd/cli/doctor_keeper.c stepd/cli/doctor_keeper.h \
-	stepd/cli/doctor_kernel.c \
-	stepd/cli/doctor_mpi.c stepd/cli/doctor_mpi.h \
-	stepd/cli/doctor_runtime.c \
-	stepd/cli/doctor_trial.c stepd/cli/doctor_trial.h \
-	stepd/cli/doctor_user.c \
+	stepd/cli/doctor/doctor.c stepd/cli/doctor/doctor.h \
+	stepd/cli/doctor/doctor_dir.c stepd/cli/doctor/doctor_dir.h \
+	stepd/cli/doctor/doctor_keeper.c stepd/cli/doctor/doctor_keeper.h \
+	stepd/cli/doctor/doctor_kernel.c \
+	stepd/cli/doctor/doctor_mpi.c stepd/cli/doctor/doctor_mpi.h \
+	stepd/cli/doctor/doctor_runtime.c \
+	stepd/cli/doctor/doctor_trial.c stepd/cli/doctor/doctor_trial.h \
+	stepd/cli/doctor/doctor_user.c \
 	stepd/cli/layout.c stepd/cli/layout.h \
-	stepd/cli/findings.c stepd/cli/findings.h \
+	stepd/cli/doctor/findings.c stepd/cli/doctor/findings.h \
 	stepd/cli/main.c \
 	stepd/cli/mpi_list.c stepd/cli/mpi_list.h \
-	stepd/cli/multi_prog.c stepd/cli/multi_prog.h \
+	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \
 	stepd/cli/plugins.c \
 	stepd/cli/relay/address.c stepd/cli/relay/address.h \
 	stepd/cli/relay/channel.c stepd/cli/relay/channel.h \
@@ -247,14 +252,15 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/relay/relay_doc.c stepd/cli/relay/relay_doc.h \
 	stepd/cli/relay/streams.c stepd/cli/relay/streams.h \
 	stepd/cli/relay/talk.c stepd/cli/relay/talk.h \
-	stepd/cli/run.c \
-	stepd/cli/run_convert.c stepd/cli/run_convert.h \
-	stepd/cli/run_doc.c \
-	stepd/cli/run_limits.c \
-	stepd/cli/run_options.c stepd/cli/run_options.h \
-	stepd/cli/run_table.c \
+	stepd/cli/run/run.c \
+	stepd/cli/run/run_convert.c stepd/cli/run/run_convert.h \
+	stepd/cli/run/run_doc.c \
+	stepd/cli/run/run_limits.c \
+	stepd/cli/run/run_options.c stepd/cli/run/run_options.h \
+	stepd/cli/run/run_table.c \
 	stepd/cli/serve.c \
 	stepd/cli/site.c stepd/cli/site.h \
+	stepd/cli/site_config.c stepd/cli/site_config.h \
 	stepd/cli/text.c stepd/cli/text.h
 stepd_cli_stepd_SOURCES = $(STEPD_PROGRAM_SOURCES) \
 	stepd/cli/version.c stepd/cli/version.h
@@ -300,13 +306,14 @@ stepd_cli_stepctl_SOURCES = \
 	stepd/cli/ctl/usage.c \
 	stepd/cli/ctl/usage_read.c stepd/cli/ctl/usage_read.h \
 	stepd/cli/ctl/wait.c \
-	stepd/cli/multi_prog.c stepd/cli/multi_prog.h \
-	stepd/cli/run_convert.c stepd/cli/run_convert.h \
-	stepd/cli/run_doc.c \
-	stepd/cli/run_limits.c \
-	stepd/cli/run_options.c stepd/cli/run_options.h \
-	stepd/cli/run_table.c \
-	stepd/cli/site.c stepd/cli/site.h
+	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \
+	stepd/cli/run/run_convert.c stepd/cli/run/run_convert.h \
+	stepd/cli/run/run_doc.c \
+	stepd/cli/run/run_limits.c \
+	stepd/cli/run/run_options.c stepd/cli/run/run_options.h \
+	stepd/cli/run/run_table.c \
+	stepd/cli/site.c stepd/cli/site.h \
+	stepd/cli/site_config.c stepd/cli/site_config.h
 stepd_cli_stepctl_LDADD = libclient.la libagent.la
 
 # The command that starts steps, here and on several nodes.
@@ -329,18 +336,19 @@ stepd_cli_steprun_SOURCES = \
 	stepd/cli/across/verdict.c \
 	stepd/cli/layout.c stepd/cli/layout.h \
 	stepd/cli/mpi_list.c stepd/cli/mpi_list.h \
-	stepd/cli/multi_prog.c stepd/cli/multi_prog.h \
+	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \
 	stepd/cli/relay/address.c stepd/cli/relay/address.h \
 	stepd/cli/relay/channel.c stepd/cli/relay/channel.h \
 	stepd/cli/relay/keeper.c stepd/cli/relay/keeper.h \
 	stepd/cli/relay/relay_doc.c stepd/cli/relay/relay_doc.h \
 	stepd/cli/relay/talk.c stepd/cli/relay/talk.h \
-	stepd/cli/run_convert.c stepd/cli/run_convert.h \
-	stepd/cli/run_doc.c \
-	stepd/cli/run_limits.c \
-	stepd/cli/run_options.c stepd/cli/run_options.h \
-	stepd/cli/run_table.c \
+	stepd/cli/run/run_convert.c stepd/cli/run/run_convert.h \
+	stepd/cli/run/run_doc.c \
+	stepd/cli/run/run_limits.c \
+	stepd/cli/run/run_options.c stepd/cli/run/run_options.h \
+	stepd/cli/run/run_table.c \
 	stepd/cli/site.c stepd/cli/site.h \
+	stepd/cli/site_config.c stepd/cli/site_config.h \
 	stepd/cli/text.c stepd/cli/text.h \
 	stepd/cli/version.c stepd/cli/version.h
 stepd_cli_steprun_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"'

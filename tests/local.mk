@@ -180,7 +180,7 @@ tests_bench_execdelay_SOURCES = tests/bench/execdelay.c tests/bench/stamp.h
 tests_bench_noop_SOURCES = tests/bench/noop.c
 tests_bench_noop_LDFLAGS = $(STEPD_LDFLAGS) -all-static
 tests_bench_pairtime_SOURCES = tests/bench/pairtime.c
-tests_bench_spawnloop_SOURCES = tests/bench/spawnloop.c stepd/agent/launch/spawn.c stepd/agent/launch/spawn.h
+tests_bench_spawnloop_SOURCES = tests/bench/spawnloop.c stepd/launch/spawn.c stepd/launch/spawn.h
 tests_bench_spawnloop_CPPFLAGS = $(AM_CPPFLAGS)
 tests_bench_spawnloop_LDFLAGS = $(STEPD_LDFLAGS) -all-static
 tests_bench_stamp_SOURCES = tests/bench/stamp.c tests/bench/stamp.h
@@ -321,12 +321,12 @@ tests_unit_test_linked_LDADD = $(UNIT_LDADD)
 tests_unit_test_spec_SOURCES = tests/unit/test_spec.c
 tests_unit_test_spec_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_spec_LDADD = $(UNIT_LDADD)
-tests_unit_test_multi_prog_SOURCES = tests/unit/test_multi_prog.c stepd/cli/multi_prog.c
+tests_unit_test_multi_prog_SOURCES = tests/unit/test_multi_prog.c stepd/cli/run/multi_prog.c
 tests_unit_test_multi_prog_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_multi_prog_LDADD = $(UNIT_LDADD)
-tests_unit_test_run_options_SOURCES = tests/unit/test_run_options.c stepd/cli/multi_prog.c \
-	stepd/cli/run_convert.c stepd/cli/run_doc.c stepd/cli/run_limits.c stepd/cli/run_options.c \
-	stepd/cli/run_table.c stepd/cli/site.c
+tests_unit_test_run_options_SOURCES = tests/unit/test_run_options.c stepd/cli/run/multi_prog.c \
+	stepd/cli/run/run_convert.c stepd/cli/run/run_doc.c stepd/cli/run/run_limits.c stepd/cli/run/run_options.c \
+	stepd/cli/run/run_table.c stepd/cli/site.c stepd/cli/site_config.c
 tests_unit_test_run_options_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_run_options_LDADD = $(UNIT_LDADD)
 endif
@@ -631,9 +631,9 @@ TESTS += $(STATE_TESTS)
 EXTRA_DIST += $(STATE_TESTS)
 # The files with failpoints come before those of the library, which has them without.
 check_PROGRAMS += tests/lib/stepd-failpoints
-tests_lib_stepd_failpoints_SOURCES = tests/lib/failpoints.c stepd/cli/serve.c stepd/cli/site.c \
-	stepd/cli/version.c stepd/agent/agent.c stepd/agent/closing.c stepd/agent/ending.c stepd/agent/reaping.c \
-	stepd/agent/suspend.c stepd/agent/recover/adopt.c stepd/agent/reexec/continue.c \
+tests_lib_stepd_failpoints_SOURCES = tests/lib/failpoints.c stepd/cli/serve.c stepd/cli/site.c stepd/cli/site_config.c \
+	stepd/cli/version.c stepd/step/agent.c stepd/step/closing.c stepd/step/ending.c stepd/step/reaping.c \
+	stepd/step/suspend.c stepd/step/adopt.c stepd/step/continue.c \
 	stepd/cli/continue.c stepd/control/save.c
 tests_lib_stepd_failpoints_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_FAILPOINTS
 tests_lib_stepd_failpoints_LDADD = libagent.la
@@ -652,7 +652,7 @@ if CMOCKA
 check_PROGRAMS += tests/unit/test_findings
 TESTS += tests/unit/test_findings
 tests_unit_test_findings_SOURCES = tests/unit/test_findings.c \
-	stepd/cli/findings.c stepd/cli/findings.h stepd/cli/text.c stepd/cli/text.h
+	stepd/cli/doctor/findings.c stepd/cli/doctor/findings.h stepd/cli/text.c stepd/cli/text.h
 tests_unit_test_findings_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_findings_LDADD = $(UNIT_LDADD)
 endif

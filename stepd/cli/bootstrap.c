@@ -8,13 +8,13 @@
 #include <sys/random.h>
 
 #include "mpi/outer/outer.h"
-#include "stepd/agent/spec/spec.h"
-#include "stepd/agent/spec/spec_json.h"
 #include "stepd/base/hostlist.h"
 #include "stepd/base/netaddr.h"
 #include "stepd/base/parse.h"
 #include "stepd/cli/layout.h"
 #include "stepd/cli/version.h"
+#include "stepd/spec/spec.h"
+#include "stepd/spec/spec_json.h"
 
 #define FORMAT       "stepd-1" /* of a card */
 #define TIMEOUT_MS   60000

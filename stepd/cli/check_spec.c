@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "stepd/agent/spec/spec.h"
 #include "stepd/base/fs.h"
 #include "stepd/cli/cli.h"
+#include "stepd/spec/spec.h"
 
 static void print_usage(FILE *out)
 {

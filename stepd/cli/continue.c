@@ -6,12 +6,12 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "stepd/agent/agent.h"
-#include "stepd/agent/reexec/reexec.h"
-#include "stepd/agent/status.h"
 #include "stepd/base/parse.h"
+#include "stepd/base/status.h"
 #include "stepd/cli/cli.h"
 #include "stepd/cli/version.h"
+#include "stepd/step/agent.h"
+#include "stepd/step/reexec.h"
 
 /* On one line: an agent that is about to be replaced tells its first words in its log. */
 _noreturn_ static void check(int fd)

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "stepd/agent/spec/spec.h"
 #include "stepd/base/parse.h"
+#include "stepd/spec/spec.h"
 
 int layout_parse(const char *text, enum layout_kind *ret_kind, uint32_t *ret_plane)
 {

@@ -22,9 +22,9 @@
 
 #include "mpi/mpi.h"
 #include "proctrack/proctrack.h"
-#include "stepd/agent/report.h"
 #include "stepd/cli/text.h"
 #include "stepd/plugin/plugin.h"
+#include "stepd/record/report.h"
 
 #define EXIT_BROKEN 1 /* some plugin can't be loaded */
 

@@ -10,19 +10,19 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "stepd/agent/account/sample.h"
-#include "stepd/agent/agent.h"
-#include "stepd/agent/launch/process.h"
-#include "stepd/agent/recover/adopt.h"
-#include "stepd/agent/service.h"
-#include "stepd/agent/spec/spec.h"
-#include "stepd/agent/spec/spec_json.h"
-#include "stepd/agent/trace.h"
+#include "stepd/account/sample.h"
 #include "stepd/base/log.h"
 #include "stepd/base/parse.h"
 #include "stepd/cli/cli.h"
 #include "stepd/cli/site.h"
 #include "stepd/cli/version.h"
+#include "stepd/process/process.h"
+#include "stepd/record/trace.h"
+#include "stepd/spec/spec.h"
+#include "stepd/spec/spec_json.h"
+#include "stepd/step/adopt.h"
+#include "stepd/step/agent.h"
+#include "stepd/step/service.h"
 
 struct serve {
 	const char *adopt; /* the step to take over; NULL: begin the one of the spec */

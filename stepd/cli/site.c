@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/cli/site.h"
 
-#include "stepd/agent/agent.h"
-#include "stepd/agent/site_config.h"
 #include "stepd/base/parse.h"
+#include "stepd/cli/site_config.h"
+#include "stepd/step/agent.h"
 
 int site_take_keep_result(struct site_options *site, const char *arg, struct err *err)
 {

@@ -3,7 +3,7 @@
  * The control service: a Unix socket that speaks Varlink (https://varlink.org/Method-Call), for a
  * table of methods that its owner gives. Here is what every method needs and none decides: frames,
  * who calls, what that one may, how many at once, how much memory, how long. What a method does is
- * its owner's (stepd/agent/methods/).
+ * its owner's (stepd/frontend/).
  *
  * One call of a connection is under way at a time; later ones wait, unread, so that a client that
  * takes no answers can't fill memory. Nobody's slowness delays another: sockets never block.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The node's steps as their directories tell of them, <runtime>/<node>_<job>.<step>/: what agents
- * write there (stepd/agent/registry.h) for everybody to read, whether an agent lives or not.
+ * write there (stepd/record/registry.h) for everybody to read, whether an agent lives or not.
  */
 #ifndef STEPD_STATE_STEPS_H
 #define STEPD_STATE_STEPS_H

@@ -24,8 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "stepd/agent/launch/spawn.h"
 #include "stepd/base/rawcall.h"
+#include "stepd/launch/spawn.h"
 
 extern char **environ;
 

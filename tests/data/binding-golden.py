@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes binding.golden: which CPUs and NUMA nodes each task shall be bound to.
 
-A second model of the rules in stepd/agent/binding/placement.h, which reads the XML of topology/ by itself,
+A second model of the rules in stepd/binding/placement.h, which reads the XML of topology/ by itself,
 so that the goldens don't come from the code that they judge. Run it by hand after the rules have
 changed, and look at the difference.
 """

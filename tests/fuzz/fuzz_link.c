@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 
 #include "mpi/link.h"
-#include "stepd/agent/launch/join_request.h"
+#include "stepd/step/join_request.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

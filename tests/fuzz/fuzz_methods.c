@@ -23,13 +23,13 @@
 #include <sys/wait.h>
 
 #include "proctrack/proctrack.h"
-#include "stepd/agent/ending.h"
-#include "stepd/agent/events.h"
-#include "stepd/agent/methods/methods_impl.h"
-#include "stepd/agent/registry.h"
-#include "stepd/agent/spec/spec.h"
 #include "stepd/base/log.h"
+#include "stepd/frontend/methods_impl.h"
 #include "stepd/plugin/plugin.h"
+#include "stepd/record/events.h"
+#include "stepd/record/registry.h"
+#include "stepd/spec/spec.h"
+#include "stepd/step/ending.h"
 
 #define ANSWER_MAX (1u << 20)
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "stepd/agent/spec/spec.h"
+#include "stepd/spec/spec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

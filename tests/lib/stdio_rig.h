@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * For unit tests of the tasks' standard streams: what an agent does around struct stdio, with real
- * children, which take their streams as <stepd/agent/stdio/stdio.h> says. 30 s without an end is a
+ * children, which take their streams as <stepd/stdio/stdio.h> says. 30 s without an end is a
  * failure.
  */
 #ifndef TESTS_LIB_STDIO_RIG_H
@@ -15,10 +15,10 @@
 
 #include <cmocka.h>
 
-#include "stepd/agent/launch/identity.h"
-#include "stepd/agent/spec/spec.h"
-#include "stepd/agent/stdio/stdio.h"
 #include "stepd/base/log.h"
+#include "stepd/process/identity.h"
+#include "stepd/spec/spec.h"
+#include "stepd/stdio/stdio.h"
 #include "tests/lib/scratch.h"
 
 struct rig {

@@ -82,13 +82,13 @@ function library_header(file, name)
 {
 	if (name ~ /^libcgroup/ && file !~ /^proctrack\/cgroup\//)
 		return "includes <" name ">, which belongs in proctrack/cgroup/"
-	if (name ~ /^hwloc/ && file != "stepd/agent/binding/topology.c" &&
+	if (name ~ /^hwloc/ && file != "stepd/binding/topology.c" &&
 		file != "mpi/pmix/topology.c")
-		return "includes <" name ">, which belongs in stepd/agent/binding/topology.c"
+		return "includes <" name ">, which belongs in stepd/binding/topology.c"
 	if (name == "seccomp.h" && file != "mpi/confine_filter.c")
 		return "includes <" name ">, which belongs in mpi/confine_filter.c"
-	if (name == "ini.h" && file != "stepd/agent/site_config.c")
-		return "includes <" name ">, which belongs in stepd/agent/site_config.c"
+	if (name == "ini.h" && file != "stepd/cli/site_config.c")
+		return "includes <" name ">, which belongs in stepd/cli/site_config.c"
 	if (name ~ /^pmix/ && file !~ /^mpi\/pmix\//)
 		return "includes <" name ">, which belongs in mpi/pmix/"
 	if (name ~ /^systemd\// && file != "systemd/scope.c")
@@ -138,52 +138,52 @@ done <<'END'
 stepd/base/fs.c "stepd/plugin/plugin.h"
 stepd/base/fs.c "stepd/api/step.h"
 stepd/base/fs.c <ev.h>
-stepd/plugin/plugin.c "stepd/agent/agent.h"
+stepd/plugin/plugin.c "stepd/step/agent.h"
 stepd/plugin/plugin.c "proctrack/proctrack.h"
 stepd/plugin/plugin.c <ev.h>
-stepd/agent/agent.c "stepd/cli/cli.h"
-stepd/agent/agent.c "proctrack/cgroup/group.h"
-stepd/agent/agent.c <libcgroup.h>
-stepd/agent/binding/binding.c <hwloc.h>
-stepd/agent/agent.c <ini.h>
-stepd/client/client.c "stepd/agent/registry.h"
-stepd/control/server.c "stepd/agent/agent.h"
+stepd/step/agent.c "stepd/cli/cli.h"
+stepd/step/agent.c "proctrack/cgroup/group.h"
+stepd/step/agent.c <libcgroup.h>
+stepd/binding/binding.c <hwloc.h>
+stepd/step/agent.c <ini.h>
+stepd/client/client.c "stepd/record/registry.h"
+stepd/control/server.c "stepd/step/agent.h"
 stepd/client/client.c "stepd/control/control.h"
-stepd/state/steps.c "stepd/agent/registry.h"
-proctrack/proctrack.c "stepd/agent/spec/spec.h"
+stepd/state/steps.c "stepd/record/registry.h"
+proctrack/proctrack.c "stepd/spec/spec.h"
 proctrack/proctrack.c "mpi/mpi.h"
 proctrack/proctrack.c "proctrack/cgroup/group.h"
 proctrack/proctrack.c <libcgroup.h>
-proctrack/pgid/pgid.c "stepd/agent/spec/spec.h"
+proctrack/pgid/pgid.c "stepd/spec/spec.h"
 proctrack/pgid/pgid.c "proctrack/linuxproc/tree.h"
 proctrack/pgid/pgid.c "stepd/plugin/plugin.h"
 proctrack/pgid/pgid.c <ev.h>
-mpi/mpi.c "stepd/agent/spec/spec.h"
-mpi/none/none.c "stepd/agent/spec/spec.h"
+mpi/mpi.c "stepd/spec/spec.h"
+mpi/none/none.c "stepd/spec/spec.h"
 mpi/pmi2/pmi2.c "proctrack/proctrack.h"
 mpi/pmi2/pmi2.c <pmix_server.h>
 mpi/pmi2/pmi2.c "mpi/pmix/server.h"
 mpi/wire/wire.c "mpi/serve/serve.h"
-stepd/agent/agent.c "stepd/other/thing.h"
+stepd/step/agent.c "stepd/other/thing.h"
 stepd/other/thing.c "stepd/base/err.h"
 systemd/notify.c <systemd/sd-daemon.h>
 systemd/scope.c "proctrack/proctrack.h"
 proctrack/pgid/pgid.c "systemd/scope.h"
-stepd/agent/agent.c <stepd/mpi.h>
+stepd/step/agent.c <stepd/mpi.h>
 END
 
 while read -r file include; do
 	is "$(try "$file" "$include")" "" "allowed: $file -> $include"
 done <<'END'
-stepd/cli/run.c "stepd/agent/agent.h"
+stepd/cli/run/run.c "stepd/step/agent.h"
 stepd/cli/list.c "stepd/client/client.h"
 stepd/cli/ctl/list.c "stepd/client/client.h"
 stepd/client/client.c "stepd/state/steps.h"
-stepd/agent/registry.c "stepd/state/steps.h"
-stepd/agent/agent.c "proctrack/proctrack.h"
-stepd/agent/agent.c "stepd/base/err.h"
+stepd/record/registry.c "stepd/state/steps.h"
+stepd/step/agent.c "proctrack/proctrack.h"
+stepd/step/agent.c "stepd/base/err.h"
 stepd/agent/loop.c <ev.h>
-stepd/agent/binding/topology.c <hwloc.h>
+stepd/binding/topology.c <hwloc.h>
 stepd/api/mpi.h "step.h"
 proctrack/proctrack.c "stepd/plugin/plugin.h"
 proctrack/cgroup/place.c <libcgroup.h>
@@ -197,7 +197,7 @@ stepd/cli/boot.c "mpi/outer/outer.h"
 stepd/base/log.c "config.h"
 systemd/scope.c <systemd/sd-bus.h>
 proctrack/cgroup/place.c "systemd/scope.h"
-stepd/agent/result.c "systemd/notify.h"
+stepd/step/result.c "systemd/notify.h"
 END
 
 # ---- the tree ----------------------------------------------------------------------------------

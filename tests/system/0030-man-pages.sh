@@ -90,12 +90,12 @@ done <"$tmpdir/commands"
 section() { # HEADING
 	awk -v heading=".Sh $1" '/^\.Sh / { on = $0 == heading } on' "$manual"
 }
-sed -n 's/^\tSTATUS_[A-Z_]* = \([0-9]*\),.*/\1/p' "$top_srcdir/stepd/agent/status.h" | sort >"$tmpdir/codes"
+sed -n 's/^\tSTATUS_[A-Z_]* = \([0-9]*\),.*/\1/p' "$top_srcdir/stepd/base/status.h" | sort >"$tmpdir/codes"
 section "EXIT STATUS" | sed -n 's/^\.It \(1[0-9]*\)\(+ .*\)\{0,1\}$/\1/p' | sort -u >"$tmpdir/documented"
 is "$(cat "$tmpdir/documented")" "$(cat "$tmpdir/codes")" "every exit status has an entry"
 
 # Variables that tasks get.
-grep -ho '"[A-Z][A-Z_]*"' "$top_srcdir/stepd/agent/launch/environ.c" "$top_srcdir/stepd/agent/binding/binding_env.c" | tr -d '"' | sort -u >"$tmpdir/set"
+grep -ho '"[A-Z][A-Z_]*"' "$top_srcdir/stepd/launch/environ.c" "$top_srcdir/stepd/binding/binding_env.c" | tr -d '"' | sort -u >"$tmpdir/set"
 awk '/^\.S[sh] / { on = $0 == ".Ss Given to the tasks" } on && /^\.It Ev /' "$manual" |
 	grep -o '[A-Z][A-Z_]*[A-Z]' | sort -u >"$tmpdir/told"
 is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/set")" "the variables of the tasks are those of the manual"
@@ -109,7 +109,7 @@ awk '/^\.S[sh] / { on = $0 == ".Ss Read by stepd" } on && /^\.It Ev /' "$manual"
 is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/read")" "and those that stepd reads"
 
 # Reasons.
-sed -n 's/^\t\[AGENT_REASON_[A-Z_]*\] = "\(.*\)",$/\1/p' "$top_srcdir/stepd/agent/result.c" |
+sed -n 's/^\t\[AGENT_REASON_[A-Z_]*\] = "\(.*\)",$/\1/p' "$top_srcdir/stepd/step/result.c" |
 	sort >"$tmpdir/reasons"
 section "THE RESULT" | awk '/-compact/ { on = 1 } /^\.El/ { on = 0 } on && /^\.It Cm /' |
 	sed 's/^\.It Cm //' | sort >"$tmpdir/told"
@@ -140,7 +140,7 @@ all_told "THE READY LINE" "the manual has each field of the ready line"
 like "$(cat "$tmpdir/fields")" '^cpu_user_usec$' "the result has what an ended task used"
 like "$(cat "$tmpdir/fields")" '^error$' "and what went wrong"
 # Those of usage are a table's; its section has them in the table's order, which is that of samples.
-sed -n 's/.*] = {\.name = "\([a-z_]*\)", .*/\1/p' "$top_srcdir/stepd/agent/account/usage_values.c" >"$tmpdir/values"
+sed -n 's/.*] = {\.name = "\([a-z_]*\)", .*/\1/p' "$top_srcdir/stepd/account/usage_values.c" >"$tmpdir/values"
 ok "there are values of usage" test -s "$tmpdir/values"
 is "$(section USAGE | sed -n 's/^\.It Cm //p' | tr -d ' ' | tr ',' '\n' | grep _)" "$(grep _ "$tmpdir/values")" \
 	"the manual has each value of usage, in the table's order"

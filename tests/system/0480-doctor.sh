@@ -55,7 +55,7 @@ is $? 125 "what can't be written is a failure"
 
 # ---- the ids, in the program and in the manual -------------------------------------------------
 # Each stands behind a level, in a row of a table, or is handed on.
-cat "$top_srcdir"/stepd/cli/doctor*.c "$top_srcdir"/proctrack/*/checkup*.c \
+cat "$top_srcdir"/stepd/cli/doctor/*.c "$top_srcdir"/proctrack/*/checkup*.c \
 	"$top_srcdir/proctrack/pgid/pgid.c" "$top_srcdir/proctrack/linuxproc/linuxproc.c" |
 	tr -s '\n\t ' ' ' |
 	grep -oE '(STEPD_FINDING_[A-Z]+,|\.id =) "[a-z]+\.[a-z0-9_.]+"' |

@@ -18,7 +18,7 @@ refused() { # TEXT PATTERN NAME
 }
 
 # Each key of the table stands in the manual, and no other.
-sed -n 's/^\t{"\([a-z_]*\)", take_.*/\1/p' "$top_srcdir/stepd/agent/site_config.c" >"$tmpdir/keys"
+sed -n 's/^\t{"\([a-z_]*\)", take_.*/\1/p' "$top_srcdir/stepd/cli/site_config.c" >"$tmpdir/keys"
 isnt "$(cat "$tmpdir/keys")" "" "there are keys"
 is "$(sed -n 's/^\.It Cm //p' "$top_srcdir/doc/stepd.conf.5")" "$(cat "$tmpdir/keys")" \
 	"those of the manual are those of the program, in its order"

@@ -103,7 +103,7 @@ one_round() { # BACKEND FAILPOINT
 	return 0
 }
 
-points=$(grep -ho 'failpoint("[a-z-]*")' "$top_srcdir"/stepd/agent/*.c "$top_srcdir"/stepd/agent/recover/*.c |
+points=$(grep -ho 'failpoint("[a-z-]*")' "$top_srcdir"/stepd/step/*.c |
 	sed 's/.*"\(.*\)".*/\1/' | sort -u)
 ok "there are failpoints" test -n "$points"
 step_no=0

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "stepd/agent/binding/bind_text.h"
+#include "stepd/spec/bind_text.h"
 
 typedef int (*parse_fn)(const char *text, struct bind_text *ret_text, struct err *err);
 

@@ -16,9 +16,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "stepd/agent/binding/binding.h"
-#include "stepd/agent/binding/placement.h"
-#include "stepd/agent/spec/spec.h"
+#include "stepd/binding/binding.h"
+#include "stepd/binding/placement.h"
+#include "stepd/spec/spec.h"
 #include "tests/lib/scratch.h"
 
 static char *data_path(const char *name)

@@ -3,12 +3,12 @@
  * Copies of what tasks write: for a reader that is fast, slow, or gone, nobody waits; and what it
  * has, with what it is told to have missed, is what was written.
  */
-#include "stepd/agent/stdio/copy.h"
+#include "stepd/stdio/copy.h"
 
 #include <sys/socket.h>
 
 #include "mpi/link_copy.h"
-#include "stepd/agent/reexec/handover.h"
+#include "stepd/snapshot/handover.h"
 #include "tests/lib/stdio_rig.h"
 
 struct packet {

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "stepd/agent/launch/environ.h"
-#include "stepd/agent/launch/plan.h"
+#include "stepd/launch/environ.h"
+#include "stepd/launch/plan.h"
 
 /* A plan from a document, environment included. */
 static void make(struct plan *plan, struct spec **spec, const char *json, const char *mpi_type)

@@ -13,9 +13,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "stepd/agent/event_text.h"
-#include "stepd/agent/events.h"
 #include "stepd/base/log.h"
+#include "stepd/record/event_text.h"
+#include "stepd/record/events.h"
 #include "tests/lib/scratch.h"
 
 #define BUF_SIZE 65536

@@ -3,7 +3,7 @@
  * What "stepd doctor" makes of findings: their levels, the lines for people, the document for
  * programs, and what a step would have.
  */
-#include "stepd/cli/findings.h"
+#include "stepd/cli/doctor/findings.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/agent/stdio/fname.h"
+#include "stepd/spec/fname.h"
 
 #include <limits.h>
 #include <setjmp.h>

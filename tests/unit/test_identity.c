@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "stepd/agent/launch/identity.h"
-#include "stepd/agent/spec/spec.h"
+#include "stepd/process/identity.h"
+#include "stepd/spec/spec.h"
 
 enum {
 	USER = 65533,

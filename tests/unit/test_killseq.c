@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "stepd/agent/killseq.h"
-#include "stepd/agent/spec/spec.h"
+#include "stepd/spec/spec.h"
+#include "stepd/step/killseq.h"
 
 struct rig {
 	struct killseq ks;

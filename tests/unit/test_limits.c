@@ -15,9 +15,9 @@
 #include <sys/sysmacros.h>
 
 #include "proctrack/proctrack.h"
-#include "stepd/agent/limits.h"
-#include "stepd/agent/spec/spec_json.h"
+#include "stepd/account/limits.h"
 #include "stepd/base/log.h"
+#include "stepd/spec/spec_json.h"
 #include "tests/lib/scratch.h"
 
 /* Reads an object that is written with ' for ". */

@@ -13,10 +13,10 @@
 
 #include <string.h>
 
-#include "stepd/agent/methods/methods.h"
 #include "stepd/base/cleanup.h"
 #include "stepd/control/control.h"
 #include "stepd/control/interface.h"
+#include "stepd/frontend/methods.h"
 
 #define METHODS_MAX 64
 

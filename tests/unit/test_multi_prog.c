@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-#include "stepd/cli/multi_prog.h"
+#include "stepd/cli/run/multi_prog.h"
 
 /* Entries are compared with ' for ". */
 static void good_with(const char *text, uint32_t ntasks, char *const *extra, const char *wanted)

@@ -3,7 +3,7 @@
  * Labelled output, through the door that the agent uses: byte for byte what the tasks wrote,
  * whole lines, bounded buffers, and destinations that fail.
  */
-#include "stepd/agent/stdio/pump.h"
+#include "stepd/stdio/pump.h"
 
 #include <grp.h>
 #include <poll.h>
@@ -13,8 +13,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "stepd/agent/stdio/sink.h"
-#include "stepd/agent/stdio/stdfd.h"
+#include "stepd/process/stdfd.h"
+#include "stepd/stdio/sink.h"
 #include "tests/lib/stdio_rig.h"
 
 /* One task after the other. */

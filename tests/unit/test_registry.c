@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "stepd/agent/registry.h"
+#include "stepd/record/registry.h"
 #include "tests/lib/scratch.h"
 
 static stepd_step_rec_t make_job(stepd_step_task_info_t *task)

@@ -18,8 +18,8 @@
 #include <time.h>
 
 #include "proctrack/proctrack.h"
-#include "stepd/agent/requests.h"
 #include "stepd/base/procstat.h"
+#include "stepd/step/requests.h"
 #include "tests/lib/scratch.h"
 
 static const char *const backends[] = {"linuxproc", "pgid"};

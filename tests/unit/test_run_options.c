@@ -11,11 +11,11 @@
 #include <jansson.h>
 #include <sys/stat.h>
 
-#include "stepd/agent/spec/spec_json.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/strv.h"
-#include "stepd/cli/run_convert.h"
-#include "stepd/cli/run_options.h"
+#include "stepd/cli/run/run_convert.h"
+#include "stepd/cli/run/run_options.h"
+#include "stepd/spec/spec_json.h"
 
 static char *environment[] = {(char *)"A=1", (char *)"B=x,y", (char *)"=odd", (char *)"noequals",
 	(char *)"A=2", (char *)"L=\xe4", NULL};

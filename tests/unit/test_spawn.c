@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "stepd/agent/launch/spawn.h"
 #include "stepd/base/rawcall.h"
+#include "stepd/launch/spawn.h"
 
 #define STACK_BYTES 16384
 

@@ -13,10 +13,10 @@
 #include <jansson.h>
 #include <signal.h>
 
-#include "stepd/agent/launch/rlimits.h"
-#include "stepd/agent/spec/spec.h"
-#include "stepd/agent/spec/spec_json.h"
 #include "stepd/base/fs.h"
+#include "stepd/spec/rlimits.h"
+#include "stepd/spec/spec.h"
+#include "stepd/spec/spec_json.h"
 
 /* Documents are written with ' for ", to be readable here. */
 static char *json_text(const char *text)

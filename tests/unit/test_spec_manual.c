@@ -14,8 +14,8 @@
 
 #include <fcntl.h>
 
-#include "stepd/agent/spec/spec_json.h"
 #include "stepd/base/fs.h"
+#include "stepd/spec/spec_json.h"
 
 #define MANUAL_SIZE_MAX (1u << 20)
 #define ENTRY           "\n.It Cm "

@@ -3,7 +3,7 @@
  * Where the tasks' streams lead: inherited, none, files that all share or of each task, and what
  * happens where they can't be opened. What the agent carries itself: test_pump.c, test_feed.c.
  */
-#include "stepd/agent/stdio/stdio.h"
+#include "stepd/stdio/stdio.h"
 
 #include <grp.h>
 #include <poll.h>

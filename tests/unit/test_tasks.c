@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "stepd/agent/tasks.h"
+#include "stepd/step/tasks.h"
 
 /* Raw wait statuses, as wait(2) packs them. */
 #define EXITED(n)    ((n) << 8)

@@ -3,12 +3,12 @@
  * Standard inputs that come from tools: a piece at a time, at the pace of the task; the end; tasks
  * that read no more.
  */
-#include "stepd/agent/stdio/toolin.h"
+#include "stepd/stdio/toolin.h"
 
 #include <jansson.h>
 
-#include "stepd/agent/reexec/handover.h"
-#include "stepd/agent/stdio/stdfd.h"
+#include "stepd/process/stdfd.h"
+#include "stepd/snapshot/handover.h"
 #include "tests/lib/stdio_rig.h"
 
 struct answers {

@@ -12,7 +12,7 @@
 
 #include <sched.h>
 
-#include "stepd/agent/binding/topology.h"
+#include "stepd/binding/topology.h"
 #include "tests/lib/scratch.h"
 
 /* False: this build has no hwloc. */

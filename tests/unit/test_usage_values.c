@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/agent/account/usage_values.h"
+#include "stepd/account/usage_values.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

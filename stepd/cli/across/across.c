@@ -7,10 +7,10 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "stepd/agent/spec/spec.h"
 #include "stepd/base/hostlist.h"
 #include "stepd/base/signals.h"
 #include "stepd/cli/across/across_impl.h"
+#include "stepd/spec/spec.h"
 
 void across_say(const char *fmt, ...)
 {

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "stepd/agent/status.h"
 #include "stepd/base/hostlist.h"
+#include "stepd/base/status.h"
 #include "stepd/cli/across/across_impl.h"
 
 #define AT_ONCE     64u  /* commands that are started while relays are awaited */

@@ -7,11 +7,11 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "stepd/agent/spec/spec.h"
 #include "stepd/base/base64.h"
 #include "stepd/base/hostlist.h"
 #include "stepd/cli/across/across_impl.h"
 #include "stepd/cli/relay/relay_doc.h"
+#include "stepd/spec/spec.h"
 
 #define SECRET_SIZE 32u
 #define NO_NODE     UINT32_MAX

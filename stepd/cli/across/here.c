@@ -6,8 +6,8 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "stepd/agent/status.h"
 #include "stepd/api/client.h"
+#include "stepd/base/status.h"
 #include "stepd/cli/across/input.h"
 #include "stepd/cli/across/running.h"
 #include "stepd/cli/across/user.h"

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "stepd/agent/launch/process.h"
-#include "stepd/agent/status.h"
 #include "stepd/base/err.h"
+#include "stepd/base/status.h"
+#include "stepd/process/process.h"
 
 static const char *const kind_words[LAUNCHER_MAX] = {
 	[LAUNCHER_LOCAL] = "local",

@@ -7,17 +7,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "stepd/agent/launch/process.h"
-#include "stepd/agent/site_config.h"
-#include "stepd/agent/spec/spec.h"
-#include "stepd/agent/status.h"
 #include "stepd/api/env.h"
 #include "stepd/base/parse.h"
+#include "stepd/base/status.h"
 #include "stepd/cli/across/across.h"
 #include "stepd/cli/across/here.h"
 #include "stepd/cli/across/hooks.h"
 #include "stepd/cli/mpi_list.h"
+#include "stepd/cli/site_config.h"
 #include "stepd/cli/version.h"
+#include "stepd/process/process.h"
+#include "stepd/spec/spec.h"
 
 extern char **environ;
 

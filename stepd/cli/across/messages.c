@@ -6,10 +6,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "stepd/agent/spec/spec.h"
-#include "stepd/agent/status.h"
 #include "stepd/base/parse.h"
+#include "stepd/base/status.h"
 #include "stepd/cli/across/across_impl.h"
+#include "stepd/spec/spec.h"
 
 #define RESULT_MOST (64u << 20) /* bytes */
 

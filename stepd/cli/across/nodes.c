@@ -5,11 +5,11 @@
 #include <limits.h>
 #include <string.h>
 
-#include "stepd/agent/spec/spec.h"
 #include "stepd/api/env.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/hostlist.h"
 #include "stepd/base/parse.h"
+#include "stepd/spec/spec.h"
 
 #define HOSTFILE_MOST (16u << 20) /* bytes */
 

@@ -5,11 +5,11 @@
 #include <limits.h>
 #include <string.h>
 
-#include "stepd/agent/spec/spec.h"
-#include "stepd/agent/spec/spec_json.h"
 #include "stepd/base/parse.h"
 #include "stepd/cli/across/nodes.h"
-#include "stepd/cli/run_convert.h"
+#include "stepd/cli/run/run_convert.h"
+#include "stepd/spec/spec.h"
+#include "stepd/spec/spec_json.h"
 
 #define OWN(member_)      offsetof(struct steprun_options, member_)
 #define LAUNCH_TIMEOUT_MS 60000u

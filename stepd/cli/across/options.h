@@ -9,7 +9,7 @@
 #include "stepd/base/strv.h"
 #include "stepd/cli/across/launch.h"
 #include "stepd/cli/layout.h"
-#include "stepd/cli/run_options.h"
+#include "stepd/cli/run/run_options.h"
 
 struct steprun_options {
 	struct run_options run; /* first: the options of "stepd run" are set in here */

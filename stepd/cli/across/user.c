@@ -6,8 +6,8 @@
 #include <signal.h>
 #include <sys/signalfd.h>
 
-#include "stepd/agent/launch/process.h"
 #include "stepd/base/signals.h"
+#include "stepd/process/process.h"
 
 #define AGAIN_MS 1000 /* a second ^C has to come within this */
 

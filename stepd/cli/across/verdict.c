@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "stepd/agent/report.h"
-#include "stepd/agent/status.h"
+#include "stepd/base/status.h"
 #include "stepd/cli/across/across_impl.h"
+#include "stepd/record/report.h"
 
 static json_t *read_result(const struct node *n)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * stepctl clean: results that were kept long enough go, and what agents left that died and whose
- * steps have no living process (stepd/agent/clean.h). What is in doubt stays, with a word.
+ * steps have no living process (stepd/step/clean.h). What is in doubt stays, with a word.
  */
 #include <jansson.h>
 #include <string.h>
 
-#include "stepd/agent/clean.h"
-#include "stepd/agent/report.h"
 #include "stepd/cli/ctl/ctl.h"
+#include "stepd/record/report.h"
+#include "stepd/step/clean.h"
 
 struct cleaning {
 	struct ctl *ctl;

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "stepd/agent/event_text.h"
-#include "stepd/agent/events.h"
 #include "stepd/base/fs.h"
 #include "stepd/cli/ctl/ask.h"
+#include "stepd/record/event_text.h"
+#include "stepd/record/events.h"
 
 static void print_number(const json_t *event, const char *key, const char *title)
 {

@@ -9,10 +9,10 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "stepd/agent/report.h"
 #include "stepd/base/parse.h"
 #include "stepd/cli/ctl/find.h"
 #include "stepd/cli/ctl/namespace.h"
+#include "stepd/record/report.h"
 
 /* ---- what is looked for -------------------------------------------------------------------- */
 

@@ -5,9 +5,9 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "stepd/agent/report.h"
 #include "stepd/cli/ctl/ctl.h"
 #include "stepd/cli/ctl/table.h"
+#include "stepd/record/report.h"
 
 /* A step, copied: in the table's order. */
 struct row {

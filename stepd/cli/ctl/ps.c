@@ -9,12 +9,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "stepd/agent/report.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/procstat.h"
 #include "stepd/cli/ctl/ps_tree.h"
 #include "stepd/cli/ctl/table.h"
 #include "stepd/cli/ctl/tracker.h"
+#include "stepd/record/report.h"
 
 #define COMMAND_SIZE_MAX 4096
 

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "stepd/agent/account/usage_values.h"
-#include "stepd/agent/report.h"
+#include "stepd/account/usage_values.h"
 #include "stepd/cli/ctl/ctl.h"
 #include "stepd/cli/ctl/target.h"
+#include "stepd/record/report.h"
 
 const struct ctl_exit_row ctl_exits[CTL_EXIT_MAX] = {
 	[CTL_OK] = {"ok", "done"},

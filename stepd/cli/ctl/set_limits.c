@@ -8,13 +8,13 @@
 #include <string.h>
 
 #include "proctrack/proctrack.h"
-#include "stepd/agent/limits.h"
+#include "stepd/account/limits.h"
 #include "stepd/base/log.h"
 #include "stepd/base/parse.h"
 #include "stepd/cli/ctl/ask.h"
 #include "stepd/cli/ctl/tracker.h"
-#include "stepd/cli/run_convert.h"
-#include "stepd/cli/run_options.h"
+#include "stepd/cli/run/run_convert.h"
+#include "stepd/cli/run/run_options.h"
 
 #define FIELD "limits"
 

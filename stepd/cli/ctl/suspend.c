@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 
 #include "proctrack/proctrack.h"
-#include "stepd/agent/registry_lock.h"
-#include "stepd/agent/trace.h"
 #include "stepd/base/fs.h"
 #include "stepd/cli/ctl/ask.h"
 #include "stepd/cli/ctl/tracker.h"
+#include "stepd/record/registry_lock.h"
+#include "stepd/record/trace.h"
 
 struct orphan {
 	struct ctl *ctl;

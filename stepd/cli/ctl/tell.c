@@ -6,9 +6,9 @@
 #include <jansson.h>
 #include <limits.h>
 
-#include "stepd/agent/report.h"
 #include "stepd/base/parse.h"
 #include "stepd/cli/ctl/ask.h"
+#include "stepd/record/report.h"
 
 static json_t *make_message(struct ctl *ctl, const struct target *target, struct stepd_error *error)
 {

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "stepd/agent/account/usage_values.h"
-#include "stepd/agent/report.h"
+#include "stepd/account/usage_values.h"
 #include "stepd/cli/ctl/table.h"
 #include "stepd/cli/ctl/top_screen.h"
+#include "stepd/record/report.h"
 
 #define HEAD_LINES   2 /* above the rows: the summary and the titles */
 #define PAGE(height) ((size_t)((height) > HEAD_LINES + 1 ? (height)-HEAD_LINES - 1 : 1))

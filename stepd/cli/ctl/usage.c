@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "proctrack/proctrack.h"
-#include "stepd/agent/account/usage_table.h"
-#include "stepd/agent/account/usage_values.h"
+#include "stepd/account/usage_table.h"
+#include "stepd/account/usage_values.h"
 #include "stepd/cli/ctl/ask.h"
 #include "stepd/cli/ctl/tracker.h"
 #include "stepd/cli/ctl/usage_read.h"

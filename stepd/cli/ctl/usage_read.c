@@ -4,7 +4,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "stepd/agent/account/usage_values.h"
+#include "stepd/account/usage_values.h"
 
 void usage_reply_clear(struct usage_reply *usage)
 {

@@ -11,13 +11,13 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "stepd/agent/launch/process.h"
-#include "stepd/agent/status.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/pidref.h"
+#include "stepd/base/status.h"
 #include "stepd/base/strv.h"
 #include "stepd/cli/relay/talk.h"
 #include "stepd/control/buffer.h"
+#include "stepd/process/process.h"
 
 #define RESULT_MAX (64u << 20) /* bytes */
 #define READY_MAX  (16u << 20)

@@ -27,11 +27,10 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
-#include "stepd/agent/launch/process.h"
-#include "stepd/agent/status.h"
 #include "stepd/api/client.h"
 #include "stepd/base/log.h"
 #include "stepd/base/parse.h"
+#include "stepd/base/status.h"
 #include "stepd/cli/cli.h"
 #include "stepd/cli/relay/address.h"
 #include "stepd/cli/relay/channel.h"
@@ -40,6 +39,7 @@
 #include "stepd/cli/relay/relay_doc.h"
 #include "stepd/cli/relay/streams.h"
 #include "stepd/control/buffer.h"
+#include "stepd/process/process.h"
 
 #define DOC_MOST (96u << 20)
 

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "stepd/agent/spec/spec.h"
 #include "stepd/base/base64.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
+#include "stepd/spec/spec.h"
 
 static int no_memory(struct err *err)
 {

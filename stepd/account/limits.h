@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a step, or each of its tasks, may use: stepd-limits(7). One table, SPEC_TABLE_LIMITS in
+ * spec_limits.c, has a row for each limit; the options of "stepd run" and "stepctl set-limits" make
+ * the JSON that these rows read, and all of it ends in limits_apply().
+ *
+ * A spec has devices by name; they get their numbers when they are applied, on this machine.
+ */
+#ifndef STEPD_ACCOUNT_LIMITS_H
+#define STEPD_ACCOUNT_LIMITS_H
+
+#include <stdbool.h>
+
+#include "stepd/api/limits.h"
+#include "stepd/base/err.h"
+
+struct json_t;
+struct log;
+struct proctrack;
+struct spec;
+
+enum limits_mode {
+	LIMITS_STRICT,      /* what can't be had is an error */
+	LIMITS_BEST_EFFORT, /* ... is warned of, and left out */
+	LIMITS_MODE_MAX,
+};
+
+struct limits_io {
+	char *name;             /* "/dev/sda" or "8:0" */
+	stepd_io_limit_t limit; /* without the device's numbers */
+};
+
+struct limits_device {
+	char *name;      /* "/dev/nvidia0" or "c 195:*" */
+	uint32_t access; /* enum stepd_device_access */
+};
+
+/* All zero: none. */
+struct limits {
+	uint32_t set; /* bits 1u << enum stepd_limit; what is not in it stays as it is */
+	uint64_t number[STEPD_LIMIT_COUNT];
+	char *cpuset_cpus, *cpuset_mems; /* "": take the limit away */
+	struct limits_io *io;            /* all that are limited; none: take the limit away */
+	size_t io_count;
+	bool all_devices;              /* take the control of devices away */
+	struct limits_device *devices; /* allowed beside those that always are */
+	size_t devices_count;
+};
+
+void limits_clear(struct limits *limits);
+#define _cleanup_limits_ _cleanup_(limits_clear)
+
+/* Whose limits they are, and what is done where one can't be had. */
+struct limits_target {
+	struct proctrack *pt;
+	uint64_t cont_id;
+	enum limits_mode mode;
+	const char *where;     /* the limits' name in messages, "task_limits" */
+	const struct log *log; /* for best effort: a warning for each that can't be had */
+};
+
+/* Applies limits to the container, or with ranks to each of these tasks. An error names the field
+ * ("limits.pids_max: ..."); those that were applied before it stay. */
+int limits_apply(const struct limits_target *target, const struct limits *limits,
+	const uint32_t *ranks, size_t ranks_count, struct err *err) _must_check_;
+
+/* Those of a spec: the step's, then each task's, none of which is running yet. */
+int limits_apply_spec(const struct spec *spec, struct proctrack *pt, uint64_t cont_id,
+	const struct log *log, struct err *err) _must_check_;
+
+/* (spec_limits.c) Reads an object as in a spec's "limits". Errors begin with where. */
+int limits_from_json(const char *where, const struct json_t *doc, struct limits *ret_limits,
+	struct err *err) _must_check_;
+int limits_mode_parse(const char *text, enum limits_mode *ret_mode) _must_check_;
+
+/* ---- devices: limits_devices.c -------------------------------------------------------------- */
+
+/* "c 195:*", "b 8:0" or "a *:*". access is left alone. */
+int limits_device_parse(const char *text, stepd_device_rule_t *ret_rule) _must_check_;
+
+/* "8:0" */
+int limits_device_parse_numbers(
+	const char *text, uint32_t *ret_major, uint32_t *ret_minor) _must_check_;
+
+/* Below /dev, as far as a text shows it. */
+bool limits_device_is_path(const char *text);
+
+/* The type and the numbers of the device node at path. Symbolic links are followed only on the
+ * file system that /dev itself is, where nobody but root makes any. */
+int limits_device_find(
+	const char *path, stepd_device_rule_t *ret_rule, struct err *err) _must_check_;
+
+/* The devices that are always allowed. */
+const stepd_device_rule_t *limits_default_devices(size_t *ret_count);
+
+#endif

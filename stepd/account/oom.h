@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Which tasks ran out of memory: processes that the kernel killed for it are counted in a task's
+ * part of the container, whoever of the task they were and however its first process ended. The
+ * step's count is watched; when it has grown, the tasks' own are read. Where the tracker counts
+ * none, nobody can tell, and there is no verdict.
+ */
+#ifndef STEPD_ACCOUNT_OOM_H
+#define STEPD_ACCOUNT_OOM_H
+
+#include <ev.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stepd/api/usage.h"
+#include "stepd/base/err.h"
+#include "stepd/loop/pri_watch.h"
+
+struct agent;
+struct handover;
+struct json_t;
+struct task;
+
+struct oom {
+	struct pri_watch watch;
+	ev_timer pause;      /* between two looks at all tasks, which cost some files each */
+	uint64_t kills;      /* of the step */
+	uint64_t attributed; /* of its tasks, as far as they were read */
+	bool late;           /* more were killed during the pause */
+};
+
+#define OOM_INIT                                                                                   \
+	{                                                                                          \
+		.watch = PRI_WATCH_INIT                                                            \
+	}
+
+/* Before the first fork. A tracker without counts is none of an error. */
+int oom_watch(struct agent *a, struct err *err) _must_check_;
+
+/* Whether the step has a verdict at all. */
+bool oom_is_counted(const struct agent *a);
+
+/* Reads the step's count once more, without a look at its tasks: true if some of those killed are
+ * of no task yet. */
+bool oom_is_unsettled(struct agent *a);
+
+/* Takes what a look at the task told. */
+void oom_note_task(struct agent *a, struct task *task, const stepd_usage_t *look);
+
+/* Ends the step if it is to end at the first that is killed. Whoever reads the count has taken its
+ * news, and sees to it that this is called. */
+void oom_apply_policy(struct agent *a);
+
+/* The last look, while the container stands. */
+void oom_finish(struct agent *a);
+
+/* For the program that goes on with it (handover.h). restore: after oom_watch(). */
+void oom_save(const struct oom *oom, struct handover *h, struct json_t *object);
+void oom_restore(struct agent *a, const struct json_t *object);
+
+void oom_unwatch(struct agent *a);
+
+#endif

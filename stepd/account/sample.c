@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/account/sample.h"
+
+#include <assert.h>
+#include <ev.h>
+#include <string.h>
+#include <time.h>
+
+#include "stepd/account/account.h"
+#include "stepd/account/sample_text.h"
+#include "stepd/base/log.h"
+#include "stepd/base/parse.h"
+#include "stepd/record/report.h"
+#include "stepd/record/trace.h"
+#include "stepd/snapshot/handover.h"
+#include "stepd/step/agent_impl.h"
+
+#define LOAD_SHARE 9u /* times the CPU time that a sample took, before the next one */
+
+struct sample {
+	struct agent *a;
+	const char *file;
+	enum sample_format format;
+	uint64_t interval_ns;
+	uint64_t next_ns;
+	ev_timer timer;
+	ev_io io;   /* active while a reader is waited for */
+	int fd;     /* -1: the sampling has ended */
+	char *text; /* NULL: nothing waits */
+	size_t size, at;
+	uint64_t left_out;
+	bool heading; /* is written */
+};
+
+int sample_parse_interval(const char *text, uint64_t *ret_ms, struct err *err)
+{
+	uint64_t ms;
+
+	if (parse_duration_ms(text, &ms) < 0)
+		return err_say(err, -EINVAL,
+			"'%.200s' is no interval such as 1s, 500ms or 1m (--sample INTERVAL FILE)",
+			text);
+	if (ms < SAMPLE_INTERVAL_MS_LEAST || ms > SAMPLE_INTERVAL_MS_MOST)
+		return err_say(
+			err, -ERANGE, "the interval '%.200s' is not between 100ms and 1d", text);
+	*ret_ms = ms;
+	return 0;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+static void drop_text(struct sample *s)
+{
+	ev_io_stop(s->a->loop, &s->io);
+	free(s->text);
+	s->text = NULL;
+	s->at = s->size = 0;
+}
+
+static void stop(struct sample *s)
+{
+	drop_text(s);
+	ev_timer_stop(s->a->loop, &s->timer);
+	s->fd = close_fd(s->fd);
+}
+
+static void push(struct sample *s, int patience_ms)
+{
+	ssize_t n = report_write_patiently(s->fd, s->text + s->at, s->size - s->at, patience_ms);
+
+	if (n < 0) {
+		log_warning(s->a->log, "--sample: write '%s': %s; no more samples are taken",
+			s->file, strerror((int)-n));
+		stop(s);
+		return;
+	}
+	s->at += (size_t)n;
+	if (s->at == s->size)
+		drop_text(s);
+}
+
+static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
+{
+	assert(w->data);
+	(void)loop;
+	(void)revents;
+	push(w->data, 0);
+}
+
+/* ---- taking -------------------------------------------------------------------------------- */
+
+static uint64_t time_usec(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now); /* can't fail */
+	return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
+/* A task that has ended has one more line in the last sample, else none. */
+static void print_tasks(FILE *f, const struct sample *s, const struct sample_line *step, bool last)
+{
+	const struct agent *a = s->a;
+	struct sample_line line = *step;
+	uint32_t i;
+
+	for (i = 0; i < a->tasks.n; i++) {
+		line.rank = a->tasks.v[i].rank;
+		line.usage = &a->usage.tasks[i];
+		if (last || a->tasks.v[i].state == TASK_RUNNING)
+			sample_print_line(f, s->format, &line);
+	}
+}
+
+static int print_sample(struct sample *s, bool last)
+{
+	const struct agent *a = s->a;
+	struct sample_line line = {
+		.time_usec = time_usec(),
+		.elapsed_usec = ((last ? a->end_ns : trace_now_ns()) - a->begin_ns) / 1000,
+		.rank = -1,
+		.usage = &a->usage.step,
+	};
+	FILE *f = open_memstream(&s->text, &s->size);
+
+	if (!f)
+		return -ENOMEM;
+	if (!s->heading)
+		sample_print_heading(f, s->format);
+	sample_print_line(f, s->format, &line);
+	print_tasks(f, s, &line, last);
+	s->at = 0;
+	if (fclose(f) == 0) {
+		s->heading = true;
+		return 0;
+	}
+	free(s->text);
+	s->text = NULL;
+	return -ENOMEM;
+}
+
+static void take(struct sample *s, bool last)
+{
+	if (s->fd < 0)
+		return;
+	if (s->text) {
+		s->left_out++;
+		return;
+	}
+	if (print_sample(s, last) < 0) {
+		log_warning(s->a->log, "--sample: no memory; no more samples are taken");
+		stop(s);
+		return;
+	}
+	push(s, 0);
+	if (s->text)
+		ev_io_start(s->a->loop, &s->io);
+}
+
+/* What the agent itself has run, whoever else wants the CPUs. */
+static uint64_t cpu_ns(void)
+{
+	struct timespec used;
+
+	(void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used); /* can't fail */
+	return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
+/* At fixed times from the start on, of which those are left out that have gone by. */
+static void plan_next(struct sample *s, uint64_t begin_cpu_ns)
+{
+	uint64_t now = trace_now_ns(), least = now + (cpu_ns() - begin_cpu_ns) * LOAD_SHARE;
+
+	if (s->fd < 0)
+		return;
+	do
+		s->next_ns += s->interval_ns;
+	while (s->next_ns < least);
+	ev_now_update(s->a->loop);
+	ev_timer_set(&s->timer, (double)(s->next_ns - now) / 1e9, 0.);
+	ev_timer_start(s->a->loop, &s->timer);
+}
+
+static void on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	uint64_t begin_cpu_ns = cpu_ns();
+	struct sample *s = w->data;
+
+	assert(s);
+	(void)loop;
+	(void)revents;
+	account_look(s->a);
+	take(s, false);
+	plan_next(s, begin_cpu_ns);
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+static struct sample *make(struct agent *a, int fd)
+{
+	struct sample *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->a = a;
+	s->file = a->options->sample_file;
+	s->format = sample_format_of(s->file);
+	s->interval_ns = a->options->sample_interval_ms * 1000000u;
+	s->fd = fd;
+	ev_init(&s->timer, on_timer);
+	ev_io_init(&s->io, on_writable, fd, EV_WRITE);
+	s->timer.data = s->io.data = s;
+	return s;
+}
+
+int sample_open(struct agent *a, struct sample **ret_sample, struct err *err)
+{
+	const char *file = a->options->sample_file;
+	_cleanup_close_ int fd = report_open(file);
+	struct sample *s;
+
+	if (fd < 0)
+		return err_set(err, fd, "--sample: '%s' can't be written", file);
+	s = make(a, fd);
+	if (!s)
+		return err_set(err, -ENOMEM, "--sample");
+	(void)take_fd(&fd);
+	*ret_sample = s;
+	return 0;
+}
+
+void sample_start(struct sample *s)
+{
+	if (!s)
+		return;
+	s->next_ns = trace_now_ns();
+	on_timer(s->a->loop, &s->timer, 0);
+}
+
+void sample_pause(struct sample *s)
+{
+	if (s)
+		ev_timer_stop(s->a->loop, &s->timer);
+}
+
+void sample_end(struct sample *s)
+{
+	if (!s || s->fd < 0)
+		return;
+	if (s->text)
+		push(s, REPORT_PATIENCE_MS);
+	take(s, true);
+	if (s->text)
+		push(s, REPORT_PATIENCE_MS);
+	if (s->text)
+		s->left_out++;
+	if (s->left_out)
+		log_warning(s->a->log,
+			"--sample: '%s' was read too slowly: %llu samples are missing", s->file,
+			(unsigned long long)s->left_out);
+	stop(s);
+}
+
+void sample_save(const struct sample *s, struct handover *h, struct json_t *object)
+{
+	handover_put_fd(h, object, "fd", s->fd);
+	handover_put_int(h, object, "next_ns", (int64_t)s->next_ns);
+	handover_put_int(h, object, "left_out", (int64_t)s->left_out);
+	handover_put_bool(h, object, "heading", s->heading);
+	handover_put_bool(h, object, "runs", ev_is_active(&s->timer));
+	if (s->text)
+		handover_put_bytes(h, object, "text", s->text + s->at, s->size - s->at);
+}
+
+int sample_restore(struct agent *a, const struct handover *h, const struct json_t *object,
+	struct sample **ret_sample)
+{
+	struct sample *s = make(a, handover_get_fd(object, "fd"));
+	const char *text;
+
+	if (!s)
+		return -ENOMEM;
+	s->next_ns = (uint64_t)handover_get_int(object, "next_ns", 0);
+	s->left_out = (uint64_t)handover_get_int(object, "left_out", 0);
+	s->heading = handover_get_bool(object, "heading", true);
+	text = handover_get_bytes(h, object, "text", &s->size);
+	if (text && s->fd >= 0) {
+		s->text = malloc(s->size + 1);
+		if (!s->text) {
+			*ret_sample = sample_free(s);
+			return -ENOMEM;
+		}
+		memcpy(s->text, text, s->size);
+		ev_io_start(a->loop, &s->io);
+	}
+	if (s->fd >= 0 && handover_get_bool(object, "runs", false)) {
+		ev_now_update(a->loop);
+		ev_timer_set(&s->timer, handover_left_sec((int64_t)s->next_ns), 0.);
+		ev_timer_start(a->loop, &s->timer);
+	}
+	*ret_sample = s;
+	return 0;
+}
+
+struct sample *sample_free(struct sample *s)
+{
+	if (s)
+		stop(s);
+	free(s);
+	return NULL;
+}

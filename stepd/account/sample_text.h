@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A sample as text: one line for the step, one for each task. sample.h says where it goes.
+ */
+#ifndef STEPD_ACCOUNT_SAMPLE_TEXT_H
+#define STEPD_ACCOUNT_SAMPLE_TEXT_H
+
+#include <stdio.h>
+
+#include "stepd/api/usage.h"
+
+enum sample_format {
+	SAMPLE_CSV,
+	SAMPLE_JSON,
+	SAMPLE_FORMAT_MAX,
+};
+
+struct sample_line {
+	uint64_t time_usec;    /* since 1970 */
+	uint64_t elapsed_usec; /* since the agent's start */
+	int64_t rank;          /* -1: the step */
+	const stepd_usage_t *usage;
+};
+
+/* By the ending of a file's name. */
+enum sample_format sample_format_of(const char *file);
+
+/* The first line of CSV; of JSON there is none. */
+void sample_print_heading(FILE *f, enum sample_format format);
+
+/* What can't be written shows in ferror(f). */
+void sample_print_line(FILE *f, enum sample_format format, const struct sample_line *line);
+
+#endif

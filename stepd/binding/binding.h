@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Binds tasks to CPUs and their memory to NUMA nodes. All sets are made before the first fork;
+ * the machine's topology is read only where a mode asks for it, and is gone again afterwards. A
+ * child only makes one or two system calls.
+ */
+#ifndef STEPD_BINDING_BINDING_H
+#define STEPD_BINDING_BINDING_H
+
+#include "stepd/api/step.h"
+#include "stepd/base/bitset.h"
+#include "stepd/base/err.h"
+#include "stepd/base/strv.h"
+
+struct identity;
+struct spec;
+
+#define BINDING_NODES_MAX 1024u /* NUMA nodes: MAX_NUMNODES of any kernel */
+
+/* What the step may use: within it all binding stays. */
+struct binding_bounds {
+	struct bitset cpus;
+	struct bitset nodes; /* NUMA; empty where the kernel knows none */
+};
+
+/* (binding_bounds.c) Those of this process, and, of a step that has a cpuset in its cgroup, no more
+ * than that: cgroup_fd is the directory tasks are born in, or -1. */
+int binding_bounds_read(
+	int cgroup_fd, struct binding_bounds *ret_bounds, struct err *err) _must_check_;
+void binding_bounds_clear(struct binding_bounds *bounds);
+#define _cleanup_binding_bounds_ _cleanup_(binding_bounds_clear)
+
+/* Sets, and which of them is each task's: by local id. No sets: tasks are left as they are. */
+struct binding_sets {
+	struct bitset_table table;
+	uint32_t *of_task;
+};
+
+struct binding {
+	struct binding_sets cpus;
+	struct binding_sets nodes;
+	int mem_mode; /* MPOL_... of linux/mempolicy.h, with nodes */
+};
+
+#define BINDING_INIT                                                                               \
+	{                                                                                          \
+		.cpus = {.of_task = NULL }                                                         \
+	}
+
+/* Whether the spec asks for anything that binding_make() does. */
+bool binding_is_asked(const struct spec *spec);
+
+/* An error names the spec's field first ("cpu_bind: ..."). id: whose the step is, for
+ * topology_load(). */
+int binding_make(const struct spec *spec, const struct binding_bounds *bounds,
+	const struct identity *id, struct binding *ret_binding, struct err *err) _must_check_;
+void binding_clear(struct binding *binding);
+
+/* Whether tasks that were to get CPUs of their own share some: more tasks than room for them. */
+bool binding_is_shared(const struct spec *spec, const struct binding *binding, uint32_t *ret_cpus);
+#define _cleanup_binding_ _cleanup_(binding_clear)
+
+/* The tasks' variables about it; those of another step that came with the environment are
+ * removed. (binding_env.c) */
+int binding_environ(
+	const struct spec *spec, const struct binding *binding, struct strv *env) _must_check_;
+
+/* Removes them all. */
+void binding_environ_none(struct strv *env);
+
+/* ---- in the child: binding_child.c -------------------------------------------------------- */
+
+enum binding_part {
+	BINDING_CPUS,
+	BINDING_MEMORY,
+};
+
+/* Binds this process as the task's. 0, or -errno and in *ret_part what failed. */
+int binding_apply(
+	const struct binding *binding, uint32_t local_id, uint32_t *ret_part) _must_check_;
+
+/* If the spec asks for it: writes to fd what this process is bound to, a line for CPUs and one for
+ * memory. */
+void binding_tell(const struct spec *spec, const stepd_step_rec_t *job, uint32_t local_id, int fd);
+
+/* What a part of the task was to be bound to, for a message: " to the CPUs 0-3". */
+void binding_name(
+	const struct binding *binding, uint32_t local_id, uint32_t part, char *text, size_t size);
+
+/* A list for messages, "0-3,8", with dots where it is too long. Returns text. */
+const char *binding_show(const struct bitset *set, char *text, size_t size);
+
+#endif

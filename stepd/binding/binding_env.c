@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What tasks are told of their binding, in the words of Slurm: a mode that was computed is told
+ * as the masks that came of it, of this node's tasks by local id.
+ */
+#include <string.h>
+
+#include "stepd/binding/binding.h"
+#include "stepd/spec/spec.h"
+
+/* Of a variable, well below what the kernel takes as one (128 KiB). */
+#define VALUE_MAX 100000u
+
+/* The variables of a part of the binding. */
+struct names {
+	const char *whole; /* what --cpu-bind would be given */
+	const char *type;
+	const char *list;
+	const char *verbose;
+	const char *prefer; /* NULL: none */
+};
+
+static const struct names cpu_names = {
+	.whole = "SLURM_CPU_BIND",
+	.type = "SLURM_CPU_BIND_TYPE",
+	.list = "SLURM_CPU_BIND_LIST",
+	.verbose = "SLURM_CPU_BIND_VERBOSE",
+};
+
+static const struct names mem_names = {
+	.whole = "SLURM_MEM_BIND",
+	.type = "SLURM_MEM_BIND_TYPE",
+	.list = "SLURM_MEM_BIND_LIST",
+	.verbose = "SLURM_MEM_BIND_VERBOSE",
+	.prefer = "SLURM_MEM_BIND_PREFER",
+};
+
+static void unset_prefix(struct strv *env, const char *prefix)
+{
+	size_t i, kept = 0;
+
+	for (i = 0; i < env->n; i++) {
+		if (strncmp(env->v[i], prefix, strlen(prefix)) == 0)
+			free(env->v[i]);
+		else
+			env->v[kept++] = env->v[i];
+	}
+	if (env->n)
+		env->v[kept] = NULL;
+	env->n = kept;
+}
+
+static int set_whole(struct strv *env, const char *name, const struct bind_text *text,
+	const char *type, const char *list)
+{
+	_cleanup_free_ char *value = NULL;
+
+	if (asprintf(&value, "%s,%s%s%s%s", text->verbose ? "verbose" : "quiet",
+		    text->prefer ? "prefer," : "", type, *list ? ":" : "", list) < 0) {
+		value = NULL;
+		return -ENOMEM;
+	}
+	return strv_env_set(env, name, value);
+}
+
+/* type is a word such as "mask_cpu". A list that is too long for a variable is not told. */
+static int tell(struct strv *env, const struct names *names, const struct bind_text *text,
+	const char *type, const char *list)
+{
+	bool fits = strlen(list) <= VALUE_MAX;
+	char type_colon[32];
+	int r;
+
+	(void)snprintf(type_colon, sizeof(type_colon), "%s%s", type, fits && *list ? ":" : "");
+	r = set_whole(env, names->whole, text, type, fits ? list : "");
+	if (r == 0)
+		r = strv_env_set(env, names->type, type_colon);
+	if (r == 0 && fits)
+		r = strv_env_set(env, names->list, list);
+	if (r == 0)
+		r = strv_env_set(env, names->verbose, text->verbose ? "verbose" : "quiet");
+	if (r == 0 && text->prefer)
+		r = strv_env_set(env, names->prefer, "prefer");
+	return r;
+}
+
+/* How many masks tell all: a list begins again at its end. */
+static uint32_t list_length(const struct binding_sets *sets, uint32_t ntasks)
+{
+	uint32_t i, count = (uint32_t)sets->table.count;
+
+	for (i = 0; i < ntasks && sets->of_task[i] == i % count; i++)
+		;
+	return i == ntasks && count < ntasks ? count : ntasks;
+}
+
+/* NULL: no memory. */
+static char *masks_text(const struct binding_sets *sets, uint32_t ntasks)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t mask_room = sets->table.width * BITSET_WORD_BITS / 4 + 3, used = 0, room;
+	uint32_t n = list_length(sets, ntasks), i;
+	struct bitset set;
+
+	room = n * mask_room + 1;
+	text = malloc(room);
+	if (!text)
+		return NULL;
+	text[0] = '\0';
+	for (i = 0; i < n; i++) {
+		if (i)
+			text[used++] = ',';
+		set = bitset_table_get(&sets->table, sets->of_task[i]);
+		used += bitset_format_hex(&set, text + used, room - used);
+	}
+	return take_ptr(text);
+}
+
+static bool is_computed(unsigned how)
+{
+	return how == BIND_CPU_THREADS || how == BIND_CPU_CORES || how == BIND_CPU_SOCKETS ||
+		how == BIND_CPU_LDOMS;
+}
+
+static int tell_cpus(const struct spec *spec, const struct binding *b, struct strv *env)
+{
+	const struct bind_text *text = &spec->cpu_bind;
+	const char *type = bind_cpu_words[text->how];
+	_cleanup_free_ char *masks = NULL;
+
+	if (!is_computed(text->how))
+		return tell(env, &cpu_names, text, type, text->list ? text->list : "");
+	masks = masks_text(&b->cpus, spec->local_ntasks);
+	if (!masks)
+		return -ENOMEM;
+	if (strlen(masks) <= VALUE_MAX)
+		type = bind_cpu_words[BIND_CPU_MASK];
+	return tell(env, &cpu_names, text, type, masks);
+}
+
+static int tell_memory(const struct spec *spec, struct strv *env)
+{
+	const struct bind_text *text = &spec->mem_bind;
+
+	return tell(env, &mem_names, text, bind_mem_words[text->how], text->list ? text->list : "");
+}
+
+/* "plane=4" is told in two. */
+static int tell_distribution(const struct spec *spec, struct strv *env)
+{
+	const char *plane = spec->distribution ? strstr(spec->distribution, "plane=") : NULL;
+	_cleanup_free_ char *kind = NULL;
+	int r;
+
+	if (!spec->distribution)
+		return 0;
+	kind = strndup(spec->distribution,
+		plane ? (size_t)(plane - spec->distribution) + 5 : strlen(spec->distribution));
+	if (!kind)
+		return -ENOMEM;
+	r = strv_env_set(env, "SLURM_DISTRIBUTION", kind);
+	strv_env_unset(env, "SLURM_DIST_PLANESIZE");
+	if (r == 0 && plane)
+		r = strv_env_set(env, "SLURM_DIST_PLANESIZE", plane + 6);
+	return r;
+}
+
+void binding_environ_none(struct strv *env)
+{
+	unset_prefix(env, cpu_names.whole);
+	unset_prefix(env, mem_names.whole);
+}
+
+int binding_environ(const struct spec *spec, const struct binding *b, struct strv *env)
+{
+	char number[16];
+	int r;
+
+	binding_environ_none(env);
+	r = tell_distribution(spec, env);
+	if (r == 0 && spec->cpus_per_task) {
+		(void)snprintf(number, sizeof(number), "%u", spec->cpus_per_task);
+		r = strv_env_set(env, "SLURM_CPUS_PER_TASK", number);
+	}
+	if (r == 0 && spec->cpu_bind.given)
+		r = tell_cpus(spec, b, env);
+	if (r == 0 && spec->mem_bind.given)
+		r = tell_memory(spec, env);
+	return r;
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stepd doctor: what works here, what doesn't, and the remedy. The command looks at what every step
+ * needs (doctor.h), each plugin at what it needs itself (plugin_checkup() in <stepd/plugin.h>).
+ *
+ * A problem of a plugin that steps can do without is a warning here. So there is a problem if and
+ * only if a step can't be started, and that is the exit status.
+ */
+#include "stepd/cli/doctor/doctor.h"
+
+#include <getopt.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "mpi/mpi.h"
+#include "proctrack/proctrack.h"
+#include "stepd/cli/cli.h"
+#include "stepd/cli/doctor/doctor_mpi.h"
+#include "stepd/cli/doctor/findings.h"
+#include "stepd/plugin/plugin.h"
+
+#define EXIT_CANNOT_RUN 1
+
+#define DEFAULT_MPI "none"
+
+struct doctor {
+	const char *plugin_dir_given;
+	const char *runtime_dir;
+	const char *proctrack;
+	const char *cgroup_root;
+	bool json, quiet, mpi;
+
+	char *plugin_dir;
+	struct findings findings;
+	struct tell tell;               /* into them */
+	const struct plugin_kind *kind; /* whose plugins are asked */
+	char *tracker;                  /* what a step would use; NULL: none */
+	unsigned mpi_count;             /* plugins that were tried */
+};
+
+static void doctor_clear(struct doctor *d)
+{
+	free(d->plugin_dir);
+	free(d->tracker);
+	findings_clear(&d->findings);
+}
+
+static void begin(struct doctor *d, const char *heading)
+{
+	d->findings.heading = heading;
+	d->findings.of_plugin = false;
+	d->findings.optional = false;
+}
+
+/* ---- plugins ------------------------------------------------------------------------------ */
+
+static void try_mpi(struct doctor *d, const char *name)
+{
+	const struct trial_options options = {.plugin_dir = d->plugin_dir,
+		.runtime_dir = d->runtime_dir,
+		.proctrack = d->proctrack,
+		.cgroup_root = d->cgroup_root};
+
+	d->findings.optional = strcmp(name, DEFAULT_MPI) != 0;
+	doctor_mpi(&d->tell, &options, name);
+}
+
+static void ask_loaded(struct doctor *d, const struct plugin *p)
+{
+	char line[ERR_TEXT_SIZE];
+	int r;
+
+	d->findings.heading = plugin_get_type(p);
+	d->findings.of_plugin = true;
+	r = plugin_check_up(p, d->tell.fn, d->tell.ctx);
+	if (r < 0 && r != -EOPNOTSUPP)
+		tell_finding(&d->tell, STEPD_FINDING_WARNING, "plugins.checkup", plugin_get_type(p),
+			NULL, "its check-up failed: %s", strerror(-r));
+	if (r != -EOPNOTSUPP)
+		return;
+	if (plugin_probe_here(p, line, sizeof(line)))
+		tell_finding(&d->tell, STEPD_FINDING_OK, "plugins.probe", plugin_get_type(p), NULL,
+			"can be used%s%s", line[0] ? ": " : "", line);
+	else
+		tell_finding(&d->tell, STEPD_FINDING_PROBLEM, "plugins.probe", plugin_get_type(p),
+			NULL, "can't be used%s%s", line[0] ? ": " : "", line);
+}
+
+static int ask_plugin(const char *name, void *userdata)
+{
+	struct doctor *d = userdata;
+	_cleanup_free_ void *functions = calloc(1, plugin_functions_size(d->kind));
+	_cleanup_plugin_ struct plugin *p = NULL;
+	struct err err = ERR_INIT;
+	char type[128], version[32];
+
+	if (!functions)
+		return -ENOMEM;
+	(void)snprintf(type, sizeof(type), "%s/%s", d->kind->name, name);
+	begin(d, type);
+	d->findings.optional = !(d->tracker && strcmp(type, d->tracker) == 0);
+	if (plugin_load(d->plugin_dir, d->kind, name, functions, &p, &err) < 0) {
+		tell_finding(&d->tell, STEPD_FINDING_PROBLEM, "plugins.load", type,
+			"mend it, or take it out of the directory", "%s", err.text);
+		return 0;
+	}
+	plugin_get_version(p, version, sizeof(version));
+	tell_finding(&d->tell, STEPD_FINDING_OK, "plugins.load", type, NULL,
+		"loaded, of version %s: %s", version, plugin_get_name(p));
+	ask_loaded(d, p);
+	if (d->mpi && d->kind == mpi_plugin_kind()) {
+		d->mpi_count++;
+		try_mpi(d, name);
+	}
+	return 0;
+}
+
+/* What a step would be tracked by: as the agent finds it. */
+static void find_tracker(struct doctor *d)
+{
+	_cleanup_proctrack_ struct proctrack *pt = NULL;
+	struct err err = ERR_INIT;
+	const char *type;
+
+	begin(d, "step");
+	if (proctrack_open(d->plugin_dir, d->proctrack, &pt, &err) < 0) {
+		tell_finding(&d->tell, STEPD_FINDING_PROBLEM, "step.tracker", NULL,
+			"see the plugins, and what --proctrack says", "%s", err.text);
+		return;
+	}
+	type = proctrack_get_type(pt);
+	d->tracker = strdup(type);
+	if (!d->tracker)
+		d->findings.no_memory = true;
+	if (proctrack_get_note(pt))
+		tell_finding(&d->tell, STEPD_FINDING_WARNING, "step.tracker", type,
+			"see what is said of proctrack/cgroup", "%s", proctrack_get_note(pt));
+	else
+		tell_finding(&d->tell, STEPD_FINDING_OK, "step.tracker", type, NULL,
+			"a step's processes are tracked by %s", type);
+}
+
+static void find_mpi(struct doctor *d)
+{
+	_cleanup_mpi_ struct mpi *mpi = NULL;
+	struct err err = ERR_INIT;
+
+	if (mpi_open(d->plugin_dir, DEFAULT_MPI, &mpi, &err) < 0)
+		tell_finding(&d->tell, STEPD_FINDING_PROBLEM, "step.mpi", NULL,
+			"install stepd's plugins whole", "%s", err.text);
+	else
+		tell_finding(&d->tell, STEPD_FINDING_OK, "step.mpi", "mpi/" DEFAULT_MPI, NULL,
+			"mpi/" DEFAULT_MPI " serves steps that ask for no other");
+}
+
+static void ask_plugins(struct doctor *d)
+{
+	const struct plugin_kind *const kinds[] = {proctrack_plugin_kind(), mpi_plugin_kind()};
+	struct err err = ERR_INIT;
+	size_t i;
+	int r;
+
+	begin(d, "plugins");
+	if (plugin_dir_find(d->plugin_dir_given, &d->plugin_dir, &err) < 0) {
+		tell_finding(&d->tell, STEPD_FINDING_PROBLEM, "plugins.directory", NULL,
+			"install the plugins, or name where they are by --plugin-dir or "
+			"STEPD_PLUGIN_DIR",
+			"%s", err.text);
+		return;
+	}
+	tell_finding(&d->tell, STEPD_FINDING_OK, "plugins.directory", d->plugin_dir, NULL,
+		"plugins are loaded from '%s'", d->plugin_dir);
+	find_tracker(d);
+	find_mpi(d);
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		d->kind = kinds[i];
+		r = plugin_each(d->plugin_dir, kinds[i], ask_plugin, d, &err);
+		begin(d, "plugins");
+		if (r < 0)
+			tell_finding(&d->tell, STEPD_FINDING_PROBLEM, "plugins.directory",
+				d->plugin_dir, "make it readable",
+				"the plugins can't be listed: %s",
+				err.code ? err.text : strerror(-r));
+	}
+	if (d->mpi && d->mpi_count == 0)
+		doctor_mpi_none(&d->tell, d->plugin_dir);
+}
+
+/* ---- all ---------------------------------------------------------------------------------- */
+
+static void examine(struct doctor *d)
+{
+	d->tell = (struct tell){findings_add, &d->findings};
+	begin(d, "kernel");
+	doctor_kernel(&d->tell);
+	begin(d, "user");
+	doctor_user(&d->tell);
+	begin(d, "limits");
+	doctor_limits(&d->tell);
+	begin(d, "runtime directory");
+	doctor_runtime(&d->tell, d->runtime_dir);
+	begin(d, "libraries");
+	doctor_libraries(&d->tell);
+	ask_plugins(d);
+}
+
+static bool wants_colour(void)
+{
+	const char *no_color = secure_getenv("NO_COLOR");
+	const char *term = secure_getenv("TERM");
+
+	return isatty(STDOUT_FILENO) && !(no_color && *no_color) &&
+		!(term && strcmp(term, "dumb") == 0);
+}
+
+static int show(const struct doctor *d)
+{
+	_cleanup_free_ char *limits = NULL;
+	struct outlook outlook;
+	json_t *doc;
+	int r = d->findings.no_memory ? -ENOMEM : 0;
+
+	if (r == 0)
+		r = findings_get_outlook(&d->findings, d->tracker, &outlook, &limits);
+	if (r == 0 && d->json) {
+		doc = findings_to_json(&d->findings, &outlook, d->quiet);
+		if (!doc)
+			r = -ENOMEM;
+		else if (json_dumpf(doc, stdout, JSON_INDENT(2)) < 0 || putchar('\n') == EOF)
+			r = -EIO;
+		json_decref(doc);
+	} else if (r == 0) {
+		findings_print(&d->findings, &outlook, d->quiet, wants_colour(), stdout);
+	}
+	if (r < 0) {
+		(void)fprintf(stderr, "stepd doctor: %s\n", strerror(-r));
+		return STATUS_FAILED;
+	}
+	return outlook.can_run ? EXIT_SUCCESS : EXIT_CANNOT_RUN;
+}
+
+static int print_help(void)
+{
+	(void)printf(
+		"Usage: stepd doctor [OPTION...]\n"
+		"Tells what works on this machine for this user, what doesn't, and the remedy.\n"
+		"It changes nothing.\n\n"
+		"      --mpi              try each MPI plugin by a step of two tasks, too\n"
+		"      --json             for programs; stepd(8) describes it\n"
+		"  -q, --quiet            warnings and problems only\n"
+		"      --proctrack=NAME   the tracker that steps use; default: auto\n"
+		"      --cgroup-root=DIR  below which proctrack/cgroup works\n"
+		"      --plugin-dir=DIR   load plugins from here\n"
+		"      --runtime-dir=DIR  where steps are registered\n"
+		"  -h, --help             show this\n\n"
+		"Exit status: 0, 1 if no step can be started, 125 if it can't be told.\n");
+	return EXIT_SUCCESS;
+}
+
+static int usage_error(const char *what, const char *text)
+{
+	(void)fprintf(stderr, "stepd doctor: %s '%s'; see 'stepd doctor --help'\n", what, text);
+	return STATUS_FAILED;
+}
+
+/* 0: go on; else what the command ends with, -1 standing for success. */
+static int parse_options(struct doctor *d, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"mpi", no_argument, NULL, 'm'},
+		{"json", no_argument, NULL, 'j'},
+		{"quiet", no_argument, NULL, 'q'},
+		{"proctrack", required_argument, NULL, 't'},
+		{"cgroup-root", required_argument, NULL, 'c'},
+		{"plugin-dir", required_argument, NULL, 'p'},
+		{"runtime-dir", required_argument, NULL, 'r'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	int c;
+
+	optind = 0; /* getopt starts afresh */
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
+		if (c == 'h')
+			return print_help() == EXIT_SUCCESS ? -1 : STATUS_FAILED;
+		if (c == ':')
+			return usage_error("a value is missing after", argv[optind - 1]);
+		if (c == '?')
+			return usage_error("there is no option", argv[optind - 1]);
+		if (c == 'm')
+			d->mpi = true;
+		if (c == 'j')
+			d->json = true;
+		if (c == 'q')
+			d->quiet = true;
+		if (c == 't')
+			d->proctrack = optarg;
+		if (c == 'p')
+			d->plugin_dir_given = optarg;
+		if (c == 'r')
+			d->runtime_dir = optarg;
+		if (c == 'c')
+			d->cgroup_root = optarg;
+		if (c == 'c' && proctrack_set_root(optarg) < 0)
+			return usage_error("no memory for", optarg);
+	}
+	return optind < argc ? usage_error("nothing is known to do with", argv[optind]) : 0;
+}
+
+int cli_doctor(int argc, char **argv)
+{
+	_cleanup_(doctor_clear) struct doctor d = {.proctrack = PROCTRACK_AUTO};
+	int status = parse_options(&d, argc, argv);
+
+	if (status != 0)
+		return status < 0 ? EXIT_SUCCESS : status;
+	examine(&d);
+	return show(&d);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The command's own check-ups of "stepd doctor": what every step needs, whatever tracks it. Each
+ * tells its findings as a plugin's plugin_checkup() does, changes nothing and leaves nothing.
+ */
+#ifndef STEPD_CLI_DOCTOR_DOCTOR_H
+#define STEPD_CLI_DOCTOR_DOCTOR_H
+
+#include "proctrack/tell.h"
+
+/* The kernel's calls, tried without an effect. */
+void doctor_kernel(const struct tell *tell);
+
+/* What this user may do, and how many of what. */
+void doctor_user(const struct tell *tell);
+void doctor_limits(const struct tell *tell);
+
+/* Where steps are registered; runtime_dir as steps_find_dir() takes it. */
+void doctor_runtime(const struct tell *tell, const char *runtime_dir);
+
+/* Those that are loaded when they are needed. */
+void doctor_libraries(const struct tell *tell);
+
+#endif

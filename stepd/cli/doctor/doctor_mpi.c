@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/cli/doctor/doctor_mpi.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "mpi/selftest.h"
+#include "stepd/base/parse.h"
+#include "stepd/cli/doctor/doctor_keeper.h"
+
+#define NAME_SIZE 128
+
+/* Kinds of clients. */
+enum kind {
+	KIND_ENV,
+	KIND_PMI1,
+	KIND_PMI2,
+	KIND_PMIX,
+	KIND_MAX,
+};
+
+static const struct {
+	const char *word; /* of the finding's id, and of who knows the program's argument */
+	const char *title;
+	const char *program;
+	bool has_argument;
+} kinds[KIND_MAX] = {
+	[KIND_ENV] = {"env", "their variables", "mpi-selftest", true},
+	[KIND_PMI1] = {"pmi1", "PMI-1", "mpi-selftest", true},
+	[KIND_PMI2] = {"pmi2", "PMI-2", "mpi-selftest", true},
+	[KIND_PMIX] = {"pmix", "PMIx", "mpi-selftest-pmix", false},
+};
+
+/* What a plugin of ours is for. */
+static const struct {
+	const char *name;
+	unsigned kinds; /* bits */
+} plugins[] = {
+	{"none", 1u << KIND_ENV},
+	{"pmi2", 1u << KIND_PMI1 | 1u << KIND_PMI2},
+	{"pmix", 1u << KIND_PMIX},
+};
+
+/* How far a task came. */
+struct progress {
+	enum {
+		SILENT,
+		AT,
+		ABSENT,
+		FAILED,
+		DONE
+	} state;
+	const char *stage; /* of AT and FAILED */
+	const char *text;  /* why; words of DONE */
+	uint64_t usec;     /* of DONE */
+};
+
+/* One trial, and all that is said of it. */
+struct report {
+	const struct tell *tell;
+	const char *plugin;
+	enum kind kind;
+	char id[NAME_SIZE];
+	char program[NAME_SIZE]; /* a command that does it again */
+	struct trial trial;
+	struct progress task[SELFTEST_SIZE];
+};
+
+/* ---- what the tasks tell ------------------------------------------------------------------ */
+
+static const char *next_word(char **rest)
+{
+	char *word = strsep(rest, " ");
+
+	return word ? word : "";
+}
+
+/* Changes the line. What is no line of the self-test's is a library's, and passed over. */
+static void read_line(struct report *r, char *line)
+{
+	const char *verb;
+	struct progress *p;
+	uint32_t rank;
+
+	if (parse_u32(next_word(&line), 0, SELFTEST_SIZE - 1, &rank) < 0)
+		return;
+	p = &r->task[rank];
+	verb = next_word(&line);
+	if (strcmp(verb, SELFTEST_AT) == 0) {
+		*p = (struct progress){.state = AT, .stage = next_word(&line)};
+	} else if (strcmp(verb, SELFTEST_FAILED) == 0) {
+		*p = (struct progress){.state = FAILED, .stage = next_word(&line)};
+		p->text = line;
+	} else if (strcmp(verb, SELFTEST_ABSENT) == 0) {
+		*p = (struct progress){.state = ABSENT, .text = line};
+	} else if (strcmp(verb, SELFTEST_DONE) == 0) {
+		*p = (struct progress){.state = DONE};
+		p->usec = strtoull(next_word(&line), NULL, 10);
+		p->text = line;
+	}
+	if (!p->text)
+		p->text = "";
+}
+
+static void read_lines(struct report *r)
+{
+	char *rest = r->trial.out, *line;
+
+	while ((line = strsep(&rest, "\n")))
+		read_line(r, line);
+}
+
+/* The rank of the first task in that state, or -1. */
+static int find_task(const struct report *r, int state)
+{
+	int i;
+
+	for (i = 0; i < (int)SELFTEST_SIZE; i++) {
+		if ((int)r->task[i].state == state)
+			return i;
+	}
+	return -1;
+}
+
+static bool are_all(const struct report *r, int state)
+{
+	unsigned i;
+
+	for (i = 0; i < SELFTEST_SIZE && (int)r->task[i].state == state; i++)
+		;
+	return i == SELFTEST_SIZE;
+}
+
+/* ---- findings ----------------------------------------------------------------------------- */
+
+/* The words that mpi/pmix/selftest.c tells: "client=4.2.2 server=5.0.1". */
+static bool are_of_two_majors(const char *words, int *ret_client, int *ret_server)
+{
+	const char *client = strstr(words, "client="), *server = strstr(words, "server=");
+
+	if (!client || !server)
+		return false;
+	*ret_client = atoi(client + strlen("client="));
+	*ret_server = atoi(server + strlen("server="));
+	return *ret_client > 0 && *ret_server > 0 && *ret_client != *ret_server;
+}
+
+static void tell_good(const struct report *r)
+{
+	const struct progress *slowest = &r->task[r->task[1].usec > r->task[0].usec ? 1 : 0];
+	const char *words = slowest->text;
+	double step_ms = (double)r->trial.took_us / 1e3, ms = (double)slowest->usec / 1e3;
+	int client, server;
+	char value[SELFTEST_TEXT_MAX + 32];
+
+	(void)snprintf(value, sizeof(value), "%.1f%s%s", ms, *words ? " " : "", words);
+	if (r->kind == KIND_ENV)
+		tell_finding(r->tell, STEPD_FINDING_OK, r->id, value, NULL,
+			"two tasks find their rank and the step's size in %s; the step took %.0f ms",
+			kinds[r->kind].title, step_ms);
+	else if (are_of_two_majors(words, &client, &server))
+		tell_finding(r->tell, STEPD_FINDING_NOTE, r->id, value, NULL,
+			"two tasks exchange values by %s in %.1f ms, though their library is of "
+			"another major version than the server's (%s)",
+			kinds[r->kind].title, ms, words);
+	else
+		tell_finding(r->tell, STEPD_FINDING_OK, r->id, value, NULL,
+			"two tasks exchange values by %s in %.1f ms%s%s%s; the step took %.0f ms",
+			kinds[r->kind].title, ms, *words ? " (" : "", words, *words ? ")" : "",
+			step_ms);
+}
+
+/* " The step says: ...", or nothing. */
+static const char *quote_step(const struct report *r, char *text, size_t size)
+{
+	text[0] = '\0';
+	if (r->trial.agent_error[0])
+		(void)snprintf(text, size, "; the step says: %s", r->trial.agent_error);
+	return text;
+}
+
+/* value is the stage for programs. */
+static void tell_bad(
+	const struct report *r, const char *value, const char *remedy, const char *what)
+{
+	char step[ERR_TEXT_SIZE];
+
+	tell_finding(r->tell, STEPD_FINDING_PROBLEM, r->id, value, remedy, "%s%s", what,
+		quote_step(r, step, sizeof(step)));
+}
+
+static void tell_not_begun(const struct report *r)
+{
+	char remedy[256], what[128];
+
+	if (r->trial.late) {
+		(void)snprintf(what, sizeof(what),
+			"a step hangs before its tasks begin, and was ended after %u s",
+			KEEPER_STEP_TIMEOUT_MS / 1000);
+		(void)snprintf(remedy, sizeof(remedy),
+			"see in which of its hooks the plugin hangs, or whether its service "
+			"process does, while '%s' runs",
+			r->program);
+	} else {
+		(void)snprintf(what, sizeof(what), "no task of a step could begin%s",
+			r->trial.agent_error[0] ? "" : ", and nobody says why");
+		(void)snprintf(remedy, sizeof(remedy),
+			"mend what the step names; '%s' tries it again", r->program);
+	}
+	tell_bad(r, "start", remedy, what);
+}
+
+static void tell_hang(const struct report *r)
+{
+	int rank = find_task(r, AT);
+	const char *stage = rank >= 0 ? r->task[rank].stage : "end";
+	char remedy[256], what[192];
+
+	(void)snprintf(what, sizeof(what),
+		"rank %d of two hangs at '%s' of %s, and the step was ended after %u s",
+		rank >= 0 ? rank : 0, stage, kinds[r->kind].title, KEEPER_STEP_TIMEOUT_MS / 1000);
+	(void)snprintf(remedy, sizeof(remedy),
+		"look at what the plugin's service process waits for while '%s' runs", r->program);
+	tell_bad(r, stage, remedy, what);
+}
+
+static void tell_failure(const struct report *r, int rank)
+{
+	const struct progress *p = &r->task[rank];
+	char what[SELFTEST_TEXT_MAX + 128], remedy[256];
+	int client, server;
+
+	(void)snprintf(what, sizeof(what), "rank %d of two fails at '%s' of %s: %s", rank, p->stage,
+		kinds[r->kind].title, p->text);
+	if (are_of_two_majors(p->text, &client, &server))
+		(void)snprintf(remedy, sizeof(remedy),
+			"start programs with a libpmix of major version %d, as the server's is (and "
+			"not %d)",
+			server, client);
+	else
+		(void)snprintf(remedy, sizeof(remedy), "see what '%s' says", r->program);
+	tell_bad(r, p->stage, remedy, what);
+}
+
+/* Both tasks, or the one that didn't fail, are done or came to nothing. */
+static void tell_rest(const struct report *r)
+{
+	int rank = find_task(r, AT);
+	const char *stage = rank >= 0 ? r->task[rank].stage : "end";
+	char what[192], remedy[256];
+
+	if (rank >= 0)
+		(void)snprintf(what, sizeof(what),
+			"rank %d of two ended in the middle of '%s' of %s", rank, stage,
+			kinds[r->kind].title);
+	else if (find_task(r, SILENT) >= 0)
+		(void)snprintf(
+			what, sizeof(what), "rank %d of two came to nothing", find_task(r, SILENT));
+	else
+		(void)snprintf(what, sizeof(what),
+			"two tasks exchange values by %s, but their step fails",
+			kinds[r->kind].title);
+	(void)snprintf(remedy, sizeof(remedy), "see what '%s' says", r->program);
+	tell_bad(r, stage, remedy, what);
+}
+
+static void tell_absent(const struct report *r, int rank)
+{
+	char what[SELFTEST_TEXT_MAX + 64];
+
+	(void)snprintf(what, sizeof(what), "tasks find no %s server: %s", kinds[r->kind].title,
+		r->task[rank].text);
+	tell_bad(r, "init", "install a plugin that serves it, or mend this one", what);
+}
+
+static void tell_outcome(const struct report *r)
+{
+	if (are_all(r, DONE) && !r->trial.failed && !r->trial.agent_error[0])
+		tell_good(r);
+	else if (are_all(r, SILENT))
+		tell_not_begun(r);
+	else if (find_task(r, FAILED) >= 0)
+		tell_failure(r, find_task(r, FAILED));
+	else if (r->trial.late)
+		tell_hang(r);
+	else if (find_task(r, ABSENT) >= 0)
+		tell_absent(r, find_task(r, ABSENT));
+	else
+		tell_rest(r);
+}
+
+/* ---- one plugin --------------------------------------------------------------------------- */
+
+static void make_names(struct report *r)
+{
+	char *at;
+
+	(void)snprintf(r->id, sizeof(r->id), "mpi.%s.%s", r->plugin, kinds[r->kind].word);
+	for (at = r->id; *at; at++)
+		*at = (char)tolower((unsigned char)*at);
+	(void)snprintf(
+		r->program, sizeof(r->program), "stepd run -n 2 --mpi=%s PROGRAM", r->plugin);
+}
+
+/* Whether there is a report: what it holds is the caller's to clear. */
+static bool try_kind(struct report *r, const struct trial_options *options, bool known)
+{
+	_cleanup_free_ char *program = trial_find_program(kinds[r->kind].program);
+	struct err err = ERR_INIT;
+	const char *argument = kinds[r->kind].has_argument ? kinds[r->kind].word : NULL;
+
+	make_names(r);
+	if (!program || access(program, X_OK) < 0) {
+		if (known)
+			tell_finding(r->tell, STEPD_FINDING_WARNING, "mpi.selftest",
+				program ? program : "", "install stepd whole",
+				"mpi/%s can't be tried: the program of its self-test can't be executed: "
+				"%s",
+				r->plugin, program ? strerror(errno) : strerror(ENOMEM));
+		return false;
+	}
+	if (trial_run(options, r->plugin, program, argument, &r->trial, &err) < 0) {
+		tell_finding(r->tell, STEPD_FINDING_WARNING, "mpi.selftest", program,
+			"see what is said of the runtime directory", "mpi/%s can't be tried: %s",
+			r->plugin, err.text);
+		return false;
+	}
+	read_lines(r);
+	return true;
+}
+
+/* Whether a task came no further than to the greeting. */
+static bool is_refused(const struct report *r)
+{
+	int rank = find_task(r, FAILED);
+
+	return rank >= 0 && strcmp(r->task[rank].stage, selftest_stage_words[SELFTEST_INIT]) == 0;
+}
+
+static void try_known(const struct tell *tell, const struct trial_options *options,
+	const char *name, unsigned for_kinds)
+{
+	unsigned i;
+
+	for (i = 0; i < KIND_MAX; i++) {
+		struct report r = {.tell = tell, .plugin = name, .kind = (enum kind)i};
+
+		if (!(for_kinds & 1u << i))
+			continue;
+		if (try_kind(&r, options, true))
+			tell_outcome(&r);
+		trial_clear(&r.trial);
+	}
+}
+
+/* Tries the protocols, and tells of those that the plugin serves. A server may well refuse clients
+ * of a protocol that it doesn't speak, if it speaks another. */
+static unsigned try_protocols(
+	const struct tell *tell, const struct trial_options *options, const char *name)
+{
+	struct report reports[KIND_MAX] = {0};
+	bool tried[KIND_MAX] = {0};
+	unsigned i, spoken = 0, told = 0;
+
+	for (i = KIND_PMI1; i < KIND_MAX; i++) {
+		reports[i] = (struct report){.tell = tell, .plugin = name, .kind = (enum kind)i};
+		tried[i] = try_kind(&reports[i], options, false);
+		spoken +=
+			tried[i] && find_task(&reports[i], ABSENT) < 0 && !is_refused(&reports[i]);
+	}
+	for (i = KIND_PMI1; i < KIND_MAX; i++) {
+		if (tried[i] && find_task(&reports[i], ABSENT) < 0 &&
+			!(spoken && is_refused(&reports[i]))) {
+			tell_outcome(&reports[i]);
+			told++;
+		}
+		trial_clear(&reports[i].trial);
+	}
+	return told;
+}
+
+/* First, whether tasks begin with it at all: if not, there is one finding and not one a kind. */
+static void try_unknown(
+	const struct tell *tell, const struct trial_options *options, const char *name)
+{
+	struct report r = {.tell = tell, .plugin = name, .kind = KIND_ENV};
+	bool begins;
+
+	if (try_kind(&r, options, true)) {
+		begins = are_all(&r, DONE);
+		if (!begins || try_protocols(tell, options, name) == 0) {
+			tell_outcome(&r);
+			if (begins)
+				tell_finding(tell, STEPD_FINDING_NOTE, "mpi.selftest", name, NULL,
+					"tasks of mpi/%s find no server of PMI-1, PMI-2 or PMIx",
+					name);
+		}
+	}
+	trial_clear(&r.trial);
+}
+
+void doctor_mpi(const struct tell *tell, const struct trial_options *options, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(plugins); i++) {
+		if (strcmp(name, plugins[i].name) == 0) {
+			try_known(tell, options, name, plugins[i].kinds);
+			return;
+		}
+	}
+	try_unknown(tell, options, name);
+}
+
+void doctor_mpi_none(const struct tell *tell, const char *plugin_dir)
+{
+	tell_finding(tell, STEPD_FINDING_WARNING, "mpi.selftest", plugin_dir,
+		"install stepd's plugins whole", "there is no MPI plugin in '%s' to be tried",
+		plugin_dir);
+}

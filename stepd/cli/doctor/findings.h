@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The findings of "stepd doctor", collected from the command's own check-ups and from the plugins',
+ * and shown to people or to programs.
+ */
+#ifndef STEPD_CLI_DOCTOR_FINDINGS_H
+#define STEPD_CLI_DOCTOR_FINDINGS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "stepd/api/plugin.h"
+#include "stepd/base/cleanup.h"
+
+#define FINDINGS_JSON_VERSION 1
+
+struct json_t;
+
+struct finding {
+	char *heading; /* what it stands under: "kernel", or the type of a plugin */
+	bool of_plugin;
+	char *id, *value, *text, *remedy; /* printable, "" for none */
+	enum stepd_finding_level level;
+};
+
+struct findings {
+	struct finding *v;
+	size_t n;
+	size_t count[STEPD_FINDING_LEVEL_COUNT];
+	bool no_memory; /* some could not be kept: all of it says nothing */
+
+	/* Of those that come next. */
+	const char *heading; /* borrowed until the next */
+	bool of_plugin;
+	bool optional; /* a step runs without: a problem there is a warning */
+};
+
+/* What a step started now would have. Strings are borrowed from the findings. */
+struct outlook {
+	bool can_run;
+	const char *tracker; /* "proctrack/cgroup", NULL: none */
+	const char *place;   /* "" where containers hang nowhere */
+	const char *limits;  /* with blanks between; the caller's */
+};
+
+/* A stepd_tell_fn; ctx is a struct findings. */
+void findings_add(void *ctx, const stepd_finding_t *finding);
+void findings_clear(struct findings *findings);
+#define _cleanup_findings_ _cleanup_(findings_clear)
+
+/* What the findings of that tracker say of places and limits, see <stepd/plugin.h>. *ret_limits is
+ * the caller's to free. 0 or -ENOMEM. */
+int findings_get_outlook(const struct findings *findings, const char *tracker,
+	struct outlook *ret_outlook, char **ret_limits) _must_check_;
+
+/* For people: with quiet warnings and problems only, and nothing at all if there is none. */
+void findings_print(const struct findings *findings, const struct outlook *outlook, bool quiet,
+	bool colour, FILE *out);
+
+/* For programs, stepd.8 describes it: a new reference, or NULL. */
+struct json_t *findings_to_json(
+	const struct findings *findings, const struct outlook *outlook, bool quiet);
+
+#endif

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/cli/run/multi_prog.h"
+
+#include <ctype.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "stepd/base/parse.h"
+#include "stepd/base/strv.h"
+#include "stepd/spec/rank_bits.h"
+
+struct reader {
+	uint32_t ntasks;
+	char *const *extra;
+	unsigned char *seen; /* bits: ranks that have a program */
+	uint32_t seen_count;
+	unsigned line;
+	bool rest_done; /* the "*" line was there */
+	json_t *tasks;
+	struct err *err;
+};
+
+static void reader_clear(struct reader *rd)
+{
+	free(rd->seen);
+	json_decref(rd->tasks);
+}
+
+static int no_memory(struct err *err)
+{
+	return err_set(err, -ENOMEM, "read the program list");
+}
+
+/* ---- words -------------------------------------------------------------------------------- */
+
+struct word {
+	char *text;
+	size_t size, room;
+	bool begun; /* "" between quotes is a word too */
+};
+
+static void word_clear(struct word *w)
+{
+	free(w->text);
+}
+
+static int word_put(struct word *w, const char *bytes, size_t n)
+{
+	size_t room = (w->size + n) * 2 + 32;
+	char *grown;
+
+	w->begun = true;
+	if (w->size + n + 1 > w->room) {
+		grown = realloc(w->text, room);
+		if (!grown)
+			return -ENOMEM;
+		w->text = grown;
+		w->room = room;
+	}
+	memcpy(w->text + w->size, bytes, n);
+	w->size += n;
+	w->text[w->size] = '\0';
+	return 0;
+}
+
+static int word_end(struct word *w, struct strv *words)
+{
+	int r;
+
+	if (!w->begun)
+		return 0;
+	r = strv_add_take(words, take_ptr(w->text));
+	*w = (struct word){0};
+	return r;
+}
+
+/* What %t and %o stand for in this expansion. */
+struct marks {
+	uint32_t rank;
+	uint32_t offset;
+	bool used;
+};
+
+/* Puts what stands at p into the word; how many bytes of p that took, or -ENOMEM. */
+static ssize_t put_next(struct word *w, const char *p, char quote, struct marks *marks)
+{
+	char digits[16];
+	int n;
+
+	if (quote != '\'' && p[0] == '\\' && p[1])
+		return word_put(w, p + 1, 1) < 0 ? -ENOMEM : 2;
+	if (quote != '\'' && p[0] == '%' && (p[1] == 't' || p[1] == 'o')) {
+		marks->used = true;
+		n = snprintf(
+			digits, sizeof(digits), "%u", p[1] == 't' ? marks->rank : marks->offset);
+		return word_put(w, digits, (size_t)n) < 0 ? -ENOMEM : 2;
+	}
+	return word_put(w, p, 1) < 0 ? -ENOMEM : 1;
+}
+
+/* Splits a line into words. -EINVAL: a quote is open at its end. */
+static int split_words(const char *line, struct marks *marks, struct strv *words)
+{
+	_cleanup_(word_clear) struct word w = {0};
+	char quote = '\0';
+	const char *p = line;
+	ssize_t n;
+
+	while (*p) {
+		n = 1;
+		if (quote && *p == quote)
+			quote = '\0';
+		else if (!quote && (*p == '\'' || *p == '"')) {
+			quote = *p;
+			n = word_put(&w, "", 0) < 0 ? -ENOMEM : 1;
+		} else if (!quote && isspace((unsigned char)*p))
+			n = word_end(&w, words) < 0 ? -ENOMEM : 1;
+		else
+			n = put_next(&w, p, quote, marks);
+		if (n < 0)
+			return (int)n;
+		p += n;
+	}
+	return quote ? -EINVAL : word_end(&w, words);
+}
+
+/* ---- entries ------------------------------------------------------------------------------ */
+
+/* Any bytes: what is no UTF-8 is handed on as it stands. */
+static int append_text(json_t *array, const char *text)
+{
+	return json_array_append_new(array, json_string_nocheck(text));
+}
+
+static json_t *argv_json(const struct reader *rd, const struct strv *words)
+{
+	json_t *argv = json_array();
+	size_t i;
+	int r = argv ? 0 : -1;
+
+	for (i = 0; i < words->n && r == 0; i++)
+		r = append_text(argv, words->v[i]);
+	for (i = 0; rd->extra && rd->extra[i] && r == 0; i++)
+		r = append_text(argv, rd->extra[i]);
+	if (r == 0)
+		return argv;
+	json_decref(argv);
+	return NULL;
+}
+
+/* Adds an entry for the ranks, whose value it takes over. */
+static int add_entry(
+	struct reader *rd, const char *key, json_t *ranks_take, const struct strv *words)
+{
+	json_t *entry = json_object();
+	int r = -1;
+
+	if (entry && ranks_take && json_object_set(entry, key, ranks_take) == 0 &&
+		json_object_set_new(entry, "argv", argv_json(rd, words)) == 0)
+		r = json_array_append(rd->tasks, entry);
+	json_decref(ranks_take);
+	json_decref(entry);
+	return r < 0 ? no_memory(rd->err) : 0;
+}
+
+struct line_ranks {
+	struct reader *rd;
+	const char *command;
+	uint32_t offset;
+};
+
+static int claim(struct reader *rd, uint32_t rank)
+{
+	if (rank_bits_set(rd->seen, rank)) {
+		(void)err_say(
+			rd->err, -EINVAL, "line %u: rank %u has a program already", rd->line, rank);
+		return -ECANCELED;
+	}
+	rd->seen_count++;
+	return 0;
+}
+
+static int claim_rank(uint32_t rank, void *userdata)
+{
+	return claim(userdata, rank);
+}
+
+/* One rank's own entry, with %t and %o replaced. */
+static int add_rank(uint32_t rank, void *userdata)
+{
+	struct line_ranks *lr = userdata;
+	struct marks marks = {.rank = rank, .offset = lr->offset++};
+	_cleanup_strv_ struct strv words = {0};
+
+	if (split_words(lr->command, &marks, &words) < 0 ||
+		add_entry(lr->rd, "rank", json_integer(rank), &words) < 0) {
+		(void)no_memory(lr->rd->err);
+		return -ECANCELED;
+	}
+	return 0;
+}
+
+/* The ranks that have no program yet, as "1-2,7": the caller frees it. */
+static char *rest_text(const struct reader *rd)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	uint32_t first, last;
+	bool failed;
+
+	if (!out)
+		return NULL;
+	for (first = 0; first < rd->ntasks; first = last + 1) {
+		last = first;
+		if (rank_bits_test(rd->seen, first))
+			continue;
+		while (last + 1 < rd->ntasks && !rank_bits_test(rd->seen, last + 1))
+			last++;
+		fprintf(out, last > first ? "%u-%u," : "%u,", first, last);
+	}
+	failed = ferror(out);
+	if (fclose(out) != 0 || failed)
+		return NULL;
+	if (size > 0)
+		text[size - 1] = '\0'; /* the last comma */
+	return take_ptr(text);
+}
+
+static int add_rest(struct reader *rd, const char *command)
+{
+	struct line_ranks lr = {.rd = rd, .command = command};
+	uint32_t rank;
+	int r = 0;
+
+	for (rank = 0; rank < rd->ntasks && r == 0; rank++) {
+		if (rank_bits_set(rd->seen, rank))
+			continue;
+		rd->seen_count++;
+		lr.offset = rank;
+		r = add_rank(rank, &lr);
+	}
+	return r;
+}
+
+static int say_ranks(const struct reader *rd, int r, const char *ranks)
+{
+	if (r == -EINVAL)
+		return err_say(rd->err, r,
+			"line %u: '%.200s' is no list of ranks such as \"0-3,8\" or \"*\"",
+			rd->line, ranks);
+	if (r == -ERANGE)
+		return err_say(rd->err, r,
+			"line %u: '%.200s' holds a rank that is not below %u, the "
+			"number of tasks",
+			rd->line, ranks, rd->ntasks);
+	return r == -ECANCELED ? -EINVAL : no_memory(rd->err);
+}
+
+/* ---- lines -------------------------------------------------------------------------------- */
+
+/* Once the words have shown whether they differ from rank to rank. */
+static int take_ranks(struct reader *rd, const char *ranks, const char *command, bool differs,
+	const struct strv *words)
+{
+	struct line_ranks lr = {.rd = rd, .command = command};
+	_cleanup_free_ char *rest = NULL;
+	int r;
+
+	if (strcmp(ranks, "*") == 0) {
+		rd->rest_done = true;
+		if (rd->seen_count == rd->ntasks)
+			return 0;
+		if (differs)
+			return add_rest(rd, command) < 0 ? -EINVAL : 0;
+		rest = rest_text(rd);
+		rd->seen_count = rd->ntasks;
+		return add_entry(rd, "ranks", rest ? json_string(rest) : NULL, words);
+	}
+	r = parse_ranges(ranks, rd->ntasks, claim_rank, rd);
+	if (r == 0 && differs)
+		r = parse_ranges(ranks, rd->ntasks, add_rank, &lr);
+	if (r < 0)
+		return say_ranks(rd, r, ranks);
+	return differs ? 0 : add_entry(rd, "ranks", json_string(ranks), words);
+}
+
+static int take_line(struct reader *rd, char *line)
+{
+	_cleanup_strv_ struct strv words = {0};
+	struct marks marks = {0};
+	char *ranks, *command;
+	int r;
+
+	ranks = line + strspn(line, " \t\r");
+	if (!*ranks || *ranks == '#')
+		return 0;
+	if (rd->rest_done)
+		return err_say(
+			rd->err, -EINVAL, "line %u: the line with '*' must be the last", rd->line);
+	command = ranks + strcspn(ranks, " \t\r");
+	if (*command)
+		*command++ = '\0';
+	r = split_words(command, &marks, &words);
+	if (r == -EINVAL)
+		return err_say(rd->err, r, "line %u: a quote is not closed", rd->line);
+	if (r < 0)
+		return no_memory(rd->err);
+	if (words.n == 0)
+		return err_say(rd->err, -EINVAL, "line %u: there is no program behind '%.200s'",
+			rd->line, ranks);
+	return take_ranks(rd, ranks, command, marks.used, &words);
+}
+
+/* Cuts the next line off, with those that a backslash at the end joins to it. */
+static char *next_line(char **text, unsigned *lines)
+{
+	char *line = *text, *to = line, *from = line;
+
+	*lines = 1;
+	if (!*from)
+		return NULL;
+	while (*from && *from != '\n') {
+		if (from[0] == '\\' && from[1] == '\n') {
+			*to++ = ' ';
+			from += 2;
+			++*lines;
+			continue;
+		}
+		if (from[0] == '\\' && from[1])
+			*to++ = *from++;
+		*to++ = *from++;
+	}
+	*text = *from ? from + 1 : from;
+	*to = '\0';
+	return line;
+}
+
+static int check_all(const struct reader *rd)
+{
+	uint32_t rank;
+
+	if (rd->seen_count == rd->ntasks)
+		return 0;
+	for (rank = 0; rank_bits_test(rd->seen, rank); rank++)
+		;
+	return err_say(
+		rd->err, -EINVAL, "rank %u has no program (there are %u tasks)", rank, rd->ntasks);
+}
+
+int multi_prog_parse(
+	const char *text, uint32_t ntasks, char *const *extra, json_t **ret_tasks, struct err *err)
+{
+	_cleanup_(reader_clear) struct reader rd = {
+		.ntasks = ntasks, .extra = extra, .line = 1, .err = err};
+	_cleanup_free_ char *copy = strdup(text);
+	char *rest = copy, *line;
+	unsigned lines;
+	int r = 0;
+
+	rd.seen = rank_bits_new(ntasks);
+	rd.tasks = json_array();
+	if (!copy || !rd.seen || !rd.tasks)
+		return no_memory(err);
+	while (r == 0 && (line = next_line(&rest, &lines))) {
+		r = take_line(&rd, line);
+		rd.line += lines;
+	}
+	if (r == 0)
+		r = check_all(&rd);
+	if (r < 0)
+		return r;
+	*ret_tasks = take_ptr(rd.tasks);
+	return 0;
+}

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/cli/run/run_convert.h"
+
+#include <ctype.h>
+#include <jansson.h>
+#include <limits.h>
+#include <string.h>
+
+#include "stepd/account/sample.h"
+#include "stepd/base/parse.h"
+#include "stepd/base/signals.h"
+#include "stepd/spec/spec.h"
+
+static int no_memory(struct err *err)
+{
+	return err_set(err, -ENOMEM, "read the options");
+}
+
+int run_set(struct run_build *build, const char *path, json_t *value, struct err *err)
+{
+	const char *dot = strchr(path, '.');
+	json_t *object = build->overlay;
+	char parent[32];
+
+	if (dot) {
+		(void)snprintf(parent, sizeof(parent), "%.*s", (int)(dot - path), path);
+		object = json_object_get(build->overlay, parent);
+		if (!object) {
+			object = json_object();
+			if (json_object_set_new(build->overlay, parent, object) < 0) {
+				json_decref(value);
+				return no_memory(err);
+			}
+		}
+	}
+	return json_object_set_new_nocheck(object, dot ? dot + 1 : path, value) < 0 ? no_memory(err)
+										    : 0;
+}
+
+/* ---- plain values ------------------------------------------------------------------------- */
+
+int run_take_text(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	return run_set(build, o->path, json_string_nocheck(arg), err);
+}
+
+/* A whole number with an optional sign; its range is the spec's affair. */
+static int get_number(const char *text, int64_t *ret_n)
+{
+	char *end;
+	long long n;
+
+	if (!isdigit((unsigned char)text[*text == '-']))
+		return -EINVAL;
+	errno = 0;
+	n = strtoll(text, &end, 10);
+	if (*end || errno)
+		return -EINVAL;
+	*ret_n = n;
+	return 0;
+}
+
+int run_take_number(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	int64_t n;
+
+	if (get_number(arg, &n) < 0)
+		return err_say(err, -EINVAL, "'%.200s' is no whole number", arg);
+	return run_set(build, o->path, json_integer(n), err);
+}
+
+int run_take_true(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	(void)arg;
+	return run_set(build, o->path, json_true(), err);
+}
+
+int run_take_false(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	(void)arg;
+	return run_set(build, o->path, json_false(), err);
+}
+
+int run_take_word(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	(void)arg;
+	return run_set(build, o->path, json_string(o->word), err);
+}
+
+int run_take_nice(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	return run_take_number(o, arg ? arg : "10", build, err); /* 10 as nice(1) has it */
+}
+
+/* ---- lists -------------------------------------------------------------------------------- */
+
+static int take_list(const struct run_option *o, const char *arg, char separator,
+	struct run_build *build, struct err *err)
+{
+	_cleanup_free_ char *copy = strdup(arg);
+	json_t *list = json_array();
+	char *piece = copy, *end;
+	int r = copy && list ? 0 : -1;
+
+	while (r == 0 && piece && *arg) {
+		end = strchr(piece, separator);
+		if (end)
+			*end++ = '\0';
+		r = json_array_append_new(list, json_string_nocheck(piece));
+		piece = end;
+	}
+	if (r == 0)
+		return run_set(build, o->path, list, err);
+	json_decref(list);
+	return no_memory(err);
+}
+
+int run_take_list(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	return take_list(o, arg, ',', build, err);
+}
+
+int run_take_rank_lists(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	return take_list(o, arg, ':', build, err);
+}
+
+/* "2" or, in Slurm's short form, "2(x3)". */
+static int add_counts(json_t *list, char *piece)
+{
+	char *times = strstr(piece, "(x"), *close;
+	uint32_t count, repeat = 1;
+
+	if (times) {
+		*times = '\0';
+		times += 2;
+		close = strchr(times, ')');
+		if (!close || close[1])
+			return -EINVAL;
+		*close = '\0';
+		if (parse_u32(times, 1, SPEC_NODES_MAX, &repeat) < 0)
+			return -EINVAL;
+	}
+	if (parse_u32(piece, 0, UINT32_MAX, &count) < 0)
+		return -EINVAL;
+	for (; repeat > 0; repeat--) {
+		if (json_array_size(list) > SPEC_NODES_MAX)
+			return 0; /* one too many: the spec says so */
+		if (json_array_append_new(list, json_integer(count)) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+int run_take_counts(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	_cleanup_free_ char *copy = strdup(arg);
+	json_t *list = json_array();
+	char *piece = copy, *comma;
+	int r = copy && list ? 0 : -ENOMEM;
+
+	while (r == 0 && piece) {
+		comma = strchr(piece, ',');
+		if (comma)
+			*comma++ = '\0';
+		r = add_counts(list, piece);
+		piece = comma;
+	}
+	if (r == 0)
+		return run_set(build, o->path, list, err);
+	json_decref(list);
+	if (r == -ENOMEM)
+		return no_memory(err);
+	return err_say(err, r, "'%.200s' is no list of counts such as \"4,4\" or \"4(x2)\"", arg);
+}
+
+/* ---- times -------------------------------------------------------------------------------- */
+
+static int set_ms(struct run_build *build, const char *path, uint64_t ms, struct err *err)
+{
+	return run_set(build, path, json_integer((json_int_t)ms), err);
+}
+
+int run_take_duration(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	uint64_t ms;
+
+	if (parse_duration_ms(arg, &ms) < 0)
+		return err_say(err, -EINVAL,
+			"'%.200s' is no duration such as 90, 30s, 250ms, 5m or 2h", arg);
+	return set_ms(build, o->path, ms, err);
+}
+
+int run_take_time(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	uint64_t ms = 0;
+
+	if (strcasecmp(arg, "infinite") != 0 && strcasecmp(arg, "unlimited") != 0 &&
+		parse_slurm_time_ms(arg, &ms) < 0)
+		return err_say(err, -EINVAL,
+			"'%.200s' is no time such as 5 (minutes), 5:30, 1:00:00 or 2-12", arg);
+	return set_ms(build, o->path, ms, err);
+}
+
+/* srun's "R:" is about reservations, which an agent knows nothing of. */
+int run_take_signal(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	bool tasks = strncasecmp(arg, "B:", 2) == 0;
+	const char *from = tasks || strncasecmp(arg, "R:", 2) == 0 ? arg + 2 : arg;
+	_cleanup_free_ char *name = strndup(from, strcspn(from, "@"));
+	const char *at = strchr(from, '@');
+	uint64_t ms = 0;
+	int r;
+
+	if (!name)
+		return err_set(err, -ENOMEM, "read '%.200s'", arg);
+	if (signals_parse(name) < 0)
+		return err_say(err, -EINVAL, "'%.200s' is no signal", name);
+	if (at && parse_duration_ms(at + 1, &ms) < 0)
+		return err_say(err, -EINVAL,
+			"'%.200s' is no number of seconds before the time limit", at + 1);
+	r = run_set(build, "time_limit_signal_ms", at ? json_integer((json_int_t)ms) : json_null(),
+		err);
+	if (r == 0)
+		r = run_set(build, "time_limit_signal_to",
+			tasks ? json_string("tasks") : json_null(), err);
+	return r < 0 ? r : run_set(build, o->path, json_string(name), err);
+}
+
+int run_take_wait(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	uint64_t ms;
+
+	if (parse_duration_ms(arg, &ms) < 0)
+		return err_say(err, -EINVAL, "'%.200s' is no number of seconds", arg);
+	if (ms == 0) /* as in srun: wait without a limit */
+		return run_set(build, o->path, json_null(), err);
+	return set_ms(build, o->path, ms, err);
+}
+
+int run_take_bad_exit(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	bool on = !arg || strcmp(arg, "0") != 0;
+	json_t *grace = json_null();
+	uint64_t ms;
+	int r;
+
+	if (arg && strcmp(arg, "0") != 0 && strcmp(arg, "1") != 0) {
+		if (parse_duration_ms(arg, &ms) < 0)
+			return err_say(err, -EINVAL,
+				"'%.200s' is neither 0 nor 1 nor a duration such as 5s", arg);
+		grace = json_integer((json_int_t)ms);
+	}
+	r = run_set(build, "kill_on_bad_exit_grace_ms", grace, err);
+	return r < 0 ? r : run_set(build, o->path, json_boolean(on), err);
+}
+
+int run_take_no_kill(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	(void)arg;
+	return run_take_bad_exit(o, "0", build, err);
+}
+
+/* ---- streams and places ------------------------------------------------------------------- */
+
+int run_take_stream(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	json_t *stream;
+	int64_t rank;
+
+	if (strcmp(arg, "all") == 0)
+		stream = json_string(strcmp(o->path, "stdin") == 0 ? "all" : "inherit");
+	else if (strcmp(arg, "none") == 0)
+		stream = json_string("none");
+	else if (strcmp(arg, "tool") == 0 && strcmp(o->path, "stdin") == 0)
+		stream = json_string("tool");
+	else if (isdigit((unsigned char)*arg) && get_number(arg, &rank) == 0)
+		stream = json_pack("{s:s, s:I}", "mode", "rank", "rank", (json_int_t)rank);
+	else
+		stream = json_pack("{s:s, s:o}", "mode", "file", "path", json_string_nocheck(arg));
+	return run_set(build, o->path, stream, err);
+}
+
+int run_take_open_mode(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	(void)o;
+	if (strcmp(arg, "append") != 0 && strcmp(arg, "a") != 0 && strcmp(arg, "truncate") != 0 &&
+		strcmp(arg, "t") != 0)
+		return err_say(err, -EINVAL, "'%.200s' is neither append nor truncate", arg);
+	build->open_mode = arg;
+	return 0;
+}
+
+int run_take_path(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	_cleanup_free_ char *here = NULL, *path = NULL;
+
+	if (arg[0] == '/' || !*arg)
+		return run_take_text(o, arg, build, err);
+	here = getcwd(NULL, 0);
+	if (!here)
+		return err_set(err, -errno, "'%.200s' can't be made absolute", arg);
+	if (asprintf(&path, "%s/%s", strcmp(here, "/") == 0 ? "" : here, arg) < 0) {
+		path = NULL;
+		return no_memory(err);
+	}
+	return run_take_text(o, path, build, err);
+}
+
+/* ---- limits and the escalation ------------------------------------------------------------ */
+
+static json_t *limit_json(const char *text)
+{
+	int64_t n;
+
+	return get_number(text, &n) == 0 ? json_integer(n) : json_string_nocheck(text);
+}
+
+int run_take_rlimit(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	const char *equals = strchr(arg, '='), *colon;
+	_cleanup_free_ char *soft = NULL;
+	json_t *limit;
+	char path[64];
+
+	if (!equals || equals == arg)
+		return err_say(err, -EINVAL, "'%.200s' is not of the form NAME=SOFT[:HARD]", arg);
+	/* A dot in the name would be a path's; there is no limit with one. */
+	if (memchr(arg, '.', (size_t)(equals - arg)) || equals - arg > 32)
+		return err_say(err, -EINVAL, "'%.*s' is no limit's name",
+			(int)(equals - arg > 200 ? 200 : equals - arg), arg);
+	(void)snprintf(path, sizeof(path), "%s.%.*s", o->path, (int)(equals - arg), arg);
+	colon = strchr(equals, ':');
+	if (!colon)
+		return run_set(build, path, limit_json(equals + 1), err);
+	soft = strndup(equals + 1, (size_t)(colon - equals - 1));
+	if (!soft)
+		return no_memory(err);
+	limit = json_pack("{s:o, s:o}", "soft", limit_json(soft), "hard", limit_json(colon + 1));
+	return run_set(build, path, limit, err);
+}
+
+int run_take_kill_sequence(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	json_t *sequence = NULL;
+	int r = spec_kill_sequence_json(arg, &sequence, err);
+
+	return r < 0 ? r : run_set(build, o->path, sequence, err);
+}
+
+/* ---- what is no part of the spec ---------------------------------------------------------- */
+
+int run_take_keep(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	(void)err;
+	*(const char **)((char *)build + o->offset) = arg;
+	return 0;
+}
+
+int run_take_own_text(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	char **member = (char **)((char *)build->options + o->offset);
+
+	if (!*arg)
+		return err_say(err, -EINVAL, "is empty");
+	free(*member);
+	*member = strdup(arg);
+	return *member ? 0 : no_memory(err);
+}
+
+int run_take_own_flag(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	(void)arg;
+	(void)err;
+	*(bool *)((char *)build->options + o->offset) = true;
+	return 0;
+}
+
+int run_take_sample(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	int r = sample_parse_interval(arg, &build->options->sample_interval_ms, err);
+
+	return r < 0 ? r : run_take_own_text(o, build->second, build, err);
+}
+
+int run_take_config(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	int r = run_take_own_text(o, arg, build, err);
+
+	build->options->site.config_file = build->options->config;
+	return r;
+}
+
+int run_take_keep_result(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	(void)o;
+	return site_take_keep_result(&build->options->site, arg, err);
+}
+
+int run_take_multi_prog(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	(void)o;
+	(void)arg;
+	(void)err;
+	build->multi_prog = true;
+	return 0;
+}
+
+int run_take_mpi(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	build->options->mpi_list = strcmp(arg, "list") == 0;
+	return build->options->mpi_list ? 0 : run_take_text(o, arg, build, err);
+}
+
+int run_take_verbose(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	(void)o;
+	(void)arg;
+	(void)err;
+	build->options->verbosity++;
+	return 0;
+}
+
+int run_take_quiet(
+	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+{
+	(void)o;
+	(void)arg;
+	(void)err;
+	build->options->verbosity--;
+	return 0;
+}

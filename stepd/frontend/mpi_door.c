@@ -1,0 +1,849 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/frontend/mpi_door.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/wait.h>
+
+#include "mpi/mpi.h"
+#include "stepd/base/log.h"
+#include "stepd/base/procstat.h"
+#include "stepd/base/signals.h"
+#include "stepd/frontend/mpi_streams.h"
+#include "stepd/record/events.h"
+#include "stepd/record/trace.h"
+#include "stepd/snapshot/handover.h"
+#include "stepd/step/agent_impl.h"
+#include "stepd/step/ending.h"
+#include "stepd/step/join.h"
+#include "stepd/step/result.h"
+#include "stepd/step/singletons.h"
+
+#define START_TIMEOUT_MS 30000
+#define END_TIMEOUT_SEC  3.
+#define MESSAGES_A_TURN  16
+#define LINK_TURN_NS     2000000u
+#define MESSAGES_AT_END  4096  /* more than its socket holds */
+#define MEMORY_SHARE     4u    /* of the machine's, that the service may have: a quarter */
+#define LOG_LINES_MAX    2000u /* of one service: it is the user's, the log is the site's */
+#define SIGNAL_RANKS_MAX 65536u
+#define ASKED_MAX        256u /* signals that are under way, or wait */
+#define PENDING_MAX      256u /* replies that the link has no space for */
+
+/* A message that waits for space in the link. */
+struct pending_message {
+	STAILQ_ENTRY(pending_message) link;
+	json_t *message;
+	bool is_reply; /* the service decides how many there are */
+};
+STAILQ_HEAD(pending_messages, pending_message);
+
+struct mpi_door {
+	struct agent *a;
+	struct mpi_host host;
+	struct mpi_service *service; /* a->mpi's */
+	pid_t pid;                   /* 0: it has ended */
+	ev_io link, writable;
+	struct pending_messages pending;
+	unsigned pending_replies; /* of these */
+	ev_timer limit;           /* then it is killed */
+	unsigned lines;           /* it has put into the log */
+	unsigned asked;           /* signals that are not answered yet */
+};
+
+/* ---- what goes over the link ---------------------------------------------------------------- */
+
+static void pending_drop_first(struct mpi_door *d)
+{
+	struct pending_message *first = STAILQ_FIRST(&d->pending);
+
+	STAILQ_REMOVE_HEAD(&d->pending, link);
+	d->pending_replies -= first->is_reply;
+	json_decref(first->message);
+	free(first);
+}
+
+static void pending_clear(struct mpi_door *d)
+{
+	while (!STAILQ_EMPTY(&d->pending))
+		pending_drop_first(d);
+	ev_io_stop(d->a->loop, &d->writable);
+}
+
+/* Takes the reference. */
+static int pending_add(struct mpi_door *d, json_t *message, bool is_reply)
+{
+	bool is_full = is_reply && d->pending_replies >= PENDING_MAX;
+	struct pending_message *last = message && !is_full ? calloc(1, sizeof(*last)) : NULL;
+
+	if (!last) {
+		json_decref(message);
+		return is_full ? -EAGAIN : -ENOMEM;
+	}
+	*last = (struct pending_message){.message = message, .is_reply = is_reply};
+	d->pending_replies += is_reply;
+	STAILQ_INSERT_TAIL(&d->pending, last, link);
+	ev_io_start(d->a->loop, &d->writable);
+	return 0;
+}
+
+static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct mpi_door *d = w->data;
+	int r = 0;
+
+	assert(d);
+	(void)loop;
+	(void)revents;
+	while (!STAILQ_EMPTY(&d->pending) && r != -EAGAIN && r != -EPIPE) {
+		r = link_send_take(mpi_service_get_link(d->service),
+			json_incref(STAILQ_FIRST(&d->pending)->message), NULL, 0);
+		if (r != -EAGAIN && r != -EPIPE)
+			pending_drop_first(d); /* sent, or it never can be */
+	}
+	if (STAILQ_EMPTY(&d->pending) || r == -EPIPE)
+		pending_clear(d);
+}
+
+/* Takes the reference. In the order of the calls, whatever the service reads: what does not fit
+ * into the link waits. But a message with descriptors does not, -EAGAIN: they would have to be
+ * held. */
+static int door_send_take(
+	struct mpi_door *d, json_t *message, const int *fds, size_t count, bool is_reply)
+{
+	int r = -EAGAIN;
+
+	if (STAILQ_EMPTY(&d->pending))
+		r = link_send_take(
+			mpi_service_get_link(d->service), json_incref(message), fds, count);
+	if (r == -EAGAIN && count == 0)
+		return pending_add(d, message, is_reply);
+	json_decref(message);
+	return r;
+}
+
+int mpi_door_send_take(struct agent *a, json_t *message, const int *fds, size_t count)
+{
+	struct mpi_door *d = a->mpi_door;
+
+	if (!d || d->pid == 0) {
+		json_decref(message);
+		return -EPIPE;
+	}
+	return door_send_take(d, message, fds, count, true);
+}
+
+/* What every task brings about once: as many may wait as there are tasks. */
+static int door_notify_take(struct mpi_door *d, json_t *message)
+{
+	return door_send_take(d, message, NULL, 0, false);
+}
+
+/* ---- what comes over the link -------------------------------------------------------------- */
+
+static const char *text_of(const json_t *object, const char *name)
+{
+	return json_string_value(json_object_get(object, name));
+}
+
+bool mpi_door_may_log(struct agent *a)
+{
+	struct mpi_door *d = a->mpi_door;
+
+	if (!d || ++d->lines < LOG_LINES_MAX)
+		return true;
+	if (d->lines == LOG_LINES_MAX)
+		log_warning(a->log, "%s has written %u lines: its further ones are left out",
+			mpi_get_type(a->mpi), LOG_LINES_MAX);
+	else
+		d->lines = LOG_LINES_MAX;
+	return false;
+}
+
+static void take_log(struct mpi_door *d, const json_t *object)
+{
+	static const char *const levels[LOG_LEVEL_MAX] = {
+		[LOG_LEVEL_ERROR] = "error",
+		[LOG_LEVEL_WARNING] = "warning",
+		[LOG_LEVEL_INFO] = "info",
+		[LOG_LEVEL_DEBUG] = "debug",
+	};
+	const char *level = text_of(object, "level"), *text = text_of(object, "text");
+	struct err line = ERR_INIT;
+	int i;
+
+	for (i = 0; level && i < LOG_LEVEL_MAX && strcmp(level, levels[i]) != 0; i++)
+		;
+	if (!level || i == LOG_LEVEL_MAX || !text || !mpi_door_may_log(d->a))
+		return;
+	/* Tasks and nodes that go while the step is ended are missed by their peers, which is as it
+	 * should be. */
+	if (d->a->state >= AGENT_ENDING && d->a->reason != AGENT_REASON_COMPLETED)
+		i = LOG_LEVEL_DEBUG;
+	(void)err_say(&line, -EIO, "%s", text); /* makes it printable */
+	log_line(d->a->log, (enum log_level)i, "%s: %s", mpi_get_type(d->a->mpi), line.text);
+}
+
+static void take_abort(struct mpi_door *d, const json_t *object)
+{
+	json_int_t code = json_integer_value(json_object_get(object, "code"));
+	const char *text = text_of(object, "text");
+	struct err why = ERR_INIT;
+
+	(void)err_say(&why, -EIO, "%s", text ? text : "a task has aborted the step");
+	/* The node where it happened has told it. */
+	ending_abort(d->a, (int)(code & 0xff),
+		json_is_true(json_object_get(object, "elsewhere")) ? LOG_LEVEL_DEBUG
+								   : LOG_LEVEL_ERROR,
+		why.text);
+}
+
+/* ---- signals to tasks ----------------------------------------------------------------------- */
+
+struct asked {
+	struct agent *a;
+	json_int_t id;
+};
+
+void mpi_door_answer(struct agent *a, int64_t id, int r, const char *why)
+{
+	/* A service that does not read, or is gone, is not missed here. */
+	(void)!mpi_door_send_take(a,
+		json_pack("{s:s, s:I, s:i, s:s}", "tell", "done", "id", (json_int_t)id, "error", -r,
+			"why", why),
+		NULL, 0);
+}
+
+/* NULL with *ret_error: too many are under way, or there is no memory. */
+static struct asked *asked_new(struct mpi_door *d, json_int_t id, int *ret_error)
+{
+	struct asked *asked = d->asked < ASKED_MAX ? calloc(1, sizeof(*asked)) : NULL;
+
+	if (!asked) {
+		*ret_error = d->asked < ASKED_MAX ? -ENOMEM : -EAGAIN;
+		return NULL;
+	}
+	*asked = (struct asked){.a = d->a, .id = id};
+	d->asked++;
+	return asked;
+}
+
+static void asked_free(struct asked *asked)
+{
+	if (asked && asked->a->mpi_door)
+		asked->a->mpi_door->asked--;
+	free(asked);
+}
+
+static void on_signalled(int r, const struct err *err, void *userdata)
+{
+	struct asked *asked = userdata;
+
+	assert(asked);
+	mpi_door_answer(asked->a, asked->id, r == -ECANCELED ? 0 : r, r < 0 ? err->text : "");
+	asked_free(asked);
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+	json_int_t x = *(const json_int_t *)a, y = *(const json_int_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int compare_u32(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+uint32_t *mpi_door_read_ranks(const struct agent *a, const json_t *array, size_t *ret_count)
+{
+	size_t n = json_array_size(array), i, count = 0;
+	_cleanup_free_ json_int_t *wanted = NULL;
+	json_int_t rank;
+	uint32_t *ranks;
+
+	if (n == 0 || n > SIGNAL_RANKS_MAX)
+		return NULL;
+	wanted = calloc(n, sizeof(*wanted));
+	ranks = calloc(a->tasks.n + 1u, sizeof(*ranks));
+	if (!wanted || !ranks) {
+		free(ranks);
+		return NULL;
+	}
+	for (i = 0; i < n; i++)
+		wanted[i] = json_integer_value(json_array_get(array, i));
+	qsort(wanted, n, sizeof(*wanted), compare_ranks);
+	for (i = 0; i < a->tasks.n; i++) {
+		rank = a->tasks.v[i].rank;
+		if (bsearch(&rank, wanted, n, sizeof(*wanted), compare_ranks))
+			ranks[count++] = a->tasks.v[i].rank;
+	}
+	qsort(ranks, count, sizeof(*ranks), compare_u32);
+	*ret_count = count;
+	return ranks;
+}
+
+static void take_signal(struct mpi_door *d, const json_t *object)
+{
+	json_int_t id = json_integer_value(json_object_get(object, "id"));
+	const char *name = text_of(object, "signal");
+	const json_t *list = json_object_get(object, "ranks");
+	struct request_target target = {.whom = list ? REQUEST_TASKS : REQUEST_STEP};
+	int signal = name ? signals_parse(name) : -1, r = 0;
+	struct asked *asked = asked_new(d, id, &r);
+	struct request_answer asker = {.fn = on_signalled, .userdata = asked};
+	_cleanup_free_ uint32_t *ranks = NULL;
+
+	if (list && asked)
+		target.ranks = ranks = mpi_door_read_ranks(d->a, list, &target.ranks_count);
+	if (r == 0 && (signal < 1 || signal >= _NSIG || (list && !ranks)))
+		r = -EINVAL;
+	else if (r == 0 && list && target.ranks_count == 0)
+		r = -ESRCH;
+	if (r == 0)
+		r = requests_add_signal(&d->a->suspend.requests, signal, &target, &asker);
+	if (r < 0) {
+		asked_free(asked);
+		mpi_door_answer(d->a, id, r, strerror(-r));
+	}
+}
+
+/* ---- spawns --------------------------------------------------------------------------------- */
+
+static void take_spawn(struct mpi_door *d, const json_t *object)
+{
+	struct err err = ERR_INIT;
+	int r = join_from_link(d->a, object, &err);
+
+	if (r < 0)
+		(void)!mpi_door_send_take(d->a,
+			json_pack("{s:s, s:I, s:i, s:s}", "tell", "spawned", "id",
+				json_integer_value(json_object_get(object, "id")), "error", -r,
+				"why", err.text),
+			NULL, 0); /* as in mpi_door_answer() */
+}
+
+static void take_drop(struct mpi_door *d, const json_t *object)
+{
+	json_int_t id = json_integer_value(json_object_get(object, "id"));
+	json_int_t number = json_integer_value(json_object_get(object, "number"));
+	int r = 0;
+	struct asked *asked = asked_new(d, id, &r);
+	struct request_answer asker = {.fn = on_signalled, .userdata = asked};
+
+	if (r == 0 && (number < 1 || number > UINT32_MAX))
+		r = -EINVAL;
+	if (r == 0)
+		r = join_drop(d->a, (uint32_t)number, &asker);
+	if (r < 0) {
+		asked_free(asked);
+		mpi_door_answer(d->a, id, r == -ESRCH ? 0 : r, r == -ESRCH ? "" : strerror(-r));
+	}
+}
+
+/* ---- streams -------------------------------------------------------------------------------- */
+
+static void take_copy(struct mpi_door *d, const json_t *object)
+{
+	mpi_streams_take_copy(d->a, object);
+}
+
+static void take_input(struct mpi_door *d, const json_t *object)
+{
+	mpi_streams_take_input(d->a, object);
+}
+
+static const struct {
+	const char *what;
+	void (*take)(struct mpi_door *d, const json_t *object);
+} messages[] = {
+	{"log", take_log},
+	{"abort", take_abort},
+	{"signal", take_signal},
+	{"spawn", take_spawn},
+	{"drop", take_drop},
+	{"copy", take_copy},
+	{"input", take_input},
+};
+
+static void take_message(struct mpi_door *d, const json_t *object)
+{
+	const char *what = text_of(object, "do");
+	size_t i;
+
+	for (i = 0; what && i < ARRAY_SIZE(messages); i++) {
+		if (strcmp(what, messages[i].what) == 0) {
+			messages[i].take(d, object);
+			return;
+		}
+	}
+	if (mpi_door_may_log(d->a))
+		log_debug(d->a->log, "the MPI service process sends what is no message, ignoring");
+}
+
+/* -EAGAIN: there is no more now; -EPIPE: nor will there be; other failures but -EBADMSG end it,
+ * too, as when an abort has closed the link. */
+static int read_link(struct mpi_door *d, unsigned most)
+{
+	const uint64_t end_ns = trace_now_ns() + LINK_TURN_NS;
+	unsigned i;
+	int r = 0;
+
+	for (i = 0; i < most && (r == 0 || r == -EBADMSG); i++) {
+		if (i > 0 && most == MESSAGES_A_TURN && trace_now_ns() >= end_ns)
+			break; /* a message of a service that was taken over may take 15 ms */
+		_cleanup_link_message_ struct link_message message = LINK_MESSAGE_INIT;
+
+		r = link_receive_bare(mpi_service_get_link(d->service), &message);
+		if (r == 0)
+			take_message(d, message.object);
+		else if (r == -EBADMSG && mpi_door_may_log(d->a))
+			log_debug(d->a->log, "the MPI service process sends rubbish, ignoring");
+		else if (r != -EAGAIN && r != -EPIPE && r != -EBADMSG)
+			log_debug(d->a->log, "hear of the MPI service process: %s", strerror(-r));
+	}
+	return r;
+}
+
+static void on_link(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct mpi_door *d = w->data;
+
+	assert(d);
+	(void)revents;
+	if (read_link(d, MESSAGES_A_TURN) == -EPIPE) /* its end tells the rest */
+		ev_io_stop(loop, &d->link);
+}
+
+static void watch_link(struct mpi_door *d)
+{
+	ev_io_init(&d->link, on_link, mpi_service_get_link(d->service), EV_READ);
+	ev_set_priority(&d->link, -1); /* behind timers, signals and root's calls */
+	d->link.data = d;
+	ev_io_start(d->a->loop, &d->link);
+	ev_io_set(&d->writable, mpi_service_get_link(d->service), EV_WRITE);
+	d->writable.data = d;
+}
+
+/* ---- its beginning ------------------------------------------------------------------------- */
+
+/* In the service process. Descriptor 2 is none any more: it tells over the link. */
+static int become_user(void *userdata)
+{
+	struct agent *a = userdata;
+	const char *adj = a->saved.oom_score_adj;
+	int fd, r;
+
+	if (adj[0]) {
+		fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+		if (fd < 0)
+			return -errno;
+		r = write(fd, adj, strlen(adj)) < 0 ? -errno : 0;
+		(void)close(fd);
+		if (r < 0)
+			return r;
+	}
+	/* Root's keys are none of the user's. */
+	r = process_new_keyring(&a->plan.id, NULL);
+	return r < 0 ? r : identity_become(&a->plan.id);
+}
+
+static void early_message(const json_t *object, void *userdata)
+{
+	struct mpi_door *d = ((struct agent *)userdata)->mpi_door;
+	const char *what = text_of(object, "do");
+
+	if (what && strcmp(what, "log") == 0)
+		take_log(d, object);
+}
+
+/* For an agent that may have to end it. */
+static void note_service(struct agent *a, pid_t pid)
+{
+	struct procstat st;
+
+	a->recover.service = (struct recover_service){.pid = 0};
+	if (procstat_read(pid, &st) == 0) /* a child of ours that is not reaped */
+		a->recover.service =
+			(struct recover_service){.pid = pid, .start_ticks = st.start_ticks};
+}
+
+/* What is in the step's cgroup ends with that. Else this is all that anybody knows of a service
+ * whose agent dies now. */
+static void on_service_forked(pid_t pid, void *userdata)
+{
+	struct agent *a = userdata;
+
+	note_service(a, pid);
+	if (a->service_cgroup_fd < 0)
+		result_publish_state(a, agent_state_words[a->state]);
+}
+
+static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
+{
+	(void)revents;
+	*(bool *)w->data = true;
+	ev_break(loop, EVBREAK_ONE);
+}
+
+static void on_too_long(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	(void)w;
+	(void)revents;
+	ev_break(loop, EVBREAK_ONE);
+}
+
+/* Who asks the step meanwhile is answered; signals wait, as they do in all of the launch. */
+static bool wait_for(int fd, uint64_t limit_ms, void *userdata)
+{
+	struct agent *a = userdata;
+	bool readable = false;
+	ev_io io;
+	ev_timer timer;
+
+	ev_io_stop(a->loop, &a->signal_io);
+	ev_io_init(&io, on_readable, fd, EV_READ);
+	io.data = &readable;
+	ev_io_start(a->loop, &io);
+	ev_now_update(a->loop);
+	ev_timer_init(&timer, on_too_long, (double)limit_ms / 1e3, 0.);
+	ev_timer_start(a->loop, &timer);
+	ev_run(a->loop, 0);
+	ev_timer_stop(a->loop, &timer);
+	ev_io_stop(a->loop, &io);
+	ev_io_start(a->loop, &a->signal_io);
+	return readable;
+}
+
+static void on_limit(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct mpi_door *d = w->data;
+
+	assert(d);
+	(void)loop;
+	(void)revents;
+	if (d->pid > 0) {
+		log_warning(d->a->log, "the MPI service process does not end: killing it");
+		(void)kill(d->pid, SIGKILL); /* ours, and not reaped */
+	}
+}
+
+static struct mpi_door *door_new(struct agent *a)
+{
+	struct mpi_door *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->a = a;
+	ev_init(&d->limit, on_limit);
+	d->limit.data = d;
+	ev_init(&d->link, on_link);
+	ev_init(&d->writable, on_writable);
+	STAILQ_INIT(&d->pending);
+	return d;
+}
+
+/* What ranks put is kept there, and not every step is limited. */
+static uint64_t memory_bytes(const struct spec *spec)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+
+	if (spec->pmi.memory_bytes != SPEC_PMI_MEMORY_DEFAULT)
+		return spec->pmi.memory_bytes;
+	return pages > 0 && page > 0 ? (uint64_t)pages / MEMORY_SHARE * (uint64_t)page : 0;
+}
+
+static void set_host(struct mpi_door *d)
+{
+	const struct spec *spec = d->a->plan.spec;
+
+	d->host = (struct mpi_host){
+		.timeout_ms = spec->pmi.timeout_ms,
+		.tcp = spec->pmi.tcp,
+		.wire =
+			{
+				.addresses = (const char *const *)spec->wire.addresses,
+				.listen_fd = spec->wire.listen_fd,
+				.auth = spec->wire.auth,
+				.secret = spec->wire.secret,
+				.secret_size = spec->wire.secret_size,
+				.fanout = spec->wire.fanout,
+				.ifname = spec->wire.ifname,
+				.connect_timeout_ms = spec->wire.connect_timeout_ms,
+			},
+		.service =
+			{
+				.become = become_user,
+				.meanwhile = wait_for,
+				.message = early_message,
+				.forked = on_service_forked,
+				.userdata = d->a,
+				.keep_fds = &d->host.wire.listen_fd,
+				.keep_fds_count = spec->wire.listen_fd >= 0,
+				.start_timeout_ms = START_TIMEOUT_MS,
+				.memory_bytes = memory_bytes(spec),
+				.cgroup_fd = d->a->service_cgroup_fd,
+				.cgroup_may_clone = d->a->service_may_clone,
+				.unfiltered = d->a->options->mpi_unfiltered,
+			},
+	};
+}
+
+int mpi_door_prefork(struct agent *a, struct err *err)
+{
+	struct mpi_door *d = door_new(a);
+	int r;
+
+	if (!d)
+		return err_set(err, -ENOMEM, "run the MPI plugin's prefork hook");
+	a->mpi_door = d;
+	set_host(d);
+	r = plan_run_prefork(&a->plan, a->mpi, &d->host, err);
+	/* The wire is the service's: nobody who looks for it shall find the agent. */
+	if (a->options->listen_fd)
+		*a->options->listen_fd = close_fd(*a->options->listen_fd);
+	d->host.wire.listen_fd = -1;
+	d->host.service.cgroup_fd = a->service_cgroup_fd = close_fd(a->service_cgroup_fd);
+	d->service = mpi_get_service(a->mpi);
+	if (!d->service)
+		return r;
+	d->pid = a->plan.job.service_pid = mpi_service_get_pid(d->service);
+	watch_link(d);
+	return r;
+}
+
+void mpi_door_forked(struct agent *a)
+{
+	if (a->mpi_door && a->mpi_door->service)
+		mpi_service_close_task_fds(a->mpi_door->service);
+}
+
+/* ---- its life ------------------------------------------------------------------------------- */
+
+static json_t *starts_message(const struct agent *a, uint32_t first, uint32_t count)
+{
+	json_t *ranks = json_array(), *pids = json_array();
+	uint32_t i;
+
+	for (i = first; i < first + count; i++) {
+		/* a list that lacks one makes a message that is dropped */
+		(void)json_array_append_new(ranks, json_integer(a->tasks.v[i].rank));
+		(void)json_array_append_new(pids, json_integer(a->tasks.v[i].pid));
+	}
+	return json_pack("{s:s, s:o, s:o}", "tell", "task-start", "ranks", ranks, "pids", pids);
+}
+
+void mpi_door_tasks_started(struct agent *a, uint32_t first, uint32_t count)
+{
+	uint32_t n;
+	int r = 0;
+
+	if (!a->mpi_door || a->mpi_door->pid == 0)
+		return;
+	for (; r == 0 && count; first += n, count -= n) {
+		n = count < LINK_STARTS_MAX ? count : LINK_STARTS_MAX;
+		r = door_notify_take(a->mpi_door, starts_message(a, first, n));
+	}
+	if (r < 0)
+		log_debug(
+			a->log, "tell the MPI service process of tasks' starts: %s", strerror(-r));
+}
+
+void mpi_door_task_exit(struct agent *a, const struct task *task, bool end_step)
+{
+	int r;
+
+	if (!a->mpi_door || a->mpi_door->pid == 0 || task->state != TASK_ENDED)
+		return;
+	r = door_notify_take(a->mpi_door,
+		json_pack("{s:s, s:I, s:i, s:b}", "tell", "task-exit", "rank",
+			(json_int_t)task->rank, "wait_status", task->wait_status, "end_step",
+			end_step));
+	if (r < 0)
+		log_warning(a->log,
+			"the MPI service process could not be told that task %u has ended: %s; ranks that "
+			"wait for it may wait until --pmi-timeout",
+			task->rank, strerror(-r));
+}
+
+/* After all that the service has written. */
+static void close_link(struct mpi_door *d)
+{
+	if (mpi_service_get_link(d->service) >= 0)
+		(void)read_link(d, MESSAGES_AT_END);
+	pending_clear(d);
+	ev_io_stop(d->a->loop, &d->link);
+	mpi_service_close_link(d->service);
+}
+
+static void tell_death(struct agent *a, pid_t pid, int wait_status)
+{
+	struct event event = EVENT_INIT(EVENT_MPI_LOST);
+	char text[128];
+
+	if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGSYS)
+		(void)snprintf(text, sizeof(text),
+			"was killed for a system call that no MPI server makes (mpi_filter in "
+			"stepd.conf(5))");
+	else if (WIFSIGNALED(wait_status))
+		(void)snprintf(text, sizeof(text), "ended by signal %d", WTERMSIG(wait_status));
+	else
+		(void)snprintf(
+			text, sizeof(text), "exited with status %d", WEXITSTATUS(wait_status));
+	log_error(a->log,
+		"the MPI service process (pid %d) %s: MPI calls of the tasks fail from here on",
+		(int)pid, text);
+	event.pid = pid;
+	event.text = text;
+	events_add(a->events, &event);
+}
+
+bool mpi_door_reaped(struct agent *a, pid_t pid, int wait_status)
+{
+	struct mpi_door *d = a->mpi_door;
+
+	if (!d || d->pid == 0 || d->pid != pid)
+		return false;
+	close_link(d); /* it may have aborted the step at last */
+	d->pid = 0;
+	a->plan.job.service_pid = 0;
+	a->recover.service = (struct recover_service){.pid = 0};
+	ev_timer_stop(a->loop, &d->limit);
+	mpi_streams_stop(a);
+	if (a->state < AGENT_DRAINING)
+		tell_death(a, pid, wait_status);
+	else
+		ending_service_gone(a);
+	return true;
+}
+
+static int tell_over(struct agent *a)
+{
+	_cleanup_free_ char *warning = singletons_warning(a);
+
+	return door_notify_take(
+		a->mpi_door, json_pack("{s:s, s:s*}", "tell", "over", "if_silent", warning));
+}
+
+void mpi_door_over(struct agent *a, bool now)
+{
+	struct mpi_door *d = a->mpi_door;
+
+	if (!d || d->pid == 0)
+		return;
+	if (!now && tell_over(a) == 0)
+		return;
+	if (ev_is_active(&d->limit))
+		return; /* it was told before */
+	ev_now_update(a->loop);
+	ev_timer_set(&d->limit, END_TIMEOUT_SEC, 0.);
+	ev_timer_start(a->loop, &d->limit);
+	close_link(d);
+}
+
+bool mpi_door_is_open(const struct agent *a)
+{
+	return a->mpi_door && a->mpi_door->pid > 0;
+}
+
+void mpi_door_close(struct agent *a)
+{
+	struct mpi_door *d = a->mpi_door;
+	int status;
+
+	if (!d)
+		return;
+	pending_clear(d);
+	ev_io_stop(a->loop, &d->link);
+	ev_timer_stop(a->loop, &d->limit);
+	if (d->pid > 0) {
+		(void)kill(d->pid, SIGKILL); /* ours, and not reaped */
+		while (waitpid(d->pid, &status, 0) < 0 && errno == EINTR)
+			;
+		a->recover.service = (struct recover_service){.pid = 0};
+	}
+	free(d);
+	a->mpi_door = NULL;
+}
+
+/* ---- a new program in the agent's place ---------------------------------------------------- */
+
+void mpi_door_save(const struct agent *a, struct handover *h, json_t *object)
+{
+	const struct mpi_door *d = a->mpi_door;
+	const struct pending_message *p;
+	json_t *pending, *one;
+
+	if (!d || d->pid == 0)
+		return;
+	pending = handover_put_array(h, object, "pending");
+	STAILQ_FOREACH(p, &d->pending, link)
+	{
+		one = handover_append_object(h, pending);
+		handover_put_json_take(h, one, "message", json_incref(p->message));
+		handover_put_bool(h, one, "reply", p->is_reply);
+	}
+	handover_put_int(h, object, "pid", d->pid);
+	handover_put_int(h, object, "lines", d->lines);
+	handover_put_fd(h, object, "link_fd", mpi_service_get_link(d->service));
+	handover_put_bool(h, object, "task_fds", mpi_service_has_task_fds(d->service));
+	handover_put_strv(h, object, "environ", mpi_service_common(d->service));
+}
+
+static int restore_service(
+	struct agent *a, const struct handover *h, const json_t *object, pid_t pid, int fd)
+{
+	_cleanup_strv_ struct strv common = {0};
+	int r = handover_copy_strv(h, object, "environ", &common);
+
+	if (r < 0)
+		return r;
+	return mpi_restore_service(
+		a->mpi, pid, fd, handover_get_bool(object, "task_fds", true), &common);
+}
+
+static int restore_pending(struct mpi_door *d, const json_t *object)
+{
+	const json_t *pending = handover_get_array(object, "pending"), *one;
+	size_t i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < json_array_size(pending); i++) {
+		one = json_array_get(pending, i);
+		r = pending_add(d, json_incref(handover_get_object(one, "message")),
+			handover_get_bool(one, "reply", false));
+	}
+	return r;
+}
+
+int mpi_door_restore(
+	struct agent *a, const struct handover *h, const json_t *object, struct err *err)
+{
+	pid_t pid = (pid_t)handover_get_int(object, "pid", 0);
+	int fd = handover_get_fd(object, "link_fd"), r;
+
+	if (pid <= 0 || !a->mpi)
+		return 0;
+	a->mpi_door = door_new(a);
+	r = a->mpi_door ? restore_service(a, h, object, pid, fd) : -ENOMEM;
+	if (r < 0)
+		return err_set(err, r, "take over the MPI service process");
+	a->mpi_door->service = mpi_get_service(a->mpi);
+	a->mpi_door->pid = pid;
+	note_service(a, pid);
+	a->mpi_door->lines = (unsigned)handover_get_int(object, "lines", 0);
+	if (fd < 0) {
+		mpi_door_over(a, true);
+		return 0;
+	}
+	watch_link(a->mpi_door);
+	r = restore_pending(a->mpi_door, object);
+	return r < 0 ? err_set(err, r, "take over the MPI service process") : 0;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A task between its fork and its exec: a fixed list of operations over what the plan prepared.
+ * It makes system calls, touches no lock and no heap of the agent (an MPI task hook may allocate:
+ * it has memory of its own and the agent one thread), and reports the operation that failed by one
+ * record on a pipe. The pipe is O_CLOEXEC: its end of file tells the agent that every task has been
+ * executed.
+ *
+ * Such a child may share its parent's memory (CLONE_VM, launcher.h). So it writes only to its own
+ * stack and its own seat, and where child_can_share_memory() is true it uses nothing of the C
+ * library that is thread-local or takes a lock.
+ */
+#ifndef STEPD_LAUNCH_CHILD_H
+#define STEPD_LAUNCH_CHILD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "stepd/base/err.h"
+#include "stepd/launch/environ.h"
+#include "stepd/stdio/stdio.h"
+
+struct mpi;
+struct plan;
+struct plan_joined;
+struct rlimit;
+
+/* In the order in which a child does them. The words for messages stand in child.c. */
+enum child_stage {
+	CHILD_STAGE_GROUP, /* session, terminal and process group */
+	CHILD_STAGE_OOM,   /* as root: may lower what only root may */
+	CHILD_STAGE_NICE,
+	CHILD_STAGE_RLIMITS,
+	CHILD_STAGE_BINDING,
+	CHILD_STAGE_IDENTITY, /* from here on as the user */
+	CHILD_STAGE_NO_NEW_PRIVS,
+	CHILD_STAGE_CWD,
+	CHILD_STAGE_STDIO,
+	CHILD_STAGE_HOLD,   /* until all tasks stand in the container */
+	CHILD_STAGE_BOUND,  /* what came of the binding */
+	CHILD_STAGE_HOOK,   /* the MPI plugin's */
+	CHILD_STAGE_LINKED, /* the step's first task: with which MPI library */
+	CHILD_STAGE_SIGNALS,
+	CHILD_STAGE_EXEC,
+	CHILD_STAGE_MAX,
+};
+
+/* One record, written in one piece (it is smaller than PIPE_BUF). error 0 with CHILD_STAGE_EXEC
+ * says that execve() begins at time_ns; sent only if the launch is traced. With CHILD_STAGE_LINKED
+ * detail is the number of the library (linked.h), and that is sent only if there is one. */
+struct child_report {
+	uint32_t local_id;
+	uint32_t stage;
+	int32_t error;    /* errno */
+	uint32_t detail;  /* which of the rlimits, of the streams, of the binding's parts */
+	uint64_t time_ns; /* CLOCK_MONOTONIC */
+};
+
+/* What all children of a step share and none writes. Borrowed, all of it; it stays as it is until
+ * every task has been executed. */
+struct child_setup {
+	struct plan *plan;
+	const struct plan_joined *joined; /* NULL: the tasks that the step begins with */
+	struct mpi *mpi;                  /* NULL: no task hook */
+	const struct rlimit *nofile;      /* what the agent had before it raised its own */
+	const char *oom_score_adj;        /* to write, NULL: leave */
+	bool own_session;    /* each task leads one, and has no terminal; child_seat.group is -1 */
+	bool leave_terminal; /* without that: the agent's is not for this user */
+	bool hide_memory;    /* what became the user would be his to trace: process_is_exposed() */
+	char nice_text[8];   /* of the nice value, for a session of its own; "": none is given */
+	bool traced;
+};
+
+/* What one child has for itself. */
+struct child_seat {
+	const struct child_setup *setup;
+	struct stdio_task io;
+	struct environ_task env; /* room for the task's vector; with an MPI hook from malloc() */
+	bool prepared;           /* env is made, by child_prepare() */
+	int pass_fd;             /* then: a descriptor for the task, or -1 */
+	pid_t group;             /* to join; 0: to found; -1: stay in the one it was born in */
+	bool adopted;            /* moved into the container by the agent while it is held */
+	int report_fd;
+	int hold_fd;       /* readable: go on; hung up: the agent is gone; -1: no hold */
+	int hold_write_fd; /* the agent's end, to be closed here */
+	bool own_signals;  /* CLONE_CLEAR_SIGHAND has reset them */
+};
+
+/* Whether children with this setup may share the memory of who clones them. With an MPI plugin
+ * child_prepare() comes before each then. */
+bool child_can_share_memory(const struct child_setup *setup);
+
+/* Before the fork: the task's environment, with what the MPI plugin does to it. seat->env.v comes
+ * from malloc(), and is the caller's. -errno. */
+int child_prepare(
+	const struct child_setup *setup, uint32_t local_id, struct child_seat *seat) _must_check_;
+
+/* Never returns: executes the task, or reports and ends with 126 or 127. */
+_noreturn_ void child_main(struct child_seat *seat);
+
+/* The sentence for an operator, "task 3: execute '/x/y': Permission denied", into err; returns
+ * the exit status that the failure counts as (126, 127). */
+int child_report_explain(
+	const struct child_setup *setup, const struct child_report *report, struct err *err);
+
+#endif

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/launch/environ.h"
+
+#include <assert.h>
+#include <sched.h>
+#include <string.h>
+
+#include "stepd/binding/binding.h"
+#include "stepd/process/identity.h"
+#include "stepd/spec/spec.h"
+
+/* Set by the child for each task; taken out of what the spec brings. */
+static const char *const task_variables[] = {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_TASK_PID"};
+
+/* The processors that this process may use, as "nproc" counts them; 0 where it can't be told. */
+static unsigned usable_cpus(void)
+{
+	unsigned n = 0;
+	cpu_set_t *set;
+	int cpus;
+
+	for (cpus = 1024; cpus <= 1 << 18; cpus *= 4) {
+		set = CPU_ALLOC(cpus);
+		if (!set)
+			return 0;
+		if (sched_getaffinity(0, CPU_ALLOC_SIZE(cpus), set) == 0)
+			n = (unsigned)CPU_COUNT_S(CPU_ALLOC_SIZE(cpus), set);
+		CPU_FREE(set);
+		if (n || errno != EINVAL) /* EINVAL: the kernel has more than the set holds */
+			return n;
+	}
+	return 0;
+}
+
+static int set_number(struct strv *env, const char *name, uint64_t n)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)n);
+	return strv_env_set(env, name, text);
+}
+
+/* Slurm's compressed list, "2(x3),1": 2, 2, 2 and 1. NULL: no memory. */
+static char *tasks_per_node_text(const uint32_t *counts, uint32_t n)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+	uint32_t i, same;
+
+	if (!f)
+		return NULL;
+	for (i = 0; i < n; i += same) {
+		for (same = 1; i + same < n && counts[i + same] == counts[i]; same++)
+			;
+		fprintf(f, i ? ",%u" : "%u", counts[i]);
+		if (same > 1)
+			fprintf(f, "(x%u)", same);
+	}
+	return fclose(f) == 0 ? take_ptr(text) : NULL;
+}
+
+static int set_layout(const struct spec *spec, const stepd_step_rec_t *job, struct strv *env)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *nodes = spec->node_list;
+	int r = 0;
+
+	/* One node knows the whole layout; of several, only what the spec told is written. */
+	if (!nodes && spec->node_count == 1)
+		nodes = spec->node_name;
+	if (nodes)
+		r = strv_env_set(env, "SLURM_STEP_NODELIST", nodes);
+	if (r == 0 && nodes)
+		r = strv_env_set(env, "SLURM_NODELIST", nodes);
+	if (spec->tasks_per_node)
+		text = tasks_per_node_text(spec->tasks_per_node, spec->node_count);
+	else if (spec->node_count == 1)
+		text = tasks_per_node_text(&job->node_tasks, 1);
+	else
+		return r;
+	if (!text)
+		return -ENOMEM;
+	if (r == 0)
+		r = strv_env_set(env, "SLURM_TASKS_PER_NODE", text);
+	return r < 0 ? r : strv_env_set(env, "SLURM_STEP_TASKS_PER_NODE", text);
+}
+
+static int set_gtids(const uint32_t *ranks, uint32_t count, struct strv *env)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+	uint32_t i;
+
+	if (!f)
+		return -ENOMEM;
+	for (i = 0; i < count; i++)
+		fprintf(f, i ? ",%u" : "%u", ranks[i]);
+	if (fclose(f) != 0)
+		return -ENOMEM;
+	return strv_env_set(env, "SLURM_GTIDS", text);
+}
+
+static int set_numbers(const stepd_step_rec_t *job, struct strv *env)
+{
+	const struct {
+		const char *name;
+		uint64_t value;
+	} numbers[] = {
+		{"SLURM_JOB_ID", job->job_id},
+		{"SLURM_JOBID", job->job_id},
+		{"SLURM_STEP_ID", job->step_id},
+		{"SLURM_STEPID", job->step_id},
+		{"SLURM_NTASKS", job->ntasks},
+		{"SLURM_NPROCS", job->ntasks},
+		{"SLURM_STEP_NUM_TASKS", job->ntasks},
+		{"SLURM_NNODES", job->nnodes},
+		{"SLURM_STEP_NUM_NODES", job->nnodes},
+		{"SLURM_NODEID", job->nodeid},
+		{"SLURM_JOB_UID", job->uid},
+		{"SLURM_JOB_GID", job->gid},
+	};
+	unsigned cpus = usable_cpus();
+	size_t i;
+	int r;
+
+	for (i = 0; i < ARRAY_SIZE(numbers); i++) {
+		r = set_number(env, numbers[i].name, numbers[i].value);
+		if (r < 0)
+			return r;
+	}
+	return cpus ? set_number(env, "SLURM_CPUS_ON_NODE", cpus) : 0;
+}
+
+static int set_if_missing(struct strv *env, const char *name, const char *value)
+{
+	return strv_env_get(env, name) ? 0 : strv_env_set(env, name, value);
+}
+
+/* A task that runs as another user than the agent's caller must not see the caller's home. */
+static int set_user(const struct spec *spec, const struct identity *id, struct strv *env)
+{
+	static const char path[] = "/usr/local/bin:/usr/bin:/bin";
+	int r;
+
+	r = set_if_missing(env, "PATH", path);
+	if (r == 0)
+		r = set_if_missing(env, "TMPDIR", "/tmp");
+	if (r < 0 || !spec->user)
+		return r;
+	r = strv_env_set(env, "HOME", id->home);
+	if (r == 0)
+		r = strv_env_set(env, "USER", id->user_name);
+	if (r == 0)
+		r = strv_env_set(env, "LOGNAME", id->user_name);
+	return r < 0 ? r : strv_env_set(env, "SHELL", id->shell);
+}
+
+int environ_make_common(const struct spec *spec, const struct strv *extra,
+	const stepd_step_rec_t *job, const struct identity *id, const char *mpi_type,
+	struct strv *ret_env, struct err *err)
+{
+	_cleanup_strv_ struct strv env = {0};
+	size_t i;
+	int r;
+
+	r = strv_extend(&env, &spec->env);
+	if (r == 0 && extra)
+		r = strv_env_put_all(&env, extra->v, extra->n);
+	for (i = 0; i < ARRAY_SIZE(task_variables); i++)
+		strv_env_unset(&env, task_variables[i]);
+	strv_env_unset(&env, "SLURM_MPI_TYPE");
+	if (r == 0)
+		r = set_user(spec, id, &env);
+	if (r == 0)
+		r = set_numbers(job, &env);
+	if (r == 0)
+		r = strv_env_set(&env, "SLURM_JOB_USER", id->user_name);
+	if (r == 0)
+		r = strv_env_set(&env, "SLURMD_NODENAME", job->node_name);
+	if (r == 0 && spec->job_name)
+		r = strv_env_set(&env, "SLURM_JOB_NAME", spec->job_name);
+	if (r == 0)
+		r = set_layout(spec, job, &env);
+	if (r == 0)
+		r = set_gtids(spec->ranks, spec->local_ntasks, &env);
+	if (r == 0 && mpi_type)
+		r = strv_env_set(&env, "SLURM_MPI_TYPE", mpi_type);
+	if (r < 0)
+		return err_set(err, r, "make the tasks' environment");
+	*ret_env = env;
+	env = (struct strv){0};
+	return 0;
+}
+
+int environ_make_joined(const struct strv *base, const struct strv *extra, uint32_t size,
+	const uint32_t *ranks, uint32_t count, struct strv *ret_env)
+{
+	static const char *const counts[] = {
+		"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"};
+	static const char *const others[] = {"SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE",
+		"SLURM_DISTRIBUTION", "SLURM_DIST_PLANESIZE"};
+	_cleanup_strv_ struct strv env = {0};
+	size_t i;
+	int r = strv_extend(&env, base);
+
+	if (r == 0)
+		r = strv_env_put_all(&env, extra->v, extra->n);
+	for (i = 0; i < ARRAY_SIZE(task_variables); i++)
+		strv_env_unset(&env, task_variables[i]);
+	for (i = 0; i < ARRAY_SIZE(others); i++)
+		strv_env_unset(&env, others[i]);
+	for (i = 0; r == 0 && i < ARRAY_SIZE(counts); i++)
+		r = set_number(&env, counts[i], size);
+	if (r == 0)
+		r = set_gtids(ranks, count, &env);
+	if (r < 0)
+		return r;
+	binding_environ_none(&env);
+	*ret_env = env;
+	env = (struct strv){0};
+	return 0;
+}
+
+int environ_task_reserve(struct environ_task *task, size_t vars)
+{
+	size_t room = vars + ARRAY_SIZE(task_variables) + 1;
+	char **grown;
+
+	if (room <= task->room)
+		return 0;
+	grown = realloc(task->v, room * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	task->v = grown;
+	task->room = room;
+	return 0;
+}
+
+/* NAME=NUMBER. By hand: in a child each page of the C library that is touched costs a fault, and
+ * printf's are many. */
+static void put_number(char *text, const char *name, uint32_t n)
+{
+	char digits[10];
+	size_t len = 0;
+
+	while (*name)
+		*text++ = *name++;
+	do
+		digits[len++] = (char)('0' + n % 10);
+	while (n /= 10);
+	while (len > 0)
+		*text++ = digits[--len];
+	*text = '\0';
+}
+
+void environ_task_fill(struct environ_task *task, const struct strv *base, uint32_t rank,
+	uint32_t local_id, pid_t pid)
+{
+	size_t n = base->n;
+
+	assert(n + ARRAY_SIZE(task_variables) + 1 <= task->room);
+	put_number(task->procid, "SLURM_PROCID=", rank);
+	put_number(task->localid, "SLURM_LOCALID=", local_id);
+	environ_task_set_pid(task, pid);
+	if (n)
+		memcpy(task->v, base->v, n * sizeof(*task->v));
+	task->v[n++] = task->procid;
+	task->v[n++] = task->localid;
+	task->v[n++] = task->task_pid;
+	task->v[n] = NULL;
+}
+
+void environ_task_set_pid(struct environ_task *task, pid_t pid)
+{
+	put_number(task->task_pid, "SLURM_TASK_PID=", (uint32_t)pid);
+}
+
+void environ_task_clear(struct environ_task *task)
+{
+	free(task->v);
+	task->v = NULL;
+	task->room = 0;
+}

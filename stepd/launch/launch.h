@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Forks the tasks. Where the backend gives a cgroup to clone into, a task is born inside the
+ * container (clone3, CLONE_INTO_CGROUP, Linux 5.7) and no pid is ever migrated; elsewhere it is
+ * added after its fork, and always held until then. Held tasks have done all but their exec: one
+ * byte on a pipe, which none of them takes out, lets all go at once, and its hang-up ends them.
+ */
+#ifndef STEPD_LAUNCH_LAUNCH_H
+#define STEPD_LAUNCH_LAUNCH_H
+
+#include <stdbool.h>
+
+#include "stepd/launch/child.h"
+#include "stepd/launch/spawn.h"
+
+struct proctrack;
+struct stdio;
+
+struct launch {
+	struct child_setup setup;
+	struct proctrack *pt;
+	struct stdio *io;
+	struct spawn spawn; /* how the next task is made */
+	pid_t group;    /* the step's process group; 0: the first task founds it; -1: this process
+			 * has founded it, or each task leads a session */
+	uint32_t first; /* the first task's local id */
+	int next_clone_fd; /* of that one, which was asked for to learn whether there is one */
+	bool into;         /* tasks are born in the container */
+	bool released;
+	/* Lets the agent go on with other things: until fd can be read, or with -1 with what is due
+	 * now. NULL: there is nothing. */
+	void (*meanwhile)(int fd, void *userdata);
+	void *userdata;
+	long rss_kib;       /* the most that a task may have had resident before its exec */
+	int report_fd;      /* to be read by the agent; non-blocking */
+	int task_report_fd; /* the tasks' end */
+	int hold_write_fd;  /* -1 if tasks are not held */
+	int hold_fd;        /* the tasks' end */
+};
+
+#define LAUNCH_INIT                                                                                \
+	{                                                                                          \
+		.next_clone_fd = -1, .report_fd = -1, .task_report_fd = -1, .hold_write_fd = -1,   \
+		.hold_fd = -1                                                                      \
+	}
+
+/* Makes the pipes and finds out how tasks get into the container. l->first, l->setup and
+ * l->meanwhile are the caller's to set before. */
+int launch_open(struct launch *l, struct proctrack *pt, struct stdio *io, bool hold,
+	struct err *err) _must_check_;
+
+/* Forks the task of this local id into the container: ids in ascending order from l->first,
+ * and launcher.h calls it for all that a step begins with. seat is the child's; with l->spawn.stack
+ * it stays so until its exec. */
+int launch_fork(struct launch *l, uint32_t local_id, struct child_seat *seat, pid_t *ret_pid,
+	struct err *err) _must_check_;
+
+/* All are forked: closes what only children needed, and lets them go. */
+int launch_release(struct launch *l, struct err *err) _must_check_;
+
+/* What the tasks have reported since the last look. True: every one has been executed or has failed
+ * by now, and nothing more will come. */
+typedef void (*launch_report_fn)(const struct child_report *report, void *userdata);
+bool launch_read_reports(struct launch *l, launch_report_fn fn, void *userdata);
+
+/* Children that are still held end by themselves. */
+void launch_close(struct launch *l);
+#define _cleanup_launch_ _cleanup_(launch_close)
+
+#endif

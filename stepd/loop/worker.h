@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A short-lived child of the agent that does what may take its time (stopping a container whose
+ * processes hang in the kernel, a signal by passes over a large /proc), so that the agent's loop
+ * does not. It is a copy of the agent: it has the plugins with all they know, and what it changes
+ * there is lost with it. What it finds out comes back through a page of shared memory, and that it
+ * is done by its pidfd.
+ *
+ * It is none of the step's processes: job->worker_pid tells trackers that go by descent. It has no
+ * exit signal, so that the agent's wait for children passes it over, and the kernel ends it
+ * when the agent dies.
+ */
+#ifndef STEPD_LOOP_WORKER_H
+#define STEPD_LOOP_WORKER_H
+
+#include <ev.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stepd/api/step.h"
+#include "stepd/base/err.h"
+
+/* In the worker: 0 or -errno, with err filled. */
+typedef int (*worker_fn)(void *userdata, struct err *err);
+
+/* In the agent, once the worker has ended. Where it could not say how far it came: -ECANCELED, by
+ * worker_cancel(); -ETIME, it was ended because it took longer than its limit; -EPIPE, something
+ * else has ended it. */
+typedef void (*worker_done_fn)(int r, const struct err *err, void *userdata);
+
+struct worker_answer;
+
+struct worker {
+	struct ev_loop *loop;
+	stepd_step_rec_t *job;
+	worker_done_fn done;
+	void *userdata;
+	struct worker_answer *answer; /* shared with the worker */
+	int pidfd;                    /* -1: none runs */
+	int cancelled;                /* what worker_done_fn is told instead; 0: nothing */
+	ev_io io;
+	ev_timer limit;
+};
+
+int worker_init(struct worker *w, struct ev_loop *loop, stepd_step_rec_t *job, worker_done_fn done,
+	void *userdata) _must_check_;
+
+/* One at a time. limit_ms: it is ended after that. A failure leaves nothing behind: the caller can
+ * do the work itself. */
+int worker_start(struct worker *w, worker_fn work, void *userdata, uint64_t limit_ms) _must_check_;
+
+/* Whether r is one of those three. */
+bool worker_is_lost(int r);
+
+bool worker_is_busy(const struct worker *w);
+
+/* Ends the one that runs, if any; done comes when it is gone. */
+void worker_cancel(struct worker *w);
+
+/* The same without a word and without waiting. A worker that was never begun is fine. */
+void worker_clear(struct worker *w);
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/process/process.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <linux/keyctl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+
+#include "stepd/base/fs.h"
+#include "stepd/base/procstat.h"
+#include "stepd/process/identity.h"
+#include "stepd/process/stdfd.h"
+
+#define AGENT_OOM_SCORE_ADJ "-999" /* the last but one to be killed */
+
+static void do_nothing(int signal)
+{
+	(void)signal;
+}
+
+static int fill_standard_fds(struct err *err)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+		if (fd < 0)
+			return err_set(err, -errno, "open '/dev/null'");
+	} while (fd <= 2);
+	(void)close(fd);
+	return 0;
+}
+
+static void mark_inherited_fds(void)
+{
+	int fd;
+
+	if (syscall(SYS_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
+		return;
+	/* before Linux 5.11; children mark them again */
+	for (fd = 3; fd < 1024; fd++)
+		(void)fcntl(fd, F_SETFD, FD_CLOEXEC); /* EBADF for most */
+}
+
+static bool is_kept(int fd, const int *keep, size_t keep_count)
+{
+	size_t i;
+
+	for (i = 0; i < keep_count && keep[i] != fd; i++)
+		;
+	return i < keep_count;
+}
+
+/* Before Linux 5.9. */
+static void close_listed(const int *keep, size_t keep_count)
+{
+	_cleanup_closedir_ DIR *dir = opendir("/proc/self/fd");
+	struct dirent *d;
+	int fd;
+
+	while (dir && (d = readdir(dir))) {
+		fd = atoi(d->d_name);
+		if (fd > STDERR_FILENO && fd != dirfd(dir) && !is_kept(fd, keep, keep_count))
+			(void)close(fd); /* whatever it was */
+	}
+}
+
+void process_close_inherited(const int *keep, size_t keep_count)
+{
+	unsigned first = STDERR_FILENO + 1, next;
+	size_t i;
+
+	do {
+		for (next = ~0u, i = 0; i < keep_count; i++) {
+			if (keep[i] >= (int)first && (unsigned)keep[i] < next)
+				next = (unsigned)keep[i];
+		}
+		if (next > first &&
+			syscall(SYS_close_range, first, next == ~0u ? next : next - 1, 0) < 0) {
+			close_listed(keep, keep_count);
+			return;
+		}
+		first = next + 1;
+	} while (next != ~0u);
+}
+
+/* By the system call: the C library refuses the two that it keeps for its threads, and a caller
+ * may have left them ignored all the same. */
+void process_default_signals(void)
+{
+	static const struct {
+		uint64_t handler, flags, restorer, mask;
+	} dfl; /* the kernel's struct on all 64-bit machines; zero is SIG_DFL */
+	int i;
+
+	for (i = 1; i <= SIGRTMAX; i++) {
+		if (i != SIGKILL && i != SIGSTOP)
+			(void)syscall(
+				SYS_rt_sigaction, i, &dfl, NULL, sizeof(dfl.mask)); /* valid */
+	}
+}
+
+/* What would end the agent and leave its step alone, without a meaning of its own here. Handled,
+ * not ignored: an exec resets it. The signals of faults stay as they are. */
+static void survive_strays(const struct sigaction *nothing)
+{
+	static const int strays[] = {SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR,
+		SIGSTKFLT, SIGPIPE, SIGXFSZ};
+	size_t i;
+	int sig;
+
+	for (i = 0; i < ARRAY_SIZE(strays); i++)
+		(void)sigaction(strays[i], nothing, NULL); /* valid arguments can't fail */
+	for (sig = SIGRTMIN; sig <= SIGRTMAX; sig++)
+		(void)sigaction(sig, nothing, NULL); /* likewise */
+}
+
+static int reset_signals(struct err *err)
+{
+	struct sigaction nothing = {.sa_handler = do_nothing}, old;
+	sigset_t set;
+
+	nothing.sa_flags = SA_RESTART;
+	if (sigaction(SIGHUP, NULL, &old) < 0)
+		return err_set(err, -errno, "look at SIGHUP");
+	process_default_signals();
+	survive_strays(&nothing); /* SIGPIPE and SIGXFSZ among them: writes fail instead */
+	if (old.sa_handler == SIG_IGN)
+		(void)sigaction(SIGHUP, &nothing, NULL);
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTTIN);
+	(void)sigaddset(&set, SIGTTOU);
+	return sigprocmask(SIG_SETMASK, &set, NULL) < 0
+		? err_set(err, -errno, "set the signal mask")
+		: 0;
+}
+
+int process_prepare(struct err *err)
+{
+	int r = fill_standard_fds(err);
+
+	if (r < 0)
+		return r;
+	mark_inherited_fds();
+	return reset_signals(err);
+}
+
+bool process_ignores_hup(void)
+{
+	struct sigaction hup = {.sa_handler = SIG_DFL};
+
+	(void)sigaction(SIGHUP, NULL, &hup); /* valid arguments can't fail */
+	return hup.sa_handler != SIG_DFL;
+}
+
+static void fill_caught(sigset_t *set)
+{
+	static const int caught[] = {SIGCHLD, SIGTERM, SIGINT, SIGQUIT, SIGTSTP, SIGUSR2,
+		SIGCONT /* continues a stopped agent all the same */};
+	size_t i;
+
+	(void)sigemptyset(set); /* can't fail, nor can the others with valid arguments */
+	for (i = 0; i < ARRAY_SIZE(caught); i++)
+		(void)sigaddset(set, caught[i]);
+	if (!process_ignores_hup())
+		(void)sigaddset(set, SIGHUP);
+}
+
+int process_catch_signals(struct err *err)
+{
+	sigset_t set;
+	int fd;
+
+	fill_caught(&set);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
+		return err_set(err, -errno, "make a descriptor for signals");
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0) {
+		(void)close(fd);
+		return err_set(err, -EINVAL, "block the signals");
+	}
+	return fd;
+}
+
+/* Not process_default_signals(): an exec has left no handler, and to set the default of SIGCHLD and
+ * SIGCONT would forget those that came meanwhile. */
+int process_continue(bool ignore_hup, struct err *err)
+{
+	struct sigaction nothing = {.sa_handler = do_nothing, .sa_flags = SA_RESTART};
+	sigset_t set;
+	int r = fill_standard_fds(err), fd;
+
+	if (r < 0)
+		return r;
+	mark_inherited_fds();
+	survive_strays(&nothing);
+	if (ignore_hup)
+		(void)sigaction(SIGHUP, &nothing, NULL); /* valid arguments can't fail */
+	fd = process_catch_signals(err);
+	if (fd < 0)
+		return fd;
+	fill_caught(&set);
+	(void)sigaddset(&set, SIGTTIN); /* as in reset_signals() */
+	(void)sigaddset(&set, SIGTTOU);
+	(void)sigprocmask(SIG_SETMASK, &set, NULL); /* until here the old program had blocked all */
+	return fd;
+}
+
+/* Lowering the score takes CAP_SYS_RESOURCE: who has it not goes on without. */
+static void protect_from_oom(struct process_saved *saved)
+{
+	_cleanup_free_ char *text = NULL;
+
+	saved->oom_score_adj[0] = '\0';
+	if (geteuid() != 0 || fs_read(AT_FDCWD, "/proc/self/oom_score_adj", 64, &text, NULL) < 0)
+		return;
+	text[strcspn(text, "\n")] = '\0';
+	if (strlen(text) >= sizeof(saved->oom_score_adj))
+		return;
+	if (fs_write(AT_FDCWD, "/proc/self/oom_score_adj", AGENT_OOM_SCORE_ADJ) == 0)
+		(void)snprintf(saved->oom_score_adj, sizeof(saved->oom_score_adj), "%s", text);
+}
+
+bool process_is_exposed(void)
+{
+	_cleanup_free_ char *text = NULL;
+
+	return fs_read(AT_FDCWD, "/proc/sys/fs/suid_dumpable", 16, &text, NULL) < 0 ||
+		text[0] == '1';
+}
+
+bool process_has_terminal(void)
+{
+	_cleanup_close_ int fd = open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct procstat st;
+
+	if (fd >= 0 || errno == ENXIO)
+		return fd >= 0;
+	/* no such device here, or it may not be opened */
+	return procstat_read(getpid(), &st) < 0 || st.tty != 0;
+}
+
+void process_leave_session(void)
+{
+	if (!process_has_terminal())
+		(void)setsid(); /* EPERM: it leads a group, or the session already */
+}
+
+int process_become_agent(struct process_saved *ret_saved, struct err *err)
+{
+	struct process_saved saved = {0};
+	struct rlimit more;
+
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+		return err_set(err, -errno, "become a child subreaper");
+	process_leave_session();
+	if (getrlimit(RLIMIT_NOFILE, &saved.nofile) < 0)
+		return err_set(err, -errno, "read the limit of open files");
+	more = saved.nofile;
+	more.rlim_cur = more.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &more) < 0)
+		return err_set(err, -errno, "raise the limit of open files");
+	protect_from_oom(&saved);
+	*ret_saved = saved;
+	return 0;
+}
+
+static int narrow_terminal(int fd)
+{
+	_cleanup_close_ int own = -1;
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || (flags & O_ACCMODE) == O_WRONLY || !isatty(fd))
+		return 0;
+	own = stdfd_reopen(fd, O_WRONLY);
+	if (own < 0)
+		return own;
+	if (fcntl(own, F_SETFL, flags & O_APPEND) < 0 || dup2(own, fd) < 0)
+		return -errno;
+	return 0;
+}
+
+int process_narrow_terminals(const struct identity *id, struct err *err)
+{
+	int fd, r;
+
+	for (fd = STDOUT_FILENO; id->switches && fd <= STDERR_FILENO; fd++) {
+		r = narrow_terminal(fd);
+		if (r < 0)
+			return err_set(err, r,
+				"open the terminal of standard %s for writing alone, as tasks of %s may "
+				"have it (lead it through a pipe: '| cat', '2>&1')",
+				fd == STDOUT_FILENO ? "output" : "error", id->user_name);
+	}
+	return 0;
+}
+
+int process_new_keyring(const struct identity *id, struct err *err)
+{
+	long key;
+
+	if (!id->switches)
+		return 0;
+	/* Without a name: with one, any user's keyring of that name that lets others search it
+	 * would be joined, and its owner would read what the tasks put there. */
+	key = syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
+	if (key < 0 && errno == ENOSYS)
+		return 0;
+	if (key < 0)
+		return err_set(err, -errno, "make a session keyring for the tasks");
+	/* EDQUOT: the user has as many keys as it may. Root's own then, which tasks may use all the
+	 * same, for they possess it. */
+	if (syscall(SYS_keyctl, KEYCTL_CHOWN, key, id->uid, id->gid) < 0 && errno != EDQUOT)
+		return err_set(err, -errno, "give the tasks' session keyring to %s", id->user_name);
+	return 0;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the agent does to its own process before it starts a step, and what of that its tasks must
+ * not inherit.
+ */
+#ifndef STEPD_PROCESS_PROCESS_H
+#define STEPD_PROCESS_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/resource.h>
+
+#include "stepd/base/err.h"
+
+struct identity;
+
+/* At the start of main: opens /dev/null where 0, 1 or 2 is closed, marks all other descriptors
+ * O_CLOEXEC, and gives every signal the disposition that a task shall have: default. A caller's
+ * wish to ignore SIGHUP (nohup) is kept for the agent by a handler that does nothing, which an exec
+ * resets. What else would end an agent and leave its step alone gets the same, SIGPIPE and SIGXFSZ
+ * too: writes fail instead. SIGTTIN and SIGTTOU are blocked,
+ * so that a terminal gives EIO. */
+int process_prepare(struct err *err) _must_check_;
+
+/* Closes what the caller left open above 2, but for the keep_count of keep (-1: none), once those
+ * are known and before the agent opens its own: a task could open them anew before its exec, past
+ * the permissions of their paths. */
+void process_close_inherited(const int *keep, size_t keep_count);
+
+/* Blocks SIGCHLD and the signals that end, suspend, resume or upgrade a step, for good, and returns
+ * a non-blocking descriptor that tells of them: from here on none of them can end the agent with
+ * something left behind. A SIGHUP that is ignored stays so. The caller closes it. */
+int process_catch_signals(struct err *err) _must_check_;
+
+/* Whether the caller wanted SIGHUP to be ignored. */
+bool process_ignores_hup(void);
+
+/* In the place of process_prepare() and process_catch_signals(), for a program that was executed in
+ * an agent's place: all signals were blocked before the exec, and those that came meanwhile are
+ * told by the descriptor. */
+int process_continue(bool ignore_hup, struct err *err) _must_check_;
+
+/* Gives every signal its default disposition, those that the C library hides included. */
+void process_default_signals(void);
+
+/* The agent's own standing, and what to give tasks back. */
+struct process_saved {
+	struct rlimit nofile;   /* before it was raised */
+	char oom_score_adj[16]; /* what tasks shall have; "" to leave it */
+};
+
+/* Whether a user may trace a process of root's once it has become that user, as fs.suid_dumpable 1
+ * has it (it is 0, or 2), and with it all that shares its memory. Unknown: yes. */
+bool process_is_exposed(void);
+
+/* Whether this process has a controlling terminal. */
+bool process_has_terminal(void);
+
+/* Leaves the session that it was started in, unless that has a terminal: the kernel lets processes
+ * of any user send SIGCONT within a session, and shares the processors out by sessions. A leader of
+ * a process group has to stay: nothing is done then, nor where there is a terminal. */
+void process_leave_session(void);
+
+/* Becomes a child subreaper, leaves its session (above), raises its descriptor limit, protects
+ * itself from the OOM killer where it may. */
+int process_become_agent(struct process_saved *ret_saved, struct err *err) _must_check_;
+
+/* Where the standard output or error is a terminal, which is open for reading, too, most times:
+ * opens it for writing alone in its place, for the agent and for tasks that have it. Another user's
+ * must not read what is typed for the agent's. Does nothing for the agent's own user. */
+int process_narrow_terminals(const struct identity *id, struct err *err) _must_check_;
+
+/* A session keyring for the tasks, theirs and empty: those of another user must not hold the
+ * agent's. A kernel without keyrings needs none. */
+int process_new_keyring(const struct identity *id, struct err *err) _must_check_;
+
+#endif

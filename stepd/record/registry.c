@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/record/registry.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "proctrack/proctrack.h"
+#include "stepd/base/fs.h"
+#include "stepd/base/pidref.h"
+#include "stepd/base/procstat.h"
+#include "stepd/record/registry_lock.h"
+#include "stepd/snapshot/handover.h"
+#include "stepd/state/steps.h"
+
+#define CLAIM_TRIES_MAX 8
+#define PATIENCE_MS     5000
+
+/* Bytes by which state.json may grow from one time to the next. */
+#define STATE_GROWTH      1024
+#define STATE_TASK_GROWTH 64
+
+struct registry {
+	int runtime_fd;
+	int dir_fd;
+	int lock_fd;
+	char *name; /* below runtime_fd */
+	char *path;
+	pid_t agent_pid;                         /* of whom agent_start_ticks is; 0: nobody */
+	uint64_t agent_start_ticks;              /* 0: not known, and the lock still tells */
+	char *container_root;                    /* NULL: the backend needs none */
+	json_t *more;                            /* for state.json; NULL: nothing */
+	struct fs_spare next_state, next_result; /* with their blocks, in case they get scarce */
+	bool inherited;                          /* a dead agent's state.json stands there still */
+	bool fresh;                              /* a result that stands there is another's */
+};
+
+static int open_runtime_dir(const char *path, struct err *err)
+{
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (mkdir(path, geteuid() == 0 ? 0755 : 0700) < 0 && errno != EEXIST)
+		return err_set(
+			err, -errno, "make the runtime directory '%s' (--runtime-dir)", path);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return err_set(
+			err, -errno, "open the runtime directory '%s' (--runtime-dir)", path);
+	r = steps_check_trusted(fd, path, err);
+	return r < 0 ? r : take_fd(&fd);
+}
+
+/* What agents that died in the middle of fs_write_atomic() left, under names that hold their pids.
+ */
+static void remove_unfinished(int dir_fd)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct dirent *d;
+	size_t len;
+
+	if (fd < 0)
+		return;
+	dir = fdopendir(fd);
+	if (!dir)
+		(void)close(fd);
+	while (dir && (d = readdir(dir))) {
+		len = strlen(d->d_name);
+		if (len > 4 && strcmp(d->d_name + len - 4, ".new") == 0)
+			(void)unlinkat(dir_fd, d->d_name, 0); /* the next agent tries again */
+	}
+}
+
+/* The lock goes last: until then nobody else begins here. */
+const char *const registry_files[] = {"state.json", "spec.json", "events.jsonl", "socket.agent",
+	"socket.owner", "socket", "script", "result.json", "lock", NULL};
+
+static void clear_spares(struct registry *reg)
+{
+	fs_spare_clear(&reg->next_state, reg->dir_fd);
+	fs_spare_clear(&reg->next_result, reg->dir_fd);
+}
+
+static void remove_files(struct registry *reg, bool keep_result)
+{
+	size_t i;
+
+	clear_spares(reg);
+	for (i = 0; registry_files[i]; i++) {
+		if (!keep_result || strcmp(registry_files[i], "result.json") != 0)
+			(void)unlinkat(
+				reg->dir_fd, registry_files[i], 0); /* not every step has all */
+	}
+	if (!keep_result) /* what stays is found by the next agent */
+		(void)unlinkat(reg->runtime_fd, reg->name, AT_REMOVEDIR);
+}
+
+/* Who holds the step, for the message. */
+static int say_taken(int dir_fd, const char *label, struct err *err)
+{
+	json_t *doc = NULL;
+	json_int_t pid = 0;
+
+	if (steps_read_state(dir_fd, &doc) == 0)
+		pid = json_integer_value(json_object_get(doc, "agent_pid"));
+	json_decref(doc);
+	if (pid > 0)
+		return err_say(err, -EEXIST,
+			"step %s already runs here, under the agent with pid %d", label, (int)pid);
+	return err_say(err, -EEXIST, "step %s is already being started by another agent", label);
+}
+
+static bool is_zombie(pid_t pid)
+{
+	struct procstat st;
+
+	return procstat_read(pid, &st) == 0 && !procstat_is_living(&st);
+}
+
+/* By what its state.json says. */
+static bool agent_lives(int dir_fd)
+{
+	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
+	json_int_t pid, ticks;
+	json_t *doc = NULL;
+	bool lives;
+
+	lives = steps_read_state(dir_fd, &doc) == 0 &&
+		json_unpack(doc, "{s:I, s:I}", "agent_pid", &pid, "agent_start_ticks", &ticks) ==
+			0 &&
+		pidref_open((pid_t)pid, (uint64_t)ticks, &ref) == 0 && !is_zombie((pid_t)pid);
+	json_decref(doc);
+	return lives;
+}
+
+/* Opens the directory and locks it: 0, -EWOULDBLOCK if an agent lives, -ESTALE if the directory is
+ * not there, or was removed meanwhile. */
+static int lock_dir(struct registry *reg, bool patient)
+{
+	unsigned patience_ms;
+
+	reg->dir_fd = close_fd(reg->dir_fd);
+	reg->lock_fd = close_fd(reg->lock_fd);
+	reg->dir_fd =
+		openat(reg->runtime_fd, reg->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (reg->dir_fd < 0)
+		return errno == ENOENT ? -ESTALE : -errno;
+	patience_ms = patient && !agent_lives(reg->dir_fd) ? PATIENCE_MS : 0;
+	reg->lock_fd = registry_lock_for_agent(reg->dir_fd, patience_ms);
+	return reg->lock_fd < 0 ? reg->lock_fd : 0;
+}
+
+static int claim(struct registry *reg, bool make, const char *label, struct err *err)
+{
+	int r = -ESTALE, tries;
+
+	for (tries = 0; r == -ESTALE && tries < CLAIM_TRIES_MAX; tries++) {
+		if (make && mkdirat(reg->runtime_fd, reg->name, 0755) < 0 && errno != EEXIST)
+			return err_set(err, -errno, "make '%s'", reg->path);
+		r = lock_dir(reg, !make);
+	}
+	if (r == -EWOULDBLOCK)
+		return say_taken(reg->dir_fd, label, err);
+	if (r == -ESTALE && !make)
+		return err_say(err, -ENOENT, "step %s is over: '%s' is gone", label, reg->path);
+	if (r < 0) {
+		(void)unlinkat(reg->runtime_fd, reg->name, AT_REMOVEDIR); /* if it is empty */
+		return err_set(err, r, "lock '%s/lock'", reg->path);
+	}
+	return 0;
+}
+
+static void free_registry(struct registry *reg)
+{
+	if (!reg)
+		return;
+	/* Not removed here: this may be a trial, and the files another process's. */
+	free(reg->next_state.temp);
+	free(reg->next_result.temp);
+	(void)close_fd(reg->next_state.fd);
+	(void)close_fd(reg->next_result.fd);
+	(void)close_fd(reg->lock_fd);
+	(void)close_fd(reg->dir_fd);
+	(void)close_fd(reg->runtime_fd);
+	free(reg->name);
+	free(reg->path);
+	free(reg->container_root);
+	json_decref(reg->more);
+	free(reg);
+}
+
+/* The path is given to tasks, in other directories: it is made absolute. */
+static int make_names(
+	struct registry *reg, const char *runtime, const stepd_step_rec_t *job, struct err *err)
+{
+	_cleanup_free_ char *absolute = realpath(runtime, NULL);
+
+	if (!absolute)
+		return err_set(err, -errno, "find the runtime directory '%s'", runtime);
+	if (asprintf(&reg->name, "%s_%u.%s", job->node_name, job->job_id, job->step_name) < 0)
+		reg->name = NULL;
+	if (!reg->name || asprintf(&reg->path, "%s/%s", absolute, reg->name) < 0) {
+		reg->path = NULL;
+		return err_set(err, -ENOMEM, "open the runtime directory");
+	}
+	return 0;
+}
+
+static int open_registry(const char *runtime_dir, const stepd_step_rec_t *job, bool make,
+	struct registry **ret_reg, struct err *err)
+{
+	_cleanup_free_ char *runtime = NULL;
+	struct registry *reg;
+	char label[64];
+	mode_t mask;
+	int r;
+
+	r = steps_find_dir(runtime_dir, &runtime, err);
+	if (r < 0)
+		return r;
+	reg = calloc(1, sizeof(*reg));
+	if (!reg)
+		return err_set(err, -ENOMEM, "open the runtime directory");
+	reg->dir_fd = reg->lock_fd = -1;
+	reg->next_state = reg->next_result = FS_SPARE_INIT;
+	(void)snprintf(label, sizeof(label), "%u.%s", job->job_id, job->step_name);
+	mask = umask(022); /* the step's user reaches its script, and all what runs here */
+	reg->runtime_fd = r = open_runtime_dir(runtime, err);
+	if (r >= 0)
+		r = make_names(reg, runtime, job, err);
+	if (r == 0)
+		r = claim(reg, make, label, err);
+	(void)umask(mask);
+	if (r < 0) {
+		free_registry(reg);
+		return r;
+	}
+	remove_unfinished(reg->dir_fd);
+	reg->inherited = faccessat(reg->dir_fd, "state.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	reg->fresh = make;
+	*ret_reg = reg;
+	return 0;
+}
+
+int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, struct registry **ret_reg,
+	struct err *err)
+{
+	return open_registry(runtime_dir, job, true, ret_reg, err);
+}
+
+int registry_take_over(const char *runtime_dir, const stepd_step_rec_t *job,
+	struct registry **ret_reg, struct err *err)
+{
+	return open_registry(runtime_dir, job, false, ret_reg, err);
+}
+
+void registry_inherit(struct registry *reg)
+{
+	reg->inherited = false;
+}
+
+int registry_get_runtime_fd(const struct registry *reg)
+{
+	return reg->runtime_fd;
+}
+
+const char *registry_get_path(const struct registry *reg)
+{
+	return reg->path;
+}
+
+int registry_get_dirfd(const struct registry *reg)
+{
+	return reg->dir_fd;
+}
+
+json_t *registry_pack_tasks(const stepd_step_rec_t *job)
+{
+	json_t *tasks = json_array(), *task;
+	uint32_t i;
+	int r = 0;
+
+	for (i = 0; tasks && r == 0 && i < job->node_tasks; i++) {
+		task = json_pack("{s:I, s:i}", "rank", (json_int_t)job->task[i].gtid, "pid",
+			(int)job->task[i].pid);
+		if (task && job->task[i].spawn)
+			r = json_object_set_new(
+				task, "spawn", json_integer((json_int_t)job->task[i].spawn));
+		if (r == 0)
+			r = json_array_append_new(tasks, task);
+		else
+			json_decref(task);
+	}
+	if (r == 0)
+		return tasks;
+	json_decref(tasks);
+	return NULL;
+}
+
+/* It is the same in each state that an agent publishes. */
+static void learn_start(struct registry *reg, pid_t agent_pid)
+{
+	struct procstat st;
+
+	if (reg->agent_pid == agent_pid)
+		return;
+	reg->agent_start_ticks = procstat_read(agent_pid, &st) == 0 ? st.start_ticks : 0;
+	reg->agent_pid = agent_pid;
+}
+
+static json_t *pack_state(const struct registry *reg, const stepd_step_rec_t *job,
+	const char *proctrack_type, const char *state)
+{
+	return json_pack("{s:i, s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:s?, s:i, s:I, s:o}",
+		"version", REGISTRY_STATE_VERSION, "job", (json_int_t)job->job_id, "step",
+		job->step_name, "node", job->node_name, "node_id", (json_int_t)job->nodeid, "uid",
+		(json_int_t)job->uid, "user", job->user_name, "state", state, "proctrack",
+		proctrack_type, "container_id", (json_int_t)job->cont_id, "container_root",
+		reg->container_root, "agent_pid", (int)job->jmgr_pid, "agent_start_ticks",
+		(json_int_t)reg->agent_start_ticks, "tasks", registry_pack_tasks(job));
+}
+
+int registry_set_root(struct registry *reg, const char *container_root)
+{
+	free(reg->container_root);
+	reg->container_root = strdup(container_root);
+	return reg->container_root ? 0 : -ENOMEM;
+}
+
+const char *registry_get_root(const struct registry *reg)
+{
+	return reg->container_root;
+}
+
+static int store_public(
+	struct registry *reg, const char *name, struct fs_spare *spare, const char *text, bool sync)
+{
+	mode_t mask = umask(022); /* everyone may know what runs here */
+	int r;
+
+	if (spare->fd >= 0)
+		r = fs_spare_use(spare, reg->dir_fd, name, text, strlen(text), sync);
+	else
+		r = fs_write_atomic(reg->dir_fd, name, text, strlen(text), 0644, sync);
+	(void)umask(mask);
+	return r;
+}
+
+static int reserve_public(
+	struct registry *reg, const char *name, struct fs_spare *spare, size_t size)
+{
+	mode_t mask = umask(022);
+	int r = spare->fd >= 0 ? 0 : fs_spare_make(reg->dir_fd, name, 0644, size, spare);
+
+	(void)umask(mask);
+	return r;
+}
+
+/* The tasks' pids and what else is not known yet. */
+static size_t next_state_size(const stepd_step_rec_t *job, size_t size)
+{
+	return size + STATE_GROWTH + (size_t)job->node_tasks * STATE_TASK_GROWTH;
+}
+
+int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const char *proctrack_type,
+	const char *state, struct err *err)
+{
+	_cleanup_free_ char *text = NULL;
+	json_t *doc;
+	int r;
+
+	learn_start(reg, job->jmgr_pid);
+	doc = pack_state(reg, job, proctrack_type, state);
+	if (doc && reg->more && json_object_update_missing(doc, reg->more) < 0) {
+		json_decref(doc);
+		doc = NULL;
+	}
+	text = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
+	json_decref(doc);
+	if (!text)
+		return err_set(err, -ENOMEM, "write '%s/state.json'", reg->path);
+	r = store_public(reg, "state.json", &reg->next_state, text, false);
+	if (r < 0)
+		return err_set(err, r, "write '%s/state.json'", reg->path);
+	/* Without it the next one takes its chance. */
+	if (job->cont_id)
+		(void)reserve_public(
+			reg, "state.json", &reg->next_state, next_state_size(job, strlen(text)));
+	if (reg->fresh) /* of an earlier step of this name */
+		(void)unlinkat(reg->dir_fd, "result.json", 0);
+	reg->inherited = reg->fresh = false;
+	return 0;
+}
+
+void registry_set_more_take(struct registry *reg, json_t *more)
+{
+	json_decref(reg->more);
+	reg->more = more;
+}
+
+int registry_store_spec(struct registry *reg, const char *text, struct err *err)
+{
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	/* As long as there is no state.json of ours nobody reads it: it need not be whole before.
+	 */
+	fd = openat(reg->dir_fd, "spec.json", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+		0600);
+	r = fd < 0 ? -errno : fs_write_all(fd, text, strlen(text));
+	return r < 0 ? err_set(err, r, "write '%s/spec.json'", reg->path) : 0;
+}
+
+int registry_reserve_result(struct registry *reg, size_t size, struct err *err)
+{
+	int r = reserve_public(reg, "result.json", &reg->next_result, size);
+
+	return r < 0 ? err_set(err, r, "reserve %zu bytes for '%s/result.json'", size, reg->path)
+		     : 0;
+}
+
+int registry_store_result(struct registry *reg, const char *text, struct err *err)
+{
+	int r = store_public(reg, "result.json", &reg->next_result, text, true);
+
+	return r < 0 ? err_set(err, r, "write '%s/result.json'", reg->path) : 0;
+}
+
+struct registry *registry_close(struct registry *reg)
+{
+	if (reg && !reg->inherited)
+		remove_files(reg, false);
+	else if (reg)
+		clear_spares(reg); /* its own; the rest is the dead agent's */
+	free_registry(reg);
+	return NULL;
+}
+
+struct registry *registry_retire(struct registry *reg)
+{
+	remove_files(reg, true);
+	free_registry(reg);
+	return NULL;
+}
+
+struct registry *registry_leave(struct registry *reg)
+{
+	clear_spares(reg);
+	free_registry(reg);
+	return NULL;
+}
+
+int registry_show_left(const struct registry *reg, steps_found_fn found, void *userdata)
+{
+	return reg->inherited ? steps_show(reg->dir_fd, found, userdata) : 0;
+}
+
+static void save_spare(
+	const struct fs_spare *spare, struct handover *h, json_t *object, const char *name)
+{
+	json_t *saved = handover_put_object(h, object, name);
+
+	handover_put_fd(h, saved, "fd", spare->fd);
+	handover_put_text(h, saved, "temp", spare->temp);
+}
+
+static int restore_spare(
+	struct fs_spare *spare, const struct handover *h, const json_t *object, const char *name)
+{
+	const json_t *saved = json_object_get(object, name);
+	int fd = handover_get_fd(saved, "fd");
+
+	*spare = FS_SPARE_INIT; /* as an agent that knew nothing of it leaves it */
+	if (fd < 0)
+		return 0;
+	spare->fd = fd;
+	return handover_copy_text(h, saved, "temp", &spare->temp) < 0 || !spare->temp ? -EPROTO : 0;
+}
+
+void registry_save(const struct registry *reg, struct handover *h, json_t *object)
+{
+	handover_put_fd(h, object, "runtime_fd", reg->runtime_fd);
+	handover_put_fd(h, object, "dir_fd", reg->dir_fd);
+	handover_put_fd(h, object, "lock_fd", reg->lock_fd);
+	handover_put_text(h, object, "name", reg->name);
+	handover_put_text(h, object, "path", reg->path);
+	handover_put_text(h, object, "container_root", reg->container_root);
+	handover_put_bool(h, object, "inherited", reg->inherited);
+	handover_put_bool(h, object, "fresh", reg->fresh);
+	save_spare(&reg->next_state, h, object, "next_state");
+	save_spare(&reg->next_result, h, object, "next_result");
+}
+
+/* What is missing, a registry can't do without. */
+static int restore(struct registry *reg, const struct handover *h, const json_t *object)
+{
+	reg->runtime_fd = handover_get_fd(object, "runtime_fd");
+	reg->dir_fd = handover_get_fd(object, "dir_fd");
+	reg->lock_fd = handover_get_fd(object, "lock_fd");
+	reg->inherited = handover_get_bool(object, "inherited", false);
+	reg->fresh = handover_get_bool(object, "fresh", false);
+	if (restore_spare(&reg->next_state, h, object, "next_state") < 0 ||
+		restore_spare(&reg->next_result, h, object, "next_result") < 0)
+		return -EPROTO;
+	if (handover_copy_text(h, object, "name", &reg->name) < 0 ||
+		handover_copy_text(h, object, "path", &reg->path) < 0 ||
+		handover_copy_text(h, object, "container_root", &reg->container_root) < 0)
+		return -ENOMEM;
+	return reg->runtime_fd < 0 || reg->dir_fd < 0 || reg->lock_fd < 0 || !reg->name ||
+			!reg->path
+		? -EPROTO
+		: 0;
+}
+
+int registry_restore(
+	const struct handover *h, const json_t *object, struct registry **ret_reg, struct err *err)
+{
+	struct registry *reg = calloc(1, sizeof(*reg));
+	int r = reg ? restore(reg, h, object) : -ENOMEM;
+
+	if (r == 0) {
+		*ret_reg = reg;
+		return 0;
+	}
+	free_registry(reg);
+	return r == -EPROTO ? handover_say_bad("directory", err)
+			    : err_set(err, r, "take over the step's directory");
+}

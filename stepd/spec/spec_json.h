@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * How a step spec is read from JSON: tables of fields, one row each, with the parser, its limits
+ * and one line of documentation. For spec*.c, for the doors that make a document, and for the
+ * tests that hold table, schema and manual together.
+ *
+ * Every error begins with the path of the value it is about: "tasks[3].cwd: ...".
+ */
+#ifndef STEPD_SPEC_SPEC_JSON_H
+#define STEPD_SPEC_SPEC_JSON_H
+
+#include "stepd/base/parse.h"
+#include "stepd/spec/spec.h"
+
+/* Where a value stands: a chain on the stack, from the value up. NULL is the document. */
+struct spec_at {
+	const struct spec_at *up;
+	const char *name; /* NULL: an element of an array */
+	size_t index;
+};
+
+#define SPEC_AT(up_, name_)        (&(const struct spec_at){.up = (up_), .name = (name_)})
+#define SPEC_AT_INDEX(up_, index_) (&(const struct spec_at){.up = (up_), .index = (index_)})
+
+/* When a row of the document is read. */
+enum spec_phase {
+	SPEC_PHASE_STEP,  /* by itself */
+	SPEC_PHASE_KIND,  /* first: which other rows are allowed depends on it */
+	SPEC_PHASE_RANKS, /* last: it names ranks, so the layout must stand */
+	SPEC_PHASE_MAX,
+};
+
+enum spec_kinds {
+	SPEC_KINDS_ALL = 0,
+	SPEC_KINDS_NORMAL = 1u << STEPD_STEP_NORMAL,
+	SPEC_KINDS_BATCH = 1u << STEPD_STEP_BATCH,
+	SPEC_KINDS_EXTERN = 1u << STEPD_STEP_EXTERN,
+};
+
+struct spec_field;
+
+/* Reads value, which stands at at, into the object at into as the row says. 0 or -errno. */
+typedef int (*spec_parse_fn)(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+
+/* What is wrong with a text ("is not an absolute path"), or NULL. */
+typedef const char *(*spec_problem_fn)(const char *text);
+
+struct spec_field {
+	const char *name;
+	spec_parse_fn parse;
+	size_t offset;              /* of the member it fills */
+	size_t given;               /* of a bool that is set if the field is there; 0: none */
+	int64_t least, most;        /* of a number; most: of a text's length, 0 for any */
+	const char *const *choices; /* of a word, NULL-terminated, in the order of its enum */
+	spec_problem_fn problem;    /* of a text */
+	unsigned modes;             /* of a stream: bits 1u << enum spec_stream_mode */
+	unsigned kinds;             /* enum spec_kinds that may have it */
+	enum spec_phase phase;
+	bool required;
+	const char *doc; /* one line, for people */
+};
+
+/* The tables of the document and of the objects in it. */
+enum spec_table {
+	SPEC_TABLE_STEP, /* the document itself */
+	SPEC_TABLE_NODE,
+	SPEC_TABLE_TASK,
+	SPEC_TABLE_STREAM,
+	SPEC_TABLE_RLIMIT,
+	SPEC_TABLE_KILL,
+	SPEC_TABLE_PMI,
+	SPEC_TABLE_WIRE,
+	SPEC_TABLE_LIMITS, /* a row for each enum stepd_limit, in its order */
+	SPEC_TABLE_IO,
+	SPEC_TABLE_DEVICE,
+	SPEC_TABLE_MAX,
+};
+
+const struct spec_field *spec_table_get(enum spec_table table, size_t *ret_count);
+
+const char *spec_kind_name(enum stepd_step_kind kind); /* "normal" */
+const char *spec_node_name_problem(const char *name);  /* NULL: none */
+
+/* What is wrong with a value of a field of text, or NULL. */
+const char *spec_field_problem(enum spec_table table, const char *name, const char *text);
+
+/* A spec while it is read. */
+struct spec_draft {
+	struct spec spec;
+	const struct json_t *doc;
+	bool layout_wrong; /* some of what the layout is made of can't be read */
+	uint32_t *ranks;   /* as given */
+	size_t ranks_count;
+	uint32_t first_rank;
+	size_t tasks_per_node_count;
+	uint32_t *map_ranks;  /* node.ranks: those of all nodes, one node's behind another's */
+	uint32_t *map_counts; /* of each node; NULL: not given */
+	size_t map_ranks_count, map_nodes_count;
+};
+
+/* ---- values (spec_json.c) ---------------------------------------------------------------- */
+
+/* -EINVAL and "PATH: text" in err. */
+int spec_bad(struct err *err, const struct spec_at *at, const char *fmt, ...) _printf_(3, 4);
+int spec_no_memory(struct err *err);
+
+/* Where err has a list, a failure goes into it and is 0 here: what comes behind it is read, too.
+ * spec_is_wrong() says at the end that there was one. */
+int spec_kept(int r, struct err *err) _must_check_;
+bool spec_is_wrong(const struct err *err);
+
+int spec_get_int(const struct spec_at *at, const struct json_t *value, int64_t least, int64_t most,
+	int64_t *ret_n, struct err *err) _must_check_;
+
+/* The text stays the value's. It holds no NUL byte. */
+int spec_get_text(const struct spec_at *at, const struct json_t *value, const char **ret_text,
+	struct err *err) _must_check_;
+
+int spec_check_array(
+	const struct spec_at *at, const struct json_t *value, struct err *err) _must_check_;
+
+/* "is not an object": also that every field in it has a row, and required ones are there. */
+int spec_check_object(enum spec_table table, const struct spec_at *at, const struct json_t *value,
+	struct err *err) _must_check_;
+
+/* Reads the rows of table that stand in value, in the order of the table; the second form all
+ * that are of no other phase than the one given. The object has been checked. */
+int spec_read_object(enum spec_table table, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err) _must_check_;
+int spec_read_phase(enum spec_phase phase, struct spec_draft *draft, struct err *err) _must_check_;
+
+/* Row parsers. */
+int spec_row_bool(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_int(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_u32(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_u64(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_text(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_choice(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+
+/* ---- what has rules of its own (spec_rows.c) ---------------------------------------------- */
+
+int spec_row_version(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_node(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_argv(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_env(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_account(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_accounts(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_umask(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_script(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_script_base64(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+
+/* ---- spec_policy.c: streams, limits, the escalation ---------------------------------------- */
+
+int spec_row_stream(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_rlimits(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_kill_sequence(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_signal(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+
+/* ---- spec_binding.c ------------------------------------------------------------------------ */
+
+int spec_row_cpu_bind(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_mem_bind(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_distribution(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+
+/* ---- spec_limits.c ------------------------------------------------------------------------- */
+
+#define SPEC_IO_FIELDS     5
+#define SPEC_DEVICE_FIELDS 2
+
+extern const struct spec_field spec_limit_fields[STEPD_LIMIT_COUNT];
+extern const struct spec_field spec_io_fields[SPEC_IO_FIELDS];
+extern const struct spec_field spec_device_fields[SPEC_DEVICE_FIELDS];
+
+int spec_row_limits(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_size(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_count(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_weight(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_bool(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_cpus(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_list(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_io(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_rate(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_ops(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_devices(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_limit_access(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+
+/* ---- spec_wire.c ---------------------------------------------------------------------------- */
+
+#define SPEC_PMI_FIELDS  3
+#define SPEC_WIRE_FIELDS 7
+
+extern const struct spec_field spec_pmi_fields[SPEC_PMI_FIELDS];
+extern const struct spec_field spec_wire_fields[SPEC_WIRE_FIELDS];
+
+int spec_row_pmi(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_wire(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_addresses(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+void spec_wire_clear(struct spec_wire *wire);
+
+/* What is wrong with "HOST:PORT" or "[IPV6]:PORT"; NULL: nothing. */
+const char *spec_address_problem(const char *address);
+
+/* Whether what the wire is told fits the step and itself. */
+int spec_check_wire(const struct spec *spec, struct err *err) _must_check_;
+
+/* ---- which ranks are here (spec_layout.c) --------------------------------------------------- */
+
+/* spec_map.c */
+int spec_row_node_ranks(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_tasks_per_node(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+/* spec_ranks.c */
+int spec_row_ranks(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_tasks(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_task_rank(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+int spec_row_task_ranks(const struct spec_field *field, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err);
+
+/* An entry of "tasks" while it is read. */
+struct spec_task_draft {
+	struct spec_override override;
+	size_t ranks_room;
+	uint32_t ntasks;
+	uint32_t entry;             /* the number of this one, from 1 */
+	uint32_t *rank_entries;     /* of each rank of the step; 0: it had none yet */
+	const unsigned char *local; /* bits: ranks of this node */
+};
+
+/* Ranks as "0-3,8" or as an array of numbers, each below limit: calls add for each until it
+ * returns a negative number. add fills err itself and then returns -ECANCELED. */
+int spec_read_ranks(const struct spec_at *at, const struct json_t *value, uint32_t limit,
+	parse_range_fn add, void *userdata, struct err *err) _must_check_;
+
+/* Checks node.ranks, and takes from it what is not said elsewhere: tasks_per_node, ntasks and this
+ * node's ranks. */
+int spec_map_ranks(struct spec_draft *draft, struct err *err) _must_check_;
+
+/* Fills in which node each rank is on, where the layout says it. The layout stands. */
+int spec_map_nodes(struct spec *spec, struct err *err) _must_check_;
+
+/* Fills in the nodes' names from node.list. */
+int spec_map_names(struct spec *spec, struct err *err) _must_check_;
+
+/* Fills in ntasks, local_ntasks and ranks. */
+int spec_layout(struct spec_draft *draft, struct err *err) _must_check_;
+
+/* spec_text.c: the document as text, which the caller frees; NULL: no memory. */
+char *spec_dump(const struct json_t *doc);
+
+/* ---- for doors ------------------------------------------------------------------------------ */
+
+/* Parses text; a syntax error, a repeated field or a NUL names line and column. *ret_doc is a new
+ * reference. */
+int spec_json_load(
+	const char *text, size_t size, struct json_t **ret_doc, struct err *err) _must_check_;
+
+/* The same of the rest of a file. */
+int spec_json_load_fd(int fd, struct json_t **ret_doc, struct err *err) _must_check_;
+
+/* How many letters must be changed to get from a to b, swapped neighbours counting once; as far
+ * as 99 where they have little in common. For "did you mean". */
+unsigned spec_name_distance(const char *a, const char *b);
+
+#define SPEC_NAME_NEAR 2u
+
+#endif

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The limits of a step and of its tasks, a row each in the order of enum stepd_limit: name, range,
+ * how it is read. The options of "stepd run" make what stands here, stepd-limits(7) and
+ * stepd-spec(5) describe it, and tests hold all of it together.
+ */
+#include <jansson.h>
+#include <string.h>
+
+#include "stepd/account/limits.h"
+#include "stepd/base/parse.h"
+#include "stepd/binding/binding.h"
+#include "stepd/spec/spec_json.h"
+
+#define BYTES_MAX      (INT64_C(1) << 60)
+#define MEMORY_MIN     (INT64_C(1) << 20) /* in less no program starts */
+#define PIDS_MAX       4194304            /* PID_MAX_LIMIT of the kernel */
+#define CPU_LEAST      0.001              /* the contract counts in thousandths */
+#define WEIGHT_DEFAULT 100
+#define ENTRIES_MAX    256
+#define LIST_MAX       4096 /* bytes that the kernel takes in one write */
+
+static bool means_none(const json_t *value)
+{
+	const char *text = json_string_value(value);
+
+	return text && (strcmp(text, "max") == 0 || strcmp(text, "none") == 0);
+}
+
+static enum stepd_limit which_limit(const struct spec_field *field)
+{
+	size_t n;
+
+	return (enum stepd_limit)(field - spec_table_get(SPEC_TABLE_LIMITS, &n));
+}
+
+/* ---- numbers ------------------------------------------------------------------------------ */
+
+/* A number in the field's range, a size if the field has any, or "max". */
+static int get_number(const struct spec_field *field, const struct spec_at *at, const json_t *value,
+	bool is_size, uint64_t *ret_n, struct err *err)
+{
+	const char *text = json_string_value(value);
+	uint64_t n = 0;
+	int64_t number = 0;
+	int r;
+
+	if (means_none(value)) {
+		*ret_n = STEPD_LIMIT_NONE;
+		return 0;
+	}
+	if (!text) {
+		r = spec_get_int(at, value, field->least, field->most, &number, err);
+		if (r == 0)
+			*ret_n = (uint64_t)number;
+		return r;
+	}
+	if (!is_size)
+		return spec_bad(err, at, "'%.200s' is neither a number nor \"max\"", text);
+	r = parse_size(text, 0, &n);
+	if (r == -EINVAL)
+		return spec_bad(err, at,
+			"'%.200s' is neither a number, nor a size with its unit such as \"512M\" or "
+			"\"2G\", nor \"max\"",
+			text);
+	if (r < 0 || n < (uint64_t)field->least || n > (uint64_t)field->most)
+		return spec_bad(err, at, "'%.200s' is not in the range %lld to %lld bytes", text,
+			(long long)field->least, (long long)field->most);
+	*ret_n = n;
+	return 0;
+}
+
+static int read_number(const struct spec_field *field, struct limits *limits,
+	const struct spec_at *at, const json_t *value, bool is_size, struct err *err)
+{
+	enum stepd_limit which = which_limit(field);
+	int r = get_number(field, at, value, is_size, &limits->number[which], err);
+
+	if (r == 0)
+		limits->set |= 1u << which;
+	return r;
+}
+
+int spec_row_limit_size(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	return read_number(field, into, at, value, true, err);
+}
+
+int spec_row_limit_count(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	return read_number(field, into, at, value, false, err);
+}
+
+/* A weight can't be taken away: the kernel's default stands for that. */
+int spec_row_limit_weight(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	struct limits *limits = into;
+	uint64_t *weight = &limits->number[which_limit(field)];
+	int r = read_number(field, limits, at, value, false, err);
+
+	if (r == 0 && *weight == STEPD_LIMIT_NONE)
+		*weight = WEIGHT_DEFAULT;
+	return r;
+}
+
+int spec_row_limit_bool(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	struct limits *limits = into;
+	enum stepd_limit which = which_limit(field);
+
+	if (!json_is_boolean(value))
+		return spec_bad(err, at, "must be true or false");
+	limits->number[which] = json_is_true(value);
+	limits->set |= 1u << which;
+	return 0;
+}
+
+/* CPUs with a fraction, as a number or as text. */
+int spec_row_limit_cpus(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	struct limits *limits = into;
+	enum stepd_limit which = which_limit(field);
+	const char *text = json_string_value(value);
+	double cpus = json_number_value(value);
+	char *end = NULL;
+
+	if (means_none(value)) {
+		limits->number[which] = STEPD_LIMIT_NONE;
+		limits->set |= 1u << which;
+		return 0;
+	}
+	if (text && *text && !text[strspn(text, "0123456789.")])
+		cpus = strtod(text, &end);
+	if (!json_is_number(value) && (!end || *end))
+		return spec_bad(err, at,
+			"%s%.200s%s neither a number of CPUs such as 1.5 nor \"max\"",
+			text ? "'" : "", text ? text : "", text ? "' is" : "is");
+	if (!(cpus >= CPU_LEAST && cpus <= SPEC_CPUS_MAX))
+		return spec_bad(err, at, "%g is not in the range %g to %u CPUs", cpus, CPU_LEAST,
+			SPEC_CPUS_MAX);
+	limits->number[which] = (uint64_t)(cpus * 1000 + 0.5);
+	limits->set |= 1u << which;
+	return 0;
+}
+
+/* ---- lists -------------------------------------------------------------------------------- */
+
+/* "0-3,8"; field->most is the largest number. */
+static int read_list(const struct spec_field *field, char **member, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	_cleanup_bitset_ struct bitset set = {0};
+	const char *text = NULL;
+	int r = spec_get_text(at, value, &text, err);
+
+	if (r < 0)
+		return r;
+	if (means_none(value))
+		text = "";
+	else if (!*text)
+		return spec_bad(err, at, "is empty");
+	if (bitset_init(&set, (size_t)field->most + 1) < 0)
+		return spec_no_memory(err);
+	r = bitset_add_list(&set, text);
+	if (r == -ENOMEM)
+		return spec_no_memory(err);
+	if (r == -ERANGE)
+		return spec_bad(
+			err, at, "'%.200s' has a number above %lld", text, (long long)field->most);
+	if (r < 0)
+		return spec_bad(
+			err, at, "'%.200s' is neither a list such as \"0-3,8\" nor \"max\"", text);
+	if (strlen(text) >= LIST_MAX)
+		return spec_bad(err, at, "has %zu bytes, more than %d", strlen(text), LIST_MAX - 1);
+	*member = strdup(text);
+	return *member ? 0 : spec_no_memory(err);
+}
+
+int spec_row_limit_list(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	struct limits *limits = into;
+	int r = read_list(field, (char **)((char *)into + field->offset), at, value, err);
+
+	if (r == 0)
+		limits->set |= 1u << which_limit(field);
+	return r;
+}
+
+/* ---- devices ------------------------------------------------------------------------------ */
+
+/* An array of objects. *ret_entries has as many, all zero. */
+static int make_entries(const struct spec_at *at, const json_t *value, size_t size,
+	void **ret_entries, struct err *err)
+{
+	int r = spec_check_array(at, value, err);
+
+	if (r < 0)
+		return r;
+	if (json_array_size(value) > ENTRIES_MAX)
+		return spec_bad(err, at, "has %zu entries, more than %d", json_array_size(value),
+			ENTRIES_MAX);
+	*ret_entries = calloc(json_array_size(value) + 1, size);
+	return *ret_entries ? 0 : spec_no_memory(err);
+}
+
+int spec_row_limit_rate(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	return get_number(field, at, value, true, (uint64_t *)((char *)into + field->offset), err);
+}
+
+int spec_row_limit_ops(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	return get_number(field, at, value, false, (uint64_t *)((char *)into + field->offset), err);
+}
+
+static int read_io(
+	struct limits_io *io, const struct spec_at *at, const json_t *value, struct err *err)
+{
+	int r;
+
+	io->limit = (stepd_io_limit_t){
+		.read_bytes_per_sec = STEPD_LIMIT_NONE,
+		.write_bytes_per_sec = STEPD_LIMIT_NONE,
+		.reads_per_sec = STEPD_LIMIT_NONE,
+		.writes_per_sec = STEPD_LIMIT_NONE,
+	};
+	r = spec_check_object(SPEC_TABLE_IO, at, value, err);
+	if (r == 0)
+		r = spec_read_object(SPEC_TABLE_IO, io, at, value, err);
+	if (r == 0 && json_object_size(value) < 2)
+		return spec_bad(err, at, "limits nothing; give read_bytes_per_sec or another");
+	return r;
+}
+
+int spec_row_limit_io(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	struct limits *limits = into;
+	void *entries = NULL;
+	int r = 0;
+
+	if (!means_none(value))
+		r = make_entries(at, value, sizeof(*limits->io), &entries, err);
+	limits->io = entries;
+	if (r == 0 && entries && json_array_size(value) == 0)
+		return spec_bad(err, at, "is empty; \"max\" takes the limit away");
+	for (; r == 0 && limits->io_count < json_array_size(value); limits->io_count++)
+		r = read_io(&limits->io[limits->io_count], SPEC_AT_INDEX(at, limits->io_count),
+			json_array_get(value, limits->io_count), err);
+	if (r == 0)
+		limits->set |= 1u << which_limit(field);
+	return r;
+}
+
+int spec_row_limit_access(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	static const char letters[] = "rwm"; /* in the order of enum stepd_device_access */
+	uint32_t *access = (uint32_t *)((char *)into + field->offset);
+	const char *text = NULL, *p, *letter;
+	int r = spec_get_text(at, value, &text, err);
+
+	if (r < 0)
+		return r;
+	*access = 0;
+	for (p = text; *p; p++) {
+		letter = strchr(letters, *p);
+		if (!letter || *access & 1u << (letter - letters))
+			break;
+		*access |= 1u << (letter - letters);
+	}
+	if (*p || p == text)
+		return spec_bad(err, at, "'%.200s' is not one or more of the letters rwm", text);
+	return 0;
+}
+
+static int read_device(struct limits_device *device, const struct spec_at *at, const json_t *value,
+	struct err *err)
+{
+	int r = spec_check_object(SPEC_TABLE_DEVICE, at, value, err);
+
+	device->access = STEPD_DEVICE_READ | STEPD_DEVICE_WRITE | STEPD_DEVICE_MKNOD;
+	return r < 0 ? r : spec_read_object(SPEC_TABLE_DEVICE, device, at, value, err);
+}
+
+int spec_row_limit_devices(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	struct limits *limits = into;
+	void *entries = NULL;
+	const char *word = json_string_value(value);
+	int r = 0;
+
+	/* Not "none", by which some would mean: no device. */
+	limits->all_devices = word && strcmp(word, "max") == 0;
+	if (word && !limits->all_devices)
+		return spec_bad(err, at, "'%.200s' is neither an array nor \"max\"", word);
+	if (!word)
+		r = make_entries(at, value, sizeof(*limits->devices), &entries, err);
+	limits->devices = entries;
+	for (; r == 0 && limits->devices_count < json_array_size(value); limits->devices_count++)
+		r = read_device(&limits->devices[limits->devices_count],
+			SPEC_AT_INDEX(at, limits->devices_count),
+			json_array_get(value, limits->devices_count), err);
+	if (r == 0)
+		limits->set |= 1u << which_limit(field);
+	return r;
+}
+
+static const char *disk_problem(const char *text)
+{
+	uint32_t major, minor;
+
+	if (limits_device_is_path(text) || limits_device_parse_numbers(text, &major, &minor) == 0)
+		return NULL;
+	return "is neither a path below /dev nor numbers such as \"8:0\"";
+}
+
+static const char *device_problem(const char *text)
+{
+	stepd_device_rule_t rule;
+
+	if (limits_device_is_path(text) || limits_device_parse(text, &rule) == 0)
+		return NULL;
+	return "is neither a path below /dev nor numbers such as \"c 195:*\"";
+}
+
+/* ---- tables ------------------------------------------------------------------------------- */
+
+#define DEVICE_NAME_MAX 4095
+
+const struct spec_field spec_limit_fields[STEPD_LIMIT_COUNT] = {
+	[STEPD_LIMIT_MEMORY_MAX] = {.name = "memory_max_bytes",
+		.parse = spec_row_limit_size,
+		.least = MEMORY_MIN,
+		.most = BYTES_MAX,
+		.doc = "memory: above it, what can't be reclaimed is killed"},
+	[STEPD_LIMIT_MEMORY_HIGH] = {.name = "memory_high_bytes",
+		.parse = spec_row_limit_size,
+		.least = MEMORY_MIN,
+		.most = BYTES_MAX,
+		.doc = "memory: above it, allocations are slowed down and memory is reclaimed"},
+	[STEPD_LIMIT_MEMORY_SWAP_MAX] = {.name = "memory_swap_max_bytes",
+		.parse = spec_row_limit_size,
+		.most = BYTES_MAX,
+		.doc = "swap space, beside the memory"},
+	[STEPD_LIMIT_MEMORY_OOM_GROUP] = {.name = "memory_oom_group",
+		.parse = spec_row_limit_bool,
+		.doc = "an OOM kill takes all processes at once"},
+	[STEPD_LIMIT_PIDS_MAX] = {.name = "pids_max",
+		.parse = spec_row_limit_count,
+		.least = 1,
+		.most = PIDS_MAX,
+		.doc = "processes and threads"},
+	[STEPD_LIMIT_CPU_MAX] = {.name = "cpu_max",
+		.parse = spec_row_limit_cpus,
+		.doc = "CPU time each second, in CPUs: 1.5 is one and a half"},
+	[STEPD_LIMIT_CPU_WEIGHT] = {.name = "cpu_weight",
+		.parse = spec_row_limit_weight,
+		.least = 1,
+		.most = 10000,
+		.doc = "share of CPU time among those who want it; 100 is the kernel's default"},
+	[STEPD_LIMIT_CPUSET_CPUS] = {.name = "cpuset_cpus",
+		.parse = spec_row_limit_list,
+		.offset = offsetof(struct limits, cpuset_cpus),
+		.most = SPEC_CPUS_MAX - 1,
+		.doc = "CPUs to run on, such as \"0-3,8\""},
+	[STEPD_LIMIT_CPUSET_MEMS] = {.name = "cpuset_mems",
+		.parse = spec_row_limit_list,
+		.offset = offsetof(struct limits, cpuset_mems),
+		.most = BINDING_NODES_MAX - 1,
+		.doc = "NUMA nodes to have memory of, such as \"0-1\""},
+	[STEPD_LIMIT_IO_MAX] = {.name = "io_max",
+		.parse = spec_row_limit_io,
+		.doc = "an array: how much and how often a block device is read and written"},
+	[STEPD_LIMIT_DEVICES] = {.name = "devices",
+		.parse = spec_row_limit_devices,
+		.doc = "an array: devices that may be opened, beside those that always may"},
+};
+
+#define RATE(member_) offsetof(struct limits_io, limit.member_)
+
+const struct spec_field spec_io_fields[SPEC_IO_FIELDS] = {
+	{.name = "device",
+		.parse = spec_row_text,
+		.required = true,
+		.offset = offsetof(struct limits_io, name),
+		.most = DEVICE_NAME_MAX,
+		.problem = disk_problem,
+		.doc = "the disk: \"/dev/sda\" or \"8:0\""},
+	{.name = "read_bytes_per_sec",
+		.parse = spec_row_limit_rate,
+		.offset = RATE(read_bytes_per_sec),
+		.least = 1,
+		.most = BYTES_MAX,
+		.doc = "bytes read each second; not limited if not given"},
+	{.name = "write_bytes_per_sec",
+		.parse = spec_row_limit_rate,
+		.offset = RATE(write_bytes_per_sec),
+		.least = 1,
+		.most = BYTES_MAX,
+		.doc = "bytes written each second; not limited if not given"},
+	{.name = "reads_per_sec",
+		.parse = spec_row_limit_ops,
+		.offset = RATE(reads_per_sec),
+		.least = 1,
+		.most = UINT32_MAX,
+		.doc = "reads each second; not limited if not given"},
+	{.name = "writes_per_sec",
+		.parse = spec_row_limit_ops,
+		.offset = RATE(writes_per_sec),
+		.least = 1,
+		.most = UINT32_MAX,
+		.doc = "writes each second; not limited if not given"},
+};
+
+const struct spec_field spec_device_fields[SPEC_DEVICE_FIELDS] = {
+	{.name = "device",
+		.parse = spec_row_text,
+		.required = true,
+		.offset = offsetof(struct limits_device, name),
+		.most = DEVICE_NAME_MAX,
+		.problem = device_problem,
+		.doc = "\"/dev/nvidia0\", or type and numbers, \"c 195:*\""},
+	{.name = "access",
+		.parse = spec_row_limit_access,
+		.offset = offsetof(struct limits_device, access),
+		.doc = "what may be done: letters of r (read), w (write), m (make a node); rwm if "
+		       "not given"},
+};
+
+/* ---- doors -------------------------------------------------------------------------------- */
+
+int spec_row_limits(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	int r = spec_check_object(SPEC_TABLE_LIMITS, at, value, err);
+
+	if (r < 0)
+		return r;
+	return spec_read_object(SPEC_TABLE_LIMITS, (char *)into + field->offset, at, value, err);
+}
+
+int limits_from_json(
+	const char *where, const json_t *doc, struct limits *ret_limits, struct err *err)
+{
+	static const struct spec_field whole = {.parse = spec_row_limits};
+	_cleanup_limits_ struct limits limits = {0};
+	int r = spec_row_limits(&whole, &limits, SPEC_AT(NULL, where), doc, err);
+
+	if (r < 0)
+		return r;
+	*ret_limits = limits;
+	limits = (struct limits){0};
+	return 0;
+}

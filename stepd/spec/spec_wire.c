@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the spec says of collective operations (pmi) and of the way from node to node (wire). The
+ * document names descriptors; they are taken by spec_take_fds() alone, so that who reads the same
+ * document later, when their numbers mean something else, touches none.
+ */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <net/if.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "stepd/base/fs.h"
+#include "stepd/base/parse.h"
+#include "stepd/spec/spec_json.h"
+
+#define STEP(member_) offsetof(struct spec_draft, spec.member_)
+#define TIME_MS_MAX   3153600000000 /* a century */
+#define FD_MAX        1048576
+#define HOST_MAX      255u
+
+/* ---- forms of texts ----------------------------------------------------------------------- */
+
+static bool is_host(const char *host, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i < len && (isalnum((unsigned char)host[i]) || strchr("-_.", host[i])); i++)
+		;
+	return len > 0 && len <= HOST_MAX && i == len && host[0] != '-';
+}
+
+/* With a zone behind it or without: fe80::1%eth0. */
+static bool is_ipv6(const char *host, size_t len)
+{
+	char text[INET6_ADDRSTRLEN + IFNAMSIZ];
+	struct in6_addr address;
+
+	if (len >= sizeof(text))
+		return false;
+	memcpy(text, host, len);
+	text[len] = '\0';
+	text[strcspn(text, "%")] = '\0';
+	return inet_pton(AF_INET6, text, &address) == 1;
+}
+
+const char *spec_address_problem(const char *address)
+{
+	const char *colon = strrchr(address, ':');
+	size_t len = colon ? (size_t)(colon - address) : 0;
+	uint32_t port;
+
+	if (!colon || parse_u32(colon + 1, 1, 65535, &port) < 0)
+		return "has no port from 1 to 65535 behind its last ':'";
+	if (address[0] == '[')
+		return len > 2 && address[len - 1] == ']' && is_ipv6(address + 1, len - 2)
+			? NULL
+			: "holds no IPv6 address between '[' and ']'";
+	return is_host(address, len) ? NULL : "is neither HOST:PORT nor [IPV6]:PORT";
+}
+
+static const char *auth_problem(const char *text)
+{
+	return strcmp(text, "secret") == 0 || strcmp(text, "munge") == 0 ||
+			strcmp(text, "none") == 0
+		? NULL
+		: "is not one of secret, munge, none";
+}
+
+static const char *ifname_problem(const char *text)
+{
+	size_t i;
+
+	for (i = 0; isgraph((unsigned char)text[i]) && text[i] != '/'; i++)
+		;
+	return text[i] || i >= IFNAMSIZ ? "is no network interface's name" : NULL;
+}
+
+/* ---- tables ------------------------------------------------------------------------------- */
+
+const struct spec_field spec_pmi_fields[SPEC_PMI_FIELDS] = {
+	{.name = "timeout_ms",
+		.parse = spec_row_u64,
+		.offset = STEP(pmi.timeout_ms),
+		.most = TIME_MS_MAX,
+		.doc = "deadline of a fence and of other waits of a rank for another; 0 is none, "
+		       "300000 if not given"},
+	{.name = "tcp",
+		.parse = spec_row_bool,
+		.offset = STEP(pmi.tcp),
+		.doc = "tasks reach their server by PMI_PORT and PMI_ID, not by an inherited "
+		       "descriptor"},
+	{.name = "memory_bytes",
+		.parse = spec_row_u64,
+		.offset = STEP(pmi.memory_bytes),
+		.most = SPEC_PMI_MEMORY_MAX,
+		.doc = "how far the MPI service process may grow; 0 is no limit, a quarter of the "
+		       "machine's memory if not given"},
+};
+
+const struct spec_field spec_wire_fields[SPEC_WIRE_FIELDS] = {
+	{.name = "addresses",
+		.parse = spec_row_addresses,
+		.doc = "an array: where each node listens, \"HOST:PORT\" or \"[IPV6]:PORT\""},
+	{.name = "listen_fd",
+		.parse = spec_row_u32,
+		.offset = STEP(wire.listen_number),
+		.least = 3,
+		.most = FD_MAX,
+		.doc = "an inherited descriptor: the listening TCP socket of this node's address"},
+	{.name = "auth",
+		.parse = spec_row_text,
+		.offset = STEP(wire.auth),
+		.problem = auth_problem,
+		.doc = "how nodes know each other: secret (if secret_fd is given), munge (else) or "
+		       "none"},
+	{.name = "secret_fd",
+		.parse = spec_row_u32,
+		.offset = STEP(wire.secret_number),
+		.least = 3,
+		.most = FD_MAX,
+		.doc = "an inherited descriptor: the secret of the step is read from it to its "
+		       "end, 16 to 4096 bytes"},
+	{.name = "fanout",
+		.parse = spec_row_u32,
+		.offset = STEP(wire.fanout),
+		.least = 2,
+		.most = 1024,
+		.doc = "how many nodes speak with one above them; 16 if not given, the same on "
+		       "all nodes"},
+	{.name = "ifname",
+		.parse = spec_row_text,
+		.offset = STEP(wire.ifname),
+		.problem = ifname_problem,
+		.doc = "network interface whose address is used; any if not given"},
+	{.name = "connect_timeout_ms",
+		.parse = spec_row_u64,
+		.offset = STEP(wire.connect_timeout_ms),
+		.least = 1,
+		.most = TIME_MS_MAX,
+		.doc = "how long other nodes may take to be there; 60000 if not given"},
+};
+
+/* ---- rows --------------------------------------------------------------------------------- */
+
+int spec_row_pmi(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	int r = spec_check_object(SPEC_TABLE_PMI, at, value, err);
+
+	(void)field;
+	return r < 0 ? r : spec_read_object(SPEC_TABLE_PMI, into, at, value, err);
+}
+
+int spec_row_wire(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	int r = spec_check_object(SPEC_TABLE_WIRE, at, value, err);
+
+	(void)field;
+	return r < 0 ? r : spec_read_object(SPEC_TABLE_WIRE, into, at, value, err);
+}
+
+static int copy_address(
+	char **ret_address, const struct spec_at *at, const json_t *value, struct err *err)
+{
+	const char *text = NULL, *problem;
+	int r = spec_get_text(at, value, &text, err);
+
+	if (r < 0)
+		return r;
+	problem = spec_address_problem(text);
+	if (problem)
+		return spec_bad(err, at, "'%.200s' %s", text, problem);
+	*ret_address = strdup(text);
+	return *ret_address ? 0 : spec_no_memory(err);
+}
+
+int spec_row_addresses(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	struct spec_wire *wire = &((struct spec_draft *)into)->spec.wire;
+	size_t i, n = json_array_size(value);
+	int r = spec_check_array(at, value, err);
+
+	(void)field;
+	if (r == 0 && n > SPEC_NODES_MAX)
+		return spec_bad(err, at, "has %zu entries, more than %u", n, SPEC_NODES_MAX);
+	if (r < 0)
+		return r;
+	wire->addresses = calloc(n + 1, sizeof(*wire->addresses));
+	if (!wire->addresses)
+		return spec_no_memory(err);
+	wire->addresses_count = (uint32_t)n;
+	for (i = 0; i < n && r == 0; i++)
+		r = copy_address(
+			&wire->addresses[i], SPEC_AT_INDEX(at, i), json_array_get(value, i), err);
+	return r;
+}
+
+int spec_check_wire(const struct spec *spec, struct err *err)
+{
+	const struct spec_at *at = SPEC_AT(NULL, "wire");
+	const struct spec_wire *wire = &spec->wire;
+
+	if (wire->addresses && wire->addresses_count != spec->node_count)
+		return spec_bad(err, SPEC_AT(at, "addresses"),
+			"has %u entries, but node.count is %u", wire->addresses_count,
+			spec->node_count);
+	if (wire->secret_number && wire->secret_number == wire->listen_number)
+		return spec_bad(
+			err, SPEC_AT(at, "secret_fd"), "%u is listen_fd too", wire->secret_number);
+	if (wire->auth && strcmp(wire->auth, "secret") == 0 && !wire->secret_number)
+		return spec_bad(err, SPEC_AT(at, "auth"), "'secret' needs secret_fd");
+	if (wire->auth && strcmp(wire->auth, "secret") != 0 && wire->secret_number)
+		return spec_bad(
+			err, SPEC_AT(at, "secret_fd"), "conflicts with auth '%s'", wire->auth);
+	return 0;
+}
+
+void spec_wire_clear(struct spec_wire *wire)
+{
+	uint32_t i;
+
+	for (i = 0; i < wire->addresses_count; i++)
+		free(wire->addresses[i]);
+	free(wire->addresses);
+	if (wire->listen_fd >= 0)
+		(void)close(wire->listen_fd);
+	free(wire->auth);
+	if (wire->secret)
+		explicit_bzero(wire->secret, wire->secret_size);
+	free(wire->secret);
+	free(wire->ifname);
+	*wire = (struct spec_wire){.listen_fd = -1};
+}
+
+/* ---- descriptors -------------------------------------------------------------------------- */
+
+static int get_option(int fd, int option)
+{
+	socklen_t size = sizeof(int);
+	int value = -1;
+
+	return getsockopt(fd, SOL_SOCKET, option, &value, &size) < 0 ? -errno : value;
+}
+
+static int take_listen_fd(struct spec_wire *wire, struct err *err)
+{
+	const struct spec_at *at = SPEC_AT(SPEC_AT(NULL, "wire"), "listen_fd");
+	int fd = (int)wire->listen_number, domain;
+
+	if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+		return spec_bad(
+			err, at, "%d is no open descriptor; hand over the listening socket", fd);
+	domain = get_option(fd, SO_DOMAIN);
+	if (get_option(fd, SO_TYPE) != SOCK_STREAM || (domain != AF_INET && domain != AF_INET6))
+		return spec_bad(err, at, "%d is no TCP socket", fd);
+	if (get_option(fd, SO_ACCEPTCONN) != 1)
+		return spec_bad(err, at, "%d does not listen; call listen(2) before", fd);
+	wire->listen_fd = fd;
+	return 0;
+}
+
+static int take_secret(struct spec_wire *wire, struct err *err)
+{
+	const struct spec_at *at = SPEC_AT(SPEC_AT(NULL, "wire"), "secret_fd");
+	_cleanup_close_ int fd = (int)wire->secret_number;
+	char *secret;
+	size_t size;
+	int r;
+
+	if (fcntl(fd, F_GETFD) < 0) {
+		r = fd;
+		fd = -1;
+		return spec_bad(err, at, "%d is no open descriptor; hand over the secret's", r);
+	}
+	r = fs_read_fd(fd, SPEC_SECRET_MAX, &secret, &size);
+	if (r == -EFBIG)
+		return spec_bad(err, at, "the secret has more than %u bytes", SPEC_SECRET_MAX);
+	if (r < 0)
+		return err_set(err, r, "wire.secret_fd: read the secret from descriptor %d", fd);
+	wire->secret = secret;
+	wire->secret_size = size;
+	if (size < SPEC_SECRET_MIN)
+		return spec_bad(
+			err, at, "the secret has %zu bytes, less than %u", size, SPEC_SECRET_MIN);
+	return 0;
+}
+
+int spec_take_fds(struct spec *spec, struct err *err)
+{
+	int r = 0;
+
+	if (spec->wire.listen_number && spec->wire.listen_fd < 0)
+		r = take_listen_fd(&spec->wire, err);
+	if (r == 0 && spec->wire.secret_number && !spec->wire.secret)
+		r = take_secret(&spec->wire, err);
+	return r;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Carries the tasks' output line by line, each line behind the label of its task, from a pipe per
+ * task and stream to destinations that several tasks may share.
+ *
+ * A line goes out when its end has come, whole, and no byte of another task stands in it. A last
+ * line without an end comes out when its writer is gone, with no byte added; should another line
+ * follow it to the same destination, a newline is put in between. A line longer than PUMP_LINE_SIZE
+ * goes out in pieces while it grows; if its writer then pauses for PUMP_IDLE_S while lines of other
+ * tasks wait, it is broken there by a newline, and what follows of it has a label of its own.
+ *
+ * A pump can be raw: then bytes come out as they come in, in any order among the tasks.
+ *
+ * Memory is bounded: a destination holds SINK_SIZE bytes, a task's pipe is not read while its
+ * bytes find no room there.
+ */
+#ifndef STEPD_STDIO_PUMP_H
+#define STEPD_STDIO_PUMP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stepd/base/cleanup.h"
+
+#define PUMP_LINE_SIZE 65536u
+#define PUMP_IDLE_S    1.0
+
+struct copy;
+struct ev_loop;
+struct handover;
+struct json_t;
+struct log;
+struct pump;
+struct pump_dest;
+
+typedef void (*pump_done_fn)(void *userdata);
+
+/* Labels are right-aligned to the digits of rank_max. */
+int pump_new(struct ev_loop *loop, const struct log *log, uint32_t rank_max,
+	struct pump **ret_pump) _must_check_;
+
+/* Before it has any task's pipe. */
+void pump_set_raw(struct pump *pump);
+
+/* fd as in sink_new(). The destination lives as long as the pump. */
+int pump_add_dest(struct pump *pump, int fd, bool own, const char *name,
+	struct pump_dest **ret_dest) _must_check_;
+
+/* fd is the reading end of a pipe, not blocking; the pump's from the call on, on failure too.
+ * stream: STDOUT_FILENO or STDERR_FILENO, of the task. */
+int pump_add_source_take(
+	struct pump *pump, int fd, uint32_t rank, int stream, struct pump_dest *dest) _must_check_;
+
+/* What is added later is carried from then on. */
+void pump_start(struct pump *pump);
+
+/* Nothing goes there any more: all its sources have ended, or it can't be written. */
+bool pump_has_ended(const struct pump_dest *dest);
+
+/* Puts a line of the agent's own between those of the tasks; the rest of one that is half out has a
+ * label again. -EAGAIN: there is no room; -EPIPE: nothing goes there any more. */
+int pump_put_note(struct pump_dest *dest, const char *line, size_t size) _must_check_;
+
+/* copy, which outlives the pump, gets what is copied. */
+void pump_set_copy(struct pump *pump, struct copy *copy);
+
+/* From now on a copy is made of these streams (enum link_stream, 0: of none) of these tasks, or of
+ * all (NULL); ranks ascend. Those that have ended are told to the copy. found[i], zeroes before,
+ * gets the streams of ranks[i] that pass here; it may be NULL. Returns how many those are. */
+size_t pump_copy_ranks(
+	struct pump *pump, const uint32_t *ranks, size_t count, unsigned streams, char *found);
+
+/* Whether a copy is made of any stream. */
+bool pump_copies(const struct pump *pump);
+
+/* Carries what stands in the pipes now, if a writer should still hold one no more than that, then
+ * calls done once, from here or from the loop. done may free the pump. */
+void pump_finish(struct pump *pump, pump_done_fn done, void *userdata);
+
+/* For the program that goes on with it (handover.h): each byte that was read and not written yet,
+ * whose line it is, and who waits. restore: it goes on from the loop; done is that of pump_finish()
+ * where that was called before. */
+void pump_save(const struct pump *pump, struct handover *h, struct json_t *object);
+int pump_restore(struct ev_loop *loop, const struct log *log, const struct handover *h,
+	const struct json_t *object, pump_done_fn done, void *userdata,
+	struct pump **ret_pump) _must_check_;
+
+/* The destination of that number, and its number, counted from 0. NULL, -1: there is none. */
+struct pump_dest *pump_get_dest(const struct pump *pump, int64_t number);
+int64_t pump_number_of(const struct pump *pump, const struct pump_dest *dest);
+
+/* Whether some of what the tasks have written could not be written. */
+bool pump_has_lost(const struct pump *pump);
+
+struct pump *pump_free(struct pump *pump);
+DEFINE_CLEANUP(struct pump *, pump_free);
+#define _cleanup_pump_ _cleanup_(pump_free_p)
+
+#endif

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/step/adopt.h"
+#include "stepd/step/reaping.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "proctrack/proctrack.h"
+#include "stepd/account/account.h"
+#include "stepd/account/oom.h"
+#include "stepd/base/failpoint.h"
+#include "stepd/base/log.h"
+#include "stepd/base/procstat.h"
+#include "stepd/frontend/methods.h"
+#include "stepd/plugin/plugin.h"
+#include "stepd/record/events.h"
+#include "stepd/record/registry.h"
+#include "stepd/record/trace.h"
+#include "stepd/spec/spec.h"
+#include "stepd/step/adopted.h"
+#include "stepd/step/agent_impl.h"
+#include "stepd/step/closing.h"
+#include "stepd/step/ending.h"
+#include "stepd/step/exit_watch.h"
+#include "stepd/step/heir.h"
+#include "stepd/step/result.h"
+#include "stepd/step/service.h"
+
+struct adoption {
+	struct agent *agent;
+	struct heir heir;
+	bool has_container;
+};
+
+/* ---- the processes ------------------------------------------------------------------------- */
+
+/* The task of that pid, for certain: 0, -ESRCH if it has ended, -errno. */
+static int open_task(const struct recover_ticks *forked, pid_t pid, struct pidref *ret_ref)
+{
+	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
+	struct procstat st;
+	int r = pidref_open(pid, 0, &ref);
+
+	if (r == 0)
+		r = procstat_read(pid, &st);
+	if (r < 0)
+		return r;
+	if (st.start_ticks < forked->least || st.start_ticks > forked->most)
+		return -ESRCH; /* the pid is another's by now */
+	*ret_ref = ref;
+	ref = (struct pidref)PIDREF_INIT;
+	return 0;
+}
+
+/* Holds the tasks that live, and notes the end of the others; *ret_pids are those that do. */
+static int hold_tasks(struct agent *a, bool same_boot, pid_t **ret_pids, int *ret_count)
+{
+	_cleanup_free_ pid_t *pids = calloc((size_t)a->tasks.n + 1, sizeof(*pids));
+	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
+	struct task *task;
+	int n = 0, r = 0;
+	uint32_t i;
+
+	if (!pids)
+		return -ENOMEM;
+	for (i = 0; r == 0 && i < a->tasks.n; i++) {
+		task = &a->tasks.v[i];
+		if (task->state != TASK_RUNNING)
+			continue;
+		r = same_boot && task->pid
+			? open_task(
+				  task->spawn ? &task->forked : &a->recover.forked, task->pid, &ref)
+			: -ESRCH;
+		if (r == 0) {
+			pids[n++] = task->pid;
+			r = exit_watch_add_take(a->exits, &ref, i);
+		} else if (r == -ESRCH) {
+			reaping_tell_lost(a, task);
+			tasks_lost(&a->tasks, task, trace_now_ns());
+			a->plan.job.task[i].pid = 0;
+			r = 0;
+		}
+	}
+	*ret_pids = take_ptr(pids);
+	*ret_count = n;
+	return r;
+}
+
+/* Those that were added: the container has nothing else that tells of them. */
+static int hold_added(struct adoption *ad, pid_t **pids, int *count)
+{
+	struct agent *a = ad->agent;
+	pid_t *grown;
+	size_t i;
+	int r = 0;
+
+	if (ad->heir.state.same_boot)
+		r = added_unpack(&a->added, json_object_get(ad->heir.state.doc, "added"));
+	if (r < 0 || a->added.n == 0)
+		return r;
+	grown = reallocarray(*pids, (size_t)*count + a->added.n, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	for (i = 0; i < a->added.n; i++)
+		grown[(*count)++] = a->added.v[i].pid;
+	*pids = grown;
+	return 0;
+}
+
+/* ---- the container ------------------------------------------------------------------------- */
+
+static int open_tracker(struct adoption *ad, struct err *err)
+{
+	const struct state_doc *state = &ad->heir.state;
+	struct agent *a = ad->agent;
+	_cleanup_free_ char *dir = NULL;
+	int r;
+
+	r = state->container_root ? proctrack_set_root(state->container_root) : 0;
+	if (r < 0)
+		return err_set(err, r, "set the root '%s'", state->container_root);
+	r = plugin_dir_find(a->options->plugin_dir, &dir, err);
+	if (r == 0)
+		r = proctrack_open(dir, state->proctrack, &a->pt, err);
+	if (r == 0 && state->container_root)
+		r = registry_set_root(a->registry, state->container_root);
+	return r;
+}
+
+/* The dead agent may have made it, and not have come to say which it is: nothing runs in it. */
+static int take_unnamed(struct agent *a, struct err *err)
+{
+	int r = proctrack_create(a->pt, &a->plan.job);
+
+	return r < 0 ? err_set(err, r, "look for the step's container with %s",
+			       proctrack_get_type(a->pt))
+		     : 0;
+}
+
+static int take_container(struct adoption *ad, const pid_t *pids, int n, struct err *err)
+{
+	struct agent *a = ad->agent;
+	int r;
+
+	if (!a->plan.job.cont_id)
+		return take_unnamed(a, err);
+	r = ad->heir.state.same_boot ? proctrack_adopt(a->pt, &a->plan.job, pids, n) : -ESRCH;
+	if (r == -ESRCH || r == -ENOENT) { /* it is gone, as all that was in it */
+		a->plan.job.cont_id = 0;
+		return 0;
+	}
+	return r < 0 ? err_set(err, r, "take over the step's container with %s",
+			       proctrack_get_type(a->pt))
+		     : 0;
+}
+
+/* ---- the step's life ----------------------------------------------------------------------- */
+
+static void warn_of_streams(const struct agent *a)
+{
+	const struct spec *spec = a->plan.spec;
+
+	if (spec->label)
+		log_warning(a->log,
+			"the output of step %s had labels, which its dead agent put there: what its "
+			"tasks write from now on is lost",
+			a->plan.label);
+	else if (spec->forward)
+		log_warning(a->log,
+			"the output of step %s passed through its dead agent: what its tasks write "
+			"from now on is lost",
+			a->plan.label);
+	if (spec->in.mode == SPEC_STREAM_ALL && spec->kind == STEPD_STEP_NORMAL &&
+		spec->local_ntasks > 1)
+		log_warning(a->log,
+			"the standard input of step %s was handed out by its dead agent: there is no "
+			"more",
+			a->plan.label);
+}
+
+static int take_over(struct adoption *ad, struct err *err)
+{
+	_cleanup_free_ pid_t *pids = NULL;
+	struct agent *a = ad->agent;
+	int n = 0, r;
+
+	a->loop = ev_loop_new(EVFLAG_NOENV);
+	r = a->loop ? adopted_watch(a) : -ENOMEM;
+	if (r == 0)
+		r = hold_tasks(a, ad->heir.state.same_boot, &pids, &n);
+	if (r == 0)
+		r = hold_added(ad, &pids, &n);
+	if (r < 0)
+		return err_set(err, r, "take over the processes of step %s", a->plan.label);
+	r = reexec_init(a, err);
+	if (r == 0)
+		r = take_container(ad, pids, n, err);
+	if (r == 0 && result_reserve(a, err) < 0)
+		log_warning(a->log, "%s, ignoring", err->text);
+	ad->has_container = r == 0 && a->plan.job.cont_id;
+	if (r < 0 || !ad->has_container)
+		return r;
+	r = ending_watch(a, err);
+	if (r == 0)
+		r = account_open(a, err);
+	return r < 0 ? r : methods_open(a, err);
+}
+
+/* Where the dead agent stood. */
+static void go_on(struct adoption *ad, bool suspended)
+{
+	const struct state_doc *state = &ad->heir.state;
+	struct agent *a = ad->agent;
+
+	a->state = AGENT_RUNNING;
+	suspend_adopt(a, suspended, state->suspending, state->suspended_since_ns);
+	ending_started(a);
+	account_started(a);
+	suspend_adopted(a, state->suspending);
+	failpoint("adopt-held");
+	result_publish_state(a, suspend_state_word(a));
+	failpoint("adopt-running");
+	result_send_ready(a);
+	methods_ready(a->methods);
+	service_tell_state(a);
+	if (state->reason)
+		ending_begin(a, a->reason);
+	ending_check(a);
+	reexec_go_on(a);
+	if (a->state != AGENT_ENDED)
+		ev_run(a->loop, 0);
+}
+
+/* Its tasks were held, or are to be: they run no program of the step's yet, or none that may. */
+static int end_unstarted(struct adoption *ad, struct err *err)
+{
+	struct agent *a = ad->agent;
+	int r = err_say(err, -EOWNERDEAD,
+		"step %s was not started: its agent (pid %d) died while it was about to",
+		a->plan.label, (int)ad->heir.state.agent_pid);
+
+	closing_note_failure(a, err);
+	if (!ad->has_container || !proctrack_is_populated(a->pt, a->plan.job.cont_id))
+		return r;
+	a->state = AGENT_RUNNING;
+	ending_kill(a, AGENT_REASON_LAUNCH);
+	if (a->state != AGENT_ENDED)
+		ev_run(a->loop, 0);
+	return r;
+}
+
+/* No process is left, and the container is gone, too. */
+static void note_ended(struct agent *a)
+{
+	uint32_t i;
+
+	exit_watch_look(a->exits); /* zombies know how they ended */
+	a->state = AGENT_ENDED;
+	a->end_ns = a->begin_ns;
+	for (i = 0; i < a->tasks.n; i++) {
+		if (a->tasks.v[i].state == TASK_RUNNING)
+			adopted_note_end(a, i, false, 0);
+		if (a->tasks.v[i].end_ns > a->end_ns)
+			a->end_ns = a->tasks.v[i].end_ns;
+	}
+}
+
+static bool is_over(const struct adoption *ad)
+{
+	const struct agent *a = ad->agent;
+
+	return a->tasks.running == 0 &&
+		(!ad->has_container || !proctrack_is_populated(a->pt, a->plan.job.cont_id));
+}
+
+static int live_on(struct adoption *ad, struct err *err)
+{
+	const char *word = ad->heir.state.state;
+	struct agent *a = ad->agent;
+
+	registry_inherit(a->registry);
+	if (is_over(ad) && result_hand_on(a))
+		return 0; /* all but its going was done */
+	if (strcmp(word, agent_state_words[AGENT_STARTING]) == 0 ||
+		(ad->heir.state.reason && a->reason == AGENT_REASON_LAUNCH))
+		return end_unstarted(ad, err);
+	/* Nobody will add anything to an extern step that is only to be tidied up. */
+	if (ad->has_container &&
+		!(a->options->remains_only && a->plan.spec->kind == STEPD_STEP_EXTERN)) {
+		warn_of_streams(a);
+		go_on(ad, strcmp(word, "suspended") == 0);
+	} else {
+		note_ended(a);
+	}
+	return 0;
+}
+
+/* ---- the door ------------------------------------------------------------------------------ */
+
+static int claim(struct agent *a, const char *step, struct err *err)
+{
+	_cleanup_free_ char *strings = NULL;
+	stepd_step_rec_t job;
+	int r;
+
+	r = heir_find(a->options->runtime_dir, step, &job, &strings, err);
+	if (r == 0)
+		r = registry_take_over(a->options->runtime_dir, &job, &a->registry, err);
+	if (r == -EACCES)
+		return err_say(err, r,
+			"step %s is another user's: adopt it as that user, or as root", step);
+	return r;
+}
+
+/* The dead agent had claimed the directory, and no more; or had told all there was to tell. */
+static int check_left(struct agent *a, const char *step, struct err *err)
+{
+	int fd = registry_get_dirfd(a->registry);
+
+	if (faccessat(fd, "state.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return 0;
+	if (faccessat(fd, "result.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+		a->registry = registry_retire(a->registry);
+		return err_say(err, -ENOENT, "step %s has ended; its result is there", step);
+	}
+	return err_say(err, -ENOENT,
+		"step %s had not begun when its agent died: there is nothing to adopt", step);
+}
+
+static void tell_adoption(const struct adoption *ad)
+{
+	struct event event = EVENT_INIT(EVENT_ADOPT);
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "the agent with pid %d has died",
+		(int)ad->heir.state.agent_pid);
+	event.pid = getpid();
+	event.text = text;
+	events_add(ad->agent->events, &event);
+}
+
+static int prepare(struct adoption *ad, const char *step, struct err *err)
+{
+	struct agent *a = ad->agent;
+	int r;
+
+	r = process_become_agent(&a->saved, err);
+	if (r == 0)
+		r = a->signal_fd = process_catch_signals(err);
+	if (r >= 0)
+		r = claim(a, step, err);
+	failpoint("adopt-claimed");
+	if (r == 0)
+		r = check_left(a, step, err);
+	if (r == 0)
+		r = heir_load(a, registry_get_dirfd(a->registry), &ad->heir, err);
+	if (r == 0) /* after what it told was read */
+		r = events_open(registry_get_dirfd(a->registry), true, a->log, &a->events, err);
+	if (r < 0)
+		return r;
+	events_set_readers(a->events, a->plan.job.uid, a->options->operator_gid);
+	tell_adoption(ad);
+	failpoint("adopt-loaded");
+	r = open_tracker(ad, err);
+	return r < 0 ? r : take_over(ad, err);
+}
+
+int agent_adopt(
+	const char *step, const struct agent_options *options, int *ret_code, struct err *err)
+{
+	struct agent a;
+	struct adoption ad = {.agent = &a};
+	int r;
+
+	agent_close_inherited(options);
+	agent_init(&a, options);
+	r = prepare(&ad, step, err);
+	if (r == 0 && options->remains_only)
+		exit_watch_look(a.exits);
+	if (r == 0 && options->remains_only && !is_over(&ad))
+		r = err_say(err, -EBUSY, "step %s has processes that live", a.plan.label);
+	if (r < 0) { /* what the dead agent left stays, for the next attempt */
+		a.plan.job.cont_id = 0;
+		a.recover.service = (struct recover_service){.pid = 0};
+	} else {
+		r = live_on(&ad, err);
+	}
+	r = closing_finish(&a, r, ret_code, err);
+	heir_clear(&ad.heir);
+	return r;
+}

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/step/agent.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+
+#include "mpi/mpi.h"
+#include "proctrack/proctrack.h"
+#include "stepd/account/account.h"
+#include "stepd/base/failpoint.h"
+#include "stepd/base/log.h"
+#include "stepd/frontend/methods.h"
+#include "stepd/frontend/mpi_door.h"
+#include "stepd/launch/batch.h"
+#include "stepd/launch/launcher.h"
+#include "stepd/plugin/plugin.h"
+#include "stepd/record/events.h"
+#include "stepd/record/leftover.h"
+#include "stepd/record/registry.h"
+#include "stepd/record/trace.h"
+#include "stepd/stdio/stdio.h"
+#include "stepd/step/agent_impl.h"
+#include "stepd/step/clean.h"
+#include "stepd/step/closing.h"
+#include "stepd/step/ending.h"
+#include "stepd/step/result.h"
+#include "stepd/step/service.h"
+#include "stepd/step/state_doc.h"
+
+/* ---- set-up: nothing of the step exists yet ------------------------------------------------ */
+
+static int open_plugins(struct agent *a, struct err *err)
+{
+	const struct spec *spec = a->plan.spec;
+	_cleanup_free_ char *dir = NULL;
+	const char *note;
+	int r;
+
+	r = spec->cgroup_root ? proctrack_set_root(spec->cgroup_root) : 0;
+	if (r < 0)
+		return err_set(err, r, "set the root '%s'", spec->cgroup_root);
+	r = plugin_dir_find(a->options->plugin_dir, &dir, err);
+	if (r == 0)
+		r = leftover_check(a->registry, dir, a->plan.label, err);
+	if (r == 0)
+		clean_some(a->options->runtime_dir, registry_get_runtime_fd(a->registry), dir);
+	if (r == 0)
+		r = proctrack_open_for_step(dir, spec->proctrack, spec_scope_name(spec->scope),
+			&a->plan.job, &a->pt, err);
+	if (r < 0)
+		return r;
+	note = proctrack_get_note(a->pt);
+	if (note)
+		log_warning(a->log, "%s", note);
+	/* Batch and extern steps get no MPI hooks: the guide. */
+	return spec->kind == STEPD_STEP_NORMAL ? mpi_open(dir, spec->mpi, &a->mpi, err) : 0;
+}
+
+/* Opens what the ending will need, while there is room: a launch that runs out of descriptors must
+ * still be able to kill and to clean up. */
+static int reserve_fds(struct agent *a, struct err *err)
+{
+	size_t i;
+
+	for (i = 0; i < AGENT_SPARE_FDS; i++) {
+		a->spare_fd[i] = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+		if (a->spare_fd[i] < 0)
+			return err_set(err, -errno,
+				"keep descriptors for the step's end (raise the limit of open "
+				"files, ulimit -Hn)");
+	}
+	return 0;
+}
+
+static int prepare(struct agent *a, const struct spec *spec, struct err *err)
+{
+	uint64_t begin_ns = trace_now_ns();
+	int r;
+
+	r = plan_make(spec, &a->plan, err);
+	if (r == 0)
+		r = process_become_agent(&a->saved, err);
+	if (r == 0) /* before there is anything of the step that a signal could leave behind */
+		r = a->signal_fd = process_catch_signals(err);
+	if (r >= 0)
+		r = result_check_files(a, err);
+	if (r == 0)
+		r = registry_open(a->options->runtime_dir, &a->plan.job, &a->registry, err);
+	failpoint("claimed");
+	if (r == 0)
+		r = open_plugins(a, err);
+	if (r == 0 && tasks_init(&a->tasks, spec->ranks, spec->local_ntasks) < 0)
+		r = err_set(err, -ENOMEM, "plan the step");
+	if (r < 0)
+		return r;
+	a->loop = ev_loop_new(EVFLAG_NOENV);
+	if (!a->loop)
+		return err_set(err, -ENOMEM, "make the event loop");
+	r = reserve_fds(a, err);
+	if (r == 0)
+		r = reexec_init(a, err);
+	trace_phase(a->trace, "plan", begin_ns);
+	return r;
+}
+
+/* ---- the container ------------------------------------------------------------------------- */
+
+static int record_root(struct agent *a, struct err *err)
+{
+	char root[PATH_MAX];
+	int r = proctrack_get_root(a->pt, root, sizeof(root));
+
+	if (r == 0)
+		r = registry_set_root(a->registry, root);
+	if (r < 0 && r != -EOPNOTSUPP)
+		return err_set(err, r, "record where the step's container is");
+	return 0;
+}
+
+/* Before there is anything else in the container. Other trackers know of no such thing: there the
+ * service's own limits are all that it has. */
+static int make_service_cgroup(struct agent *a, struct err *err)
+{
+	int fd;
+
+	if (!a->mpi || !mpi_get_env_type(a->mpi))
+		return 0;
+	fd = proctrack_service_fd(a->pt, &a->plan.job, &a->service_may_clone);
+	if (fd < 0 && fd != -EOPNOTSUPP)
+		return err_set(err, fd, "make the cgroup of the MPI service process");
+	a->service_cgroup_fd = fd < 0 ? -1 : fd;
+	return 0;
+}
+
+static int create_container(struct agent *a, struct err *err)
+{
+	uint64_t begin_ns = trace_now_ns();
+	int r;
+
+	/* Before it stands: one that dies in here leaves word of where to look. */
+	r = record_root(a, err);
+	if (r == 0)
+		r = registry_store_spec(a->registry, a->plan.spec->text, err);
+	if (r == 0)
+		r = state_doc_publish(a, agent_state_words[a->state], err);
+	if (r == 0)
+		r = result_reserve(a, err);
+	if (r < 0)
+		return r;
+	failpoint("described");
+	r = proctrack_create(a->pt, &a->plan.job);
+	failpoint("contained");
+	if (r == -EEXIST)
+		return leftover_say(a->plan.label, err);
+	if (r < 0 && a->plan.spec->cgroup_root)
+		return err_set(err, r,
+			"create the step's container with %s below '%s' (cgroup_root: a directory of a "
+			"cgroup2 file system that this user may write)",
+			proctrack_get_type(a->pt), a->plan.spec->cgroup_root);
+	if (r < 0)
+		return err_set(err, r,
+			"create the step's container with %s ('stepd plugins' tells what it needs)",
+			proctrack_get_type(a->pt));
+	r = make_service_cgroup(a, err);
+	if (r < 0)
+		return r;
+	r = state_doc_publish(a, agent_state_words[a->state], err);
+	failpoint("published");
+	trace_phase(a->trace, "container", begin_ns);
+	return r;
+}
+
+/* From now on the step can be asked. */
+static int open_socket(struct agent *a, struct err *err)
+{
+	uint64_t begin_ns = trace_now_ns();
+	int r;
+
+	r = events_open(registry_get_dirfd(a->registry), false, a->log, &a->events, err);
+	if (r < 0)
+		return r;
+	events_reserve(a->events, a->tasks.n);
+	events_set_readers(a->events, a->plan.job.uid, a->options->operator_gid);
+	r = methods_open(a, err);
+	failpoint("listening");
+	trace_phase(a->trace, "socket", begin_ns);
+	return r;
+}
+
+/* While nothing runs in it: all that starts is limited from its first instruction on. */
+static int apply_limits(struct agent *a, struct err *err)
+{
+	const struct spec *spec = a->plan.spec;
+	uint64_t begin_ns = trace_now_ns();
+	int r;
+
+	if (!(spec->limits.set | spec->task_limits.set))
+		return 0;
+	r = limits_apply_spec(spec, a->pt, a->plan.job.cont_id, a->log, err);
+	trace_phase(a->trace, "limits", begin_ns);
+	return r;
+}
+
+/* ---- launch -------------------------------------------------------------------------------- */
+
+static void warn_of_sharing(const struct agent *a)
+{
+	const struct spec *spec = a->plan.spec;
+	const char *type = bind_cpu_words[spec->cpu_bind.how];
+	uint32_t cpus = 0;
+
+	if (spec->cpu_bind.quiet || !binding_is_shared(spec, &a->plan.binding, &cpus))
+		return;
+	log_warning(a->log,
+		"%u tasks of %u CPU%s each are bound to %u CPU%s: some share theirs "
+		"(--cpu-bind=quiet,%s takes this for granted)",
+		spec->local_ntasks, spec->cpus_per_task ? spec->cpus_per_task : 1,
+		spec->cpus_per_task > 1 ? "s" : "", cpus, cpus == 1 ? "" : "s", type);
+}
+
+/* Nothing that the look at the machine takes is left when the first process is forked. */
+static int make_binding(struct agent *a, struct err *err)
+{
+	_cleanup_binding_bounds_ struct binding_bounds bounds = {0};
+	_cleanup_close_ int cgroup_fd = -1;
+	uint64_t begin_ns = trace_now_ns();
+	int r;
+
+	if (!binding_is_asked(a->plan.spec))
+		return 0;
+	cgroup_fd = proctrack_clone_fd(a->pt, &a->plan.job, 0);
+	if (cgroup_fd < 0 && cgroup_fd != -EOPNOTSUPP)
+		return err_set(err, cgroup_fd, "make the container of task 0");
+	r = binding_bounds_read(cgroup_fd, &bounds, err);
+	if (r == 0)
+		r = binding_make(a->plan.spec, &bounds, &a->plan.id, &a->plan.binding, err);
+	if (r == 0 && plan_tell_binding(&a->plan) < 0)
+		r = err_set(err, -ENOMEM, "bind the tasks");
+	if (r == 0)
+		warn_of_sharing(a);
+	trace_phase(a->trace, "binding", begin_ns);
+	return r;
+}
+
+static int run_prefork(struct agent *a, struct err *err)
+{
+	uint64_t begin_ns = trace_now_ns();
+	int r;
+
+	r = plan_make_environ(&a->plan, a->mpi ? mpi_get_env_type(a->mpi) : NULL, err);
+	if (r < 0 || !a->mpi)
+		return r;
+	r = mpi_door_prefork(a, err);
+	trace_phase(a->trace, "mpi hook", begin_ns);
+	return r;
+}
+
+/* Task's oom_score_adj: the spec's, or what the agent had before it protected itself. */
+static const char *task_oom_score_adj(struct agent *a)
+{
+	struct process_saved *saved = &a->saved;
+
+	if (a->plan.spec->oom_score_adj_given)
+		(void)snprintf(saved->oom_score_adj, sizeof(saved->oom_score_adj), "%d",
+			a->plan.spec->oom_score_adj);
+	return saved->oom_score_adj[0] ? saved->oom_score_adj : NULL;
+}
+
+static void on_made(struct ev_loop *loop, ev_io *w, int revents)
+{
+	(void)w;
+	(void)revents;
+	ev_break(loop, EVBREAK_ONE);
+}
+
+/* Who asks the step while its tasks are made is answered. Signals wait, as they do without that. */
+static void go_on_meanwhile(int fd, void *userdata)
+{
+	struct agent *a = userdata;
+	ev_io made;
+
+	assert(a);
+	ev_io_stop(a->loop, &a->signal_io);
+	keeper_line_pause(&a->keeper, true);
+	if (fd >= 0) {
+		ev_io_init(&made, on_made, fd, EV_READ);
+		ev_io_start(a->loop, &made);
+		ev_run(a->loop, 0);
+		ev_io_stop(a->loop, &made);
+	} else {
+		ev_run(a->loop, EVRUN_NOWAIT);
+	}
+	ev_io_start(a->loop, &a->signal_io);
+	keeper_line_pause(&a->keeper, false);
+}
+
+void agent_tell_start(const struct agent *a, const struct task *task)
+{
+	struct event event = EVENT_INIT(EVENT_TASK_START);
+
+	event.rank = task->rank;
+	event.pid = task->pid;
+	events_add(a->events, &event);
+}
+
+static int fork_tasks(struct agent *a, struct err *err)
+{
+	_cleanup_free_ pid_t *pids = calloc(a->tasks.n, sizeof(*pids));
+	uint64_t begin_ns = trace_now_ns();
+	sigset_t all, saved;
+	uint32_t i;
+	int r;
+
+	if (!pids)
+		return err_set(err, -ENOMEM, "fork the tasks");
+	a->recover.forked.least = recover_now_ticks();
+	a->launch.setup.plan = &a->plan;
+	a->launch.setup.mpi = a->mpi && mpi_has_task_hook(a->mpi) ? a->mpi : NULL;
+	a->launch.setup.nofile = &a->saved.nofile;
+	a->launch.setup.oom_score_adj = task_oom_score_adj(a);
+	a->launch.setup.traced = a->trace != NULL;
+	a->launch.meanwhile = go_on_meanwhile;
+	a->launch.userdata = a;
+	/* A child inherits it and unblocks when all is done: until its exec nothing of the agent's
+	 * is handled in it, and what it writes to a reader that is gone does not end it. */
+	(void)sigfillset(&all); /* can't fail, nor can the two calls with valid arguments */
+	(void)sigprocmask(SIG_SETMASK, &all, &saved);
+	r = launch_open(&a->launch, a->pt, a->stdio, a->plan.spec->hold, err);
+	if (r == 0)
+		r = launcher_fork_all(&a->launch, pids, err);
+	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
+	mpi_door_forked(a);
+	a->recover.forked.most = recover_now_ticks();
+	/* Only now: each page that the agent writes between two forks would be copied. */
+	events_begin(a->events);
+	for (i = 0; i < a->tasks.n && pids[i] > 0; i++) {
+		tasks_started(&a->tasks, i, pids[i], begin_ns);
+		agent_tell_start(a, &a->tasks.v[i]);
+	}
+	events_end(a->events);
+	mpi_door_tasks_started(a, 0, i);
+	trace_phase(a->trace, "fork", begin_ns);
+	if (r < 0)
+		return r;
+	failpoint("forked");
+	a->release_ns = trace_now_ns();
+	r = launch_release(&a->launch, err);
+	failpoint("released");
+	trace_phase(a->trace, "release", a->release_ns);
+	return r;
+}
+
+static int launch(struct agent *a, struct err *err)
+{
+	const struct spec *spec = a->plan.spec;
+	int r = 0;
+
+	if (spec->kind == STEPD_STEP_BATCH)
+		r = batch_store_script(&a->plan, a->registry, err);
+	if (r == 0)
+		r = make_binding(a, err);
+	if (r == 0)
+		r = run_prefork(a, err);
+	if (r == 0 && spec->kind != STEPD_STEP_EXTERN) {
+		r = process_narrow_terminals(&a->plan.id, err);
+		if (r == 0)
+			r = stdio_open(spec, &a->plan.id, a->plan.cwd, a->plan.umask, a->loop,
+				a->log, &a->stdio, err);
+		if (r == 0)
+			r = process_new_keyring(&a->plan.id, err);
+		if (r == 0)
+			r = fork_tasks(a, err);
+	}
+	return r;
+}
+
+/* ---- the step's life ----------------------------------------------------------------------- */
+
+static void supervise(struct agent *a)
+{
+	a->state = AGENT_RUNNING;
+	a->recover.running_ns = trace_now_ns();
+	if (a->stdio)
+		stdio_start(a->stdio);
+	ending_started(a);
+	account_started(a);
+	result_publish_state(a, agent_state_words[a->state]);
+	failpoint("running");
+	result_send_ready(a);
+	methods_ready(a->methods);
+	service_tell_state(a);
+	ending_check(a); /* a container that emptied before it was watched tells nobody again */
+	reexec_go_on(a);
+	ev_run(a->loop, 0);
+}
+
+/* What was forked before the failure must end, and be seen to end. */
+static void abort_launch(struct agent *a)
+{
+	launch_close(&a->launch);
+	a->state = AGENT_RUNNING;
+	ending_kill(a, AGENT_REASON_LAUNCH);
+	if (a->state != AGENT_ENDED)
+		ev_run(a->loop, 0);
+}
+
+static int run_step(struct agent *a, struct err *err)
+{
+	int r;
+
+	r = ending_watch(a, err);
+	if (r == 0)
+		r = account_open(a, err);
+	if (r == 0)
+		r = launch(a, err);
+	closing_release_fds(a);
+	if (r == 0) {
+		supervise(a);
+		return 0;
+	}
+	a->failure = *err;
+	abort_launch(a);
+	return r;
+}
+
+int agent_run(const struct spec *spec, const struct agent_options *options, int *ret_code,
+	struct err *err)
+{
+	struct agent a;
+	int r;
+
+	agent_close_inherited(options);
+	agent_init(&a, options);
+	if (options->trace_file) {
+		a.trace = trace_new(options->start_ns);
+		trace_phase(a.trace, "spec", options->start_ns);
+	}
+	r = prepare(&a, spec, err);
+	if (r == 0)
+		r = create_container(&a, err);
+	if (r == 0)
+		r = open_socket(&a, err);
+	if (r == 0)
+		r = apply_limits(&a, err);
+	if (r == 0)
+		r = run_step(&a, err);
+	else if (a.plan.job.cont_id)
+		closing_note_failure(&a, err);
+	return closing_finish(&a, r, ret_code, err);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The step agent: one step from its spec to its result, in one thread and one event loop.
+ *
+ *   plan -> claim the step's directory -> container -> MPI prefork -> streams -> fork all
+ *        -> release -> supervise -> end -> drain streams -> remove the container -> result
+ */
+#ifndef STEPD_STEP_AGENT_H
+#define STEPD_STEP_AGENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "stepd/base/err.h"
+
+struct log;
+struct spec;
+
+/* As keep_result_ms of an agent that takes a step over: what the dead one was told. */
+#define AGENT_KEEP_AS_BEFORE UINT64_MAX
+
+struct agent_options {
+	const char *plugin_dir;  /* NULL: plugin_dir_find()'s choice */
+	const char *runtime_dir; /* NULL: registry.h's choice */
+	const char *trace_file;  /* NULL: none */
+	const char *result_file; /* NULL: none; "-": standard output */
+	const char *sample_file; /* NULL: none; see sample.h */
+	uint64_t sample_interval_ms;
+	bool usage_table;        /* to the log's descriptor, at the end */
+	bool remains_only;       /* agent_adopt(): -EBUSY where a process of the step lives */
+	bool mpi_unfiltered;     /* the MPI service process has no filter of system calls */
+	gid_t operator_gid;      /* whose members may ask; (gid_t)-1: there is none */
+	uint64_t keep_result_ms; /* how long result.json stays in the step's directory; 0: it is
+				  * not written there */
+	int ready_fd;            /* -1: none; closed once the line is written */
+	int *listen_fd;          /* the spec's wire.listen_fd, closed and -1 once the MPI service
+				  * process has it; NULL: there is none */
+	int keeper_fd;           /* -1: none; see keeper_line.h */
+	uint64_t start_ns;       /* the agent's start, for the trace */
+	const struct log *log;
+	const char *version; /* of this program */
+};
+
+/* Runs the step. 0: it ran, and *ret_code is what to exit with. Else it never ran a task, nothing
+ * of it is left, and err says why; the caller exits with STATUS_FAILED. */
+int agent_run(const struct spec *spec, const struct agent_options *options, int *ret_code,
+	struct err *err) _must_check_;
+
+/* In a program that was executed in an agent's place: goes on with its step, by what the agent has
+ * handed over on fd (reexec/reexec.h), and ends as agent_run() does. */
+int agent_continue(int fd, const char *version, int *ret_code, struct err *err) _must_check_;
+
+/* Does all of that up to the loop, and has no effect on anything: 0 if it could be done. Then the
+ * process is to end without a word to anybody, by _exit(2). */
+int agent_try_to_continue(int fd, const char *version, struct err *err) _must_check_;
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The agent's state, shared by agent.c (how a step begins), ending.c (what ends it), closing.c (how
+ * it is torn down), result.c (what is told of it) and recover/ (how it is taken over).
+ */
+#ifndef STEPD_STEP_AGENT_IMPL_H
+#define STEPD_STEP_AGENT_IMPL_H
+
+#include <ev.h>
+
+#include "stepd/account/oom.h"
+#include "stepd/account/usage.h"
+#include "stepd/launch/launch.h"
+#include "stepd/launch/plan.h"
+#include "stepd/loop/pausable.h"
+#include "stepd/loop/pri_watch.h"
+#include "stepd/process/process.h"
+#include "stepd/step/added.h"
+#include "stepd/step/agent.h"
+#include "stepd/step/join.h"
+#include "stepd/step/keeper_line.h"
+#include "stepd/step/killseq.h"
+#include "stepd/step/member_watch.h"
+#include "stepd/step/recover.h"
+#include "stepd/step/reexec.h"
+#include "stepd/step/suspend.h"
+#include "stepd/step/tasks.h"
+
+struct events;
+struct methods;
+struct exit_watch;
+struct mpi;
+struct mpi_door;
+struct proctrack;
+struct registry;
+struct stdio;
+struct sample;
+struct trace;
+
+enum agent_state {
+	AGENT_STARTING,
+	AGENT_RUNNING,
+	AGENT_ENDING,   /* told to end, or all tasks have ended */
+	AGENT_DRAINING, /* no process is left; the streams still flow */
+	AGENT_ENDED,
+	AGENT_STATE_MAX,
+};
+
+/* Why the step ended: the first reason stays. */
+enum agent_reason {
+	AGENT_REASON_COMPLETED, /* all tasks ended by themselves */
+	AGENT_REASON_SIGNAL,    /* the agent was signalled */
+	AGENT_REASON_TIME_LIMIT,
+	AGENT_REASON_BAD_EXIT, /* kill_on_bad_exit */
+	AGENT_REASON_WAIT,     /* the time after the first exit ran out */
+	AGENT_REASON_OOM,      /* oom_kill_step */
+	AGENT_REASON_EXEC,     /* a task could not be executed */
+	AGENT_REASON_LAUNCH,   /* the step could not be started */
+	AGENT_REASON_ABORT,    /* a task has aborted the step through its MPI */
+	AGENT_REASON_MAX,
+};
+
+/* The ready line, while its reader takes it. */
+struct ready {
+	int fd;     /* -1: none was asked for, or it is written */
+	char *text; /* NULL: not made yet */
+	size_t size, at;
+	ev_io io;
+};
+
+/* Descriptors that a launch leaves to the ending: signalling and removing a container needs some.
+ */
+#define AGENT_SPARE_FDS 16
+
+struct agent {
+	const struct agent_options *options;
+	const struct log *log;
+	struct plan plan;
+	struct process_saved saved;
+	struct tasks tasks;
+	struct launch launch;
+	struct joins joins;
+	struct killseq killseq;
+	struct registry *registry;
+	struct proctrack *pt;
+	struct mpi *mpi;
+	int service_cgroup_fd; /* of its service process, until that is started; -1: none */
+	bool service_may_clone;
+	struct mpi_door *mpi_door; /* NULL: mpi has not been asked for anything */
+	struct stdio *stdio;
+	struct trace *trace;
+	struct usage usage;
+	struct oom oom;
+	struct sample *sample;
+	struct events *events;   /* NULL: none are kept */
+	struct methods *methods; /* NULL: there is no socket */
+	struct ev_loop *loop;
+
+	enum agent_state state;
+	enum agent_reason reason;
+	int end_signal;               /* with AGENT_REASON_SIGNAL */
+	int abort_code;               /* with AGENT_REASON_ABORT */
+	struct spec_kill *kill_steps; /* what killseq has in place of the spec's; NULL: nothing */
+	unsigned linked;              /* number of the program's MPI library; 0: none is known */
+	bool streams_done;            /* what the tasks wrote has been passed on */
+	bool output_lost;             /* some of it could not be written */
+	bool unkillable;              /* processes were left that SIGKILL did not end */
+	char *unkillable_text;        /* their names, for the result */
+	uint64_t begin_ns, end_ns;
+	uint64_t release_ns;
+	struct err failure; /* with AGENT_REASON_LAUNCH */
+
+	bool result_kept; /* result.json stands in the step's directory, and stays */
+	struct recover recover;
+	struct added added;       /* to a container that is known by its processes alone */
+	struct exit_watch *exits; /* of an adopted step's tasks; NULL: they are our children */
+
+	int spare_fd[AGENT_SPARE_FDS]; /* kept until all is forked: reserve_fds() */
+	int signal_fd;                 /* process_catch_signals() */
+	struct pri_watch container;    /* -1: there is nothing to watch */
+	struct member_watch member;    /* then */
+	bool exec_failed;              /* a task has reported so */
+	ev_io signal_io, report_io;
+	struct ready ready;
+	struct keeper_line keeper;
+	struct pausable time_limit, limit_signal, wait_limit, bad_exit_grace;
+	bool limit_signal_sent;
+	struct suspend suspend;
+	struct reexec reexec;
+};
+
+/* The words of result.json and state.json. */
+extern const char *const agent_state_words[AGENT_STATE_MAX];
+extern const char *const agent_reason_words[AGENT_REASON_MAX];
+
+/* All of it, for closing_finish() to clear. */
+void agent_init(struct agent *a, const struct agent_options *options);
+
+/* Closes all above 2 that the agent was started with and has no use for. */
+void agent_close_inherited(const struct agent_options *options);
+
+/* A task was forked. */
+void agent_tell_start(const struct agent *a, const struct task *task);
+
+/* What the agent exits with. */
+int agent_exit_code(const struct agent *a);
+
+#endif

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/step/clean.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "stepd/base/fs.h"
+#include "stepd/base/log.h"
+#include "stepd/base/pidref.h"
+#include "stepd/plugin/plugin.h"
+#include "stepd/record/leftover.h"
+#include "stepd/record/registry.h"
+#include "stepd/record/registry_lock.h"
+#include "stepd/state/steps.h"
+#include "stepd/step/adopt.h"
+#include "stepd/step/agent.h"
+#include "stepd/step/result.h"
+
+#define OPEN_DIR     (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+#define AGE_LEAST_S  10 /* an agent that starts has its directory locked by then */
+#define SOME_MOST    8  /* entries that an agent looks at when it starts */
+#define CLEANED_MOST 2  /* and cleans */
+
+/* A step without processes ends as fast as its result can be written. */
+#define SETTLE_PATIENCE_MS 5000
+
+const char *const clean_words[CLEAN_WHAT_MAX] = {
+	[CLEAN_RESULT] = "a result that was kept long enough",
+	[CLEAN_REMAINS] = "left by an agent that died",
+	[CLEAN_ALONE] = "left alone",
+};
+
+static bool has(int dir_fd, const char *name)
+{
+	return faccessat(dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* ---- results ------------------------------------------------------------------------------- */
+
+/* Whether the result's time is over; false for what has none. It is the first member. */
+static bool is_expired(int dir_fd)
+{
+	_cleanup_close_ int fd = openat(dir_fd, "result.json", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	static const char key[] = "\"" RESULT_KEEP_UNTIL "\":";
+	struct timespec now;
+	char head[129], *at;
+	ssize_t n = fd < 0 ? -1 : read(fd, head, sizeof(head) - 1);
+
+	if (n < 0)
+		return false;
+	head[n] = '\0';
+	at = strstr(head, key);
+	(void)clock_gettime(CLOCK_REALTIME, &now); /* can't fail */
+	return at &&
+		strtoll(at + strlen(key), NULL, 10) <
+		(long long)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* What stands alone in its directory, with a lock at most. */
+static bool is_result_only(int dir_fd)
+{
+	return has(dir_fd, "result.json") && !has(dir_fd, "state.json");
+}
+
+/* True if it is gone. */
+static bool remove_result(int runtime_fd, int dir_fd, const char *name)
+{
+	_cleanup_close_ int lock_fd = registry_lock_for_cleaning(dir_fd);
+
+	/* An agent may have begun since. */
+	if (lock_fd < 0 || !is_result_only(dir_fd) || !is_expired(dir_fd))
+		return false;
+	(void)unlinkat(dir_fd, "result.json", 0);
+	(void)unlinkat(dir_fd, "lock", 0);
+	return unlinkat(runtime_fd, name, AT_REMOVEDIR) == 0;
+}
+
+/* ---- what dead agents left ----------------------------------------------------------------- */
+
+struct cleaning {
+	const struct clean_options *options;
+	int runtime_fd;
+	const char *runtime;
+	const char *plugin_dir;
+	const char *name; /* of the directory that is looked at */
+};
+
+static void tell_code(const struct cleaning *c, enum clean_what what, const char *text, int code)
+{
+	char path[PATH_MAX];
+	const struct clean_found found = {
+		.what = what, .directory = c->name, .path = path, .text = text, .code = code};
+
+	(void)snprintf(path, sizeof(path), "%s/%s", c->runtime, c->name);
+	c->options->told(&found, c->options->userdata);
+}
+
+static void tell(const struct cleaning *c, enum clean_what what, const char *text)
+{
+	tell_code(c, what, text, 0);
+}
+
+/* "n1_7.0" into "n1/7.0". */
+static char *step_of(const char *name)
+{
+	const char *under = strrchr(name, '_');
+	char *step = under && under > name ? strdup(name) : NULL;
+
+	if (step)
+		step[under - name] = '/';
+	return step;
+}
+
+_noreturn_ static void settle_and_exit(const struct cleaning *c, const char *step)
+{
+	static const struct log silent = {.fd = -1, .ident = "stepd"};
+	const struct agent_options options = {.plugin_dir = c->options->plugin_dir,
+		.runtime_dir = c->options->runtime_dir,
+		.remains_only = true,
+		.keep_result_ms = AGENT_KEEP_AS_BEFORE,
+		.operator_gid = (gid_t)-1,
+		.ready_fd = -1,
+		.keeper_fd = -1,
+		.log = &silent};
+	struct err err = ERR_INIT;
+	int code, r;
+
+	(void)unsetenv("NOTIFY_SOCKET"); /* what is told there is of the caller's own step */
+	r = agent_adopt(step, &options, &code, &err);
+	_exit(r == -EEXIST || r == -EBUSY);
+}
+
+/* In a process of its own: what an agent does to itself, and which tracker it has loaded, ends with
+ * it. One that hangs is ended: a step can be adopted again. */
+static int settle(const struct cleaning *c, const char *step)
+{
+	_cleanup_pidref_ struct pidref child = PIDREF_INIT;
+	struct pollfd end = {.events = POLLIN};
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		settle_and_exit(c, step);
+	if (pid < 0)
+		return -errno;
+	if (pidref_open(pid, 0, &child) == 0) {
+		end.fd = child.fd;
+		while (poll(&end, 1, SETTLE_PATIENCE_MS) < 0 && errno == EINTR)
+			;
+	}
+	if (!end.revents)
+		(void)kill(pid, SIGKILL); /* our child, not reaped: no stranger */
+	while (waitpid(pid, &status, 0) < 0) {
+		if (errno != EINTR)
+			return -errno;
+	}
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EBUSY;
+}
+
+static void clean_remains(const struct cleaning *c, int dir_fd)
+{
+	_cleanup_free_ char *step = step_of(c->name);
+	int r;
+
+	if (!step) {
+		tell(c, CLEAN_ALONE, "its name is no step's");
+		return;
+	}
+	r = has(dir_fd, "state.json") ? leftover_lives(dir_fd, c->plugin_dir) : 0;
+	if (r > 0)
+		tell(c, CLEAN_ALONE,
+			"its agent has died, and processes of it live: 'stepd adopt' takes it over");
+	else if (r < 0)
+		tell(c, CLEAN_ALONE, "nobody can tell whether processes of it live");
+	else if (c->options->dry_run || (settle(c, step) == 0 && !has(dir_fd, "state.json")))
+		tell(c, CLEAN_REMAINS, NULL);
+	else
+		tell(c, CLEAN_ALONE, "it could not be brought to its end: adopt it, to see why");
+}
+
+/* ---- one entry ----------------------------------------------------------------------------- */
+
+/* The first name that no agent writes, or NULL; in buf. */
+static const char *find_strange(int dir_fd, char buf[NAME_MAX + 1])
+{
+	int fd = openat(dir_fd, ".", OPEN_DIR);
+	_cleanup_closedir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *d;
+	size_t i, len;
+
+	while (dir && (d = readdir(dir))) {
+		len = strlen(d->d_name);
+		for (i = 0; registry_files[i] && strcmp(registry_files[i], d->d_name) != 0; i++)
+			;
+		if (registry_files[i] || d->d_name[0] == '.' ||
+			(len > 4 && strcmp(d->d_name + len - 4, ".new") == 0))
+			continue;
+		memcpy(buf, d->d_name, len + 1);
+		return buf;
+	}
+	if (!dir)
+		(void)close_fd(fd);
+	return NULL;
+}
+
+/* Whether it is a directory that this user's agents may have made; else a word on it. */
+static bool is_ours(const struct cleaning *c, int dir_fd, const struct stat *st)
+{
+	char strange[NAME_MAX + 1], text[NAME_MAX + 64];
+	struct stat state;
+
+	if (st->st_uid != geteuid() && geteuid() != 0)
+		return false; /* most are root's, and no affair of ours */
+	if (st->st_uid != geteuid()) {
+		(void)snprintf(text, sizeof(text), "it belongs to uid %u", (unsigned)st->st_uid);
+		tell(c, CLEAN_ALONE, text);
+		return false;
+	}
+	if (st->st_mode & (S_IWGRP | S_IWOTH)) {
+		tell(c, CLEAN_ALONE, "others may write to it");
+		return false;
+	}
+	if (fstatat(dir_fd, "state.json", &state, AT_SYMLINK_NOFOLLOW) == 0 &&
+		state.st_uid != geteuid()) {
+		tell_code(c, CLEAN_ALONE, "its state.json is another user's", -EPERM);
+		return false;
+	}
+	if (find_strange(dir_fd, strange)) {
+		(void)snprintf(text, sizeof(text), "'%s' in it is no file of a step's", strange);
+		tell(c, CLEAN_ALONE, text);
+		return false;
+	}
+	return true;
+}
+
+/* An agent holds the lock, or may be about to. */
+static bool is_held(int dir_fd, const struct stat *st)
+{
+	if (!has(dir_fd, "state.json") && time(NULL) - st->st_mtime < AGE_LEAST_S)
+		return true;
+	return steps_agent_lives(dir_fd);
+}
+
+static void clean_entry(const struct cleaning *c)
+{
+	_cleanup_close_ int fd = openat(c->runtime_fd, c->name, OPEN_DIR);
+	struct stat st;
+
+	if (fd < 0 && errno == ENOENT)
+		return;
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		tell(c, CLEAN_ALONE, "it is no directory of a step's");
+		return;
+	}
+	if (is_result_only(fd)) {
+		if (is_expired(fd) && is_ours(c, fd, &st) &&
+			(c->options->dry_run || remove_result(c->runtime_fd, fd, c->name)))
+			tell(c, CLEAN_RESULT, NULL);
+		return;
+	}
+	if (!is_held(fd, &st) && is_ours(c, fd, &st))
+		clean_remains(c, fd);
+}
+
+int clean_all(const struct clean_options *options, struct err *err)
+{
+	struct cleaning c = {.options = options};
+	_cleanup_free_ char *runtime = NULL, *plugins = NULL;
+	_cleanup_closedir_ DIR *dir = NULL;
+	struct dirent *d;
+	int r;
+
+	r = steps_find_dir(options->runtime_dir, &runtime, err);
+	if (r == 0)
+		r = plugin_dir_find(options->plugin_dir, &plugins, err);
+	if (r < 0)
+		return r;
+	dir = opendir(runtime);
+	if (!dir)
+		return errno == ENOENT ? 0 : err_set(err, -errno, "read '%s'", runtime);
+	r = steps_check_trusted(dirfd(dir), runtime, err);
+	if (r < 0)
+		return r;
+	c.runtime_fd = dirfd(dir);
+	c.runtime = runtime;
+	c.plugin_dir = plugins;
+	while ((d = readdir(dir))) {
+		c.name = d->d_name;
+		if (d->d_name[0] != '.')
+			clean_entry(&c);
+	}
+	return 0;
+}
+
+/* ---- a few of them --------------------------------------------------------------------------- */
+
+static void say_nothing(const struct clean_found *found, void *userdata)
+{
+	(void)found;
+	(void)userdata;
+}
+
+/* Cheap for the many whose agents live. True if there was something to be done. */
+static bool clean_if_due(const struct cleaning *c)
+{
+	_cleanup_close_ int fd = openat(c->runtime_fd, c->name, OPEN_DIR);
+
+	if (fd < 0)
+		return false;
+	if (is_result_only(fd) ? !is_expired(fd) : steps_agent_lives(fd))
+		return false;
+	clean_entry(c);
+	return true;
+}
+
+void clean_some(const char *runtime_dir, int runtime_fd, const char *plugin_dir)
+{
+	const struct clean_options options = {
+		.runtime_dir = runtime_dir, .plugin_dir = plugin_dir, .told = say_nothing};
+	struct cleaning c = {.options = &options,
+		.runtime_fd = runtime_fd,
+		.runtime = "",
+		.plugin_dir = plugin_dir};
+	int fd = openat(runtime_fd, ".", OPEN_DIR), n = 0, skip, cleaned = 0;
+	_cleanup_closedir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *d;
+
+	if (!dir) {
+		(void)close_fd(fd);
+		return;
+	}
+	while (readdir(dir))
+		n++;
+	skip = n > SOME_MOST ? (int)getpid() % n : 0;
+	rewinddir(dir);
+	for (n = 0; cleaned < CLEANED_MOST && (d = readdir(dir)) && n < skip + SOME_MOST; n++) {
+		c.name = d->d_name;
+		if (n >= skip && d->d_name[0] != '.')
+			cleaned += clean_if_due(&c);
+	}
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tidies the runtime directory up: results that have been kept long enough go, and what agents left
+ * whose steps have no living process: those get their result, as by an adopter (recover/adopt.h).
+ * Nothing that lives is touched, and what is no step's directory of this user is left alone.
+ */
+#ifndef STEPD_STEP_CLEAN_H
+#define STEPD_STEP_CLEAN_H
+
+#include <stdbool.h>
+
+#include "stepd/base/err.h"
+
+enum clean_what {
+	CLEAN_RESULT,  /* an expired result */
+	CLEAN_REMAINS, /* what a dead agent left */
+	CLEAN_ALONE,   /* left alone; text says why */
+	CLEAN_WHAT_MAX,
+};
+
+extern const char *const clean_words[CLEAN_WHAT_MAX];
+
+/* Strings are borrowed for the call. */
+struct clean_found {
+	enum clean_what what;
+	const char *directory; /* its name below the runtime directory */
+	const char *path;      /* the whole of it */
+	const char *text;      /* why; NULL: nothing to say */
+	int code;              /* of CLEAN_ALONE: 0, or -errno where something is wrong with it */
+};
+
+typedef void (*clean_fn)(const struct clean_found *found, void *userdata);
+
+struct clean_options {
+	const char *runtime_dir; /* NULL: the default */
+	const char *plugin_dir;  /* NULL: the default */
+	bool dry_run;            /* only tell */
+	clean_fn told;
+	void *userdata;
+};
+
+/* All of it. -errno only where the runtime directory itself can't be read. Waits for processes of
+ * its own, which do the work. */
+int clean_all(const struct clean_options *options, struct err *err) _must_check_;
+
+/* For an agent that starts, before it has a tracker: looks at a few entries, from a place that each
+ * agent chooses anew, and cleans at most two, without a word. Some tens of microseconds where there
+ * is nothing to clean. */
+void clean_some(const char *runtime_dir, int runtime_fd, const char *plugin_dir);
+
+#endif

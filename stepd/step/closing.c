@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/step/closing.h"
+
+#include <string.h>
+
+#include "mpi/mpi.h"
+#include "proctrack/proctrack.h"
+#include "stepd/account/account.h"
+#include "stepd/base/failpoint.h"
+#include "stepd/base/log.h"
+#include "stepd/frontend/methods.h"
+#include "stepd/frontend/mpi_door.h"
+#include "stepd/record/events.h"
+#include "stepd/record/registry.h"
+#include "stepd/record/trace.h"
+#include "stepd/stdio/stdio.h"
+#include "stepd/step/adopted.h"
+#include "stepd/step/agent_impl.h"
+#include "stepd/step/ending.h"
+#include "stepd/step/exit_watch.h"
+#include "stepd/step/result.h"
+#include "stepd/step/service.h"
+
+void closing_release_fds(struct agent *a)
+{
+	size_t i;
+
+	for (i = 0; i < AGENT_SPARE_FDS; i++)
+		a->spare_fd[i] = close_fd(a->spare_fd[i]);
+}
+
+/* The container stood, and no more. */
+void closing_note_failure(struct agent *a, const struct err *err)
+{
+	a->failure = *err;
+	a->reason = AGENT_REASON_LAUNCH;
+	a->state = AGENT_ENDED;
+	a->end_ns = trace_now_ns();
+}
+
+static void remove_container(struct agent *a)
+{
+	int r;
+
+	if (!a->plan.job.cont_id)
+		return;
+	r = proctrack_destroy(a->pt, a->plan.job.cont_id);
+	/* ESRCH: it is gone, as when systemd has removed its scope, which this agent is not in. */
+	if (r < 0 && r != -ESRCH)
+		log_warning(a->log, "can't remove the step's container: %s; 'stepctl clean' can",
+			strerror(-r));
+}
+
+static void write_reports(struct agent *a)
+{
+	const char *trace_file = a->options->trace_file;
+	struct err err = ERR_INIT;
+
+	if (a->state == AGENT_ENDED && result_keep(a, &err) < 0)
+		log_error(a->log, "%s", err.text);
+	if (a->state == AGENT_ENDED && result_write(a, &err) < 0)
+		log_error(a->log, "%s", err.text);
+	account_report(a);
+	if (a->trace && trace_write(a->trace, trace_file, a->plan.label, &err) < 0)
+		log_error(a->log, "%s", err.text);
+}
+
+static void agent_clear(struct agent *a)
+{
+	reexec_clear(a);
+	a->stdio = stdio_free(a->stdio);
+	closing_release_fds(a);
+	result_drop_ready(a);
+	if (a->loop) {
+		mpi_door_close(a);
+		account_close(a);
+		a->exits = exit_watch_close(a->exits);
+		ending_unwatch(a);
+		a->methods = methods_close(a->methods);
+		ev_loop_destroy(a->loop);
+	}
+	a->events = events_close(a->events);
+	added_clear(&a->added);
+	launch_close(&a->launch);
+	tasks_clear(&a->tasks);
+	a->mpi = mpi_close(a->mpi);
+	if (a->unkillable && a->registry) {
+		/* Who is called for them at night shall find them: 'stepctl pids' still lists them.
+		 */
+		result_publish_state(a, "unkillable");
+		a->registry = registry_leave(a->registry);
+	}
+	a->service_cgroup_fd = close_fd(a->service_cgroup_fd);
+	a->pt = proctrack_close(a->pt);
+	failpoint("leaving");
+	if (a->result_kept)
+		a->registry = registry_retire(a->registry);
+	a->registry = registry_close(a->registry);
+	a->trace = trace_free(a->trace);
+	plan_clear(&a->plan);
+	free(a->unkillable_text);
+	keeper_line_close(&a->keeper);
+	a->signal_fd = close_fd(a->signal_fd);
+}
+
+int closing_finish(struct agent *a, int r, int *ret_code, const struct err *err)
+{
+	closing_release_fds(a);
+	if (a->loop)
+		mpi_door_close(a); /* where the launch failed: it is in the container */
+	if (a->recover.adopted)
+		adopted_end_service(a);
+	remove_container(a);
+	failpoint("removed");
+	write_reports(a);
+	failpoint("result");
+	if (r < 0)
+		a->failure = *err;
+	methods_end(a->methods);
+	failpoint("client-told");
+	service_tell_end(a);
+	result_end_ready(a);
+	if (r == 0)
+		*ret_code = agent_exit_code(a);
+	agent_clear(a);
+	return r;
+}

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/step/ending.h"
+
+#include <assert.h>
+#include <jansson.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+#include "proctrack/proctrack.h"
+#include "stepd/account/account.h"
+#include "stepd/base/failpoint.h"
+#include "stepd/base/log.h"
+#include "stepd/base/procstat.h"
+#include "stepd/base/signals.h"
+#include "stepd/frontend/methods.h"
+#include "stepd/frontend/mpi_door.h"
+#include "stepd/record/events.h"
+#include "stepd/record/trace.h"
+#include "stepd/stdio/stdio.h"
+#include "stepd/step/exit_watch.h"
+#include "stepd/step/join.h"
+#include "stepd/step/limit_signal.h"
+#include "stepd/step/reaping.h"
+#include "stepd/step/reexec.h"
+#include "stepd/step/result.h"
+#include "stepd/step/service.h"
+
+#define UNKILLABLE_NAMED_MAX 16
+
+/* ---- ending ------------------------------------------------------------------------------- */
+
+/* Nothing is waited for any more. */
+static void settle(struct agent *a)
+{
+	if (!a->streams_done || mpi_door_is_open(a))
+		return;
+	a->state = AGENT_ENDED;
+	ev_break(a->loop, EVBREAK_ALL);
+}
+
+void ending_streams_done(void *userdata)
+{
+	struct agent *a = userdata;
+
+	a->streams_done = true;
+	a->output_lost = a->stdio && stdio_has_lost(a->stdio);
+	settle(a);
+}
+
+void ending_service_gone(struct agent *a)
+{
+	settle(a);
+}
+
+/* A limit has nothing to say any more where the step is ending already: but the time limit, where
+ * only the tasks have ended and the service may wait for other nodes. */
+static void stop_limits(struct agent *a)
+{
+	if (a->reason != AGENT_REASON_COMPLETED || !mpi_door_is_open(a))
+		pausable_stop(&a->time_limit);
+	pausable_stop(&a->limit_signal);
+	pausable_stop(&a->wait_limit);
+	pausable_stop(&a->bad_exit_grace);
+}
+
+static void begin_draining(struct agent *a)
+{
+	a->state = AGENT_DRAINING;
+	join_step_ends(a);
+	failpoint("draining");
+	a->end_ns = trace_now_ns();
+	account_finish(a);
+	killseq_stop(&a->killseq);
+	member_watch_stop(&a->member);
+	stop_limits(a);
+	suspend_end(a);
+	methods_state_changed(a->methods);
+	/* Other nodes' tasks may need this one's service on their way to each other; not where the
+	 * step is ended. */
+	mpi_door_over(a, a->reason != AGENT_REASON_COMPLETED);
+	if (mpi_door_is_open(a))
+		log_debug(a->log,
+			"the tasks have ended; the MPI service process goes on for as "
+			"long as other nodes need it");
+	if (a->stdio)
+		stdio_finish(a->stdio, ending_streams_done, a);
+	else
+		ending_streams_done(a);
+}
+
+void ending_leave_nodes(struct agent *a)
+{
+	mpi_door_over(a, true);
+}
+
+void ending_before_signal(struct agent *a, int signal)
+{
+	reaping_look(a); /* who has ended by now has not ended on request */
+	if (signal != SIGCONT && a->state == AGENT_ENDING)
+		tasks_mark_requested(&a->tasks);
+}
+
+int ending_send_kill(struct agent *a)
+{
+	struct event event = EVENT_INIT(EVENT_SIGNAL);
+	int r;
+
+	ending_before_signal(a, SIGKILL);
+	r = requests_kill(&a->suspend.requests);
+	if (r < 0 && r != -ESRCH) {
+		log_error(a->log, "can't send KILL to the step: %s", strerror(-r));
+	} else {
+		log_debug(a->log, "sent KILL to the step");
+		event.text = "KILL";
+		events_add(a->events, &event);
+	}
+	suspend_overtaken(a);
+	ending_check(a);
+	return r;
+}
+
+static void send_to_step(int signal, void *userdata)
+{
+	struct agent *a = userdata;
+	int r;
+
+	if (signal == SIGKILL) {
+		(void)ending_send_kill(a); /* has told it */
+		return;
+	}
+	r = requests_add(&a->suspend.requests, REQUEST_SIGNAL, signal);
+	if (r < 0) {
+		log_error(a->log, "can't signal the step: %s", strerror(-r));
+		killseq_delivered(&a->killseq, signal);
+	}
+}
+
+/* Names what SIGKILL did not end: in the log, and for the result. */
+static void name_unkillable(struct agent *a)
+{
+	_cleanup_free_ pid_t *pids = NULL;
+	char one[256];
+	size_t size;
+	FILE *f;
+	int n = 0, i;
+
+	if (proctrack_get_pids(a->pt, a->plan.job.cont_id, &pids, &n) < 0)
+		n = 0; /* said below: not even their list could be had */
+	free(a->unkillable_text);
+	a->unkillable_text = NULL;
+	f = open_memstream(&a->unkillable_text, &size);
+	for (i = 0; i < n && i < UNKILLABLE_NAMED_MAX; i++) {
+		procstat_describe(pids[i], one, sizeof(one));
+		log_error(a->log, "SIGKILL did not end %s", one);
+		if (f)
+			fprintf(f, "%s%s", i ? "; " : "", one);
+	}
+	if (f && n > UNKILLABLE_NAMED_MAX)
+		fprintf(f, "; and %d more", n - UNKILLABLE_NAMED_MAX);
+	if (f)
+		(void)fclose(f); /* no text then */
+	log_error(
+		a->log, "%d process%s can't be ended; the step is given up", n, n == 1 ? "" : "es");
+}
+
+static void on_unkillable(void *userdata)
+{
+	struct agent *a = userdata;
+
+	assert(a);
+	ending_check(a); /* the end of members that are not our children may have gone unseen */
+	if (a->state >= AGENT_DRAINING)
+		return;
+	a->unkillable = true;
+	name_unkillable(a);
+	begin_draining(a);
+}
+
+static void set_ending(struct agent *a, enum agent_reason reason)
+{
+	if (a->state >= AGENT_ENDING)
+		return;
+	a->state = AGENT_ENDING;
+	a->reason = reason;
+	stop_limits(a);
+	join_step_ends(a);
+	result_publish_state(a, agent_state_words[a->state]);
+	service_tell_state(a);
+}
+
+void ending_begin(struct agent *a, enum agent_reason reason)
+{
+	set_ending(a, reason);
+	if (a->state != AGENT_ENDING)
+		return;
+	failpoint("ending");
+	suspend_give_up(a);
+	killseq_start(&a->killseq);
+}
+
+/* Who aborts ends, and may be seen to end before the word of it comes: it counts as long as the
+ * result is not made. */
+void ending_abort(struct agent *a, int code, enum log_level level, const char *why)
+{
+	bool late = a->state == AGENT_DRAINING && a->reason == AGENT_REASON_COMPLETED;
+
+	if (a->state != AGENT_RUNNING && !late)
+		return;
+	log_line(a->log, level, "%s", why);
+	a->abort_code = code;
+	if (late)
+		a->reason = AGENT_REASON_ABORT;
+	else
+		ending_begin(a, AGENT_REASON_ABORT);
+}
+
+void ending_terminate_take(struct agent *a, struct spec_kill *steps, size_t count)
+{
+	struct spec_kill *old = a->kill_steps;
+
+	if (steps && !killseq_shorten(&a->killseq, steps, count)) {
+		free(steps);
+	} else if (steps) {
+		a->kill_steps = steps;
+		free(old);
+	}
+	if (a->state < AGENT_ENDING)
+		a->end_signal = SIGTERM;
+	ending_begin(a, AGENT_REASON_SIGNAL);
+}
+
+void ending_kill(struct agent *a, enum agent_reason reason)
+{
+	set_ending(a, reason);
+	if (a->state == AGENT_ENDING)
+		killseq_kill_now(&a->killseq);
+}
+
+/* The last member may end between the first look and the next: then none is there to be watched,
+ * and nobody would tell. */
+static bool has_members(struct agent *a)
+{
+	uint64_t cont_id = a->plan.job.cont_id;
+
+	if (!proctrack_is_populated(a->pt, cont_id))
+		return false;
+	if (a->container.fd >= 0 || member_watch_any(&a->member, a->pt, cont_id))
+		return true;
+	return proctrack_is_populated(a->pt, cont_id);
+}
+
+void ending_check(struct agent *a)
+{
+	const struct spec *spec = a->plan.spec;
+
+	if (a->state < AGENT_RUNNING || a->state > AGENT_ENDING || a->tasks.running)
+		return;
+	if (spec->kind == STEPD_STEP_EXTERN && a->state == AGENT_RUNNING)
+		return; /* holds what others add until it is told to end */
+	if (!has_members(a)) {
+		begin_draining(a);
+		return;
+	}
+	if (a->state == AGENT_RUNNING && spec->background == SPEC_BACKGROUND_KILL) {
+		log_debug(a->log, "the tasks have ended and left processes behind: killing them");
+		ending_kill(a, AGENT_REASON_COMPLETED);
+	}
+}
+
+/* ---- watchers ----------------------------------------------------------------------------- */
+
+static void on_container(void *userdata)
+{
+	assert(userdata);
+	ending_check(userdata);
+	suspend_check(userdata);
+}
+
+/* Its parent may have been a child that is not reaped yet. */
+static void on_member_end(void *userdata)
+{
+	assert(userdata);
+	reaping_on_child(userdata);
+}
+
+/* What would be waited for while the streams drain is waited for no longer. */
+static bool hurry_draining(struct agent *a)
+{
+	if (a->state != AGENT_DRAINING)
+		return false;
+	mpi_door_over(a, true);
+	ending_streams_done(a);
+	return true;
+}
+
+static void on_end_signal(struct agent *a, int signal)
+{
+	char name[SIGNALS_NAME_SIZE];
+
+	if (hurry_draining(a))
+		return;
+	(void)signals_name(signal, name, sizeof(name));
+	if (signal == SIGINT && a->killseq.started) {
+		log_info(a->log, "got %s again: killing the step", name);
+		ending_kill(a, AGENT_REASON_SIGNAL);
+		return;
+	}
+	if (a->state < AGENT_ENDING) {
+		log_info(a->log, "got %s: ending the step", name);
+		a->end_signal = signal;
+	}
+	ending_begin(a, AGENT_REASON_SIGNAL);
+}
+
+static void on_keeper_gone(void *userdata)
+{
+	struct agent *a = userdata;
+
+	assert(a);
+	if (hurry_draining(a))
+		return;
+	if (a->state < AGENT_ENDING) {
+		log_info(a->log, "the program that keeps the step is gone: ending the step");
+		a->end_signal = SIGTERM;
+	}
+	ending_begin(a, AGENT_REASON_SIGNAL);
+}
+
+static void on_signals(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct agent *a = w->data;
+	struct signalfd_siginfo info;
+
+	assert(a);
+	(void)loop;
+	(void)revents;
+	while (read(a->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (info.ssi_signo == SIGCHLD)
+			reaping_on_child(a);
+		else if (info.ssi_signo == SIGUSR2)
+			reexec_ask(a);
+		else if (info.ssi_signo == SIGTSTP || info.ssi_signo == SIGCONT)
+			suspend_on_signal(a, &info);
+		else
+			on_end_signal(a, (int)info.ssi_signo);
+	}
+}
+
+static void on_time_limit(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct agent *a = w->data;
+
+	assert(a);
+	(void)loop;
+	(void)revents;
+	if (a->state >= AGENT_ENDING) {
+		if (mpi_door_is_open(a))
+			log_warning(a->log,
+				"the time limit of %.10g s is reached: not waiting for "
+				"the step's other nodes any longer",
+				(double)a->plan.spec->time_limit_ms / 1e3);
+		ending_leave_nodes(a);
+		return;
+	}
+	log_error(a->log, "the time limit of %.10g s is reached: ending the step",
+		(double)a->plan.spec->time_limit_ms / 1e3);
+	ending_begin(a, AGENT_REASON_TIME_LIMIT);
+}
+
+static void on_wait_limit(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct agent *a = w->data;
+
+	assert(a);
+	(void)loop;
+	(void)revents;
+	/* No error: whoever gave --wait has asked for this, and the exit status is the tasks'. */
+	log_warning(a->log,
+		"tasks that still run %.10g s after the first one's end: %u; ending the step",
+		(double)a->plan.spec->wait_ms / 1e3, a->tasks.running);
+	ending_begin(a, AGENT_REASON_WAIT);
+}
+
+static void on_bad_exit_grace(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct agent *a = w->data;
+
+	assert(a);
+	(void)loop;
+	(void)revents;
+	log_error(a->log, "a task failed: ending the step (kill_on_bad_exit)");
+	ending_begin(a, AGENT_REASON_BAD_EXIT);
+}
+
+static int watch_container(struct agent *a, struct err *err)
+{
+	int fd = proctrack_event_fd(a->pt, a->plan.job.cont_id), r;
+
+	if (fd == -EOPNOTSUPP)
+		return 0; /* every SIGCHLD is looked at; and what else there is, see member_watch.h
+			   */
+	r = fd < 0 ? fd : pri_watch_start(&a->container, a->loop, fd, on_container, a);
+	return r < 0 ? err_set(err, r, "watch the step's container") : 0;
+}
+
+int ending_watch(struct agent *a, struct err *err)
+{
+	int r;
+
+	ev_io_init(&a->signal_io, on_signals, a->signal_fd, EV_READ);
+	a->signal_io.data = a;
+	ev_io_start(a->loop, &a->signal_io);
+	keeper_line_watch(&a->keeper, a->loop, on_keeper_gone, a);
+	a->member.loop = a->loop;
+	a->member.ended = on_member_end;
+	a->member.userdata = a;
+	pausable_init(&a->time_limit, a->loop, on_time_limit, a);
+	limit_signal_init(a);
+	pausable_init(&a->wait_limit, a->loop, on_wait_limit, a);
+	pausable_init(&a->bad_exit_grace, a->loop, on_bad_exit_grace, a);
+	a->killseq = (struct killseq){
+		.loop = a->loop,
+		.steps = a->plan.spec->kill_sequence,
+		.count = a->plan.spec->kill_sequence_count,
+		.unkillable_timeout_ms = a->plan.spec->unkillable_timeout_ms,
+		.send = send_to_step,
+		.unkillable = on_unkillable,
+		.userdata = a,
+	};
+	r = suspend_init(a, err);
+	return r < 0 ? r : watch_container(a, err);
+}
+
+/* All of it but for a step that was taken over: that one began before. */
+static uint64_t time_left_ms(const struct agent *a)
+{
+	uint64_t now_ns = trace_now_ns(), gone_ns = now_ns - a->recover.running_ns;
+	uint64_t limit_ms = a->plan.spec->time_limit_ms, stood_ns = a->suspend.total_ns, gone_ms;
+
+	if (a->suspend.stands)
+		stood_ns += now_ns - a->suspend.since_ns;
+	gone_ms = gone_ns > stood_ns ? (gone_ns - stood_ns) / 1000000 : 0;
+	if (a->recover.adopted == 0)
+		return limit_ms;
+	return gone_ms < limit_ms ? limit_ms - gone_ms : 0;
+}
+
+/* What the policies began to wait for under the agent that died, they wait for anew. */
+static void resume_policies(struct agent *a)
+{
+	const struct spec *spec = a->plan.spec;
+	uint32_t i, failed = 0, ended = 0;
+
+	if (a->recover.adopted == 0 || a->tasks.running == 0 || a->state != AGENT_RUNNING)
+		return;
+	for (i = 0; i < a->tasks.n; i++) {
+		failed += task_failed(&a->tasks.v[i]);
+		ended += a->tasks.v[i].state == TASK_ENDED && !a->tasks.v[i].spawn;
+	}
+	if (failed && spec->kill_on_bad_exit)
+		pausable_start(&a->bad_exit_grace, spec->kill_on_bad_exit_grace_ms);
+	if (ended && spec->wait_given)
+		pausable_start(&a->wait_limit, spec->wait_ms);
+}
+
+void ending_started(struct agent *a)
+{
+	reaping_watch_reports(a);
+	if (a->plan.spec->time_limit_ms && a->state == AGENT_RUNNING) {
+		pausable_start(&a->time_limit, time_left_ms(a));
+		limit_signal_start(a, time_left_ms(a));
+	}
+	resume_policies(a);
+}
+
+void ending_go_on(struct agent *a)
+{
+	requests_rest(&a->suspend.requests, false);
+	suspend_check(a);
+	reaping_on_child(a); /* of which a pending signal tells, too, but for one at most */
+	join_go_on(a);
+}
+
+void ending_unwatch(struct agent *a)
+{
+	killseq_stop(&a->killseq);
+	free(take_ptr(a->kill_steps));
+	ev_io_stop(a->loop, &a->signal_io);
+	keeper_line_pause(&a->keeper, true);
+	ev_io_stop(a->loop, &a->report_io);
+	pri_watch_stop(&a->container);
+	member_watch_stop(&a->member);
+	stop_limits(a);
+	join_clear(a);
+	suspend_clear(a);
+}

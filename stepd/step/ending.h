@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What ends a step: its tasks' ends, exec failures, policies, time limits and signals to the
+ * agent. All of them come down to one call, ending_begin(), and one condition: every task is
+ * reaped and the container is empty.
+ */
+#ifndef STEPD_STEP_ENDING_H
+#define STEPD_STEP_ENDING_H
+
+#include "stepd/base/log.h"
+#include "stepd/step/agent_impl.h"
+
+struct handover;
+struct json_t;
+
+/* Watches the container, the children, the report pipe, signals and limits. Before the first
+ * fork: from then on no event is lost. */
+int ending_watch(struct agent *a, struct err *err) _must_check_;
+
+/* All tasks have been released: limits begin to count. */
+void ending_started(struct agent *a);
+
+/* Ends the step by its kill sequence; the first reason stays. */
+void ending_begin(struct agent *a, enum agent_reason reason);
+
+/* The same with SIGKILL at once. */
+void ending_kill(struct agent *a, enum agent_reason reason);
+
+/* SIGKILL to all processes of the step, before all that is asked of it: 0 or -errno. Not by itself
+ * an end: a step that holds what others add goes on. */
+int ending_send_kill(struct agent *a);
+
+/* Ends the step because a task has aborted it: why goes into the log, code is its exit status. */
+void ending_abort(struct agent *a, int code, enum log_level level, const char *why);
+
+/* The tasks have ended, and the MPI service process waits for other nodes: it does not any more. */
+void ending_leave_nodes(struct agent *a);
+
+/* Ends the step as if SIGTERM had told the agent to, by this sequence, or by the step's own for
+ * NULL. One that runs already is cut short, if this one comes to its end earlier. */
+void ending_terminate_take(struct agent *a, struct spec_kill *steps, size_t count);
+
+/* Notes who runs now: what a step that is told to end is sent, ends tasks on request. */
+void ending_before_signal(struct agent *a, int signal);
+
+/* Looks whether the step is over and goes on to its next state if so. */
+void ending_check(struct agent *a);
+
+void ending_unwatch(struct agent *a);
+
+/* In a new program: begins where the old one has stopped, with what happened in between. */
+void ending_go_on(struct agent *a);
+
+/* The MPI service process has ended after the step's last process. */
+void ending_service_gone(struct agent *a);
+
+/* stdio_finish()'s done. */
+void ending_streams_done(void *userdata);
+
+/* For the program that goes on with the step (handover.h): the escalation, the limits, the
+ * suspension. restore: in the place of ending_watch() and ending_started(). */
+void ending_save(struct agent *a, struct handover *h, struct json_t *object);
+int ending_restore(struct agent *a, const struct handover *h, const struct json_t *object,
+	struct err *err) _must_check_;
+
+#endif

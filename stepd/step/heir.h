@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * An agent made of what a dead one left in its step's directory: state.json, spec.json and
+ * events.jsonl. It knows what that one knew; nothing is done to the step.
+ */
+#ifndef STEPD_STEP_HEIR_H
+#define STEPD_STEP_HEIR_H
+
+#include <sys/types.h>
+
+#include "stepd/api/step.h"
+#include "stepd/step/agent.h"
+#include "stepd/step/state_doc.h"
+
+struct spec;
+
+struct heir {
+	struct state_doc state;
+	struct spec *spec;
+	struct agent_options options; /* those given, and for the others the dead agent's */
+};
+
+/* Fills a's plan, tasks, times and options from the directory; a->registry is the caller's, who has
+ * its lock. Tasks that state.json has with a pid, and of whose end nothing is told, are
+ * TASK_RUNNING; whether they still are is not looked at. -ENOENT: there is no state.json. h lives
+ * as long as a. */
+int heir_load(struct agent *a, int dir_fd, struct heir *h, struct err *err) _must_check_;
+
+void heir_clear(struct heir *h);
+#define _cleanup_heir_ _cleanup_(heir_clear)
+
+/* "7.0" or "n1/7.0" as a step that has a directory: what registry_take_over() needs of job is set,
+ * its strings are the caller's to free. -ENOENT, or -ENOTUNIQ where several nodes have it. */
+int heir_find(const char *runtime_dir, const char *step, stepd_step_rec_t *ret_job,
+	char **ret_strings, struct err *err) _must_check_;
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tasks that join the running step: the spawns of its MPI programs. One after the other:
+ *
+ *   asked (mpi/link.h) -> waits while the step is suspended or the agent is about to execute a new
+ *   program -> forked, some in each turn of the loop, into the step's container, and held -> all
+ * let go at once -> all executed: answered with their ends of the socket pairs
+ *
+ * All of a spawn's tasks start or none stays: where one can't be forked or executed the others are
+ * killed, and the answer comes when all have ended. Such tasks say nothing of the step's status.
+ * Those that have started are tasks as all others: the step goes on until they have ended.
+ */
+#ifndef STEPD_STEP_JOIN_H
+#define STEPD_STEP_JOIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stepd/base/err.h"
+#include "stepd/step/requests.h"
+
+struct agent;
+struct handover;
+struct join;
+struct json_t;
+
+/* Spawns that may wait for their turn. */
+#define JOIN_WAITING_MAX 64u
+
+struct joins {
+	struct join *now;       /* under way; NULL: none */
+	struct json_t *waiting; /* an array of their messages' texts; NULL: none */
+};
+
+/* The message "spawn" of the MPI service process, which is answered by mpi_door_send_take(), now or
+ * later, refusals included. -EBADMSG: it is none that could be answered. */
+int join_from_link(struct agent *a, const struct json_t *message, struct err *err) _must_check_;
+
+/* A spawn has failed on another node: its tasks end, and say nothing of the step's status. One that
+ * is under way, or waits, fails with that. answer as of requests_add_signal(). -ESRCH: none of them
+ * runs here. */
+int join_drop(struct agent *a, uint32_t number, const struct request_answer *answer) _must_check_;
+
+/* Whether one is under way. */
+bool join_is_busy(const struct agent *a);
+
+/* What the next one waits for may be over. */
+void join_go_on(struct agent *a);
+
+/* The step is told to end, or has ended: all are answered. */
+void join_step_ends(struct agent *a);
+
+/* As reaping.c sees them: what has been reported by now, that a task has ended; and then what
+ * follows of it. */
+void join_read_reports(struct agent *a);
+void join_task_ended(struct agent *a, uint32_t local_id);
+void join_act(struct agent *a);
+
+/* For the program that goes on with the step (handover.h): those that wait; none is under way. */
+void join_save(const struct agent *a, struct handover *h, struct json_t *root);
+int join_restore(struct agent *a, const struct json_t *root) _must_check_;
+
+void join_clear(struct agent *a);
+
+#endif

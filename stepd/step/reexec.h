@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * An upgrade while the step runs: SIGUSR2, or the method Reexec, has the agent execute its new
+ * program in its own place. The process stays the same one, so its children stay its children, its
+ * locks stay locked, and its descriptors open; what it knows goes over in a handover (handover.h).
+ *
+ *   the container's requests rest -> a child tries the new program, with all that there is to hand
+ *   over: it restores the whole of it, and ends -> the state of that moment is written down ->
+ *   execve(2) -> the new program restores, and goes on
+ *
+ * Whatever stands against it is told in one sentence, and the agent goes on as it was. Once
+ * execve() has succeeded there is no way back: that is what the trial is for.
+ */
+#ifndef STEPD_STEP_REEXEC_H
+#define STEPD_STEP_REEXEC_H
+
+#include <ev.h>
+#include <stdbool.h>
+
+#include "stepd/base/err.h"
+#include "stepd/loop/worker.h"
+
+struct agent;
+struct agent_options;
+struct handover;
+struct log;
+struct spec;
+
+struct reexec {
+	char *program; /* the path by which this one was started; NULL: it can't be told */
+	bool wanted;
+	bool trying;
+	int program_fd; /* what is tried, and then executed; -1: none */
+	struct handover *trial;
+	int trial_fd;
+	struct worker worker;
+	ev_timer due;         /* runs once all other watchers of the moment have */
+	uint64_t patience_ns; /* until when answers are waited for that are being made */
+	uint64_t asked_ns;    /* when the loop came to a halt */
+};
+
+#define REEXEC_INIT                                                                                \
+	{                                                                                          \
+		.program_fd = -1, .trial_fd = -1                                                   \
+	}
+
+/* At the agent's start: finds out which program this is. */
+int reexec_init(struct agent *a, struct err *err) _must_check_;
+void reexec_clear(struct agent *a);
+
+/* Begins it, now or once the step runs. */
+void reexec_ask(struct agent *a);
+
+/* Something that it waited for may be over: the step has begun, a worker has ended. */
+void reexec_go_on(struct agent *a);
+
+/* An answer that it waited for is made. */
+void reexec_answered(struct agent *a);
+
+/* What the trial of a program that will do begins its only line with. */
+#define REEXEC_CHECKED "stepd can go on: "
+
+/* ---- parts of it --------------------------------------------------------------------------- */
+
+/* Opens the program and checks that it is one, and as root that nobody else could have changed it:
+ * a descriptor, or -errno. */
+int reexec_open_program(const char *path, struct err *err) _must_check_;
+
+/* Executes the program of program_fd, "continue FD" and what this one was called with behind it, or
+ * "continue --check FD". Returns -errno. */
+int reexec_execute(int program_fd, int handover_fd, bool check, struct err *err);
+
+/* In a worker: has a child of its own try it. */
+int reexec_try(int program_fd, int handover_fd, const struct handover *h, struct err *err);
+
+/* Writes down all of the agent: NULL, for want of memory. */
+struct handover *reexec_save(struct agent *a);
+
+/* In the new program: what the agent was called with. The texts are the handover's, which has to
+ * live as long. */
+void reexec_restore_options(
+	const struct handover *h, struct agent_options *ret_options, struct log *ret_log);
+
+/* Whether the agent ignores SIGHUP. */
+bool reexec_ignores_hup(const struct handover *h);
+
+/* Makes the agent of it: a has its options, its loop and its signals. */
+int reexec_restore(struct agent *a, const struct spec *spec, const struct handover *h,
+	struct err *err) _must_check_;
+
+#endif

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Both halves of what an agent is, side by side: each line of a save_...() has its counterpart in a
+ * restore_...(), so that whoever adds a field to struct agent finds both places here. What a module
+ * keeps to itself it saves and restores itself.
+ */
+#include <jansson.h>
+#include <signal.h>
+#include <string.h>
+
+#include "mpi/mpi.h"
+#include "proctrack/generic.h"
+#include "proctrack/proctrack.h"
+#include "stepd/account/account.h"
+#include "stepd/account/oom.h"
+#include "stepd/account/sample.h"
+#include "stepd/base/log.h"
+#include "stepd/base/signals.h"
+#include "stepd/frontend/methods.h"
+#include "stepd/frontend/mpi_door.h"
+#include "stepd/frontend/mpi_streams.h"
+#include "stepd/plugin/plugin.h"
+#include "stepd/record/events.h"
+#include "stepd/record/registry.h"
+#include "stepd/record/trace.h"
+#include "stepd/snapshot/handover.h"
+#include "stepd/stdio/stdio.h"
+#include "stepd/step/adopted.h"
+#include "stepd/step/agent_impl.h"
+#include "stepd/step/ending.h"
+#include "stepd/step/reexec.h"
+#include "stepd/step/result.h"
+
+/* ---- what the agent was called with -------------------------------------------------------- */
+
+static void save_options(const struct agent *a, struct handover *h, json_t *object)
+{
+	const struct agent_options *o = a->options;
+
+	handover_put_text(h, object, "plugin_dir", o->plugin_dir);
+	handover_put_text(h, object, "runtime_dir", o->runtime_dir);
+	handover_put_text(h, object, "trace_file", o->trace_file);
+	handover_put_text(h, object, "result_file", o->result_file);
+	handover_put_text(h, object, "sample_file", o->sample_file);
+	handover_put_int(h, object, "sample_interval_ms", (int64_t)o->sample_interval_ms);
+	handover_put_bool(h, object, "usage_table", o->usage_table);
+	handover_put_int(h, object, "operator_gid", (int64_t)o->operator_gid);
+	handover_put_int(h, object, "keep_result_ms", (int64_t)o->keep_result_ms);
+	handover_put_int(h, object, "start_ns", (int64_t)o->start_ns);
+	handover_put_fd(h, object, "log_fd", a->log->fd);
+	handover_put_int(h, object, "log_most", a->log->most);
+	handover_put_text(h, object, "log_ident", a->log->ident);
+	handover_put_fd(h, object, "keeper_fd", a->keeper.fd);
+	handover_put_text(h, object, "program", a->reexec.program);
+	handover_put_bool(h, object, "ignores_hup", process_ignores_hup());
+}
+
+void reexec_restore_options(
+	const struct handover *h, struct agent_options *ret_options, struct log *ret_log)
+{
+	const json_t *object = handover_get_object(handover_root((struct handover *)h), "options");
+	const char *ident = handover_get_text(h, object, "log_ident");
+
+	*ret_options = (struct agent_options){
+		.plugin_dir = handover_get_text(h, object, "plugin_dir"),
+		.runtime_dir = handover_get_text(h, object, "runtime_dir"),
+		.trace_file = handover_get_text(h, object, "trace_file"),
+		.result_file = handover_get_text(h, object, "result_file"),
+		.sample_file = handover_get_text(h, object, "sample_file"),
+		.sample_interval_ms =
+			(uint64_t)handover_get_int(object, "sample_interval_ms", 1000),
+		.usage_table = handover_get_bool(object, "usage_table", false),
+		.operator_gid = (gid_t)handover_get_int(object, "operator_gid", (gid_t)-1),
+		.keep_result_ms = (uint64_t)handover_get_int(object, "keep_result_ms", 0),
+		.ready_fd = -1,
+		.keeper_fd = handover_get_fd(object, "keeper_fd"),
+		.start_ns = (uint64_t)handover_get_int(object, "start_ns", 0),
+		.log = ret_log,
+	};
+	*ret_log = (struct log){
+		.fd = handover_is_trial(h) ? -1 : handover_get_fd(object, "log_fd"),
+		.most = (enum log_level)handover_get_int(object, "log_most", LOG_LEVEL_INFO),
+	};
+	(void)snprintf(ret_log->ident, sizeof(ret_log->ident), "%s", ident ? ident : "stepd");
+}
+
+bool reexec_ignores_hup(const struct handover *h)
+{
+	return handover_get_bool(
+		handover_get_object(handover_root((struct handover *)h), "options"), "ignores_hup",
+		false);
+}
+
+/* ---- how far the step has come ------------------------------------------------------------- */
+
+static void save_state(const struct agent *a, struct handover *h, json_t *object)
+{
+	char name[SIGNALS_NAME_SIZE];
+
+	handover_put_text(h, object, "state", agent_state_words[a->state]);
+	handover_put_text(h, object, "reason", agent_reason_words[a->reason]);
+	if (a->end_signal)
+		handover_put_text(
+			h, object, "end_signal", signals_name(a->end_signal, name, sizeof(name)));
+	handover_put_int(h, object, "abort_code", a->abort_code);
+	handover_put_int(h, object, "linked", a->linked);
+	handover_put_bool(h, object, "streams_done", a->streams_done);
+	handover_put_bool(h, object, "output_lost", a->output_lost);
+	handover_put_bool(h, object, "unkillable", a->unkillable);
+	handover_put_text(h, object, "unkillable_text", a->unkillable_text);
+	handover_put_int(h, object, "begin_ns", (int64_t)a->begin_ns);
+	handover_put_int(h, object, "end_ns", (int64_t)a->end_ns);
+	handover_put_int(h, object, "release_ns", (int64_t)a->release_ns);
+	handover_put_bool(h, object, "exec_failed", a->exec_failed);
+	handover_put_int(h, object, "running_ns", (int64_t)a->recover.running_ns);
+	handover_put_int(h, object, "forked_least", (int64_t)a->recover.forked.least);
+	handover_put_int(h, object, "forked_most", (int64_t)a->recover.forked.most);
+	handover_put_int(h, object, "adopted", a->recover.adopted);
+	handover_put_int(h, object, "mpi_service_pid", a->recover.service.pid);
+	handover_put_int(h, object, "mpi_service_ticks", (int64_t)a->recover.service.start_ticks);
+	if (a->failure.code) {
+		handover_put_int(h, object, "failure", a->failure.code);
+		handover_put_text(h, object, "failure_text", a->failure.text);
+	}
+}
+
+static int restore_state(
+	struct agent *a, const struct handover *h, const json_t *object, struct err *err)
+{
+	const char *signal = handover_get_text(h, object, "end_signal");
+	const char *failure = handover_get_text(h, object, "failure_text");
+	int state = handover_get_word(object, "state", agent_state_words, AGENT_STATE_MAX, -1);
+	int reason = handover_get_word(object, "reason", agent_reason_words, AGENT_REASON_MAX, -1);
+
+	if (state < AGENT_RUNNING || state > AGENT_DRAINING || reason < 0)
+		return handover_say_bad("state", err);
+	a->state = (enum agent_state)state;
+	a->reason = (enum agent_reason)reason;
+	a->end_signal = signal ? signals_parse(signal) : 0;
+	a->abort_code = (int)handover_get_int(object, "abort_code", 0);
+	a->linked = (unsigned)handover_get_int(object, "linked", 0);
+	a->streams_done = handover_get_bool(object, "streams_done", false);
+	a->output_lost = handover_get_bool(object, "output_lost", false);
+	a->unkillable = handover_get_bool(object, "unkillable", false);
+	a->begin_ns = (uint64_t)handover_get_int(object, "begin_ns", 0);
+	a->end_ns = (uint64_t)handover_get_int(object, "end_ns", 0);
+	a->release_ns = (uint64_t)handover_get_int(object, "release_ns", 0);
+	a->exec_failed = handover_get_bool(object, "exec_failed", false);
+	a->recover.running_ns = (uint64_t)handover_get_int(object, "running_ns", 0);
+	a->recover.forked.least = (uint64_t)handover_get_int(object, "forked_least", 0);
+	a->recover.forked.most = (uint64_t)handover_get_int(object, "forked_most", 0);
+	a->recover.adopted = (uint32_t)handover_get_int(object, "adopted", 0);
+	a->recover.service.pid = (pid_t)handover_get_int(object, "mpi_service_pid", 0);
+	a->recover.service.start_ticks = (uint64_t)handover_get_int(object, "mpi_service_ticks", 0);
+	a->failure.code = (int)handover_get_int(object, "failure", 0);
+	(void)snprintf(a->failure.text, sizeof(a->failure.text), "%s", failure ? failure : "");
+	return handover_copy_text(h, object, "unkillable_text", &a->unkillable_text) < 0
+		? err_set(err, -ENOMEM, "take over the step")
+		: 0;
+}
+
+/* The tasks' report pipe, and what holds tasks that have not come to look whether they may go. */
+static void save_launch(const struct agent *a, struct handover *h, json_t *object)
+{
+	handover_put_fd(h, object, "report_fd", a->launch.report_fd);
+	handover_put_fd(h, object, "hold_write_fd", a->launch.hold_write_fd);
+	handover_put_int(h, object, "rss_kib", a->launch.rss_kib);
+	handover_put_int(h, object, "nofile", (int64_t)a->saved.nofile.rlim_cur);
+	handover_put_int(h, object, "nofile_most", (int64_t)a->saved.nofile.rlim_max);
+	handover_put_text(h, object, "oom_score_adj", a->saved.oom_score_adj);
+	handover_put_fd(h, object, "ready_fd", a->ready.fd);
+	if (a->ready.text)
+		handover_put_bytes(h, object, "ready", a->ready.text + a->ready.at,
+			a->ready.size - a->ready.at);
+}
+
+static int restore_launch(
+	struct agent *a, const struct handover *h, const json_t *object, struct err *err)
+{
+	const char *adj = handover_get_text(h, object, "oom_score_adj"), *ready;
+	size_t size = 0;
+
+	a->launch.report_fd = handover_get_fd(object, "report_fd");
+	a->launch.hold_write_fd = handover_get_fd(object, "hold_write_fd");
+	a->launch.rss_kib = (long)handover_get_int(object, "rss_kib", 0);
+	a->launch.released = true;
+	a->saved.nofile.rlim_cur = (rlim_t)handover_get_int(object, "nofile", -1);
+	a->saved.nofile.rlim_max = (rlim_t)handover_get_int(object, "nofile_most", -1);
+	(void)snprintf(
+		a->saved.oom_score_adj, sizeof(a->saved.oom_score_adj), "%s", adj ? adj : "");
+	a->ready.fd = handover_get_fd(object, "ready_fd");
+	ready = handover_get_bytes(h, object, "ready", &size);
+	return result_restore_ready(a, ready, size) < 0
+		? err_set(err, -ENOMEM, "take over the ready line")
+		: 0;
+}
+
+/* ---- the container ------------------------------------------------------------------------- */
+
+static void save_stopped(const struct agent *a, struct handover *h, json_t *object)
+{
+	const struct generic_stopped *stopped = proctrack_get_stopped(a->pt);
+	json_t *array = handover_put_array(h, object, "stopped");
+	uint32_t i;
+
+	handover_put_bool(h, object, "stopped_owned", stopped->owned);
+	handover_put_bool(h, object, "stopped_active", stopped->active);
+	for (i = 0; stopped->active && i < stopped->n; i++) {
+		handover_append_int(h, array, stopped->v[i].pid);
+		handover_append_int(h, array, (int64_t)stopped->v[i].start_ticks);
+	}
+}
+
+static void restore_stopped(struct agent *a, const json_t *object)
+{
+	struct generic_stopped *stopped = proctrack_get_stopped(a->pt);
+	const json_t *array = handover_get_array(object, "stopped");
+	uint32_t n = (uint32_t)json_array_size(array) / 2, i;
+
+	stopped->owned = handover_get_bool(object, "stopped_owned", false);
+	stopped->active = handover_get_bool(object, "stopped_active", false);
+	stopped->n = n < GENERIC_STOPPED_MAX ? n : GENERIC_STOPPED_MAX;
+	for (i = 0; i < stopped->n; i++) {
+		stopped->v[i].pid = (pid_t)json_integer_value(json_array_get(array, i * 2));
+		stopped->v[i].start_ticks =
+			(uint64_t)json_integer_value(json_array_get(array, i * 2 + 1));
+	}
+}
+
+/* A tracker without a place of its own on the machine may know some members by nothing else. */
+static void save_container(const struct agent *a, struct handover *h, json_t *object)
+{
+	json_t *array = handover_put_array(h, object, "members");
+	_cleanup_free_ pid_t *pids = NULL;
+	int i, n = 0;
+
+	handover_put_text(h, object, "proctrack", proctrack_get_type(a->pt));
+	save_stopped(a, h, object);
+	if (registry_get_root(a->registry))
+		return;
+	if (proctrack_get_pids(a->pt, a->plan.job.cont_id, &pids, &n) < 0)
+		n = 0; /* none is left */
+	handover_put_json_take(h, object, "added", added_pack(&a->added));
+	for (i = 0; i < n; i++) {
+		/* Tasks are known by being the agent's children, where they are. */
+		if (a->exits || !tasks_find(&a->tasks, pids[i]))
+			handover_append_int(h, array, pids[i]);
+	}
+}
+
+static int adopt(struct agent *a, const json_t *array, struct err *err)
+{
+	int n = (int)json_array_size(array), i, r;
+	_cleanup_free_ pid_t *pids = calloc((size_t)n + 1, sizeof(*pids));
+
+	if (!pids)
+		return err_set(err, -ENOMEM, "take over the step's container");
+	for (i = 0; i < n; i++)
+		pids[i] = (pid_t)json_integer_value(json_array_get(array, (size_t)i));
+	r = proctrack_adopt(a->pt, &a->plan.job, pids, n);
+	if (a->recover.adopted && (r == -ESRCH || r == -ENOENT)) {
+		/* Nothing of the agent's holds it: it went with its last process, just now. */
+		a->plan.job.cont_id = 0;
+		return 0;
+	}
+	return r < 0 ? err_set(err, r, "take over the step's container") : 0;
+}
+
+static int restore_container(
+	struct agent *a, const struct handover *h, const json_t *object, struct err *err)
+{
+	const char *type = handover_get_text(h, object, "proctrack");
+	const char *root = registry_get_root(a->registry);
+	_cleanup_free_ char *dir = NULL;
+	int r;
+
+	if (!type)
+		return handover_say_bad("container", err);
+	r = root ? proctrack_set_root(root) : 0;
+	if (r < 0)
+		return err_set(err, r, "set the root '%s'", root);
+	r = plugin_dir_find(a->options->plugin_dir, &dir, err);
+	if (r == 0)
+		r = proctrack_open(dir, type, &a->pt, err);
+	if (r == 0 && added_unpack(&a->added, handover_get_array(object, "added")) < 0)
+		r = err_set(err, -ENOMEM, "take over the step's container");
+	if (r == 0 && !handover_is_trial(h)) /* which is the agent's still */
+		r = adopt(a, handover_get_array(object, "members"), err);
+	if (r < 0)
+		return r;
+	restore_stopped(a, object);
+	return a->plan.spec->kind == STEPD_STEP_NORMAL && a->recover.adopted == 0
+		? mpi_open(dir, a->plan.spec->mpi, &a->mpi, err)
+		: 0;
+}
+
+/* ---- all of it ----------------------------------------------------------------------------- */
+
+struct handover *reexec_save(struct agent *a)
+{
+	struct handover *h = handover_new(a->options->version);
+	json_t *root;
+
+	if (!h)
+		return NULL;
+	root = handover_root(h);
+	save_options(a, h, handover_put_object(h, root, "options"));
+	handover_put_text(h, root, "spec", a->plan.spec->text);
+	plan_save(&a->plan, h, handover_put_object(h, root, "plan"));
+	save_state(a, h, handover_put_object(h, root, "state"));
+	save_launch(a, h, handover_put_object(h, root, "launch"));
+	tasks_save(&a->tasks, h, handover_put_object(h, root, "tasks"));
+	registry_save(a->registry, h, handover_put_object(h, root, "registry"));
+	save_container(a, h, handover_put_object(h, root, "container"));
+	mpi_door_save(a, h, handover_put_object(h, root, "mpi"));
+	join_save(a, h, root);
+	ending_save(a, h, handover_put_object(h, root, "ending"));
+	account_save(a, h, handover_put_object(h, root, "account"));
+	if (a->exits)
+		adopted_save(a, h, handover_put_object(h, root, "adopted"));
+	if (a->stdio)
+		stdio_save(a->stdio, h, handover_put_object(h, root, "stdio"));
+	if (a->events)
+		events_save(a->events, h, handover_put_object(h, root, "events"));
+	if (a->methods)
+		methods_save(a->methods, h, handover_put_object(h, root, "methods"));
+	if (a->trace)
+		trace_save(a->trace, h, handover_put_object(h, root, "trace"));
+	handover_put_int(h, root, "asked_ns", (int64_t)a->reexec.asked_ns);
+	return h;
+}
+
+/* Those that have joined the step, into the step record too. */
+static int add_joined(struct agent *a)
+{
+	stepd_step_task_info_t task = {0};
+	uint32_t i;
+	int r = 0;
+
+	for (i = a->plan.job.node_tasks; r == 0 && i < a->tasks.n; i++) {
+		task.gtid = a->tasks.v[i].rank;
+		task.spawn = a->tasks.v[i].spawn;
+		r = plan_add_tasks(&a->plan, &task, 1);
+	}
+	return r;
+}
+
+static int restore_tasks(struct agent *a, const json_t *object, struct err *err)
+{
+	const struct spec *spec = a->plan.spec;
+	uint32_t i;
+	int r = tasks_init(&a->tasks, spec->ranks, spec->local_ntasks);
+
+	if (r == 0)
+		r = tasks_restore(&a->tasks, object);
+	if (r == 0)
+		r = add_joined(a);
+	if (r < 0)
+		return r == -EPROTO ? handover_say_bad("tasks", err)
+				    : err_set(err, r, "take over the tasks");
+	for (i = 0; i < a->tasks.n; i++) {
+		if (a->tasks.v[i].state == TASK_RUNNING)
+			a->plan.job.task[i].pid = a->tasks.v[i].pid;
+	}
+	return 0;
+}
+
+/* What watches and what carries, once all that they ask is there. */
+static int restore_watchers(
+	struct agent *a, const struct handover *h, const json_t *root, struct err *err)
+{
+	const json_t *stdio = handover_get_object(root, "stdio");
+	const json_t *events = handover_get_object(root, "events");
+	const json_t *adopted = handover_get_object(root, "adopted");
+	int r;
+
+	r = mpi_door_restore(a, h, handover_get_object(root, "mpi"), err);
+	if (r == 0)
+		r = ending_restore(a, h, handover_get_object(root, "ending"), err);
+	if (r == 0)
+		r = account_restore(a, h, handover_get_object(root, "account"), err);
+	if (r == 0 && adopted)
+		r = adopted_restore(a, adopted, err);
+	if (r == 0 && stdio)
+		r = stdio_restore(a->plan.spec, &a->plan.id, a->loop, a->log, h, stdio,
+			ending_streams_done, a, &a->stdio, err);
+	if (r == 0)
+		mpi_streams_restored(a);
+	if (r == 0 && events)
+		r = events_restore(events, a->log, &a->events, err);
+	return r;
+}
+
+int reexec_restore(
+	struct agent *a, const struct spec *spec, const struct handover *h, struct err *err)
+{
+	const json_t *root = handover_root((struct handover *)h);
+	const json_t *trace = handover_get_object(root, "trace");
+	int r;
+
+	r = plan_restore(spec, h, handover_get_object(root, "plan"), &a->plan, err);
+	if (r == 0)
+		r = restore_state(a, h, handover_get_object(root, "state"), err);
+	if (r == 0)
+		r = restore_tasks(a, handover_get_object(root, "tasks"), err);
+	if (r == 0)
+		r = registry_restore(h, handover_get_object(root, "registry"), &a->registry, err);
+	if (r == 0)
+		r = restore_container(a, h, handover_get_object(root, "container"), err);
+	if (r == 0)
+		r = restore_launch(a, h, handover_get_object(root, "launch"), err);
+	if (r == 0)
+		r = restore_watchers(a, h, root, err);
+	if (r == 0 && join_restore(a, root) < 0)
+		r = err_set(err, -ENOMEM, "take over the step");
+	if (r < 0)
+		return r;
+	a->trace = trace ? trace_restore(trace) : NULL; /* no memory: no trace */
+	return handover_copy_text(
+		       h, handover_get_object(root, "options"), "program", &a->reexec.program) < 0
+		? err_set(err, -ENOMEM, "take over the step")
+		: 0;
+}

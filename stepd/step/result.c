@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/step/result.h"
+
+#include <assert.h>
+#include <jansson.h>
+#include <string.h>
+#include <time.h>
+
+#include "proctrack/proctrack.h"
+#include "stepd/account/usage_values.h"
+#include "stepd/base/fs.h"
+#include "stepd/base/log.h"
+#include "stepd/base/signals.h"
+#include "stepd/frontend/methods.h"
+#include "stepd/record/registry.h"
+#include "stepd/record/report.h"
+#include "stepd/step/state_doc.h"
+
+#define RESULT_VERSION  1
+#define RESULT_SIZE_MAX (64u << 20)
+
+/* Bytes that a result takes at most, as long as no tasks join the step: every number as long as it
+ * can be, and texts with some characters that JSON escapes. */
+#define RESULT_STEP_SIZE 8192u
+#define RESULT_TASK_SIZE 2560u
+
+/* Of more tasks than some 400 the rest is not reserved: one user's step must not hold the runtime
+ * file system of all. */
+#define RESERVE_MAX (1u << 20)
+
+const char *const agent_state_words[AGENT_STATE_MAX] = {
+	[AGENT_STARTING] = "starting",
+	[AGENT_RUNNING] = "running",
+	[AGENT_ENDING] = "ending",
+	[AGENT_DRAINING] = "draining",
+	[AGENT_ENDED] = "ended",
+};
+
+const char *const agent_reason_words[AGENT_REASON_MAX] = {
+	[AGENT_REASON_COMPLETED] = "completed",
+	[AGENT_REASON_SIGNAL] = "signal",
+	[AGENT_REASON_TIME_LIMIT] = "time-limit",
+	[AGENT_REASON_BAD_EXIT] = "bad-exit",
+	[AGENT_REASON_WAIT] = "wait",
+	[AGENT_REASON_OOM] = "oom",
+	[AGENT_REASON_EXEC] = "exec-failed",
+	[AGENT_REASON_LAUNCH] = "launch-failed",
+	[AGENT_REASON_ABORT] = "abort",
+};
+
+int agent_exit_code(const struct agent *a)
+{
+	if (a->unkillable)
+		return STATUS_UNKILLABLE;
+	switch (a->reason) {
+	case AGENT_REASON_LAUNCH:
+		return STATUS_FAILED;
+	case AGENT_REASON_TIME_LIMIT:
+		return STATUS_TIME_LIMIT;
+	case AGENT_REASON_OOM:
+		return STATUS_OUT_OF_MEMORY;
+	case AGENT_REASON_SIGNAL:
+		return STATUS_SIGNAL_BASE + a->end_signal;
+	case AGENT_REASON_ABORT:
+		return a->abort_code;
+	default:
+		if (a->tasks.status.code)
+			return a->tasks.status.code;
+		return a->tasks.lost ? STATUS_LOST : a->output_lost ? STATUS_OUTPUT_LOST : 0;
+	}
+}
+
+/* ---- the ready line ------------------------------------------------------------------------ */
+
+void result_drop_ready(struct agent *a)
+{
+	struct ready *ready = &a->ready;
+
+	if (a->loop)
+		ev_io_stop(a->loop, &ready->io);
+	ready->fd = close_fd(ready->fd);
+	free(ready->text);
+	ready->text = NULL;
+}
+
+static void push_ready(struct agent *a, int patience_ms)
+{
+	struct ready *ready = &a->ready;
+	ssize_t n = report_write_patiently(
+		ready->fd, ready->text + ready->at, ready->size - ready->at, patience_ms);
+
+	if (n < 0)
+		log_warning(a->log, "write the ready line: %s, ignoring", strerror((int)-n));
+	ready->at += n > 0 ? (size_t)n : 0;
+	if (n < 0 || ready->at == ready->size)
+		result_drop_ready(a);
+}
+
+static void on_ready_fd(struct ev_loop *loop, ev_io *w, int revents)
+{
+	assert(w->data);
+	(void)loop;
+	(void)revents;
+	push_ready(w->data, 0);
+}
+
+static void watch_ready(struct agent *a)
+{
+	if (a->ready.fd < 0)
+		return;
+	ev_io_init(&a->ready.io, on_ready_fd, a->ready.fd, EV_WRITE);
+	a->ready.io.data = a;
+	ev_io_start(a->loop, &a->ready.io);
+}
+
+static int make_ready(struct agent *a)
+{
+	_cleanup_free_ char *text = NULL;
+	json_t *doc;
+	int n;
+
+	doc = json_pack("{s:s, s:i, s:s, s:{s:s, s:I}, s:o}", "step", a->plan.label, "pid",
+		(int)getpid(), "state", agent_state_words[a->state], "container", "plugin",
+		proctrack_get_type(a->pt), "id", (json_int_t)a->plan.job.cont_id, "tasks",
+		registry_pack_tasks(&a->plan.job));
+	text = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
+	json_decref(doc);
+	n = text ? asprintf(&a->ready.text, "%s\n", text) : -1;
+	if (n < 0) {
+		a->ready.text = NULL;
+		return -ENOMEM;
+	}
+	a->ready.size = (size_t)n;
+	return 0;
+}
+
+void result_send_ready(struct agent *a)
+{
+	if (a->ready.fd < 0)
+		return;
+	if (make_ready(a) < 0) {
+		log_warning(a->log, "no memory for the ready line: it is not written");
+		result_drop_ready(a);
+		return;
+	}
+	push_ready(a, 0);
+	watch_ready(a);
+}
+
+int result_restore_ready(struct agent *a, const char *text, size_t size)
+{
+	if (!text || a->ready.fd < 0)
+		return 0;
+	a->ready.text = malloc(size + 1);
+	if (!a->ready.text)
+		return -ENOMEM;
+	memcpy(a->ready.text, text, size);
+	a->ready.size = size;
+	watch_ready(a);
+	return 0;
+}
+
+void result_end_ready(struct agent *a)
+{
+	if (a->ready.text && a->reason != AGENT_REASON_SIGNAL)
+		push_ready(a, REPORT_PATIENCE_MS);
+	if (a->ready.text)
+		log_warning(a->log, "nobody reads the ready line: it was not written");
+	result_drop_ready(a);
+}
+
+/* ---- the result ---------------------------------------------------------------------------- */
+
+void result_publish_state(struct agent *a, const char *state)
+{
+	struct err err = ERR_INIT;
+
+	if (state_doc_publish(a, state, &err) < 0)
+		log_warning(a->log, "%s, ignoring", err.text);
+	methods_state_changed(a->methods);
+}
+
+/* given_up: the step has ended without those that could not be killed. */
+static json_t *pack_task(const struct task *task, const stepd_usage_t *usage, bool given_up)
+{
+	char words[TASK_WORDS_SIZE];
+	const char *text = given_up && task->state == TASK_RUNNING
+		? "given up: it could not be killed"
+		: task_words(task, words, sizeof(words));
+	json_t *doc = json_pack("{s:I, s:i, s:s, s:b}", "rank", (json_int_t)task->rank, "pid",
+		(int)task->pid, "text", text, "on_request", (int)task->requested);
+	int r = doc ? 0 : -1;
+
+	if (doc && task->spawn)
+		r = json_object_set_new(doc, "spawn", json_integer((json_int_t)task->spawn));
+	if (r == 0 && task->state != TASK_ENDED)
+		return doc;
+	r |= json_object_set_new(
+		doc, "wait_status", task->lost ? json_null() : json_integer(task->wait_status));
+	r |= json_object_set_new(
+		doc, "exit_code", task->lost ? json_null() : json_integer(task_exit_code(task)));
+	r |= json_object_set_new(doc, "elapsed_usec",
+		json_integer((json_int_t)((task->end_ns - task->start_ns) / 1000)));
+	if (task->oom_counted)
+		r |= json_object_set_new(doc, "oom_killed", json_boolean(task->oom_kills > 0));
+	if (usage)
+		r |= usage_pack(doc, usage);
+	if (r == 0)
+		return doc;
+	json_decref(doc);
+	return NULL;
+}
+
+static json_t *pack_tasks(const struct agent *a)
+{
+	json_t *tasks = json_array();
+	uint32_t i;
+	int r = tasks ? 0 : -1;
+
+	for (i = 0; r == 0 && i < a->tasks.n; i++)
+		r = json_array_append_new(tasks,
+			pack_task(&a->tasks.v[i], a->usage.tasks ? &a->usage.tasks[i] : NULL,
+				a->unkillable));
+	if (r == 0)
+		return tasks;
+	json_decref(tasks);
+	return NULL;
+}
+
+json_t *result_pack(const struct agent *a)
+{
+	const stepd_step_rec_t *job = &a->plan.job;
+	char name[SIGNALS_NAME_SIZE];
+	json_t *doc;
+	int r = 0;
+
+	doc = json_pack("{s:i, s:s, s:s, s:I, s:s, s:s, s:s, s:i, s:I, s:I, s:{s:s, s:I}, s:o}",
+		"version", RESULT_VERSION, "step", a->plan.label, "node", job->node_name, "uid",
+		(json_int_t)job->uid, "user", job->user_name, "state", agent_state_words[a->state],
+		"reason", agent_reason_words[a->reason], "exit_code", agent_exit_code(a),
+		"elapsed_usec", (json_int_t)((a->end_ns - a->begin_ns) / 1000), "suspended_usec",
+		(json_int_t)suspend_total_usec(a), "container", "plugin", proctrack_get_type(a->pt),
+		"id", (json_int_t)job->cont_id, "tasks", pack_tasks(a));
+	if (!doc)
+		return NULL;
+	if (a->reason == AGENT_REASON_SIGNAL)
+		r |= json_object_set_new(doc, "signal",
+			json_string(signals_name(a->end_signal, name, sizeof(name))));
+	if (a->reason == AGENT_REASON_LAUNCH)
+		r |= json_object_set_new(doc, "error", report_json_text(a->failure.text));
+	if (a->recover.adopted)
+		r |= json_object_set_new(doc, "adopted", json_true());
+	if (a->output_lost)
+		r |= json_object_set_new(doc, "output_lost", json_true());
+	if (oom_is_counted(a))
+		r |= json_object_set_new(doc, "oom_killed", json_boolean(a->oom.kills > 0));
+	if (a->usage.kept && a->reason != AGENT_REASON_LAUNCH)
+		r |= usage_pack(doc, &a->usage.step);
+	if (a->unkillable)
+		r |= json_object_set_new(doc, "unkillable",
+			report_json_text(a->unkillable_text ? a->unkillable_text : "?"));
+	if (r == 0)
+		return doc;
+	json_decref(doc);
+	return NULL;
+}
+
+int result_check_files(const struct agent *a, struct err *err)
+{
+	const char *result = a->options->result_file, *trace = a->options->trace_file;
+	const char *sample = a->options->sample_file;
+	int r;
+
+	if (result && strcmp(result, "-") != 0) {
+		r = report_check(result);
+		if (r < 0)
+			return err_set(err, r, "--result: '%s' can't be written", result);
+	}
+	r = sample ? report_check(sample) : 0;
+	if (r < 0)
+		return err_set(err, r, "--sample: '%s' can't be written", sample);
+	r = trace ? report_check(trace) : 0;
+	return r < 0 ? err_set(err, r, "--trace: '%s' can't be written", trace) : 0;
+}
+
+/* Takes the document over; NULL: no memory. */
+static char *make_text(json_t *doc)
+{
+	_cleanup_free_ char *text = doc ? json_dumps(doc, JSON_INDENT(2)) : NULL;
+	char *line = NULL;
+
+	json_decref(doc);
+	return text && asprintf(&line, "%s\n", text) >= 0 ? line : NULL;
+}
+
+/* First of all, so that who tidies up reads no more than the first bytes. */
+static json_t *put_keep_until(json_t *result, uint64_t until_usec)
+{
+	json_t *doc = json_pack("{s:I}", RESULT_KEEP_UNTIL, (json_int_t)until_usec);
+
+	if (doc && result && json_object_update(doc, result) == 0) {
+		json_decref(result);
+		return doc;
+	}
+	json_decref(doc);
+	json_decref(result);
+	return NULL;
+}
+
+static uint64_t now_usec(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now); /* can't fail */
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+int result_reserve(struct agent *a, struct err *err)
+{
+	size_t size = RESULT_STEP_SIZE + (size_t)a->tasks.n * RESULT_TASK_SIZE;
+
+	if (!a->options->keep_result_ms)
+		return 0;
+	return registry_reserve_result(a->registry, size < RESERVE_MAX ? size : RESERVE_MAX, err);
+}
+
+int result_keep(struct agent *a, struct err *err)
+{
+	_cleanup_free_ char *text = NULL;
+	int r;
+
+	if (!a->options->keep_result_ms)
+		return 0;
+	text = make_text(
+		put_keep_until(result_pack(a), now_usec() + a->options->keep_result_ms * 1000));
+	if (!text)
+		return err_set(
+			err, -ENOMEM, "write '%s/result.json'", registry_get_path(a->registry));
+	r = registry_store_result(a->registry, text, err);
+	a->result_kept = r == 0;
+	return r;
+}
+
+static int store(const char *path, const char *text)
+{
+	return strcmp(path, "-") == 0 ? report_write(STDOUT_FILENO, text)
+				      : report_store(path, text, true);
+}
+
+bool result_hand_on(struct agent *a)
+{
+	const char *path = a->options->result_file;
+	_cleanup_free_ char *text = NULL;
+	int r;
+
+	if (fs_read(registry_get_dirfd(a->registry), "result.json", RESULT_SIZE_MAX, &text, NULL) <
+		0)
+		return false;
+	r = path ? store(path, text) : 0;
+	if (r < 0)
+		log_error(a->log, "write the result '%s': %s", path, strerror(-r));
+	r = keeper_line_write(&a->keeper, text);
+	if (r < 0)
+		log_error(a->log, "write the result to the step's keeper: %s", strerror(-r));
+	a->result_kept = true;
+	return true;
+}
+
+int result_write(const struct agent *a, struct err *err)
+{
+	const char *path = a->options->result_file;
+	_cleanup_free_ char *line = NULL;
+	int r, kept;
+
+	if (!path && a->keeper.fd < 0)
+		return 0;
+	line = make_text(result_pack(a));
+	if (!line)
+		return err_set(err, -ENOMEM, "write the result");
+	r = path ? store(path, line) : 0;
+	kept = keeper_line_write(&a->keeper, line);
+	if (r < 0)
+		return err_set(err, r, "write the result '%s'", path);
+	return kept < 0 ? err_set(err, kept, "write the result to the step's keeper") : 0;
+}

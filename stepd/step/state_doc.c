@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/step/state_doc.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <string.h>
+#include <time.h>
+
+#include "proctrack/proctrack.h"
+#include "stepd/base/fs.h"
+#include "stepd/base/log.h"
+#include "stepd/record/registry.h"
+#include "stepd/state/steps.h"
+#include "stepd/step/agent_impl.h"
+
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
+
+uint64_t recover_now_ticks(void)
+{
+	struct timespec now;
+	long hz = sysconf(_SC_CLK_TCK);
+
+	(void)clock_gettime(CLOCK_BOOTTIME, &now); /* can't fail */
+	return (uint64_t)now.tv_sec * (uint64_t)hz +
+		(uint64_t)now.tv_nsec / (1000000000u / (uint64_t)hz);
+}
+
+/* Where it can't be had (a container without that file) it is "", which is equal to itself. */
+static void read_boot_id(char boot_id[64])
+{
+	_cleanup_free_ char *text = NULL;
+
+	boot_id[0] = '\0';
+	if (fs_read(AT_FDCWD, BOOT_ID, 256, &text, NULL) == 0)
+		(void)snprintf(boot_id, 64, "%.*s", (int)strcspn(text, "\n"), text);
+}
+
+/* ---- writing ------------------------------------------------------------------------------ */
+
+static json_t *pack_options(const struct agent_options *o)
+{
+	return json_pack("{s:s?, s:s?, s:I, s:b, s:I, s:s?}", "result", o->result_file, "sample",
+		o->sample_file, "sample_interval_ms", (json_int_t)o->sample_interval_ms, "usage",
+		(int)o->usage_table, "keep_result_ms", (json_int_t)o->keep_result_ms, "plugin_dir",
+		o->plugin_dir);
+}
+
+/* When each of those was forked that have joined the step. */
+static json_t *pack_joined(const struct agent *a)
+{
+	json_t *array = json_array();
+	uint32_t i;
+
+	for (i = a->plan.spec->local_ntasks; i < a->tasks.n; i++)
+		(void)json_array_append_new(array,
+			json_pack("[I, I]", (json_int_t)a->tasks.v[i].forked.least,
+				(json_int_t)a->tasks.v[i]
+					.forked.most)); /* missing: not taken over */
+	return array;
+}
+
+static json_t *pack_service(const struct recover_service *service)
+{
+	return service->pid ? json_pack("{s:i, s:I}", "pid", (int)service->pid, "start_ticks",
+				      (json_int_t)service->start_ticks)
+			    : NULL;
+}
+
+static json_t *pack(const struct agent *a)
+{
+	const struct recover *recover = &a->recover;
+
+	return json_pack(
+		"{s:s, s:I, s:I, s:I, s:I, s:b, s:s?, s:i, s:b, s:[I, I], s:o, s:I, s:I, s:o, s:o, "
+		"s:o*}",
+		"boot_id", recover->boot_id, "begin_ns", (json_int_t)a->begin_ns, "running_ns",
+		(json_int_t)recover->running_ns, "suspended_since_ns",
+		(json_int_t)(a->suspend.stands ? a->suspend.since_ns : 0), "suspended_ns",
+		(json_int_t)a->suspend.total_ns, "suspending",
+		(int)(a->suspend.wanted && !a->suspend.stands), "reason",
+		a->state >= AGENT_ENDING ? agent_reason_words[a->reason] : NULL, "end_signal",
+		a->end_signal, "limit_signal_sent", (int)a->limit_signal_sent, "fork_ticks",
+		(json_int_t)recover->forked.least, (json_int_t)recover->forked.most,
+		"joined_fork_ticks", pack_joined(a), "adopted", (json_int_t)recover->adopted, "gid",
+		(json_int_t)a->plan.job.gid, "options", pack_options(a->options), "added",
+		added_pack(&a->added), "mpi_service", pack_service(&recover->service));
+}
+
+int state_doc_publish(struct agent *a, const char *state, struct err *err)
+{
+	json_t *more;
+
+	if (!a->recover.boot_id[0])
+		read_boot_id(a->recover.boot_id);
+	more = pack(a);
+	if (!more)
+		return err_set(
+			err, -ENOMEM, "write '%s/state.json'", registry_get_path(a->registry));
+	registry_set_more_take(a->registry, more);
+	return registry_publish(a->registry, &a->plan.job, proctrack_get_type(a->pt), state, err);
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+static int say_bad(const json_error_t *why, struct err *err)
+{
+	return err_say(err, -EBADMSG,
+		"state.json is not what an agent writes, or one of another version: %s", why->text);
+}
+
+/* One whose agent was newer: what a newer one adds is passed over, a new version means more. */
+static int check_version(const json_t *doc, struct err *err)
+{
+	json_int_t version = json_integer_value(json_object_get(doc, "version"));
+
+	if (version == REGISTRY_STATE_VERSION)
+		return 0;
+	return err_say(err, -EBADMSG,
+		"state.json has version %lld, and this stepd knows version %d: adopt the step with the "
+		"stepd of its agent",
+		(long long)version, REGISTRY_STATE_VERSION);
+}
+
+static int unpack_registry(json_t *doc, struct state_doc *s, struct err *err)
+{
+	json_int_t job, node_id, uid, cont_id, pid;
+	json_error_t why;
+
+	if (json_unpack_ex(doc, &why, 0, "{s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:I}",
+		    "job", &job, "step", &s->step_name, "node", &s->node_name, "node_id", &node_id,
+		    "uid", &uid, "user", &s->user_name, "state", &s->state, "proctrack",
+		    &s->proctrack, "container_id", &cont_id, "agent_pid", &pid) < 0)
+		return say_bad(&why, err);
+	if (job < 0 || job > UINT32_MAX || node_id < 0 || node_id > UINT32_MAX || uid < 0 ||
+		uid >= UINT32_MAX)
+		return err_say(err, -EBADMSG,
+			"state.json has a job, node_id or uid that is none: %lld, %lld, %lld",
+			(long long)job, (long long)node_id, (long long)uid);
+	s->job_id = (uint32_t)job;
+	s->node_id = (uint32_t)node_id;
+	s->uid = (uid_t)uid;
+	s->cont_id = (uint64_t)cont_id;
+	s->agent_pid = (pid_t)pid;
+	s->container_root = json_string_value(json_object_get(doc, "container_root"));
+	return 0;
+}
+
+/* What an agent of another version may not have written has a default. */
+static int unpack_own(json_t *doc, struct state_doc *s, struct err *err)
+{
+	json_int_t begin = 0, running = 0, since = 0, suspended = 0, adopted = 0;
+	json_int_t least, most, gid;
+	char boot_id[64];
+	const char *boot;
+	json_error_t why;
+	int suspending = 0;
+
+	if (json_unpack_ex(doc, &why, 0, "{s:s, s:[I, I], s:I, s?I, s?I, s?I, s?I, s?b, s?i, s?I}",
+		    "boot_id", &boot, "fork_ticks", &least, &most, "gid", &gid, "begin_ns", &begin,
+		    "running_ns", &running, "suspended_since_ns", &since, "suspended_ns",
+		    &suspended, "suspending", &suspending, "end_signal", &s->end_signal, "adopted",
+		    &adopted) < 0)
+		return say_bad(&why, err);
+	read_boot_id(boot_id);
+	s->same_boot = strcmp(boot_id, boot) == 0;
+	s->reason = json_string_value(json_object_get(doc, "reason"));
+	s->begin_ns = (uint64_t)begin;
+	s->suspended_since_ns = (uint64_t)since;
+	s->suspended_ns = (uint64_t)suspended;
+	s->suspending = suspending;
+	s->limit_signal_sent = json_is_true(json_object_get(doc, "limit_signal_sent"));
+	s->gid = (gid_t)gid;
+	s->recover = (struct recover){.running_ns = (uint64_t)running,
+		.forked = {(uint64_t)least, (uint64_t)most},
+		.adopted = (uint32_t)adopted};
+	return 0;
+}
+
+static int unpack_options(json_t *doc, struct state_doc *s, struct err *err)
+{
+	json_t *options = json_object_get(doc, "options");
+	json_int_t interval = 0, keep = 0;
+	json_error_t why;
+	int usage = 0;
+
+	if (options &&
+		json_unpack_ex(options, &why, 0, "{s?I, s?b, s?I}", "sample_interval_ms", &interval,
+			"usage", &usage, "keep_result_ms", &keep) < 0)
+		return say_bad(&why, err);
+	s->sample_interval_ms = (uint64_t)interval;
+	s->usage_table = usage;
+	s->keep_result_ms = (uint64_t)keep;
+	s->result_file = json_string_value(json_object_get(options, "result"));
+	s->sample_file = json_string_value(json_object_get(options, "sample"));
+	s->plugin_dir = json_string_value(json_object_get(options, "plugin_dir"));
+	return 0;
+}
+
+/* Those that have joined the step stand behind the others, and have begun at times of their own. */
+static void unpack_joined(const json_t *ticks, struct state_doc *s)
+{
+	json_int_t least, most;
+	size_t i, n = 0;
+
+	for (i = 0; i < s->tasks_count; i++) {
+		if (s->tasks[i].spawn == 0 ||
+			json_unpack(json_array_get(ticks, n++), "[I, I]", &least, &most) < 0)
+			continue;
+		s->tasks[i].forked =
+			(struct recover_ticks){.least = (uint64_t)least, .most = (uint64_t)most};
+	}
+}
+
+static int unpack_tasks(const json_t *tasks, struct state_doc *s, struct err *err)
+{
+	json_int_t rank, spawn;
+	json_error_t why;
+	size_t i;
+	int pid;
+
+	s->tasks_count = json_array_size(tasks);
+	s->tasks = calloc(s->tasks_count + 1, sizeof(*s->tasks));
+	if (!s->tasks)
+		return err_set(err, -ENOMEM, "read state.json");
+	for (i = 0; i < s->tasks_count; i++) {
+		spawn = 0;
+		if (json_unpack_ex(json_array_get(tasks, i), &why, 0, "{s:I, s:i, s?I}", "rank",
+			    &rank, "pid", &pid, "spawn", &spawn) < 0)
+			return say_bad(&why, err);
+		if (rank < 0 || rank > UINT32_MAX || pid < 0 || spawn < 0 || spawn > UINT32_MAX)
+			return err_say(err, -EBADMSG,
+				"state.json has a task whose rank or pid is none: %lld, %d",
+				(long long)rank, pid);
+		s->tasks[i] = (struct state_task){
+			.rank = (uint32_t)rank, .pid = pid, .spawn = (uint32_t)spawn};
+	}
+	return 0;
+}
+
+/* One that is not whole is none: no process is signalled by its pid alone. */
+static void unpack_service(const json_t *doc, struct recover_service *service)
+{
+	const json_t *object = json_object_get(doc, "mpi_service");
+	json_int_t pid = json_integer_value(json_object_get(object, "pid"));
+	json_int_t ticks = json_integer_value(json_object_get(object, "start_ticks"));
+
+	if (pid > 1 && pid <= INT32_MAX && ticks > 0)
+		*service =
+			(struct recover_service){.pid = (pid_t)pid, .start_ticks = (uint64_t)ticks};
+}
+
+int state_doc_read(int dir_fd, struct state_doc *ret_doc, struct err *err)
+{
+	_cleanup_state_doc_ struct state_doc s = {0};
+	int r;
+
+	r = steps_read_state(dir_fd, &s.doc);
+	if (r < 0)
+		return err_set(err, r, "read what the step's agent has left, state.json");
+	r = check_version(s.doc, err);
+	if (r == 0)
+		r = unpack_registry(s.doc, &s, err);
+	if (r == 0)
+		r = unpack_own(s.doc, &s, err);
+	if (r == 0)
+		r = unpack_options(s.doc, &s, err);
+	if (r == 0)
+		r = unpack_tasks(json_object_get(s.doc, "tasks"), &s, err);
+	if (r < 0)
+		return r;
+	unpack_joined(json_object_get(s.doc, "joined_fork_ticks"), &s);
+	if (s.same_boot)
+		unpack_service(s.doc, &s.recover.service);
+	*ret_doc = s;
+	s = (struct state_doc){0};
+	return 0;
+}
+
+void state_doc_clear(struct state_doc *s)
+{
+	json_decref(s->doc);
+	free(s->tasks);
+	*s = (struct state_doc){0};
+}

@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/step/suspend.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "proctrack/proctrack.h"
+#include "stepd/base/failpoint.h"
+#include "stepd/base/log.h"
+#include "stepd/base/signals.h"
+#include "stepd/frontend/methods.h"
+#include "stepd/record/events.h"
+#include "stepd/record/registry.h"
+#include "stepd/record/trace.h"
+#include "stepd/step/agent_impl.h"
+#include "stepd/step/ending.h"
+#include "stepd/step/result.h"
+
+/* With so many events behind it a step's signals are told no more: they are what its owner can make
+ * any number of, in a file that may lie in memory, and that an heir must be able to read. */
+#define SIGNALS_TOLD_MAX (1u << 18)
+
+/* So many signals that are ignored are reported: who sends them can send any number. */
+#define IGNORED_LOGGED_MAX 16
+
+/* ---- what is told -------------------------------------------------------------------------- */
+
+const char *suspend_state_word(const struct agent *a)
+{
+	return a->state == AGENT_RUNNING && a->suspend.stands ? "suspended"
+							      : agent_state_words[a->state];
+}
+
+/* For all who asked for it: why it can't be, or NULL. Who did by a signal reads the state. */
+static void answer(struct agent *a, enum request_kind kind, const char *why)
+{
+	result_publish_state(a, suspend_state_word(a));
+	methods_suspended(a->methods, kind == REQUEST_SUSPEND, -EIO, why);
+}
+
+static void tell(const struct agent *a, enum event_kind kind)
+{
+	struct event event = EVENT_INIT(kind);
+
+	events_add(a->events, &event);
+}
+
+uint64_t suspend_total_usec(const struct agent *a)
+{
+	return a->suspend.total_ns / 1000;
+}
+
+/* ---- the moments between which nothing runs ------------------------------------------------ */
+
+static void begin_standing(struct agent *a)
+{
+	if (a->suspend.stands)
+		return;
+	a->suspend.stands = true;
+	a->suspend.since_ns = trace_now_ns();
+	pausable_pause(&a->time_limit);
+	pausable_pause(&a->limit_signal);
+	pausable_pause(&a->wait_limit);
+	pausable_pause(&a->bad_exit_grace);
+}
+
+static void end_standing(struct agent *a)
+{
+	if (!a->suspend.stands)
+		return;
+	a->suspend.stands = false;
+	a->suspend.total_ns += trace_now_ns() - a->suspend.since_ns;
+	pausable_continue(&a->time_limit);
+	pausable_continue(&a->limit_signal);
+	pausable_continue(&a->wait_limit);
+	pausable_continue(&a->bad_exit_grace);
+}
+
+/* ---- the agent as a job of a shell --------------------------------------------------------- */
+
+static int open_terminal(void)
+{
+	return open("/dev/tty", O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+}
+
+/* The shell takes the terminal when it learns of the stop, which may be late, or never where others
+ * continue the agent at once. Given away now, it says later whether an fg was there. The leader's
+ * group is there as long as it lives; SIGTTOU is blocked (process.h). */
+static bool give_terminal(void)
+{
+	_cleanup_close_ int fd = open_terminal();
+	const pid_t own = getpgrp(), leader = getsid(0);
+
+	return fd >= 0 && leader > 0 && leader != own && tcgetpgrp(fd) == own &&
+		tcsetpgrp(fd, leader) == 0;
+}
+
+static void take_terminal_back(void)
+{
+	_cleanup_close_ int fd = open_terminal();
+
+	if (fd >= 0 && tcgetpgrp(fd) == getsid(0))
+		(void)tcsetpgrp(fd, getpgrp()); /* it is a courtesy */
+}
+
+static bool has_terminal_again(const struct suspend *s)
+{
+	_cleanup_close_ int fd = s->gave_terminal ? open_terminal() : -1;
+
+	return fd >= 0 && tcgetpgrp(fd) == getpgrp();
+}
+
+/* Stops here, until a SIGCONT; false where no shell could continue it (an orphaned process group):
+ * by the default action of SIGTSTP, unlike SIGSTOP's, the kernel doesn't stop it then. */
+static bool stand_still(const sigset_t *stop)
+{
+	sigset_t pending;
+
+	(void)sigprocmask(SIG_UNBLOCK, stop, NULL); /* here it stands */
+	(void)sigprocmask(SIG_BLOCK, stop, NULL);
+	(void)sigpending(&pending);
+	return sigismember(&pending, SIGCONT); /* it is read like any other */
+}
+
+/* raise() drops a SIGCONT that is pending. An fg gives the terminal before it sends that: so if it
+ * was dropped here the terminal is ours, and if it comes later it undoes the stop. */
+static void stop_agent(struct agent *a)
+{
+	const struct timespec now = {0};
+	struct suspend *s = &a->suspend;
+	sigset_t stop;
+
+	s->stop_self = false;
+	if (!s->stopped)
+		s->gave_terminal = give_terminal();
+	s->stopped = true;
+	(void)sigemptyset(&stop); /* can't fail, nor can the others with valid arguments */
+	(void)sigaddset(&stop, SIGTSTP);
+	(void)raise(SIGTSTP);
+	if (has_terminal_again(s)) {
+		(void)sigtimedwait(&stop, NULL, &now); /* EAGAIN: the SIGCONT came */
+		suspend_resume(a);
+		return;
+	}
+	if (stand_still(&stop))
+		return;
+	/* Otherwise nobody would resume the step either. */
+	log_warning(a->log,
+		"there is no shell with job control that could continue the step: it "
+		"goes on");
+	if (s->gave_terminal)
+		take_terminal_back();
+	suspend_resume(a);
+}
+
+/* The owner of the process that leads this session: of a shell on the agent's terminal. */
+static bool leads_session(uid_t uid)
+{
+	char path[32];
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d", (int)getsid(0));
+	return stat(path, &st) == 0 && st.st_uid == uid;
+}
+
+/* With any other code, as of sigqueue(3), the uid is what the sender wrote there. */
+static bool names_sender(const struct signalfd_siginfo *info)
+{
+	return info->ssi_code == SI_USER || info->ssi_code == SI_TKILL;
+}
+
+/* Of all other signals the kernel has checked that their sender may signal the agent. */
+static bool may_continue(const struct signalfd_siginfo *info)
+{
+	uid_t uid = info->ssi_uid;
+
+	if (info->ssi_code > 0) /* the kernel's own */
+		return true;
+	if (!names_sender(info))
+		return false;
+	return uid == 0 || uid == getuid() || uid == geteuid() || leads_session(uid);
+}
+
+/* It has continued the agent all the same, if that stood. */
+static void ignore_continue(struct agent *a, const struct signalfd_siginfo *info)
+{
+	struct suspend *s = &a->suspend;
+
+	if (s->ignored++ >= IGNORED_LOGGED_MAX)
+		;
+	else if (names_sender(info))
+		log_warning(a->log,
+			"got CONT of pid %u, uid %u, who may not resume the step, ignoring",
+			(unsigned)info->ssi_pid, (unsigned)info->ssi_uid);
+	else
+		log_warning(a->log,
+			"got CONT by sigqueue(3), which doesn't tell for sure who sends it, ignoring "
+			"(use kill(2) or 'stepctl resume')");
+	if (s->stands && s->stopped)
+		stop_agent(a);
+}
+
+void suspend_on_signal(struct agent *a, const struct signalfd_siginfo *info)
+{
+	if (info->ssi_signo == SIGCONT) {
+		if (may_continue(info))
+			suspend_resume(a);
+		else
+			ignore_continue(a, info);
+		return;
+	}
+	if (info->ssi_code == SI_KERNEL && a->state == AGENT_RUNNING)
+		a->suspend.stop_self = true; /* typed at the terminal */
+	suspend_ask(a);
+}
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+static void add(struct agent *a, enum request_kind kind)
+{
+	if (requests_add(&a->suspend.requests, kind, 0) == 0)
+		return;
+	a->suspend.wanted = a->suspend.stands;
+	a->suspend.resuming = false;
+	a->suspend.stop_self = false;
+	log_error(a->log, "no memory to suspend or resume the step");
+	answer(a, kind, "the agent has no memory left");
+}
+
+/* ---- what is done by hand ------------------------------------------------------------------ */
+
+/* remedy: "", or what else than a resumption is needed. */
+static void begin_frozen(struct agent *a, const char *remedy)
+{
+	begin_standing(a);
+	log_warning(a->log, "step %s was frozen by hand, and counts as suspended: %s",
+		a->plan.label, remedy[0] ? remedy : "'stepctl resume' lets it go on");
+	tell(a, EVENT_SUSPEND);
+}
+
+static void end_thawed(struct agent *a)
+{
+	a->suspend.wanted = false;
+	end_standing(a);
+	log_warning(a->log,
+		"step %s was suspended, and let go on by hand: it counts as running; 'stepctl "
+		"suspend' stops it again",
+		a->plan.label);
+	tell(a, EVENT_RESUME);
+}
+
+static bool is_at_rest(const struct agent *a)
+{
+	const struct suspend *s = &a->suspend;
+
+	return !s->resuming && (!s->wanted || s->stands) && !s->requests.first &&
+		!requests_is_busy(&s->requests);
+}
+
+void suspend_check(struct agent *a)
+{
+	struct suspend *s = &a->suspend;
+	char text[ERR_TEXT_SIZE];
+	bool found;
+
+	s->to_check = a->state == AGENT_RUNNING && !is_at_rest(a);
+	if (a->state != AGENT_RUNNING || s->to_check)
+		return;
+	if (proctrack_is_suspended(a->pt, a->plan.job.cont_id, &found, text, sizeof(text)) < 0 ||
+		found == s->stands)
+		return;
+	if (found) {
+		begin_frozen(a, text);
+	} else {
+		end_thawed(a);
+		s->resuming = true;
+		add(a, REQUEST_RESUME); /* what is kept for then is sent */
+	}
+	result_publish_state(a, suspend_state_word(a));
+}
+
+/* ---- what is asked ------------------------------------------------------------------------- */
+
+void suspend_ask(struct agent *a)
+{
+	struct suspend *s = &a->suspend;
+
+	if (a->state != AGENT_RUNNING) {
+		answer(a, REQUEST_SUSPEND, "the step is ending");
+		return;
+	}
+	suspend_check(a); /* it may just have been done by hand */
+	if (!s->wanted) {
+		s->wanted = true;
+		s->resuming = false;
+		/* One that takes over has to know of what may be half done. */
+		result_publish_state(a, suspend_state_word(a));
+		add(a, REQUEST_SUSPEND);
+		failpoint("suspending");
+	} else if (s->stands) {
+		answer(a, REQUEST_SUSPEND, NULL);
+		if (s->stop_self)
+			stop_agent(a);
+	}
+}
+
+void suspend_resume(struct agent *a)
+{
+	struct suspend *s = &a->suspend;
+
+	s->stop_self = s->stopped = s->gave_terminal = false;
+	suspend_check(a); /* it may just have been done by hand */
+	if (s->wanted || (s->stands && !s->resuming)) {
+		s->wanted = false;
+		s->resuming = true;
+		requests_withdraw_suspend(&s->requests);
+		methods_suspended(a->methods, true, -EIO, "the step was resumed meanwhile");
+		add(a, REQUEST_RESUME);
+	} else if (!s->resuming) {
+		answer(a, REQUEST_RESUME, NULL);
+	}
+}
+
+void suspend_give_up(struct agent *a)
+{
+	if (!a->suspend.wanted && !a->suspend.stands)
+		return;
+	log_info(a->log, "the step is suspended: resuming it, so that it can end");
+	suspend_resume(a);
+}
+
+void suspend_end(struct agent *a)
+{
+	end_standing(a);
+	requests_clear(&a->suspend.requests);
+	/* There is nothing to resume, whoever asks for it while the streams still flow. */
+	a->suspend.wanted = a->suspend.resuming = a->suspend.stop_self = false;
+	methods_suspended(a->methods, true, -ESRCH, "no process of the step is left");
+	methods_suspended(a->methods, false, -ESRCH, "no process of the step is left");
+}
+
+void suspend_overtaken(struct agent *a)
+{
+	struct suspend *s = &a->suspend;
+
+	if (a->state != AGENT_RUNNING || s->stands || (!s->wanted && !s->resuming))
+		return;
+	s->wanted = s->stop_self = false;
+	s->resuming = true;
+	methods_suspended(a->methods, true, -EIO, "the step was killed meanwhile");
+	add(a, REQUEST_RESUME);
+}
+
+static void on_suspended(struct agent *a, int r, const struct err *err)
+{
+	struct suspend *s = &a->suspend;
+
+	if (!s->wanted)
+		return;              /* taken back meanwhile: a resumption follows */
+	if (r == 0 || r == -ESRCH) { /* no member: an extern step before the first */
+		failpoint("standing");
+		begin_standing(a);
+		log_info(a->log, "the step is suspended");
+		tell(a, EVENT_SUSPEND);
+		answer(a, REQUEST_SUSPEND, NULL);
+		if (s->stop_self)
+			stop_agent(a);
+		return;
+	}
+	s->wanted = s->stop_self = false;
+	s->to_check = s->stands; /* as an adopted one, or by hand, before */
+	log_error(a->log, "%s; it runs on", err->text);
+	if (worker_is_lost(r)) /* which took nothing back */
+		add(a, REQUEST_RESUME);
+	answer(a, REQUEST_SUSPEND, err->text);
+}
+
+static void on_resumed(struct agent *a, int r, const struct err *err)
+{
+	struct suspend *s = &a->suspend;
+	bool asked = s->resuming;
+	const char *why = r < 0 && r != -ESRCH ? err->text : NULL;
+
+	s->resuming = false;
+	if (r < 0 && r != -ESRCH) {
+		s->wanted = s->stands;
+		log_error(a->log, "%s", err->text);
+	} else if (s->stands) {
+		end_standing(a);
+		log_info(a->log, "the step goes on");
+		tell(a, EVENT_RESUME);
+	}
+	if (asked)
+		result_publish_state(a, suspend_state_word(a));
+	methods_suspended(a->methods, false, -EIO, why);
+}
+
+static void tell_signal(const struct agent *a, const struct request *request, const char *name)
+{
+	const struct request_target *target = &request->target;
+	struct event event = EVENT_INIT(EVENT_SIGNAL);
+
+	if (events_last(a->events) >= SIGNALS_TOLD_MAX)
+		return;
+	event.text = name;
+	if (target->whom == REQUEST_PROCESS)
+		event.pid = target->pid;
+	if (target->whom == REQUEST_TASKS && target->ranks_count == 1)
+		event.rank = target->ranks[0];
+	if (target->whom == REQUEST_TASKS)
+		event.count = (int64_t)target->ranks_count;
+	events_add(a->events, &event);
+}
+
+static void on_signalled(
+	struct agent *a, const struct request *request, int r, const struct err *err)
+{
+	char name[SIGNALS_NAME_SIZE];
+
+	(void)signals_name(request->signal, name, sizeof(name));
+	if (r < 0 && r != -ESRCH && !request->answer.fn) {
+		log_error(a->log, "%s", err->text);
+	} else if (r == 0) {
+		log_debug(a->log, "sent %s to the step", name);
+		tell_signal(a, request, name);
+	}
+	if (request->target.whom == REQUEST_STEP)
+		killseq_delivered(&a->killseq, request->signal);
+	/* It may have frozen the container and not thawed it. */
+	if (worker_is_lost(r) && proctrack_can_freeze(a->pt) && !a->suspend.wanted &&
+		!a->suspend.stands)
+		add(a, REQUEST_RESUME);
+}
+
+/* What a tracker learns of the members while the worker signals them is the worker's. One that
+ * loses the children of an added process with their parent, unless it has seen them, sees them now.
+ */
+static void see_added(struct agent *a)
+{
+	if (a->added.n > 0 || a->recover.adopted > 0)
+		(void)proctrack_is_populated(a->pt, a->plan.job.cont_id);
+}
+
+static void on_begin(const struct request *request, void *userdata)
+{
+	struct agent *a = userdata;
+
+	assert(a);
+	if (request->kind != REQUEST_SIGNAL)
+		return;
+	ending_before_signal(a, request->signal);
+	see_added(a);
+}
+
+static void on_done(const struct request *request, int r, const struct err *err, void *userdata)
+{
+	struct agent *a = userdata;
+
+	assert(a);
+	if (request->kind == REQUEST_SUSPEND)
+		on_suspended(a, r, err);
+	else if (request->kind == REQUEST_RESUME)
+		on_resumed(a, r, err);
+	else
+		on_signalled(a, request, r, err);
+	ending_check(a);
+	if (a->suspend.to_check)
+		suspend_check(a);
+	join_go_on(a);
+}
+
+static void on_rested(void *userdata)
+{
+	assert(userdata);
+	reexec_go_on(userdata);
+}
+
+/* ---- a step that was taken over ------------------------------------------------------------ */
+
+void suspend_adopt(struct agent *a, bool suspended, bool suspending, uint64_t since_ns)
+{
+	struct suspend *s = &a->suspend;
+	char text[ERR_TEXT_SIZE] = "";
+	bool found = suspended;
+
+	if (suspended)
+		proctrack_adopt_suspended(a->pt);
+	if (suspending ||
+		proctrack_is_suspended(a->pt, a->plan.job.cont_id, &found, text, sizeof(text)) < 0)
+		found = suspended; /* it can't be told */
+	if (!found && !suspended)
+		return;
+	if (found && !suspended) {
+		begin_frozen(a, text);
+		return;
+	}
+	begin_standing(a);
+	if (since_ns) /* else an older agent has not recorded it */
+		s->since_ns = since_ns;
+	s->wanted = found;
+	if (!found) /* nobody knows since when */
+		end_thawed(a);
+}
+
+void suspend_adopted(struct agent *a, bool suspending)
+{
+	if (a->suspend.wanted)
+		add(a, REQUEST_SUSPEND); /* it may have been about to go on */
+	else if (!a->suspend.stands && (suspending || proctrack_can_freeze(a->pt)))
+		add(a, REQUEST_RESUME); /* a signal freezes for a moment, too */
+}
+
+int suspend_init(struct agent *a, struct err *err)
+{
+	struct requests *rq = &a->suspend.requests;
+
+	*rq = (struct requests){
+		.pt = a->pt,
+		.job = &a->plan.job,
+		.suspend_timeout_ms = a->plan.spec->suspend_timeout_ms,
+		.begin = on_begin,
+		.done = on_done,
+		.rested = on_rested,
+		.userdata = a,
+	};
+	return requests_init(rq, a->loop) < 0 ? err_set(err, -ENOMEM, "prepare suspending") : 0;
+}
+
+void suspend_clear(struct agent *a)
+{
+	requests_clear(&a->suspend.requests);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The step's suspended state: who asks for it, what it holds up, and what is told of it.
+ *
+ * Suspended means that all of the step's processes were seen to stand still. Until that is so, or
+ * the deadline of the spec has passed and all go on as before, the step counts as running. While it
+ * is suspended the limits of its time stand still. An end takes a suspension back first, so that
+ * the step can act on what it is sent; SIGKILL does not need that.
+ */
+#ifndef STEPD_STEP_SUSPEND_H
+#define STEPD_STEP_SUSPEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stepd/step/requests.h"
+
+struct agent;
+struct handover;
+struct json_t;
+struct signalfd_siginfo;
+
+struct suspend {
+	struct requests requests;
+	bool wanted;        /* the last that was asked for is a suspension */
+	bool resuming;      /* the last that was asked for is a resumption, not answered yet */
+	bool stands;        /* it was acknowledged, or done by hand: then nobody wanted it */
+	bool to_check;      /* whether it is what the kernel says, once nothing is under way */
+	bool stop_self;     /* then the agent stops, too: a shell's job */
+	bool stopped;       /* it has, and nobody who may has continued it */
+	bool gave_terminal; /* then, to the session's leader: only an fg gives it back */
+	unsigned ignored;   /* signals */
+	uint64_t since_ns, total_ns;
+};
+
+int suspend_init(struct agent *a, struct err *err) _must_check_;
+void suspend_clear(struct agent *a);
+
+/* Begins it, or answers at once where nothing has to be done. The answer goes into state.json. */
+void suspend_ask(struct agent *a);
+void suspend_resume(struct agent *a);
+
+/* SIGTSTP suspends and SIGCONT resumes. By a terminal (^Z) the agent stops, too, once the step
+ * stands; SIGCONT (fg, bg) continues both. The kernel lets any process of the session send that
+ * one: it counts if it is of root, of the agent's user, or of who leads the session (a shell). Of
+ * several that are pending at once only the first one's sender is known; so it counts as well if
+ * the agent has the terminal again, which fg gives it first. */
+void suspend_on_signal(struct agent *a, const struct signalfd_siginfo *info);
+
+/* A SIGKILL has dropped what was under way. A step that outlives it is not left half suspended. */
+void suspend_overtaken(struct agent *a);
+
+/* The container may have been frozen or thawed by hand: what the kernel says counts, and is
+ * reported. */
+void suspend_check(struct agent *a);
+
+/* The step was taken over from an agent that, as recorded, had suspended it at since_ns, or was
+ * about to. What was done by hand since counts; before the limits of its time start. */
+void suspend_adopt(struct agent *a, bool suspended, bool suspending, uint64_t since_ns);
+
+/* And after that: what the dead agent was doing is brought to an end; a suspension that it did not
+ * acknowledge is taken back. */
+void suspend_adopted(struct agent *a, bool suspending);
+
+/* The step is about to end by something else than SIGKILL. */
+void suspend_give_up(struct agent *a);
+
+/* No process is left. */
+void suspend_end(struct agent *a);
+
+/* For the program that goes on with it (handover.h). restore: after suspend_init(). */
+void suspend_save(const struct suspend *s, struct handover *h, struct json_t *object);
+int suspend_restore(struct suspend *s, const struct json_t *object) _must_check_;
+
+/* "suspended", or the word of a->state. */
+const char *suspend_state_word(const struct agent *a);
+
+uint64_t suspend_total_usec(const struct agent *a);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The step's tasks on this node, from their forks to their ends, and who among them has a pid.
+ */
+#ifndef STEPD_STEP_TASKS_H
+#define STEPD_STEP_TASKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stepd/base/err.h"
+#include "stepd/base/status.h"
+#include "stepd/step/recover.h"
+
+enum task_state {
+	TASK_NEW,
+	TASK_RUNNING, /* forked; its exec may still be ahead */
+	TASK_ENDED,
+	TASK_STATE_MAX,
+};
+
+struct handover;
+struct json_t;
+
+struct task {
+	uint32_t rank;
+	uint32_t spawn; /* the number of the spawn that has started it; 0: it began with the step */
+	struct recover_ticks forked; /* of a spawned one: when */
+	enum task_state state;
+	pid_t pid;         /* nobody else's while running: the agent has not reaped it */
+	int wait_status;   /* once ended */
+	int exec_status;   /* 126 or 127 where it was never executed, else 0 */
+	bool lost;         /* it ended, and nobody knows how: no agent lived then */
+	bool requested;    /* was running when the step was told to end */
+	bool dropped;      /* of a spawn that failed: its end says nothing of the step */
+	uint64_t start_ns; /* CLOCK_MONOTONIC */
+	uint64_t end_ns;
+	bool oom_counted;   /* oom_kills says something */
+	uint64_t oom_kills; /* processes of it that the kernel killed for want of memory */
+};
+
+struct tasks {
+	struct task *v;
+	uint32_t n;
+	uint32_t running;
+	uint32_t *by_pid;     /* hash of slots, index + 1, 0 for none */
+	uint32_t slots;       /* a power of two */
+	struct status status; /* over those that count */
+	uint32_t lost;        /* those that would count */
+};
+
+int tasks_init(struct tasks *ts, const uint32_t *ranks, uint32_t n) _must_check_;
+void tasks_clear(struct tasks *ts);
+
+/* Room for more, which join a running step, behind those that are there: pointers to tasks that
+ * were had before are none any more. 0 or -ENOMEM. */
+int tasks_add(struct tasks *ts, uint32_t spawn, const uint32_t *ranks, uint32_t n) _must_check_;
+
+/* The task of that index runs as pid, a child of this process. */
+void tasks_started(struct tasks *ts, uint32_t index, pid_t pid, uint64_t now_ns);
+
+/* The running task with this pid, or NULL: a process that a task left behind. */
+struct task *tasks_find(const struct tasks *ts, pid_t pid);
+
+/* Notes the end of a task and counts it, unless it was requested. */
+void tasks_ended(struct tasks *ts, struct task *task, int wait_status, uint64_t now_ns);
+
+/* The same, where nobody knows how. */
+void tasks_lost(struct tasks *ts, struct task *task, uint64_t now_ns);
+
+/* Whether what ended counts as a failure of its own: not requested, and not status 0; nor was it
+ * of a spawn that failed. */
+bool task_failed(const struct task *task);
+
+/* What a shell would say of an ended task. */
+int task_exit_code(const struct task *task);
+
+/* The step has been told to end: what runs from here on ends on request. */
+void tasks_mark_requested(struct tasks *ts);
+
+/* For the program that goes on with them (handover.h). restore: after tasks_init(), with the ranks
+ * that the step began with; those that have joined it are added. 0, -ENOMEM, or -EPROTO where what
+ * was saved does not fit these tasks. */
+void tasks_save(const struct tasks *ts, struct handover *h, struct json_t *object);
+int tasks_restore(struct tasks *ts, const struct json_t *object) _must_check_;
+
+#define TASK_WORDS_SIZE 128
+
+/* "running", "exited with status 3", "never executed", ... into buf, which is returned. */
+const char *task_words(const struct task *task, char *buf, size_t size);
+
+#endif
