@@ -99,11 +99,11 @@ libagent_la_SOURCES = \
 	proctrack/procusage.c proctrack/procusage.h \
 	proctrack/tell.c proctrack/tell.h \
 	stepd/account/account.c stepd/account/account.h \
-	stepd/account/limits.c stepd/account/limits.h \
-	stepd/account/limits_devices.c \
+	stepd/account/apply_limits.c stepd/account/apply_limits.h \
 	stepd/account/oom.c stepd/account/oom.h \
 	stepd/account/sample.c stepd/account/sample.h \
 	stepd/account/sample_text.c stepd/account/sample_text.h \
+	stepd/account/tasks.c stepd/account/tasks.h \
 	stepd/account/usage.c stepd/account/usage.h \
 	stepd/account/usage_table.c stepd/account/usage_table.h \
 	stepd/account/usage_values.c stepd/account/usage_values.h \
@@ -157,6 +157,8 @@ libagent_la_SOURCES = \
 	stepd/snapshot/handover.c stepd/snapshot/handover.h \
 	stepd/spec/bind_text.c stepd/spec/bind_text.h \
 	stepd/spec/fname.c stepd/spec/fname.h \
+	stepd/spec/limits.h \
+	stepd/spec/limits_devices.c \
 	stepd/spec/rank_bits.h \
 	stepd/spec/rlimits.c stepd/spec/rlimits.h \
 	stepd/spec/spec.c stepd/spec/spec.h \
@@ -219,8 +221,7 @@ libagent_la_SOURCES = \
 	stepd/step/singletons.c stepd/step/singletons.h \
 	stepd/step/state_doc.c stepd/step/state_doc.h \
 	stepd/step/suspend.c stepd/step/suspend.h \
-	stepd/step/suspend_save.c \
-	stepd/step/tasks.c stepd/step/tasks.h
+	stepd/step/suspend_save.c
 libagent_la_LIBADD = libcontrol.la libmpilink.la libstepdsystemd.la libstate.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 
 sbin_PROGRAMS += stepd/cli/stepd

@@ -4,143 +4,147 @@
 #include <string.h>
 
 #include "proctrack/proctrack.h"
-#include "stepd/account/oom.h"
 #include "stepd/account/sample.h"
-#include "stepd/account/usage.h"
+#include "stepd/account/tasks.h"
 #include "stepd/account/usage_table.h"
 #include "stepd/base/log.h"
 #include "stepd/record/report.h"
 #include "stepd/snapshot/handover.h"
-#include "stepd/step/agent_impl.h"
 
-int account_open(struct agent *a, struct err *err)
+int account_open(struct account *acc, const struct account_setup *setup, struct err *err)
 {
-	const struct agent_options *o = a->options;
 	int r = 0;
 
-	if (o->result_file || o->keep_result_ms || o->usage_table || o->sample_file)
-		r = usage_open(&a->usage, a->tasks.n);
+	acc->setup = *setup;
+	if (setup->result_has_usage || setup->usage_table || setup->sample_file)
+		r = usage_open(&acc->usage, setup->tasks->n);
 	if (r < 0)
 		return err_set(err, r, "keep account of the step");
-	r = oom_watch(a, err);
-	if (r == 0 && o->sample_file)
-		r = sample_open(a, &a->sample, err);
+	r = oom_watch(acc, err);
+	if (r == 0 && setup->sample_file)
+		r = sample_open(acc, &acc->sample, err);
 	return r;
 }
 
-void account_started(struct agent *a)
+void account_started(struct account *acc)
 {
-	sample_start(a->sample);
+	sample_start(acc->sample);
 }
 
-void account_look(struct agent *a)
+void account_look(struct account *acc)
 {
+	struct tasks *tasks = acc->setup.tasks;
 	uint32_t i;
 	int r;
 
-	if (!a->usage.kept)
+	if (!acc->usage.kept)
 		return;
-	r = usage_look(&a->usage, a->pt, &a->plan.job);
+	r = usage_look(&acc->usage, acc->setup.pt, acc->setup.job);
 	if (r < 0 && r != -ESRCH)
-		log_debug(a->log, "can't look at what the step uses: %s", strerror(-r));
-	for (i = 0; r == 0 && i < a->tasks.n; i++)
-		oom_note_task(a, &a->tasks.v[i], &a->usage.look[i]);
+		log_debug(acc->setup.log, "can't look at what the step uses: %s", strerror(-r));
+	for (i = 0; r == 0 && i < tasks->n; i++)
+		oom_note_task(acc, &tasks->v[i], &acc->usage.look[i]);
 }
 
-void account_reaped(struct agent *a, struct task *task, const struct rusage *ru)
+static int look_at_part(struct account *acc, const struct task *task, stepd_usage_t *ret_look)
 {
-	bool unsettled = task && oom_is_unsettled(a);
+	return proctrack_usage(acc->setup.pt, acc->setup.job->cont_id, &task->rank, ret_look);
+}
+
+void account_reaped(struct account *acc, struct task *task, const struct rusage *ru, long floor_kib)
+{
+	bool unsettled = task && oom_is_unsettled(acc);
 	stepd_usage_t look;
 	int r;
 
-	a->usage.floor_kib = a->launch.rss_kib;
-	if (a->usage.kept)
-		usage_reaped(&a->usage, ru);
-	if (!task || (!a->usage.kept && !unsettled))
+	acc->usage.floor_kib = floor_kib;
+	if (acc->usage.kept)
+		usage_reaped(&acc->usage, ru);
+	if (!task || (!acc->usage.kept && !unsettled))
 		return;
-	r = proctrack_usage(a->pt, a->plan.job.cont_id, &task->rank, &look);
+	r = look_at_part(acc, task, &look);
 	if (r == 0)
-		oom_note_task(a, task, &look);
-	if (a->usage.kept)
-		usage_task_ended(
-			&a->usage, (uint32_t)(task - a->tasks.v), r == 0 ? &look : NULL, ru);
+		oom_note_task(acc, task, &look);
+	if (acc->usage.kept)
+		usage_task_ended(&acc->usage, (uint32_t)(task - acc->setup.tasks->v),
+			r == 0 ? &look : NULL, ru);
 }
 
-void account_look_at_task(struct agent *a, struct task *task)
+void account_look_at_task(struct account *acc, struct task *task)
 {
 	stepd_usage_t look;
 
-	if (proctrack_usage(a->pt, a->plan.job.cont_id, &task->rank, &look) < 0)
+	if (look_at_part(acc, task, &look) < 0)
 		return;
-	oom_note_task(a, task, &look);
-	if (a->usage.kept)
-		usage_task_ended(&a->usage, (uint32_t)(task - a->tasks.v), &look, NULL);
+	oom_note_task(acc, task, &look);
+	if (acc->usage.kept)
+		usage_task_ended(&acc->usage, (uint32_t)(task - acc->setup.tasks->v), &look, NULL);
 }
 
-void account_finish(struct agent *a)
+void account_finish(struct account *acc, bool all_ended)
 {
-	if (a->usage.kept && !a->unkillable)
-		usage_finish(&a->usage, a->pt, &a->plan.job);
+	if (acc->usage.kept && all_ended)
+		usage_finish(&acc->usage, acc->setup.pt, acc->setup.job);
 	else
-		account_look(a);
-	oom_finish(a);
-	sample_pause(a->sample);
+		account_look(acc);
+	oom_finish(acc);
+	sample_pause(acc->sample);
 }
 
-/* Nothing of a step that never ran. */
-void account_report(struct agent *a)
+void account_report(struct account *acc, uint64_t end_ns)
 {
+	const struct account_setup *setup = &acc->setup;
 	_cleanup_free_ char *text = NULL;
+
+	sample_end(acc->sample, end_ns);
+	if (!setup->usage_table)
+		return;
 	const struct usage_view view = {
-		.label = a->plan.label,
-		.elapsed_usec = (a->end_ns - a->begin_ns) / 1000,
-		.step = &a->usage.step,
-		.tasks = a->usage.tasks,
-		.task = a->plan.job.task,
-		.n = a->tasks.n,
+		.label = setup->label,
+		.elapsed_usec = (end_ns - setup->begin_ns) / 1000,
+		.step = &acc->usage.step,
+		.tasks = acc->usage.tasks,
+		.task = setup->job->task,
+		.n = setup->tasks->n,
 	};
-
-	if (a->reason == AGENT_REASON_LAUNCH)
-		return;
-	sample_end(a->sample);
-	if (!a->options->usage_table)
-		return;
 	text = usage_table_format(&view);
-	if (!text || report_write(a->log->fd, text) < 0)
-		log_warning(a->log, "can't print what the step has used");
+	if (!text || report_write(setup->log->fd, text) < 0)
+		log_warning(setup->log, "can't print what the step has used");
 }
 
-void account_save(const struct agent *a, struct handover *h, struct json_t *object)
+void account_save(const struct account *acc, struct handover *h, struct json_t *object)
 {
-	if (a->usage.tasks)
-		usage_save(&a->usage, a->tasks.n, h, handover_put_object(h, object, "usage"));
-	oom_save(&a->oom, h, handover_put_object(h, object, "oom"));
-	if (a->sample)
-		sample_save(a->sample, h, handover_put_object(h, object, "sample"));
+	if (acc->usage.tasks)
+		usage_save(&acc->usage, acc->setup.tasks->n, h,
+			handover_put_object(h, object, "usage"));
+	oom_save(&acc->oom, h, handover_put_object(h, object, "oom"));
+	if (acc->sample)
+		sample_save(acc->sample, h, handover_put_object(h, object, "sample"));
 }
 
-int account_restore(
-	struct agent *a, const struct handover *h, const struct json_t *object, struct err *err)
+int account_restore(struct account *acc, const struct account_setup *setup,
+	const struct handover *h, const struct json_t *object, bool runs, struct err *err)
 {
 	const struct json_t *usage = handover_get_object(object, "usage");
 	const struct json_t *sample = handover_get_object(object, "sample");
-	int r = usage ? usage_open(&a->usage, a->tasks.n) : 0;
+	int r = usage ? usage_open(&acc->usage, setup->tasks->n) : 0;
 
 	if (r < 0)
 		return err_set(err, r, "keep account of the step");
+	acc->setup = *setup;
 	if (usage)
-		usage_restore(&a->usage, a->tasks.n, usage);
-	r = oom_watch(a, err);
+		usage_restore(&acc->usage, setup->tasks->n, usage);
+	r = oom_watch(acc, err);
 	if (r < 0)
 		return r;
-	oom_restore(a, handover_get_object(object, "oom"));
-	r = sample ? sample_restore(a, h, sample, &a->sample) : 0;
+	oom_restore(acc, handover_get_object(object, "oom"), runs);
+	r = sample ? sample_restore(acc, h, sample, &acc->sample) : 0;
 	return r < 0 ? err_set(err, r, "go on with the samples") : 0;
 }
 
-void account_close(struct agent *a)
+void account_close(struct account *acc)
 {
-	a->sample = sample_free(a->sample);
-	oom_unwatch(a);
-	usage_clear(&a->usage);
+	acc->sample = sample_free(acc->sample);
+	oom_unwatch(acc);
+	usage_clear(&acc->usage);
 }

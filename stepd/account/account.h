@@ -1,49 +1,97 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The agent's accounting: when the step and its tasks are looked at, and who is told. usage.h is
- * what is kept, oom.h who ran out of memory, sample.h what is written while the step runs.
+ * What is kept of the step's use, when the step and its tasks are looked at, and who is told.
+ * usage.h is what is kept, oom.h who ran out of memory, sample.h what is written while the step
+ * runs.
  */
 #ifndef STEPD_ACCOUNT_ACCOUNT_H
 #define STEPD_ACCOUNT_ACCOUNT_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/resource.h>
 
+#include "stepd/account/oom.h"
+#include "stepd/account/usage.h"
+#include "stepd/api/step.h"
 #include "stepd/base/err.h"
 
-struct agent;
+struct ev_loop;
+struct events;
 struct handover;
 struct json_t;
+struct log;
+struct proctrack;
+struct sample;
 struct task;
+struct tasks;
+
+/* Everything is borrowed for as long as the account is open. */
+struct account_setup {
+	struct ev_loop *loop;
+	const struct log *log;
+	struct proctrack *pt;
+	const stepd_step_rec_t *job; /* with the container's id */
+	struct tasks *tasks;
+	struct events *events;   /* NULL: none are kept */
+	const char *label;       /* "7.0" */
+	uint64_t begin_ns;       /* of the step, CLOCK_MONOTONIC */
+	const char *sample_file; /* NULL: no samples are written */
+	uint64_t sample_interval_ms;
+	bool usage_table; /* to the log's descriptor, at the end */
+	bool result_has_usage;
+
+	/* The kernel has killed a process of the step for want of memory. */
+	void (*on_oom)(void *userdata);
+	void *userdata;
+};
+
+/* All zero but for OOM_INIT: not open. */
+struct account {
+	struct account_setup setup;
+	struct usage usage;
+	struct oom oom;
+	struct sample *sample; /* NULL: none are written */
+};
+
+#define ACCOUNT_INIT                                                                               \
+	{                                                                                          \
+		.oom = OOM_INIT                                                                    \
+	}
 
 /* Before the first fork. */
-int account_open(struct agent *a, struct err *err) _must_check_;
+int account_open(
+	struct account *acc, const struct account_setup *setup, struct err *err) _must_check_;
 
 /* The tasks have been released. */
-void account_started(struct agent *a);
+void account_started(struct account *acc);
 
-/* Live values, now: refreshes a->usage and the verdicts. Where usage is not kept it does nothing.
- */
-void account_look(struct agent *a);
+/* Live values, now: refreshes acc->usage and which tasks ran out of memory. Where usage is not kept
+ * it does nothing. */
+void account_look(struct account *acc);
 
-/* A process was reaped; task is NULL where it is none. Before what stands for the task goes. */
-void account_reaped(struct agent *a, struct task *task, const struct rusage *ru);
+/* A process was reaped; task is NULL where it is none. Before what stands for the task goes.
+ * floor_kib: what a task had resident before its exec (usage_from_rusage()). */
+void account_reaped(
+	struct account *acc, struct task *task, const struct rusage *ru, long floor_kib);
 
 /* The same of a task that is not our child: what it has used is what its part of the container
  * tells. */
-void account_look_at_task(struct agent *a, struct task *task);
+void account_look_at_task(struct account *acc, struct task *task);
 
-/* No process is left, or none can be ended; the container still stands. */
-void account_finish(struct agent *a);
+/* No process is left (all_ended), or none can be ended; the container still stands. */
+void account_finish(struct account *acc, bool all_ended);
 
-/* The last sample, and what people asked to see at the end. */
-void account_report(struct agent *a);
+/* The last sample, and what people asked to see at the end. Not of a step that never ran. */
+void account_report(struct account *acc, uint64_t end_ns);
 
 /* For the program that goes on with the step (handover.h). restore: in the place of account_open()
- * and account_started(). */
-void account_save(const struct agent *a, struct handover *h, struct json_t *object);
-int account_restore(struct agent *a, const struct handover *h, const struct json_t *object,
+ * and account_started(). runs: processes of the step may still be killed. */
+void account_save(const struct account *acc, struct handover *h, struct json_t *object);
+int account_restore(struct account *acc, const struct account_setup *setup,
+	const struct handover *h, const struct json_t *object, bool runs,
 	struct err *err) _must_check_;
 
-void account_close(struct agent *a);
+void account_close(struct account *acc);
 
 #endif

@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "proctrack/proctrack.h"
+#include "stepd/account/account.h"
+#include "stepd/account/tasks.h"
 #include "stepd/account/usage_values.h"
 #include "stepd/base/log.h"
 #include "stepd/record/events.h"
 #include "stepd/snapshot/handover.h"
-#include "stepd/step/agent_impl.h"
-#include "stepd/step/ending.h"
 
 #define PAUSE_SECONDS 0.25
 
@@ -28,26 +28,26 @@ static uint64_t get_count(const char *text, const char *name)
 	return 0;
 }
 
-bool oom_is_counted(const struct agent *a)
+bool oom_is_counted(const struct account *acc)
 {
-	return a->oom.watch.fd >= 0;
+	return acc->oom.watch.fd >= 0;
 }
 
-bool oom_is_unsettled(struct agent *a)
+bool oom_is_unsettled(struct account *acc)
 {
-	struct oom *oom = &a->oom;
+	struct oom *oom = &acc->oom;
 
-	if (!oom_is_counted(a) || pri_watch_read(&oom->watch) < 0)
+	if (!oom_is_counted(acc) || pri_watch_read(&oom->watch) < 0)
 		return false;
 	oom->kills = get_count(oom->watch.text, "oom_kill");
 	return oom->kills > oom->attributed;
 }
 
-static void say_task(const struct agent *a, const struct task *task, const stepd_usage_t *look)
+static void say_task(const struct account *acc, const struct task *task, const stepd_usage_t *look)
 {
 	char peak[USAGE_TEXT_SIZE];
 
-	log_error(a->log,
+	log_error(acc->setup.log,
 		"task %u (pid %d) ran out of memory: the kernel killed %llu process%s of it%s%s",
 		task->rank, (int)task->pid, (unsigned long long)task->oom_kills,
 		task->oom_kills == 1 ? "" : "es",
@@ -57,17 +57,17 @@ static void say_task(const struct agent *a, const struct task *task, const stepd
 			: "");
 }
 
-static void tell_task(const struct agent *a, const struct task *task)
+static void tell_task(const struct account *acc, const struct task *task)
 {
 	struct event event = EVENT_INIT(EVENT_OOM);
 
 	event.rank = task->rank;
 	event.pid = task->pid;
 	event.count = (int64_t)task->oom_kills;
-	events_add(a->events, &event);
+	events_add(acc->setup.events, &event);
 }
 
-void oom_note_task(struct agent *a, struct task *task, const stepd_usage_t *look)
+void oom_note_task(struct account *acc, struct task *task, const stepd_usage_t *look)
 {
 	uint64_t kills = look->value[STEPD_USAGE_OOM_KILLS];
 	bool first = task->oom_kills == 0;
@@ -77,88 +77,82 @@ void oom_note_task(struct agent *a, struct task *task, const stepd_usage_t *look
 	task->oom_counted = true;
 	if (kills <= task->oom_kills)
 		return;
-	a->oom.attributed += kills - task->oom_kills;
+	acc->oom.attributed += kills - task->oom_kills;
 	task->oom_kills = kills;
-	tell_task(a, task);
+	tell_task(acc, task);
 	if (first)
-		say_task(a, task, look);
+		say_task(acc, task, look);
 }
 
-static void look_at_tasks(struct agent *a)
+static void look_at_tasks(struct account *acc)
 {
 	stepd_usage_t look;
 	uint32_t i;
 
-	for (i = 0; i < a->tasks.n && a->oom.kills > a->oom.attributed; i++) {
-		if (proctrack_usage(a->pt, a->plan.job.cont_id, &a->tasks.v[i].rank, &look) == 0)
-			oom_note_task(a, &a->tasks.v[i], &look);
+	for (i = 0; i < acc->setup.tasks->n && acc->oom.kills > acc->oom.attributed; i++) {
+		if (proctrack_usage(acc->setup.pt, acc->setup.job->cont_id,
+			    &acc->setup.tasks->v[i].rank, &look) == 0)
+			oom_note_task(acc, &acc->setup.tasks->v[i], &look);
 	}
 }
 
 /* Looks, unless that was a moment ago. */
-static void look(struct agent *a)
+static void look(struct account *acc)
 {
-	struct oom *oom = &a->oom;
+	struct oom *oom = &acc->oom;
 
 	oom->late = ev_is_active(&oom->pause);
 	if (oom->late)
 		return;
-	look_at_tasks(a);
-	ev_now_update(a->loop);
+	look_at_tasks(acc);
+	ev_now_update(acc->setup.loop);
 	ev_timer_set(&oom->pause, PAUSE_SECONDS, 0.);
-	ev_timer_start(a->loop, &oom->pause);
+	ev_timer_start(acc->setup.loop, &oom->pause);
 }
 
 static void on_pause_over(struct ev_loop *loop, ev_timer *w, int revents)
 {
-	struct agent *a = w->data;
+	struct account *acc = w->data;
 
-	assert(a);
+	assert(acc);
 	(void)loop;
 	(void)revents;
-	if (a->oom.late)
-		look(a);
+	if (acc->oom.late)
+		look(acc);
 }
 
 static void on_news(void *userdata)
 {
-	struct agent *a = userdata;
+	struct account *acc = userdata;
 
-	assert(a);
-	if (oom_is_unsettled(a))
-		look(a);
-	oom_apply_policy(a);
+	assert(acc);
+	if (oom_is_unsettled(acc))
+		look(acc);
+	if (acc->oom.kills > 0)
+		acc->setup.on_oom(acc->setup.userdata);
 }
 
-void oom_apply_policy(struct agent *a)
+int oom_watch(struct account *acc, struct err *err)
 {
-	if (a->oom.kills == 0 || !a->plan.spec->oom_kill_step || a->state != AGENT_RUNNING)
-		return;
-	log_error(a->log, "a task ran out of memory: ending the step (oom_kill_step)");
-	ending_begin(a, AGENT_REASON_OOM);
-}
+	int fd = proctrack_oom_fd(acc->setup.pt, acc->setup.job->cont_id), r;
 
-int oom_watch(struct agent *a, struct err *err)
-{
-	int fd = proctrack_oom_fd(a->pt, a->plan.job.cont_id), r;
-
-	ev_init(&a->oom.pause, on_pause_over);
-	a->oom.pause.data = a;
+	ev_init(&acc->oom.pause, on_pause_over);
+	acc->oom.pause.data = acc;
 	if (fd == -EOPNOTSUPP)
 		return 0;
-	r = fd < 0 ? fd : pri_watch_start(&a->oom.watch, a->loop, fd, on_news, a);
+	r = fd < 0 ? fd : pri_watch_start(&acc->oom.watch, acc->setup.loop, fd, on_news, acc);
 	return r < 0 ? err_set(err, r, "watch whether the step runs out of memory") : 0;
 }
 
-void oom_finish(struct agent *a)
+void oom_finish(struct account *acc)
 {
-	if (oom_is_unsettled(a))
-		look_at_tasks(a);
-	if (oom_is_unsettled(a))
-		log_error(a->log,
+	if (oom_is_unsettled(acc))
+		look_at_tasks(acc);
+	if (oom_is_unsettled(acc))
+		log_error(acc->setup.log,
 			"the step ran out of memory: the kernel killed %llu more process%s, of no task's",
-			(unsigned long long)(a->oom.kills - a->oom.attributed),
-			a->oom.kills - a->oom.attributed == 1 ? "" : "es");
+			(unsigned long long)(acc->oom.kills - acc->oom.attributed),
+			acc->oom.kills - acc->oom.attributed == 1 ? "" : "es");
 }
 
 void oom_save(const struct oom *oom, struct handover *h, struct json_t *object)
@@ -168,18 +162,18 @@ void oom_save(const struct oom *oom, struct handover *h, struct json_t *object)
 }
 
 /* The pause between two looks is not handed over: one more look is what it costs. */
-void oom_restore(struct agent *a, const struct json_t *object)
+void oom_restore(struct account *acc, const struct json_t *object, bool runs)
 {
-	a->oom.kills = (uint64_t)handover_get_int(object, "kills", 0);
-	a->oom.attributed = (uint64_t)handover_get_int(object, "attributed", 0);
-	if (a->state < AGENT_DRAINING && oom_is_unsettled(a))
-		look(a);
+	acc->oom.kills = (uint64_t)handover_get_int(object, "kills", 0);
+	acc->oom.attributed = (uint64_t)handover_get_int(object, "attributed", 0);
+	if (runs && oom_is_unsettled(acc))
+		look(acc);
 }
 
-void oom_unwatch(struct agent *a)
+void oom_unwatch(struct account *acc)
 {
-	if (!a->loop)
+	if (!acc->setup.loop)
 		return;
-	ev_timer_stop(a->loop, &a->oom.pause);
-	pri_watch_stop(&a->oom.watch);
+	ev_timer_stop(acc->setup.loop, &acc->oom.pause);
+	pri_watch_stop(&acc->oom.watch);
 }

@@ -16,7 +16,7 @@
 #include "stepd/base/err.h"
 #include "stepd/loop/pri_watch.h"
 
-struct agent;
+struct account;
 struct handover;
 struct json_t;
 struct task;
@@ -35,29 +35,26 @@ struct oom {
 	}
 
 /* Before the first fork. A tracker without counts is none of an error. */
-int oom_watch(struct agent *a, struct err *err) _must_check_;
+int oom_watch(struct account *acc, struct err *err) _must_check_;
 
 /* Whether the step has a verdict at all. */
-bool oom_is_counted(const struct agent *a);
+bool oom_is_counted(const struct account *acc);
 
 /* Reads the step's count once more, without a look at its tasks: true if some of those killed are
  * of no task yet. */
-bool oom_is_unsettled(struct agent *a);
+bool oom_is_unsettled(struct account *acc);
 
 /* Takes what a look at the task told. */
-void oom_note_task(struct agent *a, struct task *task, const stepd_usage_t *look);
-
-/* Ends the step if it is to end at the first that is killed. Whoever reads the count has taken its
- * news, and sees to it that this is called. */
-void oom_apply_policy(struct agent *a);
+void oom_note_task(struct account *acc, struct task *task, const stepd_usage_t *look);
 
 /* The last look, while the container stands. */
-void oom_finish(struct agent *a);
+void oom_finish(struct account *acc);
 
-/* For the program that goes on with it (handover.h). restore: after oom_watch(). */
+/* For the program that goes on with it (handover.h). restore: after oom_watch(); runs: processes of
+ * the step may still be killed. */
 void oom_save(const struct oom *oom, struct handover *h, struct json_t *object);
-void oom_restore(struct agent *a, const struct json_t *object);
+void oom_restore(struct account *acc, const struct json_t *object, bool runs);
 
-void oom_unwatch(struct agent *a);
+void oom_unwatch(struct account *acc);
 
 #endif

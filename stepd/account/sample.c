@@ -8,17 +8,17 @@
 
 #include "stepd/account/account.h"
 #include "stepd/account/sample_text.h"
+#include "stepd/account/tasks.h"
 #include "stepd/base/log.h"
 #include "stepd/base/parse.h"
 #include "stepd/record/report.h"
 #include "stepd/record/trace.h"
 #include "stepd/snapshot/handover.h"
-#include "stepd/step/agent_impl.h"
 
 #define LOAD_SHARE 9u /* times the CPU time that a sample took, before the next one */
 
 struct sample {
-	struct agent *a;
+	struct account *acc;
 	const char *file;
 	enum sample_format format;
 	uint64_t interval_ns;
@@ -51,7 +51,7 @@ int sample_parse_interval(const char *text, uint64_t *ret_ms, struct err *err)
 
 static void drop_text(struct sample *s)
 {
-	ev_io_stop(s->a->loop, &s->io);
+	ev_io_stop(s->acc->setup.loop, &s->io);
 	free(s->text);
 	s->text = NULL;
 	s->at = s->size = 0;
@@ -60,7 +60,7 @@ static void drop_text(struct sample *s)
 static void stop(struct sample *s)
 {
 	drop_text(s);
-	ev_timer_stop(s->a->loop, &s->timer);
+	ev_timer_stop(s->acc->setup.loop, &s->timer);
 	s->fd = close_fd(s->fd);
 }
 
@@ -69,8 +69,9 @@ static void push(struct sample *s, int patience_ms)
 	ssize_t n = report_write_patiently(s->fd, s->text + s->at, s->size - s->at, patience_ms);
 
 	if (n < 0) {
-		log_warning(s->a->log, "--sample: write '%s': %s; no more samples are taken",
-			s->file, strerror((int)-n));
+		log_warning(s->acc->setup.log,
+			"--sample: write '%s': %s; no more samples are taken", s->file,
+			strerror((int)-n));
 		stop(s);
 		return;
 	}
@@ -100,26 +101,27 @@ static uint64_t time_usec(void)
 /* A task that has ended has one more line in the last sample, else none. */
 static void print_tasks(FILE *f, const struct sample *s, const struct sample_line *step, bool last)
 {
-	const struct agent *a = s->a;
+	const struct account *acc = s->acc;
 	struct sample_line line = *step;
 	uint32_t i;
 
-	for (i = 0; i < a->tasks.n; i++) {
-		line.rank = a->tasks.v[i].rank;
-		line.usage = &a->usage.tasks[i];
-		if (last || a->tasks.v[i].state == TASK_RUNNING)
+	for (i = 0; i < acc->setup.tasks->n; i++) {
+		line.rank = acc->setup.tasks->v[i].rank;
+		line.usage = &acc->usage.tasks[i];
+		if (last || acc->setup.tasks->v[i].state == TASK_RUNNING)
 			sample_print_line(f, s->format, &line);
 	}
 }
 
-static int print_sample(struct sample *s, bool last)
+/* end_ns: of the step, for its last sample; 0: it goes on. */
+static int print_sample(struct sample *s, uint64_t end_ns)
 {
-	const struct agent *a = s->a;
+	const struct account *acc = s->acc;
 	struct sample_line line = {
 		.time_usec = time_usec(),
-		.elapsed_usec = ((last ? a->end_ns : trace_now_ns()) - a->begin_ns) / 1000,
+		.elapsed_usec = ((end_ns ? end_ns : trace_now_ns()) - acc->setup.begin_ns) / 1000,
 		.rank = -1,
-		.usage = &a->usage.step,
+		.usage = &acc->usage.step,
 	};
 	FILE *f = open_memstream(&s->text, &s->size);
 
@@ -128,7 +130,7 @@ static int print_sample(struct sample *s, bool last)
 	if (!s->heading)
 		sample_print_heading(f, s->format);
 	sample_print_line(f, s->format, &line);
-	print_tasks(f, s, &line, last);
+	print_tasks(f, s, &line, end_ns != 0);
 	s->at = 0;
 	if (fclose(f) == 0) {
 		s->heading = true;
@@ -139,7 +141,7 @@ static int print_sample(struct sample *s, bool last)
 	return -ENOMEM;
 }
 
-static void take(struct sample *s, bool last)
+static void take(struct sample *s, uint64_t end_ns)
 {
 	if (s->fd < 0)
 		return;
@@ -147,14 +149,14 @@ static void take(struct sample *s, bool last)
 		s->left_out++;
 		return;
 	}
-	if (print_sample(s, last) < 0) {
-		log_warning(s->a->log, "--sample: no memory; no more samples are taken");
+	if (print_sample(s, end_ns) < 0) {
+		log_warning(s->acc->setup.log, "--sample: no memory; no more samples are taken");
 		stop(s);
 		return;
 	}
 	push(s, 0);
 	if (s->text)
-		ev_io_start(s->a->loop, &s->io);
+		ev_io_start(s->acc->setup.loop, &s->io);
 }
 
 /* What the agent itself has run, whoever else wants the CPUs. */
@@ -176,9 +178,9 @@ static void plan_next(struct sample *s, uint64_t begin_cpu_ns)
 	do
 		s->next_ns += s->interval_ns;
 	while (s->next_ns < least);
-	ev_now_update(s->a->loop);
+	ev_now_update(s->acc->setup.loop);
 	ev_timer_set(&s->timer, (double)(s->next_ns - now) / 1e9, 0.);
-	ev_timer_start(s->a->loop, &s->timer);
+	ev_timer_start(s->acc->setup.loop, &s->timer);
 }
 
 static void on_timer(struct ev_loop *loop, ev_timer *w, int revents)
@@ -189,23 +191,23 @@ static void on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 	assert(s);
 	(void)loop;
 	(void)revents;
-	account_look(s->a);
-	take(s, false);
+	account_look(s->acc);
+	take(s, 0);
 	plan_next(s, begin_cpu_ns);
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-static struct sample *make(struct agent *a, int fd)
+static struct sample *make(struct account *acc, int fd)
 {
 	struct sample *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
-	s->a = a;
-	s->file = a->options->sample_file;
+	s->acc = acc;
+	s->file = acc->setup.sample_file;
 	s->format = sample_format_of(s->file);
-	s->interval_ns = a->options->sample_interval_ms * 1000000u;
+	s->interval_ns = acc->setup.sample_interval_ms * 1000000u;
 	s->fd = fd;
 	ev_init(&s->timer, on_timer);
 	ev_io_init(&s->io, on_writable, fd, EV_WRITE);
@@ -213,15 +215,15 @@ static struct sample *make(struct agent *a, int fd)
 	return s;
 }
 
-int sample_open(struct agent *a, struct sample **ret_sample, struct err *err)
+int sample_open(struct account *acc, struct sample **ret_sample, struct err *err)
 {
-	const char *file = a->options->sample_file;
+	const char *file = acc->setup.sample_file;
 	_cleanup_close_ int fd = report_open(file);
 	struct sample *s;
 
 	if (fd < 0)
 		return err_set(err, fd, "--sample: '%s' can't be written", file);
-	s = make(a, fd);
+	s = make(acc, fd);
 	if (!s)
 		return err_set(err, -ENOMEM, "--sample");
 	(void)take_fd(&fd);
@@ -234,28 +236,28 @@ void sample_start(struct sample *s)
 	if (!s)
 		return;
 	s->next_ns = trace_now_ns();
-	on_timer(s->a->loop, &s->timer, 0);
+	on_timer(s->acc->setup.loop, &s->timer, 0);
 }
 
 void sample_pause(struct sample *s)
 {
 	if (s)
-		ev_timer_stop(s->a->loop, &s->timer);
+		ev_timer_stop(s->acc->setup.loop, &s->timer);
 }
 
-void sample_end(struct sample *s)
+void sample_end(struct sample *s, uint64_t end_ns)
 {
 	if (!s || s->fd < 0)
 		return;
 	if (s->text)
 		push(s, REPORT_PATIENCE_MS);
-	take(s, true);
+	take(s, end_ns);
 	if (s->text)
 		push(s, REPORT_PATIENCE_MS);
 	if (s->text)
 		s->left_out++;
 	if (s->left_out)
-		log_warning(s->a->log,
+		log_warning(s->acc->setup.log,
 			"--sample: '%s' was read too slowly: %llu samples are missing", s->file,
 			(unsigned long long)s->left_out);
 	stop(s);
@@ -272,10 +274,10 @@ void sample_save(const struct sample *s, struct handover *h, struct json_t *obje
 		handover_put_bytes(h, object, "text", s->text + s->at, s->size - s->at);
 }
 
-int sample_restore(struct agent *a, const struct handover *h, const struct json_t *object,
+int sample_restore(struct account *acc, const struct handover *h, const struct json_t *object,
 	struct sample **ret_sample)
 {
-	struct sample *s = make(a, handover_get_fd(object, "fd"));
+	struct sample *s = make(acc, handover_get_fd(object, "fd"));
 	const char *text;
 
 	if (!s)
@@ -291,12 +293,12 @@ int sample_restore(struct agent *a, const struct handover *h, const struct json_
 			return -ENOMEM;
 		}
 		memcpy(s->text, text, s->size);
-		ev_io_start(a->loop, &s->io);
+		ev_io_start(acc->setup.loop, &s->io);
 	}
 	if (s->fd >= 0 && handover_get_bool(object, "runs", false)) {
-		ev_now_update(a->loop);
+		ev_now_update(acc->setup.loop);
 		ev_timer_set(&s->timer, handover_left_sec((int64_t)s->next_ns), 0.);
-		ev_timer_start(a->loop, &s->timer);
+		ev_timer_start(acc->setup.loop, &s->timer);
 	}
 	*ret_sample = s;
 	return 0;

@@ -19,7 +19,7 @@
 #define SAMPLE_INTERVAL_MS_LEAST 100u
 #define SAMPLE_INTERVAL_MS_MOST  86400000u
 
-struct agent;
+struct account;
 struct handover;
 struct json_t;
 struct sample;
@@ -28,7 +28,7 @@ struct sample;
 int sample_parse_interval(const char *text, uint64_t *ret_ms, struct err *err) _must_check_;
 
 /* By options->sample_file and sample_interval_ms. */
-int sample_open(struct agent *a, struct sample **ret_sample, struct err *err) _must_check_;
+int sample_open(struct account *acc, struct sample **ret_sample, struct err *err) _must_check_;
 
 /* All of these take NULL. */
 void sample_start(struct sample *s);
@@ -37,11 +37,11 @@ void sample_start(struct sample *s);
 void sample_pause(struct sample *s);
 
 /* The last sample, from what is kept now, and no more; its reader has two seconds to take it. */
-void sample_end(struct sample *s);
+void sample_end(struct sample *s, uint64_t end_ns);
 
 /* For the program that goes on with it (handover.h). */
 void sample_save(const struct sample *s, struct handover *h, struct json_t *object);
-int sample_restore(struct agent *a, const struct handover *h, const struct json_t *object,
+int sample_restore(struct account *acc, const struct handover *h, const struct json_t *object,
 	struct sample **ret_sample) _must_check_;
 
 struct sample *sample_free(struct sample *s);

@@ -203,7 +203,7 @@ static int check_nodes_known(const struct topology *machine, const char *field, 
 	size_t i;
 
 	for (i = 0; i < machine->count; i++) {
-		if (machine->cpus[i].node >= BINDING_NODES_MAX)
+		if (machine->cpus[i].node >= SPEC_NUMA_NODES_MAX)
 			return err_say(err, -EINVAL,
 				"%s: the topology tells no NUMA node of CPU %u", field,
 				machine->cpus[i].cpu);
@@ -253,7 +253,7 @@ static int bind_to_ldoms(const struct maker *m, struct binding_sets *sets, struc
 	};
 	size_t i;
 
-	if (bitset_init(&nodes, BINDING_NODES_MAX) < 0)
+	if (bitset_init(&nodes, SPEC_NUMA_NODES_MAX) < 0)
 		return err_set(err, -ENOMEM, "bind the tasks");
 	for (i = 0; i < m->machine.count; i++)
 		bitset_set(&nodes, m->machine.cpus[i].node);

@@ -15,8 +15,6 @@
 struct identity;
 struct spec;
 
-#define BINDING_NODES_MAX 1024u /* NUMA nodes: MAX_NUMNODES of any kernel */
-
 /* What the step may use: within it all binding stays. */
 struct binding_bounds {
 	struct bitset cpus;

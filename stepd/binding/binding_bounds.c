@@ -6,6 +6,7 @@
 
 #include "stepd/base/fs.h"
 #include "stepd/binding/binding.h"
+#include "stepd/spec/spec.h"
 
 #define CPUS_MAX   (1u << 16) /* no kernel has more */
 #define CPUSET_MAX 65536u     /* bytes of a file */
@@ -44,9 +45,9 @@ static int read_nodes(struct bitset *ret_nodes)
 {
 	_cleanup_bitset_ struct bitset nodes = {0};
 
-	if (bitset_init(&nodes, BINDING_NODES_MAX) < 0)
+	if (bitset_init(&nodes, SPEC_NUMA_NODES_MAX) < 0)
 		return -ENOMEM;
-	if (syscall(SYS_get_mempolicy, NULL, nodes.words, BINDING_NODES_MAX + 1ul, NULL,
+	if (syscall(SYS_get_mempolicy, NULL, nodes.words, SPEC_NUMA_NODES_MAX + 1ul, NULL,
 		    MPOL_F_MEMS_ALLOWED) < 0 &&
 		errno != ENOSYS && errno != EPERM) /* no NUMA in the kernel; a container's filter */
 		return -errno;

@@ -115,14 +115,14 @@ static void tell_memory(
 	const struct spec *spec, const stepd_step_rec_t *job, uint32_t local_id, int fd)
 {
 	char task[128], list[LIST_SIZE], line[LINE_SIZE];
-	unsigned long words[BINDING_NODES_MAX / BITSET_WORD_BITS] = {0};
+	unsigned long words[SPEC_NUMA_NODES_MAX / BITSET_WORD_BITS] = {0};
 	struct bitset set = {.words = words, .width = ARRAY_SIZE(words)};
 	int mode = MPOL_DEFAULT, r;
 
 	name_task(job, local_id, task, sizeof(task));
-	r = (int)syscall(SYS_get_mempolicy, &mode, words, BINDING_NODES_MAX + 1ul, NULL, 0);
+	r = (int)syscall(SYS_get_mempolicy, &mode, words, SPEC_NUMA_NODES_MAX + 1ul, NULL, 0);
 	if (r == 0 && mode == MPOL_DEFAULT)
-		r = (int)syscall(SYS_get_mempolicy, NULL, words, BINDING_NODES_MAX + 1ul, NULL,
+		r = (int)syscall(SYS_get_mempolicy, NULL, words, SPEC_NUMA_NODES_MAX + 1ul, NULL,
 			MPOL_F_MEMS_ALLOWED);
 	if (r < 0)
 		(void)snprintf(line, sizeof(line), "mem-bind=%s - %s: can't be read: %s\n",

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "proctrack/proctrack.h"
-#include "stepd/account/limits.h"
+#include "stepd/account/apply_limits.h"
 #include "stepd/base/log.h"
 #include "stepd/base/pidref.h"
 #include "stepd/base/procstat.h"

@@ -47,12 +47,12 @@ static int look_at_kept(struct methods *m, struct look *look)
 	uint64_t begin_ns = trace_now_ns();
 
 	if (a->state < AGENT_DRAINING && is_due(m, begin_ns)) {
-		account_look(a);
+		account_look(&a->account);
 		m->looked_ns = trace_now_ns();
 		m->look_cost_ns = m->looked_ns - begin_ns;
 	}
-	look->step = &a->usage.step;
-	look->tasks = a->usage.tasks;
+	look->step = &a->account.usage.step;
+	look->tasks = a->account.usage.tasks;
 	return 0;
 }
 
@@ -113,7 +113,8 @@ static int make_answer(struct methods *m, bool tasks, json_t **ret_answer)
 	uint64_t now_ns = trace_now_ns(), end_ns = a->end_ns ? a->end_ns : now_ns;
 	int r;
 
-	r = a->usage.kept && (tasks || a->tasks.n <= CHEAP_TASKS || a->state >= AGENT_DRAINING)
+	r = a->account.usage.kept &&
+			(tasks || a->tasks.n <= CHEAP_TASKS || a->state >= AGENT_DRAINING)
 		? look_at_kept(m, &look)
 		: look_now(m, tasks, &look);
 	if (r < 0 && r != -ESRCH)

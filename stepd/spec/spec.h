@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include "stepd/account/limits.h"
+#include "stepd/spec/limits.h"
 #include "stepd/api/step.h"
 #include "stepd/base/err.h"
 #include "stepd/base/strv.h"
@@ -22,13 +22,14 @@
 
 struct json_t;
 
-#define SPEC_TASKS_MAX  65536u      /* on one node */
-#define SPEC_NTASKS_MAX 16777216u   /* of a step */
-#define SPEC_NODES_MAX  65536u      /* of a step */
-#define SPEC_SIZE_MAX   (64u << 20) /* bytes of a document */
-#define SPEC_SCRIPT_MAX (16u << 20) /* bytes of a batch script */
-#define SPEC_CPUS_MAX   65536u      /* of a task */
-#define SPEC_NONE       0xffffffffu /* "no rank" */
+#define SPEC_TASKS_MAX      65536u      /* on one node */
+#define SPEC_NTASKS_MAX     16777216u   /* of a step */
+#define SPEC_NODES_MAX      65536u      /* of a step */
+#define SPEC_SIZE_MAX       (64u << 20) /* bytes of a document */
+#define SPEC_SCRIPT_MAX     (16u << 20) /* bytes of a batch script */
+#define SPEC_CPUS_MAX       65536u      /* of a task */
+#define SPEC_NUMA_NODES_MAX 1024u       /* MAX_NUMNODES of any kernel */
+#define SPEC_NONE           0xffffffffu /* "no rank" */
 
 enum spec_stream_mode {
 	SPEC_STREAM_INHERIT, /* the agent's own descriptor */

@@ -7,9 +7,9 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "stepd/account/limits.h"
+#include "stepd/base/bitset.h"
 #include "stepd/base/parse.h"
-#include "stepd/binding/binding.h"
+#include "stepd/spec/limits.h"
 #include "stepd/spec/spec_json.h"
 
 #define BYTES_MAX      (INT64_C(1) << 60)
@@ -376,7 +376,7 @@ const struct spec_field spec_limit_fields[STEPD_LIMIT_COUNT] = {
 	[STEPD_LIMIT_CPUSET_MEMS] = {.name = "cpuset_mems",
 		.parse = spec_row_limit_list,
 		.offset = offsetof(struct limits, cpuset_mems),
-		.most = BINDING_NODES_MAX - 1,
+		.most = SPEC_NUMA_NODES_MAX - 1,
 		.doc = "NUMA nodes to have memory of, such as \"0-1\""},
 	[STEPD_LIMIT_IO_MAX] = {.name = "io_max",
 		.parse = spec_row_limit_io,
@@ -447,6 +447,21 @@ int spec_row_limits(const struct spec_field *field, void *into, const struct spe
 	if (r < 0)
 		return r;
 	return spec_read_object(SPEC_TABLE_LIMITS, (char *)into + field->offset, at, value, err);
+}
+
+void limits_clear(struct limits *limits)
+{
+	size_t i;
+
+	free(limits->cpuset_cpus);
+	free(limits->cpuset_mems);
+	for (i = 0; i < limits->io_count; i++)
+		free(limits->io[i].name);
+	free(limits->io);
+	for (i = 0; i < limits->devices_count; i++)
+		free(limits->devices[i].name);
+	free(limits->devices);
+	*limits = (struct limits){0};
 }
 
 int limits_from_json(

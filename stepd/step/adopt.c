@@ -8,8 +8,6 @@
 #include <string.h>
 
 #include "proctrack/proctrack.h"
-#include "stepd/account/account.h"
-#include "stepd/account/oom.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
 #include "stepd/base/procstat.h"
@@ -37,7 +35,7 @@ struct adoption {
 /* ---- the processes ------------------------------------------------------------------------- */
 
 /* The task of that pid, for certain: 0, -ESRCH if it has ended, -errno. */
-static int open_task(const struct recover_ticks *forked, pid_t pid, struct pidref *ret_ref)
+static int open_task(const struct fork_ticks *forked, pid_t pid, struct pidref *ret_ref)
 {
 	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
 	struct procstat st;
@@ -200,11 +198,13 @@ static int take_over(struct adoption *ad, struct err *err)
 	if (r == 0 && result_reserve(a, err) < 0)
 		log_warning(a->log, "%s, ignoring", err->text);
 	ad->has_container = r == 0 && a->plan.job.cont_id;
-	if (r < 0 || !ad->has_container)
+	if (r < 0 || !ad->has_container) {
+		agent_set_account(a);
 		return r;
+	}
 	r = ending_watch(a, err);
 	if (r == 0)
-		r = account_open(a, err);
+		r = agent_open_account(a, err);
 	return r < 0 ? r : methods_open(a, err);
 }
 
@@ -217,7 +217,7 @@ static void go_on(struct adoption *ad, bool suspended)
 	a->state = AGENT_RUNNING;
 	suspend_adopt(a, suspended, state->suspending, state->suspended_since_ns);
 	ending_started(a);
-	account_started(a);
+	account_started(&a->account);
 	suspend_adopted(a, state->suspending);
 	failpoint("adopt-held");
 	result_publish_state(a, suspend_state_word(a));

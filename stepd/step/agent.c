@@ -10,6 +10,7 @@
 #include "mpi/mpi.h"
 #include "proctrack/proctrack.h"
 #include "stepd/account/account.h"
+#include "stepd/account/apply_limits.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
 #include "stepd/frontend/methods.h"
@@ -316,7 +317,7 @@ static int fork_tasks(struct agent *a, struct err *err)
 
 	if (!pids)
 		return err_set(err, -ENOMEM, "fork the tasks");
-	a->recover.forked.least = recover_now_ticks();
+	a->recover.forked.least = fork_ticks_now();
 	a->launch.setup.plan = &a->plan;
 	a->launch.setup.mpi = a->mpi && mpi_has_task_hook(a->mpi) ? a->mpi : NULL;
 	a->launch.setup.nofile = &a->saved.nofile;
@@ -333,7 +334,7 @@ static int fork_tasks(struct agent *a, struct err *err)
 		r = launcher_fork_all(&a->launch, pids, err);
 	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
 	mpi_door_forked(a);
-	a->recover.forked.most = recover_now_ticks();
+	a->recover.forked.most = fork_ticks_now();
 	/* Only now: each page that the agent writes between two forks would be copied. */
 	events_begin(a->events);
 	for (i = 0; i < a->tasks.n && pids[i] > 0; i++) {
@@ -386,7 +387,7 @@ static void supervise(struct agent *a)
 	if (a->stdio)
 		stdio_start(a->stdio);
 	ending_started(a);
-	account_started(a);
+	account_started(&a->account);
 	result_publish_state(a, agent_state_words[a->state]);
 	failpoint("running");
 	result_send_ready(a);
@@ -413,7 +414,7 @@ static int run_step(struct agent *a, struct err *err)
 
 	r = ending_watch(a, err);
 	if (r == 0)
-		r = account_open(a, err);
+		r = agent_open_account(a, err);
 	if (r == 0)
 		r = launch(a, err);
 	closing_release_fds(a);

@@ -8,8 +8,9 @@
 
 #include <ev.h>
 
-#include "stepd/account/oom.h"
-#include "stepd/account/usage.h"
+#include "stepd/account/account.h"
+#include "stepd/account/tasks.h"
+#include "stepd/account/tasks.h"
 #include "stepd/launch/launch.h"
 #include "stepd/launch/plan.h"
 #include "stepd/loop/pausable.h"
@@ -24,17 +25,17 @@
 #include "stepd/step/recover.h"
 #include "stepd/step/reexec.h"
 #include "stepd/step/suspend.h"
-#include "stepd/step/tasks.h"
 
 struct events;
 struct methods;
 struct exit_watch;
+struct handover;
+struct json_t;
 struct mpi;
 struct mpi_door;
 struct proctrack;
 struct registry;
 struct stdio;
-struct sample;
 struct trace;
 
 enum agent_state {
@@ -89,9 +90,7 @@ struct agent {
 	struct mpi_door *mpi_door; /* NULL: mpi has not been asked for anything */
 	struct stdio *stdio;
 	struct trace *trace;
-	struct usage usage;
-	struct oom oom;
-	struct sample *sample;
+	struct account account;
 	struct events *events;   /* NULL: none are kept */
 	struct methods *methods; /* NULL: there is no socket */
 	struct ev_loop *loop;
@@ -138,6 +137,13 @@ void agent_init(struct agent *a, const struct agent_options *options);
 
 /* Closes all above 2 that the agent was started with and has no use for. */
 void agent_close_inherited(const struct agent_options *options);
+
+/* With what the agent was called for. set: of a step whose container is gone, of which nothing can be
+ * read any more, and what is known is reported. restore: as account_restore(). */
+void agent_set_account(struct agent *a);
+int agent_open_account(struct agent *a, struct err *err) _must_check_;
+int agent_restore_account(struct agent *a, const struct handover *h, const struct json_t *object,
+	struct err *err) _must_check_;
 
 /* A task was forked. */
 void agent_tell_start(const struct agent *a, const struct task *task);

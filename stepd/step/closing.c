@@ -60,7 +60,8 @@ static void write_reports(struct agent *a)
 		log_error(a->log, "%s", err.text);
 	if (a->state == AGENT_ENDED && result_write(a, &err) < 0)
 		log_error(a->log, "%s", err.text);
-	account_report(a);
+	if (a->reason != AGENT_REASON_LAUNCH)
+		account_report(&a->account, a->end_ns);
 	if (a->trace && trace_write(a->trace, trace_file, a->plan.label, &err) < 0)
 		log_error(a->log, "%s", err.text);
 }
@@ -73,7 +74,7 @@ static void agent_clear(struct agent *a)
 	result_drop_ready(a);
 	if (a->loop) {
 		mpi_door_close(a);
-		account_close(a);
+		account_close(&a->account);
 		a->exits = exit_watch_close(a->exits);
 		ending_unwatch(a);
 		a->methods = methods_close(a->methods);

@@ -71,7 +71,7 @@ static void begin_draining(struct agent *a)
 	join_step_ends(a);
 	failpoint("draining");
 	a->end_ns = trace_now_ns();
-	account_finish(a);
+	account_finish(&a->account, !a->unkillable);
 	killseq_stop(&a->killseq);
 	member_watch_stop(&a->member);
 	stop_limits(a);
@@ -267,6 +267,16 @@ void ending_check(struct agent *a)
 		log_debug(a->log, "the tasks have ended and left processes behind: killing them");
 		ending_kill(a, AGENT_REASON_COMPLETED);
 	}
+}
+
+void ending_on_oom(void *userdata)
+{
+	struct agent *a = userdata;
+
+	if (a->account.oom.kills == 0 || !a->plan.spec->oom_kill_step || a->state != AGENT_RUNNING)
+		return;
+	log_error(a->log, "a task ran out of memory: ending the step (oom_kill_step)");
+	ending_begin(a, AGENT_REASON_OOM);
 }
 
 /* ---- watchers ----------------------------------------------------------------------------- */

@@ -63,4 +63,8 @@ void ending_save(struct agent *a, struct handover *h, struct json_t *object);
 int ending_restore(struct agent *a, const struct handover *h, const struct json_t *object,
 	struct err *err) _must_check_;
 
+/* Ends the step (userdata: struct agent) if it is to end at the first process that is killed for
+ * want of memory, and one was. */
+void ending_on_oom(void *userdata);
+
 #endif

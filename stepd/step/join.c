@@ -197,7 +197,7 @@ static void on_reports(struct ev_loop *loop, ev_io *w, int revents)
 
 /* ---- forking ------------------------------------------------------------------------------- */
 
-static void note_fork(struct join *j, pid_t pid, const struct recover_ticks *forked)
+static void note_fork(struct join *j, pid_t pid, const struct fork_ticks *forked)
 {
 	struct agent *a = j->a;
 	uint32_t local_id = j->part.joined.first_local + j->forked++;
@@ -212,7 +212,7 @@ static void note_fork(struct join *j, pid_t pid, const struct recover_ticks *for
 static int fork_one(struct join *j)
 {
 	struct child_seat seat = {.env = j->part.task_env};
-	struct recover_ticks forked = {.least = recover_now_ticks()};
+	struct fork_ticks forked = {.least = fork_ticks_now()};
 	sigset_t all, saved;
 	pid_t pid = 0;
 	int r = join_part_open(j->a, &j->part, j->forked, &j->err);
@@ -224,7 +224,7 @@ static int fork_one(struct join *j)
 	r = launch_fork(&j->launch, j->part.joined.first_local + j->forked, &seat, &pid, &j->err);
 	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
 	join_part_close(j->a, &j->part, j->forked);
-	forked.most = recover_now_ticks();
+	forked.most = fork_ticks_now();
 	if (r == 0)
 		note_fork(j, pid, &forked);
 	return r;

@@ -8,6 +8,7 @@
 
 #include "mpi/mpi.h"
 #include "proctrack/proctrack.h"
+#include "stepd/account/apply_limits.h"
 #include "stepd/base/log.h"
 #include "stepd/frontend/mpi_door.h"
 #include "stepd/frontend/mpi_streams.h"
@@ -158,7 +159,7 @@ static int add_to_job(struct plan *plan, const struct join_part *part)
 static int add_to_tables(struct agent *a, struct join_part *part)
 {
 	uint32_t n = part->request.count;
-	int r = usage_grow(&a->usage, a->tasks.n, n);
+	int r = usage_grow(&a->account.usage, a->tasks.n, n);
 
 	if (r == 0)
 		r = tasks_add(&a->tasks, part->request.number, part->ranks, n);

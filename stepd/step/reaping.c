@@ -101,7 +101,7 @@ static void on_child_end(struct agent *a, pid_t pid, int wait_status, const stru
 {
 	struct task *task = tasks_find(&a->tasks, pid);
 
-	account_reaped(a, task, usage);
+	account_reaped(&a->account, task, usage, a->launch.rss_kib);
 	if (!task) {
 		log_debug(a->log, "pid %d, which a task left behind, ended", (int)pid);
 		return;
@@ -116,7 +116,7 @@ void reaping_adopted_task(struct agent *a, struct task *task, bool known, int wa
 		tell_task_end(a, task, wait_status);
 	else
 		reaping_tell_lost(a, task);
-	account_look_at_task(a, task);
+	account_look_at_task(&a->account, task);
 	if (known)
 		tasks_ended(&a->tasks, task, wait_status, trace_now_ns());
 	else
@@ -204,7 +204,7 @@ void reaping_act(struct agent *a)
 {
 	if (a->exec_failed)
 		ending_begin(a, AGENT_REASON_EXEC);
-	oom_apply_policy(a);
+	ending_on_oom(a);
 	join_act(a);
 }
 

@@ -7,16 +7,10 @@
 #ifndef STEPD_STEP_RECOVER_H
 #define STEPD_STEP_RECOVER_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Between which clock ticks since boot (field 22 of /proc/PID/stat) the tasks were forked. They
- * were not reaped before the later one: a process that has a task's pid and began then is the task.
- * Each task's own would cost a look at /proc for each, before the first may run. */
-struct recover_ticks {
-	uint64_t least, most; /* 0: none was forked */
-};
+#include "stepd/account/tasks.h"
 
 /* The MPI service process, which is no member of the container and goes on without its agent: a
  * process that has this pid and began at another time is another. */
@@ -27,12 +21,10 @@ struct recover_service {
 
 struct recover {
 	uint64_t running_ns; /* since when the tasks have run; 0: they have not */
-	struct recover_ticks forked;
+	struct fork_ticks forked;
 	uint32_t adopted; /* how often it was taken over */
 	char boot_id[64]; /* once it was needed; "": it can't be had, or was not needed yet */
 	struct recover_service service;
 };
-
-uint64_t recover_now_ticks(void);
 
 #endif

@@ -315,7 +315,7 @@ struct handover *reexec_save(struct agent *a)
 	mpi_door_save(a, h, handover_put_object(h, root, "mpi"));
 	join_save(a, h, root);
 	ending_save(a, h, handover_put_object(h, root, "ending"));
-	account_save(a, h, handover_put_object(h, root, "account"));
+	account_save(&a->account, h, handover_put_object(h, root, "account"));
 	if (a->exits)
 		adopted_save(a, h, handover_put_object(h, root, "adopted"));
 	if (a->stdio)
@@ -374,11 +374,13 @@ static int restore_watchers(
 	const json_t *adopted = handover_get_object(root, "adopted");
 	int r;
 
-	r = mpi_door_restore(a, h, handover_get_object(root, "mpi"), err);
+	r = events ? events_restore(events, a->log, &a->events, err) : 0;
+	if (r == 0)
+		r = mpi_door_restore(a, h, handover_get_object(root, "mpi"), err);
 	if (r == 0)
 		r = ending_restore(a, h, handover_get_object(root, "ending"), err);
 	if (r == 0)
-		r = account_restore(a, h, handover_get_object(root, "account"), err);
+		r = agent_restore_account(a, h, handover_get_object(root, "account"), err);
 	if (r == 0 && adopted)
 		r = adopted_restore(a, adopted, err);
 	if (r == 0 && stdio)
@@ -386,8 +388,6 @@ static int restore_watchers(
 			ending_streams_done, a, &a->stdio, err);
 	if (r == 0)
 		mpi_streams_restored(a);
-	if (r == 0 && events)
-		r = events_restore(events, a->log, &a->events, err);
 	return r;
 }
 

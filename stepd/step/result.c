@@ -219,7 +219,8 @@ static json_t *pack_tasks(const struct agent *a)
 
 	for (i = 0; r == 0 && i < a->tasks.n; i++)
 		r = json_array_append_new(tasks,
-			pack_task(&a->tasks.v[i], a->usage.tasks ? &a->usage.tasks[i] : NULL,
+			pack_task(&a->tasks.v[i],
+				a->account.usage.tasks ? &a->account.usage.tasks[i] : NULL,
 				a->unkillable));
 	if (r == 0)
 		return tasks;
@@ -252,10 +253,10 @@ json_t *result_pack(const struct agent *a)
 		r |= json_object_set_new(doc, "adopted", json_true());
 	if (a->output_lost)
 		r |= json_object_set_new(doc, "output_lost", json_true());
-	if (oom_is_counted(a))
-		r |= json_object_set_new(doc, "oom_killed", json_boolean(a->oom.kills > 0));
-	if (a->usage.kept && a->reason != AGENT_REASON_LAUNCH)
-		r |= usage_pack(doc, &a->usage.step);
+	if (oom_is_counted(&a->account))
+		r |= json_object_set_new(doc, "oom_killed", json_boolean(a->account.oom.kills > 0));
+	if (a->account.usage.kept && a->reason != AGENT_REASON_LAUNCH)
+		r |= usage_pack(doc, &a->account.usage.step);
 	if (a->unkillable)
 		r |= json_object_set_new(doc, "unkillable",
 			report_json_text(a->unkillable_text ? a->unkillable_text : "?"));

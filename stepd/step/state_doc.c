@@ -15,16 +15,6 @@
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
-uint64_t recover_now_ticks(void)
-{
-	struct timespec now;
-	long hz = sysconf(_SC_CLK_TCK);
-
-	(void)clock_gettime(CLOCK_BOOTTIME, &now); /* can't fail */
-	return (uint64_t)now.tv_sec * (uint64_t)hz +
-		(uint64_t)now.tv_nsec / (1000000000u / (uint64_t)hz);
-}
-
 /* Where it can't be had (a container without that file) it is "", which is equal to itself. */
 static void read_boot_id(char boot_id[64])
 {
@@ -207,7 +197,7 @@ static void unpack_joined(const json_t *ticks, struct state_doc *s)
 			json_unpack(json_array_get(ticks, n++), "[I, I]", &least, &most) < 0)
 			continue;
 		s->tasks[i].forked =
-			(struct recover_ticks){.least = (uint64_t)least, .most = (uint64_t)most};
+			(struct fork_ticks){.least = (uint64_t)least, .most = (uint64_t)most};
 	}
 }
 

@@ -21,9 +21,9 @@ int state_doc_publish(struct agent *a, const char *state, struct err *err) _must
 
 struct state_task {
 	uint32_t rank;
-	pid_t pid;                   /* 0: it had ended */
-	uint32_t spawn;              /* 0: it began with the step */
-	struct recover_ticks forked; /* of a spawned one */
+	pid_t pid;                /* 0: it had ended */
+	uint32_t spawn;           /* 0: it began with the step */
+	struct fork_ticks forked; /* of a spawned one */
 };
 
 /* Strings are borrowed from doc. */

@@ -61,7 +61,7 @@ static struct binding_bounds make_bounds(const char *cpus, const char *nodes)
 	struct binding_bounds b = {0};
 
 	assert_int_equal(bitset_init(&b.cpus, 1024), 0);
-	assert_int_equal(bitset_init(&b.nodes, BINDING_NODES_MAX), 0);
+	assert_int_equal(bitset_init(&b.nodes, SPEC_NUMA_NODES_MAX), 0);
 	assert_int_equal(bitset_add_list(&b.cpus, cpus), 0);
 	assert_int_equal(bitset_add_list(&b.nodes, nodes), 0);
 	bitset_trim(&b.cpus);

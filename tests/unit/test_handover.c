@@ -13,13 +13,13 @@
 #include <ev.h>
 #include <jansson.h>
 
+#include "stepd/account/tasks.h"
 #include "stepd/account/usage.h"
 #include "stepd/loop/pausable.h"
 #include "stepd/record/trace.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/spec/spec.h"
 #include "stepd/step/killseq.h"
-#include "stepd/step/tasks.h"
 
 /* What was written, as the next program reads it; the writer is no more. */
 static struct handover *pass_on(struct handover *written)

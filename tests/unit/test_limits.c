@@ -15,7 +15,7 @@
 #include <sys/sysmacros.h>
 
 #include "proctrack/proctrack.h"
-#include "stepd/account/limits.h"
+#include "stepd/account/apply_limits.h"
 #include "stepd/base/log.h"
 #include "stepd/spec/spec_json.h"
 #include "tests/lib/scratch.h"

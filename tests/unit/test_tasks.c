@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "stepd/step/tasks.h"
+#include "stepd/account/tasks.h"
 
 /* Raw wait statuses, as wait(2) packs them. */
 #define EXITED(n)    ((n) << 8)

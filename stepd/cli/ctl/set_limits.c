@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "proctrack/proctrack.h"
-#include "stepd/account/limits.h"
+#include "stepd/account/apply_limits.h"
 #include "stepd/base/log.h"
 #include "stepd/base/parse.h"
 #include "stepd/cli/ctl/ask.h"

@@ -1,24 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/account/limits.h"
+#include "stepd/account/apply_limits.h"
 
 #include "proctrack/proctrack.h"
 #include "stepd/base/log.h"
 #include "stepd/spec/spec_json.h"
-
-void limits_clear(struct limits *limits)
-{
-	size_t i;
-
-	free(limits->cpuset_cpus);
-	free(limits->cpuset_mems);
-	for (i = 0; i < limits->io_count; i++)
-		free(limits->io[i].name);
-	free(limits->io);
-	for (i = 0; i < limits->devices_count; i++)
-		free(limits->devices[i].name);
-	free(limits->devices);
-	*limits = (struct limits){0};
-}
 
 static const char *field_name(enum stepd_limit which)
 {

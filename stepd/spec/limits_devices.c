@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
-#include "stepd/account/limits.h"
+#include "stepd/spec/limits.h"
 #include "stepd/base/parse.h"
 
 #define DEV       "/dev/"

@@ -1,11 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/step/tasks.h"
+#include "stepd/account/tasks.h"
 
 #include <assert.h>
 #include <jansson.h>
 #include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "stepd/snapshot/handover.h"
+
+uint64_t fork_ticks_now(void)
+{
+	struct timespec now;
+	long hz = sysconf(_SC_CLK_TCK);
+
+	(void)clock_gettime(CLOCK_BOOTTIME, &now); /* can't fail */
+	return (uint64_t)now.tv_sec * (uint64_t)hz +
+		(uint64_t)now.tv_nsec / (1000000000u / (uint64_t)hz);
+}
 
 /* As they are handed over. */
 static const char *const state_words[TASK_STATE_MAX] = {

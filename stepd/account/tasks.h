@@ -2,15 +2,14 @@
  *
  * The step's tasks on this node, from their forks to their ends, and who among them has a pid.
  */
-#ifndef STEPD_STEP_TASKS_H
-#define STEPD_STEP_TASKS_H
+#ifndef STEPD_ACCOUNT_TASKS_H
+#define STEPD_ACCOUNT_TASKS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "stepd/base/err.h"
 #include "stepd/base/status.h"
-#include "stepd/step/recover.h"
 
 enum task_state {
 	TASK_NEW,
@@ -22,10 +21,19 @@ enum task_state {
 struct handover;
 struct json_t;
 
+/* Between which clock ticks since boot (field 22 of /proc/PID/stat) the tasks were forked. They
+ * were not reaped before the later one: a process that has a task's pid and began then is the task.
+ * Each task's own would cost a look at /proc for each, before the first may run. */
+struct fork_ticks {
+	uint64_t least, most; /* 0: none was forked */
+};
+
+uint64_t fork_ticks_now(void);
+
 struct task {
 	uint32_t rank;
 	uint32_t spawn; /* the number of the spawn that has started it; 0: it began with the step */
-	struct recover_ticks forked; /* of a spawned one: when */
+	struct fork_ticks forked; /* of a spawned one: when */
 	enum task_state state;
 	pid_t pid;         /* nobody else's while running: the agent has not reaped it */
 	int wait_status;   /* once ended */

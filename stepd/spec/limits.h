@@ -6,8 +6,8 @@
  *
  * A spec has devices by name; they get their numbers when they are applied, on this machine.
  */
-#ifndef STEPD_ACCOUNT_LIMITS_H
-#define STEPD_ACCOUNT_LIMITS_H
+#ifndef STEPD_SPEC_LIMITS_H
+#define STEPD_SPEC_LIMITS_H
 
 #include <stdbool.h>
 
@@ -15,9 +15,6 @@
 #include "stepd/base/err.h"
 
 struct json_t;
-struct log;
-struct proctrack;
-struct spec;
 
 enum limits_mode {
 	LIMITS_STRICT,      /* what can't be had is an error */
@@ -50,25 +47,7 @@ struct limits {
 void limits_clear(struct limits *limits);
 #define _cleanup_limits_ _cleanup_(limits_clear)
 
-/* Whose limits they are, and what is done where one can't be had. */
-struct limits_target {
-	struct proctrack *pt;
-	uint64_t cont_id;
-	enum limits_mode mode;
-	const char *where;     /* the limits' name in messages, "task_limits" */
-	const struct log *log; /* for best effort: a warning for each that can't be had */
-};
-
-/* Applies limits to the container, or with ranks to each of these tasks. An error names the field
- * ("limits.pids_max: ..."); those that were applied before it stay. */
-int limits_apply(const struct limits_target *target, const struct limits *limits,
-	const uint32_t *ranks, size_t ranks_count, struct err *err) _must_check_;
-
-/* Those of a spec: the step's, then each task's, none of which is running yet. */
-int limits_apply_spec(const struct spec *spec, struct proctrack *pt, uint64_t cont_id,
-	const struct log *log, struct err *err) _must_check_;
-
-/* (spec_limits.c) Reads an object as in a spec's "limits". Errors begin with where. */
+/* Reads an object as in a spec's "limits". Errors begin with where. */
 int limits_from_json(const char *where, const struct json_t *doc, struct limits *ret_limits,
 	struct err *err) _must_check_;
 int limits_mode_parse(const char *text, enum limits_mode *ret_mode) _must_check_;
