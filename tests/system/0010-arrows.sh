@@ -1,15 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The house has rooms, and arrows between them run down only:
-#	cli -> client
-#	cli -> agent -> {proctrack, mpi, control} -> plugin -> base
-#	mpi/pmi2, mpi/pmix -> mpi/serve -> mpi/wire -> base
-#	cli -> mpi/outer -> base
-#	{agent, proctrack/cgroup} -> systemd -> base
-#	{agent, client, cli} -> state -> base
-# This reads the #include lines and names each that goes another way. A backend's folder is a room
-# of its own, so that one never leans on another. Foreign libraries have their rooms, too.
+# A folder is a layer, and includes run down only. The table "down" below names for each folder those
+# that it may include; the table itself has no cycle, which is checked first. A backend's folder is a
+# layer of its own, so that one never leans on another. Foreign libraries have their folders, too. And
+# two things that follow: stepctl has no agent in it, and no struct is a bag for everything.
 . "${top_srcdir:?}/tests/lib/tap.sh"
 tmpdir
 
@@ -18,7 +13,13 @@ cat >"$tmpdir/arrows.awk" <<'END'
 BEGIN {
 	down["api"] = ""
 	down["base"] = ""
+	down["snapshot"] = "base"
+	down["loop"] = "snapshot api base"
+	down["systemd"] = "api base"
+	down["state"] = "base"
 	down["plugin"] = "api base"
+	down["control"] = "base"
+
 	down["proctrack"] = "plugin api base"
 	down["proctrack/*"] = "proctrack api base"
 	down["proctrack/cgroup"] = "proctrack systemd api base"
@@ -27,24 +28,53 @@ BEGIN {
 	down["mpi/serve"] = "mpi mpi/wire api base"
 	down["mpi/wire"] = "api base"
 	down["mpi/outer"] = "api base"
-	down["control"] = "plugin api base"
-	down["systemd"] = "api base"
-	down["state"] = "api base"
+
+	down["spec"] = "api base"
+	down["process"] = "spec base"
+	down["record"] = "proctrack state snapshot api base"
+	down["stdio"] = "process mpi spec snapshot base"
+	down["binding"] = "process spec api base"
+	down["account"] = "record proctrack spec loop snapshot api base"
+	down["launch"] = "stdio binding record process proctrack mpi spec snapshot api base"
+	down["step"] = "launch account " down["launch"] " loop state systemd plugin"
+	down["frontend"] = "step control " down["step"]
+
 	down["client"] = "state api base"
-	down["agent"] = "proctrack mpi control state systemd plugin api base"
-	down["cli"] = "client agent proctrack mpi mpi/outer control state systemd plugin api base"
+	down["cli"] = "frontend " down["frontend"] " client mpi/outer"
+	down["cli/*"] = "cli/run cli/relay cli " down["cli"]
+	down["cli/ctl"] = "cli/run cli client account record spec proctrack plugin state api base"
+	check_down()
 }
 
-function room(path, part, n)
+# Takes away what includes nothing that is left, until nothing is; what then stands is a circle.
+function check_down(a, b, left, n, went, part, i, clear)
 {
-	n = split(path, part, "/")
-	if (part[1] == "stepd" && (n == 3 || (n == 4 && (part[2] == "agent" || part[2] == "cli"))))
-		return part[2]
-	if ((part[1] == "proctrack" || part[1] == "mpi") && n == 3)
-		return part[1] "/" part[2]
-	if ((part[1] == "proctrack" || part[1] == "mpi" || part[1] == "systemd") && n == 2)
-		return part[1]
-	return ""
+	for (a in down)
+		left[a] = 1
+	do {
+		went = 0
+		for (a in left) {
+			clear = 1
+			n = split(down[a], part, " ")
+			for (i = 1; i <= n; i++)
+				if (part[i] in left && part[i] != a)
+					clear = 0
+			if (clear) {
+				delete left[a]
+				went = 1
+			}
+		}
+	} while (went)
+	for (a in left)
+		print "the table of layers has a circle at " a
+}
+
+# Its folder, without the "stepd/" that most begin with.
+function room(path)
+{
+	sub(/\/[^\/]*$/, "", path)
+	sub(/^stepd\//, "", path)
+	return path
 }
 
 function may(from, to, kind)
@@ -55,10 +85,11 @@ function may(from, to, kind)
 	return from == to || index(" " down[kind] " ", " " to " ") > 0
 }
 
-function is_known(r)
+function is_known(r, kind)
 {
-	sub(/\/.*/, "/*", r)
-	return r in down
+	kind = r
+	sub(/\/.*/, "/*", kind)
+	return r in down || (kind != r && kind in down)
 }
 
 function own_header(file, name, to)
@@ -72,7 +103,7 @@ function own_header(file, name, to)
 	}
 	to = room(name)
 	if (!is_known(to))
-		return "includes \"" name "\", which is in no room of the house"
+		return "includes \"" name "\", which is in no layer"
 	if (!may(room(file), to))
 		return "of " room(file) " includes \"" name "\" of " to
 	return ""
@@ -107,7 +138,7 @@ function library_header(file, name)
 	sub(/^[^"<]*["<]/, "", name)
 	sub(/[">].*/, "", name)
 	if (!is_known(room(file)))
-		why = "is in no room of the house"
+		why = "is in no layer"
 	else if ($0 ~ /include[ \t]*"/)
 		why = own_header(file, name)
 	else
@@ -141,15 +172,27 @@ stepd/base/fs.c <ev.h>
 stepd/plugin/plugin.c "stepd/step/agent.h"
 stepd/plugin/plugin.c "proctrack/proctrack.h"
 stepd/plugin/plugin.c <ev.h>
+stepd/spec/spec.c "stepd/account/apply_limits.h"
+stepd/spec/spec.c "stepd/binding/binding.h"
+stepd/process/identity.c "stepd/stdio/stdio.h"
+stepd/record/leftover.c "stepd/step/agent.h"
+stepd/stdio/stdio.c "stepd/launch/launch.h"
+stepd/account/oom.c "stepd/step/ending.h"
+stepd/launch/launch.c "stepd/step/agent.h"
+stepd/launch/launch.c "stepd/account/account.h"
 stepd/step/agent.c "stepd/cli/cli.h"
+stepd/step/agent.c "stepd/frontend/methods.h"
+stepd/step/agent.c "stepd/control/control.h"
 stepd/step/agent.c "proctrack/cgroup/group.h"
 stepd/step/agent.c <libcgroup.h>
-stepd/binding/binding.c <hwloc.h>
 stepd/step/agent.c <ini.h>
+stepd/binding/binding.c <hwloc.h>
 stepd/client/client.c "stepd/record/registry.h"
-stepd/control/server.c "stepd/step/agent.h"
 stepd/client/client.c "stepd/control/control.h"
+stepd/control/server.c "stepd/step/agent.h"
 stepd/state/steps.c "stepd/record/registry.h"
+stepd/cli/ctl/clean.c "stepd/step/clean.h"
+stepd/cli/run/run.c "stepd/cli/ctl/ctl.h"
 proctrack/proctrack.c "stepd/spec/spec.h"
 proctrack/proctrack.c "mpi/mpi.h"
 proctrack/proctrack.c "proctrack/cgroup/group.h"
@@ -175,14 +218,19 @@ END
 while read -r file include; do
 	is "$(try "$file" "$include")" "" "allowed: $file -> $include"
 done <<'END'
-stepd/cli/run/run.c "stepd/step/agent.h"
-stepd/cli/list.c "stepd/client/client.h"
+stepd/cli/serve.c "stepd/step/agent.h"
+stepd/cli/serve.c "stepd/frontend/methods.h"
 stepd/cli/ctl/list.c "stepd/client/client.h"
 stepd/client/client.c "stepd/state/steps.h"
 stepd/record/registry.c "stepd/state/steps.h"
+stepd/frontend/act.c "stepd/control/control.h"
+stepd/frontend/act.c "stepd/step/agent.h"
+stepd/step/agent.c "stepd/launch/launch.h"
+stepd/step/agent.c "stepd/account/account.h"
 stepd/step/agent.c "proctrack/proctrack.h"
 stepd/step/agent.c "stepd/base/err.h"
-stepd/agent/loop.c <ev.h>
+stepd/step/loop.c <ev.h>
+stepd/stdio/stdio.c "stepd/process/identity.h"
 stepd/binding/topology.c <hwloc.h>
 stepd/api/mpi.h "step.h"
 proctrack/proctrack.c "stepd/plugin/plugin.h"
