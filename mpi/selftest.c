@@ -3,8 +3,8 @@
 
 #include <stdarg.h>
 #include <string.h>
-#include <time.h>
 
+#include "stepd/base/clock.h"
 #include "stepd/base/parse.h"
 
 const char *const selftest_stage_words[SELFTEST_STAGE_MAX] = {
@@ -15,14 +15,6 @@ const char *const selftest_stage_words[SELFTEST_STAGE_MAX] = {
 	[SELFTEST_GET] = "get",
 	[SELFTEST_FINALIZE] = "finalize",
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* a clock that is always there */
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* Nobody is there to be told of a failure. */
 static void say(const struct selftest *t, const char *fmt, ...) _printf_(2, 3);
@@ -48,7 +40,7 @@ int selftest_begin(struct selftest *t)
 	const char *rank = getenv("SLURM_PROCID"), *size = getenv("SLURM_NTASKS");
 	uint32_t n;
 
-	*t = (struct selftest){.begin_ns = now_ns()};
+	*t = (struct selftest){.begin_ns = clock_now_ns()};
 	if (!rank || !size || parse_u32(rank, 0, SELFTEST_SIZE - 1, &t->rank) < 0 ||
 		parse_u32(size, SELFTEST_SIZE, SELFTEST_SIZE, &n) < 0)
 		return -EINVAL;
@@ -81,8 +73,9 @@ int selftest_fail(const struct selftest *t, const char *fmt, ...)
 
 int selftest_done(const struct selftest *t, const char *words)
 {
-	say(t, SELFTEST_DONE " %llu%s%.*s", (unsigned long long)(now_ns() - t->begin_ns) / 1000,
-		*words ? " " : "", (int)SELFTEST_TEXT_MAX, words);
+	say(t, SELFTEST_DONE " %llu%s%.*s",
+		(unsigned long long)(clock_now_ns() - t->begin_ns) / 1000, *words ? " " : "",
+		(int)SELFTEST_TEXT_MAX, words);
 	return EXIT_SUCCESS;
 }
 

@@ -11,9 +11,9 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "mpi/service_process.h"
+#include "stepd/base/clock.h"
 
 /* What a service may hand out for all tasks, and for each, an entry counting as some bytes more
  * than it has. */
@@ -290,14 +290,6 @@ static int take_message(struct mpi_service *s, const struct mpi_service_options 
 	return 0;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* can't fail */
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 /* One that says much has no more time, and others are not kept waiting by it. */
 static int next_message(struct mpi_service *s, const struct mpi_service_options *options,
 	uint64_t until_ms, struct link_message *ret_message, struct err *err)
@@ -312,7 +304,7 @@ static int next_message(struct mpi_service *s, const struct mpi_service_options 
 			return err_say(err, r, "it has ended");
 		if (r < 0 && r != -EAGAIN)
 			return err_set(err, r, "hear of it");
-		now = now_ms();
+		now = clock_now_ms();
 		if (r == 0 && now < until_ms)
 			return 0;
 		if (now >= until_ms ||
@@ -325,7 +317,7 @@ static int next_message(struct mpi_service *s, const struct mpi_service_options 
 static int wait_until_ready(
 	struct mpi_service *s, const struct mpi_service_options *options, struct err *err)
 {
-	uint64_t until_ms = now_ms() + options->start_timeout_ms;
+	uint64_t until_ms = clock_now_ms() + options->start_timeout_ms;
 	int r = 0;
 
 	while (r == 0) {

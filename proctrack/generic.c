@@ -6,9 +6,9 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "proctrack/procusage.h"
+#include "stepd/base/clock.h"
 #include "stepd/base/pidref.h"
 #include "stepd/base/procstat.h"
 
@@ -23,18 +23,10 @@
 /* How many of those that don't stand are named. */
 #define NAMED_MAX 4
 
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts); /* can't fail with this clock */
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 /* When timeout_ms from now is; never for < 0. */
 static int64_t deadline_of(int timeout_ms)
 {
-	return timeout_ms < 0 ? INT64_MAX : now_ms() + timeout_ms;
+	return timeout_ms < 0 ? INT64_MAX : clock_now_ms() + timeout_ms;
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -101,11 +93,11 @@ static int watch_poll(struct watch *watch, int ms)
 static int wait_for_some(const pid_t *pids, int n, int64_t deadline)
 {
 	_cleanup_watch_ struct watch watch = WATCH_INIT;
-	int64_t until = least(deadline, now_ms() + LIST_AGE_MS), left;
+	int64_t until = least(deadline, clock_now_ms() + LIST_AGE_MS), left;
 	int r = watch_open(&watch, pids, n);
 
 	while (r == 0 && watch.n > 0) {
-		left = until - now_ms();
+		left = until - clock_now_ms();
 		if (left <= 0)
 			break;
 		r = watch_poll(&watch, (int)left);
@@ -129,7 +121,7 @@ int generic_wait(const struct generic_ops *ops, uint64_t id, int timeout_ms)
 		if (r < 0 || n == 0)
 			return r;
 		listed = true;
-		if (now_ms() >= deadline)
+		if (clock_now_ms() >= deadline)
 			return -ETIMEDOUT;
 		r = wait_for_some(pids, n, deadline);
 		if (r < 0)
@@ -204,7 +196,7 @@ static const char *standing_states(int pause_ms)
 
 static int stop_all(const struct generic_ops *ops, uint64_t id, int timeout_ms)
 {
-	int64_t deadline = now_ms() + timeout_ms;
+	int64_t deadline = clock_now_ms() + timeout_ms;
 	int n, r, pause_ms = 1;
 
 	for (;;) {
@@ -222,7 +214,7 @@ static int stop_all(const struct generic_ops *ops, uint64_t id, int timeout_ms)
 		n = keep_others(pids, n, standing_states(pause_ms));
 		if (n == 0)
 			return 0;
-		if (now_ms() >= deadline)
+		if (clock_now_ms() >= deadline)
 			return -ETIMEDOUT;
 		/* Only a parent is told of a stop, and the members' parents are others. What
 		 * remains is to look again, after a pause that a member's end cuts short. */

@@ -3,11 +3,11 @@
 
 #include <poll.h>
 #include <string.h>
-#include <time.h>
 
 #include "proctrack/generic.h"
 #include "proctrack/procusage.h"
 
+#include "stepd/base/clock.h"
 #include "stepd/plugin/plugin.h"
 
 /* The least between two looks at a suspension that takes its time. */
@@ -310,27 +310,19 @@ bool proctrack_has_pid(struct proctrack *pt, uint64_t id, pid_t pid)
 			       : generic_has_pid(&pt->generic, id, pid);
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts); /* can't fail with this clock */
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 /* The backend's own way, again and again until the deadline. */
 static int suspend_by_backend(struct proctrack *pt, uint64_t id, int timeout_ms)
 {
-	int64_t deadline = now_ms() + timeout_ms, begin;
+	int64_t deadline = clock_now_ms() + timeout_ms, begin;
 	int r;
 
 	for (;;) {
-		begin = now_ms();
+		begin = clock_now_ms();
 		errno = 0;
 		r = proctrack_from_slurm(pt->ops.suspend(id));
-		if (r != -ETIMEDOUT || now_ms() >= deadline)
+		if (r != -ETIMEDOUT || clock_now_ms() >= deadline)
 			return r;
-		if (now_ms() - begin < SUSPEND_PAUSE_MS) /* it does not wait itself */
+		if (clock_now_ms() - begin < SUSPEND_PAUSE_MS) /* it does not wait itself */
 			(void)poll(NULL, 0, SUSPEND_PAUSE_MS);
 	}
 }

@@ -8,6 +8,7 @@ libbase_la_SOURCES = \
 	stepd/base/base64.c stepd/base/base64.h \
 	stepd/base/bitset.c stepd/base/bitset.h \
 	stepd/base/cleanup.h \
+	stepd/base/clock.c stepd/base/clock.h \
 	stepd/base/dirnames.c stepd/base/dirnames.h \
 	stepd/base/dynlib.c stepd/base/dynlib.h \
 	stepd/base/err.c stepd/base/err.h \

@@ -87,8 +87,8 @@ int scope_check(struct err *err)
 
 #include <sys/syscall.h>
 #include <systemd/sd-bus.h>
-#include <time.h>
 
+#include "stepd/base/clock.h"
 #include "stepd/base/dynlib.h"
 
 #define MANAGER   "org.freedesktop.systemd1"
@@ -286,14 +286,6 @@ static int send_question(struct question *q)
 	return r < 0 ? r : 0;
 }
 
-static uint64_t now_usec(void)
-{
-	struct timespec ts = {0};
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts); /* can't fail */
-	return (uint64_t)ts.tv_sec * 1000000u + (uint64_t)ts.tv_nsec / 1000u;
-}
-
 /* One turn: what the bus has sent, and our question as soon as it takes one. >0: there may be more.
  */
 static int take_turn(struct question *q)
@@ -311,14 +303,14 @@ static int take_turn(struct question *q)
  * descriptor to a bus that has not greeted yet, would wait without a deadline of ours. */
 static int wait_answer(struct question *q)
 {
-	uint64_t end_usec = now_usec() + q->request->timeout_ms * 1000, now;
+	uint64_t end_usec = clock_now_ns() / 1000 + q->request->timeout_ms * 1000, now;
 	int r;
 
 	for (;;) {
 		r = take_turn(q);
 		if (q->answered)
 			return q->result;
-		now = now_usec();
+		now = clock_now_ns() / 1000;
 		if (r >= 0 && now >= end_usec)
 			return err_say(q->err, -ETIMEDOUT, "systemd did not answer within %u ms",
 				(unsigned)q->request->timeout_ms);
@@ -332,7 +324,7 @@ static int wait_answer(struct question *q)
 int scope_start(const struct scope_request *request, uint64_t *ret_took_ms, struct err *err)
 {
 	_cleanup_libsystemd_ struct libsystemd lib = {0};
-	const uint64_t begin_usec = now_usec();
+	const uint64_t begin_usec = clock_now_ns() / 1000;
 	_cleanup_(question_clear) struct question q = {
 		.lib = &lib, .request = request, .pidfd = -1, .err = err};
 	int r = libsystemd_open(&lib, err);
@@ -353,7 +345,7 @@ int scope_start(const struct scope_request *request, uint64_t *ret_took_ms, stru
 		return err_set(err, r, "ask systemd for the scope '%s'", request->name);
 	r = wait_answer(&q);
 	if (r == 0)
-		*ret_took_ms = (now_usec() - begin_usec) / 1000;
+		*ret_took_ms = (clock_now_ns() / 1000 - begin_usec) / 1000;
 	return r;
 }
 

@@ -9,9 +9,9 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include "mpi/outer/message.h"
+#include "stepd/base/clock.h"
 #include "stepd/base/parse.h"
 
 #define NAME_MAX_BYTES 256u /* of the key-value space, of the job */
@@ -32,14 +32,6 @@ struct outer {
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* a clock that is always there */
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 /* Until fd is ready for what is asked. what is the sentence's middle: "barrier_in". */
 static int wait_ready(const struct outer *o, short events, const char *what, struct err *err)
 {
@@ -48,7 +40,7 @@ static int wait_ready(const struct outer *o, short events, const char *what, str
 	int left = -1, n;
 
 	do {
-		now = now_ms();
+		now = clock_now_ms();
 		if (o->deadline_ms && now >= o->deadline_ms)
 			left = 0;
 		else if (o->deadline_ms)
@@ -380,7 +372,7 @@ int outer_open(const struct outer_options *options, struct outer **ret_outer, st
 		return err_set(err, -ENOMEM, "speak with the engine's PMI server");
 	o->fd = -1;
 	o->version = options->version;
-	o->deadline_ms = options->timeout_ms ? now_ms() + options->timeout_ms : 0;
+	o->deadline_ms = options->timeout_ms ? clock_now_ms() + options->timeout_ms : 0;
 	r = reach(o, options->environ, err);
 	if (r == 0 && o->version == 1)
 		r = begin_1(o, err);

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "stepd/base/cleanup.h"
+#include "stepd/base/clock.h"
 
 #define READER_STACK_SIZE (128u << 10)
 
@@ -33,14 +33,6 @@ struct trace {
 	trace_commit_fn on_commit;
 	void *userdata;
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts); /* can't fail */
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 /* ---- lines ---- */
 
@@ -131,7 +123,7 @@ static void begin(struct waiting **at, const struct trace_line *line)
 		return; /* then it is not seen to wait */
 	memcpy(w->nspace, line->nspace, sizeof(w->nspace));
 	w->rank = line->rank;
-	w->since_ms = now_ms();
+	w->since_ms = clock_now_ms();
 	w->what = line->what;
 	*at = w;
 }
@@ -182,7 +174,7 @@ uint64_t trace_waited_ms(
 	(void)pthread_mutex_lock(&trace->lock);
 	w = *find(trace, nspace, rank);
 	if (w) {
-		waited_ms = now_ms() - w->since_ms;
+		waited_ms = clock_now_ms() - w->since_ms;
 		waited_ms += waited_ms == 0;
 		if (ret_what)
 			*ret_what = w->what;

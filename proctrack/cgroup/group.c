@@ -6,20 +6,12 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/xattr.h>
-#include <time.h>
 
 #include "proctrack/cgroup/files.h"
 #include "proctrack/cgroup/pidset.h"
 #include "proctrack/cgroup/tree.h"
+#include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t); /* can't fail */
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static int read_events(int events_fd, struct group_events *ret_events)
 {
@@ -72,7 +64,7 @@ static bool is_reached(const struct group_events *events, int what)
 static int await_change(int events_fd, int64_t deadline_ms, int most_ms)
 {
 	struct pollfd p = {.fd = events_fd, .events = POLLPRI};
-	int64_t left = deadline_ms < 0 ? -1 : deadline_ms - now_ms();
+	int64_t left = deadline_ms < 0 ? -1 : deadline_ms - clock_now_ms();
 
 	if (deadline_ms >= 0 && left <= 0)
 		return -ETIMEDOUT;
@@ -87,7 +79,7 @@ static int await_change(int events_fd, int64_t deadline_ms, int most_ms)
  * still: so it is looked for after 1, 2, 4 ... ms as well, ten times at most until the deadline. */
 static int await(int fd, int what, int timeout_ms)
 {
-	int64_t deadline_ms = timeout_ms < 0 ? -1 : now_ms() + timeout_ms;
+	int64_t deadline_ms = timeout_ms < 0 ? -1 : clock_now_ms() + timeout_ms;
 	int most_ms = what == WAIT_FROZEN ? 1 : -1, r;
 	_cleanup_close_ int events_fd = -1;
 	struct group_events events;

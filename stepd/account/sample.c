@@ -9,10 +9,10 @@
 #include "stepd/account/account.h"
 #include "stepd/account/sample_text.h"
 #include "stepd/account/tasks.h"
+#include "stepd/base/clock.h"
 #include "stepd/base/log.h"
 #include "stepd/base/parse.h"
 #include "stepd/record/report.h"
-#include "stepd/record/trace.h"
 #include "stepd/snapshot/handover.h"
 
 #define LOAD_SHARE 9u /* times the CPU time that a sample took, before the next one */
@@ -90,14 +90,6 @@ static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
 
 /* ---- taking -------------------------------------------------------------------------------- */
 
-static uint64_t time_usec(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_REALTIME, &now); /* can't fail */
-	return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
-}
-
 /* A task that has ended has one more line in the last sample, else none. */
 static void print_tasks(FILE *f, const struct sample *s, const struct sample_line *step, bool last)
 {
@@ -118,8 +110,8 @@ static int print_sample(struct sample *s, uint64_t end_ns)
 {
 	const struct account *acc = s->acc;
 	struct sample_line line = {
-		.time_usec = time_usec(),
-		.elapsed_usec = ((end_ns ? end_ns : trace_now_ns()) - acc->setup.begin_ns) / 1000,
+		.time_usec = clock_wall_usec(),
+		.elapsed_usec = ((end_ns ? end_ns : clock_now_ns()) - acc->setup.begin_ns) / 1000,
 		.rank = -1,
 		.usage = &acc->usage.step,
 	};
@@ -171,7 +163,7 @@ static uint64_t cpu_ns(void)
 /* At fixed times from the start on, of which those are left out that have gone by. */
 static void plan_next(struct sample *s, uint64_t begin_cpu_ns)
 {
-	uint64_t now = trace_now_ns(), least = now + (cpu_ns() - begin_cpu_ns) * LOAD_SHARE;
+	uint64_t now = clock_now_ns(), least = now + (cpu_ns() - begin_cpu_ns) * LOAD_SHARE;
 
 	if (s->fd < 0)
 		return;
@@ -235,7 +227,7 @@ void sample_start(struct sample *s)
 {
 	if (!s)
 		return;
-	s->next_ns = trace_now_ns();
+	s->next_ns = clock_now_ns();
 	on_timer(s->acc->setup.loop, &s->timer, 0);
 }
 

@@ -30,8 +30,8 @@ int topology_load(_unused_ const char *file, _unused_ const struct identity *id,
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 
+#include "stepd/base/clock.h"
 #include "stepd/base/dynlib.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/signals.h"
@@ -268,20 +268,12 @@ _noreturn_ static void child(const char *file, const struct identity *id, int fd
 	_exit(0);
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* can't fail */
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* One read(2), or 0 for the end: of the answer, or of the time. The child's user may have stopped
  * it, and then neither its alarm nor its end comes. */
 static ssize_t read_piece(int fd, pid_t pid, int64_t deadline_ms, char *buf, size_t size)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
-	int64_t left = deadline_ms - now_ms();
+	int64_t left = deadline_ms - clock_now_ms();
 	ssize_t n;
 	int r;
 
@@ -300,7 +292,7 @@ static ssize_t read_piece(int fd, pid_t pid, int64_t deadline_ms, char *buf, siz
 
 static int read_answer(int fd, pid_t pid, char **ret_bytes, size_t *ret_size)
 {
-	const int64_t deadline_ms = now_ms() + (TIME_LIMIT_S + 1) * 1000;
+	const int64_t deadline_ms = clock_now_ms() + (TIME_LIMIT_S + 1) * 1000;
 	_cleanup_free_ char *bytes = NULL;
 	size_t room = 65536, size = 0;
 	ssize_t n = 1;

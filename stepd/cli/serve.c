@@ -11,13 +11,13 @@
 #include <sys/stat.h>
 
 #include "stepd/account/sample.h"
+#include "stepd/base/clock.h"
 #include "stepd/base/log.h"
 #include "stepd/base/parse.h"
 #include "stepd/cli/cli.h"
 #include "stepd/cli/site.h"
 #include "stepd/cli/version.h"
 #include "stepd/process/process.h"
-#include "stepd/record/trace.h"
 #include "stepd/spec/spec.h"
 #include "stepd/spec/spec_json.h"
 #include "stepd/step/adopt.h"
@@ -296,7 +296,7 @@ int cli_serve(int argc, char **argv)
 		.spec_fd = -1,
 		.agent = {.ready_fd = -1,
 			.keeper_fd = -1,
-			.start_ns = trace_now_ns(),
+			.start_ns = clock_now_ns(),
 			.log = &s.log,
 			.version = stepd_version},
 		.log = {.fd = STDERR_FILENO, .most = LOG_LEVEL_INFO, .ident = "stepd"},

@@ -6,25 +6,17 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
+
+#include "stepd/base/clock.h"
 
 #define ROOM_FIRST 4096u
 #define ROOM_KEPT  (1u << 20) /* of the buffer, from one answer to the next */
 #define NSEC_MSEC  1000000
 
-static int64_t now_ns(void)
-{
-	struct timespec ts;
-	int r = clock_gettime(CLOCK_MONOTONIC, &ts);
-
-	assert(r == 0);
-	(void)r;
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
 int64_t stream_deadline(int timeout_ms)
 {
-	return timeout_ms < 0 ? STREAM_NEVER : now_ns() + (int64_t)timeout_ms * NSEC_MSEC;
+	return timeout_ms < 0 ? STREAM_NEVER
+			      : (int64_t)clock_now_ns() + (int64_t)timeout_ms * NSEC_MSEC;
 }
 
 int stream_left_ms(int64_t deadline)
@@ -33,7 +25,7 @@ int stream_left_ms(int64_t deadline)
 
 	if (deadline == STREAM_NEVER)
 		return -1;
-	left = (deadline - now_ns() + NSEC_MSEC - 1) / NSEC_MSEC;
+	left = (deadline - (int64_t)clock_now_ns() + NSEC_MSEC - 1) / NSEC_MSEC;
 	return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
 }
 

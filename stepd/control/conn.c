@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <sys/socket.h>
 
+#include "stepd/base/clock.h"
 #include "stepd/control/control_impl.h"
 
 #define CALLS_PER_TURN    16  /* then others have theirs; fewer where its class has no time left */
@@ -141,7 +142,7 @@ static void serve(struct conn *conn, unsigned calls)
 
 	conn->is_serving = true;
 	while (calls > 0 && !had_all && turn_has_time(c, conn->turn_class)) {
-		begin_ns = turn_now_ns();
+		begin_ns = clock_now_ns();
 		had_all = !serve_one(conn);
 		turn_charge(c, conn->turn_class, begin_ns);
 		calls--;
@@ -174,7 +175,7 @@ static void read_some(struct conn *conn, unsigned calls)
 {
 	struct control *c = conn->control;
 	const size_t size = conn->in.max < CONTROL_READ_SIZE ? conn->in.max + 1 : CONTROL_READ_SIZE;
-	const uint64_t begin_ns = turn_now_ns();
+	const uint64_t begin_ns = clock_now_ns();
 	ssize_t n;
 
 	conn->is_unread = !turn_has_time(c, conn->turn_class);
@@ -318,7 +319,7 @@ void conn_turn(struct conn *conn)
 		conn_bury(conn);
 		return;
 	}
-	begin_ns = turn_now_ns();
+	begin_ns = clock_now_ns();
 	tell_drained(conn); /* which may send as much as a call does */
 	turn_charge(conn->control, conn->turn_class, begin_ns);
 	if (conn->is_unread && conn->fd >= 0)

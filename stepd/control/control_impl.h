@@ -15,6 +15,7 @@
 #include <sys/queue.h>
 #include <sys/uio.h>
 
+#include "stepd/base/clock.h"
 #include "stepd/base/log.h"
 #include "stepd/control/buffer.h"
 #include "stepd/control/control.h"
@@ -106,11 +107,9 @@ void room_count(struct conn *conn);
 void room_give_back(struct control *c);
 
 /* Whether calls of this class have time left in this turn of the loop, and taking from it: the
- * time since begin_ns, of turn_now_ns(). */
+ * time since begin_ns, of clock_now_ns(). */
 bool turn_has_time(struct control *c, enum control_access turn_class);
 void turn_charge(struct control *c, enum control_access turn_class, uint64_t begin_ns);
-uint64_t turn_now_ns(void);
-
 /* ---- conn.c -------------------------------------------------------------------------------- */
 
 int conn_new_take(struct control *c, int fd, const struct control_peer *peer,

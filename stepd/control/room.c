@@ -21,7 +21,8 @@
 #include <malloc.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
+
+#include "stepd/base/clock.h"
 
 #define GIVE_BACK_BYTES (4u << 20)
 
@@ -193,13 +194,5 @@ bool turn_has_time(struct control *c, enum control_access turn_class)
 
 void turn_charge(struct control *c, enum control_access turn_class, uint64_t begin_ns)
 {
-	c->spent_ns[turn_class] += turn_now_ns() - begin_ns;
-}
-
-uint64_t turn_now_ns(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* can't fail with this clock */
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	c->spent_ns[turn_class] += clock_now_ns() - begin_ns;
 }

@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include "stepd/base/clock.h"
 #include "stepd/control/control_impl.h"
 
 #define ACCEPT_REST_S 0.1
@@ -246,11 +247,11 @@ static void on_caller(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int rev
 {
 	struct listener *listener = io->data;
 	struct control *c = listener->control;
-	const uint64_t end_ns = turn_now_ns() + accept_rows[listener->kind].budget_ms * 1000000;
+	const uint64_t end_ns = clock_now_ns() + accept_rows[listener->kind].budget_ms * 1000000;
 	int fd, n;
 
 	have_spare(c);
-	for (n = 0; ev_is_active(io) && (n < ACCEPTS_LEAST || turn_now_ns() < end_ns); n++) {
+	for (n = 0; ev_is_active(io) && (n < ACCEPTS_LEAST || clock_now_ns() < end_ns); n++) {
 		fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0) {
 			c->accept_failed = false;

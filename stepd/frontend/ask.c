@@ -4,10 +4,10 @@
  */
 #include "mpi/mpi.h"
 #include "proctrack/proctrack.h"
+#include "stepd/base/clock.h"
 #include "stepd/base/procstat.h"
 #include "stepd/frontend/listing.h"
 #include "stepd/record/events.h"
-#include "stepd/record/trace.h"
 #include "stepd/spec/spec_json.h"
 
 /* ---- Describe -------------------------------------------------------------------------------- */
@@ -29,7 +29,7 @@ static json_t *pack_identity(const struct agent *a)
 static json_t *pack_life(const struct methods *m)
 {
 	const struct agent *a = m->a;
-	uint64_t now_ns = trace_now_ns(), end_ns = a->end_ns ? a->end_ns : now_ns;
+	uint64_t now_ns = clock_now_ns(), end_ns = a->end_ns ? a->end_ns : now_ns;
 	uint64_t suspended_ns = a->suspend.total_ns;
 
 	if (a->suspend.stands)

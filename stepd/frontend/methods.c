@@ -7,13 +7,13 @@
 #include <time.h>
 
 #include "config.h"
+#include "stepd/base/clock.h"
 #include "stepd/base/log.h"
 #include "stepd/base/procstat.h"
 #include "stepd/control/interface.h"
 #include "stepd/frontend/methods_impl.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
-#include "stepd/record/trace.h"
 
 /* How long the agent's end waits for those who still take their last answers. */
 #define END_PATIENCE_MS 1000
@@ -151,7 +151,7 @@ static void note_identity(struct methods *m)
 
 	(void)clock_gettime(CLOCK_REALTIME, &now); /* can't fail with this clock */
 	m->start_time_usec = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 -
-		(int64_t)(trace_now_ns() - m->a->begin_ns) / 1000;
+		(int64_t)(clock_now_ns() - m->a->begin_ns) / 1000;
 	m->agent_start_ticks = procstat_read(getpid(), &self) == 0 ? self.start_ticks : 0;
 	m->pid_namespace = stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }

@@ -10,12 +10,12 @@
 #include <sys/wait.h>
 
 #include "mpi/mpi.h"
+#include "stepd/base/clock.h"
 #include "stepd/base/log.h"
 #include "stepd/base/procstat.h"
 #include "stepd/base/signals.h"
 #include "stepd/frontend/mpi_streams.h"
 #include "stepd/record/events.h"
-#include "stepd/record/trace.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/ending.h"
@@ -392,12 +392,12 @@ static void take_message(struct mpi_door *d, const json_t *object)
  * too, as when an abort has closed the link. */
 static int read_link(struct mpi_door *d, unsigned most)
 {
-	const uint64_t end_ns = trace_now_ns() + LINK_TURN_NS;
+	const uint64_t end_ns = clock_now_ns() + LINK_TURN_NS;
 	unsigned i;
 	int r = 0;
 
 	for (i = 0; i < most && (r == 0 || r == -EBADMSG); i++) {
-		if (i > 0 && most == MESSAGES_A_TURN && trace_now_ns() >= end_ns)
+		if (i > 0 && most == MESSAGES_A_TURN && clock_now_ns() >= end_ns)
 			break; /* a message of a service that was taken over may take 15 ms */
 		_cleanup_link_message_ struct link_message message = LINK_MESSAGE_INIT;
 

@@ -8,8 +8,8 @@
 #include "proctrack/proctrack.h"
 #include "stepd/account/account.h"
 #include "stepd/account/usage_values.h"
+#include "stepd/base/clock.h"
 #include "stepd/frontend/methods_impl.h"
-#include "stepd/record/trace.h"
 #include "stepd/snapshot/handover.h"
 
 #define REST_FACTOR 9
@@ -44,11 +44,11 @@ static bool is_due(const struct methods *m, uint64_t now_ns)
 static int look_at_kept(struct methods *m, struct look *look)
 {
 	struct agent *a = m->a;
-	uint64_t begin_ns = trace_now_ns();
+	uint64_t begin_ns = clock_now_ns();
 
 	if (a->state < AGENT_DRAINING && is_due(m, begin_ns)) {
 		account_look(&a->account);
-		m->looked_ns = trace_now_ns();
+		m->looked_ns = clock_now_ns();
 		m->look_cost_ns = m->looked_ns - begin_ns;
 	}
 	look->step = &a->account.usage.step;
@@ -110,7 +110,7 @@ static int make_answer(struct methods *m, bool tasks, json_t **ret_answer)
 {
 	_cleanup_(look_clear) struct look look = {0};
 	const struct agent *a = m->a;
-	uint64_t now_ns = trace_now_ns(), end_ns = a->end_ns ? a->end_ns : now_ns;
+	uint64_t now_ns = clock_now_ns(), end_ns = a->end_ns ? a->end_ns : now_ns;
 	int r;
 
 	r = a->account.usage.kept &&

@@ -3,8 +3,8 @@
 
 #include <jansson.h>
 #include <string.h>
-#include <time.h>
 
+#include "stepd/base/clock.h"
 #include "stepd/record/report.h"
 #include "stepd/snapshot/handover.h"
 
@@ -21,14 +21,6 @@ struct trace {
 	bool lost;     /* for want of memory: said in the file */
 	json_t *names; /* of events that another program has noted: their texts */
 };
-
-uint64_t trace_now_ns(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* can't fail */
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 struct trace *trace_new(uint64_t start_ns)
 {
@@ -61,7 +53,7 @@ static void add(struct trace *t, const struct event *e)
 
 void trace_phase(struct trace *t, const char *name, uint64_t begin_ns)
 {
-	add(t, &(struct event){name, -1, begin_ns, trace_now_ns()});
+	add(t, &(struct event){name, -1, begin_ns, clock_now_ns()});
 }
 
 void trace_task(

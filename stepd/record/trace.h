@@ -15,8 +15,6 @@ struct handover;
 struct json_t;
 struct trace;
 
-uint64_t trace_now_ns(void);
-
 /* start_ns is the agent's start. NULL: no memory. */
 struct trace *trace_new(uint64_t start_ns);
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
-#include "stepd/record/trace.h"
 
 /* One agent's state: 65,536 tasks with their buffers and more. */
 #define SIZE_MAX_BYTES ((size_t)16 << 30)
@@ -222,12 +222,12 @@ void handover_put_fd(struct handover *h, json_t *object, const char *name, int f
 
 int64_t handover_deadline_ns(double left_sec)
 {
-	return (int64_t)trace_now_ns() + (int64_t)(left_sec * 1e9);
+	return (int64_t)clock_now_ns() + (int64_t)(left_sec * 1e9);
 }
 
 double handover_left_sec(int64_t deadline_ns)
 {
-	int64_t left = deadline_ns - (int64_t)trace_now_ns();
+	int64_t left = deadline_ns - (int64_t)clock_now_ns();
 
 	return left > 0 ? (double)left / 1e9 : 0.;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "proctrack/proctrack.h"
+#include "stepd/base/clock.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
 #include "stepd/base/procstat.h"
@@ -15,7 +16,6 @@
 #include "stepd/plugin/plugin.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
-#include "stepd/record/trace.h"
 #include "stepd/spec/spec.h"
 #include "stepd/step/adopted.h"
 #include "stepd/step/agent_impl.h"
@@ -76,7 +76,7 @@ static int hold_tasks(struct agent *a, bool same_boot, pid_t **ret_pids, int *re
 			r = exit_watch_add_take(a->exits, &ref, i);
 		} else if (r == -ESRCH) {
 			reaping_tell_lost(a, task);
-			tasks_lost(&a->tasks, task, trace_now_ns());
+			tasks_lost(&a->tasks, task, clock_now_ns());
 			a->plan.job.task[i].pid = 0;
 			r = 0;
 		}

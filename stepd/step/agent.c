@@ -11,6 +11,7 @@
 #include "proctrack/proctrack.h"
 #include "stepd/account/account.h"
 #include "stepd/account/apply_limits.h"
+#include "stepd/base/clock.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
 #include "stepd/frontend/methods.h"
@@ -78,7 +79,7 @@ static int reserve_fds(struct agent *a, struct err *err)
 
 static int prepare(struct agent *a, const struct spec *spec, struct err *err)
 {
-	uint64_t begin_ns = trace_now_ns();
+	uint64_t begin_ns = clock_now_ns();
 	int r;
 
 	r = plan_make(spec, &a->plan, err);
@@ -138,7 +139,7 @@ static int make_service_cgroup(struct agent *a, struct err *err)
 
 static int create_container(struct agent *a, struct err *err)
 {
-	uint64_t begin_ns = trace_now_ns();
+	uint64_t begin_ns = clock_now_ns();
 	int r;
 
 	/* Before it stands: one that dies in here leaves word of where to look. */
@@ -177,7 +178,7 @@ static int create_container(struct agent *a, struct err *err)
 /* From now on the step can be asked. */
 static int open_socket(struct agent *a, struct err *err)
 {
-	uint64_t begin_ns = trace_now_ns();
+	uint64_t begin_ns = clock_now_ns();
 	int r;
 
 	r = events_open(registry_get_dirfd(a->registry), false, a->log, &a->events, err);
@@ -195,7 +196,7 @@ static int open_socket(struct agent *a, struct err *err)
 static int apply_limits(struct agent *a, struct err *err)
 {
 	const struct spec *spec = a->plan.spec;
-	uint64_t begin_ns = trace_now_ns();
+	uint64_t begin_ns = clock_now_ns();
 	int r;
 
 	if (!(spec->limits.set | spec->task_limits.set))
@@ -227,7 +228,7 @@ static int make_binding(struct agent *a, struct err *err)
 {
 	_cleanup_binding_bounds_ struct binding_bounds bounds = {0};
 	_cleanup_close_ int cgroup_fd = -1;
-	uint64_t begin_ns = trace_now_ns();
+	uint64_t begin_ns = clock_now_ns();
 	int r;
 
 	if (!binding_is_asked(a->plan.spec))
@@ -248,7 +249,7 @@ static int make_binding(struct agent *a, struct err *err)
 
 static int run_prefork(struct agent *a, struct err *err)
 {
-	uint64_t begin_ns = trace_now_ns();
+	uint64_t begin_ns = clock_now_ns();
 	int r;
 
 	r = plan_make_environ(&a->plan, a->mpi ? mpi_get_env_type(a->mpi) : NULL, err);
@@ -310,7 +311,7 @@ void agent_tell_start(const struct agent *a, const struct task *task)
 static int fork_tasks(struct agent *a, struct err *err)
 {
 	_cleanup_free_ pid_t *pids = calloc(a->tasks.n, sizeof(*pids));
-	uint64_t begin_ns = trace_now_ns();
+	uint64_t begin_ns = clock_now_ns();
 	sigset_t all, saved;
 	uint32_t i;
 	int r;
@@ -347,7 +348,7 @@ static int fork_tasks(struct agent *a, struct err *err)
 	if (r < 0)
 		return r;
 	failpoint("forked");
-	a->release_ns = trace_now_ns();
+	a->release_ns = clock_now_ns();
 	r = launch_release(&a->launch, err);
 	failpoint("released");
 	trace_phase(a->trace, "release", a->release_ns);
@@ -383,7 +384,7 @@ static int launch(struct agent *a, struct err *err)
 static void supervise(struct agent *a)
 {
 	a->state = AGENT_RUNNING;
-	a->recover.running_ns = trace_now_ns();
+	a->recover.running_ns = clock_now_ns();
 	if (a->stdio)
 		stdio_start(a->stdio);
 	ending_started(a);

@@ -6,6 +6,7 @@
 #include "mpi/mpi.h"
 #include "proctrack/proctrack.h"
 #include "stepd/account/account.h"
+#include "stepd/base/clock.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
 #include "stepd/frontend/methods.h"
@@ -35,7 +36,7 @@ void closing_note_failure(struct agent *a, const struct err *err)
 	a->failure = *err;
 	a->reason = AGENT_REASON_LAUNCH;
 	a->state = AGENT_ENDED;
-	a->end_ns = trace_now_ns();
+	a->end_ns = clock_now_ns();
 }
 
 static void remove_container(struct agent *a)

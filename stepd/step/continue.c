@@ -5,11 +5,11 @@
  */
 #include <string.h>
 
+#include "stepd/base/clock.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
 #include "stepd/frontend/methods.h"
 #include "stepd/record/events.h"
-#include "stepd/record/trace.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/spec/spec.h"
 #include "stepd/step/adopted.h"
@@ -92,7 +92,7 @@ static int take_over(struct agent *a, const struct spec *spec, const struct hand
 	tell(a, before);
 	log_info(log, "goes on as version %s in the place of %s", a->options->version, before);
 	log_debug(log, "the change of programs took %llu us",
-		(unsigned long long)((trace_now_ns() - asked_ns) / 1000));
+		(unsigned long long)((clock_now_ns() - asked_ns) / 1000));
 	ending_go_on(a);
 	if (a->state != AGENT_ENDED)
 		ev_run(a->loop, 0);

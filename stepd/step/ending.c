@@ -10,6 +10,7 @@
 
 #include "proctrack/proctrack.h"
 #include "stepd/account/account.h"
+#include "stepd/base/clock.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
 #include "stepd/base/procstat.h"
@@ -17,7 +18,6 @@
 #include "stepd/frontend/methods.h"
 #include "stepd/frontend/mpi_door.h"
 #include "stepd/record/events.h"
-#include "stepd/record/trace.h"
 #include "stepd/stdio/stdio.h"
 #include "stepd/step/exit_watch.h"
 #include "stepd/step/join.h"
@@ -70,7 +70,7 @@ static void begin_draining(struct agent *a)
 	a->state = AGENT_DRAINING;
 	join_step_ends(a);
 	failpoint("draining");
-	a->end_ns = trace_now_ns();
+	a->end_ns = clock_now_ns();
 	account_finish(&a->account, !a->unkillable);
 	killseq_stop(&a->killseq);
 	member_watch_stop(&a->member);
@@ -446,7 +446,7 @@ int ending_watch(struct agent *a, struct err *err)
 /* All of it but for a step that was taken over: that one began before. */
 static uint64_t time_left_ms(const struct agent *a)
 {
-	uint64_t now_ns = trace_now_ns(), gone_ns = now_ns - a->recover.running_ns;
+	uint64_t now_ns = clock_now_ns(), gone_ns = now_ns - a->recover.running_ns;
 	uint64_t limit_ms = a->plan.spec->time_limit_ms, stood_ns = a->suspend.total_ns, gone_ms;
 
 	if (a->suspend.stands)

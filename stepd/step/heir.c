@@ -5,12 +5,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
 #include "stepd/record/history.h"
 #include "stepd/record/registry.h"
 #include "stepd/record/report.h"
-#include "stepd/record/trace.h"
 #include "stepd/spec/spec.h"
 #include "stepd/state/steps.h"
 #include "stepd/step/agent_impl.h"
@@ -202,7 +202,7 @@ static uint64_t to_monotonic_ns(uint64_t time_usec)
 
 	(void)clock_gettime(CLOCK_REALTIME, &now); /* can't fail */
 	now_usec = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-	return trace_now_ns() - (now_usec > time_usec ? (now_usec - time_usec) * 1000 : 0);
+	return clock_now_ns() - (now_usec > time_usec ? (now_usec - time_usec) * 1000 : 0);
 }
 
 static void note_end(const struct history_end *end, void *userdata)

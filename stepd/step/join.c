@@ -8,6 +8,7 @@
 
 #include "mpi/mpi.h"
 #include "proctrack/proctrack.h"
+#include "stepd/base/clock.h"
 #include "stepd/base/log.h"
 #include "stepd/frontend/mpi_door.h"
 #include "stepd/record/events.h"
@@ -204,7 +205,7 @@ static void note_fork(struct join *j, pid_t pid, const struct fork_ticks *forked
 	struct task *task = &a->tasks.v[local_id];
 
 	task->forked = *forked;
-	tasks_started(&a->tasks, local_id, pid, trace_now_ns());
+	tasks_started(&a->tasks, local_id, pid, clock_now_ns());
 	j->running++;
 	agent_tell_start(a, task);
 }
@@ -318,7 +319,7 @@ static void begin_take(struct agent *a, json_t *message)
 		return;
 	}
 	*j = (struct join){
-		.a = a, .message = message, .launch = LAUNCH_INIT, .begin_ns = trace_now_ns()};
+		.a = a, .message = message, .launch = LAUNCH_INIT, .begin_ns = clock_now_ns()};
 	ev_timer_init(&j->turn, on_turn, 0., 0.);
 	ev_init(&j->reports, on_reports);
 	j->turn.data = j->reports.data = j;

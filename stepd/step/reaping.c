@@ -6,6 +6,7 @@
 
 #include "proctrack/proctrack.h"
 #include "stepd/account/account.h"
+#include "stepd/base/clock.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
 #include "stepd/frontend/mpi_door.h"
@@ -106,7 +107,7 @@ static void on_child_end(struct agent *a, pid_t pid, int wait_status, const stru
 		log_debug(a->log, "pid %d, which a task left behind, ended", (int)pid);
 		return;
 	}
-	tasks_ended(&a->tasks, task, wait_status, trace_now_ns());
+	tasks_ended(&a->tasks, task, wait_status, clock_now_ns());
 	settle_task(a, task);
 }
 
@@ -118,9 +119,9 @@ void reaping_adopted_task(struct agent *a, struct task *task, bool known, int wa
 		reaping_tell_lost(a, task);
 	account_look_at_task(&a->account, task);
 	if (known)
-		tasks_ended(&a->tasks, task, wait_status, trace_now_ns());
+		tasks_ended(&a->tasks, task, wait_status, clock_now_ns());
 	else
-		tasks_lost(&a->tasks, task, trace_now_ns());
+		tasks_lost(&a->tasks, task, clock_now_ns());
 	settle_task(a, task);
 }
 

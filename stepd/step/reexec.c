@@ -9,9 +9,9 @@
 #include <sys/auxv.h>
 #include <sys/stat.h>
 
+#include "stepd/base/clock.h"
 #include "stepd/base/log.h"
 #include "stepd/frontend/methods.h"
-#include "stepd/record/trace.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/step/agent_impl.h"
 
@@ -123,7 +123,7 @@ static void on_due(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)revents;
 	if (a->state >= AGENT_ENDED)
 		return;
-	a->reexec.asked_ns = trace_now_ns();
+	a->reexec.asked_ns = clock_now_ns();
 	if (methods_is_listing(a->methods) && a->reexec.asked_ns < a->reexec.patience_ns) {
 		become_due(a, (double)(a->reexec.patience_ns - a->reexec.asked_ns) / 1e9);
 		return;
@@ -151,7 +151,7 @@ static void on_tried(int r, const struct err *err, void *userdata)
 	}
 	/* Behind whatever else is due in this turn of the loop: a timer that has run out and whose
 	 * function was not called yet could not be written down. */
-	a->reexec.patience_ns = trace_now_ns() + PATIENCE_NS;
+	a->reexec.patience_ns = clock_now_ns() + PATIENCE_NS;
 	become_due(a, 0.);
 }
 

@@ -4,10 +4,10 @@
 #include <assert.h>
 #include <jansson.h>
 #include <string.h>
-#include <time.h>
 
 #include "proctrack/proctrack.h"
 #include "stepd/account/usage_values.h"
+#include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/log.h"
 #include "stepd/base/signals.h"
@@ -308,14 +308,6 @@ static json_t *put_keep_until(json_t *result, uint64_t until_usec)
 	return NULL;
 }
 
-static uint64_t now_usec(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_REALTIME, &now); /* can't fail */
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 int result_reserve(struct agent *a, struct err *err)
 {
 	size_t size = RESULT_STEP_SIZE + (size_t)a->tasks.n * RESULT_TASK_SIZE;
@@ -332,8 +324,8 @@ int result_keep(struct agent *a, struct err *err)
 
 	if (!a->options->keep_result_ms)
 		return 0;
-	text = make_text(
-		put_keep_until(result_pack(a), now_usec() + a->options->keep_result_ms * 1000));
+	text = make_text(put_keep_until(
+		result_pack(a), clock_wall_usec() + a->options->keep_result_ms * 1000));
 	if (!text)
 		return err_set(
 			err, -ENOMEM, "write '%s/result.json'", registry_get_path(a->registry));

@@ -10,13 +10,13 @@
 #include <time.h>
 
 #include "proctrack/proctrack.h"
+#include "stepd/base/clock.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
 #include "stepd/base/signals.h"
 #include "stepd/frontend/methods.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
-#include "stepd/record/trace.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/ending.h"
 #include "stepd/step/result.h"
@@ -62,7 +62,7 @@ static void begin_standing(struct agent *a)
 	if (a->suspend.stands)
 		return;
 	a->suspend.stands = true;
-	a->suspend.since_ns = trace_now_ns();
+	a->suspend.since_ns = clock_now_ns();
 	pausable_pause(&a->time_limit);
 	pausable_pause(&a->limit_signal);
 	pausable_pause(&a->wait_limit);
@@ -74,7 +74,7 @@ static void end_standing(struct agent *a)
 	if (!a->suspend.stands)
 		return;
 	a->suspend.stands = false;
-	a->suspend.total_ns += trace_now_ns() - a->suspend.since_ns;
+	a->suspend.total_ns += clock_now_ns() - a->suspend.since_ns;
 	pausable_continue(&a->time_limit);
 	pausable_continue(&a->limit_signal);
 	pausable_continue(&a->wait_limit);

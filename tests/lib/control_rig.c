@@ -4,6 +4,8 @@
 #include <grp.h>
 #include <sys/wait.h>
 
+#include "stepd/base/clock.h"
+
 #define GUARD_S 600.
 
 /* ---- methods ------------------------------------------------------------------------------- */
@@ -76,11 +78,11 @@ static void run_more(struct control_call *call, const json_t *parameters, void *
 static void run_toil(struct control_call *call, const json_t *parameters, void *userdata)
 {
 	struct rig *rig = userdata;
-	const uint64_t begin_ns = turn_now_ns();
+	const uint64_t begin_ns = clock_now_ns();
 
 	(void)parameters;
 	rig->toils++;
-	while (turn_now_ns() - begin_ns < RIG_TOIL_NS)
+	while (clock_now_ns() - begin_ns < RIG_TOIL_NS)
 		;
 	control_reply_take(call, NULL);
 }

@@ -15,8 +15,8 @@
 
 #include "stepd/account/tasks.h"
 #include "stepd/account/usage.h"
+#include "stepd/base/clock.h"
 #include "stepd/loop/pausable.h"
-#include "stepd/record/trace.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/spec/spec.h"
 #include "stepd/step/killseq.h"
@@ -215,12 +215,12 @@ static void test_killseq(void **state)
 	killseq_restore(&again, handover_get_object(handover_root(h), "ks"));
 	killseq_start(&again); /* it runs: nothing is sent again */
 	assert_int_equal(n_sent, 2);
-	begin_ns = trace_now_ns();
+	begin_ns = clock_now_ns();
 	killseq_delivered(&again, 15); /* it was on its way when the old program ended */
 	while (n_sent < 3)
 		ev_run(loop, EVRUN_ONCE);
 	assert_int_equal(sent[2], 9);
-	assert_true(trace_now_ns() - begin_ns >= 250000000);
+	assert_true(clock_now_ns() - begin_ns >= 250000000);
 	killseq_stop(&again);
 	(void)handover_free(h);
 	ev_loop_destroy(loop);

@@ -4,6 +4,8 @@
 #include <jansson.h>
 #include <limits.h>
 
+#include "stepd/base/clock.h"
+
 int ask_parse(const char *text, json_t **ret_doc, struct stepd_error *error)
 {
 	json_error_t why;
@@ -107,7 +109,7 @@ static int take_answer(struct ctl *ctl, const struct ask *ask, struct target *ta
 static void take_answers(struct ctl *ctl, const struct ask *ask, struct target *targets, int n)
 {
 	bool for_ever = ask->for_ever && !ctl->timeout_given;
-	int64_t deadline_ms = ctl_now_ms() + ctl_timeout_ms(ctl), left_ms;
+	int64_t deadline_ms = clock_now_ms() + ctl_timeout_ms(ctl), left_ms;
 	int i;
 
 	for (i = 0; i < n; i++) {
@@ -115,7 +117,7 @@ static void take_answers(struct ctl *ctl, const struct ask *ask, struct target *
 
 		if (!targets[i].client)
 			continue;
-		left_ms = deadline_ms - ctl_now_ms();
+		left_ms = deadline_ms - clock_now_ms();
 		if (left_ms < 1)
 			left_ms =
 				1; /* what is here already counts; 0 would be no deadline passed */

@@ -118,8 +118,6 @@ enum ctl_exit ctl_exit_of(int code);
 /* The timeout that was given, or the one of libstepd. */
 int ctl_timeout_ms(const struct ctl *ctl);
 
-int64_t ctl_now_ms(void);
-
 /* For people, at most 8 bytes: "1.50 s", "2h05m" and "340 KiB". */
 #define CTL_TEXT_SIZE 24
 const char *ctl_duration_text(uint64_t usec, char *buf);

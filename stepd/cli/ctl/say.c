@@ -144,14 +144,6 @@ int ctl_timeout_ms(const struct ctl *ctl)
 	return ctl->timeout_given ? (int)ctl->timeout_ms : STEPD_TIMEOUT_MS;
 }
 
-int64_t ctl_now_ms(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts); /* can't fail with this clock */
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 /* One value, as the tables of usage write it. */
 static const char *value_text(uint64_t value, enum stepd_usage_value which, char *buf)
 {

@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 
 #include "proctrack/proctrack.h"
+#include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
 #include "stepd/cli/ctl/ask.h"
 #include "stepd/cli/ctl/tracker.h"
 #include "stepd/record/registry_lock.h"
-#include "stepd/record/trace.h"
 
 struct orphan {
 	struct ctl *ctl;
@@ -35,7 +35,7 @@ static int act_on_container(struct orphan *o, struct proctrack *pt, uint64_t id)
 /* What an agent would have written: the state, and how long the step has stood. */
 static int change_state(json_t *doc, bool suspend)
 {
-	const json_int_t now = (json_int_t)trace_now_ns();
+	const json_int_t now = (json_int_t)clock_now_ns();
 	json_int_t since = json_integer_value(json_object_get(doc, "suspended_since_ns"));
 	json_int_t total = json_integer_value(json_object_get(doc, "suspended_ns"));
 

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <string.h>
 
+#include "stepd/base/clock.h"
 #include "stepd/cli/ctl/top_screen.h"
 #include "stepd/cli/ctl/top_view.h"
 
@@ -71,8 +72,8 @@ static int on_time(struct top *top)
 	int r = top_data_scan(&top->data);
 
 	top->next_ms += (int64_t)top->data.interval_ms;
-	if (top->next_ms < ctl_now_ms())
-		top->next_ms = ctl_now_ms(); /* it was stopped meanwhile */
+	if (top->next_ms < clock_now_ms())
+		top->next_ms = clock_now_ms(); /* it was stopped meanwhile */
 	top->rounds++;
 	if (r == 0)
 		r = show(top);
@@ -135,7 +136,7 @@ static int handle(struct top *top, const struct pollfd *fds)
 static int wait_and_handle(struct top *top)
 {
 	_cleanup_free_ struct pollfd *fds = calloc(OWN_FDS + top->data.n, sizeof(*fds));
-	int64_t left_ms = top->next_ms - ctl_now_ms();
+	int64_t left_ms = top->next_ms - clock_now_ms();
 	int r;
 
 	if (!fds)
@@ -145,7 +146,7 @@ static int wait_and_handle(struct top *top)
 	if (r < 0)
 		return errno == EINTR ? 0 : err_set(&top->ctl->err, -errno, "wait for steps");
 	r = r > 0 ? handle(top, fds) : 0;
-	if (r == 0 && !top->end && ctl_now_ms() >= top->next_ms)
+	if (r == 0 && !top->end && clock_now_ms() >= top->next_ms)
 		r = on_time(top);
 	return r;
 }
@@ -156,7 +157,8 @@ static int run(struct top *top)
 
 	/* Agents tell at the interval, too: a little later all have told twice, and there is CPU%.
 	 */
-	top->next_ms = ctl_now_ms() + (int64_t)(top->data.interval_ms + top->data.interval_ms / 8);
+	top->next_ms =
+		clock_now_ms() + (int64_t)(top->data.interval_ms + top->data.interval_ms / 8);
 	if (r == 0 && !top->ctl->batch)
 		r = draw(top);
 	while (r == 0 && !top->end)

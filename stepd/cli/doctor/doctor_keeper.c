@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/status.h"
 #include "stepd/cli/doctor/doctor_dir.h"
@@ -43,24 +44,16 @@ static void complain(const struct keeper *k, const char *what, int error)
 	(void)dprintf(k->stdio[2], "stepd: %s: %s\n", what, strerror(error));
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* a clock that is always there */
-	return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000;
-}
-
 /* 1: it has ended; 0: it has not within that time, or other has; -errno. */
 static int wait_end(const struct pidref *agent, const struct pidref *other, uint64_t limit_ms)
 {
 	struct pollfd p[] = {{.fd = agent->fd, .events = POLLIN},
 		{.fd = other ? other->fd : -1, .events = POLLIN}};
-	uint64_t until_ms = now_ms() + limit_ms, now;
+	uint64_t until_ms = clock_now_ms() + limit_ms, now;
 	int n;
 
 	do {
-		now = now_ms();
+		now = clock_now_ms();
 		n = poll(p, ARRAY_SIZE(p), now < until_ms ? (int)(until_ms - now) : 0);
 	} while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : p[0].revents != 0;

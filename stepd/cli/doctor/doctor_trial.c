@@ -8,9 +8,9 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "mpi/outer/outer.h"
+#include "stepd/base/clock.h"
 #include "stepd/base/pidref.h"
 #include "stepd/base/strv.h"
 #include "stepd/cli/doctor/doctor_dir.h"
@@ -55,14 +55,6 @@ void trial_clear(struct trial *t)
 {
 	free(t->out);
 	free(t->agent_error);
-}
-
-static uint64_t now_us(void)
-{
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* a clock that is always there */
-	return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000;
 }
 
 /* ---- what it is made of ------------------------------------------------------------------- */
@@ -313,7 +305,7 @@ int trial_run(const struct trial_options *options, const char *mpi, const char *
 {
 	_cleanup_(run_clear) struct run run = {
 		.keeper = PIDREF_INIT, .out = {.fd = -1}, .err = {.fd = -1}};
-	uint64_t begin_us = now_us();
+	uint64_t begin_us = clock_now_ns() / 1000;
 	int r;
 
 	*ret_trial = (struct trial){0};
@@ -327,7 +319,7 @@ int trial_run(const struct trial_options *options, const char *mpi, const char *
 		doctor_dir_remove(run.dir, options->plugin_dir);
 	if (r < 0)
 		return err_set(err, r, "start the step of the self-test");
-	ret_trial->took_us = now_us() - begin_us;
+	ret_trial->took_us = clock_now_ns() / 1000 - begin_us;
 	ret_trial->out = run.out.text ? take_ptr(run.out.text) : strdup("");
 	ret_trial->agent_error = find_complaint(run.err.text);
 	return ret_trial->out && ret_trial->agent_error

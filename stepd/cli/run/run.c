@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <stdio.h>
 
+#include "stepd/base/clock.h"
 #include "stepd/base/log.h"
 #include "stepd/cli/bootstrap.h"
 #include "stepd/cli/cli.h"
@@ -8,7 +9,6 @@
 #include "stepd/cli/run/run_options.h"
 #include "stepd/cli/version.h"
 #include "stepd/process/process.h"
-#include "stepd/record/trace.h"
 #include "stepd/spec/spec.h"
 #include "stepd/step/agent.h"
 #include "stepd/step/service.h"
@@ -79,7 +79,7 @@ static int run(struct run_options *o, uint64_t start_ns)
 
 int cli_run(int argc, char **argv)
 {
-	uint64_t start_ns = trace_now_ns();
+	uint64_t start_ns = clock_now_ns();
 	_cleanup_run_options_ struct run_options options = RUN_OPTIONS_INIT;
 	struct err err = ERR_INIT;
 	int r;
