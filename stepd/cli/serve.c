@@ -17,6 +17,7 @@
 #include "stepd/cli/cli.h"
 #include "stepd/cli/site.h"
 #include "stepd/cli/version.h"
+#include "stepd/frontend/methods.h"
 #include "stepd/process/process.h"
 #include "stepd/spec/spec.h"
 #include "stepd/spec/spec_json.h"
@@ -298,7 +299,8 @@ int cli_serve(int argc, char **argv)
 			.keeper_fd = -1,
 			.start_ns = clock_now_ns(),
 			.log = &s.log,
-			.version = stepd_version},
+			.version = stepd_version,
+			.frontend = &methods_frontend},
 		.log = {.fd = STDERR_FILENO, .most = LOG_LEVEL_INFO, .ident = "stepd"},
 	};
 	struct err err = ERR_INIT;

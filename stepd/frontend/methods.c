@@ -95,7 +95,7 @@ const char *methods_state_word(const struct agent *a)
 	return a->unkillable ? "unkillable" : suspend_state_word(a);
 }
 
-void methods_state_changed(struct methods *m)
+static void methods_state_changed(struct methods *m)
 {
 	struct event event = EVENT_INIT(EVENT_STATE);
 	const char *word;
@@ -167,7 +167,7 @@ struct methods *methods_new(struct agent *a)
 	return m;
 }
 
-int methods_open(struct agent *a, struct err *err)
+static int methods_open(struct agent *a, struct err *err)
 {
 	struct methods *m = methods_new(a);
 	struct control_options options;
@@ -187,7 +187,7 @@ int methods_open(struct agent *a, struct err *err)
 	return 0;
 }
 
-void methods_ready(struct methods *m)
+static void methods_ready(struct methods *m)
 {
 	if (m)
 		control_set_ready(m->control);
@@ -202,7 +202,7 @@ static void on_finished(void *userdata)
 	ev_break(m->a->loop, EVBREAK_ALL);
 }
 
-void methods_end(struct methods *m)
+static void methods_end(struct methods *m)
 {
 	int i;
 
@@ -232,3 +232,16 @@ struct methods *methods_close(struct methods *m)
 	free(m);
 	return NULL;
 }
+
+const struct frontend methods_frontend = {
+	.open = methods_open,
+	.ready = methods_ready,
+	.state_changed = methods_state_changed,
+	.suspended = methods_suspended,
+	.end = methods_end,
+	.close = methods_close,
+	.is_answering = methods_is_listing,
+	.not_reexeced = methods_not_reexeced,
+	.save = methods_save,
+	.restore = methods_restore,
+};

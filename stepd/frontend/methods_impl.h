@@ -10,6 +10,7 @@
 #include "stepd/control/control.h"
 #include "stepd/frontend/methods.h"
 #include "stepd/step/agent_impl.h"
+#include "stepd/step/frontend.h"
 
 /* Answers of ListPids and ListTasks with more have that many elements. */
 #define METHODS_PIECE_MAX 4096u
@@ -138,6 +139,14 @@ json_t *usage_save_call(const struct kept *kept);
 void usage_resume_call(struct methods *m, struct control_call *call, const json_t *state);
 json_t *signal_save_call(const struct kept *kept);
 void signal_resume_call(struct methods *m, struct control_call *call, const json_t *state);
+
+/* What the step reports (step/frontend.h), where it is not in methods.c. */
+void methods_suspended(struct methods *m, bool suspend, int code, const char *why); /* act.c */
+bool methods_is_listing(const struct methods *m);                                   /* carry.c */
+void methods_not_reexeced(struct methods *m, const struct err *why);
+void methods_save(const struct methods *m, struct handover *h, struct json_t *object);
+int methods_restore(struct agent *a, const struct json_t *object, struct err *err) _must_check_;
+struct methods *methods_close(struct methods *m); /* methods.c */
 
 /* ---- the methods, each with the parameters of its row --------------------------------------- */
 

@@ -12,7 +12,6 @@
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
 #include "stepd/base/procstat.h"
-#include "stepd/frontend/methods.h"
 #include "stepd/plugin/plugin.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
@@ -22,6 +21,7 @@
 #include "stepd/step/closing.h"
 #include "stepd/step/ending.h"
 #include "stepd/step/exit_watch.h"
+#include "stepd/step/frontend.h"
 #include "stepd/step/heir.h"
 #include "stepd/step/result.h"
 #include "stepd/step/service.h"
@@ -205,7 +205,7 @@ static int take_over(struct adoption *ad, struct err *err)
 	r = ending_watch(a, err);
 	if (r == 0)
 		r = agent_open_account(a, err);
-	return r < 0 ? r : methods_open(a, err);
+	return r < 0 ? r : frontend_open(a, err);
 }
 
 /* Where the dead agent stood. */
@@ -223,7 +223,7 @@ static void go_on(struct adoption *ad, bool suspended)
 	result_publish_state(a, suspend_state_word(a));
 	failpoint("adopt-running");
 	result_send_ready(a);
-	methods_ready(a->methods);
+	frontend_ready(a);
 	service_tell_state(a);
 	if (state->reason)
 		ending_begin(a, a->reason);

@@ -14,7 +14,6 @@
 #include "stepd/base/clock.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
-#include "stepd/frontend/methods.h"
 #include "stepd/frontend/mpi_door.h"
 #include "stepd/launch/batch.h"
 #include "stepd/launch/launcher.h"
@@ -28,6 +27,7 @@
 #include "stepd/step/clean.h"
 #include "stepd/step/closing.h"
 #include "stepd/step/ending.h"
+#include "stepd/step/frontend.h"
 #include "stepd/step/result.h"
 #include "stepd/step/service.h"
 #include "stepd/step/state_doc.h"
@@ -186,7 +186,7 @@ static int open_socket(struct agent *a, struct err *err)
 		return r;
 	events_reserve(a->events, a->tasks.n);
 	events_set_readers(a->events, a->plan.job.uid, a->options->operator_gid);
-	r = methods_open(a, err);
+	r = frontend_open(a, err);
 	failpoint("listening");
 	trace_phase(a->trace, "socket", begin_ns);
 	return r;
@@ -392,7 +392,7 @@ static void supervise(struct agent *a)
 	result_publish_state(a, agent_state_words[a->state]);
 	failpoint("running");
 	result_send_ready(a);
-	methods_ready(a->methods);
+	frontend_ready(a);
 	service_tell_state(a);
 	ending_check(a); /* a container that emptied before it was watched tells nobody again */
 	reexec_go_on(a);

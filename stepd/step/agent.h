@@ -14,6 +14,7 @@
 
 #include "stepd/base/err.h"
 
+struct frontend;
 struct log;
 struct spec;
 
@@ -39,7 +40,8 @@ struct agent_options {
 	int keeper_fd;           /* -1: none; see keeper_line.h */
 	uint64_t start_ns;       /* the agent's start, for the trace */
 	const struct log *log;
-	const char *version; /* of this program */
+	const char *version;             /* of this program */
+	const struct frontend *frontend; /* NULL: the step serves no requests */
 };
 
 /* Runs the step. 0: it ran, and *ret_code is what to exit with. Else it never ran a task, nothing
@@ -48,8 +50,9 @@ int agent_run(const struct spec *spec, const struct agent_options *options, int 
 	struct err *err) _must_check_;
 
 /* In a program that was executed in an agent's place: goes on with its step, by what the agent has
- * handed over on fd (reexec/reexec.h), and ends as agent_run() does. */
-int agent_continue(int fd, const char *version, int *ret_code, struct err *err) _must_check_;
+ * handed over on fd (reexec.h), and ends as agent_run() does. */
+int agent_continue(int fd, const char *version, const struct frontend *frontend, int *ret_code,
+	struct err *err) _must_check_;
 
 /* Does all of that up to the loop, and has no effect on anything: 0 if it could be done. Then the
  * process is to end without a word to anybody, by _exit(2). */

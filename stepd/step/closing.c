@@ -9,7 +9,6 @@
 #include "stepd/base/clock.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
-#include "stepd/frontend/methods.h"
 #include "stepd/frontend/mpi_door.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
@@ -19,6 +18,7 @@
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/ending.h"
 #include "stepd/step/exit_watch.h"
+#include "stepd/step/frontend.h"
 #include "stepd/step/result.h"
 #include "stepd/step/service.h"
 
@@ -78,7 +78,7 @@ static void agent_clear(struct agent *a)
 		account_close(&a->account);
 		a->exits = exit_watch_close(a->exits);
 		ending_unwatch(a);
-		a->methods = methods_close(a->methods);
+		frontend_close(a);
 		ev_loop_destroy(a->loop);
 	}
 	a->events = events_close(a->events);
@@ -118,7 +118,7 @@ int closing_finish(struct agent *a, int r, int *ret_code, const struct err *err)
 	failpoint("result");
 	if (r < 0)
 		a->failure = *err;
-	methods_end(a->methods);
+	frontend_end(a);
 	failpoint("client-told");
 	service_tell_end(a);
 	result_end_ready(a);

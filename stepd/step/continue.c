@@ -8,7 +8,6 @@
 #include "stepd/base/clock.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
-#include "stepd/frontend/methods.h"
 #include "stepd/record/events.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/spec/spec.h"
@@ -16,6 +15,7 @@
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/closing.h"
 #include "stepd/step/ending.h"
+#include "stepd/step/frontend.h"
 #include "stepd/step/reexec.h"
 #include "stepd/step/service.h"
 
@@ -54,12 +54,12 @@ static void reopen_socket(struct agent *a, const struct handover *h)
 	const struct json_t *object =
 		handover_get_object(handover_root((struct handover *)h), "methods");
 	struct err err = ERR_INIT;
-	int r = object ? methods_restore(a, object, &err) : 0;
+	int r = object ? frontend_restore(a, object, &err) : 0;
 
 	if (r < 0) {
 		log_error(a->log, "%s; all connections to the step are lost", err.text);
-		r = methods_open(a, &err);
-		methods_ready(a->methods);
+		r = frontend_open(a, &err);
+		frontend_ready(a);
 	}
 	if (r < 0)
 		log_error(a->log, "%s; the step can't be asked any more", err.text);
@@ -99,7 +99,8 @@ static int take_over(struct agent *a, const struct spec *spec, const struct hand
 	return 0;
 }
 
-int agent_continue(int fd, const char *version, int *ret_code, struct err *err)
+int agent_continue(int fd, const char *version, const struct frontend *frontend, int *ret_code,
+	struct err *err)
 {
 	_cleanup_handover_ struct handover *h = NULL;
 	_cleanup_spec_ struct spec *spec = NULL;
@@ -117,6 +118,7 @@ int agent_continue(int fd, const char *version, int *ret_code, struct err *err)
 	handover_fd = close_fd(handover_fd);
 	reexec_restore_options(h, &options, &log);
 	options.version = version;
+	options.frontend = frontend;
 	service_use_journal(&log);
 	agent_init(&a, &options);
 	a.signal_fd = r;

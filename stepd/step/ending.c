@@ -15,11 +15,11 @@
 #include "stepd/base/log.h"
 #include "stepd/base/procstat.h"
 #include "stepd/base/signals.h"
-#include "stepd/frontend/methods.h"
 #include "stepd/frontend/mpi_door.h"
 #include "stepd/record/events.h"
 #include "stepd/stdio/stdio.h"
 #include "stepd/step/exit_watch.h"
+#include "stepd/step/frontend.h"
 #include "stepd/step/join.h"
 #include "stepd/step/limit_signal.h"
 #include "stepd/step/reaping.h"
@@ -76,7 +76,7 @@ static void begin_draining(struct agent *a)
 	member_watch_stop(&a->member);
 	stop_limits(a);
 	suspend_end(a);
-	methods_state_changed(a->methods);
+	frontend_state_changed(a);
 	/* Other nodes' tasks may need this one's service on their way to each other; not where the
 	 * step is ended. */
 	mpi_door_over(a, a->reason != AGENT_REASON_COMPLETED);

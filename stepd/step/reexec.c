@@ -11,9 +11,9 @@
 
 #include "stepd/base/clock.h"
 #include "stepd/base/log.h"
-#include "stepd/frontend/methods.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/step/agent_impl.h"
+#include "stepd/step/frontend.h"
 
 /* More than any program takes to read what there is; requests rest so long at most. */
 #define TRIAL_LIMIT_MS 10000
@@ -69,7 +69,7 @@ static void give_up(struct agent *a, const struct err *err)
 	drop_trial(re);
 	re->program_fd = close_fd(re->program_fd);
 	requests_rest(&a->suspend.requests, false);
-	methods_not_reexeced(a->methods, err);
+	frontend_not_reexeced(a, err);
 	join_go_on(a);
 }
 
@@ -124,7 +124,7 @@ static void on_due(struct ev_loop *loop, ev_timer *w, int revents)
 	if (a->state >= AGENT_ENDED)
 		return;
 	a->reexec.asked_ns = clock_now_ns();
-	if (methods_is_listing(a->methods) && a->reexec.asked_ns < a->reexec.patience_ns) {
+	if (frontend_is_answering(a) && a->reexec.asked_ns < a->reexec.patience_ns) {
 		become_due(a, (double)(a->reexec.patience_ns - a->reexec.asked_ns) / 1e9);
 		return;
 	}

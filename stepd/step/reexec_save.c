@@ -16,7 +16,6 @@
 #include "stepd/account/sample.h"
 #include "stepd/base/log.h"
 #include "stepd/base/signals.h"
-#include "stepd/frontend/methods.h"
 #include "stepd/frontend/mpi_door.h"
 #include "stepd/frontend/mpi_streams.h"
 #include "stepd/plugin/plugin.h"
@@ -28,6 +27,7 @@
 #include "stepd/step/adopted.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/ending.h"
+#include "stepd/step/frontend.h"
 #include "stepd/step/reexec.h"
 #include "stepd/step/result.h"
 
@@ -322,8 +322,7 @@ struct handover *reexec_save(struct agent *a)
 		stdio_save(a->stdio, h, handover_put_object(h, root, "stdio"));
 	if (a->events)
 		events_save(a->events, h, handover_put_object(h, root, "events"));
-	if (a->methods)
-		methods_save(a->methods, h, handover_put_object(h, root, "methods"));
+	frontend_save(a, h, root);
 	if (a->trace)
 		trace_save(a->trace, h, handover_put_object(h, root, "trace"));
 	handover_put_int(h, root, "asked_ns", (int64_t)a->reexec.asked_ns);

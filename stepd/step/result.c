@@ -11,9 +11,9 @@
 #include "stepd/base/fs.h"
 #include "stepd/base/log.h"
 #include "stepd/base/signals.h"
-#include "stepd/frontend/methods.h"
 #include "stepd/record/registry.h"
 #include "stepd/record/report.h"
+#include "stepd/step/frontend.h"
 #include "stepd/step/state_doc.h"
 
 #define RESULT_VERSION  1
@@ -177,7 +177,7 @@ void result_publish_state(struct agent *a, const char *state)
 
 	if (state_doc_publish(a, state, &err) < 0)
 		log_warning(a->log, "%s, ignoring", err.text);
-	methods_state_changed(a->methods);
+	frontend_state_changed(a);
 }
 
 /* given_up: the step has ended without those that could not be killed. */

@@ -14,11 +14,11 @@
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
 #include "stepd/base/signals.h"
-#include "stepd/frontend/methods.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/ending.h"
+#include "stepd/step/frontend.h"
 #include "stepd/step/result.h"
 
 /* With so many events behind it a step's signals are told no more: they are what its owner can make
@@ -40,7 +40,7 @@ const char *suspend_state_word(const struct agent *a)
 static void answer(struct agent *a, enum request_kind kind, const char *why)
 {
 	result_publish_state(a, suspend_state_word(a));
-	methods_suspended(a->methods, kind == REQUEST_SUSPEND, -EIO, why);
+	frontend_suspended(a, kind == REQUEST_SUSPEND, -EIO, why);
 }
 
 static void tell(const struct agent *a, enum event_kind kind)
@@ -319,7 +319,7 @@ void suspend_resume(struct agent *a)
 		s->wanted = false;
 		s->resuming = true;
 		requests_withdraw_suspend(&s->requests);
-		methods_suspended(a->methods, true, -EIO, "the step was resumed meanwhile");
+		frontend_suspended(a, true, -EIO, "the step was resumed meanwhile");
 		add(a, REQUEST_RESUME);
 	} else if (!s->resuming) {
 		answer(a, REQUEST_RESUME, NULL);
@@ -340,8 +340,8 @@ void suspend_end(struct agent *a)
 	requests_clear(&a->suspend.requests);
 	/* There is nothing to resume, whoever asks for it while the streams still flow. */
 	a->suspend.wanted = a->suspend.resuming = a->suspend.stop_self = false;
-	methods_suspended(a->methods, true, -ESRCH, "no process of the step is left");
-	methods_suspended(a->methods, false, -ESRCH, "no process of the step is left");
+	frontend_suspended(a, true, -ESRCH, "no process of the step is left");
+	frontend_suspended(a, false, -ESRCH, "no process of the step is left");
 }
 
 void suspend_overtaken(struct agent *a)
@@ -352,7 +352,7 @@ void suspend_overtaken(struct agent *a)
 		return;
 	s->wanted = s->stop_self = false;
 	s->resuming = true;
-	methods_suspended(a->methods, true, -EIO, "the step was killed meanwhile");
+	frontend_suspended(a, true, -EIO, "the step was killed meanwhile");
 	add(a, REQUEST_RESUME);
 }
 
@@ -397,7 +397,7 @@ static void on_resumed(struct agent *a, int r, const struct err *err)
 	}
 	if (asked)
 		result_publish_state(a, suspend_state_word(a));
-	methods_suspended(a->methods, false, -EIO, why);
+	frontend_suspended(a, false, -EIO, why);
 }
 
 static void tell_signal(const struct agent *a, const struct request *request, const char *name)

@@ -30,6 +30,7 @@
 #include "stepd/record/registry.h"
 #include "stepd/spec/spec.h"
 #include "stepd/step/ending.h"
+#include "stepd/step/frontend.h"
 
 #define ANSWER_MAX (1u << 20)
 
@@ -129,8 +130,11 @@ static struct rig *rig_new(void)
 	require(rig && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
 	rig->log = (struct log){.fd = 2, .most = LOG_LEVEL_ERROR, .ident = "fuzz"};
 	rig->log.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	rig->options = (struct agent_options){
-		.ready_fd = -1, .keeper_fd = -1, .operator_gid = (gid_t)-1, .log = &rig->log};
+	rig->options = (struct agent_options){.ready_fd = -1,
+		.keeper_fd = -1,
+		.operator_gid = (gid_t)-1,
+		.log = &rig->log,
+		.frontend = &methods_frontend};
 	a = &rig->a;
 	agent_init(a, &rig->options);
 	a->signal_fd = process_catch_signals(&err);
@@ -143,7 +147,7 @@ static struct rig *rig_new(void)
 	if (r == 0)
 		r = events_open(registry_get_dirfd(a->registry), false, a->log, &a->events, &err);
 	if (r == 0)
-		r = methods_open(a, &err);
+		r = frontend_open(a, &err);
 	if (r < 0) {
 		fprintf(stderr, "%s\n", err.text);
 		abort();
@@ -151,7 +155,7 @@ static struct rig *rig_new(void)
 	tasks_started(&a->tasks, 1, rig->member, 1);
 	a->plan.job.task[1].pid = rig->member;
 	a->state = AGENT_RUNNING;
-	methods_ready(a->methods);
+	frontend_ready(a);
 	return rig;
 }
 
@@ -162,7 +166,7 @@ static void rig_free(struct rig *rig)
 
 	(void)kill(rig->member, SIGKILL);
 	ending_unwatch(a);
-	a->methods = methods_close(a->methods);
+	frontend_close(a);
 	ev_loop_destroy(a->loop);
 	a->events = events_close(a->events);
 	while (waitpid(-1, NULL, 0) > 0)
@@ -366,7 +370,7 @@ static void run_call(struct rig *rig, int fd, bool more)
 		if (check_answers(answers, size))
 			return;
 		if (rig->a.state >= AGENT_DRAINING)
-			return; /* what waits is told by methods_end() */
+			return; /* what waits is told by frontend_end() */
 		if (turns > 4)
 			(void)poll(&readable, 1, 1); /* a worker's time */
 	}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/step/frontend.h"
+
+#include "stepd/snapshot/handover.h"
+#include "stepd/step/agent_impl.h"
+
+static const struct frontend *frontend_of(const struct agent *a)
+{
+	return a->options->frontend;
+}
+
+int frontend_open(struct agent *a, struct err *err)
+{
+	return frontend_of(a) ? frontend_of(a)->open(a, err) : 0;
+}
+
+void frontend_ready(struct agent *a)
+{
+	if (frontend_of(a))
+		frontend_of(a)->ready(a->methods);
+}
+
+void frontend_state_changed(struct agent *a)
+{
+	if (frontend_of(a))
+		frontend_of(a)->state_changed(a->methods);
+}
+
+void frontend_suspended(struct agent *a, bool suspend, int code, const char *why)
+{
+	if (frontend_of(a))
+		frontend_of(a)->suspended(a->methods, suspend, code, why);
+}
+
+void frontend_end(struct agent *a)
+{
+	if (frontend_of(a))
+		frontend_of(a)->end(a->methods);
+}
+
+void frontend_close(struct agent *a)
+{
+	if (frontend_of(a))
+		a->methods = frontend_of(a)->close(a->methods);
+}
+
+bool frontend_is_answering(const struct agent *a)
+{
+	return frontend_of(a) && frontend_of(a)->is_answering(a->methods);
+}
+
+void frontend_not_reexeced(struct agent *a, const struct err *why)
+{
+	if (frontend_of(a))
+		frontend_of(a)->not_reexeced(a->methods, why);
+}
+
+void frontend_save(const struct agent *a, struct handover *h, struct json_t *root)
+{
+	if (a->methods)
+		frontend_of(a)->save(a->methods, h, handover_put_object(h, root, "methods"));
+}
+
+int frontend_restore(struct agent *a, const struct json_t *object, struct err *err)
+{
+	return frontend_of(a) ? frontend_of(a)->restore(a, object, err) : 0;
+}
