@@ -123,8 +123,7 @@ libagent_la_SOURCES = \
 	stepd/frontend/listing.c stepd/frontend/listing.h \
 	stepd/frontend/methods.c stepd/frontend/methods.h \
 	stepd/frontend/methods_impl.h \
-	stepd/frontend/mpi_door.c stepd/frontend/mpi_door.h \
-	stepd/frontend/mpi_streams.c stepd/frontend/mpi_streams.h \
+	stepd/frontend/mpi_requests.c stepd/frontend/mpi_requests.h \
 	stepd/frontend/notify.c \
 	stepd/frontend/params.c \
 	stepd/frontend/processes.c \
@@ -210,6 +209,8 @@ libagent_la_SOURCES = \
 	stepd/step/killseq.c stepd/step/killseq.h \
 	stepd/step/limit_signal.c stepd/step/limit_signal.h \
 	stepd/step/member_watch.c stepd/step/member_watch.h \
+	stepd/step/mpi_link.c stepd/step/mpi_link.h \
+	stepd/step/mpi_streams.c stepd/step/mpi_streams.h \
 	stepd/step/reaping.c stepd/step/reaping.h \
 	stepd/step/recover.h \
 	stepd/step/reexec.c stepd/step/reexec.h \

@@ -11,11 +11,11 @@
 #include "stepd/base/log.h"
 #include "stepd/base/signals.h"
 #include "stepd/frontend/methods_impl.h"
-#include "stepd/frontend/mpi_door.h"
 #include "stepd/record/report.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/spec/spec.h"
 #include "stepd/step/ending.h"
+#include "stepd/step/mpi_link.h"
 
 #define GRACE_MS_MAX 3153600000000 /* a century, as in a spec */
 
@@ -256,7 +256,7 @@ void method_terminate(struct control_call *call, const json_t *parameters, void 
 	size_t count = 0;
 	int r;
 
-	if (m->a->state == AGENT_DRAINING && mpi_door_is_open(m->a)) {
+	if (m->a->state == AGENT_DRAINING && mpi_link_is_open(m->a)) {
 		log_info(m->a->log, "asked by uid %u not to wait for the step's other nodes",
 			control_call_peer(call)->uid);
 		control_reply_take(call, NULL);

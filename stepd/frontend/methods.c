@@ -12,6 +12,7 @@
 #include "stepd/base/procstat.h"
 #include "stepd/control/interface.h"
 #include "stepd/frontend/methods_impl.h"
+#include "stepd/frontend/mpi_requests.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
 
@@ -238,6 +239,7 @@ const struct frontend methods_frontend = {
 	.ready = methods_ready,
 	.state_changed = methods_state_changed,
 	.suspended = methods_suspended,
+	.mpi_request = mpi_requests_take,
 	.end = methods_end,
 	.close = methods_close,
 	.is_answering = methods_is_listing,

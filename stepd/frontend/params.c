@@ -8,9 +8,9 @@
 #include "stepd/api/proctrack.h"
 #include "stepd/base/parse.h"
 #include "stepd/frontend/methods_impl.h"
-#include "stepd/frontend/mpi_door.h"
 #include "stepd/record/report.h"
 #include "stepd/spec/rank_bits.h"
+#include "stepd/step/mpi_link.h"
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
@@ -59,7 +59,7 @@ bool methods_can_act(struct control_call *call, const struct agent *a)
 		return true;
 	answer_wrong_state(call, a,
 		a->unkillable ? "the step was given up: its processes can't be ended"
-			: mpi_door_is_open(a)
+			: mpi_link_is_open(a)
 			? "no process of the step is left here, and its MPI service process is needed "
 			  "by other nodes (terminate ends that)"
 			: "no process of the step is left");

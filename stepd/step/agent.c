@@ -14,7 +14,6 @@
 #include "stepd/base/clock.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
-#include "stepd/frontend/mpi_door.h"
 #include "stepd/launch/batch.h"
 #include "stepd/launch/launcher.h"
 #include "stepd/plugin/plugin.h"
@@ -28,6 +27,7 @@
 #include "stepd/step/closing.h"
 #include "stepd/step/ending.h"
 #include "stepd/step/frontend.h"
+#include "stepd/step/mpi_link.h"
 #include "stepd/step/result.h"
 #include "stepd/step/service.h"
 #include "stepd/step/state_doc.h"
@@ -255,7 +255,7 @@ static int run_prefork(struct agent *a, struct err *err)
 	r = plan_make_environ(&a->plan, a->mpi ? mpi_get_env_type(a->mpi) : NULL, err);
 	if (r < 0 || !a->mpi)
 		return r;
-	r = mpi_door_prefork(a, err);
+	r = mpi_link_prefork(a, err);
 	trace_phase(a->trace, "mpi hook", begin_ns);
 	return r;
 }
@@ -334,7 +334,7 @@ static int fork_tasks(struct agent *a, struct err *err)
 	if (r == 0)
 		r = launcher_fork_all(&a->launch, pids, err);
 	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
-	mpi_door_forked(a);
+	mpi_link_forked(a);
 	a->recover.forked.most = fork_ticks_now();
 	/* Only now: each page that the agent writes between two forks would be copied. */
 	events_begin(a->events);
@@ -343,7 +343,7 @@ static int fork_tasks(struct agent *a, struct err *err)
 		agent_tell_start(a, &a->tasks.v[i]);
 	}
 	events_end(a->events);
-	mpi_door_tasks_started(a, 0, i);
+	mpi_link_tasks_started(a, 0, i);
 	trace_phase(a->trace, "fork", begin_ns);
 	if (r < 0)
 		return r;

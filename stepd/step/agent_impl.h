@@ -32,7 +32,7 @@ struct exit_watch;
 struct handover;
 struct json_t;
 struct mpi;
-struct mpi_door;
+struct mpi_link;
 struct proctrack;
 struct registry;
 struct stdio;
@@ -87,7 +87,7 @@ struct agent {
 	struct mpi *mpi;
 	int service_cgroup_fd; /* of its service process, until that is started; -1: none */
 	bool service_may_clone;
-	struct mpi_door *mpi_door; /* NULL: mpi has not been asked for anything */
+	struct mpi_link *mpi_link; /* NULL: mpi has not been asked for anything */
 	struct stdio *stdio;
 	struct trace *trace;
 	struct account account;

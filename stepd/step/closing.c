@@ -9,7 +9,6 @@
 #include "stepd/base/clock.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
-#include "stepd/frontend/mpi_door.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
 #include "stepd/record/trace.h"
@@ -19,6 +18,7 @@
 #include "stepd/step/ending.h"
 #include "stepd/step/exit_watch.h"
 #include "stepd/step/frontend.h"
+#include "stepd/step/mpi_link.h"
 #include "stepd/step/result.h"
 #include "stepd/step/service.h"
 
@@ -74,7 +74,7 @@ static void agent_clear(struct agent *a)
 	closing_release_fds(a);
 	result_drop_ready(a);
 	if (a->loop) {
-		mpi_door_close(a);
+		mpi_link_close(a);
 		account_close(&a->account);
 		a->exits = exit_watch_close(a->exits);
 		ending_unwatch(a);
@@ -109,7 +109,7 @@ int closing_finish(struct agent *a, int r, int *ret_code, const struct err *err)
 {
 	closing_release_fds(a);
 	if (a->loop)
-		mpi_door_close(a); /* where the launch failed: it is in the container */
+		mpi_link_close(a); /* where the launch failed: it is in the container */
 	if (a->recover.adopted)
 		adopted_end_service(a);
 	remove_container(a);

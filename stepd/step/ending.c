@@ -15,13 +15,13 @@
 #include "stepd/base/log.h"
 #include "stepd/base/procstat.h"
 #include "stepd/base/signals.h"
-#include "stepd/frontend/mpi_door.h"
 #include "stepd/record/events.h"
 #include "stepd/stdio/stdio.h"
 #include "stepd/step/exit_watch.h"
 #include "stepd/step/frontend.h"
 #include "stepd/step/join.h"
 #include "stepd/step/limit_signal.h"
+#include "stepd/step/mpi_link.h"
 #include "stepd/step/reaping.h"
 #include "stepd/step/reexec.h"
 #include "stepd/step/result.h"
@@ -34,7 +34,7 @@
 /* Nothing is waited for any more. */
 static void settle(struct agent *a)
 {
-	if (!a->streams_done || mpi_door_is_open(a))
+	if (!a->streams_done || mpi_link_is_open(a))
 		return;
 	a->state = AGENT_ENDED;
 	ev_break(a->loop, EVBREAK_ALL);
@@ -58,7 +58,7 @@ void ending_service_gone(struct agent *a)
  * only the tasks have ended and the service may wait for other nodes. */
 static void stop_limits(struct agent *a)
 {
-	if (a->reason != AGENT_REASON_COMPLETED || !mpi_door_is_open(a))
+	if (a->reason != AGENT_REASON_COMPLETED || !mpi_link_is_open(a))
 		pausable_stop(&a->time_limit);
 	pausable_stop(&a->limit_signal);
 	pausable_stop(&a->wait_limit);
@@ -79,8 +79,8 @@ static void begin_draining(struct agent *a)
 	frontend_state_changed(a);
 	/* Other nodes' tasks may need this one's service on their way to each other; not where the
 	 * step is ended. */
-	mpi_door_over(a, a->reason != AGENT_REASON_COMPLETED);
-	if (mpi_door_is_open(a))
+	mpi_link_over(a, a->reason != AGENT_REASON_COMPLETED);
+	if (mpi_link_is_open(a))
 		log_debug(a->log,
 			"the tasks have ended; the MPI service process goes on for as "
 			"long as other nodes need it");
@@ -92,7 +92,7 @@ static void begin_draining(struct agent *a)
 
 void ending_leave_nodes(struct agent *a)
 {
-	mpi_door_over(a, true);
+	mpi_link_over(a, true);
 }
 
 void ending_before_signal(struct agent *a, int signal)
@@ -300,7 +300,7 @@ static bool hurry_draining(struct agent *a)
 {
 	if (a->state != AGENT_DRAINING)
 		return false;
-	mpi_door_over(a, true);
+	mpi_link_over(a, true);
 	ending_streams_done(a);
 	return true;
 }
@@ -366,7 +366,7 @@ static void on_time_limit(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)loop;
 	(void)revents;
 	if (a->state >= AGENT_ENDING) {
-		if (mpi_door_is_open(a))
+		if (mpi_link_is_open(a))
 			log_warning(a->log,
 				"the time limit of %.10g s is reached: not waiting for "
 				"the step's other nodes any longer",

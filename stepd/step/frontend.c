@@ -32,6 +32,11 @@ void frontend_suspended(struct agent *a, bool suspend, int code, const char *why
 		frontend_of(a)->suspended(a->methods, suspend, code, why);
 }
 
+bool frontend_mpi_request(struct agent *a, const char *name, const struct json_t *request)
+{
+	return frontend_of(a) && frontend_of(a)->mpi_request(a, name, request);
+}
+
 void frontend_end(struct agent *a)
 {
 	if (frontend_of(a))

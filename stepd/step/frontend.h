@@ -31,18 +31,22 @@ struct frontend {
 	/* a's state may be another one. */
 	void (*state_changed)(struct methods *m);
 
-	/* A suspension, or a resumption, that was requested has come to its end. why: it has failed,
-	 * with that code. */
+	/* A suspension, or a resumption, that was requested has come to its end. why: it has
+	 * failed, with that code. */
 	void (*suspended)(struct methods *m, bool suspend, int code, const char *why);
 
-	/* The result is on the disk: whoever waits for it is answered. May run the loop for that, no
-	 * longer than readers take who read at all. */
+	/* The MPI service process has sent a request of that name (mpi/link.h), which is answered
+	 * by mpi_link_answer(), now or later. False: there is no such request. */
+	bool (*mpi_request)(struct agent *a, const char *name, const struct json_t *request);
+
+	/* The result is on the disk: whoever waits for it is answered. May run the loop for that,
+	 * no longer than readers take who read at all. */
 	void (*end)(struct methods *m);
 	struct methods *(*close)(struct methods *m);
 
-	/* For a new program in the agent's place (reexec.h): whether an answer is being made that it
-	 * could not go on with (then reexec_answered() is called once none is); it was not executed,
-	 * and why; all calls that are open, and the same again, in the place of open. */
+	/* For a new program in the agent's place (reexec.h): whether an answer is being made that
+	 * it could not go on with (then reexec_answered() is called once none is); it was not
+	 * executed, and why; all calls that are open, and the same again, in the place of open. */
 	bool (*is_answering)(const struct methods *m);
 	void (*not_reexeced)(struct methods *m, const struct err *why);
 	void (*save)(const struct methods *m, struct handover *h, struct json_t *object);
@@ -53,6 +57,8 @@ int frontend_open(struct agent *a, struct err *err) _must_check_;
 void frontend_ready(struct agent *a);
 void frontend_state_changed(struct agent *a);
 void frontend_suspended(struct agent *a, bool suspend, int code, const char *why);
+bool frontend_mpi_request(
+	struct agent *a, const char *name, const struct json_t *request) _must_check_;
 void frontend_end(struct agent *a);
 void frontend_close(struct agent *a);
 bool frontend_is_answering(const struct agent *a);

@@ -10,7 +10,6 @@
 #include "proctrack/proctrack.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/log.h"
-#include "stepd/frontend/mpi_door.h"
 #include "stepd/record/events.h"
 #include "stepd/record/trace.h"
 #include "stepd/snapshot/handover.h"
@@ -18,6 +17,7 @@
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/join_part.h"
 #include "stepd/step/join_request.h"
+#include "stepd/step/mpi_link.h"
 #include "stepd/step/result.h"
 
 /* How many are forked between two looks at what else is asked of the agent. */
@@ -99,7 +99,7 @@ static void give_up(struct join *j)
 {
 	if (j->phase == JOIN_GIVING_UP)
 		return;
-	if (mpi_door_may_log(j->a))
+	if (mpi_link_may_log(j->a))
 		log_warning(j->a->log, "spawn %u failed: %s", j->part.joined.spawn, j->err.text);
 	ev_timer_stop(j->a->loop, &j->turn);
 	ev_io_stop(j->a->loop, &j->reports);
@@ -324,7 +324,7 @@ static void begin_take(struct agent *a, json_t *message)
 	ev_init(&j->reports, on_reports);
 	j->turn.data = j->reports.data = j;
 	if (set_up(j) < 0) {
-		if (mpi_door_may_log(a))
+		if (mpi_link_may_log(a))
 			log_warning(a->log, "spawn failed: %s", j->err.text);
 		join_part_refuse_message(a, message, &j->err);
 		join_part_undo(a, &j->part);

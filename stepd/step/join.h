@@ -32,7 +32,7 @@ struct joins {
 	struct json_t *waiting; /* an array of their messages' texts; NULL: none */
 };
 
-/* The message "spawn" of the MPI service process, which is answered by mpi_door_send_take(), now or
+/* The message "spawn" of the MPI service process, which is answered by mpi_link_send_take(), now or
  * later, refusals included. -EBADMSG: it is none that could be answered. */
 int join_from_link(struct agent *a, const struct json_t *message, struct err *err) _must_check_;
 

@@ -10,10 +10,10 @@
 #include "proctrack/proctrack.h"
 #include "stepd/account/apply_limits.h"
 #include "stepd/base/log.h"
-#include "stepd/frontend/mpi_door.h"
-#include "stepd/frontend/mpi_streams.h"
 #include "stepd/stdio/stdio.h"
 #include "stepd/step/agent_impl.h"
+#include "stepd/step/mpi_link.h"
+#include "stepd/step/mpi_streams.h"
 
 /* ---- what they run ------------------------------------------------------------------------- */
 
@@ -275,7 +275,7 @@ static int send_fds(struct agent *a, const struct join_part *part)
 		n = part->joined.count - at;
 		if (n > LINK_FDS_MAX)
 			n = LINK_FDS_MAX;
-		r = mpi_door_send_take(a,
+		r = mpi_link_send_take(a,
 			json_pack("{s:s, s:I, s:I}", "tell", "fds", "id",
 				(json_int_t)part->request.id, "at", (json_int_t)at),
 			part->fds + at, n);
@@ -289,13 +289,13 @@ int join_part_answer(struct agent *a, struct join_part *part, struct err *err)
 	uint32_t i;
 	int r = send_fds(a, part);
 
-	mpi_door_tasks_started(a, part->joined.first_local, part->joined.count);
+	mpi_link_tasks_started(a, part->joined.first_local, part->joined.count);
 	for (i = 0; i < part->joined.count; i++)
 		(void)json_array_append_new(
 			locals, json_integer((json_int_t)part->joined.first_local + i));
 	/* packed in any case: it takes what was made */
 	if (r == 0)
-		r = mpi_door_send_take(a,
+		r = mpi_link_send_take(a,
 			json_pack("{s:s, s:I, s:i, s:O}", "tell", "spawned", "id",
 				(json_int_t)part->request.id, "error", 0, "locals", locals),
 			NULL, 0);
@@ -314,7 +314,7 @@ static void refuse(struct agent *a, int64_t id, const struct err *err, json_t *e
 	else
 		json_decref(errors);
 	/* A service that is gone is not missed here. */
-	r = mpi_door_send_take(a, message, NULL, 0);
+	r = mpi_link_send_take(a, message, NULL, 0);
 	if (r < 0)
 		log_debug(a->log, "tell the MPI service process that a spawn failed: %s",
 			strerror(-r));

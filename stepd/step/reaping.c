@@ -9,12 +9,12 @@
 #include "stepd/base/clock.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
-#include "stepd/frontend/mpi_door.h"
 #include "stepd/record/events.h"
 #include "stepd/record/trace.h"
 #include "stepd/step/ending.h"
 #include "stepd/step/exit_watch.h"
 #include "stepd/step/join.h"
+#include "stepd/step/mpi_link.h"
 #include "stepd/step/singletons.h"
 
 /* ---- what is told ------------------------------------------------------------------------- */
@@ -93,7 +93,7 @@ static void settle_task(struct agent *a, struct task *task)
 	a->plan.job.task[task - a->tasks.v].pid = 0;
 	proctrack_task_ended(a->pt, &a->plan.job, (uint32_t)(task - a->tasks.v));
 	trace_task(a->trace, "task", task->rank, task->start_ns, task->end_ns);
-	mpi_door_task_exit(a, task, ends_mpi_step(a, task));
+	mpi_link_task_exit(a, task, ends_mpi_step(a, task));
 	join_task_ended(a, (uint32_t)(task - a->tasks.v));
 	apply_policies(a, task);
 }
@@ -194,7 +194,7 @@ void reaping_look(struct agent *a)
 		if (wait4(info.si_pid, &wait_status, WNOHANG, &usage) != info.si_pid)
 			return; /* our own child that has ended: can't be */
 		failpoint("reaped");
-		if (!mpi_door_reaped(a, info.si_pid, wait_status))
+		if (!mpi_link_reaped(a, info.si_pid, wait_status))
 			on_child_end(a, info.si_pid, wait_status, &usage);
 		info.si_pid = 0;
 	}

@@ -16,8 +16,6 @@
 #include "stepd/account/sample.h"
 #include "stepd/base/log.h"
 #include "stepd/base/signals.h"
-#include "stepd/frontend/mpi_door.h"
-#include "stepd/frontend/mpi_streams.h"
 #include "stepd/plugin/plugin.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
@@ -28,6 +26,8 @@
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/ending.h"
 #include "stepd/step/frontend.h"
+#include "stepd/step/mpi_link.h"
+#include "stepd/step/mpi_streams.h"
 #include "stepd/step/reexec.h"
 #include "stepd/step/result.h"
 
@@ -312,7 +312,7 @@ struct handover *reexec_save(struct agent *a)
 	tasks_save(&a->tasks, h, handover_put_object(h, root, "tasks"));
 	registry_save(a->registry, h, handover_put_object(h, root, "registry"));
 	save_container(a, h, handover_put_object(h, root, "container"));
-	mpi_door_save(a, h, handover_put_object(h, root, "mpi"));
+	mpi_link_save(a, h, handover_put_object(h, root, "mpi"));
 	join_save(a, h, root);
 	ending_save(a, h, handover_put_object(h, root, "ending"));
 	account_save(&a->account, h, handover_put_object(h, root, "account"));
@@ -375,7 +375,7 @@ static int restore_watchers(
 
 	r = events ? events_restore(events, a->log, &a->events, err) : 0;
 	if (r == 0)
-		r = mpi_door_restore(a, h, handover_get_object(root, "mpi"), err);
+		r = mpi_link_restore(a, h, handover_get_object(root, "mpi"), err);
 	if (r == 0)
 		r = ending_restore(a, h, handover_get_object(root, "ending"), err);
 	if (r == 0)

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The agent and its MPI service process: what the prefork hook is offered, and what comes over the
- * link (mpi/link.h). A door as the control socket is one: it checks, translates and decides
- * nothing. What the service asks for is what the step's owner may ask for; its death is told in the
- * log and ends nothing.
+ * The MPI service process as the step sees it: the prefork hook that starts it, the link to it
+ * (mpi/link.h), and its end. What it reports (log lines, an abort) is taken here; what it requests
+ * goes to the frontend. Its death is logged and ends nothing.
  *
- * All functions but mpi_door_prefork() do nothing where there is no service process.
+ * All functions but mpi_link_prefork() do nothing where there is no service process.
  */
-#ifndef STEPD_FRONTEND_MPI_DOOR_H
-#define STEPD_FRONTEND_MPI_DOOR_H
+#ifndef STEPD_STEP_MPI_LINK_H
+#define STEPD_STEP_MPI_LINK_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,53 +18,57 @@
 struct agent;
 struct handover;
 struct json_t;
-struct mpi_door;
+struct mpi_link;
 struct task;
 
 /* Calls the plugin's prefork hook. Before the first fork. */
-int mpi_door_prefork(struct agent *a, struct err *err) _must_check_;
+int mpi_link_prefork(struct agent *a, struct err *err) _must_check_;
 
 /* All tasks are forked. */
-void mpi_door_forked(struct agent *a);
+void mpi_link_forked(struct agent *a);
 
 /* A child that was none of the tasks has ended: whether it was the service process. */
-bool mpi_door_reaped(struct agent *a, pid_t pid, int wait_status);
+bool mpi_link_reaped(struct agent *a, pid_t pid, int wait_status);
 
 /* These tasks, by local id, are forked. */
-void mpi_door_tasks_started(struct agent *a, uint32_t first, uint32_t count);
+void mpi_link_tasks_started(struct agent *a, uint32_t first, uint32_t count);
 
 /* end_step: the step ends on all nodes, unless the task has finalized its MPI or never begun it. */
-void mpi_door_task_exit(struct agent *a, const struct task *task, bool end_step);
+void mpi_link_task_exit(struct agent *a, const struct task *task, bool end_step);
 
 /* Takes the reference. What a service does not read yet is sent later, in the order of the calls.
  * -EPIPE: it is gone; -EAGAIN: it does not read, and too much waits for it, or the message has
  * descriptors, which do not wait. */
-int mpi_door_send_take(
+int mpi_link_send_take(
 	struct agent *a, struct json_t *message, const int *fds, size_t count) _must_check_;
 
 /* "done": the answer to what the service has asked under this id. r: 0 or -errno. */
-void mpi_door_answer(struct agent *a, int64_t id, int r, const char *why);
+void mpi_link_answer(struct agent *a, int64_t id, int r, const char *why);
+
+/* A request that is answered later begins, and ends: -EAGAIN, too many are under way. */
+int mpi_link_begin_request(struct agent *a) _must_check_;
+void mpi_link_end_request(struct agent *a);
 
 /* The ranks that a message names, of tasks that are here, ascending, each once; to be freed. NULL:
  * they are not what they should be, or there is no memory. */
-uint32_t *mpi_door_read_ranks(
+uint32_t *mpi_link_read_ranks(
 	const struct agent *a, const struct json_t *array, size_t *ret_count) _must_check_;
 
 /* Whether what the service has brought about may have one more line in the log: it is the user's,
  * and the log is the site's. */
-bool mpi_door_may_log(struct agent *a);
+bool mpi_link_may_log(struct agent *a);
 
 /* No process is left in the step. The service may stay as long as other nodes need it; or it is to
- * end now, and is made to. mpi_door_is_open() until it has ended: then ending_service_gone(). */
-void mpi_door_over(struct agent *a, bool now);
-bool mpi_door_is_open(const struct agent *a);
+ * end now, and is made to. mpi_link_is_open() until it has ended: then ending_service_gone(). */
+void mpi_link_over(struct agent *a, bool now);
+bool mpi_link_is_open(const struct agent *a);
 
 /* For the program that goes on with the step (handover.h). */
-void mpi_door_save(const struct agent *a, struct handover *h, struct json_t *object);
-int mpi_door_restore(struct agent *a, const struct handover *h, const struct json_t *object,
+void mpi_link_save(const struct agent *a, struct handover *h, struct json_t *object);
+int mpi_link_restore(struct agent *a, const struct handover *h, const struct json_t *object,
 	struct err *err) _must_check_;
 
 /* A service that is still there is killed. */
-void mpi_door_close(struct agent *a);
+void mpi_link_close(struct agent *a);
 
 #endif

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/frontend/mpi_streams.h"
+#include "stepd/step/mpi_streams.h"
 
 #include <jansson.h>
 #include <string.h>
 
 #include "mpi/link_copy.h"
 #include "stepd/base/base64.h"
-#include "stepd/frontend/mpi_door.h"
 #include "stepd/stdio/stdio.h"
 #include "stepd/stdio/toolin.h"
 #include "stepd/step/agent_impl.h"
+#include "stepd/step/mpi_link.h"
 
 _Static_assert(LINK_INPUT_MAX <= TOOLIN_SIZE, "an input of the link is one piece");
 
 static void answer(struct agent *a, int64_t id, int r)
 {
-	mpi_door_answer(a, id, r, r < 0 ? strerror(-r) : "");
+	mpi_link_answer(a, id, r, r < 0 ? strerror(-r) : "");
 }
 
 /* ---- copies --------------------------------------------------------------------------------- */
@@ -25,7 +25,7 @@ static int hand_over(struct agent *a, int fd)
 {
 	_cleanup_close_ int owned = fd;
 
-	return fd < 0 ? 0 : mpi_door_send_take(a, json_pack("{s:s}", "tell", "copies"), &owned, 1);
+	return fd < 0 ? 0 : mpi_link_send_take(a, json_pack("{s:s}", "tell", "copies"), &owned, 1);
 }
 
 static int copy(struct agent *a, const json_t *list, json_int_t streams)
@@ -38,7 +38,7 @@ static int copy(struct agent *a, const json_t *list, json_int_t streams)
 		json_array_size(list) > LINK_RANKS_MAX)
 		return -EINVAL;
 	if (list) {
-		ranks = mpi_door_read_ranks(a, list, &count);
+		ranks = mpi_link_read_ranks(a, list, &count);
 		if (!ranks)
 			return -EINVAL;
 		if (count == 0)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The tasks' streams for the MPI service process, which has them for tools (mpi/link_copy.h): the
- * door to stdio's copies and inputs. It is the user's process: what it asks is checked here.
+ * The tasks' streams for the MPI service process, which has them for tools (mpi/link_copy.h), by
+ * stdio's copies and inputs. It is the user's process: what it requests is checked here.
  */
-#ifndef STEPD_FRONTEND_MPI_STREAMS_H
-#define STEPD_FRONTEND_MPI_STREAMS_H
+#ifndef STEPD_STEP_MPI_STREAMS_H
+#define STEPD_STEP_MPI_STREAMS_H
 
 #include "stepd/base/err.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/frontend/mpi_door.h"
+#include "stepd/step/mpi_link.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -14,12 +14,13 @@
 #include "stepd/base/log.h"
 #include "stepd/base/procstat.h"
 #include "stepd/base/signals.h"
-#include "stepd/frontend/mpi_streams.h"
 #include "stepd/record/events.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/ending.h"
+#include "stepd/step/frontend.h"
 #include "stepd/step/join.h"
+#include "stepd/step/mpi_streams.h"
 #include "stepd/step/result.h"
 #include "stepd/step/singletons.h"
 
@@ -31,7 +32,7 @@
 #define MEMORY_SHARE     4u    /* of the machine's, that the service may have: a quarter */
 #define LOG_LINES_MAX    2000u /* of one service: it is the user's, the log is the site's */
 #define SIGNAL_RANKS_MAX 65536u
-#define ASKED_MAX        256u /* signals that are under way, or wait */
+#define REQUESTS_MAX     256u /* of the service, under way or waiting */
 #define PENDING_MAX      256u /* replies that the link has no space for */
 
 /* A message that waits for space in the link. */
@@ -42,7 +43,7 @@ struct pending_message {
 };
 STAILQ_HEAD(pending_messages, pending_message);
 
-struct mpi_door {
+struct mpi_link {
 	struct agent *a;
 	struct mpi_host host;
 	struct mpi_service *service; /* a->mpi's */
@@ -52,12 +53,12 @@ struct mpi_door {
 	unsigned pending_replies; /* of these */
 	ev_timer limit;           /* then it is killed */
 	unsigned lines;           /* it has put into the log */
-	unsigned asked;           /* signals that are not answered yet */
+	unsigned requests;        /* that are not answered yet */
 };
 
 /* ---- what goes over the link ---------------------------------------------------------------- */
 
-static void pending_drop_first(struct mpi_door *d)
+static void pending_drop_first(struct mpi_link *d)
 {
 	struct pending_message *first = STAILQ_FIRST(&d->pending);
 
@@ -67,7 +68,7 @@ static void pending_drop_first(struct mpi_door *d)
 	free(first);
 }
 
-static void pending_clear(struct mpi_door *d)
+static void pending_clear(struct mpi_link *d)
 {
 	while (!STAILQ_EMPTY(&d->pending))
 		pending_drop_first(d);
@@ -75,7 +76,7 @@ static void pending_clear(struct mpi_door *d)
 }
 
 /* Takes the reference. */
-static int pending_add(struct mpi_door *d, json_t *message, bool is_reply)
+static int pending_add(struct mpi_link *d, json_t *message, bool is_reply)
 {
 	bool is_full = is_reply && d->pending_replies >= PENDING_MAX;
 	struct pending_message *last = message && !is_full ? calloc(1, sizeof(*last)) : NULL;
@@ -93,7 +94,7 @@ static int pending_add(struct mpi_door *d, json_t *message, bool is_reply)
 
 static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
 {
-	struct mpi_door *d = w->data;
+	struct mpi_link *d = w->data;
 	int r = 0;
 
 	assert(d);
@@ -112,8 +113,8 @@ static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
 /* Takes the reference. In the order of the calls, whatever the service reads: what does not fit
  * into the link waits. But a message with descriptors does not, -EAGAIN: they would have to be
  * held. */
-static int door_send_take(
-	struct mpi_door *d, json_t *message, const int *fds, size_t count, bool is_reply)
+static int queue_send_take(
+	struct mpi_link *d, json_t *message, const int *fds, size_t count, bool is_reply)
 {
 	int r = -EAGAIN;
 
@@ -126,21 +127,21 @@ static int door_send_take(
 	return r;
 }
 
-int mpi_door_send_take(struct agent *a, json_t *message, const int *fds, size_t count)
+int mpi_link_send_take(struct agent *a, json_t *message, const int *fds, size_t count)
 {
-	struct mpi_door *d = a->mpi_door;
+	struct mpi_link *d = a->mpi_link;
 
 	if (!d || d->pid == 0) {
 		json_decref(message);
 		return -EPIPE;
 	}
-	return door_send_take(d, message, fds, count, true);
+	return queue_send_take(d, message, fds, count, true);
 }
 
 /* What every task brings about once: as many may wait as there are tasks. */
-static int door_notify_take(struct mpi_door *d, json_t *message)
+static int queue_notify_take(struct mpi_link *d, json_t *message)
 {
-	return door_send_take(d, message, NULL, 0, false);
+	return queue_send_take(d, message, NULL, 0, false);
 }
 
 /* ---- what comes over the link -------------------------------------------------------------- */
@@ -150,9 +151,9 @@ static const char *text_of(const json_t *object, const char *name)
 	return json_string_value(json_object_get(object, name));
 }
 
-bool mpi_door_may_log(struct agent *a)
+bool mpi_link_may_log(struct agent *a)
 {
-	struct mpi_door *d = a->mpi_door;
+	struct mpi_link *d = a->mpi_link;
 
 	if (!d || ++d->lines < LOG_LINES_MAX)
 		return true;
@@ -164,7 +165,7 @@ bool mpi_door_may_log(struct agent *a)
 	return false;
 }
 
-static void take_log(struct mpi_door *d, const json_t *object)
+static void take_log(struct mpi_link *d, const json_t *object)
 {
 	static const char *const levels[LOG_LEVEL_MAX] = {
 		[LOG_LEVEL_ERROR] = "error",
@@ -178,7 +179,7 @@ static void take_log(struct mpi_door *d, const json_t *object)
 
 	for (i = 0; level && i < LOG_LEVEL_MAX && strcmp(level, levels[i]) != 0; i++)
 		;
-	if (!level || i == LOG_LEVEL_MAX || !text || !mpi_door_may_log(d->a))
+	if (!level || i == LOG_LEVEL_MAX || !text || !mpi_link_may_log(d->a))
 		return;
 	/* Tasks and nodes that go while the step is ended are missed by their peers, which is as it
 	 * should be. */
@@ -188,7 +189,7 @@ static void take_log(struct mpi_door *d, const json_t *object)
 	log_line(d->a->log, (enum log_level)i, "%s: %s", mpi_get_type(d->a->mpi), line.text);
 }
 
-static void take_abort(struct mpi_door *d, const json_t *object)
+static void take_abort(struct mpi_link *d, const json_t *object)
 {
 	json_int_t code = json_integer_value(json_object_get(object, "code"));
 	const char *text = text_of(object, "text");
@@ -202,50 +203,29 @@ static void take_abort(struct mpi_door *d, const json_t *object)
 		why.text);
 }
 
-/* ---- signals to tasks ----------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------------ */
 
-struct asked {
-	struct agent *a;
-	json_int_t id;
-};
-
-void mpi_door_answer(struct agent *a, int64_t id, int r, const char *why)
+void mpi_link_answer(struct agent *a, int64_t id, int r, const char *why)
 {
 	/* A service that does not read, or is gone, is not missed here. */
-	(void)!mpi_door_send_take(a,
+	(void)!mpi_link_send_take(a,
 		json_pack("{s:s, s:I, s:i, s:s}", "tell", "done", "id", (json_int_t)id, "error", -r,
 			"why", why),
 		NULL, 0);
 }
 
-/* NULL with *ret_error: too many are under way, or there is no memory. */
-static struct asked *asked_new(struct mpi_door *d, json_int_t id, int *ret_error)
+int mpi_link_begin_request(struct agent *a)
 {
-	struct asked *asked = d->asked < ASKED_MAX ? calloc(1, sizeof(*asked)) : NULL;
-
-	if (!asked) {
-		*ret_error = d->asked < ASKED_MAX ? -ENOMEM : -EAGAIN;
-		return NULL;
-	}
-	*asked = (struct asked){.a = d->a, .id = id};
-	d->asked++;
-	return asked;
+	if (a->mpi_link->requests >= REQUESTS_MAX)
+		return -EAGAIN;
+	a->mpi_link->requests++;
+	return 0;
 }
 
-static void asked_free(struct asked *asked)
+void mpi_link_end_request(struct agent *a)
 {
-	if (asked && asked->a->mpi_door)
-		asked->a->mpi_door->asked--;
-	free(asked);
-}
-
-static void on_signalled(int r, const struct err *err, void *userdata)
-{
-	struct asked *asked = userdata;
-
-	assert(asked);
-	mpi_door_answer(asked->a, asked->id, r == -ECANCELED ? 0 : r, r < 0 ? err->text : "");
-	asked_free(asked);
+	if (a->mpi_link)
+		a->mpi_link->requests--;
 }
 
 static int compare_ranks(const void *a, const void *b)
@@ -262,7 +242,7 @@ static int compare_u32(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-uint32_t *mpi_door_read_ranks(const struct agent *a, const json_t *array, size_t *ret_count)
+uint32_t *mpi_link_read_ranks(const struct agent *a, const json_t *array, size_t *ret_count)
 {
 	size_t n = json_array_size(array), i, count = 0;
 	_cleanup_free_ json_int_t *wanted = NULL;
@@ -290,107 +270,22 @@ uint32_t *mpi_door_read_ranks(const struct agent *a, const json_t *array, size_t
 	return ranks;
 }
 
-static void take_signal(struct mpi_door *d, const json_t *object)
-{
-	json_int_t id = json_integer_value(json_object_get(object, "id"));
-	const char *name = text_of(object, "signal");
-	const json_t *list = json_object_get(object, "ranks");
-	struct request_target target = {.whom = list ? REQUEST_TASKS : REQUEST_STEP};
-	int signal = name ? signals_parse(name) : -1, r = 0;
-	struct asked *asked = asked_new(d, id, &r);
-	struct request_answer asker = {.fn = on_signalled, .userdata = asked};
-	_cleanup_free_ uint32_t *ranks = NULL;
-
-	if (list && asked)
-		target.ranks = ranks = mpi_door_read_ranks(d->a, list, &target.ranks_count);
-	if (r == 0 && (signal < 1 || signal >= _NSIG || (list && !ranks)))
-		r = -EINVAL;
-	else if (r == 0 && list && target.ranks_count == 0)
-		r = -ESRCH;
-	if (r == 0)
-		r = requests_add_signal(&d->a->suspend.requests, signal, &target, &asker);
-	if (r < 0) {
-		asked_free(asked);
-		mpi_door_answer(d->a, id, r, strerror(-r));
-	}
-}
-
-/* ---- spawns --------------------------------------------------------------------------------- */
-
-static void take_spawn(struct mpi_door *d, const json_t *object)
-{
-	struct err err = ERR_INIT;
-	int r = join_from_link(d->a, object, &err);
-
-	if (r < 0)
-		(void)!mpi_door_send_take(d->a,
-			json_pack("{s:s, s:I, s:i, s:s}", "tell", "spawned", "id",
-				json_integer_value(json_object_get(object, "id")), "error", -r,
-				"why", err.text),
-			NULL, 0); /* as in mpi_door_answer() */
-}
-
-static void take_drop(struct mpi_door *d, const json_t *object)
-{
-	json_int_t id = json_integer_value(json_object_get(object, "id"));
-	json_int_t number = json_integer_value(json_object_get(object, "number"));
-	int r = 0;
-	struct asked *asked = asked_new(d, id, &r);
-	struct request_answer asker = {.fn = on_signalled, .userdata = asked};
-
-	if (r == 0 && (number < 1 || number > UINT32_MAX))
-		r = -EINVAL;
-	if (r == 0)
-		r = join_drop(d->a, (uint32_t)number, &asker);
-	if (r < 0) {
-		asked_free(asked);
-		mpi_door_answer(d->a, id, r == -ESRCH ? 0 : r, r == -ESRCH ? "" : strerror(-r));
-	}
-}
-
-/* ---- streams -------------------------------------------------------------------------------- */
-
-static void take_copy(struct mpi_door *d, const json_t *object)
-{
-	mpi_streams_take_copy(d->a, object);
-}
-
-static void take_input(struct mpi_door *d, const json_t *object)
-{
-	mpi_streams_take_input(d->a, object);
-}
-
-static const struct {
-	const char *what;
-	void (*take)(struct mpi_door *d, const json_t *object);
-} messages[] = {
-	{"log", take_log},
-	{"abort", take_abort},
-	{"signal", take_signal},
-	{"spawn", take_spawn},
-	{"drop", take_drop},
-	{"copy", take_copy},
-	{"input", take_input},
-};
-
-static void take_message(struct mpi_door *d, const json_t *object)
+/* What the service reports is taken here, what it requests by the frontend. */
+static void take_message(struct mpi_link *d, const json_t *object)
 {
 	const char *what = text_of(object, "do");
-	size_t i;
 
-	for (i = 0; what && i < ARRAY_SIZE(messages); i++) {
-		if (strcmp(what, messages[i].what) == 0) {
-			messages[i].take(d, object);
-			return;
-		}
-	}
-	if (mpi_door_may_log(d->a))
+	if (what && strcmp(what, "log") == 0)
+		take_log(d, object);
+	else if (what && strcmp(what, "abort") == 0)
+		take_abort(d, object);
+	else if ((!what || !frontend_mpi_request(d->a, what, object)) && mpi_link_may_log(d->a))
 		log_debug(d->a->log, "the MPI service process sends what is no message, ignoring");
 }
 
 /* -EAGAIN: there is no more now; -EPIPE: nor will there be; other failures but -EBADMSG end it,
  * too, as when an abort has closed the link. */
-static int read_link(struct mpi_door *d, unsigned most)
+static int read_link(struct mpi_link *d, unsigned most)
 {
 	const uint64_t end_ns = clock_now_ns() + LINK_TURN_NS;
 	unsigned i;
@@ -404,7 +299,7 @@ static int read_link(struct mpi_door *d, unsigned most)
 		r = link_receive_bare(mpi_service_get_link(d->service), &message);
 		if (r == 0)
 			take_message(d, message.object);
-		else if (r == -EBADMSG && mpi_door_may_log(d->a))
+		else if (r == -EBADMSG && mpi_link_may_log(d->a))
 			log_debug(d->a->log, "the MPI service process sends rubbish, ignoring");
 		else if (r != -EAGAIN && r != -EPIPE && r != -EBADMSG)
 			log_debug(d->a->log, "hear of the MPI service process: %s", strerror(-r));
@@ -414,7 +309,7 @@ static int read_link(struct mpi_door *d, unsigned most)
 
 static void on_link(struct ev_loop *loop, ev_io *w, int revents)
 {
-	struct mpi_door *d = w->data;
+	struct mpi_link *d = w->data;
 
 	assert(d);
 	(void)revents;
@@ -422,7 +317,7 @@ static void on_link(struct ev_loop *loop, ev_io *w, int revents)
 		ev_io_stop(loop, &d->link);
 }
 
-static void watch_link(struct mpi_door *d)
+static void watch_link(struct mpi_link *d)
 {
 	ev_io_init(&d->link, on_link, mpi_service_get_link(d->service), EV_READ);
 	ev_set_priority(&d->link, -1); /* behind timers, signals and root's calls */
@@ -457,7 +352,7 @@ static int become_user(void *userdata)
 
 static void early_message(const json_t *object, void *userdata)
 {
-	struct mpi_door *d = ((struct agent *)userdata)->mpi_door;
+	struct mpi_link *d = ((struct agent *)userdata)->mpi_link;
 	const char *what = text_of(object, "do");
 
 	if (what && strcmp(what, "log") == 0)
@@ -524,7 +419,7 @@ static bool wait_for(int fd, uint64_t limit_ms, void *userdata)
 
 static void on_limit(struct ev_loop *loop, ev_timer *w, int revents)
 {
-	struct mpi_door *d = w->data;
+	struct mpi_link *d = w->data;
 
 	assert(d);
 	(void)loop;
@@ -535,9 +430,9 @@ static void on_limit(struct ev_loop *loop, ev_timer *w, int revents)
 	}
 }
 
-static struct mpi_door *door_new(struct agent *a)
+static struct mpi_link *mpi_link_new(struct agent *a)
 {
-	struct mpi_door *d = calloc(1, sizeof(*d));
+	struct mpi_link *d = calloc(1, sizeof(*d));
 
 	if (!d)
 		return NULL;
@@ -560,7 +455,7 @@ static uint64_t memory_bytes(const struct spec *spec)
 	return pages > 0 && page > 0 ? (uint64_t)pages / MEMORY_SHARE * (uint64_t)page : 0;
 }
 
-static void set_host(struct mpi_door *d)
+static void set_host(struct mpi_link *d)
 {
 	const struct spec *spec = d->a->plan.spec;
 
@@ -596,14 +491,14 @@ static void set_host(struct mpi_door *d)
 	};
 }
 
-int mpi_door_prefork(struct agent *a, struct err *err)
+int mpi_link_prefork(struct agent *a, struct err *err)
 {
-	struct mpi_door *d = door_new(a);
+	struct mpi_link *d = mpi_link_new(a);
 	int r;
 
 	if (!d)
 		return err_set(err, -ENOMEM, "run the MPI plugin's prefork hook");
-	a->mpi_door = d;
+	a->mpi_link = d;
 	set_host(d);
 	r = plan_run_prefork(&a->plan, a->mpi, &d->host, err);
 	/* The wire is the service's: nobody who looks for it shall find the agent. */
@@ -619,10 +514,10 @@ int mpi_door_prefork(struct agent *a, struct err *err)
 	return r;
 }
 
-void mpi_door_forked(struct agent *a)
+void mpi_link_forked(struct agent *a)
 {
-	if (a->mpi_door && a->mpi_door->service)
-		mpi_service_close_task_fds(a->mpi_door->service);
+	if (a->mpi_link && a->mpi_link->service)
+		mpi_service_close_task_fds(a->mpi_link->service);
 }
 
 /* ---- its life ------------------------------------------------------------------------------- */
@@ -640,29 +535,29 @@ static json_t *starts_message(const struct agent *a, uint32_t first, uint32_t co
 	return json_pack("{s:s, s:o, s:o}", "tell", "task-start", "ranks", ranks, "pids", pids);
 }
 
-void mpi_door_tasks_started(struct agent *a, uint32_t first, uint32_t count)
+void mpi_link_tasks_started(struct agent *a, uint32_t first, uint32_t count)
 {
 	uint32_t n;
 	int r = 0;
 
-	if (!a->mpi_door || a->mpi_door->pid == 0)
+	if (!a->mpi_link || a->mpi_link->pid == 0)
 		return;
 	for (; r == 0 && count; first += n, count -= n) {
 		n = count < LINK_STARTS_MAX ? count : LINK_STARTS_MAX;
-		r = door_notify_take(a->mpi_door, starts_message(a, first, n));
+		r = queue_notify_take(a->mpi_link, starts_message(a, first, n));
 	}
 	if (r < 0)
 		log_debug(
 			a->log, "tell the MPI service process of tasks' starts: %s", strerror(-r));
 }
 
-void mpi_door_task_exit(struct agent *a, const struct task *task, bool end_step)
+void mpi_link_task_exit(struct agent *a, const struct task *task, bool end_step)
 {
 	int r;
 
-	if (!a->mpi_door || a->mpi_door->pid == 0 || task->state != TASK_ENDED)
+	if (!a->mpi_link || a->mpi_link->pid == 0 || task->state != TASK_ENDED)
 		return;
-	r = door_notify_take(a->mpi_door,
+	r = queue_notify_take(a->mpi_link,
 		json_pack("{s:s, s:I, s:i, s:b}", "tell", "task-exit", "rank",
 			(json_int_t)task->rank, "wait_status", task->wait_status, "end_step",
 			end_step));
@@ -674,7 +569,7 @@ void mpi_door_task_exit(struct agent *a, const struct task *task, bool end_step)
 }
 
 /* After all that the service has written. */
-static void close_link(struct mpi_door *d)
+static void close_link(struct mpi_link *d)
 {
 	if (mpi_service_get_link(d->service) >= 0)
 		(void)read_link(d, MESSAGES_AT_END);
@@ -705,9 +600,9 @@ static void tell_death(struct agent *a, pid_t pid, int wait_status)
 	events_add(a->events, &event);
 }
 
-bool mpi_door_reaped(struct agent *a, pid_t pid, int wait_status)
+bool mpi_link_reaped(struct agent *a, pid_t pid, int wait_status)
 {
-	struct mpi_door *d = a->mpi_door;
+	struct mpi_link *d = a->mpi_link;
 
 	if (!d || d->pid == 0 || d->pid != pid)
 		return false;
@@ -728,13 +623,13 @@ static int tell_over(struct agent *a)
 {
 	_cleanup_free_ char *warning = singletons_warning(a);
 
-	return door_notify_take(
-		a->mpi_door, json_pack("{s:s, s:s*}", "tell", "over", "if_silent", warning));
+	return queue_notify_take(
+		a->mpi_link, json_pack("{s:s, s:s*}", "tell", "over", "if_silent", warning));
 }
 
-void mpi_door_over(struct agent *a, bool now)
+void mpi_link_over(struct agent *a, bool now)
 {
-	struct mpi_door *d = a->mpi_door;
+	struct mpi_link *d = a->mpi_link;
 
 	if (!d || d->pid == 0)
 		return;
@@ -748,14 +643,14 @@ void mpi_door_over(struct agent *a, bool now)
 	close_link(d);
 }
 
-bool mpi_door_is_open(const struct agent *a)
+bool mpi_link_is_open(const struct agent *a)
 {
-	return a->mpi_door && a->mpi_door->pid > 0;
+	return a->mpi_link && a->mpi_link->pid > 0;
 }
 
-void mpi_door_close(struct agent *a)
+void mpi_link_close(struct agent *a)
 {
-	struct mpi_door *d = a->mpi_door;
+	struct mpi_link *d = a->mpi_link;
 	int status;
 
 	if (!d)
@@ -770,14 +665,14 @@ void mpi_door_close(struct agent *a)
 		a->recover.service = (struct recover_service){.pid = 0};
 	}
 	free(d);
-	a->mpi_door = NULL;
+	a->mpi_link = NULL;
 }
 
 /* ---- a new program in the agent's place ---------------------------------------------------- */
 
-void mpi_door_save(const struct agent *a, struct handover *h, json_t *object)
+void mpi_link_save(const struct agent *a, struct handover *h, json_t *object)
 {
-	const struct mpi_door *d = a->mpi_door;
+	const struct mpi_link *d = a->mpi_link;
 	const struct pending_message *p;
 	json_t *pending, *one;
 
@@ -809,7 +704,7 @@ static int restore_service(
 		a->mpi, pid, fd, handover_get_bool(object, "task_fds", true), &common);
 }
 
-static int restore_pending(struct mpi_door *d, const json_t *object)
+static int restore_pending(struct mpi_link *d, const json_t *object)
 {
 	const json_t *pending = handover_get_array(object, "pending"), *one;
 	size_t i;
@@ -823,7 +718,7 @@ static int restore_pending(struct mpi_door *d, const json_t *object)
 	return r;
 }
 
-int mpi_door_restore(
+int mpi_link_restore(
 	struct agent *a, const struct handover *h, const json_t *object, struct err *err)
 {
 	pid_t pid = (pid_t)handover_get_int(object, "pid", 0);
@@ -831,19 +726,19 @@ int mpi_door_restore(
 
 	if (pid <= 0 || !a->mpi)
 		return 0;
-	a->mpi_door = door_new(a);
-	r = a->mpi_door ? restore_service(a, h, object, pid, fd) : -ENOMEM;
+	a->mpi_link = mpi_link_new(a);
+	r = a->mpi_link ? restore_service(a, h, object, pid, fd) : -ENOMEM;
 	if (r < 0)
 		return err_set(err, r, "take over the MPI service process");
-	a->mpi_door->service = mpi_get_service(a->mpi);
-	a->mpi_door->pid = pid;
+	a->mpi_link->service = mpi_get_service(a->mpi);
+	a->mpi_link->pid = pid;
 	note_service(a, pid);
-	a->mpi_door->lines = (unsigned)handover_get_int(object, "lines", 0);
+	a->mpi_link->lines = (unsigned)handover_get_int(object, "lines", 0);
 	if (fd < 0) {
-		mpi_door_over(a, true);
+		mpi_link_over(a, true);
 		return 0;
 	}
-	watch_link(a->mpi_door);
-	r = restore_pending(a->mpi_door, object);
+	watch_link(a->mpi_link);
+	r = restore_pending(a->mpi_link, object);
 	return r < 0 ? err_set(err, r, "take over the MPI service process") : 0;
 }
