@@ -150,9 +150,11 @@ libagent_la_SOURCES = \
 	stepd/record/events.c stepd/record/events.h \
 	stepd/record/history.c stepd/record/history.h \
 	stepd/record/leftover.c stepd/record/leftover.h \
+	stepd/record/recover.h \
 	stepd/record/registry.c stepd/record/registry.h \
 	stepd/record/registry_lock.c stepd/record/registry_lock.h \
 	stepd/record/report.c stepd/record/report.h \
+	stepd/record/state_doc.c stepd/record/state_doc.h \
 	stepd/record/trace.c stepd/record/trace.h \
 	stepd/snapshot/handover.c stepd/snapshot/handover.h \
 	stepd/spec/bind_text.c stepd/spec/bind_text.h \
@@ -212,7 +214,6 @@ libagent_la_SOURCES = \
 	stepd/step/mpi_link.c stepd/step/mpi_link.h \
 	stepd/step/mpi_streams.c stepd/step/mpi_streams.h \
 	stepd/step/reaping.c stepd/step/reaping.h \
-	stepd/step/recover.h \
 	stepd/step/reexec.c stepd/step/reexec.h \
 	stepd/step/reexec_program.c \
 	stepd/step/reexec_save.c \
@@ -222,7 +223,6 @@ libagent_la_SOURCES = \
 	stepd/step/result.c stepd/step/result.h \
 	stepd/step/service.c stepd/step/service.h \
 	stepd/step/singletons.c stepd/step/singletons.h \
-	stepd/step/state_doc.c stepd/step/state_doc.h \
 	stepd/step/suspend.c stepd/step/suspend.h \
 	stepd/step/suspend_save.c
 libagent_la_LIBADD = libcontrol.la libmpilink.la libstepdsystemd.la libstate.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)

@@ -10,6 +10,7 @@
 
 #include "stepd/base/err.h"
 #include "stepd/base/status.h"
+#include "stepd/record/recover.h"
 
 enum task_state {
 	TASK_NEW,
@@ -20,15 +21,6 @@ enum task_state {
 
 struct handover;
 struct json_t;
-
-/* Between which clock ticks since boot (field 22 of /proc/PID/stat) the tasks were forked. They
- * were not reaped before the later one: a process that has a task's pid and began then is the task.
- * Each task's own would cost a look at /proc for each, before the first may run. */
-struct fork_ticks {
-	uint64_t least, most; /* 0: none was forked */
-};
-
-uint64_t fork_ticks_now(void);
 
 struct task {
 	uint32_t rank;
@@ -56,6 +48,9 @@ struct tasks {
 	struct status status; /* over those that count */
 	uint32_t lost;        /* those that would count */
 };
+
+/* The present, for struct fork_ticks. */
+uint64_t fork_ticks_now(void);
 
 int tasks_init(struct tasks *ts, const uint32_t *ranks, uint32_t n) _must_check_;
 void tasks_clear(struct tasks *ts);

@@ -7,7 +7,7 @@
 #include "proctrack/proctrack.h"
 #include "stepd/base/procstat.h"
 #include "stepd/record/registry.h"
-#include "stepd/step/state_doc.h"
+#include "stepd/record/state_doc.h"
 
 int leftover_say(const char *label, struct err *err)
 {

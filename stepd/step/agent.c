@@ -30,7 +30,6 @@
 #include "stepd/step/mpi_link.h"
 #include "stepd/step/result.h"
 #include "stepd/step/service.h"
-#include "stepd/step/state_doc.h"
 
 /* ---- set-up: nothing of the step exists yet ------------------------------------------------ */
 
@@ -147,7 +146,7 @@ static int create_container(struct agent *a, struct err *err)
 	if (r == 0)
 		r = registry_store_spec(a->registry, a->plan.spec->text, err);
 	if (r == 0)
-		r = state_doc_publish(a, agent_state_words[a->state], err);
+		r = result_publish(a, agent_state_words[a->state], err);
 	if (r == 0)
 		r = result_reserve(a, err);
 	if (r < 0)
@@ -169,7 +168,7 @@ static int create_container(struct agent *a, struct err *err)
 	r = make_service_cgroup(a, err);
 	if (r < 0)
 		return r;
-	r = state_doc_publish(a, agent_state_words[a->state], err);
+	r = result_publish(a, agent_state_words[a->state], err);
 	failpoint("published");
 	trace_phase(a->trace, "container", begin_ns);
 	return r;

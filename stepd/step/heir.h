@@ -9,9 +9,10 @@
 #include <sys/types.h>
 
 #include "stepd/api/step.h"
+#include "stepd/record/state_doc.h"
 #include "stepd/step/agent.h"
-#include "stepd/step/state_doc.h"
 
+struct agent;
 struct spec;
 
 struct heir {

@@ -13,8 +13,8 @@
 #include "stepd/base/signals.h"
 #include "stepd/record/registry.h"
 #include "stepd/record/report.h"
+#include "stepd/record/state_doc.h"
 #include "stepd/step/frontend.h"
-#include "stepd/step/state_doc.h"
 
 #define RESULT_VERSION  1
 #define RESULT_SIZE_MAX (64u << 20)
@@ -171,11 +171,64 @@ void result_end_ready(struct agent *a)
 
 /* ---- the result ---------------------------------------------------------------------------- */
 
+/* Only those that have joined the step: of the others the spec tells. */
+static int joined_tasks(const struct agent *a, struct state_doc *s)
+{
+	uint32_t i, first = a->plan.spec->local_ntasks;
+
+	if (a->tasks.n <= first) /* none has; or the agent is about to leave what can't be killed */
+		return 0;
+	s->tasks = calloc(a->tasks.n - first, sizeof(*s->tasks));
+	if (!s->tasks)
+		return -ENOMEM;
+	for (i = first; i < a->tasks.n; i++)
+		s->tasks[s->tasks_count++] = (struct state_task){
+			.spawn = a->tasks.v[i].spawn, .forked = a->tasks.v[i].forked};
+	return 0;
+}
+
+static json_t *pack_state(struct agent *a)
+{
+	const struct agent_options *o = a->options;
+	_cleanup_state_doc_ struct state_doc s = {
+		.gid = a->plan.job.gid,
+		.reason = a->state >= AGENT_ENDING ? agent_reason_words[a->reason] : NULL,
+		.end_signal = a->end_signal,
+		.limit_signal_sent = a->limit_signal_sent,
+		.begin_ns = a->begin_ns,
+		.suspended_since_ns = a->suspend.stands ? a->suspend.since_ns : 0,
+		.suspended_ns = a->suspend.total_ns,
+		.suspending = a->suspend.wanted && !a->suspend.stands,
+		.recover = a->recover,
+		.result_file = o->result_file,
+		.sample_file = o->sample_file,
+		.plugin_dir = o->plugin_dir,
+		.sample_interval_ms = o->sample_interval_ms,
+		.keep_result_ms = o->keep_result_ms,
+		.usage_table = o->usage_table,
+	};
+	json_t *doc = joined_tasks(a, &s) == 0 ? state_doc_pack(&s, added_pack(&a->added)) : NULL;
+
+	memcpy(a->recover.boot_id, s.recover.boot_id, sizeof(a->recover.boot_id));
+	return doc;
+}
+
+int result_publish(struct agent *a, const char *state, struct err *err)
+{
+	json_t *more = pack_state(a);
+
+	if (!more)
+		return err_set(
+			err, -ENOMEM, "write '%s/state.json'", registry_get_path(a->registry));
+	registry_set_more_take(a->registry, more);
+	return registry_publish(a->registry, &a->plan.job, proctrack_get_type(a->pt), state, err);
+}
+
 void result_publish_state(struct agent *a, const char *state)
 {
 	struct err err = ERR_INIT;
 
-	if (state_doc_publish(a, state, &err) < 0)
+	if (result_publish(a, state, &err) < 0)
 		log_warning(a->log, "%s, ignoring", err.text);
 	frontend_state_changed(a);
 }

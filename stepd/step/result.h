@@ -14,6 +14,9 @@
 /* The step's result: a new reference, or NULL. */
 struct json_t *result_pack(const struct agent *a);
 
+/* Writes state.json: all that an adopter needs. */
+int result_publish(struct agent *a, const char *state, struct err *err) _must_check_;
+
 /* Rewrites state.json with that state; a failure is a warning in the log. */
 void result_publish_state(struct agent *a, const char *state);
 

@@ -4,13 +4,18 @@
  * of all agents, in state.json (state_doc.h). Times are CLOCK_MONOTONIC, the machine's and not the
  * process's; they hold until it is booted again.
  */
-#ifndef STEPD_STEP_RECOVER_H
-#define STEPD_STEP_RECOVER_H
+#ifndef STEPD_RECORD_RECOVER_H
+#define STEPD_RECORD_RECOVER_H
 
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "stepd/account/tasks.h"
+/* Between which clock ticks since boot (field 22 of /proc/PID/stat) the tasks were forked. They
+ * were not reaped before the later one: a process that has a task's pid and began then is the task.
+ * Each task's own would cost a look at /proc for each, before the first may run. */
+struct fork_ticks {
+	uint64_t least, most; /* 0: none was forked */
+};
 
 /* The MPI service process, which is no member of the container and goes on without its agent: a
  * process that has this pid and began at another time is another. */

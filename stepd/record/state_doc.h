@@ -3,21 +3,17 @@
  * What state.json has beside the registry's own fields, for adopting the step: written by an agent
  * at each change of its state, read by the one that takes over.
  */
-#ifndef STEPD_STEP_STATE_DOC_H
-#define STEPD_STEP_STATE_DOC_H
+#ifndef STEPD_RECORD_STATE_DOC_H
+#define STEPD_RECORD_STATE_DOC_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "stepd/base/err.h"
-#include "stepd/step/recover.h"
+#include "stepd/record/recover.h"
 
-struct agent;
 struct json_t;
-
-/* registry_publish() with all of it. */
-int state_doc_publish(struct agent *a, const char *state, struct err *err) _must_check_;
 
 struct state_task {
 	uint32_t rank;
@@ -26,15 +22,15 @@ struct state_task {
 	struct fork_ticks forked; /* of a spawned one */
 };
 
-/* Strings are borrowed from doc. */
+/* Strings are borrowed: from doc where it was read, from the agent where it is to be written. */
 struct state_doc {
 	struct json_t *doc;
 	uint32_t job_id;
 	const char *step_name, *node_name, *user_name;
 	uint32_t node_id;
 	uid_t uid;
+	const char *state; /* "running", "suspended", ... */
 	gid_t gid;
-	const char *state;  /* "running", "suspended", ... */
 	const char *reason; /* NULL: none yet */
 	int end_signal;
 	bool limit_signal_sent;
@@ -51,6 +47,10 @@ struct state_doc {
 	struct state_task *tasks;
 	size_t tasks_count;
 };
+
+/* What stands in state.json beside the registry's own fields, of all from gid on but same_boot: a
+ * new reference, or NULL for want of memory. Takes added (added.h) over. */
+struct json_t *state_doc_pack(struct state_doc *s, struct json_t *added);
 
 /* Reads state.json below dir_fd: 0, -ENOENT, or -EBADMSG for one that is not an agent's, or of an
  * agent whose version means more than this one knows. Fields that another version may lack have

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/step/state_doc.h"
+#include "stepd/record/state_doc.h"
 
 #include <fcntl.h>
 #include <jansson.h>
 #include <string.h>
-#include <time.h>
 
-#include "proctrack/proctrack.h"
 #include "stepd/base/fs.h"
-#include "stepd/base/log.h"
 #include "stepd/record/registry.h"
 #include "stepd/state/steps.h"
-#include "stepd/step/agent_impl.h"
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
@@ -27,25 +23,26 @@ static void read_boot_id(char boot_id[64])
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
-static json_t *pack_options(const struct agent_options *o)
+static json_t *pack_options(const struct state_doc *s)
 {
-	return json_pack("{s:s?, s:s?, s:I, s:b, s:I, s:s?}", "result", o->result_file, "sample",
-		o->sample_file, "sample_interval_ms", (json_int_t)o->sample_interval_ms, "usage",
-		(int)o->usage_table, "keep_result_ms", (json_int_t)o->keep_result_ms, "plugin_dir",
-		o->plugin_dir);
+	return json_pack("{s:s?, s:s?, s:I, s:b, s:I, s:s?}", "result", s->result_file, "sample",
+		s->sample_file, "sample_interval_ms", (json_int_t)s->sample_interval_ms, "usage",
+		(int)s->usage_table, "keep_result_ms", (json_int_t)s->keep_result_ms, "plugin_dir",
+		s->plugin_dir);
 }
 
 /* When each of those was forked that have joined the step. */
-static json_t *pack_joined(const struct agent *a)
+static json_t *pack_joined(const struct state_doc *s)
 {
 	json_t *array = json_array();
-	uint32_t i;
+	size_t i;
 
-	for (i = a->plan.spec->local_ntasks; i < a->tasks.n; i++)
-		(void)json_array_append_new(array,
-			json_pack("[I, I]", (json_int_t)a->tasks.v[i].forked.least,
-				(json_int_t)a->tasks.v[i]
-					.forked.most)); /* missing: not taken over */
+	for (i = 0; i < s->tasks_count; i++) {
+		if (s->tasks[i].spawn) /* missing: not taken over */
+			(void)json_array_append_new(array,
+				json_pack("[I, I]", (json_int_t)s->tasks[i].forked.least,
+					(json_int_t)s->tasks[i].forked.most));
+	}
 	return array;
 }
 
@@ -56,38 +53,24 @@ static json_t *pack_service(const struct recover_service *service)
 			    : NULL;
 }
 
-static json_t *pack(const struct agent *a)
+json_t *state_doc_pack(struct state_doc *s, json_t *added)
 {
-	const struct recover *recover = &a->recover;
+	struct recover *recover = &s->recover;
 
+	if (!recover->boot_id[0])
+		read_boot_id(recover->boot_id);
 	return json_pack(
 		"{s:s, s:I, s:I, s:I, s:I, s:b, s:s?, s:i, s:b, s:[I, I], s:o, s:I, s:I, s:o, s:o, "
 		"s:o*}",
-		"boot_id", recover->boot_id, "begin_ns", (json_int_t)a->begin_ns, "running_ns",
+		"boot_id", recover->boot_id, "begin_ns", (json_int_t)s->begin_ns, "running_ns",
 		(json_int_t)recover->running_ns, "suspended_since_ns",
-		(json_int_t)(a->suspend.stands ? a->suspend.since_ns : 0), "suspended_ns",
-		(json_int_t)a->suspend.total_ns, "suspending",
-		(int)(a->suspend.wanted && !a->suspend.stands), "reason",
-		a->state >= AGENT_ENDING ? agent_reason_words[a->reason] : NULL, "end_signal",
-		a->end_signal, "limit_signal_sent", (int)a->limit_signal_sent, "fork_ticks",
+		(json_int_t)s->suspended_since_ns, "suspended_ns", (json_int_t)s->suspended_ns,
+		"suspending", (int)s->suspending, "reason", s->reason, "end_signal", s->end_signal,
+		"limit_signal_sent", (int)s->limit_signal_sent, "fork_ticks",
 		(json_int_t)recover->forked.least, (json_int_t)recover->forked.most,
-		"joined_fork_ticks", pack_joined(a), "adopted", (json_int_t)recover->adopted, "gid",
-		(json_int_t)a->plan.job.gid, "options", pack_options(a->options), "added",
-		added_pack(&a->added), "mpi_service", pack_service(&recover->service));
-}
-
-int state_doc_publish(struct agent *a, const char *state, struct err *err)
-{
-	json_t *more;
-
-	if (!a->recover.boot_id[0])
-		read_boot_id(a->recover.boot_id);
-	more = pack(a);
-	if (!more)
-		return err_set(
-			err, -ENOMEM, "write '%s/state.json'", registry_get_path(a->registry));
-	registry_set_more_take(a->registry, more);
-	return registry_publish(a->registry, &a->plan.job, proctrack_get_type(a->pt), state, err);
+		"joined_fork_ticks", pack_joined(s), "adopted", (json_int_t)recover->adopted, "gid",
+		(json_int_t)s->gid, "options", pack_options(s), "added", added, "mpi_service",
+		pack_service(&recover->service));
 }
 
 /* ---- reading ------------------------------------------------------------------------------ */
