@@ -42,7 +42,8 @@ BEGIN {
 	down["client"] = "state api base"
 	down["cli"] = "frontend " down["frontend"] " client mpi/outer"
 	down["cli/*"] = "cli/run cli/relay cli " down["cli"]
-	down["cli/ctl"] = "cli/run cli client account record spec proctrack plugin state api base"
+	# step: for "stepctl clean" alone, which settles what dead agents left in a process of its own
+	down["cli/ctl"] = "cli/run cli client step account record spec proctrack plugin state api base"
 	check_down()
 }
 
@@ -191,7 +192,7 @@ stepd/client/client.c "stepd/record/registry.h"
 stepd/client/client.c "stepd/control/control.h"
 stepd/control/server.c "stepd/step/agent.h"
 stepd/state/steps.c "stepd/record/registry.h"
-stepd/cli/ctl/clean.c "stepd/step/clean.h"
+stepd/cli/ctl/find.c "stepd/frontend/methods.h"
 stepd/cli/run/run.c "stepd/cli/ctl/ctl.h"
 proctrack/proctrack.c "stepd/spec/spec.h"
 proctrack/proctrack.c "mpi/mpi.h"
