@@ -29,19 +29,20 @@ static json_t *pack_identity(const struct agent *a)
 static json_t *pack_life(const struct methods *m)
 {
 	const struct agent *a = m->a;
-	uint64_t now_ns = clock_now_ns(), end_ns = a->end_ns ? a->end_ns : now_ns;
+	uint64_t now_ns = clock_now_ns(), end_ns = a->end.time_ns ? a->end.time_ns : now_ns;
 	uint64_t suspended_ns = a->suspend.total_ns;
 
 	if (a->suspend.stands)
 		suspended_ns += now_ns - a->suspend.since_ns;
 	return json_pack("{s:s, s:s, s:I, s:s, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:I}", "state",
 		methods_state_word(a), "proctrack", proctrack_get_type(a->pt), "container_id",
-		(json_int_t)a->plan.job.cont_id, "mpi", a->mpi ? mpi_get_type(a->mpi) : "mpi/none",
-		"agent_pid", (json_int_t)getpid(), "agent_start_ticks",
-		(json_int_t)m->agent_start_ticks, "pid_namespace", (json_int_t)m->pid_namespace,
-		"adopted", (int)(a->recover.adopted > 0), "start_time_usec",
+		(json_int_t)a->plan.job.cont_id, "mpi",
+		a->mpi.host ? mpi_get_type(a->mpi.host) : "mpi/none", "agent_pid",
+		(json_int_t)getpid(), "agent_start_ticks", (json_int_t)m->agent_start_ticks,
+		"pid_namespace", (json_int_t)m->pid_namespace, "adopted",
+		(int)(a->origin.recover.adopted > 0), "start_time_usec",
 		(json_int_t)m->start_time_usec, "elapsed_usec",
-		(json_int_t)((end_ns - a->begin_ns) / 1000), "suspended_usec",
+		(json_int_t)((end_ns - a->origin.begin_ns) / 1000), "suspended_usec",
 		(json_int_t)(suspended_ns / 1000), "last_event",
 		(json_int_t)events_last(a->events));
 }

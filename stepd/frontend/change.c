@@ -142,7 +142,7 @@ static int note_added(struct agent *a, const struct procstat *st, pid_t pid, str
 {
 	if (registry_get_root(a->registry))
 		return 0;
-	if (added_note(&a->added, pid, st->start_ticks) < 0)
+	if (added_note(&a->origin.added, pid, st->start_ticks) < 0)
 		return err_set(err, -ENOMEM, "note process %d", (int)pid);
 	result_publish_state(a, suspend_state_word(a));
 	return 0;

@@ -93,7 +93,7 @@ void kept_error_take(struct kept *kept, const char *name, json_t *parameters)
 
 const char *methods_state_word(const struct agent *a)
 {
-	return a->unkillable ? "unkillable" : suspend_state_word(a);
+	return a->end.unkillable ? "unkillable" : suspend_state_word(a);
 }
 
 static void methods_state_changed(struct methods *m)
@@ -152,7 +152,7 @@ static void note_identity(struct methods *m)
 
 	(void)clock_gettime(CLOCK_REALTIME, &now); /* can't fail with this clock */
 	m->start_time_usec = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 -
-		(int64_t)(clock_now_ns() - m->a->begin_ns) / 1000;
+		(int64_t)(clock_now_ns() - m->a->origin.begin_ns) / 1000;
 	m->agent_start_ticks = procstat_read(getpid(), &self) == 0 ? self.start_ticks : 0;
 	m->pid_namespace = stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }

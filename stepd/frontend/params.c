@@ -58,7 +58,7 @@ bool methods_can_act(struct control_call *call, const struct agent *a)
 	if (a->state < AGENT_DRAINING)
 		return true;
 	answer_wrong_state(call, a,
-		a->unkillable ? "the step was given up: its processes can't be ended"
+		a->end.unkillable ? "the step was given up: its processes can't be ended"
 			: mpi_link_is_open(a)
 			? "no process of the step is left here, and its MPI service process is needed "
 			  "by other nodes (terminate ends that)"

@@ -110,7 +110,7 @@ static int make_answer(struct methods *m, bool tasks, json_t **ret_answer)
 {
 	_cleanup_(look_clear) struct look look = {0};
 	const struct agent *a = m->a;
-	uint64_t now_ns = clock_now_ns(), end_ns = a->end_ns ? a->end_ns : now_ns;
+	uint64_t now_ns = clock_now_ns(), end_ns = a->end.time_ns ? a->end.time_ns : now_ns;
 	int r;
 
 	r = a->account.usage.kept &&
@@ -120,8 +120,8 @@ static int make_answer(struct methods *m, bool tasks, json_t **ret_answer)
 	if (r < 0 && r != -ESRCH)
 		return r;
 	*ret_answer = json_pack("{s:I, s:I, s:o, s:o}", "time_usec",
-		(json_int_t)(m->start_time_usec + (int64_t)(now_ns - a->begin_ns) / 1000),
-		"elapsed_usec", (json_int_t)((end_ns - a->begin_ns) / 1000), "step",
+		(json_int_t)(m->start_time_usec + (int64_t)(now_ns - a->origin.begin_ns) / 1000),
+		"elapsed_usec", (json_int_t)((end_ns - a->origin.begin_ns) / 1000), "step",
 		pack_values(look.step), "tasks", pack_tasks(a, tasks ? look.tasks : NULL));
 	return *ret_answer ? 0 : -ENOMEM;
 }

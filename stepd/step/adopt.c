@@ -68,12 +68,12 @@ static int hold_tasks(struct agent *a, bool same_boot, pid_t **ret_pids, int *re
 		if (task->state != TASK_RUNNING)
 			continue;
 		r = same_boot && task->pid
-			? open_task(
-				  task->spawn ? &task->forked : &a->recover.forked, task->pid, &ref)
+			? open_task(task->spawn ? &task->forked : &a->origin.recover.forked,
+				  task->pid, &ref)
 			: -ESRCH;
 		if (r == 0) {
 			pids[n++] = task->pid;
-			r = exit_watch_add_take(a->exits, &ref, i);
+			r = exit_watch_add_take(a->origin.exits, &ref, i);
 		} else if (r == -ESRCH) {
 			reaping_tell_lost(a, task);
 			tasks_lost(&a->tasks, task, clock_now_ns());
@@ -95,14 +95,14 @@ static int hold_added(struct adoption *ad, pid_t **pids, int *count)
 	int r = 0;
 
 	if (ad->heir.state.same_boot)
-		r = added_unpack(&a->added, json_object_get(ad->heir.state.doc, "added"));
-	if (r < 0 || a->added.n == 0)
+		r = added_unpack(&a->origin.added, json_object_get(ad->heir.state.doc, "added"));
+	if (r < 0 || a->origin.added.n == 0)
 		return r;
-	grown = reallocarray(*pids, (size_t)*count + a->added.n, sizeof(*grown));
+	grown = reallocarray(*pids, (size_t)*count + a->origin.added.n, sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
-	for (i = 0; i < a->added.n; i++)
-		grown[(*count)++] = a->added.v[i].pid;
+	for (i = 0; i < a->origin.added.n; i++)
+		grown[(*count)++] = a->origin.added.v[i].pid;
 	*pids = grown;
 	return 0;
 }
@@ -256,14 +256,14 @@ static void note_ended(struct agent *a)
 {
 	uint32_t i;
 
-	exit_watch_look(a->exits); /* zombies know how they ended */
+	exit_watch_look(a->origin.exits); /* zombies know how they ended */
 	a->state = AGENT_ENDED;
-	a->end_ns = a->begin_ns;
+	a->end.time_ns = a->origin.begin_ns;
 	for (i = 0; i < a->tasks.n; i++) {
 		if (a->tasks.v[i].state == TASK_RUNNING)
 			adopted_note_end(a, i, false, 0);
-		if (a->tasks.v[i].end_ns > a->end_ns)
-			a->end_ns = a->tasks.v[i].end_ns;
+		if (a->tasks.v[i].end_ns > a->end.time_ns)
+			a->end.time_ns = a->tasks.v[i].end_ns;
 	}
 }
 
@@ -346,9 +346,9 @@ static int prepare(struct adoption *ad, const char *step, struct err *err)
 	struct agent *a = ad->agent;
 	int r;
 
-	r = process_become_agent(&a->saved, err);
+	r = process_become_agent(&a->start.saved, err);
 	if (r == 0)
-		r = a->signal_fd = process_catch_signals(err);
+		r = a->watch.signal_fd = process_catch_signals(err);
 	if (r >= 0)
 		r = claim(a, step, err);
 	failpoint("adopt-claimed");
@@ -378,12 +378,12 @@ int agent_adopt(
 	agent_init(&a, options);
 	r = prepare(&ad, step, err);
 	if (r == 0 && options->remains_only)
-		exit_watch_look(a.exits);
+		exit_watch_look(a.origin.exits);
 	if (r == 0 && options->remains_only && !is_over(&ad))
 		r = err_say(err, -EBUSY, "step %s has processes that live", a.plan.label);
 	if (r < 0) { /* what the dead agent left stays, for the next attempt */
 		a.plan.job.cont_id = 0;
-		a.recover.service = (struct recover_service){.pid = 0};
+		a.origin.recover.service = (struct recover_service){.pid = 0};
 	} else {
 		r = live_on(&ad, err);
 	}

@@ -38,7 +38,7 @@ int adopted_watch(struct agent *a)
 	const struct exit_watch_calls calls = {
 		.ended = on_end, .settled = on_settled, .userdata = a};
 
-	return exit_watch_open(a->loop, &calls, &a->exits);
+	return exit_watch_open(a->loop, &calls, &a->origin.exits);
 }
 
 static bool has_ended(const struct pidref *ref, int timeout_ms)
@@ -54,11 +54,11 @@ static bool has_ended(const struct pidref *ref, int timeout_ms)
 
 void adopted_end_service(struct agent *a)
 {
-	const struct recover_service service = a->recover.service;
+	const struct recover_service service = a->origin.recover.service;
 	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
 	int r;
 
-	a->recover.service = (struct recover_service){.pid = 0};
+	a->origin.recover.service = (struct recover_service){.pid = 0};
 	if (!service.pid)
 		return;
 	r = pidref_open(service.pid, service.start_ticks, &ref);
@@ -80,7 +80,7 @@ void adopted_end_service(struct agent *a)
 
 void adopted_save(const struct agent *a, struct handover *h, struct json_t *object)
 {
-	exit_watch_save(a->exits, h, object);
+	exit_watch_save(a->origin.exits, h, object);
 }
 
 int adopted_restore(struct agent *a, const struct json_t *object, struct err *err)
@@ -88,7 +88,7 @@ int adopted_restore(struct agent *a, const struct json_t *object, struct err *er
 	int r = adopted_watch(a);
 
 	if (r == 0)
-		r = exit_watch_restore(a->exits, object);
+		r = exit_watch_restore(a->origin.exits, object);
 	if (r == -EPROTO)
 		return handover_say_bad("processes", err);
 	return r < 0 ? err_set(err, r, "go on watching the step's processes") : 0;

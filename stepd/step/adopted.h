@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The tasks of a step that was taken over, which are no children of its agent: their ends are
- * learnt by an exit_watch, a->exits, and lead to what ends of children lead to. Of other members
- * see member_watch.h.
+ * learnt by an exit_watch, a->origin.exits, and lead to what ends of children lead to. Of other
+ * members see member_watch.h.
  */
 #ifndef STEPD_STEP_ADOPTED_H
 #define STEPD_STEP_ADOPTED_H
@@ -16,7 +16,7 @@ struct agent;
 struct handover;
 struct json_t;
 
-/* Makes a->exits, with nobody in it: the caller adds tasks by their index. Needs a->loop. */
+/* Makes a->origin.exits, with nobody in it: the caller adds tasks by their index. Needs a->loop. */
 int adopted_watch(struct agent *a) _must_check_;
 
 /* A task has ended that is running by the books. */

@@ -57,7 +57,7 @@ static int open_plugins(struct agent *a, struct err *err)
 	if (note)
 		log_warning(a->log, "%s", note);
 	/* Batch and extern steps get no MPI hooks: the guide. */
-	return spec->kind == STEPD_STEP_NORMAL ? mpi_open(dir, spec->mpi, &a->mpi, err) : 0;
+	return spec->kind == STEPD_STEP_NORMAL ? mpi_open(dir, spec->mpi, &a->mpi.host, err) : 0;
 }
 
 /* Opens what the ending will need, while there is room: a launch that runs out of descriptors must
@@ -67,8 +67,8 @@ static int reserve_fds(struct agent *a, struct err *err)
 	size_t i;
 
 	for (i = 0; i < AGENT_SPARE_FDS; i++) {
-		a->spare_fd[i] = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-		if (a->spare_fd[i] < 0)
+		a->start.spare_fd[i] = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+		if (a->start.spare_fd[i] < 0)
 			return err_set(err, -errno,
 				"keep descriptors for the step's end (raise the limit of open "
 				"files, ulimit -Hn)");
@@ -83,9 +83,9 @@ static int prepare(struct agent *a, const struct spec *spec, struct err *err)
 
 	r = plan_make(spec, &a->plan, err);
 	if (r == 0)
-		r = process_become_agent(&a->saved, err);
+		r = process_become_agent(&a->start.saved, err);
 	if (r == 0) /* before there is anything of the step that a signal could leave behind */
-		r = a->signal_fd = process_catch_signals(err);
+		r = a->watch.signal_fd = process_catch_signals(err);
 	if (r >= 0)
 		r = result_check_files(a, err);
 	if (r == 0)
@@ -127,12 +127,12 @@ static int make_service_cgroup(struct agent *a, struct err *err)
 {
 	int fd;
 
-	if (!a->mpi || !mpi_get_env_type(a->mpi))
+	if (!a->mpi.host || !mpi_get_env_type(a->mpi.host))
 		return 0;
-	fd = proctrack_service_fd(a->pt, &a->plan.job, &a->service_may_clone);
+	fd = proctrack_service_fd(a->pt, &a->plan.job, &a->mpi.service_may_clone);
 	if (fd < 0 && fd != -EOPNOTSUPP)
 		return err_set(err, fd, "make the cgroup of the MPI service process");
-	a->service_cgroup_fd = fd < 0 ? -1 : fd;
+	a->mpi.service_cgroup_fd = fd < 0 ? -1 : fd;
 	return 0;
 }
 
@@ -251,8 +251,8 @@ static int run_prefork(struct agent *a, struct err *err)
 	uint64_t begin_ns = clock_now_ns();
 	int r;
 
-	r = plan_make_environ(&a->plan, a->mpi ? mpi_get_env_type(a->mpi) : NULL, err);
-	if (r < 0 || !a->mpi)
+	r = plan_make_environ(&a->plan, a->mpi.host ? mpi_get_env_type(a->mpi.host) : NULL, err);
+	if (r < 0 || !a->mpi.host)
 		return r;
 	r = mpi_link_prefork(a, err);
 	trace_phase(a->trace, "mpi hook", begin_ns);
@@ -262,7 +262,7 @@ static int run_prefork(struct agent *a, struct err *err)
 /* Task's oom_score_adj: the spec's, or what the agent had before it protected itself. */
 static const char *task_oom_score_adj(struct agent *a)
 {
-	struct process_saved *saved = &a->saved;
+	struct process_saved *saved = &a->start.saved;
 
 	if (a->plan.spec->oom_score_adj_given)
 		(void)snprintf(saved->oom_score_adj, sizeof(saved->oom_score_adj), "%d",
@@ -284,8 +284,8 @@ static void go_on_meanwhile(int fd, void *userdata)
 	ev_io made;
 
 	assert(a);
-	ev_io_stop(a->loop, &a->signal_io);
-	keeper_line_pause(&a->keeper, true);
+	ev_io_stop(a->loop, &a->watch.signal_io);
+	keeper_line_pause(&a->watch.keeper, true);
 	if (fd >= 0) {
 		ev_io_init(&made, on_made, fd, EV_READ);
 		ev_io_start(a->loop, &made);
@@ -294,8 +294,8 @@ static void go_on_meanwhile(int fd, void *userdata)
 	} else {
 		ev_run(a->loop, EVRUN_NOWAIT);
 	}
-	ev_io_start(a->loop, &a->signal_io);
-	keeper_line_pause(&a->keeper, false);
+	ev_io_start(a->loop, &a->watch.signal_io);
+	keeper_line_pause(&a->watch.keeper, false);
 }
 
 void agent_tell_start(const struct agent *a, const struct task *task)
@@ -317,24 +317,25 @@ static int fork_tasks(struct agent *a, struct err *err)
 
 	if (!pids)
 		return err_set(err, -ENOMEM, "fork the tasks");
-	a->recover.forked.least = fork_ticks_now();
-	a->launch.setup.plan = &a->plan;
-	a->launch.setup.mpi = a->mpi && mpi_has_task_hook(a->mpi) ? a->mpi : NULL;
-	a->launch.setup.nofile = &a->saved.nofile;
-	a->launch.setup.oom_score_adj = task_oom_score_adj(a);
-	a->launch.setup.traced = a->trace != NULL;
-	a->launch.meanwhile = go_on_meanwhile;
-	a->launch.userdata = a;
+	a->origin.recover.forked.least = fork_ticks_now();
+	a->start.launch.setup.plan = &a->plan;
+	a->start.launch.setup.mpi =
+		a->mpi.host && mpi_has_task_hook(a->mpi.host) ? a->mpi.host : NULL;
+	a->start.launch.setup.nofile = &a->start.saved.nofile;
+	a->start.launch.setup.oom_score_adj = task_oom_score_adj(a);
+	a->start.launch.setup.traced = a->trace != NULL;
+	a->start.launch.meanwhile = go_on_meanwhile;
+	a->start.launch.userdata = a;
 	/* A child inherits it and unblocks when all is done: until its exec nothing of the agent's
 	 * is handled in it, and what it writes to a reader that is gone does not end it. */
 	(void)sigfillset(&all); /* can't fail, nor can the two calls with valid arguments */
 	(void)sigprocmask(SIG_SETMASK, &all, &saved);
-	r = launch_open(&a->launch, a->pt, a->stdio, a->plan.spec->hold, err);
+	r = launch_open(&a->start.launch, a->pt, a->stdio, a->plan.spec->hold, err);
 	if (r == 0)
-		r = launcher_fork_all(&a->launch, pids, err);
+		r = launcher_fork_all(&a->start.launch, pids, err);
 	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
 	mpi_link_forked(a);
-	a->recover.forked.most = fork_ticks_now();
+	a->origin.recover.forked.most = fork_ticks_now();
 	/* Only now: each page that the agent writes between two forks would be copied. */
 	events_begin(a->events);
 	for (i = 0; i < a->tasks.n && pids[i] > 0; i++) {
@@ -347,10 +348,10 @@ static int fork_tasks(struct agent *a, struct err *err)
 	if (r < 0)
 		return r;
 	failpoint("forked");
-	a->release_ns = clock_now_ns();
-	r = launch_release(&a->launch, err);
+	a->start.release_ns = clock_now_ns();
+	r = launch_release(&a->start.launch, err);
 	failpoint("released");
-	trace_phase(a->trace, "release", a->release_ns);
+	trace_phase(a->trace, "release", a->start.release_ns);
 	return r;
 }
 
@@ -383,7 +384,7 @@ static int launch(struct agent *a, struct err *err)
 static void supervise(struct agent *a)
 {
 	a->state = AGENT_RUNNING;
-	a->recover.running_ns = clock_now_ns();
+	a->origin.recover.running_ns = clock_now_ns();
 	if (a->stdio)
 		stdio_start(a->stdio);
 	ending_started(a);
@@ -401,7 +402,7 @@ static void supervise(struct agent *a)
 /* What was forked before the failure must end, and be seen to end. */
 static void abort_launch(struct agent *a)
 {
-	launch_close(&a->launch);
+	launch_close(&a->start.launch);
 	a->state = AGENT_RUNNING;
 	ending_kill(a, AGENT_REASON_LAUNCH);
 	if (a->state != AGENT_ENDED)
@@ -422,7 +423,7 @@ static int run_step(struct agent *a, struct err *err)
 		supervise(a);
 		return 0;
 	}
-	a->failure = *err;
+	a->end.failure = *err;
 	abort_launch(a);
 	return r;
 }

@@ -25,19 +25,19 @@ void agent_init(struct agent *a, const struct agent_options *options)
 	*a = (struct agent){
 		.options = options,
 		.log = options->log,
-		.launch = LAUNCH_INIT,
-		.signal_fd = -1,
-		.service_cgroup_fd = -1,
-		.container = PRI_WATCH_INIT,
-		.member = MEMBER_WATCH_INIT,
+		.start = {.launch = LAUNCH_INIT},
+		.mpi = {.service_cgroup_fd = -1},
+		.watch = {.signal_fd = -1,
+			.container = PRI_WATCH_INIT,
+			.member = MEMBER_WATCH_INIT,
+			.keeper = {.fd = options->keeper_fd}},
 		.account = ACCOUNT_INIT,
 		.reexec = REEXEC_INIT,
-		.begin_ns = options->start_ns,
+		.origin = {.begin_ns = options->start_ns},
 		.ready = {.fd = options->ready_fd},
-		.keeper = {.fd = options->keeper_fd},
 	};
 	for (i = 0; i < AGENT_SPARE_FDS; i++)
-		a->spare_fd[i] = -1;
+		a->start.spare_fd[i] = -1;
 }
 
 static struct account_setup account_setup(struct agent *a)
@@ -52,7 +52,7 @@ static struct account_setup account_setup(struct agent *a)
 		.tasks = &a->tasks,
 		.events = a->events,
 		.label = a->plan.label,
-		.begin_ns = a->begin_ns,
+		.begin_ns = a->origin.begin_ns,
 		.sample_file = o->sample_file,
 		.sample_interval_ms = o->sample_interval_ms,
 		.usage_table = o->usage_table,

@@ -73,59 +73,90 @@ struct ready {
  */
 #define AGENT_SPARE_FDS 16
 
+/* How its tasks begin: launch/, join.c, reaping.c. */
+struct agent_start {
+	struct process_saved saved;
+	struct launch launch;
+	struct joins joins;
+	uint64_t release_ns;
+	ev_io report_io;
+	int spare_fd[AGENT_SPARE_FDS]; /* kept until all is forked: reserve_fds() */
+	unsigned linked;               /* number of the program's MPI library; 0: none is known */
+	bool exec_failed;              /* a task has reported so */
+};
+
+/* What ends it, and what is known of its end: ending.c. */
+struct agent_end {
+	int signal;         /* with AGENT_REASON_SIGNAL */
+	int abort_code;     /* with AGENT_REASON_ABORT */
+	struct err failure; /* with AGENT_REASON_LAUNCH */
+	uint64_t time_ns;
+	struct killseq killseq;
+	struct spec_kill *kill_steps; /* what killseq has in place of the spec's; NULL: nothing */
+	bool streams_done;            /* what the tasks wrote has been passed on */
+	bool output_lost;             /* some of it could not be written */
+	bool unkillable;              /* processes were left that SIGKILL did not end */
+	char *unkillable_text;        /* their names, for the result */
+};
+
+/* The limits of its time: ending.c, limit_signal.c. */
+struct agent_limits {
+	struct pausable time, signal, wait, bad_exit_grace;
+	bool signal_sent;
+};
+
+/* What the loop watches for the step's end: ending.c. */
+struct agent_watch {
+	int signal_fd; /* process_catch_signals() */
+	ev_io signal_io;
+	struct pri_watch container; /* -1: there is nothing to watch */
+	struct member_watch member; /* then */
+	struct keeper_line keeper;
+};
+
+/* Since when it runs, and what an agent that takes it over has to know: adopt.c, added.c. */
+struct agent_origin {
+	uint64_t begin_ns;
+	struct recover recover;
+	struct added added;       /* to a container that is known by its processes alone */
+	struct exit_watch *exits; /* of an adopted step's tasks; NULL: they are our children */
+};
+
+/* Its MPI plugin and that one's service process: mpi_link.c. */
+struct agent_mpi {
+	struct mpi *host;
+	struct mpi_link *link; /* NULL: it has not been asked for anything */
+	int service_cgroup_fd; /* of the service process, until that is started; -1: none */
+	bool service_may_clone;
+};
+
 struct agent {
 	const struct agent_options *options;
 	const struct log *log;
+	struct ev_loop *loop;
+	enum agent_state state;
+	enum agent_reason reason;
+
 	struct plan plan;
-	struct process_saved saved;
 	struct tasks tasks;
-	struct launch launch;
-	struct joins joins;
-	struct killseq killseq;
 	struct registry *registry;
 	struct proctrack *pt;
-	struct mpi *mpi;
-	int service_cgroup_fd; /* of its service process, until that is started; -1: none */
-	bool service_may_clone;
-	struct mpi_link *mpi_link; /* NULL: mpi has not been asked for anything */
 	struct stdio *stdio;
 	struct trace *trace;
 	struct account account;
 	struct events *events;   /* NULL: none are kept */
 	struct methods *methods; /* NULL: there is no socket */
-	struct ev_loop *loop;
 
-	enum agent_state state;
-	enum agent_reason reason;
-	int end_signal;               /* with AGENT_REASON_SIGNAL */
-	int abort_code;               /* with AGENT_REASON_ABORT */
-	struct spec_kill *kill_steps; /* what killseq has in place of the spec's; NULL: nothing */
-	unsigned linked;              /* number of the program's MPI library; 0: none is known */
-	bool streams_done;            /* what the tasks wrote has been passed on */
-	bool output_lost;             /* some of it could not be written */
-	bool unkillable;              /* processes were left that SIGKILL did not end */
-	char *unkillable_text;        /* their names, for the result */
-	uint64_t begin_ns, end_ns;
-	uint64_t release_ns;
-	struct err failure; /* with AGENT_REASON_LAUNCH */
-
-	bool result_kept; /* result.json stands in the step's directory, and stays */
-	struct recover recover;
-	struct added added;       /* to a container that is known by its processes alone */
-	struct exit_watch *exits; /* of an adopted step's tasks; NULL: they are our children */
-
-	int spare_fd[AGENT_SPARE_FDS]; /* kept until all is forked: reserve_fds() */
-	int signal_fd;                 /* process_catch_signals() */
-	struct pri_watch container;    /* -1: there is nothing to watch */
-	struct member_watch member;    /* then */
-	bool exec_failed;              /* a task has reported so */
-	ev_io signal_io, report_io;
-	struct ready ready;
-	struct keeper_line keeper;
-	struct pausable time_limit, limit_signal, wait_limit, bad_exit_grace;
-	bool limit_signal_sent;
+	struct agent_start start;
+	struct agent_mpi mpi;
+	struct agent_watch watch;
+	struct agent_limits limits;
+	struct agent_end end;
+	struct agent_origin origin;
 	struct suspend suspend;
 	struct reexec reexec;
+	struct ready ready;
+	bool result_kept; /* result.json stands in the step's directory, and stays */
 };
 
 /* The words of result.json and state.json. */

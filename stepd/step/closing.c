@@ -27,16 +27,16 @@ void closing_release_fds(struct agent *a)
 	size_t i;
 
 	for (i = 0; i < AGENT_SPARE_FDS; i++)
-		a->spare_fd[i] = close_fd(a->spare_fd[i]);
+		a->start.spare_fd[i] = close_fd(a->start.spare_fd[i]);
 }
 
 /* The container stood, and no more. */
 void closing_note_failure(struct agent *a, const struct err *err)
 {
-	a->failure = *err;
+	a->end.failure = *err;
 	a->reason = AGENT_REASON_LAUNCH;
 	a->state = AGENT_ENDED;
-	a->end_ns = clock_now_ns();
+	a->end.time_ns = clock_now_ns();
 }
 
 static void remove_container(struct agent *a)
@@ -62,7 +62,7 @@ static void write_reports(struct agent *a)
 	if (a->state == AGENT_ENDED && result_write(a, &err) < 0)
 		log_error(a->log, "%s", err.text);
 	if (a->reason != AGENT_REASON_LAUNCH)
-		account_report(&a->account, a->end_ns);
+		account_report(&a->account, a->end.time_ns);
 	if (a->trace && trace_write(a->trace, trace_file, a->plan.label, &err) < 0)
 		log_error(a->log, "%s", err.text);
 }
@@ -76,23 +76,23 @@ static void agent_clear(struct agent *a)
 	if (a->loop) {
 		mpi_link_close(a);
 		account_close(&a->account);
-		a->exits = exit_watch_close(a->exits);
+		a->origin.exits = exit_watch_close(a->origin.exits);
 		ending_unwatch(a);
 		frontend_close(a);
 		ev_loop_destroy(a->loop);
 	}
 	a->events = events_close(a->events);
-	added_clear(&a->added);
-	launch_close(&a->launch);
+	added_clear(&a->origin.added);
+	launch_close(&a->start.launch);
 	tasks_clear(&a->tasks);
-	a->mpi = mpi_close(a->mpi);
-	if (a->unkillable && a->registry) {
+	a->mpi.host = mpi_close(a->mpi.host);
+	if (a->end.unkillable && a->registry) {
 		/* Who is called for them at night shall find them: 'stepctl pids' still lists them.
 		 */
 		result_publish_state(a, "unkillable");
 		a->registry = registry_leave(a->registry);
 	}
-	a->service_cgroup_fd = close_fd(a->service_cgroup_fd);
+	a->mpi.service_cgroup_fd = close_fd(a->mpi.service_cgroup_fd);
 	a->pt = proctrack_close(a->pt);
 	failpoint("leaving");
 	if (a->result_kept)
@@ -100,9 +100,9 @@ static void agent_clear(struct agent *a)
 	a->registry = registry_close(a->registry);
 	a->trace = trace_free(a->trace);
 	plan_clear(&a->plan);
-	free(a->unkillable_text);
-	keeper_line_close(&a->keeper);
-	a->signal_fd = close_fd(a->signal_fd);
+	free(a->end.unkillable_text);
+	keeper_line_close(&a->watch.keeper);
+	a->watch.signal_fd = close_fd(a->watch.signal_fd);
 }
 
 int closing_finish(struct agent *a, int r, int *ret_code, const struct err *err)
@@ -110,14 +110,14 @@ int closing_finish(struct agent *a, int r, int *ret_code, const struct err *err)
 	closing_release_fds(a);
 	if (a->loop)
 		mpi_link_close(a); /* where the launch failed: it is in the container */
-	if (a->recover.adopted)
+	if (a->origin.recover.adopted)
 		adopted_end_service(a);
 	remove_container(a);
 	failpoint("removed");
 	write_reports(a);
 	failpoint("result");
 	if (r < 0)
-		a->failure = *err;
+		a->end.failure = *err;
 	frontend_end(a);
 	failpoint("client-told");
 	service_tell_end(a);

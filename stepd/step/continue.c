@@ -121,7 +121,7 @@ int agent_continue(int fd, const char *version, const struct frontend *frontend,
 	options.frontend = frontend;
 	service_use_journal(&log);
 	agent_init(&a, &options);
-	a.signal_fd = r;
+	a.watch.signal_fd = r;
 	r = read_handed_over_spec(h, &spec, err);
 	if (r == 0)
 		r = take_over(&a, spec, h, &log, err);
@@ -148,7 +148,7 @@ int agent_try_to_continue(int fd, const char *version, struct err *err)
 	reexec_restore_options(h, &options, &log);
 	options.version = version;
 	agent_init(a, &options);
-	r = a->signal_fd = process_catch_signals(err);
+	r = a->watch.signal_fd = process_catch_signals(err);
 	if (r >= 0)
 		r = read_handed_over_spec(h, &spec, err);
 	return r < 0 ? r : restore(a, spec, h, err);

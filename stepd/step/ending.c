@@ -34,7 +34,7 @@
 /* Nothing is waited for any more. */
 static void settle(struct agent *a)
 {
-	if (!a->streams_done || mpi_link_is_open(a))
+	if (!a->end.streams_done || mpi_link_is_open(a))
 		return;
 	a->state = AGENT_ENDED;
 	ev_break(a->loop, EVBREAK_ALL);
@@ -44,8 +44,8 @@ void ending_streams_done(void *userdata)
 {
 	struct agent *a = userdata;
 
-	a->streams_done = true;
-	a->output_lost = a->stdio && stdio_has_lost(a->stdio);
+	a->end.streams_done = true;
+	a->end.output_lost = a->stdio && stdio_has_lost(a->stdio);
 	settle(a);
 }
 
@@ -59,10 +59,10 @@ void ending_service_gone(struct agent *a)
 static void stop_limits(struct agent *a)
 {
 	if (a->reason != AGENT_REASON_COMPLETED || !mpi_link_is_open(a))
-		pausable_stop(&a->time_limit);
-	pausable_stop(&a->limit_signal);
-	pausable_stop(&a->wait_limit);
-	pausable_stop(&a->bad_exit_grace);
+		pausable_stop(&a->limits.time);
+	pausable_stop(&a->limits.signal);
+	pausable_stop(&a->limits.wait);
+	pausable_stop(&a->limits.bad_exit_grace);
 }
 
 static void begin_draining(struct agent *a)
@@ -70,10 +70,10 @@ static void begin_draining(struct agent *a)
 	a->state = AGENT_DRAINING;
 	join_step_ends(a);
 	failpoint("draining");
-	a->end_ns = clock_now_ns();
-	account_finish(&a->account, !a->unkillable);
-	killseq_stop(&a->killseq);
-	member_watch_stop(&a->member);
+	a->end.time_ns = clock_now_ns();
+	account_finish(&a->account, !a->end.unkillable);
+	killseq_stop(&a->end.killseq);
+	member_watch_stop(&a->watch.member);
 	stop_limits(a);
 	suspend_end(a);
 	frontend_state_changed(a);
@@ -133,7 +133,7 @@ static void send_to_step(int signal, void *userdata)
 	r = requests_add(&a->suspend.requests, REQUEST_SIGNAL, signal);
 	if (r < 0) {
 		log_error(a->log, "can't signal the step: %s", strerror(-r));
-		killseq_delivered(&a->killseq, signal);
+		killseq_delivered(&a->end.killseq, signal);
 	}
 }
 
@@ -148,9 +148,9 @@ static void name_unkillable(struct agent *a)
 
 	if (proctrack_get_pids(a->pt, a->plan.job.cont_id, &pids, &n) < 0)
 		n = 0; /* said below: not even their list could be had */
-	free(a->unkillable_text);
-	a->unkillable_text = NULL;
-	f = open_memstream(&a->unkillable_text, &size);
+	free(a->end.unkillable_text);
+	a->end.unkillable_text = NULL;
+	f = open_memstream(&a->end.unkillable_text, &size);
 	for (i = 0; i < n && i < UNKILLABLE_NAMED_MAX; i++) {
 		procstat_describe(pids[i], one, sizeof(one));
 		log_error(a->log, "SIGKILL did not end %s", one);
@@ -173,7 +173,7 @@ static void on_unkillable(void *userdata)
 	ending_check(a); /* the end of members that are not our children may have gone unseen */
 	if (a->state >= AGENT_DRAINING)
 		return;
-	a->unkillable = true;
+	a->end.unkillable = true;
 	name_unkillable(a);
 	begin_draining(a);
 }
@@ -197,7 +197,7 @@ void ending_begin(struct agent *a, enum agent_reason reason)
 		return;
 	failpoint("ending");
 	suspend_give_up(a);
-	killseq_start(&a->killseq);
+	killseq_start(&a->end.killseq);
 }
 
 /* Who aborts ends, and may be seen to end before the word of it comes: it counts as long as the
@@ -209,7 +209,7 @@ void ending_abort(struct agent *a, int code, enum log_level level, const char *w
 	if (a->state != AGENT_RUNNING && !late)
 		return;
 	log_line(a->log, level, "%s", why);
-	a->abort_code = code;
+	a->end.abort_code = code;
 	if (late)
 		a->reason = AGENT_REASON_ABORT;
 	else
@@ -218,16 +218,16 @@ void ending_abort(struct agent *a, int code, enum log_level level, const char *w
 
 void ending_terminate_take(struct agent *a, struct spec_kill *steps, size_t count)
 {
-	struct spec_kill *old = a->kill_steps;
+	struct spec_kill *old = a->end.kill_steps;
 
-	if (steps && !killseq_shorten(&a->killseq, steps, count)) {
+	if (steps && !killseq_shorten(&a->end.killseq, steps, count)) {
 		free(steps);
 	} else if (steps) {
-		a->kill_steps = steps;
+		a->end.kill_steps = steps;
 		free(old);
 	}
 	if (a->state < AGENT_ENDING)
-		a->end_signal = SIGTERM;
+		a->end.signal = SIGTERM;
 	ending_begin(a, AGENT_REASON_SIGNAL);
 }
 
@@ -235,7 +235,7 @@ void ending_kill(struct agent *a, enum agent_reason reason)
 {
 	set_ending(a, reason);
 	if (a->state == AGENT_ENDING)
-		killseq_kill_now(&a->killseq);
+		killseq_kill_now(&a->end.killseq);
 }
 
 /* The last member may end between the first look and the next: then none is there to be watched,
@@ -246,7 +246,7 @@ static bool has_members(struct agent *a)
 
 	if (!proctrack_is_populated(a->pt, cont_id))
 		return false;
-	if (a->container.fd >= 0 || member_watch_any(&a->member, a->pt, cont_id))
+	if (a->watch.container.fd >= 0 || member_watch_any(&a->watch.member, a->pt, cont_id))
 		return true;
 	return proctrack_is_populated(a->pt, cont_id);
 }
@@ -312,14 +312,14 @@ static void on_end_signal(struct agent *a, int signal)
 	if (hurry_draining(a))
 		return;
 	(void)signals_name(signal, name, sizeof(name));
-	if (signal == SIGINT && a->killseq.started) {
+	if (signal == SIGINT && a->end.killseq.started) {
 		log_info(a->log, "got %s again: killing the step", name);
 		ending_kill(a, AGENT_REASON_SIGNAL);
 		return;
 	}
 	if (a->state < AGENT_ENDING) {
 		log_info(a->log, "got %s: ending the step", name);
-		a->end_signal = signal;
+		a->end.signal = signal;
 	}
 	ending_begin(a, AGENT_REASON_SIGNAL);
 }
@@ -333,7 +333,7 @@ static void on_keeper_gone(void *userdata)
 		return;
 	if (a->state < AGENT_ENDING) {
 		log_info(a->log, "the program that keeps the step is gone: ending the step");
-		a->end_signal = SIGTERM;
+		a->end.signal = SIGTERM;
 	}
 	ending_begin(a, AGENT_REASON_SIGNAL);
 }
@@ -346,7 +346,7 @@ static void on_signals(struct ev_loop *loop, ev_io *w, int revents)
 	assert(a);
 	(void)loop;
 	(void)revents;
-	while (read(a->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+	while (read(a->watch.signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo == SIGCHLD)
 			reaping_on_child(a);
 		else if (info.ssi_signo == SIGUSR2)
@@ -411,7 +411,7 @@ static int watch_container(struct agent *a, struct err *err)
 	if (fd == -EOPNOTSUPP)
 		return 0; /* every SIGCHLD is looked at; and what else there is, see member_watch.h
 			   */
-	r = fd < 0 ? fd : pri_watch_start(&a->container, a->loop, fd, on_container, a);
+	r = fd < 0 ? fd : pri_watch_start(&a->watch.container, a->loop, fd, on_container, a);
 	return r < 0 ? err_set(err, r, "watch the step's container") : 0;
 }
 
@@ -419,18 +419,18 @@ int ending_watch(struct agent *a, struct err *err)
 {
 	int r;
 
-	ev_io_init(&a->signal_io, on_signals, a->signal_fd, EV_READ);
-	a->signal_io.data = a;
-	ev_io_start(a->loop, &a->signal_io);
-	keeper_line_watch(&a->keeper, a->loop, on_keeper_gone, a);
-	a->member.loop = a->loop;
-	a->member.ended = on_member_end;
-	a->member.userdata = a;
-	pausable_init(&a->time_limit, a->loop, on_time_limit, a);
+	ev_io_init(&a->watch.signal_io, on_signals, a->watch.signal_fd, EV_READ);
+	a->watch.signal_io.data = a;
+	ev_io_start(a->loop, &a->watch.signal_io);
+	keeper_line_watch(&a->watch.keeper, a->loop, on_keeper_gone, a);
+	a->watch.member.loop = a->loop;
+	a->watch.member.ended = on_member_end;
+	a->watch.member.userdata = a;
+	pausable_init(&a->limits.time, a->loop, on_time_limit, a);
 	limit_signal_init(a);
-	pausable_init(&a->wait_limit, a->loop, on_wait_limit, a);
-	pausable_init(&a->bad_exit_grace, a->loop, on_bad_exit_grace, a);
-	a->killseq = (struct killseq){
+	pausable_init(&a->limits.wait, a->loop, on_wait_limit, a);
+	pausable_init(&a->limits.bad_exit_grace, a->loop, on_bad_exit_grace, a);
+	a->end.killseq = (struct killseq){
 		.loop = a->loop,
 		.steps = a->plan.spec->kill_sequence,
 		.count = a->plan.spec->kill_sequence_count,
@@ -446,13 +446,13 @@ int ending_watch(struct agent *a, struct err *err)
 /* All of it but for a step that was taken over: that one began before. */
 static uint64_t time_left_ms(const struct agent *a)
 {
-	uint64_t now_ns = clock_now_ns(), gone_ns = now_ns - a->recover.running_ns;
+	uint64_t now_ns = clock_now_ns(), gone_ns = now_ns - a->origin.recover.running_ns;
 	uint64_t limit_ms = a->plan.spec->time_limit_ms, stood_ns = a->suspend.total_ns, gone_ms;
 
 	if (a->suspend.stands)
 		stood_ns += now_ns - a->suspend.since_ns;
 	gone_ms = gone_ns > stood_ns ? (gone_ns - stood_ns) / 1000000 : 0;
-	if (a->recover.adopted == 0)
+	if (a->origin.recover.adopted == 0)
 		return limit_ms;
 	return gone_ms < limit_ms ? limit_ms - gone_ms : 0;
 }
@@ -463,23 +463,23 @@ static void resume_policies(struct agent *a)
 	const struct spec *spec = a->plan.spec;
 	uint32_t i, failed = 0, ended = 0;
 
-	if (a->recover.adopted == 0 || a->tasks.running == 0 || a->state != AGENT_RUNNING)
+	if (a->origin.recover.adopted == 0 || a->tasks.running == 0 || a->state != AGENT_RUNNING)
 		return;
 	for (i = 0; i < a->tasks.n; i++) {
 		failed += task_failed(&a->tasks.v[i]);
 		ended += a->tasks.v[i].state == TASK_ENDED && !a->tasks.v[i].spawn;
 	}
 	if (failed && spec->kill_on_bad_exit)
-		pausable_start(&a->bad_exit_grace, spec->kill_on_bad_exit_grace_ms);
+		pausable_start(&a->limits.bad_exit_grace, spec->kill_on_bad_exit_grace_ms);
 	if (ended && spec->wait_given)
-		pausable_start(&a->wait_limit, spec->wait_ms);
+		pausable_start(&a->limits.wait, spec->wait_ms);
 }
 
 void ending_started(struct agent *a)
 {
 	reaping_watch_reports(a);
 	if (a->plan.spec->time_limit_ms && a->state == AGENT_RUNNING) {
-		pausable_start(&a->time_limit, time_left_ms(a));
+		pausable_start(&a->limits.time, time_left_ms(a));
 		limit_signal_start(a, time_left_ms(a));
 	}
 	resume_policies(a);
@@ -495,13 +495,13 @@ void ending_go_on(struct agent *a)
 
 void ending_unwatch(struct agent *a)
 {
-	killseq_stop(&a->killseq);
-	free(take_ptr(a->kill_steps));
-	ev_io_stop(a->loop, &a->signal_io);
-	keeper_line_pause(&a->keeper, true);
-	ev_io_stop(a->loop, &a->report_io);
-	pri_watch_stop(&a->container);
-	member_watch_stop(&a->member);
+	killseq_stop(&a->end.killseq);
+	free(take_ptr(a->end.kill_steps));
+	ev_io_stop(a->loop, &a->watch.signal_io);
+	keeper_line_pause(&a->watch.keeper, true);
+	ev_io_stop(a->loop, &a->start.report_io);
+	pri_watch_stop(&a->watch.container);
+	member_watch_stop(&a->watch.member);
 	stop_limits(a);
 	join_clear(a);
 	suspend_clear(a);

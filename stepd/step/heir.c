@@ -261,14 +261,14 @@ int heir_load(struct agent *a, int dir_fd, struct heir *h, struct err *err)
 		return err_set(err, r, "read what became of the step's tasks, events.jsonl");
 	a->plan.job.cont_id = h->state.cont_id;
 	a->reason = find_reason(h->state.reason);
-	a->end_signal = h->state.end_signal;
+	a->end.signal = h->state.end_signal;
 	if (h->state.reason)
 		tasks_mark_requested(&a->tasks);
-	a->begin_ns = h->state.same_boot ? h->state.begin_ns : a->options->start_ns;
-	a->limit_signal_sent = h->state.limit_signal_sent;
+	a->origin.begin_ns = h->state.same_boot ? h->state.begin_ns : a->options->start_ns;
+	a->limits.signal_sent = h->state.limit_signal_sent;
 	a->suspend.total_ns = h->state.suspended_ns;
-	a->recover = h->state.recover;
-	a->recover.adopted++;
+	a->origin.recover = h->state.recover;
+	a->origin.recover.adopted++;
 	return 0;
 }
 

@@ -48,8 +48,8 @@ static void free_join(struct join *j)
 {
 	struct agent *a = j->a;
 
-	if (a->joins.now == j)
-		a->joins.now = NULL;
+	if (a->start.joins.now == j)
+		a->start.joins.now = NULL;
 	ev_timer_stop(a->loop, &j->turn);
 	ev_io_stop(a->loop, &j->reports);
 	launch_close(&j->launch);
@@ -136,7 +136,7 @@ static void on_report(const struct child_report *report, void *userdata)
 
 void join_read_reports(struct agent *a)
 {
-	struct join *j = a->joins.now;
+	struct join *j = a->start.joins.now;
 
 	if (!j || j->launch.report_fd < 0 || j->phase == JOIN_GIVING_UP)
 		return;
@@ -149,7 +149,7 @@ void join_read_reports(struct agent *a)
 
 void join_task_ended(struct agent *a, uint32_t local_id)
 {
-	struct join *j = a->joins.now;
+	struct join *j = a->start.joins.now;
 
 	if (j && local_id >= j->part.joined.first_local &&
 		local_id - j->part.joined.first_local < j->forked)
@@ -170,7 +170,7 @@ static void answer(struct join *j)
 
 void join_act(struct agent *a)
 {
-	struct join *j = a->joins.now;
+	struct join *j = a->start.joins.now;
 
 	if (!j)
 		return;
@@ -273,10 +273,11 @@ static const char *why_not(const struct agent *a)
 {
 	if (a->state != AGENT_RUNNING)
 		return "the step is not running";
-	if (a->recover.adopted)
+	if (a->origin.recover.adopted)
 		return "this agent has taken the step over from one that died, and does not know its "
 		       "environment and streams";
-	if (!a->mpi || !mpi_get_service(a->mpi) || !a->stdio || a->plan.programs[0].env.n == 0)
+	if (!a->mpi.host || !mpi_get_service(a->mpi.host) || !a->stdio ||
+		a->plan.programs[0].env.n == 0)
 		return "this agent does not know the step's environment";
 	return NULL;
 }
@@ -297,9 +298,10 @@ static int set_up(struct join *j)
 	l->setup = (struct child_setup){
 		.plan = &a->plan,
 		.joined = &j->part.joined,
-		.mpi = mpi_has_task_hook(a->mpi) ? a->mpi : NULL,
-		.nofile = &a->saved.nofile,
-		.oom_score_adj = a->saved.oom_score_adj[0] ? a->saved.oom_score_adj : NULL,
+		.mpi = mpi_has_task_hook(a->mpi.host) ? a->mpi.host : NULL,
+		.nofile = &a->start.saved.nofile,
+		.oom_score_adj =
+			a->start.saved.oom_score_adj[0] ? a->start.saved.oom_score_adj : NULL,
 		.traced = a->trace != NULL,
 	};
 	l->group = 0;
@@ -331,7 +333,7 @@ static void begin_take(struct agent *a, json_t *message)
 		free_join(j);
 		return;
 	}
-	a->joins.now = j;
+	a->start.joins.now = j;
 	ev_timer_start(a->loop, &j->turn);
 }
 
@@ -339,7 +341,7 @@ static void begin_take(struct agent *a, json_t *message)
  * memory. */
 static json_t *read_waiting(const struct agent *a, size_t i)
 {
-	const json_t *text = json_array_get(a->joins.waiting, i);
+	const json_t *text = json_array_get(a->start.joins.waiting, i);
 
 	return json_loadb(json_string_value(text) ?: "", json_string_length(text), 0, NULL);
 }
@@ -348,10 +350,11 @@ static int add_waiting(struct agent *a, const json_t *message)
 {
 	_cleanup_free_ char *text = json_dumps(message, JSON_COMPACT);
 
-	if (!a->joins.waiting)
-		a->joins.waiting = json_array();
-	return text && json_array_append_new(a->joins.waiting, json_string(text)) == 0 ? 0
-										       : -ENOMEM;
+	if (!a->start.joins.waiting)
+		a->start.joins.waiting = json_array();
+	return text && json_array_append_new(a->start.joins.waiting, json_string(text)) == 0
+		? 0
+		: -ENOMEM;
 }
 
 static void refuse_waiting(struct agent *a, size_t i, const struct err *why)
@@ -364,16 +367,17 @@ static void refuse_waiting(struct agent *a, size_t i, const struct err *why)
 
 void join_go_on(struct agent *a)
 {
-	struct join *j = a->joins.now;
+	struct join *j = a->start.joins.now;
 	json_t *message;
 
 	if (a->state != AGENT_RUNNING || a->suspend.wanted || a->suspend.stands)
 		return;
 	if (j && j->phase == JOIN_FORKING && !ev_is_active(&j->turn))
 		ev_timer_start(a->loop, &j->turn);
-	while (!a->joins.now && !a->reexec.wanted && json_array_size(a->joins.waiting) > 0) {
+	while (!a->start.joins.now && !a->reexec.wanted &&
+		json_array_size(a->start.joins.waiting) > 0) {
 		message = read_waiting(a, 0);
-		(void)json_array_remove(a->joins.waiting, 0); /* it is there */
+		(void)json_array_remove(a->start.joins.waiting, 0); /* it is there */
 		if (message)
 			begin_take(a, message);
 	}
@@ -389,7 +393,7 @@ int join_from_link(struct agent *a, const json_t *message, struct err *err)
 		return r;
 	if (a->state != AGENT_RUNNING)
 		(void)err_say(&why, -EPERM, "no task can join the step: it is not running");
-	else if (json_array_size(a->joins.waiting) >= JOIN_WAITING_MAX)
+	else if (json_array_size(a->start.joins.waiting) >= JOIN_WAITING_MAX)
 		(void)err_say(&why, -EAGAIN, "too many spawns wait for their turn");
 	else if (add_waiting(a, message) < 0)
 		(void)err_set(&why, -ENOMEM, "spawn");
@@ -407,14 +411,14 @@ static bool drop_waiting(struct agent *a, uint32_t number, const struct err *why
 	bool found;
 	size_t i;
 
-	for (i = 0; i < json_array_size(a->joins.waiting); i++) {
+	for (i = 0; i < json_array_size(a->start.joins.waiting); i++) {
 		message = read_waiting(a, i);
 		found = json_integer_value(json_object_get(message, "number")) == number;
 		json_decref(message);
 		if (!found)
 			continue;
 		refuse_waiting(a, i, why);
-		(void)json_array_remove(a->joins.waiting, i); /* it is there */
+		(void)json_array_remove(a->start.joins.waiting, i); /* it is there */
 		return true;
 	}
 	return false;
@@ -440,7 +444,7 @@ int join_drop(struct agent *a, uint32_t number, const struct request_answer *ans
 {
 	struct request_target target = {.whom = REQUEST_TASKS};
 	_cleanup_free_ uint32_t *ranks = NULL;
-	struct join *j = a->joins.now;
+	struct join *j = a->start.joins.now;
 	struct err why = ERR_INIT;
 
 	(void)err_say(&why, -ECANCELED, "spawn %u has failed on another node", number);
@@ -462,22 +466,22 @@ int join_drop(struct agent *a, uint32_t number, const struct request_answer *ans
 
 bool join_is_busy(const struct agent *a)
 {
-	return a->joins.now != NULL;
+	return a->start.joins.now != NULL;
 }
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
 void join_step_ends(struct agent *a)
 {
-	struct join *j = a->joins.now;
+	struct join *j = a->start.joins.now;
 	struct err err = ERR_INIT;
 	size_t i;
 
 	(void)err_say(&err, -ECANCELED, "no task can join the step: it is ending");
-	for (i = 0; i < json_array_size(a->joins.waiting); i++)
+	for (i = 0; i < json_array_size(a->start.joins.waiting); i++)
 		refuse_waiting(a, i, &err);
-	json_decref(a->joins.waiting);
-	a->joins.waiting = NULL;
+	json_decref(a->start.joins.waiting);
+	a->start.joins.waiting = NULL;
 	if (!j)
 		return;
 	/* The step's end takes them all with it. */
@@ -489,8 +493,8 @@ void join_step_ends(struct agent *a)
 
 void join_save(const struct agent *a, struct handover *h, json_t *root)
 {
-	if (json_array_size(a->joins.waiting) > 0)
-		handover_put_json_take(h, root, "joins", json_incref(a->joins.waiting));
+	if (json_array_size(a->start.joins.waiting) > 0)
+		handover_put_json_take(h, root, "joins", json_incref(a->start.joins.waiting));
 }
 
 int join_restore(struct agent *a, const json_t *root)
@@ -499,14 +503,14 @@ int join_restore(struct agent *a, const json_t *root)
 
 	if (!array)
 		return 0;
-	a->joins.waiting = json_copy((json_t *)array);
-	return a->joins.waiting ? 0 : -ENOMEM;
+	a->start.joins.waiting = json_copy((json_t *)array);
+	return a->start.joins.waiting ? 0 : -ENOMEM;
 }
 
 void join_clear(struct agent *a)
 {
-	if (a->joins.now)
-		free_join(a->joins.now);
-	json_decref(a->joins.waiting);
-	a->joins.waiting = NULL;
+	if (a->start.joins.now)
+		free_join(a->start.joins.now);
+	json_decref(a->start.joins.waiting);
+	a->start.joins.waiting = NULL;
 }

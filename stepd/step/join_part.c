@@ -237,7 +237,7 @@ void join_part_undo(struct agent *a, struct join_part *part)
 int join_part_open(struct agent *a, struct join_part *part, uint32_t place, struct err *err)
 {
 	const struct join_group *group = &part->request.groups[part->task_program[place]];
-	struct mpi_service *service = mpi_get_service(a->mpi);
+	struct mpi_service *service = mpi_get_service(a->mpi.host);
 	_cleanup_free_ char **own = NULL;
 	int pair[2] = {-1, -1}, r;
 
@@ -261,7 +261,7 @@ int join_part_open(struct agent *a, struct join_part *part, uint32_t place, stru
 
 void join_part_close(struct agent *a, struct join_part *part, uint32_t place)
 {
-	mpi_service_close_task_fd(mpi_get_service(a->mpi), part->joined.first_local + place);
+	mpi_service_close_task_fd(mpi_get_service(a->mpi.host), part->joined.first_local + place);
 }
 
 /* ---- the answer ---------------------------------------------------------------------------- */

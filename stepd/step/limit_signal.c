@@ -53,12 +53,12 @@ static void on_time(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)revents;
 	if (a->state != AGENT_RUNNING)
 		return;
-	pausable_stop(&a->limit_signal);
+	pausable_stop(&a->limits.signal);
 	(void)signals_name(a->plan.spec->time_limit_signal, name, sizeof(name));
 	log_info(a->log, "the time limit of %.10g s is near: sending %s to the %s",
 		(double)a->plan.spec->time_limit_ms / 1e3, name,
 		spec_signal_to_name(a->plan.spec->time_limit_signal_to));
-	a->limit_signal_sent = true;
+	a->limits.signal_sent = true;
 	/* Who takes the step over must not send it again. */
 	result_publish_state(a, suspend_state_word(a));
 	r = send_signal(a);
@@ -68,15 +68,15 @@ static void on_time(struct ev_loop *loop, ev_timer *w, int revents)
 
 void limit_signal_init(struct agent *a)
 {
-	pausable_init(&a->limit_signal, a->loop, on_time, a);
+	pausable_init(&a->limits.signal, a->loop, on_time, a);
 }
 
 void limit_signal_start(struct agent *a, uint64_t left_ms)
 {
 	const struct spec *spec = a->plan.spec;
 
-	if (!spec->time_limit_signal || a->limit_signal_sent)
+	if (!spec->time_limit_signal || a->limits.signal_sent)
 		return;
-	pausable_start(&a->limit_signal,
+	pausable_start(&a->limits.signal,
 		left_ms > spec->time_limit_signal_ms ? left_ms - spec->time_limit_signal_ms : 0);
 }

@@ -46,7 +46,7 @@ STAILQ_HEAD(pending_messages, pending_message);
 struct mpi_link {
 	struct agent *a;
 	struct mpi_host host;
-	struct mpi_service *service; /* a->mpi's */
+	struct mpi_service *service; /* a->mpi.host's */
 	pid_t pid;                   /* 0: it has ended */
 	ev_io link, writable;
 	struct pending_messages pending;
@@ -129,7 +129,7 @@ static int queue_send_take(
 
 int mpi_link_send_take(struct agent *a, json_t *message, const int *fds, size_t count)
 {
-	struct mpi_link *d = a->mpi_link;
+	struct mpi_link *d = a->mpi.link;
 
 	if (!d || d->pid == 0) {
 		json_decref(message);
@@ -153,13 +153,13 @@ static const char *text_of(const json_t *object, const char *name)
 
 bool mpi_link_may_log(struct agent *a)
 {
-	struct mpi_link *d = a->mpi_link;
+	struct mpi_link *d = a->mpi.link;
 
 	if (!d || ++d->lines < LOG_LINES_MAX)
 		return true;
 	if (d->lines == LOG_LINES_MAX)
 		log_warning(a->log, "%s has written %u lines: its further ones are left out",
-			mpi_get_type(a->mpi), LOG_LINES_MAX);
+			mpi_get_type(a->mpi.host), LOG_LINES_MAX);
 	else
 		d->lines = LOG_LINES_MAX;
 	return false;
@@ -186,7 +186,7 @@ static void take_log(struct mpi_link *d, const json_t *object)
 	if (d->a->state >= AGENT_ENDING && d->a->reason != AGENT_REASON_COMPLETED)
 		i = LOG_LEVEL_DEBUG;
 	(void)err_say(&line, -EIO, "%s", text); /* makes it printable */
-	log_line(d->a->log, (enum log_level)i, "%s: %s", mpi_get_type(d->a->mpi), line.text);
+	log_line(d->a->log, (enum log_level)i, "%s: %s", mpi_get_type(d->a->mpi.host), line.text);
 }
 
 static void take_abort(struct mpi_link *d, const json_t *object)
@@ -216,16 +216,16 @@ void mpi_link_answer(struct agent *a, int64_t id, int r, const char *why)
 
 int mpi_link_begin_request(struct agent *a)
 {
-	if (a->mpi_link->requests >= REQUESTS_MAX)
+	if (a->mpi.link->requests >= REQUESTS_MAX)
 		return -EAGAIN;
-	a->mpi_link->requests++;
+	a->mpi.link->requests++;
 	return 0;
 }
 
 void mpi_link_end_request(struct agent *a)
 {
-	if (a->mpi_link)
-		a->mpi_link->requests--;
+	if (a->mpi.link)
+		a->mpi.link->requests--;
 }
 
 static int compare_ranks(const void *a, const void *b)
@@ -333,7 +333,7 @@ static void watch_link(struct mpi_link *d)
 static int become_user(void *userdata)
 {
 	struct agent *a = userdata;
-	const char *adj = a->saved.oom_score_adj;
+	const char *adj = a->start.saved.oom_score_adj;
 	int fd, r;
 
 	if (adj[0]) {
@@ -352,7 +352,7 @@ static int become_user(void *userdata)
 
 static void early_message(const json_t *object, void *userdata)
 {
-	struct mpi_link *d = ((struct agent *)userdata)->mpi_link;
+	struct mpi_link *d = ((struct agent *)userdata)->mpi.link;
 	const char *what = text_of(object, "do");
 
 	if (what && strcmp(what, "log") == 0)
@@ -364,9 +364,9 @@ static void note_service(struct agent *a, pid_t pid)
 {
 	struct procstat st;
 
-	a->recover.service = (struct recover_service){.pid = 0};
+	a->origin.recover.service = (struct recover_service){.pid = 0};
 	if (procstat_read(pid, &st) == 0) /* a child of ours that is not reaped */
-		a->recover.service =
+		a->origin.recover.service =
 			(struct recover_service){.pid = pid, .start_ticks = st.start_ticks};
 }
 
@@ -377,7 +377,7 @@ static void on_service_forked(pid_t pid, void *userdata)
 	struct agent *a = userdata;
 
 	note_service(a, pid);
-	if (a->service_cgroup_fd < 0)
+	if (a->mpi.service_cgroup_fd < 0)
 		result_publish_state(a, agent_state_words[a->state]);
 }
 
@@ -403,7 +403,7 @@ static bool wait_for(int fd, uint64_t limit_ms, void *userdata)
 	ev_io io;
 	ev_timer timer;
 
-	ev_io_stop(a->loop, &a->signal_io);
+	ev_io_stop(a->loop, &a->watch.signal_io);
 	ev_io_init(&io, on_readable, fd, EV_READ);
 	io.data = &readable;
 	ev_io_start(a->loop, &io);
@@ -413,7 +413,7 @@ static bool wait_for(int fd, uint64_t limit_ms, void *userdata)
 	ev_run(a->loop, 0);
 	ev_timer_stop(a->loop, &timer);
 	ev_io_stop(a->loop, &io);
-	ev_io_start(a->loop, &a->signal_io);
+	ev_io_start(a->loop, &a->watch.signal_io);
 	return readable;
 }
 
@@ -484,8 +484,8 @@ static void set_host(struct mpi_link *d)
 				.keep_fds_count = spec->wire.listen_fd >= 0,
 				.start_timeout_ms = START_TIMEOUT_MS,
 				.memory_bytes = memory_bytes(spec),
-				.cgroup_fd = d->a->service_cgroup_fd,
-				.cgroup_may_clone = d->a->service_may_clone,
+				.cgroup_fd = d->a->mpi.service_cgroup_fd,
+				.cgroup_may_clone = d->a->mpi.service_may_clone,
 				.unfiltered = d->a->options->mpi_unfiltered,
 			},
 	};
@@ -498,15 +498,15 @@ int mpi_link_prefork(struct agent *a, struct err *err)
 
 	if (!d)
 		return err_set(err, -ENOMEM, "run the MPI plugin's prefork hook");
-	a->mpi_link = d;
+	a->mpi.link = d;
 	set_host(d);
-	r = plan_run_prefork(&a->plan, a->mpi, &d->host, err);
+	r = plan_run_prefork(&a->plan, a->mpi.host, &d->host, err);
 	/* The wire is the service's: nobody who looks for it shall find the agent. */
 	if (a->options->listen_fd)
 		*a->options->listen_fd = close_fd(*a->options->listen_fd);
 	d->host.wire.listen_fd = -1;
-	d->host.service.cgroup_fd = a->service_cgroup_fd = close_fd(a->service_cgroup_fd);
-	d->service = mpi_get_service(a->mpi);
+	d->host.service.cgroup_fd = a->mpi.service_cgroup_fd = close_fd(a->mpi.service_cgroup_fd);
+	d->service = mpi_get_service(a->mpi.host);
 	if (!d->service)
 		return r;
 	d->pid = a->plan.job.service_pid = mpi_service_get_pid(d->service);
@@ -516,8 +516,8 @@ int mpi_link_prefork(struct agent *a, struct err *err)
 
 void mpi_link_forked(struct agent *a)
 {
-	if (a->mpi_link && a->mpi_link->service)
-		mpi_service_close_task_fds(a->mpi_link->service);
+	if (a->mpi.link && a->mpi.link->service)
+		mpi_service_close_task_fds(a->mpi.link->service);
 }
 
 /* ---- its life ------------------------------------------------------------------------------- */
@@ -540,11 +540,11 @@ void mpi_link_tasks_started(struct agent *a, uint32_t first, uint32_t count)
 	uint32_t n;
 	int r = 0;
 
-	if (!a->mpi_link || a->mpi_link->pid == 0)
+	if (!a->mpi.link || a->mpi.link->pid == 0)
 		return;
 	for (; r == 0 && count; first += n, count -= n) {
 		n = count < LINK_STARTS_MAX ? count : LINK_STARTS_MAX;
-		r = queue_notify_take(a->mpi_link, starts_message(a, first, n));
+		r = queue_notify_take(a->mpi.link, starts_message(a, first, n));
 	}
 	if (r < 0)
 		log_debug(
@@ -555,9 +555,9 @@ void mpi_link_task_exit(struct agent *a, const struct task *task, bool end_step)
 {
 	int r;
 
-	if (!a->mpi_link || a->mpi_link->pid == 0 || task->state != TASK_ENDED)
+	if (!a->mpi.link || a->mpi.link->pid == 0 || task->state != TASK_ENDED)
 		return;
-	r = queue_notify_take(a->mpi_link,
+	r = queue_notify_take(a->mpi.link,
 		json_pack("{s:s, s:I, s:i, s:b}", "tell", "task-exit", "rank",
 			(json_int_t)task->rank, "wait_status", task->wait_status, "end_step",
 			end_step));
@@ -602,14 +602,14 @@ static void tell_death(struct agent *a, pid_t pid, int wait_status)
 
 bool mpi_link_reaped(struct agent *a, pid_t pid, int wait_status)
 {
-	struct mpi_link *d = a->mpi_link;
+	struct mpi_link *d = a->mpi.link;
 
 	if (!d || d->pid == 0 || d->pid != pid)
 		return false;
 	close_link(d); /* it may have aborted the step at last */
 	d->pid = 0;
 	a->plan.job.service_pid = 0;
-	a->recover.service = (struct recover_service){.pid = 0};
+	a->origin.recover.service = (struct recover_service){.pid = 0};
 	ev_timer_stop(a->loop, &d->limit);
 	mpi_streams_stop(a);
 	if (a->state < AGENT_DRAINING)
@@ -624,12 +624,12 @@ static int tell_over(struct agent *a)
 	_cleanup_free_ char *warning = singletons_warning(a);
 
 	return queue_notify_take(
-		a->mpi_link, json_pack("{s:s, s:s*}", "tell", "over", "if_silent", warning));
+		a->mpi.link, json_pack("{s:s, s:s*}", "tell", "over", "if_silent", warning));
 }
 
 void mpi_link_over(struct agent *a, bool now)
 {
-	struct mpi_link *d = a->mpi_link;
+	struct mpi_link *d = a->mpi.link;
 
 	if (!d || d->pid == 0)
 		return;
@@ -645,12 +645,12 @@ void mpi_link_over(struct agent *a, bool now)
 
 bool mpi_link_is_open(const struct agent *a)
 {
-	return a->mpi_link && a->mpi_link->pid > 0;
+	return a->mpi.link && a->mpi.link->pid > 0;
 }
 
 void mpi_link_close(struct agent *a)
 {
-	struct mpi_link *d = a->mpi_link;
+	struct mpi_link *d = a->mpi.link;
 	int status;
 
 	if (!d)
@@ -662,17 +662,17 @@ void mpi_link_close(struct agent *a)
 		(void)kill(d->pid, SIGKILL); /* ours, and not reaped */
 		while (waitpid(d->pid, &status, 0) < 0 && errno == EINTR)
 			;
-		a->recover.service = (struct recover_service){.pid = 0};
+		a->origin.recover.service = (struct recover_service){.pid = 0};
 	}
 	free(d);
-	a->mpi_link = NULL;
+	a->mpi.link = NULL;
 }
 
 /* ---- a new program in the agent's place ---------------------------------------------------- */
 
 void mpi_link_save(const struct agent *a, struct handover *h, json_t *object)
 {
-	const struct mpi_link *d = a->mpi_link;
+	const struct mpi_link *d = a->mpi.link;
 	const struct pending_message *p;
 	json_t *pending, *one;
 
@@ -701,7 +701,7 @@ static int restore_service(
 	if (r < 0)
 		return r;
 	return mpi_restore_service(
-		a->mpi, pid, fd, handover_get_bool(object, "task_fds", true), &common);
+		a->mpi.host, pid, fd, handover_get_bool(object, "task_fds", true), &common);
 }
 
 static int restore_pending(struct mpi_link *d, const json_t *object)
@@ -724,21 +724,21 @@ int mpi_link_restore(
 	pid_t pid = (pid_t)handover_get_int(object, "pid", 0);
 	int fd = handover_get_fd(object, "link_fd"), r;
 
-	if (pid <= 0 || !a->mpi)
+	if (pid <= 0 || !a->mpi.host)
 		return 0;
-	a->mpi_link = mpi_link_new(a);
-	r = a->mpi_link ? restore_service(a, h, object, pid, fd) : -ENOMEM;
+	a->mpi.link = mpi_link_new(a);
+	r = a->mpi.link ? restore_service(a, h, object, pid, fd) : -ENOMEM;
 	if (r < 0)
 		return err_set(err, r, "take over the MPI service process");
-	a->mpi_link->service = mpi_get_service(a->mpi);
-	a->mpi_link->pid = pid;
+	a->mpi.link->service = mpi_get_service(a->mpi.host);
+	a->mpi.link->pid = pid;
 	note_service(a, pid);
-	a->mpi_link->lines = (unsigned)handover_get_int(object, "lines", 0);
+	a->mpi.link->lines = (unsigned)handover_get_int(object, "lines", 0);
 	if (fd < 0) {
 		mpi_link_over(a, true);
 		return 0;
 	}
-	watch_link(a->mpi_link);
-	r = restore_pending(a->mpi_link, object);
+	watch_link(a->mpi.link);
+	r = restore_pending(a->mpi.link, object);
 	return r < 0 ? err_set(err, r, "take over the MPI service process") : 0;
 }

@@ -67,11 +67,12 @@ static void apply_policies(struct agent *a, const struct task *task)
 		log_info(a->log, "task %u %s", task->rank, task_words(task, words, sizeof(words)));
 	if (a->tasks.running == 0)
 		return;
-	if (task_failed(task) && spec->kill_on_bad_exit && !pausable_is_set(&a->bad_exit_grace))
-		pausable_start(&a->bad_exit_grace, spec->kill_on_bad_exit_grace_ms);
+	if (task_failed(task) && spec->kill_on_bad_exit &&
+		!pausable_is_set(&a->limits.bad_exit_grace))
+		pausable_start(&a->limits.bad_exit_grace, spec->kill_on_bad_exit_grace_ms);
 	/* The tasks of a spawn may come and go while those that asked for them work on. */
-	if (spec->wait_given && !task->spawn && !pausable_is_set(&a->wait_limit))
-		pausable_start(&a->wait_limit, spec->wait_ms);
+	if (spec->wait_given && !task->spawn && !pausable_is_set(&a->limits.wait))
+		pausable_start(&a->limits.wait, spec->wait_ms);
 }
 
 /* Others that wait for a rank which has died between MPI_Init and MPI_Finalize would wait for ever:
@@ -102,7 +103,7 @@ static void on_child_end(struct agent *a, pid_t pid, int wait_status, const stru
 {
 	struct task *task = tasks_find(&a->tasks, pid);
 
-	account_reaped(&a->account, task, usage, a->launch.rss_kib);
+	account_reaped(&a->account, task, usage, a->start.launch.rss_kib);
 	if (!task) {
 		log_debug(a->log, "pid %d, which a task left behind, ended", (int)pid);
 		return;
@@ -144,23 +145,23 @@ static void on_report(const struct child_report *report, void *userdata)
 		singletons_linked(a, report->detail);
 		return;
 	}
-	task->exec_status = child_report_explain(&a->launch.setup, report, &err);
+	task->exec_status = child_report_explain(&a->start.launch.setup, report, &err);
 	log_error(a->log, "%s", err.text);
-	a->exec_failed = true;
+	a->start.exec_failed = true;
 }
 
 static void read_reports(struct agent *a)
 {
 	join_read_reports(a);
-	if (a->launch.report_fd < 0)
+	if (a->start.launch.report_fd < 0)
 		return;
 	/* A new program has the pipe and no more of the launch. */
-	a->launch.setup.plan = &a->plan;
-	if (!launch_read_reports(&a->launch, on_report, a))
+	a->start.launch.setup.plan = &a->plan;
+	if (!launch_read_reports(&a->start.launch, on_report, a))
 		return;
-	ev_io_stop(a->loop, &a->report_io);
-	a->launch.report_fd = close_fd(a->launch.report_fd);
-	trace_phase(a->trace, "exec", a->release_ns);
+	ev_io_stop(a->loop, &a->start.report_io);
+	a->start.launch.report_fd = close_fd(a->start.launch.report_fd);
+	trace_phase(a->trace, "exec", a->start.release_ns);
 }
 
 /* ---- children ----------------------------------------------------------------------------- */
@@ -182,7 +183,7 @@ void reaping_look(struct agent *a)
 	struct rusage usage;
 	int wait_status;
 
-	exit_watch_look(a->exits);
+	exit_watch_look(a->origin.exits);
 	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0) {
 		/* A task that could not be executed has written why before it ended. */
 		read_reports(a);
@@ -203,7 +204,7 @@ void reaping_look(struct agent *a)
 /* Not within reaping_look(): first all that has ended is noted. */
 void reaping_act(struct agent *a)
 {
-	if (a->exec_failed)
+	if (a->start.exec_failed)
 		ending_begin(a, AGENT_REASON_EXEC);
 	ending_on_oom(a);
 	join_act(a);
@@ -227,11 +228,11 @@ static void on_report_fd(struct ev_loop *loop, ev_io *w, int revents)
 
 void reaping_watch_reports(struct agent *a)
 {
-	if (a->launch.report_fd < 0)
+	if (a->start.launch.report_fd < 0)
 		return;
-	ev_io_init(&a->report_io, on_report_fd, a->launch.report_fd, EV_READ);
-	a->report_io.data = a;
-	ev_io_start(a->loop, &a->report_io);
+	ev_io_init(&a->start.report_io, on_report_fd, a->start.launch.report_fd, EV_READ);
+	a->start.report_io.data = a;
+	ev_io_start(a->loop, &a->start.report_io);
 }
 
 void reaping_settled(struct agent *a)

@@ -50,7 +50,7 @@ static void save_options(const struct agent *a, struct handover *h, json_t *obje
 	handover_put_fd(h, object, "log_fd", a->log->fd);
 	handover_put_int(h, object, "log_most", a->log->most);
 	handover_put_text(h, object, "log_ident", a->log->ident);
-	handover_put_fd(h, object, "keeper_fd", a->keeper.fd);
+	handover_put_fd(h, object, "keeper_fd", a->watch.keeper.fd);
 	handover_put_text(h, object, "program", a->reexec.program);
 	handover_put_bool(h, object, "ignores_hup", process_ignores_hup());
 }
@@ -99,28 +99,29 @@ static void save_state(const struct agent *a, struct handover *h, json_t *object
 
 	handover_put_text(h, object, "state", agent_state_words[a->state]);
 	handover_put_text(h, object, "reason", agent_reason_words[a->reason]);
-	if (a->end_signal)
+	if (a->end.signal)
 		handover_put_text(
-			h, object, "end_signal", signals_name(a->end_signal, name, sizeof(name)));
-	handover_put_int(h, object, "abort_code", a->abort_code);
-	handover_put_int(h, object, "linked", a->linked);
-	handover_put_bool(h, object, "streams_done", a->streams_done);
-	handover_put_bool(h, object, "output_lost", a->output_lost);
-	handover_put_bool(h, object, "unkillable", a->unkillable);
-	handover_put_text(h, object, "unkillable_text", a->unkillable_text);
-	handover_put_int(h, object, "begin_ns", (int64_t)a->begin_ns);
-	handover_put_int(h, object, "end_ns", (int64_t)a->end_ns);
-	handover_put_int(h, object, "release_ns", (int64_t)a->release_ns);
-	handover_put_bool(h, object, "exec_failed", a->exec_failed);
-	handover_put_int(h, object, "running_ns", (int64_t)a->recover.running_ns);
-	handover_put_int(h, object, "forked_least", (int64_t)a->recover.forked.least);
-	handover_put_int(h, object, "forked_most", (int64_t)a->recover.forked.most);
-	handover_put_int(h, object, "adopted", a->recover.adopted);
-	handover_put_int(h, object, "mpi_service_pid", a->recover.service.pid);
-	handover_put_int(h, object, "mpi_service_ticks", (int64_t)a->recover.service.start_ticks);
-	if (a->failure.code) {
-		handover_put_int(h, object, "failure", a->failure.code);
-		handover_put_text(h, object, "failure_text", a->failure.text);
+			h, object, "end_signal", signals_name(a->end.signal, name, sizeof(name)));
+	handover_put_int(h, object, "abort_code", a->end.abort_code);
+	handover_put_int(h, object, "linked", a->start.linked);
+	handover_put_bool(h, object, "streams_done", a->end.streams_done);
+	handover_put_bool(h, object, "output_lost", a->end.output_lost);
+	handover_put_bool(h, object, "unkillable", a->end.unkillable);
+	handover_put_text(h, object, "unkillable_text", a->end.unkillable_text);
+	handover_put_int(h, object, "begin_ns", (int64_t)a->origin.begin_ns);
+	handover_put_int(h, object, "end_ns", (int64_t)a->end.time_ns);
+	handover_put_int(h, object, "release_ns", (int64_t)a->start.release_ns);
+	handover_put_bool(h, object, "exec_failed", a->start.exec_failed);
+	handover_put_int(h, object, "running_ns", (int64_t)a->origin.recover.running_ns);
+	handover_put_int(h, object, "forked_least", (int64_t)a->origin.recover.forked.least);
+	handover_put_int(h, object, "forked_most", (int64_t)a->origin.recover.forked.most);
+	handover_put_int(h, object, "adopted", a->origin.recover.adopted);
+	handover_put_int(h, object, "mpi_service_pid", a->origin.recover.service.pid);
+	handover_put_int(
+		h, object, "mpi_service_ticks", (int64_t)a->origin.recover.service.start_ticks);
+	if (a->end.failure.code) {
+		handover_put_int(h, object, "failure", a->end.failure.code);
+		handover_put_text(h, object, "failure_text", a->end.failure.text);
 	}
 }
 
@@ -136,25 +137,27 @@ static int restore_state(
 		return handover_say_bad("state", err);
 	a->state = (enum agent_state)state;
 	a->reason = (enum agent_reason)reason;
-	a->end_signal = signal ? signals_parse(signal) : 0;
-	a->abort_code = (int)handover_get_int(object, "abort_code", 0);
-	a->linked = (unsigned)handover_get_int(object, "linked", 0);
-	a->streams_done = handover_get_bool(object, "streams_done", false);
-	a->output_lost = handover_get_bool(object, "output_lost", false);
-	a->unkillable = handover_get_bool(object, "unkillable", false);
-	a->begin_ns = (uint64_t)handover_get_int(object, "begin_ns", 0);
-	a->end_ns = (uint64_t)handover_get_int(object, "end_ns", 0);
-	a->release_ns = (uint64_t)handover_get_int(object, "release_ns", 0);
-	a->exec_failed = handover_get_bool(object, "exec_failed", false);
-	a->recover.running_ns = (uint64_t)handover_get_int(object, "running_ns", 0);
-	a->recover.forked.least = (uint64_t)handover_get_int(object, "forked_least", 0);
-	a->recover.forked.most = (uint64_t)handover_get_int(object, "forked_most", 0);
-	a->recover.adopted = (uint32_t)handover_get_int(object, "adopted", 0);
-	a->recover.service.pid = (pid_t)handover_get_int(object, "mpi_service_pid", 0);
-	a->recover.service.start_ticks = (uint64_t)handover_get_int(object, "mpi_service_ticks", 0);
-	a->failure.code = (int)handover_get_int(object, "failure", 0);
-	(void)snprintf(a->failure.text, sizeof(a->failure.text), "%s", failure ? failure : "");
-	return handover_copy_text(h, object, "unkillable_text", &a->unkillable_text) < 0
+	a->end.signal = signal ? signals_parse(signal) : 0;
+	a->end.abort_code = (int)handover_get_int(object, "abort_code", 0);
+	a->start.linked = (unsigned)handover_get_int(object, "linked", 0);
+	a->end.streams_done = handover_get_bool(object, "streams_done", false);
+	a->end.output_lost = handover_get_bool(object, "output_lost", false);
+	a->end.unkillable = handover_get_bool(object, "unkillable", false);
+	a->origin.begin_ns = (uint64_t)handover_get_int(object, "begin_ns", 0);
+	a->end.time_ns = (uint64_t)handover_get_int(object, "end_ns", 0);
+	a->start.release_ns = (uint64_t)handover_get_int(object, "release_ns", 0);
+	a->start.exec_failed = handover_get_bool(object, "exec_failed", false);
+	a->origin.recover.running_ns = (uint64_t)handover_get_int(object, "running_ns", 0);
+	a->origin.recover.forked.least = (uint64_t)handover_get_int(object, "forked_least", 0);
+	a->origin.recover.forked.most = (uint64_t)handover_get_int(object, "forked_most", 0);
+	a->origin.recover.adopted = (uint32_t)handover_get_int(object, "adopted", 0);
+	a->origin.recover.service.pid = (pid_t)handover_get_int(object, "mpi_service_pid", 0);
+	a->origin.recover.service.start_ticks =
+		(uint64_t)handover_get_int(object, "mpi_service_ticks", 0);
+	a->end.failure.code = (int)handover_get_int(object, "failure", 0);
+	(void)snprintf(
+		a->end.failure.text, sizeof(a->end.failure.text), "%s", failure ? failure : "");
+	return handover_copy_text(h, object, "unkillable_text", &a->end.unkillable_text) < 0
 		? err_set(err, -ENOMEM, "take over the step")
 		: 0;
 }
@@ -162,12 +165,12 @@ static int restore_state(
 /* The tasks' report pipe, and what holds tasks that have not come to look whether they may go. */
 static void save_launch(const struct agent *a, struct handover *h, json_t *object)
 {
-	handover_put_fd(h, object, "report_fd", a->launch.report_fd);
-	handover_put_fd(h, object, "hold_write_fd", a->launch.hold_write_fd);
-	handover_put_int(h, object, "rss_kib", a->launch.rss_kib);
-	handover_put_int(h, object, "nofile", (int64_t)a->saved.nofile.rlim_cur);
-	handover_put_int(h, object, "nofile_most", (int64_t)a->saved.nofile.rlim_max);
-	handover_put_text(h, object, "oom_score_adj", a->saved.oom_score_adj);
+	handover_put_fd(h, object, "report_fd", a->start.launch.report_fd);
+	handover_put_fd(h, object, "hold_write_fd", a->start.launch.hold_write_fd);
+	handover_put_int(h, object, "rss_kib", a->start.launch.rss_kib);
+	handover_put_int(h, object, "nofile", (int64_t)a->start.saved.nofile.rlim_cur);
+	handover_put_int(h, object, "nofile_most", (int64_t)a->start.saved.nofile.rlim_max);
+	handover_put_text(h, object, "oom_score_adj", a->start.saved.oom_score_adj);
 	handover_put_fd(h, object, "ready_fd", a->ready.fd);
 	if (a->ready.text)
 		handover_put_bytes(h, object, "ready", a->ready.text + a->ready.at,
@@ -180,14 +183,14 @@ static int restore_launch(
 	const char *adj = handover_get_text(h, object, "oom_score_adj"), *ready;
 	size_t size = 0;
 
-	a->launch.report_fd = handover_get_fd(object, "report_fd");
-	a->launch.hold_write_fd = handover_get_fd(object, "hold_write_fd");
-	a->launch.rss_kib = (long)handover_get_int(object, "rss_kib", 0);
-	a->launch.released = true;
-	a->saved.nofile.rlim_cur = (rlim_t)handover_get_int(object, "nofile", -1);
-	a->saved.nofile.rlim_max = (rlim_t)handover_get_int(object, "nofile_most", -1);
-	(void)snprintf(
-		a->saved.oom_score_adj, sizeof(a->saved.oom_score_adj), "%s", adj ? adj : "");
+	a->start.launch.report_fd = handover_get_fd(object, "report_fd");
+	a->start.launch.hold_write_fd = handover_get_fd(object, "hold_write_fd");
+	a->start.launch.rss_kib = (long)handover_get_int(object, "rss_kib", 0);
+	a->start.launch.released = true;
+	a->start.saved.nofile.rlim_cur = (rlim_t)handover_get_int(object, "nofile", -1);
+	a->start.saved.nofile.rlim_max = (rlim_t)handover_get_int(object, "nofile_most", -1);
+	(void)snprintf(a->start.saved.oom_score_adj, sizeof(a->start.saved.oom_score_adj), "%s",
+		adj ? adj : "");
 	a->ready.fd = handover_get_fd(object, "ready_fd");
 	ready = handover_get_bytes(h, object, "ready", &size);
 	return result_restore_ready(a, ready, size) < 0
@@ -240,10 +243,10 @@ static void save_container(const struct agent *a, struct handover *h, json_t *ob
 		return;
 	if (proctrack_get_pids(a->pt, a->plan.job.cont_id, &pids, &n) < 0)
 		n = 0; /* none is left */
-	handover_put_json_take(h, object, "added", added_pack(&a->added));
+	handover_put_json_take(h, object, "added", added_pack(&a->origin.added));
 	for (i = 0; i < n; i++) {
 		/* Tasks are known by being the agent's children, where they are. */
-		if (a->exits || !tasks_find(&a->tasks, pids[i]))
+		if (a->origin.exits || !tasks_find(&a->tasks, pids[i]))
 			handover_append_int(h, array, pids[i]);
 	}
 }
@@ -258,7 +261,7 @@ static int adopt(struct agent *a, const json_t *array, struct err *err)
 	for (i = 0; i < n; i++)
 		pids[i] = (pid_t)json_integer_value(json_array_get(array, (size_t)i));
 	r = proctrack_adopt(a->pt, &a->plan.job, pids, n);
-	if (a->recover.adopted && (r == -ESRCH || r == -ENOENT)) {
+	if (a->origin.recover.adopted && (r == -ESRCH || r == -ENOENT)) {
 		/* Nothing of the agent's holds it: it went with its last process, just now. */
 		a->plan.job.cont_id = 0;
 		return 0;
@@ -282,15 +285,15 @@ static int restore_container(
 	r = plugin_dir_find(a->options->plugin_dir, &dir, err);
 	if (r == 0)
 		r = proctrack_open(dir, type, &a->pt, err);
-	if (r == 0 && added_unpack(&a->added, handover_get_array(object, "added")) < 0)
+	if (r == 0 && added_unpack(&a->origin.added, handover_get_array(object, "added")) < 0)
 		r = err_set(err, -ENOMEM, "take over the step's container");
 	if (r == 0 && !handover_is_trial(h)) /* which is the agent's still */
 		r = adopt(a, handover_get_array(object, "members"), err);
 	if (r < 0)
 		return r;
 	restore_stopped(a, object);
-	return a->plan.spec->kind == STEPD_STEP_NORMAL && a->recover.adopted == 0
-		? mpi_open(dir, a->plan.spec->mpi, &a->mpi, err)
+	return a->plan.spec->kind == STEPD_STEP_NORMAL && a->origin.recover.adopted == 0
+		? mpi_open(dir, a->plan.spec->mpi, &a->mpi.host, err)
 		: 0;
 }
 
@@ -316,7 +319,7 @@ struct handover *reexec_save(struct agent *a)
 	join_save(a, h, root);
 	ending_save(a, h, handover_put_object(h, root, "ending"));
 	account_save(&a->account, h, handover_put_object(h, root, "account"));
-	if (a->exits)
+	if (a->origin.exits)
 		adopted_save(a, h, handover_put_object(h, root, "adopted"));
 	if (a->stdio)
 		stdio_save(a->stdio, h, handover_put_object(h, root, "stdio"));

@@ -50,7 +50,7 @@ const char *const agent_reason_words[AGENT_REASON_MAX] = {
 
 int agent_exit_code(const struct agent *a)
 {
-	if (a->unkillable)
+	if (a->end.unkillable)
 		return STATUS_UNKILLABLE;
 	switch (a->reason) {
 	case AGENT_REASON_LAUNCH:
@@ -60,13 +60,13 @@ int agent_exit_code(const struct agent *a)
 	case AGENT_REASON_OOM:
 		return STATUS_OUT_OF_MEMORY;
 	case AGENT_REASON_SIGNAL:
-		return STATUS_SIGNAL_BASE + a->end_signal;
+		return STATUS_SIGNAL_BASE + a->end.signal;
 	case AGENT_REASON_ABORT:
-		return a->abort_code;
+		return a->end.abort_code;
 	default:
 		if (a->tasks.status.code)
 			return a->tasks.status.code;
-		return a->tasks.lost ? STATUS_LOST : a->output_lost ? STATUS_OUTPUT_LOST : 0;
+		return a->tasks.lost ? STATUS_LOST : a->end.output_lost ? STATUS_OUTPUT_LOST : 0;
 	}
 }
 
@@ -193,13 +193,13 @@ static json_t *pack_state(struct agent *a)
 	_cleanup_state_doc_ struct state_doc s = {
 		.gid = a->plan.job.gid,
 		.reason = a->state >= AGENT_ENDING ? agent_reason_words[a->reason] : NULL,
-		.end_signal = a->end_signal,
-		.limit_signal_sent = a->limit_signal_sent,
-		.begin_ns = a->begin_ns,
+		.end_signal = a->end.signal,
+		.limit_signal_sent = a->limits.signal_sent,
+		.begin_ns = a->origin.begin_ns,
 		.suspended_since_ns = a->suspend.stands ? a->suspend.since_ns : 0,
 		.suspended_ns = a->suspend.total_ns,
 		.suspending = a->suspend.wanted && !a->suspend.stands,
-		.recover = a->recover,
+		.recover = a->origin.recover,
 		.result_file = o->result_file,
 		.sample_file = o->sample_file,
 		.plugin_dir = o->plugin_dir,
@@ -207,9 +207,10 @@ static json_t *pack_state(struct agent *a)
 		.keep_result_ms = o->keep_result_ms,
 		.usage_table = o->usage_table,
 	};
-	json_t *doc = joined_tasks(a, &s) == 0 ? state_doc_pack(&s, added_pack(&a->added)) : NULL;
+	json_t *doc =
+		joined_tasks(a, &s) == 0 ? state_doc_pack(&s, added_pack(&a->origin.added)) : NULL;
 
-	memcpy(a->recover.boot_id, s.recover.boot_id, sizeof(a->recover.boot_id));
+	memcpy(a->origin.recover.boot_id, s.recover.boot_id, sizeof(a->origin.recover.boot_id));
 	return doc;
 }
 
@@ -274,7 +275,7 @@ static json_t *pack_tasks(const struct agent *a)
 		r = json_array_append_new(tasks,
 			pack_task(&a->tasks.v[i],
 				a->account.usage.tasks ? &a->account.usage.tasks[i] : NULL,
-				a->unkillable));
+				a->end.unkillable));
 	if (r == 0)
 		return tasks;
 	json_decref(tasks);
@@ -292,27 +293,27 @@ json_t *result_pack(const struct agent *a)
 		"version", RESULT_VERSION, "step", a->plan.label, "node", job->node_name, "uid",
 		(json_int_t)job->uid, "user", job->user_name, "state", agent_state_words[a->state],
 		"reason", agent_reason_words[a->reason], "exit_code", agent_exit_code(a),
-		"elapsed_usec", (json_int_t)((a->end_ns - a->begin_ns) / 1000), "suspended_usec",
-		(json_int_t)suspend_total_usec(a), "container", "plugin", proctrack_get_type(a->pt),
-		"id", (json_int_t)job->cont_id, "tasks", pack_tasks(a));
+		"elapsed_usec", (json_int_t)((a->end.time_ns - a->origin.begin_ns) / 1000),
+		"suspended_usec", (json_int_t)suspend_total_usec(a), "container", "plugin",
+		proctrack_get_type(a->pt), "id", (json_int_t)job->cont_id, "tasks", pack_tasks(a));
 	if (!doc)
 		return NULL;
 	if (a->reason == AGENT_REASON_SIGNAL)
 		r |= json_object_set_new(doc, "signal",
-			json_string(signals_name(a->end_signal, name, sizeof(name))));
+			json_string(signals_name(a->end.signal, name, sizeof(name))));
 	if (a->reason == AGENT_REASON_LAUNCH)
-		r |= json_object_set_new(doc, "error", report_json_text(a->failure.text));
-	if (a->recover.adopted)
+		r |= json_object_set_new(doc, "error", report_json_text(a->end.failure.text));
+	if (a->origin.recover.adopted)
 		r |= json_object_set_new(doc, "adopted", json_true());
-	if (a->output_lost)
+	if (a->end.output_lost)
 		r |= json_object_set_new(doc, "output_lost", json_true());
 	if (oom_is_counted(&a->account))
 		r |= json_object_set_new(doc, "oom_killed", json_boolean(a->account.oom.kills > 0));
 	if (a->account.usage.kept && a->reason != AGENT_REASON_LAUNCH)
 		r |= usage_pack(doc, &a->account.usage.step);
-	if (a->unkillable)
+	if (a->end.unkillable)
 		r |= json_object_set_new(doc, "unkillable",
-			report_json_text(a->unkillable_text ? a->unkillable_text : "?"));
+			report_json_text(a->end.unkillable_text ? a->end.unkillable_text : "?"));
 	if (r == 0)
 		return doc;
 	json_decref(doc);
@@ -405,7 +406,7 @@ bool result_hand_on(struct agent *a)
 	r = path ? store(path, text) : 0;
 	if (r < 0)
 		log_error(a->log, "write the result '%s': %s", path, strerror(-r));
-	r = keeper_line_write(&a->keeper, text);
+	r = keeper_line_write(&a->watch.keeper, text);
 	if (r < 0)
 		log_error(a->log, "write the result to the step's keeper: %s", strerror(-r));
 	a->result_kept = true;
@@ -418,13 +419,13 @@ int result_write(const struct agent *a, struct err *err)
 	_cleanup_free_ char *line = NULL;
 	int r, kept;
 
-	if (!path && a->keeper.fd < 0)
+	if (!path && a->watch.keeper.fd < 0)
 		return 0;
 	line = make_text(result_pack(a));
 	if (!line)
 		return err_set(err, -ENOMEM, "write the result");
 	r = path ? store(path, line) : 0;
-	kept = keeper_line_write(&a->keeper, line);
+	kept = keeper_line_write(&a->watch.keeper, line);
 	if (r < 0)
 		return err_set(err, r, "write the result '%s'", path);
 	return kept < 0 ? err_set(err, kept, "write the result to the step's keeper") : 0;

@@ -87,8 +87,8 @@ void service_tell_end(const struct agent *a)
 {
 	if (!notify_is_wanted())
 		return;
-	if (a->failure.code)
-		warn(a, notify_send("STATUS=the step was not started: %s\n", a->failure.text));
+	if (a->end.failure.code)
+		warn(a, notify_send("STATUS=the step was not started: %s\n", a->end.failure.text));
 	else
 		warn(a,
 			notify_send("STOPPING=1\nSTATUS=step %s: %s (%s), exit status %d\n",

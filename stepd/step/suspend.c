@@ -63,10 +63,10 @@ static void begin_standing(struct agent *a)
 		return;
 	a->suspend.stands = true;
 	a->suspend.since_ns = clock_now_ns();
-	pausable_pause(&a->time_limit);
-	pausable_pause(&a->limit_signal);
-	pausable_pause(&a->wait_limit);
-	pausable_pause(&a->bad_exit_grace);
+	pausable_pause(&a->limits.time);
+	pausable_pause(&a->limits.signal);
+	pausable_pause(&a->limits.wait);
+	pausable_pause(&a->limits.bad_exit_grace);
 }
 
 static void end_standing(struct agent *a)
@@ -75,10 +75,10 @@ static void end_standing(struct agent *a)
 		return;
 	a->suspend.stands = false;
 	a->suspend.total_ns += clock_now_ns() - a->suspend.since_ns;
-	pausable_continue(&a->time_limit);
-	pausable_continue(&a->limit_signal);
-	pausable_continue(&a->wait_limit);
-	pausable_continue(&a->bad_exit_grace);
+	pausable_continue(&a->limits.time);
+	pausable_continue(&a->limits.signal);
+	pausable_continue(&a->limits.wait);
+	pausable_continue(&a->limits.bad_exit_grace);
 }
 
 /* ---- the agent as a job of a shell --------------------------------------------------------- */
@@ -430,7 +430,7 @@ static void on_signalled(
 		tell_signal(a, request, name);
 	}
 	if (request->target.whom == REQUEST_STEP)
-		killseq_delivered(&a->killseq, request->signal);
+		killseq_delivered(&a->end.killseq, request->signal);
 	/* It may have frozen the container and not thawed it. */
 	if (worker_is_lost(r) && proctrack_can_freeze(a->pt) && !a->suspend.wanted &&
 		!a->suspend.stands)
@@ -442,7 +442,7 @@ static void on_signalled(
  */
 static void see_added(struct agent *a)
 {
-	if (a->added.n > 0 || a->recover.adopted > 0)
+	if (a->origin.added.n > 0 || a->origin.recover.adopted > 0)
 		(void)proctrack_is_populated(a->pt, a->plan.job.cont_id);
 }
 

@@ -137,8 +137,8 @@ static struct rig *rig_new(void)
 		.frontend = &methods_frontend};
 	a = &rig->a;
 	agent_init(a, &rig->options);
-	a->signal_fd = process_catch_signals(&err);
-	require(a->signal_fd >= 0);
+	a->watch.signal_fd = process_catch_signals(&err);
+	require(a->watch.signal_fd >= 0);
 	open_step(rig);
 	a->loop = ev_loop_new(EVFLAG_NOENV);
 	require(a->loop);
@@ -177,8 +177,8 @@ static void rig_free(struct rig *rig)
 	a->registry = registry_close(a->registry);
 	(void)rmdir(rig->dir);
 	plan_clear(&a->plan);
-	free(a->unkillable_text);
-	(void)close_fd(a->signal_fd);
+	free(a->end.unkillable_text);
+	(void)close_fd(a->watch.signal_fd);
 	(void)close_fd(rig->log.fd);
 	spec_free(rig->spec);
 	free(rig);
