@@ -203,7 +203,7 @@ libagent_la_SOURCES = \
 	stepd/step/ending_save.c \
 	stepd/step/exit_watch.c stepd/step/exit_watch.h \
 	stepd/step/frontend.c stepd/step/frontend.h \
-	stepd/step/heir.c stepd/step/heir.h \
+	stepd/step/successor.c stepd/step/successor.h \
 	stepd/step/join.c stepd/step/join.h \
 	stepd/step/join_part.c stepd/step/join_part.h \
 	stepd/step/join_request.c stepd/step/join_request.h \

@@ -34,7 +34,7 @@ static void abort_here(struct serve *s, int code, const char *text, bool elsewhe
 	if (s->aborted)
 		return;
 	s->aborted = true;
-	/* Without an agent nobody can end the step: its heir will, when it is told. */
+	/* Without an agent nobody can end the step: its successor will, when it is told. */
 	(void)!serve_link_send_take(s,
 		json_pack("{s:s, s:i, s:s, s:b}", "do", "abort", "code", code, "text", text,
 			"elsewhere", elsewhere));

@@ -137,7 +137,7 @@ static int check_member(const struct agent *a, pid_t pid)
 	return id == a->plan.job.cont_id ? -EALREADY : -EBUSY;
 }
 
-/* For an heir, where the container alone does not tell of it. */
+/* For a successor, where the container alone does not tell of it. */
 static int note_added(struct agent *a, const struct procstat *st, pid_t pid, struct err *err)
 {
 	if (registry_get_root(a->registry))

@@ -22,13 +22,13 @@
 #include "stepd/step/ending.h"
 #include "stepd/step/exit_watch.h"
 #include "stepd/step/frontend.h"
-#include "stepd/step/heir.h"
 #include "stepd/step/result.h"
 #include "stepd/step/service.h"
+#include "stepd/step/successor.h"
 
 struct adoption {
 	struct agent *agent;
-	struct heir heir;
+	struct successor successor;
 	bool has_container;
 };
 
@@ -94,8 +94,9 @@ static int hold_added(struct adoption *ad, pid_t **pids, int *count)
 	size_t i;
 	int r = 0;
 
-	if (ad->heir.state.same_boot)
-		r = added_unpack(&a->origin.added, json_object_get(ad->heir.state.doc, "added"));
+	if (ad->successor.state.same_boot)
+		r = added_unpack(
+			&a->origin.added, json_object_get(ad->successor.state.doc, "added"));
 	if (r < 0 || a->origin.added.n == 0)
 		return r;
 	grown = reallocarray(*pids, (size_t)*count + a->origin.added.n, sizeof(*grown));
@@ -111,7 +112,7 @@ static int hold_added(struct adoption *ad, pid_t **pids, int *count)
 
 static int open_tracker(struct adoption *ad, struct err *err)
 {
-	const struct state_doc *state = &ad->heir.state;
+	const struct state_doc *state = &ad->successor.state;
 	struct agent *a = ad->agent;
 	_cleanup_free_ char *dir = NULL;
 	int r;
@@ -144,7 +145,7 @@ static int take_container(struct adoption *ad, const pid_t *pids, int n, struct 
 
 	if (!a->plan.job.cont_id)
 		return take_unnamed(a, err);
-	r = ad->heir.state.same_boot ? proctrack_adopt(a->pt, &a->plan.job, pids, n) : -ESRCH;
+	r = ad->successor.state.same_boot ? proctrack_adopt(a->pt, &a->plan.job, pids, n) : -ESRCH;
 	if (r == -ESRCH || r == -ENOENT) { /* it is gone, as all that was in it */
 		a->plan.job.cont_id = 0;
 		return 0;
@@ -187,7 +188,7 @@ static int take_over(struct adoption *ad, struct err *err)
 	a->loop = ev_loop_new(EVFLAG_NOENV);
 	r = a->loop ? adopted_watch(a) : -ENOMEM;
 	if (r == 0)
-		r = hold_tasks(a, ad->heir.state.same_boot, &pids, &n);
+		r = hold_tasks(a, ad->successor.state.same_boot, &pids, &n);
 	if (r == 0)
 		r = hold_added(ad, &pids, &n);
 	if (r < 0)
@@ -211,7 +212,7 @@ static int take_over(struct adoption *ad, struct err *err)
 /* Where the dead agent stood. */
 static void go_on(struct adoption *ad, bool suspended)
 {
-	const struct state_doc *state = &ad->heir.state;
+	const struct state_doc *state = &ad->successor.state;
 	struct agent *a = ad->agent;
 
 	a->state = AGENT_RUNNING;
@@ -239,7 +240,7 @@ static int end_unstarted(struct adoption *ad, struct err *err)
 	struct agent *a = ad->agent;
 	int r = err_say(err, -EOWNERDEAD,
 		"step %s was not started: its agent (pid %d) died while it was about to",
-		a->plan.label, (int)ad->heir.state.agent_pid);
+		a->plan.label, (int)ad->successor.state.agent_pid);
 
 	closing_note_failure(a, err);
 	if (!ad->has_container || !proctrack_is_populated(a->pt, a->plan.job.cont_id))
@@ -277,14 +278,14 @@ static bool is_over(const struct adoption *ad)
 
 static int live_on(struct adoption *ad, struct err *err)
 {
-	const char *word = ad->heir.state.state;
+	const char *word = ad->successor.state.state;
 	struct agent *a = ad->agent;
 
 	registry_inherit(a->registry);
 	if (is_over(ad) && result_hand_on(a))
 		return 0; /* all but its going was done */
 	if (strcmp(word, agent_state_words[AGENT_STARTING]) == 0 ||
-		(ad->heir.state.reason && a->reason == AGENT_REASON_LAUNCH))
+		(ad->successor.state.reason && a->reason == AGENT_REASON_LAUNCH))
 		return end_unstarted(ad, err);
 	/* Nobody will add anything to an extern step that is only to be tidied up. */
 	if (ad->has_container &&
@@ -305,7 +306,7 @@ static int claim(struct agent *a, const char *step, struct err *err)
 	stepd_step_rec_t job;
 	int r;
 
-	r = heir_find(a->options->runtime_dir, step, &job, &strings, err);
+	r = successor_find(a->options->runtime_dir, step, &job, &strings, err);
 	if (r == 0)
 		r = registry_take_over(a->options->runtime_dir, &job, &a->registry, err);
 	if (r == -EACCES)
@@ -335,7 +336,7 @@ static void tell_adoption(const struct adoption *ad)
 	char text[64];
 
 	(void)snprintf(text, sizeof(text), "the agent with pid %d has died",
-		(int)ad->heir.state.agent_pid);
+		(int)ad->successor.state.agent_pid);
 	event.pid = getpid();
 	event.text = text;
 	events_add(ad->agent->events, &event);
@@ -355,7 +356,7 @@ static int prepare(struct adoption *ad, const char *step, struct err *err)
 	if (r == 0)
 		r = check_left(a, step, err);
 	if (r == 0)
-		r = heir_load(a, registry_get_dirfd(a->registry), &ad->heir, err);
+		r = successor_load(a, registry_get_dirfd(a->registry), &ad->successor, err);
 	if (r == 0) /* after what it told was read */
 		r = events_open(registry_get_dirfd(a->registry), true, a->log, &a->events, err);
 	if (r < 0)
@@ -388,6 +389,6 @@ int agent_adopt(
 		r = live_on(&ad, err);
 	}
 	r = closing_finish(&a, r, ret_code, err);
-	heir_clear(&ad.heir);
+	successor_clear(&ad.successor);
 	return r;
 }

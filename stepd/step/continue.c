@@ -125,7 +125,8 @@ int agent_continue(int fd, const char *version, const struct frontend *frontend,
 	r = read_handed_over_spec(h, &spec, err);
 	if (r == 0)
 		r = take_over(&a, spec, h, &log, err);
-	if (r < 0) /* in spite of the trial: as if killed, and nothing is cleared that an heir needs
+	if (r < 0) /* in spite of the trial: as if killed, and nothing is cleared that a successor
+		    * needs
 		    */
 		return err_prefix(
 			err, "the step is left without an agent ('stepd adopt' takes it over)");

@@ -22,7 +22,7 @@
 #include "stepd/step/result.h"
 
 /* With so many events behind it a step's signals are told no more: they are what its owner can make
- * any number of, in a file that may lie in memory, and that an heir must be able to read. */
+ * any number of, in a file that may lie in memory, and that a successor must be able to read. */
 #define SIGNALS_TOLD_MAX (1u << 18)
 
 /* So many signals that are ignored are reported: who sends them can send any number. */

@@ -19,18 +19,18 @@ begin() {
 	eventually running extern
 }
 
-replaced() { # COUNT: by so many heirs
+replaced() { # COUNT: by so many successors
 	grep -q "\"adopted\":$1," "$run/n1_$job.extern/state.json" && running extern
 }
 
-heirs=0
+successors=0
 replace() { # the agent is killed, another takes over
 	kill -9 "$agent"
 	wait "$agent" 2>/dev/null
-	heirs=$((heirs + 1))
+	successors=$((successors + 1))
 	"$stepd" adopt -q --keep-result 0 "$job.extern" 2>>"$tmpdir/err" &
 	agent=$!
-	eventually replaced $heirs
+	eventually replaced $successors
 }
 
 pids() {
@@ -48,7 +48,7 @@ for b in cgroup linuxproc; do
 		skip 14 "$b can't be used"
 		continue
 	}
-	heirs=0
+	successors=0
 	begin
 	sleep 600 &
 	first=$!
@@ -67,17 +67,17 @@ for b in cgroup linuxproc; do
 	all=$(printf '%s\n' $first $second "$(pgrep -P $second)" | sort -n | tr '\n' ' ')
 	is "$(pids)" "$all" "$b: those that live are members, with their children"
 	replace
-	is "$(pids)" "$all" "$b: an heir knows them"
+	is "$(pids)" "$all" "$b: a successor knows them"
 	replace
-	is "$(pids)" "$all" "$b: and its own heir"
+	is "$(pids)" "$all" "$b: and its own successor"
 	before=$agent
-	ok "$b: the heir executes the program anew" "$stepctl" reexec "$job.extern"
+	ok "$b: the successor executes the program anew" "$stepctl" reexec "$job.extern"
 	is "$(pids)" "$all" "$b: which knows them"
 	sleep 600 &
 	third=$!
 	is "$(ask AddPid "{\"pid\": $third}")" '{"parameters":{}}' "$b: and takes another"
 	replace
-	isnt "$agent" "$before" "$b: another heir"
+	isnt "$agent" "$before" "$b: another successor"
 	is "$(pids)" "$(printf '%s\n' $all $third | sort -n | tr '\n' ' ')" "$b: knows all of them"
 	"$stepctl" terminate --now "$job.extern"
 	wait "$agent"

@@ -148,7 +148,7 @@ like "$(cat "$tmpdir/trace")" '"fork"' "the trace has what came before"
 like "$(cat "$tmpdir/err")" 'CPU user' "the table is printed"
 nothing_left "nothing is left"
 
-# The upgraded agent leaves what an heir needs.
+# The upgraded agent leaves what a successor needs.
 adopted() {
 	running 0 && ! grep -qs "\"agent_pid\":$agent," "$run"/*_"$job.0"/state.json
 }
@@ -157,11 +157,11 @@ upgrade
 kill -KILL "$agent"
 wait "$agent" 2>/dev/null
 "$this" adopt -q "$job.0" 2>"$tmpdir/adopt" &
-heir=$!
+successor=$!
 eventually adopted
 is "$("$stepctl" pids "$job.0" | wc -l)" 2 "killed after an upgrade, it can be adopted"
-kill -TERM "$heir"
-wait "$heir"
-is $? 143 "and its step ends under the heir"
+kill -TERM "$successor"
+wait "$successor"
+is $? 143 "and its step ends under the successor"
 nothing_left "and nothing is left"
 done_testing

@@ -40,7 +40,7 @@ kill_agent() {
 	kill -KILL "$agent"
 	wait "$agent" 2>/dev/null
 }
-adopt() { # $agent is the heir from now on
+adopt() { # $agent is the successor from now on
 	put "$this"
 	: >"$tmpdir/err"
 	"$stepd" adopt "$job.0" 2>"$tmpdir/err" &
@@ -65,7 +65,7 @@ for b in $(backends); do
 		tasks >"$tmpdir/tasks"
 		sleep 0.3 # for what has just been asked
 		before_fds=$(fds)
-		ok "$b: an heir executes the new program" upgrade
+		ok "$b: a successor executes the new program" upgrade
 		ok "$b: and once more" upgrade
 		is "$(readlink "/proc/$agent/exe")" "$stepd" "$b: it is the new one"
 		eventually as_many_fds
@@ -107,7 +107,7 @@ for b in $(backends); do
 		is "$wrong" "" "$b: no end of a task is lost while the agent is upgraded over and over"
 		diag "$b: $(upgrades) upgrades in the last round"
 
-		# What a task leaves behind goes to no heir as a child, also what it has begun since.
+		# What a task leaves behind goes to no successor as a child, also what it has begun since.
 		: >"$tmpdir/behind"
 		: >"$tmpdir/task"
 		agent $t --wait-background -- sh -c "$until_gone
@@ -157,7 +157,7 @@ like "$(cat "$tmpdir/err")" "a test has it fail here.*|.*the step is left withou
 ok "its step goes on" state_is running
 adopt
 rm -f "$tmpdir/stay"
-ended 4 "under an heir"
+ended 4 "under a successor"
 is "$(result exit_code)$(result adopted)" "4 3 4 true " "which knows how it ends"
 rm -rf "${run:?}"/*
 
@@ -166,7 +166,7 @@ kill_agent
 adopt
 put "$failing"
 asks
-ended 125 "an heir ends, too"
+ended 125 "a successor ends, too"
 adopt
 rm -f "$tmpdir/stay"
 ended 3 "and the next one goes on"

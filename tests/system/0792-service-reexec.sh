@@ -34,11 +34,11 @@ if [ "$tracker" = cgroup ]; then
 	kill -9 "$agent"
 	wait "$agent" 2>/dev/null
 	"$stepd" adopt "$job.0" >"$tmpdir/adopted" 2>&1 &
-	heir=$!
+	successor=$!
 	adopted() { "$stepctl" pids "$job.0" >/dev/null 2>&1; }
 	ok "a step whose agent was killed is taken over" eventually adopted
 	rm -f "$tmpdir/stay"
-	wait "$heir"
+	wait "$successor"
 	ok "the service process ends with it" eventually gone "$service"
 	nothing_left "and nothing is left"
 else

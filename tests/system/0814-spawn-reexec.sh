@@ -56,7 +56,7 @@ for tracker in $(backends); do
 	"$stepd" adopt --plugin-dir "$plugins" --result "$tmpdir/r" "$job.0" 2>"$tmpdir/err" &
 	agent=$!
 	eventually sh -c "grep -qs '\"agent_pid\":$agent,' '$run'/*_'$job.0'/state.json"
-	ok "$tracker: an heir has them" sh -c "[ \$('$stepctl' pids '$job.0/1-2' | wc -l) -ge 2 ]"
+	ok "$tracker: a successor has them" sh -c "[ \$('$stepctl' pids '$job.0/1-2' | wc -l) -ge 2 ]"
 	rm -f "$tmpdir/stay"
 	wait "$agent"
 	ok "$tracker: and tells of their ends" holds "$tmpdir/r" '[

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/step/heir.h"
+#include "stepd/step/successor.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -64,7 +64,7 @@ static int split(char *text, const char **ret_node, const char **ret_label, step
 	return r;
 }
 
-int heir_find(const char *runtime_dir, const char *step, stepd_step_rec_t *ret_job,
+int successor_find(const char *runtime_dir, const char *step, stepd_step_rec_t *ret_job,
 	char **ret_strings, struct err *err)
 {
 	_cleanup_free_ char *runtime = NULL, *text = strdup(step), *node_name = NULL;
@@ -103,7 +103,7 @@ int heir_find(const char *runtime_dir, const char *step, stepd_step_rec_t *ret_j
 
 /* ---- what was left ------------------------------------------------------------------------- */
 
-static int read_spec(int dir_fd, struct heir *h, struct err *err)
+static int read_spec(int dir_fd, struct successor *h, struct err *err)
 {
 	_cleanup_free_ char *text = NULL, *node = strdup(h->state.node_name);
 	size_t size;
@@ -121,7 +121,7 @@ static int read_spec(int dir_fd, struct heir *h, struct err *err)
 	return 0;
 }
 
-static void fill_options(const struct agent_options *given, struct heir *h)
+static void fill_options(const struct agent_options *given, struct successor *h)
 {
 	struct agent_options *o = &h->options;
 
@@ -154,7 +154,7 @@ static int add_joined(struct agent *a, const struct state_task *state)
 	return r < 0 ? r : plan_add_tasks(&a->plan, &task, 1);
 }
 
-static int fill_tasks(struct agent *a, const struct heir *h)
+static int fill_tasks(struct agent *a, const struct successor *h)
 {
 	const struct state_doc *state = &h->state;
 	size_t i;
@@ -239,7 +239,7 @@ static enum agent_reason find_reason(const char *word)
 	return AGENT_REASON_COMPLETED;
 }
 
-int heir_load(struct agent *a, int dir_fd, struct heir *h, struct err *err)
+int successor_load(struct agent *a, int dir_fd, struct successor *h, struct err *err)
 {
 	int r;
 
@@ -272,7 +272,7 @@ int heir_load(struct agent *a, int dir_fd, struct heir *h, struct err *err)
 	return 0;
 }
 
-void heir_clear(struct heir *h)
+void successor_clear(struct successor *h)
 {
 	h->spec = spec_free(h->spec);
 	state_doc_clear(&h->state);
