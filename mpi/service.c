@@ -24,7 +24,7 @@
 /* Messages of its beginning between two looks at what else is asked of the agent. */
 #define MESSAGES_A_LOOK 16u
 
-struct seat {
+struct task_vars {
 	int fd;            /* the task's end; -1: there is none, or it is closed */
 	struct strv given; /* entries for this task alone */
 	size_t given_bytes;
@@ -36,24 +36,24 @@ struct mpi_service {
 	bool task_fds;      /* it was asked for socket pairs */
 	struct strv common; /* entries for all tasks */
 	size_t common_bytes;
-	struct seat *seats; /* by local id */
-	uint32_t seats_count;
+	struct task_vars *tasks; /* by local id */
+	uint32_t tasks_count;
 	unsigned heard; /* messages of its beginning */
 };
 
 /* ---- what it holds ------------------------------------------------------------------------- */
 
-static int add_seats(struct mpi_service *s, uint32_t count)
+static int add_tasks(struct mpi_service *s, uint32_t count)
 {
-	struct seat *grown =
-		realloc(s->seats, ((size_t)s->seats_count + count + 1) * sizeof(*grown));
+	struct task_vars *grown =
+		realloc(s->tasks, ((size_t)s->tasks_count + count + 1) * sizeof(*grown));
 	uint32_t i;
 
 	if (!grown)
 		return -ENOMEM;
-	s->seats = grown;
+	s->tasks = grown;
 	for (i = 0; i < count; i++)
-		grown[s->seats_count++] = (struct seat){.fd = -1};
+		grown[s->tasks_count++] = (struct task_vars){.fd = -1};
 	return 0;
 }
 
@@ -74,10 +74,10 @@ struct mpi_service *mpi_service_free(struct mpi_service *s)
 		return NULL;
 	mpi_service_close_task_fds(s);
 	mpi_service_close_link(s);
-	for (i = 0; i < s->seats_count; i++)
-		strv_clear(&s->seats[i].given);
+	for (i = 0; i < s->tasks_count; i++)
+		strv_clear(&s->tasks[i].given);
 	strv_clear(&s->common);
-	free(s->seats);
+	free(s->tasks);
 	free(s);
 	return NULL;
 }
@@ -100,21 +100,21 @@ void mpi_service_close_link(struct mpi_service *s)
 
 int mpi_service_task_fd(const struct mpi_service *s, uint32_t local_id)
 {
-	return local_id < s->seats_count ? s->seats[local_id].fd : -1;
+	return local_id < s->tasks_count ? s->tasks[local_id].fd : -1;
 }
 
 void mpi_service_close_task_fds(struct mpi_service *s)
 {
 	uint32_t i;
 
-	for (i = 0; i < s->seats_count; i++)
-		s->seats[i].fd = close_fd(s->seats[i].fd);
+	for (i = 0; i < s->tasks_count; i++)
+		s->tasks[i].fd = close_fd(s->tasks[i].fd);
 }
 
 void mpi_service_close_task_fd(struct mpi_service *s, uint32_t local_id)
 {
-	if (local_id < s->seats_count)
-		s->seats[local_id].fd = close_fd(s->seats[local_id].fd);
+	if (local_id < s->tasks_count)
+		s->tasks[local_id].fd = close_fd(s->tasks[local_id].fd);
 }
 
 bool mpi_service_has_task_fds(const struct mpi_service *s)
@@ -191,7 +191,7 @@ static int put_entries(char ***env, const struct strv *entries, const struct str
 
 int mpi_service_environ(const struct mpi_service *s, uint32_t local_id, char ***env)
 {
-	const struct strv *own = local_id < s->seats_count ? &s->seats[local_id].given : NULL;
+	const struct strv *own = local_id < s->tasks_count ? &s->tasks[local_id].given : NULL;
 	int r = put_entries(env, &s->common, own);
 
 	return r == 0 && own ? put_entries(env, own, NULL) : r;
@@ -203,12 +203,12 @@ int mpi_service_add_task_take(struct mpi_service *s, uint32_t local_id, int fd, 
 	int r = 0;
 
 	/* In a program that goes on with a step the tasks before it have none. */
-	if (local_id >= s->seats_count)
-		r = add_seats(s, local_id + 1 - s->seats_count);
+	if (local_id >= s->tasks_count)
+		r = add_tasks(s, local_id + 1 - s->tasks_count);
 	for (; r == 0 && own && *own; own++)
-		r = strv_env_put(&s->seats[local_id].given, *own);
+		r = strv_env_put(&s->tasks[local_id].given, *own);
 	if (r == 0)
-		s->seats[local_id].fd = take_fd(&owned);
+		s->tasks[local_id].fd = take_fd(&owned);
 	return r;
 }
 
@@ -235,11 +235,12 @@ static bool is_entry(const json_t *value)
 	return end && end > text && strlen(text) == json_string_length(value);
 }
 
-/* seat NULL: for all. */
-static int put_entry(struct mpi_service *s, struct seat *seat, const json_t *value, struct err *err)
+/* task NULL: for all. */
+static int put_entry(
+	struct mpi_service *s, struct task_vars *task, const json_t *value, struct err *err)
 {
-	size_t *bytes = seat ? &seat->given_bytes : &s->common_bytes;
-	size_t most = seat ? ENVIRON_TASK_BYTES : ENVIRON_BYTES;
+	size_t *bytes = task ? &task->given_bytes : &s->common_bytes;
+	size_t most = task ? ENVIRON_TASK_BYTES : ENVIRON_BYTES;
 	int r;
 
 	if (!is_entry(value))
@@ -248,8 +249,8 @@ static int put_entry(struct mpi_service *s, struct seat *seat, const json_t *val
 	if (*bytes > most)
 		return err_say(err, -E2BIG,
 			"it hands out more than %zu bytes of environment for %s", most,
-			seat ? "a task" : "all tasks");
-	r = strv_env_put(seat ? &seat->given : &s->common, json_string_value(value));
+			task ? "a task" : "all tasks");
+	r = strv_env_put(task ? &task->given : &s->common, json_string_value(value));
 	return r < 0 ? err_set(err, r, "keep what it hands out") : 0;
 }
 
@@ -259,17 +260,17 @@ static int take_environ(struct mpi_service *s, const json_t *object, struct err 
 	const json_t *local = json_object_get(object, "local"),
 		     *set = json_object_get(object, "set");
 	json_int_t id = json_integer_value(local);
-	struct seat *seat = NULL;
+	struct task_vars *task = NULL;
 	size_t i;
 	int r = 0;
 
-	if (local && (!json_is_integer(local) || id < 0 || id >= s->seats_count))
+	if (local && (!json_is_integer(local) || id < 0 || id >= s->tasks_count))
 		return err_say(
 			err, -EPROTO, "it hands out an environment for no task of this node");
 	if (local)
-		seat = &s->seats[id];
+		task = &s->tasks[id];
 	for (i = 0; r == 0 && i < json_array_size(set); i++)
-		r = put_entry(s, seat, json_array_get(set, i), err);
+		r = put_entry(s, task, json_array_get(set, i), err);
 	return r;
 }
 
@@ -332,13 +333,13 @@ static int wait_until_ready(
 
 static int make_pairs(struct mpi_service *s, int **ret_fds, struct err *err)
 {
-	_cleanup_free_ int *fds = calloc(s->seats_count + 1, sizeof(*fds));
+	_cleanup_free_ int *fds = calloc(s->tasks_count + 1, sizeof(*fds));
 	int pair[2];
 	uint32_t i;
 
 	if (!fds)
 		return err_set(err, -ENOMEM, "start it");
-	for (i = 0; i < s->seats_count; i++) {
+	for (i = 0; i < s->tasks_count; i++) {
 		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
 			int error = errno;
 
@@ -347,9 +348,9 @@ static int make_pairs(struct mpi_service *s, int **ret_fds, struct err *err)
 			return err_set(err, -error,
 				"make the %u tasks' descriptors (raise the limit of open files, "
 				"ulimit -Hn)",
-				s->seats_count);
+				s->tasks_count);
 		}
-		s->seats[i].fd = pair[0];
+		s->tasks[i].fd = pair[0];
 		fds[i] = pair[1];
 	}
 	*ret_fds = take_ptr(fds);
@@ -509,7 +510,7 @@ static int start(struct mpi_service *s, struct service_process *p, bool task_fds
 	int *fds = NULL, r;
 
 	s->task_fds = task_fds;
-	r = add_seats(s, p->service.job->node_tasks);
+	r = add_tasks(s, p->service.job->node_tasks);
 	if (r < 0)
 		return err_set(err, r, "start it");
 	if (task_fds)
@@ -517,7 +518,7 @@ static int start(struct mpi_service *s, struct service_process *p, bool task_fds
 	p->service.task_fd = fds;
 	if (r == 0)
 		r = fork_process(s, p, err);
-	close_all(fds, s->seats_count);
+	close_all(fds, s->tasks_count);
 	if (r == 0 && p->options->forked)
 		p->options->forked(s->pid, p->options->userdata);
 	if (r == 0)

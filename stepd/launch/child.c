@@ -31,7 +31,7 @@
  * needs the library, and so a child with memory of its own: child_can_share_memory(). */
 struct child {
 	const struct child_setup *setup;
-	struct child_seat *seat;
+	struct child_context *context;
 	struct plan *plan;
 	const struct plan_program *program;
 	uint32_t local_id;
@@ -63,7 +63,7 @@ static int do_group(struct child *c)
 	}
 	/* The group's founder may be gone, or in another session, where tasks are not held: then
 	 * this task founds its own. */
-	if (c->seat->group >= 0 && rawcall(SYS_setpgid, 0, c->seat->group) < 0)
+	if (c->context->group >= 0 && rawcall(SYS_setpgid, 0, c->context->group) < 0)
 		r = rawcall(SYS_setpgid, 0, 0);
 	if (r < 0)
 		return (int)r;
@@ -176,7 +176,7 @@ static int open_stream(const struct stdio_stream *s, int becomes)
 
 static int do_stdio(struct child *c)
 {
-	const struct stdio_stream *stream = c->seat->io.stream;
+	const struct stdio_stream *stream = c->context->io.stream;
 	int fd[3], r;
 
 	for (c->detail = 0; c->detail < 3; c->detail++) {
@@ -222,7 +222,7 @@ static int mark_descriptors(void)
 
 static int do_hold(struct child *c)
 {
-	struct pollfd p = {.fd = c->seat->hold_fd, .events = POLLIN};
+	struct pollfd p = {.fd = c->context->hold_fd, .events = POLLIN};
 	int r = mark_descriptors();
 
 	if (r < 0 || p.fd < 0)
@@ -241,7 +241,7 @@ static int do_hold(struct child *c)
 /* Until Linux 6.2 a move into a cgroup with a cpuset undoes what the task asked for. */
 static int do_bound(struct child *c)
 {
-	int r = c->seat->adopted ? do_binding(c) : 0;
+	int r = c->context->adopted ? do_binding(c) : 0;
 
 	if (r == 0 && !c->setup->joined)
 		binding_tell(c->plan->spec, &c->plan->job, c->local_id, STDERR_FILENO);
@@ -280,45 +280,47 @@ static void fill_info(
 	fill_world(setup, local_id, info);
 }
 
-static int make_environ(
-	const struct child_setup *setup, uint32_t local_id, pid_t pid, struct child_seat *seat)
+static int make_environ(const struct child_setup *setup, uint32_t local_id, pid_t pid,
+	struct child_context *context)
 {
 	const struct plan_joined *joined = setup->joined;
 	mpi_plugin_task_info_t info;
 
-	seat->pass_fd = -1;
+	context->pass_fd = -1;
 	fill_info(setup, local_id, &info);
-	environ_task_fill(&seat->env, &plan_task_program(setup->plan, joined, local_id)->env,
+	environ_task_fill(&context->env, &plan_task_program(setup->plan, joined, local_id)->env,
 		info.rank, joined ? local_id - joined->first_local : local_id, pid);
 	if (!setup->mpi)
 		return 0;
 	if (mpi_has_task_environ(setup->mpi))
-		return mpi_task_environ(setup->mpi, &info, &seat->env.v, &seat->pass_fd);
-	return mpi_task(setup->mpi, &info, &seat->env.v);
+		return mpi_task_environ(setup->mpi, &info, &context->env.v, &context->pass_fd);
+	return mpi_task(setup->mpi, &info, &context->env.v);
 }
 
-int child_prepare(const struct child_setup *setup, uint32_t local_id, struct child_seat *seat)
+int child_prepare(const struct child_setup *setup, uint32_t local_id, struct child_context *context)
 {
 	int r = environ_task_reserve(
-		&seat->env, plan_task_program(setup->plan, setup->joined, local_id)->env.n);
+		&context->env, plan_task_program(setup->plan, setup->joined, local_id)->env.n);
 
 	if (r == 0)
-		r = make_environ(setup, local_id, 0, seat);
-	seat->prepared = r == 0;
+		r = make_environ(setup, local_id, 0, context);
+	context->prepared = r == 0;
 	return r;
 }
 
 static int do_hook(struct child *c)
 {
-	struct child_seat *seat = c->seat;
+	struct child_context *context = c->context;
 	pid_t pid = (pid_t)rawcall(SYS_getpid);
 	int r = 0;
 
-	if (seat->prepared)
-		environ_task_set_pid(&seat->env, pid);
+	if (context->prepared)
+		environ_task_set_pid(&context->env, pid);
 	else
-		r = make_environ(c->setup, c->local_id, pid, seat);
-	return r < 0 || seat->pass_fd < 0 ? r : (int)rawcall(SYS_fcntl, seat->pass_fd, F_SETFD, 0);
+		r = make_environ(c->setup, c->local_id, pid, context);
+	return r < 0 || context->pass_fd < 0
+		? r
+		: (int)rawcall(SYS_fcntl, context->pass_fd, F_SETFD, 0);
 }
 
 /* As a login shell would have them: nothing blocked, nothing ignored. The agent ignores none and
@@ -327,7 +329,7 @@ static int do_signals(struct child *c)
 {
 	static const uint64_t none = 0; /* the kernel's set: a bit for each of 64 */
 
-	if (!c->seat->own_signals)
+	if (!c->context->own_signals)
 		process_default_signals();
 	return (int)rawcall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
 }
@@ -350,7 +352,7 @@ static void send_report(const struct child *c, enum child_stage stage, int error
 	(void)rawcall(SYS_clock_gettime, CLOCK_MONOTONIC, &now); /* can't fail */
 	report.time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 	/* If the agent is gone nobody misses it. */
-	(void)rawcall(SYS_write, c->seat->report_fd, &report, sizeof(report));
+	(void)rawcall(SYS_write, c->context->report_fd, &report, sizeof(report));
 }
 
 /* Whether a failure tells of one directory of PATH only: it is not there, too long, or on a server
@@ -382,7 +384,7 @@ static bool join_path(char *path, size_t size, const char *dir, size_t len, cons
  * the most telling failure. */
 static int exec_search(const struct child *c)
 {
-	char *const *argv = c->program->argv, *const *env = c->seat->env.v;
+	char *const *argv = c->program->argv, *const *env = c->context->env.v;
 	const char *path = stepd_env_get((char **)env, "PATH"), *end;
 	char candidate[PATH_MAX];
 	int r = -ENOENT, error;
@@ -423,7 +425,7 @@ static long open_program(const struct child *c)
 
 	if (strchr(name, '/'))
 		return open_regular(name);
-	path = stepd_env_get(c->seat->env.v, "PATH");
+	path = stepd_env_get(c->context->env.v, "PATH");
 	for (path = path ? path : ""; path && fd < 0; path = *end ? end + 1 : NULL) {
 		end = path + strcspn(path, ":");
 		if (join_path(candidate, sizeof(candidate), path, (size_t)(end - path), name))
@@ -460,7 +462,7 @@ static int do_exec(struct child *c)
 		send_report(c, CHILD_STAGE_EXEC, 0);
 	if (!strchr(c->program->argv[0], '/'))
 		return exec_search(c);
-	return (int)rawcall(SYS_execve, c->program->argv[0], c->program->argv, c->seat->env.v);
+	return (int)rawcall(SYS_execve, c->program->argv[0], c->program->argv, c->context->env.v);
 }
 
 static const struct {
@@ -495,23 +497,23 @@ bool child_can_share_memory(const struct child_setup *setup)
 		rawcall(SYS_close_range, ~0u, ~0u, CLOSE_RANGE_CLOEXEC) == 0;
 }
 
-_noreturn_ void child_main(struct child_seat *seat)
+_noreturn_ void child_main(struct child_context *context)
 {
-	const struct child_setup *setup = seat->setup;
+	const struct child_setup *setup = context->setup;
 	struct plan *plan = setup->plan;
 	struct child c = {
 		.setup = setup,
-		.seat = seat,
+		.context = context,
 		.plan = plan,
-		.program = plan_task_program(plan, setup->joined, seat->io.local_id),
-		.local_id = seat->io.local_id,
+		.program = plan_task_program(plan, setup->joined, context->io.local_id),
+		.local_id = context->io.local_id,
 	};
 	size_t i;
 	int r;
 
 	/* While any child holds it open, the others would not see the agent's end. */
-	if (seat->hold_write_fd >= 0)
-		(void)rawcall(SYS_close, seat->hold_write_fd); /* it is there */
+	if (context->hold_write_fd >= 0)
+		(void)rawcall(SYS_close, context->hold_write_fd); /* it is there */
 	for (i = 0; i < CHILD_STAGE_MAX; i++) {
 		c.detail = 0;
 		r = operations[i].run(&c);

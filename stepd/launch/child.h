@@ -7,7 +7,7 @@
  * executed.
  *
  * Such a child may share its parent's memory (CLONE_VM, launcher.h). So it writes only to its own
- * stack and its own seat, and where child_can_share_memory() is true it uses nothing of the C
+ * stack and its own context, and where child_can_share_memory() is true it uses nothing of the C
  * library that is thread-local or takes a lock.
  */
 #ifndef STEPD_LAUNCH_CHILD_H
@@ -65,7 +65,7 @@ struct child_setup {
 	struct mpi *mpi;                  /* NULL: no task hook */
 	const struct rlimit *nofile;      /* what the agent had before it raised its own */
 	const char *oom_score_adj;        /* to write, NULL: leave */
-	bool own_session;    /* each task leads one, and has no terminal; child_seat.group is -1 */
+	bool own_session; /* each task leads one, and has no terminal; child_context.group is -1 */
 	bool leave_terminal; /* without that: the agent's is not for this user */
 	bool hide_memory;    /* what became the user would be his to trace: process_is_exposed() */
 	char nice_text[8];   /* of the nice value, for a session of its own; "": none is given */
@@ -73,7 +73,7 @@ struct child_setup {
 };
 
 /* What one child has for itself. */
-struct child_seat {
+struct child_context {
 	const struct child_setup *setup;
 	struct stdio_task io;
 	struct environ_task env; /* room for the task's vector; with an MPI hook from malloc() */
@@ -91,13 +91,13 @@ struct child_seat {
  * child_prepare() comes before each then. */
 bool child_can_share_memory(const struct child_setup *setup);
 
-/* Before the fork: the task's environment, with what the MPI plugin does to it. seat->env.v comes
- * from malloc(), and is the caller's. -errno. */
-int child_prepare(
-	const struct child_setup *setup, uint32_t local_id, struct child_seat *seat) _must_check_;
+/* Before the fork: the task's environment, with what the MPI plugin does to it. context->env.v
+ * comes from malloc(), and is the caller's. -errno. */
+int child_prepare(const struct child_setup *setup, uint32_t local_id,
+	struct child_context *context) _must_check_;
 
 /* Never returns: executes the task, or reports and ends with 126 or 127. */
-_noreturn_ void child_main(struct child_seat *seat);
+_noreturn_ void child_main(struct child_context *context);
 
 /* The sentence for an operator, "task 3: execute '/x/y': Permission denied", into err; returns
  * the exit status that the failure counts as (126, 127). */

@@ -106,9 +106,9 @@ static int adopt_held(struct launch *l, uint32_t rank, pid_t pid, struct err *er
 	return r;
 }
 
-static void run_child(void *seat)
+static void run_child(void *context)
 {
-	child_main(seat);
+	child_main(context);
 }
 
 /* Where the next task joins. */
@@ -124,23 +124,24 @@ static void note_group(struct launch *l, pid_t first)
 	l->group = first;
 }
 
-static int fork_into(struct launch *l, struct child_seat *seat, pid_t *ret_pid, struct err *err)
+static int fork_into(
+	struct launch *l, struct child_context *context, pid_t *ret_pid, struct err *err)
 {
 	stepd_step_rec_t *job = &l->setup.plan->job;
-	uint32_t local_id = seat->io.local_id, rank = job->task[local_id].gtid;
+	uint32_t local_id = context->io.local_id, rank = job->task[local_id].gtid;
 	_cleanup_close_ int cgroup_fd = next_clone_fd(l, local_id);
 	int r;
 
 	if (l->into && cgroup_fd < 0)
 		return err_set(err, cgroup_fd, "make the container of task %u", rank);
-	seat->setup = &l->setup;
-	seat->group = l->into ? l->group : -1;
-	seat->adopted = !l->into;
-	seat->report_fd = l->task_report_fd;
-	seat->hold_fd = l->hold_fd;
-	seat->hold_write_fd = l->hold_write_fd;
+	context->setup = &l->setup;
+	context->group = l->into ? l->group : -1;
+	context->adopted = !l->into;
+	context->report_fd = l->task_report_fd;
+	context->hold_fd = l->hold_fd;
+	context->hold_write_fd = l->hold_write_fd;
 	l->spawn.cgroup_fd = cgroup_fd;
-	r = spawn_child(&l->spawn, run_child, seat, &seat->own_signals, ret_pid);
+	r = spawn_child(&l->spawn, run_child, context, &context->own_signals, ret_pid);
 	if (r < 0)
 		return err_set(err, r, "fork task %u", rank);
 	job->task[local_id].pid = *ret_pid;
@@ -156,7 +157,7 @@ static int fork_into(struct launch *l, struct child_seat *seat, pid_t *ret_pid, 
 	return 0;
 }
 
-int launch_fork(struct launch *l, uint32_t local_id, struct child_seat *seat, pid_t *ret_pid,
+int launch_fork(struct launch *l, uint32_t local_id, struct child_context *context, pid_t *ret_pid,
 	struct err *err)
 {
 	struct stdio_task io;
@@ -165,8 +166,8 @@ int launch_fork(struct launch *l, uint32_t local_id, struct child_seat *seat, pi
 	r = stdio_task_open(l->io, local_id, &io, err);
 	if (r < 0)
 		return r;
-	seat->io = io;
-	r = fork_into(l, seat, ret_pid, err);
+	context->io = io;
+	r = fork_into(l, context, ret_pid, err);
 	stdio_task_close(l->io, &io);
 	return r;
 }

@@ -50,9 +50,9 @@ int launch_open(struct launch *l, struct proctrack *pt, struct stdio *io, bool h
 	struct err *err) _must_check_;
 
 /* Forks the task of this local id into the container: ids in ascending order from l->first,
- * and launcher.h calls it for all that a step begins with. seat is the child's; with l->spawn.stack
- * it stays so until its exec. */
-int launch_fork(struct launch *l, uint32_t local_id, struct child_seat *seat, pid_t *ret_pid,
+ * and launcher.h calls it for all that a step begins with. context is the child's; with
+ * l->spawn.stack it stays so until its exec. */
+int launch_fork(struct launch *l, uint32_t local_id, struct child_context *context, pid_t *ret_pid,
 	struct err *err) _must_check_;
 
 /* All are forked: closes what only children needed, and lets them go. */

@@ -35,10 +35,10 @@ struct board {
 	pid_t pid[];
 };
 
-/* Seats and stacks of the children, in the launcher's memory. */
+/* Contexts and stacks of the children, in the launcher's memory. */
 struct slab {
 	char *at;
-	size_t seat_bytes, size;
+	size_t context_bytes, size;
 };
 
 static bool is_of_use(const struct launch *l)
@@ -54,47 +54,50 @@ static bool is_of_use(const struct launch *l)
 
 /* ---- in the launcher ----------------------------------------------------------------------- */
 
-/* Pointers in the vector that stands beside a seat. One that a plugin changes is from the heap. */
+/* Pointers in the vector that stands beside a context. One that a plugin changes is from the heap.
+ */
 static size_t room_for_vector(const struct launch *l)
 {
 	return l->setup.mpi ? 0 : l->setup.plan->task_env.room;
 }
 
 /* Of one child, whose environment has room for vars. */
-static size_t seat_bytes(size_t vars)
+static size_t context_bytes(size_t vars)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	size_t bytes = sizeof(struct child_seat) + vars * sizeof(char *) + STACK_BYTES;
+	size_t bytes = sizeof(struct child_context) + vars * sizeof(char *) + STACK_BYTES;
 
 	return (bytes + page - 1) / page * page;
 }
 
 static int slab_map(struct slab *slab, uint32_t n, size_t vars)
 {
-	slab->seat_bytes = seat_bytes(vars);
-	slab->size = slab->seat_bytes * n;
+	slab->context_bytes = context_bytes(vars);
+	slab->size = slab->context_bytes * n;
 	slab->at = mmap(NULL, slab->size, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	return slab->at == MAP_FAILED ? -errno : 0;
 }
 
-/* The seat stands at the top, next to where its stack begins: small tasks touch few pages. */
-static struct child_seat *slab_seat(const struct slab *slab, uint32_t i, size_t vars, char **stack)
+/* The context stands at the top, next to where its stack begins: small tasks touch few pages. */
+static struct child_context *slab_context(
+	const struct slab *slab, uint32_t i, size_t vars, char **stack)
 {
-	char *top = slab->at + slab->seat_bytes * (i + 1u);
+	char *top = slab->at + slab->context_bytes * (i + 1u);
 	char **v = (char **)(void *)(top - vars * sizeof(char *));
-	uintptr_t at = (uintptr_t)v - sizeof(struct child_seat);
-	struct child_seat *seat = (void *)(at - at % 16);
+	uintptr_t at = (uintptr_t)v - sizeof(struct child_context);
+	struct child_context *context = (void *)(at - at % 16);
 
-	*stack = top - slab->seat_bytes;
-	*seat = (struct child_seat){.env = {.v = vars ? v : NULL, .room = vars}};
-	return seat;
+	*stack = top - slab->context_bytes;
+	*context = (struct child_context){.env = {.v = vars ? v : NULL, .room = vars}};
+	return context;
 }
 
 /* A child shares this heap and frees nothing of it; nor does the launcher, which ends soon. */
-static int prepare(const struct launch *l, uint32_t i, struct child_seat *seat, struct err *err)
+static int prepare(
+	const struct launch *l, uint32_t i, struct child_context *context, struct err *err)
 {
-	int r = l->setup.mpi ? child_prepare(&l->setup, i, seat) : 0;
+	int r = l->setup.mpi ? child_prepare(&l->setup, i, context) : 0;
 
 	return r < 0 ? err_set(err, r, "make the environment of task %u",
 			       l->setup.plan->job.task[i].gtid)
@@ -105,7 +108,7 @@ static int make_all(struct launch *l, struct board *board)
 {
 	const struct plan *plan = l->setup.plan;
 	size_t vars = room_for_vector(l);
-	struct child_seat *seat;
+	struct child_context *context;
 	struct slab slab;
 	char *stack;
 	uint32_t i;
@@ -114,12 +117,12 @@ static int make_all(struct launch *l, struct board *board)
 	if (r < 0)
 		return err_set(&board->err, r, "get memory for the tasks' start");
 	for (i = 0; r == 0 && i < plan->job.node_tasks; i++) {
-		seat = slab_seat(&slab, i, vars, &stack);
+		context = slab_context(&slab, i, vars, &stack);
 		l->spawn.stack = stack;
-		l->spawn.stack_size = (size_t)((char *)seat - stack);
-		r = prepare(l, i, seat, &board->err);
+		l->spawn.stack_size = (size_t)((char *)context - stack);
+		r = prepare(l, i, context, &board->err);
 		if (r == 0)
-			r = launch_fork(l, i, seat, &board->pid[i], &board->err);
+			r = launch_fork(l, i, context, &board->pid[i], &board->err);
 		if (l->setup.mpi)
 			mpi_task_forked(l->setup.mpi, i);
 	}
@@ -194,7 +197,7 @@ static int run_launcher(struct launch *l, pid_t *pids, struct err *err)
 		l->meanwhile(pidfd, l->userdata);
 	r = pid < 0 ? err_set(err, -errno, "fork the launcher of the tasks")
 		    : await(pid, board, err);
-	l->rss_kib += (long)(n * seat_bytes(l->setup.plan->task_env.room) / 1024);
+	l->rss_kib += (long)(n * context_bytes(l->setup.plan->task_env.room) / 1024);
 	l->next_clone_fd = close_fd(l->next_clone_fd); /* the launcher has used its own of it */
 	for (i = 0; i < n; i++)
 		pids[i] = l->setup.plan->job.task[i].pid = board->pid[i];
@@ -204,7 +207,7 @@ static int run_launcher(struct launch *l, pid_t *pids, struct err *err)
 
 int launcher_fork_all(struct launch *l, pid_t *pids, struct err *err)
 {
-	struct child_seat seat = {.env = l->setup.plan->task_env};
+	struct child_context context = {.env = l->setup.plan->task_env};
 	struct rusage own;
 	uint32_t i;
 	int r = 0;
@@ -214,7 +217,7 @@ int launcher_fork_all(struct launch *l, pid_t *pids, struct err *err)
 	if (is_of_use(l))
 		return run_launcher(l, pids, err);
 	for (i = 0; r == 0 && i < l->setup.plan->job.node_tasks; i++) {
-		r = launch_fork(l, i, &seat, &pids[i], err);
+		r = launch_fork(l, i, &context, &pids[i], err);
 		if (l->setup.mpi)
 			mpi_task_forked(l->setup.mpi, i);
 		if (l->meanwhile && (i + 1) % FORKS_PER_TURN == 0)

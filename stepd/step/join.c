@@ -212,7 +212,7 @@ static void note_fork(struct join *j, pid_t pid, const struct fork_ticks *forked
 
 static int fork_one(struct join *j)
 {
-	struct child_seat seat = {.env = j->part.task_env};
+	struct child_context context = {.env = j->part.task_env};
 	struct fork_ticks forked = {.least = fork_ticks_now()};
 	sigset_t all, saved;
 	pid_t pid = 0;
@@ -222,7 +222,8 @@ static int fork_one(struct join *j)
 		return r;
 	(void)sigfillset(&all); /* as at the step's start; can't fail, nor can the calls */
 	(void)sigprocmask(SIG_SETMASK, &all, &saved);
-	r = launch_fork(&j->launch, j->part.joined.first_local + j->forked, &seat, &pid, &j->err);
+	r = launch_fork(
+		&j->launch, j->part.joined.first_local + j->forked, &context, &pid, &j->err);
 	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
 	join_part_close(j->a, &j->part, j->forked);
 	forked.most = fork_ticks_now();

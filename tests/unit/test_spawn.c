@@ -16,7 +16,7 @@
 #define STACK_BYTES 16384
 
 /* What a child and its parent both see; where memory is not shared the child has a copy. */
-struct seat {
+struct context {
 	bool cleared;
 	volatile int *told; /* in memory that is always shared */
 	volatile int own;   /* written by the child */
@@ -34,12 +34,12 @@ enum {
 
 static void run(void *arg)
 {
-	struct seat *seat = arg;
+	struct context *context = arg;
 
-	seat->own = 42;
-	seat->told[TOLD_CLEARED] = seat->cleared;
-	seat->told[TOLD_PID] = seat->pid == (pid_t)rawcall(SYS_getpid);
-	seat->told[TOLD_PARENT] = (int)rawcall(SYS_getppid);
+	context->own = 42;
+	context->told[TOLD_CLEARED] = context->cleared;
+	context->told[TOLD_PID] = context->pid == (pid_t)rawcall(SYS_getpid);
+	context->told[TOLD_PARENT] = (int)rawcall(SYS_getppid);
 	(void)rawcall(SYS_exit_group, 7);
 }
 
@@ -63,12 +63,12 @@ static void await_end(pid_t pid)
 static void test_copy(void **state)
 {
 	struct spawn how = {.cgroup_fd = -1};
-	struct seat seat = {.told = told};
+	struct context context = {.told = told};
 
 	(void)state;
-	assert_int_equal(spawn_child(&how, run, &seat, &seat.cleared, &seat.pid), 0);
-	await_end(seat.pid);
-	assert_int_equal(seat.own, 0);
+	assert_int_equal(spawn_child(&how, run, &context, &context.cleared, &context.pid), 0);
+	await_end(context.pid);
+	assert_int_equal(context.own, 0);
 	assert_int_equal(told[TOLD_CLEARED], !how.clone3_absent);
 	assert_int_equal(told[TOLD_PARENT], getpid());
 }
@@ -77,7 +77,7 @@ static void test_shared(void **state)
 {
 	static char stack[STACK_BYTES] __attribute__((aligned(16)));
 	struct spawn how = {.cgroup_fd = -1, .stack = stack, .stack_size = sizeof(stack)};
-	struct seat seat = {.told = told};
+	struct context context = {.told = told};
 	int saved_errno = EXDEV;
 
 	(void)state;
@@ -85,13 +85,13 @@ static void test_shared(void **state)
 	skip();
 #endif
 	errno = saved_errno;
-	assert_int_equal(spawn_child(&how, run, &seat, &seat.cleared, &seat.pid),
+	assert_int_equal(spawn_child(&how, run, &context, &context.cleared, &context.pid),
 		RAWCALL_NATIVE ? 0 : -EOPNOTSUPP);
 	if (!RAWCALL_NATIVE)
 		return;
 	assert_int_equal(errno, saved_errno);
-	await_end(seat.pid);
-	assert_int_equal(seat.own, 42);
+	await_end(context.pid);
+	assert_int_equal(context.own, 42);
 	assert_int_equal(told[TOLD_CLEARED], 1);
 	assert_int_equal(told[TOLD_PID], 1);
 }
@@ -99,23 +99,24 @@ static void test_shared(void **state)
 static void test_siblings(void **state)
 {
 	struct spawn how = {.cgroup_fd = -1, .siblings = true};
-	struct seat *seat = mmap(
-		NULL, sizeof(*seat), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct context *context = mmap(
+		NULL, sizeof(*context), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t between;
 	int status;
 
 	(void)state;
-	assert_true(seat != MAP_FAILED);
-	seat->told = told;
+	assert_true(context != MAP_FAILED);
+	context->told = told;
 	between = fork();
 	if (between == 0)
-		_exit(spawn_child(&how, run, seat, &seat->cleared, &seat->pid) == 0 ? 0 : 1);
+		_exit(spawn_child(&how, run, context, &context->cleared, &context->pid) == 0 ? 0
+											     : 1);
 	assert_int_equal(waitpid(between, &status, 0), between);
 	assert_int_equal(status, 0);
-	await_end(seat->pid); /* ours, not its */
+	await_end(context->pid); /* ours, not its */
 	assert_int_equal(told[TOLD_PARENT], getpid());
 	assert_int_equal(told[TOLD_PID], 1);
-	(void)munmap(seat, sizeof(*seat));
+	(void)munmap(context, sizeof(*context));
 }
 
 static void test_without_clone3(void **state)
@@ -128,25 +129,28 @@ static void test_without_clone3(void **state)
 		.stack_size = sizeof(stack),
 		.clone3_absent = true};
 	struct spawn siblings = {.cgroup_fd = -1, .siblings = true, .clone3_absent = true};
-	struct seat seat = {.told = told};
+	struct context context = {.told = told};
 
 	(void)state;
-	assert_int_equal(spawn_child(&into, run, &seat, &seat.cleared, &seat.pid), -EOPNOTSUPP);
-	assert_int_equal(spawn_child(&shared, run, &seat, &seat.cleared, &seat.pid), -EOPNOTSUPP);
-	assert_int_equal(spawn_child(&siblings, run, &seat, &seat.cleared, &seat.pid), -EOPNOTSUPP);
-	assert_int_equal(spawn_child(&plain, run, &seat, &seat.cleared, &seat.pid), 0);
-	await_end(seat.pid);
+	assert_int_equal(
+		spawn_child(&into, run, &context, &context.cleared, &context.pid), -EOPNOTSUPP);
+	assert_int_equal(
+		spawn_child(&shared, run, &context, &context.cleared, &context.pid), -EOPNOTSUPP);
+	assert_int_equal(
+		spawn_child(&siblings, run, &context, &context.cleared, &context.pid), -EOPNOTSUPP);
+	assert_int_equal(spawn_child(&plain, run, &context, &context.cleared, &context.pid), 0);
+	await_end(context.pid);
 	assert_int_equal(told[TOLD_CLEARED], 0);
 }
 
 static void test_bad_cgroup(void **state)
 {
 	struct spawn how = {.cgroup_fd = STDIN_FILENO};
-	struct seat seat = {.told = told};
+	struct context context = {.told = told};
 
 	(void)state;
 	/* EBADF: a descriptor, but of no cgroup; older kernels don't know the flag */
-	assert_true(spawn_child(&how, run, &seat, &seat.cleared, &seat.pid) < 0);
+	assert_true(spawn_child(&how, run, &context, &context.cleared, &context.pid) < 0);
 }
 
 int main(void)

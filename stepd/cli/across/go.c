@@ -40,7 +40,7 @@ static uint32_t find_name(const struct across *a, const char *name)
 	return NO_NODE;
 }
 
-static void seat(struct across *a, struct node *n, uint32_t id)
+static void place_node(struct across *a, struct node *n, uint32_t id)
 {
 	n->id = id;
 	a->by_id[id] = n->relay;
@@ -48,7 +48,7 @@ static void seat(struct across *a, struct node *n, uint32_t id)
 
 /* One command has started all, each where it liked: by name, as far as names are clear, then by the
  * number that the launcher gave it. */
-static void seat_all(struct across *a)
+static void place_all(struct across *a)
 {
 	uint32_t i, id, next = 0;
 
@@ -60,17 +60,17 @@ static void seat_all(struct across *a)
 		id = a->options->launcher.at_once ? find_name(a, n->name) : i;
 		n->id = NO_NODE;
 		if (id != NO_NODE && a->by_id[id] == NO_NODE)
-			seat(a, n, id);
+			place_node(a, n, id);
 	}
 	for (i = 0; i < a->count; i++) {
 		if (a->nodes[i].id == NO_NODE && a->by_id[i] == NO_NODE)
-			seat(a, &a->nodes[i], i);
+			place_node(a, &a->nodes[i], i);
 	}
 	for (i = 0; i < a->count; i++) {
 		while (a->nodes[i].id == NO_NODE && a->by_id[next] != NO_NODE)
 			next++;
 		if (a->nodes[i].id == NO_NODE)
-			seat(a, &a->nodes[i], next);
+			place_node(a, &a->nodes[i], next);
 	}
 }
 
@@ -364,7 +364,7 @@ void across_go(struct across *a)
 	int r;
 
 	ev_timer_stop(a->loop, &a->launch);
-	seat_all(a);
+	place_all(a);
 	r = name_nodes(a);
 	if (r == 0 && !check_addresses(a)) {
 		fail(a);
