@@ -30,7 +30,7 @@
 #define STACK_BYTES (24u << 10)
 
 /* What the launcher leaves the agent, in memory that both write. */
-struct board {
+struct shared_result {
 	struct err err;
 	pid_t pid[];
 };
@@ -104,7 +104,7 @@ static int prepare(
 		     : 0;
 }
 
-static int make_all(struct launch *l, struct board *board)
+static int make_all(struct launch *l, struct shared_result *shared)
 {
 	const struct plan *plan = l->setup.plan;
 	size_t vars = room_for_vector(l);
@@ -115,14 +115,14 @@ static int make_all(struct launch *l, struct board *board)
 	int r = slab_map(&slab, plan->job.node_tasks, vars);
 
 	if (r < 0)
-		return err_set(&board->err, r, "get memory for the tasks' start");
+		return err_set(&shared->err, r, "get memory for the tasks' start");
 	for (i = 0; r == 0 && i < plan->job.node_tasks; i++) {
 		context = slab_context(&slab, i, vars, &stack);
 		l->spawn.stack = stack;
 		l->spawn.stack_size = (size_t)((char *)context - stack);
-		r = prepare(l, i, context, &board->err);
+		r = prepare(l, i, context, &shared->err);
 		if (r == 0)
-			r = launch_fork(l, i, context, &board->pid[i], &board->err);
+			r = launch_fork(l, i, context, &shared->pid[i], &shared->err);
 		if (l->setup.mpi)
 			mpi_task_forked(l->setup.mpi, i);
 	}
@@ -139,7 +139,7 @@ static int set_oom_score_adj(struct launch *l, struct err *err)
 	return r < 0 ? err_set(err, r, "set oom_score_adj %s for the tasks", text) : 0;
 }
 
-_noreturn_ static void launcher_main(struct launch *l, struct board *board, pid_t agent)
+_noreturn_ static void launcher_main(struct launch *l, struct shared_result *shared, pid_t agent)
 {
 	int r;
 
@@ -150,15 +150,15 @@ _noreturn_ static void launcher_main(struct launch *l, struct board *board, pid_
 		_exit(STATUS_NOT_EXECUTABLE);
 	l->group = -1;
 	l->spawn.siblings = true;
-	r = set_oom_score_adj(l, &board->err);
+	r = set_oom_score_adj(l, &shared->err);
 	if (r == 0)
-		r = make_all(l, board);
+		r = make_all(l, shared);
 	_exit(r < 0 ? STATUS_NOT_EXECUTABLE : 0);
 }
 
 /* ---- in the agent -------------------------------------------------------------------------- */
 
-static int await(pid_t pid, const struct board *board, struct err *err)
+static int await(pid_t pid, const struct shared_result *shared, struct err *err)
 {
 	int status;
 
@@ -172,36 +172,36 @@ static int await(pid_t pid, const struct board *board, struct err *err)
 			WTERMSIG(status));
 	if (status == 0)
 		return 0;
-	*err = board->err;
+	*err = shared->err;
 	return err->code < 0 ? err->code : err_set(err, -EIO, "start the tasks");
 }
 
 static int run_launcher(struct launch *l, pid_t *pids, struct err *err)
 {
 	uint32_t n = l->setup.plan->job.node_tasks, i;
-	size_t size = sizeof(struct board) + n * sizeof(pid_t);
+	size_t size = sizeof(struct shared_result) + n * sizeof(pid_t);
 	_cleanup_close_ int pidfd = -1;
 	struct clone_args args = {
 		.flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&pidfd, .exit_signal = SIGCHLD};
-	struct board *board;
+	struct shared_result *shared;
 	pid_t pid, self = getpid();
 	int r;
 
-	board = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (board == MAP_FAILED)
+	shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED)
 		return err_set(err, -errno, "get memory for the tasks' start");
 	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 	if (pid == 0)
-		launcher_main(l, board, self);
+		launcher_main(l, shared, self);
 	if (pid > 0 && l->meanwhile)
 		l->meanwhile(pidfd, l->userdata);
 	r = pid < 0 ? err_set(err, -errno, "fork the launcher of the tasks")
-		    : await(pid, board, err);
+		    : await(pid, shared, err);
 	l->rss_kib += (long)(n * context_bytes(l->setup.plan->task_env.room) / 1024);
 	l->next_clone_fd = close_fd(l->next_clone_fd); /* the launcher has used its own of it */
 	for (i = 0; i < n; i++)
-		pids[i] = l->setup.plan->job.task[i].pid = board->pid[i];
-	(void)munmap(board, size); /* our own mapping */
+		pids[i] = l->setup.plan->job.task[i].pid = shared->pid[i];
+	(void)munmap(shared, size); /* our own mapping */
 	return r;
 }
 
