@@ -27,7 +27,7 @@
 #define IOF_LOST "stepd.iof.lost"
 
 struct delivery;
-struct meal;
+struct pending_write;
 struct pull;
 struct room;
 struct subscriber;
@@ -61,7 +61,7 @@ struct iof {
 	struct room *room; /* iof_room.c */
 
 	/* iof_push.c */
-	struct meal *meals;
+	struct pending_write *writes;
 	size_t feeding_bytes;
 	unsigned pushes; /* of this node's tools, which are not answered yet */
 };

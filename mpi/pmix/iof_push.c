@@ -95,7 +95,7 @@ void px_push(struct px *px, struct call *call)
 /* ---- on the node of the ranks ---- */
 
 /* Bytes for ranks of this node. */
-struct feeding {
+struct push {
 	struct px *px;
 	struct rpc_request request;
 	pmix_byte_object_t bytes;
@@ -105,15 +105,15 @@ struct feeding {
 };
 
 /* The same for one rank: each rank's stand in their order. */
-struct meal {
-	struct meal *next;
-	struct feeding *feeding;
+struct pending_write {
+	struct pending_write *next;
+	struct push *push;
 	uint32_t rank; /* in the step */
 	size_t at, size;
 	bool sent; /* size bytes from at on are the agent's */
 };
 
-static void fed(struct feeding *f, int r)
+static void fed(struct push *f, int r)
 {
 	if (r < 0 && f->r == 0)
 		f->r = r;
@@ -129,96 +129,96 @@ static void fed(struct feeding *f, int r)
 
 static void feed(struct iof *iof, uint32_t rank);
 
-static void end_meal(struct iof *iof, struct meal *meal, int r)
+static void end_write(struct iof *iof, struct pending_write *write, int r)
 {
-	struct meal **at = &iof->meals;
-	struct feeding *f = meal->feeding;
+	struct pending_write **at = &iof->writes;
+	struct push *f = write->push;
 
-	while (*at != meal)
+	while (*at != write)
 		at = &(*at)->next;
-	*at = meal->next;
-	free(meal);
+	*at = write->next;
+	free(write);
 	fed(f, r);
 }
 
 static void on_taken(void *userdata, int r, const struct err *err)
 {
-	struct meal *meal = userdata;
-	struct iof *iof = meal->feeding->px->iof;
-	uint32_t rank = meal->rank;
+	struct pending_write *write = userdata;
+	struct iof *iof = write->push->px->iof;
+	uint32_t rank = write->rank;
 
 	(void)err;
 	if (!iof)
 		return; /* this process ends */
-	meal->sent = false;
-	meal->at += meal->size;
-	if (r < 0 || meal->at >= meal->feeding->bytes.size)
-		end_meal(iof, meal, r);
+	write->sent = false;
+	write->at += write->size;
+	if (r < 0 || write->at >= write->push->bytes.size)
+		end_write(iof, write, r);
 	feed(iof, rank);
 }
 
 /* The next piece for the rank, if it has had the one before. */
 static void feed(struct iof *iof, uint32_t rank)
 {
-	struct meal *meal = iof->meals;
+	struct pending_write *write = iof->writes;
 	struct err err = ERR_INIT;
-	struct feeding *f;
+	struct push *f;
 	int r;
 
-	while (meal && meal->rank != rank)
-		meal = meal->next;
-	if (!meal || meal->sent)
+	while (write && write->rank != rank)
+		write = write->next;
+	if (!write || write->sent)
 		return;
-	f = meal->feeding;
-	meal->size = f->bytes.size - meal->at;
-	if (meal->size > LINK_INPUT_MAX)
-		meal->size = LINK_INPUT_MAX;
-	meal->sent = true;
-	r = serve_input(iof->px->serve, rank, f->bytes.bytes + meal->at, meal->size,
-		f->end && meal->at + meal->size == f->bytes.size, on_taken, meal, &err);
+	f = write->push;
+	write->size = f->bytes.size - write->at;
+	if (write->size > LINK_INPUT_MAX)
+		write->size = LINK_INPUT_MAX;
+	write->sent = true;
+	r = serve_input(iof->px->serve, rank, f->bytes.bytes + write->at, write->size,
+		f->end && write->at + write->size == f->bytes.size, on_taken, write, &err);
 	if (r < 0)
-		on_taken(meal, r, &err);
+		on_taken(write, r, &err);
 }
 
 struct locals {
-	struct feeding *feeding;
-	struct meal **last;
+	struct push *push;
+	struct pending_write **last;
 };
 
-static int add_meal(struct nspace *nspace, uint32_t rank, void *userdata)
+static int add_write(struct nspace *nspace, uint32_t rank, void *userdata)
 {
 	struct locals *locals = userdata;
-	struct feeding *f = locals->feeding;
-	struct meal *meal;
+	struct push *f = locals->push;
+	struct pending_write *write;
 
 	if (nspace->ranks[rank].node != f->px->node)
 		return 0;
-	meal = calloc(1, sizeof(*meal));
-	if (!meal)
+	write = calloc(1, sizeof(*write));
+	if (!write)
 		return -ENOMEM;
-	meal->feeding = f;
-	meal->rank = nspace->first_rank + rank;
+	write->push = f;
+	write->rank = nspace->first_rank + rank;
 	f->pending++;
-	*locals->last = meal;
-	locals->last = &meal->next;
+	*locals->last = write;
+	locals->last = &write->next;
 	return 0;
 }
 
-/* The ranks, apart from the list first: each call ends meals. */
-static void feed_all(struct iof *iof, struct meal *meals)
+/* The ranks, apart from the list first: each call ends writes. */
+static void write_all(struct iof *iof, struct pending_write *writes)
 {
-	struct meal **end = &iof->meals, *meal;
+	struct pending_write **end = &iof->writes, *write;
 	_cleanup_free_ uint32_t *ranks = NULL;
 	size_t n = 0, i = 0;
 
-	for (meal = meals; meal; meal = meal->next)
+	for (write = writes; write; write = write->next)
 		n++;
 	ranks = calloc(n + 1, sizeof(*ranks));
-	for (meal = meals; ranks && meal; meal = meal->next)
-		ranks[i++] = meal->rank;
+	for (write = writes; ranks && write; write = write->next)
+		ranks[i++] = write->rank;
 	while (*end)
 		end = &(*end)->next;
-	*end = meals;
+	*end = writes;
 	for (i = 0; ranks && i < n; i++)
 		feed(iof, ranks[i]);
 }
@@ -226,9 +226,9 @@ static void feed_all(struct iof *iof, struct meal *meals)
 static void serve_push(struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args)
 {
 	_cleanup_free_ pmix_proc_t *procs = NULL;
-	struct feeding *f = calloc(1, sizeof(*f));
-	struct meal *meals = NULL, *meal;
-	struct locals locals = {.feeding = f, .last = &meals};
+	struct push *f = calloc(1, sizeof(*f));
+	struct pending_write *writes = NULL, *write;
+	struct locals locals = {.push = f, .last = &writes};
 	size_t count;
 	uint8_t end = 0;
 	int r = 0;
@@ -237,7 +237,7 @@ static void serve_push(struct px *px, const struct rpc_request *request, pmix_da
 		rpc_reply(px, request, PMIX_ERR_NOMEM, NULL);
 		return;
 	}
-	*f = (struct feeding){.px = px, .request = *request, .pending = 1};
+	*f = (struct push){.px = px, .request = *request, .pending = 1};
 	if (!unpack(args, &end, 1, PMIX_UINT8) || !unpack(args, &f->bytes, 1, PMIX_BYTE_OBJECT) ||
 		!unpack_procs(args, &procs, &count))
 		r = -EINVAL;
@@ -246,22 +246,22 @@ static void serve_push(struct px *px, const struct rpc_request *request, pmix_da
 	if (r == 0 && px->iof->feeding_bytes > PUSH_MAX)
 		r = -EBUSY;
 	if (r == 0)
-		r = names_each(&px->names, procs, count, px->node, add_meal, &locals);
-	if (r == 0 && !meals)
+		r = names_each(&px->names, procs, count, px->node, add_write, &locals);
+	if (r == 0 && !writes)
 		r = -ESRCH;
-	while (r < 0 && (meal = meals)) {
-		meals = meal->next;
+	while (r < 0 && (write = writes)) {
+		writes = write->next;
 		f->pending--;
-		free(meal);
+		free(write);
 	}
 	if (r == 0)
-		feed_all(px->iof, meals);
+		write_all(px->iof, writes);
 	fed(f, r);
 }
 
 bool iof_push_is_idle(const struct iof *iof)
 {
-	return !iof->meals && iof->pushes == 0;
+	return !iof->writes && iof->pushes == 0;
 }
 
 void iof_push_open(struct iof *iof)
