@@ -99,7 +99,7 @@ static bool end_gather(struct gather *g, uint32_t rank)
 	_cleanup_bitset_ struct bitset ranks = {0};
 	char why[600];
 
-	if (!bitset_test(&g->ranks, rank) || g->doomed)
+	if (!bitset_test(&g->ranks, rank) || g->failing)
 		return false;
 	if (!g->exchanging)
 		return gather_fail_if_gone(g, NULL);
@@ -107,7 +107,7 @@ static bool end_gather(struct gather *g, uint32_t rank)
 		return false;
 	bitset_set(&ranks, rank);
 	death_name(g, NULL, &ranks, why, sizeof(why));
-	gather_doom(g, why);
+	gather_fail(g, why);
 	return true;
 }
 

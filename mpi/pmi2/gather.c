@@ -226,12 +226,12 @@ bool gather_fail_if_gone(struct gather *g, const char *how)
 	return true;
 }
 
-void gather_doom(struct gather *g, const char *why)
+void gather_fail(struct gather *g, const char *why)
 {
 	struct pmi *pmi = g->space->pmi;
 	struct wire_set set = set_of(g);
 
-	g->doomed = true;
+	g->failing = true;
 	(void)pmi->ops.fence_fail(pmi->userdata, &set, why); /* else the deadline ends it */
 }
 

@@ -42,7 +42,7 @@ struct gather {
 	uint32_t arrived_count, expected_count;
 	struct ask *asks; /* by local place */
 	bool exchanging;
-	bool doomed; /* the exchange has been told that it can't end well */
+	bool failing; /* the exchange has been told that it can't end well */
 	struct deadline deadline;
 	void *state; /* the kind's */
 };
@@ -59,7 +59,7 @@ void gather_arrive(struct gather *g, const struct ask *ask);
  */
 bool gather_fail_if_gone(struct gather *g, const char *how);
 /* A rank of another node has died while this node waits for the others. */
-void gather_doom(struct gather *g, const char *why);
+void gather_fail(struct gather *g, const char *why);
 
 /* A task has hung up: those who wait for it need wait no longer, on any node. */
 void gather_task_went(struct pmi_task *task, const char *how);

@@ -27,7 +27,7 @@ bool conn_is_busy(const struct conn *conn)
 	return conn->call.under_way || conn->is_waiting || buffer_size(&conn->out) > 0;
 }
 
-void conn_doom(struct conn *conn, const char *why)
+void conn_fail(struct conn *conn, const char *why)
 {
 	struct control *c = conn->control;
 
@@ -44,7 +44,7 @@ void conn_doom(struct conn *conn, const char *why)
 	conn->fd = close_fd(conn->fd);
 	if (conn->is_due)
 		TAILQ_REMOVE(&c->due[conn->turn_class], conn, due);
-	conn->is_due = false; /* a place among the doomed follows */
+	conn->is_due = false; /* a place among the failed follows */
 	frames_clear(&conn->in);
 	buffer_clear(&conn->out);
 	room_count(conn);
@@ -120,7 +120,7 @@ static bool serve_one(struct conn *conn)
 		return false;
 	}
 	if (r < 0) {
-		conn_doom(conn, r == -EMSGSIZE ? "a call too long" : "what it sent is no call");
+		conn_fail(conn, r == -EMSGSIZE ? "a call too long" : "what it sent is no call");
 		return false;
 	}
 	if (conn->fd < 0) /* the answer could not be sent */
@@ -151,7 +151,7 @@ static void serve(struct conn *conn, unsigned calls)
 	if (c->finishing)
 		conn_finish(conn);
 	else if (conn->fd >= 0 && !conn_is_busy(conn) && had_all && conn->no_more_input)
-		conn_doom(conn, "done");
+		conn_fail(conn, "done");
 	conn_settle(conn);
 }
 
@@ -163,7 +163,7 @@ static void feed(struct conn *conn, size_t size, unsigned calls)
 
 	touch(conn);
 	if (!room_make(conn, grows) || buffer_add(&conn->in.bytes, c->scratch, size) < 0) {
-		conn_doom(conn, "no memory for its call");
+		conn_fail(conn, "no memory for its call");
 		return;
 	}
 	room_count(conn);
@@ -188,7 +188,7 @@ static void read_some(struct conn *conn, unsigned calls)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
 		conn_settle(conn);
 	} else if (n < 0) {
-		conn_doom(conn, "reading failed");
+		conn_fail(conn, "reading failed");
 	} else if (n == 0) {
 		conn->no_more_input = true;
 		serve(conn, calls);
@@ -240,7 +240,7 @@ static void keep_rest(struct conn *conn, const struct iovec *iov, size_t count, 
 		r = buffer_add(&conn->out, (char *)iov[i].iov_base + skip, iov[i].iov_len - skip);
 	}
 	if (r < 0)
-		conn_doom(conn, "no memory for its answers");
+		conn_fail(conn, "no memory for its answers");
 	else
 		room_count(conn);
 }
@@ -258,7 +258,7 @@ void conn_send(struct conn *conn, struct iovec *iov, size_t count)
 	if (buffer_size(&conn->out) == 0)
 		n = send_now(conn, iov, count);
 	if (n < 0)
-		conn_doom(conn, "it takes no more answers");
+		conn_fail(conn, "it takes no more answers");
 	else if ((size_t)n < size)
 		keep_rest(conn, iov, count, (size_t)n);
 }
@@ -281,7 +281,7 @@ static void on_writable(struct ev_loop *loop, ev_io *io, _unused_ int revents)
 	ssize_t n = send_now(conn, &iov, 1);
 
 	if (n < 0) {
-		conn_doom(conn, "it takes no more answers");
+		conn_fail(conn, "it takes no more answers");
 		return;
 	}
 	buffer_drop(&conn->out, (size_t)n);
@@ -296,7 +296,7 @@ static void on_writable(struct ev_loop *loop, ev_io *io, _unused_ int revents)
 
 static void on_deadline(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
-	conn_doom(timer->data, "too slow");
+	conn_fail(timer->data, "too slow");
 }
 
 /* The answers so far are the kernel's: whose call it is may give more. */
@@ -316,7 +316,7 @@ void conn_turn(struct conn *conn)
 	uint64_t begin_ns;
 
 	if (conn->fd < 0) {
-		conn_bury(conn);
+		conn_remove(conn);
 		return;
 	}
 	begin_ns = clock_now_ns();
@@ -348,7 +348,7 @@ void conn_finish(struct conn *conn)
 	if (conn->fd < 0 || conn->is_serving || is_to_send(conn)) /* serve() does it */
 		return;
 	if (buffer_size(&conn->out) == 0) {
-		conn_doom(conn, "the service ends");
+		conn_fail(conn, "the service ends");
 		return;
 	}
 	if (!conn->is_finishing)
@@ -394,7 +394,7 @@ int conn_new_take(struct control *c, int fd, const struct control_peer *peer,
 	return 0;
 }
 
-void conn_bury(struct conn *conn)
+void conn_remove(struct conn *conn)
 {
 	struct control_call *call = &conn->call;
 
@@ -402,7 +402,7 @@ void conn_bury(struct conn *conn)
 	if (call->under_way && call->on_gone)
 		call->on_gone(call, call->gone_userdata);
 	if (conn->is_due)
-		TAILQ_REMOVE(&conn->control->doomed, conn, due);
+		TAILQ_REMOVE(&conn->control->failed, conn, due);
 	TAILQ_REMOVE(&conn->control->all, conn, all);
 	free(conn);
 }

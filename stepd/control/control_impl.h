@@ -3,7 +3,7 @@
  * The control service's insides, shared by the files of stepd/control/. Nobody else looks here.
  *
  * A connection reads, or runs one call, or writes: only with nothing to answer and nothing to write
- * it takes more input. It never ends inside of a function that somebody else called: conn_doom()
+ * it takes more input. It never ends inside of a function that somebody else called: conn_fail()
  * closes it at once, and the next turn of the loop tells who kept its call and frees it. So a
  * struct conn is valid in every callback, and what follows a reply may look at it.
  */
@@ -39,10 +39,10 @@ TAILQ_HEAD(conn_list, conn);
 
 struct conn {
 	TAILQ_ENTRY(conn) all;     /* of control->all, the one that is silent for longest first */
-	TAILQ_ENTRY(conn) due;     /* of control->due or, doomed, of control->doomed; with is_due */
+	TAILQ_ENTRY(conn) due;     /* of control->due or, failed, of control->failed; with is_due */
 	TAILQ_ENTRY(conn) waiting; /* of control->waiting, with is_waiting */
 	struct control *control;
-	int fd; /* -1: doomed */
+	int fd; /* -1: failed */
 	struct control_peer peer;
 	enum control_access access;     /* the peer's; CONTROL_EVERYBODY: a stranger */
 	enum control_access turn_class; /* whose share of a turn's time it uses */
@@ -72,7 +72,7 @@ struct control {
 	struct listener listeners[LISTENER_MAX];
 	int spare_fd, hup_fd;
 	bool ready, finishing, accept_failed;
-	struct conn_list all, waiting, doomed;
+	struct conn_list all, waiting, failed;
 	struct conn_list due[CONTROL_ACCESS_MAX + 1]; /* by turn_class */
 	unsigned turn_number;                         /* of the loop, which spent_ns is of */
 	uint64_t spent_ns[CONTROL_ACCESS_MAX + 1];    /* by turn_class */
@@ -114,8 +114,8 @@ void turn_charge(struct control *c, enum control_access turn_class, uint64_t beg
 
 int conn_new_take(struct control *c, int fd, const struct control_peer *peer,
 	enum control_access access, struct conn **ret_conn) _must_check_;
-void conn_bury(struct conn *conn); /* a doomed one: tells who kept its call, and frees it */
-void conn_doom(struct conn *conn, const char *why);
+void conn_remove(struct conn *conn); /* a failed one: tells who kept its call, and frees it */
+void conn_fail(struct conn *conn, const char *why);
 void conn_turn(struct conn *conn);  /* what is due */
 void conn_greet(struct conn *conn); /* reads what it has sent by now, and runs its first call */
 void conn_end_waiting(struct conn *conn); /* its call's time has come */

@@ -101,7 +101,7 @@ static bool close_idle(struct control *c)
 			break;
 	}
 	if (idle)
-		conn_doom(idle, "silent for longest, and another needs its place");
+		conn_fail(idle, "silent for longest, and another needs its place");
 	return idle != NULL;
 }
 
@@ -144,7 +144,7 @@ bool room_make(struct conn *conn, size_t bytes)
 		stalest = find_stalest(c, conn);
 		if (!stalest)
 			return false;
-		conn_doom(stalest, "its buffers stood still for longest, and memory is full");
+		conn_fail(stalest, "its buffers stood still for longest, and memory is full");
 	}
 	return true;
 }

@@ -201,7 +201,7 @@ static void restore_conn(
 	conn->no_more_input = json_is_true(json_object_get(saved, "no_more_input"));
 	if (add_hex(&conn->in.bytes, json_object_get(saved, "in")) < 0 ||
 		add_hex(&conn->out, json_object_get(saved, "out")) < 0) {
-		conn_doom(conn, "it can't be restored");
+		conn_fail(conn, "it can't be restored");
 		return;
 	}
 	room_count(conn);

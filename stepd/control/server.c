@@ -51,7 +51,7 @@ void control_schedule(struct conn *conn)
 		return;
 	conn->is_due = true;
 	if (conn->fd < 0)
-		TAILQ_INSERT_TAIL(&c->doomed, conn, due);
+		TAILQ_INSERT_TAIL(&c->failed, conn, due);
 	else
 		TAILQ_INSERT_TAIL(&c->due[conn->turn_class], conn, due);
 	start_turn(c);
@@ -100,14 +100,14 @@ static void serve_due(struct control *c, enum control_access turn_class)
 		start_turn(c);
 }
 
-static void bury_doomed(struct control *c)
+static void remove_failed(struct control *c)
 {
-	struct conn *conn, *last = TAILQ_LAST(&c->doomed, conn_list);
+	struct conn *conn, *last = TAILQ_LAST(&c->failed, conn_list);
 	bool more = last != NULL;
 
-	while (more && (conn = TAILQ_FIRST(&c->doomed))) {
+	while (more && (conn = TAILQ_FIRST(&c->failed))) {
 		more = conn != last;
-		conn_bury(conn);
+		conn_remove(conn);
 	}
 }
 
@@ -121,7 +121,7 @@ static void on_turn(struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 		end_waiting(c);
 	for (i = 0; i <= CONTROL_EVERYBODY; i++)
 		serve_due(c, i);
-	bury_doomed(c);
+	remove_failed(c);
 	room_give_back(c);
 	end_finish(c);
 }
@@ -137,7 +137,7 @@ void control_watch_hup(struct conn *conn, bool on)
 		return;
 	if (epoll_ctl(c->hup_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, conn->fd, &event) < 0) {
 		if (on) /* no memory: his end would stay unseen */
-			conn_doom(conn, "no memory to watch it");
+			conn_fail(conn, "no memory to watch it");
 		return;
 	}
 	conn->hup_watched = on;
@@ -150,7 +150,7 @@ static void on_hup(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revent
 	int i, n = epoll_wait(c->hup_fd, events, HUPS_PER_TURN, 0);
 
 	for (i = 0; i < n; i++)
-		conn_doom(events[i].data.ptr, "gone");
+		conn_fail(events[i].data.ptr, "gone");
 }
 
 /* ---- who comes ----------------------------------------------------------------------------- */
@@ -271,19 +271,19 @@ static void on_accept_again(_unused_ struct ev_loop *loop, ev_timer *timer, _unu
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
-static void doom_all(struct control *c, const char *why)
+static void fail_all(struct control *c, const char *why)
 {
 	struct conn *conn;
 
 	TAILQ_FOREACH(conn, &c->all, all)
-	conn_doom(conn, why);
+	conn_fail(conn, why);
 }
 
 static void on_patience(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
 	struct control *c = timer->data;
 
-	doom_all(c, "too slow for the end");
+	fail_all(c, "too slow for the end");
 	if (TAILQ_EMPTY(&c->all))
 		end_finish(c);
 }
@@ -341,7 +341,7 @@ static void init_lists(struct control *c)
 
 	TAILQ_INIT(&c->all);
 	TAILQ_INIT(&c->waiting);
-	TAILQ_INIT(&c->doomed);
+	TAILQ_INIT(&c->failed);
 	for (i = 0; i <= CONTROL_EVERYBODY; i++)
 		TAILQ_INIT(&c->due[i]);
 	for (i = 0; i < LISTENER_MAX; i++) {
@@ -429,9 +429,9 @@ struct control *control_close(struct control *c)
 
 	if (!c)
 		return NULL;
-	doom_all(c, "the service ends");
+	fail_all(c, "the service ends");
 	while ((conn = TAILQ_FIRST(&c->all)))
-		conn_bury(conn);
+		conn_remove(conn);
 	ev_timer_stop(c->options.loop, &c->turn);
 	ev_timer_stop(c->options.loop, &c->accept_again);
 	ev_timer_stop(c->options.loop, &c->patience);
