@@ -103,7 +103,7 @@ static void on_exchanged(
 
 /* Before all of this node are here. why: NULL, it is too late. Over nodes it is over for all; g may
  * be gone. */
-static void forsake(struct gather *g, const char *why)
+static void abandon(struct gather *g, const char *why)
 {
 	struct pmi *pmi = g->space->pmi;
 	struct wire_set set = set_of(g);
@@ -111,14 +111,14 @@ static void forsake(struct gather *g, const char *why)
 
 	deadline_stop(pmi, &g->deadline);
 	g->exchanging = true;
-	if (pmi->ops.fence_forsake(pmi->userdata, &set, why, on_exchanged, g, &err) < 0)
+	if (pmi->ops.fence_abandon(pmi->userdata, &set, why, on_exchanged, g, &err) < 0)
 		fail(g, PMI_OTHER, why ? why : err.text);
 }
 
 static void fail_here(struct gather *g, const char *why)
 {
 	if (g->across)
-		forsake(g, why);
+		abandon(g, why);
 	else
 		fail(g, PMI_OTHER, why);
 }
@@ -199,7 +199,7 @@ static void on_deadline(struct deadline *d)
 	char names[400] = "some ranks", why[600];
 
 	if (g->across) {
-		forsake(g, NULL);
+		abandon(g, NULL);
 		return;
 	}
 	if (bitset_init(&ranks, space->size) == 0) {

@@ -41,11 +41,11 @@ struct pmi_ops {
 	uint64_t (*now_ms)(void *userdata);
 	/* There is output, or room for input again, or the conversation is over. */
 	void (*attend)(void *userdata, struct pmi_task *task);
-	/* As wire_fence(), wire_fence_forsake(), wire_fence_fail(), wire_send() and
+	/* As wire_fence(), wire_fence_abandon(), wire_fence_fail(), wire_send() and
 	 * wire_broadcast() */
 	int (*fence)(void *userdata, const struct wire_set *set, const struct iovec *iov,
 		int iovcnt, wire_fence_fn done, void *data, struct err *err);
-	int (*fence_forsake)(void *userdata, const struct wire_set *set, const char *why,
+	int (*fence_abandon)(void *userdata, const struct wire_set *set, const char *why,
 		wire_fence_fn done, void *data, struct err *err);
 	int (*fence_fail)(void *userdata, const struct wire_set *set, const char *why);
 	int (*send)(void *userdata, uint32_t node, uint16_t channel, const struct iovec *iov,

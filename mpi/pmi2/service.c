@@ -27,12 +27,12 @@ static int fence(void *userdata, const struct wire_set *set, const struct iovec 
 		serve_get_host(s->serve)->timeout_ms, done, data, err);
 }
 
-static int fence_forsake(void *userdata, const struct wire_set *set, const char *why,
+static int fence_abandon(void *userdata, const struct wire_set *set, const char *why,
 	wire_fence_fn done, void *data, struct err *err)
 {
 	struct service *s = userdata;
 
-	return wire_fence_forsake(serve_get_wire(s->serve), set,
+	return wire_fence_abandon(serve_get_wire(s->serve), set,
 		serve_get_host(s->serve)->timeout_ms, why, done, data, err);
 }
 
@@ -85,7 +85,7 @@ static const struct pmi_ops ops = {
 	.now_ms = now_ms,
 	.attend = door_attend,
 	.fence = fence,
-	.fence_forsake = fence_forsake,
+	.fence_abandon = fence_abandon,
 	.fence_fail = fence_fail,
 	.send = send_to,
 	.broadcast = broadcast,

@@ -9,7 +9,7 @@ static bool is_complete(const struct wire *w, const struct op *op)
 {
 	size_t i;
 
-	if (wire_takes_part(w, op->group) && (!op->has_begun || op->is_forsaken))
+	if (wire_takes_part(w, op->group) && (!op->has_begun || op->is_abandoned))
 		return false;
 	for (i = 0; i < w->edges_count; i++) {
 		if (op->branch[i] == BRANCH_WAITING)
@@ -278,11 +278,11 @@ int wire_copy_set(
 }
 
 /* Its end here need not wait for the top, where the reason is known. */
-static void forsake(struct wire *w, struct op *op, const char *why)
+static void abandon(struct wire *w, struct op *op, const char *why)
 {
 	struct group *g = op->group;
 
-	op->is_forsaken = true;
+	op->is_abandoned = true;
 	wire_op_check(w, op);
 	if (g->op != op || op->is_done)
 		return;
@@ -305,8 +305,8 @@ static int join(struct wire *w, struct op *op, const struct op *own)
 	op->done = own->done;
 	op->userdata = own->userdata;
 	op->timeout_ms = own->timeout_ms;
-	if (own->is_forsaken) {
-		forsake(w, op, own->why);
+	if (own->is_abandoned) {
+		abandon(w, op, own->why);
 		return 0;
 	}
 	r = wire_runs_append(&op->up, &own->up);
@@ -381,7 +381,7 @@ static int fence(struct wire *w, const struct wire_set *set, const struct iovec 
 	under_way = wire_group_find(w, set->id);
 	if (under_way->op && under_way->op->has_begun && !under_way->op->is_done)
 		return err_say(err, -EALREADY, "a fence of these ranks is under way");
-	if (!own->is_forsaken)
+	if (!own->is_abandoned)
 		r = wire_runs_encode(&own->up, w->node, iov, iovcnt);
 	wire_enter(w);
 	if (r == 0)
@@ -400,11 +400,11 @@ int wire_fence(struct wire *w, const struct wire_set *set, const struct iovec *i
 	return fence(w, set, iov, iovcnt, &op, err);
 }
 
-int wire_fence_forsake(struct wire *w, const struct wire_set *set, uint64_t timeout_ms,
+int wire_fence_abandon(struct wire *w, const struct wire_set *set, uint64_t timeout_ms,
 	const char *why, wire_fence_fn done, void *userdata, struct err *err)
 {
 	struct op op = {.has_begun = true,
-		.is_forsaken = true,
+		.is_abandoned = true,
 		.done = done,
 		.userdata = userdata,
 		.why = why,

@@ -95,7 +95,7 @@ static void answer_known(struct wire *w, struct op *op)
 		if (n == w->node ? true : op->branch[wire_way(w, n)] == BRANCH_COMPLETE)
 			bitset_set(&op->answered, n);
 	}
-	if (wire_takes_part(w, op->group) && (!op->has_begun || op->is_forsaken)) {
+	if (wire_takes_part(w, op->group) && (!op->has_begun || op->is_abandoned)) {
 		int size = (int)missing_here(w, op->group->id, text, sizeof(text));
 
 		note_missing(w, op, w->node, text, size);
@@ -202,7 +202,7 @@ static void answer(struct wire *w, const struct wire_header *who, const struct b
 	h.set = who->set;
 	h.generation = who->generation;
 	if (g && g->began >= who->generation &&
-		!(g->op && g->op->generation == who->generation && g->op->is_forsaken))
+		!(g->op && g->op->generation == who->generation && g->op->is_abandoned))
 		h.flags = WIRE_BEGUN;
 	else if (b)
 		size = missing_here(w, who->set, (char *)b->bytes, 255);

@@ -77,7 +77,7 @@ int wire_fence_fail(struct wire *w, const struct wire_set *set, const char *why)
 /* Begins a fence in vain: this node contributes nothing, and it ends on all nodes, with the
  * sentence why, or, why NULL: ranks have not come within timeout_ms, with the names of all that are
  * missing anywhere. done is told the end, as of wire_fence(); perhaps before this returns. */
-int wire_fence_forsake(struct wire *w, const struct wire_set *set, uint64_t timeout_ms,
+int wire_fence_abandon(struct wire *w, const struct wire_set *set, uint64_t timeout_ms,
 	const char *why, wire_fence_fn done, void *userdata, struct err *err) _must_check_;
 
 /* To one node (which may be this one: then it comes back by itself), or to all others. Messages

@@ -53,19 +53,19 @@ struct op {
 	struct group *group;
 	uint64_t generation;
 	uint32_t top;
-	bool has_begun;   /* here */
-	bool is_forsaken; /* begun in vain: this node contributes nothing */
-	bool is_done;     /* and its done() has been called */
-	bool is_decided;  /* it will end well */
-	bool is_complete; /* this node's part and all below it have gone up */
-	bool is_broken;   /* the top has been told so */
-	bool is_late;     /* the top has been told that it is out of time */
-	size_t up_frames; /* sent */
+	bool has_begun;    /* here */
+	bool is_abandoned; /* begun in vain: this node contributes nothing */
+	bool is_done;      /* and its done() has been called */
+	bool is_decided;   /* it will end well */
+	bool is_complete;  /* this node's part and all below it have gone up */
+	bool is_broken;    /* the top has been told so */
+	bool is_late;      /* the top has been told that it is out of time */
+	size_t up_frames;  /* sent */
 	struct wire_runs up;
 	struct wire_runs down;
 	wire_fence_fn done;
 	void *userdata;
-	const char *why; /* it is forsaken; NULL: it is late. Until it has begun. */
+	const char *why; /* it is abandoned; NULL: it is late. Until it has begun. */
 	uint64_t timeout_ms;
 	struct wire_timer deadline;
 	struct wire_timer probe;

@@ -168,7 +168,7 @@ static void step_fence(struct rig *rig, struct fence *fences)
 	if (timeout_ms < 0xf0)
 		r = wire_fence(rig->wire, &set, &iov, 1, timeout_ms, on_done, f, &err);
 	else
-		r = wire_fence_forsake(rig->wire, &set, timeout_ms,
+		r = wire_fence_abandon(rig->wire, &set, timeout_ms,
 			timeout_ms & 1 ? "it is in vain" : NULL, on_done, f, &err);
 	if (r == 0)
 		rig->fences++;

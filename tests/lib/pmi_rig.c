@@ -95,7 +95,7 @@ static int fence_fail(void *userdata, const struct wire_set *set, const char *wh
 	return 0;
 }
 
-static int fence_forsake(void *userdata, const struct wire_set *set, const char *why,
+static int fence_abandon(void *userdata, const struct wire_set *set, const char *why,
 	wire_fence_fn done, void *data, struct err *err)
 {
 	struct rig_node *node = userdata;
@@ -247,7 +247,7 @@ static const struct pmi_ops ops = {
 	.now_ms = now_ms,
 	.attend = attend,
 	.fence = fence,
-	.fence_forsake = fence_forsake,
+	.fence_abandon = fence_abandon,
 	.fence_fail = fence_fail,
 	.send = send_to,
 	.broadcast = broadcast,

@@ -183,7 +183,7 @@ int sim_fence(struct sim *s, uint32_t node, unsigned group, const char *nodes, u
 		on_done, p, &err);
 }
 
-int sim_forsake(struct sim *s, uint32_t node, unsigned group, uint64_t timeout_ms, const char *why)
+int sim_abandon(struct sim *s, uint32_t node, unsigned group, uint64_t timeout_ms, const char *why)
 {
 	_cleanup_bitset_ struct bitset set = {.words = NULL};
 	struct sim_pending *p = &s->nodes[node].pending[group];
@@ -196,7 +196,7 @@ int sim_forsake(struct sim *s, uint32_t node, unsigned group, uint64_t timeout_m
 		bitset_set(&set, i);
 	p->node = &s->nodes[node];
 	p->group = group;
-	return wire_fence_forsake(s->nodes[node].wire, &(struct wire_set){set, group}, timeout_ms,
+	return wire_fence_abandon(s->nodes[node].wire, &(struct wire_set){set, group}, timeout_ms,
 		why, on_done, p, &err);
 }
 

@@ -77,8 +77,8 @@ uint64_t sim_random(struct sim *s, uint64_t below);
 
 /* Begins a fence at one node, of the nodes of that list, or of all (NULL). */
 int sim_fence(struct sim *s, uint32_t node, unsigned group, const char *nodes, uint64_t timeout_ms);
-/* wire_fence_forsake() of all nodes. */
-int sim_forsake(struct sim *s, uint32_t node, unsigned group, uint64_t timeout_ms, const char *why);
+/* wire_fence_abandon() of all nodes. */
+int sim_abandon(struct sim *s, uint32_t node, unsigned group, uint64_t timeout_ms, const char *why);
 
 /* Delivers frames until there are none: all of a round before those that they bring about; or one
  * after the other by chance, at most that many. Returns how many. */

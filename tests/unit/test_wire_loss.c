@@ -236,7 +236,7 @@ static void expect_next(struct sim *s, unsigned count)
 
 /* Two nodes come to the deadline together, with ranks of their own missing: all are told of both.
  */
-static void test_forsake_late(void **state)
+static void test_abandon_late(void **state)
 {
 	unsigned round;
 	uint32_t i;
@@ -254,8 +254,8 @@ static void test_forsake_late(void **state)
 			if (i != a && i != b)
 				assert_int_equal(sim_fence(&s, i, 0, NULL, 0), 0);
 		}
-		assert_int_equal(sim_forsake(&s, a, 0, 500, NULL), 0);
-		assert_int_equal(sim_forsake(&s, b, 0, 500, NULL), 0);
+		assert_int_equal(sim_abandon(&s, a, 0, 500, NULL), 0);
+		assert_int_equal(sim_abandon(&s, b, 0, 500, NULL), 0);
 		sim_run_until(&s, 50);
 		(void)snprintf(one, sizeof(one), "rank %u on node %u", 10 * a, a);
 		(void)snprintf(two, sizeof(two), "rank %u on node %u", 10 * b, b);
@@ -273,7 +273,7 @@ static void test_forsake_late(void **state)
 }
 
 /* A node that knows why ends its own part at once and the others' by a word; each counts it. */
-static void test_forsake_why(void **state)
+static void test_abandon_why(void **state)
 {
 	unsigned round;
 	uint32_t i;
@@ -289,12 +289,12 @@ static void test_forsake_why(void **state)
 			if (i != node)
 				assert_int_equal(sim_fence(&s, i, 0, NULL, 0), 0);
 		}
-		assert_int_equal(sim_forsake(&s, node, 0, 0, "it is dead"), 0);
+		assert_int_equal(sim_abandon(&s, node, 0, 0, "it is dead"), 0);
 		assert_int_equal(s.nodes[node].end[0].count, 1);
 		sim_run_until(&s, 50);
 		for (i = 0; i < s.count && !(round % 2); i++) {
 			if (i != node)
-				assert_int_equal(sim_forsake(&s, i, 0, 0, "another one"), 0);
+				assert_int_equal(sim_abandon(&s, i, 0, 0, "another one"), 0);
 		}
 		for (i = 0; i < s.count; i++) {
 			assert_int_equal(s.nodes[i].end[0].count, 1);
@@ -400,8 +400,8 @@ int main(void)
 		cmocka_unit_test(test_kill_many),
 		cmocka_unit_test(test_deadline),
 		cmocka_unit_test(test_silent),
-		cmocka_unit_test(test_forsake_late),
-		cmocka_unit_test(test_forsake_why),
+		cmocka_unit_test(test_abandon_late),
+		cmocka_unit_test(test_abandon_why),
 		cmocka_unit_test(test_fail),
 		cmocka_unit_test(test_mismatch),
 	};
