@@ -337,7 +337,7 @@ stepd_cli_steprun_SOURCES = \
 	stepd/cli/across/output.c stepd/cli/across/output.h \
 	stepd/cli/across/running.c stepd/cli/across/running.h \
 	stepd/cli/across/user.c stepd/cli/across/user.h \
-	stepd/cli/across/verdict.c \
+	stepd/cli/across/outcome.c \
 	stepd/cli/layout.c stepd/cli/layout.h \
 	stepd/cli/mpi_list.c stepd/cli/mpi_list.h \
 	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \

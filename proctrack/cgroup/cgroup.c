@@ -83,7 +83,7 @@ static int settle(const stepd_step_rec_t *job, const char *scope, struct err *er
 {
 	struct place_request request = {.asked = secure_getenv(PLACE_ENV), .job = job};
 	struct place *fresh = NULL;
-	enum place_verdict verdict;
+	enum place_outcome outcome;
 	const struct place *known;
 	int r;
 
@@ -95,8 +95,8 @@ static int settle(const stepd_step_rec_t *job, const char *scope, struct err *er
 		r = state_get_place(&known, err);
 		if (r < 0)
 			return r;
-		(void)place_explain(known, PLACE_SCOPE, &verdict);
-		if (verdict != PLACE_OFFERED)
+		(void)place_explain(known, PLACE_SCOPE, &outcome);
+		if (outcome != PLACE_OFFERED)
 			return 0; /* a step gets what was seen by looking */
 	}
 	r = place_open_for(&request, &fresh, err);
@@ -110,15 +110,15 @@ static int settle(const stepd_step_rec_t *job, const char *scope, struct err *er
  * been had, a line on it. */
 static int check_second_best(const struct place *p, char *text, size_t size, struct err *err)
 {
-	enum place_verdict verdict;
-	const char *why = place_explain(p, PLACE_SCOPE, &verdict);
+	enum place_outcome outcome;
+	const char *why = place_explain(p, PLACE_SCOPE, &outcome);
 	char line[ERR_TEXT_SIZE];
 	int r;
 
-	if (verdict != PLACE_FAILED && (geteuid() == 0 || p->origin < PLACE_OWN))
+	if (outcome != PLACE_FAILED && (geteuid() == 0 || p->origin < PLACE_OWN))
 		return 0;
 	r = state_probe_place(line, sizeof(line), err);
-	if (r < 0 || verdict != PLACE_FAILED)
+	if (r < 0 || outcome != PLACE_FAILED)
 		return r;
 	(void)snprintf(text, size,
 		"no scope of systemd can be had for the step: %s; it hangs below '%s' (%s) instead, "

@@ -114,24 +114,24 @@ static void tell_candidates(const struct tell *tell, const struct place *place)
 		[PLACE_OFFERED] = STEPD_FINDING_OK,
 		[PLACE_TAKEN] = STEPD_FINDING_OK,
 	};
-	enum place_verdict verdict;
+	enum place_outcome outcome;
 	const char *why;
 	int i;
 
 	for (i = 0; i < PLACE_ORIGIN_MAX; i++) {
-		why = place_explain(place, i, &verdict);
-		if (verdict != PLACE_PASSED_OVER)
-			tell_finding(tell, level_of[verdict], rows[i].id, NULL, NULL, "%s: %s",
+		why = place_explain(place, i, &outcome);
+		if (outcome != PLACE_PASSED_OVER)
+			tell_finding(tell, level_of[outcome], rows[i].id, NULL, NULL, "%s: %s",
 				rows[i].what, why);
 	}
 }
 
 bool checkup_is_scope(const struct place *place)
 {
-	enum place_verdict verdict;
+	enum place_outcome outcome;
 
-	(void)place_explain(place, PLACE_SCOPE, &verdict); /* the verdict is enough */
-	return verdict == PLACE_OFFERED;
+	(void)place_explain(place, PLACE_SCOPE, &outcome); /* the outcome is enough */
+	return outcome == PLACE_OFFERED;
 }
 
 /* Where the scope will be its name tells only when there is a step; its slice is root's. */

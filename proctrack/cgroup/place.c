@@ -33,16 +33,16 @@ static const char *const origin_words[PLACE_ORIGIN_MAX] = {
 	[PLACE_TOP] = "top",
 };
 
-static void note_trial(struct place *p, enum place_origin origin, enum place_verdict verdict,
+static void note_trial(struct place *p, enum place_origin origin, enum place_outcome outcome,
 	const char *fmt, ...) _printf_(4, 5);
 
 static void note_trial(
-	struct place *p, enum place_origin origin, enum place_verdict verdict, const char *fmt, ...)
+	struct place *p, enum place_origin origin, enum place_outcome outcome, const char *fmt, ...)
 {
 	struct place_trial *trial = &p->trial[origin];
 	va_list ap;
 
-	trial->verdict = verdict;
+	trial->outcome = outcome;
 	va_start(ap, fmt);
 	(void)vsnprintf(trial->why, sizeof(trial->why), fmt, ap);
 	va_end(ap);
@@ -449,13 +449,13 @@ const char *place_get_reason(const struct place *p)
 }
 
 const char *place_explain(
-	const struct place *p, enum place_origin origin, enum place_verdict *ret_verdict)
+	const struct place *p, enum place_origin origin, enum place_outcome *ret_outcome)
 {
 	const struct place_trial *trial = &p->trial[origin];
 
-	if (ret_verdict)
-		*ret_verdict = trial->verdict;
-	return trial->verdict == PLACE_PASSED_OVER ? "another was taken before it" : trial->why;
+	if (ret_outcome)
+		*ret_outcome = trial->outcome;
+	return trial->outcome == PLACE_PASSED_OVER ? "another was taken before it" : trial->why;
 }
 
 const char *place_origin_word(enum place_origin origin)

@@ -30,7 +30,7 @@ enum place_origin {
 };
 
 /* What became of a candidate. */
-enum place_verdict {
+enum place_outcome {
 	PLACE_PASSED_OVER, /* another was taken before it */
 	PLACE_REFUSED,     /* it is not to be had here */
 	PLACE_FAILED,      /* it should be to be had, and is not: worth a warning */
@@ -39,7 +39,7 @@ enum place_verdict {
 };
 
 struct place_trial {
-	enum place_verdict verdict;
+	enum place_outcome outcome;
 	char why[ERR_TEXT_SIZE];
 };
 
@@ -85,10 +85,10 @@ DEFINE_CLEANUP(struct place *, place_close);
 /* Why this root, for a person: "asked for by ...". */
 const char *place_get_reason(const struct place *place);
 
-/* What became of each candidate, and why: one sentence without its full stop. ret_verdict may be
+/* What became of each candidate, and why: one sentence without its full stop. ret_outcome may be
  * NULL. The text lives as long as the place. */
 const char *place_explain(
-	const struct place *place, enum place_origin origin, enum place_verdict *ret_verdict);
+	const struct place *place, enum place_origin origin, enum place_outcome *ret_outcome);
 
 /* "asked", "delegated", "scope", "own", "top" */
 const char *place_origin_word(enum place_origin origin);

@@ -139,15 +139,15 @@ static int probe_group(
 
 int probe_place(const struct place *p, char *text, size_t size, bool *ret_made, struct err *err)
 {
-	enum place_verdict verdict;
-	const char *why = place_explain(p, PLACE_SCOPE, &verdict);
+	enum place_outcome outcome;
+	const char *why = place_explain(p, PLACE_SCOPE, &outcome);
 	int r;
 
 	*ret_made = false;
-	if (verdict == PLACE_OFFERED)
+	if (outcome == PLACE_OFFERED)
 		return say_offered(p, text, size);
 	r = probe_group(p, text, size, ret_made, err);
-	if (r < 0 && verdict == PLACE_FAILED)
+	if (r < 0 && outcome == PLACE_FAILED)
 		return err_prefix(
 			err, "no scope of systemd can be had for the step: %s; else", why);
 	return r;

@@ -117,12 +117,12 @@ static int remember(pid_t pid, uint64_t start_ticks)
 
 /* ---- who descends from whom --------------------------------------------------------------- */
 
-enum verdict {
-	VERDICT_NONE,
-	VERDICT_PENDING, /* on the path that is being walked */
-	VERDICT_OUT,
-	VERDICT_ROOT, /* no member, but its children are */
-	VERDICT_IN,
+enum membership {
+	MEMBERSHIP_NONE,
+	MEMBERSHIP_PENDING, /* on the path that is being walked */
+	MEMBERSHIP_OUT,
+	MEMBERSHIP_ROOT, /* no member, but its children are */
+	MEMBERSHIP_IN,
 };
 
 /* The parent of p in the list, or NULL. Where the list contradicts itself, because a parent died
@@ -146,36 +146,38 @@ static struct proc *find_parent(const struct procs *procs, struct proc *p)
 	return NULL;
 }
 
-/* Walks up from p to the first process that has a verdict, and gives it to all on the way. */
-static void judge(const struct procs *procs, enum verdict *verdict, struct proc *p)
+/* Walks up from p to the first process that is known to be one or not, and gives it to all on the
+ * way. */
+static void judge(const struct procs *procs, enum membership *membership, struct proc *p)
 {
 	struct proc *at = p;
-	enum verdict v;
+	enum membership v;
 	size_t i;
 
-	while (at && verdict[at - procs->v] == VERDICT_NONE) {
-		verdict[at - procs->v] = VERDICT_PENDING;
+	while (at && membership[at - procs->v] == MEMBERSHIP_NONE) {
+		membership[at - procs->v] = MEMBERSHIP_PENDING;
 		at = find_parent(procs, at);
 	}
-	v = at ? verdict[at - procs->v] : VERDICT_OUT;
-	if (v == VERDICT_ROOT)
-		v = VERDICT_IN;
-	if (v == VERDICT_PENDING)
-		v = VERDICT_OUT; /* a circle, of processes that all came and went */
+	v = at ? membership[at - procs->v] : MEMBERSHIP_OUT;
+	if (v == MEMBERSHIP_ROOT)
+		v = MEMBERSHIP_IN;
+	if (v == MEMBERSHIP_PENDING)
+		v = MEMBERSHIP_OUT; /* a circle, of processes that all came and went */
 	for (at = p; at; at = procs_get(procs, at->ppid)) {
 		i = (size_t)(at - procs->v);
-		if (verdict[i] != VERDICT_PENDING)
+		if (membership[i] != MEMBERSHIP_PENDING)
 			break;
-		verdict[i] = v;
+		membership[i] = v;
 	}
 }
 
-static void set_verdict(const struct procs *procs, enum verdict *verdict, pid_t pid, enum verdict v)
+static void set_membership(
+	const struct procs *procs, enum membership *membership, pid_t pid, enum membership v)
 {
 	const struct proc *p = procs_get(procs, pid);
 
 	if (p)
-		verdict[p - procs->v] = v;
+		membership[p - procs->v] = v;
 }
 
 /* Exactly those that are there now: what has ended is forgotten. */
@@ -199,26 +201,26 @@ static int mark_members(struct procs *procs, void *userdata)
 {
 	uint64_t id = *(const uint64_t *)userdata;
 	const struct proc *root = procs_get(procs, (pid_t)id);
-	_cleanup_free_ enum verdict *verdict = NULL;
+	_cleanup_free_ enum membership *membership = NULL;
 	size_t i;
 
 	if (!root || !root->living)
 		return -ESRCH;
-	verdict = calloc(procs->n, sizeof(*verdict));
-	if (!verdict)
+	membership = calloc(procs->n, sizeof(*membership));
+	if (!membership)
 		return -ENOMEM;
 	for (i = 0; is_own(id) && i < procs->n; i++) {
 		if (is_added(procs->v[i].pid, procs->v[i].start_ticks))
-			verdict[i] = VERDICT_IN;
+			membership[i] = MEMBERSHIP_IN;
 	}
 	if (is_own(id)) {
-		set_verdict(procs, verdict, own.job->service_pid, VERDICT_OUT);
-		set_verdict(procs, verdict, own.job->worker_pid, VERDICT_OUT);
+		set_membership(procs, membership, own.job->service_pid, MEMBERSHIP_OUT);
+		set_membership(procs, membership, own.job->worker_pid, MEMBERSHIP_OUT);
 	}
-	set_verdict(procs, verdict, (pid_t)id, VERDICT_ROOT);
+	set_membership(procs, membership, (pid_t)id, MEMBERSHIP_ROOT);
 	for (i = 0; i < procs->n; i++) {
-		judge(procs, verdict, &procs->v[i]);
-		procs->v[i].member = verdict[i] == VERDICT_IN;
+		judge(procs, membership, &procs->v[i]);
+		procs->v[i].member = membership[i] == MEMBERSHIP_IN;
 	}
 	return is_own(id) && own.remembers ? remember_members(procs) : 0;
 }

@@ -3,7 +3,7 @@
  * Which tasks ran out of memory: processes that the kernel killed for it are counted in a task's
  * part of the container, whoever of the task they were and however its first process ended. The
  * step's count is watched; when it has grown, the tasks' own are read. Where the tracker counts
- * none, nobody can tell, and there is no verdict.
+ * none, it is not known.
  */
 #ifndef STEPD_ACCOUNT_OOM_H
 #define STEPD_ACCOUNT_OOM_H
@@ -37,7 +37,7 @@ struct oom {
 /* Before the first fork. A tracker without counts is none of an error. */
 int oom_watch(struct account *acc, struct err *err) _must_check_;
 
-/* Whether the step has a verdict at all. */
+/* Whether it is known of the step at all. */
 bool oom_is_counted(const struct account *acc);
 
 /* Reads the step's count once more, without a look at its tasks: true if some of those killed are

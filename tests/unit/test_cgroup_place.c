@@ -266,15 +266,15 @@ static void test_a_leaf_of_a_delegated_group(_unused_ void **state)
 		if (pid == 0) {
 			_cleanup_free_ char *path = scratch_path(rig.path, "noded.service");
 			struct place *place = NULL;
-			enum place_verdict verdict;
+			enum place_outcome outcome;
 
 			child_check(place_open(NULL, &place, NULL) == 0);
 			child_check((place->origin == PLACE_DELEGATED) == cases[i].above);
 			child_check(!cases[i].above || strcmp(place->path, path) == 0);
-			child_check(*place_explain(place, PLACE_DELEGATED, &verdict));
-			child_check(verdict == (cases[i].above ? PLACE_TAKEN : PLACE_REFUSED));
-			child_check(*place_explain(place, PLACE_TOP, &verdict));
-			child_check(verdict == (cases[i].above ? PLACE_PASSED_OVER : PLACE_TAKEN));
+			child_check(*place_explain(place, PLACE_DELEGATED, &outcome));
+			child_check(outcome == (cases[i].above ? PLACE_TAKEN : PLACE_REFUSED));
+			child_check(*place_explain(place, PLACE_TOP, &outcome));
+			child_check(outcome == (cases[i].above ? PLACE_PASSED_OVER : PLACE_TAKEN));
 			_exit(0);
 		}
 		assert_int_equal(rig_status(pid), 0);

@@ -349,6 +349,6 @@ int across_run(const struct steprun_options *options, int *ret_code, struct err 
 	across_start_more(&a);
 	if (a.ended < a.count) /* else no launcher could be started */
 		(void)ev_run(a.loop, 0);
-	*ret_code = verdict_code(&a);
-	return verdict_write_result(&a, *ret_code, err);
+	*ret_code = outcome_code(&a);
+	return outcome_write_result(&a, *ret_code, err);
 }

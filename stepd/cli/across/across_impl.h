@@ -57,7 +57,7 @@ struct node {
 };
 
 /* What the nodes' ends make of the step. */
-struct verdict {
+struct outcome {
 	int own; /* one of stepd's own statuses, 0: none */
 	bool signalled;
 	int code;
@@ -76,7 +76,7 @@ struct across {
 	struct input *input;
 	ev_timer launch, wait, grace;
 	struct running running;
-	struct verdict verdict;
+	struct outcome outcome;
 	bool going, ending, killing, launch_failed;
 	int early_signal;    /* the user's, before there were tasks; 0: none */
 	struct strv signals; /* for tasks, that came before there were any */
@@ -115,9 +115,9 @@ void node_skip(struct node *n); /* its relay was never started */
 /* go.c: all relays are here. */
 void across_go(struct across *a);
 
-/* verdict.c */
-void verdict_count(struct across *a, const struct node *n);
-int verdict_code(const struct across *a);
-int verdict_write_result(const struct across *a, int code, struct err *err) _must_check_;
+/* outcome.c */
+void outcome_count(struct across *a, const struct node *n);
+int outcome_code(const struct across *a);
+int outcome_write_result(const struct across *a, int code, struct err *err) _must_check_;
 
 #endif

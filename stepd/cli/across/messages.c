@@ -232,7 +232,7 @@ static void on_end(struct across *a, struct node *n, const struct channel_line *
 	take_untold(a, n, result);
 	n->code = (int)code;
 	finish(a, n, NODE_ENDED);
-	verdict_count(a, n);
+	outcome_count(a, n);
 	if (!ended_well(result) && !a->ending)
 		across_end(a, false);
 	json_decref(result);
@@ -253,7 +253,7 @@ void node_lose(struct node *n, const char *why)
 	if (a->ending && awaited)
 		return; /* that was asked for */
 	n->on_request = false;
-	verdict_count(a, n);
+	outcome_count(a, n);
 	across_say(awaited ? "node %s can't be reached: %s" : "node %s is lost: %s",
 		n->name                       ? n->name
 			: a->options->nodes.n ? a->options->nodes.v[n->relay]

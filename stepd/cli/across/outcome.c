@@ -84,9 +84,9 @@ static struct judged judge(const struct node *n, const json_t *doc)
 		.signalled = judge_tasks(doc, n->code).signalled};
 }
 
-void verdict_count(struct across *a, const struct node *n)
+void outcome_count(struct across *a, const struct node *n)
 {
-	struct verdict *v = &a->verdict;
+	struct outcome *v = &a->outcome;
 	json_t *doc = read_result(n);
 	struct judged judged = judge(n, doc);
 
@@ -101,7 +101,7 @@ void verdict_count(struct across *a, const struct node *n)
 	}
 }
 
-int verdict_code(const struct across *a)
+int outcome_code(const struct across *a)
 {
 	int by_user = user_ended_by(a->user);
 
@@ -109,11 +109,11 @@ int verdict_code(const struct across *a)
 		return STATUS_FAILED;
 	if (a->early_signal)
 		return STATUS_SIGNAL_BASE + a->early_signal;
-	if (a->verdict.own)
-		return a->verdict.own;
+	if (a->outcome.own)
+		return a->outcome.own;
 	if (by_user)
 		return STATUS_SIGNAL_BASE + by_user;
-	return a->verdict.code;
+	return a->outcome.code;
 }
 
 /* ---- the result --------------------------------------------------------------------------- */
@@ -128,7 +128,7 @@ static json_t *pack_node(const struct node *n)
 		n->state == NODE_LOST ? "lost" : "ended");
 }
 
-int verdict_write_result(const struct across *a, int code, struct err *err)
+int outcome_write_result(const struct across *a, int code, struct err *err)
 {
 	const char *file = a->options->run.result;
 	_cleanup_free_ char *text = NULL, *line = NULL;
