@@ -56,7 +56,7 @@ noinst_LTLIBRARIES += libmpiserve.la
 libmpiserve_la_SOURCES = \
 	mpi/serve/serve.c mpi/serve/serve.h mpi/serve/serve_impl.h \
 	mpi/serve/serve_link.c \
-	mpi/serve/deal.c mpi/serve/deal.h \
+	mpi/serve/distribution.c mpi/serve/distribution.h \
 	mpi/serve/peer.c mpi/serve/peer.h \
 	mpi/serve/spawning.c mpi/serve/spawning.h mpi/serve/spawning_impl.h \
 	mpi/serve/spawning_ask.c \

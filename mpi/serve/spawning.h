@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Spawn: tasks that join a running step. Node 0 numbers the spawns and the ranks and deals the
- * tasks out to the step's nodes; each node's agent starts its part in the step's container. All of
- * them start or none stays.
+ * Spawn: tasks that join a running step. Node 0 numbers the spawns and the ranks and distributes
+ * the tasks out to the step's nodes; each node's agent starts its part in the step's container. All
+ * of them start or none stays.
  */
 #ifndef MPI_SERVE_SPAWNING_H
 #define MPI_SERVE_SPAWNING_H

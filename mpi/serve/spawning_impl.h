@@ -2,7 +2,7 @@
  *
  * The three sides of a spawn, each on its node; one node may have all of them.
  *
- *	who asks (spawning_ask.c)   ASK ->    node 0 (spawning_root.c): numbers it, deals it out
+ *	who asks (spawning_ask.c)   ASK ->    node 0 (spawning_root.c): numbers it, distributes it
  *	node 0                      START ->  each node (spawning_part.c): prepares, asks its agent
  *	each node                   STARTED -> node 0: when all have answered, or one has failed,
  *	node 0                      END ->    each node; those that have started end what they have,
@@ -15,7 +15,7 @@
 #ifndef MPI_SERVE_SPAWNING_IMPL_H
 #define MPI_SERVE_SPAWNING_IMPL_H
 
-#include "mpi/serve/deal.h"
+#include "mpi/serve/distribution.h"
 #include "mpi/serve/serve_impl.h"
 
 enum spawning_channel {

@@ -220,14 +220,14 @@ static int ask_agent(struct spawning_part *p, struct err *err)
 
 /* ---- its beginning -------------------------------------------------------------------------- */
 
-static bool read_block(const json_t *array, struct deal_block *block)
+static bool read_block(const json_t *array, struct share *block)
 {
 	json_int_t node, command, count;
 
 	if (json_unpack((json_t *)array, "[I, I, I]", &node, &command, &count) < 0 || node < 0 ||
 		node >= WIRE_NODES_MAX || command < 0 || count < 1 || count > SPAWNING_SIZE_MAX)
 		return false;
-	*block = (struct deal_block){
+	*block = (struct share){
 		.node = (uint32_t)node, .command = (uint32_t)command, .count = (uint32_t)count};
 	return true;
 }
@@ -236,7 +236,7 @@ static bool read_block(const json_t *array, struct deal_block *block)
 static bool read_blocks(struct spawning_part *p, const json_t *blocks)
 {
 	uint32_t own = serve_get_job(p->sp->serve)->nodeid, rank = 0, i;
-	struct deal_block b;
+	struct share b;
 	size_t k;
 
 	for (k = 0; k < json_array_size(blocks); k++) {

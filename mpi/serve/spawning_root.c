@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Spawns as node 0 has them: it gives each its number and its ranks, deals its tasks out, and waits
- * for what the nodes make of it. Numbers and ranks are never used again, whatever became of them.
+ * Spawns as node 0 has them: it gives each its number and its ranks, distributes its tasks, and
+ * waits for what the nodes make of it. Numbers and ranks are never used again, whatever became of
+ * them.
  */
 #include <assert.h>
 #include <string.h>
@@ -14,7 +15,7 @@ struct spawning_spawn {
 	uint32_t from; /* who asks, and by which name */
 	json_int_t token;
 	uint32_t number, first_rank, size;
-	struct deal deal;
+	struct distribution distribution;
 	bool *awaited; /* nnodes of them: those that have not answered */
 	uint32_t awaited_count;
 	int *errcodes; /* size of them */
@@ -26,7 +27,7 @@ struct spawning_root {
 	struct spawning_spawn *spawns;
 	uint32_t last_number;
 	uint32_t next_rank;
-	uint32_t *load; /* nnodes of them: tasks that were dealt to each */
+	uint32_t *load; /* nnodes of them: tasks that were distributed to each */
 	bool *lost;     /* likewise: none can go there any more */
 };
 
@@ -61,7 +62,7 @@ static int make_root(struct spawning *sp)
 static void free_spawn(struct spawning_spawn *spawn)
 {
 	ev_timer_stop(serve_get_loop(spawn->sp->serve), &spawn->limit);
-	deal_clear(&spawn->deal);
+	distribution_clear(&spawn->distribution);
 	free(spawn->awaited);
 	free(spawn->errcodes);
 	free(spawn);
@@ -120,7 +121,7 @@ static void end(struct spawning_spawn *spawn)
 			spawn->errcodes[i] = ECANCELED; /* it ends for the others' sake */
 	}
 	if (spawn->err.code < 0)
-		deal_take_back(&spawn->deal, sp->root->load);
+		distribution_take_back(&spawn->distribution, sp->root->load);
 	for (i = 0; i < node_count(sp); i++)
 		tell_end(spawn, i);
 	answer(sp, spawn->from, spawn->token, &spawn->err, spawn);
@@ -163,9 +164,9 @@ static void note_errors(struct spawning_spawn *spawn, uint32_t node, const json_
 	uint32_t rank = 0, i;
 	size_t at = 0, k;
 
-	for (k = 0; k < spawn->deal.count; k++) {
-		for (i = 0; i < spawn->deal.blocks[k].count; i++, rank++) {
-			if (spawn->deal.blocks[k].node == node)
+	for (k = 0; k < spawn->distribution.count; k++) {
+		for (i = 0; i < spawn->distribution.blocks[k].count; i++, rank++) {
+			if (spawn->distribution.blocks[k].node == node)
 				spawn->errcodes[rank] =
 					(int)json_integer_value(json_array_get(errors, at++));
 		}
@@ -258,7 +259,7 @@ static int choose_nodes(const struct spawning *sp, const json_t *hosts, uint32_t
 	return 0;
 }
 
-static int deal_out(struct spawning_spawn *spawn, const json_t *commands, struct err *err)
+static int distribute(struct spawning_spawn *spawn, const json_t *commands, struct err *err)
 {
 	struct spawning *sp = spawn->sp;
 	_cleanup_free_ uint32_t *nodes = calloc(node_count(sp) + 1u, sizeof(*nodes));
@@ -274,20 +275,21 @@ static int deal_out(struct spawning_spawn *spawn, const json_t *commands, struct
 		(void)spawning_get(command, "count", SPAWNING_SIZE_MAX, &count); /* count_tasks() */
 		r = choose_nodes(sp, json_object_get(command, "hosts"), nodes, &n, err);
 		if (r == 0 &&
-			deal_add(&spawn->deal, (uint32_t)i, count, nodes, n, sp->root->load) < 0)
+			distribution_add(&spawn->distribution, (uint32_t)i, count, nodes, n,
+				sp->root->load) < 0)
 			r = err_set(err, -ENOMEM, "spawn");
 	}
 	return r;
 }
 
-static json_t *pack_blocks(const struct deal *deal)
+static json_t *pack_blocks(const struct distribution *distribution)
 {
-	const struct deal_block *b;
+	const struct share *b;
 	json_t *array = json_array();
 	size_t i;
 
-	for (i = 0; i < deal->count; i++) {
-		b = &deal->blocks[i];
+	for (i = 0; i < distribution->count; i++) {
+		b = &distribution->blocks[i];
 		(void)json_array_append_new(array,
 			json_pack("[I, I, I]", (json_int_t)b->node, (json_int_t)b->command,
 				(json_int_t)b->count)); /* one that lacks is found there */
@@ -301,7 +303,8 @@ static int send_all(struct spawning_spawn *spawn, const struct spawning_message 
 	json_t *object = json_pack("{s:I, s:I, s:I, s:O, s:O, s:o}", "number",
 		(json_int_t)spawn->number, "first_rank", (json_int_t)spawn->first_rank, "size",
 		(json_int_t)spawn->size, "parent", json_object_get(m->object, "parent"), "commands",
-		json_object_get(m->object, "commands"), "blocks", pack_blocks(&spawn->deal));
+		json_object_get(m->object, "commands"), "blocks",
+		pack_blocks(&spawn->distribution));
 	uint32_t i;
 	int r = object ? 0 : err_set(err, -EPROTO, "spawn");
 
@@ -336,7 +339,7 @@ static int make_spawn(
 	spawn->errcodes = calloc(spawn->size, sizeof(*spawn->errcodes));
 	if (!spawn->awaited || !spawn->errcodes)
 		return err_set(err, -ENOMEM, "spawn");
-	return deal_out(spawn, commands, err);
+	return distribute(spawn, commands, err);
 }
 
 static void begin(struct spawning_spawn *spawn, const struct spawning_message *m)
@@ -378,7 +381,7 @@ void spawning_root_ask(struct spawning *sp, uint32_t from, const struct spawning
 		return;
 	}
 	if (sp->root)
-		deal_take_back(&spawn->deal, sp->root->load);
+		distribution_take_back(&spawn->distribution, sp->root->load);
 	answer(sp, from, token, &err, NULL);
 	free_spawn(spawn);
 }

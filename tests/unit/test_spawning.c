@@ -535,22 +535,22 @@ static void test_rubbish(void **state)
 }
 
 /* As even as it can be, whatever the nodes have. */
-static void test_deal(void **state)
+static void test_distribution(void **state)
 {
 	uint32_t load[] = {5, 0, 3, 0, 9}, nodes[] = {0, 1, 2, 3, 4}, before[5], i;
-	_cleanup_deal_ struct deal deal = {0};
+	_cleanup_distribution_ struct distribution distribution = {0};
 
 	(void)state;
 	memcpy(before, load, sizeof(load));
-	assert_int_equal(deal_add(&deal, 0, 7, nodes, 5, load), 0);
+	assert_int_equal(distribution_add(&distribution, 0, 7, nodes, 5, load), 0);
 	assert_int_equal(load[0], 5);
 	assert_int_equal(load[1], 4);
 	assert_int_equal(load[2], 3);
 	assert_int_equal(load[3], 3);
-	assert_int_equal(deal_add(&deal, 1, 1000000, nodes, 5, load), 0);
+	assert_int_equal(distribution_add(&distribution, 1, 1000000, nodes, 5, load), 0);
 	for (i = 1; i < 5; i++)
 		assert_true(load[i] <= load[0] && load[0] <= load[i] + 1);
-	deal_take_back(&deal, load);
+	distribution_take_back(&distribution, load);
 	assert_memory_equal(load, before, sizeof(load));
 }
 
@@ -567,7 +567,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_no_agent, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_bad_requests, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_rubbish, set_up, tear_down),
-		cmocka_unit_test(test_deal),
+		cmocka_unit_test(test_distribution),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "mpi/serve/deal.h"
+#include "mpi/serve/distribution.h"
 
 #include <assert.h>
 
@@ -31,20 +31,22 @@ static uint64_t find_level(
 	return low;
 }
 
-static int add_block(struct deal *deal, uint32_t node, uint32_t command, uint32_t count)
+static int add_block(
+	struct distribution *distribution, uint32_t node, uint32_t command, uint32_t count)
 {
-	struct deal_block *grown = realloc(deal->blocks, (deal->count + 1) * sizeof(*grown));
+	struct share *grown =
+		realloc(distribution->blocks, (distribution->count + 1) * sizeof(*grown));
 
 	if (!grown)
 		return -ENOMEM;
-	deal->blocks = grown;
-	grown[deal->count++] =
-		(struct deal_block){.node = node, .command = command, .count = count};
+	distribution->blocks = grown;
+	grown[distribution->count++] =
+		(struct share){.node = node, .command = command, .count = count};
 	return 0;
 }
 
-int deal_add(struct deal *deal, uint32_t command, uint32_t count, const uint32_t *nodes,
-	size_t nodes_count, uint32_t *load)
+int distribution_add(struct distribution *distribution, uint32_t command, uint32_t count,
+	const uint32_t *nodes, size_t nodes_count, uint32_t *load)
 {
 	uint64_t level = find_level(nodes, nodes_count, load, count);
 	uint64_t rest = count - fill(nodes, nodes_count, load, level);
@@ -62,23 +64,23 @@ int deal_add(struct deal *deal, uint32_t command, uint32_t count, const uint32_t
 		}
 		if (share == 0)
 			continue;
-		r = add_block(deal, nodes[i], command, share);
+		r = add_block(distribution, nodes[i], command, share);
 		if (r == 0)
 			load[nodes[i]] += share;
 	}
 	return r;
 }
 
-void deal_take_back(const struct deal *deal, uint32_t *load)
+void distribution_take_back(const struct distribution *distribution, uint32_t *load)
 {
 	size_t i;
 
-	for (i = 0; i < deal->count; i++)
-		load[deal->blocks[i].node] -= deal->blocks[i].count;
+	for (i = 0; i < distribution->count; i++)
+		load[distribution->blocks[i].node] -= distribution->blocks[i].count;
 }
 
-void deal_clear(struct deal *deal)
+void distribution_clear(struct distribution *distribution)
 {
-	free(deal->blocks);
-	*deal = (struct deal){0};
+	free(distribution->blocks);
+	*distribution = (struct distribution){0};
 }
