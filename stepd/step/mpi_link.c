@@ -25,7 +25,9 @@
 #include "stepd/step/singletons.h"
 
 #define START_TIMEOUT_MS 30000
-#define END_TIMEOUT_SEC  3.
+#define END_TIMEOUT_SEC  3. /* once its link is closed */
+#define OVER_TIMEOUT_SEC                                                                           \
+	10. /* once it was told that the step is over, where no other node needs it */
 #define MESSAGES_A_TURN  16
 #define LINK_TURN_NS     2000000u
 #define MESSAGES_AT_END  4096  /* more than its socket holds */
@@ -627,19 +629,32 @@ static int tell_over(struct agent *a)
 		a->mpi.link, json_pack("{s:s, s:s*}", "tell", "over", "if_silent", warning));
 }
 
+static void begin_limit(struct mpi_link *d, double seconds)
+{
+	ev_timer_stop(d->a->loop, &d->limit);
+	ev_now_update(d->a->loop);
+	ev_timer_set(&d->limit, seconds, 0.);
+	ev_timer_start(d->a->loop, &d->limit);
+}
+
+/* One that hangs, or that its user has stopped, must not keep a step that is over. */
+static void limit_if_alone(struct mpi_link *d)
+{
+	if (d->a->plan.spec->node_count <= 1)
+		begin_limit(d, OVER_TIMEOUT_SEC);
+}
+
 void mpi_link_over(struct agent *a, bool now)
 {
 	struct mpi_link *d = a->mpi.link;
 
-	if (!d || d->pid == 0)
+	if (!d || d->pid == 0 || mpi_service_get_link(d->service) < 0)
 		return;
-	if (!now && tell_over(a) == 0)
+	if (!now && tell_over(a) == 0) {
+		limit_if_alone(d);
 		return;
-	if (ev_is_active(&d->limit))
-		return; /* it was told before */
-	ev_now_update(a->loop);
-	ev_timer_set(&d->limit, END_TIMEOUT_SEC, 0.);
-	ev_timer_start(a->loop, &d->limit);
+	}
+	begin_limit(d, END_TIMEOUT_SEC);
 	close_link(d);
 }
 
@@ -734,11 +749,13 @@ int mpi_link_restore(
 	a->mpi.link->pid = pid;
 	note_service(a, pid);
 	a->mpi.link->lines = (unsigned)handover_get_int(object, "lines", 0);
-	if (fd < 0) {
-		mpi_link_over(a, true);
+	if (fd < 0) { /* it was told to end */
+		begin_limit(a->mpi.link, END_TIMEOUT_SEC);
 		return 0;
 	}
 	watch_link(a->mpi.link);
+	if (a->state == AGENT_DRAINING)
+		limit_if_alone(a->mpi.link);
 	r = restore_pending(a->mpi.link, object);
 	return r < 0 ? err_set(err, r, "take over the MPI service process") : 0;
 }

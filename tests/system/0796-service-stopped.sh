@@ -97,4 +97,16 @@ kill -CONT "$agent"
 wait "$agent"
 is "$(grep -c 'attendant: line [1-9]$' "$tmpdir/err")" 9 "what a dead service has written reaches the log"
 nothing_left "and nothing is left"
+
+# ---- one that stands still when all is over ----------------------------------------------------
+rm -f "$tmpdir/stopped"
+agent --mpi attendant -n 1 --proctrack "$tracker" -- bash -c '
+	echo "$ATTEND_STANDING"; until [ -e "$0/stopped" ]; do sleep 0.02; done' "$tmpdir"
+service=$(standing pid)
+kill -STOP "$service"
+: >"$tmpdir/stopped"
+ended 0 "a step ends well, though its service stands still"
+like "$(cat "$tmpdir/err")" "the MPI service process does not end: killing it" "and the log tells of it"
+ok "such a service is killed" eventually gone "$service"
+nothing_left "and leaves nothing"
 done_testing
