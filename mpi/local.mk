@@ -173,7 +173,7 @@ noinst_LTLIBRARIES += libmpiselftest.la
 libmpiselftest_la_SOURCES = mpi/selftest.c mpi/selftest.h
 
 # The client of an engine's own PMI.
-noinst_LTLIBRARIES += libmpiouter.la
-libmpiouter_la_SOURCES = \
-	mpi/outer/message.c mpi/outer/message.h \
-	mpi/outer/outer.c mpi/outer/outer.h
+noinst_LTLIBRARIES += libpmiclient.la
+libpmiclient_la_SOURCES = \
+	mpi/pmi_client/message.c mpi/pmi_client/message.h \
+	mpi/pmi_client/pmi_client.c mpi/pmi_client/pmi_client.h

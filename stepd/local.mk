@@ -268,13 +268,13 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/text.c stepd/cli/text.h
 stepd_cli_stepd_SOURCES = $(STEPD_PROGRAM_SOURCES) \
 	stepd/cli/version.c stepd/cli/version.h
-stepd_cli_stepd_LDADD = libclient.la libmpiselftest.la libmpiouter.la libagent.la
+stepd_cli_stepd_LDADD = libclient.la libmpiselftest.la libpmiclient.la libagent.la
 
 # The tasks of the steps by which "stepd doctor --mpi" tries plugins: found beside stepd, or where
 # they are installed.
 pkglibexec_PROGRAMS += stepd/cli/selftest/mpi-selftest
 stepd_cli_selftest_mpi_selftest_SOURCES = stepd/cli/selftest/main.c
-stepd_cli_selftest_mpi_selftest_LDADD = libmpiselftest.la libmpiouter.la libbase.la
+stepd_cli_selftest_mpi_selftest_LDADD = libmpiselftest.la libpmiclient.la libbase.la
 
 # The commands that ask steps.
 bin_PROGRAMS += stepd/cli/stepctl

@@ -429,10 +429,10 @@ tests_lib_hostile_SOURCES = tests/lib/hostile.c
 tests_lib_hostile_LDADD = -lpthread
 endif
 
-FUZZERS += tests/fuzz/fuzz_outer
-tests_fuzz_fuzz_outer_SOURCES = tests/fuzz/fuzz_outer.c $(FUZZER_MAIN)
-tests_fuzz_fuzz_outer_LDFLAGS = $(FUZZER_LINK)
-tests_fuzz_fuzz_outer_LDADD = libmpiouter.la libbase.la
+FUZZERS += tests/fuzz/fuzz_pmi_client
+tests_fuzz_fuzz_pmi_client_SOURCES = tests/fuzz/fuzz_pmi_client.c $(FUZZER_MAIN)
+tests_fuzz_fuzz_pmi_client_LDFLAGS = $(FUZZER_LINK)
+tests_fuzz_fuzz_pmi_client_LDADD = libpmiclient.la libbase.la
 FUZZERS += tests/fuzz/fuzz_procstat
 tests_fuzz_fuzz_procstat_SOURCES = tests/fuzz/fuzz_procstat.c $(FUZZER_MAIN)
 tests_fuzz_fuzz_procstat_LDFLAGS = $(FUZZER_LINK)
@@ -552,12 +552,12 @@ tests_unit_test_hostlist_LDADD = $(UNIT_LDADD)
 tests_unit_test_layout_SOURCES = tests/unit/test_layout.c stepd/cli/layout.c stepd/cli/layout.h
 tests_unit_test_layout_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_layout_LDADD = $(UNIT_LDADD)
-check_PROGRAMS += tests/unit/test_outer
-TESTS += tests/unit/test_outer
-tests_unit_test_outer_SOURCES = tests/unit/test_outer.c stepd/cli/bootstrap.c stepd/cli/bootstrap.h \
+check_PROGRAMS += tests/unit/test_pmi_client
+TESTS += tests/unit/test_pmi_client
+tests_unit_test_pmi_client_SOURCES = tests/unit/test_pmi_client.c stepd/cli/bootstrap.c stepd/cli/bootstrap.h \
 	stepd/cli/layout.c stepd/cli/layout.h
-tests_unit_test_outer_CPPFLAGS = $(UNIT_CPPFLAGS)
-tests_unit_test_outer_LDADD = libmpiouter.la $(UNIT_LDADD)
+tests_unit_test_pmi_client_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_pmi_client_LDADD = libpmiclient.la $(UNIT_LDADD)
 check_PROGRAMS += tests/unit/test_spec_manual
 TESTS += tests/unit/test_spec_manual
 tests_unit_test_spec_manual_SOURCES = tests/unit/test_spec_manual.c

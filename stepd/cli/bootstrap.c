@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "mpi/outer/outer.h"
+#include "mpi/pmi_client/pmi_client.h"
 #include "stepd/base/hostlist.h"
 #include "stepd/base/netaddr.h"
 #include "stepd/base/parse.h"
@@ -24,7 +24,7 @@
 struct bootstrap {
 	json_t *doc, *node, *wire; /* the document and two of its objects */
 	char *const *environ;
-	struct outer *outer;
+	struct pmi_client *client;
 	uint32_t rank, size;
 	int listen_fd;
 	char name[HOST_NAME_MAX + 1];
@@ -40,11 +40,11 @@ static void bootstrap_clear(struct bootstrap *b)
 {
 	uint32_t i;
 
-	(void)outer_close(b->outer);
+	(void)pmi_client_close(b->client);
 	b->listen_fd = close_fd(b->listen_fd);
 	for (i = 0; b->texts && i < b->size; i++) {
 		if (b->texts[i])
-			explicit_bzero(b->texts[i], OUTER_VALUE_MAX + 1);
+			explicit_bzero(b->texts[i], PMI_CLIENT_VALUE_MAX + 1);
 		free(b->texts[i]);
 	}
 	free(b->texts);
@@ -182,7 +182,7 @@ static int listen_here(struct bootstrap *b, struct err *err)
 /* "stepd-1,VERSION,NAME,ADDRESS,JOB,STEP,LOCAL_NTASKS,SECRET" */
 static int put_card(struct bootstrap *b, struct err *err)
 {
-	char card[OUTER_VALUE_MAX + 1], key[KEY_SIZE];
+	char card[PMI_CLIENT_VALUE_MAX + 1], key[KEY_SIZE];
 	int n, r;
 
 	n = snprintf(card, sizeof(card), FORMAT ",%s,%s,%s,%u,%u,%u,%s", stepd_version, b->name,
@@ -190,9 +190,9 @@ static int put_card(struct bootstrap *b, struct err *err)
 	if (n < 0 || (size_t)n >= sizeof(card))
 		return err_say(err, -EMSGSIZE, "the name and address of this node are too long");
 	(void)snprintf(key, sizeof(key), "stepd-%u", b->rank);
-	r = outer_put(b->outer, key, card, err);
+	r = pmi_client_put(b->client, key, card, err);
 	explicit_bzero(card, sizeof(card));
-	return r < 0 ? r : outer_fence(b->outer, err);
+	return r < 0 ? r : pmi_client_fence(b->client, err);
 }
 
 static int bad_card(struct err *err)
@@ -242,11 +242,11 @@ static int get_cards(struct bootstrap *b, struct err *err)
 	if (!b->texts || !b->cards)
 		return no_memory(err);
 	for (i = 0; i < b->size && r == 0; i++) {
-		b->texts[i] = calloc(1, OUTER_VALUE_MAX + 1);
+		b->texts[i] = calloc(1, PMI_CLIENT_VALUE_MAX + 1);
 		if (!b->texts[i])
 			return no_memory(err);
 		(void)snprintf(key, sizeof(key), "stepd-%u", i);
-		r = outer_get(b->outer, key, b->texts[i], err);
+		r = pmi_client_get(b->client, key, b->texts[i], err);
 		if (r == -ENOENT)
 			return err_say(err, r,
 				"process %u of the engine's job has put nothing: is it a stepd run "
@@ -441,7 +441,7 @@ static void clean_env(json_t *env)
 
 	json_object_foreach_safe(env, next, name, member)
 	{
-		if (outer_is_variable(name))
+		if (pmi_client_is_variable(name))
 			(void)json_object_del(env, name); /* it is there */
 	}
 }
@@ -468,7 +468,7 @@ static int exchange(struct bootstrap *b, struct err *err)
 		r = put_card(b, err);
 	if (r == 0)
 		r = get_cards(b, err);
-	return r < 0 ? r : outer_finalize(b->outer, err);
+	return r < 0 ? r : pmi_client_finalize(b->client, err);
 }
 
 static int fill(struct bootstrap *b, struct err *err)
@@ -484,7 +484,7 @@ static int fill(struct bootstrap *b, struct err *err)
 	return r < 0 ? r : set_ranks(b, err);
 }
 
-static int run(struct bootstrap *b, const struct outer_options *options, struct err *err)
+static int run(struct bootstrap *b, const struct pmi_client_options *options, struct err *err)
 {
 	int r = get_object(b->doc, "node", &b->node, err);
 
@@ -493,11 +493,11 @@ static int run(struct bootstrap *b, const struct outer_options *options, struct 
 	if (r == 0)
 		r = check_given(b, err);
 	if (r == 0)
-		r = outer_open(options, &b->outer, err);
+		r = pmi_client_open(options, &b->client, err);
 	if (r < 0)
 		return r;
-	b->rank = outer_get_rank(b->outer);
-	b->size = outer_get_size(b->outer);
+	b->rank = pmi_client_get_rank(b->client);
+	b->size = pmi_client_get_size(b->client);
 	r = set_name(b, err);
 	if (r == 0)
 		r = exchange(b, err);
@@ -508,7 +508,7 @@ int bootstrap_fill(const char *how, char *const *env, json_t *doc, struct err *e
 {
 	_cleanup_(bootstrap_clear) struct bootstrap b = {
 		.doc = doc, .environ = env, .listen_fd = -1};
-	struct outer_options options = {.environ = env, .version = 1};
+	struct pmi_client_options options = {.environ = env, .version = 1};
 	int r;
 
 	if (strcmp(how, "pmi2") == 0)
@@ -524,6 +524,6 @@ int bootstrap_fill(const char *how, char *const *env, json_t *doc, struct err *e
 	r = run(&b, &options, err);
 	if (r == 0)
 		return 0;
-	b.outer = outer_leave(b.outer);
+	b.client = pmi_client_leave(b.client);
 	return err_prefix(err, "--bootstrap=%s", how);
 }

@@ -27,7 +27,7 @@ BEGIN {
 	down["mpi/*"] = "mpi mpi/serve mpi/wire api base"
 	down["mpi/serve"] = "mpi mpi/wire api base"
 	down["mpi/wire"] = "api base"
-	down["mpi/outer"] = "api base"
+	down["mpi/pmi_client"] = "api base"
 
 	down["spec"] = "api base"
 	down["process"] = "spec base"
@@ -40,7 +40,7 @@ BEGIN {
 	down["frontend"] = "step control " down["step"]
 
 	down["client"] = "state api base"
-	down["cli"] = "frontend " down["frontend"] " client mpi/outer"
+	down["cli"] = "frontend " down["frontend"] " client mpi/pmi_client"
 	down["cli/*"] = "cli/run cli/relay cli " down["cli"]
 	# step: for "stepctl clean" alone, which settles what dead agents left in a process of its own
 	down["cli/ctl"] = "cli/run cli client step account record spec proctrack plugin state api base"
@@ -242,7 +242,7 @@ mpi/pmi2/pmi2.c "mpi/wire/wire.h"
 mpi/pmi2/pmi2.c "mpi/serve/serve.h"
 mpi/serve/serve.c "mpi/wire/wire.h"
 mpi/serve/serve.c "mpi/link.h"
-stepd/cli/boot.c "mpi/outer/outer.h"
+stepd/cli/boot.c "mpi/pmi_client/pmi_client.h"
 stepd/base/log.c "config.h"
 systemd/scope.c <systemd/sd-bus.h>
 proctrack/cgroup/place.c "systemd/scope.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "mpi/outer/outer.h"
+#include "mpi/pmi_client/pmi_client.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/pidref.h"
 #include "stepd/base/strv.h"
@@ -85,7 +85,7 @@ static int make_environ(struct run *run)
 	int r = 0;
 
 	for (entry = environ; r == 0 && *entry; entry++) {
-		if (!outer_is_variable(*entry) || strncmp(*entry, own, sizeof(own) - 1) == 0)
+		if (!pmi_client_is_variable(*entry) || strncmp(*entry, own, sizeof(own) - 1) == 0)
 			r = strv_add(&run->env, *entry);
 	}
 	return r;

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "mpi/outer/outer.h"
+#include "mpi/pmi_client/pmi_client.h"
 #include "mpi/selftest.h"
 
 #define TIMEOUT_MS                                                                                 \
@@ -30,49 +30,49 @@ static int fail(const struct selftest *t, const struct err *err)
 	return selftest_fail(t, "%s", err->text);
 }
 
-static int exchange(struct selftest *t, struct outer *o, struct err *err)
+static int exchange(struct selftest *t, struct pmi_client *o, struct err *err)
 {
-	char key[SELFTEST_WORD_SIZE], value[SELFTEST_WORD_SIZE], got[OUTER_VALUE_MAX + 1];
+	char key[SELFTEST_WORD_SIZE], value[SELFTEST_WORD_SIZE], got[PMI_CLIENT_VALUE_MAX + 1];
 	uint32_t other = 1 - t->rank;
 	int r;
 
 	selftest_at(t, SELFTEST_PUT);
 	selftest_make_key(t->rank, key);
 	selftest_make_value(t->rank, value);
-	r = outer_put(o, key, value, err);
+	r = pmi_client_put(o, key, value, err);
 	if (r < 0)
 		return fail(t, err);
 	selftest_at(t, SELFTEST_FENCE);
-	r = outer_fence(o, err);
+	r = pmi_client_fence(o, err);
 	if (r < 0)
 		return fail(t, err);
 	selftest_at(t, SELFTEST_GET);
 	selftest_make_key(other, key);
-	r = outer_get(o, key, got, err);
+	r = pmi_client_get(o, key, got, err);
 	return r < 0 ? fail(t, err) : selftest_check_value(t, other, got);
 }
 
 static int try_pmi(struct selftest *t, unsigned version)
 {
-	const struct outer_options options = {
+	const struct pmi_client_options options = {
 		.environ = environ, .version = version, .timeout_ms = TIMEOUT_MS};
-	_cleanup_outer_ struct outer *o = NULL;
+	_cleanup_pmi_client_ struct pmi_client *o = NULL;
 	struct err err = ERR_INIT;
 	int status;
 
 	if (!getenv("PMI_FD") && !getenv("PMI_PORT"))
 		return selftest_absent(t, "neither PMI_FD nor PMI_PORT is set");
 	selftest_at(t, SELFTEST_INIT);
-	if (outer_open(&options, &o, &err) < 0)
+	if (pmi_client_open(&options, &o, &err) < 0)
 		return fail(t, &err);
 	selftest_at(t, SELFTEST_PLACE);
-	status = selftest_check_place(t, outer_get_rank(o), outer_get_size(o));
+	status = selftest_check_place(t, pmi_client_get_rank(o), pmi_client_get_size(o));
 	if (status == EXIT_SUCCESS)
 		status = exchange(t, o, &err);
 	if (status != EXIT_SUCCESS)
 		return status;
 	selftest_at(t, SELFTEST_FINALIZE);
-	if (outer_finalize(o, &err) < 0)
+	if (pmi_client_finalize(o, &err) < 0)
 		return fail(t, &err);
 	return selftest_done(t, "");
 }

@@ -9,8 +9,8 @@
 
 #include <errno.h>
 
-#include "mpi/outer/message.h"
-#include "mpi/outer/outer.h"
+#include "mpi/pmi_client/message.h"
+#include "mpi/pmi_client/pmi_client.h"
 #include "stepd/cli/bootstrap.h"
 #include "stepd/cli/version.h"
 
@@ -142,11 +142,11 @@ static void test_variables(void **state)
 
 	(void)state;
 	for (i = 0; i < ARRAY_SIZE(engines); i++) {
-		if (!outer_is_variable(engines[i]))
+		if (!pmi_client_is_variable(engines[i]))
 			fail_msg("%s is an engine's", engines[i]);
 	}
 	for (i = 0; i < ARRAY_SIZE(others); i++) {
-		if (outer_is_variable(others[i]))
+		if (pmi_client_is_variable(others[i]))
 			fail_msg("%s is no engine's", others[i]);
 	}
 }
@@ -155,19 +155,19 @@ static void test_without_engine(void **state)
 {
 	char fd[] = "PMI_FD=0", port[] = "PMI_PORT=127.0.0.1:1";
 	char *const none[] = {NULL}, *const no_rank[] = {fd, NULL}, *const no_id[] = {port, NULL};
-	struct outer_options options = {.environ = none, .version = 1};
-	struct outer *outer = NULL;
+	struct pmi_client_options options = {.environ = none, .version = 1};
+	struct pmi_client *client = NULL;
 	struct err err = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(outer_open(&options, &outer, &err), -ENOENT);
+	assert_int_equal(pmi_client_open(&options, &client, &err), -ENOENT);
 	options.environ = no_rank;
-	assert_int_equal(outer_open(&options, &outer, &err), -EINVAL);
+	assert_int_equal(pmi_client_open(&options, &client, &err), -EINVAL);
 	assert_string_equal(err.text, "PMI_FD is set, but PMI_RANK is 'not' and PMI_SIZE 'not'");
 	options.environ = no_id;
-	assert_true(outer_open(&options, &outer, &err) < 0);
+	assert_true(pmi_client_open(&options, &client, &err) < 0);
 	assert_non_null(strstr(err.text, "127.0.0.1:1"));
-	assert_null(outer);
+	assert_null(client);
 }
 
 /* ---- cards ---------------------------------------------------------------------------------- */

@@ -5,8 +5,8 @@
  *   PMI-2  a length in 6 characters, padded with blanks, and "cmd=NAME;key=value;...;", in which
  *          ";;" is a ';' of a value
  */
-#ifndef MPI_OUTER_MESSAGE_H
-#define MPI_OUTER_MESSAGE_H
+#ifndef MPI_PMI_CLIENT_MESSAGE_H
+#define MPI_PMI_CLIENT_MESSAGE_H
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "mpi/outer/outer.h"
+#include "mpi/pmi_client/pmi_client.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -10,13 +10,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "mpi/outer/message.h"
+#include "mpi/pmi_client/message.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/parse.h"
 
 #define NAME_MAX_BYTES 256u /* of the key-value space, of the job */
 
-struct outer {
+struct pmi_client {
 	int fd;
 	unsigned version;
 	uint64_t deadline_ms; /* of the monotonic clock; 0: none */
@@ -33,7 +33,7 @@ struct outer {
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
 /* Until fd is ready for what is asked. what is the sentence's middle: "barrier_in". */
-static int wait_ready(const struct outer *o, short events, const char *what, struct err *err)
+static int wait_ready(const struct pmi_client *o, short events, const char *what, struct err *err)
 {
 	struct pollfd pollfd = {.fd = o->fd, .events = events};
 	uint64_t now;
@@ -60,7 +60,7 @@ static int wait_ready(const struct outer *o, short events, const char *what, str
 }
 
 static int send_all(
-	struct outer *o, const char *text, size_t size, const char *what, struct err *err)
+	struct pmi_client *o, const char *text, size_t size, const char *what, struct err *err)
 {
 	size_t done = 0;
 	ssize_t n;
@@ -80,7 +80,7 @@ static int send_all(
 	return 0;
 }
 
-static int read_more(struct outer *o, const char *what, struct err *err)
+static int read_more(struct pmi_client *o, const char *what, struct err *err)
 {
 	ssize_t n;
 	int r = wait_ready(o, POLLIN, what, err);
@@ -100,8 +100,8 @@ static int read_more(struct outer *o, const char *what, struct err *err)
 }
 
 /* Reads a message into o->reply, and takes it for an answer to what: its command is wanted. */
-static int read_reply(
-	struct outer *o, unsigned version, const char *what, const char *wanted, struct err *err)
+static int read_reply(struct pmi_client *o, unsigned version, const char *what, const char *wanted,
+	struct err *err)
 {
 	size_t size = 0, text = 0, len;
 	const char *got;
@@ -139,7 +139,7 @@ static int read_reply(
 /* ---- requests ------------------------------------------------------------------------------- */
 
 /* Whether the reply says that it went well: rc=0 or no rc. */
-static int check_rc(const struct outer *o, const char *what, struct err *err)
+static int check_rc(const struct pmi_client *o, const char *what, struct err *err)
 {
 	const char *rc = message_get(&o->reply, "rc"), *why = message_get(&o->reply, "msg");
 
@@ -153,9 +153,9 @@ static int check_rc(const struct outer *o, const char *what, struct err *err)
 
 /* Sends what fmt makes, "key=value" pairs behind the command, each with the protocol's separator
  * before it, and reads the reply. */
-static int ask(struct outer *o, const char *what, const char *wanted, struct err *err,
+static int ask(struct pmi_client *o, const char *what, const char *wanted, struct err *err,
 	const char *fmt, ...) _printf_(5, 6);
-static int ask(struct outer *o, const char *what, const char *wanted, struct err *err,
+static int ask(struct pmi_client *o, const char *what, const char *wanted, struct err *err,
 	const char *fmt, ...)
 {
 	char fields[2048], text[2200];
@@ -175,18 +175,18 @@ static int ask(struct outer *o, const char *what, const char *wanted, struct err
 	return r < 0 ? r : read_reply(o, o->version, what, wanted, err);
 }
 
-static int get_number(
-	const struct outer *o, const char *key, uint32_t least, uint32_t *ret_n, struct err *err)
+static int get_number(const struct pmi_client *o, const char *key, uint32_t least, uint32_t *ret_n,
+	struct err *err)
 {
 	const char *text = message_get(&o->reply, key);
 
-	if (text && parse_u32(text, least, OUTER_SIZE_MAX, ret_n) == 0)
+	if (text && parse_u32(text, least, PMI_CLIENT_SIZE_MAX, ret_n) == 0)
 		return 0;
 	return err_say(err, -EPROTO, "the engine's PMI server says no %s that can be%s%.32s", key,
 		text ? ": " : "", text ? text : "");
 }
 
-static int keep_name(struct outer *o, const char *key, struct err *err)
+static int keep_name(struct pmi_client *o, const char *key, struct err *err)
 {
 	const char *name = message_get(&o->reply, key);
 
@@ -209,7 +209,7 @@ static const char *find(char *const *env, const char *name)
 	return NULL;
 }
 
-static int take_fd_number(struct outer *o, const char *text, struct err *err)
+static int take_fd_number(struct pmi_client *o, const char *text, struct err *err)
 {
 	uint32_t fd;
 
@@ -223,7 +223,7 @@ static int take_fd_number(struct outer *o, const char *text, struct err *err)
 }
 
 /* "HOST:PORT". The name is the engine's own host: a look-up that waits for long is its affair. */
-static int connect_port(struct outer *o, const char *port, struct err *err)
+static int connect_port(struct pmi_client *o, const char *port, struct err *err)
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
 	struct addrinfo *all = NULL, *one;
@@ -252,7 +252,7 @@ static int connect_port(struct outer *o, const char *port, struct err *err)
 }
 
 /* Over TCP the server does not know who has called, and tells what variables say else. */
-static int introduce(struct outer *o, const char *id, struct err *err)
+static int introduce(struct pmi_client *o, const char *id, struct err *err)
 {
 	uint32_t n;
 	int r;
@@ -275,19 +275,19 @@ static int introduce(struct outer *o, const char *id, struct err *err)
 	return r < 0 ? r : read_reply(o, 1, "initack", "set", err); /* debug */
 }
 
-static int read_place(struct outer *o, char *const *env, struct err *err)
+static int read_place(struct pmi_client *o, char *const *env, struct err *err)
 {
 	const char *rank = find(env, "PMI_RANK"), *size = find(env, "PMI_SIZE");
 
-	if (rank && size && parse_u32(rank, 0, OUTER_SIZE_MAX - 1, &o->rank) == 0 &&
-		parse_u32(size, 1, OUTER_SIZE_MAX, &o->size) == 0)
+	if (rank && size && parse_u32(rank, 0, PMI_CLIENT_SIZE_MAX - 1, &o->rank) == 0 &&
+		parse_u32(size, 1, PMI_CLIENT_SIZE_MAX, &o->size) == 0)
 		return 0;
 	return err_say(err, -EINVAL, "PMI_FD is set, but PMI_RANK is '%.32s' and PMI_SIZE '%.32s'",
 		rank ? rank : "not", size ? size : "not");
 }
 
 /* Both protocols begin with a line. */
-static int say_hello(struct outer *o, struct err *err)
+static int say_hello(struct pmi_client *o, struct err *err)
 {
 	char line[64];
 	int n = snprintf(line, sizeof(line), "cmd=init pmi_version=%u pmi_subversion=%u\n",
@@ -299,7 +299,7 @@ static int say_hello(struct outer *o, struct err *err)
 	return r < 0 ? r : check_rc(o, "init", err);
 }
 
-static int begin_1(struct outer *o, struct err *err)
+static int begin_1(struct pmi_client *o, struct err *err)
 {
 	uint32_t max = 0;
 	int r = say_hello(o, err);
@@ -312,11 +312,11 @@ static int begin_1(struct outer *o, struct err *err)
 		r = ask(o, "get_my_kvsname", "my_kvsname", err, "%s", "");
 	if (r == 0)
 		r = check_rc(o, "get_my_kvsname", err);
-	o->value_max = max < OUTER_VALUE_MAX ? max : OUTER_VALUE_MAX;
+	o->value_max = max < PMI_CLIENT_VALUE_MAX ? max : PMI_CLIENT_VALUE_MAX;
 	return r < 0 ? r : keep_name(o, "kvsname", err);
 }
 
-static int begin_2(struct outer *o, const char *job, struct err *err)
+static int begin_2(struct pmi_client *o, const char *job, struct err *err)
 {
 	int r = say_hello(o, err);
 
@@ -336,12 +336,12 @@ static int begin_2(struct outer *o, const char *job, struct err *err)
 		r = ask(o, "job-getid", "job-getid-response", err, "%s", "");
 	if (r == 0)
 		r = check_rc(o, "job-getid", err);
-	o->value_max = OUTER_VALUE_MAX;
+	o->value_max = PMI_CLIENT_VALUE_MAX;
 	return r < 0 ? r : keep_name(o, "jobid", err);
 }
 
 /* The descriptor is there, or a sentence why not. */
-static int reach(struct outer *o, char *const *env, struct err *err)
+static int reach(struct pmi_client *o, char *const *env, struct err *err)
 {
 	const char *fd = find(env, "PMI_FD"), *port = find(env, "PMI_PORT");
 	unsigned version = o->version;
@@ -363,9 +363,10 @@ static int reach(struct outer *o, char *const *env, struct err *err)
 	return r;
 }
 
-int outer_open(const struct outer_options *options, struct outer **ret_outer, struct err *err)
+int pmi_client_open(
+	const struct pmi_client_options *options, struct pmi_client **ret_client, struct err *err)
 {
-	_cleanup_outer_ struct outer *o = calloc(1, sizeof(*o));
+	_cleanup_pmi_client_ struct pmi_client *o = calloc(1, sizeof(*o));
 	int r;
 
 	if (!o)
@@ -384,11 +385,11 @@ int outer_open(const struct outer_options *options, struct outer **ret_outer, st
 			o->rank, o->size);
 	if (r < 0)
 		return r;
-	*ret_outer = take_ptr(o);
+	*ret_client = take_ptr(o);
 	return 0;
 }
 
-struct outer *outer_close(struct outer *o)
+struct pmi_client *pmi_client_close(struct pmi_client *o)
 {
 	if (o && o->fd >= 0)
 		(void)close(o->fd);
@@ -396,29 +397,29 @@ struct outer *outer_close(struct outer *o)
 	return NULL;
 }
 
-struct outer *outer_leave(struct outer *o)
+struct pmi_client *pmi_client_leave(struct pmi_client *o)
 {
 	free(o);
 	return NULL;
 }
 
-uint32_t outer_get_rank(const struct outer *o)
+uint32_t pmi_client_get_rank(const struct pmi_client *o)
 {
 	return o->rank;
 }
 
-uint32_t outer_get_size(const struct outer *o)
+uint32_t pmi_client_get_size(const struct pmi_client *o)
 {
 	return o->size;
 }
 
 /* ---- the key-value space -------------------------------------------------------------------- */
 
-int outer_put(struct outer *o, const char *key, const char *value, struct err *err)
+int pmi_client_put(struct pmi_client *o, const char *key, const char *value, struct err *err)
 {
 	int r;
 
-	assert(strlen(key) <= OUTER_KEY_MAX);
+	assert(strlen(key) <= PMI_CLIENT_KEY_MAX);
 	if (strlen(value) > o->value_max)
 		return err_say(err, -EMSGSIZE,
 			"the engine's PMI server takes values of %zu bytes, and %zu are needed",
@@ -431,7 +432,7 @@ int outer_put(struct outer *o, const char *key, const char *value, struct err *e
 	return r < 0 ? r : check_rc(o, "put", err);
 }
 
-int outer_fence(struct outer *o, struct err *err)
+int pmi_client_fence(struct pmi_client *o, struct err *err)
 {
 	int r;
 
@@ -442,8 +443,8 @@ int outer_fence(struct outer *o, struct err *err)
 	return r < 0 ? r : check_rc(o, "fence", err);
 }
 
-int outer_get(
-	struct outer *o, const char *key, char value[static OUTER_VALUE_MAX + 1], struct err *err)
+int pmi_client_get(struct pmi_client *o, const char *key,
+	char value[static PMI_CLIENT_VALUE_MAX + 1], struct err *err)
 {
 	const char *got, *found;
 	int r;
@@ -459,15 +460,15 @@ int outer_get(
 	found = message_get(&o->reply, "found");
 	if (check_rc(o, "get", NULL) < 0 || !got || (found && strcmp(found, "TRUE") != 0))
 		return err_say(err, -ENOENT, "the engine's PMI server knows no '%s'", key);
-	if (strlen(got) > OUTER_VALUE_MAX)
+	if (strlen(got) > PMI_CLIENT_VALUE_MAX)
 		return err_say(err, -EMSGSIZE,
 			"the engine's PMI server says of '%s' more than %u bytes", key,
-			OUTER_VALUE_MAX);
+			PMI_CLIENT_VALUE_MAX);
 	memcpy(value, got, strlen(got) + 1);
 	return 0;
 }
 
-int outer_finalize(struct outer *o, struct err *err)
+int pmi_client_finalize(struct pmi_client *o, struct err *err)
 {
 	int r;
 
@@ -491,7 +492,7 @@ static bool is_of(const char *variable, const char *form)
 }
 
 /* Of Slurm only what is the job's stays: the rest is of the step that the agents are tasks of. */
-bool outer_is_variable(const char *variable)
+bool pmi_client_is_variable(const char *variable)
 {
 	static const char *const jobs[] = {"SLURM_JOB_",
 		"SLURM_CLUSTER_NAME=", "SLURM_CONF=", "SLURM_SUBMIT_", "SLURM_ARRAY_"};

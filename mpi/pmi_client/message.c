@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "mpi/outer/message.h"
+#include "mpi/pmi_client/message.h"
 
 #include <ctype.h>
 #include <errno.h>

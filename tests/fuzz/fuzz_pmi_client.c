@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "mpi/outer/message.h"
+#include "mpi/pmi_client/message.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
