@@ -207,7 +207,7 @@ libagent_la_SOURCES = \
 	stepd/step/join.c stepd/step/join.h \
 	stepd/step/join_part.c stepd/step/join_part.h \
 	stepd/step/join_request.c stepd/step/join_request.h \
-	stepd/step/keeper_line.c stepd/step/keeper_line.h \
+	stepd/step/supervisor_line.c stepd/step/supervisor_line.h \
 	stepd/step/killseq.c stepd/step/killseq.h \
 	stepd/step/limit_signal.c stepd/step/limit_signal.h \
 	stepd/step/member_watch.c stepd/step/member_watch.h \
@@ -236,7 +236,7 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/continue.c \
 	stepd/cli/doctor/doctor.c stepd/cli/doctor/doctor.h \
 	stepd/cli/doctor/doctor_dir.c stepd/cli/doctor/doctor_dir.h \
-	stepd/cli/doctor/doctor_keeper.c stepd/cli/doctor/doctor_keeper.h \
+	stepd/cli/doctor/doctor_supervisor.c stepd/cli/doctor/doctor_supervisor.h \
 	stepd/cli/doctor/doctor_kernel.c \
 	stepd/cli/doctor/doctor_mpi.c stepd/cli/doctor/doctor_mpi.h \
 	stepd/cli/doctor/doctor_runtime.c \
@@ -250,7 +250,7 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/plugins.c \
 	stepd/cli/relay/address.c stepd/cli/relay/address.h \
 	stepd/cli/relay/channel.c stepd/cli/relay/channel.h \
-	stepd/cli/relay/keeper.c stepd/cli/relay/keeper.h \
+	stepd/cli/relay/supervisor.c stepd/cli/relay/supervisor.h \
 	stepd/cli/relay/options.c stepd/cli/relay/options.h \
 	stepd/cli/relay/relay.c \
 	stepd/cli/relay/relay_doc.c stepd/cli/relay/relay_doc.h \
@@ -343,7 +343,7 @@ stepd_cli_steprun_SOURCES = \
 	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \
 	stepd/cli/relay/address.c stepd/cli/relay/address.h \
 	stepd/cli/relay/channel.c stepd/cli/relay/channel.h \
-	stepd/cli/relay/keeper.c stepd/cli/relay/keeper.h \
+	stepd/cli/relay/supervisor.c stepd/cli/relay/supervisor.h \
 	stepd/cli/relay/relay_doc.c stepd/cli/relay/relay_doc.h \
 	stepd/cli/relay/talk.c stepd/cli/relay/talk.h \
 	stepd/cli/run/run_convert.c stepd/cli/run/run_convert.h \

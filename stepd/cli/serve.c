@@ -40,7 +40,7 @@ enum {
 	OPT_ADOPT,
 	OPT_SPEC_FD,
 	OPT_READY_FD,
-	OPT_KEEPER_FD,
+	OPT_SUPERVISOR_FD,
 	OPT_RESULT,
 	OPT_KEEP_RESULT,
 	OPT_CONFIG,
@@ -56,7 +56,7 @@ static const struct option long_options[] = {
 	{"adopt", required_argument, NULL, OPT_ADOPT},
 	{"spec-fd", required_argument, NULL, OPT_SPEC_FD},
 	{"ready-fd", required_argument, NULL, OPT_READY_FD},
-	{"keeper-fd", required_argument, NULL, OPT_KEEPER_FD},
+	{"keeper-fd", required_argument, NULL, OPT_SUPERVISOR_FD},
 	{"result", required_argument, NULL, OPT_RESULT},
 	{"keep-result", required_argument, NULL, OPT_KEEP_RESULT},
 	{"config", required_argument, NULL, OPT_CONFIG},
@@ -124,7 +124,7 @@ static int parse_fd(const char *option, const char *text, int *ret_fd, struct er
 	return *ret_fd < 0 ? err_set(err, -errno, "%s: copy descriptor %u", option, fd) : 0;
 }
 
-static int parse_keeper_fd(const char *text, int *ret_fd, struct err *err)
+static int parse_supervisor_fd(const char *text, int *ret_fd, struct err *err)
 {
 	struct stat st;
 	int r = parse_fd("--keeper-fd", text, ret_fd, err);
@@ -156,8 +156,8 @@ static int parse_option(struct serve *s, int opt, struct err *err)
 		return parse_fd("--spec-fd", optarg, &s->spec_fd, err);
 	case OPT_READY_FD:
 		return parse_fd("--ready-fd", optarg, &s->agent.ready_fd, err);
-	case OPT_KEEPER_FD:
-		return parse_keeper_fd(optarg, &s->agent.keeper_fd, err);
+	case OPT_SUPERVISOR_FD:
+		return parse_supervisor_fd(optarg, &s->agent.supervisor_fd, err);
 	case OPT_RESULT:
 		s->agent.result_file = optarg;
 		return 0;
@@ -213,11 +213,11 @@ static int parse_arguments(struct serve *s, int argc, char **argv, struct err *e
 				: "give one of --spec FILE, --spec-fd N and --adopt STEP");
 	if (s->adopt && s->agent.trace_file)
 		return err_say(err, -EINVAL, "--trace: an adopted step has no launch");
-	if (s->agent.keeper_fd >= 0 && s->agent.keeper_fd == s->agent.ready_fd)
+	if (s->agent.supervisor_fd >= 0 && s->agent.supervisor_fd == s->agent.ready_fd)
 		return err_say(err, -EINVAL, "--ready-fd and --keeper-fd: %d can't be both",
 			s->agent.ready_fd);
 	if (s->spec_fd >= 0 &&
-		(s->spec_fd == s->agent.ready_fd || s->spec_fd == s->agent.keeper_fd))
+		(s->spec_fd == s->agent.ready_fd || s->spec_fd == s->agent.supervisor_fd))
 		return err_say(err, -EINVAL, "--spec-fd and --%s-fd: %d can't be both",
 			s->spec_fd == s->agent.ready_fd ? "ready" : "keeper", s->spec_fd);
 	return 0;
@@ -296,7 +296,7 @@ int cli_serve(int argc, char **argv)
 	struct serve s = {
 		.spec_fd = -1,
 		.agent = {.ready_fd = -1,
-			.keeper_fd = -1,
+			.supervisor_fd = -1,
 			.start_ns = clock_now_ns(),
 			.log = &s.log,
 			.version = stepd_version,

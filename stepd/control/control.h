@@ -162,7 +162,7 @@ void control_call_on_gone(struct control_call *call,
  * numbers of descriptors that must survive the exec: the caller takes FD_CLOEXEC from them, and
  * control_restore() sets it again. The service goes on as if nothing had been asked, should the
  * exec fail. All connections are kept. Of calls under way it has the method's name and what their
- * keeper gives as state, by keep(); one without is ended with the error Failed. */
+ * supervisor gives as state, by keep(); one without is ended with the error Failed. */
 typedef struct json_t *(*control_keep_fn)(struct control_call *call, void *userdata);
 struct json_t *control_save(const struct control *c, control_keep_fn keep, void *userdata);
 

@@ -285,7 +285,7 @@ static void go_on_meanwhile(int fd, void *userdata)
 
 	assert(a);
 	ev_io_stop(a->loop, &a->watch.signal_io);
-	keeper_line_pause(&a->watch.keeper, true);
+	supervisor_line_pause(&a->watch.supervisor, true);
 	if (fd >= 0) {
 		ev_io_init(&made, on_made, fd, EV_READ);
 		ev_io_start(a->loop, &made);
@@ -295,7 +295,7 @@ static void go_on_meanwhile(int fd, void *userdata)
 		ev_run(a->loop, EVRUN_NOWAIT);
 	}
 	ev_io_start(a->loop, &a->watch.signal_io);
-	keeper_line_pause(&a->watch.keeper, false);
+	supervisor_line_pause(&a->watch.supervisor, false);
 }
 
 void agent_tell_start(const struct agent *a, const struct task *task)

@@ -11,7 +11,7 @@
 
 void agent_close_inherited(const struct agent_options *o)
 {
-	const int keep[] = {o->ready_fd, o->keeper_fd, o->listen_fd ? *o->listen_fd : -1,
+	const int keep[] = {o->ready_fd, o->supervisor_fd, o->listen_fd ? *o->listen_fd : -1,
 		o->log->fd, report_descriptor_of(o->result_file),
 		report_descriptor_of(o->sample_file), report_descriptor_of(o->trace_file)};
 
@@ -30,7 +30,7 @@ void agent_init(struct agent *a, const struct agent_options *options)
 		.watch = {.signal_fd = -1,
 			.container = PRI_WATCH_INIT,
 			.member = MEMBER_WATCH_INIT,
-			.keeper = {.fd = options->keeper_fd}},
+			.supervisor = {.fd = options->supervisor_fd}},
 		.account = ACCOUNT_INIT,
 		.reexec = REEXEC_INIT,
 		.origin = {.begin_ns = options->start_ns},

@@ -20,10 +20,10 @@
 #include "stepd/step/added.h"
 #include "stepd/step/agent.h"
 #include "stepd/step/join.h"
-#include "stepd/step/keeper_line.h"
 #include "stepd/step/killseq.h"
 #include "stepd/step/member_watch.h"
 #include "stepd/step/reexec.h"
+#include "stepd/step/supervisor_line.h"
 #include "stepd/step/suspend.h"
 
 struct events;
@@ -111,7 +111,7 @@ struct agent_watch {
 	ev_io signal_io;
 	struct pri_watch container; /* -1: there is nothing to watch */
 	struct member_watch member; /* then */
-	struct keeper_line keeper;
+	struct supervisor_line supervisor;
 };
 
 /* Since when it runs, and what an agent that takes it over has to know: adopt.c, added.c. */

@@ -127,7 +127,7 @@ _noreturn_ static void settle_and_exit(const struct cleaning *c, const char *ste
 		.keep_result_ms = AGENT_KEEP_AS_BEFORE,
 		.operator_gid = (gid_t)-1,
 		.ready_fd = -1,
-		.keeper_fd = -1,
+		.supervisor_fd = -1,
 		.log = &silent};
 	struct err err = ERR_INIT;
 	int code, r;

@@ -101,7 +101,7 @@ static void agent_clear(struct agent *a)
 	a->trace = trace_free(a->trace);
 	plan_clear(&a->plan);
 	free(a->end.unkillable_text);
-	keeper_line_close(&a->watch.keeper);
+	supervisor_line_close(&a->watch.supervisor);
 	a->watch.signal_fd = close_fd(a->watch.signal_fd);
 }
 

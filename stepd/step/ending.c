@@ -324,7 +324,7 @@ static void on_end_signal(struct agent *a, int signal)
 	ending_begin(a, AGENT_REASON_SIGNAL);
 }
 
-static void on_keeper_gone(void *userdata)
+static void on_supervisor_gone(void *userdata)
 {
 	struct agent *a = userdata;
 
@@ -422,7 +422,7 @@ int ending_watch(struct agent *a, struct err *err)
 	ev_io_init(&a->watch.signal_io, on_signals, a->watch.signal_fd, EV_READ);
 	a->watch.signal_io.data = a;
 	ev_io_start(a->loop, &a->watch.signal_io);
-	keeper_line_watch(&a->watch.keeper, a->loop, on_keeper_gone, a);
+	supervisor_line_watch(&a->watch.supervisor, a->loop, on_supervisor_gone, a);
 	a->watch.member.loop = a->loop;
 	a->watch.member.ended = on_member_end;
 	a->watch.member.userdata = a;
@@ -498,7 +498,7 @@ void ending_unwatch(struct agent *a)
 	killseq_stop(&a->end.killseq);
 	free(take_ptr(a->end.kill_steps));
 	ev_io_stop(a->loop, &a->watch.signal_io);
-	keeper_line_pause(&a->watch.keeper, true);
+	supervisor_line_pause(&a->watch.supervisor, true);
 	ev_io_stop(a->loop, &a->start.report_io);
 	pri_watch_stop(&a->watch.container);
 	member_watch_stop(&a->watch.member);

@@ -406,9 +406,9 @@ bool result_hand_on(struct agent *a)
 	r = path ? store(path, text) : 0;
 	if (r < 0)
 		log_error(a->log, "write the result '%s': %s", path, strerror(-r));
-	r = keeper_line_write(&a->watch.keeper, text);
+	r = supervisor_line_write(&a->watch.supervisor, text);
 	if (r < 0)
-		log_error(a->log, "write the result to the step's keeper: %s", strerror(-r));
+		log_error(a->log, "write the result to the step's supervisor: %s", strerror(-r));
 	a->result_kept = true;
 	return true;
 }
@@ -419,14 +419,14 @@ int result_write(const struct agent *a, struct err *err)
 	_cleanup_free_ char *line = NULL;
 	int r, kept;
 
-	if (!path && a->watch.keeper.fd < 0)
+	if (!path && a->watch.supervisor.fd < 0)
 		return 0;
 	line = make_text(result_pack(a));
 	if (!line)
 		return err_set(err, -ENOMEM, "write the result");
 	r = path ? store(path, line) : 0;
-	kept = keeper_line_write(&a->watch.keeper, line);
+	kept = supervisor_line_write(&a->watch.supervisor, line);
 	if (r < 0)
 		return err_set(err, r, "write the result '%s'", path);
-	return kept < 0 ? err_set(err, kept, "write the result to the step's keeper") : 0;
+	return kept < 0 ? err_set(err, kept, "write the result to the step's supervisor") : 0;
 }

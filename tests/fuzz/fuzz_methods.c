@@ -131,7 +131,7 @@ static struct rig *rig_new(void)
 	rig->log = (struct log){.fd = 2, .most = LOG_LEVEL_ERROR, .ident = "fuzz"};
 	rig->log.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	rig->options = (struct agent_options){.ready_fd = -1,
-		.keeper_fd = -1,
+		.supervisor_fd = -1,
 		.operator_gid = (gid_t)-1,
 		.log = &rig->log,
 		.frontend = &methods_frontend};

@@ -11,15 +11,15 @@
 #include "stepd/cli/across/input.h"
 #include "stepd/cli/across/running.h"
 #include "stepd/cli/across/user.h"
-#include "stepd/cli/relay/keeper.h"
 #include "stepd/cli/relay/relay_doc.h"
+#include "stepd/cli/relay/supervisor.h"
 #include "stepd/control/buffer.h"
 
 struct here {
 	const struct steprun_options *options;
 	struct ev_loop *loop;
 	struct user *user;
-	struct keeper *keeper;
+	struct supervisor *supervisor;
 	struct running running;
 	struct strv args;
 	int code;
@@ -39,21 +39,21 @@ static void on_signal(const char *name, void *userdata)
 {
 	const struct here *h = userdata;
 
-	keeper_signal(h->keeper, name);
+	supervisor_signal(h->supervisor, name);
 }
 
 static void on_terminate(bool now, void *userdata)
 {
 	const struct here *h = userdata;
 
-	keeper_terminate(h->keeper, now);
+	supervisor_terminate(h->supervisor, now);
 }
 
 static void on_suspend(bool on, void *userdata)
 {
 	const struct here *h = userdata;
 
-	keeper_suspend(h->keeper, on);
+	supervisor_suspend(h->supervisor, on);
 }
 
 static void on_tell(void *userdata)
@@ -94,7 +94,7 @@ static void on_ended(int exit_code, const char *result, void *userdata)
 	/* Ended by ^C: the agent was told by another signal. */
 	if (by_user && exit_code > STATUS_SIGNAL_BASE)
 		h->code = STATUS_SIGNAL_BASE + by_user;
-	h->keeper = keeper_free(h->keeper);
+	h->supervisor = supervisor_free(h->supervisor);
 	ev_break(h->loop, EVBREAK_ALL);
 }
 
@@ -216,7 +216,7 @@ static void here_clear(struct here *h)
 	if (h->typed_fd >= 0)
 		close_typed(h);
 	h->input = input_free(h->input);
-	h->keeper = keeper_free(h->keeper);
+	h->supervisor = supervisor_free(h->supervisor);
 	h->user = user_free(h->user);
 	running_clear(&h->running);
 	strv_clear(&h->args);
@@ -226,21 +226,21 @@ static void here_clear(struct here *h)
 
 static int begin(struct here *h, struct err *err)
 {
-	static const struct keeper_events events = {
+	static const struct supervisor_events events = {
 		.started = on_started, .event = on_event, .say = on_say, .ended = on_ended};
 	_cleanup_close_ int read_fd = -1;
 	int r = open_terminal(h, &read_fd, err);
 
 	if (r < 0)
 		return r;
-	return keeper_new(h->loop,
-		&(const struct keeper_start){.program = h->options->launcher.program,
+	return supervisor_new(h->loop,
+		&(const struct supervisor_start){.program = h->options->launcher.program,
 			.args = h->args.v,
 			.runtime_dir = h->options->run.runtime_dir,
 			.doc = h->options->run.doc,
 			.stdio = {read_fd >= 0 ? read_fd : STDIN_FILENO, STDOUT_FILENO,
 				STDERR_FILENO}},
-		&events, h, &h->keeper, err);
+		&events, h, &h->supervisor, err);
 }
 
 int here_run(const struct steprun_options *options, int *ret_code, struct err *err)

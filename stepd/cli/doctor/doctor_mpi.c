@@ -7,7 +7,7 @@
 
 #include "mpi/selftest.h"
 #include "stepd/base/parse.h"
-#include "stepd/cli/doctor/doctor_keeper.h"
+#include "stepd/cli/doctor/doctor_supervisor.h"
 
 #define NAME_SIZE 128
 
@@ -197,7 +197,7 @@ static void tell_not_begun(const struct report *r)
 	if (r->trial.late) {
 		(void)snprintf(what, sizeof(what),
 			"a step hangs before its tasks begin, and was ended after %u s",
-			KEEPER_STEP_TIMEOUT_MS / 1000);
+			SUPERVISOR_STEP_TIMEOUT_MS / 1000);
 		(void)snprintf(remedy, sizeof(remedy),
 			"see in which of its hooks the plugin hangs, or whether its service "
 			"process does, while '%s' runs",
@@ -219,7 +219,8 @@ static void tell_hang(const struct report *r)
 
 	(void)snprintf(what, sizeof(what),
 		"rank %d of two hangs at '%s' of %s, and the step was ended after %u s",
-		rank >= 0 ? rank : 0, stage, kinds[r->kind].title, KEEPER_STEP_TIMEOUT_MS / 1000);
+		rank >= 0 ? rank : 0, stage, kinds[r->kind].title,
+		SUPERVISOR_STEP_TIMEOUT_MS / 1000);
 	(void)snprintf(remedy, sizeof(remedy),
 		"look at what the plugin's service process waits for while '%s' runs", r->program);
 	tell_bad(r, stage, remedy, what);

@@ -14,7 +14,7 @@
 #include "stepd/base/pidref.h"
 #include "stepd/base/strv.h"
 #include "stepd/cli/doctor/doctor_dir.h"
-#include "stepd/cli/doctor/doctor_keeper.h"
+#include "stepd/cli/doctor/doctor_supervisor.h"
 
 #define OUTPUT_MOST (64u << 10) /* bytes that are kept; what is more is read and lost */
 #define FIRST_JOB   0xff000000u /* with a pid on top: above all ids that Slurm gives */
@@ -31,7 +31,7 @@ struct intake {
 struct run {
 	char *dir; /* its runtime directory, until somebody else removes it */
 	struct strv argv, env;
-	struct pidref keeper;
+	struct pidref supervisor;
 	struct intake out, err;
 };
 
@@ -46,7 +46,7 @@ static void run_clear(struct run *run)
 	free(run->dir);
 	strv_clear(&run->argv);
 	strv_clear(&run->env);
-	pidref_close(&run->keeper);
+	pidref_close(&run->supervisor);
 	intake_clear(&run->out);
 	intake_clear(&run->err);
 }
@@ -152,8 +152,8 @@ static int open_null(int *ret_fd)
 	return *ret_fd < 0 ? -errno : 0;
 }
 
-/* The keeper has the directory from then on. */
-static int fork_keeper(struct run *run, struct keeper *k)
+/* The supervisor has the directory from then on. */
+static int fork_supervisor(struct run *run, struct supervisor *k)
 {
 	pid_t pid;
 	int r;
@@ -166,19 +166,19 @@ static int fork_keeper(struct run *run, struct keeper *k)
 		return r;
 	pid = fork();
 	if (pid == 0)
-		keeper_run(k);
+		supervisor_run(k);
 	r = pid < 0 ? -errno : 0;
 	pidref_close(&k->doctor);
 	if (r < 0)
 		return r;
 	free(take_ptr(run->dir));
-	return pidref_open(pid, 0, &run->keeper);
+	return pidref_open(pid, 0, &run->supervisor);
 }
 
 static int start(struct run *run, const char *plugin_dir)
 {
 	_cleanup_close_ int null_fd = -1, out_fd = -1, err_fd = -1;
-	struct keeper k = {.doctor = PIDREF_INIT,
+	struct supervisor k = {.doctor = PIDREF_INIT,
 		.argv = run->argv.v,
 		.env = run->env.v,
 		.runtime_dir = run->dir,
@@ -192,7 +192,7 @@ static int start(struct run *run, const char *plugin_dir)
 	k.stdio[0] = null_fd;
 	k.stdio[1] = out_fd;
 	k.stdio[2] = err_fd;
-	return r < 0 ? r : fork_keeper(run, &k);
+	return r < 0 ? r : fork_supervisor(run, &k);
 }
 
 /* Takes what is there. */
@@ -225,14 +225,14 @@ static int intake_read(struct intake *in)
 	return 0;
 }
 
-/* Until the keeper has ended, which it does in time. */
+/* Until the supervisor has ended, which it does in time. */
 static int read_all(struct run *run)
 {
 	bool ended = false;
 	int r = 0;
 
 	while (r == 0 && !ended) {
-		struct pollfd p[] = {{.fd = run->keeper.fd, .events = POLLIN},
+		struct pollfd p[] = {{.fd = run->supervisor.fd, .events = POLLIN},
 			{.fd = run->out.fd, .events = POLLIN},
 			{.fd = run->err.fd, .events = POLLIN}};
 
@@ -255,10 +255,10 @@ static int finish(struct run *run, struct trial *trial)
 	/* If not all was read: no task waits for that any more. */
 	run->out.fd = close_fd(run->out.fd);
 	run->err.fd = close_fd(run->err.fd);
-	while (waitpid(run->keeper.pid, &status, 0) < 0 && errno == EINTR)
+	while (waitpid(run->supervisor.pid, &status, 0) < 0 && errno == EINTR)
 		;
 	trial->failed = status != 0;
-	trial->late = WIFEXITED(status) && WEXITSTATUS(status) == KEEPER_LATE;
+	trial->late = WIFEXITED(status) && WEXITSTATUS(status) == SUPERVISOR_LATE;
 	return r;
 }
 
@@ -304,7 +304,7 @@ int trial_run(const struct trial_options *options, const char *mpi, const char *
 	const char *kind, struct trial *ret_trial, struct err *err)
 {
 	_cleanup_(run_clear) struct run run = {
-		.keeper = PIDREF_INIT, .out = {.fd = -1}, .err = {.fd = -1}};
+		.supervisor = PIDREF_INIT, .out = {.fd = -1}, .err = {.fd = -1}};
 	uint64_t begin_us = clock_now_ns() / 1000;
 	int r;
 
@@ -315,7 +315,7 @@ int trial_run(const struct trial_options *options, const char *mpi, const char *
 	r = make_argv(&run, options, mpi, program, kind);
 	if (r == 0)
 		r = run_it(&run, options, ret_trial);
-	if (run.dir) /* no keeper has it */
+	if (run.dir) /* no supervisor has it */
 		doctor_dir_remove(run.dir, options->plugin_dir);
 	if (r < 0)
 		return err_set(err, r, "start the step of the self-test");

@@ -34,10 +34,10 @@
 #include "stepd/cli/cli.h"
 #include "stepd/cli/relay/address.h"
 #include "stepd/cli/relay/channel.h"
-#include "stepd/cli/relay/keeper.h"
 #include "stepd/cli/relay/options.h"
 #include "stepd/cli/relay/relay_doc.h"
 #include "stepd/cli/relay/streams.h"
+#include "stepd/cli/relay/supervisor.h"
 #include "stepd/control/buffer.h"
 #include "stepd/process/process.h"
 
@@ -52,7 +52,7 @@ struct relay {
 	ev_io signals;
 	struct buffer doc_text;
 	struct relay_doc doc;
-	struct keeper *keeper;
+	struct supervisor *supervisor;
 	struct outlet out, err;
 	struct inlet in;
 	bool gone;  /* steprun is */
@@ -109,7 +109,7 @@ static void on_ended(int exit_code, const char *result, void *userdata)
 {
 	struct relay *y = userdata;
 
-	y->keeper = keeper_free(y->keeper);
+	y->supervisor = supervisor_free(y->supervisor);
 	outlet_drain(&y->out);
 	outlet_drain(&y->err);
 	inlet_close(&y->in);
@@ -150,7 +150,7 @@ static int open_streams(struct relay *y, struct ends *ends, struct err *err)
 
 static int start(struct relay *y, uint32_t node, struct err *err)
 {
-	static const struct keeper_events events = {
+	static const struct supervisor_events events = {
 		.started = on_started, .event = on_event, .say = on_say, .ended = on_ended};
 	_cleanup_(ends_clear) struct ends ends = {{-1, -1, -1}};
 	int keep[2], r;
@@ -167,15 +167,15 @@ static int start(struct relay *y, uint32_t node, struct err *err)
 		keep[n++] = y->listen_fd;
 	if (y->doc.secret_fd >= 0)
 		keep[n++] = y->doc.secret_fd;
-	r = keeper_new(y->carrier.loop,
-		&(const struct keeper_start){.program = "/proc/self/exe",
+	r = supervisor_new(y->carrier.loop,
+		&(const struct supervisor_start){.program = "/proc/self/exe",
 			.args = y->doc.args.v,
 			.runtime_dir = y->doc.runtime_dir,
 			.doc = y->doc.spec,
 			.stdio = {ends.fd[0], ends.fd[1], ends.fd[2]},
 			.keep_fds = keep,
 			.keep_fds_count = n},
-		&events, y, &y->keeper, err);
+		&events, y, &y->supervisor, err);
 	/* They are the agent's now. */
 	y->listen_fd = close_fd(y->listen_fd);
 	y->doc.secret_fd = close_fd(y->doc.secret_fd);
@@ -188,7 +188,7 @@ static void take_go(struct relay *y, const struct channel_line *line)
 	char *name = strchr(line->text, ' ');
 	uint32_t node;
 
-	if (y->keeper || !name)
+	if (y->supervisor || !name)
 		return;
 	*name++ = '\0';
 	if (parse_u32(line->text, 0, CHANNEL_ALL - 1, &node) < 0)
@@ -226,15 +226,15 @@ static void take_eof(struct relay *y, const struct channel_line *line)
 
 static void take_signal(struct relay *y, const struct channel_line *line)
 {
-	if (y->keeper)
-		keeper_signal(y->keeper, line->text);
+	if (y->supervisor)
+		supervisor_signal(y->supervisor, line->text);
 }
 
 /* Before there is an agent there is nothing to be ended. */
 static void terminate(struct relay *y, bool now)
 {
-	if (y->keeper)
-		keeper_terminate(y->keeper, now);
+	if (y->supervisor)
+		supervisor_terminate(y->supervisor, now);
 	else
 		end(y, STATUS_SIGNAL_BASE + SIGTERM);
 }
@@ -246,8 +246,8 @@ static void take_terminate(struct relay *y, const struct channel_line *line)
 
 static void take_suspend(struct relay *y, const struct channel_line *line)
 {
-	if (y->keeper)
-		keeper_suspend(y->keeper, strcmp(line->verb, "suspend") == 0);
+	if (y->supervisor)
+		supervisor_suspend(y->supervisor, strcmp(line->verb, "suspend") == 0);
 }
 
 static void take_close(struct relay *y, const struct channel_line *line)
@@ -295,8 +295,8 @@ static void lose(struct relay *y)
 	y->gone = y->out.untaken = y->err.untaken = true;
 	outlet_resume(&y->out);
 	outlet_resume(&y->err);
-	if (y->keeper)
-		keeper_terminate(y->keeper, false);
+	if (y->supervisor)
+		supervisor_terminate(y->supervisor, false);
 	else
 		ev_break(y->carrier.loop, EVBREAK_ALL);
 }
@@ -417,7 +417,7 @@ static int run(struct relay *y, struct err *err)
 
 static void relay_clear(struct relay *y)
 {
-	y->keeper = keeper_free(y->keeper);
+	y->supervisor = supervisor_free(y->supervisor);
 	outlet_close(&y->out);
 	outlet_close(&y->err);
 	inlet_close(&y->in);

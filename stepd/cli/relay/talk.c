@@ -94,7 +94,7 @@ static void on_answer(struct ev_loop *loop, ev_io *w, int revents)
 	if (r < 0 && *error.name)
 		refuse(t, error.text);
 	else if (r < 0)
-		hang_up(&t->asks); /* the agent is gone, which its keeper sees by itself */
+		hang_up(&t->asks); /* the agent is gone, which its supervisor sees by itself */
 	start_first(t);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a step's keeper says to its agent, and hears of it, through the control socket: requests,
- * one after the other, and the events of the step. The connections are libstepd's, watched by the
- * loop; nothing waits.
+ * What a step's supervisor says to its agent, and hears of it, through the control socket:
+ * requests, one after the other, and the events of the step. The connections are libstepd's,
+ * watched by the loop; nothing waits.
  */
 #ifndef STEPD_CLI_RELAY_TALK_H
 #define STEPD_CLI_RELAY_TALK_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/cli/relay/keeper.h"
+#include "stepd/cli/relay/supervisor.h"
 
 #include <assert.h>
 #include <ev.h>
@@ -24,14 +24,14 @@
 
 /* Text that comes through a pipe. */
 struct intake {
-	struct keeper *keeper;
+	struct supervisor *supervisor;
 	int fd;
 	ev_io io;
 	struct buffer text;
 	size_t most;
 };
 
-struct keeper {
+struct supervisor {
 	struct ev_loop *loop;
 	struct pidref agent;
 	ev_io exit;
@@ -41,8 +41,8 @@ struct keeper {
 	bool started, terminated, adopts;
 	char *step; /* "7.0" */
 	const char *node;
-	struct keeper_start start;
-	const struct keeper_events *events;
+	struct supervisor_start start;
+	const struct supervisor_events *events;
 	void *userdata;
 };
 
@@ -50,7 +50,7 @@ struct keeper {
 
 /* What the child needs, all made before the fork. */
 struct birth {
-	const struct keeper_start *start;
+	const struct supervisor_start *start;
 	struct strv argv;
 	int spec_fd, ready_fd, line_fd; /* -1: not for it */
 	int error_fd;
@@ -83,7 +83,7 @@ static int set_stdio(const int stdio[3])
 
 static _noreturn_ void be_agent(const struct birth *b)
 {
-	const struct keeper_start *s = b->start;
+	const struct supervisor_start *s = b->start;
 	sigset_t none;
 	size_t i;
 	int r;
@@ -91,7 +91,7 @@ static _noreturn_ void be_agent(const struct birth *b)
 	(void)sigemptyset(&none); /* can't fail with valid arguments, nor can the next two */
 	process_default_signals();
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	/* A group of its own, or better a session: what a terminal sends is for the keeper to
+	/* A group of its own, or better a session: what a terminal sends is for the supervisor to
 	 * judge. */
 	process_leave_session();
 	r = getpgrp() == getpid() ? 0 : setpgid(0, 0);
@@ -113,7 +113,7 @@ static int add_fd(struct strv *argv, const char *option, int fd)
 	return strv_addf(argv, "%s=%d", option, fd);
 }
 
-static int make_argv(struct birth *b, const struct keeper *k)
+static int make_argv(struct birth *b, const struct supervisor *k)
 {
 	char *const *args = k->start.args;
 	int r = strv_add(&b->argv, "stepd");
@@ -165,8 +165,8 @@ static int make_pipe(struct intake *intake, int *ret_write_fd)
 	return fcntl(intake->fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
 }
 
-/* Through which the agent sees that its keeper has gone, and the keeper gets the result. */
-static int make_line(struct keeper *k, int *ret_agent_fd)
+/* Through which the agent sees that its supervisor has gone, and the supervisor gets the result. */
+static int make_line(struct supervisor *k, int *ret_agent_fd)
 {
 	int fds[2];
 
@@ -178,7 +178,7 @@ static int make_line(struct keeper *k, int *ret_agent_fd)
 }
 
 /* Waits for the exec, which takes no time that anybody would notice. */
-static int fork_agent(struct keeper *k, struct birth *b, struct err *err)
+static int fork_agent(struct supervisor *k, struct birth *b, struct err *err)
 {
 	_cleanup_close_ int told_fd = -1;
 	int error = 0, fds[2], r;
@@ -210,26 +210,26 @@ static int fork_agent(struct keeper *k, struct birth *b, struct err *err)
 
 /* ---- what the agent tells ----------------------------------------------------------------- */
 
-static void say(struct keeper *k, const struct err *err)
+static void say(struct supervisor *k, const struct err *err)
 {
 	k->events->say(err->text, k->userdata);
 }
 
 static void on_refused(const char *why, void *userdata)
 {
-	struct keeper *k = userdata;
+	struct supervisor *k = userdata;
 
 	k->events->say(why, k->userdata);
 }
 
 static void on_step_event(const struct stepd_event *event, void *userdata)
 {
-	struct keeper *k = userdata;
+	struct supervisor *k = userdata;
 
 	k->events->event(event, k->userdata);
 }
 
-static void send_kept(struct keeper *k)
+static void send_kept(struct supervisor *k)
 {
 	size_t i;
 
@@ -238,7 +238,7 @@ static void send_kept(struct keeper *k)
 	strv_clear(&k->signals);
 }
 
-static void dial(struct keeper *k)
+static void dial(struct supervisor *k)
 {
 	static const struct talk_events events = {.refused = on_refused, .event = on_step_event};
 	_cleanup_free_ char *name = NULL;
@@ -256,7 +256,7 @@ static void dial(struct keeper *k)
 		say(k, &err);
 }
 
-static void on_ready_line(struct keeper *k)
+static void on_ready_line(struct supervisor *k)
 {
 	json_t *doc = json_loadb(buffer_bytes(&k->ready.text), buffer_size(&k->ready.text),
 		JSON_DISABLE_EOF_CHECK, NULL);
@@ -266,7 +266,7 @@ static void on_ready_line(struct keeper *k)
 		k->step = strdup(step);
 	json_decref(doc);
 	if (k->adopts)
-		keeper_terminate(k, false);
+		supervisor_terminate(k, false);
 	if (!k->step || k->started)
 		return;
 	k->started = true;
@@ -277,7 +277,7 @@ static void on_ready_line(struct keeper *k)
 static void intake_close(struct intake *in)
 {
 	if (in->fd >= 0)
-		ev_io_stop(in->keeper->loop, &in->io);
+		ev_io_stop(in->supervisor->loop, &in->io);
 	in->fd = close_fd(in->fd);
 }
 
@@ -306,13 +306,13 @@ static void on_intake(struct ev_loop *loop, ev_io *w, int revents)
 	(void)loop;
 	(void)revents;
 	intake_read(in);
-	if (in == &in->keeper->ready && in->fd < 0 && buffer_size(&in->text) > 0)
-		on_ready_line(in->keeper);
+	if (in == &in->supervisor->ready && in->fd < 0 && buffer_size(&in->text) > 0)
+		on_ready_line(in->supervisor);
 }
 
-static void intake_watch(struct intake *in, struct keeper *k, size_t most)
+static void intake_watch(struct intake *in, struct supervisor *k, size_t most)
 {
-	in->keeper = k;
+	in->supervisor = k;
 	in->most = most;
 	ev_io_init(&in->io, on_intake, in->fd, EV_READ);
 	in->io.data = in;
@@ -321,10 +321,10 @@ static void intake_watch(struct intake *in, struct keeper *k, size_t most)
 
 /* ---- the end ------------------------------------------------------------------------------ */
 
-static int begin(struct keeper *k, struct err *err);
+static int begin(struct supervisor *k, struct err *err);
 
 /* As its agent would have told: tasks run before it does. */
-static int name_step(struct keeper *k)
+static int name_step(struct supervisor *k)
 {
 	const json_t *job = json_object_get(k->start.doc, "job");
 	const json_t *step = json_object_get(k->start.doc, "step");
@@ -341,7 +341,7 @@ static int name_step(struct keeper *k)
 }
 
 /* The agent was killed, while tasks may have run: another one ends them. */
-static bool take_over(struct keeper *k)
+static bool take_over(struct supervisor *k)
 {
 	_cleanup_close_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct err err = ERR_INIT;
@@ -371,7 +371,7 @@ static bool take_over(struct keeper *k)
 
 static void on_exit_fd(struct ev_loop *loop, ev_io *w, int revents)
 {
-	struct keeper *k = w->data;
+	struct supervisor *k = w->data;
 	_cleanup_free_ char *result = NULL;
 	int status = 0, code;
 	bool killed, early;
@@ -397,7 +397,7 @@ static void on_exit_fd(struct ev_loop *loop, ev_io *w, int revents)
 
 /* ---- life --------------------------------------------------------------------------------- */
 
-static int begin(struct keeper *k, struct err *err)
+static int begin(struct supervisor *k, struct err *err)
 {
 	_cleanup_(birth_clear) struct birth b = {
 		.start = &k->start, .spec_fd = -1, .ready_fd = -1, .line_fd = -1, .error_fd = -1};
@@ -425,11 +425,11 @@ static int begin(struct keeper *k, struct err *err)
 	return 0;
 }
 
-int keeper_new(struct ev_loop *loop, const struct keeper_start *start,
-	const struct keeper_events *events, void *userdata, struct keeper **ret_keeper,
+int supervisor_new(struct ev_loop *loop, const struct supervisor_start *start,
+	const struct supervisor_events *events, void *userdata, struct supervisor **ret_supervisor,
 	struct err *err)
 {
-	struct keeper *k = calloc(1, sizeof(*k));
+	struct supervisor *k = calloc(1, sizeof(*k));
 	int r;
 
 	if (!k)
@@ -437,7 +437,7 @@ int keeper_new(struct ev_loop *loop, const struct keeper_start *start,
 	k->loop = loop;
 	k->agent = (struct pidref)PIDREF_INIT;
 	k->ready.fd = k->result.fd = -1;
-	k->ready.keeper = k->result.keeper = k;
+	k->ready.supervisor = k->result.supervisor = k;
 	k->start = *start;
 	k->node = json_string_value(json_object_get(json_object_get(start->doc, "node"), "name"));
 	k->events = events;
@@ -445,14 +445,14 @@ int keeper_new(struct ev_loop *loop, const struct keeper_start *start,
 	assert(k->node);
 	r = begin(k, err);
 	if (r < 0) {
-		(void)keeper_free(k); /* always NULL */
+		(void)supervisor_free(k); /* always NULL */
 		return r;
 	}
-	*ret_keeper = k;
+	*ret_supervisor = k;
 	return 0;
 }
 
-void keeper_signal(struct keeper *k, const char *signal)
+void supervisor_signal(struct supervisor *k, const char *signal)
 {
 	if (k->talk)
 		talk_signal(k->talk, signal);
@@ -461,7 +461,7 @@ void keeper_signal(struct keeper *k, const char *signal)
 }
 
 /* An agent takes signals at any time. -ESRCH: it has ended by itself. */
-static void signal_agent(struct keeper *k, int signal)
+static void signal_agent(struct supervisor *k, int signal)
 {
 	int r = pidref_signal(&k->agent, signal);
 
@@ -469,7 +469,7 @@ static void signal_agent(struct keeper *k, int signal)
 		k->events->say("the agent can't be signalled", k->userdata);
 }
 
-void keeper_terminate(struct keeper *k, bool now)
+void supervisor_terminate(struct supervisor *k, bool now)
 {
 	if (now && k->talk)
 		talk_terminate(k->talk, "KILL");
@@ -478,12 +478,12 @@ void keeper_terminate(struct keeper *k, bool now)
 	k->terminated = true;
 }
 
-void keeper_suspend(struct keeper *k, bool on)
+void supervisor_suspend(struct supervisor *k, bool on)
 {
 	signal_agent(k, on ? SIGTSTP : SIGCONT);
 }
 
-struct keeper *keeper_free(struct keeper *k)
+struct supervisor *supervisor_free(struct supervisor *k)
 {
 	if (!k)
 		return NULL;

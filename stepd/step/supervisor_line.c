@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/step/keeper_line.h"
+#include "stepd/step/supervisor_line.h"
 
 #include <assert.h>
 #include <sys/socket.h>
 
 #include "stepd/record/report.h"
 
-/* A keeper has nothing to say: what it should write all the same is read and dropped. */
+/* A supervisor has nothing to say: what it should write all the same is read and dropped. */
 static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 {
-	struct keeper_line *line = w->data;
+	struct supervisor_line *line = w->data;
 	char bytes[256];
 	ssize_t n;
 
@@ -22,8 +22,8 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 	line->gone(line->userdata);
 }
 
-void keeper_line_watch(
-	struct keeper_line *line, struct ev_loop *loop, keeper_line_fn gone, void *userdata)
+void supervisor_line_watch(
+	struct supervisor_line *line, struct ev_loop *loop, supervisor_line_fn gone, void *userdata)
 {
 	line->loop = loop;
 	line->gone = gone;
@@ -35,7 +35,7 @@ void keeper_line_watch(
 	ev_io_start(loop, &line->io);
 }
 
-void keeper_line_pause(struct keeper_line *line, bool pause)
+void supervisor_line_pause(struct supervisor_line *line, bool pause)
 {
 	if (line->fd < 0)
 		return;
@@ -45,14 +45,14 @@ void keeper_line_pause(struct keeper_line *line, bool pause)
 		ev_io_start(line->loop, &line->io);
 }
 
-int keeper_line_write(const struct keeper_line *line, const char *text)
+int supervisor_line_write(const struct supervisor_line *line, const char *text)
 {
 	int r = line->fd < 0 ? 0 : report_write(line->fd, text);
 
 	return r == -EPIPE || r == -ECONNRESET ? 0 : r;
 }
 
-void keeper_line_close(struct keeper_line *line)
+void supervisor_line_close(struct supervisor_line *line)
 {
 	if (line->loop && line->fd >= 0)
 		ev_io_stop(line->loop, &line->io);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/cli/doctor/doctor_keeper.h"
+#include "stepd/cli/doctor/doctor_supervisor.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -20,7 +20,7 @@
 #define END_TIMEOUT_MS  3000u /* for an agent that was told to end its step */
 #define GONE_TIMEOUT_MS 1000u /* for a process that was killed */
 
-static _noreturn_ void be_agent(const struct keeper *k, pid_t keeper)
+static _noreturn_ void be_agent(const struct supervisor *k, pid_t supervisor)
 {
 	sigset_t none;
 	int i;
@@ -28,7 +28,7 @@ static _noreturn_ void be_agent(const struct keeper *k, pid_t keeper)
 	(void)sigemptyset(&none); /* can't fail with valid arguments, nor can the next two */
 	process_default_signals();
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != keeper)
+	if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != supervisor)
 		_exit(STATUS_FAILED); /* nobody wants the step any more */
 	for (i = 0; i < 3; i++) {
 		if (dup2(k->stdio[i], i) < 0)
@@ -39,7 +39,7 @@ static _noreturn_ void be_agent(const struct keeper *k, pid_t keeper)
 	_exit(STATUS_FAILED);
 }
 
-static void complain(const struct keeper *k, const char *what, int error)
+static void complain(const struct supervisor *k, const char *what, int error)
 {
 	(void)dprintf(k->stdio[2], "stepd: %s: %s\n", what, strerror(error));
 }
@@ -87,10 +87,10 @@ static void end_children(const sigset_t *child)
 	} while (pid == 0 && (sigtimedwait(child, NULL, &limit) >= 0 || errno == EINTR));
 }
 
-static enum keeper_status watch(const struct keeper *k, const struct pidref *agent)
+static enum supervisor_status watch(const struct supervisor *k, const struct pidref *agent)
 {
 	bool late = false;
-	int status = 0, r = wait_end(agent, &k->doctor, KEEPER_STEP_TIMEOUT_MS);
+	int status = 0, r = wait_end(agent, &k->doctor, SUPERVISOR_STEP_TIMEOUT_MS);
 
 	if (r == 0) {
 		late = true;
@@ -104,22 +104,22 @@ static enum keeper_status watch(const struct keeper *k, const struct pidref *age
 	while (waitpid(agent->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (r < 0)
-		return KEEPER_LOST;
+		return SUPERVISOR_LOST;
 	if (late)
-		return KEEPER_LATE;
-	return status == 0 ? KEEPER_GOOD : KEEPER_FAILED;
+		return SUPERVISOR_LATE;
+	return status == 0 ? SUPERVISOR_GOOD : SUPERVISOR_FAILED;
 }
 
 /* 0, or -errno, which is told. */
-static int start_agent(const struct keeper *k, struct pidref *ret_agent)
+static int start_agent(const struct supervisor *k, struct pidref *ret_agent)
 {
-	pid_t keeper = getpid(), pid;
+	pid_t supervisor = getpid(), pid;
 	int r = prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 ? -errno : 0;
 
 	if (r == 0) {
 		pid = fork();
 		if (pid == 0)
-			be_agent(k, keeper);
+			be_agent(k, supervisor);
 		r = pid < 0 ? -errno : pidref_open(pid, 0, ret_agent);
 	}
 	if (r < 0)
@@ -127,9 +127,9 @@ static int start_agent(const struct keeper *k, struct pidref *ret_agent)
 	return r;
 }
 
-_noreturn_ void keeper_run(const struct keeper *k)
+_noreturn_ void supervisor_run(const struct supervisor *k)
 {
-	enum keeper_status status = KEEPER_LOST;
+	enum supervisor_status status = SUPERVISOR_LOST;
 	struct pidref agent = PIDREF_INIT;
 	sigset_t all, child;
 
