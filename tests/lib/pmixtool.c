@@ -81,23 +81,24 @@ static void read_ranks(char *list)
 	}
 }
 
-/* Until somebody has written to it. */
+/* Until somebody has written to it, and closed it: what is left of one word must not be taken for
+ * the next. */
 static void await(const char *fifo)
 {
-	ssize_t n = 0;
-	char byte;
+	ssize_t n, got = 0;
+	char word[16];
 	int fd;
 
 	/* Who comes while the writer before has not closed yet reads but an end. */
-	while (n == 0) {
+	while (got == 0) {
 		fd = open(fifo, O_RDONLY);
-		n = fd < 0 ? -1 : read(fd, &byte, 1);
-		if (fd >= 0)
-			close(fd);
-	}
-	if (n < 0) {
-		perror(fifo);
-		_exit(1);
+		while ((n = fd < 0 ? -1 : read(fd, word, sizeof(word))) > 0)
+			got += n;
+		if (n < 0) {
+			perror(fifo);
+			_exit(1);
+		}
+		close(fd);
 	}
 }
 
