@@ -169,8 +169,8 @@ void agent_init(struct agent *a, const struct agent_options *options);
 /* Closes all above 2 that the agent was started with and has no use for. */
 void agent_close_inherited(const struct agent_options *options);
 
-/* With what the agent was called for. set: of a step whose container is gone, of which nothing can be
- * read any more, and what is known is reported. restore: as account_restore(). */
+/* With what the agent was called for. set: of a step whose container is gone, of which nothing can
+ * be read any more, and what is known is reported. restore: as account_restore(). */
 void agent_set_account(struct agent *a);
 int agent_open_account(struct agent *a, struct err *err) _must_check_;
 int agent_restore_account(struct agent *a, const struct handover *h, const struct json_t *object,
