@@ -84,13 +84,9 @@ stepd/control/interface.c: stepd/control/io.stepd.Step.varlink
 		sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' $(top_srcdir)/stepd/control/io.stepd.Step.varlink; \
 		echo ';'; } >$@.tmp && mv $@.tmp $@
 
-# The agent without its command line: tests link it.
-noinst_LTLIBRARIES += libagent.la
-libagent_la_SOURCES = \
-	mpi/confine.c mpi/confine.h \
-	mpi/mpi.c mpi/mpi.h \
-	mpi/service.c mpi/service.h \
-	mpi/service_process.c mpi/service_process.h \
+# Plugins, trackers, specs and what steps keep on disk: for the agent, and for commands beside it.
+noinst_LTLIBRARIES += libnode.la
+libnode_la_SOURCES = \
 	proctrack/generic.c proctrack/generic.h \
 	proctrack/members.c proctrack/members.h \
 	proctrack/procs.c proctrack/procs.h \
@@ -99,15 +95,55 @@ libagent_la_SOURCES = \
 	proctrack/proctrack_members.c \
 	proctrack/procusage.c proctrack/procusage.h \
 	proctrack/tell.c proctrack/tell.h \
-	stepd/account/account.c stepd/account/account.h \
 	stepd/account/apply_limits.c stepd/account/apply_limits.h \
-	stepd/account/oom.c stepd/account/oom.h \
-	stepd/account/sample.c stepd/account/sample.h \
 	stepd/account/sample_text.c stepd/account/sample_text.h \
-	stepd/account/tasks.c stepd/account/tasks.h \
-	stepd/account/usage.c stepd/account/usage.h \
 	stepd/account/usage_table.c stepd/account/usage_table.h \
 	stepd/account/usage_values.c stepd/account/usage_values.h \
+	stepd/plugin/plugin.c stepd/plugin/plugin.h \
+	stepd/record/clean.c stepd/record/clean.h \
+	stepd/record/event_text.c stepd/record/event_text.h \
+	stepd/record/events.c stepd/record/events.h \
+	stepd/record/history.c stepd/record/history.h \
+	stepd/record/leftover.c stepd/record/leftover.h \
+	stepd/record/recover.h \
+	stepd/record/registry.c stepd/record/registry.h \
+	stepd/record/registry_lock.c stepd/record/registry_lock.h \
+	stepd/record/report.c stepd/record/report.h \
+	stepd/record/state_doc.c stepd/record/state_doc.h \
+	stepd/record/trace.c stepd/record/trace.h \
+	stepd/snapshot/handover.c stepd/snapshot/handover.h \
+	stepd/spec/bind_text.c stepd/spec/bind_text.h \
+	stepd/spec/fname.c stepd/spec/fname.h \
+	stepd/spec/limits.h \
+	stepd/spec/limits_devices.c \
+	stepd/spec/rank_bits.h \
+	stepd/spec/rlimits.c stepd/spec/rlimits.h \
+	stepd/spec/spec.c stepd/spec/spec.h \
+	stepd/spec/spec_binding.c \
+	stepd/spec/spec_fields.c \
+	stepd/spec/spec_json.c stepd/spec/spec_json.h \
+	stepd/spec/spec_layout.c \
+	stepd/spec/spec_limits.c \
+	stepd/spec/spec_map.c \
+	stepd/spec/spec_policy.c \
+	stepd/spec/spec_ranks.c \
+	stepd/spec/spec_rows.c \
+	stepd/spec/spec_text.c \
+	stepd/spec/spec_wire.c
+libnode_la_LIBADD = libstate.la libbase.la $(JANSSON_LIBS)
+
+# The agent without its command line: tests link it.
+noinst_LTLIBRARIES += libagent.la
+libagent_la_SOURCES = \
+	mpi/confine.c mpi/confine.h \
+	mpi/mpi.c mpi/mpi.h \
+	mpi/service.c mpi/service.h \
+	mpi/service_process.c mpi/service_process.h \
+	stepd/account/account.c stepd/account/account.h \
+	stepd/account/oom.c stepd/account/oom.h \
+	stepd/account/sample.c stepd/account/sample.h \
+	stepd/account/tasks.c stepd/account/tasks.h \
+	stepd/account/usage.c stepd/account/usage.h \
 	stepd/binding/binding.c stepd/binding/binding.h \
 	stepd/binding/binding_bounds.c \
 	stepd/binding/binding_child.c \
@@ -142,39 +178,9 @@ libagent_la_SOURCES = \
 	stepd/loop/pausable.c stepd/loop/pausable.h \
 	stepd/loop/pri_watch.c stepd/loop/pri_watch.h \
 	stepd/loop/worker.c stepd/loop/worker.h \
-	stepd/plugin/plugin.c stepd/plugin/plugin.h \
 	stepd/process/identity.c stepd/process/identity.h \
 	stepd/process/process.c stepd/process/process.h \
 	stepd/process/stdfd.c stepd/process/stdfd.h \
-	stepd/record/event_text.c stepd/record/event_text.h \
-	stepd/record/events.c stepd/record/events.h \
-	stepd/record/history.c stepd/record/history.h \
-	stepd/record/leftover.c stepd/record/leftover.h \
-	stepd/record/recover.h \
-	stepd/record/registry.c stepd/record/registry.h \
-	stepd/record/registry_lock.c stepd/record/registry_lock.h \
-	stepd/record/report.c stepd/record/report.h \
-	stepd/record/state_doc.c stepd/record/state_doc.h \
-	stepd/record/trace.c stepd/record/trace.h \
-	stepd/snapshot/handover.c stepd/snapshot/handover.h \
-	stepd/spec/bind_text.c stepd/spec/bind_text.h \
-	stepd/spec/fname.c stepd/spec/fname.h \
-	stepd/spec/limits.h \
-	stepd/spec/limits_devices.c \
-	stepd/spec/rank_bits.h \
-	stepd/spec/rlimits.c stepd/spec/rlimits.h \
-	stepd/spec/spec.c stepd/spec/spec.h \
-	stepd/spec/spec_binding.c \
-	stepd/spec/spec_fields.c \
-	stepd/spec/spec_json.c stepd/spec/spec_json.h \
-	stepd/spec/spec_layout.c \
-	stepd/spec/spec_limits.c \
-	stepd/spec/spec_map.c \
-	stepd/spec/spec_policy.c \
-	stepd/spec/spec_ranks.c \
-	stepd/spec/spec_rows.c \
-	stepd/spec/spec_text.c \
-	stepd/spec/spec_wire.c \
 	stepd/stdio/copy.c stepd/stdio/copy.h \
 	stepd/stdio/feed.c stepd/stdio/feed.h \
 	stepd/stdio/note.c stepd/stdio/note.h \
@@ -196,7 +202,6 @@ libagent_la_SOURCES = \
 	stepd/step/adopted.c stepd/step/adopted.h \
 	stepd/step/agent.c stepd/step/agent.h \
 	stepd/step/agent_impl.c stepd/step/agent_impl.h \
-	stepd/step/clean.c stepd/step/clean.h \
 	stepd/step/closing.c stepd/step/closing.h \
 	stepd/step/continue.c \
 	stepd/step/ending.c stepd/step/ending.h \
@@ -225,7 +230,7 @@ libagent_la_SOURCES = \
 	stepd/step/singletons.c stepd/step/singletons.h \
 	stepd/step/suspend.c stepd/step/suspend.h \
 	stepd/step/suspend_save.c
-libagent_la_LIBADD = libcontrol.la libmpilink.la libstepdsystemd.la libstate.la libbase.la $(JANSSON_LIBS) $(EV_LIBS)
+libagent_la_LIBADD = libcontrol.la libmpilink.la libstepdsystemd.la libnode.la $(JANSSON_LIBS) $(EV_LIBS)
 
 sbin_PROGRAMS += stepd/cli/stepd
 # All but the version, of which tests build another one.
@@ -310,6 +315,7 @@ stepd_cli_stepctl_SOURCES = \
 	stepd/cli/ctl/usage.c \
 	stepd/cli/ctl/usage_read.c stepd/cli/ctl/usage_read.h \
 	stepd/cli/ctl/wait.c \
+	stepd/cli/program.c stepd/cli/program.h \
 	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \
 	stepd/cli/run/run_convert.c stepd/cli/run/run_convert.h \
 	stepd/cli/run/run_doc.c \
@@ -318,7 +324,8 @@ stepd_cli_stepctl_SOURCES = \
 	stepd/cli/run/run_table.c \
 	stepd/cli/site.c stepd/cli/site.h \
 	stepd/cli/site_config.c stepd/cli/site_config.h
-stepd_cli_stepctl_LDADD = libclient.la libagent.la
+stepd_cli_stepctl_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"'
+stepd_cli_stepctl_LDADD = libclient.la libnode.la
 
 # The command that starts steps, here and on several nodes.
 bin_PROGRAMS += stepd/cli/steprun
@@ -341,6 +348,7 @@ stepd_cli_steprun_SOURCES = \
 	stepd/cli/layout.c stepd/cli/layout.h \
 	stepd/cli/mpi_list.c stepd/cli/mpi_list.h \
 	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \
+	stepd/cli/program.c stepd/cli/program.h \
 	stepd/cli/relay/address.c stepd/cli/relay/address.h \
 	stepd/cli/relay/channel.c stepd/cli/relay/channel.h \
 	stepd/cli/relay/supervisor.c stepd/cli/relay/supervisor.h \

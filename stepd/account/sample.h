@@ -16,16 +16,10 @@
 
 #include "stepd/base/err.h"
 
-#define SAMPLE_INTERVAL_MS_LEAST 100u
-#define SAMPLE_INTERVAL_MS_MOST  86400000u
-
 struct account;
 struct handover;
 struct json_t;
 struct sample;
-
-/* "1s" as an interval within those bounds. */
-int sample_parse_interval(const char *text, uint64_t *ret_ms, struct err *err) _must_check_;
 
 /* By options->sample_file and sample_interval_ms. */
 int sample_open(struct account *acc, struct sample **ret_sample, struct err *err) _must_check_;

@@ -6,6 +6,8 @@
 
 #include "stepd/account/usage_values.h"
 #include "stepd/base/cleanup.h"
+#include "stepd/base/err.h"
+#include "stepd/base/parse.h"
 
 enum sample_format sample_format_of(const char *file)
 {
@@ -82,4 +84,19 @@ void sample_print_line(FILE *f, enum sample_format format, const struct sample_l
 		print_json(f, line);
 	else
 		print_csv(f, line);
+}
+
+int sample_parse_interval(const char *text, uint64_t *ret_ms, struct err *err)
+{
+	uint64_t ms;
+
+	if (parse_duration_ms(text, &ms) < 0)
+		return err_say(err, -EINVAL,
+			"'%.200s' is no interval such as 1s, 500ms or 1m (--sample INTERVAL FILE)",
+			text);
+	if (ms < SAMPLE_INTERVAL_MS_LEAST || ms > SAMPLE_INTERVAL_MS_MOST)
+		return err_say(
+			err, -ERANGE, "the interval '%.200s' is not between 100ms and 1d", text);
+	*ret_ms = ms;
+	return 0;
 }

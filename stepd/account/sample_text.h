@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "stepd/api/usage.h"
+#include "stepd/base/err.h"
 
 enum sample_format {
 	SAMPLE_CSV,
@@ -30,5 +31,11 @@ void sample_print_heading(FILE *f, enum sample_format format);
 
 /* What can't be written shows in ferror(f). */
 void sample_print_line(FILE *f, enum sample_format format, const struct sample_line *line);
+
+#define SAMPLE_INTERVAL_MS_LEAST 100u
+#define SAMPLE_INTERVAL_MS_MOST  86400000u
+
+/* "1s" as an interval within those bounds. */
+int sample_parse_interval(const char *text, uint64_t *ret_ms, struct err *err) _must_check_;
 
 #endif

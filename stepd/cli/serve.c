@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "stepd/account/sample.h"
+#include "stepd/account/sample_text.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/log.h"
 #include "stepd/base/parse.h"
@@ -38,6 +38,7 @@ struct serve {
 enum {
 	OPT_SPEC = 256,
 	OPT_ADOPT,
+	OPT_ENDED_ONLY,
 	OPT_SPEC_FD,
 	OPT_READY_FD,
 	OPT_SUPERVISOR_FD,
@@ -54,6 +55,7 @@ enum {
 static const struct option long_options[] = {
 	{"spec", required_argument, NULL, OPT_SPEC},
 	{"adopt", required_argument, NULL, OPT_ADOPT},
+	{"ended-only", no_argument, NULL, OPT_ENDED_ONLY},
 	{"spec-fd", required_argument, NULL, OPT_SPEC_FD},
 	{"ready-fd", required_argument, NULL, OPT_READY_FD},
 	{"keeper-fd", required_argument, NULL, OPT_SUPERVISOR_FD},
@@ -96,6 +98,7 @@ static const char help_text[] =
 static const char adopt_help_text[] =
 	"Usage: stepd adopt [OPTION...] STEP\n"
 	"Takes over a step, JOB.STEP or NODE/JOB.STEP, whose agent has died.\n\n"
+	"  --ended-only        only a step that has no living process: write its result, clean up\n"
 	"  --ready-fd N        write a line of JSON there once it has been taken over\n"
 	"  --keeper-fd N       end the step when this socket hangs up; the result goes there, too\n"
 	"  --result FILE       write the result there at the end; - is standard output\n"
@@ -151,6 +154,10 @@ static int parse_option(struct serve *s, int opt, struct err *err)
 		return 0;
 	case OPT_ADOPT:
 		s->adopt = optarg;
+		return 0;
+	case OPT_ENDED_ONLY:
+		s->agent.remains_only = true;
+		s->agent.frontend = NULL; /* for a moment nobody needs its socket */
 		return 0;
 	case OPT_SPEC_FD:
 		return parse_fd("--spec-fd", optarg, &s->spec_fd, err);
@@ -211,6 +218,8 @@ static int parse_arguments(struct serve *s, int argc, char **argv, struct err *e
 			strcmp(argv[0], "adopt") == 0
 				? "give one step, JOB.STEP or NODE/JOB.STEP"
 				: "give one of --spec FILE, --spec-fd N and --adopt STEP");
+	if (!s->adopt && s->agent.remains_only)
+		return err_say(err, -EINVAL, "--ended-only is of a step that is adopted");
 	if (s->adopt && s->agent.trace_file)
 		return err_say(err, -EINVAL, "--trace: an adopted step has no launch");
 	if (s->agent.supervisor_fd >= 0 && s->agent.supervisor_fd == s->agent.ready_fd)

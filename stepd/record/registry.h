@@ -27,6 +27,9 @@ struct registry;
 /* Of state.json: grows where a field changes its meaning, not where one is added. */
 #define REGISTRY_STATE_VERSION 1
 
+/* The first member of result.json in a step's directory: microseconds since the epoch. */
+#define RESULT_KEEP_UNTIL "keep_until_time_usec"
+
 /* Claims the step's directory. -EEXIST: another agent, named in err, lives and has it. What a
  * dead agent left there is taken over with the first registry_publish(), and stays as it was if
  * it does not come to that: it tells how to find what the dead agent left running. */

@@ -13,6 +13,7 @@
 #include "stepd/base/log.h"
 #include "stepd/base/procstat.h"
 #include "stepd/plugin/plugin.h"
+#include "stepd/record/clean.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
 #include "stepd/spec/spec.h"
@@ -391,4 +392,22 @@ int agent_adopt(
 	r = closing_finish(&a, r, ret_code, err);
 	successor_clear(&ad.successor);
 	return r;
+}
+
+int adopt_settle(const char *step, const struct clean_options *options)
+{
+	static const struct log silent = {.fd = -1, .ident = "stepd"};
+	const struct agent_options agent = {.plugin_dir = options->plugin_dir,
+		.runtime_dir = options->runtime_dir,
+		.remains_only = true,
+		.keep_result_ms = AGENT_KEEP_AS_BEFORE,
+		.operator_gid = (gid_t)-1,
+		.ready_fd = -1,
+		.supervisor_fd = -1,
+		.log = &silent};
+	struct err err = ERR_INIT;
+	int code;
+
+	(void)unsetenv("NOTIFY_SOCKET"); /* what is told there is of the caller's own step */
+	return agent_adopt(step, &agent, &code, &err);
 }

@@ -10,9 +10,15 @@
 
 #include "stepd/step/agent.h"
 
+struct clean_options;
+
 /* step is "7.0" or "n1/7.0". As agent_run(): 0 with what to exit with, also for a step that has
  * ended meanwhile; or -errno with the reason. -EEXIST: its agent lives. */
 int agent_adopt(const char *step, const struct agent_options *options, int *ret_code,
 	struct err *err) _must_check_;
+
+/* As agent_adopt(), for a step that has no living process: clean_settle_fn (record/clean.h). Changes
+ * this process for good, and says nothing to anybody. */
+int adopt_settle(const char *step, const struct clean_options *options);
 
 #endif

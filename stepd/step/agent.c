@@ -17,13 +17,14 @@
 #include "stepd/launch/batch.h"
 #include "stepd/launch/launcher.h"
 #include "stepd/plugin/plugin.h"
+#include "stepd/record/clean.h"
 #include "stepd/record/events.h"
 #include "stepd/record/leftover.h"
 #include "stepd/record/registry.h"
 #include "stepd/record/trace.h"
 #include "stepd/stdio/stdio.h"
+#include "stepd/step/adopt.h"
 #include "stepd/step/agent_impl.h"
-#include "stepd/step/clean.h"
 #include "stepd/step/closing.h"
 #include "stepd/step/ending.h"
 #include "stepd/step/frontend.h"
@@ -47,7 +48,8 @@ static int open_plugins(struct agent *a, struct err *err)
 	if (r == 0)
 		r = leftover_check(a->registry, dir, a->plan.label, err);
 	if (r == 0)
-		clean_some(a->options->runtime_dir, registry_get_runtime_fd(a->registry), dir);
+		clean_some(a->options->runtime_dir, registry_get_runtime_fd(a->registry), dir,
+			adopt_settle);
 	if (r == 0)
 		r = proctrack_open_for_step(dir, spec->proctrack, spec_scope_name(spec->scope),
 			&a->plan.job, &a->pt, err);

@@ -8,9 +8,6 @@
 
 #include "stepd/step/agent_impl.h"
 
-/* The first member of result.json in a step's directory: microseconds since the epoch. */
-#define RESULT_KEEP_UNTIL "keep_until_time_usec"
-
 /* The step's result: a new reference, or NULL. */
 struct json_t *result_pack(const struct agent *a);
 

@@ -4,7 +4,7 @@
 # A folder is a layer, and includes run down only. The table "down" below names for each folder those
 # that it may include; the table itself has no cycle, which is checked first. A backend's folder is a
 # layer of its own, so that one never leans on another. Foreign libraries have their folders, too. And
-# two things that follow: stepctl has no agent in it, and no struct is a bag for everything.
+# what follows of it: stepctl has no agent in it.
 . "${top_srcdir:?}/tests/lib/tap.sh"
 tmpdir
 
@@ -31,7 +31,7 @@ BEGIN {
 
 	down["spec"] = "api base"
 	down["process"] = "spec base"
-	down["record"] = "proctrack state snapshot api base"
+	down["record"] = "proctrack plugin state snapshot api base"
 	down["stdio"] = "process mpi spec snapshot base"
 	down["binding"] = "process spec api base"
 	down["account"] = "record proctrack spec loop snapshot api base"
@@ -42,8 +42,7 @@ BEGIN {
 	down["client"] = "state api base"
 	down["cli"] = "frontend " down["frontend"] " client mpi/pmi_client"
 	down["cli/*"] = "cli/run cli/relay cli " down["cli"]
-	# step: for "stepctl clean" alone, which settles what dead agents left in a process of its own
-	down["cli/ctl"] = "cli/run cli client step account record spec proctrack plugin state api base"
+	down["cli/ctl"] = "cli/run cli client account record spec proctrack plugin state api base"
 	check_down()
 }
 
@@ -192,7 +191,7 @@ stepd/client/client.c "stepd/record/registry.h"
 stepd/client/client.c "stepd/control/control.h"
 stepd/control/server.c "stepd/step/agent.h"
 stepd/state/steps.c "stepd/record/registry.h"
-stepd/cli/ctl/find.c "stepd/frontend/methods.h"
+stepd/cli/ctl/clean.c "stepd/step/adopt.h"
 stepd/cli/run/run.c "stepd/cli/ctl/ctl.h"
 proctrack/proctrack.c "stepd/spec/spec.h"
 proctrack/proctrack.c "mpi/mpi.h"
@@ -253,4 +252,15 @@ END
 files=$(cd "$top_srcdir" && find stepd proctrack mpi systemd -name '*.[ch]' | wc -l)
 ok "there is a tree to look at" test "$files" -gt 20
 is "$(check_arrows "$top_srcdir")" "" "all arrows of the tree run down"
+
+# ---- the programs ------------------------------------------------------------------------------
+agents() { # PROGRAM: what of the agent is in it
+	nm "${top_builddir:?}/stepd/cli/$1" 2>/dev/null | grep -E ' T (agent_run|ending_begin|methods_[a-z]*)$' | head -n 3
+}
+if command -v nm >/dev/null; then
+	isnt "$(agents stepd)" "" "stepd has the agent in it"
+	is "$(agents stepctl)" "" "stepctl has nothing of the agent in it"
+else
+	skip 2 "nm is missing"
+fi
 done_testing

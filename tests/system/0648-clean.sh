@@ -60,6 +60,9 @@ for b in $(backends); do
 	clean
 	like "$(cat "$tmpdir/err")" "_$job.5.*its agent has died, and processes of it live: .stepd adopt. takes it over" \
 		"$b: so is one whose processes live"
+	out=$("$stepd" adopt --ended-only "$job.5" 2>&1)
+	is $? 125 "$b: 'stepd adopt --ended-only' does not take it over"
+	like "$out" "step $job.5 has processes that live" "$b: for that reason"
 	ok "$b: and they still do" kill -0 "$pid"
 	touch "$tmpdir/up"
 	eventually sh -c "! kill -0 $pid || grep -q '^State:	Z' /proc/$pid/status"

@@ -14,6 +14,7 @@
 #include "stepd/cli/across/here.h"
 #include "stepd/cli/across/hooks.h"
 #include "stepd/cli/mpi_list.h"
+#include "stepd/cli/program.h"
 #include "stepd/cli/site_config.h"
 #include "stepd/cli/version.h"
 #include "stepd/process/process.h"
@@ -21,27 +22,12 @@
 
 extern char **environ;
 
-/* The agent's program: that of the same build, or of the same installation. */
 static int find_program(struct steprun_options *o, struct err *err)
 {
-	char own[PATH_MAX], *slash;
-	ssize_t n;
+	int r = o->program ? 0 : program_find_stepd(&o->program, err);
 
-	if (!o->program) {
-		n = readlink("/proc/self/exe", own, sizeof(own) - 1);
-		own[n > 0 ? n : 0] = '\0';
-		slash = strrchr(own, '/');
-		if (slash && asprintf(&o->program, "%.*s/stepd", (int)(slash - own), own) < 0)
-			o->program = NULL;
-		if (o->program && access(o->program, X_OK) < 0) {
-			free(o->program);
-			o->program = strdup(STEPD_PROGRAM);
-		}
-		if (!o->program)
-			return err_set(err, -ENOMEM, "find stepd");
-	}
 	o->launcher.program = o->program;
-	return 0;
+	return r;
 }
 
 /* Who the step is, so that all of its nodes and hooks know it by the same name. In an allocation it

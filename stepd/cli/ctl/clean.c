@@ -1,19 +1,53 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * stepctl clean: results that were kept long enough go, and what agents left that died and whose
- * steps have no living process (stepd/step/clean.h). What is in doubt stays, with a word.
+ * steps have no living process (stepd/record/clean.h). What is in doubt stays, with a word.
  */
+#include <fcntl.h>
 #include <jansson.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "stepd/base/strv.h"
 #include "stepd/cli/ctl/ctl.h"
+#include "stepd/cli/program.h"
+#include "stepd/record/clean.h"
 #include "stepd/record/report.h"
-#include "stepd/step/clean.h"
 
 struct cleaning {
 	struct ctl *ctl;
 	json_t *removed;
 };
+
+/* By stepd: what takes a step over is the agent's. */
+static int settle(const char *step, const struct clean_options *options)
+{
+	_cleanup_strv_ struct strv args = {0};
+	_cleanup_free_ char *program = NULL;
+	struct err err = ERR_INIT;
+	int fd, r = program_find_stepd(&program, &err);
+
+	if (r == 0)
+		r = strv_add(&args, program);
+	if (r == 0)
+		r = strv_add(&args, "adopt");
+	if (r == 0)
+		r = strv_add(&args, "--ended-only");
+	if (r == 0 && options->runtime_dir)
+		r = strv_addf(&args, "--runtime-dir=%s", options->runtime_dir);
+	if (r == 0 && options->plugin_dir)
+		r = strv_addf(&args, "--plugin-dir=%s", options->plugin_dir);
+	if (r == 0)
+		r = strv_add(&args, step);
+	if (r < 0)
+		return r;
+	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
+		return -errno;
+	(void)unsetenv("NOTIFY_SOCKET"); /* of the caller's own */
+	(void)execv(program, args.v);
+	return -errno;
+}
 
 static json_t *pack(const struct clean_found *found)
 {
@@ -53,6 +87,7 @@ int ctl_clean(struct ctl *ctl)
 	const struct clean_options options = {.runtime_dir = ctl->runtime_dir,
 		.plugin_dir = ctl->plugin_dir,
 		.dry_run = ctl->dry_run,
+		.settle = settle,
 		.told = on_found,
 		.userdata = &c};
 	int r = c.removed ? clean_all(&options, &ctl->err)

@@ -9,8 +9,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "stepd/record/clean.h"
 #include "stepd/state/steps.h"
-#include "stepd/step/clean.h"
+#include "stepd/step/adopt.h"
 
 #define SHAPE       "doctor-??????"
 #define LEFT_AT_SEC 60 /* no trial takes that long */
@@ -23,8 +24,10 @@ static void on_cleaned(const struct clean_found *found, void *userdata)
 
 void doctor_dir_remove(const char *path, const char *plugin_dir)
 {
-	const struct clean_options options = {
-		.runtime_dir = path, .plugin_dir = plugin_dir, .told = on_cleaned};
+	const struct clean_options options = {.runtime_dir = path,
+		.plugin_dir = plugin_dir,
+		.settle = adopt_settle,
+		.told = on_cleaned};
 
 	if (rmdir(path) == 0)
 		return;

@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "stepd/account/sample.h"
+#include "stepd/account/sample_text.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/signals.h"
 #include "stepd/spec/spec.h"

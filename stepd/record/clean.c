@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/step/clean.h"
+#include "stepd/record/clean.h"
 
 #include <fcntl.h>
 #include <jansson.h>
@@ -12,16 +12,12 @@
 #include <time.h>
 
 #include "stepd/base/fs.h"
-#include "stepd/base/log.h"
 #include "stepd/base/pidref.h"
 #include "stepd/plugin/plugin.h"
 #include "stepd/record/leftover.h"
 #include "stepd/record/registry.h"
 #include "stepd/record/registry_lock.h"
 #include "stepd/state/steps.h"
-#include "stepd/step/adopt.h"
-#include "stepd/step/agent.h"
-#include "stepd/step/result.h"
 
 #define OPEN_DIR     (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define AGE_LEAST_S  10 /* an agent that starts has its directory locked by then */
@@ -118,28 +114,9 @@ static char *step_of(const char *name)
 	return step;
 }
 
-_noreturn_ static void settle_and_exit(const struct cleaning *c, const char *step)
-{
-	static const struct log silent = {.fd = -1, .ident = "stepd"};
-	const struct agent_options options = {.plugin_dir = c->options->plugin_dir,
-		.runtime_dir = c->options->runtime_dir,
-		.remains_only = true,
-		.keep_result_ms = AGENT_KEEP_AS_BEFORE,
-		.operator_gid = (gid_t)-1,
-		.ready_fd = -1,
-		.supervisor_fd = -1,
-		.log = &silent};
-	struct err err = ERR_INIT;
-	int code, r;
-
-	(void)unsetenv("NOTIFY_SOCKET"); /* what is told there is of the caller's own step */
-	r = agent_adopt(step, &options, &code, &err);
-	_exit(r == -EEXIST || r == -EBUSY);
-}
-
-/* In a process of its own: what an agent does to itself, and which tracker it has loaded, ends with
- * it. One that hangs is ended: a step can be adopted again. */
-static int settle(const struct cleaning *c, const char *step)
+/* In a process of its own: what an adopter does to itself, and which tracker it has loaded, ends
+ * with it. One that hangs is ended: a step can be adopted again. */
+static int settle_entry(const struct cleaning *c, const char *step)
 {
 	_cleanup_pidref_ struct pidref child = PIDREF_INIT;
 	struct pollfd end = {.events = POLLIN};
@@ -147,7 +124,7 @@ static int settle(const struct cleaning *c, const char *step)
 	pid_t pid = fork();
 
 	if (pid == 0)
-		settle_and_exit(c, step);
+		_exit(c->options->settle(step, c->options) < 0);
 	if (pid < 0)
 		return -errno;
 	if (pidref_open(pid, 0, &child) == 0) {
@@ -161,7 +138,7 @@ static int settle(const struct cleaning *c, const char *step)
 		if (errno != EINTR)
 			return -errno;
 	}
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EBUSY;
+	return WIFEXITED(status) ? 0 : -EBUSY;
 }
 
 static void clean_remains(const struct cleaning *c, int dir_fd)
@@ -179,7 +156,7 @@ static void clean_remains(const struct cleaning *c, int dir_fd)
 			"its agent has died, and processes of it live: 'stepd adopt' takes it over");
 	else if (r < 0)
 		tell(c, CLEAN_ALONE, "nobody can tell whether processes of it live");
-	else if (c->options->dry_run || (settle(c, step) == 0 && !has(dir_fd, "state.json")))
+	else if (c->options->dry_run || (settle_entry(c, step) == 0 && !has(dir_fd, "state.json")))
 		tell(c, CLEAN_REMAINS, NULL);
 	else
 		tell(c, CLEAN_ALONE, "it could not be brought to its end: adopt it, to see why");
@@ -320,10 +297,13 @@ static bool clean_if_due(const struct cleaning *c)
 	return true;
 }
 
-void clean_some(const char *runtime_dir, int runtime_fd, const char *plugin_dir)
+void clean_some(
+	const char *runtime_dir, int runtime_fd, const char *plugin_dir, clean_settle_fn settle)
 {
-	const struct clean_options options = {
-		.runtime_dir = runtime_dir, .plugin_dir = plugin_dir, .told = say_nothing};
+	const struct clean_options options = {.runtime_dir = runtime_dir,
+		.plugin_dir = plugin_dir,
+		.settle = settle,
+		.told = say_nothing};
 	struct cleaning c = {.options = &options,
 		.runtime_fd = runtime_fd,
 		.runtime = "",

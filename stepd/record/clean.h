@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Tidies the runtime directory up: results that have been kept long enough go, and what agents left
- * whose steps have no living process: those get their result, as by an adopter (recover/adopt.h).
+ * whose steps have no living process: those get their result, as by an adopter (step/adopt.h).
  * Nothing that lives is touched, and what is no step's directory of this user is left alone.
  */
-#ifndef STEPD_STEP_CLEAN_H
-#define STEPD_STEP_CLEAN_H
+#ifndef STEPD_RECORD_CLEAN_H
+#define STEPD_RECORD_CLEAN_H
 
 #include <stdbool.h>
 
@@ -31,10 +31,17 @@ struct clean_found {
 
 typedef void (*clean_fn)(const struct clean_found *found, void *userdata);
 
+struct clean_options;
+
+/* Brings a step ("n1/7.0") to its end that has no living process: 0 or -errno. The step's directory
+ * tells whether it could. Runs in a process of its own, and may execute another program. */
+typedef int (*clean_settle_fn)(const char *step, const struct clean_options *options);
+
 struct clean_options {
 	const char *runtime_dir; /* NULL: the default */
 	const char *plugin_dir;  /* NULL: the default */
 	bool dry_run;            /* only tell */
+	clean_settle_fn settle;
 	clean_fn told;
 	void *userdata;
 };
@@ -46,6 +53,7 @@ int clean_all(const struct clean_options *options, struct err *err) _must_check_
 /* For an agent that starts, before it has a tracker: looks at a few entries, from a place that each
  * agent chooses anew, and cleans at most two, without a word. Some tens of microseconds where there
  * is nothing to clean. */
-void clean_some(const char *runtime_dir, int runtime_fd, const char *plugin_dir);
+void clean_some(
+	const char *runtime_dir, int runtime_fd, const char *plugin_dir, clean_settle_fn settle);
 
 #endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stepd/cli/program.h"
+
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+int program_find_stepd(char **ret_path, struct err *err)
+{
+	char own[PATH_MAX], *slash, *path = NULL;
+	ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
+
+	own[n > 0 ? n : 0] = '\0';
+	slash = strrchr(own, '/');
+	if (slash && asprintf(&path, "%.*s/stepd", (int)(slash - own), own) < 0)
+		path = NULL;
+	if (!path || access(path, X_OK) < 0) {
+		free(path);
+		path = strdup(STEPD_PROGRAM);
+	}
+	if (!path)
+		return err_set(err, -ENOMEM, "find stepd");
+	*ret_path = path;
+	return 0;
+}
