@@ -7,7 +7,8 @@
 
 #include "stepd/base/err.h"
 
-/* The path of stepd, from malloc(): the one beside this program, as in a build, or the installed one.
+/* The path of stepd, from malloc(): the one beside this program, as in a build, or the installed
+ * one.
  */
 int program_find_stepd(char **ret_path, struct err *err) _must_check_;
 

@@ -17,8 +17,8 @@ struct clean_options;
 int agent_adopt(const char *step, const struct agent_options *options, int *ret_code,
 	struct err *err) _must_check_;
 
-/* As agent_adopt(), for a step that has no living process: clean_settle_fn (record/clean.h). Changes
- * this process for good, and says nothing to anybody. */
+/* As agent_adopt(), for a step that has no living process: clean_settle_fn (record/clean.h).
+ * Changes this process for good, and says nothing to anybody. */
 int adopt_settle(const char *step, const struct clean_options *options);
 
 #endif
