@@ -277,7 +277,7 @@ static int check_whole(const struct spec *spec, const json_t *doc, struct err *e
 	return r < 0 ? r : spec_kept(by_kind[spec->kind](spec, err), err);
 }
 
-/* ---- doors -------------------------------------------------------------------------------- */
+/* ---- entry points ------------------------------------------------------------------------ */
 
 static int read_ranks(struct spec_draft *draft, struct err *err)
 {

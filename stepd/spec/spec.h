@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The step spec: all that is asked of one agent, immutable once built. Several doors produce it
+ * The step spec: all that is asked of one agent, immutable once built. Several callers produce it
  * (a JSON document, the options of "stepd run"), all through spec_from_json(), so each rule is
  * written once. stepd-spec(5) and doc/stepd-spec.schema.json describe the document.
  *

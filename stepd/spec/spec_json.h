@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * How a step spec is read from JSON: tables of fields, one row each, with the parser, its limits
- * and one line of documentation. For spec*.c, for the doors that make a document, and for the
+ * and one line of documentation. For spec*.c, for the frontends that make a document, and for the
  * tests that hold table, schema and manual together.
  *
  * Every error begins with the path of the value it is about: "tasks[3].cwd: ...".
@@ -291,7 +291,7 @@ int spec_layout(struct spec_draft *draft, struct err *err) _must_check_;
 /* spec_text.c: the document as text, which the caller frees; NULL: no memory. */
 char *spec_dump(const struct json_t *doc);
 
-/* ---- for doors ------------------------------------------------------------------------------ */
+/* ---- for what makes documents ------------------------------------------------------------ */
 
 /* Parses text; a syntax error, a repeated field or a NUL names line and column. *ret_doc is a new
  * reference. */

@@ -437,7 +437,7 @@ const struct spec_field spec_device_fields[SPEC_DEVICE_FIELDS] = {
 		       "not given"},
 };
 
-/* ---- doors -------------------------------------------------------------------------------- */
+/* ---- entry points ------------------------------------------------------------------------ */
 
 int spec_row_limits(const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)

@@ -299,7 +299,7 @@ static int live_on(struct adoption *ad, struct err *err)
 	return 0;
 }
 
-/* ---- the door ------------------------------------------------------------------------------ */
+/* ---- entry point ------------------------------------------------------------------------- */
 
 static int claim(struct agent *a, const char *step, struct err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The agent's state, shared by agent.c (how a step begins), ending.c (what ends it), closing.c (how
- * it is torn down), result.c (what is told of it) and recover/ (how it is taken over).
+ * it is torn down), result.c (what is told of it) and adopt.c (how it is taken over).
  */
 #ifndef STEPD_STEP_AGENT_IMPL_H
 #define STEPD_STEP_AGENT_IMPL_H

@@ -87,7 +87,7 @@ static int call_with_env(
 	return r;
 }
 
-/* ---- doors -------------------------------------------------------------------------------- */
+/* ---- entry points ------------------------------------------------------------------------ */
 
 /* The spec's check has seen that there is such an account, or will see it. */
 static void fill_identity(const json_t *doc, mpi_plugin_client_info_t *info)

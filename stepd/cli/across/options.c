@@ -333,7 +333,7 @@ static int make_doc(struct steprun_options *o, const struct run_option_set *set,
 	return r < 0 ? r : set_words(o->run.doc, o, kind, plane, err);
 }
 
-/* ---- the door ----------------------------------------------------------------------------- */
+/* ---- entry point ------------------------------------------------------------------------- */
 
 static void build_clear(struct run_build *build)
 {

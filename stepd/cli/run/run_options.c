@@ -206,7 +206,7 @@ int run_name_source(const struct run_option_set *set, const struct run_given *gi
 	return build->spec_file ? err_prefix(err, "%s", build->spec_file) : err->code;
 }
 
-/* ---- doors -------------------------------------------------------------------------------- */
+/* ---- entry points ------------------------------------------------------------------------ */
 
 static void build_clear(struct run_build *build)
 {
