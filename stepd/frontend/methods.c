@@ -16,8 +16,9 @@
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
 
-/* How long the agent's end waits for those who still take their last answers. */
-#define END_PATIENCE_MS 1000
+/* How long the agent's end waits for those who still take their last answers: hundreds of them, on
+ * a busy machine. Who takes nothing is not waited for. */
+#define END_PATIENCE_MS 5000
 
 /* One takes callers in, one reads what they ask, and one is for those whose turn came between. */
 #define LAST_ROUNDS 3

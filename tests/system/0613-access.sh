@@ -121,7 +121,7 @@ done
 is "$(cat "$tmpdir/events-$stranger.status")" 3 "of a dead agent's events somebody else learns nothing"
 like "$(cat "$tmpdir/events-$stranger.err")" "only root, the step's owner and the operator group may read '.*/events.jsonl'" \
 	"but who may"
-like "$(cat "$tmpdir/events-$owner")" "running" "the owner reads them"
+like "$(cat "$tmpdir/events-$owner")" "task_start" "the owner reads them" # all that is sure by then
 "$stepd" adopt -q "$job.0" &
 adopter=$!
 eventually running 0
