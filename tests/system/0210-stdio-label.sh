@@ -14,7 +14,12 @@ step -l -- printf 'a\n\n\nb\n' >out
 is "$(od -An -c out | tr -d ' \n')" '0:a\n0:\n0:\n0:b\n' "empty lines are lines"
 step -l -- printf 'one\ntwo' >out
 is "$(od -An -c out | tr -d ' \n')" '0:one\n0:two' "a last line without an end comes out as it is"
-step -l -n 3 -- sh -c 'sleep 0.$SLURM_PROCID; printf x' >out
+# Each once what the one before has written is there.
+: >out
+step -l -n 3 -- sh -c '
+	before=$((SLURM_PROCID - 1))
+	until [ "$SLURM_PROCID" = 0 ] || grep -q "$before: x" out; do sleep 0.02; done
+	printf x' >out
 is "$(od -An -c out | tr -d ' \n')" '0:x\n1:x\n2:x' "before another one it is ended"
 step -l -- true >out
 is "$(wc -c <out)" 0 "no output, no label"

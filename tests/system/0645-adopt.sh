@@ -79,6 +79,7 @@ for b in $(backends); do
 	is $? 125 "$b: an agent that lives keeps its step"
 	like "$out" "step $job.2 already runs here, under the agent with pid $dead" "$b: and is named"
 	kill_agent
+	rm -f "$tmpdir/err1" "$tmpdir/err2" # of the tracker before
 	"$stepd" adopt -q "$job.2" 2>"$tmpdir/err1" &
 	one=$!
 	"$stepd" adopt -q "$job.2" 2>"$tmpdir/err2" &
