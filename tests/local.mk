@@ -91,7 +91,7 @@ tests_unit_test_mpi_LDADD = $(UNIT_LDADD)
 
 check_PROGRAMS += tests/unit/test_mpi_service
 TESTS += tests/unit/test_mpi_service
-tests_unit_test_mpi_service_SOURCES = tests/unit/test_mpi_service.c
+tests_unit_test_mpi_service_SOURCES = tests/unit/test_mpi_service.c tests/lib/service_rig.h
 tests_unit_test_mpi_service_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_mpi_service_LDADD = $(UNIT_LDADD)
 endif
@@ -529,7 +529,7 @@ tests_unit_test_cgroup_trial_LDADD = $(CGROUP_UNIT_LDADD)
 tests_unit_test_proctrack_limits_SOURCES = tests/unit/test_proctrack_limits.c $(CGROUP_UNIT_SOURCES)
 tests_unit_test_proctrack_limits_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
 tests_unit_test_proctrack_limits_LDADD = libcgroups.la $(UNIT_LDADD)
-tests_unit_test_service_birth_SOURCES = tests/unit/test_service_birth.c $(CGROUP_UNIT_SOURCES)
+tests_unit_test_service_birth_SOURCES = tests/unit/test_service_birth.c tests/lib/service_rig.h $(CGROUP_UNIT_SOURCES)
 tests_unit_test_service_birth_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
 tests_unit_test_service_birth_LDADD = libcgroups.la $(UNIT_LDADD)
 tests_unit_test_service_birth_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=prctl

@@ -4,6 +4,7 @@
 # For tests that talk to a step's socket, on top of step.sh:
 #	agent ARG...            runs a step of $job in the background, $agent is its pid, once a task
 #	                        has said "up"; its output is in $tmpdir/out and $tmpdir/err
+#	extern_agent            the same of an extern step of $job on node n1, with tracker $b
 #	socket                  of step 0 of $job
 #	ask METHOD [PARAMETERS] one call to that: the answer's JSON
 #	follow METHOD [PARAMETERS]  the same with "more", an answer a line
@@ -21,12 +22,21 @@ as=
 
 command -v python3 >/dev/null || skip_all "python3 is missing"
 
+# shellcheck disable=SC2034 # $agent is the tests'
 agent() { # ARG...
 	: >"$tmpdir/out"
 	"$stepd" run -q --job "$job" "$@" >"$tmpdir/out" 2>"$tmpdir/err" &
-	# shellcheck disable=SC2034 # the tests'
 	agent=$!
 	eventually grep -q up "$tmpdir/out"
+}
+
+# shellcheck disable=SC2034,SC2154 # $agent and $b are the tests'
+extern_agent() {
+	printf '{"job": %s, "kind": "extern", "node": {"name": "n1"}, "proctrack": "%s"}\n' "$job" "$b" \
+		>"$tmpdir/spec"
+	"$stepd" serve -q --keep-result 0 --spec "$tmpdir/spec" 2>"$tmpdir/err" &
+	agent=$!
+	eventually running extern
 }
 
 socket() {

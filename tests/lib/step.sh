@@ -148,3 +148,14 @@ eventually() {
 		sleep 0.02
 	done
 }
+
+# $tmpdir/plugins with proctrack/halfway (tests/lib/halfway_plugin.c), which uses the cgroup tracker.
+make_halfway() {
+	mkdir "$tmpdir/plugins"
+	STEPD_TEST_CGROUP_PLUGIN=$tmpdir/cgroup.so
+	export STEPD_TEST_CGROUP_PLUGIN
+	cp -L "$top_builddir/stepd/cli/plugins/proctrack_cgroup.so" "$STEPD_TEST_CGROUP_PLUGIN"
+	cp -L "$top_builddir/stepd/cli/plugins/mpi_none.so" \
+		"$top_builddir/tests/lib/plugins/proctrack_halfway.so" "$tmpdir/plugins"
+	chmod go-w "$tmpdir"/plugins/* "$STEPD_TEST_CGROUP_PLUGIN"
+}

@@ -13,13 +13,7 @@ python=/usr/bin/python3
 [ -x $python ] || skip_all "needs $python, which every user has"
 
 owner=65533 stranger=65531 held=7
-mkdir "$tmpdir/plugins"
-STEPD_TEST_CGROUP_PLUGIN=$tmpdir/cgroup.so
-export STEPD_TEST_CGROUP_PLUGIN
-cp -L "$top_builddir/stepd/cli/plugins/proctrack_cgroup.so" "$STEPD_TEST_CGROUP_PLUGIN"
-cp -L "$top_builddir/stepd/cli/plugins/mpi_none.so" \
-	"$top_builddir/tests/lib/plugins/proctrack_halfway.so" "$tmpdir/plugins"
-chmod go-w "$tmpdir"/plugins/* "$STEPD_TEST_CGROUP_PLUGIN"
+make_halfway
 
 # What a user tries with a process; a line for each way in.
 cat >"$tmpdir/attack.py" <<'P'

@@ -103,13 +103,7 @@ refused "a PATH too long" 127 "can't execute 'nosuchprogram'" --export "PATH=/$l
 
 # ---- the launcher's own end -----------------------------------------------------------------
 
-mkdir "$tmpdir/plugins"
-STEPD_TEST_CGROUP_PLUGIN=$tmpdir/cgroup.so
-export STEPD_TEST_CGROUP_PLUGIN
-cp -L "$top_builddir/stepd/cli/plugins/proctrack_cgroup.so" "$STEPD_TEST_CGROUP_PLUGIN"
-cp -L "$top_builddir/stepd/cli/plugins/mpi_none.so" \
-	"$top_builddir/tests/lib/plugins/proctrack_halfway.so" "$tmpdir/plugins"
-chmod go-w "$tmpdir"/plugins/* "$STEPD_TEST_CGROUP_PLUGIN"
+make_halfway
 
 halfway() { # WHAT ARG...: the agent's sentence, and its status at the end
 	out=$(STEPD_TEST_HALFWAY=$1 timeout 300 "$stepd" run --job "$job" --plugin-dir "$tmpdir/plugins" \

@@ -11,14 +11,6 @@ socket() {
 	echo "$run/n1_$job.extern/socket"
 }
 
-begin() {
-	printf '{"job": %s, "kind": "extern", "node": {"name": "n1"}, "proctrack": "%s"}\n' "$job" "$b" \
-		>"$tmpdir/spec"
-	"$stepd" serve -q --keep-result 0 --spec "$tmpdir/spec" 2>"$tmpdir/err" &
-	agent=$!
-	eventually running extern
-}
-
 replaced() { # COUNT: by so many successors
 	grep -q "\"adopted\":$1," "$run/n1_$job.extern/state.json" && running extern
 }
@@ -49,7 +41,7 @@ for b in cgroup linuxproc; do
 		continue
 	}
 	successors=0
-	begin
+	extern_agent
 	sleep 600 &
 	first=$!
 	rm -f "$tmpdir/go"

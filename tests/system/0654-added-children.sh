@@ -13,11 +13,7 @@ socket() {
 
 # An extern step, and $parent in it, which SIGTERM ends, with $child, which ignores it.
 begin() {
-	printf '{"job": %s, "kind": "extern", "node": {"name": "n1"}, "proctrack": "%s"}\n' "$job" "$b" \
-		>"$tmpdir/spec"
-	"$stepd" serve -q --keep-result 0 --spec "$tmpdir/spec" 2>"$tmpdir/err" &
-	agent=$!
-	eventually running extern
+	extern_agent
 	rm -f "$tmpdir/child" "$tmpdir/go"
 	# shellcheck disable=SC2016 # the other shells' variables
 	sh -c 'until [ -e "$0/go" ]; do sleep 0.02; done

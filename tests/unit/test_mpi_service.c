@@ -20,6 +20,7 @@
 
 #include "stepd/api/env.h"
 #include "tests/lib/scratch.h"
+#include "tests/lib/service_rig.h"
 
 static int count_fds(void **state)
 {
@@ -40,29 +41,14 @@ static int stay_oneself(void *userdata)
 	return userdata ? -EPERM : 0;
 }
 
-static bool wait_for(int fd, uint64_t limit_ms, void *userdata)
-{
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-
-	(void)userdata;
-	return poll(&p, 1, (int)limit_ms) > 0;
-}
-
-static void no_message(const json_t *object, void *userdata)
-{
-	(void)object;
-	(void)userdata;
-	fail();
-}
-
 static struct mpi_service_options options(bool may_become)
 {
 	static bool no;
 
 	return (struct mpi_service_options){
 		.become = stay_oneself,
-		.meanwhile = wait_for,
-		.message = no_message,
+		.meanwhile = service_wait_for,
+		.message = service_no_message,
 		.userdata = may_become ? NULL : &no,
 		.start_timeout_ms = 300,
 		.cgroup_fd = -1,

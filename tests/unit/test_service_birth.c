@@ -24,6 +24,7 @@
 
 #include "mpi/service.h"
 #include "tests/lib/cgroup_rig.h"
+#include "tests/lib/service_rig.h"
 
 static struct rig rig = {.fd = -1};
 static bool hides_tid;
@@ -44,21 +45,6 @@ static int stay_oneself(void *userdata)
 {
 	(void)userdata;
 	return 0;
-}
-
-static bool wait_for(int fd, uint64_t limit_ms, void *userdata)
-{
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-
-	(void)userdata;
-	return poll(&p, 1, (int)limit_ms) > 0;
-}
-
-static void no_message(const json_t *object, void *userdata)
-{
-	(void)object;
-	(void)userdata;
-	fail();
 }
 
 static void *give_back(void *arg)
@@ -103,8 +89,8 @@ static pid_t start_and_end(void)
 {
 	const struct mpi_service_options options = {
 		.become = stay_oneself,
-		.meanwhile = wait_for,
-		.message = no_message,
+		.meanwhile = service_wait_for,
+		.message = service_no_message,
 		.start_timeout_ms = RIG_WAIT_MS,
 		.cgroup_fd = rig.fd,
 		.cgroup_may_clone = true,
