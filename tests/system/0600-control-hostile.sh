@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Hostile clients at the socket of a real step, of the agent's user and of another: a good client is
-# answered beside each of them (how fast: 0617-flood-strangers.sh), and when they have gone the agent
-# has the descriptors and the memory that it had, and the step its processes.
+# answered in time beside each of them, and when they have gone the agent has the descriptors and the
+# memory that it had, and the step its processes.
 # shellcheck source=tests/lib/step.sh
 . "${top_srcdir:?}/tests/lib/step.sh"
 
@@ -11,6 +11,9 @@ command -v python3 >/dev/null || skip_all "needs python3"
 hostile="python3 $top_srcdir/tests/lib/hostile_clients.py"
 varlink="python3 $top_srcdir/tests/lib/varlink.py"
 kinds="thousand half stopped followers waiters pipeline noise nonsense descriptors storm"
+# A machine that runs other things too; what a client could make the agent wait is without bound.
+bound_ms=2000
+least_calls=10
 sanitizers=$(grep -c '^#define STEPD_SANITIZERS 1' "${top_builddir:?}/config.h")
 
 step -n 3 -- sleep 600 &
@@ -52,7 +55,7 @@ attack() { # KIND NAME [ARG...]
 	kind=$1 name=$2
 	shift 2
 	# shellcheck disable=SC2086
-	$hostile good "$short" "$(rounds 1 2)" >"$tmpdir/good" 2>&1 &
+	$hostile good "$short" "$(rounds 1 2)" $((least_calls + 1)) >"$tmpdir/good" 2>&1 &
 	good=$!
 	# shellcheck disable=SC2086
 	timeout 300 $hostile "$@" "$kind" "$short" "$(rounds 0.7 1.5)" >"$tmpdir/hostile" 2>&1
@@ -60,9 +63,10 @@ attack() { # KIND NAME [ARG...]
 	if wait $good; then
 		read -r calls median_ms most_ms <"$tmpdir/good"
 		diag "$name: $calls good calls, median $median_ms ms, at most $most_ms ms"
-		ok "a good client beside $name is answered" test "$calls" -ge 3
+		ok "a good client beside $name is answered in time" \
+			awk "BEGIN { exit !($calls > $least_calls && $most_ms < $bound_ms) }"
 	else
-		not_ok "a good client beside $name is answered" "$(cat "$tmpdir/good")"
+		not_ok "a good client beside $name is answered in time" "$(cat "$tmpdir/good")"
 	fi
 	is "$hostile_status" 0 "$name did its worst"
 }
@@ -95,6 +99,8 @@ else
 fi
 
 # All at once: the agent is one of a dozen programs that want a processor.
+bound_ms=10000
+least_calls=2
 pids_of_clients=
 for kind in $kinds; do
 	$hostile "$kind" "$short" 3 >/dev/null 2>&1 &

@@ -111,6 +111,7 @@ is "$(tail -n 1 "$tmpdir/waited" | field 'p["state"]')" ended "and is told so"
 
 # Without an agent the file is all there is.
 agent --config "$tmpdir/stepd.conf" --proctrack "$tracker" --uid $owner --gid $owner -- sh -c 'echo up; sleep 600'
+eventually grep -q '"running"' "$run"/*_"$job".0/events.jsonl
 kill -9 "$agent"
 wait "$agent" 2>/dev/null
 for who in $owner $stranger; do
@@ -121,7 +122,7 @@ done
 is "$(cat "$tmpdir/events-$stranger.status")" 3 "of a dead agent's events somebody else learns nothing"
 like "$(cat "$tmpdir/events-$stranger.err")" "only root, the step's owner and the operator group may read '.*/events.jsonl'" \
 	"but who may"
-like "$(cat "$tmpdir/events-$owner")" "task_start" "the owner reads them" # all that is sure by then
+like "$(cat "$tmpdir/events-$owner")" "running" "the owner reads them"
 "$stepd" adopt -q "$job.0" &
 adopter=$!
 eventually running 0
