@@ -23,18 +23,18 @@ void conn_set_wait(struct conn *c, enum conn_wait wait)
 	if (wait == c->wait)
 		return; /* its time runs */
 	c->wait = wait;
-	ev_timer_stop(c->door->server->loop, &c->timer);
+	ev_timer_stop(c->listener->server->loop, &c->timer);
 	if (wait == WAIT_NOTHING)
 		return;
 	ev_timer_set(&c->timer, wait_s[wait], 0);
-	ev_timer_start(c->door->server->loop, &c->timer);
+	ev_timer_start(c->listener->server->loop, &c->timer);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
 void conn_drop_answer(struct conn *c)
 {
-	c->door->server->memory -= c->memory;
+	c->listener->server->memory -= c->memory;
 	c->memory = c->out_at = 0;
 	wire_answer_clear(&c->out);
 }
@@ -42,21 +42,21 @@ void conn_drop_answer(struct conn *c)
 void conn_leave_queue(struct conn *c)
 {
 	if (c->queued)
-		TAILQ_REMOVE(&c->door->queue, c, queue_link);
+		TAILQ_REMOVE(&c->listener->queue, c, queue_link);
 	c->queued = false;
 }
 
 void conn_leave_agent(struct conn *c)
 {
 	c->call = call_cancel(c->call);
-	c->door->queries -= c->counted;
+	c->listener->queries -= c->counted;
 	c->counted = false;
 }
 
 void conn_free(struct conn *c)
 {
-	struct door *door = c->door;
-	struct server *s = door->server;
+	struct listener *listener = c->listener;
+	struct server *s = listener->server;
 
 	conn_leave_queue(c);
 	conn_leave_agent(c);
@@ -68,26 +68,27 @@ void conn_free(struct conn *c)
 	s->conns_count--;
 	(void)close_fd(c->fd);
 	free(c);
-	(void)door_unref(door);
+	(void)listener_unref(listener);
 }
 
-/* Another one of the door may be asked for in its place: c's caller touches neither after this. */
+/* Another one of the listener may be asked for in its place: c's caller touches neither after this.
+ */
 static void end(struct conn *c)
 {
-	struct door *door = door_ref(c->door);
+	struct listener *listener = listener_ref(c->listener);
 
 	conn_free(c);
-	conn_ask_next(door);
-	(void)door_unref(door);
+	conn_ask_next(listener);
+	(void)listener_unref(listener);
 }
 
-void conn_end_of_door(const struct door *door)
+void conn_end_of_listener(const struct listener *listener)
 {
 	struct conn *c, *next;
 
-	for (c = LIST_FIRST(&door->server->conns); c; c = next) {
+	for (c = LIST_FIRST(&listener->server->conns); c; c = next) {
 		next = LIST_NEXT(c, link);
-		if (c->door != door)
+		if (c->listener != listener)
 			continue;
 		c->last_answer = true;
 		if (c->state == CONN_HELLO || c->state == CONN_READING)
@@ -124,16 +125,16 @@ static enum conn_next take_hello(struct conn *c)
 
 static enum conn_next begin_request(struct conn *c, const struct wire_request *request)
 {
-	const struct door *door = c->door;
+	const struct listener *listener = c->listener;
 	int r;
 
 	requests_plan_clear(&c->plan);
-	r = requests_make_plan(request, &door->step, &c->plan);
+	r = requests_make_plan(request, &listener->step, &c->plan);
 	if (r < 0)
 		return NEXT_END;
-	if (!requests_may(&door->step, c->plan.access, c->peer.uid)) {
-		log_info(door->server->log, "step %s: %s by uid %u (pid %d) is refused",
-			door->label, wire_kind_name(request->kind), (unsigned)c->peer.uid,
+	if (!requests_may(&listener->step, c->plan.access, c->peer.uid)) {
+		log_info(listener->server->log, "step %s: %s by uid %u (pid %d) is refused",
+			listener->label, wire_kind_name(request->kind), (unsigned)c->peer.uid,
 			(int)c->peer.pid);
 		return conn_fail(c, EPERM);
 	}
@@ -148,7 +149,7 @@ static enum conn_next begin_request(struct conn *c, const struct wire_request *r
 		return r < 0 ? conn_fail(c, requests_errno(r)) : NEXT_EVENT;
 	}
 	c->queued = true;
-	TAILQ_INSERT_TAIL(&c->door->queue, c, queue_link);
+	TAILQ_INSERT_TAIL(&c->listener->queue, c, queue_link);
 	return NEXT_EVENT;
 }
 
@@ -160,8 +161,8 @@ static enum conn_next take_request(struct conn *c)
 	if (n == 0)
 		return c->eof ? NEXT_END : NEXT_EVENT;
 	if (n < 0) {
-		log_debug(c->door->server->log, "step %s: what uid %u (pid %d) sends: %s",
-			c->door->label, (unsigned)c->peer.uid, (int)c->peer.pid, strerror(-n));
+		log_debug(c->listener->server->log, "step %s: what uid %u (pid %d) sends: %s",
+			c->listener->label, (unsigned)c->peer.uid, (int)c->peer.pid, strerror(-n));
 		return NEXT_END;
 	}
 	consume(c, n);
@@ -209,7 +210,7 @@ static void watch(struct conn *c)
 		[CONN_ASKING] = EV_READ, /* it may go */
 		[CONN_WRITING] = EV_WRITE,
 	};
-	struct ev_loop *loop = c->door->server->loop;
+	struct ev_loop *loop = c->listener->server->loop;
 	int events = c->deaf ? 0 : events_of[c->state];
 
 	if (ev_is_active(&c->io) && (c->io.events & (EV_READ | EV_WRITE)) == events)
@@ -248,7 +249,7 @@ void conn_advance(struct conn *c)
 	watch(c);
 	conn_set_wait(c, choose_wait(c));
 	if (c->queued)
-		conn_ask_next(c->door);
+		conn_ask_next(c->listener);
 }
 
 static bool read_more(struct conn *c)
@@ -298,8 +299,8 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
 	(void)loop;
 	(void)revents;
 	assert(c);
-	log_debug(c->door->server->log, "step %s: uid %u (pid %d) took too long", c->door->label,
-		(unsigned)c->peer.uid, (int)c->peer.pid);
+	log_debug(c->listener->server->log, "step %s: uid %u (pid %d) took too long",
+		c->listener->label, (unsigned)c->peer.uid, (int)c->peer.pid);
 	end(c);
 }
 
@@ -319,9 +320,9 @@ static bool is_too_many(const struct server *s, uid_t uid)
 	return n >= SERVER_CONNECTIONS_OF_A_UID_MAX;
 }
 
-void conn_begin_take(struct door *door, int fd)
+void conn_begin_take(struct listener *listener, int fd)
 {
-	struct server *s = door->server;
+	struct server *s = listener->server;
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
 	struct conn *c = NULL;
@@ -336,7 +337,7 @@ void conn_begin_take(struct door *door, int fd)
 		(void)close_fd(fd);
 		return;
 	}
-	c->door = door_ref(door);
+	c->listener = listener_ref(listener);
 	c->fd = fd;
 	c->peer = peer;
 	ev_init(&c->io, on_io);

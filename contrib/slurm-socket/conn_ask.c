@@ -28,7 +28,7 @@ static int on_piece(const struct json_t *reply, void *userdata)
 	int r;
 
 	assert(c);
-	s = c->door->server;
+	s = c->listener->server;
 	r = c->plan.answer(reply, c->version, &c->out);
 	if (r < 0)
 		return r;
@@ -40,26 +40,27 @@ static int on_piece(const struct json_t *reply, void *userdata)
 static void on_done(int code, const char *text, void *userdata)
 {
 	struct conn *c = userdata;
-	struct door *door;
+	struct listener *listener;
 
 	assert(c);
-	door = door_ref(c->door);
+	listener = listener_ref(c->listener);
 	c->call = NULL; /* it is no more */
 	conn_leave_agent(c);
 	if (code < 0)
-		log_debug(door->server->log, "step %s: %s: %s", door->label, c->plan.method, text);
+		log_debug(listener->server->log, "step %s: %s: %s", listener->label, c->plan.method,
+			text);
 	if ((code < 0 ? conn_fail(c, requests_errno(code)) : conn_write_answer(c)) == NEXT_END)
 		conn_free(c);
 	else
 		conn_advance(c);
-	conn_ask_next(door);
-	(void)door_unref(door);
+	conn_ask_next(listener);
+	(void)listener_unref(listener);
 }
 
 int conn_ask(struct conn *c)
 {
-	const struct call_options options = {.loop = c->door->server->loop,
-		.directory = c->door->directory,
+	const struct call_options options = {.loop = c->listener->server->loop,
+		.directory = c->listener->directory,
 		.method = c->plan.method,
 		.parameters = c->plan.parameters,
 		.more = c->plan.more,
@@ -71,17 +72,18 @@ int conn_ask(struct conn *c)
 	int r = call_start(&options, &c->call, &error);
 
 	if (r < 0)
-		log_debug(c->door->server->log, "step %s: %s: %s", c->door->label, c->plan.method,
-			error.text);
+		log_debug(c->listener->server->log, "step %s: %s: %s", c->listener->label,
+			c->plan.method, error.text);
 	return r;
 }
 
-void conn_ask_next(struct door *door)
+void conn_ask_next(struct listener *listener)
 {
 	struct conn *c;
 
-	(void)door_ref(door);
-	while (door->queries < SERVER_QUERIES_OF_A_STEP_MAX && (c = TAILQ_FIRST(&door->queue))) {
+	(void)listener_ref(listener);
+	while (listener->queries < SERVER_QUERIES_OF_A_STEP_MAX &&
+		(c = TAILQ_FIRST(&listener->queue))) {
 		conn_leave_queue(c);
 		if (conn_ask(c) < 0) {
 			conn_free(c); /* as slurmstepd ends: a query has no other words */
@@ -89,7 +91,7 @@ void conn_ask_next(struct door *door)
 		}
 		conn_set_wait(c, WAIT_NOTHING); /* the call has a time of its own */
 		c->counted = true;
-		door->queries++;
+		listener->queries++;
 	}
-	(void)door_unref(door);
+	(void)listener_unref(listener);
 }

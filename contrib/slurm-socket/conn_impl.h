@@ -40,7 +40,7 @@ enum conn_next {
 struct conn {
 	LIST_ENTRY(conn) link;
 	TAILQ_ENTRY(conn) queue_link;
-	struct door *door;
+	struct listener *listener;
 	int fd;
 	struct ucred peer; /* as the kernel had it when the client connected */
 	enum conn_state state;
@@ -48,8 +48,8 @@ struct conn {
 	bool deaf;        /* it has sent more than is read now */
 	bool eof;         /* the client sends no more; it may wait for answers */
 	bool last_answer; /* the end, once that is written */
-	bool queued;      /* in the door's queue */
-	bool counted;     /* among the door's queries at the agent */
+	bool queued;      /* in the listener's queue */
+	bool counted;     /* among the listener's queries at the agent */
 	uint16_t version;
 	uint8_t in[WIRE_REQUEST_MAX];
 	size_t in_size;

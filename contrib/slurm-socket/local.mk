@@ -11,7 +11,7 @@ contrib_slurm_socket_stepd_slurm_socket_SOURCES = \
 	contrib/slurm-socket/call.c contrib/slurm-socket/call.h \
 	contrib/slurm-socket/conn.c contrib/slurm-socket/conn_ask.c \
 	contrib/slurm-socket/conn_impl.h \
-	contrib/slurm-socket/door.c \
+	contrib/slurm-socket/listener.c \
 	contrib/slurm-socket/main.c \
 	contrib/slurm-socket/server.h \
 	contrib/slurm-socket/spool.c contrib/slurm-socket/spool.h \

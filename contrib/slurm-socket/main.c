@@ -112,31 +112,31 @@ static int parse_options(struct options *o, int argc, char **argv)
 
 static void *on_lives(const struct watch_step *step, void *userdata)
 {
-	const struct door_step door_step = {.step = step->step,
+	const struct listener_step listener_step = {.step = step->step,
 		.node = step->node,
 		.directory = step->directory,
 		.owner = step->owner};
 	struct adapter *a = userdata;
-	struct door *door = NULL;
+	struct listener *listener = NULL;
 	struct err err = ERR_INIT;
 
 	assert(a);
-	if (door_open(&a->server, &door_step, &door, &err) < 0)
+	if (listener_open(&a->server, &listener_step, &listener, &err) < 0)
 		log_warning(&a->options.log, "step %s has no socket: %s", step->step, err.text);
 	else
 		log_debug(&a->options.log, "step %s on %s has a socket", step->step, step->node);
-	return door;
+	return listener;
 }
 
 static void on_gone(void *step_data, void *userdata)
 {
-	const struct door *door = step_data;
+	const struct listener *listener = step_data;
 	const struct adapter *a = userdata;
 
 	assert(a);
-	if (door)
-		log_debug(&a->options.log, "step %s has gone", door->label);
-	(void)door_close(step_data);
+	if (listener)
+		log_debug(&a->options.log, "step %s has gone", listener->label);
+	(void)listener_close(step_data);
 }
 
 static void on_lost(const struct err *err, void *userdata)

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The adapter: a door, which is a socket in the spool directory, for each step that lives, and the
- * connections of Slurm's clients through them. Sockets never block, and each client has bounds, so
- * that none holds up another:
- *	of one user        64 connections, root's not counted
- *	in all             1024 connections, and 64 MiB for answers
- *	half a request     10 s to come
- *	an answer          10 s without a byte taken
- *	silence            300 s between two requests
- *	of one step        4 queries at its agent at a time; the others wait in their order
- * A client beyond that, or with a request that is not known, is cut off; slurmstepd does the same
- * with the latter, as nobody knows where the next request begins.
+ * The adapter: a listener, which is a socket in the spool directory, for each step that lives, and
+ *the connections of Slurm's clients through them. Sockets never block, and each client has bounds,
+ *so that none holds up another: of one user        64 connections, root's not counted in all 1024
+ *connections, and 64 MiB for answers half a request     10 s to come an answer          10 s
+ *without a byte taken silence            300 s between two requests of one step        4 queries at
+ *its agent at a time; the others wait in their order A client beyond that, or with a request that
+ *is not known, is cut off; slurmstepd does the same with the latter, as nobody knows where the next
+ *request begins.
  */
 #ifndef SLURM_SOCKET_SERVER_H
 #define SLURM_SOCKET_SERVER_H
@@ -36,13 +33,13 @@
 #define SERVER_ACTION_TIMEOUT_MS 120000
 
 struct conn;
-struct door;
+struct listener;
 struct ev_loop;
 struct ev_timer;
 struct log;
 
 LIST_HEAD(conn_list, conn);
-LIST_HEAD(door_list, door);
+LIST_HEAD(listener_list, listener);
 TAILQ_HEAD(conn_queue, conn);
 
 struct server {
@@ -57,43 +54,44 @@ struct server {
 	struct conn_list conns;
 	size_t conns_count;
 	size_t memory; /* of answers */
-	struct door_list doors;
+	struct listener_list listeners;
 };
 
 /* loop, log and spool stay the caller's. */
 int server_open(struct server *s, struct ev_loop *loop, const struct log *log,
 	const struct spool *spool, bool private, struct err *err) _must_check_;
 
-/* Shuts all doors and lets all clients go. */
+/* Shuts all listeners and lets all clients go. */
 void server_close(struct server *s);
 
-/* ---- doors ----------------------------------------------------------------------------------- */
+/* ---- listeners ------------------------------------------------------------------------------ */
 
-/* What a door is for. Strings are copied. */
-struct door_step {
+/* What a listener is for. Strings are copied. */
+struct listener_step {
 	const char *step;      /* "7.0" */
 	const char *node;      /* "n1" */
 	const char *directory; /* absolute */
 	uid_t owner;
 };
 
-int door_open(struct server *s, const struct door_step *step, struct door **ret_door,
-	struct err *err) _must_check_;
+int listener_open(struct server *s, const struct listener_step *step,
+	struct listener **ret_listener, struct err *err) _must_check_;
 
 /* Removes the socket, and lets its clients go: who waits for an answer gets it first, as the agent
  * may have given it with its last breath. NULL is fine. Returns NULL. */
-struct door *door_close(struct door *door);
+struct listener *listener_close(struct listener *listener);
 
-/* Keeps what a door is made of for as long as somebody goes through it. Both return door. */
-struct door *door_ref(struct door *door);
-struct door *door_unref(struct door *door);
+/* Keeps what a listener is made of for as long as somebody goes through it. Both return listener.
+ */
+struct listener *listener_ref(struct listener *listener);
+struct listener *listener_unref(struct listener *listener);
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-struct door {
+struct listener {
 	unsigned refs; /* who has opened it, and each connection */
 	struct server *server;
-	LIST_ENTRY(door) link;
+	LIST_ENTRY(listener) link;
 	char *label;     /* "7.0" */
 	char *directory; /* the step's */
 	struct requests_step step;
@@ -104,14 +102,14 @@ struct door {
 	unsigned queries;        /* that are at the agent */
 };
 
-/* Serves a client that door has accepted; fd is taken over, also on failure. */
-void conn_begin_take(struct door *door, int fd);
+/* Serves a client that listener has accepted; fd is taken over, also on failure. */
+void conn_begin_take(struct listener *listener, int fd);
 
 /* Asks for the first of the queue, if the agent is not asked enough. */
-void conn_ask_next(struct door *door);
+void conn_ask_next(struct listener *listener);
 
-/* Ends the connections of a door: at once, or after the answer that is under way. */
-void conn_end_of_door(const struct door *door);
+/* Ends the connections of a listener: at once, or after the answer that is under way. */
+void conn_end_of_listener(const struct listener *listener);
 
 /* Ends all at once. */
 void conn_end_all(struct server *s);
