@@ -29,8 +29,16 @@ for page in "$@"; do
 		# A machine without a database of its manual pages says so for each reference.
 		out=$(mandoc -Tlint -Wwarning "$page" 2>&1 | grep -v 'mandoc\.db')
 		is "$out" "" "${page##*/} is clean"
+		# In ASCII a byte is a column.
+		is "$(mandoc -Tascii -Owidth=78 "$page" 2>/dev/null | sed 's/.\x08//g' | awk 'length($0) > 80')" "" \
+			"${page##*/} renders within 80 columns"
 	else
-		skip 1 "mandoc is not installed"
+		skip 2 "mandoc is not installed"
+	fi
+	if command -v groff >/dev/null 2>&1; then
+		is "$(groff -mdoc -Tascii -ww "$page" 2>&1 >/dev/null)" "" "troff renders ${page##*/} without a warning"
+	else
+		skip 1 "groff is not installed"
 	fi
 done
 
