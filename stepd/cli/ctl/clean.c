@@ -38,6 +38,8 @@ static int settle(const char *step, const struct clean_options *options)
 	if (r == 0 && options->plugin_dir)
 		r = strv_addf(&args, "--plugin-dir=%s", options->plugin_dir);
 	if (r == 0)
+		r = strv_add(&args, "--"); /* a directory's name may look like an option */
+	if (r == 0)
 		r = strv_add(&args, step);
 	if (r < 0)
 		return r;
