@@ -4,7 +4,7 @@
 # Steps of PMI's words over hosts, on top of nodes.sh:
 #	talk NODES ARG...        a step over them that runs pmi_talk.py; see across
 #	wide NODES ARG...        the same with pmi_across.py
-#	all_have NAME            each of the $tasks ranks has said "has everything"; $out, $status
+#	all_have NAME            checks that each of the $tasks ranks got all values; $out, $status
 #	begin NODES ARG...       wide, in the background, until all its ranks are there; $tasks of them
 #	heard N                  whether N ranks at least have been told that their fence has failed
 #	halt                     asks steprun to end it
@@ -67,7 +67,7 @@ finish() {
 }
 
 agent_of() {
-	sed -n 's/.*"agent_pid": *\([0-9]*\).*/\1/p' "$run/$1_$job.0/state.json"
+	json_get "$run/$1_$job.0/state.json" agent_pid
 }
 
 service_of() {

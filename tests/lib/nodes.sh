@@ -4,6 +4,7 @@
 # Tests across hosts, on top of step.sh and tests/testbed/nodes:
 #	on_nodes COUNT "$0" "$@"   the test goes on with that many hosts, or is skipped with a reason
 #	across NODES ARG...        "steprun" in this test's job over the first NODES of them
+#	printed COUNT REGEX NAME   checks that $status is 0, and that so many lines of $out match
 #	and mpi.sh
 # shellcheck source=tests/lib/step.sh
 . "${top_srcdir:?}/tests/lib/step.sh"
@@ -28,4 +29,10 @@ across() {
 	shift
 	timeout 300 "$steprun" --job "$job" --hosts "node[1-$across_n]" --launcher 'exec:on-node %h %c' \
 		--wire-ifname eth0 "$@"
+}
+
+# shellcheck disable=SC2154 # $status and $out are the tests'
+printed() {
+	is "$status, $(printf '%s\n' "$out" | grep -Ec "$2")" "0, $1" "$3"
+	[ "$status" -eq 0 ] || diag "$out"
 }

@@ -4,6 +4,7 @@
 # For tests of mpi/pmix, on top of step.sh:
 #	$client             tests/lib/pmixclient.c, where every user can reach it
 #	pmix N VERB ARG...  runs it as N tasks; $out is what comes, sorted, $status the exit status
+#	pmix_nodes NODES TASKS PROGRAM ARG...  runs it by steprun over so many nodes, agents on this machine
 #	$options            further options of the step
 #	pids_agree NAME     checks the table of processes that "query" shows
 #	lines COUNT REGEX NAME   checks that so many lines of $out match
@@ -25,6 +26,18 @@ pmix() {
 	pmix_tasks=$1
 	shift
 	out=$(step --mpi pmix -n "$pmix_tasks" $options -- "$client" "$@" 2>&1)
+	# shellcheck disable=SC2034 # of those who read this
+	status=$?
+	out=$(printf '%s\n' "$out" | sort)
+}
+
+# shellcheck disable=SC2086 # $options: several words
+pmix_nodes() {
+	pmix_nodes=$1
+	pmix_tasks=$2
+	shift 2
+	out=$(timeout 900 "$top_builddir/stepd/cli/steprun" --launcher=local --job "$job" --mpi=pmix \
+		-N "$pmix_nodes" -n "$pmix_tasks" $options "$@" 2>&1)
 	# shellcheck disable=SC2034 # of those who read this
 	status=$?
 	out=$(printf '%s\n' "$out" | sort)

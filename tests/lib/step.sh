@@ -6,9 +6,23 @@
 #	$job                a job id of this test's own
 #	$run                a runtime directory of its own, below $tmpdir
 #	step ARG...         "stepd run" in that job and directory, with
+#	start_step ARG...   "stepd run -q" in that job in the background, until a task has written "up"; $agent
+#	                    is its pid, its output is in $tmpdir/out, its log in $tmpdir/err
+#	start_agent STEP ARG...  "stepd run" of that step likewise, until its tasks run
+#	kill_agent          kills $agent, and waits for it
+#	ended STATUS NAME   waits for $agent, and checks its exit status
+#	step_dir STEP       its directory
+#	state_of STEP EXPRESSION  what json_get makes of its state.json
+#	adopted STEP [COUNT]  whether it has been adopted, once or so often
+#	has_agent STEP      whether $agent has it
+#	has_output REGEX    whether $tmpdir/out has such a line
+#	has_lines FILE COUNT  whether it has as many lines at least
 #	$tracker            cgroup where it can be used, else linuxproc
 #	backends            the proctrack backends that this machine and user can use
-#	running STEP        whether the agent of that step has released its tasks
+#	running STEP, suspended [STEP], is_state STATE STEP  whether its agent has it in that state
+#	process_state PID   its letter in proc_pid_stat(5); start_ticks PID: when it began
+#	process_ended PID...  whether all are gone, or zombies of somebody else
+#	varlink ARG...      tests/lib/varlink.py
 #	hanging PID...      whether one of them hangs in the kernel as "tests/lib/hostile hang" does
 #	nothing_left NAME   checks that no cgroup, directory or process of $job is there
 #	nothing_left_soon NAME  the same, for agents that this shell does not wait for
@@ -42,7 +56,7 @@ step() {
 }
 
 backends() {
-	"$stepd" plugins --json | sed -n 's|.*"type": *"proctrack/\([a-z]*\)".*|\1|p' |
+	"$stepd" plugins | sed -n 's|^proctrack/\([a-z]*\) .*|\1|p' |
 		while read -r backend; do
 			if "$stepd" run --proctrack "$backend" -- true >/dev/null 2>&1; then
 				echo "$backend"
@@ -123,9 +137,84 @@ hanging() {
 	return 1
 }
 
-# running STEP: whether that step of $job is past its launch.
+start_step() {
+	: >"$tmpdir/out"
+	"$stepd" run -q --job "$job" "$@" >"$tmpdir/out" 2>"$tmpdir/err" &
+	agent=$!
+	eventually has_output up
+}
+
+start_agent() {
+	start_agent_step=$1
+	shift
+	"$stepd" run --job "$job" --step "$start_agent_step" "$@" >"$tmpdir/out" 2>"$tmpdir/err" &
+	agent=$!
+	eventually running "$start_agent_step"
+}
+
+kill_agent() {
+	kill -KILL "$agent"
+	wait "$agent" 2>/dev/null
+}
+
+ended() {
+	wait "$agent"
+	is $? "$1" "$2"
+}
+
+step_dir() {
+	echo "$run"/*_"$job.$1"
+}
+
+state_of() {
+	json_get "$(step_dir "$1")/state.json" "$2"
+}
+
+adopted() {
+	[ "$(state_of "$1" adopted)" = "${2-1}" ]
+}
+
+has_agent() {
+	[ "$(state_of "$1" agent_pid)" = "$agent" ]
+}
+
+has_output() {
+	grep -q "$1" "$tmpdir/out"
+}
+
+has_lines() {
+	[ "$(wc -l <"$1")" -ge "$2" ]
+}
+
+# By grep: it is polled, and used in guests, which have no Python.
+is_state() {
+	grep -qs "\"state\":\"$1\"" "$run"/*_"$job.$2"/state.json
+}
+
 running() {
-	grep -qs '"state":"running"' "$run"/*_"$job.$1"/state.json
+	is_state running "$1"
+}
+
+suspended() {
+	is_state suspended "${1-0}"
+}
+
+process_state() {
+	sed 's/.*) \(.\) .*/\1/' "/proc/$1/stat"
+}
+
+start_ticks() {
+	sed 's/.*) //' "/proc/$1/stat" | cut -d' ' -f20
+}
+
+process_ended() {
+	for ended_pid; do
+		! kill -0 "$ended_pid" 2>/dev/null || [ "$(process_state "$ended_pid" 2>/dev/null)" = Z ] || return 1
+	done
+}
+
+varlink() {
+	python3 "$top_srcdir/tests/lib/varlink.py" "$@"
 }
 
 now_ms() {

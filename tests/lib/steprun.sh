@@ -45,7 +45,3 @@ agents() {
 		children "$relay"
 	done
 }
-
-has_lines() { # FILE COUNT
-	[ "$(wc -l <"$1")" -ge "$2" ]
-}

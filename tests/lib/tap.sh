@@ -15,6 +15,10 @@
 #	isnt GOT UNWANTED NAME
 #	like TEXT REGEX NAME     some line of the text matches the extended regular expression
 #	unlike TEXT REGEX NAME
+#	json_is FILE EXPRESSION WANTED NAME      compares what json_get prints; is skipped in guests of
+#	json_like FILE EXPRESSION REGEX NAME     tests/testbed, which have no Python
+#	fits_schema NAME SCHEMA FILE [DEFINITION]  the JSON in FILE is as the schema of doc/, or a definition
+#	                         in it, has it; of a definition that ends in -line each document of FILE
 #	skip COUNT REASON        stands for COUNT checks that can't be made here
 #	skip_all REASON          the same for the whole test, which ends; before the first check
 #	diag TEXT                a comment
@@ -22,6 +26,10 @@
 #	done_testing             the last line
 #	tmpdir                   makes an empty directory, $tmpdir, and removes it at the end
 #	at_exit COMMAND          runs at the end, however it comes; the last one given runs first
+#	json_get FILE EXPRESSION prints what a Python expression makes of the JSON in FILE, or - for standard
+#	                         input: its fields by their names, d all of it, p its "parameters", docs all
+#	                         documents if there are several (lines of events); a text as it is,
+#	                         anything else as JSON
 #	rounds SHORT LONG        prints SHORT, or with STEPD_TEST_ALL=1 LONG: how often, how many
 #	thorough                 with STEPD_TEST_ALL=1 succeeds: what else is long may be done
 
@@ -112,6 +120,74 @@ wanted no line that matches: $2"
 	else
 		tap_result ok "$3"
 	fi
+}
+
+json_get() {
+	python3 -ISc 'import json, sys
+path, expression = sys.argv[1:]
+try:
+    data = sys.stdin.buffer.read() if path == "-" else open(path, "rb").read()
+    text, at, docs = data.decode("utf-8", "replace").strip(), 0, []
+    while at < len(text):
+        doc, at = json.JSONDecoder().raw_decode(text, at)
+        docs.append(doc)
+        while text[at:at + 1].isspace():
+            at += 1
+    d = docs[0]
+    names = dict(d) if isinstance(d, dict) else {}
+    names.update(d=d, docs=docs, p=names.get("parameters"), json=json)
+    value = eval("(%s)" % expression, names)
+except Exception as e:
+    sys.exit("json_get: %s of %s: %r" % (expression, path, e))
+sys.stdout.reconfigure(errors="replace")
+print(value if isinstance(value, str) else json.dumps(value))' "$@"
+}
+
+json_is() {
+	if command -v python3 >/dev/null; then
+		is "$(json_get "$1" "$2" 2>&1)" "$3" "$4"
+	else
+		skip 1 "needs python3"
+	fi
+}
+
+json_like() {
+	if command -v python3 >/dev/null; then
+		like "$(json_get "$1" "$2" 2>&1)" "$3" "$4"
+	else
+		skip 1 "needs python3"
+	fi
+}
+
+# The Python that has jsonschema, if there is one.
+schema_python() {
+	for tap_python in python3 /usr/bin/python3; do
+		! "$tap_python" -c 'from jsonschema import Draft202012Validator' 2>/dev/null || {
+			echo "$tap_python"
+			return 0
+		}
+	done
+	return 1
+}
+
+fits_schema() {
+	if ! tap_python=$(schema_python); then
+		skip 1 "python3-jsonschema is not installed"
+		return 0
+	fi
+	# shellcheck disable=SC2016 # Python's
+	ok "$1" "$tap_python" -c 'import json, sys
+from jsonschema import Draft202012Validator
+schema_path, path, definition = sys.argv[1:]
+schema = json.load(open(schema_path))
+Draft202012Validator.check_schema(schema)
+if definition:
+    schema = {"$schema": schema["$schema"], "$defs": schema["$defs"], "$ref": "#/$defs/" + definition}
+text = open(path).read()
+docs = text.splitlines() if definition.endswith("-line") else [text]
+assert docs, "nothing was printed"
+for doc in docs:
+    Draft202012Validator(schema).validate(json.loads(doc))' "${top_srcdir:?}/doc/$2" "$3" "${4-}"
 }
 
 skip() {
