@@ -164,7 +164,7 @@ try() { # FILE INCLUDE: what the check says of a tree with this line alone
 }
 
 while read -r file include; do
-	like "$(try "$file" "$include")" "^$file " "caught: $file -> $include"
+	like "$(try "$file" "$include")" "^$file " "an include of $include in $file is found"
 done <<'END'
 stepd/base/fs.c "stepd/plugin/plugin.h"
 stepd/base/fs.c "stepd/api/step.h"
@@ -216,7 +216,7 @@ stepd/step/agent.c <stepd/mpi.h>
 END
 
 while read -r file include; do
-	is "$(try "$file" "$include")" "" "allowed: $file -> $include"
+	is "$(try "$file" "$include")" "" "an include of $include in $file is allowed"
 done <<'END'
 stepd/cli/serve.c "stepd/step/agent.h"
 stepd/cli/serve.c "stepd/frontend/methods.h"
@@ -250,7 +250,7 @@ END
 
 # ---- the tree ----------------------------------------------------------------------------------
 files=$(cd "$top_srcdir" && find stepd proctrack mpi systemd -name '*.[ch]' | wc -l)
-ok "there is a tree to look at" test "$files" -gt 20
+ok "the tree has sources to check" test "$files" -gt 20
 is "$(check_arrows "$top_srcdir")" "" "all arrows of the tree run down"
 
 # ---- the programs ------------------------------------------------------------------------------

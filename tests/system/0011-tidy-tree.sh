@@ -28,13 +28,13 @@ while IFS= read -r file; do
 	*) [ -e "$top_srcdir/$file" ] || [ -e "$top_builddir/$file" ] || missing="$missing $file" ;;
 	esac
 done <"$tmpdir/listed"
-is "$missing" "" "each of them exists"
+is "$missing" "" "every file that make dist lists exists"
 
 # Of what is written by hand; a build in the tree adds other kinds.
 (cd "$top_srcdir" && find stepd proctrack mpi systemd doc contrib tests -type f \
 	\( -name '*.[ch]' -o -name '*.sh' -o -name '*.mk' -o -name '*.md' -o -name '*.json' \
 	-o -name '*.py' -o -name '*.[1-8]' \) 2>/dev/null) | sort >"$tmpdir/present"
-is "$(comm -23 "$tmpdir/present" "$tmpdir/listed")" "" "and no file of the tree is forgotten"
+is "$(comm -23 "$tmpdir/present" "$tmpdir/listed")" "" "make dist lists every file of the tree"
 
 # ---- tests -------------------------------------------------------------------------------------
 words_of 'TESTS) $(TESTS_LONG' >"$tmpdir/tests"
@@ -42,9 +42,10 @@ words_of TESTS_LONG >"$tmpdir/long"
 (cd "$top_srcdir" && find tests/system -name '*.sh') | sort >"$tmpdir/scripts"
 is "$(comm -23 "$tmpdir/scripts" "$tmpdir/tests")" "" \
 	"every system test is run by ./bootstrap check, or with --all"
-is "$(cd "$top_srcdir" && find tests/system -name '*.sh' ! -perm -100)" "" "and can be executed"
-is "$(words_of TESTS | comm -12 - "$tmpdir/long")" "" "no test is in both lists"
-is "$(words_of TESTS_FIRST | grep '\.sh$' | comm -23 - "$tmpdir/scripts")" "" "those that begin first are there"
+is "$(cd "$top_srcdir" && find tests/system -name '*.sh' ! -perm -100)" "" "every system test can be executed"
+is "$(words_of TESTS | comm -12 - "$tmpdir/long")" "" "no test is in both TESTS and TESTS_LONG"
+is "$(words_of TESTS_FIRST | grep '\.sh$' | comm -23 - "$tmpdir/scripts")" "" \
+	"every script of TESTS_FIRST exists"
 if grep -q '^tests/unit/' "$tmpdir/tests"; then
 	# By the list itself: a build without a library runs fewer.
 	grep -o 'tests/unit/test_[a-z0-9_]*' "$top_srcdir/tests/local.mk" | sort -u >"$tmpdir/units"
@@ -67,7 +68,7 @@ unbounded='\<(v?sprintf|str(cpy|cat)|stpcpy|gets) ?\('
 # shellcheck disable=SC2086
 is "$(grep -nE "$unbounded" $sources)" "" "no source writes without a bound"
 # shellcheck disable=SC2086
-is "$(grep -nwE 'TO''DO|FIX''ME|for'' now' $sources $scripts)" "" "nothing waits to be written"
+is "$(grep -nwE 'TO''DO|FIX''ME|for'' now' $sources $scripts)" "" "no source or script has a note of work to do"
 
 # Another version decides some lines in another way.
 case $(clang-format --version 2>/dev/null) in

@@ -35,14 +35,14 @@ lack() { # PATTERN FILE...
 # shellcheck disable=SC2086 # names without blanks
 {
 	is "$(lack 'Type: *DYN' $programs)" "" "no program stands at an address that is known"
-	is "$(lack 'GNU_RELRO' $programs $shared)" "" "what the loader has written is read-only then"
-	is "$(lack 'BIND_NOW\|FLAGS_1.*NOW' $programs $shared)" "" "which it has when they start"
+	is "$(lack 'GNU_RELRO' $programs $shared)" "" "relocated data is read-only (RELRO)"
+	is "$(lack 'BIND_NOW\|FLAGS_1.*NOW' $programs $shared)" "" "all symbols are bound at start (BIND_NOW)"
 	is "$(lack 'GNU_STACK .* RW ' $programs $shared)" "" "no stack can be executed"
 }
 for file in $programs $shared; do
 	readelf -lW "$file" | grep -q 'LOAD .* RWE ' && echo "$file"
 done >"$tmpdir/rwe"
-is "$(cat "$tmpdir/rwe")" "" "no memory is both written and executed"
+is "$(cat "$tmpdir/rwe")" "" "no segment is both writable and executable"
 for file in $programs $shared; do
 	readelf -dW "$file" | sed -n "s|.*TEXTREL.*|$file changes its code|p; s|.*R[UN]*PATH).*\[\(.*\)\]|\1|p"
 done | tr ':' '\n' | sort -u | while IFS= read -r dir; do
@@ -51,10 +51,10 @@ done | tr ':' '\n' | sort -u | while IFS= read -r dir; do
 	*) echo "$dir" ;;
 	esac
 done >"$tmpdir/paths"
-is "$(cat "$tmpdir/paths")" "" "no library is looked for where others may put one"
+is "$(cat "$tmpdir/paths")" "" "no RPATH leads to a directory that others may write to"
 agent=$(real stepd/cli/stepd)
-like "$(readelf -sW "$agent")" '__stack_chk_fail' "canaries stand on the agent's stack"
-like "$(readelf -sW "$agent")" '__[a-z]*_chk@' "and what is written into memory of a known size is checked"
+like "$(readelf -sW "$agent")" '__stack_chk_fail' "the agent is built with stack canaries"
+like "$(readelf -sW "$agent")" '__[a-z]*_chk@' "the agent is built with _FORTIFY_SOURCE"
 
 # The linker takes the mark from what is linked with an object that lacks it, as many systems' crt1.o
 # does: so each object is looked at.

@@ -22,7 +22,7 @@ real() { # PROGRAM, of which libtool may have made a wrapper
 
 is "$(needed "$(real stepd/cli/stepd)")" "" "the agent is linked with no library that some steps can do without"
 find mpi proctrack -path '*/.libs/*.so' -type f ! -name pmix_server.so | sort >"$tmpdir/plugins"
-like "$(cat "$tmpdir/plugins")" 'mpi_pmi2\.so' "there are plugins"
+like "$(cat "$tmpdir/plugins")" 'mpi_pmi2\.so' "the build has plugins to check"
 # shellcheck disable=SC2046 # names without blanks
 is "$(needed $(cat "$tmpdir/plugins"))" "" "no plugin is linked with a library that some steps can do without"
 server=mpi/pmix/.libs/pmix_server.so

@@ -34,14 +34,14 @@ if ! make -C "$tmpdir/example" install CFLAGS="-O2 -Werror" DESTDIR="$stage" \
 fi
 ok "the example builds with pkg-config stepd alone"
 plugins=$stage$(pkg-config --variable=plugindir stepd | sed "s|^$stage||")
-ok "it installs beside stepd's own plugins" test -f "$plugins/proctrack_children.so" -a \
+ok "the example installs beside stepd's own plugins" test -f "$plugins/proctrack_children.so" -a \
 	-f "$plugins/mpi_none.so"
 
 # Who is root loads only what root alone can change; a build directory may be another's.
 status=0
 list=$("$program" plugins --plugin-dir "$plugins" 2>&1) || status=$?
 is "$status" 0 "stepd plugins succeeds"
-like "$list" '^TYPE +NAME +VERSION +HERE' "its table has a head"
+like "$list" '^TYPE +NAME +VERSION +HERE' "the table of stepd plugins has a head"
 like "$list" '^proctrack/children +Process tracking by .* +0\.1\.0 +yes +descent from the agent' \
 	"the example is listed with name, version and what it offers"
 for type in proctrack/linuxproc proctrack/pgid mpi/none; do
@@ -49,7 +49,6 @@ for type in proctrack/linuxproc proctrack/pgid mpi/none; do
 done
 
 json=$("$program" plugins --json --plugin-dir "$plugins") || json=
-like "$json" '"type": "proctrack/children"' "--json has it"
 if command -v python3 >/dev/null; then
 	ok "--json is an array of objects with the documented keys" python3 -c '
 import json, sys
@@ -71,21 +70,25 @@ echo 'not a plugin' >"$plugins/proctrack_broken.so"
 status=0
 list=$("$program" plugins --plugin-dir "$plugins" 2>&1) || status=$?
 is "$status" 1 "a file that can't be loaded makes the status 1"
-like "$list" '^proctrack/broken +- +- +broken +.*proctrack_broken\.so' "it has a row with the reason"
-like "$list" '^proctrack/children .* yes ' "and the others are listed as before"
+like "$list" '^proctrack/broken +- +- +broken +.*proctrack_broken\.so' \
+	"a file that can't be loaded has a row with the reason"
+like "$list" '^proctrack/children .* yes ' "the plugins beside a broken one are listed as before"
 status=0
 json=$("$program" plugins --json --plugin-dir "$plugins") || status=$?
-is "$status" 1 "the same status with --json"
-like "$json" '"error": ".*proctrack_broken\.so' "and the reason is in it"
+is "$status" 1 "a file that can't be loaded makes the status 1 with --json"
+is "$(printf '%s' "$json" | json_get - '"proctrack/children" in [row["type"] for row in d]')" true \
+	"--json has the example"
+like "$(printf '%s' "$json" | json_get - '[row["error"] for row in d if row["error"]]')" 'proctrack_broken\.so' \
+	"--json has the reason why a file can't be loaded"
 rm "$plugins/proctrack_broken.so"
 
 for words in "--colour" "--plugin-dir" "more" "--plugin-dir $tmpdir/nowhere"; do
 	status=0
 	# shellcheck disable=SC2086 # two words
 	out=$("$program" plugins $words 2>&1 >"$tmpdir/out") || status=$?
-	is "$status" 125 "stepd plugins $words: status 125"
-	isnt "$out" "" "stepd plugins $words: says why"
-	is "$(cat "$tmpdir/out")" "" "stepd plugins $words: prints no list"
+	is "$status" 125 "stepd plugins $words exits with 125"
+	isnt "$out" "" "stepd plugins $words reports why it fails"
+	is "$(cat "$tmpdir/out")" "" "stepd plugins $words prints no list"
 done
 status=0
 "$program" plugins --plugin-dir "$plugins" >/dev/full 2>"$tmpdir/err" || status=$?
@@ -109,7 +112,7 @@ out=$("$program" run -n 3 --proctrack children --plugin-dir "$plugins" --runtime
 is "$status" 0 "a step tracked by the example succeeds"
 is "$(printf '%s\n' "$out" | sort)" "rank 0 of 3
 rank 1 of 3
-rank 2 of 3" "its tasks ran"
+rank 2 of 3" "all tasks of a step tracked by the example ran"
 diag "$(cat "$tmpdir/err")"
 left=
 for rank in 0 1 2; do
@@ -122,7 +125,7 @@ for rank in 0 1 2; do
 	*) left="$left $daemon($state)" ;;
 	esac
 done
-is "$left" "" "what its tasks left behind was found and ended"
+is "$left" "" "the example finds and ends the daemons that tasks leave behind"
 for daemon in $left; do
 	kill "${daemon%(*}" 2>/dev/null
 done

@@ -28,7 +28,7 @@ for page in "$@"; do
 	if command -v mandoc >/dev/null 2>&1; then
 		# A machine without a database of its manual pages says so for each reference.
 		out=$(mandoc -Tlint -Wwarning "$page" 2>&1 | grep -v 'mandoc\.db')
-		is "$out" "" "${page##*/} is clean"
+		is "$out" "" "mandoc finds no fault in ${page##*/}"
 		# In ASCII a byte is a column.
 		is "$(mandoc -Tascii -Owidth=78 "$page" 2>/dev/null | sed 's/.\x08//g' | awk 'length($0) > 80')" "" \
 			"${page##*/} renders within 80 columns"
@@ -44,9 +44,9 @@ done
 
 # Pages of ours that others refer to: "stepd", "stepctl", "proctrack" and the like.
 sed -nE 's/^\.Xr (step[^ ]*|proctrack|mpi) ([0-9]).*/\1.\2/p' "$@" | sort -u >"$tmpdir/references"
-ok "there are references" test -s "$tmpdir/references"
+ok "the manual pages refer to other pages of ours" test -s "$tmpdir/references"
 while read -r page; do
-	ok "$page, which is referred to, is there" test -f "$doc/$page"
+	ok "the page $page, which others refer to, exists" test -f "$doc/$page"
 done <"$tmpdir/references"
 
 # Long options of a section of the manual, and of the help of a command.
@@ -63,19 +63,19 @@ short_options() { # COMMAND
 	"$stepd" "$1" --help | sed -n 's/^ *-\([a-zA-Z]\), --\([a-z-]*\).*/\1 \2/p'
 }
 
-isnt "$(help_options run)" "" "the help of run has options"
-is "$(manual_options "stepd run")" "$(help_options run)" "the options of run are those of the manual"
+isnt "$(help_options run)" "" "stepd run --help lists options"
+is "$(manual_options "stepd run")" "$(help_options run)" "the manual has the options of stepd run"
 is "$(manual_options "stepd serve" | grep -vx help)" "$(help_options serve | grep -vx help)" \
-	"and of serve"
-is "$(manual_options "stepd adopt")" "$(help_options adopt)" "and of adopt"
-is "$(manual_options "stepd plugins")" "$(help_options plugins)" "and of plugins"
-is "$(manual_options "stepd doctor")" "$(help_options doctor)" "and of doctor"
-is "$(manual_options "stepd relay")" "$(help_options relay)" "and of relay"
+	"the manual has the options of stepd serve"
+is "$(manual_options "stepd adopt")" "$(help_options adopt)" "the manual has the options of stepd adopt"
+is "$(manual_options "stepd plugins")" "$(help_options plugins)" "the manual has the options of stepd plugins"
+is "$(manual_options "stepd doctor")" "$(help_options doctor)" "the manual has the options of stepd doctor"
+is "$(manual_options "stepd relay")" "$(help_options relay)" "the manual has the options of stepd relay"
 for command in run serve adopt doctor; do
 	short_options $command >"$tmpdir/short"
 	while read -r letter name; do
 		like "$(awk -v heading=".Ss stepd $command" '/^\.S[sh] / { on = $0 == heading } on' "$manual")" \
-			"^\.It Fl $letter , Fl -$name( |\$)" "$command: -$letter is --$name"
+			"^\.It Fl $letter , Fl -$name( |\$)" "the manual of stepd $command has -$letter beside --$name"
 	done <"$tmpdir/short"
 done
 
@@ -83,15 +83,15 @@ done
 "$top_builddir/stepd/cli/stepctl" set-limits --help | sed -n 's/^ *--\([a-z][a-z-]*\).*/\1/p' | sort >"$tmpdir/help"
 grep -vxE 'task|json|limits|plugin-dir|runtime-dir|help' "$tmpdir/help" >"$tmpdir/limits"
 help_options run >"$tmpdir/options"
-ok "there are limits" test -s "$tmpdir/limits"
+ok "stepctl set-limits --help lists limits" test -s "$tmpdir/limits"
 while read -r option; do
 	like "$(cat "$doc/stepd-limits.7")" "^\.It Fl -$option ," "stepd-limits(7) has --$option"
-	ok "and there is --task-$option" grep -qx "task-$option" "$tmpdir/options"
+	ok "stepd run has --task-$option" grep -qx "task-$option" "$tmpdir/options"
 done <"$tmpdir/limits"
 
 "$stepd" --help | sed -n 's/^  \([a-z-]*\)  .*/\1/p' >"$tmpdir/commands"
 while read -r command; do
-	like "$(cat "$manual")" "^\.It Cm $command\$" "the command $command has an entry"
+	like "$(cat "$manual")" "^\.It Cm $command\$" "the manual has an entry for the command $command"
 done <"$tmpdir/commands"
 
 # Exit statuses: each constant of status.h, and none that it doesn't have.
@@ -100,13 +100,13 @@ section() { # HEADING
 }
 sed -n 's/^\tSTATUS_[A-Z_]* = \([0-9]*\),.*/\1/p' "$top_srcdir/stepd/base/status.h" | sort >"$tmpdir/codes"
 section "EXIT STATUS" | sed -n 's/^\.It \(1[0-9]*\)\(+ .*\)\{0,1\}$/\1/p' | sort -u >"$tmpdir/documented"
-is "$(cat "$tmpdir/documented")" "$(cat "$tmpdir/codes")" "every exit status has an entry"
+is "$(cat "$tmpdir/documented")" "$(cat "$tmpdir/codes")" "the manual has an entry for every exit status"
 
 # Variables that tasks get.
 grep -ho '"[A-Z][A-Z_]*"' "$top_srcdir/stepd/launch/environ.c" "$top_srcdir/stepd/binding/binding_env.c" | tr -d '"' | sort -u >"$tmpdir/set"
 awk '/^\.S[sh] / { on = $0 == ".Ss Given to the tasks" } on && /^\.It Ev /' "$manual" |
 	grep -o '[A-Z][A-Z_]*[A-Z]' | sort -u >"$tmpdir/told"
-is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/set")" "the variables of the tasks are those of the manual"
+is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/set")" "the manual has the variables that tasks get"
 
 # Variables that the program reads.
 find "$top_srcdir/stepd" "$top_srcdir/proctrack" "$top_srcdir/mpi" "$top_srcdir/systemd" -name '*.[ch]' \
@@ -114,14 +114,14 @@ find "$top_srcdir/stepd" "$top_srcdir/proctrack" "$top_srcdir/mpi" "$top_srcdir/
 	sort -u >"$tmpdir/read"
 awk '/^\.S[sh] / { on = $0 == ".Ss Read by stepd" } on && /^\.It Ev /' "$manual" |
 	sed 's/^\.It Ev //' | sort -u >"$tmpdir/told"
-is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/read")" "and those that stepd reads"
+is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/read")" "the manual has the variables that stepd reads"
 
 # Reasons.
 sed -n 's/^\t\[AGENT_REASON_[A-Z_]*\] = "\(.*\)",$/\1/p' "$top_srcdir/stepd/step/result.c" |
 	sort >"$tmpdir/reasons"
 section "THE RESULT" | awk '/-compact/ { on = 1 } /^\.El/ { on = 0 } on && /^\.It Cm /' |
 	sed 's/^\.It Cm //' | sort >"$tmpdir/told"
-is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/reasons")" "the reasons are those of the manual"
+is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/reasons")" "the manual has the reasons of a result"
 
 # Fields of a result, a ready line and a state, of real steps.
 fields() { # FILE
@@ -140,16 +140,16 @@ printf '"env": {"STEPD_RUNTIME_DIR": "%s", "OUT": "%s"}}\n' "$tmpdir/run" "$tmpd
 "$stepd" serve -q --spec "$tmpdir/spec" --ready-fd 9 --result "$tmpdir/result" 9>"$tmpdir/ready" 2>/dev/null
 is $? 137 "a step ends by a signal"
 "$stepd" run -q --result "$tmpdir/failed" --output "$tmpdir/none/x" -- true 2>/dev/null
-is $? 125 "and one can't be started"
+is $? 125 "a step without its output file exits with 125"
 fields "$tmpdir/ready" >"$tmpdir/fields"
-ok "there is a ready line" test -s "$tmpdir/fields"
+ok "stepd serve writes a ready line" test -s "$tmpdir/fields"
 all_told "THE READY LINE" "the manual has each field of the ready line"
 { fields "$tmpdir/result"; fields "$tmpdir/failed"; } | sort -u >"$tmpdir/fields"
 like "$(cat "$tmpdir/fields")" '^cpu_user_usec$' "the result has what an ended task used"
-like "$(cat "$tmpdir/fields")" '^error$' "and what went wrong"
+like "$(cat "$tmpdir/fields")" '^error$' "the result of a failed step has the error"
 # Those of usage are a table's; its section has them in the table's order, which is that of samples.
 sed -n 's/.*] = {\.name = "\([a-z_]*\)", .*/\1/p' "$top_srcdir/stepd/account/usage_values.c" >"$tmpdir/values"
-ok "there are values of usage" test -s "$tmpdir/values"
+ok "usage_values.c has a table of values" test -s "$tmpdir/values"
 is "$(section USAGE | sed -n 's/^\.It Cm //p' | tr -d ' ' | tr ',' '\n' | grep _)" "$(grep _ "$tmpdir/values")" \
 	"the manual has each value of usage, in the table's order"
 sort "$tmpdir/values" | comm -23 "$tmpdir/fields" - >"$tmpdir/outer"
@@ -160,7 +160,7 @@ comm -23 "$tmpdir/fields" "$tmpdir/inner" >"$tmpdir/outer"
 mv "$tmpdir/outer" "$tmpdir/fields"
 all_told "THE RESULT" "the manual has each field of the result"
 fields "$tmpdir/state" >"$tmpdir/fields"
-ok "there is a state" test -s "$tmpdir/fields"
+ok "a running step has a state file" test -s "$tmpdir/fields"
 all_told "FILES" "the manual has each field of the state"
 
 # ---- steprun ------------------------------------------------------------------------------------
@@ -174,7 +174,8 @@ is "$(awk '/^\.S[sh] / { on = $0 == ".Sh OPTIONS" } on && /^\.It Fl /' "$doc/ste
 	"the options of steprun that stepd run has not are those of its manual"
 sed -n '1,/^The step:/s/^ *-\([a-zA-Z]\), --\([a-z-]*\).*/\1 \2/p' "$tmpdir/help" >"$tmpdir/short"
 while read -r letter name; do
-	like "$(cat "$doc/steprun.1")" "^\.It Fl $letter , Fl -$name( |\$)" "steprun: -$letter is --$name"
+	like "$(cat "$doc/steprun.1")" "^\.It Fl $letter , Fl -$name( |\$)" \
+		"the manual of steprun has -$letter beside --$name"
 done <"$tmpdir/short"
 
 # ---- stepctl ------------------------------------------------------------------------------------
@@ -183,28 +184,28 @@ manual=$doc/stepctl.1
 "$stepctl" --help | sed -n 's/^  \([a-z][a-z-]*\)  *.*/\1/p' >"$tmpdir/verbs"
 ok "stepctl has verbs" test "$(wc -l <"$tmpdir/verbs")" -gt 15
 is "$(awk '/^\.Ss / { exit } /^\.It Cm / { print $3 }' "$manual")" "$(cat "$tmpdir/verbs")" \
-	"its manual has each, in the order of the table"
+	"the manual of stepctl has every verb, in the order of its table"
 manual_options "Options of every verb" >"$tmpdir/common"
 ctl_options() { # VERB
 	"$stepctl" "$1" --help | sed -n 's/^ *\(-[a-zA-Z], \)\{0,1\}--\([a-z][a-z-]*\).*/\2/p' | sort
 }
 while read -r verb; do
 	is "$(manual_options "stepctl $verb")" "$(ctl_options "$verb" | comm -23 - "$tmpdir/common")" \
-		"the options of stepctl $verb are those of the manual"
-	like "$(cat "$manual")" "^\.Ss stepctl $verb\$" "and it has a section"
+		"the manual has the options of stepctl $verb"
+	like "$(cat "$manual")" "^\.Ss stepctl $verb\$" "the manual has a section for stepctl $verb"
 	"$stepctl" "$verb" --help | sed -n 's/^ *-\([a-zA-Z]\), --\([a-z-]*\).*/\1 \2/p' >"$tmpdir/short"
 	while read -r letter name; do
 		like "$(awk -v a=".Ss stepctl $verb" -v b=".Ss Options of every verb" \
 			'/^\.S[sh] / { on = $0 == a || $0 == b } on' "$manual")" \
-			"^\.It Fl $letter , Fl -$name( |\$)" "stepctl $verb: -$letter is --$name"
+			"^\.It Fl $letter , Fl -$name( |\$)" "the manual of stepctl $verb has -$letter beside --$name"
 	done <"$tmpdir/short"
 done <"$tmpdir/verbs"
 sed -n 's/^\t\[CTL_[A-Z_]*\] = {"\([a-z_]*\)", .*/\1/p' "$top_srcdir/stepd/cli/ctl/say.c" |
 	awk '{ print NR - 1, $1 }' >"$tmpdir/exits"
-ok "there are exit statuses" test -s "$tmpdir/exits"
+ok "stepctl has a table of exit statuses" test -s "$tmpdir/exits"
 is "$(section "EXIT STATUS" | sed -n 's/^\.It //p')" "$(cat "$tmpdir/exits")" \
-	"its exit statuses are those of the manual"
+	"the manual has the exit statuses of stepctl"
 sed -n 's/.*secure_getenv("\([A-Z_]*\)").*/\1/p' "$top_srcdir"/stepd/cli/ctl/*.c | sort -u >"$tmpdir/read"
 section ENVIRONMENT | sed -n 's/^\.It Ev //p' | sort -u >"$tmpdir/told"
-is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/read")" "and so are the variables that it reads"
+is "$(cat "$tmpdir/told")" "$(cat "$tmpdir/read")" "the manual has the variables that stepctl reads"
 done_testing

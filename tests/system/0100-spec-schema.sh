@@ -7,18 +7,11 @@
 
 stepd=${top_builddir:?}/stepd/cli/stepd
 schema=$top_srcdir/doc/stepd-spec.schema.json
-python=
-for candidate in python3 /usr/bin/python3; do
-	if $candidate -c 'import jsonschema; jsonschema.Draft202012Validator' 2>/dev/null; then
-		python=$candidate
-		break
-	fi
-done
-[ -n "$python" ] || skip_all "python3-jsonschema is not installed"
+python=$(schema_python) || skip_all "python3-jsonschema is not installed"
 tmpdir
 
-# The schema's verdict on each file: "FILE good" or "FILE bad".
-cat >"$tmpdir/verdicts.py" <<'PYTHON'
+# What the schema makes of each file: "FILE good" or "FILE bad".
+cat >"$tmpdir/validity.py" <<'PYTHON'
 import json, sys
 from jsonschema import Draft202012Validator
 
@@ -29,15 +22,15 @@ for path in sys.argv[2:]:
     print(path, "good" if validator.is_valid(json.load(open(path))) else "bad")
 PYTHON
 
-verdict() { # FILE
-	"$python" "$tmpdir/verdicts.py" "$schema" "$1" | sed 's/.* //'
+validity_of() { # FILE
+	"$python" "$tmpdir/validity.py" "$schema" "$1" | sed 's/.* //'
 }
 
-ok "the schema is a valid schema" "$python" "$tmpdir/verdicts.py" "$schema"
+ok "the schema is a valid schema" "$python" "$tmpdir/validity.py" "$schema"
 for example in "$top_srcdir"/doc/examples/*.json; do
 	name=${example##*/}
-	is "$(verdict "$example")" good "the schema takes $name"
-	ok "stepd check-spec takes $name" "$stepd" check-spec "$example"
+	is "$(validity_of "$example")" good "the schema accepts $name"
+	ok "stepd check-spec accepts $name" "$stepd" check-spec "$example"
 done
 like "$("$stepd" check-spec "$top_srcdir/doc/examples/normal.json")" 'normal.json: ok \(4711\.0, 4 tasks\)$' \
 	"check-spec names the step and its tasks on this node"
@@ -228,7 +221,7 @@ while read -r document; do
 	printf '%s\n' "$document" >"$tmpdir/$number.$kind.json"
 done <"$tmpdir/documents"
 
-"$python" "$tmpdir/verdicts.py" "$schema" "$tmpdir"/1*.json >"$tmpdir/verdicts"
+"$python" "$tmpdir/validity.py" "$schema" "$tmpdir"/1*.json >"$tmpdir/validity"
 while read -r file schema_says; do
 	status=0
 	"$stepd" check-spec "$file" >/dev/null 2>"$tmpdir/error" || status=$?
@@ -236,17 +229,19 @@ while read -r file schema_says; do
 	*.good.json) wanted="good 0" ;;
 	*) wanted="bad 1" ;;
 	esac
-	is "$schema_says $status" "$wanted" "$(cat "$file"): ${wanted% *} to schema and check-spec"
-done <"$tmpdir/verdicts"
+	is "$schema_says $status" "$wanted" "the schema and check-spec agree that this is ${wanted% *}: $(cat "$file")"
+done <"$tmpdir/validity"
 
 # The command itself.
 out=$("$stepd" check-spec "$tmpdir/none.json" 2>&1)
-is "$? $out" "125 $tmpdir/none.json: open: No such file or directory" "a file that is not there is named: status 125"
+is "$? $out" "125 $tmpdir/none.json: open: No such file or directory" \
+	"check-spec of a missing file names it and exits with 125"
 out=$("$stepd" check-spec "$top_srcdir/doc/examples/mpmd.json" "$tmpdir/none.json" 2>/dev/null)
-is "$? ${out##*/}" "125 mpmd.json: ok (4711.1, 8 tasks)" "of two files one can't be read: the other is checked"
+is "$? ${out##*/}" "125 mpmd.json: ok (4711.1, 8 tasks)" \
+	"check-spec checks the other file where one of two can't be read"
 echo '{' >"$tmpdir/cut.json"
 out=$("$stepd" check-spec "$top_srcdir/doc/examples/mpmd.json" "$tmpdir/cut.json" 2>/dev/null)
-is "$? ${out##*/}" "1 mpmd.json: ok (4711.1, 8 tasks)" "of two files one is wrong: status 1"
+is "$? ${out##*/}" "1 mpmd.json: ok (4711.1, 8 tasks)" "check-spec exits with 1 where one of two files is wrong"
 cat >"$tmpdir/many.json" <<'END'
 {"argv": ["x", 1], "umask": "9", "nodes": 2, "ntasks": 2, "node": {"id": "first", "colour": 1}, "labels": true,
  "kill_sequence": [{"signal": "FOO"}, {"signal": "TERM"}], "time_limit_ms": -1,
@@ -263,10 +258,10 @@ node.colour
 node.id
 nodes
 time_limit_ms
-umask" "all that is wrong in a document is reported, a line each with its path"
+umask" "check-spec reports all faults of a document, a line each with its path"
 out=$(sed 's/"node": {[^}]*}, //' "$tmpdir/many.json" | "$stepd" check-spec - 2>&1)
 is "$(printf '%s\n' "$out" | sed -n 's/^-: \(\(tasks\|stdin\)[^:]*\): .*/\1/p' | tr '\n' ' ')" \
-	"tasks[0].cwd tasks[1].rank tasks[2] stdin " "with what names ranks, where the layout can be made"
+	"tasks[0].cwd tasks[1].rank tasks[2] stdin " "check-spec reports faults of ranks where the layout can be made"
 {
 	echo '{"argv": ["x"]'
 	seq -f ', "no-such-field-%.0f": 1' 120
@@ -274,11 +269,11 @@ is "$(printf '%s\n' "$out" | sed -n 's/^-: \(\(tasks\|stdin\)[^:]*\): .*/\1/p' |
 } >"$tmpdir/bound.json"
 out=$("$stepd" check-spec "$tmpdir/bound.json" 2>&1)
 is "$? $(printf '%s\n' "$out" | wc -l) $(printf '%s\n' "$out" | tail -n 1)" "1 51 $tmpdir/bound.json: and 70 more" \
-	"and their number has a bound"
+	"check-spec reports at most 50 faults and the number of the others"
 "$stepd" check-spec >/dev/null 2>&1
-is $? 125 "no file: status 125"
+is $? 125 "check-spec without a file exits with 125"
 "$stepd" check-spec --nope >/dev/null 2>&1
-is $? 125 "an unknown option: status 125"
+is $? 125 "check-spec with an unknown option exits with 125"
 "$stepd" check-spec "$top_srcdir/doc/examples/batch.json" >/dev/full 2>"$tmpdir/error"
-is $? 125 "a full disk below stdout is noticed"
+is $? 125 "check-spec exits with 125 where stdout is on a full disk"
 done_testing
