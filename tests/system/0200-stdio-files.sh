@@ -12,12 +12,14 @@ files_of() {
 # ---- patterns ----------------------------------------------------------------------------------
 mkdir p
 step --step 5 -n 2 -J sim --node-name n001 --output 'p/%j-%J-%s-%t-%n-%N-%x-%%' -- echo hello
-is "$(files_of p)" "p/$job-$job.5-5-0-0-n001-sim-% p/$job-$job.5-5-1-0-n001-sim-% " "all patterns"
-is "$(cat p/"$job-$job.5-5-1-0-n001-sim-%")" hello "the task's output is in it"
+is "$(files_of p)" "p/$job-$job.5-5-0-0-n001-sim-% p/$job-$job.5-5-1-0-n001-sim-% " \
+	"all patterns of a file name are replaced"
+is "$(cat p/"$job-$job.5-5-1-0-n001-sim-%")" hello "a file named by patterns has the task's output"
 rm -r p && mkdir p
 step -n 12 --step 3 --output 'p/%4t.%2s.%10j' -- true
-is "$(find p -type f | sort | sed -n 12p)" "p/0011.03.$(printf %010d "$job")" "widths pad with zeros"
-is "$(find p -type f | wc -l)" 12 "a file for each task"
+is "$(find p -type f | sort | sed -n 12p)" "p/0011.03.$(printf %010d "$job")" \
+	"the width of a pattern pads with zeros"
+is "$(find p -type f | wc -l)" 12 "%t gives each task a file of its own"
 rm -r p && mkdir p
 step --output 'p/%u' -- true
 is "$(files_of p)" "p/$(id -un) " "%u is the user"
@@ -30,8 +32,9 @@ is "$(files_of p)" "p/.._.._x " "a job's name does not lead to another directory
 rm -r p && mkdir p
 out=$(step --output 'p/%A' -- true 2>&1)
 is $? 125 "an unknown pattern is refused"
-like "$out" "'%A' is not known; use %j %J %s %t %n %N %u %x" "with a list of those that are known"
-is "$(files_of p)" "" "and no file was made"
+like "$out" "'%A' is not known; use %j %J %s %t %n %N %u %x" \
+	"the refusal of an unknown pattern lists the known ones"
+is "$(files_of p)" "" "an unknown pattern creates no file"
 
 # ---- one file for all --------------------------------------------------------------------------
 # shellcheck disable=SC2016 # the tasks'
@@ -46,42 +49,45 @@ expect_lines() { # FILE TASKS WORD...
 }
 echo old >joint
 step -n 16 --output joint -- sh -c "$lines"
-ok "16 tasks share a file, stderr too: every line, whole" expect_lines joint 16 out err
+ok "16 tasks share a file for stdout and stderr without losing or mixing lines" expect_lines joint 16 out err
 step -n 16 --output joint --error joint.err -- sh -c "$lines"
-ok "it is truncated the next time" expect_lines joint 16 out
-ok "stderr has a file of its own if asked for" expect_lines joint.err 16 err
+ok "a shared file is truncated by the next step" expect_lines joint 16 out
+ok "--error gives stderr a file of its own" expect_lines joint.err 16 err
 step -n 16 --output joint --error ./joint -- sh -c "$lines"
-ok "two names of one file" expect_lines joint 16 out err
+ok "stdout and stderr share a file that has two names" expect_lines joint 16 out err
 printf old >kept
 step -n 3 --open-mode append --output kept -- echo more
-is "$(cat kept)" "$(printf 'oldmore\nmore\nmore')" "append keeps what is there"
+is "$(cat kept)" "$(printf 'oldmore\nmore\nmore')" "--open-mode append keeps what is in the file"
 step -n 2 --umask 0077 --output mode -- true
-is "$(stat -c %a mode)" 600 "the tasks' umask counts"
+is "$(stat -c %a mode)" 600 "a file has the mode of the tasks' umask"
 mkdir sub
 step --chdir "$tmpdir/sub" --output rel -- pwd
-is "$(cat sub/rel)" "$tmpdir/sub" "names are relative to the tasks' directory"
+is "$(cat sub/rel)" "$tmpdir/sub" "file names are relative to the tasks' directory"
 ln -s sub/target link
 step --output link -- echo through
-is "$(cat sub/target)" through "a link is followed"
+is "$(cat sub/target)" through "a symbolic link as output file is followed"
 
 # ---- a file for each task ----------------------------------------------------------------------
 step -n 4 --output each.%t -- sh -c "$lines"
 for rank in 0 1 2 3; do
 	sed "s/^$rank/0/" each.$rank >one
-	ok "rank $rank: stdout and stderr in one file, neither over the other" expect_lines one 1 out err
+	ok "rank $rank writes stdout and stderr to one file, neither over the other" expect_lines one 1 out err
 done
 printf old >each.1
 step -n 4 --open-mode append --output each.%t --error errors.%t -- sh -c 'echo x; echo y >&2'
-is "$(cat each.1)" "oldx" "append to a file of a task"
-is "$(cat errors.3)" "y" "stderr of a task"
+is "$(cat each.1)" "oldx" "--open-mode append keeps what is in a task's own file"
+is "$(cat errors.3)" "y" "a task has its own file for stderr"
 step -n 2 --output lab.%t --label -- sh -c 'echo a; printf b; printf c >&2'
-is "$(od -An -c lab.1 | tr -d ' ')" '1:a\n1:bc' "labelled, to the byte"
+is "$(od -An -c lab.1 | tr -d ' ')" '1:a\n1:bc' "a task's own file is labelled, to the byte"
 
 # ---- inherited, none, one rank -----------------------------------------------------------------
-is "$(step -n 3 --output none -- echo x 2>&1)" "" "none: nothing comes out"
-is "$(step -n 3 --output 1 -- sh -c 'echo $SLURM_PROCID')" 1 "one rank's stdout"
-is "$(step -n 3 --output none --error 2 -- sh -c 'echo $SLURM_PROCID >&2' 2>&1)" 2 "one rank's stderr"
-is "$(step -n 2 --output all.out --error all -- sh -c 'echo e >&2' 2>&1)" "$(printf 'e\ne')" "stderr inherited beside a file"
+is "$(step -n 3 --output none -- echo x 2>&1)" "" "--output none discards all output"
+is "$(step -n 3 --output 1 -- sh -c 'echo $SLURM_PROCID')" 1 \
+	"--output with a rank passes on that rank's stdout alone"
+is "$(step -n 3 --output none --error 2 -- sh -c 'echo $SLURM_PROCID >&2' 2>&1)" 2 \
+	"--error with a rank passes on that rank's stderr alone"
+is "$(step -n 2 --output all.out --error all -- sh -c 'echo e >&2' 2>&1)" "$(printf 'e\ne')" \
+	"stderr can be inherited while stdout goes to a file"
 is "$(step -- readlink /proc/self/fd/1 | cut -d: -f1)" pipe "an inherited stdout is the agent's own"
 step -- sh -c 'test -t 0; readlink /proc/self/fd/0 /proc/self/fd/1 /proc/self/fd/2' \
 	<&- 2>&- | sort -u >closed
@@ -92,30 +98,25 @@ mkfifo fifo fifo.0
 for name in fifo fifo.%t; do
 	out=$(timeout 300 "$stepd" run --job "$job" --output "$name" -- true 2>&1)
 	isnt $? 124 "$name without a reader does not stop the agent"
-	like "$out" "fifo" "$name is named"
-	nothing_left "$name: nothing is left"
+	like "$out" "fifo" "the refusal of $name without a reader names it"
+	nothing_left "a step refused for $name leaves no cgroup, process or file behind"
 done
 cat fifo >taken &
 reader=$!
-tries=0
-until step --output fifo -- seq 30000 2>/dev/null; do
-	tries=$((tries + 1))
-	[ $tries -lt 100 ] || break
-	sleep 0.02
-done
+eventually step --output fifo -- seq 30000
 wait $reader
-is "$(md5sum <taken)" "$(seq 30000 | md5sum)" "a FIFO with a reader takes all"
+is "$(md5sum <taken)" "$(seq 30000 | md5sum)" "a FIFO with a reader gets all output"
 
 # ---- files that can't be had -------------------------------------------------------------------
 mkdir dir
 for name in dir missing/file missing/%t.file /proc/missing; do
 	out=$(step -n 2 --output "$name" -- true 2>&1)
-	isnt $? 0 "$name is refused"
+	isnt $? 0 "the output file $name is refused"
 	like "$out" "${name%/*}.*: (Is a directory|No such file or directory|Permission denied|Input/output error)" \
-		"$name: the reason with the name"
-	nothing_left "$name: nothing is left"
+		"the refusal of $name has the reason and the name"
+	nothing_left "a step refused for $name leaves no cgroup, process or file behind"
 done
 out=$(step --output good --error missing/bad -- true 2>&1)
 like "$out" "^stepd $job.0: error: standard error: open '$tmpdir/missing/bad' as user $(id -un): No such file or directory\$" \
-	"the sentence names stream, file and user"
+	"the refusal of an output file names stream, file and user"
 done_testing

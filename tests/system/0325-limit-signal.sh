@@ -7,10 +7,6 @@
 command -v python3 >/dev/null || skip_all "needs python3"
 steprun=${top_builddir:?}/stepd/cli/steprun
 
-result() { # FIELD
-	python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$tmpdir/r" "$1"
-}
-
 # A task that says which signals it gets, and ends with status 9 at the second kind.
 cat >"$tmpdir/task" <<'EOF2'
 trap 'echo got USR1' USR1
@@ -46,18 +42,18 @@ finish() { # NAME
 # ---- when, and to whom ---------------------------------------------------------------------------
 begin --time-limit=300s --signal=USR1@299500ms
 ok "the signal comes before the time limit" eventually sent 1
-is "$(logged)" 1 "and a line of the log says so"
-finish "it comes once, and ends nothing by itself"
-is "$(result reason)" completed "so the step ends as it would without"
+is "$(logged)" 1 "the log has a line for the signal before the time limit"
+finish "the signal before the time limit is sent once, and ends nothing by itself"
+is "$(json_get "$tmpdir/r" reason)" completed "a step that got its signal completes as it would without"
 
 begin --time-limit=60400ms --signal=SIGUSR1
 eventually sent 1
 "$stepctl" signal --signal USR2 "$job.0"
 wait "$agent"
-ok "without a number it is 60 seconds before" test "$(result elapsed_usec)" -ge 400000 -a "$(result reason)" != time-limit
+ok "--signal without a number means 60 seconds before the time limit" test "$(json_get "$tmpdir/r" elapsed_usec)" -ge 400000 -a "$(json_get "$tmpdir/r" reason)" != time-limit
 
 out=$(step --time-limit=300s --signal=USR1@10m -- sh -c 'sleep 200' 2>&1)
-is $? 138 "where the limit is nearer than that from the beginning, it comes at once"
+is $? 138 "the signal is sent at once where the time limit is nearer from the beginning"
 
 # The task must have come to ignore it by then: on a busy machine that takes its time.
 for delay_s in 1 4 15 60; do
@@ -67,12 +63,12 @@ for delay_s in 1 4 15 60; do
 done
 is "$out" "child 0" "a signal that all ignore changes nothing"
 out=$(step -q --time-limit=300s --signal=USR1@299 -- sh -c 'trap : USR1; sleep 200; echo "child $?"' 2>/dev/null)
-is "$out" "child 138" "all processes of the step get it"
+is "$out" "child 138" "all processes of the step get the signal"
 out=$(step -q --time-limit=300s --signal=b:USR1@299 -- bash -c 'trap "echo shell" USR1; sleep 200 & wait; kill -0 $! && echo "child lives"; kill $!' 2>&1)
 is "$out" "shell
-child lives" "with B: the tasks' first processes alone"
+child lives" "with B: the tasks' first processes alone get the signal"
 out=$(step --time-limit=60s --signal=USR1@1 -- true 2>&1)
-is "$?$out" 0 "a step that ends before gets none"
+is "$?$out" 0 "a step that ends before gets no signal"
 
 cat >"$tmpdir/script" <<'EOF2'
 #!/bin/bash
@@ -81,47 +77,47 @@ sleep 200 &
 wait
 EOF2
 out=$(step -q --time-limit=300s --signal=B:USR1@299 --batch "$tmpdir/script" 2>&1)
-is "$? $out" "3 saved" "a batch script gets it, too"
+is "$? $out" "3 saved" "a batch script gets the signal"
 
 out=$(timeout 900 "$steprun" -q --launcher=local --job "$job" --proctrack "$tracker" -N 2 -n 2 --time-limit=300s \
 	--signal=USR1@299 sh -c 'trap "echo got; exit 4" USR1; while :; do sleep 0.05; done' 2>&1)
-is "$? $(printf '%s\n' "$out" | grep -c '^got')" "4 2" "under steprun the tasks of all nodes get it"
+is "$? $(printf '%s\n' "$out" | grep -c '^got')" "4 2" "the tasks of all nodes get the signal under steprun"
 
 # ---- suspended, upgraded, adopted ----------------------------------------------------------------
 begin --time-limit=300s --signal=USR1@299
 "$stepctl" suspend "$job.0"
 # Longer than until the signal: it must not come meanwhile, which nothing else can show.
 sleep 1.5
-is "$(logged)" 0 "while the step is suspended the time stands still"
+is "$(logged)" 0 "the time before the signal does not pass while the step is suspended"
 "$stepctl" reexec "$job.0" >/dev/null
-is $? 0 "the agent is replaced while it does"
-is "$(logged)" 0 "which sends nothing either"
+is $? 0 "the agent of a suspended step is replaced"
+is "$(logged)" 0 "the replaced agent sends nothing to a suspended step"
 "$stepctl" resume "$job.0"
-ok "once the step is resumed the signal comes, under the new program" eventually sent 1
+ok "the new program sends the signal once the step is resumed" eventually sent 1
 "$stepctl" reexec "$job.0" >/dev/null
-finish "and another upgrade does not bring it again"
-ok "the step had all of its time before" test $(($(result elapsed_usec) - $(result suspended_usec))) -ge 1000000
+finish "another upgrade does not send the signal again"
+ok "the step ran for all of its time before the signal" test $(($(json_get "$tmpdir/r" elapsed_usec) - $(json_get "$tmpdir/r" suspended_usec))) -ge 1000000
+
 
 adopt() {
-	kill -9 "$agent"
-	wait "$agent" 2>/dev/null
+	kill_agent
 	mv "$tmpdir/err" "$tmpdir/err.1"
 	"$stepd" adopt --result "$tmpdir/r" "$job.0" >>"$tmpdir/out" 2>"$tmpdir/err" &
 	agent=$!
-	eventually grep -q '"adopted":1' "$run"/*_"$job.0"/state.json
+	eventually adopted 0
 }
 
 begin --time-limit=300s --signal=USR1@297
 adopt
-ok "who adopts the step sends it" eventually sent 1
-is "$(logged)" 1 "and it alone"
-finish "once"
+ok "the agent that adopts a step sends its signal" eventually sent 1
+is "$(logged)" 1 "only the agent that adopts the step sends the signal"
+finish "the agent that adopts a step sends the signal once"
 rm -f "$tmpdir/err.1"
 
 begin --time-limit=300s --signal=USR1@299
 eventually sent 1
 adopt
-finish "who adopts a step that has had its signal does not send it again"
+finish "the agent that adopts a step that has had its signal does not send it again"
 rm -f "$tmpdir/err.1"
 
 # ---- what can't be -------------------------------------------------------------------------------
@@ -132,13 +128,14 @@ refused() { # MESSAGE NAME OPTION...
 	is "$? $out" "125 stepd run: --signal: $refused_message" "$refused_name"
 }
 refused 'needs a time limit: give time_limit_ms (--time or --time-limit), too' \
-	"without a time limit it is an error that names the options" --signal=USR1@60
-refused "'FOO' is no signal" "a word that is no signal" --time=1 --signal=FOO@1
-refused "'' is no signal" "no signal at all" --time=1 --signal=@1
-refused "'soon' is no number of seconds before the time limit" "a time that is none" --time=1 --signal=USR1@soon
+	"--signal without a time limit is refused with the names of the options" --signal=USR1@60
+refused "'FOO' is no signal" "--signal with a word that is no signal is refused" --time=1 --signal=FOO@1
+refused "'' is no signal" "--signal without a signal is refused" --time=1 --signal=@1
+refused "'soon' is no number of seconds before the time limit" "--signal with a time that is no number is refused" --time=1 --signal=USR1@soon
 echo '{"argv": ["true"], "time_limit_signal_ms": 5}' >"$tmpdir/spec"
 out=$("$stepd" check-spec "$tmpdir/spec" 2>&1)
-like "$out" 'time_limit_signal_ms: needs time_limit_signal$' "a time before a signal that there is not"
+like "$out" 'time_limit_signal_ms: needs time_limit_signal$' \
+	"time_limit_signal_ms without time_limit_signal is refused"
 
-nothing_left_soon "nothing is left"
+nothing_left_soon "the job leaves no cgroup, process or file behind"
 done_testing
