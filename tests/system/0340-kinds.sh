@@ -13,12 +13,12 @@ echo *
 exit 9
 X
 out=$(cd "$tmpdir" && step --batch script one 'two three' 2>"$tmpdir/err")
-is $? 9 "the script's status is the step's"
-like "$out" "^args: one two three\$" "it gets its arguments"
-like "$out" "^script: $run/.*_$job.batch/script\$" "it stands in the step's directory"
-like "$out" "^ids: $job 4294967291 0\$" "it is the batch step"
-like "$out" "^\*\$" "its interpreter gets the argument of the first line"
-like "$out" "^mode: 500 $(id -un)\$" "it is the user's alone"
+is $? 9 "the step has the status of its batch script"
+like "$out" "^args: one two three\$" "a batch script gets its arguments"
+like "$out" "^script: $run/.*_$job.batch/script\$" "a batch script is in the step's directory"
+like "$out" "^ids: $job 4294967291 0\$" "a batch script has the ids of the batch step"
+like "$out" "^\*\$" "a batch script's interpreter gets the argument of the first line"
+like "$out" "^mode: 500 $(id -un)\$" "a batch script is accessible to its user alone"
 if [ "$(id -u)" = 0 ]; then
 	out=$(step --uid nobody --batch "$tmpdir/script" --chdir / 2>/dev/null)
 	like "$out" "^mode: 550 root\$" "another user may read the script, which stays root's"
@@ -28,11 +28,11 @@ fi
 printf 'echo no interpreter\n' >"$tmpdir/script"
 out=$(step --batch "$tmpdir/script" 2>&1)
 is $? 125 "a script without #! is refused"
-like "$out" "#!" "with the remedy"
+like "$out" "#!" "the refusal of a script without #! names the remedy"
 out=$(step -n 2 --batch "$tmpdir/script" 2>&1)
-is $? 125 "a batch step has one task"
+is $? 125 "a batch step with two tasks is refused"
 printf '#!/bin/sh\n: %s\necho end\n' "$(head -c 200000 /dev/zero | tr '\0' x)" >"$tmpdir/script"
-is "$(step --batch "$tmpdir/script")" end "a long script"
+is "$(step --batch "$tmpdir/script")" end "a batch script of 200 KB runs"
 
 for b in $(backends); do
 	"$stepd" run --job "$job" --extern --proctrack "$b" --result "$tmpdir/r" 2>"$tmpdir/err" &
@@ -44,17 +44,19 @@ for b in $(backends); do
 		added=$!
 		group=$(find /sys/fs/cgroup -type d -path "*/job_$job/step_extern" | head -1)
 		echo $added >"$group/cgroup.procs"
-		is "$("$stepctl" pids "$job.extern")" "$added" "$b: it holds what is added to it"
-		like "$("$stepctl" find $added)" "step $job.extern" "$b: which is found there"
+		is "$("$stepctl" pids "$job.extern")" "$added" \
+			"$b: an extern step has the processes that are added to it"
+		like "$("$stepctl" find $added)" "step $job.extern" \
+			"$b: stepctl find reports an added process in the extern step"
 	fi
 	kill -TERM $agent
 	wait $agent
-	is $? 143 "$b: it ends when it is told to"
+	is $? 143 "$b: SIGTERM to its agent ends an extern step"
 	if [ "$b" = cgroup ]; then
 		wait $added
-		is $? 143 "$b: and takes with it what it holds"
+		is $? 143 "$b: an extern step ends the processes that were added to it"
 	fi
-	like "$(cat "$tmpdir/r")" '"tasks": \[\]' "$b: no task was in it"
+	json_is "$tmpdir/r" tasks "[]" "$b: the result of an extern step has no task"
 done
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -95,16 +95,18 @@ for b in $(backends); do
 		out=$(at_terminal --proctrack "$b" $session --uid $user --gid $user \
 			-- python3 "$tmpdir/attack.py")
 		like "$out" '^terminal 0$' "$t a task of another user has no controlling terminal"
-		like "$out" '^open ENXIO$' "$t it can't open the terminal of root's shell"
-		like "$out" "^type $refused\$" "$t it can't type into root's shell by its standard output"
-		like "$out" "^type2 $refused\$" "$t it can't type into root's shell by its standard error"
-		unlike "$out" '^paste succeeded' "$t it can't paste into root's shell"
-		like "$out" '^read EBADF$' "$t it can't read what is typed for root's shell"
-		like "$out" '^reopen EACCES$' "$t it can't open the terminal again to read it"
-		like "$out" '^foreground ENOTTY$' "$t it can't take the terminal's foreground"
+		like "$out" '^open ENXIO$' "$t a task of another user can't open the terminal of root's shell"
+		like "$out" "^type $refused\$" \
+			"$t a task of another user can't type into root's shell by its standard output"
+		like "$out" "^type2 $refused\$" \
+			"$t a task of another user can't type into root's shell by its standard error"
+		unlike "$out" '^paste succeeded' "$t a task of another user can't paste into root's shell"
+		like "$out" '^read EBADF$' "$t a task of another user can't read what is typed for root's shell"
+		like "$out" '^reopen EACCES$' "$t a task of another user can't open the terminal again to read it"
+		like "$out" '^foreground ENOTTY$' "$t a task of another user can't take the terminal's foreground"
 		like "$out" '^take EPERM$' "$t the leader of a new session can't get root's terminal"
-		like "$out" '^take by force EPERM$' "$t nor by force"
-		like "$out" "^type as a leader $refused\$" "$t nor type from there"
+		like "$out" '^take by force EPERM$' "$t the leader of a new session can't get root's terminal by force"
+		like "$out" "^type as a leader $refused\$" "$t the leader of a new session can't type into root's shell"
 		like "$out" "^shell: typed b''\$" "$t nothing was typed into root's shell"
 	done
 done
@@ -122,9 +124,6 @@ for b in $(backends); do
 done
 
 # ---- job control for a step of another user --------------------------------------------------------
-suspended() {
-	grep -qs '"state":"suspended"' "$run"/*_"$job.0"/state.json
-}
 : >"$tmpdir/said"
 : >"$tmpdir/stay"
 "$ptyjob" "$stepd" run -q --job "$job" --proctrack "$tracker" --uid $user --gid $user -- \
@@ -133,11 +132,11 @@ shell=$!
 eventually running 0
 kill -USR1 $shell
 ok "^Z stops the agent" eventually grep -q stopped "$tmpdir/said"
-ok "and has suspended the other user's step" suspended
+ok "^Z suspends another user's step" suspended
 kill -USR2 $shell
-ok "fg lets it go on" eventually running 0
+ok "fg resumes another user's step" eventually running 0
 rm "$tmpdir/stay"
 wait $shell
-is "$(tail -n 1 "$tmpdir/said")" "exited 7" "and it ends as ever"
-nothing_left "nothing is left"
+is "$(tail -n 1 "$tmpdir/said")" "exited 7" "a step that was suspended at a terminal ends with its status"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

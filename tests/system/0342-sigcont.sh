@@ -46,16 +46,12 @@ as_stranger() {
 	setpriv --reuid $stranger --regid $stranger --clear-groups "$@"
 }
 
-suspended() {
-	grep -qs '"state":"suspended"' "$run"/*_"$job.${1:-0}"/state.json
-}
-
 ignored() { # COUNT
 	[ "$(grep -cE "got CONT (of pid [0-9]+, uid $stranger, who may not|by sigqueue)" "$tmpdir/err")" = "$1" ]
 }
 
 agent_stands() {
-	grep -q ') T ' "/proc/$(sed 's/.*"agent_pid":\([0-9]*\).*/\1/' "$run"/*_"$job.0"/state.json)/stat"
+	[ "$(process_state "$(state_of 0 agent_pid)")" = T ]
 }
 
 session() { # PID
@@ -76,11 +72,11 @@ for way in kill tgkill queue; do
 	n=$((n + 1))
 	ok "$way: the kernel lets a stranger of the session send CONT to the agent" \
 		as_stranger $python "$tmpdir/continue.py" $way "$agent"
-	ok "$way: the agent ignores it, and says whose it was" eventually ignored $n
-	ok "$way: the step stays suspended" suspended
+	ok "$way: the agent ignores a stranger's CONT, and logs whose it was" eventually ignored $n
+	ok "$way: the step stays suspended after a stranger's CONT" suspended
 done
 kill -CONT "$agent"
-ok "root's CONT resumes it" eventually running 0
+ok "root's CONT resumes the step" eventually running 0
 rm "$tmpdir/stay"
 wait "$agent"
 
@@ -112,11 +108,11 @@ eventually running 0
 kill -TSTP "$(pgrep -P $leader -x stepd)"
 ok "the step below a user's shell is suspended" eventually suspended
 echo fg >&9
-ok "CONT of the user who leads the session resumes it" eventually running 0
+ok "CONT of the user who leads the session resumes the step" eventually running 0
 exec 9>&-
 rm "$tmpdir/stay"
 wait $leader
-is "$(cat "$tmpdir/out")" 0 "and it ends as ever"
+is "$(cat "$tmpdir/out")" 0 "a step that its session's leader resumed ends with its status"
 
 # ---- an agent that ^Z has stopped ------------------------------------------------------------------
 # The stranger is in the session, and in no way a job of its shell.
@@ -143,16 +139,16 @@ shell=$!
 eventually running 0
 kill -USR1 $shell
 ok "^Z stops the agent" eventually grep -q stopped "$tmpdir/out"
-ok "and has suspended the step" suspended
+ok "^Z suspends the step" suspended
 echo >"$tmpdir/go"
-ok "the agent ignores a stranger's CONT there, too" eventually ignored 1
-ok "and stops again" eventually agent_stands
-ok "with the step suspended" suspended
+ok "an agent stopped by ^Z ignores a stranger's CONT" eventually ignored 1
+ok "an agent stopped by ^Z stops again after a stranger's CONT" eventually agent_stands
+ok "a step suspended by ^Z stays suspended after a stranger's CONT" suspended
 kill -USR2 $shell
-ok "fg lets it go on" eventually running 0
+ok "fg resumes the step after a stranger's CONT" eventually running 0
 rm "$tmpdir/stay"
 wait $shell
-is "$(tail -n 1 "$tmpdir/out")" "exited 7" "and it ends as ever"
+is "$(tail -n 1 "$tmpdir/out")" "exited 7" "a step resumed by fg ends with its status"
 
 # ---- a stranger's CONT just before the shell's -----------------------------------------------------
 # Two that are pending at once are one, of which the first one's sender is known. This shell is both
@@ -203,13 +199,10 @@ for line in os.fdopen(commands):
 status = os.waitpid(job, 0)[1]
 say("exited %d" % os.waitstatus_to_exitcode(status))
 P
-said() {
-	[ "$(wc -l <"$tmpdir/out")" -ge "$1" ]
-}
 shell() { # COMMAND: once it is done
 	echo "$1" >&9
 	shell_done=$((shell_done + 1))
-	eventually said $shell_done
+	eventually has_lines "$tmpdir/out" $shell_done
 }
 : >"$tmpdir/stay"
 shell_done=0
@@ -222,14 +215,14 @@ python3 "$tmpdir/shell.py" $stranger sh -c 'exec 2>"$0"; exec "$@"' "$tmpdir/err
 shell=$!
 exec 9>"$tmpdir/commands"
 eventually running 0
-agent=$(sed 's/.*"agent_pid":\([0-9]*\).*/\1/' "$run"/*_"$job.0"/state.json)
+agent=$(state_of 0 agent_pid)
 kill -USR1 $shell
-ok "the agent is stopped" eventually agent_stands
+ok "^Z stops an agent whose shell is root" eventually agent_stands
 shell stopped
 shell stranger
-ok "a stranger's CONT is ignored" eventually ignored 1
-ok "the agent stops again" eventually agent_stands
-ok "the step stays suspended" suspended
+ok "an agent whose shell is root ignores a stranger's CONT" eventually ignored 1
+ok "an agent whose shell is root stops again after a stranger's CONT" eventually agent_stands
+ok "a step whose shell is root stays suspended after a stranger's CONT" suspended
 shell fg
 ok "an fg resumes the step, though a stranger's CONT came just before the shell's" eventually running 0
 rm -f "$tmpdir/stay"
@@ -237,7 +230,7 @@ rm -f "$tmpdir/stay"
 kill -CONT "$agent"
 exec 9>&-
 wait $shell
-is "$(tail -n 1 "$tmpdir/out")" "exited 7" "and it ends as ever"
+is "$(tail -n 1 "$tmpdir/out")" "exited 7" "a step resumed after two signals at once ends with its status"
 
 # ---- what keeps them apart in the first place ------------------------------------------------------
 for b in $(backends); do
@@ -253,9 +246,9 @@ for b in $(backends); do
 	task=$("$stepctl" pids "$job.0" | head -n 1)
 	out=$(timeout 900 "$stepd" run -q --job "$job" --step 1 --proctrack "$b" --uid $stranger --gid $stranger -- \
 		$python "$tmpdir/continue.py" kill "$task" 2>&1)
-	like "$out" "PermissionError" "$b: nor to its tasks"
+	like "$out" "PermissionError" "$b: a task of another user can't send CONT to the agent's tasks"
 	rm "$tmpdir/stay"
 	wait "$agent"
 done
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -37,16 +37,18 @@ for b in $(backends); do
 			# the group's leader is the tracker's placeholder, no task
 			is "$(seen --proctrack "$b" -n $n)" "$wanted" "$b: $n tasks share the tracker's group"
 			out=$(step --proctrack "$b" --session=task -n $n -- true 2>&1)
-			is $? 125 "$b: $n tasks can't have sessions of their own"
+			is $? 125 "$b: --session=task is refused for $n tasks"
 			like "$out" "session: task: proctrack/pgid needs a step's tasks in one process group" \
-				"$b: which is said for $n"
+				"$b: the refusal of --session=task for $n tasks has the reason"
 		else
 			is "$(seen --proctrack "$b" -n $n)" "$wanted" "$b: each of $n tasks leads a session"
-			is "$(seen --proctrack "$b" -n $n --no-hold)" "$wanted" "$b: each of $n that begin at once, too"
-			is "$(seen --proctrack "$b" -n $n --session=task)" "$wanted" "$b: as each of $n that shall"
+			is "$(seen --proctrack "$b" -n $n --no-hold)" "$wanted" \
+				"$b: each of $n tasks leads a session with --no-hold"
+			is "$(seen --proctrack "$b" -n $n --session=task)" "$wanted" \
+				"$b: each of $n tasks leads a session with --session=task"
 		fi
 		is "$(seen --proctrack "$b" -n $n --session=agent)" "1 $common" \
-			"$b: $n tasks stay in the agent's session, in one process group, where they shall"
+			"$b: $n tasks share the agent's session and one process group with --session=agent"
 	done
 
 	# ---- what a task sends to its group
@@ -78,8 +80,8 @@ for b in $(backends); do
 		eventually sh -c "[ \$(grep -c usr1 '$tmpdir/out') = 3 ]"
 	kill "$agent"
 	wait "$agent"
-	is $? 143 "$b: and so does its end"
-	nothing_left "$b: nothing is left"
+	is $? 143 "$b: SIGTERM to the agent ends the tasks of all sessions"
+	nothing_left "$b: the job leaves no cgroup, process or file behind"
 done
 
 # ---- tasks that join -------------------------------------------------------------------------------
@@ -89,8 +91,10 @@ for b in $(backends); do
 	groups=2 wanted=$own
 	[ "$b" != pgid ] || groups=1 wanted=$common
 	out=$(spawning --proctrack "$b" -n 1 sh -c "$asks one 1 1 2 '[\"python3\",\"$tmpdir/look.py\"]'" 2>&1)
-	is "$(echo "$out" | sed 's/ group=.*//' | sort -u)" "$wanted" "$b: tasks that join stand as those of the start do"
-	is "$(echo "$out" | sed -n 's/.*group=//p' | sort -u | wc -l)" $groups "$b: in so many groups ($groups)"
+	is "$(echo "$out" | sed 's/ group=.*//' | sort -u)" "$wanted" \
+		"$b: tasks that join have sessions and groups as the first tasks do"
+	is "$(echo "$out" | sed -n 's/.*group=//p' | sort -u | wc -l)" $groups \
+		"$b: the tasks that join have $groups process groups"
 done
 
 # ---- at a terminal ---------------------------------------------------------------------------------
@@ -103,11 +107,12 @@ at_terminal() { # ARG...
 		python3 "$tmpdir/look.py" </dev/null 2>&1 | tr -d '\r' | sed 's/ group=.*//' | sort -u
 }
 is "$(at_terminal -n 2)" "$common" "at a terminal tasks stay in the agent's session"
-is "$(at_terminal -n 2 --session=task)" "$own" "or have their own, if they shall"
-is "$(at_terminal -n 9)" "$common" "at a terminal many tasks stay there, too"
+is "$(at_terminal -n 2 --session=task)" "$own" "at a terminal tasks lead sessions with --session=task"
+is "$(at_terminal -n 9)" "$common" "at a terminal nine tasks stay in the agent's session"
 if [ "$(id -u)" = 0 ]; then
 	chmod 644 "$tmpdir/look.py"
-	is "$(at_terminal -n 9 --uid 65533 --gid 65533)" "$own" "those of another user don't"
+	is "$(at_terminal -n 9 --uid 65533 --gid 65533)" "$own" \
+		"at a terminal tasks of another user lead sessions of their own"
 else
 	skip 1 "needs root"
 fi
@@ -116,10 +121,10 @@ fi
 if [ -e /proc/self/autogroup ]; then
 	for n in 2 9; do
 		out=$(step -q -n $n --nice=7 -- sh -c 'echo "$(nice) $(cat /proc/$$/autogroup)"' | sed 's/autogroup-[0-9]*/N/' | sort -u)
-		is "$out" "7 /N nice 7" "the session of each of $n tasks with a nice value has that one, too"
+		is "$out" "7 /N nice 7" "the autogroups of $n tasks have the tasks' nice value"
 	done
 else
 	skip 2 "this kernel does not share the processors out by sessions"
 fi
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

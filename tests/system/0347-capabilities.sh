@@ -32,25 +32,28 @@ for bits in +no_setuid_fixup; do
 			isnt $? 0 "$bits: $tasks tasks don't write to $file"
 		done
 		lax $bits -n $tasks --label --output "$tmpdir/private/label.%t" -- true
-		isnt $? 0 "$bits: $tasks tasks get no file with labels where the user may not"
-		is "$(lax $bits -n $tasks --input "$tmpdir/mine" -- cat)" "" "$bits: $tasks tasks don't read what is root's"
+		isnt $? 0 "$bits: $tasks tasks get no labelled file where the user may not write"
+		is "$(lax $bits -n $tasks --input "$tmpdir/mine" -- cat)" "" \
+			"$bits: $tasks tasks don't read root's file"
 		lax $bits -n $tasks --chdir "$tmpdir/private" -- true
-		isnt $? 0 "$bits: $tasks tasks don't begin where the user may not"
+		isnt $? 0 "$bits: $tasks tasks don't begin in a directory that the user may not enter"
 		lax $bits -n $tasks --output "$tmpdir/theirs/out" -- true
-		is "$?/$(stat -c %u "$tmpdir/theirs/out")" "0/$user" "$bits: the user's own files are opened"
+		is "$?/$(stat -c %u "$tmpdir/theirs/out")" "0/$user" "$bits: $tasks tasks write to the user's own file"
 		is "$(lax $bits -n $tasks -- awk '/^Cap(Inh|Prm|Eff|Amb)/ { print $2 }' /proc/self/status | sort -u)" \
 			0000000000000000 "$bits: $tasks tasks have no capability"
 		is "$(lax $bits -n $tasks -- setpriv --dump | awk '/^Securebits/ { print $2 }' | sort -u)" \
 			"[none]" "$bits: $tasks tasks have securebits that leave nobody a capability"
 	done
 done
-is "$(ls "$tmpdir/private")" "$(printf 'file\nlog')" "no file was made for the user"
-is "$(cat "$tmpdir/private/log" "$tmpdir/mine")" "$(printf 'kept\nsecret')" "none was written"
+is "$(ls "$tmpdir/private")" "$(printf 'file\nlog')" "no file is created where the user may not write"
+is "$(cat "$tmpdir/private/log" "$tmpdir/mine")" "$(printf 'kept\nsecret')" \
+	"no file is written that the user may not write"
 
 lax +no_setuid_fixup,+no_setuid_fixup_locked -- true
-is $? 125 "where they are locked a step of another user is refused"
-like "$(cat "$tmpdir/err")" "uid: .* securebits 0xc.*user $user" "the reason is told"
-ok "root's own step runs under them" timeout 900 setpriv --securebits +no_setuid_fixup,+no_setuid_fixup_locked \
+is $? 125 "a step of another user is refused where securebits are locked"
+like "$(cat "$tmpdir/err")" "uid: .* securebits 0xc.*user $user" \
+	"the refusal of a step for locked securebits names them"
+ok "root's own step runs under locked securebits" timeout 900 setpriv --securebits +no_setuid_fixup,+no_setuid_fixup_locked \
 	"$stepd" run -q --job "$job" --proctrack "$tracker" -- true
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

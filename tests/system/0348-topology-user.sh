@@ -22,12 +22,13 @@ mkdir -m 777 "$tmpdir/plugins"
 cp "${top_builddir:?}/tests/lib/loaded.so" "$tmpdir/plugins/hwloc_attack.so" || bail "make check builds it"
 is "$(HWLOC_XMLFILE=$tmpdir/none.xml HWLOC_THISSYSTEM=1 cpus)" "$plain" "the caller's HWLOC_XMLFILE is not read"
 # No machine has such cores, with all of its CPUs in the first of them.
-is "$(HWLOC_COMPONENTS=synthetic,stop HWLOC_SYNTHETIC="core:1 pu:64" cpus)" "$plain" "nor is another machine made up"
-is "$(HWLOC_PLUGINS_PATH=$tmpdir/plugins cpus)" "$plain" "nor do the caller's plugins matter"
-fails "none of them is loaded" grep . "$tmpdir/plugins/loaded"
+is "$(HWLOC_COMPONENTS=synthetic,stop HWLOC_SYNTHETIC="core:1 pu:64" cpus)" "$plain" \
+	"the caller's HWLOC_SYNTHETIC is not used"
+is "$(HWLOC_PLUGINS_PATH=$tmpdir/plugins cpus)" "$plain" "the caller's HWLOC_PLUGINS_PATH changes nothing"
+fails "no plugin of the caller's HWLOC_PLUGINS_PATH is loaded" grep . "$tmpdir/plugins/loaded"
 if [ "$(id -u)" = 0 ]; then
 	HWLOC_PLUGINS_PATH=$tmpdir/plugins step --uid 65533 --gid 65530 --chdir / --cpu-bind=cores -- true
-	fails "nor for a step of another user, by root" grep . "$tmpdir/plugins/loaded"
+	fails "no plugin of HWLOC_PLUGINS_PATH is loaded for a step of another user" grep . "$tmpdir/plugins/loaded"
 else
 	skip 1 "needs root, to be others"
 fi
@@ -44,14 +45,17 @@ if [ "$(id -u)" = 0 ]; then
 	theirs() {
 		step --uid $user --gid $group --chdir / --cpu-bind=cores --topology "$1" -- true 2>&1 | sed "s|$1|FILE|"
 	}
-	is "$(theirs "$tmpdir/theirs.xml")" "" "a file that the user may read is read"
-	like "$(theirs "$tmpdir/mine.xml")" "topology: .*'FILE': Permission denied" "one that is root's is not"
-	like "$(theirs "$tmpdir/private/machine.xml")" "topology: .*'FILE': Permission denied" "nor below a directory of root's"
+	is "$(theirs "$tmpdir/theirs.xml")" "" "a topology file that the user may read is read"
+	like "$(theirs "$tmpdir/mine.xml")" "topology: .*'FILE': Permission denied" \
+		"a topology file of root's is refused"
+	like "$(theirs "$tmpdir/private/machine.xml")" "topology: .*'FILE': Permission denied" \
+		"a topology file below a directory of root's is refused"
 	is "$(theirs "$tmpdir/private/none.xml")" "$(theirs "$tmpdir/private/machine.xml")" \
-		"where what is there looks as what is not"
-	like "$(theirs /proc/version)" "topology: .*'FILE': it is a file of /proc" "a file of /proc is refused"
+		"a file below a directory of root's looks like one that is missing"
+	like "$(theirs /proc/version)" "topology: .*'FILE': it is a file of /proc" \
+		"a topology file of /proc is refused"
 else
 	skip 5 "needs root, to be others"
 fi
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

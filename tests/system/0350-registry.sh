@@ -20,37 +20,35 @@ for b in $(backends); do
 		3<"$tmpdir/spec.$b" 4<>"$tmpdir/ready.$b" &
 	agent=$!
 	read -r ready <"$tmpdir/ready.$b"
-	like "$ready" "^\{\"step\":\"$job.5\",\"pid\":$agent,\"state\":\"running\",\"container\":\{\"plugin\":\"proctrack/$b\",\"id\":[1-9]" \
-		"$b: one line of JSON says that the step runs"
+	is "$(printf '%s' "$ready" | json_get - '[step, pid, state, container["plugin"], container["id"] > 0]')" \
+		"[\"$job.5\", $agent, \"running\", \"proctrack/$b\", true]" \
+		"$b: the ready line reports that the step runs"
 	eventually sh -c "[ \$('$stepctl' pids '$job.5' | wc -l) = 4 ]"
 	pids=$("$stepctl" pids "$job.5" | sort -n)
 	wanted=$(for p in $(living_children "$agent"); do echo "$p"; living_children "$p"; done | sort -n)
 	is "$pids" "$wanted" "$b: pids lists the tasks and their children, and nothing else"
-	task=$(printf '%s' "$ready" | sed 's/.*"rank":1,"pid":\([0-9]*\).*/\1/')
+	task=$(printf '%s' "$ready" | json_get - '[t["pid"] for t in tasks if t["rank"] == 1][0]')
 	child=$(living_children "$task")
-	like "$("$stepctl" find "$child")" "^$child step $job.5 task 1 .*\(proctrack/$b\)" "$b: find names step and task"
+	like "$("$stepctl" find "$child")" "^$child step $job.5 task 1 .*\(proctrack/$b\)" \
+		"$b: stepctl find names step and task"
 	out=$("$stepctl" find "$task" 1)
-	is $? 1 "$b: a pid that is in no step makes it 1"
-	like "$out" "^1 is in no step" "$b: and is told so"
-	like "$("$stepctl" list)" "^$job.5 .*running .*$b +$agent\$" "$b: list shows it"
+	is $? 1 "$b: stepctl find exits with 1 where a pid is in no step"
+	like "$out" "^1 is in no step" "$b: stepctl find reports that a pid is in no step"
+	like "$("$stepctl" list)" "^$job.5 .*running .*$b +$agent\$" "$b: stepctl list shows the running step"
 	out=$("$stepd" run --job "$job" --step 5 -- true 2>&1)
 	is $? 125 "$b: the same step can't be started twice"
-	like "$out" "$job.5 already runs here, under the agent with pid $agent" "$b: and is told who has it"
+	like "$out" "$job.5 already runs here, under the agent with pid $agent" \
+		"$b: the refusal of the same step names its agent"
 	kill -TERM "$agent"
 	wait "$agent"
-	is $? 143 "$b: it ends"
-	like "$(cat "$tmpdir/r")" "\"step\": \"$job.5\"" "$b: the result is there"
-	if command -v python3 >/dev/null; then
-		is "$(python3 -c 'import json,sys; print(sorted({e["name"] for e in json.load(open(sys.argv[1]))["traceEvents"]}))' "$tmpdir/t")" \
-			"['container', 'exec', 'fork', 'mpi hook', 'plan', 'release', 'socket', 'spec', 'task']" \
-			"$b: the trace has the phases"
-	else
-		skip 1 "needs python3"
-	fi
+	is $? 143 "$b: SIGTERM ends an agent of stepd serve with 143"
+	is "$(json_get "$tmpdir/r" step)" "$job.5" "$b: the result names the step"
+	is "$(json_get "$tmpdir/t" '" ".join(sorted({e["name"].replace(" ", "-") for e in traceEvents}))')" \
+		"container exec fork mpi-hook plan release socket spec task" "$b: the trace has the phases of the launch"
 done
 "$stepctl" pids "$job.5" >/dev/null 2>&1
-is $? 1 "a step that is over is not found"
-unlike "$("$stepctl" list)" "^$job\.5 .* running " "nor listed as one that runs"
+is $? 1 "stepctl pids does not find a step that has ended"
+unlike "$("$stepctl" list)" "^$job\.5 .* running " "stepctl list shows no ended step as running"
 
 # Wherever the containers hang, a command from elsewhere finds them.
 if backends | grep -qx cgroup && [ "$(id -u)" = 0 ]; then
@@ -61,11 +59,12 @@ if backends | grep -qx cgroup && [ "$(id -u)" = 0 ]; then
 	agent=$!
 	eventually running 6
 	pid=$("$stepctl" pids "$job.6")
-	like "$("$stepctl" find "$pid")" "^$pid step $job.6 task 0" "a root from the agent's environment"
+	like "$("$stepctl" find "$pid")" "^$pid step $job.6 task 0" \
+		"stepctl find knows a container below the agent's own cgroup root"
 	kill -TERM $agent
 	wait $agent
 	out=$(STEPD_CGROUP_ROOT=/nonexistent step --proctrack auto -- true 2>&1)
-	is $? 125 "one that can't be used is refused, with auto too"
+	is $? 125 "a cgroup root that can't be used is refused, with auto too"
 else
 	skip 2 "needs proctrack/cgroup and root"
 fi
@@ -73,8 +72,9 @@ fi
 # A closed ready descriptor or pipe is no reason to fail.
 echo "{\"job\": $job, \"argv\": [\"true\"]}" >"$tmpdir/s"
 "$stepd" serve --spec "$tmpdir/s" --ready-fd 9 2>"$tmpdir/err"
-is $? 125 "a descriptor that is not open is refused"
-like "$(cat "$tmpdir/err")" "--ready-fd: descriptor 9: Bad file descriptor" "by its option"
+is $? 125 "a ready descriptor that is not open is refused"
+like "$(cat "$tmpdir/err")" "--ready-fd: descriptor 9: Bad file descriptor" \
+	"the refusal of a ready descriptor names the option"
 
 # An agent that is killed leaves its tasks; the step can't be started again on top of them.
 if backends | grep -qx cgroup; then
@@ -82,19 +82,18 @@ if backends | grep -qx cgroup; then
 	agent=$!
 	eventually sh -c "[ -n \"\$('$stepctl' pids '$job.8')\" ]"
 	left=$("$stepctl" pids "$job.8")
-	kill -9 $agent
-	wait $agent 2>/dev/null
-	ok "a dead agent is recognised" eventually sh -c "'$stepctl' list | grep -q '^$job.8 .* died\$'"
-	is "$("$stepctl" pids "$job.8")" "$left" "its tasks are still found"
+	kill_agent
+	ok "stepctl list shows that an agent died" eventually sh -c "'$stepctl' list | grep -q '^$job.8 .* died\$'"
+	is "$("$stepctl" pids "$job.8")" "$left" "stepctl pids finds the tasks of a dead agent"
 	out=$(step --step 8 --proctrack cgroup -- true 2>&1)
-	is $? 125 "the step is not started on top of them"
-	like "$out" "left behind when it died" "and the reason is told"
-	is "$("$stepctl" pids "$job.8")" "$left" "and the advice can be followed"
+	is $? 125 "the step of a dead agent is not started again while tasks are left"
+	like "$out" "left behind when it died" "the refusal names the tasks left behind by the dead agent"
+	is "$("$stepctl" pids "$job.8")" "$left" "the refusal leaves the tasks of the dead agent alone"
 	kill -9 $left
 	eventually sh -c "! kill -0 $left"
-	ok "once they have ended it is" step --step 8 --proctrack cgroup -- true
+	ok "the step starts again once the dead agent's tasks have ended" step --step 8 --proctrack cgroup -- true
 else
 	skip 7 "needs proctrack/cgroup"
 fi
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

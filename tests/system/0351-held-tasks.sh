@@ -77,8 +77,8 @@ begin() {
 go_on() {
 	kill -CONT "$maker"
 	wait $step
-	is $? 0 "$name: the step goes on and ends"
-	is "$(cat "$tmpdir/out")" "" "$name: without a word"
+	is $? 0 "$name: the step of held tasks goes on and succeeds"
+	is "$(cat "$tmpdir/out")" "" "$name: the step of held tasks reports nothing"
 }
 
 ways_in() {
@@ -91,7 +91,7 @@ ways_in() {
 
 name="as this machine is"
 begin env
-is "$(ways_in)" "" "$name: no user has a way into a task that is held"
+is "$(ways_in)" "" "$name: no user has access to a held task"
 go_on
 
 name="where users may trace what became theirs"
@@ -99,8 +99,8 @@ echo 1 >"$tmpdir/exposed"
 # shellcheck disable=SC2016 # of the inner shell
 begin unshare -m sh -c 'mount --bind "$0" /proc/sys/fs/suid_dumpable && exec "$@"' "$tmpdir/exposed"
 # shellcheck disable=SC2086 # a pid a word
-is "$($python "$tmpdir/sharing.py" $maker $tasks)" 0 "$name: no task shares memory with another process"
-is "$(ways_in)" "" "$name: no user has a way into one"
+is "$($python "$tmpdir/sharing.py" $maker $tasks)" 0 "$name: no held task shares memory with another process"
+is "$(ways_in)" "" "$name: no user has access to a held task"
 go_on
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -7,10 +7,10 @@ refused() { # NAME REGEX ARG...
 	name=$1 regex=$2
 	shift 2
 	out=$(step "$@" 2>&1)
-	is $? 125 "$name: the agent's own status"
-	like "$out" "$regex" "$name: one sentence with the reason"
-	is "$(printf '%s\n' "$out" | wc -l)" 1 "$name: and no more than that"
-	nothing_left "$name: nothing is left"
+	is $? 125 "$name: the step fails with the agent's own status"
+	like "$out" "$regex" "$name: the refusal has the reason"
+	is "$(printf '%s\n' "$out" | wc -l)" 1 "$name: the refusal is one sentence"
+	nothing_left "$name: the job leaves no cgroup, process or file behind"
 }
 
 refused "no plugin" "there is no plugin proctrack/nosuch in" --proctrack nosuch -- true

@@ -14,7 +14,7 @@ for calls in clone3 close_range keyctl "clone3 close_range keyctl"; do
 		out=$(timeout 900 "$without" $calls -- "$stepd" run --job "$job" --proctrack "$b" -n 3 -- \
 			sh -c 'sleep 99 & exec ls /proc/self/fd' 2>&1 | sort | uniq -c | tr -s ' \n' ' ')
 		is "$out" " 3 0 3 1 3 2 3 3 " "$b without $calls: the step runs, and its tasks have no descriptors too many"
-		nothing_left "$b without $calls: nothing is left"
+		nothing_left "$b without $calls: the job leaves no cgroup, process or file behind"
 	done
 done
 
@@ -27,10 +27,10 @@ if backends | grep -qx cgroup && [ "$(id -u)" = 0 ]; then
 	echo 1 >"$poisoned/cgroup.kill"
 	out=$(step --proctrack cgroup --cgroup-root "$poisoned" -n 3 -- grep -c "0::.*stepd-test-poisoned-$$" /proc/self/cgroup)
 	is $? 0 "below a group that was once killed a step runs"
-	is "$(echo $out)" "1 1 1" "each of its tasks in its container"
-	is "$(find "$poisoned" -mindepth 1 -type d)" "" "and nothing is left there"
+	is "$(echo $out)" "1 1 1" "each task below a once killed group is in its container"
+	is "$(find "$poisoned" -mindepth 1 -type d)" "" "the step leaves no cgroup in a once killed group"
 	out=$(step --no-hold --proctrack cgroup --cgroup-root "$poisoned" -n 3 -- grep -c "/step_0" /proc/self/cgroup)
-	is "$(echo $out)" "1 1 1" "with --no-hold too: no task runs outside"
+	is "$(echo $out)" "1 1 1" "no task runs outside of its container with --no-hold"
 else
 	skip 4 "needs proctrack/cgroup and root"
 fi
@@ -43,16 +43,19 @@ chmod go-w "$tmpdir"/plugins/*
 "$stepd" run --job "$job" --plugin-dir "$tmpdir/plugins" --proctrack stubborn -n 2 --result "$tmpdir/r" \
 	--time-limit 0.1s --kill-sequence CONT,KILL --unkillable-timeout 0.2s -- sleep 99 2>"$tmpdir/err"
 is $? 123 "unkillable processes give 123"
-pid=$(sed -n 's/.*"pid": \([0-9]*\).*/\1/p' "$tmpdir/r" | head -1)
-like "$(cat "$tmpdir/err")" "SIGKILL did not end pid $pid \(sleep\) state S" "each is named with command and state"
-like "$(cat "$tmpdir/r")" "\"unkillable\": \".*pid $pid \(sleep\) state S" "in the result too"
-like "$("$stepctl" list)" "^$job.0 .*unkillable .* gone\$" "who looks for them finds the step, whose agent has not died"
-is "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["tasks"][0]["text"])' "$tmpdir/r")" \
-	"given up: it could not be killed" "the result of what has ended names no task as running"
-for pid in $(sed -n 's/.*"pid": \([0-9]*\).*/\1/p' "$tmpdir/r"); do
+pid=$(json_get "$tmpdir/r" 'tasks[0]["pid"]')
+like "$(cat "$tmpdir/err")" "SIGKILL did not end pid $pid \(sleep\) state S" \
+	"each unkillable process is named with command and state"
+like "$(json_get "$tmpdir/r" unkillable)" "pid $pid \(sleep\) state S" \
+	"the result names the unkillable processes"
+like "$("$stepctl" list)" "^$job.0 .*unkillable .* gone\$" \
+	"stepctl list shows an unkillable step whose agent has not died"
+is "$(json_get "$tmpdir/r" 'tasks[0]["text"]')" \
+	"given up: it could not be killed" "the result of an unkillable step names no task as running"
+for pid in $(json_get "$tmpdir/r" '" ".join(str(t["pid"]) for t in tasks)'); do
 	kill -9 "$pid"
 done
 eventually sh -c "! kill -0 $pid"
-ok "once they are gone the step can be started again" step -- true
-nothing_left "nothing is left then"
+ok "the step starts again once the unkillable processes have ended" step -- true
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

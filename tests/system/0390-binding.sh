@@ -20,24 +20,27 @@ hwloc=yes
 }
 
 # ---- by number, without the machine's topology -------------------------------------------------
-is "$(said -n 2 -- sh -c "$cpus")" "0 $allowed 1 $allowed " "unasked, tasks are not bound"
-is "$(said -n 2 --cpu-bind=none -- sh -c "$cpus")" "0 $allowed 1 $allowed " "nor by none"
+is "$(said -n 2 -- sh -c "$cpus")" "0 $allowed 1 $allowed " "tasks are not bound by default"
+is "$(said -n 2 --cpu-bind=none -- sh -c "$cpus")" "0 $allowed 1 $allowed " \
+	"--cpu-bind=none does not bind tasks"
 for b in $(backends); do
 	is "$(said -n 3 --proctrack "$b" --cpu-bind="map_cpu:$last,$first" -- sh -c "$cpus")" \
-		"0 $last 1 $first 2 $last " "$b: map_cpu"
+		"0 $last 1 $first 2 $last " "$b: map_cpu binds each task to its CPU of the list"
 done
 is "$(said -n 2 --cpu-bind="mask_cpu:0x$(mask "$last"),$(mask "$first")" -- sh -c "$cpus")" \
-	"0 $last 1 $first " "mask_cpu"
-is "$(said -n 1 --cpu-bind=rank -- sh -c "$cpus")" "0 $first " "rank"
+	"0 $last 1 $first " "mask_cpu binds each task to its mask of the list"
+is "$(said -n 1 --cpu-bind=rank -- sh -c "$cpus")" "0 $first " \
+	"--cpu-bind=rank binds a task to the CPU of its rank"
 if command -v taskset >/dev/null; then
 	# shellcheck disable=SC2016 # for the task's shell
 	out=$(step --cpu-bind="map_cpu:$last" -- sh -c 'taskset -p $$')
-	is "${out##* }" "$(mask "$last")" "taskset sees the same"
+	is "${out##* }" "$(mask "$last")" "taskset reports the CPUs that a task is bound to"
 	out=$(taskset -c "$last" "$stepd" run --job "$job" --cpu-bind=rank -- sh -c "$cpus")
 	is "$out" "0 $last" "binding stays within what the agent may use"
 	if [ "$first" != "$last" ]; then
 		out=$(taskset -c "$last" "$stepd" run --job "$job" --cpu-bind="map_cpu:$first" -- true 2>&1)
-		like "$out" "cpu_bind: CPU $first is none of the step's \($last\)$" "what is outside is refused"
+		like "$out" "cpu_bind: CPU $first is none of the step's \($last\)$" \
+			"a CPU that the agent may not use is refused"
 	else
 		skip 1 "one CPU"
 	fi
@@ -45,7 +48,8 @@ else
 	skip 3 "taskset is not installed"
 fi
 if [ "$(id -u)" = 0 ]; then
-	is "$(said --uid nobody --cpu-bind="map_cpu:$last" -- sh -c "$cpus")" "0 $last " "as another user too"
+	is "$(said --uid nobody --cpu-bind="map_cpu:$last" -- sh -c "$cpus")" "0 $last " \
+		"map_cpu binds a task of another user"
 else
 	skip 1 "needs root"
 fi
@@ -57,11 +61,12 @@ policy() { # OPTION...: of a task's heap
 if [ -r /proc/self/numa_maps ]; then
 	node=$(awk '/^Mems_allowed_list:/ { print $2 }' /proc/self/status)
 	node=${node%%[,-]*}
-	is "$(policy)" default "unasked, memory is not bound"
-	is "$(policy --mem-bind="map_mem:$node")" "bind:$node" "map_mem"
-	is "$(policy --mem-bind="mask_mem:$(mask "$node")")" "bind:$node" "mask_mem"
-	is "$(policy --mem-bind=rank)" "bind:$node" "rank"
-	is "$(policy --mem-bind="prefer,map_mem:$node")" "prefer:$node" "prefer"
+	is "$(policy)" default "memory is not bound by default"
+	is "$(policy --mem-bind="map_mem:$node")" "bind:$node" "map_mem binds memory to its node of the list"
+	is "$(policy --mem-bind="mask_mem:$(mask "$node")")" "bind:$node" \
+		"mask_mem binds memory to its mask of the list"
+	is "$(policy --mem-bind=rank)" "bind:$node" "--mem-bind=rank binds memory to the node of the rank"
+	is "$(policy --mem-bind="prefer,map_mem:$node")" "prefer:$node" "--mem-bind=prefer prefers the node"
 else
 	skip 5 "the kernel shows no NUMA policies"
 fi
@@ -71,20 +76,22 @@ out=$(step -n 2 --cpu-bind="verbose,map_cpu:$last" -- true 2>&1 >/dev/null | sor
 is "$(printf '%s\n' "$out" | sed 's/pid [0-9]*/pid N/')" \
 	"cpu-bind=map_cpu - $(hostname -s), task 0 (local 0, pid N): bound to CPUs $last, mask 0x$(mask "$last")
 cpu-bind=map_cpu - $(hostname -s), task 1 (local 1, pid N): bound to CPUs $last, mask 0x$(mask "$last")" \
-	"verbose: a line a task, on the step's stderr"
+	"verbose reports a line a task on the step's stderr"
 out=$(step --cpu-bind=verbose -- true 2>&1)
-like "$out" "^cpu-bind=none - .*: not bound, CPUs $allowed, mask 0x" "verbose alone tells what is"
-is "$(step --cpu-bind="quiet,map_cpu:$last" -- true 2>&1)" "" "quiet says nothing"
+like "$out" "^cpu-bind=none - .*: not bound, CPUs $allowed, mask 0x" \
+	"verbose alone reports that tasks are not bound"
+is "$(step --cpu-bind="quiet,map_cpu:$last" -- true 2>&1)" "" "quiet suppresses the report of binding"
 step -n 2 --error "$tmpdir/err.%t" --cpu-bind=verbose -- true
-like "$(cat "$tmpdir/err.1")" "task 1 " "the line goes where the task's errors go"
+like "$(cat "$tmpdir/err.1")" "task 1 " "the report of binding goes to the task's stderr"
 # shellcheck disable=SC2016 # for the task's shell
 out=$(step --mem-bind=verbose -- true 2>&1)
-like "$out" "^mem-bind=none - .*: not bound, NUMA nodes " "memory likewise"
+like "$out" "^mem-bind=none - .*: not bound, NUMA nodes " "verbose reports that memory is not bound"
 sh -c '"$1" run --cpu-bind=verbose -- sh -c "echo \$SLURM_CPU_BIND >\"$2\"" 2>&-' sh "$stepd" "$tmpdir/bind"
-is "$(cat "$tmpdir/bind")" "verbose,none" "no reader of errors is no harm"
+is "$(cat "$tmpdir/bind")" "verbose,none" "a task is bound though stderr is closed"
 mkfifo "$tmpdir/gone"
 exec 5<>"$tmpdir/gone" 6>"$tmpdir/gone" 5<&-
-is "$("$stepd" run -q --cpu-bind=verbose -- echo ran 2>&6)" ran "nor is one that has gone"
+is "$("$stepd" run -q --cpu-bind=verbose -- echo ran 2>&6)" ran \
+	"a task runs though the reader of its stderr has gone"
 exec 6>&-
 
 # ---- what tasks are told -----------------------------------------------------------------------
@@ -92,19 +99,21 @@ told() {
 	SLURM_CPU_BIND=stale SLURM_CPU_BIND_LIST=stale SLURM_MEM_BIND=stale \
 		step "$@" -- env | grep -E '^SLURM_(CPU|MEM)_BIND|^SLURM_(CPUS_PER|DIST)' | sort | tr '\n' ' '
 }
-is "$(told)" "" "unasked, nothing of another step's binding is left"
+is "$(told)" "" "a task has no variables of another step's binding"
 is "$(told -c 1 -m plane=2 --cpu-bind="map_cpu:$last")" \
 	"SLURM_CPUS_PER_TASK=1 SLURM_CPU_BIND=quiet,map_cpu:$last SLURM_CPU_BIND_LIST=$last \
 SLURM_CPU_BIND_TYPE=map_cpu: SLURM_CPU_BIND_VERBOSE=quiet SLURM_DISTRIBUTION=plane \
-SLURM_DIST_PLANESIZE=2 " "asked, they are told"
+SLURM_DIST_PLANESIZE=2 " "a task has the variables of its binding"
 
 # ---- with the topology -------------------------------------------------------------------------
 if [ -n "$hwloc" ]; then
-	is "$(said -n 1 --cpu-bind=threads -- sh -c "$cpus")" "0 $first " "threads"
+	is "$(said -n 1 --cpu-bind=threads -- sh -c "$cpus")" "0 $first " \
+		"--cpu-bind=threads binds a task to a thread"
 	is "$(said -n 1 --cpu-bind=ldoms -c 1 -- sh -c 'echo $SLURM_CPU_BIND_TYPE')" "mask_cpu: " \
-		"a computed type is told as masks"
+		"a computed binding is exported as masks"
 	if [ -r /proc/self/numa_maps ]; then
-		like "$(policy --cpu-bind=threads --mem-bind=local)" "^bind:[0-9]+$" "memory local to it"
+		like "$(policy --cpu-bind=threads --mem-bind=local)" "^bind:[0-9]+$" \
+			"--mem-bind=local binds memory to the node of the CPU"
 	else
 		skip 1 "the kernel shows no NUMA policies"
 	fi
@@ -112,44 +121,50 @@ if [ -n "$hwloc" ]; then
 	n=$(($(getconf _NPROCESSORS_CONF) + 3))
 	out=$(step -n "$n" --cpu-bind=cores -- true 2>&1)
 	like "$out" "^stepd $job\\.0: warning: $n tasks of 1 CPU each are bound to [0-9]+ CPUs?: some share theirs \\(--cpu-bind=quiet,cores takes this for granted\\)\$" \
-		"more tasks than cores: a warning tells that they share them"
-	like "$(step -n "$n" --cpu-bind=sockets -- true 2>&1)" "warning: $n tasks of 1 CPU each " "by sockets, too"
-	is "$(step -n "$n" --cpu-bind=quiet,cores -- true 2>&1)" "" "quiet takes it for granted"
-	is "$(step -n "$n" --cpu-bind=rank -- true 2>&1)" "" "as do types that begin again by themselves"
-	is "$(step -n 1 --cpu-bind=cores -- true 2>&1)" "" "and where there is room there is no warning"
+		"a warning reports that more tasks than cores share them"
+	like "$(step -n "$n" --cpu-bind=sockets -- true 2>&1)" "warning: $n tasks of 1 CPU each " \
+		"a warning reports that more tasks than sockets share them"
+	is "$(step -n "$n" --cpu-bind=quiet,cores -- true 2>&1)" "" "quiet suppresses the warning of shared cores"
+	is "$(step -n "$n" --cpu-bind=rank -- true 2>&1)" "" \
+		"types that begin again with the first CPU give no warning"
+	is "$(step -n 1 --cpu-bind=cores -- true 2>&1)" "" "enough cores give no warning"
 	# A description of another machine: two sockets, which share the numbers 0 and 1.
 	two=$top_srcdir/tests/data/topology/cores16.xml
 	if [ "$allowed" = 0-1 ]; then
 		is "$(said -n 2 --topology "$two" --cpu-bind=sockets -m cyclic -- sh -c "$cpus")" "0 0 1 1 " \
-			"a described machine: a socket each"
+			"--topology with two sockets binds each task to a socket"
 		is "$(said -n 2 --topology "$two" --cpu-bind=sockets -c 2 -- sh -c "$cpus")" "0 0-1 1 0-1 " \
-			"and both sockets for two CPUs"
+			"--topology with two sockets binds a task of two CPUs to both"
 		(cd "$top_srcdir/tests/data" && said --topology topology/cores16.xml --cpu-bind=cores -- sh -c "$cpus") \
 			>"$tmpdir/relative"
-		is "$(cat "$tmpdir/relative")" "0 0 " "a relative path is the caller's"
+		is "$(cat "$tmpdir/relative")" "0 0 " "--topology with a relative path is the caller's"
 	else
 		skip 3 "needs the CPUs 0-1"
 	fi
 	# shellcheck disable=SC2016 # for the task's shell
 	is "$(step --cpu-bind=cores -- sh -c 'grep -c hwloc /proc/$PPID/maps')" 0 \
-		"the agent does not keep the library"
+		"the agent unloads hwloc after the launch"
 	out=$(step --cpu-bind=cores --topology /etc/passwd -- true 2>&1)
 	is $? 125 "a file that is no topology is refused"
-	like "$out" "topology: '/etc/passwd' is no topology in the XML of hwloc" "with the reason"
+	like "$out" "topology: '/etc/passwd' is no topology in the XML of hwloc" \
+		"the refusal of a file that is no topology has the reason"
 else
-	like "$(cat "$tmpdir/err")" "cpu_bind: needs the machine's topology" "without hwloc it says so"
+	like "$(cat "$tmpdir/err")" "cpu_bind: needs the machine's topology" \
+		"a build without hwloc reports that a topology is missing"
 	skip 8 "built without hwloc"
 fi
 if command -v strace >/dev/null && strace -o /dev/null true 2>/dev/null; then
 	for options in "" "--cpu-bind=map_cpu:$first --mem-bind=rank" "--cpu-bind=rank --topology /none.xml"; do
 		# shellcheck disable=SC2086 # words
 		strace -f -e trace=open,openat -o "$tmpdir/strace" "$stepd" run --job "$job" $options -- true
-		unlike "$(cat "$tmpdir/strace")" "hwloc|none\.xml" "nobody loads hwloc for: ${options:-nothing}"
+		unlike "$(cat "$tmpdir/strace")" "hwloc|none\.xml" \
+			"no process loads hwloc for the options: ${options:-none}"
 	done
 	# shellcheck disable=SC2086 # words
 	strace -f -e trace=sched_setaffinity,set_mempolicy,sched_getaffinity,get_mempolicy \
 		-o "$tmpdir/strace" "$stepd" run --job "$job" -n 3 -- true
-	unlike "$(cat "$tmpdir/strace")" "set(affinity|_mempolicy)|get_mempolicy" "an unbound step makes no call for it"
+	unlike "$(cat "$tmpdir/strace")" "set(affinity|_mempolicy)|get_mempolicy" \
+		"an unbound step makes no system call for binding"
 else
 	skip 4 "strace can't be used"
 fi
@@ -175,6 +190,6 @@ else
 	skip 1 "built without hwloc"
 fi
 out=$(step -n 5000 --cpu-bind=cores --print-spec -- true | "$stepd" check-spec -)
-like "$out" "5000 tasks" "a spec with it is a spec"
-nothing_left "nothing is left"
+like "$out" "5000 tasks" "check-spec accepts a printed spec with binding"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing
