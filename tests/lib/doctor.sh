@@ -3,6 +3,7 @@
 #
 # For tests that read what "stepd doctor --json" says, on top of step.sh:
 #	doctor [OPTION...]      runs it; $status is its exit status, $report what it wrote
+#	all_ids                 the ids of all findings in $report, a line each
 #	of ID FIELD             that field of the first finding of that id in $report, or nothing
 #	agrees NAME [OPTION...] checks that a step can be started if, and only if, it says so; the
 #	                        options are for both
@@ -13,6 +14,11 @@
 doctor() {
 	report=$(timeout 120 "$stepd" doctor --json "$@" 2>&1)
 	status=$?
+}
+
+# By awk: guests of tests/testbed have no Python.
+all_ids() {
+	printf '%s\n' "$report" | sed -n 's/^      "id": "\(.*\)",$/\1/p'
 }
 
 of() {
@@ -33,5 +39,5 @@ agrees() {
 	"$stepd" run -q --job "$job" "$@" -- true >"$tmpdir/agrees" 2>&1
 	agrees_run=$?
 	is "$status $agrees_run" "$([ "$agrees_run" -eq 0 ] && echo '0 0' || echo '1 125')" \
-		"$agrees_name: doctor and run agree"
+		"doctor and run agree $agrees_name"
 }

@@ -14,18 +14,19 @@ untimely() {
 
 STEPD_TEST_TERM=load untimely -- sleep 60
 is $? 143 "SIGTERM while plugins are loaded ends the step"
-like "$(cat "$tmpdir/r")" '"reason": "signal"' "and that is its reason"
-nothing_left "and nothing is left"
+is "$(json_get "$tmpdir/r" reason)" signal "the reason of SIGTERM while plugins are loaded is signal"
+nothing_left "SIGTERM while plugins are loaded leaves no cgroup, process or file behind"
 
 STEPD_TEST_TERM=create untimely -- sleep 60
 is $? 143 "SIGTERM while the container is made ends the step"
-like "$(cat "$tmpdir/r")" '"reason": "signal"' "and that is its reason"
-nothing_left "and nothing is left"
+is "$(json_get "$tmpdir/r" reason)" signal "the reason of SIGTERM while the container is made is signal"
+nothing_left "SIGTERM while the container is made leaves no cgroup, process or file behind"
 
 STEPD_TEST_TERM=destroy untimely -- sh -c 'exit 3'
-is $? 3 "SIGTERM while the container is removed changes the status no more"
-like "$(cat "$tmpdir/r")" '"reason": "completed"' "nor the result"
-nothing_left "and nothing is left"
+is $? 3 "SIGTERM while the container is removed does not change the status"
+is "$(json_get "$tmpdir/r" reason)" completed \
+	"SIGTERM while the container is removed does not change the reason"
+nothing_left "SIGTERM while the container is removed leaves no cgroup, process or file behind"
 
 # From outside, at all moments of the start; before the step exists the agent just dies. In a shell
 # without traps: with one, a signal to a child that it has just forked can be lost.
@@ -43,11 +44,11 @@ for round in $(seq 0 59); do
 done 2>/dev/null
 X
 bad=$(sh "$tmpdir/rounds" "$stepd" "$job")
-is "$bad" "" "SIGTERM in the first 6 ms is the end in all of 60 rounds"
-nothing_left "and nothing is left"
+is "$bad" "" "SIGTERM in the first 6 ms ends the agent with 143 in all of 60 rounds"
+nothing_left "SIGTERM in the first 6 ms leaves no cgroup, process or file behind"
 
 # What a task did before the end was asked for is its own doing.
 step --kill-on-bad-exit -n 8 -- sh -c 'exit $((SLURM_PROCID + 1))' 2>/dev/null
 status=$?
-ok "tasks that end by themselves are counted, whoever ends first" test $status -ge 1 -a $status -le 8
+ok "tasks that end by themselves give the status, whoever ends first" test $status -ge 1 -a $status -le 8
 done_testing

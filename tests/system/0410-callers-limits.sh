@@ -13,16 +13,16 @@ for limit in 12 14 16 18 20 22 24 26 28 30 32 34 36 38 40; do
 	[ $status = 125 ] || [ $status = 0 ] || bad="$bad $limit:$status"
 	[ -z "$(find "$run" -mindepth 1)" ] || bad="$bad $limit:files"
 done
-is "$bad" "" "12 to 40 descriptors: the step runs or is refused at once"
-nothing_left "and nothing is left"
+is "$bad" "" "a step with 12 to 40 descriptors runs or is refused"
+nothing_left "a step with few descriptors leaves no cgroup, process or file behind"
 
 out=$( (
 	ulimit -f 0
 	step -- true 2>&1
 ) | cat)
 like "$out" "/spec.json': File too large" "a limit of file sizes is an error, not the agent's end"
-nothing_left "and nothing is left"
+nothing_left "a step with a limit of file sizes leaves no cgroup, process or file behind"
 out=$(step --result "$tmpdir/r" --rlimit fsize=0 -- sh -c 'ulimit -f')
-is "$out" "0" "the limit of the tasks is theirs alone"
-ok "the result is written" test -s "$tmpdir/r"
+is "$out" "0" "a task has its own limit of file sizes"
+ok "the result is written though the tasks may write no file" test -s "$tmpdir/r"
 done_testing

@@ -12,21 +12,21 @@ rmdir rel
 
 if [ "$(id -u)" = 0 ]; then
 	out=$(umask 077 && step --uid 65534 --gid 65534 --chdir / --batch script 2>&1)
-	is "$out" "from the script" "an agent with a tight umask: the user reads its script"
+	is "$out" "from the script" "another user reads its script though the agent has a tight umask"
 else
 	skip 1 "needs root"
 fi
 out=$(umask 077 && step -- sh -c "stat -c %a '$run'/*_$job.0 '$run'/*_$job.0/state.json; umask")
 is "$out" "755
 644
-0077" "and everyone what runs here, while the tasks keep that mask"
+0077" "everyone can read the state though the agent has a tight umask, which tasks keep"
 
 # An agent that dies while it replaces state.json.
 dir=$(step -- sh -c "echo '$run'/*_$job.0")
 mkdir -p "$dir"
 echo '{' >"$dir/state.json.4711.new"
-ok "a half-written state of a dead agent is no obstacle" step -- true
-nothing_left "and is removed"
+ok "a step starts though a dead agent left a half-written state" step -- true
+nothing_left "a half-written state of a dead agent is removed"
 
 # linuxproc's containers are named after the agent's pid, which others have after its death.
 sleep 60 &
@@ -38,8 +38,9 @@ cat >"$dir/state.json" <<X
  "agent_start_ticks": 1, "tasks": []}
 X
 is "$("$stepctl" pids "$job.0" 2>"$tmpdir/err")" "" "the children of who has a dead agent's pid are not the step's"
-like "$(cat "$tmpdir/err")" "with proctrack/linuxproc nobody else knows" "which is said"
-is "$("$stepctl" find $!)" "$! is in no step" "nor are they found in it"
+like "$(cat "$tmpdir/err")" "with proctrack/linuxproc nobody else knows" \
+	"stepctl pids warns that linuxproc's members are unknown without the agent"
+is "$("$stepctl" find $!)" "$! is in no step" "stepctl find does not find them in the step"
 kill $!
 rm -r "$dir"
 
@@ -49,14 +50,16 @@ if [ "$(id -u)" = 0 ] && [ ! -e /tmp/stepd-64999 ] && mkdir /tmp/stepd-64999; th
 	unset STEPD_RUNTIME_DIR XDG_RUNTIME_DIR
 	as_user() { setpriv --reuid 64999 --regid 64999 --clear-groups "$@"; }
 	out=$(as_user "$stepctl" list 2>&1)
-	isnt $? 0 "a directory in /tmp that another user made is not believed"
-	like "$out" "/tmp/stepd-64999' belongs to uid 64998" "and that user is named"
+	isnt $? 0 "a runtime directory in /tmp that another user made is refused by list"
+	like "$out" "/tmp/stepd-64999' belongs to uid 64998" \
+		"the refusal of another user's runtime directory names that user"
 	out=$(as_user "$stepd" run --chdir / -- true 2>&1)
-	is $? 125 "nor used"
-	like "$out" "runtime directory \(--runtime-dir for another\)" "and the way out is told"
+	is $? 125 "a runtime directory in /tmp that another user made is refused by run"
+	like "$out" "runtime directory \(--runtime-dir for another\)" \
+		"the refusal of another user's runtime directory names the option"
 	STEPD_RUNTIME_DIR=$run
 else
 	skip 4 "needs root"
 fi
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

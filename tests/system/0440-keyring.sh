@@ -14,10 +14,10 @@ is "$out" _ses "tasks get a keyring without a name"
 mkfifo "$tmpdir/hold"
 "$tmpdir/keyring" lure stepd 64999 <"$tmpdir/hold" >"$tmpdir/ready" &
 exec 8>"$tmpdir/hold"
-ok "another user offers one, open to all" eventually grep -q ready "$tmpdir/ready"
+ok "another user makes a keyring that all may use" eventually grep -q ready "$tmpdir/ready"
 out=$(step --uid 65534 --gid 65534 --chdir / -- "$tmpdir/keyring" show)
-is "$out" _ses "which is not taken"
+is "$out" _ses "a task does not get the keyring that another user made"
 exec 8>&-
 wait
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -7,29 +7,31 @@
 outcomes() {
 	rounds=$1 wanted=$2 regex=$3
 	shift 3
+	: >"$tmpdir/results"
 	while [ "$rounds" -gt 0 ]; do
 		rounds=$((rounds - 1))
 		out=$(step --result "$tmpdir/r" "$@" 2>&1)
 		status=$?
-		[ $status = "$wanted" ] && grep -q '"reason": "exec-failed"' "$tmpdir/r" &&
-			printf '%s\n' "$out" | grep -Eq "$regex" || echo "$status: $out"
+		cat "$tmpdir/r" >>"$tmpdir/results"
+		[ $status = "$wanted" ] && printf '%s\n' "$out" | grep -Eq "$regex" || echo "$status: $out"
 	done
+	json_get "$tmpdir/results" '"".join(doc["reason"] for doc in docs if doc["reason"] != "exec-failed")'
 }
 
 for b in $(backends); do
 	is "$(outcomes 40 126 "task 0 can't change to the directory '/nonexistent'" \
 		--proctrack "$b" -n 4 --chdir /nonexistent -- true)" "" \
-		"$b: no directory, in each of 40 rounds"
+		"$b: a missing directory is reported in each of 40 rounds"
 	is "$(outcomes 40 127 "can't execute '/nonexistent/x'" --proctrack "$b" -n 8 -- /nonexistent/x)" "" \
-		"$b: no program, in each of 40 rounds"
+		"$b: a missing program is reported in each of 40 rounds"
 done
 
 name=/$(printf '%02000d' 0 | tr 0 '\001')
 like "$(step -- "$name" 2>&1)" "(File name too long|No such file or directory)" \
-	"a long name of control bytes leaves room for the reason"
+	"a long name of control bytes is reported with the reason"
 # A directory of PATH that is no good does not hide the program in the next.
 long=/$(printf '%0300d' 0)
-ok "a directory of PATH with too long a name is passed over" \
+ok "a directory of PATH with too long a name is skipped" \
 	env PATH="$long:/usr/bin:/bin" "$stepd" run -q --job "$job" -- true
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -32,11 +32,12 @@ same() { # NAME ARG...
 	rm -f "$tmpdir/out/"*
 	step -n $few --output "$tmpdir/out/few.%t" "$@" "$tmpdir/look"
 	step -n $many --output "$tmpdir/out/many.%t" "$@" "$tmpdir/look"
-	like "$(cat "$tmpdir/out/few.2")" "pid is right" "$name: it runs"
-	is "$(cat "$tmpdir/out/many.2")" "$(cat "$tmpdir/out/few.2")" "$name: the same is seen"
-	is "$(grep -l "pid is right" "$tmpdir"/out/many.* | wc -l)" $many "$name: by each of them"
+	like "$(cat "$tmpdir/out/few.2")" "pid is right" "$name: a task of a few runs"
+	is "$(cat "$tmpdir/out/many.2")" "$(cat "$tmpdir/out/few.2")" \
+		"$name: a task of many sees what a task of a few sees"
+	is "$(grep -l "pid is right" "$tmpdir"/out/many.* | wc -l)" $many "$name: each of many tasks runs"
 	is "$(sed -n 's/^SLURM_PROCID=//p' "$tmpdir"/out/many.* | sort -n | tr '\n' ' ')" \
-		"0 1 2 3 4 5 6 7 8 9 10 11 " "$name: each with its own rank"
+		"0 1 2 3 4 5 6 7 8 9 10 11 " "$name: each of many tasks has its own rank"
 }
 
 same "as is"
@@ -50,7 +51,8 @@ if [ "$(id -u)" = 0 ]; then
 	same "in an agent that has a score of its own" --uid 12345 --gid 54321
 	echo 5 >/proc/self/oom_score_adj
 	same "with a caller's oom_score_adj"
-	is "$(grep -lx 5 "$tmpdir"/out/many.* | wc -l)" $many "which is theirs again"
+	is "$(grep -lx 5 "$tmpdir"/out/many.* | wc -l)" $many \
+		"tasks of the launcher have the caller's oom_score_adj"
 	echo 0 >/proc/self/oom_score_adj
 else
 	skip 13 "needs root"
@@ -65,20 +67,22 @@ chmod go-w "$tmpdir"/mpi/*
 for n in $few $many; do
 	out=$(TRIAL_REMOVED=x step --plugin-dir "$tmpdir/mpi" --mpi environ -n $n -- \
 		sh -c 'echo "$TRIAL_ENVIRON,$TRIAL_TASK,$TRIAL_REMOVED,$SLURM_LOCALID"; [ $SLURM_TASK_PID = $$ ]')
-	is $? 0 "$n tasks: each has its pid"
+	is $? 0 "$n tasks: each has its pid in the environment"
 	is "$(echo "$out" | sort -V)" "$(seq 0 $((n - 1)) | sed "s/.*/rank & of $n, local &,,,&/")" \
 		"$n tasks: each has the environment that p_mpi_task_environ() made, and no other hook's"
 done
 out=$(step --plugin-dir "$tmpdir/mpi" --mpi trial -n $many -- sh -c 'echo "$TRIAL_TASK"' | sort -V | tr '\n' ,)
 is "$out" "$(seq 0 $((many - 1)) | sed 's/^/rank /' | tr '\n' ,)" \
-	"a plugin without it has its task hook called in each task"
+	"a plugin without p_mpi_task_environ() has its task hook called in each task"
 out=$(TRIAL_FAILS=7 step --plugin-dir "$tmpdir/mpi" --mpi environ -n $many -- true 2>&1)
 is $? 125 "a task that gets no environment fails the step"
-like "$out" 'make the environment of task 7: Disk quota exceeded' "which says so"
-nothing_left "and nothing is left of the seven before it"
+like "$out" 'make the environment of task 7: Disk quota exceeded' \
+	"a task of many that gets no environment is reported with the reason"
+nothing_left "the seven tasks before one without an environment leave nothing behind"
 out=$(TRIAL_FAILS=2 step --plugin-dir "$tmpdir/mpi" --mpi environ -n $few -- true 2>&1)
-is $? 126 "or this task, where each makes its own"
-like "$out" "task 2 can't run the MPI task hook: Disk quota exceeded" "which says so, too"
+is $? 126 "a task of a few that gets no environment gives 126"
+like "$out" "task 2 can't run the MPI task hook: Disk quota exceeded" \
+	"a task of a few that gets no environment is reported with the reason"
 
 # ---- failures in the child ------------------------------------------------------------------
 
@@ -87,9 +91,9 @@ refused() { # NAME STATUS REGEX ARG...
 	shift 3
 	# The first that fails ends the step: TERM would end those that have not come so far.
 	out=$(step -n $many --kill-sequence CONT:60s,KILL "$@" 2>&1)
-	is $? "$status" "$name: the status"
-	is "$(printf '%s\n' "$out" | grep -cE "$regex")" $many "$name: a sentence of each task"
-	nothing_left "$name: nothing is left"
+	is $? "$status" "$name: the step of many tasks exits with $status"
+	is "$(printf '%s\n' "$out" | grep -cE "$regex")" $many "$name: each of many tasks reports the reason"
+	nothing_left "$name: the job leaves no cgroup, process or file behind"
 }
 refused "no program" 127 "can't execute '/nonexistent/x': No such file" /nonexistent/x
 refused "none in PATH" 127 "can't execute 'nosuchprogram' \(looked for in PATH\)" nosuchprogram
@@ -110,17 +114,17 @@ halfway() { # WHAT ARG...: the agent's sentence, and its status at the end
 		--proctrack halfway -n $many -- touch "$tmpdir/ran" 2>&1)
 	printf '%s %s\n' "$out" $?
 }
-like "$(halfway none)" '^ 0$' "such a plugin runs a step"
+like "$(halfway none)" '^ 0$' "the plugin halfway runs a step"
 rm "$tmpdir/ran"
 like "$(halfway kill)" 'the launcher of the tasks was killed by signal 9; is memory short\? 125$' \
-	"a launcher that is killed fails the step, which says so"
-nothing_left "and nothing is left"
+	"a launcher that is killed fails the step with the reason"
+nothing_left "a launcher that is killed leaves no cgroup, process or file behind"
 like "$(halfway fail)" 'make the container of task 7: No space left on device 125$' \
 	"a task that can't be made fails the step, with its reason"
-nothing_left "and nothing is left of the seven before it"
-like "$(halfway parent)" '137$' "an agent that is killed in mid-launch"
-fails "no task has run, for they are held" test -e "$tmpdir/ran"
+nothing_left "the seven tasks before one that can't be made leave nothing behind"
+like "$(halfway parent)" '137$' "an agent is killed in mid-launch"
+fails "no held task runs after its agent was killed in mid-launch" test -e "$tmpdir/ran"
 eventually sh -c "! STEPD_RUNTIME_DIR='$run' '$stepctl' pids $job.0 2>/dev/null | grep -q ."
-ok "the step can be started again" step -n $many -- touch "$tmpdir/ran"
-nothing_left "and nothing is left of either"
+ok "a step whose agent was killed in mid-launch starts again" step -n $many -- touch "$tmpdir/ran"
+nothing_left "a step started again after a kill in mid-launch leaves nothing behind"
 done_testing

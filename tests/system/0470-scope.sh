@@ -33,7 +33,7 @@ STATUS=step $job.0: running, 2 tasks
 STOPPING=1
 STATUS=step $job.0: ended (completed), exit status 3
 --
-status 3" "an agent tells its service manager that it is ready, and how the step ended"
+status 3" "an agent notifies its service manager of its readiness and of the step's end"
 	is "$(manager --kill-sequence TERM:7s,KILL --unkillable-timeout 4s -- sleep 99)" "READY=1
 STATUS=step $job.0: running, 1 tasks
 --
@@ -44,16 +44,17 @@ EXTEND_TIMEOUT_USEC=21000000
 STOPPING=1
 STATUS=step $job.0: ended (signal), exit status 143
 --
-status 143" "and how long its ending may take: the kill sequence, the unkillable timeout, 10 s"
+status 143" "an agent asks its service manager for time: the kill sequence, the unkillable timeout, 10 s"
 	like "$(manager --output "$tmpdir/none/x" -- true)" "^STATUS=the step was not started: .*none/x" \
-		"and why one can't be started"
+		"an agent notifies its service manager why the step was not started"
 else
 	skip 3 "needs python3"
 fi
 out=$(NOTIFY_SOCKET=$tmpdir/nobody step -- true 2>&1)
-is $? 0 "one that nobody listens to runs"
-like "$out" "warning: can't tell the service manager .*ignoring" "and says so"
-nothing_left "nothing is left"
+is $? 0 "a step runs though no service manager listens"
+like "$out" "warning: can't tell the service manager .*ignoring" \
+	"a service manager that does not listen is reported"
+nothing_left "a step that notifies leaves no cgroup, process or file behind"
 
 # ---- no systemd --------------------------------------------------------------------------------
 
@@ -66,17 +67,18 @@ fi
 	done_testing
 }
 out=$(step --scope yes -- true 2>&1)
-is $? 125 "who wants a scope of systemd gets none"
+is $? 125 "--scope yes is refused without systemd"
 like "$out" "no scope of systemd can be had for the step: (systemd is not the init|this stepd was built without)" \
-	"which is said"
+	"the refusal of --scope yes has the reason"
 out=$(LD_DEBUG=files step -- true 2>&1)
-is $? 0 "without that wish a step runs"
-like "$out" "proctrack_cgroup.so" "what is loaded is seen"
-unlike "$out" "libsystemd" "libsystemd is not"
+is $? 0 "a step without --scope runs without systemd"
+like "$out" "proctrack_cgroup.so" "the loader's trace shows the tracker's plugin"
+unlike "$out" "libsystemd" "libsystemd is not loaded without systemd"
 out=$("$stepd" run --job "$job" --proctrack pgid --scope yes -- true 2>&1)
 like "$out" "a scope of systemd is asked for, and proctrack/pgid knows of none" \
-	"another tracker than cgroup has none"
+	"--scope yes is refused with another tracker than cgroup"
 out=$(step --scope yes --cgroup-root /sys/fs/cgroup -- true 2>&1)
-like "$out" "a scope of systemd is asked for, and the root '/sys/fs/cgroup' too" "nor is there one with a root"
-nothing_left "nothing is left"
+like "$out" "a scope of systemd is asked for, and the root '/sys/fs/cgroup' too" \
+	"--scope yes is refused with a cgroup root"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

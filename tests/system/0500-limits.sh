@@ -11,11 +11,11 @@ refused() {
 	name=$1 regex=$2
 	shift 2
 	out=$(step "$@" -- touch "$tmpdir/started" 2>&1)
-	is $? 125 "$name: the agent's own status"
-	like "$out" "$regex" "$name: the sentence names the limit"
-	is "$(printf '%s\n' "$out" | wc -l)" 1 "$name: there is no other"
-	ok "$name: nothing was started" test ! -e "$tmpdir/started"
-	nothing_left "$name: nothing is left"
+	is $? 125 "$name: the step fails with the agent's own status"
+	like "$out" "$regex" "$name: the refusal names the limit"
+	is "$(printf '%s\n' "$out" | wc -l)" 1 "$name: the refusal is one sentence"
+	ok "$name: no task was started" test ! -e "$tmpdir/started"
+	nothing_left "$name: the job leaves no cgroup, process or file behind"
 }
 
 # ---- trackers that limit nothing ---------------------------------------------------------------
@@ -29,15 +29,15 @@ for tracker_without in pgid linuxproc; do
 		--proctrack $tracker_without --task-mem 1G
 	out=$(step --proctrack $tracker_without -n 3 --limits=best-effort --pids 9 --task-mem 1G \
 		--task-cpus 1 -- echo ran 2>&1)
-	is $? 0 "$tracker_without, best effort: the step runs"
-	is "$(printf '%s\n' "$out" | grep -c '^ran')" 3 "$tracker_without: all its tasks do"
+	is $? 0 "$tracker_without: a step with best effort runs"
+	is "$(printf '%s\n' "$out" | grep -c '^ran')" 3 "$tracker_without: all tasks of a step with best effort run"
 	is "$(printf '%s\n' "$out" | sed -n 's/.*warning: \([a-z_.]*\): .*, ignoring/\1/p' | tr '\n' ' ')" \
 		"limits.pids_max task_limits.memory_max_bytes task_limits.cpu_max " \
-		"$tracker_without: a warning for each limit, not for each task"
-	nothing_left "$tracker_without: nothing is left"
+		"$tracker_without: best effort warns once for each limit, not for each task"
+	nothing_left "$tracker_without: the job leaves no cgroup, process or file behind"
 done
 out=$(step --proctrack pgid -q --limits=best-effort --pids 9 -- echo ran 2>&1)
-is "$out" ran "who asked for errors only sees no warning"
+is "$out" ran "-q suppresses the warnings of best effort"
 
 # What is wrong by itself is an error with best effort, too.
 refused "a wrong value" "^stepd run: --pids: 0 is not in the range" --limits=best-effort --pids 0
@@ -45,9 +45,9 @@ refused "a wrong value" "^stepd run: --pids: 0 is not in the range" --limits=bes
 printf '{"argv": ["/bin/true"], "proctrack": "pgid", "job": %s, "limits": {"cpu_max": 1.5}}\n' \
 	"$job" >"$tmpdir/spec"
 out=$("$stepd" serve --spec "$tmpdir/spec" --result "$tmpdir/result" 2>&1)
-is $? 125 "serve: the limits of the document count"
-like "$out" "limits.cpu_max: proctrack/pgid" "serve: the sentence is the same"
-like "$(cat "$tmpdir/result")" '"error":.*limits.cpu_max: proctrack/pgid' "and stands in the result"
+is $? 125 "stepd serve refuses a spec whose limits can't be set"
+like "$out" "limits.cpu_max: proctrack/pgid" "stepd serve names the limit that can't be set"
+json_like "$tmpdir/result" error 'limits.cpu_max: proctrack/pgid' "the result names the limit that can't be set"
 
 # ---- set-limits: what it can't do --------------------------------------------------------------
 
@@ -56,8 +56,8 @@ answers() {
 	wanted=$1 regex=$2 name=$3
 	shift 3
 	out=$("$stepctl" set-limits "$@" 2>&1)
-	is $? "$wanted" "set-limits, $name: status $wanted"
-	like "$out" "$regex" "set-limits, $name: says so"
+	is $? "$wanted" "set-limits with $name exits with $wanted"
+	like "$out" "$regex" "set-limits with $name reports why"
 }
 
 answers 2 "give it one STEP, such as 7.0" "no step"
@@ -82,7 +82,7 @@ answers 0 "limits.pids_max: proctrack/pgid can't limit.*, ignoring" "best effort
 answers 1 "NoSuchTask: the step has no task of rank 1 on this node" "no such task" --task=1 --pids 3 "$job.1"
 kill -TERM $agent
 wait $agent
-nothing_left "nothing is left of it"
+nothing_left "a step of pgid leaves no cgroup, process or file behind"
 
 if [ "$tracker" != cgroup ]; then
 	skip 1 "cgroup can't be used"
@@ -95,7 +95,7 @@ fi
 "$stepd" run --job "$job" --proctrack cgroup --step 2 -- sleep 60 &
 agent=$!
 ok "a step of cgroup runs" eventually running 2
-root=$(sed -n 's/.*"container_root":"\([^"]*\)".*/\1/p' "$run"/*_"$job.2"/state.json)
+root=$(dirname "$(find /sys/fs/cgroup -type d -name "job_$job" | head -n 1)")
 controllers=$(cat "$root/cgroup.controllers") # now: a scope goes with its step
 kill -TERM $agent
 wait $agent
@@ -106,10 +106,11 @@ else
 	refused "no controller for a task" "error: task_limits.memory_high_bytes: .*memory" --task-mem-high 1G
 	out=$(step --limits=best-effort --mem 1G --device default -- \
 		sh -c 'echo ran; true </dev/null && echo null' 2>&1)
-	is $? 0 "no controller, best effort: the step runs"
-	like "$out" "warning: limits.memory_max_bytes: .*memory.*, ignoring" "with a warning"
-	like "$out" "^null$" "and its other limits"
-	nothing_left "nothing is left"
+	is $? 0 "a step with best effort runs without the memory controller"
+	like "$out" "warning: limits.memory_max_bytes: .*memory.*, ignoring" \
+		"best effort warns of the missing memory controller"
+	like "$out" "^null$" "best effort applies the limits that it can"
+	nothing_left "a step without the memory controller leaves no cgroup, process or file behind"
 fi
 
 # ---- devices -----------------------------------------------------------------------------------
@@ -135,28 +136,32 @@ for device in "$@"; do
 done
 T
 is "$(step -- sh "$tmpdir/try" "$tmpdir/kmsg")" "kmsg: read
-kmsg: written" "without a limit any device is opened"
-is "$(step --device default -- sh "$tmpdir/try" "$tmpdir/kmsg")" "" "with one no other is"
-like "$(step --device default -- cat "$tmpdir/kmsg" 2>&1)" "Operation not permitted" "EPERM is the reason"
-is "$(step --device 'c 1:11:r' -- sh "$tmpdir/try" "$tmpdir/kmsg")" "kmsg: read" "one by number, to be read"
-is "$(step --device 'c 1:*:w' -- sh "$tmpdir/try" "$tmpdir/kmsg")" "kmsg: written" "all of a major, to be written"
+kmsg: written" "a task without a device limit opens any device"
+is "$(step --device default -- sh "$tmpdir/try" "$tmpdir/kmsg")" "" "a task with default devices opens no other"
+like "$(step --device default -- cat "$tmpdir/kmsg" 2>&1)" "Operation not permitted" \
+	"a device outside the limit is refused with EPERM"
+is "$(step --device 'c 1:11:r' -- sh "$tmpdir/try" "$tmpdir/kmsg")" "kmsg: read" \
+	"a device allowed by number to be read is read alone"
+is "$(step --device 'c 1:*:w' -- sh "$tmpdir/try" "$tmpdir/kmsg")" "kmsg: written" \
+	"a device allowed by its major to be written is written alone"
 is "$(step --device max -- sh "$tmpdir/try" "$tmpdir/kmsg")" "kmsg: read
-kmsg: written" "max is all"
-fails "none is made" step --device default -- mknod "$tmpdir/disk" b 7 0
+kmsg: written" "--device max allows all devices"
+fails "a task with default devices can't make another device" step --device default -- mknod "$tmpdir/disk" b 7 0
 is "$(step --device 'c 1:11' --task-device default -- sh "$tmpdir/try" "$tmpdir/kmsg")" "" \
-	"what the task may not, it may not, whatever the step may"
+	"a device that the task may not open is refused, whatever the step may"
 is "$(step --device default --task-device 'c 1:11' -- sh "$tmpdir/try" "$tmpdir/kmsg")" "" \
-	"nor what the step may not"
+	"a device that the step may not open is refused, whatever the task may"
 is "$(step --task-device 'c 1:11' -n 2 -- sh "$tmpdir/try" "$tmpdir/kmsg" | sort | uniq -c | tr -s ' ')" \
 	" 2 kmsg: read
- 2 kmsg: written" "each task may what it may"
+ 2 kmsg: written" "each task opens the devices of --task-device"
 if [ -c /dev/fuse ]; then
-	like "$(step --device /dev/fuse:r -- sh -c 'true </dev/fuse && echo opened' 2>&1)" "^opened$" "one by its path"
+	like "$(step --device /dev/fuse:r -- sh -c 'true </dev/fuse && echo opened' 2>&1)" "^opened$" \
+		"a device allowed by its path is opened"
 else
 	skip 1 "there is no /dev/fuse"
 fi
 is "$(step --limits=best-effort --device /dev/nosuch --device 'c 1:11:r' -- sh "$tmpdir/try" "$tmpdir/kmsg" 2>/dev/null)" \
-	"kmsg: read" "best effort: one that isn't there is left out, the others count"
+	"kmsg: read" "best effort skips a missing device and allows the others"
 
 # The default devices are enough for programs as they are.
 out=$(step --device default -- sh "$tmpdir/try" /dev/null /dev/zero /dev/full /dev/random /dev/urandom | grep -c read)
@@ -173,7 +178,7 @@ $(head -c 16 /dev/urandom | wc -c)
 X
 T
 is "$(step --device default -- sh "$tmpdir/script")" "4096
-16" "for a shell script"
+16" "a shell script runs with the default devices"
 python=$(command -v /usr/bin/python3 python3 2>/dev/null | head -n 1)
 if [ -n "$python" ]; then
 	cat >"$tmpdir/terminals.py" <<'T'
@@ -192,7 +197,7 @@ if pid == 0:
 print(os.read(fd, 100).decode().split("\r")[0])
 T
 	is "$(step --device default -- "$python" "$tmpdir/terminals.py" 2>&1)" "through a pty
-through a tty" "for Python, its pseudo-terminals and its locks"
+through a tty" "Python has pseudo-terminals and locks with the default devices"
 else
 	skip 1 "there is no Python"
 fi
@@ -217,7 +222,7 @@ for mpi in mpich openmpi; do
 	fi
 	# Alone, and knowing of no step: none serves its MPI here.
 	is "$(step --device default -- env -i PATH="$PATH" HOME="$tmpdir" OMPI_ALLOW_RUN_AS_ROOT=1 \
-		OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$tmpdir/hello" 2>&1)" "hello from 0" "for a program of $mpi"
+		OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$tmpdir/hello" 2>&1)" "hello from 0" "a program of $mpi runs with the default devices"
 done
 
 # ---- changed while it runs ---------------------------------------------------------------------
@@ -237,16 +242,16 @@ ask() {
 }
 ok "a step with limited devices runs" eventually running 3
 ask first
-is "$said" "first refused" "the device is refused"
-ok "set-limits adds one" "$stepctl" set-limits "$job.3" --device 'c 1:11:r'
+is "$said" "first refused" "the device is refused before set-limits"
+ok "set-limits allows a device" "$stepctl" set-limits "$job.3" --device 'c 1:11:r'
 ask second
-is "$said" "second opened" "it is opened"
-ok "set-limits for the task" "$stepctl" set-limits --task 0 --device default "$job.3"
+is "$said" "second opened" "the device is opened after set-limits"
+ok "set-limits sets the devices of a task" "$stepctl" set-limits --task 0 --device default "$job.3"
 ask third
-is "$said" "third refused" "it is refused again"
-ok "max takes the task's limit away" "$stepctl" set-limits --task 0 --device max "$job.3"
+is "$said" "third refused" "the device is refused after set-limits for the task"
+ok "set-limits --device max removes the task's limit" "$stepctl" set-limits --task 0 --device max "$job.3"
 ask fourth
-is "$said" "fourth opened" "it is opened again"
+is "$said" "fourth opened" "the device is opened after the task's limit was removed"
 if id nobody >/dev/null 2>&1 && command -v setpriv >/dev/null 2>&1; then
 	out=$(cd / && setpriv --reuid=nobody --clear-groups \
 		"$stepctl" set-limits --runtime-dir "$run" "$job.3" --device default 2>&1)
@@ -254,12 +259,13 @@ if id nobody >/dev/null 2>&1 && command -v setpriv >/dev/null 2>&1; then
 	case $out in
 	*'Permission denied'*"$stepd"*|*'not found'*) skip 2 "nobody can't execute the program" ;;
 	*)
-		is $status 3 "another user may not"
-		like "$out" "set-limits: step .*$job\.3: SetLimits: PermissionDenied: " "and is told why"
+		is $status 3 "set-limits of another user is refused"
+		like "$out" "set-limits: step .*$job\.3: SetLimits: PermissionDenied: " \
+			"the refusal of another user's set-limits has the reason"
 		;;
 	esac
 	ask fifth
-	is "$said" "fifth opened" "nothing has changed"
+	is "$said" "fifth opened" "the refused set-limits of another user changes nothing"
 else
 	skip 3 "there is no user nobody"
 fi
@@ -272,9 +278,9 @@ ok "a step runs of which one task ends" eventually running 4
 has_ended() {
 	"$stepctl" set-limits "$job.4" --task 1 --device default 2>&1 | grep -q "NoSuchTask"
 }
-ok "the limits of that can't be set any more" eventually has_ended
-ok "those of the other can" "$stepctl" set-limits "$job.4" --task 0 --device default
+ok "set-limits for an ended task fails" eventually has_ended
+ok "set-limits for the other task succeeds" "$stepctl" set-limits "$job.4" --task 0 --device default
 kill -TERM $agent
 wait $agent
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -47,30 +47,30 @@ for b in $(backends); do
 		step --proctrack "$b" -n 2 --sample 200ms $file -- sh work
 		is $? 0 "$b: a step is sampled into $file"
 		is "$(check $file 'len(times) >= 4 and times == sorted(times)')" True \
-			"$b: at the beginning, at the interval, and at the end"
+			"$b: $file has samples of the beginning, the interval and the end"
 		is "$(check $file '[sum(1 for r in rows if r["time_usec"] == t and r["rank"] is None) for t in times] == [1] * len(times)')" \
-			True "$b: each sample has a line of the step"
+			True "$b: each sample in $file has a line of the step"
 		is "$(check $file 'sorted(r["rank"] for r in rows if r["time_usec"] == times[0] and r["rank"] is not None)')" \
-			"[0, 1]" "$b: and one for each task"
+			"[0, 1]" "$b: the first sample in $file has a line of each task"
 		is "$(check $file 'sorted(r["rank"] for r in rows if r["time_usec"] == times[-2] and r["rank"] is not None)')" \
-			"[1]" "$b: that runs"
+			"[1]" "$b: a later sample in $file has the tasks that run"
 		is "$(check $file 'sorted(r["rank"] for r in rows if r["time_usec"] == times[-1] and r["rank"] is not None)')" \
-			"[0, 1]" "$b: but for the last one, which has all"
+			"[0, 1]" "$b: the last sample in $file has all tasks"
 		is "$(check $file '[c == sorted(c) for c in [[r["cpu_user_usec"] for r in rows if r["rank"] == k and r["cpu_user_usec"] is not None] for k in (None, 0, 1)]]')" \
-			"[True, True, True]" "$b: CPU time never goes back"
+			"[True, True, True]" "$b: CPU time in $file never decreases"
 		is "$(check $file 'max(r["cpu_user_usec"] for r in rows if r["rank"] is None) >= 200000 and max(r.get("memory_bytes") or 0 for r in rows if r["rank"] == 1) >= 32 << 20')" \
-			True "$b: and has what the tasks used"
+			True "$b: $file has the CPU time and memory that the tasks used"
 		is "$(check $file '[r["elapsed_usec"] for r in rows] == sorted(r["elapsed_usec"] for r in rows) and rows[-1]["elapsed_usec"] - rows[0]["elapsed_usec"] <= times[-1] - times[0] + 1000000')" \
-			True "$b: with the time since the start"
+			True "$b: $file has the time since the start"
 		is "$(check $file '{len(r["sources"]) for r in rows}, {c for r in rows for c in r["sources"]} <= set("cpr-")')" \
-			"({17}, True)" "$b: and a letter for each value's source"
+			"({17}, True)" "$b: $file has a letter for each value's source"
 	done
 done
 cat >spec <<X
 {"job": $job, "step": 3, "argv": ["sleep", "0.3"], "proctrack": "$tracker", "env": {"PATH": "$PATH", "STEPD_TEST_JOB": "$job"}}
 X
-ok "a node daemon may ask for it" "$stepd" serve --spec spec --sample 100ms served.csv
-is "$(check served.csv 'len(times) >= 2')" True "and gets it"
+ok "stepd serve takes samples" "$stepd" serve --spec spec --sample 100ms served.csv
+is "$(check served.csv 'len(times) >= 2')" True "the file of stepd serve has samples"
 
 # A suspended step goes on being sampled, and uses nothing.
 "$stepd" run --job "$job" --step 4 --proctrack "$tracker" --sample 100ms stopped.csv -- sh -c 'while :; do :; done' &
@@ -86,7 +86,7 @@ import csv, sys
 rows = [r["cpu_user_usec"] for r in csv.DictReader(open("stopped.csv")) if r["rank"] == "0"]
 print(len(set(rows[-4:-1]))) # the last one is of its end
 X
-)" 1 "a step that stands still is sampled, and its CPU time stands still"
+)" 1 "a stopped task is sampled, and its CPU time does not change"
 kill -KILL "$pid"
 wait $agent
 
@@ -94,52 +94,55 @@ wait $agent
 for interval in 1 99ms 2d x '' -1s; do
 	out=$(step --sample "$interval" f.csv -- touch started 2>&1)
 	case $interval in
-	1) is $? 0 "an interval of '$interval' is fine" && rm -f started ;;
+	1) is $? 0 "an interval of '$interval' is accepted" && rm -f started ;;
 	*) is $? 125 "an interval of '$interval' is refused" ;;
 	esac
 done
 out=$(step --sample 1s 2>&1)
-is $? 125 "an interval alone is refused"
-like "$out" "--sample needs two values: INTERVAL FILE" "with what is missing"
+is $? 125 "--sample with an interval alone is refused"
+like "$out" "--sample needs two values: INTERVAL FILE" "the refusal of --sample names the missing value"
 out=$("$stepd" serve --spec spec --sample 1s 2>&1)
-is $? 125 "by serve too"
+is $? 125 "stepd serve refuses --sample with an interval alone"
 mkdir dir
 out=$(step --sample 1s dir -- touch started 2>&1)
-is $? 125 "a directory is refused"
-like "$out" "--sample: 'dir' can't be written: Is a directory" "by its name"
+is $? 125 "--sample with a directory is refused"
+like "$out" "--sample: 'dir' can't be written: Is a directory" \
+	"the refusal of --sample with a directory names it"
 out=$(step --sample 1s nodir/f -- touch started 2>&1)
-is $? 125 "as is a file in no directory"
-ok "all of it before a task has started" test ! -e started
+is $? 125 "--sample with a file in no directory is refused"
+ok "a wrong --sample is refused before a task starts" test ! -e started
 
 # ---- files --------------------------------------------------------------------------------------
 echo precious >target
 ln -s target link
-ok "a link is replaced" step --sample 1s link -- true
-is "$(cat target)" precious "not followed"
-ok "by a file" test ! -L link
+ok "a step is sampled to a file whose name is a link" step --sample 1s link -- true
+is "$(cat target)" precious "--sample does not follow a link"
+ok "--sample replaces a link by a file" test ! -L link
 out=$(step --sample 100ms /dev/full -- sh -c 'sleep 0.4; exit 3' 2>&1)
-is $? 3 "a full disk does not touch the step"
-is "$(printf '%s\n' "$out" | grep -c 'No space left')" 1 "and is named once"
-like "$out" "--sample: write '/dev/full': No space left on device; no more samples are taken" "with what follows"
+is $? 3 "a full disk for samples does not change the step's status"
+is "$(printf '%s\n' "$out" | grep -c 'No space left')" 1 "a full disk for samples is reported once"
+like "$out" "--sample: write '/dev/full': No space left on device; no more samples are taken" \
+	"the report of a full disk names the file and the consequence"
 
 mkfifo fifo
 out=$(step --sample 100ms fifo -- touch started 2>&1)
-is $? 125 "a FIFO that nobody reads is refused"
-ok "before a task has started" test ! -e started
+is $? 125 "--sample with a FIFO that nobody reads is refused"
+ok "--sample with a FIFO that nobody reads is refused before a task starts" test ! -e started
 head -n 2 <fifo >/dev/null &
 out=$(step --sample 100ms fifo -- sh -c 'sleep 0.5; exit 3' 2>&1)
-is $? 3 "a reader that goes away does not touch the step"
-is "$(printf '%s\n' "$out" | grep -c 'no more samples')" 1 "and is named once"
-like "$out" "write 'fifo': Broken pipe" "with the reason"
+is $? 3 "a reader of samples that goes away does not change the step's status"
+is "$(printf '%s\n' "$out" | grep -c 'no more samples')" 1 "a reader of samples that goes away is reported once"
+like "$out" "write 'fifo': Broken pipe" "the report of a reader that goes away has the reason"
 
 # A reader that takes nothing: 1,000 lines don't fit into a pipe.
 # shellcheck disable=SC2217 # that is the point
 sleep 60 <fifo &
 reader=$!
 out=$(step -n 600 --sample 100ms fifo -- sleep 1 2>&1)
-is $? 0 "a reader that takes nothing does not hold the step up for long"
-like "$out" "'fifo' was read too slowly: [1-9][0-9]* samples are missing" "and is told what it missed"
+is $? 0 "a reader of samples that takes nothing does not stop the step"
+like "$out" "'fifo' was read too slowly: [1-9][0-9]* samples are missing" \
+	"the number of samples that a slow reader missed is reported"
 kill $reader
 wait $reader 2>/dev/null
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

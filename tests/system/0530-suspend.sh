@@ -3,30 +3,9 @@
 # Suspending and resuming a step, for every backend.
 . "${top_srcdir:?}/tests/lib/step.sh"
 
-# agent ARG...: runs a step in the background, $agent is its pid, once its tasks run.
-agent() {
-	: >"$tmpdir/out"
-	"$stepd" run -q --job "$job" --result "$tmpdir/r" "$@" >"$tmpdir/out" 2>"$tmpdir/err" &
-	agent=$!
-	eventually grep -q up "$tmpdir/out"
-}
-
-ended() { # STATUS NAME
-	wait "$agent"
-	is $? "$1" "$2"
-}
-
-suspended() { # of step 0
-	grep -qs '"state":"suspended"' "$run"/*_"$job.0"/state.json
-}
-
 # The pid of a task that has not ended (0 would be this test's own group).
 task() { # RANK
-	sed -n 's/.*"rank":'"$1"',"pid":\([1-9][0-9]*\).*/\1/p' "$run"/*_"$job.0"/state.json
-}
-
-state() { # PID: T, S, ...
-	sed 's/.*) \(.\) .*/\1/' "/proc/$1/stat"
+	state_of 0 "[t['pid'] for t in tasks if t['rank'] == $1 and t['pid'] > 0][0]"
 }
 
 # Clock ticks of all processes of the step.
@@ -37,7 +16,7 @@ ticks() {
 }
 
 result() { # FIELD, in ms
-	sed -n '/"container"/q; s/^  "'"$1"'": \([0-9]*\)[0-9][0-9][0-9],/\1/p' "$tmpdir/r"
+	json_get "$tmpdir/r" "$1 // 1000"
 }
 
 # shellcheck disable=SC2016 # $0 and the like are the tasks'
@@ -46,71 +25,72 @@ for b in $(backends); do
 	# shellcheck disable=SC2086 # $t is words
 	{
 		# ---- it stands, and its time with it
-		agent $t -n 2 -- sh -c 'echo up; while :; do :; done & while :; do :; done'
+		start_step --result "$tmpdir/r" $t -n 2 -- sh -c 'echo up; while :; do :; done & while :; do :; done'
 		ok "$b: suspend succeeds" "$stepctl" suspend "$job.0"
 		first=$(ticks)
-		like "$("$stepctl" list)" "^$job\.0 .* suspended " "$b: list shows it"
+		like "$("$stepctl" list)" "^$job\.0 .* suspended " "$b: stepctl list shows the suspended step"
 		sleep 0.3
-		is "$(ticks)" "$first" "$b: its processor time does not move any more"
-		ok "$b: to suspend it again is no error" "$stepctl" suspend "$job.0"
+		is "$(ticks)" "$first" "$b: the processor time of a suspended step does not change"
+		ok "$b: a second suspend is no error" "$stepctl" suspend "$job.0"
 		ok "$b: resume succeeds" "$stepctl" resume "$job.0"
-		like "$("$stepctl" list)" "^$job\.0 .* running " "$b: list shows it running"
-		ok "$b: its processor time moves again" eventually sh -c "
+		like "$("$stepctl" list)" "^$job\.0 .* running " "$b: stepctl list shows the resumed step as running"
+		ok "$b: the processor time of a resumed step increases" eventually sh -c "
 			ticks() { for p in \$('$stepctl' pids '$job.0'); do cat /proc/\$p/stat; done |
 				awk '{ sub(/.*\\) /, \"\"); n += \$12 + \$13 } END { print n }'; }
 			[ \"\$(ticks)\" -gt $first ]"
-		ok "$b: to resume it again is no error" "$stepctl" resume "$job.0"
+		ok "$b: a second resume is no error" "$stepctl" resume "$job.0"
 		kill "$agent"
-		ended 143 "$b: and it ends as usual"
-		ok "$b: the result tells how long it was suspended" test \
+		ended 143 "$b: a resumed step ends by SIGTERM to its agent"
+		ok "$b: the result has how long the step was suspended" test \
 			"$(result suspended_usec)" -ge 300 -a "$(result suspended_usec)" -lt "$(result elapsed_usec)"
-		nothing_left "$b: nothing is left"
+		nothing_left "$b: a suspended step leaves no cgroup, process or file behind"
 
 		# ---- limits stand still
-		agent $t --time-limit 0.6s -n 2 --wait 1 -- sh -c 'echo up; [ $SLURM_PROCID = 0 ] || exec sleep 99; exec sleep 98'
+		start_step --result "$tmpdir/r" $t --time-limit 0.6s -n 2 --wait 1 -- sh -c 'echo up; [ $SLURM_PROCID = 0 ] || exec sleep 99; exec sleep 98'
 		"$stepctl" suspend "$job.0"
 		sleep 1
-		ok "$b: its time limit does not run meanwhile" suspended
+		ok "$b: the time limit of a suspended step does not run" suspended
 		"$stepctl" resume "$job.0"
-		ended 124 "$b: and goes on when it is resumed"
+		ended 124 "$b: the time limit of a resumed step runs on"
 		ran=$(($(result elapsed_usec) - $(result suspended_usec)))
-		ok "$b: with what was left of it ($ran ms of 600)" test $ran -ge 600
-		agent $t -n 2 --wait 1 -- sh -c 'echo up; [ $SLURM_PROCID = 0 ] || exec sleep 99; exec sleep 98'
+		ok "$b: the step ran for all of its time limit ($ran ms of 600)" test $ran -ge 600
+		start_step --result "$tmpdir/r" $t -n 2 --wait 1 -- sh -c 'echo up; [ $SLURM_PROCID = 0 ] || exec sleep 99; exec sleep 98'
 		kill -STOP "$(task 1)" # a wait that begins while the step is suspended
 		"$stepctl" suspend "$job.0"
 		kill -KILL "$(task 0)"
 		sleep 1.2
-		ok "$b: nor does a limit that begins meanwhile" suspended
+		ok "$b: a wait that begins while the step is suspended does not run" suspended
 		"$stepctl" resume "$job.0"
-		ended 137 "$b: it begins then"
+		ended 137 "$b: a wait that began while the step was suspended runs once it is resumed"
 
 		# ---- signals and what was stopped before
-		agent $t -n 3 -- sh -c 'trap "echo term; exit 7" TERM
+		start_step --result "$tmpdir/r" $t -n 3 -- sh -c 'trap "echo term; exit 7" TERM
 			[ $SLURM_PROCID != 1 ] || kill -STOP $$
 			echo up; while :; do sleep 0.02; done'
 		eventually test "$(wc -l <"$tmpdir/out")" = 2
 		stopped=$(task 1)
-		eventually sh -c "grep -q ' T ' /proc/$stopped/stat"
+		is_stopped() { [ "$(process_state "$stopped")" = T ]; }
+		eventually is_stopped
 		"$stepctl" suspend "$job.0"
 		kill -TERM "$(task 0)"
 		sleep 0.1
 		is "$(sort -u "$tmpdir/out")" up "$b: a signal to a suspended step waits"
 		"$stepctl" resume "$job.0"
-		ok "$b: and arrives when it is resumed" eventually grep -q term "$tmpdir/out"
-		is "$(state "$stopped")" T "$b: who was stopped before stays so"
-		isnt "$(state "$(task 2)")" T "$b: and the others go on"
+		ok "$b: a signal to a suspended step arrives when it is resumed" eventually grep -q term "$tmpdir/out"
+		is "$(process_state "$stopped")" T "$b: a task that was stopped before the suspension stays stopped"
+		isnt "$(process_state "$(task 2)")" T "$b: the other tasks of a resumed step go on"
 		kill -CONT "$stopped"
 		kill "$agent"
-		ended 143 "$b: it ends"
+		ended 143 "$b: a resumed step with a stopped task ends"
 
 		# ---- the end of a suspended step
-		agent $t -- sh -c 'trap "echo term; exit 7" TERM; echo up; while :; do sleep 0.02; done'
+		start_step --result "$tmpdir/r" $t -- sh -c 'trap "echo term; exit 7" TERM; echo up; while :; do sleep 0.02; done'
 		"$stepctl" suspend "$job.0"
 		kill -TERM "$agent"
-		ended 143 "$b: a suspended step that is told to end is resumed"
-		like "$(cat "$tmpdir/out")" '^term$' "$b: and acts on the signal"
+		ended 143 "$b: SIGTERM to its agent ends a suspended step with 143"
+		like "$(cat "$tmpdir/out")" '^term$' "$b: a task of a suspended step handles the SIGTERM of its end"
 		for how in runs stands; do
-			agent $t --kill-sequence KILL -n 2 -- sh -c 'trap "" TERM; echo up; while :; do sleep 0.02; done'
+			start_step --result "$tmpdir/r" $t --kill-sequence KILL -n 2 -- sh -c 'trap "" TERM; echo up; while :; do sleep 0.02; done'
 			[ $how = runs ] || "$stepctl" suspend "$job.0"
 			begin=$(now_ms)
 			kill -TERM "$agent"
@@ -118,15 +98,16 @@ for b in $(backends); do
 			[ $how = stands ] || control=$(($(now_ms) - begin))
 		done
 		took=$(($(now_ms) - begin))
-		ok "$b: one that stands as soon as one that runs ($took ms, and $control)" no_slower $took $control
-		agent $t --kill-sequence TERM:30s,KILL -- sh -c 'trap "echo term" TERM; echo up; while :; do sleep 0.02; done'
+		ok "$b: a suspended step is killed as soon as a running one ($took ms, and $control)" no_slower $took $control
+		start_step --result "$tmpdir/r" $t --kill-sequence TERM:30s,KILL -- sh -c 'trap "echo term" TERM; echo up; while :; do sleep 0.02; done'
 		kill -TERM "$agent"
 		eventually grep -q term "$tmpdir/out"
 		out=$("$stepctl" suspend "$job.0" 2>&1)
 		is $? 6 "$b: a step that is ending can't be suspended"
-		like "$out" "^stepctl suspend: step .*$job\.0: .*ending" "$b: and that is said"
+		like "$out" "^stepctl suspend: step .*$job\.0: .*ending" \
+			"$b: the refusal to suspend an ending step has the reason"
 		kill -INT "$agent"
-		ended 143 "$b: it ends all the same"
+		ended 143 "$b: an ending step ends after a refused suspend"
 
 		# ---- asked too early
 		: >"$tmpdir/out"
@@ -134,47 +115,49 @@ for b in $(backends); do
 		agent=$!
 		eventually sh -c "test -d '$run'/*_$job.0"
 		"$stepctl" suspend "$job.0" 2>/dev/null || eventually "$stepctl" suspend "$job.0"
-		ok "$b: one that is asked for during the launch comes after it" suspended
+		ok "$b: a suspend during the launch takes effect after it" suspended
 		kill -INT "$agent"
-		ended 130 "$b: and it ends"
+		ended 130 "$b: a step suspended during the launch ends by SIGINT"
 	}
-	nothing_left "$b: nothing is left"
+	nothing_left "$b: the job leaves no cgroup, process or file behind"
 done
 
 # ---- the commands ---------------------------------------------------------------------------------
 out=$("$stepctl" suspend --timeout 1 "$job.0" 2>&1)
 is "$?,$out" "1,stepctl suspend: step $job.0: there is no step '$job.0' on this node ('stepctl list' shows those that are there)" \
-	"a step that is not there"
+	"suspend of a missing step fails with the reason"
 out=$("$stepctl" resume 2>&1)
-is "$?,$out" "2,stepctl resume: give it STEP... (see 'stepctl resume --help')" "no step at all"
+is "$?,$out" "2,stepctl resume: give it STEP... (see 'stepctl resume --help')" \
+	"resume without a step fails with the reason"
 out=$("$stepctl" resume --timeout x "$job.0" 2>&1)
-is "$?,$out" "2,stepctl resume: --timeout: 'x' is no duration such as 5s" "a timeout that is none"
+is "$?,$out" "2,stepctl resume: --timeout: 'x' is no duration such as 5s" \
+	"resume with a wrong timeout fails with the reason"
 
-agent -- sh -c 'echo up; exec sleep 99'
+start_step --result "$tmpdir/r" -- sh -c 'echo up; exec sleep 99'
 other=$agent
 "$stepd" run -q --job "$job" --step 1 -- sh -c 'echo up; exec sleep 99' >"$tmpdir/out1" &
 agent=$!
 eventually test -s "$tmpdir/out1"
-ok "several steps at once" "$stepctl" suspend "$job.0" "$job.1"
-is "$("$stepctl" list | grep -c suspended)" 2 "stand all"
+ok "one suspend takes several steps" "$stepctl" suspend "$job.0" "$job.1"
+is "$("$stepctl" list | grep -c suspended)" 2 "all steps of one suspend are suspended"
 out=$("$stepctl" resume "$job.0" "$job.9" "$job.1" 2>&1)
-is "$?,$(echo "$out" | grep -c "step $job.9")" "1,1" "one that is not there does not keep the others"
-is "$("$stepctl" list | grep -c running)" 2 "which go on"
+is "$?,$(echo "$out" | grep -c "step $job.9")" "1,1" "resume reports a missing step among others"
+is "$("$stepctl" list | grep -c running)" 2 "a missing step does not keep others from being resumed"
 kill -STOP "$agent"
 out=$("$stepctl" suspend --timeout 0.2 "$job.1" 2>&1)
 is "$?" 5 "an agent that does not answer is not waited for longer than --timeout"
-like "$out" "step .*$job\.1: " "and named"
+like "$out" "step .*$job\.1: " "the report of an agent that does not answer names its step"
 kill -CONT "$agent"
-ok "it can be resumed when it goes on" "$stepctl" resume "$job.1"
+ok "a step is resumed when its agent goes on" "$stepctl" resume "$job.1"
 kill -INT "$agent" "$other"
 wait "$agent" "$other"
 
 if [ "$(id -u)" = 0 ] && setpriv --reuid nobody --clear-groups "$stepctl" --version >/dev/null 2>&1; then
-	agent -- sh -c 'echo up; exec sleep 99'
+	start_step --result "$tmpdir/r" -- sh -c 'echo up; exec sleep 99'
 	out=$(setpriv --reuid nobody --clear-groups "$stepctl" suspend "$job.0" 2>&1)
-	is $? 3 "another user may not"
-	like "$out" "Suspend: PermissionDenied: .*root" "and is told so"
-	ok "the step runs on" running 0
+	is $? 3 "suspend of another user is refused"
+	like "$out" "Suspend: PermissionDenied: .*root" "the refusal of another user's suspend has the reason"
+	ok "the step runs on after another user's suspend" running 0
 	kill -INT "$agent"
 	wait "$agent" 2>/dev/null
 else
@@ -207,11 +190,11 @@ ended 137 "a suspended step whose processes are killed ends, whoever resumes it 
 kill $reader
 wait $reader 2>/dev/null
 exec 9>&-
-nothing_left "and leaves nothing"
+nothing_left "a suspended step whose processes are killed leaves nothing behind"
 
 # Its processes are killed while it is asked to go on: it is gone then, and nothing has failed.
 for round in 1 2 3 4 5 6 7 8; do
-	agent --proctrack "$tracker" -- sh -c 'echo up; exec sleep 99'
+	start_step --result "$tmpdir/r" --proctrack "$tracker" -- sh -c 'echo up; exec sleep 99'
 	"$stepctl" suspend "$job.0"
 	pid=$("$stepctl" pids "$job.0")
 	kill -STOP "$agent"
@@ -224,27 +207,27 @@ for round in 1 2 3 4 5 6 7 8; do
 	echo $?
 	wait "$agent"
 done >"$tmpdir/statuses"
-is "$(grep -vcx '[016]' "$tmpdir/statuses")" 0 "who resumes a step that is just killed is told that it runs, or is no more"
-unlike "$(cat "$tmpdir/resumed")" "EIO" "and not that something failed"
+is "$(grep -vcx '[016]' "$tmpdir/statuses")" 0 \
+	"resume of a step that is just killed succeeds, or reports that it has ended"
+unlike "$(cat "$tmpdir/resumed")" "EIO" "resume of a step that is just killed reports no failure"
 
 # ---- without an agent -----------------------------------------------------------------------------
 if backends | grep -qx cgroup; then
-	agent --proctrack cgroup -- sh -c 'echo up; exec sleep 99'
+	start_step --result "$tmpdir/r" --proctrack cgroup -- sh -c 'echo up; exec sleep 99'
 	"$stepctl" suspend "$job.0"
-	kill -9 "$agent"
-	wait "$agent" 2>/dev/null
+	kill_agent
 	pid=$("$stepctl" pids "$job.0")
 	group=$(find /sys/fs/cgroup -type d -path "*job_$job/step_0")
 	is "$(cat "$group/cgroup.freeze")" 1 "a dead agent's step stays suspended"
-	ok "it can be resumed" "$stepctl" resume "$job.0"
-	is "$(cat "$group/cgroup.freeze")" 0 "then it goes on"
-	ok "and be suspended" "$stepctl" suspend "$job.0"
-	like "$(cat "$group/cgroup.events")" "^frozen 1" "then it stands"
+	ok "a dead agent's step is resumed" "$stepctl" resume "$job.0"
+	is "$(cat "$group/cgroup.freeze")" 0 "a dead agent's resumed step is not frozen"
+	ok "a dead agent's step is suspended" "$stepctl" suspend "$job.0"
+	like "$(cat "$group/cgroup.events")" "^frozen 1" "a dead agent's suspended step is frozen"
 	kill -9 "$pid"
-	ok "what stands can be killed" eventually sh -c "! kill -0 $pid"
-	ok "and the step be started again" step --proctrack cgroup -- true
+	ok "a process of a dead agent's suspended step can be killed" eventually sh -c "! kill -0 $pid"
+	ok "a dead agent's suspended step starts again once it has ended" step --proctrack cgroup -- true
 else
 	skip 7 "needs proctrack/cgroup"
 fi
-nothing_left "nothing is left at the end"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing
