@@ -225,12 +225,14 @@ no_slower() {
 	[ "$1" -le $((20 * ($2 > 50 ? $2 : 50))) ]
 }
 
-# Waits, without guessing a time, until COMMAND succeeds; at most a minute or more.
+# Waits, without guessing a time, until COMMAND succeeds; at most a minute or more, and five where the
+# machine is busy.
 eventually() {
 	tries=0
+	eventually_end=$(($(date +%s) + 300))
 	until "$@" >/dev/null 2>&1; do
 		tries=$((tries + 1))
-		[ "$tries" -lt 3000 ] || {
+		{ [ "$tries" -lt 3000 ] && { [ $((tries % 20)) -ne 0 ] || [ "$(date +%s)" -lt "$eventually_end" ]; }; } || {
 			echo "# waited in vain for: $*" >&2
 			return 1
 		}

@@ -35,23 +35,24 @@ exit 7
 X
 mkfifo "$tmpdir/go"
 chmod 666 "$tmpdir/go"
-agent --proctrack "$tracker" --uid $user --gid $group --chdir / --batch "$tmpdir/script" begin "$tmpdir/go"
+start_step --proctrack "$tracker" --uid $user --gid $group --chdir / --batch "$tmpdir/script" begin "$tmpdir/go"
 script=$(sed -n 's/^up //p' "$tmpdir/out")
 is "$(grep -v '^reads\|^up' "$tmpdir/out")" "" "the user can't change, grow, remove or link the script"
 like "$(cat "$tmpdir/out")" '^reads chmod u' "the script can read itself"
-like "$script" "^$run/.*_$job.batch/script\$" "its name is a path in the step's directory"
-is "$(stat -c '%U %s' "$script")" "root $(stat -c %s "$tmpdir/script")" "it stays root's, as long as it was"
+like "$script" "^$run/.*_$job.batch/script\$" "the script's name is a path in the step's directory"
+is "$(stat -c '%U %s' "$script")" "root $(stat -c %s "$tmpdir/script")" \
+	"the script belongs to root and keeps its size"
 is "$(setpriv --reuid $user --regid $group --clear-groups cat "$script" | cmp - "$tmpdir/script" 2>&1)" "" \
-	"the user reads it, in other processes, too"
+	"other processes of the user can read the script"
 fails "another user of the same group can't read it" \
 	setpriv --reuid $other --regid $group --clear-groups cat "$script"
-ok "the next step of root starts beside it" step --step 1 -- true
-timeout 5 sh -c 'echo >"$1"' - "$tmpdir/go"
+ok "the next step of root starts beside the batch step" step --step 1 -- true
+timeout 300 sh -c 'echo >"$1"' - "$tmpdir/go"
 wait "$agent"
 is $? 7 "the batch step ends as its script does"
 out=$(step --uid $user --gid $group --groups "$group,$other" --batch "$tmpdir/script" again /dev/null 2>/dev/null)
 like "$out" '^reads chmod u' "the script is readable whatever the user's groups are"
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 
 # ---- a file system that is full ---------------------------------------------------------------
 
@@ -69,10 +70,9 @@ eventually running 2
 dd if=/dev/zero of="$run/fill" bs=4k 2>/dev/null
 is "$(free_blocks)" 0 "the file system of the steps is full"
 if [ "$tracker" = cgroup ]; then
-	ok "a step is suspended all the same" "$stepctl" suspend "$job.2"
-	is "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["state"])' "$run"/*_"$job.2"/state.json)" \
-		suspended "its state is written"
-	ok "and resumed" "$stepctl" resume "$job.2"
+	ok "a step is suspended on a full file system" "$stepctl" suspend "$job.2"
+	is "$(state_of 2 state)" suspended "the state of a suspended step is written on a full file system"
+	ok "a step is resumed on a full file system" "$stepctl" resume "$job.2"
 else
 	skip 3 "needs proctrack/cgroup"
 fi
@@ -82,22 +82,20 @@ holder=$!
 yes >"$tmpdir/go" &
 writer=$!
 wait $agent
-is $? 3 "the step ends as its tasks do"
+is $? 3 "a step on a full file system ends with its tasks' status"
 kill $holder $writer 2>/dev/null
 wait $holder $writer 2>/dev/null
-unlike "$(cat "$tmpdir/err")" "No space" "nothing that it wanted to write was refused"
-is "$(python3 -c 'import json, sys
-kept, wanted = (json.load(open(name)) for name in sys.argv[1:])
-kept.pop("keep_until_time_usec", None)
-print(len(kept["tasks"]), kept == wanted)' "$run"/*_"$job.2"/result.json "$tmpdir/result")" "$ntasks True" \
-	"its result is kept, whole"
-is "$(ls -A "$run"/*_"$job.2")" result.json "nothing else of it is"
+unlike "$(cat "$tmpdir/err")" "No space" "an agent on a full file system reports no lack of space"
+is "$(json_get "$(step_dir 2)/result.json" '{k: v for k, v in d.items() if k != "keep_until_time_usec"}')" \
+	"$(json_get "$tmpdir/result" d)" "the result is retained, whole, on a full file system"
+is "$(json_get "$tmpdir/result" 'len(tasks)')" "$ntasks" "the result on a full file system has all tasks"
+is "$(ls -A "$run"/*_"$job.2")" result.json "nothing but the result is retained on a full file system"
 dd if=/dev/zero of="$run/more" bs=4k 2>/dev/null
 out=$(step --step 3 -- true 2>&1)
-is $? 125 "a step that has no room for its files is not started"
-like "$out" "No space left on device" "and the reason is told"
+is $? 125 "a step without space for its files is not started"
+like "$out" "No space left on device" "the refusal of a step without space has the reason"
 rm -f "$run/fill" "$run/more"
-ok "once there is room again it is" step --step 3 -- true
+ok "the step starts once there is space again" step --step 3 -- true
 "$stepd" serve --spec "$tmpdir/spec" --keep-result 1s 2>/dev/null &
 agent=$!
 eventually running 2
@@ -105,5 +103,5 @@ kill -TERM $agent
 wait $agent
 rm -f "$run"/*_"$job.2"/result.json
 rmdir "$run"/*_"$job.2"
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

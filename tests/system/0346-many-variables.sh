@@ -36,11 +36,12 @@ X
 
 document 80000 0 >"$tmpdir/spec"
 is "$(cpu serve --keep-result 0 --spec "$tmpdir/spec")" "0 soon" "a step with 80,000 variables starts and ends"
-is "$(cat "$tmpdir/out")" 80000 "its task has them all"
+is "$(cat "$tmpdir/out")" 80000 "a task gets 80,000 variables"
 document 80000 0 'tasks=[{"ranks": "1", "env": {"V_%d" % i: "y" for i in range(60000)}}]' 'ntasks=2' \
 	'argv=["sh", "-c", "env | grep -c ^V_.*=y"]' >"$tmpdir/spec"
-is "$(cpu serve --keep-result 0 --spec "$tmpdir/spec")" "1 soon" "so does one in which a rank has others"
-is "$(sort -n "$tmpdir/out" | tr '\n' ' ')" "0 60000 " "each task has its own"
+is "$(cpu serve --keep-result 0 --spec "$tmpdir/spec")" "1 soon" \
+	"a step in which a rank has other variables starts and ends"
+is "$(sort -n "$tmpdir/out" | tr '\n' ' ')" "0 60000 " "each task has its own variables"
 
 # shellcheck disable=SC2317 # eventually calls it
 gone() {
@@ -49,12 +50,14 @@ gone() {
 
 document 1000000 0 >"$tmpdir/spec"
 is "$(cpu serve --keep-result 0 --spec "$tmpdir/spec")" "125 soon" "a step with a million variables is refused"
-is "$(wc -l <"$tmpdir/err")" 1 "in one line"
-like "$(cat "$tmpdir/err")" "env: .*holds 10000.. variables of [0-9]* bytes.* executes no program with more" "which names the limit"
-is "$(ls -A "$run")" "" "before anything of it is made"
+is "$(wc -l <"$tmpdir/err")" 1 "the refusal of a million variables is one line"
+like "$(cat "$tmpdir/err")" "env: .*holds 10000.. variables of [0-9]* bytes.* executes no program with more" \
+	"the refusal of a million variables names the limit"
+is "$(ls -A "$run")" "" "a step with a million variables is refused before anything is created"
 document 1 0 'argv=["true"] + ["x"] * 1000000' >"$tmpdir/spec"
 is "$(cpu serve --keep-result 0 --spec "$tmpdir/spec")" "125 soon" "a million arguments are refused"
-like "$(cat "$tmpdir/err")" "argv: .*holds 1000001 arguments" "likewise"
+like "$(cat "$tmpdir/err")" "argv: .*holds 1000001 arguments" \
+	"the refusal of a million arguments names their number"
 
 # One that died is adopted, or brought to its end, within the time that this has.
 document 80000 1 'argv=["sh", "-c", "echo up; sleep 600"]' >"$tmpdir/spec"
@@ -64,18 +67,17 @@ if [ "$tracker" = cgroup ]; then
 	agent=$!
 	eventually grep -q up "$tmpdir/out"
 	tasks=$("$stepctl" pids "$job.1")
-	kill -9 $agent
-	wait $agent 2>/dev/null
+	kill_agent
 	# shellcheck disable=SC2086 # a pid a word
 	kill -9 $tasks
 	eventually gone
 	out=$("$stepctl" clean 2>&1)
-	is "$?" 0 "what an agent left that died is cleaned: $out"
-	is "$(find "$run" -name state.json)" "" "and nothing of it stays"
+	is "$?" 0 "stepctl clean removes what a dead agent with many variables left: $out"
+	is "$(find "$run" -name state.json)" "" "stepctl clean leaves no state of a step with many variables"
 	find "$run" -name result.json -delete
 else
 	skip 2 "needs proctrack/cgroup"
 fi
 find "$run" -mindepth 1 -type d -empty -delete
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

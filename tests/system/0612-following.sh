@@ -4,26 +4,22 @@
 # shellcheck disable=SC2016,SC2317 # what stands in single quotes is for eval, Python and the tasks
 . "${top_srcdir:?}/tests/lib/control.sh"
 
-kinds() { # FILE of answers of Events: their kinds, states and ranks
-	python3 -c 'import json, sys
-for line in open(sys.argv[1]):
-	e = json.loads(line)["parameters"]["event"]
-	print(e["kind"] + "".join("/%s" % e[x] for x in ("state", "rank", "exit_code") if x in e))' "$1" | tr '\n' ' '
+kinds() { # FILE of replies of Events: their kinds, states and ranks
+	json_get "$1" '" ".join("/".join([e["kind"], *(str(e[x]) for x in ("state", "rank", "exit_code") if x in e)])
+		for e in (reply["parameters"]["event"] for reply in docs))'
 }
 
 numbered() { # FILE FROM: the events are numbered from there on without a gap
-	python3 -c 'import json, sys
-n = [json.loads(line)["parameters"]["event"]["sequence"] for line in open(sys.argv[1])]
-sys.exit(n != list(range(int(sys.argv[2]), int(sys.argv[2]) + len(n))))' "$1" "$2"
+	[ "$(json_get "$1" "[r['parameters']['event']['sequence'] for r in docs] == list(range($2, $2 + len(docs)))")" = true ]
 }
 
 events() {
-	answer 'p["last_event"]' Describe
+	reply 'p["last_event"]' Describe
 }
 
-# ---- two who follow ------------------------------------------------------------------------------
+# ---- two followers -------------------------------------------------------------------------------
 # shellcheck disable=SC2016
-agent --proctrack "$tracker" --keep-result 1h -n 2 -- sh -c 'echo up; until [ -e "$0.$SLURM_PROCID" ]; do sleep 0.02; done
+start_step --proctrack "$tracker" --keep-result 1h -n 2 -- sh -c 'echo up; until [ -e "$0.$SLURM_PROCID" ]; do sleep 0.02; done
 	exit $SLURM_PROCID' "$tmpdir/go"
 directory=$(dirname "$(socket)")
 follow Events '{"from": 0}' >"$tmpdir/all" &
@@ -34,13 +30,13 @@ follow Events >"$tmpdir/new" &
 new=$!
 follow Wait >"$tmpdir/wait" &
 waiter=$!
-ask Wait >"$tmpdir/once" &
+request Wait >"$tmpdir/once" &
 once=$!
 eventually test -s "$tmpdir/wait"
-ask Suspend >/dev/null
-ask Resume >/dev/null
+request Suspend >/dev/null
+request Resume >/dev/null
 : >"$tmpdir/go.1"
-eventually eval '[ "$(answer "p[\"tasks\"][1][\"state\"]" ListTasks)" = ended ]'
+eventually eval '[ "$(reply "p[\"tasks\"][1][\"state\"]" ListTasks)" = ended ]'
 follow Events "{\"from\": $first}" >"$tmpdir/from" &
 from=$!
 eventually test -s "$tmpdir/from"
@@ -48,31 +44,33 @@ eventually test -s "$tmpdir/from"
 wait "$agent"
 is $? 1 "the step ends as it does without followers"
 wait $all && wait $new && wait $from && wait $waiter && wait $once
-is $? 0 "and those who follow it are told so"
+is $? 0 "all followers of a step end with it"
 
-is "$(kinds "$tmpdir/all")" "state/starting task_start/0 task_start/1 state/running suspend state/suspended resume state/running task_exit/1/1 task_exit/0/0 state/draining state/ended " \
-	"all that happened is told in order"
-ok "and numbered from 1" numbered "$tmpdir/all" 1
-ok "from now on" numbered "$tmpdir/new" $((first + 1))
-ok "from an event that has been" numbered "$tmpdir/from" "$first"
-is "$(tail -n 1 "$tmpdir/new")" "$(tail -n 1 "$tmpdir/all")" "all end with the same event"
-is "$(tail -n 1 "$tmpdir/from")" "$(tail -n 1 "$tmpdir/all")" "which is the step's last"
-is "$(sed 's/.*"state":"\([a-z]*\)".*/\1/; s/.*"state": "\([a-z]*\)".*/\1/' "$tmpdir/wait" | tr '\n' ' ')" \
-	"running suspended running draining ended " "Wait tells each state"
-is "$(cat "$tmpdir/once")" "$(tail -n 1 "$tmpdir/wait")" "and all who wait the same result"
-is "$(field 'p["result"]' <"$tmpdir/once")" \
-	"$(python3 -c 'import json, sys; r = json.load(open(sys.argv[1])); del r["keep_until_time_usec"]; print(json.dumps(r))' "$directory/result.json")" \
-	"the one that is kept"
-is "$(ls "$directory")" "result.json" "of the step nothing else stays"
+is "$(kinds "$tmpdir/all")" "state/starting task_start/0 task_start/1 state/running suspend state/suspended resume state/running task_exit/1/1 task_exit/0/0 state/draining state/ended" \
+	"Events has all events of the step in order"
+ok "Events from 0 are numbered from 1 without a gap" numbered "$tmpdir/all" 1
+ok "Events without from begin with the next event" numbered "$tmpdir/new" $((first + 1))
+ok "Events from an earlier event begin with it" numbered "$tmpdir/from" "$first"
+is "$(tail -n 1 "$tmpdir/new")" "$(tail -n 1 "$tmpdir/all")" "a follower from now on gets the same last event"
+is "$(tail -n 1 "$tmpdir/from")" "$(tail -n 1 "$tmpdir/all")" \
+	"a follower from an earlier event gets the same last event"
+is "$(json_get "$tmpdir/wait" '" ".join(reply["parameters"]["state"] for reply in docs)')" \
+	"running suspended running draining ended" "Wait with more reports each state"
+is "$(cat "$tmpdir/once")" "$(tail -n 1 "$tmpdir/wait")" \
+	"Wait without more has the same result as Wait with more"
+is "$(json_get "$tmpdir/once" 'p["result"]')" \
+	"$(json_get "$directory/result.json" '{k: v for k, v in d.items() if k != "keep_until_time_usec"}')" \
+	"the result of Wait is the retained one"
+is "$(ls "$directory")" "result.json" "nothing but the result is retained"
 rm -r "$directory"
 
-# ---- a result is on the disk before anybody is told ----------------------------------------------
-agent --proctrack "$tracker" --keep-result 1h -- sh -c 'echo up; sleep 600'
+# ---- a result is on the disk before any client has it---------------------------------------------
+start_step --proctrack "$tracker" --keep-result 1h -- sh -c 'echo up; sleep 600'
 fds=$(ls "/proc/$agent/fd" | wc -l)
 is_connected() {
 	[ "$(ls "/proc/$agent/fd" | wc -l)" -gt "$fds" ]
 }
-ask Wait >"$tmpdir/once" &
+request Wait >"$tmpdir/once" &
 once=$!
 eventually is_connected
 strace -f -o "$tmpdir/trace" -e trace=fsync,fdatasync,renameat,renameat2,rename,sendmsg,sendto,write,writev -p "$agent" 2>/dev/null &
@@ -82,14 +80,14 @@ is_traced_or_never() {
 }
 eventually is_traced_or_never
 if kill -0 $tracer 2>/dev/null; then
-	ask Terminate '{"grace_ms": 0}' >/dev/null
+	request Terminate '{"grace_ms": 0}' >/dev/null
 	wait "$agent"
 	wait $tracer
 	wait $once
 	synced=$(grep -n 'sync(' "$tmpdir/trace" | tail -n 1 | cut -d: -f1)
 	told=$(grep -n '"state.*ended.*result\|"ended' "$tmpdir/trace" | grep -E 'send|writev' | head -n 1 | cut -d: -f1)
 	if [ -n "$synced" ] && [ -n "$told" ]; then
-		ok "the result is synced before the first answer tells the end" test "$synced" -lt "$told"
+		ok "the result is synced before the first reply has the end" test "$synced" -lt "$told"
 	else
 		skip 1 "nothing could be traced"
 	fi
@@ -101,7 +99,7 @@ else
 fi
 rm -rf "$run"/*_"$job".0
 
-# ---- a step that could not be started tells those who wait ---------------------------------------
+# ---- clients that wait for a step that can't be started ------------------------------------------
 # Its program is not there: that is seen when all have been forked.
 python3 - "$run" "$tmpdir/failed" <<'END' &
 import glob, socket, sys, time
@@ -131,16 +129,16 @@ timeout 120 "$stepd" run -q --job "$job" --proctrack "$tracker" -n 200 -- /nonex
 status=$?
 wait $waiter
 waited=$?
-is $status 127 "a step whose program is not there fails"
+is $status 127 "a step of 200 tasks without a program gives 127"
 if [ $waited = 0 ]; then
-	is "$(field '[p["state"], p["result"]["reason"], p["result"]["exit_code"]]' <"$tmpdir/failed")" \
-		'["ended", "exec-failed", 127]' "and who waited is told why"
+	is "$(json_get "$tmpdir/failed" '[p["state"], p["result"]["reason"], p["result"]["exit_code"]]')" \
+		'["ended", "exec-failed", 127]' "Wait has the reason why a step was not started"
 else
 	skip 1 "nobody came in time"
 fi
 
 # ---- one who takes nothing -----------------------------------------------------------------------
-agent --proctrack "$tracker" -- sh -c 'echo up; sleep 600'
+start_step --proctrack "$tracker" -- sh -c 'echo up; sleep 600'
 python3 - "$(socket)" "$tmpdir/stopped" <<'END' &
 import socket, sys, time
 s = socket.socket(socket.AF_UNIX)
@@ -161,26 +159,27 @@ for i in range(1000):
 	while not s.recv(4096).endswith(b"\0"):
 		pass
 END
-is "$(answer 'p["last_event"] > 1000' Describe)" true "a thousand events, one of whose readers takes nothing"
+is "$(reply 'p["last_event"] > 1000' Describe)" true \
+	"a step has a thousand events though a follower reads nothing"
 rss=$(awk '/^VmRSS/ { print $2 }' "/proc/$agent/status")
 most=20000
 ! grep -q '^#define STEPD_SANITIZERS 1' "$top_builddir/config.h" || most=80000 # they keep what is freed
-ok "are no matter of the agent's memory ($rss KiB)" test "$rss" -lt $most
+ok "a follower that reads nothing does not let the agent's memory grow ($rss KiB)" test "$rss" -lt $most
 begin=$(now_ms)
 kill -TERM "$agent"
 wait "$agent"
 took=$(($(now_ms) - begin))
 kill $stopped
 wait $stopped 2>/dev/null
-agent --proctrack "$tracker" -- sh -c 'echo up; sleep 600'
+start_step --proctrack "$tracker" -- sh -c 'echo up; sleep 600'
 begin=$(now_ms)
 kill -TERM "$agent"
 wait "$agent"
 alone=$(($(now_ms) - begin))
-ok "nor of the step's end ($took ms, and $alone without followers)" no_slower $took $alone
+ok "a follower that reads nothing does not delay the step's end ($took ms, and $alone without followers)" no_slower $took $alone
 
 # ---- many who follow -----------------------------------------------------------------------------
-agent --proctrack "$tracker" -- sh -c 'echo up; sleep 600'
+start_step --proctrack "$tracker" -- sh -c 'echo up; sleep 600'
 python3 - "$(socket)" "$agent" <<'END' >"$tmpdir/many"
 import json, os, signal, socket, sys
 everyone = []
@@ -203,7 +202,7 @@ for s, data in zip(everyone, begun):
 print(len(ends), set(ends))
 END
 wait "$agent"
-is "$(cat "$tmpdir/many")" "200 {(False, 'ended')}" "two hundred followers have all of it"
-nothing_left "nothing is left"
+is "$(cat "$tmpdir/many")" "200 {(False, 'ended')}" "two hundred followers get all events"
+nothing_left "the job leaves no cgroup, process or file behind"
 
 done_testing

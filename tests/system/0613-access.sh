@@ -42,7 +42,7 @@ count() {
 	grep -c . "$tmpdir/$1"
 }
 
-agent --config "$tmpdir/stepd.conf" --proctrack "$tracker" --uid $owner --gid $owner -- sh -c 'echo up; sleep 600'
+start_step --config "$tmpdir/stepd.conf" --proctrack "$tracker" --uid $owner --gid $owner -- sh -c 'echo up; sleep 600'
 
 for who in "root|" "the owner|--uid $owner --gid $owner" "an operator|--uid $operator --gid $group" \
 	"somebody else|--uid $stranger --gid $stranger"; do
@@ -55,19 +55,19 @@ for who in "root|" "the owner|--uid $owner --gid $owner" "an operator|--uid $ope
 	*) wanted="$(count asks) $(count owns) $(count agents)" ;;
 	esac
 	is "$(denied asks "$options") $(denied owns "$options") $(denied agents "$options")" "$wanted" \
-		"$name may what the interface says"
+		"$name may call the methods that the interface allows"
 done
 
 as="--uid $stranger --gid $stranger"
-is "$(answer '[p["method"].split(".")[-1], p["needs"]]' Signal '{"signal": "KILL"}')" '["Signal", "owner"]' \
-	"who may not is told what it needs"
-is "$(refused Wait | cut -d' ' -f1)" PermissionDenied "nor may he wait"
-is "$(follow Events | field 'a["error"]')" io.stepd.Step.PermissionDenied "or follow"
-is "$(ask org.varlink.service.GetInfo | field 'p["interfaces"]')" '["org.varlink.service", "io.stepd.Step"]' \
-	"what the service is everybody may ask"
+is "$(reply '[p["method"].split(".")[-1], p["needs"]]' Signal '{"signal": "KILL"}')" '["Signal", "owner"]' \
+	"the refusal of a stranger's call has the access that it needs"
+is "$(refused Wait | cut -d' ' -f1)" PermissionDenied "Wait of a stranger is refused"
+is "$(follow Events | json_get - error)" io.stepd.Step.PermissionDenied "Events of a stranger are refused"
+is "$(request org.varlink.service.GetInfo | json_get - 'p["interfaces"]')" '["org.varlink.service", "io.stepd.Step"]' \
+	"GetInfo of a stranger is answered"
 as="--uid $operator --gid $group"
-is "$(refused Wait | cut -d' ' -f1)" PermissionDenied "an operator does not wait"
-is "$(answer 'p["state"]' Describe)" running "but asks"
+is "$(refused Wait | cut -d' ' -f1)" PermissionDenied "Wait of an operator is refused"
+is "$(reply 'p["state"]' Describe)" running "Describe of an operator is answered"
 
 # ---- what the files of the directory tell --------------------------------------------------------
 # Nothing that the methods deny: who may not follow the events may not read them either.
@@ -76,13 +76,13 @@ reads() { # UID GID FILE
 	setpriv --reuid "$1" --regid "$2" --clear-groups cat "$dir/$3" >"$tmpdir/read" 2>&1
 }
 as=
-is "$(ask Notify '{"message": "the colour is blue"}')" '{"parameters":{}}' "root leaves a note among the events"
+is "$(request Notify '{"message": "the colour is blue"}')" '{"parameters":{}}' "Notify of root is accepted"
 ok "root can read the events" reads 0 0 events.jsonl
-ok "with the note among them" grep -q "the colour is blue" "$tmpdir/read"
+ok "the file of events has root's message" grep -q "the colour is blue" "$tmpdir/read"
 fails "somebody else can't read the events, which the method denies him" reads $stranger $stranger events.jsonl
-fails "nor the spec" reads $stranger $stranger spec.json
-ok "but what runs here" reads $stranger $stranger state.json
-unlike "$(cat "$tmpdir/read")" "blue|sleep" "which has neither notes nor commands"
+fails "somebody else can't read the spec" reads $stranger $stranger spec.json
+ok "somebody else can read the state" reads $stranger $stranger state.json
+unlike "$(cat "$tmpdir/read")" "blue|sleep" "the state has neither messages nor commands"
 # Whether files in that file system can have such a list at all: one that lets user 1 read.
 : >"$run/listed"
 listed=$(python3 -c 'import os, struct, sys
@@ -92,8 +92,8 @@ os.setxattr(sys.argv[1], "system.posix_acl_access", acl)' "$run/listed" 2>&1)
 rm "$run/listed"
 if [ -z "$listed" ]; then
 	ok "the owner can read the events" reads $owner $owner events.jsonl
-	ok "and so can an operator" reads $operator $group events.jsonl
-	fails "but the owner can't write them" \
+	ok "an operator can read the events" reads $operator $group events.jsonl
+	fails "the owner can't write the events" \
 		setpriv --reuid $owner --regid $owner --clear-groups sh -c 'echo >>"$1"' - "$dir/events.jsonl"
 else
 	skip 3 "no access control lists here: $(printf '%s' "$listed" | tail -n 1)"
@@ -103,34 +103,36 @@ as="--uid $owner --gid $owner"
 follow Wait >"$tmpdir/waited" &
 waiter=$!
 eventually test -s "$tmpdir/waited"
-is "$(ask Terminate '{"grace_ms": 0}')" '{"parameters":{}}' "the owner ends it"
+is "$(request Terminate '{"grace_ms": 0}')" '{"parameters":{}}' "Terminate of the owner is accepted"
 as=
 wait "$agent"
 wait $waiter
-is "$(tail -n 1 "$tmpdir/waited" | field 'p["state"]')" ended "and is told so"
+is "$(json_get "$tmpdir/waited" 'docs[-1]["parameters"]["state"]')" ended "Wait of the owner has the step's end"
 
 # Without an agent the file is all there is.
-agent --config "$tmpdir/stepd.conf" --proctrack "$tracker" --uid $owner --gid $owner -- sh -c 'echo up; sleep 600'
+start_step --config "$tmpdir/stepd.conf" --proctrack "$tracker" --uid $owner --gid $owner -- sh -c 'echo up; sleep 600'
 eventually grep -q '"running"' "$run"/*_"$job".0/events.jsonl
-kill -9 "$agent"
-wait "$agent" 2>/dev/null
+kill_agent
 for who in $owner $stranger; do
 	setpriv --reuid $who --regid $who --clear-groups "$stepctl" events "$job.0" \
 		>"$tmpdir/events-$who" 2>"$tmpdir/events-$who.err"
 	echo $? >"$tmpdir/events-$who.status"
 done
-is "$(cat "$tmpdir/events-$stranger.status")" 3 "of a dead agent's events somebody else learns nothing"
+is "$(cat "$tmpdir/events-$stranger.status")" 3 "stepctl events of somebody else is refused without an agent"
 like "$(cat "$tmpdir/events-$stranger.err")" "only root, the step's owner and the operator group may read '.*/events.jsonl'" \
-	"but who may"
-like "$(cat "$tmpdir/events-$owner")" "running" "the owner reads them"
+	"the refusal of a dead agent's events names who may read them"
+like "$(cat "$tmpdir/events-$owner")" "running" "stepctl events of the owner shows a dead agent's events"
 "$stepd" adopt -q "$job.0" &
 adopter=$!
 eventually running 0
-eventually grep -q '"kind":"adopt"' "$run"/*_"$job.0"/events.jsonl
+has_adoption() {
+	[ "$(json_get "$(step_dir 0)/events.jsonl" 'any(e["kind"] == "adopt" for e in docs)')" = true ]
+}
+eventually has_adoption
 dir=$(dirname "$(socket)")
-fails "nor after the step was taken over" reads $stranger $stranger events.jsonl
-is "$(ask Terminate '{"grace_ms": 0}')" '{"parameters":{}}' "which ends"
+fails "somebody else can't read the events of an adopted step" reads $stranger $stranger events.jsonl
+is "$(request Terminate '{"grace_ms": 0}')" '{"parameters":{}}' "Terminate of an adopted step is accepted"
 wait $adopter
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 
 done_testing

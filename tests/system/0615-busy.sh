@@ -55,14 +55,14 @@ asker() { # UNTIL
 
 # The machine may be busy, too: what would hang takes four seconds.
 prompt() { # NAME, of $tmpdir/asked
-	longest=$(python3 -c 'import json, sys; print(json.load(sys.stdin)["longest_ms"])' <"$tmpdir/asked")
-	total=$(python3 -c 'import json, sys; print(json.load(sys.stdin)["total_ms"])' <"$tmpdir/asked")
-	ok "$1: no answer takes a second and a half, or a third of it all ($longest of $total ms)" \
+	longest=$(json_get "$tmpdir/asked" longest_ms)
+	total=$(json_get "$tmpdir/asked" total_ms)
+	ok "$1: no reply takes a second and a half, or a third of the whole time ($longest of $total ms)" \
 		test "$longest" -lt 1500 -o "$longest" -lt $((total / 3))
 }
 
 asked_in() { # STATE: how often
-	python3 -c 'import json, sys; print(json.load(sys.stdin)["states"].get(sys.argv[1], 0))' "$1" <"$tmpdir/asked"
+	json_get "$tmpdir/asked" "states.get('$1', 0)"
 }
 
 # ---- a launch ------------------------------------------------------------------------------------
@@ -81,15 +81,15 @@ for how in --no-label --label; do
 			agent=$!
 			wait $asking
 			if [ "$try" = 8 ] || [ "$(asked_in starting)" != 0 ]; then break; fi
-			ask Signal '{"signal": "KILL"}' >/dev/null
+			request Signal '{"signal": "KILL"}' >/dev/null
 			wait $agent
 		done
-		ok "$b $how: a step that makes $many tasks answers meanwhile ($(asked_in starting) times)" \
+		ok "$b $how: a step answers while it starts $many tasks ($(asked_in starting) times)" \
 			test "$(asked_in starting)" -ge 1
-		is "$(asked_in running)" 1 "$b $how: and when they run"
+		is "$(asked_in running)" 1 "$b $how: a step answers once its tasks run"
 		prompt "$b $how"
-		is "$(answer 'len(p["tasks"])' ListTasks)" "$many" "$b $how: it has them all"
-		ask Signal '{"signal": "KILL"}' >/dev/null
+		is "$(reply 'len(p["tasks"])' ListTasks)" "$many" "$b $how: the step has all its tasks"
+		request Signal '{"signal": "KILL"}' >/dev/null
 		wait $agent
 	done
 done
@@ -113,19 +113,20 @@ END
 waiter=$!
 eventually test -s "$tmpdir/there"
 timeout 300 "$stepd" run -q --job "$job" --proctrack "$tracker" -n "$many" -- sleep 600 2>/dev/null
-is $? 143 "a signal that is asked for during the launch reaches the tasks"
+is $? 143 "a signal that is requested during the launch reaches the tasks"
 wait $waiter
-is "$(cat "$tmpdir/waited")" "b'{\"parameters\":{}}\\x00'" "and is answered"
+is "$(cat "$tmpdir/waited")" "b'{\"parameters\":{}}\\x00'" \
+	"the request of a signal during the launch is answered"
 
 # ---- an ending -----------------------------------------------------------------------------------
-agent --proctrack "$tracker" -n 2 -- sh -c 'trap "" TERM; echo up; while :; do sleep 0.1; done'
+start_step --proctrack "$tracker" -n 2 -- sh -c 'trap "" TERM; echo up; while :; do sleep 0.1; done'
 asker 'states.get("ending", 0) > 100' >"$tmpdir/asked" &
 asking=$!
-ask Terminate '{"kill_sequence": "TERM:600s,KILL"}' >/dev/null
+request Terminate '{"kill_sequence": "TERM:600s,KILL"}' >/dev/null
 wait $asking
 ok "a step that is being ended answers" test "$(asked_in ending)" -gt 1
-prompt "meanwhile"
-ask Terminate '{"kill_sequence": "KILL"}' >/dev/null
+prompt "while a step is being ended"
+request Terminate '{"kill_sequence": "KILL"}' >/dev/null
 wait "$agent"
 
 # ---- a suspension that hangs ---------------------------------------------------------------------
@@ -135,54 +136,55 @@ hangs() {
 }
 
 if [ -x "$hostile" ] && backends | grep -qx cgroup; then
-	agent --proctrack cgroup --suspend-timeout 4s -n 2 -- \
+	start_step --proctrack cgroup --suspend-timeout 4s -n 2 -- \
 		sh -c 'echo up; [ $SLURM_PROCID = 0 ] || exec "$0" hang; while :; do sleep 0.02; done' "$hostile"
 	eventually hangs
-	ask Suspend >"$tmpdir/s1" &
+	request Suspend >"$tmpdir/s1" &
 	s1=$!
-	ask Suspend >"$tmpdir/s2" &
+	request Suspend >"$tmpdir/s2" &
 	s2=$!
 	asker 'n > 300' >"$tmpdir/asked"
 	prompt "cgroup: while a suspension hangs"
 	wait $s1
 	wait $s2
-	like "$(field 'a["error"] + " " + p["message"]' <"$tmpdir/s1")" \
-		"^io\.stepd\.Step\.SuspendFailed .*after 4 s there still moves pid [0-9]+ \(hostile\)" "cgroup: it fails, and names who moves"
-	is "$(cat "$tmpdir/s2")" "$(cat "$tmpdir/s1")" "cgroup: to all who asked"
-	ask Suspend >"$tmpdir/s1" &
+	like "$(json_get "$tmpdir/s1" 'error + " " + p["message"]')" \
+		"^io\.stepd\.Step\.SuspendFailed .*after 4 s there still moves pid [0-9]+ \(hostile\)" "cgroup: a hanging suspension fails with the name of the process"
+	is "$(cat "$tmpdir/s2")" "$(cat "$tmpdir/s1")" \
+		"cgroup: all requests of a hanging suspension get the same error"
+	request Suspend >"$tmpdir/s1" &
 	s1=$!
 	asker 'n > 20' >/dev/null
-	is "$(ask Resume)" '{"parameters":{}}' "cgroup: one that is under way is taken back"
+	is "$(request Resume)" '{"parameters":{}}' "cgroup: Resume cancels a suspension that is under way"
 	wait $s1
-	is "$(field 'p["message"]' <"$tmpdir/s1")" "the step was resumed meanwhile" "cgroup: and its asker told"
-	ask Suspend >"$tmpdir/s1" &
+	is "$(json_get "$tmpdir/s1" 'p["message"]')" "the step was resumed meanwhile" \
+		"cgroup: the request of a cancelled suspension fails with the reason"
+	request Suspend >"$tmpdir/s1" &
 	s1=$!
 	asker 'n > 20' >/dev/null
-	ask Signal '{"signal": "KILL"}' >/dev/null
+	request Signal '{"signal": "KILL"}' >/dev/null
 	wait "$agent"
 	wait $s1
-	like "$(field 'a["error"]' <"$tmpdir/s1")" "SuspendFailed" "cgroup: a kill waits for nothing"
+	like "$(json_get "$tmpdir/s1" error)" "SuspendFailed" \
+		"cgroup: Signal KILL ends a suspension that is under way"
 else
 	skip 6 "needs proctrack/cgroup and cmocka"
 fi
 
 # ---- thousands of processes ----------------------------------------------------------------------
-agent --proctrack "$tracker" -- python3 -c '
+start_step --proctrack "$tracker" -- python3 -c '
 import os, signal, sys
 for i in range(4200):
 	if os.fork() == 0:
 		signal.pause()
 print("up", flush=True)
 signal.pause()'
-is "$(ask ListPids | field 'a["error"]')" org.varlink.service.ExpectedMore "more than 4096 pids are told in pieces"
+is "$(request ListPids | json_get - error)" org.varlink.service.ExpectedMore \
+	"ListPids of more than 4096 pids needs more"
 follow ListPids >"$tmpdir/pieces"
-is "$(python3 -c 'import json, sys
-print([(len(a["parameters"]["pids"]), a.get("continues", False)) for a in map(json.loads, sys.stdin)])' <"$tmpdir/pieces")" \
-	"[(4096, True), (105, False)]" "of 4096"
-is "$(python3 -c 'import json, sys
-for a in map(json.loads, sys.stdin):
-	for x in a["parameters"]["pids"]:
-		print(x["pid"])' <"$tmpdir/pieces" | sort | md5sum)" "$(tree "$(answer 'p["tasks"][0]["pid"]' ListTasks)" | sort | md5sum)" "all of them"
+is "$(json_get "$tmpdir/pieces" '[[len(a["parameters"]["pids"]), a.get("continues", False)] for a in docs]')" \
+	"[[4096, true], [105, false]]" "ListPids with more sends pieces of 4096 pids"
+is "$(json_get "$tmpdir/pieces" '"\n".join(str(x["pid"]) for a in docs for x in a["parameters"]["pids"])' | sort | md5sum)" "$(tree "$(reply 'p["tasks"][0]["pid"]' ListTasks)" | sort | md5sum)" \
+	"the pieces of ListPids have all processes"
 (
 	until [ -e "$tmpdir/enough" ]; do follow ListPids >/dev/null; done
 ) &
@@ -190,9 +192,9 @@ lister=$!
 asker 'n > 200' >"$tmpdir/asked"
 : >"$tmpdir/enough"
 wait $lister
-prompt "while others have them listed"
-ask Signal '{"signal": "KILL"}' >/dev/null
+prompt "while another client lists thousands of processes"
+request Signal '{"signal": "KILL"}' >/dev/null
 wait "$agent"
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 
 done_testing

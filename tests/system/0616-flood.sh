@@ -35,13 +35,14 @@ print(len(refused))
 ' "$(socket)" "$1" $calls "$agent"
 }
 
-agent --proctrack "$tracker" --uid $owner --gid $owner -- sh -c 'echo up; exec sleep 600'
+start_step --proctrack "$tracker" --uid $owner --gid $owner -- sh -c 'echo up; exec sleep 600'
 refused=$(flood $owner)
-ok "most of the owner's are refused ($refused of $calls)" test "$refused" -gt 100
-is "$(flood 0)" 0 "none of root's are"
+ok "most of the owner's flood of signals is refused ($refused of $calls)" test "$refused" -gt 100
+is "$(flood 0)" 0 "no signal of root's flood is refused"
 as="--uid $owner --gid $owner"
-is "$(ask Signal '{"signal": "URG"}')" '{"parameters":{}}' "one by one they are taken again"
-is "$(ask Terminate '{"grace_ms": 0}')" '{"parameters":{}}' "and the step can be ended"
+is "$(request Signal '{"signal": "URG"}')" '{"parameters":{}}' \
+	"a single signal of the owner is accepted after the flood"
+is "$(request Terminate '{"grace_ms": 0}')" '{"parameters":{}}' "the owner can end the step after the flood"
 as=
 wait "$agent"
 
@@ -49,28 +50,31 @@ wait "$agent"
 # The events that led there are not sent one by one: the agent is followed by another, which goes on
 # from the last number in the file.
 most=$((1 << 18))
-agent --proctrack "$tracker" -- sh -c 'trap "echo heard" URG; echo up; while :; do sleep 0.05; done'
-kill -9 "$agent"
-wait "$agent" 2>/dev/null
-events=$(echo "$run"/*_"$job.0"/events.jsonl)
+start_step --proctrack "$tracker" -- sh -c 'trap "echo heard" URG; echo up; while :; do sleep 0.05; done'
+kill_agent
+events=$(step_dir 0)/events.jsonl
 echo "{\"sequence\":$((most - 4)),\"time_usec\":1,\"kind\":\"signal\",\"text\":\"URG\"}" >>"$events"
 "$stepd" adopt -q --keep-result 1h "$job.0" 2>"$tmpdir/err" &
 agent=$!
-eventually grep -q '"kind":"adopt"' "$events"
+has_adoption() {
+	[ "$(json_get "$events" 'any(e["kind"] == "adopt" for e in docs)')" = true ]
+}
+eventually has_adoption
 : >"$tmpdir/out"
 for round in 1 2 3 4 5 6; do
-	is "$(ask Signal '{"signal": "URG"}')" '{"parameters":{}}' "signal $round is sent"
+	is "$(request Signal '{"signal": "URG"}')" '{"parameters":{}}' \
+		"signal $round near the last event is accepted"
 	heard() {
 		[ "$(grep -c heard "$tmpdir/out")" -ge $round ]
 	}
-	ok "and heard" eventually heard
+	ok "signal $round near the last event reaches the task" eventually heard
 done
-last=$(sed -n '/"signal"/s/^{"sequence":\([0-9]*\),.*/\1/p' "$events" | tail -n 1)
-is "$last" $most "with so many events no more signals are told"
+last=$(json_get "$events" 'max(e["sequence"] for e in docs if e["kind"] == "signal")')
+is "$last" $most "no more signals are logged as events after so many"
 exec 9<"$events" # which goes with the step
-is "$(ask Terminate '{"grace_ms": 0}')" '{"parameters":{}}' "the step can be ended"
+is "$(request Terminate '{"grace_ms": 0}')" '{"parameters":{}}' "a step with so many events can be ended"
 wait "$agent"
-like "$(cat <&9)" '"state":"ended"' "which is told"
+is "$(json_get - 'docs[-1]["state"]' <&9)" ended "the end of a step with so many events is logged"
 rm -r "$run"/*_"$job.0"
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

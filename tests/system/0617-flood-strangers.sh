@@ -17,15 +17,14 @@ chmod 755 "$run"
 
 # A path that fits an address, wherever the tests run.
 socket_of() { # STEP
-	ln -sfn "$(echo "$run"/*_"$job.$1")" "$tmpdir/step$1"
+	ln -sfn "$(step_dir "$1")" "$tmpdir/step$1"
 	echo "$tmpdir/step$1/socket"
 }
 
 begin_step() { # STEP ARG...
 	step=$1
 	shift
-	"$stepd" run -q --job "$job" --step "$step" --proctrack "$tracker" --uid $owner --gid $owner "$@" &
-	eventually running "$step"
+	start_agent "$step" --proctrack "$tracker" --uid $owner --gid $owner "$@"
 }
 
 # Two users, 450 connections each, until end_flood.
@@ -125,7 +124,7 @@ END
 limited() { # STEP FLOODED_STEP: runs into its limit
 	begin_step "$1" --time-limit "${limit_ms}ms" -- sleep 600
 	limited_agent=$!
-	exec 9<"$(echo "$run"/*_"$job.$1")/events.jsonl"
+	exec 9<"$(step_dir "$1")/events.jsonl"
 	begin_flood "$(socket_of "$2")" $one $another
 	wait $limited_agent
 	end_flood
@@ -139,8 +138,8 @@ compare "$(late_ms "$tmpdir/events-3")" "$(late_ms "$tmpdir/events-2")" \
 	"the time limit keeps its moment while strangers flood"
 
 # ---- what the flood has left ---------------------------------------------------------------------
-is "$(ask Terminate '{"grace_ms": 0}')" '{"parameters":{}}' "the step is ended through its socket"
-ok "and so is the other one" "$stepctl" terminate --grace 0 "$job.1"
+is "$(request Terminate '{"grace_ms": 0}')" '{"parameters":{}}' "the step is ended through its socket"
+ok "the other step is ended by stepctl" "$stepctl" terminate --grace 0 "$job.1"
 wait
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

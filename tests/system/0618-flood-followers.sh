@@ -14,7 +14,7 @@ owner=65533
 followers=600
 chmod 755 "$run"
 
-agent --proctrack "$tracker" --uid $owner --gid $owner -- sh -c 'echo up; sleep 600'
+start_step --proctrack "$tracker" --uid $owner --gid $owner -- sh -c 'echo up; sleep 600'
 ln -s "$(dirname "$(socket)")" "$tmpdir/step"
 
 # Writes how many have the event of a message, each time that it is looked; at the end what all had.
@@ -68,23 +68,23 @@ eventually heard 1
 strace -o "$tmpdir/trace" -e trace=sendmsg,epoll_wait,epoll_pwait -p "$agent" 2>"$tmpdir/strace" &
 tracer=$!
 if eventually grep -q attached "$tmpdir/strace"; then
-	ask Notify '{"message": "heard"}' >/dev/null
-	ok "an event comes to all of $followers followers" eventually heard 2
+	request Notify '{"message": "heard"}' >/dev/null
+	ok "an event reaches all of $followers followers" eventually heard 2
 	most=$(most_in_turn)
 	ok "no turn of the agent's loop sends to all of them ($most in one at most)" turn_is_bounded
 	: >"$tmpdir/trace"
-	ask Terminate '{"grace_ms": 0}' >/dev/null
+	request Terminate '{"grace_ms": 0}' >/dev/null
 	wait "$agent"
 	wait $all
 	wait $tracer
 	most=$(most_in_turn)
-	ok "nor does one at the step's end ($most in one at most)" turn_is_bounded
+	ok "no turn at the step's end sends to all followers ($most in one at most)" turn_is_bounded
 	is "$(tail -n 1 "$tmpdir/followers")" "0 True False ended" \
-		"all followers have had the same events, without a gap, to the last one"
+		"all followers get the same events, without a gap, to the last one"
 else
 	skip 4 "strace can't be used"
-	ask Terminate '{"grace_ms": 0}' >/dev/null
+	request Terminate '{"grace_ms": 0}' >/dev/null
 	wait "$agent" $all $tracer
 fi
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

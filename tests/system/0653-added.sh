@@ -7,18 +7,15 @@
 # shellcheck source=tests/lib/control.sh
 . "${top_srcdir:?}/tests/lib/control.sh"
 
-socket() {
-	echo "$run/n1_$job.extern/socket"
-}
+step_name=extern
 
 replaced() { # COUNT: by so many successors
-	grep -q "\"adopted\":$1," "$run/n1_$job.extern/state.json" && running extern
+	adopted extern "$1" && running extern
 }
 
 successors=0
 replace() { # the agent is killed, another takes over
-	kill -9 "$agent"
-	wait "$agent" 2>/dev/null
+	kill_agent
 	successors=$((successors + 1))
 	"$stepd" adopt -q --keep-result 0 "$job.extern" 2>>"$tmpdir/err" &
 	agent=$!
@@ -41,7 +38,7 @@ for b in cgroup linuxproc; do
 		continue
 	}
 	successors=0
-	extern_agent
+	start_extern
 	sleep 600 &
 	first=$!
 	rm -f "$tmpdir/go"
@@ -50,32 +47,34 @@ for b in cgroup linuxproc; do
 	sleep 600 &
 	third=$!
 	for pid in $first $second $third; do
-		is "$(ask AddPid "{\"pid\": $pid}")" '{"parameters":{}}' "$b: a process is added"
+		is "$(request AddPid "{\"pid\": $pid}")" '{"parameters":{}}' "$b: AddPid to an extern step is accepted"
 	done
 	kill $third
 	wait $third 2>/dev/null
 	touch "$tmpdir/go"
 	eventually pgrep -P $second -f 'sleep 600'
 	all=$(printf '%s\n' $first $second "$(pgrep -P $second)" | sort -n | tr '\n' ' ')
-	is "$(pids)" "$all" "$b: those that live are members, with their children"
+	is "$(pids)" "$all" "$b: added processes that live are members, with their children"
 	replace
-	is "$(pids)" "$all" "$b: a successor knows them"
+	is "$(pids)" "$all" "$b: a successor knows the added processes"
 	replace
-	is "$(pids)" "$all" "$b: and its own successor"
+	is "$(pids)" "$all" "$b: a second successor knows the added processes"
 	before=$agent
-	ok "$b: the successor executes the program anew" "$stepctl" reexec "$job.extern"
-	is "$(pids)" "$all" "$b: which knows them"
+	ok "$b: a successor is upgraded by stepctl reexec" "$stepctl" reexec "$job.extern"
+	is "$(pids)" "$all" "$b: an upgraded successor knows the added processes"
 	sleep 600 &
 	third=$!
-	is "$(ask AddPid "{\"pid\": $third}")" '{"parameters":{}}' "$b: and takes another"
+	is "$(request AddPid "{\"pid\": $third}")" '{"parameters":{}}' \
+		"$b: AddPid to an upgraded successor is accepted"
 	replace
-	isnt "$agent" "$before" "$b: another successor"
-	is "$(pids)" "$(printf '%s\n' $all $third | sort -n | tr '\n' ' ')" "$b: knows all of them"
+	isnt "$agent" "$before" "$b: another successor has another pid"
+	is "$(pids)" "$(printf '%s\n' $all $third | sort -n | tr '\n' ' ')" \
+		"$b: the successor of an upgraded agent knows all added processes"
 	"$stepctl" terminate --now "$job.extern"
 	wait "$agent"
-	is $? 143 "$b: the step is ended"
+	is $? 143 "$b: stepctl terminate ends an extern step with 143"
 	wait $first $second $third 2>/dev/null
-	ok "$b: and they with it" all_ended $first $second $third
-	nothing_left "$b: nothing is left"
+	ok "$b: added processes end with the step" all_ended $first $second $third
+	nothing_left "$b: the job leaves no cgroup, process or file behind"
 done
 done_testing

@@ -7,20 +7,18 @@
 # shellcheck source=tests/lib/control.sh
 . "${top_srcdir:?}/tests/lib/control.sh"
 
-socket() {
-	echo "$run/n1_$job.extern/socket"
-}
+step_name=extern
 
 # An extern step, and $parent in it, which SIGTERM ends, with $child, which ignores it.
 begin() {
-	extern_agent
+	start_extern
 	rm -f "$tmpdir/child" "$tmpdir/go"
 	# shellcheck disable=SC2016 # the other shells' variables
 	sh -c 'until [ -e "$0/go" ]; do sleep 0.02; done
 		sh -c "trap \"\" TERM; echo \$\$ >$0/child; exec sleep 600" &
 		wait' "$tmpdir" &
 	parent=$!
-	is "$(ask AddPid "{\"pid\": $parent}")" '{"parameters":{}}' "$b: a process is added"
+	is "$(request AddPid "{\"pid\": $parent}")" '{"parameters":{}}' "$b: AddPid to an extern step is accepted"
 	touch "$tmpdir/go"
 	eventually ignores_term
 }
@@ -38,16 +36,12 @@ is_member_alone() {
 	[ "$(members)" = "$child " ]
 }
 
-has_ended() { # PID: it is gone, or whoever reaps it has not done so yet
-	! grep -s '^State:' "/proc/$1/status" | grep -qv 'Z (zombie)'
-}
-
 finish() { # NAME
 	wait "$agent"
-	is $? 143 "$b: $1: the step ends by the signal"
+	is $? 143 "$b: $1: the extern step ends with 143"
 	wait "$parent" 2>/dev/null
-	ok "$b: $1: the child of the added process has ended, too" has_ended "$child"
-	nothing_left "$b: $1: nothing is left"
+	ok "$b: $1: the child of the added process has ended, too" process_ended "$child"
+	nothing_left "$b: $1: the job leaves no cgroup, process or file behind"
 	kill -9 "$child" 2>/dev/null
 }
 
@@ -66,10 +60,10 @@ for b in cgroup linuxproc; do
 
 	begin
 	is "$(members)" "$(printf '%s\n' "$parent" "$child" | sort -n | tr '\n' ' ')" \
-		"$b: both are listed"
+		"$b: an added process and its child are members"
 	kill "$parent"
 	wait "$parent" 2>/dev/null
-	ok "$b: the child is still listed when its parent has ended" eventually is_member_alone
+	ok "$b: the child of an added process is a member after its parent has ended" eventually is_member_alone
 	"$stepctl" terminate --now "$job.extern"
 	finish "the parent has ended before"
 done
