@@ -18,8 +18,8 @@ sanitizers=$(grep -c '^#define STEPD_SANITIZERS 1' "${top_builddir:?}/config.h")
 
 step -n 3 -- sleep 600 &
 launcher=$!
-timeout 120 sh -c "until ls '$run'/*_$job.0/socket >/dev/null 2>&1; do sleep 0.05; done"
-dir=$(echo "$run"/*_"$job".0)
+eventually running 0
+dir=$(step_dir 0)
 socket=$dir/socket
 
 # A path that fits an address, wherever the tests run.
@@ -30,11 +30,9 @@ call() {
 	$varlink call "$socket" "$@"
 }
 
-# Until it runs; then without what its start needed.
-timeout 120 sh -c "until $varlink call '$socket' Describe | grep -q '\"state\":\"running\"'; do sleep 0.1; done"
-agent=$(call Describe | sed -n 's/.*"agent_pid":\([0-9]*\).*/\1/p')
+agent=$(call Describe | json_get - 'p["agent_pid"]')
 at_exit "kill $agent 2>/dev/null"
-ok "the agent is known" test -d "/proc/$agent"
+ok "Describe has the agent's pid" test -d "/proc/$agent"
 pids=$(call ListPids)
 
 count_fds() {
@@ -68,7 +66,7 @@ attack() { # KIND NAME [ARG...]
 	else
 		not_ok "a good client beside $name is answered in time" "$(cat "$tmpdir/good")"
 	fi
-	is "$hostile_status" 0 "$name did its worst"
+	is "$hostile_status" 0 "the hostile client $name ran to its end"
 }
 
 fds_before=$(count_fds)
@@ -84,16 +82,15 @@ if [ "$(id -u)" = 0 ]; then
 	$hostile --uid 65534 thousand "$short" 3 &
 	other=$!
 	sleep 1
-	like "$($varlink --uid 65534 call "$socket" org.varlink.service.GetInfo)" \
-		'"error":"io.stepd.Step.TooManyConnections","parameters":\{"limit":[0-9]+\}' \
-		"a user with too many connections is told so"
-	like "$(call Describe)" '"state":"running"' "and root is let in"
+	is "$($varlink --uid 65534 call "$socket" org.varlink.service.GetInfo | json_get - '[error, p["limit"] > 0]')" \
+		'["io.stepd.Step.TooManyConnections", true]' "a user with too many connections is refused"
+	is "$(call Describe | json_get - 'p["state"]')" running \
+		"root is served beside a user with too many connections"
 	wait $other
-	like "$($varlink --uid 65534 call "$socket" org.varlink.service.GetInfo)" '"product"' \
-		"he is let in when the others have gone"
-	like "$($varlink --uid 65534 call "$socket" ListPids)" \
-		'PermissionDenied.*"method":"io.stepd.Step.ListPids","needs":"ask"' \
-		"and not answered"
+	is "$($varlink --uid 65534 call "$socket" org.varlink.service.GetInfo | json_get - '"product" in p')" true \
+		"a user is served once the user's other connections have closed"
+	is "$($varlink --uid 65534 call "$socket" ListPids | json_get - '[error, p["method"], p["needs"]]')" \
+		'["io.stepd.Step.PermissionDenied", "io.stepd.Step.ListPids", "ask"]' "a user who may not ask is refused"
 else
 	skip 4 "another user needs root"
 fi
@@ -117,21 +114,21 @@ while [ "$(count_fds)" -gt "$fds_before" ] && [ $n -lt 50 ]; do
 	sleep 0.1
 	n=$((n + 1))
 done
-is "$(count_fds)" "$fds_before" "the agent has the descriptors it had"
+is "$(count_fds)" "$fds_before" "the agent has as many descriptors as before the hostile clients"
 grown=$(($(memory_kib VmRSS) - memory_before))
 most=$(($(memory_kib VmHWM) - memory_before))
 diag "the agent had grown by $most KiB, and has now by $grown KiB"
 if [ "$sanitizers" = 0 ]; then
 	# 64 MiB of buffers, a call, and what malloc loses between them.
-	ok "and never grew beyond its bound" test $most -lt $((96 * 1024))
-	ok "and has given back what it took" test $grown -lt $((16 * 1024))
+	ok "the agent's memory never grew beyond its bound" test $most -lt $((96 * 1024))
+	ok "the agent returns the memory that hostile clients took" test $grown -lt $((16 * 1024))
 else
 	skip 2 "sanitizers keep freed memory"
 fi
 ticks=$(cpu_ticks)
 sleep 1
-ok "it does nothing when nobody asks" test $(($(cpu_ticks) - ticks)) -le 2
-is "$(call ListPids)" "$pids" "the step has its processes"
+ok "the agent uses no processor time without requests" test $(($(cpu_ticks) - ticks)) -le 2
+is "$(call ListPids)" "$pids" "the step has the processes that it had before the hostile clients"
 
 # ---- a call that never ends --------------------------------------------------------------------
 begin=$(date +%s)
@@ -143,11 +140,11 @@ s.sendall(b'{"method":"io.stepd')
 s.settimeout(100)
 sys.exit(0 if s.recv(1) == b"" else 1)
 END
-is $? 0 "who sends half a call is closed"
+is $? 0 "a client that sends half a call is disconnected"
 took=$(($(date +%s) - begin))
-ok "not before ten seconds" test $took -ge 9
+ok "a client that sends half a call is not disconnected before ten seconds" test $took -ge 9
 
 is "$(call Terminate)" '{"parameters":{}}' "the step is ended through its socket"
 wait "$launcher"
-nothing_left "nothing is left of it"
+nothing_left "the step of hostile clients leaves no cgroup, process or file behind"
 done_testing

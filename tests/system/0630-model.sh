@@ -30,7 +30,7 @@ for backend in $backends; do
 		"$stepd" "$top_builddir/tests/lib/modelproc" "$dir" 2>&1)
 	status=$?
 	diag "$out"
-	is "$status" 0 "$backend: the socket says what the model says (MODEL_SEED=$seed)"
+	is "$status" 0 "$backend: the socket and the model agree (MODEL_SEED=$seed)"
 done
-nothing_left "no process, cgroup or directory is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

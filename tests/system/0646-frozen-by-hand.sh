@@ -12,45 +12,29 @@ command -v python3 >/dev/null || skip_all "python3 is missing"
 
 hostile=${top_builddir:?}/tests/lib/hostile
 
-field() { # STEP NAME: of its state.json
-	python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$run"/*_"$job.$1"/state.json "$2"
-}
-
-state_is() { # STEP STATE
-	[ "$(field "$1" state)" = "$2" ]
-}
-
 kinds() { # FILE KIND: how many events of that kind it has
-	python3 -c 'import json, sys
-print(sum(json.loads(line)["kind"] == sys.argv[2] for line in open(sys.argv[1])))' "$@"
+	json_get "$1" "sum(e['kind'] == '$2' for e in docs)"
 }
 
 begin() { # STEP ARG...
 	begin_step=$1
 	shift
 	rm -f "$tmpdir/up"
-	UP=$tmpdir/up "$stepd" run --job "$job" --step "$begin_step" --proctrack cgroup --keep-result 1h "$@" \
-		>"$tmpdir/out" 2>"$tmpdir/err" &
-	agent=$!
-	eventually running "$begin_step"
+	UP=$tmpdir/up start_agent "$begin_step" --proctrack cgroup --keep-result 1h "$@"
 	eventually test -e "$tmpdir/up"
 	group=$(find /sys/fs/cgroup -type d -path "*job_$job/step_$begin_step")
 	members=$group
 	[ ! -d "$group/members" ] || members=$group/members
 }
 
-kill_agent() {
-	kill -9 "$agent"
-	wait "$agent" 2>/dev/null
-}
-
 adopt() { # STEP
 	"$stepd" adopt "$job.$1" >"$tmpdir/out" 2>"$tmpdir/err" &
 	agent=$!
-	eventually grep -q "\"agent_pid\":$agent," "$run"/*_"$job.$1"/state.json
+	eventually has_agent "$1"
 	# A signal waits for what the adoption itself asks of the container.
 	"$stepctl" signal -s URG "$job.$1"
 }
+
 
 freeze() { # FILE VALUE
 	echo "$2" >"$1/cgroup.freeze"
@@ -77,14 +61,14 @@ kill_agent
 freeze "$group" 1
 eventually frozen "$group"
 adopt 1
-is "$(field 1 state)" suspended "a step that was frozen by hand is suspended for who adopts it"
-is "$(cat "$group/cgroup.freeze")" 1 "the adoption does not let it go on"
+is "$(state_of 1 state)" suspended "a step that was frozen by hand without an agent is suspended once adopted"
+is "$(cat "$group/cgroup.freeze")" 1 "adopt does not thaw a step that was frozen by hand"
 is "$(lines "step $job.1 was frozen by hand, and counts as suspended: 'stepctl resume' lets it go on")" 1 \
-	"one line of the adopter tells so, and the remedy"
-is "$(kinds "$(echo "$run"/*_"$job.1"/events.jsonl)" suspend)" 1 "the suspension is among the events"
-ok "stepctl resume lets it go on" "$stepctl" resume "$job.1"
-is "$(cat "$group/cgroup.freeze")" 0 "the group is thawed then"
-is "$(field 1 state)" running "the step is running then"
+	"one line of adopt reports the step frozen by hand, and the remedy"
+is "$(kinds "$(step_dir 1)/events.jsonl" suspend)" 1 "the events have the suspension by hand"
+ok "stepctl resume resumes a step frozen by hand" "$stepctl" resume "$job.1"
+is "$(cat "$group/cgroup.freeze")" 0 "stepctl resume thaws the cgroup of a step frozen by hand"
+is "$(state_of 1 state)" running "a step frozen by hand is running after stepctl resume"
 end 1
 
 begin 2 -- sh -c "$task"
@@ -92,12 +76,13 @@ begin 2 -- sh -c "$task"
 kill_agent
 freeze "$group" 0
 adopt 2
-is "$(field 2 state)" running "a suspended step that was thawed by hand is running for who adopts it"
-is "$(cat "$group/cgroup.freeze")" 0 "the adoption does not freeze it again"
-is "$(lines "step $job.2 was suspended, and let go on by hand")" 1 "one line of the adopter tells so"
-ok "the time that it stood still is counted" test "$(field 2 suspended_ns)" -gt 0
-ok "stepctl suspend stops it again" "$stepctl" suspend "$job.2"
-is "$(cat "$group/cgroup.freeze")" 1 "the group is frozen then"
+is "$(state_of 2 state)" running "a suspended step that was thawed by hand is running once adopted"
+is "$(cat "$group/cgroup.freeze")" 0 "adopt does not freeze a step that was thawed by hand"
+is "$(lines "step $job.2 was suspended, and let go on by hand")" 1 \
+	"one line of adopt reports the step thawed by hand"
+ok "the suspended time of a step thawed by hand is counted" test "$(state_of 2 suspended_ns)" -gt 0
+ok "stepctl suspend suspends a step that was thawed by hand" "$stepctl" suspend "$job.2"
+is "$(cat "$group/cgroup.freeze")" 1 "stepctl suspend freezes the cgroup of a step thawed by hand"
 end 2
 
 # A time limit of 3 s, of which the step runs for a moment, dead agent or not.
@@ -106,11 +91,11 @@ begin 3 --time-limit 3s -- sh -c "$task"
 kill_agent
 sleep 3
 adopt 3
-is "$(field 3 state)" suspended "what was suspended stays so when nobody has touched it"
+is "$(state_of 3 state)" suspended "a suspended step stays suspended once adopted"
 "$stepctl" resume "$job.3"
-ok "time that it stood still without an agent is not taken from its limit" state_is 3 running
+ok "suspended time without an agent is not taken from the time limit" running 3
 wait "$agent"
-is $? 124 "the rest of its time is its limit"
+is $? 124 "a step adopted while suspended ends by the rest of its time limit"
 
 # What a signal freezes for a moment is not the operator's, though its sender died on the way.
 if [ -x "$hostile" ]; then
@@ -124,9 +109,9 @@ if [ -x "$hostile" ]; then
 	is "$(cat "$group/cgroup.freeze")" 1 "an agent is killed while it signals a step"
 	"$stepd" adopt "$job.4" >"$tmpdir/out" 2>"$tmpdir/err" &
 	agent=$!
-	ok "its adopter lets the step go on" eventually grep -qx 0 "$group/cgroup.freeze"
-	is "$(field 4 state)" running "the step is running for it"
-	is "$(lines "by hand")" 0 "no line speaks of an operator"
+	ok "adopt thaws a step that its dead agent had frozen for a signal" eventually grep -qx 0 "$group/cgroup.freeze"
+	is "$(state_of 4 state)" running "a step frozen for a signal is running once adopted"
+	is "$(lines "by hand")" 0 "adopt reports no freezing by hand for a step frozen for a signal"
 	end 4
 else
 	skip 5 "needs cmocka"
@@ -139,53 +124,56 @@ kill_agent
 freeze "$parent" 1
 eventually frozen "$group"
 adopt 5
-is "$(field 5 state)" suspended "a step below a frozen group is suspended for who adopts it"
+is "$(state_of 5 state)" suspended "a step below a frozen cgroup is suspended once adopted"
 is "$(lines "step $job.5 was frozen by hand, and counts as suspended: '$parent' is frozen; write 0 to its cgroup.freeze")" 1 \
-	"the line names the group above"
+	"the line of adopt names the frozen cgroup above"
 out=$("$stepctl" resume "$job.5" 2>&1)
-isnt $? 0 "stepctl resume fails while a group above is frozen"
-like "$out" "can't resume the step: '$parent' is frozen; write 0 to its cgroup.freeze" "and names that group"
-is "$(field 5 state)" suspended "the step stays suspended"
+isnt $? 0 "stepctl resume fails while a cgroup above is frozen"
+like "$out" "can't resume the step: '$parent' is frozen; write 0 to its cgroup.freeze" \
+	"the failure of stepctl resume names the frozen cgroup above"
+is "$(state_of 5 state)" suspended "a step below a frozen cgroup stays suspended after stepctl resume"
 freeze "$parent" 0
-ok "with that group thawed it is running, for its agent, too" eventually state_is 5 running
-is "$(cat "$group/cgroup.freeze")" 0 "its own group was never frozen"
+ok "a step is running once the cgroup above is thawed" eventually running 5
+is "$(cat "$group/cgroup.freeze")" 0 "the step's own cgroup is not frozen with the one above"
 kill_agent
 freeze "$parent" 1
 eventually frozen "$group"
 out=$("$stepctl" resume "$job.5" 2>&1)
-isnt $? 0 "without an agent stepctl resume fails, too"
-like "$out" "'$parent' is frozen; write 0 to its cgroup.freeze" "and names the group above"
+isnt $? 0 "stepctl resume without an agent fails below a frozen cgroup"
+like "$out" "'$parent' is frozen; write 0 to its cgroup.freeze" \
+	"stepctl resume without an agent names the frozen cgroup above"
 freeze "$parent" 0
 adopt 5
-is "$(field 5 state)" running "a failed resumption without an agent changes nothing"
+is "$(state_of 5 state)" running "a failed stepctl resume without an agent changes nothing"
 end 5
 
 # ---- while the agent lives -------------------------------------------------------------------------
 begin 6 --time-limit 3s -- sh -c "$task"
-exec 9<"$(echo "$run"/*_"$job.6"/events.jsonl)"
+exec 9<"$(step_dir 6)/events.jsonl"
 freeze "$group" 1
-ok "a step that is frozen by hand is suspended for its agent" eventually state_is 6 suspended
-is "$(lines "step $job.6 was frozen by hand")" 1 "one line tells so"
+ok "a step that is frozen by hand is suspended for its agent" eventually suspended 6
+is "$(lines "step $job.6 was frozen by hand")" 1 "one line reports that a running step was frozen by hand"
 sleep 3
-ok "its time limit stands still" state_is 6 suspended
-ok "it can be signalled" "$stepctl" signal -s URG "$job.6"
-is "$(cat "$group/cgroup.freeze")" 1 "a signal does not let it go on"
+ok "the time limit of a step frozen by hand does not run" suspended 6
+ok "a step frozen by hand can be signalled" "$stepctl" signal -s URG "$job.6"
+is "$(cat "$group/cgroup.freeze")" 1 "a signal does not thaw a step frozen by hand"
 freeze "$group" 0
-ok "thawed by hand it is running again" eventually state_is 6 running
+ok "a step thawed by hand is running for its agent" eventually running 6
 wait "$agent"
-is $? 124 "and ends by its time limit"
+is $? 124 "a step thawed by hand ends by its time limit"
 cat <&9 >"$tmpdir/events"
 exec 9<&-
-is "$(kinds "$tmpdir/events" suspend)$(kinds "$tmpdir/events" resume)" 11 "both are among the events, once"
+is "$(kinds "$tmpdir/events" suspend)$(kinds "$tmpdir/events" resume)" 11 \
+	"the events have the freezing and the thawing by hand, once each"
 
 begin 7 -- sh -c "$task"
 freeze "$group" 1
-eventually state_is 7 suspended
-ok "stepctl suspend makes a suspension of it" "$stepctl" suspend "$job.7"
-ok "stepctl resume thaws it" "$stepctl" resume "$job.7"
-is "$(cat "$group/cgroup.freeze")" 0 "the group is thawed then"
+eventually suspended 7
+ok "stepctl suspend of a step frozen by hand succeeds" "$stepctl" suspend "$job.7"
+ok "stepctl resume after that succeeds" "$stepctl" resume "$job.7"
+is "$(cat "$group/cgroup.freeze")" 0 "stepctl resume thaws a step frozen by hand and suspended"
 freeze "$group" 1
-eventually state_is 7 suspended
+eventually suspended 7
 kill -TERM "$agent"
 wait "$agent"
 is $? 143 "a step that was frozen by hand can be ended"
@@ -197,24 +185,25 @@ isnt "$members" "$group" "members of an MPI step have a group of their own"
 for what in "$group" "$members"; do
 	name=${what##*/}
 	freeze "$what" 1
-	ok "$name: frozen by hand, the step is suspended" eventually state_is 8 suspended
+	ok "$name: the MPI step is suspended when this cgroup is frozen by hand" eventually suspended 8
 	freeze "$what" 0
-	ok "$name: thawed by hand, it is running" eventually state_is 8 running
+	ok "$name: the MPI step is running when this cgroup is thawed by hand" eventually running 8
 done
 kill_agent
 freeze "$members" 1
 eventually frozen "$members"
 adopt 8
-is "$(field 8 state)" suspended "frozen members are seen by who adopts the step"
+is "$(state_of 8 state)" suspended "a step with frozen members is suspended once adopted"
 "$stepctl" resume "$job.8"
-is "$(cat "$members/cgroup.freeze")" 0 "stepctl resume thaws them"
+is "$(cat "$members/cgroup.freeze")" 0 "stepctl resume thaws the members of an MPI step"
 freeze "$group" 1
-eventually state_is 8 suspended
+eventually suspended 8
 out=$("$stepctl" resume "$job.8" 2>&1)
-like "$out" "'$group' is frozen; write 0 to its cgroup.freeze" "of a frozen step the members can't be resumed, and the group is named"
+like "$out" "'$group' is frozen; write 0 to its cgroup.freeze" \
+	"stepctl resume of an MPI step names the frozen cgroup above its members"
 freeze "$group" 0
-ok "the step is running once it is thawed" eventually state_is 8 running
+ok "an MPI step is running once its cgroup is thawed" eventually running 8
 end 8
 
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -22,18 +22,6 @@ spec() { # BACKEND
 	printf ' "env": {"PATH": "/usr/bin:/bin", "STEPD_TEST_JOB": "%s", "UP": "%s"}}\n' "$job" "$tmpdir/up"
 }
 
-dir() { # of the step
-	for found in "$run"/*_"$job.$step_no"; do echo "$found"; done
-}
-
-agent_pid() {
-	sed -n 's/.*"agent_pid":\([0-9]*\).*/\1/p' "$(dir)/state.json" 2>/dev/null
-}
-
-waits() { # until the third task alone runs
-	[ "$(grep -c '"kind":"task_exit"' "$(dir)/events.jsonl" 2>/dev/null)" = 2 ]
-}
-
 # What makes a step go through that phase.
 provoke() { # FAILPOINT PID
 	case $1 in
@@ -59,6 +47,10 @@ wanted() { # FAILPOINT
 	esac
 }
 
+result() { # EXPRESSION
+	json_get "$(step_dir "$step_no")/result.json" "$1" 2>/dev/null
+}
+
 one_round() { # BACKEND FAILPOINT
 	rm -f "$tmpdir/up"
 	spec "$1" >"$tmpdir/spec"
@@ -73,7 +65,7 @@ one_round() { # BACKEND FAILPOINT
 	case $2 in
 	suspending | standing | ending)
 		eventually running "$step_no"
-		provoke "$2" "$(agent_pid)"
+		provoke "$2" "$(state_of "$step_no" agent_pid)"
 		;;
 	adopt-*) ;;
 	*) provoke "$2" ;;
@@ -94,7 +86,7 @@ one_round() { # BACKEND FAILPOINT
 	wants=$(wanted "$2")
 	# Who died after the result was written leaves the one that it wrote.
 	printf '%s\n' "$code" | grep -Eqx "$wants" || { complaint="status $code, not $wants"; return 1; }
-	if [ "$2" != claimed ] && ! grep -q '"state": "ended"' "$(dir)/result.json" 2>/dev/null; then
+	if [ "$2" != claimed ] && [ "$(result state)" != ended ]; then
 		complaint="no result"
 		return 1
 	fi
@@ -105,7 +97,7 @@ one_round() { # BACKEND FAILPOINT
 
 points=$(grep -ho 'failpoint("[a-z-]*")' "$top_srcdir"/stepd/step/*.c |
 	sed 's/.*"\(.*\)".*/\1/' | sort -u)
-ok "there are failpoints" test -n "$points"
+ok "the agent's sources have failpoints" test -n "$points"
 step_no=0
 good=0
 lost=0
@@ -120,16 +112,16 @@ while [ "$done_rounds" -lt "$rounds" ]; do
 			done_rounds=$((done_rounds + 1))
 			if one_round "$b" "$p"; then
 				good=$((good + 1))
-				[ "$code" != 121 ] && ! grep -q 'was lost' "$(dir)/result.json" 2>/dev/null || lost=$((lost + 1))
+				[ "$code" != 121 ] && [ "$(result 'any("was lost" in t["text"] for t in tasks)')" != true ] || lost=$((lost + 1))
 			else
-				not_ok "$b, killed at '$p'" "$complaint
+				not_ok "$b: a step whose agent is killed at '$p' ends as it should" "$complaint
 $(cat "$tmpdir/err")"
 			fi
 		done
 	done
 done
-is "$good of $done_rounds" "$done_rounds of $done_rounds" "every round ended as it should"
+is "$good of $done_rounds" "$done_rounds of $done_rounds" "every step whose agent was killed ended as it should"
 diag "kill -9 at every phase: $good of $done_rounds rounds right; in $lost of them a status was lost, and said to be"
 rm -rf "${run:?}"/*
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -19,19 +19,19 @@ agent=$!
 eventually running extern
 sleep 60 &
 member=$!
-ok "a process is added" \
+ok "AddPid to an extern step is accepted" \
 	"$top_srcdir/tests/lib/varlink.py" call "$run/n1_$job.extern/socket" AddPid "{\"pid\": $member}"
 touch "$STEPD_TEST_GASP"
 has_gone() {
 	! running extern && ! test -e "$run/n1_$job.extern"
 }
 kill -TERM "$agent"
-ok "its end is seen" eventually has_gone
+ok "the agent sees the last member end" eventually has_gone
 kill -KILL "$member" 2>/dev/null
 kill -KILL "$agent" 2>/dev/null
 wait "$agent"
-is $? 143 "and the step has ended by the signal"
+is $? 143 "the step of the last member ends by the signal"
 wait "$member" 2>/dev/null
-is "$(cat "$tmpdir/err")" "" "without a word"
-nothing_left "nothing is left"
+is "$(cat "$tmpdir/err")" "" "the agent of the last member reports nothing"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -16,7 +16,7 @@ GOCACHE=$tmpdir/cache
 GOFLAGS=
 GOTOOLCHAIN=local
 export GO111MODULE GOPATH GOCACHE GOFLAGS GOTOOLCHAIN
-ok "the client builds" go build -o "$tmpdir/goclient" "$top_srcdir/tests/lib/goclient/main.go"
+ok "the Go client builds" go build -o "$tmpdir/goclient" "$top_srcdir/tests/lib/goclient/main.go"
 
 cat >"$tmpdir/task" <<'END'
 #!/bin/sh
@@ -32,8 +32,8 @@ agent_shell=$!
 ready() {
 	running 0 && [ -f "$tmpdir/task.0" ] && [ -f "$tmpdir/task.1" ] && [ -f "$tmpdir/task.2" ]
 }
-ok "a step runs" eventually ready
-socket=$(echo "$run"/*_"$job.0"/socket)
+ok "a step runs for the Go client" eventually ready
+socket=$(step_dir 0)/socket
 
 go_client() {
 	timeout 300 "$tmpdir/goclient" "$socket" "$@"
@@ -47,53 +47,57 @@ answer() { # WORD...: what the client prints, and its status
 answer info
 is "$status" 0 "GetInfo answers"
 like "$out" "^stepd\|$("$stepd" --version | grep -oE '[0-9]+\.[0-9.]+')\|.*\|.*\bio\.stepd\.Step\b" \
-	"with the product, its version and its interface"
-like "$out" '\|.*\borg\.varlink\.service\b' "and that of every service"
+	"GetInfo has the product, its version and its interface"
+like "$out" '\|.*\borg\.varlink\.service\b' "GetInfo has the interface org.varlink.service"
 go_client description >"$tmpdir/description"
 ok "GetInterfaceDescription has the interface file, byte for byte" cmp "$tmpdir/description" "$interface"
 answer idl
 is "$(echo "$out" | awk '$1 == "method" { print $2 }')" \
-	"$(sed -n 's/^method \([A-Za-z]*\)(.*/\1/p' "$interface")" "its parser finds each method in it"
+	"$(sed -n 's/^method \([A-Za-z]*\)(.*/\1/p' "$interface")" "the Go client's parser finds each method of the interface"
 is "$(echo "$out" | awk '$1 == "error" { print $2 }')" \
-	"$(sed -n 's/^error \([A-Za-z]*\) .*/\1/p' "$interface")" "and each error"
+	"$(sed -n 's/^error \([A-Za-z]*\) .*/\1/p' "$interface")" "the Go client's parser finds each error of the interface"
 
 # ---- asking ------------------------------------------------------------------------------------
 answer describe
 node=${socket%/socket}
 node=${node##*/}
-agent=$(sed 's/.*"agent_pid":\([0-9]*\).*/\1/' "$run"/*_"$job.0"/state.json)
-is "$out" "${node%_*}/$job.0 running 3 3 $agent" "Describe"
+agent=$(state_of 0 agent_pid)
+is "$out" "${node%_*}/$job.0 running 3 3 $agent" "Describe has the step, its state, tasks and agent"
 for rank in 0 1 2; do
 	echo "$(cat "$tmpdir/task.$rank") $rank"
 	echo "$(cat "$tmpdir/child.$rank") $rank"
 done | sort >"$tmpdir/wanted"
 answer pids
-is "$(echo "$out" | cut -d' ' -f1,2 | sort)" "$(cat "$tmpdir/wanted")" "ListPids: each process, with its rank"
+is "$(echo "$out" | cut -d' ' -f1,2 | sort)" "$(cat "$tmpdir/wanted")" "ListPids has each process with its rank"
 while read -r pid _ ticks; do
-	[ "$ticks" = "$(sed 's/.*) //' "/proc/$pid/stat" | cut -d' ' -f20)" ] || echo "$pid"
+	[ "$ticks" = "$(start_ticks "$pid")" ] || echo "$pid"
 done >"$tmpdir/unlike" <<END
 $out
 END
-is "$(cat "$tmpdir/unlike")" "" "and the time of its start"
+is "$(cat "$tmpdir/unlike")" "" "ListPids has the start of each process"
 answer pids 2
-is "$(echo "$out" | cut -d' ' -f1 | sort)" "$(cat "$tmpdir/task.2" "$tmpdir/child.2" | sort)" "of one rank"
+is "$(echo "$out" | cut -d' ' -f1 | sort)" "$(cat "$tmpdir/task.2" "$tmpdir/child.2" | sort)" \
+	"ListPids with ranks has the processes of one rank"
 child=$(cat "$tmpdir/child.1")
 answer find "$child"
-is "$out" "$child $job.0 1" "FindPid"
+is "$out" "$child $job.0 1" "FindPid has the step and the rank of a process"
 
 # ---- errors, with their parameters -------------------------------------------------------------
 answer find 1
-is "$status $out" '1 io.stepd.Step.NoSuchProcess {"pid":1}' "a process that is none of the step's"
+is "$status $out" '1 io.stepd.Step.NoSuchProcess {"pid":1}' \
+	"FindPid of a process that is not the step's is refused"
 answer signal TERM 7
-is "$status $out" '1 io.stepd.Step.NoSuchTask {"rank":7}' "a rank that the step has not"
+is "$status $out" '1 io.stepd.Step.NoSuchTask {"rank":7}' "Signal to a missing rank is refused"
 answer FindPid
-is "$status $out" '1 org.varlink.service.InvalidParameter {"parameter":"pid"}' "a parameter that is missing"
+is "$status $out" '1 org.varlink.service.InvalidParameter {"parameter":"pid"}' \
+	"FindPid without a pid is refused"
 answer Fly
-is "$status" 1 "a method that is not there"
-like "$out" '^org\.varlink\.service\.MethodNotFound \{"method":"(io\.stepd\.Step\.)?Fly"\}$' "is named"
+is "$status" 1 "an unknown method fails"
+like "$out" '^org\.varlink\.service\.MethodNotFound \{"method":"(io\.stepd\.Step\.)?Fly"\}$' \
+	"the error of an unknown method names it"
 answer Events
-is "$status" 1 "events without more"
-like "$out" '^org\.varlink\.service\.ExpectedMore' "take more"
+is "$status" 1 "Events without more fail"
+like "$out" '^org\.varlink\.service\.ExpectedMore' "the error of Events without more is ExpectedMore"
 
 # ---- following, while others ask ---------------------------------------------------------------
 go_client events 1 >"$tmpdir/events" 2>&1 &
@@ -101,24 +105,24 @@ follower=$!
 go_client wait >"$tmpdir/wait" 2>&1 &
 waiter=$!
 answer signal USR1 1
-is "$status" 0 "Signal, to the tasks of one rank"
+is "$status" 0 "Signal with ranks succeeds"
 has_event() { # REGEX
 	grep -Eq "^[0-9]+ $1\$" "$tmpdir/events"
 }
-ok "the event of that task's end comes to who follows" eventually has_event 'task_exit - 1 138'
+ok "a follower gets the event of a task's end" eventually has_event 'task_exit - 1 138'
 answer describe
-like "$out" ' running 3 2 ' "and the others run on"
+like "$out" ' running 3 2 ' "the other tasks run on after Signal with ranks"
 answer signal SIGKILL
-is "$status" 0 "Signal, to all"
+is "$status" 0 "Signal to all tasks succeeds"
 wait "$waiter"
-is "$? $(cat "$tmpdir/wait")" "0 ended 138" "Wait answers at the end of the step, with its result"
+is "$? $(cat "$tmpdir/wait")" "0 ended 138" "Wait returns at the end of the step with its result"
 wait "$follower"
-is $? 0 "and the events end"
+is $? 0 "Events end with the step"
 cut -d' ' -f1 "$tmpdir/events" >"$tmpdir/sequence"
-is "$(cat "$tmpdir/sequence")" "$(seq 1 "$(wc -l <"$tmpdir/sequence")")" "they are numbered without a gap"
-is "$(grep -c ' task_start ' "$tmpdir/events")" 3 "each task's start is among them"
-is "$(grep -c ' task_exit ' "$tmpdir/events")" 3 "and its end"
-ok "and the end of the step" has_event 'state ended - -'
+is "$(cat "$tmpdir/sequence")" "$(seq 1 "$(wc -l <"$tmpdir/sequence")")" "the events are numbered without a gap"
+is "$(grep -c ' task_start ' "$tmpdir/events")" 3 "the events have each task's start"
+is "$(grep -c ' task_exit ' "$tmpdir/events")" 3 "the events have each task's end"
+ok "the events have the end of the step" has_event 'state ended - -'
 wait "$agent_shell"
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -36,15 +36,16 @@ ok "the header declares functions" test "$(wc -l <"$tmpdir/declared")" -gt 25
 if command -v nm >/dev/null; then
 	nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sort >"$tmpdir/exported"
 	is "$(cat "$tmpdir/exported")" "$(sed 's/$/@@LIBSTEPD_0/' "$tmpdir/declared")" \
-		"it exports those, each with its version, and nothing else"
-	is "$(objdump -p "$library" | awk '$1 == "SONAME" { print $2 }')" libstepd.so.0 "its soname"
+		"libstepd exports the declared functions, each with its version, and nothing else"
+	is "$(objdump -p "$library" | awk '$1 == "SONAME" { print $2 }')" libstepd.so.0 \
+		"the soname of libstepd is libstepd.so.0"
 	is "$(objdump -p "$library" | awk '$1 == "NEEDED" { print $2 }' | grep -vE '^lib(c|asan|ubsan)\.so|^ld-')" \
-		libjansson.so.4 "beside libc it needs jansson alone"
+		libjansson.so.4 "libstepd needs jansson alone beside libc"
 else
 	skip 3 "nm is not installed"
 fi
 is "$(sed -n 's/^\t\(stepd_[a-z_]*\);$/\1/p' "$map")" "$(cat "$tmpdir/declared")" \
-	"the version script names the same, in order"
+	"the version script has the declared functions, in order"
 
 # ---- its manual --------------------------------------------------------------------------------
 missing=
@@ -60,7 +61,7 @@ extra=
 for page in "$doc"/stepd_*.3; do
 	grep -qxF "$(basename "$page" .3)" "$tmpdir/declared" || extra="$extra ${page##*/}"
 done
-is "$extra" "" "no page tells of a function that is not there"
+is "$extra" "" "no manual page has a function that is not declared"
 
 # Arguments as the header has them: the words between the parentheses, without blanks.
 arguments() { # FUNCTION: of the header
@@ -78,7 +79,7 @@ while read -r function; do
 	[ "$(arguments "$function")" = "$(told_arguments "$function" "$doc/$page")" ] ||
 		different="$different $function"
 done <"$tmpdir/declared"
-is "$different" "" "with the types that the header has"
+is "$different" "" "each manual page has the types of the header"
 for code in $(grep -oE '^ \* -E[A-Z]+' "$header" | sed 's/.*-E/E/' | sort -u); do
 	ok "libstepd(3) has $code" grep -qxF ".It Bq Er $code" "$doc/libstepd.3"
 done
@@ -86,7 +87,7 @@ done
 # ---- programs outside the tree -----------------------------------------------------------------
 flags=$(pkg-config --cflags --libs libstepd)
 like "$flags" '-lstepd' "pkg-config knows the library"
-unlike "$flags" 'jansson' "who links it links nothing else"
+unlike "$flags" 'jansson' "pkg-config links libstepd and nothing else"
 awk '/^\.Sh / { on = $2 == "EXAMPLES" } on && /^\.Ed/ { exit } code { print } on && /^\.Bd -literal/ { code = 1 }' \
 	"$doc/libstepd.3" | sed 's/\\e/\\/g; s/\\-/-/g' >"$tmpdir/example.c"
 cc=${CC:-cc}
@@ -94,14 +95,15 @@ case $(nm -D "$library" 2>/dev/null) in
 *__asan_*) flags="$flags -fsanitize=address,undefined" ;;
 esac
 # shellcheck disable=SC2086 # words
-ok "the manual's example builds, without a warning" $cc -std=c11 -pedantic -Wall -Wextra -Werror \
+ok "the manual's example builds without a warning" $cc -std=c11 -pedantic -Wall -Wextra -Werror \
 	-o "$tmpdir/example" "$tmpdir/example.c" $flags
 mkdir -m 0755 "$tmpdir/run"
 STEPD_RUNTIME_DIR=$tmpdir/run
 export STEPD_RUNTIME_DIR
 status=0
 out=$("$tmpdir/example" 7.0 2>&1) || status=$?
-is "$status $out" "1 there is no step '7.0' on this node" "it runs, and says that there is no such step"
+is "$status $out" "1 there is no step '7.0' on this node" \
+	"the manual's example runs, and reports that there is no such step"
 
 cat >"$tmpdir/plus.cc" <<'END'
 #include <stepd/client.h>
@@ -115,13 +117,14 @@ int main()
 END
 if command -v c++ >/dev/null; then
 	# shellcheck disable=SC2086
-	ok "a program in C++ builds" c++ -std=c++17 -pedantic -Wall -Wextra -Werror \
+	ok "a program in C++ builds with libstepd" c++ -std=c++17 -pedantic -Wall -Wextra -Werror \
 		-o "$tmpdir/plus" "$tmpdir/plus.cc" $flags
-	ok "and runs" "$tmpdir/plus"
+	ok "a program in C++ runs with libstepd" "$tmpdir/plus"
 else
 	skip 2 "no C++ compiler is installed"
 fi
 
 make -s -C "$top_builddir" uninstall DESTDIR="$stage" >/dev/null 2>&1
-is "$(find "$stage" -name 'libstepd*' -o -name client.h -o -name 'stepd_*.3')" "" "and all of it can be removed"
+is "$(find "$stage" -name 'libstepd*' -o -name client.h -o -name 'stepd_*.3')" "" \
+	"make uninstall removes all of libstepd"
 done_testing

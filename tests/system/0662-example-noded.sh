@@ -22,11 +22,11 @@ esac
 cp -R "$top_srcdir/contrib/example-noded" "$tmpdir/noded"
 chmod -R u+w "$tmpdir/noded"
 # Jansson's own .pc is not below DESTDIR: the paths of ours are given instead.
-ok "it builds outside the tree" env PKG_CONFIG_PATH="$PKG_CONFIG_PATH" make -s -C "$tmpdir/noded" \
+ok "the example daemon builds outside the tree" env PKG_CONFIG_PATH="$PKG_CONFIG_PATH" make -s -C "$tmpdir/noded" \
 	CFLAGS="$cflags -I$(dirname "$(dirname "$(find "$stage" -name client.h)")")" \
 	LDFLAGS="-L$LD_LIBRARY_PATH"
 lines=$(grep -vcE '^[[:space:]]*$|^[[:space:]]*/?\*|^#' "$tmpdir/noded/noded.c")
-ok "in 150 lines ($lines), not counting includes and comments" test "$lines" -le 150
+ok "the example daemon has at most 150 lines ($lines) but for includes and comments" test "$lines" -le 150
 export LD_LIBRARY_PATH
 
 # ---- three steps ---------------------------------------------------------------------------------
@@ -59,52 +59,53 @@ noded() { # LOG ARG...
 	"$tmpdir/noded/noded" "$tmpdir/spool" "$@" >"$log" 2>"$log.err" &
 	noded=$!
 }
-said() { # LOG STEP REGEX
+logged() { # LOG STEP REGEX
 	grep -Eq "^[^ ]*_$job\.$2 $3" "$1"
 }
-said_all() {
-	said "$1" 0 "$2" && said "$1" 1 "$2" && said "$1" 2 "$2"
+logged_all() {
+	logged "$1" 0 "$2" && logged "$1" 1 "$2" && logged "$1" 2 "$2"
 }
 
 noded "$tmpdir/first" "$tmpdir/spec.0" "$tmpdir/spec.1" "$tmpdir/spec.2"
-ok "it launches them and follows them" eventually said_all "$tmpdir/first" '[0-9]+ state running'
+ok "the daemon launches three steps and follows them" eventually logged_all "$tmpdir/first" '[0-9]+ state running'
 touch "$tmpdir/go.0.0"
-ok "it hears of a task that ends" eventually said "$tmpdir/first" 0 '[0-9]+ task_exit - rank=0 exit=3'
+ok "the daemon gets the event of a task's end" eventually logged "$tmpdir/first" 0 '[0-9]+ task_exit - rank=0 exit=3'
 
 # ---- away --------------------------------------------------------------------------------------
 kill -9 "$noded"
 wait "$noded" 2>/dev/null
-ok "the agents live on without it" test "$(find "$run" -name socket | wc -l)" -eq 3
+ok "the agents live on without the daemon" test "$(find "$run" -name socket | wc -l)" -eq 3
 touch "$tmpdir/go.1.0" "$tmpdir/go.1.1"
 result_1() {
 	set -- "$run"/*_"$job.1"
 	[ -f "$1/result.json" ] && [ ! -e "$1/state.json" ]
 }
-ok "one step ends while it is away" eventually result_1
+ok "one step ends while the daemon is dead" eventually result_1
 
 # ---- back --------------------------------------------------------------------------------------
 noded "$tmpdir/second"
-ok "back again, it has the result of that one" eventually said "$tmpdir/second" 1 'result completed exit=3'
-kill -9 "$(sed 's/.*"agent_pid":\([0-9]*\).*/\1/' "$run"/*_"$job.2"/state.json)"
-ok "an agent that is killed is replaced, and its step followed on" eventually said "$tmpdir/second" 2 \
+ok "the restarted daemon gets the result of the step that ended" eventually logged "$tmpdir/second" 1 'result completed exit=3'
+kill -9 "$(state_of 2 agent_pid)"
+ok "the daemon replaces a killed agent, and follows its step" eventually logged "$tmpdir/second" 2 \
 	'[0-9]+ adopt '
 touch "$tmpdir/go.2.0" "$tmpdir/go.2.1"
-ok "to its end" eventually said "$tmpdir/second" 2 'result '
+ok "the daemon follows the step of a killed agent to its end" eventually logged "$tmpdir/second" 2 'result '
 touch "$tmpdir/go.0.1"
-ok "and follows the other to its end" eventually said "$tmpdir/second" 0 'result completed exit=3'
+ok "the daemon follows the other step to its end" eventually logged "$tmpdir/second" 0 'result completed exit=3'
 wait "$noded"
-is $? 0 "then it has nothing to do any more"
+is $? 0 "the daemon exits once all steps have ended"
 # What agents say goes to the same stderr.
-is "$(cat "$tmpdir/first.err" "$tmpdir/second.err" | grep -v "^stepd ")" "" "it complained of nothing"
+is "$(cat "$tmpdir/first.err" "$tmpdir/second.err" | grep -v "^stepd ")" "" "the daemon reports no failure"
 
 # ---- nothing missed ----------------------------------------------------------------------------
 for number in 0 2; do
 	sequence=$(cat "$tmpdir/first" "$tmpdir/second" | sed -n "s/^[^ ]*_$job\.$number \([0-9][0-9]*\) .*/\1/p")
 	is "$sequence" "$(seq 1 "$(echo "$sequence" | wc -l)")" \
-		"step $number: each event came once, in order, over both lives"
+		"step $number: the daemon gets each event once, in order, over both lives"
 done
-is "$(grep -c "_$job\.0 [0-9]* task_exit" "$tmpdir/second")" 1 "the other task's end in the second"
+is "$(grep -c "_$job\.0 [0-9]* task_exit" "$tmpdir/second")" 1 \
+	"the restarted daemon gets the event of the other task's end"
 noded "$tmpdir/third"
 wait "$noded"
-is "$? $(cat "$tmpdir/third")" "0 " "what was dealt with once is not dealt with again"
+is "$? $(cat "$tmpdir/third")" "0 " "the daemon does not handle ended steps again"
 done_testing
