@@ -5,39 +5,22 @@
 # what --json prints is what doc/stepctl.schema.json says.
 . "${top_srcdir:?}/tests/lib/step.sh"
 
-have_schema=
-! python3 -c 'import jsonschema' 2>/dev/null || have_schema=yes
-
 # fits NAME VERB ARG...: stepctl VERB --json ARG... exits with 0, and each line or the whole of what
 # it prints fits the schema's $defs/NAME. $tmpdir/json has it.
 fits() {
 	name=$1
 	shift
 	"$stepctl" "$@" --json >"$tmpdir/json" 2>"$tmpdir/err"
-	is "$?,$(cat "$tmpdir/err")" "0," "$b: $* --json"
+	is "$?,$(cat "$tmpdir/err")" "0," "$b: stepctl $* --json succeeds without a message"
 	valid "$name"
 }
 
 valid() { # NAME
-	if [ -z "$have_schema" ]; then
-		skip 1 "python3-jsonschema is not installed"
-		return
-	fi
-	ok "$b: it fits the schema of $1" python3 - "$top_srcdir/doc/stepctl.schema.json" "$1" "$tmpdir/json" <<'X'
-import json, sys, jsonschema
-schema = json.load(open(sys.argv[1]))
-jsonschema.Draft202012Validator.check_schema(schema)
-wanted = {"$schema": schema["$schema"], "$defs": schema["$defs"], "$ref": "#/$defs/" + sys.argv[2]}
-text = open(sys.argv[3]).read()
-docs = text.splitlines() if sys.argv[2].endswith("-line") else [text]
-assert docs, "nothing was printed"
-for doc in docs:
-    jsonschema.Draft202012Validator(wanted).validate(json.loads(doc))
-X
+	fits_schema "$b: what --json prints fits the schema of $1" stepctl.schema.json "$tmpdir/json" "$1"
 }
 
-of() { # EXPRESSION of the document d
-	python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$tmpdir/json" "$1"
+of() { # EXPRESSION
+	json_get "$tmpdir/json" "$1"
 }
 
 # agent STEP ARG...: a step in the background, once its tasks have said something.
@@ -63,62 +46,68 @@ for b in $(backends); do
 	first=$agent
 
 	# ---- asking
-	like "$("$stepctl" list)" "^$job\.0 .*running .*$b +$first\$" "$b: list"
+	like "$("$stepctl" list)" "^$job\.0 .*running .*$b +$first\$" \
+		"$b: list shows the step, its tracker and its agent"
 	fits list list
-	is "$(of "[s['agent_pid'] for s in d['steps']]")" "[$first]" "$b: with the agent's pid"
-	is "$("$stepctl" list --names)" "$(hostname | cut -d. -f1)/$job.0" "$b: list --names"
+	is "$(of "[s['agent_pid'] for s in d['steps']]")" "[$first]" "$b: list --json has the agent's pid"
+	is "$("$stepctl" list --names)" "$(hostname | cut -d. -f1)/$job.0" "$b: list --names prints the step's name"
 	out=$("$stepctl" show "$job.0")
-	like "$out" "^state +running\$" "$b: show tells the state"
-	like "$out" "^ +1 +[0-9]+ +running " "$b: and the tasks"
+	like "$out" "^state +running\$" "$b: show prints the state"
+	like "$out" "^ +1 +[0-9]+ +running " "$b: show prints the tasks"
 	fits show show "$job.0"
-	is "$(of "d['steps'][0]['agent_pid']")" "$first" "$b: with what Describe tells"
+	is "$(of "d['steps'][0]['agent_pid']")" "$first" "$b: show --json has what Describe has"
 	"$stepctl" pids "$job.0" >"$tmpdir/pids"
-	is "$(wc -l <"$tmpdir/pids")" 4 "$b: pids"
-	is "$("$stepctl" pids "$job.0" --tasks | awk '{ print $2 }' | sort | tr '\n' ' ')" "0 0 1 1 " "$b: pids --tasks"
-	is "$("$stepctl" pids "$job.0/1" --tasks | awk '{ print $2 }' | sort -u)" 1 "$b: pids of a rank"
+	is "$(wc -l <"$tmpdir/pids")" 4 "$b: pids prints all processes"
+	is "$("$stepctl" pids "$job.0" --tasks | awk '{ print $2 }' | sort | tr '\n' ' ')" "0 0 1 1 " \
+		"$b: pids --tasks prints the ranks"
+	is "$("$stepctl" pids "$job.0/1" --tasks | awk '{ print $2 }' | sort -u)" 1 \
+		"$b: pids of a rank prints that rank's processes"
 	fits pids pids "$job.0/0-1"
 	out=$(LC_ALL=C "$stepctl" ps "$job.0/1")
-	like "$out" "^ *[0-9]+ .* sh -c trap" "$b: ps shows commands"
-	like "$out" " task 1\$" "$b: below their tasks"
-	like "$out" ' [`][-]sleep 300$' "$b: as a tree"
+	like "$out" "^ *[0-9]+ .* sh -c trap" "$b: ps prints commands"
+	like "$out" " task 1\$" "$b: ps prints the tasks above their processes"
+	like "$out" ' [`][-]sleep 300$' "$b: ps prints a tree"
 	fits ps ps "$job.0"
-	is "$(of "sorted(p['command'] for p in d['steps'][0]['processes'])[:2]")" "['sh -c trap \"echo usr1 \$SLURM_PROCID\" USR1; sleep 300 & echo up; while :; do wait; done', 'sh -c trap \"echo usr1 \$SLURM_PROCID\" USR1; sleep 300 & echo up; while :; do wait; done']" "$b: whole commands for programs"
+	is "$(of '"\n".join({p["command"] for p in steps[0]["processes"] if p["command"].startswith("sh ")})')" \
+		"sh -c trap \"echo usr1 \$SLURM_PROCID\" USR1; sleep 300 & echo up; while :; do wait; done" \
+		"$b: ps --json has whole commands"
 	# shellcheck disable=SC2046 # pids
 	out=$("$stepctl" find $(cat "$tmpdir/pids") 1)
-	is "$?" 1 "$b: find, with one that is in no step"
-	is "$(printf '%s\n' "$out" | grep -c "step $job.0 task [01] ")" 4 "$b: finds the others"
-	is "$("$stepctl" find - <"$tmpdir/pids" | wc -l)" 4 "$b: and from standard input"
+	is "$?" 1 "$b: find exits with 1 where a pid is in no step"
+	is "$(printf '%s\n' "$out" | grep -c "step $job.0 task [01] ")" 4 \
+		"$b: find prints the step and task of the other pids"
+	is "$("$stepctl" find - <"$tmpdir/pids" | wc -l)" 4 "$b: find reads pids from standard input"
 	fits find find "$(head -n 1 "$tmpdir/pids")"
-	like "$("$stepctl" usage "$job.0")" "^processes now +4 +2 +2 " "$b: usage"
+	like "$("$stepctl" usage "$job.0")" "^processes now +4 +2 +2 " "$b: usage prints the number of processes"
 	fits usage usage "$job.0"
 	fits usage-line usage "$job.0" -i 100ms -n 2
-	is "$(wc -l <"$tmpdir/json")" 2 "$b: as often as was asked for"
+	is "$(wc -l <"$tmpdir/json")" 2 "$b: usage -n 2 prints two lines"
 	fits top-line top --batch -n 2 -i 100ms
 	ok "$b: top --batch shows the step and how many processes it has" eventually top_shows 4
 
 	# ---- acting
 	fits signal signal -s USR1 "$job.0/1" --leader
-	ok "$b: one task gets the signal" eventually grep -q "usr1 1" "$tmpdir/out.0"
-	ok "$b: the other does not" sh -c "! grep -q 'usr1 0' '$tmpdir/out.0'"
+	ok "$b: signal to one task reaches it" eventually grep -q "usr1 1" "$tmpdir/out.0"
+	ok "$b: signal to one task does not reach the other" sh -c "! grep -q 'usr1 0' '$tmpdir/out.0'"
 	pid=$("$stepctl" pids --tasks "$job.0/0" | sort -n | awk 'NR == 1 { print $1 }')
-	ok "$b: a signal to one process" "$stepctl" signal --signal=10 --pid "$pid" --leader "$job.0"
-	ok "$b: arrives" eventually grep -q "usr1 0" "$tmpdir/out.0"
+	ok "$b: signal --pid succeeds" "$stepctl" signal --signal=10 --pid "$pid" --leader "$job.0"
+	ok "$b: signal --pid reaches the process" eventually grep -q "usr1 0" "$tmpdir/out.0"
 	out=$("$stepctl" signal --pid 1 "$job.0" 2>&1)
-	is "$?" 1 "$b: not to one that is none of the step's"
+	is "$?" 1 "$b: signal --pid of a process that is not the step's fails"
 	out=$("$stepctl" signal "$job.0/7" 2>&1)
-	is "$?" 1 "$b: nor to a task that it does not have"
+	is "$?" 1 "$b: signal to a missing task fails"
 	fits suspend suspend "$job.0"
-	like "$("$stepctl" list)" "^$job\.0 .*suspended" "$b: suspend"
+	like "$("$stepctl" list)" "^$job\.0 .*suspended" "$b: suspend suspends the step"
 	fits resume resume "$job.0"
-	like "$("$stepctl" list)" "^$job\.0 .*running" "$b: resume"
+	like "$("$stepctl" list)" "^$job\.0 .*running" "$b: resume resumes the step"
 	fits notify notify "$job.0" "hello, step"
-	ok "$b: notify writes to its standard error" eventually grep -q "hello, step" "$tmpdir/log.0"
+	ok "$b: notify writes to the step's standard error" eventually grep -q "hello, step" "$tmpdir/log.0"
 	sleep 300 &
 	added=$!
 	if [ "$b" = pgid ]; then
 		out=$("$stepctl" add "$job.0" $added 2>&1)
 		is "$?" 8 "$b: add is refused for a process of another session"
-		like "$out" "AddPid: Failed: .*$added.*EPERM" "$b: with the system's reason"
+		like "$out" "AddPid: Failed: .*$added.*EPERM" "$b: the refusal of add has the system's reason"
 		kill $added
 		skip 1 "a process of another session can't be added to a process group"
 	else
@@ -128,12 +117,13 @@ for b in $(backends); do
 	before=$("$stepctl" pids "$job.0")
 	fits events-line events "$job.0"
 	out=$("$stepctl" events "$job.0")
-	like "$out" " 1 state +starting\$" "$b: events tells the first"
-	like "$out" " signal +.*task 1 " "$b: and the signal"
-	is "$("$stepctl" events --from 3 "$job.0" | awk 'NR == 1 { print $3 }')" 3 "$b: from one that is named"
+	like "$out" " 1 state +starting\$" "$b: events prints the first event"
+	like "$out" " signal +.*task 1 " "$b: events prints the signal"
+	is "$("$stepctl" events --from 3 "$job.0" | awk 'NR == 1 { print $3 }')" 3 \
+		"$b: events --from begins with that event"
 	fits reexec reexec "$job.0"
-	like "$("$stepctl" show "$job.0")" "^agent +$first\$" "$b: reexec keeps the agent"
-	is "$("$stepctl" pids "$job.0")" "$before" "$b: and the processes"
+	like "$("$stepctl" show "$job.0")" "^agent +$first\$" "$b: reexec does not change the agent's pid"
+	is "$("$stepctl" pids "$job.0")" "$before" "$b: reexec does not change the processes"
 
 	# ---- the end
 	"$stepctl" events --follow "$job.0" >"$tmpdir/events" &
@@ -141,7 +131,7 @@ for b in $(backends); do
 	"$stepctl" wait "$job.0" >"$tmpdir/waited" 2>&1 &
 	waiter=$!
 	out=$("$stepctl" wait --timeout 100ms "$job.0" 2>&1)
-	is "$?" 125 "$b: wait with a timeout"
+	is "$?" 125 "$b: wait --timeout exits with 125 while the step runs"
 	fits terminate terminate --grace 200ms "$job.0"
 	wait "$first"
 	status=$?
@@ -149,43 +139,43 @@ for b in $(backends); do
 	is "$?,$(cat "$tmpdir/waited")" "$status," "$b: wait ends with the step's status, silently"
 	wait $follower
 	is "$?" 0 "$b: events --follow ends with the step"
-	like "$(cat "$tmpdir/events")" " task_exit +task 0 " "$b: and has told its end"
+	like "$(cat "$tmpdir/events")" " task_exit +task 0 " "$b: events --follow prints the end of a task"
 	for verb in show ps pids signal suspend resume terminate events usage add notify reexec; do
 		set -- "$job.0"
 		[ $verb != notify ] || set -- "$job.0" text
 		[ $verb != add ] || set -- "$job.0" 1
 		out=$("$stepctl" $verb "$@" 2>&1)
-		is "$?" 1 "$b: $verb of a step that is gone"
+		is "$?" 1 "$b: $verb of a step that has ended exits with 1"
 	done
 
 	# ---- several
 	agent 1 --proctrack "$b" -- sh -c 'echo up; exec sleep 300'
 	first=$agent
 	agent 2 --proctrack "$b" -- sh -c 'echo up; exec sleep 300'
-	ok "$b: several steps are suspended" "$stepctl" suspend "$job.1" "$job.2"
-	is "$("$stepctl" list | grep -c suspended)" 2 "$b: all of them"
+	ok "$b: suspend of two steps succeeds" "$stepctl" suspend "$job.1" "$job.2"
+	is "$("$stepctl" list | grep -c suspended)" 2 "$b: suspend of two steps suspends both"
 	"$stepctl" resume --json "$job.1" "$job.7" "$job.2" >"$tmpdir/json" 2>"$tmpdir/err"
-	is "$?" 1 "$b: one that is not there"
+	is "$?" 1 "$b: resume with a missing step among others exits with 1"
 	valid resume
-	is "$(of "[s.get('done', s.get('error', {}).get('code')) for s in d['steps']]")" "[True, 'not_found', True]" \
-		"$b: does not keep the others"
+	is "$(of "[s.get('done', s.get('error', {}).get('code')) for s in steps]")" '[true, "not_found", true]' \
+		"$b: resume with a missing step among others resumes the others"
 	out=$("$stepctl" show "$job." 2>&1)
-	is "$?" 2 "$b: a beginning that two steps have is not unique"
+	is "$?" 2 "$b: show refuses a beginning that two steps have"
 	out=$("$stepctl" set-limits --json --pids 100 "$job.1" 2>"$tmpdir/err")
 	status=$?
 	printf '%s\n' "$out" >"$tmpdir/json"
-	ok "$b: set-limits is done, or not supported" test $status = 0 -o $status = 7
+	ok "$b: set-limits succeeds, or is not supported" test $status = 0 -o $status = 7
 	valid set-limits
 	"$stepctl" wait --json "$job.1" "$job.2" >"$tmpdir/json" &
 	waiter=$!
 	eventually sh -c "[ \$(ls -l /proc/$waiter/fd | grep -c socket) = 2 ]"
-	ok "$b: end at once" "$stepctl" terminate --now "$job.1" "$job.2"
+	ok "$b: terminate --now of two steps succeeds" "$stepctl" terminate --now "$job.1" "$job.2"
 	wait $waiter
-	isnt "$?" 0 "$b: wait for several"
+	isnt "$?" 0 "$b: wait for two killed steps exits with a failure"
 	valid wait
 	wait "$first" "$agent"
 	rm -rf "${run:?}"/*
-	nothing_left "$b: nothing is left"
+	nothing_left "$b: the job leaves no cgroup, process or file behind"
 done
 
 # ---- a result that is kept -----------------------------------------------------------------------
@@ -193,20 +183,20 @@ printf '{"job": %s, "argv": ["/bin/sh", "-c", "exit 7"]}\n' "$job" >"$tmpdir/spe
 b=kept
 "$stepd" serve -q --spec "$tmpdir/spec" --keep-result 1h 2>/dev/null
 out=$("$stepctl" wait "$job.0")
-is "$?,$out" "7," "wait tells the status of a step that ended before"
+is "$?,$out" "7," "wait exits with the status of a step that ended before"
 "$stepctl" wait --json "$job.0" >"$tmpdir/json"
 valid wait
-like "$("$stepctl" list)" "^$job\.0 .*ended .* -\$" "list shows it"
+like "$("$stepctl" list)" "^$job\.0 .*ended .* -\$" "list shows a step with a retained result"
 fits show show "$job.0"
-like "$("$stepctl" show "$job.0")" "^exit status +7\$" "and show its result"
+like "$("$stepctl" show "$job.0")" "^exit status +7\$" "show prints a retained result"
 rm -rf "${run:?}"/*
 
 # ---- wrong usage ---------------------------------------------------------------------------------
 while read -r wanted args; do
 	# shellcheck disable=SC2086 # words
 	out=$("$stepctl" $args 2>&1 </dev/null)
-	is "$?" "$wanted" "stepctl $args: $wanted"
-	isnt "$out" "" "and it says something"
+	is "$?" "$wanted" "stepctl $args exits with $wanted"
+	isnt "$out" "" "stepctl $args prints something"
 done <<X
 2 nonsense
 2 show
@@ -237,22 +227,23 @@ done <<X
 2 show $job.0/1
 X
 like "$("$stepctl" --json list 2>&1)" "^stepctl: '--json' before the verb: options stand behind it" \
-	"an option before the verb: where it belongs"
-is "$("$stepctl" nonsense 2>&1 | wc -l)" 1 "a wrong verb: one line, which stays on the screen"
-is "$("$stepctl" help signal)" "$("$stepctl" signal --help)" "help VERB is VERB --help"
+	"an option before the verb is refused with the remedy"
+is "$("$stepctl" nonsense 2>&1 | wc -l)" 1 "a wrong verb is reported in one line"
+is "$("$stepctl" help signal)" "$("$stepctl" signal --help)" "stepctl help VERB prints what VERB --help prints"
 like "$("$stepctl" show "$job.0/1" 2>&1)" "show takes whole steps only: the ranks '1'" \
-	"ranks where they can't be"
+	"ranks are refused by a verb that takes whole steps"
 ok "the list of verbs fits 80 columns" test "$("$stepctl" --help | wc -L)" -le 80
 
 # ---- a step that goes on -------------------------------------------------------------------------
 agent 0 -n 2 -- sh -c 'echo up; sleep 300'
 like "$("$stepctl" wait --timeout 100ms "$job.0" 2>&1)" \
-	"it has not ended within the --timeout of 100 ms" "wait: the agent is not blamed"
+	"it has not ended within the --timeout of 100 ms" "wait --timeout reports that the step has not ended"
 like "$("$stepctl" add "$job.0" 4194305 2>&1)" "there is no process 4194305 on this node" \
-	"add, of a process that there is not"
-is "$("$stepctl" notify "$job.0" '' 2>&1)" "stepctl notify: the message is empty" "notify nothing"
+	"add of a missing process fails with the reason"
+is "$("$stepctl" notify "$job.0" '' 2>&1)" "stepctl notify: the message is empty" \
+	"notify of an empty message fails with the reason"
 "$stepctl" top --batch --json -n 1 -i 1s "$job.0" >"$tmpdir/json"
-is "$(of 'd["steps"][0]["cpus"] is not None')" True "top: one table has CPU%"
+is "$(of 'steps[0]["cpus"] is not None')" true "top -n 1 has the CPU use"
 "$stepctl" terminate --now "$job.0"
 wait "$agent"
 done_testing

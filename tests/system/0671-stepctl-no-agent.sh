@@ -6,65 +6,66 @@
 
 # killed BACKEND: step 0 of two tasks, whose agent has been killed; $left are its processes.
 killed() {
-	: >"$tmpdir/out"
-	"$stepd" run -q --job "$job" --proctrack "$1" -n 2 -- sh -c 'sleep 300 & echo up; wait' >"$tmpdir/out" 2>/dev/null &
-	agent=$!
+	start_step --proctrack "$1" -n 2 -- sh -c 'sleep 300 & echo up; wait'
 	eventually sh -c "[ \$(grep -c up '$tmpdir/out') = 2 ]"
 	left=$("$stepctl" pids "$job.0")
-	kill -9 $agent
-	wait $agent 2>/dev/null
+	kill_agent
 	eventually sh -c "'$stepctl' list | grep -q ' died\$'"
 }
 
 for b in $(backends); do
 	killed "$b"
-	like "$("$stepctl" list)" "^$job\.0 .* died\$" "$b: list tells of a dead agent"
+	like "$("$stepctl" list)" "^$job\.0 .* died\$" "$b: list shows that the agent died"
 	for verb in show signal terminate notify add reexec; do
 		set -- "$job.0"
 		[ $verb != notify ] || set -- "$job.0" text
 		[ $verb != add ] || set -- "$job.0" 1
 		out=$("$stepctl" $verb "$@" 2>&1)
 		is "$?,$out" "4,stepctl $verb: step $job.0: its agent has died; 'stepd adopt $job.0' takes the step over" \
-			"$b: $verb names the remedy"
+			"$b: $verb of a dead agent's step names the remedy"
 	done
 	out=$("$stepctl" wait "$job.0" 2>&1)
-	is "$?" 125 "$b: wait can't tell"
+	is "$?" 125 "$b: wait for a dead agent's step exits with 125"
 	"$stepctl" events "$job.0" >"$tmpdir/events" 2>"$tmpdir/err"
-	is "$?" 0 "$b: events are those that it wrote"
-	like "$(cat "$tmpdir/events")" " task_start +task 1 " "$b: whole"
-	like "$(cat "$tmpdir/err")" "its agent has died" "$b: which is said"
+	is "$?" 0 "$b: events of a dead agent's step succeeds"
+	like "$(cat "$tmpdir/events")" " task_start +task 1 " \
+		"$b: events of a dead agent's step prints what the agent wrote"
+	like "$(cat "$tmpdir/err")" "its agent has died" \
+		"$b: events of a dead agent's step reports that the agent died"
 	if [ "$b" = linuxproc ]; then
 		for verb in pids ps usage suspend resume; do
 			out=$("$stepctl" $verb "$job.0" 2>&1)
-			is "$?" 4 "$b: $verb can't be had"
-			like "$out" "stepd adopt" "$b: and names the remedy"
+			is "$?" 4 "$b: $verb of a dead agent's step exits with 4"
+			like "$out" "stepd adopt" "$b: $verb of a dead agent's step names the remedy"
 		done
 	else
 		is "$("$stepctl" pids "$job.0")" "$left" "$b: pids needs no agent"
-		is "$("$stepctl" ps "$job.0" | grep -c 'sleep 300')" 4 "$b: nor does ps"
+		is "$("$stepctl" ps "$job.0" | grep -c 'sleep 300')" 4 "$b: ps needs no agent"
 		# shellcheck disable=SC2086 # pids
-		is "$("$stepctl" find $left | grep -c "step $job.0 ")" 4 "$b: nor find"
-		like "$("$stepctl" usage "$job.0")" "^processes now +4 " "$b: nor usage"
+		is "$("$stepctl" find $left | grep -c "step $job.0 ")" 4 "$b: find needs no agent"
+		like "$("$stepctl" usage "$job.0")" "^processes now +4 " "$b: usage needs no agent"
 	fi
 	if [ "$b" = cgroup ]; then
 		group=$(find /sys/fs/cgroup -type d -path "*job_$job/step_0")
-		ok "$b: the container is suspended" "$stepctl" suspend "$job.0"
-		is "$(cat "$group/cgroup.freeze")" 1 "$b: and stands"
-		ok "$b: and resumed" "$stepctl" resume "$job.0"
-		is "$(cat "$group/cgroup.freeze")" 0 "$b: and goes on"
+		ok "$b: suspend needs no agent" "$stepctl" suspend "$job.0"
+		is "$(cat "$group/cgroup.freeze")" 1 "$b: suspend without an agent freezes the cgroup"
+		ok "$b: resume needs no agent" "$stepctl" resume "$job.0"
+		is "$(cat "$group/cgroup.freeze")" 0 "$b: resume without an agent thaws the cgroup"
 		out=$("$stepctl" set-limits "$job.0" --device 'c 1:11:r' 2>&1)
 		status=$?
-		ok "$b: limits are set, or can't be here" test $status = 0 -o $status = 7
+		ok "$b: set-limits needs no agent, or is not supported here" test $status = 0 -o $status = 7
 		if [ "$(id -u)" = 0 ]; then
 			# A container that a user names must not be what root stops or limits.
 			chown nobody "$run"/*_"$job.0"/state.json
 			for verb in suspend resume "set-limits --pids 9"; do
 				# shellcheck disable=SC2086 # words
 				out=$("$stepctl" $verb "$job.0" 2>&1)
-				is "$?" 3 "$b: $verb: not on another user's word"
-				like "$out" "of another user, .*; do it as that one \(uid [0-9]+\)" "$b: and says so"
+				is "$?" 3 "$b: $verb by another user's state.json is refused"
+				like "$out" "of another user, .*; do it as that one \(uid [0-9]+\)" \
+					"$b: the refusal of $verb by another user's state.json has the reason"
 			done
-			is "$(cat "$group/cgroup.freeze")" 0 "$b: nothing was done"
+			is "$(cat "$group/cgroup.freeze")" 0 \
+				"$b: a refused verb by another user's state.json changes nothing"
 			chown 0 "$run"/*_"$job.0"/state.json
 		else
 			skip 7 "needs root"
@@ -78,19 +79,15 @@ for b in $(backends); do
 done
 
 # ---- an agent that does not answer ---------------------------------------------------------------
-: >"$tmpdir/out"
-"$stepd" run -q --job "$job" --proctrack "$tracker" -- sh -c 'echo up; exec sleep 300' >"$tmpdir/out" &
-agent=$!
-eventually test -s "$tmpdir/out"
+start_step --proctrack "$tracker" -- sh -c 'echo up; exec sleep 300'
 kill -STOP $agent
 out=$("$stepctl" show --timeout 200ms "$job.0" 2>&1)
 is "$?" 5 "a stopped agent is not waited for longer than --timeout"
-like "$out" "^stepctl show: step .*$job\.0" "and named"
-ok "list does not wait for it" timeout 20 "$stepctl" list
-ok "nor does top" timeout 20 "$stepctl" top --batch -n 1 -i 100ms
+like "$out" "^stepctl show: step .*$job\.0" "the report of a stopped agent names the step"
+ok "list does not wait for a stopped agent" timeout 300 "$stepctl" list
+ok "top does not wait for a stopped agent" timeout 300 "$stepctl" top --batch -n 1 -i 100ms
 if [ "$tracker" = cgroup ]; then
-	pid=$("$stepctl" list --json | sed -n 's/.*"container_id": \([0-9]*\).*/\1/p')
-	ok "nor find, with cgroup (container $pid)" sh -c "timeout 20 '$stepctl' find \$(pgrep -P $agent | head -n 1)"
+	ok "find does not wait for a stopped agent" sh -c "timeout 300 '$stepctl' find \$(pgrep -P $agent | head -n 1)"
 fi
 kill -CONT $agent
 
@@ -99,15 +96,15 @@ if [ "$(id -u)" = 0 ] && setpriv --reuid 64999 --clear-groups "$stepctl" --versi
 	other() {
 		setpriv --reuid 64999 --regid 64999 --clear-groups "$stepctl" "$@" --runtime-dir "$run" 2>&1
 	}
-	like "$(other list)" "^$job\.0 " "everybody may list"
+	like "$(other list)" "^$job\.0 " "list of another user shows the step"
 	while read -r verb method args; do
 		# shellcheck disable=SC2086 # words
 		out=$(other "$verb" "$job.0" $args)
 		status=$?
 		[ "$verb" != wait ] || status=$((status - 122)) # 125
-		is "$status" 3 "another user may not: $verb"
-		like "$out" "$method: PermissionDenied: " "which names the method"
-		like "$out" "root" "and who may"
+		is "$status" 3 "$verb of another user is refused"
+		like "$out" "$method: PermissionDenied: " "the refusal of another user's $verb names the method"
+		like "$out" "root" "the refusal of another user's $verb names who may"
 	done <<X
 show Describe
 pids ListPids
@@ -123,12 +120,13 @@ add AddPid 1
 reexec Reexec
 set-limits SetLimits --pids 9
 X
-	like "$(other top --batch -n 1 -i 200ms)" "^$job\.0 +[^ ]+ +running +- " "top lacks the numbers"
-	ok "the step runs on" running 0
+	like "$(other top --batch -n 1 -i 200ms)" "^$job\.0 +[^ ]+ +running +- " \
+		"top of another user shows no numbers"
+	ok "the step runs on after another user's calls" running 0
 else
 	skip 43 "needs root, setpriv and a build directory that others may enter"
 fi
 kill $agent
 wait $agent
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

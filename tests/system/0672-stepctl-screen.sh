@@ -16,26 +16,27 @@ if len(sys.argv) == 1:
 print("up", flush=True)
 time.sleep(300)
 X
-: >"$tmpdir/out"
-"$stepd" run -q --job "$job" --proctrack "$tracker" -n 2 -- python3 "$tmpdir/hostile.py" >"$tmpdir/out" &
-agent=$!
+start_step --proctrack "$tracker" -n 2 -- python3 "$tmpdir/hostile.py"
 eventually sh -c "[ \$(grep -c up '$tmpdir/out') = 2 ]"
 
 # ---- names ---------------------------------------------------------------------------------------
 for locale in C C.UTF-8; do
 	LC_ALL=$locale "$stepctl" ps "$job.0" >"$tmpdir/ps"
-	is "$(LC_ALL=C tr -d '\n\40-\176\200-\377' <"$tmpdir/ps" | wc -c)" 0 "$locale: no control character gets through"
-	is "$(wc -l <"$tmpdir/ps")" 5 "$locale: nor does a newline"
-	like "$(LC_ALL=C cat "$tmpdir/ps")" '\?\]0;owned\? two\?lines' "$locale: a question mark stands for it"
+	is "$(LC_ALL=C tr -d '\n\40-\176\200-\377' <"$tmpdir/ps" | wc -c)" 0 \
+		"$locale: ps prints no control character of a task's name"
+	is "$(wc -l <"$tmpdir/ps")" 5 "$locale: ps prints no newline of a task's arguments"
+	like "$(LC_ALL=C cat "$tmpdir/ps")" '\?\]0;owned\? two\?lines' \
+		"$locale: ps prints a question mark for a control character"
 done
-ok "in UTF-8, letters are shown" grep -q "$(printf 'gr\303\274n')" "$tmpdir/ps"
-ok "what turns the direction of writing is not" sh -c "! grep -q '$(printf '\342\200\256')' '$tmpdir/ps'"
-is "$(LC_ALL=C.UTF-8 iconv -f UTF-8 -t UTF-8 "$tmpdir/ps" 2>&1 >/dev/null)" "" "and all of it is valid"
+ok "ps prints letters beyond ASCII in UTF-8" grep -q "$(printf 'gr\303\274n')" "$tmpdir/ps"
+ok "ps prints no character that turns the direction of writing" sh -c "! grep -q '$(printf '\342\200\256')' '$tmpdir/ps'"
+is "$(LC_ALL=C.UTF-8 iconv -f UTF-8 -t UTF-8 "$tmpdir/ps" 2>&1 >/dev/null)" "" "ps prints valid UTF-8"
 LC_ALL=C "$stepctl" ps "$job.0" >"$tmpdir/ps"
-is "$(LC_ALL=C tr -d '\n\40-\176' <"$tmpdir/ps" | wc -c)" 0 "without UTF-8, only ASCII is shown"
+is "$(LC_ALL=C tr -d '\n\40-\176' <"$tmpdir/ps" | wc -c)" 0 "ps prints ASCII alone without UTF-8"
 "$stepctl" ps --json "$job.0" >"$tmpdir/json"
-ok "JSON stays JSON" python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$tmpdir/json"
-is "$("$stepctl" notify "$job.0" "$(printf 'a\033[2Jb')" 2>&1)" "" "a message with an escape is sent"
+ok "ps --json prints JSON of hostile names" json_get "$tmpdir/json" d
+is "$("$stepctl" notify "$job.0" "$(printf 'a\033[2Jb')" 2>&1)" "" \
+	"notify accepts a message with an escape sequence"
 
 # ---- widths --------------------------------------------------------------------------------------
 for width in 20 40 80 132; do
@@ -43,10 +44,10 @@ for width in 20 40 80 132; do
 		# shellcheck disable=SC2086 # words
 		is "$(COLUMNS=$width LC_ALL=C.UTF-8 "$stepctl" $args | python3 -c 'import sys
 print(max([len(l.rstrip("\n")) for l in sys.stdin if not l.startswith(("start", "cont", "track", "vers"))]) <= max(int(sys.argv[1]), 34))' $width)" \
-			True "$width columns hold ${args%% *}"
+			True "${args%% *} fits $width columns"
 	done
 done
-unlike "$("$stepctl" list)" "$(printf '\033')" "there are no colours in a pipe"
+unlike "$("$stepctl" list)" "$(printf '\033')" "list prints no colours in a pipe"
 
 # ---- a terminal ----------------------------------------------------------------------------------
 # A line each of what the terminal of a run showed and how it was left.
@@ -74,7 +75,7 @@ class Run:
             os.execv(program, [program] + args)
         self.seen = ""
 
-    def until(self, pattern, seconds=20):
+    def until(self, pattern, seconds=300):
         end = time.time() + seconds
         while not re.search(pattern, self.seen, re.S):
             if not self.read(end - time.time()):
@@ -156,28 +157,25 @@ run = Run(["top", "nonsense"], 24, 80)
 tell("failed", os.WEXITSTATUS(run.wait()) == 1 and termios.tcgetattr(run.slave) == run.before)
 X
 python3 "$tmpdir/screen.py" "$stepctl" "$job.0" >"$tmpdir/screen" 2>"$tmpdir/err"
-is "$?,$(cat "$tmpdir/err")" "0," "the terminal's tests ran"
+is "$?,$(cat "$tmpdir/err")" "0," "the checks at a terminal ran to their end"
 for name in colour no_color shown_80x24 fits_80x24 help_80x24 quit_80x24 shown_40x10 fits_40x10 \
 	help_40x10 quit_40x10 shown_20x3 fits_20x3 help_20x3 quit_20x3 resized control_c SIGTERM SIGINT \
 	SIGHUP SIGQUIT count failed; do
-	is "$(sed -n "s/^$name //p" "$tmpdir/screen")" True "terminal: $name"
+	is "$(sed -n "s/^$name //p" "$tmpdir/screen")" True "the check '$name' at a terminal passes"
 done
 kill $agent
 wait $agent
 
 # ---- output that nobody takes --------------------------------------------------------------------
-: >"$tmpdir/out"
-"$stepd" run -q --job "$job" --proctrack "$tracker" -- sh -c 'echo up; exec sleep 300' >"$tmpdir/out" &
-agent=$!
-eventually test -s "$tmpdir/out"
+start_step --proctrack "$tracker" -- sh -c 'echo up; exec sleep 300'
 while read -r args; do
 	# shellcheck disable=SC2086 # words
 	out=$("$stepctl" $args 2>&1 >/dev/full)
-	is "$?" 9 "a full disk: $args"
-	like "$out" "can't write to standard output: No space left on device" "is told"
+	is "$?" 9 "stepctl $args exits with 9 on a full disk"
+	like "$out" "can't write to standard output: No space left on device" "stepctl $args reports a full disk"
 	# shellcheck disable=SC2086
 	out=$("$stepctl" $args 2>&1 >&-)
-	is "$?" 9 "no standard output: $args"
+	is "$?" 9 "stepctl $args exits with 9 without standard output"
 	# shellcheck disable=SC2086
 	out=$({ timeout 900 python3 -c 'import os, signal, sys
 signal.signal(signal.SIGPIPE, signal.SIG_IGN)
@@ -185,7 +183,7 @@ r, w = os.pipe()
 os.close(r)
 os.dup2(w, 1)
 os.execv(sys.argv[1], sys.argv[1:])' "$stepctl" $args; } 2>&1)
-	is "$?,$out" "9," "a closed pipe, with SIGPIPE ignored: $args"
+	is "$?,$out" "9," "stepctl $args exits with 9 at a closed pipe, with SIGPIPE ignored"
 done <<X
 list
 show $job.0
@@ -199,8 +197,8 @@ top --batch -i 100ms
 list --json
 --help
 X
-ok "a reader that goes away ends it" timeout 900 sh -c "'$stepctl' usage -i 100ms $job.0 | head -n 1"
+ok "a reader that goes away ends usage -i" timeout 900 sh -c "'$stepctl' usage -i 100ms $job.0 | head -n 1"
 kill $agent
 wait $agent
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

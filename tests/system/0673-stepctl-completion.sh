@@ -5,10 +5,7 @@
 . "${top_srcdir:?}/tests/lib/step.sh"
 command -v bash >/dev/null || skip_all "needs bash"
 
-: >"$tmpdir/out"
-"$stepd" run -q --job "$job" --proctrack "$tracker" -- sh -c 'echo up; exec sleep 300' >"$tmpdir/out" &
-agent=$!
-eventually test -s "$tmpdir/out"
+start_step --proctrack "$tracker" -- sh -c 'echo up; exec sleep 300'
 node=$(hostname | cut -d. -f1)
 
 cat >"$tmpdir/complete" <<'X'
@@ -32,61 +29,65 @@ offered_by_stepd() {
 	PATH=$top_builddir/stepd/cli:$PATH bash "$tmpdir/complete" "$top_srcdir/contrib/completion/stepd" "$stepd" "$@" | sort | tr '\n' ' '
 }
 
-is "$(offered su)" "suspend " "a verb"
-like "$(offered '')" "add clean events find .* wait " "all verbs"
-is "$(offered signal --le)" "--leader " "an option of a verb"
-is "$(offered usage --le)" "" "and not of another"
-like "$(offered set-limits --cpus)" "--cpus --cpuset --cpuset-mems " "those of set-limits, too"
-is "$(offered show "")" "$job.0 " "a living step"
-is "$(offered signal -s TERM "")" "$job.0 " "behind an option and its value"
-is "$(offered show "$(printf %.1s "$node")")" "$node/$job.0 " "with its node, if that was begun"
-is "$(offered show --runtime-dir "$tmpdir/none" "")" "" "of the directory that was named"
-is "$(offered signal -s TER)" "TERM " "a signal"
-is "$(offered top --sort m)" "mem " "a key to sort by"
-is "$(offered show --timeout "")" "" "nothing where a duration stands"
-is "$(offered list "")" "" "nothing where nothing can be given"
-is "$(offered_by_stepd ser)" "serve " "stepd: a command"
-is "$(offered_by_stepd run --time-l)" "--time-limit " "stepd: an option"
-is "$(offered_by_stepd run -- --time-l)" "" "stepd: not of the program that is run"
+is "$(offered su)" "suspend " "stepctl su completes to a verb"
+like "$(offered '')" "add clean events find .* wait " "stepctl completes to all verbs"
+is "$(offered signal --le)" "--leader " "stepctl signal --le completes to an option of the verb"
+is "$(offered usage --le)" "" "stepctl usage --le completes to no option of another verb"
+like "$(offered set-limits --cpus)" "--cpus --cpuset --cpuset-mems " \
+	"stepctl set-limits --cpus completes to its limits"
+is "$(offered show "")" "$job.0 " "stepctl show completes to a living step"
+is "$(offered signal -s TERM "")" "$job.0 " "a step is completed behind an option and its value"
+is "$(offered show "$(printf %.1s "$node")")" "$node/$job.0 " \
+	"a step is completed with its node, if that was begun"
+is "$(offered show --runtime-dir "$tmpdir/none" "")" "" \
+	"a step is completed from the directory of --runtime-dir"
+is "$(offered signal -s TER)" "TERM " "signal -s completes to a signal"
+is "$(offered top --sort m)" "mem " "top --sort completes to a key"
+is "$(offered show --timeout "")" "" "--timeout completes to nothing"
+is "$(offered list "")" "" "list completes to no argument"
+is "$(offered_by_stepd ser)" "serve " "stepd ser completes to a command"
+is "$(offered_by_stepd run --time-l)" "--time-limit " "stepd run --time-l completes to an option"
+is "$(offered_by_stepd run -- --time-l)" "" "stepd run completes no option of the program that it runs"
 # Values, as bash splits its words: "--mpi", "=", "pm".
 installed() { # KIND: those of this machine
 	"$stepd" plugins | sed -n "s|^$1/\([a-z0-9]*\) .*|\1|p"
 }
 mpi=$({ installed mpi && echo list; } | sort | tr '\n' ' ')
 trackers=$({ installed proctrack && echo auto; } | sort | tr '\n' ' ')
-like "$mpi$trackers" '^list none pmi2 .*auto .*linuxproc ' "there are plugins"
+like "$mpi$trackers" '^list none pmi2 .*auto .*linuxproc ' "the build has plugins to complete"
 for what in "stepd run" steprun; do
 	offers=offered_by_${what%% *}
 	[ "$what" = steprun ] && first= || first=run
 	# shellcheck disable=SC2086 # a word or none
 	{
-		is "$($offers $first --proctrack "")" "$trackers" "$what: --proctrack has the trackers"
-		is "$($offers $first --mpi =)" "$mpi" "$what: --mpi= has the MPI plugins"
-		is "$($offers $first --mpi = pmi2)" "pmi2 " "$what: and what was begun of one"
-		is "$($offers $first --cpu-bind core)" "cores " "$what: --cpu-bind has its types"
-		is "$($offers $first -m cy)" "cyclic " "$what: a short option has them, too"
-		is "$($offers $first --signal USR)" "USR1 USR2 " "$what: --signal has signals"
-		is "$($offers $first --chdir --m)" "$($offers $first --m)" "$what: others leave it to the shell"
+		is "$($offers $first --proctrack "")" "$trackers" "$what --proctrack completes to the trackers"
+		is "$($offers $first --mpi =)" "$mpi" "$what --mpi= completes to the MPI plugins"
+		is "$($offers $first --mpi = pmi2)" "pmi2 " "$what --mpi=pmi2 completes to that plugin"
+		is "$($offers $first --cpu-bind core)" "cores " "$what --cpu-bind completes to its types"
+		is "$($offers $first -m cy)" "cyclic " "$what -m completes to the distributions"
+		is "$($offers $first --signal USR)" "USR1 USR2 " "$what --signal completes to signals"
+		is "$($offers $first --chdir --m)" "$($offers $first --m)" \
+			"$what --chdir leaves the completion to the shell"
 	}
 done
 for file in stepctl stepd steprun; do
-	ok "$file passes bash -n" bash -n "$top_srcdir/contrib/completion/$file"
+	ok "the completion of $file passes bash -n" bash -n "$top_srcdir/contrib/completion/$file"
 	# As bash itself loads it.
 	is "$(bash -c "source '$top_srcdir/contrib/completion/$file'; complete -p $file")" "complete -F _$file $file" \
-		"$file is registered"
+		"the completion of $file is registered in bash"
 done
 if command -v shellcheck >/dev/null; then
 	# SC2207: COMPREPLY is made of words, none of which has blanks.
-	is "$(shellcheck -s bash -S warning -e SC2207 -f gcc "$top_srcdir"/contrib/completion/* 2>&1)" "" "they pass shellcheck"
+	is "$(shellcheck -s bash -S warning -e SC2207 -f gcc "$top_srcdir"/contrib/completion/* 2>&1)" "" \
+		"the completions pass shellcheck"
 else
 	skip 1 "shellcheck is not installed"
 fi
 if [ "$tracker" = cgroup ]; then
 	pid=$("$stepctl" pids "$job.0")
-	kill -9 $agent
-	wait $agent 2>/dev/null
+	kill_agent
 	eventually sh -c "'$stepctl' list | grep -q died"
-	is "$(offered_by_stepd adopt "")" "$job.0 " "stepd adopt: a step whose agent died"
+	is "$(offered_by_stepd adopt "")" "$job.0 " "stepd adopt completes to a step whose agent died"
 	kill -9 "$pid"
 	eventually sh -c "! kill -0 $pid"
 	step -- true
@@ -95,5 +96,5 @@ else
 	kill $agent
 	wait $agent
 fi
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

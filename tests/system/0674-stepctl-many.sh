@@ -32,34 +32,40 @@ for b in $(backends); do
 	# shellcheck disable=SC2046 # names
 	{
 		took "$b: pids of $steps steps" "$stepctl" pids $(cat "$tmpdir/names")
-		is "$status,$(sort -u "$tmpdir/answer" | wc -l)" "0,$((4 * steps))" "$b: their processes are listed in one call"
+		is "$status,$(sort -u "$tmpdir/answer" | wc -l)" "0,$((4 * steps))" \
+			"$b: one stepctl pids lists the processes of $steps steps"
 		cp "$tmpdir/answer" "$tmpdir/pids"
 		took "$b: suspend $steps steps" "$stepctl" suspend $(cat "$tmpdir/names")
-		is "$status,$("$stepctl" list | grep -c " suspended ")" "0,$steps" "$b: all stand"
+		is "$status,$("$stepctl" list | grep -c " suspended ")" "0,$steps" \
+			"$b: one stepctl suspend suspends $steps steps"
 		took "$b: resume $steps steps" "$stepctl" resume $(cat "$tmpdir/names")
-		is "$status,$("$stepctl" list | grep -c " running ")" "0,$steps" "$b: all go on"
+		is "$status,$("$stepctl" list | grep -c " running ")" "0,$steps" \
+			"$b: one stepctl resume resumes $steps steps"
 		took "$b: usage of $steps steps" "$stepctl" usage $(cat "$tmpdir/names")
-		is "$status,$(grep -c '^Usage of' "$tmpdir/answer")" "0,$steps" "$b: what they use is told"
+		is "$status,$(grep -c '^Usage of' "$tmpdir/answer")" "0,$steps" \
+			"$b: one stepctl usage reports $steps steps"
 	}
 	took "$b: top of $steps steps" "$stepctl" top --batch -n 1 -i 500ms
-	is "$status,$(grep -c " running " "$tmpdir/answer")" "0,$steps" "$b: top shows all"
+	is "$status,$(grep -c " running " "$tmpdir/answer")" "0,$steps" "$b: top shows $steps steps"
 
 	# 10,000 numbers: all of the steps, and others that are in none.
 	{
 		cat "$tmpdir/pids"
 		seq 1 10000 | grep -vxFf "$tmpdir/pids" | head -n $((10000 - 4 * steps))
 	} >"$tmpdir/wanted"
-	is "$(wc -l <"$tmpdir/wanted")" 10000 "$b: there are 10,000 pids to ask for"
+	is "$(wc -l <"$tmpdir/wanted")" 10000 "$b: the list for find has 10,000 pids"
 	took "$b: find of 10,000 pids over $steps steps" "$stepctl" find - <"$tmpdir/wanted"
-	is "$status" 1 "$b: find has an answer"
-	is "$(wc -l <"$tmpdir/answer")" 10000 "$b: a line for each"
-	is "$(awk '{ print $1 }' "$tmpdir/answer" | cmp - "$tmpdir/wanted" && echo same)" same "$b: in their order"
-	is "$(grep -c " step $job\.[0-9]* task [01] " "$tmpdir/answer")" $((4 * steps)) "$b: with step and task"
+	is "$status" 1 "$b: find of 10,000 pids exits with 1, as some are in no step"
+	is "$(wc -l <"$tmpdir/answer")" 10000 "$b: find prints a line for each of 10,000 pids"
+	is "$(awk '{ print $1 }' "$tmpdir/answer" | cmp - "$tmpdir/wanted" && echo same)" same \
+		"$b: find prints 10,000 pids in their order"
+	is "$(grep -c " step $job\.[0-9]* task [01] " "$tmpdir/answer")" $((4 * steps)) \
+		"$b: find prints step and task of each process of the steps"
 	if [ "$b" = cgroup ]; then
 		# shellcheck disable=SC2046 # pids
 		if command -v strace >/dev/null; then
 			strace -f -e trace=connect -o "$tmpdir/trace" "$stepctl" find - <"$tmpdir/wanted" >/dev/null
-			is "$(grep -c 'socket"' "$tmpdir/trace")" 0 "$b: no agent is asked"
+			is "$(grep -c 'socket"' "$tmpdir/trace")" 0 "$b: find sends no request to an agent"
 		else
 			skip 1 "strace is not installed"
 		fi
@@ -77,10 +83,12 @@ for b in $(backends); do
 			[ "$(cat "/proc/$p/comm")" != sleep ] || echo "$p"
 		done)
 		like "$("$stepctl" find --namespace "$host" "$inner")" \
-			"^$inner step $job.$((steps + 1)) task 0 .* pid $host\$" "a number of another namespace, by a pid"
+			"^$inner step $job.$((steps + 1)) task 0 .* pid $host\$" "find knows a pid of another namespace, given by a pid"
 		inode=$(stat -L -c %i "/proc/$host/ns/pid")
-		like "$("$stepctl" find --namespace "$inode" "$inner" 1)" "^$inner .* pid $host\$" "and by its inode"
-		like "$("$stepctl" find --namespace "$$" "$host")" "^$host step" "this one is one of them"
+		like "$("$stepctl" find --namespace "$inode" "$inner" 1)" "^$inner .* pid $host\$" \
+			"find knows a pid of another namespace, given by its inode"
+		like "$("$stepctl" find --namespace "$$" "$host")" "^$host step" \
+			"find --namespace accepts a pid of its own namespace"
 		kill $inner_agent
 		wait $inner_agent
 	elif [ "$b" = cgroup ]; then
@@ -88,11 +96,11 @@ for b in $(backends); do
 	fi
 	# shellcheck disable=SC2046 # names
 	took "$b: end $steps steps" "$stepctl" terminate --now $(cat "$tmpdir/names")
-	is "$status" 0 "$b: they are ended in one call"
+	is "$status" 0 "$b: one stepctl terminate ends $steps steps"
 	for agent in $agents; do
 		wait "$agent"
 	done
-	nothing_left "$b: nothing is left"
+	nothing_left "$b: the job leaves no cgroup, process or file behind"
 done
 
 # ---- a thousand ----------------------------------------------------------------------------------
@@ -111,9 +119,9 @@ for i in range(int(sys.argv[2])):
 X
 python3 "$tmpdir/make.py" "$run" $n "$job"
 took "list of $n steps" "$stepctl" list
-is "$status,$(grep -c ' died$' "$tmpdir/answer")" "0,$n" "$n steps are listed"
+is "$status,$(grep -c ' died$' "$tmpdir/answer")" "0,$n" "list prints $n steps"
 took "list --json of $n steps" "$stepctl" list --json
-is "$(python3 -c 'import json, sys; print(len(json.load(open(sys.argv[1]))["steps"]))' "$tmpdir/answer")" $n "also for programs"
+is "$(json_get "$tmpdir/answer" 'len(steps)')" $n "list --json prints $n steps"
 rm -rf "${run:?}"/*
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

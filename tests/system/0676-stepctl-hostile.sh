@@ -23,24 +23,21 @@ hostile() { # TIMEOUT is 124; what it did otherwise is its own affair
 	echo $?
 }
 
-: >"$tmpdir/out"
-"$stepd" run -q --job "$job" --proctrack "$tracker" -- sh -c 'echo up; exec sleep 300' >"$tmpdir/out" &
-agent=$!
-eventually test -s "$tmpdir/out"
-real=$(echo "$run"/*_"$job.0")
-sed "s/\"job\":$job\\>/\"job\":7/; s/\"node\":\"[^\"]*\"/\"node\":\"n1\"/" "$real/state.json" >"$tmpdir/state"
+start_step --proctrack "$tracker" -- sh -c 'echo up; exec sleep 300'
+real=$(step_dir 0)
+json_get "$real/state.json" '{**d, "job": 7, "node": "n1"}' >"$tmpdir/state"
 
 # ---- a link to another step's socket, behind which root's agent listens --------------------------
 fresh
 cp "$tmpdir/state" "$evil/n1_7.0/state.json"
 ln -s "$real/socket" "$evil/n1_7.0/socket"
-is "$(hostile list)" 0 "the step is listed"
-like "$(cat "$tmpdir/said")" "^7\.0 " "by its name"
+is "$(hostile list)" 0 "list of a hostile directory succeeds"
+like "$(cat "$tmpdir/said")" "^7\.0 " "list of a hostile directory prints the step's name"
 for verb in show terminate; do
-	is "$(hostile $verb 7.0)" 8 "$verb: a link is no agent's socket"
-	like "$(cat "$tmpdir/said")" "/n1_7.0/socket' is no socket" "$verb: which is said"
+	is "$(hostile $verb 7.0)" 8 "$verb refuses a link in place of a socket"
+	like "$(cat "$tmpdir/said")" "/n1_7.0/socket' is no socket" "$verb reports a link in place of a socket"
 done
-ok "the step that it leads to goes on" kill -0 $agent
+ok "the step that the link leads to goes on" kill -0 $agent
 
 # ---- FIFOs, whose reader would wait for ever -----------------------------------------------------
 for file in state.json result.json lock events.jsonl; do
@@ -49,7 +46,7 @@ for file in state.json result.json lock events.jsonl; do
 	mkfifo "$evil/n1_7.0/$file"
 	for verb in list "show 7.0" "events 7.0" "find 1"; do
 		# shellcheck disable=SC2086 # words
-		isnt "$(hostile $verb)" 124 "$verb waits for nobody who writes $file"
+		isnt "$(hostile $verb)" 124 "$verb does not wait for a writer of the FIFO $file"
 	done
 done
 
@@ -59,31 +56,32 @@ sed 's|"proctrack/[a-z]*"|"proctrack/nosuch"|' "$tmpdir/state" >"$run/n1_7.0/sta
 chown -R 65533:65533 "$run/n1_7.0"
 pid=$("$stepctl" pids "$job.0" | head -n 1)
 out=$("$stepctl" find "$pid" 1 2>"$tmpdir/said")
-is $? 7 "one step's bad tracker makes find's answer incomplete"
-like "$out" "^$pid step $job\.0 task 0 " "the others' processes are found"
-like "$out" "^1 is in no step that could be asked" "what is in none of theirs may be its"
-like "$(cat "$tmpdir/said")" "step 7\.0: .*nosuch" "and it is named"
-is "$("$stepctl" find --json "$pid" 1 2>/dev/null | python3 -c 'import json, sys
-d = json.load(sys.stdin)
-print(len(d["processes"]), d["not_found"], [(s["step"], s["error"]["code"]) for s in d["unanswered"]])')" \
-	"1 [1] [('7.0', 'not_supported')]" "in JSON too"
+is $? 7 "find exits with 7 where one step has an unknown tracker"
+like "$out" "^$pid step $job\.0 task 0 " "find finds the processes of other steps beside an unknown tracker"
+like "$out" "^1 is in no step that could be asked" \
+	"find reports that a pid may be in the step that can't be read"
+like "$(cat "$tmpdir/said")" "step 7\.0: .*nosuch" "find names the step with an unknown tracker"
+is "$("$stepctl" find --json "$pid" 1 2>/dev/null |
+	json_get - '[len(processes), not_found, [[s["step"], s["error"]["code"]] for s in unanswered]]')" \
+	'[1, [1], [["7.0", "not_supported"]]]' "find --json names the step with an unknown tracker"
 rm -r "$run/n1_7.0"
-is "$("$stepctl" find --json "$pid" | tr -d ' \n' | grep -c '"unanswered":\[\]')" 1 "else none is"
+is "$("$stepctl" find --json "$pid" | json_get - unanswered)" "[]" \
+	"find --json names no step once all can be read"
 
 # ---- links to what is another's ------------------------------------------------------------------
 fresh
 cp "$tmpdir/state" "$evil/n1_7.0/state.json"
 ln -s "$real/events.jsonl" "$evil/n1_7.0/events.jsonl"
-is "$(hostile events 7.0)" 8 "another's events are not read"
-unlike "$(cat "$tmpdir/said")" task_start "nor told"
+is "$(hostile events 7.0)" 8 "events refuses a link to another step's events"
+unlike "$(cat "$tmpdir/said")" task_start "events prints nothing of another step's events"
 fresh
 cp "$tmpdir/state" "$evil/word"
 hostile list >/dev/null
 ln -s ../word "$evil/n1_7.0/state.json" # root's, as one is that root has once made for that user
 timeout 900 "$stepctl" suspend --runtime-dir "$evil" 7.0 >"$tmpdir/said" 2>&1
-is "$?" 1 "a link of root's makes nobody's word root's"
-is "$("$stepctl" show --json "$job.0" | sed -n 's/.*"state": "\(suspended\|running\)".*/\1/p' | head -n 1)" running \
-	"and the step still runs"
+is "$?" 1 "suspend refuses a link of root's to another user's state.json"
+is "$("$stepctl" show --json "$job.0" | json_get - 'steps[0]["state"]')" running \
+	"a refused suspend by a link changes nothing"
 
 ok "the step can be ended under its own name" "$stepctl" terminate "$job.0"
 wait $agent
