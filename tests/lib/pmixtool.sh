@@ -4,14 +4,14 @@
 # For tests of PMIx tools and the tasks' streams, on top of pmix.sh:
 #	begin ARG...          starts "$stepd run --mpi pmix ARG..." with $tmpdir/task.sh for its tasks,
 #	                      which begins with a server's directory in $tmpdir/where; $file is what a
-#	                      tool finds it by, $step the step's pid, its words go to $tmpdir/out and
+#	                      tool finds it by, $agent the pid of stepd or steprun, output goes to $tmpdir/out and
 #	                      $tmpdir/err
 #	begin_nodes NODES ARG...  the same by steprun, a task on each of so many nodes
 #	began                 the same for a step that somebody else has started
-#	tool NAME ARG...      runs tests/lib/pmixtool.c on $file; its words go to $tmpdir/NAME.words,
+#	tool NAME ARG...      runs tests/lib/pmixtool.c on $file; its output goes to $tmpdir/NAME.words,
 #	                      what it gets to $tmpdir/NAME, $tool is its pid
 #	pulls NAME ARG...     the same with "pull"; returns once it pulls
-#	says NAME REGEX       waits until it says that
+#	says NAME REGEX       waits until it has written that
 #	go FIFO               lets go on who waits for FIFO: in task.sh, with $await FIFO
 #	patiently COMMAND     as "eventually", for what takes long on a busy machine
 
@@ -65,7 +65,7 @@ begin_nodes() { # NODES ARG...
 	shift
 	timeout 300 "${top_builddir:?}/stepd/cli/steprun" --launcher=local --job "$job" --mpi=pmix \
 		-N "$nodes" -n "$nodes" "$@" "$tmpdir/task.sh" >"$tmpdir/out" 2>"$tmpdir/err" &
-	step=$!
+	agent=$!
 	began
 }
 
@@ -79,13 +79,8 @@ begin() {
 	rm -f "$tmpdir/where"
 	timeout 300 "$stepd" run --job "$job" --proctrack "$tracker" --mpi pmix "$@" -- \
 		"$tmpdir/task.sh" >"$tmpdir/out" 2>"$tmpdir/err" &
-	step=$!
+	agent=$!
 	began
-}
-
-ended() { # STATUS NAME
-	wait "$step"
-	is "$?" "$1" "$2"
 }
 
 tool() {

@@ -31,60 +31,60 @@ go go0
 go go1
 go go2
 wait "$tool"
-is "$?" 0 "a tool that pulls one rank has its end"
-ended 0 "the step ends well"
+is "$?" 0 "a tool that pulls one rank ends with it"
+ended 0 "a step that tools pull from succeeds"
 patiently grep -q 'end 2 err' "$tmpdir/all.words"
 is "$(words all | grep '^end')" "end 0 err
 end 0 out
 end 1 err
 end 1 out
 end 2 err
-end 2 out" "a tool that pulls all of them is told the end of each stream"
+end 2 out" "a tool that pulls all ranks gets the end of each stream"
 is "$(cat "$tmpdir/all/0.out" "$tmpdir/all/1.out" "$tmpdir/all/2.out" "$tmpdir/all/0.err" \
 	"$tmpdir/all/1.err" "$tmpdir/all/2.err")" "out 0
 out 1
 out 2
 err 0
 err 1
-err 2" "and has what each has written to each"
+err 2" "a tool that pulls all ranks gets the output of each stream"
 is "$(cd "$tmpdir/some" && ls && cat ./*)" "1.out
-out 1" "the other has that of one rank, and one channel"
+out 1" "a tool that pulls one channel of one rank gets that alone"
 is "$(sort "$tmpdir/out")" "out 0
 out 1
-out 2" "the step's own output is as ever"
-is "$(grep -c '^err [012]$' "$tmpdir/err")" 3 "and its standard error"
+out 2" "the step's own stdout is complete beside tools"
+is "$(grep -c '^err [012]$' "$tmpdir/err")" 3 "the step's own stderr is complete beside tools"
 
 begin --forward --label -n 3 -o "$tmpdir/file.%t"
 pulls all both 0,2
 go go0
 go go1
 go go2
-ended 0 "with labels and files"
+ended 0 "a step with labels and files that a tool pulls from succeeds"
 is "$(cat "$tmpdir/file.2")" "2: out 2
-2: err 2" "each file has its lines"
+2: err 2" "labelled files are complete beside a tool"
 says all '^server gone$'
 is "$(cd "$tmpdir/all" && ls && cat ./*)" "0.out
 2.out
 out 0
 err 0
 out 2
-err 2" "a tool has them without labels, and what goes to one file as one stream"
-is "$(words all | grep -c '^end [02] ')" 4 "it is told that the other is none"
+err 2" "a tool gets output without labels, and what goes to one file as one stream"
+is "$(words all | grep -c '^end [02] ')" 4 "a tool gets the end of the stream that goes to the other's file"
 
 # ---- what can't be pulled ----
 
 begin -n 1
 tool none pull "$tmpdir/none" out all
 wait "$tool"
-is "$?" 1 "where output does not pass through the agent, a pull is refused"
-is "$(cat "$tmpdir/none.words")" "NOT-SUPPORTED" "as not supported"
+is "$?" 1 "a pull is refused where output does not pass through the agent"
+is "$(cat "$tmpdir/none.words")" "NOT-SUPPORTED" "a pull without --forward is not supported"
 go go0
-ended 0 "and the step goes on"
+ended 0 "a step goes on after a refused pull"
 
 begin --forward -n 1
 tool none pull "$tmpdir/none" out 7
 wait "$tool"
-is "$(cat "$tmpdir/none.words")" "NOT-FOUND" "a rank that is not there is not found"
+is "$(cat "$tmpdir/none.words")" "NOT-FOUND" "a pull of a missing rank finds nothing"
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 	cp "$file" "$tmpdir/rendezvous"
 	chmod 644 "$tmpdir/rendezvous"
@@ -93,13 +93,14 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 	unlike "$out" 'pulling' "another user finds no server"
 	out=$(timeout 10 setpriv --reuid=65534 --regid=65534 --clear-groups "$pmixtool" \
 		"$tmpdir/rendezvous" pull "$tmpdir/none" out all 2>&1)
-	unlike "$out" 'pulling' "and is refused where it knows of it"
-	like "$(cat "$tmpdir/err")" 'connection to the PMIx server is refused: it is of uid 65534' "which is told"
+	unlike "$out" 'pulling' "another user with the rendezvous file can't pull"
+	like "$(cat "$tmpdir/err")" 'connection to the PMIx server is refused: it is of uid 65534' \
+		"the refusal of another user's tool is logged"
 else
 	skip 3 "needs root and setpriv"
 fi
 go go0
-ended 0 "that step goes on, too"
+ended 0 "a step goes on after another user's tool"
 
 # ---- tools that stop, or go ----
 
@@ -128,10 +129,11 @@ pkill_tool() {
 }
 pkill_tool 2>/dev/null
 go go0
-ended 0 "a step whose tools have stopped or were killed ends well"
+ended 0 "a step whose tools have stopped or were killed succeeds"
 go stop
-is "$(cat "$tmpdir/gone/0.out")" "one" "after deregistration nothing comes"
-is "$(tr '\n' ' ' <"$tmpdir/out")" "before one two three " "and its output is whole"
+is "$(cat "$tmpdir/gone/0.out")" "one" "a tool gets nothing after it deregistered"
+is "$(tr '\n' ' ' <"$tmpdir/out")" "before one two three " \
+	"the output of a step whose tools were killed is complete"
 
 # ---- a tool that does not read ----
 
@@ -159,8 +161,8 @@ ok "a task writes 100 MB while a tool does not read" patiently test -s "$tmpdir/
 whole() {
 	[ "$(wc -c <"$tmpdir/out")" -eq "$1" ]
 }
-ok "all of it is in the step's output" patiently whole 100000000
-ok "it is told in the log" patiently grep -Eq 'does not (take|read)' "$tmpdir/err"
+ok "the step's output is complete beside a tool that does not read" patiently whole 100000000
+ok "a tool that does not read is logged" patiently grep -Eq 'does not (take|read)' "$tmpdir/err"
 go hold
 go go0
 patiently whole 100000007
@@ -174,19 +176,19 @@ after() { # it may be left out, too, as long as the tool has not read much: then
 	(patiently grown "$size")
 	false
 }
-ok "what is written later comes" patiently after
-ok "with how much is missing" says slow '^lost 0 out [0-9]+$'
+ok "a tool that reads again gets what is written later" patiently after
+ok "a tool that reads again gets how much is missing" says slow '^lost 0 out [0-9]+$'
 accounted() {
 	got=$(wc -c <"$tmpdir/slow/0.out")
 	lost=$(awk '/^lost/ { sum += $4 } END { printf "%d", sum }' "$tmpdir/slow.words")
 	[ $((got + lost)) -eq "$(wc -c <"$tmpdir/out")" ]
 }
-ok "what has come and what is missing is what was written" patiently accounted
+ok "what a slow tool got and missed is what was written" patiently accounted
 : >"$tmpdir/enough"
 go go0
-ended 0 "that step ends well"
+ended 0 "a step with a slow tool succeeds"
 wait "$tool"
-is "$?" 0 "and so does the tool"
+is "$?" 0 "a slow tool ends with its step"
 
 rm -f "$tmpdir/done"
 begin --forward -n 1
@@ -198,7 +200,7 @@ go go0
 patiently whole 100000007
 go go0
 ended 0 "a step ends while a tool does not read"
-ok "with all of its output" whole 100000007
+ok "the step's output is complete at its end beside a tool that does not read" whole 100000007
 kill "$tool"
 wait "$tool"
 
@@ -218,22 +220,22 @@ is "$(cat "$tmpdir/push.words")" pushed "a tool pushes to a rank"
 same() {
 	cmp -s "$tmpdir/data" "$tmpdir/in.$1"
 }
-ok "which has all of it, and its end" patiently same 1
+ok "a rank gets all that a tool pushes, and its end" patiently same 1
 tool push push 0 size=1000000 <"$tmpdir/data"
 go go0
 wait "$tool"
-is "$(cat "$tmpdir/push.words")" pushed "to one that reads late"
-ok "which has all of it" patiently same 0
-ended 0 "and they end well"
+is "$(cat "$tmpdir/push.words")" pushed "a tool pushes to a rank that reads late"
+ok "a rank that reads late gets all that a tool pushes" patiently same 0
+ended 0 "a step that tools push to succeeds"
 
 begin --input tool -n 2
 echo "for all" >"$tmpdir/data"
 tool push push all <"$tmpdir/data"
 wait "$tool"
 go go0
-ended 0 "they end with the end of their input"
+ended 0 "a step ends with the end of what a tool pushes"
 is "$(cat "$tmpdir/in.0" "$tmpdir/in.1")" "for all
-for all" "several ranks at once"
+for all" "a tool pushes to several ranks at once"
 
 task_sh <<'END'
 exec <&-
@@ -244,10 +246,10 @@ for given in none:NOT-SUPPORTED all:RESOURCE-BUSY /dev/zero:NOT-SUPPORTED tool:I
 	tool push push 0 <"$tmpdir/data"
 	wait "$tool"
 	like "$(cat "$tmpdir/push.words")" "${given#*:}" \
-		"stdin from ${given%:*} is not a tool's: ${given#*:}"
+		"a push is refused with --input ${given%:*}: ${given#*:}"
 	go go0
-	ended 0 "and that task goes on"
+	ended 0 "a task goes on after a refused push with --input ${given%:*}"
 done
 
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -24,30 +24,30 @@ pulls kept out all ends=1
 "$stepctl" reexec "$job.0" >/dev/null 2>&1
 ok "an agent is upgraded while a tool pulls" patiently grep -q 'goes on as version' "$tmpdir/err"
 go go0
-ok "which gets what is written then" patiently grep -q two "$tmpdir/kept/0.out"
+ok "a tool gets what is written after an upgrade" patiently grep -q two "$tmpdir/kept/0.out"
 echo "three" >"$tmpdir/data"
 tool push push 0 open <"$tmpdir/data"
 wait "$tool"
-is "$(cat "$tmpdir/push.words")" pushed "and another one pushes"
-ended 0 "the step ends well"
-ok "the tool is told the end" says kept '^end 0 out$'
+is "$(cat "$tmpdir/push.words")" pushed "a tool pushes after an upgrade"
+ended 0 "a step with tools over an upgrade succeeds"
+ok "a tool gets the end of a stream after an upgrade" says kept '^end 0 out$'
 is "$(cat "$tmpdir/kept/0.out")" "two
-three" "and has it all"
+three" "a tool gets all output over an upgrade"
 
 # ---- the agent's death ----
 
 begin --forward -n 1
 pulls left both all ends=2
-kill -KILL "$(cat /proc/"$step"/task/*/children)"
-wait "$step"
-ok "a tool is told the end of what its dead agent carried" says left '^end 0 out$'
-ok "of each stream" says left '^end 0 err$'
+kill -KILL "$(cat /proc/"$agent"/task/*/children)"
+wait "$agent"
+ok "a tool gets the end of stdout when the agent dies" says left '^end 0 out$'
+ok "a tool gets the end of stderr when the agent dies" says left '^end 0 err$'
 tool late pull "$tmpdir/late" out all
 wait "$tool"
-is "$?" 1 "and can't begin anew"
+is "$?" 1 "a tool can't pull from a step without an agent"
 go go0
 timeout 900 "$stepd" adopt -q "$job.0" 2>/dev/null
-ok "who adopts the step says what is lost" test "$?" -ne 124
+ok "adopt of a step with tools ends" test "$?" -ne 124
 "$stepctl" clean >/dev/null 2>&1
 
 # ---- spawned tasks ----
@@ -61,30 +61,30 @@ children() {
 }
 begin --forward -n 1
 tool spawner spawn 3 "$tmpdir/spawn"
-ok "a tool spawns" says spawner '^SUCCESS$'
-ok "and gets the output of its children" patiently children "$tmpdir/spawner.words" 3
-ok "as the step does" patiently children "$tmpdir/out" 3
+ok "a tool's spawn succeeds" says spawner '^SUCCESS$'
+ok "a tool gets the output of the tasks that it spawned" patiently children "$tmpdir/spawner.words" 3
+ok "the step's output has that of tasks that a tool spawned" patiently children "$tmpdir/out" 3
 go spawn
 wait "$tool"
 tool spawner spawn 2 "$tmpdir/spawn" required
-ok "where it requires that, too" patiently children "$tmpdir/spawner.words" 2
+ok "a tool that requires the output of spawned tasks gets it" patiently children "$tmpdir/spawner.words" 2
 go spawn
 wait "$tool"
 go go0
-ended 0 "the step ends well"
+ended 0 "a step that a tool spawns in succeeds"
 
 begin -n 1
 tool spawner spawn 2 "$tmpdir/spawn"
-ok "elsewhere it spawns all the same" says spawner '^SUCCESS$'
-ok "and the log says why it gets no output" patiently grep -q 'see --forward' "$tmpdir/err"
+ok "a tool's spawn succeeds without --forward" says spawner '^SUCCESS$'
+ok "the log has why a tool gets no output of spawned tasks" patiently grep -q 'see --forward' "$tmpdir/err"
 go spawn
 wait "$tool"
 tool spawner spawn 2 "$tmpdir/spawn" required
-ok "unless it requires that" says spawner '^NOT-SUPPORTED$'
+ok "a tool's spawn that requires output is refused without --forward" says spawner '^NOT-SUPPORTED$'
 go spawn
 wait "$tool"
 go go0
-ended 0 "and that step goes on"
+ended 0 "a step goes on after a tool's refused spawn"
 
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -39,23 +39,23 @@ pulls slow out 1 hold="$tmpdir/hold" ends=1
 go go1
 says slow '^holding$'
 ok "a rank of another node writes 50 MB while the tool does not read" patiently test -s "$tmpdir/done"
-ok "all of it is in the step's output" patiently whole 50000000
-ok "it is told in the log" patiently grep -Eq 'does not (take|read)' "$tmpdir/err"
+ok "the step's output over nodes is complete beside a tool that does not read" patiently whole 50000000
+ok "a tool that does not read over nodes is logged" patiently grep -Eq 'does not (take|read)' "$tmpdir/err"
 go hold
-# Until there is room again, that is left out, too.
+# Until there is space again, that is omitted, too.
 go go1
-ok "what is written later comes" patiently after
-ok "with how much is missing" says slow '^lost 1 out [0-9]+$'
+ok "a tool that reads again over nodes gets what is written later" patiently after
+ok "a tool that reads again over nodes gets how much is missing" says slow '^lost 1 out [0-9]+$'
 : >"$tmpdir/enough"
 go go0
 wait "$tool"
-is "$?" 0 "the tool has its end"
+is "$?" 0 "a slow tool over nodes ends with its rank"
 written=$((50000000 + 7 * $(wc -l <"$tmpdir/rounds")))
 got=$(wc -c <"$tmpdir/slow/1.out")
 lost=$(awk '/^lost/ { sum += $4 } END { printf "%d", sum }' "$tmpdir/slow.words")
-is $((got + lost)) $written "what has come and what is missing is what was written"
-ended 0 "and the step ends well"
-ok "with all of its output" whole $written
+is $((got + lost)) $written "what a slow tool over nodes got and missed is what was written"
+ended 0 "a step over nodes with a slow tool succeeds"
+ok "the step's output over nodes is complete at its end" whole $written
 
 # ---- pulls that are open at the end ----
 
@@ -72,22 +72,22 @@ pulls all both all
 go go0
 go go1
 for name in far all; do
-	ok "tools that pull without an end are told the end of a stream: $name" says $name '^end 1 out$'
+	ok "a tool that pulls without an end gets the end of a stream: $name" says $name '^end 1 out$'
 done
 has_first() {
 	grep -q '^out 0$' "$tmpdir/all/0.out"
 }
-ok "and have what the other has written" patiently has_first
+ok "a tool that pulls without an end gets the other rank's output" patiently has_first
 go go0
 ended 0 "the step ends while they still pull"
-ok "which the tools are told" says far '^server gone$'
-ok "both" says all '^server gone$'
+ok "a tool that pulls one rank gets the server's end" says far '^server gone$'
+ok "a tool that pulls all ranks gets the server's end" says all '^server gone$'
 wait "$far"
-is "$?" 0 "they end by themselves"
+is "$?" 0 "a tool that pulls all ranks ends with the server"
 wait "$tool"
-is "$?" 0 "both"
+is "$?" 0 "a tool that pulls one rank ends with the server"
 is "$(cat "$tmpdir/far/1.out" "$tmpdir/all/1.out")" "out 1
-out 1" "with what was written"
+out 1" "tools that pull without an end get what was written"
 
 # ---- how much a call can push ----
 
@@ -102,18 +102,19 @@ for rank in 0 1; do
 	tool push push $rank open size=$((most + 1)) <"$tmpdir/more"
 	wait "$tool"
 	is "$?" 1 "a byte more than 16 MiB in a call is refused: rank $rank"
-	like "$(cat "$tmpdir/push.words")" 'OUT.OF.RESOURCE' "and says why"
+	like "$(cat "$tmpdir/push.words")" 'OUT.OF.RESOURCE' \
+		"the refusal of more than 16 MiB has the reason: rank $rank"
 	tool push push $rank open size=$most <"$tmpdir/most"
 	wait "$tool"
-	is "$(cat "$tmpdir/push.words")" pushed "16 MiB are not"
+	is "$(cat "$tmpdir/push.words")" pushed "16 MiB in a call are accepted: rank $rank"
 done
 # The end of their input is the end of the step, and of who answers.
 tool push push all </dev/null
-ended 0 "the ranks end well"
+ended 0 "ranks with 16 MiB of input succeed"
 wait "$tool"
 for rank in 0 1; do
-	ok "and have all of that, and nothing else: rank $rank" cmp "$tmpdir/most" "$tmpdir/in.$rank"
+	ok "a rank gets 16 MiB of input, and nothing else: rank $rank" cmp "$tmpdir/most" "$tmpdir/in.$rank"
 done
 
-nothing_left_soon "nothing is left"
+nothing_left_soon "the job leaves no cgroup, process or file behind"
 done_testing

@@ -65,13 +65,13 @@ strangers() { # WHEN
 	as $stranger 'LD_PRELOAD=$liar "$client" init'
 	unlike "$result" '^init' "a stranger who claims the owner's uid is no rank $when"
 	as $stranger 'LD_PRELOAD=$liar "$client" query pmix.qry.ns'
-	unlike "$result" 'SUCCESS|stepd\.' "and asks in vain $when"
+	unlike "$result" 'SUCCESS|stepd\.' "a stranger's query is not answered $when"
 	as $stranger 'LD_PRELOAD=$liar timeout 5 "$client" spawn "$loot" 1'
-	fails "nothing of the stranger's is run $when" test -e "$shared/loot"
+	fails "no program of a stranger's spawn runs $when" test -e "$shared/loot"
 	as $stranger 'unset PMIX_RANK PMIX_NAMESPACE; LD_PRELOAD=$liar "$client" tool "$PMIX_SERVER_URI41"'
-	unlike "$result" '^tool.*stepd\.' "nor is one who claims it a tool $when"
+	unlike "$result" '^tool.*stepd\.' "a stranger who claims the owner's uid is no tool $when"
 	as $stranger 'CLAIMED_UID=0 LD_PRELOAD=$liar "$client" tool "$PMIX_SERVER_URI41"'
-	unlike "$result" '^tool.*stepd\.' "nor one who claims to be root $when"
+	unlike "$result" '^tool.*stepd\.' "a stranger who claims to be root is no tool $when"
 	for kind in client tool; do
 		as $stranger 'python3 "$raw" "$PMIX_SERVER_URI41" '"$kind"' "$CLAIMED_UID" wait'
 		is "$result" "$kind: 0 bytes" "a stranger's $kind reads not one byte $when"
@@ -79,7 +79,7 @@ strangers() { # WHEN
 	as $stranger 'for i in 1 2 3 4 5; do
 		python3 "$raw" "$PMIX_SERVER_URI41" client "$CLAIMED_UID" close
 	done'
-	is "$result" "" "one who says who it is and closes changes nothing $when"
+	is "$result" "" "a stranger who sends a name and closes gets nothing $when"
 	as $stranger 'LD_PRELOAD=$liar timeout 5 "$client" abort 3'
 	ok "no stranger ends the step $when" kill -0 "$step"
 }
@@ -88,25 +88,25 @@ for who in $owner 0; do
 	begin_victim $who
 	strangers "of uid $who before the rank connects"
 	kill -0 "$step" 2>/dev/null || break
-	ok "the rank of uid $who connects all the same" go shared/connect
+	ok "the rank of uid $who connects after strangers" go shared/connect
 	patiently grep -q '^hold 0: connected$' "$shared/held"
-	is "$(cat "$shared/held")" "hold 0: connected" "it is served, of uid $who"
+	is "$(cat "$shared/held")" "hold 0: connected" "the rank of uid $who is served after strangers"
 	strangers "of uid $who beside the rank"
 
 	as "$who" '"$client" init'
 	unlike "$result" '^init 0' "another process of uid $who is not the same rank beside it"
 	as "$who" 'python3 "$raw" "$PMIX_SERVER_URI41" client "$CLAIMED_UID" wait'
-	is "$result" "client: 0 bytes" "it reads not one byte, of uid $who"
+	is "$result" "client: 0 bytes" "another process of uid $who that claims the rank reads not one byte"
 	as "$who" 'unset PMIX_RANK PMIX_NAMESPACE; "$client" tool "$PMIX_SERVER_URI41"'
-	like "$result" '^tool 0: stepd\.' "the owner's own tool is let in, of uid $who"
+	like "$result" '^tool 0: stepd\.' "the owner's own tool is accepted, of uid $who"
 	as 0 'unset PMIX_RANK PMIX_NAMESPACE; "$client" tool "$PMIX_SERVER_URI41"'
-	like "$result" '^tool 0: stepd\.' "and root's, of uid $who"
+	like "$result" '^tool 0: stepd\.' "root's tool is accepted in a step of uid $who"
 
 	go shared/leave
 	patiently grep -q '^second' "$tmpdir/out"
 	out=$(cat "$tmpdir/out")
-	lines 1 '^first 0$' "the first program of the task of uid $who ends well"
-	lines 1 '^init 0: of 1$' "its second one is the same rank after it, of uid $who"
+	lines 1 '^first 0$' "the first program of the task of uid $who succeeds"
+	lines 1 '^init 0: of 1$' "the second program of the task of uid $who is the same rank"
 	as "$who" 'python3 "$raw" "$PMIX_SERVER_URI41" client "$CLAIMED_UID" twice'
 	# The server of a step of root's has no capability, and so can't look into root's processes.
 	case $who in
@@ -117,13 +117,13 @@ for who in $owner 0; do
 		"one process may connect twice as a rank where its server can look into it, of uid $who"
 	go shared/end
 	wait "$step"
-	is "$?" 0 "the step of uid $who ends well"
+	is "$?" 0 "the step of uid $who succeeds after strangers"
 	out=$(cat "$tmpdir/out")
 	isnt "$(grep -c "connection to the PMIx server is refused: it is of uid $stranger" "$tmpdir/out")" 0 \
 		"the log names the stranger's uid, in a step of uid $who"
 	lines $refusals 'refused: a second process claims to be rank 0 of stepd\.' \
-		"and that the rank was claimed twice, in a step of uid $who"
+		"the log has that the rank was claimed twice, in a step of uid $who"
 done
 
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing
