@@ -25,7 +25,3 @@ attended() {
 standing() { # NAME: of the service process, as it has handed it out to the tasks in $tmpdir/out
 	grep -o "$1=[^ ]*" "$tmpdir/out" | head -n 1 | cut -d= -f2
 }
-
-gone() { # PID
-	! kill -0 "$1" 2>/dev/null
-}

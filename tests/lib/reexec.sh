@@ -4,13 +4,12 @@
 # For tests of upgrades, on top of step.sh: a program that may be replaced, $stepd, in a directory of
 # its own, $bin.
 #	put PROGRAM      moves a copy of it to the place of $stepd, as a package manager does
-#	agent ARG...     starts "$stepd run ARG..." of this build; returns once its tasks run. $agent is
+#	start_step ARG...  starts "$stepd run ARG..." of this build; returns once its tasks run. $agent is
 #	                 its pid, its words go to $tmpdir/err, what tasks write to $tmpdir/out
-#	asks             sends SIGUSR2
-#	upgrade          puts $next there, asks, and waits until the new program goes on
+#	request_upgrade  sends SIGUSR2
+#	upgrade          puts $next there, requests it, and waits until the new program goes on
 #	upgrades         how often one has
-#	refuses PROGRAM REGEX NAME  puts it there, asks, and looks for the words in the log
-#	ended STATUS NAME           waits for the agent's end
+#	refuses PROGRAM REGEX NAME  puts it there, requests it, and looks for the refusal in the log
 #	$until_gone      of a task's sh: waits until the test removes $tmpdir/stay
 #	fds              how many descriptors the agent has open
 
@@ -32,7 +31,7 @@ put() {
 }
 put "$this"
 
-agent() {
+start_step() {
 	put "$this"
 	: >"$tmpdir/stay"
 	: >"$tmpdir/err"
@@ -45,7 +44,7 @@ upgrades() {
 	grep -c 'goes on as version' "$tmpdir/err"
 }
 
-asks() {
+request_upgrade() {
 	kill -USR2 "$agent"
 }
 
@@ -56,7 +55,7 @@ upgraded_more_than() {
 upgrade() {
 	before=$(upgrades)
 	put "$next"
-	asks
+	request_upgrade
 	eventually upgraded_more_than "$before"
 }
 
@@ -71,7 +70,7 @@ refused_more_than() {
 # Of what stands at $stepd now.
 refuses_it() { # REGEX NAME
 	before=$(refusals)
-	asks
+	request_upgrade
 	eventually refused_more_than "$before"
 	like "$(tail -n 1 "$tmpdir/err")" "no upgrade, the agent goes on as it was: .*$1" "$2"
 }
@@ -79,11 +78,6 @@ refuses_it() { # REGEX NAME
 refuses() {
 	put "$1"
 	refuses_it "$2" "$3"
-}
-
-ended() {
-	wait "$agent"
-	is $? "$1" "$2"
 }
 
 fds() {

@@ -7,7 +7,6 @@
 #	$asks                of a task's sh: ask JSON, whose answer is in $answer
 #	                     one 1 7 2 '["true"]' asks for a spawn of one command: number, first rank,
 #	                     count, argv
-#	holds FILE EXPRESSION  whether it is true in Python, with r as what the JSON in FILE says
 
 plugins=${tmpdir:?}/plugins
 mkdir "$plugins"
@@ -25,10 +24,4 @@ one() {
 
 spawning() {
 	timeout 300 "${stepd:?}" run --job "${job:?}" --plugin-dir "$plugins" --mpi asking "$@"
-}
-
-holds() {
-	python3 -c 'import json, sys
-r = json.load(open(sys.argv[1]))
-sys.exit(not eval(sys.argv[2]))' "$@"
 }

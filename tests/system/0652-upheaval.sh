@@ -13,6 +13,6 @@ put "$next"
 "$top_srcdir/tests/lib/upheaval.py" "$stepd" "$next" "$job" "${UPHEAVAL_ROUNDS:-$(rounds 12 200)}" $(backends) >"$tmpdir/said" 2>&1
 status=$?
 diag "$(tail -n 1 "$tmpdir/said")"
-is "$status$(sed '$d' "$tmpdir/said")" 0 "every round ended as it should"
-nothing_left "nothing is left"
+is "$status$(sed '$d' "$tmpdir/said")" 0 "every step whose agents were killed and upgraded ended as it should"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -5,12 +5,8 @@
 
 [ -x "$next" ] || skip_all "no second program (make check builds it)"
 
-state_is() {
-	grep -qs "\"state\":\"$1\"" "$run"/*_"$job.0"/state.json
-}
-
 leaders() { # the tasks' pids
-	sed 's/.*"tasks"://' "$run"/*_"$job.0"/state.json | grep -o '"pid":[0-9]*'
+	state_of 0 '[t["pid"] for t in tasks]'
 }
 
 standing() { # how many of the step's processes stand still
@@ -23,80 +19,80 @@ for b in $(backends); do
 	t="--proctrack $b"
 	# shellcheck disable=SC2086 # $t is words
 	{
-		agent $t -n 3 -- sh -c "$until_gone; exit \$SLURM_PROCID"
+		start_step $t -n 3 -- sh -c "$until_gone; exit \$SLURM_PROCID"
 		pids=$(leaders)
 		ok "$b: a step's agent executes the new program" upgrade
 		like "$(cat "$tmpdir/err")" 'goes on as version 99\.1 in the place of [0-9]' \
-			"$b: and says so, with both versions"
-		is "$(readlink "/proc/$agent/exe")" "$stepd" "$b: it is the new one"
-		is "$(cat "/proc/$agent/comm")" stepd "$b: under the name that it had"
-		is "$(leaders)" "$pids" "$b: with the same processes"
+			"$b: an upgraded agent reports both versions"
+		is "$(readlink "/proc/$agent/exe")" "$stepd" "$b: the agent's executable is the new program"
+		is "$(cat "/proc/$agent/comm")" stepd "$b: an upgraded agent keeps its name"
+		is "$(leaders)" "$pids" "$b: an upgraded agent has the same tasks"
 		rm -f "$tmpdir/stay"
-		ended 2 "$b: it sees the tasks' ends and statuses"
-		nothing_left "$b: and leaves nothing behind"
+		ended 2 "$b: an upgraded agent gets the tasks' statuses"
+		nothing_left "$b: an upgraded agent leaves no cgroup, process or file behind"
 
-		agent $t -n 2 --result "$tmpdir/r" -- sh -c 'sh -c "exec sleep 30" & exec sleep 30'
+		start_step $t -n 2 --result "$tmpdir/r" -- sh -c 'sh -c "exec sleep 30" & exec sleep 30'
 		upgrade
 		first=$(fds)
 		upgrade
 		upgrade
 		upgrade
 		upgrade
-		is "$(fds)" "$first" "$b: five upgrades leave no descriptor open"
+		ok "$b: five upgrades leave no descriptor open" test "$(fds)" -le "$first"
 		is "$(tr '\0' ' ' <"/proc/$agent/cmdline" | grep -o continue | wc -l)" 1 \
-			"$b: and the command line does not grow"
-		is "$("$stepctl" pids "$job.0" | wc -l)" 4 "$b: what the tasks have started is the step's still"
+			"$b: five upgrades do not lengthen the command line"
+		is "$("$stepctl" pids "$job.0" | wc -l)" 4 "$b: an upgraded agent has the tasks' descendants"
 		kill -TERM "$agent"
-		ended 143 "$b: a signal to the agent ends the step"
-		like "$(cat "$tmpdir/r")" '"reason": "signal"' "$b: with its result"
-		nothing_left "$b: nothing is left"
+		ended 143 "$b: SIGTERM to an upgraded agent ends the step"
+		is "$(json_get "$tmpdir/r" reason)" signal "$b: an upgraded agent writes the result"
+		nothing_left "$b: the job leaves no cgroup, process or file behind"
 
-		agent $t --suspend-timeout 5s -n 2 -- \
+		start_step $t --suspend-timeout 5s -n 2 -- \
 			sh -c "while [ -e '$tmpdir/stay' ]; do echo beat; sleep 0.05; done"
 		kill -TSTP "$agent"
-		eventually state_is suspended
+		eventually suspended 0
 		upgrade
-		ok "$b: a suspended step stays so" state_is suspended
+		ok "$b: a suspended step stays suspended over an upgrade" suspended 0
 		rm -f "$tmpdir/stay"
 		beats=$(wc -l <"$tmpdir/out")
 		sleep 0.3
-		is "$(wc -l <"$tmpdir/out")" "$beats" "$b: nothing of it has gone on"
+		is "$(wc -l <"$tmpdir/out")" "$beats" "$b: no task of a suspended step runs over an upgrade"
 		kill -CONT "$agent"
-		ended 0 "$b: and is resumed by the new program"
+		ended 0 "$b: the new program resumes a suspended step"
 
-		agent $t --kill-sequence CONT,TERM:1s,KILL --result "$tmpdir/r" -n 2 -- \
+		start_step $t --kill-sequence CONT,TERM:1s,KILL --result "$tmpdir/r" -n 2 -- \
 			sh -c 'trap "" TERM; while :; do sleep 0.1; done'
 		begin=$(date +%s%N)
 		kill -TERM "$agent"
-		eventually state_is ending
+		eventually is_state ending 0
 		upgrade
 		upgrade
-		ended 143 "$b: the escalation goes on"
+		ended 143 "$b: the kill sequence goes on over an upgrade"
 		took=$((($(date +%s%N) - begin) / 1000000))
-		ok "$b: when it would have (after $took ms)" test "$took" -ge 1000
-		like "$(cat "$tmpdir/r")" '"text": "killed by signal 9 \(KILL\), on request"' \
-			"$b: who ended on request is known"
+		ok "$b: the kill sequence keeps its times over an upgrade (after $took ms)" test "$took" -ge 1000
+		like "$(json_get "$tmpdir/r" '[t["text"] for t in tasks]')" 'killed by signal 9 \(KILL\), on request' \
+			"$b: an upgraded agent knows who ended on request"
 
 		begin=$(date +%s%N)
-		agent $t --time-limit 1s -- sleep 60
+		start_step $t --time-limit 1s -- sleep 60
 		upgrade
 		upgrade
-		ended 124 "$b: the time limit stands"
+		ended 124 "$b: the time limit ends the step over an upgrade"
 		took=$((($(date +%s%N) - begin) / 1000000))
-		ok "$b: at its time (after $took ms)" test "$took" -ge 1000
+		ok "$b: the time limit is not shorter over an upgrade (after $took ms)" test "$took" -ge 1000
 	}
 done
 
 # A task that stood before the suspension is not continued by its end: only signals can do that.
-agent --proctrack linuxproc --suspend-timeout 5s -n 2 -- \
+start_step --proctrack linuxproc --suspend-timeout 5s -n 2 -- \
 	sh -c '[ "$SLURM_PROCID" = 1 ] || kill -STOP $$; sleep 60'
 eventually test "$(standing)" -ge 1
 kill -TSTP "$agent"
-eventually state_is suspended
+eventually suspended 0
 upgrade
 kill -CONT "$agent"
-eventually state_is running
-is "$(standing)" 1 "who stood before a suspension stands after it, over an upgrade"
+eventually running 0
+is "$(standing)" 1 "a task stopped before the suspension stays stopped after it, over an upgrade"
 kill -KILL "$agent" 2>/dev/null
 wait "$agent" 2>/dev/null
 for pid in $(left_processes); do
@@ -111,57 +107,55 @@ put "$this"
 agent=$!
 eventually test -e "$run/$(hostname)_$job.0/state.json" -o -e "$run"/*_"$job.0"/state.json
 put "$next"
-asks
+request_upgrade
 eventually upgraded_more_than 0
 rm -f "$tmpdir/stay"
-ok "asked while it starts, it does it once the tasks run" upgraded_more_than 0
-ended 0 "and the step ends as it should"
+ok "an agent asked to upgrade while it starts does so once the tasks run" upgraded_more_than 0
+ended 0 "a step upgraded while it starts ends with its status"
 
-agent --proctrack "$tracker" -n 2 --wait 1 -- sh -c '[ $SLURM_PROCID = 0 ] || exit 0; sleep 60'
+start_step --proctrack "$tracker" -n 2 --wait 1 -- sh -c '[ $SLURM_PROCID = 0 ] || exit 0; sleep 60'
 upgrade
-ended 0 "the time after the first end goes on"
+ended 0 "the time of --wait runs on over an upgrade"
 
-agent --proctrack "$tracker" -n 2 --wait-background -- sh -c "($until_gone) & exit 3"
+start_step --proctrack "$tracker" -n 2 --wait-background -- sh -c "($until_gone) & exit 3"
 upgrade
 upgrade
 rm -f "$tmpdir/stay"
-ended 3 "a status that was known before the upgrade counts, and what was left is waited for"
+ended 3 "a status known before the upgrade counts, and background processes are waited for"
 
-agent --proctrack "$tracker" -v -n 1000 -- sleep 60
-ok "1,000 tasks" upgrade
-is "$("$stepctl" pids "$job.0" | wc -l)" 1000 "are all there"
+start_step --proctrack "$tracker" -v -n 1000 -- sleep 60
+ok "an agent of 1,000 tasks is upgraded" upgrade
+is "$("$stepctl" pids "$job.0" | wc -l)" 1000 "an upgraded agent has all of 1,000 tasks"
 diag "$(grep -h 'the change of programs took' "$tmpdir/err")"
 kill -TERM "$agent"
-ended 143 "and end"
+ended 143 "an upgraded agent ends 1,000 tasks"
 
-agent --proctrack "$tracker" --trace "$tmpdir/trace" --sample 100ms "$tmpdir/samples" --usage \
+start_step --proctrack "$tracker" --trace "$tmpdir/trace" --sample 100ms "$tmpdir/samples" --usage \
 	--result "$tmpdir/r" -n 2 -- sh -c "$until_gone"
+eventually has_lines "$tmpdir/samples" 2
 upgrade
-sleep 0.3
+eventually has_lines "$tmpdir/samples" 8
 upgrade
-sleep 0.5
+taken=$(wc -l <"$tmpdir/samples")
+ok "samples are taken after two upgrades" eventually has_lines "$tmpdir/samples" $((taken + 8))
 rm -f "$tmpdir/stay"
-ended 0 "with a trace, samples and a table"
-is "$(grep -c '^time' "$tmpdir/samples")" 1 "the samples have one heading"
-ok "and go on" test "$(wc -l <"$tmpdir/samples")" -gt 8
-like "$(cat "$tmpdir/trace")" '"fork"' "the trace has what came before"
-like "$(cat "$tmpdir/err")" 'CPU user' "the table is printed"
-nothing_left "nothing is left"
+ended 0 "a step with a trace, samples and a table ends over an upgrade"
+is "$(grep -c '^time' "$tmpdir/samples")" 1 "the samples have one heading over an upgrade"
+like "$(cat "$tmpdir/trace")" '"fork"' "the trace has what came before the upgrade"
+like "$(cat "$tmpdir/err")" 'CPU user' "the table of usage is printed after an upgrade"
+nothing_left "the job leaves no cgroup, process or file behind"
 
 # The upgraded agent leaves what a successor needs.
-adopted() {
-	running 0 && ! grep -qs "\"agent_pid\":$agent," "$run"/*_"$job.0"/state.json
-}
-agent --proctrack "$tracker" -n 2 -- sleep 60
+start_step --proctrack "$tracker" -n 2 -- sleep 60
 upgrade
-kill -KILL "$agent"
-wait "$agent" 2>/dev/null
+kill_agent
 "$this" adopt -q "$job.0" 2>"$tmpdir/adopt" &
 successor=$!
-eventually adopted
-is "$("$stepctl" pids "$job.0" | wc -l)" 2 "killed after an upgrade, it can be adopted"
+eventually adopted 0
+eventually running 0
+is "$("$stepctl" pids "$job.0" | wc -l)" 2 "the step of an agent killed after an upgrade can be adopted"
 kill -TERM "$successor"
 wait "$successor"
-is $? 143 "and its step ends under the successor"
-nothing_left "and nothing is left"
+is $? 143 "the step of an agent killed after an upgrade ends under its successor"
+nothing_left "a successor of an upgraded agent leaves no cgroup, process or file behind"
 done_testing

@@ -11,7 +11,7 @@ lines() {
 }
 
 seq 1 60000 >"$tmpdir/wanted"
-agent --proctrack "$tracker" -l -n 3 -- sh -c '
+start_step --proctrack "$tracker" -l -n 3 -- sh -c '
 	i=0
 	while [ $i -lt 60 ]; do seq $((i * 1000 + 1)) $((i * 1000 + 1000)); i=$((i + 1)); sleep 0.03; done'
 n=0
@@ -19,22 +19,22 @@ while kill -0 "$agent" 2>/dev/null && [ $n -lt 12 ]; do
 	upgrade
 	n=$((n + 1))
 done
-ended 0 "a step with labels, upgraded $n times under load"
+ended 0 "a step with labels succeeds, upgraded $n times under load"
 for rank in 0 1 2; do
 	lines $rank "$tmpdir/out" >"$tmpdir/got"
-	ok "task $rank: each line once, in its order" cmp "$tmpdir/wanted" "$tmpdir/got"
+	ok "task $rank: each line is written once, in its order, over upgrades" cmp "$tmpdir/wanted" "$tmpdir/got"
 done
-is "$(grep -cv '^[0-2]: [0-9]*$' "$tmpdir/out")" 0 "no line is torn"
+is "$(grep -cv '^[0-2]: [0-9]*$' "$tmpdir/out")" 0 "no line is torn over upgrades"
 
 # Lines that are not at their end when the program changes, and one without an end.
-agent --proctrack "$tracker" -l -n 2 -- sh -c '
+start_step --proctrack "$tracker" -l -n 2 -- sh -c '
 	printf "begun "; sleep 0.8; printf "and "; sleep 0.8; echo ended; printf last'
 upgrade
 sleep 0.5
 upgrade
-ended 0 "a step whose lines take their time"
+ended 0 "a step with unfinished lines succeeds over upgrades"
 is "$(sort "$tmpdir/out" | tr '\n' '|')" "0: begun and ended|0: last|1: begun and ended|1: last|" \
-	"they come out whole"
+	"unfinished lines are written whole over upgrades"
 
 # A reader that takes nothing: the tasks end, the streams still flow.
 mkfifo "$tmpdir/fifo"
@@ -49,13 +49,13 @@ tasks_gone() {
 	[ "$(left_processes | wc -l)" -le 1 ] && [ -z "$("$stepctl" pids "$job.0" 2>/dev/null)" ]
 }
 eventually tasks_gone
-ok "while it drains, with a reader that takes nothing" upgrade
-ok "twice" upgrade
+ok "an agent that drains to a reader that takes nothing is upgraded" upgrade
+ok "an agent that drains is upgraded twice" upgrade
 cat <&8 >"$tmpdir/out"
 exec 8<&-
-ended 0 "it ends when the rest is read"
+ended 0 "an agent that drains ends when the rest is read"
 lines 0 "$tmpdir/out" >"$tmpdir/got"
-ok "and nothing of it is lost" cmp "$tmpdir/wanted" "$tmpdir/got"
+ok "no output is lost by upgrades while the agent drains" cmp "$tmpdir/wanted" "$tmpdir/got"
 
 # The agent's standard input, handed out to three tasks, one of which is slow.
 seq 1 150000 >"$tmpdir/wanted"
@@ -77,7 +77,7 @@ put "$this"
 		cat
 	fi >'$tmpdir/in'.\$SLURM_PROCID" 2>"$tmpdir/err" &
 eventually running 0
-agent=$(sed -n 's/.*"agent_pid":\([0-9]*\).*/\1/p' "$run"/*_"$job.0"/state.json)
+agent=$(state_of 0 agent_pid)
 n=0
 while kill -0 "$agent" 2>/dev/null && [ $n -lt 10 ]; do
 	upgrade
@@ -86,8 +86,8 @@ done
 wait $!
 diag "upgraded $n times while stdin was handed out"
 for rank in 0 1 2; do
-	ok "task $rank has read all of it" cmp "$tmpdir/wanted" "$tmpdir/in.$rank"
+	ok "task $rank gets all input over upgrades" cmp "$tmpdir/wanted" "$tmpdir/in.$rank"
 done
 
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

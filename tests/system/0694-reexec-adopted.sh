@@ -7,20 +7,21 @@
 [ -x "$next" ] || skip_all "no second program (make check builds it)"
 command -v python3 >/dev/null || skip_all "needs python3"
 failing=${top_builddir:?}/tests/lib/stepd-failpoints
-varlink() {
-	"$top_srcdir/tests/lib/varlink.py" "$@"
-}
+
 entry() { # FILE of the step
-	echo "$run"/*_"$job.0"/"$1"
+	echo "$(step_dir 0)/$1"
 }
-result() { # FIELD: its values
-	sed -n "s/^ *\"$1\": \"*\([^\",]*\)\"*,*\$/\1/p" "$run"/*_"$job.0"/result.json | tr '\n' ' '
+result() { # EXPRESSION
+	json_get "$(entry result.json)" "$1"
 }
-lives_under() { # PID
-	running 0 && grep -qs "\"agent_pid\":$1," "$run"/*_"$job.0"/state.json
+has_event() { # EXPRESSION of an event e
+	[ "$(json_get "$(entry events.jsonl)" "any($1 for e in docs)")" = true ]
 }
-state_is() {
-	grep -qs "\"state\":\"$1\"" "$run"/*_"$job.0"/state.json
+codes() { # the exit codes of the step and of its tasks
+	result '[exit_code, *(t["exit_code"] for t in tasks)]'
+}
+lives() {
+	running 0 && has_agent 0
 }
 # What it has open but for what it was started with: that is closed at the first upgrade.
 links() { # PID
@@ -34,58 +35,63 @@ as_many_fds() {
 	[ "$(fds)" -eq "$before_fds" ]
 }
 tasks() { # without what grows
-	varlink call "$(entry socket)" ListTasks | sed 's/"elapsed_usec":[0-9]*//g'
+	listed_tasks '[{k: v for k, v in t.items() if k != "elapsed_usec"} for t in p["tasks"]]'
 }
-kill_agent() {
-	kill -KILL "$agent"
-	wait "$agent" 2>/dev/null
+listed_tasks() { # EXPRESSION of the reply of ListTasks
+	varlink call "$(entry socket)" ListTasks | json_get - "$1"
+}
+two_run() {
+	[ "$(listed_tasks 'sum(t["state"] == "running" for t in p["tasks"])')" = 2 ]
 }
 adopt() { # $agent is the successor from now on
 	put "$this"
 	: >"$tmpdir/err"
 	"$stepd" adopt "$job.0" 2>"$tmpdir/err" &
 	agent=$!
-	eventually lives_under "$agent"
+	eventually lives
 }
 
 for b in $(backends); do
 	t="--proctrack $b --keep-result 1h"
 	# shellcheck disable=SC2086 # $t is words
 	{
-		agent $t -n 4 -- sh -c "case \$SLURM_PROCID in 0) exit 7;; 3) exec sleep 60;; esac; $until_gone; exit \$SLURM_PROCID"
-		eventually grep -q '"kind":"task_exit"' "$(entry events.jsonl)"
-		doomed=$(varlink call "$(entry socket)" ListTasks | grep -o '{[^{}]*"rank":3[^{}]*}' | sed 's/.*"pid":\([0-9]*\).*/\1/')
+		start_step $t -n 4 -- sh -c "case \$SLURM_PROCID in 0) exit 7;; 3) exec sleep 60;; esac; $until_gone; exit \$SLURM_PROCID"
+		eventually has_event 'e["kind"] == "task_exit"'
+		doomed=$(listed_tasks '[t["pid"] for t in p["tasks"] if t["rank"] == 3][0]')
 		kill_agent
 		kill -KILL "$doomed"
-		eventually sh -c "! kill -0 $doomed 2>/dev/null || grep -q '^State:	Z' /proc/$doomed/status"
+		eventually process_ended "$doomed"
 		adopt
 		varlink call "$(entry socket)" Wait >"$tmpdir/wait" &
 		waiter=$!
-		eventually test "$(varlink call "$(entry socket)" ListTasks | grep -o '"state":"running"' | wc -l)" -eq 2
+		eventually two_run
 		tasks >"$tmpdir/tasks"
 		sleep 0.3 # for what has just been asked
 		before_fds=$(fds)
-		ok "$b: a successor executes the new program" upgrade
-		ok "$b: and once more" upgrade
-		is "$(readlink "/proc/$agent/exe")" "$stepd" "$b: it is the new one"
+		ok "$b: a successor is upgraded" upgrade
+		ok "$b: a successor is upgraded twice" upgrade
+		is "$(readlink "/proc/$agent/exe")" "$stepd" "$b: the successor's executable is the new program"
 		eventually as_many_fds
-		is "$(fds)" "$before_fds" "$b: with as many descriptors"
+		is "$(fds)" "$before_fds" "$b: upgrades of a successor leave no descriptor open"
 		is "$(tasks)" "$(cat "$tmpdir/tasks")" \
-			"$b: it tells of its tasks what it told before"
+			"$b: ListTasks of an upgraded successor is unchanged"
 		rm -f "$tmpdir/stay"
 		wait "$agent"
 		code=$?
-		ok "$b: the step ends as it should ($code)" test $code = 137 -o $code = 7
-		like "$(result exit_code)" '^(137|7) 7 1 2 (137|null) $' "$b: each status is known that was"
-		is "$(result adopted)$(result reason)" "true completed " "$b: the result says that it was adopted"
+		ok "$b: the step of an upgraded successor ends with its status ($code)" test $code = 137 -o $code = 7
+		like "$(codes)" '^\[(137|7), 7, 1, 2, (137|null)\]$' \
+			"$b: the result of an upgraded successor has each known status"
+		is "$(result '[adopted, reason]')" '[true, "completed"]' \
+			"$b: the result of an upgraded successor has adopted"
 		wait $waiter
-		like "$(cat "$tmpdir/wait")" '"state":"ended","result"' "$b: who waits is told the end"
+		is "$(json_get "$tmpdir/wait" '[p["state"], "result" in p]')" '["ended", true]' \
+			"$b: Wait has the result of an upgraded successor"
 		rm -rf "${run:?}"/*
 
 		# Tasks that end one after the other, the last one too, while the agent is upgraded.
 		wrong=
 		for round in 1 2 3; do
-			agent $t -n 12 -- sh -c "$until_gone; sleep 0.\$((SLURM_PROCID / 10))\$((SLURM_PROCID % 10)); exit \$((SLURM_PROCID + 1))"
+			start_step $t -n 12 -- sh -c "$until_gone; sleep 0.\$((SLURM_PROCID / 10))\$((SLURM_PROCID % 10)); exit \$((SLURM_PROCID + 1))"
 			kill_agent
 			adopt
 			put "$next"
@@ -100,8 +106,8 @@ for b in $(backends); do
 			code=$?
 			kill -TERM $storm 2>/dev/null
 			wait $storm
-			[ "$code $(result exit_code)" = "12 12 $(seq 1 12 | tr '\n' ' ')" ] ||
-				wrong="$wrong round $round: $code $(result exit_code) $(tail -n 3 "$tmpdir/err")"
+			[ "$code $(codes)" = "12 [12, $(seq -s ', ' 1 12)]" ] ||
+				wrong="$wrong round $round: $code $(codes) $(tail -n 3 "$tmpdir/err")"
 			rm -rf "${run:?}"/*
 		done
 		is "$wrong" "" "$b: no end of a task is lost while the agent is upgraded over and over"
@@ -110,7 +116,7 @@ for b in $(backends); do
 		# What a task leaves behind goes to no successor as a child, also what it has begun since.
 		: >"$tmpdir/behind"
 		: >"$tmpdir/task"
-		agent $t --wait-background -- sh -c "$until_gone
+		start_step $t --wait-background -- sh -c "$until_gone
 			(touch '$tmpdir/begun'; while [ -e '$tmpdir/behind' ]; do sleep 0.05; done; touch '$tmpdir/was-there') &
 			while [ -e '$tmpdir/task' ]; do sleep 0.05; done; exit 3"
 		kill_agent
@@ -121,25 +127,25 @@ for b in $(backends); do
 		eventually test -e "$tmpdir/begun"
 		"$stepctl" pids "$job.0" >"$tmpdir/pids"
 		rm -f "$tmpdir/task"
-		eventually grep -q '"wait_status":768' "$(entry events.jsonl)"
+		eventually has_event 'e.get("wait_status") == 768'
 		sleep 0.2
-		ok "$b: what a task left behind is waited for" running 0
+		ok "$b: an upgraded successor waits for background processes" running 0
 		rm -f "$tmpdir/behind"
-		ended 3 "$b: until it ends, too"
-		ok "$b: which it had" test -e "$tmpdir/was-there"
+		ended 3 "$b: the step ends once its background processes have ended"
+		ok "$b: the background process ended by itself" test -e "$tmpdir/was-there"
 		rm -rf "$tmpdir/was-there" "$tmpdir/begun" "${run:?}"/*
 
-		agent $t -n 2 --time-limit 3s -- sleep 60
+		start_step $t -n 2 --time-limit 3s -- sleep 60
 		kill_agent
 		adopt
 		upgrade
 		kill -TSTP "$agent"
-		eventually state_is suspended
+		eventually suspended 0
 		upgrade
-		ok "$b: a suspended step stays so" state_is suspended
+		ok "$b: a suspended step stays suspended over the upgrade of a successor" suspended 0
 		kill -CONT "$agent"
-		eventually state_is running
-		ended 124 "$b: its time limit stands"
+		eventually running 0
+		ended 124 "$b: the time limit ends the step over the upgrade of a successor"
 		rm -rf "${run:?}"/*
 	}
 done
@@ -148,33 +154,34 @@ done
 [ -x "$failing" ] || bail "tests/lib/stepd-failpoints was not built"
 STEPD_FAILPOINT=reexec-restore
 export STEPD_FAILPOINT
-agent --proctrack "$tracker" --keep-result 1h -n 2 -- sh -c "$until_gone; exit \$((SLURM_PROCID + 3))"
+start_step --proctrack "$tracker" --keep-result 1h -n 2 -- sh -c "$until_gone; exit \$((SLURM_PROCID + 3))"
 put "$failing"
-asks
+request_upgrade
 ended 125 "an agent whose new program fails after the trial ends"
 like "$(cat "$tmpdir/err")" "a test has it fail here.*|.*the step is left without an agent \('stepd adopt' takes it over\)" \
-	"and says what to do"
-ok "its step goes on" state_is running
+	"an agent whose new program fails reports the remedy"
+ok "the step of an agent whose new program fails goes on" running 0
 adopt
 rm -f "$tmpdir/stay"
-ended 4 "under a successor"
-is "$(result exit_code)$(result adopted)" "4 3 4 true " "which knows how it ends"
+ended 4 "the step of an agent whose new program fails ends under a successor"
+is "$(codes) $(result adopted)" "[4, 3, 4] true" \
+	"the successor of an agent whose new program fails gets the tasks' statuses"
 rm -rf "${run:?}"/*
 
-agent --proctrack "$tracker" --keep-result 1h -n 2 -- sh -c "$until_gone; exit 3"
+start_step --proctrack "$tracker" --keep-result 1h -n 2 -- sh -c "$until_gone; exit 3"
 kill_agent
 adopt
 put "$failing"
-asks
-ended 125 "a successor ends, too"
+request_upgrade
+ended 125 "a successor whose new program fails after the trial ends"
 adopt
 rm -f "$tmpdir/stay"
-ended 3 "and the next one goes on"
+ended 3 "the step of a successor whose new program fails ends under the next one"
 rm -rf "${run:?}"/*
 
 # The socket can't be had back: its connections end, and another one is there.
 STEPD_FAILPOINT=reexec-socket
-agent --proctrack "$tracker" -n 2 -- sh -c "$until_gone; exit 3"
+start_step --proctrack "$tracker" -n 2 -- sh -c "$until_gone; exit 3"
 upgrade
 before_fds=$(fds)
 varlink call "$(entry socket)" Wait >"$tmpdir/wait" 2>&1 &
@@ -184,32 +191,33 @@ more_fds() {
 }
 eventually more_fds
 put "$failing"
-asks
+request_upgrade
 eventually upgraded_more_than 1
 like "$(cat "$tmpdir/err")" "restore the control socket .*; all connections to the step are lost" \
-	"a socket that can't be restored is told of"
+	"a socket that can't be restored is reported"
 wait $waiter
-is "$(grep -c ended "$tmpdir/wait")" 0 "who waited there sees the end of the connection"
-like "$(varlink call "$(entry socket)" Describe)" '"state":"running"' "the step can be asked at another one"
+is "$(grep -c ended "$tmpdir/wait")" 0 "a client that waited at a lost socket is disconnected"
+is "$(varlink call "$(entry socket)" Describe | json_get - 'p["state"]')" running \
+	"the step answers at a new socket"
 eventually as_many_fds
-is "$(fds)" "$before_fds" "nothing of the old one stays open"
+is "$(fds)" "$before_fds" "a lost socket leaves no descriptor open"
 rm -f "$tmpdir/stay"
-ended 3 "and the step goes on to its end"
-nothing_left "nothing is left"
+ended 3 "a step with a new socket ends with its status"
+nothing_left "a step with a new socket leaves no cgroup, process or file behind"
 unset STEPD_FAILPOINT
 
 # Its entry was removed: nobody finds it any more, and the agent goes on.
-agent --proctrack "$tracker" -n 2 -- sh -c "$until_gone; exit 3"
+start_step --proctrack "$tracker" -n 2 -- sh -c "$until_gone; exit 3"
 upgrade
 before_fds=$(fds)
-python3 "$top_srcdir/tests/lib/varlink.py" call "$(entry socket)" Wait >"$tmpdir/wait" &
+varlink call "$(entry socket)" Wait >"$tmpdir/wait" &
 waiter=$!
 eventually more_fds
 rm "$(entry socket)"
 ok "an agent whose socket was removed is upgraded" upgrade
 rm -f "$tmpdir/stay"
-ended 3 "and its step ends as it should"
+ended 3 "a step whose socket was removed ends with its status"
 wait $waiter
-like "$(cat "$tmpdir/wait")" '"state":"ended"' "who was connected is told"
-nothing_left "nothing is left"
+is "$(json_get "$tmpdir/wait" 'p["state"]')" ended "a client connected to a removed socket gets the end"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -5,42 +5,41 @@
 
 [ -x "$next" ] || skip_all "no second program (make check builds it)"
 
-agent --mpi attendant -n 2 --proctrack "$tracker" -- bash -c "$ask echo \"\$ATTEND_STANDING\"; $until_gone
+start_step --mpi attendant -n 2 --proctrack "$tracker" -- bash -c "$ask echo \"\$ATTEND_STANDING\"; $until_gone
 	[ \$SLURM_PROCID -eq 0 ] || exec sleep 30
 	ask log still there; answer; ask signal USR1 1; answer; ask abort 21; sleep 30"
-ok "an agent with a service process executes a new program" upgrade
+ok "an agent with a service process is upgraded" upgrade
 service=$(standing pid)
-ok "which is the same as before" kill -0 "$service"
-ok "and does so again" upgrade
+ok "the service process stays the same over an upgrade" kill -0 "$service"
+ok "an agent with a service process is upgraded twice" upgrade
 rm -f "$tmpdir/stay"
-ended 21 "the service speaks with the new one"
-like "$(cat "$tmpdir/err")" 'mpi/attendant: still there' "its words reach the log"
-like "$(cat "$tmpdir/out")" '^done 0' "and its signals the tasks"
-ok "it ends with the step" eventually gone "$service"
-nothing_left "and nothing is left"
+ended 21 "an abort of the service ends the step after upgrades"
+like "$(cat "$tmpdir/err")" 'mpi/attendant: still there' \
+	"a message of the service reaches the log after upgrades"
+like "$(cat "$tmpdir/out")" '^done 0' "a signal of the service reaches the tasks after upgrades"
+ok "the service ends with the step after upgrades" eventually process_ended "$service"
+nothing_left "an upgraded step with a service leaves no cgroup, process or file behind"
 
-agent --mpi attendant -n 1 --proctrack "$tracker" -- sh -c "echo \"\$ATTEND_STANDING\"; $until_gone"
-ok "once more" upgrade
+start_step --mpi attendant -n 1 --proctrack "$tracker" -- sh -c "echo \"\$ATTEND_STANDING\"; $until_gone"
+ok "another agent with a service process is upgraded" upgrade
 service=$(standing pid)
 kill -9 "$service"
-said() { grep -q 'ended by signal 9' "$tmpdir/err"; }
-ok "a new program sees its death" eventually said
+logged() { grep -q 'ended by signal 9' "$tmpdir/err"; }
+ok "an upgraded agent sees the service die" eventually logged
 rm -f "$tmpdir/stay"
-ended 0 "and the step ends as it does"
+ended 0 "a step whose service died after an upgrade ends with its status"
 
 if [ "$tracker" = cgroup ]; then
-	agent --mpi attendant -n 2 --proctrack "$tracker" -- sh -c "echo \"\$ATTEND_STANDING\"; $until_gone; exit 6"
+	start_step --mpi attendant -n 2 --proctrack "$tracker" -- sh -c "echo \"\$ATTEND_STANDING\"; $until_gone; exit 6"
 	service=$(standing pid)
-	kill -9 "$agent"
-	wait "$agent" 2>/dev/null
+	kill_agent
 	"$stepd" adopt "$job.0" >"$tmpdir/adopted" 2>&1 &
 	successor=$!
-	adopted() { "$stepctl" pids "$job.0" >/dev/null 2>&1; }
-	ok "a step whose agent was killed is taken over" eventually adopted
+	ok "a step with a service whose agent was killed is adopted" eventually adopted 0
 	rm -f "$tmpdir/stay"
 	wait "$successor"
-	ok "the service process ends with it" eventually gone "$service"
-	nothing_left "and nothing is left"
+	ok "the service ends with an adopted step" eventually process_ended "$service"
+	nothing_left "an adopted step with a service leaves no cgroup, process or file behind"
 else
 	skip 3 "needs cgroups"
 fi

@@ -22,7 +22,7 @@ peak_of() { echo "$1" | sed -n 's/.*peak \([0-9]*\).*/\1/p'; }
 out=$(hostile quiet -n 1 -- bash -c "$through $look"'echo "peak $peak fds $fds"')
 quiet=$(peak_of "$out")
 quiet_fds=$(echo "$out" | sed -n 's/.*fds \([0-9]*\).*/\1/p')
-ok "one that does nothing" test -n "$quiet"
+ok "a step with a service that does nothing shows the agent's memory" test -n "$quiet"
 
 # kB that the agent may grow by. Sanitizers keep what is freed.
 least=40000
@@ -34,45 +34,46 @@ fi
 
 # ---- its beginning ------------------------------------------------------------------------------
 out=$(hostile greedy -n 1 -- true 2>&1)
-is $? 125 "one that hands out environment without end: the step does not start"
-like "$out" 'hands out more than 1048576 bytes of environment for all tasks' "and why is said"
-nothing_left "and nothing is left"
+is $? 125 "a service that hands out environment without end fails the step"
+like "$out" 'hands out more than 1048576 bytes of environment for all tasks' \
+	"the refusal of environment without end has the reason"
+nothing_left "a service that hands out environment without end leaves nothing behind"
 out=$(hostile full -n 1 -- true 2>&1)
-is $? 0 "half of it may be"
+is $? 0 "a service may hand out half a megabyte of environment"
 
 # ---- what it asks for ---------------------------------------------------------------------------
 out=$(hostile storm -n 1 -- bash -c "$through $look"'echo "peak $peak"' 2>&1)
-is $? 0 "signals to very many, whose answers it does not read: the step goes on"
-ok "the agent's memory does not grow with them" test "$(peak_of "$out")" -lt $((quiet + least))
-nothing_left "and nothing is left"
+is $? 0 "a step whose service signals very many without reading replies goes on"
+ok "unread replies to signals do not let the agent's memory grow" test "$(peak_of "$out")" -lt $((quiet + least))
+nothing_left "a service that does not read replies leaves no cgroup, process or file behind"
 
 out=$(hostile thrower -n 1 -- bash -c "$through $look"'echo "fds $fds"' 2>&1)
-is $? 0 "descriptors that it throws"
-like "$out" "^fds $quiet_fds\$" "are not kept"
-is "$(echo "$out" | grep -c caught)" 0 "nor is what they come with obeyed"
-like "$out" 'thrown' "but what comes after it"
+is $? 0 "a step whose service sends descriptors goes on"
+like "$out" "^fds $quiet_fds\$" "the agent closes descriptors that the service sends"
+is "$(echo "$out" | grep -c caught)" 0 "the agent ignores a message that comes with descriptors"
+like "$out" 'thrown' "the agent handles a message that comes after descriptors"
 
 out=$(hostile crowd -n 1 -- bash -c "$through $look"'echo "peak $peak"' 2>&1)
-is $? 0 "spawns that can't be: the step goes on"
+is $? 0 "a step whose service requests impossible spawns goes on"
 like "$out" 'the environments of a spawn can have [0-9]* bytes on a node' \
-	"those that would take too much memory are refused"
-ok "and take little" test "$(peak_of "$out")" -lt $((quiet + most))
-ok "the log has its share of them, and no more" test "$(echo "$out" | wc -l)" -le 2010
-like "$out" 'its further ones are left out' "which is said"
-nothing_left "and nothing is left"
+	"spawns that need too much memory are refused"
+ok "refused spawns do not let the agent's memory grow" test "$(peak_of "$out")" -lt $((quiet + most))
+ok "the log has a limited number of refused spawns" test "$(echo "$out" | wc -l)" -le 2010
+like "$out" 'its further ones are left out' "the limit of messages of refused spawns is reported"
+nothing_left "refused spawns leave no cgroup, process or file behind"
 
 for seed in $(rounds 1 "1 2 3 4 5 6"); do
 	out=$(STEP_HOSTILE_SEED=$seed STEP_HOSTILE_COUNT=3000 \
 		hostile fuzz -q -n 2 -- bash -c 'trap "" URG CONT
 		[ $SLURM_PROCID -eq 0 ] || exit 0
 		'"$through"' echo "answers $n"; exit 7' 2>&1)
-	is $? 7 "3000 made-up messages, seed $seed"
-	like "$out" '^answers [1-9]' "many of which are answered"
+	is $? 7 "a step whose service sends 3000 made-up messages goes on, seed $seed"
+	like "$out" '^answers [1-9]' "the agent answers made-up messages, seed $seed"
 done
-nothing_left "and nothing is left"
+nothing_left "made-up messages leave no cgroup, process or file behind"
 
 out=$(hostile empty -n 1 -- bash -c "$through exit 3")
-is $? 3 "a message of no bytes"
+is $? 3 "a step whose service sends an empty message goes on"
 
 # ---- its end ------------------------------------------------------------------------------------
 draining() { "$stepctl" show "$job.0" 2>/dev/null | grep -q draining; }
@@ -86,25 +87,27 @@ stays() { # MOOD ARG...
 }
 
 stays stay -n 1 -- true
-ok "one that does not end when the tasks have: the agent waits for it" eventually draining
-like "$("$stepctl" signal USR1 "$job.0" 2>&1)" 'needed by other nodes' "and says so"
-ok "it can be told not to" "$stepctl" terminate "$job.0"
+ok "the agent waits for a service that does not end with the tasks" eventually draining
+like "$("$stepctl" signal USR1 "$job.0" 2>&1)" 'needed by other nodes' \
+	"a signal to a step that waits for its service is refused with the reason"
+ok "terminate of a step that waits for its service succeeds" "$stepctl" terminate "$job.0"
 wait "$agent"
-is $? 0 "then it ends, as its tasks did"
-like "$(cat "$tmpdir/out")" 'does not end: killing it' "and the service with it"
-nothing_left "and nothing is left"
+is $? 0 "terminate ends the wait for the service with the tasks' status"
+like "$(cat "$tmpdir/out")" 'does not end: killing it' "terminate kills a service that does not end"
+nothing_left "a service that does not end leaves no cgroup, process or file behind"
 
 stays stay --time-limit 1s -n 1 -- true
 wait "$agent"
-is $? 0 "or the time limit tells it"
-like "$(cat "$tmpdir/out")" 'not waiting for the step.s other nodes any longer' "which is said"
-nothing_left "and nothing is left"
+is $? 0 "the time limit ends the wait for the service with the tasks' status"
+like "$(cat "$tmpdir/out")" 'not waiting for the step.s other nodes any longer' \
+	"the end of the wait for the service is reported"
+nothing_left "a service ended by the time limit leaves no cgroup, process or file behind"
 
 stays stop -n 1 -- true
 eventually draining
 kill -TERM "$agent"
 kill -TERM "$agent"
 wait "$agent"
-is $? 0 "one that stands still: SIGTERM ends the agent's wait"
-nothing_left "and nothing is left"
+is $? 0 "SIGTERM ends the wait for a stopped service"
+nothing_left "a stopped service leaves no cgroup, process or file behind"
 done_testing

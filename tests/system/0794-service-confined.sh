@@ -38,15 +38,16 @@ CapPrm 0000000000000000" "$plugin $*: no thread of the service has a capability 
 		is "$(echo "$caps" | grep -v Bnd | grep -c '0000000000000000$')" 4 \
 			"$plugin $*: no thread of the service has a capability"
 	fi
-	is "$(echo "$out" | grep '^NoNew' | sort -u)" "NoNewPrivs 1" "$plugin $*: none can get one"
+	is "$(echo "$out" | grep '^NoNew' | sort -u)" "NoNewPrivs 1" \
+		"$plugin $*: all threads of the service have no_new_privs"
 	if [ "$filtered" = yes ]; then
 		is "$(echo "$out" | grep '^Seccomp' | sort -u)" "Seccomp 2" \
 			"$plugin $*: a filter of system calls confines all of its threads"
 	else
 		skip 1 "built without libseccomp"
 	fi
-	is "$(echo "$out" | grep -c refused)" 0 "$plugin $*: nothing that it needs is refused"
-	nothing_left "$plugin $*: nothing is left of the step"
+	is "$(echo "$out" | grep -c refused)" 0 "$plugin $*: no system call that the service needs is refused"
+	nothing_left "$plugin $*: the job leaves no cgroup, process or file behind"
 }
 for plugin in pmi2 pmix; do
 	if [ ! -e "$STEPD_PLUGIN_DIR/mpi_$plugin.so" ]; then
@@ -73,26 +74,27 @@ as_other=
 if [ "$filtered" = yes ]; then
 	# shellcheck disable=SC2086 # two options, or none
 	out=$(hostile escape $as_other -- bash -c "$through" 2>&1)
-	is $? 0 "a service process that tries ways out: the step goes on"
-	like "$out" 'done:\. ' "it makes no process, signals none, opens nothing that it has no business with"
-	like "$out" ' refused:\.' "threads and sockets, which servers need, it makes"
+	is $? 0 "a step whose service tries to escape goes on"
+	like "$out" 'done:\. ' "the service can't make a process, signal one, or open what it has no need for"
+	like "$out" ' refused:\.' "the service can make threads and sockets"
 	like "$out" 'was refused the system call [0-9]*; if a newer library needs it: mpi_filter in stepd.conf' \
-		"what was refused is reported with the remedy"
+		"a refused system call is reported with the remedy"
 	is "$(echo "$out" | grep -c 'the system call')" \
-		"$(echo "$out" | grep -o 'the system call [0-9]*' | sort -u | wc -l)" "each call once"
-	nothing_left "nothing is left of it"
+		"$(echo "$out" | grep -o 'the system call [0-9]*' | sort -u | wc -l)" "each refused system call is reported once"
+	nothing_left "a service that tries to escape leaves no cgroup, process or file behind"
 	for call in bpf chroot execve execveat init_module mount open_by_handle_at pidfd_getfd \
 		process_vm_readv ptrace setns setresuid setuid unshare; do
 		out=$(STEP_HOSTILE_CALL=$call hostile deadly -- bash -c "$through exit 3" 2>&1)
-		is $? 3 "a service process that calls $call(2): the step goes on"
-		like "$out" 'was killed for a system call that no MPI server makes' "it is killed, and the log says why"
+		is $? 3 "a step whose service calls $call(2) goes on"
+		like "$out" 'was killed for a system call that no MPI server makes' \
+			"a service that calls $call(2) is killed, and the log has the reason"
 	done
 	printf 'mpi_filter = no\n' >"$tmpdir/conf"
 	out=$(STEP_HOSTILE_CALL=unshare hostile deadly --config "$tmpdir/conf" -- bash -c "$through" 2>&1)
-	is $? 0 "mpi_filter = no: the step runs"
+	is $? 0 "a step with mpi_filter = no runs"
 	like "$out" 'no system call filter confines the service process: mpi_filter of stepd.conf' \
-		"the log says that there is no filter"
-	is "$(echo "$out" | grep -c 'was killed')" 0 "and nothing is refused"
+		"the log reports that there is no filter"
+	is "$(echo "$out" | grep -c 'was killed')" 0 "mpi_filter = no refuses no system call"
 else
 	skip 34 "built without libseccomp"
 fi
@@ -105,10 +107,10 @@ if [ "$tracker" != cgroup ]; then
 fi
 out=$(step --mpi attendant -n 1 -- sh -c "$find_service $show" 2>&1)
 task=$(echo "$out" | sed -n 's/^task //p')
-like "$task" '/step_0/members/task_0$' "the tasks' groups are below one for the step's members"
+like "$task" '/step_0/members/task_0$' "the tasks' cgroups are below one for the step's members"
 is "$(echo "$out" | sed -n 's/^service //p')" "${task%/members/task_0}/service" \
-	"the service is beside it, in a group of its own in the step's"
-nothing_left "and nothing is left of them"
+	"the service has a cgroup of its own beside the members'"
+nothing_left "the cgroups of service and members are removed"
 
 service_of() { # AGENT
 	for status in /proc/[0-9]*/status; do
@@ -126,9 +128,6 @@ group_of() { # PID: its cgroup's directory
 holds() { # GROUP COUNT
 	[ "$(wc -l <"$1/cgroup.procs")" -eq "$2" ]
 }
-has_ended() { # PID: a zombie, too, which is for this machine's init to reap
-	! kill -0 "$1" 2>/dev/null || grep -q '^State:.Z' "/proc/$1/status"
-}
 is_gone() { # DIRECTORY
 	[ ! -e "$1" ]
 }
@@ -138,26 +137,27 @@ printf 'mpi_filter = no\n' >"$tmpdir/conf"
 STEP_HOSTILE=brood
 export STEP_HOSTILE
 # shellcheck disable=SC2016
-agent --config "$tmpdir/conf" --proctrack cgroup --mpi hostile -n 1 -- sh -c 'sleep 600 & exec sleep 600'
+start_step --config "$tmpdir/conf" --proctrack cgroup --mpi hostile -n 1 -- sh -c 'sleep 600 & exec sleep 600'
 group=$(group_of "$(service_of "$agent")")
-like "$group" '/step_0/service$' "the service of a step that runs"
-ok "what the service forks is in its group" eventually holds "$group" 2
-is "$("$stepctl" pids "$job.0" | grep -c .)" 2 "neither is one of the step's processes"
-like "$("$stepctl" find "$(service_of "$agent")" 2>&1)" 'is in no step' "nor found as one"
+like "$group" '/step_0/service$' "the service of a running step is in its cgroup"
+ok "a process that the service forks is in its cgroup" eventually holds "$group" 2
+is "$("$stepctl" pids "$job.0" | grep -c .)" 2 "the service's processes are no processes of the step"
+like "$("$stepctl" find "$(service_of "$agent")" 2>&1)" 'is in no step' \
+	"stepctl find does not find the service in the step"
 "$stepctl" signal --signal=TERM "$job.0" >/dev/null
 wait "$agent"
-is $? 143 "the end of the members is the step's, whatever the service has left"
-ok "which ends with the step" is_gone "$group"
-nothing_left "and nothing is left"
+is $? 143 "the step ends with its members, whatever the service has left"
+ok "the service's cgroup is removed with the step" is_gone "$group"
+nothing_left "a service that forks leaves no cgroup, process or file behind"
 
 # An agent that dies leaves a service that does not end by itself.
 STEP_HOSTILE=stay
-agent --proctrack cgroup --mpi hostile -n 1 -- sleep 600
+start_step --proctrack cgroup --mpi hostile -n 1 -- sleep 600
 service=$(service_of "$agent")
 group=$(group_of "$service")
 kill -KILL "$agent"
 wait "$agent"
-ok "an agent was killed: the service is there" kill -0 "$service"
+ok "the service outlives a killed agent" kill -0 "$service"
 for pid in $("$stepctl" pids "$job.0" 2>/dev/null) $(cat "${group%/service}"/members/task_0/cgroup.procs); do
 	kill -KILL "$pid"
 done 2>/dev/null
@@ -165,7 +165,7 @@ cleaned() { # what was killed is not gone at once
 	"$stepctl" clean
 	is_gone "$group"
 }
-ok "who cleans up after the agent ends it" eventually cleaned
-ok "with its process" has_ended "$service"
-nothing_left_soon "and nothing is left"
+ok "stepctl clean removes the cgroup of a killed agent's service" eventually cleaned
+ok "stepctl clean ends a killed agent's service" process_ended "$service"
+nothing_left_soon "a killed agent's service leaves no cgroup, process or file behind"
 done_testing

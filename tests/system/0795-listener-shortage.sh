@@ -91,7 +91,8 @@ call "$port" "cmd=initack pmiid=$id"
 is_idle "$service" "a PMI service that can't accept a connection sleeps"
 restore "$service"
 wait "$caller"
-is "$(cat "$tmpdir/answer")" "cmd=initack" "who has connected meanwhile is served"
+is "$(cat "$tmpdir/answer")" "cmd=initack" \
+	"a client that connected to a PMI service without descriptors is served later"
 : >"$tmpdir/go"
 wait "$agent"
 
@@ -115,11 +116,11 @@ if [ -x "$top_builddir/tests/lib/pmixclient" ]; then
 	else
 		skip 1 "ss is missing"
 	fi
-	is_idle "$service" "libpmix's threads sleep, too"
+	is_idle "$service" "libpmix's threads sleep while they can't accept a connection"
 	restore "$service"
 	wait "$agent"
-	is $? 0 "the step ends well"
-	is "$(grep -c '^init 0: of 1$' "$tmpdir/out")" 2 "the client that has waited is served, and the next one"
+	is $? 0 "a step whose PMIx service had no descriptors succeeds"
+	is "$(grep -c '^init 0: of 1$' "$tmpdir/out")" 2 "a waiting client of PMIx is served, and the next one"
 	kill "$caller" 2>/dev/null
 	wait "$caller" 2>/dev/null
 else
@@ -133,12 +134,12 @@ eventually has_socket n1_9.0
 shorten "$adapter_pid" 3
 call "$spool/n1_9.0" hello
 is_idle "$adapter_pid" "an adapter that can't even turn a client away sleeps"
-ok "and its log is not flooded" test "$(wc -l <"$tmpdir/adapter.log")" -lt 50
+ok "an adapter that can't turn a client away does not flood its log" test "$(wc -l <"$tmpdir/adapter.log")" -lt 50
 restore "$adapter_pid"
 kill "$caller" 2>/dev/null
 wait "$caller" 2>/dev/null
 like "$(python3 -c 'import sys, slurm_client
 print(slurm_client.Client(sys.argv[1], slurm_client.V26_11).state())' "$spool/n1_9.0" 2>&1)" '^[0-9]' \
-	"clients are served again"
+	"an adapter serves clients once it has descriptors"
 end_adapter
 done_testing

@@ -15,7 +15,7 @@ tasks=900
 begin() {
 	rm -f "$tmpdir/go" "$tmpdir/asks" "$tmpdir/enough"
 	mkfifo "$tmpdir/go"
-	agent --mpi attendant -n $tasks --proctrack "$tracker" -- sh -c '
+	start_step --mpi attendant -n $tasks --proctrack "$tracker" -- sh -c '
 		[ "$SLURM_PROCID" = 0 ] || { read -r go <"$0/go"; exit 0; }
 		exec bash -c "$1" "$0"' "$tmpdir" "$ask"'
 		echo "$ATTEND_STANDING"
@@ -27,7 +27,7 @@ begin() {
 	service=$(standing pid)
 }
 exits() {
-	[ "$(grep -c '"kind":"task_exit"' "$run"/*_"$job.0"/events.jsonl)" -eq $((tasks - 1)) ]
+	[ "$(json_get "$(step_dir 0)/events.jsonl" 'sum(e["kind"] == "task_exit" for e in docs)')" -eq $((tasks - 1)) ]
 }
 all_known() {
 	grep -q "^ends: $((tasks - 1))\$" "$tmpdir/out"
@@ -44,48 +44,47 @@ go_on() {
 
 begin
 end_tasks
-ok "the agent answers while its service stands still" "$stepctl" show "$job.0"
+ok "the agent answers while its service is stopped" "$stepctl" show "$job.0"
 go_on
-ok "a service that has stood still learns of each task's end" eventually all_known
+ok "a service that was stopped gets each task's end" eventually all_known
 : >"$tmpdir/enough"
-ended 0 "and the step goes on"
+ended 0 "a step whose service was stopped goes on"
 
 begin
 end_tasks
-ok "an agent with messages that wait executes a new program" upgrade
+ok "an agent with messages for a stopped service is upgraded" upgrade
 go_on
-ok "its service learns of each task's end, too" eventually all_known
+ok "a service that was stopped over an upgrade gets each task's end" eventually all_known
 : >"$tmpdir/enough"
-ended 0 "and its step goes on"
+ended 0 "a step whose service was stopped over an upgrade goes on"
 
 begin
 end_tasks
 kill -TERM "$agent"
-ended 143 "a step whose service stands still can be ended"
-eventually gone "$service"
-nothing_left "and nothing is left"
+ended 143 "a step whose service is stopped can be ended"
+eventually process_ended "$service"
+nothing_left "a step ended with a stopped service leaves no cgroup, process or file behind"
 
 # ---- lines that nobody has read yet ------------------------------------------------------------
 # LINE... are written while the agent stands still, and the service is told to end before it is read.
-agent -v --mpi attendant -n 1 --proctrack "$tracker" -- bash -c "$ask"'
+start_step -v --mpi attendant -n 1 --proctrack "$tracker" -- bash -c "$ask"'
 	echo "$ATTEND_STANDING"; until [ -e "$0/stopped" ]; do sleep 0.02; done
 	for i in 1 2 3 4 5 6 7 8 9; do ask log "line $i"; answer >/dev/null; done
 	: >"$0/written"' "$tmpdir"
 kill -STOP "$agent"
 : >"$tmpdir/stopped"
 eventually test -e "$tmpdir/written"
-task=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["tasks"][0]["pid"])' \
-	"$run"/*_"$job.0"/state.json)
+task=$(state_of 0 'tasks[0]["pid"]')
 ok "a task has ended before its agent sees it" eventually grep -q '^State:	Z' "/proc/$task/status"
 kill -TERM "$agent"
 kill -CONT "$agent"
 wait "$agent"
 is "$(grep -c 'attendant: line [1-9]$' "$tmpdir/err")" 9 \
-	"what a service has written before it is told to end reaches the log"
+	"what a service wrote before the step's end reaches the log"
 
 # The same of one that has ended by itself.
 rm -f "$tmpdir/stopped" "$tmpdir/written"
-agent --mpi attendant -n 1 --proctrack "$tracker" -- bash -c "$ask"'
+start_step --mpi attendant -n 1 --proctrack "$tracker" -- bash -c "$ask"'
 	echo "$ATTEND_STANDING"; until [ -e "$0/stopped" ]; do sleep 0.02; done
 	for i in 1 2 3 4 5 6 7 8 9; do ask log "line $i"; answer >/dev/null; done
 	ask die; sleep 1' "$tmpdir"
@@ -95,18 +94,19 @@ kill -STOP "$agent"
 ok "a service ends before its agent sees it" eventually grep -q '^State:	Z' "/proc/$service/status"
 kill -CONT "$agent"
 wait "$agent"
-is "$(grep -c 'attendant: line [1-9]$' "$tmpdir/err")" 9 "what a dead service has written reaches the log"
-nothing_left "and nothing is left"
+is "$(grep -c 'attendant: line [1-9]$' "$tmpdir/err")" 9 "what a dead service wrote reaches the log"
+nothing_left "a dead service leaves no cgroup, process or file behind"
 
 # ---- one that stands still when all is over ----------------------------------------------------
 rm -f "$tmpdir/stopped"
-agent --mpi attendant -n 1 --proctrack "$tracker" -- bash -c '
+start_step --mpi attendant -n 1 --proctrack "$tracker" -- bash -c '
 	echo "$ATTEND_STANDING"; until [ -e "$0/stopped" ]; do sleep 0.02; done' "$tmpdir"
 service=$(standing pid)
 kill -STOP "$service"
 : >"$tmpdir/stopped"
-ended 0 "a step ends well, though its service stands still"
-like "$(cat "$tmpdir/err")" "the MPI service process does not end: killing it" "and the log tells of it"
-ok "such a service is killed" eventually gone "$service"
-nothing_left "and leaves nothing"
+ended 0 "a step whose service is stopped ends with its status"
+like "$(cat "$tmpdir/err")" "the MPI service process does not end: killing it" \
+	"the log reports a stopped service that is killed"
+ok "a service that is stopped at the step's end is killed" eventually process_ended "$service"
+nothing_left "a killed service leaves no cgroup, process or file behind"
 done_testing

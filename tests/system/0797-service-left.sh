@@ -9,9 +9,6 @@
 [ -x "$next" ] || skip_all "no second program (make check builds it)"
 command -v python3 >/dev/null || skip_all "python3 is missing"
 
-state_of() { # EXPRESSION: of the step's state.json, s
-	python3 -c 'import json, sys; s = json.load(open(sys.argv[1])); print('"$1"')' "$run"/*_"$job.0"/state.json
-}
 change_state() { # STATEMENT
 	python3 -c 'import json, sys
 path = sys.argv[1]
@@ -19,19 +16,9 @@ s = json.load(open(path))
 '"$1"'
 json.dump(s, open(path, "w"), separators=(",", ":"))' "$run"/*_"$job.0"/state.json
 }
-kill_agent() {
-	kill -KILL "$agent"
-	wait "$agent" 2>/dev/null
-}
-gone() { # PID
-	! kill -0 "$1" 2>/dev/null || grep -qs '^State:	Z' "/proc/$1/status"
-}
-adopted() { # TIMES
-	[ "$(state_of 's["adopted"]')" = "$1" ]
-}
 begin() { # a step whose service is $service
-	agent --proctrack "$b" --mpi pmi2 -n 2 -- sh -c "$until_gone"
-	service=$(state_of 's["mpi_service"]["pid"]')
+	start_step --proctrack "$b" --mpi pmi2 -n 2 -- sh -c "$until_gone"
+	service=$(state_of 0 'mpi_service["pid"]')
 }
 # Stopped only now: the kernel wakes and ends what stands still when its parent dies.
 lose_agent() {
@@ -43,48 +30,49 @@ begin_adopter() {
 	adopter=$!
 }
 tasks_gone() {
-	for pid in $task_pids; do gone "$pid" || return 1; done
+	# shellcheck disable=SC2086 # a pid a word
+	process_ended $task_pids
 }
 end_tasks() {
-	task_pids=$(state_of '" ".join(str(t["pid"]) for t in s["tasks"])')
+	task_pids=$(state_of 0 '" ".join(str(t["pid"]) for t in tasks)')
 	rm -f "$tmpdir/stay"
 }
 
 for b in $(backends); do
 	begin
-	is "$(cat "/proc/$service/comm")" stepd-mpi "$b: state.json names the service process"
+	is "$(cat "/proc/$service/comm")" stepd-mpi "$b: state.json has the service process"
 	lose_agent
 	begin_adopter
-	ok "$b: a step whose service hangs is adopted" eventually adopted 1
+	ok "$b: a step whose service hangs is adopted" eventually adopted 0
 	end_tasks
 	wait "$adopter"
-	ok "$b: its adopter comes to an end" test $? -ne 124
-	ok "$b: and the service is gone with it" gone "$service"
-	nothing_left "$b: nothing is left"
+	ok "$b: adopt of a step whose service hangs ends" test $? -ne 124
+	ok "$b: a hanging service ends with its adopted step" process_ended "$service"
+	nothing_left "$b: an adopted step with a hanging service leaves nothing behind"
 
 	begin
 	lose_agent
 	end_tasks
 	eventually tasks_gone
 	out=$(timeout 120 "$stepctl" clean 2>&1)
-	ok "$b: 'stepctl clean' comes to an end" test $? -ne 124
-	ok "$b: and the service that hung is gone" gone "$service"
-	nothing_left "$b: nothing is left ($out)"
+	ok "$b: clean of a step whose service hangs ends" test $? -ne 124
+	ok "$b: clean ends a hanging service" process_ended "$service"
+	nothing_left "$b: clean of a step whose service hangs leaves nothing behind ($out)"
 
 	# By programs that were put in place of others.
 	begin
-	ok "$b: an agent executes a new program" upgrade
+	ok "$b: an agent with a service is upgraded" upgrade
 	lose_agent
 	begin_adopter
-	ok "$b: its step is adopted" eventually adopted 1
+	ok "$b: the step of an upgraded agent whose service hangs is adopted" eventually adopted 0
 	"$stepctl" reexec "$job.0" >/dev/null 2>&1
-	ok "$b: the adopter executes itself anew and knows the service" \
-		test "$(state_of 's["mpi_service"]["pid"]')" = "$service"
+	ok "$b: an upgraded adopter knows the hanging service" \
+		test "$(state_of 0 'mpi_service["pid"]')" = "$service"
 	end_tasks
 	wait "$adopter"
-	ok "$b: that program comes to an end" test $? -ne 124
-	ok "$b: and the service is gone with it" gone "$service"
-	nothing_left "$b: nothing is left"
+	ok "$b: an upgraded adopter of a hanging service ends" test $? -ne 124
+	ok "$b: a hanging service ends with an upgraded adopter's step" process_ended "$service"
+	nothing_left "$b: an upgraded adopter of a hanging service leaves nothing behind"
 done
 
 # ---- a pid alone is no name --------------------------------------------------------------------
@@ -93,14 +81,14 @@ setsid sleep 600 &
 stranger=$!
 begin
 kill_agent
-ticks=$(state_of 's["mpi_service"]["start_ticks"]')
+ticks=$(state_of 0 'mpi_service["start_ticks"]')
 change_state "s['mpi_service']['pid'] = $stranger"
 end_tasks
 eventually tasks_gone
 "$stepctl" clean >/dev/null 2>&1
-ok "a process that began at another time than the service lives" kill -0 "$stranger"
-ok "start times are told" test "$ticks" -gt 0
-nothing_left "the step is tidied up"
+ok "a process with the service's pid and another start is not killed" kill -0 "$stranger"
+ok "state.json has the service's start" test "$ticks" -gt 0
+nothing_left "a step whose service's pid is another process leaves nothing behind"
 
 begin
 kill_agent
@@ -108,8 +96,8 @@ change_state 's["mpi_service"] = {"pid": '"$stranger"'}'
 end_tasks
 eventually tasks_gone
 "$stepctl" clean >/dev/null 2>&1
-ok "so does one whose start time nobody has noted" kill -0 "$stranger"
-nothing_left "and that step is tidied up"
+ok "a process with the service's pid is not killed without a start" kill -0 "$stranger"
+nothing_left "a step whose service has no start leaves nothing behind"
 kill "$stranger"
 
 # ---- state.json of an agent that does not know of it -------------------------------------------
@@ -117,16 +105,16 @@ begin
 kill_agent
 change_state 'del s["mpi_service"]'
 begin_adopter
-ok "a step of an agent that has not noted its service is adopted" eventually adopted 1
+ok "a step of an agent that has not noted its service is adopted" eventually adopted 0
 end_tasks
 wait "$adopter"
-ok "its service ends by itself" eventually gone "$service"
-nothing_left_soon "nothing is left"
+ok "a service that state.json does not have ends by itself" eventually process_ended "$service"
+nothing_left_soon "a step whose state.json has no service leaves nothing behind"
 
 b=linuxproc
-agent --proctrack "$b" --mpi none -n 1 -- sh -c "$until_gone"
-is "$(state_of '"mpi_service" in s')" False "a step without a service process names none"
+start_step --proctrack "$b" --mpi none -n 1 -- sh -c "$until_gone"
+is "$(state_of 0 '"mpi_service" in d')" false "state.json of a step without a service has none"
 rm -f "$tmpdir/stay"
 wait "$agent"
-nothing_left_soon "nothing is left of it"
+nothing_left_soon "the job leaves no cgroup, process or file behind"
 done_testing

@@ -13,33 +13,41 @@ two() { # COUNT ARGV COUNT ARGV: a message with two commands
 	printf '{"do":"spawn","number":1,"first_rank":1,"size":%s,"groups":[%s,%s]}' $(($1 + $3)) \
 		"$(group 0 "$1" "$2")" "$(group "$1" "$3" "$4")"
 }
-asked() { # MESSAGE: what the answer to it is, and then whether another spawn works
+request_spawn() { # MESSAGE: $out has the reply to it, and that to another spawn
 	out=$(spawning --proctrack "$tracker" -n 1 --result "$tmpdir/r" --kill-on-bad-exit sh -c "$asks"'
 		ask "$0"; echo "$answer"; one 9 50 1 "[\"true\"]"; echo "$answer"' "$1" 2>"$tmpdir/err")
 	status=$?
 }
 
+first_reply() { # EXPRESSION of the reply to the first spawn
+	printf '%s\n' "$out" | json_get - "$1"
+}
+
 for tracker in $(backends); do
-	asked "$(two 2 '["sleep","99"]' 1 '["/nonexistent/program"]')"
-	is "$status" 0 "$tracker: a program that is not there does not end the step"
-	like "$out" '"error":2,"errors":\[0,0,2\],"id":0,"tell":"spawned","why":"task 3 can.t execute ./nonexistent/program.: No such file' \
-		"$tracker: who asked is told which task and why"
-	like "$out" '"error":0,.*"locals":\[4\]' "$tracker: and may ask again"
-	ok "$tracker: the others have ended with it" holds "$tmpdir/r" '[
-		t["exit_code"] for t in r["tasks"]] == [0, 137, 137, 127, 0] and r["exit_code"] == 0'
-	nothing_left "$tracker: nothing is left"
+	request_spawn "$(two 2 '["sleep","99"]' 1 '["/nonexistent/program"]')"
+	is "$status" 0 "$tracker: a spawn of a missing program does not end the step"
+	is "$(first_reply '[error, errors, id, tell]')" '[2, [0, 0, 2], 0, "spawned"]' \
+		"$tracker: the reply to a spawn of a missing program has each task's error"
+	like "$(first_reply why)" "^task 3 can.t execute ./nonexistent/program.: No such file" \
+		"$tracker: the reply to a spawn of a missing program has the reason"
+	is "$(printf '%s\n' "$out" | json_get - '[docs[-1]["error"], docs[-1]["locals"]]')" "[0, [4]]" \
+		"$tracker: a spawn succeeds after a failed one"
+	is "$(json_get "$tmpdir/r" '[exit_code, [t["exit_code"] for t in tasks]]')" "[0, [0, 137, 137, 127, 0]]" \
+		"$tracker: the other tasks of a failed spawn are killed"
+	nothing_left "$tracker: the job leaves no cgroup, process or file behind"
 done
 
-asked "$(two 1 '["sleep","99"]' 1 '["/"]')"
-like "$out" '"error":13,"errors":\[0,13\]' "one that can't be executed"
-asked '{"do":"spawn","number":1,"first_rank":1,"size":1,"groups":[{"argv":["true"],"count":1,"appnum":0,"rank":0,"cwd":"/nonexistent"}]}'
-like "$out" '"error":2,.*change to the directory ./nonexistent' "a directory that is not there"
+request_spawn "$(two 1 '["sleep","99"]' 1 '["/"]')"
+is "$(first_reply '[error, errors]')" "[13, [0, 13]]" "a spawn of a directory fails with EACCES"
+request_spawn '{"do":"spawn","number":1,"first_rank":1,"size":1,"groups":[{"argv":["true"],"count":1,"appnum":0,"rank":0,"cwd":"/nonexistent"}]}'
+like "$(first_reply 'f"{error} {why}"')" '^2 .*change to the directory ./nonexistent' \
+	"a spawn in a missing directory fails with the reason"
 
 # What is no request is refused, in one sentence.
 refused() { # REGEX MESSAGE NAME
-	asked "$2"
-	like "$out" "\"error\":[0-9]+,.*\"why\":\"$1" "$3"
-	is "$status" 0 "and the step goes on"
+	request_spawn "$2"
+	like "$(first_reply why)" "^$1" "a spawn with $3 is refused with the reason"
+	is "$status" 0 "the step goes on after a spawn with $3"
 }
 whole() { # GROUP...
 	printf '{"do":"spawn","number":1,"first_rank":1,"size":2,"groups":[%s]}' "$1"
@@ -51,16 +59,16 @@ refused 'spawn: env must have texts of the form NAME=VALUE' \
 	"$(whole '{"argv":["a"],"count":1,"appnum":0,"rank":0,"env":["x"]}')" "an environment that is none"
 refused 'spawn: environ must have an array for each task' \
 	"$(whole '{"argv":["a"],"count":2,"appnum":0,"rank":0,"environ":[[]]}')" "too few environments"
-refused 'spawn: size is less than what its groups have' "$(whole '{"argv":["a"],"count":2,"appnum":0,"rank":1}')" "more than there are"
+refused 'spawn: size is less than what its groups have' "$(whole '{"argv":["a"],"count":2,"appnum":0,"rank":1}')" "more tasks than its size"
 refused 'spawn: rank must be above' "$(whole '{"argv":["a"],"count":1,"appnum":0,"rank":1},{"argv":["a"],"count":1,"appnum":0,"rank":1}')" \
-	"two of one rank"
-refused 'spawn: groups must be an array' '{"do":"spawn","number":1,"first_rank":1,"size":1}' "nothing"
+	"two groups of one rank"
+refused 'spawn: groups must be an array' '{"do":"spawn","number":1,"first_rank":1,"size":1}' "no groups"
 refused 'spawn: first_rank is 0, and ranks below 1' '{"do":"spawn","number":1,"first_rank":0,"size":1,"groups":[{"argv":["a"],"count":1,"appnum":0,"rank":0}]}' \
 	"a rank of the step's own"
 out=$(spawning -n 1 sh -c "$asks"'one 3 5 1 "[\"true\"]"; one 3 8 1 "[\"true\"]"; echo "$answer"; one 4 5 1 "[\"true\"]"; echo "$answer"' 2>/dev/null)
-like "$out" 'spawn: there was a spawn 3 before' "a number that was used"
-like "$out" "spawn: rank 5 is another task's" "a rank that was used"
-nothing_left "nothing is left"
+like "$out" 'spawn: there was a spawn 3 before' "a spawn with a used number is refused"
+like "$out" "spawn: rank 5 is another task's" "a spawn with a used rank is refused"
+nothing_left "refused spawns leave no cgroup, process or file behind"
 # The service gets to it only after its task has ended.
 : >"$tmpdir/service"
 # shellcheck disable=SC2016 # for the task's shell
@@ -72,7 +80,7 @@ alone() { # the agent with its service
 eventually alone
 kill -CONT "$(cut -d' ' -f2 "$tmpdir/service")"
 wait $!
-is $? 9 "a task's last word may be an abort"
-like "$(cat "$tmpdir/err")" 'last words' "which is told"
-nothing_left "nothing is left"
+is $? 9 "an abort that a task requests last ends the step with its code"
+like "$(cat "$tmpdir/err")" 'last words' "an abort that a task requests last is reported"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

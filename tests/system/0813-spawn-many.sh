@@ -12,14 +12,11 @@ fds() {
 groups_of_tasks() {
 	find /sys/fs/cgroup -type d -path "*job_$job/*" -name 'task_*' 2>/dev/null | wc -l
 }
-said() { # TEXT
-	grep -q "$1" "$tmpdir/out"
-}
 begin() { # ARG...
 	spawning --proctrack "$tracker" "$@" >"$tmpdir/out" 2>"$tmpdir/err" &
 	agent=$!
 	eventually running 0
-	agent=$(sed 's/.*"agent_pid":\([0-9]*\).*/\1/' "$run"/*_"$job.0"/state.json)
+	agent=$(state_of 0 agent_pid)
 }
 go() {
 	: >"$tmpdir/go"
@@ -37,19 +34,20 @@ begin -n 1 --result "$tmpdir/r" sh -c "$asks$waits
 	echo "$answer" | cut -c 1-22; until [ ! -e "$GO" ]; do sleep 0.02; done; exit 0'
 before=$(fds "$agent")
 go
-ok "$many tasks join" eventually said error
-like "$(cat "$tmpdir/out")" '"error":0' "at once"
+ok "a spawn of $many tasks is answered" eventually has_output error
+like "$(cat "$tmpdir/out")" '"error":0' "a spawn of $many tasks succeeds"
 all_told() { [ "$(grep -c '^[0-9]*$' "$tmpdir/out")" -eq "$many" ]; }
-ok "each has its place" eventually all_told
-is "$(grep '^[0-9]*$' "$tmpdir/out" | sort -n | sed -n '1p;$p' | tr '\n' ' ')" "0 $((many - 1)) " "from first to last"
-is "$("$stepctl" ps "$job.0" | grep -c ' sh ')" $((many + 1)) "the step's processes are told"
+ok "each of $many spawned tasks runs" eventually all_told
+is "$(grep '^[0-9]*$' "$tmpdir/out" | sort -n | sed -n '1p;$p' | tr '\n' ' ')" "0 $((many - 1)) " \
+	"$many spawned tasks have their ranks from first to last"
+is "$("$stepctl" ps "$job.0" | grep -c ' sh ')" $((many + 1)) "stepctl ps shows $many spawned tasks"
 ok "the agent of $many joined tasks has no more descriptors than before" test "$(fds "$agent")" -le "$before"
 "$stepctl" terminate --now "$job.0"
 rm "$GO"
 eventually test ! -e "/proc/$agent"
 wait
-ok "the result has them all" holds "$tmpdir/r" "len(r[\"tasks\"]) == $many + 1"
-nothing_left "nothing is left"
+is "$(json_get "$tmpdir/r" 'len(tasks)')" $((many + 1)) "the result has $many spawned tasks"
+nothing_left "$many spawned tasks leave no cgroup, process or file behind"
 
 # ---- one after the other, and some that fail -------------------------------------------------
 begin -n 1 sh -c "$asks$waits"'
@@ -63,13 +61,13 @@ begin -n 1 sh -c "$asks$waits"'
 	echo done; until [ ! -e "$GO" ]; do sleep 0.02; done; exit 0'
 before=$(fds "$agent")
 go
-ok "sixty spawns, of which every other fails" eventually said '^done'
+ok "sixty spawns of which every other fails end" eventually has_output '^done'
 ok "sixty spawns leave no descriptors behind" test "$(fds "$agent")" -le "$before"
 [ "$tracker" != cgroup ] || eventually sh -c "[ \$(find /sys/fs/cgroup -type d -path '*job_$job/*' -name 'task_*' | wc -l) -le 1 ]"
-[ "$tracker" != cgroup ] || is "$(groups_of_tasks)" 1 "nor cgroups"
+[ "$tracker" != cgroup ] || is "$(groups_of_tasks)" 1 "sixty spawns leave no cgroup of a task behind"
 rm "$GO"
 wait
-nothing_left "nothing is left"
+nothing_left "sixty spawns leave no cgroup, process or file behind"
 
 # ---- suspended, resumed ----------------------------------------------------------------------
 begin -n 2 sh -c "$asks$waits"'
@@ -79,21 +77,23 @@ go
 "$stepctl" suspend "$job.0"
 "$stepctl" resume "$job.0"
 wait
-is "$(grep -c joined "$tmpdir/out")" 20 "a spawn around a suspension"
-like "$(cat "$tmpdir/out")" '"error":0' "is answered"
+is "$(grep -c joined "$tmpdir/out")" 20 "all tasks of a spawn around a suspension run"
+like "$(cat "$tmpdir/out")" '"error":0' "a spawn around a suspension is answered"
 rm "$GO"
 
 # ---- ended in the middle ---------------------------------------------------------------------
 for tracker in $(backends); do
-	for sort in "signal KILL" "terminate" "terminate --now"; do
+	for sort in "signal --signal KILL" "terminate" "terminate --now"; do
 		begin -n 1 sh -c "$asks$waits"'
 			one 1 5 300 "[\"sleep\",\"99\"]"; exec sleep 99'
 		go
 		eventually sh -c "[ \$('$stepctl' pids '$job.0' | wc -l) -gt 3 ]"
 		# shellcheck disable=SC2086 # words
 		"$stepctl" $sort "$job.0" >/dev/null 2>&1
+		# Tasks that join after the signal do not get it.
+		"$stepctl" terminate --now "$job.0" >/dev/null 2>&1
 		wait
-		nothing_left "$tracker: $sort in the middle of a spawn leaves nothing"
+		nothing_left "$tracker: $sort in the middle of a spawn leaves nothing behind"
 		rm "$GO"
 	done
 done

@@ -7,11 +7,8 @@
 . "$top_srcdir/tests/lib/spawn.sh"
 
 [ -x "$next" ] || skip_all "no second program (make check builds it)"
-said() {
-	grep -q "$1" "$tmpdir/out"
-}
-begin() { # what agent of reexec.sh does, with these plugins
-	agent --plugin-dir "$plugins" --mpi asking "$@"
+begin() { # what start_step of reexec.sh does, with these plugins
+	start_step --plugin-dir "$plugins" --mpi asking "$@"
 }
 tell='[\"sh\",\"-c\",\"echo join \$SLURM_PROCID \$SLURM_NTASKS \$ASKING \$ASKING_COMMON \$ASKING_PREFORK; '$until_gone'; exit \$SLURM_PROCID\"]'
 
@@ -19,19 +16,18 @@ for tracker in $(backends); do
 	begin -n 1 --proctrack "$tracker" --label --result "$tmpdir/r" sh -c "$asks"'
 		one 1 1 2 "'"$tell"'"; echo "$answer"; until [ -e "$0" ]; do sleep 0.02; done
 		one 2 3 2 "'"$tell"'"; echo "$answer"; '"$until_gone" "$tmpdir/again"
-	ok "$tracker: a spawn" eventually said '"locals":\[1,2\]'
-	ok "$tracker: an upgrade with its tasks" upgrade
-	ok "$tracker: which are tasks as before" sh -c "[ \$('$stepctl' pids '$job.0/1-2' | wc -l) -ge 2 ]"
+	ok "$tracker: a spawn is answered" eventually has_output '"locals":\[1,2\]'
+	ok "$tracker: an agent with spawned tasks is upgraded" upgrade
+	ok "$tracker: spawned tasks are members after an upgrade" sh -c "[ \$('$stepctl' pids '$job.0/1-2' | wc -l) -ge 2 ]"
 	: >"$tmpdir/again"
-	ok "$tracker: the new program starts further ones" eventually said '"locals":\[3,4\]'
-	ok "$tracker: which run" eventually said '^[34]: join 1 2 2:1:2:0 yes yes'
-	ok "$tracker: another upgrade" upgrade
+	ok "$tracker: the new program answers a spawn" eventually has_output '"locals":\[3,4\]'
+	ok "$tracker: the tasks that the new program spawns run" eventually has_output '^[34]: join 1 2 2:1:2:0 yes yes'
+	ok "$tracker: an agent with more spawned tasks is upgraded" upgrade
 	rm -f "$tmpdir/stay" "$tmpdir/again"
-	ended 1 "$tracker: and the step's end, with the status of one of them"
-	ok "$tracker: the result has them all" holds "$tmpdir/r" '[
-		[t["rank"], t.get("spawn", 0), t["exit_code"]] for t in r["tasks"]] == [
-		[0, 0, 0], [1, 1, 0], [2, 1, 1], [3, 2, 0], [4, 2, 1]]'
-	nothing_left "$tracker: nothing is left"
+	ended 1 "$tracker: a step with spawned tasks ends with their status after upgrades"
+	is "$(json_get "$tmpdir/r" '[[t["rank"], t.get("spawn", 0), t["exit_code"]] for t in tasks]')" \
+		"[[0, 0, 0], [1, 1, 0], [2, 1, 1], [3, 2, 0], [4, 2, 1]]" "$tracker: the result has all spawned tasks after upgrades"
+	nothing_left "$tracker: the job leaves no cgroup, process or file behind"
 done
 
 # A spawn that comes while the agent executes its new program waits for that one.
@@ -39,28 +35,28 @@ begin -n 1 --proctrack "$tracker" sh -c "$asks"'n=0
 	while [ -e "$0" ]; do n=$((n + 1)); one $n $n 1 "[\"true\"]"; case $answer in *\"error\":0*) ;; *) echo "$answer" ;; esac; done
 	echo "made $n"' "$tmpdir/stay"
 for i in 1 2 3; do
-	ok "upgrade $i among spawns" upgrade
+	ok "upgrade $i among spawns succeeds" upgrade
 done
 rm -f "$tmpdir/stay"
-ended 0 "none of them fails"
-is "$(sed 's/made [0-9]*/made/' "$tmpdir/out")" made "not one"
-nothing_left "nothing is left"
+ended 0 "a step that spawns during upgrades succeeds"
+is "$(sed 's/made [0-9]*/made/' "$tmpdir/out")" made "no spawn during upgrades fails"
+nothing_left "spawns during upgrades leave no cgroup, process or file behind"
+
 
 # The agent is killed: who takes over has the tasks that have joined, and no more spawns.
 for tracker in $(backends); do
 	begin -n 1 --proctrack "$tracker" sh -c "$asks"'
 		one 1 1 2 "'"$tell"'"; echo "$answer"; '"$until_gone"'; exit 0'
-	eventually said '"locals":\[1,2\]'
-	kill -KILL "$agent"
-	wait "$agent" 2>/dev/null
+	eventually has_output '"locals":\[1,2\]'
+	kill_agent
 	"$stepd" adopt --plugin-dir "$plugins" --result "$tmpdir/r" "$job.0" 2>"$tmpdir/err" &
 	agent=$!
-	eventually sh -c "grep -qs '\"agent_pid\":$agent,' '$run'/*_'$job.0'/state.json"
-	ok "$tracker: a successor has them" sh -c "[ \$('$stepctl' pids '$job.0/1-2' | wc -l) -ge 2 ]"
+	eventually has_agent 0
+	ok "$tracker: a successor has the spawned tasks" sh -c "[ \$('$stepctl' pids '$job.0/1-2' | wc -l) -ge 2 ]"
 	rm -f "$tmpdir/stay"
 	wait "$agent"
-	ok "$tracker: and tells of their ends" holds "$tmpdir/r" '[
-		[t["rank"], t.get("spawn", 0)] for t in r["tasks"]] == [[0, 0], [1, 1], [2, 1]]'
-	nothing_left "$tracker: nothing is left of it"
+	is "$(json_get "$tmpdir/r" '[[t["rank"], t.get("spawn", 0)] for t in tasks]')" "[[0, 0], [1, 1], [2, 1]]" \
+		"$tracker: a successor's result has the spawned tasks"
+	nothing_left "$tracker: an adopted step with spawned tasks leaves nothing behind"
 done
 done_testing
