@@ -143,7 +143,7 @@ def pieces(t):
     else:
         t.send(text)
     got = [t.line() for _ in range(5)]
-    is_(got[3], "cmd=get_result rc=0 msg=success value=1", "PMI-1 in pieces, rank %d" % RANK)
+    is_(got[3], "cmd=get_result rc=0 msg=success value=1", "PMI-1 sent in pieces is answered, rank %d" % RANK)
     t.version = 2
     text = b"cmd=init pmi_version=2 pmi_subversion=0\n"
     for body in (b"cmd=fullinit;", b"cmd=kvs-put;key=q%d;value=a;;b;" % RANK, b"cmd=kvs-fence;",
@@ -156,7 +156,7 @@ def pieces(t):
         t.send(text)
     t.line()
     got = [t.frame() for _ in range(5)]
-    is_(got[3], "cmd=kvs-get-response;rc=0;found=TRUE;value=a;;b;", "PMI-2 in pieces, rank %d" % RANK)
+    is_(got[3], "cmd=kvs-get-response;rc=0;found=TRUE;value=a;;b;", "PMI-2 sent in pieces is answered, rank %d" % RANK)
 
 
 def malformed(t):
@@ -167,13 +167,13 @@ def malformed(t):
         t.send(b"12x456cmd=oops;")
         try:
             t.frame()
-            print("not ok it is hung up on: it was answered")
+            print("not ok a rank that sends what is no message is disconnected: it was answered")
         except EOFError:
-            print("ok it is hung up on")
+            print("ok a rank that sends what is no message is disconnected")
         return
     answer = t.say("cmd=kvs-fence;")
     is_(field(answer, "errmsg"), "rank 0 has sent what is no PMI before the fence",
-        "rank %d is told" % RANK)
+        "rank %d gets the error of a fence with a rank that sends what is no message" % RANK)
     is_(t.say("cmd=sing;"), "cmd=sing-response;rc=14;errmsg=unknown command;",
         "rank %d: an unknown command is answered" % RANK)
 
@@ -228,7 +228,7 @@ def double(t):
         # The put is behind the second fence, which can't begin before.
         is_(first, "cmd=kvs-fence-response;thrid=1;rc=0;", "the first fence ends first")
         is_(sorted([t.hear(), t.hear()])[0], "cmd=info-putnodeattr-response;thrid=3;rc=0;",
-            "then the put is done")
+            "the put behind the fence is done")
     else:
         t.say("cmd=kvs-put;key=late;value=1;")
         t.say("cmd=kvs-fence;")
@@ -240,9 +240,9 @@ def groups(t):
     t.init(1)
     if RANK < 2:
         is_(t.say("cmd=barrier_in group=0,1:pair"), "cmd=barrier_out rc=0 tag=pair",
-            "a barrier of two, rank %d" % RANK)
-    is_(t.say("cmd=barrier_in group=NODE:n"), "cmd=barrier_out rc=0 tag=n", "of a node, rank %d" % RANK)
-    is_(t.say("cmd=barrier_in group=WORLD:w"), "cmd=barrier_out rc=0 tag=w", "of all, rank %d" % RANK)
+            "a barrier of two ranks succeeds, rank %d" % RANK)
+    is_(t.say("cmd=barrier_in group=NODE:n"), "cmd=barrier_out rc=0 tag=n", "a barrier of a node succeeds, rank %d" % RANK)
+    is_(t.say("cmd=barrier_in group=WORLD:w"), "cmd=barrier_out rc=0 tag=w", "a barrier of all ranks succeeds, rank %d" % RANK)
     t.say("cmd=finalize")
 
 
@@ -348,10 +348,10 @@ def fill(t):
     while code == "0" and n < 20000:
         code = field(t.say("cmd=kvs-put;key=f%d;value=%s;" % (n, value)), "rc")
         n += 1
-    is_(code, "2", "a put without room is told of it")
-    is_(n > 100, True, "but not before there was some")
+    is_(code, "2", "a put beyond the memory limit is refused")
+    is_(n > 100, True, "puts within the memory limit are accepted")
     t.say("cmd=kvs-fence;")
-    is_(field(t.say("cmd=kvs-get;key=first;"), "value"), "1", "what was put before stands")
+    is_(field(t.say("cmd=kvs-get;key=first;"), "value"), "1", "a value put before the memory limit is found")
     t.say("cmd=finalize;")
 
 

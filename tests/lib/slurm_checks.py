@@ -60,18 +60,18 @@ def check_queries(spool, node, agent_pid):
     for version in VERSIONS:
         c = Client(path(spool, node, "7.0"), version)
         check(f"{version}: the version is answered", c.hello, version)
-        check(f"{version}: state", c.state(), 2)
-        check(f"{version}: daemon pid", c.number(slurm.DAEMON_PID), int(agent_pid))
-        check(f"{version}: uid", c.number(slurm.UID), 1234)
-        check(f"{version}: node id", c.number(slurm.NODEID), 3)
-        check(f"{version}: a pid of the step", c.has_pid(FIRST_PID), 1)
-        check(f"{version}: a pid of another", c.has_pid(1), 0)
-        check(f"{version}: a pid of nobody", c.has_pid(-1), 0)
-        check(f"{version}: tasks", c.task_info(),
+        check(f"{version}: the state is answered", c.state(), 2)
+        check(f"{version}: the daemon's pid is answered", c.number(slurm.DAEMON_PID), int(agent_pid))
+        check(f"{version}: the uid is answered", c.number(slurm.UID), 1234)
+        check(f"{version}: the node id is answered", c.number(slurm.NODEID), 3)
+        check(f"{version}: a pid of the step is found in it", c.has_pid(FIRST_PID), 1)
+        check(f"{version}: a pid of another step is not found", c.has_pid(1), 0)
+        check(f"{version}: a pid of no process is not found", c.has_pid(-1), 0)
+        check(f"{version}: the tasks are answered", c.task_info(),
               [(0, 10, -1, 1, 256), (1, 11, -1, 0, -1), (2, 12, FIRST_PID + 2, 0, -1)])
-        check(f"{version}: pids", c.list_pids(), list(range(FIRST_PID, FIRST_PID + 10000)))
-        check(f"{version}: memory limits", set(c.mem_limits()), {0})
-        check(f"{version}: and again on the same connection", c.state(), 2)
+        check(f"{version}: 10000 pids are answered", c.list_pids(), list(range(FIRST_PID, FIRST_PID + 10000)))
+        check(f"{version}: the memory limits are answered", set(c.mem_limits()), {0})
+        check(f"{version}: a second request on the connection is answered", c.state(), 2)
         c.close()
 
 
@@ -80,25 +80,25 @@ def check_states(spool, node):
     for i, (old, new) in enumerate(((1, 1), (2, 2), (2, 2), (3, 3), (3, 4), (3, 4))):
         for version, wanted in ((slurm.V23_02, old), (slurm.V23_11, new)):
             c = Client(path(spool, node, f"8.{i}"), version)
-            check(f"{version}: state of 8.{i}", c.state(), wanted)
+            check(f"{version}: the state of 8.{i} is answered", c.state(), wanted)
             c.close()
 
 
 def check_actions(spool, node):
     for version in VERSIONS:
         c = Client(path(spool, node, "7.0"), version)
-        check(f"{version}: signal", c.signal(15, 0, b"why not"), (0, 0))
-        check(f"{version}: a signal without a reason", c.signal(10), (0, 0))
-        check(f"{version}: suspend", c.suspend(), (0, 0))
-        check(f"{version}: resume", c.resume(), (0, 0))
-        check(f"{version}: an announcement", c.signal(996), (0, 0))
-        check(f"{version}: a signal that is none", c.signal(500), (-1, errno.EINVAL))
-        check(f"{version}: one for debuggers", c.signal(995), (-1, errno.EOPNOTSUPP))
-        check(f"{version}: terminate", c.terminate(), (0, 0))
+        check(f"{version}: a signal with a reason is accepted", c.signal(15, 0, b"why not"), (0, 0))
+        check(f"{version}: a signal without a reason is accepted", c.signal(10), (0, 0))
+        check(f"{version}: suspend is accepted", c.suspend(), (0, 0))
+        check(f"{version}: resume is accepted", c.resume(), (0, 0))
+        check(f"{version}: an announcement is accepted", c.signal(996), (0, 0))
+        check(f"{version}: a number that is no signal is refused", c.signal(500), (-1, errno.EINVAL))
+        check(f"{version}: a signal for debuggers is not supported", c.signal(995), (-1, errno.EOPNOTSUPP))
+        check(f"{version}: terminate is accepted", c.terminate(), (0, 0))
         c.close()
         c = Client(path(spool, node, "7.1"), version)
-        check(f"{version}: an action that fails", c.signal(15), (-1, 4027))
-        check(f"{version}: and the connection goes on", c.state(), 2)
+        check(f"{version}: an action that fails has its error", c.signal(15), (-1, 4027))
+        check(f"{version}: the connection goes on after an action that failed", c.state(), 2)
         c.close()
 
 
@@ -107,38 +107,38 @@ def check_pipeline(spool, node):
     c.version = slurm.V26_11
     c.send(struct.pack("=iiii", slurm.V26_11, slurm.STATE, slurm.UID, slurm.NODEID))
     c.sock.shutdown(1)
-    check("all that was sent at once is answered, also after half a close", c.take("iiIi"),
+    check("all requests sent at once are answered, also after half a close", c.take("iiIi"),
           (slurm.V26_11, 2, 1234, 3))
-    check("and then closed", c.at_end(), True)
+    check("the connection is closed after half a close", c.at_end(), True)
     c = Client(path(spool, node, "7.0"), None)
     for byte in struct.pack("=iii", slurm.V26_11, slurm.STATE, slurm.UID):
         c.send(bytes([byte]))
         time.sleep(0.002)
-    check("byte by byte", c.take("iiI"), (slurm.V26_11, 2, 1234))
+    check("requests sent byte by byte are answered", c.take("iiI"), (slurm.V26_11, 2, 1234))
 
 
 # ---- who may ----------------------------------------------------------------------------------------
 def stranger_asks(spool, node):
     for version in (slurm.V22_05, slurm.V26_11):
         c = Client(path(spool, node, "7.0"), version)
-        check(f"{version}: another user asks", c.list_pids()[:2], [FIRST_PID, FIRST_PID + 1])
-        check(f"{version}: another user may not signal", c.signal(9, 0, b"", 0), (-1, errno.EPERM))
-        check(f"{version}: nor terminate", c.terminate(), (-1, errno.EPERM))
-        check(f"{version}: nor suspend", c.suspend(), (-1, errno.EPERM))
-        check(f"{version}: nor resume", c.resume(), (-1, errno.EPERM))
-        check(f"{version}: nor announce", c.signal(996), (-1, errno.EPERM))
-        check(f"{version}: and asks on", c.number(slurm.UID), 1234)
+        check(f"{version}: a query of another user is answered", c.list_pids()[:2], [FIRST_PID, FIRST_PID + 1])
+        check(f"{version}: a signal of another user is refused", c.signal(9, 0, b"", 0), (-1, errno.EPERM))
+        check(f"{version}: terminate of another user is refused", c.terminate(), (-1, errno.EPERM))
+        check(f"{version}: suspend of another user is refused", c.suspend(), (-1, errno.EPERM))
+        check(f"{version}: resume of another user is refused", c.resume(), (-1, errno.EPERM))
+        check(f"{version}: an announcement of another user is refused", c.signal(996), (-1, errno.EPERM))
+        check(f"{version}: a query of another user is answered after refused actions", c.number(slurm.UID), 1234)
 
 
 def owner_asks(spool, node):
     """7.2 is STRANGER's."""
     c = Client(path(spool, node, "7.2"), slurm.V26_11)
-    check("the owner asks", c.number(slurm.UID), STRANGER)
-    check("the owner signals", c.signal(15), (0, 0))
-    check("the owner terminates", c.terminate(), (0, 0))
-    check("the owner may not suspend", c.suspend(), (-1, errno.EPERM))
-    check("nor resume", c.resume(), (-1, errno.EPERM))
-    check("nor write to the step's standard error", c.signal(999), (-1, errno.EPERM))
+    check("a query of the owner is answered", c.number(slurm.UID), STRANGER)
+    check("a signal of the owner is accepted", c.signal(15), (0, 0))
+    check("terminate of the owner is accepted", c.terminate(), (0, 0))
+    check("suspend of the owner is refused", c.suspend(), (-1, errno.EPERM))
+    check("resume of the owner is refused", c.resume(), (-1, errno.EPERM))
+    check("a message of the owner to the step's standard error is refused", c.signal(999), (-1, errno.EPERM))
 
 
 def check_access(spool, node):
@@ -154,13 +154,13 @@ def private_stranger(spool, node):
     c = Client(path(spool, node, "7.0"), slurm.V26_11)
     check("private: an action is refused", c.terminate(), (-1, errno.EPERM))
     c = Client(path(spool, node, "7.2"), slurm.V26_11)
-    check("private: the owner asks", c.number(slurm.UID), STRANGER)
+    check("private: a query of the owner is answered", c.number(slurm.UID), STRANGER)
 
 
 def check_private(spool, node):
     as_stranger(private_stranger, spool, node)
     c = Client(path(spool, node, "7.0"), slurm.V26_11)
-    check("private: root asks", c.number(slurm.UID), 1234)
+    check("private: a query of root is answered", c.number(slurm.UID), 1234)
 
 
 # ---- what is no request -----------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def check_garbage(spool, node):
     for version in (0, -1, 1, 9727, -2**31):
         c = Client(door, version)
         check(f"version {version} is refused", c.hello, -1)
-        check(f"version {version}: and closed", c.at_end(), True)
+        check(f"version {version} is refused, and the connection closed", c.at_end(), True)
     for version in (slurm.V26_11 + 1, 12032, 2**31 - 1):
         c = Client(door, version)
         check(f"version {version} is answered with ours", c.hello, slurm.V26_11)
@@ -181,7 +181,7 @@ def check_garbage(spool, node):
         check_closed(f"a reason of {length} bytes is refused",
                      lambda: c.ask(slurm.SIGNAL, "ii", struct.pack("=iii", 15, 0, length)))
     c = Client(door, slurm.V26_11)
-    check("one of 4096 is not", c.signal(10, 0, b"x" * 4096), (0, 0))
+    check("a reason of 4096 bytes is accepted", c.signal(10, 0, b"x" * 4096), (0, 0))
     rng = random.Random(7)
     for _ in range(300):
         c = Client(door, rng.choice((None, slurm.V22_05, slurm.V26_11)))
@@ -191,7 +191,7 @@ def check_garbage(spool, node):
             pass
         c.close()
     c = Client(door, slurm.V26_11)
-    check("after 300 times random bytes it answers", c.state(), 2)
+    check("a request after 300 times random bytes is answered", c.state(), 2)
 
 
 def check_disconnects(spool, node):
@@ -204,7 +204,7 @@ def check_disconnects(spool, node):
             c.send(body)
             c.close()
     c = Client(door, slurm.V26_11)
-    check("after 100 disconnects it answers", c.state(), 2)
+    check("a request after 100 disconnects is answered", c.state(), 2)
 
 
 # ---- many, slow and dead ----------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def many_of_a_user(spool, node):
         clients.append(Client(path(spool, node, "7.0"), slurm.V26_11))
     check_closed("a user's 65th connection is closed",
                  lambda: Client(path(spool, node, "7.0"), slurm.V26_11))
-    check("the 64th is served", clients[63].state(), 2)
+    check("a user's 64th connection is served", clients[63].state(), 2)
     clients[0].close()
     c = None
     for _ in range(500):  # the close has to be seen first
@@ -236,7 +236,7 @@ def many_of_a_user(spool, node):
             break
         except Closed:
             time.sleep(0.01)
-    check("one that goes makes place", c is not None and c.state(), 2)
+    check("a user's closed connection makes room for another", c is not None and c.state(), 2)
 
 
 def check_cap(spool, node):
@@ -270,7 +270,7 @@ def check_slow(spool, node):
     acting.send(struct.pack("=i", slurm.TERMINATE))
     began = time.monotonic()
     beside = served()
-    alone_or_not = "hung agents and slow clients hold up nobody: %.0f ms, and %.0f alone"
+    alone_or_not = "hung agents and slow clients do not delay others: %.0f ms, and %.0f alone"
     check(alone_or_not % (beside * 1e3, alone * 1e3), beside < max(20 * alone, 1), True)
     for name, each in (("hung", hung), ("stopped", stopped)):
         closed = 0
@@ -280,16 +280,16 @@ def check_slow(spool, node):
             except Closed:
                 closed += 1
         check(f"queries to a {name} agent are closed", closed, len(each))
-    check_closed("half a request is given up", lambda: half.take("i"))
-    check_closed("so is silence at the beginning", lambda: silent.take("i"))
-    check("all that took its time", time.monotonic() - began > 8, True)
+    check_closed("a client that sends half a request is disconnected", lambda: half.take("i"))
+    check_closed("a client that sends nothing is disconnected", lambda: silent.take("i"))
+    check("hung agents and slow clients are not disconnected before 8 seconds", time.monotonic() - began > 8, True)
 
 
 def check_broken(spool, node):
     c = Client(path(spool, node, "7.5"), slurm.V26_11)
-    check_closed("an agent that talks nonsense: a query is closed", c.state)
+    check_closed("a query to an agent that sends nonsense is closed", c.state)
     c = Client(path(spool, node, "7.5"), slurm.V26_11)
-    check("an action has failed", c.terminate()[0], -1)
+    check("an action by an agent that sends nonsense fails", c.terminate()[0], -1)
 
 
 # ---- the adapter's own size -------------------------------------------------------------------------
@@ -301,12 +301,12 @@ def check_resources(spool, node, adapter_pid, before):
         if len(fds) == int(before):
             break
         time.sleep(0.02)
-    check("no descriptors are left", len(fds), int(before))
+    check("the adapter has as many descriptors as before", len(fds), int(before))
     with open(f"/proc/{adapter_pid}/status") as f:
         kib = next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
     print(f"# resident: {kib} KiB")
     if not os.environ.get("STEPD_TEST_SANITIZERS"):
-        check("memory is small", kib < 64 * 1024, True)
+        check("the adapter has less than 64 MiB of memory", kib < 64 * 1024, True)
 
 
 def main():

@@ -37,15 +37,16 @@ checks_of states
 : >"$tmpdir/calls"
 checks_of actions
 like "$(cat "$tmpdir/calls")" '"Signal", "parameters": \{"signal": "15", "leader": false\}' \
-	"the agent is asked to signal the step"
-like "$(cat "$tmpdir/calls")" '"Terminate", "parameters": \{"kill_sequence": "KILL"\}' "to end it at once"
+	"the agent gets the request to signal the step"
+like "$(cat "$tmpdir/calls")" '"Terminate", "parameters": \{"kill_sequence": "KILL"\}' \
+	"the agent gets the request to end the step at once"
 like "$(cat "$tmpdir/calls")" '"Notify", "parameters": \{"message": "the job.s time limit is reached"\}' \
-	"and to tell it of its time limit"
+	"the agent gets the request to report the time limit"
 checks_of pipeline
 : >"$tmpdir/calls"
 checks_of access
 unlike "$(cat "$tmpdir/calls")" 'Signal|Terminate|Suspend|Resume|Notify' \
-	"what a user may not do does not reach the agent"
+	"a request that a user may not make does not reach the agent"
 checks_of garbage
 checks_of disconnects
 checks_of many
@@ -55,8 +56,8 @@ checks_of broken
 checks_of resources "$adapter_pid" "$descriptors"
 
 end_adapter
-is "$adapter_status" 0 "it ends by SIGTERM"
-is "$(ls "$spool")" "" "and leaves no socket"
+is "$adapter_status" 0 "the adapter ends by SIGTERM"
+is "$(ls "$spool")" "" "the adapter leaves no socket behind"
 begin_adapter --private
 checks_of private
 done_testing

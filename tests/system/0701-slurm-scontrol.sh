@@ -33,15 +33,14 @@ rows() {
 }
 
 begin_adapter
-like "$(listpids)" "No job steps exist on this node" "there are no steps at first"
+like "$(listpids)" "No job steps exist on this node" "scontrol lists no steps at first"
 
 # A step of two tasks, each with a process of its own.
 "$stepd" run --job "$job" --proctrack "$tracker" --step 0 -n 2 -- sh -c 'sleep 600 & exec sleep 600' &
 agent=$!
 eventually running 0
 eventually has_socket "${node}_$job.0"
-tasks=$(sed -n 's/.*"tasks":\[{"rank":0,"pid":\([0-9]*\)},{"rank":1,"pid":\([0-9]*\)}.*/\1 \2/p' \
-	"$run/${node}_$job.0/state.json")
+tasks=$(state_of 0 '" ".join(str(t["pid"]) for t in tasks)')
 first=${tasks% *}
 second=${tasks#* }
 children_of() {
@@ -57,22 +56,22 @@ eventually two_sleep
 children=$(children_of "$first" "$second")
 wanted=$( (echo "$first $job 0 0 0"; echo "$second $job 0 1 1"
 	for pid in $children; do echo "$pid $job 0 - -"; done) | sort)
-ok "each task has a child" two_sleep
-like "$(listpids "$job")" "^PID +JOBID +STEPID +LOCALID +GLOBALID *$" "scontrol has its heading"
-is "$(rows "$job")" "$wanted" "it lists the tasks by their ranks and their children with -"
-is "$(rows "$job.0")" "$wanted" "by the step's number too"
-is "$(rows)" "$wanted" "and without any"
-is "$(rows "$job.0" "$node")" "$wanted" "and with the node's name"
+ok "each task of the step has a child" two_sleep
+like "$(listpids "$job")" "^PID +JOBID +STEPID +LOCALID +GLOBALID *$" "scontrol prints its heading"
+is "$(rows "$job")" "$wanted" "scontrol lists the tasks by their ranks and their children with -"
+is "$(rows "$job.0")" "$wanted" "scontrol lists a step by its number"
+is "$(rows)" "$wanted" "scontrol lists all steps without a number"
+is "$(rows "$job.0" "$node")" "$wanted" "scontrol lists a step with the node's name"
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 	is "$(setpriv --reuid 65534 --regid 65534 --clear-groups timeout 900 "$scontrol" listpids "$job" |
-		sed -n '1!p' | sed 's/  */ /g; s/ $//' | sort)" "$wanted" "another user gets the same"
+		sed -n '1!p' | sed 's/  */ /g; s/ $//' | sort)" "$wanted" "scontrol of another user lists the same"
 else
 	skip 1 "needs root and setpriv"
 fi
-like "$(listpids "$job.7")" "does not exist on" "a step that is not there is not"
+like "$(listpids "$job.7")" "does not exist on" "scontrol reports that a step does not exist"
 listpids "$job.7" >/dev/null
-is $? 1 "and makes it fail"
-like "$(listpids $((job + 1)))" "There are no steps for job" "nor is another job"
+is $? 1 "scontrol fails for a missing step"
+like "$(listpids $((job + 1)))" "There are no steps for job" "scontrol reports that another job has no steps"
 
 # Batch and extern steps have numbers in Slurm's file names, and names on its screen.
 cat >"$tmpdir/batch" <<END
@@ -87,20 +86,20 @@ END
 batch=$!
 "$stepd" serve --spec "$tmpdir/extern" 2>"$tmpdir/extern.err" &
 extern=$!
-ok "a batch step has the number of one" eventually has_socket "${node}_$job.4294967291"
-ok "so has an extern step" eventually has_socket "${node}_$job.4294967292"
+ok "a batch step's socket has the number of batch steps" eventually has_socket "${node}_$job.4294967291"
+ok "an extern step's socket has the number of extern steps" eventually has_socket "${node}_$job.4294967292"
 eventually running batch
 like "$(rows "$job")" "^[0-9]+ $job batch 0 0" "scontrol lists the batch step's script as its task"
 has_other_pid() {
 	rows "$job" | grep -q 'batch - -$'
 }
 eventually has_other_pid
-like "$(rows "$job")" "^[0-9]+ $job batch - -" "and its processes"
-unlike "$(listpids "$job")" "extern|rror|nable" "an extern step has none of its own, which is no error"
+like "$(rows "$job")" "^[0-9]+ $job batch - -" "scontrol lists the batch step's other processes"
+unlike "$(listpids "$job")" "extern|rror|nable" "scontrol lists no process of an extern step without an error"
 kill "$batch" "$extern"
 wait "$batch" "$extern"
 ok "an ended step's socket is removed" eventually no_socket "${node}_$job.4294967291"
-ok "the extern step's too" eventually no_socket "${node}_$job.4294967292"
+ok "an ended extern step's socket is removed" eventually no_socket "${node}_$job.4294967292"
 
 # A hundred tasks.
 "$stepd" run --job "$job" --proctrack "$tracker" --step 1 -n 100 -- sleep 600 &
@@ -109,8 +108,9 @@ eventually running 1
 eventually has_socket "${node}_$job.1"
 rows "$job.1" >"$tmpdir/hundred"
 is "$(cut -d' ' -f4,5 "$tmpdir/hundred" | sort -n | tr '\n' ' ')" \
-	"$(seq 0 99 | sed 's/.*/& &/' | tr '\n' ' ')" "a hundred tasks are listed, each once"
-is "$(cut -d' ' -f1 "$tmpdir/hundred" | sort -u | wc -l)" 100 "with a pid of its own"
+	"$(seq 0 99 | sed 's/.*/& &/' | tr '\n' ' ')" "scontrol lists a hundred tasks, each once"
+is "$(cut -d' ' -f1 "$tmpdir/hundred" | sort -u | wc -l)" 100 \
+	"scontrol lists each of a hundred tasks with its own pid"
 
 # One that ends while it is listed, again and again: whatever is told of it is told well.
 kill "$hundred"
@@ -121,8 +121,8 @@ done
 wait "$hundred"
 listpids "$job" >>"$tmpdir/racing"
 is "$(grep -Ev "^PID |^[0-9-]+ +$job +[01] +([0-9]+|-) +([0-9]+|-) *$|does not exist|Unable to connect|Connection re" \
-	"$tmpdir/racing")" "" "a step that ends meanwhile confuses nobody"
-is "$(rows "$job")" "$wanted" "and the other one is listed as before"
+	"$tmpdir/racing")" "" "scontrol prints whole lines of a step that ends meanwhile"
+is "$(rows "$job")" "$wanted" "scontrol lists the other step as before"
 
 # Two nodes on one machine.
 cat >"$tmpdir/other" <<END
@@ -132,14 +132,14 @@ END
 "$stepd" serve --spec "$tmpdir/other" 2>"$tmpdir/other.err" &
 other=$!
 eventually has_socket "other_$job.3" || diag "$(cat "$tmpdir/other.err")"
-eventually grep -qs '"state":"running"' "$run/other_$job.3/state.json"
-like "$(rows "$job" other)" "^[0-9]+ $job 3 0 0$" "another node's step is listed by its name"
-is "$(rows "$job" other | wc -l)" 1 "and nothing else"
-is "$(rows "$job")" "$wanted" "this node's list has it not"
+eventually running 3
+like "$(rows "$job" other)" "^[0-9]+ $job 3 0 0$" "scontrol lists another node's step by that node's name"
+is "$(rows "$job" other | wc -l)" 1 "scontrol lists one step of another node"
+is "$(rows "$job")" "$wanted" "scontrol does not list another node's step for this node"
 kill "$other" "$agent"
 wait "$other" "$agent"
 eventually no_socket "${node}_$job.0"
 end_adapter
-is "$(ls "$spool")" "" "nothing is left in the spool directory"
-nothing_left "nothing is left of the steps"
+is "$(ls "$spool")" "" "the adapter leaves nothing in the spool directory"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -16,9 +16,8 @@ slurm() {
 begin_step() { # STEP ARG...
 	begun=$1
 	shift
-	"$stepd" run -q --job "$job" --step "$begun" --proctrack "$tracker" "$@" &
-	step_agent=$!
-	eventually running "$begun"
+	start_agent "$begun" --proctrack "$tracker" "$@"
+	step_agent=$agent
 	eventually sh -c "ls '$spool' | grep -q '_$job.$begun\$'"
 	socket=$(echo "$spool"/*_"$job.$begun")
 }
@@ -56,51 +55,51 @@ for version in 9728 11776; do
 	step_number=$((step_number + 1))
 	eventually test -s "$tmpdir/count.1"
 	task=$(slurm tasks | sed -n 's/^0 0 \([0-9]*\) 0 -1$/\1/p')
-	is "$(slurm state)" 2 "$version: it runs"
-	is "$(slurm daemon_pid)" "$step_agent" "$version: its agent's pid"
-	is "$(slurm uid)" "$(id -u)" "$version: its user"
-	is "$(slurm nodeid)" 0 "$version: its node's number"
-	is "$(slurm has_pid "$task")" 1 "$version: a task is the step's"
-	is "$(slurm has_pid "$step_agent")" 0 "$version: the agent is not"
-	is "$(slurm has_pid 1)" 0 "$version: nor is another process"
-	like "$(slurm pids)" "^$task\$" "$version: its processes have the task among them"
-	is "$(slurm signal 10)" "0 0" "$version: it is signalled"
-	ok "$version: and gets it" eventually sh -c "[ \$(grep -c USR1 '$tmpdir/said') = 2 ]"
-	is "$(slurm signal 0)" "0 0" "$version: signal 0 asks whether it is there"
-	is "$(slurm suspend)" "0 0" "$version: it is suspended"
-	ok "$version: and stands still" stands_still "$tmpdir/count.0"
-	is "$(slurm state)" 2 "$version: which is a running step to Slurm"
-	is "$(slurm resume)" "0 0" "$version: it is resumed"
-	ok "$version: and goes on" goes_on "$tmpdir/count.0"
-	is "$(slurm signal 996)" "0 0" "$version: it can be told of its time limit"
+	is "$(slurm state)" 2 "$version: a step's state is running to Slurm"
+	is "$(slurm daemon_pid)" "$step_agent" "$version: the step's daemon is its agent"
+	is "$(slurm uid)" "$(id -u)" "$version: the step has its user"
+	is "$(slurm nodeid)" 0 "$version: the step has its node's number"
+	is "$(slurm has_pid "$task")" 1 "$version: a task is in the step"
+	is "$(slurm has_pid "$step_agent")" 0 "$version: the agent is not in the step"
+	is "$(slurm has_pid 1)" 0 "$version: another process is not in the step"
+	like "$(slurm pids)" "^$task\$" "$version: the step's processes have the task among them"
+	is "$(slurm signal 10)" "0 0" "$version: a signal to the step is accepted"
+	ok "$version: a signal to the step reaches both tasks" eventually sh -c "[ \$(grep -c USR1 '$tmpdir/said') = 2 ]"
+	is "$(slurm signal 0)" "0 0" "$version: signal 0 to the step is accepted"
+	is "$(slurm suspend)" "0 0" "$version: suspend of the step is accepted"
+	ok "$version: a task of the suspended step does not run" stands_still "$tmpdir/count.0"
+	is "$(slurm state)" 2 "$version: a suspended step's state is running to Slurm"
+	is "$(slurm resume)" "0 0" "$version: resume of the step is accepted"
+	ok "$version: a task of the resumed step runs" goes_on "$tmpdir/count.0"
+	is "$(slurm signal 996)" "0 0" "$version: signal 996 (time limit) to the step is accepted"
 	: >"$tmpdir/count.end"
 	eventually sh -c "! kill -0 $(slurm tasks | sed -n 's/^1 1 \([0-9]*\) .*/\1/p') 2>/dev/null"
 	slurm_has_exited() {
 		slurm tasks | grep -q '^1 1 -1 1 768$'
 	}
-	ok "$version: a task that has ended is told with its status" eventually slurm_has_exited
-	is "$(slurm terminate)" "0 0" "$version: it is ended"
+	ok "$version: an ended task is listed with its status" eventually slurm_has_exited
+	is "$(slurm terminate)" "0 0" "$version: terminate of the step is accepted"
 	wait "$step_agent" # an hour, if it were by SIGTERM
-	is $? 143 "$version: by SIGKILL, on request"
-	ok "$version: and its socket goes" eventually test ! -e "$socket"
+	is $? 143 "$version: terminate ends the step by SIGKILL, on request"
+	ok "$version: the socket of an ended step is removed" eventually test ! -e "$socket"
 done
 
 # Signals that are Slurm's own.
 version=11776
 begin_step 5 -- sleep 600
-is "$(slurm signal 991)" "0 0" "991 ends a step by its own sequence"
+is "$(slurm signal 991)" "0 0" "signal 991 to a step is accepted"
 wait "$step_agent"
-is $? 143 "that is, by SIGTERM first"
+is $? 143 "signal 991 ends a step by its own kill sequence"
 begin_step 6 -- sleep 600
-is "$(slurm signal 997)" "0 0" "997 kills it"
+is "$(slurm signal 997)" "0 0" "signal 997 to a step is accepted"
 wait "$step_agent"
-is $? 137 "by SIGKILL"
+is $? 137 "signal 997 ends a step by SIGKILL"
 begin_step 7 -- sh -c 'trap "" TERM; while :; do sleep 0.05; done'
-is "$(slurm signal 15)" "0 0" "a signal that it ignores"
-is "$(slurm state)" 2 "changes nothing"
-is "$(slurm signal 9)" "0 0" "SIGKILL"
+is "$(slurm signal 15)" "0 0" "a signal that the step ignores is accepted"
+is "$(slurm state)" 2 "a signal that the step ignores changes nothing"
+is "$(slurm signal 9)" "0 0" "SIGKILL to a step is accepted"
 wait "$step_agent"
-is $? 137 "ends it"
+is $? 137 "SIGKILL ends a step"
 
 # A stopped agent answers nobody, and holds up nobody else.
 begin_step 8 -- sleep 600
@@ -112,22 +111,22 @@ socket=$stopped_socket
 slurm state >"$tmpdir/stopped" &
 asking=$!
 socket=$(echo "$spool"/*_"$job.9")
-is "$(slurm state)" 2 "while an agent is stopped another step is answered for"
-ok "at once: the stopped one's client still waits" kill -0 "$asking"
+is "$(slurm state)" 2 "another step is answered for while an agent is stopped"
+ok "the client of a stopped agent waits while another step is answered for" kill -0 "$asking"
 wait "$asking"
-is "$(cat "$tmpdir/stopped")" closed "and the stopped one's client is let go"
+is "$(cat "$tmpdir/stopped")" closed "the client of a stopped agent is disconnected"
 kill -CONT "$stopped"
 socket=$stopped_socket
-is "$(slurm state)" 2 "when it goes on it is asked again"
+is "$(slurm state)" 2 "a step whose agent was stopped is answered for again"
 
 # kill -9 of an agent: nobody is left who could be asked.
 kill -9 "$step_agent"
 wait "$step_agent" 2>/dev/null
 ok "an agent that is killed leaves no socket for Slurm" \
 	eventually sh -c "! ls '$spool' | grep -q '_$job.9\$'"
-left=$(cat "$run"/*_"$job.9/state.json" | sed -n 's/.*"rank":0,"pid":\([0-9]*\).*/\1/p')
+left=$(state_of 9 'tasks[0]["pid"]')
 kill -9 "$left"
-ok "and what is left of its step is tidied up" "$stepctl" clean
+ok "stepctl clean removes the step of a killed agent" "$stepctl" clean
 kill "$stopped"
 wait "$stopped"
 
@@ -142,17 +141,17 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 		setpriv --reuid 64999 --regid 64999 --clear-groups timeout 300 \
 			python3 "$top_srcdir/tests/lib/slurm_step.py" "$socket" "$version" "$@"
 	}
-	is "$(as_stranger uid)" 65534 "a stranger asks whose step it is"
-	is "$(as_stranger signal 9)" "-1 1" "but can't signal it"
-	is "$(as_stranger terminate)" "-1 1" "nor end it"
-	is "$(as_owner suspend)" "-1 1" "its owner can't suspend it"
-	is "$(as_owner signal 18)" "0 0" "but signals it"
-	is "$(as_owner terminate)" "0 0" "and ends it"
+	is "$(as_stranger uid)" 65534 "a stranger gets the step's user"
+	is "$(as_stranger signal 9)" "-1 1" "a stranger can't signal the step"
+	is "$(as_stranger terminate)" "-1 1" "a stranger can't end the step"
+	is "$(as_owner suspend)" "-1 1" "the owner can't suspend the step"
+	is "$(as_owner signal 18)" "0 0" "the owner can signal the step"
+	is "$(as_owner terminate)" "0 0" "the owner can end the step"
 	wait "$step_agent"
-	is $? 143 "which it does"
+	is $? 143 "the step ends by its owner's request"
 else
 	skip 7 "needs root and setpriv"
 fi
 end_adapter
-nothing_left "all of it is gone"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

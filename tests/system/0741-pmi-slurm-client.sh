@@ -13,13 +13,14 @@ ${CC:-cc} -o "$tmpdir/client" "$top_srcdir/tests/lib/pmi2_client.c" -lpmi2 >"$tm
 
 for n in 1 4; do
 	out=$(step -q --mpi=pmi2 -n $n -- "$tmpdir/client")
-	is $? 0 "a step of $n"
+	is $? 0 "a step of $n tasks with Slurm's libpmi2 succeeds"
 	lines "$out"
-	is "$(printf '%s\n' "$out" | grep -c '^ok')" $((n * 14 + 4)) "all of it was done"
+	is "$(printf '%s\n' "$out" | grep -c '^ok')" $((n * 14 + 4)) \
+		"all checks of Slurm's libpmi2 in $n tasks were made"
 done
 
 out=$(step --mpi=pmi2 -n 2 -- "$tmpdir/client" abort 2>&1)
 is $? 9 "an abort ends the step with the code in its text"
-like "$out" 'rank 0 called MPI_Abort\(\) with code 9' "and says who it was"
-nothing_left "nothing is left"
+like "$out" 'rank 0 called MPI_Abort\(\) with code 9' "the log names the rank that aborted"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -9,7 +9,7 @@ for scenario in pieces malformed double; do
 	lines "$out"
 done
 like "$(talk 2 malformed 2>&1)" 'the PMI conversation with rank 0 is ended: it sent what is no message' \
-	"the step's log tells of a malformed message"
+	"the step's log reports a malformed message"
 lines "$(talk 3 groups)"
 lines "$(talk 4 mixed)"
 lines "$(talk 5 exchange)"
@@ -23,8 +23,8 @@ pmi=
 pmi=-K0 # else the step would end
 out=$(talk 3 death 2>&1)
 like "$out" 'msg=rank_2_(has_hung_up_without_PMI_Finalize\(\)|was_killed_by_signal_9)_before_the_fence' \
-	"the others of a fence are told that a rank has died in the middle of a message"
-like "$out" 'PMI fence failed: rank 2 ' "and so is the step's log"
+	"the others of a fence get an error where a rank dies in the middle of a message"
+like "$out" 'PMI fence failed: rank 2 ' "the step's log reports a fence that fails by a rank's death"
 
 pmi=--pmi-timeout=1s
 out=$(timeout 120 "$stepd" run --job "$job" --proctrack "$tracker" --mpi=pmi2 $pmi -n 6 --kill-on-bad-exit=1 -- \
@@ -32,7 +32,7 @@ out=$(timeout 120 "$stepd" run --job "$job" --proctrack "$tracker" --mpi=pmi2 $p
 like "$out" 'PMI fence failed: ranks 1, 3-4 did not come to the fence within 1 s' \
 	"a fence has a deadline, and its error names the ranks"
 is "$(printf '%s\n' "$out" | grep -c 'barrier_out rc=-1 msg=ranks_1,_3-4_did_not_come')" 3 \
-	"those that wait are told, too"
+	"the ranks that wait in a fence get its deadline's error"
 pmi=
 
 # ---- command lines -------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ is "$(step -q --mpi=pmi2 -n 3 --multi-prog "$tmpdir/multi" | sort | tr '\n' ' ')
 talk 4 abort 5 >/dev/null 2>&1
 is $? 5 "an abort's code is the step's"
 talk 4 abort 256 >/dev/null 2>&1
-is $? 1 "and never becomes success"
+is $? 1 "an abort's code never becomes success"
 
 # ---- TCP: who may come ---------------------------------------------------------------------------
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
@@ -59,10 +59,11 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 		setpriv --reuid 65534 --clear-groups /usr/bin/python3 "$1" appnum 2>&1 | tail -n 1
 		exec python3 "$1" appnum' sh "$tmpdir/talk.py" 2>&1)
 	like "$out" 'a connection of user 65534 is refused' "another user's connection is refused"
-	is "$(printf '%s\n' "$out" | grep -c '^rank . appnum 0')" 2 "the tasks' own are not"
+	is "$(printf '%s\n' "$out" | grep -c '^rank . appnum 0')" 2 \
+		"the tasks' own connections over TCP are accepted"
 else
 	skip 2 "needs root and setpriv"
 fi
 
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

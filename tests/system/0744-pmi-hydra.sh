@@ -31,7 +31,7 @@ for v in 1 2; do
 	# hydra adds a value to what is not found, and does not know the size of the universe in PMI-2.
 	normal "$tmpdir/hydra" | sed -e 's/ value=unknown$//' >"$tmpdir/hydra.n"
 	sed -i 's/^\(cmd=info-getjobattr-response;found=\)TRUE;rc=0;value=1$/\1FALSE;rc=0/' "$tmpdir/ours.n"
-	is "$(diff "$tmpdir/ours.n" "$tmpdir/hydra.n")" "" "PMI-$v: hydra says the same"
+	is "$(diff "$tmpdir/ours.n" "$tmpdir/hydra.n")" "" "PMI-$v: hydra's server and ours reply alike"
 done
 
 # ---- slurmstepd's ------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ if [ "$(id -u)" = 0 ] && command -v slurmctld slurmd munged srun >/dev/null &&
 		normal "$tmpdir/ours" >"$tmpdir/ours.n"
 		normal "$tmpdir/slurm$v" >"$tmpdir/slurm.n"
 		is "$(same_words "$tmpdir/ours.n")" "$(same_words "$tmpdir/slurm.n")" \
-			"PMI-$v: slurmstepd says the same"
+			"PMI-$v: slurmstepd's server and ours reply alike"
 	done
 else
 	skip 2 "needs root and Debian's Slurm"

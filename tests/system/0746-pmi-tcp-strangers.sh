@@ -46,12 +46,14 @@ for owner in 0 65533; do
 	start_step $owner
 	for guess in "$id" 0; do
 		attack="cmd=initack pmiid=$guess\ncmd=abort exitcode=7\n"
-		is "$(stranger rush $stranger "$attack" $rushes)" "" "$whose: a stranger sends and closes"
-		is "$(stranger call $stranger "$attack")" refused "$whose: a stranger that stays is refused"
+		is "$(stranger rush $stranger "$attack" $rushes)" "" \
+			"$whose: a stranger that sends and closes gets no reply (PMI_ID $guess)"
+		is "$(stranger call $stranger "$attack")" refused \
+			"$whose: a stranger that stays is refused (PMI_ID $guess)"
 	done
 	eventually refused $((2 * (rushes + 1)))
 	is "$(grep -c 'PMI: a connection.* is refused' "$tmpdir/log")" $((2 * (rushes + 1))) \
-		"$whose: each of these connections is refused in the log"
+		"$whose: the log has the refusal of each connection of a stranger"
 	ok "$whose: a PMI_ID is no rank" test "$id" != 0
 	for guess in "the rank|0" "another number|$((id / 2))" "its tenfold|${id}0" "a sign before it|-$id" \
 		"a letter before it|x$id" "nothing|"; do
@@ -59,9 +61,9 @@ for owner in 0 65533; do
 			"$whose: its own user with ${guess%%|*} in place of the PMI_ID is refused"
 	done
 	is "$(stranger call $owner "cmd=initack pmiid=$id\n")" "cmd=initack" \
-		"$whose: its own user with the task's PMI_ID is not"
+		"$whose: its own user with the task's PMI_ID is accepted"
 	end_step
-	is "$status" 0 "$whose: nobody has aborted it"
+	is "$status" 0 "$whose: no stranger aborts it"
 done
 
 # shellcheck disable=SC2016 # the tasks'
@@ -72,6 +74,6 @@ out=$(step -q --mpi=pmi2 --pmi-tcp -n 2 -- sh -c 'exec "$1" run -q --bootstrap=p
 	--job "$2" --step 1 --node-name "n$PMI_RANK" -- sh -c "echo \$SLURM_PROCID of \$SLURM_STEP_NODELIST"' \
 	sh "$stepd" "$job" 2>&1 | sort)
 is "$out" "0 of n[0-1]
-1 of n[0-1]" "agents that are the tasks find each other by it"
-nothing_left "nothing is left"
+1 of n[0-1]" "agents that are tasks find each other by their PMI_ID"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -23,27 +23,27 @@ without='and the step has no MPI plugin: each task runs as a job of one rank'
 silent='each ran as a job of one rank'
 
 is "$(warnings -n 2 --mpi=none -- "$tmpdir/mpich" hello)" \
-	"the program is linked with libmpich.so, $without (--mpi=pmi2 serves it)" "MPICH without a plugin"
+	"the program is linked with libmpich.so, $without (--mpi=pmi2 serves it)" "MPICH without a plugin is warned of"
 is "$(cd "$tmpdir" && PATH=$tmpdir:$PATH warnings -n 2 -- mpich hello)" \
-	"the program is linked with libmpich.so, $without (--mpi=pmi2 serves it)" "one that is found in PATH"
+	"the program is linked with libmpich.so, $without (--mpi=pmi2 serves it)" "MPICH found in PATH without a plugin is warned of"
 is "$(warnings -n 2 --mpi=pmix -- "$tmpdir/mpich" hello)" \
 	"mpi/pmix: the program is linked with libmpich.so, and no task has spoken with mpi/pmix: $silent (--mpi=pmi2 serves it)" \
-	"MPICH under mpi/pmix"
-is "$(warnings -n 2 --mpi=pmi2 -- "$tmpdir/mpich" hello)" "" "under mpi/pmi2 there is no warning"
-is "$(warnings -n 1 -- "$tmpdir/mpich" hello)" "" "nor of a step of one task"
-is "$(warnings -n 2 --mpi=pmix -- hostname)" "" "nor of programs without MPI"
+	"MPICH under mpi/pmix is warned of"
+is "$(warnings -n 2 --mpi=pmi2 -- "$tmpdir/mpich" hello)" "" "MPICH under mpi/pmi2 gives no warning"
+is "$(warnings -n 1 -- "$tmpdir/mpich" hello)" "" "MPICH in a step of one task gives no warning"
+is "$(warnings -n 2 --mpi=pmix -- hostname)" "" "a program without MPI gives no warning"
 is "$(warnings -n 2 --mpi=pmi2 -- "$top_builddir/tests/lib/pmixclient" nokey)" \
 	"mpi/pmi2: the program is linked with libpmix.so, and no task has spoken with mpi/pmi2: $silent (--mpi=pmix serves it)" \
-	"a client of PMIx without MPI under mpi/pmi2"
+	"a client of PMIx without MPI under mpi/pmi2 is warned of"
 
 if command -v mpicc.openmpi >/dev/null; then
 	build_ompi "$top_srcdir/tests/lib/mpiprogram.c" "$tmpdir/ompi"
 	is "$(warnings -n 2 --mpi=pmi2 -- "$tmpdir/ompi" hello)" \
 		"mpi/pmi2: the program is linked with libmpi.so, and no task has spoken with mpi/pmi2: $silent (--mpi=pmix serves it)" \
-		"Open MPI under mpi/pmi2"
+		"Open MPI under mpi/pmi2 is warned of"
 	is "$(warnings -n 2 -- "$tmpdir/ompi" hello)" \
-		"the program is linked with libmpi.so, $without (--mpi=pmix serves it)" "Open MPI without a plugin"
-	is "$(warnings -n 2 --mpi=pmix -- "$tmpdir/ompi" hello)" "" "under mpi/pmix there is no warning"
+		"the program is linked with libmpi.so, $without (--mpi=pmix serves it)" "Open MPI without a plugin is warned of"
+	is "$(warnings -n 2 --mpi=pmix -- "$tmpdir/ompi" hello)" "" "Open MPI under mpi/pmix gives no warning"
 else
 	skip 3 "needs Open MPI"
 fi
@@ -57,18 +57,18 @@ if [ "$(id -u)" = 0 ]; then
 	cp "$tmpdir/mpich" "$tmpdir/unreadable"
 	chmod 711 "$tmpdir/unreadable"
 	is "$(warnings -n 2 --uid 65534 --gid 65534 --groups= -- "$tmpdir/unreadable" hello)" "" \
-		"the program is looked at as its user: one that may only execute it is left alone"
+		"a program that its user may not read gives no warning"
 else
 	skip 1 "needs root"
 fi
 mkfifo "$tmpdir/fifo"
 chmod 755 "$tmpdir/fifo"
 out=$(step -n 2 -- "$tmpdir/fifo" 2>&1)
-is $? 126 "a pipe in the program's place holds nobody up"
+is $? 126 "a pipe in the program's place gives 126"
 head -c 100 "$tmpdir/mpich" >"$tmpdir/short"
 chmod 755 "$tmpdir/short"
 out=$(step -n 2 -- "$tmpdir/short" 2>&1)
-is $? 126 "and a broken file is what it was before"
+is $? 126 "a truncated program gives 126"
 
-nothing_left_soon "nothing is left"
+nothing_left_soon "the job leaves no cgroup, process or file behind"
 done_testing

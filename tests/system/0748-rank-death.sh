@@ -11,14 +11,10 @@ command -v python3 >/dev/null || skip_all "needs python3"
 steprun=${top_builddir:?}/stepd/cli/steprun
 unset TMPDIR
 
-judged() { # of --result: reason, exit status, and of each task its status and whether it was asked to end
-	python3 -c '
-import json, sys
-d = json.load(open(sys.argv[1]))
-nodes = d["nodes"] if "nodes" in d else [d]
-print(*sorted({n["reason"] for n in nodes}), d["exit_code"], *sorted(
-    "%d:%s%s" % (t["rank"], t["exit_code"], "r" if t["on_request"] else "")
-    for n in nodes for t in n["tasks"]))' "$tmpdir/r"
+judged() { # of --result: reason, exit status, and of each task its status, with r if it ended on request
+	json_get "$tmpdir/r" '" ".join(map(str, [*sorted({n["reason"] for n in d.get("nodes", [d])}), exit_code, *sorted(
+		"%d:%s%s" % (t["rank"], t["exit_code"], "r" if t["on_request"] else "")
+		for n in d.get("nodes", [d]) for t in n["tasks"])]))'
 }
 
 dies() { # PLUGIN TASKS OPTION... -- PROGRAM...: $out, $status
@@ -43,21 +39,21 @@ ran_on() { # COUNT NAME
 libraries() { # PLUGIN LIBRARY PROGRAM
 	dies "$1" 3 -- "$3" ends s11
 	is "$(judged)" "abort 139 0:143r 1:143r 2:139" "$2: a rank killed by a signal ends the step with its status"
-	named 'was killed by signal 11 \(SEGV\)' "$2: and a line names the rank and its signal"
+	named 'was killed by signal 11 \(SEGV\)' "$2: one line names the rank that was killed and its signal"
 	dies "$1" 2 -- "$3" ends 3
-	is "$(judged)" "abort 3 0:143r 1:3" "$2: so does one that exits with a status before MPI_Finalize"
-	named 'exited with status 3' "$2: and a line names the status"
+	is "$(judged)" "abort 3 0:143r 1:3" "$2: a rank that exits with a status before MPI_Finalize ends the step"
+	named 'exited with status 3' "$2: one line names the status of a rank that exits before MPI_Finalize"
 	dies "$1" 2 -- "$3" ends 0
-	is "$(judged)" "abort 1 0:143r 1:0" "$2: one that exits with 0 before MPI_Finalize ends the step with 1"
+	is "$(judged)" "abort 1 0:143r 1:0" "$2: a rank that exits with 0 before MPI_Finalize ends the step with 1"
 	dies "$1" 2 -- "$3" ends 4 late
-	is "$(judged)" "completed 4 0:0 1:4" "$2: one that fails after MPI_Finalize ends nobody else"
-	ran_on 1 "$2: and the other runs on then"
+	is "$(judged)" "completed 4 0:0 1:4" "$2: a rank that fails after MPI_Finalize does not end the step"
+	ran_on 1 "$2: the other rank runs on after one failed behind MPI_Finalize"
 	dies "$1" 1 -- "$3" ends 0
-	is "$(judged)" "completed 0 0:0" "$2: the only rank of a step leaves nobody waiting"
+	is "$(judged)" "completed 0 0:0" "$2: the only rank of a step that exits with 0 gives 0"
 	dies "$1" 3 -K0 -- "$3" outlives s9
-	is "$(judged)" "completed 137 0:0 1:0 2:137" "$2: with -K0 the others run to their end"
-	ran_on 2 "$2: and finish their work"
-	unlike "$out" 'before MPI_Finalize' "$2: and no line says that the step ends"
+	is "$(judged)" "completed 137 0:0 1:0 2:137" "$2: -K0 lets the others run to their end"
+	ran_on 2 "$2: -K0 lets the others finish their work"
+	unlike "$out" 'before MPI_Finalize' "$2: no line reports the step's end with -K0"
 }
 
 if command -v mpicc.mpich >/dev/null; then
@@ -99,22 +95,24 @@ other='sleep 0.5; finalize'
 dies pmi2 2 -- "$tmpdir/pmi" 'exit 0' 'sleep 60'
 is "$(judged)" "abort 1 0:143r 1:0" "PMI without MPI: a program that begins it and exits ends the step"
 dies pmi2 2 --pmi-tcp -- python3 "$top_srcdir/tests/lib/pmi_talk.py" death
-like "$out" 'error: task 1 was killed by signal 9 \(KILL\) before MPI_Finalize' "and so it is over TCP"
+like "$out" 'error: task 1 was killed by signal 9 \(KILL\) before MPI_Finalize' \
+	"PMI over TCP: a rank that is killed before it finalizes ends the step"
 dies pmi2 2 -- "$tmpdir/pmi" 'finalize; exit 7' "$other"
-is "$(judged)" "completed 7 0:0 1:7" "one that has finalized ends nobody else, whatever its status"
+is "$(judged)" "completed 7 0:0 1:7" \
+	"PMI without MPI: a rank that has finalized does not end the step, whatever its status"
 dies pmi2 2 -- "$tmpdir/pmi" 'finalize; begin; exit 7' 'sleep 60'
-is "$(judged)" "abort 7 0:143r 1:7" "but one that has begun again does"
+is "$(judged)" "abort 7 0:143r 1:7" "PMI without MPI: a rank that has begun again ends the step"
 dies pmi2 2 -- bash -c '[ $PMI_RANK = 0 ] && exit 5; sleep 0.5; echo "ran on: 1"'
-is "$(judged)" "completed 5 0:5 1:0" "a task that never speaks with the plugin ends nobody else"
+is "$(judged)" "completed 5 0:5 1:0" "a task that never uses PMI does not end the step"
 dies none 2 -- bash -c '[ $SLURM_PROCID = 0 ] && kill -9 $$; sleep 0.5; echo "ran on: 1"'
-is "$(judged)" "completed 137 0:137 1:0" "nor does one without a plugin"
+is "$(judged)" "completed 137 0:137 1:0" "a task without an MPI plugin does not end the step"
 
 dies pmi2 2 --no-kill -- "$tmpdir/pmi" 'exit 0' "$other"
 is "$(judged)" "completed 0 0:0 1:0" "--no-kill lets the others run on"
 dies pmi2 2 -K1 -- "$tmpdir/pmi" 'exit 0' 'sleep 60'
-is "$(judged)" "abort 1 0:143r 1:0" "with -K1 an exit with 0 before the finalize ends the step, too"
+is "$(judged)" "abort 1 0:143r 1:0" "-K1 ends the step where a rank exits with 0 before it finalizes"
 dies pmi2 2 -K1m -- "$tmpdir/pmi" 'exit 3' "$other"
-is "$(judged)" "completed 3 0:0 1:3" "with a grace time the others have that"
+is "$(judged)" "completed 3 0:0 1:3" "-K1m gives the other ranks a grace time"
 
 conf=$tmpdir/stepd.conf
 site() {
@@ -123,21 +121,21 @@ site() {
 	dies pmi2 2 --config "$conf" "$@"
 }
 site 0 -- "$tmpdir/pmi" 'exit 3' "$other"
-is "$(judged)" "completed 3 0:0 1:3" "the site can have it as Slurm does"
+is "$(judged)" "completed 3 0:0 1:3" "kill_on_bad_exit = 0 lets the others run on"
 site 0 -K1 -- "$tmpdir/pmi" 'exit 3' 'sleep 60'
-is "$(judged | cut -d ' ' -f 2)" 3 "and the step otherwise"
+is "$(judged | cut -d ' ' -f 2)" 3 "-K1 overrides kill_on_bad_exit = 0"
 site 1 -- "$tmpdir/pmi" 'finalize; exit 3' 'sleep 60'
-is "$(judged)" "bad-exit 3 0:143r 1:3" "or that any failure ends the step"
+is "$(judged)" "bad-exit 3 0:143r 1:3" "kill_on_bad_exit = 1 ends the step by any failure"
 site mpi -- "$tmpdir/pmi" 'exit 3' 'sleep 60'
-is "$(judged)" "abort 3 0:143r 1:3" "or as it is by itself"
+is "$(judged)" "abort 3 0:143r 1:3" "kill_on_bad_exit = mpi ends the step by a rank's death"
 site maybe -- true
 is "$status $out" "125 stepd $job.0: error: $conf: line 1: kill_on_bad_exit: 'maybe' is neither 0 nor 1 nor mpi" \
-	"any other word is refused"
+	"kill_on_bad_exit = maybe is refused"
 
 # ---- an end that was asked for -------------------------------------------------------------------
 dies pmi2 2 --time-limit=1s -- "$tmpdir/pmi" 'sleep 60' 'sleep 60'
-is "$(judged)" "time-limit 124 0:143r 1:143r" "ranks that the step's own end has ended are blamed for nothing"
-unlike "$out" 'before MPI_Finalize' "and no line names them"
+is "$(judged)" "time-limit 124 0:143r 1:143r" "ranks ended by the time limit do not abort the step"
+unlike "$out" 'before MPI_Finalize' "no line names ranks that the time limit ended"
 
 # ---- a step of several nodes ---------------------------------------------------------------------
 across() { # LAST OTHERS OPTION...
@@ -152,10 +150,10 @@ across() { # LAST OTHERS OPTION...
 across 'kill -9 $$' 'sleep 60'
 is "$status $(judged)" "137 abort 137 0:143r 1:143r 2:143r 3:143r 4:143r 5:137" \
 	"a rank that dies on one node ends the parts of all"
-named 'on node [^ ]* was killed by signal 9 \(KILL\)' "and one line of all nodes names it, and its node"
+named 'on node [^ ]* was killed by signal 9 \(KILL\)' "one line of all nodes names the dead rank and its node"
 across 'kill -9 $$' "$other" -K0
-is "$status $(judged)" "137 completed 137 0:0 1:0 2:0 3:0 4:0 5:137" "with -K0 the other nodes run on"
-ran_on 5 "and all their ranks come to their end"
+is "$status $(judged)" "137 completed 137 0:0 1:0 2:0 3:0 4:0 5:137" "-K0 lets the other nodes run on"
+ran_on 5 "-K0 lets the ranks of other nodes run to their end"
 
 # ---- an upgrade of the agent ---------------------------------------------------------------------
 cat >"$tmpdir/upgraded" <<END
@@ -168,10 +166,10 @@ rm -f "$tmpdir/r"
 pid=$!
 eventually grep -q there "$tmpdir/out"
 "$stepctl" reexec "$job.0" >/dev/null 2>"$tmpdir/err"
-is "$? $(cat "$tmpdir/err")" "0 " "the agent is replaced by its program's new one"
+is "$? $(cat "$tmpdir/err")" "0 " "stepctl reexec of a step with PMI succeeds"
 : >"$tmpdir/go"
 wait "$pid"
-is "$(judged)" "abort 6 0:143r 1:6" "and a rank's death ends the step under that, too"
+is "$(judged)" "abort 6 0:143r 1:6" "a rank's death ends the step after an upgrade"
 
-nothing_left_soon "nothing is left"
+nothing_left_soon "the job leaves no cgroup, process or file behind"
 done_testing

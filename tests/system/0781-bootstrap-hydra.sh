@@ -27,25 +27,25 @@ $job.0 node 0 of 3 rank 2 of 7 on n[0-2] 3,2(x2)
 $job.0 node 1 of 3 rank 3 of 7 on n[0-2] 3,2(x2)
 $job.0 node 1 of 3 rank 4 of 7 on n[0-2] 3,2(x2)
 $job.0 node 2 of 3 rank 5 of 7 on n[0-2] 3,2(x2)
-$job.0 node 2 of 3 rank 6 of 7 on n[0-2] 3,2(x2)" "$how: seven tasks on three nodes"
-	is "$(cat "$tmpdir/err")" "" "$how: nothing is wrong"
+$job.0 node 2 of 3 rank 6 of 7 on n[0-2] 3,2(x2)" "$how: seven tasks are distributed over three nodes"
+	is "$(cat "$tmpdir/err")" "" "$how: seven tasks on three nodes cause no message"
 done
 out=$(under 2 -pmi-port -- --bootstrap=pmi --job "$job" -- sh -c "$where" | sort)
 is "$out" "$job.0 node 0 of 2 rank 0 of 2 on n[0-1] 1(x2)
-$job.0 node 1 of 2 rank 1 of 2 on n[0-1] 1(x2)" "over TCP: a task a node"
+$job.0 node 1 of 2 rank 1 of 2 on n[0-1] 1(x2)" "hydra over TCP starts a task a node"
 out=$(under 1 -- --bootstrap=pmi --job "$job" -n 2 -- sh -c "$where" | sort)
 is "$out" "$job.0 node 0 of 1 rank 0 of 2 on n0 2
-$job.0 node 0 of 1 rank 1 of 2 on n0 2" "an agent alone"
+$job.0 node 0 of 1 rank 1 of 2 on n0 2" "hydra starts a step of one agent"
 out=$(under 2 -- --bootstrap=pmi --job "$job" -n 4 -m cyclic -- sh -c 'echo $SLURM_NODEID $SLURM_GTIDS' | sort -u)
 is "$out" "0 0,2
-1 1,3" "tasks dealt out in turn"
+1 1,3" "-m cyclic distributes tasks over hydra's agents in turn"
 out=$(under 2 -- --bootstrap=pmi --job "$job" --tasks-per-node 1,2 -- sh -c 'echo $SLURM_NODEID $SLURM_GTIDS' | sort -u)
 is "$out" "0 0
-1 1,2" "as many a node as was said"
+1 1,2" "--tasks-per-node gives each of hydra's agents its number of tasks"
 out=$(under 2 -- --bootstrap=pmi -- sh -c 'echo "$SLURM_JOB_ID.$SLURM_STEP_ID"' | sort -u | wc -l)
-is "$out" 1 "without --job all have the ids of one step"
+is "$out" 1 "hydra's agents without --job have the ids of one step"
 is "$(under 2 -- --bootstrap=pmi --job "$job" -- sh -c "$leaks" | sort -u)" 0 \
-	"the engine's variables and descriptors are not the tasks'"
+	"tasks do not have hydra's variables and descriptors"
 
 # What an agent of the step knows, while it runs.
 timeout 300 mpiexec.hydra -n 2 -ppn 1 "$agent_command" --bootstrap=pmi --job "$job" --wire-ifname lo -- \
@@ -53,47 +53,53 @@ timeout 300 mpiexec.hydra -n 2 -ppn 1 "$agent_command" --bootstrap=pmi --job "$j
 engine=$!
 eventually test -s "$run/n1_$job.0/spec.json"
 eventually test -s "$run/n0_$job.0/spec.json"
-spec=$(cat "$run/n1_$job.0/spec.json")
-like "$spec" '"addresses":\["127\.0\.0\.1:[0-9]+","127\.0\.0\.1:[0-9]+"\]' "all addresses, of the interface that was named"
-like "$spec" '"ranks":\["0","1"\]' "the ranks of all nodes"
-like "$spec" '"listen_fd":[0-9]+' "the socket"
-like "$spec" '"secret_fd":[0-9]+' "a secret"
-unlike "$spec" '[0-9a-f]{64}' "which is not written down"
-unlike "$(ps -eo args)" '[0-9a-f]{64}' "nor on any command line"
+spec=$run/n1_$job.0/spec.json
+like "$(json_get "$spec" 'wire["addresses"]')" '^\["127\.0\.0\.1:[0-9]+", "127\.0\.0\.1:[0-9]+"\]$' \
+	"the spec has all agents' addresses, of the interface that was named"
+is "$(json_get "$spec" 'node["ranks"]')" '["0", "1"]' "the spec has the ranks of all nodes"
+like "$(json_get "$spec" 'wire["listen_fd"]')" '^[0-9]+$' "the spec has the descriptor of the listening socket"
+like "$(json_get "$spec" 'wire["secret_fd"]')" '^[0-9]+$' "the spec has the descriptor of a secret"
+unlike "$(cat "$spec")" '[0-9a-f]{64}' "the spec does not have the secret"
+unlike "$(ps -eo args)" '[0-9a-f]{64}' "no command line has the secret"
 : >"$tmpdir/go"
 wait "$engine"
-is $? 0 "the engine ends well"
+is $? 0 "hydra ends with success"
 
 # Ends. The engine was told goodbye before the tasks ran.
 under 2 -- --bootstrap=pmi --job "$job" -- sh -c 'exit $((7 * SLURM_PROCID))' >/dev/null 2>&1
-is $? 7 "the engine has the agents' status"
+is $? 7 "hydra ends with the agents' status"
 under 2 -- --bootstrap=pmi --job "$job" -- sh -c \
 	'[ "$SLURM_PROCID" = 0 ] || kill -9 $PPID; sleep 1; echo "rank $SLURM_PROCID goes on"' >"$tmpdir/out" 2>&1
-is $? 9 "the engine hears of an agent that is killed"
-like "$(cat "$tmpdir/out")" "rank 1 goes on" "but not before its tasks have ended, which it leaves alone"
-like "$(cat "$tmpdir/out")" "EXIT CODE: 9" "and says so"
+is $? 9 "hydra ends with 9 where an agent is killed"
+like "$(cat "$tmpdir/out")" "rank 1 goes on" "hydra does not end the tasks of a killed agent"
+like "$(cat "$tmpdir/out")" "EXIT CODE: 9" "hydra reports the killed agent"
 
 # What can't be.
 out=$(under 2 -- --bootstrap=pmi --node-count 2 --job "$job" -- true 2>&1)
-isnt $? 0 "the place in the step is the engine's to say"
-like "$out" "--bootstrap=pmi: finds 'count' out by itself; leave it out of options and spec" "which is told"
+isnt $? 0 "--node-count is refused under hydra"
+like "$out" "--bootstrap=pmi: finds 'count' out by itself; leave it out of options and spec" \
+	"the refusal of --node-count has the reason"
 out=$(timeout 300 mpiexec.hydra -n 2 "$stepd" run --runtime-dir "$run" --bootstrap=pmi -- true 2>&1)
-isnt $? 0 "two agents of one name"
-like "$out" "two agents are on node '.*': have the engine start one a node" "are refused with the remedy"
+isnt $? 0 "two agents of one name are refused"
+like "$out" "two agents are on node '.*': have the engine start one a node" \
+	"the refusal of two agents of one name has the remedy"
 out=$(under 3 -- --bootstrap=pmi -n 2 --job "$job" -- true 2>&1)
-isnt $? 0 "more nodes than tasks"
-like "$out" "2 tasks leave none for node 'n2'; start fewer agents" "are refused"
+isnt $? 0 "more nodes than tasks are refused"
+like "$out" "2 tasks leave none for node 'n2'; start fewer agents" \
+	"the refusal of more nodes than tasks has the remedy"
 out=$(under 2 -- --bootstrap=pmi --wire-ifname nosuch0 --job "$job" -- true 2>&1)
-like "$out" "the network interface 'nosuch0' is not there, is down or has no address" "an interface that is not there"
+like "$out" "the network interface 'nosuch0' is not there, is down or has no address" \
+	"a missing network interface is reported"
 out=$("$stepd" run --bootstrap=pmi -- true 2>&1)
-is $? 125 "without an engine nothing starts"
-like "$out" "no engine has left its PMI here: .*srun --mpi=pmi2" "and the ways to one are told"
+is $? 125 "--bootstrap=pmi is refused without an engine"
+like "$out" "no engine has left its PMI here: .*srun --mpi=pmi2" "the refusal of --bootstrap=pmi has the remedy"
 out=$("$stepd" run --bootstrap=tree -- true 2>&1)
-is $? 125 "another way than those there are"
-like "$out" "--bootstrap: 'tree' is not one of pmi, pmi1, pmi2" "is refused"
+is $? 125 "an unknown --bootstrap is refused"
+like "$out" "--bootstrap: 'tree' is not one of pmi, pmi1, pmi2" \
+	"the refusal of an unknown --bootstrap lists the known ones"
 out=$(PMI_FD=77 PMI_RANK=0 PMI_SIZE=1 "$stepd" run --bootstrap=pmi -- true 2>&1)
-is $? 125 "a descriptor that was not handed down"
-like "$out" "PMI_FD is '77', which is no open descriptor" "is told"
+is $? 125 "a PMI_FD that is not open is refused"
+like "$out" "PMI_FD is '77', which is no open descriptor" "the refusal of a PMI_FD that is not open names it"
 out=$(PMI_PORT=localhost PMI_ID=0 "$stepd" run --bootstrap=pmi -- true 2>&1)
-like "$out" "PMI_PORT is 'localhost', not HOST:PORT" "a port that is none"
+like "$out" "PMI_PORT is 'localhost', not HOST:PORT" "a PMI_PORT without a port is refused by name"
 done_testing

@@ -36,20 +36,21 @@ if [ ! -e "$tmpdir/done" ]; then
 fi
 
 for how in pmi pmi2; do
-	is "$(cat "$tmpdir/$how.status")" 0 "$how: a step of three agents"
+	is "$(cat "$tmpdir/$how.status")" 0 "$how: a step of three agents under srun succeeds"
 	is "$(sed 's/^[0-9]*\.[0-9]* //' "$tmpdir/$how.out" | sort)" "node 0 of 3 rank 0 of 5 on n[0-2] 2(x2),1
 node 0 of 3 rank 1 of 5 on n[0-2] 2(x2),1
 node 1 of 3 rank 2 of 5 on n[0-2] 2(x2),1
 node 1 of 3 rank 3 of 5 on n[0-2] 2(x2),1
-node 2 of 3 rank 4 of 5 on n[0-2] 2(x2),1" "$how: its tasks are dealt out"
-	is "$(sed 's/ .*//' "$tmpdir/$how.out" | sort -u | wc -l)" 1 "$how: all are of one step"
-	is "$(cat "$tmpdir/$how.exit.status")" 7 "$how: srun has the agents' status"
-	unlike "$(cat "$tmpdir/$how.exit.out")" "Force Terminated|Killed" "$how: and takes none of them for dead"
+node 2 of 3 rank 4 of 5 on n[0-2] 2(x2),1" "$how: tasks are distributed over srun's agents"
+	is "$(sed 's/ .*//' "$tmpdir/$how.out" | sort -u | wc -l)" 1 "$how: srun's agents have the ids of one step"
+	is "$(cat "$tmpdir/$how.exit.status")" 7 "$how: srun ends with the agents' status"
+	unlike "$(cat "$tmpdir/$how.exit.out")" "Force Terminated|Killed" "$how: srun takes no agent for dead"
 done
-is "$(sort -u "$tmpdir/leaks.out")" 0 "srun's variables and descriptors are not the tasks'"
+is "$(sort -u "$tmpdir/leaks.out")" 0 "tasks do not have srun's variables and descriptors"
 isnt "$(cat "$tmpdir/kill.status")" 124 "an agent that is killed ends srun -K's step"
-like "$(cat "$tmpdir/kill.out")" "task 1: Killed" "which names it"
+like "$(cat "$tmpdir/kill.out")" "task 1: Killed" "srun -K names the killed agent"
 like "$(cat "$tmpdir/late.out")" "has not answered to 'barrier_in' in time: an agent of another node has not come" \
-	"an agent that does not come is waited for no longer than was said"
-like "$(cat "$tmpdir/none.out")" "no engine has left its PMI here" "srun --mpi=none has no PMI"
+	"an agent that does not come fails the others at --wire-timeout"
+like "$(cat "$tmpdir/none.out")" "no engine has left its PMI here" \
+	"an agent under srun --mpi=none is refused with the reason"
 done_testing

@@ -14,15 +14,17 @@ server() { # SIZE FAULT ARG...
 }
 
 is "$(server 2 none -- sh -c "$where" | sort)" "$job.0 node 0 of 2 rank 0 of 2 on n[0-1] 1(x2)
-$job.0 node 1 of 2 rank 1 of 2 on n[0-1] 1(x2)" "a good server"
-is "$(server 2 split -- echo ran | sort -u)" ran "answers byte by byte"
-is "$(server 2 spaces:put -- echo ran | sort -u)" ran "more blanks and unknown keys"
-is "$(server 2 none -- sh -c "$leaks" | sort -u)" 0 "the tasks have nothing of it"
+$job.0 node 1 of 2 rank 1 of 2 on n[0-1] 1(x2)" "agents start under a good PMI server"
+is "$(server 2 split -- echo ran | sort -u)" ran "agents start under a PMI server that replies byte by byte"
+is "$(server 2 spaces:put -- echo ran | sort -u)" ran \
+	"agents start under a PMI server that sends blanks and unknown keys"
+is "$(server 2 none -- sh -c "$leaks" | sort -u)" 0 \
+	"tasks do not have the PMI server's variables and descriptors"
 
 refused() { # FAULT PATTERN
 	out=$(server 2 "$1" --wire-timeout 2s -- echo ran)
-	is $? 125 "$1: the agents give up"
-	like "$out" "error: --bootstrap=pmi: $2" "$1: and say why"
+	is $? 125 "$1: the agents exit with 125"
+	like "$out" "error: --bootstrap=pmi: $2" "$1: the agents report the reason"
 	unlike "$out" '^ran' "$1: no task ran"
 }
 
@@ -42,7 +44,7 @@ refused "card:stepd-1,1.0,../x,a:1,1,0,0," "process 1 of the engine's job: what 
 refused "card:stepd-1,1.0,n0,127.0.0.1:1,1,0,0," "two agents are on node 'n0'"
 refused "card:stepd-1,1.0,n1,127.0.0.1:1,1,0,3," "some nodes are given --local-ntasks and some are not"
 out=$(server 2 "card:stepd-1,9.9,n7,127.0.0.1:1,4,5,0," -n 2 -- sh -c 'echo "$SLURM_STEP_NODELIST"' | sort -u)
-like "$out" "n\[0,7\]" "another's card is believed in its name"
+like "$out" "n\[0,7\]" "the node list has the name that another agent publishes"
 
 # ---- names of nodes -----------------------------------------------------------------------------
 cat >"$tmpdir/named" <<END
@@ -58,17 +60,17 @@ named() {
 	timeout 300 python3 "$top_srcdir/tests/lib/pmi_server.py" 2 none "$tmpdir/named" --bootstrap=pmi --job "$job" \
 		-- sh -c 'echo "$SLURM_STEP_NODELIST"' </dev/null 2>&1 | sort -u
 }
-is "$(named)" "m[1-2]" "nodes of one host have Slurm's names of them"
+is "$(named)" "m[1-2]" "agents on one host have Slurm's node names"
 like "$(PROCID=0 named)" "m1,$(uname -n | cut -d. -f1)\$" \
-	"but not the name in an environment that another process's rank shows to be carried from there"
+	"an environment carried from another process gives no node name"
 like "$(NO_JOBID=1 named)" "two agents are on node '$(uname -n | cut -d. -f1)'" \
-	"nor one that another PMI than Slurm's has carried"
+	"SLURMD_NODENAME under another PMI than Slurm's gives no node name"
 
 said=0
 for round in 1 2 3 4 5; do
 	server 1 kill --tasks-per-node 1,1 -- true | grep -q "node.tasks_per_node has 2 entries" && said=$((said + 1))
 done
-is $said "$round" "who fails has said why before the engine hears of it, and kills"
+is $said "$round" "an agent that fails reports the reason before the engine kills it"
 
 # A network with IPv6 alone.
 if [ "$(id -u)" = 0 ] && command -v ip >/dev/null && unshare -n true 2>/dev/null; then
@@ -78,9 +80,10 @@ exec timeout 300 python3 '$top_srcdir/tests/lib/pmi_server.py' 2 none '$agent_co
 	--job $job -- sh -c 'cat "$run"/n1_$job.0/spec.json; sleep 0.2' </dev/null
 END
 	out=$(unshare -n sh "$tmpdir/v6" 2>&1)
-	like "$out" '"addresses":\["\[fd00::1\]:[0-9]+","\[fd00::1\]:[0-9]+"\]' "IPv6 addresses stand in brackets"
+	like "$(printf '%s\n' "$out" | grep '^{' | json_get - 'wire["addresses"]')" \
+		'^\["\[fd00::1\]:[0-9]+", "\[fd00::1\]:[0-9]+"\]$' "agents publish IPv6 addresses in brackets"
 else
 	skip 1 "needs root and iproute2"
 fi
-nothing_left_soon "nothing is left"
+nothing_left_soon "the job leaves no cgroup, process or file behind"
 done_testing

@@ -28,21 +28,21 @@ with_fds() { # COMMAND ARG...
 out=$(with_fds "$stepd" run --runtime-dir "$run" --job "$job" --proctrack "$tracker" \
 	--wire-listen-fd 20 --wire-secret-fd 21 --wire-addresses 127.0.0.1:9 -- \
 	sh -c 'ls /proc/self/fd; env' 2>&1)
-is $? 0 "a step takes both"
-unlike "$out" '^2[01]$' "its tasks have neither"
-unlike "$out" "$secret" "nor the secret"
+is $? 0 "a step accepts the descriptors of a socket and a secret"
+unlike "$out" '^2[01]$' "tasks do not have the descriptors of wire"
+unlike "$out" "$secret" "tasks do not have the secret of wire"
 printf '{"job": %d, "argv": ["true"], "wire": {"listen_fd": 20, "secret_fd": 21}}' "$job" >"$tmpdir/spec"
-ok "stepd serve takes them too" with_fds "$stepd" serve --runtime-dir "$run" --spec "$tmpdir/spec"
-ok "check-spec asks for none" "$stepd" check-spec "$tmpdir/spec"
+ok "stepd serve accepts the descriptors of a socket and a secret" with_fds "$stepd" serve --runtime-dir "$run" --spec "$tmpdir/spec"
+ok "check-spec accepts a spec whose descriptors are not open" "$stepd" check-spec "$tmpdir/spec"
 out=$(with_fds "$stepd" check-spec "$tmpdir/spec")
-unlike "$out" "$secret" "and shows no secret"
+unlike "$out" "$secret" "check-spec prints no secret"
 
 refused() { # PATTERN NAME ARG...
 	pattern=$1 name=$2
 	shift 2
 	out=$(with_fds "$stepd" run --runtime-dir "$run" --job "$job" "$@" -- echo ran 2>&1)
-	is $? 125 "$name: nothing starts"
-	like "$out" "$pattern" "$name: the reason"
+	is $? 125 "wire with $name is refused"
+	like "$out" "$pattern" "the refusal of wire with $name has the reason"
 }
 refused 'wire.listen_fd: 21 is no TCP socket' "no socket" --wire-listen-fd 21
 refused 'wire.listen_fd: 99 is no open descriptor; hand over the listening socket' "no descriptor" --wire-listen-fd 99
@@ -57,21 +57,20 @@ python3 "$tmpdir/with-fds" "$secret" "$stepd" run --runtime-dir "$run" --job "$j
 	--wire-listen-fd 20 --wire-secret-fd 21 -- sleep 60 2>"$tmpdir/err" &
 agent=$!
 eventually running 0
-spec=$(cat "$run"/*_"$job".0/spec.json)
-like "$spec" '"listen_fd":20,"secret_fd":21' "the step's document names them"
-unlike "$(cat "$run"/*_"$job".0/*.json)" "$secret" "and no file of the step has the secret"
-ok "the agent executes itself anew" "$stepctl" reexec "$job.0"
-ok "and goes on" "$stepctl" show "$job.0"
-kill -KILL "$agent"
-wait "$agent" 2>/dev/null
+is "$(json_get "$(step_dir 0)/spec.json" '[wire["listen_fd"], wire["secret_fd"]]')" "[20, 21]" \
+	"the step's spec has the descriptors of wire"
+unlike "$(cat "$run"/*_"$job".0/*.json)" "$secret" "no file of the step has the secret"
+ok "stepctl reexec of a step with wire succeeds" "$stepctl" reexec "$job.0"
+ok "the agent of a step with wire goes on after an upgrade" "$stepctl" show "$job.0"
+kill_agent
 "$stepd" adopt --runtime-dir "$run" "$job.0" 2>"$tmpdir/err" &
 agent=$!
 eventually "$stepctl" show "$job.0" >/dev/null 2>&1
-ok "another one takes the step over" "$stepctl" show "$job.0"
-unlike "$(cat "$tmpdir/err")" "wire" "without a word of them"
-ok "which can be told to end" "$stepctl" terminate "$job.0"
+ok "a step with wire is adopted without descriptors" "$stepctl" show "$job.0"
+unlike "$(cat "$tmpdir/err")" "wire" "adopt of a step with wire reports nothing of wire"
+ok "terminate of an adopted step with wire succeeds" "$stepctl" terminate "$job.0"
 wait "$agent"
-is $? 143 "and ends it"
+is $? 143 "an adopted step with wire ends with 143"
 rm -rf "$run"/*_"$job".0
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -19,12 +19,14 @@ under() { # AGENTS ARG...
 
 for how in pmi1 pmi2; do
 	out=$(under 3 --bootstrap=$how --mpi=pmi2 -n 6 -- "$tmpdir/mpi_sum" 2>&1)
-	is "$?, $(printf '%s\n' "$out" | grep -c 'of 6, 2 here: right')" "0, 6" "six ranks under three agents, by $how"
+	is "$?, $(printf '%s\n' "$out" | grep -c 'of 6, 2 here: right')" "0, 6" \
+		"six ranks of MPICH under three agents of hydra add up, by $how"
 done
 out=$(under 2 --bootstrap=pmi --mpi=pmi2 -n 5 -m cyclic --wire-auth=none -- "$tmpdir/mpi_sum" 2>&1)
-is "$(printf '%s\n' "$out" | grep -c 'of 5, [23] here: right')" 5 "dealt out in turn"
+is "$(printf '%s\n' "$out" | grep -c 'of 5, [23] here: right')" 5 \
+	"ranks of MPICH distributed in turn over hydra's agents add up"
 out=$(under 2 --bootstrap=pmi --mpi=pmi2 -n 4 -- "$tmpdir/mpi_sum" 9 2>&1)
-is $? 9 "MPI_Abort is the engine's status as well"
-like "$out" 'rank 3 called MPI_Abort\(\) with code 9' "and the agents say who it was"
-nothing_left_soon "nothing is left"
+is $? 9 "hydra ends with the code of MPI_Abort"
+like "$out" 'rank 3 called MPI_Abort\(\) with code 9' "the agents report the rank that called MPI_Abort"
+nothing_left_soon "the job leaves no cgroup, process or file behind"
 done_testing
