@@ -5,24 +5,27 @@
 # shellcheck source=tests/lib/steprun.sh
 . "${top_srcdir:?}/tests/lib/steprun.sh"
 
-is "$(srun_here -n 3 -- sh -c 'echo $SLURM_PROCID' | sort | tr '\n' ' ')" "0 1 2 " "tasks run"
+is "$(srun_here -n 3 -- sh -c 'echo $SLURM_PROCID' | sort | tr '\n' ' ')" "0 1 2 " \
+	"steprun runs tasks on one node"
 srun_here -n 2 -- sh -c 'exit $((SLURM_PROCID * 3))' 2>/dev/null
-is $? 3 "the largest status is steprun's"
+is $? 3 "steprun has the largest status of its tasks"
 srun_here -- sh -c 'kill -9 $$' 2>/dev/null
-is $? 137 "that of a signal, too"
+is $? 137 "steprun has the status of a task killed by a signal"
 is "$(echo word | srun_here -n 2 -- sh -c 'cat; echo end' | sort | tr '\n' ' ')" "end end word " \
 	"rank 0 reads standard input"
-is "$(echo word | srun_here -n 2 -i all -- cat | tr '\n' ' ')" "word word " "all do if they are told to"
+is "$(echo word | srun_here -n 2 -i all -- cat | tr '\n' ' ')" "word word " \
+	"all ranks read standard input with -i all"
 srun_here -- sh -c 'ls -l /proc/$$/fd; true' >"$tmpdir/file"
-like "$(cat "$tmpdir/file")" " 1 -> $tmpdir/file" "a task has steprun's own output, without anybody between"
-is "$(SR_TEST=1 srun_here --export=SR_TEST -- sh -c 'echo $SR_TEST')" 1 "options of stepd run are taken"
-is "$(srun_here -- sh -c 'echo $SLURM_NTASKS $SLURM_NNODES $SLURM_NODEID')" "1 1 0" "the layout of one node"
+like "$(cat "$tmpdir/file")" " 1 -> $tmpdir/file" "a task on one node writes to steprun's own output"
+is "$(SR_TEST=1 srun_here --export=SR_TEST -- sh -c 'echo $SR_TEST')" 1 "steprun accepts options of stepd run"
+is "$(srun_here -- sh -c 'echo $SLURM_NTASKS $SLURM_NNODES $SLURM_NODEID')" "1 1 0" \
+	"a task has the variables of a layout of one node"
 out=$("$steprun" --nodess 2 true 2>&1)
 is "$? $out" "125 steprun: there is no option --nodess; did you mean --nodes?" "a wrong option is named"
-like "$("$steprun" 2>&1)" "no program given: steprun" "and a missing program"
+like "$("$steprun" 2>&1)" "no program given: steprun" "a missing program is reported"
 like "$("$steprun" --mpi=list)" "^  none " "--mpi=list lists the plugins"
-like "$("$steprun" --version)" "^steprun [0-9]" "--version"
-like "$("$steprun" -n 2 --print-spec true)" '"ntasks": 2' "--print-spec"
+like "$("$steprun" --version)" "^steprun [0-9]" "steprun --version prints the version"
+is "$("$steprun" -n 2 --print-spec true | json_get - ntasks)" 2 "steprun --print-spec prints the spec"
 like "$("$steprun" --mpi=nosuch true 2>&1)" "nosuch" "a plugin that is not there is named"
 
 # ---- signals -----------------------------------------------------------------------------------
@@ -32,17 +35,17 @@ kill -USR1 "$pid"
 eventually grep -q usr1 "$tmpdir/out"
 kill -USR2 "$pid"
 finish
-is "$status $(tr '\n' ' ' <"$tmpdir/out")" "4 up usr1 usr2 " "signals are for the tasks"
+is "$status $(tr '\n' ' ' <"$tmpdir/out")" "4 up usr1 usr2 " "signals to steprun reach the tasks"
 
 begin -- sh -c 'echo up; exec sleep 300'
 eventually has_lines "$tmpdir/out" 1
 kill -INT "$pid"
 eventually grep -q 'running: tasks 0' "$tmpdir/err"
-ok "^C once tells which tasks run" grep -q 'running: tasks 0' "$tmpdir/err"
-ok "and lets them" kill -0 "$pid"
+ok "the first ^C reports which tasks run" grep -q 'running: tasks 0' "$tmpdir/err"
+ok "the first ^C does not end the step" kill -0 "$pid"
 kill -INT "$pid"
 finish
-is "$status" 130 "again, it ends the step"
+is "$status" 130 "the second ^C ends the step"
 
 begin --kill-sequence TERM:1h,KILL -- sh -c 'trap "" TERM; echo up; while :; do sleep 0.05; done'
 eventually has_lines "$tmpdir/out" 1
@@ -50,7 +53,7 @@ kill -QUIT "$pid"
 eventually grep -q 'ending the step' "$tmpdir/err"
 kill -INT "$pid"
 finish
-is "$status" 131 "once more, it kills it"
+is "$status" 131 "a ^C while the step is ending kills it"
 
 begin -- sh -c 'echo up; exec sleep 300'
 eventually has_lines "$tmpdir/out" 1
@@ -101,16 +104,17 @@ if ${CC:-cc} -shared -fPIC -DNAME='"hooky"' -I"$tmpdir/include" -o "$tmpdir/plug
 	is "$(hooky -n 2 -- sh -c 'echo $FROM_HOOK $SLURM_MPI_TYPE' 2>"$tmpdir/err" | sort -u)" "2/1 hooky" \
 		"the tasks have what prelaunch put into the environment"
 	is "$(cat "$tmpdir/err")" fini "fini is called once"
-	is "$(hooky -N 2 -n 2 -- sh -c 'echo $FROM_HOOK' 2>/dev/null | sort -u)" "2/2" "over nodes, too"
+	is "$(hooky -N 2 -n 2 -- sh -c 'echo $FROM_HOOK' 2>/dev/null | sort -u)" "2/2" \
+		"the tasks of all nodes have what prelaunch put into the environment"
 	out=$(FAIL_PRELAUNCH=1 hooky -- sh -c 'echo ran' 2>&1)
 	is "$?" 125 "a failing prelaunch fails steprun"
-	like "$out" "p_mpi_hook_client_prelaunch\(\) failed: No such device" "and says so"
-	unlike "$out" "ran|fini" "before anything starts"
+	like "$out" "p_mpi_hook_client_prelaunch\(\) failed: No such device" "a failing prelaunch is reported"
+	unlike "$out" "ran|fini" "a failing prelaunch fails before a task starts"
 	out=$(FAIL_FINI=1 hooky -- echo ran 2>&1)
-	is "$?" 125 "a failing fini does, too"
-	like "$out" "p_mpi_hook_client_fini\(\) failed" "and says so"
+	is "$?" 125 "a failing fini fails steprun"
+	like "$out" "p_mpi_hook_client_fini\(\) failed" "a failing fini is reported"
 else
 	skip 8 "no C compiler: $(head -n 1 "$tmpdir/cc")"
 fi
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -12,19 +12,23 @@ nodes_of() {
 }
 
 # What srun 22.05 gives for nodes that have room.
-is "$(nodes_of -N 2 -n 5)" "0 0 0 1 1 " "block: the first nodes have one more"
-is "$(nodes_of -N 3 -n 8 -m block)" "0 0 0 1 1 1 2 2 " "block over three nodes"
-is "$(nodes_of -N 2 -n 5 -m cyclic)" "0 1 0 1 0 " "cyclic"
-is "$(nodes_of -N 2 -n 8 -m plane=3)" "0 0 0 1 1 1 0 0 " "plane"
-is "$(nodes_of -m arbitrary --launcher local -w b,a,b,c,a)" "0 1 0 2 1 " "arbitrary"
+is "$(nodes_of -N 2 -n 5)" "0 0 0 1 1 " "block gives the first nodes one task more"
+is "$(nodes_of -N 3 -n 8 -m block)" "0 0 0 1 1 1 2 2 " "block distributes eight tasks over three nodes"
+is "$(nodes_of -N 2 -n 5 -m cyclic)" "0 1 0 1 0 " "cyclic distributes tasks in turn"
+is "$(nodes_of -N 2 -n 8 -m plane=3)" "0 0 0 1 1 1 0 0 " "plane distributes tasks in planes"
+is "$(nodes_of -m arbitrary --launcher local -w b,a,b,c,a)" "0 1 0 2 1 " \
+	"arbitrary distributes tasks by the list of hosts"
 printf 'b # one\na\n\nb\n' >"$tmpdir/hosts"
-is "$(nodes_of -m arbitrary --launcher local --hostfile "$tmpdir/hosts")" "0 1 0 " "from a file"
-is "$(nodes_of -m arbitrary --launcher local -w b,a,c -n 2)" "0 1 " "fewer tasks than hosts"
-is "$(nodes_of -N 3)" "0 1 2 " "a task for each node"
-is "$(nodes_of -N 2 --ntasks-per-node 2)" "0 0 1 1 " "tasks of each node"
-is "$(nodes_of -N 3 -n 2)" "0 1 " "no node is idle"
-is "$(srun_here -N 3 -n 2 true 2>&1)" "steprun: 2 tasks can't be on 3 nodes: 2 of them are used" "and that is said"
-is "$(nodes_of --launcher local -w 'n[1-3]' -N 2 -n 2)" "0 1 " "the first of the hosts"
+is "$(nodes_of -m arbitrary --launcher local --hostfile "$tmpdir/hosts")" "0 1 0 " \
+	"arbitrary distributes tasks by a host file"
+is "$(nodes_of -m arbitrary --launcher local -w b,a,c -n 2)" "0 1 " \
+	"arbitrary uses the first hosts for fewer tasks"
+is "$(nodes_of -N 3)" "0 1 2 " "-N alone starts a task on each node"
+is "$(nodes_of -N 2 --ntasks-per-node 2)" "0 0 1 1 " "--ntasks-per-node gives each node its tasks"
+is "$(nodes_of -N 3 -n 2)" "0 1 " "fewer tasks than nodes use fewer nodes"
+is "$(srun_here -N 3 -n 2 true 2>&1)" "steprun: 2 tasks can't be on 3 nodes: 2 of them are used" \
+	"steprun reports that fewer nodes are used"
+is "$(nodes_of --launcher local -w 'n[1-3]' -N 2 -n 2)" "0 1 " "-N uses the first of the hosts"
 
 cat >"$tmpdir/show" <<'S'
 echo "$SLURM_PROCID: $SLURM_LOCALID $SLURM_NODEID $SLURM_NNODES $SLURM_NTASKS $SLURM_GTIDS" \
@@ -37,14 +41,14 @@ is "$(srun_here --launcher local -w 'n[1-2],login' -n 4 -m cyclic sh "$tmpdir/sh
 3: 1 0 3 4 0,3 2,1(x2) n[1-2],login n1 cyclic" "the variables of the layout are right on every node"
 printf '0-1 echo one\n2-3 echo two %%t\n' >"$tmpdir/programs"
 is "$(srun_here -N 2 -n 4 --multi-prog "$tmpdir/programs" | sort | tr '\n' ' ')" "one one two 2 two 3 " \
-	"several programs over nodes"
+	"--multi-prog runs several programs over nodes"
 
 refused() { # PATTERN NAME ARG...
 	pattern=$1 name=$2
 	shift 2
 	out=$("$steprun" "$@" -- true 2>&1)
-	is "$?" 125 "$name"
-	like "$out" "$pattern" "and why is said"
+	is "$?" 125 "steprun refuses $name"
+	like "$out" "$pattern" "the refusal of $name has the reason"
 }
 refused "5 tasks don't fit on 2 nodes" "too many tasks for the nodes" -N 2 -n 5 --ntasks-per-node 2
 refused "needs the node of each task" "arbitrary without a list" -m arbitrary -N 2
@@ -56,5 +60,5 @@ refused "is none of local" "a template without the command" --launcher 'exec:run
 refused "is none of block" "no such distribution" -m wild
 refused "needs nodes" "ssh without hosts" --launcher ssh -N 2
 refused "lays the tasks out itself" "a spec with a layout" --spec "$top_srcdir/tests/data/steprun-node.json"
-nothing_left_soon "nothing is left"
+nothing_left_soon "the job leaves no cgroup, process or file behind"
 done_testing

@@ -9,17 +9,17 @@
 # ---- bytes -------------------------------------------------------------------------------------
 head -c 10000000 /dev/urandom >"$tmpdir/bytes"
 srun_here -N 2 cat <"$tmpdir/bytes" >"$tmpdir/copy"
-ok "10 MB through rank 0 are the same" cmp "$tmpdir/bytes" "$tmpdir/copy"
+ok "10 MB through rank 0 are unchanged" cmp "$tmpdir/bytes" "$tmpdir/copy"
 # shellcheck disable=SC2002 # a pipe is meant
 cat "$tmpdir/bytes" | srun_here -N 3 -n 3 -i 2 cat | cmp - "$tmpdir/bytes"
-is $? 0 "and through a rank of another node, by pipes"
+is $? 0 "10 MB through a rank of another node, by pipes, are unchanged"
 srun_here -N 3 -n 3 -i all sh -c 'cat >"$0.$SLURM_PROCID"' "$tmpdir/all" <"$tmpdir/bytes"
 is "$(cat "$tmpdir/bytes" | cksum) 3" "$(cksum <"$tmpdir/all.2") $(sort -u "$tmpdir"/all.* 2>/dev/null | wc -l >/dev/null; ls "$tmpdir"/all.* | wc -l)" \
-	"all read all of it"
-ok "on the first node, too" cmp "$tmpdir/bytes" "$tmpdir/all.0"
-is "$(echo x | srun_here -N 2 -i none cat)" "" "or nobody does"
+	"all ranks read all input with -i all"
+ok "the first node's rank reads all input with -i all" cmp "$tmpdir/bytes" "$tmpdir/all.0"
+is "$(echo x | srun_here -N 2 -i none cat)" "" "no rank reads input with -i none"
 srun_here -N 2 -n 2 -i all true <"$tmpdir/bytes"
-is $? 0 "input that nobody takes holds nothing up"
+is $? 0 "input that no task reads does not stop the step"
 
 # ---- lines -------------------------------------------------------------------------------------
 cat >"$tmpdir/hostile" <<'S'
@@ -33,13 +33,15 @@ cat >"$tmpdir/hostile.sh" <<'S'
 cat "$1"; cat "$1" >&2; printf '\000\r\n@stepd 0 end 3'; echo; exit 5
 S
 srun_here -q -N 2 -n 2 -i none sh "$tmpdir/hostile.sh" "$tmpdir/hostile" >"$tmpdir/out" 2>"$tmpdir/err"
-is $? 5 "output that looks like the channel's lines ends nothing"
+is $? 5 "output that looks like the channel's lines does not end the step"
 { cat "$tmpdir/hostile"; printf '\000\r\n@stepd 0 end 3\n'; } >"$tmpdir/once"
-is "$(sort "$tmpdir/out" | cksum)" "$(cat "$tmpdir/once" "$tmpdir/once" | sort | cksum)" "and arrives as it is"
-is "$(sort "$tmpdir/err")" "$(cat "$tmpdir/hostile" "$tmpdir/hostile" | sort)" "standard error likewise, apart"
+is "$(sort "$tmpdir/out" | cksum)" "$(cat "$tmpdir/once" "$tmpdir/once" | sort | cksum)" \
+	"output that looks like the channel's lines is unchanged"
+is "$(sort "$tmpdir/err")" "$(cat "$tmpdir/hostile" "$tmpdir/hostile" | sort)" \
+	"stderr that looks like the channel's lines is unchanged, apart from stdout"
 out=$(srun_here -N 2 -n 2 -l -- sh -c 'echo "task $SLURM_PROCID"' | sort)
 is "$out" "0: task 0
-1: task 1" "lines have labels"
+1: task 1" "lines of two nodes have labels"
 cat >"$tmpdir/lines.sh" <<'S'
 i=0
 while [ $i -lt 300 ]; do
@@ -55,9 +57,11 @@ eventually grep -q 'name? ' "$tmpdir/out"
 ok "a prompt appears without a newline" grep -q 'name? ' "$tmpdir/out"
 kill "$pid"
 finish
-is "$status" 143 "and SIGTERM ends the tasks"
-is "$(srun_here -N 8 -n 1000 -- sh -c 'echo $SLURM_PROCID' | sort -n | uniq | wc -l)" 1000 "a thousand tasks over 8 nodes"
-is "$(srun_here -N 64 -n 64 -- sh -c 'echo $SLURM_NODEID' | sort -n | uniq | wc -l)" 64 "64 nodes"
+is "$status" 143 "SIGTERM to steprun ends tasks behind a prompt"
+is "$(srun_here -N 8 -n 1000 -- sh -c 'echo $SLURM_PROCID' | sort -n | uniq | wc -l)" 1000 \
+	"a thousand tasks over 8 nodes all write"
+is "$(srun_here -N 64 -n 64 -- sh -c 'echo $SLURM_NODEID' | sort -n | uniq | wc -l)" 64 \
+	"tasks on 64 nodes all write"
 mkdir "$tmpdir/out.d"
 srun_here -N 2 -n 3 -o "$tmpdir/out.d/%t" -- sh -c 'echo $SLURM_NODEID'
 is "$(cat "$tmpdir/out.d/0" "$tmpdir/out.d/2" | tr '\n' ' ')" "0 1 " "files are written where tasks are"
@@ -96,12 +100,12 @@ S
 	sleep 1.5 # it gives what is left a second
 	wc -c >"$tmpdir/size"
 }
-is "$(cat "$tmpdir/status" "$tmpdir/size" | tr '\n' ' ')" "0 9030000 " "a slow reader misses nothing"
+is "$(cat "$tmpdir/status" "$tmpdir/size" | tr '\n' ' ')" "0 9030000 " "a slow reader gets all output"
 srun_here -q -N 2 -n 2 -- sh -c 'while :; do echo y; done' 2>/dev/null | head -n 1 >"$tmpdir/out"
-is "$(cat "$tmpdir/out")" y "a reader that goes ends who writes"
+is "$(cat "$tmpdir/out")" y "a reader that goes away ends the step"
 out=$(srun_here -q -N 2 -n 2 -- sh -c 'echo y; exec sleep 0.2' 2>&1 >/dev/full)
-is $? 125 "a full disk is an error"
-like "$out" "standard output can't be written: No space left" "which is said"
+is $? 125 "a full disk below stdout gives 125"
+like "$out" "standard output can't be written: No space left" "a full disk below stdout is reported"
 mkfifo "$tmpdir/fifo"
 (exec sleep 300 <>"$tmpdir/fifo") &
 holder=$!
@@ -113,13 +117,13 @@ eventually test -S "$run/$(hostname | cut -d. -f1)-0_$job.0/socket"
 is "$(ls "$tmpdir"/done.* 2>/dev/null)" "" "tasks wait for a reader that takes nothing"
 head -c 18000000 "$tmpdir/fifo" | wc -c >"$tmpdir/count"
 finish
-is "$(cat "$tmpdir/count") $status" "18000000 0" "and all arrives once it does"
+is "$(cat "$tmpdir/count") $status" "18000000 0" "all output arrives once the reader takes it"
 kill $holder
 wait $holder 2>/dev/null
 
 # ---- the result --------------------------------------------------------------------------------
 srun_here -q -N 2 -n 2 --result "$tmpdir/result" -- sh -c 'exit $SLURM_PROCID' 2>/dev/null
-like "$(cat "$tmpdir/result")" '"exit_code": 1' "the result has the status"
-is "$(grep -c '"step": ' "$tmpdir/result")" 2 "and the results of all nodes"
-nothing_left_soon "nothing is left"
+is "$(json_get "$tmpdir/result" exit_code)" 1 "the result of a step over nodes has the status"
+is "$(json_get "$tmpdir/result" 'len(nodes)')" 2 "the result of a step over nodes has the results of all"
+nothing_left_soon "the job leaves no cgroup, process or file behind"
 done_testing

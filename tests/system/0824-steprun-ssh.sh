@@ -50,29 +50,31 @@ ssh -F "$keys/client" -o BatchMode=yes n1 true 2>"$keys/err" || skip_all "sshd l
 
 over="ssh:-F $keys/client"
 is "$(srun_here -w 'n[1-2]' -n 4 --launcher "$over" -- sh -c 'echo $SLURM_PROCID $SLURMD_NODENAME' | sort | tr '\n' ' ')" \
-	"0 n1 1 n1 2 n2 3 n2 " "tasks run on both hosts"
+	"0 n1 1 n1 2 n2 3 n2 " "tasks run on both hosts over ssh"
 head -c 1000000 /dev/urandom >"$tmpdir/bytes"
 srun_here -w n1,n2 -n 2 -i 1 --launcher "$over" cat <"$tmpdir/bytes" | cmp - "$tmpdir/bytes"
-is $? 0 "bytes arrive, there and back"
+is $? 0 "bytes pass through ssh unchanged, there and back"
 srun_here -q -w n1,n2 --launcher "$over" -- sh -c 'exit $((3 + SLURM_PROCID))' 2>/dev/null
-is $? 4 "and the status"
-is "$(srun_here -w n1 --launcher "$over" -- echo "it's  one word" 2>&1)" "it's  one word" "arguments are not read by a shell"
+is $? 4 "the status arrives over ssh"
+is "$(srun_here -w n1 --launcher "$over" -- echo "it's  one word" 2>&1)" "it's  one word" \
+	"the remote shell does not split arguments"
 
 begin -w n1,n2 --launcher "$over" -- sh -c 'echo up; exec sleep 300'
 eventually has_lines "$tmpdir/out" 2
 kill -9 "$(relays | head -n 1)"
 finish
 is "$status" 125 "a lost connection fails the step"
-like "$(cat "$tmpdir/err")" "node n[12] is lost: its launcher killed by signal 9" "and its node is named"
-nothing_left_soon "nothing is left there"
+like "$(cat "$tmpdir/err")" "node n[12] is lost: its launcher killed by signal 9" \
+	"the node of a lost connection is named"
+nothing_left_soon "a lost connection leaves no cgroup, process or file behind"
 
 begin -w n1,n2 --launcher "$over" -- sh -c 'echo up; exec sleep 300'
 eventually has_lines "$tmpdir/out" 2
 kill -9 "$pid"
 finish 2>/dev/null
-nothing_left_soon "nor after a steprun that was killed"
+nothing_left_soon "a steprun killed over ssh leaves no cgroup, process or file behind"
 
 out=$(srun_here -w n1,n2 --launcher "$over" --stepd /nonexistent/stepd -- true 2>&1)
-is "$?" 125 "no stepd there"
-like "$out" "/nonexistent/stepd" "is told by the remote shell"
+is "$?" 125 "a missing stepd on a host gives 125"
+like "$out" "/nonexistent/stepd" "the remote shell's message of a missing stepd is shown"
 done_testing

@@ -25,7 +25,7 @@ echo $? >status
 in_step -n 2 -- sh -c 'echo up; exec sleep 300' >killed 2>killed.err &
 pid=$!
 tries=0
-until [ "$(wc -l <killed)" -ge 2 ] || [ $tries -gt 500 ]; do sleep 0.02; tries=$((tries + 1)); done
+until [ "$(wc -l <killed)" -ge 2 ] || [ $tries -gt 5000 ]; do sleep 0.02; tries=$((tries + 1)); done
 kill -TERM $pid
 wait $pid
 echo $? >killed.status
@@ -38,12 +38,12 @@ STEPRUN=$steprun TRACKER=$tracker timeout -k 10 900 sh "$top_srcdir/tests/bench/
 	skip_all "no Slurm came up: $(tail -n 1 "$tmpdir/slurm")"
 
 diag "$(cat "$tmpdir/layout.err")"
-is "$(cat "$tmpdir/layout.status")" 0 "srun is found, and starts the relay"
+is "$(cat "$tmpdir/layout.status")" 0 "steprun in an allocation starts its relay by srun"
 is "$(sort "$tmpdir/layout")" "$(sort "$tmpdir/layout.srun")" "the layout is what srun gives its own tasks"
-ok "bytes arrive" cmp "$tmpdir/bytes" "$tmpdir/copy"
-is "$(cat "$tmpdir/status")" 4 "the status does"
-is "$(cat "$tmpdir/killed.status")" 143 "signals do"
-like "$(cat "$tmpdir/room")" "300 tasks don't fit" "no more tasks than CPUs"
-is "$(wc -l <"$tmpdir/over")" 300 "but with --overcommit"
-nothing_left_soon "nothing is left"
+ok "bytes pass through srun unchanged" cmp "$tmpdir/bytes" "$tmpdir/copy"
+is "$(cat "$tmpdir/status")" 4 "the status arrives through srun"
+is "$(cat "$tmpdir/killed.status")" 143 "SIGTERM to steprun ends the step under srun"
+like "$(cat "$tmpdir/room")" "300 tasks don't fit" "more tasks than CPUs are refused"
+is "$(wc -l <"$tmpdir/over")" 300 "--overcommit allows more tasks than CPUs"
+nothing_left_soon "the job leaves no cgroup, process or file behind"
 done_testing

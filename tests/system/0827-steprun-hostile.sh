@@ -16,11 +16,12 @@ printf '@stepd 0 say %s\n' "$(printf '\033[31mred\nstepd: a line' | base64 -w 0)
 END
 chmod 755 "$tmpdir/host"
 "$steprun" --job "$job" --hosts n1 -n 1 --launcher "exec:$tmpdir/host %c" -- true >"$tmpdir/out" 2>"$tmpdir/err"
-is $? 125 "a host that talks rubbish"
-like "$(cat "$tmpdir/err")" 'x1b]0;owned.x07 .x9b31m .xc2.x9b32m text .xe4' "its words are shown"
-is "$(control <"$tmpdir/err")" 0 "without what a terminal would obey"
-is "$(grep -vc '^steprun: ' "$tmpdir/err")" 0 "and each line says whose it is"
+is $? 125 "a host that sends rubbish gives 125"
+like "$(cat "$tmpdir/err")" 'x1b]0;owned.x07 .x9b31m .xc2.x9b32m text .xe4' \
+	"a hostile host's output is shown escaped"
+is "$(control <"$tmpdir/err")" 0 "a hostile host's output has no control character"
+is "$(grep -vc '^steprun: ' "$tmpdir/err")" 0 "each line of a hostile host's output begins with steprun's name"
 
 srun_here -n 1 -- printf '\033[1mbold\033[0m\n' >"$tmpdir/out" 2>"$tmpdir/err"
-is "$(control <"$tmpdir/out")" 1 "a task's escape sequences are its own"
+is "$(control <"$tmpdir/out")" 1 "a task's escape sequences are passed on"
 done_testing

@@ -19,7 +19,7 @@ upgraded() {
 upgrade() { # COUNT: all agents
 	cp "$next" "$bin/new" && mv -f "$bin/new" "$bin/stepd"
 	# shellcheck disable=SC2046 # pids
-	kill -USR2 $(sed -s -n 's/.*"agent_pid": *\([0-9]*\).*/\1/p' "$run"/*/state.json)
+	kill -USR2 $(for state in "$run"/*/state.json; do json_get "$state" agent_pid; done)
 	eventually upgraded "$1"
 }
 restore() {
@@ -43,17 +43,17 @@ have_text() { # FILE...
 begin -N 2 -n 2 -o "$tmpdir/out.%t" -- sh -c "$sleeper"
 eventually have_text "$tmpdir/out.0" "$tmpdir/out.1"
 # shellcheck disable=SC2046 # pids
-ends_with "nothing is left of relays that were killed, with -o" $(relays) "$pid"
+ends_with "relays killed with -o leave no cgroup, process or file behind" $(relays) "$pid"
 if [ "$(id -u)" = 0 ]; then
 	mkdir "$tmpdir/own" && chown nobody "$tmpdir/own"
 	begin -N 2 -n 2 --uid nobody -o "$tmpdir/own/out.%t" -- sh -c "$sleeper"
 	eventually have_text "$tmpdir/own/out.0" "$tmpdir/own/out.1"
-	is "$(stat -c %U "$tmpdir/own/out.1")" nobody "files are the user's"
+	is "$(stat -c %U "$tmpdir/own/out.1")" nobody "output files of a step with --uid belong to the user"
 	# shellcheck disable=SC2046 # pids
-	ends_with "nothing is left, with -o and --uid" $(relays) "$pid"
+	ends_with "relays killed with -o and --uid leave no cgroup, process or file behind" $(relays) "$pid"
 	begin --uid nobody -o "$tmpdir/own/here" -- sh -c "$sleeper"
 	eventually have_text "$tmpdir/own/here"
-	ends_with "nor of a steprun on one node" "$pid"
+	ends_with "a steprun killed on one node with -o and --uid leaves nothing behind" "$pid"
 else
 	skip 3 "needs root, to become another user"
 fi
@@ -66,34 +66,36 @@ fi
 begin --stepd "$bin/stepd" -N 2 -n 2 --result "$tmpdir/result" -- \
 	sh -c 'echo up; while [ ! -e "$0" ]; do sleep 0.05; done; echo down; exit $((4 + SLURM_PROCID))' "$tmpdir/go"
 eventually has_lines "$tmpdir/out" 2
-ok "both agents are upgraded" upgrade 2
+ok "the agents of both nodes are upgraded" upgrade 2
 : >"$tmpdir/go"
 finish
-is "$status $(sort "$tmpdir/out" | tr '\n' ' ')" "5 down down up up " "their streams and the status arrive"
-is "$(grep -c '"step": ' "$tmpdir/result")" 2 "and their results"
+is "$status $(sort "$tmpdir/out" | tr '\n' ' ')" "5 down down up up " \
+	"streams and status of upgraded agents arrive"
+is "$(json_get "$tmpdir/result" 'len(nodes)')" 2 "the results of upgraded agents arrive"
 rm "$tmpdir/go"
 restore
 rm -f "$tmpdir/out.0" "$tmpdir/out.1"
 begin --stepd "$bin/stepd" -N 2 -n 2 -o "$tmpdir/out.%t" -- sh -c "$sleeper"
 eventually have_text "$tmpdir/out.0" "$tmpdir/out.1"
-ok "upgraded" upgrade 2
+ok "the agents of both nodes are upgraded with -o" upgrade 2
 # shellcheck disable=SC2046 # pids
-ends_with "they end when their relays are killed" $(relays) "$pid"
+ends_with "upgraded agents end when their relays are killed" $(relays) "$pid"
 restore
 begin --stepd "$bin/stepd" --result "$tmpdir/result" -- sh -c "$sleeper"
 eventually has_lines "$tmpdir/out" 1
-ok "on one node" upgrade 1
+ok "the agent of one node is upgraded" upgrade 1
 kill -TERM "$pid"
 finish
-is "$status" 143 "signals still arrive"
-like "$(cat "$tmpdir/result")" '"exit_code": 143' "and the result is written"
+is "$status" 143 "a signal ends the step of an upgraded agent on one node"
+is "$(json_get "$tmpdir/result" exit_code)" 143 "an upgraded agent on one node writes the result"
 restore
 
 # ---- the option ----------------------------------------------------------------------------------
 "$stepd" run --job "$job" --print-spec -- true >"$tmpdir/spec"
 out=$("$stepd" serve --spec "$tmpdir/spec" --keeper-fd 7 7<"$tmpdir/spec" 2>&1)
-is "$? $out" "125 stepd: error: --keeper-fd: descriptor 7 is no socket" "--keeper-fd takes a socket"
+is "$? $out" "125 stepd: error: --keeper-fd: descriptor 7 is no socket" "--keeper-fd refuses what is no socket"
 out=$("$stepd" serve --spec "$tmpdir/spec" --keeper-fd 7 7<&- 2>&1)
-like "$? $out" "^125 .*--keeper-fd: descriptor 7: Bad file descriptor" "that is open"
-nothing_left_soon "nothing is left"
+like "$? $out" "^125 .*--keeper-fd: descriptor 7: Bad file descriptor" \
+	"--keeper-fd refuses a descriptor that is not open"
+nothing_left_soon "the job leaves no cgroup, process or file behind"
 done_testing

@@ -36,7 +36,7 @@ if pid == 0:
         print("shell: status", os.waitstatus_to_exitcode(status), flush=True)
         os._exit(0)
 seen = b""
-def see(text, seconds=60):
+def see(text, seconds=300):
     global seen
     end = time.monotonic() + seconds
     while text not in seen:
@@ -81,18 +81,18 @@ for n in 1 2; do
 	# shellcheck disable=SC2086 # words
 	is "$(talk 'see up' 'type hello\n' 'see got hello' 'type \x04' 'see shell: status 0' -- $program \
 		sh -c '[ $SLURM_PROCID = 0 ] || exit 0; echo up; read x; echo "got $x"; cat')" ok \
-		"$n: what is typed reaches rank 0, and ^D is its end"
+		"$n: what is typed reaches rank 0, and ^D ends its input"
 	# shellcheck disable=SC2086
 	is "$(talk 'see up' 'type \x03' 'see running: tasks 0' 'see interrupt again' 'type \x03' 'see shell: status 130' -- \
-		$program sh -c '[ $SLURM_PROCID != 0 ] || echo up; exec sleep 300')" ok "$n: ^C asks, again, ends"
+		$program sh -c '[ $SLURM_PROCID != 0 ] || echo up; exec sleep 300')" ok "$n: the first ^C reports, the second ends the step"
 	# shellcheck disable=SC2086
 	is "$(talk 'see up' 'type \x1c' 'see shell: status 131' -- \
-		$program sh -c '[ $SLURM_PROCID != 0 ] || echo up; exec sleep 300')" ok "$n: ^\\ ends"
+		$program sh -c '[ $SLURM_PROCID != 0 ] || echo up; exec sleep 300')" ok "$n: ^\\ ends the step"
 	rm -f "$tmpdir/go"
 	# shellcheck disable=SC2086
 	is "$(talk 'see up' 'type \x1a' 'see shell: stopped' "still $tmpdir/beats" fg 'type more\n' 'see got more' 'see shell: status 0' -- \
 		$program sh -c '[ $SLURM_PROCID = 0 ] || exit 0; (while :; do echo x; sleep 0.05; done >"$0") & b=$!
-			sleep 0.1; echo up; read x; echo "got $x"; kill $b' "$tmpdir/beats")" ok "$n: ^Z stops the step, fg goes on"
+			sleep 0.1; echo up; read x; echo "got $x"; kill $b' "$tmpdir/beats")" ok "$n: ^Z stops the step, fg resumes it"
 done
-nothing_left_soon "nothing is left"
+nothing_left_soon "the job leaves no cgroup, process or file behind"
 done_testing

@@ -31,7 +31,7 @@ for n in 1 2; do
 	kill -QUIT "$pid"
 	finish
 	is "$status" 131 "$n: SIGQUIT ends the step"
-	like "$(cat "$tmpdir/err")" "^steprun: ending the step" "$n: which is said"
+	like "$(cat "$tmpdir/err")" "^steprun: ending the step" "$n: SIGQUIT reports the end of the step"
 done
 
 # ---- before there are tasks ----------------------------------------------------------------------
@@ -45,22 +45,23 @@ for signal in TERM:143 HUP:129 QUIT:131; do
 	waiting -- echo ran
 	kill "-${signal%:*}" "$pid"
 	finish
-	is "$status $(cat "$tmpdir/out")" "${signal#*:} " "SIG${signal%:*} while nodes are awaited: nothing runs"
+	is "$status $(cat "$tmpdir/out")" "${signal#*:} " \
+		"SIG${signal%:*} while nodes are awaited ends steprun before a task runs"
 done
 waiting -- echo ran
 kill -INT "$pid"
 eventually grep -q 'again within' "$tmpdir/err"
-like "$(cat "$tmpdir/err")" "steprun: [01] of 2 nodes are here" "^C tells how many are here"
+like "$(cat "$tmpdir/err")" "steprun: [01] of 2 nodes are here" "the first ^C reports how many nodes are here"
 kill -INT "$pid"
 finish
-is "$status $(cat "$tmpdir/out")" "130 " "again, it ends all"
+is "$status $(cat "$tmpdir/out")" "130 " "the second ^C ends steprun before a task runs"
 waiting sh "$tmpdir/task"
 kill -USR1 "$pid"
 echo go >"$tmpdir/gate"
 eventually grep -q USR1 "$tmpdir/out" || eventually has_lines "$tmpdir/out" 1
 kill -QUIT "$pid"
 finish
-like "$(cat "$tmpdir/out")$status" "131|138" "a signal for tasks waits for them"
+like "$(cat "$tmpdir/out")$status" "131|138" "a signal for the tasks waits for them"
 
 # ---- nodes that do not answer --------------------------------------------------------------------
 begin -N 2 -n 2 -- sh -c 'echo up; exec sleep 300'
@@ -73,7 +74,8 @@ kill -QUIT "$pid"
 eventually grep -q 'killing the step' "$tmpdir/err"
 kill -QUIT "$pid"
 finish
-is "$status" 125 "a node that does not answer is left to itself in the end"
-like "$(cat "$tmpdir/err")" "node .* is lost: its launcher killed by signal 9" "and named"
-nothing_left_soon "nothing is left"
+is "$status" 125 "a node that does not answer does not stop the end of the step"
+like "$(cat "$tmpdir/err")" "node .* is lost: its launcher killed by signal 9" \
+	"a node that does not answer at the end is named"
+nothing_left_soon "the job leaves no cgroup, process or file behind"
 done_testing

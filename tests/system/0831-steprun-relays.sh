@@ -50,7 +50,7 @@ is "$status" 3 "the status is that of the task which failed, not of those that w
 sed -i 's/ task 0 768/ task 0 9/; s/^terminate: .* result .*/terminate: R/' "$tmpdir/0"
 sed -i "s|^terminate: R|terminate: $(result 0 "{\"reason\":\"signal\",\"tasks\":[$(task 0 9 false),$(task 1 512 false)]}")|" "$tmpdir/0"
 played -w n0,n1 -n 4 -K -- true
-is "$status" 137 "a signal counts before a status there, too"
+is "$status" 137 "a signal counts before a status in the results of relays"
 
 # ---- what relays may say -------------------------------------------------------------------------
 {
@@ -72,48 +72,55 @@ is "$status" 137 "a signal counts before a status there, too"
 	echo "go: @stepd 0 end 6"
 } >"$tmpdir/0"
 played -w n0 -n 1 -- true
-is "$status $(cat "$tmpdir/out")" "6 hello" "what makes no sense is passed over"
+is "$status $(cat "$tmpdir/out")" "6 hello" "lines of a relay that make no sense are ignored"
 echo "hello: @stepd 0 hello version=2 node=n0 port=1" >"$tmpdir/0"
 echo "terminate: @stepd 0 end 143" >>"$tmpdir/0"
 played -w n0,n1 -n 2 -- true
 is "$status" 125 "a node whose stepd is of another version fails the launch"
-like "$(cat "$tmpdir/err")" "node n0: its stepd speaks another version of the channel \(2, not 1\)" "and is named"
+like "$(cat "$tmpdir/err")" "node n0: its stepd speaks another version of the channel \(2, not 1\)" \
+	"a node whose stepd is of another version is named"
 
 # ---- launchers -----------------------------------------------------------------------------------
 begin -w n1 --launcher 'exec:printf "Welcome, no newline"; %c' -- echo ran
 finish
-is "$status $(cat "$tmpdir/out")" "0 ran" "a greeting without an end harms nothing"
+is "$status $(cat "$tmpdir/out")" "0 ran" "a greeting without a newline does not disturb the step"
 begin -w n1 --launcher 'exec:head -c 3000 /dev/zero | tr "\0" x; printf "@stepd 0 end 9\n"; %c' -- echo ran
 finish
-is "$status $(cat "$tmpdir/out")" "0 ran" "nor does a long one, whatever it ends with"
+is "$status $(cat "$tmpdir/out")" "0 ran" "a long greeting does not disturb the step, whatever it ends with"
 begin -w n1,n2 --launch-timeout 1s --launcher 'exec:if [ %n = 1 ]; then trap "" TERM; while :; do sleep 0.2; done; fi; %c' -- echo ran
 finish
-is "$status $(cat "$tmpdir/out")" "125 " "a launcher that hangs, and does not go, is ended by force"
-like "$(cat "$tmpdir/err")" "node n2 has not answered within 1 s \(--launch-timeout\)" "its node is named"
+is "$status $(cat "$tmpdir/out")" "125 " "a launcher that hangs and ignores SIGTERM is killed"
+like "$(cat "$tmpdir/err")" "node n2 has not answered within 1 s \(--launch-timeout\)" \
+	"the node of a launcher that hangs is named"
 begin -w 'n[1-3]' --launch-timeout 1s --launcher 'exec:[ %n = 0 ] || exec sleep 300; %c' -- echo ran
 finish
-like "$(cat "$tmpdir/err")" "nodes n\[2-3\] have not answered within 1 s" "several are named in one line"
+like "$(cat "$tmpdir/err")" "nodes n\[2-3\] have not answered within 1 s" \
+	"several nodes that do not answer are named in one line"
 begin -w 'n[1-64]' --launcher 'exec:[ %n != 40 ] || exit 9; %c' -- echo ran
 finish
-is "$status $(cat "$tmpdir/out")" "125 " "one node of 64 that can't be reached: nothing runs"
-like "$(cat "$tmpdir/err")" "node n41 can't be reached: its launcher exited with status 9" "it is named"
-is "$(grep -c "can't be reached\|is lost" "$tmpdir/err")" 1 "it alone"
+is "$status $(cat "$tmpdir/out")" "125 " "no task runs where one node of 64 can't be reached"
+like "$(cat "$tmpdir/err")" "node n41 can't be reached: its launcher exited with status 9" \
+	"one node of 64 that can't be reached is named"
+is "$(grep -c "can't be reached\|is lost" "$tmpdir/err")" 1 "no other node of 64 is reported"
 begin -w 'n[1-70]' --launcher 'exec:[ %n != 3 ] || exit 9; %c' -- echo ran
 finish
-is "$status $(cat "$tmpdir/out")" "125 " "of more nodes than are started at once"
+is "$status $(cat "$tmpdir/out")" "125 " \
+	"no task runs where one node of 70, more than are started at once, can't be reached"
 is "$(srun_here -w 'n[1-70]' --launcher local -- sh -c 'echo $SLURM_NODEID' | sort -n | uniq | wc -l)" 70 \
-	"70 nodes are started in turn"
+	"70 nodes are all started"
 
 # ---- lists ---------------------------------------------------------------------------------------
 printf '# ours\r\nn1 # one\n\n  n[2-3]\t\n' >"$tmpdir/hosts"
 is "$(srun_here --hostfile "$tmpdir/hosts" --launcher local -- sh -c 'echo $SLURMD_NODENAME' | sort | tr '\n' ' ')" \
-	"n1 n2 n3 " "a host file"
+	"n1 n2 n3 " "a host file with comments and lists is read"
 printf 'n1 slots=4\n' >"$tmpdir/hosts"
 out=$(srun_here --hostfile "$tmpdir/hosts" --launcher local -- true 2>&1)
 is "$? $out" "125 steprun: --hostfile: '$tmpdir/hosts' has more than a host, or a list, in the line 'n1 slots=4'" \
-	"with more words"
+	"a host file with more words is refused"
 printf '# none\n' >"$tmpdir/hosts"
-like "$(srun_here --hostfile "$tmpdir/hosts" -- true 2>&1)" "names no host" "without a host"
-like "$(srun_here --hostfile "$tmpdir/none" -- true 2>&1)" "--hostfile: read '$tmpdir/none': No such file" "that is not there"
-nothing_left_soon "nothing is left"
+like "$(srun_here --hostfile "$tmpdir/hosts" -- true 2>&1)" "names no host" \
+	"a host file without a host is refused"
+like "$(srun_here --hostfile "$tmpdir/none" -- true 2>&1)" "--hostfile: read '$tmpdir/none': No such file" \
+	"a missing host file is refused"
+nothing_left_soon "the job leaves no cgroup, process or file behind"
 done_testing

@@ -29,7 +29,7 @@ try plane -n 6 -m plane=2
 in_step -n 2 -- sh -c 'echo up; exec sleep 300' >killed 2>killed.err &
 pid=$!
 tries=0
-until [ "$(wc -l <killed)" -ge 2 ] || [ $tries -gt 500 ]; do sleep 0.02; tries=$((tries + 1)); done
+until [ "$(wc -l <killed)" -ge 2 ] || [ $tries -gt 5000 ]; do sleep 0.02; tries=$((tries + 1)); done
 ps -ww -eo pid,ppid,comm,args | grep -F -e "nodelist=$SLURM_JOB_NODELIST" -e steprun |
 	awk '{ name[$1] = $3; parent[$1] = $2 } /relay/ && $3 == "srun" { n++; of[n] = $1 }
 		END { for (i = 1; i <= n; i++) count += name[parent[of[i]]] == "steprun"; print count + 0 }' >launchers
@@ -48,12 +48,13 @@ for name in block cyclic plane; do
 done
 is "$(cat "$tmpdir/launchers")" 1 "one srun starts both relays"
 is "$(cat "$tmpdir/killed.status")" 125 "scancel, which kills the agents as well, fails the step"
-like "$(cat "$tmpdir/killed.err")" "node bench.* is lost: its launcher" "and its nodes are named"
+like "$(cat "$tmpdir/killed.err")" "node bench.* is lost: its launcher" \
+	"the nodes that scancel killed are named"
 no_processes() {
 	[ -z "$(left_processes)" ]
 }
-ok "no process is left" eventually no_processes
+ok "a step that scancel killed leaves no process behind" eventually no_processes
 "$stepctl" clean >"$tmpdir/clean" 2>&1
-is $? 0 "what the killed agents left is tidied up by stepctl clean"
-nothing_left_soon "and then nothing is left"
+is $? 0 "stepctl clean of a step that scancel killed succeeds"
+nothing_left_soon "stepctl clean leaves nothing of a step that scancel killed"
 done_testing

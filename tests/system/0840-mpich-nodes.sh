@@ -17,21 +17,21 @@ right() { # NODES TASKS HERE OPTION...: how many of the ranks say that it is rig
 	grep -c "of $tasks, $here here: right" "$tmpdir/out"
 }
 
-is "$(right 1 4 4)" 4 "4 ranks on one host"
-is "$(right 2 2 1)" 2 "2 ranks on 2 hosts"
-is "$(right 4 8 2)" 8 "8 ranks on 4"
-is "$(right 8 16 2)" 16 "16 ranks on 8"
-is "$(right 4 8 2 -m cyclic)" 8 "dealt out in turn"
-is "$(right 4 8 2 --wire-fanout=2)" 8 "over a narrow tree"
-is "$(right 4 8 2 --pmi-tcp)" 8 "with PMI over TCP"
+is "$(right 1 4 4)" 4 "4 ranks of MPICH on one host add up"
+is "$(right 2 2 1)" 2 "2 ranks of MPICH on 2 hosts add up"
+is "$(right 4 8 2)" 8 "8 ranks of MPICH on 4 hosts add up"
+is "$(right 8 16 2)" 16 "16 ranks of MPICH on 8 hosts add up"
+is "$(right 4 8 2 -m cyclic)" 8 "ranks of MPICH distributed in turn add up"
+is "$(right 4 8 2 --wire-fanout=2)" 8 "ranks of MPICH over a narrow tree add up"
+is "$(right 4 8 2 --pmi-tcp)" 8 "ranks of MPICH with PMI over TCP add up"
 
 # Ranks of MPICH spin while they wait: in sessions of their own the kernel gives each its share of
 # the processors beside whatever else this machine does.
 across 8 -n 128 --mpi=pmi2 -- setsid -w "$tmpdir/mpi_sum" >"$tmpdir/out" 2>"$tmpdir/err"
-is "$?, $(grep -c 'of 128, 16 here: right' "$tmpdir/out")" "0, 128" "128 ranks on 8"
+is "$?, $(grep -c 'of 128, 16 here: right' "$tmpdir/out")" "0, 128" "128 ranks of MPICH on 8 hosts add up"
 
 out=$(across 4 -n 8 --mpi=pmi2 -- "$tmpdir/mpi_sum" 9 2>&1)
 is $? 9 "MPI_Abort ends the step on all hosts with its code"
-like "$out" 'rank 7 called MPI_Abort\(\) with code 9' "and names the rank"
-nothing_left_soon "nothing is left on any of them"
+like "$out" 'rank 7 called MPI_Abort\(\) with code 9' "the log names the rank that called MPI_Abort"
+nothing_left_soon "the job leaves no cgroup, process or file behind on any host"
 done_testing
