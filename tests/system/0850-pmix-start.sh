@@ -10,26 +10,26 @@ pmix 3 init
 is "$out" "init 0: of 3
 init 1: of 3
 init 2: of 3" "three ranks call PMIx_Init and PMIx_Finalize"
-is "$status" 0 "and the step ends well"
+is "$status" 0 "a step of three ranks of PMIx succeeds"
 
 export client
 # shellcheck disable=SC2016 # for the task's shell, here and below
 out=$(step --mpi pmix -n 2 -- sh -c '"$client" init && "$client" init' 2>&1)
-lines 4 '^init [01]: of 2$' "a rank may come again, as another process, after PMIx_Finalize"
+lines 4 '^init [01]: of 2$' "a rank may connect again, as another process, after PMIx_Finalize"
 # shellcheck disable=SC2016
 out=$(step --mpi pmix -n 2 -- sh -c 'PMIX_RANK=7 exec "$client" init' 2>&1)
-isnt $? 0 "who claims a rank that there is not"
-lines 0 '^init' "gets in nowhere"
+isnt $? 0 "a process that claims a missing rank fails"
+lines 0 '^init' "a process that claims a missing rank is not connected"
 # shellcheck disable=SC2016
 out=$(step --mpi pmix -n 2 -- sh -c 'PMIX_NAMESPACE=other exec "$client" init' 2>&1)
-isnt $? 0 "nor who claims another job"
-lines 0 '^init' "gets in"
+isnt $? 0 "a process that claims another job fails"
+lines 0 '^init' "a process that claims another job is not connected"
 
 out=$(PMI_FD=7 PMI_RANK=3 PMI_SIZE=9 PMIX_RANK=5 PMIX_NAMESPACE=other step --mpi pmix -- env)
 lines 1 '^PMIX_NAMESPACE=stepd\.[0-9]*\.0$' "the namespace is the step's, whatever the caller's was"
-lines 1 '^PMIX_RANK=0$' "and so is the rank"
-lines 0 '^PMI_' "no variable of PMI-1 or PMI-2 is there to be mistaken"
-lines 1 '^SLURM_MPI_TYPE=pmix$' "the plugin's name is"
+lines 1 '^PMIX_RANK=0$' "the rank is the step's, whatever the caller's was"
+lines 0 '^PMI_' "a task of PMIx has no variable of PMI-1 or PMI-2"
+lines 1 '^SLURM_MPI_TYPE=pmix$' "a task of PMIx has the plugin's name in SLURM_MPI_TYPE"
 
 # ---- keys ----
 
@@ -71,41 +71,41 @@ cat >"$tmpdir/multi" <<END
 1-2 $client get pmix.job.napps - pmix.appnum pmix.apprank
 END
 out=$(step --mpi pmix -n 3 --multi-prog "$tmpdir/multi" 2>&1)
-lines 3 'pmix.job.napps=2$' "of two command lines each rank knows"
-lines 2 'pmix.appnum=1$' "and which is its own"
-lines 1 '^value 2: pmix.apprank=1$' "and its place among those of it"
+lines 3 'pmix.job.napps=2$' "each rank finds the number of command lines"
+lines 2 'pmix.appnum=1$' "a rank finds the number of its command line"
+lines 1 '^value 2: pmix.apprank=1$' "a rank finds its place among those of its command line"
 cat >"$tmpdir/multi" <<END
 0 $client get app:0 pmix.app.argv pmix.wdir app:1 pmix.app.argv pmix.wdir
 1 $client 'get' app:0 pmix.app.argv app:2 pmix.app.argv
 END
 out=$(step --mpi pmix -n 2 --chdir "$tmpdir" --multi-prog "$tmpdir/multi" 2>&1)
 lines 2 "^value [01]: pmix.app.argv=$client get app:0 pmix.app.argv pmix.wdir app:1 pmix.app.argv pmix.wdir\$" \
-	"each rank finds the words of a command line"
-lines 1 "^value 0: pmix.app.argv=$client get app:0 pmix.app.argv app:2 pmix.app.argv\$" "and of the others"
-lines 2 "^value 0: pmix.wdir=$tmpdir\$" "and where they run"
-lines 1 '^value 1: pmix.app.argv: ' "and nothing of one that there is not"
+	"each rank finds the arguments of its command line"
+lines 1 "^value 0: pmix.app.argv=$client get app:0 pmix.app.argv app:2 pmix.app.argv\$" "each rank finds the arguments of another command line"
+lines 2 "^value 0: pmix.wdir=$tmpdir\$" "each rank finds the directory of a command line"
+lines 1 '^value 1: pmix.app.argv: ' "a rank finds nothing of a missing command line"
 
 pmix 2 get - pmix.locstr pmix.cpuset @1 pmix.locstr
-lines 4 'pmix.locstr=' "a rank finds where it and its peers may run"
-lines 2 'pmix.cpuset: NOT-FOUND$' "and no cpuset, where it is not bound"
+lines 4 'pmix.locstr=' "a rank finds its own and its peers' locality"
+lines 2 'pmix.cpuset: NOT-FOUND$' "a rank that is not bound finds no cpuset"
 cpu=$(taskset -cp $$ | sed 's/.*: *//; s/[-,].*//')
 options=--cpu-bind=map_cpu:$cpu
 pmix 2 get - pmix.locstr pmix.cpuset
 lines 2 "pmix.cpuset=hwloc:$cpu\$" "a rank that is bound finds its cpuset"
-lines 2 'pmix.locstr=.*HT[0-9]+(:|$)' "and its locality"
+lines 2 'pmix.locstr=.*HT[0-9]+(:|$)' "a rank that is bound finds its locality"
 options=
 
 # ---- directories ----
 
 pmix 2 dirs
-lines 6 '^value' "the directories of session, job and rank are there, private, the user's"
+lines 6 '^value' "the directories of session, job and rank exist, private to the user"
 dir=$(printf '%s\n' "$out" | sed -n 's/^value 0: pmix.tmpdir=//p')
 [ -n "$dir" ] && [ ! -e "$dir" ]
-is $? 0 "and gone with the step"
+is $? 0 "the session directory is removed with the step"
 
 uid=$(id -u)
 name=stepd-pmix-$uid-$(uname -n)
-is "$(dirname "$dir")" "/tmp/$name" "they stand in one of the user's on this host"
+is "$(dirname "$dir")" "/tmp/$name" "session directories are below one of the user's on this host"
 
 mkdir "$tmpdir/own"
 TMPDIR=$tmpdir/own
@@ -116,10 +116,10 @@ chmod 700 "$parent"
 ln -s "$tmpdir" "$parent/left.by.a.killed.one/link"
 : >"$tmpdir/precious"
 pmix 1 init
-is "$out" "init 0: of 1" "where a killed server has left something, the next one starts"
-is "$(ls -A "$tmpdir/own")" "" "and removes it"
+is "$out" "init 0: of 1" "a server starts where a killed one left something"
+is "$(ls -A "$tmpdir/own")" "" "a server removes what a killed one left"
 [ -e "$tmpdir/precious" ]
-is $? 0 "but not what a link in it points to"
+is $? 0 "a server does not remove what a link in such leftovers points to"
 unset TMPDIR
 
 # The user's word is taken where it can be.
@@ -129,15 +129,16 @@ ln -s own "$tmpdir/link"
 for own in "$tmpdir/own" "$tmpdir/link"; do
 	out=$(TMPDIR=$own step --mpi pmix -- sh -c "$where" 2>&1)
 	is "$out" "$(realpath "$tmpdir/own")/$name" \
-		"TMPDIR of the step is where the session directory stands, also by a link"
+		"the session directory is below the step's TMPDIR, also by a link"
 done
-is "$(ls -A "$tmpdir/own")" "" "and nothing is left there, not even the directory around it"
+is "$(ls -A "$tmpdir/own")" "" "a server leaves nothing in TMPDIR, not even the user's directory"
 
 refused() { # TMPDIR REASON
 	out=$(TMPDIR=$1 step --mpi pmix -- sh -c "$where" 2>&1)
-	is "$(printf '%s\n' "$out" | grep -cFx "/tmp/$name")" 1 "it is in /tmp where TMPDIR is of no use ($1)"
+	is "$(printf '%s\n' "$out" | grep -cFx "/tmp/$name")" 1 \
+		"the session directory is in /tmp where TMPDIR can't be used ($1)"
 	lines 1 "warning: mpi/pmix: TMPDIR '$1' is of no use on node 0: .*$2; the session directory is in /tmp\$" \
-		"and a warning names it"
+		"a warning names a TMPDIR that can't be used ($1)"
 }
 mkdir "$tmpdir/open"
 chmod 0777 "$tmpdir/open"
@@ -156,8 +157,8 @@ for n in 1 2 3 4; do
 done
 wait
 is "$(cat "$tmpdir"/steps.* | sort | uniq -c | sed 's/^ *//')" "12 init 0: of 1" \
-	"steps that begin and end at a time do not disturb each other's"
-is "$(ls -A "$tmpdir/own")" "" "and leave nothing"
+	"steps that begin and end together all find their session directories"
+is "$(ls -A "$tmpdir/own")" "" "steps that begin and end together leave nothing in TMPDIR"
 
 if [ "$uid" -eq 0 ]; then
 	other=$((300000 + $$))
@@ -165,16 +166,17 @@ if [ "$uid" -eq 0 ]; then
 	at_exit "rm -rf '$hostile'"
 	mkdir -m 777 "$hostile"
 	out=$(step --mpi pmix --uid="$other" --gid="$other" -- sh -c "$where" 2>&1)
-	is $? 0 "a directory that somebody else has put there keeps no step from its start"
-	lines 1 "^${hostile}[.][[:alnum:]]{6}\$" "it has one of a name that nobody knew"
-	is "$(ls -A "$hostile"; ls -d "$hostile".* 2>/dev/null)" "" "and leaves nothing"
+	is $? 0 "a step starts though somebody else made the user's session directory"
+	lines 1 "^${hostile}[.][[:alnum:]]{6}\$" "the session directory has an unpredictable name where somebody else made the user's"
+	is "$(ls -A "$hostile"; ls -d "$hostile".* 2>/dev/null)" "" \
+		"a session directory with an unpredictable name is removed"
 	rmdir "$hostile"
 	mkdir "$tmpdir/elsewhere"
 	chmod 777 "$tmpdir/elsewhere"
 	ln -s "$tmpdir/elsewhere" "$hostile"
 	out=$(step --mpi pmix --uid="$other" --gid="$other" -- sh -c "$where" 2>&1)
-	lines 1 "^${hostile}[.][[:alnum:]]{6}\$" "so it is with a link"
-	is "$(ls -A "$tmpdir/elsewhere")" "" "which is not followed"
+	lines 1 "^${hostile}[.][[:alnum:]]{6}\$" "the session directory has an unpredictable name where the user's is a link"
+	is "$(ls -A "$tmpdir/elsewhere")" "" "a link in place of the user's session directory is not followed"
 	rm -f "$hostile"
 	# shellcheck disable=SC2016 # for the task's shell
 	out=$(step --mpi pmix --uid="$other" --gid="$other" -- sh -c '
@@ -186,7 +188,7 @@ if [ "$uid" -eq 0 ]; then
 		done')
 	agent=$(printf '%s\n' "$out" | sed -n 2p)
 	is "$(printf '%s\n' "$out" | head -n 1)" "$other" "another user's session directory is that user's"
-	isnt "$agent" "" "and so is the process that libpmix runs in"
+	isnt "$agent" "" "another user's service process runs as that user"
 	rm -rf "$hostile"
 else
 	skip 5 "only root can run steps of others"
@@ -195,10 +197,10 @@ fi
 # ---- many ----
 
 pmix 128 init
-lines 128 '^init [0-9]*: of 128$' "128 ranks start and end"
+lines 128 '^init [0-9]*: of 128$' "128 ranks of PMIx start and end"
 # shellcheck disable=SC2016 # for the task's shell
 out=$(step --mpi pmix -n 1 -- sh -c 'grep -l libpmix /proc/$PPID/maps')
-is "$out" "" "no code of libpmix is in the agent"
+is "$out" "" "libpmix is not loaded into the agent"
 
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -13,16 +13,16 @@ for way in fence:PMIx_Fence connect:PMIx_Connect disconnect:PMIx_Disconnect grou
 	what=${way%:*} call=${way#*:}
 	pmix 3 awaited "$what"
 	lines 1 "ranks 0-1 of $late$call not complete after 1000 ms \(--pmi-timeout\): missing there rank 2\$" \
-		"a rank that never comes is named: $what"
-	is "$status" 1 "and the step ends"
+		"a rank that never comes to a $what is named"
+	is "$status" 1 "a $what that a rank never comes to ends the step"
 done
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 
 # shellcheck disable=SC2016 # for the task's shell
 out=$(step --mpi pmix -n 3 --pmi-timeout=1s -- sh -c \
 	'[ "$SLURM_PROCID" -eq 1 ] || exec "$0" fences 1; exec sleep 600' "$client" 2>&1)
-is $? 1 "who never calls PMIx_Init ends the step as well"
-lines 1 "ranks 0,2 of $late.* missing there rank 1 \(PMIx_Init not called: rank 1\)\$" "and is told from who has"
+is $? 1 "a rank that never calls PMIx_Init ends the step"
+lines 1 "ranks 0,2 of $late.* missing there rank 1 \(PMIx_Init not called: rank 1\)\$" "a rank that never called PMIx_Init is named as such"
 
 # Three times the deadline.
 # shellcheck disable=SC2016
@@ -38,8 +38,8 @@ is "$status, $(printf '%s\n' "$out" | grep -c '^idle')" "0, 3" "ranks that wait 
 # shellcheck disable=SC2016
 out=$(sleep 3 | step --mpi pmix -n 3 --pmi-timeout=1s --input=all -- sh -c \
 	'[ "$SLURM_PROCID" -gt 0 ] || exec "$0" idle; exec cat' "$client" 2>&1)
-is $? 0 "nor have those of which some need no PMIx"
-lines 1 "ranks 1-2 of ${late}PMIx_Init not called 1000 ms after others have" "though these are named"
+is $? 0 "ranks of which some need no PMIx have no deadline"
+lines 1 "ranks 1-2 of ${late}PMIx_Init not called 1000 ms after others have" "ranks that did not call PMIx_Init are named"
 is "$(step --mpi pmix -n 1 -- env | grep -ciE 'verbose|stderr_fd')" 0 "the tasks' libpmix writes no trace"
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -20,35 +20,35 @@ mpi() {
 
 for n in 1 2 8 16; do
 	mpi $n hello
-	lines 1 "^hello from $n\$" "$n ranks say hello and add up"
-	is "$status" 0 "and end well"
+	lines 1 "^hello from $n\$" "$n ranks of Open MPI add up"
+	is "$status" 0 "a step of $n ranks of Open MPI succeeds"
 done
 mpi 4 ring
-lines 1 '^ring of 4$' "a token goes round"
+lines 1 '^ring of 4$' "a token goes round four ranks of Open MPI"
 # Between jobs Open MPI 5 has no shared memory, and leaves out what a network of one host needs.
 export OMPI_MCA_btl_tcp_if_include=lo
 mpi 2 spawn
-lines 1 '^parent of 2$' "MPI_Comm_spawn"
-lines 1 '^child 0 of 2 got 42$' "the spawned ones get a message"
-is "$status" 0 "and all end well"
+lines 1 '^parent of 2$' "MPI_Comm_spawn returns to its parents"
+lines 1 '^child 0 of 2 got 42$' "ranks spawned by MPI_Comm_spawn get a message"
+is "$status" 0 "a step with MPI_Comm_spawn succeeds"
 mpi 2 spawns 6
 lines 1 '^spawned 6$' "a program that spawns in a loop meets each of its children"
-is "$status" 0 "a loop of spawns ends well"
+is "$status" 0 "a step with a loop of MPI_Comm_spawn succeeds"
 unset OMPI_MCA_btl_tcp_if_include
 mpi 4 ports
 lines 1 '^through a port: 7$' "a published port is looked up, accepted and connected"
-is "$status" 0 "and all end well"
+is "$status" 0 "a step with published ports succeeds"
 mpi 3 abort
 is "$status" 5 "MPI_Abort ends the step with its status"
 
 cpus=$(getconf _NPROCESSORS_ONLN)
 # shellcheck disable=SC2016 # for the task's shell
 out=$(step --mpi pmix -n $((cpus + 1)) -- sh -c 'echo "give way: $OMPI_MCA_mpi_oversubscribe"')
-lines $((cpus + 1)) '^give way: 1$' "with more tasks than CPUs Open MPI is told to give way"
+lines $((cpus + 1)) '^give way: 1$' "Open MPI's ranks yield where there are more tasks than CPUs"
 # shellcheck disable=SC2016
 out=$(OMPI_MCA_mpi_oversubscribe=0 step --mpi pmix -n $((cpus + 1)) -- \
 	sh -c 'echo "give way: $OMPI_MCA_mpi_oversubscribe"')
-lines $((cpus + 1)) '^give way: 0$' "but not against the user's word"
+lines $((cpus + 1)) '^give way: 0$' "the user's OMPI_MCA_mpi_oversubscribe is not overridden"
 
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -29,21 +29,16 @@ run() { # NODES TASKS ARG...
 	status=$?
 }
 
-said() { # COUNT REGEX NAME
-	is "$status, $(printf '%s\n' "$out" | grep -Ec "$2")" "0, $1" "$3"
-	[ "$status" -eq 0 ] || diag "$out"
-}
-
 for way in '1 2' '2 2' '3 5' '8 8'; do
 	# shellcheck disable=SC2086 # two words
 	run $way "$tmpdir/mpiprogram" hello
-	said 1 "^hello from ${way#* }\$" "${way#* } ranks on ${way% *} hosts say hello"
+	printed 1 "^hello from ${way#* }\$" "${way#* } ranks of Open MPI on ${way% *} hosts run"
 done
 run 4 8 "$tmpdir/mpi_sum"
-said 8 'of 8, 2 here: right$' "8 ranks on 4 hosts add up"
+printed 8 'of 8, 2 here: right$' "8 ranks of Open MPI on 4 hosts add up"
 run 3 6 "$tmpdir/mpiprogram" ring
-said 1 '^ring of 6$' "a token goes round three hosts"
+printed 1 '^ring of 6$' "a token goes round three hosts"
 run 3 3 "$tmpdir/mpiprogram" abort
 is "$status" 5 "MPI_Abort ends the step on all hosts with its status"
-nothing_left_soon "nothing is left"
+nothing_left_soon "the job leaves no cgroup, process or file behind"
 done_testing

@@ -6,15 +6,10 @@
 # shellcheck source=tests/lib/pmix.sh
 . "${top_srcdir:?}/tests/lib/pmix.sh"
 
-steprun=${top_builddir:?}/stepd/cli/steprun
-
-# shellcheck disable=SC2086 # $options: several words
 nodes() { # NODES TASKS VERB ARG...
-	nodes_count=$1
-	nodes_tasks=$2
+	nodes_count=$1 nodes_tasks=$2
 	shift 2
-	out=$(timeout 900 "$steprun" --launcher=local --job "$job" --mpi=pmix -N "$nodes_count" \
-		-n "$nodes_tasks" $options "$client" "$@" 2>&1 | sort)
+	pmix_nodes "$nodes_count" "$nodes_tasks" "$client" "$@"
 }
 
 # ---- the step's deadline ----
@@ -22,15 +17,18 @@ nodes() { # NODES TASKS VERB ARG...
 options=--pmi-timeout=1s
 for what in fence connect group; do
 	nodes 3 3 missed $what
-	lines 2 "^missed [01]: $what TIMEOUT\$" "a rank that does not come: $what"
-	like "$out" 'not complete after 1000 ms: missing are .*rank 2 on node 2' "and who is missing is told"
+	lines 2 "^missed [01]: $what TIMEOUT\$" "a $what that a rank does not come to fails for the others"
+	like "$out" 'not complete after 1000 ms: missing are .*rank 2 on node 2' \
+		"a $what that a rank does not come to names it"
 done
 
 # Rank 2 waits on rank 3's node, of which libpmix tells nothing: that node ends the step.
 for what in fence connect group; do
 	nodes 2 4 awaited $what
-	like "$out" 'missing (are|there) .*rank 3' "one that does not come where others of its node wait: $what"
-	like "$out" 'rank 2 of .* not complete after 1000 ms .*: missing there rank 3$' "and they end, too"
+	like "$out" 'missing (are|there) .*rank 3' \
+		"a $what that a rank does not come to beside others of its node names it"
+	like "$out" 'rank 2 of .* not complete after 1000 ms .*: missing there rank 3$' \
+		"a $what that a rank does not come to ends for the others of its node"
 done
 
 # ---- a death ----
@@ -38,46 +36,46 @@ done
 options=-K0
 for what in fence connect disconnect; do
 	nodes 3 3 died $what
-	lines 2 '^died [01]: failed$' "a rank that dies: $what"
-	like "$out" "rank 2 of .* has ended without PMIx_Finalize" "and of whom is told"
+	lines 2 '^died [01]: failed$' "a $what with a rank that dies fails for the others"
+	like "$out" "rank 2 of .* has ended without PMIx_Finalize" "a $what with a rank that dies names it"
 done
 for what in fence connect; do
 	nodes 3 3 left $what
-	lines 2 "^left [01]: $what PROC TERMINATED WITHOUT SYNC$" "a rank that has finalized and ended is not waited for: $what"
+	lines 2 "^left [01]: $what PROC TERMINATED WITHOUT SYNC$" "a $what does not wait for a rank that has finalized and ended"
 	# Which of the two is known first: the rank's end, or that of all of its node.
 	like "$out" '(rank 2 of [^ ]* has ended( while others wait for it)?|the tasks of node 2 \(vm-2\) have ended)$' \
-		"and of whom is told"
+		"a $what with a rank that has ended names it"
 done
 nodes 3 3 unput 50
-lines 2 '^unput [01]: get NOT-FOUND$' "what a rank of another node has not put before its end is not found"
+lines 2 '^unput [01]: get NOT-FOUND$' "a key that a rank of another node did not put before its end is not found"
 nodes 3 3 ends 3
-lines 2 '^heard [01]: PROC-EXIT-NONZERO-TERM of 2, exit code 3$' "how a rank ends is told on other nodes"
+lines 2 '^heard [01]: PROC-EXIT-NONZERO-TERM of 2, exit code 3$' "the event of a rank's end with a status reaches other nodes"
 nodes 3 6 lost 4
-lines 5 '^heard [0-4]: PROC TERMINATED WITHOUT SYNC of 5, exit code 4$' "and that it has not called PMIx_Finalize"
+lines 5 '^heard [0-4]: PROC TERMINATED WITHOUT SYNC of 5, exit code 4$' "the event of a rank's end before PMIx_Finalize reaches other nodes"
 options=
 
 # ---- who is not there ----
 
 nodes 3 3 nobody 50
-lines 3 '^nobody [0-2]: get NOT-FOUND$' "a key of a rank that there is not"
-lines 3 '^nobody [0-2]: query NOT-FOUND$' "a question about a job that there is not"
-lines 3 '^nobody [0-2]: connect NOT-FOUND$' "a connection with it"
+lines 3 '^nobody [0-2]: get NOT-FOUND$' "a key of a missing rank is not found over nodes"
+lines 3 '^nobody [0-2]: query NOT-FOUND$' "a query of a missing job finds nothing over nodes"
+lines 3 '^nobody [0-2]: connect NOT-FOUND$' "a connect with a missing job is refused over nodes"
 
 # ---- what stays where it is ----
 
 nodes 3 6 ranges
 lines 5 '^ranges [1-5]: .* from 0$' "an event for all reaches all nodes"
-lines 1 '^heard 1: .* of 0, ' "one for the node does not leave it"
-is "$(printf '%s\n' "$out" | grep -c '^heard')" 1 "and comes to none of another one"
+lines 1 '^heard 1: .* of 0, ' "an event for the node reaches its other rank"
+is "$(printf '%s\n' "$out" | grep -c '^heard')" 1 "an event for the node reaches no other node"
 
 # ---- spawn ----
 
 nodes 3 3 spawns pmix.host "$(uname -n)-2"
-lines 1 '^spawned in ' "a spawn goes to the node that it asks for"
+lines 1 '^spawned in ' "a spawn on a node by name succeeds"
 nodes 3 3 spawns pmix.host nowhere
-lines 1 '^spawns 0: pmix.host NOT-FOUND$' "one to a node that there is not fails"
+lines 1 '^spawns 0: pmix.host NOT-FOUND$' "a spawn on a missing node fails over nodes"
 nodes 3 3 spawns pmix.wdir "$tmpdir/nowhere"
-lines 1 '^spawns 0: pmix.wdir NOT-FOUND$' "and one that can't be done on some node, for the others too"
+lines 1 '^spawns 0: pmix.wdir NOT-FOUND$' "a spawn in a missing directory fails over nodes"
 
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -22,7 +22,7 @@ logs() { # RANKS CHANNEL TEXT [PRIORITY]
 for channel in email gstore jrec nonsense; do
 	logs 2 $channel "a word"
 	lines 2 "^logs [01]: pmix.log.$channel NOT-SUPPORTED\$" "$channel is refused as not supported"
-	lines 2 '^served [01]: on$' "and the step goes on"
+	lines 2 '^served [01]: on$' "the step goes on after PMIx_Log to $channel"
 done
 
 # ---- syslog ----
@@ -43,8 +43,8 @@ if [ -z "${STEPD_TEST_APART-}" ] || ! command -v python3 >/dev/null || ! other_d
 fi
 
 logs 2 syslog "a word"
-lines 2 '^logs [01]: pmix.log.syslog NOT-AVAILABLE$' "where nobody listens the caller is told"
-lines 2 '^served [01]: on$' "and the step goes on"
+lines 2 '^logs [01]: pmix.log.syslog NOT-AVAILABLE$' "PMIx_Log to syslog is not available where nobody listens"
+lines 2 '^served [01]: on$' "the step goes on where nobody listens to syslog"
 
 cat >"$tmpdir/syslogd" <<'END'
 import socket
@@ -82,27 +82,30 @@ heard() { # KIND
 
 listen DGRAM
 logs 2 syslog "a word"
-lines 2 '^logs [01]: pmix.log.syslog SUCCESS$' "where somebody listens it is done"
+lines 2 '^logs [01]: pmix.log.syslog SUCCESS$' "PMIx_Log to syslog succeeds"
 logs 1 lsys "two
 lines" 6
-lines 1 ' SUCCESS$' "as it is for the local one, with a priority"
+lines 1 ' SUCCESS$' "PMIx_Log to the local syslog with a priority succeeds"
 logs 1 gsys "for all" 2
-lines 1 ' SUCCESS$' "and the global one"
+lines 1 ' SUCCESS$' "PMIx_Log to the global syslog succeeds"
 heard DGRAM
-is "$(printf '%s\n' "$heard" | wc -l)" 4 "each message comes once"
+is "$(printf '%s\n' "$heard" | wc -l)" 4 "syslog gets each message once"
 from='[A-Z][a-z]{2} [ 123][0-9] [0-9:]{8} stepd-pmix\[[0-9]+\]'
 for rank in 0 1; do
 	like "$heard" "^<11>$from: rank $rank of stepd\.$job\.0: a word\$" \
-		"an error of the user's, from rank $rank"
+		"syslog gets an error of facility user from rank $rank"
 done
-like "$heard" "^<14>$from: rank 0 of stepd\.$job\.0: two\\\\nlines\$" "with the priority that is asked for"
-like "$heard" "^<10>$from: rank 0 of stepd\.$job\.0: for all\$" "whichever it is"
+like "$heard" "^<14>$from: rank 0 of stepd\.$job\.0: two\\\\nlines\$" \
+	"syslog gets a message with the priority info"
+like "$heard" "^<10>$from: rank 0 of stepd\.$job\.0: for all\$" \
+	"syslog gets a message with the priority critical"
 
 listen STREAM
 logs 1 syslog "a word"
-lines 1 ' SUCCESS$' "where syslog reads a stream it is done, too"
+lines 1 ' SUCCESS$' "PMIx_Log to a syslog that reads a stream succeeds"
 heard STREAM
-like "$heard" "^<11>$from: rank 0 of stepd\.$job\.0: a word\\\\0\$" "and ends with a zero byte"
+like "$heard" "^<11>$from: rank 0 of stepd\.$job\.0: a word\\\\0\$" \
+	"a message to a syslog that reads a stream ends with a zero byte"
 
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

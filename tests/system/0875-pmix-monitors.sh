@@ -7,9 +7,9 @@
 # shellcheck source=tests/lib/pmix.sh
 . "${top_srcdir:?}/tests/lib/pmix.sh"
 
-# Told while it went on? Where the machine did not let it go on, that says nothing: between two looks
-# of the server is a second.
-verdict() {
+# Was the alert raised while the process went on? Where the machine did not let it go on, that proves
+# nothing: between two probes of the server is a second.
+order() {
 	printf '%s\n' "$out" | awk '
 		/^alive 0: until/ { last = $4 + 0; gap = $6 }
 		/^alert 1: at/ { at = $4 }
@@ -29,30 +29,30 @@ for what in heartbeat size access modify; do
 		tries=$((tries + 1))
 		rm -f "$tmpdir/file"
 		pmix 2 watch $what "$tmpdir/file"
-		told=$(verdict)
+		told=$(order)
 		[ "$told" = slow ] || break
 	done
-	lines 1 '^alert 1: .*ALERT.* from 0$' "what stands still is told: $what"
+	lines 1 '^alert 1: .*ALERT.* from 0$' "a monitor of $what raises an alert once the process stops"
 	if [ "$told" = slow ]; then
 		skip 1 "this machine is too slow for it"
 	else
-		is "$told" after "and not before that: $what"
+		is "$told" after "a monitor of $what raises no alert before the process stops"
 	fi
 done
 
 pmix 2 appears "$tmpdir/later"
-lines 1 '^appears 1: .*FILE.* from 0$' "a file that is not there yet is watched when it is"
+lines 1 '^appears 1: .*FILE.* from 0$' "a file that does not exist yet is monitored once it does"
 pmix 2 unwatched
-lines 2 '^unwatched [01]: heartbeat BAD-PARAM$' "without an interval there is no monitor of a heart"
-lines 2 '^unwatched [01]: file BAD-PARAM$' "nor one of a file"
-lines 2 '^unwatched [01]: cancel ' "the end of one that there is not is answered"
-lines 2 '^served [01]: on$' "and the server goes on"
+lines 2 '^unwatched [01]: heartbeat BAD-PARAM$' "a monitor of a heart without an interval is refused"
+lines 2 '^unwatched [01]: file BAD-PARAM$' "a monitor of a file without an interval is refused"
+lines 2 '^unwatched [01]: cancel ' "the cancellation of a missing monitor is answered"
+lines 2 '^served [01]: on$' "the server goes on after refused monitors"
 
 pmix 2 fabric
 for call in register update deregister; do
-	lines 2 "^fabric [01]: $call (SUCCESS|NOT-SUPPORTED)\$" "a fabric is answered: $call"
+	lines 2 "^fabric [01]: $call (SUCCESS|NOT-SUPPORTED)\$" "the call to $call a fabric is answered"
 done
-lines 2 '^served [01]: on$' "and the server goes on"
+lines 2 '^served [01]: on$' "the server goes on after calls of fabrics"
 
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -37,11 +37,6 @@ idle() {
 	[ "$(grep -c '^orphan' "$tmpdir/out")" -eq "$begin_tasks" ]
 }
 
-kill_agent() {
-	kill -KILL "$agent"
-	wait "$agent" 2>/dev/null
-}
-
 kill_tasks() {
 	# shellcheck disable=SC2046 # a word each
 	kill -KILL $(cat "$tmpdir"/pid.*)
@@ -64,12 +59,12 @@ clean_up() {
 
 # shellcheck disable=SC2016 # for the tasks' shell
 begin 4 'exec "$client" orphan'
-ok "four ranks are connected" eventually idle
+ok "four ranks connect before their agent dies" eventually idle
 kill_agent
 ok "the service process outlives its agent" kill -0 "$service"
 kill_tasks
-ok "and ends when its tasks have been killed" eventually service_gone
-ok "its session directory is gone" eventually no_session
+ok "the service process ends when its tasks have been killed" eventually service_gone
+ok "the session directory of killed tasks is removed" eventually no_session
 clean_up
 
 # ---- tasks that could connect ----
@@ -82,19 +77,19 @@ tasks_done() {
 	[ "$(grep -c '^init [01]: of 2$' "$tmpdir/out")" -eq 2 ]
 }
 ok "tasks that call PMIx_Init after their agent has died are served" eventually tasks_done
-ok "and with the last of them the service process ends" eventually service_gone
-ok "its session directory is gone" eventually no_session
+ok "the service process ends with the last task that connected late" eventually service_gone
+ok "the session directory of tasks that connected late is removed" eventually no_session
 clean_up
 
 # ---- one that is told to end ----
 
 # shellcheck disable=SC2016
 begin 2 'exec "$client" orphan'
-ok "two ranks are connected" eventually idle
+ok "two ranks connect before their agent dies" eventually idle
 kill_agent
 kill -TERM "$service"
 ok "a service process without an agent ends by SIGTERM" eventually service_gone
-ok "and removes its session directory" no_session
+ok "a service process that ends by SIGTERM removes its session directory" no_session
 kill_tasks
 clean_up
 
@@ -102,21 +97,18 @@ clean_up
 
 # shellcheck disable=SC2016
 begin 3 'exec "$client" orphan'
-ok "three ranks are connected" eventually idle
+ok "three ranks connect before their agent dies" eventually idle
 kill_agent
 timeout 900 "$stepd" adopt -q "$job.0" >/dev/null 2>&1 &
 adopter=$!
-adopted() {
-	grep -q '"adopted":1' "$run"/*_"$job.0"/state.json
-}
-ok "the step is adopted" eventually adopted
-ok "its service process goes on" kill -0 "$service"
+ok "the step of a dead agent with PMIx is adopted" eventually adopted 0
+ok "the service process of an adopted step goes on" kill -0 "$service"
 kill_tasks
 wait "$adopter"
 is $? 137 "the adopted step ends with its tasks"
-ok "and so does its service process" eventually service_gone
-ok "its session directory is gone" eventually no_session
+ok "the service process of an adopted step ends with it" eventually service_gone
+ok "the session directory of an adopted step is removed" eventually no_session
 "$stepctl" clean >/dev/null 2>&1
 
-nothing_left_soon "nothing is left"
+nothing_left_soon "the job leaves no cgroup, process or file behind"
 done_testing
