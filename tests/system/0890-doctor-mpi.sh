@@ -36,70 +36,56 @@ left_of_trials() {
 	[ -z "$group" ] || find "$group" -mindepth 1 -type d ! -path "$group/stepd"
 }
 clean_after() { # NAME
-	is "$(left_of_trials)" "" "nothing is left $1"
+	is "$(left_of_trials)" "" "doctor leaves nothing behind $1"
 }
 
 # ---- the plugins of the tree -------------------------------------------------------------------
 doctor
-unlike "$report" '"mpi\.' "without --mpi no step is run"
+unlike "$(all_ids)" '^mpi\.' "doctor without --mpi runs no step"
 trial
-is "$status" 0 "with it, all is well here"
-is "$(of mpi.none.env level)" ok "mpi/none: tasks know their ranks"
+is "$status" 0 "doctor --mpi finds no problem on this machine"
+is "$(of mpi.none.env level)" ok "mpi/none gives tasks their ranks"
 for kind in pmi1 pmi2; do
 	is "$(of mpi.pmi2.$kind level)" ok "mpi/pmi2 serves $kind"
-	like "$(of mpi.pmi2.$kind value)" '^[0-9]+\.[0-9]$' "and in how many ms is told"
+	like "$(of mpi.pmi2.$kind value)" '^[0-9]+\.[0-9]$' "doctor --mpi reports how many ms $kind took"
 done
-is "$(of mpi.pmi2.pmi2 plugin)" mpi/pmi2 "the finding is the plugin's"
+is "$(of mpi.pmi2.pmi2 plugin)" mpi/pmi2 "a finding of doctor --mpi names its plugin"
 if [ -e "$plugins/mpi_pmix.so" ]; then
 	is "$(of mpi.pmix.pmix level)" ok "mpi/pmix serves PMIx"
 	like "$(of mpi.pmix.pmix value)" '^[0-9.]+ client=[0-9][^ ]* server=[0-9][^ ]*$' \
-		"and of what versions both libraries are is told"
+		"doctor --mpi reports the versions of libpmix on both sides"
 else
-	unlike "$report" '"mpi\.pmix' "mpi/pmix, which is not built, is not spoken of"
+	unlike "$(all_ids)" '^mpi\.pmix' "doctor --mpi does not report mpi/pmix, which is not built"
 	skip 1 "no mpi/pmix"
 fi
-clean_after "of those that went well"
-printf '%s\n' "$report" | sed -n 's/^      "id": "\(mpi\..*\)",$/\1/p' | sort -u >"$tmpdir/seen"
+clean_after "after trials that succeed"
+all_ids | grep '^mpi\.' | sort -u >"$tmpdir/seen"
 while read -r id; do
 	like "$(cat "$top_srcdir/doc/stepd.8")" "^\.It (Cm|Li) (.* , )?(mpi\.NAME\.${id##*.}|$id)( |\$)" \
 		"the manual has $id"
 done <"$tmpdir/seen"
-like "$(TERM=dumb "$stepd" doctor --mpi)" 'exchange values by PMI-2 in' "and in the text, too"
+like "$(TERM=dumb "$stepd" doctor --mpi)" 'exchange values by PMI-2 in' "doctor's text has the trials of --mpi"
 bash=$(command -v bash)
 if [ -n "$bash" ]; then
 	is "$(PATH=$top_builddir/stepd/cli:$PATH bash -c '
 		source "$1"; COMP_WORDS=("$2" doctor --mp); COMP_CWORD=2; compopt() { :; }
 		_stepd; echo "${COMPREPLY[@]}"' - "$top_srcdir/contrib/completion/stepd" "$stepd")" \
-		"--mpi" "the option can be completed"
+		"--mpi" "the option --mpi is completed"
 else
 	skip 1 "needs bash"
 fi
 
 # What an engine has left for the doctor itself is not for the step.
 PMI_FD=77 PMI_RANK=1 PMI_SIZE=9 PMIX_NAMESPACE=other PMIX_RANK=4 SLURM_PROCID=3 trial
-is "$(of mpi.none.env level) $(of mpi.pmi2.pmi1 level)" "ok ok" "the variables of an engine don't disturb"
+is "$(of mpi.none.env level) $(of mpi.pmi2.pmi1 level)" "ok ok" \
+	"an engine's variables do not disturb doctor --mpi"
 
 # ---- the document ------------------------------------------------------------------------------
-python=
-for candidate in python3 /usr/bin/python3; do
-	if $candidate -c 'import jsonschema; jsonschema.Draft202012Validator' 2>/dev/null; then
-		python=$candidate
-		break
-	fi
-done
 fits() { # NAME: of $report
-	if [ -n "$python" ]; then
-		printf '%s\n' "$report" >"$tmpdir/report"
-		ok "$1" "$python" -c '
-import json, sys
-from jsonschema import Draft202012Validator
-Draft202012Validator(json.load(open(sys.argv[1]))).validate(json.load(open(sys.argv[2])))' \
-			"$top_srcdir/doc/stepd-doctor.schema.json" "$tmpdir/report"
-	else
-		skip 1 "python3-jsonschema is not installed"
-	fi
+	printf '%s\n' "$report" >"$tmpdir/report"
+	fits_schema "$1" stepd-doctor.schema.json "$tmpdir/report"
 }
-fits "the document is as the schema has it"
+fits "the document of doctor --mpi is as the schema has it"
 
 # ---- a plugin that is not well -----------------------------------------------------------------
 mkdir "$tmpdir/plugins"
@@ -115,29 +101,33 @@ ailing() { # MOOD [OPTION...]
 	unset STEP_AILING
 }
 ailing well
-is "$status $(of mpi.ailing.pmi1 level)" "0 ok" "a plugin of a site's own: which protocol it serves is found out"
+is "$status $(of mpi.ailing.pmi1 level)" "0 ok" "doctor --mpi finds which protocol a site's own plugin serves"
 is "$(of mpi.ailing.pmi2 level)$(of mpi.ailing.pmix level)$(of mpi.ailing.env level)" "" \
-	"and what it doesn't serve is not held against it"
-fits "its document is as the schema has it"
+	"doctor --mpi reports no protocol that a plugin does not serve"
+fits "the document of a site's own plugin is as the schema has it"
 ailing idle
-is "$(of mpi.ailing.env level) $(of mpi.selftest level)" "ok note" "one that serves none is told as that"
+is "$(of mpi.ailing.env level) $(of mpi.selftest level)" "ok note" "a plugin that serves no protocol is a note"
 ailing refuse
-is "$status $(of mpi.ailing.env level)" "0 warning" "one that can't start is a warning: steps do without"
-like "$(of mpi.ailing.env text)" "prefork.* failed: Host is down" "in the step's own words"
-is "$(of mpi.ailing.env value)" start "and for programs"
-isnt "$(of mpi.ailing.env remedy)" "" "with a remedy"
+is "$status $(of mpi.ailing.env level)" "0 warning" "a plugin that can't start is a warning"
+like "$(of mpi.ailing.env text)" "prefork.* failed: Host is down" \
+	"a plugin that can't start is reported with the step's own message"
+is "$(of mpi.ailing.env value)" start "a plugin that can't start has the stage as value"
+isnt "$(of mpi.ailing.env remedy)" "" "a plugin that can't start has a remedy"
 ailing rainy
-like "$(of mpi.ailing.env text)" "it rains; wait for sun" "one whose service can't start: in its own words"
+like "$(of mpi.ailing.env text)" "it rains; wait for sun" \
+	"a plugin whose service can't start is reported with its own message"
 ailing die
 is "$(of mpi.ailing.pmi1 level) $(of mpi.ailing.pmi1 value)" "warning fence" \
-	"one whose service dies in the fence is told with the stage"
-like "$(of mpi.ailing.pmi1 text)" "hung up; the step says: .*exited with status 7" "and why"
+	"a plugin whose service dies in the fence has the stage as value"
+like "$(of mpi.ailing.pmi1 text)" "hung up; the step says: .*exited with status 7" \
+	"a plugin whose service dies in the fence is reported with the reason"
 fits "the document of a failure is as the schema has it"
 ailing forget
-is "$(of mpi.ailing.pmi1 value)" get "one that forgets values"
+is "$(of mpi.ailing.pmi1 value)" get "a plugin that forgets values fails at get"
 ailing liar
-like "$(of mpi.ailing.pmi1 text)" "takes it for rank 0 of 2, and it is rank 1" "one that takes all for rank 0"
-clean_after "of a plugin that fails"
+like "$(of mpi.ailing.pmi1 text)" "takes it for rank 0 of 2, and it is rank 1" \
+	"a plugin that takes all for rank 0 is reported as such"
+clean_after "after a plugin that fails"
 
 # Those that hang, at the same time.
 hang() { # MOOD
@@ -152,12 +142,12 @@ wait
 for mood in stuck unready hook; do
 	report=$(cat "$tmpdir/hang.$mood")
 	like "$(of mpi.ailing.env level) $(of mpi.ailing.env text)" \
-		"warning a step hangs before its tasks begin, and was ended after 10 s" "$mood: a hang has its end"
+		"warning a step hangs before its tasks begin, and was ended after 10 s" "$mood: a step that hangs is ended and reported"
 done
 report=$(cat "$tmpdir/hang.mute")
-is "$(of mpi.ailing.pmi1 value)" fence "mute: the stage is named"
-like "$(of mpi.ailing.pmi1 text)" "does not answer in time" "and what is missed"
-clean_after "of a plugin that hangs"
+is "$(of mpi.ailing.pmi1 value)" fence "a plugin that never answers has the stage as value"
+like "$(of mpi.ailing.pmi1 text)" "does not answer in time" "a plugin that never answers is reported as such"
+clean_after "after a plugin that hangs"
 
 # A doctor that is killed.
 for signal in KILL TERM INT; do
@@ -169,7 +159,7 @@ for signal in KILL TERM INT; do
 	kill -$signal $pid
 	wait $pid 2>/dev/null
 	eventually sh -c "! ls '$run'/doctor-?????? 2>/dev/null"
-	clean_after "of a doctor that got $signal"
+	clean_after "after it got SIG$signal"
 done
 i=0
 while [ $i -lt 12 ]; do
@@ -184,15 +174,16 @@ find "$run" -maxdepth 1 -name 'doctor-??????' -exec touch -d '5 minutes ago' {} 
 mkdir "$run/doctor-AbCdEf"
 touch -d '5 minutes ago' "$run/doctor-AbCdEf"
 ailing idle
-clean_after "at the latest after the next"
+clean_after "at the latest after the next run"
 
 # ---- tasks that tell other things --------------------------------------------------------------
 mkdir -p "$tmpdir/bin/selftest"
 cp "$plain" "$tmpdir/bin/stepd"
 stepd=$tmpdir/bin/stepd
 ailing idle
-is "$(of mpi.selftest level) $(of mpi.none.env level)" "warning " "without the self-test's program nothing is claimed"
-like "$(of mpi.selftest remedy)" "install" "and the remedy is told"
+is "$(of mpi.selftest level) $(of mpi.none.env level)" "warning " \
+	"doctor --mpi warns without the self-test's program"
+like "$(of mpi.selftest remedy)" "install" "doctor --mpi has a remedy for a missing self-test"
 cp "$(dirname "$plain")/selftest/mpi-selftest" "$tmpdir/bin/selftest/"
 tasks_are() { # SCRIPT: in the place of PMIx's client
 	# shellcheck disable=SC2016 # for the task's shell, here and below
@@ -206,49 +197,52 @@ is "$(of mpi.ailing.pmix level) $(of mpi.ailing.pmix value)" "note 1.5 client=5.
 	"a client of another major version that works is a note"
 # shellcheck disable=SC2016
 tasks_are 'echo "$r at init"; echo "$r failed init UNREACHABLE (client=5.0.1 server=4.2.2)"; exit 1'
-like "$(of mpi.ailing.pmix remedy)" "libpmix of major version 4, .*not 5" "one that doesn't: what to do"
+like "$(of mpi.ailing.pmix remedy)" "libpmix of major version 4, .*not 5" \
+	"a client of another major version that fails has a remedy"
 # shellcheck disable=SC2016
 tasks_are '[ $r = 1 ] && { echo "1 at fence"; exec sleep 60; }; echo "0 at fence"; echo "0 done 10"'
 like "$(of mpi.ailing.pmix text)" "^rank 1 of two hangs at 'fence' of PMIx, and the step was ended after 10 s" \
-	"a client that hangs is ended at the deadline, and where it hung is told"
+	"a client that hangs is ended at the deadline and reported with the stage"
 # shellcheck disable=SC2016
 tasks_are 'echo "$r at get"; kill -SEGV $$'
-like "$(of mpi.ailing.pmix text)" "ended in the middle of 'get'" "a client that crashes"
+like "$(of mpi.ailing.pmix text)" "ended in the middle of 'get'" \
+	"a client that crashes is reported with the stage"
 # shellcheck disable=SC2016
 tasks_are 'yes "9 at fence" | head -c 300000; printf "\n\n \n0\n7 done\nrubbish\n$r at \033[31m\n$r failed\n"; exit 1'
-is "$(of mpi.ailing.pmix level)" warning "rubbish is no proof of anything"
+is "$(of mpi.ailing.pmix level)" warning "a client that prints rubbish is a warning"
 fits "the document of rubbish is as the schema has it"
 tasks_are 'exit 0'
-is "$(of mpi.ailing.pmix level)" warning "nor is nothing"
-clean_after "of other tasks"
+is "$(of mpi.ailing.pmix level)" warning "a client that prints nothing is a warning"
+clean_after "after odd clients"
 stepd=$plain
 
 # ---- no plugins, no tracker, another user ------------------------------------------------------
 mkdir "$tmpdir/few"
 cp -L "$plugins"/proctrack_linuxproc.so "$tmpdir/few"
 trial --plugin-dir "$tmpdir/few"
-is "$status $(of mpi.selftest level)" "1 warning" "no MPI plugin to be tried is told"
+is "$status $(of mpi.selftest level)" "1 warning" "doctor --mpi warns where there is no MPI plugin"
 trial --proctrack none-such
-is "$status $(of mpi.pmi2.pmi1 level)" "1 warning" "without a tracker no step runs"
-like "$(of mpi.pmi2.pmi1 text)" "none-such" "as the step says"
-like "$(of mpi.none.env level)" problem "and for mpi/none that is a problem"
+is "$status $(of mpi.pmi2.pmi1 level)" "1 warning" "doctor --mpi warns where there is no tracker"
+like "$(of mpi.pmi2.pmi1 text)" "none-such" "a missing tracker is reported with the step's own message"
+like "$(of mpi.none.env level)" problem "a missing tracker is a problem for mpi/none"
 trial --runtime-dir "$tmpdir/none/at/all"
-like "$(of mpi.selftest text)" "mpi/.* can't be tried: .*No such file" "nor without a runtime directory"
+like "$(of mpi.selftest text)" "mpi/.* can't be tried: .*No such file" \
+	"doctor --mpi reports a missing runtime directory"
 trial --runtime-dir "$tmpdir/new"
-is "$(of mpi.none.env level)" ok "one that is not there yet"
-ok "is not made for a trial" test ! -e "$tmpdir/new"
-clean_after "there either"
+is "$(of mpi.none.env level)" ok "doctor --mpi runs trials where the runtime directory does not exist yet"
+ok "doctor --mpi does not make the runtime directory" test ! -e "$tmpdir/new"
+clean_after "where the runtime directory does not exist yet"
 if [ "$(id -u)" -eq 0 ] && $nobody test -x "$stepd"; then
 	mkdir "$tmpdir/nobody"
 	chown 65534 "$tmpdir/nobody"
 	# shellcheck disable=SC2086 # words
 	report=$(STEPD_RUNTIME_DIR=$tmpdir/nobody timeout 300 $nobody env -u TMPDIR "$stepd" doctor --json --mpi)
 	is "$? $(of mpi.none.env level) $(of mpi.pmi2.pmi1 level) $(of mpi.pmi2.pmi2 level)" "0 ok ok ok" \
-		"for another user all is well, too"
-	[ ! -e "$plugins/mpi_pmix.so" ] || is "$(of mpi.pmix.pmix level)" ok "and PMIx"
-	is "$(find "$tmpdir/nobody" -mindepth 1)" "" "and nothing is left"
+		"doctor --mpi of another user finds no problem"
+	[ ! -e "$plugins/mpi_pmix.so" ] || is "$(of mpi.pmix.pmix level)" ok "doctor --mpi of another user finds no problem with PMIx"
+	is "$(find "$tmpdir/nobody" -mindepth 1)" "" "doctor --mpi of another user leaves nothing behind"
 else
 	skip 2 "needs root, and a build that nobody may run"
 fi
-nothing_left "nothing is left at all"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -36,20 +36,24 @@ as_nobody() {
 
 # In the agents' own group: a step hangs below that, as systemd's Delegate= with User= has it.
 out=$(as_nobody "$given/agents" "$stepd" plugins 2>&1)
-like "$out" "steps below $given/agents/stepd \(delegated to this process\)" "what nobody was given is found"
+like "$out" "steps below $given/agents/stepd \(delegated to this process\)" \
+	"stepd plugins reports the cgroup that was delegated to a user"
 out=$(as_nobody "$given/agents" "$stepd" run --job "$job" --proctrack cgroup -n 3 -- \
 	sh -c 'setsid sleep 99 & echo "$(id -u) $(grep ^0:: /proc/self/cgroup)"' 2>&1 | sort)
 below=/stepd-test-given-$$/agents/stepd/job_$job/step_0
 is "$(echo "$out" | sed "s|0::.*$below|$below|")" "65534 $below/task_0
 65534 $below/task_1
-65534 $below/task_2" "its tasks are in their groups there, and nobody's"
-is "$(find "$given" -mindepth 1 -type d)" "$given/agents" "nothing is left there, daemons neither"
+65534 $below/task_2" "a user's tasks are in the delegated cgroup"
+is "$(find "$given" -mindepth 1 -type d)" "$given/agents" \
+	"a user's step leaves no cgroup in the delegated one, though tasks left daemons"
 
 # The agent in a leaf, the steps beside it.
 out=$(as_nobody "$given/agents" "$stepd" run --job "$job" --proctrack cgroup --cgroup-root "$given" -- \
 	sed -n 's|^0::.*/stepd-test-given|/stepd-test-given|p' /proc/self/cgroup 2>&1)
-is "$out" "/stepd-test-given-$$/stepd/job_$job/step_0/task_0" "by --cgroup-root it hangs beside the agent"
-is "$(find "$given" -mindepth 1 -type d)" "$given/agents" "nothing is left there"
+is "$out" "/stepd-test-given-$$/stepd/job_$job/step_0/task_0" \
+	"--cgroup-root makes a user's step beside the agent's cgroup"
+is "$(find "$given" -mindepth 1 -type d)" "$given/agents" \
+	"a user's step by --cgroup-root leaves no cgroup behind"
 
 # Asked and ended from outside, by nobody and by root.
 sh "$tmpdir/as-nobody" "$given/agents" "$stepd" run --job "$job" --proctrack cgroup -n 2 -- \
@@ -58,20 +62,23 @@ agent=$!
 listed() {
 	[ "$("$stepctl" pids "$job.0" | wc -l)" -eq "$1" ]
 }
-ok "root sees nobody's step, daemons too" eventually listed 4
+ok "stepctl pids of root lists a user's step, daemons too" eventually listed 4
 pid=$("$stepctl" pids "$job.0" | sort -n | head -n 1)
-like "$("$stepctl" find "$pid")" "^$pid step $job.0 .*\(proctrack/cgroup\)" "and finds whose a process is"
-is "$(as_nobody "$given" "$stepctl" pids "$job.0" | wc -l)" 4 "so does nobody, from another of nobody's groups"
+like "$("$stepctl" find "$pid")" "^$pid step $job.0 .*\(proctrack/cgroup\)" \
+	"stepctl find of root names a user's step"
+is "$(as_nobody "$given" "$stepctl" pids "$job.0" | wc -l)" 4 \
+	"stepctl pids of the user lists the step, from another of the user's cgroups"
 kill -TERM $agent
 wait $agent
-is $? 143 "it ends when it is told to"
-is "$(find "$given" -mindepth 1 -type d)" "$given/agents" "nothing is left there"
+is $? 143 "a user's step ends by SIGTERM to its agent"
+is "$(find "$given" -mindepth 1 -type d)" "$given/agents" "a user's ended step leaves no cgroup behind"
 
 # Outside of what was given there is no way in.
 out=$(setpriv --reuid=65534 --regid=65534 --clear-groups "$stepd" run --job "$job" --proctrack cgroup \
 	--cgroup-root "$given" -- true 2>&1)
-is $? 125 "from a group that is not nobody's no process gets in"
-like "$out" "into the step's container: Permission denied" "which is said"
-is "$(find "$given" -mindepth 1 -type d)" "$given/agents" "and leaves nothing"
-nothing_left "nothing is left"
+is $? 125 "a step from a cgroup that is not the user's is refused"
+like "$out" "into the step's container: Permission denied" \
+	"the refusal of a step from another cgroup has the reason"
+is "$(find "$given" -mindepth 1 -type d)" "$given/agents" "a step from another cgroup leaves no cgroup behind"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing
