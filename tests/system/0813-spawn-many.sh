@@ -9,6 +9,9 @@
 fds() {
 	find "/proc/$1/fd" -mindepth 1 2>/dev/null | wc -l
 }
+no_more_fds() { # once it has seen that a client has gone
+	[ "$(fds "$agent")" -le "$before" ]
+}
 groups_of_tasks() {
 	find /sys/fs/cgroup -type d -path "*job_$job/*" -name 'task_*' 2>/dev/null | wc -l
 }
@@ -41,7 +44,7 @@ ok "each of $many spawned tasks runs" eventually all_told
 is "$(grep '^[0-9]*$' "$tmpdir/out" | sort -n | sed -n '1p;$p' | tr '\n' ' ')" "0 $((many - 1)) " \
 	"$many spawned tasks have their ranks from first to last"
 is "$("$stepctl" ps "$job.0" | grep -c ' sh ')" $((many + 1)) "stepctl ps shows $many spawned tasks"
-ok "the agent of $many joined tasks has no more descriptors than before" test "$(fds "$agent")" -le "$before"
+ok "the agent of $many joined tasks has no more descriptors than before" eventually no_more_fds
 "$stepctl" terminate --now "$job.0"
 rm "$GO"
 eventually test ! -e "/proc/$agent"
@@ -62,7 +65,7 @@ begin -n 1 sh -c "$asks$waits"'
 before=$(fds "$agent")
 go
 ok "sixty spawns of which every other fails end" eventually has_output '^done'
-ok "sixty spawns leave no descriptors behind" test "$(fds "$agent")" -le "$before"
+ok "sixty spawns leave no descriptors behind" eventually no_more_fds
 [ "$tracker" != cgroup ] || eventually sh -c "[ \$(find /sys/fs/cgroup -type d -path '*job_$job/*' -name 'task_*' | wc -l) -le 1 ]"
 [ "$tracker" != cgroup ] || is "$(groups_of_tasks)" 1 "sixty spawns leave no cgroup of a task behind"
 rm "$GO"
