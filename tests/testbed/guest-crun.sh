@@ -44,8 +44,8 @@ E
 
 out=$(step -n 1 -- sh "$tmpdir/runtime" "$bundle" one-$$ 'cat /proc/self/cgroup; exit 7' 2>&1)
 is $? 7 "a container's exit status is the task's"
-like "$out" "^0::.*/stepd/job_$job/step_0/task_0/container" "it ran below the task's group"
-nothing_left "nothing is left of it"
+like "$out" "^0::.*/stepd/job_$job/step_0/task_0/container" "the container ran below the task's cgroup"
+nothing_left "a container's step leaves no cgroup, process or file behind"
 
 "$stepd" run --job "$job" --proctrack "$tracker" -n 1 -- \
 	sh "$tmpdir/runtime" "$bundle" two-$$ 'sleep 98 & sleep 99' >"$tmpdir/out" 2>&1 &
@@ -53,11 +53,11 @@ agent=$!
 eventually sh -c "[ \"\$('$stepctl' pids '$job.0' | wc -l)\" -ge 4 ]"
 diag "$(cat "$tmpdir/out")"
 group=$(find /sys/fs/cgroup -path "*/stepd/job_$job/step_0/task_0")
-like "$(cat "$group/cgroup.subtree_control")" "memory.* pids" "the runtime switched its controllers on"
+like "$(cat "$group/cgroup.subtree_control")" "memory.* pids" "the runtime enabled its controllers"
 is "$(cat "$group/container/memory.max" "$group/container/pids.max")" "67108864
-32" "and set its limits"
+32" "the runtime set the container's limits"
 kill -TERM $agent
 wait $agent
-is $? 143 "the step is cancelled"
-nothing_left "no group of the container is left, and no process"
+is $? 143 "a container's step ends by SIGTERM to its agent"
+nothing_left "a cancelled container leaves no cgroup, process or file behind"
 done_testing

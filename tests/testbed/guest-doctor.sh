@@ -40,26 +40,26 @@ all_limits() { # NAME
 agrees "at the shell"
 diag "$("$stepd" doctor -q)"
 is "$status $(of cgroup.mount level) $(of cgroup.mount value)" "0 ok /sys/fs/cgroup" \
-	"cgroup v2 stands alone"
+	"doctor reports cgroup v2 alone"
 for id in kernel.clone3 cgroup.birth cgroup.freezer cgroup.kill; do
-	is "$(of $id level)" ok "$id works"
+	is "$(of $id level)" ok "doctor reports that $id works"
 done
 all_limits "at the shell"
 place=$(of cgroup.place value)
 like "/sys/fs/cgroup$(step -- sed -n 's/^0:://p' /proc/self/cgroup)" "^$place/" \
-	"a step hangs where it says"
+	"doctor reports the cgroup below which steps are made"
 
 in_unit Delegate=yes -- "$stepd" doctor --json
 is "$status $(of cgroup.place value)" "0 /sys/fs/cgroup$service/stepd" \
-	"in a delegated unit steps hang below it"
-like "$(of cgroup.place.delegated text)" "$service. is delegated to this process" "and why is told"
+	"doctor reports the unit's cgroup in a delegated unit"
+like "$(of cgroup.place.delegated text)" "$service. is delegated to this process" "doctor reports why steps are below a delegated unit"
 all_limits "in a delegated unit"
 
 in_unit Delegate=yes TasksMax=20 -- "$stepd" doctor --json
 case " $controllers " in
 *" pids "*)
-	is "$(of cgroup.processes level)" warning "TasksMax= is seen"
-	like "$(of cgroup.processes remedy)" "TasksMax=" "and named"
+	is "$(of cgroup.processes level)" warning "a low TasksMax= is a warning"
+	like "$(of cgroup.processes remedy)" "TasksMax=" "the warning of a low TasksMax= names it"
 	;;
 *) skip 2 "no pids controller here" ;;
 esac
@@ -69,9 +69,9 @@ esac
 in_unit Delegate=yes -- sh -c 'sleep 99 & "$@"; kill $!' - "$stepd" doctor --json
 case " $controllers " in
 *" memory "*)
-	is "$(of cgroup.limits.memory level)" warning "a process in the group itself is in the way"
+	is "$(of cgroup.limits.memory level)" warning "a process in the cgroup itself is a warning"
 	like "$(of cgroup.limits.memory text)" "pid [0-9]+ \((sh|sleep)\) is in '.*$service' itself" \
-		"and named"
+		"the warning of a process in the cgroup names it"
 	;;
 *) skip 2 "no memory controller here" ;;
 esac
@@ -80,16 +80,16 @@ mkdir "$run/nobody"
 chown nobody "$run/nobody"
 runtime=$run/nobody
 in_unit User=nobody -- "$stepd" doctor --json --proctrack cgroup
-is "$(of user.rights value)" "$(id -u nobody)" "as nobody in a unit"
+is "$(of user.rights value)" "$(id -u nobody)" "doctor of nobody in a unit notes the user"
 if [ "$status" -ne 0 ]; then
-	is "$(of cgroup.place level)" problem "nobody has no cgroup, which is told"
-	like "$(of cgroup.place remedy)" "Delegate=yes" "with the remedy"
+	is "$(of cgroup.place level)" problem "a unit without delegation is a problem for nobody"
+	like "$(of cgroup.place remedy)" "Delegate=yes" "the problem of a unit without delegation has the remedy"
 else
 	skip 2 "nobody has a cgroup"
 fi
 in_unit User=nobody Delegate=yes -- "$stepd" doctor --json --proctrack cgroup
 is "$status $(of cgroup.place value)" "0 /sys/fs/cgroup$service/stepd" \
-	"as nobody in a delegated unit steps hang below it"
+	"doctor of nobody reports the unit's cgroup in a delegated unit"
 rmdir "$run/nobody"
 
 uid=$(id -u stepper)
@@ -100,16 +100,16 @@ if systemctl start "user@$uid.service" >"$tmpdir/err" 2>&1; then
 		-p Delegate=yes sh -c '"$1" doctor --json --proctrack cgroup && echo can &&
 			"$1" run -q --proctrack cgroup -- sed -n "s/^0::/at /p" /proc/self/cgroup' - \
 		"$stepd" 2>&1)
-	like "$report" '^can$' "in a user's own systemd steps can be started"
+	like "$report" '^can$' "doctor reports that steps can be started in a user's own systemd"
 	# Of a scope only systemd knows where it will be.
 	place=$(of cgroup.place value)
 	place=${place:-/sys/fs/cgroup/user.slice/user-$uid.slice/user@$uid.service}
 	like "$(printf '%s\n' "$report" | sed -n 's|^at |/sys/fs/cgroup|p')" "^$place/" \
-		"and hang where it says, below the user's"
+		"doctor reports the user's cgroup in a user's own systemd"
 	case " $controllers " in
 	*" io "*)
-		is "$(of cgroup.limits.io level)" warning "io is not handed down to users"
-		like "$(of cgroup.limits.io remedy)" "user@.service" "and the remedy is told"
+		is "$(of cgroup.limits.io level)" warning "a missing io controller of users is a warning"
+		like "$(of cgroup.limits.io remedy)" "user@.service" "the warning of a missing io controller has the remedy"
 		;;
 	*) skip 2 "no io controller here" ;;
 	esac
@@ -118,6 +118,6 @@ else
 	not_ok "a user's systemd starts" "$(cat "$tmpdir/err")"
 fi
 
-is "$(find /sys/fs/cgroup -name 'stepd-checkup-*')" "" "nothing is left of its trials"
-nothing_left "nothing is left"
+is "$(find /sys/fs/cgroup -name 'stepd-checkup-*')" "" "doctor leaves no cgroup of its trials behind"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

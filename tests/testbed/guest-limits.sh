@@ -40,17 +40,17 @@ run() {
 is "$(run -- 'hog && echo whole')" "whole
 status 0" "without a limit 64 MiB can be had"
 out=$(run --mem 32M --mem-swap 0 -- 'exec dd if=/dev/zero of=/dev/null bs=64M count=1')
-like "$out" "^status 137$" "above --mem the process is killed"
-nothing_left "and nothing is left"
+like "$out" "^status 137$" "a process above --mem is killed"
+nothing_left "a step with a process killed above --mem leaves nothing behind"
 out=$(run --mem 32M --mem-swap 0 -- 'hog || echo "hog $?"; count ../memory.events oom_kill; echo alive')
 is "$(printf '%s\n' "$out" | grep -v '^stepd ')" "hog 137
 1
 alive
 status 0" "its parent lives"
-like "$out" "error: task 0 .* ran out of memory" "which is told"
+like "$out" "error: task 0 .* ran out of memory" "a task that ran out of memory is reported"
 is "$(run --mem 33 --mem-high 1.5g --mem-swap 5K --task-mem max -- \
 	'cd "$own/.."; cat memory.max memory.high memory.swap.max; cat "$own/memory.max"' | tr '\n' ' ')" \
-	"34603008 1610612736 4096 max status 0 " "the numbers are those of the files"
+	"34603008 1610612736 4096 max status 0 " "the memory limits are those of the cgroup's files"
 out=$(run --mem-high 8M -- 'dd if=/dev/zero of='"$tmpdir"'/file bs=1M count=24 2>/dev/null
 	[ "$(count ../memory.events high)" -gt 0 ] && echo slowed
 	[ "$(cat "$own/../memory.current")" -lt 16000000 ] && echo reclaimed')
@@ -74,30 +74,30 @@ mkfifo "$tmpdir/fifo"
 agent=$!
 ok "the step runs" eventually running 0
 # A task's group goes when the task has ended; only then the other is asked.
-ok "the task that asks for too much is killed" eventually test ! -d "$step_dir/task_1"
+ok "a task above --task-mem is killed" eventually test ! -d "$step_dir/task_1"
 echo lives >"$tmpdir/fifo"
 wait $agent
-is "$? $(cat "$tmpdir/out")" "137 task 0 lives" "and the other lives"
-nothing_left "nothing is left"
+is "$? $(cat "$tmpdir/out")" "137 task 0 lives" "the other task lives when one is above --task-mem"
+nothing_left "the job leaves no cgroup, process or file behind"
 
 group='sleep 60 & hog || echo "hog $?"; kill -0 $! && echo "all the others live"'
 is "$(run --task-mem 32M --task-mem-swap 0 -- "$group" | grep -v '^stepd .*ran out of memory')" "hog 137
 all the others live
 status 0" "an OOM kill takes one process"
 like "$(run --task-mem 32M --task-mem-swap 0 --task-oom-group -- "$group")" "^status 137$" \
-	"with --task-oom-group all of the task"
+	"--task-oom-group kills all processes of the task"
 like "$(run --mem 32M --mem-swap 0 --oom-group -n 2 -- \
 	'[ $SLURM_PROCID = 1 ] || exec sleep 60; hog; echo left')" "^status 137$" \
-	"with --oom-group all of the step, the other tasks too"
-nothing_left "nothing is left"
+	"--oom-group kills all tasks of the step"
+nothing_left "the job leaves no cgroup, process or file behind"
 
 # ---- processes ---------------------------------------------------------------------------------
 
 forks='for i in 1 2 3 4 5 6 7 8; do sleep 60 & done'
 is "$(run --pids 16 -- "$forks; echo \$i")" "8
 status 0" "below --pids all is well"
-like "$(run --pids 6 -- "$forks")" "[Cc]annot fork" "at --pids no fork works"
-like "$(run --task-pids 6 -- "$forks")" "[Cc]annot fork" "nor at --task-pids"
+like "$(run --pids 6 -- "$forks")" "[Cc]annot fork" "a fork beyond --pids fails"
+like "$(run --task-pids 6 -- "$forks")" "[Cc]annot fork" "a fork beyond --task-pids fails"
 cat >"$tmpdir/bomb" <<'E'
 bomb() {
 	bomb | bomb &
@@ -117,7 +117,7 @@ members=$("$stepctl" pids "$job.0" | wc -l)
 ok "it has no more than 40 processes ($members)" test "$members" -le 40
 kill -TERM $agent 2>/dev/null
 wait $agent
-nothing_left "and ends with its step"
+nothing_left "a limited step leaves no cgroup, process or file behind"
 
 # ---- CPUs --------------------------------------------------------------------------------------
 
@@ -145,24 +145,24 @@ out=$(step --task-cpus .25 -- sh "$tmpdir/spin" "$tmpdir/lib")
 ok "with --task-cpus too ($out %)" test "$out" -le 32
 is "$(run --cpus 1.5 --task-cpus 0.5 --cpu-weight 250 --task-cpu-weight 7 -- \
 	'cd "$own"; cat ../cpu.max cpu.max ../cpu.weight cpu.weight' | tr '\n' ' ')" \
-	"150000 100000 50000 100000 250 7 status 0 " "the numbers are those of the files"
+	"150000 100000 50000 100000 250 7 status 0 " "the CPU limits are those of the cgroup's files"
 allowed='sed -n "s/^$1_allowed_list:[[:space:]]*//p" /proc/self/status'
-is "$(step --cpuset 1 -- sh -c "$allowed" sh Cpus)" 1 "--cpuset says where processes run"
-is "$(step --task-cpuset 0 -- sh -c "$allowed" sh Cpus)" 0 "--task-cpuset too"
+is "$(step --cpuset 1 -- sh -c "$allowed" sh Cpus)" 1 "--cpuset limits the CPUs of a process"
+is "$(step --task-cpuset 0 -- sh -c "$allowed" sh Cpus)" 0 "--task-cpuset limits the CPUs of a task"
 is "$(step --cpuset 0-1 --task-cpuset 1 -n 2 -- sh -c "$allowed" sh Cpus)" "1
-1" "within the step's"
-is "$(step --cpuset-mems 0 --task-cpuset-mems 0 -- sh -c "$allowed" sh Mems)" 0 "--cpuset-mems likewise"
+1" "--task-cpuset is within --cpuset"
+is "$(step --cpuset-mems 0 --task-cpuset-mems 0 -- sh -c "$allowed" sh Mems)" 0 "--cpuset-mems limits the nodes of a process"
 is "$(step --cpuset 1 --cpu-bind rank -- sh -c "$allowed" sh Cpus)" 1 "a binding stays within the cpuset"
-is "$(step --task-cpuset 1 --cpu-bind rank -- sh -c "$allowed" sh Cpus)" 1 "and within the tasks'"
+is "$(step --task-cpuset 1 --cpu-bind rank -- sh -c "$allowed" sh Cpus)" 1 "a binding stays within the task's cpuset"
 step --cpuset 1 --cpu-bind map_cpu:0 -- true >"$tmpdir/out" 2>&1
-is $? 125 "a binding outside of it is an error"
+is $? 125 "a binding outside of the cpuset is refused"
 out=$(step --cpuset 0-7 -- touch "$tmpdir/started" 2>&1)
-is $? 125 "CPUs that aren't there are an error"
-like "$out" "limits.cpuset_cpus: .*'0-7' names 2" "which names one"
-ok "before anything starts" test ! -e "$tmpdir/started"
+is $? 125 "missing CPUs in --cpuset are refused"
+like "$out" "limits.cpuset_cpus: .*'0-7' names 2" "the refusal of missing CPUs names one"
+ok "missing CPUs are refused before a task starts" test ! -e "$tmpdir/started"
 out=$(step --task-cpuset-mems 3 -- true 2>&1)
-is $? 125 "so are nodes"
-like "$out" "task_limits.cpuset_mems: .*3" "which are named"
+is $? 125 "missing nodes in --task-cpuset-mems are refused"
+like "$out" "task_limits.cpuset_mems: .*3" "the refusal of missing nodes names them"
 
 # ---- disks -------------------------------------------------------------------------------------
 
@@ -176,8 +176,8 @@ if [ -b $disk ]; then
 slow
 status 0" "3 MiB at --io-max 1 MiB a second take two seconds and more"
 	out=$(step --io-max 259:999,rbps=1M -- true 2>&1)
-	is $? 125 "a disk that isn't there is an error"
-	like "$out" "limits.io_max: .*259:999" "which names it"
+	is $? 125 "a missing disk is refused"
+	like "$out" "limits.io_max: .*259:999" "the refusal of a missing disk names it"
 else
 	not_ok "the VM has the disk $disk"
 fi
@@ -211,48 +211,48 @@ asked() {
 	is "$said" "$3" "$4"
 }
 set_limits() {
-	ok "set-limits $*" "$stepctl" set-limits "$job.0" "$@"
+	ok "set-limits $* succeeds" "$stepctl" set-limits "$job.0" "$@"
 }
 ok "a step of two tasks runs" eventually running 0
-asked 0 hog whole "not limited yet"
+asked 0 hog whole "a process has its memory before set-limits"
 set_limits --mem 32M
-asked 0 hog killed "the step is limited"
-asked 1 hog killed "all of it"
+asked 0 hog killed "a process above the step's new limit is killed"
+asked 1 hog killed "a process of the other task above the step's new limit is killed"
 set_limits --mem 200M
-asked 0 hog whole "it has more again"
+asked 0 hog whole "a process has its memory after the step's limit was raised"
 set_limits --task 1 --mem 32M --mem-swap 0
-asked 1 hog killed "one task is limited"
-asked 0 hog whole "not the other"
+asked 1 hog killed "a process above the task's new limit is killed"
+asked 0 hog whole "a process of the other task has its memory"
 set_limits --task=1 --mem max
-asked 1 hog whole "max takes it away"
-asked 0 cpus 0-1 "all CPUs"
+asked 1 hog whole "max removes the task's memory limit"
+asked 0 cpus 0-1 "a task has all CPUs before set-limits"
 set_limits --cpuset 1
-asked 0 cpus 1 "one of them"
+asked 0 cpus 1 "a task has one CPU after set-limits"
 set_limits --cpuset max
-asked 0 cpus 0-1 "all again"
+asked 0 cpus 0-1 "a task has all CPUs after the limit was removed"
 fails "no rank that isn't there" "$stepctl" set-limits "$job.0" --task 2 --pids 3
-ok "nor is a group made for it" test ! -d "$step_dir/task_2"
+ok "set-limits for a missing rank makes no cgroup" test ! -d "$step_dir/task_2"
 out=$("$stepctl" set-limits "$job.0" --pids 90 --cpuset 0-9 2>&1)
-isnt $? 0 "what can't be had is an error"
-like "$out" "limits.cpuset_cpus: " "that names it"
+isnt $? 0 "set-limits with a limit that can't be had fails"
+like "$out" "limits.cpuset_cpus: " "the failure of set-limits names the limit"
 out=$("$stepctl" set-limits "$job.0" --cpu-weight 77 --cpuset 0-9 --limits=best-effort 2>&1)
-is "$? $(cat "$step_dir/cpu.weight")" "0 77" "best effort sets the others"
-like "$out" "limits.cpuset_cpus: .*, ignoring" "and warns"
+is "$? $(cat "$step_dir/cpu.weight")" "0 77" "set-limits with best effort sets the other limits"
+like "$out" "limits.cpuset_cpus: .*, ignoring" "set-limits with best effort warns"
 out=$(cd / && setpriv --reuid=nobody --clear-groups "$stepctl" set-limits --runtime-dir "$run" "$job.0" --pids 77 2>&1)
-is "$? $(cat "$step_dir/pids.max")" "3 90" "another user changes nothing"
-like "$out" "SetLimits: PermissionDenied: .*root" "and is told why"
+is "$? $(cat "$step_dir/pids.max")" "3 90" "set-limits of another user changes nothing"
+like "$out" "SetLimits: PermissionDenied: .*root" "the refusal of another user's set-limits has the reason"
 set_limits --task 0 --pids 2
-asked 1 fork forked "one task forks"
+asked 1 fork forked "a task without a limit of processes forks"
 echo fork >&6
-ok "the other is refused" eventually grep -q '^max [1-9]' "$step_dir/task_0/pids.events" "$step_dir/pids.events"
+ok "a fork of the limited task is refused" eventually grep -q '^max [1-9]' "$step_dir/task_0/pids.events" "$step_dir/pids.events"
 exec 7>&- # the task's input ends, and so does it
 ok "a task ends" eventually test ! -d "$step_dir/task_1"
-like "$("$stepctl" set-limits "$job.0" --task 1 --pids 3 2>&1)" "NoSuchTask" "its limits are gone"
-ok "no group is made for it" test ! -d "$step_dir/task_1"
+like "$("$stepctl" set-limits "$job.0" --task 1 --pids 3 2>&1)" "NoSuchTask" "set-limits for an ended task fails"
+ok "set-limits for an ended task makes no cgroup" test ! -d "$step_dir/task_1"
 kill -TERM $agent
 wait $agent
 exec 6>&- 8<&- 9<&-
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 
 # Two spinners on one CPU share it by their weights.
 "$stepd" run -q --job "$job" --proctrack cgroup -n 2 --cpuset 0 --task-cpu-weight 100 \
@@ -270,17 +270,17 @@ ok "ten times the weight is more than four times the CPU time ($second : $first 
 	test "$second" -gt $((first * 4))
 kill -TERM $agent
 wait $agent
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 
 # What others put into an extern step is limited as well.
 "$stepd" run -q --job "$job" --proctrack cgroup --extern --pids 4 2>/dev/null &
 agent=$!
 ok "an extern step runs" eventually running extern
 like "$(sh -c "echo \$\$ >${step_dir%/*}/step_extern/cgroup.procs && $forks" 2>&1)" "[Cc]annot fork" \
-	"an extern step's limits are those of who comes into it"
+	"a process added to an extern step has its limits"
 kill -TERM $agent
 wait $agent
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 
 # ---- a place without controllers ---------------------------------------------------------------
 
@@ -288,22 +288,22 @@ none=/sys/fs/cgroup/bed-$job/none
 mkdir -p "$none"
 at_exit 'rmdir $none/stepd $none ${none%/*} 2>/dev/null'
 out=$(step --cgroup-root "$none" --mem 1G -- touch "$tmpdir/started" 2>&1)
-is $? 125 "where no controller is handed down, a limit is an error"
+is $? 125 "a limit without its controller is refused"
 like "$out" "limits.memory_max_bytes: .*memory controller is not switched on in '${none%/*}/cgroup.subtree_control'" \
-	"which says where"
-ok "before anything starts" test ! -e "$tmpdir/started"
+	"the refusal of a limit without its controller names the cgroup"
+ok "a limit without its controller is refused before a task starts" test ! -e "$tmpdir/started"
 out=$(step --cgroup-root "$none" --limits=best-effort --mem 1G --task-pids 9 --device default -- \
 	sh -c 'echo ran; true </dev/mem' 2>&1)
-like "$out" "^ran$" "with best effort the step runs"
+like "$out" "^ran$" "a step with best effort runs without controllers"
 is "$(printf '%s\n' "$out" | sed -n 's/.*warning: \([a-z_.]*\): .*, ignoring/\1/p' | tr '\n' ' ')" \
-	"limits.memory_max_bytes task_limits.pids_max " "a warning for each"
-like "$out" "/dev/mem: Operation not permitted" "devices need no controller"
-nothing_left "nothing is left"
+	"limits.memory_max_bytes task_limits.pids_max " "best effort warns of each limit without its controller"
+like "$out" "/dev/mem: Operation not permitted" "a device limit needs no controller"
+nothing_left "the job leaves no cgroup, process or file behind"
 
 # A limit of nearly each kind at once, for many tasks.
 out=$(step -n 32 --mem 1G --mem-high 900M --mem-swap 0 --oom-group --pids 500 --cpus 2 --cpu-weight 50 \
 	--cpuset 0-1 --cpuset-mems 0 --device default --task-mem 100M --task-pids 5 --task-cpus 1 \
 	--task-device default -- true 2>&1)
 is "$? $out" "0 " "32 tasks with nearly all limits run"
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -16,16 +16,16 @@ own='own=/sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)'
 out=$(mine -n 2 --mem 64M --pids 30 --cpus 0.5 --cpuset 0 --task-mem 32M -- \
 	sh -c "$own; cat \$own/../memory.max \$own/../pids.max \$own/../cpu.max \$own/../cpuset.cpus \$own/memory.max; id -un")
 is "$(printf '%s\n' "$out" | sort -u)" "$(printf '%s\n' 0 30 33554432 '50000 100000' 67108864 nobody)" \
-	"the step and its tasks have their limits"
+	"a user's step and its tasks have their limits"
 out=$(mine --pids 5 -- sh -c 'for i in 1 2 3 4 5 6 7 8; do sleep 9 & done; wait' 2>&1)
-like "$out" "[Cc]annot fork" "a fork too many is refused"
+like "$out" "[Cc]annot fork" "a fork beyond the limit of a user's step is refused"
 out=$(mine --mem 16M --mem-swap 0 -- dd if=/dev/zero of=/dev/null bs=64M count=1 2>&1)
-is $? 137 "what takes too much memory is killed"
-like "$out" "ran out of memory" "and the verdict told"
+is $? 137 "a process above the memory limit of a user's step is killed"
+like "$out" "ran out of memory" "a user's task that ran out of memory is reported"
 out=$(mine --result "$tmpdir/result" -- true 2>&1)
 is $? 125 "a result where the user may not write is refused"
-like "$out" "--result: '$tmpdir/result' can't be written" "with the reason"
-like "$(mine --usage -- true 2>&1)" "memory" "usage is told"
-like "$(mine --device default -- true 2>&1)" "limits.devices: .*run as root" "devices are root's to limit"
-nothing_left "nothing is left"
+like "$out" "--result: '$tmpdir/result' can't be written" "the refusal of a result has the reason"
+like "$(mine --usage -- true 2>&1)" "memory" "a user's step reports its usage"
+like "$(mine --device default -- true 2>&1)" "limits.devices: .*run as root" "a device limit of a user's step is refused"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

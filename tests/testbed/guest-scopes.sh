@@ -30,20 +30,20 @@ no_scope() {
 }
 gone() { # NAME
 	ok "$1: systemd removes the scope" eventually no_scope
-	nothing_left "$1: nothing is left"
+	nothing_left "$1: the job leaves no cgroup, process or file behind"
 }
 stop() { # NAME
 	kill -TERM "$agent"
 	wait "$agent"
-	is $? 143 "$1: the step ends when it is told to"
+	is $? 143 "$1: the step ends by SIGTERM to its agent"
 }
 
 # ---- made, and gone ----------------------------------------------------------------------------
 
 eventually no_scope # of the question for $tracker
 like "$("$stepd" plugins 2>&1)" "cgroup v2 at $cg, each step in a scope that the system's systemd is asked for" \
-	"stepd plugins says that a step gets a scope"
-is "$(scopes)" "" "and makes none"
+	"stepd plugins reports that a step gets a scope"
+is "$(scopes)" "" "stepd plugins makes no scope"
 
 start
 unit=stepd-${node}_$job.0-$agent.scope
@@ -51,16 +51,16 @@ slice=/stepd.slice/$unit
 like "$(sed -n 's/^0:://p' "/proc/$agent/cgroup")" "^$slice(/stepd-agents)?\$" "the agent is in the scope"
 is "$(for pid in $("$stepctl" pids "$job.0"); do sed -n 's/^0:://p' "/proc/$pid/cgroup"; done | sort -u)" \
 	"$slice/stepd/job_$job/step_0/task_0
-$slice/stepd/job_$job/step_0/task_1" "the tasks, and their daemons, in their groups below"
+$slice/stepd/job_$job/step_0/task_1" "tasks and their daemons are in their cgroups below the scope"
 pid=$("$stepctl" pids "$job.0" | head -n 1)
-like "$("$stepctl" find "$pid")" "^$pid step $job.0 " "another process finds whose they are"
+like "$("$stepctl" find "$pid")" "^$pid step $job.0 " "stepctl find knows the tasks of a scope"
 show=$(systemctl show "$unit" -p Delegate -p Slice -p TasksMax -p CollectMode -p Description)
 for line in Delegate=yes Slice=stepd.slice TasksMax=infinity CollectMode=inactive-or-failed \
 	"Description=stepd: step $job.0 of root on $node"; do
 	like "$show" "^$line\$" "the scope has $line"
 done
-unlike "$(cat "/proc/$agent/maps")" libsystemd "libsystemd is not kept"
-is "$(cat "$tmpdir/err")" "" "nobody is warned"
+unlike "$(cat "/proc/$agent/maps")" libsystemd "the agent unloads libsystemd"
+is "$(cat "$tmpdir/err")" "" "a step in a scope gives no warning"
 
 members() {
 	for pid in $("$stepctl" pids "$job.0"); do
@@ -70,18 +70,18 @@ members() {
 before=$(members)
 systemctl daemon-reload
 systemctl daemon-reexec
-is "$(members)" "$before" "after a daemon-reload and a daemon-reexec all is where it was"
+is "$(members)" "$before" "a daemon-reload and a daemon-reexec move no process"
 stop "a step in a scope"
 gone "a step in a scope"
 
 out=$(LD_DEBUG=files step -- true 2>&1)
-like "$out" "libsystemd" "to ask for a scope libsystemd is loaded"
+like "$out" "libsystemd" "a step with a scope loads libsystemd"
 out=$(LD_DEBUG=files step --scope no -- grep ^0:: /proc/self/cgroup 2>&1)
-unlike "$out" "libsystemd" "with --scope no it is not"
-like "$out" "^0::/stepd/job_$job/step_0/task_0" "and the step hangs at the top"
+unlike "$out" "libsystemd" "a step with --scope no does not load libsystemd"
+like "$out" "^0::/stepd/job_$job/step_0/task_0" "a step with --scope no is below the top cgroup"
 step --scope yes -- sh -c '"$0" run --job "$1" --step 1 -- grep ^0:: /proc/self/cgroup' "$stepd" "$job" \
 	>"$tmpdir/out" 2>&1
-like "$(cat "$tmpdir/out")" "^0::/stepd/job_$job/step_1/task_0" "a step within a step asks for none"
+like "$(cat "$tmpdir/out")" "^0::/stepd/job_$job/step_1/task_0" "a step within a step gets no scope"
 gone "other steps"
 
 # ---- controllers: the agent in a leaf ----------------------------------------------------------
@@ -89,9 +89,9 @@ gone "other steps"
 start
 slice=/stepd.slice/stepd-${node}_$job.0-$agent.scope
 if grep -q memory $cg/cgroup.controllers; then
-	is "$(sed -n 's/^0:://p' "/proc/$agent/cgroup")" "$slice/stepd-agents" "with controllers the agent is in a leaf"
-	like "$(cat "$cg$slice/cgroup.subtree_control")" memory "and the scope hands them down"
-	like "$(ls "$cg$slice/stepd/job_$job/step_0")" "^memory.current\$" "to the step"
+	is "$(sed -n 's/^0:://p' "/proc/$agent/cgroup")" "$slice/stepd-agents" "the agent of a step with controllers is in a leaf"
+	like "$(cat "$cg$slice/cgroup.subtree_control")" memory "the scope of a step with controllers delegates them"
+	like "$(ls "$cg$slice/stepd/job_$job/step_0")" "^memory.current\$" "the step in a scope has the controllers"
 else
 	skip 3 "no controllers here"
 fi
@@ -104,15 +104,15 @@ start
 unit=stepd-${node}_$job.0-$agent.scope
 kill -9 $agent
 wait $agent 2>/dev/null
-is "$("$stepctl" pids "$job.0" | wc -l)" 4 "the agent killed: its tasks live"
-is "$(systemctl is-active "$unit")" active "and so does the scope"
+is "$("$stepctl" pids "$job.0" | wc -l)" 4 "the tasks of a killed agent in a scope live"
+is "$(systemctl is-active "$unit")" active "the scope of a killed agent stays active"
 out=$("$stepd" run --job "$job" --proctrack cgroup -- true 2>&1)
-is $? 125 "the step is not started again beside them"
-like "$out" "step $job.0 has processes that an agent left behind" "which is said"
-is "$("$stepctl" pids "$job.0" | wc -l)" 4 "they can still be listed"
+is $? 125 "the step of a killed agent is not started again beside its tasks"
+like "$out" "step $job.0 has processes that an agent left behind" "the refusal names the processes left behind"
+is "$("$stepctl" pids "$job.0" | wc -l)" 4 "the tasks of a killed agent in a scope are listed"
 systemctl kill --signal=KILL "$unit"
 eventually no_scope
-is "$(step -- echo again 2>&1)" again "once they have ended, and the scope with them, it is"
+is "$(step -- echo again 2>&1)" again "the step starts again once its tasks and the scope have ended"
 gone "the agent and then the tasks killed"
 
 # ---- a user ------------------------------------------------------------------------------------
@@ -128,17 +128,17 @@ like "$(as_stepper "$stepd" plugins 2>&1)" "each step in a scope that the user's
 	"a user's steps get scopes of the user's own systemd"
 out=$(as_stepper "$stepd" run --job "$job" -n 2 -- grep ^0:: /proc/self/cgroup 2>&1 | sort)
 like "$out" "^0::$manager/stepd.slice/stepd-${node}_$job.0-[0-9]*.scope/stepd/job_$job/step_0/task_1\$" \
-	"they hang below it, though the user came from outside"
+	"a user's steps are below the user's systemd, though the user came from outside"
 gone "the user's"
 out=$(as_stepper systemd-run --user --quiet --wait --pipe --collect --setenv=STEPD_RUNTIME_DIR="$tmpdir/run-stepper" \
 	"$stepd" run --job "$job" -- grep ^0:: /proc/self/cgroup 2>&1)
 like "$out" "^0::$manager/stepd.slice/stepd-${node}_$job.0-[0-9]*.scope/stepd/job_$job/step_0/task_0\$" \
-	"also from a unit of the user's that is not delegated"
+	"a user's steps get scopes from a unit that is not delegated"
 gone "the unit's"
 systemctl stop "user@$uid.service"
 out=$(as_stepper "$stepd" run --job "$job" -- true 2>&1)
 like "$out" "linuxproc.*no scope of systemd can be had.*(D-Bus socket '/run/user/$uid/bus'|connect to D-Bus .the user's.)" \
-	"without the user's systemd it is linuxproc, and said why"
+	"a user's step without a systemd uses linuxproc, and reports why"
 
 # ---- D-Bus that is not there, or does not answer -----------------------------------------------
 
@@ -147,14 +147,14 @@ refused() { # NAME REASON
 	step --step 1 --scope yes -- true >"$tmpdir/insists" 2>&1 &
 	insists=$!
 	out=$(step -- grep ^0:: /proc/self/cgroup 2>&1)
-	is $? 0 "$1: a step runs that does not insist on a scope"
-	like "$out" "^0::/stepd/job_$job/step_0/task_0" "$1: at the top"
-	like "$out" "warning: no scope of systemd can be had for the step: .*$2.*, ignoring\$" "$1: with a warning"
-	is "$(echo "$out" | grep -c warning)" 1 "$1: one"
+	is $? 0 "$1: a step that does not require a scope runs"
+	like "$out" "^0::/stepd/job_$job/step_0/task_0" "$1: the step is below the top cgroup"
+	like "$out" "warning: no scope of systemd can be had for the step: .*$2.*, ignoring\$" "$1: a warning reports that there is no scope"
+	is "$(echo "$out" | grep -c warning)" 1 "$1: the warning is given once"
 	wait $insists
-	is $? 125 "$1: who insists on a scope gets none"
-	like "$(cat "$tmpdir/insists")" "no scope of systemd can be had for the step: .*$2" "$1: which is said"
-	nothing_left "$1: nothing is left"
+	is $? 125 "$1: --scope yes is refused"
+	like "$(cat "$tmpdir/insists")" "no scope of systemd can be had for the step: .*$2" "$1: the refusal of --scope yes has the reason"
+	nothing_left "$1: a step without a scope leaves no cgroup, process or file behind"
 }
 DBUS_SYSTEM_BUS_ADDRESS=unix:path=$tmpdir/none
 export DBUS_SYSTEM_BUS_ADDRESS
@@ -179,17 +179,17 @@ late=$!
 sleep 6 # what "unusual" means is a time
 kill -CONT "$bus"
 wait $late
-is $? 0 "a bus that answers late: the step runs"
-like "$(cat "$tmpdir/out")" "^0::/stepd.slice/" "a bus that answers late: in its scope"
+is $? 0 "a step runs though the bus answers late"
+like "$(cat "$tmpdir/out")" "^0::/stepd.slice/" "a step is in its scope though the bus answers late"
 like "$(cat "$tmpdir/out")" "warning: systemd took [0-9]+ ms to start the step's scope .*, ignoring\$" \
-	"a bus that answers late: with a warning"
+	"a bus that answers late is a warning"
 gone "a bus that answers late"
 
 systemctl stop dbus.socket dbus.service 2>/dev/null
 refused "D-Bus stopped" "D-Bus"
 systemctl start dbus.socket
 out=$(step --scope yes -- true 2>&1)
-is "$? $out" "0 " "with D-Bus again there are scopes again"
+is "$? $out" "0 " "a step gets a scope once D-Bus is back"
 gone "D-Bus again"
 
 # ---- a node daemon is restarted ----------------------------------------------------------------
@@ -223,31 +223,31 @@ E
 	first=$(systemctl show -P MainPID "bed-$job")
 	systemctl restart "bed-$job"
 	isnt "$(systemctl show -P MainPID "bed-$job")" "$first" "$name: the daemon was restarted"
-	is "$(systemctl is-active "bed-$job")" active "$name: and is there"
+	is "$(systemctl is-active "bed-$job")" active "$name: the restarted daemon is active"
 }
 survives() {
-	is "$(members)" "$before" "$name: the step goes on, all where it was"
-	ok "$name: the agent too" kill -0 "$agent"
+	is "$(members)" "$before" "$name: the step's processes stay where they were"
+	ok "$name: the agent lives on" kill -0 "$agent"
 	kill -TERM "$agent"
 	eventually test -s "$tmpdir/$name.result"
-	like "$(cat "$tmpdir/$name.result")" '"reason": "signal"' "$name: and has its result"
+	like "$(cat "$tmpdir/$name.result")" '"reason": "signal"' "$name: the step has its result"
 	eventually no_scope
 	systemctl stop "bed-$job"
 	systemctl reset-failed "bed-$job" 2>/dev/null
-	nothing_left "$name: nothing is left"
+	nothing_left "$name: the job leaves no cgroup, process or file behind"
 }
 daemon "daemon-scope" auto
-like "$before" "/stepd.slice/stepd-${node}_$job.0-$agent.scope/" "a daemon in a plain unit: its steps are in scopes"
+like "$before" "/stepd.slice/stepd-${node}_$job.0-$agent.scope/" "the steps of a daemon in a plain unit are in scopes"
 survives
 daemon "daemon-yes" yes Delegate=yes
-like "$before" "/stepd.slice/stepd-${node}_$job.0-$agent.scope/" "in a delegated unit with scope yes, too"
+like "$before" "/stepd.slice/stepd-${node}_$job.0-$agent.scope/" "the steps of a daemon in a delegated unit with scope yes are in scopes"
 survives
 daemon "daemon-delegate" auto Delegate=yes KillMode=process
-like "$before" "/system.slice/bed-$job.service/stepd/job_$job/" "in a delegated unit they are below it"
+like "$before" "/system.slice/bed-$job.service/stepd/job_$job/" "the steps of a daemon in a delegated unit are below it"
 survives
 daemon "daemon-killed" auto Delegate=yes
-is "$(members)" "" "without KillMode=process they end with the daemon"
+is "$(members)" "" "the steps of a daemon without KillMode=process end with it"
 systemctl stop "bed-$job"
 rm -rf "${run:?}"/*
-nothing_left "and nothing is left"
+nothing_left "steps that end with their daemon leave no cgroup, process or file behind"
 done_testing

@@ -36,7 +36,7 @@ finish() { # NAME
 	kill -TERM "$agent" 2>/dev/null
 	wait "$agent"
 	exec 6>&- 7>&- 8<&- 9<&-
-	nothing_left "$1: nothing is left"
+	nothing_left "$1: the job leaves no cgroup, process or file behind"
 }
 asked() { # WORD WANTED NAME, of task 0
 	echo "$1" >&6
@@ -55,30 +55,30 @@ key() { # FILE KEY
 start --mem 64M
 like "$service" '^[0-9]+$' "the step has a service process in a group of its own"
 is "$(cat "$step_dir/memory.max" "$step_dir/members/memory.max" "$step_dir/service/memory.max" | tr '\n' ' ')" \
-	"67108864 max max " "the memory limit is that of the group above both"
-asked hog killed "a process of a task that goes beyond it is killed"
-is "$(key memory.events oom_kill)" 1 "one process is"
+	"67108864 max max " "the memory limit is set on the cgroup above members and service"
+asked hog killed "a process of a task above the memory limit is killed"
+is "$(key memory.events oom_kill)" 1 "one process is killed above the memory limit"
 serves "the service is not"
 ok "the agent reports which task ran out of memory" eventually grep -q "task 0 .* ran out of memory" "$tmpdir/err"
 ok "the limit is raised while the step runs" "$stepctl" set-limits "$job.0" --mem 512M
-is "$(cat "$step_dir/memory.max")" 536870912 "for both"
-asked hog whole "now there is enough"
+is "$(cat "$step_dir/memory.max")" 536870912 "set-limits changes the limit above members and service"
+asked hog whole "a process has its memory after the limit was raised"
 ok "and lowered" "$stepctl" set-limits "$job.0" --mem 64M
-asked hog killed "which holds"
+asked hog killed "a process above the task's new limit is killed"
 serves "the service has outlived that as well"
 
 # ---- suspended ---------------------------------------------------------------------------------
 
-ok "the step is suspended" "$stepctl" suspend "$job.0"
+ok "a step with a service is suspended" "$stepctl" suspend "$job.0"
 is "$(key members/cgroup.events frozen) $(key service/cgroup.events frozen) $(key cgroup.events frozen)" "1 0 0" \
-	"its members are frozen, its service is not"
+	"the members of a suspended step are frozen, its service is not"
 "$stepctl" usage --json "$job.0" >"$tmpdir/json"
 told=$(awk '/"tasks": \[/ { exit } $1 == "\"memory_bytes\":" { print $2 + 0; exit }' "$tmpdir/json")
 members=$(cat "$step_dir/members/memory.current") both=$(cat "$step_dir/memory.current")
 own=$(cat "$step_dir/service/memory.current")
 ok "the service has memory of its own ($own bytes)" test "$own" -gt 0
 ok "the usage is that of both ($told: $members and $own, $both together)" test "$told" -ge $((members + own / 2))
-ok "it is resumed" "$stepctl" resume "$job.0"
+ok "a step with a service is resumed" "$stepctl" resume "$job.0"
 finish "limited memory"
 
 # ---- all of the tasks, and not the service -----------------------------------------------------
@@ -86,17 +86,17 @@ finish "limited memory"
 start --mem 64M --oom-group
 echo hog >&6
 wait $agent
-is $? 137 "with --oom-group all tasks are killed"
-unlike "$(cat "$tmpdir/err")" "service" "the service is not, it ends with the step"
+is $? 137 "--oom-group kills all tasks"
+unlike "$(cat "$tmpdir/err")" "service" "--oom-group does not kill the service"
 finish "--oom-group"
 
 # ---- processes ---------------------------------------------------------------------------------
 
 start --pids 8
 is "$(cat "$step_dir/members/pids.max" "$step_dir/pids.max" | tr '\n' ' ')" "8 max " \
-	"the limit of processes is that of the members"
-isnt "$(cat "$step_dir/service/pids.max")" max "the service has another, for its threads"
-asked fork refused "they have no more"
+	"the limit of processes is set on the members"
+isnt "$(cat "$step_dir/service/pids.max")" max "the service has a limit of its own for its threads"
+asked fork refused "a fork of the members beyond the limit is refused"
 members=$("$stepctl" pids "$job.0" | wc -l)
 ok "than so many ($members)" test "$members" -le 8
 # Before Linux 6.11 in the group of who forks, since then in that of the limit.
@@ -104,7 +104,7 @@ ok "refused forks are counted" grep -q '^max [1-9]' "$step_dir/members/pids.even
 	"$step_dir/members/task_0/pids.events"
 serves "the service is none of them"
 ok "the limit is raised while the step runs" "$stepctl" set-limits "$job.0" --pids 30
-is "$(cat "$step_dir/members/pids.max")" 30 "for the members"
-asked fork forked "now there are enough"
+is "$(cat "$step_dir/members/pids.max")" 30 "set-limits changes the members' limit of processes"
+asked fork forked "a fork of the members within the new limit succeeds"
 finish "limited processes"
 done_testing

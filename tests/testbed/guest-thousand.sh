@@ -16,6 +16,6 @@ while [ $i -lt 1000 ]; do
 	i=$((i + 1))
 done
 is $failed 0 "a thousand steps run"
-is "$(groups)" "$before" "and no cgroup is left of them"
-nothing_left "nor anything else"
+is "$(groups)" "$before" "a thousand steps leave no cgroup behind"
+nothing_left "a thousand steps leave no process or file behind"
 done_testing

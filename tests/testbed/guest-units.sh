@@ -46,19 +46,19 @@ places() {
 out=$(unit Delegate=yes -- sh "$tmpdir/in-unit" 2>&1)
 is "$out" "$(places "$service")
 agent $service
-left:" "in a delegated unit the step hangs below the unit's own group, and nothing is left"
-nothing_left "nor after it"
+left:" "a step in a delegated unit is below the unit's own cgroup, and leaves none"
+nothing_left "a step in a delegated unit leaves no process or file behind"
 
 cat >"$tmpdir/without-scope" <<'E'
 "$stepd" run --job "$job" --proctrack cgroup --scope no -n 2 -- \
 	sh -c 'setsid sleep 99 & grep ^0:: /proc/self/cgroup' | sort
 E
 out=$(unit -- sh "$tmpdir/without-scope" 2>&1)
-is "$out" "$(places "")" "in a unit that is not delegated, without a scope, it hangs at the top"
-nothing_left "nothing is left there"
+is "$out" "$(places "")" "a step without a scope in a unit that is not delegated is below the top cgroup"
+nothing_left "a step in a unit that is not delegated leaves no cgroup, process or file behind"
 
 out=$(unit Delegate=yes -- "$stepd" plugins 2>&1)
-like "$out" "steps below /sys/fs/cgroup$service/stepd \(delegated to this process\)" "stepd plugins says so"
+like "$out" "steps below /sys/fs/cgroup$service/stepd \(delegated to this process\)" "stepd plugins reports the delegated unit's cgroup"
 
 # ---- cgroup namespaces -------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ like "$out" "steps below /sys/fs/cgroup$service/stepd \(delegated to this proces
 out=$(unit Delegate=yes -- unshare --cgroup sh "$tmpdir/in-unit" 2>&1)
 is "$out" "$(places "")
 agent /
-left:" "in a cgroup namespace the unit's group is the root, and the step hangs below it"
+left:" "a step in a cgroup namespace is below the unit's cgroup, which is the root"
 
 # With a mount of its own, as in a container.
 cat >"$tmpdir/own-mount" <<'E'
@@ -76,8 +76,8 @@ E
 out=$(unit Delegate=yes -- unshare --cgroup --mount sh "$tmpdir/own-mount" "$tmpdir/in-unit" 2>&1)
 is "$out" "$(places "")
 agent /
-left:" "with a mount of the namespace's own, too"
-nothing_left "nothing is left of either"
+left:" "a step in a cgroup namespace with its own mount is below the unit's cgroup"
+nothing_left "steps in cgroup namespaces leave no cgroup, process or file behind"
 
 # Seen from inside and from outside.
 cat >"$tmpdir/ask" <<'E'
@@ -96,13 +96,13 @@ eventually sh -c "[ \"\$('$stepctl' pids '$job.0' | wc -l)\" = 2 ]"
 pids=$("$stepctl" pids "$job.0" | sort -n)
 first=$("$stepctl" pids "$job.0" | head -n 1)
 found=$("$stepctl" find "$first")
-like "$found" "^$first step $job.0 task [01] .*\(proctrack/cgroup\)" "from outside the task is found"
+like "$found" "^$first step $job.0 task [01] .*\(proctrack/cgroup\)" "stepctl find outside of the cgroup namespace knows the task"
 echo now >"$tmpdir/asked"
 wait $!
 is "$(cat "$tmpdir/inside")" "$pids
 $found
 status 143" "inside the namespace the answers are the same"
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 
 # ---- a user ------------------------------------------------------------------------------------
 
@@ -110,21 +110,21 @@ as_user nobody
 out=$(unit Delegate=yes User=nobody -- sh "$tmpdir/in-unit" 2>&1)
 is "$out" "$(places "$service")
 agent $service
-left:" "as nobody in a delegated unit the step hangs below the unit's group"
-nothing_left "nothing is left"
+left:" "a step of nobody in a delegated unit is below the unit's cgroup"
+nothing_left "the job leaves no cgroup, process or file behind"
 
 out=$(unit User=nobody -- "$stepd" run --job "$job" --proctrack cgroup -- true 2>&1)
-isnt $? 0 "as nobody in one that is not delegated there is no cgroup"
-like "$out" "can't make a cgroup in '/sys/fs/cgroup'.*Delegate=yes" "which is said"
+isnt $? 0 "a step of nobody in a unit that is not delegated is refused"
+like "$out" "can't make a cgroup in '/sys/fs/cgroup'.*Delegate=yes" "the refusal in a unit that is not delegated has the remedy"
 like "$(unit User=nobody -- "$stepd" plugins 2>&1)" "can't make a cgroup in '/sys/fs/cgroup'.*Delegate=yes" \
-	"and stepd plugins names the remedy"
+	"stepd plugins has the remedy for a unit that is not delegated"
 out=$(unit User=nobody -- sh "$tmpdir/in-unit" auto 2>&1)
-like "$out" "linuxproc" "without being asked for it is linuxproc instead, and said"
+like "$out" "linuxproc" "a step of nobody without --proctrack uses linuxproc, and reports it"
 is "$(echo "$out" | tail -n 4)" "0::$service
 0::$service
 agent $service
-left:" "and the step runs in the unit's group"
-nothing_left "nothing is left"
+left:" "a step of nobody with linuxproc runs in the unit's cgroup"
+nothing_left "the job leaves no cgroup, process or file behind"
 
 # The user's own systemd.
 as_user stepper
@@ -139,13 +139,13 @@ timeout 120 systemd-run --user --quiet --wait --pipe --collect --unit="bed-$job"
 E
 	out=$(setpriv --reuid="$uid" --regid="$uid" --clear-groups sh "$tmpdir/as-user" 2>&1)
 	place=/user.slice/user-$uid.slice/user@$uid.service/app.slice/bed-$job.service
-	is "$out" "$(places "$place")" "in a delegated unit of a user's own systemd, without a scope, it hangs below that"
+	is "$out" "$(places "$place")" "a step without a scope in a delegated unit of a user's systemd is below it"
 	systemctl stop "user@$uid.service"
 else
 	not_ok "a user's systemd starts" "$(cat "$tmpdir/err")"
 fi
-nothing_left "nothing is left"
-is "$(find "$tmpdir"/run-* -mindepth 1)" "" "nor in the users' directories"
+nothing_left "the job leaves no cgroup, process or file behind"
+is "$(find "$tmpdir"/run-* -mindepth 1)" "" "the users' runtime directories are empty"
 STEPD_RUNTIME_DIR=$run
 
 # ---- systemd is reloaded -----------------------------------------------------------------------
@@ -161,15 +161,15 @@ for delegate in yes no; do
 	systemctl daemon-reload
 	systemctl daemon-reexec
 	is "$("$stepctl" pids "$job.0" | sort -n)" "$pids" \
-		"Delegate=$delegate: after a daemon-reload and a daemon-reexec the step is whole"
+		"Delegate=$delegate: a daemon-reload and a daemon-reexec end no process"
 	is "$(for pid in $pids; do grep ^0:: "/proc/$pid/cgroup"; done)" "$groups" \
-		"Delegate=$delegate: each process is where it was"
-	like "$groups" "/stepd/job_$job/step_0/task_1\$" "Delegate=$delegate: in its task's group"
+		"Delegate=$delegate: a daemon-reload and a daemon-reexec move no process"
+	like "$groups" "/stepd/job_$job/step_0/task_1\$" "Delegate=$delegate: a process is in its task's cgroup"
 	systemctl kill --kill-whom=main "bed-$job"
 	eventually sh -c "! systemctl -q is-active 'bed-$job'"
-	like "$(cat "$tmpdir/r")" '"reason":' "Delegate=$delegate: the step ends as it is told"
+	like "$(cat "$tmpdir/r")" '"reason":' "Delegate=$delegate: the step ends with a result"
 	rm -f "$tmpdir/r"
-	nothing_left "Delegate=$delegate: nothing is left"
+	nothing_left "Delegate=$delegate: the job leaves no cgroup, process or file behind"
 done
 
 # A unit that is stopped while its step runs: systemd ends what is below it.
@@ -177,5 +177,5 @@ systemd-run --quiet --collect --unit="bed-$job" -p Delegate=yes --setenv=STEPD_R
 	--setenv=STEPD_TEST_JOB "$stepd" run --job "$job" --proctrack cgroup -n 2 -- sleep 99
 eventually sh -c "[ \"\$('$stepctl' pids '$job.0' | wc -l)\" = 2 ]"
 ok "a unit with a running step stops" timeout 60 systemctl stop "bed-$job"
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

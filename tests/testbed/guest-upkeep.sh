@@ -14,7 +14,7 @@ sed "s|@stepctl@|$stepctl|" "$top_srcdir/systemd/stepd-clean.service.in" >$units
 cp "$top_srcdir/systemd/stepd-clean.timer" "$top_srcdir/systemd/stepd.slice" $units/
 names="stepd-clean.service stepd-clean.timer stepd-slurm-socket.service"
 # shellcheck disable=SC2086 # words
-is "$(cd $units && systemd-analyze verify --man=no $names 2>&1)" "" "the units are clean"
+is "$(cd $units && systemd-analyze verify --man=no $names 2>&1)" "" "systemd-analyze finds no fault in the units"
 systemctl daemon-reload
 systemd-tmpfiles --create "$top_srcdir/systemd/stepd.conf"
 unset STEPD_RUNTIME_DIR # units have the default
@@ -62,9 +62,9 @@ rm -r $units/stepd-clean.timer.d
 systemctl daemon-reload
 systemctl start stepd-clean.timer
 next=$(systemctl show -P NextElapseUSecMonotonic stepd-clean.timer)
-isnt "$next" "" "with its own times it waits for the next ($next)"
+isnt "$next" "" "the timer waits for its next time ($next)"
 systemctl stop stepd-clean.timer
-is "$(failed)" "" "nothing of it has failed"
+is "$(failed)" "" "the timer leaves no failed unit"
 
 # ---- sockets for Slurm's clients -----------------------------------------------------------------
 unit='stepd-slurm-socket.service'
@@ -78,7 +78,7 @@ connects() {
 agent=$!
 eventually running 0
 ok "the adapter starts, and is ready" timeout 60 systemctl start $unit
-is "$(shows ActiveState)" active "it is active"
+is "$(shows ActiveState)" active "the adapter's unit is active"
 ok "a step has a socket, at which it answers" eventually connects
 main=$(shows MainPID)
 [ "$main" -gt 1 ] || bail "its pid is '$main'"
@@ -95,9 +95,9 @@ no_socket() {
 }
 ok "the socket goes with the step" eventually no_socket
 ok "stopped" timeout 60 systemctl stop $unit
-is "$(shows Result)" success "it ends well"
+is "$(shows Result)" success "the adapter's unit ends with success"
 ok "and leaves nothing" test ! -e $spool
-is "$(failed)" "" "nothing of it has failed"
+is "$(failed)" "" "the adapter leaves no failed unit"
 ok "nothing is left of the step" tidy
 # shellcheck disable=SC2086 # words
 (cd $units && rm $names stepd.slice)

@@ -82,7 +82,7 @@ compare() { # SUFFIX TASK WHAT
 		most=$(key "$tmpdir/after$1" "$name")
 		got=$(value "$name" "$2")
 		if [ -n "$least" ] && [ -n "$got" ] && [ "$got" -ge "$least" ] && [ "$got" -le "$most" ]; then
-			ok "$3: $name is that of the file"
+			ok "$3: $name is that of the cgroup's file"
 		else
 			not_ok "$3: $name is that of the file" "got '$got', the file had '$least', then '$most'"
 		fi
@@ -99,8 +99,8 @@ is "$(value pids_max_events)" "$(($(value pids_max_events 0) + $(value pids_max_
 for name in cpu_throttled_usec io_read_bytes io_write_bytes pids_max_events page_faults; do
 	ok "$name has something to tell" test "$(value $name 1)" -gt 0
 done
-is "$(value processes) $(value processes 1)" "2 1" "processes are those that live"
-unlike "$(sed 's/.*_sources//' "$tmpdir/json")" '"(proc|rusage)"' "all of it comes from the cgroups"
+is "$(value processes) $(value processes 1)" "2 1" "usage counts the processes that live"
+unlike "$(sed 's/.*_sources//' "$tmpdir/json")" '"(proc|rusage)"' "all values of usage come from the cgroups"
 kill -TERM $agent
 wait $agent
 like "$(grep -A3 '"rank": 1' "$tmpdir/r")" '"pid"' "the result has the task"
@@ -108,7 +108,7 @@ cp "$tmpdir/r" "$tmpdir/json"
 ok "its values at the end are no less than before" test "$(value io_write_bytes 1)" -ge \
 	"$(key "$tmpdir/before.1" io_write_bytes)"
 is "$(value pids_max_events)" "$(($(value pids_max_events 0) + $(value pids_max_events 1)))" \
-	"and the step's are still those of its tasks"
+	"the values of the step are still those of its tasks"
 
 # ---- out of memory ------------------------------------------------------------------------------
 cat >"$tmpdir/hog" <<'X'
@@ -125,36 +125,36 @@ X
 two="[ \$SLURM_PROCID = 1 ] || exec"
 step -n 2 --result "$tmpdir/r" -- sh -c "$two true; sh $tmpdir/hog; exit 0" 2>"$tmpdir/err"
 is $? 0 "a task whose child is killed for want of memory ends as it will"
-like "$(grep -A6 '"rank": 1' "$tmpdir/r")" '"text": "exited with status 0, out of memory"' "its text tells it"
-like "$(grep -A9 '"rank": 1' "$tmpdir/r")" '"oom_killed": true' "and its verdict"
-like "$(grep -A9 '"rank": 0' "$tmpdir/r")" '"oom_killed": false' "the other task has the other verdict"
-is "$(grep -c '"oom_killed": true' "$tmpdir/r")" 2 "the step has the task's"
-like "$(cat "$tmpdir/r")" '"reason": "completed"' "and has ended by itself"
+like "$(grep -A6 '"rank": 1' "$tmpdir/r")" '"text": "exited with status 0, out of memory"' "the text of a task whose child ran out of memory reports it"
+like "$(grep -A9 '"rank": 1' "$tmpdir/r")" '"oom_killed": true' "a task whose child ran out of memory has oom_killed"
+like "$(grep -A9 '"rank": 0' "$tmpdir/r")" '"oom_killed": false' "the other task does not have oom_killed"
+is "$(grep -c '"oom_killed": true' "$tmpdir/r")" 2 "the step has the task's oom_killed"
+like "$(cat "$tmpdir/r")" '"reason": "completed"' "the step of a task whose child ran out of memory completed"
 like "$(cat "$tmpdir/err")" 'task 1 \(pid [0-9]+\) ran out of memory: the kernel killed 1 process of it; the most it had was 16\.0 MiB' \
-	"the log names task, pid and peak"
-is "$(grep -c 'ran out of memory' "$tmpdir/err")" 1 "once"
+	"the log of a task that ran out of memory names task, pid and peak"
+is "$(grep -c 'ran out of memory' "$tmpdir/err")" 1 "a task that ran out of memory is logged once"
 cp "$tmpdir/r" "$tmpdir/json"
-is "$(value oom_kills) $(value oom_kills 0) $(value oom_kills 1)" "1 0 1" "the counts are there"
-is "$(value memory_peak_bytes 1)" 16777216 "and the peak, which is the limit"
+is "$(value oom_kills) $(value oom_kills 0) $(value oom_kills 1)" "1 0 1" "usage has the counts of OOM kills"
+is "$(value memory_peak_bytes 1)" 16777216 "usage has the peak memory, which is the limit"
 
 step -n 2 --result "$tmpdir/r" -- sh -c "$two true; sh $tmpdir/hog nested; exit 7" 2>"$tmpdir/err"
-is $? 7 "killed in a group of the task's own making"
-like "$(grep -A9 '"rank": 1' "$tmpdir/r")" '"oom_killed": true' "it counts for the task"
+is $? 7 "a step whose task's own cgroup runs out of memory ends with the task's status"
+like "$(grep -A9 '"rank": 1' "$tmpdir/r")" '"oom_killed": true' "an OOM kill in a task's own cgroup counts for the task"
 
 step -n 2 -- sh -c "$two true; exec sh $tmpdir/hog" 2>"$tmpdir/err"
-like "$(cat "$tmpdir/err")" 'task 1 .*ran out of memory' "the log tells it where nobody asked for usage"
+like "$(cat "$tmpdir/err")" 'task 1 .*ran out of memory' "an OOM kill is logged without --usage"
 
 step -n 2 --oom-kill-step --result "$tmpdir/r" -- sh -c "$two sleep 99; sh $tmpdir/hog; exec sleep 99" 2>"$tmpdir/err"
 is $? 122 "--oom-kill-step ends the step"
-like "$(cat "$tmpdir/r")" '"reason": "oom"' "with its reason"
-like "$(grep -A3 '"rank": 0' "$tmpdir/r")" 'on request"' "the other task on request"
-like "$(cat "$tmpdir/err")" "a task ran out of memory: ending the step" "which the log tells"
+like "$(cat "$tmpdir/r")" '"reason": "oom"' "the reason of --oom-kill-step is oom"
+like "$(grep -A3 '"rank": 0' "$tmpdir/r")" 'on request"' "--oom-kill-step ends the other task on request"
+like "$(cat "$tmpdir/err")" "a task ran out of memory: ending the step" "the log reports --oom-kill-step"
 
 # The step's own limit: who was killed is known all the same.
 step -n 2 --mem 24M --mem-swap 0 --result "$tmpdir/r" -- sh -c "$two sleep 3; tail /dev/zero; exit 0" 2>"$tmpdir/err"
-is $? 0 "under the step's limit"
-like "$(grep -A9 '"rank": 1' "$tmpdir/r")" '"oom_killed": true' "the task that was killed has the verdict"
-like "$(grep -A9 '"rank": 0' "$tmpdir/r")" '"oom_killed": false' "and not the other one"
+is $? 0 "a step with an OOM kill by its own limit ends with its tasks' status"
+like "$(grep -A9 '"rank": 1' "$tmpdir/r")" '"oom_killed": true' "the task killed by the step's limit has oom_killed"
+like "$(grep -A9 '"rank": 0' "$tmpdir/r")" '"oom_killed": false' "the other task does not have oom_killed by the step's limit"
 cp "$tmpdir/r" "$tmpdir/json"
 is "$(value memory_peak_bytes)" 25165824 "the step's peak is its limit"
 
@@ -164,14 +164,14 @@ echo 16M >"$g/memory.max"
 exec tail /dev/zero
 X
 step -n 2 --oom-kill-step --result "$tmpdir/r" -- sh -c "$two sleep 99; exec sh $tmpdir/own" 2>"$tmpdir/err"
-is $? 122 "the same where it is the task's first process"
-like "$(grep -A3 '"rank": 1' "$tmpdir/r")" '"killed by signal 9 \(KILL\), out of memory"' "whose own end it was"
+is $? 122 "--oom-kill-step ends the step where a task's first process is killed"
+like "$(grep -A3 '"rank": 1' "$tmpdir/r")" '"killed by signal 9 \(KILL\), out of memory"' "the text of a task whose first process is killed reports it"
 step --oom-kill-step -- sh "$tmpdir/own" 2>"$tmpdir/err"
-is $? 122 "or the step's only one"
+is $? 122 "--oom-kill-step ends the step where its only process is killed"
 
 # What a task has left behind, when the task itself has ended.
 step -n 1 --wait-background --result "$tmpdir/r" -- sh -c "(sh $tmpdir/hog) & exit 0" 2>"$tmpdir/err"
 like "$(cat "$tmpdir/r")" '"text": "exited with status 0, out of memory"' \
 	"what a task left behind counts for it after its end"
-nothing_left "nothing is left"
+nothing_left "the job leaves no cgroup, process or file behind"
 done_testing
