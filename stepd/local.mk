@@ -150,21 +150,9 @@ libagent_la_SOURCES = \
 	stepd/binding/binding_env.c \
 	stepd/binding/placement.c stepd/binding/placement.h \
 	stepd/binding/topology.c stepd/binding/topology.h \
-	stepd/frontend/act.c \
-	stepd/frontend/ask.c \
-	stepd/frontend/carry.c \
-	stepd/frontend/change.c \
-	stepd/frontend/find.c \
-	stepd/frontend/follow.c \
-	stepd/frontend/listing.c stepd/frontend/listing.h \
-	stepd/frontend/methods.c stepd/frontend/methods.h \
-	stepd/frontend/methods_impl.h \
+	stepd/frontend/frontends.c stepd/frontend/frontends.h \
 	stepd/frontend/mpi_requests.c stepd/frontend/mpi_requests.h \
-	stepd/frontend/notify.c \
-	stepd/frontend/params.c \
-	stepd/frontend/processes.c \
-	stepd/frontend/table.c \
-	stepd/frontend/usage.c \
+	stepd/frontend/varlink.c stepd/frontend/varlink.h \
 	stepd/launch/batch.c stepd/launch/batch.h \
 	stepd/launch/child.c stepd/launch/child.h \
 	stepd/launch/environ.c stepd/launch/environ.h \
@@ -178,6 +166,18 @@ libagent_la_SOURCES = \
 	stepd/loop/pausable.c stepd/loop/pausable.h \
 	stepd/loop/pri_watch.c stepd/loop/pri_watch.h \
 	stepd/loop/worker.c stepd/loop/worker.h \
+	stepd/operations/change.c \
+	stepd/operations/describe.c \
+	stepd/operations/find.c \
+	stepd/operations/follow.c \
+	stepd/operations/list.c stepd/operations/list.h \
+	stepd/operations/operations.c stepd/operations/operations.h \
+	stepd/operations/operations_impl.h \
+	stepd/operations/params.c \
+	stepd/operations/reexec.c \
+	stepd/operations/signal.c \
+	stepd/operations/table.c \
+	stepd/operations/usage.c \
 	stepd/process/identity.c stepd/process/identity.h \
 	stepd/process/process.c stepd/process/process.h \
 	stepd/process/stdfd.c stepd/process/stdfd.h \
@@ -203,9 +203,9 @@ libagent_la_SOURCES = \
 	stepd/step/agent.c stepd/step/agent.h \
 	stepd/step/agent_impl.c stepd/step/agent_impl.h \
 	stepd/step/closing.c stepd/step/closing.h \
+	stepd/step/container.c stepd/step/container.h \
 	stepd/step/continue.c \
 	stepd/step/ending.c stepd/step/ending.h \
-	stepd/step/ending_save.c \
 	stepd/step/exit_watch.c stepd/step/exit_watch.h \
 	stepd/step/frontend.c stepd/step/frontend.h \
 	stepd/step/successor.c stepd/step/successor.h \
@@ -214,22 +214,17 @@ libagent_la_SOURCES = \
 	stepd/step/join_request.c stepd/step/join_request.h \
 	stepd/step/supervisor_line.c stepd/step/supervisor_line.h \
 	stepd/step/killseq.c stepd/step/killseq.h \
-	stepd/step/limit_signal.c stepd/step/limit_signal.h \
 	stepd/step/member_watch.c stepd/step/member_watch.h \
 	stepd/step/mpi_link.c stepd/step/mpi_link.h \
 	stepd/step/mpi_streams.c stepd/step/mpi_streams.h \
 	stepd/step/reaping.c stepd/step/reaping.h \
 	stepd/step/reexec.c stepd/step/reexec.h \
-	stepd/step/reexec_program.c \
 	stepd/step/reexec_save.c \
 	stepd/step/requests.c stepd/step/requests.h \
-	stepd/step/requests_save.c \
-	stepd/step/requests_work.c \
 	stepd/step/result.c stepd/step/result.h \
 	stepd/step/service.c stepd/step/service.h \
 	stepd/step/singletons.c stepd/step/singletons.h \
-	stepd/step/suspend.c stepd/step/suspend.h \
-	stepd/step/suspend_save.c
+	stepd/step/suspend.c stepd/step/suspend.h
 libagent_la_LIBADD = libcontrol.la libmpilink.la libstepdsystemd.la libnode.la $(JANSSON_LIBS) $(EV_LIBS)
 
 sbin_PROGRAMS += stepd/cli/stepd

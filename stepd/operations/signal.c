@@ -10,7 +10,7 @@
 #include "proctrack/proctrack.h"
 #include "stepd/base/log.h"
 #include "stepd/base/signals.h"
-#include "stepd/frontend/methods_impl.h"
+#include "stepd/operations/operations_impl.h"
 #include "stepd/record/report.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/spec/spec.h"
@@ -19,40 +19,33 @@
 
 #define GRACE_MS_MAX 3153600000000 /* a century, as in a spec */
 
-/* Signals of the step's owner that may wait at a time, also where who asked has gone: each takes
- * memory, and what root asks meanwhile waits behind them. */
+/* Signals of the step's owner that may wait at a time, also where the caller has gone: each takes
+ * memory, and what root requests meanwhile waits behind them. */
 #define OWNERS_SIGNALS_MAX 64
 
 /* ---- Signal --------------------------------------------------------------------------------- */
 
 struct signal_call {
-	struct kept kept;
+	struct pending pending;
 	pid_t pid;      /* 0: not to one process */
 	uint32_t rank;  /* the first of those that were chosen */
 	bool some_only; /* ranks were chosen */
 	bool counted;   /* as one of the owner's */
 };
 
-static void clear_signal(struct kept *kept)
+static void signal_clear(struct pending *pending)
 {
-	if (((struct signal_call *)kept)->counted)
-		kept->m->owners_signals--;
+	if (((struct signal_call *)pending)->counted)
+		pending->o->owners_signals--;
 }
 
-static bool is_owners(const struct control_call *call)
+static struct signal_call *signal_call_new(struct operations *o, struct op_call *call)
 {
-	const uid_t uid = control_call_peer(call)->uid;
+	struct signal_call *s = pending_new(o, call, PENDING_SIGNAL, sizeof(*s), signal_clear);
 
-	return uid != 0 && uid != geteuid();
-}
-
-static struct signal_call *new_signal_call(struct methods *m, struct control_call *call)
-{
-	struct signal_call *s = kept_new(m, call, KEPT_SIGNAL, sizeof(*s), clear_signal);
-
-	if (s && is_owners(call)) {
+	if (s && call->is_of_owner) {
 		s->counted = true;
-		m->owners_signals++;
+		o->owners_signals++;
 	}
 	return s;
 }
@@ -64,24 +57,25 @@ static void on_signalled(int r, const struct err *err, void *userdata)
 	assert(s);
 	/* A step without a process (an extern one) has been sent it, and so was what is killed. */
 	if (r == 0 || r == -ECANCELED || (r == -ESRCH && !s->pid && !s->some_only))
-		kept_reply_take(&s->kept, NULL);
+		pending_reply_take(&s->pending, NULL);
 	else if (r == -ESRCH && s->pid)
-		kept_error_take(&s->kept, "NoSuchProcess", json_pack("{s:i}", "pid", (int)s->pid));
+		pending_fail_take(&s->pending, OP_NO_SUCH_PROCESS, -ESRCH,
+			json_pack("{s:i}", "pid", (int)s->pid));
 	else if (r == -ESRCH)
-		kept_error_take(
-			&s->kept, "NoSuchTask", json_pack("{s:I}", "rank", (json_int_t)s->rank));
+		pending_fail_take(&s->pending, OP_NO_SUCH_TASK, -ESRCH,
+			json_pack("{s:I}", "rank", (json_int_t)s->rank));
 	else if (r == -EOPNOTSUPP)
-		kept_error_take(&s->kept, "NotSupported",
+		pending_fail_take(&s->pending, OP_NOT_SUPPORTED, r,
 			json_pack("{s:o}", "message", report_json_text(err->text)));
 	else
-		kept_error_take(&s->kept, "Failed", pack_failed(r, err->text));
+		pending_fail(&s->pending, r, err->text);
 }
 
-static void queue_signal(struct methods *m, struct control_call *call, int signal,
-	const struct request_target *target)
+static void queue_signal(
+	struct operations *o, struct op_call *call, int signal, const struct request_target *target)
 {
-	struct signal_call *s = new_signal_call(m, call);
-	struct request_answer asker = {.fn = on_signalled, .userdata = s};
+	struct signal_call *s = signal_call_new(o, call);
+	struct request_answer answer = {.fn = on_signalled, .userdata = s};
 	struct err err = ERR_INIT;
 	int r;
 
@@ -90,14 +84,14 @@ static void queue_signal(struct methods *m, struct control_call *call, int signa
 	s->pid = target->pid;
 	s->some_only = target->ranks_count > 0;
 	s->rank = s->some_only ? target->ranks[0] : 0;
-	if (s->counted && m->owners_signals > OWNERS_SIGNALS_MAX) {
+	if (s->counted && o->owners_signals > OWNERS_SIGNALS_MAX) {
 		(void)err_say(&err, -EAGAIN,
 			"%d signals of the step's owner wait for their turn: try again later",
 			OWNERS_SIGNALS_MAX);
 		on_signalled(-EAGAIN, &err, s);
 		return;
 	}
-	r = requests_add_signal(&m->a->suspend.requests, signal, target, &asker);
+	r = requests_add_signal(&o->a->requests, signal, target, &answer);
 	if (r < 0) {
 		(void)err_set(&err, r, "can't send the signal");
 		on_signalled(r, &err, s);
@@ -105,10 +99,10 @@ static void queue_signal(struct methods *m, struct control_call *call, int signa
 }
 
 /* Whose turn has not come: the request waits with the others, under its number in their queue. */
-json_t *signal_save_call(const struct kept *kept)
+json_t *signal_save_call(const struct pending *pending)
 {
-	const struct signal_call *s = (const struct signal_call *)kept;
-	int64_t number = requests_number_of(&kept->m->a->suspend.requests, s);
+	const struct signal_call *s = (const struct signal_call *)pending;
+	int64_t number = requests_number_of(&pending->o->a->requests, s);
 
 	if (number < 0)
 		return NULL;
@@ -116,35 +110,34 @@ json_t *signal_save_call(const struct kept *kept)
 		"rank", (json_int_t)s->rank, "some_only", (int)s->some_only);
 }
 
-void signal_resume_call(struct methods *m, struct control_call *call, const json_t *state)
+void signal_resume_call(struct operations *o, struct op_call *call, const json_t *state)
 {
-	struct signal_call *s = new_signal_call(m, call);
-	struct request_answer asker = {.fn = on_signalled, .userdata = s};
+	struct signal_call *s = signal_call_new(o, call);
+	struct request_answer answer = {.fn = on_signalled, .userdata = s};
 
 	if (!s)
 		return;
 	s->pid = (pid_t)handover_get_int(state, "pid", 0);
 	s->rank = (uint32_t)handover_get_int(state, "rank", 0);
 	s->some_only = handover_get_bool(state, "some_only", false);
-	if (!requests_set_answer(
-		    &m->a->suspend.requests, handover_get_int(state, "request", -1), &asker))
-		kept_error_take(&s->kept, "Failed",
-			pack_failed(-ECANCELED, "the agent has executed a new program meanwhile"));
+	if (!requests_set_answer(&o->a->requests, handover_get_int(state, "request", -1), &answer))
+		pending_fail(
+			&s->pending, -ECANCELED, "the agent has executed a new program meanwhile");
 }
 
 /* Waits for nothing: neither for what is under way nor for its turn. */
-static void kill_all(struct methods *m, struct control_call *call)
+static void kill_all(struct operations *o, struct op_call *call)
 {
-	int r = ending_send_kill(m->a);
+	int r = ending_send_kill(o->a);
 
 	if (r < 0 && r != -ESRCH)
-		answer_failed(call, r, "can't send KILL to the step");
+		op_fail(call, r, "can't send KILL to the step");
 	else
-		control_reply_take(call, NULL);
+		op_reply_take(call, NULL);
 }
 
 /* ranks and pid exclude each other, and start_ticks goes with pid. */
-static bool check_target(struct control_call *call, const json_t *parameters)
+static bool check_target(struct op_call *call, const json_t *parameters)
 {
 	const char *wrong = NULL;
 
@@ -153,59 +146,58 @@ static bool check_target(struct control_call *call, const json_t *parameters)
 	else if (param_is_given(parameters, "start_ticks") && !param_is_given(parameters, "pid"))
 		wrong = "start_ticks";
 	if (wrong)
-		answer_invalid(call, wrong);
+		op_fail_parameter(call, wrong);
 	return !wrong;
 }
 
-static void send_to_ranks(struct methods *m, struct control_call *call, int signal,
+static void send_to_ranks(struct operations *o, struct op_call *call, int signal,
 	const struct rank_choice *choice, struct request_target *target)
 {
-	struct rank_choice all = {.count = m->a->tasks.n};
+	struct rank_choice all = {.count = o->a->tasks.n};
 	_cleanup_free_ uint32_t *ranks = NULL;
 
 	if (!choice->bits)
 		choice = &all;
 	if (choice->count == 0) {
-		answer_not_supported(call, "the step has no tasks, and so no first processes");
+		op_fail_unsupported(call, "the step has no tasks, and so no first processes");
 		return;
 	}
-	ranks = rank_choice_list(m->a, choice);
+	ranks = rank_choice_list(o->a, choice);
 	if (!ranks) {
-		control_no_memory(call);
+		op_fail_no_memory(call);
 		return;
 	}
 	target->whom = REQUEST_TASKS;
 	target->ranks = ranks;
 	target->ranks_count = choice->count;
-	queue_signal(m, call, signal, target);
+	queue_signal(o, call, signal, target);
 }
 
-void method_signal(struct control_call *call, const json_t *parameters, void *userdata)
+void op_signal(struct op_call *call, const json_t *parameters, struct operations *o)
 {
 	_cleanup_rank_choice_ struct rank_choice choice = {0};
-	struct methods *m = userdata;
 	int signal = signals_parse(param_text(parameters, "signal"));
 	struct request_target target = {.alone = param_bool(parameters, "leader", false)};
 
-	if (!methods_can_act(call, m->a) || !check_target(call, parameters))
+	if (!op_can_act(call, o->a) || !check_target(call, parameters))
 		return;
 	if (signal < 1 || signal >= _NSIG) {
-		answer_invalid(call, "signal");
+		op_fail_parameter(call, "signal");
 		return;
 	}
 	if (!param_pid(call, parameters, "pid", &target.pid) ||
 		!param_start_ticks(call, parameters, &target.start_ticks) ||
-		!param_ranks(m->a, call, parameters, &choice))
+		!param_ranks(o->a, call, parameters, &choice))
 		return;
 	if (target.pid) {
 		target.whom = REQUEST_PROCESS;
-		queue_signal(m, call, signal, &target);
+		queue_signal(o, call, signal, &target);
 	} else if (choice.bits || target.alone) {
-		send_to_ranks(m, call, signal, &choice, &target);
+		send_to_ranks(o, call, signal, &choice, &target);
 	} else if (signal == SIGKILL) {
-		kill_all(m, call);
+		kill_all(o, call);
 	} else {
-		queue_signal(m, call, signal, &target);
+		queue_signal(o, call, signal, &target);
 	}
 }
 
@@ -223,7 +215,7 @@ static void set_grace(struct spec_kill *steps, size_t count, uint64_t grace_ms)
 	}
 }
 
-/* The sequence that is asked for; NULL, and 0, where it is the step's own. */
+/* The sequence that is requested; NULL, and 0, where it is the step's own. */
 static int make_sequence(const struct agent *a, const json_t *parameters,
 	struct spec_kill **ret_steps, size_t *ret_count, const char **ret_wrong)
 {
@@ -247,96 +239,82 @@ static int make_sequence(const struct agent *a, const json_t *parameters,
 	return 0;
 }
 
-void method_terminate(struct control_call *call, const json_t *parameters, void *userdata)
+void op_terminate(struct op_call *call, const json_t *parameters, struct operations *o)
 {
-	struct methods *m = userdata;
 	int64_t grace_ms = param_int(parameters, "grace_ms", 0);
 	struct spec_kill *steps = NULL;
 	const char *wrong;
 	size_t count = 0;
 	int r;
 
-	if (m->a->state == AGENT_DRAINING && mpi_link_is_open(m->a)) {
-		log_info(m->a->log, "asked by uid %u not to wait for the step's other nodes",
-			control_call_peer(call)->uid);
-		control_reply_take(call, NULL);
-		ending_leave_nodes(m->a);
+	if (o->a->state == AGENT_DRAINING && mpi_link_is_open(o->a)) {
+		log_info(o->a->log, "uid %u requests not to wait for the step's other nodes",
+			call->uid);
+		op_reply_take(call, NULL);
+		ending_leave_nodes(o->a);
 		return;
 	}
-	if (!methods_can_act(call, m->a))
+	if (!op_can_act(call, o->a))
 		return;
 	if (grace_ms < 0 || grace_ms > GRACE_MS_MAX) {
-		answer_invalid(call, "grace_ms");
+		op_fail_parameter(call, "grace_ms");
 		return;
 	}
-	r = make_sequence(m->a, parameters, &steps, &count, &wrong);
+	r = make_sequence(o->a, parameters, &steps, &count, &wrong);
 	if (r == -ENOMEM) {
-		control_no_memory(call);
+		op_fail_no_memory(call);
 		return;
 	}
 	if (r < 0) {
-		answer_invalid(call, wrong);
+		op_fail_parameter(call, wrong);
 		return;
 	}
 	if (param_is_given(parameters, "grace_ms"))
 		set_grace(steps, count, (uint64_t)grace_ms);
-	log_info(m->a->log, "asked to end the step by uid %u", control_call_peer(call)->uid);
-	control_reply_take(call, NULL);
-	ending_terminate_take(m->a, steps, count);
+	log_info(o->a->log, "uid %u requests the end of the step", call->uid);
+	op_reply_take(call, NULL);
+	ending_terminate_take(o->a, steps, count);
 }
 
 /* ---- Suspend, Resume ------------------------------------------------------------------------ */
 
-void method_suspend(struct control_call *call, const json_t *parameters, void *userdata)
+void op_suspend(struct op_call *call, const json_t *parameters, struct operations *o)
 {
-	struct methods *m = userdata;
-
 	(void)parameters;
-	if (m->a->state != AGENT_RUNNING)
-		answer_wrong_state(call, m->a, "the step is ending");
-	else if (kept_new(m, call, KEPT_SUSPEND, sizeof(struct kept), NULL))
-		suspend_ask(m->a);
+	if (o->a->state != AGENT_RUNNING)
+		op_fail_state(call, o->a, "the step is ending");
+	else if (pending_new(o, call, PENDING_SUSPEND, sizeof(struct pending), NULL))
+		suspend_request(o->a);
 }
 
-void method_resume(struct control_call *call, const json_t *parameters, void *userdata)
+void op_resume(struct op_call *call, const json_t *parameters, struct operations *o)
 {
-	struct methods *m = userdata;
-
 	(void)parameters;
-	if (!methods_can_act(call, m->a))
+	if (!op_can_act(call, o->a))
 		return;
-	if (kept_new(m, call, KEPT_RESUME, sizeof(struct kept), NULL))
-		suspend_resume(m->a);
+	if (pending_new(o, call, PENDING_RESUME, sizeof(struct pending), NULL))
+		suspend_resume(o->a);
 }
 
-static void answer_suspended(struct kept *kept, bool suspend, int code, const char *why)
+static void reply_suspended(struct pending *pending, bool suspend, int code, const char *why)
 {
 	if (!why)
-		kept_reply_take(kept, NULL);
+		pending_reply_take(pending, NULL);
 	else if (suspend)
-		kept_error_take(kept, "SuspendFailed",
+		pending_fail_take(pending, OP_SUSPEND_FAILED, code,
 			json_pack("{s:o}", "message", report_json_text(why)));
 	else
-		kept_error_take(kept, "Failed", pack_failed(code, why));
+		pending_fail(pending, code, why);
 }
 
-static struct kept *find_kept(struct methods *m, enum kept_kind kind)
+/* Those that wait now: a reply may bring the next call, or lose another. */
+void operations_suspended(struct operations *o, bool suspend, int code, const char *why)
 {
-	struct kept *kept;
+	enum pending_kind kind = suspend ? PENDING_SUSPEND : PENDING_RESUME;
+	struct pending *pending;
 
-	for (kept = m->kept; kept && kept->kind != kind; kept = kept->next)
-		;
-	return kept;
-}
-
-/* Those that wait now: an answer may bring the next call, or lose another. */
-void methods_suspended(struct methods *m, bool suspend, int code, const char *why)
-{
-	enum kept_kind kind = suspend ? KEPT_SUSPEND : KEPT_RESUME;
-	struct kept *kept;
-
-	while (m && (kept = find_kept(m, kind)))
-		kept->kind = KEPT_ANSWERED;
-	while (m && (kept = find_kept(m, KEPT_ANSWERED)))
-		answer_suspended(kept, suspend, code, why);
+	while ((pending = pending_find(o, kind)))
+		pending->kind = PENDING_DONE;
+	while ((pending = pending_find(o, PENDING_DONE)))
+		reply_suspended(pending, suspend, code, why);
 }

@@ -1,70 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Parameters beyond their types, and errors.
+ * Parameters beyond their types.
  */
 #include <limits.h>
 #include <string.h>
 
 #include "stepd/api/proctrack.h"
 #include "stepd/base/parse.h"
-#include "stepd/frontend/methods_impl.h"
-#include "stepd/record/report.h"
+#include "stepd/operations/operations_impl.h"
 #include "stepd/spec/rank_bits.h"
-#include "stepd/step/mpi_link.h"
-
-/* ---- errors ---------------------------------------------------------------------------------- */
-
-void answer_invalid(struct control_call *call, const char *parameter)
-{
-	control_error_take(call, "org.varlink.service.InvalidParameter",
-		json_pack("{s:s}", "parameter", parameter));
-}
-
-void answer_not_supported(struct control_call *call, const char *message)
-{
-	control_error_take(
-		call, "NotSupported", json_pack("{s:o}", "message", report_json_text(message)));
-}
-
-void answer_wrong_state(struct control_call *call, const struct agent *a, const char *message)
-{
-	control_error_take(call, "WrongState",
-		json_pack("{s:s, s:s}", "state", methods_state_word(a), "message", message));
-}
-
-void answer_no_process(struct control_call *call, pid_t pid)
-{
-	control_error_take(call, "NoSuchProcess", json_pack("{s:i}", "pid", (int)pid));
-}
-
-json_t *pack_failed(int r, const char *message)
-{
-	const char *name = strerrorname_np(-r);
-
-	return json_pack(
-		"{s:o, s:s}", "message", report_json_text(message), "errno", name ? name : "EIO");
-}
-
-void answer_failed(struct control_call *call, int r, const char *message)
-{
-	if (r == -EOPNOTSUPP)
-		answer_not_supported(call, message);
-	else
-		control_error_take(call, "Failed", pack_failed(r, message));
-}
-
-bool methods_can_act(struct control_call *call, const struct agent *a)
-{
-	if (a->state < AGENT_DRAINING)
-		return true;
-	answer_wrong_state(call, a,
-		a->end.unkillable ? "the step was given up: its processes can't be ended"
-			: mpi_link_is_open(a)
-			? "no process of the step is left here, and its MPI service process is needed "
-			  "by other nodes (terminate ends that)"
-			: "no process of the step is left");
-	return false;
-}
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
@@ -94,26 +38,25 @@ const char *param_text(const json_t *parameters, const char *name)
 	return json_string_value(json_object_get(parameters, name));
 }
 
-bool param_pid(
-	struct control_call *call, const json_t *parameters, const char *name, pid_t *ret_pid)
+bool param_pid(struct op_call *call, const json_t *parameters, const char *name, pid_t *ret_pid)
 {
 	int64_t pid = param_int(parameters, name, 0);
 
 	if (param_is_given(parameters, name) && (pid < 1 || pid > INT_MAX)) {
-		answer_invalid(call, name);
+		op_fail_parameter(call, name);
 		return false;
 	}
 	*ret_pid = (pid_t)pid;
 	return true;
 }
 
-bool param_start_ticks(struct control_call *call, const json_t *parameters, uint64_t *ret_ticks)
+bool param_start_ticks(struct op_call *call, const json_t *parameters, uint64_t *ret_ticks)
 {
 	int64_t ticks = param_int(parameters, "start_ticks", 0);
 
 	/* no process but the first ones starts at 0, and 0 means "any" further on */
 	if (param_is_given(parameters, "start_ticks") && ticks < 1) {
-		answer_invalid(call, "start_ticks");
+		op_fail_parameter(call, "start_ticks");
 		return false;
 	}
 	*ret_ticks = (uint64_t)ticks;
@@ -161,7 +104,7 @@ static int read_ranks(const struct agent *a, const char *text, struct rank_reade
 	return parse_ranges(text, UINT32_MAX, take_rank, reader);
 }
 
-bool param_ranks(const struct agent *a, struct control_call *call, const json_t *parameters,
+bool param_ranks(const struct agent *a, struct op_call *call, const json_t *parameters,
 	struct rank_choice *ret_choice)
 {
 	const char *text = param_text(parameters, "ranks");
@@ -177,12 +120,11 @@ bool param_ranks(const struct agent *a, struct control_call *call, const json_t 
 		return true;
 	rank_choice_clear(ret_choice);
 	if (r == -ENOENT)
-		control_error_take(
-			call, "NoSuchTask", json_pack("{s:I}", "rank", (json_int_t)reader.missing));
+		op_fail_task(call, reader.missing);
 	else if (r == -ENOMEM)
-		control_no_memory(call);
+		op_fail_no_memory(call);
 	else
-		answer_invalid(call, "ranks");
+		op_fail_parameter(call, "ranks");
 	return false;
 }
 

@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "stepd/frontend/methods_impl.h"
+#include "stepd/operations/operations_impl.h"
 #include "stepd/record/event_text.h"
 #include "stepd/record/events.h"
 #include "stepd/snapshot/handover.h"
@@ -20,7 +20,7 @@
 /* ---- Events ---------------------------------------------------------------------------------- */
 
 struct follower {
-	struct kept kept;
+	struct pending pending;
 	struct events_cursor cursor;
 	bool draining; /* has not taken what was sent, or waits for its turn to be sent more */
 	bool last;     /* what comes now is the end */
@@ -28,10 +28,10 @@ struct follower {
 
 static const char before[] = "{\"event\":";
 
-/* One answer; the last one if the step's events end with it. */
+/* One reply; the last one if the step's events end with it. */
 static void send_event(struct follower *f, const char *line, size_t size, bool last)
 {
-	struct control_call *call = f->kept.call;
+	struct op_call *call = f->pending.call;
 	char text[sizeof(before) + EVENT_LINE_MAX];
 	size_t at = strlen(before);
 
@@ -41,14 +41,14 @@ static void send_event(struct follower *f, const char *line, size_t size, bool l
 	at += size;
 	text[at++] = '}';
 	if (last) {
-		kept_free(&f->kept);
-		control_reply_text(call, text, at);
+		pending_free(&f->pending);
+		op_reply_text(call, text, at);
 	} else {
-		control_reply_more_text(call, text, at);
+		op_reply_more_text(call, text, at);
 	}
 }
 
-/* Stands for those that are told no more. */
+/* Stands for those that are not in the file any more. */
 static void send_lost(struct follower *f, uint64_t next)
 {
 	struct event event = EVENT_INIT(EVENT_LOST);
@@ -61,18 +61,18 @@ static void send_lost(struct follower *f, uint64_t next)
 	send_event(f, line, size - 1, false);
 }
 
-static void on_drained(struct control_call *call, void *userdata);
+static void on_drained(void *userdata);
 
 /* The lines of one reading. The follower may be no more after it. */
 static void send_lines(struct follower *f, const char *buf, size_t size)
 {
 	const char *line, *end = buf + size, *newline;
-	bool at_end = f->last && f->cursor.next > events_last(f->kept.m->a->events);
+	bool at_end = f->last && f->cursor.next > events_last(f->pending.o->a->events);
 
 	if (f->cursor.lost)
 		send_lost(f, event_get_sequence(buf, size));
 	f->draining = true;
-	control_call_on_drained(f->kept.call, on_drained, f);
+	op_on_drained(f->pending.call, on_drained, f);
 	for (line = buf; line < end; line = newline + 1) {
 		newline = memchr(line, '\n', (size_t)(end - line));
 		assert(newline); /* events_read() gives whole lines */
@@ -81,9 +81,9 @@ static void send_lines(struct follower *f, const char *buf, size_t size)
 }
 
 /* Sends what there is, as much as one reading has. */
-static void push(struct follower *f)
+static void follower_push(struct follower *f)
 {
-	struct events *events = f->kept.m->a->events;
+	struct events *events = f->pending.o->a->events;
 	char buf[READ_SIZE];
 	ssize_t n;
 
@@ -93,39 +93,37 @@ static void push(struct follower *f)
 	if (n > 0)
 		send_lines(f, buf, (size_t)n);
 	else if (n < 0)
-		kept_error_take(
-			&f->kept, "Failed", pack_failed((int)n, "the step's events can't be read"));
+		pending_fail(&f->pending, (int)n, "the step's events can't be read");
 	else if (f->last) /* it had the last one before */
-		kept_error_take(&f->kept, "WrongState",
+		pending_fail_take(&f->pending, OP_WRONG_STATE, -ESRCH,
 			json_pack("{s:s, s:s}", "state", "ended", "message",
-				"the step has ended, and all of its events are told"));
+				"the step has ended, and all of its events have been sent"));
 }
 
-static void on_drained(struct control_call *call, void *userdata)
+static void on_drained(void *userdata)
 {
 	struct follower *f = userdata;
 
-	(void)call;
 	assert(f);
 	f->draining = false;
-	push(f);
+	follower_push(f);
 }
 
-static void push_in_turn(struct follower *f)
+static void follower_push_in_turn(struct follower *f)
 {
 	if (f->draining)
 		return;
 	f->draining = true;
-	control_call_on_drained(f->kept.call, on_drained, f);
+	op_on_drained(f->pending.call, on_drained, f);
 }
 
-static void push_all(struct methods *m)
+static void followers_push(struct operations *o)
 {
-	struct kept *kept;
+	struct pending *pending;
 
-	for (kept = m->kept; kept; kept = kept->next) {
-		if (kept->kind == KEPT_EVENTS)
-			push_in_turn((struct follower *)kept);
+	for (pending = o->pending; pending; pending = pending->next) {
+		if (pending->kind == PENDING_EVENTS)
+			follower_push_in_turn((struct follower *)pending);
 	}
 }
 
@@ -135,65 +133,63 @@ static void on_push(struct ev_loop *loop, ev_prepare *w, int revents)
 	assert(w->data);
 	(void)revents;
 	ev_prepare_stop(loop, w);
-	push_all(w->data);
+	followers_push(w->data);
 }
 
 static void on_written(void *userdata)
 {
-	struct methods *m = userdata;
+	struct operations *o = userdata;
 
-	assert(m);
-	ev_prepare_start(m->a->loop, &m->push);
+	assert(o);
+	ev_prepare_start(o->a->loop, &o->push);
 }
 
-void follow_begin(struct methods *m)
+void follow_begin(struct operations *o)
 {
-	ev_prepare_init(&m->push, on_push);
-	m->push.data = m;
-	events_set_listener(m->a->events, on_written, m);
+	ev_prepare_init(&o->push, on_push);
+	o->push.data = o;
+	events_set_listener(o->a->events, on_written, o);
 }
 
-void method_events(struct control_call *call, const json_t *parameters, void *userdata)
+void op_events(struct op_call *call, const json_t *parameters, struct operations *o)
 {
-	struct methods *m = userdata;
 	int64_t from = param_int(parameters, "from", 0);
 	struct follower *f;
 	int r;
 
 	if (param_is_given(parameters, "from") && from < 0) {
-		answer_invalid(call, "from");
+		op_fail_parameter(call, "from");
 		return;
 	}
 	if (param_is_given(parameters, "from") && from == 0)
 		from = 1; /* all of them */
-	if (!m->a->events) {
-		answer_not_supported(call, "the step's events are not kept");
+	if (!o->a->events) {
+		op_fail_unsupported(call, "the step's events are not kept");
 		return;
 	}
-	f = kept_new(m, call, KEPT_EVENTS, sizeof(*f), NULL);
+	f = pending_new(o, call, PENDING_EVENTS, sizeof(*f), NULL);
 	if (!f)
 		return;
-	f->last = m->ending;
-	r = events_seek(m->a->events, (uint64_t)from, &f->cursor);
+	f->last = o->ending;
+	r = events_seek(o->a->events, (uint64_t)from, &f->cursor);
 	if (r < 0)
-		kept_error_take(
-			&f->kept, "Failed", pack_failed(r, "the step's events can't be read"));
+		pending_fail(&f->pending, r, "the step's events can't be read");
 	else
-		push(f);
+		follower_push(f);
 }
 
-json_t *events_save_call(const struct kept *kept)
+json_t *events_save_call(const struct pending *pending)
 {
-	const struct events_cursor *at = &((const struct follower *)kept)->cursor;
+	const struct events_cursor *at = &((const struct follower *)pending)->cursor;
 
 	return json_pack("{s:I, s:I, s:I}", "next", (json_int_t)at->next, "offset",
 		(json_int_t)at->offset, "lost", (json_int_t)at->lost);
 }
 
 /* What was sent before may not be taken yet. */
-void events_resume_call(struct methods *m, struct control_call *call, const json_t *state)
+void events_resume_call(struct operations *o, struct op_call *call, const json_t *state)
 {
-	struct follower *f = kept_new(m, call, KEPT_EVENTS, sizeof(*f), NULL);
+	struct follower *f = pending_new(o, call, PENDING_EVENTS, sizeof(*f), NULL);
 
 	if (!f)
 		return;
@@ -203,67 +199,67 @@ void events_resume_call(struct methods *m, struct control_call *call, const json
 		.lost = (uint64_t)handover_get_int(state, "lost", 0),
 	};
 	f->draining = true;
-	control_call_on_drained(call, on_drained, f);
+	op_on_drained(call, on_drained, f);
 }
 
 /* ---- Wait ------------------------------------------------------------------------------------ */
 
-static void send_state(const struct kept *kept)
+static void send_state(const struct pending *pending)
 {
-	control_reply_more_take(
-		kept->call, json_pack("{s:s}", "state", methods_state_word(kept->m->a)));
+	op_reply_more_take(
+		pending->call, json_pack("{s:s}", "state", operations_state_name(pending->o->a)));
 }
 
-static void end_wait(struct kept *kept)
+static void end_wait(struct pending *pending)
 {
-	const struct agent *a = kept->m->a;
+	const struct agent *a = pending->o->a;
 
-	kept_reply_take(kept,
-		json_pack("{s:s, s:o}", "state", methods_state_word(a), "result", result_pack(a)));
+	pending_reply_take(pending,
+		json_pack(
+			"{s:s, s:o}", "state", operations_state_name(a), "result", result_pack(a)));
 }
 
-void method_wait(struct control_call *call, const json_t *parameters, void *userdata)
+void op_wait(struct op_call *call, const json_t *parameters, struct operations *o)
 {
-	struct methods *m = userdata;
-	struct kept *kept = kept_new(m, call, KEPT_WAIT, sizeof(*kept), NULL);
+	struct pending *pending = pending_new(o, call, PENDING_WAIT, sizeof(*pending), NULL);
 
 	(void)parameters;
-	if (kept && m->ending)
-		end_wait(kept);
-	else if (kept && control_call_wants_more(call))
-		send_state(kept);
+	if (pending && o->ending)
+		end_wait(pending);
+	else if (pending && call->more)
+		send_state(pending);
 }
 
-void follow_state_changed(struct methods *m)
+void follow_state_changed(struct operations *o)
 {
-	struct kept *kept;
+	struct pending *pending;
 
 	/* The end comes with the result. */
-	for (kept = m->ending ? NULL : m->kept; kept; kept = kept->next) {
-		if (kept->kind == KEPT_WAIT && control_call_wants_more(kept->call))
-			send_state(kept);
+	for (pending = o->ending ? NULL : o->pending; pending; pending = pending->next) {
+		if (pending->kind == PENDING_WAIT && pending->call->more)
+			send_state(pending);
 	}
 }
 
-void follow_end(struct methods *m)
+void follow_end(struct operations *o)
 {
-	struct kept *kept, *next;
+	struct pending *pending, *next;
 
-	for (kept = m->kept; kept; kept = next) {
-		next = kept->next;
-		switch (kept->kind) {
-		case KEPT_WAIT:
-			end_wait(kept);
+	for (pending = o->pending; pending; pending = next) {
+		next = pending->next;
+		switch (pending->kind) {
+		case PENDING_WAIT:
+			end_wait(pending);
 			break;
-		case KEPT_USAGE:
-			usage_end(kept);
+		case PENDING_USAGE:
+			usage_end(pending);
 			break;
-		case KEPT_EVENTS:
-			((struct follower *)kept)->last = true;
-			push_in_turn((struct follower *)kept);
+		case PENDING_EVENTS:
+			((struct follower *)pending)->last = true;
+			follower_push_in_turn((struct follower *)pending);
 			break;
-		case KEPT_REEXEC:
-			kept_error_take(kept, "WrongState",
+		case PENDING_REEXEC:
+			pending_fail_take(pending, OP_WRONG_STATE, -ESRCH,
 				json_pack("{s:s, s:s}", "state", "ended", "message",
 					"the step has ended meanwhile"));
 			break;

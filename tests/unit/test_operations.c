@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The table of methods and io.stepd.Step.varlink are twins: names, parameters, who may call and how
- * often one answers stand in both. Here is a reader of the file that knows as much of Varlink's
+ * The table of operations and io.stepd.Step.varlink are twins: names, parameters, who may call and
+ * how often one answers stand in both. Here is a reader of the file that knows as much of Varlink's
  * grammar as the file uses.
  */
 #include <setjmp.h>
@@ -14,9 +14,8 @@
 #include <string.h>
 
 #include "stepd/base/cleanup.h"
-#include "stepd/control/control.h"
 #include "stepd/control/interface.h"
-#include "stepd/frontend/methods.h"
+#include "stepd/operations/operations.h"
 
 #define METHODS_MAX 64
 
@@ -27,7 +26,7 @@ struct declared {
 	struct {
 		char name[64];
 		char type[32];
-	} parameters[CONTROL_PARAMETERS_MAX + 1];
+	} parameters[OP_PARAMETERS_MAX + 1];
 	size_t count;
 };
 
@@ -36,12 +35,12 @@ struct declared_all {
 	size_t n;
 };
 
-static const char *const type_words[CONTROL_TYPE_MAX] = {
-	[CONTROL_BOOL] = "bool",
-	[CONTROL_INT] = "int",
-	[CONTROL_STRING] = "string",
-	[CONTROL_OBJECT] = "object",
-	[CONTROL_INT_ARRAY] = "[]int",
+static const char *const type_names[OP_TYPE_MAX] = {
+	[OP_BOOL] = "bool",
+	[OP_INT] = "int",
+	[OP_STRING] = "string",
+	[OP_OBJECT] = "object",
+	[OP_INT_ARRAY] = "[]int",
 };
 
 static const char *skip_blanks(const char *p)
@@ -71,7 +70,7 @@ static void read_method(const char *p, struct declared *d)
 	assert_int_equal(*p, '(');
 	p = skip_blanks(p + 1);
 	while (*p != ')') {
-		assert_true(d->count < CONTROL_PARAMETERS_MAX);
+		assert_true(d->count < OP_PARAMETERS_MAX);
 		p = read_word(p, NAME_LETTERS, d->parameters[d->count].name,
 			sizeof(d->parameters[0].name));
 		assert_int_equal(*p, ':');
@@ -120,12 +119,12 @@ static struct declared_all *read_interface(void)
 	return all;
 }
 
-static const struct control_method *find_row(const char *name)
+static const struct operation *find_row(const char *name)
 {
-	const struct control_method *table;
+	const struct operation *table;
 	size_t n, i;
 
-	table = methods_get_table(&n);
+	table = operations_get_table(&n);
 	for (i = 0; i < n; i++) {
 		if (strcmp(table[i].name, name) == 0)
 			return &table[i];
@@ -142,15 +141,15 @@ static void test_each_method_has_a_row(_unused_ void **state)
 		if (!find_row(all->v[i].name))
 			fail_msg("%s has no row", all->v[i].name);
 	}
-	(void)methods_get_table(&n);
+	(void)operations_get_table(&n);
 	for (i = 0; i < all->n; i++)
 		n -= find_row(all->v[i].name) != NULL;
 	assert_int_equal(n, 0); /* and no row is without its method */
 }
 
-static void check_parameters(const struct declared *d, const struct control_method *row)
+static void check_parameters(const struct declared *d, const struct operation *row)
 {
-	const struct control_parameter *p;
+	const struct op_parameter *p;
 	const char *type;
 	size_t i;
 
@@ -162,7 +161,7 @@ static void check_parameters(const struct declared *d, const struct control_meth
 				d->parameters[i].name);
 		if (p->optional != (type[0] == '?'))
 			fail_msg("%s.%s: optional in one only", d->name, p->name);
-		if (strcmp(type + (type[0] == '?'), type_words[p->type]) != 0)
+		if (strcmp(type + (type[0] == '?'), type_names[p->type]) != 0)
 			fail_msg("%s.%s: %s in the file", d->name, p->name, type);
 	}
 	if (row->parameters[d->count].name)
@@ -172,7 +171,7 @@ static void check_parameters(const struct declared *d, const struct control_meth
 static void test_parameters_are_the_same(_unused_ void **state)
 {
 	_cleanup_free_ struct declared_all *all = read_interface();
-	const struct control_method *row;
+	const struct operation *row;
 	size_t i;
 
 	for (i = 0; i < all->n; i++) {
@@ -182,12 +181,12 @@ static void test_parameters_are_the_same(_unused_ void **state)
 	}
 }
 
-static enum control_access declared_access(const struct declared *d)
+static enum op_access declared_access(const struct declared *d)
 {
 	static const struct {
 		const char *word;
-		enum control_access access;
-	} words[] = {{"ask", CONTROL_ASK}, {"owner", CONTROL_OWNER}};
+		enum op_access access;
+	} words[] = {{"ask", OP_ACCESS_READ}, {"owner", OP_ACCESS_OWNER}};
 	size_t i, n;
 
 	for (i = 0; i < ARRAY_SIZE(words); i++) {
@@ -196,13 +195,13 @@ static enum control_access declared_access(const struct declared *d)
 			(d->comment[n] == ':' || d->comment[n] == ','))
 			return words[i].access;
 	}
-	return CONTROL_AGENT;
+	return OP_ACCESS_AGENT;
 }
 
 static void test_who_may_is_the_same(_unused_ void **state)
 {
 	_cleanup_free_ struct declared_all *all = read_interface();
-	const struct control_method *row;
+	const struct operation *row;
 	size_t i;
 
 	for (i = 0; i < all->n; i++) {
@@ -217,19 +216,19 @@ static unsigned declared_flags(const struct declared *d)
 	unsigned flags = 0;
 
 	if (strstr(d->comment, "ith more"))
-		flags |= CONTROL_MORE;
+		flags |= OP_MORE;
 	if (strstr(d->comment, "with more only"))
-		flags |= CONTROL_MORE_ONLY;
+		flags |= OP_MORE_ONLY;
 	/* What changes the step is none of "ask", and nobody follows it. */
-	if (declared_access(d) != CONTROL_ASK && !(flags & CONTROL_MORE))
-		flags |= CONTROL_WHEN_READY;
+	if (declared_access(d) != OP_ACCESS_READ && !(flags & OP_MORE))
+		flags |= OP_WHEN_READY;
 	return flags;
 }
 
 static void test_flags_are_the_same(_unused_ void **state)
 {
 	_cleanup_free_ struct declared_all *all = read_interface();
-	const struct control_method *row;
+	const struct operation *row;
 	size_t i;
 
 	for (i = 0; i < all->n; i++) {
@@ -252,7 +251,7 @@ static void test_the_reader_reads(_unused_ void **state)
 	assert_int_equal(all->v[1].count, 2);
 	assert_string_equal(all->v[1].parameters[0].name, "ranks");
 	assert_string_equal(all->v[1].parameters[0].type, "?string");
-	assert_int_equal(declared_flags(&all->v[1]), CONTROL_MORE);
+	assert_int_equal(declared_flags(&all->v[1]), OP_MORE);
 }
 
 int main(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * FindPid, FindPids: whose process is this? The tracker knows by a number of the agent's pid
- * namespace. A number of another one is looked for among the members that live in that: all of
- * them are looked at first, which takes its time and turns of the loop.
+ * namespace. A number of another one is searched among the members that live in that: all of
+ * them are read first, which takes its time and turns of the loop.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -12,7 +12,7 @@
 #include "proctrack/proctrack.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/procstat.h"
-#include "stepd/frontend/listing.h"
+#include "stepd/operations/list.h"
 
 /* The kernel's own limit of nested pid namespaces (MAX_PID_NS_LEVEL) and the first. */
 #define LEVELS_MAX 33
@@ -30,7 +30,7 @@ struct find {
 	bool one;               /* FindPid */
 	stepd_member_t *members;
 	size_t members_count;
-	struct translation *map; /* ascending by theirs, once all members have been looked at */
+	struct translation *map; /* ascending by theirs, once all members have been read */
 	size_t map_count;
 };
 
@@ -70,7 +70,7 @@ static size_t get_numbers(int proc_fd, pid_t pid, pid_t numbers[LEVELS_MAX])
 	return n;
 }
 
-static void note_member(struct find *f, pid_t pid)
+static void add_translation(struct find *f, pid_t pid)
 {
 	pid_t numbers[LEVELS_MAX];
 	size_t n;
@@ -110,8 +110,8 @@ static void add_numbers(struct find *f, pid_t pid)
 	uint64_t its = get_namespace(f->listing.proc_fd, pid);
 	size_t n = 1, i;
 
-	/* One look less for nearly all. */
-	if (its != f->listing.kept.m->pid_namespace)
+	/* One file less for nearly all. */
+	if (its != f->listing.pending.o->pid_namespace)
 		n = get_numbers(f->listing.proc_fd, pid, numbers);
 	text_add(text, ",\"namespace_pids\":[");
 	for (i = 0; i < n; i++) {
@@ -123,7 +123,7 @@ static void add_numbers(struct find *f, pid_t pid)
 
 static bool add_found(struct find *f, pid_t pid)
 {
-	const struct agent *a = f->listing.kept.m->a;
+	const struct agent *a = f->listing.pending.o->a;
 	const stepd_step_rec_t *job = &a->plan.job;
 	struct text *text = &f->listing.text;
 	pid_t ours = translate(f, pid);
@@ -157,7 +157,7 @@ static bool add_element(struct listing *l)
 	const pid_t *pids = l->elements;
 
 	if (l->at < f->members_count) {
-		note_member(f, f->members[l->at].pid);
+		add_translation(f, f->members[l->at].pid);
 		return false;
 	}
 	if (l->at == f->members_count && f->map_count)
@@ -178,7 +178,7 @@ static void clear_find(struct listing *l)
 /* Who may be meant by a number of another namespace. */
 static int list_members(struct find *f)
 {
-	const struct agent *a = f->listing.kept.m->a;
+	const struct agent *a = f->listing.pending.o->a;
 	const stepd_step_rec_t *job = &a->plan.job;
 	int n = 0, r;
 
@@ -192,11 +192,11 @@ static int list_members(struct find *f)
 	return 0;
 }
 
-static void find_take(struct methods *m, struct control_call *call, const json_t *parameters,
+static void find_take(struct operations *o, struct op_call *call, const json_t *parameters,
 	pid_t *pids, size_t n, bool one)
 {
 	int64_t pid_namespace = param_int(parameters, "pid_namespace", 0);
-	struct find *f = listing_new(m, call, sizeof(*f), "found", add_element);
+	struct find *f = listing_new(o, call, sizeof(*f), "found", add_element);
 	int r;
 
 	if (!f) {
@@ -205,30 +205,30 @@ static void find_take(struct methods *m, struct control_call *call, const json_t
 	}
 	f->listing.elements = pids;
 	f->listing.clear = clear_find;
-	f->listing.looks = true;
+	f->listing.reads = true;
 	f->listing.one = one;
 	f->listing.piece_max = SIZE_MAX;
-	if ((uint64_t)pid_namespace != m->pid_namespace)
+	if ((uint64_t)pid_namespace != o->pid_namespace)
 		f->pid_namespace = (uint64_t)pid_namespace;
 	r = f->pid_namespace ? list_members(f) : 0;
 	if (r < 0) {
-		kept_error_take(&f->listing.kept, "Failed",
-			pack_failed(r, "the list of the step's processes can't be had"));
+		pending_fail(
+			&f->listing.pending, r, "the list of the step's processes can't be had");
 		return;
 	}
 	f->listing.n = f->members_count + n;
 	listing_run(&f->listing);
 }
 
-static bool check_namespace(struct control_call *call, const json_t *parameters)
+static bool check_namespace(struct op_call *call, const json_t *parameters)
 {
 	if (param_int(parameters, "pid_namespace", 1) > 0)
 		return true;
-	answer_invalid(call, "pid_namespace");
+	op_fail_parameter(call, "pid_namespace");
 	return false;
 }
 
-void method_find_pid(struct control_call *call, const json_t *parameters, void *userdata)
+void op_find_pid(struct op_call *call, const json_t *parameters, struct operations *o)
 {
 	pid_t pid, *pids;
 
@@ -236,23 +236,23 @@ void method_find_pid(struct control_call *call, const json_t *parameters, void *
 		return;
 	pids = malloc(sizeof(*pids));
 	if (!pids) {
-		control_no_memory(call);
+		op_fail_no_memory(call);
 		return;
 	}
 	*pids = pid;
-	find_take(userdata, call, parameters, pids, 1, true);
+	find_take(o, call, parameters, pids, 1, true);
 }
 
-void method_find_pids(struct control_call *call, const json_t *parameters, void *userdata)
+void op_find_pids(struct op_call *call, const json_t *parameters, struct operations *o)
 {
 	const json_t *array = json_object_get(parameters, "pids");
 	size_t n = json_array_size(array), i;
 	_cleanup_free_ pid_t *pids = calloc(n + 1, sizeof(*pids));
-	bool valid = n <= METHODS_FIND_MAX;
+	bool valid = n <= OPERATIONS_FIND_MAX;
 	json_int_t pid;
 
 	if (!pids) {
-		control_no_memory(call);
+		op_fail_no_memory(call);
 		return;
 	}
 	for (i = 0; valid && i < n; i++) {
@@ -261,7 +261,7 @@ void method_find_pids(struct control_call *call, const json_t *parameters, void 
 		pids[i] = (pid_t)pid;
 	}
 	if (!valid)
-		answer_invalid(call, "pids");
+		op_fail_parameter(call, "pids");
 	else if (check_namespace(call, parameters))
-		find_take(userdata, call, parameters, take_ptr(pids), n, false);
+		find_take(o, call, parameters, take_ptr(pids), n, false);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * SetLimits and AddPid.
+ * SetLimits, AddPid and Notify.
  */
 #include <stddef.h>
 #include <string.h>
@@ -10,10 +10,11 @@
 #include "stepd/base/log.h"
 #include "stepd/base/pidref.h"
 #include "stepd/base/procstat.h"
-#include "stepd/frontend/methods_impl.h"
+#include "stepd/operations/operations_impl.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
 #include "stepd/record/report.h"
+#include "stepd/stdio/stdio.h"
 #include "stepd/step/result.h"
 
 /* ---- SetLimits ------------------------------------------------------------------------------- */
@@ -35,7 +36,7 @@ static int take_warning(const struct log *log, enum log_level level, const char 
 
 /* A backend would make what a task's limits need also for one that has ended. */
 static bool check_running(
-	const struct agent *a, struct control_call *call, const uint32_t *ranks, size_t count)
+	const struct agent *a, struct op_call *call, const uint32_t *ranks, size_t count)
 {
 	stepd_usage_t usage;
 	size_t i;
@@ -43,17 +44,16 @@ static bool check_running(
 	for (i = 0; i < count; i++) {
 		if (proctrack_usage(a->pt, a->plan.job.cont_id, &ranks[i], &usage) != -ESRCH)
 			continue;
-		control_error_take(
-			call, "NoSuchTask", json_pack("{s:I}", "rank", (json_int_t)ranks[i]));
+		op_fail_task(call, ranks[i]);
 		return false;
 	}
 	return true;
 }
 
-static void apply(struct methods *m, struct control_call *call, const struct limits *limits,
+static void set_limits(struct operations *o, struct op_call *call, const struct limits *limits,
 	bool best_effort, const struct rank_choice *choice)
 {
-	struct agent *a = m->a;
+	struct agent *a = o->a;
 	struct warnings w = {.log = {.send = take_warning, .fd = -1, .most = LOG_LEVEL_WARNING},
 		.texts = json_array()};
 	const struct limits_target target = {
@@ -70,7 +70,7 @@ static void apply(struct methods *m, struct control_call *call, const struct lim
 
 	if (!w.texts || (choice->bits && !ranks)) {
 		json_decref(w.texts);
-		control_no_memory(call);
+		op_fail_no_memory(call);
 		return;
 	}
 	if (!check_running(a, call, ranks, choice->count)) {
@@ -80,31 +80,30 @@ static void apply(struct methods *m, struct control_call *call, const struct lim
 	r = limits_apply(&target, limits, ranks, choice->count, &err);
 	if (r < 0) {
 		json_decref(w.texts);
-		answer_failed(call, r, err.text);
+		op_fail(call, r, err.text);
 		return;
 	}
 	event.count = ranks ? (int64_t)choice->count : -1;
 	events_add(a->events, &event);
-	control_reply_take(call, json_pack("{s:o}", "warnings", w.texts));
+	op_reply_take(call, json_pack("{s:o}", "warnings", w.texts));
 }
 
-void method_set_limits(struct control_call *call, const json_t *parameters, void *userdata)
+void op_set_limits(struct op_call *call, const json_t *parameters, struct operations *o)
 {
 	_cleanup_rank_choice_ struct rank_choice choice = {0};
 	_cleanup_limits_ struct limits limits = {0};
-	struct methods *m = userdata;
 	struct err err = ERR_INIT;
 	int r;
 
-	if (!methods_can_act(call, m->a) || !param_ranks(m->a, call, parameters, &choice))
+	if (!op_can_act(call, o->a) || !param_ranks(o->a, call, parameters, &choice))
 		return;
 	r = limits_from_json("limits", json_object_get(parameters, "limits"), &limits, &err);
 	if (r == 0 && !limits.set)
 		r = err_say(&err, -EINVAL, "limits: none is given");
 	if (r < 0)
-		answer_failed(call, r, err.text); /* names the field, as InvalidParameter can't */
+		op_fail(call, r, err.text); /* names the field, as InvalidParameter can't */
 	else
-		apply(m, call, &limits, param_bool(parameters, "best_effort", false), &choice);
+		set_limits(o, call, &limits, param_bool(parameters, "best_effort", false), &choice);
 }
 
 /* ---- AddPid ---------------------------------------------------------------------------------- */
@@ -137,19 +136,19 @@ static int check_member(const struct agent *a, pid_t pid)
 	return id == a->plan.job.cont_id ? -EALREADY : -EBUSY;
 }
 
-/* For a successor, where the container alone does not tell of it. */
+/* For a successor, where the container alone does not show it. */
 static int note_added(struct agent *a, const struct procstat *st, pid_t pid, struct err *err)
 {
 	if (registry_get_root(a->registry))
 		return 0;
 	if (added_note(&a->origin.added, pid, st->start_ticks) < 0)
 		return err_set(err, -ENOMEM, "note process %d", (int)pid);
-	result_publish_state(a, suspend_state_word(a));
+	result_publish_state(a, suspend_state_name(a));
 	return 0;
 }
 
 /* held is the process that is meant: as long as it lives its number is nobody else's. */
-static int add_held(struct agent *a, const struct pidref *held, struct err *err)
+static int add_process(struct agent *a, const struct pidref *held, struct err *err)
 {
 	const char *obstacle;
 	struct procstat st;
@@ -176,11 +175,10 @@ static int add_held(struct agent *a, const struct pidref *held, struct err *err)
 	return pidref_signal(held, 0) == -ESRCH ? -ESRCH : 0;
 }
 
-void method_add_pid(struct control_call *call, const json_t *parameters, void *userdata)
+void op_add_pid(struct op_call *call, const json_t *parameters, struct operations *o)
 {
 	_cleanup_pidref_ struct pidref held = PIDREF_INIT;
 	struct event event = EVENT_INIT(EVENT_ADD);
-	struct methods *m = userdata;
 	struct err err = ERR_INIT;
 	uint64_t start_ticks;
 	pid_t pid;
@@ -189,26 +187,82 @@ void method_add_pid(struct control_call *call, const json_t *parameters, void *u
 	if (!param_pid(call, parameters, "pid", &pid) ||
 		!param_start_ticks(call, parameters, &start_ticks))
 		return;
-	if (m->a->state != AGENT_RUNNING) {
-		answer_wrong_state(call, m->a, "the step is ending");
+	if (o->a->state != AGENT_RUNNING) {
+		op_fail_state(call, o->a, "the step is ending");
 		return;
 	}
 	r = pidref_open(pid, start_ticks, &held);
 	if (r < 0)
 		(void)err_set(&err, r, "hold process %d", (int)pid);
 	else
-		r = add_held(m->a, &held, &err);
+		r = add_process(o->a, &held, &err);
 	if (r == -ESRCH) {
-		answer_no_process(call, pid);
+		op_fail_process(call, pid);
 		return;
 	}
 	if (r < 0 && r != -EALREADY) {
-		answer_failed(call, r, err.text);
+		op_fail(call, r, err.text);
 		return;
 	}
 	if (r == 0) {
 		event.pid = pid;
-		events_add(m->a->events, &event);
+		events_add(o->a->events, &event);
 	}
-	control_reply_take(call, NULL);
+	op_reply_take(call, NULL);
+}
+
+/* ---- Notify ----------------------------------------------------------------------------------
+ *
+ * A line into the step's standard error, which its users read. It goes where the agent has that
+ * open for the tasks (stdio_note()); where each task opens a file of its own there is none for the
+ * step. */
+
+/* A terminal shows it: nothing in it may disturb that, or pass for a second line. */
+static void make_line(const struct agent *a, const char *message, char *line, size_t size)
+{
+	static const char hex[] = "0123456789abcdef";
+	size_t at = (size_t)snprintf(line, size, "%s: ", a->log->ident);
+	const unsigned char *p = (const unsigned char *)message;
+
+	for (; *p && at + 6 < size; p++) {
+		if (*p >= 0x20 && *p != 0x7f) {
+			line[at++] = (char)*p;
+			continue;
+		}
+		line[at++] = '\\';
+		line[at++] = 'x';
+		line[at++] = hex[*p >> 4];
+		line[at++] = hex[*p & 15];
+	}
+	line[at++] = '\n';
+	line[at] = '\0';
+}
+
+void op_notify(struct op_call *call, const json_t *parameters, struct operations *o)
+{
+	const char *message = param_text(parameters, "message");
+	char line[sizeof(((struct log *)NULL)->ident) + 4 * OPERATIONS_MESSAGE_MAX + 8];
+	struct event event = EVENT_INIT(EVENT_NOTIFY);
+	struct agent *a = o->a;
+	struct err err = ERR_INIT;
+	int r;
+
+	if (!message[0] || strlen(message) > OPERATIONS_MESSAGE_MAX) {
+		op_fail_parameter(call, "message");
+		return;
+	}
+	if (!op_can_act(call, a))
+		return;
+	make_line(a, message, line, sizeof(line));
+	if (a->stdio)
+		r = stdio_note(a->stdio, line, strlen(line), &err);
+	else
+		r = err_say(&err, -EOPNOTSUPP, "the step has no standard error: it has no tasks");
+	if (r < 0) {
+		op_fail(call, r, err.text);
+		return;
+	}
+	event.text = message;
+	events_add(a->events, &event);
+	op_reply_take(call, NULL);
 }
