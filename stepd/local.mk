@@ -36,12 +36,9 @@ libstate_la_LIBADD = libbase.la $(JANSSON_LIBS)
 # built and beside an installed library of another version.
 noinst_LTLIBRARIES += libclient.la
 libclient_la_SOURCES = \
-	stepd/client/act.c \
-	stepd/client/ask.c \
-	stepd/client/client.c stepd/client/client_impl.h \
-	stepd/client/connect.c \
+	stepd/client/client.c stepd/client/client.h stepd/client/client_impl.h \
 	stepd/client/error.c stepd/client/error.h \
-	stepd/client/follow.c \
+	stepd/client/methods.c \
 	stepd/client/reply.c stepd/client/reply.h \
 	stepd/client/steps.c \
 	stepd/client/stream.c stepd/client/stream.h
