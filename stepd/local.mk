@@ -273,40 +273,29 @@ pkglibexec_PROGRAMS += stepd/cli/selftest/mpi-selftest
 stepd_cli_selftest_mpi_selftest_SOURCES = stepd/cli/selftest/main.c
 stepd_cli_selftest_mpi_selftest_LDADD = libmpiselftest.la libpmiclient.la libbase.la
 
-# The commands that ask steps.
+# The command for the steps of a node.
 bin_PROGRAMS += stepd/cli/stepctl
 stepd_cli_stepctl_SOURCES = \
-	stepd/cli/ctl/ask.c stepd/cli/ctl/ask.h \
+	stepd/cli/ctl/act.c \
 	stepd/cli/ctl/clean.c \
 	stepd/cli/ctl/ctl.h \
 	stepd/cli/ctl/events.c \
-	stepd/cli/ctl/find.c stepd/cli/ctl/find.h \
-	stepd/cli/ctl/find_agents.c \
-	stepd/cli/ctl/find_local.c \
+	stepd/cli/ctl/find.c \
 	stepd/cli/ctl/list.c \
 	stepd/cli/ctl/main.c \
 	stepd/cli/ctl/namespace.c stepd/cli/ctl/namespace.h \
 	stepd/cli/ctl/options.c stepd/cli/ctl/options.h \
-	stepd/cli/ctl/pids.c \
+	stepd/cli/ctl/output.c \
 	stepd/cli/ctl/ps.c \
-	stepd/cli/ctl/ps_tree.c stepd/cli/ctl/ps_tree.h \
-	stepd/cli/ctl/say.c \
 	stepd/cli/ctl/set_limits.c \
 	stepd/cli/ctl/show.c \
-	stepd/cli/ctl/signal.c \
-	stepd/cli/ctl/suspend.c \
-	stepd/cli/ctl/table.c stepd/cli/ctl/table.h \
 	stepd/cli/ctl/target.c stepd/cli/ctl/target.h \
-	stepd/cli/ctl/tell.c \
 	stepd/cli/ctl/term.c stepd/cli/ctl/term.h \
-	stepd/cli/ctl/top.c \
-	stepd/cli/ctl/top_data.c stepd/cli/ctl/top_data.h \
+	stepd/cli/ctl/top.c stepd/cli/ctl/top.h \
 	stepd/cli/ctl/top_screen.c stepd/cli/ctl/top_screen.h \
-	stepd/cli/ctl/top_view.c stepd/cli/ctl/top_view.h \
+	stepd/cli/ctl/top_view.c \
 	stepd/cli/ctl/tracker.c stepd/cli/ctl/tracker.h \
-	stepd/cli/ctl/usage.c \
-	stepd/cli/ctl/usage_read.c stepd/cli/ctl/usage_read.h \
-	stepd/cli/ctl/wait.c \
+	stepd/cli/ctl/usage.c stepd/cli/ctl/usage.h \
 	stepd/cli/program.c stepd/cli/program.h \
 	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \
 	stepd/cli/run/run_convert.c stepd/cli/run/run_convert.h \

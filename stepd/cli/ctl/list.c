@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stepctl list: the steps of this node, as their directories tell of them. No agent is asked.
+ * stepctl list: the steps of this node, as recorded in their directories. No agent is contacted.
  */
 #include <jansson.h>
 #include <string.h>
 
 #include "stepd/cli/ctl/ctl.h"
-#include "stepd/cli/ctl/table.h"
 #include "stepd/record/report.h"
 
-/* A step, copied: in the table's order. */
+/* A copied step, with the columns in the table's order. */
 struct row {
 	char *node, *step, *user, *state, *proctrack;
 	json_t *doc; /* of --json */
@@ -20,10 +19,10 @@ struct row {
 struct listing {
 	struct ctl *ctl;
 	struct row *v;
-	size_t n, room;
+	size_t n, capacity;
 };
 
-static const char *const presence_words[] = {
+static const char *const presence_names[] = {
 	[STEPD_LIVES] = "lives",
 	[STEPD_ORPHAN] = "died",
 	[STEPD_ENDED] = "ended",
@@ -34,7 +33,7 @@ static json_t *pack(const struct stepd_step *step)
 	return json_pack("{s:o, s:o, s:o, s:I, s:s, s:s, s:o, s:I, s:o, s:o}", "step",
 		report_json_text(step->step), "node", report_json_text(step->node), "user",
 		report_json_text(step->user), "uid", (json_int_t)step->uid, "state", step->state,
-		"agent", presence_words[step->presence], "proctrack",
+		"agent", presence_names[step->presence], "proctrack",
 		report_json_text(step->proctrack), "container_id", (json_int_t)step->container_id,
 		"agent_pid", step->agent_pid > 0 ? json_integer(step->agent_pid) : json_null(),
 		"directory", report_json_text(step->directory));
@@ -53,15 +52,15 @@ static void row_clear(struct row *row)
 static int on_step(const struct stepd_step *step, void *userdata)
 {
 	struct listing *l = userdata;
-	size_t room = l->room ? l->room * 2 : 64;
+	size_t capacity = l->capacity ? l->capacity * 2 : 64;
 	struct row *row;
 
-	if (l->n == l->room) {
-		row = reallocarray(l->v, room, sizeof(*row));
+	if (l->n == l->capacity) {
+		row = reallocarray(l->v, capacity, sizeof(*row));
 		if (!row)
 			return -ENOMEM;
 		l->v = row;
-		l->room = room;
+		l->capacity = capacity;
 	}
 	row = &l->v[l->n++];
 	*row = (struct row){.node = strdup(step->node),
@@ -69,11 +68,11 @@ static int on_step(const struct stepd_step *step, void *userdata)
 		.user = strdup(step->user),
 		.state = strdup(step->state),
 		.proctrack = strdup(step->proctrack),
-		.doc = l->ctl->json ? pack(step) : NULL,
+		.doc = l->ctl->opt.json ? pack(step) : NULL,
 		.agent_pid = step->agent_pid,
 		.presence = step->presence};
 	if (!row->node || !row->step || !row->user || !row->state || !row->proctrack ||
-		(l->ctl->json && !row->doc))
+		(l->ctl->opt.json && !row->doc))
 		return -ENOMEM;
 	return 0;
 }
@@ -93,7 +92,7 @@ static void add_row(struct table *table, const struct row *row)
 									       : row->proctrack;
 	char agent[16] = "-";
 
-	/* Where the step could not be killed its agent has ended of itself, with a result. */
+	/* The agent of a step that could not be killed has exited by itself, with a result. */
 	if (row->presence == STEPD_ORPHAN)
 		(void)snprintf(agent, sizeof(agent), "%s",
 			strcmp(row->state, "unkillable") == 0 ? "gone" : "died");
@@ -120,14 +119,14 @@ static int print(struct listing *l)
 	_cleanup_table_ struct table table = TABLE_INIT(columns, &l->ctl->term);
 	size_t i;
 
-	for (i = 0; i < l->n && !l->ctl->names; i++)
+	for (i = 0; i < l->n && !l->ctl->opt.names; i++)
 		add_row(&table, &l->v[i]);
-	for (i = 0; i < l->n && l->ctl->names; i++) {
+	for (i = 0; i < l->n && l->ctl->opt.names; i++) {
 		_cleanup_free_ char *node = term_printable(&l->ctl->term, l->v[i].node, TERM_WHOLE);
 
 		printf("%s/%s\n", node ? node : "", l->v[i].step);
 	}
-	return l->ctl->names ? 0 : table_print(&table, stdout, 0);
+	return l->ctl->opt.names ? 0 : table_print(&table, stdout, 0);
 }
 
 static int pack_rows(struct listing *l)
@@ -136,7 +135,7 @@ static int pack_rows(struct listing *l)
 	int r = 0;
 
 	for (i = 0; r == 0 && i < l->n; i++)
-		r = json_array_append_new(l->ctl->steps, take_ptr(l->v[i].doc));
+		r = json_array_append_new(l->ctl->out.steps, take_ptr(l->v[i].doc));
 	return r == 0 ? 0 : -ENOMEM;
 }
 
@@ -147,14 +146,14 @@ int ctl_list(struct ctl *ctl)
 	size_t i;
 	int r;
 
-	r = stepd_each_step(ctl->runtime_dir, on_step, &l, &error);
+	r = stepd_each_step(ctl->opt.runtime_dir, on_step, &l, &error);
 	if (r == -ENOMEM)
 		(void)err_set(&ctl->err, r, "list the steps");
 	else if (r < 0)
 		(void)err_say(&ctl->err, r, "%s", error.text);
 	if (l.n > 0)
 		qsort(l.v, l.n, sizeof(*l.v), compare);
-	if (r == 0 && (ctl->json ? pack_rows(&l) : print(&l)) < 0)
+	if (r == 0 && (ctl->opt.json ? pack_rows(&l) : print(&l)) < 0)
 		r = err_set(&ctl->err, -ENOMEM, "list the steps");
 	for (i = 0; i < l.n; i++)
 		row_clear(&l.v[i]);

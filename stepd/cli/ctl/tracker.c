@@ -36,7 +36,7 @@ static int open_for(struct tracker *tracker, const char *type, const char *root,
 			r = -ENOMEM;
 	}
 	if (r < 0)
-		return err_set(err, r, "look for the containers where the step hangs");
+		return err_set(err, r, "set the root of the step's containers");
 	return proctrack_open(tracker->plugin_dir, type, &tracker->pt, err);
 }
 
@@ -49,7 +49,7 @@ int tracker_use(
 	if (is_open_for(tracker, entry->proctrack, root))
 		return 0;
 	if (!tracker->plugin_dir)
-		r = plugin_dir_find(ctl->plugin_dir, &tracker->plugin_dir, err);
+		r = plugin_dir_find(ctl->opt.plugin_dir, &tracker->plugin_dir, err);
 	if (r < 0)
 		return r;
 	tracker->pt = proctrack_close(tracker->pt);
@@ -58,9 +58,15 @@ int tracker_use(
 	return open_for(tracker, entry->proctrack, root, err);
 }
 
-bool tracker_can_ask(const struct step_entry *entry)
+int tracker_use_orphan(
+	struct ctl *ctl, struct tracker *tracker, const struct step_entry *entry, struct err *err)
 {
-	return entry->alive || strcmp(entry->proctrack, "proctrack/linuxproc") != 0;
+	if (strcmp(entry->proctrack, "proctrack/linuxproc") == 0)
+		return err_say(err, -ECONNREFUSED,
+			"its agent has died, and with %s nobody else knows its processes; "
+			"'stepd adopt %s' takes the step over",
+			entry->proctrack, entry->step);
+	return tracker_use(ctl, tracker, entry, err);
 }
 
 int tracker_check_owner(const struct step_entry *entry, struct err *err)
@@ -72,7 +78,7 @@ int tracker_check_owner(const struct step_entry *entry, struct err *err)
 			"only root and the user whose agent ran it (uid %u) may do this",
 			(unsigned)entry->owner);
 	return err_say(err, -EPERM,
-		"it is of an agent of another user, who has died; do it as that one (uid %u)",
+		"it is of an agent of another user, which has died; do it as that one (uid %u)",
 		(unsigned)entry->owner);
 }
 
@@ -105,13 +111,8 @@ int tracker_visit(const struct target *target, steps_found_fn fn, void *userdata
 		return err_set(err, -errno, "open '%s'", target->directory);
 	r = steps_show(fd, fn, userdata);
 	if (r == 0 && err->code == 0)
-		return err_say(err, -ESRCH, "its agent has died, and left nothing of it");
+		return err_say(err, -ESRCH, "its agent has died and left no state");
 	return r < 0 ? r : 0;
-}
-
-int tracker_hand_on(const struct err *err, struct stepd_error *error)
-{
-	return target_error(error, err->code, "%s", err->text);
 }
 
 /* ---- the processes of a step without an agent ---------------------------------------------- */
@@ -125,36 +126,36 @@ struct listing {
 	struct err err;
 };
 
-struct wanted {
+struct rank_match {
 	uint32_t rank;
 	bool found;
 };
 
 static int match_rank(uint32_t n, void *userdata)
 {
-	struct wanted *wanted = userdata;
+	struct rank_match *match = userdata;
 
-	wanted->found |= n == wanted->rank;
+	match->found |= n == match->rank;
 	return 0;
 }
 
-/* Ranks were checked by who lists. */
-static bool is_wanted(const char *ranks, uint32_t rank)
+/* tracker_list() has checked the ranks. */
+static bool is_of_ranks(const char *ranks, uint32_t rank)
 {
-	struct wanted wanted = {.rank = rank};
+	struct rank_match match = {.rank = rank};
 
 	if (!ranks)
 		return true;
 	return rank != STEPD_MEMBER_NO_RANK &&
-		parse_ranges(ranks, UINT32_MAX, match_rank, &wanted) == 0 && wanted.found;
+		parse_ranges(ranks, UINT32_MAX, match_rank, &match) == 0 && match.found;
 }
 
-static void keep_member(struct listing *l, const stepd_member_t *member)
+static void add_member(struct listing *l, const stepd_member_t *member)
 {
 	struct stepd_process *p = &l->v[l->n];
 	struct procstat st = {0};
 
-	if (!is_wanted(l->target->ranks, member->rank))
+	if (!is_of_ranks(l->target->ranks, member->rank))
 		return;
 	if (l->start_ticks && procstat_read(member->pid, &st) < 0)
 		return; /* it has ended meanwhile */
@@ -164,42 +165,31 @@ static void keep_member(struct listing *l, const stepd_member_t *member)
 	l->n++;
 }
 
-static int list_container(struct listing *l, const struct step_entry *entry)
+static int list_container(const struct step_entry *entry, void *userdata)
 {
 	_cleanup_tracker_ struct tracker tracker = TRACKER_INIT;
 	_cleanup_free_ stepd_step_task_info_t *tasks = NULL;
 	_cleanup_free_ stepd_member_t *members = NULL;
+	struct listing *l = userdata;
 	size_t n_tasks = 0;
 	int n = 0, i, r;
 
-	r = tracker_use(l->ctl, &tracker, entry, &l->err);
+	r = tracker_use_orphan(l->ctl, &tracker, entry, &l->err);
 	if (r < 0)
 		return r;
 	r = tracker_read_tasks(entry, &tasks, &n_tasks);
 	if (r == 0)
 		r = proctrack_get_members(tracker.pt, entry->cont_id, tasks, n_tasks, &members, &n);
 	if (r == -ESRCH)
-		return 1; /* none is left */
+		return 1; /* it is empty */
 	if (r < 0)
 		return err_set(&l->err, r, "list its processes");
 	l->v = calloc((size_t)n + 1, sizeof(*l->v));
 	if (!l->v)
 		return err_set(&l->err, -ENOMEM, "list its processes");
 	for (i = 0; i < n; i++)
-		keep_member(l, &members[i]);
+		add_member(l, &members[i]);
 	return 1;
-}
-
-static int on_orphan(const struct step_entry *entry, void *userdata)
-{
-	struct listing *l = userdata;
-
-	if (!tracker_can_ask(entry))
-		return err_say(&l->err, -ECONNREFUSED,
-			"its agent has died, and with %s nobody else knows its processes; "
-			"'stepd adopt %s' takes the step over",
-			entry->proctrack, entry->step);
-	return list_container(l, entry);
 }
 
 static int ignore_rank(uint32_t n, void *userdata)
@@ -222,11 +212,11 @@ int tracker_list(struct ctl *ctl, struct target *target, bool start_ticks,
 		return stepd_list_pids(target->client, target->ranks, start_ticks, ret_processes,
 			ret_count, error);
 	if (target->presence == STEPD_ENDED)
-		return target_say_gone(target, error);
-	r = tracker_visit(target, on_orphan, &l, &l.err);
+		return target_gone(target, error);
+	r = tracker_visit(target, list_container, &l, &l.err);
 	if (r < 0) {
 		free(l.v);
-		return tracker_hand_on(&l.err, error);
+		return target_error_from(error, &l.err);
 	}
 	*ret_processes = l.v;
 	*ret_count = l.n;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The node's own knowledge of steps, for what needs no agent or has none left: what state.json
- * says, and the process tracker that it names.
+ * Steps without their agent: their state.json, and the process tracker that it names.
  *
- * What state.json says is believed as far as its owner could act himself: a container is only
- * touched on root's or the caller's own word.
+ * state.json is trusted as far as its owner could act: a container is only changed where that is
+ * the caller.
  */
 #ifndef STEPD_CLI_CTL_TRACKER_H
 #define STEPD_CLI_CTL_TRACKER_H
@@ -29,18 +28,19 @@ struct tracker {
 void tracker_clear(struct tracker *tracker);
 #define _cleanup_tracker_ _cleanup_(tracker_clear)
 
-/* Opens the tracker of a step, whose containers hang where its state says. */
+/* Opens the tracker of a step, with the container root of its state. */
 int tracker_use(struct ctl *ctl, struct tracker *tracker, const struct step_entry *entry,
 	struct err *err) _must_check_;
 
-/* Whether a container can be asked for its processes. Those of proctrack/linuxproc can't once the
- * agent has died: what descends from that pid is then none of the step's, or a stranger's. */
-bool tracker_can_ask(const struct step_entry *entry);
+/* The same for a step whose agent has died. Not with proctrack/linuxproc: what descends from that
+ * pid is then nothing of the step's, or a stranger's. */
+int tracker_use_orphan(struct ctl *ctl, struct tracker *tracker, const struct step_entry *entry,
+	struct err *err) _must_check_;
 
 /* Before a command changes a container: -EPERM, or -errno. */
 int tracker_check_owner(const struct step_entry *entry, struct err *err) _must_check_;
 
-/* The tasks as they are registered. The caller frees them. */
+/* The tasks of state.json. The caller frees them. */
 int tracker_read_tasks(const struct step_entry *entry, stepd_step_task_info_t **ret_tasks,
 	size_t *ret_count) _must_check_;
 
@@ -54,8 +54,5 @@ int tracker_visit(const struct target *target, steps_found_fn fn, void *userdata
 int tracker_list(struct ctl *ctl, struct target *target, bool start_ticks,
 	struct stepd_process **ret_processes, size_t *ret_count,
 	struct stepd_error *error) _must_check_;
-
-/* A struct err as libstepd's. Returns its code. */
-int tracker_hand_on(const struct err *err, struct stepd_error *error);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What goes wrong, and what is printed: the sentences, the exit statuses, the JSON.
+ * What verbs print: failures and their exit statuses, warnings, JSON.
  */
 #include <jansson.h>
 #include <string.h>
@@ -14,13 +14,13 @@
 const struct ctl_exit_row ctl_exits[CTL_EXIT_MAX] = {
 	[CTL_OK] = {"ok", "done"},
 	[CTL_NOT_FOUND] = {"not_found", "no such step, task or process, or it has ended"},
-	[CTL_USAGE] = {"usage", "used wrongly"},
-	[CTL_PERMISSION] = {"permission", "the caller may not"},
+	[CTL_USAGE] = {"usage", "wrong usage"},
+	[CTL_PERMISSION] = {"permission", "permission denied"},
 	[CTL_AGENT_GONE] = {"agent_gone", "the step's agent has died"},
-	[CTL_TIMED_OUT] = {"timed_out", "no answer in time, or processes that did not stand still"},
+	[CTL_TIMED_OUT] = {"timed_out", "no reply in time, or processes that did not stop"},
 	[CTL_WRONG_STATE] = {"wrong_state", "not in this state of the step"},
 	[CTL_NOT_SUPPORTED] = {"not_supported", "not with this tracker, machine, step or agent"},
-	[CTL_FAILED] = {"failed", "it failed otherwise: the message tells"},
+	[CTL_FAILED] = {"failed", "another failure: see the message"},
 	[CTL_OUTPUT] = {"output", "standard output could not be written"},
 };
 
@@ -52,8 +52,8 @@ enum ctl_exit ctl_exit_of(int code)
 	return CTL_FAILED;
 }
 
-/* What agents, plugins and state files say goes to a terminal: no byte of it moves the cursor. */
-static void say(const struct ctl *ctl, const char *label, const char *text)
+/* Texts of agents, plugins and state files reach a terminal: no byte of them moves the cursor. */
+static void print_message(const struct ctl *ctl, const char *label, const char *text)
 {
 	_cleanup_free_ char *step = term_printable(&ctl->term, label ? label : "", TERM_WHOLE);
 	_cleanup_free_ char *safe = term_printable(&ctl->term, text, TERM_WHOLE);
@@ -65,31 +65,30 @@ static void say(const struct ctl *ctl, const char *label, const char *text)
 
 void ctl_warn(const struct ctl *ctl, const char *label, const char *text)
 {
-	say(ctl, label, text);
+	print_message(ctl, label, text);
 }
 
-void ctl_complain(
-	struct ctl *ctl, const char *label, const struct stepd_error *error, json_t *entry)
+void ctl_report(struct ctl *ctl, const char *label, const struct stepd_error *error, json_t *entry)
 {
 	enum ctl_exit status = ctl_exit_of(error->code);
 
-	if (ctl->status == CTL_OK)
-		ctl->status = ctl->verb->failure ? ctl->verb->failure : (int)status;
+	if (ctl->out.status == CTL_OK)
+		ctl->out.status = ctl->verb->failure ? ctl->verb->failure : (int)status;
 	/* libstepd names the step itself. */
-	say(ctl, strncmp(error->text, "step ", 5) == 0 ? NULL : label, error->text);
+	print_message(ctl, strncmp(error->text, "step ", 5) == 0 ? NULL : label, error->text);
 	if (ctl_put(entry, "error",
-		    json_pack("{s:s, s:o, s:o}", "code", ctl_exits[status].word, "name",
+		    json_pack("{s:s, s:o, s:o}", "code", ctl_exits[status].name, "name",
 			    error->name[0] ? report_json_text(error->name) : json_null(), "text",
 			    report_json_text(error->text))) < 0)
-		ctl->status = CTL_FAILED;
+		ctl->out.status = CTL_FAILED;
 }
 
-void ctl_complain_err(struct ctl *ctl, const char *label, const struct err *err, json_t *entry)
+void ctl_report_err(struct ctl *ctl, const char *label, const struct err *err, json_t *entry)
 {
 	struct stepd_error error = {.code = err->code};
 
 	(void)snprintf(error.text, sizeof(error.text), "%s", err->text);
-	ctl_complain(ctl, label, &error, entry);
+	ctl_report(ctl, label, &error, entry);
 }
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
@@ -107,13 +106,13 @@ json_t *ctl_add_entry(struct ctl *ctl, const struct target *target)
 {
 	json_t *entry;
 
-	if (!ctl->json)
+	if (!ctl->opt.json)
 		return NULL;
 	entry = json_pack("{s:o, s:o}", "step", report_json_text(target->label), "node",
 		target->node[0] ? report_json_text(target->node) : json_null());
-	if (json_array_append_new(ctl->steps, entry) == 0)
+	if (json_array_append_new(ctl->out.steps, entry) == 0)
 		return entry;
-	ctl->status = CTL_FAILED; /* no memory: the document can't be whole */
+	ctl->out.status = CTL_FAILED; /* no memory: the document can't be whole */
 	return NULL;
 }
 
@@ -130,10 +129,10 @@ int ctl_print_json(struct ctl *ctl, json_t *doc, bool one_line)
 		doc ? json_dumps(doc, one_line ? JSON_COMPACT : JSON_INDENT(2)) : NULL;
 
 	json_decref(doc);
-	ctl->printed = true;
+	ctl->out.printed = true;
 	if (!text)
 		return err_set(&ctl->err, -ENOMEM, "print JSON");
-	printf("%s\n", text); /* what does not arrive is seen at the end */
+	printf("%s\n", text); /* main() checks for write errors at the end */
 	return 0;
 }
 
@@ -141,7 +140,7 @@ int ctl_print_json(struct ctl *ctl, json_t *doc, bool one_line)
 
 int ctl_timeout_ms(const struct ctl *ctl)
 {
-	return ctl->timeout_given ? (int)ctl->timeout_ms : STEPD_TIMEOUT_MS;
+	return ctl->opt.timeout_given ? (int)ctl->opt.timeout_ms : STEPD_TIMEOUT_MS;
 }
 
 /* One value, as the tables of usage write it. */
