@@ -37,7 +37,7 @@ if command -v nm >/dev/null; then
 	nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sort >"$tmpdir/exported"
 	is "$(cat "$tmpdir/exported")" "$(sed 's/$/@@LIBSTEPD_0/' "$tmpdir/declared")" \
 		"it exports those, each with its version, and nothing else"
-	is "$(objdump -p "$library" | awk '$1 == "SONAME" { print $2 }')" libstepd.so.0 "its soname"
+	is "$(objdump -p "$library" | awk '$1 == "SONAME" { print $2 }')" libstepd.so.0 "the library has its soname"
 	is "$(objdump -p "$library" | awk '$1 == "NEEDED" { print $2 }' | grep -vE '^lib(c|asan|ubsan)\.so|^ld-')" \
 		libjansson.so.4 "beside libc it needs jansson alone"
 else
@@ -60,14 +60,14 @@ extra=
 for page in "$doc"/stepd_*.3; do
 	grep -qxF "$(basename "$page" .3)" "$tmpdir/declared" || extra="$extra ${page##*/}"
 done
-is "$extra" "" "no page tells of a function that is not there"
+is "$extra" "" "each page is of a function that is declared"
 
 # Arguments as the header has them: the words between the parentheses, without blanks.
 arguments() { # FUNCTION: of the header
 	tr '\n\t' '  ' <"$header" | grep -oE "STEPD_CLIENT_EXPORT [^(;]*[ *]$1\([^;]*\);" |
 		sed 's/^[^(]*(//; s/);$//' | tr -d ' '
 }
-told_arguments() { # FUNCTION PAGE
+page_arguments() { # FUNCTION PAGE
 	awk -v begin=".Fo $1" '$0 == begin { on = 1; next } $0 == ".Fc" { on = 0 }
 		on { sub(/^\.Fa "/, ""); sub(/"$/, ""); line = line sep $0; sep = "," }
 		END { print line }' "$2" | tr -d ' '
@@ -75,18 +75,18 @@ told_arguments() { # FUNCTION PAGE
 different=
 while read -r function; do
 	page=$(sed -n 's|^\.so man3/||p' "$doc/$function.3" | grep . || echo "$function.3")
-	[ "$(arguments "$function")" = "$(told_arguments "$function" "$doc/$page")" ] ||
+	[ "$(arguments "$function")" = "$(page_arguments "$function" "$doc/$page")" ] ||
 		different="$different $function"
 done <"$tmpdir/declared"
-is "$different" "" "with the types that the header has"
+is "$different" "" "each page has the arguments of the header"
 for code in $(grep -oE '^ \* -E[A-Z]+' "$header" | sed 's/.*-E/E/' | sort -u); do
 	ok "libstepd(3) has $code" grep -qxF ".It Bq Er $code" "$doc/libstepd.3"
 done
 
 # ---- programs outside the tree -----------------------------------------------------------------
 flags=$(pkg-config --cflags --libs libstepd)
-like "$flags" '-lstepd' "pkg-config knows the library"
-unlike "$flags" 'jansson' "who links it links nothing else"
+like "$flags" '-lstepd' "pkg-config has the library"
+unlike "$flags" 'jansson' "a program that links it links nothing else"
 awk '/^\.Sh / { on = $2 == "EXAMPLES" } on && /^\.Ed/ { exit } code { print } on && /^\.Bd -literal/ { code = 1 }' \
 	"$doc/libstepd.3" | sed 's/\\e/\\/g; s/\\-/-/g' >"$tmpdir/example.c"
 cc=${CC:-cc}
@@ -101,7 +101,7 @@ STEPD_RUNTIME_DIR=$tmpdir/run
 export STEPD_RUNTIME_DIR
 status=0
 out=$("$tmpdir/example" 7.0 2>&1) || status=$?
-is "$status $out" "1 there is no step '7.0' on this node" "it runs, and says that there is no such step"
+is "$status $out" "1 there is no step '7.0' on this node" "the manual's example reports that there is no such step"
 
 cat >"$tmpdir/plus.cc" <<'END'
 #include <stepd/client.h>
@@ -117,11 +117,11 @@ if command -v c++ >/dev/null; then
 	# shellcheck disable=SC2086
 	ok "a program in C++ builds" c++ -std=c++17 -pedantic -Wall -Wextra -Werror \
 		-o "$tmpdir/plus" "$tmpdir/plus.cc" $flags
-	ok "and runs" "$tmpdir/plus"
+	ok "the program in C++ runs" "$tmpdir/plus"
 else
 	skip 2 "no C++ compiler is installed"
 fi
 
 make -s -C "$top_builddir" uninstall DESTDIR="$stage" >/dev/null 2>&1
-is "$(find "$stage" -name 'libstepd*' -o -name client.h -o -name 'stepd_*.3')" "" "and all of it can be removed"
+is "$(find "$stage" -name 'libstepd*' -o -name client.h -o -name 'stepd_*.3')" "" "uninstall removes all of it"
 done_testing

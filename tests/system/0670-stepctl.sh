@@ -40,7 +40,7 @@ of() { # EXPRESSION of the document d
 	python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$tmpdir/json" "$1"
 }
 
-# agent STEP ARG...: a step in the background, once its tasks have said something.
+# agent STEP ARG...: a step in the background, once its tasks have printed something.
 agent() {
 	name=$1
 	shift
@@ -50,7 +50,7 @@ agent() {
 	eventually test -s "$tmpdir/out.$name"
 }
 
-# An agent that has no turn in that time is shown with dashes.
+# An agent that is not scheduled in that time is shown with dashes.
 top_shows() { # PROCESSES
 	"$stepctl" top -b -n 1 -i 200ms | grep -Eq "^$job\.0 +[^ ]+ +running .* $1 "
 }
@@ -62,55 +62,55 @@ for b in $(backends); do
 	eventually sh -c "[ \$(wc -l <'$tmpdir/out.0') = 2 ]"
 	first=$agent
 
-	# ---- asking
-	like "$("$stepctl" list)" "^$job\.0 .*running .*$b +$first\$" "$b: list"
+	# ---- queries
+	like "$("$stepctl" list)" "^$job\.0 .*running .*$b +$first\$" "$b: list shows the step with its tracker and agent"
 	fits list list
-	is "$(of "[s['agent_pid'] for s in d['steps']]")" "[$first]" "$b: with the agent's pid"
-	is "$("$stepctl" list --names)" "$(hostname | cut -d. -f1)/$job.0" "$b: list --names"
+	is "$(of "[s['agent_pid'] for s in d['steps']]")" "[$first]" "$b: list --json has the pid of the agent"
+	is "$("$stepctl" list --names)" "$(hostname | cut -d. -f1)/$job.0" "$b: list --names prints node and step"
 	out=$("$stepctl" show "$job.0")
-	like "$out" "^state +running\$" "$b: show tells the state"
-	like "$out" "^ +1 +[0-9]+ +running " "$b: and the tasks"
+	like "$out" "^state +running\$" "$b: show prints the state"
+	like "$out" "^ +1 +[0-9]+ +running " "$b: show prints the tasks"
 	fits show show "$job.0"
-	is "$(of "d['steps'][0]['agent_pid']")" "$first" "$b: with what Describe tells"
+	is "$(of "d['steps'][0]['agent_pid']")" "$first" "$b: show --json has the members of Describe"
 	"$stepctl" pids "$job.0" >"$tmpdir/pids"
-	is "$(wc -l <"$tmpdir/pids")" 4 "$b: pids"
-	is "$("$stepctl" pids "$job.0" --tasks | awk '{ print $2 }' | sort | tr '\n' ' ')" "0 0 1 1 " "$b: pids --tasks"
-	is "$("$stepctl" pids "$job.0/1" --tasks | awk '{ print $2 }' | sort -u)" 1 "$b: pids of a rank"
+	is "$(wc -l <"$tmpdir/pids")" 4 "$b: pids lists all processes"
+	is "$("$stepctl" pids "$job.0" --tasks | awk '{ print $2 }' | sort | tr '\n' ' ')" "0 0 1 1 " "$b: pids --tasks prints the rank of each"
+	is "$("$stepctl" pids "$job.0/1" --tasks | awk '{ print $2 }' | sort -u)" 1 "$b: pids of a rank are those of its task"
 	fits pids pids "$job.0/0-1"
 	out=$(LC_ALL=C "$stepctl" ps "$job.0/1")
 	like "$out" "^ *[0-9]+ .* sh -c trap" "$b: ps shows commands"
-	like "$out" " task 1\$" "$b: below their tasks"
-	like "$out" ' [`][-]sleep 300$' "$b: as a tree"
+	like "$out" " task 1\$" "$b: ps has a heading for each task"
+	like "$out" ' [`][-]sleep 300$' "$b: ps draws a tree"
 	fits ps ps "$job.0"
-	is "$(of "sorted(p['command'] for p in d['steps'][0]['processes'])[:2]")" "['sh -c trap \"echo usr1 \$SLURM_PROCID\" USR1; sleep 300 & echo up; while :; do wait; done', 'sh -c trap \"echo usr1 \$SLURM_PROCID\" USR1; sleep 300 & echo up; while :; do wait; done']" "$b: whole commands for programs"
+	is "$(of "sorted(p['command'] for p in d['steps'][0]['processes'])[:2]")" "['sh -c trap \"echo usr1 \$SLURM_PROCID\" USR1; sleep 300 & echo up; while :; do wait; done', 'sh -c trap \"echo usr1 \$SLURM_PROCID\" USR1; sleep 300 & echo up; while :; do wait; done']" "$b: ps --json has whole commands"
 	# shellcheck disable=SC2046 # pids
 	out=$("$stepctl" find $(cat "$tmpdir/pids") 1)
-	is "$?" 1 "$b: find, with one that is in no step"
-	is "$(printf '%s\n' "$out" | grep -c "step $job.0 task [01] ")" 4 "$b: finds the others"
-	is "$("$stepctl" find - <"$tmpdir/pids" | wc -l)" 4 "$b: and from standard input"
+	is "$?" 1 "$b: find exits with 1 if a pid is in no step"
+	is "$(printf '%s\n' "$out" | grep -c "step $job.0 task [01] ")" 4 "$b: find prints the step and task of the others"
+	is "$("$stepctl" find - <"$tmpdir/pids" | wc -l)" 4 "$b: find reads pids from standard input"
 	fits find find "$(head -n 1 "$tmpdir/pids")"
-	like "$("$stepctl" usage "$job.0")" "^processes now +4 +2 +2 " "$b: usage"
+	like "$("$stepctl" usage "$job.0")" "^processes now +4 +2 +2 " "$b: usage has a column for the step and for each task"
 	fits usage usage "$job.0"
 	fits usage-line usage "$job.0" -i 100ms -n 2
-	is "$(wc -l <"$tmpdir/json")" 2 "$b: as often as was asked for"
+	is "$(wc -l <"$tmpdir/json")" 2 "$b: usage -n limits the number of lines"
 	fits top-line top --batch -n 2 -i 100ms
 	ok "$b: top --batch shows the step and how many processes it has" eventually top_shows 4
 
-	# ---- acting
+	# ---- actions
 	fits signal signal -s USR1 "$job.0/1" --leader
 	ok "$b: one task gets the signal" eventually grep -q "usr1 1" "$tmpdir/out.0"
-	ok "$b: the other does not" sh -c "! grep -q 'usr1 0' '$tmpdir/out.0'"
+	ok "$b: the other task does not get the signal" sh -c "! grep -q 'usr1 0' '$tmpdir/out.0'"
 	pid=$("$stepctl" pids --tasks "$job.0/0" | sort -n | awk 'NR == 1 { print $1 }')
-	ok "$b: a signal to one process" "$stepctl" signal --signal=10 --pid "$pid" --leader "$job.0"
-	ok "$b: arrives" eventually grep -q "usr1 0" "$tmpdir/out.0"
+	ok "$b: signal --pid takes one process" "$stepctl" signal --signal=10 --pid "$pid" --leader "$job.0"
+	ok "$b: the process gets the signal" eventually grep -q "usr1 0" "$tmpdir/out.0"
 	out=$("$stepctl" signal --pid 1 "$job.0" 2>&1)
-	is "$?" 1 "$b: not to one that is none of the step's"
+	is "$?" 1 "$b: signal --pid refuses a process that is not the step's"
 	out=$("$stepctl" signal "$job.0/7" 2>&1)
-	is "$?" 1 "$b: nor to a task that it does not have"
+	is "$?" 1 "$b: signal refuses a rank that the step does not have"
 	fits suspend suspend "$job.0"
-	like "$("$stepctl" list)" "^$job\.0 .*suspended" "$b: suspend"
+	like "$("$stepctl" list)" "^$job\.0 .*suspended" "$b: suspend suspends the step"
 	fits resume resume "$job.0"
-	like "$("$stepctl" list)" "^$job\.0 .*running" "$b: resume"
+	like "$("$stepctl" list)" "^$job\.0 .*running" "$b: resume continues the step"
 	fits notify notify "$job.0" "hello, step"
 	ok "$b: notify writes to its standard error" eventually grep -q "hello, step" "$tmpdir/log.0"
 	sleep 300 &
@@ -118,7 +118,7 @@ for b in $(backends); do
 	if [ "$b" = pgid ]; then
 		out=$("$stepctl" add "$job.0" $added 2>&1)
 		is "$?" 8 "$b: add is refused for a process of another session"
-		like "$out" "AddPid: Failed: .*$added.*EPERM" "$b: with the system's reason"
+		like "$out" "AddPid: Failed: .*$added.*EPERM" "$b: add prints the system's reason"
 		kill $added
 		skip 1 "a process of another session can't be added to a process group"
 	else
@@ -128,12 +128,12 @@ for b in $(backends); do
 	before=$("$stepctl" pids "$job.0")
 	fits events-line events "$job.0"
 	out=$("$stepctl" events "$job.0")
-	like "$out" " 1 state +starting\$" "$b: events tells the first"
-	like "$out" " signal +.*task 1 " "$b: and the signal"
-	is "$("$stepctl" events --from 3 "$job.0" | awk 'NR == 1 { print $3 }')" 3 "$b: from one that is named"
+	like "$out" " 1 state +starting\$" "$b: events prints the first event"
+	like "$out" " signal +.*task 1 " "$b: events prints the signal"
+	is "$("$stepctl" events --from 3 "$job.0" | awk 'NR == 1 { print $3 }')" 3 "$b: events --from begins with that number"
 	fits reexec reexec "$job.0"
 	like "$("$stepctl" show "$job.0")" "^agent +$first\$" "$b: reexec keeps the agent"
-	is "$("$stepctl" pids "$job.0")" "$before" "$b: and the processes"
+	is "$("$stepctl" pids "$job.0")" "$before" "$b: reexec keeps the processes"
 
 	# ---- the end
 	"$stepctl" events --follow "$job.0" >"$tmpdir/events" &
@@ -141,7 +141,7 @@ for b in $(backends); do
 	"$stepctl" wait "$job.0" >"$tmpdir/waited" 2>&1 &
 	waiter=$!
 	out=$("$stepctl" wait --timeout 100ms "$job.0" 2>&1)
-	is "$?" 125 "$b: wait with a timeout"
+	is "$?" 125 "$b: wait exits with 125 after its timeout"
 	fits terminate terminate --grace 200ms "$job.0"
 	wait "$first"
 	status=$?
@@ -149,28 +149,28 @@ for b in $(backends); do
 	is "$?,$(cat "$tmpdir/waited")" "$status," "$b: wait ends with the step's status, silently"
 	wait $follower
 	is "$?" 0 "$b: events --follow ends with the step"
-	like "$(cat "$tmpdir/events")" " task_exit +task 0 " "$b: and has told its end"
+	like "$(cat "$tmpdir/events")" " task_exit +task 0 " "$b: events --follow has printed the exit of a task"
 	for verb in show ps pids signal suspend resume terminate events usage add notify reexec; do
 		set -- "$job.0"
 		[ $verb != notify ] || set -- "$job.0" text
 		[ $verb != add ] || set -- "$job.0" 1
 		out=$("$stepctl" $verb "$@" 2>&1)
-		is "$?" 1 "$b: $verb of a step that is gone"
+		is "$?" 1 "$b: $verb of a step that is gone exits with 1"
 	done
 
 	# ---- several
 	agent 1 --proctrack "$b" -- sh -c 'echo up; exec sleep 300'
 	first=$agent
 	agent 2 --proctrack "$b" -- sh -c 'echo up; exec sleep 300'
-	ok "$b: several steps are suspended" "$stepctl" suspend "$job.1" "$job.2"
-	is "$("$stepctl" list | grep -c suspended)" 2 "$b: all of them"
+	ok "$b: suspend takes several steps" "$stepctl" suspend "$job.1" "$job.2"
+	is "$("$stepctl" list | grep -c suspended)" 2 "$b: suspend suspends all of several steps"
 	"$stepctl" resume --json "$job.1" "$job.7" "$job.2" >"$tmpdir/json" 2>"$tmpdir/err"
-	is "$?" 1 "$b: one that is not there"
+	is "$?" 1 "$b: resume exits with 1 if one of several steps does not exist"
 	valid resume
 	is "$(of "[s.get('done', s.get('error', {}).get('code')) for s in d['steps']]")" "[True, 'not_found', True]" \
-		"$b: does not keep the others"
+		"$b: resume continues the others"
 	out=$("$stepctl" show "$job." 2>&1)
-	is "$?" 2 "$b: a beginning that two steps have is not unique"
+	is "$?" 2 "$b: show refuses a beginning that two steps have"
 	out=$("$stepctl" set-limits --json --pids 100 "$job.1" 2>"$tmpdir/err")
 	status=$?
 	printf '%s\n' "$out" >"$tmpdir/json"
@@ -179,26 +179,26 @@ for b in $(backends); do
 	"$stepctl" wait --json "$job.1" "$job.2" >"$tmpdir/json" &
 	waiter=$!
 	eventually sh -c "[ \$(ls -l /proc/$waiter/fd | grep -c socket) = 2 ]"
-	ok "$b: end at once" "$stepctl" terminate --now "$job.1" "$job.2"
+	ok "$b: terminate --now takes several steps" "$stepctl" terminate --now "$job.1" "$job.2"
 	wait $waiter
-	isnt "$?" 0 "$b: wait for several"
+	isnt "$?" 0 "$b: wait for several steps exits with the largest status"
 	valid wait
 	wait "$first" "$agent"
 	rm -rf "${run:?}"/*
 	nothing_left "$b: nothing is left"
 done
 
-# ---- a result that is kept -----------------------------------------------------------------------
+# ---- a retained result ---------------------------------------------------------------------------
 printf '{"job": %s, "argv": ["/bin/sh", "-c", "exit 7"]}\n' "$job" >"$tmpdir/spec"
 b=kept
 "$stepd" serve -q --spec "$tmpdir/spec" --keep-result 1h 2>/dev/null
 out=$("$stepctl" wait "$job.0")
-is "$?,$out" "7," "wait tells the status of a step that ended before"
+is "$?,$out" "7," "wait exits with the status of a step that ended before"
 "$stepctl" wait --json "$job.0" >"$tmpdir/json"
 valid wait
-like "$("$stepctl" list)" "^$job\.0 .*ended .* -\$" "list shows it"
+like "$("$stepctl" list)" "^$job\.0 .*ended .* -\$" "list shows a step that ended before"
 fits show show "$job.0"
-like "$("$stepctl" show "$job.0")" "^exit status +7\$" "and show its result"
+like "$("$stepctl" show "$job.0")" "^exit status +7\$" "show prints the result of a step that ended before"
 rm -rf "${run:?}"/*
 
 # ---- wrong usage ---------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ while read -r wanted args; do
 	# shellcheck disable=SC2086 # words
 	out=$("$stepctl" $args 2>&1 </dev/null)
 	is "$?" "$wanted" "stepctl $args: $wanted"
-	isnt "$out" "" "and it says something"
+	isnt "$out" "" "stepctl $args: it prints something"
 done <<X
 2 nonsense
 2 show
@@ -237,7 +237,7 @@ done <<X
 2 show $job.0/1
 X
 like "$("$stepctl" --json list 2>&1)" "^stepctl: '--json' before the verb: options stand behind it" \
-	"an option before the verb: where it belongs"
+	"an option before the verb: the message has the right place"
 is "$("$stepctl" nonsense 2>&1 | wc -l)" 1 "a wrong verb: one line, which stays on the screen"
 is "$("$stepctl" help signal)" "$("$stepctl" signal --help)" "help VERB is VERB --help"
 like "$("$stepctl" show "$job.0/1" 2>&1)" "show takes whole steps only: the ranks '1'" \
@@ -247,12 +247,12 @@ ok "the list of verbs fits 80 columns" test "$("$stepctl" --help | wc -L)" -le 8
 # ---- a step that goes on -------------------------------------------------------------------------
 agent 0 -n 2 -- sh -c 'echo up; sleep 300'
 like "$("$stepctl" wait --timeout 100ms "$job.0" 2>&1)" \
-	"it has not ended within the --timeout of 100 ms" "wait: the agent is not blamed"
+	"it has not ended within the --timeout of 100 ms" "wait: the message of a timeout blames the step, not the agent"
 like "$("$stepctl" add "$job.0" 4194305 2>&1)" "there is no process 4194305 on this node" \
-	"add, of a process that there is not"
-is "$("$stepctl" notify "$job.0" '' 2>&1)" "stepctl notify: the message is empty" "notify nothing"
+	"add: the message names a pid that does not exist"
+is "$("$stepctl" notify "$job.0" '' 2>&1)" "stepctl notify: the message is empty" "notify refuses an empty message"
 "$stepctl" top --batch --json -n 1 -i 1s "$job.0" >"$tmpdir/json"
-is "$(of 'd["steps"][0]["cpus"] is not None')" True "top: one table has CPU%"
+is "$(of 'd["steps"][0]["cpus"] is not None')" True "top: a single table has CPU%"
 "$stepctl" terminate --now "$job.0"
 wait "$agent"
 done_testing

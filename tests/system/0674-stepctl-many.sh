@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Many steps at once: 30 (with --all 100) that are asked together, 10,000 pids in one call of find, numbers of other
-# pid namespaces, and the list of 1,000 steps. What it took is told in comments.
+# Many steps at once: requests to 30 (with --all 100), 10,000 pids in one call of find, numbers of other
+# pid namespaces, and the list of 1,000 steps. Durations are printed as comments.
 . "${top_srcdir:?}/tests/lib/step.sh"
 command -v python3 >/dev/null || skip_all "needs python3"
 steps=${STEPD_TEST_STEPS:-$(rounds 30 100)}
@@ -35,31 +35,31 @@ for b in $(backends); do
 		is "$status,$(sort -u "$tmpdir/answer" | wc -l)" "0,$((4 * steps))" "$b: their processes are listed in one call"
 		cp "$tmpdir/answer" "$tmpdir/pids"
 		took "$b: suspend $steps steps" "$stepctl" suspend $(cat "$tmpdir/names")
-		is "$status,$("$stepctl" list | grep -c " suspended ")" "0,$steps" "$b: all stand"
+		is "$status,$("$stepctl" list | grep -c " suspended ")" "0,$steps" "$b: suspend: all steps are suspended"
 		took "$b: resume $steps steps" "$stepctl" resume $(cat "$tmpdir/names")
-		is "$status,$("$stepctl" list | grep -c " running ")" "0,$steps" "$b: all go on"
+		is "$status,$("$stepctl" list | grep -c " running ")" "0,$steps" "$b: resume: all steps run"
 		took "$b: usage of $steps steps" "$stepctl" usage $(cat "$tmpdir/names")
-		is "$status,$(grep -c '^Usage of' "$tmpdir/answer")" "0,$steps" "$b: what they use is told"
+		is "$status,$(grep -c '^Usage of' "$tmpdir/answer")" "0,$steps" "$b: usage prints all steps"
 	}
 	took "$b: top of $steps steps" "$stepctl" top --batch -n 1 -i 500ms
-	is "$status,$(grep -c " running " "$tmpdir/answer")" "0,$steps" "$b: top shows all"
+	is "$status,$(grep -c " running " "$tmpdir/answer")" "0,$steps" "$b: top shows all steps"
 
 	# 10,000 numbers: all of the steps, and others that are in none.
 	{
 		cat "$tmpdir/pids"
 		seq 1 10000 | grep -vxFf "$tmpdir/pids" | head -n $((10000 - 4 * steps))
 	} >"$tmpdir/wanted"
-	is "$(wc -l <"$tmpdir/wanted")" 10000 "$b: there are 10,000 pids to ask for"
+	is "$(wc -l <"$tmpdir/wanted")" 10000 "$b: there are 10,000 pids to look up"
 	took "$b: find of 10,000 pids over $steps steps" "$stepctl" find - <"$tmpdir/wanted"
-	is "$status" 1 "$b: find has an answer"
-	is "$(wc -l <"$tmpdir/answer")" 10000 "$b: a line for each"
-	is "$(awk '{ print $1 }' "$tmpdir/answer" | cmp - "$tmpdir/wanted" && echo same)" same "$b: in their order"
-	is "$(grep -c " step $job\.[0-9]* task [01] " "$tmpdir/answer")" $((4 * steps)) "$b: with step and task"
+	is "$status" 1 "$b: find exits with 1, as some pids are in no step"
+	is "$(wc -l <"$tmpdir/answer")" 10000 "$b: find prints a line for each pid"
+	is "$(awk '{ print $1 }' "$tmpdir/answer" | cmp - "$tmpdir/wanted" && echo same)" same "$b: find prints the pids in the order of its input"
+	is "$(grep -c " step $job\.[0-9]* task [01] " "$tmpdir/answer")" $((4 * steps)) "$b: find prints the step and task of each process"
 	if [ "$b" = cgroup ]; then
 		# shellcheck disable=SC2046 # pids
 		if command -v strace >/dev/null; then
 			strace -f -e trace=connect -o "$tmpdir/trace" "$stepctl" find - <"$tmpdir/wanted" >/dev/null
-			is "$(grep -c 'socket"' "$tmpdir/trace")" 0 "$b: no agent is asked"
+			is "$(grep -c 'socket"' "$tmpdir/trace")" 0 "$b: find connects to no agent"
 		else
 			skip 1 "strace is not installed"
 		fi
@@ -77,10 +77,10 @@ for b in $(backends); do
 			[ "$(cat "/proc/$p/comm")" != sleep ] || echo "$p"
 		done)
 		like "$("$stepctl" find --namespace "$host" "$inner")" \
-			"^$inner step $job.$((steps + 1)) task 0 .* pid $host\$" "a number of another namespace, by a pid"
+			"^$inner step $job.$((steps + 1)) task 0 .* pid $host\$" "find: a number of another namespace, which a pid names"
 		inode=$(stat -L -c %i "/proc/$host/ns/pid")
-		like "$("$stepctl" find --namespace "$inode" "$inner" 1)" "^$inner .* pid $host\$" "and by its inode"
-		like "$("$stepctl" find --namespace "$$" "$host")" "^$host step" "this one is one of them"
+		like "$("$stepctl" find --namespace "$inode" "$inner" 1)" "^$inner .* pid $host\$" "find: a number of another namespace, which its inode names"
+		like "$("$stepctl" find --namespace "$$" "$host")" "^$host step" "find: --namespace may be this one"
 		kill $inner_agent
 		wait $inner_agent
 	elif [ "$b" = cgroup ]; then
@@ -113,7 +113,7 @@ python3 "$tmpdir/make.py" "$run" $n "$job"
 took "list of $n steps" "$stepctl" list
 is "$status,$(grep -c ' died$' "$tmpdir/answer")" "0,$n" "$n steps are listed"
 took "list --json of $n steps" "$stepctl" list --json
-is "$(python3 -c 'import json, sys; print(len(json.load(open(sys.argv[1]))["steps"]))' "$tmpdir/answer")" $n "also for programs"
+is "$(python3 -c 'import json, sys; print(len(json.load(open(sys.argv[1]))["steps"]))' "$tmpdir/answer")" $n "$n steps are listed as JSON"
 rm -rf "${run:?}"/*
 nothing_left "nothing is left"
 done_testing

@@ -25,14 +25,14 @@ for b in $(backends); do
 	wait "$agent" 2>/dev/null
 	died
 	is "$("$stepctl" clean 2>/dev/null)" "" "$b: a dead agent's step whose processes live stays"
-	ok "$b: and is still listed" sh -c "'$stepctl' list | grep -q '^$job\.0 .* died\$'"
+	ok "$b: a dead agent's step whose processes live is still listed" sh -c "'$stepctl' list | grep -q '^$job\.0 .* died\$'"
 	kill -9 "$task"
 	eventually sh -c "! kill -0 $task"
 	out=$("$stepctl" clean --dry-run)
 	like "$out" "_$job\.0: left by an agent that died\$" "$b: --dry-run names what would go"
-	ok "$b: and removes nothing" test -e "$(echo "$run"/*_"$job.0")"
+	ok "$b: --dry-run removes nothing" test -e "$(echo "$run"/*_"$job.0")"
 	eventually sh -c "'$stepctl' clean --json >'$tmpdir/json' && grep -q '_$job\.0' '$tmpdir/json'"
-	like "$(cat "$tmpdir/json")" '"what": "left by an agent that died"' "$b: clean tells what it has removed"
+	like "$(cat "$tmpdir/json")" '"what": "left by an agent that died"' "$b: clean --json has what was removed"
 	if python3 -c 'import jsonschema' 2>/dev/null; then
 		ok "$b: as the schema says" python3 - "$top_srcdir/doc/stepctl.schema.json" "$tmpdir/json" <<'X'
 import json, sys, jsonschema
@@ -42,15 +42,15 @@ X
 	else
 		skip 1 "python3-jsonschema is not installed"
 	fi
-	is "$(find "$run" -name "*_$job.0")" "" "$b: its directory is gone"
-	is "$(find /sys/fs/cgroup -type d -path "*job_$job/step_0" 2>/dev/null)" "" "$b: and its container"
+	is "$(find "$run" -name "*_$job.0")" "" "$b: clean removes the directory of the step"
+	is "$(find /sys/fs/cgroup -type d -path "*job_$job/step_0" 2>/dev/null)" "" "$b: clean removes the container of the step"
 	like "$("$stepctl" list)" "^$job\.1 .*running" "$b: a living step is not touched"
-	like "$("$stepctl" list)" "^$job\.7 .*ended" "$b: nor a result that is kept"
-	is "$("$stepctl" clean 2>/dev/null)" "" "$b: and there is nothing more"
+	like "$("$stepctl" list)" "^$job\.7 .*ended" "$b: a retained result is not touched"
+	is "$("$stepctl" clean 2>/dev/null)" "" "$b: a second clean removes nothing"
 	sed -i 's/"keep_until_time_usec": [0-9]*/"keep_until_time_usec": 1/' "$run"/*_"$job.7"/result.json
 	like "$("$stepctl" clean --dry-run)" "_$job\.7: a result that was kept long enough\$" "$b: --dry-run names an old result"
-	is "$(ls "$run"/*_"$job.7")" result.json "$b: and leaves it alone"
-	like "$("$stepctl" clean)" "_$job\.7: a result that was kept long enough\$" "$b: an old result goes"
+	is "$(ls "$run"/*_"$job.7")" result.json "$b: --dry-run leaves the old result"
+	like "$("$stepctl" clean)" "_$job\.7: a result that was kept long enough\$" "$b: clean removes an old result"
 	if [ "$(id -u)" = 0 ] && setpriv --reuid 64999 --clear-groups "$stepctl" --version >/dev/null 2>&1; then
 		agent "$b" 0
 		kill -9 "$agent" "$task"
@@ -60,7 +60,7 @@ X
 			"$b: another user removes nothing"
 		chown 64999 "$run"/*_"$job.0"/state.json
 		out=$("$stepctl" clean 2>&1)
-		is "$?" 3 "$b: nor root on another user's word"
+		is "$?" 3 "$b: root does not clean on the claim of another user"
 		chown 0 "$run"/*_"$job.0"/state.json
 		eventually sh -c "[ -n \"\$('$stepctl' clean)\" ]"
 	else
