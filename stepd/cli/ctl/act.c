@@ -69,20 +69,14 @@ int ctl_terminate(struct ctl *ctl)
 /* Where a step's agent has died the container is suspended or resumed directly, for its owner only,
  * and state.json records it: an agent that takes the step over goes on from there, not from where
  * the dead one stopped. */
-struct orphan {
-	struct ctl *ctl;
-	bool suspend;
-	struct err err;
-};
-
-static int suspend_container(struct orphan *o, struct proctrack *pt, uint64_t id)
+static int suspend_container(struct ctl *ctl, const struct orphan *o, bool suspend, struct err *err)
 {
 	int r;
 
-	if (o->suspend)
-		return proctrack_suspend(pt, id, ctl_timeout_ms(o->ctl), &o->err);
-	r = proctrack_resume(pt, id, &o->err);
-	return r < 0 ? err_prefix(&o->err, "can't resume it") : 0;
+	if (suspend)
+		return proctrack_suspend(o->tracker.pt, o->entry.cont_id, ctl_timeout_ms(ctl), err);
+	r = proctrack_resume(o->tracker.pt, o->entry.cont_id, err);
+	return r < 0 ? err_prefix(err, "can't resume it") : 0;
 }
 
 /* What an agent would have written: the state, and how long the step has been suspended. */
@@ -105,7 +99,7 @@ static int change_state(json_t *doc, bool suspend)
 
 /* Only of a step that was running or suspended: the next agent ends one that was being started or
  * ended. */
-static int record_state(struct orphan *o, const struct step_entry *entry)
+static int record_state(const struct orphan *o, bool suspend, struct err *err)
 {
 	_cleanup_free_ char *text = NULL;
 	const char *state = NULL;
@@ -114,7 +108,7 @@ static int record_state(struct orphan *o, const struct step_entry *entry)
 	int r;
 
 	/* Anew, under the lock: another may have been here since it was listed. */
-	r = steps_read_state(entry->dir_fd, &doc);
+	r = steps_read_state(o->entry.dir_fd, &doc);
 	if (r == 0)
 		state = json_string_value(json_object_get(doc, "state"));
 	if (r == 0 &&
@@ -122,63 +116,52 @@ static int record_state(struct orphan *o, const struct step_entry *entry)
 		json_decref(doc);
 		return 0;
 	}
-	if (r == 0 && change_state(doc, o->suspend) == 0)
+	if (r == 0 && change_state(doc, suspend) == 0)
 		text = json_dumps(doc, JSON_COMPACT);
 	if (r == 0 && !text)
 		r = -ENOMEM;
 	json_decref(doc);
 	if (text) {
 		mask = umask(022);
-		r = fs_write_atomic(entry->dir_fd, "state.json", text, strlen(text), 0644, false);
+		r = fs_write_atomic(o->entry.dir_fd, "state.json", text, strlen(text), 0644, false);
 		(void)umask(mask); /* can't fail */
 	}
-	return r < 0 ? err_set(&o->err, r,
+	return r < 0 ? err_set(err, r,
 			       "it is %s, but state.json could not be changed, and 'stepd adopt' "
 			       "would undo this",
-			       o->suspend ? "suspended" : "resumed")
+			       suspend ? "suspended" : "resumed")
 		     : 0;
 }
 
 /* The lock keeps an agent from taking the step over meanwhile. */
-static int lock_step(struct orphan *o, const struct step_entry *entry)
+static int lock_step(const struct orphan *o, struct err *err)
 {
-	int fd = registry_lock_for_cleaning(entry->dir_fd);
+	int fd = registry_lock_for_cleaning(o->entry.dir_fd);
 
 	if (fd == -EWOULDBLOCK)
-		return err_say(&o->err, -EBUSY,
+		return err_say(err, -EBUSY,
 			"its agent has died, and another process is taking the step over; try again");
-	return fd < 0 ? err_set(&o->err, fd, "its agent has died; lock its directory") : fd;
-}
-
-/* As long as the container is meaningful without the agent that made it. */
-static int suspend_on_orphan(const struct step_entry *entry, void *userdata)
-{
-	_cleanup_tracker_ struct tracker tracker = TRACKER_INIT;
-	_cleanup_close_ int lock_fd = -1;
-	struct orphan *o = userdata;
-	int r = tracker_check_owner(entry, &o->err);
-
-	if (r < 0)
-		return err_prefix(&o->err, "its agent has died");
-	r = tracker_use_orphan(o->ctl, &tracker, entry, &o->err);
-	if (r < 0)
-		return r;
-	lock_fd = lock_step(o, entry);
-	r = lock_fd < 0 ? lock_fd : suspend_container(o, tracker.pt, entry->cont_id);
-	if (r == 0)
-		r = record_state(o, entry);
-	if (r == -ESRCH)
-		return err_say(&o->err, r,
-			"its agent has died, and none of its processes is left or can be found");
-	return r < 0 ? r : 1;
+	return fd < 0 ? err_set(err, fd, "its agent has died; lock its directory") : fd;
 }
 
 static int suspend_without_agent(struct ctl *ctl, struct target *target, struct stepd_error *error)
 {
-	struct orphan o = {.ctl = ctl, .suspend = ctl->verb->run == ctl_suspend};
-	int r = tracker_visit(target, suspend_on_orphan, &o, &o.err);
+	const bool suspend = ctl->verb->run == ctl_suspend;
+	_cleanup_orphan_ struct orphan o = ORPHAN_INIT;
+	_cleanup_close_ int lock_fd = -1;
+	struct err err = ERR_INIT;
+	int r = orphan_open(ctl, target, ORPHAN_OWNER | ORPHAN_PROCESSES, &o, &err);
 
-	return r < 0 ? target_error_from(error, &o.err) : 0;
+	if (r == 0)
+		r = lock_fd = lock_step(&o, &err);
+	if (r >= 0)
+		r = suspend_container(ctl, &o, suspend, &err);
+	if (r == 0)
+		r = record_state(&o, suspend, &err);
+	if (r == -ESRCH)
+		return target_error(error, r,
+			"its agent has died, and none of its processes is left or can be found");
+	return r < 0 ? target_error_from(error, &err) : 0;
 }
 
 static int suspend_step(struct ctl *ctl, struct target *target, struct stepd_error *error)

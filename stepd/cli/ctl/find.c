@@ -17,8 +17,8 @@
 #include "stepd/record/report.h"
 
 struct find_step {
-	struct step_entry entry; /* copied: its texts are those of doc, but for step; no dir_fd */
-	bool searched;           /* by its tracker */
+	struct step_entry entry;       /* of tracker_copy_entry() */
+	bool searched;                 /* by its tracker */
 	stepd_step_task_info_t *tasks; /* NULL: not read yet */
 	size_t n_tasks;
 };
@@ -200,7 +200,7 @@ static int add_step(const struct step_entry *entry, void *userdata)
 	struct find *f = userdata;
 	size_t capacity = f->steps_capacity ? f->steps_capacity * 2 : 64;
 	struct find_step *grown;
-	char *label;
+	int r;
 
 	if (f->n_steps == f->steps_capacity) {
 		grown = reallocarray(f->steps, capacity, sizeof(*grown));
@@ -209,15 +209,10 @@ static int add_step(const struct step_entry *entry, void *userdata)
 		f->steps = grown;
 		f->steps_capacity = capacity;
 	}
-	label = strdup(entry->step);
-	if (!label)
-		return -ENOMEM;
-	grown = &f->steps[f->n_steps++];
-	*grown = (struct find_step){.entry = *entry};
-	grown->entry.step = label;
-	grown->entry.doc = json_incref((json_t *)entry->doc);
-	grown->entry.dir_fd = -1;
-	return 0;
+	f->steps[f->n_steps] = (struct find_step){.searched = false};
+	r = tracker_copy_entry(entry, &f->steps[f->n_steps].entry);
+	f->n_steps += r == 0;
+	return r;
 }
 
 static int read_steps(struct find *f)
@@ -507,9 +502,8 @@ static void find_clear(struct find *f)
 	size_t i;
 
 	for (i = 0; i < f->n_steps; i++) {
-		free((char *)f->steps[i].entry.step);
+		tracker_free_entry(&f->steps[i].entry);
 		free(f->steps[i].tasks);
-		json_decref((json_t *)f->steps[i].entry.doc);
 	}
 	free(f->runtime_dir);
 	free(f->steps);

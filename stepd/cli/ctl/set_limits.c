@@ -26,7 +26,6 @@ struct set_limits {
 	uint32_t rank;
 	struct limits limits;
 	enum limits_mode mode;
-	struct err err;
 };
 
 /* ---- arguments ---------------------------------------------------------------------------- */
@@ -172,9 +171,9 @@ static int set_by_agent(struct set_limits *s, struct target *target, struct step
 
 /* A backend creates what a task's limits need: not for a rank that the step doesn't have here, or
  * no longer has. */
-static int check_rank(struct set_limits *s, const struct step_entry *entry, struct proctrack *pt)
+static int check_rank(const struct set_limits *s, const struct orphan *o, struct err *err)
 {
-	const json_t *tasks = json_object_get(entry->doc, "tasks"), *task;
+	const json_t *tasks = json_object_get(o->entry.doc, "tasks"), *task;
 	stepd_usage_t usage;
 	size_t i;
 
@@ -185,36 +184,34 @@ static int check_rank(struct set_limits *s, const struct step_entry *entry, stru
 			break;
 	}
 	if (i == json_array_size(tasks))
-		return err_say(&s->err, -ESRCH, "it has no task of rank %u on this node", s->rank);
+		return err_say(err, -ESRCH, "it has no task of rank %u on this node", s->rank);
 	/* A backend that counts nothing for a task returns another error, and may limit it all the
 	 * same. */
-	if (proctrack_usage(pt, entry->cont_id, &s->rank, &usage) == -ESRCH)
-		return err_say(&s->err, -ESRCH, "task %u has ended", s->rank);
+	if (proctrack_usage(o->tracker.pt, o->entry.cont_id, &s->rank, &usage) == -ESRCH)
+		return err_say(err, -ESRCH, "task %u has ended", s->rank);
 	return 0;
 }
 
-static int set_orphan(const struct step_entry *entry, void *userdata)
+static int set_by_tracker(struct set_limits *s, struct target *target, struct stepd_error *error)
 {
-	_cleanup_tracker_ struct tracker tracker = TRACKER_INIT;
-	struct set_limits *s = userdata;
 	const struct log log = {
 		.fd = STDERR_FILENO, .most = LOG_LEVEL_WARNING, .ident = "stepctl set-limits"};
-	struct limits_target target = {
-		.cont_id = entry->cont_id, .mode = s->mode, .where = FIELD, .log = &log};
-	int r = tracker_check_owner(entry, &s->err);
+	struct limits_target container = {.mode = s->mode, .where = FIELD, .log = &log};
+	_cleanup_orphan_ struct orphan o = ORPHAN_INIT;
+	struct err err = ERR_INIT;
+	int r = orphan_open(s->ctl, target, ORPHAN_OWNER, &o, &err);
 
 	if (r == 0)
-		r = tracker_use(s->ctl, &tracker, entry, &s->err);
-	if (r == 0)
-		r = check_rank(s, entry, tracker.pt);
+		r = check_rank(s, &o, &err);
 	if (r < 0)
-		return r;
-	target.pt = tracker.pt;
-	r = limits_apply(&target, &s->limits, s->build.task ? &s->rank : NULL,
-		s->build.task ? 1 : 0, &s->err);
+		return target_error_from(error, &err);
+	container.pt = o.tracker.pt;
+	container.cont_id = o.entry.cont_id;
+	r = limits_apply(&container, &s->limits, s->build.task ? &s->rank : NULL,
+		s->build.task ? 1 : 0, &err);
 	if (r == -ESRCH)
-		return err_say(&s->err, r, "its agent has died, and its processes have ended");
-	return r < 0 ? r : 1;
+		return target_error(error, r, "its agent has died, and its processes have ended");
+	return r < 0 ? target_error_from(error, &err) : 0;
 }
 
 static void set_step(struct set_limits *s)
@@ -228,9 +225,7 @@ static void set_step(struct set_limits *s)
 	if (r == 0 && target.client)
 		r = set_by_agent(s, &target, &error);
 	else if (r == 0 && target.presence == STEPD_ORPHAN)
-		r = tracker_visit(&target, set_orphan, s, &s->err) < 0
-			? target_error_from(&error, &s->err)
-			: 0;
+		r = set_by_tracker(s, &target, &error);
 	else if (r == 0)
 		r = target_gone(&target, &error);
 	if (r == 0)

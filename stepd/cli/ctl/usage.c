@@ -183,44 +183,29 @@ static int usage_step(struct ctl *ctl, struct target *target, struct stepd_error
 
 /* ---- without an agent ---------------------------------------------------------------------- */
 
-struct orphan {
-	struct ctl *ctl;
-	struct usage_sample u;
-	struct err err;
-};
-
-static int usage_on_orphan(const struct step_entry *entry, void *userdata)
+static int usage_read_container(const struct orphan *o, struct usage_sample *u, struct err *err)
 {
-	_cleanup_tracker_ struct tracker tracker = TRACKER_INIT;
-	struct orphan *o = userdata;
-	int r;
+	int r = tracker_read_tasks(&o->entry, &u->task, &u->n);
 
-	r = tracker_use_orphan(o->ctl, &tracker, entry, &o->err);
-	if (r < 0)
-		return r;
-	if (tracker_read_tasks(entry, &o->u.task, &o->u.n) < 0)
-		return err_set(&o->err, -ENOMEM, "read its tasks");
-	o->u.tasks = calloc(o->u.n + 1, sizeof(*o->u.tasks));
-	if (!o->u.tasks)
-		return err_set(&o->err, -ENOMEM, "read its tasks");
+	if (r < 0 || !(u->tasks = calloc(u->n + 1, sizeof(*u->tasks))))
+		return err_set(err, -ENOMEM, "read its tasks");
 	r = proctrack_usage_tasks(
-		tracker.pt, entry->cont_id, o->u.task, o->u.n, &o->u.step, o->u.tasks);
+		o->tracker.pt, o->entry.cont_id, u->task, u->n, &u->step, u->tasks);
 	if (r == -ESRCH)
-		return err_say(&o->err, r, "its agent has died, and its processes have ended");
-	return r < 0 ? err_set(&o->err, r, "read what it uses") : 1;
+		return err_say(err, r, "its agent has died, and its processes have ended");
+	return r < 0 ? err_set(err, r, "read what it uses") : 0;
 }
 
 static int usage_without_agent(struct ctl *ctl, struct target *target, struct stepd_error *error)
 {
-	struct orphan o = {.ctl = ctl};
-	int r = tracker_visit(target, usage_on_orphan, &o, &o.err);
+	_cleanup_usage_sample_ struct usage_sample u = {0};
+	_cleanup_orphan_ struct orphan o = ORPHAN_INIT;
+	struct err err = ERR_INIT;
+	int r = orphan_open(ctl, target, ORPHAN_PROCESSES, &o, &err);
 
-	if (r < 0)
-		r = target_error_from(error, &o.err);
-	else
-		r = show_usage(ctl, target, &o.u, error);
-	usage_sample_clear(&o.u);
-	return r;
+	if (r == 0)
+		r = usage_read_container(&o, &u, &err);
+	return r < 0 ? target_error_from(error, &err) : show_usage(ctl, target, &u, error);
 }
 
 /* ---- at an interval ------------------------------------------------------------------------- */
