@@ -36,12 +36,9 @@ libstate_la_LIBADD = libbase.la $(JANSSON_LIBS)
 # built and beside an installed library of another version.
 noinst_LTLIBRARIES += libclient.la
 libclient_la_SOURCES = \
-	stepd/client/act.c \
-	stepd/client/ask.c \
-	stepd/client/client.c stepd/client/client_impl.h \
-	stepd/client/connect.c \
+	stepd/client/client.c stepd/client/client.h stepd/client/client_impl.h \
 	stepd/client/error.c stepd/client/error.h \
-	stepd/client/follow.c \
+	stepd/client/methods.c \
 	stepd/client/reply.c stepd/client/reply.h \
 	stepd/client/steps.c \
 	stepd/client/stream.c stepd/client/stream.h
@@ -150,21 +147,9 @@ libagent_la_SOURCES = \
 	stepd/binding/binding_env.c \
 	stepd/binding/placement.c stepd/binding/placement.h \
 	stepd/binding/topology.c stepd/binding/topology.h \
-	stepd/frontend/act.c \
-	stepd/frontend/ask.c \
-	stepd/frontend/carry.c \
-	stepd/frontend/change.c \
-	stepd/frontend/find.c \
-	stepd/frontend/follow.c \
-	stepd/frontend/listing.c stepd/frontend/listing.h \
-	stepd/frontend/methods.c stepd/frontend/methods.h \
-	stepd/frontend/methods_impl.h \
+	stepd/frontend/frontends.c stepd/frontend/frontends.h \
 	stepd/frontend/mpi_requests.c stepd/frontend/mpi_requests.h \
-	stepd/frontend/notify.c \
-	stepd/frontend/params.c \
-	stepd/frontend/processes.c \
-	stepd/frontend/table.c \
-	stepd/frontend/usage.c \
+	stepd/frontend/varlink.c stepd/frontend/varlink.h \
 	stepd/launch/batch.c stepd/launch/batch.h \
 	stepd/launch/child.c stepd/launch/child.h \
 	stepd/launch/environ.c stepd/launch/environ.h \
@@ -178,6 +163,18 @@ libagent_la_SOURCES = \
 	stepd/loop/pausable.c stepd/loop/pausable.h \
 	stepd/loop/pri_watch.c stepd/loop/pri_watch.h \
 	stepd/loop/worker.c stepd/loop/worker.h \
+	stepd/operations/change.c \
+	stepd/operations/describe.c \
+	stepd/operations/find.c \
+	stepd/operations/follow.c \
+	stepd/operations/list.c stepd/operations/list.h \
+	stepd/operations/operations.c stepd/operations/operations.h \
+	stepd/operations/operations_impl.h \
+	stepd/operations/params.c \
+	stepd/operations/reexec.c \
+	stepd/operations/signal.c \
+	stepd/operations/table.c \
+	stepd/operations/usage.c \
 	stepd/process/identity.c stepd/process/identity.h \
 	stepd/process/process.c stepd/process/process.h \
 	stepd/process/stdfd.c stepd/process/stdfd.h \
@@ -203,9 +200,9 @@ libagent_la_SOURCES = \
 	stepd/step/agent.c stepd/step/agent.h \
 	stepd/step/agent_impl.c stepd/step/agent_impl.h \
 	stepd/step/closing.c stepd/step/closing.h \
+	stepd/step/container.c stepd/step/container.h \
 	stepd/step/continue.c \
 	stepd/step/ending.c stepd/step/ending.h \
-	stepd/step/ending_save.c \
 	stepd/step/exit_watch.c stepd/step/exit_watch.h \
 	stepd/step/frontend.c stepd/step/frontend.h \
 	stepd/step/successor.c stepd/step/successor.h \
@@ -214,22 +211,17 @@ libagent_la_SOURCES = \
 	stepd/step/join_request.c stepd/step/join_request.h \
 	stepd/step/supervisor_line.c stepd/step/supervisor_line.h \
 	stepd/step/killseq.c stepd/step/killseq.h \
-	stepd/step/limit_signal.c stepd/step/limit_signal.h \
 	stepd/step/member_watch.c stepd/step/member_watch.h \
 	stepd/step/mpi_link.c stepd/step/mpi_link.h \
 	stepd/step/mpi_streams.c stepd/step/mpi_streams.h \
 	stepd/step/reaping.c stepd/step/reaping.h \
 	stepd/step/reexec.c stepd/step/reexec.h \
-	stepd/step/reexec_program.c \
 	stepd/step/reexec_save.c \
 	stepd/step/requests.c stepd/step/requests.h \
-	stepd/step/requests_save.c \
-	stepd/step/requests_work.c \
 	stepd/step/result.c stepd/step/result.h \
 	stepd/step/service.c stepd/step/service.h \
 	stepd/step/singletons.c stepd/step/singletons.h \
-	stepd/step/suspend.c stepd/step/suspend.h \
-	stepd/step/suspend_save.c
+	stepd/step/suspend.c stepd/step/suspend.h
 libagent_la_LIBADD = libcontrol.la libmpilink.la libstepdsystemd.la libnode.la $(JANSSON_LIBS) $(EV_LIBS)
 
 sbin_PROGRAMS += stepd/cli/stepd
@@ -281,40 +273,29 @@ pkglibexec_PROGRAMS += stepd/cli/selftest/mpi-selftest
 stepd_cli_selftest_mpi_selftest_SOURCES = stepd/cli/selftest/main.c
 stepd_cli_selftest_mpi_selftest_LDADD = libmpiselftest.la libpmiclient.la libbase.la
 
-# The commands that ask steps.
+# The command for the steps of a node.
 bin_PROGRAMS += stepd/cli/stepctl
 stepd_cli_stepctl_SOURCES = \
-	stepd/cli/ctl/ask.c stepd/cli/ctl/ask.h \
+	stepd/cli/ctl/act.c \
 	stepd/cli/ctl/clean.c \
 	stepd/cli/ctl/ctl.h \
 	stepd/cli/ctl/events.c \
-	stepd/cli/ctl/find.c stepd/cli/ctl/find.h \
-	stepd/cli/ctl/find_agents.c \
-	stepd/cli/ctl/find_local.c \
+	stepd/cli/ctl/find.c \
 	stepd/cli/ctl/list.c \
 	stepd/cli/ctl/main.c \
 	stepd/cli/ctl/namespace.c stepd/cli/ctl/namespace.h \
 	stepd/cli/ctl/options.c stepd/cli/ctl/options.h \
-	stepd/cli/ctl/pids.c \
+	stepd/cli/ctl/output.c \
 	stepd/cli/ctl/ps.c \
-	stepd/cli/ctl/ps_tree.c stepd/cli/ctl/ps_tree.h \
-	stepd/cli/ctl/say.c \
 	stepd/cli/ctl/set_limits.c \
 	stepd/cli/ctl/show.c \
-	stepd/cli/ctl/signal.c \
-	stepd/cli/ctl/suspend.c \
-	stepd/cli/ctl/table.c stepd/cli/ctl/table.h \
 	stepd/cli/ctl/target.c stepd/cli/ctl/target.h \
-	stepd/cli/ctl/tell.c \
 	stepd/cli/ctl/term.c stepd/cli/ctl/term.h \
-	stepd/cli/ctl/top.c \
-	stepd/cli/ctl/top_data.c stepd/cli/ctl/top_data.h \
+	stepd/cli/ctl/top.c stepd/cli/ctl/top.h \
 	stepd/cli/ctl/top_screen.c stepd/cli/ctl/top_screen.h \
-	stepd/cli/ctl/top_view.c stepd/cli/ctl/top_view.h \
+	stepd/cli/ctl/top_view.c \
 	stepd/cli/ctl/tracker.c stepd/cli/ctl/tracker.h \
-	stepd/cli/ctl/usage.c \
-	stepd/cli/ctl/usage_read.c stepd/cli/ctl/usage_read.h \
-	stepd/cli/ctl/wait.c \
+	stepd/cli/ctl/usage.c stepd/cli/ctl/usage.h \
 	stepd/cli/program.c stepd/cli/program.h \
 	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \
 	stepd/cli/run/run_convert.c stepd/cli/run/run_convert.h \

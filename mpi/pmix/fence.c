@@ -142,13 +142,19 @@ static void on_done(
 	uint64_t context = 0;
 	size_t size = 0;
 	pmix_status_t status;
+	char why[512];
 
 	while (*at && *at != c)
 		at = &(*at)->next;
 	if (*at)
 		*at = c->next;
 	status = r < 0 ? call_status_of(r) : gather(blocks, count, &data, &size, &context);
-	if (r < 0)
+	/* A node whose tasks have ended has told of each one's end before. */
+	if (r == -EHOSTDOWN &&
+		names_find_absent(
+			&px->names, c->call->procs, c->call->nprocs, px->node, why, sizeof(why)))
+		serve_log(px->serve, LOG_LEVEL_ERROR, "%s: %s", kind_names[c->kind], why);
+	else if (r < 0)
 		serve_log(px->serve, LOG_LEVEL_ERROR, "%s: %s", kind_names[c->kind],
 			err ? err->text : "it failed");
 	answer(px, c->call, status, context, take_ptr(data), size, c->done);

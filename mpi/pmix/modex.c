@@ -41,6 +41,13 @@ struct modex_wait {
 
 /* ---- who asks ---- */
 
+static bool has_ended(struct px *px, const pmix_proc_t *proc)
+{
+	const struct nspace_rank *rank = names_rank(&px->names, proc);
+
+	return rank && rank->state >= RANK_ENDED;
+}
+
 static void on_reply(
 	struct px *px, void *userdata, pmix_status_t status, pmix_data_buffer_t *result)
 {
@@ -51,6 +58,9 @@ static void on_reply(
 		serve_log(px->serve, LOG_LEVEL_ERROR,
 			"PMIx_Get: rank %u of %s has not put what is asked for until the deadline",
 			call->proc.rank, call->proc.nspace);
+	/* Its node has ended with it. */
+	if (status == PMIX_ERR_UNREACH && has_ended(px, &call->proc))
+		status = PMIX_ERR_NOT_FOUND;
 	if (status == PMIX_SUCCESS && (!result || !unpack(result, &bo, 1, PMIX_BYTE_OBJECT)))
 		status = PMIX_ERR_UNPACK_FAILURE;
 	call_answer_modex(call, status, bo.bytes, bo.size);
@@ -350,6 +360,12 @@ void modex_rank_gone(struct px *px, const struct nspace *nspace, uint32_t rank)
 		else
 			at = &w->next;
 	}
+}
+
+void modex_leave(struct px *px)
+{
+	while (px->modex)
+		end_wait(px, &px->modex, px->modex->data ? px->modex->status : PMIX_ERR_NOT_FOUND);
 }
 
 void modex_close(struct px *px)

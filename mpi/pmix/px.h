@@ -207,6 +207,8 @@ void module_on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,
 /* ---- what other nodes ask (rpc.h): one a file ---- */
 
 void modex_open(struct px *px);
+/* Nobody here commits any more. */
+void modex_leave(struct px *px);
 void modex_rank_gone(struct px *px, const struct nspace *nspace, uint32_t rank);
 void modex_close(struct px *px);
 void publish_open(struct px *px);

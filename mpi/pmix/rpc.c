@@ -30,12 +30,22 @@ struct rpc {
 	rpc_serve_fn serve[RPC_MAX];
 	struct waiting *waiting;
 	uint64_t last_id;
+	bool *has_left; /* by node */
 };
+
+static void serve_leaving(
+	struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args);
 
 int rpc_open(struct px *px)
 {
 	px->rpc = calloc(1, sizeof(*px->rpc));
-	return px->rpc ? 0 : -ENOMEM;
+	if (!px->rpc)
+		return -ENOMEM;
+	px->rpc->has_left = calloc(px->nnodes, sizeof(*px->rpc->has_left));
+	if (!px->rpc->has_left)
+		return -ENOMEM;
+	rpc_register(px, RPC_LEAVING, serve_leaving);
+	return 0;
 }
 
 void rpc_register(struct px *px, enum rpc_op op, rpc_serve_fn serve)
@@ -95,9 +105,10 @@ void rpc_call(struct px *px, uint32_t node, enum rpc_op op, pmix_data_buffer_t *
 	struct waiting *w = calloc(1, sizeof(*w));
 	struct frame frame = {.op = htole32(op)};
 
-	if (!w) {
+	if (!w || px->rpc->has_left[node]) {
 		PMIX_DATA_BUFFER_DESTRUCT(args);
-		done(px, userdata, PMIX_ERR_NOMEM, NULL);
+		done(px, userdata, w ? PMIX_ERR_UNREACH : PMIX_ERR_NOMEM, NULL);
+		free(w);
 		return;
 	}
 	w->px = px;
@@ -231,12 +242,39 @@ void rpc_node_lost(struct px *px, uint32_t node)
 	}
 }
 
+/* Its replies went before, on the same ways. */
+static void serve_leaving(
+	struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args)
+{
+	struct waiting **at = &px->rpc->waiting;
+
+	(void)args;
+	px->rpc->has_left[request->from] = true;
+	while (*at) {
+		if ((*at)->node != request->from) {
+			at = &(*at)->next;
+			continue;
+		}
+		finish(px, at, PMIX_ERR_UNREACH, NULL);
+		at = &px->rpc->waiting; /* done() may have changed the list */
+	}
+}
+
+void rpc_leave(struct px *px)
+{
+	pmix_data_buffer_t none;
+
+	PMIX_DATA_BUFFER_CONSTRUCT(&none);
+	rpc_tell(px, RPC_LEAVING, &none);
+}
+
 void rpc_close(struct px *px)
 {
 	if (!px->rpc)
 		return;
 	while (px->rpc->waiting)
 		finish(px, &px->rpc->waiting, PMIX_ERR_UNREACH, NULL);
+	free(px->rpc->has_left);
 	free(px->rpc);
 	px->rpc = NULL;
 }

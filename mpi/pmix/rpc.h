@@ -22,6 +22,7 @@ enum rpc_op {
 	RPC_STREAMS,   /* iof_copy.c */
 	RPC_OUTPUT,    /* iof_deliver.c */
 	RPC_INPUT,     /* iof_push.c */
+	RPC_LEAVING,   /* rpc.c, a notice */
 	RPC_MAX,
 };
 
@@ -54,6 +55,10 @@ void rpc_tell(struct px *px, enum rpc_op op, pmix_data_buffer_t *args);
 
 void rpc_message(struct px *px, uint32_t from, uint16_t channel, const struct wire_block *block);
 void rpc_node_lost(struct px *px, uint32_t node);
+
+/* This node serves no requests any more, and the others are told so: those that wait for it then
+ * end, as its replies went before. */
+void rpc_leave(struct px *px);
 
 /* PMIx_Data_pack() and its counterpart of this process's own kind; false: no memory, bad data. */
 bool pack(pmix_data_buffer_t *buffer, const void *values, size_t count,

@@ -48,6 +48,12 @@ static void on_lost(void *userdata, uint32_t node, const struct err *err)
 	rpc_node_lost(userdata, node);
 }
 
+static void on_leaving(void *userdata)
+{
+	modex_leave(userdata);
+	rpc_leave(userdata);
+}
+
 static void on_output(void *userdata, const struct serve_output *output)
 {
 	iof_output(userdata, output);
@@ -74,6 +80,7 @@ static const struct serve_events serve_events = {
 	.missing = on_missing,
 	.message = on_message,
 	.lost = on_lost,
+	.leaving = on_leaving,
 	.output = on_output,
 	.output_over = on_output_over,
 	.spoken = on_spoken,

@@ -129,6 +129,14 @@ static void on_lost(void *userdata, uint32_t node, const struct err *err)
 		s->events->lost(s->userdata, node, err);
 }
 
+static void on_leaving(void *userdata)
+{
+	struct serve *s = userdata;
+
+	if (s->events->leaving)
+		s->events->leaving(s->userdata);
+}
+
 static void on_left(void *userdata)
 {
 	struct serve *s = userdata;
@@ -143,6 +151,7 @@ static int open_wire(struct serve *s, struct err *err)
 		.message = on_message,
 		.missing = on_missing,
 		.lost = on_lost,
+		.leaving = on_leaving,
 		.left = on_left,
 	};
 	const struct stepd_mpi_host *host = serve_get_host(s);

@@ -42,6 +42,8 @@ struct serve_events {
 		void *userdata, uint32_t from, uint16_t channel, const struct wire_block *block);
 	/* The way to a node is gone. */
 	void (*lost)(void *userdata, uint32_t node, const struct err *err);
+	/* The last that other nodes get of this one can be sent now: wire_events.leaving. */
+	void (*leaving)(void *userdata);
 	/* A copy that serve_copy() has asked for. */
 	void (*output)(void *userdata, const struct serve_output *output);
 	/* Whether any task of this node has begun to speak with the service. */

@@ -222,8 +222,11 @@ void wire_try_bye(struct wire *w)
 		if (!w->edge[i].said_bye && !w->edge[i].is_lost)
 			return;
 	}
-	if (wire_has_parent(w) && !w->edge[0].is_lost && !w->edge[0].sent_bye)
+	if (wire_has_parent(w) && !w->edge[0].is_lost && !w->edge[0].sent_bye) {
+		if (w->events->leaving)
+			w->events->leaving(w->userdata);
 		send_bye(w, 0);
+	}
 	if (wire_has_parent(w) && !w->edge[0].is_lost && !w->edge[0].said_bye)
 		return;
 	for (i = 0; i < w->edges_count; i++) {

@@ -60,7 +60,10 @@ struct wire_events {
 	/* The way to a node is gone for good; every fence that needs it ends by itself. node is the
 	 * neighbour; those behind it are gone with it. */
 	void (*lost)(void *userdata, uint32_t node, const struct err *err);
-	/* All nodes below this one have said goodbye (wire_leave()), and this node has. */
+	/* All nodes below this one have said goodbye (wire_leave()), and this node has. leaving,
+	 * which may be NULL, is before this node's goodbye goes up: what it sends then is the last
+	 * that others get of it, and of what comes for it later nothing is answered. */
+	void (*leaving)(void *userdata);
 	void (*left)(void *userdata);
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * libstepd: asks the steps of this node, through the control sockets of their agents
- * (io.stepd.Step.varlink has the methods word by word), and through what agents leave on disk for
- * when they are gone. Link with pkg-config --libs libstepd.
+ * libstepd: queries and controls the steps of this node, through the control sockets of their
+ * agents (io.stepd.Step.varlink defines the methods), and reads the files that agents leave when
+ * they have gone. Link with pkg-config --libs libstepd.
  *
  * Functions return 0 or more, or -errno with the reason in *error, which may be NULL. A struct
  * stepd_client is one connection, for one thread at a time; nothing here is shared between two of
@@ -27,20 +27,20 @@ extern "C" {
 
 struct stepd_client;
 
-/* One sentence for people, and for programs the code and the name that the agent's answer had
- * ("io.stepd.Step.NoSuchProcess"), "" if it came to no answer. The codes that callers ask for:
+/* One sentence for people, and for programs the code and the name of the agent's error
+ * ("io.stepd.Step.NoSuchProcess"), "" without a reply. The codes:
  * -ENOENT       there is no such step on this node
  * -ENOTUNIQ     the name is the beginning of several
  * -ECONNREFUSED its agent is gone
- * -EPERM        the caller may not (PermissionDenied), or who listens is not the step's agent
+ * -EPERM        PermissionDenied, or the listener is not the step's agent
  * -ESRCH        NoSuchProcess, NoSuchTask
  * -EBUSY        WrongState, TooManyConnections
- * -ETIMEDOUT    no answer in time, or SuspendFailed
+ * -ETIMEDOUT    no reply in time, or SuspendFailed
  * -EOPNOTSUPP   NotSupported, or an older agent without this method
- * -EINVAL       what was asked is wrong: a name, a parameter, the order of calls
- * -EIO          Failed: the system refused it to the agent; text says why
- * -ECONNRESET   the connection ended before the answer
- * -EPROTO       what came is no answer */
+ * -EINVAL       a wrong request: a name, a parameter, the order of calls
+ * -EIO          Failed: the system refused it to the agent; text has the reason
+ * -ECONNRESET   the connection ended before the reply
+ * -EPROTO       what was received is no reply */
 struct stepd_error {
 	int code;
 	char name[96];
@@ -49,11 +49,11 @@ struct stepd_error {
 
 /* ---- the steps of this node ---------------------------------------------------------------- */
 
-/* Whether somebody answers for a step. */
+/* Whether a step has an agent. */
 enum stepd_presence {
-	STEPD_LIVES,  /* an agent does */
+	STEPD_LIVES,  /* it has */
 	STEPD_ORPHAN, /* its agent has died; "stepd adopt" can take it over */
-	STEPD_ENDED,  /* result.json tells how */
+	STEPD_ENDED,  /* result.json has its outcome */
 };
 
 /* Valid while the function that is called with it runs. */
@@ -70,7 +70,7 @@ struct stepd_step {
 	enum stepd_presence presence;
 };
 
-/* Calls fn for each step, in no order, until it returns other than 0, which is handed on.
+/* Calls fn for each step, in no order, until it returns other than 0, which is returned.
  * runtime_dir NULL: $STEPD_RUNTIME_DIR, or /run/stepd (for root) or the user's. No directory: no
  * steps. */
 typedef int (*stepd_step_fn)(const struct stepd_step *step, void *userdata);
@@ -83,18 +83,18 @@ STEPD_CLIENT_EXPORT int stepd_find_step(
 	const char *runtime_dir, const char *name, char **ret_directory, struct stepd_error *error);
 
 /* The text of result.json in a step's directory: free() it. -ENOENT: it has not ended, or the
- * result was kept long enough. */
+ * retention time of the result is over. */
 STEPD_CLIENT_EXPORT int stepd_read_result(
 	const char *directory, char **ret_json, struct stepd_error *error);
 
 /* ---- a connection -------------------------------------------------------------------------- */
 
-/* What people wait. */
+/* As long as people wait. */
 #define STEPD_TIMEOUT_MS 30000
 
-/* Connects to the agent of the step that name means, as stepd_find_step() does. The other end is
- * only talked to if it runs as root or as the directory's owner. timeout_ms is how long this waits,
- * and from then on each function for an answer; 0: not at all, -1: for ever. */
+/* Connects to the agent of the step that name means, as stepd_find_step() does. Nothing is sent to
+ * a peer that runs neither as root nor as the directory's owner. timeout_ms is how long this waits,
+ * and from then on each function for a reply; 0: not at all, -1: for ever. */
 STEPD_CLIENT_EXPORT int stepd_connect(const char *runtime_dir, const char *name, int timeout_ms,
 	struct stepd_client **ret_client, struct stepd_error *error);
 
@@ -105,20 +105,20 @@ STEPD_CLIENT_EXPORT int stepd_connect_directory(const char *directory, int timeo
 /* NULL is fine. Returns NULL. */
 STEPD_CLIENT_EXPORT struct stepd_client *stepd_disconnect(struct stepd_client *client);
 
-/* How long each function below waits for an answer from now on, as in stepd_connect(). What waits
- * for the step itself, stepd_suspend() and stepd_resume(), gets a minute at least. An answer that
- * did not come in time may come still: the connection is of no more use then. */
+/* How long each function below waits for a reply from now on, as in stepd_connect(). What waits for
+ * the step itself, stepd_suspend() and stepd_resume(), has a minute at least. A reply that was too
+ * late may still come: the connection is unusable then. */
 STEPD_CLIENT_EXPORT void stepd_set_timeout(struct stepd_client *client, int timeout_ms);
 
 /* ---- any method ---------------------------------------------------------------------------- */
 
 enum stepd_call_flags {
-	STEPD_CALL_MORE = 1u << 0,   /* several answers; stepd_next() has them */
+	STEPD_CALL_MORE = 1u << 0,   /* several replies; stepd_next() has them */
 	STEPD_CALL_ONEWAY = 1u << 1, /* none */
 };
 
 /* Calls a method ("ListPids" of io.stepd.Step, or with a dot a full name) with a JSON object, NULL
- * for none, and waits for its one answer: the JSON object of its parameters. free() it. */
+ * for none, and waits for its one reply: the JSON object of its parameters. free() it. */
 STEPD_CLIENT_EXPORT int stepd_call(struct stepd_client *client, const char *method,
 	const char *parameters, char **ret_reply, struct stepd_error *error);
 
@@ -126,7 +126,7 @@ STEPD_CLIENT_EXPORT int stepd_call(struct stepd_client *client, const char *meth
 STEPD_CLIENT_EXPORT int stepd_start_call(struct stepd_client *client, const char *method,
 	const char *parameters, unsigned flags, struct stepd_error *error);
 
-/* Waits for the next answer of what was started. *ret_continues: more will come. -EAGAIN with
+/* Waits for the next reply to the started call. *ret_continues: more will come. -EAGAIN with
  * timeout_ms 0 where none is here yet: wait for stepd_get_fd() to become readable (or writable,
  * where stepd_wants_write() says so) in a loop of your own, and call this until -EAGAIN. */
 STEPD_CLIENT_EXPORT int stepd_next(struct stepd_client *client, int timeout_ms, char **ret_reply,
@@ -135,16 +135,16 @@ STEPD_CLIENT_EXPORT int stepd_next(struct stepd_client *client, int timeout_ms, 
 STEPD_CLIENT_EXPORT int stepd_get_fd(const struct stepd_client *client);
 STEPD_CLIENT_EXPORT bool stepd_wants_write(const struct stepd_client *client);
 
-/* ---- asking -------------------------------------------------------------------------------- */
+/* ---- queries ------------------------------------------------------------------------------- */
 
-/* What Describe tells, as JSON: free() it. */
+/* The reply of Describe, as JSON: free() it. */
 STEPD_CLIENT_EXPORT int stepd_describe(
 	struct stepd_client *client, char **ret_json, struct stepd_error *error);
 
 struct stepd_process {
 	pid_t pid;
 	int64_t rank;         /* STEPD_NO_RANK: of no task */
-	uint64_t start_ticks; /* 0: not asked for */
+	uint64_t start_ticks; /* 0: not requested */
 };
 
 /* Any number. ranks NULL: of all tasks. free() *ret_processes; NULL if there are none. */
@@ -173,17 +173,17 @@ struct stepd_task {
 STEPD_CLIENT_EXPORT int stepd_list_tasks(struct stepd_client *client, const char *ranks,
 	struct stepd_task **ret_tasks, size_t *ret_count, struct stepd_error *error);
 
-/* What Usage tells once, as JSON: free() it. */
+/* One reply of Usage, as JSON: free() it. */
 STEPD_CLIENT_EXPORT int stepd_usage(
 	struct stepd_client *client, bool tasks, char **ret_json, struct stepd_error *error);
 
-/* ---- acting -------------------------------------------------------------------------------- */
+/* ---- actions ------------------------------------------------------------------------------- */
 
 /* All zero but signal: to every process of the step. */
 struct stepd_signal_target {
 	const char *ranks;    /* to those of these tasks */
 	pid_t pid;            /* to this process of the step and its descendants */
-	uint64_t start_ticks; /* of pid, 0: whoever has it now */
+	uint64_t start_ticks; /* of pid, 0: any */
 	bool leader;          /* to the tasks' first processes, or to pid, alone */
 };
 
@@ -191,7 +191,7 @@ struct stepd_signal_target {
 STEPD_CLIENT_EXPORT int stepd_signal(struct stepd_client *client, const char *signal,
 	const struct stepd_signal_target *target, struct stepd_error *error);
 
-/* They return when all processes stand still, or go on. */
+/* They return when all processes have stopped, or continue. */
 STEPD_CLIENT_EXPORT int stepd_suspend(struct stepd_client *client, struct stepd_error *error);
 STEPD_CLIENT_EXPORT int stepd_resume(struct stepd_client *client, struct stepd_error *error);
 
@@ -200,14 +200,14 @@ STEPD_CLIENT_EXPORT int stepd_terminate(struct stepd_client *client, const char 
 	int64_t grace_ms, struct stepd_error *error);
 
 /* Waits for the end of the step, and has result.json's text: free() it. After -ETIMEDOUT, or
- * -EAGAIN with timeout_ms 0, it may be called again to wait on; nothing else can be asked
+ * -EAGAIN with timeout_ms 0, it may be called again to wait on; no other call can be made
  * meanwhile. */
 STEPD_CLIENT_EXPORT int stepd_wait(
 	struct stepd_client *client, int timeout_ms, char **ret_result, struct stepd_error *error);
 
-/* limits: the JSON of stepd-limits(7). ranks NULL: of the step. best_effort: what can't be had is
- * left out, and *ret_warnings has a line on each, NULL if there are none: free() it. ret_warnings
- * may be NULL. */
+/* limits: the JSON of stepd-limits(7). ranks NULL: of the step. best_effort: limits that can't be
+ * set are left out, and *ret_warnings has a line on each, NULL if there are none: free() it.
+ * ret_warnings may be NULL. */
 STEPD_CLIENT_EXPORT int stepd_set_limits(struct stepd_client *client, const char *limits,
 	const char *ranks, bool best_effort, char **ret_warnings, struct stepd_error *error);
 
@@ -233,7 +233,7 @@ struct stepd_event {
 	char text[256];
 };
 
-/* From event number from on, 0: only new ones. Nothing else can be asked of this client then. */
+/* From event number from on, 0: only new ones. No other call can be made on this client then. */
 STEPD_CLIENT_EXPORT int stepd_follow(
 	struct stepd_client *client, uint64_t from, struct stepd_error *error);
 

@@ -10,7 +10,7 @@
 #include "stepd/base/status.h"
 #include "stepd/cli/cli.h"
 #include "stepd/cli/version.h"
-#include "stepd/frontend/methods.h"
+#include "stepd/frontend/frontends.h"
 #include "stepd/step/agent.h"
 #include "stepd/step/reexec.h"
 
@@ -44,7 +44,7 @@ int cli_continue(int argc, char **argv)
 	(void)prctl(PR_SET_NAME, "stepd");
 	if (only_check)
 		check((int)fd);
-	if (agent_continue((int)fd, stepd_version, &methods_frontend, &code, &err) < 0) {
+	if (agent_continue((int)fd, stepd_version, &frontends, &code, &err) < 0) {
 		fprintf(stderr, "stepd continue: %s\n", err.text);
 		_exit(STATUS_FAILED); /* the step is another's to take over: nothing is cleared */
 	}

@@ -17,7 +17,7 @@
 #include "stepd/cli/cli.h"
 #include "stepd/cli/site.h"
 #include "stepd/cli/version.h"
-#include "stepd/frontend/methods.h"
+#include "stepd/frontend/frontends.h"
 #include "stepd/process/process.h"
 #include "stepd/spec/spec.h"
 #include "stepd/spec/spec_json.h"
@@ -309,7 +309,7 @@ int cli_serve(int argc, char **argv)
 			.start_ns = clock_now_ns(),
 			.log = &s.log,
 			.version = stepd_version,
-			.frontend = &methods_frontend},
+			.frontend = &frontends},
 		.log = {.fd = STDERR_FILENO, .most = LOG_LEVEL_INFO, .ident = "stepd"},
 	};
 	struct err err = ERR_INIT;

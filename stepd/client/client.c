@@ -1,15 +1,207 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Connections, and calls of any method.
+ *
+ * A connection is to the agent of a step and to nobody else: the socket is looked up in the
+ * directory whose owner was checked, and the peer must run as that owner or as root.
  */
 #include "stepd/client/client_impl.h"
 
+#include <fcntl.h>
 #include <jansson.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#include "stepd/state/steps.h"
 
 int client_no_memory(struct stepd_error *error)
 {
-	return client_say(error, -ENOMEM, "there is no memory left to talk to a step's agent");
+	return client_error(error, -ENOMEM, "there is no memory left to talk to a step's agent");
+}
+
+/* ---- the socket of a step ------------------------------------------------------------------- */
+
+char *client_step_name(const char *directory)
+{
+	size_t length = strlen(directory);
+	const char *begin, *step;
+	char *name = NULL;
+
+	while (length > 1 && directory[length - 1] == '/')
+		length--;
+	begin = memrchr(directory, '/', length);
+	begin = begin && length > 1 ? begin + 1 : directory;
+	length -= (size_t)(begin - directory);
+	step = memrchr(begin, '_', length); /* there is none in a step's own name */
+	if (asprintf(&name, "%.*s", (int)length, begin) < 0)
+		return NULL;
+	if (step)
+		name[step - begin] = '/';
+	return name;
+}
+
+/* No listener: the step has ended, its agent has died, or it is only starting. */
+static int socket_gone(
+	int dir_fd, const char *directory, const char *step, struct stepd_error *error)
+{
+	if (faccessat(dir_fd, "result.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return client_error(error, -ECONNREFUSED,
+			"step %s has ended; %s/result.json says how", step, directory);
+	if (steps_is_locked(dir_fd) == 1)
+		return client_error(error, -ECONNREFUSED,
+			"step %s: its agent does not listen; it begins, or ends, in this moment",
+			step);
+	if (faccessat(dir_fd, "state.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return client_error(error, -ECONNREFUSED,
+			"step %s: its agent is gone; 'stepd adopt %s' takes the step over", step,
+			step);
+	return client_error(error, -ENOENT, "there is no step in '%s'", directory);
+}
+
+static int socket_failed(int r, int dir_fd, const char *directory, const char *step, int timeout_ms,
+	struct stepd_error *error)
+{
+	switch (r) {
+	case -ECONNREFUSED:
+	case -ENOENT:
+		return socket_gone(dir_fd, directory, step, error);
+	case -EAGAIN: /* of connect(2): its queue was full until the deadline */
+		return client_error(error, -ETIMEDOUT,
+			"step %s: its agent took no connection in %d ms; it may be stopped, or busy",
+			step, timeout_ms);
+	case -EACCES:
+		return client_error(error, -EPERM, "step %s: this user may not open '%s/socket'",
+			step, directory);
+	case -ENOTSOCK:
+		return client_error(error, r,
+			"step %s: '%s/socket' is no socket: no agent has put it there", step,
+			directory);
+	default:
+		return client_error_errno(
+			error, r, "step %s: connect to '%s/socket'", step, directory);
+	}
+}
+
+/* connect(2) of a Unix socket blocks in the kernel while the listener's queue is full, and poll(2)
+ * does not report when it no longer is. */
+static int set_send_timeout(int fd, int64_t deadline)
+{
+	int left_ms = stream_left_ms(deadline);
+	struct timeval timeout = {0};
+
+	if (left_ms == 0)
+		return fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+	if (left_ms > 0) {
+		timeout.tv_sec = left_ms / 1000;
+		timeout.tv_usec = left_ms % 1000 * 1000;
+	}
+	return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) < 0 ? -errno : 0;
+}
+
+/* The socket itself: a link in its place could lead to another step's agent, whose peer is right.
+ */
+static int open_socket(int dir_fd, const char *name)
+{
+	_cleanup_close_ int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	return S_ISSOCK(st.st_mode) ? take_fd(&fd) : -ENOTSOCK;
+}
+
+/* Below the open directory: a path of any length fits, and it is the directory that was checked. */
+static int connect_below(int fd, int dir_fd, const char *name, int64_t deadline)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	_cleanup_close_ int socket_fd = open_socket(dir_fd, name);
+	int r;
+
+	if (socket_fd < 0)
+		return socket_fd;
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d", socket_fd);
+	do {
+		r = set_send_timeout(fd, deadline);
+		if (r < 0)
+			return r;
+		r = connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
+	} while (r == -EINTR);
+	if (r == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+		r = -errno;
+	return r;
+}
+
+/* The queues of the first two can't be filled by other users (stepd/control/listen.h). A client
+ * that may not use them, or whose agent is an older one, uses the socket for all, whose error also
+ * tells why there is no connection. */
+static int connect_any(int fd, int dir_fd, int64_t deadline)
+{
+	static const char *const names[] = {"socket.agent", "socket.owner", "socket"};
+	int r = -ENOENT;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(names) && r < 0 && r != -EAGAIN; i++)
+		r = connect_below(fd, dir_fd, names[i], deadline);
+	return r;
+}
+
+static int check_peer(int fd, uid_t owner, const char *step, struct stepd_error *error)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+		return client_error_errno(error, -errno,
+			"step %s: read the credentials of the peer of its socket", step);
+	if (peer.uid == 0 || peer.uid == owner)
+		return 0;
+	return client_error(error, -EPERM,
+		"step %s: a process of uid %u (pid %d) listens at its socket, which is not the "
+		"step's agent: that runs as uid %u or as root",
+		step, (unsigned)peer.uid, (int)peer.pid, (unsigned)owner);
+}
+
+/* A user who may write to the directory could put a socket of their own there. */
+static int open_directory(
+	const char *directory, const char *step, uid_t *ret_owner, struct stepd_error *error)
+{
+	_cleanup_close_ int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	struct stat st;
+
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return client_error(error, -ENOENT, "there is no step in '%s'", directory);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return client_error_errno(error, -errno, "step %s: open '%s'", step, directory);
+	if (st.st_mode & (S_IWGRP | S_IWOTH))
+		return client_error(error, -EPERM,
+			"step %s: '%s' can be written by others than its owner (mode %04o): any "
+			"process may listen there",
+			step, directory, (unsigned)(st.st_mode & 07777));
+	*ret_owner = st.st_uid;
+	return take_fd(&fd);
+}
+
+int client_connect_socket(
+	const char *directory, const char *step, int timeout_ms, struct stepd_error *error)
+{
+	_cleanup_close_ int dir_fd = -1, fd = -1;
+	uid_t owner = 0;
+	int r;
+
+	dir_fd = open_directory(directory, step, &owner, error);
+	if (dir_fd < 0)
+		return dir_fd;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return client_error_errno(error, -errno, "step %s: make a socket", step);
+	r = connect_any(fd, dir_fd, stream_deadline(timeout_ms));
+	if (r < 0)
+		return socket_failed(r, dir_fd, directory, step, timeout_ms, error);
+	r = check_peer(fd, owner, step, error);
+	return r < 0 ? r : take_fd(&fd);
 }
 
 /* ---- a connection -------------------------------------------------------------------------- */
@@ -37,11 +229,11 @@ int stepd_connect_directory(const char *directory, int timeout_ms, struct stepd_
 		return client_no_memory(error);
 	stream_init(&client->stream, -1);
 	client->timeout_ms = timeout_ms;
-	client->name = connect_step_name(directory);
+	client->name = client_step_name(directory);
 	client->directory = strdup(directory);
 	if (!client->name || !client->directory)
 		return client_no_memory(error);
-	fd = connect_agent(directory, client->name, timeout_ms, error);
+	fd = client_connect_socket(directory, client->name, timeout_ms, error);
 	if (fd < 0)
 		return fd;
 	stream_init(&client->stream, fd);
@@ -68,6 +260,11 @@ int stepd_get_fd(const struct stepd_client *client)
 	return client->stream.fd;
 }
 
+void client_split_calls(struct stepd_client *client)
+{
+	client->split = true;
+}
+
 bool stepd_wants_write(const struct stepd_client *client)
 {
 	return stream_wants_write(&client->stream);
@@ -79,31 +276,31 @@ int client_refuse(
 	struct stepd_client *client, const char *method, const char *why, struct stepd_error *error)
 {
 	client->broken = true;
-	return client_say(error, -EPROTO,
+	return client_error(error, -EPROTO,
 		"step %s: %s: what came is no answer: %s; is this the socket of a step's agent?",
 		client->name, method, why);
 }
 
 /* What stream_next() and stream_flush() fail with. */
-static int say_stream(struct stepd_client *client, const char *method, int r, int timeout_ms,
+static int stream_failed(struct stepd_client *client, const char *method, int r, int timeout_ms,
 	struct stepd_error *error)
 {
 	if (r == -ETIMEDOUT && timeout_ms == 0)
-		return client_say(error, -EAGAIN, "step %s: %s: there is no answer yet",
+		return client_error(error, -EAGAIN, "step %s: %s: there is no answer yet",
 			client->name, method);
 	if (r == -ETIMEDOUT)
-		return client_say(error, r,
+		return client_error(error, r,
 			"step %s: %s: no answer in %d ms; its agent may be stopped, or busy",
 			client->name, method, timeout_ms);
 	if (r == -EMSGSIZE)
 		return client_refuse(client, method, "it has no end", error);
 	client->broken = true;
 	if (r == -ECONNRESET || r == -EPIPE)
-		return client_say(error, -ECONNRESET,
+		return client_error(error, -ECONNRESET,
 			"step %s: %s: its agent ended the connection before the answer; connect "
 			"again to see whether it lives",
 			client->name, method);
-	return client_fail(error, r, "step %s: %s", client->name, method);
+	return client_error_errno(error, r, "step %s: %s", client->name, method);
 }
 
 static const char *bare_method(const char *method)
@@ -138,8 +335,8 @@ static int make_frame(
 	return 0;
 }
 
-/* Something has come that nobody asked for: the agent's reason to end the connection at best. */
-static int refuse_unasked(
+/* Input without a request: at best the agent's reason to end the connection. */
+static int refuse_unrequested(
 	struct stepd_client *client, const char *method, struct stepd_error *error)
 {
 	_cleanup_reply_ struct reply reply = {0};
@@ -150,28 +347,27 @@ static int refuse_unasked(
 	r = stream_next(&client->stream, stream_deadline(client->timeout_ms), &frame, &size);
 	if (r < 0) {
 		client->broken = true;
-		return say_stream(client, method, r, client->timeout_ms, error);
+		return stream_failed(client, method, r, client->timeout_ms, error);
 	}
 	if (reply_parse(frame, size, &reply, &why) < 0 || !reply.error)
-		return client_refuse(
-			client, method, why ? why : "it came before it was asked for", error);
+		return client_refuse(client, method, why ? why : "it came before a request", error);
 	client->broken = true;
-	return client_say_remote(error, client->name, method, reply.error, reply.parameters);
+	return client_error_remote(error, client->name, method, reply.error, reply.parameters);
 }
 
 static int check_idle(struct stepd_client *client, const char *method, struct stepd_error *error)
 {
 	if (client->broken)
-		return client_say(error, -ECONNRESET,
-			"step %s: %s: this connection is of no more use after what failed before; "
+		return client_error(error, -ECONNRESET,
+			"step %s: %s: this connection is unusable after an earlier failure; "
 			"connect again",
 			client->name, method);
 	if (client->method)
-		return client_say(error, -EINVAL,
-			"step %s: %s: %s is under way on this connection; use another one",
+		return client_error(error, -EINVAL,
+			"step %s: %s: %s is pending on this connection; use another one",
 			client->name, method, client->method);
 	if (stream_has_input(&client->stream))
-		return refuse_unasked(client, method, error);
+		return refuse_unrequested(client, method, error);
 	return 0;
 }
 
@@ -186,7 +382,7 @@ static int send_call(struct stepd_client *client, const char *method, json_t *pa
 		return r;
 	r = stream_flush(&client->stream, stream_deadline(client->timeout_ms));
 	if (r < 0)
-		return say_stream(client, method, r, client->timeout_ms, error);
+		return stream_failed(client, method, r, client->timeout_ms, error);
 	r = make_frame(method, parameters, flags, &frame, &size);
 	if (r < 0)
 		return client_no_memory(error);
@@ -211,14 +407,34 @@ int client_start_take(struct stepd_client *client, const char *method, json_t *p
 	return r;
 }
 
-/* What has been asked for is done, or will never be. */
+bool client_is_pending(const struct stepd_client *client, const char *method)
+{
+	return client->method && strcmp(client->method, method) == 0;
+}
+
+int client_begin_take(struct stepd_client *client, const char *method, json_t *parameters,
+	unsigned flags, struct stepd_error *error)
+{
+	int r;
+
+	if (client->split && !client->broken && client_is_pending(client, method)) {
+		json_decref(parameters);
+		return 0;
+	}
+	r = client_start_take(client, method, parameters, flags, error);
+	if (r == 0 && client->split)
+		return client_error(error, -EAGAIN, "step %s: %s: the request has been sent",
+			client->name, method);
+	return r;
+}
+
 static void end_call(struct stepd_client *client)
 {
 	free(client->method);
 	client->method = NULL;
 }
 
-static int take_answer(struct stepd_client *client, const char *frame, size_t size,
+static int take_reply(struct stepd_client *client, const char *frame, size_t size,
 	struct reply *ret_reply, struct stepd_error *error)
 {
 	_cleanup_reply_ struct reply reply = {0};
@@ -231,12 +447,12 @@ static int take_answer(struct stepd_client *client, const char *frame, size_t si
 		return client_no_memory(error);
 	}
 	if (r == 0 && reply.continues && !client->more)
-		why = "it says that more will come, which was not asked for";
+		why = "it announces more replies, which were not requested";
 	if (why)
 		return client_refuse(client, client->method, why, error);
 	if (reply.error) {
 		method = take_ptr(client->method);
-		return client_say_remote(
+		return client_error_remote(
 			error, client->name, method, reply.error, reply.parameters);
 	}
 	if (!reply.continues)
@@ -254,12 +470,12 @@ int client_next(struct stepd_client *client, int timeout_ms, struct reply *ret_r
 	int r;
 
 	if (client->broken || !client->method)
-		return client_say(error, client->broken ? -ECONNRESET : -EINVAL,
+		return client_error(error, client->broken ? -ECONNRESET : -EINVAL,
 			"step %s: there is no answer to wait for on this connection", client->name);
 	r = stream_next(&client->stream, stream_deadline(timeout_ms), &frame, &size);
 	if (r < 0)
-		return say_stream(client, client->method, r, timeout_ms, error);
-	return take_answer(client, frame, size, ret_reply, error);
+		return stream_failed(client, client->method, r, timeout_ms, error);
+	return take_reply(client, frame, size, ret_reply, error);
 }
 
 int client_next_in_time(struct stepd_client *client, int timeout_ms, struct reply *ret_reply,
@@ -272,17 +488,24 @@ int client_next_in_time(struct stepd_client *client, int timeout_ms, struct repl
 	return r;
 }
 
-int client_call_take(struct stepd_client *client, const char *method, json_t *parameters,
-	int timeout_ms, json_t **ret_parameters, struct stepd_error *error)
+int client_call_within_take(struct stepd_client *client, const char *method, json_t *parameters,
+	int timeout_ms, json_t **ret_reply, struct stepd_error *error)
 {
 	_cleanup_reply_ struct reply reply = {0};
-	int r = client_start_take(client, method, parameters, 0, error);
+	int r = client_begin_take(client, method, parameters, 0, error);
 
 	if (r == 0)
 		r = client_next_in_time(client, timeout_ms, &reply, error);
-	if (r == 0 && ret_parameters)
-		*ret_parameters = json_incref(reply.parameters);
+	if (r == 0 && ret_reply)
+		*ret_reply = json_incref(reply.parameters);
 	return r;
+}
+
+int client_call_take(struct stepd_client *client, const char *method, json_t *parameters,
+	json_t **ret_reply, struct stepd_error *error)
+{
+	return client_call_within_take(
+		client, method, parameters, client->timeout_ms, ret_reply, error);
 }
 
 int client_dump_take(json_t *object, char **ret_json, struct stepd_error *error)
@@ -309,13 +532,13 @@ static int load_parameters(const struct stepd_client *client, const char *method
 		return 0;
 	doc = json_loads(text, JSON_REJECT_DUPLICATES, &why);
 	if (!doc)
-		return client_say(error, -EINVAL,
+		return client_error(error, -EINVAL,
 			"step %s: %s: the parameters are no JSON (line %d: %s)", client->name,
 			method, why.line, why.text);
 	if (!json_is_object(doc)) {
 		json_decref(doc);
-		return client_say(error, -EINVAL, "step %s: %s: the parameters are no JSON object",
-			client->name, method);
+		return client_error(error, -EINVAL,
+			"step %s: %s: the parameters are no JSON object", client->name, method);
 	}
 	*ret_parameters = doc;
 	return 0;
@@ -329,7 +552,7 @@ static int check_method(
 		"0123456789.-");
 
 	if (length == 0 || method[length] || length > 255)
-		return client_say(error, -EINVAL, "step %s: '%s' is no name of a method",
+		return client_error(error, -EINVAL, "step %s: '%s' is no name of a method",
 			client->name, method);
 	return 0;
 }
@@ -345,10 +568,10 @@ int stepd_start_call(struct stepd_client *client, const char *method, const char
 	if (r == 0)
 		r = client_start_take(client, method, doc, flags, error);
 	if (r == 0 && flags & STEPD_CALL_ONEWAY) {
-		/* Nobody asks for an answer, in which the rest would go out. */
+		/* There will be no client_next(), which would send the rest. */
 		r = stream_flush(&client->stream, stream_deadline(client->timeout_ms));
 		if (r < 0)
-			return say_stream(client, method, r, client->timeout_ms, error);
+			return stream_failed(client, method, r, client->timeout_ms, error);
 	}
 	return r;
 }
@@ -376,6 +599,6 @@ int stepd_call(struct stepd_client *client, const char *method, const char *para
 	if (r == 0)
 		r = load_parameters(client, method, parameters, &doc, error);
 	if (r == 0)
-		r = client_call_take(client, method, doc, client->timeout_ms, &reply, error);
+		r = client_call_take(client, method, doc, &reply, error);
 	return r < 0 ? r : client_dump_take(reply, ret_reply, error);
 }

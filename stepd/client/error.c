@@ -29,7 +29,7 @@ _printf_(4, 0) static int set_sentence(struct stepd_error *error, int code,
 	return set_error(error, code, "", err.text);
 }
 
-int client_say(struct stepd_error *error, int code, const char *fmt, ...)
+int client_error(struct stepd_error *error, int code, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -39,7 +39,7 @@ int client_say(struct stepd_error *error, int code, const char *fmt, ...)
 	return code;
 }
 
-int client_fail(struct stepd_error *error, int code, const char *fmt, ...)
+int client_error_errno(struct stepd_error *error, int code, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -49,12 +49,12 @@ int client_fail(struct stepd_error *error, int code, const char *fmt, ...)
 	return code;
 }
 
-int client_forward(struct stepd_error *error, const struct err *err)
+int client_error_forward(struct stepd_error *error, const struct err *err)
 {
 	return set_error(error, err->code, "", err->text);
 }
 
-/* ---- what agents answer -------------------------------------------------------------------- */
+/* ---- the errors of agents ----------------------------------------------------------------- */
 
 static const char *get_text(const json_t *parameters, const char *key, const char *otherwise)
 {
@@ -68,20 +68,20 @@ static long long get_number(const json_t *parameters, const char *key)
 	return (long long)json_integer_value(json_object_get(parameters, key));
 }
 
-static void say_message(char *buf, const json_t *parameters)
+static void format_message(char *buf, const json_t *parameters)
 {
 	(void)snprintf(buf, SENTENCE_SIZE, "%s",
-		get_text(parameters, "message", "its agent refused it without a word"));
+		get_text(parameters, "message", "its agent refused it without a reason"));
 }
 
-static void say_failed(char *buf, const json_t *parameters)
+static void format_failed(char *buf, const json_t *parameters)
 {
 	(void)snprintf(buf, SENTENCE_SIZE, "%s (%s)",
 		get_text(parameters, "message", "the system refused it"),
 		get_text(parameters, "errno", "no errno"));
 }
 
-static void say_denied(char *buf, const json_t *parameters)
+static void format_denied(char *buf, const json_t *parameters)
 {
 	static const struct {
 		const char *needs, *who;
@@ -103,27 +103,27 @@ static void say_denied(char *buf, const json_t *parameters)
 			buf + strlen(buf), SENTENCE_SIZE - strlen(buf), ": it takes %s", who);
 }
 
-static void say_no_process(char *buf, const json_t *parameters)
+static void format_no_process(char *buf, const json_t *parameters)
 {
 	(void)snprintf(buf, SENTENCE_SIZE, "no process of the step has the pid %lld",
 		get_number(parameters, "pid"));
 }
 
-static void say_no_task(char *buf, const json_t *parameters)
+static void format_no_task(char *buf, const json_t *parameters)
 {
 	(void)snprintf(buf, SENTENCE_SIZE,
 		"the step has no task of rank %lld on this node (ListTasks has those it has)",
 		get_number(parameters, "rank"));
 }
 
-static void say_too_many(char *buf, const json_t *parameters)
+static void format_too_many(char *buf, const json_t *parameters)
 {
 	(void)snprintf(buf, SENTENCE_SIZE,
 		"its agent takes no more than %lld connections: close others, then try again",
 		get_number(parameters, "limit"));
 }
 
-static void say_older(char *buf, const json_t *parameters)
+static void format_older(char *buf, const json_t *parameters)
 {
 	(void)parameters;
 	(void)snprintf(buf, SENTENCE_SIZE,
@@ -131,27 +131,26 @@ static void say_older(char *buf, const json_t *parameters)
 		"program (Reexec)");
 }
 
-static void say_parameter(char *buf, const json_t *parameters)
+static void format_parameter(char *buf, const json_t *parameters)
 {
 	(void)snprintf(buf, SENTENCE_SIZE,
 		"its agent does not know the parameter '%s', or not this value of it",
 		get_text(parameters, "parameter", "?"));
 }
 
-static void say_more(char *buf, const json_t *parameters)
+static void format_more(char *buf, const json_t *parameters)
 {
 	(void)parameters;
 	(void)snprintf(
 		buf, SENTENCE_SIZE, "it has more answers than one: call it with STEPD_CALL_MORE");
 }
 
-static void say_unknown(char *buf, const json_t *parameters)
+static void format_unknown(char *buf, const json_t *parameters)
 {
 	char *text = json_dumps(parameters, JSON_COMPACT);
 
 	(void)snprintf(buf, SENTENCE_SIZE,
-		"its agent answered with an error that is not known "
-		"here, with %s",
+		"its agent replied with an error unknown to this version, with %s",
 		text ? text : "{}");
 	free(text);
 }
@@ -159,25 +158,25 @@ static void say_unknown(char *buf, const json_t *parameters)
 static const struct remote_row {
 	const char *name;
 	int code;
-	void (*say)(char *buf, const json_t *parameters);
+	void (*format)(char *buf, const json_t *parameters);
 } remote_rows[] = {
-	{"io.stepd.Step.PermissionDenied", -EPERM, say_denied},
-	{"io.stepd.Step.NoSuchProcess", -ESRCH, say_no_process},
-	{"io.stepd.Step.NoSuchTask", -ESRCH, say_no_task},
-	{"io.stepd.Step.WrongState", -EBUSY, say_message},
-	{"io.stepd.Step.TooManyConnections", -EBUSY, say_too_many},
-	{"io.stepd.Step.SuspendFailed", -ETIMEDOUT, say_message},
-	{"io.stepd.Step.NotSupported", -EOPNOTSUPP, say_message},
-	{"io.stepd.Step.Failed", -EIO, say_failed},
-	{"org.varlink.service.InterfaceNotFound", -EOPNOTSUPP, say_older},
-	{"org.varlink.service.MethodNotFound", -EOPNOTSUPP, say_older},
-	{"org.varlink.service.MethodNotImplemented", -EOPNOTSUPP, say_older},
-	{"org.varlink.service.InvalidParameter", -EINVAL, say_parameter},
-	{"org.varlink.service.ExpectedMore", -EINVAL, say_more},
-	{NULL, -EIO, say_unknown},
+	{"io.stepd.Step.PermissionDenied", -EPERM, format_denied},
+	{"io.stepd.Step.NoSuchProcess", -ESRCH, format_no_process},
+	{"io.stepd.Step.NoSuchTask", -ESRCH, format_no_task},
+	{"io.stepd.Step.WrongState", -EBUSY, format_message},
+	{"io.stepd.Step.TooManyConnections", -EBUSY, format_too_many},
+	{"io.stepd.Step.SuspendFailed", -ETIMEDOUT, format_message},
+	{"io.stepd.Step.NotSupported", -EOPNOTSUPP, format_message},
+	{"io.stepd.Step.Failed", -EIO, format_failed},
+	{"org.varlink.service.InterfaceNotFound", -EOPNOTSUPP, format_older},
+	{"org.varlink.service.MethodNotFound", -EOPNOTSUPP, format_older},
+	{"org.varlink.service.MethodNotImplemented", -EOPNOTSUPP, format_older},
+	{"org.varlink.service.InvalidParameter", -EINVAL, format_parameter},
+	{"org.varlink.service.ExpectedMore", -EINVAL, format_more},
+	{NULL, -EIO, format_unknown},
 };
 
-/* The one reason for a failure that means something else: whom it is asked of is no more. */
+/* The one reason for a failure that has a code of its own: the process or the step is gone. */
 static int remote_code(const struct remote_row *row, const json_t *parameters)
 {
 	return row->code == -EIO && strcmp(get_text(parameters, "errno", ""), "ESRCH") == 0
@@ -185,7 +184,7 @@ static int remote_code(const struct remote_row *row, const json_t *parameters)
 		: row->code;
 }
 
-int client_say_remote(struct stepd_error *error, const char *step, const char *method,
+int client_error_remote(struct stepd_error *error, const char *step, const char *method,
 	const char *name, const json_t *parameters)
 {
 	const struct remote_row *row = remote_rows;
@@ -197,8 +196,8 @@ int client_say_remote(struct stepd_error *error, const char *step, const char *m
 		row++;
 	code = remote_code(row, parameters);
 	bare = strrchr(name, '.');
-	row->say(sentence, parameters);
-	(void)client_say(
+	row->format(sentence, parameters);
+	(void)client_error(
 		error, code, "step %s: %s: %s: %s", step, method, bare ? bare + 1 : name, sentence);
 	if (error)
 		(void)snprintf(error->name, sizeof(error->name), "%s", name);

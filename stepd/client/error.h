@@ -11,15 +11,15 @@
 struct json_t;
 
 /* A sentence of our own, without and with the errno text behind it. */
-int client_say(struct stepd_error *error, int code, const char *fmt, ...) _printf_(3, 4);
-int client_fail(struct stepd_error *error, int code, const char *fmt, ...) _printf_(3, 4);
+int client_error(struct stepd_error *error, int code, const char *fmt, ...) _printf_(3, 4);
+int client_error_errno(struct stepd_error *error, int code, const char *fmt, ...) _printf_(3, 4);
 
-/* What the tree's other rooms said. */
-int client_forward(struct stepd_error *error, const struct err *err);
+/* The error of a module below. */
+int client_error_forward(struct stepd_error *error, const struct err *err);
 
-/* What the agent of step answered to a call of method: the error's name and its parameters, an
+/* The error reply of the agent of step to a call of method: the error's name and its parameters, an
  * object. */
-int client_say_remote(struct stepd_error *error, const char *step, const char *method,
+int client_error_remote(struct stepd_error *error, const char *step, const char *method,
 	const char *name, const struct json_t *parameters);
 
 #endif

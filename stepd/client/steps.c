@@ -16,85 +16,79 @@
 
 /* ---- each ---------------------------------------------------------------------------------- */
 
-/* Whether an agent answers for the step that has a state. */
-static enum stepd_presence find_presence(int dir_fd, const char *directory)
+struct walk {
+	stepd_step_fn fn;
+	void *userdata;
+	const char *path; /* of the step's directory */
+	bool found;       /* its state */
+};
+
+/* Whether an agent serves the step that has a state. */
+static enum stepd_presence find_presence(const struct step_entry *entry, const char *directory)
 {
 	struct stepd_error error = {0};
-	int fd, r = steps_is_locked(dir_fd);
+	int fd;
 
-	if (r == 1)
-		return STEPD_LIVES;
-	if (r == 0)
-		return STEPD_ORPHAN;
-	fd = connect_agent(directory, "", 0, &error); /* only its user may see the lock */
+	if (entry->locked >= 0)
+		return entry->locked ? STEPD_LIVES : STEPD_ORPHAN;
+	fd = client_connect_socket(directory, "", 0, &error); /* only its user may read the lock */
 	if (fd >= 0)
 		(void)close(fd);
 	return fd == -ECONNREFUSED || fd == -ENOENT ? STEPD_ORPHAN : STEPD_LIVES;
 }
 
-/* What state.json tells; false where it is no step's. */
-static bool fill_from_state(struct stepd_step *step, json_t *doc, char *label, size_t size)
+/* Calls fn if there is a result, and sets *ret to what it returns. */
+static bool visit_result(const struct walk *walk, int dir_fd, int *ret)
 {
-	json_int_t job = 0, container_id = 0, pid = 0, uid = 0;
-	const char *name = NULL;
-
-	if (json_unpack(doc, "{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s?I}", "job", &job, "step",
-		    &name, "node", &step->node, "user", &step->user, "state", &step->state,
-		    "proctrack", &step->proctrack, "container_id", &container_id, "agent_pid", &pid,
-		    "uid", &uid) < 0)
-		return false;
-	(void)snprintf(label, size, "%lld.%s", (long long)job, name);
-	step->step = label;
-	step->uid = (uint32_t)uid;
-	step->container_id = (uint64_t)container_id;
-	step->agent_pid = (pid_t)pid;
-	return true;
-}
-
-/* And result.json. */
-static bool fill_from_result(struct stepd_step *step, json_t *doc)
-{
+	struct stepd_step step = {.directory = walk->path, .presence = STEPD_ENDED};
 	json_int_t container_id = 0, uid = 0;
+	json_t *doc = NULL;
+	bool found;
 
-	if (json_unpack(doc, "{s:s, s:s, s:s, s:s, s:I, s:{s:s, s:I}}", "step", &step->step, "node",
-		    &step->node, "user", &step->user, "state", &step->state, "uid", &uid,
-		    "container", "plugin", &step->proctrack, "id", &container_id) < 0)
-		return false;
-	step->uid = (uint32_t)uid;
-	step->container_id = (uint64_t)container_id;
-	step->agent_pid = 0;
-	step->presence = STEPD_ENDED;
-	return true;
+	found = steps_read_result(dir_fd, &doc) == 0 &&
+		json_unpack(doc, "{s:s, s:s, s:s, s:s, s:I, s:{s:s, s:I}}", "step", &step.step,
+			"node", &step.node, "user", &step.user, "state", &step.state, "uid", &uid,
+			"container", "plugin", &step.proctrack, "id", &container_id) == 0;
+	step.uid = (uint32_t)uid;
+	step.container_id = (uint64_t)container_id;
+	if (found)
+		*ret = walk->fn(&step, walk->userdata);
+	json_decref(doc);
+	return found;
 }
 
-struct walk {
-	stepd_step_fn fn;
-	void *userdata;
-};
+static int visit_state(const struct step_entry *entry, void *userdata)
+{
+	struct walk *walk = userdata;
+	const struct stepd_step step = {.step = entry->step,
+		.node = entry->node,
+		.directory = walk->path,
+		.user = entry->user,
+		.state = entry->state,
+		.proctrack = entry->proctrack,
+		.uid = (uint32_t)json_integer_value(json_object_get(entry->doc, "uid")),
+		.container_id = entry->cont_id,
+		.agent_pid = entry->agent_pid,
+		.presence = find_presence(entry, walk->path)};
+	int r = 0;
+
+	walk->found = true;
+	/* An agent that died after the end was reported leaves both. */
+	if (step.presence == STEPD_ORPHAN && visit_result(walk, entry->dir_fd, &r))
+		return r;
+	return walk->fn(&step, walk->userdata);
+}
 
 static int visit_step(int dir_fd, const char *path, void *userdata)
 {
-	struct stepd_step step = {.directory = path}, ended = {.directory = path};
-	json_t *state = NULL, *result = NULL;
 	struct walk *walk = userdata;
-	bool known = false;
-	char label[128];
-	int r = 0;
+	int r;
 
-	if (steps_read_state(dir_fd, &state) == 0)
-		known = fill_from_state(&step, state, label, sizeof(label));
-	if (known)
-		step.presence = find_presence(dir_fd, path);
-	/* Of an agent that died after it had told the end, both are there. */
-	if ((!known || step.presence == STEPD_ORPHAN) && steps_read_result(dir_fd, &result) == 0 &&
-		fill_from_result(&ended, result)) {
-		step = ended;
-		known = true;
-	}
-	if (known)
-		r = walk->fn(&step, walk->userdata);
-	json_decref(state);
-	json_decref(result);
+	walk->path = path;
+	walk->found = false;
+	r = steps_show(dir_fd, visit_state, walk);
+	if (!walk->found)
+		(void)visit_result(walk, dir_fd, &r);
 	return r;
 }
 
@@ -105,7 +99,7 @@ int stepd_each_step(
 	struct err err = ERR_INIT;
 	int r = steps_each_dir(runtime_dir, visit_step, &walk, &err);
 
-	return r < 0 && err.code < 0 ? client_forward(error, &err) : r;
+	return r < 0 && err.code < 0 ? client_error_forward(error, &err) : r;
 }
 
 /* ---- one by its name ----------------------------------------------------------------------- */
@@ -118,7 +112,7 @@ struct search {
 	bool no_memory;
 };
 
-static void keep_match(struct search *search, size_t *count, char **directory, const char *found)
+static void add_match(struct search *search, size_t *count, char **directory, const char *found)
 {
 	(*count)++;
 	if (*count > 1)
@@ -135,10 +129,10 @@ static int match_step(const struct stepd_step *step, void *userdata)
 
 	(void)snprintf(full, sizeof(full), "%s/%s", step->node, step->step);
 	if (strcmp(full, search->name) == 0 || strcmp(step->step, search->name) == 0)
-		keep_match(search, &search->exact, &search->exact_directory, step->directory);
+		add_match(search, &search->exact, &search->exact_directory, step->directory);
 	else if (strncmp(full, search->name, length) == 0 ||
 		strncmp(step->step, search->name, length) == 0)
-		keep_match(search, &search->partial, &search->partial_directory, step->directory);
+		add_match(search, &search->partial, &search->partial_directory, step->directory);
 	else
 		return 0;
 	(void)snprintf(search->listed + used, sizeof(search->listed) - used, "%s%s",
@@ -146,7 +140,7 @@ static int match_step(const struct stepd_step *step, void *userdata)
 	return 0;
 }
 
-/* A name that no step can have is a mistake that the caller hears of. */
+/* A name that no step can have is the caller's mistake: -EINVAL. */
 static bool is_name(const char *name)
 {
 	const char *slash = strchr(name, '/'), *p;
@@ -170,10 +164,10 @@ static int choose_match(struct search *search, char **ret_directory, struct step
 	else if (search->exact == 0 && search->partial == 1)
 		*ret_directory = take_ptr(search->partial_directory);
 	else if (search->exact + search->partial == 0)
-		return client_say(
+		return client_error(
 			error, -ENOENT, "there is no step '%s' on this node", search->name);
 	else
-		return client_say(error, -ENOTUNIQ, "'%s' could be any of %s: name one of them",
+		return client_error(error, -ENOTUNIQ, "'%s' could be any of %s: name one of them",
 			search->name, search->listed);
 	return 0;
 }
@@ -185,7 +179,7 @@ int stepd_find_step(
 	int r;
 
 	if (!is_name(name))
-		return client_say(
+		return client_error(
 			error, -EINVAL, "'%s' is no name of a step (such as 7.0, or n1/7.0)", name);
 	r = stepd_each_step(runtime_dir, match_step, &search, error);
 	if (r == 0)
@@ -201,7 +195,7 @@ int stepd_read_result(const char *directory, char **ret_json, struct stepd_error
 {
 	_cleanup_close_ int dir_fd =
 		open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	_cleanup_free_ char *step = connect_step_name(directory);
+	_cleanup_free_ char *step = client_step_name(directory);
 	_cleanup_close_ int fd = -1;
 	int r = dir_fd < 0 ? -errno : 0;
 
@@ -212,9 +206,11 @@ int stepd_read_result(const char *directory, char **ret_json, struct stepd_error
 	if (r >= 0)
 		r = fs_read_fd(fd, RESULT_SIZE_MAX, ret_json, NULL);
 	if (r == -ENOENT)
-		return client_say(error, r,
+		return client_error(error, r,
 			"step %s: there is no '%s/result.json': it has not ended, or its result was "
 			"kept long enough",
 			step, directory);
-	return r < 0 ? client_fail(error, r, "step %s: read '%s/result.json'", step, directory) : 0;
+	return r < 0
+		? client_error_errno(error, r, "step %s: read '%s/result.json'", step, directory)
+		: 0;
 }

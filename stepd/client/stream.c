@@ -9,9 +9,9 @@
 
 #include "stepd/base/clock.h"
 
-#define ROOM_FIRST 4096u
-#define ROOM_KEPT  (1u << 20) /* of the buffer, from one answer to the next */
-#define NSEC_MSEC  1000000
+#define IN_FIRST    4096u
+#define IN_RETAINED (1u << 20) /* of the buffer, from one answer to the next */
+#define NSEC_MSEC   1000000
 
 int64_t stream_deadline(int timeout_ms)
 {
@@ -51,7 +51,8 @@ static void drop_out(struct stream *s)
 	s->out_at = s->out_end = 0;
 }
 
-/* Sends what the socket takes now. Who can't be sent to may have said why: that is read. */
+/* Sends what the socket takes now. A peer that takes nothing may have sent the reason: that is
+ * read. */
 static void push(struct stream *s)
 {
 	ssize_t n;
@@ -96,8 +97,8 @@ static int await(const struct stream *s, short events, int64_t deadline)
 
 	if (stream_wants_write(s))
 		p.events |= POLLOUT;
-	/* At the deadline nothing is looked at any more: one who sends a byte at a time would
-	 * stretch it. */
+	/* Nothing is read after the deadline: a peer that sends a byte at a time would extend it.
+	 */
 	while ((left_ms = stream_left_ms(deadline)) != 0) {
 		n = poll(&p, 1, left_ms);
 		if (n > 0)
@@ -163,30 +164,30 @@ static void close_up(struct stream *s)
 	s->in_end -= s->in_at;
 	s->in_seen -= s->in_at;
 	s->in_at = 0;
-	if (s->in_end == 0 && s->in_room > ROOM_KEPT) {
+	if (s->in_end == 0 && s->in_capacity > IN_RETAINED) {
 		free(s->in);
 		s->in = NULL;
-		s->in_room = 0;
+		s->in_capacity = 0;
 	}
 }
 
-static int make_room(struct stream *s)
+static int stream_reserve(struct stream *s)
 {
-	size_t room = s->in_room == 0 ? ROOM_FIRST : s->in_room * 2;
+	size_t capacity = s->in_capacity == 0 ? IN_FIRST : s->in_capacity * 2;
 	char *grown;
 
 	close_up(s);
-	if (s->in_end < s->in_room)
+	if (s->in_end < s->in_capacity)
 		return 0;
 	if (s->in_end > STREAM_FRAME_MAX)
 		return -EMSGSIZE;
-	if (room > STREAM_FRAME_MAX + 1)
-		room = STREAM_FRAME_MAX + 1; /* and the NUL */
-	grown = realloc(s->in, room);
+	if (capacity > STREAM_FRAME_MAX + 1)
+		capacity = STREAM_FRAME_MAX + 1; /* and the NUL */
+	grown = realloc(s->in, capacity);
 	if (!grown)
 		return -ENOMEM;
 	s->in = grown;
-	s->in_room = room;
+	s->in_capacity = capacity;
 	return 0;
 }
 
@@ -194,12 +195,12 @@ static int make_room(struct stream *s)
 static int fill(struct stream *s)
 {
 	ssize_t n;
-	int r = make_room(s);
+	int r = stream_reserve(s);
 
 	if (r < 0)
 		return r;
 	do
-		n = recv(s->fd, s->in + s->in_end, s->in_room - s->in_end, MSG_DONTWAIT);
+		n = recv(s->fd, s->in + s->in_end, s->in_capacity - s->in_end, MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -errno;

@@ -2,7 +2,7 @@
  *
  * Frames over a socket: bytes up to a NUL. Nothing here waits beyond its deadline, and an answer is
  * held whole in memory, STREAM_FRAME_MAX bytes at most. After a failure other than -EAGAIN and
- * -ETIMEDOUT the stream is of no more use.
+ * -ETIMEDOUT the stream is unusable.
  */
 #ifndef STEPD_CLIENT_STREAM_H
 #define STEPD_CLIENT_STREAM_H
@@ -17,12 +17,12 @@
 
 struct stream {
 	int fd;   /* a connected socket */
-	char *in; /* what has come and was not handed out is in[in_at..in_end) */
-	size_t in_at, in_end, in_room;
+	char *in; /* received, not yet returned: in[in_at..in_end) */
+	size_t in_at, in_end, in_capacity;
 	size_t in_seen; /* up to here, behind in_at, there is no NUL */
 	char *out;      /* what is to be sent is out[out_at..out_end) */
 	size_t out_at, out_end;
-	bool out_broken; /* the other end takes nothing any more; it may have said why */
+	bool out_broken; /* the peer takes nothing any more; it may have sent the reason */
 };
 
 /* On CLOCK_MONOTONIC, in nanoseconds. */
@@ -38,8 +38,8 @@ int stream_left_ms(int64_t deadline);
 void stream_init(struct stream *s, int fd);
 void stream_clear(struct stream *s);
 
-/* Puts size bytes, which it takes over, on the way and sends what can be sent at once. What was put
- * before must have gone out. */
+/* Queues size bytes, which it takes over, and sends what can be sent at once. What was queued
+ * before must have been sent. */
 void stream_put_take(struct stream *s, char *data, size_t size);
 
 /* Whether something is still to be sent. */

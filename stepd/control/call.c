@@ -232,6 +232,11 @@ static bool has_to_wait(const struct conn *conn, const struct control_method *me
 		(!c->ready || (!conn->has_waited && !TAILQ_EMPTY(&c->waiting)));
 }
 
+const struct control_method *control_call_get_method(const struct control_call *call)
+{
+	return call->method;
+}
+
 int call_run(struct conn *conn, const char *frame, size_t size)
 {
 	struct control_call *call = &conn->call;

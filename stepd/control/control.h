@@ -3,7 +3,7 @@
  * The control service: a Unix socket that speaks Varlink (https://varlink.org/Method-Call), for a
  * table of methods that its owner gives. Here is what every method needs and none decides: frames,
  * who calls, what that one may, how many at once, how much memory, how long. What a method does is
- * its owner's (stepd/frontend/).
+ * its owner's (stepd/frontend/varlink.c).
  *
  * One call of a connection is under way at a time; later ones wait, unread, so that a client that
  * takes no answers can't fill memory. Nobody's slowness delays another: sockets never block.
@@ -126,6 +126,9 @@ struct control_peer {
 
 const struct control_peer *control_call_peer(const struct control_call *call);
 
+/* Its row, of the service's methods. */
+const struct control_method *control_call_get_method(const struct control_call *call);
+
 /* Whether the caller wants several answers ("more"). */
 bool control_call_wants_more(const struct control_call *call);
 
@@ -155,6 +158,9 @@ void control_call_on_drained(struct control_call *call,
  * after it. Answers that are given between the two go nowhere. Who keeps a call sets this. */
 void control_call_on_gone(struct control_call *call,
 	void (*fn)(struct control_call *call, void *userdata), void *userdata);
+
+/* The userdata of that; NULL: nobody has set it. */
+void *control_call_get_holder(const struct control_call *call);
 
 /* ---- a new program in the agent's place ---------------------------------------------------- */
 

@@ -4,7 +4,7 @@
  * socket a queue of connections that nobody has accepted yet, and connect(2) waits where it is
  * full; so those who must never wait for others have sockets that nobody else can connect to, and
  * with them queues of their own: root (and the agent's user), and the step's owner, whose tasks may
- * do as they like. A client tries them in this order (stepd/client/connect.c).
+ * do as they like. A client tries them in this order (stepd/client/client.c).
  */
 #ifndef STEPD_CONTROL_LISTEN_H
 #define STEPD_CONTROL_LISTEN_H

@@ -130,3 +130,8 @@ void control_call_on_gone(struct control_call *call, control_call_fn fn, void *u
 	call->on_gone = fn;
 	call->gone_userdata = userdata;
 }
+
+void *control_call_get_holder(const struct control_call *call)
+{
+	return call->gone_userdata;
+}

@@ -3,133 +3,226 @@
 
 #include <assert.h>
 #include <jansson.h>
-#include <signal.h>
 #include <string.h>
 
-#include "stepd/base/signals.h"
+#include "stepd/operations/operations.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/join.h"
 #include "stepd/step/mpi_link.h"
 #include "stepd/step/mpi_streams.h"
 
-/* A request whose answer is waited for. */
-struct pending {
+/* ---- what waits for its answer --------------------------------------------------------------- */
+
+struct link_call {
+	struct op_call call;
 	struct agent *a;
-	json_int_t id;
+	json_int_t id; /* of the request */
 };
 
-/* NULL with *ret_error: too many are under way, or there is no memory. */
-static struct pending *pending_new(struct agent *a, json_int_t id, int *ret_error)
+/* Takes the call. */
+static void link_answer_take(struct link_call *l, int r, const char *why)
 {
-	struct pending *pending;
+	mpi_link_end_request(l->a);
+	mpi_link_answer(l->a, l->id, r, why);
+	free(l);
+}
 
-	*ret_error = mpi_link_begin_request(a);
-	if (*ret_error < 0)
-		return NULL;
-	pending = calloc(1, sizeof(*pending));
-	if (!pending) {
+static void link_reply(struct op_call *call, json_t *parameters, bool last)
+{
+	assert(last); /* no call here wants more */
+	json_decref(parameters);
+	link_answer_take((struct link_call *)call, 0, "");
+}
+
+static void link_reply_text(struct op_call *call, const char *text, size_t size, bool last)
+{
+	(void)text;
+	(void)size;
+	assert(last);
+	link_answer_take((struct link_call *)call, 0, "");
+}
+
+static void link_fail(struct op_call *call, enum op_error error, int code, json_t *parameters)
+{
+	const char *message = json_string_value(json_object_get(parameters, "message"));
+
+	(void)error;
+	link_answer_take((struct link_call *)call, code, message ? message : strerror(-code));
+	json_decref(parameters);
+}
+
+static void link_fail_no_memory(struct op_call *call)
+{
+	link_answer_take((struct link_call *)call, -ENOMEM, strerror(ENOMEM));
+}
+
+static const struct op_frontend link_frontend = {
+	.reply = link_reply,
+	.reply_text = link_reply_text,
+	.fail = link_fail,
+	.fail_no_memory = link_fail_no_memory,
+};
+
+static json_int_t get_id(const json_t *request)
+{
+	return json_integer_value(json_object_get(request, "id"));
+}
+
+/* NULL: too many requests are under way, or there is no memory, and the request is answered. How
+ * many signals may wait is the link's to limit, not the owner's quota. */
+static struct link_call *link_call_new(struct agent *a, const json_t *request)
+{
+	int r = mpi_link_begin_request(a);
+	struct link_call *l = r == 0 ? calloc(1, sizeof(*l)) : NULL;
+
+	if (r == 0 && !l) {
 		mpi_link_end_request(a);
-		*ret_error = -ENOMEM;
+		r = -ENOMEM;
+	}
+	if (r < 0) {
+		mpi_link_answer(a, get_id(request), r, strerror(-r));
 		return NULL;
 	}
-	*pending = (struct pending){.a = a, .id = id};
-	return pending;
+	*l = (struct link_call){
+		.call = {.frontend = &link_frontend, .uid = a->plan.job.uid},
+		.a = a,
+		.id = get_id(request),
+	};
+	return l;
 }
 
-static void pending_free(struct pending *pending)
+/* ---- operations ----------------------------------------------------------------------------- */
+
+/* "3,7": those that are here, of an array of ranks. NULL with *ret_error. */
+static char *make_ranks(const struct agent *a, const json_t *array, int *ret_error)
 {
-	if (pending)
-		mpi_link_end_request(pending->a);
-	free(pending);
+	size_t count = 0, size, i;
+	_cleanup_free_ uint32_t *ranks = mpi_link_read_ranks(a, array, &count);
+	char *text = NULL;
+	FILE *f;
+
+	*ret_error = !ranks ? -EINVAL : count == 0 ? -ESRCH : -ENOMEM;
+	if (!ranks || count == 0)
+		return NULL;
+	f = open_memstream(&text, &size);
+	if (!f)
+		return NULL;
+	for (i = 0; i < count; i++)
+		fprintf(f, "%s%u", i ? "," : "", (unsigned)ranks[i]);
+	if (fclose(f) == 0)
+		return text;
+	free(text);
+	return NULL;
 }
 
-static void on_signalled(int r, const struct err *err, void *userdata)
+/* The parameters of Signal, a new reference. NULL with *ret_error. */
+static json_t *make_signal(const struct agent *a, const json_t *request, int *ret_error)
 {
-	struct pending *pending = userdata;
+	const json_t *list = json_object_get(request, "ranks");
+	json_t *name = json_object_get(request, "signal");
+	_cleanup_free_ char *ranks = NULL;
+	json_t *parameters;
 
-	assert(pending);
-	mpi_link_answer(pending->a, pending->id, r == -ECANCELED ? 0 : r, r < 0 ? err->text : "");
-	pending_free(pending);
-}
-
-static void take_signal(struct agent *a, const json_t *object)
-{
-	json_int_t id = json_integer_value(json_object_get(object, "id"));
-	const char *name = json_string_value(json_object_get(object, "signal"));
-	const json_t *list = json_object_get(object, "ranks");
-	struct request_target target = {.whom = list ? REQUEST_TASKS : REQUEST_STEP};
-	int signal = name ? signals_parse(name) : -1, r = 0;
-	struct pending *pending = pending_new(a, id, &r);
-	struct request_answer answer = {.fn = on_signalled, .userdata = pending};
-	_cleanup_free_ uint32_t *ranks = NULL;
-
-	if (list && pending)
-		target.ranks = ranks = mpi_link_read_ranks(a, list, &target.ranks_count);
-	if (r == 0 && (signal < 1 || signal >= _NSIG || (list && !ranks)))
-		r = -EINVAL;
-	else if (r == 0 && list && target.ranks_count == 0)
-		r = -ESRCH;
-	if (r == 0)
-		r = requests_add_signal(&a->suspend.requests, signal, &target, &answer);
-	if (r < 0) {
-		pending_free(pending);
-		mpi_link_answer(a, id, r, strerror(-r));
+	*ret_error = -EINVAL;
+	if (!json_is_string(name))
+		return NULL;
+	if (list) {
+		ranks = make_ranks(a, list, ret_error);
+		if (!ranks)
+			return NULL;
 	}
+	parameters = json_pack("{s:O, s:s*}", "signal", name, "ranks", ranks);
+	*ret_error = parameters ? 0 : -ENOMEM;
+	return parameters;
 }
 
-/* ---- spawns --------------------------------------------------------------------------------- */
-
-static void take_spawn(struct agent *a, const json_t *object)
+static void take_signal(struct operations *o, const json_t *request)
 {
+	struct agent *a = operations_get_agent(o);
+	struct link_call *l = link_call_new(a, request);
+	json_t *parameters;
+	int r;
+
+	if (!l)
+		return;
+	parameters = make_signal(a, request, &r);
+	if (parameters)
+		operations_find("Signal")->run(&l->call, parameters, o);
+	else
+		link_answer_take(l, r, strerror(-r));
+	json_decref(parameters);
+}
+
+/* ---- spawns, copies of streams --------------------------------------------------------------- */
+
+static void take_spawn(struct operations *o, const json_t *request)
+{
+	struct agent *a = operations_get_agent(o);
 	struct err err = ERR_INIT;
-	int r = join_from_link(a, object, &err);
+	int r = join_from_link(a, request, &err);
 
 	if (r < 0)
 		(void)!mpi_link_send_take(a,
-			json_pack("{s:s, s:I, s:i, s:s}", "tell", "spawned", "id",
-				json_integer_value(json_object_get(object, "id")), "error", -r,
-				"why", err.text),
+			json_pack("{s:s, s:I, s:i, s:s}", "tell", "spawned", "id", get_id(request),
+				"error", -r, "why", err.text),
 			NULL, 0); /* as in mpi_link_answer() */
 }
 
-static void take_drop(struct agent *a, const json_t *object)
+static void on_dropped(int r, const struct err *err, void *userdata)
 {
-	json_int_t id = json_integer_value(json_object_get(object, "id"));
-	json_int_t number = json_integer_value(json_object_get(object, "number"));
-	int r = 0;
-	struct pending *pending = pending_new(a, id, &r);
-	struct request_answer answer = {.fn = on_signalled, .userdata = pending};
-
-	if (r == 0 && (number < 1 || number > UINT32_MAX))
-		r = -EINVAL;
-	if (r == 0)
-		r = join_drop(a, (uint32_t)number, &answer);
-	if (r < 0) {
-		pending_free(pending);
-		mpi_link_answer(a, id, r == -ESRCH ? 0 : r, r == -ESRCH ? "" : strerror(-r));
-	}
+	assert(userdata);
+	link_answer_take(userdata, r == -ECANCELED ? 0 : r, r < 0 ? err->text : "");
 }
 
-/* ---- the table ------------------------------------------------------------------------- */
+/* Tasks that are not here need not be ended. */
+static void take_drop(struct operations *o, const json_t *request)
+{
+	json_int_t number = json_integer_value(json_object_get(request, "number"));
+	struct agent *a = operations_get_agent(o);
+	struct link_call *l = link_call_new(a, request);
+	struct request_answer answer = {.fn = on_dropped, .userdata = l};
+	int r = -EINVAL;
+
+	if (!l)
+		return;
+	if (number > 0 && number <= UINT32_MAX)
+		r = join_drop(a, (uint32_t)number, &answer);
+	if (r == -ESRCH)
+		link_answer_take(l, 0, "");
+	else if (r < 0)
+		link_answer_take(l, r, strerror(-r));
+}
+
+static void take_copy(struct operations *o, const json_t *request)
+{
+	mpi_streams_take_copy(operations_get_agent(o), request);
+}
+
+static void take_input(struct operations *o, const json_t *request)
+{
+	mpi_streams_take_input(operations_get_agent(o), request);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *name;
-	void (*take)(struct agent *a, const json_t *object);
+	void (*take)(struct operations *o, const json_t *request);
 } requests[] = {
 	{"signal", take_signal},
 	{"spawn", take_spawn},
 	{"drop", take_drop},
-	{"copy", mpi_streams_take_copy},
-	{"input", mpi_streams_take_input},
+	{"copy", take_copy},
+	{"input", take_input},
 };
 
-bool mpi_requests_take(struct agent *a, const char *name, const json_t *request)
+bool mpi_requests_take(struct operations *o, const char *name, const json_t *request)
 {
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(requests); i++) {
 		if (strcmp(name, requests[i].name) == 0) {
-			requests[i].take(a, request);
+			requests[i].take(o, request);
 			return true;
 		}
 	}

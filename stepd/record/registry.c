@@ -365,6 +365,27 @@ static size_t next_state_size(const stepd_step_rec_t *job, size_t size)
 	return size + STATE_GROWTH + (size_t)job->node_tasks * STATE_TASK_GROWTH;
 }
 
+/* The next state's blocks are reserved before this one can be read: whoever sees it and fills the
+ * file system takes them no more. If there are none it is tried again with what this one's
+ * predecessor had; without them the next one takes its chance. */
+static int publish_text(struct registry *reg, const stepd_step_rec_t *job, const char *text)
+{
+	size_t size = next_state_size(job, strlen(text));
+	struct fs_spare now = reg->next_state;
+	/* two files at a time: under the other one's name */
+	const char *next =
+		now.temp && strstr(now.temp, ".next.") ? "state.json" : "state.json.next";
+	int r;
+
+	reg->next_state = FS_SPARE_INIT;
+	if (job->cont_id)
+		(void)reserve_public(reg, next, &reg->next_state, size);
+	r = store_public(reg, "state.json", &now, text, false);
+	if (r == 0 && job->cont_id)
+		(void)reserve_public(reg, next, &reg->next_state, size);
+	return r;
+}
+
 int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const char *proctrack_type,
 	const char *state, struct err *err)
 {
@@ -382,13 +403,9 @@ int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const ch
 	json_decref(doc);
 	if (!text)
 		return err_set(err, -ENOMEM, "write '%s/state.json'", reg->path);
-	r = store_public(reg, "state.json", &reg->next_state, text, false);
+	r = publish_text(reg, job, text);
 	if (r < 0)
 		return err_set(err, r, "write '%s/state.json'", reg->path);
-	/* Without it the next one takes its chance. */
-	if (job->cont_id)
-		(void)reserve_public(
-			reg, "state.json", &reg->next_state, next_state_size(job, strlen(text)));
 	if (reg->fresh) /* of an earlier step of this name */
 		(void)unlinkat(reg->dir_fd, "result.json", 0);
 	reg->inherited = reg->fresh = false;

@@ -59,7 +59,7 @@ const char *registry_get_path(const struct registry *reg);
 int registry_get_dirfd(const struct registry *reg);
 int registry_get_runtime_fd(const struct registry *reg); /* of the directory above it */
 
-/* Writes state.json: the step's identity, state (agent_state_words[], "suspended" or "unkillable"),
+/* Writes state.json: the step's identity, state (agent_state_names[], "suspended" or "unkillable"),
  * the backend and the pids of the tasks in job. */
 int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const char *proctrack_type,
 	const char *state, struct err *err) _must_check_;

@@ -222,6 +222,17 @@ static void unpack_service(const json_t *doc, struct recover_service *service)
 			(struct recover_service){.pid = (pid_t)pid, .start_ticks = (uint64_t)ticks};
 }
 
+int state_doc_unpack(json_t *doc, struct state_doc *ret_doc, struct err *err)
+{
+	int r = unpack_own(doc, ret_doc, err);
+
+	if (r == 0)
+		r = unpack_options(doc, ret_doc, err);
+	if (r == 0 && ret_doc->same_boot)
+		unpack_service(doc, &ret_doc->recover.service);
+	return r;
+}
+
 int state_doc_read(int dir_fd, struct state_doc *ret_doc, struct err *err)
 {
 	_cleanup_state_doc_ struct state_doc s = {0};
@@ -234,16 +245,12 @@ int state_doc_read(int dir_fd, struct state_doc *ret_doc, struct err *err)
 	if (r == 0)
 		r = unpack_registry(s.doc, &s, err);
 	if (r == 0)
-		r = unpack_own(s.doc, &s, err);
-	if (r == 0)
-		r = unpack_options(s.doc, &s, err);
+		r = state_doc_unpack(s.doc, &s, err);
 	if (r == 0)
 		r = unpack_tasks(json_object_get(s.doc, "tasks"), &s, err);
 	if (r < 0)
 		return r;
 	unpack_joined(json_object_get(s.doc, "joined_fork_ticks"), &s);
-	if (s.same_boot)
-		unpack_service(s.doc, &s.recover.service);
 	*ret_doc = s;
 	s = (struct state_doc){0};
 	return 0;

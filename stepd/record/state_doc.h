@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What state.json has beside the registry's own fields, for adopting the step: written by an agent
- * at each change of its state, read by the one that takes over.
+ * What an agent is, for one that goes on with its step: in state.json, beside the registry's own
+ * fields, for whoever adopts it; and in the handover to a program that is executed in its place
+ * (snapshot/handover.h), beside what only that can have.
  */
 #ifndef STEPD_RECORD_STATE_DOC_H
 #define STEPD_RECORD_STATE_DOC_H
@@ -48,9 +49,12 @@ struct state_doc {
 	size_t tasks_count;
 };
 
-/* What stands in state.json beside the registry's own fields, of all from gid on but same_boot: a
- * new reference, or NULL for want of memory. Takes added (added.h) over. */
+/* All from gid on but same_boot and tasks, of which it has when the spawned ones were forked: a new
+ * reference, or NULL for want of memory. Takes added (added.h) over. */
 struct json_t *state_doc_pack(struct state_doc *s, struct json_t *added);
+
+/* That: 0 or -EBADMSG. Its strings are doc's. */
+int state_doc_unpack(struct json_t *doc, struct state_doc *ret_doc, struct err *err) _must_check_;
 
 /* Reads state.json below dir_fd: 0, -ENOENT, or -EBADMSG for one that is not an agent's, or of an
  * agent whose version means more than this one knows. Fields that another version may lack have

@@ -298,11 +298,12 @@ static int parse(struct handover *h, struct err *err)
 		return err_say(
 			err, -EPROTO, "what the agent handed over is no JSON: %s", error.text);
 	version = json_integer_value(json_object_get(h->root, "version"));
-	if (version < 1 || version > HANDOVER_VERSION)
+	if (version != HANDOVER_VERSION)
 		return err_say(err, -EPROTONOSUPPORT,
-			"what the agent handed over is of version %lld, and this program reads up to "
-			"%d: it is older than the agent",
-			(long long)version, HANDOVER_VERSION);
+			"what the agent handed over is of version %lld, and this program reads version "
+			"%d: it is %s than the agent",
+			(long long)version, HANDOVER_VERSION,
+			version < HANDOVER_VERSION ? "too much newer" : "older");
 	return 0;
 }
 

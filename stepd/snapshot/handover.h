@@ -20,7 +20,7 @@
 #include "stepd/base/err.h"
 #include "stepd/base/strv.h"
 
-#define HANDOVER_VERSION 1
+#define HANDOVER_VERSION 2
 
 struct handover;
 struct json_t;

@@ -136,9 +136,10 @@ int steps_show(int dir_fd, steps_found_fn found, void *userdata)
 			.cont_id = (uint64_t)cont_id,
 			.agent_pid = (pid_t)pid,
 			.owner = owner,
-			.alive = steps_agent_lives(dir_fd),
+			.locked = steps_is_locked(dir_fd),
 			.dir_fd = dir_fd,
 			.doc = doc};
+		entry.alive = entry.locked != 0; /* as another user: what the state says */
 		r = found(&entry, userdata);
 	}
 	json_decref(doc);

@@ -31,7 +31,8 @@ struct step_entry {
 	uint64_t cont_id;
 	pid_t agent_pid;
 	uid_t owner;              /* of the file that tells all this */
-	bool alive;               /* the agent is */
+	int locked;               /* steps_is_locked() */
+	bool alive;               /* the agent is; as another user, it may be */
 	int dir_fd;               /* the step's directory */
 	const struct json_t *doc; /* all of state.json */
 };

@@ -30,16 +30,16 @@ static void prune(struct added *added)
 int added_note(struct added *added, pid_t pid, uint64_t start_ticks)
 {
 	struct added_process *grown;
-	size_t room;
+	size_t capacity;
 
 	prune(added);
-	if (added->n == added->room) {
-		room = added->room ? added->room * 2 : 8;
-		grown = reallocarray(added->v, room, sizeof(*grown));
+	if (added->n == added->capacity) {
+		capacity = added->capacity ? added->capacity * 2 : 8;
+		grown = reallocarray(added->v, capacity, sizeof(*grown));
 		if (!grown)
 			return -ENOMEM;
 		added->v = grown;
-		added->room = room;
+		added->capacity = capacity;
 	}
 	added->v[added->n++] = (struct added_process){.pid = pid, .start_ticks = start_ticks};
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The processes that were added to a step from outside, where its tracker has no place of its own
- * on the machine: once the agent is dead nothing but their numbers tells that they are the step's.
+ * on the machine: once the agent is dead nothing but their numbers shows that they are the step's.
  * So they stand in state.json, each with its start time, before AddPid is answered. Those that have
  * ended are forgotten at the next one.
  */
@@ -21,7 +21,7 @@ struct added_process {
 
 struct added {
 	struct added_process *v;
-	size_t n, room;
+	size_t n, capacity;
 };
 
 #define ADDED_INIT                                                                                 \

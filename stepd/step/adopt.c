@@ -76,7 +76,7 @@ static int hold_tasks(struct agent *a, bool same_boot, pid_t **ret_pids, int *re
 			pids[n++] = task->pid;
 			r = exit_watch_add_take(a->origin.exits, &ref, i);
 		} else if (r == -ESRCH) {
-			reaping_tell_lost(a, task);
+			reaping_report_lost(a, task);
 			tasks_lost(&a->tasks, task, clock_now_ns());
 			a->plan.job.task[i].pid = 0;
 			r = 0;
@@ -87,7 +87,7 @@ static int hold_tasks(struct agent *a, bool same_boot, pid_t **ret_pids, int *re
 	return r;
 }
 
-/* Those that were added: the container has nothing else that tells of them. */
+/* Those that were added: the container has no other trace of them. */
 static int hold_added(struct adoption *ad, pid_t **pids, int *count)
 {
 	struct agent *a = ad->agent;
@@ -129,14 +129,14 @@ static int open_tracker(struct adoption *ad, struct err *err)
 	return r;
 }
 
-/* The dead agent may have made it, and not have come to say which it is: nothing runs in it. */
+/* The dead agent may have made it, and not have come to record which it is: nothing runs in it. */
 static int take_unnamed(struct agent *a, struct err *err)
 {
 	int r = proctrack_create(a->pt, &a->plan.job);
 
-	return r < 0 ? err_set(err, r, "look for the step's container with %s",
-			       proctrack_get_type(a->pt))
-		     : 0;
+	return r < 0
+		? err_set(err, r, "find the step's container with %s", proctrack_get_type(a->pt))
+		: 0;
 }
 
 static int take_container(struct adoption *ad, const pid_t *pids, int n, struct err *err)
@@ -222,11 +222,11 @@ static void go_on(struct adoption *ad, bool suspended)
 	account_started(&a->account);
 	suspend_adopted(a, state->suspending);
 	failpoint("adopt-held");
-	result_publish_state(a, suspend_state_word(a));
+	result_publish_state(a, suspend_state_name(a));
 	failpoint("adopt-running");
 	result_send_ready(a);
 	frontend_ready(a);
-	service_tell_state(a);
+	service_notify_state(a);
 	if (state->reason)
 		ending_begin(a, a->reason);
 	ending_check(a);
@@ -258,7 +258,7 @@ static void note_ended(struct agent *a)
 {
 	uint32_t i;
 
-	exit_watch_look(a->origin.exits); /* zombies know how they ended */
+	exit_watch_poll(a->origin.exits); /* zombies know how they ended */
 	a->state = AGENT_ENDED;
 	a->end.time_ns = a->origin.begin_ns;
 	for (i = 0; i < a->tasks.n; i++) {
@@ -279,20 +279,20 @@ static bool is_over(const struct adoption *ad)
 
 static int live_on(struct adoption *ad, struct err *err)
 {
-	const char *word = ad->successor.state.state;
+	const char *state = ad->successor.state.state;
 	struct agent *a = ad->agent;
 
 	registry_inherit(a->registry);
 	if (is_over(ad) && result_hand_on(a))
 		return 0; /* all but its going was done */
-	if (strcmp(word, agent_state_words[AGENT_STARTING]) == 0 ||
+	if (strcmp(state, agent_state_names[AGENT_STARTING]) == 0 ||
 		(ad->successor.state.reason && a->reason == AGENT_REASON_LAUNCH))
 		return end_unstarted(ad, err);
 	/* Nobody will add anything to an extern step that is only to be tidied up. */
 	if (ad->has_container &&
 		!(a->options->remains_only && a->plan.spec->kind == STEPD_STEP_EXTERN)) {
 		warn_of_streams(a);
-		go_on(ad, strcmp(word, "suspended") == 0);
+		go_on(ad, strcmp(state, "suspended") == 0);
 	} else {
 		note_ended(a);
 	}
@@ -316,7 +316,7 @@ static int claim(struct agent *a, const char *step, struct err *err)
 	return r;
 }
 
-/* The dead agent had claimed the directory, and no more; or had told all there was to tell. */
+/* The dead agent had claimed the directory, and no more; or had reported all. */
 static int check_left(struct agent *a, const char *step, struct err *err)
 {
 	int fd = registry_get_dirfd(a->registry);
@@ -358,7 +358,7 @@ static int prepare(struct adoption *ad, const char *step, struct err *err)
 		r = check_left(a, step, err);
 	if (r == 0)
 		r = successor_load(a, registry_get_dirfd(a->registry), &ad->successor, err);
-	if (r == 0) /* after what it told was read */
+	if (r == 0) /* after what it reported was read */
 		r = events_open(registry_get_dirfd(a->registry), true, a->log, &a->events, err);
 	if (r < 0)
 		return r;
@@ -380,7 +380,7 @@ int agent_adopt(
 	agent_init(&a, options);
 	r = prepare(&ad, step, err);
 	if (r == 0 && options->remains_only)
-		exit_watch_look(a.origin.exits);
+		exit_watch_poll(a.origin.exits);
 	if (r == 0 && options->remains_only && !is_over(&ad))
 		r = err_say(err, -EBUSY, "step %s has processes that live", a.plan.label);
 	if (r < 0) { /* what the dead agent left stays, for the next attempt */
@@ -408,6 +408,6 @@ int adopt_settle(const char *step, const struct clean_options *options)
 	struct err err = ERR_INIT;
 	int code;
 
-	(void)unsetenv("NOTIFY_SOCKET"); /* what is told there is of the caller's own step */
+	(void)unsetenv("NOTIFY_SOCKET"); /* the notifications there are of the caller's own step */
 	return agent_adopt(step, &agent, &code, &err);
 }

@@ -2,7 +2,7 @@
  *
  * Takes over a step whose agent has died, and is its agent from then on: its processes, its limits
  * and its time, its socket, its end and its result. The tasks are not our children; their exit
- * statuses are known as far as the dead agent wrote them down or the kernel tells (exit_watch.h).
+ * statuses are known as far as the dead agent wrote them down or the kernel knows (exit_watch.h).
  * What went through the dead agent (labels, a stdin that it handed out) can't be had again.
  */
 #ifndef STEPD_STEP_ADOPT_H
@@ -18,7 +18,7 @@ int agent_adopt(const char *step, const struct agent_options *options, int *ret_
 	struct err *err) _must_check_;
 
 /* As agent_adopt(), for a step that has no living process: clean_settle_fn (record/clean.h).
- * Changes this process for good, and says nothing to anybody. */
+ * Changes this process for good, and reports nothing to anybody. */
 int adopt_settle(const char *step, const struct clean_options *options);
 
 #endif

@@ -64,7 +64,7 @@ void adopted_end_service(struct agent *a)
 	r = pidref_open(service.pid, service.start_ticks, &ref);
 	if (r < 0 && r != -ESRCH)
 		log_warning(a->log,
-			"can't look for the MPI service process of the dead agent (pid %d): %s",
+			"can't find the MPI service process of the dead agent (pid %d): %s",
 			(int)service.pid, strerror(-r));
 	if (r < 0 || has_ended(&ref, SERVICE_END_MS))
 		return;

@@ -23,11 +23,11 @@ int adopted_watch(struct agent *a) _must_check_;
 void adopted_note_end(struct agent *a, uint32_t index, bool known, int wait_status);
 
 /* Once no process of the step is left: the MPI service process of the dead agent ends by itself
- * then. One that doesn't is told to, and killed. Waits some seconds at most. */
+ * then. One that doesn't gets SIGTERM, and SIGKILL. Waits some seconds at most. */
 void adopted_end_service(struct agent *a);
 
-/* For the program that goes on with the step (handover.h). Who ends in between is told of by
- * reaping_look() after restore: the descriptors stay, and with them what the kernel knows. */
+/* For the program that goes on with the step (handover.h). Ends in between are reported by
+ * reaping_poll() after restore: the descriptors stay, and with them what the kernel knows. */
 void adopted_save(const struct agent *a, struct handover *h, struct json_t *object);
 int adopted_restore(struct agent *a, const struct json_t *object, struct err *err) _must_check_;
 

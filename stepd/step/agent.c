@@ -62,7 +62,7 @@ static int open_plugins(struct agent *a, struct err *err)
 	return spec->kind == STEPD_STEP_NORMAL ? mpi_open(dir, spec->mpi, &a->mpi.host, err) : 0;
 }
 
-/* Opens what the ending will need, while there is room: a launch that runs out of descriptors must
+/* Opens what the ending will need, while there are some: a launch that runs out of descriptors must
  * still be able to kill and to clean up. */
 static int reserve_fds(struct agent *a, struct err *err)
 {
@@ -143,12 +143,12 @@ static int create_container(struct agent *a, struct err *err)
 	uint64_t begin_ns = clock_now_ns();
 	int r;
 
-	/* Before it stands: one that dies in here leaves word of where to look. */
+	/* Before it stands: one that dies in here leaves a record of where to search. */
 	r = record_root(a, err);
 	if (r == 0)
 		r = registry_store_spec(a->registry, a->plan.spec->text, err);
 	if (r == 0)
-		r = result_publish(a, agent_state_words[a->state], err);
+		r = result_publish(a, agent_state_names[a->state], err);
 	if (r == 0)
 		r = result_reserve(a, err);
 	if (r < 0)
@@ -165,18 +165,18 @@ static int create_container(struct agent *a, struct err *err)
 			proctrack_get_type(a->pt), a->plan.spec->cgroup_root);
 	if (r < 0)
 		return err_set(err, r,
-			"create the step's container with %s ('stepd plugins' tells what it needs)",
+			"create the step's container with %s ('stepd plugins' shows what it needs)",
 			proctrack_get_type(a->pt));
 	r = make_service_cgroup(a, err);
 	if (r < 0)
 		return r;
-	r = result_publish(a, agent_state_words[a->state], err);
+	r = result_publish(a, agent_state_names[a->state], err);
 	failpoint("published");
 	trace_phase(a->trace, "container", begin_ns);
 	return r;
 }
 
-/* From now on the step can be asked. */
+/* From now on requests are served. */
 static int open_socket(struct agent *a, struct err *err)
 {
 	uint64_t begin_ns = clock_now_ns();
@@ -224,7 +224,7 @@ static void warn_of_sharing(const struct agent *a)
 		spec->cpus_per_task > 1 ? "s" : "", cpus, cpus == 1 ? "" : "s", type);
 }
 
-/* Nothing that the look at the machine takes is left when the first process is forked. */
+/* Nothing that reading the topology takes is left when the first process is forked. */
 static int make_binding(struct agent *a, struct err *err)
 {
 	_cleanup_binding_bounds_ struct binding_bounds bounds = {0};
@@ -279,7 +279,7 @@ static void on_made(struct ev_loop *loop, ev_io *w, int revents)
 	ev_break(loop, EVBREAK_ONE);
 }
 
-/* Who asks the step while its tasks are made is answered. Signals wait, as they do without that. */
+/* Requests are served during the launch. Signals wait, as they do without that. */
 static void go_on_meanwhile(int fd, void *userdata)
 {
 	struct agent *a = userdata;
@@ -300,7 +300,7 @@ static void go_on_meanwhile(int fd, void *userdata)
 	supervisor_line_pause(&a->watch.supervisor, false);
 }
 
-void agent_tell_start(const struct agent *a, const struct task *task)
+void agent_report_start(const struct agent *a, const struct task *task)
 {
 	struct event event = EVENT_INIT(EVENT_TASK_START);
 
@@ -342,7 +342,7 @@ static int fork_tasks(struct agent *a, struct err *err)
 	events_begin(a->events);
 	for (i = 0; i < a->tasks.n && pids[i] > 0; i++) {
 		tasks_started(&a->tasks, i, pids[i], begin_ns);
-		agent_tell_start(a, &a->tasks.v[i]);
+		agent_report_start(a, &a->tasks.v[i]);
 	}
 	events_end(a->events);
 	mpi_link_tasks_started(a, 0, i);
@@ -391,12 +391,12 @@ static void supervise(struct agent *a)
 		stdio_start(a->stdio);
 	ending_started(a);
 	account_started(&a->account);
-	result_publish_state(a, agent_state_words[a->state]);
+	result_publish_state(a, agent_state_names[a->state]);
 	failpoint("running");
 	result_send_ready(a);
 	frontend_ready(a);
-	service_tell_state(a);
-	ending_check(a); /* a container that emptied before it was watched tells nobody again */
+	service_notify_state(a);
+	ending_check(a); /* a container that emptied before it was watched notifies nobody again */
 	reexec_go_on(a);
 	ev_run(a->loop, 0);
 }

@@ -18,7 +18,7 @@ struct frontend;
 struct log;
 struct spec;
 
-/* As keep_result_ms of an agent that takes a step over: what the dead one was told. */
+/* As keep_result_ms of an agent that takes a step over: what the dead one had. */
 #define AGENT_KEEP_AS_BEFORE UINT64_MAX
 
 struct agent_options {
@@ -31,7 +31,7 @@ struct agent_options {
 	bool usage_table;        /* to the log's descriptor, at the end */
 	bool remains_only;       /* agent_adopt(): -EBUSY where a process of the step lives */
 	bool mpi_unfiltered;     /* the MPI service process has no filter of system calls */
-	gid_t operator_gid;      /* whose members may ask; (gid_t)-1: there is none */
+	gid_t operator_gid;      /* whose members may read; (gid_t)-1: there is none */
 	uint64_t keep_result_ms; /* how long result.json stays in the step's directory; 0: it is
 				  * not written there */
 	int ready_fd;            /* -1: none; closed once the line is written */
@@ -55,7 +55,7 @@ int agent_continue(int fd, const char *version, const struct frontend *frontend,
 	struct err *err) _must_check_;
 
 /* Does all of that up to the loop, and has no effect on anything: 0 if it could be done. Then the
- * process is to end without a word to anybody, by _exit(2). */
+ * process is to end without a report to anybody, by _exit(2). */
 int agent_try_to_continue(int fd, const char *version, struct err *err) _must_check_;
 
 #endif

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What an agent begins as, whether it runs a step, adopts one or goes on with its own.
+ * What an agent begins as, whether it runs a step, adopts one or goes on with its own; and what of
+ * it goes over to one that does.
  */
 #include "stepd/step/agent_impl.h"
+
+#include <jansson.h>
+#include <string.h>
 
 #include "stepd/base/log.h"
 #include "stepd/process/process.h"
 #include "stepd/record/report.h"
+#include "stepd/record/state_doc.h"
 #include "stepd/step/ending.h"
 
 void agent_close_inherited(const struct agent_options *o)
@@ -80,4 +85,71 @@ int agent_restore_account(
 	const struct account_setup setup = account_setup(a);
 
 	return account_restore(&a->account, &setup, h, object, a->state < AGENT_DRAINING, err);
+}
+
+/* ---- what goes over ------------------------------------------------------------------------- */
+
+/* Only those that have joined the step: the others are the spec's. */
+static int joined_tasks(const struct agent *a, struct state_doc *s)
+{
+	uint32_t i, first = a->plan.spec->local_ntasks;
+
+	if (a->tasks.n <= first) /* none has; or the agent is about to leave what can't be killed */
+		return 0;
+	s->tasks = calloc(a->tasks.n - first, sizeof(*s->tasks));
+	if (!s->tasks)
+		return -ENOMEM;
+	for (i = first; i < a->tasks.n; i++)
+		s->tasks[s->tasks_count++] = (struct state_task){
+			.spawn = a->tasks.v[i].spawn, .forked = a->tasks.v[i].forked};
+	return 0;
+}
+
+struct json_t *agent_pack(struct agent *a)
+{
+	const struct agent_options *o = a->options;
+	_cleanup_state_doc_ struct state_doc s = {
+		.gid = a->plan.job.gid,
+		.reason = a->state >= AGENT_ENDING ? agent_reason_names[a->reason] : NULL,
+		.end_signal = a->end.signal,
+		.limit_signal_sent = a->limits.signal_sent,
+		.begin_ns = a->origin.begin_ns,
+		.suspended_since_ns = a->suspend.stands ? a->suspend.since_ns : 0,
+		.suspended_ns = a->suspend.total_ns,
+		.suspending = a->suspend.wanted && !a->suspend.stands,
+		.recover = a->origin.recover,
+		.result_file = o->result_file,
+		.sample_file = o->sample_file,
+		.plugin_dir = o->plugin_dir,
+		.sample_interval_ms = o->sample_interval_ms,
+		.keep_result_ms = o->keep_result_ms,
+		.usage_table = o->usage_table,
+	};
+	json_t *doc =
+		joined_tasks(a, &s) == 0 ? state_doc_pack(&s, added_pack(&a->origin.added)) : NULL;
+
+	memcpy(a->origin.recover.boot_id, s.recover.boot_id, sizeof(a->origin.recover.boot_id));
+	return doc;
+}
+
+static enum agent_reason find_reason(const char *name)
+{
+	enum agent_reason reason;
+
+	for (reason = 0; name && reason < AGENT_REASON_MAX; reason++) {
+		if (strcmp(agent_reason_names[reason], name) == 0)
+			return reason;
+	}
+	return AGENT_REASON_COMPLETED;
+}
+
+void agent_unpack(struct agent *a, const struct state_doc *s)
+{
+	a->reason = find_reason(s->reason);
+	a->end.signal = s->end_signal;
+	a->limits.signal_sent = s->limit_signal_sent;
+	a->origin.begin_ns = s->same_boot ? s->begin_ns : a->options->start_ns;
+	a->origin.recover = s->recover;
+	a->suspend.total_ns = s->suspended_ns;
+	a->suspend.since_ns = s->suspended_since_ns;
 }

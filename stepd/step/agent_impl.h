@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The agent's state, shared by agent.c (how a step begins), ending.c (what ends it), closing.c (how
- * it is torn down), result.c (what is told of it) and adopt.c (how it is taken over).
+ * it is torn down), result.c (how it is reported) and adopt.c (how it is taken over).
  */
 #ifndef STEPD_STEP_AGENT_IMPL_H
 #define STEPD_STEP_AGENT_IMPL_H
@@ -9,7 +9,6 @@
 #include <ev.h>
 
 #include "stepd/account/account.h"
-#include "stepd/account/tasks.h"
 #include "stepd/account/tasks.h"
 #include "stepd/launch/launch.h"
 #include "stepd/launch/plan.h"
@@ -23,25 +22,27 @@
 #include "stepd/step/killseq.h"
 #include "stepd/step/member_watch.h"
 #include "stepd/step/reexec.h"
+#include "stepd/step/requests.h"
 #include "stepd/step/supervisor_line.h"
 #include "stepd/step/suspend.h"
 
 struct events;
-struct methods;
 struct exit_watch;
+struct frontends;
 struct handover;
 struct json_t;
 struct mpi;
 struct mpi_link;
 struct proctrack;
 struct registry;
+struct state_doc;
 struct stdio;
 struct trace;
 
 enum agent_state {
 	AGENT_STARTING,
 	AGENT_RUNNING,
-	AGENT_ENDING,   /* told to end, or all tasks have ended */
+	AGENT_ENDING,   /* was requested to end, or all tasks have ended */
 	AGENT_DRAINING, /* no process is left; the streams still flow */
 	AGENT_ENDED,
 	AGENT_STATE_MAX,
@@ -63,7 +64,7 @@ enum agent_reason {
 
 /* The ready line, while its reader takes it. */
 struct ready {
-	int fd;     /* -1: none was asked for, or it is written */
+	int fd;     /* -1: none was requested, or it is written */
 	char *text; /* NULL: not made yet */
 	size_t size, at;
 	ev_io io;
@@ -80,7 +81,7 @@ struct agent_start {
 	struct joins joins;
 	uint64_t release_ns;
 	ev_io report_io;
-	int spare_fd[AGENT_SPARE_FDS]; /* kept until all is forked: reserve_fds() */
+	int spare_fd[AGENT_SPARE_FDS]; /* held until all is forked: reserve_fds() */
 	unsigned linked;               /* number of the program's MPI library; 0: none is known */
 	bool exec_failed;              /* a task has reported so */
 };
@@ -125,7 +126,7 @@ struct agent_origin {
 /* Its MPI plugin and that one's service process: mpi_link.c. */
 struct agent_mpi {
 	struct mpi *host;
-	struct mpi_link *link; /* NULL: it has not been asked for anything */
+	struct mpi_link *link; /* NULL: no hook of it has been called */
 	int service_cgroup_fd; /* of the service process, until that is started; -1: none */
 	bool service_may_clone;
 };
@@ -144,8 +145,8 @@ struct agent {
 	struct stdio *stdio;
 	struct trace *trace;
 	struct account account;
-	struct events *events;   /* NULL: none are kept */
-	struct methods *methods; /* NULL: there is no socket */
+	struct events *events;       /* NULL: none are kept */
+	struct frontends *frontends; /* NULL: nobody can call */
 
 	struct agent_start start;
 	struct agent_mpi mpi;
@@ -153,15 +154,16 @@ struct agent {
 	struct agent_limits limits;
 	struct agent_end end;
 	struct agent_origin origin;
+	struct requests requests; /* to be done to the container */
 	struct suspend suspend;
 	struct reexec reexec;
 	struct ready ready;
 	bool result_kept; /* result.json stands in the step's directory, and stays */
 };
 
-/* The words of result.json and state.json. */
-extern const char *const agent_state_words[AGENT_STATE_MAX];
-extern const char *const agent_reason_words[AGENT_REASON_MAX];
+/* As in result.json and state.json. */
+extern const char *const agent_state_names[AGENT_STATE_MAX];
+extern const char *const agent_reason_names[AGENT_REASON_MAX];
 
 /* All of it, for closing_finish() to clear. */
 void agent_init(struct agent *a, const struct agent_options *options);
@@ -176,8 +178,14 @@ int agent_open_account(struct agent *a, struct err *err) _must_check_;
 int agent_restore_account(struct agent *a, const struct handover *h, const struct json_t *object,
 	struct err *err) _must_check_;
 
+/* What of the agent goes over to one that adopts its step, or to a new program in its place
+ * (record/state_doc.h): a new reference, NULL for want of memory. And that, before the rest of what
+ * goes over. */
+struct json_t *agent_pack(struct agent *a);
+void agent_unpack(struct agent *a, const struct state_doc *s);
+
 /* A task was forked. */
-void agent_tell_start(const struct agent *a, const struct task *task);
+void agent_report_start(const struct agent *a, const struct task *task);
 
 /* What the agent exits with. */
 int agent_exit_code(const struct agent *a);

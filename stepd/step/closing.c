@@ -120,7 +120,7 @@ int closing_finish(struct agent *a, int r, int *ret_code, const struct err *err)
 		a->end.failure = *err;
 	frontend_end(a);
 	failpoint("client-told");
-	service_tell_end(a);
+	service_notify_end(a);
 	result_end_ready(a);
 	if (r == 0)
 		*ret_code = agent_exit_code(a);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A step's last minute, however it began here: its container goes, its result is written, who waits
- * is told, and its directory goes.
+ * is reported, and its directory goes.
  */
 #ifndef STEPD_STEP_CLOSING_H
 #define STEPD_STEP_CLOSING_H
@@ -17,7 +17,7 @@ void closing_note_failure(struct agent *a, const struct err *err);
  * *ret_code where r is 0. */
 int closing_finish(struct agent *a, int r, int *ret_code, const struct err *err);
 
-/* The descriptors that were kept for the ending. */
+/* The descriptors that were held for the ending. */
 void closing_release_fds(struct agent *a);
 
 #endif

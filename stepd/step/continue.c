@@ -62,10 +62,10 @@ static void reopen_socket(struct agent *a, const struct handover *h)
 		frontend_ready(a);
 	}
 	if (r < 0)
-		log_error(a->log, "%s; the step can't be asked any more", err.text);
+		log_error(a->log, "%s; no requests are served any more", err.text);
 }
 
-static void tell(struct agent *a, const char *before)
+static void report_reexec(struct agent *a, const char *before)
 {
 	struct event event = EVENT_INIT(EVENT_REEXEC);
 	char text[128];
@@ -80,7 +80,7 @@ static int take_over(struct agent *a, const struct spec *spec, const struct hand
 	const struct log *log, struct err *err)
 {
 	const char *before = handover_get_version(h);
-	uint64_t asked_ns =
+	uint64_t requested_ns =
 		(uint64_t)handover_get_int(handover_root((struct handover *)h), "asked_ns", 0);
 	int r = restore(a, spec, h, err);
 
@@ -89,10 +89,10 @@ static int take_over(struct agent *a, const struct spec *spec, const struct hand
 	if (r < 0)
 		return r;
 	reopen_socket(a, h);
-	tell(a, before);
+	report_reexec(a, before);
 	log_info(log, "goes on as version %s in the place of %s", a->options->version, before);
 	log_debug(log, "the change of programs took %llu us",
-		(unsigned long long)((clock_now_ns() - asked_ns) / 1000));
+		(unsigned long long)((clock_now_ns() - requested_ns) / 1000));
 	ending_go_on(a);
 	if (a->state != AGENT_ENDED)
 		ev_run(a->loop, 0);
@@ -108,20 +108,21 @@ int agent_continue(int fd, const char *version, const struct frontend *frontend,
 	struct agent_options options;
 	struct agent a;
 	struct log log;
-	int r;
+	int signal_fd = -1, r;
 
 	r = handover_open(fd, false, &h, err);
 	if (r == 0)
-		r = process_continue(reexec_ignores_hup(h), err);
+		r = reexec_restore_options(h, &options, &log, err);
+	if (r == 0)
+		r = signal_fd = process_continue(reexec_ignores_hup(h), err);
 	if (r < 0)
 		return r;
 	handover_fd = close_fd(handover_fd);
-	reexec_restore_options(h, &options, &log);
 	options.version = version;
 	options.frontend = frontend;
 	service_use_journal(&log);
 	agent_init(&a, &options);
-	a.watch.signal_fd = r;
+	a.watch.signal_fd = signal_fd;
 	r = read_handed_over_spec(h, &spec, err);
 	if (r == 0)
 		r = take_over(&a, spec, h, &log, err);
@@ -144,9 +145,10 @@ int agent_try_to_continue(int fd, const char *version, struct err *err)
 	int r;
 
 	r = a ? handover_open(fd, true, &h, err) : err_set(err, -ENOMEM, "try to go on");
+	if (r == 0)
+		r = reexec_restore_options(h, &options, &log, err);
 	if (r < 0)
 		return r;
-	reexec_restore_options(h, &options, &log);
 	options.version = version;
 	agent_init(a, &options);
 	r = a->watch.signal_fd = process_catch_signals(err);

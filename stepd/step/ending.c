@@ -16,11 +16,12 @@
 #include "stepd/base/procstat.h"
 #include "stepd/base/signals.h"
 #include "stepd/record/events.h"
+#include "stepd/snapshot/handover.h"
 #include "stepd/stdio/stdio.h"
+#include "stepd/step/container.h"
 #include "stepd/step/exit_watch.h"
 #include "stepd/step/frontend.h"
 #include "stepd/step/join.h"
-#include "stepd/step/limit_signal.h"
 #include "stepd/step/mpi_link.h"
 #include "stepd/step/reaping.h"
 #include "stepd/step/reexec.h"
@@ -54,7 +55,7 @@ void ending_service_gone(struct agent *a)
 	settle(a);
 }
 
-/* A limit has nothing to say any more where the step is ending already: but the time limit, where
+/* A limit has no effect any more where the step is ending already: but the time limit, where
  * only the tasks have ended and the service may wait for other nodes. */
 static void stop_limits(struct agent *a)
 {
@@ -97,7 +98,7 @@ void ending_leave_nodes(struct agent *a)
 
 void ending_before_signal(struct agent *a, int signal)
 {
-	reaping_look(a); /* who has ended by now has not ended on request */
+	reaping_poll(a); /* who has ended by now has not ended on request */
 	if (signal != SIGCONT && a->state == AGENT_ENDING)
 		tasks_mark_requested(&a->tasks);
 }
@@ -108,7 +109,7 @@ int ending_send_kill(struct agent *a)
 	int r;
 
 	ending_before_signal(a, SIGKILL);
-	r = requests_kill(&a->suspend.requests);
+	r = requests_kill(&a->requests);
 	if (r < 0 && r != -ESRCH) {
 		log_error(a->log, "can't send KILL to the step: %s", strerror(-r));
 	} else {
@@ -127,10 +128,10 @@ static void send_to_step(int signal, void *userdata)
 	int r;
 
 	if (signal == SIGKILL) {
-		(void)ending_send_kill(a); /* has told it */
+		(void)ending_send_kill(a); /* has reported it */
 		return;
 	}
-	r = requests_add(&a->suspend.requests, REQUEST_SIGNAL, signal);
+	r = requests_add(&a->requests, REQUEST_SIGNAL, signal);
 	if (r < 0) {
 		log_error(a->log, "can't signal the step: %s", strerror(-r));
 		killseq_delivered(&a->end.killseq, signal);
@@ -147,7 +148,7 @@ static void name_unkillable(struct agent *a)
 	int n = 0, i;
 
 	if (proctrack_get_pids(a->pt, a->plan.job.cont_id, &pids, &n) < 0)
-		n = 0; /* said below: not even their list could be had */
+		n = 0; /* logged below: not even their list could be had */
 	free(a->end.unkillable_text);
 	a->end.unkillable_text = NULL;
 	f = open_memstream(&a->end.unkillable_text, &size);
@@ -186,8 +187,8 @@ static void set_ending(struct agent *a, enum agent_reason reason)
 	a->reason = reason;
 	stop_limits(a);
 	join_step_ends(a);
-	result_publish_state(a, agent_state_words[a->state]);
-	service_tell_state(a);
+	result_publish_state(a, agent_state_names[a->state]);
+	service_notify_state(a);
 }
 
 void ending_begin(struct agent *a, enum agent_reason reason)
@@ -200,8 +201,8 @@ void ending_begin(struct agent *a, enum agent_reason reason)
 	killseq_start(&a->end.killseq);
 }
 
-/* Who aborts ends, and may be seen to end before the word of it comes: it counts as long as the
- * result is not made. */
+/* A task that aborts ends, which may be seen before its abort is reported: that counts as long as
+ * the result is not made. */
 void ending_abort(struct agent *a, int code, enum log_level level, const char *why)
 {
 	bool late = a->state == AGENT_DRAINING && a->reason == AGENT_REASON_COMPLETED;
@@ -238,8 +239,8 @@ void ending_kill(struct agent *a, enum agent_reason reason)
 		killseq_kill_now(&a->end.killseq);
 }
 
-/* The last member may end between the first look and the next: then none is there to be watched,
- * and nobody would tell. */
+/* The last member may end between the first check and the next: then none is there to be watched,
+ * and nothing would report it. */
 static bool has_members(struct agent *a)
 {
 	uint64_t cont_id = a->plan.job.cont_id;
@@ -258,7 +259,7 @@ void ending_check(struct agent *a)
 	if (a->state < AGENT_RUNNING || a->state > AGENT_ENDING || a->tasks.running)
 		return;
 	if (spec->kind == STEPD_STEP_EXTERN && a->state == AGENT_RUNNING)
-		return; /* holds what others add until it is told to end */
+		return; /* holds what others add until its end is requested */
 	if (!has_members(a)) {
 		begin_draining(a);
 		return;
@@ -332,7 +333,7 @@ static void on_supervisor_gone(void *userdata)
 	if (hurry_draining(a))
 		return;
 	if (a->state < AGENT_ENDING) {
-		log_info(a->log, "the program that keeps the step is gone: ending the step");
+		log_info(a->log, "the program that supervises the step is gone: ending the step");
 		a->end.signal = SIGTERM;
 	}
 	ending_begin(a, AGENT_REASON_SIGNAL);
@@ -350,12 +351,85 @@ static void on_signals(struct ev_loop *loop, ev_io *w, int revents)
 		if (info.ssi_signo == SIGCHLD)
 			reaping_on_child(a);
 		else if (info.ssi_signo == SIGUSR2)
-			reexec_ask(a);
+			reexec_request(a);
 		else if (info.ssi_signo == SIGTSTP || info.ssi_signo == SIGCONT)
 			suspend_on_signal(a, &info);
 		else
 			on_end_signal(a, (int)info.ssi_signo);
 	}
+}
+
+/* ---- the limits of its time ---------------------------------------------------------------- */
+
+/* A signal some time before the step's time limit, so that its tasks can save what they have: once
+ * in the step's life, whichever agents it has. Where the limit itself is nearer than that when the
+ * tasks begin, they get it at once. */
+
+/* The first processes of all tasks that run; to be freed. NULL: no memory. */
+static uint32_t *running_ranks(const struct agent *a, size_t *ret_count)
+{
+	uint32_t *ranks = calloc(a->tasks.n + 1u, sizeof(*ranks)), i;
+	size_t count = 0;
+
+	for (i = 0; ranks && i < a->tasks.n; i++) {
+		if (a->tasks.v[i].state == TASK_RUNNING)
+			ranks[count++] = a->tasks.v[i].rank;
+	}
+	*ret_count = count;
+	return ranks;
+}
+
+static int send_limit_signal(struct agent *a)
+{
+	const struct spec *spec = a->plan.spec;
+	struct request_target target = {.whom = REQUEST_STEP};
+	struct request_answer nobody = {.fn = NULL};
+	_cleanup_free_ uint32_t *ranks = NULL;
+
+	if (spec->time_limit_signal_to == SPEC_SIGNAL_TASKS) {
+		target.whom = REQUEST_TASKS;
+		target.alone = true;
+		target.ranks = ranks = running_ranks(a, &target.ranks_count);
+		if (!ranks)
+			return -ENOMEM;
+		if (target.ranks_count == 0)
+			return 0; /* they have ended; what they left goes with the step */
+	}
+	return requests_add_signal(&a->requests, spec->time_limit_signal, &target, &nobody);
+}
+
+static void on_limit_signal(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct agent *a = w->data;
+	char name[SIGNALS_NAME_SIZE];
+	int r;
+
+	assert(a);
+	(void)loop;
+	(void)revents;
+	if (a->state != AGENT_RUNNING)
+		return;
+	pausable_stop(&a->limits.signal);
+	(void)signals_name(a->plan.spec->time_limit_signal, name, sizeof(name));
+	log_info(a->log, "the time limit of %.10g s is near: sending %s to the %s",
+		(double)a->plan.spec->time_limit_ms / 1e3, name,
+		spec_signal_to_name(a->plan.spec->time_limit_signal_to));
+	a->limits.signal_sent = true;
+	/* Who takes the step over must not send it again. */
+	result_publish_state(a, suspend_state_name(a));
+	r = send_limit_signal(a);
+	if (r < 0)
+		log_error(a->log, "can't signal the step: %s", strerror(-r));
+}
+
+static void start_limit_signal(struct agent *a, uint64_t left_ms)
+{
+	const struct spec *spec = a->plan.spec;
+
+	if (!spec->time_limit_signal || a->limits.signal_sent)
+		return;
+	pausable_start(&a->limits.signal,
+		left_ms > spec->time_limit_signal_ms ? left_ms - spec->time_limit_signal_ms : 0);
 }
 
 static void on_time_limit(struct ev_loop *loop, ev_timer *w, int revents)
@@ -386,7 +460,7 @@ static void on_wait_limit(struct ev_loop *loop, ev_timer *w, int revents)
 	assert(a);
 	(void)loop;
 	(void)revents;
-	/* No error: whoever gave --wait has asked for this, and the exit status is the tasks'. */
+	/* No error: whoever gave --wait wants this, and the exit status is the tasks'. */
 	log_warning(a->log,
 		"tasks that still run %.10g s after the first one's end: %u; ending the step",
 		(double)a->plan.spec->wait_ms / 1e3, a->tasks.running);
@@ -409,7 +483,8 @@ static int watch_container(struct agent *a, struct err *err)
 	int fd = proctrack_event_fd(a->pt, a->plan.job.cont_id), r;
 
 	if (fd == -EOPNOTSUPP)
-		return 0; /* every SIGCHLD is looked at; and what else there is, see member_watch.h
+		return 0; /* each SIGCHLD leads to a check; for what else there is see
+			   * member_watch.h
 			   */
 	r = fd < 0 ? fd : pri_watch_start(&a->watch.container, a->loop, fd, on_container, a);
 	return r < 0 ? err_set(err, r, "watch the step's container") : 0;
@@ -427,7 +502,7 @@ int ending_watch(struct agent *a, struct err *err)
 	a->watch.member.ended = on_member_end;
 	a->watch.member.userdata = a;
 	pausable_init(&a->limits.time, a->loop, on_time_limit, a);
-	limit_signal_init(a);
+	pausable_init(&a->limits.signal, a->loop, on_limit_signal, a);
 	pausable_init(&a->limits.wait, a->loop, on_wait_limit, a);
 	pausable_init(&a->limits.bad_exit_grace, a->loop, on_bad_exit_grace, a);
 	a->end.killseq = (struct killseq){
@@ -439,7 +514,7 @@ int ending_watch(struct agent *a, struct err *err)
 		.unkillable = on_unkillable,
 		.userdata = a,
 	};
-	r = suspend_init(a, err);
+	r = container_open(a, err);
 	return r < 0 ? r : watch_container(a, err);
 }
 
@@ -480,16 +555,16 @@ void ending_started(struct agent *a)
 	reaping_watch_reports(a);
 	if (a->plan.spec->time_limit_ms && a->state == AGENT_RUNNING) {
 		pausable_start(&a->limits.time, time_left_ms(a));
-		limit_signal_start(a, time_left_ms(a));
+		start_limit_signal(a, time_left_ms(a));
 	}
 	resume_policies(a);
 }
 
 void ending_go_on(struct agent *a)
 {
-	requests_rest(&a->suspend.requests, false);
+	requests_rest(&a->requests, false);
 	suspend_check(a);
-	reaping_on_child(a); /* of which a pending signal tells, too, but for one at most */
+	reaping_on_child(a); /* a pending signal does it, too, but for one at most */
 	join_go_on(a);
 }
 
@@ -504,5 +579,75 @@ void ending_unwatch(struct agent *a)
 	member_watch_stop(&a->watch.member);
 	stop_limits(a);
 	join_clear(a);
-	suspend_clear(a);
+	requests_clear(&a->requests);
+}
+
+/* ---- a new program in the agent's place ------------------------------------------------------ */
+
+/* Where the end was requested with another sequence than the step's own. */
+static void save_kill_steps(const struct agent *a, struct handover *h, json_t *array)
+{
+	size_t i;
+
+	for (i = 0; a->end.kill_steps && i < a->end.killseq.count; i++) {
+		handover_append_int(h, array, a->end.kill_steps[i].signal);
+		handover_append_int(h, array, (int64_t)a->end.kill_steps[i].wait_ms);
+	}
+}
+
+static int restore_kill_steps(struct agent *a, const json_t *array)
+{
+	size_t n = json_array_size(array) / 2, i;
+
+	if (n == 0)
+		return 0;
+	a->end.kill_steps = calloc(n, sizeof(*a->end.kill_steps));
+	if (!a->end.kill_steps)
+		return -ENOMEM;
+	for (i = 0; i < n; i++)
+		a->end.kill_steps[i] = (struct spec_kill){
+			.signal = (int)json_integer_value(json_array_get(array, 2 * i)),
+			.wait_ms = (uint64_t)json_integer_value(json_array_get(array, 2 * i + 1)),
+		};
+	a->end.killseq.steps = a->end.kill_steps;
+	a->end.killseq.count = n;
+	return 0;
+}
+
+void ending_save(struct agent *a, struct handover *h, struct json_t *object)
+{
+	json_t *suspend;
+
+	save_kill_steps(a, h, handover_put_array(h, object, "kill_steps"));
+	killseq_save(&a->end.killseq, h, handover_put_object(h, object, "killseq"));
+	pausable_save(&a->limits.time, h, handover_put_object(h, object, "time_limit"));
+	pausable_save(&a->limits.signal, h, handover_put_object(h, object, "limit_signal"));
+	pausable_save(&a->limits.wait, h, handover_put_object(h, object, "wait_limit"));
+	pausable_save(
+		&a->limits.bad_exit_grace, h, handover_put_object(h, object, "bad_exit_grace"));
+	suspend = handover_put_object(h, object, "suspend");
+	suspend_save(&a->suspend, h, suspend);
+	requests_save(&a->requests, h, handover_put_object(h, suspend, "requests"));
+}
+
+int ending_restore(
+	struct agent *a, const struct handover *h, const struct json_t *object, struct err *err)
+{
+	const json_t *suspend = handover_get_object(object, "suspend");
+	int r = ending_watch(a, err);
+
+	(void)h;
+	if (r == 0 && restore_kill_steps(a, handover_get_array(object, "kill_steps")) < 0)
+		r = err_set(err, -ENOMEM, "go on with the kill sequence");
+	if (r < 0)
+		return r;
+	killseq_restore(&a->end.killseq, handover_get_object(object, "killseq"));
+	pausable_restore(&a->limits.time, handover_get_object(object, "time_limit"));
+	pausable_restore(&a->limits.signal, handover_get_object(object, "limit_signal"));
+	pausable_restore(&a->limits.wait, handover_get_object(object, "wait_limit"));
+	pausable_restore(&a->limits.bad_exit_grace, handover_get_object(object, "bad_exit_grace"));
+	suspend_restore(&a->suspend, suspend);
+	r = requests_restore(&a->requests, handover_get_object(suspend, "requests"));
+	reaping_watch_reports(a);
+	return r < 0 ? handover_say_bad("requests", err) : 0;
 }

@@ -26,7 +26,7 @@ void ending_begin(struct agent *a, enum agent_reason reason);
 /* The same with SIGKILL at once. */
 void ending_kill(struct agent *a, enum agent_reason reason);
 
-/* SIGKILL to all processes of the step, before all that is asked of it: 0 or -errno. Not by itself
+/* SIGKILL to all processes of the step, before all other requests: 0 or -errno. Not by itself
  * an end: a step that holds what others add goes on. */
 int ending_send_kill(struct agent *a);
 
@@ -36,11 +36,11 @@ void ending_abort(struct agent *a, int code, enum log_level level, const char *w
 /* The tasks have ended, and the MPI service process waits for other nodes: it does not any more. */
 void ending_leave_nodes(struct agent *a);
 
-/* Ends the step as if SIGTERM had told the agent to, by this sequence, or by the step's own for
+/* Ends the step as if the agent had got SIGTERM, by this sequence, or by the step's own for
  * NULL. One that runs already is cut short, if this one comes to its end earlier. */
 void ending_terminate_take(struct agent *a, struct spec_kill *steps, size_t count);
 
-/* Notes who runs now: what a step that is told to end is sent, ends tasks on request. */
+/* Notes who runs now: signals to a step whose end was requested end tasks on request. */
 void ending_before_signal(struct agent *a, int signal);
 
 /* Looks whether the step is over and goes on to its next state if so. */

@@ -25,7 +25,7 @@ struct pidfd_info_v0 {
 };
 
 struct entry {
-	struct pidref ref; /* fd -1: told */
+	struct pidref ref; /* fd -1: reported */
 	uint32_t key;
 	bool late; /* it has ended, and its parent has not reaped it */
 };
@@ -42,7 +42,7 @@ struct exit_watch {
 	size_t n, room, count;
 };
 
-/* 1: known, 0: not yet, or never, -errno: this kernel can't tell. */
+/* 1: known, 0: not yet, or never, -errno: this kernel doesn't know. */
 static int read_status(int pidfd, int *ret_status)
 {
 	struct pidfd_info_v0 info = {.mask = INFO_EXIT};
@@ -82,7 +82,7 @@ static bool read_zombie(const struct pidref *ref, int *ret_status)
 	return true;
 }
 
-static void tell(struct exit_watch *w, size_t i, bool known, int wait_status)
+static void report(struct exit_watch *w, size_t i, bool known, int wait_status)
 {
 	pidref_close(&w->v[i].ref);
 	w->v[i].late = false;
@@ -90,7 +90,7 @@ static void tell(struct exit_watch *w, size_t i, bool known, int wait_status)
 	w->calls.ended(w->v[i].key, known, wait_status, w->calls.userdata);
 }
 
-static void look(struct exit_watch *w, size_t i, bool reaped)
+static void poll_one(struct exit_watch *w, size_t i, bool reaped)
 {
 	int status = 0, r;
 
@@ -100,7 +100,7 @@ static void look(struct exit_watch *w, size_t i, bool reaped)
 	if (r <= 0 && !reaped && read_zombie(&w->v[i].ref, &status))
 		r = 1;
 	if (r > 0 || r < 0 || reaped) {
-		tell(w, i, r > 0, status);
+		report(w, i, r > 0, status);
 		return;
 	}
 	w->v[i].late = true;
@@ -121,12 +121,12 @@ static void on_patience(struct ev_loop *loop, ev_timer *timer, int revents)
 	(void)revents;
 	for (i = 0; i < w->n; i++) {
 		if (w->v[i].late)
-			tell(w, i, false, 0);
+			report(w, i, false, 0);
 	}
 	w->calls.settled(w->calls.userdata);
 }
 
-void exit_watch_look(struct exit_watch *w)
+void exit_watch_poll(struct exit_watch *w)
 {
 	struct epoll_event events[EVENTS_MAX];
 	int n = w ? EVENTS_MAX : 0, i;
@@ -134,7 +134,7 @@ void exit_watch_look(struct exit_watch *w)
 	while (n == EVENTS_MAX) {
 		n = epoll_wait(w->epoll_fd, events, EVENTS_MAX, 0);
 		for (i = 0; i < n; i++)
-			look(w, events[i].data.u64, events[i].events & EPOLLHUP);
+			poll_one(w, events[i].data.u64, events[i].events & EPOLLHUP);
 	}
 }
 
@@ -145,7 +145,7 @@ static void on_ends(struct ev_loop *loop, ev_io *io, int revents)
 	assert(w);
 	(void)loop;
 	(void)revents;
-	exit_watch_look(w);
+	exit_watch_poll(w);
 	w->calls.settled(w->calls.userdata);
 }
 
@@ -214,7 +214,7 @@ void exit_watch_save(const struct exit_watch *w, struct handover *h, json_t *obj
 	}
 }
 
-/* A descriptor that becomes watched tells of all that was before: its first edge. Who is late has
+/* A descriptor that becomes watched reports all that was before: its first edge. Who is late has
  * a second of patience anew. */
 int exit_watch_restore(struct exit_watch *w, const json_t *object)
 {

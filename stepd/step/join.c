@@ -20,7 +20,7 @@
 #include "stepd/step/mpi_link.h"
 #include "stepd/step/result.h"
 
-/* How many are forked between two looks at what else is asked of the agent. */
+/* How many are forked between two turns of the agent's loop. */
 #define FORKS_PER_TURN 16
 
 enum join_phase {
@@ -38,7 +38,7 @@ struct join {
 	struct err err;   /* why it has failed */
 	uint32_t forked;  /* how many */
 	uint32_t running; /* of these */
-	bool reported;    /* all have been executed, or have said why not */
+	bool reported;    /* all have been executed, or have reported why not */
 	uint64_t begin_ns;
 	ev_timer turn;
 	ev_io reports;
@@ -69,8 +69,8 @@ static void kill_tasks(struct join *j)
 		.whom = REQUEST_TASKS, .ranks = j->part.ranks, .ranks_count = j->forked};
 	uint32_t i;
 
-	if (!a->suspend.requests.resting &&
-		requests_add_signal(&a->suspend.requests, SIGKILL, &target, &nobody) == 0)
+	if (!a->requests.resting &&
+		requests_add_signal(&a->requests, SIGKILL, &target, &nobody) == 0)
 		return;
 	for (i = 0; i < j->forked; i++) {
 		if (a->tasks.v[j->part.joined.first_local + i].state == TASK_RUNNING)
@@ -207,7 +207,7 @@ static void note_fork(struct join *j, pid_t pid, const struct fork_ticks *forked
 	task->forked = *forked;
 	tasks_started(&a->tasks, local_id, pid, clock_now_ns());
 	j->running++;
-	agent_tell_start(a, task);
+	agent_report_start(a, task);
 }
 
 static int fork_one(struct join *j)
@@ -239,7 +239,7 @@ static int release(struct join *j)
 
 	stdio_join_end(a->stdio);
 	/* Who dies after this finds the new tasks there, too. */
-	result_publish_state(a, suspend_state_word(a));
+	result_publish_state(a, suspend_state_name(a));
 	j->phase = JOIN_EXECUTING;
 	ev_io_set(&j->reports, j->launch.report_fd, EV_READ);
 	ev_io_start(a->loop, &j->reports);
@@ -338,7 +338,7 @@ static void begin_take(struct agent *a, json_t *message)
 	ev_timer_start(a->loop, &j->turn);
 }
 
-/* A message that waits, from its text: small values take many times their text's room. NULL: no
+/* A message that waits, from its text: small values take many times their text's memory. NULL: no
  * memory. */
 static json_t *read_waiting(const struct agent *a, size_t i)
 {
@@ -460,9 +460,8 @@ int join_drop(struct agent *a, uint32_t number, const struct request_answer *ans
 	target.ranks = ranks = drop_running(a, number, &target.ranks_count);
 	if (!ranks)
 		return -ENOMEM;
-	return target.ranks_count
-		? requests_add_signal(&a->suspend.requests, SIGKILL, &target, answer)
-		: -ESRCH;
+	return target.ranks_count ? requests_add_signal(&a->requests, SIGKILL, &target, answer)
+				  : -ESRCH;
 }
 
 bool join_is_busy(const struct agent *a)

@@ -2,12 +2,12 @@
  *
  * Tasks that join the running step: the spawns of its MPI programs. One after the other:
  *
- *   asked (mpi/link.h) -> waits while the step is suspended or the agent is about to execute a new
- *   program -> forked, some in each turn of the loop, into the step's container, and held -> all
+ *   requested (mpi/link.h) -> waits while the step is suspended or the agent is about to execute a
+ * new program -> forked, some in each turn of the loop, into the step's container, and held -> all
  * let go at once -> all executed: answered with their ends of the socket pairs
  *
  * All of a spawn's tasks start or none stays: where one can't be forked or executed the others are
- * killed, and the answer comes when all have ended. Such tasks say nothing of the step's status.
+ * killed, and the answer comes when all have ended. Such tasks have no part in the step's status.
  * Those that have started are tasks as all others: the step goes on until they have ended.
  */
 #ifndef STEPD_STEP_JOIN_H
@@ -36,9 +36,9 @@ struct joins {
  * later, refusals included. -EBADMSG: it is none that could be answered. */
 int join_from_link(struct agent *a, const struct json_t *message, struct err *err) _must_check_;
 
-/* A spawn has failed on another node: its tasks end, and say nothing of the step's status. One that
- * is under way, or waits, fails with that. answer as of requests_add_signal(). -ESRCH: none of them
- * runs here. */
+/* A spawn has failed on another node: its tasks end, and have no part in the step's status. One
+ * that is under way, or waits, fails with that. answer as of requests_add_signal(). -ESRCH: none of
+ * them runs here. */
 int join_drop(struct agent *a, uint32_t number, const struct request_answer *answer) _must_check_;
 
 /* Whether one is under way. */
@@ -47,7 +47,7 @@ bool join_is_busy(const struct agent *a);
 /* What the next one waits for may be over. */
 void join_go_on(struct agent *a);
 
-/* The step is told to end, or has ended: all are answered. */
+/* The step's end was requested, or it has ended: all are answered. */
 void join_step_ends(struct agent *a);
 
 /* As reaping.c sees them: what has been reported by now, that a task has ended; and then what

@@ -300,7 +300,7 @@ int join_part_answer(struct agent *a, struct join_part *part, struct err *err)
 				(json_int_t)part->request.id, "error", 0, "locals", locals),
 			NULL, 0);
 	json_decref(locals);
-	return r < 0 ? err_set(err, r, "tell the MPI service process of a spawn's tasks") : 0;
+	return r < 0 ? err_set(err, r, "notify the MPI service process of a spawn's tasks") : 0;
 }
 
 static void refuse(struct agent *a, int64_t id, const struct err *err, json_t *errors)
@@ -316,7 +316,7 @@ static void refuse(struct agent *a, int64_t id, const struct err *err, json_t *e
 	/* A service that is gone is not missed here. */
 	r = mpi_link_send_take(a, message, NULL, 0);
 	if (r < 0)
-		log_debug(a->log, "tell the MPI service process that a spawn failed: %s",
+		log_debug(a->log, "notify the MPI service process that a spawn failed: %s",
 			strerror(-r));
 }
 

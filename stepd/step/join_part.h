@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The part of a spawn that one node starts: what its tasks run, their places in the agent's tables,
- * and the answer to the service process that has asked for them. For join.c.
+ * and the answer to the service process that has requested them. For join.c.
  */
 #ifndef STEPD_STEP_JOIN_PART_H
 #define STEPD_STEP_JOIN_PART_H
@@ -17,13 +17,13 @@ struct join_part {
 	struct plan_program *programs; /* one for each group */
 	uint32_t *task_program;        /* these have an entry for each task: joined.task_program */
 	uint32_t *ranks;               /* in the step */
-	int *errors;                   /* errno of what kept it from being executed, or 0 */
+	int *errors;                   /* errno of why it could not be executed, or 0 */
 	int *fds;                      /* the service's end of its socket pair, or -1 */
 	struct environ_task task_env;
 	bool added; /* to the agent's tables */
 };
 
-/* Checks the message and makes room for its tasks everywhere: nothing of them runs yet. */
+/* Checks the message and makes the tables grow for its tasks: nothing of them runs yet. */
 int join_part_make(struct agent *a, const struct json_t *message, struct join_part *ret_part,
 	struct err *err) _must_check_;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a spawn asks of this node: the message "spawn" of mpi/link.h, checked. It comes from a
+ * What a spawn requests of this node: the message "spawn" of mpi/link.h, checked. It comes from a
  * process of the step's owner, so nothing of it is taken for granted.
  */
 #ifndef STEPD_STEP_JOIN_REQUEST_H
@@ -28,7 +28,7 @@ struct join_group {
 };
 
 struct join_request {
-	int64_t id;          /* of who asks */
+	int64_t id;          /* of the request */
 	uint32_t number;     /* of the spawn in the step */
 	uint32_t first_rank; /* in the step, of its rank 0 */
 	uint32_t size;       /* its tasks on all nodes */
@@ -38,7 +38,7 @@ struct join_request {
 	size_t groups_count;
 };
 
-/* Whose answer is awaited: -EBADMSG where that can't be told. */
+/* Whose answer is awaited: -EBADMSG where it has none. */
 int join_request_id(const struct json_t *message, int64_t *ret_id, struct err *err) _must_check_;
 
 /* message must live as long. An error is one sentence. */

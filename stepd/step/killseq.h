@@ -3,7 +3,7 @@
  * The escalation: the signals of the spec's kill sequence, one after the other, each with the
  * time it leaves the step from its delivery on: where that takes long (a walk over a large /proc),
  * a task has its time all the same. When the last one, SIGKILL, has not emptied the container
- * within the unkillable timeout, the owner is told and decides.
+ * within the unkillable timeout, the owner is notified and decides.
  */
 #ifndef STEPD_STEP_KILLSEQ_H
 #define STEPD_STEP_KILLSEQ_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Notices that a container has become empty where its tracker tells of no changes and its last
+ * Notices that a container has become empty where its tracker reports no changes and its last
  * processes are no children of the agent (added ones, or of a step that was taken over): no SIGCHLD
- * tells of their ends. While one of them lives the container is not empty; so one at a time is held
- * by a pidfd, and when it has ended it is looked again.
+ * reports their ends. While one of them lives the container is not empty; so one at a time is held
+ * by a pidfd, and when it has ended the members are read again.
  */
 #ifndef STEPD_STEP_MEMBER_WATCH_H
 #define STEPD_STEP_MEMBER_WATCH_H
@@ -31,7 +31,7 @@ struct member_watch {
 	}
 
 /* Watches any member, if none is watched yet. False: there is none, or none that could be held, for
- * they end faster than they are listed or no descriptor is to be had; then it is looked again in a
+ * they end faster than they are listed or no descriptor is to be had; then they are read again in a
  * second, unless a SIGCHLD comes before. */
 bool member_watch_any(struct member_watch *w, struct proctrack *pt, uint64_t cont_id);
 

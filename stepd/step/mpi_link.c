@@ -25,9 +25,9 @@
 #include "stepd/step/singletons.h"
 
 #define START_TIMEOUT_MS 30000
-#define END_TIMEOUT_SEC  3. /* once its link is closed */
-#define OVER_TIMEOUT_SEC                                                                           \
-	10. /* once it was told that the step is over, where no other node needs it */
+#define END_TIMEOUT_SEC  3.  /* once its link is closed */
+#define OVER_TIMEOUT_SEC 10. /* once it knows that the step is over, where no other node needs it  \
+			      */
 #define MESSAGES_A_TURN  16
 #define LINK_TURN_NS     2000000u
 #define MESSAGES_AT_END  4096  /* more than its socket holds */
@@ -198,7 +198,7 @@ static void take_abort(struct mpi_link *d, const json_t *object)
 	struct err why = ERR_INIT;
 
 	(void)err_say(&why, -EIO, "%s", text ? text : "a task has aborted the step");
-	/* The node where it happened has told it. */
+	/* The node where it happened has logged it. */
 	ending_abort(d->a, (int)(code & 0xff),
 		json_is_true(json_object_get(object, "elsewhere")) ? LOG_LEVEL_DEBUG
 								   : LOG_LEVEL_ERROR,
@@ -315,7 +315,7 @@ static void on_link(struct ev_loop *loop, ev_io *w, int revents)
 
 	assert(d);
 	(void)revents;
-	if (read_link(d, MESSAGES_A_TURN) == -EPIPE) /* its end tells the rest */
+	if (read_link(d, MESSAGES_A_TURN) == -EPIPE) /* its end does the rest */
 		ev_io_stop(loop, &d->link);
 }
 
@@ -331,7 +331,7 @@ static void watch_link(struct mpi_link *d)
 
 /* ---- its beginning ------------------------------------------------------------------------- */
 
-/* In the service process. Descriptor 2 is none any more: it tells over the link. */
+/* In the service process. Descriptor 2 is none any more: it logs over the link. */
 static int become_user(void *userdata)
 {
 	struct agent *a = userdata;
@@ -380,7 +380,7 @@ static void on_service_forked(pid_t pid, void *userdata)
 
 	note_service(a, pid);
 	if (a->mpi.service_cgroup_fd < 0)
-		result_publish_state(a, agent_state_words[a->state]);
+		result_publish_state(a, agent_state_names[a->state]);
 }
 
 static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
@@ -397,7 +397,7 @@ static void on_too_long(struct ev_loop *loop, ev_timer *w, int revents)
 	ev_break(loop, EVBREAK_ONE);
 }
 
-/* Who asks the step meanwhile is answered; signals wait, as they do in all of the launch. */
+/* Requests are served meanwhile; signals wait, as they do in all of the launch. */
 static bool wait_for(int fd, uint64_t limit_ms, void *userdata)
 {
 	struct agent *a = userdata;
@@ -447,7 +447,7 @@ static struct mpi_link *mpi_link_new(struct agent *a)
 	return d;
 }
 
-/* What ranks put is kept there, and not every step is limited. */
+/* What ranks put is held there, and not every step is limited. */
 static uint64_t memory_bytes(const struct spec *spec)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -503,7 +503,7 @@ int mpi_link_prefork(struct agent *a, struct err *err)
 	a->mpi.link = d;
 	set_host(d);
 	r = plan_run_prefork(&a->plan, a->mpi.host, &d->host, err);
-	/* The wire is the service's: nobody who looks for it shall find the agent. */
+	/* The wire is the service's: nobody who searches for it shall find the agent. */
 	if (a->options->listen_fd)
 		*a->options->listen_fd = close_fd(*a->options->listen_fd);
 	d->host.wire.listen_fd = -1;
@@ -549,8 +549,8 @@ void mpi_link_tasks_started(struct agent *a, uint32_t first, uint32_t count)
 		r = queue_notify_take(a->mpi.link, starts_message(a, first, n));
 	}
 	if (r < 0)
-		log_debug(
-			a->log, "tell the MPI service process of tasks' starts: %s", strerror(-r));
+		log_debug(a->log, "notify the MPI service process of tasks' starts: %s",
+			strerror(-r));
 }
 
 void mpi_link_task_exit(struct agent *a, const struct task *task, bool end_step)
@@ -565,7 +565,7 @@ void mpi_link_task_exit(struct agent *a, const struct task *task, bool end_step)
 			end_step));
 	if (r < 0)
 		log_warning(a->log,
-			"the MPI service process could not be told that task %u has ended: %s; ranks that "
+			"the MPI service process could not be notified that task %u has ended: %s; ranks that "
 			"wait for it may wait until --pmi-timeout",
 			task->rank, strerror(-r));
 }
@@ -637,7 +637,7 @@ static void begin_limit(struct mpi_link *d, double seconds)
 	ev_timer_start(d->a->loop, &d->limit);
 }
 
-/* One that hangs, or that its user has stopped, must not keep a step that is over. */
+/* One that hangs, or that its user has stopped, must not hold up a step that is over. */
 static void limit_if_alone(struct mpi_link *d)
 {
 	if (d->a->plan.spec->node_count <= 1)
@@ -749,7 +749,7 @@ int mpi_link_restore(
 	a->mpi.link->pid = pid;
 	note_service(a, pid);
 	a->mpi.link->lines = (unsigned)handover_get_int(object, "lines", 0);
-	if (fd < 0) { /* it was told to end */
+	if (fd < 0) { /* its end was requested */
 		begin_limit(a->mpi.link, END_TIMEOUT_SEC);
 		return 0;
 	}

@@ -42,7 +42,7 @@ void mpi_link_task_exit(struct agent *a, const struct task *task, bool end_step)
 int mpi_link_send_take(
 	struct agent *a, struct json_t *message, const int *fds, size_t count) _must_check_;
 
-/* "done": the answer to what the service has asked under this id. r: 0 or -errno. */
+/* "done": the answer to the service's request of this id. r: 0 or -errno. */
 void mpi_link_answer(struct agent *a, int64_t id, int r, const char *why);
 
 /* A request that is answered later begins, and ends: -EAGAIN, too many are under way. */

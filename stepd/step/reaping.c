@@ -17,7 +17,7 @@
 #include "stepd/step/mpi_link.h"
 #include "stepd/step/singletons.h"
 
-/* ---- what is told ------------------------------------------------------------------------- */
+/* ---- reports ----------------------------------------------------------------------------- */
 
 /* ended: the task as it will be, once it has ended. */
 static void add_exit(struct agent *a, const struct task *ended, struct event *event)
@@ -43,7 +43,7 @@ static void tell_task_end(struct agent *a, const struct task *task, int wait_sta
 	add_exit(a, &ended, &event);
 }
 
-void reaping_tell_lost(struct agent *a, const struct task *task)
+void reaping_report_lost(struct agent *a, const struct task *task)
 {
 	struct event event = EVENT_INIT(EVENT_TASK_EXIT);
 	struct task ended = *task;
@@ -55,7 +55,7 @@ void reaping_tell_lost(struct agent *a, const struct task *task)
 
 /* ---- what follows from an end ------------------------------------------------------------- */
 
-/* The policies that look at one task's end. */
+/* The policies for one task's end. */
 static void apply_policies(struct agent *a, const struct task *task)
 {
 	const struct spec *spec = a->plan.spec;
@@ -70,13 +70,13 @@ static void apply_policies(struct agent *a, const struct task *task)
 	if (task_failed(task) && spec->kill_on_bad_exit &&
 		!pausable_is_set(&a->limits.bad_exit_grace))
 		pausable_start(&a->limits.bad_exit_grace, spec->kill_on_bad_exit_grace_ms);
-	/* The tasks of a spawn may come and go while those that asked for them work on. */
+	/* The tasks of a spawn may come and go while those that requested them work on. */
 	if (spec->wait_given && !task->spawn && !pausable_is_set(&a->limits.wait))
 		pausable_start(&a->limits.wait, spec->wait_ms);
 }
 
 /* Others that wait for a rank which has died between MPI_Init and MPI_Finalize would wait for ever:
- * so they end with it where nothing else was asked for. With a grace time they have that. */
+ * so they end with it where nothing else was requested. With a grace time they have that. */
 static bool ends_mpi_step(const struct agent *a, const struct task *task)
 {
 	const struct spec *spec = a->plan.spec;
@@ -88,7 +88,7 @@ static bool ends_mpi_step(const struct agent *a, const struct task *task)
 	return spec->kill_on_bad_exit && spec->kill_on_bad_exit_grace_ms == 0;
 }
 
-/* It has ended: nothing of it stays but what is told of it. */
+/* It has ended: nothing of it stays but its record. */
 static void settle_task(struct agent *a, struct task *task)
 {
 	a->plan.job.task[task - a->tasks.v].pid = 0;
@@ -117,7 +117,7 @@ void reaping_adopted_task(struct agent *a, struct task *task, bool known, int wa
 	if (known)
 		tell_task_end(a, task, wait_status);
 	else
-		reaping_tell_lost(a, task);
+		reaping_report_lost(a, task);
 	account_look_at_task(&a->account, task);
 	if (known)
 		tasks_ended(&a->tasks, task, wait_status, clock_now_ns());
@@ -166,7 +166,7 @@ static void read_reports(struct agent *a)
 
 /* ---- children ----------------------------------------------------------------------------- */
 
-/* As wait(2) would tell it. */
+/* As of wait(2). */
 static int wait_status_of(const siginfo_t *info)
 {
 	if (info->si_code == CLD_EXITED)
@@ -175,15 +175,15 @@ static int wait_status_of(const siginfo_t *info)
 }
 
 /* A task's end is written down before the kernel forgets it: should the agent be killed in between,
- * the next one finds there what nobody can tell any more. */
-void reaping_look(struct agent *a)
+ * the next one finds there what nobody else knows any more. */
+void reaping_poll(struct agent *a)
 {
 	siginfo_t info = {0};
 	const struct task *task;
 	struct rusage usage;
 	int wait_status;
 
-	exit_watch_look(a->origin.exits);
+	exit_watch_poll(a->origin.exits);
 	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0) {
 		/* A task that could not be executed has written why before it ended. */
 		read_reports(a);
@@ -201,7 +201,7 @@ void reaping_look(struct agent *a)
 	}
 }
 
-/* Not within reaping_look(): first all that has ended is noted. */
+/* Not within reaping_poll(): first all that has ended is noted. */
 void reaping_act(struct agent *a)
 {
 	if (a->start.exec_failed)
@@ -212,7 +212,7 @@ void reaping_act(struct agent *a)
 
 void reaping_on_child(struct agent *a)
 {
-	reaping_look(a);
+	reaping_poll(a);
 	reaping_act(a);
 	ending_check(a);
 }

@@ -10,7 +10,7 @@
 
 /* Notes all that have ended by now, and no more: what follows for the step comes by reaping_act()
  * and ending_check(). */
-void reaping_look(struct agent *a);
+void reaping_poll(struct agent *a);
 
 /* What follows from what was noted: a task that could not be executed, or ran out of memory, may
  * end the step. */
@@ -23,9 +23,9 @@ void reaping_on_child(struct agent *a);
 void reaping_watch_reports(struct agent *a);
 
 /* A task of a step that was taken over has ended, whose parent we are not; and, after all that have
- * ended were told of, what follows from it. */
+ * ended were reported, what follows from it. */
 void reaping_adopted_task(struct agent *a, struct task *task, bool known, int wait_status);
-void reaping_tell_lost(struct agent *a, const struct task *task);
+void reaping_report_lost(struct agent *a, const struct task *task);
 void reaping_settled(struct agent *a);
 
 #endif

@@ -7,13 +7,24 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "stepd/base/clock.h"
+#include "stepd/base/fs.h"
 #include "stepd/base/log.h"
+#include "stepd/base/strv.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/frontend.h"
+
+extern char **environ;
+
+#define COMMAND_LINE_MAX ((size_t)64 << 20)
+
+/* Bytes that a program which is tried may write. */
+#define TRIAL_TEXT_MAX 65536
 
 /* More than any program takes to read what there is; requests rest so long at most. */
 #define TRIAL_LIMIT_MS 10000
@@ -21,6 +32,187 @@
 /* How long a caller may take to read an answer of many pieces before the agent goes on without it.
  */
 #define PATIENCE_NS 1000000000u
+
+/* ---- which program ------------------------------------------------------------------------- */
+
+/* A script would be executed by another program than the one that is checked here. */
+static int check_kind(int fd, const char *path, struct err *err)
+{
+	char magic[4];
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return err_set(err, -errno, "read '%s'", path);
+	if (!S_ISREG(st.st_mode))
+		return err_say(err, -EACCES, "'%s' is no regular file", path);
+	if (pread(fd, magic, sizeof(magic), 0) != (ssize_t)sizeof(magic) ||
+		memcmp(magic, "\177ELF", sizeof(magic)) != 0)
+		return err_say(
+			err, -ENOEXEC, "'%s' is no program of this machine (a script?)", path);
+	return 0;
+}
+
+/* By its name and by where that leads: a link in a good directory may point to a bad one. */
+static int check_trusted(int fd, const char *path, struct err *err)
+{
+	char self[64], real[PATH_MAX];
+	ssize_t n;
+	int r;
+
+	if (geteuid() != 0)
+		return 0; /* who changes it gains no rights from us */
+	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	n = readlink(self, real, sizeof(real) - 1);
+	if (n < 0)
+		return err_set(err, -errno, "read '%s'", path);
+	real[n] = '\0';
+	r = fs_check_trusted(fd, path, err);
+	if (r == 0)
+		r = fs_check_parents(path, NULL, err);
+	return r < 0 ? r : fs_check_parents(real, NULL, err);
+}
+
+/* Opens the program and checks that it is one, and as root that nobody else could have changed it:
+ * a descriptor, or -errno. */
+static int open_program(const char *path, struct err *err)
+{
+	_cleanup_close_ int low = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (low < 0)
+		return err_set(err, -errno, "open '%s'", path);
+	fd = fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (fd < 0)
+		return err_set(err, -errno, "open '%s'", path);
+	r = check_kind(fd, path, err);
+	if (r == 0)
+		r = check_trusted(fd, path, err);
+	if (r == 0 && faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) < 0)
+		r = err_set(err, -errno, "execute '%s'", path);
+	return r < 0 ? r : take_fd(&fd);
+}
+
+/* ---- executing it -------------------------------------------------------------------------- */
+
+/* What this process was called with, "continue FD" of an earlier upgrade left out. */
+static int add_own_arguments(struct strv *argv, const char *text, size_t size)
+{
+	const char *end = text + size, *p;
+	size_t i = 0, skip = 1;
+	int r = 0;
+
+	for (p = text; r == 0 && p < end; p += strlen(p) + 1, i++) {
+		if (i == 1 && strcmp(p, "continue") == 0)
+			skip = 3;
+		if (i >= skip)
+			r = strv_add(argv, p);
+	}
+	return r;
+}
+
+static int make_arguments(struct strv *argv, int handover_fd, bool check)
+{
+	_cleanup_free_ char *text = NULL;
+	char number[16];
+	size_t size = 0;
+	int r;
+
+	(void)snprintf(number, sizeof(number), "%d", handover_fd);
+	r = fs_read(AT_FDCWD, "/proc/self/cmdline", COMMAND_LINE_MAX, &text, &size);
+	if (r == 0)
+		r = strv_add(argv, size > 0 ? text : "stepd");
+	if (r == 0)
+		r = strv_add(argv, "continue");
+	if (r == 0 && check)
+		r = strv_add(argv, "--check");
+	if (r == 0)
+		r = strv_add(argv, number);
+	return r < 0 || check ? r : add_own_arguments(argv, text, size);
+}
+
+/* Executes the program of program_fd, "continue FD" and what this one was called with behind it, or
+ * "continue --check FD". Returns -errno. */
+static int execute_program(int program_fd, int handover_fd, bool check, struct err *err)
+{
+	_cleanup_strv_ struct strv argv = {0};
+	int r = make_arguments(&argv, handover_fd, check);
+
+	if (r < 0)
+		return err_set(err, r, "make the new program's arguments");
+	(void)execveat(program_fd, "", argv.v, environ, AT_EMPTY_PATH);
+	return err_set(err, -errno, "execute the new program");
+}
+
+/* ---- trying it ----------------------------------------------------------------------------- */
+
+/* What it writes is its answer, or why it has none: a library that is missing, say. */
+_noreturn_ static void be_trial(int program_fd, int handover_fd, int answer_fd, pid_t parent)
+{
+	struct err err = ERR_INIT;
+	int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent || null_fd < 0 ||
+		dup2(null_fd, STDIN_FILENO) < 0 || dup2(answer_fd, STDOUT_FILENO) < 0 ||
+		dup2(answer_fd, STDERR_FILENO) < 0)
+		_exit(1);
+	(void)execute_program(program_fd, handover_fd, true, &err);
+	(void)dprintf(STDERR_FILENO, "%s\n", err.text);
+	_exit(1);
+}
+
+/* Its last line, or its first if that is none of ours: the sentence, without its newline. */
+static void pick_line(char *text, const char **ret_line)
+{
+	text[strcspn(text, "\n")] = '\0';
+	*ret_line = text[0] ? text : "it says nothing";
+}
+
+static int judge(int status, char *text, struct err *err)
+{
+	const char *line;
+
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0 &&
+		strncmp(text, REEXEC_CHECKED, strlen(REEXEC_CHECKED)) == 0)
+		return 0;
+	pick_line(text, &line);
+	if (WIFSIGNALED(status))
+		return err_say(err, -ENOEXEC, "tried, it was killed by signal %d: %s",
+			WTERMSIG(status), line);
+	return err_say(
+		err, -ENOEXEC, "tried, it ended with status %d: %s", WEXITSTATUS(status), line);
+}
+
+/* In a worker: has a child of its own try it. */
+static int try_program(int program_fd, int handover_fd, const struct handover *h, struct err *err)
+{
+	_cleanup_close_ int read_end = -1;
+	_cleanup_free_ char *text = NULL;
+	pid_t self = getpid(), pid;
+	int ends[2], status = 0, r;
+
+	r = handover_set_inherited(h, true); /* in this worker only */
+	if (r == 0 && fcntl(handover_fd, F_SETFD, 0) < 0)
+		r = -errno;
+	if (r == 0 && pipe2(ends, O_CLOEXEC) < 0)
+		r = -errno;
+	if (r < 0)
+		return err_set(err, r, "try the new program");
+	pid = fork();
+	if (pid == 0)
+		be_trial(program_fd, handover_fd, ends[1], self);
+	read_end = ends[0];
+	(void)close_fd(ends[1]);
+	if (pid < 0)
+		return err_set(err, -errno, "try the new program");
+	r = fs_read_fd(read_end, TRIAL_TEXT_MAX, &text, NULL);
+	read_end = close_fd(read_end); /* one that writes more is ended by SIGPIPE */
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return r < 0 ? err_set(err, r, "try the new program") : judge(status, text, err);
+}
+
+/* ---- the upgrade ---------------------------------------------------------------------------- */
 
 static bool same_file(const char *a, const char *b)
 {
@@ -44,7 +236,7 @@ static int find_program(char **ret_path)
 	}
 	n = readlink("/proc/self/exe", real, sizeof(real) - 1);
 	if (n < 0)
-		return 0; /* without /proc nothing runs here; told when somebody asks */
+		return 0; /* without /proc nothing runs here; reported on a request */
 	real[n] = '\0';
 	*ret_path = strdup(real);
 	return *ret_path ? 0 : -ENOMEM;
@@ -68,7 +260,7 @@ static void give_up(struct agent *a, const struct err *err)
 	ev_timer_stop(a->loop, &re->due);
 	drop_trial(re);
 	re->program_fd = close_fd(re->program_fd);
-	requests_rest(&a->suspend.requests, false);
+	requests_rest(&a->requests, false);
 	frontend_not_reexeced(a, err);
 	join_go_on(a);
 }
@@ -90,9 +282,9 @@ static int change(struct agent *a, const struct handover *h, struct err *err)
 	if (r == 0 && fcntl(fd, F_SETFD, 0) < 0)
 		r = -errno;
 	if (r == 0)
-		r = reexec_execute(a->reexec.program_fd, fd, false, err);
+		r = execute_program(a->reexec.program_fd, fd, false, err);
 	else
-		(void)err_set(err, r, "keep descriptors for the new program");
+		(void)err_set(err, r, "hold descriptors for the new program");
 	(void)!handover_set_inherited(h, false); /* what could be set can be set back */
 	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
 	return r;
@@ -123,9 +315,9 @@ static void on_due(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)revents;
 	if (a->state >= AGENT_ENDED)
 		return;
-	a->reexec.asked_ns = clock_now_ns();
-	if (frontend_is_answering(a) && a->reexec.asked_ns < a->reexec.patience_ns) {
-		become_due(a, (double)(a->reexec.patience_ns - a->reexec.asked_ns) / 1e9);
+	a->reexec.requested_ns = clock_now_ns();
+	if (frontend_is_answering(a) && a->reexec.requested_ns < a->reexec.patience_ns) {
+		become_due(a, (double)(a->reexec.patience_ns - a->reexec.requested_ns) / 1e9);
 		return;
 	}
 	h = reexec_save(a);
@@ -139,14 +331,14 @@ static void on_due(struct ev_loop *loop, ev_timer *w, int revents)
 static void on_tried(int r, const struct err *err, void *userdata)
 {
 	struct agent *a = userdata;
-	struct err said = *err;
+	struct err why = *err;
 
 	assert(a);
 	a->reexec.trying = false;
 	drop_trial(&a->reexec);
 	if (r < 0) {
-		(void)err_prefix(&said, "'%s'", a->reexec.program);
-		give_up(a, &said);
+		(void)err_prefix(&why, "'%s'", a->reexec.program);
+		give_up(a, &why);
 		return;
 	}
 	/* Behind whatever else is due in this turn of the loop: a timer that has run out and whose
@@ -161,7 +353,7 @@ static int try_it(void *userdata, struct err *err)
 {
 	const struct reexec *re = userdata;
 
-	return reexec_try(re->program_fd, re->trial_fd, re->trial, err);
+	return try_program(re->program_fd, re->trial_fd, re->trial, err);
 }
 
 static int begin_trial(struct agent *a, struct err *err)
@@ -171,8 +363,8 @@ static int begin_trial(struct agent *a, struct err *err)
 
 	if (!re->program)
 		return err_say(err, -ENOENT,
-			"which program this is can't be told (/proc/self/exe); is /proc mounted?");
-	r = reexec_open_program(re->program, err);
+			"which program this is can't be read (/proc/self/exe); is /proc mounted?");
+	r = open_program(re->program, err);
 	if (r < 0)
 		return r;
 	re->program_fd = r;
@@ -193,20 +385,19 @@ void reexec_go_on(struct agent *a)
 	struct err err = ERR_INIT;
 
 	if (!re->wanted || re->trying || ev_is_active(&re->due) || a->state < AGENT_RUNNING ||
-		a->state >= AGENT_ENDED || requests_is_busy(&a->suspend.requests) ||
-		join_is_busy(a))
+		a->state >= AGENT_ENDED || requests_is_busy(&a->requests) || join_is_busy(a))
 		return;
 	re->trying = true;
 	if (begin_trial(a, &err) < 0)
 		give_up(a, &err);
 }
 
-void reexec_ask(struct agent *a)
+void reexec_request(struct agent *a)
 {
 	if (a->reexec.wanted)
-		return; /* one serves all who ask */
+		return; /* one serves all requests */
 	a->reexec.wanted = true;
-	requests_rest(&a->suspend.requests, true);
+	requests_rest(&a->requests, true);
 	reexec_go_on(a);
 }
 

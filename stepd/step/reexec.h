@@ -8,7 +8,7 @@
  *   over: it restores the whole of it, and ends -> the state of that moment is written down ->
  *   execve(2) -> the new program restores, and goes on
  *
- * Whatever stands against it is told in one sentence, and the agent goes on as it was. Once
+ * Whatever stands against it is reported in one sentence, and the agent goes on as it was. Once
  * execve() has succeeded there is no way back: that is what the trial is for.
  */
 #ifndef STEPD_STEP_REEXEC_H
@@ -27,16 +27,16 @@ struct log;
 struct spec;
 
 struct reexec {
-	char *program; /* the path by which this one was started; NULL: it can't be told */
+	char *program; /* the path by which this one was started; NULL: it is not known */
 	bool wanted;
 	bool trying;
 	int program_fd; /* what is tried, and then executed; -1: none */
 	struct handover *trial;
 	int trial_fd;
 	struct worker worker;
-	ev_timer due;         /* runs once all other watchers of the moment have */
-	uint64_t patience_ns; /* until when answers are waited for that are being made */
-	uint64_t asked_ns;    /* when the loop came to a halt */
+	ev_timer due;          /* runs once all other watchers of the moment have */
+	uint64_t patience_ns;  /* until when answers are waited for that are being made */
+	uint64_t requested_ns; /* when the loop came to a halt */
 };
 
 #define REEXEC_INIT                                                                                \
@@ -49,7 +49,7 @@ int reexec_init(struct agent *a, struct err *err) _must_check_;
 void reexec_clear(struct agent *a);
 
 /* Begins it, now or once the step runs. */
-void reexec_ask(struct agent *a);
+void reexec_request(struct agent *a);
 
 /* Something that it waited for may be over: the step has begun, a worker has ended. */
 void reexec_go_on(struct agent *a);
@@ -62,24 +62,13 @@ void reexec_answered(struct agent *a);
 
 /* ---- parts of it --------------------------------------------------------------------------- */
 
-/* Opens the program and checks that it is one, and as root that nobody else could have changed it:
- * a descriptor, or -errno. */
-int reexec_open_program(const char *path, struct err *err) _must_check_;
-
-/* Executes the program of program_fd, "continue FD" and what this one was called with behind it, or
- * "continue --check FD". Returns -errno. */
-int reexec_execute(int program_fd, int handover_fd, bool check, struct err *err);
-
-/* In a worker: has a child of its own try it. */
-int reexec_try(int program_fd, int handover_fd, const struct handover *h, struct err *err);
-
 /* Writes down all of the agent: NULL, for want of memory. */
 struct handover *reexec_save(struct agent *a);
 
 /* In the new program: what the agent was called with. The texts are the handover's, which has to
  * live as long. */
-void reexec_restore_options(
-	const struct handover *h, struct agent_options *ret_options, struct log *ret_log);
+int reexec_restore_options(const struct handover *h, struct agent_options *ret_options,
+	struct log *ret_log, struct err *err) _must_check_;
 
 /* Whether the agent ignores SIGHUP. */
 bool reexec_ignores_hup(const struct handover *h);

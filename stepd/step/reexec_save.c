@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Both halves of what an agent is, side by side: each line of a save_...() has its counterpart in a
- * restore_...(), so that whoever adds a field to struct agent finds both places here. What a module
- * keeps to itself it saves and restores itself.
+ * What a new program needs beside what any successor has (agent_pack()): descriptors, buffers, what
+ * waits, and how far each module is. Both halves, side by side: each line of a save_...() has its
+ * counterpart in a restore_...(). What a module keeps to itself it saves and restores itself.
  */
 #include <jansson.h>
 #include <signal.h>
@@ -19,6 +19,7 @@
 #include "stepd/plugin/plugin.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
+#include "stepd/record/state_doc.h"
 #include "stepd/record/trace.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/stdio/stdio.h"
@@ -37,15 +38,9 @@ static void save_options(const struct agent *a, struct handover *h, json_t *obje
 {
 	const struct agent_options *o = a->options;
 
-	handover_put_text(h, object, "plugin_dir", o->plugin_dir);
 	handover_put_text(h, object, "runtime_dir", o->runtime_dir);
 	handover_put_text(h, object, "trace_file", o->trace_file);
-	handover_put_text(h, object, "result_file", o->result_file);
-	handover_put_text(h, object, "sample_file", o->sample_file);
-	handover_put_int(h, object, "sample_interval_ms", (int64_t)o->sample_interval_ms);
-	handover_put_bool(h, object, "usage_table", o->usage_table);
 	handover_put_int(h, object, "operator_gid", (int64_t)o->operator_gid);
-	handover_put_int(h, object, "keep_result_ms", (int64_t)o->keep_result_ms);
 	handover_put_int(h, object, "start_ns", (int64_t)o->start_ns);
 	handover_put_fd(h, object, "log_fd", a->log->fd);
 	handover_put_int(h, object, "log_most", a->log->most);
@@ -55,23 +50,37 @@ static void save_options(const struct agent *a, struct handover *h, json_t *obje
 	handover_put_bool(h, object, "ignores_hup", process_ignores_hup());
 }
 
-void reexec_restore_options(
-	const struct handover *h, struct agent_options *ret_options, struct log *ret_log)
+/* Its strings are the handover's. */
+static int read_state(const struct handover *h, struct state_doc *ret_state, struct err *err)
+{
+	json_t *doc = handover_get_object(handover_root((struct handover *)h), "agent");
+
+	*ret_state = (struct state_doc){.doc = NULL};
+	if (!doc)
+		return handover_say_bad("agent", err);
+	return state_doc_unpack(doc, ret_state, err);
+}
+
+int reexec_restore_options(const struct handover *h, struct agent_options *ret_options,
+	struct log *ret_log, struct err *err)
 {
 	const json_t *object = handover_get_object(handover_root((struct handover *)h), "options");
 	const char *ident = handover_get_text(h, object, "log_ident");
+	struct state_doc state;
+	int r = read_state(h, &state, err);
 
+	if (r < 0)
+		return r;
 	*ret_options = (struct agent_options){
-		.plugin_dir = handover_get_text(h, object, "plugin_dir"),
+		.plugin_dir = state.plugin_dir,
 		.runtime_dir = handover_get_text(h, object, "runtime_dir"),
 		.trace_file = handover_get_text(h, object, "trace_file"),
-		.result_file = handover_get_text(h, object, "result_file"),
-		.sample_file = handover_get_text(h, object, "sample_file"),
-		.sample_interval_ms =
-			(uint64_t)handover_get_int(object, "sample_interval_ms", 1000),
-		.usage_table = handover_get_bool(object, "usage_table", false),
+		.result_file = state.result_file,
+		.sample_file = state.sample_file,
+		.sample_interval_ms = state.sample_interval_ms,
+		.usage_table = state.usage_table,
 		.operator_gid = (gid_t)handover_get_int(object, "operator_gid", (gid_t)-1),
-		.keep_result_ms = (uint64_t)handover_get_int(object, "keep_result_ms", 0),
+		.keep_result_ms = state.keep_result_ms,
 		.ready_fd = -1,
 		.supervisor_fd = handover_get_fd(object, "keeper_fd"),
 		.start_ns = (uint64_t)handover_get_int(object, "start_ns", 0),
@@ -82,6 +91,7 @@ void reexec_restore_options(
 		.most = (enum log_level)handover_get_int(object, "log_most", LOG_LEVEL_INFO),
 	};
 	(void)snprintf(ret_log->ident, sizeof(ret_log->ident), "%s", ident ? ident : "stepd");
+	return 0;
 }
 
 bool reexec_ignores_hup(const struct handover *h)
@@ -95,30 +105,16 @@ bool reexec_ignores_hup(const struct handover *h)
 
 static void save_state(const struct agent *a, struct handover *h, json_t *object)
 {
-	char name[SIGNALS_NAME_SIZE];
-
-	handover_put_text(h, object, "state", agent_state_words[a->state]);
-	handover_put_text(h, object, "reason", agent_reason_words[a->reason]);
-	if (a->end.signal)
-		handover_put_text(
-			h, object, "end_signal", signals_name(a->end.signal, name, sizeof(name)));
+	handover_put_text(h, object, "state", agent_state_names[a->state]);
 	handover_put_int(h, object, "abort_code", a->end.abort_code);
 	handover_put_int(h, object, "linked", a->start.linked);
 	handover_put_bool(h, object, "streams_done", a->end.streams_done);
 	handover_put_bool(h, object, "output_lost", a->end.output_lost);
 	handover_put_bool(h, object, "unkillable", a->end.unkillable);
 	handover_put_text(h, object, "unkillable_text", a->end.unkillable_text);
-	handover_put_int(h, object, "begin_ns", (int64_t)a->origin.begin_ns);
 	handover_put_int(h, object, "end_ns", (int64_t)a->end.time_ns);
 	handover_put_int(h, object, "release_ns", (int64_t)a->start.release_ns);
 	handover_put_bool(h, object, "exec_failed", a->start.exec_failed);
-	handover_put_int(h, object, "running_ns", (int64_t)a->origin.recover.running_ns);
-	handover_put_int(h, object, "forked_least", (int64_t)a->origin.recover.forked.least);
-	handover_put_int(h, object, "forked_most", (int64_t)a->origin.recover.forked.most);
-	handover_put_int(h, object, "adopted", a->origin.recover.adopted);
-	handover_put_int(h, object, "mpi_service_pid", a->origin.recover.service.pid);
-	handover_put_int(
-		h, object, "mpi_service_ticks", (int64_t)a->origin.recover.service.start_ticks);
 	if (a->end.failure.code) {
 		handover_put_int(h, object, "failure", a->end.failure.code);
 		handover_put_text(h, object, "failure_text", a->end.failure.text);
@@ -128,32 +124,20 @@ static void save_state(const struct agent *a, struct handover *h, json_t *object
 static int restore_state(
 	struct agent *a, const struct handover *h, const json_t *object, struct err *err)
 {
-	const char *signal = handover_get_text(h, object, "end_signal");
 	const char *failure = handover_get_text(h, object, "failure_text");
-	int state = handover_get_word(object, "state", agent_state_words, AGENT_STATE_MAX, -1);
-	int reason = handover_get_word(object, "reason", agent_reason_words, AGENT_REASON_MAX, -1);
+	int state = handover_get_word(object, "state", agent_state_names, AGENT_STATE_MAX, -1);
 
-	if (state < AGENT_RUNNING || state > AGENT_DRAINING || reason < 0)
+	if (state < AGENT_RUNNING || state > AGENT_DRAINING)
 		return handover_say_bad("state", err);
 	a->state = (enum agent_state)state;
-	a->reason = (enum agent_reason)reason;
-	a->end.signal = signal ? signals_parse(signal) : 0;
 	a->end.abort_code = (int)handover_get_int(object, "abort_code", 0);
 	a->start.linked = (unsigned)handover_get_int(object, "linked", 0);
 	a->end.streams_done = handover_get_bool(object, "streams_done", false);
 	a->end.output_lost = handover_get_bool(object, "output_lost", false);
 	a->end.unkillable = handover_get_bool(object, "unkillable", false);
-	a->origin.begin_ns = (uint64_t)handover_get_int(object, "begin_ns", 0);
 	a->end.time_ns = (uint64_t)handover_get_int(object, "end_ns", 0);
 	a->start.release_ns = (uint64_t)handover_get_int(object, "release_ns", 0);
 	a->start.exec_failed = handover_get_bool(object, "exec_failed", false);
-	a->origin.recover.running_ns = (uint64_t)handover_get_int(object, "running_ns", 0);
-	a->origin.recover.forked.least = (uint64_t)handover_get_int(object, "forked_least", 0);
-	a->origin.recover.forked.most = (uint64_t)handover_get_int(object, "forked_most", 0);
-	a->origin.recover.adopted = (uint32_t)handover_get_int(object, "adopted", 0);
-	a->origin.recover.service.pid = (pid_t)handover_get_int(object, "mpi_service_pid", 0);
-	a->origin.recover.service.start_ticks =
-		(uint64_t)handover_get_int(object, "mpi_service_ticks", 0);
 	a->end.failure.code = (int)handover_get_int(object, "failure", 0);
 	(void)snprintf(
 		a->end.failure.text, sizeof(a->end.failure.text), "%s", failure ? failure : "");
@@ -162,7 +146,7 @@ static int restore_state(
 		: 0;
 }
 
-/* The tasks' report pipe, and what holds tasks that have not come to look whether they may go. */
+/* The tasks' report pipe, and what holds tasks that have not come to read whether they may go. */
 static void save_launch(const struct agent *a, struct handover *h, json_t *object)
 {
 	handover_put_fd(h, object, "report_fd", a->start.launch.report_fd);
@@ -243,7 +227,6 @@ static void save_container(const struct agent *a, struct handover *h, json_t *ob
 		return;
 	if (proctrack_get_pids(a->pt, a->plan.job.cont_id, &pids, &n) < 0)
 		n = 0; /* none is left */
-	handover_put_json_take(h, object, "added", added_pack(&a->origin.added));
 	for (i = 0; i < n; i++) {
 		/* Tasks are known by being the agent's children, where they are. */
 		if (a->origin.exits || !tasks_find(&a->tasks, pids[i]))
@@ -272,6 +255,7 @@ static int adopt(struct agent *a, const json_t *array, struct err *err)
 static int restore_container(
 	struct agent *a, const struct handover *h, const json_t *object, struct err *err)
 {
+	const json_t *agent = handover_get_object(handover_root((struct handover *)h), "agent");
 	const char *type = handover_get_text(h, object, "proctrack");
 	const char *root = registry_get_root(a->registry);
 	_cleanup_free_ char *dir = NULL;
@@ -285,7 +269,7 @@ static int restore_container(
 	r = plugin_dir_find(a->options->plugin_dir, &dir, err);
 	if (r == 0)
 		r = proctrack_open(dir, type, &a->pt, err);
-	if (r == 0 && added_unpack(&a->origin.added, handover_get_array(object, "added")) < 0)
+	if (r == 0 && added_unpack(&a->origin.added, handover_get_array(agent, "added")) < 0)
 		r = err_set(err, -ENOMEM, "take over the step's container");
 	if (r == 0 && !handover_is_trial(h)) /* which is the agent's still */
 		r = adopt(a, handover_get_array(object, "members"), err);
@@ -307,6 +291,7 @@ struct handover *reexec_save(struct agent *a)
 	if (!h)
 		return NULL;
 	root = handover_root(h);
+	handover_put_json_take(h, root, "agent", agent_pack(a));
 	save_options(a, h, handover_put_object(h, root, "options"));
 	handover_put_text(h, root, "spec", a->plan.spec->text);
 	plan_save(&a->plan, h, handover_put_object(h, root, "plan"));
@@ -328,7 +313,7 @@ struct handover *reexec_save(struct agent *a)
 	frontend_save(a, h, root);
 	if (a->trace)
 		trace_save(a->trace, h, handover_put_object(h, root, "trace"));
-	handover_put_int(h, root, "asked_ns", (int64_t)a->reexec.asked_ns);
+	handover_put_int(h, root, "asked_ns", (int64_t)a->reexec.requested_ns);
 	return h;
 }
 
@@ -367,7 +352,7 @@ static int restore_tasks(struct agent *a, const json_t *object, struct err *err)
 	return 0;
 }
 
-/* What watches and what carries, once all that they ask is there. */
+/* What watches and what carries, once all that they need is there. */
 static int restore_watchers(
 	struct agent *a, const struct handover *h, const json_t *root, struct err *err)
 {
@@ -398,8 +383,12 @@ int reexec_restore(
 {
 	const json_t *root = handover_root((struct handover *)h);
 	const json_t *trace = handover_get_object(root, "trace");
-	int r;
+	struct state_doc state;
+	int r = read_state(h, &state, err);
 
+	if (r < 0)
+		return r;
+	agent_unpack(a, &state);
 	r = plan_restore(spec, h, handover_get_object(root, "plan"), &a->plan, err);
 	if (r == 0)
 		r = restore_state(a, h, handover_get_object(root, "state"), err);

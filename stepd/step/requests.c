@@ -2,10 +2,14 @@
 #include "stepd/step/requests.h"
 
 #include <assert.h>
+#include <jansson.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 
 #include "proctrack/proctrack.h"
+#include "stepd/base/signals.h"
+#include "stepd/snapshot/handover.h"
 
 /* More than passes over the largest /proc take. What takes longer hangs, and is given up; kills
  * don't wait for it. */
@@ -14,10 +18,115 @@
 /* How long after its own deadline a suspension has to take back what it did. */
 #define TAKE_BACK_MS 5000
 
-/* Signals to some that wait for a resumption; who asks has its answer and may ask again. */
+/* Signals to some that wait for a resumption; the caller has its answer and may request again. */
 #define HELD_MAX 1024
 
-static void start_next(struct requests *rq);
+/* ---- what the worker does ------------------------------------------------------------------- */
+
+/* 0: this host has no such task, or it has ended. */
+static pid_t task_pid(const stepd_step_rec_t *job, uint32_t rank)
+{
+	uint32_t i;
+
+	for (i = 0; i < job->node_tasks; i++) {
+		if (job->task[i].gtid == rank)
+			return job->task[i].pid;
+	}
+	return 0;
+}
+
+static int signal_task(struct requests *rq, uint32_t rank)
+{
+	const struct request *request = rq->now;
+	pid_t pid;
+
+	if (!request->target.alone)
+		return proctrack_signal_task(rq->pt, rq->job->cont_id, rq->job->task,
+			rq->job->node_tasks, rank, request->signal);
+	pid = task_pid(rq->job, rank);
+	return pid
+		? proctrack_signal_member(rq->pt, rq->job->cont_id, pid, 0, false, request->signal)
+		: -ESRCH;
+}
+
+/* -ESRCH: none of them was there. Any other failure is returned when all have been tried. */
+static int signal_tasks(struct requests *rq)
+{
+	const struct request_target *target = &rq->now->target;
+	bool any = false;
+	int r = 0, one;
+	size_t i;
+
+	for (i = 0; i < target->ranks_count; i++) {
+		one = signal_task(rq, target->ranks[i]);
+		any |= one == 0;
+		if (one < 0 && one != -ESRCH)
+			r = one;
+	}
+	return r == 0 && !any ? -ESRCH : r;
+}
+
+static int send_signal(struct requests *rq)
+{
+	const struct request_target *target = &rq->now->target;
+
+	switch (target->whom) {
+	case REQUEST_TASKS:
+		return signal_tasks(rq);
+	case REQUEST_PROCESS:
+		return proctrack_signal_member(rq->pt, rq->job->cont_id, target->pid,
+			target->start_ticks, !target->alone, rq->now->signal);
+	default:
+		return proctrack_signal(rq->pt, rq->job->cont_id, rq->now->signal);
+	}
+}
+
+static int signal_container(struct requests *rq, struct err *err)
+{
+	static const char *const whom[] = {
+		[REQUEST_STEP] = "the step",
+		[REQUEST_TASKS] = "tasks of the step",
+		[REQUEST_PROCESS] = "a process of the step",
+	};
+	char name[SIGNALS_NAME_SIZE];
+	int r = send_signal(rq);
+
+	return r < 0 ? err_set(err, r, "can't send %s to %s",
+			       signals_name(rq->now->signal, name, sizeof(name)),
+			       whom[rq->now->target.whom])
+		     : 0;
+}
+
+static int resume_container(struct requests *rq, struct err *err)
+{
+	int r = proctrack_resume(rq->pt, rq->job->cont_id, err);
+
+	return r < 0 ? err_prefix(err, "can't resume the step") : 0;
+}
+
+static int suspend_container(struct requests *rq, struct err *err)
+{
+	uint64_t ms = rq->suspend_timeout_ms;
+	int r = proctrack_suspend(rq->pt, rq->job->cont_id, ms > INT_MAX ? INT_MAX : (int)ms, err);
+
+	return r < 0 ? err_prefix(err, "can't suspend the step") : 0;
+}
+
+static int carry_out(void *userdata, struct err *err)
+{
+	struct requests *rq = userdata;
+
+	switch (rq->now->kind) {
+	case REQUEST_SUSPEND:
+		return suspend_container(rq, err);
+	case REQUEST_RESUME:
+		return resume_container(rq, err);
+	default:
+		return signal_container(rq, err);
+	}
+}
+
+/* ---- signals that wait for a resumption ----------------------------------------------------- */
 
 #define BIT(signal) (UINT64_C(1) << ((signal)-1))
 #define STOPPING    (BIT(SIGSTOP) | BIT(SIGTSTP) | BIT(SIGTTIN) | BIT(SIGTTOU))
@@ -28,7 +137,7 @@ static bool is_to_hold(const struct requests *rq, int signal)
 		BIT(signal) & (STOPPING | BIT(SIGCONT));
 }
 
-/* Whether it is kept for later. */
+/* Whether it is held for later. */
 static bool hold_signal(struct requests *rq, int signal)
 {
 	if (!is_to_hold(rq, signal))
@@ -37,6 +146,10 @@ static bool hold_signal(struct requests *rq, int signal)
 	rq->held |= BIT(signal);
 	return true;
 }
+
+/* ---- the queue ------------------------------------------------------------------------------ */
+
+static void start_next(struct requests *rq);
 
 static void free_request(struct request *request)
 {
@@ -113,7 +226,7 @@ static void finish(struct requests *rq, int r, const struct err *err)
 	if (!request)
 		return; /* overtaken by a kill */
 	if (request->kind == REQUEST_SUSPEND && r < 0 && r != -ECANCELED && r != -ESRCH)
-		(void)!release_held(rq); /* out of memory, which the next request tells */
+		(void)!release_held(rq); /* out of memory, with which the next request fails */
 	rq->done(request, r, err, rq->userdata);
 	answer(request, r, err);
 	free_request(request);
@@ -144,12 +257,11 @@ static void start_next(struct requests *rq)
 	while (rq->first && !rq->resting && !rq->now && !worker_is_busy(&rq->worker)) {
 		rq->now = take_first(rq);
 		rq->begin(rq->now, rq->userdata);
-		if (!rq->now ||
-			worker_start(&rq->worker, requests_carry_out, rq, limit_of(rq)) == 0)
+		if (!rq->now || worker_start(&rq->worker, carry_out, rq, limit_of(rq)) == 0)
 			continue;
 		/* No process to be had: the agent waits for this one itself. */
 		err = (struct err)ERR_INIT;
-		r = requests_carry_out(rq, &err);
+		r = carry_out(rq, &err);
 		finish(rq, r, &err);
 	}
 }
@@ -201,7 +313,7 @@ void requests_clear(struct requests *rq)
 	drop_take(list, -ESRCH, "no process of the step is left");
 }
 
-/* An asker of job control's signals is answered: they will be sent, and nobody can tell when. */
+/* A signal of job control is answered at once: it will be sent, and nobody knows when. */
 static int hold_request_take(struct requests *rq, struct request *request)
 {
 	if (request->target.whom == REQUEST_STEP) {
@@ -254,7 +366,7 @@ int requests_add(struct requests *rq, enum request_kind kind, int signal)
 }
 
 int requests_add_signal(struct requests *rq, int signal, const struct request_target *target,
-	const struct request_answer *asker)
+	const struct request_answer *answer)
 {
 	struct request *request;
 
@@ -265,7 +377,7 @@ int requests_add_signal(struct requests *rq, int signal, const struct request_ta
 		free_request(request);
 		return -ENOMEM;
 	}
-	request->answer = *asker;
+	request->answer = *answer;
 	if (is_to_hold(rq, signal))
 		return hold_request_take(rq, request);
 	enqueue_take(rq, request);
@@ -311,4 +423,141 @@ void requests_rest(struct requests *rq, bool rest)
 bool requests_is_busy(const struct requests *rq)
 {
 	return rq->now || worker_is_busy(&rq->worker);
+}
+
+/* ---- a new program in the agent's place ------------------------------------------------------ */
+
+static const char *const kind_names[] = {
+	[REQUEST_SIGNAL] = "signal",
+	[REQUEST_SUSPEND] = "suspend",
+	[REQUEST_RESUME] = "resume",
+};
+
+/* Who waits for the answer is saved with the call. */
+static void save_one(const struct request *request, struct handover *h, json_t *one)
+{
+	const struct request_target *target = &request->target;
+	json_t *ranks = handover_put_array(h, one, "ranks");
+	size_t i;
+
+	handover_put_text(h, one, "kind", kind_names[request->kind]);
+	handover_put_int(h, one, "signal", request->signal);
+	handover_put_int(h, one, "whom", target->whom);
+	handover_put_bool(h, one, "alone", target->alone);
+	handover_put_int(h, one, "pid", target->pid);
+	handover_put_int(h, one, "start_ticks", (int64_t)target->start_ticks);
+	for (i = 0; i < target->ranks_count; i++)
+		handover_append_int(h, ranks, target->ranks[i]);
+}
+
+void requests_save(const struct requests *rq, struct handover *h, json_t *object)
+{
+	json_t *waiting = handover_put_array(h, object, "waiting");
+	json_t *held = handover_put_array(h, object, "held_requests");
+	const struct request *request;
+
+	handover_put_bool(h, object, "gone", rq->last == NULL);
+	handover_put_bool(h, object, "holding", rq->holding);
+	handover_put_int(h, object, "held", (int64_t)rq->held);
+	for (request = rq->first; request; request = request->next)
+		save_one(request, h, handover_append_object(h, waiting));
+	for (request = rq->held_first; request; request = request->next)
+		save_one(request, h, handover_append_object(h, held));
+}
+
+static int restore_signal(struct requests *rq, const json_t *one, int signal)
+{
+	const json_t *array = handover_get_array(one, "ranks");
+	const struct request_answer nobody = {.fn = NULL};
+	int64_t whom = handover_get_int(one, "whom", REQUEST_STEP);
+	struct request_target target = {
+		.alone = handover_get_bool(one, "alone", false),
+		.ranks_count = json_array_size(array),
+		.pid = (pid_t)handover_get_int(one, "pid", 0),
+		.start_ticks = (uint64_t)handover_get_int(one, "start_ticks", 0),
+	};
+	_cleanup_free_ uint32_t *ranks = calloc(target.ranks_count + 1, sizeof(*ranks));
+	size_t i;
+
+	if (!ranks)
+		return -ENOMEM;
+	if (whom < REQUEST_STEP || whom > REQUEST_PROCESS)
+		return -EPROTO;
+	target.whom = (enum request_whom)whom;
+	target.ranks = ranks;
+	for (i = 0; i < target.ranks_count; i++)
+		ranks[i] = (uint32_t)json_integer_value(json_array_get(array, i));
+	return requests_add_signal(rq, signal, &target, &nobody);
+}
+
+/* Those that wait for a resumption: as long as rq->holding they go there again. */
+static int restore_held(struct requests *rq, const json_t *array)
+{
+	size_t i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < json_array_size(array); i++)
+		r = restore_signal(rq, json_array_get(array, i),
+			(int)handover_get_int(json_array_get(array, i), "signal", 0));
+	return r;
+}
+
+static int restore_all(struct requests *rq, const json_t *array)
+{
+	const json_t *one;
+	int kind, signal, r = 0;
+	size_t i;
+
+	for (i = 0; r == 0 && i < json_array_size(array); i++) {
+		one = json_array_get(array, i);
+		kind = handover_get_word(one, "kind", kind_names, (int)ARRAY_SIZE(kind_names), -1);
+		signal = (int)handover_get_int(one, "signal", 0);
+		if (kind < 0)
+			r = -EPROTO;
+		else if (kind == REQUEST_SIGNAL)
+			r = restore_signal(rq, one, signal);
+		else
+			r = requests_add(rq, (enum request_kind)kind, signal);
+		rq->holding = false; /* they stand in the queue behind what held them */
+	}
+	return r;
+}
+
+int requests_restore(struct requests *rq, const json_t *object)
+{
+	int r;
+
+	rq->resting = true;
+	r = restore_all(rq, handover_get_array(object, "waiting"));
+	rq->holding = handover_get_bool(object, "holding", false);
+	rq->held = (uint64_t)handover_get_int(object, "held", 0);
+	if (r == 0 && rq->holding)
+		r = restore_held(rq, handover_get_array(object, "held_requests"));
+	if (handover_get_bool(object, "gone", false))
+		requests_clear(rq);
+	return r;
+}
+
+int64_t requests_number_of(const struct requests *rq, const void *userdata)
+{
+	const struct request *request;
+	int64_t number = 0;
+
+	for (request = rq->first; request; request = request->next, number++) {
+		if (request->answer.fn && request->answer.userdata == userdata)
+			return number;
+	}
+	return -1;
+}
+
+bool requests_set_answer(struct requests *rq, int64_t number, const struct request_answer *answer)
+{
+	struct request *request;
+
+	for (request = rq->first; request && number > 0; request = request->next)
+		number--;
+	if (!request || number < 0)
+		return false;
+	request->answer = *answer;
+	return true;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is asked of the step's container, one after the other in the order it was asked: suspend,
- * resume, and signals. A worker carries each out, so that nothing here waits. SIGKILL is the
- * exception: it goes out at once, ends the worker and drops what was still to come.
+ * What is to be done to the step's container, one after the other in the order of the requests:
+ * suspend, resume, and signals. A worker carries each out, so that nothing here waits. SIGKILL is
+ * the exception: it goes out at once, ends the worker and drops what was still to come.
  *
  * A signal to a suspended step is sent and waits in the kernel until the step is resumed. Those of
- * job control (CONT, STOP, TSTP, TTIN, TTOU) act on a process that stands still, too: they are kept
+ * job control (CONT, STOP, TSTP, TTIN, TTOU) act on a process that stands still, too: they are held
  * here, the later cancelling the earlier as in the kernel, and sent after the resumption.
  */
 #ifndef STEPD_STEP_REQUESTS_H
@@ -39,10 +39,10 @@ struct request_target {
 	uint64_t start_ticks; /* 0: any */
 };
 
-/* Tells the asker, once: what done is told; -ECANCELED: a kill has overtaken it; -ESRCH: no
+/* Called once, with what done gets; -ECANCELED: a kill has overtaken it; -ESRCH: no
  * member is left. */
 struct request_answer {
-	void (*fn)(int r, const struct err *err, void *userdata); /* NULL: nobody asks */
+	void (*fn)(int r, const struct err *err, void *userdata); /* NULL: nobody waits */
 	void *userdata;
 };
 
@@ -62,7 +62,7 @@ struct requests {
 	/* Just before it is carried out, and after; r as of proctrack.h, or of worker_done_fn. */
 	void (*begin)(const struct request *request, void *userdata);
 	void (*done)(const struct request *request, int r, const struct err *err, void *userdata);
-	/* NULL, or: they rest, and the one that was under way has come to its end, told by done or
+	/* NULL, or: they rest, and the one that was under way has come to its end, by done or
 	 * overtaken by a kill. */
 	void (*rested)(void *userdata);
 	void *userdata;
@@ -71,7 +71,7 @@ struct requests {
 	struct request *first, **last; /* waiting */
 	struct request *now;           /* under way */
 	bool resting;                  /* none is begun: requests_rest() */
-	bool holding;                  /* a suspension was asked for, and no resumption since */
+	bool holding;                  /* a suspension was requested, and no resumption since */
 	uint64_t held;                 /* signals to all members, 1 << (n - 1) */
 	struct request *held_first, **held_last; /* signals to some */
 	unsigned held_count;
@@ -80,46 +80,42 @@ struct requests {
 /* The first five are set, and stay the caller's. */
 int requests_init(struct requests *rq, struct ev_loop *loop) _must_check_;
 
-/* Drops all. Nothing can be asked any more. */
+/* Drops all. Nothing can be requested any more. */
 void requests_clear(struct requests *rq);
 
 /* -ENOMEM. -ESRCH after requests_clear(). done may come before this returns, where no worker can be
  * had. */
 int requests_add(struct requests *rq, enum request_kind kind, int signal) _must_check_;
 
-/* A signal to some, or whose asker waits for it; the target is copied. A held one is answered at
+/* A signal to some, or whose caller waits for it; the target is copied. A held one is answered at
  * once. On failure nothing is answered; -EAGAIN: too many are held. */
 int requests_add_signal(struct requests *rq, int signal, const struct request_target *target,
 	const struct request_answer *answer) _must_check_;
 
-/* Takes back a suspension that is waiting, or under way: then done tells -ECANCELED when that has
+/* Takes back a suspension that is waiting, or under way: then done gets -ECANCELED when that has
  * ended, and some may stand until REQUEST_RESUME. */
 void requests_withdraw_suspend(struct requests *rq);
 
-/* SIGKILL, now: 0 or -errno. Nothing more is told of what was under way or waiting, but to who
- * waits for an answer. */
+/* SIGKILL, now: 0 or -errno. done is not called for what was under way or waiting; who waits for an
+ * answer gets it. */
 int requests_kill(struct requests *rq) _must_check_;
 
-/* While they rest none is begun, and what is asked waits; a kill does not. The one under way comes
- * to its end: done tells of it. */
+/* While they rest none is begun, and requests wait; a kill does not. The one under way comes to its
+ * end, with done. */
 void requests_rest(struct requests *rq, bool rest);
 
 /* Whether one is under way. */
 bool requests_is_busy(const struct requests *rq);
 
-/* (requests_save.c) Whose answer goes to that userdata: its number among those that wait, -1 if it
+/* Whose answer goes to that userdata: its number among those that wait, -1 if it
  * is none of them; and the other way round, in the new program. False: there is none. */
-int64_t requests_number_of(const struct requests *rq, const void *asker);
+int64_t requests_number_of(const struct requests *rq, const void *userdata);
 bool requests_set_answer(
 	struct requests *rq, int64_t number, const struct request_answer *answer) _must_check_;
 
-/* (requests_save.c) For the program that goes on with them (handover.h): those that wait. restore:
+/* For the program that goes on with them (handover.h): those that wait. restore:
  * after requests_init(); they rest, and begin with requests_rest(). */
 void requests_save(const struct requests *rq, struct handover *h, struct json_t *object);
 int requests_restore(struct requests *rq, const struct json_t *object) _must_check_;
-
-/* (requests_work.c) Carries out what is under way: userdata is the struct requests. For the worker,
- * and where there is none. */
-int requests_carry_out(void *userdata, struct err *err) _must_check_;
 
 #endif

@@ -13,7 +13,6 @@
 #include "stepd/base/signals.h"
 #include "stepd/record/registry.h"
 #include "stepd/record/report.h"
-#include "stepd/record/state_doc.h"
 #include "stepd/step/frontend.h"
 
 #define RESULT_VERSION  1
@@ -28,7 +27,7 @@
  * file system of all. */
 #define RESERVE_MAX (1u << 20)
 
-const char *const agent_state_words[AGENT_STATE_MAX] = {
+const char *const agent_state_names[AGENT_STATE_MAX] = {
 	[AGENT_STARTING] = "starting",
 	[AGENT_RUNNING] = "running",
 	[AGENT_ENDING] = "ending",
@@ -36,7 +35,7 @@ const char *const agent_state_words[AGENT_STATE_MAX] = {
 	[AGENT_ENDED] = "ended",
 };
 
-const char *const agent_reason_words[AGENT_REASON_MAX] = {
+const char *const agent_reason_names[AGENT_REASON_MAX] = {
 	[AGENT_REASON_COMPLETED] = "completed",
 	[AGENT_REASON_SIGNAL] = "signal",
 	[AGENT_REASON_TIME_LIMIT] = "time-limit",
@@ -120,7 +119,7 @@ static int make_ready(struct agent *a)
 	int n;
 
 	doc = json_pack("{s:s, s:i, s:s, s:{s:s, s:I}, s:o}", "step", a->plan.label, "pid",
-		(int)getpid(), "state", agent_state_words[a->state], "container", "plugin",
+		(int)getpid(), "state", agent_state_names[a->state], "container", "plugin",
 		proctrack_get_type(a->pt), "id", (json_int_t)a->plan.job.cont_id, "tasks",
 		registry_pack_tasks(&a->plan.job));
 	text = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
@@ -171,52 +170,9 @@ void result_end_ready(struct agent *a)
 
 /* ---- the result ---------------------------------------------------------------------------- */
 
-/* Only those that have joined the step: of the others the spec tells. */
-static int joined_tasks(const struct agent *a, struct state_doc *s)
-{
-	uint32_t i, first = a->plan.spec->local_ntasks;
-
-	if (a->tasks.n <= first) /* none has; or the agent is about to leave what can't be killed */
-		return 0;
-	s->tasks = calloc(a->tasks.n - first, sizeof(*s->tasks));
-	if (!s->tasks)
-		return -ENOMEM;
-	for (i = first; i < a->tasks.n; i++)
-		s->tasks[s->tasks_count++] = (struct state_task){
-			.spawn = a->tasks.v[i].spawn, .forked = a->tasks.v[i].forked};
-	return 0;
-}
-
-static json_t *pack_state(struct agent *a)
-{
-	const struct agent_options *o = a->options;
-	_cleanup_state_doc_ struct state_doc s = {
-		.gid = a->plan.job.gid,
-		.reason = a->state >= AGENT_ENDING ? agent_reason_words[a->reason] : NULL,
-		.end_signal = a->end.signal,
-		.limit_signal_sent = a->limits.signal_sent,
-		.begin_ns = a->origin.begin_ns,
-		.suspended_since_ns = a->suspend.stands ? a->suspend.since_ns : 0,
-		.suspended_ns = a->suspend.total_ns,
-		.suspending = a->suspend.wanted && !a->suspend.stands,
-		.recover = a->origin.recover,
-		.result_file = o->result_file,
-		.sample_file = o->sample_file,
-		.plugin_dir = o->plugin_dir,
-		.sample_interval_ms = o->sample_interval_ms,
-		.keep_result_ms = o->keep_result_ms,
-		.usage_table = o->usage_table,
-	};
-	json_t *doc =
-		joined_tasks(a, &s) == 0 ? state_doc_pack(&s, added_pack(&a->origin.added)) : NULL;
-
-	memcpy(a->origin.recover.boot_id, s.recover.boot_id, sizeof(a->origin.recover.boot_id));
-	return doc;
-}
-
 int result_publish(struct agent *a, const char *state, struct err *err)
 {
-	json_t *more = pack_state(a);
+	json_t *more = agent_pack(a);
 
 	if (!more)
 		return err_set(
@@ -291,8 +247,8 @@ json_t *result_pack(const struct agent *a)
 
 	doc = json_pack("{s:i, s:s, s:s, s:I, s:s, s:s, s:s, s:i, s:I, s:I, s:{s:s, s:I}, s:o}",
 		"version", RESULT_VERSION, "step", a->plan.label, "node", job->node_name, "uid",
-		(json_int_t)job->uid, "user", job->user_name, "state", agent_state_words[a->state],
-		"reason", agent_reason_words[a->reason], "exit_code", agent_exit_code(a),
+		(json_int_t)job->uid, "user", job->user_name, "state", agent_state_names[a->state],
+		"reason", agent_reason_names[a->reason], "exit_code", agent_exit_code(a),
 		"elapsed_usec", (json_int_t)((a->end.time_ns - a->origin.begin_ns) / 1000),
 		"suspended_usec", (json_int_t)suspend_total_usec(a), "container", "plugin",
 		proctrack_get_type(a->pt), "id", (json_int_t)job->cont_id, "tasks", pack_tasks(a));

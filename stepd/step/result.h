@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is told of a step: its state while it lives, the ready line once it can be asked, and the
+ * How a step is reported: its state while it lives, the ready line once it serves requests, and the
  * result at its end. All are JSON; stepd(8) describes their fields.
  */
 #ifndef STEPD_STEP_RESULT_H
@@ -31,8 +31,8 @@ int result_restore_ready(struct agent *a, const char *text, size_t size) _must_c
 /* Closes it, with what is not written yet. */
 void result_drop_ready(struct agent *a);
 
-/* That the files of the result, the samples and the trace can be written, as far as it can be told
- * before. */
+/* That the files of the result, the samples and the trace can be written, as far as that can be
+ * known before. */
 int result_check_files(const struct agent *a, struct err *err) _must_check_;
 
 /* Makes sure of result_keep()'s blocks, before anything runs: a file system that fills up meanwhile
@@ -40,7 +40,7 @@ int result_check_files(const struct agent *a, struct err *err) _must_check_;
 int result_reserve(struct agent *a, struct err *err) _must_check_;
 
 /* result.json into the step's directory, if options->keep_result_ms says so: on the disk before
- * this returns, and before anybody is told that the step has ended. */
+ * this returns, and before anybody is notified that the step has ended. */
 int result_keep(struct agent *a, struct err *err) _must_check_;
 
 /* Of a step that was taken over: whether a result of it stands in its directory already, which then

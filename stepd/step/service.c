@@ -49,7 +49,8 @@ void service_use_journal(struct log *log)
 static void warn(const struct agent *a, int r)
 {
 	if (r < 0)
-		log_warning(a->log, "can't tell the service manager (NOTIFY_SOCKET): %s, ignoring",
+		log_warning(a->log,
+			"can't notify the service manager (NOTIFY_SOCKET): %s, ignoring",
 			strerror(-r));
 }
 
@@ -63,9 +64,9 @@ static uint64_t ending_usec(const struct spec *spec)
 	return ms * 1000;
 }
 
-void service_tell_state(const struct agent *a)
+void service_notify_state(const struct agent *a)
 {
-	const char *state = agent_state_words[a->state];
+	const char *state = agent_state_names[a->state];
 
 	if (!notify_is_wanted())
 		return;
@@ -77,13 +78,13 @@ void service_tell_state(const struct agent *a)
 		warn(a,
 			notify_send("STOPPING=1\nSTATUS=step %s: %s (%s)\n"
 				    "EXTEND_TIMEOUT_USEC=%llu\n",
-				a->plan.label, state, agent_reason_words[a->reason],
+				a->plan.label, state, agent_reason_names[a->reason],
 				(unsigned long long)ending_usec(a->plan.spec)));
 	else
 		warn(a, notify_send("STATUS=step %s: %s\n", a->plan.label, state));
 }
 
-void service_tell_end(const struct agent *a)
+void service_notify_end(const struct agent *a)
 {
 	if (!notify_is_wanted())
 		return;
@@ -92,6 +93,6 @@ void service_tell_end(const struct agent *a)
 	else
 		warn(a,
 			notify_send("STOPPING=1\nSTATUS=step %s: %s (%s), exit status %d\n",
-				a->plan.label, agent_state_words[a->state],
-				agent_reason_words[a->reason], agent_exit_code(a)));
+				a->plan.label, agent_state_names[a->state],
+				agent_reason_names[a->reason], agent_exit_code(a)));
 }

@@ -22,9 +22,9 @@ void service_use_journal(struct log *log);
 void service_name_log(struct log *log, const struct spec *spec);
 
 /* Tells the state that the agent is in now. */
-void service_tell_state(const struct agent *a);
+void service_notify_state(const struct agent *a);
 
 /* Tells how it ended, or why the step could not be started. */
-void service_tell_end(const struct agent *a);
+void service_notify_end(const struct agent *a);
 
 #endif

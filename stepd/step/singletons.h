@@ -13,7 +13,7 @@ struct agent;
 /* The first task is linked with the library of this number. */
 void singletons_linked(struct agent *a, unsigned number);
 
-/* What is to be said if nobody has spoken with the plugin, for free(3); NULL: nothing. */
+/* The warning for a step in which nobody has spoken with the plugin, for free(3); NULL: nothing. */
 char *singletons_warning(const struct agent *a);
 
 #endif

@@ -75,7 +75,7 @@ int successor_find(const char *runtime_dir, const char *step, stepd_step_rec_t *
 	int r;
 
 	if (!text)
-		return err_set(err, -ENOMEM, "look for step %s", step);
+		return err_set(err, -ENOMEM, "find step %s", step);
 	if (split(text, &node, &label, &job) < 0)
 		return err_say(
 			err, -EINVAL, "'%s' is no step; write JOB.STEP or NODE/JOB.STEP", step);
@@ -93,7 +93,7 @@ int successor_find(const char *runtime_dir, const char *step, stepd_step_rec_t *
 	if (r == 0 && asprintf(&strings, "%s%c%s", node_name, '\0', job.step_name) < 0)
 		r = -ENOMEM;
 	if (r < 0)
-		return err_set(err, r, "look for step %s in '%s'", step, runtime);
+		return err_set(err, r, "find step %s in '%s'", step, runtime);
 	job.node_name = strings;
 	job.step_name = strings + strlen(node_name) + 1;
 	*ret_job = job;
@@ -114,7 +114,7 @@ static int read_spec(int dir_fd, struct successor *h, struct err *err)
 	r = spec_from_text(text, size, &h->spec, err);
 	if (r < 0)
 		return err ? err_prefix(err, "spec.json") : r;
-	/* What a document need not say, its agent has chosen. */
+	/* What a document may leave out, its agent has chosen. */
 	h->spec->job_id = h->state.job_id;
 	free(h->spec->node_name);
 	h->spec->node_name = take_ptr(node);
@@ -173,7 +173,7 @@ static int fill_tasks(struct agent *a, const struct successor *h)
 			tasks_started(&a->tasks, (uint32_t)i, state->tasks[i].pid,
 				state->recover.running_ns);
 		} else if (state->recover.forked.most) {
-			/* It had ended; how is told elsewhere, or lost. */
+			/* It had ended; how is recorded elsewhere, or lost. */
 			a->tasks.v[i].state = TASK_RUNNING;
 			a->tasks.v[i].start_ns = state->recover.running_ns;
 			a->tasks.running++;
@@ -219,24 +219,14 @@ static void note_end(const struct history_end *end, void *userdata)
 	if (end->exit_code == STATUS_NOT_FOUND || end->exit_code == STATUS_NOT_EXECUTABLE)
 		task->exec_status =
 			status_exit_code(end->wait_status) == end->exit_code ? 0 : end->exit_code;
-	/* One that can't be executed takes its spawn with it, and says no more than that. */
+	/* One that can't be executed takes its spawn with it, and its status is no more than that.
+	 */
 	task->dropped = task->spawn && task->exec_status;
 	if (end->lost)
 		tasks_lost(&a->tasks, task, end_ns);
 	else
 		tasks_ended(&a->tasks, task, end->wait_status, end_ns);
 	a->plan.job.task[task - a->tasks.v].pid = 0;
-}
-
-static enum agent_reason find_reason(const char *word)
-{
-	enum agent_reason reason;
-
-	for (reason = 0; word && reason < AGENT_REASON_MAX; reason++) {
-		if (strcmp(agent_reason_words[reason], word) == 0)
-			return reason;
-	}
-	return AGENT_REASON_COMPLETED;
 }
 
 int successor_load(struct agent *a, int dir_fd, struct successor *h, struct err *err)
@@ -260,14 +250,9 @@ int successor_load(struct agent *a, int dir_fd, struct successor *h, struct err 
 	if (r < 0)
 		return err_set(err, r, "read what became of the step's tasks, events.jsonl");
 	a->plan.job.cont_id = h->state.cont_id;
-	a->reason = find_reason(h->state.reason);
-	a->end.signal = h->state.end_signal;
+	agent_unpack(a, &h->state);
 	if (h->state.reason)
 		tasks_mark_requested(&a->tasks);
-	a->origin.begin_ns = h->state.same_boot ? h->state.begin_ns : a->options->start_ns;
-	a->limits.signal_sent = h->state.limit_signal_sent;
-	a->suspend.total_ns = h->state.suspended_ns;
-	a->origin.recover = h->state.recover;
 	a->origin.recover.adopted++;
 	return 0;
 }

@@ -22,8 +22,8 @@ struct successor {
 };
 
 /* Fills a's plan, tasks, times and options from the directory; a->registry is the caller's, who has
- * its lock. Tasks that state.json has with a pid, and of whose end nothing is told, are
- * TASK_RUNNING; whether they still are is not looked at. -ENOENT: there is no state.json. h lives
+ * its lock. Tasks that state.json has with a pid, and whose end is recorded nowhere, are
+ * TASK_RUNNING; whether they still are is not checked. -ENOENT: there is no state.json. h lives
  * as long as a. */
 int successor_load(struct agent *a, int dir_fd, struct successor *h, struct err *err) _must_check_;
 

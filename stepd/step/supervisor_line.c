@@ -6,7 +6,7 @@
 
 #include "stepd/record/report.h"
 
-/* A supervisor has nothing to say: what it should write all the same is read and dropped. */
+/* A supervisor writes nothing: what it should write all the same is read and dropped. */
 static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 {
 	struct supervisor_line *line = w->data;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The line to the program that keeps the step, steprun or a relay: a connected socket, whose other
- * end nobody else has. When it hangs up, the step is ended; the result is written to it. Unlike
- * PR_SET_PDEATHSIG it outlasts a change of the agent's identity, and an upgrade.
+ * The line to the program that supervises the step, steprun or a relay: a connected socket, whose
+ * other end nobody else has. When it hangs up, the step is ended; the result is written to it.
+ * Unlike PR_SET_PDEATHSIG it outlasts a change of the agent's identity, and an upgrade.
  */
 #ifndef STEPD_STEP_SUPERVISOR_LINE_H
 #define STEPD_STEP_SUPERVISOR_LINE_H
@@ -15,7 +15,7 @@
 typedef void (*supervisor_line_fn)(void *userdata);
 
 struct supervisor_line {
-	int fd; /* -1: nobody keeps the step */
+	int fd; /* -1: nobody supervises the step */
 	struct ev_loop *loop;
 	ev_io io;
 	supervisor_line_fn gone;

@@ -15,35 +15,31 @@
 #include "stepd/base/log.h"
 #include "stepd/base/signals.h"
 #include "stepd/record/events.h"
-#include "stepd/record/registry.h"
+#include "stepd/snapshot/handover.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/ending.h"
 #include "stepd/step/frontend.h"
 #include "stepd/step/result.h"
 
-/* With so many events behind it a step's signals are told no more: they are what its owner can make
- * any number of, in a file that may lie in memory, and that a successor must be able to read. */
-#define SIGNALS_TOLD_MAX (1u << 18)
-
 /* So many signals that are ignored are reported: who sends them can send any number. */
 #define IGNORED_LOGGED_MAX 16
 
-/* ---- what is told -------------------------------------------------------------------------- */
+/* ---- reports ------------------------------------------------------------------------------ */
 
-const char *suspend_state_word(const struct agent *a)
+const char *suspend_state_name(const struct agent *a)
 {
 	return a->state == AGENT_RUNNING && a->suspend.stands ? "suspended"
-							      : agent_state_words[a->state];
+							      : agent_state_names[a->state];
 }
 
-/* For all who asked for it: why it can't be, or NULL. Who did by a signal reads the state. */
+/* To all who requested it: why it can't be, or NULL. Those who did by a signal read the state. */
 static void answer(struct agent *a, enum request_kind kind, const char *why)
 {
-	result_publish_state(a, suspend_state_word(a));
+	result_publish_state(a, suspend_state_name(a));
 	frontend_suspended(a, kind == REQUEST_SUSPEND, -EIO, why);
 }
 
-static void tell(const struct agent *a, enum event_kind kind)
+static void report(const struct agent *a, enum event_kind kind)
 {
 	struct event event = EVENT_INIT(kind);
 
@@ -89,7 +85,7 @@ static int open_terminal(void)
 }
 
 /* The shell takes the terminal when it learns of the stop, which may be late, or never where others
- * continue the agent at once. Given away now, it says later whether an fg was there. The leader's
+ * continue the agent at once. Given away now, it shows later whether an fg was there. The leader's
  * group is there as long as it lives; SIGTTOU is blocked (process.h). */
 static bool give_terminal(void)
 {
@@ -199,7 +195,7 @@ static void ignore_continue(struct agent *a, const struct signalfd_siginfo *info
 			(unsigned)info->ssi_pid, (unsigned)info->ssi_uid);
 	else
 		log_warning(a->log,
-			"got CONT by sigqueue(3), which doesn't tell for sure who sends it, ignoring "
+			"got CONT by sigqueue(3), which doesn't show for sure who sends it, ignoring "
 			"(use kill(2) or 'stepctl resume')");
 	if (s->stands && s->stopped)
 		stop_agent(a);
@@ -216,20 +212,26 @@ void suspend_on_signal(struct agent *a, const struct signalfd_siginfo *info)
 	}
 	if (info->ssi_code == SI_KERNEL && a->state == AGENT_RUNNING)
 		a->suspend.stop_self = true; /* typed at the terminal */
-	suspend_ask(a);
+	suspend_request(a);
 }
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
 static void add(struct agent *a, enum request_kind kind)
 {
-	if (requests_add(&a->suspend.requests, kind, 0) == 0)
+	if (requests_add(&a->requests, kind, 0) == 0)
 		return;
 	a->suspend.wanted = a->suspend.stands;
 	a->suspend.resuming = false;
 	a->suspend.stop_self = false;
 	log_error(a->log, "no memory to suspend or resume the step");
 	answer(a, kind, "the agent has no memory left");
+}
+
+void suspend_thaw(struct agent *a)
+{
+	if (proctrack_can_freeze(a->pt) && !a->suspend.wanted && !a->suspend.stands)
+		add(a, REQUEST_RESUME);
 }
 
 /* ---- what is done by hand ------------------------------------------------------------------ */
@@ -240,7 +242,7 @@ static void begin_frozen(struct agent *a, const char *remedy)
 	begin_standing(a);
 	log_warning(a->log, "step %s was frozen by hand, and counts as suspended: %s",
 		a->plan.label, remedy[0] ? remedy : "'stepctl resume' lets it go on");
-	tell(a, EVENT_SUSPEND);
+	report(a, EVENT_SUSPEND);
 }
 
 static void end_thawed(struct agent *a)
@@ -251,15 +253,15 @@ static void end_thawed(struct agent *a)
 		"step %s was suspended, and let go on by hand: it counts as running; 'stepctl "
 		"suspend' stops it again",
 		a->plan.label);
-	tell(a, EVENT_RESUME);
+	report(a, EVENT_RESUME);
 }
 
 static bool is_at_rest(const struct agent *a)
 {
 	const struct suspend *s = &a->suspend;
 
-	return !s->resuming && (!s->wanted || s->stands) && !s->requests.first &&
-		!requests_is_busy(&s->requests);
+	return !s->resuming && (!s->wanted || s->stands) && !a->requests.first &&
+		!requests_is_busy(&a->requests);
 }
 
 void suspend_check(struct agent *a)
@@ -279,14 +281,14 @@ void suspend_check(struct agent *a)
 	} else {
 		end_thawed(a);
 		s->resuming = true;
-		add(a, REQUEST_RESUME); /* what is kept for then is sent */
+		add(a, REQUEST_RESUME); /* what is held for then is sent */
 	}
-	result_publish_state(a, suspend_state_word(a));
+	result_publish_state(a, suspend_state_name(a));
 }
 
-/* ---- what is asked ------------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------------ */
 
-void suspend_ask(struct agent *a)
+void suspend_request(struct agent *a)
 {
 	struct suspend *s = &a->suspend;
 
@@ -299,7 +301,7 @@ void suspend_ask(struct agent *a)
 		s->wanted = true;
 		s->resuming = false;
 		/* One that takes over has to know of what may be half done. */
-		result_publish_state(a, suspend_state_word(a));
+		result_publish_state(a, suspend_state_name(a));
 		add(a, REQUEST_SUSPEND);
 		failpoint("suspending");
 	} else if (s->stands) {
@@ -318,7 +320,7 @@ void suspend_resume(struct agent *a)
 	if (s->wanted || (s->stands && !s->resuming)) {
 		s->wanted = false;
 		s->resuming = true;
-		requests_withdraw_suspend(&s->requests);
+		requests_withdraw_suspend(&a->requests);
 		frontend_suspended(a, true, -EIO, "the step was resumed meanwhile");
 		add(a, REQUEST_RESUME);
 	} else if (!s->resuming) {
@@ -337,8 +339,8 @@ void suspend_give_up(struct agent *a)
 void suspend_end(struct agent *a)
 {
 	end_standing(a);
-	requests_clear(&a->suspend.requests);
-	/* There is nothing to resume, whoever asks for it while the streams still flow. */
+	requests_clear(&a->requests);
+	/* There is nothing to resume, whoever requests it while the streams still flow. */
 	a->suspend.wanted = a->suspend.resuming = a->suspend.stop_self = false;
 	frontend_suspended(a, true, -ESRCH, "no process of the step is left");
 	frontend_suspended(a, false, -ESRCH, "no process of the step is left");
@@ -356,7 +358,7 @@ void suspend_overtaken(struct agent *a)
 	add(a, REQUEST_RESUME);
 }
 
-static void on_suspended(struct agent *a, int r, const struct err *err)
+void suspend_done(struct agent *a, int r, const struct err *err)
 {
 	struct suspend *s = &a->suspend;
 
@@ -366,7 +368,7 @@ static void on_suspended(struct agent *a, int r, const struct err *err)
 		failpoint("standing");
 		begin_standing(a);
 		log_info(a->log, "the step is suspended");
-		tell(a, EVENT_SUSPEND);
+		report(a, EVENT_SUSPEND);
 		answer(a, REQUEST_SUSPEND, NULL);
 		if (s->stop_self)
 			stop_agent(a);
@@ -380,10 +382,10 @@ static void on_suspended(struct agent *a, int r, const struct err *err)
 	answer(a, REQUEST_SUSPEND, err->text);
 }
 
-static void on_resumed(struct agent *a, int r, const struct err *err)
+void suspend_resume_done(struct agent *a, int r, const struct err *err)
 {
 	struct suspend *s = &a->suspend;
-	bool asked = s->resuming;
+	bool requested = s->resuming;
 	const char *why = r < 0 && r != -ESRCH ? err->text : NULL;
 
 	s->resuming = false;
@@ -393,91 +395,11 @@ static void on_resumed(struct agent *a, int r, const struct err *err)
 	} else if (s->stands) {
 		end_standing(a);
 		log_info(a->log, "the step goes on");
-		tell(a, EVENT_RESUME);
+		report(a, EVENT_RESUME);
 	}
-	if (asked)
-		result_publish_state(a, suspend_state_word(a));
+	if (requested)
+		result_publish_state(a, suspend_state_name(a));
 	frontend_suspended(a, false, -EIO, why);
-}
-
-static void tell_signal(const struct agent *a, const struct request *request, const char *name)
-{
-	const struct request_target *target = &request->target;
-	struct event event = EVENT_INIT(EVENT_SIGNAL);
-
-	if (events_last(a->events) >= SIGNALS_TOLD_MAX)
-		return;
-	event.text = name;
-	if (target->whom == REQUEST_PROCESS)
-		event.pid = target->pid;
-	if (target->whom == REQUEST_TASKS && target->ranks_count == 1)
-		event.rank = target->ranks[0];
-	if (target->whom == REQUEST_TASKS)
-		event.count = (int64_t)target->ranks_count;
-	events_add(a->events, &event);
-}
-
-static void on_signalled(
-	struct agent *a, const struct request *request, int r, const struct err *err)
-{
-	char name[SIGNALS_NAME_SIZE];
-
-	(void)signals_name(request->signal, name, sizeof(name));
-	if (r < 0 && r != -ESRCH && !request->answer.fn) {
-		log_error(a->log, "%s", err->text);
-	} else if (r == 0) {
-		log_debug(a->log, "sent %s to the step", name);
-		tell_signal(a, request, name);
-	}
-	if (request->target.whom == REQUEST_STEP)
-		killseq_delivered(&a->end.killseq, request->signal);
-	/* It may have frozen the container and not thawed it. */
-	if (worker_is_lost(r) && proctrack_can_freeze(a->pt) && !a->suspend.wanted &&
-		!a->suspend.stands)
-		add(a, REQUEST_RESUME);
-}
-
-/* What a tracker learns of the members while the worker signals them is the worker's. One that
- * loses the children of an added process with their parent, unless it has seen them, sees them now.
- */
-static void see_added(struct agent *a)
-{
-	if (a->origin.added.n > 0 || a->origin.recover.adopted > 0)
-		(void)proctrack_is_populated(a->pt, a->plan.job.cont_id);
-}
-
-static void on_begin(const struct request *request, void *userdata)
-{
-	struct agent *a = userdata;
-
-	assert(a);
-	if (request->kind != REQUEST_SIGNAL)
-		return;
-	ending_before_signal(a, request->signal);
-	see_added(a);
-}
-
-static void on_done(const struct request *request, int r, const struct err *err, void *userdata)
-{
-	struct agent *a = userdata;
-
-	assert(a);
-	if (request->kind == REQUEST_SUSPEND)
-		on_suspended(a, r, err);
-	else if (request->kind == REQUEST_RESUME)
-		on_resumed(a, r, err);
-	else
-		on_signalled(a, request, r, err);
-	ending_check(a);
-	if (a->suspend.to_check)
-		suspend_check(a);
-	join_go_on(a);
-}
-
-static void on_rested(void *userdata)
-{
-	assert(userdata);
-	reexec_go_on(userdata);
 }
 
 /* ---- a step that was taken over ------------------------------------------------------------ */
@@ -492,7 +414,7 @@ void suspend_adopt(struct agent *a, bool suspended, bool suspending, uint64_t si
 		proctrack_adopt_suspended(a->pt);
 	if (suspending ||
 		proctrack_is_suspended(a->pt, a->plan.job.cont_id, &found, text, sizeof(text)) < 0)
-		found = suspended; /* it can't be told */
+		found = suspended; /* nobody knows */
 	if (!found && !suspended)
 		return;
 	if (found && !suspended) {
@@ -515,23 +437,24 @@ void suspend_adopted(struct agent *a, bool suspending)
 		add(a, REQUEST_RESUME); /* a signal freezes for a moment, too */
 }
 
-int suspend_init(struct agent *a, struct err *err)
-{
-	struct requests *rq = &a->suspend.requests;
+/* ---- a new program in the agent's place ------------------------------------------------------ */
 
-	*rq = (struct requests){
-		.pt = a->pt,
-		.job = &a->plan.job,
-		.suspend_timeout_ms = a->plan.spec->suspend_timeout_ms,
-		.begin = on_begin,
-		.done = on_done,
-		.rested = on_rested,
-		.userdata = a,
-	};
-	return requests_init(rq, a->loop) < 0 ? err_set(err, -ENOMEM, "prepare suspending") : 0;
+void suspend_save(const struct suspend *s, struct handover *h, struct json_t *object)
+{
+	handover_put_bool(h, object, "wanted", s->wanted);
+	handover_put_bool(h, object, "resuming", s->resuming);
+	handover_put_bool(h, object, "stands", s->stands);
+	handover_put_bool(h, object, "stop_self", s->stop_self);
+	handover_put_bool(h, object, "stopped", s->stopped);
+	handover_put_bool(h, object, "gave_terminal", s->gave_terminal);
 }
 
-void suspend_clear(struct agent *a)
+void suspend_restore(struct suspend *s, const struct json_t *object)
 {
-	requests_clear(&a->suspend.requests);
+	s->wanted = handover_get_bool(object, "wanted", false);
+	s->resuming = handover_get_bool(object, "resuming", false);
+	s->stands = handover_get_bool(object, "stands", false);
+	s->stop_self = handover_get_bool(object, "stop_self", false);
+	s->stopped = handover_get_bool(object, "stopped", false);
+	s->gave_terminal = handover_get_bool(object, "gave_terminal", false);
 }

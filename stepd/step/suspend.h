@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The step's suspended state: who asks for it, what it holds up, and what is told of it.
+ * The step's suspended state: who requests it, what it holds up, and how it is reported.
  *
  * Suspended means that all of the step's processes were seen to stand still. Until that is so, or
  * the deadline of the spec has passed and all go on as before, the step counts as running. While it
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "stepd/step/requests.h"
+#include "stepd/base/err.h"
 
 struct agent;
 struct handover;
@@ -21,11 +21,10 @@ struct json_t;
 struct signalfd_siginfo;
 
 struct suspend {
-	struct requests requests;
-	bool wanted;        /* the last that was asked for is a suspension */
-	bool resuming;      /* the last that was asked for is a resumption, not answered yet */
+	bool wanted;        /* the last request was a suspension */
+	bool resuming;      /* the last request was a resumption, which is under way */
 	bool stands;        /* it was acknowledged, or done by hand: then nobody wanted it */
-	bool to_check;      /* whether it is what the kernel says, once nothing is under way */
+	bool to_check;      /* whether it is what the kernel has, once nothing is under way */
 	bool stop_self;     /* then the agent stops, too: a shell's job */
 	bool stopped;       /* it has, and nobody who may has continued it */
 	bool gave_terminal; /* then, to the session's leader: only an fg gives it back */
@@ -33,11 +32,8 @@ struct suspend {
 	uint64_t since_ns, total_ns;
 };
 
-int suspend_init(struct agent *a, struct err *err) _must_check_;
-void suspend_clear(struct agent *a);
-
-/* Begins it, or answers at once where nothing has to be done. The answer goes into state.json. */
-void suspend_ask(struct agent *a);
+/* Begins it, or replies at once where nothing has to be done. The outcome goes into state.json. */
+void suspend_request(struct agent *a);
 void suspend_resume(struct agent *a);
 
 /* SIGTSTP suspends and SIGCONT resumes. By a terminal (^Z) the agent stops, too, once the step
@@ -47,10 +43,17 @@ void suspend_resume(struct agent *a);
  * the agent has the terminal again, which fg gives it first. */
 void suspend_on_signal(struct agent *a, const struct signalfd_siginfo *info);
 
+/* What the container's requests have come to: r and err as of requests.h. */
+void suspend_done(struct agent *a, int r, const struct err *err);
+void suspend_resume_done(struct agent *a, int r, const struct err *err);
+
+/* A signal's worker was lost, and may have left the container frozen. */
+void suspend_thaw(struct agent *a);
+
 /* A SIGKILL has dropped what was under way. A step that outlives it is not left half suspended. */
 void suspend_overtaken(struct agent *a);
 
-/* The container may have been frozen or thawed by hand: what the kernel says counts, and is
+/* The container may have been frozen or thawed by hand: what the kernel has counts, and is
  * reported. */
 void suspend_check(struct agent *a);
 
@@ -68,12 +71,12 @@ void suspend_give_up(struct agent *a);
 /* No process is left. */
 void suspend_end(struct agent *a);
 
-/* For the program that goes on with it (handover.h). restore: after suspend_init(). */
+/* For the program that goes on with it (handover.h). */
 void suspend_save(const struct suspend *s, struct handover *h, struct json_t *object);
-int suspend_restore(struct suspend *s, const struct json_t *object) _must_check_;
+void suspend_restore(struct suspend *s, const struct json_t *object);
 
-/* "suspended", or the word of a->state. */
-const char *suspend_state_word(const struct agent *a);
+/* "suspended", or the name of a->state. */
+const char *suspend_state_name(const struct agent *a);
 
 uint64_t suspend_total_usec(const struct agent *a);
 

@@ -13,6 +13,7 @@
  * process to look for leaks, are its children and so members, which get signals.
  */
 #include <fcntl.h>
+#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -24,11 +25,13 @@
 
 #include "proctrack/proctrack.h"
 #include "stepd/base/log.h"
-#include "stepd/frontend/methods_impl.h"
+#include "stepd/frontend/frontends.h"
+#include "stepd/operations/operations.h"
 #include "stepd/plugin/plugin.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
 #include "stepd/spec/spec.h"
+#include "stepd/step/agent_impl.h"
 #include "stepd/step/ending.h"
 #include "stepd/step/frontend.h"
 
@@ -134,7 +137,7 @@ static struct rig *rig_new(void)
 		.supervisor_fd = -1,
 		.operator_gid = (gid_t)-1,
 		.log = &rig->log,
-		.frontend = &methods_frontend};
+		.frontend = &frontends};
 	a = &rig->a;
 	agent_init(a, &rig->options);
 	a->watch.signal_fd = process_catch_signals(&err);
@@ -255,19 +258,19 @@ static json_t *take_object(struct input *in, const struct rig *rig)
 	return object;
 }
 
-static json_t *take_value(struct input *in, const struct rig *rig, enum control_type type)
+static json_t *take_value(struct input *in, const struct rig *rig, enum op_type type)
 {
 	json_t *array;
 	int n;
 
 	switch (type) {
-	case CONTROL_BOOL:
+	case OP_BOOL:
 		return json_boolean(take(in) & 1);
-	case CONTROL_INT:
+	case OP_INT:
 		return json_integer(take_int(in, rig));
-	case CONTROL_STRING:
+	case OP_STRING:
 		return take_text(in);
-	case CONTROL_OBJECT:
+	case OP_OBJECT:
 		return take_object(in, rig);
 	default:
 		array = json_array();
@@ -290,15 +293,15 @@ static void spare_strangers(json_t *parameters, const struct rig *rig)
 static char *make_frame(struct input *in, const struct rig *rig, bool *ret_more)
 {
 	const char *only = getenv("STEPD_FUZZ_METHOD");
-	const struct control_method *table;
-	const struct control_parameter *p;
+	const struct operation *table;
+	const struct op_parameter *p;
 	json_t *parameters = json_object(), *frame;
 	uint8_t which = take(in), given;
 	char name[64];
 	size_t count, i;
 	char *text;
 
-	table = methods_get_table(&count);
+	table = operations_get_table(&count);
 	i = which % 128 % count;
 	while (only && strcmp(table[i].name, only) != 0)
 		i = (i + 1) % count;
@@ -393,11 +396,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(send(fd, frame, strlen(frame) + 1, MSG_NOSIGNAL) == (ssize_t)strlen(frame) + 1);
 	run_call(rig, fd, more);
 	fd = close_fd(fd);
-	for (turns = 0; rig->a.methods->kept && turns < 20000; turns++) {
+	for (turns = 0; frontends_has_pending(rig->a.frontends) && turns < 20000; turns++) {
 		ev_run(rig->a.loop, EVRUN_NOWAIT);
 		(void)poll(NULL, 0, turns > 4);
 	}
-	require(!rig->a.methods->kept);
+	require(!frontends_has_pending(rig->a.frontends));
 	if (rig->a.state != AGENT_RUNNING || rig->a.tasks.running == 0) {
 		rig_free(rig);
 		rig = NULL;

@@ -37,7 +37,8 @@ BEGIN {
 	down["account"] = "record proctrack spec loop snapshot api base"
 	down["launch"] = "stdio binding record process proctrack mpi spec snapshot api base"
 	down["step"] = "launch account " down["launch"] " loop state systemd plugin"
-	down["frontend"] = "step control " down["step"]
+	down["operations"] = "step " down["step"]
+	down["frontend"] = "operations control " down["operations"]
 
 	down["client"] = "state api base"
 	down["cli"] = "frontend " down["frontend"] " client mpi/pmi_client"
@@ -181,7 +182,10 @@ stepd/account/oom.c "stepd/step/ending.h"
 stepd/launch/launch.c "stepd/step/agent.h"
 stepd/launch/launch.c "stepd/account/account.h"
 stepd/step/agent.c "stepd/cli/cli.h"
-stepd/step/agent.c "stepd/frontend/methods.h"
+stepd/step/agent.c "stepd/frontend/frontends.h"
+stepd/step/agent.c "stepd/operations/operations.h"
+stepd/operations/signal.c "stepd/frontend/varlink.h"
+stepd/operations/signal.c "stepd/control/control.h"
 stepd/step/agent.c "stepd/control/control.h"
 stepd/step/agent.c "proctrack/cgroup/group.h"
 stepd/step/agent.c <libcgroup.h>
@@ -219,12 +223,13 @@ while read -r file include; do
 	is "$(try "$file" "$include")" "" "an include of $include in $file is allowed"
 done <<'END'
 stepd/cli/serve.c "stepd/step/agent.h"
-stepd/cli/serve.c "stepd/frontend/methods.h"
+stepd/cli/serve.c "stepd/frontend/frontends.h"
 stepd/cli/ctl/list.c "stepd/client/client.h"
 stepd/client/client.c "stepd/state/steps.h"
 stepd/record/registry.c "stepd/state/steps.h"
-stepd/frontend/act.c "stepd/control/control.h"
-stepd/frontend/act.c "stepd/step/agent.h"
+stepd/frontend/varlink.c "stepd/control/control.h"
+stepd/frontend/varlink.c "stepd/operations/operations.h"
+stepd/operations/signal.c "stepd/step/agent.h"
 stepd/step/agent.c "stepd/launch/launch.h"
 stepd/step/agent.c "stepd/account/account.h"
 stepd/step/agent.c "proctrack/proctrack.h"
@@ -253,9 +258,51 @@ files=$(cd "$top_srcdir" && find stepd proctrack mpi systemd -name '*.[ch]' | wc
 ok "the tree has sources to check" test "$files" -gt 20
 is "$(check_arrows "$top_srcdir")" "" "all arrows of the tree run down"
 
+# ---- structs ------------------------------------------------------------------------------------
+# Each has one subject and one owner. The spec's is the document itself.
+cat >"$tmpdir/members.py" <<'END'
+import os, re, sys
+
+def count(body):
+    """The members of a struct's body; what is in a nested struct is one."""
+    body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
+    n = braces = others = 0
+    for c in body:
+        others += (c in "([") - (c in ")]")
+        braces += (c == "{") - (c == "}")
+        n += c in ";," and others == 0 and braces == 0
+    return n
+
+for folder in "stepd", "proctrack", "mpi", "systemd":
+    for root, _, names in os.walk(os.path.join(sys.argv[1], folder)):
+        for path in (os.path.join(root, name) for name in names if name[-2:] in (".c", ".h")):
+            text = open(path).read()
+            for m in re.finditer(r"^struct (\w+) \{\n(.*?)^\}", text, re.S | re.M):
+                if count(m.group(2)) > 30 and m.group(1) != "spec":
+                    print(os.path.relpath(path, sys.argv[1]), "struct", m.group(1), count(m.group(2)))
+END
+if command -v python3 >/dev/null; then
+	mkdir -p "$tmpdir/large/stepd"
+	{
+		echo "struct large {"
+		i=0
+		while [ $i -lt 15 ]; do
+			echo "	int a$i, b$i; /* one; two; */"
+			i=$((i + 1))
+		done
+		echo "	int (*fn)(int a, int b);"
+		echo "};"
+	} >"$tmpdir/large/stepd/large.h"
+	is "$(python3 "$tmpdir/members.py" "$tmpdir/large")" "stepd/large.h struct large 31" \
+		"a struct with 31 members is found"
+	is "$(python3 "$tmpdir/members.py" "$top_srcdir")" "" "no struct but the spec has more than 30 members"
+else
+	skip 2 "python3 is missing"
+fi
+
 # ---- the programs ------------------------------------------------------------------------------
 agents() { # PROGRAM: what of the agent is in it
-	nm "${top_builddir:?}/stepd/cli/$1" 2>/dev/null | grep -E ' T (agent_run|ending_begin|methods_[a-z]*)$' | head -n 3
+	nm "${top_builddir:?}/stepd/cli/$1" 2>/dev/null | grep -E ' [Tt] (agent_run|ending_begin|operations_new)$' | head -n 3
 }
 if command -v nm >/dev/null; then
 	isnt "$(agents stepd)" "" "stepd has the agent in it"

@@ -68,7 +68,7 @@ arguments() { # FUNCTION: of the header
 	tr '\n\t' '  ' <"$header" | grep -oE "STEPD_CLIENT_EXPORT [^(;]*[ *]$1\([^;]*\);" |
 		sed 's/^[^(]*(//; s/);$//' | tr -d ' '
 }
-told_arguments() { # FUNCTION PAGE
+page_arguments() { # FUNCTION PAGE
 	awk -v begin=".Fo $1" '$0 == begin { on = 1; next } $0 == ".Fc" { on = 0 }
 		on { sub(/^\.Fa "/, ""); sub(/"$/, ""); line = line sep $0; sep = "," }
 		END { print line }' "$2" | tr -d ' '
@@ -76,7 +76,7 @@ told_arguments() { # FUNCTION PAGE
 different=
 while read -r function; do
 	page=$(sed -n 's|^\.so man3/||p' "$doc/$function.3" | grep . || echo "$function.3")
-	[ "$(arguments "$function")" = "$(told_arguments "$function" "$doc/$page")" ] ||
+	[ "$(arguments "$function")" = "$(page_arguments "$function" "$doc/$page")" ] ||
 		different="$different $function"
 done <"$tmpdir/declared"
 is "$different" "" "each manual page has the types of the header"

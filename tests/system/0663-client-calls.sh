@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# libstepd against real agents: each of its functions, and what it says when an agent is stopped,
+# libstepd against real agents: each of its functions, and its errors when an agent is stopped,
 # killed, or has ended.
 # shellcheck source=tests/lib/step.sh
 . "${top_srcdir:?}/tests/lib/step.sh"
@@ -34,7 +34,7 @@ described() { # EXPRESSION PROBE-ARG...: of the last line, which Describe has pr
 	probe "$@" | tail -n 1 | json_get - "$described_expression"
 }
 
-# ---- asking ------------------------------------------------------------------------------------
+# ---- queries -----------------------------------------------------------------------------------
 begin 0
 first=$agent
 ok "a step runs for the client" eventually all_run

@@ -23,7 +23,7 @@ of() { # EXPRESSION
 	json_get "$tmpdir/json" "$1"
 }
 
-# agent STEP ARG...: a step in the background, once its tasks have said something.
+# agent STEP ARG...: a step in the background, once its tasks have printed something.
 agent() {
 	name=$1
 	shift
@@ -33,7 +33,7 @@ agent() {
 	eventually test -s "$tmpdir/out.$name"
 }
 
-# An agent that has no turn in that time is shown with dashes.
+# An agent that is not scheduled in that time is shown with dashes.
 top_shows() { # PROCESSES
 	"$stepctl" top -b -n 1 -i 200ms | grep -Eq "^$job\.0 +[^ ]+ +running .* $1 "
 }
@@ -85,7 +85,7 @@ for b in $(backends); do
 	fits top-line top --batch -n 2 -i 100ms
 	ok "$b: top --batch shows the step and how many processes it has" eventually top_shows 4
 
-	# ---- acting
+	# ---- actions
 	fits signal signal -s USR1 "$job.0/1" --leader
 	ok "$b: signal to one task reaches it" eventually grep -q "usr1 1" "$tmpdir/out.0"
 	ok "$b: signal to one task does not reach the other" sh -c "! grep -q 'usr1 0' '$tmpdir/out.0'"
@@ -178,7 +178,7 @@ for b in $(backends); do
 	nothing_left "$b: the job leaves no cgroup, process or file behind"
 done
 
-# ---- a result that is kept -----------------------------------------------------------------------
+# ---- a retained result ---------------------------------------------------------------------------
 printf '{"job": %s, "argv": ["/bin/sh", "-c", "exit 7"]}\n' "$job" >"$tmpdir/spec"
 b=kept
 "$stepd" serve -q --spec "$tmpdir/spec" --keep-result 1h 2>/dev/null

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# stepctl where no agent answers: killed, stopped, or of another user.
+# stepctl where no agent replies: killed, stopped, or of another user.
 . "${top_srcdir:?}/tests/lib/step.sh"
 
 # killed BACKEND: step 0 of two tasks, whose agent has been killed; $left are its processes.

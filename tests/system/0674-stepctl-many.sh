@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Many steps at once: 30 (with --all 100) that are asked together, 10,000 pids in one call of find, numbers of other
-# pid namespaces, and the list of 1,000 steps. What it took is told in comments.
+# Many steps at once: requests to 30 (with --all 100), 10,000 pids in one call of find, numbers of other
+# pid namespaces, and the list of 1,000 steps. Durations are printed as comments.
 . "${top_srcdir:?}/tests/lib/step.sh"
 command -v python3 >/dev/null || skip_all "needs python3"
 steps=${STEPD_TEST_STEPS:-$(rounds 30 100)}

@@ -120,7 +120,7 @@ static void test_refuses_what_is_wrong_before_it_is_sent(void **state)
 		assert_null(strchr(rig->error.text, '\n'));
 	}
 	assert_int_equal(stepd_next(rig->client, 100, &rig->reply, &(bool){false}, &rig->error),
-		-EINVAL); /* nothing is under way */
+		-EINVAL); /* no call is pending */
 	assert_int_equal(
 		stepd_next_event(rig->client, 0, &(struct stepd_event){0}, &rig->error), -EINVAL);
 	assert_int_equal(call(rig), 0); /* it is as good as before */
@@ -366,7 +366,7 @@ static void test_answers_to_nothing(void **state)
 
 	join(rig, script_two);
 	assert_int_equal(call(rig), 0);
-	assert_broken(rig, -EPROTO, "it came before it was asked for");
+	assert_broken(rig, -EPROTO, "it came before a request");
 }
 
 static void script_full_up(int fd)
@@ -479,7 +479,7 @@ static void test_more(void **state)
 	assert_int_equal(
 		stepd_start_call(rig->client, "ListPids", NULL, STEPD_CALL_MORE, &rig->error), 0);
 	assert_int_equal(call(rig), -EINVAL);
-	assert_non_null(strstr(rig->error.text, "ListPids is under way"));
+	assert_non_null(strstr(rig->error.text, "ListPids is pending"));
 	while (continues) {
 		assert_int_equal(
 			stepd_next(rig->client, LONG_MS, &rig->reply, &continues, &rig->error), 0);

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "stepd/client/client.h"
 #include "tests/lib/client_rig.h"
 
 /* What the fake agent waits for and answers, in order; calls NULL ends it. Set before it starts. */
@@ -318,6 +319,42 @@ static void test_set_limits(void **state)
 		stepd_set_limits(rig->client, "{", NULL, false, NULL, &rig->error), -EINVAL);
 }
 
+/* ---- calls in two halves ------------------------------------------------------------------- */
+
+static void test_split_calls(void **state)
+{
+	struct rig *rig = *state;
+	struct stepd_process *found = NULL;
+	const pid_t pids[] = {1, 2};
+	char *json = NULL;
+	size_t n = 0;
+
+	script[0] = (struct exchange){CALL("Suspend", "{}"), {"{}"}};
+	script[1] = (struct exchange){CALL("Signal", "{\"signal\":\"HUP\"}"),
+		{"{\"error\":\"io.stepd.Step.NoSuchProcess\",\"parameters\":{\"pid\":9}}"}};
+	script[2] = (struct exchange){CALL("FindPids", "{\"pids\":[1,2]}"),
+		{"{\"parameters\":{\"found\":[{\"pid\":2,\"rank\":1}]}}"}};
+	script[3] = (struct exchange){"{\"method\":\"io.stepd.Step.Describe\"}", {NULL}};
+	join(rig);
+	client_split_calls(rig->client);
+	assert_int_equal(stepd_suspend(rig->client, &rig->error), -EAGAIN);
+	assert_int_equal(stepd_resume(rig->client, &rig->error), -EINVAL);
+	assert_fine(rig, stepd_suspend(rig->client, &rig->error));
+	assert_int_equal(stepd_signal(rig->client, "HUP", NULL, &rig->error), -EAGAIN);
+	assert_int_equal(stepd_signal(rig->client, "HUP", NULL, &rig->error), -ESRCH);
+	assert_int_equal(
+		stepd_find_pids(rig->client, pids, 2, 0, &found, &n, &rig->error), -EAGAIN);
+	assert_null(found);
+	assert_fine(rig, stepd_find_pids(rig->client, pids, 2, 0, &found, &n, &rig->error));
+	assert_int_equal(n, 1);
+	assert_int_equal(found[0].pid, 2);
+	free(found);
+	stepd_set_timeout(rig->client, 20);
+	assert_int_equal(stepd_describe(rig->client, &json, &rig->error), -EAGAIN);
+	assert_int_equal(stepd_describe(rig->client, &json, &rig->error), -ETIMEDOUT);
+	assert_int_equal(stepd_describe(rig->client, &json, &rig->error), -ECONNRESET);
+}
+
 /* ---- following ----------------------------------------------------------------------------- */
 
 static void test_wait(void **state)
@@ -484,6 +521,7 @@ int main(void)
 		TEST(test_signal_to_no_pid),
 		TEST(test_acts),
 		TEST(test_set_limits),
+		TEST(test_split_calls),
 		TEST(test_wait),
 		TEST(test_wait_has_the_result),
 		TEST(test_wait_reads_the_result),

@@ -92,7 +92,7 @@ static void test_values(void **state)
 static void test_missing(void **state)
 {
 	static const char text[] =
-		"{\"version\":1,\"o\":{\"n\":\"seven\",\"b\":[5,900],\"fd\":9999}}";
+		"{\"version\":2,\"o\":{\"n\":\"seven\",\"b\":[5,900],\"fd\":9999}}";
 	struct err err = ERR_INIT;
 	struct handover *h;
 	json_t *o;
@@ -121,10 +121,11 @@ static void test_refused(void **state)
 		int result;
 		const char *words;
 	} cases[] = {
-		{"{\"version\":2}", -EPROTONOSUPPORT, "older than the agent"},
+		{"{\"version\":3}", -EPROTONOSUPPORT, "older than the agent"},
+		{"{\"version\":1}", -EPROTONOSUPPORT, "too much newer than the agent"},
 		{"{\"version\":0}", -EPROTONOSUPPORT, "version 0"},
 		{"{}", -EPROTONOSUPPORT, "version 0"},
-		{"{\"version\":1", -EPROTO, "is no JSON"},
+		{"{\"version\":2", -EPROTO, "is no JSON"},
 		{"", -EPROTO, "is no JSON"},
 	};
 	struct err err = ERR_INIT;
@@ -137,7 +138,7 @@ static void test_refused(void **state)
 		assert_int_equal(r, cases[i].result);
 		assert_non_null(strstr(err.text, cases[i].words));
 	}
-	assert_null(from_text("{\"version\":1}", 13, &r, &err)); /* cut off before the NUL */
+	assert_null(from_text("{\"version\":2}", 13, &r, &err)); /* cut off before the NUL */
 	assert_int_equal(r, -EPROTO);
 }
 
@@ -312,7 +313,7 @@ static void test_tasks(void **state)
 static void test_usage(void **state)
 {
 	static const char text[] =
-		"{\"version\":1,\"names\":[\"later\",\"memory_peak_bytes\",\"cpu_user_usec\"],"
+		"{\"version\":2,\"names\":[\"later\",\"memory_peak_bytes\",\"cpu_user_usec\"],"
 		"\"kept\":true,\"step\":[\"cr-\",5,6,7],\"tasks\":[[\"-c\",1,9]]}";
 	struct err err = ERR_INIT;
 	struct handover *h = handover_new("1");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stepctl clean: results that were kept long enough go, and what agents left that died and whose
- * steps have no living process (stepd/record/clean.h). What is in doubt stays, with a word.
+ * stepctl clean: removes results that were retained long enough, and what dead agents left of steps
+ * without a living process (stepd/record/clean.h). What is in doubt stays, with a warning.
  */
 #include <fcntl.h>
 #include <jansson.h>
@@ -19,7 +19,7 @@ struct cleaning {
 	json_t *removed;
 };
 
-/* By stepd: what takes a step over is the agent's. */
+/* By stepd: taking a step over is agent code. */
 static int settle(const char *step, const struct clean_options *options)
 {
 	_cleanup_strv_ struct strv args = {0};
@@ -38,7 +38,7 @@ static int settle(const char *step, const struct clean_options *options)
 	if (r == 0 && options->plugin_dir)
 		r = strv_addf(&args, "--plugin-dir=%s", options->plugin_dir);
 	if (r == 0)
-		r = strv_add(&args, "--"); /* a directory's name may look like an option */
+		r = strv_add(&args, "--"); /* a directory's name may begin with a dash */
 	if (r == 0)
 		r = strv_add(&args, step);
 	if (r < 0)
@@ -74,9 +74,9 @@ static void on_found(const struct clean_found *found, void *userdata)
 		ctl_warn(c->ctl, found->directory, found->text);
 	} else if (found->what == CLEAN_ALONE) {
 		(void)err_say(&err, found->code, "%s", found->text);
-		ctl_complain_err(c->ctl, found->directory, &err, NULL);
+		ctl_report_err(c->ctl, found->directory, &err, NULL);
 	} else {
-		if (!c->ctl->json)
+		if (!c->ctl->opt.json)
 			printf("%s: %s\n", safe ? safe : "?", clean_words[found->what]);
 		(void)json_array_append_new(
 			c->removed, pack(found)); /* one line less, of no memory */
@@ -86,18 +86,19 @@ static void on_found(const struct clean_found *found, void *userdata)
 int ctl_clean(struct ctl *ctl)
 {
 	struct cleaning c = {.ctl = ctl, .removed = json_array()};
-	const struct clean_options options = {.runtime_dir = ctl->runtime_dir,
-		.plugin_dir = ctl->plugin_dir,
-		.dry_run = ctl->dry_run,
+	const struct clean_options options = {.runtime_dir = ctl->opt.runtime_dir,
+		.plugin_dir = ctl->opt.plugin_dir,
+		.dry_run = ctl->opt.dry_run,
 		.settle = settle,
 		.told = on_found,
 		.userdata = &c};
 	int r = c.removed ? clean_all(&options, &ctl->err)
 			  : err_set(&ctl->err, -ENOMEM, "clean up");
 
-	if (r == 0 && ctl->json)
+	if (r == 0 && ctl->opt.json)
 		r = ctl_print_json(ctl,
-			json_pack("{s:b, s:O}", "dry_run", (int)ctl->dry_run, "removed", c.removed),
+			json_pack("{s:b, s:O}", "dry_run", (int)ctl->opt.dry_run, "removed",
+				c.removed),
 			false);
 	json_decref(c.removed);
 	return r;

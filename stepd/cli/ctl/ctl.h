@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stepctl: asks and steers the steps of this node over libstepd (<stepd/client.h>). One verb, or a
- * few related ones, a file; main.c has their table, options.c that of the options. stepctl(1) tells
- * what each does; what --json prints is held by doc/stepctl.schema.json.
+ * stepctl: queries and controls the steps of this node over libstepd (<stepd/client.h>). One verb,
+ * or a few related ones, a file; main.c has their table, options.c that of the options. stepctl(1)
+ * describes each; doc/stepctl.schema.json is what --json prints.
  */
 #ifndef STEPD_CLI_CTL_CTL_H
 #define STEPD_CLI_CTL_CTL_H
@@ -12,12 +12,13 @@
 
 #include "stepd/api/client.h"
 #include "stepd/base/err.h"
+#include "stepd/cli/ctl/options.h"
 #include "stepd/cli/ctl/term.h"
 
 struct json_t;
 struct target;
 
-/* 125 and what is above it stays with steps and their agents: stepd(8). */
+/* 125 and above are exit statuses of steps and their agents: stepd(8). */
 enum ctl_exit {
 	CTL_OK,
 	CTL_NOT_FOUND,
@@ -36,7 +37,7 @@ enum ctl_exit {
 #define CTL_WAIT_FAILED 125
 
 struct ctl_exit_row {
-	const char *word; /* the "code" of an error in JSON */
+	const char *name; /* the "code" of an error in JSON */
 	const char *doc;
 };
 extern const struct ctl_exit_row ctl_exits[CTL_EXIT_MAX];
@@ -49,7 +50,7 @@ struct verb {
 	const char *arguments;       /* for help: "STEP..." */
 	int least, most;             /* how many; most -1: any number */
 	uint64_t options;            /* bits 1 << enum ctl_option_id, see options.h */
-	const char *words;           /* a line of help */
+	const char *doc;             /* a line of help */
 	bool own_options;            /* run() takes them itself */
 	int failure;                 /* the exit status of any failure; 0: as ctl_exits[] */
 };
@@ -57,31 +58,8 @@ struct verb {
 extern const struct verb ctl_verbs[];
 extern const size_t ctl_verbs_count;
 
-struct ctl {
-	const struct verb *verb;
-	char **args; /* behind the options */
-	int count;
-	int argc; /* all of it, for own_options */
-	char **argv;
-
-	/* Options; NULL, 0 and -1: not given. */
-	const char *runtime_dir;
-	const char *plugin_dir;
-	const char *signal;
-	const char *kill_sequence;
-	const char *namespace_text;
-	const char *sort;
-	uint64_t timeout_ms;
-	bool timeout_given;
-	int64_t grace_ms;
-	uint64_t interval_ms;
-	uint64_t rounds;
-	uint64_t from;
-	uint64_t pid;
-	bool json, help, leader, now, tasks, follow, batch, dry_run, names;
-
-	struct term term;
-	struct err err;
+/* What has been printed, and what is to be. */
+struct ctl_output {
 	int status;           /* of the first failure, CTL_OK so far */
 	int step_status;      /* of wait: the largest of the steps */
 	struct json_t *steps; /* what --json prints: an object for each step ... */
@@ -89,18 +67,28 @@ struct ctl {
 	int shown;            /* steps so far, for the empty lines between */
 };
 
-/* What a step failed with, on stderr; in JSON in entry, which may be NULL. label: the step. */
-void ctl_complain(
-	struct ctl *ctl, const char *label, const struct stepd_error *error, struct json_t *entry);
+struct ctl {
+	const struct verb *verb;
+	int argc; /* from the verb on */
+	char **argv;
+	char **args; /* behind the options */
+	int count;
+	struct ctl_options opt;
+	struct ctl_output out;
+	struct term term;
+	struct err err;
+};
 
-/* The same of what a struct err says. */
-void ctl_complain_err(
+/* Reports the failure of a step on stderr; in JSON in entry, which may be NULL. label: the step. */
+void ctl_report(
+	struct ctl *ctl, const char *label, const struct stepd_error *error, struct json_t *entry);
+void ctl_report_err(
 	struct ctl *ctl, const char *label, const struct err *err, struct json_t *entry);
 
 /* A warning, which does not change the exit status. */
 void ctl_warn(const struct ctl *ctl, const char *label, const char *text);
 
-/* A new object {"step", "node"} in ctl->steps: borrowed. NULL: no memory, or no --json. */
+/* A new object {"step", "node"} for --json: borrowed. NULL: no memory, or no --json. */
 struct json_t *ctl_add_entry(struct ctl *ctl, const struct target *target);
 
 /* Sets a member of an entry; owns value. An entry of NULL takes nothing. 0 or -ENOMEM. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stepctl events: what has happened in a step, from its first event on or from one that is named,
- * and with --follow what happens until it ends. Of a step whose agent has died the file that it
- * wrote tells.
+ * stepctl events: the events of a step, from its first one or from a given one, and with --follow
+ * those until it ends. Where its agent has died they are read from the file that it wrote.
  */
 #include <fcntl.h>
 #include <jansson.h>
@@ -10,7 +9,8 @@
 #include <time.h>
 
 #include "stepd/base/fs.h"
-#include "stepd/cli/ctl/ask.h"
+#include "stepd/cli/ctl/target.h"
+#include "stepd/client/client.h"
 #include "stepd/record/event_text.h"
 #include "stepd/record/events.h"
 
@@ -52,71 +52,60 @@ static void print_event(const struct ctl *ctl, const json_t *event)
 	putchar('\n');
 }
 
-/* 0, or -EIO where nobody takes it any more. */
+/* 0, or -EIO where the reader has gone. */
 static int show_event(struct ctl *ctl, const json_t *event)
 {
-	if (!ctl->json)
+	if (!ctl->opt.json)
 		print_event(ctl, event);
 	else if (ctl_print_json(ctl, json_incref((json_t *)event), true) < 0)
 		return -ENOMEM;
-	return ctl->follow && fflush(stdout) == EOF ? -EIO : 0;
+	return ctl->opt.follow && fflush(stdout) == EOF ? -EIO : 0;
 }
 
 /* The number of the last event that has happened. */
 static int get_last(struct target *target, uint64_t *ret_last, struct stepd_error *error)
 {
-	_cleanup_free_ char *text = NULL;
 	json_t *doc = NULL;
-	int r = stepd_describe(target->client, &text, error);
+	int r = client_call_take(target->client, "Describe", NULL, &doc, error);
 
-	if (r == 0)
-		r = ask_parse(text, &doc, error);
 	if (r == 0)
 		*ret_last = (uint64_t)json_integer_value(json_object_get(doc, "last_event"));
 	json_decref(doc);
 	return r;
 }
 
-/* 1: go on. */
+/* 1: there are more. */
 static int take_event(
 	struct ctl *ctl, struct target *target, uint64_t last, struct stepd_error *error)
 {
-	_cleanup_free_ char *text = NULL;
-	json_t *doc = NULL;
+	_cleanup_reply_ struct reply reply = {0};
 	const json_t *event;
-	bool continues = true;
-	int r = stepd_next(target->client, -1, &text, &continues, error);
+	bool continues;
+	int r = client_next(target->client, -1, &reply, error);
 
-	if (r < 0 || !text)
-		return r;
-	r = ask_parse(text, &doc, error);
 	if (r < 0)
 		return r;
-	event = json_object_get(doc, "event");
+	continues = reply.continues;
+	event = json_object_get(reply.parameters, "event");
 	if (json_is_object(event)) {
 		r = show_event(ctl, event);
-		if (!ctl->follow)
+		if (!ctl->opt.follow)
 			continues &= (uint64_t)json_integer_value(
 					     json_object_get(event, "sequence")) < last;
 	}
-	json_decref(doc);
 	if (r == -EIO)
-		return 0; /* the end tells */
-	return r < 0 ? target_error(error, r, "no memory left") : continues;
+		return 0; /* main() reports the write error */
+	return r < 0 ? target_no_memory(error) : continues;
 }
 
 static int follow(struct ctl *ctl, struct target *target, struct stepd_error *error)
 {
-	char parameters[64] = "{}";
-	uint64_t last = UINT64_MAX;
-	int r = ctl->follow ? 0 : get_last(target, &last, error);
+	uint64_t from = ctl->opt.from, last = UINT64_MAX;
+	int r = ctl->opt.follow ? 0 : get_last(target, &last, error);
 
-	if (r < 0 || (!ctl->follow && (ctl->from > last || ctl->from == 0)))
+	if (r < 0 || (!ctl->opt.follow && (from > last || from == 0)))
 		return r;
-	if (ctl->from > 0)
-		(void)snprintf(parameters, sizeof(parameters), "{\"from\":%llu}",
-			(unsigned long long)ctl->from);
-	r = stepd_start_call(target->client, "Events", parameters, STEPD_CALL_MORE, error);
+	r = stepd_follow(target->client, from, error);
 	if (r < 0)
 		return r;
 	do
@@ -134,7 +123,7 @@ static int read_line(struct ctl *ctl, const char *line)
 
 	/* The last line of an agent that was killed need not be whole. */
 	if (json_is_object(event) &&
-		(uint64_t)json_integer_value(json_object_get(event, "sequence")) >= ctl->from)
+		(uint64_t)json_integer_value(json_object_get(event, "sequence")) >= ctl->opt.from)
 		r = show_event(ctl, event);
 	json_decref(event);
 	return r;
@@ -149,7 +138,7 @@ static int read_file(struct ctl *ctl, const struct target *target, struct stepd_
 
 	if (asprintf(&path, "%s/events.jsonl", target->directory) < 0) {
 		path = NULL;
-		return target_error(error, -ENOMEM, "no memory left");
+		return target_no_memory(error);
 	}
 	fd = fs_open_regular(AT_FDCWD, path);
 	if (fd == -EACCES)
@@ -162,15 +151,15 @@ static int read_file(struct ctl *ctl, const struct target *target, struct stepd_
 	file = fdopen(fd, "r");
 	if (!file) {
 		(void)close(fd);
-		return target_error(error, -ENOMEM, "no memory left");
+		return target_no_memory(error);
 	}
-	/* No agent writes longer lines: what is cut tells nothing. */
+	/* No agent writes longer lines: a cut one is no event. */
 	while (r == 0 && fgets(line, sizeof(line), file))
 		r = read_line(ctl, line);
 	if (r == -ENOMEM)
-		return target_error(error, r, "no memory left");
+		return target_no_memory(error);
 	ctl_warn(ctl, target->label,
-		"its agent has died: this is what it wrote, 'stepd adopt' takes the step over");
+		"its agent has died: these are the events that it wrote; 'stepd adopt' takes the step over");
 	return 0;
 }
 
@@ -180,7 +169,7 @@ int ctl_events(struct ctl *ctl)
 	struct stepd_error error = {0};
 	int r;
 
-	ctl->printed = ctl->json; /* lines, even if there is none */
+	ctl->out.printed = ctl->opt.json; /* lines, even if there is none */
 	r = target_find(ctl, ctl->args[0], false, &target, &error);
 	if (r == 0)
 		r = target_connect(ctl, &target, &error);
@@ -189,8 +178,8 @@ int ctl_events(struct ctl *ctl)
 	else if (r == 0 && target.presence == STEPD_ORPHAN)
 		r = read_file(ctl, &target, &error);
 	else if (r == 0)
-		r = target_say_gone(&target, &error);
+		r = target_gone(&target, &error);
 	if (r < 0)
-		ctl_complain(ctl, target.label, &error, NULL);
+		ctl_report(ctl, target.label, &error, NULL);
 	return 0;
 }

@@ -1,52 +1,99 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stepctl find: whose processes these are, for any number of them.
+ * stepctl find: the steps and tasks of any number of processes.
  *
- * A cgroup tells which container it is, so the step needs no agent, and each process is looked at
- * once, however many steps there are (find_local.c). What is then left is asked of the agents of
- * the other steps, of each once (find_agents.c).
+ * The kernel is read first: a cgroup names its container, so that such a step needs no agent, and
+ * each process is read once, however many steps there are. What is then left is looked up by the
+ * agents of the steps of other trackers, all at the same time.
  */
 #include <jansson.h>
 #include <string.h>
 
+#include "proctrack/proctrack.h"
 #include "stepd/base/parse.h"
-#include "stepd/cli/ctl/find.h"
 #include "stepd/cli/ctl/namespace.h"
+#include "stepd/cli/ctl/tracker.h"
+#include "stepd/client/client.h"
 #include "stepd/record/report.h"
 
-/* ---- what is looked for -------------------------------------------------------------------- */
+struct find_step {
+	struct step_entry entry;       /* of tracker_copy_entry() */
+	bool searched;                 /* by its tracker */
+	stepd_step_task_info_t *tasks; /* NULL: not read yet */
+	size_t n_tasks;
+};
 
-static int add_wanted(struct find *f, const char *text)
+struct wanted {
+	pid_t given;                  /* the argument */
+	pid_t pid;                    /* in this pid namespace; 0: there is none */
+	const struct find_step *step; /* NULL: in none */
+	int64_t rank;
+};
+
+struct find {
+	struct ctl *ctl;
+	char *runtime_dir;
+	struct wanted *v; /* in the order of the arguments */
+	size_t n, capacity;
+	struct find_step *steps;
+	size_t n_steps, steps_capacity;
+	bool incomplete;    /* a step could not be searched: what was not found may be its */
+	json_t *unanswered; /* those steps, and why */
+};
+
+static int find_no_memory(struct find *f)
 {
-	size_t room = f->room ? f->room * 2 : 256;
+	return err_set(&f->ctl->err, -ENOMEM, "look up so many processes");
+}
+
+/* Reports that a step could not be searched, and goes on without it. */
+static void find_report(
+	struct find *f, const struct find_step *step, const struct stepd_error *error)
+{
+	json_t *entry = json_pack("{s:o, s:o}", "step", report_json_text(step->entry.step), "node",
+		report_json_text(step->entry.node));
+
+	ctl_report(f->ctl, step->entry.step, error, entry);
+	if (json_array_append_new(f->unanswered, entry) < 0)
+		f->ctl->out.status = CTL_FAILED; /* no memory: the document can't be whole */
+	f->incomplete = true;
+}
+
+/* ---- the pids ------------------------------------------------------------------------------ */
+
+static int add_pid(struct find *f, const char *text)
+{
+	size_t capacity = f->capacity ? f->capacity * 2 : 256;
 	struct wanted *grown;
 	uint32_t pid;
 
 	if (parse_u32(text, 1, INT32_MAX, &pid) < 0)
 		return err_say(&f->ctl->err, -EINVAL, "'%.200s' is no pid", text);
-	if (f->n == f->room) {
-		grown = reallocarray(f->v, room, sizeof(*grown));
+	if (f->n == f->capacity) {
+		grown = reallocarray(f->v, capacity, sizeof(*grown));
 		if (!grown)
-			return err_set(&f->ctl->err, -ENOMEM, "look for so many processes");
+			return find_no_memory(f);
 		f->v = grown;
-		f->room = room;
+		f->capacity = capacity;
 	}
-	f->v[f->n++] = (struct wanted){.given = (pid_t)pid, .rank = STEPD_NO_RANK};
+	f->v[f->n++] = (struct wanted){.given = (pid_t)pid,
+		.pid = f->ctl->opt.namespace ? 0 : (pid_t)pid,
+		.rank = STEPD_NO_RANK};
 	return 0;
 }
 
-static int add_from(struct find *f, FILE *in)
+static int add_pids_from(struct find *f, FILE *in)
 {
 	_cleanup_free_ char *line = NULL;
 	char *word, *at;
-	size_t room = 0;
+	size_t size = 0;
 	int r = 0;
 
-	while (r == 0 && getline(&line, &room, in) > 0) {
+	while (r == 0 && getline(&line, &size, in) > 0) {
 		at = line;
 		while (r == 0 && (word = strsep(&at, " \t\r\n"))) {
 			if (*word)
-				r = add_wanted(f, word);
+				r = add_pid(f, word);
 		}
 	}
 	if (r == 0 && ferror(in))
@@ -54,43 +101,63 @@ static int add_from(struct find *f, FILE *in)
 	return r;
 }
 
-static int add_all(struct find *f)
+static int add_pids(struct find *f)
 {
 	int i, r = 0;
 
 	for (i = 0; r == 0 && i < f->ctl->count; i++) {
 		if (strcmp(f->ctl->args[i], "-") == 0)
-			r = add_from(f, stdin);
+			r = add_pids_from(f, stdin);
 		else
-			r = add_wanted(f, f->ctl->args[i]);
+			r = add_pid(f, f->ctl->args[i]);
 	}
 	return r;
 }
 
-/* ---- in order ------------------------------------------------------------------------------ */
+/* What was not found yet, by pid, or by the number that was given. */
+struct unfound {
+	struct wanted **v;
+	size_t n;
+	bool by_given;
+};
 
-static int compare(const void *a, const void *b, void *userdata)
+static pid_t unfound_key(const struct unfound *u, const struct wanted *w)
 {
-	const struct wanted_order *order = userdata;
-	const struct wanted *const *x = a, *const *y = b;
-	pid_t first = order->number(*x), second = order->number(*y);
-
-	return (first > second) - (first < second);
+	return u->by_given ? w->given : w->pid;
 }
 
-void wanted_sort(struct wanted_order *order)
+static int compare_wanted(const void *a, const void *b, void *userdata)
 {
-	if (order->n > 0)
-		qsort_r(order->v, order->n, sizeof(struct wanted *), compare, order);
+	pid_t x = unfound_key(userdata, *(struct wanted *const *)a);
+	pid_t y = unfound_key(userdata, *(struct wanted *const *)b);
+
+	return (x > y) - (x < y);
 }
 
-size_t wanted_first(const struct wanted_order *order, int64_t number)
+static int unfound_collect(struct find *f, struct unfound *u)
 {
-	size_t low = 0, high = order->n, middle;
+	size_t i;
+
+	u->v = calloc(f->n + 1, sizeof(*u->v));
+	if (!u->v)
+		return find_no_memory(f);
+	for (i = 0; i < f->n; i++) {
+		if (!f->v[i].step && unfound_key(u, &f->v[i]) > 0)
+			u->v[u->n++] = &f->v[i];
+	}
+	if (u->n > 0)
+		qsort_r(u->v, u->n, sizeof(struct wanted *), compare_wanted, u);
+	return 0;
+}
+
+/* The first whose key is not below this one, or n. */
+static size_t unfound_first(const struct unfound *u, pid_t key)
+{
+	size_t low = 0, high = u->n, middle;
 
 	while (low < high) {
 		middle = low + (high - low) / 2;
-		if (order->number(order->v[middle]) < number)
+		if (unfound_key(u, u->v[middle]) < key)
 			low = middle + 1;
 		else
 			high = middle;
@@ -98,66 +165,295 @@ size_t wanted_first(const struct wanted_order *order, int64_t number)
 	return low;
 }
 
-/* ---- the numbers of another namespace ------------------------------------------------------ */
-
-static pid_t number_given(const struct wanted *w)
+static int translate_pid(pid_t number, pid_t pid, void *userdata)
 {
-	return w->given;
-}
-
-static int translate(pid_t number, pid_t pid, void *userdata)
-{
-	const struct wanted_order *order = userdata;
+	const struct unfound *u = userdata;
 	size_t i;
 
-	for (i = wanted_first(order, number); i < order->n && order->v[i]->given == number; i++)
-		order->v[i]->pid = pid;
+	for (i = unfound_first(u, number); i < u->n && u->v[i]->given == number; i++)
+		u->v[i]->pid = pid;
 	return 0;
 }
 
-static int translate_all(struct find *f)
+/* --namespace: the numbers that were given, as pids of this namespace. */
+static int translate_pids(struct find *f)
 {
-	struct wanted_order order = {.number = number_given};
+	struct unfound u = {.by_given = true};
 	ino_t inode = 0;
-	size_t i;
 	int r;
 
-	for (i = 0; i < f->n && !f->ctl->namespace_text; i++)
-		f->v[i].pid = f->v[i].given;
-	if (!f->ctl->namespace_text)
+	if (!f->ctl->opt.namespace)
 		return 0;
-	r = namespace_parse(f->ctl->namespace_text, &inode, &f->ctl->err);
-	if (r < 0)
-		return r;
-	order.v = calloc(f->n + 1, sizeof(*order.v));
-	if (!order.v)
-		return err_set(&f->ctl->err, -ENOMEM, "look for so many processes");
-	for (i = 0; i < f->n; i++)
-		order.v[order.n++] = &f->v[i];
-	wanted_sort(&order);
-	r = namespace_each(inode, translate, &order, &f->ctl->err);
-	free(order.v);
+	r = namespace_parse(f->ctl->opt.namespace, &inode, &f->ctl->err);
+	if (r == 0)
+		r = unfound_collect(f, &u);
+	if (r == 0)
+		r = namespace_each(inode, translate_pid, &u, &f->ctl->err);
+	free(u.v);
 	return r;
 }
 
-/* ---- the answer ---------------------------------------------------------------------------- */
+/* ---- the steps of the node ----------------------------------------------------------------- */
+
+static int add_step(const struct step_entry *entry, void *userdata)
+{
+	struct find *f = userdata;
+	size_t capacity = f->steps_capacity ? f->steps_capacity * 2 : 64;
+	struct find_step *grown;
+	int r;
+
+	if (f->n_steps == f->steps_capacity) {
+		grown = reallocarray(f->steps, capacity, sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		f->steps = grown;
+		f->steps_capacity = capacity;
+	}
+	f->steps[f->n_steps] = (struct find_step){.searched = false};
+	r = tracker_copy_entry(entry, &f->steps[f->n_steps].entry);
+	f->n_steps += r == 0;
+	return r;
+}
+
+static int read_steps(struct find *f)
+{
+	int r = steps_find_dir(f->ctl->opt.runtime_dir, &f->runtime_dir, &f->ctl->err);
+
+	if (r == 0)
+		r = steps_each(f->ctl->opt.runtime_dir, add_step, f, &f->ctl->err);
+	return r == -ENOMEM ? find_no_memory(f) : r;
+}
+
+/* ---- by the trackers ----------------------------------------------------------------------- */
+
+/* Whether the tracker alone knows a step's processes. A living agent of another one than cgroup
+ * knows more than the ids do: which process was there before a number was used again. */
+static bool is_local(const struct find_step *step)
+{
+	if (strcmp(step->entry.proctrack, "proctrack/cgroup") == 0)
+		return true;
+	return !step->entry.alive && strcmp(step->entry.proctrack, "proctrack/linuxproc") != 0;
+}
+
+/* Of one tracker and container root. */
+static bool is_sibling(const struct find_step *a, const struct find_step *b)
+{
+	return strcmp(a->entry.proctrack, b->entry.proctrack) == 0 &&
+		strcmp(ctl_json_text(a->entry.doc, "container_root"),
+			ctl_json_text(b->entry.doc, "container_root")) == 0;
+}
+
+static struct find_step *find_container(
+	const struct find *f, const struct find_step *sibling, uint64_t id)
+{
+	size_t i;
+
+	for (i = 0; id && i < f->n_steps; i++) {
+		struct find_step *s = &f->steps[i];
+
+		if (s->entry.cont_id == id && is_local(s) && is_sibling(s, sibling))
+			return s;
+	}
+	return NULL;
+}
+
+/* The tasks of a step are read for its first process. */
+static int find_rank(struct find_step *s, struct proctrack *pt, pid_t pid, uint32_t *ret_rank)
+{
+	int r = s->tasks ? 0 : tracker_read_tasks(&s->entry, &s->tasks, &s->n_tasks);
+
+	return r < 0
+		? r
+		: proctrack_find_member(pt, s->entry.cont_id, s->tasks, s->n_tasks, pid, ret_rank);
+}
+
+/* Looks for all pids in the containers of a step and its siblings. */
+static int search_siblings(struct find *f, struct proctrack *pt, const struct find_step *sibling)
+{
+	uint32_t rank = STEPD_MEMBER_NO_RANK;
+	struct find_step *s;
+	size_t i;
+	int r;
+
+	for (i = 0; i < f->n; i++) {
+		struct wanted *w = &f->v[i];
+
+		s = w->step || w->pid <= 0 ? NULL
+					   : find_container(f, sibling, proctrack_find(pt, w->pid));
+		if (!s)
+			continue;
+		r = find_rank(s, pt, w->pid, &rank);
+		if (r == -ENOMEM)
+			return find_no_memory(f);
+		if (r < 0)
+			continue; /* it has just ended */
+		w->step = s;
+		w->rank = rank == STEPD_MEMBER_NO_RANK ? STEPD_NO_RANK : rank;
+	}
+	return 0;
+}
+
+/* A bad state.json keeps no other step from being searched. */
+static int find_by_tracker(struct find *f, struct tracker *tracker, struct find_step *step)
+{
+	struct stepd_error error = {.code = 0};
+	struct err err = ERR_INIT;
+	int r = tracker_use(f->ctl, tracker, &step->entry, &err);
+	size_t i;
+
+	if (r == -ENOMEM)
+		return find_no_memory(f);
+	if (r < 0) {
+		(void)target_error_from(&error, &err);
+		error.code = r == -ENOENT ? -EOPNOTSUPP : r; /* the plugin, not a process */
+	}
+	for (i = 0; i < f->n_steps; i++) {
+		if (!is_local(&f->steps[i]) || !is_sibling(&f->steps[i], step))
+			continue;
+		f->steps[i].searched = true;
+		if (r < 0)
+			find_report(f, &f->steps[i], &error);
+	}
+	return r < 0 ? 0 : search_siblings(f, tracker->pt, step);
+}
+
+static int find_by_trackers(struct find *f)
+{
+	_cleanup_tracker_ struct tracker tracker = TRACKER_INIT;
+	size_t i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < f->n_steps; i++) {
+		if (is_local(&f->steps[i]) && !f->steps[i].searched)
+			r = find_by_tracker(f, &tracker, &f->steps[i]);
+	}
+	return r;
+}
+
+/* ---- by the agents ------------------------------------------------------------------------- */
+
+struct agent_search {
+	const struct find_step *step;
+	struct stepd_client *client;
+	struct stepd_error error; /* code 0: it can be searched */
+};
+
+static void connect_agent(struct find *f, struct agent_search *s)
+{
+	_cleanup_free_ char *directory = NULL;
+
+	if (asprintf(&directory, "%s/%s_%s", f->runtime_dir, s->step->entry.node,
+		    s->step->entry.step) < 0) {
+		directory = NULL;
+		(void)target_no_memory(&s->error);
+	} else if (stepd_connect_directory(
+			   directory, ctl_timeout_ms(f->ctl), &s->client, &s->error) == 0) {
+		client_split_calls(s->client);
+	}
+}
+
+static size_t connect_agents(struct find *f, struct agent_search *searches)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < f->n_steps; i++) {
+		if (is_local(&f->steps[i]) || !f->steps[i].entry.alive)
+			continue;
+		searches[n].step = &f->steps[i];
+		connect_agent(f, &searches[n++]);
+	}
+	return n;
+}
+
+/* Called twice, as calls are split: the first call only sends the request. */
+static void search_agent(
+	struct agent_search *s, const pid_t *pids, size_t count, const struct unfound *u)
+{
+	_cleanup_free_ struct stepd_process *found = NULL;
+	size_t n = 0, i, k;
+	int r;
+
+	if (s->error.code)
+		return;
+	r = stepd_find_pids(s->client, pids, count, 0, &found, &n, &s->error);
+	if (r == -EAGAIN)
+		s->error.code = 0;
+	for (i = 0; r == 0 && i < n; i++) {
+		for (k = unfound_first(u, found[i].pid); k < u->n && u->v[k]->pid == found[i].pid;
+			k++) {
+			u->v[k]->step = s->step;
+			u->v[k]->rank = found[i].rank;
+		}
+	}
+}
+
+static void search_agents(struct agent_search *searches, size_t n_searches, const pid_t *pids,
+	size_t n_pids, const struct unfound *u)
+{
+	size_t at, count, i;
+
+	for (at = 0; at < n_pids; at += count) {
+		count = n_pids - at < CLIENT_FIND_PIDS_MAX ? n_pids - at : CLIENT_FIND_PIDS_MAX;
+		for (i = 0; i < n_searches; i++)
+			search_agent(&searches[i], pids + at, count, u);
+		for (i = 0; i < n_searches; i++)
+			search_agent(&searches[i], pids + at, count, u);
+	}
+}
+
+/* A step that has ended meanwhile has no processes. */
+static void close_agents(struct find *f, struct agent_search *searches, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		int code = searches[i].error.code;
+
+		if (code && code != -ENOENT && code != -ECONNREFUSED && code != -ECONNRESET)
+			find_report(f, searches[i].step, &searches[i].error);
+		(void)stepd_disconnect(searches[i].client);
+	}
+}
+
+static int find_by_agents(struct find *f)
+{
+	_cleanup_free_ struct agent_search *searches = calloc(f->n_steps + 1, sizeof(*searches));
+	_cleanup_free_ pid_t *pids = calloc(f->n + 1, sizeof(*pids));
+	struct unfound u = {.v = NULL};
+	size_t n, n_pids = 0, i;
+	int r = searches && pids ? unfound_collect(f, &u) : find_no_memory(f);
+
+	for (i = 0; r == 0 && i < u.n; i++) {
+		if (i == 0 || u.v[i]->pid != u.v[i - 1]->pid)
+			pids[n_pids++] = u.v[i]->pid;
+	}
+	if (n_pids > 0) {
+		n = connect_agents(f, searches);
+		search_agents(searches, n, pids, n_pids, &u);
+		close_agents(f, searches, n);
+	}
+	free(u.v);
+	return r;
+}
+
+/* ---- the output ---------------------------------------------------------------------------- */
 
 static void print_one(const struct find *f, const struct wanted *w)
 {
-	const struct find_step *s = w->step;
+	const struct step_entry *s = w->step ? &w->step->entry : NULL;
 	_cleanup_free_ char *user = NULL;
 
 	if (!s) {
 		printf("%d is in no step%s\n", (int)w->given,
-			f->unsure ? " that could be asked" : "");
+			f->incomplete ? " that could be asked" : "");
 		return;
 	}
 	user = term_printable(&f->ctl->term, s->user, TERM_WHOLE);
-	printf("%d step %s", (int)w->given, s->label);
+	printf("%d step %s", (int)w->given, s->step);
 	if (w->rank != STEPD_NO_RANK)
 		printf(" task %lld", (long long)w->rank);
-	printf(" user %s container %llu (%s)", user ? user : "?",
-		(unsigned long long)s->container_id, s->proctrack);
+	printf(" user %s container %llu (%s)", user ? user : "?", (unsigned long long)s->cont_id,
+		s->proctrack);
 	if (w->pid != w->given)
 		printf(" pid %d", (int)w->pid);
 	putchar('\n');
@@ -165,16 +461,16 @@ static void print_one(const struct find *f, const struct wanted *w)
 
 static json_t *pack_one(const struct wanted *w)
 {
-	const struct find_step *s = w->step;
+	const struct step_entry *s = &w->step->entry;
 
 	return json_pack("{s:i, s:i, s:o, s:o, s:o, s:o, s:I, s:s}", "given", (int)w->given, "pid",
-		(int)w->pid, "step", report_json_text(s->label), "node", report_json_text(s->node),
+		(int)w->pid, "step", report_json_text(s->step), "node", report_json_text(s->node),
 		"rank", w->rank == STEPD_NO_RANK ? json_null() : json_integer(w->rank), "user",
-		report_json_text(s->user), "container_id", (json_int_t)s->container_id, "proctrack",
+		report_json_text(s->user), "container_id", (json_int_t)s->cont_id, "proctrack",
 		s->proctrack);
 }
 
-static int answer(struct find *f)
+static int print_all(struct find *f)
 {
 	json_t *found = json_array(), *missing = json_array();
 	int r = found && missing ? 0 : -1;
@@ -182,23 +478,23 @@ static int answer(struct find *f)
 
 	for (i = 0; r == 0 && i < f->n; i++) {
 		n_missing += !f->v[i].step;
-		if (!f->ctl->json)
+		if (!f->ctl->opt.json)
 			print_one(f, &f->v[i]);
 		else if (f->v[i].step)
 			r = json_array_append_new(found, pack_one(&f->v[i]));
 		else
 			r = json_array_append_new(missing, json_integer(f->v[i].given));
 	}
-	if (n_missing > 0 && f->ctl->status == CTL_OK)
-		f->ctl->status = CTL_NOT_FOUND;
-	if (r == 0 && f->ctl->json)
+	if (n_missing > 0 && f->ctl->out.status == CTL_OK)
+		f->ctl->out.status = CTL_NOT_FOUND;
+	if (r == 0 && f->ctl->opt.json)
 		return ctl_print_json(f->ctl,
 			json_pack("{s:o, s:o, s:o}", "processes", found, "not_found", missing,
 				"unanswered", take_ptr(f->unanswered)),
 			false);
 	json_decref(found);
 	json_decref(missing);
-	return r < 0 ? err_set(&f->ctl->err, -ENOMEM, "tell of so many processes") : 0;
+	return r < 0 ? find_no_memory(f) : 0;
 }
 
 static void find_clear(struct find *f)
@@ -206,45 +502,27 @@ static void find_clear(struct find *f)
 	size_t i;
 
 	for (i = 0; i < f->n_steps; i++) {
-		struct find_step *s = f->steps[i];
-
-		free(s->label);
-		free(s->node);
-		free(s->user);
-		free(s->proctrack);
-		free(s->directory);
-		free(s->tasks);
-		json_decref(s->doc);
-		free(s);
+		tracker_free_entry(&f->steps[i].entry);
+		free(f->steps[i].tasks);
 	}
+	free(f->runtime_dir);
 	free(f->steps);
 	free(f->v);
 	json_decref(f->unanswered);
 }
 
-void find_complain(struct find *f, const struct find_step *step, const struct stepd_error *error)
-{
-	json_t *entry = json_pack("{s:o, s:o}", "step", report_json_text(step->label), "node",
-		report_json_text(step->node));
-
-	ctl_complain(f->ctl, step->label, error, entry);
-	if (json_array_append_new(f->unanswered, entry) < 0)
-		f->ctl->status = CTL_FAILED; /* no memory: the document can't be whole */
-	f->unsure = true;
-}
-
 int ctl_find(struct ctl *ctl)
 {
 	_cleanup_(find_clear) struct find f = {.ctl = ctl, .unanswered = json_array()};
-	int r = add_all(&f);
+	int r = f.unanswered ? add_pids(&f) : find_no_memory(&f);
 
 	if (r == 0)
-		r = translate_all(&f);
+		r = translate_pids(&f);
 	if (r == 0)
-		r = find_read_steps(&f);
+		r = read_steps(&f);
 	if (r == 0)
-		r = find_by_tracker(&f);
+		r = find_by_trackers(&f);
 	if (r == 0)
 		r = find_by_agents(&f);
-	return r < 0 ? r : answer(&f);
+	return r < 0 ? r : print_all(&f);
 }

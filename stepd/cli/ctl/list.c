@@ -1,29 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stepctl list: the steps of this node, as their directories tell of them. No agent is asked.
+ * stepctl list: the steps of this node, as recorded in their directories. No agent is contacted.
  */
 #include <jansson.h>
 #include <string.h>
 
 #include "stepd/cli/ctl/ctl.h"
-#include "stepd/cli/ctl/table.h"
 #include "stepd/record/report.h"
 
-/* A step, copied: in the table's order. */
-struct row {
-	char *node, *step, *user, *state, *proctrack;
-	json_t *doc; /* of --json */
-	pid_t agent_pid;
-	enum stepd_presence presence;
-};
-
-struct listing {
-	struct ctl *ctl;
-	struct row *v;
-	size_t n, room;
-};
-
-static const char *const presence_words[] = {
+static const char *const presence_names[] = {
 	[STEPD_LIVES] = "lives",
 	[STEPD_ORPHAN] = "died",
 	[STEPD_ENDED] = "ended",
@@ -34,80 +19,66 @@ static json_t *pack(const struct stepd_step *step)
 	return json_pack("{s:o, s:o, s:o, s:I, s:s, s:s, s:o, s:I, s:o, s:o}", "step",
 		report_json_text(step->step), "node", report_json_text(step->node), "user",
 		report_json_text(step->user), "uid", (json_int_t)step->uid, "state", step->state,
-		"agent", presence_words[step->presence], "proctrack",
+		"agent", presence_names[step->presence], "proctrack",
 		report_json_text(step->proctrack), "container_id", (json_int_t)step->container_id,
 		"agent_pid", step->agent_pid > 0 ? json_integer(step->agent_pid) : json_null(),
 		"directory", report_json_text(step->directory));
 }
 
-static void row_clear(struct row *row)
-{
-	free(row->node);
-	free(row->step);
-	free(row->user);
-	free(row->state);
-	free(row->proctrack);
-	json_decref(row->doc);
-}
-
 static int on_step(const struct stepd_step *step, void *userdata)
 {
-	struct listing *l = userdata;
-	size_t room = l->room ? l->room * 2 : 64;
-	struct row *row;
-
-	if (l->n == l->room) {
-		row = reallocarray(l->v, room, sizeof(*row));
-		if (!row)
-			return -ENOMEM;
-		l->v = row;
-		l->room = room;
-	}
-	row = &l->v[l->n++];
-	*row = (struct row){.node = strdup(step->node),
-		.step = strdup(step->step),
-		.user = strdup(step->user),
-		.state = strdup(step->state),
-		.proctrack = strdup(step->proctrack),
-		.doc = l->ctl->json ? pack(step) : NULL,
-		.agent_pid = step->agent_pid,
-		.presence = step->presence};
-	if (!row->node || !row->step || !row->user || !row->state || !row->proctrack ||
-		(l->ctl->json && !row->doc))
-		return -ENOMEM;
-	return 0;
+	return json_array_append_new(userdata, pack(step)) < 0 ? -ENOMEM : 0;
 }
 
 /* Numbers in the names by their value: 7.0, 7.1, 10.0. */
 static int compare(const void *a, const void *b)
 {
-	const struct row *x = a, *y = b;
-	int r = strcmp(x->node, y->node);
+	const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
+	int r = strcmp(ctl_json_text(x, "node"), ctl_json_text(y, "node"));
 
-	return r ? r : strverscmp(x->step, y->step);
+	return r ? r : strverscmp(ctl_json_text(x, "step"), ctl_json_text(y, "step"));
 }
 
-static void add_row(struct table *table, const struct row *row)
+static int sort_steps(json_t *steps)
 {
-	const char *proctrack = strncmp(row->proctrack, "proctrack/", 10) == 0 ? row->proctrack + 10
-									       : row->proctrack;
-	char agent[16] = "-";
+	size_t n = json_array_size(steps), i;
+	_cleanup_free_ json_t **v = calloc(n + 1, sizeof(*v));
+	int r = v ? 0 : -ENOMEM;
 
-	/* Where the step could not be killed its agent has ended of itself, with a result. */
-	if (row->presence == STEPD_ORPHAN)
-		(void)snprintf(agent, sizeof(agent), "%s",
-			strcmp(row->state, "unkillable") == 0 ? "gone" : "died");
-	else if (row->presence == STEPD_LIVES)
-		(void)snprintf(agent, sizeof(agent), "%d", (int)row->agent_pid);
+	for (i = 0; r == 0 && i < n; i++)
+		v[i] = json_incref(json_array_get(steps, i));
+	if (r == 0 && n > 0)
+		qsort(v, n, sizeof(*v), compare);
+	for (i = 0; r == 0 && i < n; i++)
+		r = json_array_set_new(steps, i, v[i]);
+	return r;
+}
+
+static void add_row(struct table *table, const json_t *step)
+{
+	const char *state = ctl_json_text(step, "state"), *agent = ctl_json_text(step, "agent");
+	const char *proctrack = ctl_json_text(step, "proctrack");
+	bool died = strcmp(agent, presence_names[STEPD_ORPHAN]) == 0;
+	char text[24] = "-";
+
+	if (strncmp(proctrack, "proctrack/", 10) == 0)
+		proctrack += 10;
+	/* The agent of a step that could not be killed has exited by itself, with a result. */
+	if (died)
+		(void)snprintf(text, sizeof(text), "%s",
+			strcmp(state, "unkillable") == 0 ? "gone" : agent);
+	else if (strcmp(agent, presence_names[STEPD_LIVES]) == 0)
+		(void)snprintf(text, sizeof(text), "%lld",
+			(long long)json_integer_value(json_object_get(step, "agent_pid")));
 	table_add(table,
-		(const char *const[]){
-			row->step, row->node, row->user, row->state, proctrack, agent});
-	table_paint(table, 3, term_paint_of(row->state));
-	if (row->presence == STEPD_ORPHAN)
+		(const char *const[]){ctl_json_text(step, "step"), ctl_json_text(step, "node"),
+			ctl_json_text(step, "user"), state, proctrack, text});
+	table_paint(table, 3, term_paint_of(state));
+	if (died)
 		table_paint(table, 5, TERM_BAD);
 }
 
-static int print(struct listing *l)
+static int print_steps(const struct ctl *ctl, const json_t *steps)
 {
 	static const struct column columns[] = {
 		{"STEP", false, 0, 0},
@@ -117,47 +88,33 @@ static int print(struct listing *l)
 		{"TRACKER", false, 6, 4},
 		{"AGENT", true, 0, 1},
 	};
-	_cleanup_table_ struct table table = TABLE_INIT(columns, &l->ctl->term);
+	_cleanup_table_ struct table table = TABLE_INIT(columns, &ctl->term);
+	const json_t *step;
 	size_t i;
 
-	for (i = 0; i < l->n && !l->ctl->names; i++)
-		add_row(&table, &l->v[i]);
-	for (i = 0; i < l->n && l->ctl->names; i++) {
-		_cleanup_free_ char *node = term_printable(&l->ctl->term, l->v[i].node, TERM_WHOLE);
+	json_array_foreach (steps, i, step) {
+		_cleanup_free_ char *node = NULL;
 
-		printf("%s/%s\n", node ? node : "", l->v[i].step);
+		if (!ctl->opt.names) {
+			add_row(&table, step);
+			continue;
+		}
+		node = term_printable(&ctl->term, ctl_json_text(step, "node"), TERM_WHOLE);
+		printf("%s/%s\n", node ? node : "", ctl_json_text(step, "step"));
 	}
-	return l->ctl->names ? 0 : table_print(&table, stdout, 0);
-}
-
-static int pack_rows(struct listing *l)
-{
-	size_t i;
-	int r = 0;
-
-	for (i = 0; r == 0 && i < l->n; i++)
-		r = json_array_append_new(l->ctl->steps, take_ptr(l->v[i].doc));
-	return r == 0 ? 0 : -ENOMEM;
+	return ctl->opt.names ? 0 : table_print(&table, stdout, 0);
 }
 
 int ctl_list(struct ctl *ctl)
 {
-	struct listing l = {.ctl = ctl};
 	struct stepd_error error = {0};
-	size_t i;
-	int r;
+	int r = stepd_each_step(ctl->opt.runtime_dir, on_step, ctl->out.steps, &error);
 
-	r = stepd_each_step(ctl->runtime_dir, on_step, &l, &error);
-	if (r == -ENOMEM)
-		(void)err_set(&ctl->err, r, "list the steps");
-	else if (r < 0)
-		(void)err_say(&ctl->err, r, "%s", error.text);
-	if (l.n > 0)
-		qsort(l.v, l.n, sizeof(*l.v), compare);
-	if (r == 0 && (ctl->json ? pack_rows(&l) : print(&l)) < 0)
-		r = err_set(&ctl->err, -ENOMEM, "list the steps");
-	for (i = 0; i < l.n; i++)
-		row_clear(&l.v[i]);
-	free(l.v);
-	return r;
+	if (r < 0 && r != -ENOMEM)
+		return err_say(&ctl->err, r, "%s", error.text);
+	if (r == 0)
+		r = sort_steps(ctl->out.steps);
+	if (r == 0 && !ctl->opt.json)
+		r = print_steps(ctl, ctl->out.steps);
+	return r < 0 ? err_set(&ctl->err, -ENOMEM, "list the steps") : 0;
 }

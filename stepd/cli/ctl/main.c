@@ -6,48 +6,46 @@
 
 #include "config.h"
 #include "stepd/cli/ctl/ctl.h"
-#include "stepd/cli/ctl/options.h"
 
 #define DIRS  (CTL_BIT(RUNTIME_DIR) | CTL_BIT(JSON))
-#define ASKS  (DIRS | CTL_BIT(TIMEOUT))
-#define TRACK (ASKS | CTL_BIT(PLUGIN_DIR))
+#define CALLS (DIRS | CTL_BIT(TIMEOUT))
+#define TRACK (CALLS | CTL_BIT(PLUGIN_DIR))
 
 const struct verb ctl_verbs[] = {
 	{"list", ctl_list, "", 0, 0, DIRS | CTL_BIT(NAMES), "list the steps of this node", false,
 		0},
-	{"show", ctl_show, "STEP...", 1, -1, ASKS, "tell what steps are, and of their tasks", false,
-		0},
+	{"show", ctl_show, "STEP...", 1, -1, CALLS, "show steps and their tasks", false, 0},
 	{"ps", ctl_ps, "STEP[/RANKS]...", 1, -1, TRACK, "show the processes of steps as a tree",
 		false, 0},
 	{"pids", ctl_pids, "STEP[/RANKS]...", 1, -1, TRACK | CTL_BIT(TASKS),
 		"list the processes of steps, one pid a line", false, 0},
 	{"find", ctl_find, "PID...|-", 1, -1, TRACK | CTL_BIT(NAMESPACE),
-		"tell which step and task processes belong to", false, 0},
+		"find the step and task of processes", false, 0},
 	{"signal", ctl_signal, "STEP[/RANKS]...", 1, -1,
-		ASKS | CTL_BIT(SIGNAL) | CTL_BIT(LEADER) | CTL_BIT(PID),
+		CALLS | CTL_BIT(SIGNAL) | CTL_BIT(LEADER) | CTL_BIT(PID),
 		"send a signal to steps, tasks or a process", false, 0},
 	{"suspend", ctl_suspend, "STEP...", 1, -1, TRACK,
-		"stop all processes of steps; wait until they stand", false, 0},
-	{"resume", ctl_resume, "STEP...", 1, -1, TRACK, "let suspended steps go on", false, 0},
+		"stop all processes of steps, and wait for that", false, 0},
+	{"resume", ctl_resume, "STEP...", 1, -1, TRACK, "continue suspended steps", false, 0},
 	{"terminate", ctl_terminate, "STEP...", 1, -1,
-		ASKS | CTL_BIT(NOW) | CTL_BIT(GRACE) | CTL_BIT(KILL_SEQUENCE), "end steps", false,
+		CALLS | CTL_BIT(NOW) | CTL_BIT(GRACE) | CTL_BIT(KILL_SEQUENCE), "end steps", false,
 		0},
-	{"wait", ctl_wait, "STEP...", 1, -1, ASKS, "wait for the end, with the step's exit status",
+	{"wait", ctl_wait, "STEP...", 1, -1, CALLS, "wait for the end, with the step's exit status",
 		false, CTL_WAIT_FAILED},
-	{"events", ctl_events, "STEP", 1, 1, ASKS | CTL_BIT(FROM) | CTL_BIT(FOLLOW),
-		"tell what has happened in a step, and follow it", false, 0},
+	{"events", ctl_events, "STEP", 1, 1, CALLS | CTL_BIT(FROM) | CTL_BIT(FOLLOW),
+		"print the events of a step, and follow them", false, 0},
 	{"usage", ctl_usage, "STEP...", 1, -1, TRACK | CTL_BIT(INTERVAL) | CTL_BIT(ROUNDS),
-		"tell what steps and their tasks use now", false, 0},
+		"print what steps and their tasks use now", false, 0},
 	{"top", ctl_top, "[STEP...]", 0, -1,
 		DIRS | CTL_BIT(INTERVAL) | CTL_BIT(ROUNDS) | CTL_BIT(BATCH) | CTL_BIT(SORT),
 		"watch steps and tasks on a live screen", false, 0},
-	{"set-limits", ctl_set_limits, "STEP", 1, 1, 0, "change what a step, or a task, may use",
+	{"set-limits", ctl_set_limits, "STEP", 1, 1, 0, "change the limits of a step, or of a task",
 		true, 0},
-	{"notify", ctl_notify, "STEP MESSAGE", 2, 2, ASKS,
+	{"notify", ctl_notify, "STEP MESSAGE", 2, 2, CALLS,
 		"write a line to a step's standard error", false, 0},
-	{"add", ctl_add, "STEP PID...", 2, -1, ASKS, "make running processes members of a step",
+	{"add", ctl_add, "STEP PID...", 2, -1, CALLS, "make running processes members of a step",
 		false, 0},
-	{"reexec", ctl_reexec, "STEP...", 1, -1, ASKS,
+	{"reexec", ctl_reexec, "STEP...", 1, -1, CALLS,
 		"let agents execute their new program, in place", false, 0},
 	{"clean", ctl_clean, "", 0, 0, DIRS | CTL_BIT(DRY_RUN) | CTL_BIT(PLUGIN_DIR),
 		"remove what dead agents have left", false, 0},
@@ -61,31 +59,30 @@ static void print_help(FILE *out)
 	fprintf(out, "Usage: stepctl VERB [OPTION...] [ARGUMENT...]\n\n");
 	for (i = 0; i < ctl_verbs_count; i++)
 		fprintf(out, "  %-10s %-16s %s\n", ctl_verbs[i].name, ctl_verbs[i].arguments,
-			ctl_verbs[i].words);
+			ctl_verbs[i].doc);
 	fprintf(out,
 		"\nSTEP is 7.0, node/7.0, or a beginning of it that no other step has.\n"
 		"'stepctl VERB --help', or 'help VERB', shows the options. Exit status:\n\n");
 	for (i = 0; i < CTL_EXIT_MAX; i++)
 		fprintf(out, "  %zu  %s\n", i, ctl_exits[i].doc);
-	fprintf(out, "\n'wait' exits with the step's own status, or %d if it can't be told.\n",
+	fprintf(out, "\n'wait' exits with the step's own status, or %d if it is not known.\n",
 		CTL_WAIT_FAILED);
 }
 
-/* What the C library could not write: nobody shall take half an answer for a whole one. */
+/* Output that could not be written is a failure: half of it must not pass for the whole. */
 static int finish(const char *name, int status)
 {
 	bool failed = ferror(stdout) != 0;
 
 	if (fclose(stdout) == 0 && !failed)
 		return status;
-	if (errno != EPIPE) /* who closed the pipe has seen enough */
+	if (errno != EPIPE) /* the reader has closed the pipe: it has seen enough */
 		fprintf(stderr, "stepctl %s: can't write to standard output: %m\n", name);
 	return CTL_OUTPUT;
 }
 
-/* A descriptor below 3 that was closed would become a connection: put one there that gives an error
- * to who uses it. */
-static int keep_standard_fds(void)
+/* A closed descriptor below 3 would become a connection: put one there whose use is an error. */
+static int reserve_standard_fds(void)
 {
 	int fd;
 
@@ -111,18 +108,19 @@ static int run(struct ctl *ctl)
 {
 	int r;
 
-	ctl->steps = json_array();
-	if (!ctl->steps)
+	ctl->out.steps = json_array();
+	if (!ctl->out.steps)
 		return err_set(&ctl->err, -ENOMEM, "begin");
 	r = ctl->verb->run(ctl);
-	if (r == 0 && ctl->json && !ctl->printed)
-		r = ctl_print_json(ctl, json_pack("{s:o}", "steps", take_ptr(ctl->steps)), false);
-	json_decref(ctl->steps);
+	if (r == 0 && ctl->opt.json && !ctl->out.printed)
+		r = ctl_print_json(
+			ctl, json_pack("{s:o}", "steps", take_ptr(ctl->out.steps)), false);
+	json_decref(ctl->out.steps);
 	return r;
 }
 
 /* One sentence, which the list of all verbs would push off the screen. */
-static int say_no_verb(const char *name)
+static int no_such_verb(const char *name)
 {
 	if (*name == '-')
 		fprintf(stderr,
@@ -137,24 +135,23 @@ static int say_no_verb(const char *name)
 
 static int run_verb(const struct verb *verb, int argc, char **argv)
 {
-	struct ctl ctl = {
-		.verb = verb, .argc = argc, .argv = argv, .grace_ms = -1, .from = 1, .sort = "cpu"};
+	struct ctl ctl = {.verb = verb, .argc = argc, .argv = argv, .opt = CTL_OPTIONS_INIT};
 	int r = 0;
 
-	ctl.term = term_look(STDOUT_FILENO);
+	ctl.term = term_detect(STDOUT_FILENO);
 	if (!verb->own_options)
-		r = ctl_take_options(&ctl, argc, argv);
-	if (r == 0 && ctl.help) {
+		r = ctl_parse_options(&ctl);
+	if (r == 0 && ctl.opt.help) {
 		ctl_print_verb_help(verb, stdout);
 		return finish(verb->name, CTL_OK);
 	}
 	if (r == 0)
 		r = run(&ctl);
 	if (r < 0) {
-		ctl_complain_err(&ctl, NULL, &ctl.err, NULL);
-		ctl.status = verb->failure ? verb->failure : (int)ctl_exit_of(ctl.err.code);
+		ctl_report_err(&ctl, NULL, &ctl.err, NULL);
+		ctl.out.status = verb->failure ? verb->failure : (int)ctl_exit_of(ctl.err.code);
 	}
-	return finish(verb->name, ctl.status);
+	return finish(verb->name, ctl.out.status);
 }
 
 /* "stepctl help [VERB]", as other programs have it. */
@@ -170,7 +167,7 @@ static int help(const char *name)
 		print_help(stdout);
 		return finish("help", CTL_OK);
 	}
-	return say_no_verb(name);
+	return no_such_verb(name);
 }
 
 int main(int argc, char **argv)
@@ -179,7 +176,7 @@ int main(int argc, char **argv)
 	const struct verb *verb = find_verb(name);
 
 	(void)setlocale(LC_CTYPE, ""); /* without one that is known, "C" stays */
-	if (keep_standard_fds() < 0) {
+	if (reserve_standard_fds() < 0) {
 		fprintf(stderr, "stepctl: open '/dev/null': %m\n");
 		return CTL_FAILED;
 	}
@@ -196,7 +193,7 @@ int main(int argc, char **argv)
 	if (strcmp(name, "help") == 0)
 		return help(argc > 2 ? argv[2] : "");
 	if (*name)
-		return say_no_verb(name);
+		return no_such_verb(name);
 	print_help(stderr);
 	return CTL_USAGE;
 }

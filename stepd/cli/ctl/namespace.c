@@ -13,8 +13,8 @@
 #define PID_MAX_LIMIT 4194304 /* of the kernel */
 #define LEVELS_MAX    32      /* likewise: MAX_PID_NS_LEVEL */
 
-/* How many levels each namespace that was met lies below the wanted one; -1: not below it. */
-struct met {
+/* A namespace, and how many levels it is below the wanted one; -1: not below it. */
+struct known {
 	ino_t inode;
 	int below;
 };
@@ -22,7 +22,7 @@ struct met {
 struct scan {
 	ino_t wanted;
 	int proc_fd;
-	struct met *met;
+	struct known *known;
 	size_t n;
 };
 
@@ -41,7 +41,7 @@ int namespace_parse(const char *text, ino_t *ret_inode, struct err *err)
 	}
 	(void)snprintf(path, sizeof(path), "/proc/%llu/ns/pid", (unsigned long long)number);
 	if (stat(path, &st) < 0)
-		return err_set(err, -errno, "--namespace: look at '%s'", path);
+		return err_set(err, -errno, "--namespace: stat '%s'", path);
 	*ret_inode = st.st_ino;
 	return 0;
 }
@@ -65,10 +65,10 @@ static int count_levels(const struct scan *scan, int fd)
 	return -1;
 }
 
-/* -ENOMEM, or 0: it may be gone, or not to be looked at, which is -1 levels. */
+/* -ENOMEM, or 0; -1 levels also for a process that is gone or may not be read. */
 static int find_below(struct scan *scan, uint32_t pid, int *ret_below)
 {
-	struct met *grown;
+	struct known *grown;
 	char path[64];
 	struct stat st;
 	size_t i;
@@ -78,20 +78,20 @@ static int find_below(struct scan *scan, uint32_t pid, int *ret_below)
 	(void)snprintf(path, sizeof(path), "%u/ns/pid", pid);
 	if (fstatat(scan->proc_fd, path, &st, 0) < 0)
 		return 0;
-	for (i = 0; i < scan->n && scan->met[i].inode != st.st_ino; i++)
+	for (i = 0; i < scan->n && scan->known[i].inode != st.st_ino; i++)
 		;
 	if (i == scan->n) {
 		fd = openat(scan->proc_fd, path, O_RDONLY | O_CLOEXEC);
-		grown = reallocarray(scan->met, scan->n + 1, sizeof(*grown));
+		grown = reallocarray(scan->known, scan->n + 1, sizeof(*grown));
 		if (!grown) {
 			(void)close_fd(fd);
 			return -ENOMEM;
 		}
-		scan->met = grown;
-		scan->met[scan->n++] =
-			(struct met){.inode = st.st_ino, .below = count_levels(scan, fd)};
+		scan->known = grown;
+		scan->known[scan->n++] =
+			(struct known){.inode = st.st_ino, .below = count_levels(scan, fd)};
 	}
-	*ret_below = scan->met[i].below;
+	*ret_below = scan->known[i].below;
 	return 0;
 }
 
@@ -99,7 +99,7 @@ static int find_below(struct scan *scan, uint32_t pid, int *ret_below)
 static pid_t read_number(const struct scan *scan, uint32_t pid, int below)
 {
 	_cleanup_free_ char *text = NULL;
-	char path[64], *line, *word;
+	char path[64], *line, *number;
 	unsigned numbers[LEVELS_MAX + 1];
 	int n = 0;
 
@@ -111,8 +111,8 @@ static pid_t read_number(const struct scan *scan, uint32_t pid, int below)
 		return 0;
 	line += strlen("\nNSpid:");
 	line[strcspn(line, "\n")] = '\0';
-	while ((word = strsep(&line, "\t ")) && n <= LEVELS_MAX) {
-		if (*word && parse_u32(word, 1, PID_MAX_LIMIT, &numbers[n]) == 0)
+	while ((number = strsep(&line, "\t ")) && n <= LEVELS_MAX) {
+		if (*number && parse_u32(number, 1, PID_MAX_LIMIT, &numbers[n]) == 0)
 			n++;
 	}
 	return n > below ? (pid_t)numbers[n - 1 - below] : 0;
@@ -145,6 +145,6 @@ int namespace_each(ino_t inode, namespace_fn fn, void *userdata, struct err *err
 	scan.proc_fd = dirfd(proc);
 	while (r == 0 && (d = readdir(proc)))
 		r = visit(&scan, d->d_name, fn, userdata);
-	free(scan.met);
-	return r == -ENOMEM ? err_set(err, r, "look for a pid namespace") : r;
+	free(scan.known);
+	return r == -ENOMEM ? err_set(err, r, "search a pid namespace") : r;
 }

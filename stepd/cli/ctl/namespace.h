@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Numbers of another pid namespace: which processes of this one have them. A process has a number
- * in its own namespace and in each above it (pid_namespaces(7)). Seen are those whose namespace the
- * caller may look at, proc_pid_ns(5): as root, all.
+ * Pids of another pid namespace, as pids of this one. A process has a pid in its own namespace and
+ * in each above it (pid_namespaces(7)). Found are those whose namespace the caller may read,
+ * proc_pid_ns(5): as root, all.
  */
 #ifndef STEPD_CLI_CTL_NAMESPACE_H
 #define STEPD_CLI_CTL_NAMESPACE_H
@@ -11,7 +11,7 @@
 
 #include "stepd/base/err.h"
 
-/* What "--namespace" means: the inode of a pid namespace, or a pid, whose namespace it is. Inodes
+/* The value of "--namespace": the inode of a pid namespace, or a pid, whose namespace it is. Inodes
  * of namespaces are larger than any pid. */
 int namespace_parse(const char *text, ino_t *ret_inode, struct err *err) _must_check_;
 

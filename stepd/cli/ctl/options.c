@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "stepd/base/parse.h"
+#include "stepd/cli/ctl/ctl.h"
 
 #define INTERVAL_LEAST_MS 100 /* the interface's */
 
@@ -20,40 +21,40 @@ struct option_row {
 	char letter;     /* 0: none */
 	const char *arg; /* what help calls its argument; NULL: it takes none */
 	take_fn take;
-	size_t offset; /* of the member of struct ctl */
+	size_t offset; /* of the member of struct ctl_options */
 	const char *doc;
 };
 
 static int take_flag(struct ctl *ctl, const struct option_row *row, const char *arg)
 {
 	(void)arg;
-	*(bool *)((char *)ctl + row->offset) = true;
+	*(bool *)((char *)&ctl->opt + row->offset) = true;
 	return 0;
 }
 
 static int take_text(struct ctl *ctl, const struct option_row *row, const char *arg)
 {
-	*(const char **)((char *)ctl + row->offset) = arg;
+	*(const char **)((char *)&ctl->opt + row->offset) = arg;
 	return 0;
 }
 
 static int take_number(struct ctl *ctl, const struct option_row *row, const char *arg)
 {
-	if (parse_u64(arg, 0, INT64_MAX, (uint64_t *)((char *)ctl + row->offset)) < 0)
+	if (parse_u64(arg, 0, INT64_MAX, (uint64_t *)((char *)&ctl->opt + row->offset)) < 0)
 		return err_say(&ctl->err, -EINVAL, "'%.200s' is no number", arg);
 	return 0;
 }
 
 static int take_count(struct ctl *ctl, const struct option_row *row, const char *arg)
 {
-	if (parse_u64(arg, 1, INT64_MAX, (uint64_t *)((char *)ctl + row->offset)) < 0)
+	if (parse_u64(arg, 1, INT64_MAX, (uint64_t *)((char *)&ctl->opt + row->offset)) < 0)
 		return err_say(&ctl->err, -EINVAL, "'%.200s' is no number from 1", arg);
 	return 0;
 }
 
 static int take_pid(struct ctl *ctl, const struct option_row *row, const char *arg)
 {
-	if (parse_u64(arg, 1, INT_MAX, (uint64_t *)((char *)ctl + row->offset)) < 0)
+	if (parse_u64(arg, 1, INT_MAX, (uint64_t *)((char *)&ctl->opt + row->offset)) < 0)
 		return err_say(&ctl->err, -EINVAL, "'%.200s' is no pid", arg);
 	return 0;
 }
@@ -68,8 +69,8 @@ static int parse_duration(struct ctl *ctl, const char *arg, uint64_t *ret_ms)
 static int take_timeout(struct ctl *ctl, const struct option_row *row, const char *arg)
 {
 	(void)row;
-	ctl->timeout_given = true;
-	return parse_duration(ctl, arg, &ctl->timeout_ms);
+	ctl->opt.timeout_given = true;
+	return parse_duration(ctl, arg, &ctl->opt.timeout_ms);
 }
 
 static int take_grace(struct ctl *ctl, const struct option_row *row, const char *arg)
@@ -78,21 +79,21 @@ static int take_grace(struct ctl *ctl, const struct option_row *row, const char 
 	int r = parse_duration(ctl, arg, &ms);
 
 	(void)row;
-	ctl->grace_ms = (int64_t)ms;
+	ctl->opt.grace_ms = (int64_t)ms;
 	return r;
 }
 
 static int take_interval(struct ctl *ctl, const struct option_row *row, const char *arg)
 {
-	int r = parse_duration(ctl, arg, &ctl->interval_ms);
+	int r = parse_duration(ctl, arg, &ctl->opt.interval_ms);
 
 	(void)row;
-	if (r == 0 && ctl->interval_ms < INTERVAL_LEAST_MS)
+	if (r == 0 && ctl->opt.interval_ms < INTERVAL_LEAST_MS)
 		return err_say(&ctl->err, -EINVAL, "'%.200s' is less than 100ms", arg);
 	return r;
 }
 
-#define AT(member) offsetof(struct ctl, member)
+#define AT(member) offsetof(struct ctl_options, member)
 
 static const struct option_row rows[CTL_OPT_MAX] = {
 	[CTL_OPT_SIGNAL] = {"signal", 's', "SIG", take_text, AT(signal),
@@ -105,7 +106,7 @@ static const struct option_row rows[CTL_OPT_MAX] = {
 		"the rank of each one's task behind it"},
 	[CTL_OPT_NAMES] = {"names", 0, NULL, take_flag, AT(names),
 		"only NODE/STEP, one a line, for scripts"},
-	[CTL_OPT_NAMESPACE] = {"namespace", 0, "PID|INODE", take_text, AT(namespace_text),
+	[CTL_OPT_NAMESPACE] = {"namespace", 0, "PID|INODE", take_text, AT(namespace),
 		"the numbers are those of this pid namespace, or of this process's"},
 	[CTL_OPT_NOW] = {"now", 0, NULL, take_flag, AT(now), "by SIGKILL, at once"},
 	[CTL_OPT_GRACE] = {"grace", 0, "DURATION", take_grace, AT(grace_ms),
@@ -118,16 +119,16 @@ static const struct option_row rows[CTL_OPT_MAX] = {
 		"go on until the step ends"},
 	[CTL_OPT_INTERVAL] = {"interval", 'i', "DURATION", take_interval, AT(interval_ms),
 		"again and again, 100ms at least"},
-	[CTL_OPT_ROUNDS] = {"count", 'n', "N", take_count, AT(rounds), "stop after N looks"},
+	[CTL_OPT_ROUNDS] = {"count", 'n', "N", take_count, AT(rounds), "stop after N samples"},
 	[CTL_OPT_BATCH] = {"batch", 'b', NULL, take_flag, AT(batch),
 		"print tables, for files and pipes"},
 	[CTL_OPT_SORT] = {"sort", 0, "KEY", take_text, AT(sort),
 		"by step, user, cpu, mem, procs or time (cpu)"},
 	[CTL_OPT_DRY_RUN] = {"dry-run", 0, NULL, take_flag, AT(dry_run),
-		"only tell what would be removed"},
+		"only list what would be removed"},
 	[CTL_OPT_JSON] = {"json", 0, NULL, take_flag, AT(json), "print JSON"},
 	[CTL_OPT_TIMEOUT] = {"timeout", 0, "DURATION", take_timeout, AT(timeout_ms),
-		"how long to wait for an answer"},
+		"how long to wait for a reply"},
 	[CTL_OPT_RUNTIME_DIR] = {"runtime-dir", 0, "DIR", take_text, AT(runtime_dir),
 		"where the node's steps are registered"},
 	[CTL_OPT_PLUGIN_DIR] = {"plugin-dir", 0, "DIR", take_text, AT(plugin_dir),
@@ -146,8 +147,8 @@ void ctl_print_verb_help(const struct verb *verb, FILE *out)
 	size_t i;
 
 	fprintf(out, "Usage: stepctl %s [OPTION...]%s%s\n%c%s.\n\n", verb->name,
-		*verb->arguments ? " " : "", verb->arguments, verb->words[0] - 'a' + 'A',
-		verb->words + 1);
+		*verb->arguments ? " " : "", verb->arguments, verb->doc[0] - 'a' + 'A',
+		verb->doc + 1);
 	for (i = 0; i < CTL_OPT_MAX; i++) {
 		if (!has(verb, i))
 			continue;
@@ -163,7 +164,7 @@ static void make_getopt(const struct verb *verb, struct option *longs, char *sho
 {
 	size_t i;
 
-	*shorts++ = ':'; /* the sentences are ours */
+	*shorts++ = ':'; /* the messages are ours */
 	for (i = 0; i < CTL_OPT_MAX; i++) {
 		if (!has(verb, i))
 			continue;
@@ -190,7 +191,7 @@ static size_t find_row(int opt)
 	return i;
 }
 
-static int say_wrong_option(struct ctl *ctl, int opt, const char *word)
+static int wrong_option(struct ctl *ctl, int opt, const char *word)
 {
 	if (opt == ':')
 		return err_say(&ctl->err, -EINVAL,
@@ -214,23 +215,24 @@ static int check_count(struct ctl *ctl)
 	return 0;
 }
 
-int ctl_take_options(struct ctl *ctl, int argc, char **argv)
+int ctl_parse_options(struct ctl *ctl)
 {
 	struct option longs[CTL_OPT_MAX + 1];
 	char shorts[2 * CTL_OPT_MAX + 2];
+	int argc = ctl->argc, opt;
+	char **argv = ctl->argv;
 	size_t id;
-	int opt;
 
 	make_getopt(ctl->verb, longs, shorts);
 	opterr = 0;
 	while ((opt = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
 		if (opt == '?' || opt == ':')
-			return say_wrong_option(ctl, opt, argv[optind - 1]);
+			return wrong_option(ctl, opt, argv[optind - 1]);
 		id = find_row(opt);
 		if (rows[id].take(ctl, &rows[id], optarg) < 0)
 			return err_prefix(&ctl->err, "--%s", rows[id].name);
 	}
 	ctl->args = argv + optind;
 	ctl->count = argc - optind;
-	return ctl->help ? 0 : check_count(ctl);
+	return ctl->opt.help ? 0 : check_count(ctl);
 }

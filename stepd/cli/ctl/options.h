@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The options of all verbs, a row each, and how a command line is taken apart.
+ * The options of all verbs, a row each, and how a command line is parsed.
  */
 #ifndef STEPD_CLI_CTL_OPTIONS_H
 #define STEPD_CLI_CTL_OPTIONS_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
-#include "stepd/cli/ctl/ctl.h"
+#include "stepd/base/cleanup.h"
+
+struct ctl;
+struct verb;
 
 enum ctl_option_id {
 	CTL_OPT_SIGNAL,
@@ -36,9 +41,32 @@ enum ctl_option_id {
 
 #define CTL_BIT(id) (UINT64_C(1) << CTL_OPT_##id)
 
-/* Takes argv[0..argc), argv[0] being the verb, which ctl has: its options may stand anywhere, up to
- * "--". -EINVAL with the sentence in ctl->err. */
-int ctl_take_options(struct ctl *ctl, int argc, char **argv) _must_check_;
+/* NULL and 0: not given. */
+struct ctl_options {
+	const char *runtime_dir;
+	const char *plugin_dir;
+	const char *signal;
+	const char *kill_sequence;
+	const char *namespace;
+	const char *sort;
+	uint64_t timeout_ms;
+	bool timeout_given;
+	int64_t grace_ms; /* -1: not given */
+	uint64_t interval_ms;
+	uint64_t rounds;
+	uint64_t from;
+	uint64_t pid;
+	bool json, help, leader, now, tasks, follow, batch, dry_run, names;
+};
+
+#define CTL_OPTIONS_INIT                                                                           \
+	{                                                                                          \
+		.grace_ms = -1, .from = 1, .sort = "cpu"                                           \
+	}
+
+/* Parses ctl->argv, which begins with the verb: options may stand anywhere, up to "--". -EINVAL
+ * with the sentence in ctl->err. */
+int ctl_parse_options(struct ctl *ctl) _must_check_;
 
 void ctl_print_verb_help(const struct verb *verb, FILE *out);
 

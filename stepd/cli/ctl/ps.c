@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stepctl ps: the processes of steps, as a tree below each task. Which they are is told by the
- * agent, or by the tracker where it has died; what they are is read from /proc, as far as the
- * caller may. Their names are whatever they gave themselves.
+ * stepctl ps and pids: the processes of steps, as a tree below each task, or a pid a line for
+ * scripts. The agent lists them, or the tracker where it has died; ps reads their attributes from
+ * /proc, as far as the caller may. Their names are whatever they gave themselves.
  */
 #include <jansson.h>
 #include <pwd.h>
@@ -11,14 +11,195 @@
 
 #include "stepd/base/fs.h"
 #include "stepd/base/procstat.h"
-#include "stepd/cli/ctl/ps_tree.h"
-#include "stepd/cli/ctl/table.h"
 #include "stepd/cli/ctl/tracker.h"
+#include "stepd/client/client.h"
 #include "stepd/record/report.h"
 
 #define COMMAND_SIZE_MAX 4096
 
-/* ---- what /proc tells ---------------------------------------------------------------------- */
+/* ---- the tree ------------------------------------------------------------------------------ */
+
+/* Processes by task, then each behind its parent, siblings by pid. They were read one after the
+ * other, so that they need not be consistent: each is printed once, whatever its parent. */
+
+struct ps_process {
+	pid_t pid, ppid;
+	int64_t rank; /* STEPD_NO_RANK: of no task */
+	uid_t uid;
+	char state;
+	uint64_t start_ticks, cpu_usec, rss_bytes;
+	char *command;
+};
+
+/* Deeper ones are shown at this depth. */
+#define PS_DEPTH_MAX   20
+#define PS_BRANCH_SIZE (PS_DEPTH_MAX * 8 + 8)
+
+#define NONE ((size_t)-1)
+
+struct node {
+	size_t parent, child, next; /* NONE: none */
+	bool printed;
+};
+
+struct ps_tree {
+	struct ps_process *processes; /* by rank, then pid */
+	struct node *nodes;           /* of the same indices */
+	size_t n;
+	size_t at;    /* printed last; NONE: nothing yet */
+	size_t first; /* where the next root is looked for */
+};
+
+/* By task, those of none last. */
+static int compare_tree(const void *a, const void *b)
+{
+	const struct ps_process *x = a, *y = b;
+	uint64_t rx = (uint64_t)x->rank, ry = (uint64_t)y->rank;
+
+	if (rx != ry)
+		return rx < ry ? -1 : 1;
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+/* The parent in the same task: a bisection over its pids. */
+static size_t find_parent(const struct ps_tree *tree, size_t i)
+{
+	const struct ps_process *child = &tree->processes[i], *found;
+	struct ps_process wanted = {.rank = child->rank, .pid = child->ppid};
+
+	if (child->ppid <= 0 || child->ppid == child->pid)
+		return NONE;
+	found = bsearch(&wanted, tree->processes, tree->n, sizeof(wanted), compare_tree);
+	return found ? (size_t)(found - tree->processes) : NONE;
+}
+
+/* Backwards, so that the list of children ascends. */
+static void link_nodes(struct ps_tree *tree)
+{
+	size_t i, parent;
+
+	for (i = tree->n; i-- > 0;) {
+		struct node *node = &tree->nodes[i];
+
+		node->parent = parent = find_parent(tree, i);
+		if (parent != NONE) {
+			node->next = tree->nodes[parent].child;
+			tree->nodes[parent].child = i;
+		}
+	}
+}
+
+/* Sorts processes, which outlive the tree. 0 or -ENOMEM. */
+static int ps_tree_make(struct ps_process *processes, size_t n, struct ps_tree **ret_tree)
+{
+	struct ps_tree *tree = calloc(1, sizeof(*tree));
+	size_t i;
+
+	if (!tree)
+		return -ENOMEM;
+	*tree = (struct ps_tree){.processes = processes, .n = n, .at = NONE};
+	tree->nodes = calloc(n + 1, sizeof(*tree->nodes));
+	if (!tree->nodes) {
+		free(tree);
+		return -ENOMEM;
+	}
+	if (n > 0)
+		qsort(processes, n, sizeof(*processes), compare_tree);
+	for (i = 0; i < n; i++)
+		tree->nodes[i] = (struct node){NONE, NONE, NONE, false};
+	link_nodes(tree);
+	*ret_tree = tree;
+	return 0;
+}
+
+static void ps_tree_free(struct ps_tree *tree)
+{
+	if (!tree)
+		return;
+	free(tree->nodes);
+	free(tree);
+}
+
+/* A child of the last one printed, else its sibling or that of an ancestor. */
+static size_t find_next_in_tree(const struct ps_tree *tree)
+{
+	size_t at = tree->at;
+
+	if (at == NONE)
+		return NONE;
+	if (tree->nodes[at].child != NONE && !tree->nodes[tree->nodes[at].child].printed)
+		return tree->nodes[at].child;
+	while (at != NONE &&
+		(tree->nodes[at].next == NONE || tree->nodes[tree->nodes[at].next].printed))
+		at = tree->nodes[at].parent;
+	return at == NONE ? NONE : tree->nodes[at].next;
+}
+
+/* Roots come in the order of the array, a task's all before the next task's. A ring of parents has
+ * no root: one of it is made a root once its task's roots have been printed. */
+static size_t find_next_root(struct ps_tree *tree)
+{
+	size_t i, ring = NONE;
+
+	while (tree->first < tree->n && tree->nodes[tree->first].printed)
+		tree->first++;
+	for (i = tree->first; i < tree->n; i++) {
+		if (ring != NONE && tree->processes[i].rank != tree->processes[ring].rank)
+			break;
+		if (tree->nodes[i].printed)
+			continue;
+		if (tree->nodes[i].parent == NONE)
+			return i;
+		if (ring == NONE)
+			ring = i;
+	}
+	if (ring != NONE)
+		tree->nodes[ring].parent = NONE;
+	return ring;
+}
+
+static bool is_last(const struct ps_tree *tree, size_t i)
+{
+	return tree->nodes[i].next == NONE;
+}
+
+static void draw(const struct ps_tree *tree, size_t i, bool utf8, char *branch)
+{
+	const char *through = utf8 ? "\342\224\202 " : "| ", *blank = "  ";
+	const char *fork = utf8 ? "\342\224\234\342\224\200" : "|-";
+	const char *corner = utf8 ? "\342\224\224\342\224\200" : "`-", *piece;
+	size_t path[PS_DEPTH_MAX], depth = 0, at = 0;
+	bool last;
+
+	branch[0] = '\0';
+	for (; tree->nodes[i].parent != NONE && depth < PS_DEPTH_MAX; i = tree->nodes[i].parent)
+		path[depth++] = i;
+	while (depth-- > 0) {
+		last = is_last(tree, path[depth]);
+		if (depth > 0)
+			piece = last ? blank : through;
+		else
+			piece = last ? corner : fork;
+		at += (size_t)snprintf(branch + at, PS_BRANCH_SIZE - at, "%s", piece);
+	}
+}
+
+/* The next one, with the lines that lead to it in branch; NULL after the last. */
+static const struct ps_process *ps_tree_next(struct ps_tree *tree, bool utf8, char *branch)
+{
+	size_t next = find_next_in_tree(tree);
+
+	if (next == NONE)
+		next = find_next_root(tree);
+	if (next == NONE)
+		return NULL;
+	tree->nodes[next].printed = true;
+	tree->at = next;
+	draw(tree, next, utf8, branch);
+	return &tree->processes[next];
+}
+
+/* ---- from /proc ---------------------------------------------------------------------------- */
 
 static uint64_t usec_of(uint64_t ticks)
 {
@@ -55,7 +236,7 @@ static char *read_command(const char *dir, const char *comm)
 }
 
 /* 0, -ESRCH if it is gone or another has its pid, or -ENOMEM. */
-static int look_at(const struct stepd_process *process, struct ps_process *p)
+static int read_process(const struct stepd_process *process, struct ps_process *p)
 {
 	struct procstat st;
 	struct stat owner;
@@ -79,14 +260,14 @@ static int look_at(const struct stepd_process *process, struct ps_process *p)
 	return p->command ? 0 : -ENOMEM;
 }
 
-static int look_at_all(
+static int read_processes(
 	const struct stepd_process *processes, size_t n, struct ps_process *ps, size_t *ret_n)
 {
 	size_t i, count = 0;
 	int r;
 
 	for (i = 0; i < n; i++) {
-		r = look_at(&processes[i], &ps[count]);
+		r = read_process(&processes[i], &ps[count]);
 		if (r == -ENOMEM)
 			return r;
 		if (r == 0)
@@ -126,7 +307,7 @@ static int add_process(struct table *table, const struct ps_process *p, const ch
 	char cpu[CTL_TEXT_SIZE], rss[CTL_TEXT_SIZE];
 	_cleanup_free_ char *command = NULL, *safe = NULL;
 
-	/* The lines of the tree are ours; the command is not. */
+	/* The branch is ours; the command is not. */
 	safe = term_printable(table->term, p->command, TERM_WHOLE);
 	if (!safe || asprintf(&command, "%s%s", branch, safe) < 0) {
 		command = NULL;
@@ -140,7 +321,7 @@ static int add_process(struct table *table, const struct ps_process *p, const ch
 	return 0;
 }
 
-static int print(struct ctl *ctl, const struct target *target, struct ps_tree *tree)
+static int print_tree(struct ctl *ctl, const struct target *target, struct ps_tree *tree)
 {
 	static const struct column columns[] = {
 		{"PID", true, 0, 0},
@@ -163,7 +344,7 @@ static int print(struct ctl *ctl, const struct target *target, struct ps_tree *t
 		r = add_process(&table, p, branch);
 	}
 	if (ctl->count > 1)
-		printf("%s%sstep %s%s\n", ctl->shown++ > 0 ? "\n" : "",
+		printf("%s%sstep %s%s\n", ctl->out.shown++ > 0 ? "\n" : "",
 			term_paint(&ctl->term, TERM_BOLD), target->label,
 			term_unpaint(&ctl->term, TERM_BOLD));
 	return r < 0 ? r : table_print(&table, stdout, 0);
@@ -182,7 +363,7 @@ static json_t *pack_process(const struct ps_process *p)
 }
 
 /* In the order of the tree. */
-static int pack(json_t *entry, struct ps_tree *tree)
+static int pack_tree(json_t *entry, struct ps_tree *tree)
 {
 	json_t *rows = json_array();
 	char branch[PS_BRANCH_SIZE];
@@ -197,69 +378,140 @@ static int pack(json_t *entry, struct ps_tree *tree)
 	return -ENOMEM;
 }
 
-static int show(struct ctl *ctl, struct target *target, const struct stepd_process *processes,
+static int show_tree(struct ctl *ctl, struct target *target, const struct stepd_process *processes,
 	size_t n, struct stepd_error *error)
 {
 	struct ps_process *ps = calloc(n + 1, sizeof(*ps));
 	struct ps_tree *tree = NULL;
 	size_t count = 0, i;
-	int r = ps ? look_at_all(processes, n, ps, &count) : -ENOMEM;
+	int r = ps ? read_processes(processes, n, ps, &count) : -ENOMEM;
 
 	if (r == 0)
 		r = ps_tree_make(ps, count, &tree);
 	if (r == 0)
-		r = ctl->json ? pack(target->entry, tree) : print(ctl, target, tree);
+		r = ctl->opt.json ? pack_tree(target->entry, tree) : print_tree(ctl, target, tree);
 	ps_tree_free(tree);
 	for (i = 0; ps && i < n; i++)
 		free(ps[i].command);
 	free(ps);
-	return r < 0 ? target_error(error, r, "no memory left") : 0;
+	return r < 0 ? target_no_memory(error) : 0;
 }
 
-/* Numbers of another pid namespace mean others here. */
+/* Pids of another pid namespace mean other processes here. */
 static int check_namespace(struct target *target, struct stepd_error *error)
 {
-	_cleanup_free_ char *text = NULL;
-	struct stat here;
+	json_int_t theirs = 0;
 	json_t *doc = NULL;
-	json_int_t theirs;
+	struct stat here;
 	int r;
 
 	if (!target->client)
 		return 0;
-	r = stepd_describe(target->client, &text, error);
-	if (r == 0)
-		r = json_unpack(doc = json_loads(text, 0, NULL), "{s:I}", "pid_namespace", &theirs);
+	r = client_call_take(target->client, "Describe", NULL, &doc, error);
+	if (r == 0 && json_unpack(doc, "{s:I}", "pid_namespace", &theirs) < 0)
+		r = target_error(error, -EPROTO, "its agent's description has no pid namespace");
+	json_decref(doc);
 	if (r == 0 && stat("/proc/self/ns/pid", &here) == 0 && (ino_t)theirs != here.st_ino)
 		r = target_error(error, -EOPNOTSUPP,
-			"its agent is in another pid namespace; ask there, or see 'stepctl pids'");
-	json_decref(doc);
-	return r < 0 && !error->code
-		? target_error(error, -EPROTO, "its agent does not tell its pid namespace")
-		: r;
+			"its agent is in another pid namespace; run stepctl there, or see 'stepctl "
+			"pids'");
+	return r;
 }
 
-int ctl_ps(struct ctl *ctl)
+static int ps_step(struct ctl *ctl, struct target *target, struct stepd_error *error)
+{
+	_cleanup_free_ struct stepd_process *processes = NULL;
+	size_t n = 0;
+	int r = check_namespace(target, error);
+
+	if (r == 0)
+		r = tracker_list(ctl, target, true, &processes, &n, error);
+	return r < 0 ? r : show_tree(ctl, target, processes, n, error);
+}
+
+/* Runs fn for each argument's step. */
+static int each_step(struct ctl *ctl, request_fn fn)
 {
 	int i, r;
 
 	for (i = 0; i < ctl->count; i++) {
-		_cleanup_free_ struct stepd_process *processes = NULL;
 		_cleanup_target_ struct target target = TARGET_INIT;
 		struct stepd_error error = {0};
-		size_t n = 0;
 
 		r = target_find(ctl, ctl->args[i], true, &target, &error);
 		if (r == 0)
 			r = target_connect(ctl, &target, &error);
 		if (r == 0)
-			r = check_namespace(&target, &error);
-		if (r == 0)
-			r = tracker_list(ctl, &target, true, &processes, &n, &error);
-		if (r == 0)
-			r = show(ctl, &target, processes, n, &error);
+			r = fn(ctl, &target, &error);
 		if (r < 0)
-			ctl_complain(ctl, target.label, &error, target.entry);
+			ctl_report(ctl, target.label, &error, target.entry);
 	}
 	return 0;
+}
+
+int ctl_ps(struct ctl *ctl)
+{
+	return each_step(ctl, ps_step);
+}
+
+/* ---- pids ---------------------------------------------------------------------------------- */
+
+static int compare_pids(const void *a, const void *b)
+{
+	const struct stepd_process *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+static int pack_pids(json_t *entry, const struct stepd_process *p, size_t n)
+{
+	json_t *rows = json_array();
+	size_t i;
+	int r = rows ? 0 : -1;
+
+	for (i = 0; r == 0 && i < n; i++)
+		r = json_array_append_new(rows,
+			json_pack("{s:i, s:o}", "pid", (int)p[i].pid, "rank",
+				p[i].rank == STEPD_NO_RANK ? json_null()
+							   : json_integer(p[i].rank)));
+	if (r == 0)
+		return ctl_put(entry, "processes", rows);
+	json_decref(rows);
+	return -ENOMEM;
+}
+
+static void print_pids(const struct ctl *ctl, const struct stepd_process *p, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (!ctl->opt.tasks)
+			printf("%d\n", (int)p[i].pid);
+		else if (p[i].rank == STEPD_NO_RANK)
+			printf("%d -\n", (int)p[i].pid);
+		else
+			printf("%d %lld\n", (int)p[i].pid, (long long)p[i].rank);
+	}
+}
+
+static int pids_step(struct ctl *ctl, struct target *target, struct stepd_error *error)
+{
+	_cleanup_free_ struct stepd_process *processes = NULL;
+	size_t n = 0;
+	int r = tracker_list(ctl, target, false, &processes, &n, error);
+
+	if (r < 0)
+		return r;
+	if (n > 0)
+		qsort(processes, n, sizeof(*processes), compare_pids);
+	if (!ctl->opt.json)
+		print_pids(ctl, processes, n);
+	else if (pack_pids(target->entry, processes, n) < 0)
+		return target_no_memory(error);
+	return 0;
+}
+
+int ctl_pids(struct ctl *ctl)
+{
+	return each_step(ctl, pids_step);
 }

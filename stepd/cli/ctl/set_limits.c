@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stepctl set-limits: changes what a running step, or one of its tasks, may use. The options are
- * those of "stepd run", and the same code reads them; its agent applies them. Where that has died
- * the container is limited directly, on its owner's word.
+ * stepctl set-limits: changes the limits of a running step, or of one of its tasks. The options are
+ * those of "stepd run", and the same code parses them; its agent applies them. Where that has died
+ * the container is limited directly, for its owner only.
  */
 #include <jansson.h>
 #include <string.h>
@@ -11,10 +11,11 @@
 #include "stepd/account/apply_limits.h"
 #include "stepd/base/log.h"
 #include "stepd/base/parse.h"
-#include "stepd/cli/ctl/ask.h"
+#include "stepd/cli/ctl/target.h"
 #include "stepd/cli/ctl/tracker.h"
 #include "stepd/cli/run/run_convert.h"
 #include "stepd/cli/run/run_options.h"
+#include "stepd/client/client.h"
 
 #define FIELD "limits"
 
@@ -25,7 +26,6 @@ struct set_limits {
 	uint32_t rank;
 	struct limits limits;
 	enum limits_mode mode;
-	struct err err;
 };
 
 /* ---- arguments ---------------------------------------------------------------------------- */
@@ -73,7 +73,7 @@ static size_t make_rows(struct run_option *rows)
 	return count;
 }
 
-static void print_help(const struct run_option_set *set)
+static void print_limits_help(const struct run_option_set *set)
 {
 	fputs("Usage: stepctl set-limits [OPTION...] STEP\n"
 	      "Changes the limits of a running step, stepd-limits(7); max takes one away.\n\n",
@@ -81,7 +81,7 @@ static void print_help(const struct run_option_set *set)
 	run_print_rows(set->rows, set->n, stdout);
 }
 
-/* As the agent reads them: what is wrong is said by the option's name. */
+/* As the agent reads them; an error names the option. */
 static int read_limits(
 	struct set_limits *s, const struct run_option_set *set, const struct run_given *given)
 {
@@ -125,22 +125,22 @@ static int parse_arguments(struct set_limits *s)
 	if (r < 0)
 		return r;
 	if (s->options.help) {
-		print_help(&set);
+		print_limits_help(&set);
 		return 0;
 	}
 	if (ctl->argc - rest != 1)
 		return err_say(&ctl->err, -EINVAL, "give it one STEP, such as 7.0");
 	ctl->args = ctl->argv + rest;
 	ctl->count = 1;
-	ctl->runtime_dir = s->options.runtime_dir;
-	ctl->plugin_dir = s->options.plugin_dir;
-	ctl->json = s->options.json;
+	ctl->opt.runtime_dir = s->options.runtime_dir;
+	ctl->opt.plugin_dir = s->options.plugin_dir;
+	ctl->opt.json = s->options.json;
 	return read_limits(s, &set, &given);
 }
 
 /* ---- by the agent ------------------------------------------------------------------------- */
 
-static int tell_warnings(struct ctl *ctl, struct target *target, const json_t *reply)
+static int print_warnings(struct ctl *ctl, struct target *target, const json_t *reply)
 {
 	json_t *warnings = json_object_get(reply, "warnings"), *warning;
 	size_t i;
@@ -153,38 +153,27 @@ static int tell_warnings(struct ctl *ctl, struct target *target, const json_t *r
 		json_is_array(warnings) ? json_incref(warnings) : json_array());
 }
 
-static int ask_agent(struct set_limits *s, struct target *target, struct stepd_error *error)
+static int set_by_agent(struct set_limits *s, struct target *target, struct stepd_error *error)
 {
-	_cleanup_free_ char *parameters = NULL, *text = NULL;
-	json_t *doc, *reply = NULL;
-	int r;
+	json_t *doc = json_pack("{s:O, s:s*, s:b}", FIELD, json_object_get(s->build.overlay, FIELD),
+		"ranks", s->build.task, "best_effort", (int)(s->mode == LIMITS_BEST_EFFORT));
+	json_t *reply = NULL;
+	int r = doc ? client_call_take(target->client, "SetLimits", doc, &reply, error)
+		    : target_no_memory(error);
 
-	doc = json_pack("{s:O, s:b}", FIELD, json_object_get(s->build.overlay, FIELD),
-		"best_effort", (int)(s->mode == LIMITS_BEST_EFFORT));
-	if (s->build.task && json_object_set_new(doc, "ranks", json_string(s->build.task)) < 0) {
-		json_decref(doc);
-		doc = NULL;
-	}
-	parameters = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
-	json_decref(doc);
-	if (!parameters)
-		return target_error(error, -ENOMEM, "no memory left");
-	r = stepd_call(target->client, "SetLimits", parameters, &text, error);
-	if (r == 0)
-		r = ask_parse(text, &reply, error);
-	if (r == 0)
-		r = tell_warnings(s->ctl, target, reply);
+	if (r == 0 && print_warnings(s->ctl, target, reply) < 0)
+		r = target_no_memory(error);
 	json_decref(reply);
-	return r < 0 && !error->code ? target_error(error, r, "no memory left") : r;
+	return r;
 }
 
 /* ---- without an agent --------------------------------------------------------------------- */
 
-/* A backend makes what a task's limits need: not for a rank that the step doesn't have here, or no
- * longer has. */
-static int check_rank(struct set_limits *s, const struct step_entry *entry, struct proctrack *pt)
+/* A backend creates what a task's limits need: not for a rank that the step doesn't have here, or
+ * no longer has. */
+static int check_rank(const struct set_limits *s, const struct orphan *o, struct err *err)
 {
-	const json_t *tasks = json_object_get(entry->doc, "tasks"), *task;
+	const json_t *tasks = json_object_get(o->entry.doc, "tasks"), *task;
 	stepd_usage_t usage;
 	size_t i;
 
@@ -195,38 +184,37 @@ static int check_rank(struct set_limits *s, const struct step_entry *entry, stru
 			break;
 	}
 	if (i == json_array_size(tasks))
-		return err_say(&s->err, -ESRCH, "it has no task of rank %u on this node", s->rank);
-	/* A backend that counts nothing for a task says so, and may limit it all the same. */
-	if (proctrack_usage(pt, entry->cont_id, &s->rank, &usage) == -ESRCH)
-		return err_say(&s->err, -ESRCH, "task %u has ended", s->rank);
+		return err_say(err, -ESRCH, "it has no task of rank %u on this node", s->rank);
+	/* A backend that counts nothing for a task returns another error, and may limit it all the
+	 * same. */
+	if (proctrack_usage(o->tracker.pt, o->entry.cont_id, &s->rank, &usage) == -ESRCH)
+		return err_say(err, -ESRCH, "task %u has ended", s->rank);
 	return 0;
 }
 
-static int set_orphan(const struct step_entry *entry, void *userdata)
+static int set_by_tracker(struct set_limits *s, struct target *target, struct stepd_error *error)
 {
-	_cleanup_tracker_ struct tracker tracker = TRACKER_INIT;
-	struct set_limits *s = userdata;
 	const struct log log = {
 		.fd = STDERR_FILENO, .most = LOG_LEVEL_WARNING, .ident = "stepctl set-limits"};
-	struct limits_target target = {
-		.cont_id = entry->cont_id, .mode = s->mode, .where = FIELD, .log = &log};
-	int r = tracker_check_owner(entry, &s->err);
+	struct limits_target container = {.mode = s->mode, .where = FIELD, .log = &log};
+	_cleanup_orphan_ struct orphan o = ORPHAN_INIT;
+	struct err err = ERR_INIT;
+	int r = orphan_open(s->ctl, target, ORPHAN_OWNER, &o, &err);
 
 	if (r == 0)
-		r = tracker_use(s->ctl, &tracker, entry, &s->err);
-	if (r == 0)
-		r = check_rank(s, entry, tracker.pt);
+		r = check_rank(s, &o, &err);
 	if (r < 0)
-		return r;
-	target.pt = tracker.pt;
-	r = limits_apply(&target, &s->limits, s->build.task ? &s->rank : NULL,
-		s->build.task ? 1 : 0, &s->err);
+		return target_error_from(error, &err);
+	container.pt = o.tracker.pt;
+	container.cont_id = o.entry.cont_id;
+	r = limits_apply(&container, &s->limits, s->build.task ? &s->rank : NULL,
+		s->build.task ? 1 : 0, &err);
 	if (r == -ESRCH)
-		return err_say(&s->err, r, "its agent has died, and its processes have ended");
-	return r < 0 ? r : 1;
+		return target_error(error, r, "its agent has died, and its processes have ended");
+	return r < 0 ? target_error_from(error, &err) : 0;
 }
 
-static void set(struct set_limits *s)
+static void set_step(struct set_limits *s)
 {
 	_cleanup_target_ struct target target = TARGET_INIT;
 	struct stepd_error error = {0};
@@ -235,17 +223,15 @@ static void set(struct set_limits *s)
 	if (r == 0)
 		r = target_connect(s->ctl, &target, &error);
 	if (r == 0 && target.client)
-		r = ask_agent(s, &target, &error);
+		r = set_by_agent(s, &target, &error);
 	else if (r == 0 && target.presence == STEPD_ORPHAN)
-		r = tracker_visit(&target, set_orphan, s, &s->err) < 0
-			? tracker_hand_on(&s->err, &error)
-			: 0;
+		r = set_by_tracker(s, &target, &error);
 	else if (r == 0)
-		r = target_say_gone(&target, &error);
+		r = target_gone(&target, &error);
 	if (r == 0)
-		r = ask_take_done(s->ctl, &target, NULL, &error);
+		r = target_done(&target, &error);
 	if (r < 0)
-		ctl_complain(s->ctl, target.label, &error, target.entry);
+		ctl_report(s->ctl, target.label, &error, target.entry);
 }
 
 static void set_limits_clear(struct set_limits *s)
@@ -261,6 +247,6 @@ int ctl_set_limits(struct ctl *ctl)
 	int r = parse_arguments(&s);
 
 	if (r == 0 && !s.options.help)
-		set(&s);
+		set_step(&s);
 	return r;
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stepctl show: what a step is, by its agent, and what its tasks do; of a step that has ended, its
- * result.
+ * stepctl show: a step and its tasks, by its agent; of a step that has ended, its result.
  */
 #include <jansson.h>
 #include <string.h>
 #include <time.h>
 
-#include "stepd/cli/ctl/ask.h"
-#include "stepd/cli/ctl/table.h"
+#include "stepd/cli/ctl/target.h"
+#include "stepd/client/client.h"
 
 /* ---- for people ---------------------------------------------------------------------------- */
 
@@ -78,7 +77,7 @@ static void print_value(const struct ctl *ctl, const struct field *field, const 
 	}
 }
 
-/* A result's version is that of the document; the program's is text. */
+/* A result's version is that of the document; the program's is a text. */
 static bool is_of_document(const struct field *field, const json_t *value)
 {
 	return strcmp(field->key, "version") == 0 && !json_is_string(value);
@@ -167,32 +166,31 @@ static int print_tasks(struct ctl *ctl, const json_t *tasks)
 
 static int print_step(struct ctl *ctl, const json_t *doc, const json_t *tasks)
 {
-	if (ctl->shown++ > 0)
+	if (ctl->out.shown++ > 0)
 		putchar('\n');
 	print_fields(ctl, doc);
 	return print_tasks(ctl, tasks);
 }
 
-/* ---- what is asked ------------------------------------------------------------------------- */
+/* ---- by the agent, or by the result -------------------------------------------------------- */
 
 /* All pieces of ListTasks: a new array. */
-static int get_tasks(struct target *target, json_t **ret_tasks, struct stepd_error *error)
+static int list_tasks(struct target *target, json_t **ret_tasks, struct stepd_error *error)
 {
-	json_t *all = json_array(), *piece = NULL;
+	json_t *all = json_array();
 	bool continues = true;
-	int r = all ? 0 : target_error(error, -ENOMEM, "no memory left");
+	int r = all ? 0 : target_no_memory(error);
 
 	if (r == 0)
-		r = stepd_start_call(target->client, "ListTasks", NULL, STEPD_CALL_MORE, error);
+		r = client_start_take(target->client, "ListTasks", NULL, STEPD_CALL_MORE, error);
 	while (r == 0 && continues) {
-		_cleanup_free_ char *text = NULL;
+		_cleanup_reply_ struct reply piece = {0};
 
-		r = stepd_next(target->client, -1, &text, &continues, error);
-		if (r == 0)
-			r = ask_parse(text, &piece, error);
-		if (r == 0 && json_array_extend(all, json_object_get(piece, "tasks")) < 0)
-			r = target_error(error, -EPROTO, "its agent's answer has no tasks");
-		json_decref(take_ptr(piece));
+		r = client_next(target->client, -1, &piece, error);
+		if (r == 0 &&
+			json_array_extend(all, json_object_get(piece.parameters, "tasks")) < 0)
+			r = target_error(error, -EPROTO, "its agent's reply has no tasks");
+		continues = piece.continues;
 	}
 	if (r == 0)
 		*ret_tasks = take_ptr(all);
@@ -200,44 +198,46 @@ static int get_tasks(struct target *target, json_t **ret_tasks, struct stepd_err
 	return r;
 }
 
-static int show_living(
-	struct ctl *ctl, struct target *target, const json_t *reply, struct stepd_error *error)
+static int show_doc(struct ctl *ctl, struct target *target, json_t *doc, const json_t *tasks,
+	struct stepd_error *error)
 {
-	json_t *tasks = NULL;
-	int r = get_tasks(target, &tasks, error);
+	int r = ctl->opt.json ? json_object_update_missing(target->entry, doc)
+			      : print_step(ctl, doc, tasks);
 
-	if (r == 0 && ctl->json) {
-		r = json_object_update_missing(target->entry, (json_t *)reply);
-		r |= ctl_put(target->entry, "tasks", json_incref(tasks));
-	} else if (r == 0) {
-		r = print_step(ctl, reply, tasks);
-	}
+	return r < 0 ? target_no_memory(error) : 0;
+}
+
+static int show_living(struct ctl *ctl, struct target *target, struct stepd_error *error)
+{
+	json_t *doc = NULL, *tasks = NULL;
+	int r = client_call_take(target->client, "Describe", NULL, &doc, error);
+
+	if (r == 0)
+		r = list_tasks(target, &tasks, error);
+	if (r == 0)
+		r = show_doc(ctl, target, doc, tasks, error);
+	if (r == 0 && ctl_put(target->entry, "tasks", json_incref(tasks)) < 0)
+		r = target_no_memory(error);
+	json_decref(doc);
 	json_decref(tasks);
-	return r < 0 && !error->code ? target_error(error, -ENOMEM, "no memory left") : r;
+	return r;
 }
 
 static int show_ended(struct ctl *ctl, struct target *target, struct stepd_error *error)
 {
-	_cleanup_free_ char *text = NULL;
 	json_t *result = NULL;
-	int r = stepd_read_result(target->directory, &text, error);
+	int r = target_read_result(target, &result, error);
 
 	if (r == 0)
-		r = ask_parse(text, &result, error);
-	if (r == 0 && ctl->json)
-		r = json_object_update_missing(target->entry, result);
-	else if (r == 0)
-		r = print_step(ctl, result, json_object_get(result, "tasks"));
+		r = show_doc(ctl, target, result, json_object_get(result, "tasks"), error);
 	json_decref(result);
-	return r < 0 && !error->code ? target_error(error, -ENOMEM, "no memory left") : r;
+	return r;
 }
 
 int ctl_show(struct ctl *ctl)
 {
-	static const struct ask ask = {.method = "Describe",
-		.take = show_living,
-		.gone_ok = 1u << STEPD_ENDED,
-		.gone = show_ended};
+	static const struct request request = {
+		.run = show_living, .without_agent = show_ended, .without_agent_if = STEPD_ENDED};
 
-	return ask_steps(ctl, &ask);
+	return request_steps(ctl, &request);
 }

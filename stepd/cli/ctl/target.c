@@ -2,9 +2,12 @@
 #include "stepd/cli/ctl/target.h"
 
 #include <fcntl.h>
+#include <jansson.h>
 #include <stdarg.h>
 #include <string.h>
 
+#include "stepd/base/clock.h"
+#include "stepd/client/client.h"
 #include "stepd/state/steps.h"
 
 int target_error(struct stepd_error *error, int code, const char *fmt, ...)
@@ -18,7 +21,12 @@ int target_error(struct stepd_error *error, int code, const char *fmt, ...)
 	return code;
 }
 
-static int no_memory(struct stepd_error *error)
+int target_error_from(struct stepd_error *error, const struct err *err)
+{
+	return target_error(error, err->code, "%s", err->text);
+}
+
+int target_no_memory(struct stepd_error *error)
 {
 	return target_error(error, -ENOMEM, "no memory left");
 }
@@ -31,6 +39,8 @@ void target_clear(struct target *target)
 	free(take_ptr(target->ranks));
 	free(take_ptr(target->directory));
 }
+
+/* ---- the step ------------------------------------------------------------------------------ */
 
 /* Where "/0-3" begins in "7.0/0-3" or "n1/7.0/0-3", else NULL: in "n1/7", a beginning of "n1/7.0",
  * the last part is no ranks, as no number and dot come before it. */
@@ -47,7 +57,7 @@ static const char *find_ranks(const char *given)
 }
 
 /* "n1_7.0" is the name of its directory. */
-static int name_it(struct target *target)
+static int set_names(struct target *target)
 {
 	const char *name = strrchr(target->directory, '/');
 	const char *dash;
@@ -61,7 +71,7 @@ static int name_it(struct target *target)
 	return target->label && target->node ? 0 : -ENOMEM;
 }
 
-/* What the library says of a name, with what a user of this program can do. */
+/* Adds what a user of this program can do to the library's message. */
 static void add_remedy(
 	const struct ctl *ctl, const char *given, bool with_ranks, struct stepd_error *error)
 {
@@ -87,19 +97,19 @@ int target_find(struct ctl *ctl, const char *given, bool with_ranks, struct targ
 	target->node = strdup("");
 	target->ranks = ranks ? strdup(ranks + 1) : NULL;
 	if (!target->label || !target->node || (ranks && !target->ranks))
-		return no_memory(error);
-	r = stepd_find_step(ctl->runtime_dir, target->label, &target->directory, error);
+		return target_no_memory(error);
+	r = stepd_find_step(ctl->opt.runtime_dir, target->label, &target->directory, error);
 	if (r < 0)
 		add_remedy(ctl, given, with_ranks, error);
 	r = r < 0 ? error->code : r;
 	if (r == 0)
-		r = name_it(target) < 0 ? no_memory(error) : 0;
+		r = set_names(target) < 0 ? target_no_memory(error) : 0;
 	if (r != -ENOMEM)
 		target->entry = ctl_add_entry(ctl, target);
 	return r;
 }
 
-/* Nobody listens: 0 with who is there instead, or error's code. */
+/* No listener: 0 with the step's presence, or error's code. */
 static int find_presence(struct target *target, struct stepd_error *error)
 {
 	_cleanup_close_ int fd =
@@ -111,7 +121,7 @@ static int find_presence(struct target *target, struct stepd_error *error)
 		target->presence = STEPD_ENDED;
 		return 0;
 	}
-	if (steps_is_locked(fd) == 1) { /* it begins, or ends, in this moment */
+	if (steps_is_locked(fd) == 1) { /* it is starting, or ending, in this moment */
 		error->code = -EBUSY;
 		return error->code;
 	}
@@ -128,7 +138,7 @@ int target_connect(struct ctl *ctl, struct target *target, struct stepd_error *e
 	return r == -ECONNREFUSED || r == -ECONNRESET ? find_presence(target, error) : r;
 }
 
-int target_say_gone(const struct target *target, struct stepd_error *error)
+int target_gone(const struct target *target, struct stepd_error *error)
 {
 	if (target->presence == STEPD_ENDED)
 		return target_error(
@@ -145,8 +155,136 @@ int target_open(struct ctl *ctl, const char *given, bool with_ranks, struct targ
 	if (r == 0)
 		r = target_connect(ctl, target, &error);
 	if (r == 0 && !target->client)
-		r = target_say_gone(target, &error);
+		r = target_gone(target, &error);
 	if (r < 0)
-		ctl_complain(ctl, target->label, &error, target->entry);
+		ctl_report(ctl, target->label, &error, target->entry);
 	return r;
+}
+
+/* ---- JSON ---------------------------------------------------------------------------------- */
+
+int target_read_result(const struct target *target, json_t **ret_result, struct stepd_error *error)
+{
+	_cleanup_free_ char *text = NULL;
+	json_error_t why;
+	json_t *result;
+	int r = stepd_read_result(target->directory, &text, error);
+
+	if (r < 0)
+		return r;
+	result = json_loads(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+	if (!json_is_object(result)) {
+		r = target_error(error, -EPROTO, "'%s/result.json' is no JSON object: %s",
+			target->directory, result ? "it is of another type" : why.text);
+		json_decref(result);
+		return r;
+	}
+	*ret_result = result;
+	return 0;
+}
+
+int target_done(struct target *target, struct stepd_error *error)
+{
+	if (ctl_put(target->entry, "done", json_true()) < 0)
+		return target_error(error, -ENOMEM, "it is done, with no memory left to report it");
+	return 0;
+}
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+static int run_without_agent(struct ctl *ctl, const struct request *request, struct target *target,
+	struct stepd_error *error)
+{
+	if (request->without_agent && request->without_agent_if == target->presence)
+		return request->without_agent(ctl, target, error);
+	return target_gone(target, error);
+}
+
+/* r: of run() or without_agent(). */
+static void request_report(struct ctl *ctl, const struct request *request, struct target *target,
+	int r, struct stepd_error *error)
+{
+	if (r == 0 && request->done)
+		r = target_done(target, error);
+	if (r < 0)
+		ctl_report(ctl, target->label, error, target->entry);
+}
+
+/* Sends the request, or does without the agent. A failure is reported, and the connection closed.
+ */
+static void request_send(
+	struct ctl *ctl, const struct request *request, const char *given, struct target *target)
+{
+	struct stepd_error error = {0};
+	int r = target_find(ctl, given, request->with_ranks, target, &error);
+
+	if (r == 0)
+		r = target_connect(ctl, target, &error);
+	if (r == 0 && target->client) {
+		client_split_calls(target->client);
+		r = request->run(ctl, target, &error);
+		if (r == -EAGAIN)
+			return;
+	} else if (r == 0) {
+		r = run_without_agent(ctl, request, target, &error);
+	}
+	request_report(ctl, request, target, r, &error);
+	target->client = stepd_disconnect(target->client);
+}
+
+/* A step whose agent went away without a reply may have ended all the same. */
+static int request_again(struct ctl *ctl, const struct request *request, struct target *target,
+	struct stepd_error *error)
+{
+	struct stepd_error again = {0};
+
+	target->client = stepd_disconnect(target->client);
+	if (target_connect(ctl, target, &again) == -ENOENT)
+		return target_error(error, -ENOENT,
+			"it has ended in this moment, and its result was not kept; see --keep-result of "
+			"'stepd run'");
+	if (again.code || target->client)
+		return error->code;
+	return run_without_agent(ctl, request, target, error);
+}
+
+static void request_finish(
+	struct ctl *ctl, const struct request *request, struct target *target, int timeout_ms)
+{
+	struct stepd_error error = {0};
+	int r;
+
+	stepd_set_timeout(target->client, timeout_ms);
+	r = request->run(ctl, target, &error);
+	if (r == -ECONNRESET)
+		r = request_again(ctl, request, target, &error);
+	else if (r == -ETIMEDOUT && request->for_ever)
+		r = target_error(&error, r, "it has not ended within the --timeout of %llu ms",
+			(unsigned long long)ctl->opt.timeout_ms);
+	request_report(ctl, request, target, r, &error);
+}
+
+int request_steps(struct ctl *ctl, const struct request *request)
+{
+	int i, n = request->steps ? request->steps : ctl->count;
+	struct target *targets = calloc((size_t)n, sizeof(*targets));
+	bool for_ever = request->for_ever && !ctl->opt.timeout_given;
+	int64_t deadline_ms, left_ms;
+
+	if (!targets)
+		return err_set(&ctl->err, -ENOMEM, "send requests to %d steps", n);
+	for (i = 0; i < n; i++)
+		request_send(ctl, request, ctl->args[i], &targets[i]);
+	deadline_ms = clock_now_ms() + ctl_timeout_ms(ctl);
+	for (i = 0; i < n; i++) {
+		left_ms = deadline_ms - clock_now_ms();
+		if (left_ms < 1)
+			left_ms = 1; /* what is here already counts; 0 would never wait */
+		if (targets[i].client)
+			request_finish(ctl, request, &targets[i], for_ever ? -1 : (int)left_ms);
+	}
+	for (i = 0; i < n; i++)
+		target_clear(&targets[i]);
+	free(targets);
+	return 0;
 }

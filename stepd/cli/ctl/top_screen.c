@@ -13,20 +13,20 @@
 #define REST  "\033[K"
 #define BELOW "\033[J"
 
-static const int taken[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH};
+static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH};
 
-static sigset_t taken_set(void)
+static sigset_t handled_set(void)
 {
 	sigset_t set;
 	size_t i;
 
 	(void)sigemptyset(&set); /* can't fail, nor can the others with valid arguments */
-	for (i = 0; i < ARRAY_SIZE(taken); i++)
-		(void)sigaddset(&set, taken[i]);
+	for (i = 0; i < ARRAY_SIZE(handled); i++)
+		(void)sigaddset(&set, handled[i]);
 	return set;
 }
 
-/* Signals of the keyboard stay: ^C and ^Z come through the descriptor. */
+/* ISIG stays: the signals of ^C and ^Z are read from the descriptor. */
 static int show(struct screen *screen)
 {
 	struct termios raw = screen->saved;
@@ -47,20 +47,20 @@ static void hide(struct screen *screen)
 	if (!screen->shown)
 		return;
 	screen->shown = false;
-	/* A terminal that is gone needs neither. */
+	/* Both fail where the terminal is gone. */
 	(void)!fs_write_all(screen->out_fd, LEAVE, strlen(LEAVE));
 	(void)tcsetattr(screen->in_fd, TCSADRAIN, &screen->saved);
 }
 
 int screen_open(struct screen *screen, int in_fd, int out_fd, struct err *err)
 {
-	sigset_t set = taken_set();
+	sigset_t set = handled_set();
 	int r;
 
 	screen->in_fd = in_fd;
 	screen->out_fd = out_fd;
 	if (tcgetattr(in_fd, &screen->saved) < 0)
-		return err_set(err, -errno, "ask the terminal for its settings");
+		return err_set(err, -errno, "read the terminal's settings");
 	screen->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (screen->signal_fd < 0)
 		return err_set(err, -errno, "wait for signals");
@@ -92,7 +92,7 @@ int screen_draw(struct screen *screen, const char *text)
 	(void)fputs(HOME, f);
 	for (; *text; text += len + (text[len] == '\n')) {
 		len = strcspn(text, "\n");
-		/* Before the text: behind the last column it would take the last letter with it. */
+		/* Before the text: after the last column it would erase the last letter. */
 		(void)fputs(REST, f);
 		(void)fwrite(text, 1, len, f);
 		/* A newline in the last line would scroll. */
@@ -115,10 +115,10 @@ static void stop(struct screen *screen)
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGTSTP);
 	(void)raise(SIGTSTP);
-	(void)sigprocmask(SIG_UNBLOCK, &set, NULL); /* here it stands, until a SIGCONT */
+	(void)sigprocmask(SIG_UNBLOCK, &set, NULL); /* it stops here, until a SIGCONT */
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	if (show(screen) < 0)
-		screen->shown = false; /* it is gone: reading from it tells */
+		screen->shown = false; /* it is gone, which the next read finds */
 }
 
 enum screen_event screen_take_signal(struct screen *screen, int *ret_signal)
@@ -158,7 +158,7 @@ static const struct {
 	{"\033[4~", SCREEN_KEY_END},
 };
 
-/* The key that text begins with, and its length; one that is not known is left out whole. */
+/* The key that text begins with, and its length; an unknown one is skipped whole. */
 static size_t take_key(const char *text, size_t size, int *ret_key)
 {
 	size_t i, len;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The terminal while a live screen has it: the alternate screen, keys one by one, no cursor. It is
- * given back in the state in which it was found, whatever ends the program but SIGKILL and a fault:
- * the signals that do are taken as they come, by a descriptor.
+ * The terminal as a live screen: the alternate screen, keys one by one, no cursor. It is restored
+ * whatever ends the program but SIGKILL and a fault: signals are read from a descriptor.
  */
 #ifndef STEPD_CLI_CTL_TOP_SCREEN_H
 #define STEPD_CLI_CTL_TOP_SCREEN_H
@@ -35,10 +34,10 @@ void screen_close(struct screen *screen);
  * terminal is gone. */
 int screen_draw(struct screen *screen, const char *text) _must_check_;
 
-/* What the signal descriptor has. SCREEN_ENDED: the program shall end by *ret_signal. */
+/* Reads the signal descriptor. SCREEN_ENDED: the program shall end by *ret_signal. */
 enum screen_event {
 	SCREEN_NOTHING,
-	SCREEN_CHANGED, /* another size, or it was covered by the shell: draw it again */
+	SCREEN_CHANGED, /* another size, or the shell has written to it: draw it again */
 	SCREEN_ENDED,
 };
 enum screen_event screen_take_signal(struct screen *screen, int *ret_signal);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/cli/ctl/top_view.h"
+#include "stepd/cli/ctl/top.h"
 
 #include <jansson.h>
 #include <string.h>
 #include <time.h>
 
 #include "stepd/account/usage_values.h"
-#include "stepd/cli/ctl/table.h"
 #include "stepd/cli/ctl/top_screen.h"
 #include "stepd/record/report.h"
 
@@ -16,7 +15,7 @@
 /* ---- keys ---------------------------------------------------------------------------------- */
 
 static const struct {
-	const char *word;
+	const char *name;
 	char key;
 } sorts[TOP_SORT_MAX] = {
 	[TOP_SORT_STEP] = {"step", 's'},
@@ -43,7 +42,7 @@ int top_sort_parse(const char *text, enum top_sort *ret_sort)
 	int i;
 
 	for (i = 0; i < TOP_SORT_MAX; i++) {
-		if (strcmp(sorts[i].word, text) == 0) {
+		if (strcmp(sorts[i].name, text) == 0) {
 			*ret_sort = (enum top_sort)i;
 			return 0;
 		}

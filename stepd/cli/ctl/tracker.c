@@ -36,7 +36,7 @@ static int open_for(struct tracker *tracker, const char *type, const char *root,
 			r = -ENOMEM;
 	}
 	if (r < 0)
-		return err_set(err, r, "look for the containers where the step hangs");
+		return err_set(err, r, "set the root of the step's containers");
 	return proctrack_open(tracker->plugin_dir, type, &tracker->pt, err);
 }
 
@@ -49,31 +49,13 @@ int tracker_use(
 	if (is_open_for(tracker, entry->proctrack, root))
 		return 0;
 	if (!tracker->plugin_dir)
-		r = plugin_dir_find(ctl->plugin_dir, &tracker->plugin_dir, err);
+		r = plugin_dir_find(ctl->opt.plugin_dir, &tracker->plugin_dir, err);
 	if (r < 0)
 		return r;
 	tracker->pt = proctrack_close(tracker->pt);
 	free(take_ptr(tracker->type));
 	free(take_ptr(tracker->root));
 	return open_for(tracker, entry->proctrack, root, err);
-}
-
-bool tracker_can_ask(const struct step_entry *entry)
-{
-	return entry->alive || strcmp(entry->proctrack, "proctrack/linuxproc") != 0;
-}
-
-int tracker_check_owner(const struct step_entry *entry, struct err *err)
-{
-	if (entry->owner == geteuid())
-		return 0;
-	if (geteuid() != 0)
-		return err_say(err, -EPERM,
-			"only root and the user whose agent ran it (uid %u) may do this",
-			(unsigned)entry->owner);
-	return err_say(err, -EPERM,
-		"it is of an agent of another user, who has died; do it as that one (uid %u)",
-		(unsigned)entry->owner);
 }
 
 int tracker_read_tasks(
@@ -95,7 +77,61 @@ int tracker_read_tasks(
 	return 0;
 }
 
-int tracker_visit(const struct target *target, steps_found_fn fn, void *userdata, struct err *err)
+int tracker_copy_entry(const struct step_entry *entry, struct step_entry *ret_copy)
+{
+	char *step = strdup(entry->step);
+
+	if (!step)
+		return -ENOMEM;
+	*ret_copy = *entry;
+	ret_copy->step = step;
+	ret_copy->doc = json_incref((json_t *)entry->doc);
+	ret_copy->dir_fd = -1;
+	return 0;
+}
+
+void tracker_free_entry(struct step_entry *copy)
+{
+	free((char *)copy->step);
+	json_decref((json_t *)copy->doc);
+	copy->dir_fd = close_fd(copy->dir_fd);
+}
+
+/* ---- a step without an agent --------------------------------------------------------------- */
+
+static int check_owner(const struct step_entry *entry, struct err *err)
+{
+	if (entry->owner == geteuid())
+		return 0;
+	if (geteuid() != 0)
+		return err_say(err, -EPERM,
+			"its agent has died; only root and the user whose agent ran it (uid %u) may "
+			"do this",
+			(unsigned)entry->owner);
+	return err_say(err, -EPERM,
+		"it is of an agent of another user, which has died; do it as that one (uid %u)",
+		(unsigned)entry->owner);
+}
+
+static int check_processes(const struct step_entry *entry, struct err *err)
+{
+	if (strcmp(entry->proctrack, "proctrack/linuxproc") != 0)
+		return 0;
+	return err_say(err, -ECONNREFUSED,
+		"its agent has died, and with %s nobody else knows its processes; 'stepd adopt %s' "
+		"takes the step over",
+		entry->proctrack, entry->step);
+}
+
+static int on_entry(const struct step_entry *entry, void *userdata)
+{
+	int r = tracker_copy_entry(entry, userdata);
+
+	return r < 0 ? r : 1;
+}
+
+int orphan_open(struct ctl *ctl, const struct target *target, unsigned needs, struct orphan *o,
+	struct err *err)
 {
 	_cleanup_close_ int fd =
 		open(target->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -103,58 +139,62 @@ int tracker_visit(const struct target *target, steps_found_fn fn, void *userdata
 
 	if (fd < 0)
 		return err_set(err, -errno, "open '%s'", target->directory);
-	r = steps_show(fd, fn, userdata);
-	if (r == 0 && err->code == 0)
-		return err_say(err, -ESRCH, "its agent has died, and left nothing of it");
-	return r < 0 ? r : 0;
+	r = steps_show(fd, on_entry, &o->entry);
+	if (r <= 0)
+		return r < 0 ? err_set(err, r, "read its state")
+			     : err_say(err, -ESRCH, "its agent has died and left no state");
+	o->entry.dir_fd = take_fd(&fd);
+	r = needs & ORPHAN_OWNER ? check_owner(&o->entry, err) : 0;
+	if (r == 0 && needs & ORPHAN_PROCESSES)
+		r = check_processes(&o->entry, err);
+	return r < 0 ? r : tracker_use(ctl, &o->tracker, &o->entry, err);
 }
 
-int tracker_hand_on(const struct err *err, struct stepd_error *error)
+void orphan_close(struct orphan *o)
 {
-	return target_error(error, err->code, "%s", err->text);
+	tracker_free_entry(&o->entry);
+	tracker_clear(&o->tracker);
 }
 
-/* ---- the processes of a step without an agent ---------------------------------------------- */
+/* ---- its processes ------------------------------------------------------------------------- */
 
 struct listing {
-	struct ctl *ctl;
-	const struct target *target;
+	const char *ranks;
 	bool start_ticks;
 	struct stepd_process *v;
 	size_t n;
-	struct err err;
 };
 
-struct wanted {
+struct rank_match {
 	uint32_t rank;
 	bool found;
 };
 
 static int match_rank(uint32_t n, void *userdata)
 {
-	struct wanted *wanted = userdata;
+	struct rank_match *match = userdata;
 
-	wanted->found |= n == wanted->rank;
+	match->found |= n == match->rank;
 	return 0;
 }
 
-/* Ranks were checked by who lists. */
-static bool is_wanted(const char *ranks, uint32_t rank)
+/* tracker_list() has checked the ranks. */
+static bool is_of_ranks(const char *ranks, uint32_t rank)
 {
-	struct wanted wanted = {.rank = rank};
+	struct rank_match match = {.rank = rank};
 
 	if (!ranks)
 		return true;
 	return rank != STEPD_MEMBER_NO_RANK &&
-		parse_ranges(ranks, UINT32_MAX, match_rank, &wanted) == 0 && wanted.found;
+		parse_ranges(ranks, UINT32_MAX, match_rank, &match) == 0 && match.found;
 }
 
-static void keep_member(struct listing *l, const stepd_member_t *member)
+static void add_member(struct listing *l, const stepd_member_t *member)
 {
 	struct stepd_process *p = &l->v[l->n];
 	struct procstat st = {0};
 
-	if (!is_wanted(l->target->ranks, member->rank))
+	if (!is_of_ranks(l->ranks, member->rank))
 		return;
 	if (l->start_ticks && procstat_read(member->pid, &st) < 0)
 		return; /* it has ended meanwhile */
@@ -164,42 +204,26 @@ static void keep_member(struct listing *l, const stepd_member_t *member)
 	l->n++;
 }
 
-static int list_container(struct listing *l, const struct step_entry *entry)
+static int list_members(const struct orphan *o, struct listing *l, struct err *err)
 {
-	_cleanup_tracker_ struct tracker tracker = TRACKER_INIT;
 	_cleanup_free_ stepd_step_task_info_t *tasks = NULL;
 	_cleanup_free_ stepd_member_t *members = NULL;
 	size_t n_tasks = 0;
 	int n = 0, i, r;
 
-	r = tracker_use(l->ctl, &tracker, entry, &l->err);
-	if (r < 0)
-		return r;
-	r = tracker_read_tasks(entry, &tasks, &n_tasks);
+	r = tracker_read_tasks(&o->entry, &tasks, &n_tasks);
 	if (r == 0)
-		r = proctrack_get_members(tracker.pt, entry->cont_id, tasks, n_tasks, &members, &n);
+		r = proctrack_get_members(
+			o->tracker.pt, o->entry.cont_id, tasks, n_tasks, &members, &n);
 	if (r == -ESRCH)
-		return 1; /* none is left */
+		return 0; /* it is empty */
+	if (r == 0 && !(l->v = calloc((size_t)n + 1, sizeof(*l->v))))
+		r = -ENOMEM;
 	if (r < 0)
-		return err_set(&l->err, r, "list its processes");
-	l->v = calloc((size_t)n + 1, sizeof(*l->v));
-	if (!l->v)
-		return err_set(&l->err, -ENOMEM, "list its processes");
+		return err_set(err, r, "list its processes");
 	for (i = 0; i < n; i++)
-		keep_member(l, &members[i]);
-	return 1;
-}
-
-static int on_orphan(const struct step_entry *entry, void *userdata)
-{
-	struct listing *l = userdata;
-
-	if (!tracker_can_ask(entry))
-		return err_say(&l->err, -ECONNREFUSED,
-			"its agent has died, and with %s nobody else knows its processes; "
-			"'stepd adopt %s' takes the step over",
-			entry->proctrack, entry->step);
-	return list_container(l, entry);
+		add_member(l, &members[i]);
+	return 0;
 }
 
 static int ignore_rank(uint32_t n, void *userdata)
@@ -212,7 +236,9 @@ static int ignore_rank(uint32_t n, void *userdata)
 int tracker_list(struct ctl *ctl, struct target *target, bool start_ticks,
 	struct stepd_process **ret_processes, size_t *ret_count, struct stepd_error *error)
 {
-	struct listing l = {.ctl = ctl, .target = target, .start_ticks = start_ticks};
+	struct listing l = {.ranks = target->ranks, .start_ticks = start_ticks};
+	_cleanup_orphan_ struct orphan o = ORPHAN_INIT;
+	struct err err = ERR_INIT;
 	int r;
 
 	if (target->ranks && parse_ranges(target->ranks, UINT32_MAX, ignore_rank, NULL) < 0)
@@ -222,12 +248,12 @@ int tracker_list(struct ctl *ctl, struct target *target, bool start_ticks,
 		return stepd_list_pids(target->client, target->ranks, start_ticks, ret_processes,
 			ret_count, error);
 	if (target->presence == STEPD_ENDED)
-		return target_say_gone(target, error);
-	r = tracker_visit(target, on_orphan, &l, &l.err);
-	if (r < 0) {
-		free(l.v);
-		return tracker_hand_on(&l.err, error);
-	}
+		return target_gone(target, error);
+	r = orphan_open(ctl, target, ORPHAN_PROCESSES, &o, &err);
+	if (r == 0)
+		r = list_members(&o, &l, &err);
+	if (r < 0)
+		return target_error_from(error, &err);
 	*ret_processes = l.v;
 	*ret_count = l.n;
 	return 0;

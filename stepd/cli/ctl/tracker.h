@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The node's own knowledge of steps, for what needs no agent or has none left: what state.json
- * says, and the process tracker that it names.
+ * Steps without their agent: their state.json, and the process tracker that it names.
  *
- * What state.json says is believed as far as its owner could act himself: a container is only
- * touched on root's or the caller's own word.
+ * state.json is trusted as far as its owner could act: a container is only changed where that is
+ * the caller.
  */
 #ifndef STEPD_CLI_CTL_TRACKER_H
 #define STEPD_CLI_CTL_TRACKER_H
@@ -29,33 +28,45 @@ struct tracker {
 void tracker_clear(struct tracker *tracker);
 #define _cleanup_tracker_ _cleanup_(tracker_clear)
 
-/* Opens the tracker of a step, whose containers hang where its state says. */
+/* Opens the tracker of a step, with the container root of its state. */
 int tracker_use(struct ctl *ctl, struct tracker *tracker, const struct step_entry *entry,
 	struct err *err) _must_check_;
 
-/* Whether a container can be asked for its processes. Those of proctrack/linuxproc can't once the
- * agent has died: what descends from that pid is then none of the step's, or a stranger's. */
-bool tracker_can_ask(const struct step_entry *entry);
-
-/* Before a command changes a container: -EPERM, or -errno. */
-int tracker_check_owner(const struct step_entry *entry, struct err *err) _must_check_;
-
-/* The tasks as they are registered. The caller frees them. */
+/* The tasks of state.json. The caller frees them. */
 int tracker_read_tasks(const struct step_entry *entry, stepd_step_task_info_t **ret_tasks,
 	size_t *ret_count) _must_check_;
 
-/* Calls fn with the entry of a step that has no agent; what it returns, or -ESRCH where there is
- * nothing left to be read. */
-int tracker_visit(const struct target *target, steps_found_fn fn, void *userdata,
+/* A copy that outlives the call: its texts are those of doc, but for step; no dir_fd. */
+int tracker_copy_entry(const struct step_entry *entry, struct step_entry *ret_copy) _must_check_;
+void tracker_free_entry(struct step_entry *copy);
+
+/* A step whose agent has died: its state, and its tracker. */
+struct orphan {
+	struct step_entry entry; /* with dir_fd */
+	struct tracker tracker;
+};
+
+#define ORPHAN_INIT                                                                                \
+	{                                                                                          \
+		.entry.dir_fd = -1                                                                 \
+	}
+
+enum orphan_needs {
+	/* Its processes. Not with proctrack/linuxproc: what descends from the agent's pid is then
+	 * nothing of the step's, or a stranger's. */
+	ORPHAN_PROCESSES = 1u << 0,
+	ORPHAN_OWNER = 1u << 1, /* the caller is the owner, as the container will be changed */
+};
+
+int orphan_open(struct ctl *ctl, const struct target *target, unsigned needs, struct orphan *o,
 	struct err *err) _must_check_;
+void orphan_close(struct orphan *o);
+#define _cleanup_orphan_ _cleanup_(orphan_close)
 
 /* The processes of a step, of all or of target->ranks: from its agent, or, where it has died, from
  * its container. free() *ret_processes. */
 int tracker_list(struct ctl *ctl, struct target *target, bool start_ticks,
 	struct stepd_process **ret_processes, size_t *ret_count,
 	struct stepd_error *error) _must_check_;
-
-/* A struct err as libstepd's. Returns its code. */
-int tracker_hand_on(const struct err *err, struct stepd_error *error);
 
 #endif

@@ -1,19 +1,128 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stepctl usage: what steps and their tasks use now, by their agents; where one has died, what the
- * tracker still tells.
+ * stepctl usage: what steps and their tasks use now, by their agents; where one has died, by the
+ * tracker.
  */
+#include "stepd/cli/ctl/usage.h"
+
 #include <jansson.h>
 #include <string.h>
 
 #include "proctrack/proctrack.h"
 #include "stepd/account/usage_table.h"
 #include "stepd/account/usage_values.h"
-#include "stepd/cli/ctl/ask.h"
+#include "stepd/cli/ctl/target.h"
 #include "stepd/cli/ctl/tracker.h"
-#include "stepd/cli/ctl/usage_read.h"
+#include "stepd/client/client.h"
 
-static int print(struct ctl *ctl, const struct target *target, const struct usage_reply *u)
+/* ---- samples ------------------------------------------------------------------------------- */
+
+void usage_sample_clear(struct usage_sample *usage)
+{
+	free(take_ptr(usage->tasks));
+	free(take_ptr(usage->task));
+	usage->n = 0;
+}
+
+static enum stepd_usage_source source_of(const json_t *row, const char *name)
+{
+	const char *source =
+		json_string_value(json_object_get(json_object_get(row, "usage_sources"), name));
+	int i;
+
+	for (i = STEPD_USAGE_UNKNOWN + 1; source && i < STEPD_USAGE_SOURCE_COUNT; i++) {
+		if (strcmp(source, usage_source_words[i]) == 0)
+			return (enum stepd_usage_source)i;
+	}
+	return STEPD_USAGE_PROC; /* of a newer agent: a value all the same */
+}
+
+static void read_values(const json_t *row, stepd_usage_t *usage)
+{
+	const json_t *values = json_object_get(row, "usage"), *value;
+	size_t i;
+
+	for (i = 0; i < STEPD_USAGE_COUNT; i++) {
+		value = json_object_get(values, usage_values[i].name);
+		if (!json_is_integer(value) || json_integer_value(value) < 0)
+			continue;
+		usage->value[i] = (uint64_t)json_integer_value(value);
+		usage->source[i] = (uint8_t)source_of(row, usage_values[i].name);
+	}
+}
+
+static uint64_t number_of(const json_t *object, const char *key)
+{
+	json_int_t number = json_integer_value(json_object_get(object, key));
+
+	return number > 0 ? (uint64_t)number : 0;
+}
+
+int usage_read(const json_t *reply, struct usage_sample *ret_usage)
+{
+	const json_t *rows = json_object_get(reply, "tasks"), *row;
+	struct usage_sample u = {.time_usec = number_of(reply, "time_usec"),
+		.elapsed_usec = number_of(reply, "elapsed_usec"),
+		.n = json_array_size(rows)};
+	size_t i;
+
+	u.tasks = calloc(u.n + 1, sizeof(*u.tasks));
+	u.task = calloc(u.n + 1, sizeof(*u.task));
+	if (!u.tasks || !u.task) {
+		usage_sample_clear(&u);
+		return -ENOMEM;
+	}
+	read_values(json_object_get(reply, "step"), &u.step);
+	json_array_foreach (rows, i, row) {
+		u.task[i].id = (uint32_t)i;
+		u.task[i].gtid = (uint32_t)number_of(row, "rank");
+		read_values(row, &u.tasks[i]);
+	}
+	*ret_usage = u;
+	return 0;
+}
+
+static bool read_cpu(const stepd_usage_t *usage, uint64_t *ret_usec)
+{
+	if (!usage->source[STEPD_USAGE_CPU_USER_USEC] ||
+		!usage->source[STEPD_USAGE_CPU_SYSTEM_USEC])
+		return false;
+	*ret_usec =
+		usage->value[STEPD_USAGE_CPU_USER_USEC] + usage->value[STEPD_USAGE_CPU_SYSTEM_USEC];
+	return true;
+}
+
+int usage_subscribe(struct stepd_client *client, uint64_t interval_ms, struct stepd_error *error)
+{
+	json_t *parameters =
+		json_pack("{s:b, s:I}", "tasks", 1, "interval_ms", (json_int_t)interval_ms);
+
+	if (!parameters)
+		return target_no_memory(error);
+	return client_start_take(client, "Usage", parameters, STEPD_CALL_MORE, error);
+}
+
+double usage_cpu_share_of(
+	const stepd_usage_t *now, const stepd_usage_t *before, uint64_t between_usec)
+{
+	uint64_t later, earlier;
+
+	if (between_usec == 0 || !read_cpu(now, &later) || !read_cpu(before, &earlier) ||
+		later < earlier)
+		return -1;
+	return (double)(later - earlier) / (double)between_usec;
+}
+
+double usage_cpu_share(const struct usage_sample *now, const struct usage_sample *before)
+{
+	if (now->time_usec <= before->time_usec || before->time_usec == 0)
+		return -1;
+	return usage_cpu_share_of(&now->step, &before->step, now->time_usec - before->time_usec);
+}
+
+/* ---- one sample ---------------------------------------------------------------------------- */
+
+static int print(struct ctl *ctl, const struct target *target, const struct usage_sample *u)
 {
 	const struct usage_view view = {.label = target->label,
 		.elapsed_usec = u->elapsed_usec,
@@ -26,11 +135,11 @@ static int print(struct ctl *ctl, const struct target *target, const struct usag
 
 	if (!text)
 		return -ENOMEM;
-	printf("%s%s", ctl->shown++ > 0 ? "\n" : "", text);
+	printf("%s%s", ctl->out.shown++ > 0 ? "\n" : "", text);
 	return 0;
 }
 
-static int pack(json_t *entry, const struct usage_reply *u)
+static int pack(json_t *entry, const struct usage_sample *u)
 {
 	json_t *tasks = json_array(), *task;
 	int r = usage_pack(entry, &u->step);
@@ -51,82 +160,57 @@ static int pack(json_t *entry, const struct usage_reply *u)
 	return -ENOMEM;
 }
 
-static int tell(struct ctl *ctl, struct target *target, const struct usage_reply *u,
+static int show_usage(struct ctl *ctl, struct target *target, const struct usage_sample *u,
 	struct stepd_error *error)
 {
-	int r = ctl->json ? pack(target->entry, u) : print(ctl, target, u);
+	int r = ctl->opt.json ? pack(target->entry, u) : print(ctl, target, u);
 
-	return r < 0 ? target_error(error, r, "no memory left") : 0;
+	return r < 0 ? target_no_memory(error) : 0;
 }
 
-static int take_usage(
-	struct ctl *ctl, struct target *target, const json_t *reply, struct stepd_error *error)
+static int usage_step(struct ctl *ctl, struct target *target, struct stepd_error *error)
 {
-	_cleanup_usage_reply_ struct usage_reply u = {0};
+	_cleanup_usage_sample_ struct usage_sample u = {0};
+	json_t *parameters = json_pack("{s:b}", "tasks", 1), *reply = NULL;
+	int r = parameters ? client_call_take(target->client, "Usage", parameters, &reply, error)
+			   : target_no_memory(error);
 
-	if (usage_read(reply, &u) < 0)
-		return target_error(error, -ENOMEM, "no memory left");
-	return tell(ctl, target, &u, error);
-}
-
-static json_t *make_call(struct ctl *ctl, const struct target *target, struct stepd_error *error)
-{
-	(void)ctl;
-	(void)target;
-	(void)error;
-	return json_pack("{s:b}", "tasks", 1);
+	if (r == 0 && usage_read(reply, &u) < 0)
+		r = target_no_memory(error);
+	json_decref(reply);
+	return r < 0 ? r : show_usage(ctl, target, &u, error);
 }
 
 /* ---- without an agent ---------------------------------------------------------------------- */
 
-struct orphan {
-	struct ctl *ctl;
-	struct usage_reply u;
-	struct err err;
-};
-
-static int on_orphan(const struct step_entry *entry, void *userdata)
+static int usage_read_container(const struct orphan *o, struct usage_sample *u, struct err *err)
 {
-	_cleanup_tracker_ struct tracker tracker = TRACKER_INIT;
-	struct orphan *o = userdata;
-	int r;
+	int r = tracker_read_tasks(&o->entry, &u->task, &u->n);
 
-	if (!tracker_can_ask(entry))
-		return err_say(&o->err, -ECONNREFUSED,
-			"its agent has died, and with %s nobody else knows its processes; "
-			"'stepd adopt %s' takes the step over",
-			entry->proctrack, entry->step);
-	r = tracker_use(o->ctl, &tracker, entry, &o->err);
-	if (r < 0)
-		return r;
-	if (tracker_read_tasks(entry, &o->u.task, &o->u.n) < 0)
-		return err_set(&o->err, -ENOMEM, "read its tasks");
-	o->u.tasks = calloc(o->u.n + 1, sizeof(*o->u.tasks));
-	if (!o->u.tasks)
-		return err_set(&o->err, -ENOMEM, "read its tasks");
+	if (r < 0 || !(u->tasks = calloc(u->n + 1, sizeof(*u->tasks))))
+		return err_set(err, -ENOMEM, "read its tasks");
 	r = proctrack_usage_tasks(
-		tracker.pt, entry->cont_id, o->u.task, o->u.n, &o->u.step, o->u.tasks);
+		o->tracker.pt, o->entry.cont_id, u->task, u->n, &u->step, u->tasks);
 	if (r == -ESRCH)
-		return err_say(&o->err, r, "its agent has died, and its processes have ended");
-	return r < 0 ? err_set(&o->err, r, "look at what it uses") : 1;
+		return err_say(err, r, "its agent has died, and its processes have ended");
+	return r < 0 ? err_set(err, r, "read what it uses") : 0;
 }
 
-static int look_at_container(struct ctl *ctl, struct target *target, struct stepd_error *error)
+static int usage_without_agent(struct ctl *ctl, struct target *target, struct stepd_error *error)
 {
-	struct orphan o = {.ctl = ctl};
-	int r = tracker_visit(target, on_orphan, &o, &o.err);
+	_cleanup_usage_sample_ struct usage_sample u = {0};
+	_cleanup_orphan_ struct orphan o = ORPHAN_INIT;
+	struct err err = ERR_INIT;
+	int r = orphan_open(ctl, target, ORPHAN_PROCESSES, &o, &err);
 
-	if (r < 0)
-		r = tracker_hand_on(&o.err, error);
-	else
-		r = tell(ctl, target, &o.u, error);
-	usage_reply_clear(&o.u);
-	return r;
+	if (r == 0)
+		r = usage_read_container(&o, &u, &err);
+	return r < 0 ? target_error_from(error, &err) : show_usage(ctl, target, &u, error);
 }
 
-/* ---- again and again ----------------------------------------------------------------------- */
+/* ---- at an interval ------------------------------------------------------------------------- */
 
-static void print_line(const struct usage_reply *now, const struct usage_reply *before)
+static void print_line(const struct usage_sample *now, const struct usage_sample *before)
 {
 	char memory[USAGE_TEXT_SIZE], peak[USAGE_TEXT_SIZE], processes[USAGE_TEXT_SIZE];
 	char rd[USAGE_TEXT_SIZE], wr[USAGE_TEXT_SIZE], elapsed[CTL_TEXT_SIZE], cpu[16] = "-";
@@ -142,7 +226,7 @@ static void print_line(const struct usage_reply *now, const struct usage_reply *
 		usage_text(&now->step, STEPD_USAGE_IO_WRITE_BYTES, wr));
 }
 
-/* The reply as it came, with the step's names. */
+/* The reply unchanged, with the step's names. */
 static int print_json_line(struct ctl *ctl, const struct target *target, json_t *reply)
 {
 	json_t *doc = json_pack("{s:s, s:s}", "step", target->label, "node", target->node);
@@ -156,70 +240,61 @@ static int print_json_line(struct ctl *ctl, const struct target *target, json_t 
 }
 
 /* 1: more will come. */
-static int take_look(struct ctl *ctl, struct target *target, struct usage_reply *before,
+static int take_sample(struct ctl *ctl, struct target *target, struct usage_sample *before,
 	struct stepd_error *error)
 {
-	_cleanup_usage_reply_ struct usage_reply now = {0};
-	_cleanup_free_ char *text = NULL;
-	json_t *reply = NULL;
-	bool continues;
-	int r = stepd_next(target->client, -1, &text, &continues, error);
+	_cleanup_usage_sample_ struct usage_sample now = {0};
+	_cleanup_reply_ struct reply reply = {0};
+	int r = client_next(target->client, -1, &reply, error);
 
-	if (r == 0)
-		r = ask_parse(text, &reply, error);
-	if (r == 0 && usage_read(reply, &now) < 0)
-		r = target_error(error, -ENOMEM, "no memory left");
-	if (r == 0 && ctl->json)
-		r = print_json_line(ctl, target, reply);
+	if (r < 0)
+		return r;
+	r = usage_read(reply.parameters, &now);
+	if (r == 0 && ctl->opt.json)
+		r = print_json_line(ctl, target, reply.parameters);
 	else if (r == 0)
 		print_line(&now, before);
-	json_decref(reply);
 	if (r < 0)
-		return error->code ? r : target_error(error, r, "no memory left");
-	usage_reply_clear(before);
+		return target_no_memory(error);
+	usage_sample_clear(before);
 	*before = now;
-	now = (struct usage_reply){0};
-	return continues && fflush(stdout) == 0;
+	now = (struct usage_sample){0};
+	return reply.continues && fflush(stdout) == 0;
 }
 
 static int follow(struct ctl *ctl)
 {
-	_cleanup_usage_reply_ struct usage_reply before = {0};
+	_cleanup_usage_sample_ struct usage_sample before = {0};
 	_cleanup_target_ struct target target = TARGET_INIT;
 	struct stepd_error error = {0};
-	char parameters[64];
 	uint64_t round = 0;
 	int r;
 
-	ctl->printed = ctl->json; /* lines, even if there is none */
+	ctl->out.printed = ctl->opt.json; /* lines, even if there is none */
 	if (target_open(ctl, ctl->args[0], false, &target) < 0)
-		return 0; /* it was said */
-	(void)snprintf(parameters, sizeof(parameters), "{\"tasks\":true,\"interval_ms\":%llu}",
-		(unsigned long long)ctl->interval_ms);
-	r = stepd_start_call(target.client, "Usage", parameters, STEPD_CALL_MORE, &error);
-	if (r == 0 && !ctl->json)
+		return 0; /* it was reported */
+	r = usage_subscribe(target.client, ctl->opt.interval_ms, &error);
+	if (r == 0 && !ctl->opt.json)
 		printf("%9s %8s %9s %9s %9s %9s %9s\n", "ELAPSED", "CPU%", "MEMORY", "PEAK",
 			"PROCS", "READ", "WRITTEN");
 	do
-		r = r < 0 ? r : take_look(ctl, &target, &before, &error);
-	while (r > 0 && ++round != ctl->rounds);
+		r = r < 0 ? r : take_sample(ctl, &target, &before, &error);
+	while (r > 0 && ++round != ctl->opt.rounds);
 	if (r < 0)
-		ctl_complain(ctl, target.label, &error, NULL);
+		ctl_report(ctl, target.label, &error, NULL);
 	return 0;
 }
 
 int ctl_usage(struct ctl *ctl)
 {
-	static const struct ask ask = {.method = "Usage",
-		.make = make_call,
-		.take = take_usage,
-		.gone_ok = 1u << STEPD_ORPHAN,
-		.gone = look_at_container};
+	static const struct request request = {.run = usage_step,
+		.without_agent = usage_without_agent,
+		.without_agent_if = STEPD_ORPHAN};
 
-	if (!ctl->interval_ms && ctl->rounds)
+	if (!ctl->opt.interval_ms && ctl->opt.rounds)
 		return err_say(&ctl->err, -EINVAL, "--count goes with --interval");
-	if (!ctl->interval_ms)
-		return ask_steps(ctl, &ask);
+	if (!ctl->opt.interval_ms)
+		return request_steps(ctl, &request);
 	if (ctl->count > 1)
 		return err_say(&ctl->err, -EINVAL,
 			"--interval is of one step; 'stepctl top' shows several");

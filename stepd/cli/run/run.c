@@ -8,7 +8,7 @@
 #include "stepd/cli/mpi_list.h"
 #include "stepd/cli/run/run_options.h"
 #include "stepd/cli/version.h"
-#include "stepd/frontend/methods.h"
+#include "stepd/frontend/frontends.h"
 #include "stepd/process/process.h"
 #include "stepd/spec/spec.h"
 #include "stepd/step/agent.h"
@@ -54,7 +54,7 @@ static int run(struct run_options *o, uint64_t start_ns)
 		.start_ns = start_ns,
 		.log = &log,
 		.version = stepd_version,
-		.frontend = &methods_frontend,
+		.frontend = &frontends,
 	};
 	struct err err = ERR_INIT;
 	int code = STATUS_FAILED, r;

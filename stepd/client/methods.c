@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A function for each method of the interface: what they send, and what they make of the replies.
+ */
+#include <jansson.h>
+#include <string.h>
+
+#include "stepd/client/client_impl.h"
+
+#define ROWS_FIRST 64u
+
+/* A step is given time to come to a standstill (stepd(8), --suspend-timeout and the like). */
+#define STEP_TIMEOUT_MS 60000
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+int stepd_describe(struct stepd_client *client, char **ret_json, struct stepd_error *error)
+{
+	return stepd_call(client, "Describe", NULL, ret_json, error);
+}
+
+int stepd_usage(struct stepd_client *client, bool tasks, char **ret_json, struct stepd_error *error)
+{
+	return stepd_call(
+		client, "Usage", tasks ? "{\"tasks\":true}" : "{\"tasks\":false}", ret_json, error);
+}
+
+/* ---- rows: arrays that come in pieces ------------------------------------------------------ */
+
+/* What one kind of row is: its size, and how it is made of an element. false: it is none. */
+struct row_kind {
+	const char *array; /* the parameter that has them */
+	size_t size;
+	bool (*fill)(void *row, const json_t *element);
+};
+
+struct rows {
+	const struct row_kind *kind;
+	char *v;
+	size_t n, capacity;
+};
+
+static int rows_add(struct rows *rows, void **ret_row)
+{
+	size_t capacity = rows->capacity ? rows->capacity * 2 : ROWS_FIRST;
+	char *grown;
+
+	if (rows->n == rows->capacity) {
+		grown = reallocarray(rows->v, capacity, rows->kind->size);
+		if (!grown)
+			return -ENOMEM;
+		rows->v = grown;
+		rows->capacity = capacity;
+	}
+	*ret_row = rows->v + rows->n++ * rows->kind->size;
+	memset(*ret_row, 0, rows->kind->size);
+	return 0;
+}
+
+static int rows_add_all(struct stepd_client *client, const char *method, struct rows *rows,
+	const json_t *parameters, struct stepd_error *error)
+{
+	const json_t *array = json_object_get(parameters, rows->kind->array);
+	json_t *element;
+	void *row;
+	size_t i;
+
+	if (!json_is_array(array))
+		return client_refuse(client, method, "it lacks the array", error);
+	json_array_foreach (array, i, element) {
+		if (rows_add(rows, &row) < 0) {
+			client->broken = true;
+			return client_no_memory(error);
+		}
+		if (!rows->kind->fill(row, element))
+			return client_refuse(client, method,
+				"an element of its array is not as in the interface", error);
+	}
+	return 0;
+}
+
+/* Calls method, takes over parameters, and adds the rows of all replies. */
+static int call_rows_take(struct stepd_client *client, const char *method, json_t *parameters,
+	unsigned flags, struct rows *rows, struct stepd_error *error)
+{
+	bool continues = true;
+	int r;
+
+	if (!parameters)
+		return client_no_memory(error);
+	r = client_begin_take(client, method, parameters, flags, error);
+	while (r == 0 && continues) {
+		_cleanup_reply_ struct reply reply = {0};
+
+		r = client_next_in_time(client, client->timeout_ms, &reply, error);
+		if (r == 0)
+			r = rows_add_all(client, method, rows, reply.parameters, error);
+		continues = reply.continues;
+	}
+	return r;
+}
+
+/* After a failure r, which it returns, there are none. */
+static int rows_finish(struct rows *rows, int r, size_t *ret_count)
+{
+	if (r < 0)
+		free(rows->v);
+	else
+		*ret_count = rows->n;
+	return r;
+}
+
+/* ---- processes ----------------------------------------------------------------------------- */
+
+/* A number of the interface: there and in its range, or missing and otherwise. */
+static bool get_int(
+	const json_t *object, const char *key, int64_t least, int64_t most, int64_t *ret_n)
+{
+	const json_t *value = json_object_get(object, key);
+
+	if (!value || json_is_null(value))
+		return true; /* *ret_n is what it was */
+	if (!json_is_integer(value))
+		return false;
+	*ret_n = json_integer_value(value);
+	return *ret_n >= least && *ret_n <= most;
+}
+
+static bool fill_process(void *row, const json_t *element)
+{
+	struct stepd_process *process = row;
+	int64_t pid = 0, start_ticks = 0;
+
+	process->rank = STEPD_NO_RANK;
+	if (!json_is_object(element) || !get_int(element, "pid", 1, INT32_MAX, &pid) ||
+		!get_int(element, "rank", 0, UINT32_MAX, &process->rank) ||
+		!get_int(element, "start_ticks", 0, INT64_MAX, &start_ticks))
+		return false;
+	process->pid = (pid_t)pid;
+	process->start_ticks = (uint64_t)start_ticks;
+	return pid > 0;
+}
+
+int stepd_list_pids(struct stepd_client *client, const char *ranks, bool start_ticks,
+	struct stepd_process **ret_processes, size_t *ret_count, struct stepd_error *error)
+{
+	static const struct row_kind kind = {"pids", sizeof(struct stepd_process), fill_process};
+	struct rows rows = {.kind = &kind};
+	int r;
+
+	r = call_rows_take(client, "ListPids",
+		json_pack("{s:s*, s:b}", "ranks", ranks, "start_ticks", (int)start_ticks),
+		STEPD_CALL_MORE, &rows, error);
+	r = rows_finish(&rows, r, ret_count);
+	if (r == 0)
+		*ret_processes = (struct stepd_process *)(void *)rows.v;
+	return r;
+}
+
+static json_t *pack_pids(const pid_t *pids, size_t count, uint64_t pid_namespace)
+{
+	json_t *array = json_array();
+	int r = array ? 0 : -1;
+	size_t i;
+
+	for (i = 0; r == 0 && i < count; i++)
+		r = json_array_append_new(array, json_integer(pids[i]));
+	if (r < 0) {
+		json_decref(array);
+		return NULL;
+	}
+	if (pid_namespace == 0)
+		return json_pack("{s:o}", "pids", array);
+	return json_pack("{s:o, s:I}", "pids", array, "pid_namespace", (json_int_t)pid_namespace);
+}
+
+int stepd_find_pids(struct stepd_client *client, const pid_t *pids, size_t count,
+	uint64_t pid_namespace, struct stepd_process **ret_processes, size_t *ret_count,
+	struct stepd_error *error)
+{
+	static const struct row_kind kind = {"found", sizeof(struct stepd_process), fill_process};
+	struct rows rows = {.kind = &kind};
+	size_t at, n;
+	int r = 0;
+
+	for (at = 0; r == 0 && at < count; at += n) {
+		n = count - at < CLIENT_FIND_PIDS_MAX ? count - at : CLIENT_FIND_PIDS_MAX;
+		r = call_rows_take(client, "FindPids", pack_pids(pids + at, n, pid_namespace), 0,
+			&rows, error);
+	}
+	r = rows_finish(&rows, r, ret_count);
+	if (r == 0)
+		*ret_processes = (struct stepd_process *)(void *)rows.v;
+	return r;
+}
+
+/* ---- tasks --------------------------------------------------------------------------------- */
+
+static bool fill_task(void *row, const json_t *element)
+{
+	int64_t rank = -1, local_id = -1, pid = 0, wait_status = 0, exit_code = -1, spawn = 0;
+	const char *state = json_string_value(json_object_get(element, "state"));
+	struct stepd_task *task = row;
+
+	if (!json_is_object(element) || !state || !get_int(element, "rank", 0, UINT32_MAX, &rank) ||
+		!get_int(element, "local_id", 0, UINT32_MAX, &local_id) ||
+		!get_int(element, "pid", 0, INT32_MAX, &pid) ||
+		!get_int(element, "wait_status", 0, INT32_MAX, &wait_status) ||
+		!get_int(element, "exit_code", -1, INT32_MAX, &exit_code) ||
+		!get_int(element, "spawn", 0, UINT32_MAX, &spawn))
+		return false;
+	task->rank = rank;
+	task->local_id = (uint32_t)local_id;
+	(void)snprintf(task->state, sizeof(task->state), "%s", state);
+	task->pid = (pid_t)pid;
+	task->wait_status = (int)wait_status;
+	task->exit_code = (int)exit_code;
+	task->spawn = (uint32_t)spawn;
+	task->on_request = json_is_true(json_object_get(element, "on_request"));
+	task->oom_killed = json_is_true(json_object_get(element, "oom_killed"));
+	return rank >= 0 && local_id >= 0;
+}
+
+int stepd_list_tasks(struct stepd_client *client, const char *ranks, struct stepd_task **ret_tasks,
+	size_t *ret_count, struct stepd_error *error)
+{
+	static const struct row_kind kind = {"tasks", sizeof(struct stepd_task), fill_task};
+	struct rows rows = {.kind = &kind};
+	int r = call_rows_take(client, "ListTasks", json_pack("{s:s*}", "ranks", ranks),
+		STEPD_CALL_MORE, &rows, error);
+
+	r = rows_finish(&rows, r, ret_count);
+	if (r == 0)
+		*ret_tasks = (struct stepd_task *)(void *)rows.v;
+	return r;
+}
+
+/* ---- acting -------------------------------------------------------------------------------- */
+
+/* Takes over parameters; NULL is want of memory. The reply is empty. */
+static int call_done_take(struct stepd_client *client, const char *method, json_t *parameters,
+	int timeout_ms, struct stepd_error *error)
+{
+	if (!parameters)
+		return client_no_memory(error);
+	return client_call_within_take(client, method, parameters, timeout_ms, NULL, error);
+}
+
+static json_t *pack_signal(const char *signal, const struct stepd_signal_target *target)
+{
+	json_t *doc = json_pack("{s:s}", "signal", signal);
+	int r = doc ? 0 : -1;
+
+	if (r == 0 && target && target->ranks)
+		r = json_object_set_new(doc, "ranks", json_string(target->ranks));
+	if (r == 0 && target && target->pid)
+		r = json_object_set_new(doc, "pid", json_integer(target->pid));
+	if (r == 0 && target && target->start_ticks)
+		r = json_object_set_new(
+			doc, "start_ticks", json_integer((json_int_t)target->start_ticks));
+	if (r == 0 && target && target->leader)
+		r = json_object_set_new(doc, "leader", json_true());
+	if (r == 0)
+		return doc;
+	json_decref(doc);
+	return NULL;
+}
+
+int stepd_signal(struct stepd_client *client, const char *signal,
+	const struct stepd_signal_target *target, struct stepd_error *error)
+{
+	/* kill(2)'s other meanings of a pid are refused: none of them means "the whole step". */
+	if (target && (target->pid < 0 || (target->start_ticks > 0 && target->pid == 0)))
+		return client_error(error, -EINVAL,
+			"step %s: Signal: %d is no pid of one process (a signal for all of a step "
+			"names none)",
+			client->name, (int)target->pid);
+	return call_done_take(
+		client, "Signal", pack_signal(signal, target), client->timeout_ms, error);
+}
+
+static int step_timeout_ms(const struct stepd_client *client)
+{
+	if (client->split || client->timeout_ms < 0 || client->timeout_ms > STEP_TIMEOUT_MS)
+		return client->timeout_ms;
+	return STEP_TIMEOUT_MS;
+}
+
+int stepd_suspend(struct stepd_client *client, struct stepd_error *error)
+{
+	return call_done_take(client, "Suspend", json_object(), step_timeout_ms(client), error);
+}
+
+int stepd_resume(struct stepd_client *client, struct stepd_error *error)
+{
+	return call_done_take(client, "Resume", json_object(), step_timeout_ms(client), error);
+}
+
+int stepd_terminate(struct stepd_client *client, const char *kill_sequence, int64_t grace_ms,
+	struct stepd_error *error)
+{
+	json_t *parameters = json_pack("{s:s*}", "kill_sequence", kill_sequence);
+
+	if (parameters && grace_ms >= 0 &&
+		json_object_set_new(parameters, "grace_ms", json_integer(grace_ms)) < 0) {
+		json_decref(parameters);
+		parameters = NULL;
+	}
+	return call_done_take(client, "Terminate", parameters, client->timeout_ms, error);
+}
+
+/* ---- limits -------------------------------------------------------------------------------- */
+
+/* A line for each of the texts: NULL, and 0, where there is none. */
+static int join_lines(const json_t *texts, char **ret_lines)
+{
+	_cleanup_free_ char *lines = NULL;
+	_cleanup_fclose_ FILE *f = NULL;
+	json_t *text;
+	size_t size, i;
+	bool failed;
+
+	*ret_lines = NULL;
+	if (json_array_size(texts) == 0)
+		return 0;
+	f = open_memstream(&lines, &size);
+	if (!f)
+		return -ENOMEM;
+	json_array_foreach (texts, i, text)
+		(void)fprintf(f, "%s\n", json_is_string(text) ? json_string_value(text) : "?");
+	failed = ferror(f) != 0;
+	if (fclose(take_ptr(f)) != 0 || failed)
+		return -ENOMEM;
+	*ret_lines = take_ptr(lines);
+	return 0;
+}
+
+static int load_limits(const struct stepd_client *client, const char *text, json_t **ret_limits,
+	struct stepd_error *error)
+{
+	json_error_t why;
+	json_t *limits = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+
+	if (json_is_object(limits)) {
+		*ret_limits = limits;
+		return 0;
+	}
+	if (!limits)
+		return client_error(error, -EINVAL,
+			"step %s: SetLimits: the limits are no JSON (line %d: %s)", client->name,
+			why.line, why.text);
+	json_decref(limits);
+	return client_error(error, -EINVAL,
+		"step %s: SetLimits: the limits are no JSON object (see stepd-limits(7))",
+		client->name);
+}
+
+int stepd_set_limits(struct stepd_client *client, const char *limits, const char *ranks,
+	bool best_effort, char **ret_warnings, struct stepd_error *error)
+{
+	json_t *doc = NULL, *parameters, *reply = NULL;
+	int r = load_limits(client, limits, &doc, error);
+
+	if (r < 0)
+		return r;
+	parameters = json_pack(
+		"{s:o, s:s*, s:b}", "limits", doc, "ranks", ranks, "best_effort", (int)best_effort);
+	if (!parameters)
+		return client_no_memory(error);
+	r = client_call_take(client, "SetLimits", parameters, &reply, error);
+	if (r == 0 && ret_warnings &&
+		join_lines(json_object_get(reply, "warnings"), ret_warnings) < 0)
+		r = client_no_memory(error);
+	json_decref(reply);
+	return r;
+}
+
+/* ---- the others ---------------------------------------------------------------------------- */
+
+int stepd_add_pid(
+	struct stepd_client *client, pid_t pid, uint64_t start_ticks, struct stepd_error *error)
+{
+	json_t *parameters = json_pack("{s:i}", "pid", (int)pid);
+
+	if (parameters && start_ticks &&
+		json_object_set_new(
+			parameters, "start_ticks", json_integer((json_int_t)start_ticks)) < 0) {
+		json_decref(parameters);
+		parameters = NULL;
+	}
+	return call_done_take(client, "AddPid", parameters, client->timeout_ms, error);
+}
+
+int stepd_notify(struct stepd_client *client, const char *message, struct stepd_error *error)
+{
+	json_t *parameters = json_pack("{s:s}", "message", message);
+
+	if (!parameters) /* jansson takes nothing else */
+		return client_error(
+			error, -EINVAL, "step %s: Notify: the message is no UTF-8", client->name);
+	return call_done_take(client, "Notify", parameters, client->timeout_ms, error);
+}
+
+int stepd_reexec(struct stepd_client *client, char **ret_version, struct stepd_error *error)
+{
+	const char *version;
+	json_t *reply = NULL;
+	int r = client_call_within_take(
+		client, "Reexec", json_object(), step_timeout_ms(client), &reply, error);
+
+	if (r == 0 && ret_version) {
+		version = json_string_value(json_object_get(reply, "version"));
+		if (!version)
+			r = client_refuse(client, "Reexec", "it names no version", error);
+		else if (!(*ret_version = strdup(version)))
+			r = client_no_memory(error);
+	}
+	json_decref(reply);
+	return r;
+}
+
+/* ---- the end ------------------------------------------------------------------------------- */
+
+/* The result of the reply, or of the file that the agent left. */
+static int take_result(struct stepd_client *client, const json_t *parameters, char **ret_result,
+	struct stepd_error *error)
+{
+	json_t *result = json_object_get(parameters, "result");
+
+	if (json_is_object(result))
+		return client_dump_take(json_incref(result), ret_result, error);
+	return stepd_read_result(client->directory, ret_result, error);
+}
+
+int stepd_wait(
+	struct stepd_client *client, int timeout_ms, char **ret_result, struct stepd_error *error)
+{
+	_cleanup_reply_ struct reply reply = {0};
+	int r = 0;
+
+	if (client->broken || !client_is_pending(client, "Wait"))
+		r = client_start_take(client, "Wait", NULL, 0, error);
+	if (r == 0)
+		r = client_next(client, timeout_ms, &reply, error);
+	/* The agent may have ended between the result and the reply. */
+	if (r == -ECONNRESET && stepd_read_result(client->directory, ret_result, NULL) == 0)
+		return 0;
+	return r < 0 ? r : take_result(client, reply.parameters, ret_result, error);
+}
+
+/* ---- events -------------------------------------------------------------------------------- */
+
+int stepd_follow(struct stepd_client *client, uint64_t from, struct stepd_error *error)
+{
+	json_t *parameters =
+		from > 0 ? json_pack("{s:I}", "from", (json_int_t)from) : json_object();
+
+	if (!parameters)
+		return client_no_memory(error);
+	client->followed = false;
+	return client_start_take(client, "Events", parameters, STEPD_CALL_MORE, error);
+}
+
+static int64_t get_number(const json_t *doc, const char *key)
+{
+	const json_t *value = json_object_get(doc, key);
+
+	return json_is_integer(value) ? json_integer_value(value) : -1;
+}
+
+static const char *get_text(const json_t *doc, const char *key)
+{
+	const char *text = json_string_value(json_object_get(doc, key));
+
+	return text ? text : "";
+}
+
+/* Cuts at the end of a character. */
+static void copy_text(char *buf, size_t size, const char *text)
+{
+	size_t length = strlen(text);
+
+	if (length >= size)
+		for (length = size - 1; length > 0 && (text[length] & 0xc0) == 0x80;)
+			length--;
+	memcpy(buf, text, length);
+	buf[length] = '\0';
+}
+
+static bool fill_event(struct stepd_event *event, const json_t *doc)
+{
+	int64_t sequence = get_number(doc, "sequence"), time_usec = get_number(doc, "time_usec");
+
+	if (sequence < 1 || time_usec < 0 || !json_is_string(json_object_get(doc, "kind")))
+		return false;
+	*event = (struct stepd_event){.sequence = (uint64_t)sequence,
+		.time_usec = (uint64_t)time_usec,
+		.rank = get_number(doc, "rank"),
+		.pid = get_number(doc, "pid"),
+		.wait_status = get_number(doc, "wait_status"),
+		.exit_code = get_number(doc, "exit_code"),
+		.count = get_number(doc, "count")};
+	copy_text(event->kind, sizeof(event->kind), get_text(doc, "kind"));
+	copy_text(event->state, sizeof(event->state), get_text(doc, "state"));
+	copy_text(event->text, sizeof(event->text), get_text(doc, "text"));
+	return true;
+}
+
+int stepd_next_event(struct stepd_client *client, int timeout_ms, struct stepd_event *ret_event,
+	struct stepd_error *error)
+{
+	_cleanup_reply_ struct reply reply = {0};
+	const json_t *doc;
+	int r;
+
+	if (client->followed)
+		return 0;
+	if (!client->broken && !client_is_pending(client, "Events"))
+		return client_error(error, -EINVAL,
+			"step %s: Events: stepd_follow() comes before stepd_next_event()",
+			client->name);
+	r = client_next(client, timeout_ms, &reply, error);
+	if (r < 0)
+		return r;
+	client->followed = !reply.continues;
+	doc = json_object_get(reply.parameters, "event");
+	if (!doc && !reply.continues)
+		return 0; /* the last reply need not have one */
+	if (!fill_event(ret_event, doc))
+		return client_refuse(
+			client, "Events", "its event is not as in the interface", error);
+	return 1;
+}
