@@ -252,7 +252,6 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/relay/relay.c \
 	stepd/cli/relay/relay_doc.c stepd/cli/relay/relay_doc.h \
 	stepd/cli/relay/streams.c stepd/cli/relay/streams.h \
-	stepd/cli/relay/talk.c stepd/cli/relay/talk.h \
 	stepd/cli/run/run.c \
 	stepd/cli/run/run_convert.c stepd/cli/run/run_convert.h \
 	stepd/cli/run/run_doc.c \
@@ -311,21 +310,16 @@ stepd_cli_stepctl_LDADD = libclient.la libnode.la
 # The command that starts steps, here and on several nodes.
 bin_PROGRAMS += stepd/cli/steprun
 stepd_cli_steprun_SOURCES = \
-	stepd/cli/across/across.c stepd/cli/across/across.h stepd/cli/across/across_impl.h \
-	stepd/cli/across/conn.c \
-	stepd/cli/across/go.c \
-	stepd/cli/across/here.c stepd/cli/across/here.h \
-	stepd/cli/across/hooks.c stepd/cli/across/hooks.h \
-	stepd/cli/across/input.c stepd/cli/across/input.h \
+	stepd/cli/across/assign.c \
 	stepd/cli/across/launch.c stepd/cli/across/launch.h \
+	stepd/cli/across/local.c \
 	stepd/cli/across/main.c \
-	stepd/cli/across/messages.c \
 	stepd/cli/across/nodes.c stepd/cli/across/nodes.h \
 	stepd/cli/across/options.c stepd/cli/across/options.h \
-	stepd/cli/across/output.c stepd/cli/across/output.h \
-	stepd/cli/across/running.c stepd/cli/across/running.h \
+	stepd/cli/across/reports.c \
+	stepd/cli/across/session.c stepd/cli/across/session.h \
+	stepd/cli/across/streams.c stepd/cli/across/streams.h \
 	stepd/cli/across/user.c stepd/cli/across/user.h \
-	stepd/cli/across/outcome.c \
 	stepd/cli/layout.c stepd/cli/layout.h \
 	stepd/cli/mpi_list.c stepd/cli/mpi_list.h \
 	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \
@@ -334,7 +328,7 @@ stepd_cli_steprun_SOURCES = \
 	stepd/cli/relay/channel.c stepd/cli/relay/channel.h \
 	stepd/cli/relay/supervisor.c stepd/cli/relay/supervisor.h \
 	stepd/cli/relay/relay_doc.c stepd/cli/relay/relay_doc.h \
-	stepd/cli/relay/talk.c stepd/cli/relay/talk.h \
+	stepd/cli/relay/streams.c stepd/cli/relay/streams.h \
 	stepd/cli/run/run_convert.c stepd/cli/run/run_convert.h \
 	stepd/cli/run/run_doc.c \
 	stepd/cli/run/run_limits.c \

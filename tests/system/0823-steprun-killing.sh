@@ -152,4 +152,12 @@ else
 	skip 2 "needs python3"
 fi
 nothing_left_soon "nothing is left"
+
+# Its descriptors for the wire are not the adopter's.
+sleepers --mpi=pmi2
+kill -9 "$(agents | first)"
+finish
+is "$status" 125 "an agent of connected nodes that is killed fails the step"
+unlike "$(cat "$tmpdir/err")" "start the agent" "another agent adopts the part of its node"
+nothing_left_soon "nothing is left of a step of connected nodes whose agent was killed"
 done_testing
