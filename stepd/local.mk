@@ -231,16 +231,12 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/check_spec.c \
 	stepd/cli/cli.h \
 	stepd/cli/continue.c \
+	stepd/cli/doctor/checks.c \
 	stepd/cli/doctor/doctor.c stepd/cli/doctor/doctor.h \
-	stepd/cli/doctor/doctor_dir.c stepd/cli/doctor/doctor_dir.h \
-	stepd/cli/doctor/doctor_supervisor.c stepd/cli/doctor/doctor_supervisor.h \
-	stepd/cli/doctor/doctor_kernel.c \
-	stepd/cli/doctor/doctor_mpi.c stepd/cli/doctor/doctor_mpi.h \
-	stepd/cli/doctor/doctor_runtime.c \
-	stepd/cli/doctor/doctor_trial.c stepd/cli/doctor/doctor_trial.h \
-	stepd/cli/doctor/doctor_user.c \
-	stepd/cli/layout.c stepd/cli/layout.h \
 	stepd/cli/doctor/findings.c stepd/cli/doctor/findings.h \
+	stepd/cli/doctor/mpi.c \
+	stepd/cli/doctor/trial.c stepd/cli/doctor/trial.h \
+	stepd/cli/layout.c stepd/cli/layout.h \
 	stepd/cli/main.c \
 	stepd/cli/mpi_list.c stepd/cli/mpi_list.h \
 	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \
