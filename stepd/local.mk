@@ -231,16 +231,12 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/check_spec.c \
 	stepd/cli/cli.h \
 	stepd/cli/continue.c \
+	stepd/cli/doctor/checks.c \
 	stepd/cli/doctor/doctor.c stepd/cli/doctor/doctor.h \
-	stepd/cli/doctor/doctor_dir.c stepd/cli/doctor/doctor_dir.h \
-	stepd/cli/doctor/doctor_supervisor.c stepd/cli/doctor/doctor_supervisor.h \
-	stepd/cli/doctor/doctor_kernel.c \
-	stepd/cli/doctor/doctor_mpi.c stepd/cli/doctor/doctor_mpi.h \
-	stepd/cli/doctor/doctor_runtime.c \
-	stepd/cli/doctor/doctor_trial.c stepd/cli/doctor/doctor_trial.h \
-	stepd/cli/doctor/doctor_user.c \
-	stepd/cli/layout.c stepd/cli/layout.h \
 	stepd/cli/doctor/findings.c stepd/cli/doctor/findings.h \
+	stepd/cli/doctor/mpi.c \
+	stepd/cli/doctor/trial.c stepd/cli/doctor/trial.h \
+	stepd/cli/layout.c stepd/cli/layout.h \
 	stepd/cli/main.c \
 	stepd/cli/mpi_list.c stepd/cli/mpi_list.h \
 	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \
@@ -252,7 +248,6 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/relay/relay.c \
 	stepd/cli/relay/relay_doc.c stepd/cli/relay/relay_doc.h \
 	stepd/cli/relay/streams.c stepd/cli/relay/streams.h \
-	stepd/cli/relay/talk.c stepd/cli/relay/talk.h \
 	stepd/cli/run/run.c \
 	stepd/cli/run/run_convert.c stepd/cli/run/run_convert.h \
 	stepd/cli/run/run_doc.c \
@@ -311,21 +306,16 @@ stepd_cli_stepctl_LDADD = libclient.la libnode.la
 # The command that starts steps, here and on several nodes.
 bin_PROGRAMS += stepd/cli/steprun
 stepd_cli_steprun_SOURCES = \
-	stepd/cli/across/across.c stepd/cli/across/across.h stepd/cli/across/across_impl.h \
-	stepd/cli/across/conn.c \
-	stepd/cli/across/go.c \
-	stepd/cli/across/here.c stepd/cli/across/here.h \
-	stepd/cli/across/hooks.c stepd/cli/across/hooks.h \
-	stepd/cli/across/input.c stepd/cli/across/input.h \
+	stepd/cli/across/assign.c \
 	stepd/cli/across/launch.c stepd/cli/across/launch.h \
+	stepd/cli/across/local.c \
 	stepd/cli/across/main.c \
-	stepd/cli/across/messages.c \
 	stepd/cli/across/nodes.c stepd/cli/across/nodes.h \
 	stepd/cli/across/options.c stepd/cli/across/options.h \
-	stepd/cli/across/output.c stepd/cli/across/output.h \
-	stepd/cli/across/running.c stepd/cli/across/running.h \
+	stepd/cli/across/reports.c \
+	stepd/cli/across/session.c stepd/cli/across/session.h \
+	stepd/cli/across/streams.c stepd/cli/across/streams.h \
 	stepd/cli/across/user.c stepd/cli/across/user.h \
-	stepd/cli/across/outcome.c \
 	stepd/cli/layout.c stepd/cli/layout.h \
 	stepd/cli/mpi_list.c stepd/cli/mpi_list.h \
 	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \
@@ -334,7 +324,7 @@ stepd_cli_steprun_SOURCES = \
 	stepd/cli/relay/channel.c stepd/cli/relay/channel.h \
 	stepd/cli/relay/supervisor.c stepd/cli/relay/supervisor.h \
 	stepd/cli/relay/relay_doc.c stepd/cli/relay/relay_doc.h \
-	stepd/cli/relay/talk.c stepd/cli/relay/talk.h \
+	stepd/cli/relay/streams.c stepd/cli/relay/streams.h \
 	stepd/cli/run/run_convert.c stepd/cli/run/run_convert.h \
 	stepd/cli/run/run_doc.c \
 	stepd/cli/run/run_limits.c \

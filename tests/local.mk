@@ -949,7 +949,7 @@ tests_bench_wiretime_LDADD = libmpiwire.la libbase.la
 
 # steprun
 STEPRUN_UNIT_TESTS = tests/unit/test_base64 tests/unit/test_channel tests/unit/test_address \
-	tests/unit/test_steprun_output tests/unit/test_steprun_launch
+	tests/unit/test_relay_streams tests/unit/test_steprun_output tests/unit/test_steprun_launch
 STEPRUN_CHANNEL = stepd/cli/relay/channel.c stepd/cli/relay/channel.h \
 	stepd/cli/relay/address.c stepd/cli/relay/address.h
 check_PROGRAMS += $(STEPRUN_UNIT_TESTS)
@@ -963,8 +963,12 @@ tests_unit_test_channel_LDADD = $(UNIT_LDADD)
 tests_unit_test_address_SOURCES = tests/unit/test_address.c $(STEPRUN_CHANNEL)
 tests_unit_test_address_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_address_LDADD = $(UNIT_LDADD)
+tests_unit_test_relay_streams_SOURCES = tests/unit/test_relay_streams.c stepd/cli/relay/streams.c \
+	stepd/cli/relay/streams.h $(STEPRUN_CHANNEL)
+tests_unit_test_relay_streams_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_relay_streams_LDADD = $(UNIT_LDADD)
 tests_unit_test_steprun_output_SOURCES = tests/unit/test_steprun_output.c \
-	stepd/cli/across/output.c stepd/cli/across/output.h
+	stepd/cli/across/streams.c stepd/cli/across/streams.h
 tests_unit_test_steprun_output_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_steprun_output_LDADD = $(UNIT_LDADD)
 tests_unit_test_steprun_launch_SOURCES = tests/unit/test_steprun_launch.c \

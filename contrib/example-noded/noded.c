@@ -2,7 +2,7 @@
  *
  * An example of a node daemon: "noded SPOOL [SPEC...]" starts an agent for each spec and follows
  * all steps of this node to their ends. It may be killed and started again at any time: agents go
- * on without it, and SPOOL has for each step the number of the last event that was dealt with. An
+ * on without it, and SPOOL has for each step the number of the last event that was handled. An
  * agent that dies is replaced.
  */
 #include <err.h>
@@ -21,11 +21,11 @@
 
 #define WATCHED_MAX 1024
 #define RETRY_MS    200        /* for agents that begin, or end, in this moment */
-#define ENDED       UINT64_MAX /* in the place of a number: the result was dealt with, too */
+#define ENDED       UINT64_MAX /* instead of a number: the result was handled, too */
 
 /* A step that is followed or, without a client, an agent that starts. */
 struct watched {
-	int fd; /* -1: an orphan that nobody could take over */
+	int fd; /* -1: an orphan that could not be taken over */
 	struct stepd_client *client;
 	char name[320]; /* "n1_7.0", of the step's directory, and of our note on it */
 };
@@ -47,8 +47,7 @@ static uint64_t read_note(const struct noded *nd, const char *name)
 	return strtoull(text, NULL, 10);
 }
 
-/* In one write of always the same length: who comes after us finds the old number or the new one.
- */
+/* In one write of always the same length: a reader finds the old number or the new one. */
 static void write_note(const struct noded *nd, const char *name, uint64_t number)
 {
 	int fd = openat(nd->spool_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
@@ -92,7 +91,7 @@ static bool take_input(struct noded *nd, struct watched *w)
 	char byte;
 	int r;
 
-	if (!w->client) { /* the ready line, or the end of an agent that has said why */
+	if (!w->client) { /* the ready line, or the end of an agent that has logged why */
 		r = (int)read(w->fd, &byte, 1);
 		close(w->fd);
 		w->fd = -1;
@@ -108,8 +107,8 @@ static bool take_input(struct noded *nd, struct watched *w)
 	return false;
 }
 
-/* Starts an agent, for a new step or in the place of one that died. The next place is clear but for
- * the name of the latter. */
+/* Starts an agent, for a new step or instead of one that died. The next slot is clear but for the
+ * name of the latter. */
 static int launch(struct noded *nd, const char *verb, const char *option, const char *what)
 {
 	struct watched *w = &nd->watched[nd->n++];
@@ -162,7 +161,7 @@ static int on_step(const struct stepd_step *step, void *userdata)
 	return 0;
 }
 
-/* Waits for what comes next, deals with it, and looks for new steps. false: nothing will come. */
+/* Waits for what comes next, handles it, and searches for new steps. false: nothing will come. */
 static bool turn(struct noded *nd)
 {
 	struct pollfd p[WATCHED_MAX];

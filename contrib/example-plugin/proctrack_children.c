@@ -35,10 +35,10 @@ struct proc {
 
 struct set {
 	struct proc *v;
-	size_t n, room;
+	size_t n, capacity;
 };
 
-/* The agent's step while a container stands; the interface has no place for a handle. */
+/* The agent's step while a container stands; the interface has no handle. */
 static const stepd_step_rec_t *own;
 
 /* Children of the agent that are none of the step's. */
@@ -110,12 +110,12 @@ static int add_member(struct set *set, pid_t pid)
 		if (set->v[i].pid == pid && set->v[i].start == p.start)
 			return 0;
 	}
-	if (set->n == set->room) {
-		grown = realloc(set->v, (set->room + 64) * 2 * sizeof(*grown));
+	if (set->n == set->capacity) {
+		grown = realloc(set->v, (set->capacity + 64) * 2 * sizeof(*grown));
 		if (!grown)
 			return fail(ENOMEM);
 		set->v = grown;
-		set->room = (set->room + 64) * 2;
+		set->capacity = (set->capacity + 64) * 2;
 	}
 	set->v[set->n++] = p;
 	return 0;

@@ -64,10 +64,12 @@ int netaddr_listen(const struct sockaddr_storage *address, socklen_t size,
 	char host[NETADDR_TEXT_SIZE - 10], port[8];
 	struct sockaddr_storage bound = *address;
 	_cleanup_close_ int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int r;
+	int off = 0, r;
 
 	if (fd < 0)
 		return err_set(err, -errno, "make a socket for the step's other nodes");
+	if (address->ss_family == AF_INET6) /* of the wildcard address: IPv4, too */
+		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
 	if (bind(fd, (const struct sockaddr *)address, size) < 0 || listen(fd, BACKLOG) < 0 ||
 		getsockname(fd, (struct sockaddr *)&bound, &size) < 0)
 		return err_set(err, -errno, "listen for the step's other nodes");

@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "mpi/pmi_client/pmi_client.h"
+#include "stepd/api/env.h"
 #include "stepd/base/hostlist.h"
 #include "stepd/base/netaddr.h"
 #include "stepd/base/parse.h"
@@ -23,7 +24,7 @@
 
 struct bootstrap {
 	json_t *doc, *node, *wire; /* the document and two of its objects */
-	char *const *environ;
+	char **environ;
 	struct pmi_client *client;
 	uint32_t rank, size;
 	int listen_fd;
@@ -90,23 +91,9 @@ static uint32_t get_u32(const json_t *object, const char *name, uint32_t otherwi
 	return value && n >= 0 && n <= UINT32_MAX ? (uint32_t)n : otherwise;
 }
 
-/* NULL: it is not set. */
-static const char *find_variable(const struct bootstrap *b, const char *name)
-{
-	size_t len = strlen(name);
-	const char *value = NULL;
-	char *const *e;
-
-	for (e = b->environ; *e; e++) {
-		if (strncmp(*e, name, len) == 0 && (*e)[len] == '=')
-			value = *e + len + 1;
-	}
-	return value;
-}
-
 static uint32_t get_variable(const struct bootstrap *b, const char *name, uint32_t otherwise)
 {
-	const char *value = find_variable(b, name);
+	const char *value = stepd_env_get(b->environ, name);
 	uint32_t n;
 
 	return value && parse_u32(value, 0, STEPD_STEP_ID_BATCH - 1, &n) == 0 ? n : otherwise;
@@ -117,9 +104,9 @@ static uint32_t get_variable(const struct bootstrap *b, const char *name, uint32
  * the script's node; so it counts only where Slurm's own PMI has started this process. */
 static const char *find_slurm_name(const struct bootstrap *b)
 {
-	bool is_task = find_variable(b, "PMI_JOBID") &&
+	bool is_task = stepd_env_get(b->environ, "PMI_JOBID") &&
 		get_variable(b, "SLURM_PROCID", UINT32_MAX) == b->rank;
-	const char *name = is_task ? find_variable(b, "SLURMD_NODENAME") : NULL;
+	const char *name = is_task ? stepd_env_get(b->environ, "SLURMD_NODENAME") : NULL;
 
 	return name && *name ? name : NULL;
 }
@@ -458,7 +445,7 @@ static int get_object(json_t *doc, const char *name, json_t **ret_object, struct
 	return spec_check_object(SPEC_TABLE_MAX, NULL, *ret_object, err);
 }
 
-static int exchange(struct bootstrap *b, struct err *err)
+static int bootstrap_exchange(struct bootstrap *b, struct err *err)
 {
 	int r = make_secret(b, err);
 
@@ -471,7 +458,7 @@ static int exchange(struct bootstrap *b, struct err *err)
 	return r < 0 ? r : pmi_client_finalize(b->client, err);
 }
 
-static int fill(struct bootstrap *b, struct err *err)
+static int bootstrap_complete(struct bootstrap *b, struct err *err)
 {
 	int r = set_ids(b, err);
 
@@ -484,7 +471,8 @@ static int fill(struct bootstrap *b, struct err *err)
 	return r < 0 ? r : set_ranks(b, err);
 }
 
-static int run(struct bootstrap *b, const struct pmi_client_options *options, struct err *err)
+static int bootstrap_run(
+	struct bootstrap *b, const struct pmi_client_options *options, struct err *err)
 {
 	int r = get_object(b->doc, "node", &b->node, err);
 
@@ -500,14 +488,14 @@ static int run(struct bootstrap *b, const struct pmi_client_options *options, st
 	b->size = pmi_client_get_size(b->client);
 	r = set_name(b, err);
 	if (r == 0)
-		r = exchange(b, err);
-	return r < 0 ? r : fill(b, err);
+		r = bootstrap_exchange(b, err);
+	return r < 0 ? r : bootstrap_complete(b, err);
 }
 
 int bootstrap_fill(const char *how, char *const *env, json_t *doc, struct err *err)
 {
 	_cleanup_(bootstrap_clear) struct bootstrap b = {
-		.doc = doc, .environ = env, .listen_fd = -1};
+		.doc = doc, .environ = (char **)env, .listen_fd = -1};
 	struct pmi_client_options options = {.environ = env, .version = 1};
 	int r;
 
@@ -521,7 +509,7 @@ int bootstrap_fill(const char *how, char *const *env, json_t *doc, struct err *e
 	b.job = get_u32(doc, "job", get_variable(&b, "SLURM_JOB_ID", (uint32_t)getpid()));
 	b.step = get_u32(doc, "step", get_variable(&b, "SLURM_STEP_ID", 0));
 	clean_env(json_object_get(doc, "env"));
-	r = run(&b, &options, err);
+	r = bootstrap_run(&b, &options, err);
 	if (r == 0)
 		return 0;
 	b.client = pmi_client_leave(b.client);

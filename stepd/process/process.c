@@ -10,9 +10,12 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "stepd/base/fs.h"
+#include "stepd/base/pidref.h"
 #include "stepd/base/procstat.h"
+#include "stepd/base/status.h"
 #include "stepd/process/identity.h"
 #include "stepd/process/stdfd.h"
 
@@ -317,5 +320,51 @@ int process_new_keyring(const struct identity *id, struct err *err)
 	 * same, for they possess it. */
 	if (syscall(SYS_keyctl, KEYCTL_CHOWN, key, id->uid, id->gid) < 0 && errno != EDQUOT)
 		return err_set(err, -errno, "give the tasks' session keyring to %s", id->user_name);
+	return 0;
+}
+
+/* ---- other programs ----------------------------------------------------------------------- */
+
+static _noreturn_ void execute_child(int (*execute)(void *userdata), void *userdata, int error_fd)
+{
+	sigset_t none;
+	int r;
+
+	(void)sigemptyset(&none); /* can't fail with valid arguments, nor can the next two */
+	process_default_signals();
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	r = execute(userdata);
+	(void)!write(error_fd, &r, sizeof(r)); /* else the exit status says less */
+	_exit(STATUS_FAILED);
+}
+
+int process_execute(int (*execute)(void *userdata), void *userdata, struct pidref *ret_process)
+{
+	_cleanup_close_ int read_fd = -1, error_fd = -1;
+	struct pidref process = PIDREF_INIT;
+	int error = 0, fds[2], r;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	read_fd = fds[0];
+	error_fd = fds[1];
+	pid = fork();
+	if (pid == 0)
+		execute_child(execute, userdata, error_fd);
+	if (pid < 0)
+		return -errno;
+	error_fd = close_fd(error_fd);
+	r = pidref_open(pid, 0, &process);
+	if (r < 0)
+		(void)kill(pid, SIGKILL); /* our child, not waited for: it can be no other */
+	else if (read(read_fd, &error, sizeof(error)) == (ssize_t)sizeof(error))
+		r = error;
+	if (r < 0) {
+		(void)waitpid(pid, NULL, 0);
+		pidref_close(&process);
+		return r;
+	}
+	*ret_process = process;
 	return 0;
 }

@@ -13,6 +13,7 @@
 #include "stepd/base/err.h"
 
 struct identity;
+struct pidref;
 
 /* At the start of main: opens /dev/null where 0, 1 or 2 is closed, marks all other descriptors
  * O_CLOEXEC, and gives every signal the disposition that a task shall have: default. A caller's
@@ -42,6 +43,12 @@ int process_continue(bool ignore_hup, struct err *err) _must_check_;
 
 /* Gives every signal its default disposition, those that the C library hides included. */
 void process_default_signals(void);
+
+/* Starts a child that executes a program: execute() runs in it, with every signal at its default
+ * and none blocked, and returns only on failure, with -errno. 0 once the program has been executed;
+ * else -errno, and there is no child. */
+int process_execute(
+	int (*execute)(void *userdata), void *userdata, struct pidref *ret_process) _must_check_;
 
 /* The agent's own standing, and what to give tasks back. */
 struct process_saved {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Any bytes as what a launcher hands to steprun, in any pieces: whatever pieces they come in, the
- * lines and the rubbish are the same, and what a line carries fits in what is said of it.
+ * lines and the foreign are the same, and what a line carries fits in what is said of it.
  *
  * The input's first byte is the size of the pieces.
  */
@@ -17,7 +17,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct heard {
-	uint64_t lines, rubbish, sum;
+	uint64_t lines, foreign, sum;
 	bool ended;
 };
 
@@ -68,7 +68,7 @@ static void on_rubbish(const char *text, size_t size, void *userdata)
 	struct heard *h = userdata;
 
 	require(size > 0 && size <= CHANNEL_LINE_MAX && text[size] == '\0');
-	h->rubbish++;
+	h->foreign++;
 	add(h, text, size);
 }
 
@@ -83,7 +83,7 @@ static void on_end(int error, void *userdata)
 static struct heard hear(struct ev_loop *loop, const uint8_t *data, size_t size, size_t most)
 {
 	static const struct channel_events events = {
-		.line = on_line, .rubbish = on_rubbish, .end = on_end};
+		.line = on_line, .foreign = on_rubbish, .end = on_end};
 	_cleanup_(channel_free_p) struct channel *c = NULL;
 	struct heard h = {0};
 	size_t at, piece;
@@ -113,7 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	whole = hear(loop, data + 1, size - 1, size);
 	pieces = hear(loop, data + 1, size - 1, (size_t)data[0] + 1);
-	require(whole.lines == pieces.lines && whole.rubbish == pieces.rubbish &&
+	require(whole.lines == pieces.lines && whole.foreign == pieces.foreign &&
 		whole.sum == pieces.sum);
 	return 0;
 }

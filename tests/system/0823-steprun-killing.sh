@@ -154,4 +154,12 @@ else
 	skip 2 "needs python3"
 fi
 nothing_left_soon "the job leaves no cgroup, process or file behind"
+
+# Its descriptors for the wire are not the adopter's.
+sleepers --mpi=pmi2
+kill -9 "$(agents | first)"
+finish
+is "$status" 125 "an agent of connected nodes that is killed fails the step"
+unlike "$(cat "$tmpdir/err")" "start the agent" "another agent adopts the part of its node"
+nothing_left_soon "a killed agent of connected nodes leaves no cgroup, process or file behind"
 done_testing

@@ -118,13 +118,13 @@ static void test_no_network(void **state)
 
 static void test_this_machine(void **state)
 {
-	struct address list[ADDRESS_MOST];
+	struct address list[ADDRESS_MAX];
 	uint16_t port = 0;
 	int fd, on = 0;
 	socklen_t size = sizeof(on);
 
 	(void)state;
-	assert_true(address_list(NULL, list) <= ADDRESS_MOST);
+	assert_true(address_list(NULL, list) <= ADDRESS_MAX);
 	assert_int_equal(address_list("lo", list), 0);
 	assert_int_equal(address_list("no-such-if", list), 0);
 	fd = address_listen(&port);

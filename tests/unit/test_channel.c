@@ -16,13 +16,13 @@
 #include "stepd/base/cleanup.h"
 #include "stepd/cli/relay/channel.h"
 
-/* One end of a channel; what it hears, as text: "line 3 out|text;", "rubbish text;", "end 0;" */
+/* One end of a channel; what it hears, as text: "line 3 out|text;", "foreign text;", "end 0;" */
 struct end {
 	struct ev_loop *loop;
 	struct channel *channel;
 	int fd; /* the test's own end */
 	char heard[8192];
-	size_t size, rubbish, longest;
+	size_t size, foreign, longest;
 	bool frees; /* the channel, at the first line */
 };
 
@@ -49,10 +49,10 @@ static void on_rubbish(const char *text, size_t size, void *userdata)
 {
 	struct end *e = userdata;
 
-	e->rubbish++;
+	e->foreign++;
 	e->longest = size > e->longest ? size : e->longest;
 	assert_int_equal(memchr(text, '\n', size), NULL);
-	hear(e, "rubbish", text);
+	hear(e, "foreign", text);
 }
 
 static void on_end(int error, void *userdata)
@@ -70,9 +70,9 @@ static void on_drained(void *userdata)
 	hear(userdata, "drained", "");
 }
 
-static const struct channel_events events = {.line = on_line, .rubbish = on_rubbish, .end = on_end};
+static const struct channel_events events = {.line = on_line, .foreign = on_rubbish, .end = on_end};
 static const struct channel_events all_events = {.line = on_line,
-	.rubbish = on_rubbish,
+	.foreign = on_rubbish,
 	.end = on_end,
 	.broken = on_broken,
 	.drained = on_drained};
@@ -84,7 +84,7 @@ static void on_counted_line(const struct channel_line *line, void *userdata)
 	if (strcmp(line->verb, "out") == 0 && strspn(line->text, "eHh4") == strlen(line->text))
 		e->size++;
 	else
-		e->rubbish++;
+		e->foreign++;
 }
 
 static void on_counted_rubbish(const char *text, size_t size, void *userdata)
@@ -93,11 +93,11 @@ static void on_counted_rubbish(const char *text, size_t size, void *userdata)
 
 	(void)text;
 	(void)size;
-	e->rubbish++;
+	e->foreign++;
 }
 
 static const struct channel_events counts = {
-	.line = on_counted_line, .rubbish = on_counted_rubbish, .end = on_end};
+	.line = on_counted_line, .foreign = on_counted_rubbish, .end = on_end};
 
 static void open_end(struct end *e, const struct channel_events *of)
 {
@@ -173,8 +173,8 @@ static void test_reading(void **state)
 {
 	static const char bytes[] = "Welcome\r\n\n\r\n@stepd 1 hello a b\n@stepd 2 started\r\n"
 				    "@stepd x\n@stepd * eof\n";
-	static const char heard[] = "rubbish Welcome;line 1 hello|a b;line 2 started|;"
-				    "rubbish @stepd x;line -1 eof|;";
+	static const char heard[] = "foreign Welcome;line 1 hello|a b;line 2 started|;"
+				    "foreign @stepd x;line -1 eof|;";
 	struct end e;
 	size_t i;
 
@@ -202,13 +202,13 @@ static void test_reading_rubbish(void **state)
 	full[sizeof(full) - 1] = '\n';
 	put(&e, full, sizeof(full));
 	assert_null(strstr(e.heard, "line ")); /* nor what looks like one within */
-	assert_int_equal(e.rubbish, 3);
+	assert_int_equal(e.foreign, 3);
 	assert_int_equal(e.longest, CHANNEL_LINE_MAX);
 	e.size = 0;
 	put(&e, "@stepd 1 go\n", 12);
 	hears(&e, "line 1 go|;");
 	put(&e, "@stepd 1 out\0 x\n", 16);
-	hears(&e, "rubbish @stepd 1 out;");
+	hears(&e, "foreign @stepd 1 out;");
 	put(&e, "@stepd 1 go 2", 13);
 	hears(&e, "");
 	assert_int_equal(shutdown(e.fd, SHUT_WR), 0);
@@ -353,7 +353,7 @@ static void test_shared_pipe(void **state)
 	(void)ev_run(a.loop, EVRUN_NOWAIT);
 	(void)ev_run(a.loop, EVRUN_NOWAIT);
 	assert_int_equal(reader.size, 80);
-	assert_int_equal(reader.rubbish, 0);
+	assert_int_equal(reader.foreign, 0);
 	a.channel = channel_free(a.channel);
 	b.channel = channel_free(b.channel);
 	(void)close_fd(from[1]);

@@ -154,7 +154,7 @@ static void test_what_plugins_tell(_unused_ void **state)
 	assert_int_equal(fs.v[3].level, STEPD_FINDING_WARNING);
 	assert_int_equal(findings_get_outlook(&fs, "proctrack/y", &outlook, &limits), 0);
 	assert_true(outlook.can_run);
-	assert_string_equal(outlook.place, "");
+	assert_string_equal(outlook.root, "");
 	assert_string_equal(outlook.limits, "");
 	fs.optional = false;
 	add(&fs, STEPD_FINDING_PROBLEM, "x.problem", NULL, "of the one that is", NULL);

@@ -11,7 +11,7 @@
 #include <fcntl.h>
 #include <signal.h>
 
-#include "stepd/cli/across/output.h"
+#include "stepd/cli/across/streams.h"
 
 struct rig {
 	struct ev_loop *loop;
@@ -131,12 +131,12 @@ static void test_prompt(void **state)
 static void test_long_line(void **state)
 {
 	struct rig *rig = *state;
-	static char bytes[OUTPUT_LINE_MOST + 2], got[OUTPUT_LINE_MOST + 2];
+	static char bytes[OUTPUT_LINE_MAX + 2], got[OUTPUT_LINE_MAX + 2];
 	size_t at = 0;
 	ssize_t n;
 
 	memset(bytes, 'x', sizeof(bytes));
-	output_write(rig->sources[0], bytes, OUTPUT_LINE_MOST);
+	output_write(rig->sources[0], bytes, OUTPUT_LINE_MAX);
 	assert_true(output_is_empty(rig->output)); /* it may have an end yet */
 	output_write(rig->sources[0], bytes, 2);
 	assert_false(output_is_empty(rig->output));

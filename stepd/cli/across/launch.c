@@ -6,13 +6,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "stepd/base/err.h"
-#include "stepd/base/status.h"
 #include "stepd/process/process.h"
 
-static const char *const kind_words[LAUNCHER_MAX] = {
+static const char *const kind_names[LAUNCHER_MAX] = {
 	[LAUNCHER_LOCAL] = "local",
 	[LAUNCHER_SSH] = "ssh",
 	[LAUNCHER_SLURM] = "slurm",
@@ -21,7 +19,7 @@ static const char *const kind_words[LAUNCHER_MAX] = {
 
 const char *launcher_kind_name(enum launcher_kind kind)
 {
-	return kind_words[kind];
+	return kind_names[kind];
 }
 
 /* Whether the template names all nodes, or none in particular. */
@@ -40,7 +38,7 @@ int launcher_parse(const char *text, struct launcher *launcher)
 	int i;
 
 	for (i = 0; i < LAUNCHER_MAX; i++) {
-		if (strlen(kind_words[i]) == len && strncmp(kind_words[i], text, len) == 0)
+		if (strlen(kind_names[i]) == len && strncmp(kind_names[i], text, len) == 0)
 			break;
 	}
 	if (i == LAUNCHER_MAX || (text[len] && i != LAUNCHER_SSH && i != LAUNCHER_EXEC) ||
@@ -72,19 +70,19 @@ static int add_relay(const struct launcher *l, uint32_t index, const char *host,
 	return r;
 }
 
-/* As a shell reads it as one word. */
-static void put_quoted(FILE *out, const char *word)
+/* As one argument for a shell. */
+static void put_quoted(FILE *out, const char *arg)
 {
 	const char *p;
 
-	for (p = word; *p && (isalnum((unsigned char)*p) || strchr("-_=+./:,@%", *p)); p++)
+	for (p = arg; *p && (isalnum((unsigned char)*p) || strchr("-_=+./:,@%", *p)); p++)
 		;
-	if (!*p && *word) {
-		fputs(word, out);
+	if (!*p && *arg) {
+		fputs(arg, out);
 		return;
 	}
 	fputc('\'', out);
-	for (p = word; *p; p++) {
+	for (p = arg; *p; p++) {
 		if (*p == '\'')
 			fputs("'\\''", out);
 		else
@@ -93,7 +91,7 @@ static void put_quoted(FILE *out, const char *word)
 	fputc('\'', out);
 }
 
-static char *quote_all(const struct strv *words)
+static char *quote_all(const struct strv *args)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t size, i;
@@ -101,32 +99,32 @@ static char *quote_all(const struct strv *words)
 
 	if (!out)
 		return NULL;
-	for (i = 0; i < words->n; i++) {
+	for (i = 0; i < args->n; i++) {
 		if (i)
 			fputc(' ', out);
-		put_quoted(out, words->v[i]);
+		put_quoted(out, args->v[i]);
 	}
 	return fclose(out) == 0 ? take_ptr(text) : NULL;
 }
 
-static int add_words(struct strv *argv, const char *text)
+static int add_split(struct strv *argv, const char *text)
 {
 	_cleanup_free_ char *copy = strdup(text);
-	char *save = NULL, *word;
+	char *save = NULL, *arg;
 	int r = copy ? 0 : -ENOMEM;
 
-	for (word = copy ? strtok_r(copy, " \t", &save) : NULL; r == 0 && word;
-		word = strtok_r(NULL, " \t", &save))
-		r = strv_add(argv, word);
+	for (arg = copy ? strtok_r(copy, " \t", &save) : NULL; r == 0 && arg;
+		arg = strtok_r(NULL, " \t", &save))
+		r = strv_add(argv, arg);
 	return r;
 }
 
-static int add_all(struct strv *argv, const char *const *words)
+static int add_all(struct strv *argv, const char *const *args)
 {
 	int r = 0;
 
-	for (; r == 0 && *words; words++)
-		r = strv_add(argv, *words);
+	for (; r == 0 && *args; args++)
+		r = strv_add(argv, *args);
 	return r;
 }
 
@@ -138,7 +136,7 @@ static int make_ssh(
 	int r = command ? add_all(argv, begin) : -ENOMEM;
 
 	if (r == 0)
-		r = add_words(argv, l->text);
+		r = add_split(argv, l->text);
 	if (r == 0)
 		r = strv_add(argv, "--");
 	if (r == 0)
@@ -146,7 +144,7 @@ static int make_ssh(
 	return r < 0 ? r : strv_addf(argv, "exec %s", command);
 }
 
-/* Whatever srun would take from the variables of the allocation's owner is said here. */
+/* Each option that srun would else take from the variables of the allocation's owner. */
 static int make_srun(
 	const char *hosts, uint32_t nnodes, const struct strv *relay, struct strv *argv)
 {
@@ -240,48 +238,20 @@ int launcher_command(const struct launcher *l, uint32_t index, const char *host,
 
 /* ---- processes ---------------------------------------------------------------------------- */
 
-static _noreturn_ void be_launcher(char *const *argv, int in, int out, int error_fd)
-{
-	sigset_t none;
-	int error;
+struct command {
+	char *const *argv;
+	int in, out;
+};
 
-	(void)sigemptyset(&none); /* can't fail with valid arguments, nor can the next two */
-	process_default_signals();
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+static int execute_launcher(void *userdata)
+{
+	const struct command *c = userdata;
+
 	/* A group of its own: what a terminal sends is for steprun to judge. */
-	if (setpgid(0, 0) == 0 && dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0)
-		(void)execvp(argv[0], argv);
-	error = errno;
-	(void)!write(error_fd, &error, sizeof(error)); /* else the exit status says less */
-	_exit(STATUS_FAILED);
-}
-
-static int fork_launcher(char *const *argv, int in, int out, struct pidref *ret_process)
-{
-	_cleanup_close_ int told_fd = -1, error_fd = -1;
-	int error = 0, fds[2], r;
-	pid_t pid;
-
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return -errno;
-	told_fd = fds[0];
-	error_fd = fds[1];
-	pid = fork();
-	if (pid == 0)
-		be_launcher(argv, in, out, error_fd);
-	if (pid < 0)
-		return -errno;
-	error_fd = close_fd(error_fd);
-	r = pidref_open(pid, 0, ret_process);
-	if (r < 0)
-		(void)kill(pid, SIGKILL); /* our child, not waited for: it can be no other */
-	else if (read(told_fd, &error, sizeof(error)) == (ssize_t)sizeof(error))
-		r = -error;
-	if (r < 0) {
-		(void)waitpid(pid, NULL, 0);
-		pidref_close(ret_process);
-	}
-	return r;
+	if (setpgid(0, 0) == 0 && dup2(c->in, STDIN_FILENO) >= 0 &&
+		dup2(c->out, STDOUT_FILENO) >= 0)
+		(void)execvp(c->argv[0], c->argv);
+	return -errno;
 }
 
 int launch(char *const *argv, struct launched *ret_launched, struct err *err)
@@ -299,7 +269,8 @@ int launch(char *const *argv, struct launched *ret_launched, struct err *err)
 	} else {
 		l.from_fd = fds[0];
 		out = fds[1];
-		r = fork_launcher(argv, in, out, &l.process);
+		r = process_execute(execute_launcher,
+			&(struct command){.argv = argv, .in = in, .out = out}, &l.process);
 	}
 	if (r < 0) {
 		(void)close_fd(l.to_fd);

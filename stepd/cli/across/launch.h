@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * How relays come to their nodes: a command for each, or one for all.
+ * How relays are started on their nodes: by a command for each, or one for all.
  */
 #ifndef STEPD_CLI_ACROSS_LAUNCH_H
 #define STEPD_CLI_ACROSS_LAUNCH_H

@@ -1,26 +1,154 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * steprun: the client that starts a step, here or on several nodes.
+ * steprun: the client that starts a step, here or on several nodes, and calls the MPI plugin's two
+ * hooks of a client: one before anything is launched, which may change the tasks' environment, and
+ * one after all tasks have ended.
  */
 #include <jansson.h>
-#include <limits.h>
-#include <stdio.h>
+#include <pwd.h>
 #include <string.h>
 
+#include "mpi/mpi.h"
 #include "stepd/api/env.h"
+#include "stepd/api/mpi.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/status.h"
-#include "stepd/cli/across/across.h"
-#include "stepd/cli/across/here.h"
-#include "stepd/cli/across/hooks.h"
+#include "stepd/cli/across/session.h"
 #include "stepd/cli/mpi_list.h"
 #include "stepd/cli/program.h"
 #include "stepd/cli/site_config.h"
 #include "stepd/cli/version.h"
+#include "stepd/plugin/plugin.h"
 #include "stepd/process/process.h"
 #include "stepd/spec/spec.h"
 
 extern char **environ;
+
+/* ---- the MPI plugin's hooks --------------------------------------------------------------- */
+
+struct hooks {
+	struct mpi *mpi;
+	mpi_plugin_client_state_t *state;
+};
+
+static int env_from_doc(const json_t *doc, struct strv *env)
+{
+	json_t *object = json_object_get(doc, "env"), *value;
+	const char *name;
+	int r = 0;
+
+	json_object_foreach (object, name, value) {
+		r = strv_addf(env, "%s=%s", name, json_string_value(value) ?: "");
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* The plugin's vector becomes the document's object. */
+static int env_to_doc(json_t *doc, char *const *env)
+{
+	json_t *object = json_object();
+	const char *equals;
+	char *name;
+	int r = object ? 0 : -ENOMEM;
+
+	for (; r == 0 && *env; env++) {
+		equals = strchr(*env, '=');
+		name = equals && equals > *env ? strndup(*env, (size_t)(equals - *env)) : NULL;
+		if (name &&
+			json_object_set_new_nocheck(object, name, json_string_nocheck(equals + 1)) <
+				0)
+			r = -ENOMEM;
+		free(name);
+	}
+	if (r == 0)
+		return json_object_set_new(doc, "env", object) < 0 ? -ENOMEM : 0;
+	json_decref(object);
+	return r;
+}
+
+/* Strings that a hook has put in: those that were there before are in made. */
+static void free_added(char **env, const struct strv *made)
+{
+	size_t i, j;
+
+	for (i = 0; env[i]; i++) {
+		for (j = 0; j < made->n && made->v[j] != env[i]; j++)
+			;
+		if (j == made->n)
+			free(env[i]);
+	}
+}
+
+static int call_with_env(
+	struct hooks *h, const mpi_plugin_client_info_t *info, json_t *doc, struct err *err)
+{
+	_cleanup_strv_ struct strv made = {0};
+	_cleanup_free_ char **env = NULL;
+	const char *type = mpi_get_env_type(h->mpi);
+	int r = env_from_doc(doc, &made);
+
+	env = r < 0 ? NULL : calloc(made.n + 1, sizeof(*env));
+	if (!env)
+		return err_set(err, -ENOMEM, "make the environment of the MPI plugin");
+	if (made.n)
+		memcpy(env, made.v, made.n * sizeof(*env));
+	if (type)
+		r = stepd_env_set(&env, "SLURM_MPI_TYPE", type) < 0 ? -errno : 0;
+	if (r == 0)
+		r = mpi_client_prelaunch(h->mpi, info, &env, &h->state, err);
+	if (r == 0 && env_to_doc(doc, env) < 0)
+		r = err_set(err, -ENOMEM, "read the environment of the MPI plugin");
+	free_added(env, &made);
+	return r;
+}
+
+/* The check of the spec reports an account that does not exist. */
+static void fill_identity(const json_t *doc, mpi_plugin_client_info_t *info)
+{
+	const char *user = json_string_value(json_object_get(doc, "uid"));
+	const json_t *number = json_object_get(doc, "uid");
+	const struct passwd *pw;
+
+	info->uid = getuid();
+	info->gid = getgid();
+	if (json_is_integer(number))
+		info->uid = (uid_t)json_integer_value(number);
+	else if (user && parse_u32(user, 0, UINT32_MAX - 1, &info->uid) < 0) {
+		pw = getpwnam(user);
+		info->uid = pw ? pw->pw_uid : info->uid;
+	}
+	pw = getpwuid(info->uid);
+	if (pw && info->uid != getuid())
+		info->gid = pw->pw_gid;
+}
+
+static int hooks_prelaunch(
+	const struct steprun_options *o, struct hooks *ret_hooks, struct err *err)
+{
+	json_t *doc = o->run.doc;
+	mpi_plugin_client_info_t info = {.api_version = STEPD_API_VERSION,
+		.job_id = (uint32_t)json_integer_value(json_object_get(doc, "job")),
+		.step_id = (uint32_t)json_integer_value(json_object_get(doc, "step")),
+		.nnodes = o->layout.nodes,
+		.ntasks = o->layout.ntasks};
+	const char *name = json_string_value(json_object_get(doc, "mpi")) ?: "none";
+	_cleanup_free_ char *dir = NULL;
+	int r = plugin_dir_find(o->run.plugin_dir, &dir, err);
+
+	fill_identity(doc, &info);
+	if (r == 0)
+		r = mpi_open(dir, name, &ret_hooks->mpi, err);
+	return r < 0 ? r : call_with_env(ret_hooks, &info, doc, err);
+}
+
+static void hooks_clear(struct hooks *h)
+{
+	h->mpi = mpi_close(h->mpi);
+}
+
+/* ---- the step ----------------------------------------------------------------------------- */
 
 static int find_program(struct steprun_options *o, struct err *err)
 {
@@ -30,8 +158,8 @@ static int find_program(struct steprun_options *o, struct err *err)
 	return r;
 }
 
-/* Who the step is, so that all of its nodes and hooks know it by the same name. In an allocation it
- * is the job's, and has a number that no other step of it has. */
+/* The same ids for all nodes and hooks. In an allocation the job's, and a step id that no other of
+ * its steps has. */
 static int name_step(struct steprun_options *o, struct err *err)
 {
 	const char *job =
@@ -65,7 +193,7 @@ static int apply_site(struct steprun_options *o, struct err *err)
 	return 0;
 }
 
-static int run(struct steprun_options *o, int *ret_code, struct err *err)
+static int steprun_run(struct steprun_options *o, int *ret_code, struct err *err)
 {
 	_cleanup_(hooks_clear) struct hooks hooks = {0};
 	struct err own = ERR_INIT;
@@ -76,17 +204,17 @@ static int run(struct steprun_options *o, int *ret_code, struct err *err)
 	if (r == 0)
 		r = apply_site(o, err);
 	if (r == 0)
-		r = hooks_prelaunch(o->run.plugin_dir, o->run.doc, o->layout.nodes,
-			o->layout.ntasks, &hooks, err);
+		r = hooks_prelaunch(o, &hooks, err);
 	if (r < 0)
 		return r;
-	r = o->here ? here_run(o, ret_code, err) : across_run(o, ret_code, err);
-	if (hooks_fini(&hooks, &own) < 0 && r == 0)
+	r = o->here ? session_run_local(o, ret_code, err) : session_run(o, ret_code, err);
+	if (mpi_client_fini(hooks.mpi, hooks.state, &own) < 0 && r == 0)
 		r = err_say(err, own.code, "%s", own.text);
 	return r;
 }
 
-static int parse(int argc, char **argv, struct steprun_options *o, bool *done, struct err *err)
+static int steprun_parse(
+	int argc, char **argv, struct steprun_options *o, bool *done, struct err *err)
 {
 	int r;
 
@@ -119,9 +247,9 @@ int main(int argc, char **argv)
 	int r = process_prepare(&err);
 
 	if (r == 0)
-		r = parse(argc, argv, &options, &done, &err);
+		r = steprun_parse(argc, argv, &options, &done, &err);
 	if (r == 0 && !done)
-		r = run(&options, &code, &err);
+		r = steprun_run(&options, &code, &err);
 	if (r < 0) {
 		fprintf(stderr, "steprun: %s\n", err.text);
 		return STATUS_FAILED;

@@ -11,7 +11,7 @@
 #include "stepd/base/parse.h"
 #include "stepd/spec/spec.h"
 
-#define HOSTFILE_MOST (16u << 20) /* bytes */
+#define HOSTFILE_MAX (16u << 20) /* bytes */
 
 static int no_memory(struct err *err)
 {
@@ -49,7 +49,7 @@ static int add_file(const char *file, struct strv *names, struct err *err)
 {
 	_cleanup_free_ char *text = NULL;
 	char *line, *rest, *save = NULL;
-	int r = fs_read(AT_FDCWD, file, HOSTFILE_MOST, &text, NULL);
+	int r = fs_read(AT_FDCWD, file, HOSTFILE_MAX, &text, NULL);
 
 	if (r < 0)
 		return err_set(err, r, "--hostfile: read '%s'", file);
@@ -117,14 +117,14 @@ static int make_unique(struct strv *names, uint32_t **ret_on_nodes, struct err *
 	return 0;
 }
 
-/* Agents on this machine that play nodes: "host-0", "host-1". */
+/* Agents on this machine, one for each node: "host-0", "host-1". */
 static int make_local_names(uint32_t count, struct strv *names, struct err *err)
 {
 	char host[HOST_NAME_MAX + 1] = "";
 	uint32_t i;
 
 	if (gethostname(host, sizeof(host) - 1) < 0)
-		return err_set(err, -errno, "ask for the host's name");
+		return err_set(err, -errno, "read the host's name");
 	host[strcspn(host, ".")] = '\0';
 	for (i = 0; i < count; i++) {
 		if (strv_addf(names, count > 1 ? "%s-%u" : "%s", host, i) < 0)
@@ -153,7 +153,7 @@ static bool is_in_path(const char *program, const char *path)
 	return false;
 }
 
-/* Both: stepd's own tasks have the job's number, too. */
+/* Both: stepd's own tasks have SLURM_JOB_ID, too. */
 static const char *allocation_nodes(char **env)
 {
 	const char *list = stepd_env_get(env, "SLURM_JOB_NODELIST");
@@ -251,7 +251,7 @@ static int limit_nodes(struct steprun_options *o, uint32_t *ret_count, struct er
 			o->nodes.n, SPEC_NODES_MAX);
 	if (o->nodes.n > 0 && o->nodes_asked > o->nodes.n)
 		return err_say(err, -EINVAL,
-			"--nodes: %u nodes are asked for, but only %zu are given", o->nodes_asked,
+			"--nodes: %u nodes are requested, but only %zu are given", o->nodes_asked,
 			o->nodes.n);
 	while (o->nodes_asked && o->nodes.n > o->nodes_asked) {
 		free(o->nodes.v[--o->nodes.n]);

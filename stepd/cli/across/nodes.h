@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which nodes a step runs on, and by what its agents get there: from the options, and in an
- * allocation of Slurm from its variables.
+ * The nodes of a step and its launcher: from the options, and in an allocation of Slurm from its
+ * variables.
  */
 #ifndef STEPD_CLI_ACROSS_NODES_H
 #define STEPD_CLI_ACROSS_NODES_H

@@ -9,7 +9,66 @@
 #include "stepd/base/signals.h"
 #include "stepd/process/process.h"
 
-#define AGAIN_MS 1000 /* a second ^C has to come within this */
+#define AGAIN_MS   1000 /* a second ^C has to come within this */
+#define SHOWN_SIZE 400  /* of a list of ranks */
+
+/* ---- which tasks run ---------------------------------------------------------------------- */
+
+int running_init(struct running *running, uint32_t ntasks)
+{
+	running->ntasks = ntasks;
+	return bitset_init(&running->ended, ntasks);
+}
+
+void running_end(struct running *running, uint32_t rank)
+{
+	if (rank < running->ntasks)
+		bitset_set(&running->ended, rank);
+}
+
+bool running_has_ended(const struct running *running, uint32_t rank)
+{
+	return rank >= running->ntasks || bitset_test(&running->ended, rank);
+}
+
+bool running_any_ended(const struct running *running)
+{
+	return bitset_count(&running->ended) > 0;
+}
+
+static void print_ranks(const char *before, const struct bitset *set, const char *behind)
+{
+	char text[SHOWN_SIZE];
+	size_t size = bitset_format_list(set, text, sizeof(text));
+
+	fprintf(stderr, "%s %s%s%s", before, text, size >= sizeof(text) ? "..." : "", behind);
+}
+
+void running_print(const struct running *running)
+{
+	_cleanup_bitset_ struct bitset run = {0};
+	uint32_t i;
+
+	if (bitset_init(&run, running->ntasks) < 0)
+		return;
+	for (i = 0; i < running->ntasks; i++) {
+		if (!bitset_test(&running->ended, i))
+			bitset_set(&run, i);
+	}
+	fputs("steprun:", stderr);
+	if (bitset_count(&run) > 0)
+		print_ranks(" running: tasks", &run, running_any_ended(running) ? ";" : "");
+	if (running_any_ended(running))
+		print_ranks(" ended: tasks", &running->ended, "");
+	fputc('\n', stderr);
+}
+
+void running_clear(struct running *running)
+{
+	bitset_clear(&running->ended);
+}
+
+/* ---- signals ------------------------------------------------------------------------------ */
 
 struct user {
 	struct ev_loop *loop;
@@ -21,18 +80,15 @@ struct user {
 	void *userdata;
 };
 
-/* What is handed on to the tasks. */
+/* Those that are for the tasks. */
 static const int forwarded[] = {SIGHUP, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM};
 
-static void terminate(struct user *u, int signal)
+static void user_terminate(struct user *u, int signal)
 {
 	bool now = u->ended_by != 0;
 
-	if (now)
-		fprintf(stderr, "steprun: killing the step\n");
-	else
-		fprintf(stderr, "steprun: ending the step\n");
-	if (!u->ended_by)
+	fprintf(stderr, "steprun: %s the step\n", now ? "killing" : "ending");
+	if (!now)
 		u->ended_by = signal;
 	ev_timer_stop(u->loop, &u->again);
 	u->events->terminate(now, u->userdata);
@@ -41,10 +97,10 @@ static void terminate(struct user *u, int signal)
 static void on_interrupt(struct user *u)
 {
 	if (u->ended_by || ev_is_active(&u->again)) {
-		terminate(u, SIGINT);
+		user_terminate(u, SIGINT);
 		return;
 	}
-	u->events->tell(u->userdata);
+	u->events->status(u->userdata);
 	fprintf(stderr, "steprun: interrupt again within a second to end the step\n");
 	ev_timer_set(&u->again, AGAIN_MS / 1e3, 0.);
 	ev_timer_start(u->loop, &u->again);
@@ -58,7 +114,7 @@ static void on_again(struct ev_loop *loop, ev_timer *w, int revents)
 }
 
 /* By the default action of SIGTSTP, which does nothing where no shell could continue it. */
-static void stop_here(struct user *u)
+static void user_stop(struct user *u)
 {
 	sigset_t stop, pending;
 
@@ -66,7 +122,7 @@ static void stop_here(struct user *u)
 	(void)sigemptyset(&stop); /* can't fail, nor can the others with valid arguments */
 	(void)sigaddset(&stop, SIGTSTP);
 	(void)raise(SIGTSTP);
-	(void)sigprocmask(SIG_UNBLOCK, &stop, NULL); /* here it stands, until a SIGCONT */
+	(void)sigprocmask(SIG_UNBLOCK, &stop, NULL); /* the process stops here until a SIGCONT */
 	(void)sigprocmask(SIG_BLOCK, &stop, NULL);
 	(void)sigpending(&pending);
 	if (!sigismember(&pending, SIGCONT))
@@ -80,9 +136,9 @@ static void on_signal(struct user *u, int signal)
 	if (signal == SIGINT)
 		on_interrupt(u);
 	else if (signal == SIGQUIT)
-		terminate(u, SIGQUIT);
+		user_terminate(u, SIGQUIT);
 	else if (signal == SIGTSTP)
-		stop_here(u);
+		user_stop(u);
 	else if (signal == SIGCONT)
 		u->events->suspend(false, u->userdata);
 	else

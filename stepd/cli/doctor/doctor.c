@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stepd doctor: what works here, what doesn't, and the remedy. The command looks at what every step
- * needs (doctor.h), each plugin at what it needs itself (plugin_checkup() in <stepd/plugin.h>).
+ * stepd doctor: what works here, what doesn't, and the remedy. The command checks what every step
+ * needs (doctor.h), each plugin what it needs itself (plugin_checkup() in <stepd/plugin.h>).
  *
  * A problem of a plugin that steps can do without is a warning here. So there is a problem if and
  * only if a step can't be started, and that is the exit status.
@@ -16,8 +16,8 @@
 #include "mpi/mpi.h"
 #include "proctrack/proctrack.h"
 #include "stepd/cli/cli.h"
-#include "stepd/cli/doctor/doctor_mpi.h"
 #include "stepd/cli/doctor/findings.h"
+#include "stepd/cli/doctor/trial.h"
 #include "stepd/plugin/plugin.h"
 
 #define EXIT_CANNOT_RUN 1
@@ -33,8 +33,8 @@ struct doctor {
 
 	char *plugin_dir;
 	struct findings findings;
-	struct tell tell;               /* into them */
-	const struct plugin_kind *kind; /* whose plugins are asked */
+	struct tell tell;               /* adds to them */
+	const struct plugin_kind *kind; /* whose plugins are checked */
 	char *tracker;                  /* what a step would use; NULL: none */
 	unsigned mpi_count;             /* plugins that were tried */
 };
@@ -66,7 +66,7 @@ static void try_mpi(struct doctor *d, const char *name)
 	doctor_mpi(&d->tell, &options, name);
 }
 
-static void ask_loaded(struct doctor *d, const struct plugin *p)
+static void check_loaded_plugin(struct doctor *d, const struct plugin *p)
 {
 	char line[ERR_TEXT_SIZE];
 	int r;
@@ -87,7 +87,7 @@ static void ask_loaded(struct doctor *d, const struct plugin *p)
 			NULL, "can't be used%s%s", line[0] ? ": " : "", line);
 }
 
-static int ask_plugin(const char *name, void *userdata)
+static int check_plugin(const char *name, void *userdata)
 {
 	struct doctor *d = userdata;
 	_cleanup_free_ void *functions = calloc(1, plugin_functions_size(d->kind));
@@ -102,13 +102,13 @@ static int ask_plugin(const char *name, void *userdata)
 	d->findings.optional = !(d->tracker && strcmp(type, d->tracker) == 0);
 	if (plugin_load(d->plugin_dir, d->kind, name, functions, &p, &err) < 0) {
 		tell_finding(&d->tell, STEPD_FINDING_PROBLEM, "plugins.load", type,
-			"mend it, or take it out of the directory", "%s", err.text);
+			"repair it, or remove it from the directory", "%s", err.text);
 		return 0;
 	}
 	plugin_get_version(p, version, sizeof(version));
 	tell_finding(&d->tell, STEPD_FINDING_OK, "plugins.load", type, NULL,
 		"loaded, of version %s: %s", version, plugin_get_name(p));
-	ask_loaded(d, p);
+	check_loaded_plugin(d, p);
 	if (d->mpi && d->kind == mpi_plugin_kind()) {
 		d->mpi_count++;
 		try_mpi(d, name);
@@ -116,7 +116,7 @@ static int ask_plugin(const char *name, void *userdata)
 	return 0;
 }
 
-/* What a step would be tracked by: as the agent finds it. */
+/* The tracker of a step, as the agent chooses it. */
 static void find_tracker(struct doctor *d)
 {
 	_cleanup_proctrack_ struct proctrack *pt = NULL;
@@ -126,7 +126,7 @@ static void find_tracker(struct doctor *d)
 	begin(d, "step");
 	if (proctrack_open(d->plugin_dir, d->proctrack, &pt, &err) < 0) {
 		tell_finding(&d->tell, STEPD_FINDING_PROBLEM, "step.tracker", NULL,
-			"see the plugins, and what --proctrack says", "%s", err.text);
+			"see the findings of the plugins, and --proctrack", "%s", err.text);
 		return;
 	}
 	type = proctrack_get_type(pt);
@@ -135,7 +135,7 @@ static void find_tracker(struct doctor *d)
 		d->findings.no_memory = true;
 	if (proctrack_get_note(pt))
 		tell_finding(&d->tell, STEPD_FINDING_WARNING, "step.tracker", type,
-			"see what is said of proctrack/cgroup", "%s", proctrack_get_note(pt));
+			"see the findings of proctrack/cgroup", "%s", proctrack_get_note(pt));
 	else
 		tell_finding(&d->tell, STEPD_FINDING_OK, "step.tracker", type, NULL,
 			"a step's processes are tracked by %s", type);
@@ -151,10 +151,10 @@ static void find_mpi(struct doctor *d)
 			"install stepd's plugins whole", "%s", err.text);
 	else
 		tell_finding(&d->tell, STEPD_FINDING_OK, "step.mpi", "mpi/" DEFAULT_MPI, NULL,
-			"mpi/" DEFAULT_MPI " serves steps that ask for no other");
+			"mpi/" DEFAULT_MPI " serves steps that request no other");
 }
 
-static void ask_plugins(struct doctor *d)
+static void check_plugins(struct doctor *d)
 {
 	const struct plugin_kind *const kinds[] = {proctrack_plugin_kind(), mpi_plugin_kind()};
 	struct err err = ERR_INIT;
@@ -175,7 +175,7 @@ static void ask_plugins(struct doctor *d)
 	find_mpi(d);
 	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
 		d->kind = kinds[i];
-		r = plugin_each(d->plugin_dir, kinds[i], ask_plugin, d, &err);
+		r = plugin_each(d->plugin_dir, kinds[i], check_plugin, d, &err);
 		begin(d, "plugins");
 		if (r < 0)
 			tell_finding(&d->tell, STEPD_FINDING_PROBLEM, "plugins.directory",
@@ -202,7 +202,7 @@ static void examine(struct doctor *d)
 	doctor_runtime(&d->tell, d->runtime_dir);
 	begin(d, "libraries");
 	doctor_libraries(&d->tell);
-	ask_plugins(d);
+	check_plugins(d);
 }
 
 static bool wants_colour(void)

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The command's own check-ups of "stepd doctor": what every step needs, whatever tracks it. Each
- * tells its findings as a plugin's plugin_checkup() does, changes nothing and leaves nothing.
+ * The command's own checks of "stepd doctor": what every step needs, whatever tracks it. Each
+ * reports findings as a plugin's plugin_checkup() does, changes nothing and leaves nothing.
  */
 #ifndef STEPD_CLI_DOCTOR_DOCTOR_H
 #define STEPD_CLI_DOCTOR_DOCTOR_H
 
 #include "proctrack/tell.h"
+
+struct trial_options;
+
+/* checks.c */
 
 /* The kernel's calls, tried without an effect. */
 void doctor_kernel(const struct tell *tell);
@@ -20,5 +24,14 @@ void doctor_runtime(const struct tell *tell, const char *runtime_dir);
 
 /* Those that are loaded when they are needed. */
 void doctor_libraries(const struct tell *tell);
+
+/* mpi.c: "stepd doctor --mpi" */
+
+/* Tries by steps whether the plugin called name ("pmi2") serves each kind of client that it is for;
+ * of one that this tree doesn't know, those that find a server. */
+void doctor_mpi(const struct tell *tell, const struct trial_options *options, const char *name);
+
+/* There is no plugin to be tried. */
+void doctor_mpi_none(const struct tell *tell, const char *plugin_dir);
 
 #endif

@@ -13,7 +13,7 @@
 #define INDENT     (2 + MARK_WIDTH + 2)
 
 static const struct {
-	const char *word; /* in JSON */
+	const char *name; /* in JSON */
 	const char *mark;
 	const char *colour;
 } levels[STEPD_FINDING_LEVEL_COUNT] = {
@@ -43,14 +43,14 @@ static void clear_finding(struct finding *f)
 	free(f->remedy);
 }
 
-static enum stepd_finding_level level_of(const struct findings *fs, int told)
+static enum stepd_finding_level level_of(const struct findings *fs, int level)
 {
-	/* a plugin of another's making may tell anything */
-	if (told < 0 || told >= STEPD_FINDING_LEVEL_COUNT)
-		told = STEPD_FINDING_WARNING;
-	if (told == STEPD_FINDING_PROBLEM && fs->optional)
-		told = STEPD_FINDING_WARNING;
-	return (enum stepd_finding_level)told;
+	/* a plugin of another's making may pass anything */
+	if (level < 0 || level >= STEPD_FINDING_LEVEL_COUNT)
+		level = STEPD_FINDING_WARNING;
+	if (level == STEPD_FINDING_PROBLEM && fs->optional)
+		level = STEPD_FINDING_WARNING;
+	return (enum stepd_finding_level)level;
 }
 
 void findings_add(void *ctx, const stepd_finding_t *finding)
@@ -98,7 +98,7 @@ int findings_get_outlook(const struct findings *fs, const char *tracker,
 	struct outlook *ret_outlook, char **ret_limits)
 {
 	struct outlook o = {
-		.can_run = fs->count[STEPD_FINDING_PROBLEM] == 0, .tracker = tracker, .place = ""};
+		.can_run = fs->count[STEPD_FINDING_PROBLEM] == 0, .tracker = tracker, .root = ""};
 	_cleanup_free_ char *limits = NULL;
 	FILE *out;
 	size_t size, i;
@@ -112,7 +112,7 @@ int findings_get_outlook(const struct findings *fs, const char *tracker,
 		if (!f->of_plugin || strcmp(f->heading, tracker) != 0)
 			continue;
 		if (strcmp(name_of(f), "place") == 0)
-			o.place = f->value;
+			o.root = f->value;
 		if (strncmp(name_of(f), "limits.", strlen("limits.")) == 0 && f->value[0])
 			(void)fprintf(out, "%s%s", ftell(out) > 0 ? " " : "", f->value);
 	}
@@ -141,7 +141,7 @@ static void print_finding(const struct finding *f, bool colour, FILE *out)
 		    f->level >= STEPD_FINDING_WARNING ? f->id : "",
 		    f->level >= STEPD_FINDING_WARNING ? "]" : "") < 0 ||
 		asprintf(&remedy, "Remedy: %s", f->remedy) < 0)
-		return; /* the list has been kept: this can't be seen */
+		return; /* without memory the line is missing */
 	(void)fprintf(out, "  %s%-*s%s  ", paint, MARK_WIDTH, levels[f->level].mark,
 		*paint ? "\033[0m" : "");
 	text_wrap(out, text, INDENT, WIDTH);
@@ -166,7 +166,7 @@ static void print_outlook(const struct findings *fs, const struct outlook *o, FI
 	else
 		r = asprintf(&text,
 			"A step started now is tracked by %s%s%s%s, and can be limited in: %s",
-			o->tracker, o->place[0] ? " below '" : "", o->place, o->place[0] ? "'" : "",
+			o->tracker, o->root[0] ? " below '" : "", o->root, o->root[0] ? "'" : "",
 			o->limits[0] ? o->limits : "nothing");
 	if (r >= 0)
 		text_wrap(out, text, 0, WIDTH);
@@ -201,7 +201,7 @@ void findings_print(const struct findings *fs, const struct outlook *outlook, bo
 static json_t *pack_finding(const struct finding *f)
 {
 	return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o}", "id", report_json_text(f->id), "level",
-		levels[f->level].word, "plugin",
+		levels[f->level].name, "plugin",
 		f->of_plugin ? report_json_text(f->heading) : json_null(), "value",
 		report_json_text(f->value), "text", report_json_text(f->text), "remedy",
 		report_json_text(f->remedy));
@@ -231,23 +231,23 @@ static json_t *pack_counts(const struct findings *fs)
 
 	for (i = 0; counts && r == 0 && i < ARRAY_SIZE(levels); i++)
 		r = json_object_set_new(
-			counts, levels[i].word, json_integer((json_int_t)fs->count[i]));
+			counts, levels[i].name, json_integer((json_int_t)fs->count[i]));
 	if (r == 0)
 		return counts;
 	json_decref(counts);
 	return NULL;
 }
 
-static json_t *pack_words(const char *words)
+static json_t *pack_list(const char *list)
 {
-	_cleanup_free_ char *copy = strdup(words);
+	_cleanup_free_ char *copy = strdup(list);
 	json_t *array = copy ? json_array() : NULL;
-	char *word, *at = copy;
+	char *name, *at = copy;
 	int r = 0;
 
-	while (array && r == 0 && (word = strsep(&at, " "))) {
-		if (*word)
-			r = json_array_append_new(array, report_json_text(word));
+	while (array && r == 0 && (name = strsep(&at, " "))) {
+		if (*name)
+			r = json_array_append_new(array, report_json_text(name));
 	}
 	if (r == 0)
 		return array;
@@ -259,8 +259,8 @@ static json_t *pack_outlook(const struct outlook *o)
 {
 	return json_pack("{s:b, s:o, s:o, s:o}", "can_run", (int)o->can_run, "tracker",
 		o->tracker ? report_json_text(o->tracker) : json_null(), "place",
-		o->place[0] ? report_json_text(o->place) : json_null(), "limits",
-		pack_words(o->limits));
+		o->root[0] ? report_json_text(o->root) : json_null(), "limits",
+		pack_list(o->limits));
 }
 
 json_t *findings_to_json(const struct findings *fs, const struct outlook *outlook, bool quiet)

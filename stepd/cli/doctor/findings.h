@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The findings of "stepd doctor", collected from the command's own check-ups and from the plugins',
- * and shown to people or to programs.
+ * The findings of "stepd doctor", collected from the command's own checks and from the plugins', as
+ * text or as JSON.
  */
 #ifndef STEPD_CLI_DOCTOR_FINDINGS_H
 #define STEPD_CLI_DOCTOR_FINDINGS_H
@@ -27,7 +27,7 @@ struct findings {
 	struct finding *v;
 	size_t n;
 	size_t count[STEPD_FINDING_LEVEL_COUNT];
-	bool no_memory; /* some could not be kept: all of it says nothing */
+	bool no_memory; /* some could not be added: the rest is worth nothing */
 
 	/* Of those that come next. */
 	const char *heading; /* borrowed until the next */
@@ -39,7 +39,7 @@ struct findings {
 struct outlook {
 	bool can_run;
 	const char *tracker; /* "proctrack/cgroup", NULL: none */
-	const char *place;   /* "" where containers hang nowhere */
+	const char *root;    /* of the containers; "": they have none */
 	const char *limits;  /* with blanks between; the caller's */
 };
 
@@ -48,16 +48,16 @@ void findings_add(void *ctx, const stepd_finding_t *finding);
 void findings_clear(struct findings *findings);
 #define _cleanup_findings_ _cleanup_(findings_clear)
 
-/* What the findings of that tracker say of places and limits, see <stepd/plugin.h>. *ret_limits is
+/* By the findings of that tracker about its root and limits, see <stepd/plugin.h>. *ret_limits is
  * the caller's to free. 0 or -ENOMEM. */
 int findings_get_outlook(const struct findings *findings, const char *tracker,
 	struct outlook *ret_outlook, char **ret_limits) _must_check_;
 
-/* For people: with quiet warnings and problems only, and nothing at all if there is none. */
+/* As text: with quiet warnings and problems only, and nothing at all if there is none. */
 void findings_print(const struct findings *findings, const struct outlook *outlook, bool quiet,
 	bool colour, FILE *out);
 
-/* For programs, stepd.8 describes it: a new reference, or NULL. */
+/* As JSON, stepd.8 describes it: a new reference, or NULL. */
 struct json_t *findings_to_json(
 	const struct findings *findings, const struct outlook *outlook, bool quiet);
 

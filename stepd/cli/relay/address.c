@@ -7,9 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "stepd/base/netaddr.h"
 #include "stepd/base/parse.h"
-
-#define LISTEN_BACKLOG 128
 
 static unsigned address_bits(int family)
 {
@@ -37,7 +36,7 @@ const char *address_format(const struct address *a, char *buf, size_t size)
 {
 	char host[INET6_ADDRSTRLEN] = "";
 
-	(void)inet_ntop(a->family, a->bytes, host, sizeof(host)); /* it has room for any */
+	(void)inet_ntop(a->family, a->bytes, host, sizeof(host)); /* it fits any */
 	(void)snprintf(buf, size, "%s/%u", host, a->prefix);
 	return buf;
 }
@@ -63,7 +62,7 @@ static unsigned count_bits(const unsigned char *mask, size_t size)
 	return bits;
 }
 
-static bool take(const struct ifaddrs *ifa, struct address *ret_address)
+static bool address_of_interface(const struct ifaddrs *ifa, struct address *ret_address)
 {
 	const struct sockaddr_in *in = (const struct sockaddr_in *)ifa->ifa_addr;
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)ifa->ifa_addr;
@@ -88,7 +87,7 @@ static bool take(const struct ifaddrs *ifa, struct address *ret_address)
 	return true;
 }
 
-size_t address_list(const char *ifname, struct address list[ADDRESS_MOST])
+size_t address_list(const char *ifname, struct address list[ADDRESS_MAX])
 {
 	static const int families[] = {AF_INET, AF_INET6};
 	struct ifaddrs *all = NULL, *ifa;
@@ -98,9 +97,9 @@ size_t address_list(const char *ifname, struct address list[ADDRESS_MOST])
 	if (getifaddrs(&all) < 0)
 		return 0;
 	for (i = 0; i < ARRAY_SIZE(families); i++) {
-		for (ifa = all; ifa && n < ADDRESS_MOST; ifa = ifa->ifa_next) {
-			if ((!ifname || strcmp(ifname, ifa->ifa_name) == 0) && take(ifa, &a) &&
-				a.family == families[i])
+		for (ifa = all; ifa && n < ADDRESS_MAX; ifa = ifa->ifa_next) {
+			if ((!ifname || strcmp(ifname, ifa->ifa_name) == 0) &&
+				address_of_interface(ifa, &a) && a.family == families[i])
 				list[n++] = a;
 		}
 	}
@@ -108,40 +107,31 @@ size_t address_list(const char *ifname, struct address list[ADDRESS_MOST])
 	return n;
 }
 
-static int listen_at(const struct sockaddr *any, socklen_t size)
+static int listen_any(int family, uint16_t *ret_port)
 {
-	_cleanup_close_ int fd = -1;
-	int off = 0;
+	struct sockaddr_storage any = {.ss_family = (sa_family_t)family};
+	char text[NETADDR_TEXT_SIZE];
+	struct err err = ERR_INIT;
+	uint32_t port;
+	int fd = netaddr_listen(&any,
+		family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in), text,
+		&err);
 
-	fd = socket(any->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
-		return -errno;
-	if (any->sa_family == AF_INET6)
-		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)); /* IPv4, too */
-	if (bind(fd, any, size) < 0 || listen(fd, LISTEN_BACKLOG) < 0)
-		return -errno;
-	return take_fd(&fd);
+		return fd;
+	if (parse_u32(strrchr(text, ':') + 1, 1, UINT16_MAX, &port) < 0) {
+		(void)close_fd(fd);
+		return -EPROTO;
+	}
+	*ret_port = (uint16_t)port;
+	return fd;
 }
 
 int address_listen(uint16_t *ret_port)
 {
-	struct sockaddr_in6 any6 = {.sin6_family = AF_INET6};
-	struct sockaddr_in any = {.sin_family = AF_INET};
-	struct sockaddr_storage own = {0};
-	socklen_t size = sizeof(own);
-	int fd = listen_at((const struct sockaddr *)&any6, sizeof(any6));
+	int fd = listen_any(AF_INET6, ret_port); /* IPv4, too */
 
-	if (fd < 0)
-		fd = listen_at((const struct sockaddr *)&any, sizeof(any));
-	if (fd < 0)
-		return fd;
-	if (getsockname(fd, (struct sockaddr *)&own, &size) < 0) {
-		(void)close_fd(fd);
-		return -errno;
-	}
-	*ret_port = ntohs(own.ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)&own)->sin6_port
-						    : ((const struct sockaddr_in *)&own)->sin_port);
-	return fd;
+	return fd < 0 ? listen_any(AF_INET, ret_port) : fd;
 }
 
 /* ---- the choice --------------------------------------------------------------------------- */
@@ -169,12 +159,12 @@ static bool find_in(const struct address_node *node, const struct address *net, 
 	return false;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_bytes(const void *a, const void *b)
 {
 	return memcmp(a, b, 16);
 }
 
-/* A bridge of the same address on every machine reaches nobody. */
+/* A bridge of the same address on every machine reaches no other node. */
 static bool are_different(const struct address_node *nodes, size_t n, const size_t *choice,
 	unsigned char (*bytes)[16])
 {
@@ -182,7 +172,7 @@ static bool are_different(const struct address_node *nodes, size_t n, const size
 
 	for (i = 0; i < n; i++)
 		memcpy(bytes[i], nodes[i].list[choice[i]].bytes, 16);
-	qsort(bytes, n, sizeof(*bytes), compare);
+	qsort(bytes, n, sizeof(*bytes), compare_bytes);
 	for (i = 1; i < n && memcmp(bytes[i - 1], bytes[i], 16) != 0; i++)
 		;
 	return i >= n;

@@ -11,7 +11,7 @@
 
 #include "stepd/base/err.h"
 
-#define ADDRESS_MOST 8u /* of one node */
+#define ADDRESS_MAX 8u /* of one node */
 
 /* "10.0.0.7/24" in parts. */
 struct address {
@@ -32,20 +32,20 @@ const char *address_format_port(
 
 /* This machine's addresses in networks, of that interface alone if ifname is not NULL: how many.
  * Those of the loopback interface and of one link alone are none. */
-size_t address_list(const char *ifname, struct address list[ADDRESS_MOST]);
+size_t address_list(const char *ifname, struct address list[ADDRESS_MAX]);
 
 /* Opens a listening TCP socket at a port that the system chooses, for all addresses: the
  * descriptor, O_CLOEXEC, or -errno. */
 int address_listen(uint16_t *ret_port) _must_check_;
 
-/* What one node says of itself. */
+/* Those that a node has reported. */
 struct address_node {
-	struct address list[ADDRESS_MOST];
+	struct address list[ADDRESS_MAX];
 	size_t count;
 };
 
 /* Which address of each node the others take: that in the first network (of node 0) in which every
- * node has one, and no two the same. NULL: there is no such network. ret_choice has nodes_count
+ * node has one, and no two the same. False: there is no such network. ret_choice has nodes_count
  * entries. */
 bool address_choose(const struct address_node *nodes, size_t nodes_count, size_t *ret_choice);
 

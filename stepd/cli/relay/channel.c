@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <ev.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <string.h>
@@ -11,20 +10,21 @@
 #include "stepd/base/base64.h"
 #include "stepd/base/parse.h"
 #include "stepd/control/buffer.h"
+#include "stepd/process/stdfd.h"
 
 #define MARK      "@stepd "
 #define READ_SIZE 65536u
-#define NODE_MOST (CHANNEL_ALL - 1)
-#define PUSHES    16 /* before others of the loop have their turn */
+#define NODE_MAX  (CHANNEL_ALL - 1)
+#define PUSHES    16 /* before other watchers of the loop are served */
 
 struct channel {
 	struct ev_loop *loop;
 	int in_fd, out_fd;
 	ev_io reads, writes;
 	struct buffer out;
-	char line[CHANNEL_LINE_MAX + 1]; /* what has come of one */
+	char line[CHANNEL_LINE_MAX + 1]; /* the beginning of one */
 	size_t line_size;
-	bool cut; /* it is longer than any of ours, and was handed on in part */
+	bool cut; /* it is longer than any of ours, and was reported in part */
 	const struct channel_events *events;
 	void *userdata;
 	bool *freed;   /* of the callback that runs */
@@ -44,7 +44,7 @@ bool channel_parse(char *text, struct channel_line *ret_line)
 	if (!verb || !verb[1] || verb[1] == ' ')
 		return false;
 	*verb++ = '\0';
-	if (strcmp(node, "*") != 0 && parse_u32(node, 0, NODE_MOST, &line.node) < 0) {
+	if (strcmp(node, "*") != 0 && parse_u32(node, 0, NODE_MAX, &line.node) < 0) {
 		verb[-1] = ' ';
 		return false;
 	}
@@ -59,7 +59,7 @@ bool channel_parse(char *text, struct channel_line *ret_line)
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-static void end(struct channel *c, int error)
+static void channel_end(struct channel *c, int error)
 {
 	if (c->ended)
 		return;
@@ -69,7 +69,7 @@ static void end(struct channel *c, int error)
 	c->events->end(error, c->userdata);
 }
 
-static void take_line(struct channel *c, char *text, size_t size, bool cut)
+static void channel_read_line(struct channel *c, char *text, size_t size, bool cut)
 {
 	struct channel_line line;
 
@@ -78,12 +78,12 @@ static void take_line(struct channel *c, char *text, size_t size, bool cut)
 	text[size] = '\0';
 	if (!cut && strlen(text) == size && channel_parse(text, &line))
 		c->events->line(&line, c->userdata);
-	else if (c->events->rubbish && size > 0)
-		c->events->rubbish(text, size, c->userdata);
+	else if (c->events->foreign && size > 0)
+		c->events->foreign(text, size, c->userdata);
 }
 
 /* A callback may free the channel: false then. */
-static bool take_bytes(struct channel *c, const char *bytes, size_t size)
+static bool channel_read_bytes(struct channel *c, const char *bytes, size_t size)
 {
 	const char *newline;
 	bool freed = false, cut;
@@ -106,7 +106,7 @@ static bool take_bytes(struct channel *c, const char *bytes, size_t size)
 			c->line_size = 0;
 			cut = c->cut || !newline;
 			c->cut = !newline;
-			take_line(c, c->line, piece, cut);
+			channel_read_line(c, c->line, piece, cut);
 			if (freed)
 				return false;
 		}
@@ -128,9 +128,9 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n > 0)
-		(void)take_bytes(c, bytes, (size_t)n); /* it is over either way */
+		(void)channel_read_bytes(c, bytes, (size_t)n); /* it is over either way */
 	else
-		end(c, n < 0 ? -errno : 0);
+		channel_end(c, n < 0 ? -errno : 0);
 }
 
 void channel_pause(struct channel *c, bool pause)
@@ -143,7 +143,7 @@ void channel_pause(struct channel *c, bool pause)
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
-static void close_out(struct channel *c)
+static void channel_close_out(struct channel *c)
 {
 	ev_io_stop(c->loop, &c->writes);
 	if (c->out_fd != c->in_fd)
@@ -167,7 +167,7 @@ static size_t count_whole(const struct channel *c)
 }
 
 /* False: nothing more at the moment. */
-static bool push(struct channel *c)
+static bool channel_push(struct channel *c)
 {
 	ssize_t n;
 
@@ -176,7 +176,7 @@ static bool push(struct channel *c)
 		/* What the other end has written before it went is still read. */
 		n = -errno;
 		buffer_clear(&c->out);
-		close_out(c);
+		channel_close_out(c);
 		if (c->events->broken)
 			c->events->broken((int)n, c->userdata);
 		return false;
@@ -186,7 +186,7 @@ static bool push(struct channel *c)
 		return n > 0;
 	ev_io_stop(c->loop, &c->writes);
 	if (c->finished)
-		close_out(c);
+		channel_close_out(c);
 	if (c->events->drained)
 		c->events->drained(c->userdata);
 	return false;
@@ -199,13 +199,13 @@ static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
 	assert(w->data);
 	(void)loop;
 	(void)revents;
-	for (i = 0; i < PUSHES && push(w->data); i++)
+	for (i = 0; i < PUSHES && channel_push(w->data); i++)
 		; /* the loop comes again */
 }
 
 void channel_flush(struct channel *c)
 {
-	while (!c->ended && c->out_fd >= 0 && buffer_size(&c->out) > 0 && push(c))
+	while (!c->ended && c->out_fd >= 0 && buffer_size(&c->out) > 0 && channel_push(c))
 		;
 }
 
@@ -221,7 +221,7 @@ void channel_send(struct channel *c, uint32_t node, const char *verb, const char
 	n = snprintf(line, sizeof(line), MARK "%s %s%s%s\n", number, verb, *text ? " " : "", text);
 	assert(n > 0 && (size_t)n <= CHANNEL_LINE_MAX);
 	if (buffer_add(&c->out, line, (size_t)n) < 0)
-		end(c, -ENOMEM);
+		channel_end(c, -ENOMEM);
 	else
 		ev_io_start(c->loop, &c->writes);
 }
@@ -270,26 +270,19 @@ void channel_finish(struct channel *c)
 {
 	c->finished = true;
 	if (buffer_size(&c->out) == 0 && c->out_fd >= 0)
-		close_out(c);
+		channel_close_out(c);
 }
 
 /* ---- life --------------------------------------------------------------------------------- */
-
-static int set_nonblocking(int fd)
-{
-	int flags = fcntl(fd, F_GETFL);
-
-	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
-}
 
 int channel_new_take(struct ev_loop *loop, int in_fd, int out_fd,
 	const struct channel_events *events, void *userdata, struct channel **ret_channel)
 {
 	struct channel *c = calloc(1, sizeof(*c));
-	int r = c ? set_nonblocking(in_fd) : -ENOMEM;
+	int r = c ? stdfd_set_nonblock(in_fd, true) : -ENOMEM;
 
 	if (r == 0)
-		r = set_nonblocking(out_fd);
+		r = stdfd_set_nonblock(out_fd, true);
 	if (r < 0) {
 		free(c);
 		if (out_fd != in_fd)

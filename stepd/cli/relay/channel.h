@@ -6,12 +6,12 @@
  *	@stepd NODE VERB [TEXT]
  *
  * NODE is the number of the relay that wrote it, or for which it is; "*" are all of them. Launchers
- * such as srun hand what they read to every relay, and mix the lines of all: so a line is short
- * enough to be kept whole (CHANNEL_LINE_MAX), says whose it is, and what is none of ours is handed
- * on as rubbish. Bytes of any kind travel in base64, in pieces.
+ * such as srun copy what they read to every relay, and mix the lines of all: so a line is short
+ * enough not to be divided (CHANNEL_LINE_MAX) and names its relay, and any other line is reported
+ *as foreign. Bytes of any kind travel in base64, in pieces.
  *
- * A channel queues what it is given and writes it as the other end takes it; who sends much looks
- * at channel_queued() first.
+ * A channel queues what it is given and writes it as the other end takes it; a sender of much
+ *checks channel_queued() first.
  */
 #ifndef STEPD_CLI_RELAY_CHANNEL_H
 #define STEPD_CLI_RELAY_CHANNEL_H
@@ -37,9 +37,9 @@ struct channel_line {
 
 struct channel_events {
 	void (*line)(const struct channel_line *line, void *userdata);
-	/* Text of somebody else's, without its newline; what is too long for a line in pieces of at
+	/* A line of another program's, without its newline; one that is too long in pieces of at
 	 * most CHANNEL_LINE_MAX. NULL: dropped */
-	void (*rubbish)(const char *text, size_t size, void *userdata);
+	void (*foreign)(const char *text, size_t size, void *userdata);
 	/* Nothing more will come: 0, or -errno. Called once; the channel may be freed in it. */
 	void (*end)(int error, void *userdata);
 	/* The other end takes nothing more; what is sent from now on is dropped. May be NULL. */
@@ -48,7 +48,7 @@ struct channel_events {
 	void (*drained)(void *userdata);
 };
 
-/* Takes the line apart, in place. False: it is none of ours. */
+/* Parses the line, in place. False: it is foreign. */
 bool channel_parse(char *text, struct channel_line *ret_line);
 
 /* Owns both descriptors from the call on, which become non-blocking; they may be the same. events
@@ -57,8 +57,7 @@ int channel_new_take(struct ev_loop *loop, int in_fd, int out_fd,
 	const struct channel_events *events, void *userdata,
 	struct channel **ret_channel) _must_check_;
 
-/* text is without a newline and short enough. What can't be queued for want of memory ends the
- * channel. */
+/* text is without a newline and short enough. Without memory to queue it the channel ends. */
 void channel_send(struct channel *channel, uint32_t node, const char *verb, const char *text);
 void channel_sendf(struct channel *channel, uint32_t node, const char *verb, const char *fmt, ...)
 	_printf_(4, 5);
@@ -72,7 +71,7 @@ ssize_t channel_get_bytes(const struct channel_line *line) _must_check_;
 
 size_t channel_queued(const struct channel *channel);
 
-/* Writes as much as the other end takes at once: for who is about to stop. */
+/* Writes as much as the other end takes at once: for a process that is about to stop. */
 void channel_flush(struct channel *channel);
 
 /* Reads nothing until it is called with false. */

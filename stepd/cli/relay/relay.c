@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stepd relay: steprun's hand on a node. It says hello, gets the step's document, starts the agent
+ * stepd relay: steprun's per-node relay. It sends hello, gets the step's document, starts the agent
  * and carries its streams, its events and its end; channel.h has the lines. If the channel hangs
  * up, the step is ended by its kill sequence.
  *
- * To steprun:    hello WORDS   version=N node=NAME port=N addr=ADDRESS/PREFIX...
+ * To steprun:    hello TEXT    version=N node=NAME port=N addr=ADDRESS/PREFIX...
  *                started       tasks run
  *                out, err      bytes of the step's streams
  *                ack N         so many bytes of standard input were taken
  *                closed        the step reads no standard input any more
  *                task RANK WAIT_STATUS
- *                say           bytes: a sentence for people
+ *                say           bytes: a message for the user
  *                result        bytes of the result, a JSON document
  *                end STATUS    the agent's exit status; the last line
  * From steprun:  doc           bytes of the document, for all (relay_doc.h)
  *                go NODE NAME  the document is whole; start as this node
  *                in, eof       bytes of standard input, and its end
  *                signal NAME, terminate, kill, suspend, resume
- *                close out|err nobody takes this stream any more
+ *                close out|err this stream is not written any more
  */
 #include <assert.h>
 #include <ev.h>
@@ -27,7 +27,6 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
-#include "stepd/api/client.h"
 #include "stepd/base/log.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/status.h"
@@ -41,7 +40,7 @@
 #include "stepd/control/buffer.h"
 #include "stepd/process/process.h"
 
-#define DOC_MOST (96u << 20)
+#define DOC_MAX (96u << 20)
 
 struct relay {
 	struct relay_options options; /* node: of "go", once that has come */
@@ -61,19 +60,27 @@ struct relay {
 
 /* ---- the agent ---------------------------------------------------------------------------- */
 
-static void tell(struct relay *y, const char *text)
+static void relay_send(struct relay *y, const char *verb, const char *text)
 {
-	size_t size = strlen(text);
+	channel_send(y->carrier.channel, y->carrier.index, verb, text);
+}
 
+static void relay_send_bytes(struct relay *y, const char *verb, const char *bytes, size_t size)
+{
+	channel_send_bytes(y->carrier.channel, y->carrier.index, verb, bytes, size);
+}
+
+/* To steprun's user. */
+static void relay_report(struct relay *y, const char *text)
+{
 	if (y->gone)
 		log_error(&y->log, "%s", text);
 	else
-		channel_send_bytes(y->carrier.channel, y->carrier.index, "say", text,
-			size < CHANNEL_PIECE_MAX ? size : CHANNEL_PIECE_MAX);
+		relay_send_bytes(y, "say", text, strnlen(text, CHANNEL_PIECE_MAX));
 }
 
 /* The last line; the loop ends when it is out. */
-static void end(struct relay *y, int code)
+static void relay_end(struct relay *y, int code)
 {
 	if (y->gone) {
 		ev_break(y->carrier.loop, EVBREAK_ALL);
@@ -88,21 +95,19 @@ static void on_started(void *userdata)
 {
 	struct relay *y = userdata;
 
-	channel_send(y->carrier.channel, y->carrier.index, "started", "");
+	relay_send(y, "started", "");
 }
 
-static void on_event(const struct stepd_event *event, void *userdata)
+static void on_task_ended(uint32_t rank, int wait_status, void *userdata)
 {
 	struct relay *y = userdata;
 
-	if (strcmp(event->kind, "task_exit") == 0 && event->rank >= 0)
-		channel_sendf(y->carrier.channel, y->carrier.index, "task", "%lld %lld",
-			(long long)event->rank, (long long)event->wait_status);
+	channel_sendf(y->carrier.channel, y->carrier.index, "task", "%u %d", rank, wait_status);
 }
 
-static void on_say(const char *text, void *userdata)
+static void on_report(const char *text, void *userdata)
 {
-	tell(userdata, text);
+	relay_report(userdata, text);
 }
 
 static void on_ended(int exit_code, const char *result, void *userdata)
@@ -114,75 +119,73 @@ static void on_ended(int exit_code, const char *result, void *userdata)
 	outlet_drain(&y->err);
 	inlet_close(&y->in);
 	if (result)
-		channel_send_bytes(
-			y->carrier.channel, y->carrier.index, "result", result, strlen(result));
-	end(y, exit_code);
+		relay_send_bytes(y, "result", result, strlen(result));
+	relay_end(y, exit_code);
 }
 
-struct ends {
-	int fd[3];
-};
-
-static void ends_clear(struct ends *e)
+static void on_input_taken(size_t size, void *userdata)
 {
-	size_t i;
+	struct relay *y = userdata;
 
-	for (i = 0; i < 3; i++)
-		e->fd[i] = close_fd(e->fd[i]);
+	channel_sendf(y->carrier.channel, y->carrier.index, "ack", "%zu", size);
 }
 
-static int open_streams(struct relay *y, struct ends *ends, struct err *err)
+static void on_input_refused(void *userdata)
 {
+	relay_send(userdata, "closed", "");
+}
+
+/* stdio: the agent's ends. */
+static int relay_open_streams(struct relay *y, int stdio[3], struct err *err)
+{
+	static const struct inlet_events events = {
+		.taken = on_input_taken, .refused = on_input_refused};
 	int r = 0;
 
 	if (y->doc.reads_stdin)
-		r = inlet_open(&y->in, &y->carrier, &ends->fd[0]);
-	else
-		ends->fd[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (r == 0 && ends->fd[0] < 0)
+		r = inlet_open(&y->in, y->carrier.loop, &events, y, &stdio[0]);
+	else if ((stdio[0] = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0)
 		r = -errno;
 	if (r == 0)
-		r = outlet_open(&y->out, &y->carrier, "out", &ends->fd[1]);
+		r = outlet_open(&y->out, &y->carrier, "out", &stdio[1]);
 	if (r == 0)
-		r = outlet_open(&y->err, &y->carrier, "err", &ends->fd[2]);
+		r = outlet_open(&y->err, &y->carrier, "err", &stdio[2]);
 	return r < 0 ? err_set(err, r, "make the step's streams") : 0;
 }
 
-static int start(struct relay *y, uint32_t node, struct err *err)
+static int relay_start(struct relay *y, uint32_t node, struct err *err)
 {
-	static const struct supervisor_events events = {
-		.started = on_started, .event = on_event, .say = on_say, .ended = on_ended};
-	_cleanup_(ends_clear) struct ends ends = {{-1, -1, -1}};
-	int keep[2], r;
-	size_t n = 0;
+	static const struct supervisor_events events = {.started = on_started,
+		.task_ended = on_task_ended,
+		.report = on_report,
+		.ended = on_ended};
+	struct supervisor_start start = {.program = "/proc/self/exe", .stdio = {-1, -1, -1}};
+	int extra[2], i, r;
 
 	r = relay_doc_read(buffer_bytes(&y->doc_text), buffer_size(&y->doc_text), node,
 		y->options.node, y->listen_fd, &y->doc, err);
 	buffer_clear(&y->doc_text);
 	if (r == 0)
-		r = open_streams(y, &ends, err);
-	if (r < 0)
-		return r;
+		r = relay_open_streams(y, start.stdio, err);
 	if (y->doc.wired && y->listen_fd >= 0)
-		keep[n++] = y->listen_fd;
+		extra[start.extra_fds_count++] = y->listen_fd;
 	if (y->doc.secret_fd >= 0)
-		keep[n++] = y->doc.secret_fd;
-	r = supervisor_new(y->carrier.loop,
-		&(const struct supervisor_start){.program = "/proc/self/exe",
-			.args = y->doc.args.v,
-			.runtime_dir = y->doc.runtime_dir,
-			.doc = y->doc.spec,
-			.stdio = {ends.fd[0], ends.fd[1], ends.fd[2]},
-			.keep_fds = keep,
-			.keep_fds_count = n},
-		&events, y, &y->supervisor, err);
+		extra[start.extra_fds_count++] = y->doc.secret_fd;
+	start.args = y->doc.args.v;
+	start.runtime_dir = y->doc.runtime_dir;
+	start.doc = y->doc.spec;
+	start.extra_fds = extra;
+	if (r == 0)
+		r = supervisor_new(y->carrier.loop, &start, &events, y, &y->supervisor, err);
 	/* They are the agent's now. */
+	for (i = 0; i < 3; i++)
+		(void)close_fd(start.stdio[i]);
 	y->listen_fd = close_fd(y->listen_fd);
 	y->doc.secret_fd = close_fd(y->doc.secret_fd);
 	return r;
 }
 
-static void take_go(struct relay *y, const struct channel_line *line)
+static void on_go(struct relay *y, const struct channel_line *line)
 {
 	struct err err = ERR_INIT;
 	char *name = strchr(line->text, ' ');
@@ -194,81 +197,84 @@ static void take_go(struct relay *y, const struct channel_line *line)
 	if (parse_u32(line->text, 0, CHANNEL_ALL - 1, &node) < 0)
 		return;
 	(void)snprintf(y->options.node, sizeof(y->options.node), "%s", name);
-	if (start(y, node, &err) == 0)
+	if (relay_start(y, node, &err) == 0)
 		return;
 	outlet_close(&y->out);
 	outlet_close(&y->err);
-	tell(y, err.text);
-	end(y, STATUS_FAILED);
+	relay_report(y, err.text);
+	relay_end(y, STATUS_FAILED);
 }
 
 /* ---- the channel -------------------------------------------------------------------------- */
 
-static void take_doc(struct relay *y, const struct channel_line *line)
+static void on_doc(struct relay *y, const struct channel_line *line)
 {
 	ssize_t n = channel_get_bytes(line);
 
-	if (n < 0 || buffer_size(&y->doc_text) + (size_t)n > DOC_MOST ||
+	if (n < 0 || buffer_size(&y->doc_text) + (size_t)n > DOC_MAX ||
 		buffer_add(&y->doc_text, line->text, (size_t)n) < 0)
-		tell(y, "the step's document can't be taken: it is broken, or too large");
+		relay_report(y, "the step's document can't be taken: it is broken, or too large");
 }
 
-static void take_input(struct relay *y, const struct channel_line *line)
+static void on_input(struct relay *y, const struct channel_line *line)
 {
-	inlet_take(&y->in, line);
+	ssize_t n = channel_get_bytes(line);
+
+	if (n > 0)
+		inlet_write(&y->in, line->text, (size_t)n);
 }
 
-static void take_eof(struct relay *y, const struct channel_line *line)
+static void on_eof(struct relay *y, const struct channel_line *line)
 {
 	(void)line;
 	inlet_end(&y->in);
 }
 
-static void take_signal(struct relay *y, const struct channel_line *line)
+static void on_signal(struct relay *y, const struct channel_line *line)
 {
 	if (y->supervisor)
 		supervisor_signal(y->supervisor, line->text);
 }
 
 /* Before there is an agent there is nothing to be ended. */
-static void terminate(struct relay *y, bool now)
+static void relay_terminate(struct relay *y, bool now)
 {
 	if (y->supervisor)
 		supervisor_terminate(y->supervisor, now);
 	else
-		end(y, STATUS_SIGNAL_BASE + SIGTERM);
+		relay_end(y, STATUS_SIGNAL_BASE + SIGTERM);
 }
 
-static void take_terminate(struct relay *y, const struct channel_line *line)
+static void on_terminate(struct relay *y, const struct channel_line *line)
 {
-	terminate(y, strcmp(line->verb, "kill") == 0);
+	relay_terminate(y, strcmp(line->verb, "kill") == 0);
 }
 
-static void take_suspend(struct relay *y, const struct channel_line *line)
+static void on_suspend(struct relay *y, const struct channel_line *line)
 {
 	if (y->supervisor)
 		supervisor_suspend(y->supervisor, strcmp(line->verb, "suspend") == 0);
 }
 
-static void take_close(struct relay *y, const struct channel_line *line)
+static void on_close(struct relay *y, const struct channel_line *line)
 {
 	outlet_close(strcmp(line->text, "out") == 0 ? &y->out : &y->err);
 }
 
 static const struct {
 	const char *verb;
-	void (*take)(struct relay *y, const struct channel_line *line);
+	void (*on_line)(struct relay *y, const struct channel_line *line);
 } verbs[] = {
-	{"doc", take_doc},
-	{"go", take_go},
-	{"in", take_input},
-	{"eof", take_eof},
-	{"signal", take_signal},
-	{"terminate", take_terminate},
-	{"kill", take_terminate},
-	{"suspend", take_suspend},
-	{"resume", take_suspend},
-	{"close", take_close},
+	{"doc", on_doc},
+	{"go", on_go},
+	{"in", on_input},
+	{"eof", on_eof},
+	{"signal", on_signal},
+	{"terminate", on_terminate},
+	{"kill", on_terminate},
+	{"suspend", on_suspend},
+	{"resume", on_suspend},
+	{"close", on_close},
 };
 
 static void on_line(const struct channel_line *line, void *userdata)
@@ -280,19 +286,18 @@ static void on_line(const struct channel_line *line, void *userdata)
 		return;
 	for (i = 0; i < ARRAY_SIZE(verbs); i++) {
 		if (strcmp(verbs[i].verb, line->verb) == 0) {
-			verbs[i].take(y, line);
+			verbs[i].on_line(y, line);
 			return;
 		}
 	}
 }
 
-/* Nobody is left to carry anything for: the step is ended, its output is read and dropped, so that
- * tasks can end in their own way. */
-static void lose(struct relay *y)
+/* The step is ended, its output is read and dropped, so that tasks can end in their own way. */
+static void relay_lose_steprun(struct relay *y)
 {
 	if (y->gone)
 		return;
-	y->gone = y->out.untaken = y->err.untaken = true;
+	y->gone = y->out.dropped = y->err.dropped = true;
 	outlet_resume(&y->out);
 	outlet_resume(&y->err);
 	if (y->supervisor)
@@ -304,7 +309,7 @@ static void lose(struct relay *y)
 static void on_channel_end(int error, void *userdata)
 {
 	(void)error;
-	lose(userdata);
+	relay_lose_steprun(userdata);
 }
 
 static void on_drained(void *userdata)
@@ -319,7 +324,7 @@ static void on_drained(void *userdata)
 	outlet_resume(&y->err);
 }
 
-static void on_signal(struct ev_loop *loop, ev_io *w, int revents)
+static void on_own_signal(struct ev_loop *loop, ev_io *w, int revents)
 {
 	struct relay *y = w->data;
 	struct signalfd_siginfo info;
@@ -328,20 +333,20 @@ static void on_signal(struct ev_loop *loop, ev_io *w, int revents)
 	(void)loop;
 	(void)revents;
 	if (read(y->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
-		terminate(y, false);
+		relay_terminate(y, false);
 }
 
 static void on_broken(int error, void *userdata)
 {
 	(void)error;
-	lose(userdata);
+	relay_lose_steprun(userdata);
 }
 
 /* ---- its life ------------------------------------------------------------------------------ */
 
-static void say_hello(struct relay *y)
+static void relay_send_hello(struct relay *y)
 {
-	struct address list[ADDRESS_MOST];
+	struct address list[ADDRESS_MAX];
 	size_t n = address_list(y->options.ifname, list), i;
 	char text[CHANNEL_LINE_MAX - 64], address[ADDRESS_TEXT_SIZE];
 	int at;
@@ -351,10 +356,10 @@ static void say_hello(struct relay *y)
 	for (i = 0; i < n; i++)
 		at += snprintf(text + at, sizeof(text) - (size_t)at, " addr=%s",
 			address_format(&list[i], address, sizeof(address)));
-	channel_send(y->carrier.channel, y->carrier.index, "hello", text);
+	relay_send(y, "hello", text);
 }
 
-static int watch_signals(struct relay *y, struct err *err)
+static int relay_watch_signals(struct relay *y, struct err *err)
 {
 	sigset_t set;
 
@@ -366,7 +371,7 @@ static int watch_signals(struct relay *y, struct err *err)
 	y->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (y->signal_fd < 0)
 		return err_set(err, -errno, "make a descriptor for signals");
-	ev_io_init(&y->signals, on_signal, y->signal_fd, EV_READ);
+	ev_io_init(&y->signals, on_own_signal, y->signal_fd, EV_READ);
 	y->signals.data = y;
 	ev_io_start(y->carrier.loop, &y->signals);
 	return 0;
@@ -374,7 +379,7 @@ static int watch_signals(struct relay *y, struct err *err)
 
 /* Copies, for libraries that write to standard output by mistake must not write into the channel,
  * and what a program reads from standard input is not what steprun sends. */
-static int open_channel(struct relay *y, struct err *err)
+static int relay_open_channel(struct relay *y, struct err *err)
 {
 	static const struct channel_events events = {
 		.line = on_line, .end = on_channel_end, .broken = on_broken, .drained = on_drained};
@@ -394,23 +399,23 @@ static int open_channel(struct relay *y, struct err *err)
 	return r < 0 ? err_set(err, r, "open the channel to steprun") : 0;
 }
 
-static int run(struct relay *y, struct err *err)
+static int relay_run(struct relay *y, struct err *err)
 {
 	int r;
 
 	y->carrier.index = y->options.index;
 	y->carrier.loop = ev_loop_new(EVFLAG_AUTO);
 	if (!y->carrier.loop)
-		return err_say(err, -ENOMEM, "there is no event loop to be had");
+		return err_say(err, -ENOMEM, "no event loop can be made");
 	y->listen_fd = address_listen(&y->port);
 	if (y->listen_fd < 0)
 		y->port = 0; /* a step that needs none can do without */
-	r = open_channel(y, err);
+	r = relay_open_channel(y, err);
 	if (r == 0)
-		r = watch_signals(y, err);
+		r = relay_watch_signals(y, err);
 	if (r < 0)
 		return r;
-	say_hello(y);
+	relay_send_hello(y);
 	(void)ev_run(y->carrier.loop, 0);
 	return 0;
 }
@@ -451,7 +456,7 @@ int cli_relay(int argc, char **argv)
 		return 0;
 	}
 	if (r == 0)
-		r = run(&y, &err);
+		r = relay_run(&y, &err);
 	if (r < 0) {
 		log_error(&y.log, "%s", err.text);
 		return STATUS_FAILED;

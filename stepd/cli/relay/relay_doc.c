@@ -16,7 +16,7 @@ static int no_memory(struct err *err)
 	return err_set(err, -ENOMEM, "read the step's document");
 }
 
-static int say_broken(struct err *err)
+static int err_broken(struct err *err)
 {
 	return err_say(err, -EPROTO,
 		"steprun sent a document that this stepd doesn't understand: the same version has to be "
@@ -121,7 +121,7 @@ static int add_node(
 
 	if (!own) {
 		json_decref(node);
-		return say_broken(err);
+		return err_broken(err);
 	}
 	r |= json_object_set_new(node, "name", json_string(name));
 	r |= json_object_set_new(node, "id", json_integer(id));
@@ -132,7 +132,7 @@ static int add_node(
 	r |= json_object_set_new(d->spec, "node", node);
 	d->reads_stdin = relay_doc_reads_stdin(d->spec, own);
 	if (r == 0 && !d->reads_stdin && json_object_get(d->spec, "stdin")) {
-		/* What is not here to be read needs no feeding; a file is opened by the tasks. */
+		/* No task here reads it; a file is opened by the tasks. */
 		if (json_object_get(json_object_get(d->spec, "stdin"), "rank"))
 			r = json_object_set_new(d->spec, "stdin", json_string("none"));
 	}
@@ -143,7 +143,7 @@ static int add_args(struct relay_doc *d, const json_t *all, const char *name, st
 {
 	const json_t *args = json_object_get(all, "args"),
 		     *files = json_object_get(all, "node_files");
-	const json_t *words;
+	const json_t *option;
 	const char *text;
 	size_t i, j;
 	int r = 0;
@@ -153,10 +153,10 @@ static int add_args(struct relay_doc *d, const json_t *all, const char *name, st
 		r = text ? strv_add(&d->args, text) : -EPROTO;
 	}
 	for (i = 0; r == 0 && i < json_array_size(files); i++) {
-		words = json_array_get(files, i);
-		for (j = 0; r == 0 && j < json_array_size(words); j++) {
-			text = json_string_value(json_array_get(words, j)) ?: "";
-			r = j + 1 < json_array_size(words)
+		option = json_array_get(files, i);
+		for (j = 0; r == 0 && j < json_array_size(option); j++) {
+			text = json_string_value(json_array_get(option, j)) ?: "";
+			r = j + 1 < json_array_size(option)
 				? strv_add(&d->args, text)
 				: strv_addf(&d->args, "%s.%s", text, name);
 		}
@@ -177,7 +177,7 @@ int relay_doc_read(const char *text, size_t size, uint32_t node, const char *nam
 
 	d->spec = json_incref(json_object_get(all, "spec"));
 	if (!json_is_object(d->spec))
-		r = say_broken(err);
+		r = err_broken(err);
 	if (r == 0 && runtime_dir) {
 		d->runtime_dir = strdup(runtime_dir);
 		if (!d->runtime_dir)

@@ -2,12 +2,12 @@
 #include "stepd/cli/relay/streams.h"
 
 #include <assert.h>
-#include <fcntl.h>
 
 #include "stepd/cli/relay/channel.h"
+#include "stepd/process/stdfd.h"
 
-#define QUEUE_MOST (256u << 10) /* bytes on their way to steprun before streams have to wait */
-#define DRAIN_MOST (1u << 20)   /* bytes of a stream that are still carried at the end */
+#define QUEUE_MAX (256u << 10) /* bytes on their way to steprun before streams have to wait */
+#define DRAIN_MAX (1u << 20)   /* bytes of a stream that are still carried at the end */
 
 /* ---- the step's output -------------------------------------------------------------------- */
 
@@ -38,7 +38,7 @@ static bool outlet_read(struct outlet *o, size_t *ret_size)
 	return true;
 }
 
-static void on_output(struct ev_loop *loop, ev_io *w, int revents)
+static void on_outlet_readable(struct ev_loop *loop, ev_io *w, int revents)
 {
 	struct outlet *o = w->data;
 	size_t n;
@@ -46,15 +46,15 @@ static void on_output(struct ev_loop *loop, ev_io *w, int revents)
 	assert(o);
 	(void)revents;
 	(void)outlet_read(o, &n);
-	if (!o->untaken && channel_queued(o->to->channel) > QUEUE_MOST)
-		ev_io_stop(loop, w); /* on_drained() begins again */
+	if (!o->dropped && channel_queued(o->to->channel) > QUEUE_MAX)
+		ev_io_stop(loop, w); /* outlet_resume() begins again */
 }
 
 void outlet_drain(struct outlet *o)
 {
 	size_t total = 0, n;
 
-	while (total < DRAIN_MOST && outlet_read(o, &n))
+	while (total < DRAIN_MAX && outlet_read(o, &n))
 		total += n;
 	outlet_close(o);
 }
@@ -67,16 +67,14 @@ void outlet_resume(struct outlet *o)
 
 int outlet_open(struct outlet *o, const struct carrier *to, const char *verb, int *ret_fd)
 {
-	int fds[2];
+	int ends[2], r = stdfd_pipe(true, ends);
 
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return -errno;
-	*o = (struct outlet){.to = to, .verb = verb, .fd = fds[0]};
-	*ret_fd = fds[1];
-	ev_io_init(&o->io, on_output, o->fd, EV_READ);
+	if (r < 0)
+		return r;
+	*o = (struct outlet){.to = to, .verb = verb, .fd = ends[0]};
+	*ret_fd = ends[1];
+	ev_io_init(&o->io, on_outlet_readable, o->fd, EV_READ);
 	o->io.data = o;
-	if (fcntl(o->fd, F_SETFL, O_NONBLOCK) < 0)
-		return -errno;
 	ev_io_start(to->loop, &o->io);
 	return 0;
 }
@@ -86,76 +84,75 @@ int outlet_open(struct outlet *o, const struct carrier *to, const char *verb, in
 void inlet_close(struct inlet *in)
 {
 	if (in->fd >= 0)
-		ev_io_stop(in->from->loop, &in->io);
+		ev_io_stop(in->loop, &in->io);
 	in->fd = close_fd(in->fd);
 	buffer_clear(&in->bytes);
 }
 
-/* The step reads no more. */
-static void refuse(struct inlet *in)
+static void inlet_refuse(struct inlet *in)
 {
 	inlet_close(in);
-	channel_send(in->from->channel, in->from->index, "closed", "");
+	in->events->refused(in->userdata);
 }
 
-static void push(struct inlet *in)
+static void inlet_push(struct inlet *in)
 {
 	ssize_t n = 0;
 
-	if (in->fd >= 0 && buffer_size(&in->bytes) > 0)
+	if (in->fd < 0)
+		return;
+	if (buffer_size(&in->bytes) > 0)
 		n = write(in->fd, buffer_bytes(&in->bytes), buffer_size(&in->bytes));
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
-		refuse(in);
+		inlet_refuse(in);
 		return;
 	}
 	if (n > 0) {
 		buffer_drop(&in->bytes, (size_t)n);
-		channel_sendf(in->from->channel, in->from->index, "ack", "%zd", n);
+		in->events->taken((size_t)n, in->userdata);
 	}
-	if (buffer_size(&in->bytes) > 0 && in->fd >= 0)
-		ev_io_start(in->from->loop, &in->io);
-	else if (in->fd >= 0)
-		ev_io_stop(in->from->loop, &in->io);
+	if (buffer_size(&in->bytes) > 0)
+		ev_io_start(in->loop, &in->io);
+	else
+		ev_io_stop(in->loop, &in->io);
 	if (buffer_size(&in->bytes) == 0 && in->ends)
 		inlet_close(in);
 }
 
-static void on_room(struct ev_loop *loop, ev_io *w, int revents)
+static void on_inlet_writable(struct ev_loop *loop, ev_io *w, int revents)
 {
 	assert(w->data);
 	(void)loop;
 	(void)revents;
-	push(w->data);
+	inlet_push(w->data);
 }
 
-int inlet_open(struct inlet *in, const struct carrier *from, int *ret_fd)
+int inlet_open(struct inlet *in, struct ev_loop *loop, const struct inlet_events *events,
+	void *userdata, int *ret_fd)
 {
-	int fds[2];
+	int ends[2], r = stdfd_pipe(false, ends);
 
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return -errno;
-	*ret_fd = fds[0];
-	in->from = from;
-	in->fd = fds[1];
-	ev_io_init(&in->io, on_room, in->fd, EV_WRITE);
+	if (r < 0)
+		return r;
+	*in = (struct inlet){.loop = loop, .fd = ends[1], .events = events, .userdata = userdata};
+	*ret_fd = ends[0];
+	ev_io_init(&in->io, on_inlet_writable, in->fd, EV_WRITE);
 	in->io.data = in;
-	return fcntl(in->fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+	return 0;
 }
 
-void inlet_take(struct inlet *in, const struct channel_line *line)
+void inlet_write(struct inlet *in, const void *bytes, size_t size)
 {
-	ssize_t n = channel_get_bytes(line);
-
-	if (n <= 0 || in->fd < 0)
-		return; /* "closed" was said, or will be by the end */
-	if (buffer_add(&in->bytes, line->text, (size_t)n) < 0)
-		refuse(in);
+	if (in->fd < 0)
+		return; /* refused() was called, or the step has ended */
+	if (buffer_add(&in->bytes, bytes, size) < 0)
+		inlet_refuse(in);
 	else
-		push(in);
+		inlet_push(in);
 }
 
 void inlet_end(struct inlet *in)
 {
 	in->ends = true;
-	push(in);
+	inlet_push(in);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The streams of a step between its agent, to which they are pipes, and steprun's channel: what
- * "stepd relay" carries. Neither side waits: output rests in its pipe while the channel is full,
- * and steprun sends no more input than it has acknowledgements for.
+ * The streams of a step that is not given its client's own: pipes to its agent. An outlet carries
+ * output into the channel to steprun and leaves it in its pipe while the channel is full. An inlet
+ * writes what comes for standard input; the sender limits how much that is, by what was taken.
  */
 #ifndef STEPD_CLI_RELAY_STREAMS_H
 #define STEPD_CLI_RELAY_STREAMS_H
@@ -15,7 +15,6 @@
 #include "stepd/control/buffer.h"
 
 struct channel;
-struct channel_line;
 
 /* Where they go: borrowed, and living longer. */
 struct carrier {
@@ -30,7 +29,7 @@ struct outlet {
 	const char *verb; /* "out" or "err" */
 	int fd;           /* -1: it is closed, or was never open */
 	ev_io io;
-	bool untaken; /* nobody listens: it is read, so that tasks can go on, and dropped */
+	bool dropped; /* steprun is gone: it is read, so that tasks can go on, and dropped */
 };
 
 #define OUTLET_INIT                                                                                \
@@ -38,11 +37,11 @@ struct outlet {
 		.fd = -1                                                                           \
 	}
 
-/* *ret_fd is the writing end, for the agent. 0 or -errno; the caller closes the outlet anyway. */
+/* *ret_fd is the writing end, for the agent. 0 or -errno. */
 int outlet_open(
 	struct outlet *o, const struct carrier *to, const char *verb, int *ret_fd) _must_check_;
 
-/* The channel has room again, or nobody listens any more. */
+/* The channel has capacity again, or steprun is gone. */
 void outlet_resume(struct outlet *o);
 
 /* What is left in the pipe is carried, to a limit; then it is closed. */
@@ -50,13 +49,20 @@ void outlet_drain(struct outlet *o);
 
 void outlet_close(struct outlet *o);
 
+struct inlet_events {
+	void (*taken)(size_t size, void *userdata); /* so many bytes are in the pipe */
+	void (*refused)(void *userdata);            /* the step reads no more; it is closed */
+};
+
 /* Its standard input. */
 struct inlet {
-	const struct carrier *from;
+	struct ev_loop *loop;
 	int fd; /* -1: as above */
 	ev_io io;
 	struct buffer bytes;
 	bool ends; /* no more will come */
+	const struct inlet_events *events;
+	void *userdata;
 };
 
 #define INLET_INIT                                                                                 \
@@ -65,12 +71,11 @@ struct inlet {
 	}
 
 /* *ret_fd is the reading end. 0 or -errno. */
-int inlet_open(struct inlet *in, const struct carrier *from, int *ret_fd) _must_check_;
+int inlet_open(struct inlet *in, struct ev_loop *loop, const struct inlet_events *events,
+	void *userdata, int *ret_fd) _must_check_;
 
-/* A line "in", and one "eof". */
-void inlet_take(struct inlet *in, const struct channel_line *line);
-void inlet_end(struct inlet *in);
-
+void inlet_write(struct inlet *in, const void *bytes, size_t size);
+void inlet_end(struct inlet *in); /* closed once all is written */
 void inlet_close(struct inlet *in);
 
 #endif

@@ -11,24 +11,32 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "stepd/api/client.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/pidref.h"
 #include "stepd/base/status.h"
 #include "stepd/base/strv.h"
-#include "stepd/cli/relay/talk.h"
 #include "stepd/control/buffer.h"
 #include "stepd/process/process.h"
+#include "stepd/process/stdfd.h"
 
 #define RESULT_MAX (64u << 20) /* bytes */
 #define READY_MAX  (16u << 20)
 
-/* Text that comes through a pipe. */
+/* A document that the agent writes. */
 struct intake {
 	struct supervisor *supervisor;
 	int fd;
 	ev_io io;
 	struct buffer text;
-	size_t most;
+	size_t max;
+};
+
+/* A connection of libstepd's, watched by the loop. */
+struct connection {
+	struct supervisor *supervisor;
+	struct stepd_client *client; /* NULL: closed */
+	ev_io reads, writes;
 };
 
 struct supervisor {
@@ -36,9 +44,10 @@ struct supervisor {
 	struct pidref agent;
 	ev_io exit;
 	struct intake ready, result;
-	struct talk *talk;
-	struct strv signals; /* that came before the step had started */
-	bool started, terminated, adopts;
+	struct connection calls, follow;
+	struct strv requests; /* methods and parameters in turn; the first pair has been sent */
+	struct strv signals;  /* that came before the step had started */
+	bool started, connected, terminated, adopts;
 	char *step; /* "7.0" */
 	const char *node;
 	struct supervisor_start start;
@@ -46,23 +55,201 @@ struct supervisor {
 	void *userdata;
 };
 
+static void supervisor_report(struct supervisor *k, const char *text)
+{
+	k->events->report(text, k->userdata);
+}
+
+/* ---- requests to the agent ---------------------------------------------------------------- */
+
+static void connection_watch(struct connection *c)
+{
+	struct ev_loop *loop = c->supervisor->loop;
+
+	if (stepd_wants_write(c->client))
+		ev_io_start(loop, &c->writes);
+	else
+		ev_io_stop(loop, &c->writes);
+}
+
+static void connection_close(struct connection *c)
+{
+	if (!c->client)
+		return;
+	ev_io_stop(c->supervisor->loop, &c->reads);
+	ev_io_stop(c->supervisor->loop, &c->writes);
+	c->client = stepd_disconnect(c->client);
+}
+
+static void request_drop(struct strv *requests)
+{
+	free(requests->v[0]);
+	free(requests->v[1]);
+	requests->n -= 2;
+	memmove(requests->v, requests->v + 2, (requests->n + 1) * sizeof(*requests->v));
+}
+
+static void request_send_next(struct supervisor *k)
+{
+	struct strv *q = &k->requests;
+	struct stepd_error error;
+
+	while (k->calls.client && q->n > 0) {
+		if (stepd_start_call(k->calls.client, q->v[0], q->v[1], 0, &error) == 0) {
+			connection_watch(&k->calls);
+			return;
+		}
+		supervisor_report(k, error.text);
+		request_drop(q);
+	}
+}
+
+/* One after the other: a connection has one call at a time. */
+static void request(struct supervisor *k, const char *method, const char *name, const char *value)
+{
+	json_t *parameters = json_pack("{s:s}", name, value);
+	_cleanup_free_ char *text = parameters ? json_dumps(parameters, JSON_COMPACT) : NULL;
+	size_t n = k->requests.n;
+
+	json_decref(parameters);
+	if (!text || strv_add(&k->requests, method) < 0 ||
+		strv_add_take(&k->requests, take_ptr(text)) < 0) {
+		while (k->requests.n > n) {
+			free(k->requests.v[--k->requests.n]);
+			k->requests.v[k->requests.n] = NULL;
+		}
+		supervisor_report(k, "there is no memory for a request to the agent");
+		return;
+	}
+	if (n == 0)
+		request_send_next(k);
+}
+
+static void on_reply(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct supervisor *k = w->data;
+	_cleanup_free_ char *reply = NULL;
+	struct stepd_error error;
+	bool continues;
+	int r;
+
+	assert(k);
+	(void)loop;
+	(void)revents;
+	r = stepd_next(k->calls.client, 0, &reply, &continues, &error);
+	if (r == -EAGAIN) {
+		connection_watch(&k->calls);
+		return;
+	}
+	if (k->requests.n > 0)
+		request_drop(&k->requests);
+	if (r < 0 && *error.name)
+		supervisor_report(k, error.text);
+	else if (r < 0)
+		connection_close(&k->calls); /* the agent is gone: on_exit_fd() follows */
+	request_send_next(k);
+}
+
+static void on_event(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct supervisor *k = w->data;
+	struct stepd_error error;
+	struct stepd_event event;
+	int r;
+
+	assert(k);
+	(void)loop;
+	(void)revents;
+	while ((r = stepd_next_event(k->follow.client, 0, &event, &error)) > 0) {
+		if (strcmp(event.kind, "task_exit") == 0 && event.rank >= 0)
+			k->events->task_ended(
+				(uint32_t)event.rank, (int)event.wait_status, k->userdata);
+	}
+	if (r == -EAGAIN)
+		connection_watch(&k->follow);
+	else
+		connection_close(&k->follow);
+}
+
+static int connection_open(struct connection *c, struct supervisor *k, const char *name,
+	void (*on_io)(struct ev_loop *, ev_io *, int), struct err *err)
+{
+	struct stepd_error error;
+	int r = stepd_connect(k->start.runtime_dir, name, 0, &c->client, &error);
+
+	if (r < 0)
+		return err_say(err, r, "%s", error.text);
+	c->supervisor = k;
+	ev_io_init(&c->reads, on_io, stepd_get_fd(c->client), EV_READ);
+	c->reads.data = k;
+	ev_io_init(&c->writes, on_io, stepd_get_fd(c->client), EV_WRITE);
+	c->writes.data = k;
+	ev_io_start(k->loop, &c->reads);
+	return 0;
+}
+
+static void disconnect(struct supervisor *k)
+{
+	connection_close(&k->calls);
+	connection_close(&k->follow);
+	strv_clear(&k->requests);
+	k->connected = false;
+}
+
+static int open_connections(struct supervisor *k, const char *name, struct err *err)
+{
+	struct stepd_error error;
+	int r = connection_open(&k->calls, k, name, on_reply, err);
+
+	if (r == 0)
+		r = connection_open(&k->follow, k, name, on_event, err);
+	if (r == 0 && stepd_follow(k->follow.client, 1, &error) < 0)
+		r = err_say(err, error.code == -ECONNRESET ? -ECONNREFUSED : error.code, "%s",
+			error.text);
+	if (r < 0) {
+		disconnect(k);
+		return r;
+	}
+	connection_watch(&k->follow);
+	k->connected = true;
+	return 0;
+}
+
+static void connect_agent(struct supervisor *k)
+{
+	_cleanup_free_ char *name = NULL;
+	struct err err = ERR_INIT;
+	size_t i;
+	int r;
+
+	if (asprintf(&name, "%s/%s", k->node, k->step) < 0) {
+		name = NULL;
+		return;
+	}
+	r = open_connections(k, name, &err);
+	if (r < 0 && r != -ENOENT && r != -ECONNREFUSED) /* it has ended already */
+		supervisor_report(k, err.text);
+	for (i = 0; r == 0 && i < k->signals.n; i++)
+		request(k, "Signal", "signal", k->signals.v[i]);
+	if (r == 0)
+		strv_clear(&k->signals);
+}
+
 /* ---- the process -------------------------------------------------------------------------- */
 
 /* What the child needs, all made before the fork. */
-struct birth {
+struct child {
 	const struct supervisor_start *start;
 	struct strv argv;
-	int spec_fd, ready_fd, line_fd; /* -1: not for it */
-	int error_fd;
+	int spec_fd, ready_fd, keeper_fd; /* -1: not for it */
 };
 
-static void birth_clear(struct birth *b)
+static void child_clear(struct child *c)
 {
-	strv_clear(&b->argv);
-	b->spec_fd = close_fd(b->spec_fd);
-	b->ready_fd = close_fd(b->ready_fd);
-	b->line_fd = close_fd(b->line_fd);
-	b->error_fd = close_fd(b->error_fd);
+	strv_clear(&c->argv);
+	c->spec_fd = close_fd(c->spec_fd);
+	c->ready_fd = close_fd(c->ready_fd);
+	c->keeper_fd = close_fd(c->keeper_fd);
 }
 
 static int keep_open(int fd)
@@ -81,16 +268,13 @@ static int set_stdio(const int stdio[3])
 	return 0;
 }
 
-static _noreturn_ void be_agent(const struct birth *b)
+static int execute_agent(void *userdata)
 {
-	const struct supervisor_start *s = b->start;
-	sigset_t none;
+	const struct child *c = userdata;
+	const struct supervisor_start *s = c->start;
 	size_t i;
 	int r;
 
-	(void)sigemptyset(&none); /* can't fail with valid arguments, nor can the next two */
-	process_default_signals();
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	/* A group of its own, or better a session: what a terminal sends is for the supervisor to
 	 * judge. */
 	process_leave_session();
@@ -98,14 +282,12 @@ static _noreturn_ void be_agent(const struct birth *b)
 	if (r == 0)
 		r = set_stdio(s->stdio);
 	if (r == 0)
-		r = keep_open(b->spec_fd) | keep_open(b->ready_fd) | keep_open(b->line_fd);
-	for (i = 0; r == 0 && i < s->keep_fds_count; i++)
-		r = keep_open(s->keep_fds[i]);
+		r = keep_open(c->spec_fd) | keep_open(c->ready_fd) | keep_open(c->keeper_fd);
+	for (i = 0; r == 0 && i < s->extra_fds_count; i++)
+		r = keep_open(s->extra_fds[i]);
 	if (r == 0)
-		(void)execv(s->program, b->argv.v);
-	r = errno;
-	(void)!write(b->error_fd, &r, sizeof(r)); /* else the exit status says less */
-	_exit(STATUS_FAILED);
+		(void)execv(s->program, c->argv.v);
+	return -errno;
 }
 
 static int add_fd(struct strv *argv, const char *option, int fd)
@@ -113,25 +295,25 @@ static int add_fd(struct strv *argv, const char *option, int fd)
 	return strv_addf(argv, "%s=%d", option, fd);
 }
 
-static int make_argv(struct birth *b, const struct supervisor *k)
+static int make_argv(struct child *c, const struct supervisor *k)
 {
 	char *const *args = k->start.args;
-	int r = strv_add(&b->argv, "stepd");
+	int r = strv_add(&c->argv, "stepd");
 
 	if (r == 0)
-		r = strv_add(&b->argv, k->adopts ? "adopt" : "serve");
-	if (r == 0 && b->spec_fd >= 0)
-		r = add_fd(&b->argv, "--spec-fd", b->spec_fd);
-	if (r == 0 && b->ready_fd >= 0)
-		r = add_fd(&b->argv, "--ready-fd", b->ready_fd);
+		r = strv_add(&c->argv, k->adopts ? "adopt" : "serve");
+	if (r == 0 && c->spec_fd >= 0)
+		r = add_fd(&c->argv, "--spec-fd", c->spec_fd);
+	if (r == 0 && c->ready_fd >= 0)
+		r = add_fd(&c->argv, "--ready-fd", c->ready_fd);
 	if (r == 0)
-		r = add_fd(&b->argv, "--keeper-fd", b->line_fd);
+		r = add_fd(&c->argv, "--keeper-fd", c->keeper_fd);
 	for (; !k->adopts && r == 0 && *args; args++)
-		r = strv_add(&b->argv, *args);
+		r = strv_add(&c->argv, *args);
 	if (k->adopts && r == 0 && k->start.runtime_dir)
-		r = strv_addf(&b->argv, "--runtime-dir=%s", k->start.runtime_dir);
+		r = strv_addf(&c->argv, "--runtime-dir=%s", k->start.runtime_dir);
 	if (k->adopts && r == 0)
-		r = strv_addf(&b->argv, "%s/%s", k->node, k->step);
+		r = strv_addf(&c->argv, "%s/%s", k->node, k->step);
 	return r;
 }
 
@@ -149,24 +331,24 @@ static int make_spec_fd(const json_t *doc, int *ret_fd, struct err *err)
 	if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
 		r = -errno;
 	if (r < 0)
-		return err_set(err, r, "hand the step's spec to the agent");
+		return err_set(err, r, "send the step's spec to the agent");
 	*ret_fd = take_fd(&fd);
 	return 0;
 }
 
-static int make_pipe(struct intake *intake, int *ret_write_fd)
+static int make_ready_pipe(struct supervisor *k, int *ret_agent_fd)
 {
-	int fds[2];
+	int ends[2], r = stdfd_pipe(true, ends);
 
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return -errno;
-	intake->fd = fds[0];
-	*ret_write_fd = fds[1];
-	return fcntl(intake->fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+	if (r < 0)
+		return r;
+	k->ready.fd = ends[0];
+	*ret_agent_fd = ends[1];
+	return 0;
 }
 
-/* Through which the agent sees that its supervisor has gone, and the supervisor gets the result. */
-static int make_line(struct supervisor *k, int *ret_agent_fd)
+/* By which the agent sees that its supervisor has gone, and the supervisor gets the result. */
+static int make_keeper_socket(struct supervisor *k, int *ret_agent_fd)
 {
 	int fds[2];
 
@@ -174,89 +356,12 @@ static int make_line(struct supervisor *k, int *ret_agent_fd)
 		return -errno;
 	k->result.fd = fds[0];
 	*ret_agent_fd = fds[1];
-	return fcntl(k->result.fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+	return stdfd_set_nonblock(k->result.fd, true);
 }
 
-/* Waits for the exec, which takes no time that anybody would notice. */
-static int fork_agent(struct supervisor *k, struct birth *b, struct err *err)
-{
-	_cleanup_close_ int told_fd = -1;
-	int error = 0, fds[2], r;
-	pid_t pid;
+/* ---- the agent's documents ---------------------------------------------------------------- */
 
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_set(err, -errno, "start the agent");
-	told_fd = fds[0];
-	b->error_fd = fds[1];
-	pid = fork();
-	if (pid == 0)
-		be_agent(b);
-	if (pid < 0)
-		return err_set(err, -errno, "start the agent");
-	b->error_fd = close_fd(b->error_fd);
-	r = pidref_open(pid, 0, &k->agent);
-	if (r < 0) {
-		(void)kill(pid, SIGKILL); /* our child, not waited for: it can be no other */
-		(void)waitpid(pid, NULL, 0);
-		return err_set(err, r, "hold the agent");
-	}
-	if (read(told_fd, &error, sizeof(error)) == (ssize_t)sizeof(error)) {
-		(void)waitpid(pid, NULL, 0);
-		pidref_close(&k->agent);
-		return err_set(err, -error, "start the agent '%s'", k->start.program);
-	}
-	return 0;
-}
-
-/* ---- what the agent tells ----------------------------------------------------------------- */
-
-static void say(struct supervisor *k, const struct err *err)
-{
-	k->events->say(err->text, k->userdata);
-}
-
-static void on_refused(const char *why, void *userdata)
-{
-	struct supervisor *k = userdata;
-
-	k->events->say(why, k->userdata);
-}
-
-static void on_step_event(const struct stepd_event *event, void *userdata)
-{
-	struct supervisor *k = userdata;
-
-	k->events->event(event, k->userdata);
-}
-
-static void send_kept(struct supervisor *k)
-{
-	size_t i;
-
-	for (i = 0; i < k->signals.n; i++)
-		talk_signal(k->talk, k->signals.v[i]);
-	strv_clear(&k->signals);
-}
-
-static void dial(struct supervisor *k)
-{
-	static const struct talk_events events = {.refused = on_refused, .event = on_step_event};
-	_cleanup_free_ char *name = NULL;
-	struct err err = ERR_INIT;
-	int r;
-
-	if (asprintf(&name, "%s/%s", k->node, k->step) < 0) {
-		name = NULL;
-		return;
-	}
-	r = talk_open(k->loop, k->start.runtime_dir, name, &events, k, &k->talk, &err);
-	if (r == 0)
-		send_kept(k);
-	else if (r != -ENOENT && r != -ECONNREFUSED) /* it has ended already */
-		say(k, &err);
-}
-
-static void on_ready_line(struct supervisor *k)
+static void on_ready(struct supervisor *k)
 {
 	json_t *doc = json_loadb(buffer_bytes(&k->ready.text), buffer_size(&k->ready.text),
 		JSON_DISABLE_EOF_CHECK, NULL);
@@ -270,8 +375,9 @@ static void on_ready_line(struct supervisor *k)
 	if (!k->step || k->started)
 		return;
 	k->started = true;
-	dial(k);
-	k->events->started(k->userdata);
+	connect_agent(k);
+	if (k->events->started)
+		k->events->started(k->userdata);
 }
 
 static void intake_close(struct intake *in)
@@ -292,7 +398,7 @@ static void intake_read(struct intake *in)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			return;
-		if (n <= 0 || buffer_size(&in->text) + (size_t)n > in->most ||
+		if (n <= 0 || buffer_size(&in->text) + (size_t)n > in->max ||
 			buffer_add(&in->text, bytes, (size_t)n) < 0)
 			intake_close(in);
 	}
@@ -307,13 +413,13 @@ static void on_intake(struct ev_loop *loop, ev_io *w, int revents)
 	(void)revents;
 	intake_read(in);
 	if (in == &in->supervisor->ready && in->fd < 0 && buffer_size(&in->text) > 0)
-		on_ready_line(in->supervisor);
+		on_ready(in->supervisor);
 }
 
-static void intake_watch(struct intake *in, struct supervisor *k, size_t most)
+static void intake_watch(struct intake *in, struct supervisor *k, size_t max)
 {
 	in->supervisor = k;
-	in->most = most;
+	in->max = max;
 	ev_io_init(&in->io, on_intake, in->fd, EV_READ);
 	in->io.data = in;
 	ev_io_start(k->loop, &in->io);
@@ -321,9 +427,9 @@ static void intake_watch(struct intake *in, struct supervisor *k, size_t most)
 
 /* ---- the end ------------------------------------------------------------------------------ */
 
-static int begin(struct supervisor *k, struct err *err);
+static int start_agent(struct supervisor *k, struct err *err);
 
-/* As its agent would have told: tasks run before it does. */
+/* As its agent would have reported it: tasks run before that. */
 static int name_step(struct supervisor *k)
 {
 	const json_t *job = json_object_get(k->start.doc, "job");
@@ -340,30 +446,33 @@ static int name_step(struct supervisor *k)
 	return 0;
 }
 
+static void close_agent(struct supervisor *k)
+{
+	disconnect(k);
+	intake_close(&k->ready);
+	intake_close(&k->result);
+	buffer_clear(&k->ready.text);
+	buffer_clear(&k->result.text);
+}
+
 /* The agent was killed, while tasks may have run: another one ends them. */
 static bool take_over(struct supervisor *k)
 {
 	_cleanup_close_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct err err = ERR_INIT;
-	char text[128];
 
 	if (k->adopts || null_fd < 0 || name_step(k) < 0)
 		return false;
-	(void)snprintf(
-		text, sizeof(text), "the agent has been killed: ending what is left of its step");
-	k->events->say(text, k->userdata);
+	supervisor_report(k, "the agent has been killed: ending what is left of its step");
 	k->adopts = k->started = true;
 	k->terminated = false;
-	/* The step's streams were the dead agent's; this one has words for people alone. */
+	/* The step's streams and descriptors were the dead agent's; this one has messages alone. */
 	k->start.stdio[0] = k->start.stdio[1] = null_fd;
 	k->start.stdio[2] = STDERR_FILENO;
-	k->talk = talk_free(k->talk);
-	intake_close(&k->ready);
-	intake_close(&k->result);
-	buffer_clear(&k->ready.text);
-	buffer_clear(&k->result.text);
-	if (begin(k, &err) < 0) {
-		say(k, &err);
+	k->start.extra_fds_count = 0;
+	close_agent(k);
+	if (start_agent(k, &err) < 0) {
+		supervisor_report(k, err.text);
 		return false;
 	}
 	return true;
@@ -397,24 +506,23 @@ static void on_exit_fd(struct ev_loop *loop, ev_io *w, int revents)
 
 /* ---- life --------------------------------------------------------------------------------- */
 
-static int begin(struct supervisor *k, struct err *err)
+static int start_agent(struct supervisor *k, struct err *err)
 {
-	_cleanup_(birth_clear) struct birth b = {
-		.start = &k->start, .spec_fd = -1, .ready_fd = -1, .line_fd = -1, .error_fd = -1};
-	int r = k->adopts ? 0 : make_spec_fd(k->start.doc, &b.spec_fd, err);
+	_cleanup_(child_clear) struct child c = {
+		.start = &k->start, .spec_fd = -1, .ready_fd = -1, .keeper_fd = -1};
+	int r = k->adopts ? 0 : make_spec_fd(k->start.doc, &c.spec_fd, err);
 
 	if (r < 0)
 		return r;
-	r = make_pipe(&k->ready, &b.ready_fd);
+	r = make_ready_pipe(k, &c.ready_fd);
 	if (r == 0)
-		r = make_line(k, &b.line_fd);
+		r = make_keeper_socket(k, &c.keeper_fd);
 	if (r == 0)
-		r = make_argv(&b, k);
+		r = make_argv(&c, k);
+	if (r == 0)
+		r = process_execute(execute_agent, &c, &k->agent);
 	if (r < 0)
-		return err_set(err, r, "start the agent");
-	r = fork_agent(k, &b, err);
-	if (r < 0)
-		return r;
+		return err_set(err, r, "start the agent '%s'", k->start.program);
 	ev_io_init(&k->exit, on_exit_fd, k->agent.fd, EV_READ);
 	k->exit.data = k;
 	ev_io_start(k->loop, &k->exit);
@@ -443,7 +551,7 @@ int supervisor_new(struct ev_loop *loop, const struct supervisor_start *start,
 	k->events = events;
 	k->userdata = userdata;
 	assert(k->node);
-	r = begin(k, err);
+	r = start_agent(k, err);
 	if (r < 0) {
 		(void)supervisor_free(k); /* always NULL */
 		return r;
@@ -454,10 +562,10 @@ int supervisor_new(struct ev_loop *loop, const struct supervisor_start *start,
 
 void supervisor_signal(struct supervisor *k, const char *signal)
 {
-	if (k->talk)
-		talk_signal(k->talk, signal);
+	if (k->connected)
+		request(k, "Signal", "signal", signal);
 	else if (!k->started && strv_add(&k->signals, signal) < 0)
-		k->events->say("there is no memory for a signal", k->userdata);
+		supervisor_report(k, "there is no memory for a signal");
 }
 
 /* An agent takes signals at any time. -ESRCH: it has ended by itself. */
@@ -466,13 +574,13 @@ static void signal_agent(struct supervisor *k, int signal)
 	int r = pidref_signal(&k->agent, signal);
 
 	if (r < 0 && r != -ESRCH)
-		k->events->say("the agent can't be signalled", k->userdata);
+		supervisor_report(k, "the agent can't be signalled");
 }
 
 void supervisor_terminate(struct supervisor *k, bool now)
 {
-	if (now && k->talk)
-		talk_terminate(k->talk, "KILL");
+	if (now && k->connected)
+		request(k, "Terminate", "kill_sequence", "KILL");
 	else
 		signal_agent(k, now && k->terminated ? SIGINT : SIGTERM);
 	k->terminated = true;
@@ -487,13 +595,9 @@ struct supervisor *supervisor_free(struct supervisor *k)
 {
 	if (!k)
 		return NULL;
-	k->talk = talk_free(k->talk);
 	if (k->agent.fd >= 0)
 		ev_io_stop(k->loop, &k->exit);
-	intake_close(&k->ready);
-	intake_close(&k->result);
-	buffer_clear(&k->ready.text);
-	buffer_clear(&k->result.text);
+	close_agent(k);
 	pidref_close(&k->agent);
 	strv_clear(&k->signals);
 	free(k->step);

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The agent of a step as a child of the program that keeps it, steprun or a relay: "stepd serve" of
- * the same build, started, heard and ended. An agent whose supervisor is gone ends its step: the
- * socket between them hangs up. What an agent that was killed itself has left is taken over by
- * "stepd adopt", and ended.
+ * The agent of a step as a child of steprun or of a relay: "stepd serve" of the same build, with
+ * its documents, requests to it and the step's events (through its control socket), and its end. An
+ * agent whose supervisor is gone ends its step: the socket between them hangs up. What an agent
+ * that was killed itself has left is taken over by "stepd adopt", and ended. Nothing blocks, but
+ * for the exec of the agent.
  */
 #ifndef STEPD_CLI_RELAY_SUPERVISOR_H
 #define STEPD_CLI_RELAY_SUPERVISOR_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "stepd/base/err.h"
 
 struct ev_loop;
 struct json_t;
 struct supervisor;
-struct stepd_event;
 
 struct supervisor_events {
-	/* Once: tasks run. */
+	/* Once: tasks run. May be NULL. */
 	void (*started)(void *userdata);
-	void (*event)(const struct stepd_event *event, void *userdata); /* of the step */
-	/* A line for people: a signal was refused, the agent has died. */
-	void (*say)(const char *text, void *userdata);
+	void (*task_ended)(uint32_t rank, int wait_status, void *userdata);
+	/* A message for the user: a signal was refused, the agent has died. */
+	void (*report)(const char *text, void *userdata);
 	/* Once, the last call: exit_code is the agent's; result the document's text, NULL where
 	 * there is none. The supervisor may be freed in it. */
 	void (*ended)(int exit_code, const char *result, void *userdata);
@@ -34,8 +35,8 @@ struct supervisor_start {
 	const char *runtime_dir;  /* that is among them; NULL: the default */
 	const struct json_t *doc; /* the spec */
 	int stdio[3];             /* the agent's streams; borrowed */
-	const int *keep_fds;      /* further descriptors for the agent, by the same numbers */
-	size_t keep_fds_count;
+	const int *extra_fds;     /* further descriptors for the agent, by the same numbers */
+	size_t extra_fds_count;
 };
 
 /* start's args, runtime_dir and program outlive the supervisor. */
@@ -43,7 +44,7 @@ int supervisor_new(struct ev_loop *loop, const struct supervisor_start *start,
 	const struct supervisor_events *events, void *userdata, struct supervisor **ret_supervisor,
 	struct err *err) _must_check_;
 
-/* To all processes of the step; kept until it has started. */
+/* To all processes of the step, once it has started. */
 void supervisor_signal(struct supervisor *supervisor, const char *signal);
 
 /* Begins the end. now: KILL at once, else the step's own sequence. */
@@ -52,7 +53,7 @@ void supervisor_terminate(struct supervisor *supervisor, bool now);
 /* Stops the step, or lets it go on, as the agent does at the terminal's signal. */
 void supervisor_suspend(struct supervisor *supervisor, bool on);
 
-/* NULL is fine; returns NULL. An agent that still runs gets no word. */
+/* NULL is fine; returns NULL. An agent that still runs sees its supervisor gone. */
 struct supervisor *supervisor_free(struct supervisor *supervisor);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/cli/doctor/doctor_mpi.h"
+#include "stepd/cli/doctor/doctor.h"
 
 #include <ctype.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "mpi/selftest.h"
 #include "stepd/base/parse.h"
-#include "stepd/cli/doctor/doctor_supervisor.h"
+#include "stepd/cli/doctor/trial.h"
 
 #define NAME_SIZE 128
 
@@ -21,7 +22,7 @@ enum kind {
 };
 
 static const struct {
-	const char *word; /* of the finding's id, and of who knows the program's argument */
+	const char *name; /* in the finding's id, and the program's argument if it has one */
 	const char *title;
 	const char *program;
 	bool has_argument;
@@ -52,51 +53,51 @@ struct progress {
 		DONE
 	} state;
 	const char *stage; /* of AT and FAILED */
-	const char *text;  /* why; words of DONE */
+	const char *text;  /* why; with DONE more about it */
 	uint64_t usec;     /* of DONE */
 };
 
-/* One trial, and all that is said of it. */
+/* One trial, and what its finding is made of. */
 struct report {
 	const struct tell *tell;
 	const char *plugin;
 	enum kind kind;
 	char id[NAME_SIZE];
-	char program[NAME_SIZE]; /* a command that does it again */
+	char remedy[256];
 	struct trial trial;
 	struct progress task[SELFTEST_SIZE];
 };
 
-/* ---- what the tasks tell ------------------------------------------------------------------ */
+/* ---- what the tasks report ---------------------------------------------------------------- */
 
-static const char *next_word(char **rest)
+static const char *next_field(char **rest)
 {
-	char *word = strsep(rest, " ");
+	char *field = strsep(rest, " ");
 
-	return word ? word : "";
+	return field ? field : "";
 }
 
-/* Changes the line. What is no line of the self-test's is a library's, and passed over. */
+/* Changes the line. A line that is not the self-test's is a library's, and ignored. */
 static void read_line(struct report *r, char *line)
 {
 	const char *verb;
 	struct progress *p;
 	uint32_t rank;
 
-	if (parse_u32(next_word(&line), 0, SELFTEST_SIZE - 1, &rank) < 0)
+	if (parse_u32(next_field(&line), 0, SELFTEST_SIZE - 1, &rank) < 0)
 		return;
 	p = &r->task[rank];
-	verb = next_word(&line);
+	verb = next_field(&line);
 	if (strcmp(verb, SELFTEST_AT) == 0) {
-		*p = (struct progress){.state = AT, .stage = next_word(&line)};
+		*p = (struct progress){.state = AT, .stage = next_field(&line)};
 	} else if (strcmp(verb, SELFTEST_FAILED) == 0) {
-		*p = (struct progress){.state = FAILED, .stage = next_word(&line)};
+		*p = (struct progress){.state = FAILED, .stage = next_field(&line)};
 		p->text = line;
 	} else if (strcmp(verb, SELFTEST_ABSENT) == 0) {
 		*p = (struct progress){.state = ABSENT, .text = line};
 	} else if (strcmp(verb, SELFTEST_DONE) == 0) {
 		*p = (struct progress){.state = DONE};
-		p->usec = strtoull(next_word(&line), NULL, 10);
+		p->usec = strtoull(next_field(&line), NULL, 10);
 		p->text = line;
 	}
 	if (!p->text)
@@ -134,10 +135,10 @@ static bool are_all(const struct report *r, int state)
 
 /* ---- findings ----------------------------------------------------------------------------- */
 
-/* The words that mpi/pmix/selftest.c tells: "client=4.2.2 server=5.0.1". */
-static bool are_of_two_majors(const char *words, int *ret_client, int *ret_server)
+/* Of the text of mpi/pmix/selftest.c: "client=4.2.2 server=5.0.1". */
+static bool are_of_two_majors(const char *versions, int *ret_client, int *ret_server)
 {
-	const char *client = strstr(words, "client="), *server = strstr(words, "server=");
+	const char *client = strstr(versions, "client="), *server = strstr(versions, "server=");
 
 	if (!client || !server)
 		return false;
@@ -146,172 +147,159 @@ static bool are_of_two_majors(const char *words, int *ret_client, int *ret_serve
 	return *ret_client > 0 && *ret_server > 0 && *ret_client != *ret_server;
 }
 
-static void tell_good(const struct report *r)
+static void report_good(const struct report *r)
 {
 	const struct progress *slowest = &r->task[r->task[1].usec > r->task[0].usec ? 1 : 0];
-	const char *words = slowest->text;
+	const char *versions = slowest->text;
 	double step_ms = (double)r->trial.took_us / 1e3, ms = (double)slowest->usec / 1e3;
 	int client, server;
 	char value[SELFTEST_TEXT_MAX + 32];
 
-	(void)snprintf(value, sizeof(value), "%.1f%s%s", ms, *words ? " " : "", words);
+	(void)snprintf(value, sizeof(value), "%.1f%s%s", ms, *versions ? " " : "", versions);
 	if (r->kind == KIND_ENV)
 		tell_finding(r->tell, STEPD_FINDING_OK, r->id, value, NULL,
 			"two tasks find their rank and the step's size in %s; the step took %.0f ms",
 			kinds[r->kind].title, step_ms);
-	else if (are_of_two_majors(words, &client, &server))
+	else if (are_of_two_majors(versions, &client, &server))
 		tell_finding(r->tell, STEPD_FINDING_NOTE, r->id, value, NULL,
 			"two tasks exchange values by %s in %.1f ms, though their library is of "
 			"another major version than the server's (%s)",
-			kinds[r->kind].title, ms, words);
+			kinds[r->kind].title, ms, versions);
 	else
 		tell_finding(r->tell, STEPD_FINDING_OK, r->id, value, NULL,
 			"two tasks exchange values by %s in %.1f ms%s%s%s; the step took %.0f ms",
-			kinds[r->kind].title, ms, *words ? " (" : "", words, *words ? ")" : "",
-			step_ms);
+			kinds[r->kind].title, ms, *versions ? " (" : "", versions,
+			*versions ? ")" : "", step_ms);
 }
 
-/* " The step says: ...", or nothing. */
-static const char *quote_step(const struct report *r, char *text, size_t size)
+/* What to do, around a command that tries it again. */
+static const char *make_remedy(struct report *r, const char *before, const char *after)
 {
-	text[0] = '\0';
-	if (r->trial.agent_error[0])
-		(void)snprintf(text, size, "; the step says: %s", r->trial.agent_error);
-	return text;
+	(void)snprintf(r->remedy, sizeof(r->remedy), "%s'stepd run -n 2 --mpi=%s PROGRAM'%s",
+		before, r->plugin, after);
+	return r->remedy;
 }
 
 /* value is the stage for programs. */
-static void tell_bad(
-	const struct report *r, const char *value, const char *remedy, const char *what)
+static void report_bad(const struct report *r, const char *value, const char *remedy,
+	const char *fmt, ...) _printf_(4, 5);
+static void report_bad(
+	const struct report *r, const char *value, const char *remedy, const char *fmt, ...)
 {
-	char step[ERR_TEXT_SIZE];
+	const char *error = r->trial.agent_error;
+	char what[SELFTEST_TEXT_MAX + 128];
+	va_list args;
 
-	tell_finding(r->tell, STEPD_FINDING_PROBLEM, r->id, value, remedy, "%s%s", what,
-		quote_step(r, step, sizeof(step)));
+	va_start(args, fmt);
+	(void)vsnprintf(what, sizeof(what), fmt, args);
+	va_end(args);
+	tell_finding(r->tell, STEPD_FINDING_PROBLEM, r->id, value, remedy, "%s%s%s", what,
+		error[0] ? "; the step says: " : "", error);
 }
 
-static void tell_not_begun(const struct report *r)
+static void report_not_begun(struct report *r)
 {
-	char remedy[256], what[128];
-
-	if (r->trial.late) {
-		(void)snprintf(what, sizeof(what),
+	if (r->trial.late)
+		report_bad(r, "start",
+			make_remedy(r,
+				"see in which of its hooks the plugin hangs, or whether its "
+				"service process does, while ",
+				" runs"),
 			"a step hangs before its tasks begin, and was ended after %u s",
-			SUPERVISOR_STEP_TIMEOUT_MS / 1000);
-		(void)snprintf(remedy, sizeof(remedy),
-			"see in which of its hooks the plugin hangs, or whether its service "
-			"process does, while '%s' runs",
-			r->program);
-	} else {
-		(void)snprintf(what, sizeof(what), "no task of a step could begin%s",
-			r->trial.agent_error[0] ? "" : ", and nobody says why");
-		(void)snprintf(remedy, sizeof(remedy),
-			"mend what the step names; '%s' tries it again", r->program);
-	}
-	tell_bad(r, "start", remedy, what);
+			TRIAL_TIMEOUT_MS / 1000);
+	else
+		report_bad(r, "start",
+			make_remedy(r, "repair what the step names; ", " tries it again"),
+			"no task of a step could begin%s",
+			r->trial.agent_error[0] ? "" : ", and no message has the reason");
 }
 
-static void tell_hang(const struct report *r)
+static void report_hang(struct report *r)
 {
 	int rank = find_task(r, AT);
 	const char *stage = rank >= 0 ? r->task[rank].stage : "end";
-	char remedy[256], what[192];
 
-	(void)snprintf(what, sizeof(what),
+	report_bad(r, stage,
+		make_remedy(r, "see what the plugin's service process waits for while ", " runs"),
 		"rank %d of two hangs at '%s' of %s, and the step was ended after %u s",
-		rank >= 0 ? rank : 0, stage, kinds[r->kind].title,
-		SUPERVISOR_STEP_TIMEOUT_MS / 1000);
-	(void)snprintf(remedy, sizeof(remedy),
-		"look at what the plugin's service process waits for while '%s' runs", r->program);
-	tell_bad(r, stage, remedy, what);
+		rank >= 0 ? rank : 0, stage, kinds[r->kind].title, TRIAL_TIMEOUT_MS / 1000);
 }
 
-static void tell_failure(const struct report *r, int rank)
+static void report_failure(struct report *r, int rank)
 {
 	const struct progress *p = &r->task[rank];
-	char what[SELFTEST_TEXT_MAX + 128], remedy[256];
 	int client, server;
 
-	(void)snprintf(what, sizeof(what), "rank %d of two fails at '%s' of %s: %s", rank, p->stage,
-		kinds[r->kind].title, p->text);
 	if (are_of_two_majors(p->text, &client, &server))
-		(void)snprintf(remedy, sizeof(remedy),
+		(void)snprintf(r->remedy, sizeof(r->remedy),
 			"start programs with a libpmix of major version %d, as the server's is (and "
 			"not %d)",
 			server, client);
 	else
-		(void)snprintf(remedy, sizeof(remedy), "see what '%s' says", r->program);
-	tell_bad(r, p->stage, remedy, what);
+		(void)make_remedy(r, "see the messages of ", "");
+	report_bad(r, p->stage, r->remedy, "rank %d of two fails at '%s' of %s: %s", rank, p->stage,
+		kinds[r->kind].title, p->text);
 }
 
 /* Both tasks, or the one that didn't fail, are done or came to nothing. */
-static void tell_rest(const struct report *r)
+static void report_rest(struct report *r)
 {
-	int rank = find_task(r, AT);
-	const char *stage = rank >= 0 ? r->task[rank].stage : "end";
-	char what[192], remedy[256];
+	const char *remedy = make_remedy(r, "see the messages of ", "");
+	int at = find_task(r, AT), silent = find_task(r, SILENT);
 
-	if (rank >= 0)
-		(void)snprintf(what, sizeof(what),
-			"rank %d of two ended in the middle of '%s' of %s", rank, stage,
+	if (at >= 0)
+		report_bad(r, r->task[at].stage, remedy,
+			"rank %d of two ended in the middle of '%s' of %s", at, r->task[at].stage,
 			kinds[r->kind].title);
-	else if (find_task(r, SILENT) >= 0)
-		(void)snprintf(
-			what, sizeof(what), "rank %d of two came to nothing", find_task(r, SILENT));
+	else if (silent >= 0)
+		report_bad(r, "end", remedy, "rank %d of two came to nothing", silent);
 	else
-		(void)snprintf(what, sizeof(what),
+		report_bad(r, "end", remedy,
 			"two tasks exchange values by %s, but their step fails",
 			kinds[r->kind].title);
-	(void)snprintf(remedy, sizeof(remedy), "see what '%s' says", r->program);
-	tell_bad(r, stage, remedy, what);
 }
 
-static void tell_absent(const struct report *r, int rank)
+static void report_absent(const struct report *r, int rank)
 {
-	char what[SELFTEST_TEXT_MAX + 64];
-
-	(void)snprintf(what, sizeof(what), "tasks find no %s server: %s", kinds[r->kind].title,
-		r->task[rank].text);
-	tell_bad(r, "init", "install a plugin that serves it, or mend this one", what);
+	report_bad(r, "init", "install a plugin that serves it, or mend this one",
+		"tasks find no %s server: %s", kinds[r->kind].title, r->task[rank].text);
 }
 
-static void tell_outcome(const struct report *r)
+static void report_outcome(struct report *r)
 {
 	if (are_all(r, DONE) && !r->trial.failed && !r->trial.agent_error[0])
-		tell_good(r);
+		report_good(r);
 	else if (are_all(r, SILENT))
-		tell_not_begun(r);
+		report_not_begun(r);
 	else if (find_task(r, FAILED) >= 0)
-		tell_failure(r, find_task(r, FAILED));
+		report_failure(r, find_task(r, FAILED));
 	else if (r->trial.late)
-		tell_hang(r);
+		report_hang(r);
 	else if (find_task(r, ABSENT) >= 0)
-		tell_absent(r, find_task(r, ABSENT));
+		report_absent(r, find_task(r, ABSENT));
 	else
-		tell_rest(r);
+		report_rest(r);
 }
 
 /* ---- one plugin --------------------------------------------------------------------------- */
 
-static void make_names(struct report *r)
+static void make_id(struct report *r)
 {
 	char *at;
 
-	(void)snprintf(r->id, sizeof(r->id), "mpi.%s.%s", r->plugin, kinds[r->kind].word);
+	(void)snprintf(r->id, sizeof(r->id), "mpi.%s.%s", r->plugin, kinds[r->kind].name);
 	for (at = r->id; *at; at++)
 		*at = (char)tolower((unsigned char)*at);
-	(void)snprintf(
-		r->program, sizeof(r->program), "stepd run -n 2 --mpi=%s PROGRAM", r->plugin);
 }
 
-/* Whether there is a report: what it holds is the caller's to clear. */
+/* False: it can't be tried, which is reported. The caller clears r->trial. */
 static bool try_kind(struct report *r, const struct trial_options *options, bool known)
 {
 	_cleanup_free_ char *program = trial_find_program(kinds[r->kind].program);
 	struct err err = ERR_INIT;
-	const char *argument = kinds[r->kind].has_argument ? kinds[r->kind].word : NULL;
+	const char *argument = kinds[r->kind].has_argument ? kinds[r->kind].name : NULL;
 
-	make_names(r);
+	make_id(r);
 	if (!program || access(program, X_OK) < 0) {
 		if (known)
 			tell_finding(r->tell, STEPD_FINDING_WARNING, "mpi.selftest",
@@ -323,7 +311,7 @@ static bool try_kind(struct report *r, const struct trial_options *options, bool
 	}
 	if (trial_run(options, r->plugin, program, argument, &r->trial, &err) < 0) {
 		tell_finding(r->tell, STEPD_FINDING_WARNING, "mpi.selftest", program,
-			"see what is said of the runtime directory", "mpi/%s can't be tried: %s",
+			"see the findings of the runtime directory", "mpi/%s can't be tried: %s",
 			r->plugin, err.text);
 		return false;
 	}
@@ -331,7 +319,7 @@ static bool try_kind(struct report *r, const struct trial_options *options, bool
 	return true;
 }
 
-/* Whether a task came no further than to the greeting. */
+/* Whether a task got no further than init. */
 static bool is_refused(const struct report *r)
 {
 	int rank = find_task(r, FAILED);
@@ -350,19 +338,19 @@ static void try_known(const struct tell *tell, const struct trial_options *optio
 		if (!(for_kinds & 1u << i))
 			continue;
 		if (try_kind(&r, options, true))
-			tell_outcome(&r);
+			report_outcome(&r);
 		trial_clear(&r.trial);
 	}
 }
 
-/* Tries the protocols, and tells of those that the plugin serves. A server may well refuse clients
- * of a protocol that it doesn't speak, if it speaks another. */
+/* Tries the protocols and reports those that the plugin serves: how many. A server may refuse
+ * clients of a protocol that it doesn't speak, if it speaks another. */
 static unsigned try_protocols(
 	const struct tell *tell, const struct trial_options *options, const char *name)
 {
 	struct report reports[KIND_MAX] = {0};
 	bool tried[KIND_MAX] = {0};
-	unsigned i, spoken = 0, told = 0;
+	unsigned i, spoken = 0, reported = 0;
 
 	for (i = KIND_PMI1; i < KIND_MAX; i++) {
 		reports[i] = (struct report){.tell = tell, .plugin = name, .kind = (enum kind)i};
@@ -373,12 +361,12 @@ static unsigned try_protocols(
 	for (i = KIND_PMI1; i < KIND_MAX; i++) {
 		if (tried[i] && find_task(&reports[i], ABSENT) < 0 &&
 			!(spoken && is_refused(&reports[i]))) {
-			tell_outcome(&reports[i]);
-			told++;
+			report_outcome(&reports[i]);
+			reported++;
 		}
 		trial_clear(&reports[i].trial);
 	}
-	return told;
+	return reported;
 }
 
 /* First, whether tasks begin with it at all: if not, there is one finding and not one a kind. */
@@ -391,7 +379,7 @@ static void try_unknown(
 	if (try_kind(&r, options, true)) {
 		begins = are_all(&r, DONE);
 		if (!begins || try_protocols(tell, options, name) == 0) {
-			tell_outcome(&r);
+			report_outcome(&r);
 			if (begins)
 				tell_finding(tell, STEPD_FINDING_NOTE, "mpi.selftest", name, NULL,
 					"tasks of mpi/%s find no server of PMI-1, PMI-2 or PMIx",

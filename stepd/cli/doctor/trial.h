@@ -4,13 +4,15 @@
  * in a process of its own. It has a runtime directory of its own, below the one that steps have,
  * and a deadline. However it ends, nothing of it is left: no process, cgroup or directory.
  */
-#ifndef STEPD_CLI_DOCTOR_DOCTOR_TRIAL_H
-#define STEPD_CLI_DOCTOR_DOCTOR_TRIAL_H
+#ifndef STEPD_CLI_DOCTOR_TRIAL_H
+#define STEPD_CLI_DOCTOR_TRIAL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "stepd/base/err.h"
+
+#define TRIAL_TIMEOUT_MS 10000u
 
 /* As those of "stepd run"; NULL: not given. */
 struct trial_options {
@@ -19,8 +21,8 @@ struct trial_options {
 
 struct trial {
 	char *out;         /* what the tasks wrote */
-	char *agent_error; /* the agent's own first complaint; "": none */
-	bool late;         /* the deadline passed */
+	char *agent_error; /* the agent's own first error; "": none */
+	bool late;         /* it was ended after the time above */
 	bool failed;       /* the step's status is other than 0 */
 	uint64_t took_us;
 };
@@ -30,7 +32,6 @@ struct trial {
 int trial_run(const struct trial_options *options, const char *mpi, const char *program,
 	const char *kind, struct trial *ret_trial, struct err *err) _must_check_;
 void trial_clear(struct trial *trial);
-#define _cleanup_trial_ _cleanup_(trial_clear)
 
 /* The self-test's program of that name: beside this one (a build tree), else where it was to be
  * installed, whether it is there or not. NULL: no memory. The caller frees it. */

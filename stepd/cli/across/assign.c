@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * All relays are connected: each becomes a node of the step, and all get the step's document.
+ */
+#include <jansson.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "stepd/base/base64.h"
+#include "stepd/base/hostlist.h"
+#include "stepd/cli/across/session.h"
+#include "stepd/cli/relay/relay_doc.h"
+#include "stepd/spec/spec.h"
+
+#define SECRET_SIZE 32u
+#define NO_NODE     UINT32_MAX
+
+static const json_t *get_doc(const struct session *s)
+{
+	return s->options->run.doc;
+}
+
+/* ---- which relay is which node ------------------------------------------------------------ */
+
+/* The step's node of that name, with or without its domain. */
+static uint32_t find_name(const struct session *s, const char *name)
+{
+	const struct strv *names = &s->options->nodes;
+	size_t len = strcspn(name, "."), i;
+
+	for (i = 0; i < names->n; i++) {
+		if (strcmp(names->v[i], name) == 0)
+			return (uint32_t)i;
+	}
+	for (i = 0; i < names->n; i++) {
+		if (strcspn(names->v[i], ".") == len && strncmp(names->v[i], name, len) == 0)
+			return (uint32_t)i;
+	}
+	return NO_NODE;
+}
+
+static void assign_node(struct session *s, struct node *n, uint32_t id)
+{
+	n->id = id;
+	s->by_id[id] = n->relay;
+}
+
+/* One command has started all, each where it liked: by name, as far as names are clear, then by the
+ * number that the launcher gave it. */
+static void assign_nodes(struct session *s)
+{
+	uint32_t i, id, next = 0;
+
+	for (id = 0; id < s->count; id++)
+		s->by_id[id] = NO_NODE;
+	for (i = 0; i < s->count; i++) {
+		struct node *n = &s->nodes[i];
+
+		id = s->options->launcher.at_once ? find_name(s, n->name) : i;
+		n->id = NO_NODE;
+		if (id != NO_NODE && s->by_id[id] == NO_NODE)
+			assign_node(s, n, id);
+	}
+	for (i = 0; i < s->count; i++) {
+		if (s->nodes[i].id == NO_NODE && s->by_id[i] == NO_NODE)
+			assign_node(s, &s->nodes[i], i);
+	}
+	for (i = 0; i < s->count; i++) {
+		while (s->nodes[i].id == NO_NODE && s->by_id[next] != NO_NODE)
+			next++;
+		if (s->nodes[i].id == NO_NODE)
+			assign_node(s, &s->nodes[i], next);
+	}
+}
+
+static struct node *get_node(const struct session *s, uint32_t id)
+{
+	return &s->nodes[s->by_id[id]];
+}
+
+/* Names that were given hold; of those that relays sent, two may be the same. */
+static int name_nodes(struct session *s)
+{
+	const struct strv *names = &s->options->nodes;
+	uint32_t id, before;
+	char *name;
+
+	for (id = 0; id < s->count; id++) {
+		struct node *n = get_node(s, id);
+
+		for (before = 0; before < id && strcmp(get_node(s, before)->name, n->name) != 0;
+			before++)
+			;
+		if (names->n == 0 && before == id)
+			continue;
+		if (names->n > 0)
+			name = strdup(names->v[id]);
+		else if (asprintf(&name, "%s-%u", n->name, id) < 0)
+			name = NULL;
+		if (!name)
+			return -ENOMEM;
+		free(n->name);
+		n->name = name;
+	}
+	return 0;
+}
+
+/* ---- the wire ----------------------------------------------------------------------------- */
+
+/* Whether the nodes' MPI services are connected. */
+static bool is_wired(const struct session *s)
+{
+	const char *mpi = json_string_value(json_object_get(get_doc(s), "mpi"));
+
+	return s->count > 1 && mpi && strcmp(mpi, "none") != 0 && strcmp(mpi, "mpi/none") != 0;
+}
+
+static const struct address loopback = {.family = AF_INET, .bytes = {127, 0, 0, 1}, .prefix = 8};
+
+static json_t *pack_addresses(const struct session *s)
+{
+	_cleanup_free_ struct address_node *nodes = calloc(s->count, sizeof(*nodes));
+	_cleanup_free_ size_t *choice = calloc(s->count, sizeof(*choice));
+	bool local = s->options->launcher.kind == LAUNCHER_LOCAL;
+	char text[ADDRESS_TEXT_SIZE];
+	json_t *list = json_array();
+	uint32_t id;
+	int r = nodes && choice && list ? 0 : -1;
+
+	for (id = 0; r == 0 && id < s->count; id++)
+		nodes[id] = get_node(s, id)->addresses;
+	/* Where there is no network that all share, by their first addresses: they are routed, or
+	 * on one machine. */
+	if (r == 0 && !local && !address_choose(nodes, s->count, choice))
+		memset(choice, 0, s->count * sizeof(*choice));
+	for (id = 0; r == 0 && id < s->count; id++) {
+		const struct node *n = get_node(s, id);
+		const struct address *address = local || n->addresses.count == 0
+			? &loopback
+			: &n->addresses.list[choice[id]];
+
+		r = json_array_append_new(list,
+			json_string(address_format_port(address, n->port, text, sizeof(text))));
+	}
+	if (r == 0)
+		return list;
+	json_decref(list);
+	return NULL;
+}
+
+static int add_secret(json_t *all)
+{
+	char text[BASE64_SIZE(SECRET_SIZE) + 1];
+	unsigned char secret[SECRET_SIZE];
+	int r;
+
+	if (getrandom(secret, sizeof(secret), 0) != (ssize_t)sizeof(secret))
+		return -EIO;
+	base64_encode(secret, sizeof(secret), text);
+	r = json_object_set_new(all, "secret", json_string(text));
+	explicit_bzero(secret, sizeof(secret));
+	explicit_bzero(text, sizeof(text));
+	return r;
+}
+
+static int add_wire(const struct session *s, json_t *all)
+{
+	const json_t *wire = json_object_get(get_doc(s), "wire");
+	const char *auth = json_string_value(json_object_get(wire, "auth")) ?: "secret";
+
+	if (!is_wired(s))
+		return 0;
+	if (json_object_set_new(all, "addresses", pack_addresses(s)) < 0)
+		return -ENOMEM;
+	return strcmp(auth, "secret") == 0 ? add_secret(all) : 0;
+}
+
+/* ---- the document ------------------------------------------------------------------------- */
+
+static int add_names(const struct session *s, json_t *all)
+{
+	_cleanup_free_ char **names = calloc(s->count, sizeof(*names)), *list = NULL;
+	json_t *array = json_array();
+	int r = json_object_set_new(all, "nodes", array);
+	uint32_t id;
+
+	for (id = 0; r == 0 && names && id < s->count; id++) {
+		names[id] = get_node(s, id)->name;
+		r = json_array_append_new(array, json_string(names[id]));
+	}
+	if (r == 0 && names)
+		list = hostlist_make(names, s->count);
+	return list ? json_object_set_new(all, "list", json_string(list)) : -1;
+}
+
+/* Files are one node's each; a relative name is so below the directory where the relay starts. */
+static int add_files(const struct run_options *o, json_t *all)
+{
+	json_t *files = json_array();
+	char interval[32];
+	int r = 0;
+
+	if (o->trace)
+		r |= json_array_append_new(files, json_pack("[s, s]", "--trace", o->trace));
+	(void)snprintf(
+		interval, sizeof(interval), "%llums", (unsigned long long)o->sample_interval_ms);
+	if (o->sample)
+		r |= json_array_append_new(
+			files, json_pack("[s, s, s]", "--sample", interval, o->sample));
+	r |= json_object_set_new(all, "node_files", files);
+	return r;
+}
+
+static int add_args(const struct session *s, json_t *all)
+{
+	const struct run_options *o = &s->options->run;
+	_cleanup_strv_ struct strv args = {0};
+	json_t *list = json_array();
+	int r = session_agent_args(o, &args);
+	size_t i;
+
+	for (i = 0; i < args.n; i++)
+		r |= json_array_append_new(list, json_string(args.v[i]));
+	r |= json_object_set_new(all, "args", list);
+	if (o->runtime_dir)
+		r |= json_object_set_new(all, "runtime_dir", json_string(o->runtime_dir));
+	return r | add_files(o, all);
+}
+
+static char *make_doc(const struct session *s)
+{
+	json_t *all = json_pack("{s:O, s:o}", "spec", s->options->run.doc, "ranks",
+		layout_json(&s->options->layout));
+	char *text = NULL;
+
+	if (all && add_names(s, all) == 0 && add_args(s, all) == 0 && add_wire(s, all) == 0)
+		text = json_dumps(all, JSON_COMPACT);
+	json_decref(all);
+	return text;
+}
+
+/* ---- input -------------------------------------------------------------------------------- */
+
+static void on_input(const void *bytes, size_t size, void *userdata)
+{
+	struct session *s = userdata;
+	uint32_t readers = 0, one = 0, i;
+
+	for (i = 0; i < s->count; i++) {
+		if (s->nodes[i].reads_stdin) {
+			readers++;
+			one = i;
+		}
+	}
+	if (readers == 1 && s->nodes[one].conn->channel)
+		channel_send_bytes(s->nodes[one].conn->channel, one, "in", bytes, size);
+	for (i = 0; readers > 1 && i < s->conns_count; i++) {
+		if (s->conns[i].channel)
+			channel_send_bytes(s->conns[i].channel, CHANNEL_ALL, "in", bytes, size);
+	}
+}
+
+static void on_input_end(void *userdata)
+{
+	session_send_all(userdata, "eof", "");
+}
+
+static int start_input(struct session *s)
+{
+	static const struct input_events events = {.bytes = on_input, .end = on_input_end};
+	bool any = false;
+	uint32_t id;
+
+	for (id = 0; id < s->count; id++) {
+		_cleanup_free_ char *ranks = layout_text(&s->options->layout, id);
+
+		if (!ranks)
+			return -ENOMEM;
+		get_node(s, id)->reads_stdin = relay_doc_reads_stdin(get_doc(s), ranks);
+		any = any || get_node(s, id)->reads_stdin;
+	}
+	if (!any)
+		return 0;
+	s->input = input_new(s->loop, STDIN_FILENO, &events, s);
+	return s->input ? 0 : -ENOMEM;
+}
+
+/* ------------------------------------------------------------------------------------------- */
+
+static void send_go(struct session *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->count; i++) {
+		struct node *n = &s->nodes[i];
+
+		n->state = NODE_ASSIGNED;
+		if (n->conn->channel)
+			channel_sendf(n->conn->channel, n->relay, "go", "%u %s", n->id, n->name);
+	}
+}
+
+/* Where others could not reach a node. All without an address are on one machine that has none. */
+static bool check_addresses(const struct session *s)
+{
+	const char *ifname = s->options->launcher.ifname;
+	uint32_t without = 0, id;
+	const char *name = NULL;
+
+	if (!is_wired(s) || s->options->launcher.kind == LAUNCHER_LOCAL)
+		return true;
+	for (id = s->count; id > 0; id--) {
+		if (get_node(s, id - 1)->addresses.count == 0) {
+			name = get_node(s, id - 1)->name;
+			without++;
+		}
+	}
+	if (without == 0 || (without == s->count && !ifname))
+		return true;
+	if (ifname)
+		session_print(
+			"node %s has no address on the interface %s (--wire-ifname), by which "
+			"others could reach it",
+			name, ifname);
+	else
+		session_print("node %s has no address by which others could reach it", name);
+	return false;
+}
+
+static void assign_fail(struct session *s)
+{
+	s->launch_failed = true;
+	session_end(s, false);
+}
+
+void session_assign(struct session *s)
+{
+	_cleanup_free_ char *text = NULL;
+	uint32_t i;
+	int r;
+
+	ev_timer_stop(s->loop, &s->launch);
+	assign_nodes(s);
+	r = name_nodes(s);
+	if (r == 0 && !check_addresses(s)) {
+		assign_fail(s);
+		return;
+	}
+	text = r < 0 ? NULL : make_doc(s);
+	if (text)
+		r = start_input(s);
+	if (!text || r < 0) {
+		session_print("there is no memory to send the step to its nodes");
+		assign_fail(s);
+		return;
+	}
+	s->assigned = true;
+	for (i = 0; i < s->conns_count; i++) {
+		if (s->conns[i].channel)
+			channel_send_bytes(
+				s->conns[i].channel, CHANNEL_ALL, "doc", text, strlen(text));
+	}
+	explicit_bzero(text, strlen(text));
+	send_go(s);
+	for (i = 0; i < s->signals.n; i++)
+		session_send_all(s, "signal", s->signals.v[i]);
+}

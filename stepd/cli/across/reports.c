@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What relays report (relay.c has the lines), and what the nodes' ends make of the step, as an
+ * agent has it of its tasks: stepd's own failures first, then the first node whose tasks ended by a
+ * signal, then the largest status. Nodes that were ended for what others did don't count.
+ */
+#include <jansson.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "stepd/base/parse.h"
+#include "stepd/base/status.h"
+#include "stepd/cli/across/session.h"
+#include "stepd/record/report.h"
+#include "stepd/spec/spec.h"
+
+#define RESULT_MAX (64u << 20) /* bytes */
+
+/* ---- the beginning ------------------------------------------------------------------------ */
+
+static void read_hello_field(struct node *n, const char *field, uint32_t *version)
+{
+	struct address_node *list = &n->addresses;
+	uint32_t port;
+
+	if (strncmp(field, "version=", 8) == 0 && parse_u32(field + 8, 0, UINT32_MAX, version) < 0)
+		*version = 0;
+	else if (strncmp(field, "node=", 5) == 0 && !n->name)
+		n->name = strdup(field + 5);
+	else if (strncmp(field, "port=", 5) == 0 && parse_u32(field + 5, 0, 65535, &port) == 0)
+		n->port = (uint16_t)port;
+	else if (strncmp(field, "addr=", 5) == 0 && list->count < ADDRESS_MAX &&
+		address_parse(field + 5, &list->list[list->count]) == 0)
+		list->count++;
+}
+
+static void on_hello(struct session *s, struct node *n, const struct channel_line *line)
+{
+	uint32_t version = 0;
+	char *save = NULL, *field;
+
+	if (n->state != NODE_AWAITED)
+		return;
+	for (field = strtok_r(line->text, " ", &save); field; field = strtok_r(NULL, " ", &save))
+		read_hello_field(n, field, &version);
+	if (version != CHANNEL_VERSION || !n->name) {
+		session_print(
+			"node %s: its stepd speaks another version of the channel (%u, not %u): "
+			"install the same on all nodes",
+			n->name ? n->name : "?", version, CHANNEL_VERSION);
+		s->launch_failed = true;
+		session_end(s, false);
+		return;
+	}
+	n->state = NODE_CONNECTED;
+	s->connected++;
+	if (s->ending)
+		channel_send(n->conn->channel, n->relay, "terminate", "");
+	else if (s->connected == s->count)
+		session_assign(s);
+	else
+		session_start_more(s);
+}
+
+static void on_started(struct session *s, struct node *n, const struct channel_line *line)
+{
+	(void)s;
+	(void)line;
+	if (n->state == NODE_ASSIGNED)
+		n->state = NODE_STARTED;
+}
+
+/* ---- streams ------------------------------------------------------------------------------ */
+
+static void on_output(struct session *s, struct node *n, const struct channel_line *line)
+{
+	ssize_t size = channel_get_bytes(line);
+
+	(void)s;
+	if (size > 0)
+		output_write(
+			strcmp(line->verb, "out") == 0 ? n->out : n->err, line->text, (size_t)size);
+}
+
+/* As far as the slowest reader has it. */
+static void update_taken(struct session *s)
+{
+	uint64_t least = UINT64_MAX;
+	bool any = false;
+	uint32_t i;
+
+	for (i = 0; i < s->count; i++) {
+		const struct node *n = &s->nodes[i];
+
+		if (!n->reads_stdin || n->closed_stdin || n->state >= NODE_ENDED)
+			continue;
+		any = true;
+		least = n->taken < least ? n->taken : least;
+	}
+	if (s->input && any)
+		input_taken(s->input, least);
+	else if (s->input)
+		input_stop(s->input);
+}
+
+static void on_ack(struct session *s, struct node *n, const struct channel_line *line)
+{
+	uint64_t size;
+
+	if (parse_u64(line->text, 1, UINT32_MAX, &size) < 0)
+		return;
+	n->taken += size;
+	update_taken(s);
+}
+
+static void on_closed(struct session *s, struct node *n, const struct channel_line *line)
+{
+	(void)line;
+	n->closed_stdin = true;
+	update_taken(s);
+}
+
+/* ---- tasks -------------------------------------------------------------------------------- */
+
+/* From the end of the first task the others get the time of --wait. */
+static void begin_wait(struct session *s)
+{
+	const struct spec *spec = s->options->run.spec;
+
+	if (!spec->wait_given || running_any_ended(&s->running) || s->ending)
+		return;
+	ev_timer_set(&s->wait, (double)spec->wait_ms / 1e3, 0.);
+	ev_timer_start(s->loop, &s->wait);
+}
+
+/* The agent ends its own node in the same way. */
+static void count_task(struct session *s, struct node *n, int wait_status)
+{
+	const struct spec *spec = s->options->run.spec;
+
+	if (status_exit_code(wait_status) != 0 && !s->ending)
+		n->failed = true;
+	if (status_exit_code(wait_status) == 0 || !spec->kill_on_bad_exit || s->ending ||
+		ev_is_active(&s->grace))
+		return;
+	ev_timer_set(&s->grace, (double)spec->kill_on_bad_exit_grace_ms / 1e3, 0.);
+	ev_timer_start(s->loop, &s->grace);
+}
+
+static void end_task(struct session *s, struct node *n, uint32_t rank, int wait_status)
+{
+	begin_wait(s);
+	running_end(&s->running, rank);
+	count_task(s, n, wait_status);
+}
+
+static void on_task(struct session *s, struct node *n, const struct channel_line *line)
+{
+	char *second = strchr(line->text, ' ');
+	uint32_t rank;
+	int32_t status;
+
+	if (!second)
+		return;
+	*second++ = '\0';
+	if (parse_u32(line->text, 0, SPEC_NTASKS_MAX, &rank) < 0 ||
+		parse_i32(second, 0, INT32_MAX, &status) < 0)
+		return;
+	end_task(s, n, rank, status);
+}
+
+/* The events of an agent whose tasks ended at once can be missing: it is gone too soon to be
+ * followed. */
+static void end_remaining_tasks(struct session *s, struct node *n)
+{
+	const json_t *tasks = json_object_get(n->result, "tasks"), *task, *status;
+	uint32_t rank;
+	size_t i;
+
+	for (i = 0; i < json_array_size(tasks); i++) {
+		task = json_array_get(tasks, i);
+		rank = (uint32_t)json_integer_value(json_object_get(task, "rank"));
+		status = json_object_get(task, "wait_status");
+		if (json_is_integer(status) && !running_has_ended(&s->running, rank))
+			end_task(s, n, rank, (int)json_integer_value(status));
+	}
+}
+
+/* ---- status ------------------------------------------------------------------------------- */
+
+static const char *get_reason(const struct node *n)
+{
+	return json_string_value(json_object_get(n->result, "reason")) ?: "";
+}
+
+/* A node's part of the step's status. */
+struct node_status {
+	int code;
+	bool own;       /* one of stepd's own statuses, not a task's that looks like it */
+	bool signalled; /* that of a task which ended by a signal */
+};
+
+static bool is_own_status(const struct node *n)
+{
+	static const char *const of_tasks[] = {
+		"completed", "bad-exit", "wait", "exec-failed", "abort"};
+	const char *reason = get_reason(n);
+	size_t i;
+
+	if (strcmp(reason, "signal") == 0)
+		return false;
+	for (i = 0; i < ARRAY_SIZE(of_tasks); i++) {
+		if (strcmp(reason, of_tasks[i]) == 0)
+			return json_object_get(n->result, "unkillable") != NULL;
+	}
+	return n->code > 0 && n->code < STATUS_SIGNAL_BASE;
+}
+
+/* Of the tasks that ended by themselves, as an agent has it; of signals, the one with that code, 0:
+ * any. */
+static struct node_status status_of_tasks(const struct node *n, int of_signal)
+{
+	const json_t *tasks = json_object_get(n->result, "tasks"), *task;
+	struct node_status ret = {0};
+	int status, code;
+	size_t i;
+
+	for (i = 0; !ret.signalled && i < json_array_size(tasks); i++) {
+		task = json_array_get(tasks, i);
+		status = (int)json_integer_value(json_object_get(task, "wait_status"));
+		code = status_exit_code(status);
+		if (json_is_true(json_object_get(task, "on_request")))
+			continue;
+		ret.signalled = WIFSIGNALED(status) && (!of_signal || code == of_signal);
+		if (ret.signalled || code > ret.code)
+			ret.code = code;
+	}
+	return ret;
+}
+
+/* A node that was ended for what others did doesn't count; but what a task of its own did before
+ * does, though its agent was sent the end before it could take account of that itself. */
+static struct node_status status_of_node(const struct node *n)
+{
+	const char *reason = get_reason(n);
+
+	if (n->state == NODE_LOST)
+		return (struct node_status){.code = STATUS_FAILED, .own = true};
+	if (n->on_request && (!*reason || strcmp(reason, "signal") == 0))
+		return n->failed ? status_of_tasks(n, 0) : (struct node_status){0};
+	if (n->on_request && !n->failed && strcmp(reason, "completed") == 0)
+		return (struct node_status){0};
+	return (struct node_status){.code = n->code,
+		.own = is_own_status(n),
+		.signalled = status_of_tasks(n, n->code).signalled};
+}
+
+static void count_status(struct session *s, const struct node *n)
+{
+	struct node_status status = status_of_node(n);
+	struct outcome *o = &s->outcome;
+
+	if (status.own) {
+		o->own = status.code > o->own ? status.code : o->own;
+	} else if (!o->signalled && status.signalled) {
+		o->signalled = true;
+		o->code = status.code;
+	} else if (!o->signalled && status.code > o->code) {
+		o->code = status.code;
+	}
+}
+
+int session_exit_code(const struct session *s)
+{
+	int by_user = user_ended_by(s->user);
+
+	if (s->launch_failed)
+		return STATUS_FAILED;
+	if (s->early_signal)
+		return STATUS_SIGNAL_BASE + s->early_signal;
+	if (s->outcome.own)
+		return s->outcome.own;
+	if (by_user)
+		return STATUS_SIGNAL_BASE + by_user;
+	return s->outcome.code;
+}
+
+/* ---- the end ------------------------------------------------------------------------------ */
+
+static void on_report(struct session *s, struct node *n, const struct channel_line *line)
+{
+	(void)s;
+	if (channel_get_bytes(line) > 0)
+		session_print("%s: %s", n->name ? n->name : "?", line->text);
+}
+
+static void on_result(struct session *s, struct node *n, const struct channel_line *line)
+{
+	ssize_t size = channel_get_bytes(line);
+
+	(void)s;
+	if (size > 0 && buffer_size(&n->result_text) + (size_t)size <= RESULT_MAX)
+		(void)!buffer_add(&n->result_text, line->text,
+			(size_t)size); /* without memory it can't be read */
+}
+
+static void node_finish(struct session *s, struct node *n, enum node_state state)
+{
+	if (n->state == NODE_AWAITED)
+		s->connected++; /* it is not awaited any more */
+	n->state = state;
+	n->result = json_loadb(
+		buffer_bytes(&n->result_text) ?: "", buffer_size(&n->result_text), 0, NULL);
+	buffer_clear(&n->result_text);
+	s->ended++;
+	if (n->out)
+		output_end_source(n->out);
+	if (n->err)
+		output_end_source(n->err);
+	update_taken(s);
+}
+
+static void on_end(struct session *s, struct node *n, const struct channel_line *line)
+{
+	uint32_t code;
+
+	if (n->state >= NODE_ENDED || parse_u32(line->text, 0, 255, &code) < 0)
+		return;
+	n->code = (int)code;
+	node_finish(s, n, NODE_ENDED);
+	end_remaining_tasks(s, n);
+	count_status(s, n);
+	if (strcmp(get_reason(n), "completed") != 0 && !s->ending)
+		session_end(s, false);
+	session_give_up_awaited(s);
+}
+
+void node_skip(struct node *n)
+{
+	node_finish(n->conn->session, n, NODE_LOST);
+}
+
+void node_lose(struct node *n, const char *why)
+{
+	struct session *s = n->conn->session;
+	bool awaited = n->state == NODE_AWAITED;
+
+	node_finish(s, n, NODE_LOST);
+	if (s->ending && awaited)
+		return; /* its launcher was ended on purpose */
+	n->on_request = false;
+	count_status(s, n);
+	session_print(awaited ? "node %s can't be reached: %s" : "node %s is lost: %s",
+		n->name                       ? n->name
+			: s->options->nodes.n ? s->options->nodes.v[n->relay]
+					      : "?",
+		why);
+	if (!s->ending)
+		session_end(s, false);
+	session_give_up_awaited(s);
+}
+
+static const struct {
+	const char *verb;
+	void (*on_line)(struct session *s, struct node *n, const struct channel_line *line);
+} verbs[] = {
+	{"hello", on_hello},
+	{"started", on_started},
+	{"out", on_output},
+	{"err", on_output},
+	{"ack", on_ack},
+	{"closed", on_closed},
+	{"task", on_task},
+	{"say", on_report},
+	{"result", on_result},
+	{"end", on_end},
+};
+
+void session_on_line(struct conn *c, const struct channel_line *line)
+{
+	struct session *s = c->session;
+	size_t i;
+
+	/* A number that is none of this launcher's comes of a variable that was set wrongly. */
+	if (line->node < c->first || line->node >= c->first + c->count)
+		return;
+	for (i = 0; i < ARRAY_SIZE(verbs); i++) {
+		if (strcmp(verbs[i].verb, line->verb) == 0) {
+			verbs[i].on_line(s, &s->nodes[line->node], line);
+			return;
+		}
+	}
+}
+
+/* ---- the result --------------------------------------------------------------------------- */
+
+static json_t *pack_node(const struct node *n)
+{
+	if (n->result)
+		return json_incref(n->result);
+	return json_pack("{s:s, s:s}", "node", n->name ? n->name : "?", "state",
+		n->state == NODE_LOST ? "lost" : "ended");
+}
+
+int session_write_result(const struct session *s, int code, struct err *err)
+{
+	const char *file = s->options->run.result;
+	_cleanup_free_ char *text = NULL, *line = NULL;
+	json_t *doc, *nodes;
+	uint32_t id;
+	int r;
+
+	if (!file)
+		return 0;
+	nodes = json_array();
+	doc = json_pack("{s:i, s:i, s:o}", "version", 1, "exit_code", code, "nodes", nodes);
+	for (id = 0; doc && id < s->count; id++)
+		(void)json_array_append_new(nodes,
+			pack_node(&s->nodes[s->assigned ? s->by_id[id]
+							: id])); /* without memory it is missing */
+	text = doc ? json_dumps(doc, JSON_INDENT(2)) : NULL;
+	json_decref(doc);
+	if (!text || asprintf(&line, "%s\n", text) < 0) {
+		line = NULL;
+		return err_set(err, -ENOMEM, "--result: write '%s'", file);
+	}
+	r = strcmp(file, "-") == 0 ? report_write(STDOUT_FILENO, line)
+				   : report_store(file, line, true);
+	return r < 0 ? err_set(err, r, "--result: write '%s'", file) : 0;
+}

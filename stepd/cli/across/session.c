@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The session's life: launchers' processes and the channels through them, the user, the timers, the
+ * end.
+ */
+#include <assert.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "stepd/base/hostlist.h"
+#include "stepd/base/signals.h"
+#include "stepd/base/status.h"
+#include "stepd/cli/across/session.h"
+#include "stepd/spec/spec.h"
+
+#define STARTS_MAX          64u  /* commands under way whose relays are awaited */
+#define CHANNEL_TIMEOUT_MS  5000 /* for a launcher whose channel has ended */
+#define LAUNCHER_TIMEOUT_MS 1000 /* for a channel whose launcher has */
+
+void session_print(const char *fmt, ...)
+{
+	char raw[2048], text[4 * sizeof(raw)];
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(raw, sizeof(raw), fmt, args);
+	va_end(args);
+	err_printable(text, sizeof(text), raw); /* what other nodes send, for the user's terminal */
+	fprintf(stderr, "steprun: %s\n", text);
+}
+
+void session_send_all(struct session *s, const char *verb, const char *text)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->conns_count; i++) {
+		if (s->conns[i].channel)
+			channel_send(s->conns[i].channel, CHANNEL_ALL, verb, text);
+	}
+}
+
+/* ---- launchers and channels --------------------------------------------------------------- */
+
+static bool conn_is_live(const struct conn *c)
+{
+	const struct node *nodes = c->session->nodes;
+	uint32_t i;
+
+	for (i = c->first; i < c->first + c->count; i++) {
+		if (nodes[i].state < NODE_ENDED)
+			return true;
+	}
+	return false;
+}
+
+/* Leaves the loop once all is over. */
+static void session_check_end(struct session *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->conns_count; i++) {
+		if (s->conns[i].started && (!s->conns[i].exited || s->conns[i].channel))
+			return;
+	}
+	if (s->ended == s->count && output_is_empty(s->out) && output_is_empty(s->err))
+		ev_break(s->loop, EVBREAK_ALL);
+}
+
+/* Both ends are known: what has not ended is lost. */
+static void conn_settle(struct conn *c)
+{
+	char status[STATUS_WORDS_SIZE], why[160];
+	uint32_t i;
+
+	if (!c->exited || c->channel)
+		return;
+	(void)snprintf(why, sizeof(why), "its launcher %s",
+		status_words(c->wait_status, status, sizeof(status)));
+	for (i = c->first; i < c->first + c->count; i++) {
+		if (c->session->nodes[i].state < NODE_ENDED)
+			node_lose(&c->session->nodes[i], why);
+	}
+	session_check_end(c->session);
+}
+
+/* Of a channel whose launcher has ended. */
+static void conn_await_rest(struct conn *c)
+{
+	ev_timer_set(&c->timeout, LAUNCHER_TIMEOUT_MS / 1e3, 0.);
+	ev_timer_start(c->session->loop, &c->timeout);
+}
+
+static void on_conn_timeout(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct conn *c = w->data;
+
+	assert(c);
+	(void)revents;
+	if (c->exited && c->session->full_streams > 0) {
+		conn_await_rest(c); /* nothing is read as long as our own readers take nothing */
+		return;
+	}
+	if (c->exited) { /* it has left relays behind: they end when the channel does */
+		ev_timer_stop(loop, w);
+		c->channel = channel_free(c->channel);
+		conn_settle(c);
+		return;
+	}
+	launch_signal(&c->process, w->repeat > 0. ? SIGKILL : SIGTERM);
+	w->repeat = CHANNEL_TIMEOUT_MS / 1e3; /* and then, and again, by force */
+	ev_timer_again(c->session->loop, w);
+}
+
+static void on_launcher_exit(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct conn *c = w->data;
+
+	assert(c);
+	(void)revents;
+	if (waitpid(c->process.process.pid, &c->wait_status, WNOHANG) != c->process.process.pid)
+		return;
+	ev_io_stop(loop, w);
+	ev_timer_stop(loop, &c->timeout);
+	pidref_close(&c->process.process);
+	c->exited = true;
+	if (c->channel) /* what its relays have sent is still to be read */
+		conn_await_rest(c);
+	conn_settle(c);
+}
+
+static void on_line(const struct channel_line *line, void *userdata)
+{
+	session_on_line(userdata, line);
+}
+
+static void on_foreign(const char *text, size_t size, void *userdata)
+{
+	const struct conn *c = userdata;
+	char shown[CHANNEL_LINE_MAX + 1];
+	size_t i;
+
+	for (i = 0; i < size && i < sizeof(shown) - 1; i++)
+		shown[i] = text[i] ? text[i] : '?';
+	shown[i] = '\0';
+	if (c->count == 1 && c->session->nodes[c->first].name)
+		session_print("%s: %s", c->session->nodes[c->first].name, shown);
+	else
+		session_print("launcher: %s", shown);
+}
+
+static void on_channel_end(int error, void *userdata)
+{
+	struct conn *c = userdata;
+
+	(void)error;
+	c->channel = channel_free(c->channel);
+	ev_timer_stop(c->session->loop, &c->timeout);
+	if (!c->exited && conn_is_live(c))
+		launch_signal(&c->process, SIGTERM); /* it holds nothing any more */
+	if (!c->exited) {
+		ev_timer_set(&c->timeout, CHANNEL_TIMEOUT_MS / 1e3, 0.);
+		ev_timer_start(c->session->loop, &c->timeout);
+	}
+	conn_settle(c);
+}
+
+/* Reads from relays, or not, as full_streams has it. */
+static void session_pause(struct session *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->conns_count; i++) {
+		if (s->conns[i].channel)
+			channel_pause(s->conns[i].channel, s->full_streams > 0);
+	}
+}
+
+static int conn_make_command(const struct conn *c, struct strv *argv)
+{
+	const struct steprun_options *o = c->session->options;
+	_cleanup_free_ char *hosts = hostlist_make(o->nodes.v, o->nodes.n);
+
+	if (!hosts)
+		return -ENOMEM;
+	return launcher_command(&o->launcher, c->first, o->nodes.n ? o->nodes.v[c->first] : NULL,
+		hosts, c->session->count, argv);
+}
+
+static int conn_start(struct conn *c, struct err *err)
+{
+	static const struct channel_events events = {
+		.line = on_line, .foreign = on_foreign, .end = on_channel_end};
+	_cleanup_strv_ struct strv argv = {0};
+	struct session *s = c->session;
+	int r = conn_make_command(c, &argv);
+
+	if (r < 0)
+		return err_set(err, r, "make the launcher's command");
+	r = launch(argv.v, &c->process, err);
+	if (r < 0)
+		return r;
+	c->started = true;
+	ev_io_init(&c->exit, on_launcher_exit, c->process.process.fd, EV_READ);
+	c->exit.data = c;
+	ev_io_start(s->loop, &c->exit);
+	ev_timer_init(&c->timeout, on_conn_timeout, 0., 0.);
+	ev_set_priority(&c->timeout, EV_MINPRI); /* after what has come meanwhile */
+	c->timeout.data = c;
+	r = channel_new_take(
+		s->loop, c->process.from_fd, c->process.to_fd, &events, c, &c->channel);
+	return r < 0 ? err_set(err, r, "open the channel to '%s'", argv.v[0]) : 0;
+}
+
+void session_start_more(struct session *s)
+{
+	struct err err = ERR_INIT;
+	uint32_t i;
+
+	while (!s->ending && s->conns_next < s->conns_count &&
+		(s->conns_next < STARTS_MAX || s->conns_next - s->connected < STARTS_MAX)) {
+		i = s->conns_next++;
+		if (conn_start(&s->conns[i], &err) == 0)
+			continue;
+		s->launch_failed = true;
+		session_print("%s", err.text);
+		session_end(s, false);
+	}
+}
+
+/* Its launcher, by force if it does not go. */
+static void conn_end(struct conn *c)
+{
+	if (c->exited || ev_is_active(&c->timeout))
+		return;
+	launch_signal(&c->process, SIGTERM);
+	c->timeout.repeat = CHANNEL_TIMEOUT_MS / 1e3; /* on_conn_timeout(): by force */
+	ev_timer_again(c->session->loop, &c->timeout);
+}
+
+static void conn_kill(struct conn *c)
+{
+	if (c->started && !c->exited)
+		launch_signal(&c->process, SIGKILL);
+}
+
+static void conn_clear(struct conn *c)
+{
+	if (!c->started)
+		return;
+	c->channel = channel_free(c->channel);
+	if (!c->exited) {
+		launch_signal(&c->process, SIGKILL);
+		ev_io_stop(c->session->loop, &c->exit);
+		(void)waitpid(c->process.process.pid, NULL, 0);
+		pidref_close(&c->process.process);
+	}
+	ev_timer_stop(c->session->loop, &c->timeout);
+}
+
+/* ---- the end ------------------------------------------------------------------------------ */
+
+/* Whether nothing more can come from its relays but a hello. */
+static bool conn_is_given_up(const struct conn *c)
+{
+	bool awaited = false;
+	uint32_t i;
+
+	for (i = c->first; i < c->first + c->count; i++) {
+		enum node_state state = c->session->nodes[i].state;
+
+		if (state != NODE_AWAITED && state < NODE_ENDED)
+			return false;
+		awaited = awaited || state == NODE_AWAITED;
+	}
+	return awaited;
+}
+
+void session_give_up_awaited(struct session *s)
+{
+	uint32_t i, j;
+
+	for (i = 0; s->ending && i < s->conns_count; i++) {
+		struct conn *c = &s->conns[i];
+
+		if (!conn_is_given_up(c))
+			continue;
+		if (c->started)
+			conn_end(c);
+		for (j = c->first; !c->started && j < c->first + c->count; j++)
+			node_skip(&s->nodes[j]);
+	}
+}
+
+void session_end(struct session *s, bool now)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->count; i++) {
+		if (s->nodes[i].state < NODE_ENDED)
+			s->nodes[i].on_request = true;
+	}
+	s->ending = true;
+	ev_timer_stop(s->loop, &s->launch);
+	ev_timer_stop(s->loop, &s->wait);
+	ev_timer_stop(s->loop, &s->grace);
+	if (s->input)
+		input_stop(s->input);
+	session_send_all(s, now ? "kill" : "terminate", "");
+	for (i = 0; now && s->killing && i < s->conns_count; i++)
+		conn_kill(&s->conns[i]); /* they did not answer the first one */
+	s->killing = now;
+	session_give_up_awaited(s);
+	session_check_end(s);
+}
+
+/* ---- the user ----------------------------------------------------------------------------- */
+
+static void on_signal(const char *name, void *userdata)
+{
+	struct session *s = userdata;
+
+	if (s->assigned) {
+		session_send_all(s, "signal", name);
+	} else if (strcmp(name, "TERM") == 0 || strcmp(name, "HUP") == 0) {
+		s->early_signal = signals_parse(name); /* there are no tasks yet to end by it */
+		session_end(s, false);
+	} else if (strv_add(&s->signals, name) < 0) {
+		session_print("there is no memory for the signal %s", name);
+	}
+}
+
+static void on_terminate(bool now, void *userdata)
+{
+	session_end(userdata, now);
+}
+
+/* At once: this process stops next, and its loop with it. */
+static void on_suspend(bool on, void *userdata)
+{
+	struct session *s = userdata;
+	uint32_t i;
+
+	session_send_all(s, on ? "suspend" : "resume", "");
+	for (i = 0; on && i < s->conns_count; i++) {
+		if (s->conns[i].channel)
+			channel_flush(s->conns[i].channel);
+	}
+}
+
+static void on_status(void *userdata)
+{
+	const struct session *s = userdata;
+
+	if (s->assigned)
+		running_print(&s->running);
+	else
+		session_print("%u of %u nodes are here", s->connected, s->count);
+}
+
+/* ---- output ------------------------------------------------------------------------------- */
+
+static void on_full(bool full, void *userdata)
+{
+	struct session *s = userdata;
+
+	/* Of two streams: the relays wait as long as one is full. */
+	s->full_streams += full ? 1 : -1;
+	session_pause(s);
+}
+
+static void on_empty(void *userdata)
+{
+	session_check_end(userdata);
+}
+
+/* Tasks see a closed pipe, as they would without steprun in between. */
+static void on_out_failed(int error, void *userdata)
+{
+	struct session *s = userdata;
+
+	if (error != -EPIPE) {
+		session_print("standard output can't be written: %s", strerror(-error));
+		s->launch_failed = true;
+	}
+	session_send_all(s, "close", "out");
+}
+
+static void on_err_failed(int error, void *userdata)
+{
+	(void)error;
+	session_send_all(userdata, "close", "err");
+}
+
+/* ---- timers ------------------------------------------------------------------------------- */
+
+/* Not those whose launchers have not been started yet. */
+static void print_unanswered(const struct session *s)
+{
+	const struct strv *names = &s->options->nodes;
+	_cleanup_free_ char **late = calloc(s->count, sizeof(*late));
+	_cleanup_free_ char *list = NULL;
+	uint32_t n = 0, i;
+
+	for (i = 0; late && i < s->count; i++) {
+		if (s->nodes[i].state == NODE_AWAITED && s->nodes[i].conn->started)
+			late[n++] = names->n ? names->v[i] : NULL;
+	}
+	if (names->n)
+		list = hostlist_make(late, n);
+	if (list)
+		session_print("node%s %s %s not answered within %g s (--launch-timeout)",
+			n > 1 ? "s" : "", list, n > 1 ? "have" : "has",
+			(double)s->options->launch_timeout_ms / 1e3);
+	else
+		session_print("%u of %u nodes have not answered within %g s (--launch-timeout)", n,
+			s->count, (double)s->options->launch_timeout_ms / 1e3);
+}
+
+static void on_launch_timeout(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct session *s = w->data;
+
+	assert(s);
+	(void)loop;
+	(void)revents;
+	print_unanswered(s);
+	s->launch_failed = true;
+	session_end(s, false);
+}
+
+static void on_wait_timeout(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct session *s = w->data;
+
+	assert(s);
+	(void)loop;
+	(void)revents;
+	session_print("the first task ended %g s ago: ending the step",
+		(double)s->options->run.spec->wait_ms / 1e3);
+	session_end(s, false);
+}
+
+static void on_grace_timeout(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct session *s = w->data;
+
+	assert(s);
+	(void)loop;
+	(void)revents;
+	session_print("a task has failed: ending the step");
+	session_end(s, false);
+}
+
+static void init_timer(
+	struct session *s, ev_timer *timer, void (*fn)(struct ev_loop *, ev_timer *, int))
+{
+	ev_timer_init(timer, fn, 0., 0.);
+	timer->data = s;
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+static void session_clear(struct session *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->conns_count; i++)
+		conn_clear(&s->conns[i]);
+	for (i = 0; s->nodes && i < s->count; i++) {
+		free(s->nodes[i].name);
+		(void)output_source_free(s->nodes[i].out); /* always NULL */
+		(void)output_source_free(s->nodes[i].err);
+		buffer_clear(&s->nodes[i].result_text);
+		json_decref(s->nodes[i].result);
+	}
+	free(s->conns);
+	free(s->nodes);
+	free(s->by_id);
+	s->input = input_free(s->input);
+	s->out = output_free(s->out);
+	s->err = output_free(s->err);
+	s->user = user_free(s->user);
+	strv_clear(&s->signals);
+	running_clear(&s->running);
+	if (s->loop)
+		ev_loop_destroy(s->loop);
+}
+
+static int session_make_streams(struct session *s)
+{
+	static const struct output_events out = {
+		.full = on_full, .empty = on_empty, .failed = on_out_failed};
+	static const struct output_events err = {
+		.full = on_full, .empty = on_empty, .failed = on_err_failed};
+	uint32_t i;
+
+	s->out = output_new(s->loop, STDOUT_FILENO, &out, s);
+	s->err = output_new(s->loop, STDERR_FILENO, &err, s);
+	if (!s->out || !s->err)
+		return -ENOMEM;
+	for (i = 0; i < s->count; i++) {
+		s->nodes[i].out = output_add_source(s->out);
+		s->nodes[i].err = output_add_source(s->err);
+		if (!s->nodes[i].out || !s->nodes[i].err)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static void session_make_conns(struct session *s)
+{
+	bool at_once = s->options->launcher.at_once;
+	uint32_t i;
+
+	for (i = 0; i < s->conns_count; i++) {
+		s->conns[i].session = s;
+		s->conns[i].first = i;
+		s->conns[i].count = at_once ? s->count : 1;
+	}
+	for (i = 0; i < s->count; i++) {
+		s->nodes[i].relay = i;
+		s->nodes[i].conn = &s->conns[at_once ? 0 : i];
+	}
+}
+
+/* Two descriptors and more for each node. */
+static void raise_limit(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return;
+	files.rlim_cur = files.rlim_max;
+	(void)setrlimit(
+		RLIMIT_NOFILE, &files); /* a limit that is too low is reported where it fails */
+}
+
+static int session_make(struct session *s, struct err *err)
+{
+	s->count = s->options->layout.nodes;
+	s->conns_count = s->options->launcher.at_once ? 1 : s->count;
+	s->conns = calloc(s->conns_count, sizeof(*s->conns));
+	s->nodes = calloc(s->count, sizeof(*s->nodes));
+	s->by_id = calloc(s->count, sizeof(*s->by_id));
+	s->loop = ev_loop_new(EVFLAG_AUTO);
+	if (!s->conns || !s->nodes || !s->by_id || !s->loop) {
+		s->conns_count = 0;
+		return err_set(err, -ENOMEM, "prepare the step");
+	}
+	session_make_conns(s);
+	if (session_make_streams(s) < 0 || running_init(&s->running, s->options->layout.ntasks) < 0)
+		return err_set(err, -ENOMEM, "prepare the step");
+	init_timer(s, &s->launch, on_launch_timeout);
+	init_timer(s, &s->wait, on_wait_timeout);
+	init_timer(s, &s->grace, on_grace_timeout);
+	return 0;
+}
+
+int session_run(const struct steprun_options *options, int *ret_code, struct err *err)
+{
+	static const struct user_events events = {.signal = on_signal,
+		.terminate = on_terminate,
+		.suspend = on_suspend,
+		.status = on_status};
+	_cleanup_(session_clear) struct session s = {.options = options};
+	int r;
+
+	raise_limit();
+	r = session_make(&s, err);
+	if (r == 0)
+		r = user_new(s.loop, &events, &s, &s.user, err);
+	if (r < 0)
+		return r;
+	ev_timer_set(&s.launch, (double)options->launch_timeout_ms / 1e3, 0.);
+	ev_timer_start(s.loop, &s.launch);
+	session_start_more(&s);
+	if (s.ended < s.count) /* else no launcher could be started */
+		(void)ev_run(s.loop, 0);
+	*ret_code = session_exit_code(&s);
+	return session_write_result(&s, *ret_code, err);
+}

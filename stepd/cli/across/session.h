@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A step over several nodes: starts the relays, sends them the step, carries its streams and the
+ * user's signals, and makes one status of all nodes' results. The step's nodes begin only when all
+ * relays have sent hello; what ends one of them badly ends the step on all.
+ */
+#ifndef STEPD_CLI_ACROSS_SESSION_H
+#define STEPD_CLI_ACROSS_SESSION_H
+
+#include <ev.h>
+
+#include "stepd/cli/across/options.h"
+#include "stepd/cli/across/streams.h"
+#include "stepd/cli/across/user.h"
+#include "stepd/cli/relay/address.h"
+#include "stepd/cli/relay/channel.h"
+#include "stepd/control/buffer.h"
+
+struct json_t;
+struct session;
+
+enum node_state {
+	NODE_AWAITED,   /* its relay has not sent hello */
+	NODE_CONNECTED, /* it has */
+	NODE_ASSIGNED,  /* "go" was sent */
+	NODE_STARTED,   /* its tasks run */
+	NODE_ENDED,
+	NODE_LOST,
+};
+
+/* A launcher's command and the channel through it: of one relay, or of all. */
+struct conn {
+	struct session *session;
+	struct launched process;
+	ev_io exit;
+	ev_timer timeout; /* one of channel and process has ended, the other has not */
+	struct channel *channel;
+	uint32_t first, count; /* relays behind it, by number */
+	int wait_status;
+	bool started, exited;
+};
+
+/* A relay, and the node that it turned out to be. */
+struct node {
+	enum node_state state;
+	struct conn *conn;
+	uint32_t relay, id;
+	char *name; /* what the relay sent, then the one that the step has for it */
+	struct address_node addresses;
+	uint16_t port;
+	struct output_source *out, *err;
+	uint64_t taken; /* bytes of standard input */
+	bool reads_stdin, closed_stdin;
+	struct buffer result_text; /* as it comes */
+	struct json_t *result;     /* once it has ended; NULL: none, or unreadable */
+	int code;
+	bool failed;     /* a task did, before any node was sent the end */
+	bool on_request; /* ended for what others did: its status does not count */
+};
+
+/* What the nodes' ends make of the step. */
+struct outcome {
+	int own; /* one of stepd's own statuses, 0: none */
+	bool signalled;
+	int code;
+};
+
+struct session {
+	const struct steprun_options *options;
+	struct ev_loop *loop;
+	struct user *user;
+	struct conn *conns;
+	uint32_t conns_count, conns_next; /* the next to be started */
+	struct node *nodes;               /* by relay number */
+	uint32_t *by_id;                  /* the relay of each node of the step */
+	uint32_t count, connected, ended;
+	struct output *out, *err;
+	struct input *input;
+	ev_timer launch, wait, grace;
+	struct running running;
+	struct outcome outcome;
+	bool assigned, ending, killing, launch_failed;
+	int early_signal;    /* the user's, before there were tasks; 0: none */
+	struct strv signals; /* for tasks, that came before there were any */
+	int full_streams;    /* whose readers take too little */
+};
+
+/* 0: the step ran, and *ret_code is what to exit with. Else it never did. */
+int session_run(const struct steprun_options *options, int *ret_code, struct err *err) _must_check_;
+
+/* The same on this node alone, by one agent without a relay: local.c. */
+int session_run_local(
+	const struct steprun_options *options, int *ret_code, struct err *err) _must_check_;
+
+/* Adds those of the agent's options that hold on every node. 0 or -ENOMEM. */
+int session_agent_args(const struct run_options *options, struct strv *args) _must_check_;
+
+/* session.c */
+
+/* A line on standard error. */
+void session_print(const char *fmt, ...) _printf_(1, 2);
+
+/* The step is over for all nodes: those that have not ended are sent the end. now: at once. */
+void session_end(struct session *s, bool now);
+
+/* Once the step is to end: launchers whose relays never came are ended, and those not started yet
+ * never are. */
+void session_give_up_awaited(struct session *s);
+
+/* To all relays. */
+void session_send_all(struct session *s, const char *verb, const char *text);
+
+/* The next launchers, as long as not too many are under way. */
+void session_start_more(struct session *s);
+
+/* assign.c: all relays are connected. */
+void session_assign(struct session *s);
+
+/* reports.c */
+void session_on_line(struct conn *c, const struct channel_line *line);
+void node_lose(struct node *n, const char *why);
+void node_skip(struct node *n); /* its relay was never started */
+int session_exit_code(const struct session *s);
+int session_write_result(const struct session *s, int code, struct err *err) _must_check_;
+
+#endif
