@@ -25,9 +25,10 @@
 #include "stepd/step/singletons.h"
 
 #define START_TIMEOUT_MS 30000
-#define END_TIMEOUT_SEC  3.  /* once its link is closed */
-#define OVER_TIMEOUT_SEC 10. /* once it knows that the step is over, where no other node needs it  \
-			      */
+#define END_TIMEOUT_SEC  3. /* once its link is closed */
+#define OVER_TIMEOUT_SEC                                                                           \
+	10. /* once it knows that the step is over, where no other node needs it                   \
+	     */
 #define MESSAGES_A_TURN  16
 #define LINK_TURN_NS     2000000u
 #define MESSAGES_AT_END  4096  /* more than its socket holds */
