@@ -66,12 +66,19 @@ libmpiserve_la_SOURCES = \
 	mpi/serve/task_watch.c mpi/serve/task_watch.h
 libmpiserve_la_LIBADD = libmpiwire.la libmpilink.la $(JANSSON_LIBS) $(EV_LIBS)
 
+# The messages of PMI-1 and PMI-2, and the client of an engine's own PMI.
+noinst_LTLIBRARIES += libpmi.la libpmiclient.la
+libpmi_la_SOURCES = \
+	mpi/pmi/bytes.c mpi/pmi/bytes.h \
+	mpi/pmi/codec.c mpi/pmi/codec.h
+libpmiclient_la_SOURCES = mpi/pmi/client.c mpi/pmi/client.h
+libpmiclient_la_LIBADD = libpmi.la
+
 # PMI-1 and PMI-2: the server, which needs no agent, and the plugin around it.
 noinst_LTLIBRARIES += libpmiserver.la
 libpmiserver_la_SOURCES = \
 	mpi/pmi2/answer.c \
 	mpi/pmi2/attrs.c \
-	mpi/pmi2/bytes.c mpi/pmi2/bytes.h \
 	mpi/pmi2/commands.c \
 	mpi/pmi2/conn.c \
 	mpi/pmi2/death.c \
@@ -79,17 +86,17 @@ libpmiserver_la_SOURCES = \
 	mpi/pmi2/gather.c mpi/pmi2/gather.h \
 	mpi/pmi2/kvs.c mpi/pmi2/kvs.h \
 	mpi/pmi2/mapping.c mpi/pmi2/mapping.h \
-	mpi/pmi2/message.c mpi/pmi2/message.h \
 	mpi/pmi2/names.c mpi/pmi2/names.h \
 	mpi/pmi2/netinfo.c \
 	mpi/pmi2/pmi.c mpi/pmi2/pmi.h mpi/pmi2/pmi_impl.h \
-	mpi/pmi2/pmi1.c mpi/pmi2/pmi1_parse.c \
-	mpi/pmi2/pmi2_commands.c mpi/pmi2/pmi2_parse.c \
+	mpi/pmi2/pmi1.c \
+	mpi/pmi2/pmi2_commands.c \
 	mpi/pmi2/ring.c \
 	mpi/pmi2/space.c \
 	mpi/pmi2/spawn.c mpi/pmi2/spawn.h \
 	mpi/pmi2/spawn1.c mpi/pmi2/spawn2.c \
 	mpi/pmi2/spawn_answer.c mpi/pmi2/spawn_answer.h
+libpmiserver_la_LIBADD = libpmi.la
 
 stepdplugin_LTLIBRARIES += mpi/pmi2/mpi_pmi2.la
 mpi_pmi2_mpi_pmi2_la_SOURCES = \
@@ -168,12 +175,6 @@ stepd_cli_selftest_mpi_selftest_pmix_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)
 stepd_cli_selftest_mpi_selftest_pmix_LDADD = libmpiselftest.la libbase.la $(PMIX_LIBS)
 endif
 
-# What the self-tests of the plugins tell.
+# What the self-tests of the plugins report.
 noinst_LTLIBRARIES += libmpiselftest.la
 libmpiselftest_la_SOURCES = mpi/selftest.c mpi/selftest.h
-
-# The client of an engine's own PMI.
-noinst_LTLIBRARIES += libpmiclient.la
-libpmiclient_la_SOURCES = \
-	mpi/pmi_client/message.c mpi/pmi_client/message.h \
-	mpi/pmi_client/pmi_client.c mpi/pmi_client/pmi_client.h

@@ -432,7 +432,7 @@ endif
 FUZZERS += tests/fuzz/fuzz_pmi_client
 tests_fuzz_fuzz_pmi_client_SOURCES = tests/fuzz/fuzz_pmi_client.c $(FUZZER_MAIN)
 tests_fuzz_fuzz_pmi_client_LDFLAGS = $(FUZZER_LINK)
-tests_fuzz_fuzz_pmi_client_LDADD = libpmiclient.la libbase.la
+tests_fuzz_fuzz_pmi_client_LDADD = libpmi.la libbase.la
 FUZZERS += tests/fuzz/fuzz_procstat
 tests_fuzz_fuzz_procstat_SOURCES = tests/fuzz/fuzz_procstat.c $(FUZZER_MAIN)
 tests_fuzz_fuzz_procstat_LDFLAGS = $(FUZZER_LINK)
@@ -776,10 +776,13 @@ PMI_SCENE = $(PMI_RIG) tests/lib/pmi_scene.c tests/lib/pmi_scene.h
 PMI_CPPFLAGS = -I$(top_srcdir)/tests/lib
 PMI_LIBS = libpmiserver.la libbase.la
 if CMOCKA
-PMI_UNIT_TESTS = tests/unit/test_pmi1 tests/unit/test_pmi2 tests/unit/test_pmi_parts tests/unit/test_pmix_version \
-	tests/unit/test_pmix_claim tests/unit/test_pmix_trace
+PMI_UNIT_TESTS = tests/unit/test_pmi_codec tests/unit/test_pmi1 tests/unit/test_pmi2 tests/unit/test_pmi_parts \
+	tests/unit/test_pmix_version tests/unit/test_pmix_claim tests/unit/test_pmix_trace
 check_PROGRAMS += $(PMI_UNIT_TESTS)
 TESTS += $(PMI_UNIT_TESTS)
+tests_unit_test_pmi_codec_SOURCES = tests/unit/test_pmi_codec.c
+tests_unit_test_pmi_codec_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_pmi_codec_LDADD = libpmi.la $(CMOCKA_LIBS)
 tests_unit_test_pmi1_SOURCES = tests/unit/test_pmi1.c $(PMI_SCENE)
 tests_unit_test_pmi1_CPPFLAGS = $(UNIT_CPPFLAGS) $(PMI_CPPFLAGS)
 tests_unit_test_pmi1_LDADD = $(PMI_LIBS) $(CMOCKA_LIBS)

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <inttypes.h>
 #include <stdarg.h>
-#include <string.h>
 
 #include "mpi/pmi2/pmi_impl.h"
-
-static struct slice slice_text(const char *text)
-{
-	return (struct slice){text, strlen(text)};
-}
 
 static bool is_current(const struct ask *ask)
 {
@@ -29,46 +22,31 @@ void ask_park(struct ask *stored, const struct ask *ask)
 
 void answer_open(struct answer *a, struct ask *ask)
 {
-	struct pmi_task *task = ask->task;
-
-	*a = (struct answer){.ask = ask, .out = is_current(ask) ? &task->out : NULL};
-	if (!a->out)
+	*a = (struct answer){.ask = ask, .is_sent = is_current(ask)};
+	if (!a->is_sent)
 		return;
-	a->begin = a->out->size;
-	if (ask->protocol == PMI_2)
-		bytes_add(a->out, "      ", PMI2_HEAD_SIZE);
-	answer_text(a, "cmd", ask->answer);
+	pmi_write_begin(&a->writer, &ask->task->out, ask->protocol);
+	pmi_write_text(&a->writer, "cmd", ask->answer);
 	if (ask->thrid[0])
-		answer_text(a, "thrid", ask->thrid);
+		pmi_write_text(&a->writer, "thrid", ask->thrid);
 }
 
 void answer_add(struct answer *a, const char *key, struct slice value)
 {
-	if (!a->out)
-		return;
-	if (a->ask->protocol == PMI_1 && a->out->size > a->begin)
-		bytes_add(a->out, " ", 1);
-	bytes_add_text(a->out, key);
-	bytes_add(a->out, "=", 1);
-	if (a->ask->protocol == PMI_2) {
-		pmi2_escape(value, a->out);
-		bytes_add(a->out, ";", 1);
-	} else {
-		bytes_add(a->out, value.data, value.size);
-	}
+	if (a->is_sent)
+		pmi_write_field(&a->writer, key, value);
 }
 
 void answer_text(struct answer *a, const char *key, const char *value)
 {
-	answer_add(a, key, slice_text(value));
+	if (a->is_sent)
+		pmi_write_text(&a->writer, key, value);
 }
 
 void answer_int(struct answer *a, const char *key, int64_t value)
 {
-	char text[24];
-
-	(void)snprintf(text, sizeof(text), "%" PRId64, value);
-	answer_text(a, key, text);
+	if (a->is_sent)
+		pmi_write_int(&a->writer, key, value);
 }
 
 /* The conversation may go on. */
@@ -84,23 +62,10 @@ static void release(struct ask *ask)
 
 void answer_close(struct answer *a)
 {
-	struct ask *ask = a->ask;
-	char head[16];
-	size_t size;
-
-	if (a->out && ask->protocol == PMI_2 && !a->out->failed) {
-		size = a->out->size - a->begin - PMI2_HEAD_SIZE;
-		if (size > PMI2_BODY_MAX) {
-			bytes_cut(a->out, a->begin);
-			answer_fail(ask, PMI_VALLEN, "the answer is longer than a message may be");
-			return;
-		}
-		(void)snprintf(head, sizeof(head), "%-6zu", size);
-		memcpy(a->out->data + a->begin, head, PMI2_HEAD_SIZE);
-	} else if (a->out) {
-		bytes_add(a->out, "\n", 1);
-	}
-	release(ask);
+	if (a->is_sent && pmi_write_end(&a->writer) < 0)
+		answer_fail(a->ask, PMI_VALLEN, "the answer is longer than a message may be");
+	else
+		release(a->ask);
 }
 
 void answer_ok(struct ask *ask)

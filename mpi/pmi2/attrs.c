@@ -18,15 +18,15 @@ struct node_wait {
 	struct deadline deadline;
 };
 
-static bool get_key(struct ask *ask, const struct message *m, struct slice *ret_key)
+static bool get_key(struct ask *ask, const struct pmi_message *m, struct slice *ret_key)
 {
-	if (message_get(m, "key", ret_key) && ret_key->size > 0)
+	if (pmi_message_get(m, "key", ret_key) && ret_key->size > 0)
 		return true;
 	answer_fail(ask, PMI_KEY, "a key is missing");
 	return false;
 }
 
-int attr_get_job(struct ask *ask, const struct message *m)
+int attr_get_job(struct ask *ask, const struct pmi_message *m)
 {
 	struct pmi_space *space = ask->task->space;
 	_cleanup_free_ char *netinfo = NULL;
@@ -77,14 +77,14 @@ static void on_deadline(struct deadline *d)
 	drop(w);
 }
 
-int attr_put_node(struct ask *ask, const struct message *m)
+int attr_put_node(struct ask *ask, const struct pmi_message *m)
 {
 	struct pmi_space *space = ask->task->space;
 	struct node_wait *w, *next;
 	struct slice key = {"", 0}, value = {"", 0};
 
-	(void)message_get(m, "key", &key);
-	(void)message_get(m, "value", &value);
+	(void)pmi_message_get(m, "key", &key);
+	(void)pmi_message_get(m, "value", &value);
 	if (!put_is_allowed(ask, key, value))
 		return 0;
 	if (kvs_set(&space->node_attrs, key, value) < 0) {
@@ -102,7 +102,7 @@ int attr_put_node(struct ask *ask, const struct message *m)
 	return 0;
 }
 
-int attr_get_node(struct ask *ask, const struct message *m)
+int attr_get_node(struct ask *ask, const struct pmi_message *m)
 {
 	struct pmi_space *space = ask->task->space;
 	struct slice key, value, wait = {"", 0};
@@ -110,7 +110,7 @@ int attr_get_node(struct ask *ask, const struct message *m)
 
 	if (!get_key(ask, m, &key))
 		return 0;
-	(void)message_get(m, "wait", &wait);
+	(void)pmi_message_get(m, "wait", &wait);
 	if (kvs_get(&space->node_attrs, key, &value)) {
 		answer_value(ask, &value);
 		return 0;

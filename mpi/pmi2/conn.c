@@ -23,44 +23,50 @@ void conn_restart(struct pmi_task *task, enum pmi_protocol protocol)
 	bytes_clear(&task->block);
 }
 
-/* 1: a message was taken; 0: more bytes are needed, or it has to wait; -EBADMSG. */
+/* 1: there is a whole message; 0: more bytes are needed; -EBADMSG. */
+static int find_message(
+	const struct pmi_task *task, enum pmi_protocol protocol, struct pmi_frame *frame)
+{
+	int r = pmi_frame_find(protocol, slice_of(&task->in),
+		protocol == PMI_1 ? PMI1_LINE_MAX : PMI2_BODY_MAX, frame);
+
+	if (r == -EAGAIN)
+		return 0;
+	return r < 0 ? -EBADMSG : 1;
+}
+
+/* 1: a message was taken; 0: more bytes are needed, or it has to wait; -EBADMSG; -ENOMEM. */
 static int take_frame(struct pmi_task *task)
 {
 	struct bytes *scratch = &task->pmi->scratch;
-	int n, r;
+	struct pmi_frame frame;
+	int r = find_message(task, PMI_2, &frame);
 
-	n = pmi2_parse_head(slice_of(&task->in));
-	if (n < 0)
-		return n == -EAGAIN ? 0 : n;
-	if (task->in.size < PMI2_HEAD_SIZE + (size_t)n)
-		return 0;
+	if (r <= 0)
+		return r;
 	/* A copy: the parser changes it, and the command may have to be run again. */
 	bytes_cut(scratch, 0);
-	bytes_add(scratch, task->in.data + PMI2_HEAD_SIZE, (size_t)n);
+	bytes_add(scratch, task->in.data + frame.begin, frame.size);
 	if (scratch->failed)
 		return -ENOMEM;
-	r = pmi2_run_body(task, scratch->data, (size_t)n);
+	r = pmi2_run_body(task, scratch->data, frame.size);
 	if (r == PMI_AGAIN) {
 		task->stalled = true;
 		return 0;
 	}
-	bytes_drop(&task->in, PMI2_HEAD_SIZE + (size_t)n);
+	bytes_drop(&task->in, frame.total);
 	return r < 0 ? r : 1;
 }
 
 static int take_line(struct pmi_task *task)
 {
-	const char *end = memchr(task->in.data, '\n', task->in.size);
-	struct slice line = {task->in.data, 0};
-	int r;
+	struct pmi_frame frame;
+	int r = find_message(task, PMI_1, &frame);
 
-	if (!end)
-		return task->in.size > PMI1_LINE_MAX ? -EBADMSG : 0;
-	line.size = (size_t)(end - task->in.data);
-	if (line.size > PMI1_LINE_MAX)
-		return -EBADMSG;
-	r = pmi1_run_line(task, line);
-	bytes_drop(&task->in, line.size + 1);
+	if (r <= 0)
+		return r;
+	r = pmi1_run_line(task, (struct slice){task->in.data, frame.size});
+	bytes_drop(&task->in, frame.total);
 	return r < 0 ? r : 1;
 }
 

@@ -12,7 +12,7 @@
 #ifndef MPI_PMI2_KVS_H
 #define MPI_PMI2_KVS_H
 
-#include "mpi/pmi2/bytes.h"
+#include "mpi/pmi/bytes.h"
 
 /* Of one node's copy: keys, values and what it takes to hold them. */
 #define KVS_BYTES_MAX (512u << 20)

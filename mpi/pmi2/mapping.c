@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "mpi/pmi2/bytes.h"
+#include "mpi/pmi/bytes.h"
 #include "mpi/pmi2/pmi.h"
 
 struct block {

@@ -286,31 +286,32 @@ static int ask_node(struct ask *ask, uint32_t node, enum remote_op op, uint32_t 
 }
 
 /* PMI-1 says service, PMI-2 name. */
-static int ask_name(struct ask *ask, const struct message *m, enum remote_op op, struct slice port)
+static int ask_name(
+	struct ask *ask, const struct pmi_message *m, enum remote_op op, struct slice port)
 {
 	struct slice name = {"", 0};
 
-	(void)message_get(m, ask->protocol == PMI_1 ? "service" : "name", &name);
+	(void)pmi_message_get(m, ask->protocol == PMI_1 ? "service" : "name", &name);
 	if (name.size > 0 && name.size <= PMI_VALUE_MAX)
 		return ask_node(ask, 0, op, 0, name, port);
 	answer_fail(ask, PMI_ARG, "a name has 1 to %u bytes", PMI_VALUE_MAX);
 	return 0;
 }
 
-int name_publish(struct ask *ask, const struct message *m)
+int name_publish(struct ask *ask, const struct pmi_message *m)
 {
 	struct slice port = {"", 0};
 
-	(void)message_get(m, "port", &port);
+	(void)pmi_message_get(m, "port", &port);
 	return ask_name(ask, m, REMOTE_PUBLISH, port);
 }
 
-int name_unpublish(struct ask *ask, const struct message *m)
+int name_unpublish(struct ask *ask, const struct pmi_message *m)
 {
 	return ask_name(ask, m, REMOTE_UNPUBLISH, (struct slice){"", 0});
 }
 
-int name_lookup(struct ask *ask, const struct message *m)
+int name_lookup(struct ask *ask, const struct pmi_message *m)
 {
 	return ask_name(ask, m, REMOTE_LOOKUP, (struct slice){"", 0});
 }

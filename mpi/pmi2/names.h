@@ -8,9 +8,9 @@
 #include "mpi/pmi2/pmi_impl.h"
 
 /* Commands of both protocols. */
-int name_publish(struct ask *ask, const struct message *m);
-int name_unpublish(struct ask *ask, const struct message *m);
-int name_lookup(struct ask *ask, const struct message *m);
+int name_publish(struct ask *ask, const struct pmi_message *m);
+int name_unpublish(struct ask *ask, const struct pmi_message *m);
+int name_lookup(struct ask *ask, const struct pmi_message *m);
 
 /* The value of a key in a space that has no task here. */
 int remote_get(struct ask *ask, struct pmi_space *space, struct slice key);

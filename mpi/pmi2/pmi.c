@@ -41,7 +41,7 @@ struct pmi *pmi_free(struct pmi *pmi)
 		pmi_remove_space(pmi, TAILQ_FIRST(&pmi->spaces)->number);
 	remote_drop(pmi);
 	bytes_clear(&pmi->scratch);
-	message_clear(&pmi->message);
+	pmi_message_clear(&pmi->message);
 	free(pmi->label);
 	free(pmi->node_name);
 	free(pmi);

@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "mpi/pmi2/bytes.h"
+#include "mpi/pmi/bytes.h"
 #include "mpi/serve/spawning.h"
 #include "mpi/wire/wire.h"
 #include "stepd/base/err.h"

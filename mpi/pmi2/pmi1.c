@@ -11,15 +11,15 @@
 
 /* ---- beginning and end --------------------------------------------------------------------- */
 
-static int run_init(struct ask *ask, const struct message *m)
+static int run_init(struct ask *ask, const struct pmi_message *m)
 {
 	struct pmi_task *task = ask->task;
 	int64_t version, subversion = 0;
 	struct answer a;
 
-	if (message_get_int(m, "pmi_version", 0, INT32_MAX, &version) < 0)
+	if (pmi_message_get_int(m, "pmi_version", 0, INT32_MAX, &version) < 0)
 		return -EBADMSG;
-	if (message_get_int(m, "pmi_subversion", 0, INT32_MAX, &subversion) < 0)
+	if (pmi_message_get_int(m, "pmi_subversion", 0, INT32_MAX, &subversion) < 0)
 		subversion = 0;
 	conn_restart(task, version == 2 ? PMI_2 : version == 1 ? PMI_1 : PMI_NONE);
 	ask->epoch = task->epoch;
@@ -38,7 +38,7 @@ static int run_init(struct ask *ask, const struct message *m)
 }
 
 /* The beginning over TCP; who it is was found out by who accepted the connection. */
-static int run_initack(struct ask *ask, const struct message *m)
+static int run_initack(struct ask *ask, const struct pmi_message *m)
 {
 	struct pmi_task *task = ask->task;
 
@@ -49,7 +49,7 @@ static int run_initack(struct ask *ask, const struct message *m)
 	return 0;
 }
 
-static int run_finalize(struct ask *ask, const struct message *m)
+static int run_finalize(struct ask *ask, const struct pmi_message *m)
 {
 	struct pmi_task *task = ask->task;
 	struct answer a;
@@ -61,21 +61,21 @@ static int run_finalize(struct ask *ask, const struct message *m)
 	return 0;
 }
 
-static int run_abort1(struct ask *ask, const struct message *m)
+static int run_abort1(struct ask *ask, const struct pmi_message *m)
 {
 	struct slice text = {"", 0};
 	int64_t code;
 
-	if (message_get_int(m, "exitcode", INT32_MIN, INT32_MAX, &code) < 0)
+	if (pmi_message_get_int(m, "exitcode", INT32_MIN, INT32_MAX, &code) < 0)
 		code = 1;
-	if (!message_get(m, "msg", &text))
-		(void)message_get(m, "message", &text);
+	if (!pmi_message_get(m, "msg", &text))
+		(void)pmi_message_get(m, "message", &text);
 	return run_abort(ask, (int)code, text);
 }
 
 /* ---- what is known ------------------------------------------------------------------------- */
 
-static int run_maxes(struct ask *ask, const struct message *m)
+static int run_maxes(struct ask *ask, const struct pmi_message *m)
 {
 	struct answer a;
 
@@ -98,19 +98,19 @@ static int answer_number(struct ask *ask, const char *key, uint32_t n)
 	return 0;
 }
 
-static int run_appnum(struct ask *ask, const struct message *m)
+static int run_appnum(struct ask *ask, const struct pmi_message *m)
 {
 	(void)m;
 	return answer_number(ask, "appnum", ask->task->appnum);
 }
 
-static int run_universe_size(struct ask *ask, const struct message *m)
+static int run_universe_size(struct ask *ask, const struct pmi_message *m)
 {
 	(void)m;
 	return answer_number(ask, "size", ask->task->pmi->config.universe_size);
 }
 
-static int run_kvsname(struct ask *ask, const struct message *m)
+static int run_kvsname(struct ask *ask, const struct pmi_message *m)
 {
 	struct answer a;
 
@@ -123,12 +123,12 @@ static int run_kvsname(struct ask *ask, const struct message *m)
 
 /* ---- keys and values ----------------------------------------------------------------------- */
 
-static struct pmi_space *find_kvs(struct ask *ask, const struct message *m)
+static struct pmi_space *find_kvs(struct ask *ask, const struct pmi_message *m)
 {
 	struct pmi_space *space;
 	struct slice name;
 
-	if (!message_get(m, "kvsname", &name))
+	if (!pmi_message_get(m, "kvsname", &name))
 		return ask->task->space;
 	space = pmi_find_space_by_name(ask->task->pmi, name);
 	if (!space)
@@ -137,15 +137,15 @@ static struct pmi_space *find_kvs(struct ask *ask, const struct message *m)
 	return space;
 }
 
-static int run_put(struct ask *ask, const struct message *m)
+static int run_put(struct ask *ask, const struct pmi_message *m)
 {
 	struct pmi_space *space = find_kvs(ask, m);
 	struct slice key = {"", 0}, value = {"", 0};
 
 	if (!space)
 		return 0;
-	(void)message_get(m, "key", &key);
-	if (!message_get(m, "value", &value)) {
+	(void)pmi_message_get(m, "key", &key);
+	if (!pmi_message_get(m, "value", &value)) {
 		answer_fail(ask, PMI_VAL, "a value is missing");
 		return 0;
 	}
@@ -191,7 +191,7 @@ void answer_get(struct ask *ask, const struct slice *value)
 	answer_close(&a);
 }
 
-static int run_get(struct ask *ask, const struct message *m)
+static int run_get(struct ask *ask, const struct pmi_message *m)
 {
 	static const char head[] = "cmd=get_result rc=0 msg=success value=\n";
 	struct pmi_space *space = find_kvs(ask, m);
@@ -199,7 +199,7 @@ static int run_get(struct ask *ask, const struct message *m)
 
 	if (!space)
 		return 0;
-	if (!message_get(m, "key", &key) || key.size == 0) {
+	if (!pmi_message_get(m, "key", &key) || key.size == 0) {
 		answer_fail(ask, PMI_KEY, "a key is missing");
 		return 0;
 	}
@@ -219,7 +219,7 @@ static int run_get(struct ask *ask, const struct message *m)
 	return 0;
 }
 
-static int run_getbyidx(struct ask *ask, const struct message *m)
+static int run_getbyidx(struct ask *ask, const struct pmi_message *m)
 {
 	struct pmi_space *space = find_kvs(ask, m);
 	struct slice key, value;
@@ -230,7 +230,7 @@ static int run_getbyidx(struct ask *ask, const struct message *m)
 
 	if (!space)
 		return 0;
-	if (message_get_int(m, "idx", 0, UINT32_MAX, &first) < 0) {
+	if (pmi_message_get_int(m, "idx", 0, UINT32_MAX, &first) < 0) {
 		answer_fail(ask, PMI_ARG, "an idx is missing");
 		return 0;
 	}
@@ -251,11 +251,11 @@ static int run_getbyidx(struct ask *ask, const struct message *m)
 	return 0;
 }
 
-static int run_barrier(struct ask *ask, const struct message *m)
+static int run_barrier(struct ask *ask, const struct pmi_message *m)
 {
 	struct slice group;
 
-	return fence_run(ask, message_get(m, "group", &group) ? &group : NULL);
+	return fence_run(ask, pmi_message_get(m, "group", &group) ? &group : NULL);
 }
 
 /* ---- lines --------------------------------------------------------------------------------- */
@@ -281,7 +281,7 @@ static const struct command commands[] = {
 int pmi1_run_line(struct pmi_task *task, struct slice line)
 {
 	struct ask ask = {.task = task, .epoch = task->epoch, .protocol = PMI_1};
-	struct message *m = &task->pmi->message;
+	struct pmi_message *m = &task->pmi->message;
 	const struct command *command;
 	struct slice name;
 	int r;

@@ -16,7 +16,7 @@ int pmi2_answer_init(struct pmi_task *task)
 	return 0;
 }
 
-static int run_fullinit(struct ask *ask, const struct message *m)
+static int run_fullinit(struct ask *ask, const struct pmi_message *m)
 {
 	struct pmi_task *task = ask->task;
 	struct pmi_space *parent = NULL, *space;
@@ -44,7 +44,7 @@ static int run_fullinit(struct ask *ask, const struct message *m)
 	return 0;
 }
 
-static int run_finalize(struct ask *ask, const struct message *m)
+static int run_finalize(struct ask *ask, const struct pmi_message *m)
 {
 	(void)m;
 	answer_ok(ask);
@@ -71,12 +71,12 @@ static int find_exit_code(struct slice text)
 	return slice_parse_int(digits, INT32_MIN, INT32_MAX, &code) < 0 ? 1 : (int)code;
 }
 
-static int run_abort2(struct ask *ask, const struct message *m)
+static int run_abort2(struct ask *ask, const struct pmi_message *m)
 {
 	struct slice text = {"", 0}, world = {"", 0};
 
-	(void)message_get(m, "msg", &text);
-	(void)message_get(m, "isworld", &world);
+	(void)pmi_message_get(m, "msg", &text);
+	(void)pmi_message_get(m, "isworld", &world);
 	if (slice_is(world, "FALSE")) {
 		ask->task->gave_up = true;
 		pmi_log(ask->task->pmi, LOG_LEVEL_INFO, "%s: rank %u gives up by itself: %.*s",
@@ -89,7 +89,7 @@ static int run_abort2(struct ask *ask, const struct message *m)
 
 /* ---- jobs ---------------------------------------------------------------------------------- */
 
-static int run_job_getid(struct ask *ask, const struct message *m)
+static int run_job_getid(struct ask *ask, const struct pmi_message *m)
 {
 	struct answer a;
 
@@ -102,12 +102,12 @@ static int run_job_getid(struct ask *ask, const struct message *m)
 }
 
 /* The space that jobid names; its own without one. NULL: it is answered. */
-static struct pmi_space *find_job(struct ask *ask, const struct message *m)
+static struct pmi_space *find_job(struct ask *ask, const struct pmi_message *m)
 {
 	struct pmi_space *space;
 	struct slice name;
 
-	if (!message_get(m, "jobid", &name) || name.size == 0)
+	if (!pmi_message_get(m, "jobid", &name) || name.size == 0)
 		return ask->task->space;
 	space = pmi_find_space_by_name(ask->task->pmi, name);
 	if (!space)
@@ -116,7 +116,7 @@ static struct pmi_space *find_job(struct ask *ask, const struct message *m)
 	return space;
 }
 
-static int run_job_connect(struct ask *ask, const struct message *m)
+static int run_job_connect(struct ask *ask, const struct pmi_message *m)
 {
 	struct answer a;
 
@@ -129,7 +129,7 @@ static int run_job_connect(struct ask *ask, const struct message *m)
 	return 0;
 }
 
-static int run_job_disconnect(struct ask *ask, const struct message *m)
+static int run_job_disconnect(struct ask *ask, const struct pmi_message *m)
 {
 	if (find_job(ask, m))
 		answer_ok(ask);
@@ -138,12 +138,12 @@ static int run_job_disconnect(struct ask *ask, const struct message *m)
 
 /* ---- keys and values ----------------------------------------------------------------------- */
 
-static int run_put(struct ask *ask, const struct message *m)
+static int run_put(struct ask *ask, const struct pmi_message *m)
 {
 	struct slice key = {"", 0}, value = {"", 0};
 
-	(void)message_get(m, "key", &key);
-	(void)message_get(m, "value", &value);
+	(void)pmi_message_get(m, "key", &key);
+	(void)pmi_message_get(m, "value", &value);
 	if (!put_is_allowed(ask, key, value))
 		return 0;
 	if (kvs_put(&ask->task->space->kvs, ask->task->rank, key, value) < 0)
@@ -153,14 +153,14 @@ static int run_put(struct ask *ask, const struct message *m)
 	return 0;
 }
 
-static int run_get(struct ask *ask, const struct message *m)
+static int run_get(struct ask *ask, const struct pmi_message *m)
 {
 	struct pmi_space *space = find_job(ask, m);
 	struct slice key, value;
 
 	if (!space)
 		return 0;
-	if (!message_get(m, "key", &key) || key.size == 0)
+	if (!pmi_message_get(m, "key", &key) || key.size == 0)
 		answer_fail(ask, PMI_KEY, "a key is missing");
 	else if (kvs_get(&space->kvs, key, &value))
 		answer_value(ask, &value);
@@ -171,7 +171,7 @@ static int run_get(struct ask *ask, const struct message *m)
 	return 0;
 }
 
-static int run_fence(struct ask *ask, const struct message *m)
+static int run_fence(struct ask *ask, const struct pmi_message *m)
 {
 	(void)m;
 	return fence_run(ask, NULL);
@@ -202,7 +202,7 @@ static const struct command commands[] = {
 int pmi2_run_body(struct pmi_task *task, char *body, size_t size)
 {
 	struct ask ask = {.task = task, .epoch = task->epoch, .protocol = PMI_2};
-	struct message *m = &task->pmi->message;
+	struct pmi_message *m = &task->pmi->message;
 	const struct command *command;
 	struct slice name, thrid = {"", 0};
 	int r;
@@ -210,7 +210,7 @@ int pmi2_run_body(struct pmi_task *task, char *body, size_t size)
 	r = pmi2_parse(body, size, m);
 	if (r < 0)
 		return r;
-	(void)message_get(m, "thrid", &thrid);
+	(void)pmi_message_get(m, "thrid", &thrid);
 	if (!slice_is(m->fields[0].key, "cmd") || thrid.size >= sizeof(ask.thrid))
 		return -EBADMSG;
 	name = m->fields[0].value;

@@ -7,8 +7,8 @@
 
 #include <sys/queue.h>
 
+#include "mpi/pmi/codec.h"
 #include "mpi/pmi2/kvs.h"
-#include "mpi/pmi2/message.h"
 #include "mpi/pmi2/pmi.h"
 #include "stepd/base/bitset.h"
 
@@ -17,13 +17,6 @@
 #define PMI1_READ_MAX  1024u        /* what clients can read in a line */
 #define PMI_OUT_MAX    (256u << 10) /* with more output, a conversation stands still */
 #define PMI_WORD_SIZE  64u          /* of thread ids, tags, names of answers */
-
-enum pmi_protocol {
-	PMI_NONE, /* none yet, or none any more */
-	PMI_1,
-	PMI_2,
-	PMI_PROTOCOL_MAX,
-};
 
 /* PMI-2's; PMI-1 has success and failure. */
 enum pmi_code {
@@ -138,7 +131,7 @@ struct pmi {
 	struct name_list names; /* of services, on node 0 */
 	uint32_t names_count;
 	struct bytes scratch;
-	struct message message;
+	struct pmi_message message;
 };
 
 struct pmi_space *pmi_find_space(struct pmi *pmi, uint32_t number);
@@ -163,7 +156,7 @@ void space_name_ranks(
 struct command {
 	const char *name;
 	const char *answer; /* its name; NULL: none */
-	int (*run)(struct ask *ask, const struct message *m);
+	int (*run)(struct ask *ask, const struct pmi_message *m);
 	bool before_init;
 };
 
@@ -179,11 +172,11 @@ int spawn1_run_line(struct pmi_task *task, struct slice line);
 
 /* ---- answers ------------------------------------------------------------------------------- */
 
-/* An answer in the words of the ask's protocol, straight into the task's output. */
+/* An answer in the ask's protocol, straight into the task's output. */
 struct answer {
 	struct ask *ask;
-	struct bytes *out;
-	size_t begin;
+	bool is_sent; /* its conversation is the one that has asked */
+	struct pmi_writer writer;
 };
 
 void answer_open(struct answer *a, struct ask *ask);
@@ -203,10 +196,10 @@ void ask_park(struct ask *stored, const struct ask *ask);
 /* ---- commands of both protocols ------------------------------------------------------------ */
 
 int fence_run(struct ask *ask, const struct slice *group);
-int ring_run(struct ask *ask, const struct message *m);
-int attr_get_job(struct ask *ask, const struct message *m);
-int attr_put_node(struct ask *ask, const struct message *m);
-int attr_get_node(struct ask *ask, const struct message *m);
+int ring_run(struct ask *ask, const struct pmi_message *m);
+int attr_get_job(struct ask *ask, const struct pmi_message *m);
+int attr_put_node(struct ask *ask, const struct pmi_message *m);
+int attr_get_node(struct ask *ask, const struct pmi_message *m);
 void attr_drop_waits(struct pmi_space *space);
 int run_abort(struct ask *ask, int code, struct slice text);
 /* A key and a value of a put: whether they are within what is allowed; if not, it is answered. */

@@ -189,7 +189,7 @@ const struct gather_kind ring_kind = {
 	.drop_state = drop_state,
 };
 
-static int bring(struct gather *g, const struct pmi_task *task, const struct message *m)
+static int bring(struct gather *g, const struct pmi_task *task, const struct pmi_message *m)
 {
 	uint32_t count = g->space->local_count;
 	struct slice left = {"", 0}, right = {"", 0};
@@ -204,9 +204,9 @@ static int bring(struct gather *g, const struct pmi_task *task, const struct mes
 		ring->members_count = count;
 		g->state = ring;
 	}
-	(void)message_get(m, "ring-left", &left); /* what is not said is empty */
-	(void)message_get(m, "ring-right", &right);
-	if (message_get_int(m, "ring-count", INT32_MIN, INT32_MAX, &number) < 0)
+	(void)pmi_message_get(m, "ring-left", &left); /* what is not said is empty */
+	(void)pmi_message_get(m, "ring-right", &right);
+	if (pmi_message_get_int(m, "ring-count", INT32_MIN, INT32_MAX, &number) < 0)
 		number = 0;
 	member = &ring->members[task->local];
 	member->count = number;
@@ -217,7 +217,7 @@ static int bring(struct gather *g, const struct pmi_task *task, const struct mes
 	return member->left && member->right ? 0 : -ENOMEM;
 }
 
-int ring_run(struct ask *ask, const struct message *m)
+int ring_run(struct ask *ask, const struct pmi_message *m)
 {
 	struct gather *g = NULL;
 	int r;

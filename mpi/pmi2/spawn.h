@@ -36,6 +36,6 @@ void draft_clear(struct draft *d);
 /* Begins it; the ask is answered at its end. 0 or -ENOMEM. */
 int draft_start(struct draft *d, const struct ask *ask) _must_check_;
 
-int spawn2_run(struct ask *ask, const struct message *m);
+int spawn2_run(struct ask *ask, const struct pmi_message *m);
 
 #endif

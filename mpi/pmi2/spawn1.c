@@ -41,7 +41,7 @@ static int set_program(struct block *b, struct slice program)
 	return 0;
 }
 
-static int take_field(struct block *b, const struct field *f)
+static int take_field(struct block *b, const struct pmi_field *f)
 {
 	struct slice key;
 	int64_t n;
@@ -78,7 +78,7 @@ static int take_field(struct block *b, const struct field *f)
 	return 0; /* of a later protocol */
 }
 
-static int parse_blocks(struct pmi_task *task, struct message *m)
+static int parse_blocks(struct pmi_task *task, struct pmi_message *m)
 {
 	struct slice rest = slice_of(&task->block), line;
 	const char *end;
@@ -101,7 +101,7 @@ static int parse_blocks(struct pmi_task *task, struct message *m)
 static int start(struct pmi_task *task)
 {
 	_cleanup_draft_ struct draft draft = {0};
-	struct message *m = &task->pmi->message;
+	struct pmi_message *m = &task->pmi->message;
 	struct block b = {.draft = &draft};
 	struct ask ask = {
 		.task = task, .epoch = task->epoch, .protocol = PMI_1, .answer = "spawn_result"};
@@ -125,12 +125,12 @@ static int start(struct pmi_task *task)
 /* The total, as every block says it. */
 static int64_t find_total(struct pmi_task *task)
 {
-	struct message *m = &task->pmi->message;
+	struct pmi_message *m = &task->pmi->message;
 	int64_t total;
 
 	if (parse_blocks(task, m) < 0)
 		return -EBADMSG;
-	return message_get_int(m, "totspawns", 1, MESSAGE_FIELD_MAX, &total) < 0 ? 1 : total;
+	return pmi_message_get_int(m, "totspawns", 1, PMI_FIELDS_MAX, &total) < 0 ? 1 : total;
 }
 
 int spawn1_run_line(struct pmi_task *task, struct slice line)

@@ -14,7 +14,7 @@ static bool is_numbered(struct slice s, const char *prefix)
 	return s.size > n && memcmp(s.data, prefix, n) == 0 && s.data[n] >= '0' && s.data[n] <= '9';
 }
 
-static int take_field(struct draft *d, const struct field *f, struct slice *key)
+static int take_field(struct draft *d, const struct pmi_field *f, struct slice *key)
 {
 	struct draft_command *c = d->count > 0 ? &d->commands[d->count - 1] : NULL;
 	int64_t n;
@@ -42,7 +42,7 @@ static int take_field(struct draft *d, const struct field *f, struct slice *key)
 	return 0; /* counts, and what a later protocol may have */
 }
 
-int spawn2_run(struct ask *ask, const struct message *m)
+int spawn2_run(struct ask *ask, const struct pmi_message *m)
 {
 	_cleanup_draft_ struct draft draft = {0};
 	struct slice key = {"", 0};
@@ -52,7 +52,7 @@ int spawn2_run(struct ask *ask, const struct message *m)
 
 	for (i = 1; i < m->count && r == 0; i++)
 		r = take_field(&draft, &m->fields[i], &key);
-	if (r == 0 && message_get_int(m, "ncmds", 1, MESSAGE_FIELD_MAX, &commands) == 0 &&
+	if (r == 0 && pmi_message_get_int(m, "ncmds", 1, PMI_FIELDS_MAX, &commands) == 0 &&
 		(size_t)commands != draft.count)
 		r = -EINVAL;
 	if (r == -EINVAL) {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "mpi/pmi_client/pmi_client.h"
+#include "mpi/pmi/client.h"
 #include "stepd/api/env.h"
 #include "stepd/base/hostlist.h"
 #include "stepd/base/netaddr.h"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mpi/pmi2/message.h"
+#include "mpi/pmi/codec.h"
 #include "pmi_rig.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -25,21 +25,25 @@ static void require(bool holds)
 static void check_parser(const char *body, size_t size)
 {
 	_cleanup_bytes_ struct bytes again = {0};
-	_cleanup_message_ struct message m = {0}, second = {0};
-	char *copy = malloc(size + 1);
+	_cleanup_pmi_message_ struct pmi_message m = {0}, second = {0};
+	char *copy = malloc(size + 1), key[64];
+	struct pmi_writer w;
+	struct pmi_frame f;
 	size_t i;
 
 	require(copy != NULL);
 	memcpy(copy, body, size);
 	if (pmi2_parse(copy, size, &m) == 0) {
-		/* Written again, it is the same. */
+		/* Written again, it has the same values. */
+		pmi_write_begin(&w, &again, PMI_2);
 		for (i = 0; i < m.count; i++) {
-			bytes_add(&again, m.fields[i].key.data, m.fields[i].key.size);
-			bytes_add(&again, "=", 1);
-			pmi2_escape(m.fields[i].value, &again);
-			bytes_add(&again, ";", 1);
+			(void)snprintf(key, sizeof(key), "k%zu", i);
+			pmi_write_field(&w, key, m.fields[i].value);
 		}
-		require(pmi2_parse(again.data, again.size, &second) == 0 &&
+		require(pmi_write_end(&w) == 0 &&
+			pmi_frame_find(PMI_2, slice_of(&again), PMI2_BODY_MAX, &f) == 0 &&
+			f.total == again.size);
+		require(pmi2_parse(again.data + f.begin, f.size, &second) == 0 &&
 			second.count == m.count);
 		for (i = 0; i < m.count; i++)
 			require(m.fields[i].value.size == second.fields[i].value.size &&
@@ -52,15 +56,14 @@ static void check_parser(const char *body, size_t size)
 static void check_answers(struct rig *rig, uint32_t rank)
 {
 	struct slice out = pmi_output(rig_task(rig, rank));
-	int n;
+	struct pmi_frame f;
 
 	if (pmi_has_ended(rig_task(rig, rank)))
 		return;
 	while (out.size > 0 && out.data[0] != 'c') {
-		n = pmi2_parse_head(out);
-		require(n > 0 && (size_t)n + PMI2_HEAD_SIZE <= out.size);
-		out.data += (size_t)n + PMI2_HEAD_SIZE;
-		out.size -= (size_t)n + PMI2_HEAD_SIZE;
+		require(pmi_frame_find(PMI_2, out, PMI2_BODY_MAX, &f) == 0);
+		out.data += f.total;
+		out.size -= f.total;
 	}
 	(void)rig_heard(rig, rank);
 }

@@ -8,7 +8,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "mpi/pmi_client/message.h"
+#include "mpi/pmi/codec.h"
+
+#define TEXT_MAX 8192u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -18,42 +20,47 @@ static void require(bool holds)
 		abort();
 }
 
-static void check(const struct message *m, const char *text, size_t size)
+static bool lies_within(struct slice s, const char *text, size_t size)
 {
-	const struct message_field *f;
+	return s.data >= text && s.data + s.size <= text + size;
+}
+
+static void check(const struct pmi_message *m, const char *text, size_t size)
+{
 	size_t i;
 
-	require(m->count > 0 && m->count <= MESSAGE_FIELDS_MAX && message_get(m, "cmd"));
+	require(m->count > 0 && m->count <= PMI_FIELDS_MAX);
 	for (i = 0; i < m->count; i++) {
-		f = &m->fields[i];
-		require(f->key >= text && f->key + strlen(f->key) < f->value);
-		require(f->value + strlen(f->value) <= text + size && *f->key);
+		require(m->fields[i].key.size > 0 && lies_within(m->fields[i].key, text, size));
+		require(lies_within(m->fields[i].value, text, size));
 	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	unsigned version = size > 0 && data[0] & 1 ? 1 : 2;
-	size_t found = 0, text = 0, len;
+	enum pmi_protocol protocol = size > 0 && data[0] & 1 ? PMI_1 : PMI_2;
+	_cleanup_pmi_message_ struct pmi_message m = {0};
+	struct pmi_frame f;
 	const char *at;
-	struct message m;
 	int r;
 
-	for (at = (const char *)data + 1, size -= size > 0; size > 0; at += found, size -= found) {
-		r = message_find(version, at, size, &found, &text);
+	for (at = (const char *)data + 1, size -= size > 0; size > 0;
+		at += f.total, size -= f.total) {
+		r = pmi_frame_find(protocol, (struct slice){at, size}, TEXT_MAX, &f);
 		if (r < 0) {
-			require(r == -EAGAIN || r == -EMSGSIZE || r == -EPROTO);
-			require(r != -EAGAIN || size <= MESSAGE_MAX + MESSAGE_LENGTH_SIZE);
+			require(r == -EAGAIN || r == -EMSGSIZE || r == -EBADMSG);
+			require(r != -EAGAIN || size <= TEXT_MAX + PMI2_HEAD_SIZE);
 			break;
 		}
-		require(found > 0 && found <= size && text <= found);
-		len = found - text - (version == 1);
-		require(len <= MESSAGE_MAX);
-		_cleanup_free_ char *copy = strndup(at + text, len);
+		require(f.total > 0 && f.total <= size && f.begin + f.size <= f.total);
+		require(f.size <= TEXT_MAX);
+		_cleanup_free_ char *copy = malloc(f.size + 1);
 		require(copy);
-		len = strlen(copy);
-		if (message_parse(version, copy, &m) == 0)
-			check(&m, copy, len);
+		memcpy(copy, at + f.begin, f.size);
+		r = protocol == PMI_1 ? pmi1_parse((struct slice){copy, f.size}, &m)
+				      : pmi2_parse(copy, f.size, &m);
+		if (r == 0)
+			check(&m, copy, f.size);
 	}
 	return 0;
 }

@@ -24,10 +24,10 @@ BEGIN {
 	down["proctrack/*"] = "proctrack api base"
 	down["proctrack/cgroup"] = "proctrack systemd api base"
 	down["mpi"] = "plugin api base"
-	down["mpi/*"] = "mpi mpi/serve mpi/wire api base"
+	down["mpi/*"] = "mpi mpi/serve mpi/wire mpi/pmi api base"
 	down["mpi/serve"] = "mpi mpi/wire api base"
 	down["mpi/wire"] = "api base"
-	down["mpi/pmi_client"] = "api base"
+	down["mpi/pmi"] = "api base"
 
 	down["spec"] = "api base"
 	down["process"] = "spec base"
@@ -41,7 +41,7 @@ BEGIN {
 	down["frontend"] = "operations control " down["operations"]
 
 	down["client"] = "state api base"
-	down["cli"] = "frontend " down["frontend"] " client mpi/pmi_client"
+	down["cli"] = "frontend " down["frontend"] " client mpi/pmi"
 	down["cli/*"] = "cli/run cli/relay cli " down["cli"]
 	down["cli/ctl"] = "cli/run cli client account record spec proctrack plugin state api base"
 	check_down()
@@ -211,6 +211,7 @@ mpi/pmi2/pmi2.c "proctrack/proctrack.h"
 mpi/pmi2/pmi2.c <pmix_server.h>
 mpi/pmi2/pmi2.c "mpi/pmix/server.h"
 mpi/wire/wire.c "mpi/serve/serve.h"
+mpi/pmi/client.c "mpi/pmi2/pmi.h"
 stepd/step/agent.c "stepd/other/thing.h"
 stepd/other/thing.c "stepd/base/err.h"
 systemd/notify.c <systemd/sd-daemon.h>
@@ -244,9 +245,10 @@ proctrack/cgroup/place.c "proctrack/cgroup/group.h"
 mpi/pmix/server.c <pmix_server.h>
 mpi/pmi2/pmi2.c "mpi/wire/wire.h"
 mpi/pmi2/pmi2.c "mpi/serve/serve.h"
+mpi/pmi2/pmi2.c "mpi/pmi/codec.h"
 mpi/serve/serve.c "mpi/wire/wire.h"
 mpi/serve/serve.c "mpi/link.h"
-stepd/cli/boot.c "mpi/pmi_client/pmi_client.h"
+stepd/cli/boot.c "mpi/pmi/client.h"
 stepd/base/log.c "config.h"
 systemd/scope.c <systemd/sd-bus.h>
 proctrack/cgroup/place.c "systemd/scope.h"

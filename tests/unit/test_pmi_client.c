@@ -9,123 +9,11 @@
 
 #include <errno.h>
 
-#include "mpi/pmi_client/message.h"
-#include "mpi/pmi_client/pmi_client.h"
+#include "mpi/pmi/client.h"
 #include "stepd/cli/bootstrap.h"
 #include "stepd/cli/version.h"
 
 const char stepd_version[] = "1.2.3";
-
-/* ---- messages ------------------------------------------------------------------------------- */
-
-static int find(unsigned version, const char *text, size_t *ret_size, size_t *ret_begin)
-{
-	return message_find(version, text, strlen(text), ret_size, ret_begin);
-}
-
-static void test_find_line(void **state)
-{
-	static char text[MESSAGE_MAX + 2];
-	size_t size = 0, begin = 0;
-
-	(void)state;
-	assert_int_equal(find(1, "", &size, &begin), -EAGAIN);
-	assert_int_equal(find(1, "cmd=x", &size, &begin), -EAGAIN);
-	assert_int_equal(find(1, "cmd=x\ncmd=y\n", &size, &begin), 0);
-	assert_int_equal(size, 6);
-	assert_int_equal(begin, 0);
-	memset(text, 'x', sizeof(text));
-	assert_int_equal(message_find(1, text, MESSAGE_MAX, &size, &begin), -EAGAIN);
-	assert_int_equal(message_find(1, text, MESSAGE_MAX + 1, &size, &begin), -EMSGSIZE);
-	text[MESSAGE_MAX] = '\n';
-	assert_int_equal(message_find(1, text, MESSAGE_MAX + 1, &size, &begin), 0);
-	text[MESSAGE_MAX] = 'x';
-	text[MESSAGE_MAX + 1] = '\n';
-	assert_int_equal(message_find(1, text, MESSAGE_MAX + 2, &size, &begin), -EMSGSIZE);
-}
-
-static void test_find_counted(void **state)
-{
-	static const char *const wrong[] = {
-		"      ", "12 4  ", "-1    ", "+1    ", "cmd=in", "1\n    ", "0x10  "};
-	size_t size = 0, begin = 0, i;
-
-	(void)state;
-	assert_int_equal(find(2, "12   ", &size, &begin), -EAGAIN);
-	assert_int_equal(find(2, "6     cmd=a", &size, &begin), -EAGAIN);
-	assert_int_equal(find(2, "6     cmd=a;", &size, &begin), 0);
-	assert_int_equal(size, 12);
-	assert_int_equal(begin, 6);
-	assert_int_equal(find(2, "     6cmd=a;6", &size, &begin), 0);
-	assert_int_equal(size, 12);
-	assert_int_equal(find(2, "000006cmd=a;", &size, &begin), 0);
-	assert_int_equal(find(2, "  6   cmd=a;", &size, &begin), 0);
-	assert_int_equal(find(2, "0     ", &size, &begin), 0);
-	assert_int_equal(size, 6);
-	assert_int_equal(find(2, "8193  ", &size, &begin), -EMSGSIZE);
-	assert_int_equal(find(2, "999999", &size, &begin), -EMSGSIZE);
-	for (i = 0; i < ARRAY_SIZE(wrong); i++)
-		assert_int_equal(find(2, wrong[i], &size, &begin), -EPROTO);
-}
-
-/* wanted: "key=value|..." */
-static void is_message(unsigned version, const char *text, const char *wanted)
-{
-	_cleanup_free_ char *copy = strdup(text);
-	char all[256] = "";
-	struct message m;
-	size_t used = 0, i;
-
-	assert_non_null(copy);
-	assert_int_equal(message_parse(version, copy, &m), 0);
-	for (i = 0; i < m.count; i++)
-		used += (size_t)snprintf(all + used, sizeof(all) - used, "%s%s=%s", i ? "|" : "",
-			m.fields[i].key, m.fields[i].value);
-	assert_string_equal(all, wanted);
-}
-
-static void is_none(unsigned version, const char *text)
-{
-	_cleanup_free_ char *copy = strdup(text);
-	struct message m;
-
-	assert_non_null(copy);
-	assert_int_equal(message_parse(version, copy, &m), -EPROTO);
-}
-
-static void test_parse(void **state)
-{
-	char many[1024] = "cmd=x";
-	size_t i;
-
-	(void)state;
-	is_message(1, "cmd=maxes kvsname_max=256", "cmd=maxes|kvsname_max=256");
-	is_message(1, "  cmd=x   a=  b=c ", "cmd=x|a=|b=c");
-	is_message(1, "cmd=get_result rc=0 value=a b=c  d ", "cmd=get_result|rc=0|value=a b=c  d ");
-	is_message(2, "cmd=a;b=c;", "cmd=a|b=c");
-	is_message(2, "cmd=a;b=c d=e", "cmd=a|b=c d=e");
-	is_message(2, "cmd=a;b=x;;y;c=;;;", "cmd=a|b=x;y|c=;");
-	is_none(1, "");
-	is_none(1, "a=b cmd=x");
-	is_none(1, "cmd=x word");
-	is_none(1, "cmd=x =y");
-	is_none(2, "");
-	is_none(2, "cmd");
-	is_none(2, "cmd=x;word;");
-	is_none(2, ";cmd=x;");
-	for (i = 1; i < MESSAGE_FIELDS_MAX; i++)
-		(void)strncat(many, " a=b", sizeof(many) - strlen(many) - 1);
-	{
-		_cleanup_free_ char *copy = strdup(many);
-		struct message m;
-
-		assert_int_equal(message_parse(1, copy, &m), 0);
-		assert_null(message_get(&m, "c"));
-		assert_string_equal(message_get(&m, "a"), "b");
-	}
-	(void)strncat(many, " a=b", sizeof(many) - strlen(many) - 1);
-	is_none(1, many);
-}
 
 /* ---- variables ------------------------------------------------------------------------------ */
 
@@ -220,9 +108,6 @@ static void test_wrong_cards(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_find_line),
-		cmocka_unit_test(test_find_counted),
-		cmocka_unit_test(test_parse),
 		cmocka_unit_test(test_variables),
 		cmocka_unit_test(test_without_engine),
 		cmocka_unit_test(test_card),

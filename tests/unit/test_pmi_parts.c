@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the PMI server is made of: texts, keys, places.
+ * What the PMI server is made of: keys and values, and where ranks are.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,6 @@
 
 #include "mpi/pmi2/kvs.h"
 #include "mpi/pmi2/mapping.h"
-#include "mpi/pmi2/message.h"
 
 static struct slice text(const char *s)
 {
@@ -142,122 +141,6 @@ static void test_kvs_bound(void **state)
 	kvs_clear(&k);
 }
 
-static void test_heads(void **state)
-{
-	static const struct {
-		const char *head;
-		int length;
-	} cases[] = {
-		{"12    ", 12},
-		{"    12", 12},
-		{"  12  ", 12},
-		{"000012", 12},
-		{"999999", 999999},
-		{"", -EAGAIN},
-		{"12", -EAGAIN},
-		{"  ", -EAGAIN},
-		{"12 ", -EAGAIN},
-		{"x", -EBADMSG},
-		{"1 2", -EBADMSG},
-		{"12x", -EBADMSG},
-		{"      ", -EBADMSG},
-		{"0     ", -EBADMSG},
-		{"-12   ", -EBADMSG},
-		{"12    cmd", 12},
-	};
-	size_t i;
-
-	(void)state;
-	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		if (pmi2_parse_head(text(cases[i].head)) != cases[i].length)
-			fail_msg("'%s'", cases[i].head);
-	}
-}
-
-static void test_escapes(void **state)
-{
-	static const struct {
-		const char *body, *value;
-	} cases[] = {
-		{"cmd=x;v=a;", "a"},
-		{"cmd=x;v=a", "a"},
-		{"cmd=x;v=;", ""},
-		{"cmd=x;v=;w=1;", ""},
-		{"cmd=x;v=a;;b;w=1;", "a;b"},
-		{"cmd=x;v=;;;w=1;", ";"},
-		{"cmd=x;v=;;;;;w=1;", ";;"},
-		{"cmd=x;v=a=b;w=1;", "a=b"},
-		{"cmd=x;v=a b\n;w=1;", "a b\n"},
-	};
-	_cleanup_message_ struct message m = {0};
-	struct slice value;
-	char body[64];
-	size_t i;
-
-	(void)state;
-	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		_cleanup_bytes_ struct bytes again = {0};
-
-		(void)snprintf(body, sizeof(body), "%s", cases[i].body);
-		assert_int_equal(pmi2_parse(body, strlen(body), &m), 0);
-		assert_true(message_get(&m, "v", &value));
-		if (!slice_is(value, cases[i].value))
-			fail_msg("'%s'", cases[i].body);
-		pmi2_escape(value, &again);
-		assert_int_equal(again.size, pmi2_escaped_size(value));
-	}
-}
-
-static void test_lines(void **state)
-{
-	_cleanup_message_ struct message m = {0};
-	struct slice value;
-	int64_t n;
-
-	(void)state;
-	assert_int_equal(pmi1_parse(text("cmd=get  kvsname=a key=b=c"), &m), 0);
-	assert_true(message_get(&m, "key", &value) && slice_is(value, "b=c"));
-	assert_int_equal(pmi1_parse(text("cmd=put key=k value=a b c=d"), &m), 0);
-	assert_true(message_get(&m, "value", &value) && slice_is(value, "a b c=d"));
-	assert_int_equal(pmi1_parse(text("cmd=get value=a b"), &m), -EBADMSG);
-	assert_int_equal(pmi1_parse(text(""), &m), -EBADMSG);
-	assert_int_equal(pmi1_parse(text("   "), &m), -EBADMSG);
-	assert_int_equal(pmi1_parse(text("=a"), &m), -EBADMSG);
-	assert_int_equal(pmi1_parse(text("cmd=x n=-5 big=99999999999999999999 bad=5x no="), &m), 0);
-	assert_int_equal(message_get_int(&m, "n", -5, 5, &n), 0);
-	assert_int_equal(n, -5);
-	assert_int_equal(message_get_int(&m, "n", 0, 5, &n), -EINVAL);
-	assert_int_equal(message_get_int(&m, "big", 0, INT64_MAX, &n), -EINVAL);
-	assert_int_equal(message_get_int(&m, "bad", 0, 9, &n), -EINVAL);
-	assert_int_equal(message_get_int(&m, "no", 0, 9, &n), -EINVAL);
-	assert_int_equal(message_get_int(&m, "none", 0, 9, &n), -EINVAL);
-}
-
-static void test_bytes(void **state)
-{
-	_cleanup_bytes_ struct bytes b = {0};
-	struct slice s, taken;
-	uint32_t n;
-	int i;
-
-	(void)state;
-	for (i = 0; i < 10000; i++) {
-		bytes_addf(&b, "%04d", i);
-		if (i % 2)
-			bytes_drop(&b, 4);
-	}
-	assert_int_equal(b.size, 20000);
-	assert_memory_equal(b.data, "50005001", 8);
-	assert_true(b.room < 100000);
-	bytes_clear(&b);
-	bytes_add_u32(&b, 3);
-	bytes_add(&b, "abcd", 4);
-	s = slice_of(&b);
-	assert_true(slice_take_sized(&s, &taken) && slice_is(taken, "abc"));
-	assert_false(slice_take_u32(&s, &n));
-	assert_true(slice_take(&s, 1, &taken) && slice_is(taken, "d"));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -265,10 +148,6 @@ int main(void)
 		cmocka_unit_test(test_kvs),
 		cmocka_unit_test(test_kvs_bytes),
 		cmocka_unit_test(test_kvs_bound),
-		cmocka_unit_test(test_heads),
-		cmocka_unit_test(test_escapes),
-		cmocka_unit_test(test_lines),
-		cmocka_unit_test(test_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

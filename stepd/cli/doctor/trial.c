@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "mpi/pmi_client/pmi_client.h"
+#include "mpi/pmi/client.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/pidref.h"

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "mpi/pmi_client/pmi_client.h"
+#include "mpi/pmi/client.h"
 #include "mpi/selftest.h"
 
 #define TIMEOUT_MS                                                                                 \

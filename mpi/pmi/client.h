@@ -6,8 +6,8 @@
  *
  * The calls block: they are made before the agent has a loop or anything to lose.
  */
-#ifndef MPI_PMI_CLIENT_PMI_CLIENT_H
-#define MPI_PMI_CLIENT_PMI_CLIENT_H
+#ifndef MPI_PMI_CLIENT_H
+#define MPI_PMI_CLIENT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,8 +27,8 @@ struct pmi_client_options {
 	uint64_t timeout_ms;  /* from pmi_client_open() to pmi_client_finalize(); 0: for ever */
 };
 
-/* Finds the server by PMI_FD, or PMI_PORT and PMI_ID, and says hello. The descriptor of PMI_FD is
- * taken over, on failure too if it is one. */
+/* Finds the server by PMI_FD, or PMI_PORT and PMI_ID, and initialises the protocol. The descriptor
+ * of PMI_FD is taken over, on failure too if it is one. */
 int pmi_client_open(const struct pmi_client_options *options, struct pmi_client **ret_client,
 	struct err *err) _must_check_;
 
@@ -42,19 +42,19 @@ int pmi_client_put(struct pmi_client *client, const char *key, const char *value
 /* Waits for all; then each sees what all have put. */
 int pmi_client_fence(struct pmi_client *client, struct err *err) _must_check_;
 
-/* value has room for PMI_CLIENT_VALUE_MAX bytes and the NUL. -ENOENT: nobody has put it. */
+/* value has PMI_CLIENT_VALUE_MAX bytes and one for the NUL. -ENOENT: nobody has put it. */
 int pmi_client_get(struct pmi_client *client, const char *key,
 	char value[static PMI_CLIENT_VALUE_MAX + 1], struct err *err) _must_check_;
 
-/* Says goodbye: the engine then takes the end of the process as nothing special. */
+/* The engine then takes the end of the process as nothing special. */
 int pmi_client_finalize(struct pmi_client *client, struct err *err) _must_check_;
 
 struct pmi_client *pmi_client_close(struct pmi_client *client);
 DEFINE_CLEANUP(struct pmi_client *, pmi_client_close);
 #define _cleanup_pmi_client_ _cleanup_(pmi_client_close_p)
 
-/* Instead, for who has failed: the connection lasts as long as this process. Engines take its end
- * for the process's, and kill who may still have to say why. */
+/* After a failure: the connection lasts as long as this process. Engines take its end for the
+ * process's, and kill a process that may still have to report why. */
 struct pmi_client *pmi_client_leave(struct pmi_client *client);
 
 /* Whether a variable ("NAME=VALUE", or the name alone) is an engine's own for what it started, and

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "mpi/pmi2/bytes.h"
+#include "mpi/pmi/bytes.h"
 
 #include <endian.h>
 #include <stdarg.h>
 #include <string.h>
 
-#define ROOM_LEAST 256u
+#define CAPACITY_LEAST 256u
 
-/* Makes room for size more bytes behind those that are there. */
+/* Capacity for size more bytes behind those that are there. */
 static bool reserve(struct bytes *b, size_t size)
 {
-	size_t begin = b->memory ? (size_t)(b->data - b->memory) : 0, room;
+	size_t begin = b->memory ? (size_t)(b->data - b->memory) : 0, capacity;
 	char *grown;
 
 	if (b->failed)
 		return false;
-	if (b->room - begin - b->size >= size)
+	if (b->capacity - begin - b->size >= size)
 		return true;
-	if (begin >= b->size && b->room - b->size >= size) {
+	if (begin >= b->size && b->capacity - b->size >= size) {
 		memmove(b->memory, b->data, b->size);
 		b->data = b->memory;
 		return true;
 	}
-	room = b->size + size;
-	room = room < ROOM_LEAST ? ROOM_LEAST : room + room / 2;
-	grown = malloc(room);
+	capacity = b->size + size;
+	capacity = capacity < CAPACITY_LEAST ? CAPACITY_LEAST : capacity + capacity / 2;
+	grown = malloc(capacity);
 	if (!grown) {
 		b->failed = true;
 		return false;
@@ -33,7 +33,7 @@ static bool reserve(struct bytes *b, size_t size)
 		memcpy(grown, b->data, b->size);
 	free(b->memory);
 	b->memory = b->data = grown;
-	b->room = room;
+	b->capacity = capacity;
 	return true;
 }
 

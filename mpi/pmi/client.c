@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "mpi/pmi_client/pmi_client.h"
+#include "mpi/pmi/client.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -10,24 +10,26 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "mpi/pmi_client/message.h"
+#include "mpi/pmi/codec.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/parse.h"
 
-#define NAME_MAX_BYTES 256u /* of the key-value space, of the job */
+#define NAME_MAX_BYTES 256u  /* of the key-value space, of the job */
+#define TEXT_MAX       8192u /* bytes of a message, without PMI-2's length */
+#define FIELDS_MAX     64u   /* of a message */
 
 struct pmi_client {
 	int fd;
-	unsigned version;
+	enum pmi_protocol protocol;
 	uint64_t deadline_ms; /* of the monotonic clock; 0: none */
 	uint32_t rank, size;
 	size_t value_max;               /* bytes of a value that the server takes */
 	char space[NAME_MAX_BYTES + 1]; /* PMI-1: the key-value space; PMI-2: the job */
 
-	char in[MESSAGE_LENGTH_SIZE + MESSAGE_MAX + 2]; /* what has come */
-	size_t in_used;                                 /* bytes */
-	char text[MESSAGE_MAX + 1];                     /* the last message */
-	struct message reply;                           /* is made of it */
+	char in[PMI2_HEAD_SIZE + TEXT_MAX + 2]; /* what has come */
+	size_t in_used;                         /* bytes */
+	char text[TEXT_MAX + 1];                /* the last message */
+	struct pmi_message reply;               /* is made of it */
 };
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
@@ -99,15 +101,46 @@ static int read_more(struct pmi_client *o, const char *what, struct err *err)
 	return 0;
 }
 
-/* Reads a message into o->reply, and takes it for an answer to what: its command is wanted. */
-static int read_reply(struct pmi_client *o, unsigned version, const char *what, const char *wanted,
-	struct err *err)
+/* The first message of o->in, which is taken out, as o->reply. */
+static int parse_reply(
+	struct pmi_client *o, enum pmi_protocol protocol, const struct pmi_frame *frame)
 {
-	size_t size = 0, text = 0, len;
+	size_t size;
+	int r;
+
+	memcpy(o->text, o->in + frame->begin, frame->size);
+	o->text[frame->size] = '\0';
+	size = strlen(o->text);
+	o->in_used -= frame->total;
+	memmove(o->in, o->in + frame->total, o->in_used);
+	r = protocol == PMI_1 ? pmi1_parse((struct slice){o->text, size}, &o->reply)
+			      : pmi2_parse(o->text, size, &o->reply);
+	if (r == 0 && (o->reply.count > FIELDS_MAX || !slice_is(o->reply.fields[0].key, "cmd")))
+		r = -EBADMSG;
+	return r;
+}
+
+/* A value of the reply, as a string; NULL: it has none of that name. */
+static const char *get_text(struct pmi_client *o, const char *key)
+{
+	struct slice value;
+
+	if (!pmi_message_get(&o->reply, key, &value))
+		return NULL;
+	o->text[value.data + value.size - o->text] = '\0'; /* its separator, or the end */
+	return value.data;
+}
+
+/* Reads a message into o->reply, and takes it for an answer to what: its command is wanted. */
+static int read_reply(struct pmi_client *o, enum pmi_protocol protocol, const char *what,
+	const char *wanted, struct err *err)
+{
+	struct pmi_frame frame;
 	const char *got;
 	int r;
 
-	while ((r = message_find(version, o->in, o->in_used, &size, &text)) == -EAGAIN) {
+	while ((r = pmi_frame_find(protocol, (struct slice){o->in, o->in_used}, TEXT_MAX,
+			&frame)) == -EAGAIN) {
 		r = read_more(o, what, err);
 		if (r < 0)
 			return r;
@@ -115,20 +148,16 @@ static int read_reply(struct pmi_client *o, unsigned version, const char *what, 
 	if (r == -EMSGSIZE)
 		return err_say(err, r,
 			"the engine's PMI server answers '%s' with more than %u bytes", what,
-			MESSAGE_MAX);
-	if (r == 0) {
-		len = size - text - (version == 1); /* a line's newline */
-		memcpy(o->text, o->in + text, len);
-		o->text[len] = '\0';
-		o->in_used -= size;
-		memmove(o->in, o->in + size, o->in_used);
-		r = message_parse(version, o->text, &o->reply);
-	}
-	if (r < 0)
-		return err_say(err, r,
+			TEXT_MAX);
+	if (r == 0)
+		r = parse_reply(o, protocol, &frame);
+	if (r == -EBADMSG)
+		return err_say(err, -EPROTO,
 			"the engine's PMI server answers '%s' with what is no message of PMI-%u",
-			what, version);
-	got = message_get(&o->reply, "cmd");
+			what, (unsigned)protocol);
+	if (r < 0)
+		return err_set(err, r, "read the answer to '%s'", what);
+	got = get_text(o, "cmd");
 	if (strcmp(got, wanted) != 0)
 		return err_say(err, -EPROTO,
 			"the engine's PMI server answers '%s' with '%.64s', not with '%s'", what,
@@ -138,60 +167,70 @@ static int read_reply(struct pmi_client *o, unsigned version, const char *what, 
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-/* Whether the reply says that it went well: rc=0 or no rc. */
-static int check_rc(const struct pmi_client *o, const char *what, struct err *err)
+/* Whether the reply reports success: rc=0 or no rc. */
+static int check_rc(struct pmi_client *o, const char *what, struct err *err)
 {
-	const char *rc = message_get(&o->reply, "rc"), *why = message_get(&o->reply, "msg");
+	const char *rc = get_text(o, "rc"), *why = get_text(o, "msg");
 
 	if (!rc || strcmp(rc, "0") == 0)
 		return 0;
 	if (!why)
-		why = message_get(&o->reply, "errmsg");
+		why = get_text(o, "errmsg");
 	return err_say(err, -EREMOTEIO, "the engine's PMI server refuses '%s' (rc %.16s%s%.200s)",
 		what, rc, why ? ", " : "", why ? why : "");
 }
 
-/* Sends what fmt makes, "key=value" pairs behind the command, each with the protocol's separator
- * before it, and reads the reply. */
-static int ask(struct pmi_client *o, const char *what, const char *wanted, struct err *err,
-	const char *fmt, ...) _printf_(5, 6);
-static int ask(struct pmi_client *o, const char *what, const char *wanted, struct err *err,
-	const char *fmt, ...)
+/* Both have pairs of a key and its value behind err, and NULL at the end. */
+static int send_message(struct pmi_client *o, const char *what, struct err *err, va_list pairs)
 {
-	char fields[2048], text[2200];
-	va_list ap;
-	int n, r;
+	_cleanup_bytes_ struct bytes text = {0};
+	struct pmi_writer w;
+	const char *key;
+	int r;
 
-	va_start(ap, fmt);
-	n = vsnprintf(fields, sizeof(fields), fmt, ap);
-	va_end(ap);
-	assert(n >= 0 && (size_t)n < sizeof(fields)); /* keys, values and names are bounded */
-	if (o->version == 1)
-		n = snprintf(text, sizeof(text), "cmd=%s%s\n", what, fields);
-	else
-		n = snprintf(text, sizeof(text), "%-6zucmd=%s;%s",
-			strlen(what) + strlen(fields) + 5, what, fields);
-	r = send_all(o, text, (size_t)n, what, err);
-	return r < 0 ? r : read_reply(o, o->version, what, wanted, err);
+	pmi_write_begin(&w, &text, o->protocol);
+	pmi_write_text(&w, "cmd", what);
+	while ((key = va_arg(pairs, const char *)))
+		pmi_write_text(&w, key, va_arg(pairs, const char *));
+	r = pmi_write_end(&w);
+	if (r == 0 && text.failed)
+		r = -ENOMEM;
+	if (r < 0)
+		return err_set(err, r, "write '%s' to the engine's PMI server", what);
+	return send_all(o, text.data, text.size, what, err);
 }
 
-static int get_number(const struct pmi_client *o, const char *key, uint32_t least, uint32_t *ret_n,
-	struct err *err)
+/* Sends a command and reads the reply to it. */
+static int request(struct pmi_client *o, const char *what, const char *wanted, struct err *err, ...)
+	__attribute__((sentinel));
+static int request(struct pmi_client *o, const char *what, const char *wanted, struct err *err, ...)
 {
-	const char *text = message_get(&o->reply, key);
+	va_list pairs;
+	int r;
+
+	va_start(pairs, err);
+	r = send_message(o, what, err, pairs);
+	va_end(pairs);
+	return r < 0 ? r : read_reply(o, o->protocol, what, wanted, err);
+}
+
+static int get_number(
+	struct pmi_client *o, const char *key, uint32_t least, uint32_t *ret_n, struct err *err)
+{
+	const char *text = get_text(o, key);
 
 	if (text && parse_u32(text, least, PMI_CLIENT_SIZE_MAX, ret_n) == 0)
 		return 0;
-	return err_say(err, -EPROTO, "the engine's PMI server says no %s that can be%s%.32s", key,
+	return err_say(err, -EPROTO, "the engine's PMI server gives no usable %s%s%.32s", key,
 		text ? ": " : "", text ? text : "");
 }
 
-static int keep_name(struct pmi_client *o, const char *key, struct err *err)
+static int store_name(struct pmi_client *o, const char *key, struct err *err)
 {
-	const char *name = message_get(&o->reply, key);
+	const char *name = get_text(o, key);
 
 	if (!name || !*name || strlen(name) > NAME_MAX_BYTES || strpbrk(name, " ;\n"))
-		return err_say(err, -EPROTO, "the engine's PMI server says no %s that can be", key);
+		return err_say(err, -EPROTO, "the engine's PMI server gives no usable %s", key);
 	memcpy(o->space, name, strlen(name) + 1);
 	return 0;
 }
@@ -251,9 +290,11 @@ static int connect_port(struct pmi_client *o, const char *port, struct err *err)
 	return 0;
 }
 
-/* Over TCP the server does not know who has called, and tells what variables say else. */
+/* Over TCP the server does not know which process has connected; it sends what PMI_RANK and
+ * PMI_SIZE have otherwise. */
 static int introduce(struct pmi_client *o, const char *id, struct err *err)
 {
+	char number[16];
 	uint32_t n;
 	int r;
 
@@ -261,21 +302,22 @@ static int introduce(struct pmi_client *o, const char *id, struct err *err)
 	if (!id || parse_u32(id, 0, INT32_MAX, &n) < 0)
 		return err_say(
 			err, -EINVAL, "PMI_PORT is set, but PMI_ID is '%.32s'", id ? id : "not");
-	r = ask(o, "initack", "initack", err, " pmiid=%u", n);
+	(void)snprintf(number, sizeof(number), "%u", n);
+	r = request(o, "initack", "initack", err, "pmiid", number, NULL);
 	if (r == 0)
 		r = check_rc(o, "initack", err);
 	if (r == 0)
-		r = read_reply(o, 1, "initack", "set", err);
+		r = read_reply(o, PMI_1, "initack", "set", err);
 	if (r == 0)
 		r = get_number(o, "size", 1, &o->size, err);
 	if (r == 0)
-		r = read_reply(o, 1, "initack", "set", err);
+		r = read_reply(o, PMI_1, "initack", "set", err);
 	if (r == 0)
 		r = get_number(o, "rank", 0, &o->rank, err);
-	return r < 0 ? r : read_reply(o, 1, "initack", "set", err); /* debug */
+	return r < 0 ? r : read_reply(o, PMI_1, "initack", "set", err); /* debug */
 }
 
-static int read_place(struct pmi_client *o, char *const *env, struct err *err)
+static int read_rank(struct pmi_client *o, char *const *env, struct err *err)
 {
 	const char *rank = find(env, "PMI_RANK"), *size = find(env, "PMI_SIZE");
 
@@ -287,45 +329,49 @@ static int read_place(struct pmi_client *o, char *const *env, struct err *err)
 }
 
 /* Both protocols begin with a line. */
-static int say_hello(struct pmi_client *o, struct err *err)
+static int init_protocol(struct pmi_client *o, struct err *err)
 {
-	char line[64];
-	int n = snprintf(line, sizeof(line), "cmd=init pmi_version=%u pmi_subversion=%u\n",
-		o->version, o->version == 1 ? 1u : 0u);
-	int r = send_all(o, line, (size_t)n, "init", err);
+	const char *version = o->protocol == PMI_1 ? "1" : "2",
+		   *sub = o->protocol == PMI_1 ? "1" : "0";
+	enum pmi_protocol protocol = o->protocol;
+	int r;
 
-	if (r == 0)
-		r = read_reply(o, 1, "init", "response_to_init", err);
+	o->protocol = PMI_1;
+	r = request(o, "init", "response_to_init", err, "pmi_version", version, "pmi_subversion",
+		sub, NULL);
+	o->protocol = protocol;
 	return r < 0 ? r : check_rc(o, "init", err);
 }
 
 static int begin_1(struct pmi_client *o, struct err *err)
 {
 	uint32_t max = 0;
-	int r = say_hello(o, err);
+	int r = init_protocol(o, err);
 
 	if (r == 0)
-		r = ask(o, "get_maxes", "maxes", err, "%s", "");
+		r = request(o, "get_maxes", "maxes", err, NULL);
 	if (r == 0)
 		r = get_number(o, "vallen_max", 1, &max, err);
 	if (r == 0)
-		r = ask(o, "get_my_kvsname", "my_kvsname", err, "%s", "");
+		r = request(o, "get_my_kvsname", "my_kvsname", err, NULL);
 	if (r == 0)
 		r = check_rc(o, "get_my_kvsname", err);
 	o->value_max = max < PMI_CLIENT_VALUE_MAX ? max : PMI_CLIENT_VALUE_MAX;
-	return r < 0 ? r : keep_name(o, "kvsname", err);
+	return r < 0 ? r : store_name(o, "kvsname", err);
 }
 
 static int begin_2(struct pmi_client *o, const char *job, struct err *err)
 {
-	int r = say_hello(o, err);
+	int r = init_protocol(o, err);
+	char rank[16];
 
+	(void)snprintf(rank, sizeof(rank), "%u", o->rank);
 	if (r == 0 && job && strlen(job) <= NAME_MAX_BYTES && !strpbrk(job, ";\n"))
-		r = ask(o, "fullinit", "fullinit-response", err,
-			"pmijobid=%s;pmirank=%u;threaded=FALSE;", job, o->rank);
+		r = request(o, "fullinit", "fullinit-response", err, "pmijobid", job, "pmirank",
+			rank, "threaded", "FALSE", NULL);
 	else if (r == 0)
-		r = ask(o, "fullinit", "fullinit-response", err, "pmirank=%u;threaded=FALSE;",
-			o->rank);
+		r = request(o, "fullinit", "fullinit-response", err, "pmirank", rank, "threaded",
+			"FALSE", NULL);
 	if (r == 0)
 		r = check_rc(o, "fullinit", err);
 	if (r == 0)
@@ -333,33 +379,33 @@ static int begin_2(struct pmi_client *o, const char *job, struct err *err)
 	if (r == 0)
 		r = get_number(o, "size", 1, &o->size, err);
 	if (r == 0)
-		r = ask(o, "job-getid", "job-getid-response", err, "%s", "");
+		r = request(o, "job-getid", "job-getid-response", err, NULL);
 	if (r == 0)
 		r = check_rc(o, "job-getid", err);
 	o->value_max = PMI_CLIENT_VALUE_MAX;
-	return r < 0 ? r : keep_name(o, "jobid", err);
+	return r < 0 ? r : store_name(o, "jobid", err);
 }
 
 /* The descriptor is there, or a sentence why not. */
 static int reach(struct pmi_client *o, char *const *env, struct err *err)
 {
 	const char *fd = find(env, "PMI_FD"), *port = find(env, "PMI_PORT");
-	unsigned version = o->version;
+	enum pmi_protocol protocol = o->protocol;
 	int r;
 
 	if (fd) {
 		r = take_fd_number(o, fd, err);
-		return r < 0 ? r : read_place(o, env, err);
+		return r < 0 ? r : read_rank(o, env, err);
 	}
 	if (!port)
 		return err_say(err, -ENOENT,
 			"no engine has left its PMI here: neither PMI_FD nor PMI_PORT is set; start "
 			"stepd by srun --mpi=pmi2, mpiexec.hydra or flux run, once a node");
 	r = connect_port(o, port, err);
-	o->version = 1;
+	o->protocol = PMI_1;
 	if (r == 0)
 		r = introduce(o, find(env, "PMI_ID"), err);
-	o->version = version;
+	o->protocol = protocol;
 	return r;
 }
 
@@ -370,18 +416,18 @@ int pmi_client_open(
 	int r;
 
 	if (!o)
-		return err_set(err, -ENOMEM, "speak with the engine's PMI server");
+		return err_set(err, -ENOMEM, "connect to the engine's PMI server");
 	o->fd = -1;
-	o->version = options->version;
+	o->protocol = options->version == 1 ? PMI_1 : PMI_2;
 	o->deadline_ms = options->timeout_ms ? clock_now_ms() + options->timeout_ms : 0;
 	r = reach(o, options->environ, err);
-	if (r == 0 && o->version == 1)
+	if (r == 0 && o->protocol == PMI_1)
 		r = begin_1(o, err);
 	else if (r == 0)
 		r = begin_2(o, find(options->environ, "PMI_JOBID"), err);
 	if (r == 0 && o->rank >= o->size)
 		r = err_say(err, -EPROTO,
-			"the engine's PMI says that this is process %u of %u, which can't be",
+			"the engine's PMI server gives this process the impossible rank %u of %u",
 			o->rank, o->size);
 	if (r < 0)
 		return r;
@@ -393,12 +439,13 @@ struct pmi_client *pmi_client_close(struct pmi_client *o)
 {
 	if (o && o->fd >= 0)
 		(void)close(o->fd);
-	free(o);
-	return NULL;
+	return pmi_client_leave(o);
 }
 
 struct pmi_client *pmi_client_leave(struct pmi_client *o)
 {
+	if (o)
+		pmi_message_clear(&o->reply);
 	free(o);
 	return NULL;
 }
@@ -424,11 +471,12 @@ int pmi_client_put(struct pmi_client *o, const char *key, const char *value, str
 		return err_say(err, -EMSGSIZE,
 			"the engine's PMI server takes values of %zu bytes, and %zu are needed",
 			o->value_max, strlen(value));
-	if (o->version == 1)
-		r = ask(o, "put", "put_result", err, " kvsname=%s key=%s value=%s", o->space, key,
-			value);
+	if (o->protocol == PMI_1)
+		r = request(o, "put", "put_result", err, "kvsname", o->space, "key", key, "value",
+			value, NULL);
 	else
-		r = ask(o, "kvs-put", "kvs-put-response", err, "key=%s;value=%s;", key, value);
+		r = request(
+			o, "kvs-put", "kvs-put-response", err, "key", key, "value", value, NULL);
 	return r < 0 ? r : check_rc(o, "put", err);
 }
 
@@ -436,10 +484,10 @@ int pmi_client_fence(struct pmi_client *o, struct err *err)
 {
 	int r;
 
-	if (o->version == 1)
-		r = ask(o, "barrier_in", "barrier_out", err, "%s", "");
+	if (o->protocol == PMI_1)
+		r = request(o, "barrier_in", "barrier_out", err, NULL);
 	else
-		r = ask(o, "kvs-fence", "kvs-fence-response", err, "%s", "");
+		r = request(o, "kvs-fence", "kvs-fence-response", err, NULL);
 	return r < 0 ? r : check_rc(o, "fence", err);
 }
 
@@ -449,20 +497,20 @@ int pmi_client_get(struct pmi_client *o, const char *key,
 	const char *got, *found;
 	int r;
 
-	if (o->version == 1)
-		r = ask(o, "get", "get_result", err, " kvsname=%s key=%s", o->space, key);
+	if (o->protocol == PMI_1)
+		r = request(o, "get", "get_result", err, "kvsname", o->space, "key", key, NULL);
 	else
-		r = ask(o, "kvs-get", "kvs-get-response", err, "jobid=%s;srcid=-1;key=%s;",
-			o->space, key);
+		r = request(o, "kvs-get", "kvs-get-response", err, "jobid", o->space, "srcid", "-1",
+			"key", key, NULL);
 	if (r < 0)
 		return r;
-	got = message_get(&o->reply, "value");
-	found = message_get(&o->reply, "found");
+	got = get_text(o, "value");
+	found = get_text(o, "found");
 	if (check_rc(o, "get", NULL) < 0 || !got || (found && strcmp(found, "TRUE") != 0))
 		return err_say(err, -ENOENT, "the engine's PMI server knows no '%s'", key);
 	if (strlen(got) > PMI_CLIENT_VALUE_MAX)
 		return err_say(err, -EMSGSIZE,
-			"the engine's PMI server says of '%s' more than %u bytes", key,
+			"the value of '%s' at the engine's PMI server has more than %u bytes", key,
 			PMI_CLIENT_VALUE_MAX);
 	memcpy(value, got, strlen(got) + 1);
 	return 0;
@@ -472,10 +520,10 @@ int pmi_client_finalize(struct pmi_client *o, struct err *err)
 {
 	int r;
 
-	if (o->version == 1)
-		r = ask(o, "finalize", "finalize_ack", err, "%s", "");
+	if (o->protocol == PMI_1)
+		r = request(o, "finalize", "finalize_ack", err, NULL);
 	else
-		r = ask(o, "finalize", "finalize-response", err, "%s", "");
+		r = request(o, "finalize", "finalize-response", err, NULL);
 	return r < 0 ? r : check_rc(o, "finalize", err);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Bytes that come in at one end and leave at the other. A failed allocation is remembered: who
- * fills a buffer looks at it once, at the end.
+ * Bytes that come in at one end and leave at the other. A failed allocation is remembered, so
+ * that it is checked once, at the end.
  */
-#ifndef MPI_PMI2_BYTES_H
-#define MPI_PMI2_BYTES_H
+#ifndef MPI_PMI_BYTES_H
+#define MPI_PMI_BYTES_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@ struct bytes {
 	char *data; /* the first that is held */
 	size_t size;
 	char *memory;
-	size_t room;
+	size_t capacity;
 	bool failed; /* something was lost for want of memory */
 };
 
