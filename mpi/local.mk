@@ -77,31 +77,21 @@ libpmiclient_la_LIBADD = libpmi.la
 # PMI-1 and PMI-2: the server, which needs no agent, and the plugin around it.
 noinst_LTLIBRARIES += libpmiserver.la
 libpmiserver_la_SOURCES = \
-	mpi/pmi2/answer.c \
 	mpi/pmi2/attrs.c \
 	mpi/pmi2/commands.c \
 	mpi/pmi2/conn.c \
-	mpi/pmi2/death.c \
 	mpi/pmi2/fence.c \
 	mpi/pmi2/gather.c mpi/pmi2/gather.h \
 	mpi/pmi2/kvs.c mpi/pmi2/kvs.h \
-	mpi/pmi2/mapping.c mpi/pmi2/mapping.h \
-	mpi/pmi2/names.c mpi/pmi2/names.h \
-	mpi/pmi2/netinfo.c \
+	mpi/pmi2/names.c \
 	mpi/pmi2/pmi.c mpi/pmi2/pmi.h mpi/pmi2/pmi_impl.h \
-	mpi/pmi2/pmi1.c \
-	mpi/pmi2/pmi2_commands.c \
-	mpi/pmi2/ring.c \
-	mpi/pmi2/space.c \
-	mpi/pmi2/spawn.c mpi/pmi2/spawn.h \
-	mpi/pmi2/spawn1.c mpi/pmi2/spawn2.c \
-	mpi/pmi2/spawn_answer.c mpi/pmi2/spawn_answer.h
+	mpi/pmi2/spawn.c
 libpmiserver_la_LIBADD = libpmi.la
 
 stepdplugin_LTLIBRARIES += mpi/pmi2/mpi_pmi2.la
 mpi_pmi2_mpi_pmi2_la_SOURCES = \
 	mpi/pmi2/pmi2.c $(MPI_CLIENT_HOOKS) \
-	mpi/pmi2/door.c mpi/pmi2/service.c mpi/pmi2/service.h \
+	mpi/pmi2/service.c mpi/pmi2/service.h \
 	mpi/pmi2/tcp.c mpi/pmi2/tcp.h
 mpi_pmi2_mpi_pmi2_la_LIBADD = libpmiserver.la libmpiserve.la
 mpi_pmi2_mpi_pmi2_la_LDFLAGS = $(PLUGIN_LDFLAGS)

@@ -34,7 +34,7 @@ struct pmi_client {
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
-/* Until fd is ready for what is asked. what is the sentence's middle: "barrier_in". */
+/* Waits for these events of fd. what is the command under way: "barrier_in". */
 static int wait_ready(const struct pmi_client *o, short events, const char *what, struct err *err)
 {
 	struct pollfd pollfd = {.fd = o->fd, .events = events};
@@ -254,14 +254,14 @@ static int take_fd_number(struct pmi_client *o, const char *text, struct err *er
 
 	if (parse_u32(text, 0, INT_MAX, &fd) < 0 || fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
 		return err_say(err, -EBADF,
-			"PMI_FD is '%.32s', which is no open descriptor: whoever started stepd has "
-			"to hand down that of the engine",
+			"PMI_FD is '%.32s', which is no open descriptor: stepd must inherit that of "
+			"the engine",
 			text);
 	o->fd = (int)fd;
 	return 0;
 }
 
-/* "HOST:PORT". The name is the engine's own host: a look-up that waits for long is its affair. */
+/* "HOST:PORT". The name is the engine's own host, so the resolver may take its time. */
 static int connect_port(struct pmi_client *o, const char *port, struct err *err)
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};

@@ -3,21 +3,22 @@
  * A task's conversation: bytes, in any pieces, into messages. Messages are taken one by one while
  * nothing holds the conversation: a command that waits, or output that the task does not read.
  */
+#include <stdarg.h>
 #include <string.h>
 
 #include "mpi/pmi2/pmi_impl.h"
 
-/* A task that runs one program after another begins a new line of talk with each. */
+/* A task that runs one program after another begins a new conversation with each. */
 static const char init_start[] = "cmd=init";
 
 void conn_restart(struct pmi_task *task, enum pmi_protocol protocol)
 {
 	task->finalized = task->protocol != PMI_NONE && protocol == PMI_NONE;
 	task->protocol = protocol;
-	task->pmi->spoken |= protocol != PMI_NONE;
+	task->pmi->had_client |= protocol != PMI_NONE;
 	task->epoch++;
 	task->held = 0;
-	task->gave_up = false;
+	task->has_aborted = false;
 	task->in_block = false;
 	task->block_spawns = 0;
 	bytes_clear(&task->block);
@@ -105,4 +106,113 @@ void conn_run(struct pmi_task *task)
 		pmi_end(task, "there is no memory for its messages");
 	else if (r < 0)
 		pmi_end(task, "it sent what is no message of PMI-1 or PMI-2");
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+static bool is_current(const struct request *request)
+{
+	const struct pmi_task *task = request->task;
+
+	return request->epoch == task->epoch && !task->gone && !task->ended;
+}
+
+void request_park(struct request *stored, const struct request *request)
+{
+	*stored = *request;
+	stored->parked = true;
+	/* Other threads of the task may go on. */
+	stored->holds = request->thrid[0] == '\0';
+	if (stored->holds)
+		stored->task->held++;
+}
+
+void answer_open(struct answer *a, struct request *request)
+{
+	*a = (struct answer){.request = request, .is_sent = is_current(request)};
+	if (!a->is_sent)
+		return;
+	pmi_write_begin(&a->writer, &request->task->out, request->protocol);
+	pmi_write_text(&a->writer, "cmd", request->answer);
+	if (request->thrid[0])
+		pmi_write_text(&a->writer, "thrid", request->thrid);
+}
+
+void answer_add(struct answer *a, const char *key, struct slice value)
+{
+	if (a->is_sent)
+		pmi_write_field(&a->writer, key, value);
+}
+
+void answer_text(struct answer *a, const char *key, const char *value)
+{
+	if (a->is_sent)
+		pmi_write_text(&a->writer, key, value);
+}
+
+void answer_int(struct answer *a, const char *key, int64_t value)
+{
+	if (a->is_sent)
+		pmi_write_int(&a->writer, key, value);
+}
+
+/* The conversation may go on. */
+static void release(struct request *request)
+{
+	struct pmi_task *task = request->task;
+
+	if (request->parked && request->holds && request->epoch == task->epoch)
+		task->held--;
+	request->parked = false;
+	pmi_make_ready(task);
+}
+
+void answer_close(struct answer *a)
+{
+	if (a->is_sent && pmi_write_end(&a->writer) < 0)
+		answer_fail(a->request, PMI_VALLEN, "the answer is longer than a message may be");
+	else
+		release(a->request);
+}
+
+void answer_ok(struct request *request)
+{
+	struct answer a;
+
+	answer_open(&a, request);
+	answer_int(&a, "rc", PMI_OK);
+	if (request->protocol == PMI_1)
+		answer_text(&a, "msg", "success");
+	answer_close(&a);
+}
+
+void answer_fail(struct request *request, enum pmi_code code, const char *fmt, ...)
+{
+	char text[400], *p;
+	struct answer a;
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	for (p = text; *p; p++) {
+		if (*p == '\n' || (request->protocol == PMI_1 && *p == ' '))
+			*p = '_';
+	}
+	answer_open(&a, request);
+	answer_int(&a, "rc", request->protocol == PMI_1 ? PMI_FAIL : code);
+	answer_text(&a, request->protocol == PMI_1 ? "msg" : "errmsg", text);
+	answer_close(&a);
+}
+
+void answer_value(struct request *request, const struct slice *value)
+{
+	struct answer a;
+
+	answer_open(&a, request);
+	answer_int(&a, "rc", PMI_OK);
+	answer_text(&a, "found", value ? "TRUE" : "FALSE");
+	if (value)
+		answer_add(&a, "value", *value);
+	answer_close(&a);
 }

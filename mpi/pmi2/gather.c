@@ -1,7 +1,95 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Fences and rings under way, and the deaths that end them.
+ *
+ * A rank that dies before it has finalized is reported to all nodes, so that every fence with it,
+ * under way or to come, fails at once and with its name. One that it had joined before it died may
+ * end either way, but alike on all nodes.
+ *
+ *	death: space, rank, how (numbers are 32 bits, little-endian; a text has its length before
+ *	it)
+ */
 #include "mpi/pmi2/gather.h"
 
 #include <string.h>
+
+/* ---- deaths --------------------------------------------------------------------------------- */
+
+#define GATHER_TEXT_SIZE 800u /* of the sentence that ends one */
+
+/* Deaths that a node reports in one space: one is enough for a fence of all. */
+#define DEATHS_REPORTED_MAX 8u
+
+/* Those of other nodes that have died, if nobody else has: the first of them with its node. */
+static const char *find_remote_how(const struct pmi_space *space, const struct bitset *ranks)
+{
+	uint32_t first = bitset_next(ranks, 0);
+
+	return bitset_count(ranks) == 1 && first == space->remote_first ? space->remote_how
+									: "went";
+}
+
+static bool are_here(const struct pmi_space *space, const struct bitset *ranks)
+{
+	uint32_t rank;
+
+	for (rank = bitset_next(ranks, 0); rank != BITSET_NONE;
+		rank = bitset_next(ranks, rank + 1)) {
+		if (!space_find_rank(space, rank))
+			return false;
+	}
+	return true;
+}
+
+/* "rank 3 on node 0 (a) was killed by signal 9 before the fence"; the node where there are several.
+ * how: NULL for what is known. */
+static void death_name(const struct gather *g, const char *how, const struct bitset *ranks,
+	char *text, size_t size)
+{
+	const struct pmi_space *space = g->space;
+	const struct pmi_config *config = &space->pmi->config;
+	char names[400], where[100] = "";
+
+	space_name_ranks(space, ranks, names, sizeof(names));
+	if (!are_here(space, ranks))
+		how = find_remote_how(space, ranks);
+	else if (bitset_count(ranks) > 1)
+		how = "went";
+	else if (!how)
+		how = space_find_rank(space, bitset_next(ranks, 0))->how;
+	if (g->across && are_here(space, ranks))
+		(void)snprintf(where, sizeof(where), "on node %u (%.64s) ", config->node,
+			config->node_name);
+	(void)snprintf(text, size, "%s %s%s before the %s", names, where, how[0] ? how : "went",
+		g->kind->what);
+}
+
+/* "rank 3 on node 0 (a) was killed by signal 9 before the fence"; the node where there are several.
+ * how: NULL for what is known. */
+static void death_report(const struct pmi_task *task)
+{
+	_cleanup_bytes_ struct bytes data = {0};
+	struct pmi_space *space = task->space;
+	struct pmi *pmi = space->pmi;
+	char how[sizeof(space->remote_how)];
+	struct err err = ERR_INIT;
+	struct iovec iov;
+
+	if (bitset_count(&space->node_set) < 2 || space->deaths_reported++ >= DEATHS_REPORTED_MAX)
+		return;
+	bytes_add_u32(&data, space->number);
+	bytes_add_u32(&data, task->rank);
+	(void)snprintf(how, sizeof(how), "on node %u (%.64s) %s", pmi->config.node,
+		pmi->config.node_name, task->how);
+	bytes_add_u32(&data, (uint32_t)strlen(how));
+	bytes_add_text(&data, how);
+	iov = (struct iovec){data.data, data.size};
+	/* A node that can't be reached has lost its way here, or meets its deadline. */
+	if (!data.failed)
+		(void)!pmi->ops.broadcast(pmi->userdata, PMI_CHANNEL_DEATH, &iov, 1, &err);
+}
+
+/* ---- one under way -------------------------------------------------------------------------- */
 
 static uint64_t hash_more(uint64_t h, const void *data, size_t size)
 {
@@ -37,12 +125,12 @@ static struct gather *free_gather(struct gather *g)
 {
 	if (!g)
 		return NULL;
-	if (g->kind->drop_state && g->state)
-		g->kind->drop_state(g->state);
+	if (g->kind->free_state && g->state)
+		g->kind->free_state(g->state);
 	bitset_clear(&g->ranks);
 	bitset_clear(&g->nodes);
 	bitset_clear(&g->arrived);
-	free(g->asks);
+	free(g->requests);
 	free(g);
 	return NULL;
 }
@@ -65,7 +153,7 @@ static void fail(struct gather *g, enum pmi_code code, const char *why)
 	pmi_log(pmi, LOG_LEVEL_ERROR, "%s: PMI %s failed: %s", g->space->name, g->kind->what, why);
 	for (i = 0; i < g->space->local_count; i++) {
 		if (bitset_test(&g->arrived, i))
-			answer_fail(&g->asks[i], code, "%s", why);
+			answer_fail(&g->requests[i], code, "%s", why);
 	}
 	(void)free_gather(g);
 }
@@ -77,7 +165,7 @@ static void finish(struct gather *g)
 	detach(g);
 	for (i = 0; i < g->space->local_count; i++) {
 		if (bitset_test(&g->arrived, i))
-			g->kind->answer(g, &g->asks[i], i);
+			g->kind->answer(g, &g->requests[i], i);
 	}
 	(void)free_gather(g);
 }
@@ -183,9 +271,9 @@ static void find_gone(const struct gather *g, struct bitset *ranks)
 			bitset_test(&g->ranks, task->rank))
 			bitset_set(ranks, task->rank);
 	}
-	if (space->far_deaths.words)
-		rank = bitset_next(&space->far_deaths, 0);
-	for (; rank != BITSET_NONE; rank = bitset_next(&space->far_deaths, rank + 1)) {
+	if (space->remote_deaths.words)
+		rank = bitset_next(&space->remote_deaths, 0);
+	for (; rank != BITSET_NONE; rank = bitset_next(&space->remote_deaths, rank + 1)) {
 		if (bitset_test(&g->ranks, rank))
 			bitset_set(ranks, rank);
 	}
@@ -196,7 +284,7 @@ static void on_deadline(struct deadline *d)
 	struct gather *g = (struct gather *)((char *)d - offsetof(struct gather, deadline));
 	struct pmi_space *space = g->space;
 	_cleanup_bitset_ struct bitset ranks = {0};
-	char names[400] = "some ranks", why[600];
+	char names[400] = "some ranks", why[GATHER_TEXT_SIZE];
 
 	if (g->across) {
 		abandon(g, NULL);
@@ -211,10 +299,12 @@ static void on_deadline(struct deadline *d)
 	fail(g, PMI_OTHER, why);
 }
 
-bool gather_fail_if_gone(struct gather *g, const char *how)
+/* Whether one is waited for in vain, here or on another node; then it is over, and g may be gone.
+ */
+static bool gather_fail_if_gone(struct gather *g, const char *how)
 {
 	_cleanup_bitset_ struct bitset ranks = {0};
-	char why[600];
+	char why[GATHER_TEXT_SIZE];
 
 	if (g->exchanging || bitset_init(&ranks, g->space->size) < 0)
 		return false;
@@ -226,7 +316,8 @@ bool gather_fail_if_gone(struct gather *g, const char *how)
 	return true;
 }
 
-void gather_fail(struct gather *g, const char *why)
+/* A rank of another node has died while this node waits for the others. */
+static void gather_fail(struct gather *g, const char *why)
 {
 	struct pmi *pmi = g->space->pmi;
 	struct wire_set set = set_of(g);
@@ -237,7 +328,7 @@ void gather_fail(struct gather *g, const char *why)
 
 /* ---- making one ---------------------------------------------------------------------------- */
 
-static int place_ranks(struct gather *g, const struct bitset *ranks)
+static int set_ranks(struct gather *g, const struct bitset *ranks)
 {
 	struct pmi_space *space = g->space;
 	uint32_t rank;
@@ -281,8 +372,8 @@ int gather_get(struct pmi_space *space, const struct gather_kind *kind, const st
 		return -ENOMEM;
 	*g = (struct gather){.space = space, .kind = kind, .id = id, .world = !ranks};
 	(void)snprintf(g->tag, sizeof(g->tag), "%s", tag);
-	g->asks = calloc((size_t)space->local_count + 1, sizeof(*g->asks));
-	if (!g->asks || place_ranks(g, ranks) < 0)
+	g->requests = calloc((size_t)space->local_count + 1, sizeof(*g->requests));
+	if (!g->requests || set_ranks(g, ranks) < 0)
 		return -ENOMEM;
 	TAILQ_INSERT_TAIL(&space->gathers, g, link);
 	deadline_start(space->pmi, &g->deadline, on_deadline);
@@ -295,11 +386,11 @@ bool gather_has(const struct gather *g, const struct pmi_task *task)
 	return bitset_test(&g->arrived, task->local);
 }
 
-void gather_arrive(struct gather *g, const struct ask *ask)
+void gather_arrive(struct gather *g, const struct request *request)
 {
-	uint32_t local = ask->task->local;
+	uint32_t local = request->task->local;
 
-	ask_park(&g->asks[local], ask);
+	request_park(&g->requests[local], request);
 	bitset_set(&g->arrived, local);
 	g->arrived_count++;
 	if (g->exchanging)
@@ -316,7 +407,7 @@ static bool find_last_died(const struct pmi_space *space, struct bitset *died)
 {
 	uint32_t i;
 
-	if (space->far_deaths.words && bitset_next(&space->far_deaths, 0) != BITSET_NONE)
+	if (space->remote_deaths.words && bitset_next(&space->remote_deaths, 0) != BITSET_NONE)
 		return false;
 	for (i = 0; i < space->local_count; i++) {
 		const struct pmi_task *task = &space->tasks[i];
@@ -329,16 +420,16 @@ static bool find_last_died(const struct pmi_space *space, struct bitset *died)
 	return bitset_next(died, 0) != BITSET_NONE;
 }
 
-/* Who waits on other nodes hears who has died, before the wire says that this node's tasks have
- * ended: it goes to the same node by the same way. Where there is no memory for it, that is what
- * they hear. */
+/* Fences that wait on other nodes get the names of the dead, before the wire reports that this
+ * node's tasks have ended: both go to the same node by the same way. Without memory for the names,
+ * that report alone ends them. */
 static void fail_next(struct pmi_space *space)
 {
 	_cleanup_bitset_ struct bitset died = {0};
 	struct pmi *pmi = space->pmi;
 	struct wire_set set;
 	struct gather *g;
-	char why[600];
+	char why[GATHER_TEXT_SIZE];
 
 	if (bitset_count(&space->node_set) < 2 || bitset_init(&died, space->size) < 0 ||
 		!find_last_died(space, &died) || gather_get(space, &fence_kind, NULL, "", &g) < 0)
@@ -357,7 +448,7 @@ void gather_task_went(struct pmi_task *task, const char *how)
 	struct gather *g;
 
 	if (task->died)
-		death_tell(task);
+		death_report(task);
 	g = TAILQ_FIRST(&task->space->gathers);
 	while (g) {
 		/* With its end others may have ended or begun, which know of the death. */
@@ -378,7 +469,7 @@ void gather_drop_all(struct pmi_space *space)
 	}
 }
 
-/* ---- what other nodes ask of one that waits for this node ----------------------------------- */
+/* ---- the ranks that another node misses ----------------------------------------------------- */
 
 static void name_missing(struct pmi_space *space, const struct gather *g, char *text, size_t size)
 {
@@ -414,5 +505,63 @@ void pmi_missing(struct pmi *pmi, uint64_t set_id, char *text, size_t size)
 			name_missing(space, NULL, text, size);
 			return;
 		}
+	}
+}
+
+/* ---- deaths on other nodes ------------------------------------------------------------------ */
+
+static int death_note(struct pmi_space *space, uint32_t rank, struct slice how)
+{
+	if (!space->remote_deaths.words && bitset_init(&space->remote_deaths, space->size) < 0)
+		return -ENOMEM;
+	if (bitset_next(&space->remote_deaths, 0) == BITSET_NONE) {
+		space->remote_first = rank;
+		(void)snprintf(space->remote_how, sizeof(space->remote_how), "%.*s", (int)how.size,
+			how.data);
+	}
+	bitset_set(&space->remote_deaths, rank);
+	return 0;
+}
+
+/* Whether the gather is over, or at least not to be visited again. */
+static bool end_gather(struct gather *g, uint32_t rank)
+{
+	_cleanup_bitset_ struct bitset ranks = {0};
+	char why[GATHER_TEXT_SIZE];
+
+	if (!bitset_test(&g->ranks, rank) || g->failing)
+		return false;
+	if (!g->exchanging)
+		return gather_fail_if_gone(g, NULL);
+	if (bitset_init(&ranks, g->space->size) < 0)
+		return false;
+	bitset_set(&ranks, rank);
+	death_name(g, NULL, &ranks, why, sizeof(why));
+	gather_fail(g, why);
+	return true;
+}
+
+void death_receive(struct pmi *pmi, uint32_t from, struct slice data)
+{
+	struct pmi_space *space;
+	uint32_t number, rank;
+	struct slice how;
+	struct gather *g;
+
+	if (!slice_take_u32(&data, &number) || !slice_take_u32(&data, &rank) ||
+		!slice_take_sized(&data, &how) || how.size >= sizeof(space->remote_how)) {
+		pmi_log(pmi, LOG_LEVEL_WARNING,
+			"PMI: node %u has reported a death in a message that can't be parsed, ignoring",
+			from);
+		return;
+	}
+	space = pmi_find_space(pmi, number);
+	if (!space || rank >= space->size || space_find_rank(space, rank) ||
+		(space->nodes && space->nodes[rank] != from) || death_note(space, rank, how) < 0)
+		return;
+	g = TAILQ_FIRST(&space->gathers);
+	while (g) {
+		/* With its end others may have ended or begun. */
+		g = end_gather(g, rank) ? TAILQ_FIRST(&space->gathers) : TAILQ_NEXT(g, link);
 	}
 }

@@ -17,15 +17,14 @@ struct gather;
 
 struct gather_kind {
 	const char *what; /* "fence" */
-	/* Takes the place of encode and merge where all ranks are on this node; NULL: nothing does.
-	 */
+	/* Instead of encode and merge where all ranks are on this node; NULL: those two. */
 	void (*merge_local)(struct gather *g);
 	/* What this node's ranks have brought. */
 	void (*encode)(struct gather *g, struct bytes *b);
 	/* What all nodes have brought, with this one. 0 or -errno. */
 	int (*merge)(struct gather *g, const struct wire_block *blocks, size_t count);
-	void (*answer)(struct gather *g, struct ask *ask, uint32_t local);
-	void (*drop_state)(void *state); /* NULL: nothing to do */
+	void (*answer)(struct gather *g, struct request *request, uint32_t local);
+	void (*free_state)(void *state); /* NULL: nothing to do */
 };
 
 struct gather {
@@ -33,16 +32,16 @@ struct gather {
 	struct pmi_space *space;
 	const struct gather_kind *kind;
 	uint64_t id;
-	char tag[PMI_WORD_SIZE];
-	struct bitset ranks;   /* who takes part */
+	char tag[PMI_ID_SIZE];
+	struct bitset ranks;   /* that take part */
 	struct bitset nodes;   /* where they are */
 	bool across;           /* more than this one */
 	bool world;            /* all of the space */
-	struct bitset arrived; /* by local place */
+	struct bitset arrived; /* by local index */
 	uint32_t arrived_count, expected_count;
-	struct ask *asks; /* by local place */
+	struct request *requests; /* by local index */
 	bool exchanging;
-	bool failing; /* the exchange has been told that it can't end well */
+	bool failing; /* the exchange knows that it can't end well */
 	struct deadline deadline;
 	void *state; /* the kind's */
 };
@@ -53,25 +52,16 @@ int gather_get(struct pmi_space *space, const struct gather_kind *kind, const st
 
 /* 0, or PMI_AGAIN: this rank is in it already. */
 bool gather_has(const struct gather *g, const struct pmi_task *task);
-void gather_arrive(struct gather *g, const struct ask *ask);
+void gather_arrive(struct gather *g, const struct request *request);
 
-/* Whether one is waited for in vain, here or on another node; then it is over, and g may be gone.
- */
-bool gather_fail_if_gone(struct gather *g, const char *how);
-/* A rank of another node has died while this node waits for the others. */
-void gather_fail(struct gather *g, const char *why);
-
-/* A task has hung up: those who wait for it need wait no longer, on any node. */
+/* A task has hung up: nothing waits for it any longer, on any node. */
 void gather_task_went(struct pmi_task *task, const char *how);
 void gather_drop_all(struct pmi_space *space);
 
-/* ---- death.c */
+/* ---- deaths */
 /* "rank 3 on node 0 (a) was killed by signal 9 before the fence"; the node where there are several.
  * how: NULL for what is known. */
-void death_name(const struct gather *g, const char *how, const struct bitset *ranks, char *text,
-	size_t size);
-void death_tell(const struct pmi_task *task);
-void death_take(struct pmi *pmi, uint32_t from, struct slice data);
+void death_receive(struct pmi *pmi, uint32_t from, struct slice data);
 
 extern const struct gather_kind fence_kind, ring_kind;
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define ROOM_LEAST 32u
+#define CAPACITY_LEAST 32u
 
 /* Published and pending, it can be one and the same. */
 struct kvs_value {
@@ -57,22 +57,22 @@ static void link_entry(struct kvs *k, uint32_t index)
 /* Capacity for one more entry; the heads grow with it, so that chains stay short. */
 static int grow(struct kvs *k)
 {
-	uint32_t room = k->room ? k->room * 2 : ROOM_LEAST, i;
+	uint32_t capacity = k->capacity ? k->capacity * 2 : CAPACITY_LEAST, i;
 	struct kvs_entry *entries;
 	uint32_t *heads;
 
-	if (k->count < k->room)
+	if (k->count < k->capacity)
 		return 0;
-	entries = reallocarray(k->entries, room, sizeof(*entries));
+	entries = reallocarray(k->entries, capacity, sizeof(*entries));
 	if (!entries)
 		return -ENOMEM;
 	k->entries = entries;
-	heads = calloc(room, sizeof(*heads));
+	heads = calloc(capacity, sizeof(*heads));
 	if (!heads)
 		return -ENOMEM;
 	free(k->heads);
 	k->heads = heads;
-	k->heads_count = k->room = room;
+	k->heads_count = k->capacity = capacity;
 	for (i = 0; i < k->count; i++)
 		link_entry(k, i);
 	return 0;
@@ -80,16 +80,16 @@ static int grow(struct kvs *k)
 
 static int grow_fresh(struct kvs *k)
 {
-	uint32_t room = k->fresh_room ? k->fresh_room * 2 : ROOM_LEAST;
+	uint32_t capacity = k->fresh_capacity ? k->fresh_capacity * 2 : CAPACITY_LEAST;
 	uint32_t *fresh;
 
-	if (k->fresh_count < k->fresh_room)
+	if (k->fresh_count < k->fresh_capacity)
 		return 0;
-	fresh = reallocarray(k->fresh, room, sizeof(*fresh));
+	fresh = reallocarray(k->fresh, capacity, sizeof(*fresh));
 	if (!fresh)
 		return -ENOMEM;
 	k->fresh = fresh;
-	k->fresh_room = room;
+	k->fresh_capacity = capacity;
 	return 0;
 }
 
@@ -326,7 +326,7 @@ void kvs_publish(struct kvs *k, bool all)
 
 void kvs_settle(struct kvs *k)
 {
-	uint32_t i, kept = 0;
+	uint32_t i, left = 0;
 
 	k->era++;
 	k->clock = 0;
@@ -341,9 +341,9 @@ void kvs_settle(struct kvs *k)
 		/* Put while the fence was under way, it belongs to the next. */
 		e->pending->era = k->era;
 		e->pending->stamp = 0;
-		k->fresh[kept++] = k->fresh[i];
+		k->fresh[left++] = k->fresh[i];
 	}
-	k->fresh_count = kept;
+	k->fresh_count = left;
 }
 
 /* ---- lists --------------------------------------------------------------------------------- */

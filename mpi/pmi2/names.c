@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is asked of one node for all: names of services, which node 0 keeps for the whole step, and
- * values of a space that has no task on the node of who asks. A question carries its number; the
- * answer, or the deadline, or the loss of the way there, ends it.
+ * Requests to one node: names of services, which node 0 holds for the whole step, and values of a
+ * space that has no task on the requesting node. A query carries its number; the answer, or the
+ * deadline, or the loss of the way there, ends it.
  *
- *	question: number, op, space, name, value; answer: number, status, value
+ *	query: number, op, space, name, value; answer: number, status, value
  *	(numbers are 32 bits, little-endian; texts have their length before them)
  */
-#include "mpi/pmi2/names.h"
+#include "mpi/pmi2/pmi_impl.h"
 
 #include <string.h>
 
@@ -37,7 +37,7 @@ struct remote {
 	struct pmi *pmi;
 	uint32_t id, node;
 	enum remote_op op;
-	struct ask ask;
+	struct request request;
 	struct deadline deadline;
 };
 
@@ -47,7 +47,7 @@ struct name {
 	size_t service_size, port_size;
 };
 
-/* ---- the one who is asked ------------------------------------------------------------------ */
+/* ---- the node that answers ----------------------------------------------------------------- */
 
 static struct name *find_name(struct pmi *pmi, struct slice service)
 {
@@ -103,8 +103,8 @@ static enum remote_status get_value(
 	return space && kvs_get(&space->kvs, key, ret_value) ? REMOTE_DONE : REMOTE_UNKNOWN;
 }
 
-static enum remote_status serve_question(struct pmi *pmi, uint32_t op, uint32_t number,
-	struct slice key, struct slice value, struct slice *ret_value)
+static enum remote_status run_query(struct pmi *pmi, uint32_t op, uint32_t number, struct slice key,
+	struct slice value, struct slice *ret_value)
 {
 	struct name *name = op == REMOTE_GET ? NULL : find_name(pmi, key);
 
@@ -127,7 +127,7 @@ static enum remote_status serve_question(struct pmi *pmi, uint32_t op, uint32_t 
 	}
 }
 
-static void on_question(struct pmi *pmi, uint32_t from, struct slice data)
+static void on_query(struct pmi *pmi, uint32_t from, struct slice data)
 {
 	_cleanup_bytes_ struct bytes head = {0};
 	struct slice key, value, answer = {"", 0};
@@ -140,15 +140,15 @@ static void on_question(struct pmi *pmi, uint32_t from, struct slice data)
 		!slice_take_u32(&data, &number) || !slice_take_sized(&data, &key) ||
 		!slice_take_sized(&data, &value)) {
 		pmi_log(pmi, LOG_LEVEL_WARNING,
-			"PMI: node %u has asked what can't be understood, ignoring", from);
+			"PMI: node %u has sent a query that can't be parsed, ignoring", from);
 		return;
 	}
-	status = serve_question(pmi, op, number, key, value, &answer);
+	status = run_query(pmi, op, number, key, value, &answer);
 	bytes_add_u32(&head, id);
 	bytes_add_u32(&head, status);
 	bytes_add_u32(&head, (uint32_t)answer.size);
 	if (head.failed)
-		return; /* who asked has a deadline */
+		return; /* the requester has a deadline */
 	iov[0] = (struct iovec){head.data, head.size};
 	iov[1] = (struct iovec){(void *)answer.data, answer.size};
 	if (pmi->ops.send(pmi->userdata, from, PMI_CHANNEL_ANSWER, iov, answer.size > 0 ? 2 : 1,
@@ -156,7 +156,7 @@ static void on_question(struct pmi *pmi, uint32_t from, struct slice data)
 		pmi_log(pmi, LOG_LEVEL_WARNING, "PMI: %s, ignoring", err.text);
 }
 
-/* ---- the one who asks ---------------------------------------------------------------------- */
+/* ---- the node that requests ---------------------------------------------------------------- */
 
 static void drop(struct remote *q)
 {
@@ -167,7 +167,7 @@ static void drop(struct remote *q)
 
 static void fail(struct remote *q, const char *why)
 {
-	answer_fail(&q->ask, PMI_OTHER, "%s", why);
+	answer_fail(&q->request, PMI_OTHER, "%s", why);
 	drop(q);
 }
 
@@ -181,13 +181,13 @@ static void on_deadline(struct deadline *d)
 	fail(q, why);
 }
 
-static void answer_lookup(struct ask *ask, struct slice port)
+static void answer_lookup(struct request *request, struct slice port)
 {
 	struct answer a;
 
-	answer_open(&a, ask);
+	answer_open(&a, request);
 	answer_int(&a, "rc", PMI_OK);
-	if (ask->protocol == PMI_2) { /* clients differ in what they look for */
+	if (request->protocol == PMI_2) { /* clients differ in the key that they read */
 		answer_text(&a, "found", "TRUE");
 		answer_add(&a, "value", port);
 	} else {
@@ -198,40 +198,40 @@ static void answer_lookup(struct ask *ask, struct slice port)
 	answer_close(&a);
 }
 
-static void answer_name(struct ask *ask)
+static void answer_name(struct request *request)
 {
 	struct answer a;
 
-	if (ask->protocol == PMI_2) {
-		answer_ok(ask);
+	if (request->protocol == PMI_2) {
+		answer_ok(request);
 		return;
 	}
-	answer_open(&a, ask);
+	answer_open(&a, request);
 	answer_int(&a, "rc", PMI_OK);
 	answer_text(&a, "msg", "success");
 	answer_text(&a, "info", "ok");
 	answer_close(&a);
 }
 
-static void answer_question(struct remote *q, uint32_t status, struct slice value)
+static void answer_query(struct remote *q, uint32_t status, struct slice value)
 {
 	static const char *const texts[REMOTE_STATUS_MAX] = {
 		[REMOTE_UNKNOWN] = "there is no such name",
 		[REMOTE_TAKEN] = "the name is published already",
-		[REMOTE_FULL] = "there is no room for another name",
+		[REMOTE_FULL] = "the table of names is full",
 	};
 
-	if (q->op == REMOTE_GET && q->ask.protocol == PMI_2)
-		answer_value(&q->ask, status == REMOTE_DONE ? &value : NULL);
+	if (q->op == REMOTE_GET && q->request.protocol == PMI_2)
+		answer_value(&q->request, status == REMOTE_DONE ? &value : NULL);
 	else if (q->op == REMOTE_GET)
-		answer_get(&q->ask, status == REMOTE_DONE ? &value : NULL);
+		answer_get(&q->request, status == REMOTE_DONE ? &value : NULL);
 	else if (status != REMOTE_DONE)
-		answer_fail(&q->ask, PMI_OTHER, "%s",
+		answer_fail(&q->request, PMI_OTHER, "%s",
 			status < REMOTE_STATUS_MAX ? texts[status] : "the answer is unknown");
 	else if (q->op == REMOTE_LOOKUP)
-		answer_lookup(&q->ask, value);
+		answer_lookup(&q->request, value);
 	else
-		answer_name(&q->ask);
+		answer_name(&q->request);
 }
 
 static void on_answer(struct pmi *pmi, struct slice data)
@@ -242,7 +242,7 @@ static void on_answer(struct pmi *pmi, struct slice data)
 
 	if (!slice_take_u32(&data, &id) || !slice_take_u32(&data, &status) ||
 		!slice_take_sized(&data, &value))
-		return; /* the deadline will tell */
+		return; /* the deadline ends it */
 	TAILQ_FOREACH(q, &pmi->remotes, link)
 	{
 		if (q->id == id)
@@ -250,15 +250,15 @@ static void on_answer(struct pmi *pmi, struct slice data)
 	}
 	if (!q)
 		return; /* it came too late */
-	answer_question(q, status, value);
+	answer_query(q, status, value);
 	drop(q);
 }
 
-static int ask_node(struct ask *ask, uint32_t node, enum remote_op op, uint32_t number,
+static int remote_send(struct request *request, uint32_t node, enum remote_op op, uint32_t number,
 	struct slice key, struct slice value)
 {
 	_cleanup_bytes_ struct bytes data = {0};
-	struct pmi *pmi = ask->task->pmi;
+	struct pmi *pmi = request->task->pmi;
 	struct remote *q = calloc(1, sizeof(*q));
 	struct err err = ERR_INIT;
 	struct iovec iov;
@@ -266,7 +266,7 @@ static int ask_node(struct ask *ask, uint32_t node, enum remote_op op, uint32_t 
 	if (!q)
 		return -ENOMEM;
 	*q = (struct remote){.pmi = pmi, .id = ++pmi->last_remote, .node = node, .op = op};
-	ask_park(&q->ask, ask);
+	request_park(&q->request, request);
 	TAILQ_INSERT_TAIL(&pmi->remotes, q, link);
 	deadline_start(pmi, &q->deadline, on_deadline);
 	bytes_add_u32(&data, q->id);
@@ -279,48 +279,48 @@ static int ask_node(struct ask *ask, uint32_t node, enum remote_op op, uint32_t 
 	iov = (struct iovec){data.data, data.size};
 	/* The answer may be here before this returns: q is not touched but on failure. */
 	if (data.failed)
-		fail(q, "there is no memory for the question");
-	else if (pmi->ops.send(pmi->userdata, node, PMI_CHANNEL_ASK, &iov, 1, &err) < 0)
+		fail(q, "there is no memory for the query");
+	else if (pmi->ops.send(pmi->userdata, node, PMI_CHANNEL_QUERY, &iov, 1, &err) < 0)
 		fail(q, err.text);
 	return 0;
 }
 
-/* PMI-1 says service, PMI-2 name. */
-static int ask_name(
-	struct ask *ask, const struct pmi_message *m, enum remote_op op, struct slice port)
+/* The key is "service" in PMI-1, "name" in PMI-2. */
+static int name_send(
+	struct request *request, const struct pmi_message *m, enum remote_op op, struct slice port)
 {
 	struct slice name = {"", 0};
 
-	(void)pmi_message_get(m, ask->protocol == PMI_1 ? "service" : "name", &name);
+	(void)pmi_message_get(m, request->protocol == PMI_1 ? "service" : "name", &name);
 	if (name.size > 0 && name.size <= PMI_VALUE_MAX)
-		return ask_node(ask, 0, op, 0, name, port);
-	answer_fail(ask, PMI_ARG, "a name has 1 to %u bytes", PMI_VALUE_MAX);
+		return remote_send(request, 0, op, 0, name, port);
+	answer_fail(request, PMI_ARG, "a name has 1 to %u bytes", PMI_VALUE_MAX);
 	return 0;
 }
 
-int name_publish(struct ask *ask, const struct pmi_message *m)
+int name_publish(struct request *request, const struct pmi_message *m)
 {
 	struct slice port = {"", 0};
 
 	(void)pmi_message_get(m, "port", &port);
-	return ask_name(ask, m, REMOTE_PUBLISH, port);
+	return name_send(request, m, REMOTE_PUBLISH, port);
 }
 
-int name_unpublish(struct ask *ask, const struct pmi_message *m)
+int name_unpublish(struct request *request, const struct pmi_message *m)
 {
-	return ask_name(ask, m, REMOTE_UNPUBLISH, (struct slice){"", 0});
+	return name_send(request, m, REMOTE_UNPUBLISH, (struct slice){"", 0});
 }
 
-int name_lookup(struct ask *ask, const struct pmi_message *m)
+int name_lookup(struct request *request, const struct pmi_message *m)
 {
-	return ask_name(ask, m, REMOTE_LOOKUP, (struct slice){"", 0});
+	return name_send(request, m, REMOTE_LOOKUP, (struct slice){"", 0});
 }
 
-int remote_get(struct ask *ask, struct pmi_space *space, struct slice key)
+int remote_get(struct request *request, struct pmi_space *space, struct slice key)
 {
 	uint32_t node = bitset_next(&space->node_set, 0);
 
-	return ask_node(ask, node, REMOTE_GET, space->number, key, (struct slice){"", 0});
+	return remote_send(request, node, REMOTE_GET, space->number, key, (struct slice){"", 0});
 }
 
 void remote_drop(struct pmi *pmi)
@@ -335,16 +335,17 @@ void pmi_message(struct pmi *pmi, uint32_t from, uint16_t channel, const struct 
 {
 	struct slice data = {block->data, block->size};
 
-	if (channel == PMI_CHANNEL_ASK)
-		on_question(pmi, from, data);
+	if (channel == PMI_CHANNEL_QUERY)
+		on_query(pmi, from, data);
 	else if (channel == PMI_CHANNEL_ANSWER)
 		on_answer(pmi, data);
 	else if (channel == PMI_CHANNEL_DEATH)
-		death_take(pmi, from, data);
+		death_receive(pmi, from, data);
 	pmi_run(pmi);
 }
 
-/* Whose way is gone is the exchange's knowledge; what can't come is better ended than awaited. */
+/* A query whose answer can't come any more ends now. Which nodes are behind a lost one only the
+ * exchange knows: all that may be are taken for it. */
 void pmi_lost(struct pmi *pmi, uint32_t node, const struct err *err)
 {
 	struct remote *q, *next;

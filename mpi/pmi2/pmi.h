@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The PMI server of one node: conversations with tasks in PMI-1 and PMI-2, and what they are
- * about. It reads and writes no descriptor and starts no timer: who uses it (service.c, tests)
- * feeds it bytes, takes its output away, and gives it the functions below.
+ * The PMI server of one node: conversations with tasks in PMI-1 and PMI-2, and their state. It
+ * reads and writes no descriptor and starts no timer: its user (service.c, tests) passes it bytes,
+ * takes its output away, and gives it the functions below.
  *
  * Those that share an MPI_COMM_WORLD are a space: the step's own tasks are space 0, those of a
  * spawn have its number. A space is called "JOB.STEP" or "JOB.STEP.NUMBER", which is its kvsname
@@ -24,13 +24,13 @@
 #include "stepd/base/err.h"
 #include "stepd/base/log.h"
 
-/* What PMI clients survive to be told. */
+/* What PMI clients can read. */
 #define PMI_NAME_MAX  256u
 #define PMI_KEY_MAX   64u
 #define PMI_VALUE_MAX 1024u
 
 /* Messages to other nodes. */
-#define PMI_CHANNEL_ASK    (SERVE_CHANNEL_PLUGIN + 0u)
+#define PMI_CHANNEL_QUERY  (SERVE_CHANNEL_PLUGIN + 0u)
 #define PMI_CHANNEL_ANSWER (SERVE_CHANNEL_PLUGIN + 1u)
 #define PMI_CHANNEL_DEATH  (SERVE_CHANNEL_PLUGIN + 2u)
 
@@ -39,7 +39,7 @@ struct pmi_task;
 
 struct pmi_ops {
 	uint64_t (*now_ms)(void *userdata);
-	/* There is output, or room for input again, or the conversation is over. */
+	/* There is output, or input is taken again, or the conversation is over. */
 	void (*attend)(void *userdata, struct pmi_task *task);
 	/* As wire_fence(), wire_fence_abandon(), wire_fence_fail(), wire_send() and
 	 * wire_broadcast() */
@@ -81,14 +81,14 @@ struct pmi_layout {
 	uint32_t local_count;    /* on this node */
 	const uint32_t *ranks;   /* of these, ascending */
 	const uint32_t *appnums; /* likewise; NULL: 0 */
-	int64_t parent;          /* rank in the step of who spawned it, or -1 */
+	int64_t parent;          /* rank in the step that has spawned it, or -1 */
 	const void *preput;      /* as kvs_list_add() writes it */
 	size_t preput_size;
 };
 
 int pmi_add_space(struct pmi *pmi, const struct pmi_layout *layout, struct err *err) _must_check_;
 void pmi_remove_space(struct pmi *pmi, uint32_t number);
-/* By its place among those of this node, or NULL. */
+/* By its index among those of this node, or NULL. */
 struct pmi_task *pmi_get_task(struct pmi *pmi, uint32_t number, uint32_t local);
 /* By its rank in the step, of those on this node, or NULL. */
 struct pmi_task *pmi_find_task(struct pmi *pmi, uint32_t step_rank);
@@ -98,7 +98,7 @@ void pmi_set_secret(struct pmi_task *task, uint32_t secret);
 struct pmi_task *pmi_find_by_secret(struct pmi *pmi, uint32_t secret);
 
 /* What the task has written. */
-void pmi_feed(struct pmi_task *task, const void *data, size_t size);
+void pmi_input(struct pmi_task *task, const void *data, size_t size);
 /* It takes no more bytes until they are used up. */
 bool pmi_is_full(const struct pmi_task *task);
 /* What shall be written to it, and how much of that was. */
@@ -107,9 +107,9 @@ void pmi_written(struct pmi_task *task, size_t size);
 /* The server has ended the conversation: once the output is gone, hang up. */
 bool pmi_has_ended(const struct pmi_task *task);
 /* Between init and finalize */
-bool pmi_is_talking(const struct pmi_task *task);
+bool pmi_is_initialized(const struct pmi_task *task);
 /* Whether any task of this node has ever begun. */
-bool pmi_has_spoken(const struct pmi *pmi);
+bool pmi_had_client(const struct pmi *pmi);
 /* Its process is gone: whether other ranks may wait for it, as it has begun and not finalized. */
 bool pmi_leaves_others(const struct pmi_task *task);
 /* The task has hung up and can't come back. how: NULL, or what became of it ("was killed"). */

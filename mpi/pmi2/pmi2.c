@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * PMI-1 and PMI-2 for the step's tasks, on one descriptor each, or over TCP by option. The protocol
- * is spoken in the service process (service.c); here are the hooks, which give tasks the
+ * is served in the service process (service.c); here are the hooks, which give tasks the
  * environment by which programs find it:
  *
  *	PMI_FD, or PMI_PORT and PMI_ID; PMI_RANK, PMI_SIZE, PMI_JOBID; PMI_SPAWNED for tasks that
@@ -106,7 +106,7 @@ int p_mpi_task_environ(const mpi_plugin_task_info_t *job, char ***env)
 /* For a host that knows the guide's hooks only. */
 void p_mpi_hook_slurmstepd_task(const mpi_plugin_task_info_t *job, char ***env)
 {
-	/* What fails here the program will find out, and say so. */
+	/* What fails here the program will find out, and report. */
 	if (p_mpi_task_environ(job, env) == SLURM_SUCCESS && job->service_fd >= 0)
 		(void)fcntl(job->service_fd, F_SETFD, 0);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The inside of the PMI server: who waits for what.
+ * The inside of the PMI server.
  */
 #ifndef MPI_PMI2_PMI_IMPL_H
 #define MPI_PMI2_PMI_IMPL_H
@@ -16,7 +16,7 @@
 #define PMI1_BLOCK_MAX (1u << 20)   /* and in "mcmd" blocks that belong together */
 #define PMI1_READ_MAX  1024u        /* what clients can read in a line */
 #define PMI_OUT_MAX    (256u << 10) /* with more output, a conversation stands still */
-#define PMI_WORD_SIZE  64u          /* of thread ids, tags, names of answers */
+#define PMI_ID_SIZE    64u          /* of thread ids, tags, names of answers */
 
 /* PMI-2's; PMI-1 has success and failure. */
 enum pmi_code {
@@ -33,7 +33,7 @@ enum pmi_code {
 	PMI_OTHER = 14,
 };
 
-/* What a command's function may return beside 0 (answered, or its ask is parked) and -EBADMSG
+/* What a command's function may return beside 0 (answered, or its request is parked) and -EBADMSG
  * (the conversation is ended). */
 #define PMI_AGAIN 1 /* it can't begin now: once pmi_resume() is called */
 
@@ -52,14 +52,14 @@ void deadline_stop(struct pmi *pmi, struct deadline *d);
 /* ---- tasks and spaces ---------------------------------------------------------------------- */
 
 /* A command that waits for its answer. */
-struct ask {
+struct request {
 	struct pmi_task *task;
 	uint32_t epoch; /* of the conversation: another one is not answered */
 	enum pmi_protocol protocol;
 	bool parked;
 	bool holds; /* the conversation stands until it is answered */
-	char answer[PMI_WORD_SIZE];
-	char thrid[PMI_WORD_SIZE]; /* of PMI-2, to be echoed */
+	char answer[PMI_ID_SIZE];
+	char thrid[PMI_ID_SIZE]; /* of PMI-2, to be echoed */
 };
 
 struct pmi_task {
@@ -69,15 +69,15 @@ struct pmi_task {
 	uint32_t secret; /* 0: none */
 	enum pmi_protocol protocol;
 	uint32_t epoch;
-	uint32_t held;           /* asks that hold it */
-	bool stalled;            /* a command waits to begin: PMI_AGAIN */
-	bool ended;              /* by us */
-	bool gone;               /* by the task */
-	bool finalized;          /* and has not begun again */
-	bool died;               /* it went, or was ended, without having finalized */
-	bool gave_up;            /* it has aborted itself and no others */
-	bool ready;              /* in pmi->ready */
-	char how[PMI_WORD_SIZE]; /* it went */
+	uint32_t held;         /* requests that hold it */
+	bool stalled;          /* a command waits to begin: PMI_AGAIN */
+	bool ended;            /* by us */
+	bool gone;             /* by the task */
+	bool finalized;        /* and has not begun again */
+	bool died;             /* it went, or was ended, without having finalized */
+	bool has_aborted;      /* it has aborted itself and no others */
+	bool ready;            /* in pmi->ready */
+	char how[PMI_ID_SIZE]; /* it went */
 	TAILQ_ENTRY(pmi_task) ready_link;
 	struct bytes in, out;
 	struct bytes block; /* lines of "mcmd" blocks so far */
@@ -97,11 +97,11 @@ struct pmi_space {
 	char name[PMI_NAME_MAX];
 	uint32_t *nodes; /* of each rank; NULL: unknown */
 	struct bitset node_set;
-	struct bitset far_deaths; /* ranks of other nodes that have died; no words: none */
-	uint32_t far_first;       /* the first of them, and how */
-	char far_how[200];
-	uint32_t deaths_told;   /* of this node's */
-	struct pmi_task *tasks; /* by local place, ranks ascending */
+	struct bitset remote_deaths; /* ranks of other nodes that have died; no words: none */
+	uint32_t remote_first;       /* the first of them, and how */
+	char remote_how[200];
+	uint32_t deaths_reported; /* of this node's */
+	struct pmi_task *tasks;   /* by local index, ranks ascending */
 	uint32_t local_count;
 	struct kvs kvs;
 	struct kvs node_attrs;
@@ -122,9 +122,9 @@ struct pmi {
 	void *userdata;
 	char *label, *node_name; /* the config's */
 	struct pmi_space_list spaces;
-	struct pmi_task_list ready; /* whose input may go on, or that want attention */
+	struct pmi_task_list ready; /* with input to go on with, or output */
 	bool running;
-	bool spoken; /* some task has begun to */
+	bool had_client; /* some task has begun to */
 	struct deadline_list deadlines;
 	struct remote_list remotes; /* questions to other nodes */
 	uint32_t last_remote;
@@ -153,59 +153,65 @@ void space_name_ranks(
 
 /* ---- conversations ------------------------------------------------------------------------- */
 
-struct command {
-	const char *name;
-	const char *answer; /* its name; NULL: none */
-	int (*run)(struct ask *ask, const struct pmi_message *m);
-	bool before_init;
-};
-
-/* NULL: there is none of this name. */
-const struct command *command_find(const struct command *table, size_t count, struct slice name);
-
 void conn_run(struct pmi_task *task);
 void conn_restart(struct pmi_task *task, enum pmi_protocol protocol);
 int pmi1_run_line(struct pmi_task *task, struct slice line);
 int pmi2_run_body(struct pmi_task *task, char *body, size_t size);
-int pmi2_answer_init(struct pmi_task *task);
-int spawn1_run_line(struct pmi_task *task, struct slice line);
 
 /* ---- answers ------------------------------------------------------------------------------- */
 
-/* An answer in the ask's protocol, straight into the task's output. */
+/* An answer in the request's protocol, straight into the task's output. */
 struct answer {
-	struct ask *ask;
-	bool is_sent; /* its conversation is the one that has asked */
+	struct request *request;
+	bool is_sent; /* the conversation that has requested it goes on */
 	struct pmi_writer writer;
 };
 
-void answer_open(struct answer *a, struct ask *ask);
+void answer_open(struct answer *a, struct request *request);
 void answer_add(struct answer *a, const char *key, struct slice value);
 void answer_text(struct answer *a, const char *key, const char *value);
 void answer_int(struct answer *a, const char *key, int64_t value);
 void answer_close(struct answer *a);
-void answer_ok(struct ask *ask); /* nothing but success */
-void answer_fail(struct ask *ask, enum pmi_code code, const char *fmt, ...) _printf_(3, 4);
+void answer_ok(struct request *request); /* nothing but success */
+void answer_fail(struct request *request, enum pmi_code code, const char *fmt, ...) _printf_(3, 4);
 /* success and where one is a value, or that there is none */
-void answer_value(struct ask *ask, const struct slice *value);
-void answer_get(struct ask *ask, const struct slice *value); /* of PMI-1's get */
+void answer_value(struct request *request, const struct slice *value);
+void answer_get(struct request *request, const struct slice *value); /* of PMI-1's get */
 
-/* Keeps an ask until its answer. */
-void ask_park(struct ask *stored, const struct ask *ask);
+/* Stores a request until its answer. */
+void request_park(struct request *stored, const struct request *request);
 
 /* ---- commands of both protocols ------------------------------------------------------------ */
 
-int fence_run(struct ask *ask, const struct slice *group);
-int ring_run(struct ask *ask, const struct pmi_message *m);
-int attr_get_job(struct ask *ask, const struct pmi_message *m);
-int attr_put_node(struct ask *ask, const struct pmi_message *m);
-int attr_get_node(struct ask *ask, const struct pmi_message *m);
+int fence_run(struct request *request, const struct slice *group);
+int ring_run(struct request *request, const struct pmi_message *m);
+int attr_get_job(struct request *request, const struct pmi_message *m);
+int attr_put_node(struct request *request, const struct pmi_message *m);
+int attr_get_node(struct request *request, const struct pmi_message *m);
 void attr_drop_waits(struct pmi_space *space);
-int run_abort(struct ask *ask, int code, struct slice text);
 /* A key and a value of a put: whether they are within what is allowed; if not, it is answered. */
-bool put_is_allowed(struct ask *ask, struct slice key, struct slice value);
+bool put_is_allowed(struct request *request, struct slice key, struct slice value);
 
-/* What the step's netinfo says of this node; the caller's to free. */
-char *netinfo_text(const char *node_name);
+/* PMI_process_mapping: where ranks are, as a list of blocks "(vector,(FIRST,COUNT,EACH),...)": of
+ * COUNT nodes from node FIRST on, each has the next EACH ranks. Clients begin the list again where
+ * it ends before the ranks do; it is written so only where the whole is longer than they can read.
+ * nodes: of each of size ranks; NULL: all on node 0. The caller's to free. 0 or -ENOMEM. */
+int mapping_format(const uint32_t *nodes, uint32_t size, char **ret_text) _must_check_;
+
+/* ---- requests to one node (names.c) -------------------------------------------------------- */
+
+/* Names of services: commands of both protocols. */
+int name_publish(struct request *request, const struct pmi_message *m);
+int name_unpublish(struct request *request, const struct pmi_message *m);
+int name_lookup(struct request *request, const struct pmi_message *m);
+
+/* The value of a key in a space that has no task here. */
+int remote_get(struct request *request, struct pmi_space *space, struct slice key);
+void remote_drop(struct pmi *pmi);
+
+/* ---- spawn (spawn.c) ----------------------------------------------------------------------- */
+
+int spawn1_run_line(struct pmi_task *task, struct slice line);
+int spawn2_run(struct request *request, const struct pmi_message *m);
 
 #endif

@@ -1,11 +1,138 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The service process of mpi/pmi2: descriptors, events and time.
+ */
 #include "mpi/pmi2/service.h"
 
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 
 #include "mpi/pmi2/tcp.h"
+
+/* ---- conversations' descriptors ------------------------------------------------------------- */
+
+#define READ_SIZE 8192u /* on the stack, which is cleared for it: most messages have 100 bytes */
+
+static void endpoint_close(struct endpoint *endpoint)
+{
+	struct service *s = endpoint->service;
+
+	ev_io_stop(s->loop, &endpoint->readable);
+	ev_io_stop(s->loop, &endpoint->writable);
+	TAILQ_REMOVE(&s->endpoints, endpoint, link);
+	pmi_set_data(endpoint->task, NULL);
+	endpoint->fd = close_fd(endpoint->fd);
+	free(endpoint);
+	serve_count(s->serve, -1);
+}
+
+/* The other end is closed. Over TCP the task's next program may connect again, but with how. */
+static void endpoint_hang_up(struct endpoint *endpoint, const char *how)
+{
+	struct pmi_task *task = endpoint->task;
+	bool is_final = !endpoint->service->tcp || how || pmi_is_initialized(task);
+
+	endpoint_close(endpoint);
+	if (is_final)
+		pmi_hung_up(task, how);
+}
+
+/* False: the endpoint is closed. */
+static bool endpoint_flush(struct endpoint *endpoint)
+{
+	struct slice out = pmi_output(endpoint->task);
+	ssize_t n;
+
+	while (out.size > 0) {
+		n = send(endpoint->fd, out.data, out.size, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno != EAGAIN) {
+			endpoint_hang_up(endpoint, NULL);
+			return false;
+		}
+		if (n < 0)
+			break;
+		pmi_written(endpoint->task, (size_t)n);
+		out = pmi_output(endpoint->task);
+	}
+	return true;
+}
+
+/* As pmi_ops has it; the userdata is the service. */
+static void endpoint_attend(void *userdata, struct pmi_task *task)
+{
+	struct endpoint *endpoint = pmi_get_data(task);
+	struct service *s = userdata;
+
+	if (!endpoint || !endpoint_flush(endpoint))
+		return;
+	if (pmi_output(task).size > 0)
+		ev_io_start(s->loop, &endpoint->writable);
+	else
+		ev_io_stop(s->loop, &endpoint->writable);
+	if (pmi_has_ended(task) && pmi_output(task).size == 0)
+		endpoint_close(endpoint);
+	else if (pmi_is_full(task) || pmi_has_ended(task))
+		ev_io_stop(s->loop, &endpoint->readable);
+	else
+		ev_io_start(s->loop, &endpoint->readable);
+}
+
+/* One read. 1: there was something; 0: there is nothing now; -1: the endpoint is closed. */
+static int endpoint_read(struct endpoint *endpoint)
+{
+	struct pmi_task *task = endpoint->task;
+	char data[READ_SIZE];
+	ssize_t n;
+
+	n = recv(endpoint->fd, data, sizeof(data), MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n <= 0) {
+		endpoint_hang_up(endpoint, NULL);
+		return -1;
+	}
+	pmi_input(task, data, (size_t)n);
+	return pmi_get_data(task) == endpoint ? 1 : -1;
+}
+
+static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
+{
+	(void)loop;
+	(void)revents;
+	(void)endpoint_read(io->data);
+}
+
+static void on_writable(struct ev_loop *loop, ev_io *io, int revents)
+{
+	struct endpoint *endpoint = io->data;
+
+	(void)loop;
+	(void)revents;
+	endpoint_attend(endpoint->service, endpoint->task);
+}
+
+int endpoint_open(struct service *s, struct pmi_task *task, int fd)
+{
+	struct endpoint *endpoint = calloc(1, sizeof(*endpoint));
+
+	if (!endpoint) {
+		(void)close_fd(fd);
+		return -ENOMEM;
+	}
+	*endpoint = (struct endpoint){.service = s, .task = task, .fd = fd};
+	ev_io_init(&endpoint->readable, on_readable, fd, EV_READ);
+	ev_io_init(&endpoint->writable, on_writable, fd, EV_WRITE);
+	endpoint->readable.data = endpoint->writable.data = endpoint;
+	ev_io_start(s->loop, &endpoint->readable);
+	TAILQ_INSERT_TAIL(&s->endpoints, endpoint, link);
+	pmi_set_data(task, endpoint);
+	serve_count(s->serve, 1);
+	return 0;
+}
 
 /* ---- what the server needs ----------------------------------------------------------------- */
 
@@ -18,7 +145,7 @@ static uint64_t now_ms(void *userdata)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static int fence(void *userdata, const struct wire_set *set, const struct iovec *iov, int iovcnt,
+static int do_fence(void *userdata, const struct wire_set *set, const struct iovec *iov, int iovcnt,
 	wire_fence_fn done, void *data, struct err *err)
 {
 	struct service *s = userdata;
@@ -27,7 +154,7 @@ static int fence(void *userdata, const struct wire_set *set, const struct iovec 
 		serve_get_host(s->serve)->timeout_ms, done, data, err);
 }
 
-static int fence_abandon(void *userdata, const struct wire_set *set, const char *why,
+static int do_fence_abandon(void *userdata, const struct wire_set *set, const char *why,
 	wire_fence_fn done, void *data, struct err *err)
 {
 	struct service *s = userdata;
@@ -36,14 +163,14 @@ static int fence_abandon(void *userdata, const struct wire_set *set, const char 
 		serve_get_host(s->serve)->timeout_ms, why, done, data, err);
 }
 
-static int fence_fail(void *userdata, const struct wire_set *set, const char *why)
+static int do_fence_fail(void *userdata, const struct wire_set *set, const char *why)
 {
 	struct service *s = userdata;
 
 	return wire_fence_fail(serve_get_wire(s->serve), set, why);
 }
 
-static int send_to(void *userdata, uint32_t node, uint16_t channel, const struct iovec *iov,
+static int do_send(void *userdata, uint32_t node, uint16_t channel, const struct iovec *iov,
 	int iovcnt, struct err *err)
 {
 	struct service *s = userdata;
@@ -51,7 +178,7 @@ static int send_to(void *userdata, uint32_t node, uint16_t channel, const struct
 	return wire_send(serve_get_wire(s->serve), node, channel, iov, iovcnt, err);
 }
 
-static int broadcast(
+static int do_broadcast(
 	void *userdata, uint16_t channel, const struct iovec *iov, int iovcnt, struct err *err)
 {
 	struct service *s = userdata;
@@ -59,7 +186,7 @@ static int broadcast(
 	return wire_broadcast(serve_get_wire(s->serve), channel, iov, iovcnt, err);
 }
 
-static int spawn(void *userdata, uint32_t parent, const struct spawn_request *request,
+static int do_spawn(void *userdata, uint32_t parent, const struct spawn_request *request,
 	spawn_done_fn done, void *data, struct err *err)
 {
 	struct service *s = userdata;
@@ -83,13 +210,13 @@ static void do_log(void *userdata, enum log_level level, const char *text)
 
 static const struct pmi_ops ops = {
 	.now_ms = now_ms,
-	.attend = door_attend,
-	.fence = fence,
-	.fence_abandon = fence_abandon,
-	.fence_fail = fence_fail,
-	.send = send_to,
-	.broadcast = broadcast,
-	.spawn = spawn,
+	.attend = endpoint_attend,
+	.fence = do_fence,
+	.fence_abandon = do_fence_abandon,
+	.fence_fail = do_fence_fail,
+	.send = do_send,
+	.broadcast = do_broadcast,
+	.spawn = do_spawn,
 	.abort = do_abort,
 	.log = do_log,
 };
@@ -100,7 +227,7 @@ static void on_task_exit(void *userdata, uint32_t rank, int wait_status, bool en
 {
 	struct service *s = userdata;
 	struct pmi_task *task = pmi_find_task(s->pmi, rank);
-	struct door *door = task ? pmi_get_data(task) : NULL;
+	struct endpoint *endpoint = task ? pmi_get_data(task) : NULL;
 	char how[64] = "has ended";
 
 	if (!task)
@@ -110,15 +237,15 @@ static void on_task_exit(void *userdata, uint32_t rank, int wait_status, bool en
 	else if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != 0)
 		(void)snprintf(how, sizeof(how), "has ended with exit status %d",
 			WEXITSTATUS(wait_status));
-	/* What it has said last counts. A child that it left has the descriptor perhaps, but is no
+	/* Its last messages count. A child that it left has the descriptor perhaps, but is no
 	 * rank. */
-	while (door && door_read(door) > 0)
+	while (endpoint && endpoint_read(endpoint) > 0)
 		;
 	if (end_step && pmi_leaves_others(task))
 		serve_abort_died(s->serve, rank, wait_status);
-	door = pmi_get_data(task);
-	if (door)
-		door_hang_up(door, how);
+	endpoint = pmi_get_data(task);
+	if (endpoint)
+		endpoint_hang_up(endpoint, how);
 	else
 		pmi_hung_up(task, how);
 }
@@ -139,9 +266,9 @@ static void on_lost(void *userdata, uint32_t node, const struct err *err)
 	pmi_lost(((struct service *)userdata)->pmi, node, err);
 }
 
-static bool on_spoken(void *userdata)
+static bool on_had_client(void *userdata)
 {
-	return pmi_has_spoken(((struct service *)userdata)->pmi);
+	return pmi_had_client(((struct service *)userdata)->pmi);
 }
 
 static const struct serve_events serve_events = {
@@ -149,7 +276,7 @@ static const struct serve_events serve_events = {
 	.missing = on_missing,
 	.message = on_message,
 	.lost = on_lost,
-	.spoken = on_spoken,
+	.had_client = on_had_client,
 };
 
 /* The next deadline, before the loop waits. */
@@ -210,7 +337,7 @@ static int on_spawn_prepare(void *userdata, const struct spawn_part *part, struc
 	int r;
 
 	if (!appnums)
-		return err_set(err, -ENOMEM, "PMI: make room for %u tasks", part->size);
+		return err_set(err, -ENOMEM, "PMI: add a space of %u tasks", part->size);
 	for (i = 0; i < part->local_count; i++)
 		appnums[i] = part->commands[part->ranks[i]];
 	r = pmi_add_space(s->pmi, &layout, err);
@@ -219,7 +346,7 @@ static int on_spawn_prepare(void *userdata, const struct spawn_part *part, struc
 	r = hand_out_tcp(s, part);
 	if (r < 0) {
 		pmi_remove_space(s->pmi, part->number);
-		return err_set(err, r, "PMI: hand out PMI_PORT");
+		return err_set(err, r, "PMI: set PMI_PORT");
 	}
 	return 0;
 }
@@ -233,8 +360,8 @@ static void on_spawn_started(void *userdata, const struct spawn_part *part, cons
 	for (i = 0; i < part->local_count; i++) {
 		task = pmi_get_task(s->pmi, part->number, i);
 		/* A failure hangs up, as a task's end would. */
-		if (fds[i] >= 0 && task && door_open(s, task, fds[i]) < 0)
-			pmi_hung_up(task, "has no room in the service");
+		if (fds[i] >= 0 && task && endpoint_open(s, task, fds[i]) < 0)
+			pmi_hung_up(task, "has no memory in the service");
 	}
 }
 
@@ -247,7 +374,7 @@ static void on_spawn_failed(void *userdata, const struct spawn_part *part)
 	for (i = 0; i < part->local_count; i++) {
 		task = pmi_get_task(s->pmi, part->number, i);
 		if (task && pmi_get_data(task))
-			door_close(pmi_get_data(task));
+			endpoint_close(pmi_get_data(task));
 	}
 	pmi_remove_space(s->pmi, part->number);
 }
@@ -273,7 +400,7 @@ static int add_step(struct service *s, const stepd_step_rec_t *job, struct err *
 	uint32_t i;
 
 	if (!ranks || !appnums)
-		return err_set(err, -ENOMEM, "PMI: make room for %u tasks", job->ntasks);
+		return err_set(err, -ENOMEM, "PMI: add a space of %u tasks", job->ntasks);
 	for (i = 0; i < job->node_tasks; i++) {
 		ranks[i] = job->task[i].gtid;
 		appnums[i] = job->task[i].appnum;
@@ -282,7 +409,7 @@ static int add_step(struct service *s, const stepd_step_rec_t *job, struct err *
 }
 
 /* Each task's descriptor, or where to connect to. */
-static int open_doors(struct service *s, const stepd_mpi_service_t *start, struct err *err)
+static int open_endpoints(struct service *s, const stepd_mpi_service_t *start, struct err *err)
 {
 	char id[TCP_ID_SIZE];
 	uint32_t i;
@@ -290,7 +417,7 @@ static int open_doors(struct service *s, const stepd_mpi_service_t *start, struc
 
 	if (start->task_fd) {
 		for (i = 0; i < start->job->node_tasks && r == 0; i++)
-			r = door_open(s, pmi_get_task(s->pmi, 0, i), start->task_fd[i]);
+			r = endpoint_open(s, pmi_get_task(s->pmi, 0, i), start->task_fd[i]);
 		return r < 0 ? err_set(err, r, "PMI: serve the tasks") : 0;
 	}
 	r = tcp_open(s, &s->tcp, err);
@@ -329,7 +456,7 @@ static int open_service(struct service *s, const stepd_mpi_service_t *start, str
 	if (r == 0)
 		r = add_step(s, job, err);
 	if (r == 0)
-		r = open_doors(s, start, err);
+		r = open_endpoints(s, start, err);
 	if (r < 0)
 		return r;
 	ev_prepare_start(s->loop, &s->prepare);
@@ -339,19 +466,19 @@ static int open_service(struct service *s, const stepd_mpi_service_t *start, str
 
 static void close_service(struct service *s)
 {
-	struct door *door;
+	struct endpoint *endpoint;
 
-	while ((door = TAILQ_FIRST(&s->doors)))
-		door_close(door);
+	while ((endpoint = TAILQ_FIRST(&s->endpoints)))
+		endpoint_close(endpoint);
 	s->tcp = tcp_close(s->tcp);
-	/* What waits for other nodes is told of their loss, and needs the server for it. */
+	/* What waits for other nodes ends with an error, and needs the server for it. */
 	s->serve = serve_close(s->serve);
 	s->pmi = pmi_free(s->pmi);
 }
 
 int service_main(const stepd_mpi_service_t *start)
 {
-	struct service s = {.doors = TAILQ_HEAD_INITIALIZER(s.doors)};
+	struct service s = {.endpoints = TAILQ_HEAD_INITIALIZER(s.endpoints)};
 	struct err err = ERR_INIT;
 	int status;
 

@@ -12,11 +12,11 @@
 #include "mpi/wire/listener.h"
 
 #define HELLO_MAX    128u
-#define CALLERS_MAX  1024u /* that have not said who they are */
+#define CALLERS_MAX  1024u /* not identified yet */
 #define CALL_LIMIT_S 30.0
 #define REFUSALS_MAX 64u
 
-/* A connection that has not said who it is. */
+/* A connection that has not sent its PMI_ID yet. */
 struct caller {
 	TAILQ_ENTRY(caller) link;
 	struct tcp *tcp;
@@ -48,7 +48,7 @@ static void hang_up(struct caller *c)
 	free(c);
 }
 
-/* ---- who may speak -------------------------------------------------------------------------- */
+/* ---- access --------------------------------------------------------------------------------- */
 
 /* Everybody on the node may connect: they must not fill the log. */
 static void report_refusal(struct tcp *tcp, const char *text)
@@ -96,7 +96,7 @@ int tcp_admit(struct tcp *tcp, struct pmi_task *task, char id[TCP_ID_SIZE])
 	return 0;
 }
 
-/* ---- what is said first: "cmd=initack pmiid=3" ---------------------------------------------- */
+/* ---- the first line: "cmd=initack pmiid=3" -------------------------------------------------- */
 
 static int parse_hello(const char *hello, size_t size, uint32_t *ret_id)
 {
@@ -132,8 +132,8 @@ static void introduce(struct caller *c)
 		hang_up(c);
 		return;
 	}
-	if (door_open(s, task, take_fd(&c->fd)) == 0)
-		pmi_feed(task, hello, size);
+	if (endpoint_open(s, task, take_fd(&c->fd)) == 0)
+		pmi_input(task, hello, size);
 	hang_up(c);
 }
 

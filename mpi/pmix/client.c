@@ -12,7 +12,7 @@ void px_connected(struct px *px, struct call *call)
 {
 	struct nspace_rank *rank = names_rank(&px->names, &call->proc);
 
-	px->spoken = true;
+	px->had_client = true;
 	/* Further threads or libraries of a process may call PMIx_Init again, and a rank may come
 	 * back after PMIx_Finalize. */
 	if (rank &&

@@ -36,7 +36,7 @@ struct px {
 	const struct stepd_mpi_host *host;
 	uint32_t node;
 	uint32_t nnodes;
-	bool spoken; /* a client has called PMIx_Init */
+	bool had_client; /* a client has called PMIx_Init */
 
 	struct calls *calls;
 	struct names names;

@@ -69,9 +69,9 @@ static bool on_over(void *userdata)
 	return iof_over(userdata);
 }
 
-static bool on_spoken(void *userdata)
+static bool on_had_client(void *userdata)
 {
-	return ((struct px *)userdata)->spoken;
+	return ((struct px *)userdata)->had_client;
 }
 
 static const struct serve_events serve_events = {
@@ -83,7 +83,7 @@ static const struct serve_events serve_events = {
 	.leaving = on_leaving,
 	.output = on_output,
 	.output_over = on_output_over,
-	.spoken = on_spoken,
+	.had_client = on_had_client,
 	.over = on_over,
 };
 

@@ -47,7 +47,7 @@ struct serve_events {
 	/* A copy that serve_copy() has asked for. */
 	void (*output)(void *userdata, const struct serve_output *output);
 	/* Whether any task of this node has begun to speak with the service. */
-	bool (*spoken)(void *userdata);
+	bool (*had_client)(void *userdata);
 	/* All streams that were copied have ended. */
 	void (*output_over)(void *userdata);
 	/* The step is over on this node, or its agent is gone; once. True: this node stays until

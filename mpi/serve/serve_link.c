@@ -248,7 +248,7 @@ static void take_over(struct serve *s, struct link_message *message)
 {
 	const char *warning = json_string_value(json_object_get(message->object, "if_silent"));
 
-	if (warning && s->events->spoken && !s->events->spoken(s->userdata))
+	if (warning && s->events->had_client && !s->events->had_client(s->userdata))
 		serve_log(s, LOG_LEVEL_WARNING, "%s", warning);
 	s->over = true;
 	if (!tell_over(s))

@@ -338,7 +338,7 @@ struct pmi_task *rig_task(struct rig *rig, uint32_t step_rank)
 
 void rig_say_bytes(struct rig *rig, uint32_t step_rank, const void *data, size_t size)
 {
-	pmi_feed(rig_task(rig, step_rank), data, size);
+	pmi_input(rig_task(rig, step_rank), data, size);
 	rig_settle(rig);
 }
 

@@ -443,14 +443,14 @@ static void test_lost_answers(void **state)
 	struct rig *rig = *state;
 	struct err err = ERR_INIT;
 
-	pmi_feed(rig_task(rig, 1), "28    cmd=name-lookup;name=svc123;", 34);
+	pmi_input(rig_task(rig, 1), "28    cmd=name-lookup;name=svc123;", 34);
 	rig->now_ms += 5000;
 	pmi_expire(rig->nodes[1].pmi);
 	assert_string_equal(rig_hear(rig, 1),
 		"cmd=name-lookup-response;rc=14;errmsg=node 0 has not answered within 5 s;");
 	rig_settle(rig);
 	assert_string_equal(rig_hear(rig, 1), "");
-	pmi_feed(rig_task(rig, 1), "28    cmd=name-lookup;name=svc123;", 34);
+	pmi_input(rig_task(rig, 1), "28    cmd=name-lookup;name=svc123;", 34);
 	(void)err_say(&err, -ECONNRESET, "node 0 is lost");
 	pmi_lost(rig->nodes[1].pmi, 0, &err);
 	assert_string_equal(
@@ -526,7 +526,7 @@ static void test_mixed(void **state)
 	assert_string_equal(rig_hear(&rig, 0), "cmd=kvs-fence-response;rc=0;");
 	rig_say(&rig, 1, "cmd=get key=a\ncmd=get key=b\ncmd=getbyidx idx=0\n");
 	assert_string_equal(rig_heard(&rig, 1),
-		"cmd=get_result rc=-1 msg=the_value_can't_be_told_in_PMI-1\n"
+		"cmd=get_result rc=-1 msg=the_value_can't_be_sent_in_PMI-1\n"
 		"cmd=get_result rc=0 msg=success value=3;4\n"
 		"cmd=getbyidx_results rc=0 nextidx=2 key=b val=3;4\n");
 	rig_close(&rig);

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "mpi/pmi2/kvs.h"
-#include "mpi/pmi2/mapping.h"
+#include "mpi/pmi2/pmi_impl.h"
 
 static struct slice text(const char *s)
 {
