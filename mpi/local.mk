@@ -28,23 +28,14 @@ libmpilink_la_LIBADD = libbase.la $(JANSSON_LIBS)
 # what has it inside (libmpilink.la): twice inside a plugin it would be defined twice.
 noinst_LTLIBRARIES += libmpiwire.la
 libmpiwire_la_SOURCES = \
-	mpi/wire/addr.c mpi/wire/addr.h \
 	mpi/wire/auth.c mpi/wire/auth.h \
-	mpi/wire/buffer.c mpi/wire/buffer.h \
 	mpi/wire/conn.c \
 	mpi/wire/fence.c \
-	mpi/wire/fence_end.c \
-	mpi/wire/fence_group.c \
-	mpi/wire/fence_late.c \
-	mpi/wire/fence_result.c \
-	mpi/wire/fence_set.c \
+	mpi/wire/fence_fail.c \
 	mpi/wire/frame.c mpi/wire/frame.h \
-	mpi/wire/hello.c \
 	mpi/wire/listener.c mpi/wire/listener.h \
 	mpi/wire/loss.c \
 	mpi/wire/message.c \
-	mpi/wire/munge.c \
-	mpi/wire/nettle.c \
 	mpi/wire/net.c mpi/wire/net.h mpi/wire/net_impl.h \
 	mpi/wire/tree.c mpi/wire/tree.h \
 	mpi/wire/wire.c mpi/wire/wire.h mpi/wire/wire_impl.h mpi/wire/wire_link.h

@@ -58,9 +58,7 @@ void gather_arrive(struct gather *g, const struct request *request);
 void gather_task_went(struct pmi_task *task, const char *how);
 void gather_drop_all(struct pmi_space *space);
 
-/* ---- deaths */
-/* "rank 3 on node 0 (a) was killed by signal 9 before the fence"; the node where there are several.
- * how: NULL for what is known. */
+/* Another node reports that a rank has died. */
 void death_receive(struct pmi *pmi, uint32_t from, struct slice data);
 
 extern const struct gather_kind fence_kind, ring_kind;

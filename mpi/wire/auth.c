@@ -2,10 +2,243 @@
 #include "mpi/wire/auth.h"
 
 #include <assert.h>
+#include <nettle/hmac.h>
+#include <nettle/memops.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "config.h"
 #include "mpi/wire/frame.h"
+#include "stepd/base/dynlib.h"
+
+/* ---- nettle --------------------------------------------------------------------------------- */
+
+/* Loaded when it is needed, for a step of one node has no edges, and what its MPI plugin and
+ * service process pay for relocating a third of their symbols is 5 % of such a step. */
+struct nettle_lib {
+	void *handle;
+	__typeof__(&hmac_sha256_set_key) hmac_set_key;
+	__typeof__(&hmac_sha256_update) hmac_update;
+	__typeof__(&hmac_sha256_digest) hmac_digest;
+	__typeof__(&memeql_sec) is_equal;
+	__typeof__(&gcm_aes256_set_key) gcm_set_key;
+	__typeof__(&gcm_aes256_set_iv) gcm_set_iv;
+	__typeof__(&gcm_aes256_update) gcm_update;
+	__typeof__(&gcm_aes256_encrypt) gcm_encrypt;
+	__typeof__(&gcm_aes256_decrypt) gcm_decrypt;
+	__typeof__(&gcm_aes256_digest) gcm_digest;
+};
+
+/* nettle's headers give its functions other names by macros, which are to be replaced here. */
+#define NAME(symbol)  NAME_(symbol)
+#define NAME_(symbol) #symbol
+#define ROW(member, symbol)                                                                        \
+	{                                                                                          \
+		NAME(symbol), offsetof(struct nettle_lib, member)                                  \
+	}
+
+static const struct dynlib_symbol nettle_symbols[] = {
+	ROW(hmac_set_key, hmac_sha256_set_key),
+	ROW(hmac_update, hmac_sha256_update),
+	ROW(hmac_digest, hmac_sha256_digest),
+	ROW(is_equal, memeql_sec),
+	ROW(gcm_set_key, gcm_aes256_set_key),
+	ROW(gcm_set_iv, gcm_aes256_set_iv),
+	ROW(gcm_update, gcm_aes256_update),
+	ROW(gcm_encrypt, gcm_aes256_encrypt),
+	ROW(gcm_decrypt, gcm_aes256_decrypt),
+	ROW(gcm_digest, gcm_aes256_digest),
+};
+
+static int nettle_open(struct nettle_lib **ret_lib, struct err *err)
+{
+	struct nettle_lib *lib = calloc(1, sizeof(*lib));
+
+	if (!lib)
+		return err_set(err, -ENOMEM, "nettle");
+	lib->handle =
+		dynlib_open(LIBNETTLE_SONAME, nettle_symbols, ARRAY_SIZE(nettle_symbols), lib);
+	if (!lib->handle) {
+		free(lib);
+		return err_say(err, -EOPNOTSUPP,
+			"%s can't be loaded, by which nodes authenticate each other (install it)",
+			LIBNETTLE_SONAME);
+	}
+	*ret_lib = lib;
+	return 0;
+}
+
+static struct nettle_lib *nettle_close(struct nettle_lib *lib)
+{
+	if (lib)
+		(void)dynlib_close(lib->handle);
+	free(lib);
+	return NULL;
+}
+
+/* ---- munge ---------------------------------------------------------------------------------- */
+
+#ifdef HAVE_LIBMUNGE
+
+#include <munge.h>
+
+struct munge_lib {
+	void *handle;
+	__typeof__(&munge_encode) encode;
+	__typeof__(&munge_decode) decode;
+	__typeof__(&munge_strerror) strerror;
+	__typeof__(&munge_ctx_create) ctx_create;
+	__typeof__(&munge_ctx_destroy) ctx_destroy;
+	__typeof__(&munge_ctx_strerror) ctx_strerror;
+	__typeof__(&munge_ctx_set) ctx_set;
+};
+
+static const struct dynlib_symbol munge_symbols[] = {
+	{"munge_encode", offsetof(struct munge_lib, encode)},
+	{"munge_decode", offsetof(struct munge_lib, decode)},
+	{"munge_strerror", offsetof(struct munge_lib, strerror)},
+	{"munge_ctx_create", offsetof(struct munge_lib, ctx_create)},
+	{"munge_ctx_destroy", offsetof(struct munge_lib, ctx_destroy)},
+	{"munge_ctx_strerror", offsetof(struct munge_lib, ctx_strerror)},
+	{"munge_ctx_set", offsetof(struct munge_lib, ctx_set)},
+};
+
+int wire_munge_open(struct munge_lib **ret_lib, struct err *err)
+{
+	struct munge_lib *lib = calloc(1, sizeof(*lib));
+
+	if (!lib)
+		return err_set(err, -ENOMEM, "munge");
+	lib->handle = dynlib_open(LIBMUNGE_SONAME, munge_symbols, ARRAY_SIZE(munge_symbols), lib);
+	if (!lib->handle) {
+		free(lib);
+		return err_say(err, -EOPNOTSUPP,
+			"%s can't be loaded (install it, or choose"
+			" another way for nodes to authenticate)",
+			LIBMUNGE_SONAME);
+	}
+	*ret_lib = lib;
+	return 0;
+}
+
+struct munge_lib *wire_munge_close(struct munge_lib *lib)
+{
+	if (lib)
+		(void)dynlib_close(lib->handle);
+	free(lib);
+	return NULL;
+}
+
+static int munge_make_ctx(const struct munge_lib *lib, const char *socket, munge_ctx_t *ret_ctx)
+{
+	munge_ctx_t ctx = lib->ctx_create();
+
+	if (!ctx)
+		return -ENOMEM;
+	if (socket && lib->ctx_set(ctx, MUNGE_OPT_SOCKET, socket) != EMUNGE_SUCCESS) {
+		lib->ctx_destroy(ctx);
+		return -ENOMEM;
+	}
+	*ret_ctx = ctx;
+	return 0;
+}
+
+static int munge_fail(const struct munge_lib *lib, munge_ctx_t ctx, munge_err_t code,
+	const char *what, struct err *err)
+{
+	const char *why = lib->ctx_strerror(ctx);
+
+	return err_say(err, -EACCES, "munge can't %s a credential: %s", what,
+		why ? why : lib->strerror(code));
+}
+
+/* *ret_credential is a text for free(). */
+static int munge_make(const struct munge_lib *lib, const char *socket, const void *data,
+	size_t size, char **ret_credential, struct err *err)
+{
+	munge_ctx_t ctx;
+	munge_err_t code;
+	int r = munge_make_ctx(lib, socket, &ctx);
+
+	if (r < 0)
+		return err_set(err, r, "munge");
+	code = lib->ctx_set(ctx, MUNGE_OPT_UID_RESTRICTION, geteuid());
+	if (code == EMUNGE_SUCCESS)
+		code = lib->encode(ret_credential, ctx, data, (int)size);
+	r = code == EMUNGE_SUCCESS ? 0 : munge_fail(lib, ctx, code, "make", err);
+	lib->ctx_destroy(ctx);
+	return r;
+}
+
+/* Exactly size bytes, of this process's user. */
+static int munge_read(const struct munge_lib *lib, const char *socket, const char *credential,
+	void *data, size_t size, struct err *err)
+{
+	void *got = NULL;
+	int got_size = 0;
+	uid_t uid = (uid_t)-1;
+	gid_t gid;
+	munge_ctx_t ctx;
+	munge_err_t code;
+	int r = munge_make_ctx(lib, socket, &ctx);
+
+	if (r < 0)
+		return err_set(err, r, "munge");
+	code = lib->decode(credential, ctx, &got, &got_size, &uid, &gid);
+	if (code != EMUNGE_SUCCESS)
+		r = munge_fail(lib, ctx, code, "read", err);
+	else if (uid != geteuid())
+		r = err_say(err, -EACCES, "it is a process of user %u and not of user %u", uid,
+			geteuid());
+	else if ((size_t)got_size != size)
+		r = err_say(err, -EACCES, "its credential is of something else");
+	else
+		memcpy(data, got, size);
+	if (got)
+		explicit_bzero(got, (size_t)got_size);
+	free(got);
+	lib->ctx_destroy(ctx);
+	return r;
+}
+
+#else
+
+int wire_munge_open(struct munge_lib **ret_lib, struct err *err)
+{
+	(void)ret_lib;
+	return err_say(err, -EOPNOTSUPP,
+		"this stepd was built without munge: choose another way for nodes to authenticate");
+}
+
+struct munge_lib *wire_munge_close(struct munge_lib *lib)
+{
+	(void)lib;
+	return NULL;
+}
+
+static int munge_make(const struct munge_lib *lib, const char *socket, const void *data,
+	size_t size, char **ret_credential, struct err *err)
+{
+	(void)lib;
+	(void)socket;
+	(void)data;
+	(void)size;
+	(void)ret_credential;
+	return err_set(err, -EOPNOTSUPP, "munge");
+}
+
+static int munge_read(const struct munge_lib *lib, const char *socket, const char *credential,
+	void *data, size_t size, struct err *err)
+{
+	(void)lib;
+	(void)socket;
+	(void)credential;
+	(void)data;
+	(void)size;
+	return err_set(err, -EOPNOTSUPP, "munge");
+}
+
+#endif
 
 static const char *const kind_names[WIRE_AUTH_MAX] = {
 	[WIRE_AUTH_NONE] = "none", [WIRE_AUTH_SECRET] = "secret", [WIRE_AUTH_MUNGE] = "munge"};
@@ -33,7 +266,7 @@ int wire_auth_init(struct wire_auth *auth, const char *method, const void *secre
 		auth->kind = WIRE_AUTH_SECRET;
 		auth->secret = secret;
 		auth->secret_size = secret_size;
-		return wire_nettle_open(&auth->nettle, err);
+		return nettle_open(&auth->nettle, err);
 	}
 	if (!method || strncmp(method, "munge", 5) != 0 || (method[5] && method[5] != ':'))
 		return err_say(err, -EINVAL,
@@ -42,12 +275,12 @@ int wire_auth_init(struct wire_auth *auth, const char *method, const void *secre
 	auth->kind = WIRE_AUTH_MUNGE;
 	auth->munge_socket = method[5] ? method + 6 : NULL;
 	r = wire_munge_open(&auth->munge, err);
-	return r < 0 ? r : wire_nettle_open(&auth->nettle, err);
+	return r < 0 ? r : nettle_open(&auth->nettle, err);
 }
 
 void wire_auth_clear(struct wire_auth *auth)
 {
-	auth->nettle = wire_nettle_close(auth->nettle);
+	auth->nettle = nettle_close(auth->nettle);
 	auth->munge = wire_munge_close(auth->munge);
 }
 
@@ -60,18 +293,18 @@ int wire_auth_random(unsigned char *bytes, size_t size, struct err *err)
 
 /* ---- proofs --------------------------------------------------------------------------------- */
 
-#define WORDS_SIZE (16u + 8u + 4u + 4u + 2u * WIRE_NONCE_SIZE)
+#define STATEMENT_SIZE (16u + 8u + 4u + 4u + 2u * WIRE_NONCE_SIZE)
 
-/* What is proved: the purpose, and all that both ends have said. */
-static void make_words(
-	const struct wire_talk *talk, const char *purpose, unsigned char words[WORDS_SIZE])
+/* What is proved: the purpose, and all that both ends have sent. */
+static void make_statement(const struct wire_handshake *handshake, const char *purpose,
+	unsigned char statement[STATEMENT_SIZE])
 {
-	memset(words, 0, 16);
-	memcpy(words, purpose, strnlen(purpose, 16));
-	wire_put_u64(words + 16, talk->step);
-	wire_put_u32(words + 24, talk->child);
-	wire_put_u32(words + 28, talk->parent);
-	memcpy(words + 32, talk->nonce, sizeof(talk->nonce));
+	memset(statement, 0, 16);
+	memcpy(statement, purpose, strnlen(purpose, 16));
+	wire_put_u64(statement + 16, handshake->step);
+	wire_put_u32(statement + 24, handshake->child);
+	wire_put_u32(statement + 28, handshake->parent);
+	memcpy(statement + 32, handshake->nonce, sizeof(handshake->nonce));
 }
 
 struct key {
@@ -80,12 +313,12 @@ struct key {
 };
 
 static void hmac(const struct nettle_lib *nettle, struct key key,
-	const unsigned char words[WORDS_SIZE], unsigned char digest[SHA256_DIGEST_SIZE])
+	const unsigned char statement[STATEMENT_SIZE], unsigned char digest[SHA256_DIGEST_SIZE])
 {
 	struct hmac_sha256_ctx ctx;
 
 	nettle->hmac_set_key(&ctx, key.size, key.data);
-	nettle->hmac_update(&ctx, WORDS_SIZE, words);
+	nettle->hmac_update(&ctx, STATEMENT_SIZE, statement);
 	nettle->hmac_digest(&ctx, SHA256_DIGEST_SIZE, digest);
 	explicit_bzero(&ctx, sizeof(ctx));
 }
@@ -95,20 +328,20 @@ static const char *const purposes[WIRE_ROLE_MAX] = {
 static const char *const key_purposes[WIRE_ROLE_MAX] = {
 	[WIRE_ROLE_CHILD] = "stepd key up", [WIRE_ROLE_PARENT] = "stepd key down"};
 
-static int prove_munge(const struct wire_auth *auth, struct wire_talk *talk, enum wire_role role,
-	unsigned char *proof, size_t *ret_size, struct err *err)
+static int prove_munge(const struct wire_auth *auth, struct wire_handshake *handshake,
+	enum wire_role role, unsigned char *proof, size_t *ret_size, struct err *err)
 {
-	unsigned char words[WORDS_SIZE + WIRE_KEY_SIZE];
+	unsigned char statement[STATEMENT_SIZE + WIRE_KEY_SIZE];
 	_cleanup_free_ char *credential = NULL;
-	int r = wire_auth_random(talk->key[role], WIRE_KEY_SIZE, err);
+	int r = wire_auth_random(handshake->key[role], WIRE_KEY_SIZE, err);
 
 	if (r < 0)
 		return r;
-	make_words(talk, purposes[role], words);
-	memcpy(words + WORDS_SIZE, talk->key[role], WIRE_KEY_SIZE);
-	r = wire_munge_encode(
-		auth->munge, auth->munge_socket, words, sizeof(words), &credential, err);
-	explicit_bzero(words, sizeof(words));
+	make_statement(handshake, purposes[role], statement);
+	memcpy(statement + STATEMENT_SIZE, handshake->key[role], WIRE_KEY_SIZE);
+	r = munge_make(
+		auth->munge, auth->munge_socket, statement, sizeof(statement), &credential, err);
+	explicit_bzero(statement, sizeof(statement));
 	if (r < 0)
 		return r;
 	if (strlen(credential) >= WIRE_PROOF_MAX)
@@ -119,71 +352,71 @@ static int prove_munge(const struct wire_auth *auth, struct wire_talk *talk, enu
 	return 0;
 }
 
-int wire_auth_prove(const struct wire_auth *auth, struct wire_talk *talk, enum wire_role role,
-	unsigned char *proof, size_t *ret_size, struct err *err)
+int wire_auth_prove(const struct wire_auth *auth, struct wire_handshake *handshake,
+	enum wire_role role, unsigned char *proof, size_t *ret_size, struct err *err)
 {
-	unsigned char words[WORDS_SIZE];
+	unsigned char statement[STATEMENT_SIZE];
 
 	*ret_size = 0;
 	if (auth->kind == WIRE_AUTH_NONE)
 		return 0;
 	if (auth->kind == WIRE_AUTH_MUNGE)
-		return prove_munge(auth, talk, role, proof, ret_size, err);
-	make_words(talk, purposes[role], words);
-	hmac(auth->nettle, (struct key){auth->secret, auth->secret_size}, words, proof);
+		return prove_munge(auth, handshake, role, proof, ret_size, err);
+	make_statement(handshake, purposes[role], statement);
+	hmac(auth->nettle, (struct key){auth->secret, auth->secret_size}, statement, proof);
 	*ret_size = SHA256_DIGEST_SIZE;
 	return 0;
 }
 
-static int check_munge(const struct wire_auth *auth, struct wire_talk *talk, enum wire_role role,
-	const unsigned char *proof, size_t size, struct err *err)
+static int check_munge(const struct wire_auth *auth, struct wire_handshake *handshake,
+	enum wire_role role, const unsigned char *proof, size_t size, struct err *err)
 {
-	unsigned char words[WORDS_SIZE], got[WORDS_SIZE + WIRE_KEY_SIZE];
+	unsigned char statement[STATEMENT_SIZE], got[STATEMENT_SIZE + WIRE_KEY_SIZE];
 	char credential[WIRE_PROOF_MAX + 1];
 	int r;
 
 	memcpy(credential, proof, size);
 	credential[size] = '\0';
-	make_words(talk, purposes[role], words);
-	r = wire_munge_decode(auth->munge, auth->munge_socket, credential, got, sizeof(got), err);
-	if (r == 0 && memcmp(words, got, sizeof(words)) != 0)
+	make_statement(handshake, purposes[role], statement);
+	r = munge_read(auth->munge, auth->munge_socket, credential, got, sizeof(got), err);
+	if (r == 0 && memcmp(statement, got, sizeof(statement)) != 0)
 		r = err_say(err, -EACCES, "its credential is of another conversation");
 	if (r == 0)
-		memcpy(talk->key[role], got + WORDS_SIZE, WIRE_KEY_SIZE);
+		memcpy(handshake->key[role], got + STATEMENT_SIZE, WIRE_KEY_SIZE);
 	explicit_bzero(got, sizeof(got));
 	return r;
 }
 
-int wire_auth_check(const struct wire_auth *auth, struct wire_talk *talk, enum wire_role role,
-	const unsigned char *proof, size_t size, struct err *err)
+int wire_auth_check(const struct wire_auth *auth, struct wire_handshake *handshake,
+	enum wire_role role, const unsigned char *proof, size_t size, struct err *err)
 {
-	unsigned char words[WORDS_SIZE], right[SHA256_DIGEST_SIZE];
+	unsigned char statement[STATEMENT_SIZE], right[SHA256_DIGEST_SIZE];
 
 	if (size > WIRE_PROOF_MAX)
 		return err_say(err, -EACCES, "its proof has %zu bytes", size);
 	if (auth->kind == WIRE_AUTH_NONE)
 		return 0;
 	if (auth->kind == WIRE_AUTH_MUNGE)
-		return check_munge(auth, talk, role, proof, size, err);
-	make_words(talk, purposes[role], words);
-	hmac(auth->nettle, (struct key){auth->secret, auth->secret_size}, words, right);
+		return check_munge(auth, handshake, role, proof, size, err);
+	make_statement(handshake, purposes[role], statement);
+	hmac(auth->nettle, (struct key){auth->secret, auth->secret_size}, statement, right);
 	if (size != sizeof(right) || !auth->nettle->is_equal(right, proof, sizeof(right)))
 		return err_say(err, -EACCES, "it does not have the secret of this step");
 	return 0;
 }
 
-void wire_auth_key(const struct wire_auth *auth, const struct wire_talk *talk, enum wire_role role,
-	struct wire_cipher *ret_cipher)
+void wire_auth_key(const struct wire_auth *auth, const struct wire_handshake *handshake,
+	enum wire_role role, struct wire_cipher *ret_cipher)
 {
-	unsigned char words[WORDS_SIZE], key[SHA256_DIGEST_SIZE];
+	unsigned char statement[STATEMENT_SIZE], key[SHA256_DIGEST_SIZE];
 	struct key from = {auth->secret, auth->secret_size};
 
 	static_assert(sizeof(key) == AES256_KEY_SIZE, "the HMAC is the key");
 
-	make_words(talk, key_purposes[role], words);
+	make_statement(handshake, key_purposes[role], statement);
 	if (auth->kind == WIRE_AUTH_MUNGE)
-		from = (struct key){talk->key, sizeof(talk->key)};
-	hmac(auth->nettle, from, words, key);
+		from = (struct key){handshake->key, sizeof(handshake->key)};
+	hmac(auth->nettle, from, statement, key);
 	ret_cipher->nettle = auth->nettle;
 	auth->nettle->gcm_set_key(&ret_cipher->gcm, key);
 	explicit_bzero(key, sizeof(key));

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Who is at the other end of an edge. The child connects, and both say a nonce; then the child
- * proves itself, and the parent after it:
- *	secret	an HMAC with the step's secret over the role, the step, both nodes and both nonces
- *	munge	a credential for this user alone, with the same in it and a random key; who decodes
- *		it compares its user with their own
+ * Authentication of the other end of an edge. The child connects, and both send a nonce; then the
+ *child proves itself, and the parent after it: secret	an HMAC with the step's secret over the
+ *role, the step, both nodes and both nonces
+ *	munge	a credential for this user alone, with the same in it and a random key; it is
+ *		decoded by a process of the same user only
  *	none	nothing is proved, and frames are neither encrypted nor authenticated: for a network
  *		where no stranger is
- * The key of the edge comes of the secret, or of both random keys, and of the same words; each
+ * The key of the edge comes of the secret, or of both random keys, and of the same statement; each
  * direction has its own.
  *
  * Frames are sealed by AES-256-GCM: the payload is encrypted, and the header, which stays readable,
@@ -18,8 +18,6 @@
 #define MPI_WIRE_AUTH_H
 
 #include <nettle/gcm.h>
-#include <nettle/hmac.h>
-#include <nettle/memops.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -59,7 +57,7 @@ enum wire_role {
 };
 
 /* What both ends of an edge know, and what they prove. */
-struct wire_talk {
+struct wire_handshake {
 	uint64_t step;
 	uint32_t child, parent;
 	unsigned char nonce[WIRE_ROLE_MAX][WIRE_NONCE_SIZE];
@@ -75,14 +73,14 @@ const char *wire_auth_name(unsigned kind);
 int wire_auth_random(unsigned char *bytes, size_t size, struct err *err) _must_check_;
 
 /* The proof of that role. May wait for munged. */
-int wire_auth_prove(const struct wire_auth *auth, struct wire_talk *talk, enum wire_role role,
-	unsigned char *proof, size_t *ret_size, struct err *err) _must_check_;
-int wire_auth_check(const struct wire_auth *auth, struct wire_talk *talk, enum wire_role role,
-	const unsigned char *proof, size_t size, struct err *err) _must_check_;
+int wire_auth_prove(const struct wire_auth *auth, struct wire_handshake *handshake,
+	enum wire_role role, unsigned char *proof, size_t *ret_size, struct err *err) _must_check_;
+int wire_auth_check(const struct wire_auth *auth, struct wire_handshake *handshake,
+	enum wire_role role, const unsigned char *proof, size_t size, struct err *err) _must_check_;
 
 /* The cipher of what that role sends. Not with WIRE_AUTH_NONE. */
-void wire_auth_key(const struct wire_auth *auth, const struct wire_talk *talk, enum wire_role role,
-	struct wire_cipher *ret_cipher);
+void wire_auth_key(const struct wire_auth *auth, const struct wire_handshake *handshake,
+	enum wire_role role, struct wire_cipher *ret_cipher);
 
 /* One frame. data has size bytes, and capacity for WIRE_TAG_SIZE more behind them. */
 struct wire_sealed {
@@ -95,34 +93,9 @@ void wire_seal(struct wire_cipher *cipher, const struct wire_sealed *frame);
 /* -EBADMSG: the header, the data or the tag is not what was sealed; data is of no use then. */
 int wire_unseal(struct wire_cipher *cipher, const struct wire_sealed *frame) _must_check_;
 
-/* ---- nettle.c: loaded when it is needed, for a step of one node has no edges, and what its MPI
- * plugin and service process pay for relocating a third of their symbols is 5 % of such a step. */
-struct nettle_lib {
-	void *handle;
-	__typeof__(&hmac_sha256_set_key) hmac_set_key;
-	__typeof__(&hmac_sha256_update) hmac_update;
-	__typeof__(&hmac_sha256_digest) hmac_digest;
-	__typeof__(&memeql_sec) is_equal;
-	__typeof__(&gcm_aes256_set_key) gcm_set_key;
-	__typeof__(&gcm_aes256_set_iv) gcm_set_iv;
-	__typeof__(&gcm_aes256_update) gcm_update;
-	__typeof__(&gcm_aes256_encrypt) gcm_encrypt;
-	__typeof__(&gcm_aes256_decrypt) gcm_decrypt;
-	__typeof__(&gcm_aes256_digest) gcm_digest;
-};
-
-int wire_nettle_open(struct nettle_lib **ret_lib, struct err *err) _must_check_;
-struct nettle_lib *wire_nettle_close(struct nettle_lib *lib);
-
-/* ---- munge.c */
+/* libmunge, where this stepd was built with it and the library is there. */
 struct munge_lib;
 int wire_munge_open(struct munge_lib **ret_lib, struct err *err) _must_check_;
 struct munge_lib *wire_munge_close(struct munge_lib *lib);
-/* *ret_credential is a text for free(). */
-int wire_munge_encode(const struct munge_lib *lib, const char *socket, const void *data,
-	size_t size, char **ret_credential, struct err *err) _must_check_;
-/* Exactly size bytes, of this process's user. */
-int wire_munge_decode(const struct munge_lib *lib, const char *socket, const char *credential,
-	void *data, size_t size, struct err *err) _must_check_;
 
 #endif

@@ -1,11 +1,406 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Fences, from their beginning to a good end. What ends them otherwise is in fence_fail.c.
+ */
 #include <string.h>
 
 #include "mpi/wire/wire_impl.h"
 
+/* ---- sets of nodes, and how a frame has them ------------------------------------------------ */
+
+static bool wire_is_all(const struct wire *w, const struct bitset *nodes)
+{
+	return bitset_count(nodes) == w->tree.count;
+}
+
+/* What a frame of a fence begins with, and a text behind it; sets the flag in h. NULL: no memory.
+ */
+struct wire_buffer *wire_nodes_encode(
+	const struct wire *w, const struct bitset *nodes, const char *text, struct wire_header *h)
+{
+	bool is_all = wire_is_all(w, nodes);
+	size_t size = is_all ? 0 : (w->tree.count + 7) / 8, text_size = strlen(text);
+	struct wire_buffer *b;
+	uint32_t n;
+
+	text_size = text_size < WIRE_TEXT_MAX ? text_size : WIRE_TEXT_MAX;
+	b = wire_buffer_new(size + text_size);
+	if (!b)
+		return NULL;
+	memset(b->bytes, 0, size);
+	for (n = is_all ? BITSET_NONE : bitset_next(nodes, 0); n != BITSET_NONE;
+		n = bitset_next(nodes, n + 1))
+		b->bytes[n / 8] |= (unsigned char)(1u << n % 8);
+	memcpy(b->bytes + size, text, text_size);
+	h->flags |= is_all ? WIRE_ALL : WIRE_NODES;
+	return b;
+}
+
+static int decode_bitmap(const struct wire *w, const unsigned char *bytes, struct bitset *nodes)
+{
+	uint32_t i;
+
+	for (i = 0; i < (w->tree.count + 7) / 8 * 8; i++) {
+		if (!(bytes[i / 8] & 1u << i % 8))
+			continue;
+		if (i >= w->tree.count)
+			return -EPROTO;
+		bitset_set(nodes, i);
+	}
+	return bitset_next(nodes, 0) == BITSET_NONE ? -EPROTO : 0;
+}
+
+/* ret_nodes: no words where the frame does not name them; *ret_size: bytes that they take. */
+int wire_nodes_decode(const struct wire *w, const struct wire_header *h,
+	const struct wire_buffer *payload, struct bitset *ret_nodes, size_t *ret_size,
+	struct err *err)
+{
+	_cleanup_bitset_ struct bitset nodes = {.words = NULL};
+	size_t size = h->flags & WIRE_NODES ? (w->tree.count + 7) / 8 : 0;
+
+	if (size > h->length)
+		return err_say(err, -EPROTO, "it sent a frame (%s) that is cut off",
+			wire_type_name(h->type));
+	*ret_size = size;
+	if (!(h->flags & (WIRE_NODES | WIRE_ALL)))
+		return 0;
+	if (bitset_init(&nodes, w->tree.count) < 0)
+		return err_set(err, -ENOMEM, "the nodes of a fence");
+	if (h->flags & WIRE_ALL)
+		wire_tree_add_below(&w->tree, &nodes, 0);
+	else if (decode_bitmap(w, payload->bytes, &nodes) < 0)
+		return err_say(err, -EPROTO, "it sent a fence of no nodes, or of unknown ones");
+	*ret_nodes = nodes;
+	nodes.words = NULL;
+	return 0;
+}
+
+/* Both as wide as the step. */
+static bool wire_nodes_equal(const struct bitset *a, const struct bitset *b)
+{
+	return memcmp(a->words, b->words, a->width * sizeof(a->words[0])) == 0;
+}
+
+bool wire_takes_part(const struct wire *w, const struct group *g)
+{
+	return bitset_test(&g->nodes, w->node);
+}
+
+uint32_t wire_first_common(const struct bitset *a, const struct bitset *b)
+{
+	uint32_t n;
+
+	for (n = bitset_next(a, 0); n != BITSET_NONE; n = bitset_next(a, n + 1)) {
+		if (bitset_test(b, n))
+			break;
+	}
+	return n;
+}
+
+/* ---- groups --------------------------------------------------------------------------------- */
+
+static void stop_timer(struct wire *w, struct wire_timer *timer)
+{
+	if (timer->handle && !w->is_closed)
+		w->ops->timer_stop(w->carrier, timer);
+}
+
+static void wire_op_free(struct wire *w, struct op *op)
+{
+	stop_timer(w, &op->deadline);
+	stop_timer(w, &op->probe);
+	wire_runs_clear(&op->up);
+	wire_runs_clear(&op->down);
+	bitset_clear(&op->answered);
+	free(op);
+}
+
+static struct groups *bucket(const struct wire *w, uint64_t id)
+{
+	/* ids are hashes, or small numbers */
+	return (struct groups *)&w->groups[(id ^ id >> 32) % GROUP_BUCKETS];
+}
+
+/* Of that id, the one with a fence under way: there is one at most. */
+struct group *wire_group_find(const struct wire *w, uint64_t id)
+{
+	struct group *g, *found = NULL;
+
+	LIST_FOREACH(g, bucket(w, id), link)
+	{
+		if (g->id == id && (!found || g->op))
+			found = g;
+	}
+	return found;
+}
+
+struct group *wire_group_exact(const struct wire *w, uint64_t id, const struct bitset *nodes)
+{
+	struct group *g;
+
+	LIST_FOREACH(g, bucket(w, id), link)
+	{
+		if (g->id == id && wire_nodes_equal(&g->nodes, nodes))
+			return g;
+	}
+	return NULL;
+}
+
+static int wire_nodes_copy(
+	const struct wire *w, const struct bitset *nodes, struct bitset *ret_copy)
+{
+	struct bitset copy;
+	uint32_t n;
+	int r = bitset_init(&copy, w->tree.count);
+
+	if (r < 0)
+		return r;
+	for (n = bitset_next(nodes, 0); n != BITSET_NONE; n = bitset_next(nodes, n + 1))
+		bitset_set(&copy, n);
+	*ret_copy = copy;
+	return 0;
+}
+
+/* The group of that id and these nodes, made if there is none. */
+int wire_group_get(
+	struct wire *w, uint64_t id, const struct bitset *nodes, struct group **ret_group)
+{
+	struct group *g = wire_group_exact(w, id, nodes);
+
+	if (!g) {
+		if (w->groups_count == WIRE_SETS_MAX)
+			return -ENOSPC;
+		g = calloc(1, sizeof(*g));
+		if (!g || wire_nodes_copy(w, nodes, &g->nodes) < 0) {
+			free(g);
+			return -ENOMEM;
+		}
+		g->id = id;
+		LIST_INSERT_HEAD(bucket(w, id), g, link);
+		w->groups_count++;
+	}
+	*ret_group = g;
+	return 0;
+}
+
+void wire_groups_stop(struct wire *w)
+{
+	struct group *g;
+	size_t i;
+
+	for (i = 0; i < GROUP_BUCKETS; i++) {
+		LIST_FOREACH(g, &w->groups[i], link)
+		{
+			if (g->op && g->op->deadline.handle)
+				w->ops->timer_stop(w->carrier, &g->op->deadline);
+			if (g->op && g->op->probe.handle)
+				w->ops->timer_stop(w->carrier, &g->op->probe);
+		}
+	}
+}
+
+void wire_groups_clear(struct wire *w)
+{
+	struct group *g;
+	size_t i;
+
+	for (i = 0; i < GROUP_BUCKETS; i++) {
+		while ((g = LIST_FIRST(&w->groups[i]))) {
+			LIST_REMOVE(g, link);
+			if (g->op)
+				wire_op_free(w, g->op);
+			bitset_clear(&g->nodes);
+			free(g->failure);
+			free(g);
+		}
+	}
+}
+
+static int wire_op_new(struct wire *w, struct group *g, uint64_t generation, struct op **ret_op)
+{
+	struct op *op = calloc(1, sizeof(*op) + w->edges_count);
+	size_t i;
+
+	if (!op)
+		return -ENOMEM;
+	op->group = g;
+	op->generation = generation;
+	op->top = wire_tree_top(&w->tree, &g->nodes);
+	for (i = wire_first_child_edge(w); i < w->edges_count; i++) {
+		if (wire_tree_has_below(&w->tree, &g->nodes, w->edge[i].node))
+			op->branch[i] = BRANCH_WAITING;
+	}
+	g->op = op;
+	*ret_op = op;
+	return 0;
+}
+
+/* ---- the contributions, whole --------------------------------------------------------------- */
+
+/* Whether these bytes are that many blocks of nodes that take part, of a frame's size at most. */
+static int wire_runs_check(const struct wire *w, const struct bitset *nodes,
+	const unsigned char *data, size_t size, uint16_t blocks)
+{
+	struct wire_part part;
+
+	if (size > WIRE_RUN_MAX)
+		return -EPROTO;
+	for (; size > 0; blocks--) {
+		if (blocks == 0 || wire_part_parse(data, size, &part) < 0 ||
+			part.node >= w->tree.count || !bitset_test(nodes, part.node))
+			return -EPROTO;
+		data = part.data + part.length;
+		size -= WIRE_BLOCK_HEADER + part.length;
+	}
+	return blocks == 0 ? 0 : -EPROTO;
+}
+
+struct result {
+	struct wire_block *blocks; /* in the order of the nodes */
+	uint32_t *have;            /* bytes of each, as far as joined */
+	uint32_t *at;              /* where a node's block is, by node id */
+	size_t count;
+};
+
+static void result_clear(struct result *result)
+{
+	size_t i;
+
+	for (i = 0; result->blocks && i < result->count; i++)
+		(void)wire_release(result->blocks[i].buffer);
+	free(result->blocks);
+	free(result->have);
+	free(result->at);
+}
+#define _cleanup_result_ _cleanup_(result_clear)
+
+static int result_init(struct result *result, const struct wire *w, const struct bitset *nodes)
+{
+	uint32_t n;
+	size_t count = bitset_count(nodes);
+
+	result->blocks = calloc(count, sizeof(*result->blocks));
+	result->have = calloc(count, sizeof(*result->have));
+	result->at = calloc(w->tree.count, sizeof(*result->at));
+	if (!result->blocks || !result->have || !result->at)
+		return -ENOMEM;
+	for (n = bitset_next(nodes, 0); n != BITSET_NONE; n = bitset_next(nodes, n + 1)) {
+		result->at[n] = (uint32_t)result->count;
+		result->blocks[result->count++].node = n;
+	}
+	return 0;
+}
+
+/* A block that has come whole is a piece of its frame; others are joined. */
+static int result_add(struct result *result, const struct wire_part *part, struct wire_buffer *from)
+{
+	uint32_t at = result->at[part->node];
+	struct wire_block *b = &result->blocks[at];
+
+	if (result->have[at] != part->offset || (b->buffer && b->size != part->total))
+		return -EPROTO;
+	result->have[at] += part->length;
+	if (part->length == part->total) {
+		b->data = part->data;
+		b->size = part->total;
+		b->buffer = wire_hold(from);
+		return 0;
+	}
+	if (!b->buffer) {
+		b->buffer = wire_buffer_new(part->total);
+		if (!b->buffer)
+			return -ENOMEM;
+		b->data = b->buffer->bytes;
+		b->size = part->total;
+	}
+	memcpy(b->buffer->bytes + part->offset, part->data, part->length);
+	return 0;
+}
+
+static int result_add_run(struct result *result, const struct wire_run *run)
+{
+	const unsigned char *at = run->data;
+	struct wire_part part;
+	int r;
+
+	while (at < run->data + run->size) {
+		r = wire_part_parse(at, (size_t)(run->data + run->size - at), &part);
+		if (r == 0)
+			r = result_add(result, &part, run->buffer);
+		if (r < 0)
+			return r;
+		at = part.data + part.length;
+	}
+	return 0;
+}
+
+static int result_make(struct result *result, const struct wire *w, const struct bitset *nodes,
+	const struct wire_runs *runs)
+{
+	int r = result_init(result, w, nodes);
+	size_t i;
+
+	for (i = 0; r == 0 && i < runs->count; i++)
+		r = result_add_run(result, &runs->run[i]);
+	for (i = 0; r == 0 && i < result->count; i++)
+		r = result->have[i] == result->blocks[i].size ? 0 : -EPROTO;
+	return r;
+}
+
+/* ---- ends ----------------------------------------------------------------------------------- */
+
+/* It is this group's no more, and the next one may begin. */
+static void op_detach(struct wire *w, struct op *op)
+{
+	stop_timer(w, &op->deadline);
+	stop_timer(w, &op->probe);
+	op->group->op = NULL;
+	if (op->group->ended < op->generation)
+		op->group->ended = op->generation;
+}
+
+void wire_op_done(struct wire *w, struct op *op, int r, const char *text)
+{
+	struct err err = ERR_INIT;
+
+	if (!op->has_begun || op->is_done || w->is_closed)
+		return;
+	op->is_done = true;
+	(void)err_say(&err, r, "%s", text);
+	op->done(op->userdata, r, NULL, 0, &err);
+}
+
+/* Ends this node's part of it well, with what is in runs, and badly. */
+static void wire_op_succeed(struct wire *w, struct op *op, const struct wire_runs *runs)
+{
+	_cleanup_result_ struct result result = {.blocks = NULL};
+	int r = 0;
+
+	op_detach(w, op);
+	if (op->has_begun && !op->is_done && !w->is_closed) {
+		r = result_make(&result, w, &op->group->nodes, runs);
+		if (r < 0) {
+			wire_op_done(w, op, r,
+				r == -ENOMEM ? "no memory for what a fence has gathered"
+					     : "the contributions to a fence are not whole");
+		} else {
+			op->is_done = true;
+			op->done(op->userdata, 0, result.blocks, result.count, NULL);
+		}
+	}
+	wire_op_free(w, op);
+}
+
+void wire_op_fail(struct wire *w, struct op *op, int r, const char *text)
+{
+	op_detach(w, op);
+	wire_op_done(w, op, r, text);
+	wire_op_free(w, op);
+}
+
 /* ---- up ----------------------------------------------------------------------------------- */
 
-static bool is_complete(const struct wire *w, const struct op *op)
+static bool op_is_complete(const struct wire *w, const struct op *op)
 {
 	size_t i;
 
@@ -19,7 +414,8 @@ static bool is_complete(const struct wire *w, const struct op *op)
 }
 
 /* As many runs from *at on as a frame takes; NULL: no memory. */
-static struct wire_packet *pack(struct wire_header *h, const struct wire_runs *runs, size_t *at)
+static struct wire_packet *pack_frame(
+	struct wire_header *h, const struct wire_runs *runs, size_t *at)
 {
 	size_t first = *at, bytes = 0;
 
@@ -44,7 +440,7 @@ static struct wire_header fence_header(
 }
 
 /* A frame with the nodes of the fence and nothing else, before all others of it. */
-static void send_nodes(struct wire *w, struct op *op)
+static void op_send_nodes(struct wire *w, struct op *op)
 {
 	struct wire_header h = fence_header(w, WIRE_FENCE_UP, op);
 	_cleanup_wire_buffer_ struct wire_buffer *b =
@@ -67,7 +463,7 @@ static void send_nodes(struct wire *w, struct op *op)
 	}
 	if (op->is_complete && i == op->up.count)
 		h.flags |= WIRE_LAST;
-	p = pack(&h, &first, &at);
+	p = pack_frame(&h, &first, &at);
 	if (p)
 		wire_queue(w, 0, p);
 	else
@@ -77,18 +473,18 @@ static void send_nodes(struct wire *w, struct op *op)
 	op->up_frames++;
 }
 
-static void send_up(struct wire *w, struct op *op)
+static void op_send_up(struct wire *w, struct op *op)
 {
 	struct wire_header h = fence_header(w, WIRE_FENCE_UP, op);
 	size_t at = 0;
 
 	if (op->up_frames == 0) {
-		send_nodes(w, op);
+		op_send_nodes(w, op);
 		if (op->up.count == 0)
 			return;
 	}
 	do {
-		_cleanup_wire_packet_ struct wire_packet *p = pack(&h, &op->up, &at);
+		_cleanup_wire_packet_ struct wire_packet *p = pack_frame(&h, &op->up, &at);
 
 		if (!p) {
 			wire_queue_fault(w, 0, -ENOMEM);
@@ -103,13 +499,13 @@ static void send_up(struct wire *w, struct op *op)
 }
 
 /* All is here: down it goes, in as few frames as it fits in, the same ones for all. */
-static void send_down(struct wire *w, struct op *op)
+static void op_send_down(struct wire *w, struct op *op)
 {
 	struct wire_header h = fence_header(w, WIRE_FENCE_DOWN, op);
 	size_t at = 0, i;
 
 	do {
-		_cleanup_wire_packet_ struct wire_packet *p = pack(&h, &op->up, &at);
+		_cleanup_wire_packet_ struct wire_packet *p = pack_frame(&h, &op->up, &at);
 
 		if (p && at == op->up.count)
 			p->header.flags |= WIRE_LAST;
@@ -125,25 +521,25 @@ static void send_down(struct wire *w, struct op *op)
 }
 
 /* Sends what can go. op may be gone then. */
-void wire_op_advance(struct wire *w, struct op *op)
+static void wire_op_advance(struct wire *w, struct op *op)
 {
 	if (op->is_complete)
 		return;
-	op->is_complete = is_complete(w, op);
+	op->is_complete = op_is_complete(w, op);
 	if (op->top != w->node) {
 		if (op->is_complete || op->up.bytes >= WIRE_RUN_MAX)
-			send_up(w, op);
+			op_send_up(w, op);
 	} else if (op->is_complete) {
 		op->is_decided = true;
-		send_down(w, op);
+		op_send_down(w, op);
 		wire_op_succeed(w, op, &op->up);
 	}
 }
 
 /* ---- what comes in ------------------------------------------------------------------------ */
 
-/* A fence that a frame is the first word of. */
-static int open_op(struct wire *w, const struct wire_header *h, const struct bitset *nodes,
+/* A fence whose first frame this is. */
+static int op_open(struct wire *w, const struct wire_header *h, const struct bitset *nodes,
 	struct op **ret_op, struct err *err)
 {
 	struct group *g;
@@ -183,7 +579,7 @@ int wire_op_find(struct wire *w, const struct wire_header *h, const struct bitse
 	}
 	if (!nodes->words)
 		return err_say(err, -EPROTO, "it sent a part of a fence that is unknown");
-	return open_op(w, h, nodes, ret_op, err);
+	return op_open(w, h, nodes, ret_op, err);
 }
 
 static int check_path(
@@ -278,7 +674,7 @@ int wire_copy_set(
 }
 
 /* Its end here need not wait for the top, where the reason is known. */
-static void abandon(struct wire *w, struct op *op, const char *why)
+static void op_abandon(struct wire *w, struct op *op, const char *why)
 {
 	struct group *g = op->group;
 
@@ -296,7 +692,7 @@ static void abandon(struct wire *w, struct op *op, const char *why)
 }
 
 /* This node's part of a fence that is under way. */
-static int join(struct wire *w, struct op *op, const struct op *own)
+static int op_join(struct wire *w, struct op *op, const struct op *own)
 {
 	struct group *g = op->group;
 	int r;
@@ -306,7 +702,7 @@ static int join(struct wire *w, struct op *op, const struct op *own)
 	op->userdata = own->userdata;
 	op->timeout_ms = own->timeout_ms;
 	if (own->is_abandoned) {
-		abandon(w, op, own->why);
+		op_abandon(w, op, own->why);
 		return 0;
 	}
 	r = wire_runs_append(&op->up, &own->up);
@@ -324,7 +720,7 @@ static int join(struct wire *w, struct op *op, const struct op *own)
 
 /* The next generation of the group, which may be one that has ended already, or is under way
  * without this node, or can't be. */
-static int begin(struct wire *w, struct group *g, struct op *op)
+static int group_begin(struct wire *w, struct group *g, struct op *op)
 {
 	uint64_t generation = ++g->began;
 	uint32_t lost = wire_first_common(&g->nodes, &w->gone);
@@ -350,7 +746,7 @@ static int begin(struct wire *w, struct group *g, struct op *op)
 		return 0;
 	}
 	if (g->op && g->op->generation != generation) {
-		/* It ran out of time here, and its top has not said a word yet. */
+		/* It ran out of time here, and its top has not ended it yet. */
 		r = op->why ? -ECANCELED : -ETIMEDOUT;
 		why = op->why ? op->why : still_open;
 		wire_break(w, g->id, generation, &g->nodes, r, why);
@@ -363,11 +759,11 @@ static int begin(struct wire *w, struct group *g, struct op *op)
 		g->began--;
 		return r;
 	}
-	return join(w, g->op, op);
+	return op_join(w, g->op, op);
 }
 
-static int fence(struct wire *w, const struct wire_set *set, const struct iovec *iov, int iovcnt,
-	struct op *own, struct err *err)
+static int start_fence(struct wire *w, const struct wire_set *set, const struct iovec *iov,
+	int iovcnt, struct op *own, struct err *err)
 {
 	_cleanup_bitset_ struct bitset nodes = {.words = NULL};
 	struct group *g, *under_way;
@@ -385,9 +781,9 @@ static int fence(struct wire *w, const struct wire_set *set, const struct iovec 
 		r = wire_runs_encode(&own->up, w->node, iov, iovcnt);
 	wire_enter(w);
 	if (r == 0)
-		r = begin(w, g, own);
+		r = group_begin(w, g, own);
 	wire_runs_clear(&own->up);
-	(void)wire_exit(w); /* whoever closes it in done() knows */
+	(void)wire_exit(w); /* done() may have closed it */
 	return r < 0 ? err_set(err, r, "a contribution to a fence") : 0;
 }
 
@@ -397,7 +793,7 @@ int wire_fence(struct wire *w, const struct wire_set *set, const struct iovec *i
 	struct op op = {
 		.has_begun = true, .done = done, .userdata = userdata, .timeout_ms = timeout_ms};
 
-	return fence(w, set, iov, iovcnt, &op, err);
+	return start_fence(w, set, iov, iovcnt, &op, err);
 }
 
 int wire_fence_abandon(struct wire *w, const struct wire_set *set, uint64_t timeout_ms,
@@ -410,5 +806,5 @@ int wire_fence_abandon(struct wire *w, const struct wire_set *set, uint64_t time
 		.why = why,
 		.timeout_ms = timeout_ms};
 
-	return fence(w, set, NULL, 0, &op, err);
+	return start_fence(w, set, NULL, 0, &op, err);
 }

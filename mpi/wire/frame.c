@@ -1,8 +1,59 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "mpi/wire/frame.h"
 
+#include <assert.h>
 #include <endian.h>
 #include <string.h>
+
+/* ---- buffers -------------------------------------------------------------------------------- */
+
+struct wire_buffer *wire_buffer_new(size_t size)
+{
+	struct wire_buffer *b = malloc(sizeof(*b) + size);
+
+	if (!b)
+		return NULL;
+	b->refs = 1;
+	b->size = size;
+	return b;
+}
+
+struct wire_buffer *wire_buffer_copy(const struct iovec *iov, int iovcnt)
+{
+	struct wire_buffer *b;
+	size_t size = 0, at = 0;
+	int i;
+
+	for (i = 0; i < iovcnt; i++) {
+		if (__builtin_add_overflow(size, iov[i].iov_len, &size) || size > WIRE_BLOCK_MAX) {
+			errno = EMSGSIZE;
+			return NULL;
+		}
+	}
+	b = wire_buffer_new(size);
+	for (i = 0; b && i < iovcnt; i++) {
+		if (iov[i].iov_len > 0)
+			memcpy(b->bytes + at, iov[i].iov_base, iov[i].iov_len);
+		at += iov[i].iov_len;
+	}
+	return b;
+}
+
+struct wire_buffer *wire_hold(struct wire_buffer *buffer)
+{
+	assert(!buffer || buffer->refs > 0);
+	if (buffer)
+		buffer->refs++;
+	return buffer;
+}
+
+struct wire_buffer *wire_release(struct wire_buffer *buffer)
+{
+	assert(!buffer || buffer->refs > 0);
+	if (buffer && --buffer->refs == 0)
+		free(buffer);
+	return NULL;
+}
 
 static const char *const type_names[WIRE_TYPE_MAX] = {
 	[WIRE_HELLO] = "HELLO",
@@ -106,7 +157,7 @@ int wire_header_decode(const unsigned char bytes[WIRE_HEADER_SIZE], struct wire_
 		return err_say(err, -EPROTO, "it sent what is no frame of the wire");
 	if (bytes[4] != WIRE_VERSION)
 		return err_say(err, -EPROTO,
-			"it speaks version %u of the wire and this node version %u: run the same stepd"
+			"it has version %u of the wire and this node version %u: run the same stepd"
 			" on all nodes",
 			bytes[4], WIRE_VERSION);
 	if (h.type == 0 || h.type >= WIRE_TYPE_MAX || (h.flags & ~WIRE_FLAGS))
@@ -124,15 +175,15 @@ int wire_header_decode(const unsigned char bytes[WIRE_HEADER_SIZE], struct wire_
 int wire_runs_add(struct wire_runs *runs, const struct wire_run *run)
 {
 	struct wire_run *more;
-	size_t room;
+	size_t capacity;
 
-	if (runs->count == runs->room) {
-		room = runs->room ? 2 * runs->room : 4;
-		more = reallocarray(runs->run, room, sizeof(*more));
+	if (runs->count == runs->capacity) {
+		capacity = runs->capacity ? 2 * runs->capacity : 4;
+		more = reallocarray(runs->run, capacity, sizeof(*more));
 		if (!more)
 			return -ENOMEM;
 		runs->run = more;
-		runs->room = room;
+		runs->capacity = capacity;
 	}
 	runs->run[runs->count] = *run;
 	(void)wire_hold(runs->run[runs->count++].buffer);

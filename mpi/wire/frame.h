@@ -15,7 +15,24 @@
 #ifndef MPI_WIRE_FRAME_H
 #define MPI_WIRE_FRAME_H
 
-#include "mpi/wire/buffer.h"
+#include "mpi/wire/wire.h"
+
+/* Bytes that several frames and results are pieces of. One thread has them: the count of references
+ * is a plain number. */
+struct wire_buffer {
+	uint32_t refs;
+	size_t size;
+	unsigned char bytes[];
+};
+
+/* With one reference; NULL: no memory. */
+struct wire_buffer *wire_buffer_new(size_t size);
+
+/* What iov holds; NULL with errno set: ENOMEM, or EMSGSIZE above WIRE_BLOCK_MAX. */
+struct wire_buffer *wire_buffer_copy(const struct iovec *iov, int iovcnt);
+
+DEFINE_CLEANUP(struct wire_buffer *, wire_release);
+#define _cleanup_wire_buffer_ _cleanup_(wire_release_p)
 
 #define WIRE_MAGIC        0x57445453u /* "STDW" */
 #define WIRE_VERSION      2u
@@ -32,7 +49,7 @@ enum wire_type {
 	WIRE_FENCE_BROKEN, /* to the top of a fence: it can't end well; text */
 	WIRE_FENCE_FAIL,   /* from there to all: it has ended; text */
 	WIRE_FENCE_LATE,   /* to the top: out of time; total: ms */
-	WIRE_FENCE_WHO,    /* from there to all: who has not begun? */
+	WIRE_FENCE_WHO,    /* from there to all: have you begun? */
 	WIRE_FENCE_STATUS, /* the answer; text: the missing ranks */
 	WIRE_MESSAGE,      /* to target, or to all; total, offset, channel */
 	WIRE_LOST,         /* to all: the edge above node offset is gone, with node total; text */
@@ -67,7 +84,7 @@ uint64_t wire_get_u64(const unsigned char *at);
 
 void wire_header_encode(const struct wire_header *h, unsigned char bytes[WIRE_HEADER_SIZE]);
 
-/* -EPROTO: this is no header of this version; err says what is wrong with it. */
+/* -EPROTO: this is no header of this version; err has what is wrong with it. */
 int wire_header_decode(const unsigned char bytes[WIRE_HEADER_SIZE], struct wire_header *ret_header,
 	struct err *err) _must_check_;
 
@@ -81,7 +98,7 @@ struct wire_run {
 
 struct wire_runs {
 	struct wire_run *run;
-	size_t count, room;
+	size_t count, capacity;
 	size_t bytes;
 };
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 /* An accepted connection, non-blocking and O_CLOEXEC, which the callee takes over; or -errno: there
- * is a shortage, the listener pauses, and whoever can give something back may do so. May stop the
+ * is a shortage, the listener pauses, and the callee may close something. May stop the
  * listener. */
 typedef void (*wire_listener_fn)(int fd, void *userdata);
 

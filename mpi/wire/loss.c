@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Ways that are gone, and goodbyes. A lost edge is told to all on both of its sides. A node that
- * leaves tells those above it; an edge is closed when all below it have left: BYE, and its answer.
+ * Ways that are gone, and goodbyes. A lost edge is reported to all on both of its sides. A node
+ * that leaves reports that to those above it; an edge is closed when all below it have left: BYE,
+ * and its answer.
  */
 #include <string.h>
 
@@ -15,7 +16,7 @@ static bool separates(const struct wire *w, uint32_t child, uint32_t a, uint32_t
 	return wire_tree_is_below(&w->tree, a, child) != wire_tree_is_below(&w->tree, b, child);
 }
 
-/* Of a node that is gone: the sentence that says why. */
+/* Of a node that is gone: why, as a sentence. */
 const char *wire_loss_text(const struct wire *w, uint32_t node)
 {
 	const struct loss *loss, *first = NULL;
@@ -39,8 +40,8 @@ void wire_losses_clear(struct wire *w)
 	}
 }
 
-/* Without memory for it, the node is gone without a word. */
-static void remember(struct wire *w, uint32_t child, const char *text)
+/* Without memory for it, the node is gone by a general sentence. */
+static void remember_loss(struct wire *w, uint32_t child, const char *text)
 {
 	struct loss *loss = calloc(1, sizeof(*loss));
 
@@ -65,7 +66,7 @@ static void add_gone(struct wire *w, uint32_t child)
 	}
 }
 
-/* Looks at all fences that are under way. */
+/* Checks all fences that are under way. */
 static void check_fences(struct wire *w)
 {
 	struct group *g;
@@ -87,11 +88,11 @@ static void check_fences(struct wire *w)
 }
 
 /* The edge above child is lost, with this neighbour of it. */
-static void apply(struct wire *w, uint32_t child, uint32_t node, const char *text)
+static void apply_loss(struct wire *w, uint32_t child, uint32_t node, const char *text)
 {
 	struct err err = ERR_INIT;
 
-	remember(w, child, text);
+	remember_loss(w, child, text);
 	add_gone(w, child);
 	wire_messages_forget(w);
 	check_fences(w);
@@ -100,7 +101,7 @@ static void apply(struct wire *w, uint32_t child, uint32_t node, const char *tex
 		w->events->lost(w->userdata, node, &err);
 }
 
-static void tell_others(
+static void report_loss(
 	struct wire *w, size_t edge, uint32_t child, uint32_t node, const char *text)
 {
 	struct wire_header h = wire_header_make(w, WIRE_LOST);
@@ -128,12 +129,12 @@ void wire_lose(struct wire *w, size_t edge, const char *why)
 		return;
 	e->is_lost = true;
 	wire_drop_queue(w, e);
-	if (e->said_bye)
+	if (e->got_bye)
 		return;
 	(void)err_say(&text, -EHOSTUNREACH, "%s is lost: %.*s", wire_node_text(w, e->node, name),
 		(int)WIRE_TEXT_MAX - 200, why);
-	tell_others(w, edge, child, e->node, text.text);
-	apply(w, child, e->node, text.text);
+	report_loss(w, edge, child, e->node, text.text);
+	apply_loss(w, child, e->node, text.text);
 }
 
 int wire_on_lost(struct wire *w, size_t edge, const struct wire_header *h,
@@ -144,18 +145,18 @@ int wire_on_lost(struct wire *w, size_t edge, const struct wire_header *h,
 
 	if (child == 0 || child >= w->tree.count || h->total >= w->tree.count ||
 		h->length > WIRE_TEXT_MAX)
-		return err_say(err, -EPROTO, "it told of a loss that can't be read");
+		return err_say(err, -EPROTO, "it reported a loss that can't be parsed");
 	parent = wire_tree_parent(&w->tree, child);
 	if (child == w->node || parent == w->node || wire_way(w, child) != edge ||
 		wire_way(w, parent) != edge)
-		return err_say(err, -EPROTO, "it told of a loss that is not behind it");
+		return err_say(err, -EPROTO, "it reported a loss that is not behind it");
 	if (h->length > 0 && payload->bytes[0])
 		(void)err_say(
 			&text, -EHOSTUNREACH, "%.*s", (int)h->length, (const char *)payload->bytes);
 	else
 		(void)err_say(&text, -EHOSTUNREACH, "node %u is lost", h->total);
-	tell_others(w, edge, child, h->total, text.text);
-	apply(w, child, h->total, text.text);
+	report_loss(w, edge, child, h->total, text.text);
+	apply_loss(w, child, h->total, text.text);
 	return 0;
 }
 
@@ -175,13 +176,13 @@ void wire_leave(struct wire *w)
 	check_fences(w);
 	w->is_leaving = !w->is_closed &&
 		(w->own_timer.handle || w->ops->timer_start(w->carrier, &w->own_timer, 0) == 0);
-	(void)wire_exit(w); /* whoever closes it in done() knows */
+	(void)wire_exit(w); /* done() may have closed it */
 }
 
 int wire_on_left(struct wire *w, size_t edge, const struct wire_header *h, struct err *err)
 {
 	if (h->length > 0 || bitset_test(&w->left, h->source))
-		return err_say(err, -EPROTO, "it told twice that node %u has left", h->source);
+		return err_say(err, -EPROTO, "it reported twice that node %u has left", h->source);
 	(void)edge;
 	bitset_set(&w->left, h->source);
 	if (wire_has_parent(w))
@@ -202,24 +203,24 @@ int wire_on_bye(struct wire *w, size_t edge, struct err *err)
 {
 	struct edge *e = &w->edge[edge];
 
-	if (e->said_bye || (wire_link_is_parent(w, edge) && !e->sent_bye))
-		return err_say(err, -EPROTO, "it said goodbye where it may not");
+	if (e->got_bye || (wire_link_is_parent(w, edge) && !e->sent_bye))
+		return err_say(err, -EPROTO, "it sent a goodbye where it may not");
 	if (!e->sent_bye)
 		send_bye(w, edge);
-	e->said_bye = true;
+	e->got_bye = true;
 	return 0;
 }
 
-/* When this node and all below it have left, it says so; and when what it has said has gone out and
- * was answered, it may go. */
+/* When this node and all below it have left, it sends a goodbye; once all that it has sent is out
+ * and the goodbye is answered, it may go. */
 void wire_try_bye(struct wire *w)
 {
 	size_t i;
 
-	if (!w->has_left || w->told_left || w->is_leaving)
+	if (!w->has_left || w->reported_left || w->is_leaving)
 		return;
 	for (i = wire_first_child_edge(w); i < w->edges_count; i++) {
-		if (!w->edge[i].said_bye && !w->edge[i].is_lost)
+		if (!w->edge[i].got_bye && !w->edge[i].is_lost)
 			return;
 	}
 	if (wire_has_parent(w) && !w->edge[0].is_lost && !w->edge[0].sent_bye) {
@@ -227,13 +228,13 @@ void wire_try_bye(struct wire *w)
 			w->events->leaving(w->userdata);
 		send_bye(w, 0);
 	}
-	if (wire_has_parent(w) && !w->edge[0].is_lost && !w->edge[0].said_bye)
+	if (wire_has_parent(w) && !w->edge[0].is_lost && !w->edge[0].got_bye)
 		return;
 	for (i = 0; i < w->edges_count; i++) {
 		if (!STAILQ_EMPTY(&w->edge[i].queue))
 			return;
 	}
-	w->told_left = true;
+	w->reported_left = true;
 	if (w->events->left)
 		w->events->left(w->userdata);
 }

@@ -68,7 +68,7 @@ int wire_send(struct wire *w, uint32_t node, uint16_t channel, const struct iove
 		edge = wire_way(w, node);
 		send_pieces(w, &edge, 1, &h, b);
 	}
-	(void)wire_exit(w); /* whoever closes it in lost() knows */
+	(void)wire_exit(w); /* lost() may have closed it */
 	return r < 0 ? err_set(err, r, "a message to this node") : 0;
 }
 
@@ -96,7 +96,7 @@ int wire_broadcast(
 
 /* ---- in ------------------------------------------------------------------------------------- */
 
-static void tell(
+static void deliver(
 	struct wire *w, uint32_t from, uint16_t channel, struct wire_buffer *b, size_t size)
 {
 	struct wire_block block = {.node = from, .data = b->bytes, .size = size, .buffer = b};
@@ -114,7 +114,7 @@ void wire_on_own(struct wire *w, struct wire_timer *timer)
 	w->is_leaving = false;
 	while (!w->is_closed && (m = STAILQ_FIRST(&w->own))) {
 		STAILQ_REMOVE_HEAD(&w->own, link);
-		tell(w, w->node, m->channel, m->buffer, m->buffer->size);
+		deliver(w, w->node, m->channel, m->buffer, m->buffer->size);
 		(void)wire_release(m->buffer);
 		free(m);
 	}
@@ -156,21 +156,21 @@ static int start_assembly(struct wire *w, const struct wire_header *h, struct as
 /* Memory grows with what has come, not with what was announced. */
 static int grow(struct assembly *a, uint32_t size)
 {
-	uint64_t room = a->room ? a->room : 2 * WIRE_RUN_MAX;
+	uint64_t capacity = a->capacity ? a->capacity : 2 * WIRE_RUN_MAX;
 	struct wire_buffer *b;
 
-	while (room < (uint64_t)a->have + size)
-		room *= 2;
-	room = room < a->total ? room : a->total;
-	if (room == a->room)
+	while (capacity < (uint64_t)a->have + size)
+		capacity *= 2;
+	capacity = capacity < a->total ? capacity : a->total;
+	if (capacity == a->capacity)
 		return 0;
-	b = realloc(a->buffer, sizeof(*b) + room);
+	b = realloc(a->buffer, sizeof(*b) + capacity);
 	if (!b)
 		return -ENOMEM;
 	b->refs = 1;
-	b->size = room;
+	b->size = capacity;
 	a->buffer = b;
-	a->room = (uint32_t)room;
+	a->capacity = (uint32_t)capacity;
 	return 0;
 }
 
@@ -191,7 +191,7 @@ static int assemble(struct wire *w, const struct wire_header *h, const struct wi
 	if (a->have < a->total)
 		return 0;
 	LIST_REMOVE(a, link);
-	tell(w, h->source, a->channel, a->buffer, a->total);
+	deliver(w, h->source, a->channel, a->buffer, a->total);
 	(void)wire_release(a->buffer);
 	free(a);
 	return 0;
@@ -223,7 +223,7 @@ int wire_on_message(struct wire *w, size_t edge, const struct wire_header *h,
 		return assemble(w, h, payload);
 	if (find_assembly(w, h->source))
 		return -EPROTO;
-	tell(w, h->source, h->channel, payload, h->length);
+	deliver(w, h->source, h->channel, payload, h->length);
 	return 0;
 }
 

@@ -28,7 +28,7 @@ void wire_enter(struct wire *w)
 }
 
 /* Edges whose frames could not be queued are lost by that. */
-static void tell_faults(struct wire *w)
+static void report_faults(struct wire *w)
 {
 	struct err err = ERR_INIT;
 	size_t i;
@@ -47,7 +47,7 @@ int wire_exit(struct wire *w)
 {
 	assert(w->busy > 0);
 	if (w->busy == 1 && !w->is_closed) {
-		tell_faults(w);
+		report_faults(w);
 		wire_try_bye(w);
 	}
 	if (--w->busy > 0 || !w->is_closed)
@@ -68,7 +68,7 @@ struct wire *wire_close(struct wire *w)
 		w->ops->timer_stop(w->carrier, &w->own_timer);
 	w->is_closed = true;
 	w->ops->close(w->carrier);
-	(void)wire_exit(w); /* says that it is closed */
+	(void)wire_exit(w); /* which destroys it, now or later */
 	return NULL;
 }
 
@@ -183,7 +183,7 @@ void wire_queue(struct wire *w, size_t edge, struct wire_packet *packet)
 	struct queued *q;
 	bool was_empty = STAILQ_EMPTY(&e->queue);
 
-	if (e->is_lost || e->said_bye || e->fault < 0 || w->is_closed)
+	if (e->is_lost || e->got_bye || e->fault < 0 || w->is_closed)
 		return;
 	q = malloc(sizeof(*q));
 	if (!q) {
@@ -275,7 +275,7 @@ bool wire_link_may_read(const struct wire *w, size_t edge)
 
 bool wire_link_has_left(const struct wire *w, size_t edge)
 {
-	return w->edge[edge].said_bye;
+	return w->edge[edge].got_bye;
 }
 
 int wire_link_timer(struct wire *w, struct wire_timer *timer)

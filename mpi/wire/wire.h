@@ -2,8 +2,8 @@
  *
  * The exchange among the MPI service processes of one step: fences over the nodes that take part,
  * and messages from node to node. It runs over a k-ary tree of the node ids, rooted at node 0, with
- * one connection an edge; here is the exchange alone, which knows neither sockets nor time: it is
- * told what comes in from a neighbour and hands out what shall go there (wire_link.h), so that the
+ * one connection an edge; here is the exchange alone, which knows neither sockets nor time: it
+ * gets what comes in from a neighbour and has what shall go there (wire_link.h), so that the
  * same code runs over TCP (net.h) and over thousands of nodes in one process (tests/lib).
  *
  * Blobs are opaque and never copied: they are pieces of reference-counted buffers.
@@ -36,7 +36,7 @@ struct wire_block {
 struct wire_buffer *wire_hold(struct wire_buffer *buffer);
 struct wire_buffer *wire_release(struct wire_buffer *buffer); /* NULL is fine; returns NULL */
 
-/* Who takes part in a fence. Fences over the same nodes and id are told apart by their generation,
+/* The nodes of a fence. Fences over the same nodes and id are told apart by their generation,
  * which the exchange counts by itself: each wire_fence() is one, however it ends. Fences of one id
  * and different nodes at the same time are a mistake, and end with that error. */
 struct wire_set {
@@ -60,9 +60,9 @@ struct wire_events {
 	/* The way to a node is gone for good; every fence that needs it ends by itself. node is the
 	 * neighbour; those behind it are gone with it. */
 	void (*lost)(void *userdata, uint32_t node, const struct err *err);
-	/* All nodes below this one have said goodbye (wire_leave()), and this node has. leaving,
-	 * which may be NULL, is before this node's goodbye goes up: what it sends then is the last
-	 * that others get of it, and of what comes for it later nothing is answered. */
+	/* All nodes below this one have left (wire_leave()), and this node has. leaving, which may
+	 * be NULL, is before this node's goodbye goes up: what it sends then is the last that
+	 * others get of it, and of what comes for it later nothing is answered. */
 	void (*leaving)(void *userdata);
 	void (*left)(void *userdata);
 };
@@ -79,7 +79,7 @@ int wire_fence_fail(struct wire *w, const struct wire_set *set, const char *why)
 
 /* Begins a fence in vain: this node contributes nothing, and it ends on all nodes, with the
  * sentence why, or, why NULL: ranks have not come within timeout_ms, with the names of all that are
- * missing anywhere. done is told the end, as of wire_fence(); perhaps before this returns. */
+ * missing anywhere. done gets the end, as of wire_fence(); perhaps before this returns. */
 int wire_fence_abandon(struct wire *w, const struct wire_set *set, uint64_t timeout_ms,
 	const char *why, wire_fence_fn done, void *userdata, struct err *err) _must_check_;
 

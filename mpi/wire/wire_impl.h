@@ -4,9 +4,9 @@
  *
  * The lowest node that all nodes of a fence are below is its top: contributions go up to it, and it
  * alone decides how the fence ends, so that it ends alike on all nodes that it reaches. Those that
- * are cut off from it end the fence themselves. Whoever sees that a fence can't end well tells the
- * top. Each wire_fence() of a set is a generation of it, whatever becomes of it; what has ended
- * here before the node has begun it fails when it does begin.
+ * are cut off from it end the fence themselves. A node that finds that a fence can't end well
+ * reports it to the top. Each wire_fence() of a set is a generation of it, whatever becomes of it;
+ * what has ended here before the node has begun it fails when it does begin.
  */
 #ifndef MPI_WIRE_WIRE_IMPL_H
 #define MPI_WIRE_WIRE_IMPL_H
@@ -17,8 +17,8 @@
 #include "mpi/wire/wire_link.h"
 
 #define WIRE_TEXT_MAX   900u       /* bytes of a sentence in a frame */
-#define WIRE_PROBE_MS   1000u      /* how long the top waits for who is missing */
-#define WIRE_GRACE_MS   3000u      /* and a node for the top's word */
+#define WIRE_PROBE_MS   1000u      /* how long the top waits for lists of missing ranks */
+#define WIRE_GRACE_MS   3000u      /* and a node for the end by the top */
 #define WIRE_QUEUE_HIGH (8u << 20) /* bytes for one edge above which nobody feeds it */
 #define WIRE_QUEUE_LOW  (4u << 20)
 #define WIRE_SETS_MAX   (1u << 20)
@@ -35,9 +35,9 @@ struct edge {
 	size_t queued_bytes;
 	bool is_congested;
 	bool is_lost;
-	bool said_bye; /* the neighbour has */
+	bool got_bye;  /* the neighbour has */
 	bool sent_bye; /* this node has, or has answered */
-	int fault;     /* a frame could not be queued: it is lost when that can be told */
+	int fault;     /* a frame could not be queued: it is lost when that can be reported */
 };
 
 enum branch {
@@ -58,8 +58,8 @@ struct op {
 	bool is_done;      /* and its done() has been called */
 	bool is_decided;   /* it will end well */
 	bool is_complete;  /* this node's part and all below it have gone up */
-	bool is_broken;    /* the top has been told so */
-	bool is_late;      /* the top has been told that it is out of time */
+	bool is_broken;    /* the top knows */
+	bool is_late;      /* the top knows that it is out of time */
 	size_t up_frames;  /* sent */
 	struct wire_runs up;
 	struct wire_runs down;
@@ -69,7 +69,7 @@ struct op {
 	uint64_t timeout_ms;
 	struct wire_timer deadline;
 	struct wire_timer probe;
-	struct bitset answered; /* to WHO; no words: nobody is asked */
+	struct bitset answered; /* to WHO; no words: there is no query */
 	uint32_t late_ms;
 	size_t missing_count;
 	char missing[WIRE_TEXT_MAX / 2];
@@ -103,7 +103,7 @@ struct assembly {
 	LIST_ENTRY(assembly) link;
 	uint32_t source;
 	uint16_t channel;
-	uint32_t total, have, room;
+	uint32_t total, have, capacity;
 	struct wire_buffer *buffer;
 };
 LIST_HEAD(assemblies, assembly);
@@ -127,10 +127,10 @@ struct wire {
 
 	unsigned busy; /* calls under way */
 	bool is_closed;
-	bool has_left, told_left;
-	bool is_leaving;    /* it is not told before wire_leave() has returned */
+	bool has_left, reported_left;
+	bool is_leaving;    /* events.left comes only after wire_leave() */
 	struct bitset gone; /* no way leads to them any more */
-	struct bitset left; /* as far as told: those below this node */
+	struct bitset left; /* as far as reported: those below this node */
 	struct losses losses;
 	struct groups groups[GROUP_BUCKETS];
 	size_t groups_count;
@@ -160,69 +160,62 @@ struct wire_header wire_header_make(const struct wire *w, enum wire_type type);
 void wire_send_bytes(struct wire *w, size_t edge, const struct wire_header *h,
 	struct wire_buffer *buffer, const void *data, size_t size);
 
-/* ---- fence_group.c */
-int wire_nodes_copy(
-	const struct wire *w, const struct bitset *nodes, struct bitset *ret_copy) _must_check_;
+/* ---- fence.c */
+/* Of that id, the group with a fence under way: there is one at most. */
 struct group *wire_group_find(const struct wire *w, uint64_t id);
 struct group *wire_group_exact(const struct wire *w, uint64_t id, const struct bitset *nodes);
+/* The group of that id and these nodes, made if there is none. */
 int wire_group_get(struct wire *w, uint64_t id, const struct bitset *nodes,
 	struct group **ret_group) _must_check_;
 void wire_groups_stop(struct wire *w); /* its timers */
 void wire_groups_clear(struct wire *w);
-int wire_op_new(
-	struct wire *w, struct group *g, uint64_t generation, struct op **ret_op) _must_check_;
 
-/* ---- fence.c */
-void wire_op_advance(struct wire *w, struct op *op);
-int wire_op_find(struct wire *w, const struct wire_header *h, const struct bitset *nodes,
-	struct op **ret_op, struct err *err) _must_check_;
+/* What a frame of a fence begins with, its nodes, and a text behind them; sets the flag in h. NULL:
+ * no memory. */
+struct wire_buffer *wire_nodes_encode(
+	const struct wire *w, const struct bitset *nodes, const char *text, struct wire_header *h);
+/* ret_nodes: no words where the frame does not name them; *ret_size: bytes that they take. */
+int wire_nodes_decode(const struct wire *w, const struct wire_header *h,
+	const struct wire_buffer *payload, struct bitset *ret_nodes, size_t *ret_size,
+	struct err *err) _must_check_;
+bool wire_takes_part(const struct wire *w, const struct group *g);
+uint32_t wire_first_common(const struct bitset *a, const struct bitset *b);
 int wire_copy_set(struct wire *w, const struct wire_set *set, struct bitset *ret_nodes,
 	struct err *err) _must_check_;
+
+/* The fence that a frame is of. 0: *ret_op is it, or NULL: the frame is of a fence that has ended
+ * here, or has just been broken. */
+int wire_op_find(struct wire *w, const struct wire_header *h, const struct bitset *nodes,
+	struct op **ret_op, struct err *err) _must_check_;
+/* Ends this node's part of it badly: altogether, or as far as its done() is concerned. */
+void wire_op_fail(struct wire *w, struct op *op, int r, const char *text);
+void wire_op_done(struct wire *w, struct op *op, int r, const char *text);
+
 int wire_on_up(struct wire *w, size_t edge, const struct wire_header *h,
 	struct wire_buffer *payload, struct err *err) _must_check_;
 int wire_on_down(struct wire *w, size_t edge, const struct wire_header *h,
 	struct wire_buffer *payload, struct err *err) _must_check_;
 
-/* ---- fence_set.c: the nodes of a fence in a frame */
-bool wire_is_all(const struct wire *w, const struct bitset *nodes);
-struct wire_buffer *wire_nodes_encode(
-	const struct wire *w, const struct bitset *nodes, const char *text, struct wire_header *h);
-int wire_nodes_decode(const struct wire *w, const struct wire_header *h,
-	const struct wire_buffer *payload, struct bitset *ret_nodes, size_t *ret_size,
-	struct err *err) _must_check_;
-bool wire_nodes_equal(const struct bitset *a, const struct bitset *b);
-bool wire_takes_part(const struct wire *w, const struct group *g);
-uint32_t wire_first_common(const struct bitset *a, const struct bitset *b);
-
-/* ---- fence_result.c */
-int wire_runs_check(const struct wire *w, const struct bitset *nodes, const unsigned char *data,
-	size_t size, uint16_t blocks) _must_check_;
-/* Ends this node's part of it well, with what is in runs, and badly. */
-void wire_op_succeed(struct wire *w, struct op *op, const struct wire_runs *runs);
-void wire_op_fail(struct wire *w, struct op *op, int r, const char *text);
-void wire_op_done(struct wire *w, struct op *op, int r, const char *text);
-void wire_op_free(struct wire *w, struct op *op);
-
-/* ---- fence_end.c */
-/* A fence can't end well: tells its top, or ends it if this is the top. */
+/* ---- fence_fail.c */
+/* A fence can't end well: reports it to its top, or ends it if this is the top. */
 void wire_break(struct wire *w, uint64_t id, uint64_t generation, const struct bitset *nodes, int r,
 	const char *text);
-/* Nodes do not agree who takes part, or which generation it is; this one has no memory for it. */
+/* Nodes do not agree on the nodes, or on the generation; this one has no memory for it. */
 void wire_break_mismatch(struct wire *w, struct group *g, uint32_t source, uint64_t generation,
 	const struct bitset *nodes);
 void wire_break_generation(struct wire *w, struct group *g, const struct wire_header *h);
 void wire_break_begun(struct wire *w, struct op *op, int r);
 /* Breaks it if nodes of it are lost or have left. op may be gone then. */
 void wire_op_check(struct wire *w, struct op *op);
+int wire_op_arm(struct wire *w, struct op *op, uint64_t timeout_ms) _must_check_;
+/* This node's part is out of time: all nodes get a query for what is missing. op may be gone then.
+ */
+void wire_op_expire(struct wire *w, struct op *op);
+
 int wire_on_broken(struct wire *w, const struct wire_header *h, struct wire_buffer *payload,
 	struct err *err) _must_check_;
 int wire_on_fail(struct wire *w, const struct wire_header *h, struct wire_buffer *payload,
 	struct err *err) _must_check_;
-
-/* ---- fence_late.c */
-int wire_op_arm(struct wire *w, struct op *op, uint64_t timeout_ms) _must_check_;
-/* This node's part is out of time: all are asked who is missing. op may be gone then. */
-void wire_op_expire(struct wire *w, struct op *op);
 int wire_on_late(struct wire *w, const struct wire_header *h, struct wire_buffer *payload,
 	struct err *err) _must_check_;
 int wire_on_who(struct wire *w, const struct wire_header *h, struct wire_buffer *payload,

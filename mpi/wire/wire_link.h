@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the exchange and that which carries its frames say to each other. The exchange knows no
+ * Between the exchange and what carries its frames. The exchange knows no
  * sockets and no time. Its neighbours are edges, by index: the parent first, where there is one,
  * then the children in the order of their ids.
  *
  * Any call may run callbacks of the user's, and one of these may close the wire: those that return
- * an int say so by -ESHUTDOWN, and the carrier, closed with it, touches nothing more then.
+ * an int then return -ESHUTDOWN, and the carrier, closed with it, touches nothing more then.
  */
 #ifndef MPI_WIRE_WIRE_LINK_H
 #define MPI_WIRE_WIRE_LINK_H
@@ -21,7 +21,7 @@ struct wire_timer {
 struct wire_carrier {
 	/* The edge has a frame to send: wire_link_next(). Once, until it had none again. */
 	void (*wake)(void *carrier, size_t edge);
-	/* What wire_link_may_read() says may have changed. */
+	/* The result of wire_link_may_read() may have changed. */
 	void (*flow)(void *carrier);
 	/* Calls wire_link_timer() once after that time. 0 or -ENOMEM. */
 	int (*timer_start)(void *carrier, struct wire_timer *timer, uint64_t timeout_ms);
@@ -52,8 +52,8 @@ uint32_t wire_link_node(const struct wire *w, size_t edge);
 bool wire_link_is_parent(const struct wire *w, size_t edge);
 
 /* A frame has come in: its header is decoded and its payload, of header->length bytes, stands at
- * the beginning of that buffer. -EPROTO, -ENOMEM: the edge is lost, and err says why; the caller
- * tells it by wire_link_lost(). */
+ * the beginning of that buffer. -EPROTO, -ENOMEM: the edge is lost, and err has the reason; the
+ * caller reports it by wire_link_lost(). */
 int wire_link_frame(struct wire *w, size_t edge, const struct wire_header *header,
 	struct wire_buffer *payload, struct err *err) _must_check_;
 
@@ -69,7 +69,7 @@ int wire_link_sent(struct wire *w, size_t edge) _must_check_;
 /* False: what would come in from there could not go on, or not yet. */
 bool wire_link_may_read(const struct wire *w, size_t edge);
 
-/* Whether the neighbour has said goodbye: then that it closes the connection is no loss. */
+/* Whether the neighbour has sent its goodbye: then that it closes the connection is no loss. */
 bool wire_link_has_left(const struct wire *w, size_t edge);
 
 /* "node 3 (n3)", or "node 3" */

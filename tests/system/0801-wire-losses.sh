@@ -32,7 +32,7 @@ nothing_left_soon "a killed service on one host leaves no cgroup, process or fil
 # A node that is silent is not lost for the wire before half a minute is over; a fence has its
 # deadline. Behind node2 are node4, node5 and node8.
 options='--wire-fanout=2 --pmi-timeout=2s'
-silent='_no_word_came_from_node_1_\(node2\),_node_3_\(node4\),_node_4_\(node5\),_node_7_\(node8\)'
+silent='_no_answer_came_from_node_1_\(node2\),_node_3_\(node4\),_node_4_\(node5\),_node_7_\(node8\)'
 
 begin 8 awaits 7
 kill -STOP "$(service_of node2)"
@@ -49,7 +49,7 @@ ip -n node2 link set eth0 down
 ok "all ranks get an error after the deadline when a node's link is down" eventually heard 7
 like "$(cat "$tmpdir/begun")" "rank 6 hears .*:$silent" \
 	"the error of a node whose link is down names the silent nodes"
-like "$(cat "$tmpdir/begun")" 'rank 1 hears .*_no_word_of_who_is_missing_came_from_node_0_\(node1\)' \
+like "$(cat "$tmpdir/begun")" 'rank 1 hears .*_no_answer_about_the_missing_ranks_came_from_node_0_\(node1\)' \
 	"the error on a node whose link is down names the silent parent"
 halt
 finish

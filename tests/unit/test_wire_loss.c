@@ -171,7 +171,8 @@ static void test_deadline(void **state)
 	}
 }
 
-/* A node that hangs gives no word, and is named for that; if it is the top, by each one itself. */
+/* A node that hangs gives no answer, and is named for that; if it is the top, by each one itself.
+ */
 static void test_silent(void **state)
 {
 	uint32_t silent, i;
@@ -209,8 +210,8 @@ static void test_silent(void **state)
 				continue;
 			assert_int_equal(end->count, 1);
 			assert_int_equal(end->r, -ETIMEDOUT);
-			assert_non_null(strstr(end->text, "no word"));
-			/* whoever is below a silent one has only the top's silence to tell */
+			assert_non_null(strstr(end->text, "no answer"));
+			/* a node below a silent one knows only that the top is silent */
 			if (!wire_tree_is_below(&s.nodes[i].wire->tree, i, silent))
 				assert_non_null(strstr(end->text, name));
 		}

@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "mpi/wire/addr.h"
+#include "mpi/wire/net_impl.h"
 #include "mpi/wire/auth.h"
 #include "stepd/base/pidref.h"
 #include "tests/lib/scratch.h"
@@ -531,7 +531,7 @@ static void test_other_version(void **state)
 	bytes[4] = 1;
 	assert_int_equal(wire_header_decode(bytes, &h, &err), -EPROTO);
 	assert_string_equal(err.text,
-		"it speaks version 1 of the wire and this node version 2: run the same stepd on "
+		"it has version 1 of the wire and this node version 2: run the same stepd on "
 		"all nodes");
 }
 
