@@ -40,7 +40,7 @@ int confine_drop_bounds(void)
 {
 	int cap = 0;
 
-	/* EINVAL: there are no more. EPERM: who may not drop one may drop none. */
+	/* EINVAL: there are no more. EPERM: a process that may not drop one may drop none. */
 	while (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
 		cap++;
 	return errno == EINVAL || errno == EPERM ? lock_securebits() : -errno;
@@ -106,8 +106,8 @@ static void report(unsigned number)
 		"the system call ");
 	n = put_number(text, n, number);
 	n = put(text, n, "; if a newer library needs it: mpi_filter in stepd.conf(5)\"}");
-	(void)!send(
-		reports.link_fd, text, n, MSG_NOSIGNAL | MSG_DONTWAIT); /* nobody else to tell */
+	(void)!send(reports.link_fd, text, n,
+		MSG_NOSIGNAL | MSG_DONTWAIT); /* nowhere else to report it */
 }
 
 static int errno_of(int number)
@@ -154,7 +154,7 @@ static void on_refused(int signal, siginfo_t *info, void *context)
 	errno = saved;
 }
 
-/* Where the filter says CONFINE_OWN_PID it means this process. */
+/* CONFINE_OWN_PID in the filter stands for this process. */
 static void fill_in_pid(struct sock_filter *filter, size_t n)
 {
 	size_t i;
@@ -176,7 +176,7 @@ int confine_filter(int link_fd)
 	reports.link_fd = link_fd;
 	if (sigaction(SIGSYS, &action, NULL) < 0)
 		return -errno;
-	/* Before Linux 5.16 a filter slows down each branch, unless it asks for the opposite, which
+	/* Before Linux 5.16 a filter slows down each branch, unless it requests the opposite, which
 	 * Linux 4.17 knows: no code of others runs in here, against which that would help. */
 	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW,
 		    &program) == 0 ||

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What an MPI service process can no longer do once it has begun: it parses what tasks and other
- * nodes write, so whoever takes it over finds a process without capabilities, in any set, that
- * can't get one, and with a filter of system calls (seccomp(2), Linux 3.5) that lets through what a
- * server of PMI needs. It may make threads, no processes.
+ * nodes write, so an attacker who takes it over finds a process without capabilities, in any set,
+ * that can't get one, and with a filter of system calls (seccomp(2), Linux 3.5) that lets through
+ * what a server of PMI needs. It may make threads, no processes.
  *
  * The filter is made by libseccomp when stepd is built (mpi/confine_filter.c): made at each start
  * it would cost 2 ms. What it refuses fails with an errno and is reported over the link, once for
@@ -20,8 +20,8 @@
 /* Whether this build has a filter (configure --without-libseccomp). */
 bool confine_has_filter(void);
 
-/* While the process is still who may: gives up the bounding set and locks the securebits. What it
- * lacks the privilege for is left as it is: then it can't use it either (no_new_privs). */
+/* While the process still has the right to it: gives up the bounding set and locks the securebits.
+ * What it lacks the privilege for is left as it is: then it can't use it either (no_new_privs). */
 int confine_drop_bounds(void) _must_check_;
 
 /* Once it has its identity: gives up all capabilities. */

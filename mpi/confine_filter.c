@@ -87,7 +87,7 @@ static const int allowed_numbers[] = {452 /* fchmodat2 */, 453 /* map_shadow_sta
 	454 /* futex_wake */, 455 /* futex_wait */, 456 /* futex_requeue */, 462 /* mseal */,
 	464 /* getxattrat */, 465 /* listxattrat */};
 
-/* No library of a server comes here: whoever does has taken it over. */
+/* No library of a server comes here: only code that has taken it over does. */
 static const char *const deadly[] = {"acct", "add_key", "adjtimex", "bpf", "capset", "chroot",
 	"clock_adjtime", "clock_settime", "delete_module", "execve", "execveat", "finit_module",
 	"fsconfig", "fsmount", "fsopen", "fspick", "init_module", "ioperm", "iopl",
@@ -110,7 +110,7 @@ static const int prctls[] = {PR_CAPBSET_READ, PR_GET_DUMPABLE, PR_GET_NAME, PR_G
 
 static const int families[] = {AF_UNIX, AF_INET, AF_INET6};
 
-/* getifaddrs(3), and who is at the other end of a connection. */
+/* getifaddrs(3), and the owner of the other end of a connection. */
 static const int netlinks[] = {NETLINK_ROUTE, NETLINK_SOCK_DIAG};
 
 #define INT(n)                                                                                     \
@@ -240,7 +240,7 @@ static int print_code(int fd)
 	for (i = 0; i < size; i++)
 		pids += BPF_CLASS(code[i].code) == BPF_JMP && code[i].k == OWN_PID;
 	if (pids == 0)
-		return -ENOTRECOVERABLE; /* where confine.c would look for its place in vain */
+		return -ENOTRECOVERABLE; /* where confine.c would not find what to replace */
 	printf("/* Made by mpi/confine_filter.c. */\n#define CONFINE_OWN_PID 0x%xu\n"
 	       "static const struct sock_filter confine_code[] = {\n",
 		OWN_PID);

@@ -13,7 +13,7 @@ int link_pair(int ret_fds[2], struct err *err)
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ret_fds) < 0)
 		return err_set(err, -errno, "make the link to the MPI service process");
-	/* One message fits into what every process may ask for; the rest is a wish. */
+	/* One message fits into what every process may request; the rest is a wish. */
 	for (i = 0; i < 2; i++)
 		(void)setsockopt(ret_fds[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	fs_refuse_descriptors(ret_fds[0]);
@@ -67,7 +67,7 @@ static void take_fds(struct msghdr *m, struct link_message *message)
 	}
 }
 
-/* control may be NULL, with no room in it. */
+/* control may be NULL, with size 0. */
 static int receive(int fd, void *control, size_t control_size, struct link_message *ret_message)
 {
 	_cleanup_free_ char *text = malloc(LINK_SIZE_MAX + 1);
@@ -81,8 +81,8 @@ static int receive(int fd, void *control, size_t control_size, struct link_messa
 
 	if (!text)
 		return -ENOMEM;
-	/* The other end is gone and has left something unread: that is told once, before what it
-	 * has sent. */
+	/* The other end is gone and has left something unread: that is reported once, before what
+	 * it has sent. */
 	do
 		n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	while (n < 0 && (errno == EINTR || errno == ECONNRESET));

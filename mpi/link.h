@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The link between an agent and its MPI service process: a SOCK_SEQPACKET socket pair, a JSON
- * object in a message of at most LINK_SIZE_MAX bytes, descriptors beside it where it says so.
+ * object in a message of at most LINK_SIZE_MAX bytes, descriptors beside it where noted.
  * Neither end waits for the other but in the service's beginning. The agent trusts nothing that
- * comes in: a message that is not one of these is told in the log and dropped, and what a service
- * asks for is what the step's owner may ask for anyway.
+ * comes in: a message that is not one of these is logged and dropped, and what a service
+ * can request the step's owner may request anyway.
  *
  * From the service (member "do"):
  *	environ  local (a local id; absent: all tasks), set: ["NAME=VALUE", ...]   before ready only
@@ -12,13 +12,12 @@
  *	failed   why                             the step does not start
  *	log      level ("error", "warning", "info", "debug"), text
  *	abort    code, text                      ends the step with this exit status, on this node;
- *	                                         elsewhere (true): another node's service has asked
- *	                                         for it, and its agent has logged it
- *	signal   id, signal ("TERM"), ranks ([..]; absent: all)    answered by "done"
- *	spawn    id, number, first_rank, size, groups    answered by "spawned", see below
- *	drop     id, number        ends the tasks of this spawn, or the spawn itself if it is
- *	                           under way: it has failed elsewhere, and they say nothing
- *	                           of the step's status; "done"
+ *	                                         elsewhere (true): another node's service has
+ *requested for it, and its agent has logged it signal   id, signal ("TERM"), ranks ([..]; absent:
+ *all)    answered by "done" spawn    id, number, first_rank, size, groups    answered by "spawned",
+ *see below drop     id, number        ends the tasks of this spawn, or the spawn itself if it is
+ *	                           under way: it has failed elsewhere, and they do not count
+ *	                           for the step's status; "done"
  *	copy     id, streams, ranks              see mpi/link_copy.h; "done"
  *	input    id, rank, data, end             likewise; "done"
  *
@@ -26,11 +25,11 @@
  *	task-start ranks ([..]), pids ([..])     tasks of this node have been forked, at most
  *	           LINK_STARTS_MAX a message; of spawned ones it comes before "spawned"
  *	task-exit  rank, wait_status, end_step   a task of this node, spawned ones too, has ended;
- *	           end_step (true): if it had begun to speak with the service and not finalized
- *	           that, the step is to be aborted
+ *	           end_step (true): if it had initialized the service's protocol and not finalized
+ *	           it, the step is to be aborted
  *	over       if_silent                     no process is left in the step on this node;
- *	           if_silent (optional): a warning for the log, if no task has ever begun to
- *	           speak with the service
+ *	           if_silent (optional): a warning for the log, if no task has ever connected to
+ *	           the service
  *	done       id, error (errno, 0), why
  *	spawned    id, error (errno, 0), why, locals ([..]), errors ([..]: on failure the errno of
  *	           each that could not be executed, else 0); before it, for each task in their
@@ -38,10 +37,10 @@
  *	fds        id, at; with up to LINK_FDS_MAX descriptors, of the tasks from locals[at] on
  *	copies     with one descriptor: mpi/link_copy.h
  *
- * A spawn asks for tasks on this node: number is the spawn's in the step, from 1; size counts its
+ * A spawn requests tasks on this node: number is the spawn's in the step, from 1; size counts its
  * tasks on all nodes; copy (optional): the streams of all its tasks, as by "copy". Each group has
  * argv, count, env (["NAME=VALUE", ...], added to the step's), cwd (absent: the step's), appnum,
- * rank (the first one's place among those of the spawn, the others follow) and environ (optional,
+ * rank (the first one's among those of the spawn, the others follow) and environ (optional,
  * an array of count arrays ["NAME=VALUE", ...]: of each task alone). The agent numbers their ranks
  * in the step from first_rank + rank on. Ranks ascend from group to group. "spawned" comes when all
  * have been executed; where one could not be, once nothing of it runs any more.
@@ -84,7 +83,7 @@ struct link_message {
 int link_receive(int fd, struct link_message *ret_message) _must_check_;
 
 /* The same for the agent's end, which takes no descriptors: one that brings some is -EBADMSG. They
- * get no number here, as closing one could wait for whoever has made it. */
+ * get no number here, as closing one could wait for the process that has made it. */
 int link_receive_bare(int fd, struct link_message *ret_message) _must_check_;
 
 /* Closes the descriptors that nobody has taken (set to -1). */

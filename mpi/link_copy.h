@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The tasks' streams for who connects to the MPI service process, in the messages and one more
+ * The tasks' streams for clients of the MPI service process, in the messages and one more
  * descriptor of the link (mpi/link.h).
  *
- * "copy" asks for a copy of what the tasks of these ranks ([..], at most LINK_RANKS_MAX; absent:
- * all) write to these streams (enum link_stream; 0: of none any more) from now on, in place of what
- * was asked for them before. "done" comes once it is so. EOPNOTSUPP: nothing of it passes through
- * the agent; ESRCH: these tasks are not here. A stream that has ended is told to have.
+ * "copy" requests a copy of what the tasks of these ranks ([..], at most LINK_RANKS_MAX; absent:
+ * all) write to these streams (enum link_stream; 0: of none any more) from now on, instead of what
+ * was requested of them before. "done" comes once it is so. EOPNOTSUPP: nothing of it passes
+ * through the agent; ESRCH: these tasks are not here. A stream that has ended is reported so.
  *
  * The copies come by the descriptor of "copies", which the agent sends when there is none and one
  * is needed: a SOCK_SEQPACKET socket, the service's to read, never to write. A packet is a struct
  * link_copy, as memory has it, and up to LINK_COPY_MAX bytes. What is not read in time is left out,
- * and that is told with what comes next of the stream. The end of the socket is that of all streams
- * that were not told to have ended.
+ * and that is reported with what comes next of the stream. The end of the socket is that of all
+ * streams that were not reported to have ended.
  *
  * "input" is for a task's stdin: data (base64 of at most LINK_INPUT_MAX bytes), and its end (a
  * boolean, optional). "done" comes when the task's pipe has taken it, and only then may the next

@@ -45,12 +45,9 @@ libmpiwire_la_LIBADD = $(EV_LIBS)
 # What the service processes of all plugins do alike.
 noinst_LTLIBRARIES += libmpiserve.la
 libmpiserve_la_SOURCES = \
-	mpi/serve/serve.c mpi/serve/serve.h mpi/serve/serve_impl.h \
-	mpi/serve/serve_link.c \
-	mpi/serve/distribution.c mpi/serve/distribution.h \
 	mpi/serve/peer.c mpi/serve/peer.h \
+	mpi/serve/serve.c mpi/serve/serve.h mpi/serve/serve_impl.h \
 	mpi/serve/spawning.c mpi/serve/spawning.h mpi/serve/spawning_impl.h \
-	mpi/serve/spawning_ask.c \
 	mpi/serve/spawning_part.c \
 	mpi/serve/spawning_root.c \
 	mpi/serve/streams.c \

@@ -15,7 +15,7 @@
 struct mpi;
 struct plugin_kind;
 
-/* For who lists plugins. */
+/* For lists of plugins. */
 const struct plugin_kind *mpi_plugin_kind(void);
 
 /* Loads the plugin called name: "none" or "mpi/none". */
@@ -73,7 +73,7 @@ bool mpi_has_task_hook(const struct mpi *mpi);
  * with p_mpi_task_environ(). */
 int mpi_task(struct mpi *mpi, const mpi_plugin_task_info_t *task, char ***env) _must_check_;
 
-/* ---- in place of that ---------------------------------------------------------------------- */
+/* ---- instead of that ----------------------------------------------------------------------- */
 
 /* Whether the plugin has p_mpi_task_environ(). */
 bool mpi_has_task_environ(const struct mpi *mpi);

@@ -7,7 +7,7 @@
 #include "stepd/base/clock.h"
 #include "stepd/base/parse.h"
 
-const char *const selftest_stage_words[SELFTEST_STAGE_MAX] = {
+const char *const selftest_stage_names[SELFTEST_STAGE_MAX] = {
 	[SELFTEST_INIT] = "init",
 	[SELFTEST_PLACE] = "rank-and-size",
 	[SELFTEST_PUT] = "put",
@@ -16,9 +16,9 @@ const char *const selftest_stage_words[SELFTEST_STAGE_MAX] = {
 	[SELFTEST_FINALIZE] = "finalize",
 };
 
-/* Nobody is there to be told of a failure. */
-static void say(const struct selftest *t, const char *fmt, ...) _printf_(2, 3);
-static void say(const struct selftest *t, const char *fmt, ...)
+/* Nobody is there to get a failure. */
+static void print(const struct selftest *t, const char *fmt, ...) _printf_(2, 3);
+static void print(const struct selftest *t, const char *fmt, ...)
 {
 	char text[SELFTEST_TEXT_MAX + 64], line[SELFTEST_TEXT_MAX + 96], *at;
 	va_list ap;
@@ -50,12 +50,12 @@ int selftest_begin(struct selftest *t)
 void selftest_at(struct selftest *t, enum selftest_stage stage)
 {
 	t->stage = stage;
-	say(t, SELFTEST_AT " %s", selftest_stage_words[stage]);
+	print(t, SELFTEST_AT " %s", selftest_stage_names[stage]);
 }
 
 int selftest_absent(const struct selftest *t, const char *why)
 {
-	say(t, SELFTEST_ABSENT " %s", why);
+	print(t, SELFTEST_ABSENT " %s", why);
 	return EXIT_FAILURE;
 }
 
@@ -67,15 +67,15 @@ int selftest_fail(const struct selftest *t, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
-	say(t, SELFTEST_FAILED " %s %s", selftest_stage_words[t->stage], why);
+	print(t, SELFTEST_FAILED " %s %s", selftest_stage_names[t->stage], why);
 	return EXIT_FAILURE;
 }
 
-int selftest_done(const struct selftest *t, const char *words)
+int selftest_done(const struct selftest *t, const char *details)
 {
-	say(t, SELFTEST_DONE " %llu%s%.*s",
-		(unsigned long long)(clock_now_ns() - t->begin_ns) / 1000, *words ? " " : "",
-		(int)SELFTEST_TEXT_MAX, words);
+	print(t, SELFTEST_DONE " %llu%s%.*s",
+		(unsigned long long)(clock_now_ns() - t->begin_ns) / 1000, *details ? " " : "",
+		(int)SELFTEST_TEXT_MAX, details);
 	return EXIT_SUCCESS;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The programs by which "stepd doctor --mpi" tries MPI plugins: two tasks of a step that put a
- * value each, fence, and get the other's. They tell what they do on standard output, each line in
+ * value each, fence, and get the other's. They report what they do on standard output, each line in
  * one write(2), so that those of two tasks don't mix:
  *	RANK at STAGE           it begins with that; what stands last is where it hangs
  *	RANK absent WHY         nobody has left it a server of its kind
  *	RANK failed STAGE WHY
- *	RANK done USEC WORD...  all went well, in so many microseconds; words for people and
+ *	RANK done USEC WORD...  all went well, in so many microseconds; text for people and
  *programs
  */
 #ifndef MPI_SELFTEST_H
@@ -31,7 +31,7 @@ enum selftest_stage {
 	SELFTEST_STAGE_MAX,
 };
 
-extern const char *const selftest_stage_words[SELFTEST_STAGE_MAX];
+extern const char *const selftest_stage_names[SELFTEST_STAGE_MAX];
 
 struct selftest {
 	uint32_t rank; /* by SLURM_PROCID */
@@ -54,9 +54,9 @@ void selftest_at(struct selftest *t, enum selftest_stage stage);
 /* These return the program's exit status. */
 int selftest_absent(const struct selftest *t, const char *why) _must_check_;
 int selftest_fail(const struct selftest *t, const char *fmt, ...) _printf_(2, 3) _must_check_;
-int selftest_done(const struct selftest *t, const char *words) _must_check_;
+int selftest_done(const struct selftest *t, const char *details) _must_check_;
 
-/* Whether the server says what the agent said: EXIT_SUCCESS, or the failure. */
+/* Whether the server has the values of the agent: EXIT_SUCCESS, or the failure. */
 int selftest_check_place(const struct selftest *t, uint32_t rank, uint32_t size) _must_check_;
 
 /* The key and the value of a rank, and whether another's is what it must be. */

@@ -7,13 +7,251 @@
 #include <linux/sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "mpi/service_process.h"
+#include "mpi/confine.h"
 #include "stepd/base/clock.h"
+#include "stepd/base/fs.h"
+
+/* ==== the process ============================================================================ */
+
+#define SERVICE_NAME "stepd-mpi"
+
+struct service_process {
+	stepd_mpi_service_t service;
+	stepd_mpi_service_fn main;
+	const struct mpi_service_options *options;
+};
+
+static int compare_fds(const void *a, const void *b)
+{
+	int x = *(const int *)a, y = *(const int *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Before Linux 5.9 there is no close_range(2), and one descriptor at a time is closed. */
+static void close_between(unsigned from, unsigned to)
+{
+	struct rlimit limit = {.rlim_cur = 1024};
+
+	if (from > to || syscall(SYS_close_range, from, to, 0) == 0)
+		return;
+	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	for (; from <= to && from < limit.rlim_cur; from++)
+		(void)close((int)from); /* EBADF for most */
+}
+
+/* 0, 1 and 2 are replaced; what is neither an option's nor the service's is closed. */
+static int close_others(const struct service_process *p)
+{
+	const struct mpi_service_options *o = p->options;
+	uint32_t tasks = p->service.task_fd ? p->service.job->node_tasks : 0;
+	size_t n = 0, i, capacity = 2 + o->keep_fds_count + tasks;
+	_cleanup_free_ int *open_fds = calloc(capacity, sizeof(*open_fds));
+	unsigned next = 3;
+	int null;
+
+	if (!open_fds)
+		return -ENOMEM;
+	open_fds[n++] = p->service.link_fd;
+	for (i = 0; i < o->keep_fds_count; i++)
+		open_fds[n++] = o->keep_fds[i];
+	for (i = 0; i < tasks; i++)
+		open_fds[n++] = p->service.task_fd[i];
+	qsort(open_fds, n, sizeof(*open_fds), compare_fds);
+	for (i = 0; i < n; i++) {
+		if (open_fds[i] < (int)next)
+			continue;
+		close_between(next, (unsigned)open_fds[i] - 1);
+		next = (unsigned)open_fds[i] + 1;
+	}
+	close_between(next, ~0u);
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null < 0)
+		return -errno;
+	for (i = 0; i < 3; i++) {
+		if (dup3(null, (int)i, 0) < 0)
+			return -errno;
+	}
+	(void)close(null);
+	return 0;
+}
+
+static int set_nonblocking(const struct service_process *p)
+{
+	uint32_t i;
+
+	for (i = 0; p->service.task_fd && i < p->service.job->node_tasks; i++) {
+		if (fcntl(p->service.task_fd[i], F_SETFL, O_NONBLOCK) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+/* Out of reach of a terminal, and no way to one. Not by a session of its own: where the kernel
+ * shares the processors out by sessions (sched_autogroup_enabled), one process beside a hundred
+ * that poll was seen to wait for its turn for 24 s (Linux 6.18). */
+static int leave_terminal(void)
+{
+	_cleanup_close_ int fd = -1;
+
+	if (setpgid(0, 0) < 0)
+		return -errno;
+	fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0)
+		return 0; /* it has none */
+	return ioctl(fd, TIOCNOTTY) < 0 ? -errno : 0;
+}
+
+/* A write to a process that is gone fails. */
+static void set_signals(void)
+{
+	struct sigaction dfl = {.sa_handler = SIG_DFL}, ignore = {.sa_handler = SIG_IGN};
+	sigset_t none;
+	int i;
+
+	for (i = 1; i <= SIGRTMAX; i++)
+		(void)sigaction(i, &dfl, NULL); /* not for KILL and STOP */
+	(void)sigaction(SIGPIPE, &ignore, NULL);
+	(void)sigemptyset(&none); /* can't fail, nor can the next with valid arguments */
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* What it has by now, the agent's copied memory and a sanitizer's shadow, does not count. */
+static int limit_memory(uint64_t memory_bytes)
+{
+	_cleanup_free_ char *text = NULL;
+	unsigned long long data;
+	struct rlimit limit;
+	int r;
+
+	if (memory_bytes == 0)
+		return 0;
+	r = fs_read(AT_FDCWD, "/proc/self/statm", 4096, &text, NULL);
+	if (r < 0)
+		return r;
+	if (sscanf(text, "%*u %*u %*u %*u %*u %llu", &data) != 1)
+		return -EBADMSG;
+	memory_bytes += data * (unsigned long long)sysconf(_SC_PAGESIZE);
+	limit = (struct rlimit){.rlim_cur = memory_bytes, .rlim_max = memory_bytes};
+	return setrlimit(RLIMIT_DATA, &limit) < 0 ? -errno : 0;
+}
+
+/* From here on there is nothing of the agent's rights, of root's neither. Not dumpable: what other
+ * processes of the user's may trace is none of the steps' business, and the memory was the agent's.
+ */
+static int become(const struct service_process *p)
+{
+	static const struct rlimit no_core;
+	char **entry;
+	int r = confine_drop_bounds();
+
+	if (r == 0)
+		r = p->options->become(p->options->userdata);
+	if (r == 0)
+		r = confine_drop_capabilities();
+	if (r < 0)
+		return r;
+	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+		setrlimit(RLIMIT_CORE, &no_core) < 0 || chdir("/") < 0)
+		return -errno;
+	(void)umask(077);
+	/* The agent's environment is the node daemon's, and libraries look into theirs. What stood
+	 * in it is not to be found in this memory either. */
+	for (entry = environ; entry && *entry; entry++)
+		explicit_bzero(*entry, strlen(*entry));
+	return clearenv() == 0 && setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 1) == 0 ? 0
+											 : -ENOMEM;
+}
+
+/* What the caller can do without it is done without it, and reported. */
+static int filter_calls(const struct service_process *p)
+{
+	const char *why = "this kernel has none (CONFIG_SECCOMP_FILTER)", *level = "warning";
+	int r = p->options->unfiltered ? -EOPNOTSUPP : confine_filter(p->service.link_fd);
+
+	if (r != -EOPNOTSUPP)
+		return r;
+	if (p->options->unfiltered || !confine_has_filter()) { /* somebody has decided so */
+		why = p->options->unfiltered ? "mpi_filter of stepd.conf(5) says no"
+					     : "stepd was built without libseccomp";
+		level = "info";
+	}
+	/* The first message on the link: there is space for it. */
+	return link_send_take(p->service.link_fd,
+		json_pack("{s:s, s:s, s:s+}", "do", "log", "level", level, "text",
+			"no system call filter confines the service process: ", why),
+		NULL, 0);
+}
+
+/* What could not be born there moves, which takes some 8 ms. */
+static int enter_cgroup(const struct mpi_service_options *o)
+{
+	return o->cgroup_fd >= 0 && !o->cgroup_may_clone
+		? fs_write(o->cgroup_fd, "cgroup.procs", "0")
+		: 0;
+}
+
+static int prepare(const struct service_process *p, const char **ret_what)
+{
+	int r;
+
+	*ret_what = "enter the step's cgroup";
+	r = enter_cgroup(p->options);
+	if (r < 0)
+		return r;
+	*ret_what = "leave the terminal";
+	r = leave_terminal();
+	if (r == 0) {
+		*ret_what = "close what it need not have";
+		r = close_others(p);
+	}
+	if (r == 0)
+		r = set_nonblocking(p);
+	if (r == 0) {
+		*ret_what = "become the user";
+		r = become(p);
+	}
+	if (r == 0) {
+		*ret_what = "limit its memory";
+		r = limit_memory(p->options->memory_bytes);
+	}
+	if (r == 0) {
+		*ret_what = "filter its system calls";
+		set_signals();
+		r = filter_calls(p);
+	}
+	return r;
+}
+
+/* In the fork, with all signals blocked: gives up what is the agent's, takes on the identity and
+ * runs main. Ends the process with main's status, or with 1 and a message on the link. */
+_noreturn_ static void service_process_run(const struct service_process *p)
+{
+	struct err err = ERR_INIT;
+	const char *what;
+	int r;
+
+	(void)prctl(PR_SET_NAME, SERVICE_NAME); /* for ps(1) only */
+	r = prepare(p, &what);
+	if (r < 0) {
+		(void)err_set(&err, r, "it can't %s", what);
+		/* If that fails too, the agent sees the end. */
+		(void)!link_send_take(p->service.link_fd,
+			json_pack("{s:s, s:s}", "do", "failed", "why", err.text), NULL, 0);
+		_exit(1);
+	}
+	_exit(p->main(&p->service));
+}
+
+/* ==== the agent's side ======================================================================= */
 
 /* What a service may hand out for all tasks, and for each, an entry counting as some bytes more
  * than it has. */
@@ -21,8 +259,8 @@
 #define ENVIRON_TASK_BYTES  (64u << 10)
 #define ENVIRON_ENTRY_BYTES 64u
 
-/* Messages of its beginning between two looks at what else is asked of the agent. */
-#define MESSAGES_A_LOOK 16u
+/* Messages of its beginning between two polls of the agent's other requests. */
+#define MESSAGES_PER_POLL 16u
 
 struct task_vars {
 	int fd;            /* the task's end; -1: there is none, or it is closed */
@@ -33,12 +271,12 @@ struct task_vars {
 struct mpi_service {
 	pid_t pid;
 	int link_fd;
-	bool task_fds;      /* it was asked for socket pairs */
+	bool task_fds;      /* it gets socket pairs */
 	struct strv common; /* entries for all tasks */
 	size_t common_bytes;
 	struct task_vars *tasks; /* by local id */
 	uint32_t tasks_count;
-	unsigned heard; /* messages of its beginning */
+	unsigned received; /* messages of its beginning */
 };
 
 /* ---- what it holds ------------------------------------------------------------------------- */
@@ -127,7 +365,7 @@ const struct strv *mpi_service_common(const struct mpi_service *s)
 	return &s->common;
 }
 
-/* In the places of those that have the same names. What is replaced is not freed here: env.h. */
+/* Instead of those that have the same names. What is replaced is not freed here: env.h. */
 static int replace_entries(char **env, size_t n, const struct strv *entries,
 	const struct strv_names *names, bool *done)
 {
@@ -167,7 +405,7 @@ static int append_entries(char ***env, size_t n, const struct strv *entries, con
 }
 
 /* Those whose names are among later are left out: what is replaced in env would be lost, as
- * nobody can tell who owns it. Names are there once in each. */
+ * its owner is not known. Names are there once in each. */
 static int put_entries(char ***env, const struct strv *entries, const struct strv *later)
 {
 	_cleanup_strv_names_ struct strv_names names = {0}, others = {0};
@@ -251,7 +489,7 @@ static int put_entry(
 			"it hands out more than %zu bytes of environment for %s", most,
 			task ? "a task" : "all tasks");
 	r = strv_env_put(task ? &task->given : &s->common, json_string_value(value));
-	return r < 0 ? err_set(err, r, "keep what it hands out") : 0;
+	return r < 0 ? err_set(err, r, "store what it hands out") : 0;
 }
 
 /* {"do": "environ", "local": 3, "set": ["NAME=VALUE"]} */
@@ -291,16 +529,16 @@ static int take_message(struct mpi_service *s, const struct mpi_service_options 
 	return 0;
 }
 
-/* One that says much has no more time, and others are not kept waiting by it. */
+/* One that sends much has no more time, and others do not wait for it. */
 static int next_message(struct mpi_service *s, const struct mpi_service_options *options,
 	uint64_t until_ms, struct link_message *ret_message, struct err *err)
 {
-	bool looks = s->heard++ % MESSAGES_A_LOOK == MESSAGES_A_LOOK - 1;
+	bool polls = s->received++ % MESSAGES_PER_POLL == MESSAGES_PER_POLL - 1;
 	uint64_t now;
 	int r;
 
-	for (;; looks = false) {
-		r = looks ? -EAGAIN : link_receive_bare(s->link_fd, ret_message);
+	for (;; polls = false) {
+		r = polls ? -EAGAIN : link_receive_bare(s->link_fd, ret_message);
 		if (r == -EPIPE)
 			return err_say(err, r, "it has ended");
 		if (r < 0 && r != -EAGAIN)

@@ -53,7 +53,7 @@ int mpi_service_environ(const struct mpi_service *s, uint32_t local_id, char ***
 /* The task's end of its socket pair, or -1. */
 int mpi_service_task_fd(const struct mpi_service *s, uint32_t local_id);
 
-/* Room for a task that joins the step, whose local id is the next one. fd is taken over; -1: none.
+/* Adds a task that joins the step, whose local id is the next one. fd is taken over; -1: none.
  * Its own entries, which may be NULL, are copied. */
 int mpi_service_add_task_take(
 	struct mpi_service *s, uint32_t local_id, int fd, char *const *own) _must_check_;

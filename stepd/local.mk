@@ -135,7 +135,6 @@ libagent_la_SOURCES = \
 	mpi/confine.c mpi/confine.h \
 	mpi/mpi.c mpi/mpi.h \
 	mpi/service.c mpi/service.h \
-	mpi/service_process.c mpi/service_process.h \
 	stepd/account/account.c stepd/account/account.h \
 	stepd/account/oom.c stepd/account/oom.h \
 	stepd/account/sample.c stepd/account/sample.h \

@@ -176,8 +176,8 @@ int peer_open(int *ret_diag_fd, struct err *err)
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
 
 	if (fd < 0)
-		return err_set(
-			err, -errno, "open NETLINK_SOCK_DIAG, which tells whose a connection is");
+		return err_set(err, -errno,
+			"open NETLINK_SOCK_DIAG, which finds the owner of a connection");
 	*ret_diag_fd = fd;
 	return 0;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The user at the other end of a TCP connection within this machine, from the kernel: TCP knows no
- * SO_PEERCRED, and what a client says of itself proves nothing. The kernel's table of sockets
+ * SO_PEERCRED, and what a client claims proves nothing. The kernel's table of sockets
  * (NETLINK_SOCK_DIAG) has the socket of the other end, found by the exact addresses and ports, and
- * the user who made it.
+ * the user that made it.
  *
  * The answer holds for as long as the connection does. A connection of another machine or network
  * namespace has no owner here, nor has one whose other end is closed or about to: such a one stands
@@ -27,7 +27,7 @@ struct peer_end {
 
 struct peer {
 	struct peer_end own, other;
-	uid_t uid;      /* of who made the other end's socket */
+	uid_t uid;      /* that made the other end's socket */
 	uint32_t inode; /* of that socket: "socket:[INODE]" among the descriptors of its process */
 };
 
@@ -36,8 +36,8 @@ struct peer {
  * getsockopt. Two threads need one each. */
 int peer_open(int *ret_diag_fd, struct err *err);
 
-/* Whose the other end of accepted_fd is: an IPv4 or IPv6 connection, accepted in the namespace of
- * diag_fd. Reads nothing from it. -EPERM: nobody's that can be told, and the connection must be
+/* The owner of the other end of accepted_fd: an IPv4 or IPv6 connection, accepted in the namespace
+ * of diag_fd. Reads nothing from it. -EPERM: it has no owner here, and the connection must be
  * refused, as after every other error. */
 int peer_find(int diag_fd, int accepted_fd, struct peer *ret_peer, struct err *err) _must_check_;
 int peer_owner(int diag_fd, int accepted_fd, uid_t *ret_uid, struct err *err) _must_check_;

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -10,22 +11,363 @@
 #include "mpi/wire/net.h"
 #include "stepd/base/signals.h"
 
-#define ABORT_TEXT_MAX 1000u
-#define SIGNAL_BASE    128 /* of exit statuses, as a shell has them */
+/* ==== the link to the agent ================================================================== */
 
-/* ---- the end -------------------------------------------------------------------------------- */
-
-void serve_check(struct serve *s)
+/* Stops the loop if it is time to end. */
+static void serve_check(struct serve *s)
 {
 	if (s->left || (s->link_fd < 0 && s->conversations <= 0 && !task_watch_has_any(s->tasks)))
 		ev_break(s->loop, EVBREAK_ALL);
 }
+
+/* ---- to the agent --------------------------------------------------------------------------- */
+
+static void link_drop_first(struct serve *s)
+{
+	struct outgoing *o = s->first;
+
+	s->first = o->next;
+	if (!s->first)
+		s->last = &s->first;
+	s->queued--;
+	json_decref(o->message);
+	free(o);
+}
+
+static void link_push(struct serve *s)
+{
+	int r = 0;
+
+	while (s->first && s->link_fd >= 0) {
+		r = link_send_take(s->link_fd, json_incref(s->first->message), NULL, 0);
+		if (r == -EAGAIN)
+			break;
+		link_drop_first(s); /* sent, or it never can be */
+	}
+	if (s->first && s->link_fd >= 0)
+		ev_io_start(s->loop, &s->writable);
+	else
+		ev_io_stop(s->loop, &s->writable);
+}
+
+static void on_link_writable(struct ev_loop *loop, ev_io *w, int revents)
+{
+	assert(w->data);
+	(void)loop;
+	(void)revents;
+	link_push(w->data);
+}
+
+int serve_link_send_take(struct serve *s, json_t *message)
+{
+	struct outgoing *o;
+	int r;
+
+	if (s->link_fd < 0 || s->queued >= SERVE_QUEUE_MAX) {
+		json_decref(message);
+		return s->link_fd < 0 ? -EPIPE : -ENOBUFS;
+	}
+	if (!s->first) {
+		r = link_send_take(s->link_fd, json_incref(message), NULL, 0);
+		if (r != -EAGAIN) {
+			json_decref(message);
+			return r;
+		}
+	}
+	o = calloc(1, sizeof(*o));
+	if (!o) {
+		json_decref(message);
+		return -ENOMEM;
+	}
+	o->message = message;
+	*s->last = o;
+	s->last = &o->next;
+	s->queued++;
+	link_push(s);
+	return 0;
+}
+
+json_int_t serve_next_id(struct serve *s)
+{
+	return ++s->last_id;
+}
+
+void serve_log(struct serve *s, enum log_level level, const char *fmt, ...)
+{
+	static const char *const levels[LOG_LEVEL_MAX] = {
+		[LOG_LEVEL_ERROR] = "error",
+		[LOG_LEVEL_WARNING] = "warning",
+		[LOG_LEVEL_INFO] = "info",
+		[LOG_LEVEL_DEBUG] = "debug",
+	};
+	char raw[ERR_TEXT_SIZE];
+	struct err line = ERR_INIT;
+	va_list ap;
+
+	/* Lines that strangers can cause leave capacity for an abort, or a signal. */
+	if (s->queued >= SERVE_QUEUE_MAX / 2)
+		return;
+	/* What fails after an abort fails because of it. */
+	if (s->aborted)
+		level = LOG_LEVEL_DEBUG;
+	va_start(ap, fmt);
+	(void)vsnprintf(raw, sizeof(raw), fmt, ap);
+	va_end(ap);
+	(void)err_say(&line, -EIO, "%s", raw); /* JSON takes no broken UTF-8 */
+	/* Where the agent is gone there is no log. */
+	(void)!serve_link_send_take(s,
+		json_pack(
+			"{s:s, s:s, s:s}", "do", "log", "level", levels[level], "text", line.text));
+}
+
+/* ---- requests to the agent ------------------------------------------------------------------ */
+
+json_t *serve_pack_ranks(const uint32_t *ranks, size_t count)
+{
+	json_t *array = json_array();
+	size_t i;
+
+	for (i = 0; array && i < count; i++) {
+		if (json_array_append_new(array, json_integer(ranks[i])) < 0) {
+			json_decref(array);
+			return NULL;
+		}
+	}
+	return array;
+}
+
+int serve_request_take(struct serve *s, json_t *message, serve_done_fn done, void *userdata,
+	const char *what, struct err *err)
+{
+	struct agent_request *pending_request = calloc(1, sizeof(*pending_request));
+	int r;
+
+	if (!pending_request || !message) {
+		json_decref(message);
+		free(pending_request);
+		return err_set(err, -ENOMEM, "%s", what);
+	}
+	*pending_request =
+		(struct agent_request){.id = serve_next_id(s), .done = done, .userdata = userdata};
+	if (json_object_set_new(message, "id", json_integer(pending_request->id)) < 0) {
+		json_decref(message);
+		message = NULL;
+	}
+	r = serve_link_send_take(s, message);
+	if (r < 0) {
+		free(pending_request);
+		return err_set(err, r, "request the agent to %s", what);
+	}
+	pending_request->next = s->pending;
+	s->pending = pending_request;
+	return 0;
+}
+
+int serve_signal(struct serve *s, int signal, const uint32_t *ranks, size_t count,
+	serve_done_fn done, void *userdata, struct err *err)
+{
+	char name[SIGNALS_NAME_SIZE];
+	json_t *message = json_pack(
+		"{s:s, s:s}", "do", "signal", "signal", signals_name(signal, name, sizeof(name)));
+
+	if (message && ranks &&
+		json_object_set_new(message, "ranks", serve_pack_ranks(ranks, count)) < 0) {
+		json_decref(message);
+		message = NULL;
+	}
+	return serve_request_take(s, message, done, userdata, "signal tasks", err);
+}
+
+static void end_request(struct serve *s, struct agent_request **at, int r, const struct err *err)
+{
+	struct agent_request *pending_request = *at;
+
+	*at = pending_request->next;
+	if (pending_request->done)
+		pending_request->done(pending_request->userdata, r, err);
+	free(pending_request);
+	(void)s;
+}
+
+/* ---- from the agent -------------------------------------------------------------------------- */
+
+static void take_done(struct serve *s, struct link_message *message)
+{
+	json_int_t id = json_integer_value(json_object_get(message->object, "id"));
+	int error = (int)json_integer_value(json_object_get(message->object, "error"));
+	const char *why = json_string_value(json_object_get(message->object, "why"));
+	struct agent_request **at = &s->pending;
+	struct err err = ERR_INIT;
+
+	while (*at && (*at)->id != id)
+		at = &(*at)->next;
+	if (!*at)
+		return;
+	if (error)
+		(void)err_say(&err, -error, "%s", why ? why : strerror(error));
+	end_request(s, at, -error, &err);
+}
+
+static void take_task_start(struct serve *s, struct link_message *message)
+{
+	const json_t *ranks = json_object_get(message->object, "ranks"),
+		     *pids = json_object_get(message->object, "pids");
+	size_t i;
+
+	for (i = 0; i < json_array_size(ranks); i++) {
+		uint32_t rank = (uint32_t)json_integer_value(json_array_get(ranks, i));
+		pid_t pid = (pid_t)json_integer_value(json_array_get(pids, i));
+
+		/* Without memory only its connection shows its end once the agent has died. */
+		(void)!task_watch_add(s->tasks, rank, pid);
+		if (s->events->task_start)
+			s->events->task_start(s->userdata, rank, pid);
+	}
+}
+
+/* A task of this node has ended: the plugin and the spawns learn of it. */
+static void serve_task_ended(struct serve *s, uint32_t rank, int wait_status, bool end_step)
+{
+	if (s->events->task_exit)
+		s->events->task_exit(s->userdata, rank, wait_status, end_step);
+	spawning_task_exit(s->spawning, rank);
+}
+
+static void take_task_exit(struct serve *s, struct link_message *message)
+{
+	json_int_t rank = json_integer_value(json_object_get(message->object, "rank"));
+	json_int_t status = json_integer_value(json_object_get(message->object, "wait_status"));
+
+	task_watch_remove(s->tasks, (uint32_t)rank);
+	serve_task_ended(s, (uint32_t)rank, (int)status,
+		json_is_true(json_object_get(message->object, "end_step")));
+}
+
+/* Whether the plugin wants to stay for a while. */
+static bool report_over(struct serve *s)
+{
+	if (s->reported_over || !s->events->over)
+		return false;
+	s->reported_over = true;
+	return s->events->over(s->userdata);
+}
+
+void serve_leave(struct serve *s)
+{
+	if (s->over)
+		wire_leave(s->wire);
+	serve_check(s);
+}
+
+static void take_over(struct serve *s, struct link_message *message)
+{
+	const char *warning = json_string_value(json_object_get(message->object, "if_silent"));
+
+	if (warning && s->events->had_client && !s->events->had_client(s->userdata))
+		serve_log(s, LOG_LEVEL_WARNING, "%s", warning);
+	s->over = true;
+	if (!report_over(s))
+		wire_leave(s->wire);
+}
+
+static void take_copies(struct serve *s, struct link_message *message)
+{
+	streams_take_copies(s->streams, message);
+}
+
+static void take_spawned(struct serve *s, struct link_message *message)
+{
+	spawning_take_answer(s->spawning, message);
+}
+
+static const struct {
+	const char *what;
+	void (*take)(struct serve *s, struct link_message *message);
+} link_messages[] = {
+	{"done", take_done},
+	{"task-start", take_task_start},
+	{"task-exit", take_task_exit},
+	{"over", take_over},
+	{"spawned", take_spawned},
+	{"fds", take_spawned},
+	{"copies", take_copies},
+};
+
+static void take_link_message(struct serve *s, struct link_message *message)
+{
+	const char *what = json_string_value(json_object_get(message->object, "tell"));
+	size_t i;
+
+	for (i = 0; what && i < ARRAY_SIZE(link_messages); i++) {
+		if (strcmp(what, link_messages[i].what) == 0) {
+			link_messages[i].take(s, message);
+			return;
+		}
+	}
+}
+
+static void serve_link_close(struct serve *s)
+{
+	struct err err = ERR_INIT;
+
+	ev_io_stop(s->loop, &s->readable);
+	ev_io_stop(s->loop, &s->writable);
+	s->link_fd = close_fd(s->link_fd);
+	while (s->first)
+		link_drop_first(s);
+	(void)err_say(&err, -EPIPE, "the step's agent is gone");
+	while (s->pending)
+		end_request(s, &s->pending, -EPIPE, &err);
+	if (s->spawning)
+		spawning_agent_gone(s->spawning);
+	if (!s->reported_over)
+		task_watch_begin(s->tasks);
+	(void)report_over(s);
+}
+
+static void on_link_readable(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct serve *s = w->data;
+	int r = 0;
+
+	assert(s);
+	(void)loop;
+	(void)revents;
+	while (s->link_fd >= 0 && r != -EAGAIN) {
+		_cleanup_link_message_ struct link_message message = LINK_MESSAGE_INIT;
+
+		r = link_receive(s->link_fd, &message);
+		if (r == 0)
+			take_link_message(s, &message);
+		else if (r == -EPIPE)
+			serve_link_close(s);
+		else if (r == -ENOMEM)
+			break; /* it waits there */
+	}
+	serve_check(s);
+}
+
+static void serve_link_open(struct serve *s)
+{
+	s->last = &s->first;
+	ev_io_init(&s->readable, on_link_readable, s->link_fd, EV_READ);
+	ev_set_priority(
+		&s->readable, EV_MINPRI); /* after the last messages of tasks that are over */
+	ev_io_init(&s->writable, on_link_writable, s->link_fd, EV_WRITE);
+	s->readable.data = s->writable.data = s;
+	ev_io_start(s->loop, &s->readable);
+}
+
+#define ABORT_TEXT_MAX 1000u
+#define SIGNAL_BASE    128 /* of exit statuses, as a shell has them */
 
 void serve_count(struct serve *s, int change)
 {
 	s->conversations += change;
 	serve_check(s);
 }
+
+/* ==== the service process ==================================================================== */
 
 /* ---- abort ---------------------------------------------------------------------------------- */
 
@@ -34,7 +376,7 @@ static void abort_here(struct serve *s, int code, const char *text, bool elsewhe
 	if (s->aborted)
 		return;
 	s->aborted = true;
-	/* Without an agent nobody can end the step: its successor will, when it is told. */
+	/* Without an agent nothing can end the step: its successor will, once it knows. */
 	(void)!serve_link_send_take(s,
 		json_pack("{s:s, s:i, s:s, s:b}", "do", "abort", "code", code, "text", text,
 			"elsewhere", elsewhere));
@@ -54,7 +396,7 @@ void serve_abort(struct serve *s, int code, const char *text)
 	iov[1] = (struct iovec){.iov_base = line.text, .iov_len = strlen(line.text)};
 	r = wire_broadcast(s->wire, SERVE_CHANNEL_ABORT, iov, 2, &err);
 	if (r < 0)
-		serve_log(s, LOG_LEVEL_ERROR, "can't tell all nodes of an abort: %s", err.text);
+		serve_log(s, LOG_LEVEL_ERROR, "can't report an abort to all nodes: %s", err.text);
 	abort_here(s, status, line.text, false);
 }
 
@@ -84,7 +426,7 @@ void serve_abort_died(struct serve *s, uint32_t rank, int wait_status)
 			WTERMSIG(wait_status),
 			signals_name(WTERMSIG(wait_status), name, sizeof(name)));
 	} else {
-		/* Who leaves the others waiting has not succeeded. */
+		/* A task that leaves the others waiting has not succeeded. */
 		code = WEXITSTATUS(wait_status) ? WEXITSTATUS(wait_status) : 1;
 		(void)snprintf(how, sizeof(how), "exited with status %d", WEXITSTATUS(wait_status));
 	}
@@ -168,7 +510,7 @@ static int open_wire(struct serve *s, struct err *err)
 
 /* ---- its life ------------------------------------------------------------------------------- */
 
-/* Its exit status went to whoever has reaped it. */
+/* Its exit status went to the process that has reaped it. */
 static void on_task_gone(void *userdata, uint32_t rank)
 {
 	struct serve *s = userdata;
@@ -177,7 +519,7 @@ static void on_task_gone(void *userdata, uint32_t rank)
 	serve_check(s);
 }
 
-/* Whoever ends a service without an agent wants it to leave nothing behind. */
+/* A service without an agent that is terminated leaves nothing behind. */
 static void on_terminated(struct ev_loop *loop, ev_signal *w, int revents)
 {
 	struct serve *s = w->data;
@@ -215,7 +557,7 @@ int serve_open(const stepd_mpi_service_t *service, const struct serve_events *ev
 	serve_link_open(s);
 	r = open_wire(s, err);
 	if (r < 0) {
-		/* The caller says why over the link. */
+		/* The caller reports why over the link. */
 		ev_io_stop(s->loop, &s->readable);
 		s->link_fd = -1;
 		(void)serve_close(s);
@@ -238,7 +580,7 @@ int serve_environ(
 		message = NULL;
 	}
 	r = serve_link_send_take(s, message);
-	return r < 0 ? err_set(err, r, "hand out %s=%.200s", name, value) : 0;
+	return r < 0 ? err_set(err, r, "set %s=%.200s for tasks", name, value) : 0;
 }
 
 int serve_run(struct serve *s)
@@ -254,7 +596,7 @@ int serve_run(struct serve *s)
 
 int serve_fail(const stepd_mpi_service_t *service, const struct err *err)
 {
-	/* If that can't be said, the agent sees the end. */
+	/* If that can't be sent, the agent sees the end. */
 	(void)!link_send_take(service->link_fd,
 		json_pack("{s:s, s:s}", "do", "failed", "why", err->text), NULL, 0);
 	return 1;
@@ -288,7 +630,7 @@ struct serve *serve_close(struct serve *s)
 		s->wire = wire_close(s->wire);
 	if (s->spawning)
 		s->spawning = spawning_free(s->spawning);
-	s->told = true; /* there is nobody left to tell */
+	s->reported_over = true; /* there is nobody left to report to */
 	if (s->loop) {
 		serve_link_close(s);
 		s->streams = streams_free(s->streams);

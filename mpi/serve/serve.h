@@ -29,11 +29,11 @@ struct serve_output {
 };
 
 struct serve_events {
-	/* A task of this node has been forked; before what else is heard of it. */
+	/* A task of this node has been forked; before any other event of it. */
 	void (*task_start)(void *userdata, uint32_t rank, pid_t pid);
 	/* A task of this node has ended. rank: in the step, spawned ones too. Once the agent is
-	 * gone nobody knows how: wait_status is 0. end_step: if it had begun to speak with the
-	 * service and not finalized that, serve_abort_died() is called for. */
+	 * gone nobody knows how: wait_status is 0. end_step: if it had initialized the
+	 * service's protocol and not finalized it, serve_abort_died() is called for. */
 	void (*task_exit)(void *userdata, uint32_t rank, int wait_status, bool end_step);
 	/* A fence waits for this node and it has not begun it: wire_events.missing. */
 	void (*missing)(void *userdata, uint64_t set_id, char *text, size_t size);
@@ -44,9 +44,9 @@ struct serve_events {
 	void (*lost)(void *userdata, uint32_t node, const struct err *err);
 	/* The last that other nodes get of this one can be sent now: wire_events.leaving. */
 	void (*leaving)(void *userdata);
-	/* A copy that serve_copy() has asked for. */
+	/* A copy that serve_copy() has requested. */
 	void (*output)(void *userdata, const struct serve_output *output);
-	/* Whether any task of this node has begun to speak with the service. */
+	/* Whether any task of this node has ever connected to the service. */
 	bool (*had_client)(void *userdata);
 	/* All streams that were copied have ended. */
 	void (*output_over)(void *userdata);
@@ -60,7 +60,7 @@ struct serve_events {
 
 #define SERVE_CHANNEL_PLUGIN 256u
 
-/* Opens the loop, the link and the wire. A failure is told by serve_fail(). */
+/* Opens the loop, the link and the wire. A failure is reported by serve_fail(). */
 int serve_open(const stepd_mpi_service_t *service, const struct serve_events *events,
 	void *userdata, struct serve **ret_serve, struct err *err) _must_check_;
 
@@ -68,11 +68,12 @@ int serve_open(const stepd_mpi_service_t *service, const struct serve_events *ev
 int serve_environ(struct serve *s, int64_t local, const char *name, const char *value,
 	struct err *err) _must_check_;
 
-/* Tells the agent that tasks may start, runs until the end, and returns the process's exit status.
+/* Reports to the agent that tasks may start, runs until the end, and returns the process's exit
+ * status.
  */
 int serve_run(struct serve *s);
 
-/* In its place: tells the agent why they can't, and returns the exit status. */
+/* Instead: reports to the agent why they can't, and returns the exit status. */
 int serve_fail(const stepd_mpi_service_t *service, const struct err *err);
 
 /* How many conversations with tasks are open: the plugin counts them, +1 and -1. Once the agent is
@@ -107,7 +108,7 @@ bool serve_has_output(const struct serve *s);
 int serve_input(struct serve *s, uint32_t rank, const void *data, size_t size, bool end,
 	serve_done_fn done, void *userdata, struct err *err) _must_check_;
 
-/* After events->over() has said to stay. */
+/* After events->over() has returned true. */
 void serve_leave(struct serve *s);
 
 struct ev_loop *serve_get_loop(const struct serve *s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A service process's state, shared by serve.c, serve_link.c and spawning.c.
+ * A service process's state, shared by serve.c, spawning.c and streams.c.
  */
 #ifndef MPI_SERVE_SERVE_IMPL_H
 #define MPI_SERVE_SERVE_IMPL_H
@@ -26,11 +26,11 @@ struct outgoing {
 	json_t *message;
 };
 
-/* A signal that was asked for and not answered yet. */
-struct signalling {
-	struct signalling *next;
+/* A request to the agent that is not answered yet. */
+struct agent_request {
+	struct agent_request *next;
 	json_int_t id;
-	serve_done_fn done; /* NULL: nobody asks */
+	serve_done_fn done; /* NULL: nobody waits */
 	void *userdata;
 };
 
@@ -53,19 +53,16 @@ struct serve {
 	struct outgoing *first, **last;
 	unsigned queued;
 	json_int_t last_id;
-	struct signalling *signals;
+	struct agent_request *pending;
 
 	int conversations;
-	bool aborted; /* it was told once */
-	bool over;    /* no task is left on this node */
-	bool told;    /* events->over() was called */
-	bool left;    /* all nodes below this one, and this one, need each other no more */
+	bool aborted;       /* once */
+	bool over;          /* no task is left on this node */
+	bool reported_over; /* events->over() was called */
+	bool left;          /* all nodes below this one, and this one, need each other no more */
 };
 
-/* ---- serve_link.c: the link to the agent --------------------------------------------------- */
-
-void serve_link_open(struct serve *s);
-void serve_link_close(struct serve *s);
+/* ---- serve.c: the link to the agent -------------------------------------------------------- */
 
 /* Sends it now or as soon as the agent reads. Takes the reference. -EPIPE: the agent is gone;
  * -EMSGSIZE; -ENOBUFS: it does not read; -ENOMEM also for NULL. */
@@ -74,17 +71,11 @@ int serve_link_send_take(struct serve *s, json_t *message) _must_check_;
 /* A number for what is answered later. */
 json_int_t serve_next_id(struct serve *s);
 
-/* Whether it is time to end: looks, and stops the loop then. */
-void serve_check(struct serve *s);
-
 /* A message, which has the id that it gets here, and the "done" that answers it. Takes the
  * reference.
  */
-int serve_ask_take(struct serve *s, json_t *message, serve_done_fn done, void *userdata,
+int serve_request_take(struct serve *s, json_t *message, serve_done_fn done, void *userdata,
 	const char *what, struct err *err) _must_check_;
-
-/* A task of this node has ended: the plugin and the spawns learn of it. */
-void serve_task_ended(struct serve *s, uint32_t rank, int wait_status, bool end_step);
 
 /* Ranks for a message. NULL: no memory. */
 json_t *serve_pack_ranks(const uint32_t *ranks, size_t count);

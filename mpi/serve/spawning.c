@@ -1,9 +1,235 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Spawns: the messages among their sides, and the node that requests one. spawning_impl.h has the
+ * whole.
+ */
 #include "mpi/serve/spawning.h"
 
 #include <string.h>
 
 #include "mpi/serve/spawning_impl.h"
+
+/* ==== the node that requests a spawn ========================================================= */
+
+struct spawning_request {
+	struct spawning_request *next;
+	uint64_t token;
+	spawn_done_fn done;
+	void *userdata;
+};
+
+/* ---- to node 0 ------------------------------------------------------------------------------ */
+
+/* NULL: no memory, or a text that is no UTF-8. */
+static json_t *pack_texts(char *const *texts)
+{
+	json_t *array = json_array();
+
+	for (; array && texts && *texts; texts++) {
+		if (json_array_append_new(array, json_string(*texts)) < 0) {
+			json_decref(array);
+			return NULL;
+		}
+	}
+	return array;
+}
+
+static int find_node(const stepd_step_rec_t *job, const char *name, uint32_t *ret_node)
+{
+	uint32_t i;
+
+	for (i = 0; job->node_names && i < job->nnodes; i++) {
+		if (strcmp(job->node_names[i], name) == 0) {
+			*ret_node = i;
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+/* In the order of the nodes, each once. */
+static int pack_hosts(
+	const stepd_step_rec_t *job, const char *const *hosts, json_t *array, struct err *err)
+{
+	_cleanup_free_ bool *chosen = calloc(job->nnodes + 1u, sizeof(*chosen));
+	uint32_t node, i;
+	int r = chosen ? 0 : -ENOMEM;
+
+	for (; r == 0 && hosts && *hosts; hosts++) {
+		if (find_node(job, *hosts, &node) < 0)
+			return err_say(
+				err, -ENOENT, "spawn: '%.100s' is no node of the step", *hosts);
+		chosen[node] = true;
+	}
+	for (i = 0; r == 0 && i < job->nnodes; i++) {
+		if (chosen[i])
+			r = json_array_append_new(array, json_integer(i)) < 0 ? -ENOMEM : 0;
+	}
+	return r < 0 ? err_set(err, r, "spawn") : 0;
+}
+
+static json_t *pack_command(
+	const stepd_step_rec_t *job, const struct spawn_command *command, struct err *err)
+{
+	json_t *hosts = json_array(), *object;
+
+	if (pack_hosts(job, command->hosts, hosts, err) < 0) {
+		json_decref(hosts);
+		return NULL;
+	}
+	object = json_pack("{s:o, s:I, s:s?, s:o, s:o}", "argv", pack_texts(command->argv), "count",
+		(json_int_t)command->count, "cwd", command->cwd, "env", pack_texts(command->env),
+		"hosts", hosts);
+	if (!object)
+		(void)err_say(
+			err, -EILSEQ, "spawn: arguments, environment and directory must be UTF-8");
+	return object;
+}
+
+static int request_check(const struct spawn_request *request, struct err *err)
+{
+	uint64_t size = 0;
+	size_t i;
+
+	for (i = 0; i < request->count; i++) {
+		if (!request->commands[i].argv || !request->commands[i].argv[0] ||
+			!request->commands[i].argv[0][0])
+			return err_say(err, -EINVAL, "spawn: command %zu names no program", i);
+		if (request->commands[i].count == 0)
+			return err_say(err, -EINVAL, "spawn: command %zu is for no task", i);
+		size += request->commands[i].count;
+	}
+	if (request->count == 0)
+		return err_say(err, -EINVAL, "spawn: there is no command");
+	if (size > SPAWNING_SIZE_MAX)
+		return err_say(err, -E2BIG, "a spawn can have %u tasks, and this one has %llu",
+			SPAWNING_SIZE_MAX, (unsigned long long)size);
+	return request->size > SPAWNING_BYTES_MAX
+		? err_say(err, -E2BIG, "a spawn can have %u bytes of data", SPAWNING_BYTES_MAX)
+		: 0;
+}
+
+static int send_request(struct spawning *sp, uint64_t token, uint32_t parent,
+	const struct spawn_request *request, struct err *err)
+{
+	json_t *commands = json_array(), *command;
+	size_t i;
+
+	for (i = 0; i < request->count; i++) {
+		command = pack_command(serve_get_job(sp->serve), &request->commands[i], err);
+		if (json_array_append_new(commands, command) < 0) {
+			json_decref(commands);
+			return command ? err_set(err, -ENOMEM, "spawn") : err->code;
+		}
+	}
+	return spawning_send_take(sp, 0, SPAWNING_REQUEST,
+		json_pack("{s:I, s:I, s:o}", "token", (json_int_t)token, "parent",
+			(json_int_t)parent, "commands", commands),
+		request->data, request->size, err);
+}
+
+int spawn_start(struct serve *s, uint32_t parent, const struct spawn_request *request,
+	spawn_done_fn done, void *userdata, struct err *err)
+{
+	struct err own = ERR_INIT;
+	struct spawning *sp = s->spawning;
+	struct spawning_request *pending;
+	int r;
+
+	err = err ? err : &own;
+	r = request_check(request, err);
+	if (r < 0)
+		return r;
+	pending = calloc(1, sizeof(*pending));
+	if (!pending)
+		return err_set(err, -ENOMEM, "spawn");
+	*pending = (struct spawning_request){.next = sp->requests,
+		.token = ++sp->last_token,
+		.done = done,
+		.userdata = userdata};
+	r = send_request(sp, pending->token, parent, request, err);
+	if (r < 0) {
+		free(pending);
+		return r;
+	}
+	sp->requests = pending;
+	return 0;
+}
+
+/* ---- and back ------------------------------------------------------------------------------- */
+
+static struct spawning_request *take_request(struct spawning *sp, uint64_t token)
+{
+	struct spawning_request **at = &sp->requests, *pending;
+
+	while (*at && (*at)->token != token)
+		at = &(*at)->next;
+	pending = *at;
+	if (pending)
+		*at = pending->next;
+	return pending;
+}
+
+/* NULL: there are none, or no memory. */
+static int *read_errcodes(const json_t *array, uint32_t size)
+{
+	int *codes = json_array_size(array) == size ? calloc(size + 1u, sizeof(*codes)) : NULL;
+	uint32_t i;
+
+	for (i = 0; codes && i < size; i++)
+		codes[i] = (int)json_integer_value(json_array_get(array, i));
+	return codes;
+}
+
+/* spawning_ask.c */
+static void spawning_request_done(struct spawning *sp, const struct spawning_message *m)
+{
+	json_int_t token = json_integer_value(json_object_get(m->object, "token"));
+	struct spawning_request *pending = take_request(sp, (uint64_t)token);
+	_cleanup_free_ int *codes = NULL;
+	uint32_t number = 0, size = 0;
+	struct err err = ERR_INIT;
+	int r;
+
+	if (!pending)
+		return;
+	r = spawning_get_error(m->object, &err);
+	if (!spawning_get(m->object, "number", UINT32_MAX, &number) ||
+		!spawning_get(m->object, "size", SPAWNING_SIZE_MAX, &size))
+		r = err_say(&err, -EPROTO, "node 0 answers a spawn with a malformed message");
+	codes = r == 0 ? calloc(size + 1u, sizeof(*codes))
+		       : read_errcodes(json_object_get(m->object, "errcodes"), size);
+	pending->done(pending->userdata, r, number, size, codes, r < 0 ? &err : NULL);
+	free(pending);
+}
+
+/* spawning_ask.c */
+static void spawning_requests_lost(struct spawning *sp, const struct err *err)
+{
+	struct err why = *err;
+	struct spawning_request *pending;
+
+	(void)err_prefix(&why, "spawn: the way to node 0 is lost");
+	while ((pending = sp->requests)) {
+		sp->requests = pending->next;
+		pending->done(
+			pending->userdata, why.code < 0 ? why.code : -EPIPE, 0, 0, NULL, &why);
+		free(pending);
+	}
+}
+
+/* spawning_ask.c */
+static void spawning_requests_free(struct spawning *sp)
+{
+	struct spawning_request *pending;
+
+	while ((pending = sp->requests)) {
+		sp->requests = pending->next;
+		free(pending);
+	}
+}
+
+/* ==== the messages of all sides ============================================================== */
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
@@ -71,12 +297,13 @@ uint32_t spawning_parent(const struct spawning *sp, uint32_t node)
 }
 
 /* Each message has one side that sends it, and one that it is for. */
-static void take(struct spawning *sp, uint32_t from, uint16_t channel, struct spawning_message *m)
+static void spawning_dispatch(
+	struct spawning *sp, uint32_t from, uint16_t channel, struct spawning_message *m)
 {
 	bool root = serve_get_job(sp->serve)->nodeid == 0;
 
-	if (channel == SPAWNING_ASK && root)
-		spawning_root_ask(sp, from, m);
+	if (channel == SPAWNING_REQUEST && root)
+		spawning_root_request(sp, from, m);
 	else if (channel == SPAWNING_STARTED && root)
 		spawning_root_started(sp, from, m);
 	else if (channel == SPAWNING_START && from == 0)
@@ -84,7 +311,7 @@ static void take(struct spawning *sp, uint32_t from, uint16_t channel, struct sp
 	else if (channel == SPAWNING_END && from == 0)
 		spawning_part_end(sp, m);
 	else if (channel == SPAWNING_DONE && from == 0)
-		spawning_ask_done(sp, m);
+		spawning_request_done(sp, m);
 }
 
 void spawning_take_message(
@@ -94,10 +321,10 @@ void spawning_take_message(
 
 	if (!read_message(block, &m)) {
 		serve_log(sp->serve, LOG_LEVEL_ERROR,
-			"node %u sends what is no message of a spawn, ignoring", from);
+			"node %u sends a malformed message of a spawn, ignoring", from);
 		return;
 	}
-	take(sp, from, channel, &m);
+	spawning_dispatch(sp, from, channel, &m);
 	json_decref(m.object);
 }
 
@@ -125,7 +352,7 @@ void spawning_node_lost(struct spawning *sp, uint32_t node, const struct err *er
 	if (own == 0) {
 		spawning_root_lost(sp, node, err);
 	} else if (node == spawning_parent(sp, own)) {
-		spawning_ask_lost(sp, err);
+		spawning_requests_lost(sp, err);
 		spawning_part_lost(sp, err);
 	}
 }
@@ -151,7 +378,7 @@ struct spawning *spawning_free(struct spawning *sp)
 {
 	if (!sp)
 		return NULL;
-	spawning_ask_free(sp);
+	spawning_requests_free(sp);
 	spawning_root_free(sp);
 	spawning_part_free(sp);
 	free(sp);

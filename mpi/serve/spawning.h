@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Spawn: tasks that join a running step. Node 0 numbers the spawns and the ranks and distributes
- * the tasks out to the step's nodes; each node's agent starts its part in the step's container. All
+ * the tasks over the step's nodes; each node's agent starts its part in the step's container. All
  * of them start or none stays.
  */
 #ifndef MPI_SERVE_SPAWNING_H
@@ -31,7 +31,7 @@ struct spawn_part {
 	uint32_t number;          /* in the step, from 1 */
 	uint32_t first_rank;      /* in the step, of the spawn's rank 0 */
 	uint32_t size;            /* its tasks on all nodes */
-	uint32_t parent;          /* rank in the step of who asked */
+	uint32_t parent;          /* rank in the step that has requested it */
 	const uint32_t *nodes;    /* size of them: the node of each of its ranks */
 	const uint32_t *commands; /* likewise: the index of its command, its appnum */
 	uint32_t local_count;     /* its tasks on this node, which may be none */
@@ -43,11 +43,11 @@ struct spawn_part {
 struct strv;
 
 struct spawn_events {
-	/* On every node, before its agent is asked for anything: the plugin makes room for it. May
+	/* On every node, before its agent gets a request: the plugin adds its ranks. May
 	 * add environment entries with spawn_environ(). 0, or -errno: the spawn fails. */
 	int (*prepare)(void *userdata, const struct spawn_part *part, struct err *err);
 	/* On every node: its tasks are forked. fds: local_count service ends of socket pairs, the
-	 * receiver's from here on (-1 where task descriptors were not asked for). */
+	 * receiver's from here on (-1 where task descriptors were not requested). */
 	void (*started)(void *userdata, const struct spawn_part *part, const int *fds);
 	/* On every node where prepare() has returned 0: the spawn has failed, here or elsewhere,
 	 * maybe after started(), and nothing of it runs any more. */
@@ -69,8 +69,8 @@ int spawn_get_command(const struct spawn_part *part, uint32_t command, struct st
  * link_stream. */
 void spawn_copy(const struct spawn_part *part, unsigned copy);
 
-/* The end of a spawn that this node asked for: 0, its number and size, or -errno and why. errcodes:
- * one for each of its tasks, 0 or an errno; NULL where none was reached. */
+/* The end of a spawn that this node has requested: 0, its number and size, or -errno and why.
+ * errcodes: one for each of its tasks, 0 or an errno; NULL where none was reached. */
 typedef void (*spawn_done_fn)(void *userdata, int r, uint32_t number, uint32_t size,
 	const int *errcodes, const struct err *err);
 int spawn_start(struct serve *s, uint32_t parent, const struct spawn_request *request,

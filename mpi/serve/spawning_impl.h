@@ -2,12 +2,12 @@
  *
  * The three sides of a spawn, each on its node; one node may have all of them.
  *
- *	who asks (spawning_ask.c)   ASK ->    node 0 (spawning_root.c): numbers it, distributes it
- *	node 0                      START ->  each node (spawning_part.c): prepares, asks its agent
+ *	requester (spawning.c)      REQUEST -> node 0 (spawning_root.c): numbers it, distributes it
+ *	node 0                      START ->  each node (spawning_part.c): prepares, requests tasks
  *	each node                   STARTED -> node 0: when all have answered, or one has failed,
  *	node 0                      END ->    each node; those that have started end what they have,
  *	                                      if one has failed
- *	node 0                      DONE ->   who asks
+ *	node 0                      DONE ->   requester
  *
  * A message is a JSON object, a NUL, and the request's data where it has some. It comes from
  * another service of the same user's, and is checked so that a broken one harms nobody.
@@ -15,11 +15,10 @@
 #ifndef MPI_SERVE_SPAWNING_IMPL_H
 #define MPI_SERVE_SPAWNING_IMPL_H
 
-#include "mpi/serve/distribution.h"
 #include "mpi/serve/serve_impl.h"
 
 enum spawning_channel {
-	SPAWNING_ASK = SERVE_CHANNEL_SPAWN,
+	SPAWNING_REQUEST = SERVE_CHANNEL_SPAWN,
 	SPAWNING_START,
 	SPAWNING_STARTED,
 	SPAWNING_END,
@@ -31,7 +30,7 @@ enum spawning_channel {
 #define SPAWNING_RANK_MAX  16777216u   /* of all that a step ever has */
 #define SPAWNING_BYTES_MAX (64u << 20) /* of a request */
 
-struct spawning_ask;
+struct spawning_request;
 struct spawning_part;
 struct spawning_root;
 
@@ -39,18 +38,46 @@ struct spawning {
 	struct serve *serve;
 	const struct spawn_events *events;
 	void *userdata;
-	struct spawning_ask *asks;   /* of this node's */
-	struct spawning_part *parts; /* of all spawns that are not over */
-	struct spawning_root *root;  /* on node 0, once there was a spawn */
+	struct spawning_request *requests; /* of this node's */
+	struct spawning_part *parts;       /* of all spawns that are not over */
+	struct spawning_root *root;        /* on node 0, once there was a spawn */
 	uint64_t last_token;
 };
 
-/* What a message says. data is the message's. */
+/* A message, parsed. data is the message's. */
 struct spawning_message {
 	json_t *object;
 	const void *data;
 	size_t size;
 };
+
+/* ---- distribution of tasks (spawning_root.c) ----------------------------------------------- */
+
+/* Tasks of one command on one node. Their ranks among the spawn's follow one another, and those of
+ * the block before. */
+struct share {
+	uint32_t node;
+	uint32_t command;
+	uint32_t count;
+};
+
+struct distribution {
+	struct share *blocks;
+	size_t count;
+};
+
+/* Distributes count tasks of a command over these nodes, evenly, so that nodes which have more
+ * already get less. nodes: at least one, none twice; their order counts.
+ * load: of all nodes of the step, how many tasks each has; what is distributed is added. 0 or
+ * -ENOMEM. */
+int distribution_add(struct distribution *distribution, uint32_t command, uint32_t count,
+	const uint32_t *nodes, size_t nodes_count, uint32_t *load) _must_check_;
+
+/* Takes it out of the load again. */
+void distribution_take_back(const struct distribution *distribution, uint32_t *load);
+
+void distribution_clear(struct distribution *distribution);
+#define _cleanup_distribution_ _cleanup_(distribution_clear)
 
 /* ---- messages (spawning.c) ----------------------------------------------------------------- */
 
@@ -61,7 +88,7 @@ int spawning_send_take(struct spawning *sp, uint32_t node, enum spawning_channel
 /* A number of an object, from 0 to most. */
 bool spawning_get(const json_t *object, const char *name, uint32_t most, uint32_t *ret_number);
 
-/* The error that a message tells of: 0 where it tells of none, else -errno. */
+/* The error that a message reports: 0 where it reports none, else -errno. */
 int spawning_get_error(const json_t *object, struct err *err);
 
 /* The neighbour of a node on its way to node 0. */
@@ -69,13 +96,8 @@ uint32_t spawning_parent(const struct spawning *sp, uint32_t node);
 
 /* ---- the sides ----------------------------------------------------------------------------- */
 
-/* spawning_ask.c */
-void spawning_ask_done(struct spawning *sp, const struct spawning_message *m);
-void spawning_ask_lost(struct spawning *sp, const struct err *err); /* the way to node 0 */
-void spawning_ask_free(struct spawning *sp);
-
 /* spawning_root.c */
-void spawning_root_ask(struct spawning *sp, uint32_t from, const struct spawning_message *m);
+void spawning_root_request(struct spawning *sp, uint32_t from, const struct spawning_message *m);
 void spawning_root_started(struct spawning *sp, uint32_t from, const struct spawning_message *m);
 void spawning_root_lost(struct spawning *sp, uint32_t node, const struct err *err);
 void spawning_root_free(struct spawning *sp);

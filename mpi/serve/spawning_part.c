@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A node's part of a spawn: the plugin makes room for it, the agent starts its tasks. It is over
- * when node 0 says that all have started, or when nothing of it runs any more.
+ * A node's part of a spawn: the plugin prepares it, the agent starts its tasks. It is over
+ * when node 0 reports that all have started, or when nothing of it runs any more.
  */
 #include <string.h>
 
@@ -9,19 +9,19 @@
 #include "stepd/base/strv.h"
 
 enum part_state {
-	PART_ASKED,   /* the agent has not answered yet */
-	PART_RUNNING, /* its tasks run, or it has none here */
-	PART_ENDING,  /* they are to end, for the spawn has failed */
-	PART_OVER,    /* nothing of it runs, and the plugin knows */
+	PART_REQUESTED, /* the agent has not answered yet */
+	PART_RUNNING,   /* its tasks run, or it has none here */
+	PART_ENDING,    /* they are to end, for the spawn has failed */
+	PART_OVER,      /* nothing of it runs, and the plugin knows */
 };
 
 struct spawning_part {
 	struct spawn_part part; /* the plugin's view; first, see spawn_environ() */
 	struct spawning_part *next;
 	struct spawning *sp;
-	json_int_t id; /* of what the agent was asked */
+	json_int_t id; /* of the request to the agent */
 	enum part_state state;
-	bool failed; /* node 0 says so, or can't be heard */
+	bool failed; /* so node 0 reports, or it is lost */
 	bool ended;  /* node 0 waits for nothing more of it */
 	uint32_t *nodes, *commands, *ranks;
 	void *data;
@@ -74,7 +74,8 @@ static void report(
 		    json_pack("{s:I, s:i, s:s, s:O*}", "number", (json_int_t)number, "error",
 			    -why->code, "why", why->text, "errors", errors),
 		    NULL, 0, &err) < 0)
-		serve_log(sp->serve, LOG_LEVEL_ERROR, "can't tell node 0 of a spawn: %s", err.text);
+		serve_log(
+			sp->serve, LOG_LEVEL_ERROR, "can't report a spawn to node 0: %s", err.text);
 }
 
 /* Nothing of it runs here. */
@@ -95,7 +96,7 @@ static void fail(struct spawning_part *p, const struct err *why, const json_t *e
 	be_over(p);
 }
 
-/* ---- what the agent is asked ---------------------------------------------------------------- */
+/* ---- the request to the agent --------------------------------------------------------------- */
 
 int spawn_environ(const struct spawn_part *part, int64_t index, const char *name, const char *value)
 {
@@ -119,14 +120,14 @@ int spawn_get_command(
 	const struct spawn_part *part, uint32_t command, struct strv *argv, const char **ret_cwd)
 {
 	const struct spawning_part *p = (const struct spawning_part *)part;
-	const json_t *line = json_array_get(p->lines, command), *words, *word;
+	const json_t *line = json_array_get(p->lines, command), *args, *arg;
 	size_t i;
 	int r = 0;
 
-	words = json_object_get(line, "argv");
-	json_array_foreach (words, i, word) {
-		if (r == 0 && json_is_string(word))
-			r = strv_add(argv, json_string_value(word));
+	args = json_object_get(line, "argv");
+	json_array_foreach (args, i, arg) {
+		if (r == 0 && json_is_string(arg))
+			r = strv_add(argv, json_string_value(arg));
 	}
 	*ret_cwd = json_string_value(json_object_get(line, "cwd"));
 	return r;
@@ -199,7 +200,7 @@ static json_t *pack_groups(const struct spawning_part *p)
 	return groups;
 }
 
-static int ask_agent(struct spawning_part *p, struct err *err)
+static int request_tasks(struct spawning_part *p, struct err *err)
 {
 	const struct spawn_part *part = &p->part;
 	int r;
@@ -215,7 +216,7 @@ static int ask_agent(struct spawning_part *p, struct err *err)
 			"spawn: what its tasks on a node get as arguments and environment exceeds %u "
 			"bytes",
 			LINK_SIZE_MAX);
-	return r < 0 ? err_set(err, r, "spawn: ask the agent for tasks") : 0;
+	return r < 0 ? err_set(err, r, "spawn: request tasks of the agent") : 0;
 }
 
 /* ---- its beginning -------------------------------------------------------------------------- */
@@ -262,7 +263,7 @@ static int read_part(struct spawning_part *p, const struct spawning_message *m, 
 		!spawning_get(m->object, "first_rank", SPAWNING_RANK_MAX, &part->first_rank) ||
 		!spawning_get(m->object, "size", SPAWNING_SIZE_MAX, &part->size) ||
 		!spawning_get(m->object, "parent", UINT32_MAX, &part->parent))
-		return err_say(err, -EPROTO, "spawn: node 0 asks for what is none");
+		return err_say(err, -EPROTO, "spawn: the request of node 0 is malformed");
 	p->lines = json_incref(json_object_get(m->object, "commands"));
 	part->nodes = p->nodes = calloc(part->size + 1u, sizeof(*p->nodes));
 	part->commands = p->commands = calloc(part->size + 1u, sizeof(*p->commands));
@@ -273,7 +274,7 @@ static int read_part(struct spawning_part *p, const struct spawning_message *m, 
 	memcpy(p->data, m->data, m->size);
 	part->data_size = m->size;
 	if (!read_blocks(p, json_object_get(m->object, "blocks")))
-		return err_say(err, -EPROTO, "spawn: node 0 asks for what is none");
+		return err_say(err, -EPROTO, "spawn: the request of node 0 is malformed");
 	p->fds = calloc(part->local_count + 1u, sizeof(*p->fds));
 	if (!p->fds)
 		return err_set(err, -ENOMEM, "spawn");
@@ -323,7 +324,7 @@ void spawning_part_start(struct spawning *sp, const struct spawning_message *m)
 	sp->parts = p;
 	if (p->part.local_count == 0)
 		be_running(p);
-	else if (ask_agent(p, &err) < 0)
+	else if (request_tasks(p, &err) < 0)
 		fail(p, &err, NULL);
 }
 
@@ -341,7 +342,7 @@ static int send_drop(const struct spawning_part *p)
 	return r;
 }
 
-/* Has the agent end what runs: their exits are told one by one. */
+/* Has the agent end what runs: their exits are reported one by one. */
 static void end_tasks(struct spawning_part *p)
 {
 	p->state = PART_ENDING;
@@ -356,7 +357,7 @@ static void be_failed(struct spawning_part *p)
 		end_tasks(p);
 	else if (p->state == PART_OVER)
 		remove_part(p);
-	else if (p->state == PART_ASKED)
+	else if (p->state == PART_REQUESTED)
 		(void)send_drop(p); /* its answer is awaited in any case */
 }
 
@@ -444,7 +445,7 @@ void spawning_part_answer(struct spawning *sp, struct link_message *message)
 	json_int_t id = json_integer_value(json_object_get(message->object, "id"));
 	struct spawning_part *p = sp->parts;
 
-	while (p && (p->id != id || p->state != PART_ASKED))
+	while (p && (p->id != id || p->state != PART_REQUESTED))
 		p = p->next;
 	if (!p)
 		return;
@@ -464,7 +465,7 @@ void spawning_part_no_agent(struct spawning *sp)
 		serve_get_job(sp->serve)->nodeid);
 	for (p = sp->parts; p; p = next) {
 		next = p->next;
-		if (p->state == PART_ASKED)
+		if (p->state == PART_REQUESTED)
 			fail(p, &err, NULL);
 		else if (p->state == PART_ENDING)
 			be_over(p);

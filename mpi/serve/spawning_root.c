@@ -9,10 +9,94 @@
 
 #include "mpi/serve/spawning_impl.h"
 
+/* ---- the distribution of tasks over nodes --------------------------------------------------- */
+
+/* How many it takes until each of the nodes has level, if it has not more. */
+static uint64_t distribution_fill(
+	const uint32_t *nodes, size_t nodes_count, const uint32_t *load, uint64_t level)
+{
+	uint64_t sum = 0;
+	size_t i;
+
+	for (i = 0; i < nodes_count; i++)
+		sum += load[nodes[i]] < level ? level - load[nodes[i]] : 0;
+	return sum;
+}
+
+/* The highest level that count of them reach. */
+static uint64_t distribution_find_level(
+	const uint32_t *nodes, size_t nodes_count, const uint32_t *load, uint32_t count)
+{
+	uint64_t low = 0, high = (uint64_t)UINT32_MAX + count + 1, mid;
+
+	while (high - low > 1) {
+		mid = low + (high - low) / 2;
+		if (distribution_fill(nodes, nodes_count, load, mid) <= count)
+			low = mid;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static int distribution_add_block(
+	struct distribution *distribution, uint32_t node, uint32_t command, uint32_t count)
+{
+	struct share *grown =
+		realloc(distribution->blocks, (distribution->count + 1) * sizeof(*grown));
+
+	if (!grown)
+		return -ENOMEM;
+	distribution->blocks = grown;
+	grown[distribution->count++] =
+		(struct share){.node = node, .command = command, .count = count};
+	return 0;
+}
+
+int distribution_add(struct distribution *distribution, uint32_t command, uint32_t count,
+	const uint32_t *nodes, size_t nodes_count, uint32_t *load)
+{
+	uint64_t level = distribution_find_level(nodes, nodes_count, load, count);
+	uint64_t rest = count - distribution_fill(nodes, nodes_count, load, level);
+	uint32_t share;
+	size_t i;
+	int r = 0;
+
+	assert(nodes_count > 0);
+	for (i = 0; r == 0 && i < nodes_count; i++) {
+		share = load[nodes[i]] < level ? (uint32_t)(level - load[nodes[i]]) : 0;
+		/* fewer are left than there are nodes at the level */
+		if (rest > 0 && load[nodes[i]] <= level) {
+			share++;
+			rest--;
+		}
+		if (share == 0)
+			continue;
+		r = distribution_add_block(distribution, nodes[i], command, share);
+		if (r == 0)
+			load[nodes[i]] += share;
+	}
+	return r;
+}
+
+void distribution_take_back(const struct distribution *distribution, uint32_t *load)
+{
+	size_t i;
+
+	for (i = 0; i < distribution->count; i++)
+		load[distribution->blocks[i].node] -= distribution->blocks[i].count;
+}
+
+void distribution_clear(struct distribution *distribution)
+{
+	free(distribution->blocks);
+	*distribution = (struct distribution){0};
+}
+
 struct spawning_spawn {
 	struct spawning_spawn *next;
 	struct spawning *sp;
-	uint32_t from; /* who asks, and by which name */
+	uint32_t from; /* the requester, and its number for it */
 	json_int_t token;
 	uint32_t number, first_rank, size;
 	struct distribution distribution;
@@ -70,7 +154,7 @@ static void free_spawn(struct spawning_spawn *spawn)
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-static void answer(struct spawning *sp, uint32_t node, json_int_t token, const struct err *why,
+static void send_done(struct spawning *sp, uint32_t node, json_int_t token, const struct err *why,
 	const struct spawning_spawn *spawn)
 {
 	json_t *errcodes = NULL;
@@ -92,7 +176,7 @@ static void answer(struct spawning *sp, uint32_t node, json_int_t token, const s
 			err.text);
 }
 
-static void tell_end(struct spawning_spawn *spawn, uint32_t node)
+static void send_end(struct spawning_spawn *spawn, uint32_t node)
 {
 	struct err err = ERR_INIT;
 
@@ -103,11 +187,11 @@ static void tell_end(struct spawning_spawn *spawn, uint32_t node)
 			    (int)(spawn->err.code < 0)),
 		    NULL, 0, &err) < 0)
 		serve_log(spawn->sp->serve, LOG_LEVEL_ERROR,
-			"can't tell node %u of a spawn's end: %s", node, err.text);
+			"can't report a spawn's end to node %u: %s", node, err.text);
 }
 
-/* All have answered, or spawn->err says why it is no use to wait. */
-static void end(struct spawning_spawn *spawn)
+/* All have answered, or spawn->err has the reason not to wait. */
+static void spawn_end(struct spawning_spawn *spawn)
 {
 	struct spawning *sp = spawn->sp;
 	struct spawning_spawn **at = &sp->root->spawns;
@@ -123,8 +207,8 @@ static void end(struct spawning_spawn *spawn)
 	if (spawn->err.code < 0)
 		distribution_take_back(&spawn->distribution, sp->root->load);
 	for (i = 0; i < node_count(sp); i++)
-		tell_end(spawn, i);
-	answer(sp, spawn->from, spawn->token, &spawn->err, spawn);
+		send_end(spawn, i);
+	send_done(sp, spawn->from, spawn->token, &spawn->err, spawn);
 	free_spawn(spawn);
 }
 
@@ -144,7 +228,7 @@ static void on_limit(struct ev_loop *loop, ev_timer *w, int revents)
 		names ? ", " : "", names ? names[i] : "",
 		(unsigned long long)serve_get_host(spawn->sp->serve)->timeout_ms,
 		spawn->awaited_count > 1 ? ", nor have others" : "");
-	end(spawn);
+	spawn_end(spawn);
 }
 
 /* ---- the answers of the nodes --------------------------------------------------------------- */
@@ -187,7 +271,7 @@ void spawning_root_started(struct spawning *sp, uint32_t from, const struct spaw
 	spawn->awaited_count--;
 	note_errors(spawn, from, json_object_get(m->object, "errors"));
 	if (spawning_get_error(m->object, &spawn->err) < 0 || spawn->awaited_count == 0)
-		end(spawn);
+		spawn_end(spawn);
 }
 
 /* Whether the way from node 0 to a node leads over another one. */
@@ -217,7 +301,7 @@ void spawning_root_lost(struct spawning *sp, uint32_t node, const struct err *er
 		(void)err_prefix(&spawn->err, "spawn %u", spawn->number);
 		if (spawn->err.code == 0)
 			spawn->err.code = -EPIPE;
-		end(spawn);
+		spawn_end(spawn);
 	}
 }
 
@@ -248,7 +332,8 @@ static int choose_nodes(const struct spawning *sp, const json_t *hosts, uint32_t
 	for (i = 0; i < (named ? named : node_count(sp)) && n < node_count(sp); i++) {
 		node = named ? json_integer_value(json_array_get(hosts, i)) : (json_int_t)i;
 		if (node < 0 || node >= node_count(sp))
-			return err_say(err, -EPROTO, "spawn: it asks for no node of the step");
+			return err_say(
+				err, -EPROTO, "spawn: it requests a node that is not in the step");
 		if (!sp->root->lost[node])
 			nodes[n++] = (uint32_t)node;
 		else if (named)
@@ -330,7 +415,7 @@ static int make_spawn(
 		return err_set(err, -ENOMEM, "spawn");
 	spawn->size = count_tasks(commands);
 	if (spawn->size == 0)
-		return err_say(err, -EPROTO, "spawn: it asks for no tasks, or for too many");
+		return err_say(err, -EPROTO, "spawn: it requests no tasks, or too many");
 	if (spawn->size > SPAWNING_RANK_MAX - sp->root->next_rank)
 		return err_say(err, -E2BIG,
 			"spawn: a step can have %u tasks in all its life, and this one has had %u",
@@ -342,7 +427,7 @@ static int make_spawn(
 	return distribute(spawn, commands, err);
 }
 
-static void begin(struct spawning_spawn *spawn, const struct spawning_message *m)
+static void spawn_begin(struct spawning_spawn *spawn, const struct spawning_message *m)
 {
 	struct spawning_root *root = spawn->sp->root;
 	uint64_t limit_ms = serve_get_host(spawn->sp->serve)->timeout_ms;
@@ -359,10 +444,10 @@ static void begin(struct spawning_spawn *spawn, const struct spawning_message *m
 		ev_timer_start(loop, &spawn->limit);
 	}
 	if (send_all(spawn, m, &spawn->err) < 0)
-		end(spawn);
+		spawn_end(spawn);
 }
 
-void spawning_root_ask(struct spawning *sp, uint32_t from, const struct spawning_message *m)
+void spawning_root_request(struct spawning *sp, uint32_t from, const struct spawning_message *m)
 {
 	struct spawning_spawn *spawn = calloc(1, sizeof(*spawn));
 	json_int_t token = json_integer_value(json_object_get(m->object, "token"));
@@ -370,19 +455,19 @@ void spawning_root_ask(struct spawning *sp, uint32_t from, const struct spawning
 
 	if (!spawn) {
 		(void)err_set(&err, -ENOMEM, "spawn");
-		answer(sp, from, token, &err, NULL);
+		send_done(sp, from, token, &err, NULL);
 		return;
 	}
 	*spawn = (struct spawning_spawn){.sp = sp, .from = from, .token = token};
 	ev_init(&spawn->limit, on_limit);
 	spawn->limit.data = spawn;
 	if (make_spawn(spawn, m, &err) == 0) {
-		begin(spawn, m);
+		spawn_begin(spawn, m);
 		return;
 	}
 	if (sp->root)
 		distribution_take_back(&spawn->distribution, sp->root->load);
-	answer(sp, from, token, &err, NULL);
+	send_done(sp, from, token, &err, NULL);
 	free_spawn(spawn);
 }
 

@@ -10,7 +10,7 @@
 #include "mpi/serve/serve_impl.h"
 #include "stepd/base/base64.h"
 
-#define PACKETS_A_TURN 32
+#define PACKETS_MOST 32
 
 struct streams {
 	struct serve *s;
@@ -77,7 +77,7 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 	assert(streams);
 	(void)loop;
 	(void)revents;
-	for (i = 0; i < PACKETS_A_TURN && take_packet(streams); i++)
+	for (i = 0; i < PACKETS_MOST && take_packet(streams); i++)
 		;
 }
 
@@ -97,9 +97,9 @@ void streams_take_copies(struct streams *streams, struct link_message *message)
 	serve_count(streams->s, 1);
 }
 
-/* ---- what is asked -------------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------------- */
 
-/* One question to the agent or several, with one answer. */
+/* One request to the agent or several, with one answer. */
 struct copying {
 	serve_done_fn done; /* may be NULL */
 	void *userdata;
@@ -128,7 +128,7 @@ static void on_copied(void *userdata, int r, const struct err *err)
 }
 
 /* ranks NULL: all. */
-static int ask_copy(struct serve *s, const uint32_t *ranks, size_t count, unsigned streams,
+static int request_copy(struct serve *s, const uint32_t *ranks, size_t count, unsigned streams,
 	struct copying *c, struct err *err)
 {
 	json_t *message = json_pack("{s:s, s:i}", "do", "copy", "streams", (int)streams);
@@ -140,7 +140,7 @@ static int ask_copy(struct serve *s, const uint32_t *ranks, size_t count, unsign
 		message = NULL;
 	}
 	c->pending++;
-	r = serve_ask_take(s, message, on_copied, c, "copy what tasks write", err);
+	r = serve_request_take(s, message, on_copied, c, "copy what tasks write", err);
 	if (r < 0)
 		c->pending--;
 	return r;
@@ -156,7 +156,7 @@ int serve_copy(struct serve *s, const uint32_t *ranks, size_t count, unsigned st
 	if (!c)
 		return err_set(err, -ENOMEM, "copy what tasks write");
 	n = !ranks || count < LINK_RANKS_MAX ? count : LINK_RANKS_MAX;
-	r = ask_copy(s, ranks, n, streams, c, err);
+	r = request_copy(s, ranks, n, streams, c, err);
 	if (r < 0) {
 		free(c);
 		return r;
@@ -165,7 +165,7 @@ int serve_copy(struct serve *s, const uint32_t *ranks, size_t count, unsigned st
 	c->userdata = userdata;
 	for (first = n; r == 0 && ranks && first < count; first += n) {
 		n = count - first < LINK_RANKS_MAX ? count - first : LINK_RANKS_MAX;
-		r = ask_copy(s, ranks + first, n, streams, c, err);
+		r = request_copy(s, ranks + first, n, streams, c, err);
 	}
 	if (r < 0 && c->r == 0) { /* those before it are answered */
 		c->r = r;
@@ -183,7 +183,7 @@ int serve_input(struct serve *s, uint32_t rank, const void *data, size_t size, b
 	if (!text)
 		return err_set(err, -ENOMEM, "write to a task");
 	base64_encode(data, size, text);
-	return serve_ask_take(s,
+	return serve_request_take(s,
 		json_pack("{s:s, s:I, s:s, s:b}", "do", "input", "rank", (json_int_t)rank, "data",
 			text, "end", end),
 		done, userdata, "write to a task", err);

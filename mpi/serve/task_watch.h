@@ -2,7 +2,7 @@
  *
  * The tasks of this node once their agent has died and nobody reports their ends. Until then only
  * their pids are noted; then each one that lives is held by a pidfd (Linux 5.3). One that can't be
- * held, as there are no descriptors left, is forgotten: its connection alone tells of it.
+ * held, as there are no descriptors left, is forgotten: only its connection shows its end.
  */
 #ifndef MPI_SERVE_TASK_WATCH_H
 #define MPI_SERVE_TASK_WATCH_H

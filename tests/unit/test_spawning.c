@@ -519,7 +519,7 @@ static void test_rubbish(void **state)
 	size_t i;
 
 	(void)state;
-	for (channel = SPAWNING_ASK; channel < SPAWNING_CHANNEL_MAX + 1; channel++) {
+	for (channel = SPAWNING_REQUEST; channel < SPAWNING_CHANNEL_MAX + 1; channel++) {
 		for (i = 0; i < ARRAY_SIZE(rubbish); i++) {
 			block = (struct wire_block){
 				.data = rubbish[i], .size = strlen(rubbish[i]) + 1};

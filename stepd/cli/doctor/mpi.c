@@ -324,7 +324,7 @@ static bool is_refused(const struct report *r)
 {
 	int rank = find_task(r, FAILED);
 
-	return rank >= 0 && strcmp(r->task[rank].stage, selftest_stage_words[SELFTEST_INIT]) == 0;
+	return rank >= 0 && strcmp(r->task[rank].stage, selftest_stage_names[SELFTEST_INIT]) == 0;
 }
 
 static void try_known(const struct tell *tell, const struct trial_options *options,
