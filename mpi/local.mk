@@ -95,7 +95,6 @@ mpi_pmix_mpi_pmix_la_LIBADD = libmpilink.la $(JANSSON_LIBS)
 mpi_pmix_pmix_server_la_SOURCES = \
 	mpi/pmix/admit.c mpi/pmix/admit.h \
 	mpi/pmix/call.c mpi/pmix/call.h \
-	mpi/pmix/call_copy.c \
 	mpi/pmix/claim.c mpi/pmix/claim.h \
 	mpi/pmix/client.c \
 	mpi/pmix/compat.c \
@@ -103,43 +102,27 @@ mpi_pmix_pmix_server_la_SOURCES = \
 	mpi/pmix/events.c \
 	mpi/pmix/fence.c \
 	mpi/pmix/group.c mpi/pmix/group.h \
-	mpi/pmix/describe.c \
-	mpi/pmix/door.c \
 	mpi/pmix/interpose.c mpi/pmix/interpose.h \
 	mpi/pmix/iof.c mpi/pmix/iof.h \
-	mpi/pmix/iof_ask.c \
 	mpi/pmix/iof_copy.c \
-	mpi/pmix/iof_deliver.c \
-	mpi/pmix/iof_pulls.c \
+	mpi/pmix/iof_pull.c \
 	mpi/pmix/iof_push.c \
-	mpi/pmix/iof_room.c \
-	mpi/pmix/iof_send.c \
 	mpi/pmix/keys.c mpi/pmix/keys.h \
-	mpi/pmix/layout.c mpi/pmix/layout.h \
 	mpi/pmix/log.c \
 	mpi/pmix/modex.c \
 	mpi/pmix/module.c \
 	mpi/pmix/names.c mpi/pmix/names.h \
-	mpi/pmix/pack.c \
-	mpi/pmix/pending.c mpi/pmix/pending.h \
-	mpi/pmix/psets.c mpi/pmix/psets.h \
 	mpi/pmix/publish.c \
-	mpi/pmix/publish_ask.c \
 	mpi/pmix/px.h \
 	mpi/pmix/query.c \
 	mpi/pmix/ranks.c \
-	mpi/pmix/deadline.c \
-	mpi/pmix/trace.c mpi/pmix/trace.h \
-	mpi/pmix/refused.c \
 	mpi/pmix/register.c \
 	mpi/pmix/rpc.c mpi/pmix/rpc.h \
 	mpi/pmix/server.c \
 	mpi/pmix/spawn.c \
-	mpi/pmix/store.c mpi/pmix/store.h \
-	mpi/pmix/subscriber.c mpi/pmix/subscriber.h \
 	mpi/pmix/tmpdir.c mpi/pmix/tmpdir.h \
-	mpi/pmix/tool.c \
 	mpi/pmix/topology.c mpi/pmix/topology.h \
+	mpi/pmix/trace.c mpi/pmix/trace.h \
 	mpi/pmix/version.c mpi/pmix/version.h
 mpi_pmix_pmix_server_la_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)
 mpi_pmix_pmix_server_la_LDFLAGS = $(PLUGIN_LDFLAGS)

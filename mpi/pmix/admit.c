@@ -20,11 +20,11 @@
 #include "mpi/serve/peer.h"
 #include "mpi/wire/listener.h"
 
-#define CLAIM_LIMIT_S  10    /* for a client to say who it is; libpmix waits without a limit */
+#define CLAIM_LIMIT_S  10    /* for a client's first message; libpmix waits without a limit */
 #define PROOF_LIMIT_MS 10000 /* twice: within what the agent gives the service to start */
-#define NOTICES_MAX    32u   /* lines of the log; then one that says so */
+#define NOTICES_MAX    32u   /* lines of the log; then one that ends them */
 
-/* Who has connected as a rank. */
+/* A process that has connected as a rank. */
 struct holder {
 	char nspace[sizeof(((struct claim *)NULL)->nspace)];
 	uint32_t rank;
@@ -111,10 +111,10 @@ static int take_rank(
 				"connected",
 				claim->rank, claim->nspace);
 	}
-	return add_holder(a, claim, peer) < 0 ? err_set(err, -ENOMEM, "note who connects") : 0;
+	return add_holder(a, claim, peer) < 0 ? err_set(err, -ENOMEM, "record a connection") : 0;
 }
 
-/* ---- who it is ---- */
+/* ---- identity ---- */
 
 /* Leaves the bytes where they are, for libpmix. */
 static int peek_claim(int fd, struct claim *ret_claim)
@@ -164,12 +164,12 @@ static int check_connection(struct admit *a, int fd, struct err *err)
 	}
 	r = peek_claim(fd, &claim);
 	if (r < 0)
-		return err_set(err, r, "what it says of itself can't be read");
+		return err_set(err, r, "its first message can't be parsed");
 	r = check_user(&claim, &peer, err);
 	return r == 0 && claim.has_proc ? take_rank(a, &claim, &peer, err) : r;
 }
 
-/* ---- in the place of accept() ---- */
+/* ---- instead of accept() ---- */
 
 /* Where nobody reads them, as when somebody floods, some are lost. */
 static void notify(struct admit *a, const struct err *err)
@@ -189,8 +189,9 @@ static bool is_of_connection(int error)
 	return error != EBADF && error != EINVAL && error != ENOTSOCK;
 }
 
-/* Whoever has connected waits in the queue until there is something again. libpmix would call at
- * once, without end, or, told of the shortage, never again. Its thread does nothing but accept. */
+/* The connection waits in the queue until there is something again. libpmix would call at once,
+ * without end, or, given the error of the shortage, never again. Its thread does nothing but
+ * accept. */
 static void wait_for_resources(void)
 {
 	(void)poll(NULL, 0, WIRE_LISTENER_PAUSE_MS); /* cut short it is tried earlier */
@@ -325,7 +326,7 @@ int admit_prove(struct err *err)
 	int r;
 
 	if (!a->address_size)
-		return err_say(err, -EIO, "libpmix does not say where it listens");
+		return err_say(err, -EIO, "libpmix gives no address that it listens at");
 	if (!is_loopback(&a->address))
 		return err_say(err, -EPERM,
 			"libpmix does not listen on the loopback address; see "
@@ -350,12 +351,12 @@ int admit_open(struct ev_loop *loop, struct serve *serve, struct err *err)
 	int fds[2], r;
 
 	if (!a)
-		return err_set(err, -ENOMEM, "check who connects");
+		return err_set(err, -ENOMEM, "check connections");
 	*a = (struct admit){.loop = loop, .serve = serve};
 	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0) {
 		r = -errno;
 		free(a);
-		return err_set(err, r, "check who connects");
+		return err_set(err, r, "check connections");
 	}
 	a->notice_fd = fds[0];
 	a->notify_fd = fds[1];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Who may connect to libpmix. libpmix listens at a port of the loopback address, which every user
- * of the machine can reach, and believes what a client says of its user; its host has no say
+ * Access control for libpmix. It listens at a port of the loopback address, which every user
+ * of the machine can reach, and believes what a client claims of its user; its host can't decide
  * (the member `listener` of pmix_server_module_t is not heeded by any version served). So each
  * connection that libpmix accepts is checked before libpmix gets it: accept() in libpmix is ours.
  *
@@ -11,7 +11,7 @@
  *   The same process may connect again (two copies of libpmix in one program), and another once the
  *   first has finalized or ended (two programs of one task, one after the other).
  *
- * Who is refused reads nothing but the end of the connection. The step's log names it.
+ * A client that is refused reads nothing but the end of the connection. The step's log names it.
  */
 #ifndef MPI_PMIX_ADMIT_H
 #define MPI_PMIX_ADMIT_H
@@ -23,13 +23,13 @@ struct ev_loop;
 /* Before libpmix listens. One a process: libpmix passes nothing of ours to accept(). */
 int admit_open(struct ev_loop *loop, struct serve *serve, struct err *err) _must_check_;
 
-/* An environment entry of a task: one of them says where libpmix listens. */
+/* An environment entry of a task: one of them has the address of libpmix's listener. */
 void admit_learn_uri(const char *entry);
 
 /* Once that is known: connects, and fails unless the connection came through the check. */
 int admit_prove(struct err *err) _must_check_;
 
-/* Nothing is logged any more. Who connects to a libpmix that is still there is checked as ever. */
+/* Nothing is logged any more. Connections to a libpmix that is still there are checked as ever. */
 void admit_close(void);
 
 #endif

@@ -41,12 +41,24 @@ enum call_kind {
 	CALL_VALIDATION,
 };
 
+/* That callback. */
+union call_give {
+	pmix_op_cbfunc_t op;
+	pmix_modex_cbfunc_t modex;
+	pmix_lookup_cbfunc_t lookup;
+	pmix_spawn_cbfunc_t spawn;
+	pmix_info_cbfunc_t info;
+	pmix_tool_connection_cbfunc_t tool;
+	pmix_credential_cbfunc_t credential;
+	pmix_validation_cbfunc_t validation;
+};
+
 struct call {
 	struct call *next;
 	call_fn run; /* in the loop */
 
 	/* The arguments, copies of all; which of them are used is up to the upcall. */
-	pmix_proc_t proc; /* who asks, or whom it is about */
+	pmix_proc_t proc; /* the caller, or the subject */
 	pmix_proc_t *procs;
 	size_t nprocs;
 	pmix_info_t *info;
@@ -64,18 +76,9 @@ struct call {
 
 	/* The answer. */
 	enum call_kind kind;
-	union {
-		pmix_op_cbfunc_t op;
-		pmix_modex_cbfunc_t modex;
-		pmix_lookup_cbfunc_t lookup;
-		pmix_spawn_cbfunc_t spawn;
-		pmix_info_cbfunc_t info;
-		pmix_tool_connection_cbfunc_t tool;
-		pmix_credential_cbfunc_t credential;
-		pmix_validation_cbfunc_t validation;
-	} give;
+	union call_give give;
 	void *cbdata;
-	struct pending *pending; /* who waits for the answer in place of that; NULL: nobody */
+	struct pending *pending; /* it gets the answer instead of that; NULL: nobody waits */
 	pmix_status_t status;
 	pmix_info_t *results;
 	size_t nresults;
@@ -83,13 +86,28 @@ struct call {
 	size_t nfound;
 };
 
+/* ---- an answer that libpmix's thread waits for ----
+ *
+ * It serves nobody meanwhile: for the one upcall where libpmix (up to 4.2) can't be answered later,
+ * as it frees what the answer needs. The wait is short and has an end: the loop may itself be
+ * waiting for that thread. */
+
+/* NULL: no memory. */
+struct pending *pending_new(void);
+/* Once, on libpmix's thread; gives it up. otherwise: where there is no answer in time. */
+pmix_status_t pending_wait(struct pending *pending, pmix_status_t otherwise);
+/* Once, in the loop; gives it up. */
+void pending_answer(struct pending *pending, pmix_status_t status);
+
+/* ---- calls ---- */
+
 /* NULL: no memory. The kind and its function are the caller's to fill in. */
 struct call *call_new(call_fn run, enum call_kind kind, void *cbdata);
 struct call *call_free(struct call *call); /* one that is not answered; NULL is fine */
 DEFINE_CLEANUP(struct call *, call_free);
 #define _cleanup_call_ _cleanup_(call_free_p)
 
-/* Deep copies (call_copy.c); false: no memory. */
+/* Deep copies; false: no memory. */
 bool call_copy_procs(struct call *call, const pmix_proc_t *procs, size_t count) _must_check_;
 bool call_copy_info(struct call *call, const pmix_info_t *a, size_t a_count, const pmix_info_t *b,
 	size_t b_count) _must_check_;

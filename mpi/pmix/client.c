@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Clients that come and go, and PMIx_Abort.
+ * Clients and tools that come and go, and PMIx_Abort.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ void px_finalized(struct px *px, struct call *call)
 	call_answer(call, PMIX_SUCCESS);
 }
 
-/* Nobody else tells: libpmix keeps the status from who has called PMIx_Abort. */
+/* Nobody else reports it: libpmix does not give the status to the caller of PMIx_Abort. */
 static void abort_done(struct px *px, struct call *call, int r)
 {
 	if (r < 0)
@@ -57,7 +57,7 @@ static const char *abort_reason(const struct call *call)
 									     : "no reason given";
 }
 
-/* Whether procs stand for all of the namespace of who asks. */
+/* Whether procs stand for all of the caller's namespace. */
 static bool is_everybody(const struct call *call)
 {
 	for (size_t i = 0; i < call->nprocs; i++) {
@@ -85,4 +85,24 @@ void px_abort(struct px *px, struct call *call)
 		call->proc.rank, call->proc.nspace, abort_reason(call));
 	serve_abort(px->serve, call->code & 0xff, text);
 	call_answer(call, PMIX_SUCCESS);
+}
+
+/* ---- tools ----------------------------------------------------------------------------------
+ *
+ * Tools that connect: debuggers, those that query. They find the server by the file that libpmix
+ * leaves in the session directory, which only its owner and root can open. Their claimed
+ * user has been compared with the kernel's, before libpmix gets the connection (admit.h).
+ */
+
+void px_tool(struct px *px, struct call *call)
+{
+	char nspace[PMIX_MAX_NSLEN + 1];
+	pmix_proc_t proc;
+
+	(void)snprintf(
+		nspace, sizeof(nspace), "%.220s.tool-%u.%u", px->names.base, px->node, ++px->tools);
+	PMIX_LOAD_PROCID(&proc, nspace, 0);
+	serve_log(px->serve, LOG_LEVEL_INFO, "a PMIx tool has connected, as %s", nspace);
+	iof_tool_connected(px, &proc);
+	call_answer_tool(call, PMIX_SUCCESS, &proc);
 }

@@ -77,7 +77,7 @@ struct ranks {
 	struct px *px;
 	uint32_t *v;
 	size_t n;
-	size_t room;
+	size_t capacity;
 };
 
 static int add_local(struct nspace *nspace, uint32_t rank, void *userdata)
@@ -87,9 +87,9 @@ static int add_local(struct nspace *nspace, uint32_t rank, void *userdata)
 
 	if (nspace->ranks[rank].node != ranks->px->node || nspace->ranks[rank].state >= RANK_ENDED)
 		return 0;
-	if (ranks->n == ranks->room) {
-		ranks->room = ranks->room ? 2 * ranks->room : 64;
-		grown = realloc(ranks->v, ranks->room * sizeof(*grown));
+	if (ranks->n == ranks->capacity) {
+		ranks->capacity = ranks->capacity ? 2 * ranks->capacity : 64;
+		grown = realloc(ranks->v, ranks->capacity * sizeof(*grown));
 		if (!grown)
 			return -ENOMEM;
 		ranks->v = grown;
@@ -104,8 +104,8 @@ static bool ends_programs(int signal)
 		signal == SIGQUIT || signal == SIGABRT;
 }
 
-/* Their ends are what their peers have asked for, and end nobody else. */
-static void mark_told_to_end(struct px *px, const struct ranks *ranks)
+/* Their peers have requested their ends, which end nobody else. */
+static void mark_ended_by_peer(struct px *px, const struct ranks *ranks)
 {
 	struct nspace *nspace;
 	uint32_t i = 0;
@@ -113,7 +113,7 @@ static void mark_told_to_end(struct px *px, const struct ranks *ranks)
 	for (size_t n = 0; n < ranks->n; n++) {
 		nspace = names_find_rank(&px->names, ranks->v[n], &i);
 		if (nspace)
-			nspace->ranks[i].told_to_end = true;
+			nspace->ranks[i].is_ended_by_peer = true;
 	}
 }
 
@@ -161,7 +161,7 @@ static void serve_signals(
 			serve_log(px->serve, LOG_LEVEL_WARNING, "job control: %s", err.text);
 	}
 	if (r == 0 && ends_programs(number))
-		mark_told_to_end(px, &ranks);
+		mark_ended_by_peer(px, &ranks);
 	free(ranks.v);
 	if (r < 0) {
 		free(a);
@@ -176,7 +176,7 @@ void control_open(struct px *px)
 
 /* ---- the upcall ---- */
 
-/* 0: it asks for none of these, and none is needed; -1: it can't be done here. */
+/* 0: it requests none of these, and none is needed; -1: it can't be done here. */
 static int signal_of(const struct call *call)
 {
 	static const struct {

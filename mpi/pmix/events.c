@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Events. Those that a rank raises go to all nodes of their range, and there libpmix hands them to
- * the ranks that have asked for them. What happens to a rank's process, its agent tells: all nodes
- * hear of it, and so do ranks that want to.
+ * Events. Those that a rank raises go to all nodes of their range, and there libpmix delivers them
+ * to the ranks that have registered for them. What happens to a rank's process its agent reports:
+ * to all nodes, and there to ranks that want it.
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -40,8 +40,8 @@ static void deliver(pmix_status_t code, const pmix_proc_t *source, uint8_t range
 
 /* ---- events of ranks ---- */
 
-/* The range is about ranks; nodes without any of them find nobody who wants it. */
-static void tell_others(struct px *px, const struct call *call)
+/* The range is about ranks; nodes without any of them have no receiver. */
+static void notify_others(struct px *px, const struct call *call)
 {
 	pmix_data_buffer_t args;
 	int32_t code = call->code;
@@ -50,18 +50,18 @@ static void tell_others(struct px *px, const struct call *call)
 	if (pack(&args, &code, 1, PMIX_INT32) && pack(&args, &call->proc, 1, PMIX_PROC) &&
 		pack(&args, &call->range, 1, PMIX_UINT8) &&
 		pack_infos(&args, call->info, call->ninfo))
-		rpc_tell(px, RPC_EVENT, &args);
+		rpc_notify(px, RPC_EVENT, &args);
 	else
 		PMIX_DATA_BUFFER_DESTRUCT(&args);
 }
 
-/* libpmix has told this node's ranks already. */
+/* libpmix has notified this node's ranks already. */
 void px_notify(struct px *px, struct call *call)
 {
 	if (call->code == PMIX_GROUP_CONSTRUCT_COMPLETE)
 		group_complete(px, call->info, call->ninfo);
 	if (call->range != PMIX_RANGE_LOCAL && call->range != PMIX_RANGE_PROC_LOCAL)
-		tell_others(px, call);
+		notify_others(px, call);
 	call_answer(call, PMIX_SUCCESS);
 }
 
@@ -105,7 +105,8 @@ static void raise_ended(struct px *px, const struct nspace *nspace, uint32_t i)
 	PMIX_LOAD_PROCID(&proc, nspace->name, i);
 	keys_add(&keys, PMIX_EVENT_AFFECTED_PROC, &proc, PMIX_PROC);
 	keys_add(&keys, PMIX_EXIT_CODE, &exit_code, PMIX_INT);
-	/* Only those who asked for it: a default handler of Open MPI's would abort at any event. */
+	/* Only those that have registered for it: a default handler of Open MPI's would abort at
+	 * any event. */
 	keys_add_bool(&keys, PMIX_EVENT_NON_DEFAULT, true);
 	deliver(code, &proc, PMIX_RANGE_SESSION, &keys);
 }
@@ -141,7 +142,7 @@ static bool leaves_others(const struct px *px, const struct nspace_rank *rank)
 {
 	const struct nspace *first = px->names.first;
 
-	return rank->state == RANK_CONNECTED && !rank->told_to_end &&
+	return rank->state == RANK_CONNECTED && !rank->is_ended_by_peer &&
 		(first->size > 1 || first->next);
 }
 
@@ -172,7 +173,7 @@ void px_task_ended(struct px *px, uint32_t step_rank, int wait_status, bool end_
 		pack(&args, &ending.wait_status, 1, PMIX_INT32) &&
 		pack(&args, &ending.is_lost, 1, PMIX_UINT8) &&
 		pack(&args, &ending.is_absent, 1, PMIX_UINT8))
-		rpc_tell(px, RPC_ENDED, &args);
+		rpc_notify(px, RPC_ENDED, &args);
 	else
 		PMIX_DATA_BUFFER_DESTRUCT(&args);
 	ended(px, nspace, i, &ending);
@@ -191,12 +192,12 @@ static void serve_ended(struct px *px, const struct rpc_request *request, pmix_d
 	if (!unpack(args, &ending.is_absent, 1, PMIX_UINT8))
 		ending.is_absent = ending.is_lost; /* a node of an older stepd */
 	nspace = names_find_rank(&px->names, step_rank, &i);
-	/* Each node speaks of its own ranks. */
+	/* Each node reports its own ranks. */
 	if (nspace && nspace->ranks[i].node == request->from)
 		ended(px, nspace, i, &ending);
 }
 
-/* A connection has ended. Its agent tells of the process; but a server whose agent is gone waits
+/* A connection has ended. Its agent reports the process; but a server whose agent is gone waits
  * for its clients alone. */
 static void lost(struct px *px, const pmix_proc_t *proc)
 {
@@ -211,7 +212,7 @@ static void lost(struct px *px, const pmix_proc_t *proc)
 }
 
 /* A monitor of libpmix's has found a rank to stand still, and the ranks of this node know it. The
- * node that the rank is on tells the others; of the range libpmix tells nothing. */
+ * node that the rank is on notifies the others; libpmix gives no range. */
 static void alerted(struct px *px, struct call *call)
 {
 	const struct nspace_rank *rank;
@@ -221,7 +222,7 @@ static void alerted(struct px *px, struct call *call)
 		call->proc = call->procs[i];
 		rank = names_rank(&px->names, &call->proc);
 		if (rank && rank->node == px->node)
-			tell_others(px, call);
+			notify_others(px, call);
 	}
 }
 

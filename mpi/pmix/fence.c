@@ -81,7 +81,7 @@ static struct collective *collective_free(struct collective *c)
 
 /* ---- its end ---- */
 
-/* The data of all nodes in one piece, and what they say beside it. */
+/* The data of all nodes in one piece, and what comes beside it. */
 static pmix_status_t gather(const struct wire_block *blocks, size_t count, char **ret_data,
 	size_t *ret_size, uint64_t *ret_context)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Puts a function of ours in the place of one that a loaded library calls in another, for that
+ * Puts a function of ours instead of one that a loaded library calls in another, for that
  * library alone: in the slots of its own tables (GOT) that the dynamic linker has filled for the
- * symbol. The order in which symbols are looked up can't do that here: libpmix is loaded with
+ * symbol. The order in which symbols are resolved can't do that here: libpmix is loaded with
  * RTLD_DEEPBIND, and has the C library among its own (pmix.c).
  *
  * What the library does not call through such a slot is not reached; the caller must prove that

@@ -1,8 +1,376 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
+ * The streams' life with the server: what the nodes send for this one's tools goes to libpmix, as
+ * fast as the tools read, and at the end of the step what is left is waited for.
+ */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "mpi/pmix/iof.h"
+
+/* ---- whether libpmix's clients read ---------------------------------------------------------
+ *
+ * libpmix stores for each of them what its socket does not take,
+ * without a bound, and reports nothing of it to its host. So before it is given more the sockets
+ * are polled: those of this process whose own port is that of libpmix's listener. They are
+ * libpmix's: nothing is done to them, and one that is closed meanwhile is found out. One that takes
+ * nothing more holds all up that this server delivers.
+ */
+
+struct sockets {
+	struct iof *iof;
+	uint16_t port; /* of the listener; 0: not known, nothing can be held up */
+	int epoll_fd;  /* the sockets that are full: those that are closed leave it by themselves */
+	ev_io full;    /* active while there are any */
+	struct pollfd *fds;
+	size_t count;
+	bool stale; /* fds are to be found anew */
+};
+
+/* "NSPACE.RANK;tcp4://127.0.0.1:34567" */
+void iof_learn_uri(struct px *px, const char *entry)
+{
+	const char *port = strrchr(entry, ':');
+	struct sockets *sockets = px->iof->sockets;
+
+	if (strncmp(entry, "PMIX_SERVER_URI", 15) == 0 && port && !sockets->port)
+		sockets->port = (uint16_t)strtoul(port + 1, NULL, 10);
+}
+
+/* ---- which they are ---- */
+
+static bool is_clients(const struct sockets *sockets, int fd)
+{
+	struct sockaddr_storage own, peer;
+	socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
+	in_port_t port;
+
+	if (getsockname(fd, (struct sockaddr *)&own, &own_size) < 0 ||
+		getpeername(fd, (struct sockaddr *)&peer, &peer_size) < 0)
+		return false;
+	if (own.ss_family == AF_INET)
+		port = ((struct sockaddr_in *)&own)->sin_port;
+	else if (own.ss_family == AF_INET6)
+		port = ((struct sockaddr_in6 *)&own)->sin6_port;
+	else
+		return false;
+	return ntohs(port) == sockets->port;
+}
+
+static int add_fd(struct sockets *sockets, int fd, size_t *capacity)
+{
+	struct pollfd *grown;
+
+	if (sockets->count == *capacity) {
+		*capacity = *capacity ? 2 * *capacity : 64;
+		grown = realloc(sockets->fds, *capacity * sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		sockets->fds = grown;
+	}
+	sockets->fds[sockets->count++] = (struct pollfd){.fd = fd, .events = POLLOUT};
+	return 0;
+}
+
+static void find_sockets(struct sockets *sockets)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	const struct dirent *d;
+	size_t capacity = 0;
+	int r = 0;
+
+	free(sockets->fds);
+	sockets->fds = NULL;
+	sockets->count = 0;
+	sockets->stale = false;
+	while (r == 0 && dir && (d = readdir(dir))) {
+		char *end;
+		long fd = strtol(d->d_name, &end, 10);
+
+		if (end != d->d_name && !*end && is_clients(sockets, (int)fd))
+			r = add_fd(sockets, (int)fd, &capacity);
+	}
+	if (dir)
+		(void)closedir(dir);
+}
+
+void iof_sockets_changed(struct iof *iof)
+{
+	iof->sockets->stale = true;
+}
+
+/* ---- whether they take more ---- */
+
+static void watch(struct sockets *sockets, int fd)
+{
+	struct epoll_event event = {.events = EPOLLOUT | EPOLLONESHOT, .data.fd = fd};
+
+	/* One that is closed by now is no trouble any more. */
+	if (epoll_ctl(sockets->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 && errno == EEXIST)
+		(void)epoll_ctl(sockets->epoll_fd, EPOLL_CTL_MOD, fd, &event);
+}
+
+/* Whether all of libpmix's connections take more; if not, iof_deliver_next() is called once that
+ * may have changed. */
+static bool iof_can_deliver(struct iof *iof)
+{
+	struct sockets *sockets = iof->sockets;
+	size_t full = 0;
+	int r;
+
+	if (!sockets->port)
+		return true;
+	if (sockets->stale)
+		find_sockets(sockets);
+	do
+		r = poll(sockets->fds, sockets->count, 0);
+	while (r < 0 && errno == EINTR);
+	if (r < 0)
+		return true;
+	for (size_t i = 0; i < sockets->count; i++) {
+		if (sockets->fds[i].revents & POLLNVAL)
+			sockets->stale = true;
+		else if (!sockets->fds[i].revents)
+			full++;
+	}
+	for (size_t i = 0; full && i < sockets->count; i++) {
+		if (!sockets->fds[i].revents)
+			watch(sockets, sockets->fds[i].fd);
+	}
+	if (full)
+		ev_io_start(iof->px->loop, &sockets->full);
+	return full == 0;
+}
+
+static void on_sockets(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct sockets *sockets = w->data;
+	struct epoll_event events[16];
+
+	(void)revents;
+	/* Each of them is reported once; those that are still full are watched anew. */
+	while (epoll_wait(sockets->epoll_fd, events, ARRAY_SIZE(events), 0) == ARRAY_SIZE(events))
+		;
+	ev_io_stop(loop, w);
+	iof_deliver_next(sockets->iof);
+}
+
+/* ---- life ---- */
+
+static int iof_sockets_open(struct iof *iof)
+{
+	struct sockets *sockets = calloc(1, sizeof(*sockets));
+
+	if (!sockets)
+		return -ENOMEM;
+	iof->sockets = sockets;
+	sockets->iof = iof;
+	sockets->stale = true;
+	sockets->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (sockets->epoll_fd < 0)
+		return -errno;
+	ev_io_init(&sockets->full, on_sockets, sockets->epoll_fd, EV_READ);
+	sockets->full.data = sockets;
+	return 0;
+}
+
+static void iof_sockets_close(struct iof *iof)
+{
+	struct sockets *sockets = iof->sockets;
+
+	if (!sockets)
+		return;
+	ev_io_stop(iof->px->loop, &sockets->full);
+	(void)close_fd(sockets->epoll_fd);
+	free(sockets->fds);
+	free(sockets);
+	iof->sockets = NULL;
+}
+
+/* ---- delivery -------------------------------------------------------------------------------
+ *
+ * What the nodes send for this one's tools, to libpmix, in the order in which it comes.
+ */
+
+/* libpmix sends a message each time round of its thread, and takes all that it is given then: one
+ * at a time, or they would pile up there. */
+#define IN_LIBPMIX_MAX 1u
+
+struct delivery {
+	struct delivery *next;
+	struct px *px;
+	struct rpc_request request;
+	pmix_proc_t proc;
+	pmix_iof_channel_t channel;
+	pmix_byte_object_t bytes; /* owned */
+	pmix_info_t info[2];
+	size_t ninfo;
+};
+
+/* ---- to libpmix ---- */
+
+static void delivery_answer(struct delivery *d, pmix_status_t status)
+{
+	rpc_reply(d->px, &d->request, status, NULL);
+	for (size_t i = 0; i < d->ninfo; i++)
+		PMIX_INFO_DESTRUCT(&d->info[i]);
+	PMIX_BYTE_OBJECT_DESTRUCT(&d->bytes);
+	free(d);
+}
+
+static void delivery_done(struct px *px, struct call *call)
+{
+	struct delivery *d = call->cbdata;
+	bool open = px->iof;
+
+	(void)call_free(call);
+	if (!open)
+		return;
+	px->iof->in_libpmix--;
+	delivery_answer(d, PMIX_SUCCESS);
+	iof_deliver_next(px->iof);
+}
+
+/* On libpmix's thread. */
+static void on_delivered(pmix_status_t status, void *cbdata)
+{
+	struct call *call = cbdata;
+	struct delivery *d = call->cbdata;
+
+	(void)status; /* a tool that does not get it any more does not miss it */
+	call_hand_over(d->px->calls, call);
+}
+
+/* It is libpmix's until on_delivered(). */
+static void delivery_give(struct delivery *d)
+{
+	struct call *call = call_new(delivery_done, CALL_NOTE, d);
+	struct iof *iof = d->px->iof;
+
+	if (!call) {
+		delivery_answer(d, PMIX_ERR_OUT_OF_RESOURCE);
+		return;
+	}
+	iof->in_libpmix++;
+	if (PMIx_server_IOF_deliver(&d->proc, d->channel, &d->bytes, d->info, d->ninfo,
+		    on_delivered, call) == PMIX_SUCCESS)
+		return;
+	iof->in_libpmix--;
+	(void)call_free(call);
+	delivery_answer(d, PMIX_ERR_OUT_OF_RESOURCE);
+}
+
+static struct delivery *delivery_take_first(struct iof *iof)
+{
+	struct delivery *d = iof->first;
+
+	iof->first = d->next;
+	if (!iof->first)
+		iof->last = &iof->first;
+	iof->waiting -= d->bytes.size;
+	return d;
+}
+
+void iof_deliver_next(struct iof *iof)
+{
+	while (iof->first && iof->in_libpmix < IN_LIBPMIX_MAX && iof_can_deliver(iof))
+		delivery_give(delivery_take_first(iof));
+	iof_check(iof);
+}
+
+void iof_deliver_drop(struct iof *iof)
+{
+	while (iof->first)
+		delivery_answer(delivery_take_first(iof), PMIX_SUCCESS);
+}
+
+/* ---- from the nodes ---- */
+
+static bool unpack_delivery(struct px *px, struct delivery *d, pmix_data_buffer_t *args)
+{
+	uint32_t step_rank, rank = 0;
+	struct nspace *nspace;
+	uint8_t stream, end;
+	uint64_t lost;
+	bool yes = true;
+
+	if (!unpack(args, &step_rank, 1, PMIX_UINT32) || !unpack(args, &stream, 1, PMIX_UINT8) ||
+		!unpack(args, &end, 1, PMIX_UINT8) || !unpack(args, &lost, 1, PMIX_UINT64) ||
+		!unpack(args, &d->bytes, 1, PMIX_BYTE_OBJECT))
+		return false;
+	nspace = names_find_rank(&px->names, step_rank, &rank);
+	/* Each node reports its own ranks. */
+	if (!nspace || nspace->ranks[rank].node != d->request.from)
+		return false;
+	PMIX_LOAD_PROCID(&d->proc, nspace->name, rank);
+	d->channel = stream == LINK_STDERR ? PMIX_FWD_STDERR_CHANNEL : PMIX_FWD_STDOUT_CHANNEL;
+	if (end) {
+		PMIX_INFO_LOAD(&d->info[d->ninfo], PMIX_IOF_COMPLETE, &yes, PMIX_BOOL);
+		d->ninfo++;
+	}
+	if (lost) {
+		PMIX_INFO_LOAD(&d->info[d->ninfo], IOF_LOST, &lost, PMIX_UINT64);
+		d->ninfo++;
+	}
+	return true;
+}
+
+static void serve_output(struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args)
+{
+	struct delivery *d = calloc(1, sizeof(*d));
+	struct iof *iof = px->iof;
+
+	if (!d) {
+		rpc_reply(px, request, PMIX_ERR_OUT_OF_RESOURCE, NULL);
+		return;
+	}
+	d->px = px;
+	d->request = *request;
+	if (!unpack_delivery(px, d, args)) {
+		delivery_answer(d, PMIX_ERR_BAD_PARAM);
+		return;
+	}
+	if (!iof_is_wanted(iof, &d->proc, d->channel, d->bytes.size)) {
+		delivery_answer(d, PMIX_SUCCESS);
+		return;
+	}
+	if (iof->waiting + d->bytes.size > IOF_WAITING && d->bytes.size > 0) {
+		delivery_answer(d, PMIX_ERR_OUT_OF_RESOURCE);
+		return;
+	}
+	*iof->last = d;
+	iof->last = &d->next;
+	iof->waiting += d->bytes.size;
+	iof_deliver_next(iof);
+}
+
+/* ---- life ---- */
+
+static bool iof_deliver_is_idle(const struct iof *iof)
+{
+	return !iof->first && iof->in_libpmix == 0;
+}
+
+static void iof_deliver_open(struct iof *iof)
+{
+	rpc_register(iof->px, RPC_OUTPUT, serve_output);
+}
+
+/* What libpmix has stays its own until the process ends, a moment later. */
+static void iof_deliver_close(struct iof *iof)
+{
+	iof_deliver_drop(iof);
+}
+
+/* ---- life -----------------------------------------------------------------------------------
+ *
  * The streams' life with the server, and how long it waits for them at the end of the step.
  */
-#include "mpi/pmix/iof.h"
 
 /* For tools to take what is left, at the end of the step; then it ends without them. */
 #define GRACE_SEC 1.
@@ -11,7 +379,7 @@
 
 /* ---- the end of the step ---- */
 
-static void leave(struct iof *iof)
+static void iof_leave(struct iof *iof)
 {
 	if (!iof->over)
 		return;
@@ -25,15 +393,15 @@ static void on_grace(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	(void)loop;
 	(void)revents;
-	leave(w->data);
+	iof_leave(w->data);
 }
 
 void iof_check(struct iof *iof)
 {
 	if (!iof->over || serve_has_output(iof->px->serve) || !iof_send_is_idle(iof) ||
-		!iof_deliver_is_idle(iof) || !iof_push_is_idle(iof) || !iof_has_room(iof))
+		!iof_deliver_is_idle(iof) || !iof_push_is_idle(iof) || !iof_can_deliver(iof))
 		return;
-	leave(iof);
+	iof_leave(iof);
 }
 
 /* What libpmix has been given it sends from its thread, a message each time round. */
@@ -43,8 +411,8 @@ void iof_flush(struct px *px)
 		(void)PMIx_server_register_resources(NULL, 0, NULL, NULL); /* changes nothing */
 }
 
-/* An end of the copies is one of the streams only once the agent has nothing more to say. */
-static void look_at_end(struct iof *iof)
+/* An end of the copies is one of the streams only once nothing more comes from the agent. */
+static void iof_check_end(struct iof *iof)
 {
 	if (iof->no_agent && !serve_has_output(iof->px->serve))
 		iof_send_ends(iof);
@@ -65,14 +433,14 @@ bool iof_over(struct px *px)
 	ev_now_update(px->loop);
 	ev_timer_set(&iof->grace, GRACE_SEC, 0.);
 	ev_timer_start(px->loop, &iof->grace);
-	look_at_end(iof);
+	iof_check_end(iof);
 	return true;
 }
 
 void iof_output_over(struct px *px)
 {
 	if (px->iof)
-		look_at_end(px->iof);
+		iof_check_end(px->iof);
 }
 
 /* ---- life ---- */
@@ -91,7 +459,7 @@ int iof_open(struct px *px)
 	iof_copy_open(iof);
 	iof_deliver_open(iof);
 	iof_push_open(iof);
-	return iof_room_open(iof);
+	return iof_sockets_open(iof);
 }
 
 void iof_close(struct px *px)
@@ -103,7 +471,7 @@ void iof_close(struct px *px)
 	ev_timer_stop(px->loop, &iof->grace);
 	iof_copy_close(iof);
 	iof_deliver_close(iof);
-	iof_room_close(iof);
+	iof_sockets_close(iof);
 	iof_pulls_close(iof);
 	free(iof);
 	px->iof = NULL;

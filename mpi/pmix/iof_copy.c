@@ -1,14 +1,173 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
+ * The output of this node's ranks, for the servers that have requested it, this one perhaps
+ * among them: the agent copies it, and it is sent to them. iof.h has how much of it waits.
+ */
+#include <string.h>
+
+#include "mpi/pmix/iof.h"
+
+/* ---- subscribers ---------------------------------------------------------------------------- */
+
+struct want {
+	uint32_t rank;    /* in the step */
+	unsigned streams; /* enum link_stream: those that have not ended */
+	uint64_t lost[2]; /* bytes left out of each, not reported yet */
+};
+
+struct chunk {
+	struct chunk *next;
+	uint32_t rank;
+	unsigned stream;
+	bool end;
+	uint64_t lost;
+	size_t size;
+	char data[];
+};
+
+struct subscriber {
+	struct subscriber *next;
+	uint32_t node;
+	uint64_t number;    /* which one of all that there were */
+	struct want *wants; /* by rank, ascending */
+	size_t count;
+	struct chunk *first, **last;
+	size_t queued, flying; /* bytes */
+	unsigned under_way;    /* messages that are not answered yet */
+	bool reported;         /* that bytes were left out */
+};
+
+/* NULL: there is none. */
+static struct subscriber *subscriber_find(const struct iof *iof, uint32_t node)
+{
+	struct subscriber *sub = iof->subscribers;
+
+	while (sub && sub->node != node)
+		sub = sub->next;
+	return sub;
+}
+
+/* The one of that node, which is made if there is none; NULL: no memory. */
+static struct subscriber *subscriber_get(struct iof *iof, uint32_t node)
+{
+	struct subscriber *sub = subscriber_find(iof, node);
+
+	if (sub)
+		return sub;
+	sub = calloc(1, sizeof(*sub));
+	if (!sub)
+		return NULL;
+	sub->node = node;
+	sub->number = ++iof->subscribed;
+	sub->last = &sub->first;
+	sub->next = iof->subscribers;
+	iof->subscribers = sub;
+	return sub;
+}
+
+/* The index of the rank among them, or where it would be. */
+static size_t index_of(const struct subscriber *sub, uint32_t rank)
+{
+	size_t low = 0, high = sub->count;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (sub->wants[mid].rank < rank)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* What it wants of that rank; NULL: nothing. */
+static struct want *subscriber_want(const struct subscriber *sub, uint32_t rank)
+{
+	size_t i = index_of(sub, rank);
+
+	return i < sub->count && sub->wants[i].rank == rank ? &sub->wants[i] : NULL;
+}
+
+static int subscriber_add_want(struct subscriber *sub, uint32_t rank, unsigned streams)
+{
+	size_t i = index_of(sub, rank);
+	struct want *grown;
+
+	if (i < sub->count && sub->wants[i].rank == rank) {
+		sub->wants[i].streams |= streams;
+		return 0;
+	}
+	grown = realloc(sub->wants, (sub->count + 1) * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	sub->wants = grown;
+	memmove(&grown[i + 1], &grown[i], (sub->count - i) * sizeof(*grown));
+	grown[i] = (struct want){.rank = rank, .streams = streams};
+	sub->count++;
+	return 0;
+}
+
+/* What any of them wants of that rank: enum link_stream. */
+static unsigned subscribers_want(const struct iof *iof, uint32_t rank)
+{
+	unsigned streams = 0;
+
+	for (const struct subscriber *sub = iof->subscribers; sub; sub = sub->next) {
+		const struct want *want = subscriber_want(sub, rank);
+
+		streams |= want ? want->streams : 0;
+	}
+	return streams;
+}
+
+static struct subscriber *subscriber_numbered(const struct iof *iof, uint64_t number)
+{
+	struct subscriber *sub = iof->subscribers;
+
+	while (sub && sub->number != number)
+		sub = sub->next;
+	return sub;
+}
+
+/* The first one that came after number. */
+static struct subscriber *subscriber_next(const struct iof *iof, uint64_t number)
+{
+	struct subscriber *next = NULL;
+
+	for (struct subscriber *sub = iof->subscribers; sub; sub = sub->next) {
+		if (sub->number > number && (!next || sub->number < next->number))
+			next = sub;
+	}
+	return next;
+}
+
+/* Takes it from the others, and frees it. */
+static void subscriber_end(struct iof *iof, struct subscriber *sub)
+{
+	struct subscriber **at = &iof->subscribers;
+	struct chunk *chunk;
+
+	while (*at != sub)
+		at = &(*at)->next;
+	*at = sub->next;
+	while ((chunk = sub->first)) {
+		sub->first = chunk->next;
+		free(chunk);
+	}
+	free(sub->wants);
+	free(sub);
+}
+
+/* ---- what they want -------------------------------------------------------------------------
+ *
  * What the servers want of this node's ranks, this one perhaps among them, and the agent copies.
  */
-#include "mpi/pmix/iof.h"
-#include "mpi/pmix/subscriber.h"
 
 /* ---- the agent ---- */
 
-/* Several questions to the agent, with one answer to who asked. */
-struct telling {
+/* Several requests to the agent, with one answer to the requester. */
+struct copy_request {
 	struct px *px;
 	struct rpc_request request; /* id 0: nobody waits */
 	uint64_t subscriber;
@@ -20,7 +179,7 @@ struct telling {
 	int r;
 };
 
-static void take_back(const struct telling *t)
+static void take_back(const struct copy_request *t)
 {
 	struct subscriber *sub = subscriber_numbered(t->px->iof, t->subscriber);
 
@@ -32,7 +191,7 @@ static void take_back(const struct telling *t)
 	}
 }
 
-static void told(struct telling *t)
+static void copy_request_release(struct copy_request *t)
 {
 	if (--t->pending > 0)
 		return;
@@ -44,19 +203,19 @@ static void told(struct telling *t)
 	free(t);
 }
 
-static void on_told(void *userdata, int r, const struct err *err)
+static void on_copy_done(void *userdata, int r, const struct err *err)
 {
-	struct telling *t = userdata;
+	struct copy_request *t = userdata;
 
 	(void)err;
 	t->some |= r == 0;
 	if (r < 0 && t->r == 0)
 		t->r = r;
-	told(t);
+	copy_request_release(t);
 }
 
 /* Those of the ranks that are wanted like this. */
-static void tell_some(struct telling *t, unsigned streams, uint32_t *some)
+static void request_streams(struct copy_request *t, unsigned streams, uint32_t *some)
 {
 	struct iof *iof = t->px->iof;
 	struct err err = ERR_INIT;
@@ -70,15 +229,15 @@ static void tell_some(struct telling *t, unsigned streams, uint32_t *some)
 	if (n == 0)
 		return;
 	t->pending++;
-	r = serve_copy(iof->px->serve, some, n, streams, on_told, t, &err);
+	r = serve_copy(iof->px->serve, some, n, streams, on_copy_done, t, &err);
 	if (r < 0)
-		on_told(t, r, &err);
+		on_copy_done(t, r, &err);
 }
 
 /* Has the agent copy what is wanted of these ranks, which it takes. */
-static void tell_agent(const struct telling *from)
+static void request_copy(const struct copy_request *from)
 {
-	struct telling *t = calloc(1, sizeof(*t));
+	struct copy_request *t = calloc(1, sizeof(*t));
 	uint32_t *some = calloc(from->count + 1, sizeof(*some));
 
 	if (!t || !some) {
@@ -92,30 +251,31 @@ static void tell_agent(const struct telling *from)
 	*t = *from;
 	t->pending = 1;
 	for (unsigned streams = 0; streams <= LINK_STREAMS; streams++)
-		tell_some(t, streams, some);
+		request_streams(t, streams, some);
 	free(some);
-	told(t);
+	copy_request_release(t);
 }
 
-void iof_copy_stop(struct iof *iof, struct subscriber *sub)
+/* The subscriber, which is freed, wants nothing any more: the agent need not copy for it. */
+static void iof_copy_stop(struct iof *iof, struct subscriber *sub)
 {
-	struct telling t = {.px = iof->px, .count = sub->count};
+	struct copy_request t = {.px = iof->px, .count = sub->count};
 
 	t.ranks = calloc(sub->count + 1, sizeof(*t.ranks));
 	for (size_t i = 0; t.ranks && i < sub->count; i++)
 		t.ranks[i] = sub->wants[i].rank;
 	subscriber_end(iof, sub);
 	if (t.ranks)
-		tell_agent(&t);
+		request_copy(&t);
 }
 
-/* ---- what is asked ---- */
+/* ---- requests ---- */
 
 struct locals {
 	struct px *px;
 	uint32_t *v;
 	size_t n;
-	size_t room;
+	size_t capacity;
 };
 
 static int add_local(struct nspace *nspace, uint32_t rank, void *userdata)
@@ -125,9 +285,9 @@ static int add_local(struct nspace *nspace, uint32_t rank, void *userdata)
 
 	if (nspace->ranks[rank].node != locals->px->node)
 		return 0;
-	if (locals->n == locals->room) {
-		locals->room = locals->room ? 2 * locals->room : 64;
-		grown = realloc(locals->v, locals->room * sizeof(*grown));
+	if (locals->n == locals->capacity) {
+		locals->capacity = locals->capacity ? 2 * locals->capacity : 64;
+		grown = realloc(locals->v, locals->capacity * sizeof(*grown));
 		if (!grown)
 			return -ENOMEM;
 		locals->v = grown;
@@ -153,7 +313,7 @@ static void serve_streams(
 {
 	_cleanup_free_ pmix_proc_t *procs = NULL;
 	struct locals locals = {.px = px};
-	struct telling t = {.px = px, .request = *request};
+	struct copy_request t = {.px = px, .request = *request};
 	struct subscriber *sub = subscriber_find(px->iof, request->from);
 	uint8_t streams;
 	size_t count;
@@ -184,7 +344,7 @@ static void serve_streams(
 	t.streams = streams;
 	t.ranks = locals.v;
 	t.count = locals.n;
-	tell_agent(&t);
+	request_copy(&t);
 }
 
 int iof_subscribe_spawn(struct px *px, uint32_t node, const struct nspace *nspace, unsigned streams)
@@ -208,9 +368,206 @@ void iof_copy_open(struct iof *iof)
 	rpc_register(iof->px, RPC_STREAMS, serve_streams);
 }
 
-/* Nothing more is asked of the agent. */
+/* The agent gets no more requests. */
 void iof_copy_close(struct iof *iof)
 {
 	while (iof->subscribers)
 		subscriber_end(iof, iof->subscribers);
+}
+
+/* ---- what they get --------------------------------------------------------------------------
+ *
+ * The output of this node's ranks, to the servers that want it.
+ */
+
+static uint64_t *lost_of(struct want *want, unsigned stream)
+{
+	return &want->lost[stream == LINK_STDERR];
+}
+
+struct sending {
+	uint64_t subscriber;
+	uint32_t rank;
+	unsigned stream;
+	size_t size;
+	uint64_t lost; /* that it reports */
+};
+
+static void subscriber_push(struct iof *iof, uint64_t number);
+
+/* What could not be reported there is lost, too. */
+static void add_lost(struct subscriber *sub, uint32_t rank, unsigned stream, uint64_t lost)
+{
+	struct want *want = subscriber_want(sub, rank);
+
+	if (want)
+		*lost_of(want, stream) += lost;
+}
+
+static void on_sent(struct px *px, void *userdata, pmix_status_t status, pmix_data_buffer_t *result)
+{
+	struct sending *sending = userdata;
+	struct iof *iof = px->iof;
+	struct subscriber *sub = iof ? subscriber_numbered(iof, sending->subscriber) : NULL;
+
+	(void)result;
+	if (sub) {
+		sub->flying -= sending->size;
+		sub->under_way--;
+		if (status == PMIX_ERR_UNREACH)
+			iof_copy_stop(iof, sub);
+		else if (status == PMIX_ERR_OUT_OF_RESOURCE)
+			add_lost(
+				sub, sending->rank, sending->stream, sending->size + sending->lost);
+		subscriber_push(iof, sending->subscriber);
+	}
+	free(sending);
+	if (iof)
+		iof_check(iof);
+}
+
+static bool pack_chunk(pmix_data_buffer_t *args, const struct chunk *chunk)
+{
+	uint8_t stream = (uint8_t)chunk->stream, end = chunk->end;
+	pmix_byte_object_t bytes = {.bytes = (char *)chunk->data, .size = chunk->size};
+
+	PMIX_DATA_BUFFER_CONSTRUCT(args);
+	if (pack(args, &chunk->rank, 1, PMIX_UINT32) && pack(args, &stream, 1, PMIX_UINT8) &&
+		pack(args, &end, 1, PMIX_UINT8) && pack(args, &chunk->lost, 1, PMIX_UINT64) &&
+		pack(args, &bytes, 1, PMIX_BYTE_OBJECT))
+		return true;
+	PMIX_DATA_BUFFER_DESTRUCT(args);
+	return false;
+}
+
+/* Takes the chunk. */
+static void send_chunk(struct iof *iof, struct subscriber *sub, struct chunk *chunk)
+{
+	struct sending *sending = calloc(1, sizeof(*sending));
+	pmix_data_buffer_t args;
+
+	if (!sending || !pack_chunk(&args, chunk)) {
+		add_lost(sub, chunk->rank, chunk->stream, chunk->size + chunk->lost);
+		free(sending);
+		free(chunk);
+		return;
+	}
+	*sending = (struct sending){.subscriber = sub->number,
+		.rank = chunk->rank,
+		.stream = chunk->stream,
+		.size = chunk->size,
+		.lost = chunk->lost};
+	free(chunk);
+	sub->flying += sending->size;
+	sub->under_way++;
+	rpc_call(iof->px, sub->node, RPC_OUTPUT, &args, on_sent, sending, 0);
+}
+
+/* The subscriber may go meanwhile. */
+static void subscriber_push(struct iof *iof, uint64_t number)
+{
+	struct subscriber *sub;
+	struct chunk *chunk;
+
+	while ((sub = subscriber_numbered(iof, number)) && sub->first && sub->flying < IOF_FLYING) {
+		chunk = sub->first;
+		sub->first = chunk->next;
+		if (!sub->first)
+			sub->last = &sub->first;
+		sub->queued -= chunk->size;
+		send_chunk(iof, sub, chunk);
+	}
+}
+
+static void subscriber_leave_out(
+	struct iof *iof, struct subscriber *sub, const struct serve_output *output)
+{
+	add_lost(sub, output->rank, output->stream, output->size + output->lost);
+	if (!sub->reported)
+		serve_log(iof->px->serve, LOG_LEVEL_WARNING,
+			"a PMIx tool on node %u does not take the output that it has requested: it "
+			"is left out of what the tool gets",
+			sub->node);
+	sub->reported = true;
+}
+
+/* The ends of streams are not left out. */
+static void subscriber_queue(
+	struct iof *iof, struct subscriber *sub, const struct serve_output *output)
+{
+	struct want *want = subscriber_want(sub, output->rank);
+	struct chunk *chunk = NULL;
+
+	if (!want || !(want->streams & output->stream))
+		return;
+	if (output->end)
+		want->streams &= ~output->stream;
+	if (output->end || sub->queued + output->size <= IOF_QUEUE)
+		chunk = calloc(1, sizeof(*chunk) + output->size);
+	if (!chunk) {
+		subscriber_leave_out(iof, sub, output);
+		return;
+	}
+	chunk->rank = output->rank;
+	chunk->stream = output->stream;
+	chunk->end = output->end;
+	chunk->lost = output->lost + *lost_of(want, output->stream);
+	*lost_of(want, output->stream) = 0;
+	chunk->size = output->size;
+	memcpy(chunk->data, output->data, output->size);
+	*sub->last = chunk;
+	sub->last = &chunk->next;
+	sub->queued += chunk->size;
+	subscriber_push(iof, sub->number);
+}
+
+/* Any of them may go meanwhile. */
+static void queue_for_all(struct iof *iof, const struct serve_output *output)
+{
+	struct subscriber *sub;
+
+	for (uint64_t number = 0; (sub = subscriber_next(iof, number));) {
+		number = sub->number;
+		subscriber_queue(iof, sub, output);
+	}
+}
+
+void iof_output(struct px *px, const struct serve_output *output)
+{
+	if (px->iof && (output->stream == LINK_STDOUT || output->stream == LINK_STDERR))
+		queue_for_all(px->iof, output);
+}
+
+/* The next one that has not ended; false: there is none. */
+static bool next_unended(const struct iof *iof, struct serve_output *end)
+{
+	for (const struct subscriber *sub = iof->subscribers; sub; sub = sub->next) {
+		for (size_t i = 0; i < sub->count; i++) {
+			unsigned streams = sub->wants[i].streams;
+
+			if (!streams)
+				continue;
+			end->rank = sub->wants[i].rank;
+			end->stream = streams & LINK_STDOUT ? LINK_STDOUT : LINK_STDERR;
+			return true;
+		}
+	}
+	return false;
+}
+
+void iof_send_ends(struct iof *iof)
+{
+	struct serve_output end = {.data = "", .end = true};
+
+	while (next_unended(iof, &end))
+		queue_for_all(iof, &end);
+}
+
+bool iof_send_is_idle(const struct iof *iof)
+{
+	for (const struct subscriber *sub = iof->subscribers; sub; sub = sub->next) {
+		if (sub->first || sub->under_way)
+			return false;
+	}
+	return true;
 }

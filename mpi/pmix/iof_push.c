@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What tools send to the stdin of ranks. A call is answered when all the ranks' pipes have it: who
- * sends goes at the pace of the slowest of those that it names.
+ * What tools send to the stdin of ranks. A call is answered when all the ranks' pipes have it: the
+ * tool goes at the pace of the slowest of the ranks that it names.
  */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 #define PUSH_MAX ((size_t)16 << 20) /* bytes of a call, and of all that wait on a node */
 
-/* ---- who asks ---- */
+/* ---- the tool's node ---- */
 
 struct pushing {
 	struct px *px;
@@ -113,13 +113,13 @@ struct pending_write {
 	bool sent; /* size bytes from at on are the agent's */
 };
 
-static void fed(struct push *f, int r)
+static void push_release(struct push *f, int r)
 {
 	if (r < 0 && f->r == 0)
 		f->r = r;
 	if (--f->pending > 0)
 		return;
-	f->px->iof->feeding_bytes -= f->bytes.size;
+	f->px->iof->pushing_bytes -= f->bytes.size;
 	rpc_reply(f->px, &f->request, f->r == -EPIPE ? PMIX_ERR_IOF_FAILURE : call_status_of(f->r),
 		NULL);
 	iof_check(f->px->iof);
@@ -127,7 +127,7 @@ static void fed(struct push *f, int r)
 	free(f);
 }
 
-static void feed(struct iof *iof, uint32_t rank);
+static void write_next(struct iof *iof, uint32_t rank);
 
 static void end_write(struct iof *iof, struct pending_write *write, int r)
 {
@@ -138,7 +138,7 @@ static void end_write(struct iof *iof, struct pending_write *write, int r)
 		at = &(*at)->next;
 	*at = write->next;
 	free(write);
-	fed(f, r);
+	push_release(f, r);
 }
 
 static void on_taken(void *userdata, int r, const struct err *err)
@@ -154,11 +154,11 @@ static void on_taken(void *userdata, int r, const struct err *err)
 	write->at += write->size;
 	if (r < 0 || write->at >= write->push->bytes.size)
 		end_write(iof, write, r);
-	feed(iof, rank);
+	write_next(iof, rank);
 }
 
 /* The next piece for the rank, if it has had the one before. */
-static void feed(struct iof *iof, uint32_t rank)
+static void write_next(struct iof *iof, uint32_t rank)
 {
 	struct pending_write *write = iof->writes;
 	struct err err = ERR_INIT;
@@ -220,7 +220,7 @@ static void write_all(struct iof *iof, struct pending_write *writes)
 		end = &(*end)->next;
 	*end = writes;
 	for (i = 0; ranks && i < n; i++)
-		feed(iof, ranks[i]);
+		write_next(iof, ranks[i]);
 }
 
 static void serve_push(struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args)
@@ -242,8 +242,8 @@ static void serve_push(struct px *px, const struct rpc_request *request, pmix_da
 		!unpack_procs(args, &procs, &count))
 		r = -EINVAL;
 	f->end = end;
-	px->iof->feeding_bytes += f->bytes.size;
-	if (r == 0 && px->iof->feeding_bytes > PUSH_MAX)
+	px->iof->pushing_bytes += f->bytes.size;
+	if (r == 0 && px->iof->pushing_bytes > PUSH_MAX)
 		r = -EBUSY;
 	if (r == 0)
 		r = names_each(&px->names, procs, count, px->node, add_write, &locals);
@@ -256,7 +256,7 @@ static void serve_push(struct px *px, const struct rpc_request *request, pmix_da
 	}
 	if (r == 0)
 		write_all(px->iof, writes);
-	fed(f, r);
+	push_release(f, r);
 }
 
 bool iof_push_is_idle(const struct iof *iof)

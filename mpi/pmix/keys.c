@@ -14,19 +14,19 @@ void keys_clear(struct keys *keys)
 
 static pmix_info_t *add(struct keys *keys, const char *key)
 {
-	size_t room = keys->room ? 2 * keys->room : 16;
+	size_t capacity = keys->capacity ? 2 * keys->capacity : 16;
 	pmix_info_t *grown;
 
 	if (keys->failed)
 		return NULL;
-	if (keys->n == keys->room) {
-		grown = realloc(keys->v, room * sizeof(*grown));
+	if (keys->n == keys->capacity) {
+		grown = realloc(keys->v, capacity * sizeof(*grown));
 		if (!grown) {
 			keys->failed = true;
 			return NULL;
 		}
 		keys->v = grown;
-		keys->room = room;
+		keys->capacity = capacity;
 	}
 	grown = &keys->v[keys->n++];
 	PMIX_INFO_CONSTRUCT(grown);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * A growing list of PMIx keys and values. The first failure (there is but want of memory) sticks,
- * so that it is asked for once, at the end.
+ * so that it is checked once, at the end.
  */
 #ifndef MPI_PMIX_KEYS_H
 #define MPI_PMIX_KEYS_H
@@ -14,7 +14,7 @@
 struct keys {
 	pmix_info_t *v;
 	size_t n;
-	size_t room;
+	size_t capacity;
 	bool failed;
 };
 

@@ -2,8 +2,8 @@
  *
  * PMIx_Log. The streams of tasks do not pass through this process: what is for standard output or
  * error goes into the step's log, line by line, with the rank in front. What is for syslog goes
- * there by a socket of its own: syslog(3) tells nobody that nobody listens, nor does libpmix, whose
- * own part for it is turned off (server.c).
+ * there by a socket of its own: syslog(3) does not report that nobody listens, nor does libpmix,
+ * whose own part for it is turned off (server.c).
  */
 #include <paths.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Direct modex: what a rank of another node has put is fetched from that node when it is asked for.
+ * Direct modex: what a rank of another node has put is fetched from that node on request.
  * There libpmix parks the request until the rank commits for the first time; a rank that ends
  * first, or a deadline, ends it here. A key that is not among the data by then may be committed
- * later: libpmix is asked again when its trace shows that the rank has committed.
+ * later: libpmix gets the request again when its trace shows that the rank has committed.
  */
 #include <string.h>
 
@@ -30,7 +30,7 @@ struct modex_wait {
 
 	char *key;            /* that has to be among the data; NULL: whatever there is will do */
 	bool is_asked;        /* libpmix has still to answer */
-	bool has_commit;      /* the rank may have committed more since libpmix was asked */
+	bool has_commit;      /* the rank may have committed more since libpmix got the request */
 	bool is_last;         /* what libpmix answers next is what there is */
 	pmix_status_t status; /* libpmix's last answer */
 	char *data;
@@ -39,7 +39,7 @@ struct modex_wait {
 	ev_timer limit; /* then it gets the last answer */
 };
 
-/* ---- who asks ---- */
+/* ---- the requesting node ---- */
 
 static bool has_ended(struct px *px, const pmix_proc_t *proc)
 {
@@ -56,7 +56,7 @@ static void on_reply(
 
 	if (status == PMIX_ERR_TIMEOUT)
 		serve_log(px->serve, LOG_LEVEL_ERROR,
-			"PMIx_Get: rank %u of %s has not put what is asked for until the deadline",
+			"PMIx_Get: rank %u of %s has not put the requested key until the deadline",
 			call->proc.rank, call->proc.nspace);
 	/* Its node has ended with it. */
 	if (status == PMIX_ERR_UNREACH && has_ended(px, &call->proc))
@@ -66,7 +66,7 @@ static void on_reply(
 	call_answer_modex(call, status, bo.bytes, bo.size);
 }
 
-/* Reserved keys are what servers tell of a rank, if they do: none comes later. */
+/* Reserved keys are the servers', if they give them: none comes later. */
 static bool pack_request(const struct call *call, pmix_data_buffer_t *args)
 {
 	const pmix_info_t *info = call_find(call, PMIX_REQUIRED_KEY);
@@ -99,7 +99,7 @@ void px_direct_modex(struct px *px, struct call *call)
 		call_timeout_ms(call, px->host->timeout_ms));
 }
 
-/* ---- who is asked ---- */
+/* ---- the node of the rank ---- */
 
 static void reply(struct px *px, const struct rpc_request *request, pmix_status_t status,
 	char *data, size_t size)
@@ -160,7 +160,7 @@ struct query {
 	uint64_t id;
 };
 
-/* On libpmix's thread, which keeps data. */
+/* On libpmix's thread, which owns data. */
 static void on_found_there(pmix_status_t status, char *data, size_t size, void *cbdata)
 {
 	struct query *query = cbdata;
@@ -178,7 +178,7 @@ static void on_found_there(pmix_status_t status, char *data, size_t size, void *
 			call->code = PMIX_ERR_NOMEM;
 		call_hand_over(query->calls, call);
 	} else {
-		(void)call_free(call); /* the deadline of who asks ends it */
+		(void)call_free(call); /* the requester's deadline ends it */
 	}
 	free(query);
 }
@@ -213,7 +213,7 @@ static bool is_known(const struct modex_wait *w)
 	pmix_info_t here;
 	bool yes = true, known;
 
-	PMIX_INFO_LOAD(&here, PMIX_OPTIONAL, &yes, PMIX_BOOL); /* its host is not asked */
+	PMIX_INFO_LOAD(&here, PMIX_OPTIONAL, &yes, PMIX_BOOL); /* its host gets no request */
 	known = PMIx_Get(&w->proc, w->key, &here, 1, &value) == PMIX_SUCCESS;
 	PMIX_INFO_DESTRUCT(&here);
 	if (value)
@@ -340,7 +340,7 @@ static void serve_modex(struct px *px, const struct rpc_request *request, pmix_d
 	}
 	w->next = px->modex;
 	px->modex = w;
-	if (w->key) /* before libpmix is asked: then no commit goes unseen */
+	if (w->key) /* before libpmix gets the request: then no commit goes unseen */
 		trace_watch_commits(px->trace, on_commit_there, px->calls);
 	query_again(px, &px->modex);
 }

@@ -1,12 +1,96 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The upcalls: each copies its arguments and hands them to the loop. Nothing else here, but for
- * what is refused at once, runs on libpmix's threads.
+ * The table of functions that libpmix calls.
  */
 #include <string.h>
 
-#include "mpi/pmix/pending.h"
+#include "mpi/pmix/call.h"
 #include "mpi/pmix/px.h"
+
+/* ---- what is refused ------------------------------------------------------------------------
+ *
+ * Not supported for any caller. They are there all the same: what a
+ * client gets for one that is NULL, each version of libpmix decides for itself.
+ */
+
+/* The step's resources are the scheduler's, and an agent knows none. */
+static pmix_status_t allocate(const pmix_proc_t *client, pmix_alloc_directive_t directive,
+	const pmix_info_t data[], size_t ndata, pmix_info_cbfunc_t cbfunc, void *cbdata)
+{
+	(void)client;
+	(void)directive;
+	(void)data;
+	(void)ndata;
+	(void)cbfunc;
+	(void)cbdata;
+	return PMIX_ERR_NOT_SUPPORTED;
+}
+
+/* libpmix watches heartbeats and files itself; this is what it can't. */
+static pmix_status_t monitor(const pmix_proc_t *requestor, const pmix_info_t *what,
+	pmix_status_t error, const pmix_info_t directives[], size_t ndirs,
+	pmix_info_cbfunc_t cbfunc, void *cbdata)
+{
+	(void)requestor;
+	(void)what;
+	(void)error;
+	(void)directives;
+	(void)ndirs;
+	(void)cbfunc;
+	(void)cbdata;
+	return PMIX_ERR_NOT_SUPPORTED;
+}
+
+static pmix_status_t get_credential(const pmix_proc_t *proc, const pmix_info_t directives[],
+	size_t ndirs, pmix_credential_cbfunc_t cbfunc, void *cbdata)
+{
+	(void)proc;
+	(void)directives;
+	(void)ndirs;
+	(void)cbfunc;
+	(void)cbdata;
+	return PMIX_ERR_NOT_SUPPORTED;
+}
+
+static pmix_status_t validate_credential(const pmix_proc_t *proc, const pmix_byte_object_t *cred,
+	const pmix_info_t directives[], size_t ndirs, pmix_validation_cbfunc_t cbfunc, void *cbdata)
+{
+	(void)proc;
+	(void)cred;
+	(void)directives;
+	(void)ndirs;
+	(void)cbfunc;
+	(void)cbdata;
+	return PMIX_ERR_NOT_SUPPORTED;
+}
+
+static pmix_status_t fabric(const pmix_proc_t *requestor, pmix_fabric_operation_t op,
+	const pmix_info_t directives[], size_t ndirs, pmix_info_cbfunc_t cbfunc, void *cbdata)
+{
+	(void)requestor;
+	(void)op;
+	(void)directives;
+	(void)ndirs;
+	(void)cbfunc;
+	(void)cbdata;
+	return PMIX_ERR_NOT_SUPPORTED;
+}
+
+/* What is refused for every caller. */
+static void refused_fill(pmix_server_module_t *table)
+{
+	table->allocate = allocate;
+	table->monitor = monitor;
+	table->get_credential = get_credential;
+	table->validate_credential = validate_credential;
+	table->fabric = fabric;
+}
+
+/* ---- the upcalls ----------------------------------------------------------------------------
+ *
+ * The upcalls: each copies its arguments and queues them for the loop. Nothing else here, but for
+ * what is refused at once, runs on libpmix's threads.
+ */
 
 /* libpmix passes nothing of ours to most upcalls, and knows one host a process. */
 static struct calls *queue;
@@ -137,8 +221,8 @@ static bool is_local(const pmix_info_t *info, size_t ninfo)
 	return false;
 }
 
-/* The end of a group that is all here is only told: there is nobody to wait for. libpmix 5.0 calls
- * twice for it where it is not told at once that it is done, and uses what it has freed. */
+/* The end of a group that is all here is only a notice: there is nobody to wait for. libpmix 5.0
+ * calls twice for it where it is not answered at once as done, and uses what it has freed. */
 static pmix_status_t group_left(const char *name)
 {
 	struct call *call = call_new(px_group_left, CALL_NOTE, NULL);
@@ -215,7 +299,7 @@ static pmix_status_t spawn(const pmix_proc_t *proc, const pmix_info_t job_info[]
 
 /* ---- events ---- */
 
-/* All events that there are come to every server of the step: nothing needs to be asked for. */
+/* All events that there are come to every server of the step: nothing needs to be requested. */
 static pmix_status_t register_events(pmix_status_t *codes, size_t ncodes, const pmix_info_t info[],
 	size_t ninfo, pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
@@ -238,7 +322,7 @@ static pmix_status_t deregister_events(
 	return PMIX_OPERATION_SUCCEEDED;
 }
 
-/* Done as soon as it is queued: libpmix 4.2 forgets who waits if it is told "later", and then
+/* Done as soon as it is queued: libpmix 4.2 forgets the caller if the answer is "later", and then
  * uses what it has freed. */
 static pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t *source,
 	pmix_data_range_t range, pmix_info_t info[], size_t ninfo, pmix_op_cbfunc_t cbfunc,

@@ -27,12 +27,12 @@ struct nspace_rank {
 	uint32_t node;
 	uint32_t appnum;
 	enum rank_state state;
-	bool hung_up;     /* connected once, and the connection has ended without PMIx_Finalize */
-	bool absent;      /* it is gone, and has no part in a collective that is under way */
-	bool told_to_end; /* by a peer's job control or PMIx_Abort */
-	int wait_status;  /* once it is gone */
-	pid_t pid;        /* 0: it has not been forked yet, or is another node's */
-	const char *cpus; /* what a local one is bound to; NULL: it is not */
+	bool hung_up; /* connected once, and the connection has ended without PMIx_Finalize */
+	bool absent;  /* it is gone, and has no part in a collective that is under way */
+	bool is_ended_by_peer; /* by a peer's job control or PMIx_Abort */
+	int wait_status;       /* once it is gone */
+	pid_t pid;             /* 0: it has not been forked yet, or is another node's */
+	const char *cpus;      /* what a local one is bound to; NULL: it is not */
 };
 
 struct nspace_app {
@@ -49,12 +49,12 @@ struct nspace {
 	struct nspace_rank *ranks;
 	uint32_t app_count; /* at least 1 */
 	struct nspace_app *apps;
-	uint32_t gone;      /* how many of them have ended */
-	double init_at;     /* the loop's time of this node's first PMIx_Init; 0: none yet */
-	bool late_told;     /* ranks that have not called it have been named */
-	bool old_told;      /* and one whose libpmix is too old */
-	bool groups_told;   /* and that they can't form groups */
-	pmix_proc_t parent; /* of a spawn: who asked for it */
+	uint32_t gone;        /* how many of them have ended */
+	double init_at;       /* the loop's time of this node's first PMIx_Init; 0: none yet */
+	bool late_reported;   /* ranks that have not called it have been named */
+	bool old_reported;    /* and one whose libpmix is too old */
+	bool groups_reported; /* and that they can't form groups */
+	pmix_proc_t parent;   /* of a spawn: its requester */
 };
 
 struct names {
@@ -82,7 +82,7 @@ struct nspace *names_find_rank(const struct names *names, uint32_t step_rank, ui
 struct nspace_rank *names_rank(const struct names *names, const pmix_proc_t *proc);
 
 /* Calls each for every rank that procs name (a wildcard stands for all of a namespace, and
- * PMIX_RANK_LOCAL_... for those on node), until it returns a negative number, which is handed on.
+ * PMIX_RANK_LOCAL_... for those on node), until it returns a negative number, which is returned.
  * -ENOENT: one that is not known. */
 typedef int (*names_each_fn)(struct nspace *nspace, uint32_t rank, void *userdata);
 int names_each(const struct names *names, const pmix_proc_t *procs, size_t count, uint32_t node,

@@ -18,8 +18,8 @@
 #include "stepd/api/env.h"
 #include "stepd/api/mpi.h"
 
-/* libev has functions of libevent's names and stands before libpmix where all look first: so
- * libpmix looks among its own libraries before those. AddressSanitizer, which is in the place of
+/* libev has functions of libevent's names and stands before libpmix where symbols are resolved
+ * first: so libpmix resolves among its own libraries before those. AddressSanitizer, which replaces
  * the C library's functions, refuses that; a build with it has libevent before libev
  * (configure.ac). */
 #ifdef STEPD_SANITIZERS
@@ -79,7 +79,7 @@ static int cannot_load(const stepd_mpi_service_t *service, const char *why)
 	(void)err_say(&err, -ELIBACC,
 		"load the PMIx server: %s; install libpmix 4.2 or newer, or choose another MPI plugin",
 		why ? why : "no reason given");
-	/* Where the agent does not hear it, it hears the end of this process. */
+	/* If the agent does not get it, it gets the end of this process. */
 	(void)!link_send_take(
 		service->link_fd, json_pack("{s:s,s:s}", "do", "failed", "why", err.text), NULL, 0);
 	return EXIT_FAILURE;
@@ -145,7 +145,7 @@ int p_mpi_task_environ(const mpi_plugin_task_info_t *job, char ***env)
 
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		stepd_env_unset(*env, others[i]);
-	/* Open MPI 4 asks nobody but its own launcher, and ranks that wait for each other without
+	/* Open MPI 4 consults only its own launcher, and ranks that wait for each other without
 	 * giving way take each other's CPU. Without memory it is but slower. */
 	if (job->ltasks > sysconf(_SC_NPROCESSORS_ONLN) &&
 		!(*env)[stepd_env_index(*env, "OMPI_MCA_mpi_oversubscribe")])

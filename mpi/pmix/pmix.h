@@ -7,7 +7,7 @@
 /* The module's file, beside the plugin; no plugin itself, and named so. */
 #define STEPD_PMIX_SERVER "pmix_server.so"
 
-/* What the plugin hands to it: of the step's environment, borrowed; NULL where it is not there. */
+/* What the plugin passes to it: of the step's environment, borrowed; NULL where it is not there. */
 struct pmix_wishes {
 	const char *tmpdir;     /* TMPDIR */
 	const char *data_store; /* PMIX_MCA_gds */

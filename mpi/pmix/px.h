@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The PMIx server of a node of a step, as its parts share it; they run in the service's loop, all
- * but module.c (call.h says why). One file a group of upcalls: each handles a struct call and
+ * but module.c (call.h has the reason). One file a group of upcalls: each handles a struct call and
  * answers it, then or later.
  */
 #ifndef MPI_PMIX_PX_H
@@ -15,7 +15,7 @@
 #include "mpi/serve/serve.h"
 
 struct collective;
-struct door;
+struct old_listener;
 struct monitor;
 struct publishing;
 struct rpc;
@@ -41,17 +41,18 @@ struct px {
 	struct calls *calls;
 	struct names names;
 	struct tmpdir *tmpdir;
-	struct door *door;               /* for clients that are too old (door.c); may be NULL */
+	struct old_listener
+		*old_listener;           /* for clients that are too old (compat.c); may be NULL */
 	struct hwloc_topology *topology; /* NULL: not found */
 	ev_timer starts;                 /* until ranks must have called PMIx_Init (ranks.c) */
-	struct trace *trace;             /* who waits, who commits; may be NULL */
-	ev_timer deadline;               /* of those who wait (deadline.c) */
+	struct trace *trace;             /* which ranks wait, which commit; may be NULL */
+	ev_timer deadline;               /* of ranks that wait (ranks.c) */
 	struct rpc *rpc;
 	struct collective *collectives; /* those under way (fence.c) */
 	struct modex_wait *modex;       /* requests of other nodes that wait here (modex.c) */
 	struct publishing *publishing;  /* the published data, on node 0 (publish.c) */
 	struct group_name *groups;      /* constructed and not destructed (group.c) */
-	struct pset *psets;             /* process sets (psets.c) */
+	struct pset *psets;             /* process sets (group.c) */
 	uint64_t contexts;              /* how many context ids this node has given */
 	uint32_t tools;                 /* how many tools have got a name */
 	struct iof *iof;                /* the tasks' streams, for tools (iof.h) */
@@ -66,12 +67,12 @@ void ranks_close(struct px *px);
 void px_task_started(struct px *px, uint32_t step_rank, pid_t pid);
 /* A rank of this node has called PMIx_Init: the others have a deadline from then on. */
 void ranks_connected(struct px *px, struct nspace *nspace);
-/* Asks the other nodes what only they know of their ranks; done comes once, perhaps before this
- * returns. A node that does not answer in time leaves its ranks unknown. */
+/* Queries the other nodes for what only they know of their ranks; done comes once, perhaps before
+ * this returns. A node that does not answer in time leaves its ranks unknown. */
 typedef void (*ranks_fn)(struct px *px, struct call *call);
-void ranks_ask(struct px *px, struct call *call, ranks_fn done);
+void ranks_query(struct px *px, struct call *call, ranks_fn done);
 
-/* ---- how long they wait for each other on a node (deadline.c) ---- */
+/* ---- how long they wait for each other on a node (ranks.c) ---- */
 
 void deadline_open(struct px *px);
 /* There is a client. */
@@ -97,20 +98,15 @@ void px_deregister(struct px *px, struct nspace *nspace);
 int px_setup_fork(struct px *px, const struct nspace *nspace, uint32_t rank, char ***ret_env,
 	struct err *err) _must_check_;
 
-/* All keys of a namespace (describe.c). 0 or -errno; ret_local: how many ranks of it are this
- * node's. */
-int describe(const struct px *px, const struct nspace *nspace, struct keys *keys,
-	uint32_t *ret_local) _must_check_;
-
 /* ---- clients of other versions ---- */
 
-/* A door for those that libpmix has none for (door.c); not having one is no failure. */
-void door_open(struct px *px);
-void door_close(struct px *px);
-/* Adds to a NULL-terminated vector what they look for. 0 or -ENOMEM. */
-int door_environ(struct px *px, char ***env) _must_check_;
+/* A listener for those that libpmix has none for (compat.c); not having one is no failure. */
+void old_listener_open(struct px *px);
+void old_listener_close(struct px *px);
+/* Adds the variables that they read to a NULL-terminated vector. 0 or -ENOMEM. */
+int old_listener_environ(struct px *px, char ***env) _must_check_;
 
-/* Whether the ranks of call->procs can form groups; the log says why they can't (compat.c). */
+/* Whether the ranks of call->procs can form groups; the log has why they can't. */
 bool compat_has_groups(struct px *px, const struct call *call);
 
 /* ---- collectives (fence.c) ---- */
@@ -130,7 +126,7 @@ typedef void (*collective_fn)(struct px *px, struct call *call, pmix_status_t st
 	uint64_t context, char *data, size_t size);
 
 /* Among the ranks of call->procs; text tells those of a kind apart further (may be NULL). Takes
- * call and hands it back by done, on failure too. data is copied. */
+ * call and gives it back by done, on failure too. data is copied. */
 void collective_begin(struct px *px, enum collective_kind kind, struct call *call, const char *text,
 	const void *data, size_t size, collective_fn done);
 /* The namespace of which all ranks are in the fence of this id; NULL: it is another collective. */
@@ -170,11 +166,11 @@ void px_own_event(struct px *px, struct call *call); /* libpmix's own */
 int iof_open(struct px *px) _must_check_;
 void iof_close(struct px *px);
 
-/* An environment entry of a task: one of them says where libpmix listens. */
+/* An environment entry of a task: one of them has the address of libpmix's listener. */
 void iof_learn_uri(struct px *px, const char *entry);
 
 void iof_tool_connected(struct px *px, const pmix_proc_t *proc);
-/* A tool has gone, or a rank, which may have asked for the output of what it has spawned. */
+/* A tool has gone, or a rank, which may have requested the output of what it has spawned. */
 void iof_proc_gone(struct px *px, const pmix_proc_t *proc);
 
 /* Of the spawn of this name, on this node or another, owner gets these streams (enum link_stream).
@@ -195,16 +191,14 @@ bool iof_over(struct px *px);
 void iof_flush(struct px *px);
 
 /* The table that libpmix gets, and the handler of its own events. Upcalls carry nothing of their
- * host's, so the queue they go to is kept here; NULL drops what still comes. */
+ * host's, so the queue they go to is a variable here; NULL drops what still comes. */
 pmix_server_module_t *module_open(struct calls *calls);
 void module_close(void);
-/* What is refused whoever asks (refused.c). */
-void refused_fill(pmix_server_module_t *table);
 void module_on_event(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[],
 	size_t ninfo, pmix_info_t results[], size_t nresults,
 	pmix_event_notification_cbfunc_fn_t cbfunc, void *cbdata);
 
-/* ---- what other nodes ask (rpc.h): one a file ---- */
+/* ---- requests of other nodes (rpc.h) ---- */
 
 void modex_open(struct px *px);
 /* Nobody here commits any more. */

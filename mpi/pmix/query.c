@@ -9,7 +9,6 @@
 
 #include "mpi/pmix/group.h"
 #include "mpi/pmix/keys.h"
-#include "mpi/pmix/psets.h"
 
 /* One key of a query. */
 struct question {
@@ -274,7 +273,7 @@ static pmix_status_t answer(struct question *q)
 	return PMIX_ERR_NOT_SUPPORTED;
 }
 
-/* Whom it is about; no namespace: one that there is not. */
+/* Its subject; no namespace: one that there is not. */
 static void find_subject(struct question *question, const pmix_query_t *query)
 {
 	const struct names *names = &question->px->names;
@@ -316,7 +315,7 @@ static void answer_all(struct px *px, struct call *call)
 	}
 	call->results = results.v;
 	call->nresults = results.n;
-	/* Of a partial success libpmix hands on the status and drops what was found. */
+	/* Of a partial success libpmix passes the status on and drops what was found. */
 	if (results.failed)
 		call_answer(call, PMIX_ERR_NOMEM);
 	else
@@ -337,7 +336,7 @@ static bool asks_for(const struct call *call, const char *key)
 void px_query(struct px *px, struct call *call)
 {
 	if (asks_for(call, PMIX_QUERY_PROC_TABLE))
-		ranks_ask(px, call, answer_all);
+		ranks_query(px, call, answer_all);
 	else
 		answer_all(px, call);
 }

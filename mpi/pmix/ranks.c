@@ -1,12 +1,183 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
+ * How far ranks are, and how long they wait for each other.
+ */
+#include "mpi/pmix/px.h"
+#include "mpi/pmix/rpc.h"
+#include "mpi/pmix/trace.h"
+#include "stepd/base/bitset.h"
+
+/* ---- the deadline of collectives ------------------------------------------------------------
+ *
+ * The deadline of collectives that wait for a rank of the same node. libpmix does not show them to
+ * its host before all ranks of the node have come, and lets nobody end one: so the step ends, with
+ * a sentence that names the ranks that wait and those that are missing. What waits for other nodes
+ * only has its
+ * deadline in fence.c.
+ */
+
+/* Ranks that wait for ranks of other nodes, too, get the failure of their collective from these, if
+ * that is how it ends: they get the time for it. */
+#define ACROSS_MS 1000u
+
+/* How a namespace of this node stands. */
+struct standing {
+	struct bitset waiting, missing,
+		strangers;  /* that have not called PMIx_Init, of the missing */
+	uint64_t waited_ms; /* the longest; 0: nobody waits */
+	const char *what;
+	bool across; /* it has ranks on other nodes */
+};
+
+static void standing_clear(struct standing *s)
+{
+	bitset_clear(&s->waiting);
+	bitset_clear(&s->missing);
+	bitset_clear(&s->strangers);
+}
+
+static int standing_read(struct px *px, const struct nspace *nspace, struct standing *s)
+{
+	const char *what = NULL;
+	uint64_t waited_ms;
+
+	if (bitset_init(&s->waiting, nspace->size) < 0 ||
+		bitset_init(&s->missing, nspace->size) < 0 ||
+		bitset_init(&s->strangers, nspace->size) < 0)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < nspace->size; i++) {
+		const struct nspace_rank *rank = &nspace->ranks[i];
+
+		if (rank->node != px->node)
+			s->across = true;
+		if (rank->node != px->node || rank->state >= RANK_FINALIZED ||
+			collective_has(px, nspace, i))
+			continue;
+		waited_ms = trace_waited_ms(px->trace, nspace->name, i, &what);
+		bitset_set(waited_ms ? &s->waiting : &s->missing, i);
+		if (!waited_ms && rank->state < RANK_CONNECTED)
+			bitset_set(&s->strangers, i);
+		if (waited_ms > s->waited_ms) {
+			s->waited_ms = waited_ms;
+			s->what = what;
+		}
+	}
+	return 0;
+}
+
+/* "rank 3", "ranks 0-2" */
+static void name_ranks(const struct bitset *ranks, char *text, size_t size)
+{
+	char list[200];
+
+	(void)bitset_format_list(ranks, list, sizeof(list));
+	(void)snprintf(text, size, "rank%s %s", bitset_count(ranks) == 1 ? "" : "s", list);
+}
+
+static void name_missing(const struct standing *s, char *text, size_t size)
+{
+	char missing[220], strangers[220];
+
+	if (bitset_next(&s->missing, 0) == BITSET_NONE) {
+		(void)snprintf(text, size, "none, they wait for one another");
+		return;
+	}
+	name_ranks(&s->missing, missing, sizeof(missing));
+	name_ranks(&s->strangers, strangers, sizeof(strangers));
+	if (bitset_next(&s->strangers, 0) == BITSET_NONE)
+		(void)snprintf(text, size, "%s", missing);
+	else
+		(void)snprintf(text, size, "%s (PMIx_Init not called: %s)", missing, strangers);
+}
+
+static void end_step(struct px *px, const struct nspace *nspace, const struct standing *s)
+{
+	char waiting[220], missing[500], text[1200];
+
+	name_ranks(&s->waiting, waiting, sizeof(waiting));
+	name_missing(s, missing, sizeof(missing));
+	(void)snprintf(text, sizeof(text),
+		"%s of %s on node %u: %s not complete after %llu ms (--pmi-timeout): missing there %s",
+		waiting, nspace->name, px->node, s->what ? s->what : "a collective",
+		(unsigned long long)px->host->timeout_ms, missing);
+	serve_abort(px->serve, 1, text);
+}
+
+void deadline_missing(struct px *px, uint64_t set_id, char *text, size_t size)
+{
+	_cleanup_(standing_clear) struct standing s = {.waited_ms = 0};
+	const struct nspace *nspace = collective_whole(px, set_id);
+	char ranks[256];
+
+	if (nspace && standing_read(px, nspace, &s) == 0) {
+		name_missing(&s, text, size);
+		return;
+	}
+	(void)names_show(px->names.first, px->node, RANK_CONNECTED, ranks, sizeof(ranks));
+	(void)snprintf(text, size, "some of %s", ranks);
+}
+
+/* In how many ms a namespace has to be checked again. */
+static uint64_t check(struct px *px, struct nspace *nspace)
+{
+	_cleanup_(standing_clear) struct standing s = {.waited_ms = 0};
+	uint64_t limit_ms = px->host->timeout_ms;
+
+	if (standing_read(px, nspace, &s) < 0 || !s.waited_ms)
+		return limit_ms;
+	limit_ms += s.across ? ACROSS_MS : 0;
+	if (s.waited_ms < limit_ms)
+		return limit_ms - s.waited_ms;
+	end_step(px, nspace, &s);
+	return 0;
+}
+
+static void deadline_on_time(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+	struct px *px = timer->data;
+	uint64_t least_ms = px->host->timeout_ms, ms;
+
+	(void)revents;
+	for (struct nspace *n = px->names.first; n; n = n->next) {
+		ms = check(px, n);
+		if (ms == 0)
+			return; /* the step ends */
+		if (ms < least_ms)
+			least_ms = ms;
+	}
+	ev_timer_set(timer, (double)least_ms / 1e3, 0.);
+	ev_timer_start(loop, timer);
+}
+
+void deadline_open(struct px *px)
+{
+	ev_init(&px->deadline, deadline_on_time);
+	px->deadline.data = px;
+}
+
+/* From the first client on it is checked no more often than once in the time that one may wait.
+ */
+void deadline_start(struct px *px)
+{
+	if (!px->host->timeout_ms || !px->trace || ev_is_active(&px->deadline))
+		return;
+	ev_timer_set(&px->deadline, (double)px->host->timeout_ms / 1e3, 0.);
+	ev_timer_start(px->loop, &px->deadline);
+}
+
+void deadline_close(struct px *px)
+{
+	ev_timer_stop(px->loop, &px->deadline);
+}
+
+/* ---- how far ranks are ----------------------------------------------------------------------
+ *
  * How far ranks are. Of each one only its own node knows the process and whether it has called
- * PMIx_Init: the others ask when somebody wants to see the table of processes.
+ * PMIx_Init: the others query it for a table of processes.
  *
  * Some ranks have called PMIx_Init and others have not: this is where most steps hang, and the
- * latter are named when the step's deadline is over, even if nobody waits for them (deadline.c).
+ * latter are named when the step's deadline is over, even if nobody waits for them.
  */
-#include "mpi/pmix/rpc.h"
 
 void px_task_started(struct px *px, uint32_t step_rank, pid_t pid)
 {
@@ -17,13 +188,13 @@ void px_task_started(struct px *px, uint32_t step_rank, pid_t pid)
 		nspace->ranks[i].pid = pid;
 }
 
-/* ---- who is late ---- */
+/* ---- late ranks ---- */
 
-static void name_late(struct px *px, struct nspace *nspace)
+static void report_late(struct px *px, struct nspace *nspace)
 {
 	char late[256];
 
-	nspace->late_told = true;
+	nspace->late_reported = true;
 	if (names_show(nspace, px->node, RANK_STARTED, late, sizeof(late)))
 		serve_log(px->serve, LOG_LEVEL_WARNING,
 			"%s of %s on node %u: PMIx_Init not called %llu ms after others have; what "
@@ -37,11 +208,11 @@ static void arm(struct px *px)
 	double limit = (double)px->host->timeout_ms / 1e3, wait, least = -1;
 
 	for (struct nspace *n = px->names.first; n; n = n->next) {
-		if (n->init_at == 0 || n->late_told)
+		if (n->init_at == 0 || n->late_reported)
 			continue;
 		wait = n->init_at + limit - ev_now(px->loop);
 		if (wait <= 0)
-			name_late(px, n);
+			report_late(px, n);
 		else if (least < 0 || wait < least)
 			least = wait;
 	}
@@ -52,7 +223,7 @@ static void arm(struct px *px)
 	ev_timer_start(px->loop, &px->starts);
 }
 
-static void on_time(struct ev_loop *loop, ev_timer *timer, int revents)
+static void ranks_on_time(struct ev_loop *loop, ev_timer *timer, int revents)
 {
 	(void)loop;
 	(void)revents;
@@ -70,19 +241,19 @@ void ranks_connected(struct px *px, struct nspace *nspace)
 
 /* ---- the other nodes ---- */
 
-struct asking {
+struct ranks_request {
 	struct px *px;
 	struct call *call;
 	ranks_fn done;
 	uint32_t pending; /* nodes */
 };
 
-struct asked {
-	struct asking *all;
+struct ranks_node_request {
+	struct ranks_request *all;
 	uint32_t node;
 };
 
-static void one_less(struct asking *all)
+static void ranks_request_release(struct ranks_request *all)
 {
 	if (--all->pending > 0)
 		return;
@@ -90,8 +261,8 @@ static void one_less(struct asking *all)
 	free(all);
 }
 
-/* Each node speaks of its own ranks; of their ends it has told already. */
-static void note(struct px *px, uint32_t node, uint32_t step_rank, int32_t pid, uint8_t state)
+/* Each node reports its own ranks; their ends it has reported already. */
+static void note_rank(struct px *px, uint32_t node, uint32_t step_rank, int32_t pid, uint8_t state)
 {
 	uint32_t i = 0;
 	struct nspace *nspace = names_find_rank(&px->names, step_rank, &i);
@@ -103,10 +274,10 @@ static void note(struct px *px, uint32_t node, uint32_t step_rank, int32_t pid, 
 		nspace->ranks[i].state = state;
 }
 
-static void on_answer(
+static void on_ranks_reply(
 	struct px *px, void *userdata, pmix_status_t status, pmix_data_buffer_t *result)
 {
-	struct asked *asked = userdata;
+	struct ranks_node_request *ranks_node_request = userdata;
 	uint32_t count = 0, step_rank;
 	uint8_t state;
 	int32_t pid;
@@ -115,33 +286,35 @@ static void on_answer(
 		while (count-- > 0 && unpack(result, &step_rank, 1, PMIX_UINT32) &&
 			unpack(result, &pid, 1, PMIX_INT32) &&
 			unpack(result, &state, 1, PMIX_UINT8))
-			note(px, asked->node, step_rank, pid, state);
+			note_rank(px, ranks_node_request->node, step_rank, pid, state);
 	}
-	one_less(asked->all);
-	free(asked);
+	ranks_request_release(ranks_node_request->all);
+	free(ranks_node_request);
 }
 
-void ranks_ask(struct px *px, struct call *call, ranks_fn done)
+void ranks_query(struct px *px, struct call *call, ranks_fn done)
 {
-	struct asking *all = calloc(1, sizeof(*all));
+	struct ranks_request *all = calloc(1, sizeof(*all));
 
 	if (!all) {
 		call_answer(call, PMIX_ERR_NOMEM);
 		return;
 	}
-	*all = (struct asking){.px = px, .call = call, .done = done, .pending = 1};
+	*all = (struct ranks_request){.px = px, .call = call, .done = done, .pending = 1};
 	for (uint32_t node = 0; node < px->nnodes; node++) {
-		struct asked *asked = node == px->node ? NULL : calloc(1, sizeof(*asked));
+		struct ranks_node_request *ranks_node_request =
+			node == px->node ? NULL : calloc(1, sizeof(*ranks_node_request));
 		pmix_data_buffer_t none;
 
-		if (!asked)
+		if (!ranks_node_request)
 			continue; /* its own, or one that stays unknown */
 		PMIX_DATA_BUFFER_CONSTRUCT(&none);
-		*asked = (struct asked){.all = all, .node = node};
+		*ranks_node_request = (struct ranks_node_request){.all = all, .node = node};
 		all->pending++;
-		rpc_call(px, node, RPC_RANKS, &none, on_answer, asked, px->host->timeout_ms);
+		rpc_call(px, node, RPC_RANKS, &none, on_ranks_reply, ranks_node_request,
+			px->host->timeout_ms);
 	}
-	one_less(all);
+	ranks_request_release(all);
 }
 
 static bool pack_rank(pmix_data_buffer_t *result, const struct nspace *nspace, uint32_t i)
@@ -178,7 +351,7 @@ static void serve_ranks(struct px *px, const struct rpc_request *request, pmix_d
 
 void ranks_open(struct px *px)
 {
-	ev_init(&px->starts, on_time);
+	ev_init(&px->starts, ranks_on_time);
 	px->starts.data = px;
 	rpc_register(px, RPC_RANKS, serve_ranks);
 }

@@ -4,6 +4,79 @@
 #include <endian.h>
 #include <string.h>
 
+/* ---- packing -------------------------------------------------------------------------------- */
+
+bool pack(pmix_data_buffer_t *buffer, const void *values, size_t count, pmix_data_type_t type)
+{
+	return count <= INT32_MAX &&
+		PMIx_Data_pack(NULL, buffer, (void *)values, (int32_t)count, type) == PMIX_SUCCESS;
+}
+
+bool unpack(pmix_data_buffer_t *buffer, void *values, size_t count, pmix_data_type_t type)
+{
+	int32_t n = (int32_t)count;
+
+	return count <= INT32_MAX &&
+		PMIx_Data_unpack(NULL, buffer, values, &n, type) == PMIX_SUCCESS &&
+		(size_t)n == count;
+}
+
+bool pack_infos(pmix_data_buffer_t *buffer, const pmix_info_t *infos, size_t count)
+{
+	return pack(buffer, &count, 1, PMIX_SIZE) &&
+		(count == 0 || pack(buffer, infos, count, PMIX_INFO));
+}
+
+bool unpack_infos(pmix_data_buffer_t *buffer, pmix_info_t **ret_infos, size_t *ret_count)
+{
+	pmix_info_t *infos = NULL;
+	size_t count;
+
+	if (!unpack(buffer, &count, 1, PMIX_SIZE) || count > PACK_MAX)
+		return false;
+	if (count) {
+		PMIX_INFO_CREATE(infos, count);
+		if (!infos)
+			return false;
+		if (!unpack(buffer, infos, count, PMIX_INFO)) {
+			PMIX_INFO_FREE(infos, count);
+			return false;
+		}
+	}
+	*ret_infos = infos;
+	*ret_count = count;
+	return true;
+}
+
+bool pack_procs(pmix_data_buffer_t *buffer, const pmix_proc_t *procs, size_t count)
+{
+	return pack(buffer, &count, 1, PMIX_SIZE) &&
+		(count == 0 || pack(buffer, procs, count, PMIX_PROC));
+}
+
+bool unpack_procs(pmix_data_buffer_t *buffer, pmix_proc_t **ret_procs, size_t *ret_count)
+{
+	pmix_proc_t *procs = NULL;
+	size_t count;
+
+	if (!unpack(buffer, &count, 1, PMIX_SIZE) || count > PACK_MAX)
+		return false;
+	if (count) {
+		procs = calloc(count, sizeof(*procs));
+		if (!procs)
+			return false;
+		if (!unpack(buffer, procs, count, PMIX_PROC)) {
+			free(procs);
+			return false;
+		}
+	}
+	*ret_procs = procs;
+	*ret_count = count;
+	return true;
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
 enum rpc_channel {
 	CHANNEL_REQUEST = SERVE_CHANNEL_PLUGIN,
 	CHANNEL_REPLY,
@@ -74,7 +147,7 @@ static int send_frame(struct px *px, uint32_t node, enum rpc_channel channel,
 	return r;
 }
 
-/* ---- who asks ---- */
+/* ---- the requester ---- */
 
 /* Takes it out of the list and ends it. */
 static void finish(
@@ -145,7 +218,7 @@ static void on_reply(
 	/* It came too late. */
 }
 
-/* ---- who is asked ---- */
+/* ---- the server ---- */
 
 void rpc_reply(struct px *px, const struct rpc_request *request, pmix_status_t status,
 	pmix_data_buffer_t *result)
@@ -157,11 +230,11 @@ void rpc_reply(struct px *px, const struct rpc_request *request, pmix_status_t s
 			PMIX_DATA_BUFFER_DESTRUCT(result);
 		return;
 	}
-	/* Who can't be reached does not wait for it: its own side has ended the request. */
+	/* A node that can't be reached does not wait for it: its own side has ended the request. */
 	(void)send_frame(px, request->from, CHANNEL_REPLY, &frame, result, false);
 }
 
-void rpc_tell(struct px *px, enum rpc_op op, pmix_data_buffer_t *args)
+void rpc_notify(struct px *px, enum rpc_op op, pmix_data_buffer_t *args)
 {
 	struct frame frame = {.op = htole32(op)};
 
@@ -265,7 +338,7 @@ void rpc_leave(struct px *px)
 	pmix_data_buffer_t none;
 
 	PMIX_DATA_BUFFER_CONSTRUCT(&none);
-	rpc_tell(px, RPC_LEAVING, &none);
+	rpc_notify(px, RPC_LEAVING, &none);
 }
 
 void rpc_close(struct px *px)

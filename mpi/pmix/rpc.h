@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What one node's PMIx server asks of another's: a request to one node and its reply, or a notice
+ * Between the PMIx servers of nodes: a request to one node and its reply, or a notice
  * to all. Arguments are packed by libpmix, which knows all its types and skips what it does not.
- * A node may ask itself: then its own handler is called, by way of the loop.
+ * A node may send one to itself: then its own handler is called, by way of the loop.
  */
 #ifndef MPI_PMIX_RPC_H
 #define MPI_PMIX_RPC_H
@@ -18,9 +18,9 @@ enum rpc_op {
 	RPC_EVENT,     /* events.c, a notice */
 	RPC_ENDED,     /* events.c, a notice */
 	RPC_RANKS,     /* ranks.c */
-	RPC_PSET,      /* psets.c, a notice */
+	RPC_PSET,      /* group.c, a notice */
 	RPC_STREAMS,   /* iof_copy.c */
-	RPC_OUTPUT,    /* iof_deliver.c */
+	RPC_OUTPUT,    /* iof.c */
 	RPC_INPUT,     /* iof_push.c */
 	RPC_LEAVING,   /* rpc.c, a notice */
 	RPC_MAX,
@@ -51,12 +51,12 @@ void rpc_reply(struct px *px, const struct rpc_request *request, pmix_status_t s
 	pmix_data_buffer_t *result);
 
 /* To all other nodes. Takes what args hold. */
-void rpc_tell(struct px *px, enum rpc_op op, pmix_data_buffer_t *args);
+void rpc_notify(struct px *px, enum rpc_op op, pmix_data_buffer_t *args);
 
 void rpc_message(struct px *px, uint32_t from, uint16_t channel, const struct wire_block *block);
 void rpc_node_lost(struct px *px, uint32_t node);
 
-/* This node serves no requests any more, and the others are told so: those that wait for it then
+/* This node serves no requests any more, and notifies the others: those that wait for it then
  * end, as its replies went before. */
 void rpc_leave(struct px *px);
 

@@ -11,7 +11,7 @@
 #include "mpi/pmix/version.h"
 #include "mpi/selftest.h"
 
-static void get_versions(char *words, size_t size)
+static void get_versions(char *versions, size_t size)
 {
 	const char *server = getenv("PMIX_VERSION");
 	char client[VERSION_SIZE], of_server[VERSION_SIZE] = "";
@@ -19,15 +19,15 @@ static void get_versions(char *words, size_t size)
 	version_find(PMIx_Get_version(), client);
 	if (server)
 		version_find(server, of_server);
-	(void)snprintf(words, size, "client=%s server=%s", client, of_server);
+	(void)snprintf(versions, size, "client=%s server=%s", client, of_server);
 }
 
 static int fail(const struct selftest *t, pmix_status_t status)
 {
-	char words[160];
+	char versions[160];
 
-	get_versions(words, sizeof(words));
-	return selftest_fail(t, "%s (%s)", PMIx_Error_string(status), words);
+	get_versions(versions, sizeof(versions));
+	return selftest_fail(t, "%s (%s)", PMIx_Error_string(status), versions);
 }
 
 static int get_size(struct selftest *t, const pmix_proc_t *everybody, uint32_t *ret_size)
@@ -115,7 +115,7 @@ static int exchange(struct selftest *t, const pmix_proc_t *me)
 
 static int try_pmix(struct selftest *t)
 {
-	char words[160];
+	char versions[160];
 	pmix_status_t status;
 	pmix_proc_t me;
 	int r;
@@ -134,8 +134,8 @@ static int try_pmix(struct selftest *t)
 	status = PMIx_Finalize(NULL, 0);
 	if (status != PMIX_SUCCESS)
 		return fail(t, status);
-	get_versions(words, sizeof(words));
-	return selftest_done(t, words);
+	get_versions(versions, sizeof(versions));
+	return selftest_done(t, versions);
 }
 
 int main(void)

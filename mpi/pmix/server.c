@@ -8,7 +8,7 @@
 #include "mpi/pmix/pmix.h"
 #include "mpi/pmix/admit.h"
 #include "mpi/pmix/keys.h"
-#include "mpi/pmix/psets.h"
+#include "mpi/pmix/group.h"
 #include "mpi/pmix/px.h"
 #include "mpi/pmix/rpc.h"
 #include "mpi/pmix/tmpdir.h"
@@ -19,7 +19,7 @@
  * shared memory costs less (tests/bench/README.md). */
 #define GETS_OF_FEW 256
 
-/* ---- what the service hears ---- */
+/* ---- events of the service ---- */
 
 static void on_task_start(void *userdata, uint32_t rank, pid_t pid)
 {
@@ -201,7 +201,7 @@ static int hand_out(struct px *px, uint32_t local, char **env, char **first, str
 			continue;
 		name = strndup(env[i], len);
 		if (!name)
-			return err_set(err, -ENOMEM, "hand out the environment of the tasks");
+			return err_set(err, -ENOMEM, "set the environment of the tasks");
 		r = serve_environ(
 			px->serve, env == first ? -1 : (int64_t)local, name, env[i] + len + 1, err);
 	}
@@ -267,7 +267,7 @@ static int px_open(struct px *px, const struct pmix_wishes *wishes, struct err *
 	ranks_open(px);
 	deadline_open(px);
 	r = set_up_environ(px, wishes->data_store, err);
-	if (r == 0 && (px->host->timeout_ms || px->nnodes > 1)) /* deadline.c; modex.c */
+	if (r == 0 && (px->host->timeout_ms || px->nnodes > 1)) /* ranks.c; modex.c */
 		r = trace_open(&px->trace, err);
 	if (r == 0)
 		r = open_tmpdir(px, wishes->tmpdir, err);
@@ -276,7 +276,7 @@ static int px_open(struct px *px, const struct pmix_wishes *wishes, struct err *
 	if (r == 0)
 		r = init_libpmix(px, err);
 	if (r == 0)
-		door_open(px);
+		old_listener_open(px);
 	if (r == 0)
 		r = px_register(px, px->names.first, err);
 	if (r == 0)
@@ -298,7 +298,7 @@ static void px_close(struct px *px)
 		group_close(px);
 		psets_close(px);
 	}
-	door_close(px);
+	old_listener_close(px);
 	admit_close();
 	module_close();
 	/* libpmix 4.2 may crash where a collective is under way, and what it would tidy ends with

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "mpi/link_copy.h"
-#include "mpi/pmix/psets.h"
+#include "mpi/pmix/group.h"
 #include "mpi/pmix/px.h"
 #include "stepd/base/strv.h"
 
@@ -117,16 +117,16 @@ static int take_request(struct request *q, const struct call *call)
 
 /* ---- its output ---- */
 
-/* What every node is told of it. */
+/* What every node gets of it. */
 struct forward {
-	uint32_t node; /* little-endian: of who gets the output */
+	uint32_t node; /* little-endian: of the rank that gets the output */
 	uint32_t copy; /* likewise: enum link_stream */
-	uint32_t rank; /* likewise, of who gets it */
+	uint32_t rank; /* likewise, which gets it */
 	char nspace[PMIX_MAX_NSLEN + 1];
 };
 
-/* libpmix hands the output of a spawn to who has asked for that, and to a tool that says nothing
- * else; a tool that gives no attributes it does not serve so. */
+/* libpmix gives the output of a spawn to a rank that has requested it, and to a tool that says
+ * nothing else; a tool that gives no attributes it does not serve so. */
 static unsigned forwarded(const struct call *call, const char *key, bool otherwise, unsigned stream)
 {
 	const pmix_info_t *info = call_find(call, key);
@@ -203,7 +203,7 @@ static void check_forward(struct px *px, const struct spawn_part *part)
 	(void)!serve_copy(px->serve, &rank, 1, forward.copy & LINK_STREAMS, on_forwarded, px, &err);
 }
 
-/* ---- who asks ---- */
+/* ---- the requesting node ---- */
 
 struct spawning {
 	struct px *px;
@@ -278,7 +278,7 @@ static int hand_out(
 			env[j][len] = '\0';
 			r = spawn_environ(part, i, env[j], env[j] + len + 1);
 			if (r < 0)
-				(void)err_set(err, r, "hand out the environment of spawned tasks");
+				(void)err_set(err, r, "set the environment of spawned tasks");
 		}
 		PMIX_ARGV_FREE(env);
 	}
@@ -293,7 +293,7 @@ static int prepare(void *userdata, const struct spawn_part *part, struct err *er
 	int r = names_add(&px->names, px->job, part, &nspace);
 
 	if (r < 0)
-		return err_set(err, r, "make room for spawned tasks");
+		return err_set(err, r, "add the namespace of spawned tasks");
 	parent = names_find_rank(&px->names, part->parent, &rank);
 	PMIX_LOAD_PROCID(
 		&nspace->parent, parent ? parent->name : px->names.base, parent ? rank : 0);

@@ -145,7 +145,7 @@ static int make_named(struct tmpdir *t, const stepd_step_rec_t *job)
 	return mkdirat(t->parent_fd, t->name, 0700) < 0 ? -errno : 0;
 }
 
-/* -EAGAIN: a server that looks for stale ones has come between the making and the lock. */
+/* -EAGAIN: a server that removes stale ones has come between the making and the lock. */
 static int lock(struct tmpdir *t)
 {
 	struct stat st;
@@ -158,7 +158,7 @@ static int lock(struct tmpdir *t)
 	return fstat(t->fd, &st) == 0 && st.st_nlink > 0 ? 0 : -EAGAIN;
 }
 
-/* -EAGAIN: another server has come in between, which ends or looks for stale ones. */
+/* -EAGAIN: another server has come in between, which ends or removes stale ones. */
 static int try_once(struct tmpdir *t, const stepd_step_rec_t *job, struct err *err)
 {
 	int r = open_parent(t, err);
@@ -250,7 +250,7 @@ struct tmpdir *tmpdir_close(struct tmpdir *tmpdir)
 	if (tmpdir->fd >= 0)
 		remove_tree(tmpdir->parent_fd, tmpdir->name, 0);
 	(void)close_fd(tmpdir->fd);
-	/* Not while others are in it; who is about to make one there tries again. */
+	/* Not while others are in it; a server that is about to make one there tries again. */
 	if (tmpdir->parent_fd >= 0)
 		(void)rmdir(tmpdir->parent);
 	(void)close_fd(tmpdir->parent_fd);

@@ -25,7 +25,7 @@ static bool has_devices(void)
 	return false;
 }
 
-/* libpmix keeps the pointer for as long as it runs, which is as long as this process. */
+/* libpmix holds the pointer for as long as it runs, which is as long as this process. */
 static hwloc_topology_t discover(void)
 {
 	hwloc_topology_t topology;
@@ -38,7 +38,7 @@ static hwloc_topology_t discover(void)
 	if (hwloc_topology_init(&topology) < 0)
 		return NULL;
 #if HWLOC_API_VERSION >= 0x00020100
-	/* It moves this process to one processor after the other to learn what the kernel tells,
+	/* It moves this process to one processor after the other to learn what the kernel reports,
 	 * too: a third of the time. */
 	if (hwloc_topology_set_components(
 		    topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86") < 0) {
@@ -65,8 +65,7 @@ void topology_add(struct keys *keys, struct hwloc_topology **ret_topology)
 	if (found)
 		topology->source = strdup("hwloc:" HWLOC_VERSION);
 	if (found && topology->source)
-		keys_add_bool(
-			keys, PMIX_TOPOLOGY2, true); /* room: to load the value would copy it */
+		keys_add_bool(keys, PMIX_TOPOLOGY2, true); /* no value: to load it would copy it */
 	if (!found || !topology->source || keys->failed) {
 		free(topology);
 		return;

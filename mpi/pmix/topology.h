@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The machine's topology for libpmix, and by it for the ranks. Left to itself libpmix looks for all
+ * The machine's topology for libpmix, and by it for the ranks. Left to itself libpmix searches all
  * PCI devices, which takes longer than the rest of its start; that is done only where there are
- * some that MPI libraries ask for.
+ * some that MPI libraries use.
  */
 #ifndef MPI_PMIX_TOPOLOGY_H
 #define MPI_PMIX_TOPOLOGY_H

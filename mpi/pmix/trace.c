@@ -94,7 +94,7 @@ bool trace_read_line(const char *text, struct trace_line *ret_line)
 	return false;
 }
 
-/* ---- who waits ---- */
+/* ---- waiting ranks ---- */
 
 static struct waiting **find(struct trace *t, const char *nspace, uint32_t rank)
 {
@@ -263,11 +263,11 @@ int trace_open(struct trace **ret_trace, struct err *err)
 	int fds[2], r;
 
 	if (!t)
-		return err_set(err, -ENOMEM, "read what libpmix says");
+		return err_set(err, -ENOMEM, "read libpmix's trace");
 	if (pipe2(fds, O_CLOEXEC) < 0) {
 		r = -errno;
 		free(t);
-		return err_set(err, r, "read what libpmix says");
+		return err_set(err, r, "read libpmix's trace");
 	}
 	t->read_fd = fds[0];
 	t->write_fd = fds[1];
@@ -280,7 +280,7 @@ int trace_open(struct trace **ret_trace, struct err *err)
 		(void)close(fds[1]);
 		(void)pthread_mutex_destroy(&t->lock);
 		free(t);
-		return err_set(err, r, "read what libpmix says");
+		return err_set(err, r, "read libpmix's trace");
 	}
 	*ret_trace = t;
 	return 0;

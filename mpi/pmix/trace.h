@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Who waits in a collective, and who commits data, by libpmix's own trace. libpmix shows a
- *collective to its host once all ranks of the node are in it; of those that are in it before, only
- *what it writes of its work tells. Nor does it report data that a rank commits after the first. The
- *lines are the same in its sources since 4.2 (read: 4.2.2, 5.0, 6.0 and what came after; names are
+ * Ranks that wait in a collective, and ranks that commit data, by libpmix's own trace. libpmix
+ *shows a collective to its host once all ranks of the node are in it; of those that are in it
+ *before, only only its trace has something. Nor does it report data that a rank commits after the
+ *first. The lines are the same in its sources since 4.2 (read: 4.2.2, 5.0, 6.0 and what came after;
+ *names are
  * "[NSPACE,RANK]" in some of them):
  *
  *	... recvd pmix cmd FENCE from NSPACE:RANK ...
  *	... recvd pmix cmd COMMIT from NSPACE:RANK ...
  *	... server:modex_cbfunc reply being sent to NSPACE:RANK
  *
- * A rank that asks for something else waits no more either, nor one that has been answered by this
- * host: so one that only starts what it does not wait for is seen to wait at most for what it asked
- * last. Of a libpmix that writes others nothing is known: then nobody waits.
+ * A rank that requests something else waits no more either, nor one that has been answered by this
+ * host: so one that only starts what it does not wait for is seen to wait at most for what it
+ *requested last. Of a libpmix that writes others nothing is known: then nobody waits.
  */
 #ifndef MPI_PMIX_TRACE_H
 #define MPI_PMIX_TRACE_H
@@ -25,7 +26,7 @@
 struct trace;
 
 /* Before libpmix starts, which finds what it needs in this process's environment. A thread reads
- * what libpmix writes, so that it never waits for who asks here. */
+ * what libpmix writes, so that it never waits for a caller here. */
 int trace_open(struct trace **ret_trace, struct err *err) _must_check_;
 
 /* Once libpmix has ended. NULL is fine; returns NULL. */
@@ -47,7 +48,7 @@ void trace_answered(struct trace *trace, const char *nspace, uint32_t rank);
 typedef void (*trace_commit_fn)(void *userdata, const char *nspace, uint32_t rank);
 void trace_watch_commits(struct trace *trace, trace_commit_fn fn, void *userdata);
 
-/* What a line says; for tests. false: nothing that is kept. */
+/* A line, parsed; for tests. false: nothing of use. */
 struct trace_line {
 	char nspace[256];
 	uint32_t rank;

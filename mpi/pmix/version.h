@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Versions of libpmix, as it tells them: "OpenPMIx 4.2.2rc2 (PMIx Standard: ...", "3.2.3".
+ * Versions of libpmix, as it gives them: "OpenPMIx 4.2.2rc2 (PMIx Standard: ...", "3.2.3".
  */
 #ifndef MPI_PMIX_VERSION_H
 #define MPI_PMIX_VERSION_H

@@ -181,7 +181,6 @@ static int *read_errcodes(const json_t *array, uint32_t size)
 	return codes;
 }
 
-/* spawning_ask.c */
 static void spawning_request_done(struct spawning *sp, const struct spawning_message *m)
 {
 	json_int_t token = json_integer_value(json_object_get(m->object, "token"));
@@ -203,7 +202,6 @@ static void spawning_request_done(struct spawning *sp, const struct spawning_mes
 	free(pending);
 }
 
-/* spawning_ask.c */
 static void spawning_requests_lost(struct spawning *sp, const struct err *err)
 {
 	struct err why = *err;
@@ -218,7 +216,6 @@ static void spawning_requests_lost(struct spawning *sp, const struct err *err)
 	}
 }
 
-/* spawning_ask.c */
 static void spawning_requests_free(struct spawning *sp)
 {
 	struct spawning_request *pending;

@@ -10,7 +10,16 @@
 
 #include "mpi/wire/net_impl.h"
 
-/* ---- the greeting --------------------------------------------------------------------------- */
+/* ---- the greeting ---------------------------------------------------------------------------
+ *
+ * Four frames of type HELLO, by their channel:
+ *	1 child to parent	which step and nodes (in the header), how to authenticate, a nonce
+ *	2 parent to child	the same
+ *	3 child to parent	its proof
+ *	4 parent to child	its proof
+ * or 5, from the parent, a sentence: why it goes no further. So the parent, whom anybody can
+ * connect to, does what is costly only for those who have proved themselves.
+ */
 
 #define OFFER_SIZE (4u + WIRE_NONCE_SIZE)
 

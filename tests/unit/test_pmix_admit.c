@@ -148,7 +148,7 @@ static void one_that_accepts_as_libpmix_does_is_checked(void **state)
 	assert_int_equal(claim(&l, rank, sizeof(rank), NULL), 1);
 	assert_int_equal(claim(&l, nonsense, sizeof(nonsense), NULL), 0);
 	(void)ev_run(loop, EVRUN_NOWAIT);
-	assert_non_null(strstr(log_text, "is refused: what it says of itself can't be read"));
+	assert_non_null(strstr(log_text, "is refused: its first message can't be parsed"));
 	close_listener(&l);
 	admit_close();
 	ev_loop_destroy(loop);
