@@ -223,6 +223,16 @@ libagent_la_SOURCES = \
 	stepd/step/suspend.c stepd/step/suspend.h
 libagent_la_LIBADD = libcontrol.la libmpilink.la libstepdsystemd.la libnode.la $(JANSSON_LIBS) $(EV_LIBS)
 
+# The options of "stepd run" and what they make, for the commands that have some of them.
+RUN_OPTIONS_SOURCES = \
+	stepd/cli/options.c stepd/cli/options.h \
+	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \
+	stepd/cli/run/run_convert.c stepd/cli/run/run_convert.h \
+	stepd/cli/run/run_doc.c \
+	stepd/cli/run/run_options.c stepd/cli/run/run_options.h \
+	stepd/cli/run/run_table.c \
+	stepd/cli/site_config.c stepd/cli/site_config.h
+
 sbin_PROGRAMS += stepd/cli/stepd
 # All but the version, of which tests build another one.
 STEPD_PROGRAM_SOURCES = \
@@ -238,7 +248,6 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/layout.c stepd/cli/layout.h \
 	stepd/cli/main.c \
 	stepd/cli/mpi_list.c stepd/cli/mpi_list.h \
-	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \
 	stepd/cli/plugins.c \
 	stepd/cli/relay/address.c stepd/cli/relay/address.h \
 	stepd/cli/relay/channel.c stepd/cli/relay/channel.h \
@@ -248,14 +257,8 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/relay/relay_doc.c stepd/cli/relay/relay_doc.h \
 	stepd/cli/relay/streams.c stepd/cli/relay/streams.h \
 	stepd/cli/run/run.c \
-	stepd/cli/run/run_convert.c stepd/cli/run/run_convert.h \
-	stepd/cli/run/run_doc.c \
-	stepd/cli/run/run_limits.c \
-	stepd/cli/run/run_options.c stepd/cli/run/run_options.h \
-	stepd/cli/run/run_table.c \
 	stepd/cli/serve.c \
-	stepd/cli/site.c stepd/cli/site.h \
-	stepd/cli/site_config.c stepd/cli/site_config.h \
+	$(RUN_OPTIONS_SOURCES) \
 	stepd/cli/text.c stepd/cli/text.h
 stepd_cli_stepd_SOURCES = $(STEPD_PROGRAM_SOURCES) \
 	stepd/cli/version.c stepd/cli/version.h
@@ -291,14 +294,7 @@ stepd_cli_stepctl_SOURCES = \
 	stepd/cli/ctl/tracker.c stepd/cli/ctl/tracker.h \
 	stepd/cli/ctl/usage.c stepd/cli/ctl/usage.h \
 	stepd/cli/program.c stepd/cli/program.h \
-	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \
-	stepd/cli/run/run_convert.c stepd/cli/run/run_convert.h \
-	stepd/cli/run/run_doc.c \
-	stepd/cli/run/run_limits.c \
-	stepd/cli/run/run_options.c stepd/cli/run/run_options.h \
-	stepd/cli/run/run_table.c \
-	stepd/cli/site.c stepd/cli/site.h \
-	stepd/cli/site_config.c stepd/cli/site_config.h
+	$(RUN_OPTIONS_SOURCES)
 stepd_cli_stepctl_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"'
 stepd_cli_stepctl_LDADD = libclient.la libnode.la
 
@@ -317,20 +313,13 @@ stepd_cli_steprun_SOURCES = \
 	stepd/cli/across/user.c stepd/cli/across/user.h \
 	stepd/cli/layout.c stepd/cli/layout.h \
 	stepd/cli/mpi_list.c stepd/cli/mpi_list.h \
-	stepd/cli/run/multi_prog.c stepd/cli/run/multi_prog.h \
 	stepd/cli/program.c stepd/cli/program.h \
 	stepd/cli/relay/address.c stepd/cli/relay/address.h \
 	stepd/cli/relay/channel.c stepd/cli/relay/channel.h \
 	stepd/cli/relay/supervisor.c stepd/cli/relay/supervisor.h \
 	stepd/cli/relay/relay_doc.c stepd/cli/relay/relay_doc.h \
 	stepd/cli/relay/streams.c stepd/cli/relay/streams.h \
-	stepd/cli/run/run_convert.c stepd/cli/run/run_convert.h \
-	stepd/cli/run/run_doc.c \
-	stepd/cli/run/run_limits.c \
-	stepd/cli/run/run_options.c stepd/cli/run/run_options.h \
-	stepd/cli/run/run_table.c \
-	stepd/cli/site.c stepd/cli/site.h \
-	stepd/cli/site_config.c stepd/cli/site_config.h \
+	$(RUN_OPTIONS_SOURCES) \
 	stepd/cli/text.c stepd/cli/text.h \
 	stepd/cli/version.c stepd/cli/version.h
 stepd_cli_steprun_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"'

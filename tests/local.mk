@@ -324,9 +324,7 @@ tests_unit_test_spec_LDADD = $(UNIT_LDADD)
 tests_unit_test_multi_prog_SOURCES = tests/unit/test_multi_prog.c stepd/cli/run/multi_prog.c
 tests_unit_test_multi_prog_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_multi_prog_LDADD = $(UNIT_LDADD)
-tests_unit_test_run_options_SOURCES = tests/unit/test_run_options.c stepd/cli/run/multi_prog.c \
-	stepd/cli/run/run_convert.c stepd/cli/run/run_doc.c stepd/cli/run/run_limits.c stepd/cli/run/run_options.c \
-	stepd/cli/run/run_table.c stepd/cli/site.c stepd/cli/site_config.c
+tests_unit_test_run_options_SOURCES = tests/unit/test_run_options.c $(RUN_OPTIONS_SOURCES)
 tests_unit_test_run_options_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_run_options_LDADD = $(UNIT_LDADD)
 endif
@@ -631,7 +629,7 @@ TESTS += $(STATE_TESTS)
 EXTRA_DIST += $(STATE_TESTS)
 # The files with failpoints come before those of the library, which has them without.
 check_PROGRAMS += tests/lib/stepd-failpoints
-tests_lib_stepd_failpoints_SOURCES = tests/lib/failpoints.c stepd/cli/serve.c stepd/cli/site.c stepd/cli/site_config.c \
+tests_lib_stepd_failpoints_SOURCES = tests/lib/failpoints.c stepd/cli/options.c stepd/cli/serve.c stepd/cli/site_config.c \
 	stepd/cli/version.c stepd/step/agent.c stepd/step/closing.c stepd/step/ending.c stepd/step/reaping.c \
 	stepd/step/suspend.c stepd/step/adopt.c stepd/step/continue.c \
 	stepd/cli/continue.c stepd/control/save.c

@@ -34,7 +34,7 @@ struct bootstrap {
 	uint32_t job, step;
 
 	char **texts;                 /* the cards of all, as they came */
-	struct bootstrap_card *cards; /* what they say */
+	struct bootstrap_card *cards; /* read from them */
 };
 
 static void bootstrap_clear(struct bootstrap *b)
@@ -120,7 +120,7 @@ static int set_name(struct bootstrap *b, struct err *err)
 	if (given)
 		(void)snprintf(b->name, sizeof(b->name), "%s", given);
 	else if (gethostname(b->name, sizeof(b->name)) < 0)
-		return err_set(err, -errno, "ask for the host's name");
+		return err_set(err, -errno, "get the host's name");
 	b->name[sizeof(b->name) - 1] = '\0';
 	if (!given)
 		b->name[strcspn(b->name, ".")] = '\0';
@@ -130,7 +130,7 @@ static int set_name(struct bootstrap *b, struct err *err)
 	return 0;
 }
 
-/* Of node 0, for all. A site or a step that says how nodes know each other needs none. */
+/* Of node 0, for all. A site or a step that has chosen another authentication needs none. */
 static int make_secret(struct bootstrap *b, struct err *err)
 {
 	const char *auth = json_string_value(json_object_get(b->wire, "auth"));
@@ -184,7 +184,7 @@ static int put_card(struct bootstrap *b, struct err *err)
 
 static int bad_card(struct err *err)
 {
-	return err_say(err, -EPROTO, "what it says of itself can't be read");
+	return err_say(err, -EPROTO, "its card can't be read");
 }
 
 int bootstrap_read_card(char *text, struct bootstrap_card *ret_card, struct err *err)
@@ -356,7 +356,7 @@ static int set_secret(struct bootstrap *b, struct err *err)
 	r = write(fd[1], secret, strlen(secret)) == (ssize_t)strlen(secret) ? 0 : -EIO;
 	(void)close(fd[1]);
 	if (r < 0)
-		(void)err_set(err, r, "hand the step's secret on");
+		(void)err_set(err, r, "pass the step's secret on");
 	if (r == 0)
 		r = set_new(b->wire, "secret_fd", json_integer(fd[0]), err);
 	if (r < 0)
@@ -364,7 +364,7 @@ static int set_secret(struct bootstrap *b, struct err *err)
 	return r;
 }
 
-/* What the nodes may have: by their own word, or by tasks_per_node, which all were told alike. */
+/* What the nodes may have: by their own cards, or by tasks_per_node, which all have alike. */
 static int get_counts(const struct bootstrap *b, uint32_t **ret_counts, struct err *err)
 {
 	const json_t *given = json_object_get(b->node, "tasks_per_node");

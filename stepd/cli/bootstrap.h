@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * --bootstrap=pmi: an agent that an engine (srun --mpi=pmi2, mpiexec.hydra -ppn 1, flux run) has
- * started once a node asks the engine's own PMI which node of how many it is. It listens, tells the
- * others its name and address, learns theirs and the step's ids and secret, and puts all that into
- * the step's document; then it has said goodbye to the engine's PMI, before any task runs.
+ * started once a node gets from the engine's own PMI which node of how many it is. It listens,
+ * gives the others its name and address, learns theirs and the step's ids and secret, and puts all
+ * that into the step's document; then it has finalized the engine's PMI, before any task runs.
  */
 #ifndef STEPD_CLI_BOOTSTRAP_H
 #define STEPD_CLI_BOOTSTRAP_H

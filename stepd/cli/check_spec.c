@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "stepd/base/fs.h"
 #include "stepd/cli/cli.h"
+#include "stepd/cli/options.h"
 #include "stepd/spec/spec.h"
 
 static void print_usage(FILE *out)
@@ -68,26 +68,32 @@ static int check_file(const char *file)
 	return 0;
 }
 
+static const struct cli_option rows[] = {
+	{.name = "help", .letter = 'h', .take = cli_take_help, .doc = "show this"},
+};
+
 int cli_check_spec(int argc, char **argv)
 {
-	static const struct option longs[] = {{.name = "help", .val = 'h'}, {0}};
-	int c, i, r, status = 0;
+	struct cli_options options = {
+		.rows = rows, .n = ARRAY_SIZE(rows), .command = "stepd check-spec", .most = -1};
+	struct err err = ERR_INIT;
+	bool help = false;
+	int i, r, status = 0;
 
-	optind = 0; /* glibc: from the start */
-	while ((c = getopt_long(argc, argv, "+h", longs, NULL)) != -1) {
-		if (c == 'h') {
-			print_usage(stdout);
-			return 0;
-		}
-		print_usage(stderr);
+	if (cli_options_parse(&options, argc, argv, &help, &i, &err) < 0) {
+		fprintf(stderr, "stepd check-spec: %s\n", err.text);
 		return STATUS_FAILED;
 	}
-	if (optind == argc) {
+	if (help) {
+		print_usage(stdout);
+		return 0;
+	}
+	if (i == argc) {
 		fputs("stepd check-spec: no file given\n", stderr);
 		print_usage(stderr);
 		return STATUS_FAILED;
 	}
-	for (i = optind; i < argc; i++) {
+	for (; i < argc; i++) {
 		r = check_file(argv[i]);
 		status = r > status ? r : status;
 	}

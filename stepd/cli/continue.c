@@ -14,7 +14,7 @@
 #include "stepd/step/agent.h"
 #include "stepd/step/reexec.h"
 
-/* On one line: an agent that is about to be replaced tells its first words in its log. */
+/* On one line: an agent that is about to be replaced logs its beginning. */
 _noreturn_ static void check(int fd)
 {
 	struct err err = ERR_INIT;

@@ -12,9 +12,9 @@
 int layout_parse(const char *text, enum layout_kind *ret_kind, uint32_t *ret_plane)
 {
 	static const struct {
-		const char *word;
+		const char *name;
 		enum layout_kind kind;
-	} words[] = {
+	} names[] = {
 		{"block", LAYOUT_BLOCK},
 		{"*", LAYOUT_BLOCK},
 		{"cyclic", LAYOUT_CYCLIC},
@@ -22,9 +22,9 @@ int layout_parse(const char *text, enum layout_kind *ret_kind, uint32_t *ret_pla
 	};
 	size_t i, len = strcspn(text, ":,");
 
-	for (i = 0; i < ARRAY_SIZE(words); i++) {
-		if (strlen(words[i].word) == len && strncmp(words[i].word, text, len) == 0) {
-			*ret_kind = words[i].kind;
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		if (strlen(names[i].name) == len && strncmp(names[i].name, text, len) == 0) {
+			*ret_kind = names[i].kind;
 			return 0;
 		}
 	}
@@ -47,7 +47,7 @@ void layout_clear(struct layout *layout)
 /* ---- who gets how many ---------------------------------------------------------------------- */
 
 /* As many as node may have, at most a node's most. */
-static uint32_t get_room(const struct layout_request *q, uint32_t node)
+static uint32_t get_capacity(const struct layout_request *q, uint32_t node)
 {
 	if (q->counts)
 		return q->counts[node];
@@ -56,36 +56,37 @@ static uint32_t get_room(const struct layout_request *q, uint32_t node)
 
 static int check_request(const struct layout_request *q, uint32_t *ret_ntasks, struct err *err)
 {
-	uint64_t room = 0;
+	uint64_t capacity = 0;
 	uint32_t i;
 
 	if (q->nodes == 0 || q->nodes > SPEC_NODES_MAX)
 		return err_say(err, -EINVAL, "%u nodes are not in the range 1 to %u", q->nodes,
 			SPEC_NODES_MAX);
 	for (i = 0; i < q->nodes; i++)
-		room += get_room(q, i);
+		capacity += get_capacity(q, i);
 	*ret_ntasks = q->ntasks;
 	if (q->ntasks == 0 && !q->counts && !q->tasks_per_node)
 		*ret_ntasks = q->nodes; /* a task a node, as srun has it */
 	else if (q->ntasks == 0)
-		*ret_ntasks = (uint32_t)(room > UINT32_MAX ? UINT32_MAX : room);
+		*ret_ntasks = (uint32_t)(capacity > UINT32_MAX ? UINT32_MAX : capacity);
 	if (*ret_ntasks == 0 || *ret_ntasks > SPEC_NTASKS_MAX)
 		return err_say(err, -EINVAL, "%u tasks are not in the range 1 to %u", *ret_ntasks,
 			SPEC_NTASKS_MAX);
-	if (*ret_ntasks > room)
+	if (*ret_ntasks > capacity)
 		return err_say(err, -EINVAL, "%u tasks don't fit on %u node%s of %llu in all",
-			*ret_ntasks, q->nodes, q->nodes == 1 ? "" : "s", (unsigned long long)room);
+			*ret_ntasks, q->nodes, q->nodes == 1 ? "" : "s",
+			(unsigned long long)capacity);
 	return 0;
 }
 
-/* So many to each node in turn, as long as it has room, until all are given away. */
-static void deal(const struct layout_request *q, struct layout *l, uint32_t plane)
+/* So many to each node in turn, up to its capacity, until none is left. */
+static void distribute(const struct layout_request *q, struct layout *l, uint32_t plane)
 {
 	uint32_t rank = 0, node, i, n;
 
 	while (rank < l->ntasks) {
 		for (node = 0; node < l->nodes && rank < l->ntasks; node++) {
-			n = get_room(q, node) - l->counts[node];
+			n = get_capacity(q, node) - l->counts[node];
 			n = n < plane ? n : plane;
 			for (i = 0; i < n && rank < l->ntasks; i++) {
 				l->rank_nodes[rank++] = node;
@@ -96,11 +97,11 @@ static void deal(const struct layout_request *q, struct layout *l, uint32_t plan
 }
 
 /* The counts are those of a cyclic layout, the order is not. */
-static void deal_block(const struct layout_request *q, struct layout *l)
+static void distribute_block(const struct layout_request *q, struct layout *l)
 {
 	uint32_t rank = 0, node, i;
 
-	deal(q, l, 1);
+	distribute(q, l, 1);
 	for (node = 0; node < l->nodes; node++) {
 		for (i = 0; i < l->counts[node]; i++)
 			l->rank_nodes[rank++] = node;
@@ -116,9 +117,9 @@ static int take_arbitrary(const struct layout_request *q, struct layout *l, stru
 		if (node >= q->nodes)
 			return err_say(
 				err, -EINVAL, "rank %u is on node %u of %u", rank, node, q->nodes);
-		if (l->counts[node]++ == get_room(q, node))
+		if (l->counts[node]++ == get_capacity(q, node))
 			return err_say(err, -EINVAL, "node %u has more than %u tasks", node,
-				get_room(q, node));
+				get_capacity(q, node));
 		l->rank_nodes[rank] = node;
 	}
 	return 0;
@@ -161,16 +162,16 @@ int layout_make(const struct layout_request *q, struct layout *ret_layout, struc
 		return r;
 	switch (q->kind) {
 	case LAYOUT_CYCLIC:
-		deal(q, &l, 1);
+		distribute(q, &l, 1);
 		break;
 	case LAYOUT_PLANE:
-		deal(q, &l, q->plane ? q->plane : 1);
+		distribute(q, &l, q->plane ? q->plane : 1);
 		break;
 	case LAYOUT_ARBITRARY:
 		r = take_arbitrary(q, &l, err);
 		break;
 	default:
-		deal_block(q, &l);
+		distribute_block(q, &l);
 		break;
 	}
 	if (r < 0)

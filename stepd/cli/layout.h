@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which node of a step each rank is on, dealt out as srun's --distribution has it:
+ * Which node of a step each rank is on, distributed as srun's --distribution has it:
  *   block      the first node's ranks, then the next one's; where the tasks can't be shared out
  *              evenly the first nodes have one more
  *   cyclic     one rank to each node in turn
  *   plane=N    N ranks to each node in turn
- *   arbitrary  as a list of the ranks' nodes says
+ *   arbitrary  by a list of the ranks' nodes
  * A node that has as many tasks as it may have is passed over.
  */
 #ifndef STEPD_CLI_LAYOUT_H
@@ -45,7 +45,7 @@ struct layout {
 };
 
 /* "block", "cyclic", "plane=4", "arbitrary" or "*"; what follows a ':' is about a node's sockets,
- * which is the agent's affair. 0 or -EINVAL. */
+ * which is for the agent to decide. 0 or -EINVAL. */
 int layout_parse(const char *text, enum layout_kind *ret_kind, uint32_t *ret_plane) _must_check_;
 
 int layout_make(const struct layout_request *request, struct layout *ret_layout,

@@ -9,14 +9,14 @@
 static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
-	const char *words;
+	const char *doc;
 } commands[] = {
 	{"run", cli_run, "run a step: stepd run -n 4 -- PROGRAM [ARG...]"},
 	{"serve", cli_serve, "run the step of a spec file, for a node daemon"},
 	{"adopt", cli_adopt, "be the agent of a step whose agent has died"},
 	{"continue", cli_continue,
 		"goes on with an agent's step: an agent that is upgraded calls it"},
-	{"relay", cli_relay, "steprun's hand on a node"},
+	{"relay", cli_relay, "steprun's relay on a node"},
 	{"check-spec", cli_check_spec, "check spec files without running them"},
 	{"plugins", cli_plugins, "the installed plugins and what they can do here"},
 	{"doctor", cli_doctor, "what works on this machine, what doesn't, and the remedy"},
@@ -28,7 +28,7 @@ static void print_help(FILE *out)
 
 	fprintf(out, "Usage: stepd COMMAND [OPTION...] [ARGUMENT...]\n\n");
 	for (i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-		fprintf(out, "  %-12s%s\n", commands[i].name, commands[i].words);
+		fprintf(out, "  %-12s%s\n", commands[i].name, commands[i].doc);
 	fprintf(out,
 		"\n'stepd COMMAND --help' shows the options of a command; stepd(8) describes all.\n");
 }

@@ -9,7 +9,7 @@
 
 #include "stepd/base/err.h"
 
-/* plugin_dir: NULL for where the agent looks by itself. One that can't be loaded has its line,
+/* plugin_dir: NULL for where the agent searches by itself. One that can't be loaded has its line,
  * too. */
 int mpi_list_print(const char *plugin_dir, FILE *out, struct err *err) _must_check_;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * stepd plugins: what is installed and what it can do on this machine. Each plugin is loaded as
- * the agent loads it, asked, and unloaded; one that can't be loaded is a row with the reason.
+ * the agent loads it, probed, and unloaded; one that can't be loaded is a row with the reason.
  *
  * --json gives an array with one object a plugin, in the order of the table. Keys are not renamed
  * or removed, others may join them:
@@ -15,13 +15,13 @@
  */
 #include "stepd/cli/cli.h"
 
-#include <getopt.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "mpi/mpi.h"
 #include "proctrack/proctrack.h"
+#include "stepd/cli/options.h"
 #include "stepd/cli/text.h"
 #include "stepd/plugin/plugin.h"
 #include "stepd/record/report.h"
@@ -31,7 +31,7 @@
 struct row {
 	char *type;
 	char *path;
-	char *name; /* NULL: it can't be loaded, and text says why */
+	char *name; /* NULL: it can't be loaded, and text has the reason */
 	char version[32];
 	bool usable;
 	char text[ERR_TEXT_SIZE];
@@ -57,7 +57,7 @@ static void table_clear(struct table *t)
 	free(t->rows);
 }
 
-static int ask_plugin(struct row *row, const struct table *t, const char *name)
+static int probe_plugin(struct row *row, const struct table *t, const char *name)
 {
 	_cleanup_free_ void *functions = calloc(1, plugin_functions_size(t->kind));
 	_cleanup_plugin_ struct plugin *p = NULL;
@@ -94,7 +94,7 @@ static int add_row(const char *name, void *userdata)
 		asprintf(&row->path, "%s/%s_%s.so", t->dir, t->kind->name, name) < 0)
 		return -ENOMEM;
 	text_make_printable(row->type);
-	r = ask_plugin(row, t, name);
+	r = probe_plugin(row, t, name);
 	if (!row->name)
 		t->broken = true;
 	return r;
@@ -205,56 +205,51 @@ static int list_plugins(const char *plugin_dir, bool json)
 	return t.broken ? EXIT_BROKEN : EXIT_SUCCESS;
 }
 
+struct plugins_options {
+	const char *plugin_dir;
+	bool json, help;
+};
+
+#define AT(member_) offsetof(struct plugins_options, member_)
+
+static const struct cli_option rows[] = {
+	{.name = "json",
+		.take = cli_take_flag,
+		.offset = AT(json),
+		.doc = "an array of objects: type, path, name, version, usable, text, error"},
+	{.name = "plugin-dir",
+		.arg = "DIR",
+		.take = cli_take_text,
+		.offset = AT(plugin_dir),
+		.doc = "search there, not where the agent does by itself"},
+	{.name = "help",
+		.letter = 'h',
+		.take = cli_take_help,
+		.offset = AT(help),
+		.doc = "show this"},
+};
+
 static int print_help(void)
 {
-	(void)printf(
-		"Usage: stepd plugins [--json] [--plugin-dir DIR]\n"
-		"Lists the proctrack and MPI plugins that are installed, and whether each can\n"
-		"be used on this machine by this user.\n\n"
-		"  --json            an array of objects: type, path, name, version, usable,\n"
-		"                    text, error\n"
-		"  --plugin-dir DIR  look there, not where the agent looks by itself\n\n"
-		"Exit status: 0, 1 if a plugin can't be loaded, 125 if there is no list.\n");
+	puts("Usage: stepd plugins [--json] [--plugin-dir DIR]\n"
+	     "Lists the proctrack and MPI plugins that are installed, and whether each can\n"
+	     "be used on this machine by this user.\n");
+	cli_options_print(rows, ARRAY_SIZE(rows), stdout);
+	puts("\nExit status: 0, 1 if a plugin can't be loaded, 125 if there is no list.");
 	return fflush(stdout) == EOF ? STATUS_FAILED : EXIT_SUCCESS;
-}
-
-static int usage_error(const char *what, const char *text)
-{
-	(void)fprintf(stderr, "stepd plugins: %s '%s'; see 'stepd plugins --help'\n", what, text);
-	return STATUS_FAILED;
 }
 
 int cli_plugins(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"help", no_argument, NULL, 'h'},
-		{"json", no_argument, NULL, 'j'},
-		{"plugin-dir", required_argument, NULL, 'p'},
-		{0},
-	};
-	const char *plugin_dir = NULL;
-	bool json = false;
-	int c;
+	struct cli_options options = {
+		.rows = rows, .n = ARRAY_SIZE(rows), .command = "stepd plugins", .anywhere = true};
+	struct plugins_options o = {0};
+	struct err err = ERR_INIT;
+	int rest;
 
-	optind = 0; /* getopt starts afresh */
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-		switch (c) {
-		case 'h':
-			return print_help();
-		case 'j':
-			json = true;
-			break;
-		case 'p':
-			plugin_dir = optarg;
-			break;
-		case ':':
-			return usage_error("a value is missing after", argv[optind - 1]);
-		default:
-			return usage_error("there is no option", argv[optind - 1]);
-		}
+	if (cli_options_parse(&options, argc, argv, &o, &rest, &err) < 0) {
+		(void)fprintf(stderr, "stepd plugins: %s\n", err.text);
+		return STATUS_FAILED;
 	}
-	if (optind < argc)
-		return usage_error("nothing is known to do with", argv[optind]);
-	return list_plugins(plugin_dir, json);
+	return o.help ? print_help() : list_plugins(o.plugin_dir, o.json);
 }

@@ -4,7 +4,6 @@
  * whose agent has died.
  */
 #include <fcntl.h>
-#include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +14,8 @@
 #include "stepd/base/log.h"
 #include "stepd/base/parse.h"
 #include "stepd/cli/cli.h"
-#include "stepd/cli/site.h"
+#include "stepd/cli/options.h"
+#include "stepd/cli/site_config.h"
 #include "stepd/cli/version.h"
 #include "stepd/frontend/frontends.h"
 #include "stepd/process/process.h"
@@ -35,191 +35,154 @@ struct serve {
 	bool help;
 };
 
-enum {
-	OPT_SPEC = 256,
-	OPT_ADOPT,
-	OPT_ENDED_ONLY,
-	OPT_SPEC_FD,
-	OPT_READY_FD,
-	OPT_SUPERVISOR_FD,
-	OPT_RESULT,
-	OPT_KEEP_RESULT,
-	OPT_CONFIG,
-	OPT_SAMPLE,
-	OPT_TRACE,
-	OPT_USAGE,
-	OPT_PLUGIN_DIR,
-	OPT_RUNTIME_DIR
-};
-
-static const struct option long_options[] = {
-	{"spec", required_argument, NULL, OPT_SPEC},
-	{"adopt", required_argument, NULL, OPT_ADOPT},
-	{"ended-only", no_argument, NULL, OPT_ENDED_ONLY},
-	{"spec-fd", required_argument, NULL, OPT_SPEC_FD},
-	{"ready-fd", required_argument, NULL, OPT_READY_FD},
-	{"keeper-fd", required_argument, NULL, OPT_SUPERVISOR_FD},
-	{"result", required_argument, NULL, OPT_RESULT},
-	{"keep-result", required_argument, NULL, OPT_KEEP_RESULT},
-	{"config", required_argument, NULL, OPT_CONFIG},
-	{"sample", required_argument, NULL, OPT_SAMPLE},
-	{"trace", required_argument, NULL, OPT_TRACE},
-	{"usage", no_argument, NULL, OPT_USAGE},
-	{"plugin-dir", required_argument, NULL, OPT_PLUGIN_DIR},
-	{"runtime-dir", required_argument, NULL, OPT_RUNTIME_DIR},
-	{"verbose", no_argument, NULL, 'v'},
-	{"quiet", no_argument, NULL, 'q'},
-	{"help", no_argument, NULL, 'h'},
-	{0},
-};
-
-static const char help_text[] =
-	"Usage: stepd serve --spec FILE | --spec-fd N | --adopt STEP [OPTION...]\n\n"
-	"  --spec FILE         the step's spec, a JSON document (stepd-spec(5))\n"
-	"  --spec-fd N         the same from an open descriptor, read to its end\n"
-	"  --adopt STEP        take over this step, whose agent has died\n"
-	"  --ready-fd N        write a line of JSON there once the step runs\n"
-	"  --keeper-fd N       end the step when this socket hangs up; the result goes there, too\n"
-	"  --result FILE       write the result there at the end; - is standard output\n"
-	"  --keep-result DURATION\n"
-	"                      how long the result stays in the step's directory (1h)\n"
-	"  --config FILE       the site's configuration, stepd.conf(5)\n"
-	"  --sample INTERVAL FILE\n"
-	"                      write what the step uses there, over time\n"
-	"  --trace FILE        write the phases of the launch there, as Chrome's trace JSON\n"
-	"  --usage             print at the end what the step and its tasks have used\n"
-	"  --plugin-dir DIR    where the plugins are\n"
-	"  --runtime-dir DIR   where the node's steps are registered\n"
-	"  -v, --verbose       say more\n"
-	"  -q, --quiet         say errors only\n"
-	"  -h, --help          show this\n\n"
-	"Exits with the step's status; 123 to 127 are described in stepd(8).\n";
-
-static const char adopt_help_text[] =
-	"Usage: stepd adopt [OPTION...] STEP\n"
-	"Takes over a step, JOB.STEP or NODE/JOB.STEP, whose agent has died.\n\n"
-	"  --ended-only        only a step that has no living process: write its result, clean up\n"
-	"  --ready-fd N        write a line of JSON there once it has been taken over\n"
-	"  --keeper-fd N       end the step when this socket hangs up; the result goes there, too\n"
-	"  --result FILE       write the result there at the end; - is standard output\n"
-	"  --keep-result DURATION\n"
-	"                      how long the result stays in the step's directory\n"
-	"  --config FILE       the site's configuration, stepd.conf(5)\n"
-	"  --plugin-dir DIR    where the plugins are\n"
-	"  --runtime-dir DIR   where the node's steps are registered\n"
-	"  -v, --verbose       say more\n"
-	"  -q, --quiet         say errors only\n"
-	"  -h, --help          show this\n\n"
-	"What is not given is as the dead agent was told. Exits with the step's status; 120 to 127 are\n"
-	"described in stepd(8).\n";
+/* ---- options ------------------------------------------------------------------------------ */
 
 /* An open descriptor by its number. */
-static int parse_fd(const char *option, const char *text, int *ret_fd, struct err *err)
+static int take_descriptor(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
+	int *ret_fd = (int *)((char *)into + o->offset);
 	uint32_t fd;
 
-	if (parse_u32(text, 0, 1u << 20, &fd) < 0)
-		return err_say(err, -EINVAL, "%s: '%s' is no descriptor's number", option, text);
+	if (parse_u32(arg, 0, 1u << 20, &fd) < 0)
+		return err_say(err, -EINVAL, "'%s' is no descriptor's number", arg);
 	if (fcntl((int)fd, F_GETFD) < 0)
-		return err_set(err, -errno, "%s: descriptor %u", option, fd);
+		return err_set(err, -errno, "descriptor %u", fd);
 	/* One of the three stays what it is for the tasks: a copy of it is closed in its place. */
 	*ret_fd = fd > STDERR_FILENO ? (int)fd : fcntl((int)fd, F_DUPFD_CLOEXEC, 3);
-	return *ret_fd < 0 ? err_set(err, -errno, "%s: copy descriptor %u", option, fd) : 0;
+	return *ret_fd < 0 ? err_set(err, -errno, "copy descriptor %u", fd) : 0;
 }
 
-static int parse_supervisor_fd(const char *text, int *ret_fd, struct err *err)
+static int take_socket(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
+	const int *fd = (const int *)((char *)into + o->offset);
 	struct stat st;
-	int r = parse_fd("--keeper-fd", text, ret_fd, err);
+	int r = take_descriptor(o, arg, into, err);
 
-	if (r == 0 && (fstat(*ret_fd, &st) < 0 || !S_ISSOCK(st.st_mode)))
-		return err_say(err, -ENOTSOCK, "--keeper-fd: descriptor %s is no socket", text);
+	if (r == 0 && (fstat(*fd, &st) < 0 || !S_ISSOCK(st.st_mode)))
+		return err_say(err, -ENOTSOCK, "descriptor %s is no socket", arg);
 	return r;
 }
 
-/* The option's second word is the file: getopt_long() knows of the first one only. */
-static int parse_sample(struct serve *s, int argc, char **argv, struct err *err)
+static int take_ended_only(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
-	if (optind >= argc)
-		return err_say(err, -EINVAL, "--sample needs an interval and a file");
-	s->agent.sample_file = argv[optind++];
-	return sample_parse_interval(optarg, &s->agent.sample_interval_ms, err);
+	struct serve *s = into;
+
+	(void)o;
+	(void)arg;
+	(void)err;
+	s->agent.remains_only = true;
+	s->agent.frontend = NULL; /* for a moment nobody needs its socket */
+	return 0;
 }
 
-static int parse_option(struct serve *s, int opt, struct err *err)
+static int take_keep_result(
+	const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
-	switch (opt) {
-	case OPT_SPEC:
-		s->spec_file = optarg;
-		return 0;
-	case OPT_ADOPT:
-		s->adopt = optarg;
-		return 0;
-	case OPT_ENDED_ONLY:
-		s->agent.remains_only = true;
-		s->agent.frontend = NULL; /* for a moment nobody needs its socket */
-		return 0;
-	case OPT_SPEC_FD:
-		return parse_fd("--spec-fd", optarg, &s->spec_fd, err);
-	case OPT_READY_FD:
-		return parse_fd("--ready-fd", optarg, &s->agent.ready_fd, err);
-	case OPT_SUPERVISOR_FD:
-		return parse_supervisor_fd(optarg, &s->agent.supervisor_fd, err);
-	case OPT_RESULT:
-		s->agent.result_file = optarg;
-		return 0;
-	case OPT_KEEP_RESULT:
-		return site_take_keep_result(&s->site, optarg, err);
-	case OPT_CONFIG:
-		s->site.config_file = optarg;
-		return 0;
-	case OPT_TRACE:
-		s->agent.trace_file = optarg;
-		return 0;
-	case OPT_USAGE:
-		s->agent.usage_table = true;
-		return 0;
-	case OPT_PLUGIN_DIR:
-		s->agent.plugin_dir = optarg;
-		return 0;
-	case OPT_RUNTIME_DIR:
-		s->agent.runtime_dir = optarg;
-		return 0;
-	case 'v':
-		s->log.most = LOG_LEVEL_DEBUG;
-		return 0;
-	case 'q':
-		s->log.most = LOG_LEVEL_ERROR;
-		return 0;
-	case 'h':
-		s->help = true;
-		return 0;
-	default:
-		return err_say(err, -EINVAL, "wrong option (see --help)");
-	}
+	(void)o;
+	return site_take_keep_result(&((struct serve *)into)->site, arg, err);
 }
 
-static int parse_arguments(struct serve *s, int argc, char **argv, struct err *err)
+static int take_interval(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
-	int opt, r;
+	(void)o;
+	return sample_parse_interval(arg, &((struct serve *)into)->agent.sample_interval_ms, err);
+}
 
-	while ((opt = getopt_long(argc, argv, "+vqh", long_options, NULL)) != -1) {
-		r = opt == OPT_SAMPLE ? parse_sample(s, argc, argv, err)
-				      : parse_option(s, opt, err);
-		if (r < 0 || s->help)
-			return r;
-	}
-	if (strcmp(argv[0], "adopt") == 0 && !s->adopt && optind < argc)
-		s->adopt = argv[optind++];
-	if (optind < argc)
-		return err_say(err, -EINVAL, "'%s' is no option (see --help)", argv[optind]);
-	if ((s->spec_file != NULL) + (s->spec_fd >= 0) + (s->adopt != NULL) != 1)
-		return err_say(err, -EINVAL, "%s",
-			strcmp(argv[0], "adopt") == 0
-				? "give one step, JOB.STEP or NODE/JOB.STEP"
-				: "give one of --spec FILE, --spec-fd N and --adopt STEP");
-	if (!s->adopt && s->agent.remains_only)
-		return err_say(err, -EINVAL, "--ended-only is of a step that is adopted");
+static int take_verbose(const struct cli_option *o, const char *arg, void *into, struct err *err)
+{
+	(void)o;
+	(void)arg;
+	(void)err;
+	((struct serve *)into)->log.most = LOG_LEVEL_DEBUG;
+	return 0;
+}
+
+static int take_quiet(const struct cli_option *o, const char *arg, void *into, struct err *err)
+{
+	(void)o;
+	(void)arg;
+	(void)err;
+	((struct serve *)into)->log.most = LOG_LEVEL_ERROR;
+	return 0;
+}
+
+#define AT(member_) offsetof(struct serve, member_)
+
+/* clang-format off */
+/* What serve and adopt have in common. */
+#define END_ROWS                                                                                   \
+	{.name = "keeper-fd", .arg = "N", .take = take_socket, .offset = AT(agent.supervisor_fd),  \
+	 .doc = "end the step when this socket hangs up; the result goes there, too"},             \
+	{.name = "result", .arg = "FILE", .take = cli_take_text, .offset = AT(agent.result_file),  \
+	 .doc = "write the result there at the end; - is standard output"}
+#define CONFIG_ROW                                                                                 \
+	{.name = "config", .arg = "FILE", .take = cli_take_text, .offset = AT(site.config_file),   \
+	 .doc = "the site's configuration, stepd.conf(5)"}
+#define LAST_ROWS                                                                                  \
+	{.name = "plugin-dir", .arg = "DIR", .take = cli_take_text, .offset = AT(agent.plugin_dir), \
+	 .doc = "where the plugins are"},                                                          \
+	{.name = "runtime-dir", .arg = "DIR", .take = cli_take_text,                               \
+	 .offset = AT(agent.runtime_dir), .doc = "where the node's steps are registered"},         \
+	{.name = "verbose", .letter = 'v', .take = take_verbose, .doc = "log more"},               \
+	{.name = "quiet", .letter = 'q', .take = take_quiet, .doc = "log errors only"},            \
+	{.name = "help", .letter = 'h', .take = cli_take_help, .offset = AT(help),                 \
+	 .doc = "show this"}
+
+static const struct cli_option serve_rows[] = {
+	{.name = "spec", .arg = "FILE", .take = cli_take_text, .offset = AT(spec_file),
+	 .doc = "the step's spec, a JSON document (stepd-spec(5))"},
+	{.name = "spec-fd", .arg = "N", .take = take_descriptor, .offset = AT(spec_fd),
+	 .doc = "the same from an open descriptor, read to its end"},
+	{.name = "adopt", .arg = "STEP", .take = cli_take_text, .offset = AT(adopt),
+	 .doc = "take over this step, whose agent has died"},
+	{.name = "ready-fd", .arg = "N", .take = take_descriptor, .offset = AT(agent.ready_fd),
+	 .doc = "write a line of JSON there once the step runs"},
+	END_ROWS,
+	{.name = "keep-result", .arg = "DURATION", .take = take_keep_result,
+	 .doc = "how long the result stays in the step's directory (1h)"},
+	CONFIG_ROW,
+	{.name = "sample", .arg = "INTERVAL", .arg_second = "FILE", .take = take_interval,
+	 .take_second = cli_take_text, .offset = AT(agent.sample_file),
+	 .doc = "write what the step uses there, over time"},
+	{.name = "trace", .arg = "FILE", .take = cli_take_text, .offset = AT(agent.trace_file),
+	 .doc = "write the phases of the launch there, as Chrome's trace JSON"},
+	{.name = "usage", .take = cli_take_flag, .offset = AT(agent.usage_table),
+	 .doc = "print at the end what the step and its tasks have used"},
+	LAST_ROWS,
+};
+
+static const struct cli_option adopt_rows[] = {
+	{.name = "ended-only", .take = take_ended_only,
+	 .doc = "only a step that has no living process: write its result, clean up"},
+	{.name = "ready-fd", .arg = "N", .take = take_descriptor, .offset = AT(agent.ready_fd),
+	 .doc = "write a line of JSON there once it has been taken over"},
+	END_ROWS,
+	{.name = "keep-result", .arg = "DURATION", .take = take_keep_result,
+	 .doc = "how long the result stays in the step's directory"},
+	CONFIG_ROW,
+	LAST_ROWS,
+};
+/* clang-format on */
+
+static void print_serve_help(void)
+{
+	puts("Usage: stepd serve --spec FILE | --spec-fd N | --adopt STEP [OPTION...]\n");
+	cli_options_print(serve_rows, ARRAY_SIZE(serve_rows), stdout);
+	puts("\nExits with the step's status; 123 to 127 are described in stepd(8).");
+}
+
+static void print_adopt_help(void)
+{
+	puts("Usage: stepd adopt [OPTION...] STEP\n"
+	     "Takes over a step, JOB.STEP or NODE/JOB.STEP, whose agent has died.\n");
+	cli_options_print(adopt_rows, ARRAY_SIZE(adopt_rows), stdout);
+	puts("\nWhat is not given is as the dead agent had it. Exits with the step's status; 120 to "
+	     "127 are\ndescribed in stepd(8).");
+}
+
+/* Options that can't stand together. */
+static int check_options(const struct serve *s, struct err *err)
+{
 	if (s->adopt && s->agent.trace_file)
 		return err_say(err, -EINVAL, "--trace: an adopted step has no launch");
 	if (s->agent.supervisor_fd >= 0 && s->agent.supervisor_fd == s->agent.ready_fd)
@@ -231,6 +194,38 @@ static int parse_arguments(struct serve *s, int argc, char **argv, struct err *e
 			s->spec_fd == s->agent.ready_fd ? "ready" : "keeper", s->spec_fd);
 	return 0;
 }
+
+static int parse_serve(struct serve *s, int argc, char **argv, struct err *err)
+{
+	struct cli_options options = {
+		.rows = serve_rows, .n = ARRAY_SIZE(serve_rows), .command = "stepd serve"};
+	int rest, r = cli_options_parse(&options, argc, argv, s, &rest, err);
+
+	if (r < 0 || s->help)
+		return r;
+	if ((s->spec_file != NULL) + (s->spec_fd >= 0) + (s->adopt != NULL) != 1)
+		return err_say(
+			err, -EINVAL, "give one of --spec FILE, --spec-fd N and --adopt STEP");
+	return check_options(s, err);
+}
+
+static int parse_adopt(struct serve *s, int argc, char **argv, struct err *err)
+{
+	struct cli_options options = {.rows = adopt_rows,
+		.n = ARRAY_SIZE(adopt_rows),
+		.command = "stepd adopt",
+		.most = 1};
+	int rest, r = cli_options_parse(&options, argc, argv, s, &rest, err);
+
+	if (r < 0 || s->help)
+		return r;
+	s->adopt = argv[rest];
+	if (!s->adopt)
+		return err_say(err, -EINVAL, "give one step, JOB.STEP or NODE/JOB.STEP");
+	return check_options(s, err);
+}
+
+/* ---- the step ----------------------------------------------------------------------------- */
 
 static int read_doc(const struct serve *s, json_t **ret_doc, struct err *err)
 {
@@ -244,7 +239,7 @@ static int read_doc(const struct serve *s, json_t **ret_doc, struct err *err)
 	return spec_json_load_fd(fd, ret_doc, err);
 }
 
-/* The spec, with what the site has decided and the document does not say. */
+/* The spec, with what the site has decided and the document does not have. */
 static int make_spec(struct serve *s, struct spec **ret_spec, struct err *err)
 {
 	json_t *doc = NULL;
@@ -300,7 +295,8 @@ static int serve(struct serve *s)
 	return code;
 }
 
-int cli_serve(int argc, char **argv)
+static int become_agent(int argc, char **argv,
+	int (*parse)(struct serve *, int, char **, struct err *), void (*print_help)(void))
 {
 	struct serve s = {
 		.spec_fd = -1,
@@ -317,19 +313,24 @@ int cli_serve(int argc, char **argv)
 
 	r = process_prepare(&err);
 	if (r == 0)
-		r = parse_arguments(&s, argc, argv, &err);
+		r = parse(&s, argc, argv, &err);
 	if (r < 0) {
 		log_error(&s.log, "%s", err.text);
 		return STATUS_FAILED;
 	}
 	if (s.help) {
-		fputs(strcmp(argv[0], "adopt") == 0 ? adopt_help_text : help_text, stdout);
+		print_help();
 		return 0;
 	}
 	return serve(&s);
 }
 
+int cli_serve(int argc, char **argv)
+{
+	return become_agent(argc, argv, parse_serve, print_serve_help);
+}
+
 int cli_adopt(int argc, char **argv)
 {
-	return cli_serve(argc, argv);
+	return become_agent(argc, argv, parse_adopt, print_adopt_help);
 }

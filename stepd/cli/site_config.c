@@ -13,6 +13,7 @@
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
 #include "stepd/spec/spec_json.h"
+#include "stepd/step/agent.h"
 
 #define GID_MOST 0xfffffffeu /* the last one is "no group" */
 
@@ -93,7 +94,7 @@ static int take_pmi_memory(struct site_config *config, const char *value, struct
 	return 0;
 }
 
-/* The site's alone: what a step says of itself may come from its user. */
+/* The site's alone: a step's own document may come from its user. */
 static int take_mpi_filter(struct site_config *config, const char *value, struct err *err)
 {
 	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
@@ -158,7 +159,7 @@ struct reader {
 	struct err err;
 };
 
-static int say_line(struct reader *reader, int code)
+static int report_line(struct reader *reader, int code)
 {
 	char text[ERR_TEXT_SIZE];
 
@@ -180,7 +181,7 @@ static char *read_line(char *buf, int size, void *stream)
 	reader->line++;
 	if (n + 2 > (size_t)size) {
 		(void)err_say(&reader->err, -EINVAL, "the line is longer than %d bytes", size - 2);
-		(void)say_line(reader, -EINVAL);
+		(void)report_line(reader, -EINVAL);
 		return NULL;
 	}
 	n += reader->next[n] == '\n';
@@ -207,17 +208,17 @@ static int take_pair(void *user, const char *section, const char *name, const ch
 	int r;
 
 	if (*section)
-		return say_line(reader,
+		return report_line(reader,
 			err_say(&reader->err, -EINVAL,
 				"[%s]: there are no sections; write the keys without one",
 				section));
 	if (i == ARRAY_SIZE(keys))
-		return say_line(reader,
+		return report_line(reader,
 			err_say(&reader->err, -EINVAL,
 				"there is no key '%s'; stepd.conf(5) has those that there are",
 				name));
 	if (reader->given[i])
-		return say_line(reader,
+		return report_line(reader,
 			err_say(&reader->err, -EINVAL,
 				"%s is given twice (a line that begins with a blank goes on with "
 				"the value before)",
@@ -227,7 +228,7 @@ static int take_pair(void *user, const char *section, const char *name, const ch
 	if (r == 0)
 		return 1;
 	(void)err_prefix(&reader->err, "%s", name);
-	return say_line(reader, r);
+	return report_line(reader, r);
 }
 
 static int parse(struct reader *reader, const char *file, struct err *err)
@@ -258,7 +259,7 @@ static int check_file(int fd, const char *file, struct err *err)
 	int r;
 
 	if (fstat(fd, &st) < 0)
-		return err_set(err, -errno, "look at the configuration '%s'", file);
+		return err_set(err, -errno, "read the configuration '%s'", file);
 	if (!S_ISREG(st.st_mode))
 		return err_say(err, -EINVAL, "configuration: '%s' is no regular file", file);
 	r = fs_check_trusted(fd, file, err);
@@ -300,7 +301,7 @@ int site_config_read(const char *file, struct site_config *ret_config, struct er
 /* ---- a step's document --------------------------------------------------------------------- */
 
 /* The object of that name in doc, which is made if need be. NULL: no memory, or it is no object,
- * which the spec's own check will tell. */
+ * which the spec's own check will find. */
 static json_t *get_object(json_t *doc, const char *name)
 {
 	json_t *object = json_object_get(doc, name);
@@ -351,4 +352,33 @@ int site_config_fill_spec(const struct site_config *config, json_t *doc, struct 
 	if (config->wire_ifname[0])
 		changes |= fill(doc, "wire", "ifname", json_string(config->wire_ifname));
 	return changes < 0 ? err_set(err, -ENOMEM, "read the step spec") : changes;
+}
+
+/* ---- for an agent ------------------------------------------------------------------------- */
+
+int site_take_keep_result(struct site_options *site, const char *arg, struct err *err)
+{
+	if (parse_duration_ms(arg, &site->keep_result_ms) < 0)
+		return err_say(err, -EINVAL,
+			"'%.200s' is no duration such as 90, 30s, 5m, 2h or 1d; 0 keeps none", arg);
+	site->keep_result_given = true;
+	return 0;
+}
+
+int site_apply(const struct site_options *site, uint64_t keep_result_ms,
+	struct agent_options *options, struct json_t *doc, struct err *err)
+{
+	struct site_config config = SITE_CONFIG_INIT;
+	int r = site_config_read(site->config_file, &config, err);
+
+	if (r < 0)
+		return r;
+	options->operator_gid = config.operator_gid;
+	options->mpi_unfiltered = config.mpi_unfiltered;
+	options->keep_result_ms = keep_result_ms;
+	if (keep_result_ms && config.keep_result_given)
+		options->keep_result_ms = config.keep_result_ms;
+	if (site->keep_result_given)
+		options->keep_result_ms = site->keep_result_ms;
+	return doc ? site_config_fill_spec(&config, doc, err) : 0;
 }

@@ -430,7 +430,7 @@ static void test_errors_name_the_option(void **state)
 	bad("--io-max 8:0,bps=1 x", "--io-max: 'bps' is none of rbps=N, wbps=N, riops=N, wiops=N");
 	bad("--io-max 8:0,rbps x", "--io-max: 'rbps' is none of rbps=N, wbps=N, riops=N, wiops=N");
 	bad("--device none x",
-		"--device: 'none' could mean either: say default for the default devices alone, max "
+		"--device: 'none' could mean either: give default for the default devices alone, max "
 		"for all there are");
 	bad("--task-device /dev/null:rx x",
 		"--task-device: task_limits.devices[0].access: 'rx' is not one or more of the letters "
@@ -501,7 +501,7 @@ static void test_bytes_that_json_cannot_hold(void **state)
 static void test_help_has_every_option(void **state)
 {
 	_cleanup_free_ char *text = NULL;
-	const struct run_option *table;
+	const struct cli_option *table;
 	size_t size, n, i;
 	char name[64];
 	char *line, *save = NULL;
@@ -536,7 +536,7 @@ static enum spec_table table_of(const char *path)
 /* An option of a path that no row of the spec has would never work. */
 static void test_every_option_sets_a_field(void **state)
 {
-	const struct run_option *table;
+	const struct cli_option *table;
 	const struct spec_field *fields;
 	size_t n, count, i, k, len;
 	const char *path, *dot;
@@ -565,7 +565,7 @@ static void test_every_field_has_an_option(void **state)
 	static const char *const without[] = {"version", "node", "argv", "script_base64",
 		"kill_on_bad_exit_grace_ms", "time_limit_signal_ms", "time_limit_signal_to",
 		"limits", "task_limits", "pmi", "wire"};
-	const struct run_option *table;
+	const struct cli_option *table;
 	const struct spec_field *fields;
 	size_t n, count, i, k;
 	bool found;
@@ -586,7 +586,7 @@ static void test_every_field_has_an_option(void **state)
 /* Each limit has an option, and with "task-" before its name one for each task. */
 static void test_every_limit_has_its_options(void **state)
 {
-	const struct run_option *table;
+	const struct cli_option *table;
 	const struct spec_field *fields;
 	size_t n, count, i, k;
 	char step_path[64], task_path[64];

@@ -29,32 +29,30 @@ void steprun_options_clear(struct steprun_options *o)
 
 /* ---- the table ---------------------------------------------------------------------------- */
 
-static struct steprun_options *own(struct run_build *build)
+static struct steprun_options *own(const struct run_build *build)
 {
 	return (struct steprun_options *)build->options; /* its first member */
 }
 
-static int take_count(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+static int take_count(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
-	uint32_t *count = (uint32_t *)((char *)own(build) + o->offset);
+	uint32_t *count = (uint32_t *)((char *)own(into) + o->offset);
 
 	return parse_u32(arg, 1, SPEC_NODES_MAX, count) < 0
 		? err_say(err, -EINVAL, "'%.200s' is no number from 1 to %u", arg, SPEC_NODES_MAX)
 		: 0;
 }
 
-static int take_timeout(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+static int take_timeout(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	(void)o;
-	return parse_duration_ms(arg, &own(build)->launch_timeout_ms) < 0
+	return parse_duration_ms(arg, &own(into)->launch_timeout_ms) < 0
 		? err_say(err, -EINVAL, "'%.200s' is no duration such as 90, 30s or 5m", arg)
 		: 0;
 }
 
 /* clang-format off */
-static const struct run_option own_rows[] = {
+static const struct cli_option own_rows[] = {
 	{.heading = "Nodes and tasks",
 	 .name = "nodes", .letter = 'N', .arg = "N", .take = take_count, .offset = OWN(nodes_asked),
 	 .doc = "nodes of the step (all that are given; 1 if none are)"},
@@ -69,7 +67,7 @@ static const struct run_option own_rows[] = {
 	{.name = "hostfile", .arg = "FILE", .take = run_take_own_text, .offset = OWN(hostfile),
 	 .doc = "the same, a line each"},
 	{.name = "distribution", .letter = 'm', .arg = "block|cyclic|plane=N|arbitrary[:block|cyclic|plane=N]", .take = run_take_own_text, .offset = OWN(distribution),
-	 .doc = "how tasks are dealt out to nodes, and behind the colon to the sockets of a node (block:block)"},
+	 .doc = "how tasks are distributed over nodes, and behind the colon over the sockets of a node (block:block)"},
 	{.name = "overcommit", .letter = 'O', .take = run_take_own_flag, .offset = OWN(overcommit),
 	 .doc = "more tasks on a node than it has CPUs for, in an allocation of Slurm"},
 	{.name = "launcher", .arg = "local|ssh[:OPTIONS]|slurm|exec:TEMPLATE", .take = run_take_own_text, .offset = OWN(launcher_text),
@@ -97,15 +95,15 @@ static bool is_taken(const char *name)
 	return i == ARRAY_SIZE(other_rows);
 }
 
-static size_t make_rows(struct run_option rows[RUN_OPTIONS_MAX])
+static size_t make_rows(struct cli_option rows[CLI_OPTIONS_MAX])
 {
 	const char *heading = NULL;
-	const struct run_option *table;
+	const struct cli_option *table;
 	size_t n = ARRAY_SIZE(own_rows), count, i;
 
 	memcpy(rows, own_rows, sizeof(own_rows));
 	table = run_option_table(&count);
-	for (i = 0; i < count && n < RUN_OPTIONS_MAX - 1; i++) {
+	for (i = 0; i < count && n < CLI_OPTIONS_MAX - 1; i++) {
 		heading = table[i].heading ?: heading;
 		if (!is_taken(table[i].name))
 			continue;
@@ -118,13 +116,13 @@ static size_t make_rows(struct run_option rows[RUN_OPTIONS_MAX])
 
 void steprun_options_print_help(FILE *out)
 {
-	struct run_option rows[RUN_OPTIONS_MAX];
+	struct cli_option rows[CLI_OPTIONS_MAX];
 
 	fputs("Usage: steprun [OPTION...] [--] PROGRAM [ARG...]\n"
 	      "Runs PROGRAM as the tasks of a step, on this node or on several. In parentheses: what "
 	      "holds if an option\nis not given.\n",
 		out);
-	run_print_rows(rows, make_rows(rows), out);
+	cli_options_print(rows, make_rows(rows), out);
 }
 
 /* ---- tasks -------------------------------------------------------------------------------- */
@@ -292,17 +290,17 @@ static void drop_foreign(json_t *doc, int verbosity)
 	}
 }
 
-static int check_doc(struct steprun_options *o, const struct run_option_set *set,
-	const struct run_given *given, const struct run_build *build, struct err *err)
+static int check_doc(struct steprun_options *o, const struct cli_options *options,
+	const struct run_build *build, struct err *err)
 {
 	int r = spec_from_json(o->run.doc, &o->run.spec, err);
 
-	return r < 0 ? run_name_source(set, given, build, err) : 0;
+	return r < 0 ? run_name_source(options, build, err) : 0;
 }
 
-static int make_doc(struct steprun_options *o, const struct run_option_set *set,
-	const struct run_given *given, struct run_build *build, struct nodes_found *found,
-	char **environment, char **args, struct err *err)
+static int make_doc(struct steprun_options *o, const struct cli_options *options,
+	struct run_build *build, struct nodes_found *found, char **environment, char **args,
+	struct err *err)
 {
 	enum layout_kind kind;
 	uint32_t plane;
@@ -325,7 +323,7 @@ static int make_doc(struct steprun_options *o, const struct run_option_set *set,
 		return err_say(err, -EINVAL,
 			"%s: node and ranks are for one agent; steprun lays the tasks out itself",
 			build->spec_file ?: "--spec");
-	r = check_doc(o, set, given, build, err);
+	r = check_doc(o, options, build, err);
 	if (r == 0 && o->run.spec->kind != STEPD_STEP_NORMAL)
 		return err_say(err, -EINVAL, "only normal steps are run by steprun");
 	if (r == 0)
@@ -346,18 +344,18 @@ static int parse_into(
 	_cleanup_(build_clear) struct run_build build = {
 		.options = &o->run, .command = "steprun", .overlay = json_object()};
 	_cleanup_(nodes_found_clear) struct nodes_found found = {0};
-	struct run_option rows[RUN_OPTIONS_MAX];
-	struct run_option_set set = {.rows = rows, .n = make_rows(rows), .command = "steprun"};
-	struct run_given given = {0};
+	struct cli_option rows[CLI_OPTIONS_MAX];
+	struct cli_options options = {
+		.rows = rows, .n = make_rows(rows), .command = "steprun", .most = -1};
 	int rest = argc, r;
 
 	if (!build.overlay)
 		return err_set(err, -ENOMEM, "read the options");
-	r = run_take_options(&set, argc, argv, &build, &given, &rest, err);
+	r = cli_options_parse(&options, argc, argv, &build, &rest, err);
 	if (r < 0 || o->run.help || o->run.mpi_list)
 		return r;
 	build.program = argv[rest];
-	return make_doc(o, &set, &given, &build, &found, environment, argv + rest, err);
+	return make_doc(o, &options, &build, &found, environment, argv + rest, err);
 }
 
 int steprun_options_parse(int argc, char **argv, char **environment,

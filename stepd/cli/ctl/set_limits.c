@@ -30,10 +30,10 @@ struct set_limits {
 
 /* ---- arguments ---------------------------------------------------------------------------- */
 
-static const struct run_option own_rows[] = {
+static const struct cli_option own_rows[] = {
 	{.name = "task",
 		.arg = "RANK",
-		.take = run_take_keep,
+		.take = cli_take_text,
 		.offset = offsetof(struct run_build, task),
 		.doc = "of this task, not of the whole step"},
 	{.name = "json",
@@ -42,7 +42,7 @@ static const struct run_option own_rows[] = {
 		.doc = "print JSON"},
 };
 
-static bool is_ours(const struct run_option *row)
+static bool is_ours(const struct cli_option *row)
 {
 	static const char *const others[] = {"runtime-dir", "plugin-dir", "help"};
 	size_t i;
@@ -56,9 +56,9 @@ static bool is_ours(const struct run_option *row)
 }
 
 /* The rows of "stepd run" that this verb has, and its own; as many as fit into rows. */
-static size_t make_rows(struct run_option *rows)
+static size_t make_rows(struct cli_option *rows)
 {
-	const struct run_option *table;
+	const struct cli_option *table;
 	size_t n, i, count;
 
 	for (count = 0; count < ARRAY_SIZE(own_rows); count++)
@@ -73,22 +73,21 @@ static size_t make_rows(struct run_option *rows)
 	return count;
 }
 
-static void print_limits_help(const struct run_option_set *set)
+static void print_limits_help(const struct cli_options *options)
 {
 	fputs("Usage: stepctl set-limits [OPTION...] STEP\n"
 	      "Changes the limits of a running step, stepd-limits(7); max takes one away.\n\n",
 		stdout);
-	run_print_rows(set->rows, set->n, stdout);
+	cli_options_print(options->rows, options->n, stdout);
 }
 
 /* As the agent reads them; an error names the option. */
-static int read_limits(
-	struct set_limits *s, const struct run_option_set *set, const struct run_given *given)
+static int read_limits(struct set_limits *s, const struct cli_options *options)
 {
 	const json_t *doc = json_object_get(s->build.overlay, FIELD);
 	const char *mode = json_string_value(json_object_get(s->build.overlay, "limits_mode"));
 	struct err *err = &s->ctl->err;
-	const struct run_option *option;
+	const struct cli_option *option;
 	int r;
 
 	if (mode && limits_mode_parse(mode, &s->mode) < 0)
@@ -102,30 +101,30 @@ static int read_limits(
 	r = limits_from_json(FIELD, doc, &s->limits, err);
 	if (r == 0)
 		return 0;
-	option = run_find_option(set, given, false, err);
+	option = run_find_option(options, false, err);
 	return option ? run_name_option(option, err) : r;
 }
 
 static int parse_arguments(struct set_limits *s)
 {
 	struct ctl *ctl = s->ctl;
-	struct run_option rows[RUN_OPTIONS_MAX];
-	struct run_option_set set = {.rows = rows,
+	struct cli_option rows[CLI_OPTIONS_MAX];
+	struct cli_options options = {.rows = rows,
 		.n = make_rows(rows),
 		.command = "stepctl set-limits",
-		.anywhere = true};
-	struct run_given given = {0};
+		.anywhere = true,
+		.most = -1};
 	int rest = ctl->argc, r;
 
 	s->build.options = &s->options;
 	s->build.overlay = json_object();
 	if (!s->build.overlay)
 		return err_set(&ctl->err, -ENOMEM, "read the options");
-	r = run_take_options(&set, ctl->argc, ctl->argv, &s->build, &given, &rest, &ctl->err);
+	r = cli_options_parse(&options, ctl->argc, ctl->argv, &s->build, &rest, &ctl->err);
 	if (r < 0)
 		return r;
 	if (s->options.help) {
-		print_limits_help(&set);
+		print_limits_help(&options);
 		return 0;
 	}
 	if (ctl->argc - rest != 1)
@@ -135,7 +134,7 @@ static int parse_arguments(struct set_limits *s)
 	ctl->opt.runtime_dir = s->options.runtime_dir;
 	ctl->opt.plugin_dir = s->options.plugin_dir;
 	ctl->opt.json = s->options.json;
-	return read_limits(s, &set, &given);
+	return read_limits(s, &options);
 }
 
 /* ---- by the agent ------------------------------------------------------------------------- */

@@ -8,7 +8,6 @@
  */
 #include "stepd/cli/doctor/doctor.h"
 
-#include <getopt.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include "stepd/cli/doctor/findings.h"
 #include "stepd/cli/doctor/trial.h"
 #include "stepd/plugin/plugin.h"
+#include "stepd/cli/options.h"
 
 #define EXIT_CANNOT_RUN 1
 
@@ -29,7 +29,7 @@ struct doctor {
 	const char *runtime_dir;
 	const char *proctrack;
 	const char *cgroup_root;
-	bool json, quiet, mpi;
+	bool json, quiet, mpi, help;
 
 	char *plugin_dir;
 	struct findings findings;
@@ -240,82 +240,61 @@ static int show(const struct doctor *d)
 	return outlook.can_run ? EXIT_SUCCESS : EXIT_CANNOT_RUN;
 }
 
-static int print_help(void)
+static int take_cgroup_root(
+	const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
-	(void)printf(
-		"Usage: stepd doctor [OPTION...]\n"
-		"Tells what works on this machine for this user, what doesn't, and the remedy.\n"
-		"It changes nothing.\n\n"
-		"      --mpi              try each MPI plugin by a step of two tasks, too\n"
-		"      --json             for programs; stepd(8) describes it\n"
-		"  -q, --quiet            warnings and problems only\n"
-		"      --proctrack=NAME   the tracker that steps use; default: auto\n"
-		"      --cgroup-root=DIR  below which proctrack/cgroup works\n"
-		"      --plugin-dir=DIR   load plugins from here\n"
-		"      --runtime-dir=DIR  where steps are registered\n"
-		"  -h, --help             show this\n\n"
-		"Exit status: 0, 1 if no step can be started, 125 if it can't be told.\n");
-	return EXIT_SUCCESS;
+	if (proctrack_set_root(arg) < 0)
+		return err_set(err, -ENOMEM, "'%.200s'", arg);
+	return cli_take_text(o, arg, into, err);
 }
 
-static int usage_error(const char *what, const char *text)
-{
-	(void)fprintf(stderr, "stepd doctor: %s '%s'; see 'stepd doctor --help'\n", what, text);
-	return STATUS_FAILED;
-}
+#define AT(member_) offsetof(struct doctor, member_)
 
-/* 0: go on; else what the command ends with, -1 standing for success. */
-static int parse_options(struct doctor *d, int argc, char **argv)
-{
-	static const struct option options[] = {
-		{"mpi", no_argument, NULL, 'm'},
-		{"json", no_argument, NULL, 'j'},
-		{"quiet", no_argument, NULL, 'q'},
-		{"proctrack", required_argument, NULL, 't'},
-		{"cgroup-root", required_argument, NULL, 'c'},
-		{"plugin-dir", required_argument, NULL, 'p'},
-		{"runtime-dir", required_argument, NULL, 'r'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
-	int c;
+/* clang-format off */
+static const struct cli_option rows[] = {
+	{.name = "mpi", .take = cli_take_flag, .offset = AT(mpi),
+	 .doc = "try each MPI plugin by a step of two tasks, too"},
+	{.name = "json", .take = cli_take_flag, .offset = AT(json),
+	 .doc = "for programs; stepd(8) describes it"},
+	{.name = "quiet", .letter = 'q', .take = cli_take_flag, .offset = AT(quiet),
+	 .doc = "warnings and problems only"},
+	{.name = "proctrack", .arg = "NAME", .take = cli_take_text, .offset = AT(proctrack),
+	 .doc = "the tracker that steps use; default: auto"},
+	{.name = "cgroup-root", .arg = "DIR", .take = take_cgroup_root, .offset = AT(cgroup_root),
+	 .doc = "below which proctrack/cgroup works"},
+	{.name = "plugin-dir", .arg = "DIR", .take = cli_take_text, .offset = AT(plugin_dir_given),
+	 .doc = "load plugins from here"},
+	{.name = "runtime-dir", .arg = "DIR", .take = cli_take_text, .offset = AT(runtime_dir),
+	 .doc = "where steps are registered"},
+	{.name = "help", .letter = 'h', .take = cli_take_help, .offset = AT(help), .doc = "show this"},
+};
+/* clang-format on */
 
-	optind = 0; /* getopt starts afresh */
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
-		if (c == 'h')
-			return print_help() == EXIT_SUCCESS ? -1 : STATUS_FAILED;
-		if (c == ':')
-			return usage_error("a value is missing after", argv[optind - 1]);
-		if (c == '?')
-			return usage_error("there is no option", argv[optind - 1]);
-		if (c == 'm')
-			d->mpi = true;
-		if (c == 'j')
-			d->json = true;
-		if (c == 'q')
-			d->quiet = true;
-		if (c == 't')
-			d->proctrack = optarg;
-		if (c == 'p')
-			d->plugin_dir_given = optarg;
-		if (c == 'r')
-			d->runtime_dir = optarg;
-		if (c == 'c')
-			d->cgroup_root = optarg;
-		if (c == 'c' && proctrack_set_root(optarg) < 0)
-			return usage_error("no memory for", optarg);
-	}
-	return optind < argc ? usage_error("nothing is known to do with", argv[optind]) : 0;
+static void print_help(void)
+{
+	puts("Usage: stepd doctor [OPTION...]\n"
+	     "Reports what works on this machine for this user, what doesn't, and the remedy.\n"
+	     "It changes nothing.\n");
+	cli_options_print(rows, ARRAY_SIZE(rows), stdout);
+	puts("\nExit status: 0, 1 if no step can be started, 125 if it can't be found out.");
 }
 
 int cli_doctor(int argc, char **argv)
 {
 	_cleanup_(doctor_clear) struct doctor d = {.proctrack = PROCTRACK_AUTO};
-	int status = parse_options(&d, argc, argv);
+	struct cli_options options = {
+		.rows = rows, .n = ARRAY_SIZE(rows), .command = "stepd doctor", .anywhere = true};
+	struct err err = ERR_INIT;
+	int rest;
 
-	if (status != 0)
-		return status < 0 ? EXIT_SUCCESS : status;
+	if (cli_options_parse(&options, argc, argv, &d, &rest, &err) < 0) {
+		(void)fprintf(stderr, "stepd doctor: %s\n", err.text);
+		return STATUS_FAILED;
+	}
+	if (d.help) {
+		print_help();
+		return EXIT_SUCCESS;
+	}
 	examine(&d);
 	return show(&d);
 }

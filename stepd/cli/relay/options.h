@@ -13,11 +13,12 @@
 struct relay_options {
 	uint32_t index;
 	char node[256];
-	const char *ifname; /* of argv; NULL: any */
+	const char *index_from; /* names of variables; NULL: index was given */
+	const char *ifname;     /* of argv; NULL: any */
 	bool help;
 };
 
-extern const char relay_help_text[];
+void relay_options_print_help(void);
 
 /* The relay's number comes from its option, else from the launcher's variable. node is the
  * option's, SLURMD_NODENAME, or the host's name without its domain. */

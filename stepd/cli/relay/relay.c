@@ -452,7 +452,7 @@ int cli_relay(int argc, char **argv)
 	if (r == 0)
 		r = relay_options_parse(argc, argv, &y.options, &err);
 	if (r == 0 && y.options.help) {
-		fputs(relay_help_text, stdout);
+		relay_options_print_help();
 		return 0;
 	}
 	if (r == 0)

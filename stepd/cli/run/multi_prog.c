@@ -35,7 +35,7 @@ static int no_memory(struct err *err)
 
 struct word {
 	char *text;
-	size_t size, room;
+	size_t size, capacity;
 	bool begun; /* "" between quotes is a word too */
 };
 
@@ -46,16 +46,16 @@ static void word_clear(struct word *w)
 
 static int word_put(struct word *w, const char *bytes, size_t n)
 {
-	size_t room = (w->size + n) * 2 + 32;
+	size_t capacity = (w->size + n) * 2 + 32;
 	char *grown;
 
 	w->begun = true;
-	if (w->size + n + 1 > w->room) {
-		grown = realloc(w->text, room);
+	if (w->size + n + 1 > w->capacity) {
+		grown = realloc(w->text, capacity);
 		if (!grown)
 			return -ENOMEM;
 		w->text = grown;
-		w->room = room;
+		w->capacity = capacity;
 	}
 	memcpy(w->text + w->size, bytes, n);
 	w->size += n;
@@ -126,7 +126,7 @@ static int split_words(const char *line, struct marks *marks, struct strv *words
 
 /* ---- entries ------------------------------------------------------------------------------ */
 
-/* Any bytes: what is no UTF-8 is handed on as it stands. */
+/* Any bytes: what is no UTF-8 is passed on as it is. */
 static int append_text(json_t *array, const char *text)
 {
 	return json_array_append_new(array, json_string_nocheck(text));
@@ -243,7 +243,7 @@ static int add_rest(struct reader *rd, const char *command)
 	return r;
 }
 
-static int say_ranks(const struct reader *rd, int r, const char *ranks)
+static int report_ranks(const struct reader *rd, int r, const char *ranks)
 {
 	if (r == -EINVAL)
 		return err_say(rd->err, r,
@@ -281,7 +281,7 @@ static int take_ranks(struct reader *rd, const char *ranks, const char *command,
 	if (r == 0 && differs)
 		r = parse_ranges(ranks, rd->ntasks, add_rank, &lr);
 	if (r < 0)
-		return say_ranks(rd, r, ranks);
+		return report_ranks(rd, r, ranks);
 	return differs ? 0 : add_entry(rd, "ranks", json_string(ranks), words);
 }
 

@@ -16,8 +16,8 @@
 
 extern char **environ;
 
-/* The spec, with what the site has decided and the options did not say, and what the engine's PMI
- * says. */
+/* The spec, with what the site has decided and the options did not give, and what the
+ * engine's PMI has. */
 static int complete_spec(struct run_options *o, struct agent_options *options, struct err *err)
 {
 	struct spec *spec = NULL;

@@ -11,6 +11,8 @@
 #include "stepd/base/signals.h"
 #include "stepd/spec/spec.h"
 
+#define MIB (UINT64_C(1) << 20)
+
 static int no_memory(struct err *err)
 {
 	return err_set(err, -ENOMEM, "read the options");
@@ -39,13 +41,12 @@ int run_set(struct run_build *build, const char *path, json_t *value, struct err
 
 /* ---- plain values ------------------------------------------------------------------------- */
 
-int run_take_text(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_text(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
-	return run_set(build, o->path, json_string_nocheck(arg), err);
+	return run_set(into, o->path, json_string_nocheck(arg), err);
 }
 
-/* A whole number with an optional sign; its range is the spec's affair. */
+/* A whole number with an optional sign; its range is checked by the spec. */
 static int get_number(const char *text, int64_t *ret_n)
 {
 	char *end;
@@ -61,46 +62,41 @@ static int get_number(const char *text, int64_t *ret_n)
 	return 0;
 }
 
-int run_take_number(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_number(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	int64_t n;
 
 	if (get_number(arg, &n) < 0)
 		return err_say(err, -EINVAL, "'%.200s' is no whole number", arg);
-	return run_set(build, o->path, json_integer(n), err);
+	return run_set(into, o->path, json_integer(n), err);
 }
 
-int run_take_true(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_true(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	(void)arg;
-	return run_set(build, o->path, json_true(), err);
+	return run_set(into, o->path, json_true(), err);
 }
 
-int run_take_false(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_false(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	(void)arg;
-	return run_set(build, o->path, json_false(), err);
+	return run_set(into, o->path, json_false(), err);
 }
 
-int run_take_word(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_word(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	(void)arg;
-	return run_set(build, o->path, json_string(o->word), err);
+	return run_set(into, o->path, json_string(o->value), err);
 }
 
-int run_take_nice(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_nice(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
-	return run_take_number(o, arg ? arg : "10", build, err); /* 10 as nice(1) has it */
+	return run_take_number(o, arg ? arg : "10", into, err); /* 10 as nice(1) has it */
 }
 
 /* ---- lists -------------------------------------------------------------------------------- */
 
-static int take_list(const struct run_option *o, const char *arg, char separator,
+static int take_list(const struct cli_option *o, const char *arg, char separator,
 	struct run_build *build, struct err *err)
 {
 	_cleanup_free_ char *copy = strdup(arg);
@@ -121,16 +117,14 @@ static int take_list(const struct run_option *o, const char *arg, char separator
 	return no_memory(err);
 }
 
-int run_take_list(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_list(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
-	return take_list(o, arg, ',', build, err);
+	return take_list(o, arg, ',', into, err);
 }
 
-int run_take_rank_lists(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_rank_lists(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
-	return take_list(o, arg, ':', build, err);
+	return take_list(o, arg, ':', into, err);
 }
 
 /* "2" or, in Slurm's short form, "2(x3)". */
@@ -153,15 +147,14 @@ static int add_counts(json_t *list, char *piece)
 		return -EINVAL;
 	for (; repeat > 0; repeat--) {
 		if (json_array_size(list) > SPEC_NODES_MAX)
-			return 0; /* one too many: the spec says so */
+			return 0; /* one too many: an error of the spec */
 		if (json_array_append_new(list, json_integer(count)) < 0)
 			return -ENOMEM;
 	}
 	return 0;
 }
 
-int run_take_counts(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_counts(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	_cleanup_free_ char *copy = strdup(arg);
 	json_t *list = json_array();
@@ -176,7 +169,7 @@ int run_take_counts(
 		piece = comma;
 	}
 	if (r == 0)
-		return run_set(build, o->path, list, err);
+		return run_set(into, o->path, list, err);
 	json_decref(list);
 	if (r == -ENOMEM)
 		return no_memory(err);
@@ -190,19 +183,17 @@ static int set_ms(struct run_build *build, const char *path, uint64_t ms, struct
 	return run_set(build, path, json_integer((json_int_t)ms), err);
 }
 
-int run_take_duration(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_duration(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	uint64_t ms;
 
 	if (parse_duration_ms(arg, &ms) < 0)
 		return err_say(err, -EINVAL,
 			"'%.200s' is no duration such as 90, 30s, 250ms, 5m or 2h", arg);
-	return set_ms(build, o->path, ms, err);
+	return set_ms(into, o->path, ms, err);
 }
 
-int run_take_time(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_time(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	uint64_t ms = 0;
 
@@ -210,12 +201,11 @@ int run_take_time(
 		parse_slurm_time_ms(arg, &ms) < 0)
 		return err_say(err, -EINVAL,
 			"'%.200s' is no time such as 5 (minutes), 5:30, 1:00:00 or 2-12", arg);
-	return set_ms(build, o->path, ms, err);
+	return set_ms(into, o->path, ms, err);
 }
 
 /* srun's "R:" is about reservations, which an agent knows nothing of. */
-int run_take_signal(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_signal(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	bool tasks = strncasecmp(arg, "B:", 2) == 0;
 	const char *from = tasks || strncasecmp(arg, "R:", 2) == 0 ? arg + 2 : arg;
@@ -231,28 +221,26 @@ int run_take_signal(
 	if (at && parse_duration_ms(at + 1, &ms) < 0)
 		return err_say(err, -EINVAL,
 			"'%.200s' is no number of seconds before the time limit", at + 1);
-	r = run_set(build, "time_limit_signal_ms", at ? json_integer((json_int_t)ms) : json_null(),
-		err);
+	r = run_set(
+		into, "time_limit_signal_ms", at ? json_integer((json_int_t)ms) : json_null(), err);
 	if (r == 0)
-		r = run_set(build, "time_limit_signal_to",
+		r = run_set(into, "time_limit_signal_to",
 			tasks ? json_string("tasks") : json_null(), err);
-	return r < 0 ? r : run_set(build, o->path, json_string(name), err);
+	return r < 0 ? r : run_set(into, o->path, json_string(name), err);
 }
 
-int run_take_wait(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_wait(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	uint64_t ms;
 
 	if (parse_duration_ms(arg, &ms) < 0)
 		return err_say(err, -EINVAL, "'%.200s' is no number of seconds", arg);
 	if (ms == 0) /* as in srun: wait without a limit */
-		return run_set(build, o->path, json_null(), err);
-	return set_ms(build, o->path, ms, err);
+		return run_set(into, o->path, json_null(), err);
+	return set_ms(into, o->path, ms, err);
 }
 
-int run_take_bad_exit(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_bad_exit(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	bool on = !arg || strcmp(arg, "0") != 0;
 	json_t *grace = json_null();
@@ -265,21 +253,19 @@ int run_take_bad_exit(
 				"'%.200s' is neither 0 nor 1 nor a duration such as 5s", arg);
 		grace = json_integer((json_int_t)ms);
 	}
-	r = run_set(build, "kill_on_bad_exit_grace_ms", grace, err);
-	return r < 0 ? r : run_set(build, o->path, json_boolean(on), err);
+	r = run_set(into, "kill_on_bad_exit_grace_ms", grace, err);
+	return r < 0 ? r : run_set(into, o->path, json_boolean(on), err);
 }
 
-int run_take_no_kill(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_no_kill(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	(void)arg;
-	return run_take_bad_exit(o, "0", build, err);
+	return run_take_bad_exit(o, "0", into, err);
 }
 
 /* ---- streams and places ------------------------------------------------------------------- */
 
-int run_take_stream(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_stream(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	json_t *stream;
 	int64_t rank;
@@ -294,12 +280,13 @@ int run_take_stream(
 		stream = json_pack("{s:s, s:I}", "mode", "rank", "rank", (json_int_t)rank);
 	else
 		stream = json_pack("{s:s, s:o}", "mode", "file", "path", json_string_nocheck(arg));
-	return run_set(build, o->path, stream, err);
+	return run_set(into, o->path, stream, err);
 }
 
-int run_take_open_mode(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_open_mode(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
+	struct run_build *build = into;
+
 	(void)o;
 	if (strcmp(arg, "append") != 0 && strcmp(arg, "a") != 0 && strcmp(arg, "truncate") != 0 &&
 		strcmp(arg, "t") != 0)
@@ -308,13 +295,12 @@ int run_take_open_mode(
 	return 0;
 }
 
-int run_take_path(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_path(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	_cleanup_free_ char *here = NULL, *path = NULL;
 
 	if (arg[0] == '/' || !*arg)
-		return run_take_text(o, arg, build, err);
+		return run_take_text(o, arg, into, err);
 	here = getcwd(NULL, 0);
 	if (!here)
 		return err_set(err, -errno, "'%.200s' can't be made absolute", arg);
@@ -322,10 +308,10 @@ int run_take_path(
 		path = NULL;
 		return no_memory(err);
 	}
-	return run_take_text(o, path, build, err);
+	return run_take_text(o, path, into, err);
 }
 
-/* ---- limits and the escalation ------------------------------------------------------------ */
+/* ---- rlimits and the escalation ----------------------------------------------------------- */
 
 static json_t *limit_json(const char *text)
 {
@@ -334,8 +320,7 @@ static json_t *limit_json(const char *text)
 	return get_number(text, &n) == 0 ? json_integer(n) : json_string_nocheck(text);
 }
 
-int run_take_rlimit(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_rlimit(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	const char *equals = strchr(arg, '='), *colon;
 	_cleanup_free_ char *soft = NULL;
@@ -351,36 +336,187 @@ int run_take_rlimit(
 	(void)snprintf(path, sizeof(path), "%s.%.*s", o->path, (int)(equals - arg), arg);
 	colon = strchr(equals, ':');
 	if (!colon)
-		return run_set(build, path, limit_json(equals + 1), err);
+		return run_set(into, path, limit_json(equals + 1), err);
 	soft = strndup(equals + 1, (size_t)(colon - equals - 1));
 	if (!soft)
 		return no_memory(err);
 	limit = json_pack("{s:o, s:o}", "soft", limit_json(soft), "hard", limit_json(colon + 1));
-	return run_set(build, path, limit, err);
+	return run_set(into, path, limit, err);
 }
 
-int run_take_kill_sequence(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_kill_sequence(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	json_t *sequence = NULL;
 	int r = spec_kill_sequence_json(arg, &sequence, err);
 
-	return r < 0 ? r : run_set(build, o->path, sequence, err);
+	return r < 0 ? r : run_set(into, o->path, sequence, err);
+}
+
+/* ---- limits -------------------------------------------------------------------------------- */
+
+static bool is_digits(const char *text)
+{
+	return *text && !text[strspn(text, "0123456789")];
+}
+
+/* A whole number as a number, all else as text, for the spec to judge. */
+static json_t *value_json(const char *text)
+{
+	uint64_t n;
+
+	if (is_digits(text) && parse_u64(text, 0, INT64_MAX, &n) == 0)
+		return json_integer((json_int_t)n);
+	return json_string_nocheck(text);
+}
+
+int run_take_limit(const struct cli_option *o, const char *arg, void *into, struct err *err)
+{
+	return run_set(into, o->path, value_json(arg), err);
+}
+
+int run_take_size(const struct cli_option *o, const char *arg, void *into, struct err *err)
+{
+	uint64_t bytes;
+
+	if (parse_size(arg, 1, &bytes) < 0 || bytes > INT64_MAX)
+		return err_say(err, -EINVAL, "'%.200s' is no size such as 512M or 4G", arg);
+	return run_set(into, o->path, json_integer((json_int_t)bytes), err);
+}
+
+/* As srun has it: a bare number is of MiB, and --mem=0 is all memory there is. */
+int run_take_limit_mem(const struct cli_option *o, const char *arg, void *into, struct err *err)
+{
+	bool is_swap = strstr(o->path, "swap") != NULL;
+	uint64_t bytes;
+
+	if (!is_digits(arg))
+		return run_set(into, o->path, json_string_nocheck(arg), err);
+	if (parse_size(arg, MIB, &bytes) < 0 || bytes > INT64_MAX)
+		return err_say(err, -ERANGE, "'%.200s' is too large", arg);
+	if (bytes == 0 && !is_swap)
+		return run_set(into, o->path, json_string("max"), err);
+	return run_set(into, o->path, json_integer((json_int_t)bytes), err);
+}
+
+int run_take_limit_bool(const struct cli_option *o, const char *arg, void *into, struct err *err)
+{
+	bool yes = !arg || strcmp(arg, "yes") == 0;
+
+	if (!yes && strcmp(arg, "no") != 0)
+		return err_say(err, -EINVAL, "'%.200s' is neither yes nor no", arg);
+	return run_set(into, o->path, json_boolean(yes), err);
+}
+
+/* ---- what may be repeated ----------------------------------------------------------------- */
+
+/* Adds entry, which may be NULL for no memory, to the array at o's path. */
+static int append(
+	const struct cli_option *o, struct run_build *build, json_t *entry, struct err *err)
+{
+	const char *dot = strchr(o->path, '.');
+	char parent[32];
+	json_t *array;
+	int r;
+
+	(void)snprintf(parent, sizeof(parent), "%.*s", (int)(dot - o->path), o->path);
+	array = json_object_get(json_object_get(build->overlay, parent), dot + 1);
+	if (!json_is_array(array)) {
+		array = json_array();
+		r = run_set(build, o->path, array, err);
+		if (r < 0) {
+			json_decref(entry);
+			return r;
+		}
+	}
+	return json_array_append_new(array, entry) < 0 ? no_memory(err) : 0;
+}
+
+/* "rbps=10M" */
+static int add_rate(json_t *entry, char *text, struct err *err)
+{
+	static const struct {
+		const char *name, *field; /* the kernel's and ours */
+		bool is_size;
+	} rates[] = {
+		{"rbps", "read_bytes_per_sec", true},
+		{"wbps", "write_bytes_per_sec", true},
+		{"riops", "reads_per_sec", false},
+		{"wiops", "writes_per_sec", false},
+	};
+	char *equals = strchr(text, '=');
+	size_t i;
+
+	if (equals)
+		*equals = '\0';
+	for (i = 0; i < ARRAY_SIZE(rates) && strcmp(rates[i].name, text) != 0; i++)
+		;
+	if (!equals || i == ARRAY_SIZE(rates))
+		return err_say(
+			err, -EINVAL, "'%.200s' is none of rbps=N, wbps=N, riops=N, wiops=N", text);
+	return json_object_set_new(entry, rates[i].field, value_json(equals + 1)) < 0
+		? no_memory(err)
+		: 0;
+}
+
+int run_take_limit_io(const struct cli_option *o, const char *arg, void *into, struct err *err)
+{
+	_cleanup_free_ char *copy = strdup(arg);
+	json_t *entry = json_object();
+	char *rest = copy, *piece;
+	int r = copy && entry ? 0 : no_memory(err);
+
+	if (strcmp(arg, "max") == 0 || strcmp(arg, "none") == 0) {
+		json_decref(entry);
+		return run_set(into, o->path, json_string(arg), err);
+	}
+	piece = r == 0 ? strsep(&rest, ",") : NULL;
+	if (r == 0 && json_object_set_new(entry, "device", json_string_nocheck(piece)) < 0)
+		r = no_memory(err);
+	while (r == 0 && rest)
+		r = add_rate(entry, strsep(&rest, ","), err);
+	if (r == 0)
+		return append(o, into, entry, err);
+	json_decref(entry);
+	return r;
+}
+
+/* Where ":rw" begins, or the end: what stands behind a colon in 'c 195:*' is no letter. */
+static size_t find_access(const char *arg)
+{
+	const char *colon = strrchr(arg, ':');
+
+	return colon && isalpha((unsigned char)colon[1]) ? (size_t)(colon - arg) : strlen(arg);
+}
+
+int run_take_limit_device(const struct cli_option *o, const char *arg, void *into, struct err *err)
+{
+	size_t at = find_access(arg);
+	json_t *entry;
+
+	if (strcmp(arg, "none") == 0)
+		return err_say(err, -EINVAL,
+			"'none' could mean either: give default for the default devices alone, max for "
+			"all there are");
+	if (strcmp(arg, "max") == 0)
+		return run_set(into, o->path, json_string(arg), err);
+	if (strcmp(arg, "default") == 0)
+		return run_set(into, o->path, json_array(), err);
+	entry = json_object();
+	if (json_object_set_new(entry, "device", json_stringn_nocheck(arg, at)) < 0 ||
+		(arg[at] &&
+			json_object_set_new(entry, "access", json_string_nocheck(arg + at + 1)) <
+				0)) {
+		json_decref(entry);
+		return no_memory(err);
+	}
+	return append(o, into, entry, err);
 }
 
 /* ---- what is no part of the spec ---------------------------------------------------------- */
 
-int run_take_keep(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_own_text(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
-	(void)err;
-	*(const char **)((char *)build + o->offset) = arg;
-	return 0;
-}
-
-int run_take_own_text(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
-{
+	struct run_build *build = into;
 	char **member = (char **)((char *)build->options + o->offset);
 
 	if (!*arg)
@@ -390,59 +526,53 @@ int run_take_own_text(
 	return *member ? 0 : no_memory(err);
 }
 
-int run_take_own_flag(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_own_flag(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
+	struct run_build *build = into;
+
 	(void)arg;
 	(void)err;
 	*(bool *)((char *)build->options + o->offset) = true;
 	return 0;
 }
 
-int run_take_sample(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_sample(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
-	int r = sample_parse_interval(arg, &build->options->sample_interval_ms, err);
+	struct run_build *build = into;
 
-	return r < 0 ? r : run_take_own_text(o, build->second, build, err);
+	(void)o;
+	return sample_parse_interval(arg, &build->options->sample_interval_ms, err);
 }
 
-int run_take_config(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_config(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
-	int r = run_take_own_text(o, arg, build, err);
+	struct run_build *build = into;
+	int r = run_take_own_text(o, arg, into, err);
 
 	build->options->site.config_file = build->options->config;
 	return r;
 }
 
-int run_take_keep_result(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_keep_result(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
+	struct run_build *build = into;
+
 	(void)o;
 	return site_take_keep_result(&build->options->site, arg, err);
 }
 
-int run_take_multi_prog(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_mpi(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
-	(void)o;
-	(void)arg;
-	(void)err;
-	build->multi_prog = true;
-	return 0;
-}
+	struct run_build *build = into;
 
-int run_take_mpi(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
-{
 	build->options->mpi_list = strcmp(arg, "list") == 0;
-	return build->options->mpi_list ? 0 : run_take_text(o, arg, build, err);
+	return build->options->mpi_list ? 0 : run_take_text(o, arg, into, err);
 }
 
-int run_take_verbose(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_verbose(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
+	struct run_build *build = into;
+
 	(void)o;
 	(void)arg;
 	(void)err;
@@ -450,9 +580,10 @@ int run_take_verbose(
 	return 0;
 }
 
-int run_take_quiet(
-	const struct run_option *o, const char *arg, struct run_build *build, struct err *err)
+int run_take_quiet(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
+	struct run_build *build = into;
+
 	(void)o;
 	(void)arg;
 	(void)err;

@@ -32,7 +32,7 @@ static int add_variable(json_t *env, const char *variable)
 	const char *equals = strchr(variable, '=');
 
 	if (!equals || equals == variable)
-		return 0; /* none that a program could ask for */
+		return 0; /* none that a program could read */
 	name = strndup(variable, (size_t)(equals - variable));
 	if (!name)
 		return -ENOMEM;
@@ -187,16 +187,16 @@ static int load_base(const char *file, json_t **ret_doc, struct err *err)
 	return 0;
 }
 
-/* Objects whose members options set one by one. */
-static bool is_merged(const char *name)
+/* A stream is one value; of other objects options set one member each. */
+static bool is_stream(const char *name)
 {
-	static const char *const names[] = {
-		"node", "rlimits", "limits", "task_limits", "pmi", "wire"};
-	size_t i;
+	const struct spec_field *fields;
+	size_t n, i;
 
-	for (i = 0; i < ARRAY_SIZE(names) && strcmp(names[i], name) != 0; i++)
+	fields = spec_table_get(SPEC_TABLE_STEP, &n);
+	for (i = 0; i < n && strcmp(fields[i].name, name) != 0; i++)
 		;
-	return i < ARRAY_SIZE(names);
+	return i < n && fields[i].modes;
 }
 
 static int merge(json_t *doc, json_t *overlay)
@@ -209,7 +209,7 @@ static int merge(json_t *doc, json_t *overlay)
 		old = json_object_get(doc, name);
 		if (json_is_null(value))
 			(void)json_object_del(doc, name); /* -1: it was not there */
-		else if (json_is_object(old) && is_merged(name))
+		else if (json_is_object(old) && json_is_object(value) && !is_stream(name))
 			r |= json_object_update(old, value);
 		else
 			r |= json_object_set_nocheck(doc, name, value);

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/cli/run/run_options.h"
 
-#include <assert.h>
-#include <getopt.h>
 #include <jansson.h>
 #include <string.h>
 
 #include "stepd/cli/run/run_convert.h"
 #include "stepd/spec/spec.h"
-#include "stepd/spec/spec_json.h"
 
-#define LONG_VALUE    256 /* getopt_long()'s value of the first row */
-#define HELP_COLUMN   28
-#define HELP_WIDTH    80
 #define PROGRAM_FIELD "argv"
 
 static int no_memory(struct err *err)
@@ -34,119 +28,6 @@ void run_options_clear(struct run_options *o)
 	*o = (struct run_options)RUN_OPTIONS_INIT;
 }
 
-/* ---- options ------------------------------------------------------------------------------ */
-
-static const struct run_option *find_row(const struct run_option_set *set, int value)
-{
-	size_t i;
-
-	if (value >= LONG_VALUE && (size_t)(value - LONG_VALUE) < set->n)
-		return &set->rows[value - LONG_VALUE];
-	for (i = 0; i < set->n; i++) {
-		if (set->rows[i].letter && set->rows[i].letter == value)
-			return &set->rows[i];
-	}
-	return NULL;
-}
-
-static int say_unknown(
-	const struct run_option_set *set, const char *arg, int letter, struct err *err)
-{
-	const struct run_option *nearest = NULL;
-	unsigned distance, least = SPEC_NAME_NEAR + 1;
-	char name[64] = "";
-	size_t i;
-
-	if (strncmp(arg, "--", 2) != 0)
-		return err_say(err, -EINVAL, "there is no option -%c (see %s --help)", letter,
-			set->command);
-	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
-	for (i = 0; i < set->n; i++) {
-		if (*name && strncmp(set->rows[i].name, name, strlen(name)) == 0)
-			return err_say(err, -EINVAL,
-				"--%s is short for several options; write it out (see %s --help)",
-				name, set->command);
-		distance = spec_name_distance(name, set->rows[i].name);
-		if (distance < least) {
-			least = distance;
-			nearest = &set->rows[i];
-		}
-	}
-	if (nearest)
-		return err_say(err, -EINVAL, "there is no option --%s; did you mean --%s?", name,
-			nearest->name);
-	return err_say(err, -EINVAL, "there is no option --%s (see %s --help)", name, set->command);
-}
-
-/* What getopt_long() could not take. */
-static int say_rejected(
-	const struct run_option_set *set, int result, const char *arg, struct err *err)
-{
-	const struct run_option *row = find_row(set, optopt);
-
-	if (result == ':' && row)
-		return err_say(err, -EINVAL, "--%s needs a value: %s", row->name, row->arg);
-	if (optopt >= LONG_VALUE && row)
-		return err_say(err, -EINVAL, "--%s takes no value", row->name);
-	return say_unknown(set, arg, optopt, err);
-}
-
-static void make_getopt(const struct run_option_set *set, char *letters, struct option *longs)
-{
-	size_t i;
-
-	assert(set->n < RUN_OPTIONS_MAX);
-	if (!set->anywhere)
-		*letters++ = '+'; /* stop at PROGRAM */
-	*letters++ = ':';         /* say what lacks its value */
-	for (i = 0; i < set->n; i++) {
-		const struct run_option *row = &set->rows[i];
-		const char *colons = !row->arg ? "" : row->arg_optional ? "::" : ":";
-
-		if (row->letter) {
-			*letters++ = row->letter;
-			memcpy(letters, colons, strlen(colons));
-			letters += strlen(colons);
-		}
-		longs[i] = (struct option){
-			.name = row->name,
-			.has_arg = (int)strlen(colons), /* no, required, optional */
-			.val = LONG_VALUE + (int)i,
-		};
-	}
-	*letters = '\0';
-}
-
-int run_take_options(const struct run_option_set *set, int argc, char **argv,
-	struct run_build *build, struct run_given *given, int *ret_rest, struct err *err)
-{
-	char letters[3 * RUN_OPTIONS_MAX + 3];
-	struct option longs[RUN_OPTIONS_MAX + 1] = {0};
-	const struct run_option *row;
-	int c, r;
-
-	make_getopt(set, letters, longs);
-	optind = 0; /* glibc: from the start */
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
-		row = c == ':' || c == '?' ? NULL : find_row(set, c);
-		if (!row)
-			return say_rejected(set, c, argv[optind - 1], err);
-		if (row->arg_second) { /* getopt_long() knows no option of two words */
-			if (optind >= argc)
-				return err_say(err, -EINVAL, "--%s needs two values: %s %s",
-					row->name, row->arg, row->arg_second);
-			build->second = argv[optind++];
-		}
-		r = row->take(row, optarg, build, err);
-		if (r < 0)
-			return err_prefix(err, "--%s", row->name);
-		given->at[row - set->rows] = ++given->count;
-	}
-	*ret_rest = optind;
-	return 0;
-}
-
 /* ---- errors ------------------------------------------------------------------------------- */
 
 static bool begins_with_path(const char *text, const char *path)
@@ -156,7 +37,7 @@ static bool begins_with_path(const char *text, const char *path)
 	return len > 0 && strncmp(text, path, len) == 0 && text[len] && strchr(":.[", text[len]);
 }
 
-/* Puts what the operator wrote before the text, in place of the path if that says no more. */
+/* Puts what the operator wrote before the text, in place of the path if there is no more of it. */
 static int name_source(const char *source, const char *path, struct err *err)
 {
 	char text[ERR_TEXT_SIZE];
@@ -168,25 +49,25 @@ static int name_source(const char *source, const char *path, struct err *err)
 	return err_say(err, err->code, "%s%s", source, text + len);
 }
 
-const struct run_option *run_find_option(const struct run_option_set *set,
-	const struct run_given *given, bool or_missing, const struct err *err)
+const struct cli_option *run_find_option(
+	const struct cli_options *options, bool or_missing, const struct err *err)
 {
-	const struct run_option *found = NULL;
+	const struct cli_option *found = NULL;
 	unsigned latest = 0;
 	size_t i;
 
-	for (i = 0; i < set->n; i++) {
-		if (!begins_with_path(err->text, set->rows[i].path))
+	for (i = 0; i < options->n; i++) {
+		if (!begins_with_path(err->text, options->rows[i].path))
 			continue;
-		if (given->at[i] > latest || (!found && or_missing)) {
-			latest = given->at[i];
-			found = &set->rows[i];
+		if (options->at[i] > latest || (!found && or_missing)) {
+			latest = options->at[i];
+			found = &options->rows[i];
 		}
 	}
 	return found;
 }
 
-int run_name_option(const struct run_option *option, struct err *err)
+int run_name_option(const struct cli_option *option, struct err *err)
 {
 	char source[64];
 
@@ -194,10 +75,10 @@ int run_name_option(const struct run_option *option, struct err *err)
 	return name_source(source, option->path, err);
 }
 
-int run_name_source(const struct run_option_set *set, const struct run_given *given,
-	const struct run_build *build, struct err *err)
+int run_name_source(
+	const struct cli_options *options, const struct run_build *build, struct err *err)
 {
-	const struct run_option *option = run_find_option(set, given, !build->spec_file, err);
+	const struct cli_option *option = run_find_option(options, !build->spec_file, err);
 
 	if (option)
 		return run_name_option(option, err);
@@ -217,14 +98,13 @@ static int parse_into(
 	int argc, char **argv, char **environment, struct run_options *o, struct err *err)
 {
 	_cleanup_(build_clear) struct run_build build = {.options = o, .overlay = json_object()};
-	struct run_option_set set = {.command = "stepd run"};
-	struct run_given given = {0};
+	struct cli_options options = {.command = "stepd run", .most = -1};
 	int rest = argc, r;
 
 	if (!build.overlay)
 		return no_memory(err);
-	set.rows = run_option_table(&set.n);
-	r = run_take_options(&set, argc, argv, &build, &given, &rest, err);
+	options.rows = run_option_table(&options.n);
+	r = cli_options_parse(&options, argc, argv, &build, &rest, err);
 	if (r < 0 || o->help || o->mpi_list)
 		return r;
 	build.program = argv[rest];
@@ -232,7 +112,7 @@ static int parse_into(
 	if (r < 0 || o->bootstrap)
 		return r;
 	r = spec_from_json(o->doc, &o->spec, err);
-	return r < 0 ? run_name_source(&set, &given, &build, err) : 0;
+	return r < 0 ? run_name_source(&options, &build, err) : 0;
 }
 
 int run_options_parse(
@@ -263,55 +143,9 @@ int run_options_print_spec(const struct run_options *o, FILE *out, struct err *e
 	return 0;
 }
 
-/* ---- help --------------------------------------------------------------------------------- */
-
-/* The words of doc from HELP_COLUMN on, broken before HELP_WIDTH. */
-static void print_doc(FILE *out, const char *doc, int column)
-{
-	int len;
-
-	if (column + 1 >= HELP_COLUMN) {
-		fputc('\n', out);
-		column = 0;
-	}
-	fprintf(out, "%*s", HELP_COLUMN - column, "");
-	column = HELP_COLUMN;
-	while (*doc) {
-		len = (int)strcspn(doc, " ");
-		if (column > HELP_COLUMN && column + len + 1 > HELP_WIDTH) {
-			fprintf(out, "\n%*s", HELP_COLUMN, "");
-			column = HELP_COLUMN;
-		}
-		column += fprintf(out, "%s%.*s", column > HELP_COLUMN ? " " : "", len, doc);
-		doc += len + (doc[len] == ' ');
-	}
-	fputc('\n', out);
-}
-
-void run_print_rows(const struct run_option *rows, size_t n, FILE *out)
-{
-	size_t i;
-	int column;
-
-	for (i = 0; i < n; i++) {
-		const struct run_option *row = &rows[i];
-
-		if (row->heading)
-			fprintf(out, "\n%s:\n", row->heading);
-		column =
-			row->letter ? fprintf(out, "  -%c, ", row->letter) : fprintf(out, "      ");
-		column += fprintf(out, "--%s", row->name);
-		if (row->arg)
-			column += fprintf(out, row->arg_optional ? "[=%s]" : "=%s", row->arg);
-		if (row->arg_second)
-			column += fprintf(out, " %s", row->arg_second);
-		print_doc(out, row->doc, column);
-	}
-}
-
 void run_options_print_help(FILE *out)
 {
-	const struct run_option *table;
+	const struct cli_option *table;
 	size_t n;
 
 	fputs("Usage: stepd run [OPTION...] [--] PROGRAM [ARG...]\n"
@@ -319,5 +153,5 @@ void run_options_print_help(FILE *out)
 	      "given.\n",
 		out);
 	table = run_option_table(&n);
-	run_print_rows(table, n, out);
+	cli_options_print(table, n, out);
 }

@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "stepd/base/err.h"
-#include "stepd/cli/site.h"
+#include "stepd/cli/site_config.h"
 
 struct json_t;
 struct spec;

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The options of a command, a row each: how they are read from a command line and what its --help
+ * and the manual have of them. Long names may be shortened, and of two options for one thing the
+ * last counts.
+ */
+#ifndef STEPD_CLI_OPTIONS_H
+#define STEPD_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "stepd/base/err.h"
+
+struct cli_option;
+
+/* Takes an option's argument (NULL: it has none) into the command's structure. Its errors don't
+ * name the option yet. 0, CLI_STOP: what follows on the command line is not read, or -errno. */
+typedef int (*cli_take_fn)(
+	const struct cli_option *option, const char *arg, void *into, struct err *err);
+
+#define CLI_STOP 1
+
+struct cli_option {
+	const char *name;
+	char letter;            /* 0: none */
+	const char *arg;        /* what help calls its argument; NULL: it takes none */
+	bool arg_optional;      /* --name[=ARG] */
+	const char *arg_second; /* a word of its own behind the argument; NULL: none */
+	cli_take_fn take;
+	cli_take_fn take_second; /* takes that word */
+	size_t offset;           /* of the member it sets, for take */
+	const char *path;        /* of the spec's field that it sets, "node.id"; NULL: of none */
+	const char *value;       /* which it sets it to, for take */
+	const char *heading;     /* of a group that begins here, for help */
+	const char *doc;         /* for help, and with more for the manual: doc/generate/ */
+	const char *more;        /* whole sentences; NULL: none */
+};
+
+#define CLI_OPTIONS_MAX 192
+
+struct cli_options {
+	const struct cli_option *rows;
+	size_t n;
+	const char *command; /* "stepd run", for messages */
+	bool anywhere;       /* options may stand behind arguments, too */
+	int most;            /* arguments behind the options; -1: any number */
+
+	/* Rows that were given, in their order. */
+	unsigned at[CLI_OPTIONS_MAX]; /* 0: not given */
+	unsigned given;
+};
+
+/* Takes the options; *ret_rest is the index of the first argument that is none, in argv, which is
+ * put in order where options may stand anywhere. argv[0] is not read. */
+int cli_options_parse(struct cli_options *options, int argc, char **argv, void *into, int *ret_rest,
+	struct err *err) _must_check_;
+
+/* A line or more of help for each row. */
+void cli_options_print(const struct cli_option *rows, size_t n, FILE *out);
+
+/* Takers: the argument itself, true, and true for --help, behind which nothing is read. */
+int cli_take_text(const struct cli_option *, const char *, void *, struct err *);
+int cli_take_flag(const struct cli_option *, const char *, void *, struct err *);
+int cli_take_help(const struct cli_option *, const char *, void *, struct err *);
+
+#endif
