@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/launch/plan.h"
 
-#include <ctype.h>
 #include <jansson.h>
 #include <limits.h>
 #include <string.h>
@@ -10,23 +9,6 @@
 #include "mpi/mpi.h"
 #include "stepd/api/plugin.h"
 #include "stepd/snapshot/handover.h"
-
-/* Node names become part of a directory's name: letters, digits, dots, dashes, underscores. */
-static int check_node_name(const char *name, struct err *err)
-{
-	const char *p;
-
-	for (p = name; *p; p++) {
-		if (!isalnum((unsigned char)*p) && !strchr("-_.", *p))
-			break;
-	}
-	if (*p || name[0] == '.' || name[0] == '\0' || strlen(name) > 64)
-		return err_say(err, -EINVAL,
-			"node.name: '%s' is no node name; write up to 64 letters, digits, '-', '_' or "
-			"'.', the first no '.'",
-			name);
-	return 0;
-}
 
 static int make_job(struct plan *plan, struct err *err)
 {
@@ -89,9 +71,7 @@ int plan_make(const struct spec *spec, struct plan *ret_plan, struct err *err)
 	_cleanup_plan_ struct plan plan = {.spec = spec};
 	int r;
 
-	r = check_node_name(spec->node_name, err);
-	if (r == 0)
-		r = identity_resolve(spec, &plan.id, err);
+	r = identity_resolve(spec, &plan.id, err);
 	if (r == 0)
 		r = make_job(&plan, err);
 	if (r == 0)
@@ -121,9 +101,7 @@ int plan_make_adopted(const struct spec *spec, uid_t uid, gid_t gid, const char 
 	plan.id.user_name = strdup(user_name);
 	if (!plan.id.user_name)
 		return err_set(err, -ENOMEM, "plan the step");
-	r = check_node_name(spec->node_name, err);
-	if (r == 0)
-		r = make_job(&plan, err);
+	r = make_job(&plan, err);
 	if (r < 0)
 		return r;
 	*ret_plan = plan;
