@@ -7,6 +7,30 @@ dist_man_MANS += doc/stepctl.1 doc/steprun.1 doc/stepd.8 doc/stepd-spec.5 doc/st
 	doc/stepd-binding.7 \
 	doc/stepd-control.7 \
 	doc/stepd-limits.7 doc/stepd-systemd.7
+
+# The schema, and in two manual pages what stands between marks, are made from the tables of the
+# program, and checked in; tests/system/0031-generated-docs.sh fails where they differ.
+check_PROGRAMS += doc/generate/generate
+doc_generate_generate_SOURCES = \
+	doc/generate/fields.c \
+	doc/generate/generate.h \
+	doc/generate/main.c \
+	doc/generate/markup.c \
+	doc/generate/options.c \
+	$(RUN_OPTIONS_SOURCES)
+doc_generate_generate_LDADD = libnode.la
+EXTRA_DIST += doc/generate/spec.json
+
+regenerate-docs: doc/generate/generate
+	$(AM_V_GEN)frame=$(srcdir)/doc/generate/spec.json && \
+	doc/generate/generate schema $$frame >doc/generated.tmp && \
+	cp doc/generated.tmp $(srcdir)/doc/stepd-spec.schema.json && \
+	for page in stepd.8 stepd-spec.5; do \
+		doc/generate/generate manual $$frame $(srcdir)/doc/$$page >doc/generated.tmp && \
+		cp doc/generated.tmp $(srcdir)/doc/$$page || exit 1; \
+	done && rm doc/generated.tmp
+.PHONY: regenerate-docs
+
 dist_doc_DATA = doc/decisions.md doc/security.md
 
 # libstepd: a page for each group of functions, and for each name one that leads there.

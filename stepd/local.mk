@@ -112,20 +112,15 @@ libnode_la_SOURCES = \
 	stepd/spec/bind_text.c stepd/spec/bind_text.h \
 	stepd/spec/fname.c stepd/spec/fname.h \
 	stepd/spec/limits.h \
-	stepd/spec/limits_devices.c \
 	stepd/spec/rank_bits.h \
 	stepd/spec/rlimits.c stepd/spec/rlimits.h \
 	stepd/spec/spec.c stepd/spec/spec.h \
-	stepd/spec/spec_binding.c \
 	stepd/spec/spec_fields.c \
 	stepd/spec/spec_json.c stepd/spec/spec_json.h \
 	stepd/spec/spec_layout.c \
 	stepd/spec/spec_limits.c \
-	stepd/spec/spec_map.c \
 	stepd/spec/spec_policy.c \
-	stepd/spec/spec_ranks.c \
 	stepd/spec/spec_rows.c \
-	stepd/spec/spec_text.c \
 	stepd/spec/spec_wire.c
 libnode_la_LIBADD = libstate.la libbase.la $(JANSSON_LIBS)
 

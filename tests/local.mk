@@ -329,8 +329,8 @@ tests_unit_test_run_options_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_run_options_LDADD = $(UNIT_LDADD)
 endif
 
-TESTS += tests/system/0100-spec-schema.sh
-EXTRA_DIST += tests/system/0100-spec-schema.sh
+TESTS += tests/system/0031-generated-docs.sh tests/system/0100-spec-schema.sh
+EXTRA_DIST += tests/system/0031-generated-docs.sh tests/system/0100-spec-schema.sh
 
 TESTS += tests/system/0610-asking.sh tests/system/0611-acting.sh tests/system/0612-following.sh \
 	tests/system/0613-access.sh tests/system/0614-notify.sh tests/system/0615-busy.sh tests/system/0616-flood.sh \
@@ -556,11 +556,6 @@ tests_unit_test_pmi_client_SOURCES = tests/unit/test_pmi_client.c stepd/cli/boot
 	stepd/cli/layout.c stepd/cli/layout.h
 tests_unit_test_pmi_client_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_pmi_client_LDADD = libpmiclient.la $(UNIT_LDADD)
-check_PROGRAMS += tests/unit/test_spec_manual
-TESTS += tests/unit/test_spec_manual
-tests_unit_test_spec_manual_SOURCES = tests/unit/test_spec_manual.c
-tests_unit_test_spec_manual_CPPFLAGS = $(UNIT_CPPFLAGS)
-tests_unit_test_spec_manual_LDADD = $(UNIT_LDADD)
 endif
 
 # In test beds: another kernel, and systemd; see tests/testbed/.

@@ -31,15 +31,15 @@ const char *const bind_mem_words[BIND_MEM_MAX] = {
 
 /* One of the two languages. */
 struct grammar {
-	const char *const *words;
+	const char *const *names;
 	size_t words_count;
-	uint32_t maps, masks; /* bits of the words that take such a list */
+	uint32_t maps, masks; /* bits of the names that take such a list */
 	bool prefers;
 	const char *all; /* for messages */
 };
 
 static const struct grammar cpu_grammar = {
-	.words = bind_cpu_words,
+	.names = bind_cpu_words,
 	.words_count = BIND_CPU_MAX,
 	.maps = 1u << BIND_CPU_MAP | 1u << BIND_CPU_MAP_LDOM,
 	.masks = 1u << BIND_CPU_MASK | 1u << BIND_CPU_MASK_LDOM,
@@ -48,7 +48,7 @@ static const struct grammar cpu_grammar = {
 };
 
 static const struct grammar mem_grammar = {
-	.words = bind_mem_words,
+	.names = bind_mem_words,
 	.words_count = BIND_MEM_MAX,
 	.maps = 1u << BIND_MEM_MAP,
 	.masks = 1u << BIND_MEM_MASK,
@@ -135,13 +135,13 @@ static int parse_item(
 static int parse_list(struct bind_text *bind, const char *list, bool mask, struct err *err)
 {
 	const char *piece, *p;
-	size_t len, room = 1;
+	size_t len, capacity = 1;
 	int r;
 
 	for (p = list; *p; p++)
-		room += *p == ',';
+		capacity += *p == ',';
 	bind->list = strdup(list);
-	bind->items = calloc(room, sizeof(*bind->items));
+	bind->items = calloc(capacity, sizeof(*bind->items));
 	if (!bind->list || !bind->items)
 		return err_set(err, -ENOMEM, "read the list");
 	for (piece = bind->list; piece; piece = piece[len] ? piece + len + 1 : NULL) {
@@ -154,7 +154,7 @@ static int parse_list(struct bind_text *bind, const char *list, bool mask, struc
 	return 0;
 }
 
-/* ---- words -------------------------------------------------------------------------------- */
+/* ---- names -------------------------------------------------------------------------------- */
 
 /* Takes "quiet", "verbose" and "prefer" off the front; *text is then the type, or NULL. */
 static int take_modifiers(
@@ -187,7 +187,7 @@ static int parse_type(
 	bool has_list;
 
 	for (how = 0; how < g->words_count; how++) {
-		if (strlen(g->words[how]) == len && strncmp(g->words[how], text, len) == 0)
+		if (strlen(g->names[how]) == len && strncmp(g->names[how], text, len) == 0)
 			break;
 	}
 	if (how == g->words_count)
@@ -203,9 +203,9 @@ static int parse_type(
 			"it, and there is one type",
 			text + len + 1, g->prefers ? " and prefer" : "");
 	if (!has_list && text[len])
-		return err_say(err, -EINVAL, "%s takes no list", g->words[how]);
+		return err_say(err, -EINVAL, "%s takes no list", g->names[how]);
 	if (has_list && !text[len])
-		return err_say(err, -EINVAL, "%s needs a list: %s:%s", g->words[how], g->words[how],
+		return err_say(err, -EINVAL, "%s needs a list: %s:%s", g->names[how], g->names[how],
 			g->maps >> how & 1 ? "0,1,..." : "0x1,0x2,...");
 	return has_list ? parse_list(bind, text + len + 1, g->masks >> how & 1, err) : 0;
 }

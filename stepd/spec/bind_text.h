@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What --cpu-bind, --mem-bind and --distribution are given, in srun's words, taken apart: by
+ * What --cpu-bind, --mem-bind and --distribution are given, as srun has them, taken apart: by
  * itself, without the machine. binding.h makes sets of it.
  */
 #ifndef STEPD_SPEC_BIND_TEXT_H
@@ -49,7 +49,7 @@ struct bind_item {
 struct bind_text {
 	bool given;
 	bool verbose;
-	bool quiet;   /* asked for */
+	bool quiet;   /* requested */
 	bool prefer;  /* mem_bind only */
 	unsigned how; /* enum bind_cpu or enum bind_mem */
 	char *list;   /* as it was written, behind the colon; NULL: it has none */
@@ -57,7 +57,7 @@ struct bind_text {
 	size_t items_count;
 };
 
-/* The words, as in the text without a list: "cores", "map_cpu". */
+/* The names, as in the text without a list: "cores", "map_cpu". */
 extern const char *const bind_cpu_words[BIND_CPU_MAX];
 extern const char *const bind_mem_words[BIND_MEM_MAX];
 
@@ -65,8 +65,8 @@ extern const char *const bind_mem_words[BIND_MEM_MAX];
 int bind_text_parse_cpu(const char *text, struct bind_text *ret_text, struct err *err) _must_check_;
 int bind_text_parse_mem(const char *text, struct bind_text *ret_text, struct err *err) _must_check_;
 
-/* "block", "cyclic" or "plane=N", each of which may stand behind srun's word for the nodes and a
- * colon. *ret_plane is how many tasks in turn go to a socket, 0 for as many as it takes. */
+/* "block", "cyclic" or "plane=N", each of which may stand behind srun's distribution over nodes and
+ * a colon. *ret_plane is how many tasks in turn go to a socket, 0 for as many as it takes. */
 int bind_text_parse_distribution(
 	const char *text, uint32_t *ret_plane, struct err *err) _must_check_;
 

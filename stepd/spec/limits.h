@@ -52,7 +52,7 @@ int limits_from_json(const char *where, const struct json_t *doc, struct limits 
 	struct err *err) _must_check_;
 int limits_mode_parse(const char *text, enum limits_mode *ret_mode) _must_check_;
 
-/* ---- devices: limits_devices.c -------------------------------------------------------------- */
+/* ---- devices ------------------------------------------------------------------------------- */
 
 /* "c 195:*", "b 8:0" or "a *:*". access is left alone. */
 int limits_device_parse(const char *text, stepd_device_rule_t *ret_rule) _must_check_;

@@ -101,8 +101,7 @@ static int default_node_name(struct spec *spec, struct err *err)
 	if (spec->node_name)
 		return 0;
 	if (gethostname(name, sizeof(name)) < 0)
-		return err_set(
-			err, -errno, "node.name: is missing, and asking for the host's failed");
+		return err_set(err, -errno, "node.name: is missing, and the host's can't be read");
 	name[sizeof(name) - 1] = '\0';
 	name[strcspn(name, ".")] = '\0';
 	if (!*name || spec_node_name_problem(name))
@@ -191,9 +190,9 @@ static int check_kinds(const struct spec_draft *draft, struct err *err)
 		if (!fields[i].kinds || fields[i].kinds & 1u << draft->spec.kind)
 			continue;
 		if (json_object_get(draft->doc, fields[i].name))
-			r = spec_kept(spec_bad(err, SPEC_AT(NULL, fields[i].name),
-					      "is not for a step of kind '%s'",
-					      spec_kind_name(draft->spec.kind)),
+			r = spec_collect(spec_bad(err, SPEC_AT(NULL, fields[i].name),
+						 "is not for a step of kind '%s'",
+						 spec_kind_name(draft->spec.kind)),
 				err);
 	}
 	return r;
@@ -268,13 +267,13 @@ static int check_whole(const struct spec *spec, const json_t *doc, struct err *e
 		[STEPD_STEP_BATCH] = check_batch,
 		[STEPD_STEP_EXTERN] = check_mpi,
 	};
-	int r = spec_kept(check_grace(spec, doc, err), err);
+	int r = spec_collect(check_grace(spec, doc, err), err);
 
 	if (r == 0)
-		r = spec_kept(check_limit_signal(spec, doc, err), err);
+		r = spec_collect(check_limit_signal(spec, doc, err), err);
 	if (r == 0)
-		r = spec_kept(spec_check_wire(spec, err), err);
-	return r < 0 ? r : spec_kept(by_kind[spec->kind](spec, err), err);
+		r = spec_collect(spec_check_wire(spec, err), err);
+	return r < 0 ? r : spec_collect(by_kind[spec->kind](spec, err), err);
 }
 
 /* ---- entry points ------------------------------------------------------------------------ */
@@ -284,7 +283,7 @@ static int read_ranks(struct spec_draft *draft, struct err *err)
 	int r = spec_layout(draft, err);
 
 	if (r < 0)
-		return spec_kept(r, err);
+		return spec_collect(r, err);
 	return spec_read_phase(SPEC_PHASE_RANKS, draft, err);
 }
 

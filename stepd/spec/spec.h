@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The step spec: all that is asked of one agent, immutable once built. Several callers produce it
+ * The step spec: all that one agent is to run, immutable once built. Several callers produce it
  * (a JSON document, the options of "stepd run"), all through spec_from_json(), so each rule is
  * written once. stepd-spec(5) and doc/stepd-spec.schema.json describe the document.
  *
- * The spec is what was asked, checked by itself; plan.h is what this machine makes of it.
+ * The spec is what was requested, checked by itself; plan.h is what this machine makes of it.
  */
 #ifndef STEPD_SPEC_SPEC_H
 #define STEPD_SPEC_SPEC_H
@@ -55,7 +55,7 @@ enum spec_background {
 	SPEC_BACKGROUND_MAX,
 };
 
-/* Whether systemd is asked for a scope: proctrack_p_place(). */
+/* Whether the step gets a scope of systemd: proctrack_p_place(). */
 enum spec_scope {
 	SPEC_SCOPE_AUTO,
 	SPEC_SCOPE_YES,
@@ -103,7 +103,7 @@ struct spec_override {
 #define SPEC_SECRET_MIN 16u   /* bytes of a secret */
 #define SPEC_SECRET_MAX 4096u /* likewise */
 
-/* What is said of collective operations, whatever plugin serves them. */
+/* Collective operations, whatever plugin serves them. */
 struct spec_pmi {
 	uint64_t timeout_ms; /* deadline of one; 0: none */
 	bool tcp;            /* tasks get PMI_PORT and PMI_ID in place of PMI_FD */
@@ -118,7 +118,7 @@ struct spec_pmi {
 /* How the step's nodes reach each other. Descriptors are open, and the secret is here, only in the
  * agent that starts the step: after spec_take_fds(). */
 struct spec_wire {
-	char **addresses; /* node_count of "HOST:PORT" or "[IPV6]:PORT"; NULL: not told */
+	char **addresses; /* node_count of "HOST:PORT" or "[IPV6]:PORT"; NULL: not given */
 	uint32_t addresses_count;
 	int listen_fd; /* a listening stream socket, owned; -1: none */
 	char *auth;    /* "secret", "munge" or "none" */
@@ -142,10 +142,10 @@ struct spec {
 	char *node_name;
 	uint32_t node_id;
 	uint32_t node_count;
-	char *node_list;          /* Slurm hostlist, for SLURM_STEP_NODELIST; NULL: not told */
-	struct strv node_names;   /* what it says: node_count of them, or none */
-	uint32_t *tasks_per_node; /* node_count of them; NULL: not told */
-	uint32_t *rank_nodes;     /* ntasks of them: where each rank is; NULL: not told */
+	char *node_list;          /* Slurm hostlist, for SLURM_STEP_NODELIST; NULL: not given */
+	struct strv node_names;   /* node_list's: node_count of them, or none */
+	uint32_t *tasks_per_node; /* node_count of them; NULL: not given */
+	uint32_t *rank_nodes;     /* ntasks of them: where each rank is; NULL: not given */
 
 	uint32_t ntasks;       /* of the whole step; 0 for extern */
 	uint32_t *ranks;       /* of this node's tasks, by local id */
@@ -183,7 +183,7 @@ struct spec {
 
 	struct bind_text cpu_bind, mem_bind;
 	char *distribution; /* as given; NULL: block */
-	uint32_t plane;     /* what it says: tasks in turn to a socket, 0: as many as it takes */
+	uint32_t plane;     /* of distribution: tasks in turn to a socket, 0: as many as it takes */
 	uint32_t cpus_per_task; /* 0: not given, 1 */
 	char *topology;         /* hwloc's XML, absolute; NULL: this machine's */
 
@@ -199,7 +199,7 @@ struct spec {
 	enum spec_scope scope;
 	enum spec_session session;
 
-	bool hold;              /* no task runs before all stand in the container */
+	bool hold;              /* no task runs before all are in the container */
 	uint64_t time_limit_ms; /* 0: none */
 	int time_limit_signal;  /* sent before it; 0: none */
 	uint64_t time_limit_signal_ms;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The fields of the spec's document, a row each. A new field is a row here, a property in
- * doc/stepd-spec.schema.json and an entry in stepd-spec(5); tests hold them together.
+ * The fields of the spec's document, a row each. A new field is a row here, and "make
+ * regenerate-docs", which brings it into the schema and into stepd-spec(5).
  */
 #include <ctype.h>
 #include <limits.h>
@@ -82,36 +82,36 @@ static const char *mpi_problem(const char *text)
 
 /* ---- tables ------------------------------------------------------------------------------- */
 
-/* Words in the order of their enums. */
-static const char *const kind_words[STEPD_STEP_KIND_MAX + 1] = {
+/* Names in the order of their enums. */
+static const char *const kind_names[STEPD_STEP_KIND_MAX + 1] = {
 	[STEPD_STEP_NORMAL] = "normal",
 	[STEPD_STEP_BATCH] = "batch",
 	[STEPD_STEP_EXTERN] = "extern",
 };
 
-static const char *const background_words[SPEC_BACKGROUND_MAX + 1] = {
+static const char *const background_names[SPEC_BACKGROUND_MAX + 1] = {
 	[SPEC_BACKGROUND_KILL] = "kill",
 	[SPEC_BACKGROUND_WAIT] = "wait",
 };
 
-static const char *const scope_words[SPEC_SCOPE_MAX + 1] = {
+static const char *const scope_names[SPEC_SCOPE_MAX + 1] = {
 	[SPEC_SCOPE_AUTO] = "auto",
 	[SPEC_SCOPE_YES] = "yes",
 	[SPEC_SCOPE_NO] = "no",
 };
 
-static const char *const signal_to_words[SPEC_SIGNAL_TO_MAX + 1] = {
+static const char *const signal_to_names[SPEC_SIGNAL_TO_MAX + 1] = {
 	[SPEC_SIGNAL_STEP] = "step",
 	[SPEC_SIGNAL_TASKS] = "tasks",
 };
 
-static const char *const session_words[SPEC_SESSION_MAX + 1] = {
+static const char *const session_names[SPEC_SESSION_MAX + 1] = {
 	[SPEC_SESSION_AUTO] = "auto",
 	[SPEC_SESSION_TASK] = "task",
 	[SPEC_SESSION_AGENT] = "agent",
 };
 
-static const char *const mode_words[SPEC_STREAM_MODE_MAX + 1] = {
+static const char *const mode_names[SPEC_STREAM_MODE_MAX + 1] = {
 	[SPEC_STREAM_INHERIT] = "inherit",
 	[SPEC_STREAM_NONE] = "none",
 	[SPEC_STREAM_ALL] = "all",
@@ -121,7 +121,7 @@ static const char *const mode_words[SPEC_STREAM_MODE_MAX + 1] = {
 	[SPEC_STREAM_TOOL] = "tool",
 };
 
-static const char *const limits_mode_words[LIMITS_MODE_MAX + 1] = {
+static const char *const limits_mode_names[LIMITS_MODE_MAX + 1] = {
 	[LIMITS_STRICT] = "strict",
 	[LIMITS_BEST_EFFORT] = "best-effort",
 };
@@ -130,171 +130,253 @@ static const struct spec_field step_fields[] = {
 	{.name = "version",
 		.parse = spec_row_version,
 		.phase = SPEC_PHASE_KIND,
-		.doc = "version of this format: 1"},
+		.form = "version",
+		.doc = "The version of this format: 1.",
+		.unset = "1"},
 	{.name = "kind",
 		.parse = spec_row_choice,
 		.phase = SPEC_PHASE_KIND,
 		.offset = STEP(kind),
-		.choices = kind_words,
-		.doc = "kind of step: normal (the default), batch (one task that runs "
-		       "the script) or extern (no task, holds what is added to it)"},
+		.choices = kind_names,
+		.doc = "The kind of step. A `normal` step runs tasks in parallel. A `batch` "
+		       "step runs one task, the script that the document holds; it gets no MPI "
+		       "hooks. An `extern` step runs no program: it holds the processes that "
+		       "others add to its container, until it is ended.",
+		.unset = "`normal`"},
 	{.name = "job",
 		.parse = spec_row_u32,
 		.offset = STEP(job_id),
 		.least = 1,
 		.most = JOB_ID_MAX,
-		.doc = "job id; the agent's pid if not given"},
+		.doc = "The job id.",
+		.unset = "the agent's pid"},
 	{.name = "step",
 		.parse = spec_row_u32,
 		.offset = STEP(step_id),
 		.most = STEP_ID_MAX,
 		.kinds = NORMAL,
-		.doc = "step id of a normal step; 0 if not given"},
+		.doc = "The step id. A batch step is called `batch` and an extern step "
+		       "`extern` where others have this number.",
+		.unset = "0"},
 	{.name = "name",
 		.parse = spec_row_text,
 		.offset = STEP(job_name),
-		.doc = "job name, for SLURM_JOB_NAME and %x; the program's file name if not given"},
-	{.name = "node", .parse = spec_row_node, .doc = "this node among those of the step"},
+		.form = "text",
+		.doc = "The name of the job, for `$SLURM_JOB_NAME` and `%x` in file names.",
+		.unset = "the file name of the program of the step, or of the first entry of "
+			 "`tasks` if the step has none; `batch` or `extern` for those kinds"},
+	{.name = "node",
+		.parse = spec_row_node,
+		.form = "node",
+		.doc = "This node among those of the step; see [NODE].",
+		.unset = "the only one"},
 	{.name = "ntasks",
 		.parse = spec_row_u32,
 		.offset = STEP(ntasks),
 		.least = 1,
 		.most = SPEC_NTASKS_MAX,
 		.kinds = WITH_TASKS,
-		.doc = "tasks of the whole step; if not given, the sum of "
-		       "node.tasks_per_node, else this node's tasks, else 1"},
+		.doc = "The number of tasks of the whole step, on all its nodes. A batch step "
+		       "has 1.",
+		.unset = "the sum of `node.tasks_per_node`, else the number of tasks of this "
+			 "node"},
 	{.name = "local_ntasks",
 		.parse = spec_row_u32,
 		.offset = STEP(local_ntasks),
 		.least = 1,
 		.most = SPEC_TASKS_MAX,
 		.kinds = WITH_TASKS,
-		.doc = "tasks of this node; may be left out where ranks, "
-		       "node.tasks_per_node or ntasks on a single node say it"},
+		.doc = "The number of tasks of this node. A step of several nodes must have "
+		       "this field, `ranks` or `node.tasks_per_node`.",
+		.unset = "the length of `ranks`, else the entry of this node in "
+			 "`node.tasks_per_node`, else, if the step has one node, `ntasks` or 1"},
 	{.name = "first_rank",
 		.parse = spec_row_u32,
 		.offset = offsetof(struct spec_draft, first_rank),
 		.most = SPEC_NTASKS_MAX - 1,
 		.kinds = NORMAL,
-		.doc = "rank of this node's first task, the others follow; if not "
-		       "given, as node.tasks_per_node says, else 0 on node 0"},
+		.doc = "The rank of this node's first task; the others follow. Without "
+		       "`node.tasks_per_node`, a node whose `node.id` is not 0 must give "
+		       "`first_rank` or `ranks`.",
+		.unset = "the sum of `node.tasks_per_node` over the nodes before this one, "
+			 "else 0"},
 	{.name = "ranks",
 		.parse = spec_row_ranks,
 		.kinds = NORMAL,
-		.doc = "ranks of this node's tasks, an array or \"0-3,8\", in the order "
-		       "of their local ids; instead of first_rank"},
+		.form = "ranks",
+		.doc = "The ranks of this node's tasks in the order of their local ids, such "
+		       "as `[4, 5, 9]` or `\"4-5,9\"`. Each is below `ntasks` and stands once; "
+		       "at most 65536. Not together with `first_rank`."},
 	{.name = "argv",
 		.parse = spec_row_argv,
 		.offset = STEP(argv),
 		.kinds = WITH_TASKS,
-		.doc = "program and arguments; of a batch step the script's arguments"},
+		.form = "argv",
+		.doc = "The program and its arguments. A program without a slash is searched "
+		       "for in the `$PATH` of the task's environment; it is never given to a "
+		       "shell. Of a batch step: the arguments of the script. A normal step may "
+		       "leave it out if each of its tasks on this node has a program in "
+		       "`tasks`."},
 	{.name = "env",
 		.parse = spec_row_env,
 		.offset = STEP(env),
-		.doc = "all of the tasks' environment, by name; nothing is taken from the agent's"},
+		.form = "env",
+		.doc = "The environment of the tasks, by names of variables. The kernel "
+		       "executes no program with more than 6 MiB of them, or with more than a "
+		       "quarter of the limit of the stack; a document with more than the first "
+		       "is refused. Nothing comes from the agent's environment. The agent adds "
+		       "the variables that stepd(8) lists, and `$PATH` and `$TMPDIR` if they "
+		       "are not here.",
+		.unset = "empty"},
 	{.name = "cwd",
 		.parse = spec_row_text,
 		.offset = STEP(cwd),
 		.problem = path_problem,
-		.doc = "working directory of the tasks, absolute; the agent's if not given"},
+		.form = "path",
+		.doc = "The working directory of the tasks, entered as their user.",
+		.unset = "the agent's own"},
 	{.name = "script",
 		.parse = spec_row_script,
 		.kinds = BATCH,
-		.doc = "text of a batch step's script"},
+		.form = "script",
+		.doc = "The script of a batch step, at most 16 MiB. Its first line must be "
+		       "`#!` and the absolute path of an interpreter, with at most one "
+		       "argument, 255 bytes in all. A batch step needs this field or "
+		       "`script_base64`."},
 	{.name = "script_base64",
 		.parse = spec_row_script_base64,
 		.kinds = BATCH,
-		.doc = "bytes of a batch step's script in base64, instead of script"},
+		.form = "base64",
+		.doc = "The same in base64 (RFC 4648, padded, in one line), for a script that "
+		       "is no UTF-8 text. Not together with `script`."},
 	{.name = "tasks",
 		.parse = spec_row_tasks,
 		.phase = SPEC_PHASE_RANKS,
 		.kinds = NORMAL,
-		.doc = "what differs for some ranks: an array of program, directory and "
-		       "further environment"},
+		.form = "tasks",
+		.doc = "What differs for some ranks; see [ENTRY OF TASKS]."},
 	{.name = "uid",
 		.parse = spec_row_account,
 		.offset = STEP(user),
-		.doc = "user of the tasks, name or number; the agent's if not given"},
+		.form = "account",
+		.doc = "The user of the tasks. Another user than the agent's can be named by "
+		       "root only.",
+		.unset = "the agent's user, with the agent's group and groups"},
 	{.name = "gid",
 		.parse = spec_row_account,
 		.offset = STEP(group),
-		.doc = "group of the tasks, name or number; the user's if not given"},
+		.form = "account",
+		.doc = "The group of the tasks. A `uid` that is not in the user database needs "
+		       "a `gid`.",
+		.unset = "the group that the user database gives to `uid`"},
 	{.name = "groups",
 		.parse = spec_row_accounts,
 		.offset = STEP(groups),
 		.given = STEP(groups_given),
-		.doc = "supplementary groups, names or numbers; the user's if not given"},
+		.form = "accounts",
+		.doc = "The supplementary groups of the tasks, at most 65536. An empty array "
+		       "is none.",
+		.unset = "those that the group database gives to `uid`"},
 	{.name = "umask",
 		.parse = spec_row_umask,
 		.offset = STEP(umask),
 		.given = STEP(umask_given),
-		.doc = "file mode creation mask, octal (\"0022\"); the agent's if not given"},
+		.form = "umask",
+		.doc = "The file mode creation mask, 0 to 0777, such as `\"0022\"`.",
+		.unset = "the agent's"},
 	{.name = "rlimits",
 		.parse = spec_row_rlimits,
-		.doc = "resource limits by name (\"nofile\"): a number, \"unlimited\", "
-		       "or an object of soft and hard"},
+		.form = "rlimits",
+		.doc = "Resource limits of the tasks, setrlimit(2), by name: `as`, `core`, "
+		       "`cpu`, `data`, `fsize`, `locks`, `memlock`, `msgqueue`, `nice`, "
+		       "`nofile`, `nproc`, `rss`, `rtprio`, `rttime`, `sigpending`, `stack`. A "
+		       "value is a number (soft and hard limit), the text `unlimited`, or an "
+		       "object; see [LIMIT].",
+		.unset = "the agent's limits"},
 	{.name = "nice",
 		.parse = spec_row_int,
 		.offset = STEP(nice),
 		.given = STEP(nice_given),
 		.least = -20,
 		.most = 19,
-		.doc = "nice value of the tasks, -20 to 19"},
+		.doc = "The nice value of the tasks.",
+		.unset = "the agent's"},
 	{.name = "oom_score_adj",
 		.parse = spec_row_int,
 		.offset = STEP(oom_score_adj),
 		.given = STEP(oom_score_adj_given),
 		.least = -1000,
 		.most = 1000,
-		.doc = "how readily the kernel ends a task when memory is short, -1000 to 1000"},
+		.doc = "How readily the kernel kills a task when memory is short, proc(5).",
+		.unset = "what the agent was started with"},
 	{.name = "no_new_privs",
 		.parse = spec_row_bool,
 		.offset = STEP(no_new_privs),
-		.doc = "no program of the tasks gains rights by being executed"},
+		.doc = "Whether no program of the tasks gains rights by being executed, "
+		       "set-user-ID programs for one.",
+		.unset = "false"},
 	{.name = "limits",
 		.parse = spec_row_limits,
 		.offset = STEP(limits),
-		.doc = "what the whole step on this node may use, by name (\"memory_max_bytes\")"},
+		.form = "limits",
+		.doc = "What the whole step may use on this node; see [LIMITS OF USE].",
+		.unset = "nothing is limited"},
 	{.name = "task_limits",
 		.parse = spec_row_limits,
 		.offset = STEP(task_limits),
 		.kinds = WITH_TASKS,
-		.doc = "what each task may use, by the same names"},
+		.form = "limits",
+		.doc = "What each task may use, with all that it starts; see [LIMITS OF USE].",
+		.unset = "nothing is limited"},
 	{.name = "limits_mode",
 		.parse = spec_row_choice,
 		.offset = STEP(limits_mode),
-		.choices = limits_mode_words,
-		.doc = "what becomes of a limit that can't be had: strict (the default), an error, "
-		       "or best-effort, a warning"},
+		.choices = limits_mode_names,
+		.doc = "What a limit that can't be set here causes: `strict`, an error before "
+		       "anything starts; `best-effort`, a warning for each, and the step runs "
+		       "with the others.",
+		.unset = "`strict`"},
 	{.name = "cpu_bind",
 		.parse = spec_row_cpu_bind,
 		.kinds = WITH_TASKS,
-		.doc = "which CPUs tasks are bound to, as srun --cpu-bind: none, threads, cores, "
-		       "sockets, ldoms, rank, map_cpu:0,1, mask_cpu:0x3,0xc and more"},
+		.form = "cpu_bind",
+		.doc = "Which CPUs the tasks are bound to, by the names of srun(1) "
+		       "`--cpu-bind`; see stepd-binding(7).",
+		.unset = "none, and no variable describes it to the tasks"},
 	{.name = "mem_bind",
 		.parse = spec_row_mem_bind,
 		.kinds = WITH_TASKS,
-		.doc = "which NUMA nodes tasks' memory is bound to, as srun --mem-bind: none, "
-		       "local, rank, map_mem:0,1, mask_mem:0x1,0x2"},
+		.form = "mem_bind",
+		.doc = "Which NUMA nodes the tasks' memory is bound to, by the names of "
+		       "srun(1) `--mem-bind`; see stepd-binding(7).",
+		.unset = "none"},
 	{.name = "distribution",
 		.parse = spec_row_distribution,
 		.kinds = WITH_TASKS,
-		.doc = "how a computed cpu_bind deals tasks out to sockets: block (the "
-		       "default), cyclic or plane=N"},
+		.form = "distribution",
+		.doc = "How a `cpu_bind` that is computed distributes tasks over sockets: "
+		       "`block`, `cyclic` or `plane=N`. A distribution over nodes may stand "
+		       "before it, as in `block:cyclic`; it only goes into the tasks' "
+		       "environment.",
+		.unset = "`block`"},
 	{.name = "cpus_per_task",
 		.parse = spec_row_u32,
 		.offset = STEP(cpus_per_task),
 		.least = 1,
 		.most = SPEC_CPUS_MAX,
 		.kinds = WITH_TASKS,
-		.doc = "CPUs that a computed cpu_bind takes for each task; 1 if not given"},
+		.doc = "How many CPUs a `cpu_bind` that is computed takes for each task.",
+		.unset = "1"},
 	{.name = "topology",
 		.parse = spec_row_text,
 		.offset = STEP(topology),
 		.problem = path_problem,
 		.kinds = WITH_TASKS,
-		.doc = "file of hwloc's XML that describes the machine; hwloc finds it out if "
-		       "not given"},
+		.form = "path",
+		.doc = "A regular file of hwloc's XML that describes the machine. It is read "
+		       "as the tasks' user, who must be able to read it, where `cpu_bind` or "
+		       "`mem_bind` need it.",
+		.unset = "hwloc probes the machine"},
 	{.name = "stdin",
 		.parse = spec_row_stream,
 		.phase = SPEC_PHASE_RANKS,
@@ -302,143 +384,191 @@ static const struct spec_field step_fields[] = {
 		.kinds = WITH_TASKS,
 		.modes = MODE(INHERIT) | MODE(NONE) | MODE(ALL) | MODE(RANK) | MODE(FILE) |
 			MODE(TOOL),
-		.doc = "where the tasks read: none (the default), inherit, all (each "
-		       "reads all of the agent's stdin), one rank, a file, or tool (a pipe "
-		       "that a PMIx tool fills)"},
+		.doc = "Where the tasks read; see [STREAM].",
+		.unset = "`none`"},
 	{.name = "stdout",
 		.parse = spec_row_stream,
 		.phase = SPEC_PHASE_RANKS,
 		.offset = STEP(out),
 		.kinds = WITH_TASKS,
 		.modes = MODE(INHERIT) | MODE(NONE) | MODE(RANK) | MODE(FILE),
-		.doc = "where the tasks write: inherit (the default), none, only one "
-		       "rank's, or a file"},
+		.doc = "Where the tasks write; see [STREAM].",
+		.unset = "`inherit`"},
 	{.name = "stderr",
 		.parse = spec_row_stream,
 		.phase = SPEC_PHASE_RANKS,
 		.offset = STEP(err),
 		.kinds = WITH_TASKS,
 		.modes = MODE(INHERIT) | MODE(NONE) | MODE(RANK) | MODE(FILE) | MODE(STDOUT),
-		.doc = "where the tasks write errors: as stdout has it, or stdout, the same place"},
+		.doc = "Where the tasks write errors; see [STREAM].",
+		.unset = "`inherit`"},
 	{.name = "label",
 		.parse = spec_row_bool,
 		.offset = STEP(label),
 		.kinds = WITH_TASKS,
-		.doc = "put the rank before each line of output"},
+		.doc = "Whether each line of output has its task's rank before it.",
+		.unset = "false"},
 	{.name = "forward",
 		.parse = spec_row_bool,
 		.offset = STEP(forward),
 		.kinds = WITH_TASKS,
-		.doc = "output passes through the agent, so that PMIx tools can have a copy of it"},
+		.doc = "Whether the tasks' output passes through the agent as it is, so that "
+		       "PMIx tools can have a copy of it; mpi_pmix(7). With `label` it does so "
+		       "anyway.",
+		.unset = "false"},
 	{.name = "proctrack",
 		.parse = spec_row_text,
 		.offset = STEP(proctrack),
 		.problem = proctrack_problem,
-		.doc = "plugin that keeps track of the processes; auto if not given"},
+		.form = "proctrack",
+		.doc = "The plugin that tracks the processes, with or without `proctrack/`; "
+		       "proctrack(7).",
+		.unset = "`auto`"},
 	{.name = "mpi",
 		.parse = spec_row_text,
 		.offset = STEP(mpi),
 		.problem = mpi_problem,
-		.doc = "plugin that serves the tasks' MPI; as stepd.conf(5) says, or none, if not "
-		       "given"},
+		.form = "mpi",
+		.doc = "The plugin that serves the tasks' MPI, with or without `mpi/`. Batch "
+		       "and extern steps can have `none` only.",
+		.unset = "`mpi_default` of stepd.conf(5), else `none`"},
 	{.name = "pmi",
 		.parse = spec_row_pmi,
 		.kinds = NORMAL,
-		.doc = "how collective operations of the tasks are served"},
+		.form = "pmi",
+		.doc = "How collective operations of the tasks are served; see [PMI]."},
 	{.name = "wire",
 		.parse = spec_row_wire,
 		.kinds = NORMAL,
-		.doc = "how the MPI services of the step's nodes reach each other"},
+		.form = "wire",
+		.doc = "How the MPI services of the step's nodes reach each other; see [WIRE]. "
+		       "A step on one node needs none of it."},
 	{.name = "cgroup_root",
 		.parse = spec_row_text,
 		.offset = STEP(cgroup_root),
 		.problem = path_problem,
-		.doc = "directory of a cgroup2 file system to work below; found by "
-		       "itself if not given"},
+		.form = "path",
+		.doc = "The directory of a cgroup2 file system below which proctrack/cgroup "
+		       "makes its groups.",
+		.unset = "found as proctrack(7) describes"},
 	{.name = "scope",
 		.parse = spec_row_choice,
 		.offset = STEP(scope),
-		.choices = scope_words,
-		.doc = "whether systemd is asked for a scope that the step hangs in: auto (the "
-		       "default), yes or no"},
+		.choices = scope_names,
+		.doc = "Whether systemd is asked for a transient scope for the step, "
+		       "stepd-systemd(7): `auto`, where systemd is the init and no group is "
+		       "delegated to the agent, and the step runs without one that can't be "
+		       "had; `yes`, always, or the step does not start; `no`, never. With "
+		       "`cgroup_root` there is none.",
+		.unset = "`auto`"},
 	{.name = "session",
 		.parse = spec_row_choice,
 		.offset = STEP(session),
-		.choices = session_words,
+		.choices = session_names,
 		.kinds = WITH_TASKS,
-		.doc = "in which session tasks run: auto (the default), task (each leads one of "
-		       "its own) or agent (that of the agent)"},
+		.doc = "In which session tasks run: `task`, each leads a session and a process "
+		       "group of its own; `agent`, that of the agent, in one process group for "
+		       "all tasks of the step on this node; `auto`, `agent` where the agent "
+		       "has a controlling terminal and the tasks run as its own user, or where "
+		       "the tracker needs the common group (proctrack/pgid, and a site's "
+		       "plugin that does not declare otherwise), else `task`. `task` with such "
+		       "a tracker is an error. See SESSIONS AND TERMINALS in stepd(8).",
+		.unset = "`auto`"},
 	{.name = "hold",
 		.parse = spec_row_bool,
 		.offset = STEP(hold),
-		.doc = "no task runs before all stand in the container; true if not given"},
+		.doc = "Whether no task is executed before all tasks are in the container. "
+		       "Only proctrack/cgroup can do without; others hold in any case.",
+		.unset = "true"},
 	{.name = "time_limit_ms",
 		.parse = spec_row_u64,
 		.offset = STEP(time_limit_ms),
 		.most = TIME_MS_MAX,
-		.doc = "the step is ended after this time; 0, the default, is no limit"},
+		.doc = "The step is ended this long after its tasks were released. 0 is no "
+		       "limit.",
+		.unset = "0"},
 	{.name = "time_limit_signal",
 		.parse = spec_row_signal,
 		.offset = STEP(time_limit_signal),
-		.doc = "signal that is sent some time before the time limit; none if not given"},
+		.form = "signal",
+		.doc = "A signal that is sent once before `time_limit_ms`, which must be "
+		       "given, is reached.",
+		.unset = "none"},
 	{.name = "time_limit_signal_ms",
 		.parse = spec_row_u64,
 		.offset = STEP(time_limit_signal_ms),
 		.most = TIME_MS_MAX,
-		.doc = "with time_limit_signal: this long before the limit; 60000 if not given"},
+		.doc = "With `time_limit_signal` only: how long before the limit it is sent. "
+		       "Where the limit is nearer than that from the beginning, it is sent "
+		       "when the tasks are released.",
+		.unset = "60000"},
 	{.name = "time_limit_signal_to",
 		.parse = spec_row_choice,
 		.offset = STEP(time_limit_signal_to),
-		.choices = signal_to_words,
-		.doc = "with time_limit_signal: step, all processes (the default), or tasks, the "
-		       "first process of each task alone"},
+		.choices = signal_to_names,
+		.doc = "With `time_limit_signal` only: to all processes of the step, or to the "
+		       "first process of each task alone.",
+		.unset = "`step`"},
 	{.name = "kill_on_bad_exit",
 		.parse = spec_row_bool,
 		.offset = STEP(kill_on_bad_exit),
 		.given = STEP(kill_on_bad_exit_given),
 		.kinds = WITH_TASKS,
-		.doc = "end the step when a task fails; if not given, when one dies between "
-		       "MPI_Init and MPI_Finalize"},
+		.doc = "Whether the step is ended when a task fails: ends by a signal or with "
+		       "another status than 0. Where it is not given, a task that dies between "
+		       "MPI_Init and MPI_Finalize ends the step, and no other one; see THE "
+		       "DEATH OF A RANK in mpi(7).",
+		.unset = "as stepd.conf(5) has it"},
 	{.name = "kill_on_bad_exit_grace_ms",
 		.parse = spec_row_u64,
 		.offset = STEP(kill_on_bad_exit_grace_ms),
 		.most = TIME_MS_MAX,
 		.kinds = WITH_TASKS,
-		.doc = "with kill_on_bad_exit: this long after the failure; 0 if not given"},
+		.doc = "With `kill_on_bad_exit` only: how long after the failure.",
+		.unset = "0"},
 	{.name = "oom_kill_step",
 		.parse = spec_row_bool,
 		.offset = STEP(oom_kill_step),
-		.doc = "end the step when one of its processes is killed for want of memory"},
+		.doc = "Whether the step is ended when the kernel kills one of its processes "
+		       "for want of memory, as far as the tracker can tell; see OUT OF MEMORY "
+		       "in stepd(8).",
+		.unset = "false"},
 	{.name = "wait_ms",
 		.parse = spec_row_u64,
 		.offset = STEP(wait_ms),
 		.given = STEP(wait_given),
 		.most = TIME_MS_MAX,
 		.kinds = WITH_TASKS,
-		.doc = "end the step this long after its first task's end"},
+		.doc = "The step is ended this long after its first task's end. 0 is at once.",
+		.unset = "never"},
 	{.name = "kill_sequence",
 		.parse = spec_row_kill_sequence,
-		.doc = "how a step is ended: signals with a wait after each, the last "
-		       "is KILL; CONT, TERM and 30 s, KILL if not given"},
+		.form = "kill_sequence",
+		.doc = "How a step is ended, 1 to 16 entries; see [ENTRY OF KILL_SEQUENCE].",
+		.unset = "CONT, then TERM and 30 seconds, then KILL"},
 	{.name = "background",
 		.parse = spec_row_choice,
 		.offset = STEP(background),
-		.choices = background_words,
+		.choices = background_names,
 		.kinds = WITH_TASKS,
-		.doc = "what becomes of processes that tasks leave behind: kill (the "
-		       "default) or wait"},
+		.doc = "Whether processes that are left in the container when the last task "
+		       "has ended are killed or waited for.",
+		.unset = "`kill`"},
 	{.name = "unkillable_timeout_ms",
 		.parse = spec_row_u64,
 		.offset = STEP(unkillable_timeout_ms),
 		.most = TIME_MS_MAX,
-		.doc = "how long after KILL the agent waits for processes to go; 60000 "
-		       "if not given"},
+		.doc = "How long after KILL the agent waits for processes to go before it "
+		       "gives the step up.",
+		.unset = "60000"},
 	{.name = "suspend_timeout_ms",
 		.parse = spec_row_u64,
 		.offset = STEP(suspend_timeout_ms),
 		.most = 3600000, /* an hour */
-		.doc = "how long a suspension may take before it is taken back; 10000 if "
-		       "not given"},
+		.doc = "How long the step's processes have to stand still when it is "
+		       "suspended; if some still run then, all are resumed and the suspension "
+		       "has failed.",
+		.unset = "10000"},
 };
 
 static const struct spec_field node_fields[] = {
@@ -447,78 +577,120 @@ static const struct spec_field node_fields[] = {
 		.offset = STEP(node_name),
 		.most = NODE_NAME_MAX,
 		.problem = node_name_problem,
-		.doc = "this node's name; the host's without its domain if not given"},
+		.form = "node_name",
+		.doc = "The name of this node: letters, digits, `-`, `_` and `.`, the first "
+		       "neither `-` nor `.`.",
+		.unset = "the host's name up to its first dot"},
 	{.name = "id",
 		.parse = spec_row_u32,
 		.offset = STEP(node_id),
 		.most = SPEC_NODES_MAX - 1,
-		.doc = "index of this node in the step; 0 if not given"},
+		.doc = "The index of this node in the step, below `count`.",
+		.unset = "0"},
 	{.name = "count",
 		.parse = spec_row_u32,
 		.offset = STEP(node_count),
 		.least = 1,
 		.most = SPEC_NODES_MAX,
-		.doc = "nodes of the step; 1 if not given"},
+		.doc = "The number of nodes of the step.",
+		.unset = "1"},
 	{.name = "list",
 		.parse = spec_row_text,
 		.offset = STEP(node_list),
 		.problem = node_list_problem,
-		.doc = "names of the step's nodes as Slurm's hostlist, for SLURM_STEP_NODELIST"},
+		.form = "hostlist",
+		.doc = "The names of the step's nodes as a hostlist of Slurm, such as "
+		       "`n[01-04,7]`, for `$SLURM_STEP_NODELIST` and for MPI plugins: `count` "
+		       "of them, in the order of their ids. Numbers have at most 9 digits; "
+		       "those of a range have the width of its first. Of several brackets in a "
+		       "name the last one counts fastest.",
+		.unset = "unknown; the node's own name where `count` is 1"},
 	{.name = "ranks",
 		.parse = spec_row_node_ranks,
-		.doc = "an array: the ranks of each node's tasks, \"0-3,8\", in the order of "
-		       "their local ids"},
+		.form = "node_ranks",
+		.doc = "The ranks of each node's tasks, in the order of their local ids, such "
+		       "as `[\"0-3,8\", \"4-7\"]`: `count` of them, each rank of the step "
+		       "once; an empty text is a node without tasks. `ntasks`, "
+		       "`tasks_per_node` and the document's `ranks` follow from it where they "
+		       "are not given, and must agree with it where they are. MPI plugins "
+		       "learn from it which node each rank is on; without it they know it of a "
+		       "step on one node, and where `tasks_per_node` is given and each node's "
+		       "ranks follow those of the node before. For normal steps only.",
+		.unset = "unknown"},
 	{.name = "tasks_per_node",
 		.parse = spec_row_tasks_per_node,
-		.doc = "an array: the number of tasks of each node"},
+		.form = "tasks_per_node",
+		.doc = "How many tasks each node has, 0 to 65536: `count` of them. Their sum "
+		       "is `ntasks`, and this node's is not 0. For normal steps only.",
+		.unset = "unknown"},
 };
 
 static const struct spec_field task_fields[] = {
 	{.name = "rank",
 		.parse = spec_row_task_rank,
 		.most = SPEC_NTASKS_MAX - 1,
-		.doc = "the rank the entry is for"},
+		.doc = "The rank that the entry is for, below `ntasks`."},
 	{.name = "ranks",
 		.parse = spec_row_task_ranks,
-		.doc = "the ranks the entry is for, an array or \"0-3,8\", instead of rank"},
+		.form = "ranks",
+		.doc = "The ranks that the entry is for, such as `\"0-3,8\"`. An entry has "
+		       "either `rank` or `ranks`, and no rank has two entries. Ranks of other "
+		       "nodes are passed over, so that all nodes may get the same array."},
 	{.name = "argv",
 		.parse = spec_row_argv,
 		.offset = TASK(argv),
-		.doc = "program and arguments, instead of the step's"},
+		.form = "program",
+		.doc = "The program and its arguments, instead of the step's; not empty."},
 	{.name = "cwd",
 		.parse = spec_row_text,
 		.offset = TASK(cwd),
 		.problem = path_problem,
-		.doc = "working directory, absolute, instead of the step's"},
+		.form = "path",
+		.doc = "The working directory, instead of the step's."},
 	{.name = "env",
 		.parse = spec_row_env,
 		.offset = TASK(env),
-		.doc = "environment, added to the step's"},
+		.form = "env",
+		.doc = "Variables that are added to the step's environment, or replace one of "
+		       "it. Those that the agent sets must not be given."},
 };
 
 static const struct spec_field stream_fields[] = {
 	{.name = "mode",
 		.parse = spec_row_choice,
 		.required = true,
-		.choices = mode_words,
+		.choices = mode_names,
 		.offset = offsetof(struct spec_stream, mode),
-		.doc = "inherit, none, all (stdin only), rank, file, stdout (stderr only) or tool "
-		       "(stdin only)"},
+		.doc = "`inherit`: the agent's own stream, shared. `none`: `/dev/null`. `all` "
+		       "(stdin only): each task of this node reads all of the agent's standard "
+		       "input. `rank`: one task has the agent's stream, the others "
+		       "`/dev/null`. `file`: a file. `stdout` (stderr only): wherever standard "
+		       "output goes. `tool` (stdin only): each task has a pipe, which a PMIx "
+		       "tool fills and ends; mpi_pmix(7)."},
 	{.name = "rank",
 		.parse = spec_row_u32,
 		.offset = offsetof(struct spec_stream, rank),
 		.most = SPEC_NTASKS_MAX - 1,
-		.doc = "with mode rank: the only one that has the agent's stream"},
+		.doc = "With mode `rank`, and needed there: the rank that has the stream, "
+		       "below `ntasks`. It may be another node's."},
 	{.name = "path",
 		.parse = spec_row_text,
 		.offset = offsetof(struct spec_stream, pattern),
 		.most = PATH_MAX - 1,
-		.doc = "with mode file: its name, with Slurm's patterns (%t is the "
-		       "rank), relative to the task's directory"},
+		.form = "text",
+		.doc = "With mode `file`, and needed there: its name, with the patterns that "
+		       "stepd(8) describes. It is opened as the tasks' user. A relative name "
+		       "is below the task's directory, or below the step's directory for an "
+		       "output file that all tasks share, which is one without `%t`. A "
+		       "stream's own name, such as `/dev/stdout` for `stdout`, means the "
+		       "agent's own as `inherit` does, and `/dev/stdout` for `stderr` the same "
+		       "as mode `stdout`. Other links of `/proc` to what a process has open, "
+		       "as below `/dev/fd`, are not followed, and no file of `/proc` is opened."},
 	{.name = "append",
 		.parse = spec_row_bool,
 		.offset = offsetof(struct spec_stream, append),
-		.doc = "with mode file: what is in it stays; if not given it is emptied"},
+		.doc = "With mode `file`, not for stdin: whether what is in the file stays.",
+		.unset = "false, the file is emptied"},
 };
 
 static const struct spec_field rlimit_fields[] = {
@@ -526,11 +698,14 @@ static const struct spec_field rlimit_fields[] = {
 		.parse = spec_row_limit,
 		.required = true,
 		.offset = offsetof(struct rlimit, rlim_cur),
-		.doc = "the limit in force, a number or \"unlimited\""},
+		.form = "limit",
+		.doc = "The limit in force, not above `hard`."},
 	{.name = "hard",
 		.parse = spec_row_limit,
 		.offset = offsetof(struct rlimit, rlim_max),
-		.doc = "how far the tasks may raise it; as soft if not given"},
+		.form = "limit",
+		.doc = "How far the tasks may raise it.",
+		.unset = "the same as `soft`"},
 };
 
 static const struct spec_field kill_fields[] = {
@@ -538,12 +713,16 @@ static const struct spec_field kill_fields[] = {
 		.parse = spec_row_signal,
 		.required = true,
 		.offset = offsetof(struct spec_kill, signal),
-		.doc = "the signal to send, name or number"},
+		.form = "signal",
+		.doc = "A signal by its name, with or without `SIG` and in any case, or by its "
+		       "number; `RTMIN+1` is fine."},
 	{.name = "wait_ms",
 		.parse = spec_row_u64,
 		.offset = offsetof(struct spec_kill, wait_ms),
 		.most = TIME_MS_MAX,
-		.doc = "how long the step has to end before the next entry; 0 if not given"},
+		.doc = "How long the step has to end before the next entry. Not for the last "
+		       "entry: after KILL `unkillable_timeout_ms` counts.",
+		.unset = "0"},
 };
 
 static const struct {
@@ -574,7 +753,7 @@ int limits_mode_parse(const char *text, enum limits_mode *ret_mode)
 	int i;
 
 	for (i = 0; i < LIMITS_MODE_MAX; i++) {
-		if (strcmp(limits_mode_words[i], text) == 0) {
+		if (strcmp(limits_mode_names[i], text) == 0) {
 			*ret_mode = (enum limits_mode)i;
 			return 0;
 		}
@@ -584,17 +763,17 @@ int limits_mode_parse(const char *text, enum limits_mode *ret_mode)
 
 const char *spec_kind_name(enum stepd_step_kind kind)
 {
-	return kind_words[kind];
+	return kind_names[kind];
 }
 
 const char *spec_signal_to_name(enum spec_signal_to to)
 {
-	return signal_to_words[to];
+	return signal_to_names[to];
 }
 
 const char *spec_scope_name(enum spec_scope scope)
 {
-	return scope_words[scope];
+	return scope_names[scope];
 }
 
 const char *spec_node_name_problem(const char *name)

@@ -94,11 +94,11 @@ unsigned spec_name_distance(const char *a, const char *b)
 		above = row;
 		row = spare;
 	}
-	/* Half of a short word changed is another word. */
+	/* Half of a short name changed is another name. */
 	return above[lb] * 2u > la ? FAR : above[lb];
 }
 
-static int say_unknown(
+static int report_unknown(
 	enum spec_table table, const struct spec_at *at, const char *name, struct err *err)
 {
 	const struct spec_field *fields;
@@ -176,12 +176,12 @@ const char *spec_field_problem(enum spec_table table, const char *name, const ch
 	return field->problem(text);
 }
 
-static size_t kept_count(const struct err *err)
+static size_t collected_count(const struct err *err)
 {
 	return err && err->list ? err->list->count + err->list->more : 0;
 }
 
-int spec_kept(int r, struct err *err)
+int spec_collect(int r, struct err *err)
 {
 	return r < 0 && err_keep(err) ? 0 : r;
 }
@@ -207,14 +207,14 @@ int spec_check_object(
 		return 0; /* any names */
 	json_object_foreach (object, name, member) {
 		if (!find_field(table, name))
-			r = spec_kept(say_unknown(table, at, name, err), err);
+			r = spec_collect(report_unknown(table, at, name, err), err);
 		if (r < 0)
 			return r;
 	}
 	fields = spec_table_get(table, &n);
 	for (i = 0; i < n && r == 0; i++) {
 		if (fields[i].required && !json_object_get(value, fields[i].name))
-			r = spec_kept(
+			r = spec_collect(
 				spec_bad(err, SPEC_AT(at, fields[i].name), "is missing"), err);
 	}
 	return r;
@@ -231,13 +231,13 @@ static int read_field(const struct spec_field *field, void *into, const struct s
 	r = field->parse(field, into, SPEC_AT(at, field->name), value, err);
 	if (r == 0 && field->given)
 		*(bool *)((char *)into + field->given) = true;
-	return spec_kept(r, err);
+	return spec_collect(r, err);
 }
 
 int spec_read_object(enum spec_table table, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
-	size_t n, i, before = kept_count(err);
+	size_t n, i, before = collected_count(err);
 	const struct spec_field *fields;
 	int r = 0;
 
@@ -245,7 +245,7 @@ int spec_read_object(enum spec_table table, void *into, const struct spec_at *at
 	for (i = 0; i < n && r == 0; i++)
 		r = read_field(&fields[i], into, at, value, err);
 	/* Who checks the object as a whole can't, if one of its fields was wrong. */
-	return r == 0 && kept_count(err) > before ? -EINVAL : r;
+	return r == 0 && collected_count(err) > before ? -EINVAL : r;
 }
 
 /* What names ranks can't be judged without these. */
@@ -270,9 +270,10 @@ int spec_read_phase(enum spec_phase phase, struct spec_draft *draft, struct err 
 	for (i = 0; i < n && r == 0; i++) {
 		if (fields[i].phase != phase)
 			continue;
-		before = kept_count(err);
+		before = collected_count(err);
 		r = read_field(&fields[i], draft, NULL, draft->doc, err);
-		draft->layout_wrong |= kept_count(err) > before && is_of_layout(fields[i].name);
+		draft->layout_wrong |=
+			collected_count(err) > before && is_of_layout(fields[i].name);
 	}
 	return r;
 }
@@ -358,18 +359,18 @@ int spec_row_choice(const struct spec_field *field, void *into, const struct spe
 			return 0;
 		}
 		used += (size_t)snprintf(all + used, sizeof(all) - used, "%s%s", i ? ", " : "",
-			field->choices[i]); /* the tables' words are few and short */
+			field->choices[i]); /* the tables' names are few and short */
 	}
 	return spec_bad(err, at, "'%.200s' is not one of %s", text, all);
 }
 
 /* ---- text --------------------------------------------------------------------------------- */
 
-static int say_syntax(const json_error_t *where, struct err *err)
+static int report_syntax(const json_error_t *where, struct err *err)
 {
 	enum json_error_code code = json_error_code(where);
 
-	/* jansson says nothing at all where its own allocation failed */
+	/* jansson reports nothing at all where its own allocation failed */
 	if (code == json_error_out_of_memory || !where->text[0])
 		return spec_no_memory(err);
 	if (code == json_error_null_character || code == json_error_null_byte_in_key)
@@ -394,7 +395,7 @@ int spec_json_load(const char *text, size_t size, json_t **ret_doc, struct err *
 	/* Without JSON_ALLOW_NUL: no string of it holds a NUL byte. */
 	doc = json_loadb(text, size, JSON_REJECT_DUPLICATES, &where);
 	if (!doc)
-		return say_syntax(&where, err);
+		return report_syntax(&where, err);
 	*ret_doc = doc;
 	return 0;
 }
@@ -411,4 +412,66 @@ int spec_json_load_fd(int fd, json_t **ret_doc, struct err *err)
 	if (r < 0)
 		return err_set(err, r, "read the step spec");
 	return spec_json_load(text, size, ret_doc, err);
+}
+
+/* ---- the document as text ----------------------------------------------------------------- */
+
+static json_t *make_clean(const json_t *value);
+
+static json_t *clean_text(const json_t *value)
+{
+	json_t *clean = json_stringn(json_string_value(value), json_string_length(value));
+
+	return clean ? clean : json_string("?");
+}
+
+static json_t *clean_object(const json_t *value)
+{
+	json_t *clean = json_object(), *member;
+	const char *key;
+
+	json_object_foreach ((json_t *)value, key, member) {
+		if (json_object_set_new(clean, key, make_clean(member)) < 0)
+			break; /* of memory, or a name that is no text: no member of a step's */
+	}
+	return clean;
+}
+
+static json_t *clean_array(const json_t *value)
+{
+	json_t *clean = json_array();
+	size_t i;
+
+	for (i = 0; i < json_array_size(value); i++) {
+		if (json_array_append_new(clean, make_clean(json_array_get(value, i))) < 0)
+			break; /* likewise */
+	}
+	return clean;
+}
+
+static json_t *make_clean(const json_t *value)
+{
+	switch (json_typeof(value)) {
+	case JSON_STRING:
+		return clean_text(value);
+	case JSON_OBJECT:
+		return clean_object(value);
+	case JSON_ARRAY:
+		return clean_array(value);
+	default:
+		return json_incref((json_t *)value);
+	}
+}
+
+char *spec_dump(const json_t *doc)
+{
+	char *text = json_dumps(doc, JSON_COMPACT);
+	json_t *clean;
+
+	if (text)
+		return text;
+	clean = make_clean(doc);
+	text = clean ? json_dumps(clean, JSON_COMPACT) : NULL;
+	json_decref(clean);
+	return text;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * How a step spec is read from JSON: tables of fields, one row each, with the parser, its limits
- * and one line of documentation. For spec*.c, for the frontends that make a document, and for the
- * tests that hold table, schema and manual together.
+ * and its documentation. For spec*.c, for the frontends that make a document, and for
+ * doc/generate/, which makes the schema and stepd-spec(5) of the tables.
  *
  * Every error begins with the path of the value it is about: "tasks[3].cwd: ...".
  */
@@ -52,13 +52,17 @@ struct spec_field {
 	size_t offset;              /* of the member it fills */
 	size_t given;               /* of a bool that is set if the field is there; 0: none */
 	int64_t least, most;        /* of a number; most: of a text's length, 0 for any */
-	const char *const *choices; /* of a word, NULL-terminated, in the order of its enum */
+	const char *const *choices; /* of a name, NULL-terminated, in the order of its enum */
 	spec_problem_fn problem;    /* of a text */
 	unsigned modes;             /* of a stream: bits 1u << enum spec_stream_mode */
 	unsigned kinds;             /* enum spec_kinds that may have it */
 	enum spec_phase phase;
 	bool required;
-	const char *doc; /* one line, for people */
+
+	/* For the documentation: doc/generate/generate.h. */
+	const char *form; /* of values that nothing above describes: its entry in spec.json there */
+	const char *doc;  /* whole sentences */
+	const char *unset; /* what holds if the field is not given: "the agent's"; NULL: nothing */
 };
 
 /* The tables of the document and of the objects in it. */
@@ -106,8 +110,8 @@ int spec_bad(struct err *err, const struct spec_at *at, const char *fmt, ...) _p
 int spec_no_memory(struct err *err);
 
 /* Where err has a list, a failure goes into it and is 0 here: what comes behind it is read, too.
- * spec_is_wrong() says at the end that there was one. */
-int spec_kept(int r, struct err *err) _must_check_;
+ * spec_is_wrong() tells at the end whether there was one. */
+int spec_collect(int r, struct err *err) _must_check_;
 bool spec_is_wrong(const struct err *err);
 
 int spec_get_int(const struct spec_at *at, const struct json_t *value, int64_t least, int64_t most,
@@ -178,8 +182,6 @@ int spec_row_kill_sequence(const struct spec_field *field, void *into, const str
 int spec_row_signal(const struct spec_field *field, void *into, const struct spec_at *at,
 	const struct json_t *value, struct err *err);
 
-/* ---- spec_binding.c ------------------------------------------------------------------------ */
-
 int spec_row_cpu_bind(const struct spec_field *field, void *into, const struct spec_at *at,
 	const struct json_t *value, struct err *err);
 int spec_row_mem_bind(const struct spec_field *field, void *into, const struct spec_at *at,
@@ -240,17 +242,15 @@ void spec_wire_clear(struct spec_wire *wire);
 /* What is wrong with "HOST:PORT" or "[IPV6]:PORT"; NULL: nothing. */
 const char *spec_address_problem(const char *address);
 
-/* Whether what the wire is told fits the step and itself. */
+/* Whether the wire's fields fit the step and each other. */
 int spec_check_wire(const struct spec *spec, struct err *err) _must_check_;
 
 /* ---- which ranks are here (spec_layout.c) --------------------------------------------------- */
 
-/* spec_map.c */
 int spec_row_node_ranks(const struct spec_field *field, void *into, const struct spec_at *at,
 	const struct json_t *value, struct err *err);
 int spec_row_tasks_per_node(const struct spec_field *field, void *into, const struct spec_at *at,
 	const struct json_t *value, struct err *err);
-/* spec_ranks.c */
 int spec_row_ranks(const struct spec_field *field, void *into, const struct spec_at *at,
 	const struct json_t *value, struct err *err);
 int spec_row_tasks(const struct spec_field *field, void *into, const struct spec_at *at,
@@ -263,32 +263,19 @@ int spec_row_task_ranks(const struct spec_field *field, void *into, const struct
 /* An entry of "tasks" while it is read. */
 struct spec_task_draft {
 	struct spec_override override;
-	size_t ranks_room;
+	size_t ranks_capacity;
 	uint32_t ntasks;
 	uint32_t entry;             /* the number of this one, from 1 */
 	uint32_t *rank_entries;     /* of each rank of the step; 0: it had none yet */
 	const unsigned char *local; /* bits: ranks of this node */
 };
 
-/* Ranks as "0-3,8" or as an array of numbers, each below limit: calls add for each until it
- * returns a negative number. add fills err itself and then returns -ECANCELED. */
-int spec_read_ranks(const struct spec_at *at, const struct json_t *value, uint32_t limit,
-	parse_range_fn add, void *userdata, struct err *err) _must_check_;
-
-/* Checks node.ranks, and takes from it what is not said elsewhere: tasks_per_node, ntasks and this
- * node's ranks. */
-int spec_map_ranks(struct spec_draft *draft, struct err *err) _must_check_;
-
-/* Fills in which node each rank is on, where the layout says it. The layout stands. */
-int spec_map_nodes(struct spec *spec, struct err *err) _must_check_;
-
-/* Fills in the nodes' names from node.list. */
-int spec_map_names(struct spec *spec, struct err *err) _must_check_;
-
 /* Fills in ntasks, local_ntasks and ranks. */
 int spec_layout(struct spec_draft *draft, struct err *err) _must_check_;
 
-/* spec_text.c: the document as text, which the caller frees; NULL: no memory. */
+/* The document as text, for the agent that may have to take the step over; the caller frees it.
+ * Arguments and variables of the command line may be bytes that JSON can't hold; that agent needs
+ * none of these. NULL: no memory. */
 char *spec_dump(const struct json_t *doc);
 
 /* ---- for what makes documents ------------------------------------------------------------ */

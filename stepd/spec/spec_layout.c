@@ -1,11 +1,100 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * How many ranks the step has, and which of them are this node's.
+ * How many ranks the step has, which of them are this node's, what is known of those of the other
+ * nodes, and what differs for some of them (MPMD).
  */
 #include <jansson.h>
+#include <string.h>
 
+#include "stepd/base/hostlist.h"
+#include "stepd/base/parse.h"
 #include "stepd/spec/rank_bits.h"
 #include "stepd/spec/spec_json.h"
+
+/* ---- lists of ranks ----------------------------------------------------------------------- */
+
+/* Ranks as "0-3,8" or as an array of numbers, each below limit: calls add for each until it
+ * returns a negative number. add fills err itself and then returns -ECANCELED. */
+static int read_ranks(const struct spec_at *at, const json_t *value, uint32_t limit,
+	parse_range_fn add, void *userdata, struct err *err)
+{
+	const char *text = NULL;
+	int64_t rank = 0;
+	size_t i;
+	int r;
+
+	if (!json_is_string(value)) {
+		r = spec_check_array(at, value, err);
+		for (i = 0; i < json_array_size(value) && r == 0; i++) {
+			r = spec_get_int(SPEC_AT_INDEX(at, i), json_array_get(value, i), 0,
+				limit - 1, &rank, err);
+			if (r == 0)
+				r = add((uint32_t)rank, userdata);
+		}
+		return r;
+	}
+	r = spec_get_text(at, value, &text, err);
+	if (r < 0)
+		return r;
+	r = parse_ranges(text, limit, add, userdata);
+	if (r == -EINVAL)
+		return spec_bad(err, at, "'%.200s' is no list of ranks such as \"0-3,8\"", text);
+	if (r == -ERANGE)
+		return spec_bad(err, at, "'%.200s' holds a rank above %u", text, limit - 1);
+	return r == -ENOMEM ? spec_no_memory(err) : r;
+}
+
+static int add_rank(uint32_t **ranks, size_t *count, size_t *capacity, uint32_t rank)
+{
+	size_t more = *capacity ? *capacity * 2 : 16;
+	uint32_t *grown;
+
+	if (*count == *capacity) {
+		grown = realloc(*ranks, more * sizeof(**ranks));
+		if (!grown)
+			return -ENOMEM;
+		*ranks = grown;
+		*capacity = more;
+	}
+	(*ranks)[(*count)++] = rank;
+	return 0;
+}
+
+struct rank_list {
+	struct spec_draft *draft;
+	size_t capacity;
+	const struct spec_at *at;
+	struct err *err;
+};
+
+static int add_local_rank(uint32_t rank, void *userdata)
+{
+	struct rank_list *list = userdata;
+	struct spec_draft *draft = list->draft;
+
+	if (draft->ranks_count == SPEC_TASKS_MAX) {
+		(void)spec_bad(
+			list->err, list->at, "has more than %u ranks for one node", SPEC_TASKS_MAX);
+		return -ECANCELED;
+	}
+	return add_rank(&draft->ranks, &draft->ranks_count, &list->capacity, rank);
+}
+
+int spec_row_ranks(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	struct rank_list list = {.draft = into, .at = at, .err = err};
+	int r = read_ranks(at, value, SPEC_NTASKS_MAX, add_local_rank, &list, err);
+
+	(void)field;
+	if (r == -ENOMEM)
+		return spec_no_memory(err);
+	if (r < 0)
+		return -EINVAL;
+	if (list.draft->ranks_count == 0)
+		return spec_bad(err, at, "is empty");
+	return 0;
+}
 
 int spec_row_tasks_per_node(const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
@@ -31,6 +120,225 @@ int spec_row_tasks_per_node(const struct spec_field *field, void *into, const st
 			draft->spec.tasks_per_node[i] = (uint32_t)tasks;
 	}
 	return r;
+}
+
+/* ---- node.ranks --------------------------------------------------------------------------- */
+
+struct map_reader {
+	struct spec_draft *draft;
+	size_t capacity;
+	uint32_t count; /* of the node */
+	const struct spec_at *at;
+	struct err *err;
+};
+
+static int add_node_rank(uint32_t rank, void *userdata)
+{
+	struct map_reader *reader = userdata;
+	struct spec_draft *draft = reader->draft;
+
+	if (reader->count == SPEC_TASKS_MAX || draft->map_ranks_count == SPEC_NTASKS_MAX) {
+		(void)spec_bad(reader->err, reader->at, "has more than %u ranks",
+			reader->count == SPEC_TASKS_MAX ? SPEC_TASKS_MAX : SPEC_NTASKS_MAX);
+		return -ECANCELED;
+	}
+	reader->count++;
+	return add_rank(&draft->map_ranks, &draft->map_ranks_count, &reader->capacity, rank);
+}
+
+/* "" is a node without tasks. */
+static int read_node(struct map_reader *reader, const json_t *value)
+{
+	const char *text = NULL;
+	int r = spec_get_text(reader->at, value, &text, reader->err);
+
+	reader->count = 0;
+	if (r < 0 || !*text)
+		return r;
+	r = read_ranks(reader->at, value, SPEC_NTASKS_MAX, add_node_rank, reader, reader->err);
+	if (r == -ENOMEM)
+		return spec_no_memory(reader->err);
+	return r < 0 ? -EINVAL : 0;
+}
+
+int spec_row_node_ranks(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	struct map_reader reader = {.draft = into, .err = err};
+	size_t i, n = json_array_size(value);
+	int r = spec_check_array(at, value, err);
+
+	(void)field;
+	if (r < 0)
+		return r;
+	if (n > SPEC_NODES_MAX)
+		return spec_bad(err, at, "has %zu entries, more than %u", n, SPEC_NODES_MAX);
+	reader.draft->map_counts = calloc(n + 1, sizeof(*reader.draft->map_counts));
+	if (!reader.draft->map_counts)
+		return spec_no_memory(err);
+	reader.draft->map_nodes_count = n;
+	for (i = 0; i < n && r == 0; i++) {
+		const struct spec_at *entry = SPEC_AT_INDEX(at, i);
+
+		reader.at = entry;
+		r = read_node(&reader, json_array_get(value, i));
+		reader.draft->map_counts[i] = reader.count;
+	}
+	return r;
+}
+
+/* As many different ranks below their number as there are: each one once. */
+static int check_map(const struct spec_draft *draft, struct err *err)
+{
+	uint32_t ntasks = (uint32_t)draft->map_ranks_count, node, i;
+	_cleanup_free_ unsigned char *seen = rank_bits_new(ntasks);
+	const struct spec_at *at = SPEC_AT(SPEC_AT(NULL, "node"), "ranks");
+	const uint32_t *rank = draft->map_ranks;
+
+	if (!seen)
+		return spec_no_memory(err);
+	for (node = 0; node < draft->map_nodes_count; node++) {
+		for (i = 0; i < draft->map_counts[node]; i++, rank++) {
+			if (*rank >= ntasks)
+				return spec_bad(err, SPEC_AT_INDEX(at, node),
+					"rank %u is not below the number of ranks that are listed "
+					"(%u)",
+					*rank, ntasks);
+			if (rank_bits_set(seen, *rank))
+				return spec_bad(err, SPEC_AT_INDEX(at, node),
+					"rank %u is listed twice", *rank);
+		}
+	}
+	return 0;
+}
+
+static int take_counts(struct spec_draft *draft, struct err *err)
+{
+	const struct spec_at *at = SPEC_AT(SPEC_AT(NULL, "node"), "ranks");
+	struct spec *spec = &draft->spec;
+	uint32_t i;
+
+	if (json_object_get(draft->doc, "ntasks") && spec->ntasks != draft->map_ranks_count)
+		return spec_bad(err, at, "lists %zu ranks, but ntasks is %u",
+			draft->map_ranks_count, spec->ntasks);
+	for (i = 0; spec->tasks_per_node && i < spec->node_count; i++) {
+		if (spec->tasks_per_node[i] != draft->map_counts[i])
+			return spec_bad(err, SPEC_AT_INDEX(at, i),
+				"lists %u ranks, but node.tasks_per_node has %u tasks there",
+				draft->map_counts[i], spec->tasks_per_node[i]);
+	}
+	if (!spec->tasks_per_node) {
+		spec->tasks_per_node = draft->map_counts;
+		draft->map_counts = NULL;
+	}
+	return 0;
+}
+
+static int take_own(struct spec_draft *draft, const uint32_t *own, uint32_t count, struct err *err)
+{
+	const struct spec_at *at = SPEC_AT(SPEC_AT(NULL, "node"), "ranks");
+	uint32_t node = draft->spec.node_id;
+
+	if (count == 0)
+		return spec_bad(err, SPEC_AT_INDEX(at, node), "has no rank for this node");
+	if (json_object_get(draft->doc, "first_rank"))
+		return spec_bad(err, SPEC_AT(NULL, "first_rank"),
+			"conflicts with node.ranks; give one of them");
+	if (draft->ranks) {
+		if (draft->ranks_count == count &&
+			memcmp(draft->ranks, own, count * sizeof(*own)) == 0)
+			return 0;
+		return spec_bad(err, SPEC_AT(NULL, "ranks"),
+			"differs from node.ranks[%u]; give one of them", node);
+	}
+	draft->ranks = calloc(count, sizeof(*own));
+	if (!draft->ranks)
+		return spec_no_memory(err);
+	memcpy(draft->ranks, own, count * sizeof(*own));
+	draft->ranks_count = count;
+	return 0;
+}
+
+/* Checks node.ranks, and takes from it what is not given elsewhere: tasks_per_node, ntasks and this
+ * node's ranks. */
+static int map_ranks(struct spec_draft *draft, struct err *err)
+{
+	struct spec *spec = &draft->spec;
+	const uint32_t *rank = draft->map_ranks, *own = rank;
+	uint32_t node, i, count = draft->map_counts[spec->node_id];
+	int r = check_map(draft, err);
+
+	if (r < 0)
+		return r;
+	spec->rank_nodes = calloc(draft->map_ranks_count + 1, sizeof(*spec->rank_nodes));
+	if (!spec->rank_nodes)
+		return spec_no_memory(err);
+	for (node = 0; node < spec->node_count; node++) {
+		if (node == spec->node_id)
+			own = rank;
+		for (i = 0; i < draft->map_counts[node]; i++)
+			spec->rank_nodes[*rank++] = node;
+	}
+	r = take_own(draft, own, count, err);
+	return r < 0 ? r : take_counts(draft, err);
+}
+
+/* ---- which node each rank is on ------------------------------------------------------------ */
+
+/* Whether this node's ranks are those that it has where each node's follow the ones of the node
+ * before. */
+static bool is_block(const struct spec *spec, uint32_t first)
+{
+	uint32_t i;
+
+	for (i = 0; i < spec->local_ntasks && spec->ranks[i] == first + i; i++)
+		;
+	return i == spec->local_ntasks;
+}
+
+/* Fills in which node each rank is on, where the layout has it. The layout stands. */
+static int map_nodes(struct spec *spec, struct err *err)
+{
+	uint32_t node, i, rank = 0, first = 0;
+
+	if (spec->rank_nodes || (spec->node_count > 1 && !spec->tasks_per_node) ||
+		(spec->node_count == 1 && spec->local_ntasks != spec->ntasks))
+		return 0;
+	for (node = 0; node < spec->node_id; node++)
+		first += spec->tasks_per_node[node];
+	if (spec->node_count > 1 && !is_block(spec, first))
+		return 0; /* distributed in a way that is not known */
+	spec->rank_nodes = calloc(spec->ntasks, sizeof(*spec->rank_nodes));
+	if (!spec->rank_nodes)
+		return spec_no_memory(err);
+	for (node = 0; spec->node_count > 1 && node < spec->node_count; node++) {
+		for (i = 0; i < spec->tasks_per_node[node]; i++)
+			spec->rank_nodes[rank++] = node;
+	}
+	return 0;
+}
+
+/* ---- node.list ---------------------------------------------------------------------------- */
+
+static int add_name(const char *name, void *userdata)
+{
+	return strv_add(userdata, name);
+}
+
+static int map_names(struct spec *spec, struct err *err)
+{
+	int r;
+
+	if (!spec->node_list)
+		return 0;
+	r = hostlist_each(spec->node_list, SPEC_NODES_MAX, add_name, &spec->node_names);
+	if (r < 0) /* its form is checked */
+		return spec_no_memory(err);
+	if (spec->node_names.n != spec->node_count)
+		return spec_bad(err, SPEC_AT(SPEC_AT(NULL, "node"), "list"),
+			"names %zu nodes, but node.count is %u", spec->node_names.n,
+			spec->node_count);
+	return 0;
 }
 
 /* ---- layout ------------------------------------------------------------------------------- */
@@ -89,7 +397,7 @@ static int choose_local_ntasks(struct spec_draft *draft, struct err *err)
 		spec->local_ntasks = spec->tasks_per_node[spec->node_id];
 	else if (spec->node_count > 1)
 		return spec_bad(err, SPEC_AT(NULL, "local_ntasks"),
-			"is missing: node.count is %u, so say how many tasks are this node's "
+			"is missing: node.count is %u, so give the number of this node's tasks "
 			"(local_ntasks, ranks or node.tasks_per_node)",
 			spec->node_count);
 	else
@@ -142,7 +450,7 @@ static int choose_range(struct spec_draft *draft, struct err *err)
 		draft->first_rank = (uint32_t)tasks_before(draft, spec->node_id);
 	else if (!given(draft, "first_rank") && spec->node_id > 0)
 		return spec_bad(err, SPEC_AT(NULL, "first_rank"),
-			"is missing: node.id is %u, so say which ranks are this node's "
+			"is missing: node.id is %u, so give this node's ranks "
 			"(first_rank, ranks or node.tasks_per_node)",
 			spec->node_id);
 	if (draft->first_rank + (uint64_t)spec->local_ntasks > spec->ntasks)
@@ -197,14 +505,14 @@ int spec_layout(struct spec_draft *draft, struct err *err)
 	int r = check_node(draft, err);
 
 	if (r == 0)
-		r = spec_map_names(spec, err);
+		r = map_names(spec, err);
 	if (r < 0 || spec->kind == STEPD_STEP_EXTERN)
 		return r;
 	if (draft->ranks && given(draft, "first_rank"))
 		return spec_bad(
 			err, SPEC_AT(NULL, "first_rank"), "conflicts with ranks; give one of them");
 	if (draft->map_counts)
-		r = spec_map_ranks(draft, err);
+		r = map_ranks(draft, err);
 	if (r < 0)
 		return r;
 	if (spec->kind == STEPD_STEP_BATCH)
@@ -222,5 +530,157 @@ int spec_layout(struct spec_draft *draft, struct err *err)
 		r = choose_listed(draft, err);
 	else if (spec->kind != STEPD_STEP_BATCH)
 		r = choose_range(draft, err);
-	return r < 0 ? r : spec_map_nodes(spec, err);
+	return r < 0 ? r : map_nodes(spec, err);
+}
+
+/* ---- entries of tasks --------------------------------------------------------------------- */
+
+struct override_ranks {
+	struct spec_task_draft *task;
+	const struct spec_at *at;
+	struct err *err;
+};
+
+static int take_override_rank(uint32_t rank, void *userdata)
+{
+	struct override_ranks *list = userdata;
+	struct spec_task_draft *task = list->task;
+
+	if (task->rank_entries[rank]) {
+		(void)spec_bad(list->err, list->at, "rank %u has an entry already", rank);
+		return -ECANCELED;
+	}
+	task->rank_entries[rank] = task->entry;
+	if (!rank_bits_test(task->local, rank))
+		return 0; /* another node's */
+	return add_rank(
+		&task->override.ranks, &task->override.ranks_count, &task->ranks_capacity, rank);
+}
+
+int spec_row_task_ranks(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	struct spec_task_draft *task = into;
+	struct override_ranks list = {.task = task, .at = at, .err = err};
+	int r = read_ranks(at, value, task->ntasks, take_override_rank, &list, err);
+
+	(void)field;
+	if (r == -ENOMEM)
+		return spec_no_memory(err);
+	if (r < 0)
+		return -EINVAL;
+	if (json_is_array(value) && json_array_size(value) == 0)
+		return spec_bad(err, at, "is empty");
+	return 0;
+}
+
+int spec_row_task_rank(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	struct spec_task_draft *task = into;
+	struct override_ranks list = {.task = task, .at = at, .err = err};
+	int64_t rank = 0;
+	int r = spec_get_int(at, value, 0, task->ntasks - 1, &rank, err);
+
+	(void)field;
+	if (r < 0)
+		return r;
+	r = take_override_rank((uint32_t)rank, &list);
+	if (r == -ENOMEM)
+		return spec_no_memory(err);
+	return r < 0 ? -EINVAL : 0;
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static int read_override(struct spec_task_draft *task, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	struct spec_override *o = &task->override;
+	bool rank, ranks;
+	int r = spec_check_object(SPEC_TABLE_TASK, at, value, err);
+
+	if (r < 0)
+		return r;
+	rank = json_object_get(value, "rank");
+	ranks = json_object_get(value, "ranks");
+	if (rank == ranks)
+		return spec_bad(err, at,
+			rank ? "rank and ranks conflict; give one of them"
+			     : "has no rank; give rank or ranks");
+	r = spec_read_object(SPEC_TABLE_TASK, task, at, value, err);
+	if (r < 0)
+		return r;
+	if (json_object_get(value, "argv") && o->argv.n == 0)
+		return spec_bad(err, SPEC_AT(at, "argv"), "is empty");
+	if (o->argv.n > 0 && !o->argv.v[0][0])
+		return spec_bad(err, SPEC_AT_INDEX(SPEC_AT(at, "argv"), 0), "is empty");
+	if (o->ranks_count > 1)
+		qsort(o->ranks, o->ranks_count, sizeof(*o->ranks), compare_ranks);
+	return 0;
+}
+
+static void override_clear(struct spec_override *o)
+{
+	free(o->ranks);
+	strv_clear(&o->argv);
+	free(o->cwd);
+	strv_clear(&o->env);
+	*o = (struct spec_override){0};
+}
+
+/* Of an entry without a rank of this node the command line stays: MPI ranks may need it. */
+static int add_override(
+	struct spec *spec, size_t *capacity, struct spec_override *o, struct err *err)
+{
+	size_t more = *capacity ? *capacity * 2 : 8;
+	struct spec_override *grown;
+
+	if (o->ranks_count == 0)
+		strv_clear(&o->env);
+	if (spec->overrides_count == *capacity) {
+		grown = realloc(spec->overrides, more * sizeof(*grown));
+		if (!grown)
+			return spec_no_memory(err);
+		spec->overrides = grown;
+		*capacity = more;
+	}
+	spec->overrides[spec->overrides_count++] = *o;
+	*o = (struct spec_override){0};
+	return 0;
+}
+
+int spec_row_tasks(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	struct spec *spec = &((struct spec_draft *)into)->spec;
+	_cleanup_free_ unsigned char *local = rank_bits_new(spec->ntasks);
+	struct spec_task_draft task = {.ntasks = spec->ntasks, .local = local};
+	size_t i, capacity = 0;
+	int r = spec_check_array(at, value, err);
+
+	(void)field;
+	task.rank_entries = spec->rank_entries =
+		calloc((size_t)spec->ntasks + 1, sizeof(*spec->rank_entries));
+	if (!spec->rank_entries || !local)
+		return spec_no_memory(err);
+	for (i = 0; i < spec->local_ntasks; i++)
+		(void)rank_bits_set(local, spec->ranks[i]);
+	for (i = 0; i < json_array_size(value) && r == 0; i++) {
+		task.ranks_capacity = 0;
+		task.entry = (uint32_t)i + 1;
+		r = read_override(&task, SPEC_AT_INDEX(at, i), json_array_get(value, i), err);
+		if (r == 0)
+			r = add_override(spec, &capacity, &task.override, err);
+		else
+			override_clear(&task.override);
+		r = spec_collect(r, err);
+	}
+	override_clear(&task.override);
+	return r;
 }

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The limits of a step and of its tasks, a row each in the order of enum stepd_limit: name, range,
- * how it is read. The options of "stepd run" make what stands here, stepd-limits(7) and
- * stepd-spec(5) describe it, and tests hold all of it together.
+ * how it is read. The options of "stepd run" make what stands here, and stepd-limits(7) describes
+ * it; tests hold them together.
  */
+#include <fcntl.h>
 #include <jansson.h>
+#include <linux/openat2.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
 
 #include "stepd/base/bitset.h"
 #include "stepd/base/parse.h"
@@ -342,48 +347,58 @@ const struct spec_field spec_limit_fields[STEPD_LIMIT_COUNT] = {
 		.parse = spec_row_limit_size,
 		.least = MEMORY_MIN,
 		.most = BYTES_MAX,
-		.doc = "memory: above it, what can't be reclaimed is killed"},
+		.doc = "Memory. Processes that need more, where none can be reclaimed, are "
+		       "killed."},
 	[STEPD_LIMIT_MEMORY_HIGH] = {.name = "memory_high_bytes",
 		.parse = spec_row_limit_size,
 		.least = MEMORY_MIN,
 		.most = BYTES_MAX,
-		.doc = "memory: above it, allocations are slowed down and memory is reclaimed"},
+		.doc = "Memory above which allocations are slowed down and memory is reclaimed."},
 	[STEPD_LIMIT_MEMORY_SWAP_MAX] = {.name = "memory_swap_max_bytes",
 		.parse = spec_row_limit_size,
 		.most = BYTES_MAX,
-		.doc = "swap space, beside the memory"},
+		.doc = "Swap space, beside the memory."},
 	[STEPD_LIMIT_MEMORY_OOM_GROUP] = {.name = "memory_oom_group",
 		.parse = spec_row_limit_bool,
-		.doc = "an OOM kill takes all processes at once"},
+		.doc = "Whether an OOM kill takes all processes at once."},
 	[STEPD_LIMIT_PIDS_MAX] = {.name = "pids_max",
 		.parse = spec_row_limit_count,
 		.least = 1,
 		.most = PIDS_MAX,
-		.doc = "processes and threads"},
+		.doc = "Processes and threads."},
 	[STEPD_LIMIT_CPU_MAX] = {.name = "cpu_max",
 		.parse = spec_row_limit_cpus,
-		.doc = "CPU time each second, in CPUs: 1.5 is one and a half"},
+		.form = "cpus",
+		.doc = "CPU time each second, in CPUs, 0.001 to 65536: 1.5 is one and a half."},
 	[STEPD_LIMIT_CPU_WEIGHT] = {.name = "cpu_weight",
 		.parse = spec_row_limit_weight,
 		.least = 1,
 		.most = 10000,
-		.doc = "share of CPU time among those who want it; 100 is the kernel's default"},
+		.doc = "Share of the CPU time among those who want it. `max` is the kernel's "
+		       "default, 100."},
 	[STEPD_LIMIT_CPUSET_CPUS] = {.name = "cpuset_cpus",
 		.parse = spec_row_limit_list,
 		.offset = offsetof(struct limits, cpuset_cpus),
 		.most = SPEC_CPUS_MAX - 1,
-		.doc = "CPUs to run on, such as \"0-3,8\""},
+		.form = "list",
+		.doc = "The CPUs to run on, such as `\"0-3,8\"`."},
 	[STEPD_LIMIT_CPUSET_MEMS] = {.name = "cpuset_mems",
 		.parse = spec_row_limit_list,
 		.offset = offsetof(struct limits, cpuset_mems),
 		.most = SPEC_NUMA_NODES_MAX - 1,
-		.doc = "NUMA nodes to have memory of, such as \"0-1\""},
+		.form = "list",
+		.doc = "The NUMA nodes to have memory of, such as `\"0-1\"`."},
 	[STEPD_LIMIT_IO_MAX] = {.name = "io_max",
 		.parse = spec_row_limit_io,
-		.doc = "an array: how much and how often a block device is read and written"},
+		.form = "io_max",
+		.doc = "How much and how often disks are read and written: 1 to 256 entries, "
+		       "each disk in one; see [ENTRY OF IO_MAX]. Other disks are not limited."},
 	[STEPD_LIMIT_DEVICES] = {.name = "devices",
 		.parse = spec_row_limit_devices,
-		.doc = "an array: devices that may be opened, beside those that always may"},
+		.form = "devices",
+		.doc = "The devices that may be opened beside those that always may: at most "
+		       "256 entries; see [ENTRY OF DEVICES]. With an empty array no others may "
+		       "be."},
 };
 
 #define RATE(member_) offsetof(struct limits_io, limit.member_)
@@ -395,31 +410,36 @@ const struct spec_field spec_io_fields[SPEC_IO_FIELDS] = {
 		.offset = offsetof(struct limits_io, name),
 		.most = DEVICE_NAME_MAX,
 		.problem = disk_problem,
-		.doc = "the disk: \"/dev/sda\" or \"8:0\""},
+		.form = "disk",
+		.doc = "The disk, whole and no partition: `\"/dev/sda\"` or `\"8:0\"`."},
 	{.name = "read_bytes_per_sec",
 		.parse = spec_row_limit_rate,
 		.offset = RATE(read_bytes_per_sec),
 		.least = 1,
 		.most = BYTES_MAX,
-		.doc = "bytes read each second; not limited if not given"},
+		.doc = "Bytes read each second.",
+		.unset = "not limited"},
 	{.name = "write_bytes_per_sec",
 		.parse = spec_row_limit_rate,
 		.offset = RATE(write_bytes_per_sec),
 		.least = 1,
 		.most = BYTES_MAX,
-		.doc = "bytes written each second; not limited if not given"},
+		.doc = "Bytes written each second.",
+		.unset = "not limited"},
 	{.name = "reads_per_sec",
 		.parse = spec_row_limit_ops,
 		.offset = RATE(reads_per_sec),
 		.least = 1,
 		.most = UINT32_MAX,
-		.doc = "reads each second; not limited if not given"},
+		.doc = "Reads each second.",
+		.unset = "not limited"},
 	{.name = "writes_per_sec",
 		.parse = spec_row_limit_ops,
 		.offset = RATE(writes_per_sec),
 		.least = 1,
 		.most = UINT32_MAX,
-		.doc = "writes each second; not limited if not given"},
+		.doc = "Writes each second.",
+		.unset = "not limited"},
 };
 
 const struct spec_field spec_device_fields[SPEC_DEVICE_FIELDS] = {
@@ -429,12 +449,17 @@ const struct spec_field spec_device_fields[SPEC_DEVICE_FIELDS] = {
 		.offset = offsetof(struct limits_device, name),
 		.most = DEVICE_NAME_MAX,
 		.problem = device_problem,
-		.doc = "\"/dev/nvidia0\", or type and numbers, \"c 195:*\""},
+		.form = "device_node",
+		.doc = "A device node below `/dev`, such as `\"/dev/nvidia0\"`, or its type "
+		       "and numbers: `\"c 195:*\"`, with `c`, `b` or `a` for both, and `*` for "
+		       "any number."},
 	{.name = "access",
 		.parse = spec_row_limit_access,
 		.offset = offsetof(struct limits_device, access),
-		.doc = "what may be done: letters of r (read), w (write), m (make a node); rwm if "
-		       "not given"},
+		.form = "access",
+		.doc = "What may be done, one or more of the letters `r` (read), `w` (write) "
+		       "and `m` (make a node).",
+		.unset = "`\"rwm\"`"},
 };
 
 /* ---- entry points ------------------------------------------------------------------------ */
@@ -476,4 +501,142 @@ int limits_from_json(
 	*ret_limits = limits;
 	limits = (struct limits){0};
 	return 0;
+}
+
+/* ==== devices by name and by number ========================================================= */
+
+#define DEV       "/dev/"
+#define MAJOR_MAX 4095u    /* MINORBITS of the kernel is 20 */
+#define MINOR_MAX 1048575u /* of 32 bits */
+
+/* ---- by number ---------------------------------------------------------------------------- */
+
+static int parse_number(const char *text, bool any, uint32_t most, uint32_t *ret_n)
+{
+	if (any && strcmp(text, "*") == 0) {
+		*ret_n = STEPD_DEVICE_ANY;
+		return 0;
+	}
+	return parse_u32(text, 0, most, ret_n);
+}
+
+/* "MAJOR:MINOR", with any either as "*". */
+static int parse_numbers(const char *text, bool any, uint32_t *ret_major, uint32_t *ret_minor)
+{
+	const char *colon = strchr(text, ':');
+	uint32_t major = 0, minor = 0;
+	char first[16];
+	int r;
+
+	if (!colon || (size_t)(colon - text) >= sizeof(first))
+		return -EINVAL;
+	memcpy(first, text, (size_t)(colon - text));
+	first[colon - text] = '\0';
+	r = parse_number(first, any, MAJOR_MAX, &major);
+	if (r == 0)
+		r = parse_number(colon + 1, any, MINOR_MAX, &minor);
+	if (r < 0)
+		return r;
+	*ret_major = major;
+	*ret_minor = minor;
+	return 0;
+}
+
+int limits_device_parse_numbers(const char *text, uint32_t *ret_major, uint32_t *ret_minor)
+{
+	return parse_numbers(text, false, ret_major, ret_minor);
+}
+
+int limits_device_parse(const char *text, stepd_device_rule_t *ret_rule)
+{
+	int r;
+
+	if (!text[0] || !strchr("abc", text[0]) || text[1] != ' ')
+		return -EINVAL;
+	r = parse_numbers(text + 2, true, &ret_rule->major, &ret_rule->minor);
+	if (r == 0)
+		ret_rule->type = text[0];
+	return r;
+}
+
+/* ---- by name ------------------------------------------------------------------------------ */
+
+bool limits_device_is_path(const char *text)
+{
+	return strncmp(text, DEV, strlen(DEV)) == 0 && text[strlen(DEV)];
+}
+
+static int open_node(int dev_fd, const char *name, uint64_t resolve)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC,
+		.resolve = RESOLVE_BENEATH | resolve,
+	};
+	int fd = (int)syscall(SYS_openat2, dev_fd, name, &how, sizeof(how));
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* A node at its own place may be anywhere below /dev, for only root makes nodes; a link only on
+ * /dev itself, where udev makes those in disk/by-id and the like: not in /dev/shm, where anybody
+ * does, nor out of /dev. */
+static int open_device(const char *path)
+{
+	_cleanup_close_ int dev_fd = open(DEV, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd;
+
+	if (dev_fd < 0)
+		return -errno;
+	fd = open_node(dev_fd, path + strlen(DEV), RESOLVE_NO_SYMLINKS);
+	return fd == -ELOOP ? open_node(dev_fd, path + strlen(DEV), RESOLVE_NO_XDEV) : fd;
+}
+
+int limits_device_find(const char *path, stepd_device_rule_t *ret_rule, struct err *err)
+{
+	_cleanup_close_ int fd = open_device(path);
+	struct stat st;
+
+	if (fd == -EXDEV)
+		return err_say(err, fd,
+			"'%s' leads out of /dev or over a link on another file system; give the device "
+			"itself",
+			path);
+	if (fd == -ENOSYS) /* before Linux 5.6 */
+		return err_say(err, fd,
+			"'%s' can't be looked up safely by this kernel; give its numbers", path);
+	if (fd < 0)
+		return err_set(err, fd, "look up the device '%s'", path);
+	if (fstat(fd, &st) < 0)
+		return err_set(err, -errno, "look up the device '%s'", path);
+	if (!S_ISCHR(st.st_mode) && !S_ISBLK(st.st_mode))
+		return err_say(err, -ENODEV, "'%s' is no device", path);
+	ret_rule->type = S_ISCHR(st.st_mode) ? 'c' : 'b';
+	ret_rule->major = major(st.st_rdev);
+	ret_rule->minor = minor(st.st_rdev);
+	return 0;
+}
+
+/* ---- always allowed ------------------------------------------------------------------------ */
+
+/* Numbers are those of Documentation/admin-guide/devices.txt of Linux. What containers have, and
+ * no more: shells, scripts and terminals need it, and none of it is hardware. */
+const stepd_device_rule_t *limits_default_devices(size_t *ret_count)
+{
+	enum {
+		ALL = STEPD_DEVICE_READ | STEPD_DEVICE_WRITE | STEPD_DEVICE_MKNOD,
+	};
+	static const stepd_device_rule_t rules[] = {
+		{.type = 'c', .major = 1, .minor = 3, .access = ALL},                  /* null */
+		{.type = 'c', .major = 1, .minor = 5, .access = ALL},                  /* zero */
+		{.type = 'c', .major = 1, .minor = 7, .access = ALL},                  /* full */
+		{.type = 'c', .major = 1, .minor = 8, .access = ALL},                  /* random */
+		{.type = 'c', .major = 1, .minor = 9, .access = ALL},                  /* urandom */
+		{.type = 'c', .major = 5, .minor = 0, .access = ALL},                  /* tty */
+		{.type = 'c', .major = 5, .minor = 1, .access = ALL},                  /* console */
+		{.type = 'c', .major = 5, .minor = 2, .access = ALL},                  /* ptmx */
+		{.type = 'c', .major = 136, .minor = STEPD_DEVICE_ANY, .access = ALL}, /* pts */
+	};
+
+	*ret_count = ARRAY_SIZE(rules);
+	return rules;
 }

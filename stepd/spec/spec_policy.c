@@ -93,11 +93,11 @@ static int resolve_own_stream(const struct spec_field *field, struct spec_stream
 	return 0;
 }
 
-/* The words that need nothing else may stand for the object. */
+/* A mode that needs nothing else may stand for the object. */
 static int read_short_stream(
 	struct spec_stream *stream, const struct spec_at *at, const json_t *value, struct err *err)
 {
-	static const char *const words[SPEC_STREAM_MODE_MAX] = {
+	static const char *const names[SPEC_STREAM_MODE_MAX] = {
 		[SPEC_STREAM_INHERIT] = "inherit",
 		[SPEC_STREAM_NONE] = "none",
 		[SPEC_STREAM_ALL] = "all",
@@ -110,8 +110,8 @@ static int read_short_stream(
 
 	if (r < 0)
 		return r;
-	for (i = 0; i < ARRAY_SIZE(words); i++) {
-		if (words[i] && strcmp(words[i], text) == 0) {
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		if (names[i] && strcmp(names[i], text) == 0) {
 			stream->mode = (enum spec_stream_mode)i;
 			return 0;
 		}
@@ -294,7 +294,7 @@ int spec_row_kill_sequence(const struct spec_field *field, void *into, const str
 				SPEC_TABLE_KILL, &spec->kill_sequence[i], here, entry, err);
 		if (r == 0)
 			r = check_kill(&spec->kill_sequence[i], i + 1 == n, here, err);
-		r = spec_kept(r, err);
+		r = spec_collect(r, err);
 	}
 	return r;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the spec says of collective operations (pmi) and of the way from node to node (wire). The
+ * The fields of collective operations (pmi) and of the connections between nodes (wire). The
  * document names descriptors; they are taken by spec_take_fds() alone, so that who reads the same
  * document later, when their numbers mean something else, touches none.
  */
@@ -86,62 +86,87 @@ const struct spec_field spec_pmi_fields[SPEC_PMI_FIELDS] = {
 		.parse = spec_row_u64,
 		.offset = STEP(pmi.timeout_ms),
 		.most = TIME_MS_MAX,
-		.doc = "deadline of a fence and of other waits of a rank for another; 0 is none, "
-		       "300000 if not given"},
+		.doc = "The deadline of a fence, and of other waits of one rank for another, "
+		       "in milliseconds. When it has passed the operation fails in all tasks "
+		       "that wait, and the step's log names the ranks that are missing. 0 is "
+		       "no deadline.",
+		.unset = "`pmi_timeout` of stepd.conf(5), else 300000"},
 	{.name = "tcp",
 		.parse = spec_row_bool,
 		.offset = STEP(pmi.tcp),
-		.doc = "tasks reach their server by PMI_PORT and PMI_ID, not by an inherited "
-		       "descriptor"},
+		.doc = "Whether tasks reach their PMI server over TCP, by `$PMI_PORT` and "
+		       "`$PMI_ID`, in place of a descriptor that they inherit.",
+		.unset = "false"},
 	{.name = "memory_bytes",
 		.parse = spec_row_u64,
 		.offset = STEP(pmi.memory_bytes),
 		.most = SPEC_PMI_MEMORY_MAX,
-		.doc = "how far the MPI service process may grow; 0 is no limit, a quarter of the "
-		       "machine's memory if not given"},
+		.doc = "How far the node's MPI service process, which holds what ranks put, "
+		       "may grow beyond what it begins with. It is a limit of writable private "
+		       "memory (`RLIMIT_DATA`). A rank whose data exceeds it gets an error. 0 "
+		       "is no limit.",
+		.unset = "`pmi_memory` of stepd.conf(5), else a quarter of the machine's memory"},
 };
 
 const struct spec_field spec_wire_fields[SPEC_WIRE_FIELDS] = {
 	{.name = "addresses",
 		.parse = spec_row_addresses,
-		.doc = "an array: where each node listens, \"HOST:PORT\" or \"[IPV6]:PORT\""},
+		.form = "addresses",
+		.doc = "Where each node listens, as `HOST:PORT` or `[IPV6]:PORT`: as many as "
+		       "`node.count`, in the order of the nodes' ids.",
+		.unset = "unknown; the step then has no collective operations across nodes"},
 	{.name = "listen_fd",
 		.parse = spec_row_u32,
 		.offset = STEP(wire.listen_number),
 		.least = 3,
 		.most = FD_MAX,
-		.doc = "an inherited descriptor: the listening TCP socket of this node's address"},
+		.doc = "A descriptor that the agent inherits: the TCP socket that listens at "
+		       "this node's address. It is for the agent that starts the step; one "
+		       "that takes the step over does not need it.",
+		.unset = "none"},
 	{.name = "auth",
 		.parse = spec_row_text,
 		.offset = STEP(wire.auth),
 		.problem = auth_problem,
-		.doc = "how nodes know each other: secret (if secret_fd is given), munge (else) or "
-		       "none"},
+		.form = "auth",
+		.doc = "How the nodes authenticate each other: `secret`, by the secret of "
+		       "`secret_fd`; `munge`, by munge(7); or `none`, for a network where "
+		       "nobody else is. With the first two everything that passes between them "
+		       "is encrypted and authenticated by AES-256-GCM, under a key of each "
+		       "connection's own; with `none` it is neither.",
+		.unset = "`secret` where `secret_fd` is given, else `wire_auth` of "
+			 "stepd.conf(5), else `munge`"},
 	{.name = "secret_fd",
 		.parse = spec_row_u32,
 		.offset = STEP(wire.secret_number),
 		.least = 3,
 		.most = FD_MAX,
-		.doc = "an inherited descriptor: the secret of the step is read from it to its "
-		       "end, 16 to 4096 bytes"},
+		.doc = "A descriptor that the agent inherits and reads to its end when it "
+		       "starts: 16 to 4096 bytes that the step's nodes share and nobody else "
+		       "knows. The secret is stored nowhere.",
+		.unset = "none"},
 	{.name = "fanout",
 		.parse = spec_row_u32,
 		.offset = STEP(wire.fanout),
 		.least = 2,
 		.most = 1024,
-		.doc = "how many nodes speak with one above them; 16 if not given, the same on "
-		       "all nodes"},
+		.doc = "How many nodes are connected to one above them in the tree of nodes; "
+		       "the same on all nodes.",
+		.unset = "`wire_fanout` of stepd.conf(5), else 16"},
 	{.name = "ifname",
 		.parse = spec_row_text,
 		.offset = STEP(wire.ifname),
 		.problem = ifname_problem,
-		.doc = "network interface whose address is used; any if not given"},
+		.form = "ifname",
+		.doc = "The network interface whose address this node uses.",
+		.unset = "`wire_ifname` of stepd.conf(5), else any"},
 	{.name = "connect_timeout_ms",
 		.parse = spec_row_u64,
 		.offset = STEP(wire.connect_timeout_ms),
 		.least = 1,
 		.most = TIME_MS_MAX,
-		.doc = "how long other nodes may take to be there; 60000 if not given"},
+		.doc = "How long the other nodes may take until they are connected.",
+		.unset = "60000"},
 };
 
 /* ---- rows --------------------------------------------------------------------------------- */
@@ -254,8 +279,7 @@ static int take_listen_fd(struct spec_wire *wire, struct err *err)
 	int fd = (int)wire->listen_number, domain;
 
 	if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
-		return spec_bad(
-			err, at, "%d is no open descriptor; hand over the listening socket", fd);
+		return spec_bad(err, at, "%d is no open descriptor; pass the listening socket", fd);
 	domain = get_option(fd, SO_DOMAIN);
 	if (get_option(fd, SO_TYPE) != SOCK_STREAM || (domain != AF_INET && domain != AF_INET6))
 		return spec_bad(err, at, "%d is no TCP socket", fd);
@@ -276,7 +300,7 @@ static int take_secret(struct spec_wire *wire, struct err *err)
 	if (fcntl(fd, F_GETFD) < 0) {
 		r = fd;
 		fd = -1;
-		return spec_bad(err, at, "%d is no open descriptor; hand over the secret's", r);
+		return spec_bad(err, at, "%d is no open descriptor; pass the secret's", r);
 	}
 	r = fs_read_fd(fd, SPEC_SECRET_MAX, &secret, &size);
 	if (r == -EFBIG)

@@ -379,7 +379,7 @@ static void test_errors_name_the_option(void **state)
 	bad("-n 99999999999999999999 x", "--ntasks: '99999999999999999999' is no whole number");
 	bad("--node-id 1 x", "--node-id: 1 is not below node.count (1)");
 	bad("--node-count 2 x",
-		"--local-ntasks: is missing: node.count is 2, so say how many tasks are this node's "
+		"--local-ntasks: is missing: node.count is 2, so give the number of this node's tasks "
 		"(local_ntasks, ranks or node.tasks_per_node)");
 	bad("--tasks-per-node 2(x x",
 		"--tasks-per-node: '2(x' is no list of counts such as \"4,4\" or "
