@@ -29,7 +29,7 @@ static const char *const table_names[SPEC_TABLE_MAX] = {
 
 /* Rows whose least and most bound a number, and the forms that may stand in its place. */
 static const struct number {
-	spec_parse_fn parse;
+	spec_parse_fn *parse;
 	const char *others[2];
 } numbers[] = {
 	{spec_row_u32, {NULL}},

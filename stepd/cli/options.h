@@ -17,7 +17,7 @@ struct cli_option;
 
 /* Takes an option's argument (NULL: it has none) into the command's structure. Its errors don't
  * name the option yet. 0, CLI_STOP: what follows on the command line is not read, or -errno. */
-typedef int (*cli_take_fn)(
+typedef int cli_take_fn(
 	const struct cli_option *option, const char *arg, void *into, struct err *err);
 
 #define CLI_STOP 1
@@ -28,14 +28,14 @@ struct cli_option {
 	const char *arg;        /* what help calls its argument; NULL: it takes none */
 	bool arg_optional;      /* --name[=ARG] */
 	const char *arg_second; /* a word of its own behind the argument; NULL: none */
-	cli_take_fn take;
-	cli_take_fn take_second; /* takes that word */
-	size_t offset;           /* of the member it sets, for take */
-	const char *path;        /* of the spec's field that it sets, "node.id"; NULL: of none */
-	const char *value;       /* which it sets it to, for take */
-	const char *heading;     /* of a group that begins here, for help */
-	const char *doc;         /* for help, and with more for the manual: doc/generate/ */
-	const char *more;        /* whole sentences; NULL: none */
+	cli_take_fn *take;
+	cli_take_fn *take_second; /* takes that word */
+	size_t offset;            /* of the member it sets, for take */
+	const char *path;         /* of the spec's field that it sets, "node.id"; NULL: of none */
+	const char *value;        /* which it sets it to, for take */
+	const char *heading;      /* of a group that begins here, for help */
+	const char *doc;          /* for help, and with more for the manual: doc/generate/ */
+	const char *more;         /* whole sentences; NULL: none */
 };
 
 #define CLI_OPTIONS_MAX 192
@@ -61,8 +61,6 @@ int cli_options_parse(struct cli_options *options, int argc, char **argv, void *
 void cli_options_print(const struct cli_option *rows, size_t n, FILE *out);
 
 /* Takers: the argument itself, true, and true for --help, behind which nothing is read. */
-int cli_take_text(const struct cli_option *, const char *, void *, struct err *);
-int cli_take_flag(const struct cli_option *, const char *, void *, struct err *);
-int cli_take_help(const struct cli_option *, const char *, void *, struct err *);
+cli_take_fn cli_take_text, cli_take_flag, cli_take_help;
 
 #endif

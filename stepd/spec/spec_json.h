@@ -40,7 +40,7 @@ enum spec_kinds {
 struct spec_field;
 
 /* Reads value, which stands at at, into the object at into as the row says. 0 or -errno. */
-typedef int (*spec_parse_fn)(const struct spec_field *field, void *into, const struct spec_at *at,
+typedef int spec_parse_fn(const struct spec_field *field, void *into, const struct spec_at *at,
 	const struct json_t *value, struct err *err);
 
 /* What is wrong with a text ("is not an absolute path"), or NULL. */
@@ -48,7 +48,7 @@ typedef const char *(*spec_problem_fn)(const char *text);
 
 struct spec_field {
 	const char *name;
-	spec_parse_fn parse;
+	spec_parse_fn *parse;
 	size_t offset;              /* of the member it fills */
 	size_t given;               /* of a bool that is set if the field is there; 0: none */
 	int64_t least, most;        /* of a number; most: of a text's length, 0 for any */
@@ -135,59 +135,19 @@ int spec_read_object(enum spec_table table, void *into, const struct spec_at *at
 int spec_read_phase(enum spec_phase phase, struct spec_draft *draft, struct err *err) _must_check_;
 
 /* Row parsers. */
-int spec_row_bool(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_int(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_u32(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_u64(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_text(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_choice(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
+spec_parse_fn spec_row_bool, spec_row_int, spec_row_u32, spec_row_u64, spec_row_text,
+	spec_row_choice;
 
 /* ---- what has rules of its own (spec_rows.c) ---------------------------------------------- */
 
-int spec_row_version(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_node(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_argv(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_env(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_account(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_accounts(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_umask(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_script(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_script_base64(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
+spec_parse_fn spec_row_version, spec_row_node, spec_row_argv, spec_row_env, spec_row_account,
+	spec_row_accounts, spec_row_umask, spec_row_script, spec_row_script_base64,
+	spec_row_cpu_bind, spec_row_mem_bind, spec_row_distribution;
 
 /* ---- spec_policy.c: streams, limits, the escalation ---------------------------------------- */
 
-int spec_row_stream(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_rlimits(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_limit(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_kill_sequence(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_signal(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-
-int spec_row_cpu_bind(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_mem_bind(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_distribution(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
+spec_parse_fn spec_row_stream, spec_row_rlimits, spec_row_limit, spec_row_kill_sequence,
+	spec_row_signal;
 
 /* ---- spec_limits.c ------------------------------------------------------------------------- */
 
@@ -198,30 +158,9 @@ extern const struct spec_field spec_limit_fields[STEPD_LIMIT_COUNT];
 extern const struct spec_field spec_io_fields[SPEC_IO_FIELDS];
 extern const struct spec_field spec_device_fields[SPEC_DEVICE_FIELDS];
 
-int spec_row_limits(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_limit_size(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_limit_count(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_limit_weight(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_limit_bool(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_limit_cpus(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_limit_list(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_limit_io(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_limit_rate(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_limit_ops(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_limit_devices(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_limit_access(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
+spec_parse_fn spec_row_limits, spec_row_limit_size, spec_row_limit_count, spec_row_limit_weight,
+	spec_row_limit_bool, spec_row_limit_cpus, spec_row_limit_list, spec_row_limit_io,
+	spec_row_limit_rate, spec_row_limit_ops, spec_row_limit_devices, spec_row_limit_access;
 
 /* ---- spec_wire.c ---------------------------------------------------------------------------- */
 
@@ -231,12 +170,7 @@ int spec_row_limit_access(const struct spec_field *field, void *into, const stru
 extern const struct spec_field spec_pmi_fields[SPEC_PMI_FIELDS];
 extern const struct spec_field spec_wire_fields[SPEC_WIRE_FIELDS];
 
-int spec_row_pmi(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_wire(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_addresses(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
+spec_parse_fn spec_row_pmi, spec_row_wire, spec_row_addresses;
 void spec_wire_clear(struct spec_wire *wire);
 
 /* What is wrong with "HOST:PORT" or "[IPV6]:PORT"; NULL: nothing. */
@@ -247,18 +181,8 @@ int spec_check_wire(const struct spec *spec, struct err *err) _must_check_;
 
 /* ---- which ranks are here (spec_layout.c) --------------------------------------------------- */
 
-int spec_row_node_ranks(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_tasks_per_node(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_ranks(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_tasks(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_task_rank(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
-int spec_row_task_ranks(const struct spec_field *field, void *into, const struct spec_at *at,
-	const struct json_t *value, struct err *err);
+spec_parse_fn spec_row_node_ranks, spec_row_tasks_per_node, spec_row_ranks, spec_row_tasks,
+	spec_row_task_rank, spec_row_task_ranks;
 
 /* An entry of "tasks" while it is read. */
 struct spec_task_draft {

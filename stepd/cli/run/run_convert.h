@@ -43,40 +43,14 @@ int run_set(struct run_build *build, const char *path, struct json_t *value,
 	struct err *err) _must_check_;
 
 /* Takers, into a struct run_build. */
-int run_take_text(const struct cli_option *, const char *, void *, struct err *);
-int run_take_number(const struct cli_option *, const char *, void *, struct err *);
-int run_take_true(const struct cli_option *, const char *, void *, struct err *);
-int run_take_false(const struct cli_option *, const char *, void *, struct err *);
-int run_take_word(const struct cli_option *, const char *, void *, struct err *);
-int run_take_list(const struct cli_option *, const char *, void *, struct err *);
-int run_take_mpi(const struct cli_option *, const char *, void *, struct err *);
-int run_take_rank_lists(const struct cli_option *, const char *, void *, struct err *);
-int run_take_counts(const struct cli_option *, const char *, void *, struct err *);
-int run_take_duration(const struct cli_option *, const char *, void *, struct err *);
-int run_take_time(const struct cli_option *, const char *, void *, struct err *);
-int run_take_wait(const struct cli_option *, const char *, void *, struct err *);
-int run_take_bad_exit(const struct cli_option *, const char *, void *, struct err *);
-int run_take_signal(const struct cli_option *, const char *, void *, struct err *);
-int run_take_no_kill(const struct cli_option *, const char *, void *, struct err *);
-int run_take_stream(const struct cli_option *, const char *, void *, struct err *);
-int run_take_open_mode(const struct cli_option *, const char *, void *, struct err *);
-int run_take_path(const struct cli_option *, const char *, void *, struct err *);
-int run_take_rlimit(const struct cli_option *, const char *, void *, struct err *);
-int run_take_size(const struct cli_option *, const char *, void *, struct err *);
-int run_take_limit(const struct cli_option *, const char *, void *, struct err *);
-int run_take_limit_mem(const struct cli_option *, const char *, void *, struct err *);
-int run_take_limit_bool(const struct cli_option *, const char *, void *, struct err *);
-int run_take_limit_io(const struct cli_option *, const char *, void *, struct err *);
-int run_take_limit_device(const struct cli_option *, const char *, void *, struct err *);
-int run_take_kill_sequence(const struct cli_option *, const char *, void *, struct err *);
-int run_take_nice(const struct cli_option *, const char *, void *, struct err *);
-int run_take_own_text(const struct cli_option *, const char *, void *, struct err *);
-int run_take_own_flag(const struct cli_option *, const char *, void *, struct err *);
-int run_take_sample(const struct cli_option *, const char *, void *, struct err *);
-int run_take_config(const struct cli_option *, const char *, void *, struct err *);
-int run_take_keep_result(const struct cli_option *, const char *, void *, struct err *);
-int run_take_verbose(const struct cli_option *, const char *, void *, struct err *);
-int run_take_quiet(const struct cli_option *, const char *, void *, struct err *);
+cli_take_fn run_take_text, run_take_number, run_take_true, run_take_false, run_take_word,
+	run_take_list, run_take_mpi, run_take_rank_lists, run_take_counts, run_take_duration,
+	run_take_time, run_take_wait, run_take_bad_exit, run_take_signal, run_take_no_kill,
+	run_take_stream, run_take_open_mode, run_take_path, run_take_rlimit, run_take_size,
+	run_take_limit, run_take_limit_mem, run_take_limit_bool, run_take_limit_io,
+	run_take_limit_device, run_take_kill_sequence, run_take_nice, run_take_own_text,
+	run_take_own_flag, run_take_sample, run_take_config, run_take_keep_result, run_take_verbose,
+	run_take_quiet;
 
 /* The document that the options, the files they name and args (PROGRAM and what follows, up to
  * NULL) make: a new reference. run_doc.c. */
