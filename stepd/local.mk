@@ -225,7 +225,6 @@ RUN_OPTIONS_SOURCES = \
 	stepd/cli/run/run_convert.c stepd/cli/run/run_convert.h \
 	stepd/cli/run/run_doc.c \
 	stepd/cli/run/run_options.c stepd/cli/run/run_options.h \
-	stepd/cli/run/run_table.c \
 	stepd/cli/site_config.c stepd/cli/site_config.h
 
 sbin_PROGRAMS += stepd/cli/stepd

@@ -27,7 +27,7 @@ static bool is_literal(const char *word)
 	return i < ARRAY_SIZE(words);
 }
 
-static bool is_wordly(char c)
+static bool is_of_word(char c)
 {
 	return isalnum((unsigned char)c) || c == '-';
 }
@@ -46,7 +46,7 @@ static const char *put_word(FILE *out, const char *p)
 	char word[WORD_MAX];
 	size_t n = 0, i;
 
-	while (n < sizeof(word) - 1 && is_wordly(*p) && upper == (bool)isupper((unsigned char)*p))
+	while (n < sizeof(word) - 1 && is_of_word(*p) && upper == (bool)isupper((unsigned char)*p))
 		word[n++] = *p++;
 	word[n] = '\0';
 	if (!upper || is_literal(word)) {
@@ -69,7 +69,7 @@ static void put_argument(FILE *out, const char *p)
 		if (!opened && !strchr("],:)", *p))
 			fputs(" Ns", out);
 		opened = *p == '[' || *p == '(';
-		if (is_wordly(*p)) {
+		if (is_of_word(*p)) {
 			p = put_word(out, p);
 		} else if (strncmp(p, "...", 3) == 0) {
 			fputs(" ...", out);
@@ -100,14 +100,14 @@ static void put_option(FILE *out, const struct cli_option *row)
 	fputc('\n', out);
 }
 
-/* ---- what is said of it ------------------------------------------------------------------- */
+/* ---- its text ----------------------------------------------------------------------------- */
 
 static bool has_word(const char *text, const char *word, size_t len)
 {
 	const char *p;
 
 	for (p = text; p && (p = strstr(p, word)); p++) {
-		if ((p == text || !is_wordly(p[-1])) && !is_wordly(p[len]))
+		if ((p == text || !is_of_word(p[-1])) && !is_of_word(p[len]))
 			return true;
 	}
 	return false;

@@ -2,6 +2,7 @@
 #include "stepd/cli/run/run_options.h"
 
 #include <jansson.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "stepd/cli/run/run_convert.h"
@@ -26,6 +27,303 @@ void run_options_clear(struct run_options *o)
 	free(o->config);
 	free(o->bootstrap);
 	*o = (struct run_options)RUN_OPTIONS_INIT;
+}
+
+/* ---- the table: --help and the manual are made of it ---------------------------------------- */
+
+#define OWN(member_)   offsetof(struct run_options, member_)
+#define BUILD(member_) offsetof(struct run_build, member_)
+
+/* clang-format off */
+/* A limit of the step, and the same of each task; the fields are those of spec_limits.c. */
+#define LIMIT(name_, arg_, take_, field_, doc_, more_)                                             \
+	{.name = name_, .arg = arg_, .take = take_, .path = "limits." field_,                      \
+	 .doc = doc_, .more = more_},                                                              \
+	{.name = "task-" name_, .arg = arg_, .take = take_, .path = "task_limits." field_,         \
+	 .doc = "the same for each task"}
+
+static const struct cli_option rows[] = {
+	{.heading = "The step",
+	 .name = "ntasks", .letter = 'n', .arg = "N", .take = run_take_number, .path = "ntasks",
+	 .doc = "tasks of the whole step (1)"},
+	{.name = "job-name", .letter = 'J', .arg = "NAME", .take = run_take_text, .path = "name",
+	 .doc = "name of the job, for %x and SLURM_JOB_NAME (the program's)"},
+	{.name = "job", .arg = "ID", .take = run_take_number, .path = "job",
+	 .doc = "job id (the agent's pid)"},
+	{.name = "step", .arg = "ID", .take = run_take_number, .path = "step",
+	 .doc = "step id (0)"},
+	{.name = "multi-prog", .take = cli_take_flag, .offset = BUILD(multi_prog), .path = "tasks",
+	 .doc = "PROGRAM is a file that says which ranks run which program, as srun reads it",
+	 .more = "Its lines hold ranks (`0-3,8` or, in the last line, `*` for the rest), a program "
+	         "and its arguments. `%t` is replaced by the rank, `%o` by its index among the "
+	         "line's ranks. Arguments on the command line follow those of each line."},
+	{.name = "batch", .arg = "SCRIPTFILE", .take = cli_take_text, .offset = BUILD(batch_file), .path = "script",
+	 .doc = "run this script as a batch step; what follows the options are its arguments",
+	 .more = "The agent takes a copy of the script; see [FILES]."},
+	{.name = "extern", .take = run_take_word, .value = "extern", .path = "kind",
+	 .doc = "no program: hold the processes that are added until the step is ended"},
+	{.name = "spec", .arg = "FILE", .take = cli_take_text, .offset = BUILD(spec_file),
+	 .doc = "start from this step spec, stepd-spec(5), which the other options change; - is stdin",
+	 .more = "A document without `env` gets the caller's environment, and one without `stdin` "
+	         "the caller's standard input."},
+
+	{.heading = "This node in the step",
+	 .name = "node-name", .arg = "NAME", .take = run_take_text, .path = "node.name",
+	 .doc = "this node's name (the host's)",
+	 .more = "Default: the host's name up to the first dot; with `--bootstrap` under srun, "
+	         "`$SLURMD_NODENAME`."},
+	{.name = "node-id", .arg = "N", .take = run_take_number, .path = "node.id",
+	 .doc = "index of this node in the step (0)"},
+	{.name = "node-count", .arg = "N", .take = run_take_number, .path = "node.count",
+	 .doc = "nodes of the step (1)"},
+	{.name = "node-list", .arg = "HOSTLIST", .take = run_take_text, .path = "node.list",
+	 .doc = "names of the step's nodes"},
+	{.name = "tasks-per-node", .arg = "N,N(xTIMES),...", .take = run_take_counts, .path = "node.tasks_per_node",
+	 .doc = "the number of tasks of each node",
+	 .more = "They are written as in `4,4,2` or `4(x2),2`."},
+	{.name = "local-ntasks", .arg = "N", .take = run_take_number, .path = "local_ntasks",
+	 .doc = "tasks of this node"},
+	{.name = "first-rank", .arg = "RANK", .take = run_take_number, .path = "first_rank",
+	 .doc = "rank of this node's first task"},
+	{.name = "ranks", .arg = "LIST", .take = run_take_text, .path = "ranks",
+	 .doc = "ranks of this node's tasks, such as 0-3,8, instead of a first one"},
+	{.name = "node-ranks", .arg = "LIST:LIST:...", .take = run_take_rank_lists, .path = "node.ranks",
+	 .doc = "ranks of each node's tasks, such as 0-3:4-7, instead of the three above"},
+
+	{.name = "bootstrap", .arg = "pmi|pmi1|pmi2", .take = run_take_own_text, .offset = OWN(bootstrap),
+	 .doc = "find all of this out by the PMI of the engine that has started one agent a node: srun --mpi=pmi2, mpiexec.hydra -ppn 1, flux run",
+	 .more = "See [BOOTSTRAP BY AN ENGINE]."},
+
+	{.heading = "Environment of the tasks",
+	 .name = "chdir", .letter = 'D', .arg = "DIR", .take = run_take_path, .path = "cwd",
+	 .doc = "working directory (the current one)"},
+	{.name = "export", .arg = "ALL|NONE|NAME[=VALUE],...", .take = cli_take_text, .offset = BUILD(export), .path = "env",
+	 .doc = "what of the caller's environment the tasks get (ALL)",
+	 .more = "`ALL` is all of it, `NONE` nothing; else the variables that are named. With "
+	         "`ALL` in a list, all of it and what is set beside it. Single quotes hold a value "
+	         "with a comma together."},
+	{.name = "uid", .arg = "USER", .take = run_take_text, .path = "uid",
+	 .doc = "user, name or number",
+	 .more = "Needs root unless it is one's own."},
+	{.name = "gid", .arg = "GROUP", .take = run_take_text, .path = "gid",
+	 .doc = "group, name or number",
+	 .more = "Default: the user's."},
+	{.name = "groups", .arg = "GROUP,...", .take = run_take_list, .path = "groups",
+	 .doc = "supplementary groups; an empty list is none",
+	 .more = "Default: the user's."},
+	{.name = "umask", .arg = "OCTAL", .take = run_take_text, .path = "umask",
+	 .doc = "file mode creation mask",
+	 .more = "Default: the agent's."},
+	{.name = "rlimit", .arg = "NAME=SOFT[:HARD]", .take = run_take_rlimit, .path = "rlimits",
+	 .doc = "a resource limit, such as nofile=1024:unlimited; may be repeated"},
+	{.name = "nice", .arg = "N", .arg_optional = true, .take = run_take_nice, .path = "nice",
+	 .doc = "nice value; 10 if N is left out"},
+	{.name = "oom-score-adj", .arg = "N", .take = run_take_number, .path = "oom_score_adj",
+	 .doc = "how readily the kernel ends a task when memory is short, -1000 to 1000"},
+	{.name = "no-new-privs", .take = run_take_true, .path = "no_new_privs",
+	 .doc = "no program gains rights by being executed"},
+
+	{.heading = "CPUs and memory of the tasks",
+	 .name = "cpus-per-task", .letter = 'c', .arg = "N", .take = run_take_number, .path = "cpus_per_task",
+	 .doc = "CPUs for each task (1)"},
+	{.name = "cpu-bind", .arg = "[quiet|verbose,]TYPE", .take = run_take_text, .path = "cpu_bind",
+	 .doc = "bind each task to CPUs: none, threads, cores, sockets, ldoms, rank, map_cpu:N,..., mask_cpu:MASK,..., map_ldom:N,..., mask_ldom:MASK,... or rank_ldom (none)"},
+	{.name = "mem-bind", .arg = "[quiet|verbose,][prefer,]TYPE", .take = run_take_text, .path = "mem_bind",
+	 .doc = "bind each task's memory to NUMA nodes: none, local, map_mem:N,..., mask_mem:MASK,... or rank (none)"},
+	{.name = "distribution", .letter = 'm', .arg = "block|cyclic|plane=N", .take = run_take_text, .path = "distribution",
+	 .doc = "how tasks are distributed over sockets (block)"},
+	{.name = "topology", .arg = "FILE", .take = run_take_path, .path = "topology",
+	 .doc = "a file of hwloc's XML of the machine, instead of probing it"},
+
+	{.heading = "Limits, see stepd-limits(7); max takes one away",
+	 .name = "limits", .arg = "strict|best-effort", .take = run_take_text, .path = "limits_mode",
+	 .doc = "what a limit that can't be set causes: an error or a warning (strict)",
+	 .more = "The error comes before anything starts; warnings are one for each limit."},
+	LIMIT("mem", "SIZE", run_take_limit_mem, "memory_max_bytes",
+	 "memory, in MiB or with K, M, G or T behind it; what needs more is killed",
+	 "0 is no limit, as srun(1) has it."),
+	LIMIT("mem-high", "SIZE", run_take_limit_mem, "memory_high_bytes",
+	 "memory above which allocations are slowed down",
+	 "Memory is reclaimed then, too."),
+	LIMIT("mem-swap", "SIZE", run_take_limit_mem, "memory_swap_max_bytes",
+	 "swap space",
+	 "It counts beside the memory; 0 is none."),
+	{.name = "oom-group", .arg = "yes|no", .arg_optional = true, .take = run_take_limit_bool, .path = "limits.memory_oom_group",
+	 .doc = "an OOM kill takes all processes at once; yes if the value is left out"},
+	{.name = "task-oom-group", .arg = "yes|no", .arg_optional = true, .take = run_take_limit_bool, .path = "task_limits.memory_oom_group",
+	 .doc = "the same for each task"},
+	LIMIT("pids", "N", run_take_limit, "pids_max",
+	 "processes and threads",
+	 NULL),
+	LIMIT("cpus", "CPUS", run_take_limit, "cpu_max",
+	 "CPU time each second, in CPUs such as 1.5",
+	 NULL),
+	LIMIT("cpu-weight", "N", run_take_limit, "cpu_weight",
+	 "share of CPU time among those who want it, 1 to 10000 (100)",
+	 NULL),
+	LIMIT("cpuset", "LIST", run_take_text, "cpuset_cpus",
+	 "CPUs to run on, such as 0-3,8",
+	 NULL),
+	LIMIT("cpuset-mems", "LIST", run_take_text, "cpuset_mems",
+	 "NUMA nodes to have memory of",
+	 NULL),
+	LIMIT("io-max", "DISK,rbps|wbps|riops|wiops=N,...", run_take_limit_io, "io_max",
+	 "bytes or operations a second on a disk, such as /dev/sda,rbps=10M; may be repeated",
+	 "The rates are `rbps` and `wbps` (bytes a second read and written), `riops` and "
+	 "`wiops` (how often a second)."),
+	LIMIT("device", "DEVICE[:rwm]|default", run_take_limit_device, "devices",
+	 "a device that may be opened, such as /dev/nvidia0 or 'c 195:*', beside the default ones; no others then; may be repeated",
+	 "Default devices are those that stepd-limits(7) lists; `default` is these alone."),
+
+	{.heading = "Input and output",
+	 .name = "input", .letter = 'i', .arg = "all|none|tool|RANK|FILE", .take = run_take_stream, .path = "stdin",
+	 .doc = "where tasks read; FILE may hold patterns such as %t; tool: what a PMIx tool sends (all)",
+	 .more = "`all`: each task reads all of the agent's standard input. `none`: nothing. A "
+	         "rank: only that task reads it. See mpi_pmix(7) for `tool`. Default: `all`, for a "
+	         "batch step `none`."},
+	{.name = "output", .letter = 'o', .arg = "all|none|RANK|FILE", .take = run_take_stream, .path = "stdout",
+	 .doc = "where tasks write (all)",
+	 .more = "`all`: all tasks to the agent's standard output. `none`: nowhere. A rank: only "
+	         "that task there."},
+	{.name = "error", .letter = 'e', .arg = "all|none|RANK|FILE", .take = run_take_stream, .path = "stderr",
+	 .doc = "where tasks write errors (as --output)",
+	 .more = "Default: with `--output` other than `all`, the same as that; else the agent's "
+	         "standard error."},
+	{.name = "open-mode", .arg = "append|truncate", .take = run_take_open_mode,
+	 .doc = "how output files that exist are opened (truncate)"},
+	{.name = "label", .letter = 'l', .take = run_take_true, .path = "label",
+	 .doc = "put the rank before each line of output"},
+	{.name = "forward", .take = run_take_true, .path = "forward",
+	 .doc = "let output pass through the agent, so that PMIx tools can have a copy of it",
+	 .more = "See mpi_pmix(7). Tasks then write to pipes, and what they write comes out as it "
+	         "is."},
+
+	{.heading = "End of the step",
+	 .name = "time", .letter = 't', .arg = "TIME", .take = run_take_time, .path = "time_limit_ms",
+	 .doc = "end the step after this many minutes, or minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]]",
+	 .more = "`infinite` and 0 are no limit."},
+	{.name = "time-limit", .arg = "DURATION", .take = run_take_duration, .path = "time_limit_ms",
+	 .doc = "the same as 90, 30s, 250ms, 5m, 2h"},
+	{.name = "signal", .arg = "[B:|R:]SIGNAL[@SECONDS]", .take = run_take_signal, .path = "time_limit_signal",
+	 .doc = "send this signal so long before the time limit; B: to the tasks' first processes alone (60 seconds)",
+	 .more = "The limit is that of `--time` or `--time-limit`; where it is nearer than that "
+	         "when the tasks begin, the signal is sent at once. All processes of the step get "
+	         "it; with `B:` only the first one of each task, such as the shell of a batch "
+	         "script; `R:` changes nothing here. It is sent once, also where the agent is "
+	         "replaced, or the step adopted; while the step is suspended this time does not "
+	         "run, as the limit does not."},
+	{.name = "wait", .letter = 'W', .arg = "SECONDS", .take = run_take_wait, .path = "wait_ms",
+	 .doc = "end the step this long after its first task's end; 0 is never"},
+	{.name = "kill-on-bad-exit", .letter = 'K', .arg = "0|1|GRACE", .arg_optional = true, .take = run_take_bad_exit, .path = "kill_on_bad_exit",
+	 .doc = "end the step when a task fails, after a grace time such as 5s if one is given; 0: never (when one dies between MPI_Init and MPI_Finalize)",
+	 .more = "The short form has its value behind it without a sign: `-K5s`. With `-K0` the "
+	         "others run on in any case; see THE DEATH OF A RANK in mpi(7). Default: when one "
+	         "dies between MPI_Init and MPI_Finalize, unless stepd.conf(5) has another "
+	         "default."},
+	{.name = "no-kill", .take = run_take_no_kill, .path = "kill_on_bad_exit",
+	 .doc = "the same as --kill-on-bad-exit=0",
+	 .more = "Unlike srun's it does not concern nodes that are lost."},
+	{.name = "oom-kill-step", .take = run_take_true, .path = "oom_kill_step",
+	 .doc = "end the step when a task runs out of memory",
+	 .more = "See [OUT OF MEMORY]."},
+	{.name = "kill-sequence", .arg = "SIGNAL[:WAIT],...", .take = run_take_kill_sequence, .path = "kill_sequence",
+	 .doc = "how the step is ended (CONT,TERM:30s,KILL)",
+	 .more = "The last signal is KILL."},
+	{.name = "unkillable-timeout", .arg = "DURATION", .take = run_take_duration, .path = "unkillable_timeout_ms",
+	 .doc = "how long after KILL to wait for processes to go (60s)"},
+	{.name = "suspend-timeout", .arg = "DURATION", .take = run_take_duration, .path = "suspend_timeout_ms",
+	 .doc = "how long processes have to stand still when the step is suspended (10s)",
+	 .more = "See [SUSPENDING A STEP]."},
+	{.name = "wait-background", .take = run_take_word, .value = "wait", .path = "background",
+	 .doc = "wait for processes that tasks leave behind instead of killing them"},
+
+	{.heading = "How it is run",
+	 .name = "proctrack", .arg = "NAME", .take = run_take_text, .path = "proctrack",
+	 .doc = "plugin that tracks the processes: auto, cgroup, linuxproc, pgid (auto)",
+	 .more = "A site's own plugin is named likewise."},
+	{.name = "mpi", .arg = "NAME", .take = run_take_mpi, .path = "mpi",
+	 .doc = "plugin that serves the tasks' MPI; list shows those that are installed (stepd.conf's mpi_default, else none)",
+	 .more = "The list has what each offers here. Default: `mpi_default` of stepd.conf(5), "
+	         "else `none`."},
+	{.name = "pmi-timeout", .arg = "DURATION", .take = run_take_duration, .path = "pmi.timeout_ms",
+	 .doc = "deadline of a fence and of other waits of a rank for another; 0 is none (5m)",
+	 .more = "Default: `pmi_timeout` of stepd.conf(5), else 5m."},
+	{.name = "pmi-tcp", .take = run_take_true, .path = "pmi.tcp",
+	 .doc = "tasks reach their PMI server over TCP",
+	 .more = "They find it by `$PMI_PORT` and `$PMI_ID`."},
+	{.name = "pmi-memory", .arg = "SIZE", .take = run_take_size, .path = "pmi.memory_bytes",
+	 .doc = "how far the MPI service process may grow, as 4G; 0 is no limit (a quarter of the machine's memory)",
+	 .more = "Default: `pmi_memory` of stepd.conf(5), else a quarter of the machine's memory."},
+	{.name = "wire-addresses", .arg = "HOST:PORT,...", .take = run_take_list, .path = "wire.addresses",
+	 .doc = "where each node of the step listens for the others",
+	 .more = "An IPv6 address stands in brackets."},
+	{.name = "wire-listen-fd", .arg = "FD", .take = run_take_number, .path = "wire.listen_fd",
+	 .doc = "the listening socket of this node's address, inherited"},
+	{.name = "wire-auth", .arg = "secret|munge|none", .take = run_take_text, .path = "wire.auth",
+	 .doc = "how nodes authenticate each other (secret if there is one, else munge)",
+	 .more = "See stepd-spec(5)."},
+	{.name = "wire-secret-fd", .arg = "FD", .take = run_take_number, .path = "wire.secret_fd",
+	 .doc = "where to read the secret of the step's nodes, inherited"},
+	{.name = "wire-fanout", .arg = "N", .take = run_take_number, .path = "wire.fanout",
+	 .doc = "nodes below each one in the tree of nodes (16)"},
+	{.name = "wire-ifname", .arg = "NAME", .take = run_take_text, .path = "wire.ifname",
+	 .doc = "network interface whose address is used (any)"},
+	{.name = "wire-timeout", .arg = "DURATION", .take = run_take_duration, .path = "wire.connect_timeout_ms",
+	 .doc = "how long the other nodes may take to connect (60s)"},
+	{.name = "cgroup-root", .arg = "DIR", .take = run_take_text, .path = "cgroup_root",
+	 .doc = "directory of a cgroup2 file system to work below (found by itself)",
+	 .more = "Default: found as proctrack(7) describes."},
+	{.name = "scope", .arg = "auto|yes|no", .take = run_take_text, .path = "scope",
+	 .doc = "put the step into a scope of systemd (auto: where systemd runs and no group is delegated to the agent)",
+	 .more = "See stepd-systemd(7)."},
+	{.name = "session", .arg = "auto|task|agent", .take = run_take_text, .path = "session",
+	 .doc = "each task leads a session of its own, or all run in the agent's (auto: the agent's where that is a terminal's, else task)",
+	 .more = "See [SESSIONS AND TERMINALS]. Default: `auto`, the agent's where it has a "
+	         "terminal and the tasks are of its own user, else one for each task."},
+	{.name = "no-hold", .take = run_take_false, .path = "hold",
+	 .doc = "each task begins when it has been forked, not when all are in the container"},
+	{.name = "plugin-dir", .arg = "DIR", .take = run_take_own_text, .offset = OWN(plugin_dir),
+	 .doc = "load plugins from here"},
+	{.name = "runtime-dir", .arg = "DIR", .take = run_take_own_text, .offset = OWN(runtime_dir),
+	 .doc = "keep the step's state below this directory"},
+	{.name = "trace", .arg = "FILE", .take = run_take_own_text, .offset = OWN(trace),
+	 .doc = "write where the time went, for a browser's trace viewer",
+	 .more = "See [THE TRACE]. The file is treated as that of `--result`."},
+	{.name = "result", .arg = "FILE", .take = run_take_own_text, .offset = OWN(result),
+	 .doc = "write how the step ended, as JSON",
+	 .more = "See [THE RESULT]. `-` is standard output. A regular file is replaced whole, and "
+	         "is on the disk before the agent ends; a device or a pipe is written to, and its "
+	         "reader has two seconds to read some. A file that can't be written is refused "
+	         "before the step is started."},
+	{.name = "keep-result", .arg = "DURATION", .take = run_take_keep_result,
+	 .doc = "keep result.json in the step's directory for so long (0)",
+	 .more = "See [FILES]."},
+	{.name = "config", .arg = "FILE", .take = run_take_config, .offset = OWN(config),
+	 .doc = "the site's configuration, stepd.conf(5)"},
+	{.name = "usage", .take = run_take_own_flag, .offset = OWN(usage),
+	 .doc = "print at the end what the step and its tasks have used",
+	 .more = "It goes to standard error; see [USAGE]. Nothing is printed of a step that could "
+	         "not be started."},
+	{.name = "sample", .arg = "INTERVAL", .arg_second = "FILE", .take = run_take_sample, .take_second = run_take_own_text, .offset = OWN(sample),
+	 .doc = "write what the step uses there, over time: CSV, or lines of JSON if FILE ends in .json",
+	 .more = "See [THE SAMPLES]. The interval is a duration from 100 milliseconds to a day."},
+	{.name = "verbose", .letter = 'v', .take = run_take_verbose,
+	 .doc = "log more; may be repeated",
+	 .more = "The first one adds what is done to the step, and which processes ended."},
+	{.name = "quiet", .letter = 'q', .take = run_take_quiet,
+	 .doc = "log less; may be repeated",
+	 .more = "The first one leaves errors only."},
+	{.name = "print-spec", .take = run_take_own_flag, .offset = OWN(print_spec),
+	 .doc = "run nothing, print the step spec that the options make"},
+	{.name = "help", .letter = 'h', .take = run_take_own_flag, .offset = OWN(help),
+	 .doc = "show this"},
+};
+/* clang-format on */
+
+const struct cli_option *run_option_table(size_t *ret_count)
+{
+	*ret_count = ARRAY_SIZE(rows);
+	return rows;
 }
 
 /* ---- errors ------------------------------------------------------------------------------- */
@@ -98,12 +396,12 @@ static int parse_into(
 	int argc, char **argv, char **environment, struct run_options *o, struct err *err)
 {
 	_cleanup_(build_clear) struct run_build build = {.options = o, .overlay = json_object()};
-	struct cli_options options = {.command = "stepd run", .most = -1};
+	struct cli_options options = {
+		.rows = rows, .n = ARRAY_SIZE(rows), .command = "stepd run", .most = -1};
 	int rest = argc, r;
 
 	if (!build.overlay)
 		return no_memory(err);
-	options.rows = run_option_table(&options.n);
 	r = cli_options_parse(&options, argc, argv, &build, &rest, err);
 	if (r < 0 || o->help || o->mpi_list)
 		return r;
@@ -145,13 +443,9 @@ int run_options_print_spec(const struct run_options *o, FILE *out, struct err *e
 
 void run_options_print_help(FILE *out)
 {
-	const struct cli_option *table;
-	size_t n;
-
 	fputs("Usage: stepd run [OPTION...] [--] PROGRAM [ARG...]\n"
 	      "Runs PROGRAM as the tasks of a step. In parentheses: what holds if an option is not "
 	      "given.\n",
 		out);
-	table = run_option_table(&n);
-	cli_options_print(table, n, out);
+	cli_options_print(rows, ARRAY_SIZE(rows), out);
 }
