@@ -455,11 +455,10 @@ static const struct spec_field step_fields[] = {
 		.parse = spec_row_choice,
 		.offset = STEP(scope),
 		.choices = scope_names,
-		.doc = "Whether systemd is asked for a transient scope for the step, "
-		       "stepd-systemd(7): `auto`, where systemd is the init and no group is "
-		       "delegated to the agent, and the step runs without one that can't be "
-		       "had; `yes`, always, or the step does not start; `no`, never. With "
-		       "`cgroup_root` there is none.",
+		.doc = "Whether the step gets a transient scope of systemd, stepd-systemd(7): "
+		       "`auto`, where systemd is the init and no group is delegated to the agent, "
+		       "and the step runs without one that can't be had; `yes`, always, or the "
+		       "step does not start; `no`, never. With `cgroup_root` there is none.",
 		.unset = "`auto`"},
 	{.name = "session",
 		.parse = spec_row_choice,

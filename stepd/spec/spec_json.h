@@ -39,7 +39,7 @@ enum spec_kinds {
 
 struct spec_field;
 
-/* Reads value, which stands at at, into the object at into as the row says. 0 or -errno. */
+/* Reads value, which stands at at, into the object at into, by the row. 0 or -errno. */
 typedef int spec_parse_fn(const struct spec_field *field, void *into, const struct spec_at *at,
 	const struct json_t *value, struct err *err);
 
