@@ -4,6 +4,7 @@
 #include <fcntl.h>
 
 #include "proctrack/procs.h"
+#include "stepd/base/buffer.h"
 #include "stepd/base/procstat.h"
 
 /* How often a line that changed under the reader is read again before it is given up. */
@@ -221,20 +222,13 @@ static int add_seed(struct members_target *target, size_t n_sorted, const struct
 		.pid = p->pid, .start_ticks = p->start_ticks, .rank = target->rank};
 	struct member_seed *known =
 		bsearch(&seed, target->seed, n_sorted, sizeof(seed), by_seed_pid);
-	size_t more;
 
 	if (known) { /* the same, or one that has its pid now */
 		*known = seed;
 		return 0;
 	}
-	if (target->n_seeds >= target->seed_room) {
-		more = target->n_seeds * 2 + 16;
-		known = reallocarray(target->seed, more, sizeof(*known));
-		if (!known)
-			return -ENOMEM;
-		target->seed = known;
-		target->seed_room = more;
-	}
+	if (array_reserve(target->seed, target->seed_capacity, target->n_seeds + 1) < 0)
+		return -ENOMEM;
 	target->seed[target->n_seeds++] = seed;
 	return 0;
 }

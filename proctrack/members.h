@@ -45,7 +45,7 @@ struct members_target {
 	uint64_t id;
 	uint32_t rank;            /* those of this rank, by the backend and below the seeds */
 	struct member_seed *seed; /* members of rank to begin with; grows by those that are met */
-	size_t n_seeds, seed_room;
+	size_t n_seeds, seed_capacity;
 	bool unranked_only;    /* not those whose rank the backend has told */
 	bool descendants_only; /* what the backend tells of ranks does not matter */
 };

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/base/dirnames.h"
 #include "stepd/base/pidref.h"
 #include "stepd/base/procstat.h"
@@ -24,19 +25,10 @@ static int compare_pids(const void *a, const void *b)
 	return (pa->pid > pb->pid) - (pa->pid < pb->pid);
 }
 
-static int add_proc(struct procs *procs, size_t *room, const struct procstat *st)
+static int add_proc(struct procs *procs, size_t *capacity, const struct procstat *st)
 {
-	struct proc *grown;
-	size_t more;
-
-	if (procs->n == *room) {
-		more = *room ? *room * 2 : 256;
-		grown = realloc(procs->v, more * sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		procs->v = grown;
-		*room = more;
-	}
+	if (array_reserve(procs->v, *capacity, procs->n + 1) < 0)
+		return -ENOMEM;
 	procs->v[procs->n++] = (struct proc){
 		.pid = st->pid,
 		.ppid = st->ppid,
@@ -60,20 +52,20 @@ static pid_t pid_of_name(const char *name)
 	return *end || errno || n > INT_MAX ? 0 : (pid_t)n;
 }
 
-static int read_proc(int proc_fd, pid_t pid, struct procs *procs, size_t *room)
+static int read_proc(int proc_fd, pid_t pid, struct procs *procs, size_t *capacity)
 {
 	struct procstat st;
 	int r = procstat_read_at(proc_fd, pid, &st);
 
 	if (r == -ESRCH || r == -EACCES || r == -EPERM)
 		return 0; /* ended meanwhile, or hidden from us (hidepid) and not ours */
-	return r < 0 ? r : add_proc(procs, room, &st);
+	return r < 0 ? r : add_proc(procs, capacity, &st);
 }
 
 struct reading {
 	int proc_fd;
 	struct procs *procs;
-	size_t room;
+	size_t capacity;
 };
 
 static int read_named(const char *name, uint8_t type, void *userdata)
@@ -82,7 +74,7 @@ static int read_named(const char *name, uint8_t type, void *userdata)
 	pid_t pid = pid_of_name(name);
 
 	(void)type;
-	return pid > 0 ? read_proc(reading->proc_fd, pid, reading->procs, &reading->room) : 0;
+	return pid > 0 ? read_proc(reading->proc_fd, pid, reading->procs, &reading->capacity) : 0;
 }
 
 /* The directory is read by a few names at a time: between a name and the look at it the process
@@ -120,10 +112,10 @@ int procs_read_some(const pid_t *pids, size_t n, struct procs *ret_procs)
 	_cleanup_close_ int proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_procs_ struct procs procs = PROCS_INIT;
 	int r = proc_fd < 0 ? -errno : 0;
-	size_t i, room = 0;
+	size_t i, capacity = 0;
 
 	for (i = 0; r == 0 && i < n; i++)
-		r = read_proc(proc_fd, pids[i], &procs, &room);
+		r = read_proc(proc_fd, pids[i], &procs, &capacity);
 	if (r == 0)
 		hand_out(&procs, ret_procs);
 	return r;

@@ -156,7 +156,7 @@ int proctrack_signal_task(struct proctrack *pt, uint64_t id, const stepd_step_ta
 	r = members_get_leaders(tasks, n_tasks, &target.seed, &target.n_seeds);
 	if (r < 0)
 		return r;
-	target.seed_room = target.n_seeds;
+	target.seed_capacity = target.n_seeds;
 	return pt->ops.signal_task ? signal_told(&target, pt, rank, signal)
 				   : members_signal(&target, signal);
 }
@@ -186,7 +186,7 @@ static int signal_tree(
 
 	if (!target.seed)
 		return -ENOMEM;
-	target.n_seeds = target.seed_room = 1;
+	target.n_seeds = target.seed_capacity = 1;
 	target.seed[0] = (struct member_seed){.pid = pid, .start_ticks = start_ticks};
 	return members_signal(&target, signal);
 }

@@ -7,6 +7,7 @@ noinst_LTLIBRARIES += libbase.la
 libbase_la_SOURCES = \
 	stepd/base/base64.c stepd/base/base64.h \
 	stepd/base/bitset.c stepd/base/bitset.h \
+	stepd/base/buffer.c stepd/base/buffer.h \
 	stepd/base/cleanup.h \
 	stepd/base/clock.c stepd/base/clock.h \
 	stepd/base/dirnames.c stepd/base/dirnames.h \
@@ -15,6 +16,7 @@ libbase_la_SOURCES = \
 	stepd/base/failpoint.h \
 	stepd/base/fs.c stepd/base/fs.h \
 	stepd/base/hostlist.c stepd/base/hostlist.h \
+	stepd/base/json.h \
 	stepd/base/log.c stepd/base/log.h \
 	stepd/base/netaddr.c stepd/base/netaddr.h \
 	stepd/base/parse.c stepd/base/parse.h \
@@ -57,7 +59,6 @@ EXTRA_DIST += stepd/client/libstepd.map
 noinst_LTLIBRARIES += libcontrol.la
 libcontrol_la_SOURCES = \
 	stepd/control/access.c \
-	stepd/control/buffer.c stepd/control/buffer.h \
 	stepd/control/call.c \
 	stepd/control/conn.c \
 	stepd/control/control.h stepd/control/control_impl.h \

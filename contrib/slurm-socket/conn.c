@@ -35,7 +35,7 @@ void conn_set_wait(struct conn *c, enum conn_wait wait)
 void conn_drop_answer(struct conn *c)
 {
 	c->listener->server->memory -= c->memory;
-	c->memory = c->out_at = 0;
+	c->memory = 0;
 	wire_answer_clear(&c->out);
 }
 
@@ -179,13 +179,14 @@ static enum conn_next send_answer(struct conn *c)
 {
 	ssize_t n;
 
-	while (c->out_at < c->out.size) {
-		n = send(c->fd, c->out.data + c->out_at, c->out.size - c->out_at, MSG_NOSIGNAL);
+	while (buffer_size(&c->out.bytes) > 0) {
+		n = send(c->fd, buffer_bytes(&c->out.bytes), buffer_size(&c->out.bytes),
+			MSG_NOSIGNAL);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
 			return errno == EAGAIN ? NEXT_EVENT : NEXT_END;
-		c->out_at += (size_t)n;
+		buffer_drop(&c->out.bytes, (size_t)n);
 		c->wait = WAIT_MAX; /* none: the time begins anew */
 	}
 	conn_drop_answer(c);

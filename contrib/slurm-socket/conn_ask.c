@@ -12,7 +12,7 @@ enum conn_next conn_write_answer(struct conn *c)
 {
 	c->state = CONN_WRITING;
 	c->deaf = false;
-	return c->out.failed || c->out.size == 0 ? NEXT_END : NEXT_STATE;
+	return c->out.failed || buffer_size(&c->out.bytes) == 0 ? NEXT_END : NEXT_STATE;
 }
 
 enum conn_next conn_fail(struct conn *c, int error)
@@ -32,8 +32,8 @@ static int on_piece(const struct json_t *reply, void *userdata)
 	r = c->plan.answer(reply, c->version, &c->out);
 	if (r < 0)
 		return r;
-	s->memory += c->out.room - c->memory;
-	c->memory = c->out.room;
+	s->memory += c->out.bytes.capacity - c->memory;
+	c->memory = c->out.bytes.capacity;
 	return c->out.failed || s->memory > SERVER_MEMORY_MAX ? -ENOMEM : 0;
 }
 

@@ -56,7 +56,6 @@ struct conn {
 	struct requests_plan plan;
 	struct call *call;
 	struct wire_answer out;
-	size_t out_at;
 	size_t memory; /* of out, as the server counts it */
 	ev_io io;
 	ev_timer timer;

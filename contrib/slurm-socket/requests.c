@@ -146,7 +146,7 @@ static int tell_tasks(const json_t *reply, uint16_t version, struct wire_answer 
 	(void)version;
 	if (!json_is_array(tasks))
 		return -EPROTO;
-	if (a->size == 0)
+	if (buffer_size(&a->bytes) == 0)
 		wire_begin_list(a);
 	json_array_foreach (tasks, i, entry) {
 		r = read_task(entry, &task);
@@ -167,7 +167,7 @@ static int tell_pids(const json_t *reply, uint16_t version, struct wire_answer *
 	(void)version;
 	if (!json_is_array(pids))
 		return -EPROTO;
-	if (a->size == 0)
+	if (buffer_size(&a->bytes) == 0)
 		wire_begin_list(a);
 	json_array_foreach (pids, i, entry) {
 		if (get_number(entry, "pid", 1, INT32_MAX, &pid) < 0)

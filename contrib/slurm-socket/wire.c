@@ -109,26 +109,13 @@ int wire_parse_request(
 
 static void put(struct wire_answer *a, const void *data, size_t size)
 {
-	size_t room = a->room ? a->room : 64;
-	uint8_t *grown;
-
-	while (room - a->size < size)
-		room *= 2;
-	if (!a->failed && room > a->room) {
-		grown = realloc(a->data, room);
-		a->failed = !grown;
-		a->data = grown ? grown : a->data;
-		a->room = grown ? room : a->room;
-	}
-	if (a->failed)
-		return;
-	memcpy(a->data + a->size, data, size);
-	a->size += size;
+	if (!a->failed)
+		a->failed = buffer_add(&a->bytes, data, size) < 0;
 }
 
 void wire_answer_clear(struct wire_answer *a)
 {
-	free(a->data);
+	buffer_clear(&a->bytes);
 	*a = (struct wire_answer){0};
 }
 
@@ -169,9 +156,9 @@ void wire_count_entry(struct wire_answer *a)
 
 	if (a->failed)
 		return;
-	memcpy(&n, a->data, sizeof(n));
+	memcpy(&n, a->bytes.data, sizeof(n));
 	n++;
-	memcpy(a->data, &n, sizeof(n));
+	memcpy(a->bytes.data, &n, sizeof(n));
 }
 
 void wire_put_task(struct wire_answer *a, const struct wire_task *task)

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/base/cleanup.h"
 
 #define WIRE_22_05 (38 << 8)
@@ -68,8 +69,7 @@ int wire_parse_request(const void *data, size_t size, uint16_t version,
 
 /* A growing answer. Once memory is short nothing more is added, and failed tells. */
 struct wire_answer {
-	uint8_t *data;
-	size_t size, room;
+	struct buffer bytes;
 	bool failed;
 };
 

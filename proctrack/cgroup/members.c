@@ -8,12 +8,13 @@
 #include "proctrack/cgroup/pidset.h"
 #include "proctrack/cgroup/step.h"
 #include "proctrack/cgroup/tree.h"
+#include "stepd/base/buffer.h"
 #include "stepd/base/fs.h"
 
 /* A walk over the step's groups, and what it has met. */
 struct listing {
 	stepd_member_t *v;
-	size_t n, room;
+	size_t n, capacity;
 	int depth;     /* of the group that the walk is in; 1 is the step's own */
 	uint32_t rank; /* of the task's group that it is in or below */
 	bool sorted;   /* by pid, each once, as the kernel gives them mostly */
@@ -21,17 +22,8 @@ struct listing {
 
 static int add(struct listing *l, pid_t pid)
 {
-	stepd_member_t *grown;
-	size_t room;
-
-	if (l->n == l->room) {
-		room = l->room ? l->room * 2 : 64;
-		grown = reallocarray(l->v, room, sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		l->v = grown;
-		l->room = room;
-	}
+	if (array_reserve(l->v, l->capacity, l->n + 1) < 0)
+		return -ENOMEM;
 	l->sorted &= l->n == 0 || l->v[l->n - 1].pid < pid;
 	l->v[l->n++] = (stepd_member_t){.pid = pid, .rank = l->rank};
 	return 0;

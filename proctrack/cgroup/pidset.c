@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/base/fs.h"
 
 #define LIST_MAX_BYTES (64u << 20) /* every pid there can be (2^22), with its newline */
@@ -35,19 +36,12 @@ bool pidset_has(const struct pidset *set, pid_t pid)
 
 int pidset_add(struct pidset *set, pid_t pid)
 {
-	size_t i = place_of(set, pid), room;
-	pid_t *grown;
+	size_t i = place_of(set, pid);
 
 	if (i < set->n && set->v[i] == pid)
 		return 0;
-	if (set->n == set->room) {
-		room = set->room ? set->room * 2 : 64;
-		grown = reallocarray(set->v, room, sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		set->v = grown;
-		set->room = room;
-	}
+	if (array_reserve(set->v, set->capacity, set->n + 1) < 0)
+		return -ENOMEM;
 	memmove(set->v + i + 1, set->v + i, (set->n - i) * sizeof(*set->v));
 	set->v[i] = pid;
 	set->n++;

@@ -13,12 +13,12 @@
 struct pidset {
 	pid_t *v; /* ascending, each once, all > 0 */
 	size_t n;
-	size_t room;
+	size_t capacity;
 };
 
 #define PIDSET_INIT                                                                                \
 	{                                                                                          \
-		.v = NULL, .n = 0, .room = 0                                                       \
+		.v = NULL, .n = 0, .capacity = 0                                                   \
 	}
 
 /* 0 or -ENOMEM. */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/base/dirnames.h"
 #include "stepd/base/strv.h"
 
@@ -20,7 +21,7 @@ struct walk {
 	int fd; /* the group of the last level */
 	struct level *v;
 	size_t n;
-	size_t room;
+	size_t capacity;
 	const struct tree_ops *ops;
 	void *userdata;
 };
@@ -50,7 +51,7 @@ static int list_children(int fd, struct strv *ret_names)
 /* Enters the group at fd, which becomes the walk's if the group has children: then *fd is -1. */
 static int push(struct walk *w, int *fd)
 {
-	struct level *grown, level = {.next = 0};
+	struct level level = {.next = 0};
 	struct stat st;
 	int r = w->ops->enter ? w->ops->enter(*fd, w->userdata) : 0;
 
@@ -61,14 +62,8 @@ static int push(struct walk *w, int *fd)
 	if (st.st_nlink == 2)
 		return 0; /* no children: saves reading the names of some 20 files */
 	r = list_children(*fd, &level.children);
-	if (r == 0 && w->n == w->room) {
-		w->room = w->room ? w->room * 2 : 8;
-		grown = reallocarray(w->v, w->room, sizeof(*grown));
-		if (!grown)
-			r = -ENOMEM;
-		else
-			w->v = grown;
-	}
+	if (r == 0)
+		r = array_reserve(w->v, w->capacity, w->n + 1);
 	if (r < 0 || level.children.n == 0) {
 		strv_clear(&level.children);
 		return r == -ENOENT || r == -ENODEV ? 0 : r;

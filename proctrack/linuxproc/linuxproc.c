@@ -22,6 +22,7 @@
 #include "proctrack/procs.h"
 #include "proctrack/tell.h"
 #include "stepd/api/proctrack.h"
+#include "stepd/base/buffer.h"
 #include "stepd/base/procstat.h"
 
 const char plugin_type[] = "proctrack/linuxproc";
@@ -42,7 +43,7 @@ static struct {
 	const stepd_step_rec_t *job; /* NULL: none. The agent's, valid until destroy */
 	uint64_t id;
 	struct added *added;
-	size_t n_added, added_room;
+	size_t n_added, added_capacity;
 	bool remembers; /* what members leave behind need not become this process's child */
 } own;
 
@@ -86,17 +87,7 @@ static bool is_added(pid_t pid, uint64_t start_ticks)
 
 static int reserve(size_t n)
 {
-	struct added *grown;
-
-	if (n <= own.added_room)
-		return 0;
-	n = n > own.added_room * 2 ? n : own.added_room * 2;
-	grown = reallocarray(own.added, n, sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	own.added = grown;
-	own.added_room = n;
-	return 0;
+	return n ? array_reserve(own.added, own.added_capacity, n) : 0;
 }
 
 static int remember(pid_t pid, uint64_t start_ticks)
@@ -375,7 +366,7 @@ STEPD_EXPORT int proctrack_p_destroy(uint64_t id)
 		return to_slurm(-ESRCH);
 	free(own.added);
 	own.added = NULL;
-	own.n_added = own.added_room = 0;
+	own.n_added = own.added_capacity = 0;
 	own.remembers = false;
 	own.job = NULL;
 	own.id = 0;

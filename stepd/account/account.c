@@ -125,8 +125,8 @@ void account_save(const struct account *acc, struct handover *h, struct json_t *
 int account_restore(struct account *acc, const struct account_setup *setup,
 	const struct handover *h, const struct json_t *object, bool runs, struct err *err)
 {
-	const struct json_t *usage = handover_get_object(object, "usage");
-	const struct json_t *sample = handover_get_object(object, "sample");
+	const struct json_t *usage = json_get_object(object, "usage");
+	const struct json_t *sample = json_get_object(object, "sample");
 	int r = usage ? usage_open(&acc->usage, setup->tasks->n) : 0;
 
 	if (r < 0)
@@ -137,7 +137,7 @@ int account_restore(struct account *acc, const struct account_setup *setup,
 	r = oom_watch(acc, err);
 	if (r < 0)
 		return r;
-	oom_restore(acc, handover_get_object(object, "oom"), runs);
+	oom_restore(acc, json_get_object(object, "oom"), runs);
 	r = sample ? sample_restore(acc, h, sample, &acc->sample) : 0;
 	return r < 0 ? err_set(err, r, "go on with the samples") : 0;
 }

@@ -164,8 +164,8 @@ void oom_save(const struct oom *oom, struct handover *h, struct json_t *object)
 /* The pause between two looks is not handed over: one more look is what it costs. */
 void oom_restore(struct account *acc, const struct json_t *object, bool runs)
 {
-	acc->oom.kills = (uint64_t)handover_get_int(object, "kills", 0);
-	acc->oom.attributed = (uint64_t)handover_get_int(object, "attributed", 0);
+	acc->oom.kills = (uint64_t)json_get_int(object, "kills", 0);
+	acc->oom.attributed = (uint64_t)json_get_int(object, "attributed", 0);
 	if (runs && oom_is_unsettled(acc))
 		look(acc);
 }

@@ -258,9 +258,9 @@ int sample_restore(struct account *acc, const struct handover *h, const struct j
 
 	if (!s)
 		return -ENOMEM;
-	s->next_ns = (uint64_t)handover_get_int(object, "next_ns", 0);
-	s->left_out = (uint64_t)handover_get_int(object, "left_out", 0);
-	s->heading = handover_get_bool(object, "heading", true);
+	s->next_ns = (uint64_t)json_get_int(object, "next_ns", 0);
+	s->left_out = (uint64_t)json_get_int(object, "left_out", 0);
+	s->heading = json_get_bool(object, "heading", true);
 	text = handover_get_bytes(h, object, "text", &s->size);
 	if (text && s->fd >= 0) {
 		s->text = malloc(s->size + 1);
@@ -271,7 +271,7 @@ int sample_restore(struct account *acc, const struct handover *h, const struct j
 		memcpy(s->text, text, s->size);
 		ev_io_start(acc->setup.loop, &s->io);
 	}
-	if (s->fd >= 0 && handover_get_bool(object, "runs", false)) {
+	if (s->fd >= 0 && json_get_bool(object, "runs", false)) {
 		ev_now_update(acc->setup.loop);
 		ev_timer_set(&s->timer, handover_left_sec((int64_t)s->next_ns), 0.);
 		ev_timer_start(acc->setup.loop, &s->timer);

@@ -238,28 +238,28 @@ void tasks_save(const struct tasks *ts, struct handover *h, json_t *object)
 static int restore_task(struct tasks *ts, uint32_t i, const json_t *object)
 {
 	struct task *task = &ts->v[i];
-	int state = handover_get_word(object, "state", state_words, TASK_STATE_MAX, -1);
-	int64_t pid = handover_get_int(object, "pid", 0);
+	int state = json_get_choice(object, "state", state_words, TASK_STATE_MAX, -1);
+	int64_t pid = json_get_int(object, "pid", 0);
 
-	if (state < 0 || handover_get_int(object, "rank", -1) != task->rank ||
+	if (state < 0 || json_get_int(object, "rank", -1) != task->rank ||
 		(state == TASK_RUNNING && pid <= 0))
 		return -EPROTO;
 	if (state == TASK_RUNNING)
 		tasks_started(ts, i, (pid_t)pid, 0);
 	task->state = (enum task_state)state;
 	task->pid = (pid_t)pid;
-	task->start_ns = (uint64_t)handover_get_int(object, "start_ns", 0);
-	task->end_ns = (uint64_t)handover_get_int(object, "end_ns", 0);
-	task->forked.least = (uint64_t)handover_get_int(object, "forked_least", 0);
-	task->forked.most = (uint64_t)handover_get_int(object, "forked_most", 0);
-	task->requested = handover_get_bool(object, "requested", false);
-	task->dropped = handover_get_bool(object, "dropped", false);
-	task->exec_status = (int)handover_get_int(object, "exec_status", 0);
-	task->wait_status = (int)handover_get_int(object, "wait_status", 0);
-	task->lost = handover_get_bool(object, "lost", false);
+	task->start_ns = (uint64_t)json_get_int(object, "start_ns", 0);
+	task->end_ns = (uint64_t)json_get_int(object, "end_ns", 0);
+	task->forked.least = (uint64_t)json_get_int(object, "forked_least", 0);
+	task->forked.most = (uint64_t)json_get_int(object, "forked_most", 0);
+	task->requested = json_get_bool(object, "requested", false);
+	task->dropped = json_get_bool(object, "dropped", false);
+	task->exec_status = (int)json_get_int(object, "exec_status", 0);
+	task->wait_status = (int)json_get_int(object, "wait_status", 0);
+	task->lost = json_get_bool(object, "lost", false);
 	ts->lost += task->lost && !task->requested && !task->dropped;
 	task->oom_counted = json_object_get(object, "oom_kills") != NULL;
-	task->oom_kills = (uint64_t)handover_get_int(object, "oom_kills", 0);
+	task->oom_kills = (uint64_t)json_get_int(object, "oom_kills", 0);
 	return 0;
 }
 
@@ -273,8 +273,8 @@ static int add_joined(struct tasks *ts, const json_t *array)
 
 	for (i = ts->n; r == 0 && i < json_array_size(array); i++) {
 		object = json_array_get(array, i);
-		rank = (uint32_t)handover_get_int(object, "rank", 0);
-		spawn = (uint32_t)handover_get_int(object, "spawn", 0);
+		rank = (uint32_t)json_get_int(object, "rank", 0);
+		spawn = (uint32_t)json_get_int(object, "spawn", 0);
 		r = spawn ? tasks_add(ts, spawn, &rank, 1) : -EPROTO;
 	}
 	return r;
@@ -282,13 +282,13 @@ static int add_joined(struct tasks *ts, const json_t *array)
 
 int tasks_restore(struct tasks *ts, const json_t *object)
 {
-	const json_t *array = handover_get_array(object, "tasks");
+	const json_t *array = json_get_array(object, "tasks");
 	uint32_t i;
 	int r = add_joined(ts, array);
 
 	for (i = 0; r == 0 && i < ts->n; i++)
 		r = restore_task(ts, i, json_array_get(array, i));
-	ts->status.signalled = handover_get_bool(object, "signalled", false);
-	ts->status.code = (int)handover_get_int(object, "code", 0);
+	ts->status.signalled = json_get_bool(object, "signalled", false);
+	ts->status.code = (int)json_get_int(object, "code", 0);
 	return r;
 }

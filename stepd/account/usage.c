@@ -191,14 +191,14 @@ static void restore_values(
 
 void usage_restore(struct usage *u, uint32_t n, const json_t *object)
 {
-	const json_t *tasks = handover_get_array(object, "tasks");
+	const json_t *tasks = json_get_array(object, "tasks");
 	int map[STEPD_USAGE_COUNT];
 	uint32_t i;
 
-	map_names(handover_get_array(object, "names"), map);
-	u->kept = handover_get_bool(object, "kept", u->kept);
-	restore_values(handover_get_array(object, "step"), map, &u->step);
-	restore_values(handover_get_array(object, "waited"), map, &u->waited);
+	map_names(json_get_array(object, "names"), map);
+	u->kept = json_get_bool(object, "kept", u->kept);
+	restore_values(json_get_array(object, "step"), map, &u->step);
+	restore_values(json_get_array(object, "waited"), map, &u->waited);
 	for (i = 0; u->tasks && i < n; i++)
 		restore_values(json_array_get(tasks, i), map, &u->tasks[i]);
 }

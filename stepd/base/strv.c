@@ -5,22 +5,15 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "stepd/base/buffer.h"
+
 int strv_add_take(struct strv *sv, char *s)
 {
-	char **grown;
-	size_t room;
-
 	if (!s)
 		return -ENOMEM;
-	if (sv->n + 2 > sv->room) {
-		room = sv->room ? sv->room * 2 : 8;
-		grown = realloc(sv->v, room * sizeof(*grown));
-		if (!grown) {
-			free(s);
-			return -ENOMEM;
-		}
-		sv->v = grown;
-		sv->room = room;
+	if (array_reserve(sv->v, sv->capacity, sv->n + 2) < 0) {
+		free(s);
+		return -ENOMEM;
 	}
 	sv->v[sv->n++] = s;
 	sv->v[sv->n] = NULL;

@@ -10,7 +10,7 @@
 struct strv {
 	char **v; /* NULL-terminated; NULL while nothing was ever added */
 	size_t n;
-	size_t room; /* of v, the NULL included */
+	size_t capacity; /* of v, the NULL included */
 };
 
 /* 0 or -ENOMEM. The _take form owns s from the call on, on failure too. */

@@ -31,6 +31,7 @@ int topology_load(_unused_ const char *file, _unused_ const struct identity *id,
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/dynlib.h"
 #include "stepd/base/fs.h"
@@ -290,32 +291,20 @@ static ssize_t read_piece(int fd, pid_t pid, int64_t deadline_ms, char *buf, siz
 	return n < 0 ? -errno : n;
 }
 
-static int read_answer(int fd, pid_t pid, char **ret_bytes, size_t *ret_size)
+static int read_answer(int fd, pid_t pid, struct buffer *bytes)
 {
 	const int64_t deadline_ms = clock_now_ms() + (TIME_LIMIT_S + 1) * 1000;
-	_cleanup_free_ char *bytes = NULL;
-	size_t room = 65536, size = 0;
+	char piece[16384];
 	ssize_t n = 1;
-	char *grown;
 
-	while (n > 0 && size <= ANSWER_MAX) {
-		if (size + 4096 > room || !bytes) {
-			room *= 2;
-			grown = realloc(bytes, room);
-			if (!grown)
-				return -ENOMEM;
-			bytes = grown;
-		}
-		n = read_piece(fd, pid, deadline_ms, bytes + size, room - size);
-		size += n > 0 ? (size_t)n : 0;
+	while (n > 0 && buffer_size(bytes) <= ANSWER_MAX) {
+		n = read_piece(fd, pid, deadline_ms, piece, sizeof(piece));
+		if (n > 0 && buffer_add(bytes, piece, (size_t)n) < 0)
+			return -ENOMEM;
 	}
 	if (n > 0)
 		(void)kill(pid, SIGKILL); /* it writes more than there can be */
-	if (n < 0)
-		return (int)n;
-	*ret_bytes = take_ptr(bytes);
-	*ret_size = size;
-	return 0;
+	return n < 0 ? (int)n : 0;
 }
 
 static int wait_child(pid_t pid, int *ret_status)
@@ -389,8 +378,7 @@ int topology_load(
 	const char *file, const struct identity *id, struct topology *ret_topology, struct err *err)
 {
 	_cleanup_close_ int from = -1, to = -1;
-	_cleanup_free_ char *bytes = NULL;
-	size_t size = 0;
+	_cleanup_buffer_ struct buffer bytes = {0};
 	int fds[2], status = 0, r, waited;
 	pid_t pid;
 
@@ -404,7 +392,7 @@ int topology_load(
 	if (pid < 0)
 		return err_set(err, -errno, "fork to read the machine's topology");
 	to = close_fd(to);
-	r = read_answer(from, pid, &bytes, &size);
+	r = read_answer(from, pid, &bytes);
 	if (r < 0)
 		(void)kill(pid, SIGKILL); /* our child, not reaped */
 	waited = wait_child(pid, &status);
@@ -412,9 +400,9 @@ int topology_load(
 		r = waited;
 	if (r < 0)
 		return err_set(err, r, "read the machine's topology");
-	if (size < sizeof(struct answer))
+	if (buffer_size(&bytes) < sizeof(struct answer))
 		return say_death(file, status, err);
-	return take_answer(bytes, size, ret_topology, err);
+	return take_answer(buffer_bytes(&bytes), buffer_size(&bytes), ret_topology, err);
 }
 
 #endif

@@ -15,9 +15,9 @@
 #include <sys/queue.h>
 #include <sys/uio.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/log.h"
-#include "stepd/control/buffer.h"
 #include "stepd/control/control.h"
 #include "stepd/control/frame.h"
 #include "stepd/control/listen.h"

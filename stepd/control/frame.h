@@ -6,7 +6,7 @@
 #ifndef STEPD_CONTROL_FRAME_H
 #define STEPD_CONTROL_FRAME_H
 
-#include "stepd/control/buffer.h"
+#include "stepd/base/buffer.h"
 
 struct frames {
 	struct buffer bytes;

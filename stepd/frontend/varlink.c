@@ -334,7 +334,7 @@ int varlink_restore(
 		return err_set(err, -ENOMEM, "go on with the step's socket");
 	options = make_options(v);
 	r = control_restore(
-		&options, handover_get_object(object, "control"), resume_call, v, &v->control, err);
+		&options, json_get_object(object, "control"), resume_call, v, &v->control, err);
 	if (r < 0) {
 		(void)varlink_close(v);
 		return r;

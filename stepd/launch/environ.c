@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/binding/binding.h"
 #include "stepd/process/identity.h"
 #include "stepd/spec/spec.h"
@@ -225,17 +226,7 @@ int environ_make_joined(const struct strv *base, const struct strv *extra, uint3
 
 int environ_task_reserve(struct environ_task *task, size_t vars)
 {
-	size_t room = vars + ARRAY_SIZE(task_variables) + 1;
-	char **grown;
-
-	if (room <= task->room)
-		return 0;
-	grown = realloc(task->v, room * sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	task->v = grown;
-	task->room = room;
-	return 0;
+	return array_reserve(task->v, task->capacity, vars + ARRAY_SIZE(task_variables) + 1);
 }
 
 /* NAME=NUMBER. By hand: in a child each page of the C library that is touched costs a fault, and
@@ -260,7 +251,7 @@ void environ_task_fill(struct environ_task *task, const struct strv *base, uint3
 {
 	size_t n = base->n;
 
-	assert(n + ARRAY_SIZE(task_variables) + 1 <= task->room);
+	assert(n + ARRAY_SIZE(task_variables) + 1 <= task->capacity);
 	put_number(task->procid, "SLURM_PROCID=", rank);
 	put_number(task->localid, "SLURM_LOCALID=", local_id);
 	environ_task_set_pid(task, pid);
@@ -281,5 +272,5 @@ void environ_task_clear(struct environ_task *task)
 {
 	free(task->v);
 	task->v = NULL;
-	task->room = 0;
+	task->capacity = 0;
 }

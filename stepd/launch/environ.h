@@ -31,7 +31,7 @@ int environ_make_joined(const struct strv *base, const struct strv *extra, uint3
 /* Room for one task's vector over any of the prepared environments. */
 struct environ_task {
 	char **v; /* NULL-terminated; from malloc(), for the MPI hook */
-	size_t room;
+	size_t capacity;
 	char procid[32];
 	char localid[32];
 	char task_pid[32];

@@ -58,10 +58,10 @@ static bool is_of_use(const struct launch *l)
  */
 static size_t room_for_vector(const struct launch *l)
 {
-	return l->setup.mpi ? 0 : l->setup.plan->task_env.room;
+	return l->setup.mpi ? 0 : l->setup.plan->task_env.capacity;
 }
 
-/* Of one child, whose environment has room for vars. */
+/* Of one child, whose environment has capacity for vars. */
 static size_t context_bytes(size_t vars)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -89,7 +89,7 @@ static struct child_context *slab_context(
 	struct child_context *context = (void *)(at - at % 16);
 
 	*stack = top - slab->context_bytes;
-	*context = (struct child_context){.env = {.v = vars ? v : NULL, .room = vars}};
+	*context = (struct child_context){.env = {.v = vars ? v : NULL, .capacity = vars}};
 	return context;
 }
 
@@ -197,7 +197,7 @@ static int run_launcher(struct launch *l, pid_t *pids, struct err *err)
 		l->meanwhile(pidfd, l->userdata);
 	r = pid < 0 ? err_set(err, -errno, "fork the launcher of the tasks")
 		    : await(pid, shared, err);
-	l->rss_kib += (long)(n * context_bytes(l->setup.plan->task_env.room) / 1024);
+	l->rss_kib += (long)(n * context_bytes(l->setup.plan->task_env.capacity) / 1024);
 	l->next_clone_fd = close_fd(l->next_clone_fd); /* the launcher has used its own of it */
 	for (i = 0; i < n; i++)
 		pids[i] = l->setup.plan->job.task[i].pid = shared->pid[i];

@@ -359,7 +359,7 @@ int plan_restore_names(
 {
 	char *name;
 
-	spec->job_id = (uint32_t)handover_get_int(object, "job_id", spec->job_id);
+	spec->job_id = (uint32_t)json_get_int(object, "job_id", spec->job_id);
 	if (handover_copy_text(h, object, "node_name", &name) < 0)
 		return err_set(err, -ENOMEM, "take over the step");
 	if (name) {
@@ -372,7 +372,7 @@ int plan_restore_names(
 static int restore_start(
 	struct plan *plan, const struct handover *h, const struct json_t *object, struct err *err)
 {
-	const struct json_t *groups = handover_get_array(object, "groups");
+	const struct json_t *groups = json_get_array(object, "groups");
 	struct identity *id = &plan->id;
 	size_t n = json_array_size(groups);
 	int r;
@@ -394,9 +394,9 @@ static int restore_plan(
 {
 	int r;
 
-	plan->id.uid = (uid_t)handover_get_int(object, "uid", (uid_t)-1);
-	plan->id.gid = (gid_t)handover_get_int(object, "gid", (gid_t)-1);
-	plan->umask = (mode_t)handover_get_int(object, "umask", 022);
+	plan->id.uid = (uid_t)json_get_int(object, "uid", (uid_t)-1);
+	plan->id.gid = (gid_t)json_get_int(object, "gid", (gid_t)-1);
+	plan->umask = (mode_t)json_get_int(object, "umask", 022);
 	if (handover_copy_text(h, object, "user_name", &plan->id.user_name) < 0 ||
 		handover_copy_text(h, object, "cwd", &plan->cwd) < 0)
 		return err_set(err, -ENOMEM, "take over the step");
@@ -408,9 +408,9 @@ static int restore_plan(
 	/* for messages only: the script is with its interpreter already */
 	if (r == 0 && plan->spec->kind == STEPD_STEP_BATCH)
 		r = plan_set_script(plan, "script", err);
-	plan->job.jmgr_pid = (pid_t)handover_get_int(object, "agent_pid", plan->job.jmgr_pid);
-	plan->job.service_pid = (pid_t)handover_get_int(object, "service_pid", 0);
-	plan->job.cont_id = (uint64_t)handover_get_int(object, "container_id", 0);
+	plan->job.jmgr_pid = (pid_t)json_get_int(object, "agent_pid", plan->job.jmgr_pid);
+	plan->job.service_pid = (pid_t)json_get_int(object, "service_pid", 0);
+	plan->job.cont_id = (uint64_t)json_get_int(object, "container_id", 0);
 	if (r == 0 && (!plan->id.user_name || plan->job.cont_id == 0))
 		r = handover_say_bad("plan", err);
 	return r;

@@ -72,11 +72,11 @@ void pausable_save(const struct pausable *p, struct handover *h, struct json_t *
 
 void pausable_restore(struct pausable *p, const struct json_t *object)
 {
-	int64_t deadline_ns = handover_get_int(object, "deadline_ns", -1);
+	int64_t deadline_ns = json_get_int(object, "deadline_ns", -1);
 
-	p->set = handover_get_bool(object, "set", false);
-	p->paused = handover_get_bool(object, "paused", false);
-	p->left_sec = (double)handover_get_int(object, "left_ns", 0) / 1e9;
+	p->set = json_get_bool(object, "set", false);
+	p->paused = json_get_bool(object, "paused", false);
+	p->left_sec = (double)json_get_int(object, "left_ns", 0) / 1e9;
 	if (p->set && !p->paused && deadline_ns >= 0) {
 		p->left_sec = handover_left_sec(deadline_ns);
 		run(p);

@@ -194,9 +194,9 @@ void events_resume_call(struct operations *o, struct op_call *call, const json_t
 	if (!f)
 		return;
 	f->cursor = (struct events_cursor){
-		.next = (uint64_t)handover_get_int(state, "next", 1),
-		.offset = (off_t)handover_get_int(state, "offset", 0),
-		.lost = (uint64_t)handover_get_int(state, "lost", 0),
+		.next = (uint64_t)json_get_int(state, "next", 1),
+		.offset = (off_t)json_get_int(state, "offset", 0),
+		.lost = (uint64_t)json_get_int(state, "lost", 0),
 	};
 	f->draining = true;
 	op_on_drained(call, on_drained, f);

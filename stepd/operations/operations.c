@@ -312,6 +312,6 @@ void operations_save(const struct operations *o, struct handover *h, json_t *obj
 
 void operations_restore(struct operations *o, const json_t *object)
 {
-	o->start_time_usec = handover_get_int(object, "start_time_usec", o->start_time_usec);
+	o->start_time_usec = json_get_int(object, "start_time_usec", o->start_time_usec);
 	o->reported_state = operations_state_name(o->a); /* by the old program */
 }

@@ -117,10 +117,10 @@ void signal_resume_call(struct operations *o, struct op_call *call, const json_t
 
 	if (!s)
 		return;
-	s->pid = (pid_t)handover_get_int(state, "pid", 0);
-	s->rank = (uint32_t)handover_get_int(state, "rank", 0);
-	s->some_only = handover_get_bool(state, "some_only", false);
-	if (!requests_set_answer(&o->a->requests, handover_get_int(state, "request", -1), &answer))
+	s->pid = (pid_t)json_get_int(state, "pid", 0);
+	s->rank = (uint32_t)json_get_int(state, "rank", 0);
+	s->some_only = json_get_bool(state, "some_only", false);
+	if (!requests_set_answer(&o->a->requests, json_get_int(state, "request", -1), &answer))
 		pending_fail(
 			&s->pending, -ECANCELED, "the agent has executed a new program meanwhile");
 }

@@ -195,13 +195,12 @@ json_t *usage_save_call(const struct pending *pending)
 void usage_resume_call(struct operations *o, struct op_call *call, const json_t *state)
 {
 	struct usage_call *u = pending_new(o, call, PENDING_USAGE, sizeof(*u), usage_call_clear);
-	int64_t interval_ms = handover_get_int(state, "interval_ms", OPERATIONS_INTERVAL_MS_LEAST);
+	int64_t interval_ms = json_get_int(state, "interval_ms", OPERATIONS_INTERVAL_MS_LEAST);
 
 	if (!u)
 		return;
-	u->tasks = handover_get_bool(state, "tasks", true);
-	ev_timer_init(&u->timer, on_timer,
-		handover_left_sec(handover_get_int(state, "deadline_ns", 0)),
+	u->tasks = json_get_bool(state, "tasks", true);
+	ev_timer_init(&u->timer, on_timer, handover_left_sec(json_get_int(state, "deadline_ns", 0)),
 		(double)interval_ms / 1e3);
 	u->timer.data = u;
 	ev_now_update(o->a->loop);

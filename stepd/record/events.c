@@ -419,17 +419,17 @@ void events_save(const struct events *ev, struct handover *h, json_t *object)
 
 static int restore(struct events *ev, const json_t *object)
 {
-	const json_t *marks = handover_get_array(object, "marks");
+	const json_t *marks = json_get_array(object, "marks");
 	size_t i;
 
 	ev->file_fd = handover_get_fd(object, "file_fd");
 	ev->memory_fd = handover_get_fd(object, "memory_fd");
-	ev->file_end = handover_get_int(object, "file_end", 0);
-	ev->memory_begin = handover_get_int(object, "memory_begin", 0);
-	ev->end = handover_get_int(object, "end", -1);
-	ev->last = (uint64_t)handover_get_int(object, "last", 0);
-	ev->memory_first = (uint64_t)handover_get_int(object, "memory_first", 0);
-	ev->mark_every = (uint64_t)handover_get_int(object, "mark_every", 64);
+	ev->file_end = json_get_int(object, "file_end", 0);
+	ev->memory_begin = json_get_int(object, "memory_begin", 0);
+	ev->end = json_get_int(object, "end", -1);
+	ev->last = (uint64_t)json_get_int(object, "last", 0);
+	ev->memory_first = (uint64_t)json_get_int(object, "memory_first", 0);
+	ev->mark_every = (uint64_t)json_get_int(object, "mark_every", 64);
 	for (i = 0; i + 1 < json_array_size(marks) && ev->marks_count < MARKS_MAX; i += 2)
 		ev->marks[ev->marks_count++] = (struct mark){
 			.sequence = (uint64_t)json_integer_value(json_array_get(marks, i)),

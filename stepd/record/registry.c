@@ -517,8 +517,8 @@ static int restore(struct registry *reg, const struct handover *h, const json_t 
 	reg->runtime_fd = handover_get_fd(object, "runtime_fd");
 	reg->dir_fd = handover_get_fd(object, "dir_fd");
 	reg->lock_fd = handover_get_fd(object, "lock_fd");
-	reg->inherited = handover_get_bool(object, "inherited", false);
-	reg->fresh = handover_get_bool(object, "fresh", false);
+	reg->inherited = json_get_bool(object, "inherited", false);
+	reg->fresh = json_get_bool(object, "fresh", false);
 	if (restore_spare(&reg->next_state, h, object, "next_state") < 0 ||
 		restore_spare(&reg->next_result, h, object, "next_result") < 0)
 		return -EPROTO;

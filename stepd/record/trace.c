@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/base/clock.h"
 #include "stepd/record/report.h"
 #include "stepd/snapshot/handover.h"
@@ -17,7 +18,7 @@ struct event {
 struct trace {
 	uint64_t start_ns;
 	struct event *v;
-	size_t n, room;
+	size_t n, capacity;
 	bool lost;     /* for want of memory: said in the file */
 	json_t *names; /* of events that another program has noted: their texts */
 };
@@ -33,22 +34,12 @@ struct trace *trace_new(uint64_t start_ns)
 
 static void add(struct trace *t, const struct event *e)
 {
-	struct event *grown;
-	size_t room;
-
 	if (!t)
 		return;
-	if (t->n == t->room) {
-		room = t->room ? t->room * 2 : 64;
-		grown = realloc(t->v, room * sizeof(*grown));
-		if (!grown) {
-			t->lost = true;
-			return;
-		}
-		t->v = grown;
-		t->room = room;
-	}
-	t->v[t->n++] = *e;
+	if (array_reserve(t->v, t->capacity, t->n + 1) == 0)
+		t->v[t->n++] = *e;
+	else
+		t->lost = true;
 }
 
 void trace_phase(struct trace *t, const char *name, uint64_t begin_ns)
@@ -121,14 +112,14 @@ void trace_save(const struct trace *t, struct handover *h, json_t *object)
 
 struct trace *trace_restore(const json_t *object)
 {
-	struct trace *t = trace_new((uint64_t)handover_get_int(object, "start_ns", 0));
+	struct trace *t = trace_new((uint64_t)json_get_int(object, "start_ns", 0));
 	const char *name;
 	size_t i;
 
 	if (!t)
 		return NULL;
-	t->lost = handover_get_bool(object, "lost", false);
-	t->names = json_incref(handover_get_array(object, "events"));
+	t->lost = json_get_bool(object, "lost", false);
+	t->names = json_incref(json_get_array(object, "events"));
 	for (i = 0; i + 3 < json_array_size(t->names); i += 4) {
 		name = json_string_value(json_array_get(t->names, i));
 		if (name)

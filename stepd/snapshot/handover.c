@@ -2,10 +2,10 @@
 #include "stepd/snapshot/handover.h"
 
 #include <fcntl.h>
-#include <jansson.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
 
@@ -16,12 +16,9 @@ struct handover {
 	json_t *root;
 	bool trial;
 	/* writing: what is behind the document, and who survives */
-	struct bytes {
-		char *v;
-		size_t n, room;
-	} bytes;
+	struct buffer bytes;
 	int *fds;
-	size_t fds_count, fds_room;
+	size_t fds_count, fds_capacity;
 	int failure;
 	char why[ERR_TEXT_SIZE / 2];
 	/* reading: the whole file */
@@ -130,33 +127,13 @@ void handover_put_json_take(struct handover *h, json_t *object, const char *name
 	(void)put(h, object, name, value);
 }
 
-static bool add_bytes(struct bytes *b, const void *data, size_t size)
-{
-	size_t room = b->room ? b->room : 4096;
-	char *grown;
-
-	while (room - b->n < size)
-		room *= 2;
-	if (room > b->room) {
-		grown = realloc(b->v, room);
-		if (!grown)
-			return false;
-		b->v = grown;
-		b->room = room;
-	}
-	if (size > 0)
-		memcpy(b->v + b->n, data, size);
-	b->n += size;
-	return true;
-}
-
 /* With a NUL behind them, so that texts can be read where they stand. */
 void handover_put_bytes(
 	struct handover *h, json_t *object, const char *name, const void *data, size_t size)
 {
-	size_t at = h->bytes.n;
+	size_t at = buffer_size(&h->bytes);
 
-	if (!add_bytes(&h->bytes, data, size) || !add_bytes(&h->bytes, "", 1)) {
+	if (buffer_add(&h->bytes, data, size) < 0 || buffer_add(&h->bytes, "", 1) < 0) {
 		no_memory(h);
 		return;
 	}
@@ -177,41 +154,26 @@ void handover_put_text(struct handover *h, json_t *object, const char *name, con
 void handover_put_strv(
 	struct handover *h, json_t *object, const char *name, const struct strv *texts)
 {
-	_cleanup_free_ char *all = NULL;
-	size_t size = 0, at = 0, len, i;
+	_cleanup_buffer_ struct buffer all = {0};
+	size_t i;
+	int r = 0;
 
-	for (i = 0; i < texts->n; i++)
-		size += strlen(texts->v[i]) + 1;
-	all = malloc(size + 1);
-	if (!all) {
-		handover_fail(h, -ENOMEM, "no memory");
-		return;
-	}
-	for (i = 0; i < texts->n; i++) {
-		len = strlen(texts->v[i]) + 1;
-		memcpy(all + at, texts->v[i], len);
-		at += len;
-	}
-	handover_put_bytes(h, object, name, all, size);
+	for (i = 0; r == 0 && i < texts->n; i++)
+		r = buffer_add(&all, texts->v[i], strlen(texts->v[i]) + 1);
+	if (r < 0)
+		no_memory(h);
+	else
+		handover_put_bytes(h, object, name, buffer_bytes(&all), buffer_size(&all));
 }
 
 void handover_keep_fd(struct handover *h, int fd)
 {
-	size_t room = h->fds_room ? h->fds_room * 2 : 64;
-	int *grown;
-
 	if (fd <= STDERR_FILENO)
 		return; /* none, or one that survives anyway */
-	if (h->fds_count == h->fds_room) {
-		grown = realloc(h->fds, room * sizeof(*grown));
-		if (!grown) {
-			no_memory(h);
-			return;
-		}
-		h->fds = grown;
-		h->fds_room = room;
-	}
-	h->fds[h->fds_count++] = fd;
+	if (array_reserve(h->fds, h->fds_capacity, h->fds_count + 1) == 0)
+		h->fds[h->fds_count++] = fd;
+	else
+		no_memory(h);
 }
 
 void handover_put_fd(struct handover *h, json_t *object, const char *name, int fd)
@@ -237,7 +199,7 @@ static int write_all(const struct handover *h, int fd)
 	_cleanup_free_ char *text = json_dumps(h->root, JSON_COMPACT);
 	int r = text ? fs_write_all(fd, text, strlen(text) + 1) : -ENOMEM;
 
-	return r < 0 ? r : fs_write_all(fd, h->bytes.v, h->bytes.n);
+	return r < 0 ? r : fs_write_all(fd, buffer_bytes(&h->bytes), buffer_size(&h->bytes));
 }
 
 int handover_finish(struct handover *h, struct err *err)
@@ -329,37 +291,7 @@ bool handover_is_trial(const struct handover *h)
 
 const char *handover_get_version(const struct handover *h)
 {
-	const char *version = json_string_value(json_object_get(h->root, "from"));
-
-	return version ? version : "?";
-}
-
-json_t *handover_get_object(const json_t *object, const char *name)
-{
-	json_t *value = json_object_get(object, name);
-
-	return json_is_object(value) ? value : NULL;
-}
-
-json_t *handover_get_array(const json_t *object, const char *name)
-{
-	json_t *value = json_object_get(object, name);
-
-	return json_is_array(value) ? value : NULL;
-}
-
-int64_t handover_get_int(const json_t *object, const char *name, int64_t missing)
-{
-	const json_t *value = json_object_get(object, name);
-
-	return json_is_integer(value) ? json_integer_value(value) : missing;
-}
-
-bool handover_get_bool(const json_t *object, const char *name, bool missing)
-{
-	const json_t *value = json_object_get(object, name);
-
-	return json_is_boolean(value) ? json_is_true(value) : missing;
+	return json_get_text(h->root, "from", "?");
 }
 
 const char *handover_get_bytes(
@@ -414,22 +346,9 @@ int handover_copy_strv(
 
 int handover_get_fd(const json_t *object, const char *name)
 {
-	int64_t fd = handover_get_int(object, name, -1);
+	int64_t fd = json_get_int(object, name, -1);
 
 	return fd >= 0 && fd <= INT32_MAX && fcntl((int)fd, F_GETFD) >= 0 ? (int)fd : -1;
-}
-
-int handover_get_word(
-	const json_t *object, const char *name, const char *const *words, int n, int missing)
-{
-	const char *word = json_string_value(json_object_get(object, name));
-	int i;
-
-	for (i = 0; word && i < n; i++) {
-		if (words[i] && strcmp(words[i], word) == 0)
-			return i;
-	}
-	return missing;
 }
 
 int handover_say_bad(const char *part, struct err *err)
@@ -445,7 +364,7 @@ struct handover *handover_free(struct handover *h)
 	json_decref(h->root);
 	if (h->map)
 		(void)munmap(h->map, h->map_size); /* what mmap() gave: can't fail */
-	free(h->bytes.v);
+	buffer_clear(&h->bytes);
 	free(h->fds);
 	free(h);
 	return NULL;

@@ -18,12 +18,12 @@
 #include <stdint.h>
 
 #include "stepd/base/err.h"
+#include "stepd/base/json.h"
 #include "stepd/base/strv.h"
 
 #define HANDOVER_VERSION 2
 
 struct handover;
-struct json_t;
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
@@ -31,35 +31,33 @@ struct json_t;
 struct handover *handover_new(const char *version);
 
 /* The whole. Borrowed, as all objects and arrays here. */
-struct json_t *handover_root(struct handover *h);
+json_t *handover_root(struct handover *h);
 
-struct json_t *handover_put_object(struct handover *h, struct json_t *object, const char *name);
-struct json_t *handover_put_array(struct handover *h, struct json_t *object, const char *name);
-struct json_t *handover_append_object(struct handover *h, struct json_t *array);
-struct json_t *handover_append_array(struct handover *h, struct json_t *array);
-void handover_append_int(struct handover *h, struct json_t *array, int64_t value);
-void handover_append_text(struct handover *h, struct json_t *array, const char *text);
+json_t *handover_put_object(struct handover *h, json_t *object, const char *name);
+json_t *handover_put_array(struct handover *h, json_t *object, const char *name);
+json_t *handover_append_object(struct handover *h, json_t *array);
+json_t *handover_append_array(struct handover *h, json_t *array);
+void handover_append_int(struct handover *h, json_t *array, int64_t value);
+void handover_append_text(struct handover *h, json_t *array, const char *text);
 
-void handover_put_int(struct handover *h, struct json_t *object, const char *name, int64_t value);
-void handover_put_bool(struct handover *h, struct json_t *object, const char *name, bool value);
+void handover_put_int(struct handover *h, json_t *object, const char *name, int64_t value);
+void handover_put_bool(struct handover *h, json_t *object, const char *name, bool value);
 
 /* Any bytes but NUL. NULL is left out. */
-void handover_put_text(
-	struct handover *h, struct json_t *object, const char *name, const char *text);
+void handover_put_text(struct handover *h, json_t *object, const char *name, const char *text);
 void handover_put_bytes(
-	struct handover *h, struct json_t *object, const char *name, const void *data, size_t size);
+	struct handover *h, json_t *object, const char *name, const void *data, size_t size);
 
 /* Texts of any bytes but NUL. */
 void handover_put_strv(
-	struct handover *h, struct json_t *object, const char *name, const struct strv *texts);
+	struct handover *h, json_t *object, const char *name, const struct strv *texts);
 
 /* The number of a descriptor that the new program shall have. -1: there is none. */
-void handover_put_fd(struct handover *h, struct json_t *object, const char *name, int fd);
+void handover_put_fd(struct handover *h, json_t *object, const char *name, int fd);
 void handover_keep_fd(struct handover *h, int fd);
 
 /* Takes over the reference; NULL from a failed json_pack() counts as no memory. */
-void handover_put_json_take(
-	struct handover *h, struct json_t *object, const char *name, struct json_t *value);
+void handover_put_json_take(struct handover *h, json_t *object, const char *name, json_t *value);
 
 /* When a timer that now has so many seconds left runs out, on CLOCK_MONOTONIC, and back: what the
  * change of programs takes is no time that it stands still. */
@@ -84,33 +82,23 @@ int handover_open(int fd, bool trial, struct handover **ret_handover, struct err
 bool handover_is_trial(const struct handover *h);
 const char *handover_get_version(const struct handover *h); /* of who wrote it */
 
-/* NULL where there is none. They take NULL, as those below do. */
-struct json_t *handover_get_object(const struct json_t *object, const char *name);
-struct json_t *handover_get_array(const struct json_t *object, const char *name);
-
-int64_t handover_get_int(const struct json_t *object, const char *name, int64_t missing);
-bool handover_get_bool(const struct json_t *object, const char *name, bool missing);
-
-/* In the handover's memory. NULL: it is missing. */
-const char *handover_get_text(
-	const struct handover *h, const struct json_t *object, const char *name);
+/* json_get_int() and its like of base/json.h read the rest.
+ *
+ * In the handover's memory. NULL: it is missing. */
+const char *handover_get_text(const struct handover *h, const json_t *object, const char *name);
 const char *handover_get_bytes(
-	const struct handover *h, const struct json_t *object, const char *name, size_t *ret_size);
+	const struct handover *h, const json_t *object, const char *name, size_t *ret_size);
 
 /* The same from malloc(): -ENOMEM, or 0 with NULL where it is missing. */
-int handover_copy_text(const struct handover *h, const struct json_t *object, const char *name,
+int handover_copy_text(const struct handover *h, const json_t *object, const char *name,
 	char **ret_text) _must_check_;
 
 /* Adds what was put by handover_put_strv(), which may be nothing. 0 or -ENOMEM. */
-int handover_copy_strv(const struct handover *h, const struct json_t *object, const char *name,
+int handover_copy_strv(const struct handover *h, const json_t *object, const char *name,
 	struct strv *texts) _must_check_;
 
 /* An open descriptor, which is the caller's now; -1 where there is none. */
-int handover_get_fd(const struct json_t *object, const char *name);
-
-/* The index in words of the word that was put by handover_put_text(), or missing. */
-int handover_get_word(const struct json_t *object, const char *name, const char *const *words,
-	int n, int missing);
+int handover_get_fd(const json_t *object, const char *name);
 
 /* The sentence for a part that is not as it must be. Returns -EPROTO. */
 int handover_say_bad(const char *part, struct err *err);

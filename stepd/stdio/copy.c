@@ -244,7 +244,7 @@ int copy_restore(struct ev_loop *loop, const struct log *log, const struct hando
 	const json_t *object, struct copy **ret_copy)
 {
 	_cleanup_copy_ struct copy *copy = NULL;
-	const json_t *dues = handover_get_array(object, "ends"), *entry;
+	const json_t *dues = json_get_array(object, "ends"), *entry;
 	struct link_copy head = {.end = 1};
 	int r = copy_new(loop, log, &copy), fd = handover_get_fd(object, "fd");
 	size_t i;
@@ -254,14 +254,14 @@ int copy_restore(struct ev_loop *loop, const struct log *log, const struct hando
 		take_fd_of(copy, fd);
 	for (i = 0; r == 0 && fd >= 0 && i < json_array_size(dues); i++) {
 		entry = json_array_get(dues, i);
-		head.rank = (uint32_t)handover_get_int(entry, "rank", 0);
-		head.stream = (uint16_t)handover_get_int(entry, "stream", 0);
-		head.lost = (uint64_t)handover_get_int(entry, "lost", 0);
+		head.rank = (uint32_t)json_get_int(entry, "rank", 0);
+		head.stream = (uint16_t)json_get_int(entry, "stream", 0);
+		head.lost = (uint64_t)json_get_int(entry, "lost", 0);
 		r = add_due(copy, &head);
 	}
 	if (r < 0)
 		return r;
-	copy->lost = (uint64_t)handover_get_int(object, "lost", 0);
+	copy->lost = (uint64_t)json_get_int(object, "lost", 0);
 	if (copy->dues)
 		ev_io_start(loop, &copy->io);
 	*ret_copy = take_ptr(copy);

@@ -208,7 +208,7 @@ void feed_save(const struct feed *feed, struct handover *h, json_t *object)
 /* Who was in the middle of a piece waits for room again. */
 static int restore_out(struct feed *feed, const json_t *object)
 {
-	int64_t at = handover_get_int(object, "at", 0);
+	int64_t at = json_get_int(object, "at", 0);
 	int fd = handover_get_fd(object, "fd"), r;
 
 	if (fd < 0 || at < 0)
@@ -228,7 +228,7 @@ int feed_restore(struct ev_loop *loop, const struct log *log, const struct hando
 	const json_t *object, struct feed **ret_feed)
 {
 	_cleanup_feed_ struct feed *feed = calloc(1, sizeof(*feed));
-	const json_t *outs = handover_get_array(object, "outs");
+	const json_t *outs = json_get_array(object, "outs");
 	const char *bytes;
 	size_t i, size = 0;
 	int r = 0;
@@ -239,7 +239,7 @@ int feed_restore(struct ev_loop *loop, const struct log *log, const struct hando
 	feed->log = log;
 	feed->own_fd = handover_get_fd(object, "own_fd");
 	feed->fd = feed->own_fd >= 0 ? feed->own_fd : handover_get_fd(object, "fd");
-	feed->is_socket = handover_get_bool(object, "is_socket", false);
+	feed->is_socket = json_get_bool(object, "is_socket", false);
 	ev_io_init(&feed->io, on_readable, feed->fd, EV_READ);
 	feed->io.data = feed;
 	bytes = handover_get_bytes(h, object, "bytes", &size);

@@ -82,8 +82,8 @@ void note_save(const struct note *note, struct handover *h, struct json_t *objec
 int note_restore(struct note *note, struct ev_loop *loop, const struct log *log,
 	const struct handover *h, const struct json_t *object)
 {
-	const struct json_t *sink = handover_get_object(object, "note_sink");
-	int64_t kind = handover_get_int(object, "note_kind", NOTE_NONE);
+	const struct json_t *sink = json_get_object(object, "note_sink");
+	int64_t kind = json_get_int(object, "note_kind", NOTE_NONE);
 
 	if (kind > NOTE_NONE && kind < NOTE_KIND_MAX)
 		note->kind = (enum note_kind)kind;

@@ -108,18 +108,18 @@ struct reading {
 static int restore_dest(struct reading *rd, size_t number, const json_t *object)
 {
 	_cleanup_free_ struct pump_dest *dest = calloc(1, sizeof(*dest));
-	int64_t deadline_ns = handover_get_int(object, "idle_deadline_ns", -1);
+	int64_t deadline_ns = json_get_int(object, "idle_deadline_ns", -1);
 	struct pump *pump = rd->pump;
 	int r;
 
 	if (!dest)
 		return -ENOMEM;
 	r = sink_restore(
-		pump->loop, pump->log, rd->h, handover_get_object(object, "sink"), &dest->sink);
+		pump->loop, pump->log, rd->h, json_get_object(object, "sink"), &dest->sink);
 	if (r < 0)
 		return r;
-	dest->mid_line = handover_get_bool(object, "mid_line", false);
-	dest->settled = handover_get_bool(object, "settled", false);
+	dest->mid_line = json_get_bool(object, "mid_line", false);
+	dest->settled = json_get_bool(object, "settled", false);
 	pump_take_dest(pump, dest);
 	if (deadline_ns >= 0) {
 		ev_now_update(pump->loop);
@@ -151,8 +151,8 @@ static int restore_bytes(struct reading *rd, struct pump_source *src, const json
 /* What it has in common with a source that begins, and then how far it has come. */
 static int restore_source(struct reading *rd, const json_t *object)
 {
-	int64_t number = handover_get_int(object, "dest", -1);
-	int64_t place = handover_get_int(object, "waits", -1);
+	int64_t number = json_get_int(object, "dest", -1);
+	int64_t place = json_get_int(object, "waits", -1);
 	struct pump *pump = rd->pump;
 	struct pump_source **at = pump->last_source, *src;
 	struct pump_dest *dest;
@@ -162,18 +162,18 @@ static int restore_source(struct reading *rd, const json_t *object)
 		return -EPROTO;
 	dest = rd->dests[number];
 	r = pump_add_source_take(pump, handover_get_fd(object, "fd"),
-		(uint32_t)handover_get_int(object, "rank", 0),
-		(int)handover_get_int(object, "stream", STDOUT_FILENO), dest);
+		(uint32_t)json_get_int(object, "rank", 0),
+		(int)json_get_int(object, "stream", STDOUT_FILENO), dest);
 	if (r < 0)
 		return r;
 	src = *at;
-	src->left = (int)handover_get_int(object, "left", 0);
-	src->copied = handover_get_bool(object, "copied", false);
-	src->lost = (uint64_t)handover_get_int(object, "lost", 0);
-	src->ended = handover_get_bool(object, "ended", false);
+	src->left = (int)json_get_int(object, "left", 0);
+	src->copied = json_get_bool(object, "copied", false);
+	src->lost = (uint64_t)json_get_int(object, "lost", 0);
+	src->ended = json_get_bool(object, "ended", false);
 	if (src->ended)
 		dest->sources--;
-	else if (handover_get_bool(object, "owner", false))
+	else if (json_get_bool(object, "owner", false))
 		dest->owner = src;
 	r = restore_bytes(rd, src, object);
 	if (r < 0 || src->ended)
@@ -202,8 +202,8 @@ static void queue_up(const struct reading *rd)
 
 static int restore_all(struct reading *rd, const json_t *object)
 {
-	const json_t *dests = handover_get_array(object, "dests");
-	const json_t *sources = handover_get_array(object, "sources");
+	const json_t *dests = json_get_array(object, "dests");
+	const json_t *sources = json_get_array(object, "sources");
 	struct pump *pump = rd->pump;
 	struct pump_dest *dest;
 	size_t i;
@@ -232,17 +232,17 @@ int pump_restore(struct ev_loop *loop, const struct log *log, const struct hando
 	_cleanup_pump_ struct pump *pump = NULL;
 	struct reading rd = {
 		.h = h,
-		.dests_count = json_array_size(handover_get_array(object, "dests")),
-		.waiting_count = json_array_size(handover_get_array(object, "sources")),
+		.dests_count = json_array_size(json_get_array(object, "dests")),
+		.waiting_count = json_array_size(json_get_array(object, "sources")),
 	};
 	int r = pump_new(loop, log, 0, &pump);
 
 	if (r < 0)
 		return r;
 	rd.pump = pump;
-	pump->label_width = (int)handover_get_int(object, "label_width", 1) % (PUMP_LABEL_SIZE - 4);
-	pump->finishing = handover_get_bool(object, "finishing", false);
-	pump->raw = handover_get_bool(object, "raw", false);
+	pump->label_width = (int)json_get_int(object, "label_width", 1) % (PUMP_LABEL_SIZE - 4);
+	pump->finishing = json_get_bool(object, "finishing", false);
+	pump->raw = json_get_bool(object, "raw", false);
 	pump->done = pump->finishing ? done : NULL;
 	pump->userdata = userdata;
 	rd.dests = calloc(rd.dests_count + 1, sizeof(struct pump_dest *));

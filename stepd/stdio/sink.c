@@ -257,7 +257,7 @@ int sink_restore(struct ev_loop *loop, const struct log *log, const struct hando
 	const struct json_t *object, struct sink **ret_sink)
 {
 	_cleanup_sink_ struct sink *sink = calloc(1, sizeof(*sink));
-	int kind = handover_get_word(object, "kind", kind_words, SINK_KIND_MAX, -1);
+	int kind = json_get_choice(object, "kind", kind_words, SINK_KIND_MAX, -1);
 	const char *bytes;
 	size_t size = 0;
 
@@ -266,9 +266,9 @@ int sink_restore(struct ev_loop *loop, const struct log *log, const struct hando
 	sink->loop = loop;
 	sink->log = log;
 	sink->fd = handover_get_fd(object, "fd");
-	sink->own = handover_get_bool(object, "own", false);
-	sink->lost = handover_get_bool(object, "lost", false);
-	sink->failed = handover_get_bool(object, "failed", false);
+	sink->own = json_get_bool(object, "own", false);
+	sink->lost = json_get_bool(object, "lost", false);
+	sink->failed = json_get_bool(object, "failed", false);
 	bytes = handover_get_bytes(h, object, "bytes", &size);
 	if (kind < 0 || size > SINK_SIZE || (size > 0 && sink->fd < 0))
 		return -EPROTO;

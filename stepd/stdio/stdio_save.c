@@ -35,7 +35,7 @@ static int restore_files(
 	int r;
 
 	io->started = true;
-	io->files.mask = (mode_t)handover_get_int(object, "umask", 022);
+	io->files.mask = (mode_t)json_get_int(object, "umask", 022);
 	if (handover_copy_text(h, object, "cwd", &io->files.cwd) < 0)
 		return err_set(err, -ENOMEM, "go on with the tasks' standard streams");
 	r = stdio_open_null(io, err);
@@ -44,8 +44,8 @@ static int restore_files(
 
 static int restore_parts(struct stdio *io, const struct handover *h, const struct json_t *object)
 {
-	const struct json_t *pump = handover_get_object(object, "pump");
-	const struct json_t *feed = handover_get_object(object, "feed");
+	const struct json_t *pump = json_get_object(object, "pump");
+	const struct json_t *feed = json_get_object(object, "feed");
 	int r = 0;
 
 	if (pump)
@@ -59,8 +59,7 @@ static int restore_parts(struct stdio *io, const struct handover *h, const struc
 	if (r < 0)
 		return r;
 	if (pump)
-		io->note.dest =
-			pump_get_dest(io->pump, handover_get_int(object, "stderr_dest", -1));
+		io->note.dest = pump_get_dest(io->pump, json_get_int(object, "stderr_dest", -1));
 	return io->note.kind == NOTE_DEST && !io->note.dest ? -EPROTO : 0;
 }
 

@@ -257,8 +257,8 @@ int stdio_share_restore(struct stdio *io, const struct json_t *object, struct er
 		? io->null_fd
 		: own_fd(io, STDIN_FILENO);
 	r = restore_output(
-		io, STDOUT_FILENO, &spec->out, handover_get_int(object, "stdout_dest", -1), err);
+		io, STDOUT_FILENO, &spec->out, json_get_int(object, "stdout_dest", -1), err);
 	return r < 0 ? r
 		     : restore_output(io, STDERR_FILENO, &spec->err,
-			       handover_get_int(object, "own_stderr_dest", -1), err);
+			       json_get_int(object, "own_stderr_dest", -1), err);
 }

@@ -122,8 +122,8 @@ void stdio_tools_save(const struct stdio *io, struct handover *h, struct json_t 
 
 int stdio_tools_restore(struct stdio *io, const struct handover *h, const struct json_t *object)
 {
-	const struct json_t *copy = handover_get_object(object, "copy");
-	const struct json_t *input = handover_get_object(object, "input");
+	const struct json_t *copy = json_get_object(object, "copy");
+	const struct json_t *input = json_get_object(object, "input");
 	int r = 0;
 
 	/* Of an agent that knew no copies there is nothing to go on with, but they can begin. */

@@ -185,8 +185,8 @@ static int restore_task(struct toolin *input, const struct handover *h, const js
 	struct toolin_task *task;
 	const char *bytes;
 	size_t size = 0;
-	int r = toolin_add_take(input, handover_get_fd(object, "fd"),
-		(uint32_t)handover_get_int(object, "rank", 0));
+	int r = toolin_add_take(
+		input, handover_get_fd(object, "fd"), (uint32_t)json_get_int(object, "rank", 0));
 
 	if (r < 0)
 		return r;
@@ -201,8 +201,8 @@ static int restore_task(struct toolin *input, const struct handover *h, const js
 		return -ENOMEM;
 	memcpy(task->buf, bytes, size);
 	task->size = size;
-	task->end = handover_get_bool(object, "end", false);
-	task->id = handover_get_int(object, "id", 0);
+	task->end = json_get_bool(object, "end", false);
+	task->id = json_get_int(object, "id", 0);
 	ev_io_start(input->loop, &task->io);
 	return 0;
 }
@@ -211,7 +211,7 @@ int toolin_restore(struct ev_loop *loop, const struct handover *h, const json_t 
 	struct toolin **ret_input)
 {
 	_cleanup_toolin_ struct toolin *input = NULL;
-	const json_t *tasks = handover_get_array(object, "tasks");
+	const json_t *tasks = json_get_array(object, "tasks");
 	size_t i;
 	int r = toolin_new(loop, &input);
 

@@ -21,7 +21,7 @@
 
 static const struct json_t *get_plan(const struct handover *h)
 {
-	return handover_get_object(handover_root((struct handover *)h), "plan");
+	return json_get_object(handover_root((struct handover *)h), "plan");
 }
 
 static int read_handed_over_spec(const struct handover *h, struct spec **ret_spec, struct err *err)
@@ -52,7 +52,7 @@ static int restore(
 static void reopen_socket(struct agent *a, const struct handover *h)
 {
 	const struct json_t *object =
-		handover_get_object(handover_root((struct handover *)h), "methods");
+		json_get_object(handover_root((struct handover *)h), "methods");
 	struct err err = ERR_INIT;
 	int r = object ? frontend_restore(a, object, &err) : 0;
 
@@ -81,7 +81,7 @@ static int take_over(struct agent *a, const struct spec *spec, const struct hand
 {
 	const char *before = handover_get_version(h);
 	uint64_t requested_ns =
-		(uint64_t)handover_get_int(handover_root((struct handover *)h), "asked_ns", 0);
+		(uint64_t)json_get_int(handover_root((struct handover *)h), "asked_ns", 0);
 	int r = restore(a, spec, h, err);
 
 	if (r == 0 && failpoint_breaks("reexec-restore"))

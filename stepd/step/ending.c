@@ -633,21 +633,21 @@ void ending_save(struct agent *a, struct handover *h, struct json_t *object)
 int ending_restore(
 	struct agent *a, const struct handover *h, const struct json_t *object, struct err *err)
 {
-	const json_t *suspend = handover_get_object(object, "suspend");
+	const json_t *suspend = json_get_object(object, "suspend");
 	int r = ending_watch(a, err);
 
 	(void)h;
-	if (r == 0 && restore_kill_steps(a, handover_get_array(object, "kill_steps")) < 0)
+	if (r == 0 && restore_kill_steps(a, json_get_array(object, "kill_steps")) < 0)
 		r = err_set(err, -ENOMEM, "go on with the kill sequence");
 	if (r < 0)
 		return r;
-	killseq_restore(&a->end.killseq, handover_get_object(object, "killseq"));
-	pausable_restore(&a->limits.time, handover_get_object(object, "time_limit"));
-	pausable_restore(&a->limits.signal, handover_get_object(object, "limit_signal"));
-	pausable_restore(&a->limits.wait, handover_get_object(object, "wait_limit"));
-	pausable_restore(&a->limits.bad_exit_grace, handover_get_object(object, "bad_exit_grace"));
+	killseq_restore(&a->end.killseq, json_get_object(object, "killseq"));
+	pausable_restore(&a->limits.time, json_get_object(object, "time_limit"));
+	pausable_restore(&a->limits.signal, json_get_object(object, "limit_signal"));
+	pausable_restore(&a->limits.wait, json_get_object(object, "wait_limit"));
+	pausable_restore(&a->limits.bad_exit_grace, json_get_object(object, "bad_exit_grace"));
 	suspend_restore(&a->suspend, suspend);
-	r = requests_restore(&a->requests, handover_get_object(suspend, "requests"));
+	r = requests_restore(&a->requests, json_get_object(suspend, "requests"));
 	reaping_watch_reports(a);
 	return r < 0 ? handover_say_bad("requests", err) : 0;
 }

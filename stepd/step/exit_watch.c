@@ -218,19 +218,19 @@ void exit_watch_save(const struct exit_watch *w, struct handover *h, json_t *obj
  * a second of patience anew. */
 int exit_watch_restore(struct exit_watch *w, const json_t *object)
 {
-	const json_t *array = handover_get_array(object, "processes"), *one;
+	const json_t *array = json_get_array(object, "processes"), *one;
 	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
 	size_t i;
 	int r = 0;
 
 	for (i = 0; r == 0 && i < json_array_size(array); i++) {
 		one = json_array_get(array, i);
-		ref.pid = (pid_t)handover_get_int(one, "pid", 0);
+		ref.pid = (pid_t)json_get_int(one, "pid", 0);
 		ref.fd = handover_get_fd(one, "pidfd");
-		ref.start_ticks = (uint64_t)handover_get_int(one, "start_ticks", 0);
+		ref.start_ticks = (uint64_t)json_get_int(one, "start_ticks", 0);
 		r = ref.pid <= 0 || ref.fd < 0
 			? -EPROTO
-			: exit_watch_add_take(w, &ref, (uint32_t)handover_get_int(one, "key", 0));
+			: exit_watch_add_take(w, &ref, (uint32_t)json_get_int(one, "key", 0));
 	}
 	return r;
 }

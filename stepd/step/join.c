@@ -499,7 +499,7 @@ void join_save(const struct agent *a, struct handover *h, json_t *root)
 
 int join_restore(struct agent *a, const json_t *root)
 {
-	const json_t *array = handover_get_array(root, "joins");
+	const json_t *array = json_get_array(root, "joins");
 
 	if (!array)
 		return 0;

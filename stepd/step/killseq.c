@@ -176,13 +176,13 @@ void killseq_save(const struct killseq *ks, struct handover *h, struct json_t *o
 
 void killseq_restore(struct killseq *ks, const struct json_t *object)
 {
-	int64_t next = handover_get_int(object, "next", 0);
-	int64_t deadline_ns = handover_get_int(object, "deadline_ns", -1);
+	int64_t next = json_get_int(object, "next", 0);
+	int64_t deadline_ns = json_get_int(object, "deadline_ns", -1);
 
-	ks->started = handover_get_bool(object, "started", false);
+	ks->started = json_get_bool(object, "started", false);
 	ks->next = next >= 0 && (size_t)next < ks->count ? (size_t)next : ks->count;
-	ks->exhausted = handover_get_bool(object, "exhausted", false);
-	ks->delivering = ks->next > 0 && handover_get_bool(object, "delivering", false);
+	ks->exhausted = json_get_bool(object, "exhausted", false);
+	ks->delivering = ks->next > 0 && json_get_bool(object, "delivering", false);
 	if (ks->started && deadline_ns >= 0)
 		arm_sec(ks, handover_left_sec(deadline_ns));
 }

@@ -717,19 +717,19 @@ static int restore_service(
 	if (r < 0)
 		return r;
 	return mpi_restore_service(
-		a->mpi.host, pid, fd, handover_get_bool(object, "task_fds", true), &common);
+		a->mpi.host, pid, fd, json_get_bool(object, "task_fds", true), &common);
 }
 
 static int restore_pending(struct mpi_link *d, const json_t *object)
 {
-	const json_t *pending = handover_get_array(object, "pending"), *one;
+	const json_t *pending = json_get_array(object, "pending"), *one;
 	size_t i;
 	int r = 0;
 
 	for (i = 0; r == 0 && i < json_array_size(pending); i++) {
 		one = json_array_get(pending, i);
-		r = pending_add(d, json_incref(handover_get_object(one, "message")),
-			handover_get_bool(one, "reply", false));
+		r = pending_add(d, json_incref(json_get_object(one, "message")),
+			json_get_bool(one, "reply", false));
 	}
 	return r;
 }
@@ -737,7 +737,7 @@ static int restore_pending(struct mpi_link *d, const json_t *object)
 int mpi_link_restore(
 	struct agent *a, const struct handover *h, const json_t *object, struct err *err)
 {
-	pid_t pid = (pid_t)handover_get_int(object, "pid", 0);
+	pid_t pid = (pid_t)json_get_int(object, "pid", 0);
 	int fd = handover_get_fd(object, "link_fd"), r;
 
 	if (pid <= 0 || !a->mpi.host)
@@ -749,7 +749,7 @@ int mpi_link_restore(
 	a->mpi.link->service = mpi_get_service(a->mpi.host);
 	a->mpi.link->pid = pid;
 	note_service(a, pid);
-	a->mpi.link->lines = (unsigned)handover_get_int(object, "lines", 0);
+	a->mpi.link->lines = (unsigned)json_get_int(object, "lines", 0);
 	if (fd < 0) { /* its end was requested */
 		begin_limit(a->mpi.link, END_TIMEOUT_SEC);
 		return 0;

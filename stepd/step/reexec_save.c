@@ -53,7 +53,7 @@ static void save_options(const struct agent *a, struct handover *h, json_t *obje
 /* Its strings are the handover's. */
 static int read_state(const struct handover *h, struct state_doc *ret_state, struct err *err)
 {
-	json_t *doc = handover_get_object(handover_root((struct handover *)h), "agent");
+	json_t *doc = json_get_object(handover_root((struct handover *)h), "agent");
 
 	*ret_state = (struct state_doc){.doc = NULL};
 	if (!doc)
@@ -64,7 +64,7 @@ static int read_state(const struct handover *h, struct state_doc *ret_state, str
 int reexec_restore_options(const struct handover *h, struct agent_options *ret_options,
 	struct log *ret_log, struct err *err)
 {
-	const json_t *object = handover_get_object(handover_root((struct handover *)h), "options");
+	const json_t *object = json_get_object(handover_root((struct handover *)h), "options");
 	const char *ident = handover_get_text(h, object, "log_ident");
 	struct state_doc state;
 	int r = read_state(h, &state, err);
@@ -79,16 +79,16 @@ int reexec_restore_options(const struct handover *h, struct agent_options *ret_o
 		.sample_file = state.sample_file,
 		.sample_interval_ms = state.sample_interval_ms,
 		.usage_table = state.usage_table,
-		.operator_gid = (gid_t)handover_get_int(object, "operator_gid", (gid_t)-1),
+		.operator_gid = (gid_t)json_get_int(object, "operator_gid", (gid_t)-1),
 		.keep_result_ms = state.keep_result_ms,
 		.ready_fd = -1,
 		.supervisor_fd = handover_get_fd(object, "keeper_fd"),
-		.start_ns = (uint64_t)handover_get_int(object, "start_ns", 0),
+		.start_ns = (uint64_t)json_get_int(object, "start_ns", 0),
 		.log = ret_log,
 	};
 	*ret_log = (struct log){
 		.fd = handover_is_trial(h) ? -1 : handover_get_fd(object, "log_fd"),
-		.most = (enum log_level)handover_get_int(object, "log_most", LOG_LEVEL_INFO),
+		.most = (enum log_level)json_get_int(object, "log_most", LOG_LEVEL_INFO),
 	};
 	(void)snprintf(ret_log->ident, sizeof(ret_log->ident), "%s", ident ? ident : "stepd");
 	return 0;
@@ -96,9 +96,8 @@ int reexec_restore_options(const struct handover *h, struct agent_options *ret_o
 
 bool reexec_ignores_hup(const struct handover *h)
 {
-	return handover_get_bool(
-		handover_get_object(handover_root((struct handover *)h), "options"), "ignores_hup",
-		false);
+	return json_get_bool(json_get_object(handover_root((struct handover *)h), "options"),
+		"ignores_hup", false);
 }
 
 /* ---- how far the step has come ------------------------------------------------------------- */
@@ -125,20 +124,20 @@ static int restore_state(
 	struct agent *a, const struct handover *h, const json_t *object, struct err *err)
 {
 	const char *failure = handover_get_text(h, object, "failure_text");
-	int state = handover_get_word(object, "state", agent_state_names, AGENT_STATE_MAX, -1);
+	int state = json_get_choice(object, "state", agent_state_names, AGENT_STATE_MAX, -1);
 
 	if (state < AGENT_RUNNING || state > AGENT_DRAINING)
 		return handover_say_bad("state", err);
 	a->state = (enum agent_state)state;
-	a->end.abort_code = (int)handover_get_int(object, "abort_code", 0);
-	a->start.linked = (unsigned)handover_get_int(object, "linked", 0);
-	a->end.streams_done = handover_get_bool(object, "streams_done", false);
-	a->end.output_lost = handover_get_bool(object, "output_lost", false);
-	a->end.unkillable = handover_get_bool(object, "unkillable", false);
-	a->end.time_ns = (uint64_t)handover_get_int(object, "end_ns", 0);
-	a->start.release_ns = (uint64_t)handover_get_int(object, "release_ns", 0);
-	a->start.exec_failed = handover_get_bool(object, "exec_failed", false);
-	a->end.failure.code = (int)handover_get_int(object, "failure", 0);
+	a->end.abort_code = (int)json_get_int(object, "abort_code", 0);
+	a->start.linked = (unsigned)json_get_int(object, "linked", 0);
+	a->end.streams_done = json_get_bool(object, "streams_done", false);
+	a->end.output_lost = json_get_bool(object, "output_lost", false);
+	a->end.unkillable = json_get_bool(object, "unkillable", false);
+	a->end.time_ns = (uint64_t)json_get_int(object, "end_ns", 0);
+	a->start.release_ns = (uint64_t)json_get_int(object, "release_ns", 0);
+	a->start.exec_failed = json_get_bool(object, "exec_failed", false);
+	a->end.failure.code = (int)json_get_int(object, "failure", 0);
 	(void)snprintf(
 		a->end.failure.text, sizeof(a->end.failure.text), "%s", failure ? failure : "");
 	return handover_copy_text(h, object, "unkillable_text", &a->end.unkillable_text) < 0
@@ -169,10 +168,10 @@ static int restore_launch(
 
 	a->start.launch.report_fd = handover_get_fd(object, "report_fd");
 	a->start.launch.hold_write_fd = handover_get_fd(object, "hold_write_fd");
-	a->start.launch.rss_kib = (long)handover_get_int(object, "rss_kib", 0);
+	a->start.launch.rss_kib = (long)json_get_int(object, "rss_kib", 0);
 	a->start.launch.released = true;
-	a->start.saved.nofile.rlim_cur = (rlim_t)handover_get_int(object, "nofile", -1);
-	a->start.saved.nofile.rlim_max = (rlim_t)handover_get_int(object, "nofile_most", -1);
+	a->start.saved.nofile.rlim_cur = (rlim_t)json_get_int(object, "nofile", -1);
+	a->start.saved.nofile.rlim_max = (rlim_t)json_get_int(object, "nofile_most", -1);
 	(void)snprintf(a->start.saved.oom_score_adj, sizeof(a->start.saved.oom_score_adj), "%s",
 		adj ? adj : "");
 	a->ready.fd = handover_get_fd(object, "ready_fd");
@@ -201,11 +200,11 @@ static void save_stopped(const struct agent *a, struct handover *h, json_t *obje
 static void restore_stopped(struct agent *a, const json_t *object)
 {
 	struct generic_stopped *stopped = proctrack_get_stopped(a->pt);
-	const json_t *array = handover_get_array(object, "stopped");
+	const json_t *array = json_get_array(object, "stopped");
 	uint32_t n = (uint32_t)json_array_size(array) / 2, i;
 
-	stopped->owned = handover_get_bool(object, "stopped_owned", false);
-	stopped->active = handover_get_bool(object, "stopped_active", false);
+	stopped->owned = json_get_bool(object, "stopped_owned", false);
+	stopped->active = json_get_bool(object, "stopped_active", false);
 	stopped->n = n < GENERIC_STOPPED_MAX ? n : GENERIC_STOPPED_MAX;
 	for (i = 0; i < stopped->n; i++) {
 		stopped->v[i].pid = (pid_t)json_integer_value(json_array_get(array, i * 2));
@@ -255,7 +254,7 @@ static int adopt(struct agent *a, const json_t *array, struct err *err)
 static int restore_container(
 	struct agent *a, const struct handover *h, const json_t *object, struct err *err)
 {
-	const json_t *agent = handover_get_object(handover_root((struct handover *)h), "agent");
+	const json_t *agent = json_get_object(handover_root((struct handover *)h), "agent");
 	const char *type = handover_get_text(h, object, "proctrack");
 	const char *root = registry_get_root(a->registry);
 	_cleanup_free_ char *dir = NULL;
@@ -269,10 +268,10 @@ static int restore_container(
 	r = plugin_dir_find(a->options->plugin_dir, &dir, err);
 	if (r == 0)
 		r = proctrack_open(dir, type, &a->pt, err);
-	if (r == 0 && added_unpack(&a->origin.added, handover_get_array(agent, "added")) < 0)
+	if (r == 0 && added_unpack(&a->origin.added, json_get_array(agent, "added")) < 0)
 		r = err_set(err, -ENOMEM, "take over the step's container");
 	if (r == 0 && !handover_is_trial(h)) /* which is the agent's still */
-		r = adopt(a, handover_get_array(object, "members"), err);
+		r = adopt(a, json_get_array(object, "members"), err);
 	if (r < 0)
 		return r;
 	restore_stopped(a, object);
@@ -356,18 +355,18 @@ static int restore_tasks(struct agent *a, const json_t *object, struct err *err)
 static int restore_watchers(
 	struct agent *a, const struct handover *h, const json_t *root, struct err *err)
 {
-	const json_t *stdio = handover_get_object(root, "stdio");
-	const json_t *events = handover_get_object(root, "events");
-	const json_t *adopted = handover_get_object(root, "adopted");
+	const json_t *stdio = json_get_object(root, "stdio");
+	const json_t *events = json_get_object(root, "events");
+	const json_t *adopted = json_get_object(root, "adopted");
 	int r;
 
 	r = events ? events_restore(events, a->log, &a->events, err) : 0;
 	if (r == 0)
-		r = mpi_link_restore(a, h, handover_get_object(root, "mpi"), err);
+		r = mpi_link_restore(a, h, json_get_object(root, "mpi"), err);
 	if (r == 0)
-		r = ending_restore(a, h, handover_get_object(root, "ending"), err);
+		r = ending_restore(a, h, json_get_object(root, "ending"), err);
 	if (r == 0)
-		r = agent_restore_account(a, h, handover_get_object(root, "account"), err);
+		r = agent_restore_account(a, h, json_get_object(root, "account"), err);
 	if (r == 0 && adopted)
 		r = adopted_restore(a, adopted, err);
 	if (r == 0 && stdio)
@@ -382,24 +381,24 @@ int reexec_restore(
 	struct agent *a, const struct spec *spec, const struct handover *h, struct err *err)
 {
 	const json_t *root = handover_root((struct handover *)h);
-	const json_t *trace = handover_get_object(root, "trace");
+	const json_t *trace = json_get_object(root, "trace");
 	struct state_doc state;
 	int r = read_state(h, &state, err);
 
 	if (r < 0)
 		return r;
 	agent_unpack(a, &state);
-	r = plan_restore(spec, h, handover_get_object(root, "plan"), &a->plan, err);
+	r = plan_restore(spec, h, json_get_object(root, "plan"), &a->plan, err);
 	if (r == 0)
-		r = restore_state(a, h, handover_get_object(root, "state"), err);
+		r = restore_state(a, h, json_get_object(root, "state"), err);
 	if (r == 0)
-		r = restore_tasks(a, handover_get_object(root, "tasks"), err);
+		r = restore_tasks(a, json_get_object(root, "tasks"), err);
 	if (r == 0)
-		r = registry_restore(h, handover_get_object(root, "registry"), &a->registry, err);
+		r = registry_restore(h, json_get_object(root, "registry"), &a->registry, err);
 	if (r == 0)
-		r = restore_container(a, h, handover_get_object(root, "container"), err);
+		r = restore_container(a, h, json_get_object(root, "container"), err);
 	if (r == 0)
-		r = restore_launch(a, h, handover_get_object(root, "launch"), err);
+		r = restore_launch(a, h, json_get_object(root, "launch"), err);
 	if (r == 0)
 		r = restore_watchers(a, h, root, err);
 	if (r == 0 && join_restore(a, root) < 0)
@@ -408,7 +407,7 @@ int reexec_restore(
 		return r;
 	a->trace = trace ? trace_restore(trace) : NULL; /* no memory: no trace */
 	return handover_copy_text(
-		       h, handover_get_object(root, "options"), "program", &a->reexec.program) < 0
+		       h, json_get_object(root, "options"), "program", &a->reexec.program) < 0
 		? err_set(err, -ENOMEM, "take over the step")
 		: 0;
 }

@@ -467,14 +467,14 @@ void requests_save(const struct requests *rq, struct handover *h, json_t *object
 
 static int restore_signal(struct requests *rq, const json_t *one, int signal)
 {
-	const json_t *array = handover_get_array(one, "ranks");
+	const json_t *array = json_get_array(one, "ranks");
 	const struct request_answer nobody = {.fn = NULL};
-	int64_t whom = handover_get_int(one, "whom", REQUEST_STEP);
+	int64_t whom = json_get_int(one, "whom", REQUEST_STEP);
 	struct request_target target = {
-		.alone = handover_get_bool(one, "alone", false),
+		.alone = json_get_bool(one, "alone", false),
 		.ranks_count = json_array_size(array),
-		.pid = (pid_t)handover_get_int(one, "pid", 0),
-		.start_ticks = (uint64_t)handover_get_int(one, "start_ticks", 0),
+		.pid = (pid_t)json_get_int(one, "pid", 0),
+		.start_ticks = (uint64_t)json_get_int(one, "start_ticks", 0),
 	};
 	_cleanup_free_ uint32_t *ranks = calloc(target.ranks_count + 1, sizeof(*ranks));
 	size_t i;
@@ -498,7 +498,7 @@ static int restore_held(struct requests *rq, const json_t *array)
 
 	for (i = 0; r == 0 && i < json_array_size(array); i++)
 		r = restore_signal(rq, json_array_get(array, i),
-			(int)handover_get_int(json_array_get(array, i), "signal", 0));
+			(int)json_get_int(json_array_get(array, i), "signal", 0));
 	return r;
 }
 
@@ -510,8 +510,8 @@ static int restore_all(struct requests *rq, const json_t *array)
 
 	for (i = 0; r == 0 && i < json_array_size(array); i++) {
 		one = json_array_get(array, i);
-		kind = handover_get_word(one, "kind", kind_names, (int)ARRAY_SIZE(kind_names), -1);
-		signal = (int)handover_get_int(one, "signal", 0);
+		kind = json_get_choice(one, "kind", kind_names, (int)ARRAY_SIZE(kind_names), -1);
+		signal = (int)json_get_int(one, "signal", 0);
 		if (kind < 0)
 			r = -EPROTO;
 		else if (kind == REQUEST_SIGNAL)
@@ -528,12 +528,12 @@ int requests_restore(struct requests *rq, const json_t *object)
 	int r;
 
 	rq->resting = true;
-	r = restore_all(rq, handover_get_array(object, "waiting"));
-	rq->holding = handover_get_bool(object, "holding", false);
-	rq->held = (uint64_t)handover_get_int(object, "held", 0);
+	r = restore_all(rq, json_get_array(object, "waiting"));
+	rq->holding = json_get_bool(object, "holding", false);
+	rq->held = (uint64_t)json_get_int(object, "held", 0);
 	if (r == 0 && rq->holding)
-		r = restore_held(rq, handover_get_array(object, "held_requests"));
-	if (handover_get_bool(object, "gone", false))
+		r = restore_held(rq, json_get_array(object, "held_requests"));
+	if (json_get_bool(object, "gone", false))
 		requests_clear(rq);
 	return r;
 }

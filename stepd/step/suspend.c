@@ -451,10 +451,10 @@ void suspend_save(const struct suspend *s, struct handover *h, struct json_t *ob
 
 void suspend_restore(struct suspend *s, const struct json_t *object)
 {
-	s->wanted = handover_get_bool(object, "wanted", false);
-	s->resuming = handover_get_bool(object, "resuming", false);
-	s->stands = handover_get_bool(object, "stands", false);
-	s->stop_self = handover_get_bool(object, "stop_self", false);
-	s->stopped = handover_get_bool(object, "stopped", false);
-	s->gave_terminal = handover_get_bool(object, "gave_terminal", false);
+	s->wanted = json_get_bool(object, "wanted", false);
+	s->resuming = json_get_bool(object, "resuming", false);
+	s->stands = json_get_bool(object, "stands", false);
+	s->stop_self = json_get_bool(object, "stop_self", false);
+	s->stopped = json_get_bool(object, "stopped", false);
+	s->gave_terminal = json_get_bool(object, "gave_terminal", false);
 }

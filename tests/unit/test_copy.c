@@ -207,7 +207,7 @@ static void test_handover(void **state)
 	copy_end(copy, 5, LINK_STDERR, 77);
 	copy_save(copy, h, handover_root(h));
 	h = pass_on(h);
-	number = (int)handover_get_int(handover_root(h), "fd", -1);
+	number = (int)json_get_int(handover_root(h), "fd", -1);
 	assert_true(number >= 0);
 	kept = dup(number);
 	(void)copy_free(copy);

@@ -69,9 +69,9 @@ static void test_values(void **state)
 	handover_put_fd(h, o, "no_fd", -1);
 	h = pass_on(h);
 	assert_string_equal(handover_get_version(h), "1.2");
-	o = handover_get_object(handover_root(h), "o");
-	assert_true(handover_get_int(o, "most", 0) == INT64_MAX);
-	assert_true(handover_get_bool(o, "yes", false));
+	o = json_get_object(handover_root(h), "o");
+	assert_true(json_get_int(o, "most", 0) == INT64_MAX);
+	assert_true(json_get_bool(o, "yes", false));
 	assert_string_equal(handover_get_text(h, o, "text"), "a \"text\"");
 	assert_string_equal(handover_get_text(h, o, "path"), "/tmp/\xff\xfe");
 	assert_null(handover_get_text(h, o, "none"));
@@ -102,14 +102,14 @@ static void test_missing(void **state)
 	(void)state;
 	h = from_text(text, sizeof(text), &r, &err);
 	assert_int_equal(r, 0);
-	o = handover_get_object(handover_root(h), "o");
-	assert_int_equal(handover_get_int(o, "n", 7), 7);
-	assert_int_equal(handover_get_int(NULL, "n", 8), 8);
-	assert_true(handover_get_bool(o, "b", true));
+	o = json_get_object(handover_root(h), "o");
+	assert_int_equal(json_get_int(o, "n", 7), 7);
+	assert_int_equal(json_get_int(NULL, "n", 8), 8);
+	assert_true(json_get_bool(o, "b", true));
 	assert_null(handover_get_bytes(h, o, "b", &size)); /* beyond the end */
 	assert_int_equal(handover_get_fd(o, "fd"), -1);    /* not open */
-	assert_null(handover_get_object(o, "n"));
-	assert_null(handover_get_array(NULL, "n"));
+	assert_null(json_get_object(o, "n"));
+	assert_null(json_get_array(NULL, "n"));
 	assert_string_equal(handover_get_version(h), "?");
 	(void)handover_free(h);
 }
@@ -213,7 +213,7 @@ static void test_killseq(void **state)
 	killseq_save(&ks, h, handover_put_object(h, handover_root(h), "ks"));
 	killseq_stop(&ks);
 	h = pass_on(h);
-	killseq_restore(&again, handover_get_object(handover_root(h), "ks"));
+	killseq_restore(&again, json_get_object(handover_root(h), "ks"));
 	killseq_start(&again); /* it runs: nothing is sent again */
 	assert_int_equal(n_sent, 2);
 	begin_ns = clock_now_ns();
@@ -251,17 +251,17 @@ static void test_pausable(void **state)
 	pausable_save(&stands, h, handover_put_object(h, handover_root(h), "stands"));
 	pausable_stop(&runs);
 	h = pass_on(h);
-	pausable_restore(&again, handover_get_object(handover_root(h), "stands"));
+	pausable_restore(&again, json_get_object(handover_root(h), "stands"));
 	assert_true(pausable_is_set(&again));
 	assert_true(again.paused);
 	assert_true(again.left_sec > 59.9 && again.left_sec <= 60.);
 	assert_false(ev_is_active(&again.timer));
 	pausable_init(&again, loop, on_expired, NULL);
-	pausable_restore(&again, handover_get_object(handover_root(h), "runs"));
+	pausable_restore(&again, json_get_object(handover_root(h), "runs"));
 	assert_true(ev_is_active(&again.timer));
 	ev_run(loop, 0); /* it expires */
 	pausable_init(&again, loop, on_expired, NULL);
-	pausable_restore(&again, handover_get_object(handover_root(h), "nothing"));
+	pausable_restore(&again, json_get_object(handover_root(h), "nothing"));
 	assert_false(pausable_is_set(&again));
 	(void)handover_free(h);
 	ev_loop_destroy(loop);
@@ -285,7 +285,7 @@ static void test_tasks(void **state)
 	tasks_clear(&ts);
 	h = pass_on(h);
 	assert_int_equal(tasks_init(&again, ranks, 3), 0);
-	assert_int_equal(tasks_restore(&again, handover_get_object(handover_root(h), "tasks")), 0);
+	assert_int_equal(tasks_restore(&again, json_get_object(handover_root(h), "tasks")), 0);
 	assert_int_equal(again.running, 1);
 	assert_ptr_equal(tasks_find(&again, 101), &again.v[1]);
 	assert_null(tasks_find(&again, 100));
@@ -300,11 +300,11 @@ static void test_tasks(void **state)
 	tasks_clear(&again);
 	assert_int_equal(tasks_init(&again, others, 3), 0);
 	assert_int_equal(
-		tasks_restore(&again, handover_get_object(handover_root(h), "tasks")), -EPROTO);
+		tasks_restore(&again, json_get_object(handover_root(h), "tasks")), -EPROTO);
 	tasks_clear(&again);
 	assert_int_equal(tasks_init(&again, ranks, 2), 0);
 	assert_int_equal(
-		tasks_restore(&again, handover_get_object(handover_root(h), "tasks")), -EPROTO);
+		tasks_restore(&again, json_get_object(handover_root(h), "tasks")), -EPROTO);
 	tasks_clear(&again);
 	(void)handover_free(h);
 }

@@ -198,7 +198,7 @@ static void set_seed(struct members_target *target, pid_t pid)
 	target->seed = calloc(1, sizeof(*target->seed));
 	assert_non_null(target->seed);
 	target->seed[0] = (struct member_seed){.pid = pid, .rank = target->rank};
-	target->n_seeds = target->seed_room = 1;
+	target->n_seeds = target->seed_capacity = 1;
 }
 
 static void expect_status(pid_t pid, int signal)

@@ -159,8 +159,8 @@ static void test_numbers(void **state)
 		uint32_t n = 0;
 
 		assert_int_equal(answer(&rows[i].request, WIRE_26_11, replies, &a), 0);
-		assert_int_equal(a.size, rows[i].size);
-		memcpy(&n, a.data, a.size);
+		assert_int_equal(buffer_size(&a.bytes), rows[i].size);
+		memcpy(&n, a.bytes.data, buffer_size(&a.bytes));
 		assert_int_equal(n, rows[i].wanted);
 	}
 }
@@ -188,9 +188,9 @@ static void test_tasks(void **state)
 		wire_put_task(&b, &wanted[i]);
 	assert_int_equal(
 		answer(&(struct wire_request){.kind = WIRE_TASK_INFO}, WIRE_22_05, replies, &a), 0);
-	assert_int_equal(a.size, 4 + 4 * 17);
-	assert_int_equal(b.size, a.size);
-	assert_memory_equal(a.data, b.data, a.size);
+	assert_int_equal(buffer_size(&a.bytes), 4 + 4 * 17);
+	assert_int_equal(buffer_size(&b.bytes), buffer_size(&a.bytes));
+	assert_memory_equal(a.bytes.data, b.bytes.data, buffer_size(&a.bytes));
 }
 
 static void test_pids(void **state)
@@ -205,11 +205,11 @@ static void test_pids(void **state)
 
 	(void)state;
 	assert_int_equal(answer(&request, WIRE_22_05, replies, &a), 0);
-	assert_int_equal(a.size, sizeof(wanted));
-	assert_memory_equal(a.data, wanted, sizeof(wanted));
+	assert_int_equal(buffer_size(&a.bytes), sizeof(wanted));
+	assert_memory_equal(a.bytes.data, wanted, sizeof(wanted));
 	assert_int_equal(answer(&request, WIRE_22_05, none, &b), 0);
-	assert_int_equal(b.size, 4);
-	assert_memory_equal(b.data, &(uint32_t){0}, 4);
+	assert_int_equal(buffer_size(&b.bytes), 4);
+	assert_memory_equal(b.bytes.data, &(uint32_t){0}, 4);
 }
 
 static void test_nonsense(void **state)
@@ -265,9 +265,9 @@ static void test_failure(void **state)
 			continue;
 		assert_int_equal(requests_make_plan(&request, &normal, &plan), 0);
 		assert_int_equal(requests_fail(&plan, EPERM, &a), acts);
-		assert_int_equal(a.size, acts ? 8 : 0);
+		assert_int_equal(buffer_size(&a.bytes), acts ? 8 : 0);
 		if (acts)
-			assert_memory_equal(a.data, wanted, 8);
+			assert_memory_equal(a.bytes.data, wanted, 8);
 	}
 	assert_int_equal(requests_errno(-EBUSY), 4027);
 	assert_int_equal(requests_errno(-ECONNRESET), ESRCH);

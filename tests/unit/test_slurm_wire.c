@@ -155,8 +155,8 @@ static void test_refused(void **state)
 static void assert_bytes(struct wire_answer *a, const void *bytes, size_t size)
 {
 	assert_false(a->failed);
-	assert_int_equal(a->size, size);
-	assert_memory_equal(a->data, bytes, size);
+	assert_int_equal(buffer_size(&a->bytes), size);
+	assert_memory_equal(a->bytes.data, bytes, size);
 	wire_answer_clear(a);
 }
 
@@ -229,10 +229,10 @@ static void test_long_list(void **state)
 		wire_put_u32(&a, i);
 		wire_count_entry(&a);
 	}
-	assert_int_equal(a.size, 4 + 4 * 100000);
-	memcpy(&n, a.data, 4);
+	assert_int_equal(buffer_size(&a.bytes), 4 + 4 * 100000);
+	memcpy(&n, a.bytes.data, 4);
 	assert_int_equal(n, 100000);
-	memcpy(&n, a.data + 4 * 100000, 4);
+	memcpy(&n, a.bytes.data + 4 * 100000, 4);
 	assert_int_equal(n, 99999);
 }
 

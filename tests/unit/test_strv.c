@@ -20,7 +20,7 @@ static void test_add(void **state)
 		assert_int_equal(i % 2 ? strv_add(&sv, "odd") : strv_addf(&sv, "%zu%%", i), 0);
 		assert_int_equal(sv.n, i + 1);
 		assert_null(sv.v[sv.n]);
-		assert_true(sv.room > sv.n);
+		assert_true(sv.capacity > sv.n);
 	}
 	for (i = 0; i < 1000; i++) {
 		(void)snprintf(want, sizeof(want), "%zu%%", i);
@@ -155,7 +155,7 @@ static void test_clear(void **state)
 	assert_int_equal(strv_add(&sv, "x"), 0);
 	strv_clear(&sv);
 	assert_null(sv.v);
-	assert_int_equal(sv.n + sv.room, 0);
+	assert_int_equal(sv.n + sv.capacity, 0);
 	strv_clear(&sv);
 }
 

@@ -147,8 +147,8 @@ static void test_handover(void **state)
 	(void)handover_free(h);
 	assert_int_equal(handover_open(memfd, false, &read_back, &err), 0);
 	(void)close(memfd);
-	task = json_array_get(handover_get_array(handover_root(read_back), "tasks"), 0);
-	number = (int)handover_get_int(task, "fd", -1);
+	task = json_array_get(json_get_array(handover_root(read_back), "tasks"), 0);
+	number = (int)json_get_int(task, "fd", -1);
 	kept = dup(number);
 	(void)toolin_free(in);
 	assert_int_equal(dup2(kept, number), number);

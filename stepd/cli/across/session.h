@@ -9,12 +9,12 @@
 
 #include <ev.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/cli/across/options.h"
 #include "stepd/cli/across/streams.h"
 #include "stepd/cli/across/user.h"
 #include "stepd/cli/relay/address.h"
 #include "stepd/cli/relay/channel.h"
-#include "stepd/control/buffer.h"
 
 struct json_t;
 struct session;

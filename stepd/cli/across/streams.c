@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "stepd/control/buffer.h"
+#include "stepd/base/buffer.h"
 
 #define READ_SIZE 16384u
 #define FULL_AT   (1u << 20) /* bytes that wait */

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "stepd/base/base64.h"
+#include "stepd/base/buffer.h"
 #include "stepd/base/parse.h"
-#include "stepd/control/buffer.h"
 #include "stepd/process/stdfd.h"
 
 #define MARK      "@stepd "

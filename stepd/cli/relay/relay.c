@@ -27,6 +27,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/base/log.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/status.h"
@@ -37,7 +38,6 @@
 #include "stepd/cli/relay/relay_doc.h"
 #include "stepd/cli/relay/streams.h"
 #include "stepd/cli/relay/supervisor.h"
-#include "stepd/control/buffer.h"
 #include "stepd/process/process.h"
 
 #define DOC_MAX (96u << 20)

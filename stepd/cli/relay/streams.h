@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/base/cleanup.h"
-#include "stepd/control/buffer.h"
 
 struct channel;
 

@@ -12,11 +12,11 @@
 #include <sys/wait.h>
 
 #include "stepd/api/client.h"
+#include "stepd/base/buffer.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/pidref.h"
 #include "stepd/base/status.h"
 #include "stepd/base/strv.h"
-#include "stepd/control/buffer.h"
 #include "stepd/process/process.h"
 #include "stepd/process/stdfd.h"
 

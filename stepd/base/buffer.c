@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/control/buffer.h"
+#include "stepd/base/buffer.h"
 
 #include <assert.h>
 #include <string.h>
 
-#define CAPACITY_LEAST 256u
+#define CAPACITY_LEAST 256u /* bytes */
+#define ELEMENTS_LEAST 16u
 
 size_t buffer_capacity_for(const struct buffer *b, size_t size)
 {
@@ -53,4 +54,21 @@ void buffer_clear(struct buffer *b)
 {
 	free(b->data);
 	*b = (struct buffer){.data = NULL};
+}
+
+void *array_grow(void *v, size_t *capacity, size_t need, size_t element_size)
+{
+	size_t more = *capacity * 2;
+	void *grown;
+
+	if (v && need <= *capacity)
+		return v;
+	if (more < ELEMENTS_LEAST)
+		more = ELEMENTS_LEAST;
+	if (more < need)
+		more = need;
+	grown = reallocarray(v, more, element_size);
+	if (grown)
+		*capacity = more;
+	return grown;
 }
