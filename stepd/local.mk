@@ -58,18 +58,14 @@ EXTRA_DIST += stepd/client/libstepd.map
 # hands out the same text.
 noinst_LTLIBRARIES += libcontrol.la
 libcontrol_la_SOURCES = \
-	stepd/control/access.c \
 	stepd/control/call.c \
 	stepd/control/conn.c \
 	stepd/control/control.h stepd/control/control_impl.h \
 	stepd/control/frame.c stepd/control/frame.h \
 	stepd/control/interface.h \
-	stepd/control/listen.c stepd/control/listen.h \
-	stepd/control/reply.c \
-	stepd/control/room.c \
+	stepd/control/quota.c \
 	stepd/control/save.c \
-	stepd/control/server.c \
-	stepd/control/service.c
+	stepd/control/server.c
 nodist_libcontrol_la_SOURCES = stepd/control/interface.c
 libcontrol_la_LIBADD = libbase.la $(JANSSON_LIBS) $(EV_LIBS)
 varlinkdir = $(datadir)/varlink

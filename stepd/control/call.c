@@ -1,17 +1,234 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A frame becomes a call: the envelope, the method's row, who may, the parameters, in that order.
- * What is no JSON object is no call, and who sends it is not spoken to any more; all else gets an
- * answer that names what is wrong.
+ * A frame becomes a call: the envelope, the method's row, the caller's access, the parameters, in
+ * that order. What is not a JSON object is not a call, and its sender is cut off; everything else
+ * gets a reply that names what is wrong.
  */
-#include <string.h>
-
 #include "stepd/control/control_impl.h"
 
+#include <assert.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#define SERVICE_INTERFACE   "org.varlink.service"
 #define INTERFACE_NOT_FOUND SERVICE_INTERFACE ".InterfaceNotFound"
 #define METHOD_NOT_FOUND    SERVICE_INTERFACE ".MethodNotFound"
 #define INVALID_PARAMETER   SERVICE_INTERFACE ".InvalidParameter"
 #define EXPECTED_MORE       SERVICE_INTERFACE ".ExpectedMore"
+
+/* ---- replies --------------------------------------------------------------------------------- */
+
+/* Replies: text around the caller's, handed to the kernel at once where it takes it. */
+
+const struct control_peer *control_call_peer(const struct control_call *call)
+{
+	return &call->conn->peer;
+}
+
+bool control_call_wants_more(const struct control_call *call)
+{
+	return call->more && (call->method->flags & (CONTROL_MORE | CONTROL_MORE_ONLY));
+}
+
+static void call_end(struct control_call *call)
+{
+	struct conn *conn = call->conn;
+
+	*call = (struct control_call){.conn = conn};
+	control_watch_hup(conn, false);
+}
+
+/* Sends HEAD PARAMETERS "}" NUL; with last the call ends, and its connection reads on. */
+static void send_answer(
+	struct control_call *call, const char *head, const char *parameters, size_t size, bool last)
+{
+	struct conn *conn = call->conn;
+	struct iovec iov[] = {
+		{.iov_base = (void *)(uintptr_t)head, .iov_len = strlen(head)},
+		{.iov_base = (void *)(uintptr_t)parameters, .iov_len = size},
+		{.iov_base = (void *)(uintptr_t) "}", .iov_len = 2},
+	};
+	const bool oneway = call->oneway;
+
+	assert(call->under_way);
+	if (last)
+		call_end(call);
+	if (!oneway)
+		conn_send(conn, iov, ARRAY_SIZE(iov));
+	if (!conn->is_serving)
+		conn_settle(conn);
+}
+
+static void send_json_take(
+	struct control_call *call, const char *head, json_t *parameters, bool last)
+{
+	_cleanup_free_ char *text = parameters ? json_dumps(parameters, JSON_COMPACT) : NULL;
+
+	if (parameters && !text)
+		control_no_memory(call);
+	else
+		send_answer(call, head, text ? text : "{}", text ? strlen(text) : 2, last);
+	json_decref(parameters);
+}
+
+void control_reply_take(struct control_call *call, json_t *parameters)
+{
+	send_json_take(call, "{\"parameters\":", parameters, true);
+}
+
+void control_reply_text(struct control_call *call, const char *parameters, size_t size)
+{
+	send_answer(call, "{\"parameters\":", parameters, size, true);
+}
+
+void control_reply_more_take(struct control_call *call, json_t *parameters)
+{
+	assert(control_call_wants_more(call));
+	send_json_take(call, "{\"continues\":true,\"parameters\":", parameters, false);
+}
+
+void control_reply_more_text(struct control_call *call, const char *parameters, size_t size)
+{
+	assert(control_call_wants_more(call));
+	send_answer(call, "{\"continues\":true,\"parameters\":", parameters, size, false);
+}
+
+void control_error_take(struct control_call *call, const char *name, json_t *parameters)
+{
+	const char *interface = call->conn->control->options.interface;
+	const bool is_full = strchr(name, '.') != NULL;
+	char head[256];
+	int n = snprintf(head, sizeof(head),
+		"{\"error\":\"%s%s%s\",\"parameters\":", is_full ? "" : interface,
+		is_full ? "" : ".", name);
+
+	assert(n > 0 && (size_t)n < sizeof(head));
+	send_json_take(call, head, parameters, true);
+}
+
+void control_no_memory(struct control_call *call)
+{
+	static const char text[] = "{\"message\":\"the agent has no memory for this answer\","
+				   "\"errno\":\"ENOMEM\"}";
+	char head[256];
+
+	(void)snprintf(head, sizeof(head),
+		"{\"error\":\"%s.Failed\",\"parameters\":", call->conn->control->options.interface);
+	send_answer(call, head, text, sizeof(text) - 1, true);
+}
+
+static void reply_error(
+	struct control_call *call, const char *name, const char *key, const char *value)
+{
+	json_t *parameters = value ? json_pack("{s:s}", key, value) : NULL;
+
+	if (!parameters)
+		control_no_memory(call);
+	else
+		control_error_take(call, name, parameters);
+}
+
+void control_call_on_drained(struct control_call *call, control_call_fn fn, void *userdata)
+{
+	assert(call->under_way);
+	call->on_drained = fn;
+	call->drained_userdata = userdata;
+	if (buffer_size(&call->conn->out) == 0)
+		control_schedule(call->conn);
+}
+
+void control_call_on_gone(struct control_call *call, control_call_fn fn, void *userdata)
+{
+	assert(call->under_way);
+	call->on_gone = fn;
+	call->gone_userdata = userdata;
+}
+
+void *control_call_get_holder(const struct control_call *call)
+{
+	return call->gone_userdata;
+}
+
+/* ---- org.varlink.service --------------------------------------------------------------------- */
+
+/* org.varlink.service, which every Varlink service has (https://varlink.org/Service): what it is
+ * and which interfaces it speaks. Open to everybody. */
+
+static const char service_description[] =
+	"# What every Varlink service answers.\n"
+	"interface org.varlink.service\n"
+	"\n"
+	"# Who made the service, and the interfaces it has.\n"
+	"method GetInfo() -> (\n"
+	"  vendor: string,\n"
+	"  product: string,\n"
+	"  version: string,\n"
+	"  url: string,\n"
+	"  interfaces: []string\n"
+	")\n"
+	"\n"
+	"# The text of an interface.\n"
+	"method GetInterfaceDescription(interface: string) -> (description: string)\n"
+	"\n"
+	"error InterfaceNotFound (interface: string)\n"
+	"\n"
+	"error MethodNotFound (method: string)\n"
+	"\n"
+	"error MethodNotImplemented (method: string)\n"
+	"\n"
+	"error InvalidParameter (parameter: string)\n"
+	"\n"
+	"error PermissionDenied ()\n"
+	"\n"
+	"# The method is called with more only.\n"
+	"error ExpectedMore ()\n";
+
+static void get_info(
+	struct control_call *call, _unused_ const json_t *parameters, _unused_ void *userdata)
+{
+	const struct control_options *o = &call->conn->control->options;
+	json_t *reply = json_pack("{s:s, s:s, s:s, s:s, s:[s, s]}", "vendor", o->vendor, "product",
+		o->product, "version", o->version, "url", o->url, "interfaces", SERVICE_INTERFACE,
+		o->interface);
+
+	if (!reply)
+		control_no_memory(call);
+	else
+		control_reply_take(call, reply);
+}
+
+static void get_description(
+	struct control_call *call, const json_t *parameters, _unused_ void *userdata)
+{
+	const struct control_options *o = &call->conn->control->options;
+	const char *interface = json_string_value(json_object_get(parameters, "interface"));
+	const char *text = NULL;
+	json_t *reply;
+
+	if (strcmp(interface, SERVICE_INTERFACE) == 0)
+		text = service_description;
+	else if (strcmp(interface, o->interface) == 0)
+		text = o->description;
+	if (!text) {
+		reply_error(call, SERVICE_INTERFACE ".InterfaceNotFound", "interface", interface);
+		return;
+	}
+	reply = json_pack("{s:s}", "description", text);
+	if (!reply)
+		control_no_memory(call);
+	else
+		control_reply_take(call, reply);
+}
+
+static const struct control_method service_methods[] = {
+	{.name = "GetInfo", .access = CONTROL_EVERYBODY, .run = get_info},
+	{.name = "GetInterfaceDescription",
+		.access = CONTROL_EVERYBODY,
+		.parameters = {{"interface", CONTROL_STRING, false}},
+		.run = get_description},
+};
+
+/* ---- a frame becomes a call ------------------------------------------------------------------ */
 
 struct envelope {
 	json_t *doc; /* owned */
@@ -61,7 +278,7 @@ static int envelope_parse(struct envelope *e, const char *frame, size_t size, si
 	const char *key;
 	json_t *value;
 
-	if (!frame_is_modest(frame, size, values_max))
+	if (!frame_is_bounded(frame, size, values_max))
 		return -EBADMSG;
 	e->doc = json_loadb(frame, size, JSON_REJECT_DUPLICATES, NULL);
 	if (!json_is_object(e->doc))
@@ -107,7 +324,7 @@ static bool find_method(struct control_call *call, const char *method)
 		return false;
 	}
 	if (is_interface(method, size, SERVICE_INTERFACE)) {
-		call->method = find_row(service_methods, service_methods_count, dot + 1);
+		call->method = find_row(service_methods, ARRAY_SIZE(service_methods), dot + 1);
 	} else if (is_interface(method, size, o->interface)) {
 		call->method = find_row(o->methods, o->methods_count, dot + 1);
 	} else {

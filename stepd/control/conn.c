@@ -2,7 +2,7 @@
  *
  * One connection. See control_impl.h for its life.
  *
- * Descriptors that a peer sends along are never received: recv(2) has no room for them, so the
+ * Descriptors that a peer sends along are never received: recv(2) has no buffer for them, so the
  * kernel drops them (and since Linux 6.16 refuses them at the sender, listen_at()).
  */
 #include <assert.h>
@@ -12,13 +12,13 @@
 #include "stepd/control/control_impl.h"
 
 #define CALLS_PER_TURN    16  /* then others have theirs; fewer where its class has no time left */
-#define FINISH_PATIENCE_S 0.1 /* for one who takes nothing */
+#define FINISH_PATIENCE_S 0.1 /* without a byte taken */
 
-/* Timers and signals of the agent, which have 0, come before what anybody but root asks. */
+/* Timers and signals of the agent, which have 0, come before requests of everybody but root. */
 static const int conn_priorities[CONTROL_ACCESS_MAX + 1] = {
 	[CONTROL_AGENT] = 0,
 	[CONTROL_OWNER] = -1,
-	[CONTROL_ASK] = -2,
+	[CONTROL_OPERATOR] = -2,
 	[CONTROL_EVERYBODY] = -2,
 };
 
@@ -44,10 +44,10 @@ void conn_fail(struct conn *conn, const char *why)
 	conn->fd = close_fd(conn->fd);
 	if (conn->is_due)
 		TAILQ_REMOVE(&c->due[conn->turn_class], conn, due);
-	conn->is_due = false; /* a place among the failed follows */
+	conn->is_due = false; /* it joins the failed ones below */
 	frames_clear(&conn->in);
 	buffer_clear(&conn->out);
-	room_count(conn);
+	quota_update(conn);
 	if (conn->is_waiting)
 		TAILQ_REMOVE(&c->waiting, conn, waiting);
 	conn->is_waiting = false;
@@ -127,7 +127,7 @@ static bool serve_one(struct conn *conn)
 		return false;
 	conn->has_waited = false;
 	frames_drop(&conn->in, size);
-	room_count(conn);
+	quota_update(conn);
 	if (conn->call.under_way)
 		control_watch_hup(conn, true);
 	return true;
@@ -156,17 +156,17 @@ static void serve(struct conn *conn, unsigned calls)
 }
 
 /* So many bytes of the scratch space. */
-static void feed(struct conn *conn, size_t size, unsigned calls)
+static void add_input(struct conn *conn, size_t size, unsigned calls)
 {
 	struct control *c = conn->control;
 	const size_t grows = buffer_capacity_for(&conn->in.bytes, size) - conn->in.bytes.capacity;
 
 	touch(conn);
-	if (!room_make(conn, grows) || buffer_add(&conn->in.bytes, c->scratch, size) < 0) {
+	if (!quota_reserve(conn, grows) || buffer_add(&conn->in.bytes, c->scratch, size) < 0) {
 		conn_fail(conn, "no memory for its call");
 		return;
 	}
-	room_count(conn);
+	quota_update(conn);
 	serve(conn, calls);
 }
 
@@ -193,7 +193,7 @@ static void read_some(struct conn *conn, unsigned calls)
 		conn->no_more_input = true;
 		serve(conn, calls);
 	} else {
-		feed(conn, (size_t)n, calls);
+		add_input(conn, (size_t)n, calls);
 	}
 }
 
@@ -202,7 +202,7 @@ static void on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int r
 	read_some(io->data, CALLS_PER_TURN);
 }
 
-void conn_greet(struct conn *conn)
+void conn_start(struct conn *conn)
 {
 	read_some(conn, 1);
 }
@@ -223,7 +223,7 @@ static ssize_t send_now(struct conn *conn, struct iovec *iov, size_t count)
 	return n;
 }
 
-static void keep_rest(struct conn *conn, const struct iovec *iov, size_t count, size_t sent)
+static void queue_rest(struct conn *conn, const struct iovec *iov, size_t count, size_t sent)
 {
 	size_t i, rest = 0, skip, grows;
 	int r = 0;
@@ -232,7 +232,7 @@ static void keep_rest(struct conn *conn, const struct iovec *iov, size_t count, 
 		rest += iov[i].iov_len;
 	rest -= sent;
 	grows = buffer_capacity_for(&conn->out, rest) - conn->out.capacity;
-	if (!room_make(conn, grows))
+	if (!quota_reserve(conn, grows))
 		r = -ENOMEM;
 	for (i = 0; i < count && r == 0; i++) {
 		skip = sent < iov[i].iov_len ? sent : iov[i].iov_len;
@@ -242,7 +242,7 @@ static void keep_rest(struct conn *conn, const struct iovec *iov, size_t count, 
 	if (r < 0)
 		conn_fail(conn, "no memory for its answers");
 	else
-		room_count(conn);
+		quota_update(conn);
 }
 
 void conn_send(struct conn *conn, struct iovec *iov, size_t count)
@@ -260,11 +260,11 @@ void conn_send(struct conn *conn, struct iovec *iov, size_t count)
 	if (n < 0)
 		conn_fail(conn, "it takes no more answers");
 	else if ((size_t)n < size)
-		keep_rest(conn, iov, count, (size_t)n);
+		queue_rest(conn, iov, count, (size_t)n);
 }
 
-/* At the end, it has so long for the next bytes. */
-static void be_patient(struct conn *conn)
+/* At the end a peer has so long to take the next bytes. */
+static void restart_deadline(struct conn *conn)
 {
 	struct ev_loop *loop = conn->control->options.loop;
 
@@ -285,9 +285,9 @@ static void on_writable(struct ev_loop *loop, ev_io *io, _unused_ int revents)
 		return;
 	}
 	buffer_drop(&conn->out, (size_t)n);
-	room_count(conn);
+	quota_update(conn);
 	if (conn->is_finishing && n > 0)
-		be_patient(conn);
+		restart_deadline(conn);
 	if (buffer_size(&conn->out) == 0) {
 		ev_io_stop(loop, io);
 		control_schedule(conn);
@@ -299,8 +299,8 @@ static void on_deadline(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_
 	conn_fail(timer->data, "too slow");
 }
 
-/* The answers so far are the kernel's: whose call it is may give more. */
-static void tell_drained(struct conn *conn)
+/* All replies so far are the kernel's: the call's handler may give more. */
+static void notify_drained(struct conn *conn)
 {
 	struct control_call *call = &conn->call;
 	control_call_fn fn = call->on_drained;
@@ -320,7 +320,7 @@ void conn_turn(struct conn *conn)
 		return;
 	}
 	begin_ns = clock_now_ns();
-	tell_drained(conn); /* which may send as much as a call does */
+	notify_drained(conn); /* which may send as much as a call does */
 	turn_charge(conn->control, conn->turn_class, begin_ns);
 	if (conn->is_unread && conn->fd >= 0)
 		read_some(conn, CALLS_PER_TURN);
@@ -352,7 +352,7 @@ void conn_finish(struct conn *conn)
 		return;
 	}
 	if (!conn->is_finishing)
-		be_patient(conn);
+		restart_deadline(conn);
 	conn->is_finishing = true;
 	conn_settle(conn);
 }

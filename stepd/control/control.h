@@ -2,8 +2,8 @@
  *
  * The control service: a Unix socket that speaks Varlink (https://varlink.org/Method-Call), for a
  * table of methods that its owner gives. Here is what every method needs and none decides: frames,
- * who calls, what that one may, how many at once, how much memory, how long. What a method does is
- * its owner's (stepd/frontend/varlink.c).
+ * credentials, access, limits of connections, memory and time. What a method does is its owner's
+ * (stepd/frontend/varlink.c).
  *
  * One call of a connection is under way at a time; later ones wait, unread, so that a client that
  * takes no answers can't fill memory. Nobody's slowness delays another: sockets never block.
@@ -27,24 +27,24 @@ struct log;
 /* Bounds, which doc/stepd-control.7 repeats.
  *
  * Memory: all buffers of all connections together never hold more than CONTROL_MEMORY_MAX; what is
- * silent gives way to what moves (room.c). Beside them there are CONTROL_CONNECTIONS_MAX times some
- * 600 bytes, and what one call takes while it runs, one at a time: its JSON, at most 6 MiB for the
- * worst frame that the bounds allow, and what its method makes. The kernel holds for each
+ * silent gives way to what moves (quota.c). Beside them there are CONTROL_CONNECTIONS_MAX times
+ * some 600 bytes, and what one call takes while it runs, one at a time: its JSON, at most 6 MiB for
+ * the worst frame that the bounds allow, and what its method makes. The kernel holds for each
  * connection what its peer has not read, at most net.core.wmem_default. */
 #define CONTROL_FRAME_MAX       (256u << 10) /* bytes of a call */
 #define CONTROL_DEPTH_MAX       32           /* of nested arrays and objects */
 #define CONTROL_VALUES_MAX      32768        /* of them, and of what is in them */
-#define CONTROL_SMALL_FRAME_MAX (4u << 10)   /* bytes of a call of one who may only what all may */
+#define CONTROL_SMALL_FRAME_MAX (4u << 10)   /* bytes of a stranger's call */
 #define CONTROL_SMALL_VALUES    64           /* and its values */
 #define CONTROL_CONNECTIONS_MAX 2048         /* in all; half of RLIMIT_NOFILE if that is less */
 #define CONTROL_CALL_TIMEOUT_MS 10000        /* from a call's first byte to its last */
 #define CONTROL_MEMORY_MAX      (64u << 20)  /* of all connections' buffers */
 
-/* Who may call, each including those below it. The words are those of PermissionDenied. */
+/* The access that a method needs; each class includes those above it. PermissionDenied names it. */
 enum control_access {
-	CONTROL_AGENT, /* root and the agent's user */
-	CONTROL_OWNER, /* and the step's owner */
-	CONTROL_ASK,   /* and the operator group */
+	CONTROL_AGENT,    /* root and the agent's user */
+	CONTROL_OWNER,    /* and the step's owner */
+	CONTROL_OPERATOR, /* and the operator group */
 	CONTROL_ACCESS_MAX,
 };
 
@@ -72,8 +72,8 @@ struct control_parameter {
 #define CONTROL_PARAMETERS_MAX 8
 
 /* A row of the method table. parameters have been checked by the row: no other names, no other
- * types, none missing. They are borrowed for the time of run(). run() answers, or keeps the call
- * and answers later. */
+ * types, none missing. They are borrowed for the time of run(). run() replies, or holds the call
+ * and replies later. */
 struct control_method {
 	const char *name; /* "ListPids" */
 	enum control_access access;
@@ -105,14 +105,14 @@ int control_open(const struct control_options *options, struct control **ret_con
 /* Calls of CONTROL_WHEN_READY run from now on, those that came earlier first. */
 void control_set_ready(struct control *c);
 
-/* No more calls; answers that are on their way still go out, from the loop, to those who take them,
- * at most for patience_ms and never longer than 100 ms for one who takes nothing; then done. Calls
- * that nobody will answer any more end with their connections. */
+/* No more calls. Replies under way still go out, from the loop, for patience_ms at most, and for
+ * 100 ms to a peer that takes nothing; then done() is called. Calls that nobody will answer any
+ * more end with their connections. */
 void control_finish(
 	struct control *c, int patience_ms, void (*done)(void *userdata), void *userdata);
 
 /* Closes all and removes the sockets. Functions of control_call_on_gone() are called for calls that
- * are still kept, so what these use must be there until then; no other function of here may be
+ * are still held, so what these use must be there until then; no other function of here may be
  * called by them. NULL is fine. Returns NULL. */
 struct control *control_close(struct control *c);
 
@@ -133,7 +133,7 @@ const struct control_method *control_call_get_method(const struct control_call *
 bool control_call_wants_more(const struct control_call *call);
 
 /* Answers, for the last time: the call is no more. parameters may be NULL for none; the reference
- * is taken over, also where it can't be sent, and NULL from a failed json_pack() may be told by
+ * is taken over, also where it can't be sent, and for NULL from a failed json_pack() there is
  * control_no_memory(). */
 void control_reply_take(struct control_call *call, struct json_t *parameters);
 
@@ -141,7 +141,8 @@ void control_reply_take(struct control_call *call, struct json_t *parameters);
 void control_reply_text(struct control_call *call, const char *parameters, size_t size);
 
 /* One of several answers; the call goes on. Only where the caller wants more. Answers are not held
- * back here: who has many sends the next when control_call_on_drained()'s function is called. */
+ * back here: a method that has many sends the next when control_call_on_drained()'s function is
+ * called. */
 void control_reply_more_take(struct control_call *call, struct json_t *parameters);
 void control_reply_more_text(struct control_call *call, const char *parameters, size_t size);
 
@@ -155,26 +156,28 @@ void control_call_on_drained(struct control_call *call,
 	void (*fn)(struct control_call *call, void *userdata), void *userdata);
 
 /* Calls fn, from the loop, when the caller has gone before the last answer: the call is no more
- * after it. Answers that are given between the two go nowhere. Who keeps a call sets this. */
+ * after it. Answers that are given between the two go nowhere. A method that holds a call sets
+ * this. */
 void control_call_on_gone(struct control_call *call,
 	void (*fn)(struct control_call *call, void *userdata), void *userdata);
 
 /* The userdata of that; NULL: nobody has set it. */
 void *control_call_get_holder(const struct control_call *call);
 
-/* ---- a new program in the agent's place ---------------------------------------------------- */
+/* ---- re-exec ------------------------------------------------------------------------------- */
 
 /* What control_restore() needs, a new reference; NULL: no memory. "fds" in it is the array of the
  * numbers of descriptors that must survive the exec: the caller takes FD_CLOEXEC from them, and
- * control_restore() sets it again. The service goes on as if nothing had been asked, should the
- * exec fail. All connections are kept. Of calls under way it has the method's name and what their
- * supervisor gives as state, by keep(); one without is ended with the error Failed. */
-typedef struct json_t *(*control_keep_fn)(struct control_call *call, void *userdata);
-struct json_t *control_save(const struct control *c, control_keep_fn keep, void *userdata);
+ * control_restore() sets it again. The service goes on unchanged, should the exec fail. All
+ * connections survive. Of a call under way the document has the method's name and the state that
+ * save_call() returns for it; one without a state ends with the error Failed. */
+typedef struct json_t *(*control_save_call_fn)(struct control_call *call, void *userdata);
+struct json_t *control_save(
+	const struct control *c, control_save_call_fn save_call, void *userdata);
 
-/* In the new program: options as of control_open(). resume() takes over a call that was kept, by a
- * method that this program has too; it may answer at once. On failure the sockets are closed and
- * removed. */
+/* In the new program: options as of control_open(). resume() takes over a call that was saved with
+ * its state, of a method that this program has too; it may reply at once. On failure the sockets
+ * are closed and removed. */
 typedef void (*control_resume_fn)(
 	struct control_call *call, const char *method, const struct json_t *state, void *userdata);
 int control_restore(const struct control_options *options, const struct json_t *saved,

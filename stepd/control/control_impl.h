@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The control service's insides, shared by the files of stepd/control/. Nobody else looks here.
+ * The control service's insides, shared by the files of stepd/control/ and its tests.
  *
  * A connection reads, or runs one call, or writes: only with nothing to answer and nothing to write
  * it takes more input. It never ends inside of a function that somebody else called: conn_fail()
- * closes it at once, and the next turn of the loop tells who kept its call and frees it. So a
+ * closes it at once, and the next turn of the loop calls on_gone() of its call and frees it. So a
  * struct conn is valid in every callback, and what follows a reply may look at it.
  */
 #ifndef STEPD_CONTROL_CONTROL_IMPL_H
@@ -20,7 +20,6 @@
 #include "stepd/base/log.h"
 #include "stepd/control/control.h"
 #include "stepd/control/frame.h"
-#include "stepd/control/listen.h"
 
 #define CONTROL_EVERYBODY CONTROL_ACCESS_MAX /* an access: of org.varlink.service alone */
 #define CONTROL_READ_SIZE (64u << 10)        /* bytes taken from a connection at a time */
@@ -60,6 +59,21 @@ struct conn {
 	struct control_call call;
 };
 
+/* The listening Unix sockets of a step's directory. One is for everybody. The kernel has for each
+ * socket a queue of connections that nobody has accepted yet, and connect(2) waits where it is
+ * full; so those who must never wait for others have sockets that nobody else can connect to, and
+ * with them queues of their own: root (and the agent's user), and the step's owner, whose tasks may
+ * do as they like. A client tries them in this order (stepd/client/client.c). */
+enum listener_kind {
+	LISTENER_AGENT,
+	LISTENER_OWNER, /* only where the owner is neither root nor the agent's user */
+	LISTENER_ALL,
+	LISTENER_MAX,
+};
+
+/* Their names in the directory: "socket.agent", "socket.owner", "socket". */
+extern const char *const listener_names[LISTENER_MAX];
+
 struct listener {
 	struct control *control;
 	enum listener_kind kind;
@@ -86,73 +100,67 @@ struct control {
 	char scratch[CONTROL_READ_SIZE];
 };
 
-/* ---- access.c ------------------------------------------------------------------------------ */
+/* ---- server.c: sockets, access, turns -------------------------------------------------------- */
 
-extern const char *const control_access_words[CONTROL_ACCESS_MAX];
+/* A service that accepts nowhere yet. */
+int control_new(const struct control_options *options, struct control **ret_control,
+	struct err *err) _must_check_;
+
+/* It accepts at fd, too, which becomes its own; or at a new socket: of mode 0666 for all, else 0600
+ * and that of the owner with him as the file's owner, in the place of what is there. */
+void control_accept_at(struct control *c, enum listener_kind kind, int fd);
+int control_listen(struct control *c, enum listener_kind kind, struct err *err) _must_check_;
+void control_schedule(struct conn *conn); /* conn_turn() at the next turn of the loop */
+void control_watch_hup(struct conn *conn, bool on);
+
+extern const char *const control_access_names[CONTROL_ACCESS_MAX];
 
 int access_peer(int fd, struct control_peer *ret_peer) _must_check_;
 enum control_access access_of(const struct control *c, int fd, const struct control_peer *peer);
 void access_deny(struct control_call *call, const char *name);
 
-/* ---- room.c: connections, memory and the time of a turn are finite ------------------------- */
+DEFINE_CLEANUP(struct control *, control_close);
+#define _cleanup_control_ _cleanup_(control_close_p)
 
-/* Whether this peer may have one connection more: 0, or the limit that it would break. */
-unsigned room_admit(struct control *c, const struct control_peer *peer, enum control_access access);
+/* ---- quota.c: connections, memory and the time of a turn are finite -------------------------- */
 
-unsigned room_count_all(const struct control *c);
+/* Whether this peer may have one connection more: 0, or the limit that it would exceed. */
+unsigned quota_admit(
+	struct control *c, const struct control_peer *peer, enum control_access access);
 
-/* Finds room for so many bytes more of this connection. */
-bool room_make(struct conn *conn, size_t bytes);
-void room_count(struct conn *conn);
-void room_give_back(struct control *c);
+unsigned quota_count_all(const struct control *c);
+
+/* Reserves so many bytes more for this connection's buffers, which may cost others theirs. */
+bool quota_reserve(struct conn *conn, size_t bytes);
+
+/* The connection's buffers have changed. */
+void quota_update(struct conn *conn);
+
+/* Gives memory back to the kernel once it is not used any more. */
+void quota_trim(struct control *c);
 
 /* Whether calls of this class have time left in this turn of the loop, and taking from it: the
  * time since begin_ns, of clock_now_ns(). */
 bool turn_has_time(struct control *c, enum control_access turn_class);
 void turn_charge(struct control *c, enum control_access turn_class, uint64_t begin_ns);
-/* ---- conn.c -------------------------------------------------------------------------------- */
+
+/* ---- conn.c ---------------------------------------------------------------------------------- */
 
 int conn_new_take(struct control *c, int fd, const struct control_peer *peer,
 	enum control_access access, struct conn **ret_conn) _must_check_;
-void conn_remove(struct conn *conn); /* a failed one: tells who kept its call, and frees it */
+void conn_remove(struct conn *conn); /* a failed one: calls its call's on_gone(), and frees it */
 void conn_fail(struct conn *conn, const char *why);
 void conn_turn(struct conn *conn);  /* what is due */
-void conn_greet(struct conn *conn); /* reads what it has sent by now, and runs its first call */
+void conn_start(struct conn *conn); /* reads what it has sent by now, and runs its first call */
 void conn_end_waiting(struct conn *conn); /* its call's time has come */
 void conn_settle(struct conn *conn);      /* waits for what can come next */
 void conn_finish(struct conn *conn);
 bool conn_is_busy(const struct conn *conn);
 void conn_send(struct conn *conn, struct iovec *iov, size_t count);
 
-/* ---- call.c -------------------------------------------------------------------------------- */
+/* ---- call.c ---------------------------------------------------------------------------------- */
 
 /* Runs the call that this frame is: 0, -EAGAIN if its time has not come, -EBADMSG if it is none. */
 int call_run(struct conn *conn, const char *frame, size_t size) _must_check_;
-
-/* ---- reply.c ------------------------------------------------------------------------------- */
-
-void reply_error(struct control_call *call, const char *name, const char *key, const char *value);
-void call_end(struct control_call *call);
-
-/* ---- service.c ----------------------------------------------------------------------------- */
-
-extern const struct control_method service_methods[];
-extern const size_t service_methods_count;
-#define SERVICE_INTERFACE "org.varlink.service"
-
-/* ---- server.c ------------------------------------------------------------------------------ */
-
-/* A service that accepts nowhere yet. */
-int control_new(const struct control_options *options, struct control **ret_control,
-	struct err *err) _must_check_;
-
-/* It accepts at fd, too, which becomes its own; or at a new socket. */
-void control_accept_at(struct control *c, enum listener_kind kind, int fd);
-int control_listen(struct control *c, enum listener_kind kind, struct err *err) _must_check_;
-void control_schedule(struct conn *conn); /* conn_turn() at the next turn of the loop */
-void control_watch_hup(struct conn *conn, bool on);
-
-DEFINE_CLEANUP(struct control *, control_close);
-#define _cleanup_control_ _cleanup_(control_close_p)
 
 #endif

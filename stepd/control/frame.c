@@ -47,7 +47,7 @@ static size_t skip_string(const char *text, size_t size, size_t at)
 	return at + 1;
 }
 
-bool frame_is_modest(const char *text, size_t size, size_t values_max)
+bool frame_is_bounded(const char *text, size_t size, size_t values_max)
 {
 	size_t at = 0, values = 1, depth = 0;
 

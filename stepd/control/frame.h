@@ -25,6 +25,6 @@ void frames_clear(struct frames *f);
 
 /* Whether the text nests no deeper than CONTROL_DEPTH_MAX and has at most values_max values. It
  * need not be JSON: a parser decides on that. */
-bool frame_is_modest(const char *text, size_t size, size_t values_max);
+bool frame_is_bounded(const char *text, size_t size, size_t values_max);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * The service, carried over an exec of a new program: the listening socket and all connections by
  * the numbers of their descriptors, what has been read and not handled, what is to be written and
- * has not been, and calls that somebody keeps. Who calls is asked of the kernel again.
+ * has not been, and calls under way. Credentials are read from the kernel again.
  *
  *	{"fd": 7, "ready": true, "fds": [7, 9], "connections": [{"fd": 9, "in": HEX, "out": HEX,
  *	 "no_more_input": false, "call": {"method": "Wait", "more": true, "oneway": false,
@@ -68,29 +68,29 @@ static int add_hex(struct buffer *b, const json_t *hex)
 
 /* ---- saving -------------------------------------------------------------------------------- */
 
-static json_t *save_call(struct control_call *call, control_keep_fn keep, void *userdata)
+static json_t *pack_call(struct control_call *call, control_save_call_fn save_call, void *userdata)
 {
 	if (!call->under_way)
 		return json_null();
 	return json_pack("{s:s, s:b, s:b, s:o*}", "method", call->method->name, "more", call->more,
-		"oneway", call->oneway, "state", keep(call, userdata));
+		"oneway", call->oneway, "state", save_call(call, userdata));
 }
 
-static json_t *save_conn(struct conn *conn, control_keep_fn keep, void *userdata)
+static json_t *pack_conn(struct conn *conn, control_save_call_fn save_call, void *userdata)
 {
 	return json_pack("{s:i, s:o, s:o, s:b, s:o}", "fd", conn->fd, "in", hex_of(&conn->in.bytes),
 		"out", hex_of(&conn->out), "no_more_input", conn->no_more_input, "call",
-		save_call(&conn->call, keep, userdata));
+		pack_call(&conn->call, save_call, userdata));
 }
 
-static int save_one(json_t *doc, struct conn *conn, control_keep_fn keep, void *userdata)
+static int save_one(json_t *doc, struct conn *conn, control_save_call_fn save_call, void *userdata)
 {
 	if (conn->fd < 0)
 		return 0;
 	if (json_array_append_new(json_object_get(doc, "fds"), json_integer(conn->fd)) < 0)
 		return -ENOMEM;
-	return json_array_append_new(
-		       json_object_get(doc, "connections"), save_conn(conn, keep, userdata)) < 0
+	return json_array_append_new(json_object_get(doc, "connections"),
+		       pack_conn(conn, save_call, userdata)) < 0
 		? -ENOMEM
 		: 0;
 }
@@ -108,7 +108,7 @@ static int save_listener(json_t *doc, const struct listener *listener)
 		: 0;
 }
 
-json_t *control_save(const struct control *c, control_keep_fn keep, void *userdata)
+json_t *control_save(const struct control *c, control_save_call_fn save_call, void *userdata)
 {
 	const int fd = c->listeners[LISTENER_ALL].fd;
 	json_t *doc = json_pack(
@@ -122,11 +122,11 @@ json_t *control_save(const struct control *c, control_keep_fn keep, void *userda
 
 	/* Calls that wait will do so again, in this order. */
 	TAILQ_FOREACH(conn, &c->waiting, waiting)
-	r = r < 0 ? r : save_one(doc, conn, keep, userdata);
+	r = r < 0 ? r : save_one(doc, conn, save_call, userdata);
 	TAILQ_FOREACH(conn, &c->all, all)
 	{
 		if (!conn->is_waiting)
-			r = r < 0 ? r : save_one(doc, conn, keep, userdata);
+			r = r < 0 ? r : save_one(doc, conn, save_call, userdata);
 	}
 	if (r == 0)
 		return doc;
@@ -204,7 +204,7 @@ static void restore_conn(
 		conn_fail(conn, "it can't be restored");
 		return;
 	}
-	room_count(conn);
+	quota_update(conn);
 	restore_call(conn, json_object_get(saved, "call"), resume, userdata);
 	conn_settle(conn);
 }
@@ -247,7 +247,7 @@ static void listen_where_missing(struct control *c)
 	}
 }
 
-/* Nobody answers them any more: who waits shall see that. */
+/* Nobody will reply to them any more: their peers shall see that. */
 static void close_all(const json_t *connections)
 {
 	size_t i;

@@ -1,27 +1,173 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The service: who comes in, whose turn it is, and the end.
+ * The service: its sockets, who connects and with which access, whose turn it is, and the end.
  *
- * Who may not have one connection more is turned away before a byte of his is read, so that a queue
- * full of strangers costs little time; and each turn of the loop takes some milliseconds of it.
+ * A caller above its quota is rejected before a byte of its call is read, so that a queue full of
+ * strangers costs little time; and accepting takes some milliseconds of a turn of the loop.
  *
- * Descriptors may run out. One is kept in reserve: with its place a caller is taken in and turned
- * away, so that the queue of the socket, which stays readable, doesn't keep the loop busy. Where
- * even that fails, accepting rests for a while.
+ * Descriptors may run out. One is held in reserve: it is closed to accept a caller, who is
+ * rejected, so that the queue of the socket, which stays readable, doesn't keep the loop busy.
+ * Where even that fails, accepting pauses for a while.
  */
+#include "stepd/control/control_impl.h"
+
 #include <assert.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 
 #include "stepd/base/clock.h"
-#include "stepd/control/control_impl.h"
+#include "stepd/base/fs.h"
 
-#define ACCEPT_REST_S 0.1
-#define HUPS_PER_TURN 64
-#define ACCEPTS_LEAST 64 /* in a turn, however long it takes: it may have been preempted */
+/* ---- the sockets ----------------------------------------------------------------------------- */
+
+/* A client that doesn't wait for a slot finds one; net.core.somaxconn cuts it. */
+#define BACKLOG 2048
+
+const char *const listener_names[LISTENER_MAX] = {
+	[LISTENER_AGENT] = "socket.agent",
+	[LISTENER_OWNER] = "socket.owner",
+	[LISTENER_ALL] = "socket",
+};
+
+/* The socket's address, by a way that fits where the plain one doesn't. */
+static void make_address(int dir_fd, const char *path, const char *name, struct sockaddr_un *sa)
+{
+	const size_t size = sizeof(sa->sun_path);
+	int n;
+
+	*sa = (struct sockaddr_un){.sun_family = AF_UNIX};
+	n = snprintf(sa->sun_path, size, "%s/%s", path, name);
+	if (n < 0 || (size_t)n >= size)
+		(void)snprintf(sa->sun_path, size, "/proc/self/fd/%d/%s", dir_fd, name);
+}
+
+/* Before listen(2): until then nobody can connect. */
+static int set_access(int dir_fd, enum listener_kind kind, uid_t owner)
+{
+	const char *name = listener_names[kind];
+
+	if (fchmodat(dir_fd, name, kind == LISTENER_ALL ? 0666 : 0600, 0) < 0)
+		return -errno;
+	if (kind == LISTENER_OWNER &&
+		fchownat(dir_fd, name, owner, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return 0;
+}
+
+/* A new socket in the directory, whatever the umask. path is the same directory, of any length. */
+static int listen_at(
+	int dir_fd, const char *path, enum listener_kind kind, uid_t owner, struct err *err)
+{
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	const char *name = listener_names[kind];
+	struct sockaddr_un sa;
+	int r;
+
+	if (fd < 0)
+		return err_set(err, -errno, "make a Unix socket");
+	if (unlinkat(dir_fd, name, 0) < 0 && errno != ENOENT)
+		return err_set(err, -errno, "remove the old '%s/%s'", path, name);
+	make_address(dir_fd, path, name, &sa);
+	fs_refuse_descriptors(fd); /* accepted connections inherit it */
+	if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0)
+		return err_set(err, -errno, "make the control socket '%s/%s'", path, name);
+	r = set_access(dir_fd, kind, owner);
+	if (r == 0 && listen(fd, BACKLOG) < 0)
+		r = -errno;
+	if (r < 0) {
+		(void)unlinkat(dir_fd, name, 0); /* nobody could use it */
+		return err_set(err, r, "listen at the control socket '%s/%s'", path, name);
+	}
+	return take_fd(&fd);
+}
+
+/* ---- a caller's access ----------------------------------------------------------------------- */
+
+/* The kernel reports the peer's credentials as they were when the connection was made, so a program
+ * that drops its identity afterwards retains the access of its connection. */
+
+/* A user with more groups is no operator: to read 65,536 takes 2 ms, which are others' time, and
+ * with subordinate ids every user may have so many. */
+#define GROUPS_MOST 1024u
+
+const char *const control_access_names[CONTROL_ACCESS_MAX] = {
+	[CONTROL_AGENT] = "agent",
+	[CONTROL_OWNER] = "owner",
+	[CONTROL_OPERATOR] = "ask",
+};
+
+static const char *const access_holders[CONTROL_ACCESS_MAX] = {
+	[CONTROL_AGENT] = "root and the agent's user",
+	[CONTROL_OWNER] = "root, the agent's user and the step's owner",
+	[CONTROL_OPERATOR] = "root, the agent's user, the step's owner and the operator group",
+};
+
+int access_peer(int fd, struct control_peer *ret_peer)
+{
+	struct ucred cred;
+	socklen_t size = sizeof(cred);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
+		return -errno;
+	*ret_peer = (struct control_peer){.pid = cred.pid, .uid = cred.uid, .gid = cred.gid};
+	return 0;
+}
+
+/* Whether the peer's supplementary groups have that one; false where they can't be read. */
+static bool is_in_group(int fd, gid_t gid)
+{
+	_cleanup_free_ gid_t *groups = NULL;
+	socklen_t size = 0;
+	size_t i;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &size) == 0 || errno != ERANGE ||
+		size > GROUPS_MOST * sizeof(*groups))
+		return false;
+	groups = malloc(size);
+	if (!groups || getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &size) < 0)
+		return false;
+	for (i = 0; i < size / sizeof(*groups); i++) {
+		if (groups[i] == gid)
+			return true;
+	}
+	return false;
+}
+
+enum control_access access_of(const struct control *c, int fd, const struct control_peer *peer)
+{
+	const gid_t operators = c->options.operator_gid;
+
+	if (peer->uid == 0 || peer->uid == geteuid())
+		return CONTROL_AGENT;
+	if (peer->uid == c->options.owner_uid)
+		return CONTROL_OWNER;
+	if (operators != (gid_t)-1 && (peer->gid == operators || is_in_group(fd, operators)))
+		return CONTROL_OPERATOR;
+	return CONTROL_EVERYBODY;
+}
+
+void access_deny(struct control_call *call, const char *name)
+{
+	const enum control_access needs = call->method->access;
+	char message[256];
+
+	(void)snprintf(message, sizeof(message), "user %lld may not call %s of this step: %s may",
+		(long long)call->conn->peer.uid, call->method->name, access_holders[needs]);
+	control_error_take(call, "PermissionDenied",
+		json_pack("{s:s, s:s, s:s}", "method", name, "needs", control_access_names[needs],
+			"message", message));
+}
+
+/* ---- the service ----------------------------------------------------------------------------- */
+
+#define ACCEPT_PAUSE_S 0.1
+#define HUPS_PER_TURN  64
+#define ACCEPTS_LEAST  64 /* in a turn, however long it takes: it may have been preempted */
 
 /* What accepting may take of a turn; doc/stepd-control.7 repeats the times. */
 static const struct {
@@ -122,11 +268,11 @@ static void on_turn(struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 	for (i = 0; i <= CONTROL_EVERYBODY; i++)
 		serve_due(c, i);
 	remove_failed(c);
-	room_give_back(c);
+	quota_trim(c);
 	end_finish(c);
 }
 
-/* ---- who hangs up while a call of his is under way ------------------------------------------ */
+/* ---- hangups during a call ------------------------------------------------------------------- */
 
 void control_watch_hup(struct conn *conn, bool on)
 {
@@ -153,10 +299,10 @@ static void on_hup(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revent
 		conn_fail(events[i].data.ptr, "gone");
 }
 
-/* ---- who comes ----------------------------------------------------------------------------- */
+/* ---- accepting ---------------------------------------------------------------------------- */
 
-/* Tells one who is not let in: a courtesy, so who can't take it is not waited for. */
-static void turn_away(const struct control *c, int fd, unsigned limit)
+/* Reports the limit to a caller that is rejected, unless its socket is full. */
+static void reject(const struct control *c, int fd, unsigned limit)
 {
 	char text[160];
 	int n = snprintf(text, sizeof(text),
@@ -168,7 +314,7 @@ static void turn_away(const struct control *c, int fd, unsigned limit)
 }
 
 /* Most have sent their call by now. */
-static void let_in_take(struct control *c, int fd)
+static void admit_take(struct control *c, int fd)
 {
 	_cleanup_close_ int caller = fd;
 	enum control_access access;
@@ -179,13 +325,13 @@ static void let_in_take(struct control *c, int fd)
 	if (access_peer(caller, &peer) < 0)
 		return;
 	access = access_of(c, caller, &peer);
-	limit = room_admit(c, &peer, access);
+	limit = quota_admit(c, &peer, access);
 	if (limit > 0) {
-		turn_away(c, caller, limit);
+		reject(c, caller, limit);
 		/* A child that has not come to its exec has a copy: the peer shall see the end. */
 		(void)shutdown(caller, SHUT_RDWR); /* ENOTCONN: it has gone itself */
 	} else if (conn_new_take(c, take_fd(&caller), &peer, access, &conn) == 0) {
-		conn_greet(conn);
+		conn_start(conn);
 	}
 }
 
@@ -207,14 +353,14 @@ static void stop_accepting(struct control *c)
 		ev_io_stop(c->options.loop, &c->listeners[i].io);
 }
 
-static void rest(struct control *c)
+static void pause_accepting(struct control *c)
 {
 	stop_accepting(c);
-	ev_timer_set(&c->accept_again, ACCEPT_REST_S, 0.);
+	ev_timer_set(&c->accept_again, ACCEPT_PAUSE_S, 0.);
 	ev_timer_start(c->options.loop, &c->accept_again);
 }
 
-static void have_spare(struct control *c)
+static void open_spare(struct control *c)
 {
 	if (c->spare_fd < 0)
 		c->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -235,12 +381,12 @@ static void accept_in_need(const struct listener *listener, int why)
 		c->spare_fd = close_fd(c->spare_fd);
 		fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0)
-			turn_away(c, fd, room_count_all(c));
+			reject(c, fd, quota_count_all(c));
 		(void)close_fd(fd);
 	}
-	have_spare(c);
+	open_spare(c);
 	if (c->spare_fd < 0 || (why != EMFILE && why != ENFILE))
-		rest(c);
+		pause_accepting(c);
 }
 
 static void on_caller(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
@@ -250,12 +396,12 @@ static void on_caller(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int rev
 	const uint64_t end_ns = clock_now_ns() + accept_rows[listener->kind].budget_ms * 1000000;
 	int fd, n;
 
-	have_spare(c);
+	open_spare(c);
 	for (n = 0; ev_is_active(io) && (n < ACCEPTS_LEAST || clock_now_ns() < end_ns); n++) {
 		fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0) {
 			c->accept_failed = false;
-			let_in_take(c, fd);
+			admit_take(c, fd);
 		} else if (errno == EAGAIN) {
 			return;
 		} else if (errno != EINTR && errno != ECONNABORTED) {
@@ -364,7 +510,7 @@ int control_new(
 	init_lists(c);
 	c->connections_max = most_connections();
 	c->hup_fd = epoll_create1(EPOLL_CLOEXEC);
-	have_spare(c);
+	open_spare(c);
 	init_watchers(c);
 	if (c->hup_fd < 0 || c->spare_fd < 0)
 		return err_set(err, -errno, "control socket: open descriptors");
@@ -397,7 +543,7 @@ int control_listen(struct control *c, enum listener_kind kind, struct err *err)
 	return 0;
 }
 
-/* The one for all comes last: who sees it finds the others. */
+/* The one for all comes last: a client that finds it finds the others. */
 int control_open(
 	const struct control_options *options, struct control **ret_control, struct err *err)
 {

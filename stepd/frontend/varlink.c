@@ -151,7 +151,7 @@ static void run_operation(struct control_call *control, const json_t *parameters
 static const enum control_access access_of[OP_ACCESS_MAX] = {
 	[OP_ACCESS_AGENT] = CONTROL_AGENT,
 	[OP_ACCESS_OWNER] = CONTROL_OWNER,
-	[OP_ACCESS_READ] = CONTROL_ASK,
+	[OP_ACCESS_READ] = CONTROL_OPERATOR,
 };
 
 static const enum control_type type_of[OP_TYPE_MAX] = {

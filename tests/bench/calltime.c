@@ -36,7 +36,7 @@ static void run_find(struct control_call *call, const json_t *parameters, void *
 
 static const struct control_method methods[] = {
 	{.name = "Find",
-		.access = CONTROL_ASK,
+		.access = CONTROL_OPERATOR,
 		.parameters = {{"pid", CONTROL_INT, false}},
 		.run = run_find},
 };

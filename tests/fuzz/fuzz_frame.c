@@ -49,7 +49,7 @@ static void run_keep(struct control_call *call, const json_t *parameters, void *
 
 static const struct control_method methods[] = {
 	{.name = "E",
-		.access = CONTROL_ASK,
+		.access = CONTROL_OPERATOR,
 		.flags = CONTROL_MORE,
 		.parameters = {{"b", CONTROL_BOOL, true}, {"i", CONTROL_INT, true},
 			{"s", CONTROL_STRING, true}, {"o", CONTROL_OBJECT, true},

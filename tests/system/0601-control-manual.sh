@@ -29,19 +29,19 @@ has "has $(constant CALLS_PER_TURN) calls handled" "the manual has the most call
 has "has $(constant CONTROL_SMALL_FRAME_MAX) bytes and $(constant CONTROL_SMALL_VALUES) values" \
 	"the manual has the bounds of a stranger's call"
 budget() { # ACCESS: milliseconds of a turn
-	sed -n "s/^	\[CONTROL_$1\] = \([0-9]*\),$/\1/p" "$top_srcdir/stepd/control/room.c"
+	sed -n "s/^	\[CONTROL_$1\] = \([0-9]*\),$/\1/p" "$top_srcdir/stepd/control/quota.c"
 }
 accepting() { # LISTENER
 	sed -n "s/^	\[LISTENER_$1\] = {\([0-9]*\), .*/\1/p" "$top_srcdir/stepd/control/server.c"
 }
 has "$(budget AGENT) to root's, $(budget OWNER) to those of the owner" "the manual has the time of root's and the owner's calls in a turn"
-has "$(budget ASK) to those of the operator group, and $(budget EVERYBODY) to those of everybody else" \
+has "$(budget OPERATOR) to those of the operator group, and $(budget EVERYBODY) to those of everybody else" \
 	"the manual has the time of the operators' and all others' calls in a turn"
 has "$(accepting AGENT) ms at .Pa socket.agent , $(accepting OWNER) ms at .Pa socket.owner and $(accepting ALL) ms at .Pa socket , and takes $(constant ACCEPTS_LEAST) at" \
 	"the manual has the time of accepting connections in a turn"
 has "is at most $(($(constant CONTROL_MEMORY_MAX) >> 20)) MiB" "the manual has the most memory of the socket"
-shares=$(sed -n 's/.*\[CONTROL_\(OWNER\|ASK\|EVERYBODY\)\] = {\([0-9]*\), \([0-9]*\)}.*/\1 \2 \3/p' \
-	"$top_srcdir/stepd/control/room.c")
+shares=$(sed -n 's/.*\[CONTROL_\(OWNER\|OPERATOR\|EVERYBODY\)\] = {\([0-9]*\), \([0-9]*\)}.*/\1 \2 \3/p' \
+	"$top_srcdir/stepd/control/quota.c")
 is "$(echo "$shares" | wc -l)" 3 "the source has shares of connections for three classes"
 set -- $shares
 has "the owner has $2," "the manual has the owner's share of connections"

@@ -225,7 +225,7 @@ static void test_strangers(void **state)
 	for (i = 0; i < 10; i++)
 		end_holding(rig, &strangers[i]);
 	rig_settle(rig);
-	assert_int_equal(room_count_all(rig->control), 0);
+	assert_int_equal(quota_count_all(rig->control), 0);
 }
 
 static void test_the_owners_share(void **state)
@@ -256,7 +256,7 @@ static void test_root_always_gets_in(void **state)
 			rig_settle(rig);
 	}
 	rig_settle(rig);
-	assert_int_equal(room_count_all(rig->control), CONTROL_CONNECTIONS_MAX);
+	assert_int_equal(quota_count_all(rig->control), CONTROL_CONNECTIONS_MAX);
 	rig_send(rig, fds[0], CALL("Keep"));
 	rig_settle(rig);
 	fds[i] = rig_connect(rig);
@@ -264,7 +264,7 @@ static void test_root_always_gets_in(void **state)
 	rig_expect(rig, fds[i], "{\"parameters\":{}}");
 	assert_int_equal(recv(fds[1], &byte, 1, MSG_DONTWAIT), 0);
 	assert_int_equal(recv(fds[0], &byte, 1, MSG_DONTWAIT), -1);
-	assert_int_equal(room_count_all(rig->control), CONTROL_CONNECTIONS_MAX);
+	assert_int_equal(quota_count_all(rig->control), CONTROL_CONNECTIONS_MAX);
 	for (i = 0; i <= CONTROL_CONNECTIONS_MAX; i++)
 		(void)close(fds[i]);
 	rig_settle(rig);

@@ -83,7 +83,7 @@ static void test_longest(_unused_ void **state)
 
 static bool is_modest(const char *text)
 {
-	return frame_is_modest(text, strlen(text), CONTROL_VALUES_MAX);
+	return frame_is_bounded(text, strlen(text), CONTROL_VALUES_MAX);
 }
 
 /* N times open, "x", N times close. */
@@ -95,7 +95,7 @@ static bool nests(char open, char close, unsigned n)
 	memset(text, open, n);
 	text[n] = '1';
 	memset(text + n + 1, close, n);
-	return frame_is_modest(text, 2 * n + 1, CONTROL_VALUES_MAX);
+	return frame_is_bounded(text, 2 * n + 1, CONTROL_VALUES_MAX);
 }
 
 static void test_depth(_unused_ void **state)
@@ -115,7 +115,7 @@ static void test_depth(_unused_ void **state)
 	assert_true(is_modest("\""));
 	assert_true(is_modest("\"\\"));
 	assert_true(is_modest("]]]]"));
-	assert_true(frame_is_modest("", 0, CONTROL_VALUES_MAX));
+	assert_true(frame_is_bounded("", 0, CONTROL_VALUES_MAX));
 }
 
 static void test_values(_unused_ void **state)
@@ -125,8 +125,8 @@ static void test_values(_unused_ void **state)
 
 	memset(text, ',', 2 * CONTROL_VALUES_MAX);
 	text[0] = '[';
-	assert_true(frame_is_modest(text, 1 + most, CONTROL_VALUES_MAX));
-	assert_false(frame_is_modest(text, 2 + most, CONTROL_VALUES_MAX));
+	assert_true(frame_is_bounded(text, 1 + most, CONTROL_VALUES_MAX));
+	assert_false(frame_is_bounded(text, 2 + most, CONTROL_VALUES_MAX));
 }
 
 int main(void)

@@ -33,7 +33,7 @@ static struct conn *only(struct rig *rig)
 static void expect_nobody(struct rig *rig)
 {
 	rig_settle(rig);
-	assert_int_equal(room_count_all(rig->control), 0);
+	assert_int_equal(quota_count_all(rig->control), 0);
 	assert_true(TAILQ_EMPTY(&rig->control->all));
 	assert_int_equal(rig->control->memory, 0);
 }
@@ -49,7 +49,7 @@ static void test_thousand_at_once(void **state)
 	}
 	for (i = 0; i < MANY; i++)
 		rig_expect(rig, fds[i], "{\"parameters\":{}}");
-	assert_int_equal(room_count_all(rig->control), MANY);
+	assert_int_equal(quota_count_all(rig->control), MANY);
 	assert_int_equal(rig->control->memory, 0);
 	expect_good(rig);
 	for (i = 0; i < MANY; i++)
@@ -404,7 +404,7 @@ static void test_no_descriptors(void **state)
 		fds[i] = rig_connect(rig);
 	limit_fds(next_fd()); /* the sockets have them all */
 	rig_settle(rig);
-	assert_int_equal(room_count_all(rig->control), 0);
+	assert_int_equal(quota_count_all(rig->control), 0);
 	for (i = 0; i < 20; i++)
 		rig_expect(rig, fds[i],
 			"{\"error\":\"org.example.Trial.TooManyConnections\",\"parameters\":{"

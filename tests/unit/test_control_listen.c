@@ -3,7 +3,7 @@
  * The sockets in their directory: for everybody and for few, in the place of old ones, at a path of
  * any length, and gone at the end.
  */
-#include "stepd/control/listen.h"
+#include "stepd/control/control_impl.h"
 
 #include <sys/resource.h>
 

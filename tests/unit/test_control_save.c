@@ -143,7 +143,7 @@ static void test_what_nobody_keeps(void **state)
 	(void)close(first); /* and who hangs up now is noticed */
 	rig->kept[0]->on_gone = NULL;
 	rig_settle(rig);
-	assert_int_equal(room_count_all(rig->control), 0);
+	assert_int_equal(quota_count_all(rig->control), 0);
 }
 
 static void test_calls_that_wait(void **state)
@@ -203,7 +203,7 @@ static void test_damaged(void **state)
 	doc = json_pack("{s:i, s:o}", "fd", dup(rig->control->listeners[LISTENER_ALL].fd),
 		"connections", json_loads(connections, 0, NULL));
 	assert_int_equal(control_restore(&rig->options, doc, resume, rig, &c, &err), 0);
-	assert_int_equal(room_count_all(c), 0);
+	assert_int_equal(quota_count_all(c), 0);
 	assert_null(control_close(c));
 	json_decref(doc);
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Connections, memory and time are finite, and who may less can't take them from those who may
- * more.
+ * Quotas of connections, memory and time, so that no class of callers can starve a class with more
+ * access.
  *
  * Connections: each kind of caller has a number for one user and one for all of its kind and of
  * those below it. What the numbers leave over is for the kinds above: strangers, be they a thousand
  * users, never hold more than 64 of 2048, and 256 are root's and the agent's user's alone. If those
- * have used up even these, the connection that has been silent for longest makes room.
+ * have used up even these, the connection that has been silent for longest is closed.
  *
  * Memory: when buffers are full, the connection that has moved nothing for longest is closed, among
- * those who may no more than the one who needs room.
+ * those whose access is no more than that of the one that needs it.
  *
  * Time: a turn of the loop serves each class of callers for some milliseconds at most, those who
  * may more first, and what is left over has the next turn. So a class that calls without end takes
@@ -33,7 +33,7 @@ struct share {
 static const struct share shares[CONTROL_ACCESS_MAX + 1] = {
 	[CONTROL_AGENT] = {CONTROL_CONNECTIONS_MAX, CONTROL_CONNECTIONS_MAX},
 	[CONTROL_OWNER] = {1024, 1792},
-	[CONTROL_ASK] = {128, 640},
+	[CONTROL_OPERATOR] = {128, 640},
 	[CONTROL_EVERYBODY] = {8, 64},
 };
 
@@ -67,7 +67,7 @@ static unsigned count_kind(const struct control *c, enum control_access access)
 	return n;
 }
 
-unsigned room_count_all(const struct control *c)
+unsigned quota_count_all(const struct control *c)
 {
 	return count_kind(c, CONTROL_AGENT);
 }
@@ -86,7 +86,7 @@ static bool is_idle(const struct conn *conn)
 }
 
 /* Closes the connection that has been silent for longest, if one does nothing at all: rather one
- * that never had an answer, such as of those who come and go without end, than one between two
+ * that never had a reply, such as of a client that connects again and again, than one between two
  * calls. */
 static bool close_idle(struct control *c)
 {
@@ -101,11 +101,11 @@ static bool close_idle(struct control *c)
 			break;
 	}
 	if (idle)
-		conn_fail(idle, "silent for longest, and another needs its place");
+		conn_fail(idle, "silent for longest, and another needs its slot");
 	return idle != NULL;
 }
 
-unsigned room_admit(struct control *c, const struct control_peer *peer, enum control_access access)
+unsigned quota_admit(struct control *c, const struct control_peer *peer, enum control_access access)
 {
 	const unsigned of_user = scale(c, shares[access].of_user);
 	const unsigned of_kind = scale(c, shares[access].of_kind);
@@ -119,13 +119,13 @@ unsigned room_admit(struct control *c, const struct control_peer *peer, enum con
 }
 
 /* One whose bytes wait for the service's time has not stood still; it goes where none other can. */
-static struct conn *find_stalest(struct control *c, const struct conn *asking)
+static struct conn *find_stalest(struct control *c, const struct conn *requester)
 {
 	struct conn *conn, *due = NULL;
 
 	TAILQ_FOREACH(conn, &c->all, all)
 	{
-		if (conn == asking || conn->held == 0 || conn->access < asking->access)
+		if (conn == requester || conn->held == 0 || conn->access < requester->access)
 			continue;
 		if (!conn->is_due)
 			return conn;
@@ -135,7 +135,7 @@ static struct conn *find_stalest(struct control *c, const struct conn *asking)
 	return due;
 }
 
-bool room_make(struct conn *conn, size_t bytes)
+bool quota_reserve(struct conn *conn, size_t bytes)
 {
 	struct control *c = conn->control;
 	struct conn *stalest;
@@ -149,7 +149,7 @@ bool room_make(struct conn *conn, size_t bytes)
 	return true;
 }
 
-void room_count(struct conn *conn)
+void quota_update(struct conn *conn)
 {
 	const size_t holds = conn->in.bytes.capacity + conn->out.capacity;
 
@@ -160,8 +160,8 @@ void room_count(struct conn *conn)
 		conn->control->memory_most = conn->control->memory;
 }
 
-/* An onslaught is over: malloc would keep what it took, for ever, from the node's jobs. */
-void room_give_back(struct control *c)
+/* After an onslaught: malloc would hold what it took for ever, and the node's jobs need it. */
+void quota_trim(struct control *c)
 {
 	if (c->memory > 0 || c->memory_most < GIVE_BACK_BYTES)
 		return;
@@ -177,7 +177,7 @@ void room_give_back(struct control *c)
 static const uint64_t budgets_ms[CONTROL_ACCESS_MAX + 1] = {
 	[CONTROL_AGENT] = 10,
 	[CONTROL_OWNER] = 5,
-	[CONTROL_ASK] = 5,
+	[CONTROL_OPERATOR] = 5,
 	[CONTROL_EVERYBODY] = 1,
 };
 
