@@ -91,8 +91,7 @@ libnode_la_SOURCES = \
 	proctrack/tell.c proctrack/tell.h \
 	stepd/account/apply_limits.c stepd/account/apply_limits.h \
 	stepd/account/sample_text.c stepd/account/sample_text.h \
-	stepd/account/usage_table.c stepd/account/usage_table.h \
-	stepd/account/usage_values.c stepd/account/usage_values.h \
+	stepd/account/usage.c stepd/account/usage.h \
 	stepd/plugin/plugin.c stepd/plugin/plugin.h \
 	stepd/record/clean.c stepd/record/clean.h \
 	stepd/record/event_text.c stepd/record/event_text.h \
@@ -131,7 +130,6 @@ libagent_la_SOURCES = \
 	stepd/account/oom.c stepd/account/oom.h \
 	stepd/account/sample.c stepd/account/sample.h \
 	stepd/account/tasks.c stepd/account/tasks.h \
-	stepd/account/usage.c stepd/account/usage.h \
 	stepd/binding/binding.c stepd/binding/binding.h \
 	stepd/binding/binding_bounds.c \
 	stepd/binding/binding_child.c \

@@ -6,7 +6,7 @@
 #include "proctrack/proctrack.h"
 #include "stepd/account/sample.h"
 #include "stepd/account/tasks.h"
-#include "stepd/account/usage_table.h"
+#include "stepd/account/usage.h"
 #include "stepd/base/log.h"
 #include "stepd/record/report.h"
 #include "stepd/snapshot/handover.h"
@@ -19,7 +19,7 @@ int account_open(struct account *acc, const struct account_setup *setup, struct 
 	if (setup->result_has_usage || setup->usage_table || setup->sample_file)
 		r = usage_open(&acc->usage, setup->tasks->n);
 	if (r < 0)
-		return err_set(err, r, "keep account of the step");
+		return err_set(err, r, "set up the step's accounting");
 	r = oom_watch(acc, err);
 	if (r == 0 && setup->sample_file)
 		r = sample_open(acc, &acc->sample, err);
@@ -31,62 +31,62 @@ void account_started(struct account *acc)
 	sample_start(acc->sample);
 }
 
-void account_look(struct account *acc)
+void account_poll(struct account *acc)
 {
 	struct tasks *tasks = acc->setup.tasks;
 	uint32_t i;
 	int r;
 
-	if (!acc->usage.kept)
+	if (!acc->usage.enabled)
 		return;
-	r = usage_look(&acc->usage, acc->setup.pt, acc->setup.job);
+	r = usage_poll(&acc->usage, acc->setup.pt, acc->setup.job);
 	if (r < 0 && r != -ESRCH)
-		log_debug(acc->setup.log, "can't look at what the step uses: %s", strerror(-r));
+		log_debug(acc->setup.log, "can't read the step's usage: %s", strerror(-r));
 	for (i = 0; r == 0 && i < tasks->n; i++)
-		oom_note_task(acc, &tasks->v[i], &acc->usage.look[i]);
+		oom_note_task(acc, &tasks->v[i], &acc->usage.polled[i]);
 }
 
-static int look_at_part(struct account *acc, const struct task *task, stepd_usage_t *ret_look)
+static int read_part(struct account *acc, const struct task *task, stepd_usage_t *ret_usage)
 {
-	return proctrack_usage(acc->setup.pt, acc->setup.job->cont_id, &task->rank, ret_look);
+	return proctrack_usage(acc->setup.pt, acc->setup.job->cont_id, &task->rank, ret_usage);
 }
 
 void account_reaped(struct account *acc, struct task *task, const struct rusage *ru, long floor_kib)
 {
 	bool unsettled = task && oom_is_unsettled(acc);
-	stepd_usage_t look;
+	stepd_usage_t now;
 	int r;
 
 	acc->usage.floor_kib = floor_kib;
-	if (acc->usage.kept)
+	if (acc->usage.enabled)
 		usage_reaped(&acc->usage, ru);
-	if (!task || (!acc->usage.kept && !unsettled))
+	if (!task || (!acc->usage.enabled && !unsettled))
 		return;
-	r = look_at_part(acc, task, &look);
+	r = read_part(acc, task, &now);
 	if (r == 0)
-		oom_note_task(acc, task, &look);
-	if (acc->usage.kept)
+		oom_note_task(acc, task, &now);
+	if (acc->usage.enabled)
 		usage_task_ended(&acc->usage, (uint32_t)(task - acc->setup.tasks->v),
-			r == 0 ? &look : NULL, ru);
+			r == 0 ? &now : NULL, ru);
 }
 
-void account_look_at_task(struct account *acc, struct task *task)
+void account_poll_task(struct account *acc, struct task *task)
 {
-	stepd_usage_t look;
+	stepd_usage_t now;
 
-	if (look_at_part(acc, task, &look) < 0)
+	if (read_part(acc, task, &now) < 0)
 		return;
-	oom_note_task(acc, task, &look);
-	if (acc->usage.kept)
-		usage_task_ended(&acc->usage, (uint32_t)(task - acc->setup.tasks->v), &look, NULL);
+	oom_note_task(acc, task, &now);
+	if (acc->usage.enabled)
+		usage_task_ended(&acc->usage, (uint32_t)(task - acc->setup.tasks->v), &now, NULL);
 }
 
 void account_finish(struct account *acc, bool all_ended)
 {
-	if (acc->usage.kept && all_ended)
+	if (acc->usage.enabled && all_ended)
 		usage_finish(&acc->usage, acc->setup.pt, acc->setup.job);
 	else
-		account_look(acc);
+		account_poll(acc);
 	oom_finish(acc);
 	sample_pause(acc->sample);
 }
@@ -130,7 +130,7 @@ int account_restore(struct account *acc, const struct account_setup *setup,
 	int r = usage ? usage_open(&acc->usage, setup->tasks->n) : 0;
 
 	if (r < 0)
-		return err_set(err, r, "keep account of the step");
+		return err_set(err, r, "set up the step's accounting");
 	acc->setup = *setup;
 	if (usage)
 		usage_restore(&acc->usage, setup->tasks->n, usage);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is kept of the step's use, when the step and its tasks are looked at, and who is told.
- * usage.h is what is kept, oom.h who ran out of memory, sample.h what is written while the step
- * runs.
+ * The step's accounting: when its usage is read, and what is done with it. usage.h has the values,
+ * oom.h which tasks ran out of memory, sample.h what is written while the step runs.
  */
 #ifndef STEPD_ACCOUNT_ACCOUNT_H
 #define STEPD_ACCOUNT_ACCOUNT_H
@@ -33,7 +32,7 @@ struct account_setup {
 	struct proctrack *pt;
 	const stepd_step_rec_t *job; /* with the container's id */
 	struct tasks *tasks;
-	struct events *events;   /* NULL: none are kept */
+	struct events *events;   /* NULL: none are recorded */
 	const char *label;       /* "7.0" */
 	uint64_t begin_ns;       /* of the step, CLOCK_MONOTONIC */
 	const char *sample_file; /* NULL: no samples are written */
@@ -66,27 +65,26 @@ int account_open(
 /* The tasks have been released. */
 void account_started(struct account *acc);
 
-/* Live values, now: refreshes acc->usage and which tasks ran out of memory. Where usage is not kept
- * it does nothing. */
-void account_look(struct account *acc);
+/* Live values, now: refreshes acc->usage and which tasks ran out of memory. Without accounting it
+ * does nothing. */
+void account_poll(struct account *acc);
 
 /* A process was reaped; task is NULL where it is none. Before what stands for the task goes.
  * floor_kib: what a task had resident before its exec (usage_from_rusage()). */
 void account_reaped(
 	struct account *acc, struct task *task, const struct rusage *ru, long floor_kib);
 
-/* The same of a task that is not our child: what it has used is what its part of the container
- * tells. */
-void account_look_at_task(struct account *acc, struct task *task);
+/* The same of a task that is not our child: its usage is that of its part of the container. */
+void account_poll_task(struct account *acc, struct task *task);
 
 /* No process is left (all_ended), or none can be ended; the container still stands. */
 void account_finish(struct account *acc, bool all_ended);
 
-/* The last sample, and what people asked to see at the end. Not of a step that never ran. */
+/* The last sample, and the table of usage if it is wanted. Not of a step that never ran. */
 void account_report(struct account *acc, uint64_t end_ns);
 
-/* For the program that goes on with the step (handover.h). restore: in the place of account_open()
- * and account_started(). runs: processes of the step may still be killed. */
+/* For the program that goes on with the step (handover.h). restore: instead of account_open() and
+ * account_started(). runs: processes of the step may still be killed. */
 void account_save(const struct account *acc, struct handover *h, struct json_t *object);
 int account_restore(struct account *acc, const struct account_setup *setup,
 	const struct handover *h, const struct json_t *object, bool runs,

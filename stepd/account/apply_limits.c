@@ -155,7 +155,7 @@ static int prepare(const struct limits_target *target, const struct limits *limi
 
 /* ---- application --------------------------------------------------------------------------- */
 
-/* One limit of all ranks, so that one which can't be had is told of once, not for each task. */
+/* One limit of all ranks, so that one which can't be had is reported once, not for each task. */
 static int apply_one(const struct limits_target *target, enum stepd_limit which,
 	const struct prepared *p, const uint32_t *ranks, size_t ranks_count, struct err *err)
 {

@@ -7,7 +7,7 @@
 #include "proctrack/proctrack.h"
 #include "stepd/account/account.h"
 #include "stepd/account/tasks.h"
-#include "stepd/account/usage_values.h"
+#include "stepd/account/usage.h"
 #include "stepd/base/log.h"
 #include "stepd/record/events.h"
 #include "stepd/snapshot/handover.h"
@@ -43,7 +43,7 @@ bool oom_is_unsettled(struct account *acc)
 	return oom->kills > oom->attributed;
 }
 
-static void say_task(const struct account *acc, const struct task *task, const stepd_usage_t *look)
+static void say_task(const struct account *acc, const struct task *task, const stepd_usage_t *now)
 {
 	char peak[USAGE_TEXT_SIZE];
 
@@ -51,9 +51,9 @@ static void say_task(const struct account *acc, const struct task *task, const s
 		"task %u (pid %d) ran out of memory: the kernel killed %llu process%s of it%s%s",
 		task->rank, (int)task->pid, (unsigned long long)task->oom_kills,
 		task->oom_kills == 1 ? "" : "es",
-		look->source[STEPD_USAGE_MEMORY_PEAK_BYTES] ? "; the most it had was " : "",
-		look->source[STEPD_USAGE_MEMORY_PEAK_BYTES]
-			? usage_text(look, STEPD_USAGE_MEMORY_PEAK_BYTES, peak)
+		now->source[STEPD_USAGE_MEMORY_PEAK_BYTES] ? "; the most it had was " : "",
+		now->source[STEPD_USAGE_MEMORY_PEAK_BYTES]
+			? usage_text(now, STEPD_USAGE_MEMORY_PEAK_BYTES, peak)
 			: "");
 }
 
@@ -67,12 +67,12 @@ static void tell_task(const struct account *acc, const struct task *task)
 	events_add(acc->setup.events, &event);
 }
 
-void oom_note_task(struct account *acc, struct task *task, const stepd_usage_t *look)
+void oom_note_task(struct account *acc, struct task *task, const stepd_usage_t *now)
 {
-	uint64_t kills = look->value[STEPD_USAGE_OOM_KILLS];
+	uint64_t kills = now->value[STEPD_USAGE_OOM_KILLS];
 	bool first = task->oom_kills == 0;
 
-	if (!look->source[STEPD_USAGE_OOM_KILLS])
+	if (!now->source[STEPD_USAGE_OOM_KILLS])
 		return;
 	task->oom_counted = true;
 	if (kills <= task->oom_kills)
@@ -81,23 +81,23 @@ void oom_note_task(struct account *acc, struct task *task, const stepd_usage_t *
 	task->oom_kills = kills;
 	tell_task(acc, task);
 	if (first)
-		say_task(acc, task, look);
+		say_task(acc, task, now);
 }
 
 static void look_at_tasks(struct account *acc)
 {
-	stepd_usage_t look;
+	stepd_usage_t now;
 	uint32_t i;
 
 	for (i = 0; i < acc->setup.tasks->n && acc->oom.kills > acc->oom.attributed; i++) {
 		if (proctrack_usage(acc->setup.pt, acc->setup.job->cont_id,
-			    &acc->setup.tasks->v[i].rank, &look) == 0)
-			oom_note_task(acc, &acc->setup.tasks->v[i], &look);
+			    &acc->setup.tasks->v[i].rank, &now) == 0)
+			oom_note_task(acc, &acc->setup.tasks->v[i], &now);
 	}
 }
 
 /* Looks, unless that was a moment ago. */
-static void look(struct account *acc)
+static void oom_poll(struct account *acc)
 {
 	struct oom *oom = &acc->oom;
 
@@ -118,7 +118,7 @@ static void on_pause_over(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)loop;
 	(void)revents;
 	if (acc->oom.late)
-		look(acc);
+		oom_poll(acc);
 }
 
 static void on_news(void *userdata)
@@ -127,7 +127,7 @@ static void on_news(void *userdata)
 
 	assert(acc);
 	if (oom_is_unsettled(acc))
-		look(acc);
+		oom_poll(acc);
 	if (acc->oom.kills > 0)
 		acc->setup.on_oom(acc->setup.userdata);
 }
@@ -161,13 +161,13 @@ void oom_save(const struct oom *oom, struct handover *h, struct json_t *object)
 	handover_put_int(h, object, "attributed", (int64_t)oom->attributed);
 }
 
-/* The pause between two looks is not handed over: one more look is what it costs. */
+/* The pause between two polls is not handed over: it costs one more poll. */
 void oom_restore(struct account *acc, const struct json_t *object, bool runs)
 {
 	acc->oom.kills = (uint64_t)json_get_int(object, "kills", 0);
 	acc->oom.attributed = (uint64_t)json_get_int(object, "attributed", 0);
 	if (runs && oom_is_unsettled(acc))
-		look(acc);
+		oom_poll(acc);
 }
 
 void oom_unwatch(struct account *acc)

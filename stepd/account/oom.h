@@ -23,7 +23,7 @@ struct task;
 
 struct oom {
 	struct pri_watch watch;
-	ev_timer pause;      /* between two looks at all tasks, which cost some files each */
+	ev_timer pause;      /* between two polls of all tasks, which cost some files each */
 	uint64_t kills;      /* of the step */
 	uint64_t attributed; /* of its tasks, as far as they were read */
 	bool late;           /* more were killed during the pause */
@@ -40,14 +40,14 @@ int oom_watch(struct account *acc, struct err *err) _must_check_;
 /* Whether it is known of the step at all. */
 bool oom_is_counted(const struct account *acc);
 
-/* Reads the step's count once more, without a look at its tasks: true if some of those killed are
+/* Reads the step's count once more, without those of its tasks: true if some of those killed are
  * of no task yet. */
 bool oom_is_unsettled(struct account *acc);
 
-/* Takes what a look at the task told. */
-void oom_note_task(struct account *acc, struct task *task, const stepd_usage_t *look);
+/* Takes what was just read of the task. */
+void oom_note_task(struct account *acc, struct task *task, const stepd_usage_t *now);
 
-/* The last look, while the container stands. */
+/* The last now, while the container stands. */
 void oom_finish(struct account *acc);
 
 /* For the program that goes on with it (handover.h). restore: after oom_watch(); runs: processes of

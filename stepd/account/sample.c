@@ -167,7 +167,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *w, int revents)
 	assert(s);
 	(void)loop;
 	(void)revents;
-	account_look(s->acc);
+	account_poll(s->acc);
 	take(s, 0);
 	plan_next(s, begin_cpu_ns);
 }

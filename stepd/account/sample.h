@@ -4,7 +4,7 @@
  * and one for each of its tasks go to a file, as CSV or, by a name that ends in .json, .jsonl or
  * .ndjson, as lines of JSON. stepd(8) describes them.
  *
- * A regular file is a new one in the place of that name. A pipe is written as its reader takes it:
+ * A regular file is replaced. A pipe is written as its reader takes it:
  * a sample whose predecessor still waits is left out. What can't be written is named once and ends
  * the sampling, never the step. An agent of a step with very many tasks takes its time: between
  * two samples lies at least nine times the CPU time that the first one took.
@@ -30,7 +30,7 @@ void sample_start(struct sample *s);
 /* No process is left: no more samples but the last one. */
 void sample_pause(struct sample *s);
 
-/* The last sample, from what is kept now, and no more; its reader has two seconds to take it. */
+/* The last sample, from the usage as it was read last; its reader has two seconds to take it. */
 void sample_end(struct sample *s, uint64_t end_ns);
 
 /* For the program that goes on with it (handover.h). */

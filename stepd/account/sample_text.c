@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "stepd/account/usage_values.h"
+#include "stepd/account/usage.h"
 #include "stepd/base/cleanup.h"
 #include "stepd/base/err.h"
 #include "stepd/base/parse.h"
@@ -54,7 +54,7 @@ static void print_csv(FILE *f, const struct sample_line *line)
 	fputc('\n', f);
 }
 
-/* By hand: names and words are ours, and hold nothing to escape. */
+/* By hand: all names are our own, and have nothing to escape. */
 static void print_json(FILE *f, const struct sample_line *line)
 {
 	const stepd_usage_t *u = line->usage;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A sample as text: one line for the step, one for each task. sample.h says where it goes.
+ * A sample as text: one line for the step, one for each task. Apart from sample.c, which has a
+ * loop: stepctl reads the options of a run, too.
  */
 #ifndef STEPD_ACCOUNT_SAMPLE_TEXT_H
 #define STEPD_ACCOUNT_SAMPLE_TEXT_H

@@ -20,7 +20,7 @@ uint64_t fork_ticks_now(void)
 }
 
 /* As they are handed over. */
-static const char *const state_words[TASK_STATE_MAX] = {
+static const char *const state_names[TASK_STATE_MAX] = {
 	[TASK_NEW] = "new",
 	[TASK_RUNNING] = "running",
 	[TASK_ENDED] = "ended",
@@ -198,7 +198,7 @@ const char *task_words(const struct task *task, char *buf, size_t size)
 static void save_task(const struct task *task, struct handover *h, json_t *object)
 {
 	handover_put_int(h, object, "rank", task->rank);
-	handover_put_text(h, object, "state", state_words[task->state]);
+	handover_put_text(h, object, "state", state_names[task->state]);
 	if (task->spawn) {
 		handover_put_int(h, object, "spawn", task->spawn);
 		handover_put_int(h, object, "forked_least", (int64_t)task->forked.least);
@@ -238,7 +238,7 @@ void tasks_save(const struct tasks *ts, struct handover *h, json_t *object)
 static int restore_task(struct tasks *ts, uint32_t i, const json_t *object)
 {
 	struct task *task = &ts->v[i];
-	int state = json_get_choice(object, "state", state_words, TASK_STATE_MAX, -1);
+	int state = json_get_choice(object, "state", state_names, TASK_STATE_MAX, -1);
 	int64_t pid = json_get_int(object, "pid", 0);
 
 	if (state < 0 || json_get_int(object, "rank", -1) != task->rank ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The step's tasks on this node, from their forks to their ends, and who among them has a pid.
+ * The step's tasks on this node, from their forks to their ends, and by their pids.
  */
 #ifndef STEPD_ACCOUNT_TASKS_H
 #define STEPD_ACCOUNT_TASKS_H
@@ -31,11 +31,11 @@ struct task {
 	int wait_status;   /* once ended */
 	int exec_status;   /* 126 or 127 where it was never executed, else 0 */
 	bool lost;         /* it ended, and nobody knows how: no agent lived then */
-	bool requested;    /* was running when the step was told to end */
-	bool dropped;      /* of a spawn that failed: its end says nothing of the step */
+	bool requested;    /* was running when the end of the step was requested */
+	bool dropped;      /* of a spawn that failed: its end is not the step's */
 	uint64_t start_ns; /* CLOCK_MONOTONIC */
 	uint64_t end_ns;
-	bool oom_counted;   /* oom_kills says something */
+	bool oom_counted;   /* oom_kills is known */
 	uint64_t oom_kills; /* processes of it that the kernel killed for want of memory */
 };
 
@@ -75,10 +75,10 @@ void tasks_lost(struct tasks *ts, struct task *task, uint64_t now_ns);
  * of a spawn that failed. */
 bool task_failed(const struct task *task);
 
-/* What a shell would say of an ended task. */
+/* The exit code that a shell would report for an ended task. */
 int task_exit_code(const struct task *task);
 
-/* The step has been told to end: what runs from here on ends on request. */
+/* The end of the step was requested: what runs from here on ends on request. */
 void tasks_mark_requested(struct tasks *ts);
 
 /* For the program that goes on with them (handover.h). restore: after tasks_init(), with the ranks

@@ -8,7 +8,7 @@
 
 #include "proctrack/proctrack.h"
 #include "stepd/account/account.h"
-#include "stepd/account/usage_values.h"
+#include "stepd/account/usage.h"
 #include "stepd/base/clock.h"
 #include "stepd/operations/operations_impl.h"
 #include "stepd/snapshot/handover.h"
@@ -48,7 +48,7 @@ static int read_account(struct operations *o, struct reading *reading)
 	uint64_t begin_ns = clock_now_ns();
 
 	if (a->state < AGENT_DRAINING && is_due(o, begin_ns)) {
-		account_look(&a->account);
+		account_poll(&a->account);
 		o->usage_read_ns = clock_now_ns();
 		o->usage_cost_ns = o->usage_read_ns - begin_ns;
 	}
@@ -114,7 +114,7 @@ static int make_reply(struct operations *o, bool tasks, json_t **ret_reply)
 	uint64_t now_ns = clock_now_ns(), end_ns = a->end.time_ns ? a->end.time_ns : now_ns;
 	int r;
 
-	r = a->account.usage.kept &&
+	r = a->account.usage.enabled &&
 			(tasks || a->tasks.n <= CHEAP_TASKS || a->state >= AGENT_DRAINING)
 		? read_account(o, &reading)
 		: read_tracker(o, tasks, &reading);

@@ -118,7 +118,7 @@ void reaping_adopted_task(struct agent *a, struct task *task, bool known, int wa
 		tell_task_end(a, task, wait_status);
 	else
 		reaping_report_lost(a, task);
-	account_look_at_task(&a->account, task);
+	account_poll_task(&a->account, task);
 	if (known)
 		tasks_ended(&a->tasks, task, wait_status, clock_now_ns());
 	else

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "proctrack/proctrack.h"
-#include "stepd/account/usage_values.h"
+#include "stepd/account/usage.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/log.h"
@@ -265,7 +265,7 @@ json_t *result_pack(const struct agent *a)
 		r |= json_object_set_new(doc, "output_lost", json_true());
 	if (oom_is_counted(&a->account))
 		r |= json_object_set_new(doc, "oom_killed", json_boolean(a->account.oom.kills > 0));
-	if (a->account.usage.kept && a->reason != AGENT_REASON_LAUNCH)
+	if (a->account.usage.enabled && a->reason != AGENT_REASON_LAUNCH)
 		r |= usage_pack(doc, &a->account.usage.step);
 	if (a->end.unkillable)
 		r |= json_object_set_new(doc, "unkillable",

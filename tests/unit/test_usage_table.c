@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/account/usage_table.h"
+#include "stepd/account/usage.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/account/usage_values.h"
+#include "stepd/account/usage.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +40,7 @@ static void test_table(void **state)
 	}
 	assert_int_equal(strlen(usage_source_letters), STEPD_USAGE_SOURCE_COUNT);
 	for (i = 0; i < STEPD_USAGE_SOURCE_COUNT; i++)
-		assert_non_null(usage_source_words[i]);
+		assert_non_null(usage_source_names[i]);
 }
 
 static void test_texts(void **state)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "stepd/account/usage_values.h"
+#include "stepd/account/usage.h"
 #include "stepd/cli/ctl/ctl.h"
 #include "stepd/cli/ctl/target.h"
 #include "stepd/record/report.h"

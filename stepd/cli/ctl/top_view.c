@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "stepd/account/usage_values.h"
+#include "stepd/account/usage.h"
 #include "stepd/cli/ctl/top_screen.h"
 #include "stepd/record/report.h"
 

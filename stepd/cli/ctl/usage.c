@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "proctrack/proctrack.h"
-#include "stepd/account/usage_table.h"
-#include "stepd/account/usage_values.h"
+#include "stepd/account/usage.h"
 #include "stepd/cli/ctl/target.h"
 #include "stepd/cli/ctl/tracker.h"
 #include "stepd/client/client.h"
@@ -31,7 +30,7 @@ static enum stepd_usage_source source_of(const json_t *row, const char *name)
 	int i;
 
 	for (i = STEPD_USAGE_UNKNOWN + 1; source && i < STEPD_USAGE_SOURCE_COUNT; i++) {
-		if (strcmp(source, usage_source_words[i]) == 0)
+		if (strcmp(source, usage_source_names[i]) == 0)
 			return (enum stepd_usage_source)i;
 	}
 	return STEPD_USAGE_PROC; /* of a newer agent: a value all the same */
