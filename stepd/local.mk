@@ -168,20 +168,13 @@ libagent_la_SOURCES = \
 	stepd/process/process.c stepd/process/process.h \
 	stepd/process/stdfd.c stepd/process/stdfd.h \
 	stepd/stdio/copy.c stepd/stdio/copy.h \
-	stepd/stdio/feed.c stepd/stdio/feed.h \
 	stepd/stdio/note.c stepd/stdio/note.h \
 	stepd/stdio/pump.c stepd/stdio/pump.h \
-	stepd/stdio/pump_copy.c \
-	stepd/stdio/pump_impl.h \
-	stepd/stdio/pump_save.c \
 	stepd/stdio/sink.c stepd/stdio/sink.h \
+	stepd/stdio/stdin_writer.c stepd/stdio/stdin_writer.h \
 	stepd/stdio/stdio.c stepd/stdio/stdio.h \
-	stepd/stdio/stdio_files.c stepd/stdio/stdio_files.h \
 	stepd/stdio/stdio_impl.h \
-	stepd/stdio/stdio_save.c \
-	stepd/stdio/stdio_share.c \
-	stepd/stdio/stdio_task.c \
-	stepd/stdio/stdio_tools.c \
+	stepd/stdio/streams.c \
 	stepd/stdio/toolin.c stepd/stdio/toolin.h \
 	stepd/step/added.c stepd/step/added.h \
 	stepd/step/adopt.c stepd/step/adopt.h \

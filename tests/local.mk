@@ -473,7 +473,7 @@ tests_fuzz_fuzz_slurm_LDFLAGS = $(FUZZER_LINK)
 tests_fuzz_fuzz_slurm_LDADD = libslurmwire.la
 
 if CMOCKA
-STDIO_UNIT_TESTS = tests/unit/test_fname tests/unit/test_stdio tests/unit/test_pump tests/unit/test_feed \
+STDIO_UNIT_TESTS = tests/unit/test_fname tests/unit/test_stdio tests/unit/test_pump tests/unit/test_stdin_writer \
 	tests/unit/test_copy tests/unit/test_toolin
 STDIO_RIG = tests/lib/stdio_rig.c tests/lib/stdio_rig.h tests/lib/scratch.h
 check_PROGRAMS += $(STDIO_UNIT_TESTS)
@@ -487,9 +487,9 @@ tests_unit_test_stdio_LDADD = $(UNIT_LDADD)
 tests_unit_test_pump_SOURCES = tests/unit/test_pump.c $(STDIO_RIG)
 tests_unit_test_pump_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_pump_LDADD = $(UNIT_LDADD)
-tests_unit_test_feed_SOURCES = tests/unit/test_feed.c $(STDIO_RIG)
-tests_unit_test_feed_CPPFLAGS = $(UNIT_CPPFLAGS)
-tests_unit_test_feed_LDADD = $(UNIT_LDADD)
+tests_unit_test_stdin_writer_SOURCES = tests/unit/test_stdin_writer.c $(STDIO_RIG)
+tests_unit_test_stdin_writer_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_stdin_writer_LDADD = $(UNIT_LDADD)
 tests_unit_test_copy_SOURCES = tests/unit/test_copy.c $(STDIO_RIG)
 tests_unit_test_copy_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_copy_LDADD = $(UNIT_LDADD)

@@ -23,7 +23,6 @@
 #include "stepd/process/process.h"
 #include "stepd/spec/rlimits.h"
 #include "stepd/stdio/stdio.h"
-#include "stepd/stdio/stdio_files.h"
 
 /* All calls here are rawcall()s: the memory may be shared with the launcher and the other tasks'
  * children, errno with it (child.h). It also saves the page faults that each part of the C library
@@ -558,7 +557,7 @@ static void name_subject(
 		(void)snprintf(text, size, " '%." SUBJECT_MAX "s'", p->cwd);
 		break;
 	case CHILD_STAGE_STDIO:
-		stdio_files_name(plan->spec, &plan->id, (int)report->detail % 3,
+		stdio_file_name(plan->spec, &plan->id, (int)report->detail % 3,
 			plan->job.task[report->local_id].gtid, file, sizeof(file));
 		(void)snprintf(text, size, " '%." SUBJECT_MAX "s' for %s", file,
 			streams[report->detail % 3]);

@@ -12,13 +12,13 @@
 #include "stepd/process/stdfd.h"
 #include "stepd/snapshot/handover.h"
 
-/* What may wait in the socket, as far as the kernel lets everybody ask for it. */
+/* What may wait in the socket, as far as the kernel lets everybody request it. */
 #define COPY_ROOM (1u << 20)
 
 /* Lines in the log: whether anything is lost is up to a process of the user's. */
 #define COPY_LINES_MAX 100u
 
-/* The end of a stream that could not be told yet. */
+/* The end of a stream that could not be sent yet. */
 struct copy_due {
 	struct copy_due *next;
 	struct link_copy head;
@@ -27,20 +27,20 @@ struct copy_due {
 struct copy {
 	struct ev_loop *loop;
 	const struct log *log;
-	ev_io io; /* active while ends wait for room */
+	ev_io io; /* active while ends wait for space */
 	int fd;   /* -1: nobody reads */
 	struct copy_due *dues, **last_due;
 	uint64_t lost;  /* bytes since it was opened */
 	unsigned lines; /* in the log */
 };
 
-/* The reader is the user's process: it is told once that it is slow, and how much it was at the
+/* The reader is the user's process: that it is slow is logged once, and how much was lost at the
  * end. */
 static void count_lost(struct copy *copy, size_t size, uint64_t *lost)
 {
 	if (copy->lost == 0 && copy->lines++ < COPY_LINES_MAX)
 		log_warning(copy->log,
-			"who asked for a copy of the tasks' output does not read it fast enough: "
+			"the reader of the copy of the tasks' output is not fast enough: "
 			"bytes are left out of the copy");
 	copy->lost += size;
 	*lost += size;
@@ -107,7 +107,7 @@ void copy_put(struct copy *copy, uint32_t rank, unsigned stream, const void *dat
 		count_lost(copy, size, lost);
 }
 
-static void tell_dues(struct copy *copy)
+static void send_dues(struct copy *copy)
 {
 	struct copy_due *due;
 	int r = 0;
@@ -131,7 +131,7 @@ static void tell_dues(struct copy *copy)
 
 static void on_writable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
-	tell_dues(io->data);
+	send_dues(io->data);
 }
 
 static int add_due(struct copy *copy, const struct link_copy *head)
@@ -158,7 +158,7 @@ void copy_end(struct copy *copy, uint32_t rank, unsigned stream, uint64_t lost)
 		copy_close(copy);
 		return;
 	}
-	tell_dues(copy);
+	send_dues(copy);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -205,7 +205,7 @@ int copy_open(struct copy *copy, int *ret_fd)
 	if (r < 0)
 		return r;
 	ours = r;
-	/* Nothing is taken from there: who writes fails. */
+	/* Nothing is read from there: writers fail. */
 	if (shutdown(ours, SHUT_RD) < 0)
 		return -errno;
 	(void)setsockopt(ours, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)); /* a wish */

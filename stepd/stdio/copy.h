@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Copies of what tasks write, for the MPI service process (mpi/link_copy.h). Nothing here waits for
- * who reads them: a copy that finds no room in the socket is left out and counted, and the count
- * goes out with what comes next of that stream. Only the ends of streams are kept until they can be
- * told. A reader that is gone ends it all.
+ * who reads them: a copy that finds no space in the socket is left out and counted, and the count
+ * goes out with what comes next of that stream. Only the ends of streams are held until they can be
+ * sent. A reader that is gone ends it all.
  */
 #ifndef STEPD_STDIO_COPY_H
 #define STEPD_STDIO_COPY_H
@@ -25,15 +25,15 @@ int copy_new(struct ev_loop *loop, const struct log *log, struct copy **ret_copy
  * to close; else -1. */
 int copy_open(struct copy *copy, int *ret_fd) _must_check_;
 
-/* Whether there is a way, and somebody who has not closed it. */
+/* Whether there is a socket to a reader, who has not closed it. */
 bool copy_is_open(const struct copy *copy);
 
-/* Nothing waits: what can't be sent now is added to *lost, the stream's own count, which is told
+/* Nothing waits: what can't be sent now is added to *lost, the stream's own count, which goes out
  * with what comes next. */
 void copy_put(struct copy *copy, uint32_t rank, unsigned stream, const void *data, size_t size,
 	uint64_t *lost);
 
-/* Nothing more comes of this stream: told for certain, as long as there is a reader. */
+/* Nothing more comes of this stream: sent for certain, as long as there is a reader. */
 void copy_end(struct copy *copy, uint32_t rank, unsigned stream, uint64_t lost);
 
 /* The reader has the end of all streams, behind what it has not read. */

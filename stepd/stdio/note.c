@@ -5,7 +5,7 @@
 #include "stepd/stdio/pump.h"
 #include "stepd/stdio/sink.h"
 
-static int say_taking_nothing(struct err *err)
+static int err_not_read(struct err *err)
 {
 	return err_say(err, -EAGAIN,
 		"whoever reads the step's standard error takes nothing; try again later");
@@ -16,7 +16,7 @@ static int put_to_dest(struct note *note, const char *line, size_t size, struct 
 	int r = pump_put_note(note->dest, line, size);
 
 	if (r == -EAGAIN)
-		return say_taking_nothing(err);
+		return err_not_read(err);
 	return r < 0 ? err_say(err, r, "the step's standard error is closed") : 0;
 }
 
@@ -32,13 +32,13 @@ static int put_to_fd(struct note *note, struct ev_loop *loop, const struct log *
 		r = sink_new(loop, log, note->fd, false, "standard error", &note->sink);
 	if (r < 0)
 		return err_set(err, r, "write to the step's standard error");
-	if (sink_room(note->sink) < size)
-		return say_taking_nothing(err);
+	if (sink_space(note->sink) < size)
+		return err_not_read(err);
 	sink_put(note->sink, line, size);
 	sink_flush(note->sink);
 	if (sink_failed(note->sink))
 		return err_say(err, -EIO,
-			"the step's standard error can't be written; the agent's log says why");
+			"the step's standard error can't be written; the agent's log has the reason");
 	return 0;
 }
 

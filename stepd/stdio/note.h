@@ -2,7 +2,7 @@
  *
  * Lines of the agent's own in the step's standard error, where that is one: the agent's, a file
  * that the tasks share, or what the labelled lines go to. Where each task opens a file of its own
- * there is none: the tasks' places in them are the tasks' own, and the paths the user's.
+ * there is none: the files' offsets are the tasks', and the paths the user's.
  */
 #ifndef STEPD_STDIO_NOTE_H
 #define STEPD_STDIO_NOTE_H
@@ -43,7 +43,7 @@ struct note {
 	}
 
 /* Writes a line, its newline included, without waiting: what the reader does not take now goes out
- * later. -EAGAIN: it takes nothing at all; -EOPNOTSUPP: there is no such place. */
+ * later. -EAGAIN: it takes nothing at all; -EOPNOTSUPP: there is no such stream. */
 int note_put(struct note *note, struct ev_loop *loop, const struct log *log, const char *line,
 	size_t size, struct err *err) _must_check_;
 void note_clear(struct note *note);

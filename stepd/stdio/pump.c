@@ -2,13 +2,141 @@
 #include "stepd/stdio/pump.h"
 
 #include <assert.h>
+#include <ev.h>
+#include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
+#include "mpi/link_copy.h"
 #include "stepd/base/log.h"
-#include "stepd/stdio/pump_impl.h"
+#include "stepd/snapshot/handover.h"
+#include "stepd/stdio/copy.h"
 #include "stepd/stdio/sink.h"
+
+#define PUMP_LABEL_SIZE 16 /* "4294967295: " */
+
+struct pump_source {
+	struct pump_source *next;         /* in the pump */
+	struct pump_source *next_waiting; /* in the destination's queue */
+	struct pump_dest *dest;
+	ev_io io; /* active while bytes are wanted */
+	int fd;   /* -1: its end was reached */
+	bool ended;
+	bool waiting; /* its bytes find no space, or another task's line is not at its end */
+	uint32_t rank;
+	int stream;    /* STDOUT_FILENO or STDERR_FILENO */
+	bool copied;   /* what is read goes to the pump's copy, too */
+	uint64_t lost; /* bytes that were left out of the copy since the count was sent last */
+	char label[PUMP_LABEL_SIZE];
+	size_t label_size;
+	int left;  /* pump_finish(): bytes to read yet */
+	char *buf; /* PUMP_LINE_SIZE, NULL while empty */
+	size_t start, size;
+	size_t seen;      /* of size, without a newline for sure */
+	int64_t position; /* set by pump_save(), for itself */
+};
+
+struct pump_dest {
+	struct pump_dest *next;
+	struct pump *pump;
+	struct sink *sink;
+	struct pump_source *owner; /* in the middle of its line: the next byte is its */
+	struct pump_source *first_waiting, **last_waiting;
+	ev_timer idle; /* active while the owner pauses and others wait */
+	bool mid_line; /* the last byte was no newline */
+	bool settled;  /* its sources have ended and all is written */
+	bool counted;  /* among the unsettled; it has had sources */
+	size_t sources;
+	int64_t number; /* set by pump_save(), for itself */
+};
+
+struct pump {
+	struct ev_loop *loop;
+	const struct log *log;
+	struct pump_source *sources, **last_source;
+	struct pump_dest *dests;
+	size_t unsettled; /* destinations with sources or with bytes to write */
+	int label_width;
+	bool raw;          /* bytes as they come: no lines, no labels */
+	struct copy *copy; /* borrowed; NULL: there is none */
+	bool started;
+	bool finishing;
+	pump_done_fn done;
+	void *userdata;
+};
+
+/* ---- copies for tools ------------------------------------------------------------------------ */
+
+static unsigned stream_of(const struct pump_source *src)
+{
+	return src->stream == STDERR_FILENO ? LINK_STDERR : LINK_STDOUT;
+}
+
+static void copy_bytes(struct pump_source *src, const char *data, size_t size)
+{
+	if (src->copied)
+		copy_put(src->dest->pump->copy, src->rank, stream_of(src), data, size, &src->lost);
+}
+
+static void end_copy(struct pump_source *src)
+{
+	if (src->copied)
+		copy_end(src->dest->pump->copy, src->rank, stream_of(src), src->lost);
+	src->copied = false;
+}
+
+void pump_set_copy(struct pump *pump, struct copy *copy)
+{
+	pump->copy = copy;
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void set_copied(struct pump_source *src, bool copied)
+{
+	if (copied && !src->copied)
+		src->lost = 0;
+	src->copied = copied;
+	if (src->fd < 0)
+		end_copy(src);
+}
+
+size_t pump_copy_ranks(
+	struct pump *pump, const uint32_t *ranks, size_t count, unsigned streams, char *found)
+{
+	const uint32_t *at = NULL;
+	struct pump_source *src;
+	size_t n = 0;
+
+	for (src = pump->sources; src; src = src->next) {
+		if (ranks)
+			at = bsearch(&src->rank, ranks, count, sizeof(*ranks), compare_ranks);
+		if (ranks && !at)
+			continue;
+		set_copied(src, streams & stream_of(src));
+		n += (streams & stream_of(src)) != 0;
+		if (at && found)
+			found[at - ranks] |= (char)stream_of(src);
+	}
+	return n;
+}
+
+bool pump_copies(const struct pump *pump)
+{
+	const struct pump_source *src = pump->sources;
+
+	while (src && !src->copied)
+		src = src->next;
+	return src;
+}
 
 /* ---- a task's bytes to the destination ------------------------------------------------------- */
 
@@ -26,7 +154,7 @@ static bool begin_line(struct pump_source *src)
 {
 	struct pump_dest *dest = src->dest;
 
-	if (dest->owner || sink_room(dest->sink) <= PUMP_LABEL_SIZE)
+	if (dest->owner || sink_space(dest->sink) <= PUMP_LABEL_SIZE)
 		return false;
 	if (dest->mid_line)
 		sink_put(dest->sink, "\n", 1);
@@ -36,16 +164,16 @@ static bool begin_line(struct pump_source *src)
 	return true;
 }
 
-/* As much of the owner's line as there is, and room for. */
+/* As much of the owner's line as there is, and space for. */
 static void put_line(struct pump_source *src)
 {
 	struct pump_dest *dest = src->dest;
 	const char *p = src->buf + src->start;
-	size_t n = src->size, room = sink_room(dest->sink);
+	size_t n = src->size, space = sink_space(dest->sink);
 	const char *end;
 
-	if (n > room)
-		n = room;
+	if (n > space)
+		n = space;
 	end = memchr(p, '\n', n);
 	if (end)
 		n = (size_t)(end + 1 - p);
@@ -59,7 +187,7 @@ static void put_line(struct pump_source *src)
 	}
 }
 
-static void forget(struct pump_source *src)
+static void drop_bytes(struct pump_source *src)
 {
 	if (src->dest->owner == src)
 		src->dest->owner = NULL;
@@ -75,7 +203,7 @@ static bool move_raw(struct pump_source *src)
 	size_t n;
 
 	while (src->size > 0) {
-		n = sink_room(dest->sink);
+		n = sink_space(dest->sink);
 		if (n == 0)
 			return false;
 		if (n > src->size)
@@ -98,7 +226,7 @@ static bool move_lines(struct pump_source *src)
 			return true;
 		if (dest->owner != src && !begin_line(src))
 			return false;
-		if (sink_room(dest->sink) == 0)
+		if (sink_space(dest->sink) == 0)
 			return false;
 		put_line(src);
 	}
@@ -106,12 +234,12 @@ static bool move_lines(struct pump_source *src)
 }
 
 /* Moves what can go. False: something could go, but not now. */
-static bool move(struct pump_source *src)
+static bool move_bytes(struct pump_source *src)
 {
 	struct pump_dest *dest = src->dest;
 
 	if (sink_failed(dest->sink))
-		forget(src);
+		drop_bytes(src);
 	if (!(dest->pump->raw ? move_raw(src) : move_lines(src)))
 		return false;
 	if (src->size == 0) {
@@ -128,7 +256,7 @@ static void close_source(struct pump_source *src)
 {
 	ev_io_stop(src->dest->pump->loop, &src->io);
 	src->fd = close_fd(src->fd);
-	pump_copy_end(src);
+	end_copy(src);
 }
 
 static bool make_space(struct pump_source *src)
@@ -144,7 +272,7 @@ static bool make_space(struct pump_source *src)
 }
 
 /* One read. False: there is nothing now. */
-static bool fill(struct pump_source *src)
+static bool read_source(struct pump_source *src)
 {
 	struct pump *pump = src->dest->pump;
 	size_t want;
@@ -163,7 +291,7 @@ static bool fill(struct pump_source *src)
 		n = want > 0 ? read(src->fd, src->buf + src->size, want) : 0;
 	while (n < 0 && errno == EINTR);
 	if (n > 0) {
-		pump_copy_bytes(src, src->buf + src->size, (size_t)n);
+		copy_bytes(src, src->buf + src->size, (size_t)n);
 		src->size += (size_t)n;
 		src->left -= pump->finishing ? (int)n : 0;
 		return true;
@@ -197,12 +325,12 @@ static void wait_for_dest(struct pump_source *src)
 	dest->last_waiting = &src->next_waiting;
 }
 
-static void run(struct pump_source *src, bool may_read)
+static void run_source(struct pump_source *src, bool may_read)
 {
 	struct pump *pump = src->dest->pump;
 
 	for (;;) {
-		if (!move(src)) {
+		if (!move_bytes(src)) {
 			wait_for_dest(src);
 			return;
 		}
@@ -210,7 +338,7 @@ static void run(struct pump_source *src, bool may_read)
 			end_source(src);
 			return;
 		}
-		if (!may_read || !fill(src))
+		if (!may_read || !read_source(src))
 			break;
 		may_read = pump->finishing; /* else the others' turn */
 	}
@@ -238,8 +366,8 @@ static struct pump_source *take_waiting(struct pump_dest *dest)
 	return src;
 }
 
-/* Lets go on who can, and sees to the timer and to the destination's end. */
-static void serve(struct pump_dest *dest)
+/* Moves on what can move, and sees to the timer and to the destination's end. */
+static void serve_dest(struct pump_dest *dest)
 {
 	struct pump *pump = dest->pump;
 	struct pump_source *src;
@@ -248,7 +376,7 @@ static void serve(struct pump_dest *dest)
 		return;
 	sink_flush(dest->sink);
 	while ((src = take_waiting(dest))) {
-		run(src, pump->finishing);
+		run_source(src, pump->finishing);
 		sink_flush(dest->sink);
 	}
 	if (!dest->owner || dest->owner->waiting || !dest->first_waiting)
@@ -279,16 +407,16 @@ static void on_readable(struct ev_loop *loop, ev_io *io, _unused_ int revents)
 
 	if (dest->owner == src)
 		ev_timer_stop(loop, &dest->idle);
-	run(src, true);
-	serve(dest);
+	run_source(src, true);
+	serve_dest(dest);
 	call_done(dest->pump);
 }
 
-static void on_room(void *userdata)
+static void on_space(void *userdata)
 {
 	struct pump_dest *dest = userdata;
 
-	serve(dest);
+	serve_dest(dest);
 	call_done(dest->pump);
 }
 
@@ -303,7 +431,7 @@ static void on_idle(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int
 	/* Bytes that came together with this event are no pause. */
 	if (ioctl(owner->fd, FIONREAD, &unread) < 0 || unread == 0)
 		dest->owner = NULL;
-	serve(dest);
+	serve_dest(dest);
 	call_done(dest->pump);
 }
 
@@ -329,20 +457,15 @@ void pump_set_raw(struct pump *pump)
 	pump->raw = true;
 }
 
-void pump_take_dest(struct pump *pump, struct pump_dest *dest)
+static void attach_dest(struct pump *pump, struct pump_dest *dest)
 {
-	sink_on_room(dest->sink, on_room, dest);
+	sink_on_space(dest->sink, on_space, dest);
 	ev_timer_init(&dest->idle, on_idle, 0., PUMP_IDLE_S);
 	dest->idle.data = dest;
 	dest->pump = pump;
 	dest->last_waiting = &dest->first_waiting;
 	dest->next = pump->dests;
 	pump->dests = dest;
-}
-
-void pump_wait_for_dest(struct pump_source *src)
-{
-	wait_for_dest(src);
 }
 
 int pump_add_dest(
@@ -359,7 +482,7 @@ int pump_add_dest(
 	r = sink_new(pump->loop, pump->log, fd, own, name, &dest->sink);
 	if (r < 0)
 		return r;
-	pump_take_dest(pump, dest);
+	attach_dest(pump, dest);
 	*ret_dest = take_ptr(dest);
 	return 0;
 }
@@ -412,7 +535,7 @@ int pump_put_note(struct pump_dest *dest, const char *line, size_t size)
 
 	if (dest->settled || sink_failed(dest->sink))
 		return -EPIPE;
-	if (sink_room(dest->sink) <= size)
+	if (sink_space(dest->sink) <= size)
 		return -EAGAIN;
 	if (dest->mid_line)
 		sink_put(dest->sink, "\n", 1);
@@ -421,7 +544,7 @@ int pump_put_note(struct pump_dest *dest, const char *line, size_t size)
 	owner = take_ptr(dest->owner);
 	if (owner && owner->waiting)
 		wait_for_dest(owner);
-	serve(dest);
+	serve_dest(dest);
 	return sink_failed(dest->sink) ? -EPIPE : 0;
 }
 
@@ -440,8 +563,8 @@ void pump_finish(struct pump *pump, pump_done_fn done, void *userdata)
 	for (src = pump->sources; src; src = src->next) {
 		if (src->ended || src->waiting)
 			continue;
-		run(src, true);
-		serve(src->dest);
+		run_source(src, true);
+		serve_dest(src->dest);
 	}
 	call_done(pump);
 }
@@ -489,4 +612,250 @@ struct pump *pump_free(struct pump *pump)
 	}
 	free(pump);
 	return NULL;
+}
+
+/* ---- handed over to a new program ------------------------------------------------------------ */
+
+int64_t pump_number_of(const struct pump *pump, const struct pump_dest *dest)
+{
+	const struct pump_dest *at;
+	int64_t i = 0;
+
+	for (at = pump->dests; at && at != dest; at = at->next)
+		i++;
+	return at ? i : -1;
+}
+
+struct pump_dest *pump_get_dest(const struct pump *pump, int64_t number)
+{
+	struct pump_dest *at;
+
+	for (at = pump->dests; at && number > 0; at = at->next)
+		number--;
+	return number == 0 ? at : NULL;
+}
+
+static void save_dest(const struct pump_dest *dest, struct handover *h, json_t *object)
+{
+	ev_timer *idle = (ev_timer *)&dest->idle; /* libev wants it so, and changes nothing */
+
+	sink_save(dest->sink, h, handover_put_object(h, object, "sink"));
+	handover_put_bool(h, object, "mid_line", dest->mid_line);
+	handover_put_bool(h, object, "settled", dest->settled);
+	if (ev_is_active(idle))
+		handover_put_int(h, object, "idle_deadline_ns",
+			handover_deadline_ns(ev_timer_remaining(dest->pump->loop, idle)));
+}
+
+static void save_source(const struct pump_source *src, struct handover *h, json_t *object)
+{
+	handover_put_int(h, object, "rank", src->rank);
+	handover_put_int(h, object, "dest", src->dest->number);
+	handover_put_fd(h, object, "fd", src->fd);
+	handover_put_bool(h, object, "ended", src->ended);
+	handover_put_int(h, object, "stream", src->stream);
+	if (src->copied) {
+		handover_put_bool(h, object, "copied", true);
+		handover_put_int(h, object, "lost", (int64_t)src->lost);
+	}
+	if (src->dest->owner == src)
+		handover_put_bool(h, object, "owner", true);
+	if (src->waiting)
+		handover_put_int(h, object, "waits", src->dest->owner == src ? 0 : src->position);
+	if (src->dest->pump->finishing)
+		handover_put_int(h, object, "left", src->left);
+	if (src->size > 0)
+		handover_put_bytes(h, object, "bytes", src->buf + src->start, src->size);
+}
+
+/* Numbers them all: destinations by their position in the pump's list, those that wait by theirs in
+ * the queues, one queue behind the other. */
+static void number_all(const struct pump *pump)
+{
+	struct pump_source *src;
+	struct pump_dest *dest;
+	int64_t number = 0, position = 0;
+
+	for (dest = pump->dests; dest; dest = dest->next) {
+		dest->number = number++;
+		for (src = dest->first_waiting; src; src = src->next_waiting)
+			src->position = position++;
+	}
+}
+
+void pump_save(const struct pump *pump, struct handover *h, json_t *object)
+{
+	json_t *dests = handover_put_array(h, object, "dests");
+	json_t *sources = handover_put_array(h, object, "sources");
+	const struct pump_dest *dest;
+	const struct pump_source *src;
+
+	number_all(pump);
+	handover_put_int(h, object, "label_width", pump->label_width);
+	handover_put_bool(h, object, "finishing", pump->finishing);
+	handover_put_bool(h, object, "raw", pump->raw);
+	for (dest = pump->dests; dest; dest = dest->next)
+		save_dest(dest, h, handover_append_object(h, dests));
+	for (src = pump->sources; src; src = src->next)
+		save_source(src, h, handover_append_object(h, sources));
+}
+
+struct reading {
+	struct pump *pump;
+	const struct handover *h;
+	struct pump_dest **dests; /* by number */
+	size_t dests_count;
+	struct pump_source **waiting; /* by their positions, some NULL */
+	size_t waiting_count;
+};
+
+static int restore_dest(struct reading *rd, size_t number, const json_t *object)
+{
+	_cleanup_free_ struct pump_dest *dest = calloc(1, sizeof(*dest));
+	int64_t deadline_ns = json_get_int(object, "idle_deadline_ns", -1);
+	struct pump *pump = rd->pump;
+	int r;
+
+	if (!dest)
+		return -ENOMEM;
+	r = sink_restore(
+		pump->loop, pump->log, rd->h, json_get_object(object, "sink"), &dest->sink);
+	if (r < 0)
+		return r;
+	dest->mid_line = json_get_bool(object, "mid_line", false);
+	dest->settled = json_get_bool(object, "settled", false);
+	attach_dest(pump, dest);
+	if (deadline_ns >= 0) {
+		ev_now_update(pump->loop);
+		ev_timer_set(&dest->idle, handover_left_sec(deadline_ns), PUMP_IDLE_S);
+		ev_timer_start(pump->loop, &dest->idle);
+	}
+	rd->dests[number] = take_ptr(dest);
+	return 0;
+}
+
+static int restore_bytes(struct reading *rd, struct pump_source *src, const json_t *object)
+{
+	const char *bytes;
+	size_t size = 0;
+
+	bytes = handover_get_bytes(rd->h, object, "bytes", &size);
+	if (!bytes || size == 0)
+		return 0;
+	if (size > PUMP_LINE_SIZE)
+		return -EPROTO;
+	src->buf = malloc(PUMP_LINE_SIZE);
+	if (!src->buf)
+		return -ENOMEM;
+	memcpy(src->buf, bytes, size);
+	src->size = size;
+	return 0;
+}
+
+/* What it has in common with a source that begins, and then how far it has come. */
+static int restore_source(struct reading *rd, const json_t *object)
+{
+	int64_t number = json_get_int(object, "dest", -1);
+	int64_t position = json_get_int(object, "waits", -1);
+	struct pump *pump = rd->pump;
+	struct pump_source **at = pump->last_source, *src;
+	struct pump_dest *dest;
+	int r;
+
+	if (number < 0 || (size_t)number >= rd->dests_count ||
+		position >= (int64_t)rd->waiting_count)
+		return -EPROTO;
+	dest = rd->dests[number];
+	r = pump_add_source_take(pump, handover_get_fd(object, "fd"),
+		(uint32_t)json_get_int(object, "rank", 0),
+		(int)json_get_int(object, "stream", STDOUT_FILENO), dest);
+	if (r < 0)
+		return r;
+	src = *at;
+	src->left = (int)json_get_int(object, "left", 0);
+	src->copied = json_get_bool(object, "copied", false);
+	src->lost = (uint64_t)json_get_int(object, "lost", 0);
+	src->ended = json_get_bool(object, "ended", false);
+	if (src->ended)
+		dest->sources--;
+	else if (json_get_bool(object, "owner", false))
+		dest->owner = src;
+	r = restore_bytes(rd, src, object);
+	if (r < 0 || src->ended)
+		return r;
+	if (position < 0 && src->fd < 0)
+		return -EPROTO;
+	if (position < 0)
+		ev_io_start(pump->loop, &src->io);
+	else if (dest->owner == src)
+		src->waiting = true;
+	else
+		rd->waiting[position] = src;
+	return 0;
+}
+
+/* They queue up again in the order in which they stood. */
+static void queue_again(const struct reading *rd)
+{
+	size_t i;
+
+	for (i = 0; i < rd->waiting_count; i++) {
+		if (rd->waiting[i])
+			wait_for_dest(rd->waiting[i]);
+	}
+}
+
+static int restore_all(struct reading *rd, const json_t *object)
+{
+	const json_t *dests = json_get_array(object, "dests");
+	const json_t *sources = json_get_array(object, "sources");
+	struct pump *pump = rd->pump;
+	struct pump_dest *dest;
+	size_t i;
+	int r = 0;
+
+	/* The list has the latest first: the last number is made first. */
+	for (i = rd->dests_count; r == 0 && i > 0; i--)
+		r = restore_dest(rd, i - 1, json_array_get(dests, i - 1));
+	for (i = 0; r == 0 && i < json_array_size(sources); i++)
+		r = restore_source(rd, json_array_get(sources, i));
+	if (r < 0)
+		return r;
+	queue_again(rd);
+	pump->unsettled = 0;
+	for (dest = pump->dests; dest; dest = dest->next) {
+		dest->counted = !dest->settled && (dest->sources > 0 || sink_pending(dest->sink));
+		pump->unsettled += dest->counted;
+	}
+	pump->started = true;
+	return 0;
+}
+
+int pump_restore(struct ev_loop *loop, const struct log *log, const struct handover *h,
+	const json_t *object, pump_done_fn done, void *userdata, struct pump **ret_pump)
+{
+	_cleanup_pump_ struct pump *pump = NULL;
+	struct reading rd = {
+		.h = h,
+		.dests_count = json_array_size(json_get_array(object, "dests")),
+		.waiting_count = json_array_size(json_get_array(object, "sources")),
+	};
+	int r = pump_new(loop, log, 0, &pump);
+
+	if (r < 0)
+		return r;
+	rd.pump = pump;
+	pump->label_width = (int)json_get_int(object, "label_width", 1) % (PUMP_LABEL_SIZE - 4);
+	pump->finishing = json_get_bool(object, "finishing", false);
+	pump->raw = json_get_bool(object, "raw", false);
+	pump->done = pump->finishing ? done : NULL;
+	pump->userdata = userdata;
+	rd.dests = calloc(rd.dests_count + 1, sizeof(struct pump_dest *));
+	rd.waiting = calloc(rd.waiting_count + 1, sizeof(struct pump_source *));
+	r = rd.dests && rd.waiting ? restore_all(&rd, object) : -ENOMEM;
+	free(rd.dests);
+	free(rd.waiting);
+	if (r == 0)
+		*ret_pump = take_ptr(pump);
+	return r;
 }

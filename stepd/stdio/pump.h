@@ -12,7 +12,7 @@
  * A pump can be raw: then bytes come out as they come in, in any order among the tasks.
  *
  * Memory is bounded: a destination holds SINK_SIZE bytes, a task's pipe is not read while its
- * bytes find no room there.
+ * bytes find no space there.
  */
 #ifndef STEPD_STDIO_PUMP_H
 #define STEPD_STDIO_PUMP_H
@@ -58,15 +58,16 @@ void pump_start(struct pump *pump);
 bool pump_has_ended(const struct pump_dest *dest);
 
 /* Puts a line of the agent's own between those of the tasks; the rest of one that is half out has a
- * label again. -EAGAIN: there is no room; -EPIPE: nothing goes there any more. */
+ * label again. -EAGAIN: there is no space; -EPIPE: nothing goes there any more. */
 int pump_put_note(struct pump_dest *dest, const char *line, size_t size) _must_check_;
 
 /* copy, which outlives the pump, gets what is copied. */
 void pump_set_copy(struct pump *pump, struct copy *copy);
 
 /* From now on a copy is made of these streams (enum link_stream, 0: of none) of these tasks, or of
- * all (NULL); ranks ascend. Those that have ended are told to the copy. found[i], zeroes before,
- * gets the streams of ranks[i] that pass here; it may be NULL. Returns how many those are. */
+ * all (NULL); ranks ascend. The ends of those that have ended go to the copy. found[i], zeroes
+ * before, gets the streams of ranks[i] that pass here; it may be NULL. Returns how many those are.
+ */
 size_t pump_copy_ranks(
 	struct pump *pump, const uint32_t *ranks, size_t count, unsigned streams, char *found);
 

@@ -41,7 +41,7 @@ struct sink {
 	char *name;
 	char *ring; /* SINK_SIZE, NULL while empty */
 	size_t start, size;
-	sink_room_fn room;
+	sink_space_fn on_space;
 	void *userdata;
 };
 
@@ -68,7 +68,7 @@ static ssize_t write_first(struct sink *sink)
 		n = sink->size;
 	if (sink->kind == SINK_SOCKET)
 		return send(sink->fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
-	/* poll(2) promises room for PIPE_BUF bytes in a pipe, not more. */
+	/* poll(2) promises space for PIPE_BUF bytes in a pipe, not more. */
 	if (sink->kind == SINK_POLLED && n > PIPE_BUF)
 		n = PIPE_BUF;
 	return write(sink->fd, p, n);
@@ -107,8 +107,8 @@ static void on_writable(struct ev_loop *loop, ev_io *io, _unused_ int revents)
 		sink_flush(sink);
 	if (sink->size == 0)
 		ev_io_stop(loop, io);
-	if (sink->size <= SINK_SIZE / 2 && sink->room)
-		sink->room(sink->userdata);
+	if (sink->size <= SINK_SIZE / 2 && sink->on_space)
+		sink->on_space(sink->userdata);
 }
 
 void sink_flush(struct sink *sink)
@@ -119,7 +119,7 @@ void sink_flush(struct sink *sink)
 		ev_io_start(sink->loop, &sink->io);
 }
 
-size_t sink_room(const struct sink *sink)
+size_t sink_space(const struct sink *sink)
 {
 	return sink->failed ? SINK_SIZE : SINK_SIZE - sink->size;
 }
@@ -138,7 +138,7 @@ void sink_put(struct sink *sink, const void *data, size_t size)
 {
 	size_t end, first;
 
-	assert(size <= sink_room(sink));
+	assert(size <= sink_space(sink));
 	if (!sink->failed && !sink->ring) {
 		sink->ring = malloc(SINK_SIZE);
 		if (!sink->ring)
@@ -159,7 +159,7 @@ static enum sink_kind find_kind(struct sink *sink)
 	int fd;
 
 	if (fstat(sink->fd, &st) < 0)
-		return SINK_POLLED; /* the first write tells what is wrong */
+		return SINK_POLLED; /* the first write fails with the reason */
 	if (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode))
 		return SINK_PLAIN;
 	if (S_ISSOCK(st.st_mode))
@@ -203,9 +203,9 @@ bool sink_has_lost(const struct sink *sink)
 	return sink->failed || sink->lost;
 }
 
-void sink_on_room(struct sink *sink, sink_room_fn room, void *userdata)
+void sink_on_space(struct sink *sink, sink_space_fn on_space, void *userdata)
 {
-	sink->room = room;
+	sink->on_space = on_space;
 	sink->userdata = userdata;
 }
 
@@ -244,7 +244,7 @@ void sink_save(const struct sink *sink, struct handover *h, struct json_t *objec
 	}
 	flat = malloc(sink->size);
 	if (!flat) {
-		handover_fail(h, -ENOMEM, "no memory to keep the tasks' output");
+		handover_fail(h, -ENOMEM, "no memory for the tasks' output");
 		return;
 	}
 	memcpy(flat, sink->ring + sink->start, first);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Where the agent writes the tasks' bytes: a descriptor behind a bounded buffer. Nothing here
- * blocks on a reader that takes nothing: its bytes wait, and who puts them waits for room.
+ * blocks on a reader that takes nothing: its bytes wait, and their source waits for space.
  *
  * A destination that fails (a full disk, a closed reader) is named once in the log; from then on
  * it takes everything and forgets it, so that the tasks go on.
@@ -22,15 +22,15 @@ struct log;
 struct sink;
 
 /* From the loop: half of the buffer is free again, or the sink has failed. May free the sink. */
-typedef void (*sink_room_fn)(void *userdata);
+typedef void (*sink_space_fn)(void *userdata);
 
 /* fd is borrowed, or with own the sink's from the call on, on failure too. name is for the log. */
 int sink_new(struct ev_loop *loop, const struct log *log, int fd, bool own, const char *name,
 	struct sink **ret_sink) _must_check_;
-void sink_on_room(struct sink *sink, sink_room_fn room, void *userdata);
+void sink_on_space(struct sink *sink, sink_space_fn on_space, void *userdata);
 
 /* Bytes that sink_put() takes now. */
-size_t sink_room(const struct sink *sink);
+size_t sink_space(const struct sink *sink);
 
 /* Bytes that still wait; 0 once it has failed. */
 size_t sink_pending(const struct sink *sink);
@@ -41,7 +41,7 @@ bool sink_has_lost(const struct sink *sink);
 /* What is put from now on is forgotten. */
 bool sink_failed(const struct sink *sink);
 
-/* size is at most sink_room(). */
+/* size is at most sink_space(). */
 void sink_put(struct sink *sink, const void *data, size_t size);
 
 /* Writes what can be written without waiting; the loop does the rest. */

@@ -7,14 +7,155 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "mpi/link_copy.h"
 #include "stepd/process/stdfd.h"
+#include "stepd/snapshot/handover.h"
 #include "stepd/spec/spec.h"
-#include "stepd/stdio/feed.h"
+#include "stepd/stdio/copy.h"
 #include "stepd/stdio/pump.h"
+#include "stepd/stdio/stdin_writer.h"
 #include "stepd/stdio/stdio_impl.h"
 #include "stepd/stdio/toolin.h"
 
-/* Room for count tasks, of which those from first on have these ranks. */
+/* ---- tools and the tasks' streams ------------------------------------------------------------ */
+
+static int tools_open(struct stdio *io)
+{
+	int r = 0;
+
+	if (io->pump)
+		r = copy_new(io->loop, io->log, &io->copy);
+	if (r == 0 && io->pump)
+		pump_set_copy(io->pump, io->copy);
+	if (r == 0 && io->spec->in.mode == SPEC_STREAM_TOOL)
+		r = toolin_new(io->loop, &io->input);
+	return r;
+}
+
+/* The reader waits for the end of each stream that it has requested. */
+static void end_missing(
+	struct stdio *io, const uint32_t *ranks, size_t count, unsigned streams, const char *found)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		if (streams & LINK_STDOUT & ~(unsigned)found[i])
+			copy_end(io->copy, ranks[i], LINK_STDOUT, 0);
+		if (streams & LINK_STDERR & ~(unsigned)found[i])
+			copy_end(io->copy, ranks[i], LINK_STDERR, 0);
+	}
+}
+
+static int begin_copy(
+	struct stdio *io, const uint32_t *ranks, size_t count, unsigned streams, int *ret_fd)
+{
+	_cleanup_free_ char *found = calloc(count + 1, 1);
+	int r = found ? copy_open(io->copy, ret_fd) : -ENOMEM;
+
+	if (r < 0)
+		return r;
+	if (pump_copy_ranks(io->pump, ranks, count, streams, found) > 0) {
+		end_missing(io, ranks, ranks ? count : 0, streams, found);
+		return 0;
+	}
+	if (*ret_fd >= 0)
+		copy_close(io->copy);
+	*ret_fd = close_fd(*ret_fd);
+	return -EOPNOTSUPP;
+}
+
+int stdio_copy(struct stdio *io, const uint32_t *ranks, size_t count, unsigned streams, int *ret_fd)
+{
+	*ret_fd = -1;
+	if (!io->pump)
+		return streams ? -EOPNOTSUPP : 0;
+	if (streams)
+		return begin_copy(io, ranks, count, streams, ret_fd);
+	(void)pump_copy_ranks(io->pump, ranks, count, 0, NULL);
+	if (!pump_copies(io->pump))
+		copy_close(io->copy);
+	return 0;
+}
+
+bool stdio_can_copy(const struct stdio *io)
+{
+	return io->pump;
+}
+
+int stdio_join_copy(struct stdio *io, unsigned streams, int *ret_fd)
+{
+	*ret_fd = -1;
+	io->join_copy = io->pump ? streams : 0;
+	return io->join_copy ? copy_open(io->copy, ret_fd) : 0;
+}
+
+void stdio_copy_stop(struct stdio *io)
+{
+	if (io->copy)
+		copy_close(io->copy);
+	if (io->pump)
+		(void)pump_copy_ranks(io->pump, NULL, 0, 0, NULL);
+}
+
+void stdio_input_on_done(struct stdio *io, stdio_input_fn done, void *userdata)
+{
+	if (io->input)
+		toolin_on_done(io->input, done, userdata);
+}
+
+int stdio_input(
+	struct stdio *io, uint32_t rank, int64_t id, const void *data, size_t size, bool end)
+{
+	const struct spec_stream *in = &io->spec->in;
+
+	switch (in->mode) {
+	case SPEC_STREAM_TOOL:
+		return io->input ? toolin_put(io->input, rank, id, data, size, end) : -EPIPE;
+	case SPEC_STREAM_ALL:
+	case SPEC_STREAM_INHERIT:
+		return -EBUSY;
+	case SPEC_STREAM_RANK:
+		return in->rank == rank ? -EBUSY : -EOPNOTSUPP;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+static void tools_save(const struct stdio *io, struct handover *h, struct json_t *object)
+{
+	if (io->copy)
+		copy_save(io->copy, h, handover_put_object(h, object, "copy"));
+	if (io->input)
+		toolin_save(io->input, h, handover_put_object(h, object, "input"));
+}
+
+static int tools_restore(struct stdio *io, const struct handover *h, const struct json_t *object)
+{
+	const struct json_t *copy = json_get_object(object, "copy");
+	const struct json_t *input = json_get_object(object, "input");
+	int r = 0;
+
+	/* Of an agent that knew no copies there is nothing to go on with, but they can begin. */
+	if (copy)
+		r = copy_restore(io->loop, io->log, h, copy, &io->copy);
+	else if (io->pump)
+		r = copy_new(io->loop, io->log, &io->copy);
+	if (r == 0 && io->pump)
+		pump_set_copy(io->pump, io->copy);
+	if (r == 0 && input)
+		r = toolin_restore(io->loop, h, input, &io->input);
+	return r;
+}
+
+static void tools_free(struct stdio *io)
+{
+	(void)copy_free(io->copy);
+	(void)toolin_free(io->input);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+/* Ends for count tasks, of which those from first on have these ranks. */
 static int grow_ends(struct stdio *io, uint32_t first, const uint32_t *ranks, uint32_t count)
 {
 	struct ends *ends = realloc(io->ends, ((size_t)first + count + 1) * sizeof(*ends));
@@ -30,7 +171,7 @@ static int grow_ends(struct stdio *io, uint32_t first, const uint32_t *ranks, ui
 	return 0;
 }
 
-int stdio_open_null(struct stdio *io, struct err *err)
+static int open_null(struct stdio *io, struct err *err)
 {
 	int r = open("/dev/null", O_RDWR | O_CLOEXEC | O_NOCTTY);
 
@@ -57,10 +198,10 @@ static int alloc(struct stdio *io, const char *cwd, struct err *err)
 	if (r == 0 && io->pump && !spec->label)
 		pump_set_raw(io->pump);
 	if (r == 0)
-		r = stdio_tools_open(io);
+		r = tools_open(io);
 	if (r < 0)
 		return err_set(err, r, "prepare the tasks' standard streams");
-	return stdio_open_null(io, err);
+	return open_null(io, err);
 }
 
 /* Whether the stream of each task is a pipe with an end in the agent. */
@@ -69,11 +210,12 @@ static bool is_piped(const struct stdio *io, int i)
 	const struct shared *s = &io->shared[i];
 
 	if (i == STDIN_FILENO)
-		return io->input || (io->feed && io->spec->in.mode == SPEC_STREAM_ALL);
+		return io->input || (io->writer && io->spec->in.mode == SPEC_STREAM_ALL);
 	return io->pump && !s->as_stdout && (s->dest || s->per_task);
 }
 
-/* Thousands of tasks that can't all have their pipes are better told before the first is made. */
+/* That thousands of tasks can't all have their pipes is better reported before the first is made.
+ */
 static int check_descriptors(const struct stdio *io, struct err *err)
 {
 	uint64_t tasks = io->spec->local_ntasks, needed = (uint64_t)io->null_fd + 1;
@@ -117,7 +259,7 @@ int stdio_open(const struct spec *spec, const struct identity *id, const char *c
 
 bool stdio_carries(const struct stdio *io)
 {
-	return io->pump || io->feed || io->input;
+	return io->pump || io->writer || io->input;
 }
 
 static bool is_regular(int fd)
@@ -163,8 +305,8 @@ void stdio_start(struct stdio *io)
 	choose_note(io);
 	for (i = 0; i < 3; i++)
 		io->shared[i].owned_fd = close_fd(io->shared[i].owned_fd);
-	if (io->feed)
-		feed_start(io->feed);
+	if (io->writer)
+		stdin_writer_start(io->writer);
 	if (io->pump)
 		pump_start(io->pump);
 }
@@ -194,7 +336,7 @@ void stdio_join_end(struct stdio *io)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-void stdio_on_pumped(void *userdata)
+static void on_pumped(void *userdata)
 {
 	struct stdio *io = userdata;
 
@@ -207,10 +349,10 @@ void stdio_finish(struct stdio *io, stdio_done_fn done, void *userdata)
 	assert(done);
 	io->done = done;
 	io->userdata = userdata;
-	io->feed = feed_free(io->feed);
+	io->writer = stdin_writer_free(io->writer);
 	io->input = toolin_free(io->input);
 	if (io->pump)
-		pump_finish(io->pump, stdio_on_pumped, io);
+		pump_finish(io->pump, on_pumped, io);
 	else
 		done(userdata);
 }
@@ -234,11 +376,98 @@ struct stdio *stdio_free(struct stdio *io)
 	}
 	note_clear(&io->note);
 	(void)pump_free(io->pump);
-	(void)feed_free(io->feed);
-	stdio_tools_free(io); /* behind the pump, which copies */
+	(void)stdin_writer_free(io->writer);
+	tools_free(io); /* behind the pump, which copies */
 	(void)close_fd(io->null_fd);
 	free(io->ends);
 	free(io->files.cwd);
 	free(io);
 	return NULL;
+}
+
+/* ---- handed over to a new program ------------------------------------------------------------ */
+
+/* Of the launch only what tasks need that join the step: not the tasks' ends, nor /dev/null. */
+void stdio_save(const struct stdio *io, struct handover *h, struct json_t *object)
+{
+	handover_put_text(h, object, "cwd", io->files.cwd);
+	handover_put_int(h, object, "umask", io->files.mask);
+	if (io->pump)
+		handover_put_int(h, object, "stdout_dest",
+			pump_number_of(io->pump, io->shared[STDOUT_FILENO].dest));
+	if (io->pump)
+		handover_put_int(h, object, "own_stderr_dest",
+			pump_number_of(io->pump, io->shared[STDERR_FILENO].dest));
+	if (io->pump)
+		pump_save(io->pump, h, handover_put_object(h, object, "pump"));
+	if (io->writer)
+		stdin_writer_save(io->writer, h, handover_put_object(h, object, "feed"));
+	if (io->pump)
+		handover_put_int(h, object, "stderr_dest", pump_number_of(io->pump, io->note.dest));
+	note_save(&io->note, h, object);
+	tools_save(io, h, object);
+}
+
+static int restore_files(
+	struct stdio *io, const struct handover *h, const struct json_t *object, struct err *err)
+{
+	int r;
+
+	io->started = true;
+	io->files.mask = (mode_t)json_get_int(object, "umask", 022);
+	if (handover_copy_text(h, object, "cwd", &io->files.cwd) < 0)
+		return err_set(err, -ENOMEM, "go on with the tasks' standard streams");
+	r = open_null(io, err);
+	return r < 0 ? r : stdio_share_restore(io, object, err);
+}
+
+static int restore_parts(struct stdio *io, const struct handover *h, const struct json_t *object)
+{
+	const struct json_t *pump = json_get_object(object, "pump");
+	const struct json_t *writer = json_get_object(object, "feed");
+	int r = 0;
+
+	if (pump)
+		r = pump_restore(io->loop, io->log, h, pump, on_pumped, io, &io->pump);
+	if (r == 0 && writer)
+		r = stdin_writer_restore(io->loop, io->log, h, writer, &io->writer);
+	if (r == 0)
+		r = note_restore(&io->note, io->loop, io->log, h, object);
+	if (r == 0)
+		r = tools_restore(io, h, object);
+	if (r < 0)
+		return r;
+	if (pump)
+		io->note.dest = pump_get_dest(io->pump, json_get_int(object, "stderr_dest", -1));
+	return io->note.kind == NOTE_DEST && !io->note.dest ? -EPROTO : 0;
+}
+
+int stdio_restore(const struct spec *spec, const struct identity *id, struct ev_loop *loop,
+	const struct log *log, const struct handover *h, const struct json_t *object,
+	stdio_done_fn done, void *userdata, struct stdio **ret_stdio, struct err *err)
+{
+	_cleanup_stdio_ struct stdio *io = calloc(1, sizeof(*io));
+	int i, r;
+
+	if (!io)
+		return err_set(err, -ENOMEM, "go on with the tasks' standard streams");
+	io->spec = spec;
+	io->note = (struct note)NOTE_INIT;
+	io->files = (struct stdio_files){.spec = spec, .id = id};
+	io->loop = loop;
+	io->log = log;
+	io->null_fd = -1;
+	io->done = done;
+	io->userdata = userdata;
+	for (i = 0; i < 3; i++)
+		io->shared[i].fd = io->shared[i].owned_fd = -1;
+	r = restore_parts(io, h, object);
+	if (r < 0)
+		return r == -EPROTO ? handover_say_bad("tasks' standard streams", err)
+				    : err_set(err, r, "go on with the tasks' standard streams");
+	r = restore_files(io, h, object, err);
+	if (r < 0)
+		return r;
+	*ret_stdio = take_ptr(io);
+	return 0;
 }

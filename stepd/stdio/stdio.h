@@ -53,6 +53,10 @@ int stdio_open(const struct spec *spec, const struct identity *id, const char *c
 	struct ev_loop *loop, const struct log *log, struct stdio **ret_stdio,
 	struct err *err) _must_check_;
 
+/* The file of a task's stream, expanded, or the pattern where that can't be: for messages. */
+void stdio_file_name(const struct spec *spec, const struct identity *id, int stream, uint32_t rank,
+	char *text, size_t size);
+
 /* The streams of the task of this local id, once for each; its pipes are made here. */
 int stdio_task_open(struct stdio *io, uint32_t local_id, struct stdio_task *ret_task,
 	struct err *err) _must_check_;

@@ -18,7 +18,7 @@ struct toolin_task {
 	size_t at, size;
 	bool end; /* behind it */
 	int64_t id;
-	ev_io io; /* active while it waits for room */
+	ev_io io; /* active while it waits for space */
 };
 
 struct toolin {

@@ -78,7 +78,7 @@ static void test_packets(void **state)
 	(void)close(fd);
 }
 
-/* Fills the way. Returns how much was put; *lost of it has found no room. */
+/* Fills the way. Returns how much was put; *lost of it has found no space. */
 static size_t fill(struct copy *copy, uint64_t *lost)
 {
 	char data[3000] = {0};
@@ -104,7 +104,7 @@ static void test_slow(void **state)
 
 	copy = make(rig, &fd);
 	put = fill(copy, &lost);
-	assert_int_equal(rig_log_count(rig, "does not read it fast enough"), 1);
+	assert_int_equal(rig_log_count(rig, "is not fast enough"), 1);
 	while ((n = take(fd, &packet)) > 0) {
 		got += (size_t)n - sizeof(packet.head);
 		assert_int_equal(packet.head.lost, 0);

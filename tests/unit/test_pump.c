@@ -556,7 +556,8 @@ static void stopped_reader(struct rig *rig, int fd[2])
 	rig_fork(rig, count_and_write, &(int){0});
 	stdio_start(rig->io);
 	tick_40_times(rig);
-	assert_int_equal(read(fd[0], page, sizeof(page)), sizeof(page)); /* room, but not for all */
+	assert_int_equal(
+		read(fd[0], page, sizeof(page)), sizeof(page)); /* space, but not for all */
 	tick_40_times(rig);
 	assert_int_equal(rig->running, 1);
 	assert_int_equal(pread(progress, &reached, sizeof(reached), 0), sizeof(reached));

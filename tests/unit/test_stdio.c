@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Where the tasks' streams lead: inherited, none, files that all share or of each task, and what
- * happens where they can't be opened. What the agent carries itself: test_pump.c, test_feed.c.
+ * happens where they can't be opened. What the agent carries itself: test_pump.c,
+ * test_stdin_writer.c.
  */
 #include "stepd/stdio/stdio.h"
 

@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The tasks' streams are opened: files, by names from patterns and as the user; what tasks share,
+ * which is opened before the first fork, and again for tasks that join; and what each task has of
+ * its own, its ends of pipes and the paths that it opens itself.
+ */
+#include "stepd/stdio/stdio_impl.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "stepd/base/userpath.h"
+#include "stepd/process/identity.h"
+#include "stepd/process/stdfd.h"
+#include "stepd/snapshot/handover.h"
+#include "stepd/spec/fname.h"
+#include "stepd/spec/spec.h"
+#include "stepd/stdio/pump.h"
+#include "stepd/stdio/stdin_writer.h"
+#include "stepd/stdio/toolin.h"
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+const char *stdio_name(int stream)
+{
+	static const char *const names[] = {"standard input", "standard output", "standard error"};
+
+	return names[stream];
+}
+
+static int file_expand(const struct stdio_files *files, const char *pattern, uint32_t rank,
+	char **ret_name, struct err *err)
+{
+	const struct fname_vars vars = {
+		.job_id = files->spec->job_id,
+		.step_name = files->spec->step_name,
+		.rank = rank,
+		.node_id = files->spec->node_id,
+		.node_name = files->spec->node_name,
+		.user_name = files->id->user_name,
+		.job_name = files->spec->job_name,
+	};
+
+	return fname_expand(pattern, &vars, ret_name, err);
+}
+
+void stdio_file_name(const struct spec *spec, const struct identity *id, int stream, uint32_t rank,
+	char *text, size_t size)
+{
+	const struct spec_stream *const streams[] = {&spec->in, &spec->out, &spec->err};
+	const struct stdio_files files = {.spec = spec, .id = id};
+	const char *pattern = streams[stream]->pattern;
+	_cleanup_free_ char *name = NULL;
+
+	if (pattern && file_expand(&files, pattern, rank, &name, NULL) == 0)
+		pattern = name;
+	(void)snprintf(text, size, "%s", pattern ? pattern : "");
+}
+
+static int file_flags(const struct spec_stream *stream)
+{
+	return O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK |
+		(stream->append ? O_APPEND : O_TRUNC);
+}
+
+/* The plan's rule: the last override that names a rank counts. */
+static const char *file_cwd(const struct stdio_files *files, uint32_t rank)
+{
+	const struct spec_override *o;
+	size_t k, lo, hi, mid;
+
+	for (k = files->spec->overrides_count; k-- > 0;) {
+		o = &files->spec->overrides[k];
+		for (lo = 0, hi = o->ranks_count; lo < hi;) {
+			mid = lo + (hi - lo) / 2;
+			if (o->ranks[mid] == rank)
+				return o->cwd ? o->cwd : files->cwd;
+			if (o->ranks[mid] < rank)
+				lo = mid + 1;
+			else
+				hi = mid;
+		}
+	}
+	return files->cwd;
+}
+
+static int explain(
+	const struct stdio_files *files, int stream, const char *path, int r, struct err *err)
+{
+	const char *why = userpath_explain(r);
+
+	if (why)
+		return err_say(err, r, "%s: open '%s' as user %s: %s", stdio_name(stream), path,
+			files->id->user_name ? files->id->user_name : "?", why);
+	if (r == -ENXIO)
+		return err_say(err, r,
+			"%s: '%s' is a FIFO or socket that nobody reads; start its reader first",
+			stdio_name(stream), path);
+	return err_set(err, r, "%s: open '%s' as user %s", stdio_name(stream), path,
+		files->id->user_name ? files->id->user_name : "?");
+}
+
+static int file_open(const struct stdio_files *files, int stream, const char *cwd, const char *name,
+	int flags, struct err *err)
+{
+	_cleanup_free_ char *joined = NULL;
+	const char *path = name;
+	mode_t old;
+	int r;
+
+	if (name[0] != '/' && cwd) {
+		if (asprintf(&joined, "%s/%s", cwd, name) < 0)
+			return err_set(err, -ENOMEM, "%s: open '%s'", stdio_name(stream), name);
+		path = joined;
+	}
+	r = identity_assume(files->id, err);
+	if (r < 0)
+		return r;
+	old = umask(files->mask);
+	r = userpath_open(path, flags, 0666);
+	(void)umask(old); /* can't fail */
+	identity_restore(files->id);
+	if (r >= 0)
+		r = stdfd_move_above(r);
+	return r < 0 ? explain(files, stream, path, r, err) : r;
+}
+
+/* ---- what tasks share ------------------------------------------------------------------------ */
+
+/* The agent's own descriptor, or /dev/null where it was started without one. */
+static int own_fd(const struct stdio *io, int i)
+{
+	return stdfd_inherited(i) ? i : io->null_fd;
+}
+
+static bool same_file(int a, int b)
+{
+	struct stat x, y;
+
+	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev &&
+		x.st_ino == y.st_ino;
+}
+
+bool stdio_is_dev_null(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3);
+}
+
+static int add_dest(struct stdio *io, int i, int fd, bool own, const char *name,
+	struct pump_dest **ret_dest, struct err *err)
+{
+	int r = pump_add_dest(io->pump, fd, own, name, ret_dest);
+
+	return r < 0 ? err_set(err, r, "%s: make a buffer", stdio_name(i)) : 0;
+}
+
+/* Tools may have a copy of what goes nowhere else. */
+static int share_null(struct stdio *io, int i, struct pump_dest **ret_dest, struct err *err)
+{
+	int fd;
+
+	if (!io->spec->forward)
+		return 0;
+	fd = fcntl(io->null_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (fd < 0)
+		return err_set(err, -errno, "%s: open '/dev/null'", stdio_name(i));
+	return add_dest(io, i, fd, true, "/dev/null", ret_dest, err);
+}
+
+/* Lines of stdout and stderr that meet in one file must not mix: one destination for both. */
+static int share_own(struct stdio *io, int i, struct err *err)
+{
+	struct shared *s = &io->shared[i], *out = &io->shared[STDOUT_FILENO];
+
+	s->fd = own_fd(io, i);
+	if (!io->pump)
+		return 0;
+	if (stdio_is_dev_null(s->fd))
+		return share_null(io, i, &s->dest, err);
+	if (i == STDERR_FILENO && out->dest && !out->name && same_file(1, 2)) {
+		s->dest = out->dest;
+		return 0;
+	}
+	return add_dest(io, i, s->fd, false,
+		i == STDOUT_FILENO ? "standard output" : "standard error", &s->dest, err);
+}
+
+static int share_file(struct stdio *io, int i, const struct spec_stream *spec, struct err *err)
+{
+	struct shared *s = &io->shared[i];
+	const char *out_name = io->shared[STDOUT_FILENO].name;
+	int fd, r;
+
+	s->per_task = fname_per_task(spec->pattern);
+	if (s->per_task)
+		return 0;
+	r = file_expand(&io->files, spec->pattern, 0, &s->name, err);
+	if (r < 0)
+		return r;
+	if (i == STDERR_FILENO && out_name && strcmp(s->name, out_name) == 0) {
+		s->as_stdout = true;
+		return 0;
+	}
+	fd = file_open(&io->files, i, io->files.cwd, s->name, file_flags(spec) | O_APPEND, err);
+	if (fd < 0)
+		return fd;
+	if (io->pump)
+		return add_dest(io, i, fd, true, s->name, &s->dest, err);
+	s->fd = s->owned_fd = fd;
+	r = stdfd_set_nonblock(fd, false);
+	return r < 0 ? err_set(err, r, "%s: '%s'", stdio_name(i), s->name) : 0;
+}
+
+static int share_output(struct stdio *io, int i, const struct spec_stream *spec, struct err *err)
+{
+	struct shared *s = &io->shared[i];
+
+	switch (spec->mode) {
+	case SPEC_STREAM_FILE:
+		return share_file(io, i, spec, err);
+	case SPEC_STREAM_STDOUT:
+		s->as_stdout = true;
+		return 0;
+	case SPEC_STREAM_NONE:
+		s->fd = io->null_fd;
+		return share_null(io, i, &s->dest, err);
+	default:
+		return share_own(io, i, err);
+	}
+}
+
+/* How many tasks of this node read the agent's stdin. */
+static uint32_t count_readers(const struct spec *spec)
+{
+	uint32_t i;
+
+	if (spec->in.mode == SPEC_STREAM_ALL)
+		return spec->local_ntasks;
+	for (i = 0; i < spec->local_ntasks && spec->in.mode == SPEC_STREAM_RANK; i++) {
+		if (spec->ranks[i] == spec->in.rank)
+			return 1;
+	}
+	return 0;
+}
+
+/* One reader has the agent's stdin itself, unless it is a terminal: that would stop a task, which
+ * is in a process group of the background. */
+static int share_input(struct stdio *io, struct err *err)
+{
+	struct shared *s = &io->shared[STDIN_FILENO];
+	uint32_t readers;
+	int r;
+
+	s->fd = io->spec->in.mode == SPEC_STREAM_NONE || io->spec->in.mode == SPEC_STREAM_TOOL
+		? io->null_fd
+		: own_fd(io, STDIN_FILENO);
+	if (io->spec->in.mode != SPEC_STREAM_ALL && io->spec->in.mode != SPEC_STREAM_RANK)
+		return 0;
+	readers = count_readers(io->spec);
+	if (readers == 0 || stdio_is_dev_null(s->fd) || (readers == 1 && !isatty(s->fd)))
+		return 0;
+	r = stdin_writer_new(io->loop, io->log, s->fd, &io->writer);
+	return r < 0 ? err_set(err, r, "standard input: make a buffer") : 0;
+}
+
+int stdio_share(struct stdio *io, struct err *err)
+{
+	int r = share_input(io, err);
+
+	if (r == 0)
+		r = share_output(io, STDOUT_FILENO, &io->spec->out, err);
+	return r < 0 ? r : share_output(io, STDERR_FILENO, &io->spec->err, err);
+}
+
+/* ---- for tasks that join --------------------------------------------------------------------- */
+
+static int open_again(struct stdio *io, int i, struct err *err)
+{
+	const struct spec_stream *spec = i == STDOUT_FILENO ? &io->spec->out : &io->spec->err;
+	int flags = (file_flags(spec) & ~O_TRUNC) | O_APPEND;
+
+	return file_open(&io->files, i, io->files.cwd, io->shared[i].name, flags, err);
+}
+
+/* All tasks that wrote there had closed it, and so it was. */
+static int renew_dest(struct stdio *io, int i, struct err *err)
+{
+	struct shared *s = &io->shared[i], *out = &io->shared[STDOUT_FILENO];
+	struct pump_dest *old = s->dest;
+	int fd = s->name ? open_again(io, i, err) : s->fd, r;
+
+	if (fd < 0)
+		return fd;
+	if (stdio_is_dev_null(fd) && !s->name)
+		r = share_null(io, i, &s->dest, err);
+	else
+		r = add_dest(io, i, fd, s->name, s->name ? s->name : stdio_name(i), &s->dest, err);
+	if (r < 0)
+		return r;
+	if (i == STDOUT_FILENO && io->shared[STDERR_FILENO].dest == old)
+		io->shared[STDERR_FILENO].dest = out->dest;
+	if (io->note.dest == old)
+		io->note.dest = s->dest;
+	return 0;
+}
+
+static int renew_output(struct stdio *io, int i, struct err *err)
+{
+	struct shared *s = &io->shared[i];
+	int r;
+
+	if (s->dest)
+		return pump_has_ended(s->dest) ? renew_dest(io, i, err) : 0;
+	if (s->as_stdout || s->per_task || !s->name)
+		return 0;
+	r = open_again(io, i, err);
+	if (r < 0)
+		return r;
+	s->fd = s->owned_fd = r;
+	r = stdfd_set_nonblock(s->fd, false);
+	return r < 0 ? err_set(err, r, "%s: '%s'", stdio_name(i), s->name) : 0;
+}
+
+int stdio_share_again(struct stdio *io, struct err *err)
+{
+	int r = renew_output(io, STDOUT_FILENO, err);
+
+	return r < 0 ? r : renew_output(io, STDERR_FILENO, err);
+}
+
+/* ---- for the program that goes on ------------------------------------------------------------ */
+
+/* As share_output(), with what that opened once. */
+static int restore_output(
+	struct stdio *io, int i, const struct spec_stream *spec, int64_t dest, struct err *err)
+{
+	const char *out_name = io->shared[STDOUT_FILENO].name;
+	struct shared *s = &io->shared[i];
+	int r;
+
+	s->fd = spec->mode == SPEC_STREAM_NONE ? io->null_fd : own_fd(io, i);
+	s->as_stdout = spec->mode == SPEC_STREAM_STDOUT;
+	s->dest = io->pump ? pump_get_dest(io->pump, dest) : NULL;
+	if (spec->mode != SPEC_STREAM_FILE)
+		return 0;
+	s->fd = -1;
+	s->per_task = fname_per_task(spec->pattern);
+	if (s->per_task)
+		return 0;
+	r = file_expand(&io->files, spec->pattern, 0, &s->name, err);
+	if (r == 0 && i == STDERR_FILENO && out_name && strcmp(s->name, out_name) == 0)
+		s->as_stdout = true;
+	return r;
+}
+
+int stdio_share_restore(struct stdio *io, const struct json_t *object, struct err *err)
+{
+	const struct spec *spec = io->spec;
+	int r;
+
+	io->shared[STDIN_FILENO].fd =
+		spec->in.mode == SPEC_STREAM_NONE || spec->in.mode == SPEC_STREAM_TOOL
+		? io->null_fd
+		: own_fd(io, STDIN_FILENO);
+	r = restore_output(
+		io, STDOUT_FILENO, &spec->out, json_get_int(object, "stdout_dest", -1), err);
+	return r < 0 ? r
+		     : restore_output(io, STDERR_FILENO, &spec->err,
+			       json_get_int(object, "own_stderr_dest", -1), err);
+}
+
+/* ---- a task's own ---------------------------------------------------------------------------- */
+
+static int give_path(struct stdio *io, int i, const struct spec_stream *spec,
+	struct stdio_task *task, int flags, struct err *err)
+{
+	struct stdio_stream *s = &task->stream[i];
+	struct ends *ends = &io->ends[task->local_id];
+	const char *out_path = ends->path[STDOUT_FILENO];
+	int r = file_expand(&io->files, spec->pattern, task->rank, &ends->path[i], err);
+
+	if (r < 0)
+		return r;
+	if (i == STDERR_FILENO && out_path && strcmp(ends->path[i], out_path) == 0) {
+		s->as_stdout = true;
+		return 0;
+	}
+	s->path = ends->path[i];
+	s->flags = flags;
+	return 0;
+}
+
+/* A pipe to or from the task. Its inode becomes the user's, or a task couldn't open /dev/stdout. */
+static int make_pipe(
+	struct stdio *io, int i, struct stdio_task *task, int *ret_ours, struct err *err)
+{
+	_cleanup_close_ int ours = -1, theirs = -1;
+	int fd[2];
+	int r = stdfd_pipe(i != STDIN_FILENO, fd);
+
+	if (r == 0) {
+		ours = fd[i == STDIN_FILENO];
+		theirs = fd[i != STDIN_FILENO];
+		if (io->files.id->switches &&
+			fchown(theirs, io->files.id->uid, io->files.id->gid) < 0)
+			r = -errno;
+	}
+	if (r == -EMFILE || r == -ENFILE)
+		return err_set(err, r,
+			"%s: make a pipe for rank %u (raise the limit of open files)",
+			stdio_name(i), task->rank);
+	if (r < 0)
+		return err_set(err, r, "%s: make a pipe for rank %u", stdio_name(i), task->rank);
+	io->ends[task->local_id].fd[i] = task->stream[i].fd = take_fd(&theirs);
+	*ret_ours = take_fd(&ours);
+	return 0;
+}
+
+static int give_input(struct stdio *io, struct stdio_task *task, struct err *err)
+{
+	const struct spec_stream *spec = &io->spec->in;
+	struct stdio_stream *s = &task->stream[STDIN_FILENO];
+	int ours, r;
+
+	if (spec->mode == SPEC_STREAM_FILE)
+		return give_path(
+			io, STDIN_FILENO, spec, task, O_RDONLY | O_CLOEXEC | O_NOCTTY, err);
+	s->fd = io->shared[STDIN_FILENO].fd;
+	if ((spec->mode == SPEC_STREAM_RANK && spec->rank != task->rank) ||
+		(spec->mode == SPEC_STREAM_ALL && task->joins)) {
+		s->fd = io->null_fd;
+	} else if (io->writer || io->input) {
+		r = make_pipe(io, STDIN_FILENO, task, &ours, err);
+		if (r < 0)
+			return r;
+		r = io->writer ? stdin_writer_add_take(io->writer, ours)
+			       : toolin_add_take(io->input, ours, task->rank);
+		return r < 0 ? err_set(err, r, "standard input: add a task") : 0;
+	}
+	return 0;
+}
+
+static int give_pump(
+	struct stdio *io, int i, struct stdio_task *task, struct pump_dest *dest, struct err *err)
+{
+	int ours, r;
+
+	r = make_pipe(io, i, task, &ours, err);
+	if (r < 0)
+		return r;
+	r = pump_add_source_take(io->pump, ours, task->rank, i, dest);
+	if (r == 0 && io->join_copy)
+		(void)pump_copy_ranks(io->pump, &task->rank, 1, io->join_copy, NULL);
+	return r < 0 ? err_set(err, r, "%s: add a task", stdio_name(i)) : 0;
+}
+
+/* A file of its own, with labels. */
+static int give_labelled_file(struct stdio *io, int i, const struct spec_stream *spec,
+	struct stdio_task *task, struct err *err)
+{
+	uint32_t rank = task->rank;
+	char **paths = io->ends[task->local_id].path;
+	struct pump_dest *dest;
+	int fd, r;
+
+	r = file_expand(&io->files, spec->pattern, rank, &paths[i], err);
+	if (r < 0)
+		return r;
+	if (i == STDERR_FILENO && paths[1] && strcmp(paths[1], paths[2]) == 0) {
+		task->stream[i] = task->stream[STDOUT_FILENO];
+		return 0;
+	}
+	fd = file_open(&io->files, i, file_cwd(&io->files, rank), paths[i], file_flags(spec), err);
+	if (fd < 0)
+		return fd;
+	r = add_dest(io, i, fd, true, paths[i], &dest, err);
+	return r < 0 ? r : give_pump(io, i, task, dest, err);
+}
+
+static int give_output(struct stdio *io, int i, const struct spec_stream *spec,
+	struct stdio_task *task, struct err *err)
+{
+	const struct shared *shared = &io->shared[i];
+	struct stdio_stream *s = &task->stream[i];
+
+	if (shared->as_stdout) {
+		*s = task->stream[STDOUT_FILENO];
+		s->as_stdout = s->fd < 0;
+		s->path = NULL;
+		return 0;
+	}
+	if (spec->mode == SPEC_STREAM_RANK && spec->rank != task->rank) {
+		s->fd = io->null_fd;
+		return 0;
+	}
+	if (shared->per_task && io->pump)
+		return give_labelled_file(io, i, spec, task, err);
+	if (shared->per_task)
+		return give_path(io, i, spec, task, file_flags(spec), err);
+	if (shared->dest)
+		return give_pump(io, i, task, shared->dest, err);
+	s->fd = shared->fd;
+	return 0;
+}
+
+int stdio_task_open(
+	struct stdio *io, uint32_t local_id, struct stdio_task *ret_task, struct err *err)
+{
+	struct stdio_task task = {
+		.stream = {{.fd = -1}, {.fd = -1}, {.fd = -1}},
+		.local_id = local_id,
+		.rank = local_id < io->ends_count ? io->ends[local_id].rank : 0,
+		.joins = io->started,
+	};
+	int r;
+
+	assert(local_id < io->ends_count);
+	r = give_input(io, &task, err);
+	if (r == 0)
+		r = give_output(io, STDOUT_FILENO, &io->spec->out, &task, err);
+	if (r == 0)
+		r = give_output(io, STDERR_FILENO, &io->spec->err, &task, err);
+	if (r < 0) {
+		stdio_task_close(io, &task);
+		return r;
+	}
+	*ret_task = task;
+	return 0;
+}
+
+static void close_ends(struct ends *ends)
+{
+	int i;
+
+	for (i = 0; i < 3; i++)
+		ends->fd[i] = close_fd(ends->fd[i]);
+}
+
+/* Not the paths: a child that shares our memory reads them later. */
+void stdio_task_close(struct stdio *io, struct stdio_task *task)
+{
+	close_ends(&io->ends[task->local_id]);
+	task->stream[0] = task->stream[1] = task->stream[2] = (struct stdio_stream){.fd = -1};
+}
+
+void stdio_ends_free(struct ends *ends)
+{
+	int i;
+
+	close_ends(ends);
+	for (i = 0; i < 3; i++)
+		free(ends->path[i]);
+}
