@@ -139,16 +139,12 @@ libagent_la_SOURCES = \
 	stepd/frontend/frontends.c stepd/frontend/frontends.h \
 	stepd/frontend/mpi_requests.c stepd/frontend/mpi_requests.h \
 	stepd/frontend/varlink.c stepd/frontend/varlink.h \
-	stepd/launch/batch.c stepd/launch/batch.h \
 	stepd/launch/child.c stepd/launch/child.h \
+	stepd/launch/clone.c stepd/launch/clone.h \
 	stepd/launch/environ.c stepd/launch/environ.h \
 	stepd/launch/launch.c stepd/launch/launch.h \
-	stepd/launch/launcher.c stepd/launch/launcher.h \
 	stepd/launch/linked.c stepd/launch/linked.h \
 	stepd/launch/plan.c stepd/launch/plan.h \
-	stepd/launch/plan_binding.c \
-	stepd/launch/plan_programs.c \
-	stepd/launch/spawn.c stepd/launch/spawn.h \
 	stepd/loop/pausable.c stepd/loop/pausable.h \
 	stepd/loop/pri_watch.c stepd/loop/pri_watch.h \
 	stepd/loop/worker.c stepd/loop/worker.h \

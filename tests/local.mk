@@ -97,9 +97,9 @@ tests_unit_test_mpi_service_LDADD = $(UNIT_LDADD)
 endif
 
 if CMOCKA
-check_PROGRAMS += tests/unit/test_spawn tests/unit/test_tasks tests/unit/test_killseq tests/unit/test_environ \
+check_PROGRAMS += tests/unit/test_clone tests/unit/test_tasks tests/unit/test_killseq tests/unit/test_environ \
 	tests/unit/test_registry
-TESTS += tests/unit/test_spawn tests/unit/test_tasks tests/unit/test_killseq tests/unit/test_environ \
+TESTS += tests/unit/test_clone tests/unit/test_tasks tests/unit/test_killseq tests/unit/test_environ \
 	tests/unit/test_registry
 check_PROGRAMS += tests/unit/test_handover
 TESTS += tests/unit/test_handover
@@ -130,9 +130,9 @@ tests_unit_test_log_LDADD = $(UNIT_LDADD)
 tests_unit_test_identity_SOURCES = tests/unit/test_identity.c
 tests_unit_test_identity_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_identity_LDADD = $(UNIT_LDADD)
-tests_unit_test_spawn_SOURCES = tests/unit/test_spawn.c
-tests_unit_test_spawn_CPPFLAGS = $(UNIT_CPPFLAGS)
-tests_unit_test_spawn_LDADD = $(UNIT_LDADD)
+tests_unit_test_clone_SOURCES = tests/unit/test_clone.c
+tests_unit_test_clone_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_clone_LDADD = $(UNIT_LDADD)
 tests_unit_test_tasks_SOURCES = tests/unit/test_tasks.c
 tests_unit_test_tasks_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_tasks_LDADD = $(UNIT_LDADD)
@@ -180,7 +180,7 @@ tests_bench_execdelay_SOURCES = tests/bench/execdelay.c tests/bench/stamp.h
 tests_bench_noop_SOURCES = tests/bench/noop.c
 tests_bench_noop_LDFLAGS = $(STEPD_LDFLAGS) -all-static
 tests_bench_pairtime_SOURCES = tests/bench/pairtime.c
-tests_bench_spawnloop_SOURCES = tests/bench/spawnloop.c stepd/launch/spawn.c stepd/launch/spawn.h
+tests_bench_spawnloop_SOURCES = tests/bench/spawnloop.c stepd/launch/clone.c stepd/launch/clone.h
 tests_bench_spawnloop_CPPFLAGS = $(AM_CPPFLAGS)
 tests_bench_spawnloop_LDFLAGS = $(STEPD_LDFLAGS) -all-static
 tests_bench_stamp_SOURCES = tests/bench/stamp.c tests/bench/stamp.h

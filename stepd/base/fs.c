@@ -229,23 +229,24 @@ static size_t acl_add(struct acl *acl, size_t n, uint16_t tag, uint16_t perm, ui
 	return n + 1;
 }
 
-int fs_set_readers(int fd, uid_t uid, gid_t gid)
+int fs_set_readers(int fd, mode_t mode, uid_t uid, gid_t gid)
 {
 	const bool has_user = uid != 0 && uid != geteuid(), has_group = gid != (gid_t)-1;
+	const uint16_t own = (uint16_t)(mode >> 6 & 7), read = own & (ACL_READ | ACL_EXECUTE);
 	struct acl acl = {.version = htole32(POSIX_ACL_XATTR_VERSION)};
 	size_t n = 0;
 
-	if (fchmod(fd, 0600) < 0)
+	if (fchmod(fd, mode) < 0)
 		return -errno;
 	if (!has_user && !has_group)
 		return 0;
-	n = acl_add(&acl, n, ACL_USER_OBJ, ACL_READ | ACL_WRITE, (uint32_t)ACL_UNDEFINED_ID);
+	n = acl_add(&acl, n, ACL_USER_OBJ, own, (uint32_t)ACL_UNDEFINED_ID);
 	if (has_user)
-		n = acl_add(&acl, n, ACL_USER, ACL_READ, uid);
+		n = acl_add(&acl, n, ACL_USER, read, uid);
 	n = acl_add(&acl, n, ACL_GROUP_OBJ, 0, (uint32_t)ACL_UNDEFINED_ID);
 	if (has_group)
-		n = acl_add(&acl, n, ACL_GROUP, ACL_READ, gid);
-	n = acl_add(&acl, n, ACL_MASK, ACL_READ, (uint32_t)ACL_UNDEFINED_ID);
+		n = acl_add(&acl, n, ACL_GROUP, read, gid);
+	n = acl_add(&acl, n, ACL_MASK, read, (uint32_t)ACL_UNDEFINED_ID);
 	n = acl_add(&acl, n, ACL_OTHER, 0, (uint32_t)ACL_UNDEFINED_ID);
 	return fsetxattr(fd, XATTR_NAME_POSIX_ACL_ACCESS, &acl,
 		       offsetof(struct acl, entries) + n * sizeof(acl.entries[0]), 0) < 0

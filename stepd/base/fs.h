@@ -60,10 +60,10 @@ void fs_spare_clear(struct fs_spare *spare, int dirfd);
 /* A new, empty file in the place of name, open for writing: who has the old one open keeps it. */
 int fs_replace(int dirfd, const char *name, mode_t mode) _must_check_;
 
-/* Makes a file of this process's user its own alone, but for reading: the user may read it, too,
- * and the group, if it is not (gid_t)-1. -EOPNOTSUPP where the file system has no access control
- * lists: then nobody else may. */
-int fs_set_readers(int fd, uid_t uid, gid_t gid) _must_check_;
+/* Gives a file of this process's user the mode, which has no bits for others; the user may read it,
+ * too, and the group, if it is not (gid_t)-1, and execute it if its owner may. -EOPNOTSUPP where
+ * the file system has no access control lists: then only its owner may. */
+int fs_set_readers(int fd, mode_t mode, uid_t uid, gid_t gid) _must_check_;
 
 /* Refuses what others than this process's user or root could change: 0, or -EPERM with the
  * reason in err. path only names the thing in the text. */

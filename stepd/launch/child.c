@@ -48,7 +48,7 @@ static int leave_terminal(void)
 	if (fd < 0)
 		return fd == -ENXIO ? 0 : (int)fd; /* it was hung up meanwhile */
 	r = rawcall(SYS_ioctl, fd, TIOCNOTTY, 0);
-	(void)rawcall(SYS_close, fd); /* r tells */
+	(void)rawcall(SYS_close, fd); /* r has the reason */
 	return (int)r;
 }
 
@@ -80,7 +80,7 @@ static int do_oom(struct child *c)
 	if (fd < 0)
 		return (int)fd;
 	r = rawcall(SYS_write, fd, text, strlen(text));
-	(void)rawcall(SYS_close, fd); /* r tells */
+	(void)rawcall(SYS_close, fd); /* r has the reason */
 	return r < 0 ? (int)r : 0;
 }
 
@@ -116,7 +116,7 @@ static int do_rlimits(struct child *c)
 		r = rawcall(SYS_prlimit64, 0, spec->rlimits[c->detail].resource,
 			&spec->rlimits[c->detail].value, NULL);
 		if (r < 0)
-			break; /* detail tells which */
+			break; /* detail has which */
 	}
 	return (int)r;
 }
@@ -169,7 +169,7 @@ static int open_stream(const struct stdio_stream *s, int becomes)
 	if (fd > 2)
 		return fd;
 	r = (int)rawcall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 3);
-	(void)rawcall(SYS_close, fd); /* r tells */
+	(void)rawcall(SYS_close, fd); /* r has the reason */
 	return r;
 }
 
@@ -237,7 +237,7 @@ static int do_hold(struct child *c)
 	return 0;
 }
 
-/* Until Linux 6.2 a move into a cgroup with a cpuset undoes what the task asked for. */
+/* Until Linux 6.2 a move into a cgroup with a cpuset undoes the affinity that the task has set. */
 static int do_bound(struct child *c)
 {
 	int r = c->context->adopted ? do_binding(c) : 0;
@@ -247,7 +247,7 @@ static int do_bound(struct child *c)
 	return r;
 }
 
-/* Its place among those that share its MPI_COMM_WORLD. */
+/* Its rank among those that share its MPI_COMM_WORLD. */
 static void fill_world(
 	const struct child_setup *setup, uint32_t local_id, mpi_plugin_task_info_t *info)
 {
@@ -333,7 +333,7 @@ static int do_signals(struct child *c)
 	return (int)rawcall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
 }
 
-/* As a shell says it: 127 for a program that is nowhere, 126 for all else that keeps a task from
+/* As a shell reports it: 127 for a program that is nowhere, 126 for all else that keeps a task from
  * being executed. */
 static int exit_status(enum child_stage stage, int error)
 {
@@ -354,8 +354,8 @@ static void send_report(const struct child *c, enum child_stage stage, int error
 	(void)rawcall(SYS_write, c->context->report_fd, &report, sizeof(report));
 }
 
-/* Whether a failure tells of one directory of PATH only: it is not there, too long, or on a server
- * that does not answer. */
+/* Whether a failure is one of a single directory of PATH only: it is not there, too long, or on a
+ * server that does not answer. */
 static bool is_elsewhere(int error)
 {
 	return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG || error == ESTALE ||
@@ -448,7 +448,7 @@ static int do_linked(struct child *c)
 	if (fd < 0)
 		return 0;
 	if (rawcall(SYS_fstat, fd, &st) == 0 && S_ISREG(st.st_mode))
-		c->detail = linked_look((int)fd);
+		c->detail = linked_detect((int)fd);
 	(void)rawcall(SYS_close, fd); /* read only */
 	if (c->detail)
 		send_report(c, CHILD_STAGE_LINKED, 0);
@@ -466,7 +466,7 @@ static int do_exec(struct child *c)
 
 static const struct {
 	int (*run)(struct child *c);
-	const char *words;
+	const char *name;
 } operations[CHILD_STAGE_MAX] = {
 	[CHILD_STAGE_GROUP] = {do_group, "leave the agent's session, terminal or process group"},
 	[CHILD_STAGE_OOM] = {do_oom, "set oom_score_adj"},
@@ -480,7 +480,7 @@ static const struct {
 	[CHILD_STAGE_HOLD] = {do_hold, "wait for the release"},
 	[CHILD_STAGE_BOUND] = {do_bound, "bind"},
 	[CHILD_STAGE_HOOK] = {do_hook, "run the MPI task hook"},
-	[CHILD_STAGE_LINKED] = {do_linked, "look at the program"},
+	[CHILD_STAGE_LINKED] = {do_linked, "read the program"},
 	[CHILD_STAGE_SIGNALS] = {do_signals, "reset the signals"},
 	[CHILD_STAGE_EXEC] = {do_exec, "execute"},
 };
@@ -525,7 +525,7 @@ _noreturn_ void child_main(struct child_context *context)
 		(void)rawcall(SYS_exit_group, STATUS_NOT_EXECUTABLE);
 }
 
-/* Bytes of a name in a message: where all of them are written as \xNN there is still room for the
+/* Bytes of a name in a message: where all of them are written as \xNN there is still space for the
  * reason behind it. */
 #define SUBJECT_MAX "200"
 
@@ -585,12 +585,12 @@ int child_report_explain(
 	name_subject(setup, report, subject, sizeof(subject));
 	if (why)
 		(void)err_say(err, -error, "task %u can't %s%s: %s",
-			plan->job.task[report->local_id].gtid, operations[report->stage].words,
+			plan->job.task[report->local_id].gtid, operations[report->stage].name,
 			subject, why);
 	else
 		(void)err_set(err, -error, "task %u can't %s%s",
 			plan->job.task[report->local_id].gtid,
-			report->stage < CHILD_STAGE_MAX ? operations[report->stage].words : "start",
+			report->stage < CHILD_STAGE_MAX ? operations[report->stage].name : "start",
 			subject);
 	return exit_status((enum child_stage)report->stage, error);
 }

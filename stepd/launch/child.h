@@ -3,7 +3,7 @@
  * A task between its fork and its exec: a fixed list of operations over what the plan prepared.
  * It makes system calls, touches no lock and no heap of the agent (an MPI task hook may allocate:
  * it has memory of its own and the agent one thread), and reports the operation that failed by one
- * record on a pipe. The pipe is O_CLOEXEC: its end of file tells the agent that every task has been
+ * record on a pipe. The pipe is O_CLOEXEC: its end of file means that every task has been
  * executed.
  *
  * Such a child may share its parent's memory (CLONE_VM, launcher.h). So it writes only to its own
@@ -26,7 +26,7 @@ struct plan;
 struct plan_joined;
 struct rlimit;
 
-/* In the order in which a child does them. The words for messages stand in child.c. */
+/* In the order in which a child does them. child.c has their names for messages. */
 enum child_stage {
 	CHILD_STAGE_GROUP, /* session, terminal and process group */
 	CHILD_STAGE_OOM,   /* as root: may lower what only root may */
@@ -47,8 +47,9 @@ enum child_stage {
 };
 
 /* One record, written in one piece (it is smaller than PIPE_BUF). error 0 with CHILD_STAGE_EXEC
- * says that execve() begins at time_ns; sent only if the launch is traced. With CHILD_STAGE_LINKED
- * detail is the number of the library (linked.h), and that is sent only if there is one. */
+ * reports that execve() begins at time_ns; sent only if the launch is traced. With
+ * CHILD_STAGE_LINKED detail is the number of the library (linked.h), and that is sent only if there
+ * is one. */
 struct child_report {
 	uint32_t local_id;
 	uint32_t stage;
@@ -76,18 +77,19 @@ struct child_setup {
 struct child_context {
 	const struct child_setup *setup;
 	struct stdio_task io;
-	struct environ_task env; /* room for the task's vector; with an MPI hook from malloc() */
-	bool prepared;           /* env is made, by child_prepare() */
-	int pass_fd;             /* then: a descriptor for the task, or -1 */
-	pid_t group;             /* to join; 0: to found; -1: stay in the one it was born in */
-	bool adopted;            /* moved into the container by the agent while it is held */
+	struct environ_task
+		env;   /* capacity for the task's vector; with an MPI hook from malloc() */
+	bool prepared; /* env is made, by child_prepare() */
+	int pass_fd;   /* then: a descriptor for the task, or -1 */
+	pid_t group;   /* to join; 0: to found; -1: stay in the one it was born in */
+	bool adopted;  /* moved into the container by the agent while it is held */
 	int report_fd;
 	int hold_fd;       /* readable: go on; hung up: the agent is gone; -1: no hold */
 	int hold_write_fd; /* the agent's end, to be closed here */
 	bool own_signals;  /* CLONE_CLEAR_SIGHAND has reset them */
 };
 
-/* Whether children with this setup may share the memory of who clones them. With an MPI plugin
+/* Whether children with this setup may share the memory of their parent. With an MPI plugin
  * child_prepare() comes before each then. */
 bool child_can_share_memory(const struct child_setup *setup);
 

@@ -13,7 +13,7 @@
 /* Set by the child for each task; taken out of what the spec brings. */
 static const char *const task_variables[] = {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_TASK_PID"};
 
-/* The processors that this process may use, as "nproc" counts them; 0 where it can't be told. */
+/* The processors that this process may use, as "nproc" counts them; 0 where that is not known. */
 static unsigned usable_cpus(void)
 {
 	unsigned n = 0;
@@ -67,7 +67,7 @@ static int set_layout(const struct spec *spec, const stepd_step_rec_t *job, stru
 	const char *nodes = spec->node_list;
 	int r = 0;
 
-	/* One node knows the whole layout; of several, only what the spec told is written. */
+	/* One node knows the whole layout; of several, only what the spec has is written. */
 	if (!nodes && spec->node_count == 1)
 		nodes = spec->node_name;
 	if (nodes)

@@ -23,7 +23,7 @@ int environ_make_common(const struct spec *spec, const struct strv *extra,
 
 /* The same of tasks that join the step as those of a spawn of size tasks: base, the step's own,
  * then extra's, then what the spawn has of the SLURM_* ones. ranks: those of the spawn's tasks on
- * this node, count of them, among the spawn's. What base says of the layout and binding of the
+ * this node, count of them, among the spawn's. What base has of the layout and binding of the
  * step's first tasks is left out. */
 int environ_make_joined(const struct strv *base, const struct strv *extra, uint32_t size,
 	const uint32_t *ranks, uint32_t count, struct strv *ret_env) _must_check_;

@@ -4,6 +4,14 @@
  * container (clone3, CLONE_INTO_CGROUP, Linux 5.7) and no pid is ever migrated; elsewhere it is
  * added after its fork, and always held until then. Held tasks have done all but their exec: one
  * byte on a pipe, which none of them takes out, lets all go at once, and its hang-up ends them.
+ *
+ * The launcher: a short-lived copy of the agent that makes the tasks' processes with its memory
+ * shared (CLONE_VM) instead of copied once more for each, and gives them to the agent as the
+ * agent's own children (CLONE_PARENT). Copying memory is most of what a launch of many tasks costs:
+ * doc/decisions.md, 2.
+ *
+ * It is a process of its own so that the agent never shares memory with one that has the user's
+ * uid: the OOM killer, for one, ends all processes that share its victim's memory.
  */
 #ifndef STEPD_LAUNCH_LAUNCH_H
 #define STEPD_LAUNCH_LAUNCH_H
@@ -11,7 +19,7 @@
 #include <stdbool.h>
 
 #include "stepd/launch/child.h"
-#include "stepd/launch/spawn.h"
+#include "stepd/launch/clone.h"
 
 struct proctrack;
 struct stdio;
@@ -20,11 +28,11 @@ struct launch {
 	struct child_setup setup;
 	struct proctrack *pt;
 	struct stdio *io;
-	struct spawn spawn; /* how the next task is made */
+	struct clone clone; /* how the next task is made */
 	pid_t group;    /* the step's process group; 0: the first task founds it; -1: this process
 			 * has founded it, or each task leads a session */
 	uint32_t first; /* the first task's local id */
-	int next_clone_fd; /* of that one, which was asked for to learn whether there is one */
+	int next_clone_fd; /* of that one, opened to learn whether there is one */
 	bool into;         /* tasks are born in the container */
 	bool released;
 	/* Lets the agent go on with other things: until fd can be read, or with -1 with what is due
@@ -50,15 +58,20 @@ int launch_open(struct launch *l, struct proctrack *pt, struct stdio *io, bool h
 	struct err *err) _must_check_;
 
 /* Forks the task of this local id into the container: ids in ascending order from l->first,
- * and launcher.h calls it for all that a step begins with. context is the child's; with
- * l->spawn.stack it stays so until its exec. */
+ * and launch_fork_all() calls it for all that a step begins with. context is the child's; with
+ * l->clone.stack it stays so until its exec. */
 int launch_fork(struct launch *l, uint32_t local_id, struct child_context *context, pid_t *ret_pid,
 	struct err *err) _must_check_;
+
+/* Forks all tasks into the container: by the launcher where that can be done and they are enough to
+ * be worth it, else each as a copy of the agent. pids has a 0 for each task; those that were made
+ * are filled in, from the first on, on failure as well. */
+int launch_fork_all(struct launch *l, pid_t *pids, struct err *err) _must_check_;
 
 /* All are forked: closes what only children needed, and lets them go. */
 int launch_release(struct launch *l, struct err *err) _must_check_;
 
-/* What the tasks have reported since the last look. True: every one has been executed or has failed
+/* What the tasks have reported since the last call. True: every one has been executed or has failed
  * by now, and nothing more will come. */
 typedef void (*launch_report_fn)(const struct child_report *report, void *userdata);
 bool launch_read_reports(struct launch *l, launch_report_fn fn, void *userdata);

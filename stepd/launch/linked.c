@@ -10,7 +10,7 @@
 #include "stepd/base/cleanup.h"
 #include "stepd/base/rawcall.h"
 
-/* More than any program has; what is beyond is not looked at. */
+/* More than any program has; what is beyond is not read. */
 #define SEGMENTS_MAX 64u
 #define ENTRIES_MAX  256u
 #define NAMES_MAX    64u
@@ -119,7 +119,7 @@ static unsigned find_library(const char *name)
 	return 0;
 }
 
-unsigned linked_look(int fd)
+unsigned linked_detect(int fd)
 {
 	char name[NAME_SIZE + 1];
 	struct dynamic d = {0};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/launch/plan.h"
 
+#include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
 #include <string.h>
@@ -8,7 +9,174 @@
 
 #include "mpi/mpi.h"
 #include "stepd/api/plugin.h"
+#include "stepd/base/fs.h"
+#include "stepd/record/registry.h"
 #include "stepd/snapshot/handover.h"
+
+/* ---- the tasks' binding ---------------------------------------------------------------------- */
+
+static char *format_list(const struct bitset *set)
+{
+	size_t size = bitset_format_list(set, NULL, 0) + 1;
+	char *text = malloc(size);
+
+	if (text)
+		(void)bitset_format_list(set, text, size);
+	return text;
+}
+
+/* The texts of the sets stand behind the tasks' pointers to them. */
+int plan_record_binding(struct plan *plan)
+{
+	const struct binding_sets *cpus = &plan->binding.cpus;
+	uint32_t ntasks = plan->spec->local_ntasks, i;
+
+	if (!cpus->of_task)
+		return 0;
+	plan->task_cpus = calloc(ntasks + cpus->table.count + 1, sizeof(*plan->task_cpus));
+	if (!plan->task_cpus)
+		return -ENOMEM;
+	for (i = 0; i < cpus->table.count; i++) {
+		struct bitset set = bitset_table_get(&cpus->table, i);
+
+		plan->task_cpus[ntasks + i] = format_list(&set);
+		if (!plan->task_cpus[ntasks + i])
+			return -ENOMEM;
+	}
+	for (i = 0; i < ntasks; i++)
+		plan->task_cpus[i] = plan->task_cpus[ntasks + cpus->of_task[i]];
+	plan->job.task_cpus = (const char *const *)plan->task_cpus;
+	return 0;
+}
+
+static void clear_binding(struct plan *plan)
+{
+	char **text = plan->task_cpus ? plan->task_cpus + plan->spec->local_ntasks : NULL;
+
+	for (; text && *text; text++)
+		free(*text);
+	free(plan->task_cpus);
+	plan->task_cpus = NULL;
+	binding_clear(&plan->binding);
+}
+
+/* ---- command lines --------------------------------------------------------------------------- */
+
+/* Which command line each task of the step runs, and what the step record has of them. */
+
+/* The same on all nodes of the step, whichever of the command lines their tasks run. */
+static int number_programs(struct plan *plan, struct err *err)
+{
+	const struct spec *spec = plan->spec;
+	/* Where no task can run the step's own command line, that is none. */
+	uint32_t own = spec->argv.n > 0, entry, i;
+
+	if (!spec->rank_entries)
+		return 0;
+	plan->rank_appnums = calloc((size_t)spec->ntasks + 1, sizeof(*plan->rank_appnums));
+	if (!plan->rank_appnums)
+		return err_set(err, -ENOMEM, "plan the step");
+	for (i = 0; i < spec->ntasks; i++) {
+		entry = spec->rank_entries[i];
+		plan->rank_appnums[i] = entry ? entry - 1 + own : 0;
+	}
+	for (i = 0; i < spec->local_ntasks; i++)
+		plan->job.task[i].appnum = plan->rank_appnums[spec->ranks[i]];
+	plan->job.rank_appnums = plan->rank_appnums;
+	return 0;
+}
+
+/* [0] is the step's own, the others are those of its entries. */
+static int make_programs(struct plan *plan, struct err *err)
+{
+	const struct spec *spec = plan->spec;
+	size_t k;
+
+	plan->programs_count = spec->overrides_count + 1;
+	plan->programs = calloc(plan->programs_count, sizeof(*plan->programs));
+	if (!plan->programs)
+		return err_set(err, -ENOMEM, "plan the step");
+	plan->programs[0] = (struct plan_program){.argv = spec->argv.v, .cwd = plan->cwd};
+	for (k = 0; k < spec->overrides_count; k++) {
+		const struct spec_override *o = &spec->overrides[k];
+
+		plan->programs[k + 1] = (struct plan_program){
+			.argv = o->argv.n ? o->argv.v : spec->argv.v,
+			.cwd = o->cwd ? o->cwd : plan->cwd,
+		};
+	}
+	return 0;
+}
+
+bool plan_has_program(const struct plan *plan, size_t k)
+{
+	return k == 0 || plan->spec->overrides[k - 1].ranks_count > 0;
+}
+
+static int choose_programs(struct plan *plan, struct err *err)
+{
+	const struct spec *spec = plan->spec;
+	uint32_t i;
+
+	plan->task_program = calloc(spec->local_ntasks + 1, sizeof(*plan->task_program));
+	if (!plan->task_program)
+		return err_set(err, -ENOMEM, "plan the step");
+	for (i = 0; spec->rank_entries && i < spec->local_ntasks; i++)
+		plan->task_program[i] = spec->rank_entries[spec->ranks[i]];
+	return 0;
+}
+
+/* As number_programs() counts them. */
+static int record_commands(struct plan *plan, struct err *err)
+{
+	size_t first = plan->spec->rank_entries && plan->spec->argv.n == 0, k;
+
+	plan->commands = calloc(plan->programs_count, sizeof(*plan->commands));
+	if (!plan->commands)
+		return err_set(err, -ENOMEM, "plan the step");
+	for (k = first; k < plan->programs_count; k++)
+		plan->commands[k - first] = (stepd_step_command_t){
+			.argv = (const char *const *)plan->programs[k].argv,
+			.cwd = plan->programs[k].cwd,
+		};
+	plan->job.cwd = plan->cwd;
+	plan->job.commands = plan->commands;
+	plan->job.command_count = (uint32_t)(plan->programs_count - first);
+	return 0;
+}
+
+/* Every task has something to run: the spec's check can't know it where overrides are used. */
+static int check_programs(const struct plan *plan, struct err *err)
+{
+	const struct plan_program *p;
+	uint32_t i;
+
+	if (plan->spec->kind != STEPD_STEP_NORMAL)
+		return 0;
+	for (i = 0; i < plan->spec->local_ntasks; i++) {
+		p = &plan->programs[plan->task_program[i]];
+		if (!p->argv || !p->argv[0])
+			return err_say(err, -EINVAL,
+				"argv: rank %u has no program; give argv for the step or for this rank",
+				plan->spec->ranks[i]);
+	}
+	return 0;
+}
+
+static int make_all_programs(struct plan *plan, struct err *err)
+{
+	int r = make_programs(plan, err);
+
+	if (r == 0)
+		r = choose_programs(plan, err);
+	if (r == 0)
+		r = number_programs(plan, err);
+	if (r == 0)
+		r = check_programs(plan, err);
+	return r < 0 ? r : record_commands(plan, err);
+}
+
+/* ---- the plan -------------------------------------------------------------------------------- */
 
 static int make_job(struct plan *plan, struct err *err)
 {
@@ -40,7 +208,7 @@ static int make_job(struct plan *plan, struct err *err)
 		plan->own_name[0] = spec->node_name;
 		job->node_names = plan->own_name;
 	} else {
-		job->node_names = (const char *const *)spec->node_names.v; /* NULL: not told */
+		job->node_names = (const char *const *)spec->node_names.v; /* NULL: not known */
 	}
 	job->task = calloc(spec->local_ntasks + 1, sizeof(*job->task));
 	if (!job->task || asprintf(&plan->label, "%u.%s", spec->job_id, spec->step_name) < 0)
@@ -77,7 +245,7 @@ int plan_make(const struct spec *spec, struct plan *ret_plan, struct err *err)
 	if (r == 0)
 		r = make_cwd(&plan, err);
 	if (r == 0)
-		r = plan_make_programs(&plan, err);
+		r = make_all_programs(&plan, err);
 	if (r < 0)
 		return r;
 	plan.umask = spec->umask;
@@ -110,7 +278,7 @@ int plan_make_adopted(const struct spec *spec, uid_t uid, gid_t gid, const char 
 }
 
 /* "#!INTERPRETER [ARGUMENT]", as execve(2) reads it. The script is not executed itself, so that
- * its place may be a noexec file system, as /run often is. */
+ * its directory may be on a noexec file system, as /run often is. */
 static int parse_shebang(const struct spec *spec, struct strv *argv, struct err *err)
 {
 	const char *end = memchr(spec->script, '\n', spec->script_size);
@@ -142,7 +310,7 @@ static int parse_shebang(const struct spec *spec, struct strv *argv, struct err 
 	return r < 0 ? err_set(err, r, "plan the step") : 0;
 }
 
-int plan_set_script(struct plan *plan, const char *script, struct err *err)
+static int set_script(struct plan *plan, const char *script, struct err *err)
 {
 	_cleanup_strv_ struct strv argv = {0};
 	int r;
@@ -161,7 +329,7 @@ int plan_set_script(struct plan *plan, const char *script, struct err *err)
 	return 0;
 }
 
-/* Room in the children's vector for the largest environment. */
+/* The children's vector has capacity for the largest environment. */
 static int reserve_task_env(struct plan *plan, struct err *err)
 {
 	size_t k, most = 0;
@@ -200,7 +368,7 @@ int plan_make_environ(struct plan *plan, const char *mpi_type, struct err *err)
 struct hook_changes {
 	char **put; /* the hook's, from malloc() */
 	size_t put_count;
-	bool *gone; /* by the place in what it was given */
+	bool *gone; /* by the index in what it was given */
 };
 
 static void hook_changes_free(struct hook_changes *changes)
@@ -213,7 +381,7 @@ static void hook_changes_free(struct hook_changes *changes)
 	free(changes->gone);
 }
 
-/* What it left is where it was, unless it took something away: then it is looked for by name. */
+/* What it left is where it was, unless it took something away: then it is found by name. */
 static int find_before(
 	const struct strv *before, struct strv_names *names, char *entry, size_t at, size_t *ret_at)
 {
@@ -327,7 +495,7 @@ int plan_add_tasks(struct plan *plan, const stepd_step_task_info_t *tasks, uint3
 	return 0;
 }
 
-/* What tasks need that join the step, where there is somebody who may ask for them. */
+/* What tasks need that join the step, where there is somebody who may request them. */
 static void save_start(const struct plan *plan, struct handover *h, struct json_t *object)
 {
 	struct json_t *groups = handover_put_array(h, object, "groups");
@@ -402,12 +570,12 @@ static int restore_plan(
 		return err_set(err, -ENOMEM, "take over the step");
 	r = make_job(plan, err);
 	if (r == 0)
-		r = plan_make_programs(plan, err);
+		r = make_all_programs(plan, err);
 	if (r == 0)
 		r = restore_start(plan, h, object, err);
 	/* for messages only: the script is with its interpreter already */
 	if (r == 0 && plan->spec->kind == STEPD_STEP_BATCH)
-		r = plan_set_script(plan, "script", err);
+		r = set_script(plan, "script", err);
 	plan->job.jmgr_pid = (pid_t)json_get_int(object, "agent_pid", plan->job.jmgr_pid);
 	plan->job.service_pid = (pid_t)json_get_int(object, "service_pid", 0);
 	plan->job.cont_id = (uint64_t)json_get_int(object, "container_id", 0);
@@ -447,8 +615,43 @@ void plan_clear(struct plan *plan)
 	free(plan->cwd);
 	free(plan->rank_appnums);
 	free(plan->commands);
-	plan_binding_clear(plan);
+	clear_binding(plan);
 	environ_task_clear(&plan->task_env);
 	identity_clear(&plan->id);
 	*plan = (struct plan){0};
+}
+
+/* ---- the script of a batch step -------------------------------------------------------------- */
+
+#define SCRIPT_MODE 0500u
+
+int plan_store_script(struct plan *plan, const struct registry *reg, struct err *err)
+{
+	const struct spec *spec = plan->spec;
+	_cleanup_free_ char *path = NULL;
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (asprintf(&path, "%s/script", registry_get_path(reg)) < 0)
+		return err_set(err, -ENOMEM, "store the batch script");
+	(void)unlinkat(registry_get_dirfd(reg), "script", 0); /* a dead agent's, if it is there */
+	fd = openat(registry_get_dirfd(reg), "script",
+		O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, SCRIPT_MODE);
+	if (fd < 0)
+		return err_set(err, -errno, "store the batch script '%s'", path);
+	r = fs_write_all(fd, spec->script, spec->script_size);
+	if (r < 0)
+		return err_set(err, r, "store the batch script '%s'", path);
+	/* An owner could grow it until the file system of all steps is full: it stays root's. */
+	r = fs_set_readers(fd, SCRIPT_MODE, plan->id.uid, (gid_t)-1);
+	if (r == -EOPNOTSUPP)
+		return err_say(err, r,
+			"the batch script '%s' can't be made readable for user %s alone: the file "
+			"system has no access control lists (mount it with them, or choose another "
+			"--runtime-dir)",
+			path, plan->id.user_name);
+	if (r < 0)
+		return err_set(err, r, "make the batch script '%s' readable for user %s", path,
+			plan->id.user_name);
+	return set_script(plan, path, err);
 }

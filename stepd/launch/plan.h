@@ -16,6 +16,7 @@ struct handover;
 struct json_t;
 struct mpi;
 struct mpi_host;
+struct registry;
 
 /* One command line with its environment: the step's, and one for each override. */
 struct plan_program {
@@ -47,7 +48,7 @@ struct plan {
 	uint32_t *task_program;         /* by local id: index into programs */
 	uint32_t *rank_appnums;         /* the step record's */
 	stepd_step_command_t *commands; /* likewise (plan_programs.c) */
-	char **task_cpus;               /* likewise (plan_binding.c) */
+	char **task_cpus;               /* likewise */
 	char **script_argv; /* of a batch step: the vector; its strings are the plan's too */
 	mode_t umask;
 	int oom_score_adj;
@@ -60,25 +61,21 @@ struct plan {
 int plan_make(const struct spec *spec, struct plan *ret_plan, struct err *err) _must_check_;
 
 /* The same for a step that runs already, by what is known of it: whom it belongs to, and no more
- * than is needed to look after it. user_name is copied. */
+ * than is needed to supervise it. user_name is copied. */
 int plan_make_adopted(const struct spec *spec, uid_t uid, gid_t gid, const char *user_name,
 	struct plan *ret_plan, struct err *err) _must_check_;
 
-/* Makes the batch step's command line: the interpreter of its first line, then script, the path
- * where it is stored. */
-int plan_set_script(struct plan *plan, const char *script, struct err *err) _must_check_;
+/* Stores the batch step's script in the step's directory, as a file that only the user and root can
+ * read; the command line is the interpreter of its first line, then its path. registry_close()
+ * removes it. */
+int plan_store_script(struct plan *plan, const struct registry *reg, struct err *err) _must_check_;
 int plan_make_environ(struct plan *plan, const char *mpi_type, struct err *err) _must_check_;
 
-/* (plan_programs.c) For plan_make(), once the directory is known: which task runs what, and what
- * the step record says of it. */
-int plan_make_programs(struct plan *plan, struct err *err) _must_check_;
 /* Whether a task of this node runs programs[k], or may. */
 bool plan_has_program(const struct plan *plan, size_t k);
 
-/* (plan_binding.c) Tells the step record what the tasks are bound to, once that is known. 0 or
- * -ENOMEM. */
-int plan_tell_binding(struct plan *plan) _must_check_;
-void plan_binding_clear(struct plan *plan);
+/* Puts into the step record what the tasks are bound to, once that is known. 0 or -ENOMEM. */
+int plan_record_binding(struct plan *plan) _must_check_;
 
 /* Calls the MPI plugin's prefork hook and gives what it changed to every program. */
 int plan_run_prefork(struct plan *plan, struct mpi *mpi, const struct mpi_host *host,

@@ -355,7 +355,7 @@ static int open_file(int dir_fd, bool inherit_it)
 
 void events_set_readers(struct events *ev, uid_t owner, gid_t operators)
 {
-	int r = fs_set_readers(ev->file_fd, owner, operators);
+	int r = fs_set_readers(ev->file_fd, 0600, owner, operators);
 
 	if (r < 0)
 		log_debug(ev->log,

@@ -14,8 +14,6 @@
 #include "stepd/base/clock.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
-#include "stepd/launch/batch.h"
-#include "stepd/launch/launcher.h"
 #include "stepd/plugin/plugin.h"
 #include "stepd/record/clean.h"
 #include "stepd/record/events.h"
@@ -240,7 +238,7 @@ static int make_binding(struct agent *a, struct err *err)
 	r = binding_bounds_read(cgroup_fd, &bounds, err);
 	if (r == 0)
 		r = binding_make(a->plan.spec, &bounds, &a->plan.id, &a->plan.binding, err);
-	if (r == 0 && plan_tell_binding(&a->plan) < 0)
+	if (r == 0 && plan_record_binding(&a->plan) < 0)
 		r = err_set(err, -ENOMEM, "bind the tasks");
 	if (r == 0)
 		warn_of_sharing(a);
@@ -334,7 +332,7 @@ static int fork_tasks(struct agent *a, struct err *err)
 	(void)sigprocmask(SIG_SETMASK, &all, &saved);
 	r = launch_open(&a->start.launch, a->pt, a->stdio, a->plan.spec->hold, err);
 	if (r == 0)
-		r = launcher_fork_all(&a->start.launch, pids, err);
+		r = launch_fork_all(&a->start.launch, pids, err);
 	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
 	mpi_link_forked(a);
 	a->origin.recover.forked.most = fork_ticks_now();
@@ -363,7 +361,7 @@ static int launch(struct agent *a, struct err *err)
 	int r = 0;
 
 	if (spec->kind == STEPD_STEP_BATCH)
-		r = batch_store_script(&a->plan, a->registry, err);
+		r = plan_store_script(&a->plan, a->registry, err);
 	if (r == 0)
 		r = make_binding(a, err);
 	if (r == 0)

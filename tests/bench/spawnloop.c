@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "stepd/base/rawcall.h"
-#include "stepd/launch/spawn.h"
+#include "stepd/launch/clone.h"
 
 extern char **environ;
 
@@ -64,12 +64,12 @@ static void run_shared(void *arg)
 
 static pid_t share_one(struct loop *l, int i)
 {
-	struct spawn how = {.cgroup_fd = l->cgroup_fd,
+	struct clone how = {.cgroup_fd = l->cgroup_fd,
 		.stack = l->stacks + (size_t)i * STACK_BYTES,
 		.stack_size = STACK_BYTES};
 	bool cleared;
 	pid_t pid;
-	int r = spawn_child(&how, run_shared, l, &cleared, &pid);
+	int r = clone_child(&how, run_shared, l, &cleared, &pid);
 
 	errno = -r;
 	return r < 0 ? -1 : pid;

@@ -56,7 +56,7 @@ static unsigned look_at(const void *data, size_t size)
 
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, data, size), (ssize_t)size);
-	number = linked_look(fd);
+	number = linked_detect(fd);
 	(void)close(fd);
 	return number;
 }

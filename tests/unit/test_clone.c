@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "stepd/base/rawcall.h"
-#include "stepd/launch/spawn.h"
+#include "stepd/launch/clone.h"
 
 #define STACK_BYTES 16384
 
@@ -62,11 +62,11 @@ static void await_end(pid_t pid)
 
 static void test_copy(void **state)
 {
-	struct spawn how = {.cgroup_fd = -1};
+	struct clone how = {.cgroup_fd = -1};
 	struct context context = {.told = told};
 
 	(void)state;
-	assert_int_equal(spawn_child(&how, run, &context, &context.cleared, &context.pid), 0);
+	assert_int_equal(clone_child(&how, run, &context, &context.cleared, &context.pid), 0);
 	await_end(context.pid);
 	assert_int_equal(context.own, 0);
 	assert_int_equal(told[TOLD_CLEARED], !how.clone3_absent);
@@ -76,7 +76,7 @@ static void test_copy(void **state)
 static void test_shared(void **state)
 {
 	static char stack[STACK_BYTES] __attribute__((aligned(16)));
-	struct spawn how = {.cgroup_fd = -1, .stack = stack, .stack_size = sizeof(stack)};
+	struct clone how = {.cgroup_fd = -1, .stack = stack, .stack_size = sizeof(stack)};
 	struct context context = {.told = told};
 	int saved_errno = EXDEV;
 
@@ -85,7 +85,7 @@ static void test_shared(void **state)
 	skip();
 #endif
 	errno = saved_errno;
-	assert_int_equal(spawn_child(&how, run, &context, &context.cleared, &context.pid),
+	assert_int_equal(clone_child(&how, run, &context, &context.cleared, &context.pid),
 		RAWCALL_NATIVE ? 0 : -EOPNOTSUPP);
 	if (!RAWCALL_NATIVE)
 		return;
@@ -98,7 +98,7 @@ static void test_shared(void **state)
 
 static void test_siblings(void **state)
 {
-	struct spawn how = {.cgroup_fd = -1, .siblings = true};
+	struct clone how = {.cgroup_fd = -1, .siblings = true};
 	struct context *context = mmap(
 		NULL, sizeof(*context), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t between;
@@ -109,7 +109,7 @@ static void test_siblings(void **state)
 	context->told = told;
 	between = fork();
 	if (between == 0)
-		_exit(spawn_child(&how, run, context, &context->cleared, &context->pid) == 0 ? 0
+		_exit(clone_child(&how, run, context, &context->cleared, &context->pid) == 0 ? 0
 											     : 1);
 	assert_int_equal(waitpid(between, &status, 0), between);
 	assert_int_equal(status, 0);
@@ -122,35 +122,35 @@ static void test_siblings(void **state)
 static void test_without_clone3(void **state)
 {
 	static char stack[STACK_BYTES] __attribute__((aligned(16)));
-	struct spawn plain = {.cgroup_fd = -1, .clone3_absent = true};
-	struct spawn into = {.cgroup_fd = 0, .clone3_absent = true};
-	struct spawn shared = {.cgroup_fd = -1,
+	struct clone plain = {.cgroup_fd = -1, .clone3_absent = true};
+	struct clone into = {.cgroup_fd = 0, .clone3_absent = true};
+	struct clone shared = {.cgroup_fd = -1,
 		.stack = stack,
 		.stack_size = sizeof(stack),
 		.clone3_absent = true};
-	struct spawn siblings = {.cgroup_fd = -1, .siblings = true, .clone3_absent = true};
+	struct clone siblings = {.cgroup_fd = -1, .siblings = true, .clone3_absent = true};
 	struct context context = {.told = told};
 
 	(void)state;
 	assert_int_equal(
-		spawn_child(&into, run, &context, &context.cleared, &context.pid), -EOPNOTSUPP);
+		clone_child(&into, run, &context, &context.cleared, &context.pid), -EOPNOTSUPP);
 	assert_int_equal(
-		spawn_child(&shared, run, &context, &context.cleared, &context.pid), -EOPNOTSUPP);
+		clone_child(&shared, run, &context, &context.cleared, &context.pid), -EOPNOTSUPP);
 	assert_int_equal(
-		spawn_child(&siblings, run, &context, &context.cleared, &context.pid), -EOPNOTSUPP);
-	assert_int_equal(spawn_child(&plain, run, &context, &context.cleared, &context.pid), 0);
+		clone_child(&siblings, run, &context, &context.cleared, &context.pid), -EOPNOTSUPP);
+	assert_int_equal(clone_child(&plain, run, &context, &context.cleared, &context.pid), 0);
 	await_end(context.pid);
 	assert_int_equal(told[TOLD_CLEARED], 0);
 }
 
 static void test_bad_cgroup(void **state)
 {
-	struct spawn how = {.cgroup_fd = STDIN_FILENO};
+	struct clone how = {.cgroup_fd = STDIN_FILENO};
 	struct context context = {.told = told};
 
 	(void)state;
 	/* EBADF: a descriptor, but of no cgroup; older kernels don't know the flag */
-	assert_true(spawn_child(&how, run, &context, &context.cleared, &context.pid) < 0);
+	assert_true(clone_child(&how, run, &context, &context.cleared, &context.pid) < 0);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/launch/spawn.h"
+#include "stepd/launch/clone.h"
 
 #include <assert.h>
 #include <linux/sched.h>
@@ -10,7 +10,7 @@
 
 /* Not the C library's fork(): it can do nothing of this. The caller has one thread, so a child with
  * a copy of the memory may go on using what the C library holds. */
-static int clone_task(const struct spawn *how, void (*run)(void *arg), void *arg, pid_t *ret_pid)
+static int clone_task(const struct clone *how, void (*run)(void *arg), void *arg, pid_t *ret_pid)
 {
 	struct clone_args args = {
 		.flags = CLONE_CLEAR_SIGHAND | CLONE_PARENT_SETTID,
@@ -48,7 +48,7 @@ static int fork_task(void (*run)(void *arg), void *arg, pid_t *ret_pid)
 	return pid < 0 ? -errno : 0;
 }
 
-int spawn_child(struct spawn *how, void (*run)(void *arg), void *arg, bool *cleared, pid_t *ret_pid)
+int clone_child(struct clone *how, void (*run)(void *arg), void *arg, bool *cleared, pid_t *ret_pid)
 {
 	int r;
 

@@ -4,8 +4,8 @@
  * none. No pidfd comes with it: each child would get a copy of all earlier ones, and close it.
  * Until the agent reaps a child its pid is nobody else's.
  */
-#ifndef STEPD_LAUNCH_SPAWN_H
-#define STEPD_LAUNCH_SPAWN_H
+#ifndef STEPD_LAUNCH_CLONE_H
+#define STEPD_LAUNCH_CLONE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,20 +13,20 @@
 
 #include "stepd/base/cleanup.h"
 
-struct spawn {
+struct clone {
 	int cgroup_fd; /* the cgroup to be born in, -1: that of the caller; needs clone3() */
 	void *stack;   /* NULL: the child gets a copy of the memory. Else it shares the memory and
 			* runs on this stack, of stack_size bytes, both multiples of 16 */
 	size_t stack_size;
 	bool siblings;      /* the child is the caller's parent's (CLONE_PARENT) */
-	bool clone3_absent; /* found out; kept by the caller from one call to the next */
+	bool clone3_absent; /* found out; the caller hands it from one call to the next */
 };
 
-/* Calls run(arg) in the child, where it must not return; *cleared tells it whether its signals are
+/* Calls run(arg) in the child, where it must not return; *cleared has whether its signals are
  * reset already, and is written before. In the parent: 0 and the child's pid, which clone3() writes
  * before the child's first instruction; or -errno, -EOPNOTSUPP where only clone3() would do and is
  * not there. */
-int spawn_child(struct spawn *how, void (*run)(void *arg), void *arg, bool *cleared,
+int clone_child(struct clone *how, void (*run)(void *arg), void *arg, bool *cleared,
 	pid_t *ret_pid) _must_check_;
 
 #endif
