@@ -94,13 +94,8 @@ libnode_la_SOURCES = \
 	stepd/account/usage.c stepd/account/usage.h \
 	stepd/plugin/plugin.c stepd/plugin/plugin.h \
 	stepd/record/clean.c stepd/record/clean.h \
-	stepd/record/event_text.c stepd/record/event_text.h \
 	stepd/record/events.c stepd/record/events.h \
-	stepd/record/history.c stepd/record/history.h \
-	stepd/record/leftover.c stepd/record/leftover.h \
-	stepd/record/recover.h \
 	stepd/record/registry.c stepd/record/registry.h \
-	stepd/record/registry_lock.c stepd/record/registry_lock.h \
 	stepd/record/report.c stepd/record/report.h \
 	stepd/record/state_doc.c stepd/record/state_doc.h \
 	stepd/record/trace.c stepd/record/trace.h \

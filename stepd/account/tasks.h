@@ -10,7 +10,7 @@
 
 #include "stepd/base/err.h"
 #include "stepd/base/status.h"
-#include "stepd/record/recover.h"
+#include "stepd/record/state_doc.h"
 
 enum task_state {
 	TASK_NEW,

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "stepd/operations/operations_impl.h"
-#include "stepd/record/event_text.h"
 #include "stepd/record/events.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/step/result.h"

@@ -11,23 +11,106 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "proctrack/proctrack.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/pidref.h"
+#include "stepd/base/procstat.h"
 #include "stepd/plugin/plugin.h"
-#include "stepd/record/leftover.h"
 #include "stepd/record/registry.h"
-#include "stepd/record/registry_lock.h"
+#include "stepd/record/state_doc.h"
 #include "stepd/state/steps.h"
+
+/* ---- what a dead agent left ------------------------------------------------------------------ */
+
+int leftover_error(const char *label, struct err *err)
+{
+	return err_say(err, -EEXIST,
+		"step %s has processes that an agent left behind when it died: end those first "
+		"('stepctl pids %s' lists them)",
+		label, label);
+}
+
+/* 1 if the container has members. None where it is gone, or the directory above it is. */
+static int has_members(const char *plugin_dir, const struct step_entry *entry)
+{
+	_cleanup_proctrack_ struct proctrack *pt = NULL;
+	_cleanup_free_ pid_t *pids = NULL;
+	int n = 0, r;
+
+	r = proctrack_open(plugin_dir, entry->proctrack, &pt, NULL);
+	if (r == 0)
+		r = proctrack_get_pids(pt, entry->cont_id, &pids, &n);
+	if (r == -ESRCH || r == -ENOENT)
+		return 0;
+	return r < 0 ? r : n > 0;
+}
+
+static int check_entry(const struct step_entry *entry, void *userdata)
+{
+	const char *plugin_dir = userdata;
+	const char *root = json_string_value(json_object_get(entry->doc, "container_root"));
+	const char *before = secure_getenv(STEPD_CGROUP_ROOT_ENV);
+	_cleanup_free_ char *saved = before ? strdup(before) : NULL;
+	int r, restored;
+
+	if (!root)
+		return 0; /* its container's number is enough */
+	if (before && !saved)
+		return -ENOMEM;
+	r = proctrack_set_root(root);
+	if (r == 0)
+		r = has_members(plugin_dir, entry);
+	restored = proctrack_set_root(saved);
+	return restored < 0 ? restored : r;
+}
+
+/* A tracker whose containers hang nowhere: by the tasks. */
+static int tasks_live(int dir_fd)
+{
+	_cleanup_state_doc_ struct state_doc state = {0};
+	struct procstat st;
+	size_t i;
+	int r = state_doc_read(dir_fd, &state, NULL);
+
+	for (i = 0; r == 0 && state.same_boot && i < state.tasks_count; i++) {
+		if (state.tasks[i].pid && procstat_read(state.tasks[i].pid, &st) == 0 &&
+			procstat_is_living(&st) && st.start_ticks >= state.recover.forked.least &&
+			st.start_ticks <= state.recover.forked.most)
+			return 1;
+	}
+	return r;
+}
+
+/* Whether processes of the step in that directory live: 1, 0, or -errno where it can't be told.
+ * Nothing is touched. */
+static int leftover_lives(int dir_fd, const char *plugin_dir)
+{
+	int r = tasks_live(dir_fd);
+
+	return r == 0 ? steps_show(dir_fd, check_entry, (void *)plugin_dir) : r;
+}
+
+int leftover_check(
+	const struct registry *registry, const char *plugin_dir, const char *label, struct err *err)
+{
+	int r = registry_show_left(registry, check_entry, (void *)plugin_dir);
+
+	if (r < 0)
+		return err_set(err, r, "find what an earlier agent of step %s left", label);
+	return r > 0 ? leftover_error(label, err) : 0;
+}
+
+/* ---- the runtime directory ------------------------------------------------------------------- */
 
 #define OPEN_DIR     (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define AGE_LEAST_S  10 /* an agent that starts has its directory locked by then */
-#define SOME_MOST    8  /* entries that an agent looks at when it starts */
+#define SOME_MOST    8  /* entries that an agent checks when it starts */
 #define CLEANED_MOST 2  /* and cleans */
 
 /* A step without processes ends as fast as its result can be written. */
 #define SETTLE_PATIENCE_MS 5000
 
-const char *const clean_words[CLEAN_WHAT_MAX] = {
+const char *const clean_names[CLEAN_WHAT_MAX] = {
 	[CLEAN_RESULT] = "a result that was kept long enough",
 	[CLEAN_REMAINS] = "left by an agent that died",
 	[CLEAN_ALONE] = "left alone",
@@ -85,22 +168,22 @@ struct cleaning {
 	int runtime_fd;
 	const char *runtime;
 	const char *plugin_dir;
-	const char *name; /* of the directory that is looked at */
+	const char *name; /* of the directory that is checked */
 };
 
-static void tell_code(const struct cleaning *c, enum clean_what what, const char *text, int code)
+static void clean_report_code(const struct cleaning *c, enum clean_what what, const char *text, int code)
 {
 	char path[PATH_MAX];
 	const struct clean_found found = {
 		.what = what, .directory = c->name, .path = path, .text = text, .code = code};
 
 	(void)snprintf(path, sizeof(path), "%s/%s", c->runtime, c->name);
-	c->options->told(&found, c->options->userdata);
+	c->options->report(&found, c->options->userdata);
 }
 
-static void tell(const struct cleaning *c, enum clean_what what, const char *text)
+static void clean_report(const struct cleaning *c, enum clean_what what, const char *text)
 {
-	tell_code(c, what, text, 0);
+	clean_report_code(c, what, text, 0);
 }
 
 /* "n1_7.0" into "n1/7.0". */
@@ -147,19 +230,19 @@ static void clean_remains(const struct cleaning *c, int dir_fd)
 	int r;
 
 	if (!step) {
-		tell(c, CLEAN_ALONE, "its name is no step's");
+		clean_report(c, CLEAN_ALONE, "its name is no step's");
 		return;
 	}
 	r = has(dir_fd, "state.json") ? leftover_lives(dir_fd, c->plugin_dir) : 0;
 	if (r > 0)
-		tell(c, CLEAN_ALONE,
+		clean_report(c, CLEAN_ALONE,
 			"its agent has died, and processes of it live: 'stepd adopt' takes it over");
 	else if (r < 0)
-		tell(c, CLEAN_ALONE, "nobody can tell whether processes of it live");
+		clean_report(c, CLEAN_ALONE, "nobody can tell whether processes of it live");
 	else if (c->options->dry_run || (settle_entry(c, step) == 0 && !has(dir_fd, "state.json")))
-		tell(c, CLEAN_REMAINS, NULL);
+		clean_report(c, CLEAN_REMAINS, NULL);
 	else
-		tell(c, CLEAN_ALONE, "it could not be brought to its end: adopt it, to see why");
+		clean_report(c, CLEAN_ALONE, "it could not be brought to its end: adopt it, to see why");
 }
 
 /* ---- one entry ----------------------------------------------------------------------------- */
@@ -187,7 +270,7 @@ static const char *find_strange(int dir_fd, char buf[NAME_MAX + 1])
 	return NULL;
 }
 
-/* Whether it is a directory that this user's agents may have made; else a word on it. */
+/* Whether it is a directory that this user's agents may have made; else it is reported. */
 static bool is_ours(const struct cleaning *c, int dir_fd, const struct stat *st)
 {
 	char strange[NAME_MAX + 1], text[NAME_MAX + 64];
@@ -197,21 +280,21 @@ static bool is_ours(const struct cleaning *c, int dir_fd, const struct stat *st)
 		return false; /* most are root's, and no affair of ours */
 	if (st->st_uid != geteuid()) {
 		(void)snprintf(text, sizeof(text), "it belongs to uid %u", (unsigned)st->st_uid);
-		tell(c, CLEAN_ALONE, text);
+		clean_report(c, CLEAN_ALONE, text);
 		return false;
 	}
 	if (st->st_mode & (S_IWGRP | S_IWOTH)) {
-		tell(c, CLEAN_ALONE, "others may write to it");
+		clean_report(c, CLEAN_ALONE, "others may write to it");
 		return false;
 	}
 	if (fstatat(dir_fd, "state.json", &state, AT_SYMLINK_NOFOLLOW) == 0 &&
 		state.st_uid != geteuid()) {
-		tell_code(c, CLEAN_ALONE, "its state.json is another user's", -EPERM);
+		clean_report_code(c, CLEAN_ALONE, "its state.json is another user's", -EPERM);
 		return false;
 	}
 	if (find_strange(dir_fd, strange)) {
 		(void)snprintf(text, sizeof(text), "'%s' in it is no file of a step's", strange);
-		tell(c, CLEAN_ALONE, text);
+		clean_report(c, CLEAN_ALONE, text);
 		return false;
 	}
 	return true;
@@ -233,13 +316,13 @@ static void clean_entry(const struct cleaning *c)
 	if (fd < 0 && errno == ENOENT)
 		return;
 	if (fd < 0 || fstat(fd, &st) < 0) {
-		tell(c, CLEAN_ALONE, "it is no directory of a step's");
+		clean_report(c, CLEAN_ALONE, "it is no directory of a step's");
 		return;
 	}
 	if (is_result_only(fd)) {
 		if (is_expired(fd) && is_ours(c, fd, &st) &&
 			(c->options->dry_run || remove_result(c->runtime_fd, fd, c->name)))
-			tell(c, CLEAN_RESULT, NULL);
+			clean_report(c, CLEAN_RESULT, NULL);
 		return;
 	}
 	if (!is_held(fd, &st) && is_ours(c, fd, &st))
@@ -278,7 +361,7 @@ int clean_all(const struct clean_options *options, struct err *err)
 
 /* ---- a few of them --------------------------------------------------------------------------- */
 
-static void say_nothing(const struct clean_found *found, void *userdata)
+static void report_nothing(const struct clean_found *found, void *userdata)
 {
 	(void)found;
 	(void)userdata;
@@ -303,7 +386,7 @@ void clean_some(
 	const struct clean_options options = {.runtime_dir = runtime_dir,
 		.plugin_dir = plugin_dir,
 		.settle = settle,
-		.told = say_nothing};
+		.report = report_nothing};
 	struct cleaning c = {.options = &options,
 		.runtime_fd = runtime_fd,
 		.runtime = "",

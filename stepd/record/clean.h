@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Tidies the runtime directory up: results that have been kept long enough go, and what agents left
+ * Cleans the runtime directory: expired results go, and what agents left
  * whose steps have no living process: those get their result, as by an adopter (step/adopt.h).
  * Nothing that lives is touched, and what is no step's directory of this user is left alone.
  */
@@ -11,38 +11,39 @@
 
 #include "stepd/base/err.h"
 
+struct clean_options;
+struct registry;
+
 enum clean_what {
 	CLEAN_RESULT,  /* an expired result */
 	CLEAN_REMAINS, /* what a dead agent left */
-	CLEAN_ALONE,   /* left alone; text says why */
+	CLEAN_ALONE,   /* left alone; text has the reason */
 	CLEAN_WHAT_MAX,
 };
 
-extern const char *const clean_words[CLEAN_WHAT_MAX];
+extern const char *const clean_names[CLEAN_WHAT_MAX];
 
 /* Strings are borrowed for the call. */
 struct clean_found {
 	enum clean_what what;
 	const char *directory; /* its name below the runtime directory */
 	const char *path;      /* the whole of it */
-	const char *text;      /* why; NULL: nothing to say */
+	const char *text;      /* why; NULL: nothing */
 	int code;              /* of CLEAN_ALONE: 0, or -errno where something is wrong with it */
 };
 
 typedef void (*clean_fn)(const struct clean_found *found, void *userdata);
 
-struct clean_options;
-
 /* Brings a step ("n1/7.0") to its end that has no living process: 0 or -errno. The step's directory
- * tells whether it could. Runs in a process of its own, and may execute another program. */
+ * shows whether it could. Runs in a process of its own, and may execute another program. */
 typedef int (*clean_settle_fn)(const char *step, const struct clean_options *options);
 
 struct clean_options {
 	const char *runtime_dir; /* NULL: the default */
 	const char *plugin_dir;  /* NULL: the default */
-	bool dry_run;            /* only tell */
+	bool dry_run;            /* only report */
 	clean_settle_fn settle;
-	clean_fn told;
+	clean_fn report;
 	void *userdata;
 };
 
@@ -50,10 +51,23 @@ struct clean_options {
  * its own, which do the work. */
 int clean_all(const struct clean_options *options, struct err *err) _must_check_;
 
-/* For an agent that starts, before it has a tracker: looks at a few entries, from a place that each
- * agent chooses anew, and cleans at most two, without a word. Some tens of microseconds where there
+/* For an agent that starts, before it has a tracker: checks a few entries, from a position that each
+ * agent chooses anew, and cleans at most two, without a report. Some tens of microseconds where there
  * is nothing to clean. */
 void clean_some(
 	const char *runtime_dir, int runtime_fd, const char *plugin_dir, clean_settle_fn settle);
+
+/* ---- what a dead agent left ------------------------------------------------------------------ */
+
+/* What a dead agent of the same step left: processes in a container that is not where the new one
+ * will be, such as the dead agent's scope. The tracker finds them only below the root that the registry has. */
+
+/* -EEXIST, with the message in err, if processes of an earlier agent's step live. Before the tracker
+ * is opened: there is one of each in a process. */
+int leftover_check(const struct registry *registry, const char *plugin_dir, const char *label,
+	struct err *err) _must_check_;
+
+/* The message alone. Returns -EEXIST. */
+int leftover_error(const char *label, struct err *err);
 
 #endif

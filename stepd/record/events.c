@@ -4,21 +4,143 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "stepd/base/fs.h"
+#include "stepd/base/json.h"
 #include "stepd/base/log.h"
-#include "stepd/record/event_text.h"
 #include "stepd/snapshot/handover.h"
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+/* What every line begins with. */
+#define HEAD "{\"sequence\":"
+
+/* Of the text; the rest of a line takes less than a fourth of it. */
+#define TEXT_MAX (EVENT_LINE_MAX - 1024)
+
+const char *const event_kind_names[EVENT_KIND_MAX] = {
+	[EVENT_STATE] = "state",
+	[EVENT_TASK_START] = "task_start",
+	[EVENT_TASK_EXIT] = "task_exit",
+	[EVENT_OOM] = "oom",
+	[EVENT_SUSPEND] = "suspend",
+	[EVENT_RESUME] = "resume",
+	[EVENT_LIMITS] = "limits",
+	[EVENT_SIGNAL] = "signal",
+	[EVENT_ADD] = "add",
+	[EVENT_NOTIFY] = "notify",
+	[EVENT_ADOPT] = "adopt",
+	[EVENT_REEXEC] = "reexec",
+	[EVENT_LOST] = "lost",
+	[EVENT_MPI_LOST] = "mpi_lost",
+};
+
+/* The bytes of the UTF-8 sequence that p begins with, 0 where it is none (RFC 3629). */
+static size_t utf8_size(const unsigned char *p)
+{
+	size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+	size_t i;
+
+	if (p[0] > 0xf4)
+		return 0;
+	for (i = 1; i < n; i++) { /* a NUL ends it, too */
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	}
+	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
+		(p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+/* text as a JSON string's inside, at most size bytes of it: their number. */
+static size_t escape(char *out, size_t size, const char *text)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	size_t at = 0, n;
+
+	while (*p) {
+		char one[8];
+
+		n = utf8_size(p);
+		if (n == 0)
+			(void)snprintf(one, sizeof(one), "?");
+		else if (*p == '"' || *p == '\\')
+			(void)snprintf(one, sizeof(one), "\\%c", *p);
+		else if (*p < 0x20)
+			(void)snprintf(one, sizeof(one), "\\u%04x", *p);
+		else
+			(void)snprintf(one, sizeof(one), "%.*s", (int)n, (const char *)p);
+		p += n ? n : 1;
+		n = strlen(one);
+		if (at + n > size)
+			break;
+		memcpy(out + at, one, n);
+		at += n;
+	}
+	return at;
+}
+
+static size_t put_number(char *line, size_t at, const char *name, int64_t n)
+{
+	if (n == -1)
+		return at;
+	return at +
+		(size_t)snprintf(
+			line + at, EVENT_LINE_MAX - at, ",\"%s\":%lld", name, (long long)n);
+}
+
+size_t event_format(const struct event *event, uint64_t sequence, char line[EVENT_LINE_MAX])
+{
+	struct timespec now;
+	size_t at;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now); /* can't fail with this clock */
+	at = (size_t)snprintf(line, EVENT_LINE_MAX, HEAD "%llu,\"time_usec\":%lld,\"kind\":\"%s\"",
+		(unsigned long long)sequence, (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000,
+		event_kind_names[event->kind]);
+	if (event->state)
+		at += (size_t)snprintf(
+			line + at, EVENT_LINE_MAX - at, ",\"state\":\"%s\"", event->state);
+	at = put_number(line, at, "rank", event->rank);
+	at = put_number(line, at, "pid", event->pid);
+	at = put_number(line, at, "wait_status", event->wait_status);
+	at = put_number(line, at, "exit_code", event->exit_code);
+	at = put_number(line, at, "count", event->count);
+	if (event->text) {
+		at += (size_t)snprintf(line + at, EVENT_LINE_MAX - at, ",\"text\":\"");
+		at += escape(line + at, TEXT_MAX, event->text);
+		line[at++] = '"';
+	}
+	return at + (size_t)snprintf(line + at, EVENT_LINE_MAX - at, "}\n");
+}
+
+uint64_t event_get_sequence(const char *text, size_t size)
+{
+	size_t at = strlen(HEAD), i;
+	uint64_t n = 0;
+
+	if (size <= at || memcmp(text, HEAD, at) != 0)
+		return 0;
+	for (i = at; i < size && text[i] >= '0' && text[i] <= '9' && i < at + 18; i++)
+		n = n * 10 + (uint64_t)(text[i] - '0');
+	return i < size && text[i] == ',' ? n : 0;
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
 
 #define EVENTS_FILE "events.jsonl"
 
 /* Lines that are collected before they are written: some 256 starts of tasks. */
 #define COLLECT_MAX 32768u
 
-/* Where some events begin, evenly spread: when there is no room for more, every second goes. */
+/* Where some events begin, evenly spread: when the table is full, every second goes. */
 #define MARKS_MAX 512u
 
 /* Bytes of the events of a step, and of each task of it, as they usually are. */
@@ -34,7 +156,7 @@ struct mark {
 	off_t offset;
 };
 
-/* Offsets count on from the file into the memory that takes its place: [0, file_end) is in the
+/* Offsets count on from the file into the memory that replaces it: [0, file_end) is in the
  * file, [memory_begin, end) in memory. Between them is what that memory had to forget. */
 struct events {
 	const struct log *log;
@@ -114,8 +236,8 @@ static void use_memory(struct events *ev, int why)
 	ev->memory_begin = ev->end;
 	ev->memory_first = ev->collected_first;
 	log_warning(ev->log, "can't write '" EVENTS_FILE "': %s; %s", strerror(-why),
-		ev->memory_fd < 0 ? "there is no memory either, and what happens is told to nobody"
-				  : "what happens from now on is kept in memory, the latest of it");
+		ev->memory_fd < 0 ? "there is no memory either, and events are lost"
+				  : "events are in memory from now on, the latest of them");
 	/* half a line would be taken for a whole one together with what follows it later */
 	(void)!ftruncate(ev->file_fd, ev->file_end);
 }
@@ -371,7 +493,7 @@ int events_open(int dir_fd, bool inherit_it, const struct log *log, struct event
 	int r;
 
 	if (!ev)
-		return err_set(err, -ENOMEM, "keep the step's events");
+		return err_set(err, -ENOMEM, "record the step's events");
 	ev->log = log;
 	ev->mark_every = 64;
 	ev->memory_fd = -1;
@@ -391,7 +513,7 @@ void events_reserve(struct events *ev, size_t tasks)
 {
 	size_t size = RESERVE_STEP_SIZE + tasks * RESERVE_TASK_SIZE;
 
-	/* Where there is no room, memory takes what does not fit. */
+	/* On a full disk memory takes what does not fit. */
 	(void)!fallocate(ev->file_fd, FALLOC_FL_KEEP_SIZE, ev->end,
 		(off_t)(size < RESERVE_MAX ? size : RESERVE_MAX));
 }
@@ -445,7 +567,7 @@ int events_restore(
 	int r;
 
 	if (!ev)
-		return err_set(err, -ENOMEM, "keep the step's events");
+		return err_set(err, -ENOMEM, "record the step's events");
 	ev->log = log;
 	ev->collected = malloc(COLLECT_MAX + EVENT_LINE_MAX);
 	r = restore(ev, object);
@@ -455,7 +577,7 @@ int events_restore(
 	}
 	(void)events_close(ev);
 	return r < 0 ? handover_say_bad("events", err)
-		     : err_set(err, -ENOMEM, "keep the step's events");
+		     : err_set(err, -ENOMEM, "record the step's events");
 }
 
 struct events *events_close(struct events *ev)
@@ -469,4 +591,54 @@ struct events *events_close(struct events *ev)
 	free(ev->collected);
 	free(ev);
 	return NULL;
+}
+
+/* ---- what has become of the tasks ------------------------------------------------------------ */
+
+/* More than its writer lets it grow to. */
+#define HISTORY_SIZE_MAX (256u << 20)
+
+static bool is(const json_t *doc, const char *name, const char *value)
+{
+	return strcmp(json_get_text(doc, name, ""), value) == 0;
+}
+
+/* Whether doc is the end of a task. */
+static bool get_end(const json_t *doc, struct history_end *end)
+{
+	if (!is(doc, "kind", "task_exit") || json_get_int(doc, "rank", -1) < 0)
+		return false;
+	*end = (struct history_end){.rank = (uint32_t)json_get_int(doc, "rank", 0),
+		.lost = !json_is_integer(json_object_get(doc, "wait_status")),
+		.wait_status = (int)json_get_int(doc, "wait_status", 0),
+		.exit_code = (int)json_get_int(doc, "exit_code", 0),
+		/* of a spawn that failed, while the step went on */
+		.on_request = strstr(json_get_text(doc, "text", ""), "on request"),
+		.time_usec = (uint64_t)json_get_int(doc, "time_usec", 0)};
+	return true;
+}
+
+int history_read(int dir_fd, history_fn ended, void *userdata)
+{
+	_cleanup_free_ char *text = NULL;
+	struct history_end end;
+	bool ending = false;
+	char *line, *next;
+	json_t *doc;
+	size_t size;
+	int r;
+
+	r = fs_read(dir_fd, "events.jsonl", HISTORY_SIZE_MAX, &text, &size);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	for (line = text; (next = memchr(line, '\n', size - (size_t)(line - text))); line = next) {
+		doc = json_loadb(line, (size_t)(next++ - line), 0, NULL);
+		ending = ending || (is(doc, "kind", "state") && is(doc, "state", "ending"));
+		if (doc && get_end(doc, &end)) {
+			end.on_request |= ending;
+			ended(&end, userdata);
+		}
+		json_decref(doc);
+	}
+	return 0;
 }

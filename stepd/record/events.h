@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What happens in a step, numbered from 1: each event a line of JSON in <directory>/events.jsonl,
- * as the method Events tells it. The file is all that is kept of them, in the agent's memory there
- * is nothing that grows with them; who follows reads it from where it stands. An agent that takes
+ * as the method Events sends it. Nothing in the agent's memory grows with them: whatever follows the
+ * events reads the file, from a cursor of its own. An agent that takes
  * the step over goes on in it, and learns from it which tasks had ended and how.
  *
- * A line is written before the thing is told to anybody, that a task has ended before it is reaped.
- * Where the file can't take it (a full disk), a file in memory takes its place, which is told in
- * the log once.
+ * A line is written before anything else reports the event, the end of a task before it is reaped.
+ * Where the file can't take it (a full disk), a file in memory replaces it, which is logged once.
  */
 #ifndef STEPD_RECORD_EVENTS_H
 #define STEPD_RECORD_EVENTS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "stepd/base/err.h"
 
+struct event;
 struct events;
 struct handover;
 struct json_t;
@@ -42,9 +43,9 @@ enum event_kind {
 	EVENT_KIND_MAX,
 };
 
-extern const char *const event_kind_words[EVENT_KIND_MAX];
+extern const char *const event_kind_names[EVENT_KIND_MAX];
 
-/* What is -1, or NULL, is not told. */
+/* Members that are -1, or NULL, are left out. */
 struct event {
 	enum event_kind kind;
 	const char *state;
@@ -58,7 +59,7 @@ struct event {
 		.count = -1                                                                        \
 	}
 
-/* Has the file system keep the blocks that the events of a step of so many tasks usually take. */
+/* Reserves the blocks that the events of a step of so many tasks usually take. */
 void events_reserve(struct events *ev, size_t tasks);
 
 /* Opens the file in a step's directory: a new, empty one, or with inherit the one that is there,
@@ -71,12 +72,12 @@ struct events *events_close(struct events *ev);
  * first only the agent's user may. */
 void events_set_readers(struct events *ev, uid_t owner, gid_t operators);
 
-/* For the program that goes on with them (handover.h). Where followers stand counts on. */
+/* For the program that goes on with them (handover.h). Followers' cursors stay valid. */
 void events_save(const struct events *ev, struct handover *h, struct json_t *object);
 int events_restore(const struct json_t *object, const struct log *log, struct events **ret_events,
 	struct err *err) _must_check_;
 
-/* Adds an event. NULL is fine: nothing is kept. Between events_begin() and events_end() lines are
+/* Adds an event. NULL is fine: nothing is recorded. Between events_begin() and events_end() lines are
  * collected and written together. */
 void events_add(struct events *ev, const struct event *event);
 void events_begin(struct events *ev);
@@ -88,11 +89,11 @@ uint64_t events_last(const struct events *ev);
 /* Calls fn after each write, until it is called with NULL. One listener. */
 void events_set_listener(struct events *ev, void (*fn)(void *userdata), void *userdata);
 
-/* Where a reader stands. */
+/* A reader's position. */
 struct events_cursor {
 	uint64_t next; /* number of the next event */
 	off_t offset;  /* where its line begins */
-	uint64_t lost; /* how many between were lost, to be told first */
+	uint64_t lost; /* how many between were lost, to be reported first */
 };
 
 /* Stands before event number from, the first that is still there at least; 0: behind the last. */
@@ -102,5 +103,34 @@ int events_seek(struct events *ev, uint64_t from, struct events_cursor *ret_curs
  * length, 0 where there is none, or -errno. The cursor moves behind them. */
 ssize_t events_read(
 	struct events *ev, struct events_cursor *cursor, char *buf, size_t size) _must_check_;
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+/* No line is longer, its newline and a NUL included: a longer text is cut. */
+#define EVENT_LINE_MAX 8192
+
+/* The event's JSON and a newline into line: its length without the NUL. */
+size_t event_format(const struct event *event, uint64_t sequence, char line[EVENT_LINE_MAX]);
+
+/* The number of the event whose line begins at text, of which size bytes are there; 0: none does.
+ */
+uint64_t event_get_sequence(const char *text, size_t size);
+
+/* ---- what has become of the tasks ------------------------------------------------------------ */
+
+/* A task that had ended, by events.jsonl. */
+struct history_end {
+	uint32_t rank;
+	bool lost; /* how was not known then either */
+	int wait_status;
+	int exit_code;
+	bool on_request;    /* the end of the step had been requested */
+	uint64_t time_usec; /* since the epoch */
+};
+
+/* Calls ended for each task_exit in the file, in their order; lines that are not whole or not known
+ * are passed over. 0, also where there is no file, or -errno. */
+typedef void (*history_fn)(const struct history_end *end, void *userdata);
+int history_read(int dir_fd, history_fn ended, void *userdata) _must_check_;
 
 #endif

@@ -4,16 +4,108 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 
 #include "proctrack/proctrack.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/pidref.h"
 #include "stepd/base/procstat.h"
-#include "stepd/record/registry_lock.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/state/steps.h"
+
+/* ---- the lock -------------------------------------------------------------------------------- */
+
+/* Not flock(2), which can't be tested without being taken. */
+static int lock_bytes(int fd, int command, off_t from, off_t count)
+{
+	struct flock part = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = from, .l_len = count};
+	int r;
+
+	do
+		r = fcntl(fd, command, &part);
+	while (r < 0 && errno == EINTR);
+	if (r < 0)
+		return errno == EACCES || errno == EAGAIN ? -EWOULDBLOCK : -errno;
+	return command == F_OFD_GETLK && part.l_type != F_UNLCK ? -EWOULDBLOCK : 0;
+}
+
+static int open_lock(int dir_fd)
+{
+	int fd = openat(dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd >= 0)
+		return fd;
+	return errno == ENOENT ? -ESTALE : -errno;
+}
+
+/* The one that removes a directory holds its lock: check whether it did. */
+static int check_there(int fd, int dir_fd)
+{
+	struct stat a, b;
+
+	if (fstat(fd, &a) < 0 || fstatat(dir_fd, "lock", &b, AT_SYMLINK_NOFOLLOW) < 0)
+		return -ESTALE;
+	return a.st_ino == b.st_ino ? 0 : -ESTALE;
+}
+
+static void do_nothing(int signal)
+{
+	(void)signal;
+}
+
+/* Waits for byte 0, at most so long. */
+static int wait_for_lock(int fd, unsigned patience_ms)
+{
+	struct flock part = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+	struct itimerval timer = {.it_value = {.tv_sec = patience_ms / 1000,
+					  .tv_usec = (suseconds_t)(patience_ms % 1000) * 1000}};
+	const struct itimerval off = {0};
+	struct sigaction alarm = {.sa_handler = do_nothing},
+			 saved; /* no SA_RESTART: it ends the wait */
+	int r;
+
+	if (sigaction(SIGALRM, &alarm, &saved) < 0 || setitimer(ITIMER_REAL, &timer, NULL) < 0)
+		return -errno;
+	r = fcntl(fd, F_OFD_SETLKW, &part) < 0 ? -errno : 0;
+	(void)setitimer(ITIMER_REAL, &off, NULL); /* can't fail, nor can the next */
+	(void)sigaction(SIGALRM, &saved, NULL);
+	return r == -EINTR ? -EWOULDBLOCK : r;
+}
+
+/* A descriptor that holds the lock. -EWOULDBLOCK: an agent lives; or one that was killed a moment
+ * ago has children that have not executed their programs yet and share its open files. For these
+ * patience_ms is waited. -ESTALE: the directory was removed meanwhile. */
+static int registry_lock_for_agent(int dir_fd, unsigned patience_ms)
+{
+	_cleanup_close_ int fd = open_lock(dir_fd);
+	int r = fd < 0 ? fd : lock_bytes(fd, F_OFD_SETLK, 0, 1);
+
+	if (r == -EWOULDBLOCK && patience_ms)
+		r = wait_for_lock(fd, patience_ms);
+	if (r == 0)
+		r = lock_bytes(fd, F_OFD_SETLKW, 1, 0); /* to the end */
+	if (r == 0)
+		r = check_there(fd, dir_fd);
+	return r < 0 ? r : take_fd(&fd);
+}
+
+int registry_lock_for_cleaning(int dir_fd)
+{
+	_cleanup_close_ int fd = open_lock(dir_fd);
+	int r = fd < 0 ? fd : lock_bytes(fd, F_OFD_SETLK, 1, 0);
+
+	if (r == 0)
+		r = lock_bytes(fd, F_OFD_GETLK, 0, 1);
+	if (r == 0)
+		r = check_there(fd, dir_fd);
+	return r < 0 ? r : take_fd(&fd);
+}
+
+/* ---- the directory --------------------------------------------------------------------------- */
 
 #define CLAIM_TRIES_MAX 8
 #define PATIENCE_MS     5000
@@ -29,7 +121,7 @@ struct registry {
 	char *name; /* below runtime_fd */
 	char *path;
 	pid_t agent_pid;                         /* of whom agent_start_ticks is; 0: nobody */
-	uint64_t agent_start_ticks;              /* 0: not known, and the lock still tells */
+	uint64_t agent_start_ticks;              /* 0: not known, and the lock is what counts */
 	char *container_root;                    /* NULL: the backend needs none */
 	json_t *more;                            /* for state.json; NULL: nothing */
 	struct fs_spare next_state, next_result; /* with their blocks, in case they get scarce */
@@ -84,22 +176,22 @@ static void clear_spares(struct registry *reg)
 	fs_spare_clear(&reg->next_result, reg->dir_fd);
 }
 
-static void remove_files(struct registry *reg, bool keep_result)
+static void remove_files(struct registry *reg, bool retain_result)
 {
 	size_t i;
 
 	clear_spares(reg);
 	for (i = 0; registry_files[i]; i++) {
-		if (!keep_result || strcmp(registry_files[i], "result.json") != 0)
+		if (!retain_result || strcmp(registry_files[i], "result.json") != 0)
 			(void)unlinkat(
 				reg->dir_fd, registry_files[i], 0); /* not every step has all */
 	}
-	if (!keep_result) /* what stays is found by the next agent */
+	if (!retain_result) /* what stays is found by the next agent */
 		(void)unlinkat(reg->runtime_fd, reg->name, AT_REMOVEDIR);
 }
 
-/* Who holds the step, for the message. */
-static int say_taken(int dir_fd, const char *label, struct err *err)
+/* Names the agent that has the step. */
+static int err_taken(int dir_fd, const char *label, struct err *err)
 {
 	json_t *doc = NULL;
 	json_int_t pid = 0;
@@ -120,7 +212,7 @@ static bool is_zombie(pid_t pid)
 	return procstat_read(pid, &st) == 0 && !procstat_is_living(&st);
 }
 
-/* By what its state.json says. */
+/* By its state.json. */
 static bool agent_lives(int dir_fd)
 {
 	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
@@ -163,7 +255,7 @@ static int claim(struct registry *reg, bool make, const char *label, struct err 
 		r = lock_dir(reg, !make);
 	}
 	if (r == -EWOULDBLOCK)
-		return say_taken(reg->dir_fd, label, err);
+		return err_taken(reg->dir_fd, label, err);
 	if (r == -ESTALE && !make)
 		return err_say(err, -ENOENT, "step %s is over: '%s' is gone", label, reg->path);
 	if (r < 0) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What the node can know of a step while it lives: <runtime>/<node>_<job>.<step>/ with
- *   lock         locked by the agent for as long as it lives (registry_lock.h): who finds its
- *                first byte without a lock knows that the agent is gone, whatever has its pid now
- *   state.json   who the step is and how its processes are found; replaced whole at each change
+ * What the node knows of a step while it lives: <runtime>/<node>_<job>.<step>/ with
+ *   lock         locked by the agent for as long as it lives: when its first byte has no lock the
+ *                agent is gone, whatever process has its pid now
+ *   state.json   the step's identity and how its processes are found; replaced whole at each change
  *   spec.json    the document it was made of, for an agent that takes it over
  *   script       of a batch step, readable by its user alone
- *   result.json  how it ended; stays behind, alone, for as long as it is to be kept
+ *   result.json  how it ended; stays behind, alone, until it expires
  * <runtime> is /run/stepd for root; for a user $XDG_RUNTIME_DIR/stepd, or /tmp/stepd-UID.
  */
 #ifndef STEPD_RECORD_REGISTRY_H
@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 #include "stepd/api/step.h"
+#include "stepd/base/cleanup.h"
 #include "stepd/base/err.h"
 #include "stepd/state/steps.h"
 
@@ -32,7 +33,7 @@ struct registry;
 
 /* Claims the step's directory. -EEXIST: another agent, named in err, lives and has it. What a
  * dead agent left there is taken over with the first registry_publish(), and stays as it was if
- * it does not come to that: it tells how to find what the dead agent left running. */
+ * it does not come to that: by it one finds what the dead agent left running. */
 int registry_open(const char *runtime_dir, const stepd_step_rec_t *job, struct registry **ret_reg,
 	struct err *err) _must_check_;
 
@@ -47,8 +48,8 @@ void registry_inherit(struct registry *reg);
 /* All that a step's directory may hold, up to NULL; the lock is last. */
 extern const char *const registry_files[];
 
-/* Where the step's container hangs (proctrack_get_root()): who asks for the step's processes later
- * needs it, so it goes into state.json from now on. */
+/* The directory of the step's container (proctrack_get_root()), by which its processes are found
+ * later: it goes into state.json from now on. */
 int registry_set_root(struct registry *reg, const char *container_root) _must_check_;
 
 /* NULL: the backend needs none. */
@@ -88,7 +89,7 @@ struct registry *registry_close(struct registry *reg);
 /* The same, but result.json stays, and the directory with it. Returns NULL. */
 struct registry *registry_retire(struct registry *reg);
 
-/* Lets go of the directory and leaves all in it, for those who will look for what the step could
+/* Closes the directory and leaves all in it, by which the processes are found that the step could
  * not end. Returns NULL. */
 struct registry *registry_leave(struct registry *reg);
 DEFINE_CLEANUP(struct registry *, registry_close);
@@ -103,5 +104,18 @@ int registry_show_left(
 void registry_save(const struct registry *reg, struct handover *h, struct json_t *object);
 int registry_restore(const struct handover *h, const struct json_t *object,
 	struct registry **ret_reg, struct err *err) _must_check_;
+
+/* ---- the lock -------------------------------------------------------------------------------- */
+
+/* The file "lock" of a step's directory, by fcntl(2)'s locks of open files: they end with the
+ * process, and testing one (F_OFD_GETLK) takes none, so that the test whether an agent lives is
+ * never taken for an agent.
+ *   byte 0        an agent's, for as long as it lives
+ *   all others    an agent's, too, or of a cleaner after a dead one, for a moment
+ * An agent takes byte 0 first and waits for the others; a cleaner takes those and never waits, and
+ * then tests whether byte 0 is taken. So neither disturbs the other. */
+
+/* Likewise; -EWOULDBLOCK also where another cleaner is at work. */
+int registry_lock_for_cleaning(int dir_fd) _must_check_;
 
 #endif

@@ -18,14 +18,14 @@
  * the like is written to. 0 or -errno; -ETIMEDOUT: its reader takes nothing. */
 int report_store(const char *path, const char *text, bool sync) _must_check_;
 
-/* Whether report_store() could do it, as far as it can be told before: 0 or -errno. */
+/* Whether report_store() could do it, as far as that is known before: 0 or -errno. */
 int report_check(const char *path) _must_check_;
 
 /* The descriptor that path names by its number ("/dev/fd/63", as a shell's >(...) gives it), which
  * only the process knows that was started with it; -1: it names none. path may be NULL. */
 int report_descriptor_of(const char *path);
 
-/* For what is written bit by bit: a new file in the place of path if that is a regular one, else
+/* For what is written bit by bit: a new file that replaces path if that is a regular one, else
  * the device or pipe, non-blocking. The descriptor, or -errno. */
 int report_open(const char *path) _must_check_;
 
@@ -34,7 +34,7 @@ int report_write(int fd, const char *text) _must_check_;
 
 /* Writes what a reader takes, and waits at most so long for it to take more. Returns how much it
  * took in all, which is less than size if it paused, or -errno. The descriptor may be shared with
- * the tasks: its flags stay as they are, and pieces are so small that who is ready takes them. */
+ * the tasks: its flags stay as they are, and pieces are so small that a reader that is ready takes them. */
 ssize_t report_write_patiently(int fd, const char *text, size_t size, int patience_ms) _must_check_;
 
 /* A new reference to the text, whose bytes above 0x7f become '?' where they are not UTF-8: names of

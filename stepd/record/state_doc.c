@@ -75,7 +75,7 @@ json_t *state_doc_pack(struct state_doc *s, json_t *added)
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-static int say_bad(const json_error_t *why, struct err *err)
+static int err_bad(const json_error_t *why, struct err *err)
 {
 	return err_say(err, -EBADMSG,
 		"state.json is not what an agent writes, or one of another version: %s", why->text);
@@ -103,7 +103,7 @@ static int unpack_registry(json_t *doc, struct state_doc *s, struct err *err)
 		    "job", &job, "step", &s->step_name, "node", &s->node_name, "node_id", &node_id,
 		    "uid", &uid, "user", &s->user_name, "state", &s->state, "proctrack",
 		    &s->proctrack, "container_id", &cont_id, "agent_pid", &pid) < 0)
-		return say_bad(&why, err);
+		return err_bad(&why, err);
 	if (job < 0 || job > UINT32_MAX || node_id < 0 || node_id > UINT32_MAX || uid < 0 ||
 		uid >= UINT32_MAX)
 		return err_say(err, -EBADMSG,
@@ -133,7 +133,7 @@ static int unpack_own(json_t *doc, struct state_doc *s, struct err *err)
 		    "running_ns", &running, "suspended_since_ns", &since, "suspended_ns",
 		    &suspended, "suspending", &suspending, "end_signal", &s->end_signal, "adopted",
 		    &adopted) < 0)
-		return say_bad(&why, err);
+		return err_bad(&why, err);
 	read_boot_id(boot_id);
 	s->same_boot = strcmp(boot_id, boot) == 0;
 	s->reason = json_string_value(json_object_get(doc, "reason"));
@@ -159,7 +159,7 @@ static int unpack_options(json_t *doc, struct state_doc *s, struct err *err)
 	if (options &&
 		json_unpack_ex(options, &why, 0, "{s?I, s?b, s?I}", "sample_interval_ms", &interval,
 			"usage", &usage, "keep_result_ms", &keep) < 0)
-		return say_bad(&why, err);
+		return err_bad(&why, err);
 	s->sample_interval_ms = (uint64_t)interval;
 	s->usage_table = usage;
 	s->keep_result_ms = (uint64_t)keep;
@@ -199,7 +199,7 @@ static int unpack_tasks(const json_t *tasks, struct state_doc *s, struct err *er
 		spawn = 0;
 		if (json_unpack_ex(json_array_get(tasks, i), &why, 0, "{s:I, s:i, s?I}", "rank",
 			    &rank, "pid", &pid, "spawn", &spawn) < 0)
-			return say_bad(&why, err);
+			return err_bad(&why, err);
 		if (rank < 0 || rank > UINT32_MAX || pid < 0 || spawn < 0 || spawn > UINT32_MAX)
 			return err_say(err, -EBADMSG,
 				"state.json has a task whose rank or pid is none: %lld, %d",

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What an agent is, for one that goes on with its step: in state.json, beside the registry's own
- * fields, for whoever adopts it; and in the handover to a program that is executed in its place
- * (snapshot/handover.h), beside what only that can have.
+ * fields, for an adoption; and in the handover to a program that the agent executes
+ * (snapshot/handover.h), beside what only that can have. Times are CLOCK_MONOTONIC, the machine's
+ * and not the process's; they hold until it is booted again.
  */
 #ifndef STEPD_RECORD_STATE_DOC_H
 #define STEPD_RECORD_STATE_DOC_H
@@ -12,9 +13,30 @@
 #include <sys/types.h>
 
 #include "stepd/base/err.h"
-#include "stepd/record/recover.h"
 
 struct json_t;
+
+/* Between which clock ticks since boot (field 22 of /proc/PID/stat) the tasks were forked. They
+ * were not reaped before the later one: a process that has a task's pid and began then is the task.
+ * Each task's own would cost a read of /proc for each, before the first may run. */
+struct fork_ticks {
+	uint64_t least, most; /* 0: none was forked */
+};
+
+/* The MPI service process, which is no member of the container and goes on without its agent: a
+ * process that has this pid and began at another time is another. */
+struct recover_service {
+	pid_t pid; /* 0: there is none */
+	uint64_t start_ticks;
+};
+
+struct recover {
+	uint64_t running_ns; /* since when the tasks have run; 0: they have not */
+	struct fork_ticks forked;
+	uint32_t adopted; /* how often it was taken over */
+	char boot_id[64]; /* once it was needed; "": it can't be had, or was not needed yet */
+	struct recover_service service;
+};
 
 struct state_task {
 	uint32_t rank;
@@ -38,9 +60,9 @@ struct state_doc {
 	const char *proctrack, *container_root; /* root: NULL for none */
 	uint64_t cont_id;
 	pid_t agent_pid;
-	bool same_boot; /* else pids and times say nothing any more */
+	bool same_boot; /* else pids and times mean nothing any more */
 	uint64_t begin_ns, suspended_since_ns, suspended_ns;
-	bool suspending; /* it was asked to, and not answered */
+	bool suspending; /* it was requested, and is not done */
 	struct recover recover;
 	const char *result_file, *sample_file, *plugin_dir; /* NULL: none */
 	uint64_t sample_interval_ms, keep_result_ms;

@@ -2,7 +2,7 @@
  *
  * The launch trace: phases with their times, written as Chrome's trace JSON (open it in
  * about:tracing or ui.perfetto.dev). Times are CLOCK_MONOTONIC; the file's begin at the agent's
- * start. Nothing is recorded where no file was asked for: every function takes NULL.
+ * start. Without a file nothing is recorded: every function takes NULL.
  */
 #ifndef STEPD_RECORD_TRACE_H
 #define STEPD_RECORD_TRACE_H

@@ -17,7 +17,6 @@
 #include "stepd/plugin/plugin.h"
 #include "stepd/record/clean.h"
 #include "stepd/record/events.h"
-#include "stepd/record/leftover.h"
 #include "stepd/record/registry.h"
 #include "stepd/record/trace.h"
 #include "stepd/stdio/stdio.h"
@@ -155,7 +154,7 @@ static int create_container(struct agent *a, struct err *err)
 	r = proctrack_create(a->pt, &a->plan.job);
 	failpoint("contained");
 	if (r == -EEXIST)
-		return leftover_say(a->plan.label, err);
+		return leftover_error(a->plan.label, err);
 	if (r < 0 && a->plan.spec->cgroup_root)
 		return err_set(err, r,
 			"create the step's container with %s below '%s' (cgroup_root: a directory of a "

@@ -15,7 +15,7 @@
 #include "stepd/loop/pausable.h"
 #include "stepd/loop/pri_watch.h"
 #include "stepd/process/process.h"
-#include "stepd/record/recover.h"
+#include "stepd/record/state_doc.h"
 #include "stepd/step/added.h"
 #include "stepd/step/agent.h"
 #include "stepd/step/join.h"

@@ -8,7 +8,7 @@
 #include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
-#include "stepd/record/history.h"
+#include "stepd/record/events.h"
 #include "stepd/record/registry.h"
 #include "stepd/record/report.h"
 #include "stepd/spec/spec.h"

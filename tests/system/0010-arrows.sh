@@ -176,7 +176,7 @@ stepd/plugin/plugin.c <ev.h>
 stepd/spec/spec.c "stepd/account/apply_limits.h"
 stepd/spec/spec.c "stepd/binding/binding.h"
 stepd/process/identity.c "stepd/stdio/stdio.h"
-stepd/record/leftover.c "stepd/step/agent.h"
+stepd/record/clean.c "stepd/step/agent.h"
 stepd/stdio/stdio.c "stepd/launch/launch.h"
 stepd/account/oom.c "stepd/step/ending.h"
 stepd/launch/launch.c "stepd/step/agent.h"

@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 
 #include "stepd/base/log.h"
-#include "stepd/record/event_text.h"
 #include "stepd/record/events.h"
 #include "tests/lib/scratch.h"
 
@@ -191,7 +190,7 @@ static void test_every_kind_has_a_word(_unused_ void **state)
 	int i;
 
 	for (i = 0; i < EVENT_KIND_MAX; i++)
-		assert_non_null(event_kind_words[i]);
+		assert_non_null(event_kind_names[i]);
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */

@@ -16,7 +16,7 @@
 #include "stepd/cli/ctl/target.h"
 #include "stepd/cli/ctl/tracker.h"
 #include "stepd/client/client.h"
-#include "stepd/record/registry_lock.h"
+#include "stepd/record/registry.h"
 #include "stepd/record/report.h"
 
 #define DEFAULT_SIGNAL "TERM"

@@ -60,7 +60,7 @@ static json_t *pack(const struct clean_found *found)
 	return node ? json_pack("{s:o, s:o, s:o, s:s}", "step",
 			      report_json_text(under ? under + 1 : found->directory), "node",
 			      report_json_text(node), "directory", report_json_text(found->path),
-			      "what", clean_words[found->what])
+			      "what", clean_names[found->what])
 		    : NULL;
 }
 
@@ -77,7 +77,7 @@ static void on_found(const struct clean_found *found, void *userdata)
 		ctl_report_err(c->ctl, found->directory, &err, NULL);
 	} else {
 		if (!c->ctl->opt.json)
-			printf("%s: %s\n", safe ? safe : "?", clean_words[found->what]);
+			printf("%s: %s\n", safe ? safe : "?", clean_names[found->what]);
 		(void)json_array_append_new(
 			c->removed, pack(found)); /* one line less, of no memory */
 	}
@@ -90,7 +90,7 @@ int ctl_clean(struct ctl *ctl)
 		.plugin_dir = ctl->opt.plugin_dir,
 		.dry_run = ctl->opt.dry_run,
 		.settle = settle,
-		.told = on_found,
+		.report = on_found,
 		.userdata = &c};
 	int r = c.removed ? clean_all(&options, &ctl->err)
 			  : err_set(&ctl->err, -ENOMEM, "clean up");

@@ -11,7 +11,6 @@
 #include "stepd/base/fs.h"
 #include "stepd/cli/ctl/target.h"
 #include "stepd/client/client.h"
-#include "stepd/record/event_text.h"
 #include "stepd/record/events.h"
 
 static void print_number(const json_t *event, const char *key, const char *title)

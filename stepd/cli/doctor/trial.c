@@ -91,7 +91,7 @@ static void dir_remove(const char *path, const char *plugin_dir)
 	const struct clean_options options = {.runtime_dir = path,
 		.plugin_dir = plugin_dir,
 		.settle = adopt_settle,
-		.told = on_cleaned};
+		.report = on_cleaned};
 
 	if (rmdir(path) == 0)
 		return;
