@@ -16,7 +16,7 @@
  * when these have ended. */
 #define WATCH_MAX 128
 
-/* No descriptor tells that a process left its group, or that a pid of the list was given away
+/* No descriptor signals that a process left its group, or that a pid of the list was given away
  * before its pidfd was open: so the list is read again after this long at most. */
 #define LIST_AGE_MS 500
 
@@ -53,7 +53,7 @@ static void watch_clear(struct watch *watch)
 
 #define _cleanup_watch_ _cleanup_(watch_clear)
 
-/* Opens as many of pids as there is room for. 0 also where all of them are gone. */
+/* Opens as many of pids as there are slots for. 0 also where all of them are gone. */
 static int watch_open(struct watch *watch, const pid_t *pids, int n)
 {
 	struct pidref ref;
@@ -75,7 +75,7 @@ static int watch_open(struct watch *watch, const pid_t *pids, int n)
 /* Waits until one of them has ended or until ms have passed, and closes those that have. */
 static int watch_poll(struct watch *watch, int ms)
 {
-	size_t i, kept = 0;
+	size_t i, n_left = 0;
 
 	if (poll(watch->v, watch->n, ms) < 0)
 		return errno == EINTR ? 0 : -errno;
@@ -83,9 +83,9 @@ static int watch_poll(struct watch *watch, int ms)
 		if (watch->v[i].revents)
 			(void)close_fd(watch->v[i].fd);
 		else
-			watch->v[kept++] = watch->v[i];
+			watch->v[n_left++] = watch->v[i];
 	}
-	watch->n = kept;
+	watch->n = n_left;
 	return 0;
 }
 
@@ -175,15 +175,15 @@ pid_t generic_find_moving(pid_t pid, const char *states)
 }
 
 /* Moves those to the front of pids that are not, and returns how many they are. */
-static int keep_others(pid_t *pids, int n, const char *states)
+static int select_others(pid_t *pids, int n, const char *states)
 {
-	int i, kept = 0;
+	int i, n_left = 0;
 
 	for (i = 0; i < n; i++) {
 		if (generic_find_moving(pids[i], states))
-			pids[kept++] = pids[i];
+			pids[n_left++] = pids[i];
 	}
-	return kept;
+	return n_left;
 }
 
 /* Stopped, traced, ended. And, after a moment of patience, asleep in the kernel with the stop
@@ -203,7 +203,7 @@ static int stop_all(const struct generic_ops *ops, uint64_t id, int timeout_ms)
 		_cleanup_watch_ struct watch watch = WATCH_INIT;
 		_cleanup_free_ pid_t *pids = NULL;
 
-		/* again in each pass: for who was forked, or continued by others, meanwhile;
+		/* again in each pass: for processes forked, or continued by others, meanwhile;
 		 * those that stand don't notice */
 		n = 0;
 		r = ops->signal(ops->ctx, id, SIGSTOP);
@@ -211,13 +211,13 @@ static int stop_all(const struct generic_ops *ops, uint64_t id, int timeout_ms)
 			r = ops->get_pids(ops->ctx, id, &pids, &n);
 		if (r < 0)
 			return r;
-		n = keep_others(pids, n, standing_states(pause_ms));
+		n = select_others(pids, n, standing_states(pause_ms));
 		if (n == 0)
 			return 0;
 		if (clock_now_ms() >= deadline)
 			return -ETIMEDOUT;
-		/* Only a parent is told of a stop, and the members' parents are others. What
-		 * remains is to look again, after a pause that a member's end cuts short. */
+		/* Only a parent is notified of a stop, and the members' parents are others. What
+		 * remains is to poll, after a pause that a member's end cuts short. */
 		r = watch_open(&watch, pids, n);
 		if (r == 0)
 			r = watch_poll(&watch, pause_ms);
@@ -227,7 +227,7 @@ static int stop_all(const struct generic_ops *ops, uint64_t id, int timeout_ms)
 	}
 }
 
-/* ---- who was stopped before --------------------------------------------------------------- */
+/* ---- processes stopped before ------------------------------------------------------------- */
 
 struct generic_stopped *generic_stopped_new(void)
 {
@@ -253,7 +253,7 @@ static int compare_pids(const void *a, const void *b)
 }
 
 /* In the state that SIGSTOP and its like put a process in, and SIGCONT takes it out of. Traced ones
- * are not: their tracer continues them. Where the first thread has ended the others tell. */
+ * are not: their tracer continues them. Where the first thread has ended the others count. */
 static bool is_stopped(const struct procstat *st)
 {
 	if (st->state != 'Z' || !procstat_is_living(st))
@@ -288,7 +288,7 @@ int generic_suspend(
 {
 	int r;
 
-	if (!stopped->active) { /* else those are known, and the others look the same by now */
+	if (!stopped->active) { /* else those are known, and the others are stopped, too, by now */
 		stopped->n = 0;
 		r = remember_stopped(ops, id, stopped);
 		if (r < 0)

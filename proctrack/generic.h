@@ -25,17 +25,17 @@ struct generic_ops {
 };
 
 /* Waits in poll(2) on pidfds of the members until there are none. timeout_ms < 0: for ever; 0
- * looks once. -ETIMEDOUT: there still are some. A container that goes away meanwhile is empty. */
+ * polls once. -ETIMEDOUT: there still are some. A container that goes away meanwhile is empty. */
 int generic_wait(const struct generic_ops *ops, uint64_t id, int timeout_ms) _must_check_;
 
 bool generic_has_pid(const struct generic_ops *ops, uint64_t id, pid_t pid);
 
-/* Who was stopped already when a suspension began, and is not to be continued by its end. It lies
+/* The processes stopped already when a suspension began, which its end must not continue. It lies
  * in memory that the agent shares with its workers: a worker suspends, a later one resumes. */
 #define GENERIC_STOPPED_MAX 65536
 
 struct generic_stopped {
-	bool owned;  /* all suspensions of the container are begun by who has this */
+	bool owned;  /* all suspensions of the container are begun by the holder of this */
 	bool active; /* one has begun and was not taken back */
 	uint32_t n;
 	struct {
@@ -75,7 +75,7 @@ pid_t generic_find_moving(pid_t pid, const char *states);
 void generic_describe_moving(
 	const struct generic_ops *ops, uint64_t id, const char *states, char *text, size_t size);
 
-/* What /proc tells of the members that live now: procusage_sum(). An empty container is no error.
+/* What /proc has of the members that live now: procusage_sum(). An empty container is no error.
  */
 int generic_usage(
 	const struct generic_ops *ops, uint64_t id, stepd_usage_t *ret_usage) _must_check_;

@@ -233,33 +233,33 @@ static int add_seed(struct members_target *target, size_t n_sorted, const struct
 	return 0;
 }
 
-static bool had_rank(const stepd_member_t *told, int n, pid_t pid)
+static bool had_rank(const stepd_member_t *ranked, int n, pid_t pid)
 {
 	const stepd_member_t key = {.pid = pid}, *m;
 
-	m = bsearch(&key, told, (size_t)n, sizeof(key), by_pid);
+	m = bsearch(&key, ranked, (size_t)n, sizeof(key), by_pid);
 	return m && m->rank != STEPD_MEMBER_NO_RANK;
 }
 
 /* Puts the pids of those that are meant to the front of members and returns how many there are. */
 static int pick(struct members_target *target, stepd_member_t *members, int n)
 {
-	_cleanup_free_ stepd_member_t *told = calloc((size_t)n + 1, sizeof(*told));
+	_cleanup_free_ stepd_member_t *ranked = calloc((size_t)n + 1, sizeof(*ranked));
 	int i, picked = 0, r;
 
-	if (!told)
+	if (!ranked)
 		return -ENOMEM;
 	if (target->n_seeds > 0) /* for confirm(), too */
 		qsort(target->seed, target->n_seeds, sizeof(*target->seed), by_seed_pid);
 	for (i = 0; i < n; i++) {
-		told[i] = members[i];
+		ranked[i] = members[i];
 		if (target->descendants_only)
 			members[i].rank = STEPD_MEMBER_NO_RANK;
 	}
 	r = members_rank(members, n, target->seed, target->n_seeds);
 	for (i = 0; r == 0 && i < n; i++) {
 		if (members[i].rank == target->rank &&
-			!(target->unranked_only && had_rank(told, n, members[i].pid)))
+			!(target->unranked_only && had_rank(ranked, n, members[i].pid)))
 			members[picked++].pid = members[i].pid;
 	}
 	return r < 0 ? r : picked;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Whose task a member is, and signals to a part of a container: what the host does by the line of
- * parents in /proc where a backend does not tell.
+ * parents in /proc where a backend does not know them.
  *
  * A line is broken where a process on it has ended: its children are the agent's from then on, and
  * belong to no task, unless they were seen before, in the same signal. So a backend that knows
- * tasks by more than descent is asked first, and this goes for the rest.
+ * tasks by more than descent is queried first, and this is for the rest.
  */
 #ifndef PROCTRACK_MEMBERS_H
 #define PROCTRACK_MEMBERS_H
@@ -37,7 +37,7 @@ int members_check_ranks(stepd_member_t *members, int n, const stepd_step_task_in
 int members_rank(
 	stepd_member_t *members, int n, struct member_seed *seeds, size_t n_seeds) _must_check_;
 
-/* Who is to be signalled. The caller sets the first group, and clears it all. */
+/* The processes to be signalled. The caller sets the first group, and clears it all. */
 struct members_target {
 	/* All members, with the ranks that the backend knows of the step's tasks, or -errno. */
 	int (*list)(void *ctx, uint64_t id, stepd_member_t **ret_members, int *ret_count);
@@ -46,8 +46,8 @@ struct members_target {
 	uint32_t rank;            /* those of this rank, by the backend and below the seeds */
 	struct member_seed *seed; /* members of rank to begin with; grows by those that are met */
 	size_t n_seeds, seed_capacity;
-	bool unranked_only;    /* not those whose rank the backend has told */
-	bool descendants_only; /* what the backend tells of ranks does not matter */
+	bool unranked_only;    /* not those whose rank the backend knows */
+	bool descendants_only; /* the backend's ranks do not matter */
 };
 
 #define MEMBERS_TARGET_INIT                                                                        \

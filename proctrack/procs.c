@@ -77,7 +77,7 @@ static int read_named(const char *name, uint8_t type, void *userdata)
 	return pid > 0 ? read_proc(reading->proc_fd, pid, reading->procs, &reading->capacity) : 0;
 }
 
-/* The directory is read by a few names at a time: between a name and the look at it the process
+/* The directory is read by a few names at a time: between a name and its read the process
  * must not have the time to fork and end. The kernel goes up by pid, as forks do, and so runs after
  * them. */
 static int read_all(int proc_fd, struct procs *procs)
@@ -141,7 +141,7 @@ static bool is_living_member(const struct proc *p)
 	return p->member && p->living;
 }
 
-/* Who marks members in the whole process table. */
+/* What marks members in the whole process table. */
 struct marker {
 	procs_mark_fn mark;
 	void *userdata;
@@ -251,7 +251,7 @@ static int sweep_pass(struct sweep *sweep, procs_fill_fn fill, void *userdata, i
 	return fresh;
 }
 
-/* Whether there is a living member: what signal 0 asks. */
+/* Whether there is a living member: what signal 0 tests. */
 static int probe_members(procs_fill_fn fill, void *userdata)
 {
 	_cleanup_procs_ struct procs procs = PROCS_INIT;

@@ -4,7 +4,7 @@
  * groups and start times, read from /proc in one pass, and a signal to a set that keeps growing.
  *
  * A pass over /proc is not a snapshot: a process forked behind the reader's back can be missed.
- * Who acts on the list therefore repeats it until nothing new appears (procs_signal()).
+ * What acts on the list therefore repeats it until nothing new appears (procs_signal()).
  */
 #ifndef PROCTRACK_PROCS_H
 #define PROCTRACK_PROCS_H
@@ -56,8 +56,8 @@ int procs_list(procs_mark_fn mark, void *userdata, pid_t **ret_pids, int *ret_co
  * none may be signalled by us; any other failure to reach one is returned after all passes. */
 int procs_signal(procs_mark_fn mark, void *userdata, int signal) _must_check_;
 
-/* The same for who knows its members by more than the process table: fill reads the processes that
- * are to be signalled, and marks them. */
+/* The same for a backend that knows its members by more than the process table: fill reads the
+ * processes that are to be signalled, and marks them. */
 typedef int (*procs_fill_fn)(struct procs *ret_procs, void *userdata);
 int procs_signal_filled(procs_fill_fn fill, void *userdata, int signal) _must_check_;
 

@@ -1,20 +1,69 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "proctrack/proctrack_impl.h"
+#include "proctrack/proctrack.h"
 
 #include <poll.h>
 #include <string.h>
 
 #include "proctrack/generic.h"
+#include "proctrack/members.h"
 #include "proctrack/procusage.h"
-
 #include "stepd/base/clock.h"
+#include "stepd/base/pidref.h"
+#include "stepd/base/procstat.h"
 #include "stepd/plugin/plugin.h"
 
-/* The least between two looks at a suspension that takes its time. */
+/* The plugin's functions, in the order of <stepd/proctrack.h>. */
+struct proctrack_ops {
+	int (*create)(stepd_step_rec_t *job);
+	int (*add)(stepd_step_rec_t *job, pid_t pid);
+	int (*signal)(uint64_t id, int signal);
+	int (*destroy)(uint64_t id);
+	uint64_t (*find)(pid_t pid);
+	uint32_t (*get_pids)(uint64_t id, pid_t **pids, int *npids);
+	int (*place)(const stepd_step_rec_t *job, const char *scope, char *text, size_t size);
+	int (*wait)(uint64_t id, int timeout_ms);
+	int (*has_pid)(uint64_t id, pid_t pid);
+	int (*suspend)(uint64_t id);
+	int (*resume)(uint64_t id);
+	int (*is_suspended)(uint64_t id, int *suspended, char *text, size_t size);
+	int (*clone_fd)(const stepd_step_rec_t *job, uint32_t local_id);
+	int (*service_fd)(const stepd_step_rec_t *job, int *may_clone);
+	int (*spans_sessions)(void);
+	void (*task_ended)(const stepd_step_rec_t *job, uint32_t local_id);
+	int (*event_fd)(uint64_t id);
+	int (*get_root)(char *path, size_t size);
+	int (*usage)(uint64_t id, const uint32_t *rank, stepd_usage_t *usage);
+	int (*set_limits)(uint64_t id, const uint32_t *rank, const stepd_limits_t *limits,
+		char *text, size_t size);
+	int (*oom_fd)(uint64_t id);
+	int (*get_members)(uint64_t id, stepd_member_t **members, int *n);
+	int (*find_member)(uint64_t id, pid_t pid, uint32_t *rank);
+	int (*signal_task)(uint64_t id, uint32_t rank, int signal);
+	int (*adopt)(stepd_step_rec_t *job, const pid_t *pids, int n);
+};
+
+struct proctrack {
+	struct plugin *plugin;
+	struct proctrack_ops ops;
+	struct generic_ops generic;
+	struct generic_stopped *stopped;
+	uint64_t own_id; /* of the container that this process created or adopted, 0 for none */
+	char note[ERR_TEXT_SIZE];
+};
+
+/* SLURM_ERROR and errno into -errno; a plugin that forgot errno gets -EIO. */
+static int from_slurm(int rc)
+{
+	if (rc == SLURM_SUCCESS)
+		return 0;
+	return errno > 0 ? -errno : -EIO;
+}
+
+/* The least between two polls of a suspension that takes its time. */
 #define SUSPEND_PAUSE_MS 10
 
-/* How often it is looked for who does not stand, once the time is up. */
-#define LOOKS_MAX 50
+/* How often the processes are polled that do not stand, once the time is up. */
+#define POLLS_MAX 50
 
 #define MANDATORY(f)                                                                               \
 	{                                                                                          \
@@ -119,7 +168,7 @@ static int open_auto(const char *dir, struct proctrack **ret_pt, struct err *err
 	struct err first = ERR_INIT;
 	int r;
 
-	if (secure_getenv(STEPD_CGROUP_ROOT_ENV)) /* who names one wants it used, or to be told */
+	if (secure_getenv(STEPD_CGROUP_ROOT_ENV)) /* one that is named is to be used, or to fail */
 		return open_backend(dir, "cgroup", ret_pt, err);
 	r = open_backend(dir, "cgroup", &pt, &first);
 	if (r == 0 && plugin_probe_here(pt->plugin, reason, sizeof(reason))) {
@@ -153,11 +202,11 @@ static int place(
 		if (strcmp(scope, "yes") != 0)
 			return 0;
 		return err_say(err, -EOPNOTSUPP,
-			"a scope of systemd is asked for, and %s knows of none; use proctrack/cgroup",
+			"a scope of systemd is requested, and %s has none; use proctrack/cgroup",
 			proctrack_get_type(pt));
 	}
 	errno = 0;
-	r = proctrack_from_slurm(pt->ops.place(job, scope, text, sizeof(text)));
+	r = from_slurm(pt->ops.place(job, scope, text, sizeof(text)));
 	text[sizeof(text) - 1] = '\0';
 	if (r == 0 && text[0])
 		(void)snprintf(pt->note, sizeof(pt->note), "%s", text);
@@ -174,7 +223,7 @@ int proctrack_open_for_step(const char *plugin_dir, const char *name, const char
 	bool may_fall_back;
 	int r;
 
-	/* Who names a root, or wants a scope, wants cgroup, or to be told. */
+	/* With a root or a scope it is cgroup, or an error. */
 	may_fall_back =
 		is_auto(name) && strcmp(scope, "yes") != 0 && !secure_getenv(STEPD_CGROUP_ROOT_ENV);
 	r = is_auto(name) && !may_fall_back ? open_backend(plugin_dir, "cgroup", &pt, err)
@@ -224,7 +273,7 @@ int proctrack_create(struct proctrack *pt, stepd_step_rec_t *job)
 	int r;
 
 	errno = 0;
-	r = proctrack_from_slurm(pt->ops.create(job));
+	r = from_slurm(pt->ops.create(job));
 	if (r == 0 && job->cont_id == 0)
 		return -EPROTO; /* the contract of <stepd/proctrack.h>: an id that means something
 				 */
@@ -239,8 +288,8 @@ int proctrack_adopt(struct proctrack *pt, stepd_step_rec_t *job, const pid_t *pi
 
 	errno = 0;
 	if (pt->ops.adopt)
-		r = proctrack_from_slurm(pt->ops.adopt(job, pids, n));
-	/* Who was stopped before a suspension of the dead agent's nobody knows any more: a
+		r = from_slurm(pt->ops.adopt(job, pids, n));
+	/* What was stopped before a suspension of the dead agent's is not known any more: a
 	 * resumption continues all. */
 	if (r < 0)
 		return r;
@@ -253,13 +302,13 @@ int proctrack_adopt(struct proctrack *pt, stepd_step_rec_t *job, const pid_t *pi
 int proctrack_add(struct proctrack *pt, stepd_step_rec_t *job, pid_t pid)
 {
 	errno = 0;
-	return proctrack_from_slurm(pt->ops.add(job, pid));
+	return from_slurm(pt->ops.add(job, pid));
 }
 
 int proctrack_signal(struct proctrack *pt, uint64_t id, int signal)
 {
 	errno = 0;
-	return proctrack_from_slurm(pt->ops.signal(id, signal));
+	return from_slurm(pt->ops.signal(id, signal));
 }
 
 int proctrack_destroy(struct proctrack *pt, uint64_t id)
@@ -267,7 +316,7 @@ int proctrack_destroy(struct proctrack *pt, uint64_t id)
 	int r;
 
 	errno = 0;
-	r = proctrack_from_slurm(pt->ops.destroy(id));
+	r = from_slurm(pt->ops.destroy(id));
 	if (r == 0 && id == pt->own_id)
 		pt->own_id = 0;
 	return r;
@@ -284,7 +333,7 @@ int proctrack_get_pids(struct proctrack *pt, uint64_t id, pid_t **ret_pids, int 
 	int count = 0, r;
 
 	errno = 0;
-	r = proctrack_from_slurm((int)pt->ops.get_pids(id, &pids, &count));
+	r = from_slurm((int)pt->ops.get_pids(id, &pids, &count));
 	if (r < 0)
 		return r;
 	*ret_pids = pids;
@@ -300,7 +349,7 @@ bool proctrack_is_populated(struct proctrack *pt, uint64_t id)
 int proctrack_wait(struct proctrack *pt, uint64_t id, int timeout_ms)
 {
 	errno = 0;
-	return pt->ops.wait ? proctrack_from_slurm(pt->ops.wait(id, timeout_ms))
+	return pt->ops.wait ? from_slurm(pt->ops.wait(id, timeout_ms))
 			    : generic_wait(&pt->generic, id, timeout_ms);
 }
 
@@ -319,7 +368,7 @@ static int suspend_by_backend(struct proctrack *pt, uint64_t id, int timeout_ms)
 	for (;;) {
 		begin = clock_now_ms();
 		errno = 0;
-		r = proctrack_from_slurm(pt->ops.suspend(id));
+		r = from_slurm(pt->ops.suspend(id));
 		if (r != -ETIMEDOUT || clock_now_ms() >= deadline)
 			return r;
 		if (clock_now_ms() - begin < SUSPEND_PAUSE_MS) /* it does not wait itself */
@@ -327,21 +376,21 @@ static int suspend_by_backend(struct proctrack *pt, uint64_t id, int timeout_ms)
 	}
 }
 
-static int say_moving(
+static int err_moving(
 	struct proctrack *pt, uint64_t id, int timeout_ms, const char *states, struct err *err)
 {
 	char text[ERR_TEXT_SIZE / 2];
-	int look;
+	int i;
 
-	/* Who goes round in the kernel is asleep at times. */
-	for (look = 0; look < LOOKS_MAX; look++) {
+	/* A process that loops in the kernel is asleep at times. */
+	for (i = 0; i < POLLS_MAX; i++) {
 		generic_describe_moving(&pt->generic, id, states, text, sizeof(text));
 		if (text[0])
 			break;
 		(void)poll(NULL, 0, 1);
 	}
 	return err_say(err, -ETIMEDOUT, "after %.10g s there still moves %s",
-		(double)timeout_ms / 1e3, text[0] ? text : "something that can't be told");
+		(double)timeout_ms / 1e3, text[0] ? text : "a process that is not known");
 }
 
 int proctrack_suspend(struct proctrack *pt, uint64_t id, int timeout_ms, struct err *err)
@@ -356,11 +405,11 @@ int proctrack_suspend(struct proctrack *pt, uint64_t id, int timeout_ms, struct 
 	if (r == 0)
 		return 0;
 	if (r == -ETIMEDOUT)
-		(void)say_moving(pt, id, timeout_ms, states, err);
+		(void)err_moving(pt, id, timeout_ms, states, err);
 	else
 		(void)err_set(err, r, "stop the step's processes with %s", proctrack_get_type(pt));
 	if (r != -ESRCH)
-		(void)!proctrack_resume(pt, id, NULL); /* r says more */
+		(void)!proctrack_resume(pt, id, NULL); /* r has the reason */
 	return r;
 }
 
@@ -390,7 +439,7 @@ int proctrack_is_suspended(
 	text[0] = '\0';
 	errno = 0;
 	if (pt->ops.is_suspended && !pt->stopped->active)
-		r = proctrack_from_slurm(pt->ops.is_suspended(id, &suspended, text, size));
+		r = from_slurm(pt->ops.is_suspended(id, &suspended, text, size));
 	text[size - 1] = '\0';
 	if (r == 0)
 		*ret_suspended = suspended != 0;
@@ -405,7 +454,7 @@ static int resume(struct proctrack *pt, uint64_t id)
 	if (!pt->ops.resume || pt->stopped->active)
 		return generic_resume(&pt->generic, id, pt->stopped);
 	errno = 0;
-	return proctrack_from_slurm(pt->ops.resume(id));
+	return from_slurm(pt->ops.resume(id));
 }
 
 int proctrack_resume(struct proctrack *pt, uint64_t id, struct err *err)
@@ -428,8 +477,8 @@ int proctrack_usage(
 	*ret_usage = (stepd_usage_t){0};
 	errno = 0;
 	if (pt->ops.usage)
-		return proctrack_from_slurm(pt->ops.usage(id, rank, ret_usage));
-	/* By pids alone nobody can tell whose task a process is. */
+		return from_slurm(pt->ops.usage(id, rank, ret_usage));
+	/* By pids alone the task of a process is not known. */
 	return rank ? -EOPNOTSUPP : generic_usage(&pt->generic, id, ret_usage);
 }
 
@@ -509,7 +558,7 @@ int proctrack_set_limits(struct proctrack *pt, uint64_t id, const uint32_t *rank
 			"%s can't limit what a step uses; use proctrack/cgroup",
 			proctrack_get_type(pt));
 	errno = 0;
-	r = proctrack_from_slurm(pt->ops.set_limits(id, rank, limits, text, sizeof(text)));
+	r = from_slurm(pt->ops.set_limits(id, rank, limits, text, sizeof(text)));
 	if (r == 0)
 		return 0;
 	text[sizeof(text) - 1] = '\0';
@@ -524,7 +573,7 @@ int proctrack_clone_fd(struct proctrack *pt, const stepd_step_rec_t *job, uint32
 		return -EOPNOTSUPP;
 	errno = 0;
 	fd = pt->ops.clone_fd(job, local_id);
-	return fd >= 0 ? fd : proctrack_from_slurm(SLURM_ERROR);
+	return fd >= 0 ? fd : from_slurm(SLURM_ERROR);
 }
 
 int proctrack_service_fd(struct proctrack *pt, const stepd_step_rec_t *job, bool *ret_may_clone)
@@ -536,7 +585,7 @@ int proctrack_service_fd(struct proctrack *pt, const stepd_step_rec_t *job, bool
 	errno = 0;
 	fd = pt->ops.service_fd(job, &may_clone);
 	*ret_may_clone = may_clone != 0;
-	return fd >= 0 ? fd : proctrack_from_slurm(SLURM_ERROR);
+	return fd >= 0 ? fd : from_slurm(SLURM_ERROR);
 }
 
 bool proctrack_spans_sessions(const struct proctrack *pt)
@@ -558,7 +607,7 @@ int proctrack_event_fd(struct proctrack *pt, uint64_t id)
 		return -EOPNOTSUPP;
 	errno = 0;
 	fd = pt->ops.event_fd(id);
-	return fd >= 0 ? fd : proctrack_from_slurm(SLURM_ERROR);
+	return fd >= 0 ? fd : from_slurm(SLURM_ERROR);
 }
 
 int proctrack_oom_fd(struct proctrack *pt, uint64_t id)
@@ -569,7 +618,7 @@ int proctrack_oom_fd(struct proctrack *pt, uint64_t id)
 		return -EOPNOTSUPP;
 	errno = 0;
 	fd = pt->ops.oom_fd(id);
-	return fd >= 0 ? fd : proctrack_from_slurm(SLURM_ERROR);
+	return fd >= 0 ? fd : from_slurm(SLURM_ERROR);
 }
 
 int proctrack_get_root(struct proctrack *pt, char *path, size_t size)
@@ -577,5 +626,209 @@ int proctrack_get_root(struct proctrack *pt, char *path, size_t size)
 	if (!pt->ops.get_root)
 		return -EOPNOTSUPP;
 	errno = 0;
-	return proctrack_from_slurm(pt->ops.get_root(path, size));
+	return from_slurm(pt->ops.get_root(path, size));
+}
+
+/* ---- members by task ------------------------------------------------------------------------- */
+
+/* Members by task: from the backend first, and from the line of parents for what it does not
+ * know. */
+
+struct member_query {
+	struct proctrack *pt;
+	const stepd_step_task_info_t *tasks;
+	size_t n_tasks;
+};
+
+static int list_plain(
+	struct proctrack *pt, uint64_t id, stepd_member_t **ret_members, int *ret_count)
+{
+	_cleanup_free_ stepd_member_t *members = NULL;
+	_cleanup_free_ pid_t *pids = NULL;
+	int n = 0, i, r = proctrack_get_pids(pt, id, &pids, &n);
+
+	if (r < 0)
+		return r;
+	members = calloc((size_t)n + 1, sizeof(*members));
+	if (!members)
+		return -ENOMEM;
+	for (i = 0; i < n; i++)
+		members[i] = (stepd_member_t){.pid = pids[i], .rank = STEPD_MEMBER_NO_RANK};
+	*ret_members = take_ptr(members);
+	*ret_count = n;
+	return 0;
+}
+
+/* As the backend lists them, with ranks of the step's tasks only: for struct members_target. */
+static int list_by_backend(void *ctx, uint64_t id, stepd_member_t **ret_members, int *ret_count)
+{
+	const struct member_query *query = ctx;
+	_cleanup_free_ stepd_member_t *members = NULL;
+	int n = 0, r;
+
+	if (!query->pt->ops.get_members)
+		return list_plain(query->pt, id, ret_members, ret_count);
+	errno = 0;
+	r = from_slurm(query->pt->ops.get_members(id, &members, &n));
+	if (r == 0)
+		r = members_check_ranks(members, n, query->tasks, query->n_tasks);
+	if (r < 0)
+		return r;
+	*ret_members = take_ptr(members);
+	*ret_count = n;
+	return 0;
+}
+
+int proctrack_get_members(struct proctrack *pt, uint64_t id, const stepd_step_task_info_t *tasks,
+	size_t n_tasks, stepd_member_t **ret_members, int *ret_count)
+{
+	struct member_query query = {pt, tasks, n_tasks};
+	_cleanup_free_ struct member_seed *seeds = NULL;
+	_cleanup_free_ stepd_member_t *members = NULL;
+	size_t n_seeds = 0;
+	int n = 0, r;
+
+	r = list_by_backend(&query, id, &members, &n);
+	if (r == 0)
+		r = members_get_leaders(tasks, n_tasks, &seeds, &n_seeds);
+	if (r == 0)
+		r = members_rank(members, n, seeds, n_seeds);
+	if (r < 0)
+		return r;
+	*ret_members = take_ptr(members);
+	*ret_count = n;
+	return 0;
+}
+
+/* Whether it is a member; a zombie is none. Where find knows of none and may be wrong, because
+ * another process made the container, the list is searched. */
+static int check_member(struct proctrack *pt, uint64_t id, pid_t pid, uint32_t *ret_rank)
+{
+	struct procstat st;
+	uint64_t found;
+	int r;
+
+	*ret_rank = STEPD_MEMBER_NO_RANK;
+	if (id == 0 || pid <= 0)
+		return -ESRCH;
+	errno = 0;
+	if (pt->ops.find_member) {
+		r = from_slurm(pt->ops.find_member(id, pid, ret_rank));
+	} else {
+		found = proctrack_find(pt, pid);
+		r = found == id || (!found && pt->own_id != id && proctrack_has_pid(pt, id, pid))
+			? 0
+			: -ESRCH;
+	}
+	if (r == 0)
+		r = procstat_read(pid, &st);
+	return r == 0 && !procstat_is_living(&st) ? -ESRCH : r;
+}
+
+int proctrack_find_member(struct proctrack *pt, uint64_t id, const stepd_step_task_info_t *tasks,
+	size_t n_tasks, pid_t pid, uint32_t *ret_rank)
+{
+	_cleanup_free_ struct member_seed *seeds = NULL;
+	stepd_member_t member = {.pid = pid};
+	size_t n_seeds = 0;
+	int r = check_member(pt, id, pid, &member.rank);
+
+	if (r == 0 && member.rank != STEPD_MEMBER_NO_RANK)
+		r = members_check_ranks(&member, 1, tasks, n_tasks);
+	if (r == 0 && member.rank == STEPD_MEMBER_NO_RANK) {
+		r = members_get_leaders(tasks, n_tasks, &seeds, &n_seeds);
+		if (r == 0)
+			r = members_rank(&member, 1, seeds, n_seeds);
+	}
+	if (r == 0)
+		*ret_rank = member.rank;
+	return r;
+}
+
+/* ---- signals ------------------------------------------------------------------------------ */
+
+/* What the backend signals as the task's, and what descends from it and is elsewhere in the
+ * container. Those are found before the signal breaks their lines. */
+static int signal_told(
+	struct members_target *target, struct proctrack *pt, uint32_t rank, int signal)
+{
+	int elsewhere, result, r = 0;
+
+	target->unranked_only = true;
+	elsewhere = members_find(target);
+	errno = 0;
+	result = from_slurm(pt->ops.signal_task(target->id, rank, signal));
+	if (elsewhere < 0)
+		return result < 0 && result != -ESRCH ? result : elsewhere;
+	if (elsewhere == 0)
+		return result;
+	r = members_signal(target, signal);
+	if (result < 0 && result != -ESRCH)
+		return result;
+	return result == 0 && r == -ESRCH ? 0 : r;
+}
+
+int proctrack_signal_task(struct proctrack *pt, uint64_t id, const stepd_step_task_info_t *tasks,
+	size_t n_tasks, uint32_t rank, int signal)
+{
+	struct member_query query = {pt, tasks, n_tasks};
+	_cleanup_members_target_ struct members_target target = {
+		.list = list_by_backend, .ctx = &query, .id = id, .rank = rank};
+	int r;
+
+	if (rank == STEPD_MEMBER_NO_RANK)
+		return -ESRCH;
+	r = members_get_leaders(tasks, n_tasks, &target.seed, &target.n_seeds);
+	if (r < 0)
+		return r;
+	target.seed_capacity = target.n_seeds;
+	return pt->ops.signal_task ? signal_told(&target, pt, rank, signal)
+				   : members_signal(&target, signal);
+}
+
+/* The pidfd is open before the membership is read: what is signalled is the member. */
+static int signal_one(
+	struct proctrack *pt, uint64_t id, pid_t pid, uint64_t start_ticks, int signal)
+{
+	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
+	uint32_t rank;
+	int r = pidref_open(pid, start_ticks, &ref);
+
+	if (r == 0)
+		r = check_member(pt, id, pid, &rank);
+	return r == 0 ? pidref_signal(&ref, signal) : r;
+}
+
+static int signal_tree(
+	struct proctrack *pt, uint64_t id, pid_t pid, uint64_t start_ticks, int signal)
+{
+	struct member_query query = {.pt = pt};
+	_cleanup_members_target_ struct members_target target = {.list = list_by_backend,
+		.ctx = &query,
+		.id = id,
+		.seed = calloc(1, sizeof(*target.seed)),
+		.descendants_only = true};
+
+	if (!target.seed)
+		return -ENOMEM;
+	target.n_seeds = target.seed_capacity = 1;
+	target.seed[0] = (struct member_seed){.pid = pid, .start_ticks = start_ticks};
+	return members_signal(&target, signal);
+}
+
+int proctrack_signal_member(
+	struct proctrack *pt, uint64_t id, pid_t pid, uint64_t start_ticks, bool tree, int signal)
+{
+	struct procstat st;
+	uint32_t rank;
+	int r;
+
+	if (!tree)
+		return signal_one(pt, id, pid, start_ticks, signal);
+	r = check_member(pt, id, pid, &rank);
+	if (r == 0)
+		r = procstat_read(pid, &st);
+	if (r == 0 && start_ticks && st.start_ticks != start_ticks)
+		r = -ESRCH;
+	return r == 0 ? signal_tree(pt, id, pid, st.start_ticks, signal) : r;
 }

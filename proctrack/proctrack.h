@@ -21,7 +21,7 @@ struct plugin_kind;
 
 #define PROCTRACK_AUTO "auto"
 
-/* For who lists plugins or loads one itself. */
+/* For code that lists plugins or loads one itself. */
 const struct plugin_kind *proctrack_plugin_kind(void);
 
 /* Opens the backend called name (NAME or proctrack/NAME), or with "auto" cgroup where it can be
@@ -29,12 +29,12 @@ const struct plugin_kind *proctrack_plugin_kind(void);
 int proctrack_open(const char *plugin_dir, const char *name, struct proctrack **ret_pt,
 	struct err *err) _must_check_;
 
-/* The same for who is about to create a container, and settles where: proctrack_p_place(). What
- * "auto" took and can't be placed gives way to linuxproc, but not where scope is "yes". */
+/* The same for code that is about to create a container, and decides where: proctrack_p_place().
+ * What "auto" took and can't be placed gives way to linuxproc, but not where scope is "yes". */
 int proctrack_open_for_step(const char *plugin_dir, const char *name, const char *scope,
 	const stepd_step_rec_t *job, struct proctrack **ret_pt, struct err *err) _must_check_;
 
-/* Where the containers of a cgroup tracker hang, for all that is asked from now on; NULL: it finds
+/* Where the containers of a cgroup tracker hang, for all requests from now on; NULL: it finds
  * that by itself. Goes into the environment: <stepd/proctrack.h>. */
 int proctrack_set_root(const char *root) _must_check_;
 
@@ -57,7 +57,7 @@ uint64_t proctrack_find(struct proctrack *pt, pid_t pid);
 int proctrack_get_pids(
 	struct proctrack *pt, uint64_t id, pid_t **ret_pids, int *ret_count) _must_check_;
 
-/* true while the container has members, and where it can't be asked: nothing is taken for ended
+/* true while the container has members, and where it can't be read: nothing is taken for ended
  * that was not seen to be. */
 bool proctrack_is_populated(struct proctrack *pt, uint64_t id);
 
@@ -70,7 +70,7 @@ int proctrack_usage(struct proctrack *pt, uint64_t id, const uint32_t *rank,
 
 /* The same of the container and, in ret_tasks, of each of the n tasks, now. What the backend does
  * not count comes from /proc, for the container's processes and those of tasks that have a pid:
- * procusage.h says how far. A task of which nobody knows has no value. */
+ * procusage.h has how far. A task that is not known has no value. */
 int proctrack_usage_tasks(struct proctrack *pt, uint64_t id, const stepd_step_task_info_t *tasks,
 	size_t n, stepd_usage_t *ret_step, stepd_usage_t *ret_tasks) _must_check_;
 
@@ -90,22 +90,23 @@ int proctrack_oom_fd(struct proctrack *pt, uint64_t id);
 int proctrack_suspend(
 	struct proctrack *pt, uint64_t id, int timeout_ms, struct err *err) _must_check_;
 
-/* Lets go on who was stopped by that; who had been stopped before stays so. */
+/* Continues what was stopped by that; what had been stopped before stays so. */
 int proctrack_resume(struct proctrack *pt, uint64_t id, struct err *err) _must_check_;
 
-/* Whether the members stand still now by the kernel's word, whoever stopped them, but for a signal
- * that does so for a moment. text: "", or what _resume() could not change, and the remedy. -EAGAIN:
- * it can't be told. Without a tracker's function for it the states of the processes count: that
- * some go on disproves a suspension only if none is stopped; and that all are stopped proves none
- * but one that is known, for the step's user may stop them, too. -ESRCH then: there is none. */
+/* Whether the members stand still now by the kernel's state, whatever stopped them, but for a
+ * signal that does so for a moment. text: "", or what _resume() could not change, and the remedy.
+ * -EAGAIN: it is not known. Without a tracker's function for it the states of the processes count:
+ * that some go on disproves a suspension only if none is stopped; and that all are stopped proves
+ * none but one that is known, for the step's user may stop them, too. -ESRCH then: there is none.
+ */
 int proctrack_is_suspended(struct proctrack *pt, uint64_t id, bool *ret_suspended, char *text,
 	size_t size) _must_check_;
 
-/* A container that was adopted had been suspended by its creator: who stands in it counts as
- * stopped by that, so that a resumption continues all. */
+/* A container that was adopted had been suspended by its creator: a process that stands in it
+ * counts as stopped by that, so that a resumption continues all. */
 void proctrack_adopt_suspended(struct proctrack *pt);
 
-/* Who was stopped before the suspension that stands, for a program that goes on with the step: its
+/* What was stopped before the suspension that stands, for a program that goes on with the step: its
  * own is filled in from what the old one's was. */
 struct generic_stopped *proctrack_get_stopped(struct proctrack *pt);
 

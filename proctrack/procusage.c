@@ -10,7 +10,7 @@
 #define FILE_SIZE_MAX 65536
 #define DEPTH_MAX     4096 /* of a line of parents; pids are read one after the other */
 
-/* What /proc tells of, and how several processes add up to one. */
+/* What /proc has, and how several processes add up to one. */
 enum sum {
 	SUM_NOT,
 	SUM_COUNT, /* nothing is known of no process */
@@ -198,7 +198,7 @@ static const struct procusage_process *find(const struct procusage *processes, p
 				: NULL;
 }
 
-/* A task's place among the tasks, found by its pid. */
+/* A task's index among the tasks, found by its pid. */
 struct leader {
 	pid_t pid;
 	size_t index;

@@ -5,8 +5,8 @@
  * a sum can become smaller.
  *
  * Resident memory counts pages that processes share for each of them. Peak memory is that of the
- * largest process. /proc/PID/io is readable only by who may trace the process: where one of them
- * can't be read, the sum has no such value.
+ * largest process. /proc/PID/io is readable only for a process that may trace that one: where one
+ * of them can't be read, the sum has no such value.
  */
 #ifndef PROCTRACK_PROCUSAGE_H
 #define PROCTRACK_PROCUSAGE_H
@@ -39,7 +39,7 @@ int procusage_read(const pid_t *pids, int n, struct procusage *ret_processes) _m
 void procusage_clear(struct procusage *processes);
 #define _cleanup_procusage_ _cleanup_(procusage_clear)
 
-/* Whether /proc can tell of it at all. */
+/* Whether /proc can have it at all. */
 bool procusage_has(enum stepd_usage_value which);
 
 /* Over all; of none, there are no processes and no memory, and of the rest nobody knows. */

@@ -85,10 +85,8 @@ libnode_la_SOURCES = \
 	proctrack/members.c proctrack/members.h \
 	proctrack/procs.c proctrack/procs.h \
 	proctrack/proctrack.c proctrack/proctrack.h \
-	proctrack/proctrack_impl.h \
-	proctrack/proctrack_members.c \
 	proctrack/procusage.c proctrack/procusage.h \
-	proctrack/tell.c proctrack/tell.h \
+	proctrack/reporter.c proctrack/reporter.h \
 	stepd/account/apply_limits.c stepd/account/apply_limits.h \
 	stepd/account/sample_text.c stepd/account/sample_text.h \
 	stepd/account/usage.c stepd/account/usage.h \

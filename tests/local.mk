@@ -501,7 +501,7 @@ endif
 if CMOCKA
 if LIBCGROUP
 CGROUP_UNIT_TESTS = tests/unit/test_cgroup_group tests/unit/test_cgroup_limits \
-	tests/unit/test_cgroup_place tests/unit/test_cgroup_step tests/unit/test_cgroup_trial \
+	tests/unit/test_cgroup_root tests/unit/test_cgroup_step tests/unit/test_cgroup_trial \
 	tests/unit/test_proctrack_limits tests/unit/test_service_birth
 CGROUP_UNIT_SOURCES = tests/lib/cgroup_rig.h tests/lib/scratch.h
 CGROUP_UNIT_CPPFLAGS = $(UNIT_CPPFLAGS) $(LIBCGROUP_CFLAGS)
@@ -515,9 +515,9 @@ tests_unit_test_cgroup_limits_SOURCES = tests/unit/test_cgroup_limits.c $(CGROUP
 tests_unit_test_cgroup_limits_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
 tests_unit_test_cgroup_limits_LDADD = $(CGROUP_UNIT_LDADD)
 tests_unit_test_cgroup_limits_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=syscall
-tests_unit_test_cgroup_place_SOURCES = tests/unit/test_cgroup_place.c $(CGROUP_UNIT_SOURCES)
-tests_unit_test_cgroup_place_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
-tests_unit_test_cgroup_place_LDADD = $(CGROUP_UNIT_LDADD)
+tests_unit_test_cgroup_root_SOURCES = tests/unit/test_cgroup_root.c $(CGROUP_UNIT_SOURCES)
+tests_unit_test_cgroup_root_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
+tests_unit_test_cgroup_root_LDADD = $(CGROUP_UNIT_LDADD)
 tests_unit_test_cgroup_step_SOURCES = tests/unit/test_cgroup_step.c $(CGROUP_UNIT_SOURCES)
 tests_unit_test_cgroup_step_CPPFLAGS = $(CGROUP_UNIT_CPPFLAGS)
 tests_unit_test_cgroup_step_LDADD = $(CGROUP_UNIT_LDADD)

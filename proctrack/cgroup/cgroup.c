@@ -1,37 +1,249 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * proctrack/cgroup: a step is a cgroup of cgroup v2, <root>/stepd/job_<J>/step_<S>, its tasks are
- * the groups task_<rank> below, and who was added and is no task is in the group "added" there.
+ * the groups task_<rank> below, and a process that was added and is no task is in "added" there.
  * With an MPI service process these are below the group "members", and that one is in "service"
  * beside it.
  * What a task starts is in the task's group or below it and can't leave by itself, whatever it
  * forks, daemonises or calls itself. The container id is the id of the step's cgroup, its
- * directory's inode, so that any process of the machine can ask about it.
+ * directory's inode, so that any process of the machine can query it.
  *
- * Here and in cgroup_members.c is the plugin's boundary only: arguments and errno. The state that
- * the plugin ABI leaves to a plugin is in state.h, what is done to a cgroup in group.h, members.h,
- * limits.h and usage.h, where steps stand in the tree in step.h and place.h.
+ * What is done to a cgroup is in group.h, limits.h and usage.h, where steps stand in the tree in
+ * step.h and root.h.
  */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 
+#include "proctrack/cgroup/cgroupfs.h"
 #include "proctrack/cgroup/checkup.h"
-#include "proctrack/cgroup/clone.h"
 #include "proctrack/cgroup/controllers.h"
-#include "proctrack/cgroup/files.h"
 #include "proctrack/cgroup/group.h"
 #include "proctrack/cgroup/limits.h"
-#include "proctrack/cgroup/members.h"
-#include "proctrack/cgroup/pidset.h"
-#include "proctrack/cgroup/place.h"
 #include "proctrack/cgroup/probe.h"
-#include "proctrack/cgroup/state.h"
+#include "proctrack/cgroup/root.h"
+#include "proctrack/cgroup/step.h"
 #include "proctrack/cgroup/usage.h"
+#include "stepd/api/plugin.h"
 #include "stepd/api/proctrack.h"
 #include "stepd/base/fs.h"
 #include "systemd/scope.h"
+
+/* ---- containers ------------------------------------------------------------------------------ */
+
+/* A container that this process made or took over, and what it knows of it that no file has. */
+struct container {
+	struct container *next;
+	struct step_dir dir;
+	bool tried; /* clone_try(), whose answer is: */
+	int clone_result;
+	_Atomic uint32_t *held; /* shared with the agent's workers, NULL: no memory for it */
+	uint64_t refused;       /* usage_get_refused() of groups that are gone */
+};
+
+/* NULL: none of that id. */
+static struct container *container_get(struct container *list, uint64_t id)
+{
+	while (list && list->dir.id != id)
+		list = list->next;
+	return list;
+}
+
+static _Atomic uint32_t *share_counter(void)
+{
+	void *page = mmap(NULL, sizeof(_Atomic uint32_t), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return page == MAP_FAILED ? NULL : page;
+}
+
+/* Keeps dir, which is the container's from then on. 0 or -ENOMEM. */
+static int container_add(
+	struct container **list, struct step_dir *dir, struct container **ret_container)
+{
+	struct container *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	*c = (struct container){.next = *list, .dir = *dir, .held = share_counter()};
+	*dir = (struct step_dir)STEP_DIR_INIT;
+	*list = c;
+	*ret_container = c;
+	return 0;
+}
+
+static void container_drop(struct container **list, uint64_t id)
+{
+	struct container **at = list, *c;
+
+	while (*at && (*at)->dir.id != id)
+		at = &(*at)->next;
+	c = *at;
+	if (!c)
+		return;
+	*at = c->next;
+	step_dir_clear(&c->dir);
+	if (c->held)
+		(void)munmap(c->held, sizeof(*c->held)); /* what mmap() gave: can't fail */
+	free(c);
+}
+
+/* Around what freezes a part of the container for a moment. c may be NULL: then nothing is
+ * recorded. */
+static void container_hold(struct container *c)
+{
+	if (c && c->held)
+		atomic_fetch_add(c->held, 1);
+}
+
+static void container_unhold(struct container *c)
+{
+	if (c && c->held)
+		atomic_fetch_sub(c->held, 1);
+}
+
+/* Whether a process that held a part of it has ended before it let go, where it is known that none
+ * is at it now. Reported once. */
+static bool container_was_left_held(struct container *c)
+{
+	return c && c->held && atomic_exchange(c->held, 0) > 0;
+}
+
+/* ---- state ----------------------------------------------------------------------------------- */
+
+/* What the plugin has from one call to the next. The functions of the plugin ABI get an id or a
+ * step record and no state of ours: so it has to be here, once per process. The agent has one
+ * thread. */
+static struct {
+	struct cgroup_root *root; /* found when it is first needed: it takes some 0.5 ms */
+	bool made;                /* a probe has made stepd/ there */
+	struct container *containers;
+} plugin;
+
+/* 0 or more into SLURM_SUCCESS, -errno into SLURM_ERROR and errno. */
+static int state_to_slurm(int r)
+{
+	if (r >= 0)
+		return SLURM_SUCCESS;
+	errno = -r;
+	return SLURM_ERROR;
+}
+
+/* Another in its stead, from now on the state's own. */
+static void state_set_root(struct cgroup_root *root)
+{
+	if (plugin.made)
+		probe_forget(plugin.root);
+	plugin.made = false;
+	(void)root_close(plugin.root);
+	plugin.root = root;
+}
+
+/* The root that the environment has now. */
+static int state_get_root(const struct cgroup_root **ret_root, struct err *err)
+{
+	const char *wanted = secure_getenv(ROOT_ENV);
+	const char *known = plugin.root && plugin.root->configured ? plugin.root->configured : "";
+	struct cgroup_root *fresh = NULL;
+	int r;
+
+	if (!plugin.root || strcmp(wanted ? wanted : "", known) != 0) {
+		r = root_open(wanted, &fresh, err);
+		if (r < 0)
+			return r;
+		state_set_root(fresh);
+	}
+	*ret_root = plugin.root;
+	return 0;
+}
+
+/* probe_root() of it. A group that this makes stays for the step that comes next, and is removed
+ * with the root, if it is not used: making and removing one takes some 0.1 ms. */
+static int state_probe_root(char *text, size_t size, struct err *err)
+{
+	const struct cgroup_root *root;
+	bool made = false;
+	int r = state_get_root(&root, err);
+
+	if (r == 0)
+		r = probe_root(root, text, size, &made, err);
+	plugin.made |= made;
+	return r;
+}
+
+/* One that this process made or took over, or NULL. */
+static struct container *state_get_container(uint64_t id)
+{
+	return id ? container_get(plugin.containers, id) : NULL;
+}
+
+/* The directory of any container of the machine. found holds it if it isn't one of ours. -ESRCH:
+ * there is none of that id. */
+static int state_get_dir(uint64_t id, struct step_dir *found, const struct step_dir **ret_dir)
+{
+	const struct container *c = state_get_container(id);
+	const struct cgroup_root *root;
+	int r;
+
+	if (c) {
+		*ret_dir = &c->dir;
+		return 0;
+	}
+	if (id == 0)
+		return -ESRCH;
+	r = state_get_root(&root, NULL);
+	if (r == 0)
+		r = step_find(root, id, found);
+	if (r == 0)
+		*ret_dir = found;
+	return r;
+}
+
+/* The same for a signal that is to be sent there, 0 too; -EINVAL: it is none. */
+static int state_get_dir_for(
+	int signal, uint64_t id, struct step_dir *found, const struct step_dir **ret_dir)
+{
+	if (signal < 0 || signal >= _NSIG)
+		return -EINVAL;
+	return state_get_dir(id, found, ret_dir);
+}
+
+/* As container_keep(), container_drop(). */
+static int state_add_container(struct step_dir *dir, struct container **ret_container)
+{
+	return container_add(&plugin.containers, dir, ret_container);
+}
+
+static void state_drop_container(uint64_t id)
+{
+	container_drop(&plugin.containers, id);
+}
+
+/* One of ours, or another's that becomes ours now: an agent that took over a step. */
+static int state_take_container(uint64_t id, struct container **ret_container)
+{
+	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
+	const struct step_dir *dir;
+	int r;
+
+	*ret_container = state_get_container(id);
+	if (*ret_container)
+		return 0;
+	r = state_get_dir(id, &found, &dir);
+	return r < 0 ? r : state_add_container(&found, ret_container);
+}
+
+static void state_clear(void)
+{
+	while (plugin.containers)
+		container_drop(&plugin.containers, plugin.containers->dir.id);
+	state_set_root(NULL);
+}
+
+/* ---- the plugin ------------------------------------------------------------------------------ */
 
 /* Of the service's threads, of which libpmix has four. */
 #define SERVICE_PIDS_MAX "64"
@@ -53,82 +265,81 @@ void fini(void)
 int plugin_probe(char *text, size_t size)
 {
 	struct err err = ERR_INIT;
-	int r = state_probe_place(text, size, &err);
+	int r = state_probe_root(text, size, &err);
 
 	if (r < 0)
 		(void)snprintf(text, size, "%s", err.text);
-	return state_answer(r);
+	return state_to_slurm(r);
 }
 
-int plugin_checkup(stepd_tell_fn tell, void *ctx)
+int plugin_checkup(stepd_tell_fn reporter, void *ctx)
 {
-	const struct place *place = NULL;
+	const struct cgroup_root *root = NULL;
 	struct err err = ERR_INIT;
 
-	if (state_get_place(&place, &err) < 0)
-		place = NULL;
-	checkup_cgroup(&(struct tell){tell, ctx}, place, &err);
+	if (state_get_root(&root, &err) < 0)
+		root = NULL;
+	checkup_cgroup(&(struct reporter){reporter, ctx}, root, &err);
 	return SLURM_SUCCESS;
 }
 
-/* In the order of enum place_scope. */
-static const char *const scope_words[PLACE_SCOPE_MAX] = {
-	[PLACE_SCOPE_AUTO] = "auto",
-	[PLACE_SCOPE_YES] = "yes",
-	[PLACE_SCOPE_NO] = "no",
+static const char *const scope_names[ROOT_SCOPE_MAX] = {
+	[ROOT_SCOPE_AUTO] = "auto",
+	[ROOT_SCOPE_YES] = "yes",
+	[ROOT_SCOPE_NO] = "no",
 };
 
-/* Makes plugin.place the one for the step. */
-static int settle(const stepd_step_rec_t *job, const char *scope, struct err *err)
+/* Makes plugin.root the one for the step. */
+static int choose_root(const stepd_step_rec_t *job, const char *scope, struct err *err)
 {
-	struct place_request request = {.asked = secure_getenv(PLACE_ENV), .job = job};
-	struct place *fresh = NULL;
-	enum place_outcome outcome;
-	const struct place *known;
+	struct root_request request = {.configured = secure_getenv(ROOT_ENV), .job = job};
+	struct cgroup_root *fresh = NULL;
+	enum root_outcome outcome;
+	const struct cgroup_root *known;
 	int r;
 
-	while (request.scope < PLACE_SCOPE_MAX && strcmp(scope_words[request.scope], scope) != 0)
+	while (request.scope < ROOT_SCOPE_MAX && strcmp(scope_names[request.scope], scope) != 0)
 		request.scope++;
-	if (request.scope == PLACE_SCOPE_MAX)
+	if (request.scope == ROOT_SCOPE_MAX)
 		return err_say(err, -EINVAL, "scope '%s' is not one of auto, yes, no", scope);
-	if (request.scope != PLACE_SCOPE_YES) {
-		r = state_get_place(&known, err);
+	if (request.scope != ROOT_SCOPE_YES) {
+		r = state_get_root(&known, err);
 		if (r < 0)
 			return r;
-		(void)place_explain(known, PLACE_SCOPE, &outcome);
-		if (outcome != PLACE_OFFERED)
-			return 0; /* a step gets what was seen by looking */
+		(void)root_explain(known, ROOT_SCOPE, &outcome);
+		if (outcome != ROOT_OFFERED)
+			return 0; /* a step gets the root that was found */
 	}
-	r = place_open_for(&request, &fresh, err);
+	r = root_open_for(&request, &fresh, err);
 	if (r < 0)
 		return r;
-	state_set_place(fresh);
+	state_set_root(fresh);
 	return 0;
 }
 
-/* Whether a place that is neither the scope's nor delegated serves; and where a scope should have
+/* Whether a root that is neither the scope's nor delegated serves; and where a scope should have
  * been had, a line on it. */
-static int check_second_best(const struct place *p, char *text, size_t size, struct err *err)
+static int check_second_best(const struct cgroup_root *p, char *text, size_t size, struct err *err)
 {
-	enum place_outcome outcome;
-	const char *why = place_explain(p, PLACE_SCOPE, &outcome);
+	enum root_outcome outcome;
+	const char *why = root_explain(p, ROOT_SCOPE, &outcome);
 	char line[ERR_TEXT_SIZE];
 	int r;
 
-	if (outcome != PLACE_FAILED && (geteuid() == 0 || p->origin < PLACE_OWN))
+	if (outcome != ROOT_FAILED && (geteuid() == 0 || p->origin < ROOT_OWN))
 		return 0;
-	r = state_probe_place(line, sizeof(line), err);
-	if (r < 0 || outcome != PLACE_FAILED)
+	r = state_probe_root(line, sizeof(line), err);
+	if (r < 0 || outcome != ROOT_FAILED)
 		return r;
 	(void)snprintf(text, size,
 		"no scope of systemd can be had for the step: %s; it hangs below '%s' (%s) instead, "
 		"ignoring",
-		why, p->path, place_get_reason(p));
+		why, p->path, root_get_reason(p));
 	return 0;
 }
 
-/* A step that waits for its scope seems to hang, and nobody can tell why but this line. */
-static void note_slow_scope(const struct place *p, char *text, size_t size)
+/* A step that waits for its scope seems to hang: this line has the reason. */
+static void note_slow_scope(const struct cgroup_root *p, char *text, size_t size)
 {
 	if (p->scope_took_ms > SCOPE_SLOW_MS)
 		(void)snprintf(text, size,
@@ -140,19 +351,19 @@ static void note_slow_scope(const struct place *p, char *text, size_t size)
 int proctrack_p_place(const stepd_step_rec_t *job, const char *scope, char *text, size_t size)
 {
 	struct err err = ERR_INIT;
-	const struct place *place;
-	int r = settle(job, scope, &err);
+	const struct cgroup_root *root;
+	int r = choose_root(job, scope, &err);
 
 	text[0] = '\0';
 	if (r == 0)
-		r = state_get_place(&place, &err);
+		r = state_get_root(&root, &err);
 	if (r == 0)
-		r = check_second_best(place, text, size, &err);
+		r = check_second_best(root, text, size, &err);
 	if (r == 0 && !text[0])
-		note_slow_scope(place, text, size);
+		note_slow_scope(root, text, size);
 	if (r < 0)
 		(void)snprintf(text, size, "%s", err.text);
-	return state_answer(r);
+	return state_to_slurm(r);
 }
 
 /* ---- the guide's functions ---------------------------------------------------------------- */
@@ -160,20 +371,20 @@ int proctrack_p_place(const stepd_step_rec_t *job, const char *scope, char *text
 int proctrack_p_create(stepd_step_rec_t *job)
 {
 	_cleanup_step_dir_ struct step_dir dir = STEP_DIR_INIT;
-	const struct place *place;
+	const struct cgroup_root *root;
 	struct container *c;
-	int r = state_get_place(&place, NULL);
+	int r = state_get_root(&root, NULL);
 
 	if (r == 0)
-		r = step_make(place, job, &dir);
+		r = step_make(root, job, &dir);
 	if (r < 0)
-		return state_answer(r);
+		return state_to_slurm(r);
 	/* In a step without tasks its own group may hold what others put there. */
 	controllers_enable_accounting(&dir, job->node_tasks > 0);
-	r = state_keep_container(&dir, &c);
+	r = state_add_container(&dir, &c);
 	if (r < 0) {
-		(void)step_remove(&dir); /* r says more */
-		return state_answer(r);
+		(void)step_remove(&dir); /* r has the reason */
+		return state_to_slurm(r);
 	}
 	job->cont_id = c->dir.id;
 	return SLURM_SUCCESS;
@@ -195,17 +406,17 @@ int proctrack_p_add(stepd_step_rec_t *job, pid_t pid)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
 	const struct step_dir *dir;
-	const struct place *place;
+	const struct cgroup_root *root;
 	int r;
 
 	if (pid <= 0)
-		return state_answer(-EINVAL);
+		return state_to_slurm(-EINVAL);
 	r = state_get_dir(job->cont_id, &found, &dir);
 	if (r == 0)
-		r = state_get_place(&place, NULL);
+		r = state_get_root(&root, NULL);
 	if (r == 0)
-		r = step_add(place, dir, rank_of(job, pid), pid);
-	return state_answer(r);
+		r = step_add(root, dir, rank_of(job, pid), pid);
+	return state_to_slurm(r);
 }
 
 int proctrack_p_signal(uint64_t id, int signal)
@@ -217,16 +428,16 @@ int proctrack_p_signal(uint64_t id, int signal)
 
 	r = state_get_dir_for(signal, id, &found, &dir);
 	if (r < 0)
-		return state_answer(r);
+		return state_to_slurm(r);
 	if (signal != SIGKILL)
-		return state_answer(group_signal(step_get_members(dir), signal));
+		return state_to_slurm(group_signal(step_get_members(dir), signal));
 	r = group_kill(step_get_members(dir));
 	c = state_get_container(id);
 	if (c && r == 0) { /* from now on what is cloned into it is killed at birth */
 		c->tried = true;
 		c->clone_result = -EOPNOTSUPP;
 	}
-	return state_answer(r);
+	return state_to_slurm(r);
 }
 
 int proctrack_p_destroy(uint64_t id)
@@ -239,18 +450,18 @@ int proctrack_p_destroy(uint64_t id)
 		r = step_remove(dir);
 	if (r == 0 || r == -ESRCH)
 		state_drop_container(id);
-	return state_answer(r);
+	return state_to_slurm(r);
 }
 
 uint64_t proctrack_p_find(pid_t pid)
 {
-	const struct place *place;
+	const struct cgroup_root *root;
 	uint64_t id = 0;
-	int r = state_get_place(&place, NULL);
+	int r = state_get_root(&root, NULL);
 
 	if (r == 0)
-		r = step_find_pid(place, pid, &id, NULL);
-	(void)state_answer(r);
+		r = step_find_pid(root, pid, &id, NULL);
+	(void)state_to_slurm(r);
 	return id;
 }
 
@@ -267,7 +478,7 @@ uint32_t proctrack_p_get_pids(uint64_t cont_id, pid_t **pids, int *npids)
 	if (r == 0 && events.populated)
 		r = group_list(step_get_members(dir), &set);
 	if (r < 0)
-		return (uint32_t)state_answer(r);
+		return (uint32_t)state_to_slurm(r);
 	*npids = (int)set.n;
 	*pids = take_ptr(set.v);
 	return SLURM_SUCCESS;
@@ -281,7 +492,7 @@ int proctrack_p_wait(uint64_t id, int timeout_ms)
 	const struct step_dir *dir;
 	int r = state_get_dir(id, &found, &dir);
 
-	return state_answer(r < 0 ? r : group_wait_empty(step_get_members(dir), timeout_ms));
+	return state_to_slurm(r < 0 ? r : group_wait_empty(step_get_members(dir), timeout_ms));
 }
 
 int proctrack_p_has_pid(uint64_t id, pid_t pid)
@@ -295,7 +506,7 @@ int proctrack_p_suspend(uint64_t id)
 	const struct step_dir *dir;
 	int r = state_get_dir(id, &found, &dir);
 
-	return state_answer(r < 0 ? r : group_suspend(step_get_members(dir)));
+	return state_to_slurm(r < 0 ? r : group_suspend(step_get_members(dir)));
 }
 
 /* And what a worker left frozen that was ended while it signalled a task. */
@@ -314,7 +525,7 @@ int proctrack_p_resume(uint64_t id)
 	const struct step_dir *dir;
 	int r = state_get_dir(id, &found, &dir);
 
-	return state_answer(r < 0 ? r : resume(id, dir));
+	return state_to_slurm(r < 0 ? r : resume(id, dir));
 }
 
 int proctrack_p_is_suspended(uint64_t id, int *suspended, char *text, size_t size)
@@ -327,8 +538,8 @@ int proctrack_p_is_suspended(uint64_t id, int *suspended, char *text, size_t siz
 	if (r == 0)
 		r = group_get_freeze(step_get_members(dir), &freeze);
 	if (r < 0)
-		return state_answer(r);
-	*suspended = freeze.above || (freeze.told && !freeze.momentary);
+		return state_to_slurm(r);
+	*suspended = freeze.above || (freeze.frozen_itself && !freeze.momentary);
 	text[0] = '\0';
 	if (freeze.above && freeze.path[0])
 		(void)snprintf(
@@ -364,12 +575,12 @@ int proctrack_p_clone_fd(const stepd_step_rec_t *job, uint32_t local_id)
 	if (r == 0 && c->tried)
 		r = c->clone_result;
 	if (r < 0)
-		return state_answer(r);
+		return state_to_slurm(r);
 	fd = step_open_task(&c->dir, job->task[local_id].gtid);
 	if (fd < 0)
-		return state_answer(fd);
+		return state_to_slurm(fd);
 	r = c->tried ? 0 : try_birth(c, fd);
-	return r < 0 ? state_answer(r) : take_fd(&fd);
+	return r < 0 ? state_to_slurm(r) : take_fd(&fd);
 }
 
 int proctrack_p_service_fd(const stepd_step_rec_t *job, int *may_clone)
@@ -379,16 +590,16 @@ int proctrack_p_service_fd(const stepd_step_rec_t *job, int *may_clone)
 	int r = state_take_container(job->cont_id, &c);
 
 	if (r < 0)
-		return state_answer(r);
+		return state_to_slurm(r);
 	fd = step_split(&c->dir);
 	if (fd < 0)
-		return state_answer(fd);
+		return state_to_slurm(fd);
 	controllers_enable_members(&c->dir);
 	/* Without the controller nothing counts them. */
 	(void)!fs_write(fd, "pids.max", SERVICE_PIDS_MAX);
 	r = c->tried ? c->clone_result : try_birth(c, fd);
 	if (r < 0 && r != -EOPNOTSUPP)
-		return state_answer(r);
+		return state_to_slurm(r);
 	*may_clone = r == 0;
 	return take_fd(&fd);
 }
@@ -409,7 +620,7 @@ void proctrack_p_task_ended(const stepd_step_rec_t *job, uint32_t local_id)
 		c->refused += refused;
 }
 
-/* Opens a file of the step's group, or of its members', that tells of its changes. */
+/* Opens a file of the step's group, or of its members', that signals its changes. */
 static int open_file(uint64_t id, bool of_members, const char *name)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
@@ -430,26 +641,26 @@ int proctrack_p_event_fd(uint64_t id)
 {
 	int fd = open_file(id, true, "cgroup.events");
 
-	return fd < 0 ? state_answer(fd) : fd;
+	return fd < 0 ? state_to_slurm(fd) : fd;
 }
 
 int proctrack_p_oom_fd(uint64_t id)
 {
 	int fd = open_file(id, false, "memory.events");
 
-	return fd < 0 ? state_answer(fd) : fd;
+	return fd < 0 ? state_to_slurm(fd) : fd;
 }
 
 int proctrack_p_get_root(char *path, size_t size)
 {
-	const struct place *place;
-	int r = state_get_place(&place, NULL);
+	const struct cgroup_root *root;
+	int r = state_get_root(&root, NULL);
 
-	if (r == 0 && strlen(place->path) >= size)
+	if (r == 0 && strlen(root->path) >= size)
 		r = -ENAMETOOLONG;
 	if (r == 0)
-		(void)snprintf(path, size, "%s", place->path);
-	return state_answer(r);
+		(void)snprintf(path, size, "%s", root->path);
+	return state_to_slurm(r);
 }
 
 int proctrack_p_usage(uint64_t id, const uint32_t *rank, stepd_usage_t *usage)
@@ -470,7 +681,7 @@ int proctrack_p_usage(uint64_t id, const uint32_t *rank, stepd_usage_t *usage)
 	c = state_get_container(id);
 	if (r == 0 && !rank && c && usage->source[STEPD_USAGE_PIDS_MAX_EVENTS])
 		usage->value[STEPD_USAGE_PIDS_MAX_EVENTS] += c->refused;
-	return state_answer(r);
+	return state_to_slurm(r);
 }
 
 int proctrack_p_set_limits(
@@ -487,5 +698,75 @@ int proctrack_p_set_limits(
 		(void)err_set(&err, r, "find the step to limit");
 	if (r < 0 && size > 0)
 		(void)snprintf(text, size, "%s", err.text);
-	return state_answer(r);
+	return state_to_slurm(r);
+}
+
+/* ---- members by task, and adoption ----------------------------------------------------------- */
+
+int proctrack_p_get_members(uint64_t id, stepd_member_t **members, int *n)
+{
+	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
+	const struct step_dir *dir;
+	int r = state_get_dir(id, &found, &dir);
+
+	return state_to_slurm(r < 0 ? r : cgmembers_list(step_get_members(dir), members, n));
+}
+
+int proctrack_p_find_member(uint64_t id, pid_t pid, uint32_t *rank)
+{
+	_cleanup_free_ char *below = NULL;
+	const struct cgroup_root *root;
+	uint64_t its_id = 0;
+	int r = state_get_root(&root, NULL);
+
+	if (r == 0)
+		r = step_find_pid(root, pid, &its_id, &below);
+	if (r == -ENOENT || (r == 0 && (its_id != id || id == 0)))
+		r = -ESRCH;
+	if (r == 0 && !step_parse_task(below, rank))
+		*rank = STEPD_MEMBER_NO_RANK;
+	return state_to_slurm(r);
+}
+
+/* By the task's own group, whatever the step's state: if that is frozen, the task's stays frozen
+ * all the while, and the kernel delivers the signal when it goes on. A worker may be ended on the
+ * way: then the mark is for the next resumption. */
+int proctrack_p_signal_task(uint64_t id, uint32_t rank, int signal)
+{
+	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
+	_cleanup_close_ int fd = -1;
+	const struct step_dir *dir;
+	struct container *c;
+	int r;
+
+	r = state_get_dir_for(signal, id, &found, &dir);
+	if (r < 0)
+		return state_to_slurm(r);
+	fd = step_find_task(dir, rank);
+	if (fd < 0)
+		return state_to_slurm(fd);
+	/* The task's group is cloned into by its launch alone, which is over: clone.h. */
+	if (signal == SIGKILL)
+		return state_to_slurm(group_kill(fd));
+	c = state_get_container(id);
+	container_hold(c);
+	r = group_signal(fd, signal);
+	container_unhold(c);
+	return state_to_slurm(r);
+}
+
+/* The id alone is found anywhere. What the dead agent was about to do to a task's group is taken
+ * back. The births that it made are over, and so a trial is not needed before the next one. */
+int proctrack_p_adopt(stepd_step_rec_t *job, _unused_ const pid_t *pids, _unused_ int n)
+{
+	struct container *c;
+	int r = state_take_container(job->cont_id, &c);
+
+	if (r == 0 && !step_is_of(&c->dir, job)) {
+		state_drop_container(job->cont_id); /* a later boot's, of another step */
+		r = -ESRCH;
+	}
+	if (r == 0)
+		r = cgmembers_thaw_tasks(step_get_members(&c->dir));
+	return state_to_slurm(r);
 }

@@ -2,19 +2,361 @@
 #include "proctrack/cgroup/checkup.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "config.h"
-#include "proctrack/cgroup/clone.h"
+#include "proctrack/cgroup/cgroupfs.h"
 #include "proctrack/cgroup/controllers.h"
+#include "proctrack/cgroup/devices.h"
 #include "proctrack/cgroup/group.h"
 #include "proctrack/cgroup/libcgroup.h"
-#include "proctrack/cgroup/place.h"
+#include "proctrack/cgroup/limits.h"
 #include "proctrack/cgroup/probe.h"
-#include "proctrack/cgroup/trial.h"
+#include "proctrack/cgroup/root.h"
 #include "stepd/base/fs.h"
+#include "stepd/base/procstat.h"
 #include "systemd/scope.h"
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+/* Whether a step would hang in a scope of its own instead. */
+static bool checkup_is_scope(const struct cgroup_root *root)
+{
+	enum root_outcome outcome;
+
+	(void)root_explain(root, ROOT_SCOPE, &outcome); /* the outcome is enough */
+	return outcome == ROOT_OFFERED;
+}
+
+static const struct row {
+	const char *id;
+	enum controller controller;
+} controller_rows[] = {
+	{.id = "cgroup.limits.memory", CONTROLLER_MEMORY},
+	{.id = "cgroup.limits.pids", CONTROLLER_PIDS},
+	{.id = "cgroup.limits.cpu", CONTROLLER_CPU},
+	{.id = "cgroup.limits.cpuset", CONTROLLER_CPUSET},
+	{.id = "cgroup.limits.io", CONTROLLER_IO},
+};
+
+/* The limits that a controller gives. */
+struct names {
+	char all[128];
+	char there[128], missing[128]; /* in the trial group */
+	const char *why_missing;       /* NULL: not known */
+};
+
+static void add_name(char list[128], const char *name)
+{
+	size_t at = strlen(list);
+
+	(void)snprintf(list + at, 128 - at, "%s%s", at ? " " : "", name);
+}
+
+static void get_names(enum controller controller, int trial_fd, struct names *ret)
+{
+	const char *name, *absent;
+	unsigned needed;
+	int i;
+
+	*ret = (struct names){.why_missing = NULL};
+	for (i = 0; i < STEPD_LIMIT_COUNT; i++) {
+		name = limits_get_name(i, &needed, &absent);
+		if (needed != controller)
+			continue;
+		add_name(ret->all, name);
+		if (faccessat(trial_fd, name, F_OK, 0) == 0) {
+			add_name(ret->there, name);
+			continue;
+		}
+		add_name(ret->missing, name);
+		ret->why_missing = absent;
+	}
+}
+
+static unsigned read_set(int fd, const char *file)
+{
+	_cleanup_free_ char *text = NULL;
+
+	return fs_read(fd, file, CGFILE_MAX_BYTES, &text, NULL) == 0 ? controllers_parse(text) : 0;
+}
+
+/* Whether the root has the controller, or can have it: by name. */
+static bool checkup_is_offered(const struct cgroup_root *root, const char *controller)
+{
+	return controllers_parse(controller) & read_set(root->fd, "cgroup.controllers");
+}
+
+/* ---- the controllers ---------------------------------------------------------------------- */
+
+/* A process in the root of the steps itself, other than this one: its pid, or 0. Beside processes
+ * the kernel hands down no memory or io, and the others to threads only. The top of the hierarchy,
+ * which has no cgroup.type, may have any; a scope begins with none but the agent. */
+static pid_t find_in_the_way(const struct cgroup_root *root)
+{
+	_cleanup_free_ char *text = NULL;
+	char *line, *at;
+	pid_t pid;
+
+	if (checkup_is_scope(root) || faccessat(root->fd, "cgroup.type", F_OK, 0) < 0 ||
+		fs_read(root->fd, "cgroup.procs", 16u << 20, &text, NULL) < 0)
+		return 0;
+	for (at = text; (line = strsep(&at, "\n"));) {
+		pid = (pid_t)strtol(line, NULL, 10);
+		if (pid > 0 && pid != getpid())
+			return pid;
+	}
+	return 0;
+}
+
+static void report_in_the_way(const struct reporter *reporter, const struct cgroup_root *root,
+	const struct row *row, const char *names, pid_t pid)
+{
+	struct procstat st;
+
+	if (procstat_read(pid, &st) < 0)
+		(void)snprintf(st.comm, sizeof(st.comm), "?"); /* it has ended */
+	reporter_add(reporter, STEPD_FINDING_WARNING, row->id, NULL,
+		"keep other processes out of that group: DelegateSubgroup= in the unit (systemd 254), "
+		"or a group below it for them",
+		"%s can't be limited: the kernel hands no controllers down beside processes, and pid "
+		"%d (%s) is in '%s' itself",
+		names, (int)pid, st.comm, root->path);
+}
+
+/* Handed down by the root: then the trial group has the files. */
+static void report_enabled(
+	const struct reporter *reporter, const struct row *row, const struct names *n, int trial_fd)
+{
+	char order[CONTROLLERS_MAX_TEXT];
+	int r;
+
+	controllers_format(row->controller, "+", order);
+	r = fs_write(trial_fd, "cgroup.subtree_control", order);
+	if (r < 0)
+		reporter_add(reporter, STEPD_FINDING_WARNING, row->id, NULL,
+			"see whether a group above is threaded, or real-time processes are in the way",
+			"%s can't be limited: a new group refuses '%s' in cgroup.subtree_control: %s",
+			n->all, order, strerror(-r));
+	else if (n->missing[0])
+		reporter_add(reporter, STEPD_FINDING_WARNING, row->id, n->there, NULL,
+			"%s can be limited, %s not: %s", n->there[0] ? n->there : "nothing",
+			n->missing,
+			n->why_missing ? n->why_missing : "this kernel has no such file");
+	else
+		reporter_add(reporter, STEPD_FINDING_OK, row->id, n->there, NULL,
+			"%s can be limited", n->there);
+}
+
+/* It has only to be switched on, which is left to the first step that needs it. */
+static void report_offered(const struct reporter *reporter, const struct cgroup_root *root,
+	const struct row *row, const struct names *n)
+{
+	char remedy[640];
+	pid_t pid = find_in_the_way(root);
+
+	if (faccessat(root->fd, "cgroup.subtree_control", W_OK, AT_EACCESS) < 0) {
+		(void)snprintf(remedy, sizeof(remedy),
+			"chown uid %u '%.400s/cgroup.subtree_control', as a delegation does",
+			(unsigned)geteuid(), root->path);
+		reporter_add(reporter, STEPD_FINDING_WARNING, row->id, NULL, remedy,
+			"%s can't be limited: '%s/cgroup.subtree_control' can't be written: %s",
+			n->all, root->path, strerror(errno));
+	} else if (pid > 0) {
+		report_in_the_way(reporter, root, row, n->all, pid);
+	} else {
+		reporter_add(reporter, STEPD_FINDING_OK, row->id, n->all, NULL,
+			"%s can be limited: '%s' hands the controller down when a step needs it",
+			n->all, root->path);
+	}
+}
+
+static void report_absent(const struct reporter *reporter, const struct cgroup_root *root,
+	const struct row *row, const struct names *n)
+{
+	struct controllers_why why;
+
+	controllers_explain(root->fd, row->controller, &why);
+	reporter_add(reporter, STEPD_FINDING_WARNING, row->id, NULL, why.remedy,
+		"%s can't be limited: %s", n->all, why.text);
+}
+
+/* ---- devices ------------------------------------------------------------------------------ */
+
+/* The program goes with the group. */
+static void report_devices(const struct reporter *reporter, int trial_fd)
+{
+	static const stepd_device_rule_t all = {.type = 'a',
+		.major = STEPD_DEVICE_ANY,
+		.minor = STEPD_DEVICE_ANY,
+		.access = STEPD_DEVICE_READ | STEPD_DEVICE_WRITE | STEPD_DEVICE_MKNOD};
+	struct err err = ERR_INIT;
+
+	if (devices_set(trial_fd, &all, 1, &err) == 0)
+		reporter_add(reporter, STEPD_FINDING_OK, "cgroup.limits.devices", "devices", NULL,
+			"access to devices can be limited (a BPF program on the group)");
+	else
+		reporter_add(reporter, STEPD_FINDING_WARNING, "cgroup.limits.devices", NULL,
+			"run the agent as root with CAP_BPF and CAP_NET_ADMIN, with bpf allowed in the "
+			"seccomp filter, on a kernel built with CONFIG_CGROUP_BPF",
+			"access to devices can't be limited: %.*s", (int)strcspn(err.text, ";"),
+			err.text);
+}
+
+/* Which limits can be set below the root. trial_fd is an empty group right below it. */
+static void checkup_limits(
+	const struct reporter *reporter, const struct cgroup_root *root, int trial_fd)
+{
+	unsigned on = read_set(root->fd, "cgroup.subtree_control");
+	unsigned offered = read_set(root->fd, "cgroup.controllers");
+	struct names names;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(controller_rows); i++) {
+		get_names(controller_rows[i].controller, trial_fd, &names);
+		if (on & controller_rows[i].controller)
+			report_enabled(reporter, &controller_rows[i], &names, trial_fd);
+		else if (offered & controller_rows[i].controller)
+			report_offered(reporter, root, &controller_rows[i], &names);
+		else
+			report_absent(reporter, root, &controller_rows[i], &names);
+	}
+	report_devices(reporter, trial_fd);
+}
+
+/* ---- capacity -------------------------------------------------------------------------------- */
+
+#define STEP_LEVELS 4 /* stepd/job_J/step_S/task_T */
+
+/* Fewer than these are soon used up by an ordinary step. */
+#define GROUPS_FEW    256
+#define PROCESSES_FEW 256
+
+/* What is left of a limit in the group at fd, of which now_file, if any, has what is used, behind
+ * now_key; UINT64_MAX: it has none. */
+static uint64_t left_of(int fd, const char *max_file, const char *now_file, const char *now_key)
+{
+	_cleanup_free_ char *max = NULL, *now = NULL;
+	const char *at;
+	uint64_t limit, used;
+
+	if (fs_read(fd, max_file, 4096, &max, NULL) < 0 || strcmp(max, "max\n") == 0 ||
+		(now_file && fs_read(fd, now_file, 4096, &now, NULL) < 0))
+		return UINT64_MAX;
+	at = now ? strstr(now, now_key) : NULL;
+	limit = strtoull(max, NULL, 10);
+	used = at ? strtoull(at + strlen(now_key), NULL, 10) : 0;
+	return limit > used ? limit - used : 0;
+}
+
+struct capacity {
+	uint64_t groups, processes, levels; /* the least that is left on the way up */
+	char groups_at[PATH_MAX], processes_at[PATH_MAX], levels_at[PATH_MAX];
+};
+
+static void note_least(uint64_t *least, char at[PATH_MAX], uint64_t left, const char *path)
+{
+	if (left >= *least)
+		return;
+	*least = left;
+	(void)snprintf(at, PATH_MAX, "%s", path);
+}
+
+/* From the root of the steps up to the mount's top. */
+static void find_capacity(const struct cgroup_root *root, struct capacity *ret)
+{
+	_cleanup_free_ char *path = strdup(root->path);
+	uint64_t levels, below = 0;
+	char *slash;
+
+	ret->groups = ret->processes = ret->levels = UINT64_MAX;
+	while (path && cgpath_below(root->mount.point, path)) {
+		_cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		if (fd < 0)
+			return;
+		note_least(&ret->groups, ret->groups_at,
+			left_of(fd, "cgroup.max.descendants", "cgroup.stat", "nr_descendants "),
+			path);
+		note_least(&ret->processes, ret->processes_at,
+			left_of(fd, "pids.max", "pids.current", ""), path);
+		levels = left_of(fd, "cgroup.max.depth", NULL, NULL);
+		if (levels != UINT64_MAX)
+			levels = levels > below ? levels - below : 0;
+		note_least(&ret->levels, ret->levels_at, levels, path);
+		below++;
+		slash = strrchr(path, '/');
+		if (!slash || slash == path)
+			return;
+		*slash = '\0';
+	}
+}
+
+static void report_groups(const struct reporter *reporter, const struct capacity *capacity)
+{
+	char number[24], remedy[PATH_MAX + 64];
+
+	if (capacity->levels < STEP_LEVELS) {
+		(void)snprintf(remedy, sizeof(remedy), "raise cgroup.max.depth in '%s'",
+			capacity->levels_at);
+		reporter_add(reporter, STEPD_FINDING_PROBLEM, "cgroup.groups", "0", remedy,
+			"groups may be made %" PRIu64 " deep here, and a step takes %d",
+			capacity->levels, STEP_LEVELS);
+		return;
+	}
+	if (capacity->groups == UINT64_MAX) {
+		reporter_add(reporter, STEPD_FINDING_OK, "cgroup.groups", "max", NULL,
+			"the number of groups is not limited");
+		return;
+	}
+	(void)snprintf(number, sizeof(number), "%" PRIu64, capacity->groups);
+	(void)snprintf(remedy, sizeof(remedy), "raise cgroup.max.descendants in '%s'",
+		capacity->groups_at);
+	reporter_add(reporter,
+		capacity->groups < STEP_LEVELS          ? STEPD_FINDING_PROBLEM
+			: capacity->groups < GROUPS_FEW ? STEPD_FINDING_WARNING
+							: STEPD_FINDING_OK,
+		"cgroup.groups", number, capacity->groups < GROUPS_FEW ? remedy : NULL,
+		"%s groups can be made below '%s', and a step takes one a task and three more",
+		number, capacity->groups_at);
+}
+
+static void report_processs(const struct reporter *reporter, const struct capacity *capacity)
+{
+	char number[24], remedy[PATH_MAX + 64];
+
+	if (capacity->processes == UINT64_MAX) {
+		reporter_add(reporter, STEPD_FINDING_OK, "cgroup.processes", "max", NULL,
+			"no group above limits the number of processes");
+		return;
+	}
+	(void)snprintf(number, sizeof(number), "%" PRIu64, capacity->processes);
+	(void)snprintf(remedy, sizeof(remedy),
+		"raise pids.max of '%s' (TasksMax= of its unit; systemctl edit)",
+		capacity->processes_at);
+	reporter_add(reporter,
+		capacity->processes < 2                       ? STEPD_FINDING_PROBLEM
+			: capacity->processes < PROCESSES_FEW ? STEPD_FINDING_WARNING
+							      : STEPD_FINDING_OK,
+		"cgroup.processes", number, capacity->processes < PROCESSES_FEW ? remedy : NULL,
+		"%s processes and threads more are allowed by pids.max of '%s'", number,
+		capacity->processes_at);
+}
+
+/* How many groups and processes the groups from the root up allow. */
+static void checkup_capacity(const struct reporter *reporter, const struct cgroup_root *root)
+{
+	struct capacity capacity;
+
+	find_capacity(root, &capacity);
+	report_groups(reporter, &capacity);
+	report_processs(reporter, &capacity);
+}
+
+/* ---- the check-up ---------------------------------------------------------------------------- */
 
 /* The inode of the first cgroup namespace's file in /proc/PID/ns (proc_ns.h of the kernel). */
 #define FIRST_NAMESPACE 0xEFFFFFFBu
@@ -23,16 +365,16 @@
 
 /* ---- where -------------------------------------------------------------------------------- */
 
-static void tell_libcgroup(const struct tell *tell)
+static void report_libcgroup(const struct reporter *reporter)
 {
 	_cleanup_libcgroup_ struct libcgroup lib = {0};
 
 	if (libcgroup_open(&lib) == 0)
-		tell_finding(tell, STEPD_FINDING_OK, "cgroup.libcgroup", LIBCGROUP_SONAME, NULL,
-			"%s is there; it is asked where cgroup2 is mounted several times",
+		reporter_add(reporter, STEPD_FINDING_OK, "cgroup.libcgroup", LIBCGROUP_SONAME, NULL,
+			"%s is there; it is used where cgroup2 is mounted several times",
 			LIBCGROUP_SONAME);
 	else
-		tell_finding(tell, STEPD_FINDING_NOTE, "cgroup.libcgroup", NULL,
+		reporter_add(reporter, STEPD_FINDING_NOTE, "cgroup.libcgroup", NULL,
 			"install it if cgroup2 is mounted several times here",
 			"%s can't be loaded; of several cgroup2 mounts the one that shows this "
 			"process is taken",
@@ -55,147 +397,139 @@ static void list_v1(char *text, size_t size)
 	}
 }
 
-static void tell_mount(const struct tell *tell, const struct place *place)
+static void report_mount(const struct reporter *reporter, const struct cgroup_root *root)
 {
 	char v1[256];
 
 	list_v1(v1, sizeof(v1));
 	if (v1[0])
-		tell_finding(tell, STEPD_FINDING_NOTE, "cgroup.mount", place->mount.point, NULL,
-			"cgroup v2 at '%s', beside cgroup v1, which holds %s", place->mount.point,
+		reporter_add(reporter, STEPD_FINDING_NOTE, "cgroup.mount", root->mount.point, NULL,
+			"cgroup v2 at '%s', beside cgroup v1, which holds %s", root->mount.point,
 			v1);
 	else
-		tell_finding(tell, STEPD_FINDING_OK, "cgroup.mount", place->mount.point, NULL,
-			"cgroup v2 at '%s', and no v1 hierarchy beside it", place->mount.point);
+		reporter_add(reporter, STEPD_FINDING_OK, "cgroup.mount", root->mount.point, NULL,
+			"cgroup v2 at '%s', and no v1 hierarchy beside it", root->mount.point);
 }
 
-static void tell_namespace(const struct tell *tell, const struct place *place)
+static void report_namespace(const struct reporter *reporter, const struct cgroup_root *root)
 {
 	struct stat st;
 
 	if (stat("/proc/self/ns/cgroup", &st) < 0 || st.st_ino == FIRST_NAMESPACE)
 		return;
-	tell_finding(tell, STEPD_FINDING_NOTE, "cgroup.namespace", NULL, NULL,
+	reporter_add(reporter, STEPD_FINDING_NOTE, "cgroup.namespace", NULL, NULL,
 		"this is a cgroup namespace of its own, as in a container; the mount shows '%s' of "
 		"it, and what is above it can't be seen",
-		place->mount.root);
+		root->mount.root);
 }
 
-static void tell_no_place(const struct tell *tell, const struct err *err)
+static void report_no_root(const struct reporter *reporter, const struct err *err)
 {
-	if (err->code == -ENODEV && !secure_getenv(PLACE_ENV))
-		tell_finding(tell, STEPD_FINDING_PROBLEM, "cgroup.mount", NULL,
+	if (err->code == -ENODEV && !secure_getenv(ROOT_ENV))
+		reporter_add(reporter, STEPD_FINDING_PROBLEM, "cgroup.mount", NULL,
 			"mount it: mount -t cgroup2 none /sys/fs/cgroup/unified (in a container: give "
 			"it one)",
 			"no cgroup2 file system is mounted here");
 	else
-		tell_finding(tell, STEPD_FINDING_PROBLEM, "cgroup.place", NULL,
-			"let " PLACE_ENV " (--cgroup-root) name a directory of a cgroup2 mount, "
+		reporter_add(reporter, STEPD_FINDING_PROBLEM, "cgroup.place", NULL,
+			"let " ROOT_ENV " (--cgroup-root) name a directory of a cgroup2 mount, "
 			"'findmnt -t cgroup2' shows them, or leave it away",
 			"%s", err->text);
 }
 
 /* What could have been taken, down to what is. */
-static void tell_candidates(const struct tell *tell, const struct place *place)
+static void report_candidates(const struct reporter *reporter, const struct cgroup_root *root)
 {
 	static const struct {
 		const char *id;
 		const char *what;
-	} rows[PLACE_ORIGIN_MAX] = {
-		[PLACE_ASKED] = {.id = "cgroup.place.asked", "a root by configuration"},
-		[PLACE_DELEGATED] = {.id = "cgroup.place.delegated", "a delegated group"},
-		[PLACE_SCOPE] = {.id = "cgroup.place.scope", "a scope of systemd"},
-		[PLACE_OWN] = {.id = "cgroup.place.own", "a user's own group"},
-		[PLACE_TOP] = {.id = "cgroup.place.top", "the top of the mount"},
+	} rows[ROOT_ORIGIN_MAX] = {
+		[ROOT_CONFIGURED] = {.id = "cgroup.place.asked", "a root by configuration"},
+		[ROOT_DELEGATED] = {.id = "cgroup.place.delegated", "a delegated group"},
+		[ROOT_SCOPE] = {.id = "cgroup.place.scope", "a scope of systemd"},
+		[ROOT_OWN] = {.id = "cgroup.place.own", "a user's own group"},
+		[ROOT_TOP] = {.id = "cgroup.place.top", "the top of the mount"},
 	};
 	static const enum stepd_finding_level level_of[] = {
-		[PLACE_REFUSED] = STEPD_FINDING_NOTE,
-		[PLACE_FAILED] = STEPD_FINDING_WARNING,
-		[PLACE_OFFERED] = STEPD_FINDING_OK,
-		[PLACE_TAKEN] = STEPD_FINDING_OK,
+		[ROOT_REFUSED] = STEPD_FINDING_NOTE,
+		[ROOT_FAILED] = STEPD_FINDING_WARNING,
+		[ROOT_OFFERED] = STEPD_FINDING_OK,
+		[ROOT_TAKEN] = STEPD_FINDING_OK,
 	};
-	enum place_outcome outcome;
+	enum root_outcome outcome;
 	const char *why;
 	int i;
 
-	for (i = 0; i < PLACE_ORIGIN_MAX; i++) {
-		why = place_explain(place, i, &outcome);
-		if (outcome != PLACE_PASSED_OVER)
-			tell_finding(tell, level_of[outcome], rows[i].id, NULL, NULL, "%s: %s",
+	for (i = 0; i < ROOT_ORIGIN_MAX; i++) {
+		why = root_explain(root, i, &outcome);
+		if (outcome != ROOT_PASSED_OVER)
+			reporter_add(reporter, level_of[outcome], rows[i].id, NULL, NULL, "%s: %s",
 				rows[i].what, why);
 	}
 }
 
-bool checkup_is_scope(const struct place *place)
-{
-	enum place_outcome outcome;
-
-	(void)place_explain(place, PLACE_SCOPE, &outcome); /* the outcome is enough */
-	return outcome == PLACE_OFFERED;
-}
-
-/* Where the scope will be its name tells only when there is a step; its slice is root's. */
-static void tell_scope(const struct tell *tell, const struct place *place)
+/* The name of the scope is known only when there is a step; its slice is root's. */
+static void report_scope(const struct reporter *reporter, const struct cgroup_root *root)
 {
 	_cleanup_free_ char *path = NULL;
 
-	if (geteuid() == 0 && asprintf(&path, "%s/" SCOPE_SLICE, place->mount.point) < 0)
+	if (geteuid() == 0 && asprintf(&path, "%s/" SCOPE_SLICE, root->mount.point) < 0)
 		path = NULL;
-	tell_finding(tell, STEPD_FINDING_OK, "cgroup.place", path, NULL,
+	reporter_add(reporter, STEPD_FINDING_OK, "cgroup.place", path, NULL,
 		"each step hangs in a scope of " SCOPE_SLICE
 		", and if systemd does not answer below '%s/stepd'",
-		place->path);
+		root->path);
 }
 
-/* Whether there is a place to try things out on. */
-static bool tell_place(const struct tell *tell, const struct place *place)
+/* Whether there is a root to try things out below. */
+static bool report_root(const struct reporter *reporter, const struct cgroup_root *root)
 {
 	_cleanup_free_ char *path = NULL;
 	struct probe_abilities can;
 	struct err err = ERR_INIT;
 	const char *remedy = NULL;
-	int r = probe_try(place, &can, &remedy, &err);
+	int r = probe_try(root, &can, &remedy, &err);
 
 	if (r == 0 && can.made)
-		probe_forget(place);
-	if (checkup_is_scope(place)) {
-		tell_scope(tell, place);
+		probe_forget(root);
+	if (checkup_is_scope(root)) {
+		report_scope(reporter, root);
 		return r == 0;
 	}
 	if (r < 0) {
-		tell_finding(
-			tell, STEPD_FINDING_PROBLEM, "cgroup.place", NULL, remedy, "%s", err.text);
+		reporter_add(reporter, STEPD_FINDING_PROBLEM, "cgroup.place", NULL, remedy, "%s",
+			err.text);
 		return false;
 	}
-	if (asprintf(&path, "%s/stepd", place->path) < 0)
+	if (asprintf(&path, "%s/stepd", root->path) < 0)
 		path = NULL;
-	tell_finding(tell, STEPD_FINDING_OK, "cgroup.place", path, NULL,
-		"steps hang below '%s/stepd': %s", place->path, place_get_reason(place));
+	reporter_add(reporter, STEPD_FINDING_OK, "cgroup.place", path, NULL,
+		"steps hang below '%s/stepd': %s", root->path, root_get_reason(root));
 	return true;
 }
 
 /* ---- what a group can do ------------------------------------------------------------------ */
 
-static void tell_birth(const struct tell *tell, int fd)
+static void report_birth(const struct reporter *reporter, int fd)
 {
 	int r = clone_try(fd);
 
 	if (r == 0)
-		tell_finding(tell, STEPD_FINDING_OK, "cgroup.birth", NULL, NULL,
+		reporter_add(reporter, STEPD_FINDING_OK, "cgroup.birth", NULL, NULL,
 			"tasks are born in their group, by clone3 with CLONE_INTO_CGROUP");
 	else if (r == -EOPNOTSUPP)
-		tell_finding(tell, STEPD_FINDING_WARNING, "cgroup.birth", NULL,
+		reporter_add(reporter, STEPD_FINDING_WARNING, "cgroup.birth", NULL,
 			"allow clone3 in the seccomp filter, update to Linux 5.7, or start the agent "
 			"in another group if this one was ever written cgroup.kill",
 			"tasks can't be born in their group: each is forked and moved, which can take "
 			"the kernel some 8 ms");
 	else
-		tell_finding(tell, STEPD_FINDING_WARNING, "cgroup.birth", NULL,
-			"look at the limits of processes and memory of this user and unit",
+		reporter_add(reporter, STEPD_FINDING_WARNING, "cgroup.birth", NULL,
+			"check the limits of processes and memory of this user and unit",
 			"a birth in a group could not be tried: %s", strerror(-r));
 }
 
-static void tell_freezer(const struct tell *tell, int fd)
+static void report_freezer(const struct reporter *reporter, int fd)
 {
 	bool was;
 	int r = group_freeze(fd, FREEZE_MS, &was);
@@ -203,25 +537,25 @@ static void tell_freezer(const struct tell *tell, int fd)
 	if (r == 0)
 		r = group_resume(fd);
 	if (r == 0) {
-		tell_finding(tell, STEPD_FINDING_OK, "cgroup.freezer", NULL, NULL,
+		reporter_add(reporter, STEPD_FINDING_OK, "cgroup.freezer", NULL, NULL,
 			"steps can be suspended, and no process outruns a signal (cgroup.freeze)");
 		return;
 	}
-	tell_finding(tell, STEPD_FINDING_WARNING, "cgroup.freezer", NULL, "update to Linux 5.2",
+	reporter_add(reporter, STEPD_FINDING_WARNING, "cgroup.freezer", NULL, "update to Linux 5.2",
 		"cgroup.freeze can't be used (%s): steps can't be suspended, and quick forks can "
 		"outrun a signal",
 		strerror(-r));
 }
 
-static void tell_kill(const struct tell *tell, int fd)
+static void report_kill(const struct reporter *reporter, int fd)
 {
 	int r = fs_write(fd, "cgroup.kill", "1");
 
 	if (r == 0)
-		tell_finding(tell, STEPD_FINDING_OK, "cgroup.kill", NULL, NULL,
+		reporter_add(reporter, STEPD_FINDING_OK, "cgroup.kill", NULL, NULL,
 			"a step is killed as a whole, forks in progress too (cgroup.kill)");
 	else
-		tell_finding(tell, STEPD_FINDING_WARNING, "cgroup.kill", NULL,
+		reporter_add(reporter, STEPD_FINDING_WARNING, "cgroup.kill", NULL,
 			"update to Linux 5.14",
 			"cgroup.kill can't be used (%s): a step is killed process by process, all "
 			"of it stopped first",
@@ -229,8 +563,8 @@ static void tell_kill(const struct tell *tell, int fd)
 }
 
 /* A file of the group can be there and not answer: pressure is switched at the boot. And it can be
- * missing only because nobody has asked for its controller yet. */
-static bool will_answer(const struct place *place, int fd, const char *name)
+ * missing only because no step has needed its controller yet. */
+static bool will_answer(const struct cgroup_root *root, int fd, const char *name)
 {
 	_cleanup_free_ char *text = NULL;
 	char controller[16];
@@ -238,10 +572,10 @@ static bool will_answer(const struct place *place, int fd, const char *name)
 	if (fs_read(fd, name, 1u << 16, &text, NULL) == 0)
 		return true;
 	(void)snprintf(controller, sizeof(controller), "%.*s", (int)strcspn(name, "."), name);
-	return faccessat(fd, name, F_OK, 0) < 0 && checkup_is_offered(place, controller);
+	return faccessat(fd, name, F_OK, 0) < 0 && checkup_is_offered(root, controller);
 }
 
-static void tell_usage(const struct tell *tell, const struct place *place, int fd)
+static void report_usage(const struct reporter *reporter, const struct cgroup_root *root, int fd)
 {
 	static const char *const names[] = {"cpu.stat", "memory.current", "memory.peak",
 		"memory.events", "pids.current", "io.stat", "cpu.pressure"};
@@ -249,61 +583,62 @@ static void tell_usage(const struct tell *tell, const struct place *place, int f
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(names); i++) {
-		char *list = will_answer(place, fd, names[i]) ? there : missing;
+		char *list = will_answer(root, fd, names[i]) ? there : missing;
 		size_t at = strlen(list);
 
 		(void)snprintf(list + at, sizeof(there) - at, "%s%s", at ? " " : "", names[i]);
 	}
 	if (missing[0])
-		tell_finding(tell, STEPD_FINDING_NOTE, "cgroup.usage", there, NULL,
-			"a step's use is counted in %s; not in %s, and told from /proc and rusage "
+		reporter_add(reporter, STEPD_FINDING_NOTE, "cgroup.usage", there, NULL,
+			"a step's use is counted in %s; not in %s, and read from /proc and rusage "
 			"where these have it",
 			there, missing);
 	else
-		tell_finding(tell, STEPD_FINDING_OK, "cgroup.usage", there, NULL,
+		reporter_add(reporter, STEPD_FINDING_OK, "cgroup.usage", there, NULL,
 			"a step's use is counted in %s", there);
 }
 
 /* ---- all ---------------------------------------------------------------------------------- */
 
-static void try_out(const struct tell *tell, const struct place *place)
+static void try_out(const struct reporter *reporter, const struct cgroup_root *root)
 {
 	_cleanup_trial_ struct trial trial = TRIAL_INIT;
 	struct group_events events;
-	int r = trial_open(place->fd, &trial);
+	int r = trial_open(root->fd, &trial);
 
 	if (r < 0) {
-		tell_finding(tell, STEPD_FINDING_PROBLEM, "cgroup.trial", NULL,
+		reporter_add(reporter, STEPD_FINDING_PROBLEM, "cgroup.trial", NULL,
 			"see what stands there: ls -l; a step makes its groups below it",
-			"a group to try things out on can't be made in '%s': %s", place->path,
+			"a group to try things out on can't be made in '%s': %s", root->path,
 			strerror(-r));
 		return;
 	}
 	/* A birth would stand still, and so would the tasks. */
 	if (group_get_events(trial.fd, &events) == 0 && events.frozen)
-		tell_finding(tell, STEPD_FINDING_PROBLEM, "cgroup.frozen", NULL,
+		reporter_add(reporter, STEPD_FINDING_PROBLEM, "cgroup.frozen", NULL,
 			"write 0 to cgroup.freeze there, or above, or thaw the unit (systemctl thaw)",
-			"'%s' is frozen, and nothing runs below it", place->path);
+			"'%s' is frozen, and nothing runs below it", root->path);
 	else
-		tell_birth(tell, trial.fd); /* before the kill, which would spoil it */
-	tell_freezer(tell, trial.fd);
-	tell_usage(tell, place, trial.fd);
-	checkup_limits(tell, place, trial.fd);
-	tell_kill(tell, trial.fd);
+		report_birth(reporter, trial.fd); /* before the kill, which would spoil it */
+	report_freezer(reporter, trial.fd);
+	report_usage(reporter, root, trial.fd);
+	checkup_limits(reporter, root, trial.fd);
+	report_kill(reporter, trial.fd);
 }
 
-void checkup_cgroup(const struct tell *tell, const struct place *place, const struct err *err)
+void checkup_cgroup(
+	const struct reporter *reporter, const struct cgroup_root *root, const struct err *err)
 {
-	if (!place) {
-		tell_no_place(tell, err);
+	if (!root) {
+		report_no_root(reporter, err);
 		return;
 	}
-	tell_mount(tell, place);
-	tell_namespace(tell, place);
-	tell_libcgroup(tell);
-	tell_candidates(tell, place);
-	if (!tell_place(tell, place))
+	report_mount(reporter, root);
+	report_namespace(reporter, root);
+	report_libcgroup(reporter);
+	report_candidates(reporter, root);
+	if (!report_root(reporter, root))
 		return;
-	checkup_room(tell, place);
-	try_out(tell, place);
+	checkup_capacity(reporter, root);
+	try_out(reporter, root);
 }

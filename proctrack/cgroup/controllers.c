@@ -2,14 +2,197 @@
 #include "proctrack/cgroup/controllers.h"
 
 #include <fcntl.h>
+#include <mntent.h>
 #include <string.h>
 
-#include "proctrack/cgroup/files.h"
-#include "proctrack/cgroup/place.h"
+#include "proctrack/cgroup/cgroupfs.h"
+#include "proctrack/cgroup/root.h"
 #include "proctrack/cgroup/step.h"
 #include "stepd/base/fs.h"
 
+/* ---- why one is missing ---------------------------------------------------------------------- */
+
+/* Why a group lacks a controller: a group above retains it, cgroup v1 has it, it was disabled at
+ * the boot, or the kernel has none. */
+
 #define OPEN_UP (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+
+static const struct row {
+	enum controller bit;
+	const char *name;
+	const char *v1_name; /* in /proc/cgroups */
+	const char *config;  /* the kernel's options */
+} rows[] = {
+	{CONTROLLER_CPU, "cpu", "cpu", "CONFIG_CGROUP_SCHED"},
+	{CONTROLLER_CPUSET, "cpuset", "cpuset", "CONFIG_CPUSETS"},
+	{CONTROLLER_IO, "io", "blkio", "CONFIG_BLK_CGROUP"},
+	{CONTROLLER_MEMORY, "memory", "memory", "CONFIG_MEMCG"},
+	{CONTROLLER_PIDS, "pids", "pids", "CONFIG_CGROUP_PIDS"},
+};
+
+#define set_text(buf, ...) (void)snprintf(buf, sizeof(buf), __VA_ARGS__)
+
+bool controllers_find_v1(const char *v1_name, char path[PATH_MAX])
+{
+	FILE *f = setmntent("/proc/self/mounts", "re");
+	struct mntent m;
+	char buf[PATH_MAX];
+	bool found = false;
+
+	while (f && !found && getmntent_r(f, &m, buf, sizeof(buf))) {
+		found = strcmp(m.mnt_type, "cgroup") == 0 && hasmntopt(&m, v1_name);
+		if (found)
+			(void)snprintf(path, PATH_MAX, "%s", m.mnt_dir);
+	}
+	if (f)
+		(void)endmntent(f);
+	return found;
+}
+
+/* The controller's line in /proc/cgroups: "NAME HIERARCHY GROUPS ENABLED". false: none. */
+static bool find_in_kernel(const char *v1_name, unsigned *ret_hierarchy, unsigned *ret_enabled)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len = strlen(v1_name);
+	const char *line;
+
+	if (fs_read(AT_FDCWD, "/proc/cgroups", CGFILE_MAX_BYTES, &text, NULL) < 0)
+		return false;
+	for (line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+		if (strncmp(line, v1_name, len) == 0 && line[len] == '\t')
+			return sscanf(line + len, "%u %*u %u", ret_hierarchy, ret_enabled) == 2;
+	}
+	return false;
+}
+
+/* Whether the kernel's command line has it off: some kernels don't list what v1 does not know. */
+static bool is_disabled_at_boot(const char *name)
+{
+	static const char key[] = "cgroup_disable=";
+	_cleanup_free_ char *line = NULL;
+	char *option, *one, *at;
+
+	if (fs_read(AT_FDCWD, "/proc/cmdline", CGFILE_MAX_BYTES, &line, NULL) < 0)
+		return false;
+	for (at = line; (option = strsep(&at, " \n"));) {
+		if (strncmp(option, key, strlen(key)) != 0)
+			continue;
+		for (option += strlen(key); (one = strsep(&option, ","));) {
+			if (strcmp(one, name) == 0)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* What the kernel itself reports, whatever a container shows of the hierarchy: false if nothing. */
+static bool explain_kernel(const struct row *row, struct controllers_why *why)
+{
+	unsigned hierarchy = 0, enabled = 1;
+	char path[PATH_MAX];
+	bool seen;
+
+	(void)find_in_kernel(row->v1_name, &hierarchy, &enabled); /* else neither is known */
+	if (!enabled || is_disabled_at_boot(row->name)) {
+		set_text(why->text, "the %s controller is switched off at boot", row->name);
+		set_text(why->remedy, "take cgroup_disable=%s from the kernel's command line",
+			row->name);
+		return true;
+	}
+	if (!hierarchy)
+		return false;
+	seen = controllers_find_v1(row->v1_name, path);
+	set_text(why->text,
+		"cgroup v2 is without the %s controller because it is in use by cgroup v1, mounted "
+		"%s%.400s%s",
+		row->name, seen ? "at '" : "out of sight", seen ? path : "", seen ? "'" : "");
+	set_text(why->remedy,
+		"boot with systemd.unified_cgroup_hierarchy=1, or with cgroup_no_v1=%s",
+		row->v1_name);
+	return true;
+}
+
+/* fd is the highest group that can be seen; path is where steps hang. */
+static void explain_top(
+	int fd, const struct row *row, const char *path, struct controllers_why *why)
+{
+	unsigned hierarchy, enabled;
+
+	if (fd < 0 || faccessat(fd, "cgroup.type", F_OK, 0) == 0) { /* the very top has none */
+		set_text(why->text, "'%.400s/cgroup.controllers' does not offer the %s controller",
+			path, row->name);
+		set_text(why->remedy, "have it delegated to this container");
+	} else if (find_in_kernel(row->v1_name, &hierarchy, &enabled)) {
+		set_text(why->text, "cgroup v2 does not offer the %s controller here", row->name);
+		set_text(why->remedy, "boot with systemd.unified_cgroup_hierarchy=1");
+	} else {
+		set_text(why->text, "this kernel is built without the %s controller", row->name);
+		set_text(why->remedy, "boot one that is built with %s", row->config);
+	}
+}
+
+/* The group at fd has the controller, and a group below it, on the way to path, has not. */
+static void explain_kept(
+	int fd, const struct row *row, const char *path, struct controllers_why *why)
+{
+	_cleanup_free_ char *on = NULL;
+	char keeper[PATH_MAX];
+
+	(void)cgfile_get_path(fd, keeper);
+	if (fs_read(fd, "cgroup.subtree_control", CGFILE_MAX_BYTES, &on, NULL) == 0 &&
+		controllers_parse(on) & row->bit) {
+		set_text(why->text,
+			"'%.400s' hands the %s controller down, but the group below it is threaded "
+			"and can't use it",
+			keeper, row->name);
+		set_text(why->remedy, "name another root by " ROOT_ENV);
+		return;
+	}
+	set_text(why->text,
+		"the %s controller is not switched on in '%.400s/cgroup.subtree_control'",
+		row->name, keeper);
+	if (strstr(path, "/user@"))
+		set_text(why->remedy,
+			"put 'Delegate=cpu cpuset io memory pids' below [Service] in a drop-in of "
+			"user@.service (systemctl edit user@.service), and log in again");
+	else
+		set_text(why->remedy,
+			"write '+%s' there, or delegate the group (Delegate=yes in its systemd unit)",
+			row->name);
+}
+
+void controllers_explain(int root_fd, enum controller which, struct controllers_why *ret_why)
+{
+	_cleanup_close_ int fd = openat(root_fd, ".", OPEN_UP);
+	const struct row *row = rows;
+	char path[PATH_MAX];
+	int above;
+
+	while (row->bit != which)
+		row++; /* it has them all */
+	(void)cgfile_get_path(root_fd, path);
+	/* Goes up from a group that lacks it to the one that has it and retains it. */
+	while (fd >= 0) {
+		_cleanup_free_ char *had = NULL;
+
+		above = openat(fd, "..", OPEN_UP);
+		if (above >= 0 && !cgfile_is_cgroup2(above))
+			above = close_fd(above); /* fd is the mount's root */
+		if (above < 0)
+			break;
+		(void)close_fd(fd);
+		fd = above;
+		if (fs_read(fd, "cgroup.controllers", CGFILE_MAX_BYTES, &had, NULL) == 0 &&
+			controllers_parse(had) & which) {
+			explain_kept(fd, row, path, ret_why);
+			return;
+		}
+	}
+	if (!explain_kernel(row, ret_why))
+		explain_top(fd, row, path, ret_why);
+}
+
+/* ---- enabling -------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *name;
@@ -82,7 +265,7 @@ static int read_set(int fd, const char *file, unsigned *ret_set)
 
 /* ---- why not ------------------------------------------------------------------------------ */
 
-static int say_not_offered(int root_fd, enum controller which, struct err *err)
+static int err_not_offered(int root_fd, enum controller which, struct err *err)
 {
 	struct controllers_why why;
 
@@ -90,7 +273,7 @@ static int say_not_offered(int root_fd, enum controller which, struct err *err)
 	return err_say(err, -EOPNOTSUPP, "%s; %s", why.text, why.remedy);
 }
 
-static int say_refused(int fd, const char *names, int r, struct err *err)
+static int err_refused(int fd, const char *names, int r, struct err *err)
 {
 	char path[PATH_MAX];
 
@@ -98,7 +281,7 @@ static int say_refused(int fd, const char *names, int r, struct err *err)
 	if (r == -EOPNOTSUPP)
 		return err_say(err, r,
 			"the controllers '%s' can't be switched on in '%.400s/cgroup.subtree_control', "
-			"because its cgroup.type is threaded or invalid; name another root by " PLACE_ENV,
+			"because its cgroup.type is threaded or invalid; name another root by " ROOT_ENV,
 			names, path);
 	if (r == -EACCES || r == -EPERM || r == -EROFS)
 		return err_say(err, -EOPNOTSUPP,
@@ -117,7 +300,7 @@ static int say_refused(int fd, const char *names, int r, struct err *err)
 /* ---- switching on ------------------------------------------------------------------------- */
 
 /* The kernel would take cpu, cpuset and pids for a group with processes, and make it a threaded
- * domain whose children take none: so it is looked for before. */
+ * domain whose children take none: so that is checked before. */
 static bool holds_processes(int fd)
 {
 	_cleanup_close_ int procs = -1;
@@ -130,7 +313,7 @@ static bool holds_processes(int fd)
 }
 
 /* Switches on in one group what of set is not on; one write for all, and one for each if that
- * fails, so that one refused controller doesn't keep the others away. */
+ * fails, so that one refused controller doesn't take the others along. */
 static int enable_in(int fd, unsigned set)
 {
 	char text[CONTROLLERS_MAX_TEXT];
@@ -156,15 +339,15 @@ static int enable_in(int fd, unsigned set)
 	return r;
 }
 
-/* -EBUSY here, and here only, means that the agent or who started it sits in the root itself. The
- * agent leaves it then; of others err tells. */
+/* -EBUSY here, and here only, means that the agent or its parent is in the root itself. The
+ * agent leaves it then; err names others. */
 static int enable_in_root(int fd, unsigned set, struct err *err)
 {
 	int r = enable_in(fd, set);
 
 	if (r != -EBUSY)
 		return r;
-	r = place_leave_root(fd, err);
+	r = root_leave(fd, err);
 	return r < 0 ? r : enable_in(fd, set);
 }
 
@@ -176,7 +359,7 @@ static void levels_close(struct levels *l)
 		l->fd[i] = close_fd(l->fd[i]);
 }
 
-/* By "..", which is right whatever root was asked for since the step was made. */
+/* By "..", which is right whatever root was configured since the step was made. */
 static int levels_open(const struct step_dir *dir, struct levels *l)
 {
 	int i, fd = dir->fd;
@@ -215,9 +398,9 @@ static int enable_below(const struct levels *l, unsigned set, bool for_tasks, st
 		if (r == -ENOENT || r == -ENODEV)
 			return err_set(err, -ESRCH, "switch on the controllers '%s'", names);
 		if (r < 0 && err && err->code)
-			return -EOPNOTSUPP; /* told by place_leave_root() */
+			return -EOPNOTSUPP; /* reported by root_leave() */
 		if (r < 0)
-			return say_refused(l->fd[i], names, r, err);
+			return err_refused(l->fd[i], names, r, err);
 	}
 	return r;
 }
@@ -232,10 +415,10 @@ int controllers_enable(const struct step_dir *dir, unsigned set, bool for_tasks,
 	if (r == 0)
 		r = cgfile_gone(read_set(l.fd[LEVEL_ROOT], "cgroup.controllers", &offered));
 	if (r < 0)
-		return err_set(err, r, "look at the cgroups of '%s'", dir->name);
+		return err_set(err, r, "open the cgroups of '%s'", dir->name);
 	for (i = 0; i < ARRAY_SIZE(controllers); i++) {
 		if (set & controllers[i].bit & ~offered)
-			return say_not_offered(l.fd[LEVEL_ROOT], controllers[i].bit, err);
+			return err_not_offered(l.fd[LEVEL_ROOT], controllers[i].bit, err);
 	}
 	return enable_below(&l, set, for_tasks, err);
 }
@@ -255,7 +438,7 @@ void controllers_enable_accounting(const struct step_dir *dir, bool for_tasks)
 	unsigned set = 0;
 	int i, r = levels_open(dir, &l), last = last_level(&l, for_tasks);
 
-	/* Each group hands down what it got; one that got less than was asked for is no failure. */
+	/* Each group hands down what it got; one that got less is no failure. */
 	for (i = LEVEL_ROOT; r == 0 && i <= last; i++) {
 		r = read_set(l.fd[i], "cgroup.controllers", &set);
 		set &= CONTROLLERS_ACCOUNTING;

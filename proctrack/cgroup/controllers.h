@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The controllers of cgroup v2: which ones the place offers, and switching them on for a step.
+ * The controllers of cgroup v2: which ones the root offers, and switching them on for a step.
  *
  * A group has a controller's files if its parent lists the controller in cgroup.subtree_control,
  * which the parent can only if its own parent does. So a step's files need it in the root, in
@@ -32,8 +32,8 @@ enum controller {
 
 #define CONTROLLERS_MAX_TEXT 64 /* the names of all of them, with blanks and a NUL */
 
-/* What usage counts. cpu and cpuset change how all that hangs in the place is scheduled: these only
- * for who asks for a limit. cpu.stat's times need neither. */
+/* What usage counts. cpu and cpuset change how everything below the root is scheduled: these only
+ * where a limit needs them. cpu.stat's times need neither. */
 #define CONTROLLERS_ACCOUNTING (CONTROLLER_IO | CONTROLLER_MEMORY | CONTROLLER_PIDS)
 
 /* The set of the names in a text such as cgroup.controllers has; other names are passed over. */
@@ -43,7 +43,7 @@ unsigned controllers_parse(const char *text);
 void controllers_format(unsigned set, const char *prefix, char text[CONTROLLERS_MAX_TEXT]);
 
 /* Switches on all of set for the step's group or, for_tasks, for those of its tasks too.
- * -EOPNOTSUPP: not to be had; err says of the first which, where and what would help. -ESRCH: the
+ * -EOPNOTSUPP: not to be had; err has of the first which, where and the remedy. -ESRCH: the
  * step is gone. */
 int controllers_enable(const struct step_dir *dir, unsigned set, bool for_tasks, struct err *err);
 
@@ -55,7 +55,7 @@ void controllers_enable_accounting(const struct step_dir *dir, bool for_tasks);
 void controllers_enable_members(const struct step_dir *dir);
 
 struct controllers_why {
-	char text[640]; /* in words, without a full stop, as the remedy */
+	char text[640]; /* without a full stop, as the remedy */
 	char remedy[256];
 };
 

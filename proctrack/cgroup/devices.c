@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#include "proctrack/cgroup/files.h"
+#include "proctrack/cgroup/cgroupfs.h"
 
 #define ACCESS_ALL (STEPD_DEVICE_READ | STEPD_DEVICE_WRITE | STEPD_DEVICE_MKNOD)
 
@@ -18,7 +18,7 @@
 
 /* ---- the program -------------------------------------------------------------------------- */
 
-/* Registers: what was asked, and a scratch one. Each comparison is made in SCRATCH, so that the
+/* Registers: the request, and a scratch one. Each comparison is made in SCRATCH, so that the
  * verifier learns nothing of the others from it and, whatever the rules, follows one path. */
 enum {
 	SCRATCH = BPF_REG_0,
@@ -70,7 +70,7 @@ static uint32_t kernel_access(uint32_t access)
 }
 
 /* A rule takes from ACCESS what it allows; nothing left is a yes. So what two rules allow together,
- * one reading and one writing, may be asked at once. */
+ * one reading and one writing, may be in one request. */
 static void put_rule(struct program *p, const stepd_device_rule_t *rule)
 {
 	size_t start = p->n, i;
@@ -159,8 +159,8 @@ static int load_once(const struct bpf_insn *insns, size_t count)
 	return call_bpf(BPF_PROG_LOAD, &attr);
 }
 
-/* Before Linux 5.11 a program counts as locked memory of who loads it, for as long as it is
- * loaded, but it is asked for only now. */
+/* Before Linux 5.11 a program counts as locked memory of its loader, for as long as it is
+ * loaded, but the limit is checked only now. */
 static int load_with_memory(const struct bpf_insn *insns, size_t count)
 {
 	const struct rlimit all = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
@@ -270,7 +270,7 @@ static int detach(int fd, const uint32_t *ids, size_t count)
 	return r;
 }
 
-static int say_attach(int fd, int r, struct err *err)
+static int err_attach(int fd, int r, struct err *err)
 {
 	char path[PATH_MAX];
 
@@ -302,7 +302,7 @@ int devices_set(int fd, const stepd_device_rule_t *rules, size_t count, struct e
 	if (r == 0)
 		r = change(BPF_PROG_ATTACH, fd, program);
 	if (r < 0)
-		return say_attach(fd, r, err);
+		return err_attach(fd, r, err);
 	r = detach(fd, old, old_count);
 	return r < 0 ? err_set(err, r, "take the earlier device program off") : 0;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is done to one cgroup and all below it, through a descriptor of its directory: list, ask,
+ * What is done to one cgroup and all below it, through a descriptor of its directory: list, query,
  * signal, stop, wait. Knows nothing of steps.
  *
  * All return 0 or -errno; -ESRCH where the group is gone.
  *
- * The kernel tells a change of cgroup.events at once only if the last one was told more than 10 ms
+ * The kernel signals a change of cgroup.events at once only if the last one was more than 10 ms
  * ago, else up to two clock ticks after that (CGROUP_FILE_NOTIFY_MIN_INTV). The file itself is
- * always right. Who waits for an end should therefore look at the file at each child's end, too.
+ * always right. Whatever waits for an end should therefore read the file at each child's end, too.
  */
 #ifndef PROCTRACK_CGROUP_GROUP_H
 #define PROCTRACK_CGROUP_GROUP_H
@@ -25,7 +25,7 @@
 /* How long it then waits, once more, for what the signal made to move on. */
 #define GROUP_SIGNAL_SETTLE_MS 750
 
-/* How long one look at a suspension takes; the host asks again. */
+/* How long one poll of a suspension takes; the host polls again. */
 #define GROUP_SUSPEND_FREEZE_MS 250
 
 struct pidset;
@@ -39,21 +39,21 @@ int group_get_events(int fd, struct group_events *ret_events) _must_check_;
 
 /* What is written in cgroup.freeze, here and above. */
 struct group_freeze {
-	bool told;           /* the group itself is told to stand still */
+	bool frozen_itself;  /* by its own cgroup.freeze */
 	bool momentary;      /* by a signal, for a moment, whose sender was ended on the way */
-	bool above;          /* all stand still because a group above is told to */
+	bool above;          /* all stand still because a group above is frozen */
 	char path[PATH_MAX]; /* of that group, "" where it can't be seen from here */
 };
 
-/* -EOPNOTSUPP: the kernel can't freeze (before Linux 5.2). -EAGAIN: the group is told, and the
- * kernel keeps no mark that would tell of a signal (before Linux 5.7). */
+/* -EOPNOTSUPP: the kernel can't freeze (before Linux 5.2). -EAGAIN: the group is frozen, and the
+ * kernel has no mark that would show a signal (before Linux 5.7). */
 int group_get_freeze(int fd, struct group_freeze *ret_freeze) _must_check_;
 
 /* Adds all processes, those of the groups below included. */
 int group_list(int fd, struct pidset *set) _must_check_;
 
 /* Sends a signal to all, none missed that forks meanwhile, none hit that took over the pid of one
- * that ended: stop all, send through pidfds, look again until nothing new is there, let them go on
+ * that ended: stop all, send through pidfds, list again until nothing new is there, let them go on
  * (unless the group was stopped before). 0 tests. -ESRCH: there is none. -EPERM and the like: at
  * least one could not be signalled; the others were. */
 int group_signal(int fd, int signal) _must_check_;
@@ -63,16 +63,12 @@ int group_signal(int fd, int signal) _must_check_;
  * the kernel kills whatever is cloned into the group (clone.h): it must not be used again. */
 int group_kill(int fd) _must_check_;
 
-/* Tells the group to stand still and waits until it does. *ret_was, set in every case: whether it
- * was told so before; if not, group_resume() is the caller's to call, after a failure too.
+/* Freezes the group and waits until all stand still. *ret_was, set in every case: whether it
+ * was frozen before; if not, group_resume() is the caller's to call, after a failure too.
  * -ETIMEDOUT: some still move. -EOPNOTSUPP: the kernel can't (before Linux 5.2). */
 int group_freeze(int fd, int timeout_ms, bool *ret_was);
 
-/* The same for a moment. A mark tells group_get_freeze() so until group_resume(), should this
- * process be ended before that. */
-int group_freeze_briefly(int fd, int timeout_ms, bool *ret_was);
-
-/* Stops all. -ETIMEDOUT: some still move, all are told to stop: ask again, or group_resume(). Any
+/* Stops all. -ETIMEDOUT: some still move, all are to stop: call again, or group_resume(). Any
  * other failure changes nothing. Stopping what is stopped is no error, nor is an empty group: what
  * comes into it stands still. */
 int group_suspend(int fd) _must_check_;
@@ -82,7 +78,7 @@ int group_resume(int fd);
 int group_resume_left(int fd) _must_check_;
 
 /* As group_resume(), and -EBUSY if all stand still nonetheless, because a group above is frozen:
- * then the group is told what it was told before. */
+ * then its cgroup.freeze is as it was before. */
 int group_resume_checked(int fd) _must_check_;
 
 /* Waits until nothing lives in it. timeout_ms < 0: for ever. -ETIMEDOUT: it does. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * libcgroup, loaded for as long as it is asked and unloaded again: it holds a megabyte of tables,
+ * libcgroup, loaded for as long as it is used and unloaded again: it holds a megabyte of tables,
  * and every mapping of the agent makes each fork of a task dearer.
  */
 #ifndef PROCTRACK_CGROUP_LIBCGROUP_H

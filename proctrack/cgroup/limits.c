@@ -5,9 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "proctrack/cgroup/cgroupfs.h"
 #include "proctrack/cgroup/controllers.h"
 #include "proctrack/cgroup/devices.h"
-#include "proctrack/cgroup/files.h"
 #include "proctrack/cgroup/step.h"
 #include "stepd/base/bitset.h"
 #include "stepd/base/fs.h"
@@ -119,7 +119,7 @@ static int write_now(int fd, const char *name, const char *text)
 	return write(file, text, strlen(text)) < 0 ? -errno : 0;
 }
 
-static int say_absent(int fd, const struct row *row, struct err *err)
+static int err_absent(int fd, const struct row *row, struct err *err)
 {
 	char path[PATH_MAX];
 
@@ -140,7 +140,7 @@ static int write_limit(
 	if (r == 0)
 		return 0;
 	if (r == -ENOENT)
-		return say_absent(fd, row, err);
+		return err_absent(fd, row, err);
 	(void)cgfile_get_path(fd, path);
 	if (r == -ENODEV && faccessat(fd, "cgroup.procs", F_OK, 0) < 0)
 		r = -ESRCH;
@@ -159,7 +159,7 @@ static int apply_number(int fd, enum stepd_limit which, const stepd_limits_t *l,
 
 /* ---- cpuset ------------------------------------------------------------------------------- */
 
-int limits_check_list(const char *asked, const char *had, const char *file, struct err *err)
+int limits_check_list(const char *wanted, const char *had, const char *file, struct err *err)
 {
 	_cleanup_bitset_ struct bitset want = {NULL, 0}, have = {NULL, 0};
 	uint32_t outside;
@@ -171,14 +171,14 @@ int limits_check_list(const char *asked, const char *had, const char *file, stru
 		r = bitset_add_list(&have, had);
 	if (r < 0)
 		return err_set(err, r, "read the list '%.200s' of %s", had, file);
-	r = bitset_add_list(&want, asked);
+	r = bitset_add_list(&want, wanted);
 	if (r < 0)
 		return err_say(err, r, "'%.200s' is no list of numbers below %u such as 0-3,8",
-			asked, LIST_BITS);
+			wanted, LIST_BITS);
 	outside = bitset_first_outside(&want, &have);
 	if (outside != BITSET_NONE)
 		return err_say(err, -ERANGE,
-			"'%.200s' names %u, but '%.200s' of %s is all there is", asked,
+			"'%.200s' names %u, but '%.200s' of %s is all there is", wanted,
 			(unsigned)outside, had, file);
 	return 0;
 }
@@ -202,25 +202,25 @@ static int read_above(int fd, const char *name, char **ret_list, char **ret_file
 }
 
 /* The kernel takes numbers that the group above does not have, and then, if nothing is left, uses
- * all that the group above has: no limit at all. So it is looked for before. */
+ * all that the group above has: no limit at all. So that is checked before. */
 static int apply_list(int fd, enum stepd_limit which, const stepd_limits_t *l, struct err *err)
 {
 	bool cpus = which == STEPD_LIMIT_CPUSET_CPUS;
 	const char *name = cpus ? "cpuset.cpus.effective" : "cpuset.mems.effective";
-	const char *asked = cpus ? l->cpuset_cpus : l->cpuset_mems;
+	const char *wanted = cpus ? l->cpuset_cpus : l->cpuset_mems;
 	_cleanup_free_ char *had = NULL, *file = NULL;
 	int r;
 
 	r = read_above(fd, name, &had, &file, err);
 	if (r < 0)
 		return r;
-	if (!asked || !*asked) {
+	if (!wanted || !*wanted) {
 		if (write_now(fd, rows[which].file, "\n") == 0)
 			return 0; /* what is above counts, whatever that will be */
-		asked = had;      /* with processes in it, it can't be empty: -ENOSPC */
+		wanted = had;     /* with processes in it, it can't be empty: -ENOSPC */
 	}
-	r = limits_check_list(asked, had, file, err);
-	return r < 0 ? r : write_limit(fd, &rows[which], asked, NULL, err);
+	r = limits_check_list(wanted, had, file, err);
+	return r < 0 ? r : write_limit(fd, &rows[which], wanted, NULL, err);
 }
 
 /* ---- I/O ---------------------------------------------------------------------------------- */
@@ -255,7 +255,7 @@ static bool is_asked(const stepd_limits_t *l, unsigned major, unsigned minor)
 	return false;
 }
 
-/* The list is the whole: what io.max says of other devices goes. */
+/* The list is the whole: what io.max has of other devices goes. */
 static int drop_other_io(int fd, const stepd_limits_t *l, struct err *err)
 {
 	const struct row *row = &rows[STEPD_LIMIT_IO_MAX];
@@ -269,7 +269,7 @@ static int drop_other_io(int fd, const stepd_limits_t *l, struct err *err)
 	int r = fs_read(fd, row->file, CGFILE_MAX_BYTES, &now, NULL);
 
 	if (r < 0)
-		return r == -ENOENT ? say_absent(fd, row, err)
+		return r == -ENOENT ? err_absent(fd, row, err)
 				    : err_set(err, cgfile_gone(r), "read io.max");
 	for (line = now; r == 0 && *line; line += strcspn(line, "\n"), line += *line == '\n') {
 		if (sscanf(line, "%" SCNu32 ":%" SCNu32, &none.major, &none.minor) != 2 ||
@@ -311,7 +311,7 @@ static bool is_set(const stepd_limits_t *limits, enum stepd_limit which)
 }
 
 /* All that are needed at once, because each switch stands all processes below still for a moment;
- * what can't be had is told with the limit that asks for it. */
+ * what can't be had is reported with the limit that needs it. */
 static void enable_all(const struct step_dir *dir, bool for_task, const stepd_limits_t *limits)
 {
 	unsigned set = 0;
@@ -355,7 +355,7 @@ static void name_limit(
 		(void)snprintf(text, LIMITS_TEXT_SIZE / 2, "=%" PRIu64, n);
 }
 
-static int say_which(
+static int err_which(
 	enum stepd_limit which, const uint32_t *rank, const stepd_limits_t *limits, struct err *err)
 {
 	char name[LIMITS_TEXT_SIZE];
@@ -385,7 +385,7 @@ int limits_apply(const struct step_dir *dir, const uint32_t *rank, const stepd_l
 		if (is_set(limits, i))
 			r = apply_one(dir, fd, rank, i, limits, err);
 		if (r < 0)
-			(void)say_which(i, rank, limits, err);
+			(void)err_which(i, rank, limits, err);
 	}
 	return r;
 }

@@ -36,9 +36,9 @@ int limits_format_number(enum stepd_limit which, uint64_t n, char text[LIMITS_TE
 /* "8:0 rbps=max wbps=1048576 riops=max wiops=max" */
 void limits_format_io(const stepd_io_limit_t *io, char text[LIMITS_TEXT_SIZE]);
 
-/* Checks that the list asked is in the list had, which file shows. -EINVAL: asked is no list.
+/* Checks that the list wanted is in the list had, which file shows. -EINVAL: wanted is no list.
  * -ERANGE: it has a number that had has not. */
 int limits_check_list(
-	const char *asked, const char *had, const char *file, struct err *err) _must_check_;
+	const char *wanted, const char *had, const char *file, struct err *err) _must_check_;
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "proctrack/cgroup/pidset.h"
+#include "proctrack/cgroup/cgroupfs.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
 
@@ -40,15 +40,15 @@ enum mount_field { /* fields of a line, counted from 0 */
 /* Splits a line: 1 and the fields if it is of a cgroup2 mount, else 0. */
 static int split_line(char *line, char *field[FIELD_KEPT])
 {
-	char *word, *at = line;
+	char *name, *at = line;
 	size_t i;
 
-	for (i = 0; (word = strsep(&at, " ")); i++) {
+	for (i = 0; (name = strsep(&at, " ")); i++) {
 		if (i < FIELD_KEPT)
-			field[i] = word;
-		if (i >= FIELD_OPTIONAL && strcmp(word, "-") == 0) {
-			word = strsep(&at, " ");
-			return word && strcmp(word, "cgroup2") == 0;
+			field[i] = name;
+		if (i >= FIELD_OPTIONAL && strcmp(name, "-") == 0) {
+			name = strsep(&at, " ");
+			return name && strcmp(name, "cgroup2") == 0;
 		}
 	}
 	return 0;
@@ -177,7 +177,7 @@ static size_t length_without(const char *path, size_t n)
 int cgpath_map(const char *mount_root, const char *ns_root, const char *path, char **ret_path)
 {
 	const char *below = cgpath_below(mount_root, path), *rest, *mount_rest;
-	size_t ups, mount_ups, kept;
+	size_t ups, mount_ups, retained;
 
 	if (below && count_ups(below, &rest) == 0) {
 		*ret_path = strdup(below);
@@ -191,8 +191,9 @@ int cgpath_map(const char *mount_root, const char *ns_root, const char *path, ch
 		return -ENOENT;
 	if (!ns_root)
 		return -ENODATA;
-	kept = length_without(ns_root, ups);
-	if (asprintf(ret_path, "%.*s%s%s", (int)kept, ns_root, kept && *rest ? "/" : "", rest) < 0)
+	retained = length_without(ns_root, ups);
+	if (asprintf(ret_path, "%.*s%s%s", (int)retained, ns_root, retained && *rest ? "/" : "",
+		    rest) < 0)
 		return -ENOMEM;
 	return 0;
 }
@@ -245,7 +246,7 @@ int cgpath_find_ns_root(
 		return -ENOENT; /* the mount holds no part of the namespace */
 	(void)count_ups(own_path, &rest);
 	if (rest != own_path + strspn(own_path, "/"))
-		return -ENOENT; /* outside of its own namespace: its names say nothing */
+		return -ENOENT; /* outside of its own namespace: its names mean nothing here */
 	while (*rest) {
 		names++;
 		rest += strcspn(rest, "/");

@@ -48,12 +48,12 @@ int cgpath_of(pid_t pid, char **ret_path) _must_check_;
 
 /* The cgroup called path, as seen below a mount whose root is mount_root: relative to the mount
  * point, "" for the mount point itself. -ENOENT: it isn't below that mount. -ENODATA: it is, but
- * its name depends on where below the mount this cgroup namespace begins, and ns_root, which says
+ * its name depends on where below the mount this cgroup namespace begins, and ns_root, which is
  * so (relative to the mount point), is NULL. */
 int cgpath_map(const char *mount_root, const char *ns_root, const char *path,
 	char **ret_path) _must_check_;
 
-/* Finds ns_root for cgpath_map(), by looking for the cgroup that lists this process. own_path is
+/* Finds ns_root for cgpath_map(), by finding the cgroup that lists this process. own_path is
  * cgpath_of(0). -ENOENT: not found. */
 int cgpath_find_ns_root(
 	int mount_fd, const char *mount_root, const char *own_path, char **ret_ns_root);

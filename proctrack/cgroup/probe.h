@@ -1,16 +1,52 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Whether steps can be tracked at a place, found out by making a group there, and one line that
- * says what is to be had.
+ * What can be had of cgroups here, found out by trying: births into a group, a group to try things
+ * in, and whether steps can be tracked below a root.
  */
 #ifndef PROCTRACK_CGROUP_PROBE_H
 #define PROCTRACK_CGROUP_PROBE_H
 
+#include <signal.h>
 #include <stdbool.h>
 
+#include "stepd/base/cleanup.h"
 #include "stepd/base/err.h"
 
-struct place;
+struct cgroup_root;
+
+/* ---- births ---------------------------------------------------------------------------------- */
+
+/* Lets a child that does nothing be born in the cgroup at fd, and takes its end: no SIGCHLD, and
+ * no wait() of the caller sees it. 0; -EOPNOTSUPP: not here, fork and write cgroup.procs instead;
+ * another -errno: it could not be tried (no memory, too many processes). */
+int clone_try(int fd) _must_check_;
+
+/* ---- a group to try things in ---------------------------------------------------------------- */
+
+/* A group to try things out on, stepd-checkup-PID right below the root of the steps. It never has a
+ * process for longer than a birth takes. One that was left by a process killed meanwhile is known
+ * by its name and by the lock that nobody holds any more, and is removed by the next. */
+
+struct trial {
+	int parent_fd; /* borrowed */
+	int fd;
+	char name[40];
+	sigset_t signals; /* of the caller, blocked meanwhile */
+};
+
+/* Signals wait until trial_close(), so that an interrupt leaves nothing behind. */
+int trial_open(int parent_fd, struct trial *ret_trial) _must_check_;
+void trial_close(struct trial *trial);
+#define _cleanup_trial_ _cleanup_(trial_close)
+#define TRIAL_INIT                                                                                 \
+	{                                                                                          \
+		.parent_fd = -1, .fd = -1                                                          \
+	}
+
+/* ---- the root -------------------------------------------------------------------------------- */
+
+/* Whether steps can be tracked below a root, found out by making a group there, and one line of
+ * what is to be had. */
 
 /* What a group of this kernel can do. */
 struct probe_abilities {
@@ -19,17 +55,17 @@ struct probe_abilities {
 	bool made; /* the group that was tried stands, for probe_forget() */
 };
 
-/* Makes a group at the place, if it isn't there. 0, or -errno with the reason in err and, apart
+/* Makes a group at the root, if it isn't there. 0, or -errno with the reason in err and, apart
  * from it, what to do: a text that lives for ever. */
-int probe_try(const struct place *place, struct probe_abilities *ret_abilities,
+int probe_try(const struct cgroup_root *root, struct probe_abilities *ret_abilities,
 	const char **ret_remedy, struct err *err) _must_check_;
 
 /* Removes the group again, unless it is used by now. */
-void probe_forget(const struct place *place);
+void probe_forget(const struct cgroup_root *root);
 
 /* 0 with the line in text, or -errno with the reason and the remedy in err. *ret_made: a group was
  * made there, for probe_forget(). */
-int probe_place(const struct place *place, char *text, size_t size, bool *ret_made,
+int probe_root(const struct cgroup_root *root, char *text, size_t size, bool *ret_made,
 	struct err *err) _must_check_;
 
 #endif

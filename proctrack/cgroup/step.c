@@ -6,11 +6,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "proctrack/cgroup/files.h"
+#include "proctrack/cgroup/cgroupfs.h"
 #include "proctrack/cgroup/group.h"
-#include "proctrack/cgroup/pidset.h"
-#include "proctrack/cgroup/place.h"
-#include "proctrack/cgroup/tree.h"
+#include "proctrack/cgroup/root.h"
+#include "stepd/base/buffer.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/procstat.h"
@@ -207,7 +206,7 @@ static int try_make(int top_fd, struct step_dir *dir)
 	fd = openat(job_fd, dir->name, OPEN_DIR);
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		r = -errno;
-		(void)unlinkat(job_fd, dir->name, AT_REMOVEDIR); /* r says more */
+		(void)unlinkat(job_fd, dir->name, AT_REMOVEDIR); /* r has the reason */
 		return r;
 	}
 	dir->id = st.st_ino;
@@ -215,7 +214,7 @@ static int try_make(int top_fd, struct step_dir *dir)
 	return 0;
 }
 
-int step_make(const struct place *place, const stepd_step_rec_t *job, struct step_dir *ret_dir)
+int step_make(const struct cgroup_root *root, const stepd_step_rec_t *job, struct step_dir *ret_dir)
 {
 	struct step_dir dir = {.fd = -1, .members_fd = -1, .job_id = job->job_id};
 	int r = -ENOENT, races;
@@ -223,13 +222,13 @@ int step_make(const struct place *place, const stepd_step_rec_t *job, struct ste
 
 	if (make_name(job, dir.name) < 0)
 		return -EINVAL;
-	mask = umask(022); /* members must be able to look at their own group, whatever ours is */
+	mask = umask(022); /* members must be able to read their own group, whatever ours is */
 	for (races = 0; races < RACES_MAX && (r == -ENOENT || r == 1); races++) {
-		_cleanup_close_ int top_fd = open_or_make(place->fd, TOP);
+		_cleanup_close_ int top_fd = open_or_make(root->fd, TOP);
 
 		r = top_fd < 0 ? top_fd : try_make(top_fd, &dir);
 		if (r < 0 && top_fd >= 0)
-			remove_above(place->fd, top_fd, job->job_id);
+			remove_above(root->fd, top_fd, job->job_id);
 	}
 	(void)umask(mask);
 	if (r != 0)
@@ -298,7 +297,7 @@ bool step_remove_task(const struct step_dir *dir, uint32_t rank)
 
 int step_remove(const struct step_dir *dir)
 {
-	/* ".." and not the place's root: it stays right if another root was asked for since. */
+	/* ".." and not the root: it stays right if another root was configured since. */
 	_cleanup_close_ int job_fd = openat(dir->fd, "..", OPEN_DIR);
 	_cleanup_close_ int top_fd = -1, root_fd = -1;
 	int r;
@@ -377,10 +376,10 @@ static int match_job(int top_fd, const struct dirent *e, void *userdata)
 	return each_dir(top_fd, e->d_name, STEP, match_step, s);
 }
 
-int step_find(const struct place *place, uint64_t id, struct step_dir *ret_dir)
+int step_find(const struct cgroup_root *root, uint64_t id, struct step_dir *ret_dir)
 {
 	struct search search = {.id = id, .ret_dir = ret_dir};
-	int r = id ? each_dir(place->fd, TOP, JOB, match_job, &search) : 0;
+	int r = id ? each_dir(root->fd, TOP, JOB, match_job, &search) : 0;
 
 	return r == 0 ? -ESRCH : r < 0 ? r : 0;
 }
@@ -401,18 +400,19 @@ static size_t step_prefix(const char *path)
 
 /* The kernel adds " (deleted)" to the path of a group that was removed and that a zombie was in.
  * A group may be called so as well; but then it is there. */
-static bool is_removed(const struct place *place, const char *path)
+static bool is_removed(const struct cgroup_root *root, const char *path)
 {
 	static const char mark[] = " (deleted)";
 	size_t len = strlen(path), mark_len = strlen(mark);
 
 	return len > mark_len && strcmp(path + len - mark_len, mark) == 0 &&
-		faccessat(place->fd, path, F_OK, 0) < 0;
+		faccessat(root->fd, path, F_OK, 0) < 0;
 }
 
 /* What is left of a path below the step's group without STEP_MEMBERS. NULL: it is that of the
  * service process, no member. */
-static const char *path_of_member(const struct place *place, const char *step, const char *below)
+static const char *path_of_member(
+	const struct cgroup_root *root, const char *step, const char *below)
 {
 	char service[PATH_MAX];
 	const char *rest = cgpath_below(STEP_MEMBERS, below);
@@ -422,12 +422,12 @@ static const char *path_of_member(const struct place *place, const char *step, c
 		return below;
 	(void)snprintf(
 		service, sizeof(service), "%s/%s", step, of_service ? STEP_MEMBERS : STEP_SERVICE);
-	if (faccessat(place->fd, service, F_OK, 0) < 0)
+	if (faccessat(root->fd, service, F_OK, 0) < 0)
 		return below; /* a group that a member made and called so */
 	return rest;
 }
 
-int step_find_pid(const struct place *place, pid_t pid, uint64_t *ret_id, char **ret_below)
+int step_find_pid(const struct cgroup_root *root, pid_t pid, uint64_t *ret_id, char **ret_below)
 {
 	_cleanup_free_ char *cgroup = NULL, *path = NULL, *below = NULL;
 	struct stat st;
@@ -438,19 +438,19 @@ int step_find_pid(const struct place *place, pid_t pid, uint64_t *ret_id, char *
 	r = pid > 0 ? cgpath_of(pid, &cgroup) : -ESRCH;
 	if (r < 0)
 		return r;
-	r = place_map(place, cgroup, &path);
+	r = root_map(root, cgroup, &path);
 	if (r < 0)
 		return r;
 	len = step_prefix(path);
-	if (len == 0 || is_removed(place, path))
+	if (len == 0 || is_removed(root, path))
 		return -ENOENT;
 	member = path + len + (path[len] == '/');
 	path[len] = '\0';
-	member = path_of_member(place, path, member);
+	member = path_of_member(root, path, member);
 	if (!member)
 		return -ENOENT;
 	below = strdup(member);
-	if (!below || fstatat(place->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (!below || fstatat(root->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	*ret_id = st.st_ino;
 	if (ret_below)
@@ -459,7 +459,7 @@ int step_find_pid(const struct place *place, pid_t pid, uint64_t *ret_id, char *
 }
 
 /* A zombie is moved without complaint, and is no member: -ESRCH for it. What has a dead first
- * thread and living others looks the same but for being listed. */
+ * thread and living others differs only by not being listed. */
 static int check_alive(int fd, pid_t pid)
 {
 	_cleanup_pidset_ struct pidset set = PIDSET_INIT;
@@ -472,7 +472,8 @@ static int check_alive(int fd, pid_t pid)
 	return r < 0 || pidset_has(&set, pid) ? r : -ESRCH;
 }
 
-int step_add(const struct place *place, const struct step_dir *dir, const uint32_t *rank, pid_t pid)
+int step_add(
+	const struct cgroup_root *root, const struct step_dir *dir, const uint32_t *rank, pid_t pid)
 {
 	_cleanup_free_ char *below = NULL;
 	_cleanup_close_ int fd = -1;
@@ -484,9 +485,9 @@ int step_add(const struct place *place, const struct step_dir *dir, const uint32
 		return -EINVAL; /* 0 in cgroup.procs would be this process */
 	if (rank)
 		task_name(*rank, name);
-	/* Who is there already isn't moved: that costs some 8 ms, and nested groups are their own.
-	 * Who was added and is in a task's group is one of the step's. */
-	r = step_find_pid(place, pid, &id, &below);
+	/* A process that is there already isn't moved: that costs some 8 ms, and nested groups are
+	 * their own. One that was added and is in a task's group is the step's. */
+	r = step_find_pid(root, pid, &id, &below);
 	if (r == 0 && id == dir->id && (rank ? cgpath_below(name, below) != NULL : *below != '\0'))
 		return 0;
 	if (r < 0 && r != -ENOENT)
@@ -497,4 +498,118 @@ int step_add(const struct place *place, const struct step_dir *dir, const uint32
 	(void)snprintf(text, sizeof(text), "%d", (int)pid);
 	r = fs_write(fd, "cgroup.procs", text);
 	return r < 0 ? cgfile_gone(r) : check_alive(fd, pid);
+}
+
+/* ---- its members ----------------------------------------------------------------------------- */
+
+/* A walk over the step's groups, and what it has met. */
+struct listing {
+	stepd_member_t *v;
+	size_t n, capacity;
+	int depth;     /* of the group that the walk is in; 1 is the step's own */
+	uint32_t rank; /* of the task's group that it is in or below */
+	bool sorted;   /* by pid, each once, as the kernel gives them mostly */
+};
+
+static int add(struct listing *l, pid_t pid)
+{
+	if (array_reserve(l->v, l->capacity, l->n + 1) < 0)
+		return -ENOMEM;
+	l->sorted &= l->n == 0 || l->v[l->n - 1].pid < pid;
+	l->v[l->n++] = (stepd_member_t){.pid = pid, .rank = l->rank};
+	return 0;
+}
+
+static int before(_unused_ int parent_fd, const char *name, void *userdata)
+{
+	struct listing *l = userdata;
+
+	if (l->depth == 1 && !step_parse_task(name, &l->rank))
+		l->rank = STEPD_MEMBER_NO_RANK;
+	return 0;
+}
+
+static int enter(int fd, void *userdata)
+{
+	_cleanup_pidset_ struct pidset set = PIDSET_INIT;
+	struct listing *l = userdata;
+	size_t i;
+	int r = pidset_read_group(&set, fd);
+
+	l->depth++;
+	for (i = 0; r == 0 && i < set.n; i++)
+		r = add(l, set.v[i]);
+	return r;
+}
+
+static int leave(_unused_ int parent_fd, _unused_ const char *name, void *userdata)
+{
+	struct listing *l = userdata;
+
+	l->depth--;
+	return 0;
+}
+
+/* What was moved during the walk stands twice: with its task first, if it has one. */
+static int by_pid_and_rank(const void *a, const void *b)
+{
+	const stepd_member_t *ma = a, *mb = b;
+
+	if (ma->pid != mb->pid)
+		return ma->pid > mb->pid ? 1 : -1;
+	return (ma->rank > mb->rank) - (ma->rank < mb->rank);
+}
+
+static void sort_each_once(struct listing *l)
+{
+	size_t i, n = 0;
+
+	qsort(l->v, l->n, sizeof(*l->v), by_pid_and_rank);
+	for (i = 0; i < l->n; i++) {
+		if (n == 0 || l->v[n - 1].pid != l->v[i].pid)
+			l->v[n++] = l->v[i];
+	}
+	l->n = n;
+}
+
+int cgmembers_list(int fd, stepd_member_t **ret_members, int *ret_count)
+{
+	static const struct tree_ops ops = {.before = before, .enter = enter, .leave = leave};
+	struct listing l = {.rank = STEPD_MEMBER_NO_RANK, .sorted = true};
+	struct group_events events;
+	int r = tree_walk(fd, &ops, &l);
+
+	if (r == 0 && l.n == 0)
+		r = group_get_events(fd, &events); /* -ESRCH: that is why */
+	if (r < 0) {
+		free(l.v);
+		return r;
+	}
+	if (!l.sorted)
+		sort_each_once(&l);
+	*ret_members = l.v;
+	*ret_count = (int)l.n;
+	return 0;
+}
+
+/* ---- thawing ------------------------------------------------------------------------------ */
+
+static int thaw_task(int parent_fd, const char *name, _unused_ void *userdata)
+{
+	_cleanup_close_ int fd = -1;
+	uint32_t rank;
+	int r;
+
+	if (!step_parse_task(name, &rank))
+		return 1;
+	fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	r = fd < 0 ? cgfile_gone(-errno) : group_resume_left(fd);
+	return r < 0 && r != -ESRCH ? r : 1; /* what is below it is passed over */
+}
+
+int cgmembers_thaw_tasks(int fd)
+{
+	static const struct tree_ops ops = {.before = thaw_task};
+
+	return tree_walk(fd, &ops, NULL);
 }

@@ -4,10 +4,8 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "proctrack/cgroup/files.h"
+#include "proctrack/cgroup/cgroupfs.h"
 #include "proctrack/cgroup/group.h"
-#include "proctrack/cgroup/pidset.h"
-#include "proctrack/cgroup/tree.h"
 #include "stepd/base/fs.h"
 
 /* ---- forms of text ------------------------------------------------------------------------ */

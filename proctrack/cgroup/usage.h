@@ -6,8 +6,8 @@
  *
  * All files but one count what was removed below: cpu.stat, memory.* and io.stat add a group's
  * numbers to those above it before it goes. pids.events did not before Linux 6.11: it counts a
- * refused fork in the group of who forked, and nowhere else. There the sum over the tree is taken,
- * and usage_get_refused() tells what goes with a group that is about to be removed.
+ * refused fork in the group of the process that forked, and nowhere else. There the sum over the
+ * tree is taken, and usage_get_refused() has what goes with a group that is about to be removed.
  *
  * io.stat is summed over all devices, as systemd does it: what passes through a stacked device
  * (LVM, md) is counted there and in the disk below.

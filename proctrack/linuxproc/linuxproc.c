@@ -11,7 +11,7 @@
  * dies its children go to another reaper, and the container is gone. An agent that takes the step
  * over adds all that are known to live by then. The orphans of what was added don't come to the
  * agent: from the first one on the members that each pass sees are added, too, and what no pass has
- * seen before its parent ended is lost. A pass over /proc is no snapshot: who forks and
+ * seen before its parent ended is lost. A pass over /proc is no snapshot: a process that forks and
  * exits faster than the passes outruns a signal. From another process than the agent the id is no
  * more than a pid: what was added, and which process serves MPI, is not known there, and whether
  * the pid still is an agent's the caller has to know.
@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "proctrack/procs.h"
-#include "proctrack/tell.h"
+#include "proctrack/reporter.h"
 #include "stepd/api/proctrack.h"
 #include "stepd/base/buffer.h"
 #include "stepd/base/procstat.h"
@@ -38,7 +38,7 @@ struct added {
 	uint64_t start_ticks;
 };
 
-/* This process's container; the ABI has no place for a handle. */
+/* This process's container; the ABI has no argument for a handle. */
 static struct {
 	const stepd_step_rec_t *job; /* NULL: none. The agent's, valid until destroy */
 	uint64_t id;
@@ -106,7 +106,7 @@ static int remember(pid_t pid, uint64_t start_ticks)
 	return 0;
 }
 
-/* ---- who descends from whom --------------------------------------------------------------- */
+/* ---- descent ------------------------------------------------------------------------------ */
 
 enum membership {
 	MEMBERSHIP_NONE,
@@ -216,7 +216,7 @@ static int mark_members(struct procs *procs, void *userdata)
 	return is_own(id) && own.remembers ? remember_members(procs) : 0;
 }
 
-/* Whether id can be asked: a pid, and if it is this process's then one with a container. */
+/* Whether id can be queried: a pid, and if it is this process's then one with a container. */
 static int check_id(uint64_t id)
 {
 	if (id == 0 || id > INT_MAX || (id == (uint64_t)getpid() && !is_own(id)))
@@ -292,14 +292,14 @@ static int check_addable(pid_t pid)
 static void prune_added(void)
 {
 	struct procstat st;
-	size_t i, kept = 0;
+	size_t i, n_left = 0;
 
 	for (i = 0; i < own.n_added; i++) {
 		if (procstat_read(own.added[i].pid, &st) == 0 && procstat_is_living(&st) &&
 			st.start_ticks == own.added[i].start_ticks)
-			own.added[kept++] = own.added[i];
+			own.added[n_left++] = own.added[i];
 	}
-	own.n_added = kept;
+	own.n_added = n_left;
 }
 
 STEPD_EXPORT int proctrack_p_add(stepd_step_rec_t *job, pid_t pid)
@@ -328,7 +328,7 @@ STEPD_EXPORT int proctrack_p_spans_sessions(void)
 	return true;
 }
 
-/* The dead agent's pid says nothing any more: the container has this process's from now on. */
+/* The dead agent's pid means nothing any more: the container has this process's from now on. */
 STEPD_EXPORT int proctrack_p_adopt(stepd_step_rec_t *job, const pid_t *pids, int n)
 {
 	uint64_t before = job->cont_id;
@@ -336,7 +336,7 @@ STEPD_EXPORT int proctrack_p_adopt(stepd_step_rec_t *job, const pid_t *pids, int
 
 	if (r != SLURM_SUCCESS)
 		return r;
-	/* A program that was executed in an agent's place is the reaper still, of who is below it;
+	/* A program that an agent has executed is the reaper still, of what is below it;
 	 * that agent may have adopted the others. */
 	own.remembers = before != own.id;
 	for (i = 0; i < n && r == SLURM_SUCCESS; i++) {
@@ -420,17 +420,17 @@ STEPD_EXPORT int plugin_probe(char *text, size_t size)
 
 STEPD_EXPORT int plugin_checkup(stepd_tell_fn fn, void *ctx)
 {
-	const struct tell tell = {fn, ctx};
+	const struct reporter reporter = {fn, ctx};
 	struct procstat st;
 	int r = procstat_read(1, &st);
 
 	if (r == 0)
-		tell_finding(&tell, STEPD_FINDING_OK, "linuxproc.proc", NULL, NULL,
+		reporter_add(&reporter, STEPD_FINDING_OK, "linuxproc.proc", NULL, NULL,
 			"all processes can be seen in /proc");
 	else
-		tell_finding(&tell, STEPD_FINDING_PROBLEM, "linuxproc.proc", NULL,
+		reporter_add(&reporter, STEPD_FINDING_PROBLEM, "linuxproc.proc", NULL,
 			"mount /proc without hidepid, or with gid= of a group that the agent has",
 			HIDDEN ": %s", strerror(-r));
-	tell_finding(&tell, STEPD_FINDING_NOTE, "linuxproc.holds", NULL, NULL, "holds " HOLDS);
+	reporter_add(&reporter, STEPD_FINDING_NOTE, "linuxproc.holds", NULL, NULL, "holds " HOLDS);
 	return SLURM_SUCCESS;
 }

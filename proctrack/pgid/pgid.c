@@ -5,7 +5,7 @@
  * The number is reserved by a placeholder: a child that makes itself the group's leader and ends,
  * and is reaped by proctrack_p_destroy() only. While its zombie stands no other process or group
  * can get the number. Its exit signal is 0, so that a wait for any child without __WALL does not
- * see it. Its name marks it, so that other processes can tell a container's group from a
+ * see it. Its name marks it, so that other processes can distinguish a container's group from a
  * stranger's: all functions but create, add and destroy work from any process. When the agent is
  * killed the placeholder goes, and with it the container's name. An agent that takes the step over
  * has the number by its record: it is nobody else's as long as a process of the group lives, and
@@ -13,8 +13,8 @@
  *
  * What a signal reaches is decided by the kernel in one step, forks in progress included; but a
  * process that changes its group (a shell with job control) or its session (a daemon) is gone.
- * The list is a pass over /proc and can miss who forks and ends at once: then the answer may be
- * "none" although the signal was sent.
+ * The list is a pass over /proc and can miss a process that forks and ends at once: then the answer
+ * may be "none" although the signal was sent.
  */
 #include <limits.h>
 #include <linux/sched.h>
@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 
 #include "proctrack/procs.h"
-#include "proctrack/tell.h"
+#include "proctrack/reporter.h"
 #include "stepd/api/proctrack.h"
 #include "stepd/base/procstat.h"
 
@@ -39,7 +39,7 @@ const uint32_t plugin_version = STEPD_API_VERSION;
 #define P_PIDFD 3
 #endif
 
-/* This process's container; the ABI has no place for a handle. */
+/* This process's container; the ABI has no argument for a handle. */
 static struct {
 	uint64_t id; /* 0: none */
 	int pidfd;   /* of the placeholder; -1 if the container was adopted */
@@ -156,7 +156,7 @@ STEPD_EXPORT int proctrack_p_add(stepd_step_rec_t *job, pid_t pid)
 		return SLURM_ERROR;
 	if (group == (pid_t)own.id || setpgid(pid, (pid_t)own.id) == 0)
 		return SLURM_SUCCESS;
-	/* setpgid() says ESRCH of a process that is not our child */
+	/* setpgid() fails with ESRCH for a process that is not our child */
 	return to_slurm(errno == ESRCH && getpgid(pid) >= 0 ? -EPERM : -errno);
 }
 
@@ -182,7 +182,7 @@ static int list_members(uint64_t id, pid_t **ret_pids, int *ret_count)
 	}
 	if (r == 0)
 		r = procs_list(mark_group, &group, ret_pids, ret_count);
-	/* Between two looks at a group that nothing reserves it must not have been empty. */
+	/* Between two reads of a group that nothing reserves it must not have been empty. */
 	if (r == 0 && id == own.id && own.pidfd < 0 && *ret_count == 0)
 		own.gone = true;
 	return r;
@@ -195,8 +195,8 @@ STEPD_EXPORT int proctrack_p_signal(uint64_t id, int signal)
 
 	if (signal < 0 || signal > SIGRTMAX)
 		return to_slurm(-EINVAL);
-	/* The zombie takes every signal: whether there is a member the list must tell. The signal
-	 * goes out whatever that says, since the list can miss one that forks and ends, and what
+	/* The zombie takes every signal: whether there is a member only the list shows. The signal
+	 * goes out whatever that shows, since the list can miss one that forks and ends, and what
 	 * is in the group is ours. */
 	r = list_members(id, &pids, &n);
 	if (r == 0 && signal != 0 && !(id == own.id && own.gone) && killpg((pid_t)id, signal) < 0)
@@ -218,7 +218,7 @@ STEPD_EXPORT int proctrack_p_destroy(uint64_t id)
 	return SLURM_SUCCESS;
 }
 
-/* A program that was executed in an agent's place has the placeholder for its child, as before. */
+/* A program that an agent has executed has the placeholder for its child, as before. */
 static int find_placeholder(uint64_t id)
 {
 	struct procstat st;
@@ -230,7 +230,7 @@ static int find_placeholder(uint64_t id)
 	return fd < 0 ? -errno : fd;
 }
 
-/* The number can't be reserved again: only who is of a process's session can join its group. But
+/* The number can't be reserved again: only a process of its session can join its group. But
  * as long as one of those that are known to be the step's is in the group, it is that group. */
 STEPD_EXPORT int proctrack_p_adopt(stepd_step_rec_t *job, const pid_t *pids, int n)
 {
@@ -313,14 +313,14 @@ STEPD_EXPORT int plugin_probe(char *text, size_t size)
 
 STEPD_EXPORT int plugin_checkup(stepd_tell_fn fn, void *ctx)
 {
-	const struct tell tell = {fn, ctx};
+	const struct reporter reporter = {fn, ctx};
 	int r = try_clone3();
 
 	if (r < 0)
-		tell_finding(&tell, STEPD_FINDING_PROBLEM, "pgid.clone3", NULL,
+		reporter_add(&reporter, STEPD_FINDING_PROBLEM, "pgid.clone3", NULL,
 			"update to Linux 5.3, or allow clone3 in the seccomp filter",
 			"its placeholder can't be made, for clone3 can't be used: %s",
 			strerror(-r));
-	tell_finding(&tell, STEPD_FINDING_NOTE, "pgid.holds", NULL, NULL, "holds " HOLDS);
+	reporter_add(&reporter, STEPD_FINDING_NOTE, "pgid.holds", NULL, NULL, "holds " HOLDS);
 	return SLURM_SUCCESS;
 }

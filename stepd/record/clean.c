@@ -171,7 +171,8 @@ struct cleaning {
 	const char *name; /* of the directory that is checked */
 };
 
-static void clean_report_code(const struct cleaning *c, enum clean_what what, const char *text, int code)
+static void clean_report_code(
+	const struct cleaning *c, enum clean_what what, const char *text, int code)
 {
 	char path[PATH_MAX];
 	const struct clean_found found = {
@@ -242,7 +243,8 @@ static void clean_remains(const struct cleaning *c, int dir_fd)
 	else if (c->options->dry_run || (settle_entry(c, step) == 0 && !has(dir_fd, "state.json")))
 		clean_report(c, CLEAN_REMAINS, NULL);
 	else
-		clean_report(c, CLEAN_ALONE, "it could not be brought to its end: adopt it, to see why");
+		clean_report(
+			c, CLEAN_ALONE, "it could not be brought to its end: adopt it, to see why");
 }
 
 /* ---- one entry ----------------------------------------------------------------------------- */

@@ -51,19 +51,20 @@ struct clean_options {
  * its own, which do the work. */
 int clean_all(const struct clean_options *options, struct err *err) _must_check_;
 
-/* For an agent that starts, before it has a tracker: checks a few entries, from a position that each
- * agent chooses anew, and cleans at most two, without a report. Some tens of microseconds where there
- * is nothing to clean. */
+/* For an agent that starts, before it has a tracker: checks a few entries, from a position that
+ * each agent chooses anew, and cleans at most two, without a report. Some tens of microseconds
+ * where there is nothing to clean. */
 void clean_some(
 	const char *runtime_dir, int runtime_fd, const char *plugin_dir, clean_settle_fn settle);
 
 /* ---- what a dead agent left ------------------------------------------------------------------ */
 
 /* What a dead agent of the same step left: processes in a container that is not where the new one
- * will be, such as the dead agent's scope. The tracker finds them only below the root that the registry has. */
+ * will be, such as the dead agent's scope. The tracker finds them only below the root that the
+ * registry has. */
 
-/* -EEXIST, with the message in err, if processes of an earlier agent's step live. Before the tracker
- * is opened: there is one of each in a process. */
+/* -EEXIST, with the message in err, if processes of an earlier agent's step live. Before the
+ * tracker is opened: there is one of each in a process. */
 int leftover_check(const struct registry *registry, const char *plugin_dir, const char *label,
 	struct err *err) _must_check_;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What happens in a step, numbered from 1: each event a line of JSON in <directory>/events.jsonl,
- * as the method Events sends it. Nothing in the agent's memory grows with them: whatever follows the
- * events reads the file, from a cursor of its own. An agent that takes
- * the step over goes on in it, and learns from it which tasks had ended and how.
+ * as the method Events sends it. Nothing in the agent's memory grows with them: whatever follows
+ * the events reads the file, from a cursor of its own. An agent that takes the step over goes on in
+ * it, and learns from it which tasks had ended and how.
  *
  * A line is written before anything else reports the event, the end of a task before it is reaped.
  * Where the file can't take it (a full disk), a file in memory replaces it, which is logged once.
@@ -77,8 +77,8 @@ void events_save(const struct events *ev, struct handover *h, struct json_t *obj
 int events_restore(const struct json_t *object, const struct log *log, struct events **ret_events,
 	struct err *err) _must_check_;
 
-/* Adds an event. NULL is fine: nothing is recorded. Between events_begin() and events_end() lines are
- * collected and written together. */
+/* Adds an event. NULL is fine: nothing is recorded. Between events_begin() and events_end() lines
+ * are collected and written together. */
 void events_add(struct events *ev, const struct event *event);
 void events_begin(struct events *ev);
 void events_end(struct events *ev);

@@ -34,7 +34,8 @@ int report_write(int fd, const char *text) _must_check_;
 
 /* Writes what a reader takes, and waits at most so long for it to take more. Returns how much it
  * took in all, which is less than size if it paused, or -errno. The descriptor may be shared with
- * the tasks: its flags stay as they are, and pieces are so small that a reader that is ready takes them. */
+ * the tasks: its flags stay as they are, and pieces are so small that a reader that is ready takes
+ * them. */
 ssize_t report_write_patiently(int fd, const char *text, size_t size, int patience_ms) _must_check_;
 
 /* A new reference to the text, whose bytes above 0x7f become '?' where they are not UTF-8: names of

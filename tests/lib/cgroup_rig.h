@@ -17,10 +17,10 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "proctrack/cgroup/step.h"
+#include "proctrack/cgroup/cgroupfs.h"
 #include "proctrack/cgroup/group.h"
-#include "proctrack/cgroup/place.h"
-#include "proctrack/cgroup/tree.h"
+#include "proctrack/cgroup/root.h"
+#include "proctrack/cgroup/step.h"
 #include "stepd/base/fs.h"
 #include "tests/lib/scratch.h"
 
@@ -49,19 +49,19 @@ static inline int rig_group(int fd, const char *name)
 
 static inline bool rig_open(struct rig *rig)
 {
-	_cleanup_place_ struct place *place = NULL;
+	_cleanup_cgroup_root_ struct cgroup_root *root = NULL;
 
-	if (place_open(NULL, &place, NULL) < 0 || faccessat(place->fd, ".", W_OK, AT_EACCESS) < 0)
+	if (root_open(NULL, &root, NULL) < 0 || faccessat(root->fd, ".", W_OK, AT_EACCESS) < 0)
 		return false;
 	rig->fds = scratch_count_fds() - 1; /* the place's */
 	(void)snprintf(rig->name, sizeof(rig->name), "stepd-test-%d", (int)getpid());
-	rig->root_fd = fcntl(place->fd, F_DUPFD_CLOEXEC, 3);
+	rig->root_fd = fcntl(root->fd, F_DUPFD_CLOEXEC, 3);
 	if (mkdirat(rig->root_fd, rig->name, 0755) < 0) {
 		(void)close_fd(rig->root_fd);
 		return false; /* read-only, most likely */
 	}
 	rig->fd = rig_group(rig->root_fd, rig->name);
-	rig->path = scratch_path(place->path, rig->name);
+	rig->path = scratch_path(root->path, rig->name);
 	return true;
 }
 
@@ -142,12 +142,12 @@ static inline int rig_tear_down(struct rig *rig)
 	} while (0)
 
 /* step_make() by a step's names alone. */
-static inline int make_step(
-	const struct place *place, uint32_t job_id, const char *step_name, struct step_dir *ret_dir)
+static inline int make_step(const struct cgroup_root *root, uint32_t job_id, const char *step_name,
+	struct step_dir *ret_dir)
 {
 	const stepd_step_rec_t job = {.job_id = job_id, .step_name = step_name, .nnodes = 1};
 
-	return step_make(place, &job, ret_dir);
+	return step_make(root, &job, ret_dir);
 }
 
 #endif

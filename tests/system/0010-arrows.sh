@@ -240,8 +240,8 @@ stepd/stdio/stdio.c "stepd/process/identity.h"
 stepd/binding/topology.c <hwloc.h>
 stepd/api/mpi.h "step.h"
 proctrack/proctrack.c "stepd/plugin/plugin.h"
-proctrack/cgroup/place.c <libcgroup.h>
-proctrack/cgroup/place.c "proctrack/cgroup/group.h"
+proctrack/cgroup/root.c <libcgroup.h>
+proctrack/cgroup/root.c "proctrack/cgroup/group.h"
 mpi/pmix/server.c <pmix_server.h>
 mpi/pmi2/pmi2.c "mpi/wire/wire.h"
 mpi/pmi2/pmi2.c "mpi/serve/serve.h"
@@ -251,7 +251,7 @@ mpi/serve/serve.c "mpi/link.h"
 stepd/cli/boot.c "mpi/pmi/client.h"
 stepd/base/log.c "config.h"
 systemd/scope.c <systemd/sd-bus.h>
-proctrack/cgroup/place.c "systemd/scope.h"
+proctrack/cgroup/root.c "systemd/scope.h"
 stepd/step/result.c "systemd/notify.h"
 END
 

@@ -75,10 +75,10 @@ is $? 0 "a step without --scope runs without systemd"
 like "$out" "proctrack_cgroup.so" "the loader's trace shows the tracker's plugin"
 unlike "$out" "libsystemd" "libsystemd is not loaded without systemd"
 out=$("$stepd" run --job "$job" --proctrack pgid --scope yes -- true 2>&1)
-like "$out" "a scope of systemd is asked for, and proctrack/pgid knows of none" \
+like "$out" "a scope of systemd is requested, and proctrack/pgid has none" \
 	"--scope yes is refused with another tracker than cgroup"
 out=$(step --scope yes --cgroup-root /sys/fs/cgroup -- true 2>&1)
-like "$out" "a scope of systemd is asked for, and the root '/sys/fs/cgroup' too" \
+like "$out" "a scope of systemd is requested, and the root '/sys/fs/cgroup' too" \
 	"--scope yes is refused with a cgroup root"
 nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

@@ -19,8 +19,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "proctrack/cgroup/clone.h"
-#include "proctrack/cgroup/pidset.h"
+#include "proctrack/cgroup/cgroupfs.h"
+#include "proctrack/cgroup/probe.h"
 #include "proctrack/cgroup/usage.h"
 #include "tests/lib/cgroup_rig.h"
 

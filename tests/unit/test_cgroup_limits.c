@@ -24,8 +24,8 @@
 #include "tests/lib/cgroup_rig.h"
 
 static struct rig rig;
-static struct place *place; /* whose root is the rig's cgroup */
-static struct step_dir dir; /* a step in it */
+static struct cgroup_root *root; /* whose root is the rig's cgroup */
+static struct step_dir dir;      /* a step in it */
 
 static int set_up(_unused_ void **state)
 {
@@ -34,13 +34,13 @@ static int set_up(_unused_ void **state)
 		rig.fd = -1;
 		return 0;
 	}
-	return place_open(rig.path, &place, NULL) < 0 ? -1 : make_step(place, 7, "0", &dir);
+	return root_open(rig.path, &root, NULL) < 0 ? -1 : make_step(root, 7, "0", &dir);
 }
 
 static int tear_down(_unused_ void **state)
 {
 	step_dir_clear(&dir);
-	place = place_close(place);
+	root = root_close(root);
 	return rig_tear_down(&rig);
 }
 

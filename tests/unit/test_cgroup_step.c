@@ -16,7 +16,7 @@
 #include "tests/lib/cgroup_rig.h"
 
 static struct rig rig;
-static struct place *place; /* whose root is the rig's cgroup */
+static struct cgroup_root *root; /* whose root is the rig's cgroup */
 
 static int set_up(_unused_ void **state)
 {
@@ -24,12 +24,12 @@ static int set_up(_unused_ void **state)
 		rig.fd = -1;
 		return 0;
 	}
-	return place_open(rig.path, &place, NULL);
+	return root_open(rig.path, &root, NULL);
 }
 
 static int tear_down(_unused_ void **state)
 {
-	place = place_close(place);
+	root = root_close(root);
 	return rig_tear_down(&rig);
 }
 
@@ -46,7 +46,7 @@ static void test_made_and_removed(_unused_ void **state)
 	int fd;
 
 	need_rig(&rig);
-	assert_int_equal(make_step(place, 7, "0", &dir), 0);
+	assert_int_equal(make_step(root, 7, "0", &dir), 0);
 	fd = step_open_task(&dir, 4294967295u);
 	assert_true(fd >= 0);
 	assert_int_equal(fstat(fd, &st), 0);
@@ -60,7 +60,7 @@ static void test_made_and_removed(_unused_ void **state)
 	assert_int_equal(st.st_ino, dir.id);
 	assert_true(is_there("stepd/job_7/step_0/task_4294967295"));
 
-	assert_int_equal(make_step(place, 7, "batch", &other), 0);
+	assert_int_equal(make_step(root, 7, "batch", &other), 0);
 	assert_int_equal(step_remove(&dir), 0);
 	assert_false(is_there("stepd/job_7/step_0"));
 	assert_true(is_there("stepd/job_7/step_batch"));
@@ -81,9 +81,9 @@ static void test_names_that_will_not_do(_unused_ void **state)
 	memset(longest, 'x', sizeof(longest));
 	longest[sizeof(longest) - 1] = '\0';
 	for (i = 0; i < ARRAY_SIZE(names); i++)
-		assert_int_equal(make_step(place, 7, names[i], &dir), -EINVAL);
-	assert_int_equal(make_step(place, 7, longest, &dir), -EINVAL);
-	assert_int_equal(make_step(place, 7, NULL, &dir), -EINVAL);
+		assert_int_equal(make_step(root, 7, names[i], &dir), -EINVAL);
+	assert_int_equal(make_step(root, 7, longest, &dir), -EINVAL);
+	assert_int_equal(make_step(root, 7, NULL, &dir), -EINVAL);
 	assert_int_equal(dir.fd, -1);
 	assert_false(is_there("stepd"));
 }
@@ -95,10 +95,10 @@ static void test_one_that_lives_is_kept(_unused_ void **state)
 	pid_t pid;
 
 	need_rig(&rig);
-	assert_int_equal(make_step(place, 7, "0", &dir), 0);
+	assert_int_equal(make_step(root, 7, "0", &dir), 0);
 	nested = rig_group(dir.fd, "nested");
 	pid = rig_sleeper(nested);
-	assert_int_equal(make_step(place, 7, "0", &second), -EEXIST);
+	assert_int_equal(make_step(root, 7, "0", &second), -EEXIST);
 	assert_int_equal(second.fd, -1);
 	assert_int_equal(step_remove(&dir), -EBUSY);
 	assert_true(is_there("stepd/job_7/step_0/nested"));
@@ -117,7 +117,7 @@ static void test_a_tasks_group_goes_with_it(_unused_ void **state)
 	pid_t pid;
 
 	need_rig(&rig);
-	assert_int_equal(make_step(place, 7, "0", &dir), 0);
+	assert_int_equal(make_step(root, 7, "0", &dir), 0);
 	task = rig_group(dir.fd, "task_3");
 	pid = rig_sleeper(task);
 	step_remove_task(&dir, 3);
@@ -137,13 +137,13 @@ static void test_a_stale_one_is_made_anew(_unused_ void **state)
 	struct group_events events;
 
 	need_rig(&rig);
-	assert_int_equal(make_step(place, 7, "0", &old), 0);
+	assert_int_equal(make_step(root, 7, "0", &old), 0);
 	nested = rig_group(old.fd, "a b");
 	deeper = rig_group(nested, "c");
 	(void)rig_sleeper(deeper);
 	assert_int_equal(group_kill(old.fd), 0);
 	assert_int_equal(group_wait_empty(old.fd, RIG_WAIT_MS), 0);
-	assert_int_equal(make_step(place, 7, "0", &new), 0);
+	assert_int_equal(make_step(root, 7, "0", &new), 0);
 	assert_int_not_equal(old.id, new.id);
 	assert_false(is_there("stepd/job_7/step_0/a b"));
 	assert_int_equal(group_get_events(old.fd, &events), -ESRCH);
@@ -160,12 +160,12 @@ static void test_a_failure_leaves_nothing(_unused_ void **state)
 	for (limit = 0; limit < 3; limit++) { /* no stepd/, no job_7/, no step_0/ */
 		(void)snprintf(text, sizeof(text), "%d", limit);
 		rig_write(rig.fd, "cgroup.max.descendants", text);
-		assert_int_equal(make_step(place, 7, "0", &dir), -EAGAIN);
+		assert_int_equal(make_step(root, 7, "0", &dir), -EAGAIN);
 		assert_int_equal(dir.fd, -1);
 		assert_false(is_there("stepd"));
 	}
 	rig_write(rig.fd, "cgroup.max.descendants", "3");
-	assert_int_equal(make_step(place, 7, "0", &dir), 0);
+	assert_int_equal(make_step(root, 7, "0", &dir), 0);
 	assert_int_equal(step_open_task(&dir, 0), -EAGAIN);
 	assert_int_equal(step_remove(&dir), 0);
 	assert_false(is_there("stepd"));
@@ -179,22 +179,22 @@ static void test_found_by_id(_unused_ void **state)
 	struct stat st;
 
 	need_rig(&rig);
-	assert_int_equal(step_find(place, 1, &found), -ESRCH);
-	assert_int_equal(make_step(place, 7, "0", &a), 0);
-	assert_int_equal(make_step(place, 8, "extern", &b), 0);
+	assert_int_equal(step_find(root, 1, &found), -ESRCH);
+	assert_int_equal(make_step(root, 7, "0", &a), 0);
+	assert_int_equal(make_step(root, 8, "extern", &b), 0);
 	task = step_open_task(&b, 0);
-	assert_int_equal(step_find(place, b.id, &found), 0);
+	assert_int_equal(step_find(root, b.id, &found), 0);
 	assert_int_equal(found.id, b.id);
 	assert_int_equal(found.job_id, 8);
 	assert_string_equal(found.name, "step_extern");
 	/* Ids that are no step's: 0, a task's, a job's. */
-	assert_int_equal(step_find(place, 0, &found), -ESRCH);
+	assert_int_equal(step_find(root, 0, &found), -ESRCH);
 	assert_int_equal(fstat(task, &st), 0);
-	assert_int_equal(step_find(place, st.st_ino, &found), -ESRCH);
+	assert_int_equal(step_find(root, st.st_ino, &found), -ESRCH);
 	assert_int_equal(fstatat(rig.fd, "stepd/job_8", &st, 0), 0);
-	assert_int_equal(step_find(place, st.st_ino, &found), -ESRCH);
+	assert_int_equal(step_find(root, st.st_ino, &found), -ESRCH);
 	assert_int_equal(step_remove(&found), 0);
-	assert_int_equal(step_find(place, b.id, &found), -ESRCH);
+	assert_int_equal(step_find(root, b.id, &found), -ESRCH);
 	assert_int_equal(step_remove(&a), 0);
 }
 
@@ -207,26 +207,26 @@ static void test_found_by_pid(_unused_ void **state)
 	pid_t pid;
 
 	need_rig(&rig);
-	assert_int_equal(make_step(place, 7, "0", &dir), 0);
+	assert_int_equal(make_step(root, 7, "0", &dir), 0);
 	task = step_open_task(&dir, 3);
 	task_dir = rig_group(dir.fd, "task_3");
 	nested = rig_group(task_dir, "step_9 (deleted)");
 	pid = rig_sleeper(nested);
-	assert_int_equal(step_find_pid(place, pid, &id, &below), 0);
+	assert_int_equal(step_find_pid(root, pid, &id, &below), 0);
 	assert_int_equal(id, dir.id);
 	assert_string_equal(below, "task_3/step_9 (deleted)");
-	assert_int_equal(step_find_pid(place, rig_sleeper(task), &id, NULL), 0);
-	assert_int_equal(step_find_pid(place, getpid(), &id, NULL), -ENOENT);
-	assert_int_equal(step_find_pid(place, 0, &id, NULL), -ESRCH);
-	assert_int_equal(step_find_pid(place, -1, &id, NULL), -ESRCH);
-	assert_int_equal(step_find_pid(place, 2147483647, &id, NULL), -ESRCH);
+	assert_int_equal(step_find_pid(root, rig_sleeper(task), &id, NULL), 0);
+	assert_int_equal(step_find_pid(root, getpid(), &id, NULL), -ENOENT);
+	assert_int_equal(step_find_pid(root, 0, &id, NULL), -ESRCH);
+	assert_int_equal(step_find_pid(root, -1, &id, NULL), -ESRCH);
+	assert_int_equal(step_find_pid(root, 2147483647, &id, NULL), -ESRCH);
 	assert_int_equal(group_kill(dir.fd), 0);
 	assert_int_equal(group_wait_empty(dir.fd, RIG_WAIT_MS), 0);
 	assert_int_equal(step_remove(&dir), 0);
 	step_dir_clear(&dir);
 	/* A zombie whose group was removed is in no step, not even in a later one of that name. */
-	assert_int_equal(make_step(place, 7, "0", &dir), 0);
-	assert_int_equal(step_find_pid(place, pid, &id, NULL), -ENOENT);
+	assert_int_equal(make_step(root, 7, "0", &dir), 0);
+	assert_int_equal(step_find_pid(root, pid, &id, NULL), -ENOENT);
 	assert_int_equal(step_remove(&dir), 0);
 }
 
@@ -249,7 +249,7 @@ static void test_names_elsewhere_do_not_count(_unused_ void **state)
 			(void)close(fd);
 			fd = child;
 		}
-		assert_int_equal(step_find_pid(place, rig_sleeper(fd), &id, NULL), -ENOENT);
+		assert_int_equal(step_find_pid(root, rig_sleeper(fd), &id, NULL), -ENOENT);
 		(void)close(fd);
 	}
 }
@@ -264,31 +264,31 @@ static void test_joined(_unused_ void **state)
 	siginfo_t info;
 
 	need_rig(&rig);
-	assert_int_equal(make_step(place, 7, "0", &dir), 0);
+	assert_int_equal(make_step(root, 7, "0", &dir), 0);
 	pid = rig_sleeper(rig.fd);
-	assert_int_equal(step_add(place, &dir, NULL, 0), -EINVAL);
-	assert_int_equal(step_add(place, &dir, NULL, -1), -EINVAL);
-	assert_int_equal(step_add(place, &dir, NULL, 2147483647), -ESRCH);
-	assert_int_equal(step_add(place, &dir, NULL, pid), 0);
-	assert_int_equal(step_find_pid(place, pid, &id, &below), 0);
+	assert_int_equal(step_add(root, &dir, NULL, 0), -EINVAL);
+	assert_int_equal(step_add(root, &dir, NULL, -1), -EINVAL);
+	assert_int_equal(step_add(root, &dir, NULL, 2147483647), -ESRCH);
+	assert_int_equal(step_add(root, &dir, NULL, pid), 0);
+	assert_int_equal(step_find_pid(root, pid, &id, &below), 0);
 	assert_int_equal(id, dir.id);
 	assert_string_equal(below, "added"); /* not in the step's own: the process rule */
 	free(take_ptr(below));
-	assert_int_equal(step_add(place, &dir, &rank, pid), 0);
+	assert_int_equal(step_add(root, &dir, &rank, pid), 0);
 	/* Not moved out of its task's group again. */
-	assert_int_equal(step_add(place, &dir, NULL, pid), 0);
-	assert_int_equal(step_add(place, &dir, &rank, pid), 0);
-	assert_int_equal(step_find_pid(place, pid, &id, &below), 0);
+	assert_int_equal(step_add(root, &dir, NULL, pid), 0);
+	assert_int_equal(step_add(root, &dir, &rank, pid), 0);
+	assert_int_equal(step_find_pid(root, pid, &id, &below), 0);
 	assert_string_equal(below, "task_5");
 	zombie = rig_fork(rig.fd);
 	if (zombie == 0)
 		_exit(0);
 	assert_int_equal(waitid(P_PID, (id_t)zombie, &info, WEXITED | WNOWAIT), 0);
-	assert_int_equal(step_add(place, &dir, NULL, zombie), -ESRCH);
+	assert_int_equal(step_add(root, &dir, NULL, zombie), -ESRCH);
 	(void)rig_status(zombie);
 	assert_int_equal(group_kill(dir.fd), 0);
 	(void)rig_status(pid);
-	assert_int_equal(step_add(place, &dir, NULL, pid), -ESRCH);
+	assert_int_equal(step_add(root, &dir, NULL, pid), -ESRCH);
 	assert_int_equal(step_remove(&dir), 0);
 }
 
@@ -308,7 +308,7 @@ static void test_agents_side_by_side(_unused_ void **state)
 			int fd;
 
 			(void)snprintf(name, sizeof(name), "%zu", i);
-			if (make_step(place, i < 3 ? 7 : (uint32_t)i, name, &dir) < 0)
+			if (make_step(root, i < 3 ? 7 : (uint32_t)i, name, &dir) < 0)
 				_exit(1);
 			fd = step_open_task(&dir, 0);
 			if (fd < 0 || step_remove(&dir) < 0)

@@ -3,7 +3,6 @@
  * The group that a check-up tries things out on: it goes again, and so does one that was left by a
  * process that was killed; one in use stays.
  */
-#include "proctrack/cgroup/trial.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +13,7 @@
 #include <string.h>
 #include <sys/file.h>
 
-#include "proctrack/cgroup/clone.h"
+#include "proctrack/cgroup/probe.h"
 #include "tests/lib/cgroup_rig.h"
 
 static struct rig rig;

@@ -38,11 +38,11 @@ static struct step {
 /* What the top of the hierarchy offers. */
 static unsigned offered(void)
 {
-	_cleanup_place_ struct place *place = NULL;
+	_cleanup_cgroup_root_ struct cgroup_root *root = NULL;
 	_cleanup_free_ char *text = NULL;
 
-	if (geteuid() != 0 || place_open(NULL, &place, NULL) < 0 ||
-		fs_read(place->fd, "cgroup.controllers", 4096, &text, NULL) < 0)
+	if (geteuid() != 0 || root_open(NULL, &root, NULL) < 0 ||
+		fs_read(root->fd, "cgroup.controllers", 4096, &text, NULL) < 0)
 		return 0;
 	return controllers_parse(text);
 }
@@ -118,10 +118,9 @@ static int tear_down(_unused_ void **state)
 	(void)unsetenv("STEPD_CGROUP_ROOT");
 	(void)snprintf(name, sizeof(name), "stepd/job_%d", (int)getpid());
 	{
-		_cleanup_place_ struct place *place = NULL;
+		_cleanup_cgroup_root_ struct cgroup_root *root = NULL;
 
-		left = place_open(NULL, &place, NULL) < 0 ||
-			faccessat(place->fd, name, F_OK, 0) == 0;
+		left = root_open(NULL, &root, NULL) < 0 || faccessat(root->fd, name, F_OK, 0) == 0;
 	}
 	if (left)
 		warnx("%s was left behind", name);

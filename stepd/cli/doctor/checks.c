@@ -93,45 +93,45 @@ static const struct kernel_row {
 		.remedy = "boot with psi=1 on the command line of a kernel built with CONFIG_PSI"},
 };
 
-static void check_kernel_row(const struct tell *tell, const struct kernel_row *row)
+static void check_kernel_row(const struct reporter *tell, const struct kernel_row *row)
 {
 	int r = row->try();
 
 	if (r == 0)
-		tell_finding(tell, STEPD_FINDING_OK, row->id, NULL, NULL, "%s", row->good);
+		reporter_add(tell, STEPD_FINDING_OK, row->id, NULL, NULL, "%s", row->good);
 	else
-		tell_finding(tell, row->level, row->id, NULL, row->remedy, "%s (%s)%s", row->bad,
+		reporter_add(tell, row->level, row->id, NULL, row->remedy, "%s (%s)%s", row->bad,
 			strerror(-r), row->effect);
 }
 
-static void check_version(const struct tell *tell)
+static void check_version(const struct reporter *tell)
 {
 	struct utsname u;
 
 	if (uname(&u) < 0)
 		return; /* it can't fail */
-	tell_finding(tell, STEPD_FINDING_OK, "kernel.version", u.release, NULL, "%s %s on %s",
+	reporter_add(tell, STEPD_FINDING_OK, "kernel.version", u.release, NULL, "%s %s on %s",
 		u.sysname, u.release, u.machine);
 }
 
 /* With a filter that can't be read: the error shows whether the kernel has filters. */
-static void check_seccomp(const struct tell *tell)
+static void check_seccomp(const struct reporter *tell)
 {
 	bool kernel_has = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL) < 0 &&
 		(errno == EFAULT || errno == EACCES);
 
 	if (kernel_has && confine_has_filter())
-		tell_finding(tell, STEPD_FINDING_OK, "kernel.seccomp", NULL, NULL,
+		reporter_add(tell, STEPD_FINDING_OK, "kernel.seccomp", NULL, NULL,
 			"a filter of system calls confines MPI service processes");
 	else
-		tell_finding(tell, STEPD_FINDING_NOTE, "kernel.seccomp", NULL,
+		reporter_add(tell, STEPD_FINDING_NOTE, "kernel.seccomp", NULL,
 			kernel_has ? "build stepd with libseccomp"
 				   : "boot a kernel built with CONFIG_SECCOMP_FILTER",
 			"no filter of system calls confines MPI service processes: %s",
 			kernel_has ? "stepd was built without" : "the kernel has none");
 }
 
-void doctor_kernel(const struct tell *tell)
+void doctor_kernel(const struct reporter *tell)
 {
 	size_t i;
 
@@ -174,39 +174,39 @@ static void list_missing(uint64_t effective, char *text, size_t size)
 	}
 }
 
-static void check_rights(const struct tell *tell, const char *status)
+static void check_rights(const struct reporter *tell, const char *status)
 {
 	char missing[128], uid[16];
 
 	(void)snprintf(uid, sizeof(uid), "%u", (unsigned)geteuid());
 	list_missing(get_status(status, "CapEff:", 16), missing, sizeof(missing));
 	if (geteuid() != 0)
-		tell_finding(tell, STEPD_FINDING_NOTE, "user.rights", uid, NULL,
+		reporter_add(tell, STEPD_FINDING_NOTE, "user.rights", uid, NULL,
 			"uid %s: steps of this user only, and tasks are not protected from it",
 			uid);
 	else if (missing[0])
-		tell_finding(tell, STEPD_FINDING_WARNING, "user.rights", uid,
+		reporter_add(tell, STEPD_FINDING_WARNING, "user.rights", uid,
 			"give them to the unit or container that the agents run in",
 			"root without %s: not every user's tasks can be started, signalled or limited",
 			missing);
 	else
-		tell_finding(tell, STEPD_FINDING_OK, "user.rights", uid, NULL,
+		reporter_add(tell, STEPD_FINDING_OK, "user.rights", uid, NULL,
 			"root: steps of every user");
 }
 
-static void check_confinement(const struct tell *tell, const char *status)
+static void check_confinement(const struct reporter *tell, const char *status)
 {
 	if (get_status(status, "NoNewPrivs:", 10) != 0)
-		tell_finding(tell, STEPD_FINDING_NOTE, "user.no_new_privs", "1", NULL,
+		reporter_add(tell, STEPD_FINDING_NOTE, "user.no_new_privs", "1", NULL,
 			"no_new_privs is set on this process: set-user-ID programs will not work in "
 			"tasks started from here");
 	if (get_status(status, "Seccomp:", 10) != 0)
-		tell_finding(tell, STEPD_FINDING_NOTE, "user.seccomp", NULL, NULL,
+		reporter_add(tell, STEPD_FINDING_NOTE, "user.seccomp", NULL, NULL,
 			"a seccomp filter is set on this process: calls that it refuses are missing to "
 			"tasks started from here, too");
 }
 
-static void check_oom_score(const struct tell *tell, const char *status)
+static void check_oom_score(const struct reporter *tell, const char *status)
 {
 	_cleanup_free_ char *text = NULL;
 	bool able = get_status(status, "CapEff:", 16) >> CAP_SYS_RESOURCE & 1;
@@ -215,23 +215,23 @@ static void check_oom_score(const struct tell *tell, const char *status)
 		return;
 	text[strcspn(text, "\n")] = '\0';
 	if (geteuid() == 0 && able)
-		tell_finding(tell, STEPD_FINDING_OK, "user.oom_score_adj", text, NULL,
+		reporter_add(tell, STEPD_FINDING_OK, "user.oom_score_adj", text, NULL,
 			"the agent is protected from the OOM killer; oom_score_adj of its tasks is %s",
 			text);
 	else
-		tell_finding(tell, STEPD_FINDING_NOTE, "user.oom_score_adj", text, NULL,
+		reporter_add(tell, STEPD_FINDING_NOTE, "user.oom_score_adj", text, NULL,
 			"the agent's oom_score_adj stays %s: when memory is short the kernel may end "
 			"it as well as a task",
 			text);
 }
 
-void doctor_user(const struct tell *tell)
+void doctor_user(const struct reporter *tell)
 {
 	_cleanup_free_ char *status = NULL;
 	int r = fs_read(AT_FDCWD, "/proc/self/status", 1u << 16, &status, NULL);
 
 	if (r < 0) {
-		tell_finding(tell, STEPD_FINDING_PROBLEM, "user.proc", NULL,
+		reporter_add(tell, STEPD_FINDING_PROBLEM, "user.proc", NULL,
 			"mount -t proc proc /proc", "/proc/self/status can't be read: %s",
 			strerror(-r));
 		return;
@@ -252,7 +252,7 @@ static const char *format_limit(rlim_t n, char *text, size_t size)
 	return text;
 }
 
-static void check_nofile(const struct tell *tell)
+static void check_nofile(const struct reporter *tell)
 {
 	char text[32];
 	struct rlimit l;
@@ -261,17 +261,17 @@ static void check_nofile(const struct tell *tell)
 		return; /* it can't fail */
 	(void)format_limit(l.rlim_max, text, sizeof(text));
 	if (l.rlim_max < FILES_FEW)
-		tell_finding(tell, STEPD_FINDING_WARNING, "limits.nofile", text,
+		reporter_add(tell, STEPD_FINDING_WARNING, "limits.nofile", text,
 			"raise the hard limit (LimitNOFILE= of the unit, limits.conf(5), ulimit -Hn)",
 			"the agent may have no more than %s open files, and takes one a task, three "
 			"where it carries output, and some more",
 			text);
 	else
-		tell_finding(tell, STEPD_FINDING_OK, "limits.nofile", text, NULL,
+		reporter_add(tell, STEPD_FINDING_OK, "limits.nofile", text, NULL,
 			"the agent may have %s open files (hard limit, which it takes)", text);
 }
 
-static void check_nproc(const struct tell *tell)
+static void check_nproc(const struct reporter *tell)
 {
 	char text[32];
 	struct rlimit l;
@@ -280,7 +280,7 @@ static void check_nproc(const struct tell *tell)
 	if (getrlimit(RLIMIT_NPROC, &l) < 0)
 		return; /* it can't fail */
 	few = l.rlim_cur < PROCESSES_FEW;
-	tell_finding(tell, few ? STEPD_FINDING_WARNING : STEPD_FINDING_OK, "limits.nproc",
+	reporter_add(tell, few ? STEPD_FINDING_WARNING : STEPD_FINDING_OK, "limits.nproc",
 		format_limit(l.rlim_cur, text, sizeof(text)),
 		few ? "raise it (LimitNPROC= of the unit, limits.conf(5), ulimit -u), or give "
 		      "steps a limit of their own (--rlimit nproc=...)"
@@ -296,7 +296,7 @@ static uint64_t read_number(const char *path)
 }
 
 /* Of the whole machine, or of its PID namespace. */
-static void check_pids(const struct tell *tell)
+static void check_pids(const struct reporter *tell)
 {
 	_cleanup_free_ char *load = NULL;
 	uint64_t pid_max = read_number("/proc/sys/kernel/pid_max");
@@ -315,15 +315,15 @@ static void check_pids(const struct tell *tell)
 	left = pid_max > used ? pid_max - used : 0;
 	(void)snprintf(text, sizeof(text), "%" PRIu64, left);
 	if (left < PROCESSES_FEW)
-		tell_finding(tell, STEPD_FINDING_WARNING, "limits.pids", text,
+		reporter_add(tell, STEPD_FINDING_WARNING, "limits.pids", text,
 			"raise kernel.pid_max and kernel.threads-max (sysctl), or end what holds them",
 			"only %s processes and threads more can be started on this machine", text);
 	else
-		tell_finding(tell, STEPD_FINDING_OK, "limits.pids", text, NULL,
+		reporter_add(tell, STEPD_FINDING_OK, "limits.pids", text, NULL,
 			"%s processes and threads more can be started on this machine", text);
 }
 
-void doctor_limits(const struct tell *tell)
+void doctor_limits(const struct reporter *tell)
 {
 	check_nofile(tell);
 	check_nproc(tell);
@@ -341,20 +341,20 @@ struct step_count {
 };
 
 static void runtime_unusable(
-	const struct tell *tell, const char *path, const char *remedy, const char *why)
+	const struct reporter *tell, const char *path, const char *remedy, const char *why)
 {
-	tell_finding(tell, STEPD_FINDING_PROBLEM, "runtime.directory", path, remedy, "%s", why);
+	reporter_add(tell, STEPD_FINDING_PROBLEM, "runtime.directory", path, remedy, "%s", why);
 }
 
 /* Not made yet: the first step makes it, and what is above must be there and be ours to write. */
-static void check_runtime_missing(const struct tell *tell, const char *path)
+static void check_runtime_missing(const struct reporter *tell, const char *path)
 {
 	_cleanup_free_ char *copy = strdup(path);
 	const char *parent = copy ? dirname(copy) : "/";
 	char why[1024], remedy[1024];
 
 	if (faccessat(AT_FDCWD, parent, W_OK | X_OK, AT_EACCESS) == 0) {
-		tell_finding(tell, STEPD_FINDING_OK, "runtime.directory", path, NULL,
+		reporter_add(tell, STEPD_FINDING_OK, "runtime.directory", path, NULL,
 			"'%s' is not there yet, and is made with the first step", path);
 		return;
 	}
@@ -387,13 +387,13 @@ static const char *find_fault(int fd)
 	return NULL;
 }
 
-static void check_runtime_memory(const struct tell *tell, int fd, const char *path)
+static void check_runtime_memory(const struct reporter *tell, int fd, const char *path)
 {
 	if (is_in_memory(fd))
-		tell_finding(tell, STEPD_FINDING_OK, "runtime.tmpfs", NULL, NULL,
+		reporter_add(tell, STEPD_FINDING_OK, "runtime.tmpfs", NULL, NULL,
 			"it is in memory (tmpfs), and empty after a boot");
 	else
-		tell_finding(tell, STEPD_FINDING_NOTE, "runtime.tmpfs", NULL,
+		reporter_add(tell, STEPD_FINDING_NOTE, "runtime.tmpfs", NULL,
 			"name one on a tmpfs, below /run, by --runtime-dir or STEPD_RUNTIME_DIR",
 			"'%s' is not on a tmpfs: each step waits for the disk when its files go, and "
 			"what a crash leaves is there after the boot",
@@ -415,27 +415,27 @@ static int count_step(const struct step_entry *entry, void *userdata)
 	return 0;
 }
 
-static void check_runtime_steps(const struct tell *tell, const char *path)
+static void check_runtime_steps(const struct reporter *tell, const char *path)
 {
 	struct step_count steps = {0};
 	struct err err = ERR_INIT;
 
 	if (steps_each(path, count_step, &steps, &err) < 0)
-		tell_finding(tell, STEPD_FINDING_WARNING, "runtime.steps", NULL,
+		reporter_add(tell, STEPD_FINDING_WARNING, "runtime.steps", NULL,
 			"see what is in it", "the steps can't be listed: %s", err.text);
 	else if (steps.dead)
-		tell_finding(tell, STEPD_FINDING_WARNING, "runtime.steps", steps.dead_names,
+		reporter_add(tell, STEPD_FINDING_WARNING, "runtime.steps", steps.dead_names,
 			"'stepctl pids STEP' lists what may still run of it; end that, and the step can "
 			"be started again",
 			"%u %s without an agent, which died: %s", steps.dead,
 			steps.dead == 1 ? "step is" : "steps are", steps.dead_names);
 	else
-		tell_finding(tell, STEPD_FINDING_OK, "runtime.steps", NULL, NULL,
+		reporter_add(tell, STEPD_FINDING_OK, "runtime.steps", NULL, NULL,
 			"%u %s, and none without its agent", steps.alive,
 			steps.alive == 1 ? "step runs" : "steps run");
 }
 
-static void check_runtime_there(const struct tell *tell, int fd, const char *path)
+static void check_runtime_there(const struct reporter *tell, int fd, const char *path)
 {
 	struct err err = ERR_INIT;
 	const char *fault;
@@ -453,13 +453,13 @@ static void check_runtime_there(const struct tell *tell, int fd, const char *pat
 			"free space on its file system and make it writable, or " ANOTHER, why);
 		return;
 	}
-	tell_finding(tell, STEPD_FINDING_OK, "runtime.directory", path, NULL,
+	reporter_add(tell, STEPD_FINDING_OK, "runtime.directory", path, NULL,
 		"steps are registered in '%s', which only the agents' user can change", path);
 	check_runtime_memory(tell, fd, path);
 	check_runtime_steps(tell, path);
 }
 
-void doctor_runtime(const struct tell *tell, const char *runtime_dir)
+void doctor_runtime(const struct reporter *tell, const char *runtime_dir)
 {
 	_cleanup_free_ char *path = NULL;
 	_cleanup_close_ int fd = -1;
@@ -491,23 +491,23 @@ struct library {
 	bool needed; /* here */
 };
 
-static void check_library(const struct tell *tell, const struct library *lib)
+static void check_library(const struct reporter *tell, const struct library *lib)
 {
 	char remedy[128];
 	void *handle = lib->soname ? dlopen(lib->soname, RTLD_LAZY | RTLD_LOCAL) : NULL;
 
 	if (handle) {
 		(void)dlclose(handle); /* what it can't unload stays mapped, unused */
-		tell_finding(tell, STEPD_FINDING_OK, lib->id, lib->soname, NULL,
+		reporter_add(tell, STEPD_FINDING_OK, lib->id, lib->soname, NULL,
 			"%s can be loaded, for %s", lib->soname, lib->use);
 	} else if (lib->soname) {
 		(void)snprintf(
 			remedy, sizeof(remedy), "install the package that has %s", lib->soname);
-		tell_finding(tell, lib->needed ? STEPD_FINDING_WARNING : STEPD_FINDING_NOTE,
+		reporter_add(tell, lib->needed ? STEPD_FINDING_WARNING : STEPD_FINDING_NOTE,
 			lib->id, NULL, remedy, "%s can't be loaded, so there is no %s", lib->soname,
 			lib->use);
 	} else {
-		tell_finding(tell, STEPD_FINDING_NOTE, lib->id, NULL, NULL,
+		reporter_add(tell, STEPD_FINDING_NOTE, lib->id, NULL, NULL,
 			"this stepd was built without %s", lib->use);
 	}
 }
@@ -519,7 +519,7 @@ static void check_library(const struct tell *tell, const struct library *lib)
 #define LIBSYSTEMD_SONAME NULL
 #endif
 
-void doctor_libraries(const struct tell *tell)
+void doctor_libraries(const struct reporter *tell)
 {
 	const struct library libraries[] = {
 		{.id = "libraries.hwloc",

@@ -59,7 +59,7 @@ struct progress {
 
 /* One trial, and what its finding is made of. */
 struct report {
-	const struct tell *tell;
+	const struct reporter *tell;
 	const char *plugin;
 	enum kind kind;
 	char id[NAME_SIZE];
@@ -157,16 +157,16 @@ static void report_good(const struct report *r)
 
 	(void)snprintf(value, sizeof(value), "%.1f%s%s", ms, *versions ? " " : "", versions);
 	if (r->kind == KIND_ENV)
-		tell_finding(r->tell, STEPD_FINDING_OK, r->id, value, NULL,
+		reporter_add(r->tell, STEPD_FINDING_OK, r->id, value, NULL,
 			"two tasks find their rank and the step's size in %s; the step took %.0f ms",
 			kinds[r->kind].title, step_ms);
 	else if (are_of_two_majors(versions, &client, &server))
-		tell_finding(r->tell, STEPD_FINDING_NOTE, r->id, value, NULL,
+		reporter_add(r->tell, STEPD_FINDING_NOTE, r->id, value, NULL,
 			"two tasks exchange values by %s in %.1f ms, though their library is of "
 			"another major version than the server's (%s)",
 			kinds[r->kind].title, ms, versions);
 	else
-		tell_finding(r->tell, STEPD_FINDING_OK, r->id, value, NULL,
+		reporter_add(r->tell, STEPD_FINDING_OK, r->id, value, NULL,
 			"two tasks exchange values by %s in %.1f ms%s%s%s; the step took %.0f ms",
 			kinds[r->kind].title, ms, *versions ? " (" : "", versions,
 			*versions ? ")" : "", step_ms);
@@ -193,7 +193,7 @@ static void report_bad(
 	va_start(args, fmt);
 	(void)vsnprintf(what, sizeof(what), fmt, args);
 	va_end(args);
-	tell_finding(r->tell, STEPD_FINDING_PROBLEM, r->id, value, remedy, "%s%s%s", what,
+	reporter_add(r->tell, STEPD_FINDING_PROBLEM, r->id, value, remedy, "%s%s%s", what,
 		error[0] ? "; the step says: " : "", error);
 }
 
@@ -302,7 +302,7 @@ static bool try_kind(struct report *r, const struct trial_options *options, bool
 	make_id(r);
 	if (!program || access(program, X_OK) < 0) {
 		if (known)
-			tell_finding(r->tell, STEPD_FINDING_WARNING, "mpi.selftest",
+			reporter_add(r->tell, STEPD_FINDING_WARNING, "mpi.selftest",
 				program ? program : "", "install stepd whole",
 				"mpi/%s can't be tried: the program of its self-test can't be executed: "
 				"%s",
@@ -310,7 +310,7 @@ static bool try_kind(struct report *r, const struct trial_options *options, bool
 		return false;
 	}
 	if (trial_run(options, r->plugin, program, argument, &r->trial, &err) < 0) {
-		tell_finding(r->tell, STEPD_FINDING_WARNING, "mpi.selftest", program,
+		reporter_add(r->tell, STEPD_FINDING_WARNING, "mpi.selftest", program,
 			"see the findings of the runtime directory", "mpi/%s can't be tried: %s",
 			r->plugin, err.text);
 		return false;
@@ -327,7 +327,7 @@ static bool is_refused(const struct report *r)
 	return rank >= 0 && strcmp(r->task[rank].stage, selftest_stage_names[SELFTEST_INIT]) == 0;
 }
 
-static void try_known(const struct tell *tell, const struct trial_options *options,
+static void try_known(const struct reporter *tell, const struct trial_options *options,
 	const char *name, unsigned for_kinds)
 {
 	unsigned i;
@@ -346,7 +346,7 @@ static void try_known(const struct tell *tell, const struct trial_options *optio
 /* Tries the protocols and reports those that the plugin serves: how many. A server may refuse
  * clients of a protocol that it doesn't speak, if it speaks another. */
 static unsigned try_protocols(
-	const struct tell *tell, const struct trial_options *options, const char *name)
+	const struct reporter *tell, const struct trial_options *options, const char *name)
 {
 	struct report reports[KIND_MAX] = {0};
 	bool tried[KIND_MAX] = {0};
@@ -371,7 +371,7 @@ static unsigned try_protocols(
 
 /* First, whether tasks begin with it at all: if not, there is one finding and not one a kind. */
 static void try_unknown(
-	const struct tell *tell, const struct trial_options *options, const char *name)
+	const struct reporter *tell, const struct trial_options *options, const char *name)
 {
 	struct report r = {.tell = tell, .plugin = name, .kind = KIND_ENV};
 	bool begins;
@@ -381,7 +381,7 @@ static void try_unknown(
 		if (!begins || try_protocols(tell, options, name) == 0) {
 			report_outcome(&r);
 			if (begins)
-				tell_finding(tell, STEPD_FINDING_NOTE, "mpi.selftest", name, NULL,
+				reporter_add(tell, STEPD_FINDING_NOTE, "mpi.selftest", name, NULL,
 					"tasks of mpi/%s find no server of PMI-1, PMI-2 or PMIx",
 					name);
 		}
@@ -389,7 +389,7 @@ static void try_unknown(
 	trial_clear(&r.trial);
 }
 
-void doctor_mpi(const struct tell *tell, const struct trial_options *options, const char *name)
+void doctor_mpi(const struct reporter *tell, const struct trial_options *options, const char *name)
 {
 	size_t i;
 
@@ -402,9 +402,9 @@ void doctor_mpi(const struct tell *tell, const struct trial_options *options, co
 	try_unknown(tell, options, name);
 }
 
-void doctor_mpi_none(const struct tell *tell, const char *plugin_dir)
+void doctor_mpi_none(const struct reporter *tell, const char *plugin_dir)
 {
-	tell_finding(tell, STEPD_FINDING_WARNING, "mpi.selftest", plugin_dir,
+	reporter_add(tell, STEPD_FINDING_WARNING, "mpi.selftest", plugin_dir,
 		"install stepd's plugins whole", "there is no MPI plugin in '%s' to be tried",
 		plugin_dir);
 }

@@ -3,7 +3,7 @@
  * Where steps hang in the cgroup2 tree: the texts of /proc taken apart, and the choice of the root
  * on this machine, in cgroup namespaces, below bind mounts, delegated, and for a plain user.
  */
-#include "proctrack/cgroup/place.h"
+#include "proctrack/cgroup/root.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,6 @@
 #include <sys/mount.h>
 #include <sys/xattr.h>
 
-#include "proctrack/cgroup/own.h"
 #include "proctrack/cgroup/probe.h"
 #include "tests/lib/cgroup_rig.h"
 
@@ -152,13 +151,13 @@ static void test_a_root_that_will_not_do(_unused_ void **state)
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		_cleanup_place_ struct place *place = NULL;
+		_cleanup_cgroup_root_ struct cgroup_root *root = NULL;
 		struct err err = ERR_INIT;
 
-		assert_int_equal(place_open(cases[i].asked, &place, &err), cases[i].r);
-		assert_null(place);
+		assert_int_equal(root_open(cases[i].asked, &root, &err), cases[i].r);
+		assert_null(root);
 		assert_int_equal(err.code, cases[i].r);
-		assert_non_null(strstr(err.text, PLACE_ENV));
+		assert_non_null(strstr(err.text, ROOT_ENV));
 		assert_non_null(strstr(err.text, cases[i].asked));
 	}
 	assert_int_equal(scratch_count_fds(), fds);
@@ -167,16 +166,16 @@ static void test_a_root_that_will_not_do(_unused_ void **state)
 static void test_a_root_asked_for(_unused_ void **state)
 {
 	_cleanup_free_ char *crooked = NULL, *below = NULL;
-	_cleanup_place_ struct place *place = NULL, *found = NULL;
+	_cleanup_cgroup_root_ struct cgroup_root *root = NULL, *found = NULL;
 
 	need_rig(&rig);
 	assert_true(asprintf(&crooked, "%s/.././%s/", rig.path, rig.name) > 0);
-	assert_int_equal(place_open(crooked, &place, NULL), 0);
-	assert_int_equal(place->origin, PLACE_ASKED);
-	assert_string_equal(place->path, rig.path);
-	assert_int_equal(place_open("", &found, NULL), 0);
-	assert_int_not_equal(found->origin, PLACE_ASKED);
-	assert_int_equal(place_map(place, "/nowhere", &below), -ENOENT);
+	assert_int_equal(root_open(crooked, &root, NULL), 0);
+	assert_int_equal(root->origin, ROOT_CONFIGURED);
+	assert_string_equal(root->path, rig.path);
+	assert_int_equal(root_open("", &found, NULL), 0);
+	assert_int_not_equal(found->origin, ROOT_CONFIGURED);
+	assert_int_equal(root_map(root, "/nowhere", &below), -ENOENT);
 }
 
 /* libcgroup talks to stdout or stderr where nobody stops it. */
@@ -187,12 +186,12 @@ static void test_nothing_is_printed(_unused_ void **state)
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		struct place *place = NULL;
+		struct cgroup_root *root = NULL;
 
 		(void)setenv("CGROUP_LOGLEVEL", "DEBUG", 1);
 		if (dup2(fd, 1) < 0 || dup2(fd, 2) < 0)
 			_exit(9);
-		(void)!place_open(NULL, &place, NULL);
+		(void)!root_open(NULL, &root, NULL);
 		(void)fflush(NULL);
 		_exit(0);
 	}
@@ -226,20 +225,20 @@ static void test_own_cgroup_if_delegated(_unused_ void **state)
 	if (pid == 0) {
 		_cleanup_free_ char *path = scratch_path(rig.path, "own unit"), *self = NULL,
 				    *below = NULL;
-		struct place *place = NULL;
+		struct cgroup_root *root = NULL;
 
-		child_check(place_open(NULL, &place, NULL) == 0);
-		child_check(place->origin == PLACE_TOP); /* root isn't asked for permission */
-		place = place_close(place);
+		child_check(root_open(NULL, &root, NULL) == 0);
+		child_check(root->origin == ROOT_TOP); /* root isn't asked for permission */
+		root = root_close(root);
 		child_check(fsetxattr(own, "user.delegate", "0", 1, 0) == 0);
-		child_check(place_open(NULL, &place, NULL) == 0);
-		child_check(place->origin == PLACE_TOP);
-		place = place_close(place);
+		child_check(root_open(NULL, &root, NULL) == 0);
+		child_check(root->origin == ROOT_TOP);
+		root = root_close(root);
 		child_check(fsetxattr(own, "user.delegate", "1", 1, 0) == 0);
-		child_check(place_open(NULL, &place, NULL) == 0);
-		child_check(place->origin == PLACE_DELEGATED);
-		child_check(strcmp(place->path, path) == 0);
-		child_check(cgpath_of(0, &self) == 0 && place_map(place, self, &below) == 0);
+		child_check(root_open(NULL, &root, NULL) == 0);
+		child_check(root->origin == ROOT_DELEGATED);
+		child_check(strcmp(root->path, path) == 0);
+		child_check(cgpath_of(0, &self) == 0 && root_map(root, self, &below) == 0);
 		child_check(strcmp(below, "") == 0);
 		_exit(0);
 	}
@@ -265,16 +264,16 @@ static void test_a_leaf_of_a_delegated_group(_unused_ void **state)
 
 		if (pid == 0) {
 			_cleanup_free_ char *path = scratch_path(rig.path, "noded.service");
-			struct place *place = NULL;
-			enum place_outcome outcome;
+			struct cgroup_root *root = NULL;
+			enum root_outcome outcome;
 
-			child_check(place_open(NULL, &place, NULL) == 0);
-			child_check((place->origin == PLACE_DELEGATED) == cases[i].above);
-			child_check(!cases[i].above || strcmp(place->path, path) == 0);
-			child_check(*place_explain(place, PLACE_DELEGATED, &outcome));
-			child_check(outcome == (cases[i].above ? PLACE_TAKEN : PLACE_REFUSED));
-			child_check(*place_explain(place, PLACE_TOP, &outcome));
-			child_check(outcome == (cases[i].above ? PLACE_PASSED_OVER : PLACE_TAKEN));
+			child_check(root_open(NULL, &root, NULL) == 0);
+			child_check((root->origin == ROOT_DELEGATED) == cases[i].above);
+			child_check(!cases[i].above || strcmp(root->path, path) == 0);
+			child_check(*root_explain(root, ROOT_DELEGATED, &outcome));
+			child_check(outcome == (cases[i].above ? ROOT_TAKEN : ROOT_REFUSED));
+			child_check(*root_explain(root, ROOT_TOP, &outcome));
+			child_check(outcome == (cases[i].above ? ROOT_PASSED_OVER : ROOT_TAKEN));
 			_exit(0);
 		}
 		assert_int_equal(rig_status(pid), 0);
@@ -339,21 +338,21 @@ static void test_leaving_the_root(_unused_ void **state)
 	other = rig_sleeper(unit);
 	pid = rig_fork(unit);
 	if (pid == 0) {
-		struct place *place = NULL, *again = NULL;
+		struct cgroup_root *root = NULL, *again = NULL;
 		_cleanup_free_ char *own = NULL, *below = NULL;
 		struct err err = ERR_INIT;
 		char text[32];
 
-		child_check(place_open(NULL, &place, NULL) == 0);
-		child_check(place->origin == PLACE_DELEGATED);
-		child_check(place_leave_root(place->fd, &err) == -EBUSY);
+		child_check(root_open(NULL, &root, NULL) == 0);
+		child_check(root->origin == ROOT_DELEGATED);
+		child_check(root_leave(root->fd, &err) == -EBUSY);
 		(void)snprintf(text, sizeof(text), "pid %d (", (int)other);
 		child_check(strstr(err.text, text));
-		child_check(cgpath_of(0, &own) == 0 && place_map(place, own, &below) == 0);
+		child_check(cgpath_of(0, &own) == 0 && root_map(root, own, &below) == 0);
 		child_check(strcmp(below, "") == 0); /* not moved in vain */
 		child_check(kill(other, SIGKILL) == 0);
 		for (;;) { /* the parent reaps it */
-			int r = place_leave_root(place->fd, &err);
+			int r = root_leave(root->fd, &err);
 
 			if (r == 0)
 				break;
@@ -363,13 +362,13 @@ static void test_leaving_the_root(_unused_ void **state)
 		free(own);
 		free(below);
 		own = below = NULL;
-		child_check(cgpath_of(0, &own) == 0 && place_map(place, own, &below) == 0);
+		child_check(cgpath_of(0, &own) == 0 && root_map(root, own, &below) == 0);
 		child_check(strcmp(below, OWN_LEAF) == 0);
-		child_check(place_leave_root(place->fd, &err) == 0); /* there is nothing to do */
-		child_check(hand_down(place->fd) != -EBUSY);
-		child_check(place_open(NULL, &again, NULL) == 0);
+		child_check(root_leave(root->fd, &err) == 0); /* there is nothing to do */
+		child_check(hand_down(root->fd) != -EBUSY);
+		child_check(root_open(NULL, &again, NULL) == 0);
 		child_check(
-			again->origin == PLACE_DELEGATED && strcmp(again->path, place->path) == 0);
+			again->origin == ROOT_DELEGATED && strcmp(again->path, root->path) == 0);
 		_exit(0);
 	}
 	assert_int_equal(rig_status(other), SIGKILL);
@@ -378,13 +377,13 @@ static void test_leaving_the_root(_unused_ void **state)
 
 static void test_a_scope_and_a_root(_unused_ void **state)
 {
-	struct place_request request = {.asked = "/sys/fs/cgroup", .scope = PLACE_SCOPE_YES};
-	struct place *place = NULL;
+	struct root_request request = {.configured = "/sys/fs/cgroup", .scope = ROOT_SCOPE_YES};
+	struct cgroup_root *root = NULL;
 	struct err err = ERR_INIT;
 
-	assert_int_equal(place_open_for(&request, &place, &err), -EINVAL);
+	assert_int_equal(root_open_for(&request, &root, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "give one of them"));
-	assert_null(place);
+	assert_null(root);
 }
 
 static void test_inside_a_cgroup_namespace(_unused_ void **state)
@@ -400,24 +399,24 @@ static void test_inside_a_cgroup_namespace(_unused_ void **state)
 	pid = rig_fork(inner);
 	if (pid == 0) {
 		_cleanup_free_ char *self = NULL, *other = NULL, *below = NULL, *path = NULL;
-		struct place *place = NULL;
+		struct cgroup_root *root = NULL;
 
 		child_check(unshare(CLONE_NEWCGROUP) == 0);
 		child_check(cgpath_of(0, &self) == 0 && strcmp(self, "/") == 0);
-		child_check(place_open(rig.path, &place, NULL) == 0);
-		child_check(place_map(place, self, &below) == 0);
+		child_check(root_open(rig.path, &root, NULL) == 0);
+		child_check(root_map(root, self, &below) == 0);
 		child_check(strcmp(below, "outer/inner") == 0);
 		child_check(cgpath_of(beside, &other) == 0 && strncmp(other, "/../", 4) == 0);
 		free(below);
 		below = NULL;
-		child_check(place_map(place, other, &below) == 0);
+		child_check(root_map(root, other, &below) == 0);
 		child_check(strcmp(below, "side") == 0);
-		place = place_close(place);
+		root = root_close(root);
 		child_check(fsetxattr(inner, "user.delegate", "1", 1, 0) == 0);
-		child_check(place_open(NULL, &place, NULL) == 0);
-		child_check(place->origin == PLACE_DELEGATED);
+		child_check(root_open(NULL, &root, NULL) == 0);
+		child_check(root->origin == ROOT_DELEGATED);
 		path = scratch_path(rig.path, "outer/inner");
-		child_check(strcmp(place->path, path) == 0);
+		child_check(strcmp(root->path, path) == 0);
 		_exit(0);
 	}
 	assert_int_equal(rig_status(pid), 0);
@@ -436,14 +435,14 @@ static void test_inside_a_container(_unused_ void **state)
 	pid = rig_fork(outer);
 	if (pid == 0) {
 		_cleanup_free_ char *self = NULL, *below = NULL;
-		struct place *place = NULL;
+		struct cgroup_root *root = NULL;
 
 		child_check(unshare(CLONE_NEWCGROUP | CLONE_NEWNS) == 0);
 		child_check(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
 		child_check(mount("none", dir, "cgroup2", 0, NULL) == 0);
-		child_check(place_open(dir, &place, NULL) == 0);
-		child_check(strcmp(place->mount.root, "/") == 0 && strcmp(place->root, "") == 0);
-		child_check(cgpath_of(0, &self) == 0 && place_map(place, self, &below) == 0);
+		child_check(root_open(dir, &root, NULL) == 0);
+		child_check(strcmp(root->mount.root, "/") == 0 && strcmp(root->below, "") == 0);
+		child_check(cgpath_of(0, &self) == 0 && root_map(root, self, &below) == 0);
 		child_check(strcmp(below, "") == 0);
 		_exit(0);
 	}
@@ -469,19 +468,19 @@ static void test_a_part_of_the_tree_bind_mounted(_unused_ void **state)
 	pid = rig_fork(member);
 	if (pid == 0) {
 		_cleanup_free_ char *self = NULL, *below = NULL;
-		struct place *place = NULL;
+		struct cgroup_root *root = NULL;
 
 		child_check(unshare(CLONE_NEWNS) == 0);
 		child_check(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
 		child_check(mount(source, point, NULL, MS_BIND, NULL) == 0);
 		child_check(mount("none", top, "tmpfs", 0, NULL) == 0);
-		child_check(place_open(NULL, &place, NULL) == 0);
-		child_check(strcmp(place->path, point) == 0 && place->origin == PLACE_TOP);
-		child_check(cgpath_of(0, &self) == 0 && place_map(place, self, &below) == 0);
+		child_check(root_open(NULL, &root, NULL) == 0);
+		child_check(strcmp(root->path, point) == 0 && root->origin == ROOT_TOP);
+		child_check(cgpath_of(0, &self) == 0 && root_map(root, self, &below) == 0);
 		child_check(strcmp(below, "member") == 0);
-		place = place_close(place);
+		root = root_close(root);
 		child_check(umount(point) == 0);
-		child_check(place_open(NULL, &place, NULL) == -ENODEV);
+		child_check(root_open(NULL, &root, NULL) == -ENODEV);
 		_exit(0);
 	}
 	assert_int_equal(rig_status(pid), 0);
@@ -491,30 +490,30 @@ static void test_a_part_of_the_tree_bind_mounted(_unused_ void **state)
 /* ---- what is offered ---------------------------------------------------------------------- */
 
 /* As the plugin does once it is unloaded. */
-static int probe(const struct place *place, char *text, size_t size, struct err *err)
+static int probe(const struct cgroup_root *root, char *text, size_t size, struct err *err)
 {
 	bool made = false;
-	int r = probe_place(place, text, size, &made, err);
+	int r = probe_root(root, text, size, &made, err);
 
 	if (made) {
 		assert_int_equal(r, 0);
-		assert_int_equal(faccessat(place->fd, "stepd", F_OK, 0), 0);
-		probe_forget(place);
+		assert_int_equal(faccessat(root->fd, "stepd", F_OK, 0), 0);
+		probe_forget(root);
 	}
 	return r;
 }
 
 static void test_probe_offers(_unused_ void **state)
 {
-	_cleanup_place_ struct place *place = NULL;
+	_cleanup_cgroup_root_ struct cgroup_root *root = NULL;
 	struct err err = ERR_INIT;
 	char text[1024];
 
 	need_rig(&rig);
-	assert_int_equal(place_open(rig.path, &place, NULL), 0);
-	assert_int_equal(probe(place, text, sizeof(text), &err), 0);
+	assert_int_equal(root_open(rig.path, &root, NULL), 0);
+	assert_int_equal(probe(root, text, sizeof(text), &err), 0);
 	assert_non_null(strstr(text, rig.path));
-	assert_non_null(strstr(text, PLACE_ENV));
+	assert_non_null(strstr(text, ROOT_ENV));
 	assert_null(strchr(text, '\n'));
 	assert_int_equal(faccessat(rig.fd, "stepd", F_OK, 0), -1); /* nothing is left */
 }
@@ -532,27 +531,27 @@ static void test_probe_refuses(_unused_ void **state)
 	dir = scratch_make();
 	pid = fork();
 	if (pid == 0) {
-		struct place *place = NULL;
+		struct cgroup_root *root = NULL;
 		struct err err = ERR_INIT;
 		char text[1024];
 
 		/* A group that can't be: below a threaded one all are. */
-		child_check(place_open(path, &place, NULL) == 0);
-		child_check(probe(place, text, sizeof(text), &err) == -EOPNOTSUPP);
-		place = place_close(place);
+		child_check(root_open(path, &root, NULL) == 0);
+		child_check(probe(root, text, sizeof(text), &err) == -EOPNOTSUPP);
+		root = root_close(root);
 		/* The limit on the number of groups. */
 		rig_write(rig.fd, "cgroup.max.descendants", "1");
-		child_check(place_open(rig.path, &place, NULL) == 0);
-		child_check(probe(place, text, sizeof(text), &err) == -EAGAIN);
+		child_check(root_open(rig.path, &root, NULL) == 0);
+		child_check(probe(root, text, sizeof(text), &err) == -EAGAIN);
 		child_check(strstr(err.text, rig.path) != NULL);
-		place = place_close(place);
+		root = root_close(root);
 		/* A container's read-only mount. */
 		child_check(unshare(CLONE_NEWNS) == 0);
 		child_check(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
 		child_check(mount(rig.path, dir, NULL, MS_BIND, NULL) == 0);
 		child_check(mount(NULL, dir, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY, NULL) == 0);
-		child_check(place_open(dir, &place, NULL) == 0);
-		child_check(probe(place, text, sizeof(text), &err) == -EROFS);
+		child_check(root_open(dir, &root, NULL) == 0);
+		child_check(probe(root, text, sizeof(text), &err) == -EROFS);
 		child_check(strstr(err.text, "read-only") != NULL);
 		_exit(0);
 	}
@@ -578,14 +577,14 @@ static void test_a_user_needs_delegation(_unused_ void **state)
 
 	pid = rig_fork(unit);
 	if (pid == 0) {
-		struct place *place = NULL;
+		struct cgroup_root *root = NULL;
 		struct err err = ERR_INIT;
 		char text[1024];
 
 		become_nobody();
-		child_check(place_open(NULL, &place, NULL) == 0);
-		child_check(place->origin == PLACE_DELEGATED);
-		child_check(probe(place, text, sizeof(text), &err) == 0);
+		child_check(root_open(NULL, &root, NULL) == 0);
+		child_check(root->origin == ROOT_DELEGATED);
+		child_check(probe(root, text, sizeof(text), &err) == 0);
 		_exit(0);
 	}
 	assert_int_equal(rig_status(pid), 0);
@@ -593,19 +592,19 @@ static void test_a_user_needs_delegation(_unused_ void **state)
 	pid = rig_fork(foreign);
 	if (pid == 0) {
 		_cleanup_free_ char *path = scratch_path(rig.path, "unit");
-		struct place *place = NULL;
+		struct cgroup_root *root = NULL;
 		struct err err = ERR_INIT;
 		char text[1024];
 
 		become_nobody();
-		child_check(place_open(NULL, &place, NULL) == 0);
-		child_check(place->origin == PLACE_TOP);
-		child_check(probe(place, text, sizeof(text), &err) == -EACCES);
+		child_check(root_open(NULL, &root, NULL) == 0);
+		child_check(root->origin == ROOT_TOP);
+		child_check(probe(root, text, sizeof(text), &err) == -EACCES);
 		child_check(strstr(err.text, "Delegate=yes") != NULL);
-		place = place_close(place);
+		root = root_close(root);
 		/* It may make groups there, but its processes are elsewhere and can't go in. */
-		child_check(place_open(path, &place, NULL) == 0);
-		child_check(probe(place, text, sizeof(text), &err) == -EACCES);
+		child_check(root_open(path, &root, NULL) == 0);
+		child_check(probe(root, text, sizeof(text), &err) == -EACCES);
 		child_check(strstr(err.text, "outside of") != NULL);
 		_exit(0);
 	}

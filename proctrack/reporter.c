@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "proctrack/tell.h"
+#include "proctrack/reporter.h"
 
 #include <stdarg.h>
 
 #define TEXT_SIZE 1024
 
-void tell_finding(const struct tell *tell, enum stepd_finding_level level, const char *id,
+void reporter_add(const struct reporter *reporter, enum stepd_finding_level level, const char *id,
 	const char *value, const char *remedy, const char *fmt, ...)
 {
 	char text[TEXT_SIZE];
@@ -16,5 +16,5 @@ void tell_finding(const struct tell *tell, enum stepd_finding_level level, const
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap); /* cut, if it must be */
 	va_end(ap);
-	tell->fn(tell->ctx, &finding);
+	reporter->fn(reporter->ctx, &finding);
 }
