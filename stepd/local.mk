@@ -124,8 +124,6 @@ libagent_la_SOURCES = \
 	stepd/account/sample.c stepd/account/sample.h \
 	stepd/account/tasks.c stepd/account/tasks.h \
 	stepd/binding/binding.c stepd/binding/binding.h \
-	stepd/binding/binding_bounds.c \
-	stepd/binding/binding_child.c \
 	stepd/binding/binding_env.c \
 	stepd/binding/placement.c stepd/binding/placement.h \
 	stepd/binding/topology.c stepd/binding/topology.h \

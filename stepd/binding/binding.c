@@ -1,11 +1,146 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/binding/binding.h"
 
+#include <fcntl.h>
 #include <linux/mempolicy.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
 
+#include "stepd/base/fs.h"
+#include "stepd/base/rawcall.h"
 #include "stepd/binding/placement.h"
 #include "stepd/spec/spec.h"
+
+/* ---- the bounds ------------------------------------------------------------------------------ */
+
+#define CPUS_MAX   (1u << 16) /* no kernel has more */
+#define CPUSET_MAX 65536u     /* bytes of a file */
+#define DEPTH_MAX  64         /* groups one in another */
+
+void binding_bounds_clear(struct binding_bounds *bounds)
+{
+	bitset_clear(&bounds->cpus);
+	bitset_clear(&bounds->nodes);
+}
+
+static int read_affinity(struct bitset *ret_cpus)
+{
+	size_t bits;
+	long n;
+
+	for (bits = 1024; bits <= CPUS_MAX; bits *= 4) {
+		_cleanup_bitset_ struct bitset cpus = {0};
+
+		if (bitset_init(&cpus, bits) < 0)
+			return -ENOMEM;
+		n = syscall(SYS_sched_getaffinity, 0, cpus.width * sizeof(*cpus.words), cpus.words);
+		if (n >= 0) {
+			bitset_trim(&cpus);
+			*ret_cpus = cpus;
+			cpus = (struct bitset){0};
+			return 0;
+		}
+		if (errno != EINVAL) /* the kernel has more than the set holds */
+			return -errno;
+	}
+	return -EINVAL;
+}
+
+static int read_nodes(struct bitset *ret_nodes)
+{
+	_cleanup_bitset_ struct bitset nodes = {0};
+
+	if (bitset_init(&nodes, SPEC_NUMA_NODES_MAX) < 0)
+		return -ENOMEM;
+	if (syscall(SYS_get_mempolicy, NULL, nodes.words, SPEC_NUMA_NODES_MAX + 1ul, NULL,
+		    MPOL_F_MEMS_ALLOWED) < 0 &&
+		errno != ENOSYS && errno != EPERM) /* no NUMA in the kernel; a container's filter */
+		return -errno;
+	bitset_trim(&nodes);
+	*ret_nodes = nodes;
+	nodes = (struct bitset){0};
+	return 0;
+}
+
+/* What the agent may use itself can be a part of what the group may, and then it was meant so; or
+ * something else, where a node's services have CPUs of their own, and then the group counts. */
+static void intersect_bounds(struct bitset *set, struct bitset *listed)
+{
+	struct bitset agents = *set;
+
+	bitset_trim(listed);
+	bitset_intersect(set, listed);
+	if (bitset_count(set) > 0)
+		return;
+	*set = *listed;
+	*listed = agents;
+}
+
+/* Reads the file of the nearest group, from the one at cgroup_fd up, that has it: a group for which
+ * the controller isn't switched on is ruled by the one above. -ENOENT: none has. */
+static int read_nearest(int cgroup_fd, const char *file, char **ret_text)
+{
+	char path[DEPTH_MAX * 3 + 32];
+	size_t up;
+	int r = -ENOENT;
+
+	for (up = 0; r == -ENOENT && up < DEPTH_MAX; up++) {
+		(void)snprintf(path + up * 3, sizeof(path) - up * 3, "%s", file);
+		r = fs_read(cgroup_fd, path, CPUSET_MAX, ret_text, NULL);
+		/* every group has this one, what is above the mount has not */
+		(void)snprintf(path + up * 3, sizeof(path) - up * 3, "cgroup.procs");
+		if (r == -ENOENT && faccessat(cgroup_fd, path, F_OK, 0) < 0)
+			break;
+		memcpy(path + up * 3, "../", 3);
+	}
+	return r;
+}
+
+/* Keeps of set what the group's file lists. */
+static int narrow_by(int cgroup_fd, const char *file, struct bitset *set)
+{
+	_cleanup_bitset_ struct bitset listed = {0};
+	_cleanup_free_ char *text = NULL;
+	int r = read_nearest(cgroup_fd, file, &text);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	text[strcspn(text, "\n")] = '\0';
+	if (bitset_init(&listed, CPUS_MAX) < 0)
+		return -ENOMEM;
+	r = bitset_add_list(&listed, text);
+	if (r < 0)
+		return r;
+	intersect_bounds(set, &listed);
+	return 0;
+}
+
+int binding_bounds_read(int cgroup_fd, struct binding_bounds *ret_bounds, struct err *err)
+{
+	_cleanup_binding_bounds_ struct binding_bounds bounds = {0};
+	int r = read_affinity(&bounds.cpus);
+
+	if (r < 0)
+		return err_set(err, r, "find out which CPUs the step may use");
+	r = read_nodes(&bounds.nodes);
+	if (r < 0)
+		return err_set(err, r, "find out which NUMA nodes the step may use");
+	if (cgroup_fd >= 0) {
+		r = narrow_by(cgroup_fd, "cpuset.cpus.effective", &bounds.cpus);
+		if (r == 0)
+			r = narrow_by(cgroup_fd, "cpuset.mems.effective", &bounds.nodes);
+		if (r < 0)
+			return err_set(err, r, "read the cpuset of the step's cgroup");
+	}
+	if (bitset_count(&bounds.cpus) == 0)
+		return err_say(
+			err, -EINVAL, "the cpuset of the step's cgroup has no CPU to bind to");
+	*ret_bounds = bounds;
+	bounds = (struct binding_bounds){0};
+	return 0;
+}
 
 #define SHOWN_MAX 200 /* bytes of a list in a message */
 
@@ -37,10 +172,10 @@ struct listing {
 	const char *one, *many;         /* "CPU", "CPUs" */
 	const struct bitset *bound;     /* the numbers that may be used */
 	const struct topology *machine; /* numbers are NUMA nodes and stand for their CPUs */
-	size_t set_bits;                /* room of the sets */
+	size_t set_bits;                /* width of the sets */
 };
 
-static int say_outside(const struct listing *l, uint32_t n, struct err *err)
+static int err_outside(const struct listing *l, uint32_t n, struct err *err)
 {
 	char text[SHOWN_MAX];
 
@@ -74,7 +209,7 @@ static int read_item(
 		return err_set(err, r, "bind the tasks");
 	if (!item->digits) {
 		if (!bitset_test(l->bound, item->number))
-			return say_outside(l, item->number, err);
+			return err_outside(l, item->number, err);
 		bitset_set(&numbers, item->number);
 	} else {
 		r = bitset_add_hex(&numbers, item->digits, item->digits_len);
@@ -85,7 +220,7 @@ static int read_item(
 				item->digits_len > 64 ? "..." : "", l->many);
 		outside = bitset_first_outside(&numbers, l->bound);
 		if (outside != BITSET_NONE)
-			return say_outside(l, outside, err);
+			return err_outside(l, outside, err);
 	}
 	add_meant(l, &numbers, set);
 	return 0;
@@ -152,8 +287,8 @@ static int sets_of_rank(
 struct maker {
 	const struct spec *spec;
 	const struct binding_bounds *bounds;
-	const struct identity *id; /* who looks at the machine */
-	struct topology machine;   /* within the bounds; empty unless a mode asks for it */
+	const struct identity *id; /* whose rights read the machine */
+	struct topology machine;   /* within the bounds; empty unless a mode needs it */
 	size_t cpu_bits;
 };
 
@@ -182,17 +317,17 @@ static int load_machine(struct maker *m, struct err *err)
 	const char *field = cpu_needs_topology(m->spec) ? "cpu_bind" : "mem_bind";
 	const char *file = m->spec->topology;
 	struct topology *t = &m->machine;
-	size_t i, kept = 0;
+	size_t i, n = 0;
 	int r = topology_load(file, m->id, t, err);
 
 	if (r < 0)
 		return err_prefix(err, "%s", file && r != -EOPNOTSUPP ? "topology" : field);
 	for (i = 0; i < t->count; i++) {
 		if (bitset_test(&m->bounds->cpus, t->cpus[i].cpu))
-			t->cpus[kept++] = t->cpus[i];
+			t->cpus[n++] = t->cpus[i];
 	}
-	t->count = kept;
-	if (kept == 0)
+	t->count = n;
+	if (n == 0)
 		return err_say(err, -EINVAL, "topology: '%s' has none of the step's CPUs",
 			file ? file : "this machine");
 	return 0;
@@ -204,14 +339,13 @@ static int check_nodes_known(const struct topology *machine, const char *field, 
 
 	for (i = 0; i < machine->count; i++) {
 		if (machine->cpus[i].node >= SPEC_NUMA_NODES_MAX)
-			return err_say(err, -EINVAL,
-				"%s: the topology tells no NUMA node of CPU %u", field,
-				machine->cpus[i].cpu);
+			return err_say(err, -EINVAL, "%s: the topology has no NUMA node of CPU %u",
+				field, machine->cpus[i].cpu);
 	}
 	return 0;
 }
 
-static int place_tasks(const struct maker *m, struct binding_sets *sets, struct err *err)
+static int compute_sets(const struct maker *m, struct binding_sets *sets, struct err *err)
 {
 	static const enum placement_level levels[BIND_CPU_MAX] = {
 		[BIND_CPU_THREADS] = PLACEMENT_THREADS,
@@ -219,7 +353,7 @@ static int place_tasks(const struct maker *m, struct binding_sets *sets, struct 
 		[BIND_CPU_SOCKETS] = PLACEMENT_SOCKETS,
 		[BIND_CPU_LDOMS] = PLACEMENT_LDOMS,
 	};
-	struct placement ask = {
+	struct placement request = {
 		.level = levels[m->spec->cpu_bind.how],
 		.ntasks = m->spec->local_ntasks,
 		.cpus_per_task = m->spec->cpus_per_task ? m->spec->cpus_per_task : 1,
@@ -228,14 +362,14 @@ static int place_tasks(const struct maker *m, struct binding_sets *sets, struct 
 	uint32_t task;
 	int r;
 
-	if (ask.cpus_per_task > m->machine.count)
+	if (request.cpus_per_task > m->machine.count)
 		return err_say(err, -EINVAL, "cpus_per_task: %u, but the step may use %zu CPUs",
-			ask.cpus_per_task, m->machine.count);
-	r = alloc_sets(sets, ask.ntasks, 0, 0, err);
-	if (r == 0 && placement_make(&m->machine, &ask, &sets->table) < 0)
+			request.cpus_per_task, m->machine.count);
+	r = alloc_sets(sets, request.ntasks, 0, 0, err);
+	if (r == 0 && placement_make(&m->machine, &request, &sets->table) < 0)
 		r = err_set(err, -ENOMEM, "bind the tasks");
-	for (task = 0; r == 0 && task < ask.ntasks; task++)
-		sets->of_task[task] = placement_set_of(&ask, sets->table.count, task);
+	for (task = 0; r == 0 && task < request.ntasks; task++)
+		sets->of_task[task] = placement_set_of(&request, sets->table.count, task);
 	return r;
 }
 
@@ -282,14 +416,15 @@ static int bind_cpus(const struct maker *m, struct binding_sets *sets, struct er
 	case BIND_CPU_MASK:
 		return sets_of_list(&l, &spec->cpu_bind, spec->local_ntasks, sets, err);
 	case BIND_CPU_LDOMS:
-		return check_nodes_known(&m->machine, "cpu_bind", err) ?: place_tasks(m, sets, err);
+		return check_nodes_known(&m->machine, "cpu_bind", err)
+			?: compute_sets(m, sets, err);
 	case BIND_CPU_RANK_LDOM:
 	case BIND_CPU_MAP_LDOM:
 	case BIND_CPU_MASK_LDOM:
 		return check_nodes_known(&m->machine, "cpu_bind", err)
 			?: bind_to_ldoms(m, sets, err);
 	default:
-		return place_tasks(m, sets, err);
+		return compute_sets(m, sets, err);
 	}
 }
 
@@ -353,8 +488,8 @@ static int bind_memory(const struct maker *m, struct binding *b, struct err *err
 		return 0;
 	if (bitset_count(&m->bounds->nodes) == 0)
 		return err_say(err, -EOPNOTSUPP,
-			"mem_bind: this kernel has no NUMA policies, or a filter of the container keeps "
-			"them from the agent; leave mem_bind out");
+			"mem_bind: this kernel has no NUMA policies, or a filter of the container "
+			"denies them to the agent; leave mem_bind out");
 	b->mem_mode = text->prefer ? MPOL_PREFERRED : MPOL_BIND;
 	switch (text->how) {
 	case BIND_MEM_LOCAL:
@@ -368,7 +503,7 @@ static int bind_memory(const struct maker *m, struct binding *b, struct err *err
 
 /* ---- the whole ---------------------------------------------------------------------------- */
 
-bool binding_is_asked(const struct spec *spec)
+bool binding_is_wanted(const struct spec *spec)
 {
 	return spec->cpu_bind.how != BIND_CPU_NONE || spec->mem_bind.how != BIND_MEM_NONE;
 }
@@ -403,8 +538,8 @@ static bool gives_own(enum bind_cpu how)
 	return how >= BIND_CPU_THREADS && how <= BIND_CPU_LDOMS;
 }
 
-/* By threads and cores no two tasks have a CPU in common while there is room. By sockets and NUMA
- * nodes they do, and each has room for as many tasks as it has CPUs. */
+/* By threads and cores no two tasks have a CPU in common while there are enough. By sockets and
+ * NUMA nodes they do, and each takes as many tasks as it has CPUs. */
 bool binding_is_shared(const struct spec *spec, const struct binding *binding, uint32_t *ret_cpus)
 {
 	const struct bitset_table *table = &binding->cpus.table;
@@ -430,4 +565,136 @@ bool binding_is_shared(const struct spec *spec, const struct binding *binding, u
 	}
 	*ret_cpus = bitset_count(&all);
 	return taken > *ret_cpus;
+}
+
+/* ---- in the child ---------------------------------------------------------------------------- */
+
+#define LIST_SIZE 200  /* of a list in a line */
+#define LINE_SIZE 1024 /* below PIPE_BUF: lines of several tasks don't mix */
+
+/* rawcall()s only, see child.h. */
+int binding_apply(const struct binding *b, uint32_t local_id, uint32_t *ret_part)
+{
+	struct bitset set;
+	long r = 0;
+
+	if (b->cpus.table.count) {
+		set = bitset_table_get(&b->cpus.table, b->cpus.of_task[local_id]);
+		*ret_part = BINDING_CPUS;
+		r = rawcall(SYS_sched_setaffinity, 0, set.width * sizeof(*set.words), set.words);
+	}
+	if (r >= 0 && b->nodes.table.count) {
+		set = bitset_table_get(&b->nodes.table, b->nodes.of_task[local_id]);
+		*ret_part = BINDING_MEMORY;
+		/* The kernel leaves the last bit of its count out. */
+		r = rawcall(SYS_set_mempolicy, b->mem_mode, set.words,
+			set.width * BITSET_WORD_BITS + 1);
+	}
+	return r < 0 ? (int)r : 0;
+}
+
+void binding_name(
+	const struct binding *b, uint32_t local_id, uint32_t part, char *text, size_t size)
+{
+	const struct binding_sets *sets = part == BINDING_MEMORY ? &b->nodes : &b->cpus;
+	char list[LIST_SIZE] = "?";
+	struct bitset set;
+
+	if (sets->table.count) {
+		set = bitset_table_get(&sets->table, sets->of_task[local_id]);
+		(void)binding_show(&set, list, sizeof(list));
+	}
+	(void)snprintf(text, size,
+		part == BINDING_MEMORY ? " its memory to the NUMA nodes %s" : " to the CPUs %s",
+		list);
+}
+
+/* ---- verbose ------------------------------------------------------------------------------ */
+
+/* A reader that is gone is the task's affair, if it writes itself: the signal is taken back. It is
+ * blocked, as all are here. */
+static void put_line(int fd, const char *line)
+{
+	const struct timespec now = {0};
+	sigset_t pipe;
+
+	if (write(fd, line, strlen(line)) >= 0 || errno != EPIPE)
+		return;
+	(void)sigemptyset(&pipe);
+	(void)sigaddset(&pipe, SIGPIPE);
+	(void)sigtimedwait(&pipe, NULL, &now); /* -1: it was none */
+}
+
+/* "n1, task 3 (local 1, pid 4711)" */
+static void name_task(const stepd_step_rec_t *job, uint32_t local_id, char *text, size_t size)
+{
+	(void)snprintf(text, size, "%s, task %u (local %u, pid %d)", job->node_name,
+		job->task[local_id].gtid, local_id, (int)syscall(SYS_getpid));
+}
+
+static void report_cpus(
+	const struct spec *spec, const stepd_step_rec_t *job, uint32_t local_id, int fd)
+{
+	char task[128], list[LIST_SIZE], mask[LIST_SIZE], line[LINE_SIZE];
+	unsigned long words[65536 / BITSET_WORD_BITS];
+	struct bitset set = {.words = words, .width = ARRAY_SIZE(words)};
+	long n = syscall(SYS_sched_getaffinity, 0, sizeof(words), words);
+
+	name_task(job, local_id, task, sizeof(task));
+	if (n < 0) {
+		(void)snprintf(line, sizeof(line), "cpu-bind=%s - %s: can't be read: %s\n",
+			bind_cpu_words[spec->cpu_bind.how], task, strerror(errno));
+	} else {
+		set.width = (size_t)n / sizeof(*words);
+		if (bitset_format_hex(&set, mask, sizeof(mask)) >= sizeof(mask))
+			memcpy(mask + sizeof(mask) - 4, "...", 4);
+		(void)snprintf(line, sizeof(line), "cpu-bind=%s - %s: %s CPUs %s, mask %s\n",
+			bind_cpu_words[spec->cpu_bind.how], task,
+			spec->cpu_bind.how == BIND_CPU_NONE ? "not bound," : "bound to",
+			binding_show(&set, list, sizeof(list)), mask);
+	}
+	put_line(fd, line);
+}
+
+static const char *mode_name(int mode)
+{
+	switch (mode & ~MPOL_MODE_FLAGS) {
+	case MPOL_BIND:
+		return "bound to";
+	case MPOL_PREFERRED:
+		return "prefers";
+	default:
+		return "not bound,";
+	}
+}
+
+static void report_memory(
+	const struct spec *spec, const stepd_step_rec_t *job, uint32_t local_id, int fd)
+{
+	char task[128], list[LIST_SIZE], line[LINE_SIZE];
+	unsigned long words[SPEC_NUMA_NODES_MAX / BITSET_WORD_BITS] = {0};
+	struct bitset set = {.words = words, .width = ARRAY_SIZE(words)};
+	int mode = MPOL_DEFAULT, r;
+
+	name_task(job, local_id, task, sizeof(task));
+	r = (int)syscall(SYS_get_mempolicy, &mode, words, SPEC_NUMA_NODES_MAX + 1ul, NULL, 0);
+	if (r == 0 && mode == MPOL_DEFAULT)
+		r = (int)syscall(SYS_get_mempolicy, NULL, words, SPEC_NUMA_NODES_MAX + 1ul, NULL,
+			MPOL_F_MEMS_ALLOWED);
+	if (r < 0)
+		(void)snprintf(line, sizeof(line), "mem-bind=%s - %s: can't be read: %s\n",
+			bind_mem_words[spec->mem_bind.how], task, strerror(errno));
+	else
+		(void)snprintf(line, sizeof(line), "mem-bind=%s - %s: %s NUMA nodes %s\n",
+			bind_mem_words[spec->mem_bind.how], task, mode_name(mode),
+			binding_show(&set, list, sizeof(list)));
+	put_line(fd, line);
+}
+
+void binding_report(const struct spec *spec, const stepd_step_rec_t *job, uint32_t local_id, int fd)
+{
+	if (spec->cpu_bind.verbose)
+		report_cpus(spec, job, local_id, fd);
+	if (spec->mem_bind.verbose)
+		report_memory(spec, job, local_id, fd);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Binds tasks to CPUs and their memory to NUMA nodes. All sets are made before the first fork;
- * the machine's topology is read only where a mode asks for it, and is gone again afterwards. A
+ * the machine's topology is read only where a mode needs it, and is gone again afterwards. A
  * child only makes one or two system calls.
  */
 #ifndef STEPD_BINDING_BINDING_H
@@ -21,7 +21,7 @@ struct binding_bounds {
 	struct bitset nodes; /* NUMA; empty where the kernel knows none */
 };
 
-/* (binding_bounds.c) Those of this process, and, of a step that has a cpuset in its cgroup, no more
+/* Those of this process, and, of a step that has a cpuset in its cgroup, no more
  * than that: cgroup_fd is the directory tasks are born in, or -1. */
 int binding_bounds_read(
 	int cgroup_fd, struct binding_bounds *ret_bounds, struct err *err) _must_check_;
@@ -45,8 +45,8 @@ struct binding {
 		.cpus = {.of_task = NULL }                                                         \
 	}
 
-/* Whether the spec asks for anything that binding_make() does. */
-bool binding_is_asked(const struct spec *spec);
+/* Whether the spec has anything for binding_make() to do. */
+bool binding_is_wanted(const struct spec *spec);
 
 /* An error names the spec's field first ("cpu_bind: ..."). id: whose the step is, for
  * topology_load(). */
@@ -54,19 +54,20 @@ int binding_make(const struct spec *spec, const struct binding_bounds *bounds,
 	const struct identity *id, struct binding *ret_binding, struct err *err) _must_check_;
 void binding_clear(struct binding *binding);
 
-/* Whether tasks that were to get CPUs of their own share some: more tasks than room for them. */
+/* Whether tasks that were to get CPUs of their own share some: there are more tasks than they can
+ * serve. */
 bool binding_is_shared(const struct spec *spec, const struct binding *binding, uint32_t *ret_cpus);
 #define _cleanup_binding_ _cleanup_(binding_clear)
 
 /* The tasks' variables about it; those of another step that came with the environment are
- * removed. (binding_env.c) */
+ * removed. */
 int binding_environ(
 	const struct spec *spec, const struct binding *binding, struct strv *env) _must_check_;
 
 /* Removes them all. */
 void binding_environ_none(struct strv *env);
 
-/* ---- in the child: binding_child.c -------------------------------------------------------- */
+/* ---- in the child ------------------------------------------------------------------------ */
 
 enum binding_part {
 	BINDING_CPUS,
@@ -77,9 +78,10 @@ enum binding_part {
 int binding_apply(
 	const struct binding *binding, uint32_t local_id, uint32_t *ret_part) _must_check_;
 
-/* If the spec asks for it: writes to fd what this process is bound to, a line for CPUs and one for
+/* If the spec wants it: writes to fd what this process is bound to, a line for CPUs and one for
  * memory. */
-void binding_tell(const struct spec *spec, const stepd_step_rec_t *job, uint32_t local_id, int fd);
+void binding_report(
+	const struct spec *spec, const stepd_step_rec_t *job, uint32_t local_id, int fd);
 
 /* What a part of the task was to be bound to, for a message: " to the CPUs 0-3". */
 void binding_name(

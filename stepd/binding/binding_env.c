@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What tasks are told of their binding, in the words of Slurm: a mode that was computed is told
+ * The tasks' variables about their binding, which are Slurm's: a mode that was computed is given
  * as the masks that came of it, of this node's tasks by local id.
  */
 #include <string.h>
@@ -37,17 +37,17 @@ static const struct names mem_names = {
 
 static void unset_prefix(struct strv *env, const char *prefix)
 {
-	size_t i, kept = 0;
+	size_t i, n = 0;
 
 	for (i = 0; i < env->n; i++) {
 		if (strncmp(env->v[i], prefix, strlen(prefix)) == 0)
 			free(env->v[i]);
 		else
-			env->v[kept++] = env->v[i];
+			env->v[n++] = env->v[i];
 	}
 	if (env->n)
-		env->v[kept] = NULL;
-	env->n = kept;
+		env->v[n] = NULL;
+	env->n = n;
 }
 
 static int set_whole(struct strv *env, const char *name, const struct bind_text *text,
@@ -63,8 +63,8 @@ static int set_whole(struct strv *env, const char *name, const struct bind_text 
 	return strv_env_set(env, name, value);
 }
 
-/* type is a word such as "mask_cpu". A list that is too long for a variable is not told. */
-static int tell(struct strv *env, const struct names *names, const struct bind_text *text,
+/* type is a name such as "mask_cpu". A list that is too long for a variable is left out. */
+static int put_variables(struct strv *env, const struct names *names, const struct bind_text *text,
 	const char *type, const char *list)
 {
 	bool fits = strlen(list) <= VALUE_MAX;
@@ -84,7 +84,7 @@ static int tell(struct strv *env, const struct names *names, const struct bind_t
 	return r;
 }
 
-/* How many masks tell all: a list begins again at its end. */
+/* How many masks are enough for all: a list begins again at its end. */
 static uint32_t list_length(const struct binding_sets *sets, uint32_t ntasks)
 {
 	uint32_t i, count = (uint32_t)sets->table.count;
@@ -98,12 +98,12 @@ static uint32_t list_length(const struct binding_sets *sets, uint32_t ntasks)
 static char *masks_text(const struct binding_sets *sets, uint32_t ntasks)
 {
 	_cleanup_free_ char *text = NULL;
-	size_t mask_room = sets->table.width * BITSET_WORD_BITS / 4 + 3, used = 0, room;
+	size_t mask_size = sets->table.width * BITSET_WORD_BITS / 4 + 3, used = 0, size;
 	uint32_t n = list_length(sets, ntasks), i;
 	struct bitset set;
 
-	room = n * mask_room + 1;
-	text = malloc(room);
+	size = n * mask_size + 1;
+	text = malloc(size);
 	if (!text)
 		return NULL;
 	text[0] = '\0';
@@ -111,7 +111,7 @@ static char *masks_text(const struct binding_sets *sets, uint32_t ntasks)
 		if (i)
 			text[used++] = ',';
 		set = bitset_table_get(&sets->table, sets->of_task[i]);
-		used += bitset_format_hex(&set, text + used, room - used);
+		used += bitset_format_hex(&set, text + used, size - used);
 	}
 	return take_ptr(text);
 }
@@ -122,30 +122,31 @@ static bool is_computed(unsigned how)
 		how == BIND_CPU_LDOMS;
 }
 
-static int tell_cpus(const struct spec *spec, const struct binding *b, struct strv *env)
+static int report_cpus(const struct spec *spec, const struct binding *b, struct strv *env)
 {
 	const struct bind_text *text = &spec->cpu_bind;
 	const char *type = bind_cpu_words[text->how];
 	_cleanup_free_ char *masks = NULL;
 
 	if (!is_computed(text->how))
-		return tell(env, &cpu_names, text, type, text->list ? text->list : "");
+		return put_variables(env, &cpu_names, text, type, text->list ? text->list : "");
 	masks = masks_text(&b->cpus, spec->local_ntasks);
 	if (!masks)
 		return -ENOMEM;
 	if (strlen(masks) <= VALUE_MAX)
 		type = bind_cpu_words[BIND_CPU_MASK];
-	return tell(env, &cpu_names, text, type, masks);
+	return put_variables(env, &cpu_names, text, type, masks);
 }
 
-static int tell_memory(const struct spec *spec, struct strv *env)
+static int report_memory(const struct spec *spec, struct strv *env)
 {
 	const struct bind_text *text = &spec->mem_bind;
 
-	return tell(env, &mem_names, text, bind_mem_words[text->how], text->list ? text->list : "");
+	return put_variables(
+		env, &mem_names, text, bind_mem_words[text->how], text->list ? text->list : "");
 }
 
-/* "plane=4" is told in two. */
+/* "plane=4" has two variables. */
 static int tell_distribution(const struct spec *spec, struct strv *env)
 {
 	const char *plane = spec->distribution ? strstr(spec->distribution, "plane=") : NULL;
@@ -183,8 +184,8 @@ int binding_environ(const struct spec *spec, const struct binding *b, struct str
 		r = strv_env_set(env, "SLURM_CPUS_PER_TASK", number);
 	}
 	if (r == 0 && spec->cpu_bind.given)
-		r = tell_cpus(spec, b, env);
+		r = report_cpus(spec, b, env);
 	if (r == 0 && spec->mem_bind.given)
-		r = tell_memory(spec, env);
+		r = report_memory(spec, env);
 	return r;
 }

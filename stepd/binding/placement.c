@@ -17,9 +17,9 @@ struct domain {
 };
 
 /* The machine while tasks take it apart. */
-struct place {
+struct allocation {
 	const struct topology *machine;
-	const struct placement *ask;
+	const struct placement *request;
 	struct unit *units;
 	size_t units_count;
 	struct domain *domains;
@@ -29,7 +29,7 @@ struct place {
 	uint32_t turn;  /* how many tasks it has had in turn */
 };
 
-static void place_clear(struct place *p)
+static void allocation_clear(struct allocation *p)
 {
 	free(p->units);
 	free(p->domains);
@@ -49,7 +49,7 @@ static uint32_t level_of(const struct topology_cpu *cpu, enum placement_level le
 	}
 }
 
-static void add_unit(struct place *p, uint32_t i, enum placement_level domain)
+static void add_unit(struct allocation *p, uint32_t i, enum placement_level domain)
 {
 	const struct topology_cpu *cpus = p->machine->cpus;
 
@@ -60,10 +60,10 @@ static void add_unit(struct place *p, uint32_t i, enum placement_level domain)
 	p->domains[p->domains_count - 1].end++;
 }
 
-static int place_init(struct place *p)
+static int place_init(struct allocation *p)
 {
 	const struct topology_cpu *cpus = p->machine->cpus;
-	enum placement_level level = p->ask->level;
+	enum placement_level level = p->request->level;
 	enum placement_level domain = level == PLACEMENT_LDOMS ? level : PLACEMENT_SOCKETS;
 	enum placement_level grain = level == PLACEMENT_THREADS ? level : PLACEMENT_CORES;
 	uint32_t i;
@@ -87,7 +87,7 @@ static int place_init(struct place *p)
 /* ---- taking ------------------------------------------------------------------------------- */
 
 /* Takes units of d until need CPUs are had or d has no more; returns what is still needed. */
-static uint32_t take_from(struct place *p, struct domain *d, uint32_t need, struct bitset *set)
+static uint32_t take_from(struct allocation *p, struct domain *d, uint32_t need, struct bitset *set)
 {
 	while (need > 0 && d->next < d->end) {
 		const struct unit *u = &p->units[d->next++];
@@ -102,8 +102,8 @@ static uint32_t take_from(struct place *p, struct domain *d, uint32_t need, stru
 	return need;
 }
 
-/* From the domain whose turn it is on: the first with room for need CPUs, or domains_count. */
-static size_t find_domain(const struct place *p, uint32_t need)
+/* From the domain whose turn it is on: the first with need free CPUs, or domains_count. */
+static size_t find_domain(const struct allocation *p, uint32_t need)
 {
 	size_t i, at;
 
@@ -115,15 +115,15 @@ static size_t find_domain(const struct place *p, uint32_t need)
 	return p->domains_count;
 }
 
-/* False: there is no room for another task. */
-static bool take_task(struct place *p, struct bitset *set)
+/* False: no CPUs are free for another task. */
+static bool take_task(struct allocation *p, struct bitset *set)
 {
-	uint32_t need = p->ask->cpus_per_task;
+	uint32_t need = p->request->cpus_per_task;
 	size_t at;
 
 	if (p->free_cpus < need)
 		return false;
-	if (p->ask->plane && p->turn >= p->ask->plane) {
+	if (p->request->plane && p->turn >= p->request->plane) {
 		p->current = (p->current + 1) % p->domains_count;
 		p->turn = 0;
 	}
@@ -142,7 +142,7 @@ static bool take_task(struct place *p, struct bitset *set)
 /* ---- widening ----------------------------------------------------------------------------- */
 
 /* The level's neighbours of each CPU that was taken; they stand next to it. */
-static void widen(const struct place *p, const struct bitset *taken, struct bitset *set)
+static void widen(const struct allocation *p, const struct bitset *taken, struct bitset *set)
 {
 	const struct topology_cpu *cpus = p->machine->cpus;
 	size_t n = p->machine->count, i, from, to;
@@ -151,11 +151,12 @@ static void widen(const struct place *p, const struct bitset *taken, struct bits
 		if (!bitset_test(taken, cpus[i].cpu) || bitset_test(set, cpus[i].cpu))
 			continue;
 		for (from = i; from > 0 &&
-			level_of(&cpus[from - 1], p->ask->level) ==
-				level_of(&cpus[i], p->ask->level);)
+			level_of(&cpus[from - 1], p->request->level) ==
+				level_of(&cpus[i], p->request->level);)
 			from--;
 		for (to = from; to < n &&
-			level_of(&cpus[to], p->ask->level) == level_of(&cpus[i], p->ask->level);
+			level_of(&cpus[to], p->request->level) ==
+				level_of(&cpus[i], p->request->level);
 			to++)
 			bitset_set(set, cpus[to].cpu);
 	}
@@ -170,18 +171,18 @@ static size_t largest_cpu(const struct topology *machine)
 	return most;
 }
 
-int placement_make(
-	const struct topology *machine, const struct placement *ask, struct bitset_table *ret_sets)
+int placement_make(const struct topology *machine, const struct placement *request,
+	struct bitset_table *ret_sets)
 {
 	_cleanup_bitset_table_ struct bitset_table sets = {0};
 	_cleanup_bitset_ struct bitset taken = {0};
-	_cleanup_(place_clear) struct place p = {.machine = machine, .ask = ask};
+	_cleanup_(allocation_clear) struct allocation p = {.machine = machine, .request = request};
 	size_t bits = largest_cpu(machine) + 1;
-	size_t most = ask->ntasks < machine->count ? ask->ntasks : machine->count, i;
+	size_t most = request->ntasks < machine->count ? request->ntasks : machine->count, i;
 	struct bitset set;
 
-	assert(machine->count > 0 && ask->ntasks > 0);
-	assert(ask->cpus_per_task > 0 && ask->cpus_per_task <= machine->count);
+	assert(machine->count > 0 && request->ntasks > 0);
+	assert(request->cpus_per_task > 0 && request->cpus_per_task <= machine->count);
 	if (place_init(&p) < 0 || bitset_table_init(&sets, most, bits) < 0)
 		return -ENOMEM;
 	for (i = 0; i < most; i++) {
@@ -199,11 +200,11 @@ int placement_make(
 	return 0;
 }
 
-uint32_t placement_set_of(const struct placement *ask, size_t count, uint32_t task)
+uint32_t placement_set_of(const struct placement *request, size_t count, uint32_t task)
 {
-	if (count >= ask->ntasks)
+	if (count >= request->ntasks)
 		return task;
-	if (ask->plane)
+	if (request->plane)
 		return (uint32_t)(task % count);
-	return (uint32_t)((uint64_t)task * count / ask->ntasks);
+	return (uint32_t)((uint64_t)task * count / request->ntasks);
 }

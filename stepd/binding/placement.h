@@ -4,7 +4,7 @@
  *
  * Tasks take CPUs in turn, each as many as it needs: single ones for "threads", else whole cores,
  * so that no two tasks share one. A task's CPUs lie in one domain (a socket, or a NUMA node for
- * "ldoms") if one has room for them. Each set is then widened to what it is to be bound to: the
+ * "ldoms") if one has enough of them. Each set is then widened to what it is to be bound to: the
  * cores, sockets or NUMA nodes that it touches. If there are more tasks than sets, they share
  * evenly: with block, neighbours; else the tasks begin again with the first set.
  */
@@ -29,12 +29,12 @@ struct placement {
 	uint32_t plane;         /* tasks in turn to a domain, 0: as many as it takes */
 };
 
-/* The machine has only what may be used. Makes one set a task, or as many as there is room for;
+/* The machine has only what may be used. Makes one set a task, or as many as there are CPUs for;
  * -ENOMEM is the only failure. */
-int placement_make(const struct topology *machine, const struct placement *ask,
+int placement_make(const struct topology *machine, const struct placement *request,
 	struct bitset_table *ret_sets) _must_check_;
 
 /* Which of count sets is task i's. */
-uint32_t placement_set_of(const struct placement *ask, size_t count, uint32_t task);
+uint32_t placement_set_of(const struct placement *request, size_t count, uint32_t task);
 
 #endif

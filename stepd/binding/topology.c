@@ -68,7 +68,7 @@ static const struct dynlib_symbol symbols[] = {
 	{"hwloc_bitmap_first", offsetof(struct hwloc, bitmap_first)},
 };
 
-/* Its plugins (graphics, PCI, another XML parser) tell nothing of CPUs, and looking for them is
+/* Its plugins (graphics, PCI, another XML parser) have nothing of CPUs, and finding them is
  * most of what hwloc costs: 1 to 15 ms of 1.5 to 17, measured with 2.9. It knows no other way to
  * leave them alone than this variable. */
 static int without_plugins(void)
@@ -125,12 +125,12 @@ static int use_file(struct hwloc *h, const char *file, struct err *err)
 		return err_say(err, fd, "open '%s': %s", file, why);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_set(err, fd < 0 ? fd : -errno, "open '%s'", file);
-	if (!S_ISREG(st.st_mode)) /* a FIFO would keep the agent waiting */
+	if (!S_ISREG(st.st_mode)) /* a FIFO would block the agent */
 		return err_say(err, -EINVAL, "'%s' is no regular file", file);
 	r = fs_read_fd(fd, TOPOLOGY_FILE_MAX, &text, &size);
 	if (r < 0)
 		return err_set(err, r, "read '%s'", file);
-	/* The size counts a NUL at the end. The library keeps a copy. */
+	/* The size counts a NUL at the end. The library has a copy. */
 	if (size == 0 || h->set_xmlbuffer(h->topology, text, (int)size + 1) < 0)
 		return err_say(err, -EINVAL,
 			"'%s' is no topology in the XML of hwloc (lstopo --of xml writes one)",
@@ -188,7 +188,7 @@ static int read_cpus(struct hwloc *h, struct topology *ret_topology, struct err 
 }
 
 /* In the child, which never frees what the library holds. */
-static int look(const char *file, struct topology *ret_topology, struct err *err)
+static int read_machine(const char *file, struct topology *ret_topology, struct err *err)
 {
 	struct hwloc h = {0};
 	int r = hwloc_open(&h, err);
@@ -260,10 +260,10 @@ _noreturn_ static void child(const char *file, const struct identity *id, int fd
 	(void)alarm(TIME_LIMIT_S);
 	answer.code = leave_agent(id, fd, &err);
 	if (answer.code == 0)
-		answer.code = look(file, &t, &err);
+		answer.code = read_machine(file, &t, &err);
 	answer.count = (uint32_t)t.count;
 	memcpy(answer.text, err.text, sizeof(answer.text));
-	/* A short answer says enough. */
+	/* A short answer is enough. */
 	if (fs_write_all(fd, &answer, sizeof(answer)) == 0 && t.count)
 		(void)!fs_write_all(fd, t.cpus, t.count * sizeof(*t.cpus));
 	_exit(0);
@@ -282,7 +282,7 @@ static ssize_t read_piece(int fd, pid_t pid, int64_t deadline_ms, char *buf, siz
 		r = poll(&p, 1, left > 0 ? (int)left : 0);
 	while (r < 0 && errno == EINTR);
 	if (r <= 0) {
-		(void)kill(pid, SIGKILL); /* our child, not reaped; its status tells */
+		(void)kill(pid, SIGKILL); /* our child, not reaped; its status has the reason */
 		return 0;
 	}
 	do
@@ -317,7 +317,7 @@ static int wait_child(pid_t pid, int *ret_status)
 	return r < 0 ? -errno : 0;
 }
 
-static int say_death(const char *file, int status, struct err *err)
+static int err_death(const char *file, int status, struct err *err)
 {
 	char why[64] = "ended early", name[SIGNALS_NAME_SIZE];
 
@@ -330,7 +330,7 @@ static int say_death(const char *file, int status, struct err *err)
 		return err_say(err, -EINVAL,
 			"hwloc %s when it read '%s'; is it from lstopo --of xml?", why, file);
 	return err_say(err, -EIO,
-		"hwloc %s when it looked at this machine; describe it in a file (topology)", why);
+		"hwloc %s when it read this machine; describe it in a file (topology)", why);
 }
 
 /* A file that made hwloc write what it wanted could write this, too. */
@@ -401,7 +401,7 @@ int topology_load(
 	if (r < 0)
 		return err_set(err, r, "read the machine's topology");
 	if (buffer_size(&bytes) < sizeof(struct answer))
-		return say_death(file, status, err);
+		return err_death(file, status, err);
 	return take_answer(buffer_bytes(&bytes), buffer_size(&bytes), ret_topology, err);
 }
 

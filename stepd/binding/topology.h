@@ -31,8 +31,8 @@ struct topology {
 	size_t count;
 };
 
-/* This machine, or the one that file describes, XML as hwloc's lstopo(1) writes it. That is looked
- * for with id's identity (NULL: this process's own), without this process's environment, which may
+/* This machine, or the one that file describes, XML as hwloc's lstopo(1) writes it. It is opened
+ * with id's identity (NULL: this process's own), without this process's environment, which may
  * name plugins of hwloc's. -EOPNOTSUPP: this program was built without hwloc, or it can't be
  * loaded.
  */

@@ -243,7 +243,7 @@ static int do_bound(struct child *c)
 	int r = c->context->adopted ? do_binding(c) : 0;
 
 	if (r == 0 && !c->setup->joined)
-		binding_tell(c->plan->spec, &c->plan->job, c->local_id, STDERR_FILENO);
+		binding_report(c->plan->spec, &c->plan->job, c->local_id, STDERR_FILENO);
 	return r;
 }
 

@@ -229,7 +229,7 @@ static int make_binding(struct agent *a, struct err *err)
 	uint64_t begin_ns = clock_now_ns();
 	int r;
 
-	if (!binding_is_asked(a->plan.spec))
+	if (!binding_is_wanted(a->plan.spec))
 		return 0;
 	cgroup_fd = proctrack_clone_fd(a->pt, &a->plan.job, 0);
 	if (cgroup_fd < 0 && cgroup_fd != -EOPNOTSUPP)

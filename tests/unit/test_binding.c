@@ -280,8 +280,8 @@ static void test_lists_outside_the_bounds(void **state)
 	bad(1, "0-1", "0,2", "'mem_bind': 'mask_mem:2'",
 		"mem_bind: NUMA node 1 is none of the step's (0,2)");
 	bad(1, "0-1", "", "'mem_bind': 'rank'",
-		"mem_bind: this kernel has no NUMA policies, or a filter of the container keeps them "
-		"from the agent; leave mem_bind out");
+		"mem_bind: this kernel has no NUMA policies, or a filter of the container denies them "
+		"to the agent; leave mem_bind out");
 }
 
 static void bad_on_16(const char *cpus, const char *nodes, const char *fields, const char *wanted)
