@@ -37,7 +37,7 @@ static void finish(struct call *call, int code, const char *text)
 	done(code, text, userdata);
 }
 
-/* Watches for what the client wants next: an answer, and room for the rest of the call. */
+/* Watches for what the client wants next: an answer, and space for the rest of the call. */
 static void watch(struct call *call)
 {
 	int events = EV_READ | (stepd_wants_write(call->client) ? EV_WRITE : 0);

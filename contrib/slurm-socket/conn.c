@@ -1,15 +1,69 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * One connection of a Slurm client. It says its version, and then asks and is answered, one request
+ * One connection of a Slurm client. It sends its version, and then requests, one
  * after the other: while one is at the agent or an answer is not taken, nothing more is read.
  */
-#include "contrib/slurm-socket/conn_impl.h"
-
 #include <assert.h>
+#include <ev.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
 
+#include "contrib/slurm-socket/call.h"
+#include "contrib/slurm-socket/server.h"
 #include "stepd/base/log.h"
+
+enum conn_state {
+	CONN_HELLO,
+	CONN_READING,
+	CONN_PENDING,
+	CONN_WRITING,
+	CONN_STATE_MAX
+};
+
+/* What the client, or we for it, are given time for. */
+enum conn_wait {
+	WAIT_NOTHING,
+	WAIT_IDLE,
+	WAIT_REQUEST,
+	WAIT_TURN,
+	WAIT_ANSWER,
+	WAIT_MAX
+};
+
+/* What a state's function comes to. */
+enum conn_next {
+	NEXT_STATE,
+	NEXT_EVENT,
+	NEXT_END
+};
+
+struct conn {
+	LIST_ENTRY(conn) link;
+	TAILQ_ENTRY(conn) queue_link;
+	struct listener *listener;
+	int fd;
+	struct ucred peer; /* as the kernel had it when the client connected */
+	enum conn_state state;
+	enum conn_wait wait;
+	bool deaf;        /* it has sent more than is read now */
+	bool eof;         /* the client sends no more; it may wait for answers */
+	bool last_answer; /* the end, once that is written */
+	bool queued;      /* in the listener's queue */
+	bool counted;     /* among the listener's queries at the agent */
+	uint16_t version;
+	uint8_t in[WIRE_REQUEST_MAX];
+	size_t in_size;
+	struct requests_plan plan;
+	struct call *call;
+	struct wire_answer out;
+	size_t memory; /* of out, as the server counts it */
+	ev_io io;
+	ev_timer timer;
+};
+
+static void conn_advance(struct conn *c);
+static void conn_request_next(struct listener *listener);
 
 static const double wait_s[WAIT_MAX] = {
 	[WAIT_IDLE] = SERVER_IDLE_TIMEOUT_S,
@@ -18,7 +72,8 @@ static const double wait_s[WAIT_MAX] = {
 	[WAIT_ANSWER] = SERVER_ANSWER_TIMEOUT_S,
 };
 
-void conn_set_wait(struct conn *c, enum conn_wait wait)
+/* The time for something begins, unless it runs already. */
+static void conn_set_wait(struct conn *c, enum conn_wait wait)
 {
 	if (wait == c->wait)
 		return; /* its time runs */
@@ -32,28 +87,30 @@ void conn_set_wait(struct conn *c, enum conn_wait wait)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-void conn_drop_answer(struct conn *c)
+static void conn_drop_answer(struct conn *c)
 {
 	c->listener->server->memory -= c->memory;
 	c->memory = 0;
 	wire_answer_clear(&c->out);
 }
 
-void conn_leave_queue(struct conn *c)
+static void conn_leave_queue(struct conn *c)
 {
 	if (c->queued)
 		TAILQ_REMOVE(&c->listener->queue, c, queue_link);
 	c->queued = false;
 }
 
-void conn_leave_agent(struct conn *c)
+/* Its slot at the agent is free for the next. */
+static void conn_leave_agent(struct conn *c)
 {
 	c->call = call_cancel(c->call);
 	c->listener->queries -= c->counted;
 	c->counted = false;
 }
 
-void conn_free(struct conn *c)
+/* All of it, and the socket. */
+static void conn_free(struct conn *c)
 {
 	struct listener *listener = c->listener;
 	struct server *s = listener->server;
@@ -71,14 +128,107 @@ void conn_free(struct conn *c)
 	(void)listener_unref(listener);
 }
 
-/* Another one of the listener may be asked for in its place: c's caller touches neither after this.
- */
+/* ---- the agent's answer ---------------------------------------------------------------------- */
+
+/* What there is of an answer goes out. */
+static enum conn_next conn_write_answer(struct conn *c)
+{
+	c->state = CONN_WRITING;
+	c->deaf = false;
+	return c->out.failed || buffer_size(&c->out.bytes) == 0 ? NEXT_END : NEXT_STATE;
+}
+
+/* It failed: reported, where the request has a way to. */
+static enum conn_next conn_fail(struct conn *c, int error)
+{
+	conn_drop_answer(c);
+	return requests_fail(&c->plan, error, &c->out) ? conn_write_answer(c) : NEXT_END;
+}
+
+static int on_piece(const struct json_t *reply, void *userdata)
+{
+	struct conn *c = userdata;
+	struct server *s;
+	int r;
+
+	assert(c);
+	s = c->listener->server;
+	r = c->plan.answer(reply, c->version, &c->out);
+	if (r < 0)
+		return r;
+	s->memory += c->out.bytes.capacity - c->memory;
+	c->memory = c->out.bytes.capacity;
+	return c->out.failed || s->memory > SERVER_MEMORY_MAX ? -ENOMEM : 0;
+}
+
+static void on_done(int code, const char *text, void *userdata)
+{
+	struct conn *c = userdata;
+	struct listener *listener;
+
+	assert(c);
+	listener = listener_ref(c->listener);
+	c->call = NULL; /* it is no more */
+	conn_leave_agent(c);
+	if (code < 0)
+		log_debug(listener->server->log, "step %s: %s: %s", listener->label, c->plan.method,
+			text);
+	if ((code < 0 ? conn_fail(c, requests_errno(code)) : conn_write_answer(c)) == NEXT_END)
+		conn_free(c);
+	else
+		conn_advance(c);
+	conn_request_next(listener);
+	(void)listener_unref(listener);
+}
+
+/* Begins the call of c's plan: 0, or a code of libstepd. */
+static int conn_request(struct conn *c)
+{
+	const struct call_options options = {.loop = c->listener->server->loop,
+		.directory = c->listener->directory,
+		.method = c->plan.method,
+		.parameters = c->plan.parameters,
+		.more = c->plan.more,
+		.timeout_ms = c->plan.acts ? SERVER_ACTION_TIMEOUT_MS : SERVER_QUERY_TIMEOUT_MS,
+		.piece = on_piece,
+		.done = on_done,
+		.userdata = c};
+	struct stepd_error error = {0};
+	int r = call_start(&options, &c->call, &error);
+
+	if (r < 0)
+		log_debug(c->listener->server->log, "step %s: %s: %s", c->listener->label,
+			c->plan.method, error.text);
+	return r;
+}
+
+/* The first of the queue, if the agent has not enough to do. */
+static void conn_request_next(struct listener *listener)
+{
+	struct conn *c;
+
+	(void)listener_ref(listener);
+	while (listener->queries < SERVER_QUERIES_OF_A_STEP_MAX &&
+		(c = TAILQ_FIRST(&listener->queue))) {
+		conn_leave_queue(c);
+		if (conn_request(c) < 0) {
+			conn_free(c); /* as slurmstepd: a query has no other failure */
+			continue;
+		}
+		conn_set_wait(c, WAIT_NOTHING); /* the call has a time of its own */
+		c->counted = true;
+		listener->queries++;
+	}
+	(void)listener_unref(listener);
+}
+
+/* Another one of the listener may take its turn: c's caller touches neither after this. */
 static void end(struct conn *c)
 {
 	struct listener *listener = listener_ref(c->listener);
 
 	conn_free(c);
-	conn_ask_next(listener);
+	conn_request_next(listener);
 	(void)listener_unref(listener);
 }
 
@@ -143,9 +293,9 @@ static enum conn_next begin_request(struct conn *c, const struct wire_request *r
 	if (!c->plan.method)
 		return c->plan.answer(NULL, c->version, &c->out) < 0 ? NEXT_END
 								     : conn_write_answer(c);
-	c->state = CONN_ASKING;
+	c->state = CONN_PENDING;
 	if (c->plan.acts) {
-		r = conn_ask(c);
+		r = conn_request(c);
 		return r < 0 ? conn_fail(c, requests_errno(r)) : NEXT_EVENT;
 	}
 	c->queued = true;
@@ -197,7 +347,7 @@ static enum conn_next send_answer(struct conn *c)
 static enum conn_next (*const state_fns[CONN_STATE_MAX])(struct conn *c) = {
 	[CONN_HELLO] = take_hello,
 	[CONN_READING] = take_request,
-	[CONN_ASKING] = await_agent,
+	[CONN_PENDING] = await_agent,
 	[CONN_WRITING] = send_answer,
 };
 
@@ -208,7 +358,7 @@ static void watch(struct conn *c)
 	static const int events_of[CONN_STATE_MAX] = {
 		[CONN_HELLO] = EV_READ,
 		[CONN_READING] = EV_READ,
-		[CONN_ASKING] = EV_READ, /* it may go */
+		[CONN_PENDING] = EV_READ, /* it may go */
 		[CONN_WRITING] = EV_WRITE,
 	};
 	struct ev_loop *loop = c->listener->server->loop;
@@ -236,7 +386,8 @@ static enum conn_wait choose_wait(const struct conn *c)
 	}
 }
 
-void conn_advance(struct conn *c)
+/* Goes as far as it goes without waiting. c may be no more afterwards. */
+static void conn_advance(struct conn *c)
 {
 	enum conn_next next;
 
@@ -250,7 +401,7 @@ void conn_advance(struct conn *c)
 	watch(c);
 	conn_set_wait(c, choose_wait(c));
 	if (c->queued)
-		conn_ask_next(c->listener);
+		conn_request_next(c->listener);
 }
 
 static bool read_more(struct conn *c)
@@ -281,10 +432,10 @@ static void on_io(struct ev_loop *loop, ev_io *io, int revents)
 
 	(void)loop;
 	assert(c);
-	if (c->state == CONN_ASKING && !has_gone(c)) {
+	if (c->state == CONN_PENDING && !has_gone(c)) {
 		c->deaf = true;
 		watch(c);
-	} else if (c->state == CONN_ASKING) {
+	} else if (c->state == CONN_PENDING) {
 		end(c);
 	} else if ((revents & EV_READ) && !read_more(c)) {
 		end(c);

@@ -9,7 +9,7 @@
 #include "contrib/slurm-socket/server.h"
 #include "stepd/base/log.h"
 
-/* Of one look at a listening socket: others have their turn in between. */
+/* Of one turn of a listening socket: others have their turn in between. */
 #define ACCEPTS_AT_ONCE 64
 #define ACCEPT_PAUSE_S  0.2
 

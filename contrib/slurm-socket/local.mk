@@ -9,8 +9,7 @@ libslurmwire_la_LIBADD = libbase.la $(JANSSON_LIBS)
 sbin_PROGRAMS += contrib/slurm-socket/stepd-slurm-socket
 contrib_slurm_socket_stepd_slurm_socket_SOURCES = \
 	contrib/slurm-socket/call.c contrib/slurm-socket/call.h \
-	contrib/slurm-socket/conn.c contrib/slurm-socket/conn_ask.c \
-	contrib/slurm-socket/conn_impl.h \
+	contrib/slurm-socket/conn.c \
 	contrib/slurm-socket/listener.c \
 	contrib/slurm-socket/main.c \
 	contrib/slurm-socket/server.h \

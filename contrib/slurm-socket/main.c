@@ -61,10 +61,10 @@ static const char help_text[] =
 	"  --runtime-dir DIR   where stepd has the node's steps\n"
 	"  --spool DIR         SlurmdSpoolDir of the clients, /run/stepd-slurm if not given;\n"
 	"                      never that of a slurmd\n"
-	"  --private           only a step's owner and root may ask\n"
+	"  --private           only a step's owner and root are served\n"
 	"  --force             take the directory, whoever has it\n"
-	"  -v, --verbose       say more\n"
-	"  -q, --quiet         say errors only\n"
+	"  -v, --verbose       log more\n"
+	"  -q, --quiet         log errors only\n"
 	"  -h, --help          show this\n"
 	"  --version           show the version\n\n"
 	"Described in stepd-slurm-socket(8).\n";
@@ -195,13 +195,13 @@ static void close_all(struct adapter *a)
 	a->spool = spool_close(a->spool);
 }
 
-static void tell(const struct adapter *a, const char *lines)
+static void notify_manager(const struct adapter *a, const char *lines)
 {
 	int r = notify_send("%s", lines);
 
 	if (r < 0)
 		log_warning(&a->options.log,
-			"can't tell the service manager (NOTIFY_SOCKET): %s, ignoring",
+			"can't notify the service manager (NOTIFY_SOCKET): %s, ignoring",
 			strerror(-r));
 }
 
@@ -226,9 +226,9 @@ static int run(struct adapter *a)
 		a->status = EXIT_FAILURE;
 	} else {
 		log_info(&a->options.log, "sockets are in '%s'", spool_get_path(a->spool));
-		tell(a, "READY=1\n");
+		notify_manager(a, "READY=1\n");
 		ev_run(loop, 0);
-		tell(a, "STOPPING=1\n");
+		notify_manager(a, "STOPPING=1\n");
 	}
 	close_all(a);
 	for (i = 0; i < ARRAY_SIZE(signals); i++)
@@ -252,7 +252,7 @@ int main(int argc, char **argv)
 		(void)printf("%s", a.options.help ? help_text : PACKAGE_STRING "\n");
 		return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 	}
-	/* Who reads our messages may go. */
+	/* The reader of our messages may go. */
 	(void)signal(SIGPIPE, SIG_IGN);
 	raise_descriptors();
 	return run(&a);

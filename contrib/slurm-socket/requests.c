@@ -5,10 +5,12 @@
 #include <signal.h>
 #include <string.h>
 
+#include "stepd/base/json.h"
+
 /* Slurm's errors beyond those of the machine, the same numbers in all versions. */
 #define SLURM_STEP_NOT_RUNNING 4027
 
-/* Flags of a signal, which a batch step alone looks at. */
+/* Flags of a signal, which only a batch step heeds. */
 #define SLURM_KILL_BATCH_SHELL (1u << 0)
 #define SLURM_KILL_FULL_JOB    (1u << 3)
 
@@ -29,50 +31,38 @@ void requests_plan_clear(struct requests_plan *plan)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static int get_number(const json_t *object, const char *name, json_int_t least, json_int_t most,
-	json_int_t *ret_n)
+static int answer_number(const json_t *reply, const char *name, struct wire_answer *a)
 {
-	const json_t *value = json_object_get(object, name);
-	json_int_t n = json_integer_value(value);
+	int64_t n;
 
-	if (!json_is_integer(value) || n < least || n > most)
+	if (!json_get_range(reply, name, 0, UINT32_MAX, &n))
 		return -EPROTO;
-	*ret_n = n;
+	wire_put_u32(a, (uint32_t)n);
 	return 0;
 }
 
-static int tell_number(const json_t *reply, const char *name, struct wire_answer *a)
-{
-	json_int_t n;
-	int r = get_number(reply, name, 0, UINT32_MAX, &n);
-
-	if (r == 0)
-		wire_put_u32(a, (uint32_t)n);
-	return r;
-}
-
-static int tell_agent_pid(const json_t *reply, uint16_t version, struct wire_answer *a)
+static int answer_agent_pid(const json_t *reply, uint16_t version, struct wire_answer *a)
 {
 	(void)version;
-	return tell_number(reply, "agent_pid", a);
+	return answer_number(reply, "agent_pid", a);
 }
 
-static int tell_uid(const json_t *reply, uint16_t version, struct wire_answer *a)
+static int answer_uid(const json_t *reply, uint16_t version, struct wire_answer *a)
 {
 	(void)version;
-	return tell_number(reply, "uid", a);
+	return answer_number(reply, "uid", a);
 }
 
-static int tell_node_id(const json_t *reply, uint16_t version, struct wire_answer *a)
+static int answer_node_id(const json_t *reply, uint16_t version, struct wire_answer *a)
 {
 	(void)version;
-	return tell_number(reply, "node_id", a);
+	return answer_number(reply, "node_id", a);
 }
 
-static int tell_state(const json_t *reply, uint16_t version, struct wire_answer *a)
+static int answer_state(const json_t *reply, uint16_t version, struct wire_answer *a)
 {
 	static const struct {
-		const char *word;
+		const char *name;
 		enum wire_state state;
 	} states[] = {
 		{"starting", WIRE_STARTING},
@@ -83,11 +73,11 @@ static int tell_state(const json_t *reply, uint16_t version, struct wire_answer 
 		{"unkillable", WIRE_ENDING},
 		{"ended", WIRE_ENDING},
 	};
-	const char *word = json_string_value(json_object_get(reply, "state"));
+	const char *name = json_string_value(json_object_get(reply, "state"));
 	size_t i;
 
-	for (i = 0; word && i < ARRAY_SIZE(states); i++) {
-		if (strcmp(word, states[i].word) == 0) {
+	for (i = 0; name && i < ARRAY_SIZE(states); i++) {
+		if (strcmp(name, states[i].name) == 0) {
 			wire_put_state(a, version, states[i].state);
 			return 0;
 		}
@@ -95,15 +85,15 @@ static int tell_state(const json_t *reply, uint16_t version, struct wire_answer 
 	return -EPROTO;
 }
 
-/* An agent tells its limits to nobody: "no limit" is what Slurm's clients make nothing of. */
-static int tell_mem_limits(const json_t *reply, uint16_t version, struct wire_answer *a)
+/* An agent does not report its limits: "no limit" is what Slurm's clients ignore. */
+static int answer_mem_limits(const json_t *reply, uint16_t version, struct wire_answer *a)
 {
 	(void)reply;
 	wire_put_mem_limits(a, version, 0, 0);
 	return 0;
 }
 
-static int tell_found(const json_t *reply, uint16_t version, struct wire_answer *a)
+static int answer_found(const json_t *reply, uint16_t version, struct wire_answer *a)
 {
 	const json_t *found = json_object_get(reply, "found");
 
@@ -121,13 +111,13 @@ static int tell_found(const json_t *reply, uint16_t version, struct wire_answer 
 static int read_task(const json_t *entry, struct wire_task *ret_task)
 {
 	const char *state = json_string_value(json_object_get(entry, "state"));
-	json_int_t rank, local_id, pid = NO_PID, status = NO_STATUS;
+	int64_t rank, local_id, pid = NO_PID, status = NO_STATUS;
 
-	if (!state || get_number(entry, "rank", 0, UINT32_MAX, &rank) < 0 ||
-		get_number(entry, "local_id", 0, INT32_MAX, &local_id) < 0)
+	if (!state || !json_get_range(entry, "rank", 0, UINT32_MAX, &rank) ||
+		!json_get_range(entry, "local_id", 0, INT32_MAX, &local_id))
 		return -EPROTO;
-	(void)get_number(entry, "pid", 1, INT32_MAX, &pid); /* as long as there is one */
-	(void)get_number(entry, "wait_status", INT32_MIN, INT32_MAX, &status); /* likewise */
+	(void)json_get_range(entry, "pid", 1, INT32_MAX, &pid); /* as long as there is one */
+	(void)json_get_range(entry, "wait_status", INT32_MIN, INT32_MAX, &status); /* likewise */
 	*ret_task = (struct wire_task){.local_id = (int32_t)local_id,
 		.rank = (uint32_t)rank,
 		.pid = (int32_t)pid,
@@ -136,7 +126,7 @@ static int read_task(const json_t *entry, struct wire_task *ret_task)
 	return 0;
 }
 
-static int tell_tasks(const json_t *reply, uint16_t version, struct wire_answer *a)
+static int answer_tasks(const json_t *reply, uint16_t version, struct wire_answer *a)
 {
 	const json_t *tasks = json_object_get(reply, "tasks"), *entry;
 	struct wire_task task;
@@ -158,10 +148,10 @@ static int tell_tasks(const json_t *reply, uint16_t version, struct wire_answer 
 	return 0;
 }
 
-static int tell_pids(const json_t *reply, uint16_t version, struct wire_answer *a)
+static int answer_pids(const json_t *reply, uint16_t version, struct wire_answer *a)
 {
 	const json_t *pids = json_object_get(reply, "pids"), *entry;
-	json_int_t pid;
+	int64_t pid;
 	size_t i;
 
 	(void)version;
@@ -170,7 +160,7 @@ static int tell_pids(const json_t *reply, uint16_t version, struct wire_answer *
 	if (buffer_size(&a->bytes) == 0)
 		wire_begin_list(a);
 	json_array_foreach (pids, i, entry) {
-		if (get_number(entry, "pid", 1, INT32_MAX, &pid) < 0)
+		if (!json_get_range(entry, "pid", 1, INT32_MAX, &pid))
 			return -EPROTO;
 		wire_put_u32(a, (uint32_t)pid);
 		wire_count_entry(a);
@@ -178,7 +168,7 @@ static int tell_pids(const json_t *reply, uint16_t version, struct wire_answer *
 	return 0;
 }
 
-static int tell_done(const json_t *reply, uint16_t version, struct wire_answer *a)
+static int answer_done(const json_t *reply, uint16_t version, struct wire_answer *a)
 {
 	(void)reply;
 	(void)version;
@@ -188,7 +178,7 @@ static int tell_done(const json_t *reply, uint16_t version, struct wire_answer *
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-/* What numbers beyond the kernel's signals ask for. */
+/* What numbers beyond the kernel's signals mean. */
 enum special_effect {
 	EFFECT_KILL,
 	EFFECT_TERMINATE, /* TERM, and after a grace KILL: by the step's own sequence */
@@ -287,7 +277,7 @@ static int plan_terminate(const struct wire_request *request, const struct reque
 	return set_parameters_take(plan, json_pack("{s:s}", "kill_sequence", "KILL"));
 }
 
-/* Asking for start times, which nobody is told, would cost a look at each process. */
+/* Start times, which nobody gets, would cost a read of /proc for each process. */
 static int plan_list_pids(const struct wire_request *request, const struct requests_step *step,
 	struct requests_plan *plan)
 {
@@ -312,42 +302,51 @@ static const struct {
 	int (*fill)(const struct wire_request *request, const struct requests_step *step,
 		struct requests_plan *plan); /* NULL: it is all there */
 } rows[WIRE_KIND_MAX] = {
-	[WIRE_SIGNAL] =
-		{{.access = REQUESTS_OWNER, .method = "Signal", .acts = true, .answer = tell_done},
-			plan_signal},
-	[WIRE_STATE] = {{.access = REQUESTS_ANYONE, .method = "Describe", .answer = tell_state},
+	[WIRE_SIGNAL] = {{.access = REQUESTS_OWNER,
+				 .method = "Signal",
+				 .acts = true,
+				 .answer = answer_done},
+		plan_signal},
+	[WIRE_STATE] = {{.access = REQUESTS_ANYONE, .method = "Describe", .answer = answer_state},
 		NULL},
 	[WIRE_PID_IN_CONTAINER] = {{.access = REQUESTS_ANYONE,
 					   .method = "FindPids",
-					   .answer = tell_found},
+					   .answer = answer_found},
 		plan_find},
-	[WIRE_DAEMON_PID] =
-		{{.access = REQUESTS_ANYONE, .method = "Describe", .answer = tell_agent_pid}, NULL},
-	[WIRE_SUSPEND] =
-		{{.access = REQUESTS_ADMIN, .method = "Suspend", .acts = true, .answer = tell_done},
-			NULL},
-	[WIRE_RESUME] =
-		{{.access = REQUESTS_ADMIN, .method = "Resume", .acts = true, .answer = tell_done},
-			NULL},
+	[WIRE_DAEMON_PID] = {{.access = REQUESTS_ANYONE,
+				     .method = "Describe",
+				     .answer = answer_agent_pid},
+		NULL},
+	[WIRE_SUSPEND] = {{.access = REQUESTS_ADMIN,
+				  .method = "Suspend",
+				  .acts = true,
+				  .answer = answer_done},
+		NULL},
+	[WIRE_RESUME] = {{.access = REQUESTS_ADMIN,
+				 .method = "Resume",
+				 .acts = true,
+				 .answer = answer_done},
+		NULL},
 	[WIRE_TERMINATE] = {{.access = REQUESTS_OWNER,
 				    .method = "Terminate",
 				    .acts = true,
-				    .answer = tell_done},
+				    .answer = answer_done},
 		plan_terminate},
 	[WIRE_TASK_INFO] = {{.access = REQUESTS_ANYONE,
 				    .method = "ListTasks",
 				    .more = true,
-				    .answer = tell_tasks},
+				    .answer = answer_tasks},
 		NULL},
 	[WIRE_LIST_PIDS] = {{.access = REQUESTS_ANYONE,
 				    .method = "ListPids",
 				    .more = true,
-				    .answer = tell_pids},
+				    .answer = answer_pids},
 		plan_list_pids},
-	[WIRE_MEM_LIMITS] = {{.access = REQUESTS_ANYONE, .answer = tell_mem_limits}, NULL},
-	[WIRE_UID] = {{.access = REQUESTS_ANYONE, .method = "Describe", .answer = tell_uid}, NULL},
-	[WIRE_NODEID] = {{.access = REQUESTS_ANYONE, .method = "Describe", .answer = tell_node_id},
+	[WIRE_MEM_LIMITS] = {{.access = REQUESTS_ANYONE, .answer = answer_mem_limits}, NULL},
+	[WIRE_UID] = {{.access = REQUESTS_ANYONE, .method = "Describe", .answer = answer_uid},
 		NULL},
+	[WIRE_NODEID] =
+		{{.access = REQUESTS_ANYONE, .method = "Describe", .answer = answer_node_id}, NULL},
 };
 
 int requests_make_plan(const struct wire_request *request, const struct requests_step *step,

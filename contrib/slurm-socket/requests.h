@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What a request of Slurm's clients means to an agent: which method of io.stepd.Step is called with
- * what, who may ask for it, and how the answer is told. One table; nothing is sent here.
+ * what, its access, and the form of the answer. One table; nothing is sent here.
  */
 #ifndef SLURM_SOCKET_REQUESTS_H
 #define SLURM_SOCKET_REQUESTS_H
@@ -12,8 +12,9 @@
 
 struct json_t;
 
-/* Who may, each with those above it. As the adapter asks agents with its own rights, this has to be
- * no wider than the interface's own rule, but for queries: Slurm answers those to everybody. */
+/* The access that a request needs, each with those above it. As the adapter calls agents with its
+ * own rights, this has to be no wider than the interface's own rule, but for queries: Slurm answers
+ * those to everybody. */
 enum requests_access {
 	REQUESTS_ADMIN, /* root and the adapter's user */
 	REQUESTS_OWNER, /* and the step's owner */
@@ -24,24 +25,24 @@ enum requests_access {
 struct requests_step {
 	uid_t owner;
 	uid_t admin;  /* beside root: the adapter's user */
-	bool private; /* nobody but its owner and an admin asks */
+	bool private; /* for its owner and admins alone */
 	bool batch;
 };
 
 bool requests_may(const struct requests_step *step, enum requests_access access, uid_t uid);
 
 /* Tells a part of the agent's answer: 0, or -EPROTO if it can't be one. reply is NULL where the
- * agent was not asked. */
+ * agent was not called. */
 typedef int (*requests_answer_fn)(
 	const struct json_t *reply, uint16_t version, struct wire_answer *answer);
 
 struct requests_plan {
 	enum requests_access access;
-	const char *method; /* NULL: the agent need not be asked */
+	const char *method; /* NULL: no call of the agent */
 	char *parameters;   /* JSON; NULL: none */
 	bool more;          /* the answer comes in pieces */
 	bool acts;          /* changes the step: waits for no query, and may take its time */
-	int error;          /* where nothing is asked of the agent: how an action failed */
+	int error;          /* without a call of the agent: how an action failed */
 	requests_answer_fn answer;
 };
 
@@ -53,7 +54,7 @@ int requests_make_plan(const struct wire_request *request, const struct requests
 	struct requests_plan *ret_plan) _must_check_;
 
 /* Tells a client that it came to nothing, error being a positive errno: false if this request has
- * no words for that. slurmstepd closes the connection then. */
+ * no such answer. slurmstepd closes the connection then. */
 bool requests_fail(const struct requests_plan *plan, int error, struct wire_answer *answer);
 
 /* The errno for a code of libstepd. */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The adapter: a listener, which is a socket in the spool directory, for each step that lives, and
- *the connections of Slurm's clients through them. Sockets never block, and each client has bounds,
- *so that none holds up another: of one user        64 connections, root's not counted in all 1024
- *connections, and 64 MiB for answers half a request     10 s to come an answer          10 s
- *without a byte taken silence            300 s between two requests of one step        4 queries at
- *its agent at a time; the others wait in their order A client beyond that, or with a request that
- *is not known, is cut off; slurmstepd does the same with the latter, as nobody knows where the next
- *request begins.
+ * the connections of Slurm's clients through them. Sockets never block, and each client has bounds,
+ * so that none holds up another:
+ *	connections   64 of one user, root's not counted; 1024 in all, with 64 MiB for answers
+ *	time          10 s for half a request to come, 10 s for an answer without a byte taken,
+ *	              300 s of silence between two requests
+ *	one step      4 queries at its agent at a time; the others wait in their order
+ * A client beyond that, or with a request that is not known, is cut off; slurmstepd does the same
+ * with the latter, as nobody knows where the next request begins.
  */
 #ifndef SLURM_SOCKET_SERVER_H
 #define SLURM_SOCKET_SERVER_H
@@ -77,8 +78,8 @@ struct listener_step {
 int listener_open(struct server *s, const struct listener_step *step,
 	struct listener **ret_listener, struct err *err) _must_check_;
 
-/* Removes the socket, and lets its clients go: who waits for an answer gets it first, as the agent
- * may have given it with its last breath. NULL is fine. Returns NULL. */
+/* Removes the socket, and lets its clients go: those that wait for an answer get it first, as the
+ * agent may have given it with its last breath. NULL is fine. Returns NULL. */
 struct listener *listener_close(struct listener *listener);
 
 /* Keeps what a listener is made of for as long as somebody goes through it. Both return listener.
@@ -89,7 +90,7 @@ struct listener *listener_unref(struct listener *listener);
 /* ---- connections ----------------------------------------------------------------------------- */
 
 struct listener {
-	unsigned refs; /* who has opened it, and each connection */
+	unsigned refs; /* of its opener, and of each connection */
 	struct server *server;
 	LIST_ENTRY(listener) link;
 	char *label;     /* "7.0" */
@@ -104,9 +105,6 @@ struct listener {
 
 /* Serves a client that listener has accepted; fd is taken over, also on failure. */
 void conn_begin_take(struct listener *listener, int fd);
-
-/* Asks for the first of the queue, if the agent is not asked enough. */
-void conn_ask_next(struct listener *listener);
 
 /* Ends the connections of a listener: at once, or after the answer that is under way. */
 void conn_end_of_listener(const struct listener *listener);

@@ -76,7 +76,7 @@ static int probe(const struct spool *spool, const char *name)
 	return 0;
 }
 
-/* What slurmd, 22.05 to 26.11, keeps there. */
+/* What slurmd, 22.05 to 26.11, has there. */
 static int refuse_slurmds(const struct spool *spool, struct err *err)
 {
 	static const char *const marks[] = {
@@ -166,7 +166,7 @@ static int open_dir(const char *path, struct spool *spool, struct err *err)
 	spool->dir_fd = open(spool->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (spool->dir_fd < 0)
 		return err_set(err, -errno, "open the spool directory '%s' (--spool)", path);
-	/* In one that others can write to, they could put sockets of their own into our place. */
+	/* In one that others can write to, they could replace our sockets by their own. */
 	return fs_check_trusted(spool->dir_fd, spool->path, err);
 }
 
@@ -230,7 +230,7 @@ static int listen_new(const struct spool *spool)
 		return r;
 	if (unlinkat(spool->dir_fd, NEW_NAME, 0) < 0 && errno != ENOENT)
 		return -errno;
-	mask = umask(0111); /* whoever may connect is told apart by SO_PEERCRED */
+	mask = umask(0111); /* access is decided by SO_PEERCRED */
 	r = bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
 	(void)umask(mask);
 	if (r < 0)
@@ -251,7 +251,7 @@ static int check_free(const struct spool *spool, const char *name, struct err *e
 			spool->path, name, sizeof(address.sun_path) - 1);
 	if (fstatat(spool->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0
-				       : err_set(err, -errno, "look at '%s/%s'", spool->path, name);
+				       : err_set(err, -errno, "open '%s/%s'", spool->path, name);
 	if (!S_ISSOCK(st.st_mode))
 		return err_say(err, -EADDRINUSE, "'%s/%s' is in the way: it is no socket",
 			spool->path, name);

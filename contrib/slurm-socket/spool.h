@@ -27,8 +27,8 @@ const char *spool_get_path(const struct spool *spool);
 struct spool_socket;
 
 /* Listens at <spool>/<name>, for everybody (mode 0666). What a dead one left there is replaced, in
- * one moment: who connects finds a listener. spool is borrowed until it is closed. -EADDRINUSE:
- * somebody else listens there. -ENAMETOOLONG: no client could connect. */
+ * one moment: a client that connects finds a listener. spool is borrowed until it is closed.
+ * -EADDRINUSE: somebody else listens there. -ENAMETOOLONG: no client could connect. */
 int spool_listen(const struct spool *spool, const char *name, struct spool_socket **ret_socket,
 	struct err *err) _must_check_;
 

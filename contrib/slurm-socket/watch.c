@@ -14,9 +14,9 @@
 
 /* Directories appear. */
 #define RUNTIME_EVENTS (IN_ONLYDIR | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM)
-/* The runtime directory goes: IN_DELETE_SELF would wait for whoever has a file in it open still. */
+/* The runtime directory goes: IN_DELETE_SELF would wait until no file in it is open. */
 #define PARENT_EVENTS (IN_ONLYDIR | IN_DELETE | IN_MOVED_FROM)
-/* The socket and the state appear, the socket and the lock go, the lock is closed by who wrote it.
+/* The socket and the state appear, the socket and the lock go, the lock is closed by its writer.
  */
 #define STEP_EVENTS (IN_ONLYDIR | IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_CLOSE_WRITE)
 
@@ -40,8 +40,8 @@ struct watch {
 
 /* ---- one directory --------------------------------------------------------------------------- */
 
-/* Who asks steps_show(). */
-struct look {
+/* For steps_show(). */
+struct probe {
 	struct watch *watch;
 	struct seen *seen;
 	bool alive;
@@ -49,30 +49,30 @@ struct look {
 
 static int on_entry(const struct step_entry *entry, void *userdata)
 {
-	struct look *look = userdata;
-	struct watch *w = look->watch;
+	struct probe *probe = userdata;
+	struct watch *w = probe->watch;
 	_cleanup_free_ char *directory = NULL;
 	const json_t *uid = json_object_get(entry->doc, "uid");
 
-	/* Without an owner nobody could be told apart. */
-	look->alive = entry->alive && json_is_integer(uid) &&
+	/* Without an owner there is no access to decide. */
+	probe->alive = entry->alive && json_is_integer(uid) &&
 		faccessat(entry->dir_fd, "socket", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-	if (!look->alive || look->seen->lives)
+	if (!probe->alive || probe->seen->lives)
 		return 0;
-	if (asprintf(&directory, "%s/%s", w->path, look->seen->name) < 0) {
+	if (asprintf(&directory, "%s/%s", w->path, probe->seen->name) < 0) {
 		directory = NULL;
 		return -ENOMEM;
 	}
-	look->seen->lives = true;
-	look->seen->data = w->options.lives(&(struct watch_step){.step = entry->step,
-						    .node = entry->node,
-						    .directory = directory,
-						    .owner = (uid_t)json_integer_value(uid)},
+	probe->seen->lives = true;
+	probe->seen->data = w->options.lives(&(struct watch_step){.step = entry->step,
+						     .node = entry->node,
+						     .directory = directory,
+						     .owner = (uid_t)json_integer_value(uid)},
 		w->options.userdata);
 	return 0;
 }
 
-static void say_gone(struct watch *w, struct seen *seen)
+static void report_gone(struct watch *w, struct seen *seen)
 {
 	if (seen->lives)
 		w->options.gone(seen->data, w->options.userdata);
@@ -85,20 +85,20 @@ static void look_at(struct watch *w, struct seen *seen)
 {
 	_cleanup_close_ int runtime_fd = open(w->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_close_ int fd = -1;
-	struct look look = {.watch = w, .seen = seen};
+	struct probe probe = {.watch = w, .seen = seen};
 
 	if (runtime_fd >= 0)
 		fd = openat(
 			runtime_fd, seen->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0 || steps_show(fd, on_entry, &look) < 0)
-		look.alive = false;
-	if (!look.alive)
-		say_gone(w, seen);
+	if (fd < 0 || steps_show(fd, on_entry, &probe) < 0)
+		probe.alive = false;
+	if (!probe.alive)
+		report_gone(w, seen);
 }
 
 static void forget(struct watch *w, struct seen *seen)
 {
-	say_gone(w, seen);
+	report_gone(w, seen);
 	(void)inotify_rm_watch(w->inotify_fd, seen->wd); /* it may have gone by itself */
 	LIST_REMOVE(seen, link);
 	free(seen->name);
@@ -143,7 +143,7 @@ static int add_watch(struct watch *w, const char *name)
 	return wd < 0 ? -errno : wd;
 }
 
-/* A directory is there. Watched first and then looked at: nothing can happen in between. */
+/* A directory is there. Watched first and then read: nothing can happen in between. */
 static void begin(struct watch *w, const char *name)
 {
 	struct seen *seen = find_name(w, name);
@@ -180,7 +180,7 @@ static int begin_all(struct watch *w, struct err *err)
 	return 0;
 }
 
-/* Events were lost: look again. */
+/* Events were lost: read all again. */
 static void catch_up(struct watch *w)
 {
 	struct seen *seen, *next;
@@ -197,7 +197,7 @@ static void catch_up(struct watch *w)
 		w->options.lost(&err, w->options.userdata);
 }
 
-static void say_lost(struct watch *w)
+static void report_lost(struct watch *w)
 {
 	struct err err = ERR_INIT;
 
@@ -208,7 +208,7 @@ static void say_lost(struct watch *w)
 static void on_parent_event(struct watch *w, const struct inotify_event *event)
 {
 	if (event->len && strcmp(event->name, strrchr(w->path, '/') + 1) == 0)
-		say_lost(w);
+		report_lost(w);
 }
 
 static void on_runtime_event(struct watch *w, const struct inotify_event *event)
@@ -216,7 +216,7 @@ static void on_runtime_event(struct watch *w, const struct inotify_event *event)
 	struct seen *seen;
 
 	if (event->mask & (IN_IGNORED | IN_UNMOUNT)) {
-		say_lost(w);
+		report_lost(w);
 	} else if (event->mask & (IN_CREATE | IN_MOVED_TO)) {
 		begin(w, event->name);
 	} else if (event->mask & IN_MOVED_FROM) {

@@ -30,7 +30,8 @@ struct watch_options {
 	void *(*lives)(const struct watch_step *step, void *userdata);
 	/* It does no more. */
 	void (*gone)(void *step_data, void *userdata);
-	/* Nothing will be told any more: the runtime directory has been removed, or can't be read.
+	/* Nothing will be reported any more: the runtime directory has been removed, or can't be
+	 * read.
 	 */
 	void (*lost)(const struct err *err, void *userdata);
 	void *userdata;

@@ -53,8 +53,8 @@ int wire_parse_hello(const void *data, size_t size, uint16_t *ret_version)
 	return (int)c.at;
 }
 
-/* The signal, flags, a reason of so many bytes, and who the sender says to be: the kernel knows
- * that better. */
+/* The signal, flags, a reason of so many bytes, and the uid that the sender claims: the kernel
+ * knows that better. */
 static int parse_signal(struct cursor *c, struct wire_request *r)
 {
 	int32_t length;

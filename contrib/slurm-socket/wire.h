@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The protocol of Slurm's step sockets, 22.05 to 26.11, as bytes: what a client sends is parsed
- *here, what it gets is formatted here, and nothing is read or written.
+ * here, what it gets is formatted here, and nothing is read or written.
  *
  * Numbers have the machine's byte order, and no frame stands around them: a request is its number
  * and what that number is followed by. A connection begins with the client's protocol version,
- *which is Slurm's release: 38 << 8 is 22.05, 46 << 8 is 26.11. The formats depend on it:
+ * which is Slurm's release: 38 << 8 is 22.05, 46 << 8 is 26.11. The formats depend on it:
  *	before 23.11  suspend and resume are followed by a u16; state 3 is "ending"
  *	from 23.11    they are not; state 3 is "cancelled", 4 "ending"
  *	before 26.05  the memory limits are two u64, from then on one
@@ -67,7 +67,7 @@ int wire_parse_hello(const void *data, size_t size, uint16_t *ret_version) _must
 int wire_parse_request(const void *data, size_t size, uint16_t version,
 	struct wire_request *ret_request) _must_check_;
 
-/* A growing answer. Once memory is short nothing more is added, and failed tells. */
+/* A growing answer. Once memory is short nothing more is added, and failed is set. */
 struct wire_answer {
 	struct buffer bytes;
 	bool failed;
@@ -108,7 +108,7 @@ enum wire_state {
 	WIRE_NOT_RUNNING,
 	WIRE_STARTING,
 	WIRE_RUNNING,
-	WIRE_CANCELLED, /* it has been told to end; before 23.11 this is WIRE_ENDING */
+	WIRE_CANCELLED, /* its end was requested; before 23.11 this is WIRE_ENDING */
 	WIRE_ENDING,    /* its tasks have */
 };
 

@@ -52,7 +52,7 @@ else
 fi
 out=$(NOTIFY_SOCKET=$tmpdir/nobody step -- true 2>&1)
 is $? 0 "a step runs though no service manager listens"
-like "$out" "warning: can't tell the service manager .*ignoring" \
+like "$out" "warning: can't notify the service manager .*ignoring" \
 	"a service manager that does not listen is reported"
 nothing_left "a step that notifies leaves no cgroup, process or file behind"
 
