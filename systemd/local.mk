@@ -1,8 +1,6 @@
-# What is asked of systemd and told to it; the agent and proctrack/cgroup link it.
+# Requests and messages to systemd; the agent and proctrack/cgroup link it.
 noinst_LTLIBRARIES += libstepdsystemd.la
 libstepdsystemd_la_SOURCES = \
-	systemd/dgram.c systemd/dgram.h \
-	systemd/journal.c systemd/journal.h \
 	systemd/notify.c systemd/notify.h \
 	systemd/scope.c systemd/scope.h
 libstepdsystemd_la_CPPFLAGS = $(AM_CPPFLAGS) $(SYSTEMD_CFLAGS)

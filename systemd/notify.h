@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What a service of Type=notify tells its service manager: a datagram of lines to the socket that
- * $NOTIFY_SOCKET names, sd_notify(3). The protocol is stable and may be spoken by anybody, so
- * libsystemd is not loaded for it.
+ * Messages to systemd, as datagrams to its sockets: notifications of a service of Type=notify to
+ * the service manager, sd_notify(3), and lines for the journal with fields of their own, by its
+ * native protocol. Both protocols are stable and open to everybody, so libsystemd is not loaded for
+ * them.
  */
 #ifndef SYSTEMD_NOTIFY_H
 #define SYSTEMD_NOTIFY_H
@@ -14,8 +15,22 @@
 /* Whether a service manager listens. */
 bool notify_is_wanted(void);
 
-/* Sends "READY=1\nSTATUS=...". 0 also where nobody wants to know. -EAGAIN: the manager took nothing
+/* Sends "READY=1\nSTATUS=...". 0 also where no manager listens. -EAGAIN: the manager took nothing
  * for 50 ms; another -errno: the socket is no good. */
 int notify_send(const char *fmt, ...) _printf_(1, 2) _must_check_;
+
+/* ---- the journal ----------------------------------------------------------------------------- */
+
+/* Whether fd is a stream to the journal, as $JOURNAL_STREAM has it of the standard streams. */
+bool journal_has_stream(int fd);
+
+struct journal_line {
+	int priority;     /* of syslog(3) */
+	const char *step; /* STEPD_STEP; NULL: none */
+	const char *text; /* one line */
+};
+
+/* 0 or -errno: the journal did not get it. */
+int journal_send(const struct journal_line *line) _must_check_;
 
 #endif

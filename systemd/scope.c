@@ -77,7 +77,7 @@ int scope_check(struct err *err)
 		return check_socket(SYSTEM_BUS, err);
 	if (!dir)
 		return err_say(err, -ENOENT,
-			"XDG_RUNTIME_DIR is not set, so the user's own systemd can't be asked");
+			"XDG_RUNTIME_DIR is not set, so the user's own systemd can't be reached");
 	if (snprintf(path, sizeof(path), "%s/bus", dir) >= (int)sizeof(path))
 		return err_say(err, -ENOENT, "XDG_RUNTIME_DIR is too long for a path");
 	return check_socket(path, err);
@@ -149,20 +149,20 @@ static int libsystemd_open(struct libsystemd *lib, struct err *err)
 	return err_say(err, -EOPNOTSUPP, "%s can't be loaded (install it)", LIBSYSTEMD_SONAME);
 }
 
-/* ---- the question ------------------------------------------------------------------------- */
+/* ---- the request -------------------------------------------------------------------------- */
 
-struct question {
+struct query {
 	const struct libsystemd *lib;
 	const struct scope_request *request;
 	sd_bus *bus;
 	int pidfd; /* -1: no longer, or never */
-	bool asked;
+	bool sent;
 	bool answered; /* with result, and err where that is below 0 */
 	int result;
 	struct err *err;
 };
 
-static void question_clear(struct question *q)
+static void query_clear(struct query *q)
 {
 	if (q->bus)
 		(void)q->lib->close_unref(q->bus); /* with what waits in it */
@@ -170,26 +170,26 @@ static void question_clear(struct question *q)
 	q->pidfd = close_fd(q->pidfd);
 }
 
-static int answer(struct question *q, int result)
+static int answer(struct query *q, int result)
 {
 	q->answered = true;
 	q->result = result;
 	return 0;
 }
 
-static int send_question(struct question *q);
+static int send_query(struct query *q);
 
-/* systemd before 253 does not know PIDFDs: asked again, with a pid. */
+/* systemd before 253 does not know PIDFDs: requested again, with a pid. */
 static bool is_unknown_property(const sd_bus_error *error)
 {
 	return strcmp(error->name, SD_BUS_ERROR_PROPERTY_READ_ONLY) == 0 ||
 		strcmp(error->name, SD_BUS_ERROR_UNKNOWN_PROPERTY) == 0;
 }
 
-/* The reply names the job; that it is done is told by a signal. */
+/* The reply names the job; that it is done is signalled. */
 static int on_reply(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *ret_error)
 {
-	struct question *q = userdata;
+	struct query *q = userdata;
 	const sd_bus_error *error = q->lib->get_error(m);
 	int code;
 
@@ -197,8 +197,8 @@ static int on_reply(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *re
 		return 0;
 	if (q->pidfd >= 0 && is_unknown_property(error)) {
 		q->pidfd = close_fd(q->pidfd);
-		code = send_question(q);
-		return code < 0 ? answer(q, err_set(q->err, code, "ask systemd")) : 0;
+		code = send_query(q);
+		return code < 0 ? answer(q, err_set(q->err, code, "call systemd")) : 0;
 	}
 	code = -q->lib->get_errno(m);
 	return answer(q,
@@ -208,7 +208,7 @@ static int on_reply(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *re
 
 static int on_job_removed(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *ret_error)
 {
-	struct question *q = userdata;
+	struct query *q = userdata;
 	const char *path, *unit, *result;
 	uint32_t id;
 
@@ -221,14 +221,14 @@ static int on_job_removed(sd_bus_message *m, void *userdata, _unused_ sd_bus_err
 	return answer(q,
 		err_say(q->err, -ECANCELED,
 			"systemd could not start the scope '%s': its job's "
-			"result is '%s' ('systemctl status' and the journal tell more)",
+			"result is '%s' ('systemctl status' and the journal have more)",
 			unit, result));
 }
 
 /* The bus does not let us listen. */
 static int on_match(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *ret_error)
 {
-	struct question *q = userdata;
+	struct query *q = userdata;
 	const sd_bus_error *error = q->lib->get_error(m);
 
 	if (!error || q->answered)
@@ -238,7 +238,7 @@ static int on_match(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *re
 			error->message ? error->message : "no reason given", error->name));
 }
 
-static int append_properties(const struct question *q, sd_bus_message *m)
+static int append_properties(const struct query *q, sd_bus_message *m)
 {
 	const struct libsystemd *lib = q->lib;
 	int r;
@@ -252,11 +252,11 @@ static int append_properties(const struct question *q, sd_bus_message *m)
 		return r;
 	if (q->pidfd >= 0)
 		return lib->append(m, "(sv)", "PIDFDs", "ah", 1, q->pidfd);
-	/* 0 is the sender, by what the kernel told the bus of it: right in a PID namespace, too. */
+	/* 0 is the sender, by what the kernel reports to the bus: right in a PID namespace, too. */
 	return lib->append(m, "(sv)", "PIDs", "au", 1, 0u);
 }
 
-static int fill_question(const struct question *q, sd_bus_message *m)
+static int fill_question(const struct query *q, sd_bus_message *m)
 {
 	const struct libsystemd *lib = q->lib;
 	int r;
@@ -271,7 +271,7 @@ static int fill_question(const struct question *q, sd_bus_message *m)
 	return r < 0 ? r : lib->append(m, "a(sa(sv))", 0); /* no other unit beside it */
 }
 
-static int send_question(struct question *q)
+static int send_query(struct query *q)
 {
 	sd_bus_message *m = NULL;
 	int r;
@@ -286,22 +286,22 @@ static int send_question(struct question *q)
 	return r < 0 ? r : 0;
 }
 
-/* One turn: what the bus has sent, and our question as soon as it takes one. >0: there may be more.
+/* One turn: what the bus has sent, and our request as soon as it takes one. >0: there may be more.
  */
-static int take_turn(struct question *q)
+static int take_turn(struct query *q)
 {
 	int r = q->lib->process(q->bus, NULL);
 
-	if (r < 0 || q->asked || q->lib->is_ready(q->bus) <= 0)
+	if (r < 0 || q->sent || q->lib->is_ready(q->bus) <= 0)
 		return r;
-	q->asked = true;
-	r = send_question(q);
+	q->sent = true;
+	r = send_query(q);
 	return r < 0 ? r : 1;
 }
 
 /* Nothing here waits but sd_bus_wait(), which polls the bus. sd_bus_call(), and sending a
  * descriptor to a bus that has not greeted yet, would wait without a deadline of ours. */
-static int wait_answer(struct question *q)
+static int wait_answer(struct query *q)
 {
 	uint64_t end_usec = clock_now_ns() / 1000 + q->request->timeout_ms * 1000, now;
 	int r;
@@ -325,7 +325,7 @@ int scope_start(const struct scope_request *request, uint64_t *ret_took_ms, stru
 {
 	_cleanup_libsystemd_ struct libsystemd lib = {0};
 	const uint64_t begin_usec = clock_now_ns() / 1000;
-	_cleanup_(question_clear) struct question q = {
+	_cleanup_(query_clear) struct query q = {
 		.lib = &lib, .request = request, .pidfd = -1, .err = err};
 	int r = libsystemd_open(&lib, err);
 
@@ -342,7 +342,7 @@ int scope_start(const struct scope_request *request, uint64_t *ret_took_ms, stru
 	r = lib.match_signal_async(
 		q.bus, NULL, MANAGER, PATH, INTERFACE, "JobRemoved", on_job_removed, on_match, &q);
 	if (r < 0)
-		return err_set(err, r, "ask systemd for the scope '%s'", request->name);
+		return err_set(err, r, "request the scope '%s' of systemd", request->name);
 	r = wait_answer(&q);
 	if (r == 0)
 		*ret_took_ms = (clock_now_ns() / 1000 - begin_usec) / 1000;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A transient scope of systemd around this process: asked of systemd's manager over D-Bus by
+ * A transient scope of systemd around this process: requested of systemd's manager over D-Bus by
  * StartTransientUnit, org.freedesktop.systemd1(5). This is the only place that uses libsystemd,
  * which is loaded for the question and unloaded again: it takes some 3 ms, and its mappings would
  * make each fork of a task dearer.
@@ -28,7 +28,7 @@
 int scope_make_name(const char *node_name, uint32_t job_id, const char *step_name, pid_t pid,
 	char name[SCOPE_NAME_SIZE]) _must_check_;
 
-/* Whether a scope can be asked for: systemd is the init here, and the bus of its manager (the
+/* Whether a scope can be requested: systemd is the init here, and the bus of its manager (the
  * system's for root, else the user's) is there. -EOPNOTSUPP: systemd is not the init, or stepd was
  * built without libsystemd. -ENOENT: it is, and the bus is missing. Loads and connects to nothing.
  */

@@ -19,15 +19,15 @@ struct bitset {
 	size_t width; /* in words */
 };
 
-/* Empty, with room for the numbers below bits. 0 or -ENOMEM. */
+/* Empty, with capacity for the numbers below bits. 0 or -ENOMEM. */
 int bitset_init(struct bitset *b, size_t bits) _must_check_;
 void bitset_clear(struct bitset *b); /* frees it */
 #define _cleanup_bitset_ _cleanup_(bitset_clear)
 
-/* Gives up the room above the largest number, all but one word of it. */
+/* Gives up the capacity above the largest number, all but one word of it. */
 void bitset_trim(struct bitset *b);
 
-/* n must be in its room. */
+/* n must be within its capacity. */
 void bitset_set(struct bitset *b, uint32_t n);
 bool bitset_test(const struct bitset *b, uint32_t n); /* any n */
 uint32_t bitset_count(const struct bitset *b);
@@ -42,7 +42,7 @@ uint32_t bitset_first_outside(const struct bitset *b, const struct bitset *other
 void bitset_intersect(struct bitset *b, const struct bitset *other);
 
 /* Adds the bits of a hexadecimal number of len digits. -EINVAL: it is none; -ERANGE: a bit is
- * beyond the room. b is changed on success only. */
+ * beyond the capacity. b is changed on success only. */
 int bitset_add_hex(struct bitset *b, const char *digits, size_t len) _must_check_;
 
 /* Adds the numbers of a list such as "0-3,8"; an empty text has none. -EINVAL, -ERANGE: as above;

@@ -55,7 +55,7 @@ static inline int close_fd(int fd)
 	int saved = errno;
 
 	if (fd >= 0)
-		(void)close(fd); /* the descriptor is gone whatever close() says */
+		(void)close(fd); /* the descriptor is gone whatever close() returns */
 	errno = saved;
 	return -1;
 }
@@ -73,7 +73,7 @@ static inline void cleanup_close(int *fd)
 static inline void cleanup_fclose(FILE **f)
 {
 	if (*f)
-		(void)fclose(*f); /* who cares for the bytes has flushed and checked */
+		(void)fclose(*f); /* whoever needs the bytes has flushed and checked */
 }
 
 static inline void cleanup_closedir(DIR **d)

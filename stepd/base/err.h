@@ -14,13 +14,13 @@
 
 #define ERR_TEXT_SIZE 1024
 
-/* Failures that don't keep others from being found: err_keep(). */
+/* Failures after which others are still found: err_keep(). */
 #define ERR_LIST_MAX 50
 
 struct err_list {
 	char *texts[ERR_LIST_MAX]; /* from malloc() */
 	size_t count;
-	size_t more; /* that had no room */
+	size_t more; /* that did not fit */
 };
 
 struct err {
@@ -38,15 +38,15 @@ struct err {
  * disturb a terminal, break the line or are no UTF-8 are shown as \xNN. */
 int err_set(struct err *err, int code, const char *fmt, ...) _printf_(3, 4);
 
-/* The same without the errno text, where the sentence says all. Returns code. */
+/* The same without the errno text, where the sentence is enough. Returns code. */
 int err_say(struct err *err, int code, const char *fmt, ...) _printf_(3, 4);
 
 /* Puts "WHERE: " in front of a text that is there. Returns err->code. */
 int err_prefix(struct err *err, const char *fmt, ...) _printf_(2, 3);
 
-/* Moves a failure into the list, where there is one: true, and who called goes on looking for more.
- * Not want of memory. False: it stays, and is to be returned. What was kept before, and is handed
- * on without a text, counts once. */
+/* Moves a failure into the list, where there is one: true, and the caller goes on to find more.
+ * Not want of memory. False: it stays, and is to be returned. What was collected before, and is
+ * handed on without a text, counts once. */
 bool err_keep(struct err *err);
 void err_list_clear(struct err_list *list);
 #define _cleanup_err_list_ _cleanup_(err_list_clear)

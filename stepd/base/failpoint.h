@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Places at which a test can have the agent killed, or something in it fail: each says by its name
+ * Points at which a test can have the agent killed, or something in it fail: each says by its name
  * what has just been done, or is about to be. Only a program built with STEPD_FAILPOINTS has them,
  * tests/lib/stepd-failpoints.
  */

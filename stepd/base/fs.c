@@ -21,16 +21,16 @@
 int fs_read_fd(int fd, size_t max_bytes, char **ret_text, size_t *ret_size)
 {
 	_cleanup_free_ char *buf = NULL;
-	size_t room = 4096, size = 0;
+	size_t capacity = 4096, size = 0;
 	char *grown;
 	ssize_t n;
 
 	for (;;) {
-		grown = realloc(buf, room + 1);
+		grown = realloc(buf, capacity + 1);
 		if (!grown)
 			return -ENOMEM;
 		buf = grown;
-		n = read(fd, buf + size, room - size);
+		n = read(fd, buf + size, capacity - size);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
@@ -40,8 +40,8 @@ int fs_read_fd(int fd, size_t max_bytes, char **ret_text, size_t *ret_size)
 		size += (size_t)n;
 		if (size > max_bytes)
 			return -EFBIG;
-		if (room - size < 4096)
-			room *= 2;
+		if (capacity - size < 4096)
+			capacity *= 2;
 	}
 	buf[size] = '\0';
 	*ret_text = take_ptr(buf);
@@ -141,13 +141,13 @@ static int open_new(int dirfd, const char *name, mode_t mode, char **ret_temp)
 	return fd;
 }
 
-/* Puts it into its place, or away if something failed before. */
+/* Renames it to its name, or removes it if something failed before. */
 static int move_new(int dirfd, const char *temp, const char *name, int r)
 {
 	if (r == 0 && renameat(dirfd, temp, dirfd, name) < 0)
 		r = -errno;
 	if (r < 0)
-		(void)unlinkat(dirfd, temp, 0); /* r says more */
+		(void)unlinkat(dirfd, temp, 0); /* r has the reason */
 	return r;
 }
 
@@ -259,7 +259,7 @@ int fs_check_trusted(int fd, const char *path, struct err *err)
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
-		return err_set(err, -errno, "look at '%s'", path);
+		return err_set(err, -errno, "open '%s'", path);
 	if (st.st_uid != 0 && st.st_uid != geteuid())
 		return err_say(err, -EPERM,
 			"'%s' belongs to uid %u; it must belong to root or to the agent's user (chown it)",
@@ -285,13 +285,13 @@ int fs_check_parents(const char *path, const char *trusted, struct err *err)
 	char *slash;
 
 	if (snprintf(dir, sizeof(dir), "%s", path) >= (int)sizeof(dir))
-		return err_set(err, -ENAMETOOLONG, "look at what is above '%s'", path);
+		return err_set(err, -ENAMETOOLONG, "open what is above '%s'", path);
 	while ((slash = strrchr(dir, '/')) && dir[1]) {
 		slash[slash == dir] = '\0'; /* "/" itself comes last */
 		if (trusted && is_above(dir, trusted))
 			return 0; /* and so is all above it */
 		if (stat(dir, &st) < 0)
-			return err_set(err, -errno, "look at '%s'", dir);
+			return err_set(err, -errno, "open '%s'", dir);
 		if ((st.st_uid != 0 && st.st_uid != geteuid()) ||
 			((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX)))
 			return err_say(err, -EPERM,

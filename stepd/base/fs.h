@@ -22,7 +22,7 @@ int fs_read(int dirfd, const char *name, size_t max_bytes, char **ret_text,
 int fs_read_fd(int fd, size_t max_bytes, char **ret_text, size_t *ret_size) _must_check_;
 
 /* Opens a regular file to read it, below a directory that somebody hostile may have made: follows
- * no link at its end and waits for nobody who would have to write. Returns the descriptor; -ELOOP
+ * no link at its end and waits for no writer. Returns the descriptor; -ELOOP
  * for a link, -EBADMSG for what is no regular file. */
 int fs_open_regular(int dirfd, const char *name) _must_check_;
 
@@ -37,7 +37,7 @@ int fs_write_all(int fd, const void *data, size_t size) _must_check_;
 int fs_write_atomic(int dirfd, const char *name, const void *data, size_t size, mode_t mode,
 	bool sync) _must_check_;
 
-/* A file that is to take name's place later. Its blocks are there already, so that a file system
+/* A file that is to replace name later. Its blocks are there already, so that a file system
  * that has filled up meanwhile does not matter. It has a name of its own beside name, which holds
  * this process's pid and ends with ".new". */
 struct fs_spare {
@@ -57,7 +57,8 @@ int fs_spare_use(struct fs_spare *spare, int dirfd, const char *name, const void
 /* Removes it. */
 void fs_spare_clear(struct fs_spare *spare, int dirfd);
 
-/* A new, empty file in the place of name, open for writing: who has the old one open keeps it. */
+/* A new, empty file that replaces name, open for writing: the old one stays for those that have it
+ * open. */
 int fs_replace(int dirfd, const char *name, mode_t mode) _must_check_;
 
 /* Gives a file of this process's user the mode, which has no bits for others; the user may read it,
@@ -70,12 +71,12 @@ int fs_set_readers(int fd, mode_t mode, uid_t uid, gid_t gid) _must_check_;
 int fs_check_trusted(int fd, const char *path, struct err *err) _must_check_;
 
 /* The same for every directory above path up to the root, or up to one that is above the file
- * trusted (may be NULL), too: one that others can write lets them put another in the place of what
+ * trusted (may be NULL), too: one that others can write lets them replace what
  * is in it, unless it is sticky as /tmp is. */
 int fs_check_parents(const char *path, const char *trusted, struct err *err) _must_check_;
 
 /* A descriptor that is thrown at a socket may take its time to close (a TCP socket that lingers, a
- * dead file server), and that time would be ours: the last holder is who drops the message. So the
+ * dead file server), and that time would be ours: its last holder drops the message. So the
  * sender is refused (Linux 6.16; an older kernel doesn't know this). */
 void fs_refuse_descriptors(int socket_fd);
 

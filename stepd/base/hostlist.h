@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Lists of nodes as Slurm writes them: "n[01-04,7],login", "rack[0-1]n[0-9]". Numbers keep the
+ * Lists of nodes as Slurm writes them: "n[01-04,7],login", "rack[0-1]n[0-9]". Numbers retain the
  * width of the first one of their range; of several brackets in a name the last one counts fastest.
  */
 #ifndef STEPD_BASE_HOSTLIST_H

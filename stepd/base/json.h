@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Members of a JSON object that may be missing or of another type: both are the same to who reads
- * what another version may have written. All of these take NULL as an object without members.
+ * Members of a JSON object that may be missing or of another type: both are the same for a reader
+ * of what another version may have written. All of these take NULL as an object without members.
  */
 #ifndef STEPD_BASE_JSON_H
 #define STEPD_BASE_JSON_H

@@ -8,7 +8,7 @@
 /* How long a reader that takes nothing may hold up the agent for a line. */
 #define LOG_PATIENCE_MS 50
 
-static const char *const level_words[LOG_LEVEL_MAX] = {
+static const char *const level_names[LOG_LEVEL_MAX] = {
 	[LOG_LEVEL_ERROR] = "error: ",
 	[LOG_LEVEL_WARNING] = "warning: ",
 	[LOG_LEVEL_INFO] = "",
@@ -35,7 +35,7 @@ void log_line(const struct log *log, enum log_level level, const char *fmt, ...)
 	if (!log || level > log->most)
 		return;
 	p.fd = log->fd;
-	n = snprintf(line, sizeof(line) - 1, "%s: %s", log->ident, level_words[level]);
+	n = snprintf(line, sizeof(line) - 1, "%s: %s", log->ident, level_names[level]);
 	at = (size_t)n < sizeof(line) - 1 ? (size_t)n : sizeof(line) - 2;
 	va_start(ap, fmt);
 	(void)vsnprintf(line + at, sizeof(line) - 1 - at, fmt, ap);
@@ -47,5 +47,6 @@ void log_line(const struct log *log, enum log_level level, const char *fmt, ...)
 	line[at++] = '\n';
 	/* A pipe that polls writable takes so short a line whole. */
 	if (poll(&p, 1, LOG_PATIENCE_MS) > 0)
-		(void)!write(log->fd, line, at); /* see the header: nobody left to tell */
+		(void)!write(
+			log->fd, line, at); /* see the header: there is no one left to report to */
 }

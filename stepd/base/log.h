@@ -18,7 +18,7 @@ enum log_level {
 };
 
 struct log {
-	/* Takes a line, without ident and newline, in place of fd. NULL, and below 0: fd has it. */
+	/* Takes a line, without ident and newline, instead of fd. NULL, and below 0: fd has it. */
 	int (*send)(const struct log *log, enum log_level level, const char *text);
 	int fd;              /* borrowed */
 	enum log_level most; /* what is less urgent is not written */

@@ -54,7 +54,7 @@ int parse_duration_ms(const char *text, uint64_t *ret_ms)
 		const char *name;
 		double ms;
 	} units[] = {{"", 1e3}, {"ms", 1}, {"s", 1e3}, {"m", 6e4}, {"h", 3.6e6}, {"d", 8.64e7}};
-	double n = 0, place = 1;
+	double n = 0, weight = 1;
 	const char *p = text;
 	size_t i;
 
@@ -66,7 +66,7 @@ int parse_duration_ms(const char *text, uint64_t *ret_ms)
 		if (!isdigit((unsigned char)*++p))
 			return -EINVAL;
 		for (; isdigit((unsigned char)*p); p++)
-			n += (*p - '0') * (place /= 10);
+			n += (*p - '0') * (weight /= 10);
 	}
 	for (i = 0; i < ARRAY_SIZE(units) && strcmp(p, units[i].name) != 0; i++)
 		;
@@ -129,10 +129,10 @@ int parse_slurm_time_ms(const char *text, uint64_t *ret_ms)
 /* The digits behind the point, as a part of unit: those behind the 15th are less than a byte. */
 static uint64_t fraction_of(const char *digits, uint64_t unit)
 {
-	double part = 0, place = 1;
+	double part = 0, weight = 1;
 
-	for (; isdigit((unsigned char)*digits) && place > 1e-15; digits++)
-		part += (*digits - '0') * (place /= 10);
+	for (; isdigit((unsigned char)*digits) && weight > 1e-15; digits++)
+		part += (*digits - '0') * (weight /= 10);
 	return (uint64_t)(part * (double)unit + 0.5);
 }
 

@@ -42,7 +42,7 @@ static const char *parse_number(const char *p, const char *end, int64_t *ret_n)
 	}
 	if (p == digits || p == end || (*p != ' ' && *p != '\n'))
 		return NULL;
-	/* sizes and limits fill 64 bits in some fields; none of those is kept */
+	/* sizes and limits fill 64 bits in some fields; none of those is read */
 	*ret_n = n > INT64_MAX ? INT64_MAX : (int64_t)n;
 	if (negative)
 		*ret_n = -*ret_n;

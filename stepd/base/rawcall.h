@@ -43,7 +43,7 @@ static inline long rawcall_clone_onto(
 	__asm__ volatile("syscall\n\t"
 			 "testq %%rax, %%rax\n\t"
 			 "jnz 1f\n\t"
-			 "xorl %%ebp, %%ebp\n\t" /* the outermost frame, for who debugs it */
+			 "xorl %%ebp, %%ebp\n\t" /* the outermost frame, for a debugger */
 			 "movq %%r9, %%rdi\n\t"
 			 "callq *%%r8\n\t"
 			 "ud2\n"

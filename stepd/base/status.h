@@ -3,7 +3,7 @@
  * How a task ended and what that makes of the step. A wait status is the raw one of wait(2).
  *
  * The step's status is that of the first task, in time, that ended by a signal; with none, the
- * largest exit status. Tasks that ended after the step was told to end do not count: they were
+ * largest exit status. Tasks that ended after its end was requested do not count: they were
  * killed on request.
  */
 #ifndef STEPD_BASE_STATUS_H
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What stepd itself exits with where the tasks' statuses say nothing; stepd(8) has the table. */
+/* What stepd itself exits with where the tasks' statuses don't count; stepd(8) has the table. */
 enum status_code {
 	STATUS_NOT_EXECUTABLE = 126,
 	STATUS_NOT_FOUND = 127,

@@ -32,7 +32,7 @@ int strv_extend(struct strv *dst, const struct strv *src) _must_check_;
 void strv_clear(struct strv *sv);
 
 /* The entries of an environment in the order of their names, to find many of them. They are the
- * caller's, and stay. Sorted rather than hashed: who chooses the names can't make it slow. */
+ * caller's, and stay. Sorted rather than hashed: no choice of names makes it slow. */
 struct strv_names {
 	char *const *entries;
 	size_t *order; /* into entries */

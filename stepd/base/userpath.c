@@ -19,10 +19,10 @@
 static void close_raw(int fd)
 {
 	if (fd >= 0)
-		(void)rawcall(SYS_close, fd); /* it is gone whatever that says */
+		(void)rawcall(SYS_close, fd); /* it is gone whatever that returns */
 }
 
-/* Only what looks like a file of procfs, whose block size is its own, is asked of its file system:
+/* Only of what seems a file of procfs, whose block size is its own, the file system is read:
  * on a parallel one that is a request to its servers for each task's file. */
 static int is_procfs(int fd)
 {
@@ -61,7 +61,7 @@ static int walk_enter_root(struct walk *w)
 	return 0;
 }
 
-/* Puts the link's text in the place of its name, which ends where tail begins. */
+/* Replaces the link's name by its text, which ends where tail begins. */
 static int walk_splice(struct walk *w, int link, const char *tail)
 {
 	char text[PATH_MAX];

@@ -6,8 +6,8 @@
  * No link of /proc to an open file, a directory or a program is followed (/proc/PID/fd/N and
  * /dev/fd/N, cwd, root, exe, map_files): these lead past the permissions of the path to whatever
  * the process holds. Nor is a file of /proc opened: one of /proc/self shows the process as it was,
- * root's, whoever reads it later. openat2(2) does it (Linux 5.6); without that the path is walked
- * here, name by name.
+ * root's, whatever process reads it later. openat2(2) does it (Linux 5.6); without that the path is
+ * walked here, name by name.
  *
  * All calls are rawcall()s: for a child that shares its parent's memory.
  */

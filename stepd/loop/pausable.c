@@ -59,7 +59,7 @@ void pausable_continue(struct pausable *p)
 /* Running, the time at which it runs out counts; standing still, how much is left. */
 void pausable_save(const struct pausable *p, struct handover *h, struct json_t *object)
 {
-	ev_timer *timer = (ev_timer *)&p->timer; /* libev asks for it, and changes nothing */
+	ev_timer *timer = (ev_timer *)&p->timer; /* libev wants it so, and changes nothing */
 
 	handover_put_bool(h, object, "set", p->set);
 	handover_put_bool(h, object, "paused", p->paused);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Watches a file of the kernel that tells its news by EPOLLPRI, as cgroup.events and memory.events
- * do: libev can't ask for that, but an epoll descriptor around the file is readable then.
+ * Watches a file of the kernel that signals its news by EPOLLPRI, as cgroup.events and
+ * memory.events do: libev has no such event, but an epoll descriptor around the file is readable
+ * then.
  */
 #ifndef STEPD_LOOP_PRI_WATCH_H
 #define STEPD_LOOP_PRI_WATCH_H

@@ -6,7 +6,7 @@
  * there is lost with it. What it finds out comes back through a page of shared memory, and that it
  * is done by its pidfd.
  *
- * It is none of the step's processes: job->worker_pid tells trackers that go by descent. It has no
+ * It is none of the step's processes: job->worker_pid is for trackers that go by descent. It has no
  * exit signal, so that the agent's wait for children passes it over, and the kernel ends it
  * when the agent dies.
  */
@@ -23,8 +23,8 @@
 /* In the worker: 0 or -errno, with err filled. */
 typedef int (*worker_fn)(void *userdata, struct err *err);
 
-/* In the agent, once the worker has ended. Where it could not say how far it came: -ECANCELED, by
- * worker_cancel(); -ETIME, it was ended because it took longer than its limit; -EPIPE, something
+/* In the agent, once the worker has ended. Where it could not report how far it came: -ECANCELED,
+ * by worker_cancel(); -ETIME, it was ended because it took longer than its limit; -EPIPE, something
  * else has ended it. */
 typedef void (*worker_done_fn)(int r, const struct err *err, void *userdata);
 
@@ -37,7 +37,7 @@ struct worker {
 	void *userdata;
 	struct worker_answer *answer; /* shared with the worker */
 	int pidfd;                    /* -1: none runs */
-	int cancelled;                /* what worker_done_fn is told instead; 0: nothing */
+	int cancelled;                /* what worker_done_fn gets instead; 0: nothing */
 	ev_io io;
 	ev_timer limit;
 };
@@ -57,7 +57,7 @@ bool worker_is_busy(const struct worker *w);
 /* Ends the one that runs, if any; done comes when it is gone. */
 void worker_cancel(struct worker *w);
 
-/* The same without a word and without waiting. A worker that was never begun is fine. */
+/* The same without a report and without waiting. A worker that was never begun is fine. */
 void worker_clear(struct worker *w);
 
 #endif

@@ -23,7 +23,7 @@ struct plugin {
 	bool initialised;
 };
 
-/* The running program's file into exe. False if it can't be told. */
+/* The running program's file into exe. False if it is not known. */
 static bool read_exe(char exe[PATH_MAX])
 {
 	ssize_t n = readlink("/proc/self/exe", exe, PATH_MAX - 1);
@@ -34,8 +34,8 @@ static bool read_exe(char exe[PATH_MAX])
 	return true;
 }
 
-/* Who can change what is above the program has the program itself; nothing is gained by refusing
- * a build tree in somebody's home. */
+/* A user who can change what is above the program has the program itself; nothing is gained by
+ * refusing a build tree in somebody's home. */
 static int check_path(const char *path, int flags, const char *program, struct err *err)
 {
 	_cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC | flags);
@@ -55,7 +55,7 @@ static int check_trusted(const char *dir, const char *path, const char *real, st
 	int r;
 
 	if (geteuid() != 0)
-		return 0; /* who changes it gains no rights from us */
+		return 0; /* its writer gains no rights from us */
 	program = read_exe(exe) ? exe : NULL;
 	r = check_path(dir, O_DIRECTORY, program, err);
 	if (r == 0)
@@ -71,7 +71,7 @@ static int check_regular(const char *path, struct err *err)
 	struct stat st;
 
 	if (stat(path, &st) < 0)
-		return err_set(err, -errno, "look at '%s'", path);
+		return err_set(err, -errno, "open '%s'", path);
 	if (!S_ISREG(st.st_mode))
 		return err_say(err, -ENOEXEC, "'%s' is no plugin: it is not a regular file", path);
 	return 0;
@@ -173,7 +173,7 @@ static int add_name(const char *name, void *userdata)
 }
 
 /* Names what is there instead of the file that is not. */
-static int say_missing(const char *dir, const char *path, const struct plugin_kind *kind,
+static int err_missing(const char *dir, const char *path, const struct plugin_kind *kind,
 	const char *name, struct err *err)
 {
 	_cleanup_free_ char *list = NULL;
@@ -234,7 +234,7 @@ int plugin_load(const char *dir, const struct plugin_kind *kind, const char *nam
 	p = calloc(1, sizeof(*p));
 	if (!p || asprintf(&p->path, "%s/%s_%s.so", real, kind->name, bare) < 0)
 		return err_set(err, -ENOMEM, "load plugin %s/%s", kind->name, bare);
-	r = say_missing(real, p->path, kind, bare, err);
+	r = err_missing(real, p->path, kind, bare, err);
 	if (r < 0)
 		return r;
 	real_path = realpath(p->path, NULL);
@@ -311,7 +311,7 @@ int plugin_check_up(const struct plugin *p, stepd_tell_fn tell, void *ctx)
 	return errno > 0 ? -errno : -EIO;
 }
 
-/* plugins/ beside the running program: so a build tree works in place. */
+/* plugins/ beside the running program: so a build tree works without an installation. */
 static int find_beside_program(char **ret_dir)
 {
 	char exe[PATH_MAX];

@@ -6,7 +6,7 @@
  *
  * As root, a plugin runs as root: its file, its directory and every directory above are refused
  * if others than root (and the agent's user) could change what is found there. Directories above
- * the running program are not looked at: who can change those needs no plugin.
+ * the running program are not checked: a user who can change those needs no plugin.
  */
 #ifndef STEPD_PLUGIN_PLUGIN_H
 #define STEPD_PLUGIN_PLUGIN_H
@@ -32,7 +32,7 @@ struct plugin_kind {
 
 struct plugin;
 
-/* Of the kind's table of functions, for who loads plugins without calling them. */
+/* Of the kind's table of functions, for code that loads plugins without calling them. */
 size_t plugin_functions_size(const struct plugin_kind *kind);
 
 /* The directory to load from: configured if not NULL, else $STEPD_PLUGIN_DIR (ignored where the
@@ -57,7 +57,7 @@ void plugin_get_version(const struct plugin *p, char *text, size_t size);
  * function is taken as usable. */
 bool plugin_probe_here(const struct plugin *p, char *text, size_t size);
 
-/* plugin_checkup(): 0 once all is told, or -errno. -EOPNOTSUPP: the plugin has none. */
+/* plugin_checkup(): 0 once all is reported, or -errno. -EOPNOTSUPP: the plugin has none. */
 int plugin_check_up(const struct plugin *p, stepd_tell_fn tell, void *ctx) _must_check_;
 
 /* fini(), then the unload. NULL is fine; returns NULL. */

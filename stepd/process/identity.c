@@ -20,29 +20,29 @@
  * *pw stand in *buf. */
 static int lookup_user(const char *name, uid_t uid, struct passwd *pw, char **buf)
 {
-	_cleanup_free_ char *room = NULL;
+	_cleanup_free_ char *buffer = NULL;
 	struct passwd *found = NULL;
 	size_t size = 1024;
 	int r;
 
 	do {
-		free(room);
-		room = malloc(size);
-		if (!room)
+		free(buffer);
+		buffer = malloc(size);
+		if (!buffer)
 			return -ENOMEM;
-		r = name ? getpwnam_r(name, pw, room, size, &found)
-			 : getpwuid_r(uid, pw, room, size, &found);
+		r = name ? getpwnam_r(name, pw, buffer, size, &found)
+			 : getpwuid_r(uid, pw, buffer, size, &found);
 		size *= 2;
 	} while (r == ERANGE && size <= ENTRY_SIZE_MAX);
 	if (r == 0 && !found)
 		return -ENOENT;
-	*buf = take_ptr(room);
+	*buf = take_ptr(buffer);
 	return -r;
 }
 
 static int lookup_group(const char *name, gid_t *ret_gid)
 {
-	_cleanup_free_ char *room = NULL;
+	_cleanup_free_ char *buffer = NULL;
 	struct group gr, *found = NULL;
 	size_t size = 1024;
 	uint32_t n;
@@ -53,11 +53,11 @@ static int lookup_group(const char *name, gid_t *ret_gid)
 		return 0;
 	}
 	do {
-		free(room);
-		room = malloc(size);
-		if (!room)
+		free(buffer);
+		buffer = malloc(size);
+		if (!buffer)
 			return -ENOMEM;
-		r = getgrnam_r(name, &gr, room, size, &found);
+		r = getgrnam_r(name, &gr, buffer, size, &found);
 		size *= 2;
 	} while (r == ERANGE && size <= ENTRY_SIZE_MAX);
 	if (r || !found)
@@ -66,7 +66,7 @@ static int lookup_group(const char *name, gid_t *ret_gid)
 	return 0;
 }
 
-/* Fills uid and what the user database says of it; gid stays (gid_t)-1 where it says nothing. */
+/* Fills uid and what the user database has of it; gid stays (gid_t)-1 where it has nothing. */
 static int resolve_user(const char *user, struct identity *id, struct err *err)
 {
 	_cleanup_free_ char *buf = NULL;
@@ -153,18 +153,18 @@ static int groups_of_agent(struct identity *id, struct err *err)
 
 static int groups_of_user(struct identity *id, struct err *err)
 {
-	int room = 32, n;
+	int capacity = 32, n;
 	gid_t *grown;
 
 	do {
-		n = room;
+		n = capacity;
 		grown = realloc(id->groups, (size_t)n * sizeof(*grown));
 		if (!grown)
 			return err_set(err, -ENOMEM, "resolve the step's groups");
 		id->groups = grown;
-		room *= 4;
-	} while (getgrouplist(id->user_name, id->gid, id->groups, &n) < 0 && room < (1 << 18));
-	if (n > room / 4)
+		capacity *= 4;
+	} while (getgrouplist(id->user_name, id->gid, id->groups, &n) < 0 && capacity < (1 << 18));
+	if (n > capacity / 4)
 		return err_say(
 			err, -E2BIG, "uid: user %s is in %d groups, too many", id->user_name, n);
 	id->groups_count = (size_t)n;
@@ -314,7 +314,7 @@ static int assume(const struct identity *id)
 		setresuid((uid_t)-1, id->uid, (uid_t)-1) < 0)
 		return -errno;
 	r = id->uid == 0 ? 0 : caps_set_effective(false);
-	/* An id that can't be is refused, and the present one told. */
+	/* An id that can't be is refused, and the present one returned. */
 	if (r == 0 &&
 		((uid_t)setfsuid((uid_t)-1) != id->uid || (gid_t)setfsgid((gid_t)-1) != id->gid))
 		r = -EPERM;

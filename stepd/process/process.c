@@ -50,17 +50,17 @@ static void mark_inherited_fds(void)
 		(void)fcntl(fd, F_SETFD, FD_CLOEXEC); /* EBADF for most */
 }
 
-static bool is_kept(int fd, const int *keep, size_t keep_count)
+static bool is_retained(int fd, const int *retained, size_t retained_count)
 {
 	size_t i;
 
-	for (i = 0; i < keep_count && keep[i] != fd; i++)
+	for (i = 0; i < retained_count && retained[i] != fd; i++)
 		;
-	return i < keep_count;
+	return i < retained_count;
 }
 
 /* Before Linux 5.9. */
-static void close_listed(const int *keep, size_t keep_count)
+static void close_listed(const int *retained, size_t retained_count)
 {
 	_cleanup_closedir_ DIR *dir = opendir("/proc/self/fd");
 	struct dirent *d;
@@ -68,31 +68,32 @@ static void close_listed(const int *keep, size_t keep_count)
 
 	while (dir && (d = readdir(dir))) {
 		fd = atoi(d->d_name);
-		if (fd > STDERR_FILENO && fd != dirfd(dir) && !is_kept(fd, keep, keep_count))
+		if (fd > STDERR_FILENO && fd != dirfd(dir) &&
+			!is_retained(fd, retained, retained_count))
 			(void)close(fd); /* whatever it was */
 	}
 }
 
-void process_close_inherited(const int *keep, size_t keep_count)
+void process_close_inherited(const int *retained, size_t retained_count)
 {
 	unsigned first = STDERR_FILENO + 1, next;
 	size_t i;
 
 	do {
-		for (next = ~0u, i = 0; i < keep_count; i++) {
-			if (keep[i] >= (int)first && (unsigned)keep[i] < next)
-				next = (unsigned)keep[i];
+		for (next = ~0u, i = 0; i < retained_count; i++) {
+			if (retained[i] >= (int)first && (unsigned)retained[i] < next)
+				next = (unsigned)retained[i];
 		}
 		if (next > first &&
 			syscall(SYS_close_range, first, next == ~0u ? next : next - 1, 0) < 0) {
-			close_listed(keep, keep_count);
+			close_listed(retained, retained_count);
 			return;
 		}
 		first = next + 1;
 	} while (next != ~0u);
 }
 
-/* By the system call: the C library refuses the two that it keeps for its threads, and a caller
+/* By the system call: the C library refuses the two that it reserves for its threads, and a caller
  * may have left them ignored all the same. */
 void process_default_signals(void)
 {
@@ -130,7 +131,7 @@ static int reset_signals(struct err *err)
 
 	nothing.sa_flags = SA_RESTART;
 	if (sigaction(SIGHUP, NULL, &old) < 0)
-		return err_set(err, -errno, "look at SIGHUP");
+		return err_set(err, -errno, "read the action of SIGHUP");
 	process_default_signals();
 	survive_strays(&nothing); /* SIGPIPE and SIGXFSZ among them: writes fail instead */
 	if (old.sa_handler == SIG_IGN)
@@ -214,7 +215,7 @@ int process_continue(bool ignore_hup, struct err *err)
 	return fd;
 }
 
-/* Lowering the score takes CAP_SYS_RESOURCE: who has it not goes on without. */
+/* Lowering the score takes CAP_SYS_RESOURCE: without it the score stays. */
 static void protect_from_oom(struct process_saved *saved)
 {
 	_cleanup_free_ char *text = NULL;

@@ -17,28 +17,28 @@ struct pidref;
 
 /* At the start of main: opens /dev/null where 0, 1 or 2 is closed, marks all other descriptors
  * O_CLOEXEC, and gives every signal the disposition that a task shall have: default. A caller's
- * wish to ignore SIGHUP (nohup) is kept for the agent by a handler that does nothing, which an exec
+ * wish to ignore SIGHUP (nohup) holds for the agent by a handler that does nothing, which an exec
  * resets. What else would end an agent and leave its step alone gets the same, SIGPIPE and SIGXFSZ
  * too: writes fail instead. SIGTTIN and SIGTTOU are blocked,
  * so that a terminal gives EIO. */
 int process_prepare(struct err *err) _must_check_;
 
-/* Closes what the caller left open above 2, but for the keep_count of keep (-1: none), once those
+/* Closes what the caller left open above 2, but for those in retained (-1: none), once those
  * are known and before the agent opens its own: a task could open them anew before its exec, past
  * the permissions of their paths. */
-void process_close_inherited(const int *keep, size_t keep_count);
+void process_close_inherited(const int *retained, size_t retained_count);
 
 /* Blocks SIGCHLD and the signals that end, suspend, resume or upgrade a step, for good, and returns
- * a non-blocking descriptor that tells of them: from here on none of them can end the agent with
+ * a non-blocking descriptor that reports them: from here on none of them can end the agent with
  * something left behind. A SIGHUP that is ignored stays so. The caller closes it. */
 int process_catch_signals(struct err *err) _must_check_;
 
 /* Whether the caller wanted SIGHUP to be ignored. */
 bool process_ignores_hup(void);
 
-/* In the place of process_prepare() and process_catch_signals(), for a program that was executed in
- * an agent's place: all signals were blocked before the exec, and those that came meanwhile are
- * told by the descriptor. */
+/* Instead of process_prepare() and process_catch_signals(), for a program that an agent has
+ * executed: all signals were blocked before the exec, and those that came meanwhile are
+ * reported by the descriptor. */
 int process_continue(bool ignore_hup, struct err *err) _must_check_;
 
 /* Gives every signal its default disposition, those that the C library hides included. */
@@ -73,7 +73,7 @@ void process_leave_session(void);
 int process_become_agent(struct process_saved *ret_saved, struct err *err) _must_check_;
 
 /* Where the standard output or error is a terminal, which is open for reading, too, most times:
- * opens it for writing alone in its place, for the agent and for tasks that have it. Another user's
+ * opens it anew for writing alone, for the agent and for tasks that have it. Another user's
  * must not read what is typed for the agent's. Does nothing for the agent's own user. */
 int process_narrow_terminals(const struct identity *id, struct err *err) _must_check_;
 

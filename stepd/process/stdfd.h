@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Descriptors beside the standard ones. O_NONBLOCK belongs to an open file, which the agent's 0, 1
- * and 2 share with whoever started it: it is never set there, but on an open file of our own.
+ * and 2 share with the process that started it: it is never set there, but on an open file of our
+ * own.
  */
 #ifndef STEPD_PROCESS_STDFD_H
 #define STEPD_PROCESS_STDFD_H

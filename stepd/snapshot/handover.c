@@ -15,7 +15,7 @@
 struct handover {
 	json_t *root;
 	bool trial;
-	/* writing: what is behind the document, and who survives */
+	/* writing: what is behind the document, and the descriptors that survive */
 	struct buffer bytes;
 	int *fds;
 	size_t fds_count, fds_capacity;

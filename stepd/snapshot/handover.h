@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What an agent hands over to the program that is executed in its place (reexec.h): one JSON
+ * What an agent hands over to the program that it executes (reexec.h): one JSON
  * object, and behind it bytes that are none (what stands in buffers), in a sealed memfd. Each
  * module writes its own part with the functions here, and reads it again in the new program, which
  * may be of another version: it passes over names that it doesn't know, and what is missing has the
  * value that it had before there was such a name. HANDOVER_VERSION grows only where that can't be
  * done.
  *
- * Writing never fails in the middle: what went wrong is told at the end, by handover_finish(), and
- * a NULL object is passed over until then.
+ * Writing never fails in the middle: what went wrong is returned at the end, by handover_finish(),
+ * and a NULL object is passed over until then.
  */
 #ifndef STEPD_SNAPSHOT_HANDOVER_H
 #define STEPD_SNAPSHOT_HANDOVER_H
@@ -80,7 +80,7 @@ int handover_set_inherited(const struct handover *h, bool inherited) _must_check
 int handover_open(int fd, bool trial, struct handover **ret_handover, struct err *err) _must_check_;
 
 bool handover_is_trial(const struct handover *h);
-const char *handover_get_version(const struct handover *h); /* of who wrote it */
+const char *handover_get_version(const struct handover *h); /* its writer's */
 
 /* json_get_int() and its like of base/json.h read the rest.
  *

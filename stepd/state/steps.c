@@ -25,7 +25,7 @@ static int default_runtime_dir(char **ret_path)
 	return n < 0 ? -ENOMEM : 0;
 }
 
-/* The one that was asked for, or NULL. */
+/* The one that is given, or NULL. */
 static const char *choose_runtime_dir(const char *given)
 {
 	return given ? given : secure_getenv("STEPD_RUNTIME_DIR");
@@ -97,7 +97,7 @@ int steps_is_locked(int dir_fd)
 {
 	_cleanup_close_ int fd =
 		openat(dir_fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	/* The first byte alone: who tidies up after a dead agent locks those behind it. */
+	/* The first byte alone: a cleaner after a dead agent locks those behind it. */
 	struct flock held = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_len = 1};
 
 	if (fd < 0)
@@ -108,7 +108,7 @@ int steps_is_locked(int dir_fd)
 /* An agent that lives holds its lock; one that just starts has not written its state. */
 bool steps_agent_lives(int dir_fd)
 {
-	/* As another user the lock can't be opened: take what the state says. */
+	/* As another user the lock can't be opened: take what the state has. */
 	return steps_is_locked(dir_fd) != 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The node's steps as their directories tell of them, <runtime>/<node>_<job>.<step>/: what agents
+ * The node's steps as their directories show them, <runtime>/<node>_<job>.<step>/: what agents
  * write there (stepd/record/registry.h) for everybody to read, whether an agent lives or not.
  */
 #ifndef STEPD_STATE_STEPS_H
@@ -21,7 +21,7 @@ int steps_find_dir(const char *given, char **ret_path, struct err *err) _must_ch
 /* Refuses a runtime directory that others than this process's user or root could change. */
 int steps_check_trusted(int fd, const char *path, struct err *err) _must_check_;
 
-/* One step as state.json tells it. Strings are borrowed for the call. */
+/* One step as state.json has it. Strings are borrowed for the call. */
 struct step_entry {
 	const char *step; /* "7.0" */
 	const char *node;
@@ -30,7 +30,7 @@ struct step_entry {
 	const char *proctrack; /* "proctrack/cgroup" */
 	uint64_t cont_id;
 	pid_t agent_pid;
-	uid_t owner;              /* of the file that tells all this */
+	uid_t owner;              /* of state.json */
 	int locked;               /* steps_is_locked() */
 	bool alive;               /* the agent is; as another user, it may be */
 	int dir_fd;               /* the step's directory */
@@ -38,11 +38,12 @@ struct step_entry {
 };
 
 /* Reads state.json, or result.json, below dir_fd: a new reference for the caller. The directory may
- * be somebody hostile's: a link or a FIFO in the place of the file fails. */
+ * be hostile: a link or a FIFO instead of the file fails. */
 int steps_read_state(int dir_fd, struct json_t **ret_doc) _must_check_;
 int steps_read_result(int dir_fd, struct json_t **ret_doc) _must_check_;
 
-/* Whether an agent holds the lock below dir_fd: 1, or 0. -EACCES: only its user and root can tell.
+/* Whether an agent holds the lock below dir_fd: 1, or 0. -EACCES: only its user and root can read
+ * that.
  */
 int steps_is_locked(int dir_fd) _must_check_;
 

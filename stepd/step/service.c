@@ -7,7 +7,6 @@
 #include "stepd/base/log.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/result.h"
-#include "systemd/journal.h"
 #include "systemd/notify.h"
 
 /* What the ending takes beside its waits: streams, removal, the result on the disk. */

@@ -18,7 +18,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "systemd/journal.h"
 #include "tests/lib/scratch.h"
 
 /* Listens at that address, '@' for the abstract name space; sets NOTIFY_SOCKET. */
