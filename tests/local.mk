@@ -101,6 +101,14 @@ check_PROGRAMS += tests/unit/test_clone tests/unit/test_tasks tests/unit/test_ki
 	tests/unit/test_registry
 TESTS += tests/unit/test_clone tests/unit/test_tasks tests/unit/test_killseq tests/unit/test_environ \
 	tests/unit/test_registry
+check_PROGRAMS += tests/unit/test_buffer tests/unit/test_json
+TESTS += tests/unit/test_buffer tests/unit/test_json
+tests_unit_test_buffer_SOURCES = tests/unit/test_buffer.c
+tests_unit_test_buffer_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_buffer_LDADD = $(UNIT_LDADD)
+tests_unit_test_json_SOURCES = tests/unit/test_json.c
+tests_unit_test_json_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_json_LDADD = $(UNIT_LDADD)
 check_PROGRAMS += tests/unit/test_handover
 TESTS += tests/unit/test_handover
 tests_unit_test_handover_SOURCES = tests/unit/test_handover.c
