@@ -2,7 +2,6 @@
 #include "stepd/record/clean.h"
 
 #include <fcntl.h>
-#include <jansson.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,6 +12,7 @@
 
 #include "proctrack/proctrack.h"
 #include "stepd/base/fs.h"
+#include "stepd/base/json.h"
 #include "stepd/base/pidref.h"
 #include "stepd/base/procstat.h"
 #include "stepd/plugin/plugin.h"
@@ -48,7 +48,7 @@ static int has_members(const char *plugin_dir, const struct step_entry *entry)
 static int check_entry(const struct step_entry *entry, void *userdata)
 {
 	const char *plugin_dir = userdata;
-	const char *root = json_string_value(json_object_get(entry->doc, "container_root"));
+	const char *root = json_get_text(entry->doc, "container_root", NULL);
 	const char *before = secure_getenv(STEPD_CGROUP_ROOT_ENV);
 	_cleanup_free_ char *saved = before ? strdup(before) : NULL;
 	int r, restored;

@@ -2,7 +2,6 @@
 #include "stepd/record/registry.h"
 
 #include <fcntl.h>
-#include <jansson.h>
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "proctrack/proctrack.h"
 #include "stepd/base/fs.h"
+#include "stepd/base/json.h"
 #include "stepd/base/pidref.h"
 #include "stepd/base/procstat.h"
 #include "stepd/snapshot/handover.h"
@@ -194,10 +194,10 @@ static void remove_files(struct registry *reg, bool retain_result)
 static int err_taken(int dir_fd, const char *label, struct err *err)
 {
 	json_t *doc = NULL;
-	json_int_t pid = 0;
+	int64_t pid = 0;
 
 	if (steps_read_state(dir_fd, &doc) == 0)
-		pid = json_integer_value(json_object_get(doc, "agent_pid"));
+		pid = json_get_int(doc, "agent_pid", 0);
 	json_decref(doc);
 	if (pid > 0)
 		return err_say(err, -EEXIST,
@@ -216,14 +216,14 @@ static bool is_zombie(pid_t pid)
 static bool agent_lives(int dir_fd)
 {
 	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
-	json_int_t pid, ticks;
+	struct step_state state;
 	json_t *doc = NULL;
 	bool lives;
 
-	lives = steps_read_state(dir_fd, &doc) == 0 &&
-		json_unpack(doc, "{s:I, s:I}", "agent_pid", &pid, "agent_start_ticks", &ticks) ==
-			0 &&
-		pidref_open((pid_t)pid, (uint64_t)ticks, &ref) == 0 && !is_zombie((pid_t)pid);
+	lives = steps_read_state(dir_fd, &doc) == 0 && steps_parse_state(doc, &state, NULL) == 0 &&
+		state.agent_start_ticks &&
+		pidref_open(state.agent_pid, state.agent_start_ticks, &ref) == 0 &&
+		!is_zombie(state.agent_pid);
 	json_decref(doc);
 	return lives;
 }

@@ -96,25 +96,27 @@ static int check_version(const json_t *doc, struct err *err)
 
 static int unpack_registry(json_t *doc, struct state_doc *s, struct err *err)
 {
-	json_int_t job, node_id, uid, cont_id, pid;
-	json_error_t why;
+	struct step_state state;
+	int r = steps_parse_state(doc, &state, err);
 
-	if (json_unpack_ex(doc, &why, 0, "{s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:I}",
-		    "job", &job, "step", &s->step_name, "node", &s->node_name, "node_id", &node_id,
-		    "uid", &uid, "user", &s->user_name, "state", &s->state, "proctrack",
-		    &s->proctrack, "container_id", &cont_id, "agent_pid", &pid) < 0)
-		return err_bad(&why, err);
-	if (job < 0 || job > UINT32_MAX || node_id < 0 || node_id > UINT32_MAX || uid < 0 ||
-		uid >= UINT32_MAX)
+	if (r < 0)
+		return r;
+	if (state.job_id < 0 || state.job_id > UINT32_MAX || state.node_id < 0 ||
+		state.node_id > UINT32_MAX || state.uid < 0 || state.uid >= UINT32_MAX)
 		return err_say(err, -EBADMSG,
 			"state.json has a job, node_id or uid that is none: %lld, %lld, %lld",
-			(long long)job, (long long)node_id, (long long)uid);
-	s->job_id = (uint32_t)job;
-	s->node_id = (uint32_t)node_id;
-	s->uid = (uid_t)uid;
-	s->cont_id = (uint64_t)cont_id;
-	s->agent_pid = (pid_t)pid;
-	s->container_root = json_string_value(json_object_get(doc, "container_root"));
+			(long long)state.job_id, (long long)state.node_id, (long long)state.uid);
+	s->job_id = (uint32_t)state.job_id;
+	s->step_name = state.step_name;
+	s->node_name = state.node;
+	s->node_id = (uint32_t)state.node_id;
+	s->uid = (uid_t)state.uid;
+	s->user_name = state.user;
+	s->state = state.state;
+	s->proctrack = state.proctrack;
+	s->container_root = state.container_root;
+	s->cont_id = state.cont_id;
+	s->agent_pid = state.agent_pid;
 	return 0;
 }
 

@@ -2,11 +2,11 @@
 #include "stepd/state/steps.h"
 
 #include <fcntl.h>
-#include <jansson.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "stepd/base/fs.h"
+#include "stepd/base/json.h"
 
 #define STATE_SIZE_MAX (16u << 20)
 
@@ -112,11 +112,33 @@ bool steps_agent_lives(int dir_fd)
 	return steps_is_locked(dir_fd) != 0;
 }
 
+int steps_parse_state(json_t *doc, struct step_state *ret_state, struct err *err)
+{
+	json_int_t job, cont_id, pid;
+	struct step_state s = {0};
+	json_error_t why;
+
+	if (json_unpack_ex(doc, &why, 0, "{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "job", &job,
+		    "step", &s.step_name, "node", &s.node, "user", &s.user, "state", &s.state,
+		    "proctrack", &s.proctrack, "container_id", &cont_id, "agent_pid", &pid) < 0)
+		return err_say(err, -EBADMSG,
+			"state.json is not what an agent writes, or one of another version: %s",
+			why.text);
+	s.job_id = job;
+	s.cont_id = (uint64_t)cont_id;
+	s.agent_pid = (pid_t)pid;
+	s.agent_start_ticks = (uint64_t)json_get_int(doc, "agent_start_ticks", 0);
+	s.node_id = json_get_int(doc, "node_id", -1);
+	s.uid = json_get_int(doc, "uid", -1);
+	s.container_root = json_get_text(doc, "container_root", NULL);
+	*ret_state = s;
+	return 0;
+}
+
 int steps_show(int dir_fd, steps_found_fn found, void *userdata)
 {
-	const char *name = NULL, *node = "", *user = "", *state = "", *proctrack = "";
-	struct step_entry entry = {0};
-	json_int_t job = 0, cont_id = 0, pid = 0;
+	struct step_state state;
+	struct step_entry entry;
 	json_t *doc = NULL;
 	char label[128];
 	uid_t owner;
@@ -124,17 +146,16 @@ int steps_show(int dir_fd, steps_found_fn found, void *userdata)
 
 	if (read_object(dir_fd, "state.json", &doc, &owner) < 0)
 		return 0;
-	if (json_unpack(doc, "{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "job", &job, "step", &name,
-		    "node", &node, "user", &user, "state", &state, "proctrack", &proctrack,
-		    "container_id", &cont_id, "agent_pid", &pid) == 0) {
-		(void)snprintf(label, sizeof(label), "%lld.%s", (long long)job, name);
+	if (steps_parse_state(doc, &state, NULL) == 0) {
+		(void)snprintf(
+			label, sizeof(label), "%lld.%s", (long long)state.job_id, state.step_name);
 		entry = (struct step_entry){.step = label,
-			.node = node,
-			.user = user,
-			.state = state,
-			.proctrack = proctrack,
-			.cont_id = (uint64_t)cont_id,
-			.agent_pid = (pid_t)pid,
+			.node = state.node,
+			.user = state.user,
+			.state = state.state,
+			.proctrack = state.proctrack,
+			.cont_id = state.cont_id,
+			.agent_pid = state.agent_pid,
 			.owner = owner,
 			.locked = steps_is_locked(dir_fd),
 			.dir_fd = dir_fd,

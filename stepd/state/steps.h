@@ -37,6 +37,23 @@ struct step_entry {
 	const struct json_t *doc; /* all of state.json */
 };
 
+/* What stands in state.json for every reader. Strings are borrowed from the document. */
+struct step_state {
+	int64_t job_id;
+	const char *step_name, *node, *user;
+	const char *state;          /* "running", "suspended", ... */
+	const char *proctrack;      /* "proctrack/cgroup" */
+	const char *container_root; /* NULL: the tracker has none */
+	uint64_t cont_id;
+	pid_t agent_pid;
+	uint64_t agent_start_ticks; /* 0: not known */
+	int64_t node_id, uid;       /* -1: missing */
+};
+
+/* -EBADMSG: it is not what an agent writes. */
+int steps_parse_state(
+	struct json_t *doc, struct step_state *ret_state, struct err *err) _must_check_;
+
 /* Reads state.json, or result.json, below dir_fd: a new reference for the caller. The directory may
  * be hostile: a link or a FIFO instead of the file fails. */
 int steps_read_state(int dir_fd, struct json_t **ret_doc) _must_check_;
