@@ -6,7 +6,7 @@
 
 #include "stepd/base/signals.h"
 
-const char *status_words(int wait_status, char *buf, size_t size)
+const char *status_text(int wait_status, char *buf, size_t size)
 {
 	char name[SIGNALS_NAME_SIZE];
 

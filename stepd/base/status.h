@@ -32,8 +32,8 @@ struct status {
 };
 
 /* "exited with status 3", "killed by signal 9 (KILL)", with ", core dumped" where so. */
-const char *status_words(int wait_status, char *buf, size_t size);
-#define STATUS_WORDS_SIZE 64
+const char *status_text(int wait_status, char *buf, size_t size);
+#define STATUS_TEXT_SIZE 64
 
 /* 128 + signal, or the exit status. */
 int status_exit_code(int wait_status);

@@ -319,7 +319,7 @@ void varlink_save(const struct varlink *v, struct handover *h, json_t *object)
 	if (!v)
 		return;
 	for (i = 0; i < json_array_size(fds); i++)
-		handover_keep_fd(h, (int)json_integer_value(json_array_get(fds, i)));
+		handover_add_fd(h, (int)json_integer_value(json_array_get(fds, i)));
 	handover_put_json_take(h, object, "control", control);
 }
 

@@ -580,7 +580,7 @@ static int restore_plan(
 	plan->job.service_pid = (pid_t)json_get_int(object, "service_pid", 0);
 	plan->job.cont_id = (uint64_t)json_get_int(object, "container_id", 0);
 	if (r == 0 && (!plan->id.user_name || plan->job.cont_id == 0))
-		r = handover_say_bad("plan", err);
+		r = handover_err_part("plan", err);
 	return r;
 }
 

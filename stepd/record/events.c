@@ -576,7 +576,7 @@ int events_restore(
 		return 0;
 	}
 	(void)events_close(ev);
-	return r < 0 ? handover_say_bad("events", err)
+	return r < 0 ? handover_err_part("events", err)
 		     : err_set(err, -ENOMEM, "record the step's events");
 }
 

@@ -635,6 +635,6 @@ int registry_restore(
 		return 0;
 	}
 	free_registry(reg);
-	return r == -EPROTO ? handover_say_bad("directory", err)
+	return r == -EPROTO ? handover_err_part("directory", err)
 			    : err_set(err, r, "take over the step's directory");
 }

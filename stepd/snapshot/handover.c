@@ -166,7 +166,7 @@ void handover_put_strv(
 		handover_put_bytes(h, object, name, buffer_bytes(&all), buffer_size(&all));
 }
 
-void handover_keep_fd(struct handover *h, int fd)
+void handover_add_fd(struct handover *h, int fd)
 {
 	if (fd <= STDERR_FILENO)
 		return; /* none, or one that survives anyway */
@@ -179,7 +179,7 @@ void handover_keep_fd(struct handover *h, int fd)
 void handover_put_fd(struct handover *h, json_t *object, const char *name, int fd)
 {
 	handover_put_int(h, object, name, fd);
-	handover_keep_fd(h, fd);
+	handover_add_fd(h, fd);
 }
 
 int64_t handover_deadline_ns(double left_sec)
@@ -253,7 +253,7 @@ static int parse(struct handover *h, struct err *err)
 	json_int_t version;
 
 	if (!end)
-		return handover_say_bad("whole", err);
+		return handover_err_part("whole", err);
 	h->bytes_at = (size_t)(end + 1 - h->map);
 	h->root = json_loads(h->map, 0, &error);
 	if (!h->root)
@@ -351,7 +351,7 @@ int handover_get_fd(const json_t *object, const char *name)
 	return fd >= 0 && fd <= INT32_MAX && fcntl((int)fd, F_GETFD) >= 0 ? (int)fd : -1;
 }
 
-int handover_say_bad(const char *part, struct err *err)
+int handover_err_part(const char *part, struct err *err)
 {
 	return err_say(
 		err, -EPROTO, "what the agent handed over of its %s can't be understood", part);

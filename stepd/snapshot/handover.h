@@ -54,7 +54,7 @@ void handover_put_strv(
 
 /* The number of a descriptor that the new program shall have. -1: there is none. */
 void handover_put_fd(struct handover *h, json_t *object, const char *name, int fd);
-void handover_keep_fd(struct handover *h, int fd);
+void handover_add_fd(struct handover *h, int fd);
 
 /* Takes over the reference; NULL from a failed json_pack() counts as no memory. */
 void handover_put_json_take(struct handover *h, json_t *object, const char *name, json_t *value);
@@ -101,7 +101,7 @@ int handover_copy_strv(const struct handover *h, const json_t *object, const cha
 int handover_get_fd(const json_t *object, const char *name);
 
 /* The sentence for a part that is not as it must be. Returns -EPROTO. */
-int handover_say_bad(const char *part, struct err *err);
+int handover_err_part(const char *part, struct err *err);
 
 struct handover *handover_free(struct handover *h);
 DEFINE_CLEANUP(struct handover *, handover_free);

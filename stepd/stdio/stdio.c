@@ -463,7 +463,7 @@ int stdio_restore(const struct spec *spec, const struct identity *id, struct ev_
 		io->shared[i].fd = io->shared[i].owned_fd = -1;
 	r = restore_parts(io, h, object);
 	if (r < 0)
-		return r == -EPROTO ? handover_say_bad("tasks' standard streams", err)
+		return r == -EPROTO ? handover_err_part("tasks' standard streams", err)
 				    : err_set(err, r, "go on with the tasks' standard streams");
 	r = restore_files(io, h, object, err);
 	if (r < 0)

@@ -90,6 +90,6 @@ int adopted_restore(struct agent *a, const struct json_t *object, struct err *er
 	if (r == 0)
 		r = exit_watch_restore(a->origin.exits, object);
 	if (r == -EPROTO)
-		return handover_say_bad("processes", err);
+		return handover_err_part("processes", err);
 	return r < 0 ? err_set(err, r, "go on watching the step's processes") : 0;
 }

@@ -30,7 +30,7 @@ static int read_handed_over_spec(const struct handover *h, struct spec **ret_spe
 	int r;
 
 	if (!text)
-		return handover_say_bad("spec", err);
+		return handover_err_part("spec", err);
 	r = spec_from_text(text, strlen(text), ret_spec, err);
 	return r < 0 ? r : plan_restore_names(*ret_spec, h, get_plan(h), err);
 }

@@ -649,5 +649,5 @@ int ending_restore(
 	suspend_restore(&a->suspend, suspend);
 	r = requests_restore(&a->requests, json_get_object(suspend, "requests"));
 	reaping_watch_reports(a);
-	return r < 0 ? handover_say_bad("requests", err) : 0;
+	return r < 0 ? handover_err_part("requests", err) : 0;
 }

@@ -57,7 +57,7 @@ static int read_state(const struct handover *h, struct state_doc *ret_state, str
 
 	*ret_state = (struct state_doc){.doc = NULL};
 	if (!doc)
-		return handover_say_bad("agent", err);
+		return handover_err_part("agent", err);
 	return state_doc_unpack(doc, ret_state, err);
 }
 
@@ -127,7 +127,7 @@ static int restore_state(
 	int state = json_get_choice(object, "state", agent_state_names, AGENT_STATE_MAX, -1);
 
 	if (state < AGENT_RUNNING || state > AGENT_DRAINING)
-		return handover_say_bad("state", err);
+		return handover_err_part("state", err);
 	a->state = (enum agent_state)state;
 	a->end.abort_code = (int)json_get_int(object, "abort_code", 0);
 	a->start.linked = (unsigned)json_get_int(object, "linked", 0);
@@ -261,7 +261,7 @@ static int restore_container(
 	int r;
 
 	if (!type)
-		return handover_say_bad("container", err);
+		return handover_err_part("container", err);
 	r = root ? proctrack_set_root(root) : 0;
 	if (r < 0)
 		return err_set(err, r, "set the root '%s'", root);
@@ -342,7 +342,7 @@ static int restore_tasks(struct agent *a, const json_t *object, struct err *err)
 	if (r == 0)
 		r = add_joined(a);
 	if (r < 0)
-		return r == -EPROTO ? handover_say_bad("tasks", err)
+		return r == -EPROTO ? handover_err_part("tasks", err)
 				    : err_set(err, r, "take over the tasks");
 	for (i = 0; i < a->tasks.n; i++) {
 		if (a->tasks.v[i].state == TASK_RUNNING)

@@ -167,7 +167,7 @@ static void test_inherited(void **state)
 	int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
 
 	(void)state;
-	handover_keep_fd(h, fd);
+	handover_add_fd(h, fd);
 	assert_int_equal(handover_set_inherited(h, true), 0);
 	assert_int_equal(fcntl(fd, F_GETFD), 0);
 	assert_int_equal(handover_set_inherited(h, false), 0);

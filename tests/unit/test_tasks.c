@@ -30,13 +30,13 @@ static void end(struct tasks *ts, pid_t pid, int wait_status)
 
 static void test_words(void **state)
 {
-	char buf[STATUS_WORDS_SIZE];
+	char buf[STATUS_TEXT_SIZE];
 
 	(void)state;
-	assert_string_equal(status_words(EXITED(3), buf, sizeof(buf)), "exited with status 3");
+	assert_string_equal(status_text(EXITED(3), buf, sizeof(buf)), "exited with status 3");
 	assert_string_equal(
-		status_words(SIGNALLED(9), buf, sizeof(buf)), "killed by signal 9 (KILL)");
-	assert_string_equal(status_words(SIGNALLED(11) | CORE_DUMPED, buf, sizeof(buf)),
+		status_text(SIGNALLED(9), buf, sizeof(buf)), "killed by signal 9 (KILL)");
+	assert_string_equal(status_text(SIGNALLED(11) | CORE_DUMPED, buf, sizeof(buf)),
 		"killed by signal 11 (SEGV), core dumped");
 	assert_int_equal(status_exit_code(EXITED(255)), 255);
 	assert_int_equal(status_exit_code(SIGNALLED(15)), 143);

@@ -73,13 +73,13 @@ static void session_check_end(struct session *s)
 /* Both ends are known: what has not ended is lost. */
 static void conn_settle(struct conn *c)
 {
-	char status[STATUS_WORDS_SIZE], why[160];
+	char status[STATUS_TEXT_SIZE], why[160];
 	uint32_t i;
 
 	if (!c->exited || c->channel)
 		return;
 	(void)snprintf(why, sizeof(why), "its launcher %s",
-		status_words(c->wait_status, status, sizeof(status)));
+		status_text(c->wait_status, status, sizeof(status)));
 	for (i = c->first; i < c->first + c->count; i++) {
 		if (c->session->nodes[i].state < NODE_ENDED)
 			node_lose(&c->session->nodes[i], why);
