@@ -176,7 +176,7 @@ void tasks_mark_requested(struct tasks *ts)
 
 const char *task_words(const struct task *task, char *buf, size_t size)
 {
-	char words[STATUS_TEXT_SIZE];
+	char status[STATUS_TEXT_SIZE];
 
 	if (task->state == TASK_NEW)
 		(void)snprintf(buf, size, "never started");
@@ -189,7 +189,7 @@ const char *task_words(const struct task *task, char *buf, size_t size)
 			task->exec_status == STATUS_NOT_FOUND ? "not found" : "not executable");
 	else
 		(void)snprintf(buf, size, "%s%s%s",
-			status_text(task->wait_status, words, sizeof(words)),
+			status_text(task->wait_status, status, sizeof(status)),
 			task->requested ? ", on request" : "",
 			task->oom_kills ? ", out of memory" : "");
 	return buf;
