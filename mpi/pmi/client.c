@@ -6,7 +6,6 @@
 #include <limits.h>
 #include <netdb.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -180,18 +179,18 @@ static int check_rc(struct pmi_client *o, const char *what, struct err *err)
 		what, rc, why ? ", " : "", why ? why : "");
 }
 
-/* Both have pairs of a key and its value behind err, and NULL at the end. */
-static int send_message(struct pmi_client *o, const char *what, struct err *err, va_list pairs)
+/* pairs: keys and their values in turn, and NULL. */
+static int send_message(
+	struct pmi_client *o, const char *what, struct err *err, const char *const *pairs)
 {
 	_cleanup_bytes_ struct bytes text = {0};
 	struct pmi_writer w;
-	const char *key;
 	int r;
 
 	pmi_write_begin(&w, &text, o->protocol);
 	pmi_write_text(&w, "cmd", what);
-	while ((key = va_arg(pairs, const char *)))
-		pmi_write_text(&w, key, va_arg(pairs, const char *));
+	for (; *pairs; pairs += 2)
+		pmi_write_text(&w, pairs[0], pairs[1]);
 	r = pmi_write_end(&w);
 	if (r == 0 && text.failed)
 		r = -ENOMEM;
@@ -200,17 +199,14 @@ static int send_message(struct pmi_client *o, const char *what, struct err *err,
 	return send_all(o, text.data, text.size, what, err);
 }
 
-/* Sends a command and reads the reply to it. */
-static int request(struct pmi_client *o, const char *what, const char *wanted, struct err *err, ...)
-	__attribute__((sentinel));
-static int request(struct pmi_client *o, const char *what, const char *wanted, struct err *err, ...)
+/* Sends a command with these pairs, NULL behind them, and reads the reply to it. */
+#define REQUEST(o, what, wanted, err, ...)                                                         \
+	request((o), (what), (wanted), (err), (const char *const[]){__VA_ARGS__})
+static int request(struct pmi_client *o, const char *what, const char *wanted, struct err *err,
+	const char *const *pairs)
 {
-	va_list pairs;
-	int r;
+	int r = send_message(o, what, err, pairs);
 
-	va_start(pairs, err);
-	r = send_message(o, what, err, pairs);
-	va_end(pairs);
 	return r < 0 ? r : read_reply(o, o->protocol, what, wanted, err);
 }
 
@@ -303,7 +299,7 @@ static int introduce(struct pmi_client *o, const char *id, struct err *err)
 		return err_say(
 			err, -EINVAL, "PMI_PORT is set, but PMI_ID is '%.32s'", id ? id : "not");
 	(void)snprintf(number, sizeof(number), "%u", n);
-	r = request(o, "initack", "initack", err, "pmiid", number, NULL);
+	r = REQUEST(o, "initack", "initack", err, "pmiid", number, NULL);
 	if (r == 0)
 		r = check_rc(o, "initack", err);
 	if (r == 0)
@@ -337,7 +333,7 @@ static int init_protocol(struct pmi_client *o, struct err *err)
 	int r;
 
 	o->protocol = PMI_1;
-	r = request(o, "init", "response_to_init", err, "pmi_version", version, "pmi_subversion",
+	r = REQUEST(o, "init", "response_to_init", err, "pmi_version", version, "pmi_subversion",
 		sub, NULL);
 	o->protocol = protocol;
 	return r < 0 ? r : check_rc(o, "init", err);
@@ -349,11 +345,11 @@ static int begin_1(struct pmi_client *o, struct err *err)
 	int r = init_protocol(o, err);
 
 	if (r == 0)
-		r = request(o, "get_maxes", "maxes", err, NULL);
+		r = REQUEST(o, "get_maxes", "maxes", err, NULL);
 	if (r == 0)
 		r = get_number(o, "vallen_max", 1, &max, err);
 	if (r == 0)
-		r = request(o, "get_my_kvsname", "my_kvsname", err, NULL);
+		r = REQUEST(o, "get_my_kvsname", "my_kvsname", err, NULL);
 	if (r == 0)
 		r = check_rc(o, "get_my_kvsname", err);
 	o->value_max = max < PMI_CLIENT_VALUE_MAX ? max : PMI_CLIENT_VALUE_MAX;
@@ -367,10 +363,10 @@ static int begin_2(struct pmi_client *o, const char *job, struct err *err)
 
 	(void)snprintf(rank, sizeof(rank), "%u", o->rank);
 	if (r == 0 && job && strlen(job) <= NAME_MAX_BYTES && !strpbrk(job, ";\n"))
-		r = request(o, "fullinit", "fullinit-response", err, "pmijobid", job, "pmirank",
+		r = REQUEST(o, "fullinit", "fullinit-response", err, "pmijobid", job, "pmirank",
 			rank, "threaded", "FALSE", NULL);
 	else if (r == 0)
-		r = request(o, "fullinit", "fullinit-response", err, "pmirank", rank, "threaded",
+		r = REQUEST(o, "fullinit", "fullinit-response", err, "pmirank", rank, "threaded",
 			"FALSE", NULL);
 	if (r == 0)
 		r = check_rc(o, "fullinit", err);
@@ -379,7 +375,7 @@ static int begin_2(struct pmi_client *o, const char *job, struct err *err)
 	if (r == 0)
 		r = get_number(o, "size", 1, &o->size, err);
 	if (r == 0)
-		r = request(o, "job-getid", "job-getid-response", err, NULL);
+		r = REQUEST(o, "job-getid", "job-getid-response", err, NULL);
 	if (r == 0)
 		r = check_rc(o, "job-getid", err);
 	o->value_max = PMI_CLIENT_VALUE_MAX;
@@ -472,10 +468,10 @@ int pmi_client_put(struct pmi_client *o, const char *key, const char *value, str
 			"the engine's PMI server takes values of %zu bytes, and %zu are needed",
 			o->value_max, strlen(value));
 	if (o->protocol == PMI_1)
-		r = request(o, "put", "put_result", err, "kvsname", o->space, "key", key, "value",
+		r = REQUEST(o, "put", "put_result", err, "kvsname", o->space, "key", key, "value",
 			value, NULL);
 	else
-		r = request(
+		r = REQUEST(
 			o, "kvs-put", "kvs-put-response", err, "key", key, "value", value, NULL);
 	return r < 0 ? r : check_rc(o, "put", err);
 }
@@ -485,9 +481,9 @@ int pmi_client_fence(struct pmi_client *o, struct err *err)
 	int r;
 
 	if (o->protocol == PMI_1)
-		r = request(o, "barrier_in", "barrier_out", err, NULL);
+		r = REQUEST(o, "barrier_in", "barrier_out", err, NULL);
 	else
-		r = request(o, "kvs-fence", "kvs-fence-response", err, NULL);
+		r = REQUEST(o, "kvs-fence", "kvs-fence-response", err, NULL);
 	return r < 0 ? r : check_rc(o, "fence", err);
 }
 
@@ -498,9 +494,9 @@ int pmi_client_get(struct pmi_client *o, const char *key,
 	int r;
 
 	if (o->protocol == PMI_1)
-		r = request(o, "get", "get_result", err, "kvsname", o->space, "key", key, NULL);
+		r = REQUEST(o, "get", "get_result", err, "kvsname", o->space, "key", key, NULL);
 	else
-		r = request(o, "kvs-get", "kvs-get-response", err, "jobid", o->space, "srcid", "-1",
+		r = REQUEST(o, "kvs-get", "kvs-get-response", err, "jobid", o->space, "srcid", "-1",
 			"key", key, NULL);
 	if (r < 0)
 		return r;
@@ -521,9 +517,9 @@ int pmi_client_finalize(struct pmi_client *o, struct err *err)
 	int r;
 
 	if (o->protocol == PMI_1)
-		r = request(o, "finalize", "finalize_ack", err, NULL);
+		r = REQUEST(o, "finalize", "finalize_ack", err, NULL);
 	else
-		r = request(o, "finalize", "finalize-response", err, NULL);
+		r = REQUEST(o, "finalize", "finalize-response", err, NULL);
 	return r < 0 ? r : check_rc(o, "finalize", err);
 }
 
