@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 
 #include "stepd/base/fs.h"
+#include "stepd/base/procstat.h"
 #include "tests/lib/scratch.h"
 
 #define TASKS CONTRACT_TASKS
@@ -207,6 +208,17 @@ static void freeze_by_hand(struct contract *c, const char *where, const char *va
 	assert_int_equal(fs_write(AT_FDCWD, file, value), 0);
 }
 
+/* A process that is sent SIGSTOP stops when it next runs. */
+static void wait_until_stopped(pid_t pid)
+{
+	struct procstat st;
+
+	do {
+		(void)poll(NULL, 0, 1);
+		assert_int_equal(procstat_read(pid, &st), 0);
+	} while (st.state != 'T');
+}
+
 /* By the trackers that freeze, and by the others, whose word is only that of the processes. */
 static void suspend_by_hand(struct contract *c, const pid_t *pids)
 {
@@ -223,6 +235,7 @@ static void suspend_by_hand(struct contract *c, const pid_t *pids)
 	}
 	for (i = 0; i < 3; i++) {
 		assert_int_equal(kill(pids[i], SIGSTOP), 0);
+		wait_until_stopped(pids[i]);
 		assert_int_equal(
 			proctrack_is_suspended(c->pt, c->id, &found, text, sizeof(text)), -EAGAIN);
 	}
