@@ -139,6 +139,16 @@ int mpi_prefork(struct mpi *mpi, const stepd_step_rec_t *job, const struct mpi_h
 		plugin_get_type(mpi->plugin));
 }
 
+int mpi_wait_for_service(struct mpi *mpi, struct err *err)
+{
+	struct err why = ERR_INIT;
+
+	if (!mpi->service || mpi_service_wait(mpi->service, &why) == 0)
+		return 0;
+	mpi->service = mpi_service_free(mpi->service);
+	return err_say(err, why.code, "plugin %s: %s", plugin_get_type(mpi->plugin), why.text);
+}
+
 struct mpi_service *mpi_get_service(const struct mpi *mpi)
 {
 	return mpi->service;

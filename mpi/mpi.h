@@ -41,10 +41,14 @@ struct mpi_host {
 	struct mpi_service_options service;
 };
 
-/* Before the first fork; env is what all tasks get. host, and what it points to, lives as long as
- * mpi. */
+/* env is what all tasks get. host, and what it points to, lives as long as mpi. A service process
+ * that the hook starts is forked when this returns. */
 int mpi_prefork(struct mpi *mpi, const stepd_step_rec_t *job, const struct mpi_host *host,
 	char ***env, struct err *err) _must_check_;
+
+/* Before the first task's fork: waits until what prefork has started is ready. Where that fails
+ * there is no service any more. */
+int mpi_wait_for_service(struct mpi *mpi, struct err *err) _must_check_;
 
 /* What prefork has started, mpi's; NULL: nothing. */
 struct mpi_service *mpi_get_service(const struct mpi *mpi);

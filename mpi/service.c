@@ -18,6 +18,7 @@
 #include "mpi/confine.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
+#include "stepd/base/procstat.h"
 
 /* ==== the process ============================================================================ */
 
@@ -27,6 +28,7 @@ struct service_process {
 	stepd_mpi_service_t service;
 	stepd_mpi_service_fn main;
 	const struct mpi_service_options *options;
+	bool is_born_there; /* in the cgroup that it is to be in */
 };
 
 static int compare_fds(const void *a, const void *b)
@@ -192,10 +194,10 @@ static int filter_calls(const struct service_process *p)
 }
 
 /* What could not be born there moves, which takes some 8 ms. */
-static int enter_cgroup(const struct mpi_service_options *o)
+static int enter_cgroup(const struct service_process *p)
 {
-	return o->cgroup_fd >= 0 && !o->cgroup_may_clone
-		? fs_write(o->cgroup_fd, "cgroup.procs", "0")
+	return p->options->cgroup_fd >= 0 && !p->is_born_there
+		? fs_write(p->options->cgroup_fd, "cgroup.procs", "0")
 		: 0;
 }
 
@@ -204,7 +206,7 @@ static int prepare(const struct service_process *p, const char **ret_what)
 	int r;
 
 	*ret_what = "enter the step's cgroup";
-	r = enter_cgroup(p->options);
+	r = enter_cgroup(p);
 	if (r < 0)
 		return r;
 	*ret_what = "leave the terminal";
@@ -270,9 +272,11 @@ struct task_vars {
 
 struct mpi_service {
 	pid_t pid;
+	bool failed_birth;
 	int link_fd;
-	bool task_fds;      /* it gets socket pairs */
-	struct strv common; /* entries for all tasks */
+	const struct mpi_service_options *options; /* NULL: it was started by another program */
+	bool task_fds;                             /* it gets socket pairs */
+	struct strv common;                        /* entries for all tasks */
 	size_t common_bytes;
 	struct task_vars *tasks; /* by local id */
 	uint32_t tasks_count;
@@ -324,6 +328,11 @@ DEFINE_CLEANUP(struct mpi_service *, mpi_service_free);
 pid_t mpi_service_get_pid(const struct mpi_service *s)
 {
 	return s->pid;
+}
+
+bool mpi_service_has_failed_birth(const struct mpi_service *s)
+{
+	return s->failed_birth;
 }
 
 int mpi_service_get_link(const struct mpi_service *s)
@@ -513,8 +522,7 @@ static int take_environ(struct mpi_service *s, const json_t *object, struct err 
 }
 
 /* 1: it is ready; 0: not yet; or why it never will be. */
-static int take_message(struct mpi_service *s, const struct mpi_service_options *options,
-	const json_t *object, struct err *err)
+static int take_message(struct mpi_service *s, const json_t *object, struct err *err)
 {
 	const char *what = json_string_value(json_object_get(object, "do"));
 	const char *why = json_string_value(json_object_get(object, "why"));
@@ -525,14 +533,15 @@ static int take_message(struct mpi_service *s, const struct mpi_service_options 
 		return take_environ(s, object, err);
 	if (what && strcmp(what, "failed") == 0)
 		return err_say(err, -EIO, "%s", why ? why : "it gives no reason");
-	options->message(object, options->userdata);
+	s->options->message(object, s->options->userdata);
 	return 0;
 }
 
 /* One that sends much has no more time, and others do not wait for it. */
-static int next_message(struct mpi_service *s, const struct mpi_service_options *options,
-	uint64_t until_ms, struct link_message *ret_message, struct err *err)
+static int next_message(
+	struct mpi_service *s, uint64_t until_ms, struct link_message *ret_message, struct err *err)
 {
+	const struct mpi_service_options *options = s->options;
 	bool polls = s->received++ % MESSAGES_PER_POLL == MESSAGES_PER_POLL - 1;
 	uint64_t now;
 	int r;
@@ -553,18 +562,17 @@ static int next_message(struct mpi_service *s, const struct mpi_service_options 
 	}
 }
 
-static int wait_until_ready(
-	struct mpi_service *s, const struct mpi_service_options *options, struct err *err)
+static int wait_until_ready(struct mpi_service *s, struct err *err)
 {
-	uint64_t until_ms = clock_now_ms() + options->start_timeout_ms;
+	uint64_t until_ms = clock_now_ms() + s->options->start_timeout_ms;
 	int r = 0;
 
 	while (r == 0) {
 		_cleanup_link_message_ struct link_message message = LINK_MESSAGE_INIT;
 
-		r = next_message(s, options, until_ms, &message, err);
+		r = next_message(s, until_ms, &message, err);
 		if (r == 0)
-			r = take_message(s, options, message.object, err);
+			r = take_message(s, message.object, err);
 	}
 	return r < 0 ? r : 0;
 }
@@ -709,6 +717,37 @@ static int fork_plain(pid_t *ret_pid)
 	return *ret_pid < 0 ? -errno : 0;
 }
 
+/* Below a cgroup that was once killed SIGKILL is pending in what is born (proctrack(7), "The poison
+ * rule"). */
+static bool is_being_killed(pid_t pid)
+{
+	struct procstat st;
+
+	return procstat_read(pid, &st) == 0 &&
+		(!procstat_is_living(&st) || st.pending & (1u << (SIGKILL - 1)));
+}
+
+/* Into the cgroup if that can be; the child enters it by itself if not. In the child s->pid is 0.
+ */
+static int fork_into_cgroup(struct mpi_service *s, struct service_process *p)
+{
+	const struct mpi_service_options *o = p->options;
+	int r = -EOPNOTSUPP;
+
+	p->is_born_there = o->cgroup_fd >= 0 && o->cgroup_may_clone;
+	if (p->is_born_there)
+		r = fork_born(o, &s->pid);
+	if (r == 0 && s->pid > 0 && is_being_killed(s->pid)) {
+		(void)!reap(s->pid); /* a child of ours, which ends */
+		r = -EOPNOTSUPP;
+	}
+	if (r == 0 || r == -EAGAIN || r == -ENOMEM || r == -EMFILE || r == -ENFILE)
+		return r;
+	s->failed_birth = p->is_born_there;
+	p->is_born_there = false;
+	return fork_plain(&s->pid);
+}
+
 static int fork_process(struct mpi_service *s, struct service_process *p, struct err *err)
 {
 	sigset_t all, saved;
@@ -721,9 +760,7 @@ static int fork_process(struct mpi_service *s, struct service_process *p, struct
 	p->service.link_fd = link[1];
 	(void)sigfillset(&all); /* can't fail, nor can the two calls with valid arguments */
 	(void)sigprocmask(SIG_SETMASK, &all, &saved);
-	r = p->options->cgroup_fd >= 0 && p->options->cgroup_may_clone
-		? fork_born(p->options, &s->pid)
-		: fork_plain(&s->pid);
+	r = fork_into_cgroup(s, p);
 	if (r == 0 && s->pid == 0)
 		service_process_run(p);
 	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
@@ -757,14 +794,10 @@ static int start(struct mpi_service *s, struct service_process *p, bool task_fds
 	if (r == 0)
 		r = fork_process(s, p, err);
 	close_all(fds, s->tasks_count);
-	if (r == 0 && p->options->forked)
-		p->options->forked(s->pid, p->options->userdata);
-	if (r == 0)
-		r = wait_until_ready(s, p->options, err);
-	if (r < 0)
-		end_process(s);
 	return r;
 }
+
+#define CANT_SERVE "the MPI service process can't serve this step"
 
 int mpi_service_start(const stepd_step_rec_t *job, stepd_mpi_service_fn main, void *userdata,
 	bool task_fds, const struct mpi_service_options *options, struct mpi_service **ret_service,
@@ -780,9 +813,20 @@ int mpi_service_start(const stepd_step_rec_t *job, stepd_mpi_service_fn main, vo
 
 	if (!s)
 		return err_set(err, -ENOMEM, "start the MPI service process");
+	s->options = options;
 	r = start(s, &p, task_fds, err);
 	if (r < 0)
-		return err_prefix(err, "the MPI service process can't serve this step");
+		return err_prefix(err, CANT_SERVE);
 	*ret_service = take_ptr(s);
 	return 0;
+}
+
+int mpi_service_wait(struct mpi_service *s, struct err *err)
+{
+	int r = wait_until_ready(s, err);
+
+	if (r == 0)
+		return 0;
+	end_process(s);
+	return err_prefix(err, CANT_SERVE);
 }

@@ -25,25 +25,32 @@ struct mpi_service_options {
 	/* A message of the service before it is ready that is none of its beginning: a line for the
 	 * log. */
 	void (*message)(const struct json_t *object, void *userdata);
-	/* It has been forked, and is not ready yet. May be NULL. */
-	void (*forked)(pid_t pid, void *userdata);
 	void *userdata;
 	const int *keep_fds; /* further descriptors that the process keeps */
 	size_t keep_fds_count;
 	uint64_t start_timeout_ms; /* until it must be ready */
 	uint64_t memory_bytes;     /* how far it may grow (RLIMIT_DATA); 0: no limit */
 	int cgroup_fd;             /* the cgroup that it is to be in; -1: the caller's */
-	bool cgroup_may_clone;     /* it can be born there; the caller is a subreaper then */
-	bool unfiltered;           /* it is to have no filter of system calls (confine.h) */
+	bool cgroup_may_clone; /* it is to be born there, and else moves; the caller is a subreaper
+				* then */
+	bool unfiltered;       /* it is to have no filter of system calls (confine.h) */
 };
 
-/* Forks it, with main(service) in it, and waits until it is ready. job lives as long as the agent;
- * service_pid in it is set by the caller. */
+/* Forks it, with main(service) in it. job and options live as long as the service; service_pid in
+ * job is set by the caller. */
 int mpi_service_start(const stepd_step_rec_t *job, stepd_mpi_service_fn main, void *userdata,
 	bool task_fds, const struct mpi_service_options *options, struct mpi_service **ret_service,
 	struct err *err) _must_check_;
 
+/* Waits until it is ready, and has handed out what tasks need. One that fails is killed and reaped.
+ */
+int mpi_service_wait(struct mpi_service *s, struct err *err) _must_check_;
+
 pid_t mpi_service_get_pid(const struct mpi_service *s);
+
+/* Whether it moved into its cgroup as it could not be born there. */
+bool mpi_service_has_failed_birth(const struct mpi_service *s);
+
 int mpi_service_get_link(const struct mpi_service *s); /* -1 once it is closed */
 
 /* The entries that the service has handed out for the task of this local id: those of all tasks

@@ -260,6 +260,8 @@ int step_split(struct step_dir *dir)
 
 	if (service_fd < 0)
 		return service_fd;
+	if (dir->members_fd >= 0)
+		return take_fd(&service_fd);
 	fd = open_below(dir->fd, STEP_MEMBERS);
 	if (fd < 0)
 		return fd;

@@ -83,9 +83,10 @@ struct stepd_mpi_host {
 	bool tcp; /* pmi2: tasks get PMI_PORT and PMI_ID in place of PMI_FD */
 	const stepd_mpi_wire_t *wire;
 
-	/* Forks the service process and waits until it is ready; once at most. task_fds: each task
-	 * gets a socket pair, whose other end its task hook finds in mpi_plugin_task_info_t. 0, or
-	 * -1 with errno set and the reason told by the host: prefork then returns SLURM_ERROR. */
+	/* Forks the service process; once at most. The host waits until it is ready before it forks
+	 * the first task. task_fds: each task gets a socket pair, whose other end its task hook
+	 * finds in mpi_plugin_task_info_t. 0, or -1 with errno set and the reason told by the host:
+	 * prefork then returns SLURM_ERROR. */
 	int (*service_start)(void *ctx, stepd_mpi_service_fn main, void *userdata, bool task_fds);
 };
 

@@ -93,9 +93,11 @@ STEPD_EXPORT int proctrack_p_clone_fd(const stepd_step_rec_t *job, uint32_t loca
 
 /* A descriptor of the cgroup of the step's MPI service process: under the step's limits, its
  * threads and processes counted for themselves, and no member: it may live on when the container is
- * empty. The container's end is its end. Called once, right after proctrack_p_create(), where there
- * will be such a process; the caller closes it. *may_clone: whether it can be born there
- * (CLONE_INTO_CGROUP); else it moves there itself. Without this function it is outside. */
+ * empty. The container's end is its end. Called right after proctrack_p_create(), where there will
+ * be such a process; the caller closes it. *may_clone: whether it is to be born there
+ * (CLONE_INTO_CGROUP); else it moves there itself. The first answer need not have been tried: where
+ * the birth fails, or SIGKILL is pending in what was born, the host lets another one move there,
+ * and calls again before proctrack_p_clone_fd(). Without this function it is outside. */
 STEPD_EXPORT int proctrack_p_service_fd(const stepd_step_rec_t *job, int *may_clone);
 
 /* Whether members may lead sessions and process groups of their own, also while they are added:

@@ -25,6 +25,7 @@ enum {
 	FIELD_THREADS = 20,
 	FIELD_START = 22,
 	FIELD_RSS = 24,
+	FIELD_PENDING = 31,
 };
 
 /* Reads digits, with a '-' at most, up to the blank behind them (which must be there: a number at
@@ -42,7 +43,7 @@ static const char *parse_number(const char *p, const char *end, int64_t *ret_n)
 	}
 	if (p == digits || p == end || (*p != ' ' && *p != '\n'))
 		return NULL;
-	/* sizes and limits fill 64 bits in some fields; none of those is read */
+	/* sizes, limits and addresses fill 64 bits in some fields; none of those is used */
 	*ret_n = n > INT64_MAX ? INT64_MAX : (int64_t)n;
 	if (negative)
 		*ret_n = -*ret_n;
@@ -56,10 +57,10 @@ static bool is_between(int64_t n, int64_t least, int64_t most)
 
 static int parse_numbers(const char *p, const char *end, struct procstat *st)
 {
-	int64_t value[FIELD_RSS + 1] = {0};
+	int64_t value[FIELD_PENDING + 1] = {0};
 	int field;
 
-	for (field = FIELD_PPID; field <= FIELD_RSS; field++) {
+	for (field = FIELD_PPID; field <= FIELD_PENDING; field++) {
 		p = parse_number(p, end, &value[field]);
 		if (!p)
 			return -EBADMSG;
@@ -90,6 +91,7 @@ static int parse_numbers(const char *p, const char *end, struct procstat *st)
 	st->cstime_ticks = (uint64_t)value[FIELD_CSTIME];
 	st->start_ticks = (uint64_t)value[FIELD_START];
 	st->rss_pages = value[FIELD_RSS] > 0 ? (uint64_t)value[FIELD_RSS] : 0;
+	st->pending = (uint64_t)value[FIELD_PENDING];
 	return 0;
 }
 

@@ -60,13 +60,11 @@ static int choose_session(struct launch *l, struct err *err)
 	return 0;
 }
 
-int launch_open(
-	struct launch *l, struct proctrack *pt, struct stdio *io, bool hold, struct err *err)
+int launch_open(struct launch *l, struct proctrack *pt, bool hold, struct err *err)
 {
 	int report[2], held[2], fd;
 
 	l->pt = pt;
-	l->io = io;
 	if (choose_session(l, err) < 0)
 		return err->code;
 	fd = proctrack_clone_fd(pt, &l->setup.plan->job, l->first);

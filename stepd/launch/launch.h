@@ -53,9 +53,8 @@ struct launch {
 	}
 
 /* Makes the pipes and finds out how tasks get into the container. l->first, l->setup and
- * l->meanwhile are the caller's to set before. */
-int launch_open(struct launch *l, struct proctrack *pt, struct stdio *io, bool hold,
-	struct err *err) _must_check_;
+ * l->meanwhile are the caller's to set before, and l->io before the first fork. */
+int launch_open(struct launch *l, struct proctrack *pt, bool hold, struct err *err) _must_check_;
 
 /* Forks the task of this local id into the container: ids in ascending order from l->first,
  * and launch_fork_all() calls it for all that a step begins with. context is the child's; with

@@ -306,6 +306,30 @@ void agent_report_start(const struct agent *a, const struct task *task)
 	events_add(a->events, &event);
 }
 
+static int open_launch(struct agent *a, struct err *err)
+{
+	struct launch *l = &a->start.launch;
+
+	l->setup.plan = &a->plan;
+	l->setup.mpi = a->mpi.host && mpi_has_task_hook(a->mpi.host) ? a->mpi.host : NULL;
+	l->setup.nofile = &a->start.saved.nofile;
+	l->setup.oom_score_adj = task_oom_score_adj(a);
+	l->setup.traced = a->trace != NULL;
+	l->meanwhile = go_on_meanwhile;
+	l->userdata = a;
+	return launch_open(l, a->pt, a->plan.spec->hold, err);
+}
+
+static int wait_for_mpi(struct agent *a, struct err *err)
+{
+	uint64_t begin_ns = clock_now_ns();
+	int r = mpi_link_wait(a, err);
+
+	if (a->mpi.host)
+		trace_phase(a->trace, "mpi wait", begin_ns);
+	return r;
+}
+
 static int fork_tasks(struct agent *a, struct err *err)
 {
 	_cleanup_free_ pid_t *pids = calloc(a->tasks.n, sizeof(*pids));
@@ -317,21 +341,12 @@ static int fork_tasks(struct agent *a, struct err *err)
 	if (!pids)
 		return err_set(err, -ENOMEM, "fork the tasks");
 	a->origin.recover.forked.least = fork_ticks_now();
-	a->start.launch.setup.plan = &a->plan;
-	a->start.launch.setup.mpi =
-		a->mpi.host && mpi_has_task_hook(a->mpi.host) ? a->mpi.host : NULL;
-	a->start.launch.setup.nofile = &a->start.saved.nofile;
-	a->start.launch.setup.oom_score_adj = task_oom_score_adj(a);
-	a->start.launch.setup.traced = a->trace != NULL;
-	a->start.launch.meanwhile = go_on_meanwhile;
-	a->start.launch.userdata = a;
+	a->start.launch.io = a->stdio;
 	/* A child inherits it and unblocks when all is done: until its exec nothing of the agent's
 	 * is handled in it, and what it writes to a reader that is gone does not end it. */
 	(void)sigfillset(&all); /* can't fail, nor can the two calls with valid arguments */
 	(void)sigprocmask(SIG_SETMASK, &all, &saved);
-	r = launch_open(&a->start.launch, a->pt, a->stdio, a->plan.spec->hold, err);
-	if (r == 0)
-		r = launch_fork_all(&a->start.launch, pids, err);
+	r = launch_fork_all(&a->start.launch, pids, err);
 	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
 	mpi_link_forked(a);
 	a->origin.recover.forked.most = fork_ticks_now();
@@ -361,12 +376,12 @@ static int launch(struct agent *a, struct err *err)
 
 	if (spec->kind == STEPD_STEP_BATCH)
 		r = plan_store_script(&a->plan, a->registry, err);
-	if (r == 0)
-		r = make_binding(a, err);
-	if (r == 0)
-		r = run_prefork(a, err);
 	if (r == 0 && spec->kind != STEPD_STEP_EXTERN) {
-		r = process_narrow_terminals(&a->plan.id, err);
+		r = open_launch(a, err);
+		if (r == 0)
+			r = wait_for_mpi(a, err);
+		if (r == 0)
+			r = process_narrow_terminals(&a->plan.id, err);
 		if (r == 0)
 			r = stdio_open(spec, &a->plan.id, a->plan.cwd, a->plan.umask, a->loop,
 				a->log, &a->stdio, err);
@@ -443,9 +458,14 @@ int agent_run(const struct spec *spec, const struct agent_options *options, int 
 	if (r == 0)
 		r = create_container(&a, err);
 	if (r == 0)
-		r = open_socket(&a, err);
-	if (r == 0)
 		r = apply_limits(&a, err);
+	if (r == 0)
+		r = make_binding(&a, err);
+	/* As early as can be: the MPI service process gets ready while the agent goes on. */
+	if (r == 0)
+		r = run_prefork(&a, err);
+	if (r == 0)
+		r = open_socket(&a, err);
 	if (r == 0)
 		r = run_step(&a, err);
 	else if (a.plan.job.cont_id)

@@ -2,8 +2,9 @@
  *
  * The step agent: one step from its spec to its result, in one thread and one event loop.
  *
- *   plan -> claim the step's directory -> container -> MPI prefork -> streams -> fork all
- *        -> release -> supervise -> end -> drain streams -> remove the container -> result
+ *   plan -> claim the step's directory -> container -> binding -> MPI prefork -> socket
+ *        -> MPI service ready -> streams -> fork all -> release -> supervise
+ *        -> end -> drain streams -> remove the container -> result
  */
 #ifndef STEPD_STEP_AGENT_H
 #define STEPD_STEP_AGENT_H

@@ -306,8 +306,9 @@ static int set_up(struct join *j)
 		.traced = a->trace != NULL,
 	};
 	l->group = 0;
+	l->io = a->stdio;
 	/* held: none runs before all are there */
-	return launch_open(l, a->pt, a->stdio, true, &j->err);
+	return launch_open(l, a->pt, true, &j->err);
 }
 
 static void begin_take(struct agent *a, json_t *message)

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "mpi/mpi.h"
+#include "proctrack/proctrack.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/log.h"
 #include "stepd/base/procstat.h"
@@ -373,17 +374,6 @@ static void note_service(struct agent *a, pid_t pid)
 			(struct recover_service){.pid = pid, .start_ticks = st.start_ticks};
 }
 
-/* What is in the step's cgroup ends with that. Else this is all that anybody knows of a service
- * whose agent dies now. */
-static void on_service_forked(pid_t pid, void *userdata)
-{
-	struct agent *a = userdata;
-
-	note_service(a, pid);
-	if (a->mpi.service_cgroup_fd < 0)
-		result_publish_state(a, agent_state_names[a->state]);
-}
-
 static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 {
 	(void)revents;
@@ -481,7 +471,6 @@ static void set_host(struct mpi_link *d)
 				.become = become_user,
 				.meanwhile = wait_for,
 				.message = early_message,
-				.forked = on_service_forked,
 				.userdata = d->a,
 				.keep_fds = &d->host.wire.listen_fd,
 				.keep_fds_count = spec->wire.listen_fd >= 0,
@@ -494,9 +483,20 @@ static void set_host(struct mpi_link *d)
 	};
 }
 
+/* Then the tracker tries for the tasks. */
+static void report_failed_birth(struct agent *a)
+{
+	bool may_clone;
+	int fd = proctrack_service_fd(a->pt, &a->plan.job, &may_clone);
+
+	if (fd >= 0) /* else the first task's start shows why */
+		(void)close_fd(fd);
+}
+
 int mpi_link_prefork(struct agent *a, struct err *err)
 {
 	struct mpi_link *d = mpi_link_new(a);
+	bool in_cgroup = a->mpi.service_cgroup_fd >= 0;
 	int r;
 
 	if (!d)
@@ -513,8 +513,39 @@ int mpi_link_prefork(struct agent *a, struct err *err)
 	if (!d->service)
 		return r;
 	d->pid = a->plan.job.service_pid = mpi_service_get_pid(d->service);
-	watch_link(d);
+	note_service(a, d->pid);
+	if (mpi_service_has_failed_birth(d->service))
+		report_failed_birth(a);
+	/* Who is in the step's cgroup ends with that. Else this is all that anybody knows of a
+	 * service whose agent dies now. */
+	if (!in_cgroup)
+		result_publish_state(a, agent_state_names[a->state]);
 	return r;
+}
+
+/* The service is gone, and reaped. */
+static void forget_process(struct mpi_link *d)
+{
+	d->pid = 0;
+	d->a->plan.job.service_pid = 0;
+	d->a->origin.recover.service = (struct recover_service){.pid = 0};
+}
+
+int mpi_link_wait(struct agent *a, struct err *err)
+{
+	struct mpi_link *d = a->mpi.link;
+	int r;
+
+	if (!d || !d->service)
+		return 0;
+	r = mpi_wait_for_service(a->mpi.host, err);
+	if (r < 0) {
+		d->service = NULL;
+		forget_process(d);
+		return r;
+	}
+	watch_link(d);
+	return 0;
 }
 
 void mpi_link_forked(struct agent *a)
@@ -610,9 +641,7 @@ bool mpi_link_reaped(struct agent *a, pid_t pid, int wait_status)
 	if (!d || d->pid == 0 || d->pid != pid)
 		return false;
 	close_link(d); /* it may have aborted the step at last */
-	d->pid = 0;
-	a->plan.job.service_pid = 0;
-	a->origin.recover.service = (struct recover_service){.pid = 0};
+	forget_process(d);
 	ev_timer_stop(a->loop, &d->limit);
 	mpi_streams_stop(a);
 	if (a->state < AGENT_DRAINING)

@@ -21,8 +21,11 @@ struct json_t;
 struct mpi_link;
 struct task;
 
-/* Calls the plugin's prefork hook. Before the first fork. */
+/* Calls the plugin's prefork hook, which may fork the service process. */
 int mpi_link_prefork(struct agent *a, struct err *err) _must_check_;
+
+/* Before the first task's fork: waits until the service is ready. */
+int mpi_link_wait(struct agent *a, struct err *err) _must_check_;
 
 /* All tasks are forked. */
 void mpi_link_forked(struct agent *a);

@@ -14,6 +14,11 @@ for calls in clone3 close_range keyctl "clone3 close_range keyctl"; do
 		out=$(timeout 900 "$without" $calls -- "$stepd" run --job "$job" --proctrack "$b" -n 3 -- \
 			sh -c 'sleep 99 & exec ls /proc/self/fd' 2>&1 | sort | uniq -c | tr -s ' \n' ' ')
 		is "$out" " 3 0 3 1 3 2 3 3 " "$b without $calls: the step runs, and its tasks have no descriptors too many"
+		# The MPI service process is born as tasks are, or moves.
+		# shellcheck disable=SC2016,SC2086 # the task's variable; words
+		out=$(timeout 900 "$without" $calls -- "$stepd" run --job "$job" --proctrack "$b" --mpi pmi2 -n 2 -- \
+			sh -c 'echo "$PMI_SIZE"' 2>&1 | sort | uniq -c | tr -s ' \n' ' ')
+		is "$out" " 2 2 " "$b without $calls: a step with an MPI service process runs"
 		nothing_left "$b without $calls: the job leaves no cgroup, process or file behind"
 	done
 done
@@ -31,8 +36,15 @@ if backends | grep -qx cgroup && [ "$(id -u)" = 0 ]; then
 	is "$(find "$poisoned" -mindepth 1 -type d)" "" "the step leaves no cgroup in a once killed group"
 	out=$(step --no-hold --proctrack cgroup --cgroup-root "$poisoned" -n 3 -- grep -c "/step_0" /proc/self/cgroup)
 	is "$(echo $out)" "1 1 1" "no task runs outside of its container with --no-hold"
+	# The MPI service process is what is born first there; it counts its lines: the tasks, and itself.
+	# shellcheck disable=SC2016 # the task's $0
+	out=$(step --proctrack cgroup --cgroup-root "$poisoned" --mpi pmi2 -n 2 -- \
+		sh -c 'sed -n "s,^0::\(.*\)/members/task_[01]$,\1,p" /proc/self/cgroup | while read -r step; do
+			wc -l <"$0$step/service/cgroup.procs"; done' "$mount")
+	is "$(echo $out)" "1 1" "below a once killed group the MPI service process and its tasks are in their groups"
+	is "$(find "$poisoned" -mindepth 1 -type d)" "" "an MPI step leaves no cgroup in a once killed group"
 else
-	skip 4 "needs proctrack/cgroup and root"
+	skip 6 "needs proctrack/cgroup and root"
 fi
 
 # Processes that SIGKILL does not end are named, and the agent does not wait for ever.

@@ -55,6 +55,14 @@ static struct mpi_service_options options(bool may_become)
 	};
 }
 
+static int start(const stepd_step_rec_t *job, stepd_mpi_service_fn main, void *userdata,
+	const struct mpi_service_options *o, struct mpi_service **ret_service, struct err *err)
+{
+	int r = mpi_service_start(job, main, userdata, true, o, ret_service, err);
+
+	return r < 0 ? r : mpi_service_wait(*ret_service, err);
+}
+
 _noreturn_ static int hang(const stepd_mpi_service_t *service)
 {
 	(void)service;
@@ -81,10 +89,10 @@ static void test_too_slow(void **state)
 	struct err err = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(mpi_service_start(&job, hang, NULL, true, &o, &s, &err), -ETIMEDOUT);
+	assert_int_equal(start(&job, hang, NULL, &o, &s, &err), -ETIMEDOUT);
 	assert_non_null(strstr(err.text, "it was not ready after 300 ms"));
-	assert_null(s);
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
+	assert_null(mpi_service_free(s));
 }
 
 static void some_message(const json_t *object, void *userdata)
@@ -114,9 +122,10 @@ static void test_no_end_of_messages(void **state)
 
 	(void)state;
 	o.message = some_message;
-	assert_int_equal(mpi_service_start(&job, chat, NULL, false, &o, &s, &err), -ETIMEDOUT);
+	assert_int_equal(start(&job, chat, NULL, &o, &s, &err), -ETIMEDOUT);
 	assert_non_null(strstr(err.text, "it was not ready after 300 ms"));
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	assert_null(mpi_service_free(s));
 }
 
 /* The same entry again and again: what it costs counts, not what is left of it. */
@@ -152,10 +161,12 @@ static void test_too_much_environment(void **state)
 
 	(void)state;
 	o.start_timeout_ms = 30000;
-	assert_int_equal(mpi_service_start(&job, hand_out_much, NULL, false, &o, &s, &err), -E2BIG);
+	assert_int_equal(start(&job, hand_out_much, NULL, &o, &s, &err), -E2BIG);
 	assert_non_null(strstr(err.text, "more than 1048576 bytes of environment for all tasks"));
-	assert_int_equal(mpi_service_start(&job, hand_out_much, &job, false, &o, &s, &err), -E2BIG);
+	assert_null(mpi_service_free(s));
+	assert_int_equal(start(&job, hand_out_much, &job, &o, &s, &err), -E2BIG);
 	assert_non_null(strstr(err.text, "more than 65536 bytes of environment for a task"));
+	assert_null(mpi_service_free(s));
 }
 
 /* The agent's end: no descriptor ever gets a number there. */
@@ -185,9 +196,10 @@ static void test_identity_refused(void **state)
 	struct err err = ERR_INIT;
 
 	(void)state;
-	assert_int_equal(mpi_service_start(&job, hang, NULL, false, &o, &s, &err), -EIO);
+	assert_int_equal(start(&job, hang, NULL, &o, &s, &err), -EIO);
 	assert_non_null(strstr(err.text, "it can't become the user: Operation not permitted"));
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	assert_null(mpi_service_free(s));
 }
 
 static void check_env(const struct mpi_service *s, uint32_t local_id, const char *b)
@@ -220,7 +232,7 @@ static void test_what_it_keeps(void **state)
 	char c;
 
 	(void)state;
-	assert_int_equal(mpi_service_start(&job, hand_out, NULL, true, &o, &s, NULL), 0);
+	assert_int_equal(start(&job, hand_out, NULL, &o, &s, NULL), 0);
 	check_env(s, 0, "2");
 	check_env(s, 1, "3");
 	assert_int_equal(read(mpi_service_task_fd(s, 1), &c, 1), 1);

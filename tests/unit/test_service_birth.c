@@ -23,6 +23,7 @@
 #include <jansson.h>
 
 #include "mpi/service.h"
+#include "proctrack/cgroup/probe.h"
 #include "tests/lib/cgroup_rig.h"
 #include "tests/lib/service_rig.h"
 
@@ -85,7 +86,7 @@ static int serve(const stepd_mpi_service_t *service)
 	return 0;
 }
 
-static pid_t start_and_end(void)
+static pid_t start_and_end(bool is_born)
 {
 	const struct mpi_service_options options = {
 		.become = stay_oneself,
@@ -103,8 +104,10 @@ static pid_t start_and_end(void)
 	_cleanup_close_ int fd = -1;
 	pid_t pid;
 
-	if (mpi_service_start(&job, serve, NULL, false, &options, &s, &e) < 0)
+	if (mpi_service_start(&job, serve, NULL, false, &options, &s, &e) < 0 ||
+		mpi_service_wait(s, &e) < 0)
 		fail_msg("%s", e.text);
+	assert_int_equal(mpi_service_has_failed_birth(s), !is_born);
 	pid = mpi_service_get_pid(s);
 	fd = openat(rig.fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0 && read(fd, procs, sizeof(procs) - 1) > 0);
@@ -142,7 +145,7 @@ static void test_one_fork(_unused_ void **state)
 		if (before == 0)
 			_exit(0);
 		(void)rig_status(before);
-		service = start_and_end();
+		service = start_and_end(true);
 		children = service - before;
 	}
 	assert_int_equal(children, 1);
@@ -153,7 +156,23 @@ static void test_two_forks(_unused_ void **state)
 	if (rig.fd < 0)
 		skip();
 	hides_tid = true;
-	(void)start_and_end();
+	(void)start_and_end(true);
+	hides_tid = false;
+}
+
+/* A group that was once killed kills at birth (Linux 6.18): then it moves there. */
+static void test_killed_at_birth(_unused_ void **state)
+{
+	bool is_born;
+
+	if (rig.fd < 0)
+		skip();
+	rig_write(rig.fd, "cgroup.kill", "1");
+	is_born = clone_try(rig.fd) == 0;
+	print_message("a killed group %s what is cloned into it\n", is_born ? "takes" : "kills");
+	(void)start_and_end(is_born);
+	hides_tid = true;
+	(void)start_and_end(is_born);
 	hides_tid = false;
 }
 
@@ -162,6 +181,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_one_fork, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_two_forks, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_killed_at_birth, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
