@@ -323,10 +323,12 @@ static int open_launch(struct agent *a, struct err *err)
 static int wait_for_mpi(struct agent *a, struct err *err)
 {
 	uint64_t begin_ns = clock_now_ns();
-	int r = mpi_link_wait(a, err);
+	int r;
 
-	if (a->mpi.host)
-		trace_phase(a->trace, "mpi wait", begin_ns);
+	if (a->plan.job.service_pid == 0)
+		return 0;
+	r = mpi_link_wait(a, err);
+	trace_phase(a->trace, "mpi wait", begin_ns);
 	return r;
 }
 

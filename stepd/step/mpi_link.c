@@ -534,11 +534,8 @@ static void forget_process(struct mpi_link *d)
 int mpi_link_wait(struct agent *a, struct err *err)
 {
 	struct mpi_link *d = a->mpi.link;
-	int r;
+	int r = mpi_wait_for_service(a->mpi.host, err);
 
-	if (!d || !d->service)
-		return 0;
-	r = mpi_wait_for_service(a->mpi.host, err);
 	if (r < 0) {
 		d->service = NULL;
 		forget_process(d);

@@ -4,7 +4,7 @@
  * (mpi/link.h), and its end. What it reports (log lines, an abort) is taken here; what it requests
  * goes to the frontend. Its death is logged and ends nothing.
  *
- * All functions but mpi_link_prefork() do nothing where there is no service process.
+ * All functions but the first two do nothing where there is no service process.
  */
 #ifndef STEPD_STEP_MPI_LINK_H
 #define STEPD_STEP_MPI_LINK_H
@@ -24,7 +24,7 @@ struct task;
 /* Calls the plugin's prefork hook, which may fork the service process. */
 int mpi_link_prefork(struct agent *a, struct err *err) _must_check_;
 
-/* Before the first task's fork: waits until the service is ready. */
+/* Before the first task's fork, where there is a service: waits until it is ready. */
 int mpi_link_wait(struct agent *a, struct err *err) _must_check_;
 
 /* All tasks are forked. */
