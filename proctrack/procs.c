@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "stepd/base/buffer.h"
-#include "stepd/base/dirnames.h"
+#include "stepd/base/fs.h"
 #include "stepd/base/pidref.h"
 #include "stepd/base/procstat.h"
 

@@ -10,7 +10,6 @@ libbase_la_SOURCES = \
 	stepd/base/buffer.c stepd/base/buffer.h \
 	stepd/base/cleanup.h \
 	stepd/base/clock.c stepd/base/clock.h \
-	stepd/base/dirnames.c stepd/base/dirnames.h \
 	stepd/base/dynlib.c stepd/base/dynlib.h \
 	stepd/base/err.c stepd/base/err.h \
 	stepd/base/failpoint.h \

@@ -10,7 +10,6 @@
 #include <sys/vfs.h>
 
 #include "stepd/base/buffer.h"
-#include "stepd/base/dirnames.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/strv.h"
 

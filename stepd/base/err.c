@@ -6,29 +6,35 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The bytes of the UTF-8 character at the beginning of s that may be shown as it is; 0: it is a
- * control character (of the C1 set, too, which terminals obey), or no UTF-8. */
-static size_t printable_size(const char *s)
+size_t err_utf8_size(const char *text)
 {
-	const unsigned char *c = (const unsigned char *)s;
+	const unsigned char *c = (const unsigned char *)text;
 	size_t size, i;
-	uint32_t n;
 
 	if (c[0] < 0x80)
-		return c[0] >= 0x20 && c[0] != 0x7f;
+		return 1;
 	if (c[0] < 0xc2 || c[0] > 0xf4)
 		return 0;
 	size = c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : 4;
-	n = c[0] & (0x7fu >> size);
 	for (i = 1; i < size; i++) {
 		if ((c[i] & 0xc0) != 0x80) /* the end of the text, too */
 			return 0;
-		n = n << 6 | (c[i] & 0x3f);
 	}
-	if (n < 0xa0 || (size == 3 && n < 0x800) || (size == 4 && (n < 0x10000 || n > 0x10ffff)) ||
-		(n >= 0xd800 && n <= 0xdfff))
+	if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) ||
+		(c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f))
 		return 0;
 	return size;
+}
+
+/* Of a character that may be shown as it is; 0: it is a control character (of the C1 set, too,
+ * which terminals obey), or no UTF-8. */
+static size_t printable_size(const char *text)
+{
+	const unsigned char *c = (const unsigned char *)text;
+
+	if (c[0] < 0x20 || c[0] == 0x7f || (c[0] == 0xc2 && c[1] < 0xa0))
+		return 0;
+	return err_utf8_size(text);
 }
 
 /* Copies src behind dst[at], what is not printable as \xNN, and ends with NUL. Cuts at size. */

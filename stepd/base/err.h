@@ -51,6 +51,9 @@ bool err_keep(struct err *err);
 void err_list_clear(struct err_list *list);
 #define _cleanup_err_list_ _cleanup_(err_list_clear)
 
+/* The bytes of the UTF-8 character that text begins with (RFC 3629); 0: there is none. */
+size_t err_utf8_size(const char *text);
+
 /* src as such a text stands there, for what is shown but is no error. Cuts at size. */
 void err_printable(char *dst, size_t size, const char *src);
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/base/fs.h"
 
+#include <assert.h>
 #include <endian.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
 #include <linux/posix_acl.h>
 #include <linux/posix_acl_xattr.h>
@@ -12,6 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/xattr.h>
 
 #ifndef SO_PASSRIGHTS
@@ -70,6 +73,44 @@ int fs_open_regular(int dirfd, const char *name)
 	return S_ISREG(st.st_mode) ? take_fd(&fd) : -EBADMSG;
 }
 
+DIR *fs_opendir(int dirfd)
+{
+	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!dir)
+		(void)close_fd(fd);
+	return dir;
+}
+
+/* What getdents64(2) writes; the C library's struct has a name of 256 bytes. */
+struct name_record {
+	uint64_t inode;
+	int64_t next;
+	uint16_t size; /* of this record */
+	uint8_t type;
+	char name[];
+};
+
+int dirnames_each(int fd, size_t piece_bytes, dirnames_fn fn, void *userdata)
+{
+	char names[DIRNAMES_PIECE_MAX] __attribute__((aligned(__alignof__(struct name_record))));
+	const struct name_record *record;
+	ssize_t n, at;
+	int r;
+
+	assert(piece_bytes <= sizeof(names));
+	while ((n = syscall(SYS_getdents64, fd, names, piece_bytes)) > 0) {
+		for (at = 0; at < n; at += record->size) {
+			record = (const struct name_record *)(names + at);
+			r = fn(record->name, record->type, userdata);
+			if (r != 0)
+				return r;
+		}
+	}
+	return n < 0 ? -errno : 0;
+}
+
 int fs_write(int dirfd, const char *name, const char *text)
 {
 	_cleanup_close_ int fd = openat(dirfd, name, O_WRONLY | O_CLOEXEC | O_NOCTTY);
@@ -107,48 +148,20 @@ static int sync_dir(int dirfd, const char *name)
 {
 	_cleanup_free_ char *dir = strdup(name);
 	_cleanup_close_ int fd = -1;
-	char *slash;
 
 	if (!dir)
 		return -ENOMEM;
-	slash = strrchr(dir, '/');
-	if (slash)
-		slash[slash == dir] = '\0';
-	fd = openat(dirfd, slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = openat(dirfd, dirname(dir), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 || fsync(fd) < 0)
 		return -errno;
 	return 0;
 }
 
-/* Makes a file beside name, under a name that holds our pid. */
-static int open_new(int dirfd, const char *name, mode_t mode, char **ret_temp)
+bool fs_is_spare(const char *name)
 {
-	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-	_cleanup_free_ char *temp = NULL;
-	int fd;
+	size_t len = strlen(name);
 
-	if (asprintf(&temp, "%s.%d.new", name, (int)getpid()) < 0) {
-		temp = NULL;
-		return -ENOMEM;
-	}
-	fd = openat(dirfd, temp, flags, mode);
-	/* that of one that had our pid and died in here */
-	if (fd < 0 && errno == EEXIST && unlinkat(dirfd, temp, 0) == 0)
-		fd = openat(dirfd, temp, flags, mode);
-	if (fd < 0)
-		return -errno;
-	*ret_temp = take_ptr(temp);
-	return fd;
-}
-
-/* Renames it to its name, or removes it if something failed before. */
-static int move_new(int dirfd, const char *temp, const char *name, int r)
-{
-	if (r == 0 && renameat(dirfd, temp, dirfd, name) < 0)
-		r = -errno;
-	if (r < 0)
-		(void)unlinkat(dirfd, temp, 0); /* r has the reason */
-	return r;
+	return len > 4 && strcmp(name + len - 4, ".new") == 0;
 }
 
 void fs_spare_clear(struct fs_spare *spare, int dirfd)
@@ -162,20 +175,34 @@ void fs_spare_clear(struct fs_spare *spare, int dirfd)
 
 int fs_spare_make(int dirfd, const char *name, mode_t mode, size_t size, struct fs_spare *ret_spare)
 {
+	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
 	struct fs_spare spare = FS_SPARE_INIT;
-	int r;
+	int r = 0;
 
-	spare.fd = r = open_new(dirfd, name, mode, &spare.temp);
-	if (r < 0)
-		return r;
+	if (asprintf(&spare.temp, "%s.%d.new", name, (int)getpid()) < 0)
+		return -ENOMEM;
+	spare.fd = openat(dirfd, spare.temp, flags, mode);
+	/* that of one that had our pid and died in here */
+	if (spare.fd < 0 && errno == EEXIST && unlinkat(dirfd, spare.temp, 0) == 0)
+		spare.fd = openat(dirfd, spare.temp, flags, mode);
 	/* EOPNOTSUPP: this file system knows no such promise. The C library's function would then
 	 * write every block itself. */
-	r = size && fallocate(spare.fd, 0, 0, (off_t)size) < 0 && errno != EOPNOTSUPP ? -errno : 0;
+	if (spare.fd < 0 ||
+		(size && fallocate(spare.fd, 0, 0, (off_t)size) < 0 && errno != EOPNOTSUPP))
+		r = -errno;
 	if (r < 0)
 		fs_spare_clear(&spare, dirfd);
 	else
 		*ret_spare = spare;
 	return r;
+}
+
+static int spare_rename(struct fs_spare *spare, int dirfd, const char *name)
+{
+	if (renameat(dirfd, spare->temp, dirfd, name) < 0)
+		return -errno;
+	free(take_ptr(spare->temp));
+	return 0;
 }
 
 int fs_spare_use(struct fs_spare *spare, int dirfd, const char *name, const void *data, size_t size,
@@ -187,8 +214,8 @@ int fs_spare_use(struct fs_spare *spare, int dirfd, const char *name, const void
 		r = -errno;
 	if (r == 0 && sync && fsync(spare->fd) < 0)
 		r = -errno;
-	r = move_new(dirfd, spare->temp, name, r);
-	free(take_ptr(spare->temp));
+	if (r == 0)
+		r = spare_rename(spare, dirfd, name);
 	fs_spare_clear(spare, dirfd);
 	return r == 0 && sync ? sync_dir(dirfd, name) : r;
 }
@@ -204,11 +231,15 @@ int fs_write_atomic(
 
 int fs_replace(int dirfd, const char *name, mode_t mode)
 {
-	_cleanup_free_ char *temp = NULL;
-	_cleanup_close_ int fd = open_new(dirfd, name, mode, &temp);
-	int r = fd < 0 ? fd : move_new(dirfd, temp, name, 0);
+	struct fs_spare spare = FS_SPARE_INIT;
+	int fd, r = fs_spare_make(dirfd, name, mode, 0, &spare);
 
-	return r < 0 ? r : take_fd(&fd);
+	if (r < 0)
+		return r;
+	r = spare_rename(&spare, dirfd, name);
+	fd = r < 0 ? r : take_fd(&spare.fd);
+	fs_spare_clear(&spare, dirfd);
+	return fd;
 }
 
 /* An access control list as the kernel takes it (linux/posix_acl_xattr.h), its numbers in little

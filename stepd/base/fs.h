@@ -7,6 +7,7 @@
 #define STEPD_BASE_FS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "stepd/base/err.h"
@@ -25,6 +26,20 @@ int fs_read_fd(int fd, size_t max_bytes, char **ret_text, size_t *ret_size) _mus
  * no link at its end and waits for no writer. Returns the descriptor; -ELOOP
  * for a link, -EBADMSG for what is no regular file. */
 int fs_open_regular(int dirfd, const char *name) _must_check_;
+
+/* The names in a directory, from the first; dirfd itself does not move. NULL: errno has why not. */
+DIR *fs_opendir(int dirfd);
+
+#define DIRNAMES_PIECE_MAX 4096
+
+/* The names in a directory, read by the descriptor itself and a few at a time: readdir(3) takes a
+ * descriptor of its own, and a thousand names before it gives the first. Calls fn for each name
+ * from where fd stands, "." and ".." too, until it returns other than 0, which is handed on. type
+ * is one of DT_... of <dirent.h>. At most piece_bytes are read before they are read, up to
+ * DIRNAMES_PIECE_MAX: 20 for a name and its length, in eights. -errno where the directory can't be
+ * read, -EINVAL where one name takes more. */
+typedef int (*dirnames_fn)(const char *name, uint8_t type, void *userdata);
+int dirnames_each(int fd, size_t piece_bytes, dirnames_fn fn, void *userdata) _must_check_;
 
 /* Writes text in one write(2), as the kernel's files want it. The file must exist. */
 int fs_write(int dirfd, const char *name, const char *text) _must_check_;
@@ -53,6 +68,9 @@ int fs_spare_make(int dirfd, const char *name, mode_t mode, size_t size,
 /* Writes and renames it, as fs_write_atomic(), and clears spare, even when that fails. */
 int fs_spare_use(struct fs_spare *spare, int dirfd, const char *name, const void *data, size_t size,
 	bool sync) _must_check_;
+
+/* Whether a file is one, by its name. */
+bool fs_is_spare(const char *name);
 
 /* Removes it. */
 void fs_spare_clear(struct fs_spare *spare, int dirfd);

@@ -15,8 +15,7 @@ static const char *const level_names[LOG_LEVEL_MAX] = {
 	[LOG_LEVEL_DEBUG] = "debug: ",
 };
 
-/* Names of commands and files come from users: nothing of them may steer a terminal. */
-static void make_printable(char *text)
+void log_make_printable(char *text)
 {
 	for (; *text; text++) {
 		if ((unsigned char)*text < 0x20 || *text == 0x7f)
@@ -40,7 +39,7 @@ void log_line(const struct log *log, enum log_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(line + at, sizeof(line) - 1 - at, fmt, ap);
 	va_end(ap);
-	make_printable(line);
+	log_make_printable(line);
 	if (log->send && log->send(log, level, line + at) == 0)
 		return;
 	at = strlen(line);

@@ -29,6 +29,10 @@ struct log {
  * to tell. */
 void log_line(const struct log *log, enum log_level level, const char *fmt, ...) _printf_(3, 4);
 
+/* Replaces what could break a line or steer a terminal: names of commands and files come from
+ * users. */
+void log_make_printable(char *text);
+
 #define log_error(log, ...)   log_line(log, LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warning(log, ...) log_line(log, LOG_LEVEL_WARNING, __VA_ARGS__)
 #define log_info(log, ...)    log_line(log, LOG_LEVEL_INFO, __VA_ARGS__)

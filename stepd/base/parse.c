@@ -174,22 +174,32 @@ int parse_size(const char *text, uint64_t bare_unit, uint64_t *ret_bytes)
 	return 0;
 }
 
+const char *parse_plugin_name(const char *text, const char *kind)
+{
+	static const char allowed[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+	size_t len = strlen(kind);
+
+	if (strncmp(text, kind, len) == 0 && text[len] == '/')
+		text += len + 1;
+	len = strspn(text, allowed);
+	return len > 0 && len <= 64 && !text[len] ? text : NULL;
+}
+
 static int parse_range(char *piece, uint32_t limit, parse_range_fn add, void *userdata)
 {
-	char *dash = strchr(piece, '-');
 	uint32_t first = 0, last, i;
+	char *rest = piece;
 	int r;
 
 	if (limit == 0)
 		return -ERANGE;
-	if (dash)
-		*dash = '\0';
-	r = parse_u32(piece, 0, limit - 1, &first);
+	r = parse_u32(strsep(&rest, "-"), 0, limit - 1, &first);
 	if (r < 0)
 		return r;
 	last = first;
-	if (dash)
-		r = parse_u32(dash + 1, 0, limit - 1, &last);
+	if (rest)
+		r = parse_u32(rest, 0, limit - 1, &last);
 	if (r < 0)
 		return r;
 	if (last < first)
@@ -204,19 +214,10 @@ static int parse_range(char *piece, uint32_t limit, parse_range_fn add, void *us
 int parse_ranges(const char *text, uint32_t limit, parse_range_fn add, void *userdata)
 {
 	_cleanup_free_ char *copy = strdup(text);
-	char *piece = copy, *comma;
-	int r;
+	char *rest = copy, *piece;
+	int r = copy ? 0 : -ENOMEM;
 
-	if (!copy)
-		return -ENOMEM;
-	do {
-		comma = strchr(piece, ',');
-		if (comma)
-			*comma = '\0';
+	while (r == 0 && (piece = strsep(&rest, ",")))
 		r = parse_range(piece, limit, add, userdata);
-		if (r < 0)
-			return r;
-		piece = comma ? comma + 1 : NULL;
-	} while (piece);
-	return 0;
+	return r;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "stepd/base/fs.h"
+#include "stepd/base/log.h"
 
 /* The numbers behind the state, by their field number in proc_pid_stat(5). */
 enum {
@@ -156,15 +157,6 @@ int procstat_read(pid_t pid, struct procstat *ret_stat)
 	return procstat_read_at(proc_fd, pid, ret_stat);
 }
 
-/* A process names itself: nothing of that may break the line. */
-static void make_printable(char *text)
-{
-	for (; *text; text++) {
-		if ((unsigned char)*text < 0x20 || *text == 0x7f)
-			*text = '?';
-	}
-}
-
 void procstat_describe(pid_t pid, char *text, size_t size)
 {
 	_cleanup_free_ char *wchan = NULL;
@@ -177,10 +169,11 @@ void procstat_describe(pid_t pid, char *text, size_t size)
 		(void)snprintf(text, size, "pid %d (%s)", (int)pid, strerror(-r));
 		return;
 	}
-	make_printable(st.comm);
+	log_make_printable(st.comm);
 	(void)snprintf(name, sizeof(name), "/proc/%d/wchan", (int)pid);
 	r = fs_read(AT_FDCWD, name, 4096, &wchan, NULL);
+	if (r < 0 || strcmp(wchan, "0") == 0)
+		free(take_ptr(wchan));
 	(void)snprintf(text, size, "pid %d (%s) state %c%s%s", (int)pid, st.comm, st.state,
-		r == 0 && wchan[0] && strcmp(wchan, "0") != 0 ? " in " : "",
-		r == 0 && wchan[0] && strcmp(wchan, "0") != 0 ? wchan : "");
+		wchan && *wchan ? " in " : "", wchan ? wchan : "");
 }

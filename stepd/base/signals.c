@@ -4,51 +4,35 @@
 #include <ctype.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-static int parse_number(const char *text, long least, long most)
-{
-	char *end;
-	long n;
+#include "stepd/base/parse.h"
 
-	if (!isdigit((unsigned char)text[0]))
-		return -EINVAL; /* strtol() takes blanks and signs */
-	errno = 0;
-	n = strtol(text, &end, 10);
-	if (errno || *end || n < least || n > most)
-		return -EINVAL;
-	return (int)n;
-}
-
+/* "RTMIN", "RTMIN+3", "RTMAX-1" */
 static int parse_realtime(const char *text)
 {
-	int r;
+	const bool from_min = strncasecmp(text, "RTMIN", 5) == 0;
+	uint32_t n = 0;
 
-	if (strcasecmp(text, "RTMIN") == 0)
-		return SIGRTMIN;
-	if (strcasecmp(text, "RTMAX") == 0)
-		return SIGRTMAX;
-	if (strncasecmp(text, "RTMIN+", 6) == 0) {
-		r = parse_number(text + 6, 0, SIGRTMAX - SIGRTMIN);
-		return r < 0 ? r : SIGRTMIN + r;
-	}
-	if (strncasecmp(text, "RTMAX-", 6) == 0) {
-		r = parse_number(text + 6, 0, SIGRTMAX - SIGRTMIN);
-		return r < 0 ? r : SIGRTMAX - r;
-	}
-	return -EINVAL;
+	if (!from_min && strncasecmp(text, "RTMAX", 5) != 0)
+		return -EINVAL;
+	if (text[5] && text[5] != (from_min ? '+' : '-'))
+		return -EINVAL;
+	if (text[5] && parse_u32(text + 6, 0, (uint32_t)(SIGRTMAX - SIGRTMIN), &n) < 0)
+		return -EINVAL;
+	return from_min ? SIGRTMIN + (int)n : SIGRTMAX - (int)n;
 }
 
 int signals_parse(const char *text)
 {
 	const char *abbrev;
+	uint32_t n;
 	int i;
 
 	if (isdigit((unsigned char)text[0]))
-		return parse_number(text, 1, SIGRTMAX);
+		return parse_u32(text, 1, (uint32_t)SIGRTMAX, &n) < 0 ? -EINVAL : (int)n;
 	if (strncasecmp(text, "SIG", 3) == 0)
 		text += 3;
 	for (i = 1; i < SIGRTMIN; i++) {

@@ -37,6 +37,17 @@ int strv_addf(struct strv *sv, const char *fmt, ...)
 	return n < 0 ? -ENOMEM : strv_add_take(sv, s);
 }
 
+int strv_index(const char *const *names, size_t count, const char *text)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		if (names[i] && strcmp(names[i], text) == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
 static size_t env_index(const struct strv *sv, const char *name)
 {
 	size_t len = strlen(name), i;

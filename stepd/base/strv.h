@@ -31,6 +31,9 @@ int strv_extend(struct strv *dst, const struct strv *src) _must_check_;
 
 void strv_clear(struct strv *sv);
 
+/* The index of text among the names, of which some may be NULL; -1: it is none of them. */
+int strv_index(const char *const *names, size_t count, const char *text);
+
 /* The entries of an environment in the order of their names, to find many of them. They are the
  * caller's, and stay. Sorted rather than hashed: no choice of names makes it slow. */
 struct strv_names {

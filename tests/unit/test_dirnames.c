@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "stepd/base/dirnames.h"
+#include "stepd/base/fs.h"
 #include "tests/lib/scratch.h"
 
 #define FILES 100

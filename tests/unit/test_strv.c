@@ -146,6 +146,17 @@ static void test_extend(void **state)
 	assert_null(a.v[21]);
 }
 
+static void test_index(void **state)
+{
+	static const char *const names[] = {"a", NULL, "ab", "a"};
+
+	(void)state;
+	assert_int_equal(strv_index(names, 4, "a"), 0);
+	assert_int_equal(strv_index(names, 4, "ab"), 2);
+	assert_int_equal(strv_index(names, 2, "ab"), -1);
+	assert_int_equal(strv_index(names, 4, ""), -1);
+}
+
 static void test_clear(void **state)
 {
 	struct strv sv = {0};
@@ -169,6 +180,7 @@ int main(void)
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_env_unset),
 		cmocka_unit_test(test_extend),
+		cmocka_unit_test(test_index),
 		cmocka_unit_test(test_clear),
 	};
 
