@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * For unit tests: a child process that rests until it is killed, also under a pid of choice.
+ * For unit tests: a child process that rests until it is killed, also under a pid of choice, and
+ * what /proc has of a process. For behind <cmocka.h>.
  */
 #ifndef TESTS_LIB_CHILD_H
 #define TESTS_LIB_CHILD_H
@@ -12,7 +13,10 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include "stepd/base/procstat.h"
 
 /* With pid 0 of any pid. -errno where the kernel says no (set_tid takes root, Linux 5.5). */
 static inline pid_t child_start(pid_t pid)
@@ -31,6 +35,20 @@ static inline pid_t child_start(pid_t pid)
 			pause();
 	}
 	return r < 0 ? -errno : (pid_t)r;
+}
+
+static inline void child_end(pid_t pid)
+{
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static inline struct procstat child_stat(pid_t pid)
+{
+	struct procstat st;
+
+	assert_int_equal(procstat_read(pid, &st), 0);
+	return st;
 }
 
 #endif

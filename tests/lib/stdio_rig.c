@@ -293,6 +293,14 @@ void rig_free(struct rig *rig)
 	assert_int_equal(scratch_count_fds(), rig->fds);
 }
 
+void rig_step(struct rig *rig, rig_body_fn body, void *userdata)
+{
+	rig_open(rig);
+	rig_fork_all(rig, body, userdata);
+	rig_run(rig);
+	rig_free(rig);
+}
+
 void rig_end_captures(struct rig *rig)
 {
 	int i, status;

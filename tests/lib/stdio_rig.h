@@ -73,6 +73,9 @@ void rig_finish(struct rig *rig);    /* the second half */
 /* stdio_free(), and the count of descriptors is that before stdio_open(). */
 void rig_free(struct rig *rig);
 
+/* All of a step: rig_open() to rig_free(). */
+void rig_step(struct rig *rig, rig_body_fn body, void *userdata);
+
 /* Waits for the captures' readers; 0, 1 and 2 are the program's again. */
 void rig_end_captures(struct rig *rig);
 

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 #include <poll.h>
 
+#include "stepd/base/clock.h"
 #include "tests/lib/client_rig.h"
 
 #define MEBI (1u << 20)
@@ -42,14 +43,6 @@ static int call(struct rig *rig)
 	free(rig->reply);
 	rig->reply = NULL;
 	return stepd_call(rig->client, "Describe", NULL, &rig->reply, &rig->error);
-}
-
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
 /* The call fails with code and a sentence that has these words; so does every later one. */
@@ -324,9 +317,9 @@ static void test_no_answer_in_time(void **state)
 
 	join(rig, script_silent);
 	stepd_set_timeout(rig->client, 150);
-	before = now_ms();
+	before = clock_now_ms();
 	assert_broken(rig, -ETIMEDOUT, "no answer in 150 ms");
-	assert_true(now_ms() - before >= 149);
+	assert_true(clock_now_ms() - before >= 149);
 }
 
 static void script_trickle(int fd)
@@ -346,9 +339,9 @@ static void test_an_answer_that_never_gets_whole(void **state)
 
 	join(rig, script_trickle);
 	stepd_set_timeout(rig->client, 150);
-	before = now_ms();
+	before = clock_now_ms();
 	assert_broken(rig, -ETIMEDOUT, "no answer in 150 ms");
-	assert_true(now_ms() - before >= 149);
+	assert_true(clock_now_ms() - before >= 149);
 }
 
 static void script_two(int fd)
@@ -568,16 +561,16 @@ static void test_a_full_queue(void **state)
 		n++;
 	assert_in_range(n, 1, ARRAY_SIZE(queued) - 1);
 	assert_int_equal(rig->error.code, -ETIMEDOUT);
-	before = now_ms();
+	before = clock_now_ms();
 	assert_int_equal(try_connect(rig, 200), -ETIMEDOUT);
-	assert_true(now_ms() - before >= 190);
+	assert_true(clock_now_ms() - before >= 190);
 	assert_non_null(strstr(rig->error.text, "took no connection in 200 ms"));
-	before = now_ms();
+	before = clock_now_ms();
 	disturb(true);
 	r = try_connect(rig, 200);
 	disturb(false);
 	assert_int_equal(r, -ETIMEDOUT);
-	assert_true(now_ms() - before >= 190);
+	assert_true(clock_now_ms() - before >= 190);
 	while (n > 0)
 		stepd_disconnect(queued[--n]);
 }
@@ -591,7 +584,7 @@ static void test_a_dead_agent(void **state)
 	start(rig, script_echo);
 	fake_agent_stop(&rig->agent);
 	directory = scratch_path(rig->runtime, "n1_7.0");
-	before = now_ms();
+	before = clock_now_ms();
 	assert_int_equal(try_connect(rig, 30000), -ENOENT); /* nothing tells of a step */
 	scratch_write(directory, "state.json", "{}", 2, 0644);
 	assert_int_equal(try_connect(rig, 30000), -ECONNREFUSED);
@@ -600,7 +593,7 @@ static void test_a_dead_agent(void **state)
 	assert_int_equal(try_connect(rig, 30000), -ECONNREFUSED);
 	assert_non_null(strstr(rig->error.text, "n1/7.0 has ended"));
 	assert_non_null(strstr(rig->error.text, "n1_7.0/result.json"));
-	assert_true(now_ms() - before < 30000); /* no deadline has passed */
+	assert_true(clock_now_ms() - before < 30000); /* no deadline has passed */
 }
 
 static void test_a_stranger(void **state)

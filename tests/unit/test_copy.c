@@ -34,10 +34,8 @@ static struct copy *make(struct rig *rig, int *ret_fd)
 	struct copy *copy;
 
 	assert_int_equal(copy_new(rig->loop, &rig->log, &copy), 0);
-	assert_false(copy_is_open(copy));
 	assert_int_equal(copy_open(copy, ret_fd), 0);
 	assert_true(*ret_fd >= 0);
-	assert_true(copy_is_open(copy));
 	return copy;
 }
 
@@ -69,7 +67,6 @@ static void test_packets(void **state)
 	assert_int_equal(send(fd, "x", 1, MSG_NOSIGNAL), -1);
 	assert_int_equal(errno, EPIPE);
 	copy_close(copy);
-	assert_false(copy_is_open(copy));
 	assert_int_equal(take(fd, &packet), -1);
 	copy_put(copy, 7, LINK_STDERR, data, sizeof(data), &lost);
 	copy_end(copy, 7, LINK_STDERR, lost);
@@ -168,12 +165,11 @@ static void test_dead(void **state)
 	(void)close(fd);
 	lost = 0;
 	copy_put(copy, 1, LINK_STDOUT, "x", 1, &lost);
-	assert_false(copy_is_open(copy));
 	assert_int_equal(lost, 0);
 	/* and another one gets nothing of that */
 	assert_int_equal(copy_open(copy, &other), 0);
+	assert_true(other >= 0); /* the first one was closed */
 	copy_put(copy, 1, LINK_STDOUT, "y", 1, &lost);
-	assert_true(copy_is_open(copy));
 	assert_null(copy_free(copy));
 	(void)close(other);
 }
@@ -215,7 +211,6 @@ static void test_handover(void **state)
 	(void)close(kept);
 	assert_int_equal(copy_restore(rig->loop, &rig->log, h, handover_root(h), &next), 0);
 	(void)handover_free(h);
-	assert_true(copy_is_open(next));
 	do {
 		n = take(fd, &packet);
 		assert_true(n >= 0);

@@ -18,7 +18,9 @@
 
 #include <cmocka.h>
 
+#include "stepd/base/clock.h"
 #include "stepd/base/procstat.h"
+#include "tests/lib/child.h"
 #include "tests/lib/scratch.h"
 
 struct script {
@@ -76,20 +78,6 @@ static pid_t start_child(void)
 	return pid;
 }
 
-static void end_child(pid_t pid)
-{
-	assert_int_equal(kill(pid, SIGKILL), 0);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
-}
-
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	assert_int_equal(clock_gettime(CLOCK_MONOTONIC, &ts), 0);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 static void test_wait_results(void **state)
 {
 	struct script s = {.last_list = 1, .then = -ESRCH};
@@ -117,12 +105,12 @@ static void test_wait_notices_who_leaves(void **state)
 {
 	struct script s = {.pid = getpid(), .last_list = 3, .then = 0};
 	struct generic_ops ops = ops_of(&s);
-	int64_t start = now_ms();
+	int64_t start = clock_now_ms();
 
 	(void)state;
 	assert_int_equal(generic_wait(&ops, 42, 20000), 0);
 	assert_int_equal(s.lists, 3);
-	assert_true(now_ms() - start >= 500);
+	assert_true(clock_now_ms() - start >= 500);
 }
 
 /* It does not spin: the list is read when something has happened. */
@@ -130,11 +118,11 @@ static void test_wait_sleeps(void **state)
 {
 	struct script s = {.pid = getpid()};
 	struct generic_ops ops = ops_of(&s);
-	int64_t start = now_ms();
+	int64_t start = clock_now_ms();
 
 	(void)state;
 	assert_int_equal(generic_wait(&ops, 42, 300), -ETIMEDOUT);
-	assert_true(now_ms() - start >= 300);
+	assert_true(clock_now_ms() - start >= 300);
 	assert_in_range(s.lists, 2, 4);
 }
 
@@ -197,19 +185,11 @@ static void test_suspend_and_resume(void **state)
 	assert_int_equal(generic_resume(&ops, 42, stopped), 0);
 	assert_int_equal(s.last_signal, SIGCONT);
 	assert_int_equal(waitpid(s.pid, &status, WCONTINUED), s.pid);
-	end_child(s.pid);
+	child_end(s.pid);
 	s.signal_result = -ESRCH;
 	assert_int_equal(generic_suspend(&ops, 42, 2000, stopped), -ESRCH);
 	assert_int_equal(generic_resume(&ops, 42, stopped), -ESRCH);
 	(void)generic_stopped_free(stopped);
-}
-
-static char state_of(pid_t pid)
-{
-	struct procstat st;
-
-	assert_int_equal(procstat_read(pid, &st), 0);
-	return st.state;
 }
 
 /* Who was stopped before stays so, whichever process resumes; its pid alone is no proof. */
@@ -234,7 +214,7 @@ static void test_resume_spares_who_was_stopped(void **state)
 	assert_int_equal(generic_suspend(&ops, 42, 2000, stopped), 0); /* again: still one */
 	assert_int_equal(stopped->n, 1);
 	assert_int_equal(generic_resume(&ops, 42, stopped), 0);
-	assert_int_equal(state_of(s.pid), 'T');
+	assert_int_equal(child_stat(s.pid).state, 'T');
 	assert_false(stopped->active);
 	assert_int_equal(generic_suspend(&ops, 42, 2000, stopped), 0);
 	stopped->v[0].start_ticks++; /* another process, that had this pid */
@@ -248,8 +228,8 @@ static void test_resume_spares_who_was_stopped(void **state)
 	s.last_signal = 0;
 	assert_int_equal(generic_resume(&ops, 42, stopped), 0);
 	assert_int_equal(s.last_signal, 0);
-	assert_int_equal(state_of(s.pid), 'T');
-	end_child(s.pid);
+	assert_int_equal(child_stat(s.pid).state, 'T');
+	child_end(s.pid);
 	(void)generic_stopped_free(stopped);
 }
 
@@ -268,7 +248,7 @@ static void test_describe_moving(void **state)
 	assert_int_equal(waitpid(s.pid, &status, WUNTRACED), s.pid);
 	generic_describe_moving(&ops, 42, GENERIC_STOPPED_STATES, text, sizeof(text));
 	assert_string_equal(text, "");
-	end_child(s.pid);
+	child_end(s.pid);
 	generic_describe_moving(&ops, 42, GENERIC_STOPPED_STATES, text, sizeof(text));
 	assert_string_equal(text, "");
 }
@@ -279,15 +259,15 @@ static void test_suspend_gives_up(void **state)
 	struct script s = {.pid = start_child(), .deaf = true};
 	struct generic_ops ops = ops_of(&s);
 	struct generic_stopped *stopped = generic_stopped_new();
-	int64_t start = now_ms();
+	int64_t start = clock_now_ms();
 	int fds = scratch_count_fds();
 
 	(void)state;
 	assert_int_equal(generic_suspend(&ops, 42, 2000, stopped), -ETIMEDOUT);
-	assert_true(now_ms() - start >= 2000);
+	assert_true(clock_now_ms() - start >= 2000);
 	assert_in_range(s.lists, 5, 200);
 	assert_int_equal(scratch_count_fds(), fds);
-	end_child(s.pid);
+	child_end(s.pid);
 	(void)generic_stopped_free(stopped);
 }
 

@@ -22,20 +22,6 @@
 
 #define NONE STEPD_MEMBER_NO_RANK
 
-static void end_child(pid_t pid)
-{
-	assert_int_equal(kill(pid, SIGKILL), 0);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
-}
-
-static uint64_t start_of(pid_t pid)
-{
-	struct procstat st;
-
-	assert_int_equal(procstat_read(pid, &st), 0);
-	return st.start_ticks;
-}
-
 /* A chain of n processes, each the child of the one before; the first is ours. */
 static void start_chain(pid_t *pids, int n)
 {
@@ -63,7 +49,7 @@ static void end_chain(const pid_t *pids, int n)
 {
 	while (n-- > 1)
 		assert_int_equal(kill(pids[n], SIGKILL), 0); /* init reaps it */
-	end_child(pids[0]);
+	child_end(pids[0]);
 }
 
 static uint32_t rank_in(const stepd_member_t *members, int n, pid_t pid)
@@ -127,7 +113,7 @@ static void test_lines(void **state)
 	assert_int_equal(rank_in(members, n, 1), NONE);
 	assert_int_equal(rank_in(members, n, getpid()), NONE);
 	end_chain(chain, 4);
-	end_child(other);
+	child_end(other);
 }
 
 static void test_nearest(void **state)
@@ -141,7 +127,7 @@ static void test_nearest(void **state)
 
 	seeds[0] = (struct member_seed){.pid = chain[0], .rank = 5};
 	seeds[1] = (struct member_seed){
-		.pid = chain[1], .start_ticks = start_of(chain[1]) + 1, .rank = 6};
+		.pid = chain[1], .start_ticks = child_stat(chain[1]).start_ticks + 1, .rank = 6};
 	assert_int_equal(members_rank(members, 3, seeds, 2), 0);
 	assert_int_equal(rank_in(members, 3, chain[3]), 8); /* a member that has one */
 	assert_int_equal(rank_in(members, 3, chain[2]), 8);
@@ -156,7 +142,7 @@ static void test_what_is_gone(void **state)
 	struct member_seed seeds[] = {{.pid = gone, .rank = 5}};
 
 	(void)state;
-	end_child(gone);
+	child_end(gone);
 	assert_int_equal(members_rank(members, 1, seeds, 1), 0);
 	assert_int_equal(members[0].rank, NONE);
 	assert_int_equal(members_rank(NULL, 0, seeds, 1), 0);
@@ -180,7 +166,7 @@ static int list(void *ctx, uint64_t id, stepd_member_t **ret_members, int *ret_c
 
 	(void)id;
 	if (++s->lists == 2 && s->end_at_second) {
-		end_child(s->end_at_second);
+		child_end(s->end_at_second);
 		(void)poll(NULL, 0, 30); /* a start time is counted in ticks of 10 ms */
 		s->stranger = child_start(s->end_at_second);
 		s->n = 0;
@@ -225,7 +211,7 @@ static void test_signal_some(void **state)
 	expect_status(seed, SIGUSR1);
 	expect_status(told, SIGUSR1);
 	assert_int_equal(waitpid(other, NULL, WNOHANG), 0);
-	end_child(other);
+	child_end(other);
 }
 
 static void test_signal_unranked(void **state)
@@ -240,7 +226,7 @@ static void test_signal_unranked(void **state)
 	assert_int_equal(members_signal(&target, SIGKILL), 0);
 	expect_status(seed, SIGKILL);
 	assert_int_equal(waitpid(told, NULL, WNOHANG), 0);
-	end_child(told);
+	child_end(told);
 }
 
 /* What has the pid of one that was seen is not hit. */
@@ -258,7 +244,7 @@ static void test_stranger(void **state)
 		return; /* the kernel does not let us choose a pid */
 	assert_int_equal(s.stranger, seed);
 	assert_int_equal(waitpid(seed, NULL, WNOHANG), 0);
-	end_child(seed);
+	child_end(seed);
 }
 
 /* One that was found is met again though its parent, by which it was, has ended meanwhile. */
@@ -275,7 +261,7 @@ static void test_broken_line(void **state)
 	s.members[0] = (stepd_member_t){chain[1], NONE};
 	set_seed(&target, chain[0]);
 	assert_int_equal(members_find(&target), 1);
-	end_child(chain[0]);
+	child_end(chain[0]);
 	assert_int_equal(members_signal(&target, SIGUSR1), 0);
 	expect_status(chain[1], SIGUSR1);
 	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);

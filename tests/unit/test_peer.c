@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "mpi/serve/peer.h"
+#include "tests/lib/scratch.h"
 
 #define STRANGER 54321
 
@@ -112,17 +113,6 @@ static void assert_refused(int diag_fd, int fd, int code)
 	assert_int_equal(uid, 77);
 }
 
-static unsigned count_fds(void)
-{
-	_cleanup_closedir_ DIR *d = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	assert_non_null(d);
-	while (readdir(d))
-		n++;
-	return n;
-}
-
 static void need_root(void)
 {
 	if (geteuid() != 0)
@@ -135,11 +125,11 @@ static void owner_of_family(int family)
 {
 	struct pair p = open_pair(family);
 	_cleanup_close_ int diag_fd = open_diag();
-	unsigned before = count_fds();
+	int before = scratch_count_fds();
 
 	for (int i = 0; i < 100; i++)
 		assert_owner(diag_fd, p.fd, geteuid());
-	assert_int_equal(count_fds(), before);
+	assert_int_equal(scratch_count_fds(), before);
 	close_pair(&p);
 }
 

@@ -22,20 +22,6 @@
 #include "tests/lib/child.h"
 #include "tests/lib/scratch.h"
 
-static void end_child(pid_t pid)
-{
-	assert_int_equal(kill(pid, SIGKILL), 0);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
-}
-
-static uint64_t start_ticks(pid_t pid)
-{
-	struct procstat st;
-
-	assert_int_equal(procstat_read(pid, &st), 0);
-	return st.start_ticks;
-}
-
 static void test_open_and_signal(void **state)
 {
 	struct pidref ref = PIDREF_INIT;
@@ -44,7 +30,7 @@ static void test_open_and_signal(void **state)
 
 	(void)state;
 	assert_true(pid > 0);
-	assert_int_equal(pidref_open(pid, start_ticks(pid), &ref), 0);
+	assert_int_equal(pidref_open(pid, child_stat(pid).start_ticks, &ref), 0);
 	assert_int_equal(ref.pid, pid);
 	assert_true(fcntl(ref.fd, F_GETFD) & FD_CLOEXEC);
 	assert_int_equal(pidref_signal(&ref, 0), 0);
@@ -111,7 +97,7 @@ static void test_false_start_time(void **state)
 {
 	struct pidref ref = PIDREF_INIT;
 	pid_t pid = child_start(0);
-	uint64_t ticks = start_ticks(pid);
+	uint64_t ticks = child_stat(pid).start_ticks;
 	int fds = scratch_count_fds();
 
 	(void)state;
@@ -131,11 +117,11 @@ static void test_reused_pid(void **state)
 {
 	struct pidref held = PIDREF_INIT;
 	pid_t pid = child_start(0), stranger;
-	uint64_t ticks = start_ticks(pid);
+	uint64_t ticks = child_stat(pid).start_ticks;
 
 	(void)state;
 	assert_int_equal(pidref_open(pid, ticks, &held), 0);
-	end_child(pid);
+	child_end(pid);
 	(void)poll(NULL, 0, 30); /* a start time is counted in ticks of 10 ms */
 	stranger = child_start(pid);
 	if (stranger == -EPERM || stranger == -ENOSYS) {
@@ -149,7 +135,7 @@ static void test_reused_pid(void **state)
 	assert_int_equal(pidref_signal_pid(pid, ticks, SIGKILL), -ESRCH);
 	assert_int_equal(waitpid(stranger, NULL, WNOHANG), 0);
 	pidref_close(&held);
-	end_child(stranger);
+	child_end(stranger);
 }
 
 static void test_no_descriptors_left(void **state)

@@ -23,12 +23,6 @@
 #include "tests/lib/child.h"
 #include "tests/lib/scratch.h"
 
-static void end_child(pid_t pid)
-{
-	assert_int_equal(kill(pid, SIGKILL), 0);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
-}
-
 /* What the marks do in each pass, and which they mark. */
 struct script {
 	pid_t pids[8];
@@ -56,7 +50,7 @@ static int mark_script(struct procs *procs, void *userdata)
 	if (s->fork && s->n < 8)
 		s->pids[s->n++] = child_start(0);
 	if (s->replace && s->passes == 1) {
-		end_child(s->replace);
+		child_end(s->replace);
 		(void)poll(NULL, 0, 30); /* a start time is counted in ticks of 10 ms */
 		s->stranger = child_start(s->replace);
 	}
@@ -96,7 +90,7 @@ static void test_read(void **state)
 	assert_false(child->member);
 	assert_null(procs_get(&procs, 0));
 	assert_null(procs_get(&procs, INT_MAX));
-	end_child(pid);
+	child_end(pid);
 }
 
 static void test_empty_list(void **state)
@@ -134,7 +128,7 @@ static void test_list(void **state)
 	free(pids);
 	pids = NULL;
 	assert_int_equal(waitpid(s.pids[0], NULL, 0), s.pids[0]);
-	end_child(s.pids[1]);
+	child_end(s.pids[1]);
 	assert_int_equal(procs_list(mark_script, &s, &pids, &n), 0);
 	assert_int_equal(n, 0);
 	assert_null(pids);
@@ -208,7 +202,7 @@ static void test_stranger_is_never_signalled(void **state)
 	assert_int_equal(r, 0); /* there was a member, and it has ended */
 	(void)poll(NULL, 0, 20);
 	assert_int_equal(waitpid(s.stranger, NULL, WNOHANG), 0);
-	end_child(s.stranger);
+	child_end(s.stranger);
 }
 
 static void test_failing_mark(void **state)
@@ -227,7 +221,7 @@ static void test_failing_mark(void **state)
 	s.fail_at = 2;
 	assert_int_equal(procs_signal(mark_script, &s, SIGCONT), -EXDEV);
 	assert_int_equal(scratch_count_fds(), fds);
-	end_child(s.pids[0]);
+	child_end(s.pids[0]);
 }
 
 /* As a user: what belongs to root can be seen, and not signalled. */
@@ -256,7 +250,7 @@ static void test_forbidden(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	assert_int_equal(waitpid(s.pids[0], NULL, WNOHANG), 0);
-	end_child(s.pids[0]);
+	child_end(s.pids[0]);
 }
 
 static void test_no_descriptors_left(void **state)

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "tests/lib/child.h"
 #include "tests/lib/scratch.h"
 
 #define HOG_BYTES (24u << 20)
@@ -67,12 +68,6 @@ static pid_t start(void)
 	return pid;
 }
 
-static void end(pid_t pid)
-{
-	assert_int_equal(kill(pid, SIGKILL), 0);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
-}
-
 static void test_process(void **state)
 {
 	_cleanup_procusage_ struct procusage all = PROCUSAGE_INIT;
@@ -98,7 +93,7 @@ static void test_process(void **state)
 				procusage_has((enum stepd_usage_value)i) ? STEPD_USAGE_PROC
 									 : STEPD_USAGE_UNKNOWN);
 	}
-	end(pids[0]);
+	child_end(pids[0]);
 	assert_int_equal(scratch_count_fds(), fds);
 }
 

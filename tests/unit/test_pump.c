@@ -87,10 +87,7 @@ static void test_exact_64_tasks(void **state)
 	rig->spec.label = true;
 	rig_layout(rig, 64);
 	rig_capture(rig, 1, "got");
-	rig_open(rig);
-	rig_fork_all(rig, rig_write_lines, &arg);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, rig_write_lines, &arg);
 	rig_end_captures(rig);
 	expect_lines(rig, "got", 2, arg.least_size);
 	assert_int_equal(rig_log_count(rig, "stepd: "), 0);
@@ -121,10 +118,7 @@ static void test_exact_to_file(void **state)
 	rig->spec.label = true;
 	rig->spec.out = (struct spec_stream){.mode = SPEC_STREAM_FILE, .pattern = strdup("out.%j")};
 	rig_layout(rig, 5);
-	rig_open(rig);
-	rig_fork_all(rig, rig_write_lines, &arg);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, rig_write_lines, &arg);
 	expect_lines(rig, "out.7", 1, arg.least_size);
 }
 
@@ -197,10 +191,7 @@ static void test_megabyte_lines(void **state)
 	rig->spec.label = true;
 	rig_layout(rig, 4);
 	rig_capture(rig, 1, "got");
-	rig_open(rig);
-	rig_fork_all(rig, write_megabyte_lines, NULL);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, write_megabyte_lines, NULL);
 	rig_end_captures(rig);
 	text = rig_file(rig, "got", &size);
 	assert_int_equal(size, 12 * ((1 << 20) + 3));
@@ -229,10 +220,7 @@ static void test_label_width(void **state)
 	rig->spec.ranks[0] = 9;
 	rig->spec.ranks[1] = 1000;
 	rig_capture(rig, 1, "got");
-	rig_open(rig);
-	rig_fork_all(rig, say, texts);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, say, texts);
 	rig_end_captures(rig);
 	rig_expect_file(rig, "got", "   9: a\n   9: \n   9: b\n1000: c\n");
 }
@@ -260,10 +248,7 @@ static void test_partial_then_another(void **state)
 	rig->spec.label = true;
 	rig_layout(rig, 2);
 	rig_capture(rig, 1, "got");
-	rig_open(rig);
-	rig_fork_all(rig, say, texts);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, say, texts);
 	rig_end_captures(rig);
 	rig_expect_file(rig, "got", "0: no end\n1: line\n");
 }
@@ -296,10 +281,7 @@ static void test_both_to_one(void **state)
 	rig_layout(rig, 8);
 	rig_capture(rig, 1, "got");
 	rig_std(rig, 2, fcntl(1, F_DUPFD_CLOEXEC, 10));
-	rig_open(rig);
-	rig_fork_all(rig, say_on_both, NULL);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, say_on_both, NULL);
 	rig_end_captures(rig);
 	text = rig_file(rig, "got", &size);
 	for (line = text; *line; line = next) {
@@ -324,23 +306,21 @@ static void test_files_of_tasks(void **state)
 {
 	struct rig *rig = *state;
 	_cleanup_free_ char *sub = scratch_path(rig->dir, "sub");
-	uint32_t ranks[] = {1};
+	uint32_t ranks[] = {1}, entries[] = {0, 1};
 	struct spec_override override = {.ranks = ranks, .ranks_count = 1, .cwd = sub};
 
 	assert_int_equal(mkdir(sub, 0755), 0);
 	rig->spec.label = true;
 	rig->spec.overrides = &override;
 	rig->spec.overrides_count = 1;
+	rig->spec.rank_entries = entries;
 	rig->spec.out = (struct spec_stream){.mode = SPEC_STREAM_FILE, .pattern = strdup("o%2t")};
 	rig->spec.err = (struct spec_stream){
 		.mode = SPEC_STREAM_FILE, .pattern = strdup("e%t"), .append = true};
 	scratch_write(rig->dir, "o00", "old", 3, 0644);
 	scratch_write(rig->dir, "e0", "old\n", 4, 0644);
 	rig_layout(rig, 2);
-	rig_open(rig);
-	rig_fork_all(rig, say_out_err, NULL);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, say_out_err, NULL);
 	rig_expect_file(rig, "o00", "0: out 0\n");
 	rig_expect_file(rig, "e0", "old\n0: err 0");
 	rig_expect_file(rig, "sub/o01", "1: out 1\n");
@@ -355,10 +335,7 @@ static void test_one_file_for_both(void **state)
 	rig->spec.out = (struct spec_stream){.mode = SPEC_STREAM_FILE, .pattern = strdup("o%t")};
 	rig->spec.err = (struct spec_stream){.mode = SPEC_STREAM_FILE, .pattern = strdup("o%0t")};
 	rig_layout(rig, 2);
-	rig_open(rig);
-	rig_fork_all(rig, say_out_err, NULL);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, say_out_err, NULL);
 	rig_expect_file(rig, "o0", "0: out 0\n0: err 0");
 	rig_expect_file(rig, "o1", "1: out 1\n1: err 1");
 }
@@ -370,10 +347,7 @@ static void test_stderr_where_stdout_goes(void **state)
 	rig->spec.label = true;
 	rig->spec.err.mode = SPEC_STREAM_STDOUT;
 	rig_capture(rig, 1, "got");
-	rig_open(rig);
-	rig_fork_all(rig, say_out_err, NULL);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, say_out_err, NULL);
 	rig_end_captures(rig);
 	rig_expect_file(rig, "got", "0: out 0\n0: err 0");
 }
@@ -388,10 +362,7 @@ static void test_rank(void **state)
 	rig->spec.err.mode = SPEC_STREAM_NONE;
 	rig_layout(rig, 4);
 	rig_capture(rig, 1, "got");
-	rig_open(rig);
-	rig_fork_all(rig, say_out_err, NULL);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, say_out_err, NULL);
 	rig_end_captures(rig);
 	rig_expect_file(rig, "got", "2: out 2\n");
 }
@@ -408,10 +379,7 @@ static void test_full_disk(void **state)
 	rig->spec.out =
 		(struct spec_stream){.mode = SPEC_STREAM_FILE, .pattern = strdup("/dev/full")};
 	rig_layout(rig, 5);
-	rig_open(rig);
-	rig_fork_all(rig, rig_write_lines, &arg);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, rig_write_lines, &arg);
 	assert_int_equal(rig_log_count(rig, "warning: "), 1);
 	assert_int_equal(rig_log_count(rig, "to /dev/full: No space left on device"), 1);
 }
@@ -425,10 +393,7 @@ static void test_full_inherited(void **state)
 	rig_layout(rig, 3);
 	rig_std(rig, 1, open("/dev/full", O_WRONLY | O_CLOEXEC));
 	rig_capture(rig, 2, "got");
-	rig_open(rig);
-	rig_fork_all(rig, say_out_err, NULL);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, say_out_err, NULL);
 	rig_end_captures(rig);
 	rig_expect_file(rig, "got", "0: err 0\n1: err 1\n2: err 2");
 	assert_int_equal(rig_log_count(rig, "warning: "), 1);
@@ -443,10 +408,7 @@ static void closed_reader(struct rig *rig, int fd[2], const char *wanted)
 	rig->spec.label = true;
 	rig_layout(rig, 5);
 	rig_std(rig, 1, fd[1]);
-	rig_open(rig);
-	rig_fork_all(rig, rig_write_lines, &arg);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, rig_write_lines, &arg);
 	rig_end_captures(rig);
 	assert_int_equal(rig_log_count(rig, "warning: "), 1);
 	assert_int_equal(rig_log_count(rig, wanted), 1);
@@ -488,10 +450,7 @@ static void test_reader_that_leaves(void **state)
 	rig->spec.label = true;
 	rig_layout(rig, 5);
 	rig_std(rig, 1, fd[1]);
-	rig_open(rig);
-	rig_fork_all(rig, rig_write_lines, &arg);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, rig_write_lines, &arg);
 	rig_end_captures(rig);
 	assert_int_equal(rig_log_count(rig, "warning: "), 1);
 }

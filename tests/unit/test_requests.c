@@ -20,6 +20,7 @@
 #include "proctrack/proctrack.h"
 #include "stepd/base/procstat.h"
 #include "stepd/step/requests.h"
+#include "tests/lib/child.h"
 #include "tests/lib/scratch.h"
 
 static const char *const backends[] = {"linuxproc", "pgid"};
@@ -113,14 +114,6 @@ static void settle(struct rig *rig)
 	assert_int_equal(rig->job.worker_pid, 0);
 }
 
-static char state_of(pid_t pid)
-{
-	struct procstat st;
-
-	assert_int_equal(procstat_read(pid, &st), 0);
-	return st.state;
-}
-
 /* rig_close() reaps it. */
 static void await_end(pid_t pid)
 {
@@ -148,7 +141,7 @@ static void test_in_order(struct rig *rig)
 	settle(rig);
 	assert_string_equal(rig->told, "suspend=0 15=0 ");
 	assert_int_equal(rig->begun, 2);
-	assert_int_equal(state_of(rig->member), 'T');
+	assert_int_equal(child_stat(rig->member).state, 'T');
 	assert_int_equal(waitpid(rig->member, NULL, WNOHANG), 0); /* it waits in the kernel */
 	ask(rig, REQUEST_RESUME, 0);
 	settle(rig);
@@ -162,12 +155,12 @@ static void test_job_control_is_kept(struct rig *rig)
 	ask(rig, REQUEST_SIGNAL, SIGSTOP);
 	ask(rig, REQUEST_SIGNAL, SIGCONT);
 	settle(rig);
-	assert_int_equal(state_of(rig->member), 'T');
+	assert_int_equal(child_stat(rig->member).state, 'T');
 	assert_string_equal(rig->told, "suspend=0 ");
 	ask(rig, REQUEST_RESUME, 0);
 	settle(rig);
 	assert_string_equal(rig->told, "suspend=0 resume=0 18=0 "); /* CONT cancelled STOP */
-	assert_int_not_equal(state_of(rig->member), 'T');
+	assert_int_not_equal(child_stat(rig->member).state, 'T');
 	rig->told[0] = '\0';
 	ask(rig, REQUEST_SUSPEND, 0);
 	ask(rig, REQUEST_SIGNAL, SIGSTOP);
@@ -175,7 +168,7 @@ static void test_job_control_is_kept(struct rig *rig)
 	ask(rig, REQUEST_SIGNAL, 0); /* goes through as any other */
 	settle(rig);
 	assert_string_equal(rig->told, "suspend=0 resume=0 19=0 0=0 ");
-	while (state_of(rig->member) != 'T')
+	while (child_stat(rig->member).state != 'T')
 		(void)sched_yield();
 }
 
@@ -188,7 +181,7 @@ static void test_withdrawn(struct rig *rig)
 	ask(rig, REQUEST_RESUME, 0);
 	settle(rig);
 	assert_string_equal(rig->told, "suspend=-125 resume=0 "); /* ECANCELED */
-	assert_int_not_equal(state_of(rig->member), 'T');
+	assert_int_not_equal(child_stat(rig->member).state, 'T');
 }
 
 /* A kill waits for nothing, and nothing is told of what it overtakes. */

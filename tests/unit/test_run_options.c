@@ -16,6 +16,7 @@
 #include "stepd/cli/run/run_convert.h"
 #include "stepd/cli/run/run_options.h"
 #include "stepd/spec/spec_json.h"
+#include "tests/lib/scratch.h"
 
 static char *environment[] = {(char *)"A=1", (char *)"B=x,y", (char *)"=odd", (char *)"noequals",
 	(char *)"A=2", (char *)"L=\xe4", NULL};
@@ -620,20 +621,10 @@ static void test_limits_of_a_file(void **state)
 		"'stdin':'all'}");
 }
 
-static unsigned count_fds(void)
-{
-	unsigned n = 0;
-	int fd;
-
-	for (fd = 0; fd < 256; fd++)
-		n += fcntl(fd, F_GETFD) >= 0;
-	return n;
-}
-
 static void test_no_descriptor_stays_open(void **state)
 {
 	_cleanup_run_options_ struct run_options o = RUN_OPTIONS_INIT;
-	unsigned before = count_fds();
+	int before = scratch_count_fds();
 	struct err err = ERR_INIT;
 
 	(void)state;
@@ -641,7 +632,7 @@ static void test_no_descriptor_stays_open(void **state)
 	bad("--spec file", "file: umask: '9' is no octal number such as \"0022\"");
 	bad("--spec file --batch file", "file: umask: '9' is no octal number such as \"0022\"");
 	assert_int_equal(parse("--spec file --umask 0", &o, &err), 0);
-	assert_int_equal(count_fds(), before);
+	assert_int_equal(scratch_count_fds(), before);
 }
 
 int main(void)

@@ -52,6 +52,14 @@ static void offer(struct rig *rig, int reader, int writer, const char *data, siz
 	rig_std(rig, 0, reader);
 }
 
+static void offer_pipe(struct rig *rig, const char *data, size_t size)
+{
+	int fd[2];
+
+	assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
+	offer(rig, fd[0], fd[1], data, size);
+}
+
 static char *make_input(size_t *ret_size)
 {
 	return rig_lines(4711, INPUT_SIZE, true, ret_size);
@@ -75,10 +83,7 @@ static void run_all(struct rig *rig, uint32_t ntasks, const char *data, size_t s
 
 	rig->spec.in.mode = SPEC_STREAM_ALL;
 	rig_layout(rig, ntasks);
-	rig_open(rig);
-	rig_fork_all(rig, keep, NULL);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, keep, NULL);
 	rig_end_captures(rig);
 	for (i = 0; i < ntasks; i++)
 		expect_input(rig, i, data, size);
@@ -90,11 +95,9 @@ static void test_all_from_pipe(void **state)
 	struct rig *rig = *state;
 	_cleanup_free_ char *data = NULL;
 	size_t size;
-	int fd[2];
 
 	data = make_input(&size);
-	assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
-	offer(rig, fd[0], fd[1], data, size);
+	offer_pipe(rig, data, size);
 	run_all(rig, 5, data, size);
 }
 
@@ -126,10 +129,8 @@ static void test_all_from_file(void **state)
 static void test_empty_input(void **state)
 {
 	struct rig *rig = *state;
-	int fd[2];
 
-	assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
-	offer(rig, fd[0], fd[1], "", 0);
+	offer_pipe(rig, "", 0);
 	run_all(rig, 4, "", 0);
 }
 
@@ -138,12 +139,10 @@ static void test_64_tasks(void **state)
 	struct rig *rig = *state;
 	_cleanup_free_ char *data = NULL;
 	size_t size;
-	int fd[2];
 
 	data = make_input(&size);
 	size = 200001;
-	assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
-	offer(rig, fd[0], fd[1], data, size);
+	offer_pipe(rig, data, size);
 	run_all(rig, 64, data, size);
 }
 
@@ -164,17 +163,12 @@ static void test_readers_that_leave(void **state)
 	struct rig *rig = *state;
 	_cleanup_free_ char *data = NULL;
 	size_t size;
-	int fd[2];
 
 	data = make_input(&size);
-	assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
-	offer(rig, fd[0], fd[1], data, size);
+	offer_pipe(rig, data, size);
 	rig->spec.in.mode = SPEC_STREAM_ALL;
 	rig_layout(rig, 4);
-	rig_open(rig);
-	rig_fork_all(rig, keep_or_leave, NULL);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, keep_or_leave, NULL);
 	expect_input(rig, 0, data, size);
 	expect_input(rig, 3, data, size);
 	rig_end_captures(rig);
@@ -198,10 +192,7 @@ static void test_all_leave(void **state)
 	rig_std(rig, 0, fd[0]);
 	rig->spec.in.mode = SPEC_STREAM_ALL;
 	rig_layout(rig, 4);
-	rig_open(rig);
-	rig_fork_all(rig, leave, NULL);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, leave, NULL);
 	(void)close(fd[1]);
 }
 
@@ -296,17 +287,12 @@ static void test_rank_reads(void **state)
 	struct rig *rig = *state;
 	_cleanup_free_ char *data = NULL;
 	size_t size;
-	int fd[2];
 
 	data = make_input(&size);
-	assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
-	offer(rig, fd[0], fd[1], data, size);
+	offer_pipe(rig, data, size);
 	rig->spec.in = (struct spec_stream){.mode = SPEC_STREAM_RANK, .rank = 2};
 	rig_layout(rig, 4);
-	rig_open(rig);
-	rig_fork_all(rig, keep, NULL);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, keep, NULL);
 	rig_end_captures(rig);
 	expect_input(rig, 0, "", 0);
 	expect_input(rig, 1, "", 0);
@@ -425,10 +411,7 @@ static void test_unreadable(void **state)
 	rig_std(rig, 0, open(rig->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	rig->spec.in.mode = SPEC_STREAM_ALL;
 	rig_layout(rig, 2);
-	rig_open(rig);
-	rig_fork_all(rig, keep, NULL);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, keep, NULL);
 	expect_input(rig, 0, "", 0);
 	expect_input(rig, 1, "", 0);
 	assert_int_equal(

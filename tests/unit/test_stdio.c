@@ -129,10 +129,7 @@ static void test_rank(void **state)
 	rig->spec.err.mode = SPEC_STREAM_STDOUT;
 	rig_layout(rig, 3);
 	rig_capture(rig, 1, "got");
-	rig_open(rig);
-	rig_fork_all(rig, say, NULL);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, say, NULL);
 	rig_end_captures(rig);
 	rig_expect_file(rig, "got", "out 1\nerr 1\n");
 }
@@ -207,10 +204,7 @@ static void test_two_shared_files(void **state)
 	rig_layout(rig, 20);
 	rig->spec.out = file("o", false);
 	rig->spec.err = file("e", false);
-	rig_open(rig);
-	rig_fork_all(rig, write_lines, NULL);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, write_lines, NULL);
 	expect_lines(rig, "o", "", false);
 	expect_lines(rig, "e", "", false);
 	assert_int_equal(stat(path, &st), 0);
@@ -256,10 +250,7 @@ static void test_files_of_tasks(void **state)
 	assert_int_equal(scratch_count_fds(), rig->fds + 1);
 	stdio_task_close(rig->io, &task);
 	rig_free(rig);
-	rig_open(rig);
-	rig_fork_all(rig, say, NULL);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, say, NULL);
 	rig_expect_file(rig, "o.0000", "out 0\n");
 	rig_expect_file(rig, "o.0012", "out 2\n");
 	rig_expect_file(rig, "0.e", "old\nerr 0\n");
@@ -274,10 +265,7 @@ static void test_one_file_for_both(void **state)
 	rig_layout(rig, 2);
 	rig->spec.out = file("o.%t", false);
 	rig->spec.err = file("o.%1t", false);
-	rig_open(rig);
-	rig_fork_all(rig, say, NULL);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, say, NULL);
 	rig_expect_file(rig, "o.0", "out 0\nerr 0\n");
 	rig_expect_file(rig, "o.1", "out 1\nerr 1\n");
 }
@@ -289,10 +277,7 @@ static void test_stderr_where_stdout_goes(void **state)
 	rig_layout(rig, 2);
 	rig->spec.out = file("o.%t", false);
 	rig->spec.err.mode = SPEC_STREAM_STDOUT;
-	rig_open(rig);
-	rig_fork_all(rig, say, NULL);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, say, NULL);
 	rig_expect_file(rig, "o.0", "out 0\nerr 0\n");
 	rig_expect_file(rig, "o.1", "out 1\nerr 1\n");
 }
@@ -320,10 +305,7 @@ static void test_input_files(void **state)
 	scratch_write(rig->dir, "in.1", "for one\n", 8, 0644);
 	rig->spec.in = file("in.%t", false);
 	rig->spec.out = file("out.%t", false);
-	rig_open(rig);
-	rig_fork_all(rig, copy, NULL);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, copy, NULL);
 	rig_expect_file(rig, "out.0", "for zero");
 	rig_expect_file(rig, "out.1", "for one\n");
 }
@@ -337,10 +319,7 @@ static void test_one_input_file(void **state)
 	scratch_write(rig->dir, "in", "for all\n", 8, 0644);
 	rig->spec.in = file("in", false);
 	rig->spec.out = file("out.%t", false);
-	rig_open(rig);
-	rig_fork_all(rig, copy, NULL);
-	rig_run(rig);
-	rig_free(rig);
+	rig_step(rig, copy, NULL);
 	rig_expect_file(rig, "out.0", "for all\n");
 	rig_expect_file(rig, "out.1", "for all\n");
 }

@@ -27,17 +27,6 @@
 
 #define LIMIT_MS 30000
 
-static unsigned count_fds(void)
-{
-	_cleanup_closedir_ DIR *d = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	assert_non_null(d);
-	while (readdir(d))
-		n++;
-	return n;
-}
-
 static bool all_ended(const struct rig *rig)
 {
 	uint32_t i;
@@ -115,7 +104,7 @@ static void test_whole(void **state)
 	} cases[] = {{2, 16, "secret", 100}, {20, 3, "secret", 100}, {20, 3, "none", 0},
 		{9, 2, "secret", 300000}, {9, 2, "none", 300000}, {40, 16, "secret", 1024},
 		{1, 16, "secret", 10}};
-	unsigned before = count_fds();
+	int before = scratch_count_fds();
 	size_t i;
 	uint32_t n;
 
@@ -130,7 +119,7 @@ static void test_whole(void **state)
 		rig_start_all(&rig);
 		run_whole(&rig);
 		rig_close(&rig);
-		assert_int_equal(count_fds(), before);
+		assert_int_equal(scratch_count_fds(), before);
 	}
 }
 
