@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "proctrack/proctrack.h"
+#include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
 #include "stepd/base/pidref.h"
@@ -128,7 +129,6 @@ static bool is_expired(int dir_fd)
 {
 	_cleanup_close_ int fd = openat(dir_fd, "result.json", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	static const char key[] = "\"" RESULT_KEEP_UNTIL "\":";
-	struct timespec now;
 	char head[129], *at;
 	ssize_t n = fd < 0 ? -1 : read(fd, head, sizeof(head) - 1);
 
@@ -136,10 +136,7 @@ static bool is_expired(int dir_fd)
 		return false;
 	head[n] = '\0';
 	at = strstr(head, key);
-	(void)clock_gettime(CLOCK_REALTIME, &now); /* can't fail */
-	return at &&
-		strtoll(at + strlen(key), NULL, 10) <
-		(long long)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+	return at && strtoll(at + strlen(key), NULL, 10) < (long long)clock_wall_usec();
 }
 
 /* What stands alone in its directory, with a lock at most. */
@@ -252,23 +249,15 @@ static void clean_remains(const struct cleaning *c, int dir_fd)
 /* The first name that no agent writes, or NULL; in buf. */
 static const char *find_strange(int dir_fd, char buf[NAME_MAX + 1])
 {
-	int fd = openat(dir_fd, ".", OPEN_DIR);
-	_cleanup_closedir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_closedir_ DIR *dir = fs_opendir(dir_fd);
 	struct dirent *d;
-	size_t i, len;
 
 	while (dir && (d = readdir(dir))) {
-		len = strlen(d->d_name);
-		for (i = 0; registry_files[i] && strcmp(registry_files[i], d->d_name) != 0; i++)
-			;
-		if (registry_files[i] || d->d_name[0] == '.' ||
-			(len > 4 && strcmp(d->d_name + len - 4, ".new") == 0))
+		if (d->d_name[0] == '.' || registry_has_file(d->d_name))
 			continue;
-		memcpy(buf, d->d_name, len + 1);
+		(void)snprintf(buf, NAME_MAX + 1, "%s", d->d_name);
 		return buf;
 	}
-	if (!dir)
-		(void)close_fd(fd);
 	return NULL;
 }
 
@@ -393,14 +382,12 @@ void clean_some(
 		.runtime_fd = runtime_fd,
 		.runtime = "",
 		.plugin_dir = plugin_dir};
-	int fd = openat(runtime_fd, ".", OPEN_DIR), n = 0, skip, cleaned = 0;
-	_cleanup_closedir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_closedir_ DIR *dir = fs_opendir(runtime_fd);
+	int n = 0, skip, cleaned = 0;
 	struct dirent *d;
 
-	if (!dir) {
-		(void)close_fd(fd);
+	if (!dir)
 		return;
-	}
 	while (readdir(dir))
 		n++;
 	skip = n > SOME_MOST ? (int)getpid() % n : 0;

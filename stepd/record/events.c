@@ -9,8 +9,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 
+#include "stepd/base/clock.h"
+#include "stepd/base/err.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
 #include "stepd/base/log.h"
@@ -41,43 +42,23 @@ const char *const event_kind_names[EVENT_KIND_MAX] = {
 	[EVENT_MPI_LOST] = "mpi_lost",
 };
 
-/* The bytes of the UTF-8 sequence that p begins with, 0 where it is none (RFC 3629). */
-static size_t utf8_size(const unsigned char *p)
-{
-	size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-	size_t i;
-
-	if (p[0] > 0xf4)
-		return 0;
-	for (i = 1; i < n; i++) { /* a NUL ends it, too */
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	}
-	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-		(p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
-		return 0;
-	return n;
-}
-
 /* text as a JSON string's inside, at most size bytes of it: their number. */
 static size_t escape(char *out, size_t size, const char *text)
 {
-	const unsigned char *p = (const unsigned char *)text;
 	size_t at = 0, n;
+	char one[8];
 
-	while (*p) {
-		char one[8];
-
-		n = utf8_size(p);
+	while (*text) {
+		n = err_utf8_size(text);
 		if (n == 0)
 			(void)snprintf(one, sizeof(one), "?");
-		else if (*p == '"' || *p == '\\')
-			(void)snprintf(one, sizeof(one), "\\%c", *p);
-		else if (*p < 0x20)
-			(void)snprintf(one, sizeof(one), "\\u%04x", *p);
+		else if (*text == '"' || *text == '\\')
+			(void)snprintf(one, sizeof(one), "\\%c", *text);
+		else if (n == 1 && *text < 0x20)
+			(void)snprintf(one, sizeof(one), "\\u%04x", (unsigned)*text);
 		else
-			(void)snprintf(one, sizeof(one), "%.*s", (int)n, (const char *)p);
-		p += n ? n : 1;
+			(void)snprintf(one, sizeof(one), "%.*s", (int)n, text);
+		text += n ? n : 1;
 		n = strlen(one);
 		if (at + n > size)
 			break;
@@ -98,12 +79,10 @@ static size_t put_number(char *line, size_t at, const char *name, int64_t n)
 
 size_t event_format(const struct event *event, uint64_t sequence, char line[EVENT_LINE_MAX])
 {
-	struct timespec now;
 	size_t at;
 
-	(void)clock_gettime(CLOCK_REALTIME, &now); /* can't fail with this clock */
-	at = (size_t)snprintf(line, EVENT_LINE_MAX, HEAD "%llu,\"time_usec\":%lld,\"kind\":\"%s\"",
-		(unsigned long long)sequence, (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000,
+	at = (size_t)snprintf(line, EVENT_LINE_MAX, HEAD "%llu,\"time_usec\":%llu,\"kind\":\"%s\"",
+		(unsigned long long)sequence, (unsigned long long)clock_wall_usec(),
 		event_kind_names[event->kind]);
 	if (event->state)
 		at += (size_t)snprintf(

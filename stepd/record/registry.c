@@ -13,6 +13,7 @@
 #include "stepd/base/json.h"
 #include "stepd/base/pidref.h"
 #include "stepd/base/procstat.h"
+#include "stepd/base/strv.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/state/steps.h"
 
@@ -149,26 +150,23 @@ static int open_runtime_dir(const char *path, struct err *err)
  */
 static void remove_unfinished(int dir_fd)
 {
-	_cleanup_closedir_ DIR *dir = NULL;
-	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_closedir_ DIR *dir = fs_opendir(dir_fd);
 	struct dirent *d;
-	size_t len;
 
-	if (fd < 0)
-		return;
-	dir = fdopendir(fd);
-	if (!dir)
-		(void)close(fd);
 	while (dir && (d = readdir(dir))) {
-		len = strlen(d->d_name);
-		if (len > 4 && strcmp(d->d_name + len - 4, ".new") == 0)
+		if (fs_is_spare(d->d_name))
 			(void)unlinkat(dir_fd, d->d_name, 0); /* the next agent tries again */
 	}
 }
 
 /* The lock goes last: until then nobody else begins here. */
-const char *const registry_files[] = {"state.json", "spec.json", "events.jsonl", "socket.agent",
-	"socket.owner", "socket", "script", "result.json", "lock", NULL};
+static const char *const step_files[] = {"state.json", "spec.json", "events.jsonl", "socket.agent",
+	"socket.owner", "socket", "script", "result.json", "lock"};
+
+bool registry_has_file(const char *name)
+{
+	return strv_index(step_files, ARRAY_SIZE(step_files), name) >= 0 || fs_is_spare(name);
+}
 
 static void clear_spares(struct registry *reg)
 {
@@ -181,10 +179,9 @@ static void remove_files(struct registry *reg, bool retain_result)
 	size_t i;
 
 	clear_spares(reg);
-	for (i = 0; registry_files[i]; i++) {
-		if (!retain_result || strcmp(registry_files[i], "result.json") != 0)
-			(void)unlinkat(
-				reg->dir_fd, registry_files[i], 0); /* not every step has all */
+	for (i = 0; i < ARRAY_SIZE(step_files); i++) {
+		if (!retain_result || strcmp(step_files[i], "result.json") != 0)
+			(void)unlinkat(reg->dir_fd, step_files[i], 0); /* not every step has all */
 	}
 	if (!retain_result) /* what stays is found by the next agent */
 		(void)unlinkat(reg->runtime_fd, reg->name, AT_REMOVEDIR);
@@ -301,11 +298,16 @@ static int make_names(
 	return 0;
 }
 
+static void cleanup_registry(struct registry **reg)
+{
+	free_registry(*reg);
+}
+
 static int open_registry(const char *runtime_dir, const stepd_step_rec_t *job, bool make,
 	struct registry **ret_reg, struct err *err)
 {
+	_cleanup_(cleanup_registry) struct registry *reg = NULL;
 	_cleanup_free_ char *runtime = NULL;
-	struct registry *reg;
 	char label[64];
 	mode_t mask;
 	int r;
@@ -326,14 +328,12 @@ static int open_registry(const char *runtime_dir, const stepd_step_rec_t *job, b
 	if (r == 0)
 		r = claim(reg, make, label, err);
 	(void)umask(mask);
-	if (r < 0) {
-		free_registry(reg);
+	if (r < 0)
 		return r;
-	}
 	remove_unfinished(reg->dir_fd);
 	reg->inherited = faccessat(reg->dir_fd, "state.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 	reg->fresh = make;
-	*ret_reg = reg;
+	*ret_reg = take_ptr(reg);
 	return 0;
 }
 
@@ -403,16 +403,24 @@ static void learn_start(struct registry *reg, pid_t agent_pid)
 	reg->agent_pid = agent_pid;
 }
 
+/* With what others have for it. NULL: no memory. */
 static json_t *pack_state(const struct registry *reg, const stepd_step_rec_t *job,
 	const char *proctrack_type, const char *state)
 {
-	return json_pack("{s:i, s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:s?, s:i, s:I, s:o}",
+	json_t *doc = json_pack(
+		"{s:i, s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:s?, s:i, s:I, s:o}",
 		"version", REGISTRY_STATE_VERSION, "job", (json_int_t)job->job_id, "step",
 		job->step_name, "node", job->node_name, "node_id", (json_int_t)job->nodeid, "uid",
 		(json_int_t)job->uid, "user", job->user_name, "state", state, "proctrack",
 		proctrack_type, "container_id", (json_int_t)job->cont_id, "container_root",
 		reg->container_root, "agent_pid", (int)job->jmgr_pid, "agent_start_ticks",
 		(json_int_t)reg->agent_start_ticks, "tasks", registry_pack_tasks(job));
+
+	if (doc && reg->more && json_object_update_missing(doc, reg->more) < 0) {
+		json_decref(doc);
+		return NULL;
+	}
+	return doc;
 }
 
 int registry_set_root(struct registry *reg, const char *container_root)
@@ -487,10 +495,6 @@ int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const ch
 
 	learn_start(reg, job->jmgr_pid);
 	doc = pack_state(reg, job, proctrack_type, state);
-	if (doc && reg->more && json_object_update_missing(doc, reg->more) < 0) {
-		json_decref(doc);
-		doc = NULL;
-	}
 	text = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
 	json_decref(doc);
 	if (!text)

@@ -45,8 +45,8 @@ int registry_take_over(const char *runtime_dir, const stepd_step_rec_t *job,
 /* What the dead agent left is this one's from now on: registry_close() removes it. */
 void registry_inherit(struct registry *reg);
 
-/* All that a step's directory may hold, up to NULL; the lock is last. */
-extern const char *const registry_files[];
+/* Whether a step's directory may hold a file of that name. */
+bool registry_has_file(const char *name);
 
 /* The directory of the step's container (proctrack_get_root()), by which its processes are found
  * later: it goes into state.json from now on. */
