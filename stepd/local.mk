@@ -154,7 +154,6 @@ libagent_la_SOURCES = \
 	stepd/process/process.c stepd/process/process.h \
 	stepd/process/stdfd.c stepd/process/stdfd.h \
 	stepd/stdio/copy.c stepd/stdio/copy.h \
-	stepd/stdio/note.c stepd/stdio/note.h \
 	stepd/stdio/pump.c stepd/stdio/pump.h \
 	stepd/stdio/sink.c stepd/stdio/sink.h \
 	stepd/stdio/stdin_writer.c stepd/stdio/stdin_writer.h \

@@ -3,11 +3,11 @@
 
 #include <ev.h>
 #include <jansson.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "mpi/link_copy.h"
+#include "stepd/base/buffer.h"
 #include "stepd/base/log.h"
 #include "stepd/process/stdfd.h"
 #include "stepd/snapshot/handover.h"
@@ -18,20 +18,14 @@
 /* Lines in the log: whether anything is lost is up to a process of the user's. */
 #define COPY_LINES_MAX 100u
 
-/* The end of a stream that could not be sent yet. */
-struct copy_due {
-	struct copy_due *next;
-	struct link_copy head;
-};
-
 struct copy {
 	struct ev_loop *loop;
 	const struct log *log;
-	ev_io io; /* active while ends wait for space */
-	int fd;   /* -1: nobody reads */
-	struct copy_due *dues, **last_due;
-	uint64_t lost;  /* bytes since it was opened */
-	unsigned lines; /* in the log */
+	ev_io io;           /* active while ends wait for space */
+	int fd;             /* -1: nobody reads */
+	struct buffer dues; /* of struct link_copy: ends of streams that could not be sent yet */
+	uint64_t lost;      /* bytes since it was opened */
+	unsigned lines;     /* in the log */
 };
 
 /* The reader is the user's process: that it is slow is logged once, and how much was lost at the
@@ -48,17 +42,11 @@ static void count_lost(struct copy *copy, size_t size, uint64_t *lost)
 
 void copy_close(struct copy *copy)
 {
-	struct copy_due *due;
-
 	if (copy->fd < 0)
 		return;
 	ev_io_stop(copy->loop, &copy->io);
 	copy->fd = close_fd(copy->fd);
-	while ((due = copy->dues)) {
-		copy->dues = due->next;
-		free(due);
-	}
-	copy->last_due = &copy->dues;
+	buffer_clear(&copy->dues);
 	if (copy->lost > 0 && copy->lines++ < COPY_LINES_MAX)
 		log_warning(copy->log, "%llu bytes were left out of the copy of the tasks' output",
 			(unsigned long long)copy->lost);
@@ -109,41 +97,22 @@ void copy_put(struct copy *copy, uint32_t rank, unsigned stream, const void *dat
 
 static void send_dues(struct copy *copy)
 {
-	struct copy_due *due;
-	int r = 0;
+	int r;
 
-	while (r == 0 && (due = copy->dues)) {
-		r = send_packet(copy, &due->head, NULL, 0);
+	while (buffer_size(&copy->dues) > 0) {
+		r = send_packet(copy, (const void *)buffer_bytes(&copy->dues), NULL, 0);
+		if (r == -EAGAIN)
+			ev_io_start(copy->loop, &copy->io);
 		if (r < 0)
-			break;
-		copy->dues = due->next;
-		free(due);
+			return;
+		buffer_drop(&copy->dues, sizeof(struct link_copy));
 	}
-	if (r == -EPIPE)
-		return;
-	if (copy->dues) {
-		ev_io_start(copy->loop, &copy->io);
-		return;
-	}
-	copy->last_due = &copy->dues;
 	ev_io_stop(copy->loop, &copy->io);
 }
 
 static void on_writable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
 	send_dues(io->data);
-}
-
-static int add_due(struct copy *copy, const struct link_copy *head)
-{
-	struct copy_due *due = calloc(1, sizeof(*due));
-
-	if (!due)
-		return -ENOMEM;
-	due->head = *head;
-	*copy->last_due = due;
-	copy->last_due = &due->next;
-	return 0;
 }
 
 void copy_end(struct copy *copy, uint32_t rank, unsigned stream, uint64_t lost)
@@ -153,7 +122,7 @@ void copy_end(struct copy *copy, uint32_t rank, unsigned stream, uint64_t lost)
 
 	if (copy->fd < 0)
 		return;
-	if (add_due(copy, &head) < 0) {
+	if (buffer_add(&copy->dues, &head, sizeof(head)) < 0) {
 		log_warning(copy->log, "out of memory; the copy of the tasks' output ends");
 		copy_close(copy);
 		return;
@@ -172,16 +141,10 @@ int copy_new(struct ev_loop *loop, const struct log *log, struct copy **ret_copy
 	copy->loop = loop;
 	copy->log = log;
 	copy->fd = -1;
-	copy->last_due = &copy->dues;
 	ev_init(&copy->io, on_writable);
 	copy->io.data = copy;
 	*ret_copy = copy;
 	return 0;
-}
-
-bool copy_is_open(const struct copy *copy)
-{
-	return copy->fd >= 0;
 }
 
 static void take_fd_of(struct copy *copy, int fd)
@@ -228,15 +191,16 @@ struct copy *copy_free(struct copy *copy)
 void copy_save(const struct copy *copy, struct handover *h, json_t *object)
 {
 	json_t *dues = handover_put_array(h, object, "ends"), *entry;
-	const struct copy_due *due;
+	const struct link_copy *due = (const void *)buffer_bytes(&copy->dues);
+	size_t left;
 
 	handover_put_fd(h, object, "fd", copy->fd);
 	handover_put_int(h, object, "lost", (int64_t)copy->lost);
-	for (due = copy->dues; due; due = due->next) {
+	for (left = buffer_size(&copy->dues); left > 0; left -= sizeof(*due), due++) {
 		entry = handover_append_object(h, dues);
-		handover_put_int(h, entry, "rank", due->head.rank);
-		handover_put_int(h, entry, "stream", due->head.stream);
-		handover_put_int(h, entry, "lost", (int64_t)due->head.lost);
+		handover_put_int(h, entry, "rank", due->rank);
+		handover_put_int(h, entry, "stream", due->stream);
+		handover_put_int(h, entry, "lost", (int64_t)due->lost);
 	}
 }
 
@@ -257,12 +221,12 @@ int copy_restore(struct ev_loop *loop, const struct log *log, const struct hando
 		head.rank = (uint32_t)json_get_int(entry, "rank", 0);
 		head.stream = (uint16_t)json_get_int(entry, "stream", 0);
 		head.lost = (uint64_t)json_get_int(entry, "lost", 0);
-		r = add_due(copy, &head);
+		r = buffer_add(&copy->dues, &head, sizeof(head));
 	}
 	if (r < 0)
 		return r;
 	copy->lost = (uint64_t)json_get_int(object, "lost", 0);
-	if (copy->dues)
+	if (buffer_size(&copy->dues) > 0)
 		ev_io_start(loop, &copy->io);
 	*ret_copy = take_ptr(copy);
 	return 0;

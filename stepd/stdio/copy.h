@@ -25,9 +25,6 @@ int copy_new(struct ev_loop *loop, const struct log *log, struct copy **ret_copy
  * to close; else -1. */
 int copy_open(struct copy *copy, int *ret_fd) _must_check_;
 
-/* Whether there is a socket to a reader, who has not closed it. */
-bool copy_is_open(const struct copy *copy);
-
 /* Nothing waits: what can't be sent now is added to *lost, the stream's own count, which goes out
  * with what comes next. */
 void copy_put(struct copy *copy, uint32_t rank, unsigned stream, const void *data, size_t size,

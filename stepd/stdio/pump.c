@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "mpi/link_copy.h"
+#include "stepd/base/buffer.h"
 #include "stepd/base/log.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/stdio/copy.h"
@@ -40,7 +41,6 @@ struct pump_source {
 };
 
 struct pump_dest {
-	struct pump_dest *next;
 	struct pump *pump;
 	struct sink *sink;
 	struct pump_source *owner; /* in the middle of its line: the next byte is its */
@@ -50,14 +50,15 @@ struct pump_dest {
 	bool settled;  /* its sources have ended and all is written */
 	bool counted;  /* among the unsettled; it has had sources */
 	size_t sources;
-	int64_t number; /* set by pump_save(), for itself */
+	size_t number; /* in the pump's array */
 };
 
 struct pump {
 	struct ev_loop *loop;
 	const struct log *log;
 	struct pump_source *sources, **last_source;
-	struct pump_dest *dests;
+	struct pump_dest **dests;
+	size_t dests_count, dests_capacity;
 	size_t unsettled; /* destinations with sources or with bytes to write */
 	int label_width;
 	bool raw;          /* bytes as they come: no lines, no labels */
@@ -457,21 +458,33 @@ void pump_set_raw(struct pump *pump)
 	pump->raw = true;
 }
 
-static void attach_dest(struct pump *pump, struct pump_dest *dest)
+/* Takes dest over on success. */
+static int attach_dest(struct pump *pump, struct pump_dest *dest)
 {
+	if (array_reserve(pump->dests, pump->dests_capacity, pump->dests_count + 1) < 0)
+		return -ENOMEM;
 	sink_on_space(dest->sink, on_space, dest);
 	ev_timer_init(&dest->idle, on_idle, 0., PUMP_IDLE_S);
 	dest->idle.data = dest;
 	dest->pump = pump;
 	dest->last_waiting = &dest->first_waiting;
-	dest->next = pump->dests;
-	pump->dests = dest;
+	dest->number = pump->dests_count;
+	pump->dests[pump->dests_count++] = dest;
+	return 0;
 }
+
+static struct pump_dest *free_dest(struct pump_dest *dest)
+{
+	(void)sink_free(dest->sink);
+	free(dest);
+	return NULL;
+}
+DEFINE_CLEANUP(struct pump_dest *, free_dest);
 
 int pump_add_dest(
 	struct pump *pump, int fd, bool own, const char *name, struct pump_dest **ret_dest)
 {
-	_cleanup_free_ struct pump_dest *dest = calloc(1, sizeof(*dest));
+	_cleanup_(free_dest_p) struct pump_dest *dest = calloc(1, sizeof(*dest));
 	int r;
 
 	if (!dest) {
@@ -480,9 +493,10 @@ int pump_add_dest(
 		return -ENOMEM;
 	}
 	r = sink_new(pump->loop, pump->log, fd, own, name, &dest->sink);
+	if (r == 0)
+		r = attach_dest(pump, dest);
 	if (r < 0)
 		return r;
-	attach_dest(pump, dest);
 	*ret_dest = take_ptr(dest);
 	return 0;
 }
@@ -577,28 +591,19 @@ static void free_source(struct pump *pump, struct pump_source *src)
 	free(src);
 }
 
-static void free_dest(struct pump *pump, struct pump_dest *dest)
-{
-	ev_timer_stop(pump->loop, &dest->idle);
-	(void)sink_free(dest->sink);
-	free(dest);
-}
-
 bool pump_has_lost(const struct pump *pump)
 {
-	const struct pump_dest *dest;
+	size_t i = 0;
 
-	for (dest = pump->dests; dest; dest = dest->next) {
-		if (sink_has_lost(dest->sink))
-			return true;
-	}
-	return false;
+	while (i < pump->dests_count && !sink_has_lost(pump->dests[i]->sink))
+		i++;
+	return i < pump->dests_count;
 }
 
 struct pump *pump_free(struct pump *pump)
 {
 	struct pump_source *src;
-	struct pump_dest *dest;
+	size_t i;
 
 	if (!pump)
 		return NULL;
@@ -606,33 +611,25 @@ struct pump *pump_free(struct pump *pump)
 		pump->sources = src->next;
 		free_source(pump, src);
 	}
-	while ((dest = pump->dests)) {
-		pump->dests = dest->next;
-		free_dest(pump, dest);
+	for (i = 0; i < pump->dests_count; i++) {
+		ev_timer_stop(pump->loop, &pump->dests[i]->idle);
+		(void)free_dest(pump->dests[i]);
 	}
+	free(pump->dests);
 	free(pump);
 	return NULL;
 }
 
 /* ---- handed over to a new program ------------------------------------------------------------ */
 
-int64_t pump_number_of(const struct pump *pump, const struct pump_dest *dest)
+int64_t pump_number_of(const struct pump_dest *dest)
 {
-	const struct pump_dest *at;
-	int64_t i = 0;
-
-	for (at = pump->dests; at && at != dest; at = at->next)
-		i++;
-	return at ? i : -1;
+	return dest ? (int64_t)dest->number : -1;
 }
 
 struct pump_dest *pump_get_dest(const struct pump *pump, int64_t number)
 {
-	struct pump_dest *at;
-
-	for (at = pump->dests; at && number > 0; at = at->next)
-		number--;
-	return number == 0 ? at : NULL;
+	return number >= 0 && number < (int64_t)pump->dests_count ? pump->dests[number] : NULL;
 }
 
 static void save_dest(const struct pump_dest *dest, struct handover *h, json_t *object)
@@ -650,7 +647,7 @@ static void save_dest(const struct pump_dest *dest, struct handover *h, json_t *
 static void save_source(const struct pump_source *src, struct handover *h, json_t *object)
 {
 	handover_put_int(h, object, "rank", src->rank);
-	handover_put_int(h, object, "dest", src->dest->number);
+	handover_put_int(h, object, "dest", pump_number_of(src->dest));
 	handover_put_fd(h, object, "fd", src->fd);
 	handover_put_bool(h, object, "ended", src->ended);
 	handover_put_int(h, object, "stream", src->stream);
@@ -668,17 +665,15 @@ static void save_source(const struct pump_source *src, struct handover *h, json_
 		handover_put_bytes(h, object, "bytes", src->buf + src->start, src->size);
 }
 
-/* Numbers them all: destinations by their position in the pump's list, those that wait by theirs in
- * the queues, one queue behind the other. */
-static void number_all(const struct pump *pump)
+/* Numbers those that wait by their positions in the queues, one queue behind the other. */
+static void number_waiting(const struct pump *pump)
 {
 	struct pump_source *src;
-	struct pump_dest *dest;
-	int64_t number = 0, position = 0;
+	int64_t position = 0;
+	size_t i;
 
-	for (dest = pump->dests; dest; dest = dest->next) {
-		dest->number = number++;
-		for (src = dest->first_waiting; src; src = src->next_waiting)
+	for (i = 0; i < pump->dests_count; i++) {
+		for (src = pump->dests[i]->first_waiting; src; src = src->next_waiting)
 			src->position = position++;
 	}
 }
@@ -687,15 +682,15 @@ void pump_save(const struct pump *pump, struct handover *h, json_t *object)
 {
 	json_t *dests = handover_put_array(h, object, "dests");
 	json_t *sources = handover_put_array(h, object, "sources");
-	const struct pump_dest *dest;
 	const struct pump_source *src;
+	size_t i;
 
-	number_all(pump);
+	number_waiting(pump);
 	handover_put_int(h, object, "label_width", pump->label_width);
 	handover_put_bool(h, object, "finishing", pump->finishing);
 	handover_put_bool(h, object, "raw", pump->raw);
-	for (dest = pump->dests; dest; dest = dest->next)
-		save_dest(dest, h, handover_append_object(h, dests));
+	for (i = 0; i < pump->dests_count; i++)
+		save_dest(pump->dests[i], h, handover_append_object(h, dests));
 	for (src = pump->sources; src; src = src->next)
 		save_source(src, h, handover_append_object(h, sources));
 }
@@ -703,15 +698,13 @@ void pump_save(const struct pump *pump, struct handover *h, json_t *object)
 struct reading {
 	struct pump *pump;
 	const struct handover *h;
-	struct pump_dest **dests; /* by number */
-	size_t dests_count;
 	struct pump_source **waiting; /* by their positions, some NULL */
 	size_t waiting_count;
 };
 
-static int restore_dest(struct reading *rd, size_t number, const json_t *object)
+static int restore_dest(struct reading *rd, const json_t *object)
 {
-	_cleanup_free_ struct pump_dest *dest = calloc(1, sizeof(*dest));
+	_cleanup_(free_dest_p) struct pump_dest *dest = calloc(1, sizeof(*dest));
 	int64_t deadline_ns = json_get_int(object, "idle_deadline_ns", -1);
 	struct pump *pump = rd->pump;
 	int r;
@@ -720,17 +713,18 @@ static int restore_dest(struct reading *rd, size_t number, const json_t *object)
 		return -ENOMEM;
 	r = sink_restore(
 		pump->loop, pump->log, rd->h, json_get_object(object, "sink"), &dest->sink);
+	if (r == 0)
+		r = attach_dest(pump, dest);
 	if (r < 0)
 		return r;
 	dest->mid_line = json_get_bool(object, "mid_line", false);
 	dest->settled = json_get_bool(object, "settled", false);
-	attach_dest(pump, dest);
 	if (deadline_ns >= 0) {
 		ev_now_update(pump->loop);
 		ev_timer_set(&dest->idle, handover_left_sec(deadline_ns), PUMP_IDLE_S);
 		ev_timer_start(pump->loop, &dest->idle);
 	}
-	rd->dests[number] = take_ptr(dest);
+	(void)take_ptr(dest); /* the pump's */
 	return 0;
 }
 
@@ -755,17 +749,14 @@ static int restore_bytes(struct reading *rd, struct pump_source *src, const json
 /* What it has in common with a source that begins, and then how far it has come. */
 static int restore_source(struct reading *rd, const json_t *object)
 {
-	int64_t number = json_get_int(object, "dest", -1);
 	int64_t position = json_get_int(object, "waits", -1);
 	struct pump *pump = rd->pump;
 	struct pump_source **at = pump->last_source, *src;
-	struct pump_dest *dest;
+	struct pump_dest *dest = pump_get_dest(pump, json_get_int(object, "dest", -1));
 	int r;
 
-	if (number < 0 || (size_t)number >= rd->dests_count ||
-		position >= (int64_t)rd->waiting_count)
+	if (!dest || position >= (int64_t)rd->waiting_count)
 		return -EPROTO;
-	dest = rd->dests[number];
 	r = pump_add_source_take(pump, handover_get_fd(object, "fd"),
 		(uint32_t)json_get_int(object, "rank", 0),
 		(int)json_get_int(object, "stream", STDOUT_FILENO), dest);
@@ -814,16 +805,16 @@ static int restore_all(struct reading *rd, const json_t *object)
 	size_t i;
 	int r = 0;
 
-	/* The list has the latest first: the last number is made first. */
-	for (i = rd->dests_count; r == 0 && i > 0; i--)
-		r = restore_dest(rd, i - 1, json_array_get(dests, i - 1));
+	for (i = 0; r == 0 && i < json_array_size(dests); i++)
+		r = restore_dest(rd, json_array_get(dests, i));
 	for (i = 0; r == 0 && i < json_array_size(sources); i++)
 		r = restore_source(rd, json_array_get(sources, i));
 	if (r < 0)
 		return r;
 	queue_again(rd);
 	pump->unsettled = 0;
-	for (dest = pump->dests; dest; dest = dest->next) {
+	for (i = 0; i < pump->dests_count; i++) {
+		dest = pump->dests[i];
 		dest->counted = !dest->settled && (dest->sources > 0 || sink_pending(dest->sink));
 		pump->unsettled += dest->counted;
 	}
@@ -837,7 +828,6 @@ int pump_restore(struct ev_loop *loop, const struct log *log, const struct hando
 	_cleanup_pump_ struct pump *pump = NULL;
 	struct reading rd = {
 		.h = h,
-		.dests_count = json_array_size(json_get_array(object, "dests")),
 		.waiting_count = json_array_size(json_get_array(object, "sources")),
 	};
 	int r = pump_new(loop, log, 0, &pump);
@@ -850,10 +840,8 @@ int pump_restore(struct ev_loop *loop, const struct log *log, const struct hando
 	pump->raw = json_get_bool(object, "raw", false);
 	pump->done = pump->finishing ? done : NULL;
 	pump->userdata = userdata;
-	rd.dests = calloc(rd.dests_count + 1, sizeof(struct pump_dest *));
 	rd.waiting = calloc(rd.waiting_count + 1, sizeof(struct pump_source *));
-	r = rd.dests && rd.waiting ? restore_all(&rd, object) : -ENOMEM;
-	free(rd.dests);
+	r = rd.waiting ? restore_all(&rd, object) : -ENOMEM;
 	free(rd.waiting);
 	if (r == 0)
 		*ret_pump = take_ptr(pump);

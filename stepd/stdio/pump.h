@@ -88,7 +88,7 @@ int pump_restore(struct ev_loop *loop, const struct log *log, const struct hando
 
 /* The destination of that number, and its number, counted from 0. NULL, -1: there is none. */
 struct pump_dest *pump_get_dest(const struct pump *pump, int64_t number);
-int64_t pump_number_of(const struct pump *pump, const struct pump_dest *dest);
+int64_t pump_number_of(const struct pump_dest *dest);
 
 /* Whether some of what the tasks have written could not be written. */
 bool pump_has_lost(const struct pump *pump);

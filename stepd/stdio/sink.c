@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/base/log.h"
 #include "stepd/process/stdfd.h"
 #include "stepd/snapshot/handover.h"
@@ -39,8 +40,7 @@ struct sink {
 	bool lost; /* nor did all come out that was taken */
 	enum sink_kind kind;
 	char *name;
-	char *ring; /* SINK_SIZE, NULL while empty */
-	size_t start, size;
+	struct buffer pending; /* at most SINK_SIZE */
 	sink_space_fn on_space;
 	void *userdata;
 };
@@ -49,9 +49,7 @@ static void fail(struct sink *sink, int error)
 {
 	ev_io_stop(sink->loop, &sink->io);
 	sink->failed = true;
-	sink->size = 0;
-	free(sink->ring);
-	sink->ring = NULL;
+	buffer_clear(&sink->pending);
 	if (sink->own)
 		sink->fd = close_fd(sink->fd);
 	log_warning(sink->log,
@@ -61,11 +59,9 @@ static void fail(struct sink *sink, int error)
 
 static ssize_t write_first(struct sink *sink)
 {
-	size_t n = SINK_SIZE - sink->start;
-	const char *p = sink->ring + sink->start;
+	size_t n = buffer_size(&sink->pending);
+	const char *p = buffer_bytes(&sink->pending);
 
-	if (n > sink->size)
-		n = sink->size;
 	if (sink->kind == SINK_SOCKET)
 		return send(sink->fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	/* poll(2) promises space for PIPE_BUF bytes in a pipe, not more. */
@@ -87,14 +83,8 @@ static bool write_some(struct sink *sink)
 		fail(sink, n < 0 ? errno : EIO);
 		return false;
 	}
-	sink->start = (sink->start + (size_t)n) % SINK_SIZE;
-	sink->size -= (size_t)n;
-	if (sink->size > 0)
-		return true;
-	sink->start = 0;
-	free(sink->ring);
-	sink->ring = NULL;
-	return false;
+	buffer_drop(&sink->pending, (size_t)n);
+	return sink_pending(sink) > 0;
 }
 
 static void on_writable(struct ev_loop *loop, ev_io *io, _unused_ int revents)
@@ -105,28 +95,28 @@ static void on_writable(struct ev_loop *loop, ev_io *io, _unused_ int revents)
 		(void)write_some(sink); /* what is left waits for the next event */
 	else
 		sink_flush(sink);
-	if (sink->size == 0)
+	if (sink_pending(sink) == 0)
 		ev_io_stop(loop, io);
-	if (sink->size <= SINK_SIZE / 2 && sink->on_space)
+	if (sink_pending(sink) <= SINK_SIZE / 2 && sink->on_space)
 		sink->on_space(sink->userdata);
 }
 
 void sink_flush(struct sink *sink)
 {
-	while (sink->size > 0 && sink->kind != SINK_POLLED && write_some(sink))
+	while (sink_pending(sink) > 0 && sink->kind != SINK_POLLED && write_some(sink))
 		;
-	if (sink->size > 0)
+	if (sink_pending(sink) > 0)
 		ev_io_start(sink->loop, &sink->io);
 }
 
 size_t sink_space(const struct sink *sink)
 {
-	return sink->failed ? SINK_SIZE : SINK_SIZE - sink->size;
+	return SINK_SIZE - sink_pending(sink); /* once it has failed, all of it */
 }
 
 size_t sink_pending(const struct sink *sink)
 {
-	return sink->size;
+	return buffer_size(&sink->pending);
 }
 
 bool sink_failed(const struct sink *sink)
@@ -136,21 +126,9 @@ bool sink_failed(const struct sink *sink)
 
 void sink_put(struct sink *sink, const void *data, size_t size)
 {
-	size_t end, first;
-
 	assert(size <= sink_space(sink));
-	if (!sink->failed && !sink->ring) {
-		sink->ring = malloc(SINK_SIZE);
-		if (!sink->ring)
-			fail(sink, ENOMEM);
-	}
-	if (sink->failed)
-		return;
-	end = (sink->start + sink->size) % SINK_SIZE;
-	first = size < SINK_SIZE - end ? size : SINK_SIZE - end;
-	memcpy(sink->ring + end, data, first);
-	memcpy(sink->ring, (const char *)data + first, size - first);
-	sink->size += size;
+	if (!sink->failed && buffer_add(&sink->pending, data, size) < 0)
+		fail(sink, ENOMEM);
 }
 
 static enum sink_kind find_kind(struct sink *sink)
@@ -213,7 +191,7 @@ void sink_close(struct sink *sink)
 {
 	int fd;
 
-	assert(sink->size == 0);
+	assert(sink_pending(sink) == 0);
 	ev_io_stop(sink->loop, &sink->io);
 	if (!sink->own || sink->fd < 0)
 		return;
@@ -227,30 +205,15 @@ void sink_close(struct sink *sink)
 
 void sink_save(const struct sink *sink, struct handover *h, struct json_t *object)
 {
-	size_t first = SINK_SIZE - sink->start;
-	char *flat;
-
 	handover_put_text(h, object, "name", sink->name);
 	handover_put_text(h, object, "kind", kind_words[sink->kind]);
 	handover_put_bool(h, object, "own", sink->own);
 	handover_put_bool(h, object, "failed", sink->failed);
 	handover_put_bool(h, object, "lost", sink->lost);
 	handover_put_fd(h, object, "fd", sink->fd);
-	if (sink->size == 0)
-		return;
-	if (first >= sink->size) {
-		handover_put_bytes(h, object, "bytes", sink->ring + sink->start, sink->size);
-		return;
-	}
-	flat = malloc(sink->size);
-	if (!flat) {
-		handover_fail(h, -ENOMEM, "no memory for the tasks' output");
-		return;
-	}
-	memcpy(flat, sink->ring + sink->start, first);
-	memcpy(flat + first, sink->ring, sink->size - first);
-	handover_put_bytes(h, object, "bytes", flat, sink->size);
-	free(flat);
+	if (sink_pending(sink) > 0)
+		handover_put_bytes(
+			h, object, "bytes", buffer_bytes(&sink->pending), sink_pending(sink));
 }
 
 int sink_restore(struct ev_loop *loop, const struct log *log, const struct handover *h,
@@ -277,14 +240,10 @@ int sink_restore(struct ev_loop *loop, const struct log *log, const struct hando
 	sink->io.data = sink;
 	if (handover_copy_text(h, object, "name", &sink->name) < 0)
 		return -ENOMEM;
-	if (bytes && size > 0) {
-		sink->ring = malloc(SINK_SIZE);
-		if (!sink->ring)
-			return -ENOMEM;
-		memcpy(sink->ring, bytes, size);
-		sink->size = size;
+	if (bytes && buffer_add(&sink->pending, bytes, size) < 0)
+		return -ENOMEM;
+	if (sink_pending(sink) > 0)
 		ev_io_start(loop, &sink->io);
-	}
 	*ret_sink = take_ptr(sink);
 	return 0;
 }
@@ -297,7 +256,7 @@ struct sink *sink_free(struct sink *sink)
 	if (sink->own)
 		(void)close_fd(sink->fd);
 	free(sink->name);
-	free(sink->ring);
+	buffer_clear(&sink->pending);
 	free(sink);
 	return NULL;
 }

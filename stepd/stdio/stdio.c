@@ -13,6 +13,7 @@
 #include "stepd/spec/spec.h"
 #include "stepd/stdio/copy.h"
 #include "stepd/stdio/pump.h"
+#include "stepd/stdio/sink.h"
 #include "stepd/stdio/stdin_writer.h"
 #include "stepd/stdio/stdio_impl.h"
 #include "stepd/stdio/toolin.h"
@@ -182,15 +183,29 @@ static int open_null(struct stdio *io, struct err *err)
 	return 0;
 }
 
-static int alloc(struct stdio *io, const char *cwd, struct err *err)
+static struct stdio *stdio_new(const struct spec *spec, const struct identity *id,
+	struct ev_loop *loop, const struct log *log)
 {
-	const struct spec *spec = io->spec;
-	uint32_t i;
-	int r;
+	struct stdio *io = calloc(1, sizeof(*io));
+	int i;
 
+	if (!io)
+		return NULL;
+	io->spec = spec;
+	io->files = (struct stdio_files){.spec = spec, .id = id};
+	io->loop = loop;
+	io->log = log;
+	io->null_fd = io->note.fd = -1;
 	for (i = 0; i < 3; i++)
 		io->shared[i].fd = io->shared[i].owned_fd = -1;
-	io->null_fd = -1;
+	return io;
+}
+
+static int prepare(struct stdio *io, const char *cwd, struct err *err)
+{
+	const struct spec *spec = io->spec;
+	int r;
+
 	io->files.cwd = cwd ? strdup(cwd) : NULL;
 	r = cwd && !io->files.cwd ? -ENOMEM : grow_ends(io, 0, spec->ranks, spec->local_ntasks);
 	if (r == 0 && (spec->label || spec->forward))
@@ -236,17 +251,13 @@ static int check_descriptors(const struct stdio *io, struct err *err)
 int stdio_open(const struct spec *spec, const struct identity *id, const char *cwd, mode_t mask,
 	struct ev_loop *loop, const struct log *log, struct stdio **ret_stdio, struct err *err)
 {
-	_cleanup_stdio_ struct stdio *io = calloc(1, sizeof(*io));
+	_cleanup_stdio_ struct stdio *io = stdio_new(spec, id, loop, log);
 	int r;
 
 	if (!io)
 		return err_set(err, -ENOMEM, "prepare the tasks' standard streams");
-	io->spec = spec;
-	io->note = (struct note)NOTE_INIT;
-	io->files = (struct stdio_files){.spec = spec, .id = id, .mask = mask};
-	io->loop = loop;
-	io->log = log;
-	r = alloc(io, cwd, err);
+	io->files.mask = mask;
+	r = prepare(io, cwd, err);
 	if (r == 0)
 		r = stdio_share(io, err);
 	if (r == 0)
@@ -261,6 +272,12 @@ bool stdio_carries(const struct stdio *io)
 {
 	return io->pump || io->writer || io->input;
 }
+
+/* ---- lines of the agent's own ---------------------------------------------------------------- */
+
+/* They go into the step's standard error, where that is one: the agent's, a file that the tasks
+ * share, or what the labelled lines go to. Where each task opens a file of its own there is none:
+ * the files' offsets are the tasks', and the paths the user's. */
 
 static bool is_regular(int fd)
 {
@@ -292,10 +309,89 @@ static void choose_note(struct stdio *io)
 	}
 }
 
+static int err_not_read(struct err *err)
+{
+	return err_say(err, -EAGAIN,
+		"whoever reads the step's standard error takes nothing; try again later");
+}
+
+static int note_to_dest(struct pump_dest *dest, const char *line, size_t size, struct err *err)
+{
+	int r = pump_put_note(dest, line, size);
+
+	if (r == -EAGAIN)
+		return err_not_read(err);
+	return r < 0 ? err_say(err, r, "the step's standard error is closed") : 0;
+}
+
+static int note_to_fd(struct stdio *io, const char *line, size_t size, struct err *err)
+{
+	struct note *note = &io->note;
+	int r = 0;
+
+	if (note->sink &&
+		sink_failed(note->sink)) /* it may be better by now: a disk that was full */
+		note->sink = sink_free(note->sink);
+	if (!note->sink)
+		r = sink_new(io->loop, io->log, note->fd, false, "standard error", &note->sink);
+	if (r < 0)
+		return err_set(err, r, "write to the step's standard error");
+	if (sink_space(note->sink) < size)
+		return err_not_read(err);
+	sink_put(note->sink, line, size);
+	sink_flush(note->sink);
+	if (sink_failed(note->sink))
+		return err_say(err, -EIO,
+			"the step's standard error can't be written; the agent's log has the reason");
+	return 0;
+}
+
 int stdio_note(struct stdio *io, const char *line, size_t size, struct err *err)
 {
-	return note_put(&io->note, io->loop, io->log, line, size, err);
+	switch (io->note.kind) {
+	case NOTE_FD:
+		return note_to_fd(io, line, size, err);
+	case NOTE_DEST:
+		return note_to_dest(io->note.dest, line, size, err);
+	case NOTE_PER_TASK:
+		return err_say(err, -EOPNOTSUPP,
+			"the step has no standard error of its own: each task has a file");
+	case NOTE_FIFO:
+		return err_say(err, -EOPNOTSUPP,
+			"the step's standard error is a FIFO, whose reader is to see its end with "
+			"the tasks");
+	default:
+		return err_say(err, -EOPNOTSUPP, "the step's standard error is /dev/null");
+	}
 }
+
+static void note_save(const struct note *note, struct handover *h, struct json_t *object)
+{
+	handover_put_int(h, object, "note_kind", note->kind);
+	if (note->kind == NOTE_FD)
+		handover_put_fd(h, object, "note_fd", note->fd);
+	if (note->sink && sink_pending(note->sink) > 0)
+		sink_save(note->sink, h, handover_put_object(h, object, "note_sink"));
+}
+
+static int note_restore(struct stdio *io, const struct handover *h, const struct json_t *object)
+{
+	const struct json_t *sink = json_get_object(object, "note_sink");
+	int64_t kind = json_get_int(object, "note_kind", NOTE_NONE);
+	struct note *note = &io->note;
+
+	if (kind > NOTE_NONE && kind < NOTE_KIND_MAX)
+		note->kind = (enum note_kind)kind;
+	if (note->kind != NOTE_FD)
+		return 0;
+	note->fd = handover_get_fd(object, "note_fd");
+	note->own = note->fd > STDERR_FILENO;
+	if (note->fd < 0)
+		note->kind = NOTE_NONE;
+	return sink ? sink_restore(io->loop, io->log, h, sink, &note->sink) : 0;
+}
+
+/* ---- the tasks run --------------------------------------------------------------------------- */
 
 void stdio_start(struct stdio *io)
 {
@@ -374,7 +470,9 @@ struct stdio *stdio_free(struct stdio *io)
 		(void)close_fd(io->shared[i].owned_fd);
 		free(io->shared[i].name);
 	}
-	note_clear(&io->note);
+	(void)sink_free(io->note.sink);
+	if (io->note.own)
+		(void)close_fd(io->note.fd);
 	(void)pump_free(io->pump);
 	(void)stdin_writer_free(io->writer);
 	tools_free(io); /* behind the pump, which copies */
@@ -392,18 +490,16 @@ void stdio_save(const struct stdio *io, struct handover *h, struct json_t *objec
 {
 	handover_put_text(h, object, "cwd", io->files.cwd);
 	handover_put_int(h, object, "umask", io->files.mask);
-	if (io->pump)
-		handover_put_int(h, object, "stdout_dest",
-			pump_number_of(io->pump, io->shared[STDOUT_FILENO].dest));
-	if (io->pump)
+	if (io->pump) {
+		handover_put_int(
+			h, object, "stdout_dest", pump_number_of(io->shared[STDOUT_FILENO].dest));
 		handover_put_int(h, object, "own_stderr_dest",
-			pump_number_of(io->pump, io->shared[STDERR_FILENO].dest));
-	if (io->pump)
+			pump_number_of(io->shared[STDERR_FILENO].dest));
+		handover_put_int(h, object, "stderr_dest", pump_number_of(io->note.dest));
 		pump_save(io->pump, h, handover_put_object(h, object, "pump"));
+	}
 	if (io->writer)
 		stdin_writer_save(io->writer, h, handover_put_object(h, object, "feed"));
-	if (io->pump)
-		handover_put_int(h, object, "stderr_dest", pump_number_of(io->pump, io->note.dest));
 	note_save(&io->note, h, object);
 	tools_save(io, h, object);
 }
@@ -432,7 +528,7 @@ static int restore_parts(struct stdio *io, const struct handover *h, const struc
 	if (r == 0 && writer)
 		r = stdin_writer_restore(io->loop, io->log, h, writer, &io->writer);
 	if (r == 0)
-		r = note_restore(&io->note, io->loop, io->log, h, object);
+		r = note_restore(io, h, object);
 	if (r == 0)
 		r = tools_restore(io, h, object);
 	if (r < 0)
@@ -446,21 +542,13 @@ int stdio_restore(const struct spec *spec, const struct identity *id, struct ev_
 	const struct log *log, const struct handover *h, const struct json_t *object,
 	stdio_done_fn done, void *userdata, struct stdio **ret_stdio, struct err *err)
 {
-	_cleanup_stdio_ struct stdio *io = calloc(1, sizeof(*io));
-	int i, r;
+	_cleanup_stdio_ struct stdio *io = stdio_new(spec, id, loop, log);
+	int r;
 
 	if (!io)
 		return err_set(err, -ENOMEM, "go on with the tasks' standard streams");
-	io->spec = spec;
-	io->note = (struct note)NOTE_INIT;
-	io->files = (struct stdio_files){.spec = spec, .id = id};
-	io->loop = loop;
-	io->log = log;
-	io->null_fd = -1;
 	io->done = done;
 	io->userdata = userdata;
-	for (i = 0; i < 3; i++)
-		io->shared[i].fd = io->shared[i].owned_fd = -1;
 	r = restore_parts(io, h, object);
 	if (r < 0)
 		return r == -EPROTO ? handover_err_part("tasks' standard streams", err)

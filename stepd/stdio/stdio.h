@@ -103,8 +103,9 @@ void stdio_input_on_done(struct stdio *io, stdio_input_fn done, void *userdata);
 int stdio_input(struct stdio *io, uint32_t rank, int64_t id, const void *data, size_t size,
 	bool end) _must_check_;
 
-/* A line of the agent's own, its newline included, into the step's standard error: note.h. Once the
- * streams have been started. */
+/* Writes a line of the agent's own, its newline included, into the step's standard error, without
+ * waiting: what the reader does not take now goes out later. -EAGAIN: it takes nothing at all;
+ * -EOPNOTSUPP: there is no such stream. Once the streams have been started. */
 int stdio_note(struct stdio *io, const char *line, size_t size, struct err *err) _must_check_;
 
 /* All writers are gone (or given up): carries what is left, then calls done, once, from the loop

@@ -5,7 +5,6 @@
 #ifndef STEPD_STDIO_STDIO_IMPL_H
 #define STEPD_STDIO_STDIO_IMPL_H
 
-#include "stepd/stdio/note.h"
 #include "stepd/stdio/stdio.h"
 
 struct copy;
@@ -13,8 +12,7 @@ struct stdin_writer;
 struct toolin;
 struct pump;
 struct pump_dest;
-struct identity;
-struct spec;
+struct sink;
 
 /* Whose files they are, and where. */
 struct stdio_files {
@@ -39,6 +37,25 @@ struct ends {
 	uint32_t rank;
 	int fd[3];
 	char *path[3];
+};
+
+enum note_kind {
+	NOTE_NONE,     /* not known yet */
+	NOTE_NULL,     /* /dev/null */
+	NOTE_PER_TASK, /* a file for each task */
+	NOTE_FIFO,     /* or the like, which the agent must not hold open beside the tasks */
+	NOTE_FD,
+	NOTE_DEST, /* with the tasks' lines */
+	NOTE_KIND_MAX,
+};
+
+/* Where lines of the agent's own go. */
+struct note {
+	enum note_kind kind;
+	int fd;   /* of NOTE_FD */
+	bool own; /* it is closed with this */
+	struct pump_dest *dest;
+	struct sink *sink; /* to fd, once it is needed */
 };
 
 struct stdio {

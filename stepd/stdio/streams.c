@@ -66,25 +66,14 @@ static int file_flags(const struct spec_stream *stream)
 		(stream->append ? O_APPEND : O_TRUNC);
 }
 
-/* The plan's rule: the last override that names a rank counts. */
+/* By the rank's entry in tasks; a rank that has joined the step has none. */
 static const char *file_cwd(const struct stdio_files *files, uint32_t rank)
 {
-	const struct spec_override *o;
-	size_t k, lo, hi, mid;
+	const struct spec *spec = files->spec;
+	uint32_t entry = spec->rank_entries && rank < spec->ntasks ? spec->rank_entries[rank] : 0;
+	const char *cwd = entry ? spec->overrides[entry - 1].cwd : NULL;
 
-	for (k = files->spec->overrides_count; k-- > 0;) {
-		o = &files->spec->overrides[k];
-		for (lo = 0, hi = o->ranks_count; lo < hi;) {
-			mid = lo + (hi - lo) / 2;
-			if (o->ranks[mid] == rank)
-				return o->cwd ? o->cwd : files->cwd;
-			if (o->ranks[mid] < rank)
-				lo = mid + 1;
-			else
-				hi = mid;
-		}
-	}
-	return files->cwd;
+	return cwd ? cwd : files->cwd;
 }
 
 static int explain(
@@ -186,8 +175,15 @@ static int share_own(struct stdio *io, int i, struct err *err)
 		s->dest = out->dest;
 		return 0;
 	}
-	return add_dest(io, i, s->fd, false,
-		i == STDOUT_FILENO ? "standard output" : "standard error", &s->dest, err);
+	return add_dest(io, i, s->fd, false, stdio_name(i), &s->dest, err);
+}
+
+static int share_opened(struct shared *s, int i, int fd, struct err *err)
+{
+	int r = stdfd_set_nonblock(fd, false);
+
+	s->fd = s->owned_fd = fd;
+	return r < 0 ? err_set(err, r, "%s: '%s'", stdio_name(i), s->name) : 0;
 }
 
 static int share_file(struct stdio *io, int i, const struct spec_stream *spec, struct err *err)
@@ -211,9 +207,7 @@ static int share_file(struct stdio *io, int i, const struct spec_stream *spec, s
 		return fd;
 	if (io->pump)
 		return add_dest(io, i, fd, true, s->name, &s->dest, err);
-	s->fd = s->owned_fd = fd;
-	r = stdfd_set_nonblock(fd, false);
-	return r < 0 ? err_set(err, r, "%s: '%s'", stdio_name(i), s->name) : 0;
+	return share_opened(s, i, fd, err);
 }
 
 static int share_output(struct stdio *io, int i, const struct spec_stream *spec, struct err *err)
@@ -232,6 +226,13 @@ static int share_output(struct stdio *io, int i, const struct spec_stream *spec,
 	default:
 		return share_own(io, i, err);
 	}
+}
+
+static int input_fd(const struct stdio *io)
+{
+	return io->spec->in.mode == SPEC_STREAM_NONE || io->spec->in.mode == SPEC_STREAM_TOOL
+		? io->null_fd
+		: own_fd(io, STDIN_FILENO);
 }
 
 /* How many tasks of this node read the agent's stdin. */
@@ -256,9 +257,7 @@ static int share_input(struct stdio *io, struct err *err)
 	uint32_t readers;
 	int r;
 
-	s->fd = io->spec->in.mode == SPEC_STREAM_NONE || io->spec->in.mode == SPEC_STREAM_TOOL
-		? io->null_fd
-		: own_fd(io, STDIN_FILENO);
+	s->fd = input_fd(io);
 	if (io->spec->in.mode != SPEC_STREAM_ALL && io->spec->in.mode != SPEC_STREAM_RANK)
 		return 0;
 	readers = count_readers(io->spec);
@@ -321,9 +320,7 @@ static int renew_output(struct stdio *io, int i, struct err *err)
 	r = open_again(io, i, err);
 	if (r < 0)
 		return r;
-	s->fd = s->owned_fd = r;
-	r = stdfd_set_nonblock(s->fd, false);
-	return r < 0 ? err_set(err, r, "%s: '%s'", stdio_name(i), s->name) : 0;
+	return share_opened(s, i, r, err);
 }
 
 int stdio_share_again(struct stdio *io, struct err *err)
@@ -363,10 +360,7 @@ int stdio_share_restore(struct stdio *io, const struct json_t *object, struct er
 	const struct spec *spec = io->spec;
 	int r;
 
-	io->shared[STDIN_FILENO].fd =
-		spec->in.mode == SPEC_STREAM_NONE || spec->in.mode == SPEC_STREAM_TOOL
-		? io->null_fd
-		: own_fd(io, STDIN_FILENO);
+	io->shared[STDIN_FILENO].fd = input_fd(io);
 	r = restore_output(
 		io, STDOUT_FILENO, &spec->out, json_get_int(object, "stdout_dest", -1), err);
 	return r < 0 ? r

@@ -4,19 +4,18 @@
 #include <assert.h>
 #include <ev.h>
 #include <jansson.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/snapshot/handover.h"
 
 struct toolin_task {
 	struct toolin_task *next;
 	struct toolin *input;
 	uint32_t rank;
-	int fd;    /* -1: it reads no more, or its end has come */
-	char *buf; /* a piece of size bytes that the pipe has not all of; NULL: none */
-	size_t at, size;
-	bool end; /* behind it */
+	int fd;              /* -1: it reads no more, or its end has come */
+	struct buffer piece; /* what the pipe has not taken yet */
+	bool end;            /* behind it */
 	int64_t id;
 	ev_io io; /* active while it waits for space */
 };
@@ -34,26 +33,25 @@ static void close_task(struct toolin_task *task)
 	task->fd = close_fd(task->fd);
 }
 
-/* 1: all of it is in the pipe; 0: not yet; -EPIPE. */
-static int write_piece(struct toolin_task *task, const char *data)
+/* How many of the bytes are in the pipe now, or -EPIPE. */
+static ssize_t write_piece(struct toolin_task *task, const char *data, size_t size)
 {
+	size_t at = 0;
 	ssize_t n;
 
-	while (task->at < task->size) {
-		n = write(task->fd, data + task->at, task->size - task->at);
-		if (n < 0 && errno == EINTR)
-			continue;
+	while (at < size) {
+		n = write(task->fd, data + at, size - at);
 		if (n < 0 && errno == EAGAIN)
-			return 0;
-		if (n < 0) {
+			return (ssize_t)at;
+		if (n < 0 && errno != EINTR) {
 			close_task(task);
 			return -EPIPE;
 		}
-		task->at += (size_t)n;
+		at += n > 0 ? (size_t)n : 0;
 	}
 	if (task->end)
 		close_task(task);
-	return 1;
+	return (ssize_t)at;
 }
 
 static void end_piece(struct toolin_task *task, int r)
@@ -61,8 +59,7 @@ static void end_piece(struct toolin_task *task, int r)
 	struct toolin *input = task->input;
 
 	ev_io_stop(input->loop, &task->io);
-	free(task->buf);
-	task->buf = NULL;
+	buffer_clear(&task->piece);
 	if (input->done)
 		input->done(input->userdata, task->id, r);
 }
@@ -70,19 +67,19 @@ static void end_piece(struct toolin_task *task, int r)
 static void on_writable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
 	struct toolin_task *task = io->data;
-	int r;
+	ssize_t n = write_piece(task, buffer_bytes(&task->piece), buffer_size(&task->piece));
 
-	assert(task->buf);
-	r = write_piece(task, task->buf);
-	if (r != 0)
-		end_piece(task, r < 0 ? r : 0);
+	if (n > 0)
+		buffer_drop(&task->piece, (size_t)n);
+	if (n < 0 || buffer_size(&task->piece) == 0)
+		end_piece(task, n < 0 ? (int)n : 0);
 }
 
 int toolin_put(
 	struct toolin *input, uint32_t rank, int64_t id, const void *data, size_t size, bool end)
 {
 	struct toolin_task *task = input->tasks;
-	int r;
+	ssize_t n;
 
 	assert(size <= TOOLIN_SIZE);
 	while (task && task->rank != rank)
@@ -91,21 +88,17 @@ int toolin_put(
 		return -ESRCH;
 	if (task->fd < 0)
 		return -EPIPE;
-	if (task->buf)
+	if (buffer_size(&task->piece) > 0)
 		return -EBUSY;
-	task->at = 0;
-	task->size = size;
 	task->end = end;
 	task->id = id;
-	r = write_piece(task, data);
-	if (r != 0)
-		return r;
-	task->buf = malloc(size);
-	if (!task->buf) {
+	n = write_piece(task, data, size);
+	if (n < 0 || (size_t)n == size)
+		return n < 0 ? (int)n : 1;
+	if (buffer_add(&task->piece, (const char *)data + n, size - (size_t)n) < 0) {
 		close_task(task); /* a hole in the input would be worse */
 		return -ENOMEM;
 	}
-	memcpy(task->buf, data, size);
 	ev_io_start(input->loop, &task->io);
 	return 0;
 }
@@ -153,7 +146,7 @@ struct toolin *toolin_free(struct toolin *input)
 	while ((task = input->tasks)) {
 		input->tasks = task->next;
 		close_task(task);
-		if (task->buf)
+		if (buffer_size(&task->piece) > 0)
 			end_piece(task, -EPIPE);
 		free(task);
 	}
@@ -172,9 +165,10 @@ void toolin_save(const struct toolin *input, struct handover *h, json_t *object)
 		entry = handover_append_object(h, tasks);
 		handover_put_int(h, entry, "rank", task->rank);
 		handover_put_fd(h, entry, "fd", task->fd);
-		if (!task->buf)
+		if (buffer_size(&task->piece) == 0)
 			continue;
-		handover_put_bytes(h, entry, "bytes", task->buf + task->at, task->size - task->at);
+		handover_put_bytes(
+			h, entry, "bytes", buffer_bytes(&task->piece), buffer_size(&task->piece));
 		handover_put_bool(h, entry, "end", task->end);
 		handover_put_int(h, entry, "id", task->id);
 	}
@@ -196,11 +190,8 @@ static int restore_task(struct toolin *input, const struct handover *h, const js
 		return 0;
 	if (size > TOOLIN_SIZE || task->fd < 0)
 		return -EPROTO;
-	task->buf = malloc(size);
-	if (!task->buf)
+	if (buffer_add(&task->piece, bytes, size) < 0)
 		return -ENOMEM;
-	memcpy(task->buf, bytes, size);
-	task->size = size;
 	task->end = json_get_bool(object, "end", false);
 	task->id = json_get_int(object, "id", 0);
 	ev_io_start(input->loop, &task->io);
