@@ -101,7 +101,6 @@ libnode_la_SOURCES = \
 	stepd/spec/fname.c stepd/spec/fname.h \
 	stepd/spec/limits.h \
 	stepd/spec/rank_bits.h \
-	stepd/spec/rlimits.c stepd/spec/rlimits.h \
 	stepd/spec/spec.c stepd/spec/spec.h \
 	stepd/spec/spec_fields.c \
 	stepd/spec/spec_json.c stepd/spec/spec_json.h \

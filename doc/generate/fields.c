@@ -9,7 +9,6 @@
 
 #include "doc/generate/generate.h"
 #include "stepd/base/cleanup.h"
-#include "stepd/spec/rlimits.h"
 
 #define REFERENCE "#/$defs/"
 
@@ -37,10 +36,8 @@ static const struct number {
 	{spec_row_int, {NULL}},
 	{spec_row_task_rank, {NULL}},
 	{spec_row_limit_size, {"size", "unlimited"}},
-	{spec_row_limit_rate, {"size", "unlimited"}},
 	{spec_row_limit_count, {"unlimited"}},
 	{spec_row_limit_weight, {"unlimited"}},
-	{spec_row_limit_ops, {"unlimited"}},
 };
 
 static const struct number *find_number(const struct spec_field *f)
@@ -65,11 +62,9 @@ static int64_t text_bytes(const struct spec_field *f)
 
 enum spec_table fields_table(const char *name)
 {
-	int i;
+	int i = strv_index(table_names, SPEC_TABLE_MAX, name);
 
-	for (i = 0; i < SPEC_TABLE_MAX && strcmp(table_names[i], name) != 0; i++)
-		;
-	return (enum spec_table)i;
+	return i < 0 ? SPEC_TABLE_MAX : (enum spec_table)i;
 }
 
 /* ---- the schema --------------------------------------------------------------------------- */
@@ -94,19 +89,18 @@ static json_t *number_schema(const struct spec_field *f, const struct number *nu
 	return json_pack("{s:o}", "oneOf", any);
 }
 
-static json_t *choices_schema(const char *const *choices)
+static json_t *names_array(const char *const *names)
 {
-	json_t *names = json_array();
+	json_t *array = json_array();
 
-	for (; *choices; choices++)
-		json_array_append_new(names, json_string(*choices));
-	return json_pack("{s:o}", "enum", names);
+	for (; *names; names++)
+		json_array_append_new(array, json_string(*names));
+	return array;
 }
 
 /* A mode by its name alone, if it needs nothing else, or an object. */
 static json_t *stream_schema(const struct spec_field *f)
 {
-	const unsigned not_alone = 1u << SPEC_STREAM_RANK | 1u << SPEC_STREAM_FILE;
 	json_t *alone = json_array(), *modes = json_array(), *properties;
 	const struct spec_field *mode;
 	size_t n, i;
@@ -115,7 +109,7 @@ static json_t *stream_schema(const struct spec_field *f)
 	for (i = 0; mode->choices[i]; i++) {
 		if (f->modes & 1u << i)
 			json_array_append_new(modes, json_string(mode->choices[i]));
-		if (f->modes & ~not_alone & 1u << i)
+		if (f->modes & ~SPEC_MODES_NOT_ALONE & 1u << i)
 			json_array_append_new(alone, json_string(mode->choices[i]));
 	}
 	properties = json_pack("{s:{s:o}}", "mode", "enum", modes);
@@ -135,7 +129,7 @@ static json_t *value_schema(const struct spec_field *f)
 	if (is_bool(f))
 		return json_pack("{s:s}", "type", "boolean");
 	if (f->choices)
-		return choices_schema(f->choices);
+		return json_pack("{s:o}", "enum", names_array(f->choices));
 	if (f->modes)
 		return stream_schema(f);
 	assert(f->form);
@@ -207,18 +201,6 @@ static void forbid_fields(json_t *condition)
 	json_object_set_new(then, "properties", properties);
 }
 
-static json_t *rlimit_names(void)
-{
-	json_t *names = json_array();
-	int i;
-
-	for (i = 0; i < RLIM_NLIMITS; i++) {
-		if (rlimits_name(i))
-			json_array_append_new(names, json_string(rlimits_name(i)));
-	}
-	return names;
-}
-
 static json_t *make_defs(const json_t *frame)
 {
 	json_t *forms = json_deep_copy(json_object_get(frame, "$defs"));
@@ -227,7 +209,7 @@ static json_t *make_defs(const json_t *frame)
 	const char *name;
 	int i;
 
-	json_object_set_new(names, "enum", rlimit_names());
+	json_object_set_new(names, "enum", names_array(spec_rlimit_names));
 	for (i = SPEC_TABLE_STEP + 1; i < SPEC_TABLE_MAX; i++)
 		json_object_set_new(forms, table_names[i],
 			table_schema((enum spec_table)i, json_object_get(forms, table_names[i])));
@@ -339,44 +321,31 @@ static void put_body(FILE *out, const struct spec_field *f)
 		fprintf(out, " Default: %s.", f->unset);
 }
 
-/* What put writes, as a text of its own. */
-static char *type_text(const json_t *frame, const struct spec_field *f)
+static FILE *open_text(char **text, size_t *size)
 {
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
+	FILE *out = open_memstream(text, size);
 
 	if (!out)
 		abort();
-	put_type(out, frame, f);
-	(void)fclose(out); /* memory */
-	return text;
-}
-
-static char *body_text(const struct spec_field *f)
-{
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
-
-	if (!out)
-		abort();
-	put_body(out, f);
-	(void)fclose(out); /* memory */
-	return text;
+	return out;
 }
 
 void fields_manual(FILE *out, const json_t *frame, enum spec_table table)
 {
 	const struct spec_field *fields;
-	size_t n, i;
+	size_t n, i, size;
 
 	fields = spec_table_get(table, &n);
 	fputs(".Bl -tag -width Ds\n", out);
 	for (i = 0; i < n; i++) {
-		_cleanup_free_ char *type = type_text(frame, &fields[i]);
-		_cleanup_free_ char *body = body_text(&fields[i]);
+		_cleanup_free_ char *type = NULL, *body = NULL;
+		FILE *text = open_text(&type, &size);
 
+		put_type(text, frame, &fields[i]);
+		(void)fclose(text); /* memory */
+		text = open_text(&body, &size);
+		put_body(text, &fields[i]);
+		(void)fclose(text); /* likewise */
 		fprintf(out, ".It Cm %s Pq", fields[i].name);
 		markup_arguments(out, type);
 		put_kinds(out, &fields[i]);

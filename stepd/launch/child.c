@@ -21,7 +21,6 @@
 #include "stepd/launch/linked.h"
 #include "stepd/launch/plan.h"
 #include "stepd/process/process.h"
-#include "stepd/spec/rlimits.h"
 #include "stepd/stdio/stdio.h"
 
 /* All calls here are rawcall()s: the memory may be shared with the launcher and the other tasks'
@@ -543,7 +542,7 @@ static void name_subject(
 	case CHILD_STAGE_RLIMITS:
 		(void)snprintf(text, size, " %s",
 			report->detail < plan->spec->rlimits_count
-				? rlimits_name(plan->spec->rlimits[report->detail].resource)
+				? spec_rlimit_names[plan->spec->rlimits[report->detail].resource]
 				: "?");
 		break;
 	case CHILD_STAGE_BINDING:

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "stepd/base/fs.h"
+#include "stepd/base/parse.h"
 
 struct plugin {
 	void *handle;
@@ -75,20 +76,6 @@ static int check_regular(const char *path, struct err *err)
 	if (!S_ISREG(st.st_mode))
 		return err_say(err, -ENOEXEC, "'%s' is no plugin: it is not a regular file", path);
 	return 0;
-}
-
-/* The name without "KIND/", or NULL for what can't be a plugin's name. */
-static const char *bare_name(const struct plugin_kind *kind, const char *name)
-{
-	static const char allowed[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-	size_t len = strlen(kind->name);
-
-	if (strncmp(name, kind->name, len) == 0 && name[len] == '/')
-		name += len + 1;
-	if (name[0] == '\0' || strlen(name) > 64 || name[strspn(name, allowed)])
-		return NULL;
-	return name;
 }
 
 static int check_identity(
@@ -220,7 +207,7 @@ int plugin_load(const char *dir, const struct plugin_kind *kind, const char *nam
 {
 	_cleanup_plugin_ struct plugin *p = NULL;
 	_cleanup_free_ char *real = NULL, *real_path = NULL;
-	const char *bare = bare_name(kind, name);
+	const char *bare = parse_plugin_name(name, kind->name);
 	int r;
 
 	if (!bare)
@@ -272,11 +259,6 @@ const char *plugin_get_type(const struct plugin *p)
 const char *plugin_get_name(const struct plugin *p)
 {
 	return p->name;
-}
-
-const char *plugin_get_path(const struct plugin *p)
-{
-	return p->path;
 }
 
 void plugin_get_version(const struct plugin *p, char *text, size_t size)

@@ -48,7 +48,6 @@ int plugin_load(const char *dir, const struct plugin_kind *kind, const char *nam
 
 const char *plugin_get_type(const struct plugin *p);
 const char *plugin_get_name(const struct plugin *p); /* plugin_name[] */
-const char *plugin_get_path(const struct plugin *p);
 
 /* plugin_version in figures, "0.1.0", or "any" where the plugin has none. */
 void plugin_get_version(const struct plugin *p, char *text, size_t size);

@@ -21,6 +21,15 @@
 #define WIRE_FANOUT           16
 #define WIRE_CONNECT_MS       60000
 
+void spec_override_clear(struct spec_override *o)
+{
+	free(o->ranks);
+	strv_clear(&o->argv);
+	free(o->cwd);
+	strv_clear(&o->env);
+	*o = (struct spec_override){0};
+}
+
 static void spec_clear(struct spec *spec)
 {
 	size_t i;
@@ -38,12 +47,8 @@ static void spec_clear(struct spec *spec)
 	strv_clear(&spec->env);
 	free(spec->cwd);
 	free(spec->script);
-	for (i = 0; i < spec->overrides_count; i++) {
-		free(spec->overrides[i].ranks);
-		strv_clear(&spec->overrides[i].argv);
-		free(spec->overrides[i].cwd);
-		strv_clear(&spec->overrides[i].env);
-	}
+	for (i = 0; i < spec->overrides_count; i++)
+		spec_override_clear(&spec->overrides[i]);
 	free(spec->overrides);
 	free(spec->rank_entries);
 	free(spec->user);
@@ -78,8 +83,8 @@ struct spec *spec_free(struct spec *spec)
 static void draft_clear(struct spec_draft *draft)
 {
 	spec_clear(&draft->spec);
-	free(draft->ranks);
-	free(draft->map_ranks);
+	free(draft->ranks.v);
+	free(draft->map_ranks.v);
 	free(draft->map_counts);
 }
 
@@ -353,17 +358,6 @@ int spec_from_text(const char *text, size_t size, struct spec **ret_spec, struct
 {
 	json_t *doc = NULL;
 	int r = spec_json_load(text, size, &doc, err);
-
-	if (r == 0)
-		r = spec_from_json(doc, ret_spec, err);
-	json_decref(doc);
-	return r;
-}
-
-int spec_from_fd(int fd, struct spec **ret_spec, struct err *err)
-{
-	json_t *doc = NULL;
-	int r = spec_json_load_fd(fd, &doc, err);
 
 	if (r == 0)
 		r = spec_from_json(doc, ret_spec, err);

@@ -226,9 +226,6 @@ int spec_from_json(const struct json_t *doc, struct spec **ret_spec, struct err 
 int spec_from_text(
 	const char *text, size_t size, struct spec **ret_spec, struct err *err) _must_check_;
 
-/* Reads to the end of fd first; at most SPEC_SIZE_MAX. */
-int spec_from_fd(int fd, struct spec **ret_spec, struct err *err) _must_check_;
-
 /* Takes the descriptors that wire.listen_fd and wire.secret_fd name, which the process has
  * inherited: the socket is checked and becomes the spec's, the secret is read and its descriptor
  * closed. For the agent that starts the step; who takes it over needs neither. */
@@ -241,6 +238,9 @@ int spec_kill_sequence_json(
 /* The same into an array of *ret_count, for the caller to free, checked as a spec's is. */
 int spec_kill_sequence_parse(const char *text, struct spec_kill **ret_steps, size_t *ret_count,
 	struct err *err) _must_check_;
+
+/* Of resource limits: "nofile" for RLIMIT_NOFILE. NULL ends them. */
+extern const char *const spec_rlimit_names[RLIM_NLIMITS + 1];
 
 /* "step" or "tasks" */
 const char *spec_signal_to_name(enum spec_signal_to to);

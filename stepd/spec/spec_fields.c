@@ -53,29 +53,17 @@ static const char *node_list_problem(const char *text)
 	return r < 0 ? "is no list of nodes such as \"n[01-04,7],login\"" : NULL;
 }
 
-/* NAME or KIND/NAME. Whether there is such a plugin turns out when it is loaded. */
-static bool is_plugin_name(const char *text, const char *kind)
-{
-	size_t len = strlen(kind);
-
-	if (strncmp(text, kind, len) == 0)
-		text += len;
-	for (len = 0; isalnum((unsigned char)text[len]) || text[len] == '_' || text[len] == '-';
-		len++)
-		;
-	return len > 0 && len <= 64 && !text[len];
-}
-
+/* Whether there is such a plugin turns out when it is loaded. */
 static const char *proctrack_problem(const char *text)
 {
-	return is_plugin_name(text, "proctrack/")
+	return parse_plugin_name(text, "proctrack")
 		? NULL
 		: "is no name of a proctrack plugin (\"auto\", \"cgroup\" or \"proctrack/cgroup\")";
 }
 
 static const char *mpi_problem(const char *text)
 {
-	return is_plugin_name(text, "mpi/")
+	return parse_plugin_name(text, "mpi")
 		? NULL
 		: "is no name of an mpi plugin (\"none\" or \"mpi/none\")";
 }
@@ -166,7 +154,8 @@ static const struct spec_field step_fields[] = {
 		.unset = "the file name of the program of the step, or of the first entry of "
 			 "`tasks` if the step has none; `batch` or `extern` for those kinds"},
 	{.name = "node",
-		.parse = spec_row_node,
+		.parse = spec_row_object,
+		.table = SPEC_TABLE_NODE,
 		.form = "node",
 		.doc = "This node among those of the step; see [NODE].",
 		.unset = "the only one"},
@@ -338,6 +327,7 @@ static const struct spec_field step_fields[] = {
 		.unset = "`strict`"},
 	{.name = "cpu_bind",
 		.parse = spec_row_cpu_bind,
+		.offset = STEP(cpu_bind),
 		.kinds = WITH_TASKS,
 		.form = "cpu_bind",
 		.doc = "Which CPUs the tasks are bound to, by the names of srun(1) "
@@ -345,6 +335,7 @@ static const struct spec_field step_fields[] = {
 		.unset = "none, and no variable describes it to the tasks"},
 	{.name = "mem_bind",
 		.parse = spec_row_mem_bind,
+		.offset = STEP(mem_bind),
 		.kinds = WITH_TASKS,
 		.form = "mem_bind",
 		.doc = "Which NUMA nodes the tasks' memory is bound to, by the names of "
@@ -433,12 +424,14 @@ static const struct spec_field step_fields[] = {
 		       "and extern steps can have `none` only.",
 		.unset = "`mpi_default` of stepd.conf(5), else `none`"},
 	{.name = "pmi",
-		.parse = spec_row_pmi,
+		.parse = spec_row_object,
+		.table = SPEC_TABLE_PMI,
 		.kinds = NORMAL,
 		.form = "pmi",
 		.doc = "How collective operations of the tasks are served; see [PMI]."},
 	{.name = "wire",
-		.parse = spec_row_wire,
+		.parse = spec_row_object,
+		.table = SPEC_TABLE_WIRE,
 		.kinds = NORMAL,
 		.form = "wire",
 		.doc = "How the MPI services of the step's nodes reach each other; see [WIRE]. "
@@ -749,15 +742,12 @@ const struct spec_field *spec_table_get(enum spec_table table, size_t *ret_count
 
 int limits_mode_parse(const char *text, enum limits_mode *ret_mode)
 {
-	int i;
+	int i = strv_index(limits_mode_names, LIMITS_MODE_MAX, text);
 
-	for (i = 0; i < LIMITS_MODE_MAX; i++) {
-		if (strcmp(limits_mode_names[i], text) == 0) {
-			*ret_mode = (enum limits_mode)i;
-			return 0;
-		}
-	}
-	return -EINVAL;
+	if (i < 0)
+		return -EINVAL;
+	*ret_mode = (enum limits_mode)i;
+	return 0;
 }
 
 const char *spec_kind_name(enum stepd_step_kind kind)

@@ -60,6 +60,16 @@ static const char *type_name(const json_t *value)
 	return names[json_typeof(value)];
 }
 
+const char *spec_list_names(const char *const *names, char text[static SPEC_NAMES_SIZE])
+{
+	size_t used = 0, i;
+
+	for (i = 0; names[i]; i++) /* few and short */
+		used += (size_t)snprintf(
+			text + used, SPEC_NAMES_SIZE - used, "%s%s", i ? ", " : "", names[i]);
+	return text;
+}
+
 static unsigned least_of(unsigned a, unsigned b)
 {
 	return a < b ? a : b;
@@ -148,11 +158,14 @@ int spec_get_text(
 	return 0;
 }
 
-int spec_check_array(const struct spec_at *at, const json_t *value, struct err *err)
+int spec_check_array(const struct spec_at *at, const json_t *value, size_t most, struct err *err)
 {
-	if (json_is_array(value))
-		return 0;
-	return spec_bad(err, at, "must be an array, not %s", type_name(value));
+	if (!json_is_array(value))
+		return spec_bad(err, at, "must be an array, not %s", type_name(value));
+	if (json_array_size(value) > most)
+		return spec_bad(
+			err, at, "has %zu entries, more than %zu", json_array_size(value), most);
+	return 0;
 }
 
 static const struct spec_field *find_field(enum spec_table table, const char *name)
@@ -234,8 +247,8 @@ static int read_field(const struct spec_field *field, void *into, const struct s
 	return spec_collect(r, err);
 }
 
-int spec_read_object(enum spec_table table, void *into, const struct spec_at *at,
-	const json_t *value, struct err *err)
+int spec_read_rows(enum spec_table table, void *into, const struct spec_at *at, const json_t *value,
+	struct err *err)
 {
 	size_t n, i, before = collected_count(err);
 	const struct spec_field *fields;
@@ -248,16 +261,21 @@ int spec_read_object(enum spec_table table, void *into, const struct spec_at *at
 	return r == 0 && collected_count(err) > before ? -EINVAL : r;
 }
 
+int spec_read_object(enum spec_table table, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	int r = spec_check_object(table, at, value, err);
+
+	return r < 0 ? r : spec_read_rows(table, into, at, value, err);
+}
+
 /* What names ranks can't be judged without these. */
 static bool is_of_layout(const char *name)
 {
 	static const char *const names[] = {
 		"kind", "ntasks", "node", "local_ntasks", "first_rank", "ranks"};
-	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(names) && strcmp(names[i], name) != 0; i++)
-		;
-	return i < ARRAY_SIZE(names);
+	return strv_index(names, ARRAY_SIZE(names), name) >= 0;
 }
 
 int spec_read_phase(enum spec_phase phase, struct spec_draft *draft, struct err *err)
@@ -346,22 +364,27 @@ int spec_row_text(const struct spec_field *field, void *into, const struct spec_
 int spec_row_choice(const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
-	char all[128] = "";
+	char all[SPEC_NAMES_SIZE];
 	const char *text = NULL;
-	size_t i, used = 0;
+	unsigned i = 0;
 	int r = spec_get_text(at, value, &text, err);
 
 	if (r < 0)
 		return r;
-	for (i = 0; field->choices[i]; i++) {
-		if (strcmp(field->choices[i], text) == 0) {
-			*(unsigned *)((char *)into + field->offset) = (unsigned)i;
-			return 0;
-		}
-		used += (size_t)snprintf(all + used, sizeof(all) - used, "%s%s", i ? ", " : "",
-			field->choices[i]); /* the tables' names are few and short */
-	}
-	return spec_bad(err, at, "'%.200s' is not one of %s", text, all);
+	while (field->choices[i] && strcmp(field->choices[i], text) != 0)
+		i++;
+	if (!field->choices[i])
+		return spec_bad(err, at, "'%.200s' is not one of %s", text,
+			spec_list_names(field->choices, all));
+	*(unsigned *)((char *)into + field->offset) = i;
+	return 0;
+}
+
+int spec_row_object(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, struct err *err)
+{
+	return spec_read_object(
+		(enum spec_table)field->table, (char *)into + field->offset, at, value, err);
 }
 
 /* ---- text --------------------------------------------------------------------------------- */
@@ -416,51 +439,25 @@ int spec_json_load_fd(int fd, json_t **ret_doc, struct err *err)
 
 /* ---- the document as text ----------------------------------------------------------------- */
 
-static json_t *make_clean(const json_t *value);
-
-static json_t *clean_text(const json_t *value)
-{
-	json_t *clean = json_stringn(json_string_value(value), json_string_length(value));
-
-	return clean ? clean : json_string("?");
-}
-
-static json_t *clean_object(const json_t *value)
-{
-	json_t *clean = json_object(), *member;
-	const char *key;
-
-	json_object_foreach ((json_t *)value, key, member) {
-		if (json_object_set_new(clean, key, make_clean(member)) < 0)
-			break; /* of memory, or a name that is no text: no member of a step's */
-	}
-	return clean;
-}
-
-static json_t *clean_array(const json_t *value)
-{
-	json_t *clean = json_array();
-	size_t i;
-
-	for (i = 0; i < json_array_size(value); i++) {
-		if (json_array_append_new(clean, make_clean(json_array_get(value, i))) < 0)
-			break; /* likewise */
-	}
-	return clean;
-}
-
+/* A copy whose texts that are not UTF-8 are "?". Where memory is short there is less in it. */
 static json_t *make_clean(const json_t *value)
 {
-	switch (json_typeof(value)) {
-	case JSON_STRING:
-		return clean_text(value);
-	case JSON_OBJECT:
-		return clean_object(value);
-	case JSON_ARRAY:
-		return clean_array(value);
-	default:
-		return json_incref((json_t *)value);
+	json_t *clean, *member;
+	const char *key;
+	size_t i;
+
+	if (json_is_string(value)) {
+		clean = json_stringn(json_string_value(value), json_string_length(value));
+		return clean ? clean : json_string("?");
 	}
+	if (!json_is_object(value) && !json_is_array(value))
+		return json_incref((json_t *)value);
+	clean = json_is_object(value) ? json_object() : json_array();
+	json_object_foreach ((json_t *)value, key, member)
+		(void)json_object_set_new(clean, key, make_clean(member));
+	json_array_foreach (value, i, member)
+		(void)json_array_append_new(clean, make_clean(member));
+	return clean;
 }
 
 char *spec_dump(const json_t *doc)

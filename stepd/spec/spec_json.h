@@ -19,6 +19,9 @@ struct spec_at {
 	size_t index;
 };
 
+/* Modes of a stream that need more than their name. */
+#define SPEC_MODES_NOT_ALONE (1u << SPEC_STREAM_RANK | 1u << SPEC_STREAM_FILE)
+
 #define SPEC_AT(up_, name_)        (&(const struct spec_at){.up = (up_), .name = (name_)})
 #define SPEC_AT_INDEX(up_, index_) (&(const struct spec_at){.up = (up_), .index = (index_)})
 
@@ -55,6 +58,7 @@ struct spec_field {
 	const char *const *choices; /* of a name, NULL-terminated, in the order of its enum */
 	spec_problem_fn problem;    /* of a text */
 	unsigned modes;             /* of a stream: bits 1u << enum spec_stream_mode */
+	int table;                  /* of an object: enum spec_table */
 	unsigned kinds;             /* enum spec_kinds that may have it */
 	enum spec_phase phase;
 	bool required;
@@ -83,24 +87,33 @@ enum spec_table {
 
 const struct spec_field *spec_table_get(enum spec_table table, size_t *ret_count);
 
+/* All names up to NULL, with ", " between, into text, which is returned: for messages. */
+#define SPEC_NAMES_SIZE 256
+const char *spec_list_names(const char *const *names, char text[static SPEC_NAMES_SIZE]);
+
 const char *spec_kind_name(enum stepd_step_kind kind); /* "normal" */
 const char *spec_node_name_problem(const char *name);  /* NULL: none */
 
 /* What is wrong with a value of a field of text, or NULL. */
 const char *spec_field_problem(enum spec_table table, const char *name, const char *text);
 
+/* Ranks as a field lists them. */
+struct spec_ranks {
+	uint32_t *v; /* NULL: not given */
+	size_t n, capacity;
+};
+
 /* A spec while it is read. */
 struct spec_draft {
 	struct spec spec;
 	const struct json_t *doc;
 	bool layout_wrong; /* some of what the layout is made of can't be read */
-	uint32_t *ranks;   /* as given */
-	size_t ranks_count;
+	struct spec_ranks ranks;
 	uint32_t first_rank;
 	size_t tasks_per_node_count;
-	uint32_t *map_ranks;  /* node.ranks: those of all nodes, one node's behind another's */
-	uint32_t *map_counts; /* of each node; NULL: not given */
-	size_t map_ranks_count, map_nodes_count;
+	struct spec_ranks map_ranks; /* node.ranks, one node's behind another's */
+	uint32_t *map_counts;        /* of each node; NULL: not given */
+	size_t map_nodes_count;
 };
 
 /* ---- values (spec_json.c) ---------------------------------------------------------------- */
@@ -121,28 +134,31 @@ int spec_get_int(const struct spec_at *at, const struct json_t *value, int64_t l
 int spec_get_text(const struct spec_at *at, const struct json_t *value, const char **ret_text,
 	struct err *err) _must_check_;
 
-int spec_check_array(
-	const struct spec_at *at, const struct json_t *value, struct err *err) _must_check_;
+/* An array of at most so many values. */
+int spec_check_array(const struct spec_at *at, const struct json_t *value, size_t most,
+	struct err *err) _must_check_;
 
 /* "is not an object": also that every field in it has a row, and required ones are there. */
 int spec_check_object(enum spec_table table, const struct spec_at *at, const struct json_t *value,
 	struct err *err) _must_check_;
 
-/* Reads the rows of table that stand in value, in the order of the table; the second form all
- * that are of no other phase than the one given. The object has been checked. */
+/* Reads the rows of table that stand in value, in the order of the table; spec_read_object() checks
+ * the object first, spec_read_phase() reads those of the document that are of the phase. */
+int spec_read_rows(enum spec_table table, void *into, const struct spec_at *at,
+	const struct json_t *value, struct err *err) _must_check_;
 int spec_read_object(enum spec_table table, void *into, const struct spec_at *at,
 	const struct json_t *value, struct err *err) _must_check_;
 int spec_read_phase(enum spec_phase phase, struct spec_draft *draft, struct err *err) _must_check_;
 
-/* Row parsers. */
+/* Row parsers. An object's rows fill the member of the row, or the same object as it does. */
 spec_parse_fn spec_row_bool, spec_row_int, spec_row_u32, spec_row_u64, spec_row_text,
-	spec_row_choice;
+	spec_row_choice, spec_row_object;
 
 /* ---- what has rules of its own (spec_rows.c) ---------------------------------------------- */
 
-spec_parse_fn spec_row_version, spec_row_node, spec_row_argv, spec_row_env, spec_row_account,
-	spec_row_accounts, spec_row_umask, spec_row_script, spec_row_script_base64,
-	spec_row_cpu_bind, spec_row_mem_bind, spec_row_distribution;
+spec_parse_fn spec_row_version, spec_row_argv, spec_row_env, spec_row_account, spec_row_accounts,
+	spec_row_umask, spec_row_script, spec_row_script_base64, spec_row_cpu_bind,
+	spec_row_mem_bind, spec_row_distribution;
 
 /* ---- spec_policy.c: streams, limits, the escalation ---------------------------------------- */
 
@@ -160,7 +176,7 @@ extern const struct spec_field spec_device_fields[SPEC_DEVICE_FIELDS];
 
 spec_parse_fn spec_row_limits, spec_row_limit_size, spec_row_limit_count, spec_row_limit_weight,
 	spec_row_limit_bool, spec_row_limit_cpus, spec_row_limit_list, spec_row_limit_io,
-	spec_row_limit_rate, spec_row_limit_ops, spec_row_limit_devices, spec_row_limit_access;
+	spec_row_limit_devices, spec_row_limit_access;
 
 /* ---- spec_wire.c ---------------------------------------------------------------------------- */
 
@@ -170,7 +186,7 @@ spec_parse_fn spec_row_limits, spec_row_limit_size, spec_row_limit_count, spec_r
 extern const struct spec_field spec_pmi_fields[SPEC_PMI_FIELDS];
 extern const struct spec_field spec_wire_fields[SPEC_WIRE_FIELDS];
 
-spec_parse_fn spec_row_pmi, spec_row_wire, spec_row_addresses;
+spec_parse_fn spec_row_addresses;
 void spec_wire_clear(struct spec_wire *wire);
 
 /* What is wrong with "HOST:PORT" or "[IPV6]:PORT"; NULL: nothing. */
@@ -193,6 +209,8 @@ struct spec_task_draft {
 	uint32_t *rank_entries;     /* of each rank of the step; 0: it had none yet */
 	const unsigned char *local; /* bits: ranks of this node */
 };
+
+void spec_override_clear(struct spec_override *o);
 
 /* Fills in ntasks, local_ntasks and ranks. */
 int spec_layout(struct spec_draft *draft, struct err *err) _must_check_;

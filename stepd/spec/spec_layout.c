@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/base/hostlist.h"
 #include "stepd/base/parse.h"
 #include "stepd/spec/rank_bits.h"
@@ -13,102 +14,79 @@
 
 /* ---- lists of ranks ----------------------------------------------------------------------- */
 
-/* Ranks as "0-3,8" or as an array of numbers, each below limit: calls add for each until it
- * returns a negative number. add fills err itself and then returns -ECANCELED. */
-static int read_ranks(const struct spec_at *at, const json_t *value, uint32_t limit,
-	parse_range_fn add, void *userdata, struct err *err)
+struct rank_reader {
+	struct spec_ranks *ranks;
+	size_t most; /* that the list may have then */
+};
+
+static int add_rank(uint32_t rank, void *userdata)
 {
+	const struct rank_reader *reader = userdata;
+	struct spec_ranks *ranks = reader->ranks;
+
+	if (ranks->n == reader->most)
+		return -E2BIG;
+	if (array_reserve(ranks->v, ranks->capacity, ranks->n + 1) < 0)
+		return -ENOMEM;
+	ranks->v[ranks->n++] = rank;
+	return 0;
+}
+
+/* Adds 1 to most ranks, given as "0-3,8" or as an array of numbers, each below limit. */
+static int read_ranks(const struct spec_at *at, const json_t *value, uint32_t limit, uint32_t most,
+	struct spec_ranks *ranks, struct err *err)
+{
+	struct rank_reader reader = {.ranks = ranks, .most = ranks->n + most};
 	const char *text = NULL;
 	int64_t rank = 0;
 	size_t i;
 	int r;
 
-	if (!json_is_string(value)) {
-		r = spec_check_array(at, value, err);
+	if (json_is_string(value)) {
+		r = spec_get_text(at, value, &text, err);
+		if (r < 0)
+			return r;
+		r = parse_ranges(text, limit, add_rank, &reader);
+		if (r == -EINVAL)
+			return spec_bad(
+				err, at, "'%.200s' is no list of ranks such as \"0-3,8\"", text);
+		if (r == -ERANGE)
+			return spec_bad(err, at, "'%.200s' holds a rank above %u", text, limit - 1);
+	} else {
+		r = spec_check_array(at, value, SIZE_MAX, err);
+		if (r == 0 && json_array_size(value) == 0)
+			return spec_bad(err, at, "is empty");
 		for (i = 0; i < json_array_size(value) && r == 0; i++) {
 			r = spec_get_int(SPEC_AT_INDEX(at, i), json_array_get(value, i), 0,
 				limit - 1, &rank, err);
 			if (r == 0)
-				r = add((uint32_t)rank, userdata);
+				r = add_rank((uint32_t)rank, &reader);
 		}
-		return r;
 	}
-	r = spec_get_text(at, value, &text, err);
-	if (r < 0)
-		return r;
-	r = parse_ranges(text, limit, add, userdata);
-	if (r == -EINVAL)
-		return spec_bad(err, at, "'%.200s' is no list of ranks such as \"0-3,8\"", text);
-	if (r == -ERANGE)
-		return spec_bad(err, at, "'%.200s' holds a rank above %u", text, limit - 1);
+	if (r == -E2BIG)
+		return spec_bad(err, at, "has more than %u ranks%s", most,
+			most == SPEC_TASKS_MAX ? " for one node" : "");
 	return r == -ENOMEM ? spec_no_memory(err) : r;
 }
 
-static int add_rank(uint32_t **ranks, size_t *count, size_t *capacity, uint32_t rank)
-{
-	size_t more = *capacity ? *capacity * 2 : 16;
-	uint32_t *grown;
-
-	if (*count == *capacity) {
-		grown = realloc(*ranks, more * sizeof(**ranks));
-		if (!grown)
-			return -ENOMEM;
-		*ranks = grown;
-		*capacity = more;
-	}
-	(*ranks)[(*count)++] = rank;
-	return 0;
-}
-
-struct rank_list {
-	struct spec_draft *draft;
-	size_t capacity;
-	const struct spec_at *at;
-	struct err *err;
-};
-
-static int add_local_rank(uint32_t rank, void *userdata)
-{
-	struct rank_list *list = userdata;
-	struct spec_draft *draft = list->draft;
-
-	if (draft->ranks_count == SPEC_TASKS_MAX) {
-		(void)spec_bad(
-			list->err, list->at, "has more than %u ranks for one node", SPEC_TASKS_MAX);
-		return -ECANCELED;
-	}
-	return add_rank(&draft->ranks, &draft->ranks_count, &list->capacity, rank);
-}
-
-int spec_row_ranks(const struct spec_field *field, void *into, const struct spec_at *at,
+int spec_row_ranks(_unused_ const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
-	struct rank_list list = {.draft = into, .at = at, .err = err};
-	int r = read_ranks(at, value, SPEC_NTASKS_MAX, add_local_rank, &list, err);
+	struct spec_draft *draft = into;
 
-	(void)field;
-	if (r == -ENOMEM)
-		return spec_no_memory(err);
-	if (r < 0)
-		return -EINVAL;
-	if (list.draft->ranks_count == 0)
-		return spec_bad(err, at, "is empty");
-	return 0;
+	return read_ranks(at, value, SPEC_NTASKS_MAX, SPEC_TASKS_MAX, &draft->ranks, err);
 }
 
-int spec_row_tasks_per_node(const struct spec_field *field, void *into, const struct spec_at *at,
-	const json_t *value, struct err *err)
+int spec_row_tasks_per_node(_unused_ const struct spec_field *field, void *into,
+	const struct spec_at *at, const json_t *value, struct err *err)
 {
 	struct spec_draft *draft = into;
 	size_t i, n = json_array_size(value);
 	int64_t tasks = 0;
-	int r = spec_check_array(at, value, err);
+	int r = spec_check_array(at, value, SPEC_NODES_MAX, err);
 
-	(void)field;
 	if (r < 0)
 		return r;
-	if (n > SPEC_NODES_MAX)
-		return spec_bad(err, at, "has %zu entries, more than %u", n, SPEC_NODES_MAX);
 	draft->spec.tasks_per_node = calloc(n + 1, sizeof(*draft->spec.tasks_per_node));
 	if (!draft->spec.tasks_per_node)
 		return spec_no_memory(err);
@@ -124,65 +102,32 @@ int spec_row_tasks_per_node(const struct spec_field *field, void *into, const st
 
 /* ---- node.ranks --------------------------------------------------------------------------- */
 
-struct map_reader {
-	struct spec_draft *draft;
-	size_t capacity;
-	uint32_t count; /* of the node */
-	const struct spec_at *at;
-	struct err *err;
-};
-
-static int add_node_rank(uint32_t rank, void *userdata)
+int spec_row_node_ranks(_unused_ const struct spec_field *field, void *into,
+	const struct spec_at *at, const json_t *value, struct err *err)
 {
-	struct map_reader *reader = userdata;
-	struct spec_draft *draft = reader->draft;
-
-	if (reader->count == SPEC_TASKS_MAX || draft->map_ranks_count == SPEC_NTASKS_MAX) {
-		(void)spec_bad(reader->err, reader->at, "has more than %u ranks",
-			reader->count == SPEC_TASKS_MAX ? SPEC_TASKS_MAX : SPEC_NTASKS_MAX);
-		return -ECANCELED;
-	}
-	reader->count++;
-	return add_rank(&draft->map_ranks, &draft->map_ranks_count, &reader->capacity, rank);
-}
-
-/* "" is a node without tasks. */
-static int read_node(struct map_reader *reader, const json_t *value)
-{
+	struct spec_draft *draft = into;
+	size_t i, before, n = json_array_size(value);
 	const char *text = NULL;
-	int r = spec_get_text(reader->at, value, &text, reader->err);
+	int r = spec_check_array(at, value, SPEC_NODES_MAX, err);
 
-	reader->count = 0;
-	if (r < 0 || !*text)
-		return r;
-	r = read_ranks(reader->at, value, SPEC_NTASKS_MAX, add_node_rank, reader, reader->err);
-	if (r == -ENOMEM)
-		return spec_no_memory(reader->err);
-	return r < 0 ? -EINVAL : 0;
-}
-
-int spec_row_node_ranks(const struct spec_field *field, void *into, const struct spec_at *at,
-	const json_t *value, struct err *err)
-{
-	struct map_reader reader = {.draft = into, .err = err};
-	size_t i, n = json_array_size(value);
-	int r = spec_check_array(at, value, err);
-
-	(void)field;
 	if (r < 0)
 		return r;
-	if (n > SPEC_NODES_MAX)
-		return spec_bad(err, at, "has %zu entries, more than %u", n, SPEC_NODES_MAX);
-	reader.draft->map_counts = calloc(n + 1, sizeof(*reader.draft->map_counts));
-	if (!reader.draft->map_counts)
+	draft->map_counts = calloc(n + 1, sizeof(*draft->map_counts));
+	if (!draft->map_counts)
 		return spec_no_memory(err);
-	reader.draft->map_nodes_count = n;
+	draft->map_nodes_count = n;
 	for (i = 0; i < n && r == 0; i++) {
 		const struct spec_at *entry = SPEC_AT_INDEX(at, i);
+		const json_t *node = json_array_get(value, i);
 
-		reader.at = entry;
-		r = read_node(&reader, json_array_get(value, i));
-		reader.draft->map_counts[i] = reader.count;
+		before = draft->map_ranks.n;
+		r = spec_get_text(entry, node, &text, err);
+		if (r == 0 && *text) /* else a node without tasks */
+			r = read_ranks(entry, node, SPEC_NTASKS_MAX, SPEC_TASKS_MAX,
+				&draft->map_ranks, err);
+		if (r == 0 && draft->map_ranks.n > SPEC_NTASKS_MAX)
+			r = spec_bad(err, at, "has more than %u ranks", SPEC_NTASKS_MAX);
+		draft->map_counts[i] = (uint32_t)(draft->map_ranks.n - before);
 	}
 	return r;
 }
@@ -190,10 +135,10 @@ int spec_row_node_ranks(const struct spec_field *field, void *into, const struct
 /* As many different ranks below their number as there are: each one once. */
 static int check_map(const struct spec_draft *draft, struct err *err)
 {
-	uint32_t ntasks = (uint32_t)draft->map_ranks_count, node, i;
+	uint32_t ntasks = (uint32_t)draft->map_ranks.n, node, i;
 	_cleanup_free_ unsigned char *seen = rank_bits_new(ntasks);
 	const struct spec_at *at = SPEC_AT(SPEC_AT(NULL, "node"), "ranks");
-	const uint32_t *rank = draft->map_ranks;
+	const uint32_t *rank = draft->map_ranks.v;
 
 	if (!seen)
 		return spec_no_memory(err);
@@ -218,9 +163,9 @@ static int take_counts(struct spec_draft *draft, struct err *err)
 	struct spec *spec = &draft->spec;
 	uint32_t i;
 
-	if (json_object_get(draft->doc, "ntasks") && spec->ntasks != draft->map_ranks_count)
-		return spec_bad(err, at, "lists %zu ranks, but ntasks is %u",
-			draft->map_ranks_count, spec->ntasks);
+	if (json_object_get(draft->doc, "ntasks") && spec->ntasks != draft->map_ranks.n)
+		return spec_bad(err, at, "lists %zu ranks, but ntasks is %u", draft->map_ranks.n,
+			spec->ntasks);
 	for (i = 0; spec->tasks_per_node && i < spec->node_count; i++) {
 		if (spec->tasks_per_node[i] != draft->map_counts[i])
 			return spec_bad(err, SPEC_AT_INDEX(at, i),
@@ -244,18 +189,18 @@ static int take_own(struct spec_draft *draft, const uint32_t *own, uint32_t coun
 	if (json_object_get(draft->doc, "first_rank"))
 		return spec_bad(err, SPEC_AT(NULL, "first_rank"),
 			"conflicts with node.ranks; give one of them");
-	if (draft->ranks) {
-		if (draft->ranks_count == count &&
-			memcmp(draft->ranks, own, count * sizeof(*own)) == 0)
+	if (draft->ranks.v) {
+		if (draft->ranks.n == count &&
+			memcmp(draft->ranks.v, own, count * sizeof(*own)) == 0)
 			return 0;
 		return spec_bad(err, SPEC_AT(NULL, "ranks"),
 			"differs from node.ranks[%u]; give one of them", node);
 	}
-	draft->ranks = calloc(count, sizeof(*own));
-	if (!draft->ranks)
+	draft->ranks.v = calloc(count, sizeof(*own));
+	if (!draft->ranks.v)
 		return spec_no_memory(err);
-	memcpy(draft->ranks, own, count * sizeof(*own));
-	draft->ranks_count = count;
+	memcpy(draft->ranks.v, own, count * sizeof(*own));
+	draft->ranks.n = count;
 	return 0;
 }
 
@@ -264,13 +209,13 @@ static int take_own(struct spec_draft *draft, const uint32_t *own, uint32_t coun
 static int map_ranks(struct spec_draft *draft, struct err *err)
 {
 	struct spec *spec = &draft->spec;
-	const uint32_t *rank = draft->map_ranks, *own = rank;
+	const uint32_t *rank = draft->map_ranks.v, *own = rank;
 	uint32_t node, i, count = draft->map_counts[spec->node_id];
 	int r = check_map(draft, err);
 
 	if (r < 0)
 		return r;
-	spec->rank_nodes = calloc(draft->map_ranks_count + 1, sizeof(*spec->rank_nodes));
+	spec->rank_nodes = calloc(draft->map_ranks.n + 1, sizeof(*spec->rank_nodes));
 	if (!spec->rank_nodes)
 		return spec_no_memory(err);
 	for (node = 0; node < spec->node_count; node++) {
@@ -386,13 +331,13 @@ static int choose_local_ntasks(struct spec_draft *draft, struct err *err)
 	struct spec *spec = &draft->spec;
 
 	if (given(draft, "local_ntasks")) {
-		if (draft->ranks && draft->ranks_count != spec->local_ntasks)
+		if (draft->ranks.v && draft->ranks.n != spec->local_ntasks)
 			return spec_bad(err, SPEC_AT(NULL, "local_ntasks"),
-				"%u, but ranks lists %zu", spec->local_ntasks, draft->ranks_count);
+				"%u, but ranks lists %zu", spec->local_ntasks, draft->ranks.n);
 		return 0;
 	}
-	if (draft->ranks)
-		spec->local_ntasks = (uint32_t)draft->ranks_count;
+	if (draft->ranks.v)
+		spec->local_ntasks = (uint32_t)draft->ranks.n;
 	else if (spec->tasks_per_node)
 		spec->local_ntasks = spec->tasks_per_node[spec->node_id];
 	else if (spec->node_count > 1)
@@ -473,7 +418,7 @@ static int choose_listed(struct spec_draft *draft, struct err *err)
 	if (!seen)
 		return spec_no_memory(err);
 	for (i = 0; i < spec->local_ntasks; i++) {
-		spec->ranks[i] = draft->ranks[i];
+		spec->ranks[i] = draft->ranks.v[i];
 		if (spec->ranks[i] >= spec->ntasks)
 			return spec_bad(err, at, "rank %u is not below ntasks (%u%s)",
 				spec->ranks[i], spec->ntasks,
@@ -508,7 +453,7 @@ int spec_layout(struct spec_draft *draft, struct err *err)
 		r = map_names(spec, err);
 	if (r < 0 || spec->kind == STEPD_STEP_EXTERN)
 		return r;
-	if (draft->ranks && given(draft, "first_rank"))
+	if (draft->ranks.v && given(draft, "first_rank"))
 		return spec_bad(
 			err, SPEC_AT(NULL, "first_rank"), "conflicts with ranks; give one of them");
 	if (draft->map_counts)
@@ -526,7 +471,7 @@ int spec_layout(struct spec_draft *draft, struct err *err)
 	spec->ranks = calloc(spec->local_ntasks, sizeof(*spec->ranks));
 	if (!spec->ranks)
 		return spec_no_memory(err);
-	if (draft->ranks)
+	if (draft->ranks.v)
 		r = choose_listed(draft, err);
 	else if (spec->kind != STEPD_STEP_BATCH)
 		r = choose_range(draft, err);
@@ -535,60 +480,44 @@ int spec_layout(struct spec_draft *draft, struct err *err)
 
 /* ---- entries of tasks --------------------------------------------------------------------- */
 
-struct override_ranks {
-	struct spec_task_draft *task;
-	const struct spec_at *at;
-	struct err *err;
-};
-
-static int take_override_rank(uint32_t rank, void *userdata)
+static int take_override_rank(
+	struct spec_task_draft *task, uint32_t rank, const struct spec_at *at, struct err *err)
 {
-	struct override_ranks *list = userdata;
-	struct spec_task_draft *task = list->task;
+	struct spec_override *o = &task->override;
 
-	if (task->rank_entries[rank]) {
-		(void)spec_bad(list->err, list->at, "rank %u has an entry already", rank);
-		return -ECANCELED;
-	}
+	if (task->rank_entries[rank])
+		return spec_bad(err, at, "rank %u has an entry already", rank);
 	task->rank_entries[rank] = task->entry;
 	if (!rank_bits_test(task->local, rank))
 		return 0; /* another node's */
-	return add_rank(
-		&task->override.ranks, &task->override.ranks_count, &task->ranks_capacity, rank);
-}
-
-int spec_row_task_ranks(const struct spec_field *field, void *into, const struct spec_at *at,
-	const json_t *value, struct err *err)
-{
-	struct spec_task_draft *task = into;
-	struct override_ranks list = {.task = task, .at = at, .err = err};
-	int r = read_ranks(at, value, task->ntasks, take_override_rank, &list, err);
-
-	(void)field;
-	if (r == -ENOMEM)
+	if (array_reserve(o->ranks, task->ranks_capacity, o->ranks_count + 1) < 0)
 		return spec_no_memory(err);
-	if (r < 0)
-		return -EINVAL;
-	if (json_is_array(value) && json_array_size(value) == 0)
-		return spec_bad(err, at, "is empty");
+	o->ranks[o->ranks_count++] = rank;
 	return 0;
 }
 
-int spec_row_task_rank(const struct spec_field *field, void *into, const struct spec_at *at,
-	const json_t *value, struct err *err)
+int spec_row_task_ranks(_unused_ const struct spec_field *field, void *into,
+	const struct spec_at *at, const json_t *value, struct err *err)
 {
 	struct spec_task_draft *task = into;
-	struct override_ranks list = {.task = task, .at = at, .err = err};
+	struct spec_ranks ranks = {0};
+	size_t i;
+	int r = read_ranks(at, value, task->ntasks, SPEC_NTASKS_MAX, &ranks, err);
+
+	for (i = 0; r == 0 && i < ranks.n; i++)
+		r = take_override_rank(task, ranks.v[i], at, err);
+	free(ranks.v);
+	return r;
+}
+
+int spec_row_task_rank(_unused_ const struct spec_field *field, void *into,
+	const struct spec_at *at, const json_t *value, struct err *err)
+{
+	struct spec_task_draft *task = into;
 	int64_t rank = 0;
 	int r = spec_get_int(at, value, 0, task->ntasks - 1, &rank, err);
 
-	(void)field;
-	if (r < 0)
-		return r;
-	r = take_override_rank((uint32_t)rank, &list);
-	if (r == -ENOMEM)
-		return spec_no_memory(err);
-	return r < 0 ? -EINVAL : 0;
+	return r < 0 ? r : take_override_rank(task, (uint32_t)rank, at, err);
 }
 
 static int compare_ranks(const void *a, const void *b)
@@ -613,7 +542,7 @@ static int read_override(struct spec_task_draft *task, const struct spec_at *at,
 		return spec_bad(err, at,
 			rank ? "rank and ranks conflict; give one of them"
 			     : "has no rank; give rank or ranks");
-	r = spec_read_object(SPEC_TABLE_TASK, task, at, value, err);
+	r = spec_read_rows(SPEC_TABLE_TASK, task, at, value, err);
 	if (r < 0)
 		return r;
 	if (json_object_get(value, "argv") && o->argv.n == 0)
@@ -625,46 +554,28 @@ static int read_override(struct spec_task_draft *task, const struct spec_at *at,
 	return 0;
 }
 
-static void override_clear(struct spec_override *o)
-{
-	free(o->ranks);
-	strv_clear(&o->argv);
-	free(o->cwd);
-	strv_clear(&o->env);
-	*o = (struct spec_override){0};
-}
-
 /* Of an entry without a rank of this node the command line stays: MPI ranks may need it. */
 static int add_override(
 	struct spec *spec, size_t *capacity, struct spec_override *o, struct err *err)
 {
-	size_t more = *capacity ? *capacity * 2 : 8;
-	struct spec_override *grown;
-
 	if (o->ranks_count == 0)
 		strv_clear(&o->env);
-	if (spec->overrides_count == *capacity) {
-		grown = realloc(spec->overrides, more * sizeof(*grown));
-		if (!grown)
-			return spec_no_memory(err);
-		spec->overrides = grown;
-		*capacity = more;
-	}
+	if (array_reserve(spec->overrides, *capacity, spec->overrides_count + 1) < 0)
+		return spec_no_memory(err);
 	spec->overrides[spec->overrides_count++] = *o;
 	*o = (struct spec_override){0};
 	return 0;
 }
 
-int spec_row_tasks(const struct spec_field *field, void *into, const struct spec_at *at,
+int spec_row_tasks(_unused_ const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
 	struct spec *spec = &((struct spec_draft *)into)->spec;
 	_cleanup_free_ unsigned char *local = rank_bits_new(spec->ntasks);
 	struct spec_task_draft task = {.ntasks = spec->ntasks, .local = local};
 	size_t i, capacity = 0;
-	int r = spec_check_array(at, value, err);
+	int r = spec_check_array(at, value, SIZE_MAX, err);
 
-	(void)field;
 	task.rank_entries = spec->rank_entries =
 		calloc((size_t)spec->ntasks + 1, sizeof(*spec->rank_entries));
 	if (!spec->rank_entries || !local)
@@ -677,10 +588,8 @@ int spec_row_tasks(const struct spec_field *field, void *into, const struct spec
 		r = read_override(&task, SPEC_AT_INDEX(at, i), json_array_get(value, i), err);
 		if (r == 0)
 			r = add_override(spec, &capacity, &task.override, err);
-		else
-			override_clear(&task.override);
+		spec_override_clear(&task.override);
 		r = spec_collect(r, err);
 	}
-	override_clear(&task.override);
 	return r;
 }

@@ -32,13 +32,6 @@ static bool means_none(const json_t *value)
 	return text && (strcmp(text, "max") == 0 || strcmp(text, "none") == 0);
 }
 
-static enum stepd_limit which_limit(const struct spec_field *field)
-{
-	size_t n;
-
-	return (enum stepd_limit)(field - spec_table_get(SPEC_TABLE_LIMITS, &n));
-}
-
 /* ---- numbers ------------------------------------------------------------------------------ */
 
 /* A number in the field's range, a size if the field has any, or "max". */
@@ -75,36 +68,24 @@ static int get_number(const struct spec_field *field, const struct spec_at *at, 
 	return 0;
 }
 
-static int read_number(const struct spec_field *field, struct limits *limits,
-	const struct spec_at *at, const json_t *value, bool is_size, struct err *err)
-{
-	enum stepd_limit which = which_limit(field);
-	int r = get_number(field, at, value, is_size, &limits->number[which], err);
-
-	if (r == 0)
-		limits->set |= 1u << which;
-	return r;
-}
-
 int spec_row_limit_size(const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
-	return read_number(field, into, at, value, true, err);
+	return get_number(field, at, value, true, (uint64_t *)((char *)into + field->offset), err);
 }
 
 int spec_row_limit_count(const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
-	return read_number(field, into, at, value, false, err);
+	return get_number(field, at, value, false, (uint64_t *)((char *)into + field->offset), err);
 }
 
 /* A weight can't be taken away: the kernel's default stands for that. */
 int spec_row_limit_weight(const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
-	struct limits *limits = into;
-	uint64_t *weight = &limits->number[which_limit(field)];
-	int r = read_number(field, limits, at, value, false, err);
+	uint64_t *weight = (uint64_t *)((char *)into + field->offset);
+	int r = get_number(field, at, value, false, weight, err);
 
 	if (r == 0 && *weight == STEPD_LIMIT_NONE)
 		*weight = WEIGHT_DEFAULT;
@@ -114,13 +95,9 @@ int spec_row_limit_weight(const struct spec_field *field, void *into, const stru
 int spec_row_limit_bool(const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
-	struct limits *limits = into;
-	enum stepd_limit which = which_limit(field);
-
 	if (!json_is_boolean(value))
 		return spec_bad(err, at, "must be true or false");
-	limits->number[which] = json_is_true(value);
-	limits->set |= 1u << which;
+	*(uint64_t *)((char *)into + field->offset) = json_is_true(value);
 	return 0;
 }
 
@@ -128,15 +105,13 @@ int spec_row_limit_bool(const struct spec_field *field, void *into, const struct
 int spec_row_limit_cpus(const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
-	struct limits *limits = into;
-	enum stepd_limit which = which_limit(field);
+	uint64_t *limit = (uint64_t *)((char *)into + field->offset);
 	const char *text = json_string_value(value);
 	double cpus = json_number_value(value);
 	char *end = NULL;
 
 	if (means_none(value)) {
-		limits->number[which] = STEPD_LIMIT_NONE;
-		limits->set |= 1u << which;
+		*limit = STEPD_LIMIT_NONE;
 		return 0;
 	}
 	if (text && *text && !text[strspn(text, "0123456789.")])
@@ -148,17 +123,17 @@ int spec_row_limit_cpus(const struct spec_field *field, void *into, const struct
 	if (!(cpus >= CPU_LEAST && cpus <= SPEC_CPUS_MAX))
 		return spec_bad(err, at, "%g is not in the range %g to %u CPUs", cpus, CPU_LEAST,
 			SPEC_CPUS_MAX);
-	limits->number[which] = (uint64_t)(cpus * 1000 + 0.5);
-	limits->set |= 1u << which;
+	*limit = (uint64_t)(cpus * 1000 + 0.5);
 	return 0;
 }
 
 /* ---- lists -------------------------------------------------------------------------------- */
 
 /* "0-3,8"; field->most is the largest number. */
-static int read_list(const struct spec_field *field, char **member, const struct spec_at *at,
+int spec_row_limit_list(const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
+	char **member = (char **)((char *)into + field->offset);
 	_cleanup_bitset_ struct bitset set = {0};
 	const char *text = NULL;
 	int r = spec_get_text(at, value, &text, err);
@@ -186,44 +161,18 @@ static int read_list(const struct spec_field *field, char **member, const struct
 	return *member ? 0 : spec_no_memory(err);
 }
 
-int spec_row_limit_list(const struct spec_field *field, void *into, const struct spec_at *at,
-	const json_t *value, struct err *err)
-{
-	struct limits *limits = into;
-	int r = read_list(field, (char **)((char *)into + field->offset), at, value, err);
-
-	if (r == 0)
-		limits->set |= 1u << which_limit(field);
-	return r;
-}
-
 /* ---- devices ------------------------------------------------------------------------------ */
 
 /* An array of objects. *ret_entries has as many, all zero. */
 static int make_entries(const struct spec_at *at, const json_t *value, size_t size,
 	void **ret_entries, struct err *err)
 {
-	int r = spec_check_array(at, value, err);
+	int r = spec_check_array(at, value, ENTRIES_MAX, err);
 
 	if (r < 0)
 		return r;
-	if (json_array_size(value) > ENTRIES_MAX)
-		return spec_bad(err, at, "has %zu entries, more than %d", json_array_size(value),
-			ENTRIES_MAX);
 	*ret_entries = calloc(json_array_size(value) + 1, size);
 	return *ret_entries ? 0 : spec_no_memory(err);
-}
-
-int spec_row_limit_rate(const struct spec_field *field, void *into, const struct spec_at *at,
-	const json_t *value, struct err *err)
-{
-	return get_number(field, at, value, true, (uint64_t *)((char *)into + field->offset), err);
-}
-
-int spec_row_limit_ops(const struct spec_field *field, void *into, const struct spec_at *at,
-	const json_t *value, struct err *err)
-{
-	return get_number(field, at, value, false, (uint64_t *)((char *)into + field->offset), err);
 }
 
 static int read_io(
@@ -237,15 +186,13 @@ static int read_io(
 		.reads_per_sec = STEPD_LIMIT_NONE,
 		.writes_per_sec = STEPD_LIMIT_NONE,
 	};
-	r = spec_check_object(SPEC_TABLE_IO, at, value, err);
-	if (r == 0)
-		r = spec_read_object(SPEC_TABLE_IO, io, at, value, err);
+	r = spec_read_object(SPEC_TABLE_IO, io, at, value, err);
 	if (r == 0 && json_object_size(value) < 2)
 		return spec_bad(err, at, "limits nothing; give read_bytes_per_sec or another");
 	return r;
 }
 
-int spec_row_limit_io(const struct spec_field *field, void *into, const struct spec_at *at,
+int spec_row_limit_io(_unused_ const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
 	struct limits *limits = into;
@@ -260,8 +207,6 @@ int spec_row_limit_io(const struct spec_field *field, void *into, const struct s
 	for (; r == 0 && limits->io_count < json_array_size(value); limits->io_count++)
 		r = read_io(&limits->io[limits->io_count], SPEC_AT_INDEX(at, limits->io_count),
 			json_array_get(value, limits->io_count), err);
-	if (r == 0)
-		limits->set |= 1u << which_limit(field);
 	return r;
 }
 
@@ -287,17 +232,8 @@ int spec_row_limit_access(const struct spec_field *field, void *into, const stru
 	return 0;
 }
 
-static int read_device(struct limits_device *device, const struct spec_at *at, const json_t *value,
-	struct err *err)
-{
-	int r = spec_check_object(SPEC_TABLE_DEVICE, at, value, err);
-
-	device->access = STEPD_DEVICE_READ | STEPD_DEVICE_WRITE | STEPD_DEVICE_MKNOD;
-	return r < 0 ? r : spec_read_object(SPEC_TABLE_DEVICE, device, at, value, err);
-}
-
-int spec_row_limit_devices(const struct spec_field *field, void *into, const struct spec_at *at,
-	const json_t *value, struct err *err)
+int spec_row_limit_devices(_unused_ const struct spec_field *field, void *into,
+	const struct spec_at *at, const json_t *value, struct err *err)
 {
 	struct limits *limits = into;
 	void *entries = NULL;
@@ -311,12 +247,13 @@ int spec_row_limit_devices(const struct spec_field *field, void *into, const str
 	if (!word)
 		r = make_entries(at, value, sizeof(*limits->devices), &entries, err);
 	limits->devices = entries;
-	for (; r == 0 && limits->devices_count < json_array_size(value); limits->devices_count++)
-		r = read_device(&limits->devices[limits->devices_count],
+	for (; r == 0 && limits->devices_count < json_array_size(value); limits->devices_count++) {
+		limits->devices[limits->devices_count].access =
+			STEPD_DEVICE_READ | STEPD_DEVICE_WRITE | STEPD_DEVICE_MKNOD;
+		r = spec_read_object(SPEC_TABLE_DEVICE, &limits->devices[limits->devices_count],
 			SPEC_AT_INDEX(at, limits->devices_count),
 			json_array_get(value, limits->devices_count), err);
-	if (r == 0)
-		limits->set |= 1u << which_limit(field);
+	}
 	return r;
 }
 
@@ -341,37 +278,45 @@ static const char *device_problem(const char *text)
 /* ---- tables ------------------------------------------------------------------------------- */
 
 #define DEVICE_NAME_MAX 4095
+#define NUMBER(limit_)  offsetof(struct limits, number[STEPD_LIMIT_##limit_])
 
 const struct spec_field spec_limit_fields[STEPD_LIMIT_COUNT] = {
 	[STEPD_LIMIT_MEMORY_MAX] = {.name = "memory_max_bytes",
 		.parse = spec_row_limit_size,
+		.offset = NUMBER(MEMORY_MAX),
 		.least = MEMORY_MIN,
 		.most = BYTES_MAX,
 		.doc = "Memory. Processes that need more, where none can be reclaimed, are "
 		       "killed."},
 	[STEPD_LIMIT_MEMORY_HIGH] = {.name = "memory_high_bytes",
 		.parse = spec_row_limit_size,
+		.offset = NUMBER(MEMORY_HIGH),
 		.least = MEMORY_MIN,
 		.most = BYTES_MAX,
 		.doc = "Memory above which allocations are slowed down and memory is reclaimed."},
 	[STEPD_LIMIT_MEMORY_SWAP_MAX] = {.name = "memory_swap_max_bytes",
 		.parse = spec_row_limit_size,
+		.offset = NUMBER(MEMORY_SWAP_MAX),
 		.most = BYTES_MAX,
 		.doc = "Swap space, beside the memory."},
 	[STEPD_LIMIT_MEMORY_OOM_GROUP] = {.name = "memory_oom_group",
 		.parse = spec_row_limit_bool,
+		.offset = NUMBER(MEMORY_OOM_GROUP),
 		.doc = "Whether an OOM kill takes all processes at once."},
 	[STEPD_LIMIT_PIDS_MAX] = {.name = "pids_max",
 		.parse = spec_row_limit_count,
+		.offset = NUMBER(PIDS_MAX),
 		.least = 1,
 		.most = PIDS_MAX,
 		.doc = "Processes and threads."},
 	[STEPD_LIMIT_CPU_MAX] = {.name = "cpu_max",
 		.parse = spec_row_limit_cpus,
+		.offset = NUMBER(CPU_MAX),
 		.form = "cpus",
 		.doc = "CPU time each second, in CPUs, 0.001 to 65536: 1.5 is one and a half."},
 	[STEPD_LIMIT_CPU_WEIGHT] = {.name = "cpu_weight",
 		.parse = spec_row_limit_weight,
+		.offset = NUMBER(CPU_WEIGHT),
 		.least = 1,
 		.most = 10000,
 		.doc = "Share of the CPU time among those who want it. `max` is the kernel's "
@@ -413,28 +358,28 @@ const struct spec_field spec_io_fields[SPEC_IO_FIELDS] = {
 		.form = "disk",
 		.doc = "The disk, whole and no partition: `\"/dev/sda\"` or `\"8:0\"`."},
 	{.name = "read_bytes_per_sec",
-		.parse = spec_row_limit_rate,
+		.parse = spec_row_limit_size,
 		.offset = RATE(read_bytes_per_sec),
 		.least = 1,
 		.most = BYTES_MAX,
 		.doc = "Bytes read each second.",
 		.unset = "not limited"},
 	{.name = "write_bytes_per_sec",
-		.parse = spec_row_limit_rate,
+		.parse = spec_row_limit_size,
 		.offset = RATE(write_bytes_per_sec),
 		.least = 1,
 		.most = BYTES_MAX,
 		.doc = "Bytes written each second.",
 		.unset = "not limited"},
 	{.name = "reads_per_sec",
-		.parse = spec_row_limit_ops,
+		.parse = spec_row_limit_count,
 		.offset = RATE(reads_per_sec),
 		.least = 1,
 		.most = UINT32_MAX,
 		.doc = "Reads each second.",
 		.unset = "not limited"},
 	{.name = "writes_per_sec",
-		.parse = spec_row_limit_ops,
+		.parse = spec_row_limit_count,
 		.offset = RATE(writes_per_sec),
 		.least = 1,
 		.most = UINT32_MAX,
@@ -467,11 +412,14 @@ const struct spec_field spec_device_fields[SPEC_DEVICE_FIELDS] = {
 int spec_row_limits(const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
-	int r = spec_check_object(SPEC_TABLE_LIMITS, at, value, err);
+	struct limits *limits = (struct limits *)((char *)into + field->offset);
+	int i, r = spec_read_object(SPEC_TABLE_LIMITS, limits, at, value, err);
 
-	if (r < 0)
-		return r;
-	return spec_read_object(SPEC_TABLE_LIMITS, (char *)into + field->offset, at, value, err);
+	for (i = 0; r == 0 && i < STEPD_LIMIT_COUNT; i++) {
+		if (json_object_get(value, spec_limit_fields[i].name))
+			limits->set |= 1u << i;
+	}
+	return r;
 }
 
 void limits_clear(struct limits *limits)

@@ -9,7 +9,6 @@
 #include "stepd/base/parse.h"
 #include "stepd/base/signals.h"
 #include "stepd/spec/fname.h"
-#include "stepd/spec/rlimits.h"
 #include "stepd/spec/spec_json.h"
 
 #define KILL_SEQUENCE_MAX 16
@@ -97,24 +96,18 @@ static int resolve_own_stream(const struct spec_field *field, struct spec_stream
 static int read_short_stream(
 	struct spec_stream *stream, const struct spec_at *at, const json_t *value, struct err *err)
 {
-	static const char *const names[SPEC_STREAM_MODE_MAX] = {
-		[SPEC_STREAM_INHERIT] = "inherit",
-		[SPEC_STREAM_NONE] = "none",
-		[SPEC_STREAM_ALL] = "all",
-		[SPEC_STREAM_STDOUT] = "stdout",
-		[SPEC_STREAM_TOOL] = "tool",
-	};
+	const struct spec_field *mode;
 	const char *text = NULL;
-	size_t i;
-	int r = spec_get_text(at, value, &text, err);
+	size_t n;
+	int i, r = spec_get_text(at, value, &text, err);
 
 	if (r < 0)
 		return r;
-	for (i = 0; i < ARRAY_SIZE(names); i++) {
-		if (names[i] && strcmp(names[i], text) == 0) {
-			stream->mode = (enum spec_stream_mode)i;
-			return 0;
-		}
+	mode = spec_table_get(SPEC_TABLE_STREAM, &n); /* its first row */
+	i = strv_index(mode->choices, SPEC_STREAM_MODE_MAX, text);
+	if (i >= 0 && !(SPEC_MODES_NOT_ALONE >> i & 1)) {
+		stream->mode = (enum spec_stream_mode)i;
+		return 0;
 	}
 	return spec_bad(err, at,
 		"'%.200s' is not one of inherit, none, all, stdout, tool (a file is {\"mode\": \"file\", "
@@ -133,9 +126,7 @@ int spec_row_stream(const struct spec_field *field, void *into, const struct spe
 	if (is_short) {
 		r = read_short_stream(stream, at, value, err);
 	} else {
-		r = spec_check_object(SPEC_TABLE_STREAM, at, value, err);
-		if (r == 0)
-			r = spec_read_object(SPEC_TABLE_STREAM, stream, at, value, err);
+		r = spec_read_object(SPEC_TABLE_STREAM, stream, at, value, err);
 	}
 	if (r < 0)
 		return r;
@@ -152,6 +143,26 @@ int spec_row_stream(const struct spec_field *field, void *into, const struct spe
 }
 
 /* ---- limits ------------------------------------------------------------------------------- */
+
+/* Those of setrlimit(2) in lower case, without "RLIMIT_". */
+const char *const spec_rlimit_names[RLIM_NLIMITS + 1] = {
+	[RLIMIT_AS] = "as",
+	[RLIMIT_CORE] = "core",
+	[RLIMIT_CPU] = "cpu",
+	[RLIMIT_DATA] = "data",
+	[RLIMIT_FSIZE] = "fsize",
+	[RLIMIT_LOCKS] = "locks",
+	[RLIMIT_MEMLOCK] = "memlock",
+	[RLIMIT_MSGQUEUE] = "msgqueue",
+	[RLIMIT_NICE] = "nice",
+	[RLIMIT_NOFILE] = "nofile",
+	[RLIMIT_NPROC] = "nproc",
+	[RLIMIT_RSS] = "rss",
+	[RLIMIT_RTPRIO] = "rtprio",
+	[RLIMIT_RTTIME] = "rttime",
+	[RLIMIT_SIGPENDING] = "sigpending",
+	[RLIMIT_STACK] = "stack",
+};
 
 int spec_row_limit(const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
@@ -184,9 +195,7 @@ static int read_rlimit(
 		limit->rlim_max = limit->rlim_cur;
 		return r;
 	}
-	r = spec_check_object(SPEC_TABLE_RLIMIT, at, value, err);
-	if (r == 0)
-		r = spec_read_object(SPEC_TABLE_RLIMIT, limit, at, value, err);
+	r = spec_read_object(SPEC_TABLE_RLIMIT, limit, at, value, err);
 	if (r < 0)
 		return r;
 	if (!json_object_get(value, "hard"))
@@ -196,18 +205,16 @@ static int read_rlimit(
 	return 0;
 }
 
-int spec_row_rlimits(const struct spec_field *field, void *into, const struct spec_at *at,
+int spec_row_rlimits(_unused_ const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
 	struct spec *spec = &((struct spec_draft *)into)->spec;
 	json_t *object = (json_t *)value; /* the iterator's type; it changes nothing */
-	char names[RLIMITS_LIST_SIZE];
+	char names[SPEC_NAMES_SIZE];
 	const char *name;
 	json_t *limit;
-	int r;
+	int r = spec_check_object(SPEC_TABLE_MAX, at, value, err);
 
-	(void)field;
-	r = spec_check_object(SPEC_TABLE_MAX, at, value, err);
 	if (r < 0)
 		return r;
 	spec->rlimits = calloc(json_object_size(value) + 1, sizeof(*spec->rlimits));
@@ -216,11 +223,11 @@ int spec_row_rlimits(const struct spec_field *field, void *into, const struct sp
 	json_object_foreach (object, name, limit) {
 		struct spec_rlimit *slot = &spec->rlimits[spec->rlimits_count];
 
-		slot->resource = rlimits_parse(name);
+		slot->resource = strv_index(spec_rlimit_names, RLIM_NLIMITS, name);
 		if (slot->resource < 0)
 			return spec_bad(err, SPEC_AT(at, name),
 				"there is no such limit; there are %s",
-				rlimits_list(names, sizeof(names)));
+				spec_list_names(spec_rlimit_names, names));
 		r = read_rlimit(&slot->value, SPEC_AT(at, name), limit, err);
 		if (r < 0)
 			return r;
@@ -267,15 +274,13 @@ static int check_kill(
 	return 0;
 }
 
-int spec_row_kill_sequence(const struct spec_field *field, void *into, const struct spec_at *at,
-	const json_t *value, struct err *err)
+int spec_row_kill_sequence(_unused_ const struct spec_field *field, void *into,
+	const struct spec_at *at, const json_t *value, struct err *err)
 {
 	struct spec *spec = &((struct spec_draft *)into)->spec;
 	size_t i, n = json_array_size(value);
-	int r;
+	int r = spec_check_array(at, value, SIZE_MAX, err);
 
-	(void)field;
-	r = spec_check_array(at, value, err);
 	if (r < 0)
 		return r;
 	if (n == 0 || n > KILL_SEQUENCE_MAX)
@@ -288,10 +293,7 @@ int spec_row_kill_sequence(const struct spec_field *field, void *into, const str
 		const struct spec_at *here = SPEC_AT_INDEX(at, i);
 		const json_t *entry = json_array_get(value, i);
 
-		r = spec_check_object(SPEC_TABLE_KILL, here, entry, err);
-		if (r == 0)
-			r = spec_read_object(
-				SPEC_TABLE_KILL, &spec->kill_sequence[i], here, entry, err);
+		r = spec_read_object(SPEC_TABLE_KILL, &spec->kill_sequence[i], here, entry, err);
 		if (r == 0)
 			r = check_kill(&spec->kill_sequence[i], i + 1 == n, here, err);
 		r = spec_collect(r, err);
@@ -302,26 +304,18 @@ int spec_row_kill_sequence(const struct spec_field *field, void *into, const str
 /* Adds "TERM" or "TERM:30s". */
 static int add_kill(json_t *array, char *piece, struct err *err)
 {
-	char *colon = strchr(piece, ':'), name[SIGNALS_NAME_SIZE];
+	char *wait = piece, name[SIGNALS_NAME_SIZE];
 	uint64_t wait_ms = 0;
 	json_t *entry;
 	int signal;
 
-	if (colon)
-		*colon++ = '\0';
-	signal = signals_parse(piece);
+	signal = signals_parse(strsep(&wait, ":"));
 	if (signal < 0)
 		return err_say(err, -EINVAL, "'%.200s' is no signal", piece);
-	if (colon && parse_duration_ms(colon, &wait_ms) < 0)
-		return err_say(err, -EINVAL, "'%.200s' is no duration such as 30s", colon);
-	entry = json_pack("{s:s}", "signal", signals_name(signal, name, sizeof(name)));
-	if (!entry ||
-		(wait_ms &&
-			json_object_set_new(entry, "wait_ms", json_integer((json_int_t)wait_ms)) <
-				0)) {
-		json_decref(entry);
-		return spec_no_memory(err);
-	}
+	if (wait && parse_duration_ms(wait, &wait_ms) < 0)
+		return err_say(err, -EINVAL, "'%.200s' is no duration such as 30s", wait);
+	entry = json_pack("{s:s, s:o*}", "signal", signals_name(signal, name, sizeof(name)),
+		"wait_ms", wait_ms ? json_integer((json_int_t)wait_ms) : NULL);
 	return json_array_append_new(array, entry) < 0 ? spec_no_memory(err) : 0;
 }
 
@@ -329,16 +323,11 @@ int spec_kill_sequence_json(const char *text, json_t **ret_array, struct err *er
 {
 	_cleanup_free_ char *copy = strdup(text);
 	json_t *array = json_array();
-	char *piece = copy, *comma;
+	char *rest = copy, *piece;
 	int r = copy && array ? 0 : spec_no_memory(err);
 
-	while (r == 0 && piece) {
-		comma = strchr(piece, ',');
-		if (comma)
-			*comma++ = '\0';
+	while (r == 0 && (piece = strsep(&rest, ",")))
 		r = add_kill(array, piece, err);
-		piece = comma;
-	}
 	if (r < 0) {
 		json_decref(array);
 		return r;

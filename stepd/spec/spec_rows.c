@@ -12,26 +12,15 @@
 #define ACCOUNTS_MAX 65536u /* as many groups as a process can have */
 #define ID_MAX       0xfffffffeu
 
-int spec_row_version(const struct spec_field *field, void *into, const struct spec_at *at,
-	const json_t *value, struct err *err)
+int spec_row_version(_unused_ const struct spec_field *field, _unused_ void *into,
+	const struct spec_at *at, const json_t *value, struct err *err)
 {
 	int64_t n = 0;
 	int r = spec_get_int(at, value, 0, INT64_MAX, &n, err);
 
-	(void)field;
-	(void)into;
 	if (r == 0 && n != 1)
 		return spec_bad(err, at, "%lld is not known here, only 1", (long long)n);
 	return r;
-}
-
-int spec_row_node(const struct spec_field *field, void *into, const struct spec_at *at,
-	const json_t *value, struct err *err)
-{
-	int r = spec_check_object(SPEC_TABLE_NODE, at, value, err);
-
-	(void)field;
-	return r < 0 ? r : spec_read_object(SPEC_TABLE_NODE, into, at, value, err);
 }
 
 /* What the kernel takes at most in an exec: three quarters of a stack of 8 MiB, whatever the limit
@@ -58,7 +47,7 @@ int spec_row_argv(const struct spec_field *field, void *into, const struct spec_
 	struct strv *argv = (struct strv *)((char *)into + field->offset);
 	const char *text = NULL;
 	size_t i;
-	int r = spec_check_array(at, value, err);
+	int r = spec_check_array(at, value, SIZE_MAX, err);
 
 	for (i = 0; i < json_array_size(value) && r == 0; i++) {
 		r = spec_get_text(SPEC_AT_INDEX(at, i), json_array_get(value, i), &text, err);
@@ -154,11 +143,8 @@ int spec_row_accounts(const struct spec_field *field, void *into, const struct s
 	struct strv *accounts = (struct strv *)((char *)into + field->offset);
 	char *account = NULL;
 	size_t i;
-	int r = spec_check_array(at, value, err);
+	int r = spec_check_array(at, value, ACCOUNTS_MAX, err);
 
-	if (r == 0 && json_array_size(value) > ACCOUNTS_MAX)
-		return spec_bad(err, at, "has %zu entries, more than %u", json_array_size(value),
-			ACCOUNTS_MAX);
 	for (i = 0; i < json_array_size(value) && r == 0; i++) {
 		r = get_account(SPEC_AT_INDEX(at, i), json_array_get(value, i), &account, err);
 		if (r == 0 && strv_add_take(accounts, account) < 0)
@@ -194,14 +180,13 @@ static int check_script(size_t size, const struct spec_at *at, struct err *err)
 	return 0;
 }
 
-int spec_row_script(const struct spec_field *field, void *into, const struct spec_at *at,
+int spec_row_script(_unused_ const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
 	struct spec *spec = &((struct spec_draft *)into)->spec;
 	const char *text = NULL;
 	int r = spec_get_text(at, value, &text, err);
 
-	(void)field;
 	if (r == 0)
 		r = check_script(strlen(text), at, err);
 	if (r < 0)
@@ -213,8 +198,8 @@ int spec_row_script(const struct spec_field *field, void *into, const struct spe
 	return 0;
 }
 
-int spec_row_script_base64(const struct spec_field *field, void *into, const struct spec_at *at,
-	const json_t *value, struct err *err)
+int spec_row_script_base64(_unused_ const struct spec_field *field, void *into,
+	const struct spec_at *at, const json_t *value, struct err *err)
 {
 	struct spec *spec = &((struct spec_draft *)into)->spec;
 	_cleanup_free_ char *bytes = NULL;
@@ -222,7 +207,6 @@ int spec_row_script_base64(const struct spec_field *field, void *into, const str
 	ssize_t n;
 	int r = spec_get_text(at, value, &text, err);
 
-	(void)field;
 	if (r < 0)
 		return r;
 	if (spec->script)
@@ -246,9 +230,10 @@ int spec_row_script_base64(const struct spec_field *field, void *into, const str
 
 typedef int (*bind_parse_fn)(const char *text, struct bind_text *ret_text, struct err *err);
 
-static int read_bind(struct bind_text *bind, bind_parse_fn parse, const struct spec_at *at,
-	const json_t *value, struct err *err)
+static int read_bind(const struct spec_field *field, void *into, const struct spec_at *at,
+	const json_t *value, bind_parse_fn parse, struct err *err)
 {
+	struct bind_text *bind = (struct bind_text *)((char *)into + field->offset);
 	struct err why = ERR_INIT;
 	const char *text = NULL;
 	int r = spec_get_text(at, value, &text, err);
@@ -264,30 +249,23 @@ static int read_bind(struct bind_text *bind, bind_parse_fn parse, const struct s
 int spec_row_cpu_bind(const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
-	struct spec *spec = &((struct spec_draft *)into)->spec;
-
-	(void)field;
-	return read_bind(&spec->cpu_bind, bind_text_parse_cpu, at, value, err);
+	return read_bind(field, into, at, value, bind_text_parse_cpu, err);
 }
 
 int spec_row_mem_bind(const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {
-	struct spec *spec = &((struct spec_draft *)into)->spec;
-
-	(void)field;
-	return read_bind(&spec->mem_bind, bind_text_parse_mem, at, value, err);
+	return read_bind(field, into, at, value, bind_text_parse_mem, err);
 }
 
-int spec_row_distribution(const struct spec_field *field, void *into, const struct spec_at *at,
-	const json_t *value, struct err *err)
+int spec_row_distribution(_unused_ const struct spec_field *field, void *into,
+	const struct spec_at *at, const json_t *value, struct err *err)
 {
 	struct spec *spec = &((struct spec_draft *)into)->spec;
 	struct err why = ERR_INIT;
 	const char *text = NULL;
 	int r = spec_get_text(at, value, &text, err);
 
-	(void)field;
 	if (r < 0)
 		return r;
 	if (bind_text_parse_distribution(text, &spec->plane, &why) < 0)

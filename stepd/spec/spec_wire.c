@@ -171,49 +171,14 @@ const struct spec_field spec_wire_fields[SPEC_WIRE_FIELDS] = {
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
-int spec_row_pmi(const struct spec_field *field, void *into, const struct spec_at *at,
-	const json_t *value, struct err *err)
+int spec_row_addresses(_unused_ const struct spec_field *field, void *into,
+	const struct spec_at *at, const json_t *value, struct err *err)
 {
-	int r = spec_check_object(SPEC_TABLE_PMI, at, value, err);
-
-	(void)field;
-	return r < 0 ? r : spec_read_object(SPEC_TABLE_PMI, into, at, value, err);
-}
-
-int spec_row_wire(const struct spec_field *field, void *into, const struct spec_at *at,
-	const json_t *value, struct err *err)
-{
-	int r = spec_check_object(SPEC_TABLE_WIRE, at, value, err);
-
-	(void)field;
-	return r < 0 ? r : spec_read_object(SPEC_TABLE_WIRE, into, at, value, err);
-}
-
-static int copy_address(
-	char **ret_address, const struct spec_at *at, const json_t *value, struct err *err)
-{
-	const char *text = NULL, *problem;
-	int r = spec_get_text(at, value, &text, err);
-
-	if (r < 0)
-		return r;
-	problem = spec_address_problem(text);
-	if (problem)
-		return spec_bad(err, at, "'%.200s' %s", text, problem);
-	*ret_address = strdup(text);
-	return *ret_address ? 0 : spec_no_memory(err);
-}
-
-int spec_row_addresses(const struct spec_field *field, void *into, const struct spec_at *at,
-	const json_t *value, struct err *err)
-{
+	static const struct spec_field address = {.problem = spec_address_problem};
 	struct spec_wire *wire = &((struct spec_draft *)into)->spec.wire;
 	size_t i, n = json_array_size(value);
-	int r = spec_check_array(at, value, err);
+	int r = spec_check_array(at, value, SPEC_NODES_MAX, err);
 
-	(void)field;
-	if (r == 0 && n > SPEC_NODES_MAX)
-		return spec_bad(err, at, "has %zu entries, more than %u", n, SPEC_NODES_MAX);
 	if (r < 0)
 		return r;
 	wire->addresses = calloc(n + 1, sizeof(*wire->addresses));
@@ -221,8 +186,8 @@ int spec_row_addresses(const struct spec_field *field, void *into, const struct 
 		return spec_no_memory(err);
 	wire->addresses_count = (uint32_t)n;
 	for (i = 0; i < n && r == 0; i++)
-		r = copy_address(
-			&wire->addresses[i], SPEC_AT_INDEX(at, i), json_array_get(value, i), err);
+		r = spec_row_text(&address, &wire->addresses[i], SPEC_AT_INDEX(at, i),
+			json_array_get(value, i), err);
 	return r;
 }
 

@@ -127,7 +127,6 @@ static void test_life(void **state)
 	assert_log(place, "init\n");
 	assert_string_equal(plugin_get_type(p), "trial/good");
 	assert_string_equal(plugin_get_name(p), "a plugin on trial");
-	assert_contains(plugin_get_path(p), "/trial_good.so");
 	plugin_get_version(p, text, sizeof(text));
 	assert_string_equal(text, "0.1.0");
 	assert_true(plugin_probe_here(p, text, sizeof(text)));

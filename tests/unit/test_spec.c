@@ -14,9 +14,9 @@
 #include <signal.h>
 
 #include "stepd/base/fs.h"
-#include "stepd/spec/rlimits.h"
 #include "stepd/spec/spec.h"
 #include "stepd/spec/spec_json.h"
+#include "tests/lib/scratch.h"
 
 /* Documents are written with ' for ", to be readable here. */
 static char *json_text(const char *text)
@@ -248,20 +248,17 @@ static void test_rlimits(void **state)
 
 static void test_rlimit_names(void **state)
 {
-	char list[RLIMITS_LIST_SIZE], small[8];
+	char list[SPEC_NAMES_SIZE];
 	int i;
 
 	(void)state;
+	(void)spec_list_names(spec_rlimit_names, list);
 	for (i = 0; i < (int)RLIM_NLIMITS; i++) {
-		assert_non_null(rlimits_name(i)); /* all that the C library knows */
-		assert_int_equal(rlimits_parse(rlimits_name(i)), i);
-		assert_non_null(strstr(rlimits_list(list, sizeof(list)), rlimits_name(i)));
+		assert_non_null(spec_rlimit_names[i]); /* all that the C library knows */
+		assert_non_null(strstr(list, spec_rlimit_names[i]));
 	}
-	assert_null(rlimits_name(-1));
-	assert_null(rlimits_name((int)RLIM_NLIMITS));
-	assert_int_equal(rlimits_parse("NOFILE"), -EINVAL);
-	assert_int_equal(rlimits_parse(""), -EINVAL);
-	assert_true(strlen(rlimits_list(small, sizeof(small))) < sizeof(small));
+	assert_null(spec_rlimit_names[RLIM_NLIMITS]);
+	assert_string_equal(list + strlen(list) - strlen("rttime"), "rttime");
 }
 
 static void test_streams(void **state)
@@ -641,7 +638,7 @@ static const struct {
 		"first_rank: conflicts with node.ranks; give one of them"},
 	{"'node': {'count': 2, 'ranks': ['0', '1']}, 'local_ntasks': 2",
 		"local_ntasks: 2, but ranks lists 1"},
-	{"'node': {'ranks': ['0-65536']}", "node.ranks[0]: has more than 65536 ranks"},
+	{"'node': {'ranks': ['0-65536']}", "node.ranks[0]: has more than 65536 ranks for one node"},
 	{"'node': {'tasks_per_node': 2}", "node.tasks_per_node: must be an array, not a number"},
 	{"'node': {'tasks_per_node': [1, 1]}",
 		"node.tasks_per_node: has 2 entries, but node.count is 1"},
@@ -1067,21 +1064,11 @@ static void test_sizes(void **state)
 	bad_bytes(text, strlen(text), "script: has 16777217 bytes, more than 16777216");
 }
 
-static unsigned count_fds(void)
+static void test_load_from_fd(void **state)
 {
-	unsigned n = 0;
-	int fd;
-
-	for (fd = 0; fd < 256; fd++)
-		n += fcntl(fd, F_GETFD) >= 0;
-	return n;
-}
-
-static void test_from_fd(void **state)
-{
-	static const char text[] = "{\"job\": 5, \"argv\": [\"x\"]}";
-	unsigned before = count_fds();
-	struct spec *spec = NULL;
+	static const char text[] = "{\"job\": 5}";
+	int before = scratch_count_fds();
+	json_t *doc = NULL;
 	struct err err = ERR_INIT;
 	int fd[2];
 
@@ -1089,19 +1076,18 @@ static void test_from_fd(void **state)
 	assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
 	assert_int_equal(fs_write_all(fd[1], text, sizeof(text) - 1), 0);
 	assert_int_equal(close(fd[1]), 0);
-	assert_int_equal(spec_from_fd(fd[0], &spec, &err), 0);
-	assert_int_equal(spec->job_id, 5);
-	spec = spec_free(spec);
-	assert_int_equal(spec_from_fd(fd[0], &spec, &err), -EINVAL); /* at its end */
+	assert_int_equal(spec_json_load_fd(fd[0], &doc, &err), 0);
+	assert_int_equal(json_integer_value(json_object_get(doc, "job")), 5);
+	json_decref(doc);
+	assert_int_equal(spec_json_load_fd(fd[0], &doc, &err), -EINVAL); /* at its end */
 	assert_int_equal(close(fd[0]), 0);
-	assert_int_equal(spec_from_fd(fd[0], &spec, &err), -EBADF);
+	assert_int_equal(spec_json_load_fd(fd[0], &doc, &err), -EBADF);
 	assert_string_equal(err.text, "read the step spec: Bad file descriptor");
-	assert_null(spec);
 	fd[0] = open("/dev/zero", O_RDONLY | O_CLOEXEC);
-	assert_int_equal(spec_from_fd(fd[0], &spec, &err), -EFBIG);
+	assert_int_equal(spec_json_load_fd(fd[0], &doc, &err), -EFBIG);
 	assert_string_equal(err.text, "the document has more than 67108864 bytes");
 	assert_int_equal(close(fd[0]), 0);
-	assert_int_equal(count_fds(), before);
+	assert_int_equal(scratch_count_fds(), before);
 }
 
 static void test_free_of_nothing(void **state)
@@ -1200,7 +1186,7 @@ int main(void)
 		cmocka_unit_test(test_nul_in_a_made_document),
 		cmocka_unit_test(test_long_names_are_cut),
 		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_from_fd),
+		cmocka_unit_test(test_load_from_fd),
 		cmocka_unit_test(test_free_of_nothing),
 		cmocka_unit_test(test_kill_sequence_text),
 		cmocka_unit_test(test_name_distance),
