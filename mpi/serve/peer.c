@@ -14,6 +14,8 @@
 #include <unistd.h>
 #include <time.h>
 
+#include "stepd/base/fs.h"
+
 #define REPLY_MAX                                                                                  \
 	4096 /* an answer has some 100 bytes, and no attributes that were not requested            \
 	      */
@@ -250,16 +252,10 @@ static bool has_both(int proc_fd, const char *pid, const char *a, const char *b)
 	_cleanup_closedir_ DIR *dir = NULL;
 	const struct dirent *entry;
 	bool has_a = false, has_b = false;
-	int fd;
 
 	(void)snprintf(path, sizeof(path), "%.20s/fd", pid);
-	fd = openat(proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	dir = fd >= 0 ? fdopendir(fd) : NULL;
-	if (!dir) {
-		(void)close_fd(fd);
-		return false;
-	}
-	while (!(has_a && has_b) && (entry = readdir(dir))) {
+	dir = fs_opendir(proc_fd, path);
+	while (dir && !(has_a && has_b) && (entry = readdir(dir))) {
 		ssize_t n = readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1);
 
 		if (n < 0)

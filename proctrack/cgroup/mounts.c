@@ -210,17 +210,13 @@ static bool lists_self(int fd)
  * 1 with path filled, 0 if it isn't there. The depth is that of this process's own cgroup. */
 static int find_self(int fd, unsigned depth, char *path, size_t len)
 {
-	_cleanup_close_ int dup_fd = -1;
 	_cleanup_closedir_ DIR *dir = NULL;
 	struct dirent *e;
 	int found = 0, n;
 
 	if (depth == 0)
 		return lists_self(fd);
-	dup_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	dir = dup_fd < 0 ? NULL : fdopendir(dup_fd);
-	if (dir)
-		(void)take_fd(&dup_fd);
+	dir = fs_opendir(fd, ".");
 	while (dir && !found && (e = readdir(dir))) {
 		_cleanup_close_ int child = -1;
 

@@ -112,13 +112,10 @@ static int open_locked(int parent_fd, const char *name)
 
 static void remove_left(int parent_fd)
 {
-	int fd = openat(parent_fd, ".", OPEN_DIR);
-	_cleanup_closedir_ DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_closedir_ DIR *dir = fs_opendir(parent_fd, ".");
 	struct dirent *d;
 	int left;
 
-	if (!dir)
-		(void)close_fd(fd);
 	while (dir && (d = readdir(dir))) {
 		if (strncmp(d->d_name, PREFIX, strlen(PREFIX)) != 0)
 			continue;

@@ -40,12 +40,9 @@ static size_t printable_size(const char *text)
 /* Copies src behind dst[at], what is not printable as \xNN, and ends with NUL. Cuts at size. */
 static size_t append_printable(char *dst, size_t size, size_t at, const char *src)
 {
-	static const char hex[] = "0123456789abcdef";
 	size_t n;
 
 	while (*src) {
-		unsigned char c = (unsigned char)*src;
-
 		n = printable_size(src);
 		if (at + (n ? n : 4) >= size)
 			break;
@@ -55,11 +52,7 @@ static size_t append_printable(char *dst, size_t size, size_t at, const char *sr
 			src += n;
 			continue;
 		}
-		dst[at++] = '\\';
-		dst[at++] = 'x';
-		dst[at++] = hex[c >> 4];
-		dst[at++] = hex[c & 15];
-		src++;
+		at += (size_t)snprintf(dst + at, size - at, "\\x%02x", (unsigned char)*src++);
 	}
 	dst[at] = '\0';
 	return at;

@@ -73,9 +73,9 @@ int fs_open_regular(int dirfd, const char *name)
 	return S_ISREG(st.st_mode) ? take_fd(&fd) : -EBADMSG;
 }
 
-DIR *fs_opendir(int dirfd)
+DIR *fs_opendir(int dirfd, const char *name)
 {
-	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 
 	if (!dir)

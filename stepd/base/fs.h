@@ -27,8 +27,9 @@ int fs_read_fd(int fd, size_t max_bytes, char **ret_text, size_t *ret_size) _mus
  * for a link, -EBADMSG for what is no regular file. */
 int fs_open_regular(int dirfd, const char *name) _must_check_;
 
-/* The names in a directory, from the first; dirfd itself does not move. NULL: errno has why not. */
-DIR *fs_opendir(int dirfd);
+/* The directory of that name ("." is dirfd itself, which does not move). NULL: errno has why not.
+ */
+DIR *fs_opendir(int dirfd, const char *name);
 
 #define DIRNAMES_PIECE_MAX 4096
 

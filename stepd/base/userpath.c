@@ -36,8 +36,7 @@ static int is_procfs(int fd)
 	return r < 0 ? (int)r : fs.f_type == PROC_SUPER_MAGIC;
 }
 
-/* ---- without openat2() ------------------------------------------------------------------------
- */
+/* ---- without openat2() ---------------------------------------------------------------------- */
 
 struct walk {
 	int dir;             /* where the rest begins; AT_FDCWD at first */
@@ -171,8 +170,7 @@ static int walk_open(const char *path, int flags, mode_t mode)
 	return r < 0 ? r : fd;
 }
 
-/* ---- both --------------------------------------------------------------------------------------
- */
+/* ---- both ----------------------------------------------------------------------------------- */
 
 static int open_path(const char *path, int flags, mode_t mode)
 {

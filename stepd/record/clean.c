@@ -249,7 +249,7 @@ static void clean_remains(const struct cleaning *c, int dir_fd)
 /* The first name that no agent writes, or NULL; in buf. */
 static const char *find_strange(int dir_fd, char buf[NAME_MAX + 1])
 {
-	_cleanup_closedir_ DIR *dir = fs_opendir(dir_fd);
+	_cleanup_closedir_ DIR *dir = fs_opendir(dir_fd, ".");
 	struct dirent *d;
 
 	while (dir && (d = readdir(dir))) {
@@ -382,7 +382,7 @@ void clean_some(
 		.runtime_fd = runtime_fd,
 		.runtime = "",
 		.plugin_dir = plugin_dir};
-	_cleanup_closedir_ DIR *dir = fs_opendir(runtime_fd);
+	_cleanup_closedir_ DIR *dir = fs_opendir(runtime_fd, ".");
 	int n = 0, skip, cleaned = 0;
 	struct dirent *d;
 

@@ -465,26 +465,35 @@ void events_set_readers(struct events *ev, uid_t owner, gid_t operators)
 			strerror(-r));
 }
 
+DEFINE_CLEANUP(struct events *, events_close);
+
+static struct events *events_new(const struct log *log)
+{
+	_cleanup_(events_close_p) struct events *ev = calloc(1, sizeof(*ev));
+
+	if (!ev)
+		return NULL;
+	ev->log = log;
+	ev->mark_every = 64;
+	ev->file_fd = ev->memory_fd = -1;
+	ev->collected = malloc(COLLECT_MAX + EVENT_LINE_MAX);
+	return ev->collected ? take_ptr(ev) : NULL;
+}
+
 int events_open(int dir_fd, bool inherit_it, const struct log *log, struct events **ret_events,
 	struct err *err)
 {
-	struct events *ev = calloc(1, sizeof(*ev));
+	_cleanup_(events_close_p) struct events *ev = events_new(log);
 	int r;
 
 	if (!ev)
 		return err_set(err, -ENOMEM, "record the step's events");
-	ev->log = log;
-	ev->mark_every = 64;
-	ev->memory_fd = -1;
-	ev->collected = malloc(COLLECT_MAX + EVENT_LINE_MAX);
-	ev->file_fd = r = ev->collected ? open_file(dir_fd, inherit_it) : -ENOMEM;
+	ev->file_fd = r = open_file(dir_fd, inherit_it);
 	if (r >= 0 && inherit_it)
 		r = inherit(ev);
-	if (r < 0) {
-		(void)events_close(ev);
+	if (r < 0)
 		return err_set(err, r, "open '" EVENTS_FILE "' in the step's directory");
-	}
-	*ret_events = ev;
+	*ret_events = take_ptr(ev);
 	return 0;
 }
 
@@ -542,21 +551,14 @@ static int restore(struct events *ev, const json_t *object)
 int events_restore(
 	const json_t *object, const struct log *log, struct events **ret_events, struct err *err)
 {
-	struct events *ev = calloc(1, sizeof(*ev));
-	int r;
+	_cleanup_(events_close_p) struct events *ev = events_new(log);
 
 	if (!ev)
 		return err_set(err, -ENOMEM, "record the step's events");
-	ev->log = log;
-	ev->collected = malloc(COLLECT_MAX + EVENT_LINE_MAX);
-	r = restore(ev, object);
-	if (r == 0 && ev->collected) {
-		*ret_events = ev;
-		return 0;
-	}
-	(void)events_close(ev);
-	return r < 0 ? handover_err_part("events", err)
-		     : err_set(err, -ENOMEM, "record the step's events");
+	if (restore(ev, object) < 0)
+		return handover_err_part("events", err);
+	*ret_events = take_ptr(ev);
+	return 0;
 }
 
 struct events *events_close(struct events *ev)

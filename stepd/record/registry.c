@@ -150,7 +150,7 @@ static int open_runtime_dir(const char *path, struct err *err)
  */
 static void remove_unfinished(int dir_fd)
 {
-	_cleanup_closedir_ DIR *dir = fs_opendir(dir_fd);
+	_cleanup_closedir_ DIR *dir = fs_opendir(dir_fd, ".");
 	struct dirent *d;
 
 	while (dir && (d = readdir(dir))) {
@@ -586,9 +586,8 @@ static int restore_spare(
 	const json_t *saved = json_object_get(object, name);
 	int fd = handover_get_fd(saved, "fd");
 
-	*spare = FS_SPARE_INIT; /* as an agent that knew nothing of it leaves it */
 	if (fd < 0)
-		return 0;
+		return 0; /* an agent that knew nothing of it */
 	spare->fd = fd;
 	return handover_copy_text(h, saved, "temp", &spare->temp) < 0 || !spare->temp ? -EPROTO : 0;
 }
@@ -610,6 +609,7 @@ void registry_save(const struct registry *reg, struct handover *h, json_t *objec
 /* What is missing, a registry can't do without. */
 static int restore(struct registry *reg, const struct handover *h, const json_t *object)
 {
+	reg->next_state = reg->next_result = FS_SPARE_INIT;
 	reg->runtime_fd = handover_get_fd(object, "runtime_fd");
 	reg->dir_fd = handover_get_fd(object, "dir_fd");
 	reg->lock_fd = handover_get_fd(object, "lock_fd");
@@ -631,14 +631,13 @@ static int restore(struct registry *reg, const struct handover *h, const json_t 
 int registry_restore(
 	const struct handover *h, const json_t *object, struct registry **ret_reg, struct err *err)
 {
-	struct registry *reg = calloc(1, sizeof(*reg));
+	_cleanup_(cleanup_registry) struct registry *reg = calloc(1, sizeof(*reg));
 	int r = reg ? restore(reg, h, object) : -ENOMEM;
 
-	if (r == 0) {
-		*ret_reg = reg;
-		return 0;
-	}
-	free_registry(reg);
-	return r == -EPROTO ? handover_err_part("directory", err)
-			    : err_set(err, r, "take over the step's directory");
+	if (r == -EPROTO)
+		return handover_err_part("directory", err);
+	if (r < 0)
+		return err_set(err, r, "take over the step's directory");
+	*ret_reg = take_ptr(reg);
+	return 0;
 }
