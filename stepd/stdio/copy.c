@@ -204,8 +204,8 @@ void copy_save(const struct copy *copy, struct handover *h, json_t *object)
 	}
 }
 
-int copy_restore(struct ev_loop *loop, const struct log *log, const struct handover *h,
-	const json_t *object, struct copy **ret_copy)
+int copy_restore(
+	struct ev_loop *loop, const struct log *log, const json_t *object, struct copy **ret_copy)
 {
 	_cleanup_copy_ struct copy *copy = NULL;
 	const json_t *dues = json_get_array(object, "ends"), *entry;
@@ -213,7 +213,6 @@ int copy_restore(struct ev_loop *loop, const struct log *log, const struct hando
 	int r = copy_new(loop, log, &copy), fd = handover_get_fd(object, "fd");
 	size_t i;
 
-	(void)h;
 	if (r == 0 && fd >= 0)
 		take_fd_of(copy, fd);
 	for (i = 0; r == 0 && fd >= 0 && i < json_array_size(dues); i++) {

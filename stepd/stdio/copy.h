@@ -38,8 +38,8 @@ void copy_close(struct copy *copy);
 
 /* For the program that goes on with it (handover.h). */
 void copy_save(const struct copy *copy, struct handover *h, struct json_t *object);
-int copy_restore(struct ev_loop *loop, const struct log *log, const struct handover *h,
-	const struct json_t *object, struct copy **ret_copy) _must_check_;
+int copy_restore(struct ev_loop *loop, const struct log *log, const struct json_t *object,
+	struct copy **ret_copy) _must_check_;
 
 struct copy *copy_free(struct copy *copy);
 DEFINE_CLEANUP(struct copy *, copy_free);

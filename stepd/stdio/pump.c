@@ -62,7 +62,7 @@ struct pump {
 	size_t unsettled; /* destinations with sources or with bytes to write */
 	int label_width;
 	bool raw;          /* bytes as they come: no lines, no labels */
-	struct copy *copy; /* borrowed; NULL: there is none */
+	struct copy *copy; /* borrowed */
 	bool started;
 	bool finishing;
 	pump_done_fn done;
@@ -87,11 +87,6 @@ static void end_copy(struct pump_source *src)
 	if (src->copied)
 		copy_end(src->dest->pump->copy, src->rank, stream_of(src), src->lost);
 	src->copied = false;
-}
-
-void pump_set_copy(struct pump *pump, struct copy *copy)
-{
-	pump->copy = copy;
 }
 
 static int compare_ranks(const void *a, const void *b)
@@ -438,7 +433,8 @@ static void on_idle(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-int pump_new(struct ev_loop *loop, const struct log *log, uint32_t rank_max, struct pump **ret_pump)
+int pump_new(struct ev_loop *loop, const struct log *log, struct copy *copy, uint32_t rank_max,
+	bool raw, struct pump **ret_pump)
 {
 	struct pump *pump = calloc(1, sizeof(*pump));
 
@@ -447,15 +443,11 @@ int pump_new(struct ev_loop *loop, const struct log *log, uint32_t rank_max, str
 	pump->loop = loop;
 	pump->log = log;
 	pump->last_source = &pump->sources;
+	pump->copy = copy;
 	pump->label_width = snprintf(NULL, 0, "%u", rank_max);
+	pump->raw = raw;
 	*ret_pump = pump;
 	return 0;
-}
-
-void pump_set_raw(struct pump *pump)
-{
-	assert(!pump->sources);
-	pump->raw = true;
 }
 
 /* Takes dest over on success. */
@@ -822,22 +814,22 @@ static int restore_all(struct reading *rd, const json_t *object)
 	return 0;
 }
 
-int pump_restore(struct ev_loop *loop, const struct log *log, const struct handover *h,
-	const json_t *object, pump_done_fn done, void *userdata, struct pump **ret_pump)
+int pump_restore(struct ev_loop *loop, const struct log *log, struct copy *copy,
+	const struct handover *h, const json_t *object, pump_done_fn done, void *userdata,
+	struct pump **ret_pump)
 {
 	_cleanup_pump_ struct pump *pump = NULL;
 	struct reading rd = {
 		.h = h,
 		.waiting_count = json_array_size(json_get_array(object, "sources")),
 	};
-	int r = pump_new(loop, log, 0, &pump);
+	int r = pump_new(loop, log, copy, 0, json_get_bool(object, "raw", false), &pump);
 
 	if (r < 0)
 		return r;
 	rd.pump = pump;
 	pump->label_width = (int)json_get_int(object, "label_width", 1) % (PUMP_LABEL_SIZE - 4);
 	pump->finishing = json_get_bool(object, "finishing", false);
-	pump->raw = json_get_bool(object, "raw", false);
 	pump->done = pump->finishing ? done : NULL;
 	pump->userdata = userdata;
 	rd.waiting = calloc(rd.waiting_count + 1, sizeof(struct pump_source *));

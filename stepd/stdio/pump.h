@@ -35,12 +35,10 @@ struct pump_dest;
 
 typedef void (*pump_done_fn)(void *userdata);
 
-/* Labels are right-aligned to the digits of rank_max. */
-int pump_new(struct ev_loop *loop, const struct log *log, uint32_t rank_max,
-	struct pump **ret_pump) _must_check_;
-
-/* Before it has any task's pipe. */
-void pump_set_raw(struct pump *pump);
+/* copy, which outlives the pump, gets what is copied. Labels are right-aligned to the digits of
+ * rank_max. */
+int pump_new(struct ev_loop *loop, const struct log *log, struct copy *copy, uint32_t rank_max,
+	bool raw, struct pump **ret_pump) _must_check_;
 
 /* fd as in sink_new(). The destination lives as long as the pump. */
 int pump_add_dest(struct pump *pump, int fd, bool own, const char *name,
@@ -61,9 +59,6 @@ bool pump_has_ended(const struct pump_dest *dest);
  * label again. -EAGAIN: there is no space; -EPIPE: nothing goes there any more. */
 int pump_put_note(struct pump_dest *dest, const char *line, size_t size) _must_check_;
 
-/* copy, which outlives the pump, gets what is copied. */
-void pump_set_copy(struct pump *pump, struct copy *copy);
-
 /* From now on a copy is made of these streams (enum link_stream, 0: of none) of these tasks, or of
  * all (NULL); ranks ascend. The ends of those that have ended go to the copy. found[i], zeroes
  * before, gets the streams of ranks[i] that pass here; it may be NULL. Returns how many those are.
@@ -82,8 +77,8 @@ void pump_finish(struct pump *pump, pump_done_fn done, void *userdata);
  * whose line it is, and who waits. restore: it goes on from the loop; done is that of pump_finish()
  * where that was called before. */
 void pump_save(const struct pump *pump, struct handover *h, struct json_t *object);
-int pump_restore(struct ev_loop *loop, const struct log *log, const struct handover *h,
-	const struct json_t *object, pump_done_fn done, void *userdata,
+int pump_restore(struct ev_loop *loop, const struct log *log, struct copy *copy,
+	const struct handover *h, const struct json_t *object, pump_done_fn done, void *userdata,
 	struct pump **ret_pump) _must_check_;
 
 /* The destination of that number, and its number, counted from 0. NULL, -1: there is none. */

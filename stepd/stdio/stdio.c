@@ -20,19 +20,6 @@
 
 /* ---- tools and the tasks' streams ------------------------------------------------------------ */
 
-static int tools_open(struct stdio *io)
-{
-	int r = 0;
-
-	if (io->pump)
-		r = copy_new(io->loop, io->log, &io->copy);
-	if (r == 0 && io->pump)
-		pump_set_copy(io->pump, io->copy);
-	if (r == 0 && io->spec->in.mode == SPEC_STREAM_TOOL)
-		r = toolin_new(io->loop, &io->input);
-	return r;
-}
-
 /* The reader waits for the end of each stream that it has requested. */
 static void end_missing(
 	struct stdio *io, const uint32_t *ranks, size_t count, unsigned streams, const char *found)
@@ -138,20 +125,12 @@ static int tools_restore(struct stdio *io, const struct handover *h, const struc
 
 	/* Of an agent that knew no copies there is nothing to go on with, but they can begin. */
 	if (copy)
-		r = copy_restore(io->loop, io->log, h, copy, &io->copy);
-	else if (io->pump)
+		r = copy_restore(io->loop, io->log, copy, &io->copy);
+	else if (json_get_object(object, "pump"))
 		r = copy_new(io->loop, io->log, &io->copy);
-	if (r == 0 && io->pump)
-		pump_set_copy(io->pump, io->copy);
 	if (r == 0 && input)
 		r = toolin_restore(io->loop, h, input, &io->input);
 	return r;
-}
-
-static void tools_free(struct stdio *io)
-{
-	(void)copy_free(io->copy);
-	(void)toolin_free(io->input);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -209,11 +188,12 @@ static int prepare(struct stdio *io, const char *cwd, struct err *err)
 	io->files.cwd = cwd ? strdup(cwd) : NULL;
 	r = cwd && !io->files.cwd ? -ENOMEM : grow_ends(io, 0, spec->ranks, spec->local_ntasks);
 	if (r == 0 && (spec->label || spec->forward))
-		r = pump_new(io->loop, io->log, spec->ntasks ? spec->ntasks - 1 : 0, &io->pump);
-	if (r == 0 && io->pump && !spec->label)
-		pump_set_raw(io->pump);
-	if (r == 0)
-		r = tools_open(io);
+		r = copy_new(io->loop, io->log, &io->copy);
+	if (r == 0 && io->copy)
+		r = pump_new(io->loop, io->log, io->copy, spec->ntasks ? spec->ntasks - 1 : 0,
+			!spec->label, &io->pump);
+	if (r == 0 && spec->in.mode == SPEC_STREAM_TOOL)
+		r = toolin_new(io->loop, &io->input);
 	if (r < 0)
 		return err_set(err, r, "prepare the tasks' standard streams");
 	return open_null(io, err);
@@ -475,7 +455,8 @@ struct stdio *stdio_free(struct stdio *io)
 		(void)close_fd(io->note.fd);
 	(void)pump_free(io->pump);
 	(void)stdin_writer_free(io->writer);
-	tools_free(io); /* behind the pump, which copies */
+	(void)copy_free(io->copy); /* behind the pump, which uses it */
+	(void)toolin_free(io->input);
 	(void)close_fd(io->null_fd);
 	free(io->ends);
 	free(io->files.cwd);
@@ -521,16 +502,14 @@ static int restore_parts(struct stdio *io, const struct handover *h, const struc
 {
 	const struct json_t *pump = json_get_object(object, "pump");
 	const struct json_t *writer = json_get_object(object, "feed");
-	int r = 0;
+	int r = tools_restore(io, h, object);
 
-	if (pump)
-		r = pump_restore(io->loop, io->log, h, pump, on_pumped, io, &io->pump);
+	if (r == 0 && pump)
+		r = pump_restore(io->loop, io->log, io->copy, h, pump, on_pumped, io, &io->pump);
 	if (r == 0 && writer)
 		r = stdin_writer_restore(io->loop, io->log, h, writer, &io->writer);
 	if (r == 0)
 		r = note_restore(io, h, object);
-	if (r == 0)
-		r = tools_restore(io, h, object);
 	if (r < 0)
 		return r;
 	if (pump)

@@ -80,9 +80,6 @@ struct stdio {
 
 /* ---- streams.c ------------------------------------------------------------------------------- */
 
-/* "standard output" for 1. */
-const char *stdio_name(int stream);
-
 bool stdio_is_dev_null(int fd);
 
 int stdio_share(struct stdio *io, struct err *err) _must_check_;

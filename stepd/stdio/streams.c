@@ -24,7 +24,7 @@
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-const char *stdio_name(int stream)
+static const char *stdio_name(int stream)
 {
 	static const char *const names[] = {"standard input", "standard output", "standard error"};
 
@@ -79,17 +79,17 @@ static const char *file_cwd(const struct stdio_files *files, uint32_t rank)
 static int explain(
 	const struct stdio_files *files, int stream, const char *path, int r, struct err *err)
 {
+	const char *user = files->id->user_name ? files->id->user_name : "?";
 	const char *why = userpath_explain(r);
 
 	if (why)
 		return err_say(err, r, "%s: open '%s' as user %s: %s", stdio_name(stream), path,
-			files->id->user_name ? files->id->user_name : "?", why);
+			user, why);
 	if (r == -ENXIO)
 		return err_say(err, r,
 			"%s: '%s' is a FIFO or socket that nobody reads; start its reader first",
 			stdio_name(stream), path);
-	return err_set(err, r, "%s: open '%s' as user %s", stdio_name(stream), path,
-		files->id->user_name ? files->id->user_name : "?");
+	return err_set(err, r, "%s: open '%s' as user %s", stdio_name(stream), path, user);
 }
 
 static int file_open(const struct stdio_files *files, int stream, const char *cwd, const char *name,
@@ -404,12 +404,9 @@ static int make_pipe(
 			fchown(theirs, io->files.id->uid, io->files.id->gid) < 0)
 			r = -errno;
 	}
-	if (r == -EMFILE || r == -ENFILE)
-		return err_set(err, r,
-			"%s: make a pipe for rank %u (raise the limit of open files)",
-			stdio_name(i), task->rank);
 	if (r < 0)
-		return err_set(err, r, "%s: make a pipe for rank %u", stdio_name(i), task->rank);
+		return err_set(err, r, "%s: make a pipe for rank %u%s", stdio_name(i), task->rank,
+			r == -EMFILE || r == -ENFILE ? " (raise the limit of open files)" : "");
 	io->ends[task->local_id].fd[i] = task->stream[i].fd = take_fd(&theirs);
 	*ret_ours = take_fd(&ours);
 	return 0;

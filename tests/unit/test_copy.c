@@ -209,7 +209,7 @@ static void test_handover(void **state)
 	(void)copy_free(copy);
 	assert_int_equal(dup2(kept, number), number);
 	(void)close(kept);
-	assert_int_equal(copy_restore(rig->loop, &rig->log, h, handover_root(h), &next), 0);
+	assert_int_equal(copy_restore(rig->loop, &rig->log, handover_root(h), &next), 0);
 	(void)handover_free(h);
 	do {
 		n = take(fd, &packet);
