@@ -33,7 +33,6 @@ static const struct number {
 } numbers[] = {
 	{spec_row_u32, {NULL}},
 	{spec_row_u64, {NULL}},
-	{spec_row_int, {NULL}},
 	{spec_row_task_rank, {NULL}},
 	{spec_row_limit_size, {"size", "unlimited"}},
 	{spec_row_limit_count, {"unlimited"}},
@@ -188,14 +187,11 @@ static void forbid_fields(json_t *condition)
 	int k;
 
 	json_unpack(condition, "{s:{s:{s:{s:s}}}}", "if", "properties", "kind", "const", &kind);
-	for (k = 0; k < STEPD_STEP_KIND_MAX; k++) {
-		if (!kind || strcmp(kind, spec_kind_name((enum stepd_step_kind)k)) != 0)
-			continue;
-		fields = spec_table_get(SPEC_TABLE_STEP, &n);
-		for (i = 0; i < n; i++) {
-			if (fields[i].kinds && !(fields[i].kinds & 1u << k))
-				json_object_set_new(properties, fields[i].name, json_false());
-		}
+	k = kind ? strv_index(spec_kind_names, STEPD_STEP_KIND_MAX, kind) : -1;
+	fields = spec_table_get(SPEC_TABLE_STEP, &n);
+	for (i = 0; i < n && k >= 0; i++) {
+		if (fields[i].kinds && !(fields[i].kinds & 1u << k))
+			json_object_set_new(properties, fields[i].name, json_false());
 	}
 	json_object_update(properties, json_object_get(then, "properties"));
 	json_object_set_new(then, "properties", properties);
@@ -295,7 +291,7 @@ static void put_kinds(FILE *out, const struct spec_field *f)
 
 	for (k = 0; k < STEPD_STEP_KIND_MAX && f->kinds; k++) {
 		if (f->kinds & 1u << k) {
-			fprintf(out, " %s %s", separator, spec_kind_name((enum stepd_step_kind)k));
+			fprintf(out, " %s %s", separator, spec_kind_names[k]);
 			separator = ",";
 		}
 	}

@@ -36,9 +36,17 @@ static bool is_page(const char *word, size_t len)
 		word[len - 3] == '(' && isalpha((unsigned char)word[0]);
 }
 
-static bool is_section(const char *p)
+/* Where what p opens is closed; NULL: it opens nothing. */
+static const char *find_close(const char *p, enum token_kind *ret_kind)
 {
-	return p[0] == '[' && isupper((unsigned char)p[1]) && strchr(p, ']');
+	static const char open[] = "`[<", close[] = "`]>";
+	static const enum token_kind kinds[] = {TOKEN_CODE, TOKEN_SECTION, TOKEN_VALUE};
+	const char *at = *p ? strchr(open, *p) : NULL;
+
+	if (!at || (*p == '[' && !isupper((unsigned char)p[1])))
+		return NULL;
+	*ret_kind = kinds[at - open];
+	return strchr(p + 1, close[at - open]);
 }
 
 /* Reads the token at *at, which is no space, and moves on to the next one. */
@@ -49,21 +57,11 @@ static struct token next_token(const char **at)
 
 	p += t.opening_len;
 	t.body = p;
-	if (*p == '`' && strchr(p + 1, '`')) {
-		t.kind = TOKEN_CODE;
+	end = find_close(p, &t.kind);
+	if (end) {
 		t.body = p + 1;
-		t.len = strcspn(p + 1, "`");
-		t.tail = t.body + t.len + 1;
-	} else if (is_section(p)) {
-		t.kind = TOKEN_SECTION;
-		t.body = p + 1;
-		t.len = strcspn(p + 1, "]");
-		t.tail = t.body + t.len + 1;
-	} else if (*p == '<' && strchr(p, '>')) {
-		t.kind = TOKEN_VALUE;
-		t.body = p + 1;
-		t.len = strcspn(p + 1, ">");
-		t.tail = t.body + t.len + 1;
+		t.len = (size_t)(end - t.body);
+		t.tail = end + 1;
 	} else {
 		end = p + strcspn(p, " ");
 		while (end > p && strchr(CLOSING, end[-1]) && !is_page(p, (size_t)(end - p)))

@@ -8,6 +8,7 @@
 
 #include "doc/generate/generate.h"
 #include "stepd/base/cleanup.h"
+#include "stepd/base/strv.h"
 #include "stepd/cli/run/run_convert.h"
 
 #define DEFAULT  "Default:"
@@ -20,11 +21,8 @@
 static bool is_literal(const char *word)
 {
 	static const char *const words[] = {"ALL", "NONE", "B", "R"};
-	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(words) && strcmp(words[i], word) != 0; i++)
-		;
-	return i < ARRAY_SIZE(words);
+	return strv_index(words, ARRAY_SIZE(words), word) >= 0;
 }
 
 static bool is_of_word(char c)

@@ -16,7 +16,7 @@ static json_t *pack_identity(const struct agent *a)
 	return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:I}",
 		"version", a->options->version, "step", a->plan.label, "job_id",
 		(json_int_t)job->job_id, "step_name", job->step_name, "kind",
-		spec_kind_name(job->kind), "node", job->node_name, "node_id",
+		spec_kind_names[job->kind], "node", job->node_name, "node_id",
 		(json_int_t)job->nodeid, "node_count", (json_int_t)job->nnodes, "uid",
 		(json_int_t)job->uid, "gid", (json_int_t)job->gid, "user", job->user_name, "ntasks",
 		(json_int_t)job->ntasks, "local_tasks", (json_int_t)a->tasks.n, "running_tasks",

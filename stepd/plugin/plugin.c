@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -298,15 +299,10 @@ static int find_beside_program(char **ret_dir)
 {
 	char exe[PATH_MAX];
 	_cleanup_free_ char *dir = NULL;
-	char *slash;
 
 	if (!read_exe(exe))
 		return -ENOENT;
-	slash = strrchr(exe, '/');
-	if (!slash)
-		return -ENOENT;
-	*slash = '\0';
-	if (asprintf(&dir, "%s/plugins", exe) < 0)
+	if (asprintf(&dir, "%s/plugins", dirname(exe)) < 0)
 		return -ENOMEM;
 	if (access(dir, F_OK) < 0)
 		return -ENOENT;

@@ -122,7 +122,7 @@ static int default_step_name(struct spec *spec, struct err *err)
 	if (spec->kind == STEPD_STEP_EXTERN)
 		spec->step_id = STEPD_STEP_ID_EXTERN;
 	if (spec->kind != STEPD_STEP_NORMAL)
-		return default_text(&spec->step_name, spec_kind_name(spec->kind), err);
+		return default_text(&spec->step_name, spec_kind_names[spec->kind], err);
 	if (asprintf(&spec->step_name, "%u", spec->step_id) < 0) {
 		spec->step_name = NULL;
 		return spec_no_memory(err);
@@ -136,7 +136,7 @@ static int default_job_name(struct spec *spec, struct err *err)
 	const char *program, *slash;
 
 	if (spec->kind != STEPD_STEP_NORMAL)
-		return default_text(&spec->job_name, spec_kind_name(spec->kind), err);
+		return default_text(&spec->job_name, spec_kind_names[spec->kind], err);
 	while (spec->argv.n == 0 && o->ranks_count == 0)
 		o++; /* there is one: check_programs() */
 	program = spec->argv.n ? spec->argv.v[0] : o->argv.v[0];
@@ -197,7 +197,7 @@ static int check_kinds(const struct spec_draft *draft, struct err *err)
 		if (json_object_get(draft->doc, fields[i].name))
 			r = spec_collect(spec_bad(err, SPEC_AT(NULL, fields[i].name),
 						 "is not for a step of kind '%s'",
-						 spec_kind_name(draft->spec.kind)),
+						 spec_kind_names[draft->spec.kind]),
 				err);
 	}
 	return r;
@@ -231,7 +231,7 @@ static int check_mpi(const struct spec *spec, struct err *err)
 		return 0;
 	return spec_bad(err, SPEC_AT(NULL, "mpi"),
 		"'%s' is not for a step of kind '%s': give none or nothing", spec->mpi,
-		spec_kind_name(spec->kind));
+		spec_kind_names[spec->kind]);
 }
 
 static int check_batch(const struct spec *spec, struct err *err)

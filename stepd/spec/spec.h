@@ -239,14 +239,11 @@ int spec_kill_sequence_json(
 int spec_kill_sequence_parse(const char *text, struct spec_kill **ret_steps, size_t *ret_count,
 	struct err *err) _must_check_;
 
-/* Of resource limits: "nofile" for RLIMIT_NOFILE. NULL ends them. */
-extern const char *const spec_rlimit_names[RLIM_NLIMITS + 1];
-
-/* "step" or "tasks" */
-const char *spec_signal_to_name(enum spec_signal_to to);
-
-/* "auto", "yes" or "no" */
-const char *spec_scope_name(enum spec_scope scope);
+/* Names in the order of their enums, and a NULL: "normal", "step", "auto". */
+extern const char *const spec_kind_names[STEPD_STEP_KIND_MAX + 1];
+extern const char *const spec_signal_to_names[SPEC_SIGNAL_TO_MAX + 1];
+extern const char *const spec_scope_names[SPEC_SCOPE_MAX + 1];
+extern const char *const spec_rlimit_names[RLIM_NLIMITS + 1]; /* "nofile" for RLIMIT_NOFILE */
 
 struct spec *spec_free(struct spec *spec);
 DEFINE_CLEANUP(struct spec *, spec_free);

@@ -71,7 +71,7 @@ static const char *mpi_problem(const char *text)
 /* ---- tables ------------------------------------------------------------------------------- */
 
 /* Names in the order of their enums. */
-static const char *const kind_names[STEPD_STEP_KIND_MAX + 1] = {
+const char *const spec_kind_names[STEPD_STEP_KIND_MAX + 1] = {
 	[STEPD_STEP_NORMAL] = "normal",
 	[STEPD_STEP_BATCH] = "batch",
 	[STEPD_STEP_EXTERN] = "extern",
@@ -82,13 +82,13 @@ static const char *const background_names[SPEC_BACKGROUND_MAX + 1] = {
 	[SPEC_BACKGROUND_WAIT] = "wait",
 };
 
-static const char *const scope_names[SPEC_SCOPE_MAX + 1] = {
+const char *const spec_scope_names[SPEC_SCOPE_MAX + 1] = {
 	[SPEC_SCOPE_AUTO] = "auto",
 	[SPEC_SCOPE_YES] = "yes",
 	[SPEC_SCOPE_NO] = "no",
 };
 
-static const char *const signal_to_names[SPEC_SIGNAL_TO_MAX + 1] = {
+const char *const spec_signal_to_names[SPEC_SIGNAL_TO_MAX + 1] = {
 	[SPEC_SIGNAL_STEP] = "step",
 	[SPEC_SIGNAL_TASKS] = "tasks",
 };
@@ -125,7 +125,7 @@ static const struct spec_field step_fields[] = {
 		.parse = spec_row_choice,
 		.phase = SPEC_PHASE_KIND,
 		.offset = STEP(kind),
-		.choices = kind_names,
+		.choices = spec_kind_names,
 		.doc = "The kind of step. A `normal` step runs tasks in parallel. A `batch` "
 		       "step runs one task, the script that the document holds; it gets no MPI "
 		       "hooks. An `extern` step runs no program: it holds the processes that "
@@ -283,7 +283,7 @@ static const struct spec_field step_fields[] = {
 		       "object; see [LIMIT].",
 		.unset = "the agent's limits"},
 	{.name = "nice",
-		.parse = spec_row_int,
+		.parse = spec_row_u32,
 		.offset = STEP(nice),
 		.given = STEP(nice_given),
 		.least = -20,
@@ -291,7 +291,7 @@ static const struct spec_field step_fields[] = {
 		.doc = "The nice value of the tasks.",
 		.unset = "the agent's"},
 	{.name = "oom_score_adj",
-		.parse = spec_row_int,
+		.parse = spec_row_u32,
 		.offset = STEP(oom_score_adj),
 		.given = STEP(oom_score_adj_given),
 		.least = -1000,
@@ -447,7 +447,7 @@ static const struct spec_field step_fields[] = {
 	{.name = "scope",
 		.parse = spec_row_choice,
 		.offset = STEP(scope),
-		.choices = scope_names,
+		.choices = spec_scope_names,
 		.doc = "Whether the step gets a transient scope of systemd, stepd-systemd(7): "
 		       "`auto`, where systemd is the init and no group is delegated to the agent, "
 		       "and the step runs without one that can't be had; `yes`, always, or the "
@@ -497,7 +497,7 @@ static const struct spec_field step_fields[] = {
 	{.name = "time_limit_signal_to",
 		.parse = spec_row_choice,
 		.offset = STEP(time_limit_signal_to),
-		.choices = signal_to_names,
+		.choices = spec_signal_to_names,
 		.doc = "With `time_limit_signal` only: to all processes of the step, or to the "
 		       "first process of each task alone.",
 		.unset = "`step`"},
@@ -748,21 +748,6 @@ int limits_mode_parse(const char *text, enum limits_mode *ret_mode)
 		return -EINVAL;
 	*ret_mode = (enum limits_mode)i;
 	return 0;
-}
-
-const char *spec_kind_name(enum stepd_step_kind kind)
-{
-	return kind_names[kind];
-}
-
-const char *spec_signal_to_name(enum spec_signal_to to)
-{
-	return signal_to_names[to];
-}
-
-const char *spec_scope_name(enum spec_scope scope)
-{
-	return scope_names[scope];
 }
 
 const char *spec_node_name_problem(const char *name)

@@ -307,17 +307,7 @@ int spec_row_bool(const struct spec_field *field, void *into, const struct spec_
 	return 0;
 }
 
-int spec_row_int(const struct spec_field *field, void *into, const struct spec_at *at,
-	const json_t *value, struct err *err)
-{
-	int64_t n = 0;
-	int r = spec_get_int(at, value, field->least, field->most, &n, err);
-
-	if (r == 0)
-		*(int *)((char *)into + field->offset) = (int)n;
-	return r;
-}
-
+/* For an int, too: it is the same 32 bits. */
 int spec_row_u32(const struct spec_field *field, void *into, const struct spec_at *at,
 	const json_t *value, struct err *err)
 {

@@ -91,8 +91,7 @@ const struct spec_field *spec_table_get(enum spec_table table, size_t *ret_count
 #define SPEC_NAMES_SIZE 256
 const char *spec_list_names(const char *const *names, char text[static SPEC_NAMES_SIZE]);
 
-const char *spec_kind_name(enum stepd_step_kind kind); /* "normal" */
-const char *spec_node_name_problem(const char *name);  /* NULL: none */
+const char *spec_node_name_problem(const char *name); /* NULL: none */
 
 /* What is wrong with a value of a field of text, or NULL. */
 const char *spec_field_problem(enum spec_table table, const char *name, const char *text);
@@ -151,8 +150,8 @@ int spec_read_object(enum spec_table table, void *into, const struct spec_at *at
 int spec_read_phase(enum spec_phase phase, struct spec_draft *draft, struct err *err) _must_check_;
 
 /* Row parsers. An object's rows fill the member of the row, or the same object as it does. */
-spec_parse_fn spec_row_bool, spec_row_int, spec_row_u32, spec_row_u64, spec_row_text,
-	spec_row_choice, spec_row_object;
+spec_parse_fn spec_row_bool, spec_row_u32, spec_row_u64, spec_row_text, spec_row_choice,
+	spec_row_object;
 
 /* ---- what has rules of its own (spec_rows.c) ---------------------------------------------- */
 

@@ -102,33 +102,26 @@ static int check_account(const char *text, const struct spec_at *at, struct err 
 static int get_account(
 	const struct spec_at *at, const json_t *value, char **ret_account, struct err *err)
 {
-	_cleanup_free_ char *account = NULL;
 	const char *text = NULL;
+	char number[24];
 	int64_t n = 0;
 	int r;
 
 	if (json_is_integer(value)) {
 		r = spec_get_int(at, value, 0, ID_MAX, &n, err);
-		if (r < 0)
-			return r;
-		if (asprintf(&account, "%lld", (long long)n) < 0) {
-			account = NULL;
-			return spec_no_memory(err);
-		}
+		(void)snprintf(number, sizeof(number), "%lld", (long long)n);
+		text = number;
 	} else {
 		if (!json_is_string(value))
 			return spec_bad(err, at, "must be a name or a number");
 		r = spec_get_text(at, value, &text, err);
 		if (r == 0)
 			r = check_account(text, at, err);
-		if (r < 0)
-			return r;
-		account = strdup(text);
-		if (!account)
-			return spec_no_memory(err);
 	}
-	*ret_account = take_ptr(account);
-	return 0;
+	if (r < 0)
+		return r;
+	*ret_account = strdup(text);
+	return *ret_account ? 0 : spec_no_memory(err);
 }
 
 int spec_row_account(const struct spec_field *field, void *into, const struct spec_at *at,
@@ -171,12 +164,20 @@ int spec_row_umask(const struct spec_field *field, void *into, const struct spec
 
 /* ---- script ------------------------------------------------------------------------------- */
 
-static int check_script(size_t size, const struct spec_at *at, struct err *err)
+/* bytes from malloc(), which are the spec's then, or NULL for want of memory. */
+static int take_script(
+	struct spec *spec, char *bytes, size_t size, const struct spec_at *at, struct err *err)
 {
+	_cleanup_free_ char *script = bytes;
+
+	if (!script)
+		return spec_no_memory(err);
 	if (size == 0)
 		return spec_bad(err, at, "is empty");
 	if (size > SPEC_SCRIPT_MAX)
 		return spec_bad(err, at, "has %zu bytes, more than %u", size, SPEC_SCRIPT_MAX);
+	spec->script = take_ptr(script);
+	spec->script_size = size;
 	return 0;
 }
 
@@ -187,15 +188,7 @@ int spec_row_script(_unused_ const struct spec_field *field, void *into, const s
 	const char *text = NULL;
 	int r = spec_get_text(at, value, &text, err);
 
-	if (r == 0)
-		r = check_script(strlen(text), at, err);
-	if (r < 0)
-		return r;
-	spec->script = strdup(text);
-	if (!spec->script)
-		return spec_no_memory(err);
-	spec->script_size = strlen(text);
-	return 0;
+	return r < 0 ? r : take_script(spec, strdup(text), strlen(text), at, err);
 }
 
 int spec_row_script_base64(_unused_ const struct spec_field *field, void *into,
@@ -217,13 +210,8 @@ int spec_row_script_base64(_unused_ const struct spec_field *field, void *into,
 	n = base64_decode(text, strlen(text), bytes);
 	if (n < 0)
 		return spec_bad(err, at, "is not base64 (RFC 4648, with padding, in one line)");
-	r = check_script((size_t)n, at, err);
-	if (r < 0)
-		return r;
 	bytes[n] = '\0';
-	spec->script = take_ptr(bytes);
-	spec->script_size = (size_t)n;
-	return 0;
+	return take_script(spec, take_ptr(bytes), (size_t)n, at, err);
 }
 
 /* ---- CPUs and memory: texts as srun has them ---------------------------------------------- */

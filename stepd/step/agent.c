@@ -48,7 +48,7 @@ static int open_plugins(struct agent *a, struct err *err)
 		clean_some(a->options->runtime_dir, registry_get_runtime_fd(a->registry), dir,
 			adopt_settle);
 	if (r == 0)
-		r = proctrack_open_for_step(dir, spec->proctrack, spec_scope_name(spec->scope),
+		r = proctrack_open_for_step(dir, spec->proctrack, spec_scope_names[spec->scope],
 			&a->plan.job, &a->pt, err);
 	if (r < 0)
 		return r;

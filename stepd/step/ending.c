@@ -413,7 +413,7 @@ static void on_limit_signal(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)signals_name(a->plan.spec->time_limit_signal, name, sizeof(name));
 	log_info(a->log, "the time limit of %.10g s is near: sending %s to the %s",
 		(double)a->plan.spec->time_limit_ms / 1e3, name,
-		spec_signal_to_name(a->plan.spec->time_limit_signal_to));
+		spec_signal_to_names[a->plan.spec->time_limit_signal_to]);
 	a->limits.signal_sent = true;
 	/* Who takes the step over must not send it again. */
 	result_publish_state(a, suspend_state_name(a));

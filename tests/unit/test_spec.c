@@ -148,7 +148,7 @@ static void test_identity_and_surroundings(void **state)
 	assert_string_equal(s->mpi, "pmi2");
 	assert_string_equal(s->cgroup_root, "/sys/fs/cgroup");
 	assert_int_equal(s->scope, SPEC_SCOPE_NO);
-	assert_string_equal(spec_scope_name(s->scope), "no");
+	assert_string_equal(spec_scope_names[s->scope], "no");
 	assert_int_equal(s->session, SPEC_SESSION_AGENT);
 }
 
