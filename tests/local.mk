@@ -380,15 +380,12 @@ tests_fuzz_fuzz_link_LDADD = libagent.la
 tests_fuzz_fuzz_link_LDFLAGS = $(FUZZER_LINK)
 
 if CMOCKA
-PROCTRACK_UNIT_TESTS = tests/unit/test_dirnames tests/unit/test_dynlib tests/unit/test_err tests/unit/test_fs tests/unit/test_generic \
+PROCTRACK_UNIT_TESTS = tests/unit/test_dynlib tests/unit/test_err tests/unit/test_fs tests/unit/test_generic \
 	tests/unit/test_members \
 	tests/unit/test_parse tests/unit/test_pidref tests/unit/test_procs tests/unit/test_procstat \
 	tests/unit/test_signals tests/unit/test_strv
 check_PROGRAMS += $(PROCTRACK_UNIT_TESTS)
 TESTS += $(PROCTRACK_UNIT_TESTS)
-tests_unit_test_dirnames_SOURCES = tests/unit/test_dirnames.c tests/lib/scratch.h
-tests_unit_test_dirnames_CPPFLAGS = $(UNIT_CPPFLAGS)
-tests_unit_test_dirnames_LDADD = $(UNIT_LDADD)
 tests_unit_test_dynlib_SOURCES = tests/unit/test_dynlib.c
 tests_unit_test_dynlib_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_dynlib_LDADD = $(UNIT_LDADD)

@@ -276,6 +276,92 @@ static void test_open_regular(void **state)
 	assert_int_equal(unlinkat(g->fd, "dir", AT_REMOVEDIR), 0);
 }
 
+/* ---- names in a directory -------------------------------------------------------------------- */
+
+#define FILES 100
+
+struct seen {
+	int files, dirs, stop_at;
+};
+
+static int count(const char *name, uint8_t type, void *userdata)
+{
+	struct seen *seen = userdata;
+
+	if (type == DT_DIR)
+		seen->dirs += strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+	else
+		seen->files++;
+	return seen->stop_at && seen->files == seen->stop_at ? -ECANCELED : 0;
+}
+
+static void fill(const struct ground *g)
+{
+	char name[16];
+	int i;
+
+	assert_int_equal(mkdirat(g->fd, "below", 0700), 0);
+	for (i = 0; i < FILES; i++) {
+		(void)snprintf(name, sizeof(name), "file%d", i);
+		assert_int_equal(close(openat(g->fd, name, O_CREAT | O_WRONLY, 0600)), 0);
+	}
+}
+
+static void test_each_name_once(void **state)
+{
+	struct ground *g = *state;
+	size_t piece;
+
+	fill(g);
+	for (piece = 64; piece <= DIRNAMES_PIECE_MAX; piece *= 8) {
+		struct seen seen = {0};
+
+		assert_int_equal(lseek(g->fd, 0, SEEK_SET), 0);
+		assert_int_equal(dirnames_each(g->fd, piece, count, &seen), 0);
+		assert_int_equal(seen.files, FILES);
+		assert_int_equal(seen.dirs, 1);
+	}
+}
+
+static void test_names_stop(void **state)
+{
+	struct ground *g = *state;
+	struct seen seen = {.stop_at = 7};
+
+	fill(g);
+	assert_int_equal(dirnames_each(g->fd, 4096, count, &seen), -ECANCELED);
+	assert_int_equal(seen.files, 7);
+}
+
+static void test_names_fail(void **state)
+{
+	struct ground *g = *state;
+	_cleanup_close_ int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+	struct seen seen = {0};
+
+	assert_int_equal(dirnames_each(fd, 4096, count, &seen), -ENOTDIR);
+	assert_int_equal(dirnames_each(-1, 4096, count, &seen), -EBADF);
+	assert_int_equal(dirnames_each(g->fd, 8, count, &seen), -EINVAL); /* a piece too small */
+}
+
+static void test_opendir(void **state)
+{
+	struct ground *g = *state;
+	struct dirent *d;
+	int round, n;
+
+	fill(g);
+	for (round = 0; round < 2; round++) { /* the second begins anew */
+		_cleanup_closedir_ DIR *dir = fs_opendir(g->fd, ".");
+
+		for (n = 0; (d = readdir(dir)); n++)
+			;
+		assert_int_equal(n, FILES + 3);
+	}
+	assert_null(fs_opendir(g->fd, "file0"));
+	assert_int_equal(errno, ENOTDIR);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -290,6 +376,10 @@ int main(void)
 		TEST(test_write_atomic_over_remains),
 		TEST(test_open_regular),
 		TEST(test_check_trusted),
+		TEST(test_each_name_once),
+		TEST(test_names_stop),
+		TEST(test_names_fail),
+		TEST(test_opendir),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
