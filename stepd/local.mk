@@ -218,7 +218,6 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/relay/address.c stepd/cli/relay/address.h \
 	stepd/cli/relay/channel.c stepd/cli/relay/channel.h \
 	stepd/cli/relay/supervisor.c stepd/cli/relay/supervisor.h \
-	stepd/cli/relay/options.c stepd/cli/relay/options.h \
 	stepd/cli/relay/relay.c \
 	stepd/cli/relay/relay_doc.c stepd/cli/relay/relay_doc.h \
 	stepd/cli/relay/streams.c stepd/cli/relay/streams.h \

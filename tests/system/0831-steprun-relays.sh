@@ -33,14 +33,12 @@ task() { # RANK WAIT_STATUS ON_REQUEST
 # Node 0 fails, and is told to end before its agent has judged that itself; so is node 1.
 {
 	echo "hello: @stepd 0 hello version=1 node=n0 port=1"
-	echo "go: @stepd 0 started"
 	echo "go: @stepd 0 task 0 768"
 	echo "terminate: $(result 0 "{\"reason\":\"signal\",\"tasks\":[$(task 0 768 false),$(task 1 15 true)]}")"
 	echo "terminate: @stepd 0 end 143"
 } >"$tmpdir/0"
 {
 	echo "hello: @stepd 1 hello version=1 node=n1 port=1"
-	echo "go: @stepd 1 started"
 	echo "terminate: $(result 1 "{\"reason\":\"signal\",\"tasks\":[$(task 2 15 true),$(task 3 15 true)]}")"
 	echo "terminate: @stepd 1 end 143"
 } >"$tmpdir/1"

@@ -15,8 +15,8 @@
 
 struct rig {
 	struct ev_loop *loop;
-	struct output *output;
-	struct output_source *sources[2];
+	struct output output;
+	struct output_source sources[2];
 	int read_fd, write_fd, full, failed;
 	unsigned emptied;
 };
@@ -53,11 +53,11 @@ static int setup(void **state)
 	rig->read_fd = fds[0];
 	rig->write_fd = fds[1];
 	(void)fcntl(rig->read_fd, F_SETFL, O_NONBLOCK);
-	rig->output = output_new(rig->loop, rig->write_fd, &events, rig);
+	output_init(&rig->output, rig->loop, rig->write_fd, &events, rig);
 	for (i = 0; i < 2; i++)
-		rig->sources[i] = output_add_source(rig->output);
+		output_source_init(&rig->sources[i], &rig->output);
 	*state = rig;
-	return rig->output && rig->sources[0] && rig->sources[1] ? 0 : -1;
+	return 0;
 }
 
 static int teardown(void **state)
@@ -66,8 +66,8 @@ static int teardown(void **state)
 	int i;
 
 	for (i = 0; i < 2; i++)
-		rig->sources[i] = output_source_free(rig->sources[i]);
-	rig->output = output_free(rig->output);
+		output_source_clear(&rig->sources[i]);
+	output_clear(&rig->output);
 	(void)close_fd(rig->read_fd);
 	(void)close_fd(rig->write_fd);
 	ev_loop_destroy(rig->loop);
@@ -77,7 +77,7 @@ static int teardown(void **state)
 
 static void put(struct rig *rig, int source, const char *text)
 {
-	output_write(rig->sources[source], text, strlen(text));
+	output_write(&rig->sources[source], text, strlen(text));
 	(void)ev_run(rig->loop, EVRUN_NOWAIT);
 }
 
@@ -97,15 +97,15 @@ static void test_lines_of_two(void **state)
 	put(rig, 0, "one ");
 	put(rig, 1, "two\nthr");
 	gives(rig, "two\n");
-	assert_true(output_is_empty(rig->output));
+	assert_true(output_is_empty(&rig->output));
 	put(rig, 0, "line\nand");
 	gives(rig, "one line\n");
 	put(rig, 1, "ee\n");
 	gives(rig, "three\n");
-	output_end_source(rig->sources[0]);
+	output_flush(&rig->sources[0]);
 	(void)ev_run(rig->loop, EVRUN_NOWAIT);
 	gives(rig, "and");
-	output_end_source(rig->sources[1]);
+	output_flush(&rig->sources[1]);
 	(void)ev_run(rig->loop, EVRUN_NOWAIT);
 	gives(rig, "");
 	put(rig, 0, "");
@@ -136,11 +136,11 @@ static void test_long_line(void **state)
 	ssize_t n;
 
 	memset(bytes, 'x', sizeof(bytes));
-	output_write(rig->sources[0], bytes, OUTPUT_LINE_MAX);
-	assert_true(output_is_empty(rig->output)); /* it may have an end yet */
-	output_write(rig->sources[0], bytes, 2);
-	assert_false(output_is_empty(rig->output));
-	while (!output_is_empty(rig->output)) {
+	output_write(&rig->sources[0], bytes, OUTPUT_LINE_MAX);
+	assert_true(output_is_empty(&rig->output)); /* it may have an end yet */
+	output_write(&rig->sources[0], bytes, 2);
+	assert_false(output_is_empty(&rig->output));
+	while (!output_is_empty(&rig->output)) {
 		(void)ev_run(rig->loop, EVRUN_NOWAIT);
 		n = read(rig->read_fd, got + at, sizeof(got) - at);
 		at += n > 0 ? (size_t)n : 0;
@@ -161,12 +161,12 @@ static void test_slow_reader(void **state)
 	memset(line, 'y', sizeof(line));
 	line[sizeof(line) - 1] = '\n';
 	while (rig->full == 0) {
-		output_write(rig->sources[0], line, sizeof(line));
+		output_write(&rig->sources[0], line, sizeof(line));
 		sent += sizeof(line);
 		assert_true(sent < (8u << 20));
 	}
 	assert_true(sent > (1u << 20));
-	while (!output_is_empty(rig->output)) {
+	while (!output_is_empty(&rig->output)) {
 		(void)ev_run(rig->loop, EVRUN_NOWAIT);
 		n = read(rig->read_fd, got, sizeof(got));
 		at += n > 0 ? (size_t)n : 0;
@@ -187,10 +187,10 @@ static void test_reader_that_goes(void **state)
 	assert_int_equal(rig->failed, -EPIPE);
 	rig->failed = 0;
 	put(rig, 1, "another\n");
-	output_end_source(rig->sources[0]);
+	output_flush(&rig->sources[0]);
 	(void)ev_run(rig->loop, EVRUN_NOWAIT);
 	assert_int_equal(rig->failed, 0); /* once */
-	assert_true(output_is_empty(rig->output));
+	assert_true(output_is_empty(&rig->output));
 }
 
 int main(void)

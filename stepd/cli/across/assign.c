@@ -246,6 +246,10 @@ static void on_input(const void *bytes, size_t size, void *userdata)
 	struct session *s = userdata;
 	uint32_t readers = 0, one = 0, i;
 
+	if (size == 0) {
+		session_send_all(s, "eof", "");
+		return;
+	}
 	for (i = 0; i < s->count; i++) {
 		if (s->nodes[i].reads_stdin) {
 			readers++;
@@ -260,14 +264,8 @@ static void on_input(const void *bytes, size_t size, void *userdata)
 	}
 }
 
-static void on_input_end(void *userdata)
-{
-	session_send_all(userdata, "eof", "");
-}
-
 static int start_input(struct session *s)
 {
-	static const struct input_events events = {.bytes = on_input, .end = on_input_end};
 	bool any = false;
 	uint32_t id;
 
@@ -279,10 +277,9 @@ static int start_input(struct session *s)
 		get_node(s, id)->reads_stdin = relay_doc_reads_stdin(get_doc(s), ranks);
 		any = any || get_node(s, id)->reads_stdin;
 	}
-	if (!any)
-		return 0;
-	s->input = input_new(s->loop, STDIN_FILENO, &events, s);
-	return s->input ? 0 : -ENOMEM;
+	if (any)
+		input_start(&s->input, s->loop, on_input, s);
+	return 0;
 }
 
 /* ------------------------------------------------------------------------------------------- */
@@ -292,9 +289,8 @@ static void send_go(struct session *s)
 	uint32_t i;
 
 	for (i = 0; i < s->count; i++) {
-		struct node *n = &s->nodes[i];
+		const struct node *n = &s->nodes[i];
 
-		n->state = NODE_ASSIGNED;
 		if (n->conn->channel)
 			channel_sendf(n->conn->channel, n->relay, "go", "%u %s", n->id, n->name);
 	}

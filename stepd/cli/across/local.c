@@ -14,16 +14,15 @@
 struct local {
 	const struct steprun_options *options;
 	struct ev_loop *loop;
-	struct user *user;
+	struct user user;
 	struct supervisor *supervisor;
 	struct running running;
 	struct strv args;
 	int code;
 
 	/* Of a terminal, which an agent in a group of its own can't read. */
-	struct input *input;
+	struct input input;
 	struct inlet inlet;
-	uint64_t taken;
 };
 
 /* ---- the user ----------------------------------------------------------------------------- */
@@ -75,7 +74,7 @@ static void on_report(const char *text, void *userdata)
 static void on_ended(int exit_code, const char *result, void *userdata)
 {
 	struct local *l = userdata;
-	int by_user = user_ended_by(l->user);
+	int by_user = l->user.ended_by;
 
 	(void)result;
 	l->code = exit_code;
@@ -92,35 +91,29 @@ static void on_taken(size_t size, void *userdata)
 {
 	struct local *l = userdata;
 
-	l->taken += size;
-	input_taken(l->input, l->taken);
+	input_taken(&l->input, l->input.taken + size);
 }
 
 static void on_refused(void *userdata)
 {
-	const struct local *l = userdata;
+	struct local *l = userdata;
 
-	input_stop(l->input);
+	input_stop(&l->input);
 }
 
 static void on_input(const void *bytes, size_t size, void *userdata)
 {
 	struct local *l = userdata;
 
-	inlet_write(&l->inlet, bytes, size);
-}
-
-static void on_input_end(void *userdata)
-{
-	struct local *l = userdata;
-
-	inlet_end(&l->inlet);
+	if (size > 0)
+		inlet_write(&l->inlet, bytes, size);
+	else
+		inlet_end(&l->inlet);
 }
 
 /* *ret_fd: what the agent reads. */
 static int open_terminal(struct local *l, int *ret_fd, struct err *err)
 {
-	static const struct input_events events = {.bytes = on_input, .end = on_input_end};
 	static const struct inlet_events inlet_events = {.taken = on_taken, .refused = on_refused};
 	int r;
 
@@ -129,8 +122,8 @@ static int open_terminal(struct local *l, int *ret_fd, struct err *err)
 	r = inlet_open(&l->inlet, l->loop, &inlet_events, l, ret_fd);
 	if (r < 0)
 		return err_set(err, r, "make a pipe for standard input");
-	l->input = input_new(l->loop, STDIN_FILENO, &events, l);
-	return l->input ? 0 : err_set(err, -ENOMEM, "make a pipe for standard input");
+	input_start(&l->input, l->loop, on_input, l);
+	return 0;
 }
 
 /* ---- life --------------------------------------------------------------------------------- */
@@ -175,9 +168,9 @@ static int make_args(const struct run_options *o, struct strv *args)
 static void local_clear(struct local *l)
 {
 	inlet_close(&l->inlet);
-	l->input = input_free(l->input);
+	input_stop(&l->input);
 	l->supervisor = supervisor_free(l->supervisor);
-	l->user = user_free(l->user);
+	user_clear(&l->user);
 	running_clear(&l->running);
 	strv_clear(&l->args);
 	if (l->loop)
@@ -195,7 +188,7 @@ static int start_agent(struct local *l, struct err *err)
 		return r;
 	return supervisor_new(l->loop,
 		&(const struct supervisor_start){.program = l->options->launcher.program,
-			.args = l->args.v,
+			.args = &l->args,
 			.runtime_dir = l->options->run.runtime_dir,
 			.doc = l->options->run.doc,
 			.stdio = {read_fd >= 0 ? read_fd : STDIN_FILENO, STDOUT_FILENO,
@@ -217,7 +210,7 @@ int session_run_local(const struct steprun_options *options, int *ret_code, stru
 	if (!l.loop || make_args(&options->run, &l.args) < 0 ||
 		running_init(&l.running, options->layout.ntasks) < 0)
 		return err_set(err, -ENOMEM, "prepare the step");
-	r = user_new(l.loop, &events, &l, &l.user, err);
+	r = user_watch(&l.user, l.loop, &events, &l, err);
 	if (r == 0)
 		r = start_agent(&l, err);
 	if (r < 0)

@@ -62,14 +62,6 @@ static void on_hello(struct session *s, struct node *n, const struct channel_lin
 		session_start_more(s);
 }
 
-static void on_started(struct session *s, struct node *n, const struct channel_line *line)
-{
-	(void)s;
-	(void)line;
-	if (n->state == NODE_ASSIGNED)
-		n->state = NODE_STARTED;
-}
-
 /* ---- streams ------------------------------------------------------------------------------ */
 
 static void on_output(struct session *s, struct node *n, const struct channel_line *line)
@@ -78,8 +70,8 @@ static void on_output(struct session *s, struct node *n, const struct channel_li
 
 	(void)s;
 	if (size > 0)
-		output_write(
-			strcmp(line->verb, "out") == 0 ? n->out : n->err, line->text, (size_t)size);
+		output_write(strcmp(line->verb, "out") == 0 ? &n->out : &n->err, line->text,
+			(size_t)size);
 }
 
 /* As far as the slowest reader has it. */
@@ -92,15 +84,15 @@ static void update_taken(struct session *s)
 	for (i = 0; i < s->count; i++) {
 		const struct node *n = &s->nodes[i];
 
-		if (!n->reads_stdin || n->closed_stdin || n->state >= NODE_ENDED)
-			continue;
-		any = true;
-		least = n->taken < least ? n->taken : least;
+		if (n->reads_stdin && n->taken <= least) {
+			any = true;
+			least = n->taken;
+		}
 	}
-	if (s->input && any)
-		input_taken(s->input, least);
-	else if (s->input)
-		input_stop(s->input);
+	if (any)
+		input_taken(&s->input, least);
+	else
+		input_stop(&s->input);
 }
 
 static void on_ack(struct session *s, struct node *n, const struct channel_line *line)
@@ -116,7 +108,7 @@ static void on_ack(struct session *s, struct node *n, const struct channel_line 
 static void on_closed(struct session *s, struct node *n, const struct channel_line *line)
 {
 	(void)line;
-	n->closed_stdin = true;
+	n->reads_stdin = false;
 	update_taken(s);
 }
 
@@ -272,16 +264,14 @@ static void count_status(struct session *s, const struct node *n)
 
 int session_exit_code(const struct session *s)
 {
-	int by_user = user_ended_by(s->user);
-
 	if (s->launch_failed)
 		return STATUS_FAILED;
 	if (s->early_signal)
 		return STATUS_SIGNAL_BASE + s->early_signal;
 	if (s->outcome.own)
 		return s->outcome.own;
-	if (by_user)
-		return STATUS_SIGNAL_BASE + by_user;
+	if (s->user.ended_by)
+		return STATUS_SIGNAL_BASE + s->user.ended_by;
 	return s->outcome.code;
 }
 
@@ -313,10 +303,9 @@ static void node_finish(struct session *s, struct node *n, enum node_state state
 		buffer_bytes(&n->result_text) ?: "", buffer_size(&n->result_text), 0, NULL);
 	buffer_clear(&n->result_text);
 	s->ended++;
-	if (n->out)
-		output_end_source(n->out);
-	if (n->err)
-		output_end_source(n->err);
+	output_flush(&n->out);
+	output_flush(&n->err);
+	n->reads_stdin = false;
 	update_taken(s);
 }
 
@@ -365,7 +354,6 @@ static const struct {
 	void (*on_line)(struct session *s, struct node *n, const struct channel_line *line);
 } verbs[] = {
 	{"hello", on_hello},
-	{"started", on_started},
 	{"out", on_output},
 	{"err", on_output},
 	{"ack", on_ack},

@@ -66,7 +66,7 @@ static void session_check_end(struct session *s)
 		if (s->conns[i].started && (!s->conns[i].exited || s->conns[i].channel))
 			return;
 	}
-	if (s->ended == s->count && output_is_empty(s->out) && output_is_empty(s->err))
+	if (s->ended == s->count && output_is_empty(&s->out) && output_is_empty(&s->err))
 		ev_break(s->loop, EVBREAK_ALL);
 }
 
@@ -152,11 +152,10 @@ static void on_foreign(const char *text, size_t size, void *userdata)
 		session_print("launcher: %s", shown);
 }
 
-static void on_channel_end(int error, void *userdata)
+static void on_channel_end(void *userdata)
 {
 	struct conn *c = userdata;
 
-	(void)error;
 	c->channel = channel_free(c->channel);
 	ev_timer_stop(c->session->loop, &c->timeout);
 	if (!c->exited && conn_is_live(c))
@@ -307,8 +306,7 @@ void session_end(struct session *s, bool now)
 	ev_timer_stop(s->loop, &s->launch);
 	ev_timer_stop(s->loop, &s->wait);
 	ev_timer_stop(s->loop, &s->grace);
-	if (s->input)
-		input_stop(s->input);
+	input_stop(&s->input);
 	session_send_all(s, now ? "kill" : "terminate", "");
 	for (i = 0; now && s->killing && i < s->conns_count; i++)
 		conn_kill(&s->conns[i]); /* they did not answer the first one */
@@ -472,25 +470,25 @@ static void session_clear(struct session *s)
 		conn_clear(&s->conns[i]);
 	for (i = 0; s->nodes && i < s->count; i++) {
 		free(s->nodes[i].name);
-		(void)output_source_free(s->nodes[i].out); /* always NULL */
-		(void)output_source_free(s->nodes[i].err);
+		output_source_clear(&s->nodes[i].out);
+		output_source_clear(&s->nodes[i].err);
 		buffer_clear(&s->nodes[i].result_text);
 		json_decref(s->nodes[i].result);
 	}
 	free(s->conns);
 	free(s->nodes);
 	free(s->by_id);
-	s->input = input_free(s->input);
-	s->out = output_free(s->out);
-	s->err = output_free(s->err);
-	s->user = user_free(s->user);
+	input_stop(&s->input);
+	output_clear(&s->out);
+	output_clear(&s->err);
+	user_clear(&s->user);
 	strv_clear(&s->signals);
 	running_clear(&s->running);
 	if (s->loop)
 		ev_loop_destroy(s->loop);
 }
 
-static int session_make_streams(struct session *s)
+static void session_make_streams(struct session *s)
 {
 	static const struct output_events out = {
 		.full = on_full, .empty = on_empty, .failed = on_out_failed};
@@ -498,17 +496,12 @@ static int session_make_streams(struct session *s)
 		.full = on_full, .empty = on_empty, .failed = on_err_failed};
 	uint32_t i;
 
-	s->out = output_new(s->loop, STDOUT_FILENO, &out, s);
-	s->err = output_new(s->loop, STDERR_FILENO, &err, s);
-	if (!s->out || !s->err)
-		return -ENOMEM;
+	output_init(&s->out, s->loop, STDOUT_FILENO, &out, s);
+	output_init(&s->err, s->loop, STDERR_FILENO, &err, s);
 	for (i = 0; i < s->count; i++) {
-		s->nodes[i].out = output_add_source(s->out);
-		s->nodes[i].err = output_add_source(s->err);
-		if (!s->nodes[i].out || !s->nodes[i].err)
-			return -ENOMEM;
+		output_source_init(&s->nodes[i].out, &s->out);
+		output_source_init(&s->nodes[i].err, &s->err);
 	}
-	return 0;
 }
 
 static void session_make_conns(struct session *s)
@@ -551,9 +544,10 @@ static int session_make(struct session *s, struct err *err)
 		s->conns_count = 0;
 		return err_set(err, -ENOMEM, "prepare the step");
 	}
-	session_make_conns(s);
-	if (session_make_streams(s) < 0 || running_init(&s->running, s->options->layout.ntasks) < 0)
+	if (running_init(&s->running, s->options->layout.ntasks) < 0)
 		return err_set(err, -ENOMEM, "prepare the step");
+	session_make_conns(s);
+	session_make_streams(s);
 	init_timer(s, &s->launch, on_launch_timeout);
 	init_timer(s, &s->wait, on_wait_timeout);
 	init_timer(s, &s->grace, on_grace_timeout);
@@ -572,7 +566,7 @@ int session_run(const struct steprun_options *options, int *ret_code, struct err
 	raise_limit();
 	r = session_make(&s, err);
 	if (r == 0)
-		r = user_new(s.loop, &events, &s, &s.user, err);
+		r = user_watch(&s.user, s.loop, &events, &s, err);
 	if (r < 0)
 		return r;
 	ev_timer_set(&s.launch, (double)options->launch_timeout_ms / 1e3, 0.);

@@ -7,8 +7,6 @@
 #ifndef STEPD_CLI_ACROSS_SESSION_H
 #define STEPD_CLI_ACROSS_SESSION_H
 
-#include <ev.h>
-
 #include "stepd/base/buffer.h"
 #include "stepd/cli/across/options.h"
 #include "stepd/cli/across/streams.h"
@@ -22,8 +20,6 @@ struct session;
 enum node_state {
 	NODE_AWAITED,   /* its relay has not sent hello */
 	NODE_CONNECTED, /* it has */
-	NODE_ASSIGNED,  /* "go" was sent */
-	NODE_STARTED,   /* its tasks run */
 	NODE_ENDED,
 	NODE_LOST,
 };
@@ -48,9 +44,9 @@ struct node {
 	char *name; /* what the relay sent, then the one that the step has for it */
 	struct address_node addresses;
 	uint16_t port;
-	struct output_source *out, *err;
-	uint64_t taken; /* bytes of standard input */
-	bool reads_stdin, closed_stdin;
+	struct output_source out, err;
+	uint64_t taken;            /* bytes of standard input */
+	bool reads_stdin;          /* and will take more */
 	struct buffer result_text; /* as it comes */
 	struct json_t *result;     /* once it has ended; NULL: none, or unreadable */
 	int code;
@@ -68,14 +64,14 @@ struct outcome {
 struct session {
 	const struct steprun_options *options;
 	struct ev_loop *loop;
-	struct user *user;
+	struct user user;
 	struct conn *conns;
 	uint32_t conns_count, conns_next; /* the next to be started */
 	struct node *nodes;               /* by relay number */
 	uint32_t *by_id;                  /* the relay of each node of the step */
 	uint32_t count, connected, ended;
-	struct output *out, *err;
-	struct input *input;
+	struct output out, err;
+	struct input input;
 	ev_timer launch, wait, grace;
 	struct running running;
 	struct outcome outcome;

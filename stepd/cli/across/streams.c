@@ -2,34 +2,16 @@
 #include "stepd/cli/across/streams.h"
 
 #include <assert.h>
-#include <ev.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#include "stepd/base/buffer.h"
+#include <unistd.h>
 
 #define READ_SIZE 16384u
 #define FULL_AT   (1u << 20) /* bytes that wait */
 #define EMPTY_AT  (256u << 10)
 
 /* ---- input -------------------------------------------------------------------------------- */
-
-struct input {
-	struct ev_loop *loop;
-	int fd;
-	ev_io io;
-	uint64_t sent, taken;
-	bool ended;
-	const struct input_events *events;
-	void *userdata;
-};
-
-static void input_end(struct input *in)
-{
-	input_stop(in);
-	in->events->end(in->userdata);
-}
 
 static void on_input_readable(struct ev_loop *loop, ev_io *w, int revents)
 {
@@ -39,34 +21,25 @@ static void on_input_readable(struct ev_loop *loop, ev_io *w, int revents)
 
 	assert(in);
 	(void)revents;
-	n = read(in->fd, bytes, sizeof(bytes));
+	n = read(STDIN_FILENO, bytes, sizeof(bytes));
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) { /* a terminal in the background, too: EIO */
-		input_end(in);
-		return;
+		n = 0;
+		input_stop(in);
 	}
 	in->sent += (uint64_t)n;
 	if (in->sent - in->taken + READ_SIZE > INPUT_WINDOW)
 		ev_io_stop(loop, w);
-	in->events->bytes(bytes, (size_t)n, in->userdata);
+	in->on_bytes(bytes, (size_t)n, in->userdata);
 }
 
-struct input *input_new(
-	struct ev_loop *loop, int fd, const struct input_events *events, void *userdata)
+void input_start(struct input *in, struct ev_loop *loop, input_fn *on_bytes, void *userdata)
 {
-	struct input *in = calloc(1, sizeof(*in));
-
-	if (!in)
-		return NULL;
-	in->loop = loop;
-	in->fd = fd;
-	in->events = events;
-	in->userdata = userdata;
-	ev_io_init(&in->io, on_input_readable, fd, EV_READ);
+	*in = (struct input){.loop = loop, .on_bytes = on_bytes, .userdata = userdata};
+	ev_io_init(&in->io, on_input_readable, STDIN_FILENO, EV_READ);
 	in->io.data = in;
 	ev_io_start(loop, &in->io);
-	return in;
 }
 
 void input_taken(struct input *in, uint64_t total)
@@ -79,36 +52,11 @@ void input_taken(struct input *in, uint64_t total)
 void input_stop(struct input *in)
 {
 	in->ended = true;
-	ev_io_stop(in->loop, &in->io);
-}
-
-struct input *input_free(struct input *in)
-{
-	if (!in)
-		return NULL;
-	ev_io_stop(in->loop, &in->io);
-	free(in);
-	return NULL;
+	if (in->loop)
+		ev_io_stop(in->loop, &in->io);
 }
 
 /* ---- output ------------------------------------------------------------------------------- */
-
-struct output {
-	struct ev_loop *loop;
-	int fd;
-	bool blocks; /* no regular file: what a write may take without waiting is PIPE_BUF */
-	bool full, failed;
-	struct buffer queue;
-	ev_io io;
-	const struct output_events *events;
-	void *userdata;
-};
-
-struct output_source {
-	struct output *output;
-	struct buffer begun; /* a line without its end */
-	ev_timer timeout;
-};
 
 static void output_fail(struct output *o, int error)
 {
@@ -166,7 +114,7 @@ static void output_enqueue(struct output *o, const void *bytes, size_t size)
 	}
 }
 
-static void source_flush(struct output_source *s)
+void output_flush(struct output_source *s)
 {
 	ev_timer_stop(s->output->loop, &s->timeout);
 	output_enqueue(s->output, buffer_bytes(&s->begun), buffer_size(&s->begun));
@@ -178,7 +126,7 @@ static void on_line_timeout(struct ev_loop *loop, ev_timer *w, int revents)
 	assert(w->data);
 	(void)loop;
 	(void)revents;
-	source_flush(w->data);
+	output_flush(w->data);
 }
 
 void output_write(struct output_source *s, const void *bytes, size_t size)
@@ -189,56 +137,42 @@ void output_write(struct output_source *s, const void *bytes, size_t size)
 	if (s->output->failed)
 		return;
 	if (whole) {
-		source_flush(s);
+		output_flush(s);
 		output_enqueue(s->output, begin, whole);
 		size -= whole;
 	}
 	if (size == 0)
 		return;
 	if (buffer_add(&s->begun, begin + whole, size) < 0) {
-		source_flush(s);
+		output_flush(s);
 		output_enqueue(s->output, begin + whole, size);
 	} else if (buffer_size(&s->begun) > OUTPUT_LINE_MAX) {
-		source_flush(s);
+		output_flush(s);
 	} else if (!ev_is_active(&s->timeout)) {
 		ev_timer_set(&s->timeout, OUTPUT_TIMEOUT_MS / 1e3, 0.);
 		ev_timer_start(s->output->loop, &s->timeout);
 	}
 }
 
-void output_end_source(struct output_source *s)
+void output_init(struct output *o, struct ev_loop *loop, int fd, const struct output_events *events,
+	void *userdata)
 {
-	source_flush(s);
-}
-
-struct output *output_new(
-	struct ev_loop *loop, int fd, const struct output_events *events, void *userdata)
-{
-	struct output *o = calloc(1, sizeof(*o));
 	struct stat st;
 
-	if (!o)
-		return NULL;
-	o->loop = loop;
-	o->fd = fd;
-	o->blocks = fstat(fd, &st) < 0 || !S_ISREG(st.st_mode);
-	o->events = events;
-	o->userdata = userdata;
+	*o = (struct output){.loop = loop,
+		.fd = fd,
+		.blocks = fstat(fd, &st) < 0 || !S_ISREG(st.st_mode),
+		.events = events,
+		.userdata = userdata};
 	ev_io_init(&o->io, on_output_writable, fd, EV_WRITE);
 	o->io.data = o;
-	return o;
 }
 
-struct output_source *output_add_source(struct output *o)
+void output_source_init(struct output_source *s, struct output *o)
 {
-	struct output_source *s = calloc(1, sizeof(*s));
-
-	if (!s)
-		return NULL;
-	s->output = o;
+	*s = (struct output_source){.output = o};
 	ev_timer_init(&s->timeout, on_line_timeout, 0., 0.);
 	s->timeout.data = s;
-	return s;
 }
 
 bool output_is_empty(const struct output *o)
@@ -246,22 +180,16 @@ bool output_is_empty(const struct output *o)
 	return buffer_size(&o->queue) == 0;
 }
 
-struct output_source *output_source_free(struct output_source *s)
+void output_source_clear(struct output_source *s)
 {
-	if (!s)
-		return NULL;
-	ev_timer_stop(s->output->loop, &s->timeout);
+	if (s->output)
+		ev_timer_stop(s->output->loop, &s->timeout);
 	buffer_clear(&s->begun);
-	free(s);
-	return NULL;
 }
 
-struct output *output_free(struct output *o)
+void output_clear(struct output *o)
 {
-	if (!o)
-		return NULL;
-	ev_io_stop(o->loop, &o->io);
+	if (o->loop)
+		ev_io_stop(o->loop, &o->io);
 	buffer_clear(&o->queue);
-	free(o);
-	return NULL;
 }

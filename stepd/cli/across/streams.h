@@ -3,7 +3,8 @@
  * Steprun's own streams.
  *
  * An input reads the standard input on its way to tasks. No more than INPUT_WINDOW bytes are under
- * way at a time: input_taken() reports how many have arrived in all.
+ * way at a time: input_taken() reports how many have arrived in all. The members of these
+ * structures are for streams.c alone.
  *
  * An output is the standard output, or error, of a step over several nodes: what nodes send, in the
  * order in which it comes, and lines in one piece. The beginning of a line waits for its end, but
@@ -14,33 +15,34 @@
 #ifndef STEPD_CLI_ACROSS_STREAMS_H
 #define STEPD_CLI_ACROSS_STREAMS_H
 
+#include <ev.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "stepd/base/cleanup.h"
-
-struct ev_loop;
-struct input;
-struct output;
-struct output_source; /* what one node writes */
+#include "stepd/base/buffer.h"
 
 #define INPUT_WINDOW      (256u << 10)
 #define OUTPUT_LINE_MAX   65536u
 #define OUTPUT_TIMEOUT_MS 100 /* how long the beginning of a line waits */
 
-struct input_events {
-	void (*bytes)(const void *bytes, size_t size, void *userdata);
-	void (*end)(void *userdata); /* once */
+/* size 0: the end, once. */
+typedef void input_fn(const void *bytes, size_t size, void *userdata);
+
+/* All zero: not started. */
+struct input {
+	struct ev_loop *loop;
+	ev_io io;
+	uint64_t sent, taken;
+	bool ended;
+	input_fn *on_bytes;
+	void *userdata;
 };
 
-/* Reads from fd, which is borrowed, and whose flags stay as they are. events outlives the object,
- * here and below. NULL: no memory. */
-struct input *input_new(
-	struct ev_loop *loop, int fd, const struct input_events *events, void *userdata);
+/* The descriptor's flags stay as they are. */
+void input_start(struct input *input, struct ev_loop *loop, input_fn *on_bytes, void *userdata);
 void input_taken(struct input *input, uint64_t total);
 void input_stop(struct input *input); /* reads no more */
-struct input *input_free(struct input *input);
 
 struct output_events {
 	void (*full)(bool full, void *userdata);
@@ -49,22 +51,39 @@ struct output_events {
 	void (*failed)(int error, void *userdata);
 };
 
-/* As input_new(). */
-struct output *output_new(
-	struct ev_loop *loop, int fd, const struct output_events *events, void *userdata);
+struct output {
+	struct ev_loop *loop;
+	int fd;
+	bool blocks; /* no regular file: what a write may take without waiting is PIPE_BUF */
+	bool full, failed;
+	struct buffer queue;
+	ev_io io;
+	const struct output_events *events;
+	void *userdata;
+};
 
-/* NULL: no memory. Freed before its output is. */
-struct output_source *output_add_source(struct output *output);
+/* What one node writes. */
+struct output_source {
+	struct output *output;
+	struct buffer begun; /* a line without its end */
+	ev_timer timeout;
+};
+
+/* fd is borrowed, its flags stay as they are; events outlives the object. */
+void output_init(struct output *output, struct ev_loop *loop, int fd,
+	const struct output_events *events, void *userdata);
+void output_source_init(struct output_source *source, struct output *output);
 
 void output_write(struct output_source *source, const void *bytes, size_t size);
 
-/* No more comes from there: the beginning of a line goes out as it is. */
-void output_end_source(struct output_source *source);
+/* The beginning of a line goes out as it is. */
+void output_flush(struct output_source *source);
 
 /* Whether all that could be written is written. */
 bool output_is_empty(const struct output *output);
 
-struct output_source *output_source_free(struct output_source *source);
-struct output *output_free(struct output *output);
+/* A source's before its output's; of one that is all zero nothing. */
+void output_source_clear(struct output_source *source);
+void output_clear(struct output *output);
 
 #endif

@@ -2,10 +2,10 @@
 #include "stepd/cli/across/user.h"
 
 #include <assert.h>
-#include <ev.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 
+#include "stepd/base/clock.h"
 #include "stepd/base/signals.h"
 #include "stepd/process/process.h"
 
@@ -70,16 +70,6 @@ void running_clear(struct running *running)
 
 /* ---- signals ------------------------------------------------------------------------------ */
 
-struct user {
-	struct ev_loop *loop;
-	int fd;
-	ev_io io;
-	ev_timer again;
-	int ended_by;
-	const struct user_events *events;
-	void *userdata;
-};
-
 /* Those that are for the tasks. */
 static const int forwarded[] = {SIGHUP, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM};
 
@@ -90,27 +80,20 @@ static void user_terminate(struct user *u, int signal)
 	fprintf(stderr, "steprun: %s the step\n", now ? "killing" : "ending");
 	if (!now)
 		u->ended_by = signal;
-	ev_timer_stop(u->loop, &u->again);
 	u->events->terminate(now, u->userdata);
 }
 
 static void on_interrupt(struct user *u)
 {
-	if (u->ended_by || ev_is_active(&u->again)) {
+	int64_t now_ms = clock_now_ms();
+
+	if (u->ended_by || now_ms - u->interrupted_ms < AGAIN_MS) {
 		user_terminate(u, SIGINT);
 		return;
 	}
+	u->interrupted_ms = now_ms;
 	u->events->status(u->userdata);
 	fprintf(stderr, "steprun: interrupt again within a second to end the step\n");
-	ev_timer_set(&u->again, AGAIN_MS / 1e3, 0.);
-	ev_timer_start(u->loop, &u->again);
-}
-
-static void on_again(struct ev_loop *loop, ev_timer *w, int revents)
-{
-	(void)loop;
-	(void)w;
-	(void)revents;
 }
 
 /* By the default action of SIGTSTP, which does nothing where no shell could continue it. */
@@ -153,19 +136,17 @@ static void on_signals(struct ev_loop *loop, ev_io *w, int revents)
 	assert(u);
 	(void)loop;
 	(void)revents;
-	while (read(u->fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+	while (read(u->io.fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		on_signal(u, (int)info.ssi_signo);
 }
 
-int user_new(struct ev_loop *loop, const struct user_events *events, void *userdata,
-	struct user **ret_user, struct err *err)
+int user_watch(struct user *u, struct ev_loop *loop, const struct user_events *events,
+	void *userdata, struct err *err)
 {
-	struct user *u = calloc(1, sizeof(*u));
 	sigset_t set;
 	size_t i;
+	int fd;
 
-	if (!u)
-		return err_set(err, -ENOMEM, "watch for signals");
 	(void)sigemptyset(&set); /* can't fail, nor can the others with valid arguments */
 	for (i = 0; i < ARRAY_SIZE(forwarded); i++) {
 		if (forwarded[i] != SIGHUP || !process_ignores_hup())
@@ -175,35 +156,21 @@ int user_new(struct ev_loop *loop, const struct user_events *events, void *userd
 	(void)sigaddset(&set, SIGQUIT);
 	(void)sigaddset(&set, SIGTSTP);
 	(void)sigaddset(&set, SIGCONT);
-	u->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (u->fd < 0) {
-		free(u);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
 		return err_set(err, -errno, "make a descriptor for signals");
-	}
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	u->loop = loop;
-	u->events = events;
-	u->userdata = userdata;
-	ev_io_init(&u->io, on_signals, u->fd, EV_READ);
+	*u = (struct user){.loop = loop, .events = events, .userdata = userdata};
+	ev_io_init(&u->io, on_signals, fd, EV_READ);
 	u->io.data = u;
 	ev_io_start(loop, &u->io);
-	ev_timer_init(&u->again, on_again, 0., 0.);
-	*ret_user = u;
 	return 0;
 }
 
-int user_ended_by(const struct user *u)
+void user_clear(struct user *u)
 {
-	return u->ended_by;
-}
-
-struct user *user_free(struct user *u)
-{
-	if (!u)
-		return NULL;
+	if (!u->loop)
+		return;
 	ev_io_stop(u->loop, &u->io);
-	ev_timer_stop(u->loop, &u->again);
-	(void)close_fd(u->fd);
-	free(u);
-	return NULL;
+	(void)close_fd(u->io.fd);
 }

@@ -7,13 +7,12 @@
 #ifndef STEPD_CLI_ACROSS_USER_H
 #define STEPD_CLI_ACROSS_USER_H
 
+#include <ev.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "stepd/base/bitset.h"
 #include "stepd/base/err.h"
-
-struct ev_loop;
-struct user;
 
 struct user_events {
 	void (*signal)(const char *name, void *userdata); /* for the tasks */
@@ -22,14 +21,22 @@ struct user_events {
 	void (*status)(void *userdata); /* is to be printed, a line on standard error */
 };
 
+/* All zero: not watched. */
+struct user {
+	int ended_by; /* the signal by which the user has ended the step; 0: not */
+
+	/* For user.c alone. */
+	struct ev_loop *loop;
+	ev_io io;
+	int64_t interrupted_ms; /* the last ^C */
+	const struct user_events *events;
+	void *userdata;
+};
+
 /* After process_prepare(). events outlives the object. */
-int user_new(struct ev_loop *loop, const struct user_events *events, void *userdata,
-	struct user **ret_user, struct err *err) _must_check_;
-
-/* Whether the user has ended the step, and by which signal. 0: not. */
-int user_ended_by(const struct user *user);
-
-struct user *user_free(struct user *user);
+int user_watch(struct user *user, struct ev_loop *loop, const struct user_events *events,
+	void *userdata, struct err *err) _must_check_;
+void user_clear(struct user *user);
 
 /* Which tasks of a step run, as far as is known. */
 struct running {

@@ -27,9 +27,8 @@ struct channel {
 	bool cut; /* it is longer than any of ours, and was reported in part */
 	const struct channel_events *events;
 	void *userdata;
-	bool *freed;   /* of the callback that runs */
-	bool finished; /* channel_finish() */
-	bool ended;
+	bool finished;  /* nothing more is sent */
+	bool no_memory; /* for a line: on_writable() ends the channel */
 };
 
 bool channel_parse(char *text, struct channel_line *ret_line)
@@ -59,14 +58,13 @@ bool channel_parse(char *text, struct channel_line *ret_line)
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-static void channel_end(struct channel *c, int error)
+static void channel_end(struct channel *c)
 {
-	if (c->ended)
-		return;
-	c->ended = true;
 	ev_io_stop(c->loop, &c->reads);
 	ev_io_stop(c->loop, &c->writes);
-	c->events->end(error, c->userdata);
+	buffer_clear(&c->out);
+	c->finished = true;
+	c->events->end(c->userdata);
 }
 
 static void channel_read_line(struct channel *c, char *text, size_t size, bool cut)
@@ -82,15 +80,13 @@ static void channel_read_line(struct channel *c, char *text, size_t size, bool c
 		c->events->foreign(text, size, c->userdata);
 }
 
-/* A callback may free the channel: false then. */
-static bool channel_read_bytes(struct channel *c, const char *bytes, size_t size)
+static void channel_read_bytes(struct channel *c, const char *bytes, size_t size)
 {
 	const char *newline;
-	bool freed = false, cut;
 	size_t piece;
+	bool cut;
 
-	c->freed = &freed;
-	while (size > 0 && !c->ended) {
+	while (size > 0) {
 		newline = memchr(bytes, '\n', size);
 		piece = newline ? (size_t)(newline - bytes) : size;
 		if (piece > sizeof(c->line) - 1 - c->line_size) {
@@ -107,12 +103,8 @@ static bool channel_read_bytes(struct channel *c, const char *bytes, size_t size
 			cut = c->cut || !newline;
 			c->cut = !newline;
 			channel_read_line(c, c->line, piece, cut);
-			if (freed)
-				return false;
 		}
 	}
-	c->freed = NULL;
-	return true;
 }
 
 static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
@@ -128,14 +120,14 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n > 0)
-		(void)channel_read_bytes(c, bytes, (size_t)n); /* it is over either way */
+		channel_read_bytes(c, bytes, (size_t)n);
 	else
-		channel_end(c, n < 0 ? -errno : 0);
+		channel_end(c);
 }
 
 void channel_pause(struct channel *c, bool pause)
 {
-	if (pause || c->ended)
+	if (pause)
 		ev_io_stop(c->loop, &c->reads);
 	else
 		ev_io_start(c->loop, &c->reads);
@@ -146,9 +138,7 @@ void channel_pause(struct channel *c, bool pause)
 static void channel_close_out(struct channel *c)
 {
 	ev_io_stop(c->loop, &c->writes);
-	if (c->out_fd != c->in_fd)
-		(void)close_fd(c->out_fd);
-	c->out_fd = -1;
+	c->out_fd = close_fd(c->out_fd);
 }
 
 /* Relays of one launcher may share a pipe, which divides what is longer than PIPE_BUF where it is
@@ -174,11 +164,10 @@ static bool channel_push(struct channel *c)
 	n = write(c->out_fd, buffer_bytes(&c->out), count_whole(c));
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
 		/* What the other end has written before it went is still read. */
-		n = -errno;
 		buffer_clear(&c->out);
 		channel_close_out(c);
 		if (c->events->broken)
-			c->events->broken((int)n, c->userdata);
+			c->events->broken(c->userdata);
 		return false;
 	}
 	buffer_drop(&c->out, n > 0 ? (size_t)n : 0);
@@ -194,18 +183,23 @@ static bool channel_push(struct channel *c)
 
 static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
 {
+	struct channel *c = w->data;
 	int i;
 
-	assert(w->data);
+	assert(c);
 	(void)loop;
 	(void)revents;
-	for (i = 0; i < PUSHES && channel_push(w->data); i++)
+	if (c->no_memory) {
+		channel_end(c);
+		return;
+	}
+	for (i = 0; i < PUSHES && channel_push(c); i++)
 		; /* the loop comes again */
 }
 
 void channel_flush(struct channel *c)
 {
-	while (!c->ended && c->out_fd >= 0 && buffer_size(&c->out) > 0 && channel_push(c))
+	while (c->out_fd >= 0 && buffer_size(&c->out) > 0 && channel_push(c))
 		;
 }
 
@@ -214,16 +208,17 @@ void channel_send(struct channel *c, uint32_t node, const char *verb, const char
 	char line[CHANNEL_LINE_MAX + 1], number[16] = "*";
 	int n;
 
-	if (c->ended || c->out_fd < 0 || c->finished)
+	if (c->out_fd < 0 || c->finished || c->no_memory)
 		return;
 	if (node != CHANNEL_ALL)
 		(void)snprintf(number, sizeof(number), "%u", node);
 	n = snprintf(line, sizeof(line), MARK "%s %s%s%s\n", number, verb, *text ? " " : "", text);
 	assert(n > 0 && (size_t)n <= CHANNEL_LINE_MAX);
-	if (buffer_add(&c->out, line, (size_t)n) < 0)
-		channel_end(c, -ENOMEM);
-	else
-		ev_io_start(c->loop, &c->writes);
+	ev_io_start(c->loop, &c->writes);
+	if (buffer_add(&c->out, line, (size_t)n) < 0) {
+		c->no_memory = true;
+		ev_feed_event(c->loop, &c->writes, EV_WRITE); /* whether it is taken or not */
+	}
 }
 
 void channel_sendf(struct channel *c, uint32_t node, const char *verb, const char *fmt, ...)
@@ -285,16 +280,15 @@ int channel_new_take(struct ev_loop *loop, int in_fd, int out_fd,
 		r = stdfd_set_nonblock(out_fd, true);
 	if (r < 0) {
 		free(c);
-		if (out_fd != in_fd)
-			(void)close_fd(out_fd);
+		(void)close_fd(out_fd);
 		(void)close_fd(in_fd);
 		return r;
 	}
-	c->loop = loop;
-	c->in_fd = in_fd;
-	c->out_fd = out_fd;
-	c->events = events;
-	c->userdata = userdata;
+	*c = (struct channel){.loop = loop,
+		.in_fd = in_fd,
+		.out_fd = out_fd,
+		.events = events,
+		.userdata = userdata};
 	ev_io_init(&c->reads, on_readable, in_fd, EV_READ);
 	c->reads.data = c;
 	ev_io_init(&c->writes, on_writable, out_fd, EV_WRITE);
@@ -308,12 +302,8 @@ struct channel *channel_free(struct channel *c)
 {
 	if (!c)
 		return NULL;
-	if (c->freed)
-		*c->freed = true;
 	ev_io_stop(c->loop, &c->reads);
-	ev_io_stop(c->loop, &c->writes);
-	if (c->out_fd != c->in_fd)
-		(void)close_fd(c->out_fd);
+	channel_close_out(c);
 	(void)close_fd(c->in_fd);
 	buffer_clear(&c->out);
 	free(c);

@@ -8,10 +8,10 @@
  * NODE is the number of the relay that wrote it, or for which it is; "*" are all of them. Launchers
  * such as srun copy what they read to every relay, and mix the lines of all: so a line is short
  * enough not to be divided (CHANNEL_LINE_MAX) and names its relay, and any other line is reported
- *as foreign. Bytes of any kind travel in base64, in pieces.
+ * as foreign. Bytes of any kind travel in base64, in pieces.
  *
  * A channel queues what it is given and writes it as the other end takes it; a sender of much
- *checks channel_queued() first.
+ * checks channel_queued() first.
  */
 #ifndef STEPD_CLI_RELAY_CHANNEL_H
 #define STEPD_CLI_RELAY_CHANNEL_H
@@ -36,14 +36,15 @@ struct channel_line {
 };
 
 struct channel_events {
+	/* The channel must not be freed in it. */
 	void (*line)(const struct channel_line *line, void *userdata);
 	/* A line of another program's, without its newline; one that is too long in pieces of at
 	 * most CHANNEL_LINE_MAX. NULL: dropped */
 	void (*foreign)(const char *text, size_t size, void *userdata);
-	/* Nothing more will come: 0, or -errno. Called once; the channel may be freed in it. */
-	void (*end)(int error, void *userdata);
+	/* Nothing more will come. Called once; the channel may be freed in it. */
+	void (*end)(void *userdata);
 	/* The other end takes nothing more; what is sent from now on is dropped. May be NULL. */
-	void (*broken)(int error, void *userdata);
+	void (*broken)(void *userdata);
 	/* All that was queued has been written. May be NULL. */
 	void (*drained)(void *userdata);
 };
@@ -51,8 +52,8 @@ struct channel_events {
 /* Parses the line, in place. False: it is foreign. */
 bool channel_parse(char *text, struct channel_line *ret_line);
 
-/* Owns both descriptors from the call on, which become non-blocking; they may be the same. events
- * outlives the channel. 0 or -errno. */
+/* Owns both descriptors from the call on, which become non-blocking. events outlives the channel. 0
+ * or -errno. */
 int channel_new_take(struct ev_loop *loop, int in_fd, int out_fd,
 	const struct channel_events *events, void *userdata,
 	struct channel **ret_channel) _must_check_;

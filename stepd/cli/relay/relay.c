@@ -5,7 +5,6 @@
  * up, the step is ended by its kill sequence.
  *
  * To steprun:    hello TEXT    version=N node=NAME port=N addr=ADDRESS/PREFIX...
- *                started       tasks run
  *                out, err      bytes of the step's streams
  *                ack N         so many bytes of standard input were taken
  *                closed        the step reads no standard input any more
@@ -32,15 +31,126 @@
 #include "stepd/base/parse.h"
 #include "stepd/base/status.h"
 #include "stepd/cli/cli.h"
+#include "stepd/cli/options.h"
 #include "stepd/cli/relay/address.h"
 #include "stepd/cli/relay/channel.h"
-#include "stepd/cli/relay/options.h"
 #include "stepd/cli/relay/relay_doc.h"
 #include "stepd/cli/relay/streams.h"
 #include "stepd/cli/relay/supervisor.h"
 #include "stepd/process/process.h"
 
-#define DOC_MAX (96u << 20)
+#define DOC_MAX    (96u << 20)
+#define INDEX_FROM "PMIX_RANK,FLUX_TASK_RANK,OMPI_COMM_WORLD_RANK,PMI_RANK,SLURM_PROCID"
+
+/* ---- options ------------------------------------------------------------------------------ */
+
+struct relay_options {
+	uint32_t index;
+	char node[256];
+	const char *index_from; /* names of variables; NULL: index was given */
+	const char *ifname;     /* of argv; NULL: any */
+	bool help;
+};
+
+static int find_index(const char *names, uint32_t *ret_index, struct err *err)
+{
+	_cleanup_free_ char *copy = strdup(names);
+	char *save = NULL, *name;
+	const char *value;
+
+	if (!copy)
+		return err_set(err, -ENOMEM, "read the options");
+	for (name = strtok_r(copy, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
+		value = secure_getenv(name);
+		if (!value)
+			continue;
+		if (parse_u32(value, 0, CHANNEL_ALL - 1, ret_index) < 0)
+			return err_say(err, -EINVAL,
+				"the variable %s is '%.64s', which is no number", name, value);
+		return 0;
+	}
+	return err_say(err, -EINVAL,
+		"the launcher does not name this relay's number: none of the variables %s is set; give --index",
+		names);
+}
+
+static int take_index(const struct cli_option *option, const char *arg, void *into, struct err *err)
+{
+	struct relay_options *o = into;
+
+	(void)option;
+	o->index_from = NULL;
+	return parse_u32(arg, 0, CHANNEL_ALL - 1, &o->index) < 0
+		? err_say(err, -EINVAL, "'%s' is no number", arg)
+		: 0;
+}
+
+static int take_node(const struct cli_option *option, const char *arg, void *into, struct err *err)
+{
+	struct relay_options *o = into;
+
+	(void)option;
+	(void)err;
+	(void)snprintf(o->node, sizeof(o->node), "%s", arg);
+	return 0;
+}
+
+#define AT(member_) offsetof(struct relay_options, member_)
+
+/* clang-format off */
+static const struct cli_option rows[] = {
+	{.name = "index", .arg = "N", .take = take_index,
+	 .doc = "this is relay number N"},
+	{.name = "index-from", .arg = "NAME,...", .take = cli_take_text, .offset = AT(index_from),
+	 .doc = "the first of these variables that is set has the number (" INDEX_FROM ")"},
+	{.name = "node", .arg = "NAME", .take = take_node,
+	 .doc = "this node's name (SLURMD_NODENAME, or the host's)"},
+	{.name = "ifname", .arg = "NAME", .take = cli_take_text, .offset = AT(ifname),
+	 .doc = "the network interface that other nodes reach this one by"},
+	{.name = "help", .letter = 'h', .take = cli_take_help, .offset = AT(help), .doc = "show this"},
+};
+/* clang-format on */
+
+static void options_print_help(void)
+{
+	puts("Usage: stepd relay [OPTION...]\n"
+	     "steprun's relay on a node, which it starts through a launcher: carries a step's streams,\n"
+	     "signals and result over standard input and output. Not for people.\n");
+	cli_options_print(rows, ARRAY_SIZE(rows), stdout);
+}
+
+static void name_node(struct relay_options *o)
+{
+	const char *name = secure_getenv("SLURMD_NODENAME");
+
+	if (*o->node)
+		return;
+	if (name)
+		(void)snprintf(o->node, sizeof(o->node), "%s", name);
+	else if (gethostname(o->node, sizeof(o->node)) < 0)
+		(void)snprintf(o->node, sizeof(o->node), "localhost");
+	o->node[sizeof(o->node) - 1] = '\0';
+	if (!name)
+		o->node[strcspn(o->node, ".")] = '\0';
+}
+
+/* The relay's number comes from its option, else from the launcher's variable; the node's name from
+ * its option, SLURMD_NODENAME, or the host's name without its domain. */
+static int options_parse(int argc, char **argv, struct relay_options *o, struct err *err)
+{
+	struct cli_options options = {
+		.rows = rows, .n = ARRAY_SIZE(rows), .command = "stepd relay"};
+	int rest, r;
+
+	*o = (struct relay_options){.index_from = INDEX_FROM};
+	r = cli_options_parse(&options, argc, argv, o, &rest, err);
+	if (r < 0 || o->help)
+		return r;
+	name_node(o);
+	return o->index_from ? find_index(o->index_from, &o->index, err) : 0;
+}
+
+/* ------------------------------------------------------------------------------------------- */
 
 struct relay {
 	struct relay_options options; /* node: of "go", once that has come */
@@ -89,13 +199,6 @@ static void relay_end(struct relay *y, int code)
 	y->ended = true;
 	channel_sendf(y->carrier.channel, y->carrier.index, "end", "%d", code);
 	channel_finish(y->carrier.channel);
-}
-
-static void on_started(void *userdata)
-{
-	struct relay *y = userdata;
-
-	relay_send(y, "started", "");
 }
 
 static void on_task_ended(uint32_t rank, int wait_status, void *userdata)
@@ -155,10 +258,8 @@ static int relay_open_streams(struct relay *y, int stdio[3], struct err *err)
 
 static int relay_start(struct relay *y, uint32_t node, struct err *err)
 {
-	static const struct supervisor_events events = {.started = on_started,
-		.task_ended = on_task_ended,
-		.report = on_report,
-		.ended = on_ended};
+	static const struct supervisor_events events = {
+		.task_ended = on_task_ended, .report = on_report, .ended = on_ended};
 	struct supervisor_start start = {.program = "/proc/self/exe", .stdio = {-1, -1, -1}};
 	int extra[2], i, r;
 
@@ -171,7 +272,7 @@ static int relay_start(struct relay *y, uint32_t node, struct err *err)
 		extra[start.extra_fds_count++] = y->listen_fd;
 	if (y->doc.secret_fd >= 0)
 		extra[start.extra_fds_count++] = y->doc.secret_fd;
-	start.args = y->doc.args.v;
+	start.args = &y->doc.args;
 	start.runtime_dir = y->doc.runtime_dir;
 	start.doc = y->doc.spec;
 	start.extra_fds = extra;
@@ -293,8 +394,10 @@ static void on_line(const struct channel_line *line, void *userdata)
 }
 
 /* The step is ended, its output is read and dropped, so that tasks can end in their own way. */
-static void relay_lose_steprun(struct relay *y)
+static void on_steprun_gone(void *userdata)
 {
+	struct relay *y = userdata;
+
 	if (y->gone)
 		return;
 	y->gone = y->out.dropped = y->err.dropped = true;
@@ -304,12 +407,6 @@ static void relay_lose_steprun(struct relay *y)
 		supervisor_terminate(y->supervisor, false);
 	else
 		ev_break(y->carrier.loop, EVBREAK_ALL);
-}
-
-static void on_channel_end(int error, void *userdata)
-{
-	(void)error;
-	relay_lose_steprun(userdata);
 }
 
 static void on_drained(void *userdata)
@@ -334,12 +431,6 @@ static void on_own_signal(struct ev_loop *loop, ev_io *w, int revents)
 	(void)revents;
 	if (read(y->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		relay_terminate(y, false);
-}
-
-static void on_broken(int error, void *userdata)
-{
-	(void)error;
-	relay_lose_steprun(userdata);
 }
 
 /* ---- its life ------------------------------------------------------------------------------ */
@@ -381,8 +472,10 @@ static int relay_watch_signals(struct relay *y, struct err *err)
  * and what a program reads from standard input is not what steprun sends. */
 static int relay_open_channel(struct relay *y, struct err *err)
 {
-	static const struct channel_events events = {
-		.line = on_line, .end = on_channel_end, .broken = on_broken, .drained = on_drained};
+	static const struct channel_events events = {.line = on_line,
+		.end = on_steprun_gone,
+		.broken = on_steprun_gone,
+		.drained = on_drained};
 	int in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3), r;
 	int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 	_cleanup_close_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -450,9 +543,9 @@ int cli_relay(int argc, char **argv)
 	int r = process_prepare(&err);
 
 	if (r == 0)
-		r = relay_options_parse(argc, argv, &y.options, &err);
+		r = options_parse(argc, argv, &y.options, &err);
 	if (r == 0 && y.options.help) {
-		relay_options_print_help();
+		options_print_help();
 		return 0;
 	}
 	if (r == 0)

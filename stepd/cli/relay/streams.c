@@ -18,34 +18,31 @@ void outlet_close(struct outlet *o)
 	o->fd = close_fd(o->fd);
 }
 
-/* False: there is nothing now. */
-static bool outlet_read(struct outlet *o, size_t *ret_size)
+/* 0: there is nothing now. */
+static size_t outlet_read(struct outlet *o)
 {
 	char bytes[16384];
 	ssize_t n;
 
 	if (o->fd < 0)
-		return false;
+		return 0;
 	n = read(o->fd, bytes, sizeof(bytes));
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return false;
-	if (n <= 0) {
+		return 0;
+	if (n > 0)
+		channel_send_bytes(o->to->channel, o->to->index, o->verb, bytes, (size_t)n);
+	else
 		outlet_close(o);
-		return false;
-	}
-	channel_send_bytes(o->to->channel, o->to->index, o->verb, bytes, (size_t)n);
-	*ret_size = (size_t)n;
-	return true;
+	return n > 0 ? (size_t)n : 0;
 }
 
 static void on_outlet_readable(struct ev_loop *loop, ev_io *w, int revents)
 {
 	struct outlet *o = w->data;
-	size_t n;
 
 	assert(o);
 	(void)revents;
-	(void)outlet_read(o, &n);
+	(void)outlet_read(o);
 	if (!o->dropped && channel_queued(o->to->channel) > QUEUE_MAX)
 		ev_io_stop(loop, w); /* outlet_resume() begins again */
 }
@@ -54,7 +51,7 @@ void outlet_drain(struct outlet *o)
 {
 	size_t total = 0, n;
 
-	while (total < DRAIN_MAX && outlet_read(o, &n))
+	while (total < DRAIN_MAX && (n = outlet_read(o)) > 0)
 		total += n;
 	outlet_close(o);
 }

@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <ev.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,6 +13,7 @@
 #include "stepd/api/client.h"
 #include "stepd/base/buffer.h"
 #include "stepd/base/fs.h"
+#include "stepd/base/json.h"
 #include "stepd/base/pidref.h"
 #include "stepd/base/status.h"
 #include "stepd/base/strv.h"
@@ -45,11 +45,9 @@ struct supervisor {
 	ev_io exit;
 	struct intake ready, result;
 	struct connection calls, follow;
-	struct strv requests; /* methods and parameters in turn; the first pair has been sent */
-	struct strv signals;  /* that came before the step had started */
-	bool started, connected, terminated, adopts;
-	char *step; /* "7.0" */
-	const char *node;
+	json_t *requests; /* [method, parameters]; once connected the first has been sent */
+	bool started, terminated, adopts;
+	char *step; /* "node/7.0" */
 	struct supervisor_start start;
 	const struct supervisor_events *events;
 	void *userdata;
@@ -81,47 +79,30 @@ static void connection_close(struct connection *c)
 	c->client = stepd_disconnect(c->client);
 }
 
-static void request_drop(struct strv *requests)
-{
-	free(requests->v[0]);
-	free(requests->v[1]);
-	requests->n -= 2;
-	memmove(requests->v, requests->v + 2, (requests->n + 1) * sizeof(*requests->v));
-}
-
 static void request_send_next(struct supervisor *k)
 {
-	struct strv *q = &k->requests;
 	struct stepd_error error;
+	const json_t *next;
 
-	while (k->calls.client && q->n > 0) {
-		if (stepd_start_call(k->calls.client, q->v[0], q->v[1], 0, &error) == 0) {
+	while (k->calls.client && (next = json_array_get(k->requests, 0))) {
+		_cleanup_free_ char *parameters = json_dumps(json_array_get(next, 1), 0);
+
+		if (stepd_start_call(k->calls.client, json_string_value(json_array_get(next, 0)),
+			    parameters, 0, &error) == 0) {
 			connection_watch(&k->calls);
 			return;
 		}
 		supervisor_report(k, error.text);
-		request_drop(q);
+		(void)json_array_remove(k->requests, 0); /* it is there */
 	}
 }
 
 /* One after the other: a connection has one call at a time. */
 static void request(struct supervisor *k, const char *method, const char *name, const char *value)
 {
-	json_t *parameters = json_pack("{s:s}", name, value);
-	_cleanup_free_ char *text = parameters ? json_dumps(parameters, JSON_COMPACT) : NULL;
-	size_t n = k->requests.n;
-
-	json_decref(parameters);
-	if (!text || strv_add(&k->requests, method) < 0 ||
-		strv_add_take(&k->requests, take_ptr(text)) < 0) {
-		while (k->requests.n > n) {
-			free(k->requests.v[--k->requests.n]);
-			k->requests.v[k->requests.n] = NULL;
-		}
+	if (json_array_append_new(k->requests, json_pack("[s, {s:s}]", method, name, value)) < 0)
 		supervisor_report(k, "there is no memory for a request to the agent");
-		return;
-	}
-	if (n == 0)
+	else if (json_array_size(k->requests) == 1)
 		request_send_next(k);
 }
 
@@ -141,8 +122,7 @@ static void on_reply(struct ev_loop *loop, ev_io *w, int revents)
 		connection_watch(&k->calls);
 		return;
 	}
-	if (k->requests.n > 0)
-		request_drop(&k->requests);
+	(void)json_array_remove(k->requests, 0); /* of an agent that is gone there may be none */
 	if (r < 0 && *error.name)
 		supervisor_report(k, error.text);
 	else if (r < 0)
@@ -171,11 +151,11 @@ static void on_event(struct ev_loop *loop, ev_io *w, int revents)
 		connection_close(&k->follow);
 }
 
-static int connection_open(struct connection *c, struct supervisor *k, const char *name,
+static int connection_open(struct connection *c, struct supervisor *k,
 	void (*on_io)(struct ev_loop *, ev_io *, int), struct err *err)
 {
 	struct stepd_error error;
-	int r = stepd_connect(k->start.runtime_dir, name, 0, &c->client, &error);
+	int r = stepd_connect(k->start.runtime_dir, k->step, 0, &c->client, &error);
 
 	if (r < 0)
 		return err_say(err, r, "%s", error.text);
@@ -192,17 +172,16 @@ static void disconnect(struct supervisor *k)
 {
 	connection_close(&k->calls);
 	connection_close(&k->follow);
-	strv_clear(&k->requests);
-	k->connected = false;
+	(void)json_array_clear(k->requests); /* it is an array */
 }
 
-static int open_connections(struct supervisor *k, const char *name, struct err *err)
+static int open_connections(struct supervisor *k, struct err *err)
 {
 	struct stepd_error error;
-	int r = connection_open(&k->calls, k, name, on_reply, err);
+	int r = connection_open(&k->calls, k, on_reply, err);
 
 	if (r == 0)
-		r = connection_open(&k->follow, k, name, on_event, err);
+		r = connection_open(&k->follow, k, on_event, err);
 	if (r == 0 && stepd_follow(k->follow.client, 1, &error) < 0)
 		r = err_say(err, error.code == -ECONNRESET ? -ECONNREFUSED : error.code, "%s",
 			error.text);
@@ -211,28 +190,17 @@ static int open_connections(struct supervisor *k, const char *name, struct err *
 		return r;
 	}
 	connection_watch(&k->follow);
-	k->connected = true;
+	request_send_next(k);
 	return 0;
 }
 
 static void connect_agent(struct supervisor *k)
 {
-	_cleanup_free_ char *name = NULL;
 	struct err err = ERR_INIT;
-	size_t i;
-	int r;
+	int r = open_connections(k, &err);
 
-	if (asprintf(&name, "%s/%s", k->node, k->step) < 0) {
-		name = NULL;
-		return;
-	}
-	r = open_connections(k, name, &err);
 	if (r < 0 && r != -ENOENT && r != -ECONNREFUSED) /* it has ended already */
 		supervisor_report(k, err.text);
-	for (i = 0; r == 0 && i < k->signals.n; i++)
-		request(k, "Signal", "signal", k->signals.v[i]);
-	if (r == 0)
-		strv_clear(&k->signals);
 }
 
 /* ---- the process -------------------------------------------------------------------------- */
@@ -241,7 +209,7 @@ static void connect_agent(struct supervisor *k)
 struct child {
 	const struct supervisor_start *start;
 	struct strv argv;
-	int spec_fd, ready_fd, keeper_fd; /* -1: not for it */
+	int spec_fd, ready_fd, supervisor_fd; /* -1: not for it */
 };
 
 static void child_clear(struct child *c)
@@ -249,7 +217,7 @@ static void child_clear(struct child *c)
 	strv_clear(&c->argv);
 	c->spec_fd = close_fd(c->spec_fd);
 	c->ready_fd = close_fd(c->ready_fd);
-	c->keeper_fd = close_fd(c->keeper_fd);
+	c->supervisor_fd = close_fd(c->supervisor_fd);
 }
 
 static int keep_open(int fd)
@@ -282,7 +250,7 @@ static int execute_agent(void *userdata)
 	if (r == 0)
 		r = set_stdio(s->stdio);
 	if (r == 0)
-		r = keep_open(c->spec_fd) | keep_open(c->ready_fd) | keep_open(c->keeper_fd);
+		r = keep_open(c->spec_fd) | keep_open(c->ready_fd) | keep_open(c->supervisor_fd);
 	for (i = 0; r == 0 && i < s->extra_fds_count; i++)
 		r = keep_open(s->extra_fds[i]);
 	if (r == 0)
@@ -290,31 +258,21 @@ static int execute_agent(void *userdata)
 	return -errno;
 }
 
-static int add_fd(struct strv *argv, const char *option, int fd)
-{
-	return strv_addf(argv, "%s=%d", option, fd);
-}
-
+/* 0 or -ENOMEM, as all that adds to it. */
 static int make_argv(struct child *c, const struct supervisor *k)
 {
-	char *const *args = k->start.args;
 	int r = strv_add(&c->argv, "stepd");
 
-	if (r == 0)
-		r = strv_add(&c->argv, k->adopts ? "adopt" : "serve");
-	if (r == 0 && c->spec_fd >= 0)
-		r = add_fd(&c->argv, "--spec-fd", c->spec_fd);
-	if (r == 0 && c->ready_fd >= 0)
-		r = add_fd(&c->argv, "--ready-fd", c->ready_fd);
-	if (r == 0)
-		r = add_fd(&c->argv, "--keeper-fd", c->keeper_fd);
-	for (; !k->adopts && r == 0 && *args; args++)
-		r = strv_add(&c->argv, *args);
-	if (k->adopts && r == 0 && k->start.runtime_dir)
-		r = strv_addf(&c->argv, "--runtime-dir=%s", k->start.runtime_dir);
-	if (k->adopts && r == 0)
-		r = strv_addf(&c->argv, "%s/%s", k->node, k->step);
-	return r;
+	r |= strv_add(&c->argv, k->adopts ? "adopt" : "serve");
+	r |= strv_addf(&c->argv, "--ready-fd=%d", c->ready_fd);
+	r |= strv_addf(&c->argv, "--keeper-fd=%d", c->supervisor_fd);
+	if (!k->adopts) {
+		r |= strv_addf(&c->argv, "--spec-fd=%d", c->spec_fd);
+		return r | strv_extend(&c->argv, k->start.args);
+	}
+	if (k->start.runtime_dir)
+		r |= strv_addf(&c->argv, "--runtime-dir=%s", k->start.runtime_dir);
+	return r | strv_add(&c->argv, k->step);
 }
 
 static int make_spec_fd(const json_t *doc, int *ret_fd, struct err *err)
@@ -336,26 +294,20 @@ static int make_spec_fd(const json_t *doc, int *ret_fd, struct err *err)
 	return 0;
 }
 
-static int make_ready_pipe(struct supervisor *k, int *ret_agent_fd)
+/* A pipe for the agent's "ready", and the socket by which it sees that its supervisor has gone, and
+ * the supervisor gets the result. */
+static int make_channels(struct supervisor *k, struct child *c)
 {
-	int ends[2], r = stdfd_pipe(true, ends);
+	int fds[2], r = stdfd_pipe(true, fds);
 
 	if (r < 0)
 		return r;
-	k->ready.fd = ends[0];
-	*ret_agent_fd = ends[1];
-	return 0;
-}
-
-/* By which the agent sees that its supervisor has gone, and the supervisor gets the result. */
-static int make_keeper_socket(struct supervisor *k, int *ret_agent_fd)
-{
-	int fds[2];
-
+	k->ready.fd = fds[0];
+	c->ready_fd = fds[1];
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
 		return -errno;
 	k->result.fd = fds[0];
-	*ret_agent_fd = fds[1];
+	c->supervisor_fd = fds[1];
 	return stdfd_set_nonblock(k->result.fd, true);
 }
 
@@ -363,21 +315,12 @@ static int make_keeper_socket(struct supervisor *k, int *ret_agent_fd)
 
 static void on_ready(struct supervisor *k)
 {
-	json_t *doc = json_loadb(buffer_bytes(&k->ready.text), buffer_size(&k->ready.text),
-		JSON_DISABLE_EOF_CHECK, NULL);
-	const char *step = json_string_value(json_object_get(doc, "step"));
-
-	if (step && !k->step)
-		k->step = strdup(step);
-	json_decref(doc);
-	if (k->adopts)
+	if (k->adopts) {
 		supervisor_terminate(k, false);
-	if (!k->step || k->started)
 		return;
+	}
 	k->started = true;
 	connect_agent(k);
-	if (k->events->started)
-		k->events->started(k->userdata);
 }
 
 static void intake_close(struct intake *in)
@@ -429,23 +372,6 @@ static void intake_watch(struct intake *in, struct supervisor *k, size_t max)
 
 static int start_agent(struct supervisor *k, struct err *err);
 
-/* As its agent would have reported it: tasks run before that. */
-static int name_step(struct supervisor *k)
-{
-	const json_t *job = json_object_get(k->start.doc, "job");
-	const json_t *step = json_object_get(k->start.doc, "step");
-
-	if (k->step)
-		return 0;
-	if (!json_is_integer(job) || !json_is_integer(step) ||
-		asprintf(&k->step, "%lld.%lld", (long long)json_integer_value(job),
-			(long long)json_integer_value(step)) < 0) {
-		k->step = NULL;
-		return -ENOMEM;
-	}
-	return 0;
-}
-
 static void close_agent(struct supervisor *k)
 {
 	disconnect(k);
@@ -461,7 +387,7 @@ static bool take_over(struct supervisor *k)
 	_cleanup_close_ int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct err err = ERR_INIT;
 
-	if (k->adopts || null_fd < 0 || name_step(k) < 0)
+	if (k->adopts || null_fd < 0)
 		return false;
 	supervisor_report(k, "the agent has been killed: ending what is left of its step");
 	k->adopts = k->started = true;
@@ -509,14 +435,12 @@ static void on_exit_fd(struct ev_loop *loop, ev_io *w, int revents)
 static int start_agent(struct supervisor *k, struct err *err)
 {
 	_cleanup_(child_clear) struct child c = {
-		.start = &k->start, .spec_fd = -1, .ready_fd = -1, .keeper_fd = -1};
+		.start = &k->start, .spec_fd = -1, .ready_fd = -1, .supervisor_fd = -1};
 	int r = k->adopts ? 0 : make_spec_fd(k->start.doc, &c.spec_fd, err);
 
 	if (r < 0)
 		return r;
-	r = make_ready_pipe(k, &c.ready_fd);
-	if (r == 0)
-		r = make_keeper_socket(k, &c.keeper_fd);
+	r = make_channels(k, &c);
 	if (r == 0)
 		r = make_argv(&c, k);
 	if (r == 0)
@@ -526,11 +450,22 @@ static int start_agent(struct supervisor *k, struct err *err)
 	ev_io_init(&k->exit, on_exit_fd, k->agent.fd, EV_READ);
 	k->exit.data = k;
 	ev_io_start(k->loop, &k->exit);
-	if (k->ready.fd >= 0)
-		intake_watch(&k->ready, k, READY_MAX);
-	if (k->result.fd >= 0)
-		intake_watch(&k->result, k, RESULT_MAX);
+	intake_watch(&k->ready, k, READY_MAX);
+	intake_watch(&k->result, k, RESULT_MAX);
 	return 0;
+}
+
+/* NULL: no memory. */
+static char *name_step(const json_t *doc)
+{
+	const char *node = json_get_text(json_object_get(doc, "node"), "name", NULL);
+	char *name = NULL;
+
+	assert(node);
+	return asprintf(&name, "%s/%lld.%lld", node, (long long)json_get_int(doc, "job", 0),
+		       (long long)json_get_int(doc, "step", 0)) < 0
+		? NULL
+		: name;
 }
 
 int supervisor_new(struct ev_loop *loop, const struct supervisor_start *start,
@@ -542,16 +477,16 @@ int supervisor_new(struct ev_loop *loop, const struct supervisor_start *start,
 
 	if (!k)
 		return err_set(err, -ENOMEM, "start the agent");
-	k->loop = loop;
-	k->agent = (struct pidref)PIDREF_INIT;
-	k->ready.fd = k->result.fd = -1;
-	k->ready.supervisor = k->result.supervisor = k;
-	k->start = *start;
-	k->node = json_string_value(json_object_get(json_object_get(start->doc, "node"), "name"));
-	k->events = events;
-	k->userdata = userdata;
-	assert(k->node);
-	r = start_agent(k, err);
+	*k = (struct supervisor){.loop = loop,
+		.agent = PIDREF_INIT,
+		.ready = {.fd = -1, .supervisor = k},
+		.result = {.fd = -1, .supervisor = k},
+		.requests = json_array(),
+		.step = name_step(start->doc),
+		.start = *start,
+		.events = events,
+		.userdata = userdata};
+	r = k->requests && k->step ? start_agent(k, err) : err_set(err, -ENOMEM, "start the agent");
 	if (r < 0) {
 		(void)supervisor_free(k); /* always NULL */
 		return r;
@@ -562,10 +497,8 @@ int supervisor_new(struct ev_loop *loop, const struct supervisor_start *start,
 
 void supervisor_signal(struct supervisor *k, const char *signal)
 {
-	if (k->connected)
+	if (k->calls.client || !k->started)
 		request(k, "Signal", "signal", signal);
-	else if (!k->started && strv_add(&k->signals, signal) < 0)
-		supervisor_report(k, "there is no memory for a signal");
 }
 
 /* An agent takes signals at any time. -ESRCH: it has ended by itself. */
@@ -579,7 +512,7 @@ static void signal_agent(struct supervisor *k, int signal)
 
 void supervisor_terminate(struct supervisor *k, bool now)
 {
-	if (now && k->connected)
+	if (now && k->calls.client)
 		request(k, "Terminate", "kill_sequence", "KILL");
 	else
 		signal_agent(k, now && k->terminated ? SIGINT : SIGTERM);
@@ -599,7 +532,7 @@ struct supervisor *supervisor_free(struct supervisor *k)
 		ev_io_stop(k->loop, &k->exit);
 	close_agent(k);
 	pidref_close(&k->agent);
-	strv_clear(&k->signals);
+	json_decref(k->requests);
 	free(k->step);
 	free(k);
 	return NULL;

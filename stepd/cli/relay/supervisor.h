@@ -16,11 +16,10 @@
 
 struct ev_loop;
 struct json_t;
+struct strv;
 struct supervisor;
 
 struct supervisor_events {
-	/* Once: tasks run. May be NULL. */
-	void (*started)(void *userdata);
 	void (*task_ended)(uint32_t rank, int wait_status, void *userdata);
 	/* A message for the user: a signal was refused, the agent has died. */
 	void (*report)(const char *text, void *userdata);
@@ -31,7 +30,7 @@ struct supervisor_events {
 
 struct supervisor_start {
 	const char *program;      /* stepd */
-	char *const *args;        /* further ones of "serve", up to NULL */
+	const struct strv *args;  /* further ones of "serve" */
 	const char *runtime_dir;  /* that is among them; NULL: the default */
 	const struct json_t *doc; /* the spec */
 	int stdio[3];             /* the agent's streams; borrowed */
