@@ -270,7 +270,6 @@ stepd_cli_steprun_SOURCES = \
 	stepd/cli/across/launch.c stepd/cli/across/launch.h \
 	stepd/cli/across/local.c \
 	stepd/cli/across/main.c \
-	stepd/cli/across/nodes.c stepd/cli/across/nodes.h \
 	stepd/cli/across/options.c stepd/cli/across/options.h \
 	stepd/cli/across/reports.c \
 	stepd/cli/across/session.c stepd/cli/across/session.h \

@@ -2,23 +2,18 @@
  *
  * All relays are connected: each becomes a node of the step, and all get the step's document.
  */
-#include <jansson.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "stepd/base/base64.h"
 #include "stepd/base/hostlist.h"
+#include "stepd/base/json.h"
 #include "stepd/cli/across/session.h"
 #include "stepd/cli/relay/relay_doc.h"
 #include "stepd/spec/spec.h"
 
 #define SECRET_SIZE 32u
 #define NO_NODE     UINT32_MAX
-
-static const json_t *get_doc(const struct session *s)
-{
-	return s->options->run.doc;
-}
 
 /* ---- which relay is which node ------------------------------------------------------------ */
 
@@ -110,7 +105,7 @@ static int name_nodes(struct session *s)
 /* Whether the nodes' MPI services are connected. */
 static bool is_wired(const struct session *s)
 {
-	const char *mpi = json_string_value(json_object_get(get_doc(s), "mpi"));
+	const char *mpi = json_get_text(s->options->run.doc, "mpi", NULL);
 
 	return s->count > 1 && mpi && strcmp(mpi, "none") != 0 && strcmp(mpi, "mpi/none") != 0;
 }
@@ -148,72 +143,39 @@ static json_t *pack_addresses(const struct session *s)
 	return NULL;
 }
 
-static int add_secret(json_t *all)
+/* In base64. */
+static int make_secret(char text[static BASE64_SIZE(SECRET_SIZE) + 1])
 {
-	char text[BASE64_SIZE(SECRET_SIZE) + 1];
 	unsigned char secret[SECRET_SIZE];
-	int r;
 
 	if (getrandom(secret, sizeof(secret), 0) != (ssize_t)sizeof(secret))
 		return -EIO;
 	base64_encode(secret, sizeof(secret), text);
-	r = json_object_set_new(all, "secret", json_string(text));
 	explicit_bzero(secret, sizeof(secret));
-	explicit_bzero(text, sizeof(text));
-	return r;
-}
-
-static int add_wire(const struct session *s, json_t *all)
-{
-	const json_t *wire = json_object_get(get_doc(s), "wire");
-	const char *auth = json_string_value(json_object_get(wire, "auth")) ?: "secret";
-
-	if (!is_wired(s))
-		return 0;
-	if (json_object_set_new(all, "addresses", pack_addresses(s)) < 0)
-		return -ENOMEM;
-	return strcmp(auth, "secret") == 0 ? add_secret(all) : 0;
+	return 0;
 }
 
 /* ---- the document ------------------------------------------------------------------------- */
 
-static int add_names(const struct session *s, json_t *all)
-{
-	_cleanup_free_ char **names = calloc(s->count, sizeof(*names)), *list = NULL;
-	json_t *array = json_array();
-	int r = json_object_set_new(all, "nodes", array);
-	uint32_t id;
-
-	for (id = 0; r == 0 && names && id < s->count; id++) {
-		names[id] = get_node(s, id)->name;
-		r = json_array_append_new(array, json_string(names[id]));
-	}
-	if (r == 0 && names)
-		list = hostlist_make(names, s->count);
-	return list ? json_object_set_new(all, "list", json_string(list)) : -1;
-}
-
 /* Files are one node's each; a relative name is so below the directory where the relay starts. */
-static int add_files(const struct run_options *o, json_t *all)
+static json_t *pack_files(const struct run_options *o)
 {
 	json_t *files = json_array();
 	char interval[32];
 	int r = 0;
 
-	if (o->trace)
-		r |= json_array_append_new(files, json_pack("[s, s]", "--trace", o->trace));
 	(void)snprintf(
 		interval, sizeof(interval), "%llums", (unsigned long long)o->sample_interval_ms);
+	if (o->trace)
+		r |= json_array_append_new(files, json_pack("[s, s]", "--trace", o->trace));
 	if (o->sample)
 		r |= json_array_append_new(
 			files, json_pack("[s, s, s]", "--sample", interval, o->sample));
-	r |= json_object_set_new(all, "node_files", files);
-	return r;
+	return r == 0 ? files : NULL;
 }
 
-static int add_args(const struct session *s, json_t *all)
+static json_t *pack_args(const struct run_options *o)
 {
-	const struct run_options *o = &s->options->run;
 	_cleanup_strv_ struct strv args = {0};
 	json_t *list = json_array();
 	int r = session_agent_args(o, &args);
@@ -221,20 +183,38 @@ static int add_args(const struct session *s, json_t *all)
 
 	for (i = 0; i < args.n; i++)
 		r |= json_array_append_new(list, json_string(args.v[i]));
-	r |= json_object_set_new(all, "args", list);
-	if (o->runtime_dir)
-		r |= json_object_set_new(all, "runtime_dir", json_string(o->runtime_dir));
-	return r | add_files(o, all);
+	return r == 0 ? list : NULL;
 }
 
+/* NULL: no memory, or no random bytes. */
 static char *make_doc(const struct session *s)
 {
-	json_t *all = json_pack("{s:O, s:o}", "spec", s->options->run.doc, "ranks",
-		layout_json(&s->options->layout));
-	char *text = NULL;
+	const struct run_options *o = &s->options->run;
+	_cleanup_free_ char **names = calloc(s->count, sizeof(*names)), *list = NULL;
+	char secret[BASE64_SIZE(SECRET_SIZE) + 1] = "", *text = NULL;
+	const char *auth = json_get_text(json_object_get(o->doc, "wire"), "auth", "secret");
+	bool wired = is_wired(s);
+	json_t *array = json_array(), *all;
+	int r = names && array ? 0 : -ENOMEM;
+	uint32_t id;
 
-	if (all && add_names(s, all) == 0 && add_args(s, all) == 0 && add_wire(s, all) == 0)
+	for (id = 0; r == 0 && id < s->count; id++) {
+		names[id] = get_node(s, id)->name;
+		r = json_array_append_new(array, json_string(names[id]));
+	}
+	if (r == 0)
+		list = hostlist_make(names, s->count);
+	if (r == 0 && wired && strcmp(auth, "secret") == 0)
+		r = make_secret(secret);
+	all = json_pack("{s:O, s:o, s:o, s:s, s:o, s:o, s:s*, s:s*}", "spec", o->doc, "ranks",
+		layout_json(&s->options->layout), "nodes", array, "list", list, "args",
+		pack_args(o), "node_files", pack_files(o), "runtime_dir", o->runtime_dir, "secret",
+		*secret ? secret : NULL);
+	if (r == 0 && wired)
+		r = json_object_set_new(all, "addresses", pack_addresses(s));
+	if (r == 0 && all)
 		text = json_dumps(all, JSON_COMPACT);
+	explicit_bzero(secret, sizeof(secret));
 	json_decref(all);
 	return text;
 }
@@ -274,7 +254,7 @@ static int start_input(struct session *s)
 
 		if (!ranks)
 			return -ENOMEM;
-		get_node(s, id)->reads_stdin = relay_doc_reads_stdin(get_doc(s), ranks);
+		get_node(s, id)->reads_stdin = relay_doc_reads_stdin(s->options->run.doc, ranks);
 		any = any || get_node(s, id)->reads_stdin;
 	}
 	if (any)
@@ -343,9 +323,7 @@ void session_assign(struct session *s)
 		return;
 	}
 	text = r < 0 ? NULL : make_doc(s);
-	if (text)
-		r = start_input(s);
-	if (!text || r < 0) {
+	if (!text || start_input(s) < 0) {
 		session_print("there is no memory to send the step to its nodes");
 		assign_fail(s);
 		return;

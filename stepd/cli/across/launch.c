@@ -2,25 +2,13 @@
 #include "stepd/cli/across/launch.h"
 
 #include <ctype.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "stepd/base/err.h"
 #include "stepd/process/process.h"
-
-static const char *const kind_names[LAUNCHER_MAX] = {
-	[LAUNCHER_LOCAL] = "local",
-	[LAUNCHER_SSH] = "ssh",
-	[LAUNCHER_SLURM] = "slurm",
-	[LAUNCHER_EXEC] = "exec",
-};
-
-const char *launcher_kind_name(enum launcher_kind kind)
-{
-	return kind_names[kind];
-}
+#include "stepd/process/stdfd.h"
 
 /* Whether the template names all nodes, or none in particular. */
 static bool is_for_all(const char *template)
@@ -34,11 +22,17 @@ static bool is_for_all(const char *template)
 
 int launcher_parse(const char *text, struct launcher *launcher)
 {
+	static const char *const kinds[LAUNCHER_MAX] = {
+		[LAUNCHER_LOCAL] = "local",
+		[LAUNCHER_SSH] = "ssh",
+		[LAUNCHER_SLURM] = "slurm",
+		[LAUNCHER_EXEC] = "exec",
+	};
 	size_t len = strcspn(text, ":");
 	int i;
 
 	for (i = 0; i < LAUNCHER_MAX; i++) {
-		if (strlen(kind_names[i]) == len && strncmp(kind_names[i], text, len) == 0)
+		if (strlen(kinds[i]) == len && strncmp(kinds[i], text, len) == 0)
 			break;
 	}
 	if (i == LAUNCHER_MAX || (text[len] && i != LAUNCHER_SSH && i != LAUNCHER_EXEC) ||
@@ -53,20 +47,20 @@ int launcher_parse(const char *text, struct launcher *launcher)
 
 /* ---- commands ----------------------------------------------------------------------------- */
 
+/* Each of what follows: 0 or -ENOMEM, as all that adds to a vector. */
+
 static int add_relay(const struct launcher *l, uint32_t index, const char *host, struct strv *argv)
 {
-	int r = strv_add(argv, l->program);
+	int r = strv_add(argv, l->program) | strv_add(argv, "relay");
 
-	if (r == 0)
-		r = strv_add(argv, "relay");
-	if (r == 0 && !l->at_once)
-		r = strv_addf(argv, "--index=%u", index);
-	if (r == 0 && !l->at_once && host)
-		r = strv_addf(argv, "--node=%s", host);
-	if (r == 0 && l->kind == LAUNCHER_SLURM)
-		r = strv_add(argv, "--index-from=SLURM_PROCID");
-	if (r == 0 && l->ifname)
-		r = strv_addf(argv, "--ifname=%s", l->ifname);
+	if (!l->at_once)
+		r |= strv_addf(argv, "--index=%u", index);
+	if (!l->at_once && host)
+		r |= strv_addf(argv, "--node=%s", host);
+	if (l->kind == LAUNCHER_SLURM)
+		r |= strv_add(argv, "--index-from=SLURM_PROCID");
+	if (l->ifname)
+		r |= strv_addf(argv, "--ifname=%s", l->ifname);
 	return r;
 }
 
@@ -110,58 +104,39 @@ static char *quote_all(const struct strv *args)
 static int add_split(struct strv *argv, const char *text)
 {
 	_cleanup_free_ char *copy = strdup(text);
-	char *save = NULL, *arg;
+	char *rest = copy, *arg;
 	int r = copy ? 0 : -ENOMEM;
 
-	for (arg = copy ? strtok_r(copy, " \t", &save) : NULL; r == 0 && arg;
-		arg = strtok_r(NULL, " \t", &save))
-		r = strv_add(argv, arg);
-	return r;
-}
-
-static int add_all(struct strv *argv, const char *const *args)
-{
-	int r = 0;
-
-	for (; r == 0 && *args; args++)
-		r = strv_add(argv, *args);
+	while ((arg = strsep(&rest, " \t"))) {
+		if (*arg)
+			r |= strv_add(argv, arg);
+	}
 	return r;
 }
 
 static int make_ssh(
 	const struct launcher *l, const char *host, const struct strv *relay, struct strv *argv)
 {
-	static const char *const begin[] = {"ssh", "-T", "-x", "-o", "BatchMode=yes", NULL};
 	_cleanup_free_ char *command = quote_all(relay);
-	int r = command ? add_all(argv, begin) : -ENOMEM;
+	int r = add_split(argv, "ssh -T -x -o BatchMode=yes") | add_split(argv, l->text);
 
-	if (r == 0)
-		r = add_split(argv, l->text);
-	if (r == 0)
-		r = strv_add(argv, "--");
-	if (r == 0)
-		r = strv_add(argv, host ? host : "localhost");
-	return r < 0 ? r : strv_addf(argv, "exec %s", command);
+	r |= strv_add(argv, "--") | strv_add(argv, host ? host : "localhost");
+	return command ? r | strv_addf(argv, "exec %s", command) : -ENOMEM;
 }
 
 /* Each option that srun would else take from the variables of the allocation's owner. */
 static int make_srun(
 	const char *hosts, uint32_t nnodes, const struct strv *relay, struct strv *argv)
 {
-	static const char *const begin[] = {"srun", "--mpi=none", "--overlap", "--input=all",
-		"--output=all", "--error=all", "--kill-on-bad-exit=0", "--wait=0",
-		"--cpu-bind=none", "--distribution=block", "--ntasks-per-node=1", NULL};
-	int r = add_all(argv, begin);
+	int r = add_split(argv,
+		"srun --mpi=none --overlap --input=all --output=all --error=all "
+		"--kill-on-bad-exit=0 --wait=0 --cpu-bind=none --distribution=block "
+		"--ntasks-per-node=1");
 
-	if (r == 0)
-		r = strv_addf(argv, "--nodes=%u", nnodes);
-	if (r == 0)
-		r = strv_addf(argv, "--ntasks=%u", nnodes);
-	if (r == 0 && *hosts)
-		r = strv_addf(argv, "--nodelist=%s", hosts);
-	if (r == 0)
-		r = strv_add(argv, "--");
-	return r < 0 ? r : strv_extend(argv, relay);
+	r |= strv_addf(argv, "--nodes=%u", nnodes) | strv_addf(argv, "--ntasks=%u", nnodes);
+	if (*hosts)
+		r |= strv_addf(argv, "--nodelist=%s", hosts);
+	return r | strv_add(argv, "--") | strv_extend(argv, relay);
 }
 
 static void put_letter(FILE *out, char letter, uint32_t index, const char *host, const char *hosts,
@@ -211,9 +186,7 @@ static int make_exec(const struct launcher *l, uint32_t index, const char *host,
 	}
 	if (fclose(out) != 0)
 		return -ENOMEM;
-	if (strv_add(argv, "/bin/sh") < 0 || strv_add(argv, "-c") < 0)
-		return -ENOMEM;
-	return strv_add(argv, text);
+	return strv_add(argv, "/bin/sh") | strv_add(argv, "-c") | strv_add(argv, text);
 }
 
 int launcher_command(const struct launcher *l, uint32_t index, const char *host, const char *hosts,
@@ -256,28 +229,25 @@ static int execute_launcher(void *userdata)
 
 int launch(char *const *argv, struct launched *ret_launched, struct err *err)
 {
-	_cleanup_close_ int in = -1, out = -1;
-	struct launched l = {.process = PIDREF_INIT, .to_fd = -1, .from_fd = -1};
-	int fds[2], r = 0;
+	_cleanup_close_ int in = -1, out = -1, to = -1, from = -1;
+	struct pidref process = PIDREF_INIT;
+	int fds[2], r = stdfd_pipe(false, fds);
 
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_set(err, -errno, "start '%s'", argv[0]);
-	in = fds[0];
-	l.to_fd = fds[1];
-	if (pipe2(fds, O_CLOEXEC) < 0) {
-		r = -errno;
-	} else {
-		l.from_fd = fds[0];
+	if (r == 0) {
+		in = fds[0];
+		to = fds[1];
+		r = stdfd_pipe(true, fds);
+	}
+	if (r == 0) {
+		from = fds[0];
 		out = fds[1];
 		r = process_execute(execute_launcher,
-			&(struct command){.argv = argv, .in = in, .out = out}, &l.process);
+			&(struct command){.argv = argv, .in = in, .out = out}, &process);
 	}
-	if (r < 0) {
-		(void)close_fd(l.to_fd);
-		(void)close_fd(l.from_fd);
+	if (r < 0)
 		return err_set(err, r, "start '%s'", argv[0]);
-	}
-	*ret_launched = l;
+	*ret_launched = (struct launched){
+		.process = process, .to_fd = take_fd(&to), .from_fd = take_fd(&from)};
 	return 0;
 }
 

@@ -32,8 +32,6 @@ struct launcher {
 /* "local", "ssh[:OPTIONS]", "slurm" or "exec:TEMPLATE"; text is borrowed. -EINVAL: none of them. */
 int launcher_parse(const char *text, struct launcher *launcher) _must_check_;
 
-const char *launcher_kind_name(enum launcher_kind kind);
-
 /* The command that starts the relay of this node, or all of them (at_once). host NULL: not known;
  * hosts is the list of all, "" where not known. */
 int launcher_command(const struct launcher *launcher, uint32_t index, const char *host,

@@ -128,6 +128,7 @@ static int open_terminal(struct local *l, int *ret_fd, struct err *err)
 
 /* ---- life --------------------------------------------------------------------------------- */
 
+/* 0 or -ENOMEM, as all that adds to a vector. */
 static int add_option(struct strv *args, const char *option, const char *value)
 {
 	return value ? strv_addf(args, "--%s=%s", option, value) : 0;
@@ -137,32 +138,26 @@ int session_agent_args(const struct run_options *o, struct strv *args)
 {
 	int r = add_option(args, "config", o->config);
 
-	if (r == 0)
-		r = add_option(args, "plugin-dir", o->plugin_dir);
-	if (r == 0)
-		r = add_option(args, "runtime-dir", o->runtime_dir);
-	if (r == 0 && o->usage)
-		r = strv_add(args, "--usage");
-	if (r == 0 && o->verbosity)
-		r = strv_add(args, o->verbosity > 0 ? "--verbose" : "--quiet");
+	r |= add_option(args, "plugin-dir", o->plugin_dir);
+	r |= add_option(args, "runtime-dir", o->runtime_dir);
+	if (o->usage)
+		r |= strv_add(args, "--usage");
+	if (o->verbosity)
+		r |= strv_add(args, o->verbosity > 0 ? "--verbose" : "--quiet");
 	return r;
 }
 
 static int make_args(const struct run_options *o, struct strv *args)
 {
-	int r = session_agent_args(o, args);
+	int r = session_agent_args(o, args) | strv_add(args, "--keep-result=0");
 
-	if (r == 0)
-		r = strv_add(args, "--keep-result=0");
-	if (r == 0)
-		r = add_option(args, "trace", o->trace);
-	if (r == 0)
-		r = add_option(args, "result", o->result);
-	if (r == 0 && o->sample)
-		r = strv_add(args, "--sample");
-	if (r == 0 && o->sample)
-		r = strv_addf(args, "%llums", (unsigned long long)o->sample_interval_ms);
-	return r == 0 && o->sample ? strv_add(args, o->sample) : r;
+	r |= add_option(args, "trace", o->trace);
+	r |= add_option(args, "result", o->result);
+	if (!o->sample)
+		return r;
+	r |= strv_add(args, "--sample");
+	r |= strv_addf(args, "%llums", (unsigned long long)o->sample_interval_ms);
+	return r | strv_add(args, o->sample);
 }
 
 static void local_clear(struct local *l)

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/cli/across/options.h"
 
+#include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
 #include <string.h>
 
+#include "stepd/api/env.h"
+#include "stepd/base/fs.h"
+#include "stepd/base/hostlist.h"
 #include "stepd/base/parse.h"
-#include "stepd/cli/across/nodes.h"
 #include "stepd/cli/run/run_convert.h"
 #include "stepd/spec/spec.h"
 #include "stepd/spec/spec_json.h"
 
 #define OWN(member_)      offsetof(struct steprun_options, member_)
+#define HOSTFILE_MAX      (16u << 20) /* bytes */
 #define LAUNCH_TIMEOUT_MS 60000u
 
 void steprun_options_clear(struct steprun_options *o)
@@ -125,9 +129,295 @@ void steprun_options_print_help(FILE *out)
 	cli_options_print(rows, make_rows(rows), out);
 }
 
+/* ---- nodes -------------------------------------------------------------------------------- */
+
+/* From the options, and in an allocation of Slurm from its variables. */
+struct nodes_found {
+	uint32_t count;
+	uint32_t ntasks;    /* of the allocation; 0: not known */
+	uint32_t *cpus;     /* of each node in the allocation; NULL: not known */
+	uint32_t *on_nodes; /* with LAYOUT_ARBITRARY: the node of each rank */
+	uint32_t on_nodes_count;
+};
+
+static void nodes_found_clear(struct nodes_found *found)
+{
+	free(found->cpus);
+	free(found->on_nodes);
+}
+
+static int no_memory(struct err *err)
+{
+	return err_set(err, -ENOMEM, "list the nodes");
+}
+
+static void drop_nodes_from(struct strv *nodes, size_t count)
+{
+	while (nodes->n > count) {
+		free(nodes->v[--nodes->n]);
+		nodes->v[nodes->n] = NULL;
+	}
+}
+
+static int add_name(const char *name, void *userdata)
+{
+	return strv_add(userdata, name);
+}
+
+static int add_list(const char *source, const char *text, struct strv *names, struct err *err)
+{
+	int r = hostlist_each(text, SPEC_NTASKS_MAX, add_name, names);
+
+	if (r == -ENOMEM)
+		return no_memory(err);
+	return r < 0
+		? err_say(err, -EINVAL, "%s: '%.200s' is no list of hosts such as n1,n2 or n[1-4]",
+			  source, text)
+		: 0;
+}
+
+/* A host a line, or a list; "#" begins a comment. */
+static int add_file(const char *file, struct strv *names, struct err *err)
+{
+	_cleanup_free_ char *text = NULL;
+	char *line, *rest, *save = NULL;
+	int r = fs_read(AT_FDCWD, file, HOSTFILE_MAX, &text, NULL);
+
+	if (r < 0)
+		return err_set(err, r, "--hostfile: read '%s'", file);
+	for (line = strtok_r(text, "\n", &save); r == 0 && line;
+		line = strtok_r(NULL, "\n", &save)) {
+		line[strcspn(line, "#\r")] = '\0';
+		line += strspn(line, " \t");
+		rest = line + strcspn(line, " \t");
+		if (rest[strspn(rest, " \t")])
+			return err_say(err, -EINVAL,
+				"--hostfile: '%s' has more than a host, or a list, in the line '%.200s'",
+				file, line);
+		*rest = '\0';
+		if (*line)
+			r = add_list(file, line, names, err);
+	}
+	if (r == 0 && names->n == 0)
+		return err_say(err, -EINVAL, "--hostfile: '%s' names no host", file);
+	return r;
+}
+
+struct known {
+	const char *name;
+	uint32_t index;
+};
+
+static int compare_known(const void *a, const void *b)
+{
+	const struct known *x = a, *y = b;
+	int r = strcmp(x->name, y->name);
+
+	return r ? r : (x->index > y->index) - (x->index < y->index);
+}
+
+/* Of a list that may name a node again: each once, in the order in which they come first;
+ * ret_on_nodes has the node of each entry. */
+static int make_unique(struct strv *names, uint32_t **ret_on_nodes, struct err *err)
+{
+	_cleanup_free_ struct known *known = calloc(names->n + 1, sizeof(*known));
+	_cleanup_free_ uint32_t *on = calloc(names->n + 1, sizeof(*on));
+	uint32_t i, first = 0, n = 0;
+
+	if (!known || !on)
+		return no_memory(err);
+	for (i = 0; i < names->n; i++)
+		known[i] = (struct known){.name = names->v[i], .index = i};
+	qsort(known, names->n, sizeof(*known), compare_known);
+	for (i = 0; i < names->n; i++) { /* the entry where the same name stands first */
+		if (i > 0 && strcmp(known[i].name, known[first].name) != 0)
+			first = i;
+		on[known[i].index] = known[first].index;
+	}
+	for (i = 0; i < names->n; i++) {
+		if (on[i] == i) {
+			names->v[n] = names->v[i];
+			on[i] = n++;
+		} else {
+			free(names->v[i]);
+			on[i] = on[on[i]];
+		}
+	}
+	names->n = n;
+	names->v[n] = NULL;
+	*ret_on_nodes = take_ptr(on);
+	return 0;
+}
+
+/* Agents on this machine, one for each node: "host-0", "host-1". */
+static int make_local_names(uint32_t count, struct strv *names, struct err *err)
+{
+	char host[HOST_NAME_MAX + 1] = "";
+	uint32_t i;
+
+	if (gethostname(host, sizeof(host) - 1) < 0)
+		return err_set(err, -errno, "read the host's name");
+	host[strcspn(host, ".")] = '\0';
+	for (i = 0; i < count; i++) {
+		if (strv_addf(names, count > 1 ? "%s-%u" : "%s", host, i) < 0)
+			return no_memory(err);
+	}
+	return 0;
+}
+
+/* ---- an allocation ------------------------------------------------------------------------ */
+
+static bool has_srun(const char *path)
+{
+	_cleanup_free_ char *copy = path ? strdup(path) : NULL;
+	char *rest = copy, *dir, file[PATH_MAX];
+
+	while ((dir = strsep(&rest, ":"))) {
+		(void)snprintf(file, sizeof(file), "%s/srun", dir); /* one cut short is not there */
+		if (access(file, X_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Both: stepd's own tasks have SLURM_JOB_ID, too. */
+static const char *allocation_nodes(char **env)
+{
+	const char *list = stepd_env_get(env, "SLURM_JOB_NODELIST");
+
+	return list && stepd_env_get(env, "SLURM_JOB_ID") ? list : NULL;
+}
+
+/* "4(x2),8" */
+static int parse_cpus(const char *text, struct nodes_found *found)
+{
+	uint32_t n = 0, cpus, times;
+	char *end;
+
+	found->cpus = calloc(found->count, sizeof(*found->cpus));
+	if (!found->cpus)
+		return -ENOMEM;
+	while (n < found->count) {
+		cpus = (uint32_t)strtoul(text, &end, 10);
+		times = 1;
+		if (strncmp(end, "(x", 2) == 0) {
+			times = (uint32_t)strtoul(end + 2, &end, 10);
+			end += *end == ')';
+		}
+		if (end == text || cpus == 0 || times == 0)
+			return -EINVAL;
+		for (; times > 0 && n < found->count; times--)
+			found->cpus[n++] = cpus;
+		if (n < found->count && *end != ',')
+			return -EINVAL;
+		text = end + 1;
+	}
+	return 0;
+}
+
+/* What can't be read is not known. */
+static void read_allocation(struct steprun_options *o, char **env, struct nodes_found *found)
+{
+	const char *cpus = stepd_env_get(env, "SLURM_JOB_CPUS_PER_NODE");
+	const char *ntasks = stepd_env_get(env, "SLURM_NTASKS");
+
+	if (ntasks && parse_u32(ntasks, 1, SPEC_NTASKS_MAX, &found->ntasks) < 0)
+		found->ntasks = 0;
+	if (cpus && !o->hosts && !o->hostfile && parse_cpus(cpus, found) < 0) {
+		free(found->cpus);
+		found->cpus = NULL;
+	}
+}
+
+/* ---- the choice --------------------------------------------------------------------------- */
+
+static int choose_launcher(struct steprun_options *o, char **env, struct err *err)
+{
+	const char *text = o->launcher_text;
+
+	if (!text && allocation_nodes(env) && has_srun(stepd_env_get(env, "PATH")))
+		text = "slurm";
+	if (!text)
+		text = o->hosts || o->hostfile ? "ssh" : "local";
+	o->here = !o->launcher_text && strcmp(text, "local") == 0 && o->nodes_asked <= 1;
+	if (launcher_parse(text, &o->launcher) < 0)
+		return err_say(err, -EINVAL,
+			"--launcher: '%.200s' is none of local, ssh[:OPTIONS], slurm and exec:TEMPLATE, "
+			"where the template has a %%c",
+			text);
+	return 0;
+}
+
+static int list_nodes(struct steprun_options *o, char **env, struct err *err)
+{
+	const char *allocated = allocation_nodes(env);
+
+	if (o->hosts && o->hostfile)
+		return err_say(err, -EINVAL, "--hosts and --hostfile conflict; give one of them");
+	if (o->hosts)
+		return add_list("--hosts", o->hosts, &o->nodes, err);
+	if (o->hostfile)
+		return add_file(o->hostfile, &o->nodes, err);
+	if (o->launcher.kind == LAUNCHER_SLURM && allocated)
+		return add_list("SLURM_JOB_NODELIST", allocated, &o->nodes, err);
+	if (o->launcher.kind == LAUNCHER_LOCAL)
+		return make_local_names(o->nodes_asked ?: 1, &o->nodes, err);
+	if (o->launcher.kind == LAUNCHER_SSH || strstr(o->launcher.text, "%h"))
+		return err_say(err, -EINVAL, "--launcher=%.*s needs nodes: give --hosts",
+			(int)strcspn(o->launcher_text, ":"), o->launcher_text);
+	return o->launcher.at_once ? 0 : make_local_names(o->nodes_asked ?: 1, &o->nodes, err);
+}
+
+static int limit_nodes(struct steprun_options *o, uint32_t *ret_count, struct err *err)
+{
+	if (o->nodes.n > SPEC_NODES_MAX)
+		return err_say(err, -E2BIG, "%zu nodes are more than a step can have (%u)",
+			o->nodes.n, SPEC_NODES_MAX);
+	if (o->nodes.n > 0 && o->nodes_asked > o->nodes.n)
+		return err_say(err, -EINVAL,
+			"--nodes: %u nodes are requested, but only %zu are given", o->nodes_asked,
+			o->nodes.n);
+	if (o->nodes_asked)
+		drop_nodes_from(&o->nodes, o->nodes_asked);
+	*ret_count = o->nodes.n ? (uint32_t)o->nodes.n : o->nodes_asked ?: 1;
+	return 0;
+}
+
+static int find_nodes(struct steprun_options *o, enum layout_kind kind, char **env,
+	struct nodes_found *found, struct err *err)
+{
+	_cleanup_free_ uint32_t *on_nodes = NULL;
+	size_t entries;
+	int r = choose_launcher(o, env, err);
+
+	if (r == 0)
+		r = list_nodes(o, env, err);
+	if (r < 0)
+		return r;
+	entries = o->nodes.n;
+	if (kind == LAYOUT_ARBITRARY && !o->hosts && !o->hostfile)
+		return err_say(err, -EINVAL,
+			"--distribution=arbitrary needs the node of each task: give --hosts or --hostfile");
+	if (o->nodes.n > 0) {
+		r = make_unique(&o->nodes, &on_nodes, err);
+		if (r < 0)
+			return r;
+	}
+	if (kind == LAYOUT_ARBITRARY) {
+		found->on_nodes = take_ptr(on_nodes);
+		found->on_nodes_count = (uint32_t)entries;
+		found->count = (uint32_t)o->nodes.n;
+		return 0;
+	}
+	r = limit_nodes(o, &found->count, err);
+	if (r == 0 && o->launcher.kind == LAUNCHER_SLURM)
+		read_allocation(o, env, found);
+	return r;
+}
+
 /* ---- tasks -------------------------------------------------------------------------------- */
 
-/* How many tasks there are if nobody says so; 0: the document of --spec may. */
+/* How many tasks there are if none is given; 0: the document of --spec may have it. */
 static uint32_t default_ntasks(const struct steprun_options *o, const struct nodes_found *found,
 	const struct run_build *build)
 {
@@ -152,7 +442,7 @@ static int set_ntasks(struct steprun_options *o, const struct nodes_found *found
 	return run_set(build, "ntasks", json_integer(n), err);
 }
 
-/* srun takes no more nodes than there are tasks, and says so. */
+/* As srun, which takes no more nodes than there are tasks. */
 static void drop_idle_nodes(struct steprun_options *o, struct nodes_found *found, uint32_t ntasks)
 {
 	uint32_t used = ntasks, i;
@@ -165,19 +455,16 @@ static void drop_idle_nodes(struct steprun_options *o, struct nodes_found *found
 	if (o->nodes_asked && o->run.verbosity >= 0)
 		fprintf(stderr, "steprun: %u task%s can't be on %u nodes: %u of them are used\n",
 			ntasks, ntasks == 1 ? "" : "s", found->count, used);
-	while (o->nodes.n > used) {
-		free(o->nodes.v[--o->nodes.n]);
-		o->nodes.v[o->nodes.n] = NULL;
-	}
+	drop_nodes_from(&o->nodes, used);
 	found->count = used;
 }
 
-/* What each node has room for: by the allocation's CPUs, unless overcommitted, and by
+/* How many tasks each node may have: by the allocation's CPUs, unless overcommitted, and by
  * --ntasks-per-node. NULL: there is no limit. */
 static int make_counts(const struct steprun_options *o, const struct nodes_found *found,
 	uint32_t **ret_counts, struct err *err)
 {
-	uint32_t cpus_per_task = o->run.spec->cpus_per_task ?: 1, i, room;
+	uint32_t cpus_per_task = o->run.spec->cpus_per_task ?: 1, i, most;
 	uint32_t *counts;
 
 	*ret_counts = NULL;
@@ -187,15 +474,15 @@ static int make_counts(const struct steprun_options *o, const struct nodes_found
 	if (!counts)
 		return err_set(err, -ENOMEM, "lay out the tasks");
 	for (i = 0; i < found->count; i++) {
-		room = o->overcommit || !found->cpus ? SPEC_TASKS_MAX
+		most = o->overcommit || !found->cpus ? SPEC_TASKS_MAX
 						     : found->cpus[i] / cpus_per_task;
-		counts[i] = o->per_node && o->per_node < room ? o->per_node : room;
+		counts[i] = o->per_node && o->per_node < most ? o->per_node : most;
 	}
 	*ret_counts = counts;
 	return 0;
 }
 
-static int deal(struct steprun_options *o, struct nodes_found *found, enum layout_kind kind,
+static int distribute(struct steprun_options *o, struct nodes_found *found, enum layout_kind kind,
 	uint32_t plane, struct err *err)
 {
 	_cleanup_free_ uint32_t *counts = NULL;
@@ -240,11 +527,11 @@ static int set_distribution(struct steprun_options *o, struct run_build *build,
 	return sockets ? run_set(build, "distribution", json_string(sockets + 1), err) : 0;
 }
 
-/* The words that srun leaves for the tasks. */
-static int set_words(json_t *doc, const struct steprun_options *o, enum layout_kind kind,
+/* The variables that srun leaves for the tasks. */
+static int set_variables(json_t *doc, const struct steprun_options *o, enum layout_kind kind,
 	uint32_t plane, struct err *err)
 {
-	static const char *const words[LAYOUT_KIND_MAX] = {
+	static const char *const names[LAYOUT_KIND_MAX] = {
 		[LAYOUT_BLOCK] = "block",
 		[LAYOUT_CYCLIC] = "cyclic",
 		[LAYOUT_PLANE] = "plane",
@@ -257,7 +544,7 @@ static int set_words(json_t *doc, const struct steprun_options *o, enum layout_k
 	if (!env)
 		return 0;
 	if (o->distribution)
-		r |= json_object_set_new(env, "SLURM_DISTRIBUTION", json_string(words[kind]));
+		r |= json_object_set_new(env, "SLURM_DISTRIBUTION", json_string(names[kind]));
 	(void)snprintf(number, sizeof(number), "%u", plane);
 	if (plane)
 		r |= json_object_set_new(env, "SLURM_DIST_PLANESIZE", json_string(number));
@@ -307,7 +594,7 @@ static int make_doc(struct steprun_options *o, const struct cli_options *options
 	int r = set_distribution(o, build, &kind, &plane, err);
 
 	if (r == 0)
-		r = nodes_find(o, kind, environment, found, err);
+		r = find_nodes(o, kind, environment, found, err);
 	if (r == 0)
 		r = set_ntasks(o, found, build, err);
 	/* srun's default is all; MPI programs, which read on rank 0 if at all, want this. */
@@ -327,18 +614,16 @@ static int make_doc(struct steprun_options *o, const struct cli_options *options
 	if (r == 0 && o->run.spec->kind != STEPD_STEP_NORMAL)
 		return err_say(err, -EINVAL, "only normal steps are run by steprun");
 	if (r == 0)
-		r = deal(o, found, kind, plane, err);
-	return r < 0 ? r : set_words(o->run.doc, o, kind, plane, err);
+		r = distribute(o, found, kind, plane, err);
+	return r < 0 ? r : set_variables(o->run.doc, o, kind, plane, err);
 }
-
-/* ---- entry point ------------------------------------------------------------------------- */
 
 static void build_clear(struct run_build *build)
 {
 	json_decref(build->overlay);
 }
 
-static int parse_into(
+int steprun_options_parse(
 	int argc, char **argv, char **environment, struct steprun_options *o, struct err *err)
 {
 	_cleanup_(build_clear) struct run_build build = {
@@ -351,16 +636,10 @@ static int parse_into(
 
 	if (!build.overlay)
 		return err_set(err, -ENOMEM, "read the options");
+	o->launch_timeout_ms = LAUNCH_TIMEOUT_MS;
 	r = cli_options_parse(&options, argc, argv, &build, &rest, err);
 	if (r < 0 || o->run.help || o->run.mpi_list)
 		return r;
 	build.program = argv[rest];
 	return make_doc(o, &options, &build, &found, environment, argv + rest, err);
-}
-
-int steprun_options_parse(int argc, char **argv, char **environment,
-	struct steprun_options *ret_options, struct err *err)
-{
-	ret_options->launch_timeout_ms = LAUNCH_TIMEOUT_MS;
-	return parse_into(argc, argv, environment, ret_options, err);
 }

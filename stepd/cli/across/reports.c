@@ -4,10 +4,10 @@
  * agent has it of its tasks: stepd's own failures first, then the first node whose tasks ended by a
  * signal, then the largest status. Nodes that were ended for what others did don't count.
  */
-#include <jansson.h>
 #include <string.h>
 #include <sys/wait.h>
 
+#include "stepd/base/json.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/status.h"
 #include "stepd/cli/across/session.h"
@@ -121,8 +121,7 @@ static void begin_wait(struct session *s)
 
 	if (!spec->wait_given || running_any_ended(&s->running) || s->ending)
 		return;
-	ev_timer_set(&s->wait, (double)spec->wait_ms / 1e3, 0.);
-	ev_timer_start(s->loop, &s->wait);
+	session_start_timer(s, &s->wait, spec->wait_ms);
 }
 
 /* The agent ends its own node in the same way. */
@@ -135,8 +134,7 @@ static void count_task(struct session *s, struct node *n, int wait_status)
 	if (status_exit_code(wait_status) == 0 || !spec->kill_on_bad_exit || s->ending ||
 		ev_is_active(&s->grace))
 		return;
-	ev_timer_set(&s->grace, (double)spec->kill_on_bad_exit_grace_ms / 1e3, 0.);
-	ev_timer_start(s->loop, &s->grace);
+	session_start_timer(s, &s->grace, spec->kill_on_bad_exit_grace_ms);
 }
 
 static void end_task(struct session *s, struct node *n, uint32_t rank, int wait_status)
@@ -169,9 +167,8 @@ static void end_remaining_tasks(struct session *s, struct node *n)
 	uint32_t rank;
 	size_t i;
 
-	for (i = 0; i < json_array_size(tasks); i++) {
-		task = json_array_get(tasks, i);
-		rank = (uint32_t)json_integer_value(json_object_get(task, "rank"));
+	json_array_foreach (tasks, i, task) {
+		rank = (uint32_t)json_get_int(task, "rank", 0);
 		status = json_object_get(task, "wait_status");
 		if (json_is_integer(status) && !running_has_ended(&s->running, rank))
 			end_task(s, n, rank, (int)json_integer_value(status));
@@ -182,7 +179,7 @@ static void end_remaining_tasks(struct session *s, struct node *n)
 
 static const char *get_reason(const struct node *n)
 {
-	return json_string_value(json_object_get(n->result, "reason")) ?: "";
+	return json_get_text(n->result, "reason", "");
 }
 
 /* A node's part of the step's status. */
@@ -217,14 +214,14 @@ static struct node_status status_of_tasks(const struct node *n, int of_signal)
 	int status, code;
 	size_t i;
 
-	for (i = 0; !ret.signalled && i < json_array_size(tasks); i++) {
-		task = json_array_get(tasks, i);
-		status = (int)json_integer_value(json_object_get(task, "wait_status"));
+	json_array_foreach (tasks, i, task) {
+		status = (int)json_get_int(task, "wait_status", 0);
 		code = status_exit_code(status);
-		if (json_is_true(json_object_get(task, "on_request")))
+		if (json_get_bool(task, "on_request", false))
 			continue;
-		ret.signalled = WIFSIGNALED(status) && (!of_signal || code == of_signal);
-		if (ret.signalled || code > ret.code)
+		if (WIFSIGNALED(status) && (!of_signal || code == of_signal))
+			return (struct node_status){.code = code, .signalled = true};
+		if (code > ret.code)
 			ret.code = code;
 	}
 	return ret;

@@ -167,17 +167,6 @@ static void on_channel_end(void *userdata)
 	conn_settle(c);
 }
 
-/* Reads from relays, or not, as full_streams has it. */
-static void session_pause(struct session *s)
-{
-	uint32_t i;
-
-	for (i = 0; i < s->conns_count; i++) {
-		if (s->conns[i].channel)
-			channel_pause(s->conns[i].channel, s->full_streams > 0);
-	}
-}
-
 static int conn_make_command(const struct conn *c, struct strv *argv)
 {
 	const struct steprun_options *o = c->session->options;
@@ -364,10 +353,14 @@ static void on_status(void *userdata)
 static void on_full(bool full, void *userdata)
 {
 	struct session *s = userdata;
+	uint32_t i;
 
 	/* Of two streams: the relays wait as long as one is full. */
 	s->full_streams += full ? 1 : -1;
-	session_pause(s);
+	for (i = 0; i < s->conns_count; i++) {
+		if (s->conns[i].channel)
+			channel_pause(s->conns[i].channel, s->full_streams > 0);
+	}
 }
 
 static void on_empty(void *userdata)
@@ -418,46 +411,30 @@ static void print_unanswered(const struct session *s)
 			s->count, (double)s->options->launch_timeout_ms / 1e3);
 }
 
-static void on_launch_timeout(struct ev_loop *loop, ev_timer *w, int revents)
+static void on_timeout(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct session *s = w->data;
 
 	assert(s);
 	(void)loop;
 	(void)revents;
-	print_unanswered(s);
-	s->launch_failed = true;
+	if (w == &s->launch) {
+		print_unanswered(s);
+		s->launch_failed = true;
+	} else if (w == &s->wait) {
+		session_print("the first task ended %g s ago: ending the step",
+			(double)s->options->run.spec->wait_ms / 1e3);
+	} else {
+		session_print("a task has failed: ending the step");
+	}
 	session_end(s, false);
 }
 
-static void on_wait_timeout(struct ev_loop *loop, ev_timer *w, int revents)
+void session_start_timer(struct session *s, ev_timer *timer, uint64_t ms)
 {
-	struct session *s = w->data;
-
-	assert(s);
-	(void)loop;
-	(void)revents;
-	session_print("the first task ended %g s ago: ending the step",
-		(double)s->options->run.spec->wait_ms / 1e3);
-	session_end(s, false);
-}
-
-static void on_grace_timeout(struct ev_loop *loop, ev_timer *w, int revents)
-{
-	struct session *s = w->data;
-
-	assert(s);
-	(void)loop;
-	(void)revents;
-	session_print("a task has failed: ending the step");
-	session_end(s, false);
-}
-
-static void init_timer(
-	struct session *s, ev_timer *timer, void (*fn)(struct ev_loop *, ev_timer *, int))
-{
-	ev_timer_init(timer, fn, 0., 0.);
+	ev_timer_init(timer, on_timeout, (double)ms / 1e3, 0.);
 	timer->data = s;
+	ev_timer_start(s->loop, timer);
 }
 
 /* ---- life --------------------------------------------------------------------------------- */
@@ -488,27 +465,17 @@ static void session_clear(struct session *s)
 		ev_loop_destroy(s->loop);
 }
 
-static void session_make_streams(struct session *s)
+static void session_init_nodes(struct session *s)
 {
 	static const struct output_events out = {
 		.full = on_full, .empty = on_empty, .failed = on_out_failed};
 	static const struct output_events err = {
 		.full = on_full, .empty = on_empty, .failed = on_err_failed};
+	bool at_once = s->options->launcher.at_once;
 	uint32_t i;
 
 	output_init(&s->out, s->loop, STDOUT_FILENO, &out, s);
 	output_init(&s->err, s->loop, STDERR_FILENO, &err, s);
-	for (i = 0; i < s->count; i++) {
-		output_source_init(&s->nodes[i].out, &s->out);
-		output_source_init(&s->nodes[i].err, &s->err);
-	}
-}
-
-static void session_make_conns(struct session *s)
-{
-	bool at_once = s->options->launcher.at_once;
-	uint32_t i;
-
 	for (i = 0; i < s->conns_count; i++) {
 		s->conns[i].session = s;
 		s->conns[i].first = i;
@@ -517,6 +484,8 @@ static void session_make_conns(struct session *s)
 	for (i = 0; i < s->count; i++) {
 		s->nodes[i].relay = i;
 		s->nodes[i].conn = &s->conns[at_once ? 0 : i];
+		output_source_init(&s->nodes[i].out, &s->out);
+		output_source_init(&s->nodes[i].err, &s->err);
 	}
 }
 
@@ -546,11 +515,7 @@ static int session_make(struct session *s, struct err *err)
 	}
 	if (running_init(&s->running, s->options->layout.ntasks) < 0)
 		return err_set(err, -ENOMEM, "prepare the step");
-	session_make_conns(s);
-	session_make_streams(s);
-	init_timer(s, &s->launch, on_launch_timeout);
-	init_timer(s, &s->wait, on_wait_timeout);
-	init_timer(s, &s->grace, on_grace_timeout);
+	session_init_nodes(s);
 	return 0;
 }
 
@@ -569,8 +534,7 @@ int session_run(const struct steprun_options *options, int *ret_code, struct err
 		r = user_watch(&s.user, s.loop, &events, &s, err);
 	if (r < 0)
 		return r;
-	ev_timer_set(&s.launch, (double)options->launch_timeout_ms / 1e3, 0.);
-	ev_timer_start(s.loop, &s.launch);
+	session_start_timer(&s, &s.launch, options->launch_timeout_ms);
 	session_start_more(&s);
 	if (s.ended < s.count) /* else no launcher could be started */
 		(void)ev_run(s.loop, 0);

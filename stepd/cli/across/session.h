@@ -106,6 +106,8 @@ void session_give_up_awaited(struct session *s);
 /* To all relays. */
 void session_send_all(struct session *s, const char *verb, const char *text);
 
+void session_start_timer(struct session *s, ev_timer *timer, uint64_t ms);
+
 /* The next launchers, as long as not too many are under way. */
 void session_start_more(struct session *s);
 

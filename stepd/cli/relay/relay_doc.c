@@ -114,57 +114,41 @@ static int add_wire(struct relay_doc *d, const json_t *all, int listen_fd, struc
 static int add_node(
 	struct relay_doc *d, const json_t *all, uint32_t id, const char *name, struct err *err)
 {
-	json_t *node = json_object(), *list = json_object_get(all, "list");
 	json_t *ranks = json_object_get(all, "ranks");
 	const char *own = json_string_value(json_array_get(ranks, id));
-	int r = 0;
+	int r;
 
-	if (!own) {
-		json_decref(node);
+	if (!own)
 		return err_broken(err);
-	}
-	r |= json_object_set_new(node, "name", json_string(name));
-	r |= json_object_set_new(node, "id", json_integer(id));
-	r |= json_object_set_new(node, "count", json_integer((json_int_t)json_array_size(ranks)));
-	r |= json_object_set(node, "ranks", ranks);
-	if (list)
-		r |= json_object_set(node, "list", list);
-	r |= json_object_set_new(d->spec, "node", node);
+	r = json_object_set_new(d->spec, "node",
+		json_pack("{s:s, s:I, s:I, s:O, s:O*}", "name", name, "id", (json_int_t)id, "count",
+			(json_int_t)json_array_size(ranks), "ranks", ranks, "list",
+			json_object_get(all, "list")));
 	d->reads_stdin = relay_doc_reads_stdin(d->spec, own);
-	if (r == 0 && !d->reads_stdin && json_object_get(d->spec, "stdin")) {
-		/* No task here reads it; a file is opened by the tasks. */
-		if (json_object_get(json_object_get(d->spec, "stdin"), "rank"))
-			r = json_object_set_new(d->spec, "stdin", json_string("none"));
-	}
+	/* No task here reads it; a file is opened by the tasks. */
+	if (r == 0 && !d->reads_stdin && json_object_get(json_object_get(d->spec, "stdin"), "rank"))
+		r = json_object_set_new(d->spec, "stdin", json_string("none"));
 	return r < 0 ? no_memory(err) : 0;
 }
 
 static int add_args(struct relay_doc *d, const json_t *all, const char *name, struct err *err)
 {
-	const json_t *args = json_object_get(all, "args"),
-		     *files = json_object_get(all, "node_files");
-	const json_t *option;
-	const char *text;
+	const json_t *arg, *option;
 	size_t i, j;
-	int r = 0;
+	int r = strv_add(&d->args, "--keep-result=0"); /* as all here: 0 or -ENOMEM */
 
-	for (i = 0; r == 0 && i < json_array_size(args); i++) {
-		text = json_string_value(json_array_get(args, i));
-		r = text ? strv_add(&d->args, text) : -EPROTO;
+	json_array_foreach (json_object_get(all, "args"), i, arg) {
+		if (!json_is_string(arg))
+			return err_broken(err);
+		r |= strv_add(&d->args, json_string_value(arg));
 	}
-	for (i = 0; r == 0 && i < json_array_size(files); i++) {
-		option = json_array_get(files, i);
-		for (j = 0; r == 0 && j < json_array_size(option); j++) {
-			text = json_string_value(json_array_get(option, j)) ?: "";
-			r = j + 1 < json_array_size(option)
-				? strv_add(&d->args, text)
-				: strv_addf(&d->args, "%s.%s", text, name);
-		}
+	json_array_foreach (json_object_get(all, "node_files"), i, option) {
+		json_array_foreach (option, j, arg)
+			r |= strv_addf(&d->args, "%s%s%s", json_string_value(arg) ?: "",
+				j + 1 < json_array_size(option) ? "" : ".",
+				j + 1 < json_array_size(option) ? "" : name);
 	}
-	/* A vector even where it is empty. */
-	if (r == 0)
-		r = strv_add(&d->args, "--keep-result=0");
-	return r < 0 ? err_set(err, r, "read the step's document") : 0;
+	return r < 0 ? no_memory(err) : 0;
 }
 
 int relay_doc_read(const char *text, size_t size, uint32_t node, const char *name, int listen_fd,
