@@ -2,6 +2,7 @@
 #include "proctrack/reporter.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 #define TEXT_SIZE 1024
 
@@ -17,4 +18,11 @@ void reporter_add(const struct reporter *reporter, enum stepd_finding_level leve
 	(void)vsnprintf(text, sizeof(text), fmt, ap); /* cut, if it must be */
 	va_end(ap);
 	reporter->fn(reporter->ctx, &finding);
+}
+
+void reporter_list(char *list, size_t size, const char *name)
+{
+	size_t at = strlen(list);
+
+	(void)snprintf(list + at, size - at, "%s%s", at ? " " : "", name);
 }

@@ -17,4 +17,7 @@ struct reporter {
 void reporter_add(const struct reporter *reporter, enum stepd_finding_level level, const char *id,
 	const char *value, const char *remedy, const char *fmt, ...) _printf_(6, 7);
 
+/* Appends a name to a list of them with blanks between, as far as it fits. */
+void reporter_list(char *list, size_t size, const char *name);
+
 #endif

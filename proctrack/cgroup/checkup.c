@@ -20,10 +20,10 @@
 #include "stepd/base/procstat.h"
 #include "systemd/scope.h"
 
-/* ---- limits ---------------------------------------------------------------------------------- */
+/* ---- limits ------------------------------------------------------------------------------- */
 
 /* Whether a step would hang in a scope of its own instead. */
-static bool checkup_is_scope(const struct cgroup_root *root)
+static bool is_scope(const struct cgroup_root *root)
 {
 	enum root_outcome outcome;
 
@@ -49,13 +49,6 @@ struct names {
 	const char *why_missing;       /* NULL: not known */
 };
 
-static void add_name(char list[128], const char *name)
-{
-	size_t at = strlen(list);
-
-	(void)snprintf(list + at, 128 - at, "%s%s", at ? " " : "", name);
-}
-
 static void get_names(enum controller controller, int trial_fd, struct names *ret)
 {
 	const char *name, *absent;
@@ -67,12 +60,12 @@ static void get_names(enum controller controller, int trial_fd, struct names *re
 		name = limits_get_name(i, &needed, &absent);
 		if (needed != controller)
 			continue;
-		add_name(ret->all, name);
+		reporter_list(ret->all, sizeof(ret->all), name);
 		if (faccessat(trial_fd, name, F_OK, 0) == 0) {
-			add_name(ret->there, name);
+			reporter_list(ret->there, sizeof(ret->there), name);
 			continue;
 		}
-		add_name(ret->missing, name);
+		reporter_list(ret->missing, sizeof(ret->missing), name);
 		ret->why_missing = absent;
 	}
 }
@@ -85,12 +78,10 @@ static unsigned read_set(int fd, const char *file)
 }
 
 /* Whether the root has the controller, or can have it: by name. */
-static bool checkup_is_offered(const struct cgroup_root *root, const char *controller)
+static bool is_offered(const struct cgroup_root *root, const char *controller)
 {
 	return controllers_parse(controller) & read_set(root->fd, "cgroup.controllers");
 }
-
-/* ---- the controllers ---------------------------------------------------------------------- */
 
 /* A process in the root of the steps itself, other than this one: its pid, or 0. Beside processes
  * the kernel hands down no memory or io, and the others to threads only. The top of the hierarchy,
@@ -101,7 +92,7 @@ static pid_t find_in_the_way(const struct cgroup_root *root)
 	char *line, *at;
 	pid_t pid;
 
-	if (checkup_is_scope(root) || faccessat(root->fd, "cgroup.type", F_OK, 0) < 0 ||
+	if (is_scope(root) || faccessat(root->fd, "cgroup.type", F_OK, 0) < 0 ||
 		fs_read(root->fd, "cgroup.procs", 16u << 20, &text, NULL) < 0)
 		return 0;
 	for (at = text; (line = strsep(&at, "\n"));) {
@@ -227,143 +218,126 @@ static void checkup_limits(
 	report_devices(reporter, trial_fd);
 }
 
-/* ---- capacity -------------------------------------------------------------------------------- */
+/* ---- capacity ----------------------------------------------------------------------------- */
 
 #define STEP_LEVELS 4 /* stepd/job_J/step_S/task_T */
 
-/* Fewer than these are soon used up by an ordinary step. */
-#define GROUPS_FEW    256
-#define PROCESSES_FEW 256
+static const struct capacity {
+	const char *id, *max_file, *now_file, *now_key; /* the key stands before what is used */
+	uint64_t needed, few; /* few are soon used up by an ordinary step */
+	const char *unlimited;
+	const char *text[2], *remedy[2]; /* before and behind the path of the group */
+} capacities[] = {
+	{.id = "cgroup.groups",
+		.max_file = "cgroup.max.descendants",
+		.now_file = "cgroup.stat",
+		.now_key = "nr_descendants ",
+		.needed = STEP_LEVELS,
+		.few = 256,
+		.unlimited = "the number of groups is not limited",
+		.text = {"groups can be made below",
+			", and a step takes one a task and three more"},
+		.remedy = {"raise cgroup.max.descendants in", ""}},
+	{.id = "cgroup.processes",
+		.max_file = "pids.max",
+		.now_file = "pids.current",
+		.now_key = "",
+		.needed = 2,
+		.few = 256,
+		.unlimited = "no group above limits the number of processes",
+		.text = {"processes and threads more are allowed by pids.max of", ""},
+		.remedy = {"raise pids.max of", " (TasksMax= of its unit; systemctl edit)"}},
+};
+static const struct capacity depth = {.max_file = "cgroup.max.depth"};
 
-/* What is left of a limit in the group at fd, of which now_file, if any, has what is used, behind
- * now_key; UINT64_MAX: it has none. */
-static uint64_t left_of(int fd, const char *max_file, const char *now_file, const char *now_key)
+/* What the group at fd leaves of it; UINT64_MAX: it has no limit. levels: how far it is above the
+ * root of the steps, which is what is used of a depth. */
+static uint64_t left_of(const struct capacity *capacity, int fd, uint64_t levels)
 {
 	_cleanup_free_ char *max = NULL, *now = NULL;
+	uint64_t limit, used = levels;
 	const char *at;
-	uint64_t limit, used;
 
-	if (fs_read(fd, max_file, 4096, &max, NULL) < 0 || strcmp(max, "max\n") == 0 ||
-		(now_file && fs_read(fd, now_file, 4096, &now, NULL) < 0))
+	if (fs_read(fd, capacity->max_file, 4096, &max, NULL) < 0 || strcmp(max, "max\n") == 0 ||
+		(capacity->now_file && fs_read(fd, capacity->now_file, 4096, &now, NULL) < 0))
 		return UINT64_MAX;
-	at = now ? strstr(now, now_key) : NULL;
 	limit = strtoull(max, NULL, 10);
-	used = at ? strtoull(at + strlen(now_key), NULL, 10) : 0;
+	if (now) {
+		at = strstr(now, capacity->now_key);
+		used = at ? strtoull(at + strlen(capacity->now_key), NULL, 10) : 0;
+	}
 	return limit > used ? limit - used : 0;
 }
 
-struct capacity {
-	uint64_t groups, processes, levels; /* the least that is left on the way up */
-	char groups_at[PATH_MAX], processes_at[PATH_MAX], levels_at[PATH_MAX];
-};
-
-static void note_least(uint64_t *least, char at[PATH_MAX], uint64_t left, const char *path)
-{
-	if (left >= *least)
-		return;
-	*least = left;
-	(void)snprintf(at, PATH_MAX, "%s", path);
-}
-
-/* From the root of the steps up to the mount's top. */
-static void find_capacity(const struct cgroup_root *root, struct capacity *ret)
+/* The least that is left from the root of the steps up to the mount's top, and in which group. */
+static uint64_t find_least(
+	const struct capacity *capacity, const struct cgroup_root *root, char at[static PATH_MAX])
 {
 	_cleanup_free_ char *path = strdup(root->path);
-	uint64_t levels, below = 0;
+	uint64_t least = UINT64_MAX, left, levels;
 	char *slash;
 
-	ret->groups = ret->processes = ret->levels = UINT64_MAX;
-	while (path && cgpath_below(root->mount.point, path)) {
+	for (levels = 0; path && cgpath_below(root->mount.point, path); levels++) {
 		_cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-		if (fd < 0)
-			return;
-		note_least(&ret->groups, ret->groups_at,
-			left_of(fd, "cgroup.max.descendants", "cgroup.stat", "nr_descendants "),
-			path);
-		note_least(&ret->processes, ret->processes_at,
-			left_of(fd, "pids.max", "pids.current", ""), path);
-		levels = left_of(fd, "cgroup.max.depth", NULL, NULL);
-		if (levels != UINT64_MAX)
-			levels = levels > below ? levels - below : 0;
-		note_least(&ret->levels, ret->levels_at, levels, path);
-		below++;
+		left = fd < 0 ? UINT64_MAX : left_of(capacity, fd, levels);
+		if (left < least) {
+			least = left;
+			(void)snprintf(at, PATH_MAX, "%s", path);
+		}
 		slash = strrchr(path, '/');
-		if (!slash || slash == path)
-			return;
+		if (fd < 0 || !slash || slash == path)
+			break;
 		*slash = '\0';
 	}
+	return least;
 }
 
-static void report_groups(const struct reporter *reporter, const struct capacity *capacity)
+static void report_capacity(const struct reporter *reporter, const struct cgroup_root *root,
+	const struct capacity *capacity)
 {
-	char number[24], remedy[PATH_MAX + 64];
+	char number[24], at[PATH_MAX], remedy[PATH_MAX + 64];
+	uint64_t left = find_least(capacity, root, at);
 
-	if (capacity->levels < STEP_LEVELS) {
-		(void)snprintf(remedy, sizeof(remedy), "raise cgroup.max.depth in '%s'",
-			capacity->levels_at);
-		reporter_add(reporter, STEPD_FINDING_PROBLEM, "cgroup.groups", "0", remedy,
-			"groups may be made %" PRIu64 " deep here, and a step takes %d",
-			capacity->levels, STEP_LEVELS);
+	if (left == UINT64_MAX) {
+		reporter_add(reporter, STEPD_FINDING_OK, capacity->id, "max", NULL, "%s",
+			capacity->unlimited);
 		return;
 	}
-	if (capacity->groups == UINT64_MAX) {
-		reporter_add(reporter, STEPD_FINDING_OK, "cgroup.groups", "max", NULL,
-			"the number of groups is not limited");
-		return;
-	}
-	(void)snprintf(number, sizeof(number), "%" PRIu64, capacity->groups);
-	(void)snprintf(remedy, sizeof(remedy), "raise cgroup.max.descendants in '%s'",
-		capacity->groups_at);
+	(void)snprintf(number, sizeof(number), "%" PRIu64, left);
+	(void)snprintf(
+		remedy, sizeof(remedy), "%s '%s'%s", capacity->remedy[0], at, capacity->remedy[1]);
 	reporter_add(reporter,
-		capacity->groups < STEP_LEVELS          ? STEPD_FINDING_PROBLEM
-			: capacity->groups < GROUPS_FEW ? STEPD_FINDING_WARNING
-							: STEPD_FINDING_OK,
-		"cgroup.groups", number, capacity->groups < GROUPS_FEW ? remedy : NULL,
-		"%s groups can be made below '%s', and a step takes one a task and three more",
-		number, capacity->groups_at);
-}
-
-static void report_processs(const struct reporter *reporter, const struct capacity *capacity)
-{
-	char number[24], remedy[PATH_MAX + 64];
-
-	if (capacity->processes == UINT64_MAX) {
-		reporter_add(reporter, STEPD_FINDING_OK, "cgroup.processes", "max", NULL,
-			"no group above limits the number of processes");
-		return;
-	}
-	(void)snprintf(number, sizeof(number), "%" PRIu64, capacity->processes);
-	(void)snprintf(remedy, sizeof(remedy),
-		"raise pids.max of '%s' (TasksMax= of its unit; systemctl edit)",
-		capacity->processes_at);
-	reporter_add(reporter,
-		capacity->processes < 2                       ? STEPD_FINDING_PROBLEM
-			: capacity->processes < PROCESSES_FEW ? STEPD_FINDING_WARNING
-							      : STEPD_FINDING_OK,
-		"cgroup.processes", number, capacity->processes < PROCESSES_FEW ? remedy : NULL,
-		"%s processes and threads more are allowed by pids.max of '%s'", number,
-		capacity->processes_at);
+		left < capacity->needed        ? STEPD_FINDING_PROBLEM
+			: left < capacity->few ? STEPD_FINDING_WARNING
+					       : STEPD_FINDING_OK,
+		capacity->id, number, left < capacity->few ? remedy : NULL, "%s %s '%s'%s", number,
+		capacity->text[0], at, capacity->text[1]);
 }
 
 /* How many groups and processes the groups from the root up allow. */
 static void checkup_capacity(const struct reporter *reporter, const struct cgroup_root *root)
 {
-	struct capacity capacity;
+	char at[PATH_MAX], remedy[PATH_MAX + 64];
+	uint64_t levels = find_least(&depth, root, at);
 
-	find_capacity(root, &capacity);
-	report_groups(reporter, &capacity);
-	report_processs(reporter, &capacity);
+	if (levels < STEP_LEVELS) {
+		(void)snprintf(remedy, sizeof(remedy), "raise cgroup.max.depth in '%s'", at);
+		reporter_add(reporter, STEPD_FINDING_PROBLEM, "cgroup.groups", "0", remedy,
+			"groups may be made %" PRIu64 " deep here, and a step takes %d", levels,
+			STEP_LEVELS);
+	} else {
+		report_capacity(reporter, root, &capacities[0]);
+	}
+	report_capacity(reporter, root, &capacities[1]);
 }
 
-/* ---- the check-up ---------------------------------------------------------------------------- */
+/* ---- where -------------------------------------------------------------------------------- */
 
 /* The inode of the first cgroup namespace's file in /proc/PID/ns (proc_ns.h of the kernel). */
 #define FIRST_NAMESPACE 0xEFFFFFFBu
 
 #define FREEZE_MS 100 /* a group with no process is frozen at once */
-
-/* ---- where -------------------------------------------------------------------------------- */
 
 static void report_libcgroup(const struct reporter *reporter)
 {
@@ -387,13 +361,12 @@ static void list_v1(char *text, size_t size)
 	static const char *const names[] = {"cpu", "cpuset", "memory", "pids", "blkio", "devices",
 		"freezer", "hugetlb", "cpuacct"};
 	char path[PATH_MAX];
-	size_t i, at = 0;
+	size_t i;
 
 	text[0] = '\0';
 	for (i = 0; i < ARRAY_SIZE(names); i++) {
-		if (controllers_find_v1(names[i], path) && at < size)
-			at += (size_t)snprintf(
-				text + at, size - at, "%s%s", at ? " " : "", names[i]);
+		if (controllers_find_v1(names[i], path))
+			reporter_list(text, size, names[i]);
 	}
 }
 
@@ -492,7 +465,7 @@ static bool report_root(const struct reporter *reporter, const struct cgroup_roo
 
 	if (r == 0 && can.made)
 		probe_forget(root);
-	if (checkup_is_scope(root)) {
+	if (is_scope(root)) {
 		report_scope(reporter, root);
 		return r == 0;
 	}
@@ -572,7 +545,7 @@ static bool will_answer(const struct cgroup_root *root, int fd, const char *name
 	if (fs_read(fd, name, 1u << 16, &text, NULL) == 0)
 		return true;
 	(void)snprintf(controller, sizeof(controller), "%.*s", (int)strcspn(name, "."), name);
-	return faccessat(fd, name, F_OK, 0) < 0 && checkup_is_offered(root, controller);
+	return faccessat(fd, name, F_OK, 0) < 0 && is_offered(root, controller);
 }
 
 static void report_usage(const struct reporter *reporter, const struct cgroup_root *root, int fd)
@@ -582,12 +555,9 @@ static void report_usage(const struct reporter *reporter, const struct cgroup_ro
 	char there[256] = "", missing[256] = "";
 	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(names); i++) {
-		char *list = will_answer(root, fd, names[i]) ? there : missing;
-		size_t at = strlen(list);
-
-		(void)snprintf(list + at, sizeof(there) - at, "%s%s", at ? " " : "", names[i]);
-	}
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		reporter_list(
+			will_answer(root, fd, names[i]) ? there : missing, sizeof(there), names[i]);
 	if (missing[0])
 		reporter_add(reporter, STEPD_FINDING_NOTE, "cgroup.usage", there, NULL,
 			"a step's use is counted in %s; not in %s, and read from /proc and rusage "

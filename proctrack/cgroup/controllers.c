@@ -136,21 +136,21 @@ static void explain_kept(
 	int fd, const struct row *row, const char *path, struct controllers_why *why)
 {
 	_cleanup_free_ char *on = NULL;
-	char keeper[PATH_MAX];
+	char above[PATH_MAX];
 
-	(void)cgfile_get_path(fd, keeper);
+	(void)cgfile_get_path(fd, above);
 	if (fs_read(fd, "cgroup.subtree_control", CGFILE_MAX_BYTES, &on, NULL) == 0 &&
 		controllers_parse(on) & row->bit) {
 		set_text(why->text,
 			"'%.400s' hands the %s controller down, but the group below it is threaded "
 			"and can't use it",
-			keeper, row->name);
+			above, row->name);
 		set_text(why->remedy, "name another root by " ROOT_ENV);
 		return;
 	}
 	set_text(why->text,
 		"the %s controller is not switched on in '%.400s/cgroup.subtree_control'",
-		row->name, keeper);
+		row->name, above);
 	if (strstr(path, "/user@"))
 		set_text(why->remedy,
 			"put 'Delegate=cpu cpuset io memory pids' below [Service] in a drop-in of "

@@ -7,9 +7,9 @@
 
 #include "stepd/base/err.h"
 
-/* The path of stepd, from malloc(): the one beside this program, as in a build, or the installed
- * one.
- */
-int program_find_stepd(char **ret_path, struct err *err) _must_check_;
+/* The path of a program, from malloc(): below this one's directory, as in a build, or where it is
+ * installed, whether it is there or not. 0 or -ENOMEM. */
+int program_find(
+	const char *below, const char *installed, char **ret_path, struct err *err) _must_check_;
 
 #endif

@@ -27,15 +27,12 @@ static void add(struct findings *fs, int level, const char *id, const char *valu
 /* What is printed, the caller's to free. */
 static char *print(const struct findings *fs, const char *tracker, bool quiet, bool colour)
 {
-	_cleanup_free_ char *limits = NULL;
-	struct outlook outlook;
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
 	assert_non_null(out);
-	assert_int_equal(findings_get_outlook(fs, tracker, &outlook, &limits), 0);
-	findings_print(fs, &outlook, quiet, colour, out);
+	findings_print(fs, tracker, quiet, colour, out);
 	assert_int_equal(fclose(out), 0);
 	return text;
 }
@@ -136,8 +133,7 @@ static void test_colour(_unused_ void **state)
 static void test_what_plugins_tell(_unused_ void **state)
 {
 	_cleanup_findings_ struct findings fs = {.heading = "proctrack/x", .of_plugin = true};
-	_cleanup_free_ char *limits = NULL;
-	struct outlook outlook;
+	_cleanup_free_ char *usable = NULL, *unusable = NULL;
 
 	add(&fs, 77, "x.level", NULL, "a level that there is not", NULL);
 	add(&fs, -1, NULL, NULL, NULL, NULL);
@@ -152,30 +148,25 @@ static void test_what_plugins_tell(_unused_ void **state)
 	fs.optional = true;
 	add(&fs, STEPD_FINDING_PROBLEM, "x.problem", NULL, "of a plugin that is not used", NULL);
 	assert_int_equal(fs.v[3].level, STEPD_FINDING_WARNING);
-	assert_int_equal(findings_get_outlook(&fs, "proctrack/y", &outlook, &limits), 0);
-	assert_true(outlook.can_run);
-	assert_string_equal(outlook.root, "");
-	assert_string_equal(outlook.limits, "");
+	usable = print(&fs, "proctrack/y", false, false);
+	assert_non_null(strstr(usable,
+		"\nA step started now is tracked by proctrack/y, and can be limited in: nothing\n"));
 	fs.optional = false;
 	add(&fs, STEPD_FINDING_PROBLEM, "x.problem", NULL, "of the one that is", NULL);
-	free(limits);
-	assert_int_equal(findings_get_outlook(&fs, "proctrack/x", &outlook, &limits), 0);
-	assert_false(outlook.can_run);
+	unusable = print(&fs, "proctrack/x", false, false);
+	assert_non_null(strstr(unusable, "\nNo step can be started now"));
 }
 
 static void test_for_programs(_unused_ void **state)
 {
 	_cleanup_findings_ struct findings fs = {.heading = "kernel"};
-	_cleanup_free_ char *limits = NULL;
-	struct outlook outlook;
 	json_t *doc, *first, *second;
 
 	add(&fs, STEPD_FINDING_OK, "kernel.version", "6", "Linux \xff", NULL);
 	fs.heading = "proctrack/x";
 	fs.of_plugin = true;
 	add(&fs, STEPD_FINDING_WARNING, "x.limits.memory", "memory.max", "text", "remedy");
-	assert_int_equal(findings_get_outlook(&fs, "proctrack/x", &outlook, &limits), 0);
-	doc = findings_to_json(&fs, &outlook, false);
+	doc = findings_to_json(&fs, "proctrack/x", false);
 	assert_non_null(doc);
 	first = json_array_get(json_object_get(doc, "findings"), 0);
 	second = json_array_get(json_object_get(doc, "findings"), 1);
@@ -189,7 +180,7 @@ static void test_for_programs(_unused_ void **state)
 		json_array_size(json_object_get(json_object_get(doc, "step"), "limits")), 1);
 	json_decref(doc);
 
-	doc = findings_to_json(&fs, &outlook, true);
+	doc = findings_to_json(&fs, "proctrack/x", true);
 	assert_non_null(doc);
 	assert_int_equal(json_array_size(json_object_get(doc, "findings")), 1);
 	assert_int_equal(

@@ -152,7 +152,7 @@ static void hooks_clear(struct hooks *h)
 
 static int find_program(struct steprun_options *o, struct err *err)
 {
-	int r = o->program ? 0 : program_find_stepd(&o->program, err);
+	int r = o->program ? 0 : program_find("stepd", STEPD_PROGRAM, &o->program, err);
 
 	o->launcher.program = o->program;
 	return r;

@@ -25,7 +25,7 @@ static int settle(const char *step, const struct clean_options *options)
 	_cleanup_strv_ struct strv args = {0};
 	_cleanup_free_ char *program = NULL;
 	struct err err = ERR_INIT;
-	int fd, r = program_find_stepd(&program, &err);
+	int fd, r = program_find("stepd", STEPD_PROGRAM, &program, &err);
 
 	if (r == 0)
 		r = strv_add(&args, program);

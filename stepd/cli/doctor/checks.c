@@ -164,13 +164,12 @@ static void list_missing(uint64_t effective, char *text, size_t size)
 		{CAP_SETUID, "CAP_SETUID"},
 		{CAP_SYS_RESOURCE, "CAP_SYS_RESOURCE"},
 	};
-	size_t i, at = 0;
+	size_t i;
 
 	text[0] = '\0';
 	for (i = 0; i < ARRAY_SIZE(needed); i++) {
-		if (!(effective >> needed[i].bit & 1) && at < size)
-			at += (size_t)snprintf(
-				text + at, size - at, "%s%s", at ? " " : "", needed[i].name);
+		if (!(effective >> needed[i].bit & 1))
+			reporter_list(text, size, needed[i].name);
 	}
 }
 
@@ -243,23 +242,22 @@ void doctor_user(const struct reporter *tell)
 
 /* ---- limits ------------------------------------------------------------------------------- */
 
-static const char *format_limit(rlim_t n, char *text, size_t size)
+#define LIMIT_TEXT_SIZE 32
+
+static const char *format_limit(rlim_t n, char text[static LIMIT_TEXT_SIZE])
 {
-	if (n == RLIM_INFINITY)
-		(void)snprintf(text, size, "unlimited");
-	else
-		(void)snprintf(text, size, "%llu", (unsigned long long)n);
-	return text;
+	(void)snprintf(text, LIMIT_TEXT_SIZE, "%llu", (unsigned long long)n);
+	return n == RLIM_INFINITY ? "unlimited" : text;
 }
 
 static void check_nofile(const struct reporter *tell)
 {
-	char text[32];
-	struct rlimit l;
+	char buf[LIMIT_TEXT_SIZE];
+	struct rlimit l = {0};
+	const char *text;
 
-	if (getrlimit(RLIMIT_NOFILE, &l) < 0)
-		return; /* it can't fail */
-	(void)format_limit(l.rlim_max, text, sizeof(text));
+	(void)getrlimit(RLIMIT_NOFILE, &l); /* it can't fail */
+	text = format_limit(l.rlim_max, buf);
 	if (l.rlim_max < FILES_FEW)
 		reporter_add(tell, STEPD_FINDING_WARNING, "limits.nofile", text,
 			"raise the hard limit (LimitNOFILE= of the unit, limits.conf(5), ulimit -Hn)",
@@ -273,15 +271,15 @@ static void check_nofile(const struct reporter *tell)
 
 static void check_nproc(const struct reporter *tell)
 {
-	char text[32];
-	struct rlimit l;
+	char buf[LIMIT_TEXT_SIZE];
+	struct rlimit l = {0};
+	const char *text;
 	bool few;
 
-	if (getrlimit(RLIMIT_NPROC, &l) < 0)
-		return; /* it can't fail */
+	(void)getrlimit(RLIMIT_NPROC, &l); /* it can't fail */
 	few = l.rlim_cur < PROCESSES_FEW;
-	reporter_add(tell, few ? STEPD_FINDING_WARNING : STEPD_FINDING_OK, "limits.nproc",
-		format_limit(l.rlim_cur, text, sizeof(text)),
+	text = format_limit(l.rlim_cur, buf);
+	reporter_add(tell, few ? STEPD_FINDING_WARNING : STEPD_FINDING_OK, "limits.nproc", text,
 		few ? "raise it (LimitNPROC= of the unit, limits.conf(5), ulimit -u), or give "
 		      "steps a limit of their own (--rlimit nproc=...)"
 		    : NULL,
@@ -340,30 +338,26 @@ struct step_count {
 	char dead_names[256];
 };
 
-static void runtime_unusable(
-	const struct reporter *tell, const char *path, const char *remedy, const char *why)
-{
-	reporter_add(tell, STEPD_FINDING_PROBLEM, "runtime.directory", path, remedy, "%s", why);
-}
-
 /* Not made yet: the first step makes it, and what is above must be there and be ours to write. */
 static void check_runtime_missing(const struct reporter *tell, const char *path)
 {
 	_cleanup_free_ char *copy = strdup(path);
 	const char *parent = copy ? dirname(copy) : "/";
-	char why[1024], remedy[1024];
+	char remedy[1024];
+	int error;
 
 	if (faccessat(AT_FDCWD, parent, W_OK | X_OK, AT_EACCESS) == 0) {
 		reporter_add(tell, STEPD_FINDING_OK, "runtime.directory", path, NULL,
 			"'%s' is not there yet, and is made with the first step", path);
 		return;
 	}
-	(void)snprintf(why, sizeof(why), "'%.400s' is not there and can't be made in '%.400s': %s",
-		path, parent, strerror(errno));
+	error = errno;
 	(void)snprintf(remedy, sizeof(remedy),
 		"mkdir -p '%.400s' as the agents' user (tmpfiles.d(5) at each boot), or " ANOTHER,
 		path);
-	runtime_unusable(tell, path, remedy, why);
+	reporter_add(tell, STEPD_FINDING_PROBLEM, "runtime.directory", path, remedy,
+		"'%.400s' is not there and can't be made in '%.400s': %s", path, parent,
+		strerror(error));
 }
 
 static bool is_in_memory(int fd)
@@ -403,15 +397,13 @@ static void check_runtime_memory(const struct reporter *tell, int fd, const char
 static int count_step(const struct step_entry *entry, void *userdata)
 {
 	struct step_count *s = userdata;
-	size_t at = strlen(s->dead_names);
 
 	if (entry->alive) {
 		s->alive++;
 		return 0;
 	}
 	s->dead++;
-	(void)snprintf(
-		s->dead_names + at, sizeof(s->dead_names) - at, "%s%s", at ? " " : "", entry->step);
+	reporter_list(s->dead_names, sizeof(s->dead_names), entry->step);
 	return 0;
 }
 
@@ -439,18 +431,17 @@ static void check_runtime_there(const struct reporter *tell, int fd, const char 
 {
 	struct err err = ERR_INIT;
 	const char *fault;
-	char why[1024];
 
 	if (fs_check_trusted(fd, path, &err) < 0) {
-		runtime_unusable(tell, path, "change its owner and mode, or " ANOTHER, err.text);
+		reporter_add(tell, STEPD_FINDING_PROBLEM, "runtime.directory", path,
+			"change its owner and mode, or " ANOTHER, "%s", err.text);
 		return;
 	}
 	fault = find_fault(fd);
 	if (fault) {
-		(void)snprintf(
-			why, sizeof(why), "nothing can be made in '%.400s': %s", path, fault);
-		runtime_unusable(tell, path,
-			"free space on its file system and make it writable, or " ANOTHER, why);
+		reporter_add(tell, STEPD_FINDING_PROBLEM, "runtime.directory", path,
+			"free space on its file system and make it writable, or " ANOTHER,
+			"nothing can be made in '%.400s': %s", path, fault);
 		return;
 	}
 	reporter_add(tell, STEPD_FINDING_OK, "runtime.directory", path, NULL,
@@ -464,22 +455,20 @@ void doctor_runtime(const struct reporter *tell, const char *runtime_dir)
 	_cleanup_free_ char *path = NULL;
 	_cleanup_close_ int fd = -1;
 	struct err err = ERR_INIT;
-	char why[1024];
 
 	if (steps_find_dir(runtime_dir, &path, &err) < 0) {
-		runtime_unusable(tell, NULL, ANOTHER, err.text);
+		reporter_add(tell, STEPD_FINDING_PROBLEM, "runtime.directory", NULL, ANOTHER, "%s",
+			err.text);
 		return;
 	}
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd >= 0) {
+	if (fd >= 0)
 		check_runtime_there(tell, fd, path);
-	} else if (errno == ENOENT) {
+	else if (errno == ENOENT)
 		check_runtime_missing(tell, path);
-	} else {
-		(void)snprintf(why, sizeof(why), "'%.400s' can't be opened as a directory: %s",
-			path, strerror(errno));
-		runtime_unusable(tell, path, ANOTHER, why);
-	}
+	else
+		reporter_add(tell, STEPD_FINDING_PROBLEM, "runtime.directory", path, ANOTHER,
+			"'%.400s' can't be opened as a directory: %s", path, strerror(errno));
 }
 
 /* ---- libraries ---------------------------------------------------------------------------- */

@@ -216,28 +216,24 @@ static bool wants_colour(void)
 
 static int show(const struct doctor *d)
 {
-	_cleanup_free_ char *limits = NULL;
-	struct outlook outlook;
 	json_t *doc;
 	int r = d->findings.no_memory ? -ENOMEM : 0;
 
-	if (r == 0)
-		r = findings_get_outlook(&d->findings, d->tracker, &outlook, &limits);
 	if (r == 0 && d->json) {
-		doc = findings_to_json(&d->findings, &outlook, d->quiet);
+		doc = findings_to_json(&d->findings, d->tracker, d->quiet);
 		if (!doc)
 			r = -ENOMEM;
 		else if (json_dumpf(doc, stdout, JSON_INDENT(2)) < 0 || putchar('\n') == EOF)
 			r = -EIO;
 		json_decref(doc);
 	} else if (r == 0) {
-		findings_print(&d->findings, &outlook, d->quiet, wants_colour(), stdout);
+		findings_print(&d->findings, d->tracker, d->quiet, wants_colour(), stdout);
 	}
 	if (r < 0) {
 		(void)fprintf(stderr, "stepd doctor: %s\n", strerror(-r));
 		return STATUS_FAILED;
 	}
-	return outlook.can_run ? EXIT_SUCCESS : EXIT_CANNOT_RUN;
+	return d->findings.count[STEPD_FINDING_PROBLEM] == 0 ? EXIT_SUCCESS : EXIT_CANNOT_RUN;
 }
 
 static int take_cgroup_root(

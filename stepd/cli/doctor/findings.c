@@ -86,42 +86,42 @@ void findings_clear(struct findings *fs)
 	*fs = (struct findings){0};
 }
 
-/* What follows the plugin's name in the id: "limits.memory". */
-static const char *name_of(const struct finding *f)
+/* What follows the plugin's name in the id, "limits.memory", if it is the tracker's; else "". */
+static const char *get_subject(const struct finding *f, const char *tracker)
 {
 	const char *dot = strchr(f->id, '.');
 
-	return dot ? dot + 1 : "";
+	return tracker && f->of_plugin && strcmp(f->heading, tracker) == 0 && dot ? dot + 1 : "";
 }
 
-int findings_get_outlook(const struct findings *fs, const char *tracker,
-	struct outlook *ret_outlook, char **ret_limits)
+/* Of the tracker's containers; "": they have none. */
+static const char *get_root(const struct findings *fs, const char *tracker)
 {
-	struct outlook o = {
-		.can_run = fs->count[STEPD_FINDING_PROBLEM] == 0, .tracker = tracker, .root = ""};
-	_cleanup_free_ char *limits = NULL;
-	FILE *out;
-	size_t size, i;
+	const char *root = "";
+	size_t i;
 
-	out = open_memstream(&limits, &size);
-	if (!out)
-		return -ENOMEM;
-	for (i = 0; tracker && i < fs->n; i++) {
-		const struct finding *f = &fs->v[i];
-
-		if (!f->of_plugin || strcmp(f->heading, tracker) != 0)
-			continue;
-		if (strcmp(name_of(f), "place") == 0)
-			o.root = f->value;
-		if (strncmp(name_of(f), "limits.", strlen("limits.")) == 0 && f->value[0])
-			(void)fprintf(out, "%s%s", ftell(out) > 0 ? " " : "", f->value);
+	for (i = 0; i < fs->n; i++) {
+		if (strcmp(get_subject(&fs->v[i], tracker), "place") == 0)
+			root = fs->v[i].value;
 	}
-	if (fclose(out) == EOF)
-		return -ENOMEM;
-	o.limits = limits;
-	*ret_limits = take_ptr(limits);
-	*ret_outlook = o;
-	return 0;
+	return root;
+}
+
+/* What the tracker can limit, with blanks between; NULL: no memory. */
+static char *join_limits(const struct findings *fs, const char *tracker)
+{
+	_cleanup_free_ char *limits = NULL;
+	size_t size, i;
+	FILE *out = open_memstream(&limits, &size);
+
+	if (!out)
+		return NULL;
+	for (i = 0; i < fs->n; i++) {
+		if (strncmp(get_subject(&fs->v[i], tracker), "limits.", strlen("limits.")) == 0 &&
+			fs->v[i].value[0])
+			(void)fprintf(out, "%s%s", ftell(out) > 0 ? " " : "", fs->v[i].value);
+	}
+	return fclose(out) == EOF ? NULL : take_ptr(limits);
 }
 
 /* ---- for people --------------------------------------------------------------------------- */
@@ -151,9 +151,10 @@ static void print_finding(const struct finding *f, bool colour, FILE *out)
 	}
 }
 
-static void print_outlook(const struct findings *fs, const struct outlook *o, FILE *out)
+static void print_outlook(const struct findings *fs, const char *tracker, FILE *out)
 {
-	_cleanup_free_ char *text = NULL;
+	_cleanup_free_ char *limits = join_limits(fs, tracker), *text = NULL;
+	const char *root = get_root(fs, tracker);
 	const size_t *n = fs->count;
 	int r;
 
@@ -161,19 +162,19 @@ static void print_outlook(const struct findings *fs, const struct outlook *o, FI
 		n[STEPD_FINDING_NOTE], n[STEPD_FINDING_NOTE] == 1 ? "note" : "notes",
 		n[STEPD_FINDING_WARNING], n[STEPD_FINDING_WARNING] == 1 ? "warning" : "warnings",
 		n[STEPD_FINDING_PROBLEM], n[STEPD_FINDING_PROBLEM] == 1 ? "problem" : "problems");
-	if (!o->can_run || !o->tracker)
+	if (n[STEPD_FINDING_PROBLEM] > 0 || !tracker)
 		r = asprintf(&text, "No step can be started now: see what is marked PROBLEM");
 	else
 		r = asprintf(&text,
 			"A step started now is tracked by %s%s%s%s, and can be limited in: %s",
-			o->tracker, o->root[0] ? " below '" : "", o->root, o->root[0] ? "'" : "",
-			o->limits[0] ? o->limits : "nothing");
+			tracker, *root ? " below '" : "", root, *root ? "'" : "",
+			limits && *limits ? limits : "nothing");
 	if (r >= 0)
 		text_wrap(out, text, 0, WIDTH);
 }
 
-void findings_print(const struct findings *fs, const struct outlook *outlook, bool quiet,
-	bool colour, FILE *out)
+void findings_print(
+	const struct findings *fs, const char *tracker, bool quiet, bool colour, FILE *out)
 {
 	const char *heading = "";
 	bool any = false;
@@ -192,7 +193,7 @@ void findings_print(const struct findings *fs, const struct outlook *outlook, bo
 	}
 	if (any) {
 		(void)fputc('\n', out);
-		print_outlook(fs, outlook, out);
+		print_outlook(fs, tracker, out);
 	}
 }
 
@@ -213,63 +214,43 @@ static json_t *pack_findings(const struct findings *fs, bool quiet)
 	size_t i;
 	int r = 0;
 
-	for (i = 0; array && r == 0 && i < fs->n; i++) {
+	for (i = 0; i < fs->n; i++) {
 		if (is_shown(&fs->v[i], quiet))
-			r = json_array_append_new(array, pack_finding(&fs->v[i]));
+			r |= json_array_append_new(array, pack_finding(&fs->v[i]));
 	}
-	if (r == 0)
-		return array;
-	json_decref(array);
-	return NULL;
+	return r == 0 ? array : NULL;
 }
 
-static json_t *pack_counts(const struct findings *fs)
+static json_t *pack_limits(const struct findings *fs, const char *tracker)
 {
-	json_t *counts = json_object();
-	size_t i;
+	_cleanup_free_ char *limits = join_limits(fs, tracker);
+	json_t *array = limits ? json_array() : NULL;
+	char *name, *at = limits;
 	int r = 0;
 
-	for (i = 0; counts && r == 0 && i < ARRAY_SIZE(levels); i++)
-		r = json_object_set_new(
-			counts, levels[i].name, json_integer((json_int_t)fs->count[i]));
-	if (r == 0)
-		return counts;
-	json_decref(counts);
-	return NULL;
-}
-
-static json_t *pack_list(const char *list)
-{
-	_cleanup_free_ char *copy = strdup(list);
-	json_t *array = copy ? json_array() : NULL;
-	char *name, *at = copy;
-	int r = 0;
-
-	while (array && r == 0 && (name = strsep(&at, " "))) {
+	while ((name = strsep(&at, " "))) {
 		if (*name)
-			r = json_array_append_new(array, report_json_text(name));
+			r |= json_array_append_new(array, report_json_text(name));
 	}
-	if (r == 0)
-		return array;
-	json_decref(array);
-	return NULL;
+	return r == 0 ? array : NULL;
 }
 
-static json_t *pack_outlook(const struct outlook *o)
+json_t *findings_to_json(const struct findings *fs, const char *tracker, bool quiet)
 {
-	return json_pack("{s:b, s:o, s:o, s:o}", "can_run", (int)o->can_run, "tracker",
-		o->tracker ? report_json_text(o->tracker) : json_null(), "place",
-		o->root[0] ? report_json_text(o->root) : json_null(), "limits",
-		pack_list(o->limits));
-}
-
-json_t *findings_to_json(const struct findings *fs, const struct outlook *outlook, bool quiet)
-{
+	const char *root = get_root(fs, tracker);
+	const size_t *n = fs->count;
 	char host[256] = "";
+	json_t *counts, *step;
 
 	(void)gethostname(host, sizeof(host) - 1); /* "" then */
+	counts = json_pack("{s:I, s:I, s:I, s:I}", "ok", (json_int_t)n[STEPD_FINDING_OK], "note",
+		(json_int_t)n[STEPD_FINDING_NOTE], "warning", (json_int_t)n[STEPD_FINDING_WARNING],
+		"problem", (json_int_t)n[STEPD_FINDING_PROBLEM]);
+	step = json_pack("{s:b, s:o, s:o, s:o}", "can_run", n[STEPD_FINDING_PROBLEM] == 0,
+		"tracker", tracker ? report_json_text(tracker) : json_null(), "place",
+		*root ? report_json_text(root) : json_null(), "limits", pack_limits(fs, tracker));
 	return json_pack("{s:i, s:s, s:o, s:I, s:o, s:o, s:o}", "version", FINDINGS_JSON_VERSION,
 		"stepd", PACKAGE_VERSION, "host", report_json_text(host), "uid",
-		(json_int_t)geteuid(), "findings", pack_findings(fs, quiet), "counts",
-		pack_counts(fs), "step", pack_outlook(outlook));
+		(json_int_t)geteuid(), "findings", pack_findings(fs, quiet), "counts", counts,
+		"step", step);
 }

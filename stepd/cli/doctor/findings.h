@@ -35,30 +35,18 @@ struct findings {
 	bool optional; /* a step runs without: a problem there is a warning */
 };
 
-/* What a step started now would have. Strings are borrowed from the findings. */
-struct outlook {
-	bool can_run;
-	const char *tracker; /* "proctrack/cgroup", NULL: none */
-	const char *root;    /* of the containers; "": they have none */
-	const char *limits;  /* with blanks between; the caller's */
-};
-
 /* A stepd_tell_fn; ctx is a struct findings. */
 void findings_add(void *ctx, const stepd_finding_t *finding);
 void findings_clear(struct findings *findings);
 #define _cleanup_findings_ _cleanup_(findings_clear)
 
-/* By the findings of that tracker about its root and limits, see <stepd/plugin.h>. *ret_limits is
- * the caller's to free. 0 or -ENOMEM. */
-int findings_get_outlook(const struct findings *findings, const char *tracker,
-	struct outlook *ret_outlook, char **ret_limits) _must_check_;
+/* As text, with what a step started now would have: by the findings of the tracker ("proctrack/x",
+ * NULL: none) about its root and limits, see <stepd/plugin.h>. With quiet warnings and problems
+ * only, and nothing at all if there is none. */
+void findings_print(
+	const struct findings *findings, const char *tracker, bool quiet, bool colour, FILE *out);
 
-/* As text: with quiet warnings and problems only, and nothing at all if there is none. */
-void findings_print(const struct findings *findings, const struct outlook *outlook, bool quiet,
-	bool colour, FILE *out);
-
-/* As JSON, stepd.8 describes it: a new reference, or NULL. */
-struct json_t *findings_to_json(
-	const struct findings *findings, const struct outlook *outlook, bool quiet);
+/* The same as JSON, stepd.8 describes it: a new reference, or NULL. */
+struct json_t *findings_to_json(const struct findings *findings, const char *tracker, bool quiet);
 
 #endif

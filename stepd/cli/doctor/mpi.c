@@ -9,8 +9,10 @@
 #include "mpi/selftest.h"
 #include "stepd/base/parse.h"
 #include "stepd/cli/doctor/trial.h"
+#include "stepd/cli/program.h"
 
-#define NAME_SIZE 128
+#define NAME_SIZE      128
+#define PROGRAM(name_) "selftest/" name_, STEPD_LIBEXEC_DIR "/" name_
 
 /* Kinds of clients. */
 enum kind {
@@ -24,13 +26,13 @@ enum kind {
 static const struct {
 	const char *name; /* in the finding's id, and the program's argument if it has one */
 	const char *title;
-	const char *program;
+	const char *program, *installed;
 	bool has_argument;
 } kinds[KIND_MAX] = {
-	[KIND_ENV] = {"env", "their variables", "mpi-selftest", true},
-	[KIND_PMI1] = {"pmi1", "PMI-1", "mpi-selftest", true},
-	[KIND_PMI2] = {"pmi2", "PMI-2", "mpi-selftest", true},
-	[KIND_PMIX] = {"pmix", "PMIx", "mpi-selftest-pmix", false},
+	[KIND_ENV] = {"env", "their variables", PROGRAM("mpi-selftest"), true},
+	[KIND_PMI1] = {"pmi1", "PMI-1", PROGRAM("mpi-selftest"), true},
+	[KIND_PMI2] = {"pmi2", "PMI-2", PROGRAM("mpi-selftest"), true},
+	[KIND_PMIX] = {"pmix", "PMIx", PROGRAM("mpi-selftest-pmix"), false},
 };
 
 /* What a plugin of ours is for. */
@@ -295,21 +297,24 @@ static void make_id(struct report *r)
 /* False: it can't be tried, which is reported. The caller clears r->trial. */
 static bool try_kind(struct report *r, const struct trial_options *options, bool known)
 {
-	_cleanup_free_ char *program = trial_find_program(kinds[r->kind].program);
+	_cleanup_free_ char *program = NULL;
 	struct err err = ERR_INIT;
 	const char *argument = kinds[r->kind].has_argument ? kinds[r->kind].name : NULL;
+	int status = program_find(kinds[r->kind].program, kinds[r->kind].installed, &program, &err);
 
 	make_id(r);
-	if (!program || access(program, X_OK) < 0) {
+	if (status == 0 && access(program, X_OK) < 0) {
 		if (known)
-			reporter_add(r->tell, STEPD_FINDING_WARNING, "mpi.selftest",
-				program ? program : "", "install stepd whole",
+			reporter_add(r->tell, STEPD_FINDING_WARNING, "mpi.selftest", program,
+				"install stepd whole",
 				"mpi/%s can't be tried: the program of its self-test can't be executed: "
 				"%s",
-				r->plugin, program ? strerror(errno) : strerror(ENOMEM));
+				r->plugin, strerror(errno));
 		return false;
 	}
-	if (trial_run(options, r->plugin, program, argument, &r->trial, &err) < 0) {
+	if (status == 0)
+		status = trial_run(options, r->plugin, program, argument, &r->trial, &err);
+	if (status < 0) {
 		reporter_add(r->tell, STEPD_FINDING_WARNING, "mpi.selftest", program,
 			"see the findings of the runtime directory", "mpi/%s can't be tried: %s",
 			r->plugin, err.text);

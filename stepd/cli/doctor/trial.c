@@ -281,34 +281,17 @@ static int fork_supervisor(struct run *run)
 
 /* ---- its command and streams -------------------------------------------------------------- */
 
-char *trial_find_program(const char *name)
-{
-	char exe[PATH_MAX];
-	char *path = NULL;
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-
-	if (n > 0) {
-		exe[n] = '\0';
-		if (asprintf(&path, "%s/selftest/%s", dirname(exe), name) < 0)
-			return NULL;
-		if (access(path, X_OK) == 0)
-			return path;
-		free(path);
-	}
-	return asprintf(&path, "%s/%s", STEPD_LIBEXEC_DIR, name) < 0 ? NULL : path;
-}
-
 /* Without what an engine has left for this process: the step must not find another's server. What
  * a user sets for libpmix stays. */
 static int make_environ(struct run *run)
 {
 	static const char own[] = "PMIX_MCA_";
 	char **entry;
-	int r = 0;
+	int r = 0; /* or -ENOMEM, as below */
 
-	for (entry = environ; r == 0 && *entry; entry++) {
+	for (entry = environ; *entry; entry++) {
 		if (!pmi_client_is_variable(*entry) || strncmp(*entry, own, sizeof(own) - 1) == 0)
-			r = strv_add(&run->env, *entry);
+			r |= strv_add(&run->env, *entry);
 	}
 	return r;
 }
@@ -329,25 +312,16 @@ static int make_argv(struct run *run, const struct trial_options *options, const
 	size_t i;
 	int r = 0;
 
-	for (i = 0; r == 0 && i < ARRAY_SIZE(fixed); i++)
-		r = strv_add(&run->argv, fixed[i]);
-	if (r == 0)
-		r = strv_addf(&run->argv, "--job=%u", FIRST_JOB + (unsigned)getpid());
-	if (r == 0)
-		r = add_option(run, "mpi", mpi);
-	if (r == 0)
-		r = add_option(run, "proctrack", options->proctrack);
-	if (r == 0)
-		r = add_option(run, "cgroup-root", options->cgroup_root);
-	if (r == 0)
-		r = add_option(run, "plugin-dir", options->plugin_dir);
-	if (r == 0)
-		r = add_option(run, "runtime-dir", run->dir);
-	if (r == 0)
-		r = strv_add(&run->argv, "--");
-	if (r == 0)
-		r = strv_add(&run->argv, program);
-	return r == 0 && kind ? strv_add(&run->argv, kind) : r;
+	for (i = 0; i < ARRAY_SIZE(fixed); i++)
+		r |= strv_add(&run->argv, fixed[i]);
+	r |= strv_addf(&run->argv, "--job=%u", FIRST_JOB + (unsigned)getpid());
+	r |= add_option(run, "mpi", mpi);
+	r |= add_option(run, "proctrack", options->proctrack);
+	r |= add_option(run, "cgroup-root", options->cgroup_root);
+	r |= add_option(run, "plugin-dir", options->plugin_dir);
+	r |= add_option(run, "runtime-dir", run->dir);
+	r |= strv_add(&run->argv, "--") | strv_add(&run->argv, program);
+	return kind ? r | strv_add(&run->argv, kind) : r;
 }
 
 static int open_above(int fd, int *ret_fd)

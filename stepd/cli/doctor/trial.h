@@ -33,8 +33,4 @@ int trial_run(const struct trial_options *options, const char *mpi, const char *
 	const char *kind, struct trial *ret_trial, struct err *err) _must_check_;
 void trial_clear(struct trial *trial);
 
-/* The self-test's program of that name: beside this one (a build tree), else where it was to be
- * installed, whether it is there or not. NULL: no memory. The caller frees it. */
-char *trial_find_program(const char *name);
-
 #endif
