@@ -20,19 +20,19 @@ const char *const selftest_stage_names[SELFTEST_STAGE_MAX] = {
 static void print(const struct selftest *t, const char *fmt, ...) _printf_(2, 3);
 static void print(const struct selftest *t, const char *fmt, ...)
 {
-	char text[SELFTEST_TEXT_MAX + 64], line[SELFTEST_TEXT_MAX + 96], *at;
+	char line[SELFTEST_TEXT_MAX + 96], *at;
 	va_list ap;
-	int n;
+	int n = snprintf(line, sizeof(line), "%u ", t->rank);
 
 	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	(void)vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
 	va_end(ap);
-	for (at = text; *at; at++) {
+	for (at = line; *at; at++) {
 		if ((unsigned char)*at < ' ')
 			*at = ' ';
 	}
-	n = snprintf(line, sizeof(line), "%u %s\n", t->rank, text);
-	(void)!write(STDOUT_FILENO, line, (size_t)n);
+	*at++ = '\n'; /* in place of the NUL */
+	(void)!write(STDOUT_FILENO, line, (size_t)(at - line));
 }
 
 int selftest_begin(struct selftest *t)

@@ -6,8 +6,7 @@
  *	RANK at STAGE           it begins with that; what stands last is where it hangs
  *	RANK absent WHY         nobody has left it a server of its kind
  *	RANK failed STAGE WHY
- *	RANK done USEC WORD...  all went well, in so many microseconds; text for people and
- *programs
+ *	RANK done USEC WORD...  all went well, in so many microseconds; text for people and programs
  */
 #ifndef MPI_SELFTEST_H
 #define MPI_SELFTEST_H
@@ -17,9 +16,8 @@
 #include "stepd/base/cleanup.h"
 
 #define SELFTEST_SIZE 2u
-#define SELFTEST_TEXT_MAX                                                                          \
-	400u /* bytes of WHY and of words, those that would break the line out                     \
-	      */
+/* Bytes of WHY and of words; those that would break the line become blanks. */
+#define SELFTEST_TEXT_MAX 400u
 
 enum selftest_stage {
 	SELFTEST_INIT,

@@ -210,7 +210,7 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/doctor/doctor.c stepd/cli/doctor/doctor.h \
 	stepd/cli/doctor/findings.c stepd/cli/doctor/findings.h \
 	stepd/cli/doctor/mpi.c \
-	stepd/cli/doctor/trial.c stepd/cli/doctor/trial.h \
+	stepd/cli/doctor/trial.c \
 	stepd/cli/program.c stepd/cli/program.h \
 	stepd/cli/layout.c stepd/cli/layout.h \
 	stepd/cli/main.c \

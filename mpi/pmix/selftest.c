@@ -30,17 +30,18 @@ static int fail(const struct selftest *t, pmix_status_t status)
 	return selftest_fail(t, "%s (%s)", PMIx_Error_string(status), versions);
 }
 
-static int get_size(struct selftest *t, const pmix_proc_t *everybody, uint32_t *ret_size)
+static int check_place(struct selftest *t, const pmix_proc_t *me, const pmix_proc_t *everybody)
 {
 	pmix_value_t *value = NULL;
 	pmix_status_t status = PMIx_Get(everybody, PMIX_JOB_SIZE, NULL, 0, &value);
+	uint32_t size;
 
 	if (status == PMIX_SUCCESS && value->type != PMIX_UINT32)
 		status = PMIX_ERR_TYPE_MISMATCH;
-	*ret_size = status == PMIX_SUCCESS ? value->data.uint32 : 0;
+	size = status == PMIX_SUCCESS ? value->data.uint32 : 0;
 	if (value)
 		PMIX_VALUE_RELEASE(value);
-	return status == PMIX_SUCCESS ? EXIT_SUCCESS : fail(t, status);
+	return status == PMIX_SUCCESS ? selftest_check_place(t, me->rank, size) : fail(t, status);
 }
 
 static int put(struct selftest *t)
@@ -91,14 +92,11 @@ static int get(struct selftest *t, const pmix_proc_t *me)
 static int exchange(struct selftest *t, const pmix_proc_t *me)
 {
 	pmix_proc_t everybody;
-	uint32_t size;
 	int status;
 
 	PMIX_LOAD_PROCID(&everybody, me->nspace, PMIX_RANK_WILDCARD);
 	selftest_at(t, SELFTEST_PLACE);
-	status = get_size(t, &everybody, &size);
-	if (status == EXIT_SUCCESS)
-		status = selftest_check_place(t, me->rank, size);
+	status = check_place(t, me, &everybody);
 	if (status != EXIT_SUCCESS)
 		return status;
 	selftest_at(t, SELFTEST_PUT);

@@ -129,25 +129,36 @@ static void test_colour(_unused_ void **state)
 		"No step can be started now: see what is marked PROBLEM\n");
 }
 
+static void assert_member(const json_t *list, size_t i, const char *name, const char *wanted)
+{
+	assert_string_equal(
+		json_string_value(json_object_get(json_array_get(list, i), name)), wanted);
+}
+
 /* A plugin of others may tell anything. */
 static void test_what_plugins_tell(_unused_ void **state)
 {
 	_cleanup_findings_ struct findings fs = {.heading = "proctrack/x", .of_plugin = true};
 	_cleanup_free_ char *usable = NULL, *unusable = NULL;
+	json_t *all, *list;
 
 	add(&fs, 77, "x.level", NULL, "a level that there is not", NULL);
 	add(&fs, -1, NULL, NULL, NULL, NULL);
 	add(&fs, STEPD_FINDING_OK, "x.text", NULL, "two\nlines\033[2J\177", "a\tb");
-	assert_int_equal(fs.n, 3);
-	assert_int_equal(fs.v[0].level, STEPD_FINDING_WARNING);
-	assert_int_equal(fs.v[1].level, STEPD_FINDING_WARNING);
-	assert_string_equal(fs.v[1].id, "");
-	assert_string_equal(fs.v[2].text, "two lines [2J ");
-	assert_string_equal(fs.v[2].remedy, "a b");
+	all = findings_to_json(&fs, NULL, false);
+	list = json_object_get(all, "findings");
+	assert_int_equal(json_array_size(list), 3);
+	assert_member(list, 0, "level", "warning");
+	assert_member(list, 1, "level", "warning");
+	assert_member(list, 1, "id", "");
+	assert_member(list, 2, "text", "two lines [2J ");
+	assert_member(list, 2, "remedy", "a b");
+	json_decref(all);
 
 	fs.optional = true;
 	add(&fs, STEPD_FINDING_PROBLEM, "x.problem", NULL, "of a plugin that is not used", NULL);
-	assert_int_equal(fs.v[3].level, STEPD_FINDING_WARNING);
+	assert_int_equal(fs.count[STEPD_FINDING_WARNING], 3);
+	assert_int_equal(fs.count[STEPD_FINDING_PROBLEM], 0);
 	usable = print(&fs, "proctrack/y", false, false);
 	assert_non_null(strstr(usable,
 		"\nA step started now is tracked by proctrack/y, and can be limited in: nothing\n"));

@@ -93,52 +93,52 @@ static const struct kernel_row {
 		.remedy = "boot with psi=1 on the command line of a kernel built with CONFIG_PSI"},
 };
 
-static void check_kernel_row(const struct reporter *tell, const struct kernel_row *row)
+static void check_kernel_row(const struct reporter *reporter, const struct kernel_row *row)
 {
 	int r = row->try();
 
 	if (r == 0)
-		reporter_add(tell, STEPD_FINDING_OK, row->id, NULL, NULL, "%s", row->good);
+		reporter_add(reporter, STEPD_FINDING_OK, row->id, NULL, NULL, "%s", row->good);
 	else
-		reporter_add(tell, row->level, row->id, NULL, row->remedy, "%s (%s)%s", row->bad,
-			strerror(-r), row->effect);
+		reporter_add(reporter, row->level, row->id, NULL, row->remedy, "%s (%s)%s",
+			row->bad, strerror(-r), row->effect);
 }
 
-static void check_version(const struct reporter *tell)
+static void check_version(const struct reporter *reporter)
 {
 	struct utsname u;
 
 	if (uname(&u) < 0)
 		return; /* it can't fail */
-	reporter_add(tell, STEPD_FINDING_OK, "kernel.version", u.release, NULL, "%s %s on %s",
+	reporter_add(reporter, STEPD_FINDING_OK, "kernel.version", u.release, NULL, "%s %s on %s",
 		u.sysname, u.release, u.machine);
 }
 
 /* With a filter that can't be read: the error shows whether the kernel has filters. */
-static void check_seccomp(const struct reporter *tell)
+static void check_seccomp(const struct reporter *reporter)
 {
 	bool kernel_has = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL) < 0 &&
 		(errno == EFAULT || errno == EACCES);
 
 	if (kernel_has && confine_has_filter())
-		reporter_add(tell, STEPD_FINDING_OK, "kernel.seccomp", NULL, NULL,
+		reporter_add(reporter, STEPD_FINDING_OK, "kernel.seccomp", NULL, NULL,
 			"a filter of system calls confines MPI service processes");
 	else
-		reporter_add(tell, STEPD_FINDING_NOTE, "kernel.seccomp", NULL,
+		reporter_add(reporter, STEPD_FINDING_NOTE, "kernel.seccomp", NULL,
 			kernel_has ? "build stepd with libseccomp"
 				   : "boot a kernel built with CONFIG_SECCOMP_FILTER",
 			"no filter of system calls confines MPI service processes: %s",
 			kernel_has ? "stepd was built without" : "the kernel has none");
 }
 
-void doctor_kernel(const struct reporter *tell)
+void doctor_kernel(const struct reporter *reporter)
 {
 	size_t i;
 
-	check_version(tell);
+	check_version(reporter);
 	for (i = 0; i < ARRAY_SIZE(kernel_rows); i++)
-		check_kernel_row(tell, &kernel_rows[i]);
-	check_seccomp(tell);
+		check_kernel_row(reporter, &kernel_rows[i]);
+	check_seccomp(reporter);
 }
 
 /* ---- the user ----------------------------------------------------------------------------- */
@@ -173,39 +173,39 @@ static void list_missing(uint64_t effective, char *text, size_t size)
 	}
 }
 
-static void check_rights(const struct reporter *tell, const char *status)
+static void check_rights(const struct reporter *reporter, const char *status)
 {
 	char missing[128], uid[16];
 
 	(void)snprintf(uid, sizeof(uid), "%u", (unsigned)geteuid());
 	list_missing(get_status(status, "CapEff:", 16), missing, sizeof(missing));
 	if (geteuid() != 0)
-		reporter_add(tell, STEPD_FINDING_NOTE, "user.rights", uid, NULL,
+		reporter_add(reporter, STEPD_FINDING_NOTE, "user.rights", uid, NULL,
 			"uid %s: steps of this user only, and tasks are not protected from it",
 			uid);
 	else if (missing[0])
-		reporter_add(tell, STEPD_FINDING_WARNING, "user.rights", uid,
+		reporter_add(reporter, STEPD_FINDING_WARNING, "user.rights", uid,
 			"give them to the unit or container that the agents run in",
 			"root without %s: not every user's tasks can be started, signalled or limited",
 			missing);
 	else
-		reporter_add(tell, STEPD_FINDING_OK, "user.rights", uid, NULL,
+		reporter_add(reporter, STEPD_FINDING_OK, "user.rights", uid, NULL,
 			"root: steps of every user");
 }
 
-static void check_confinement(const struct reporter *tell, const char *status)
+static void check_confinement(const struct reporter *reporter, const char *status)
 {
 	if (get_status(status, "NoNewPrivs:", 10) != 0)
-		reporter_add(tell, STEPD_FINDING_NOTE, "user.no_new_privs", "1", NULL,
+		reporter_add(reporter, STEPD_FINDING_NOTE, "user.no_new_privs", "1", NULL,
 			"no_new_privs is set on this process: set-user-ID programs will not work in "
 			"tasks started from here");
 	if (get_status(status, "Seccomp:", 10) != 0)
-		reporter_add(tell, STEPD_FINDING_NOTE, "user.seccomp", NULL, NULL,
+		reporter_add(reporter, STEPD_FINDING_NOTE, "user.seccomp", NULL, NULL,
 			"a seccomp filter is set on this process: calls that it refuses are missing to "
 			"tasks started from here, too");
 }
 
-static void check_oom_score(const struct reporter *tell, const char *status)
+static void check_oom_score(const struct reporter *reporter, const char *status)
 {
 	_cleanup_free_ char *text = NULL;
 	bool able = get_status(status, "CapEff:", 16) >> CAP_SYS_RESOURCE & 1;
@@ -214,30 +214,30 @@ static void check_oom_score(const struct reporter *tell, const char *status)
 		return;
 	text[strcspn(text, "\n")] = '\0';
 	if (geteuid() == 0 && able)
-		reporter_add(tell, STEPD_FINDING_OK, "user.oom_score_adj", text, NULL,
+		reporter_add(reporter, STEPD_FINDING_OK, "user.oom_score_adj", text, NULL,
 			"the agent is protected from the OOM killer; oom_score_adj of its tasks is %s",
 			text);
 	else
-		reporter_add(tell, STEPD_FINDING_NOTE, "user.oom_score_adj", text, NULL,
+		reporter_add(reporter, STEPD_FINDING_NOTE, "user.oom_score_adj", text, NULL,
 			"the agent's oom_score_adj stays %s: when memory is short the kernel may end "
 			"it as well as a task",
 			text);
 }
 
-void doctor_user(const struct reporter *tell)
+void doctor_user(const struct reporter *reporter)
 {
 	_cleanup_free_ char *status = NULL;
 	int r = fs_read(AT_FDCWD, "/proc/self/status", 1u << 16, &status, NULL);
 
 	if (r < 0) {
-		reporter_add(tell, STEPD_FINDING_PROBLEM, "user.proc", NULL,
+		reporter_add(reporter, STEPD_FINDING_PROBLEM, "user.proc", NULL,
 			"mount -t proc proc /proc", "/proc/self/status can't be read: %s",
 			strerror(-r));
 		return;
 	}
-	check_rights(tell, status);
-	check_oom_score(tell, status);
-	check_confinement(tell, status);
+	check_rights(reporter, status);
+	check_oom_score(reporter, status);
+	check_confinement(reporter, status);
 }
 
 /* ---- limits ------------------------------------------------------------------------------- */
@@ -250,7 +250,7 @@ static const char *format_limit(rlim_t n, char text[static LIMIT_TEXT_SIZE])
 	return n == RLIM_INFINITY ? "unlimited" : text;
 }
 
-static void check_nofile(const struct reporter *tell)
+static void check_nofile(const struct reporter *reporter)
 {
 	char buf[LIMIT_TEXT_SIZE];
 	struct rlimit l = {0};
@@ -259,17 +259,17 @@ static void check_nofile(const struct reporter *tell)
 	(void)getrlimit(RLIMIT_NOFILE, &l); /* it can't fail */
 	text = format_limit(l.rlim_max, buf);
 	if (l.rlim_max < FILES_FEW)
-		reporter_add(tell, STEPD_FINDING_WARNING, "limits.nofile", text,
+		reporter_add(reporter, STEPD_FINDING_WARNING, "limits.nofile", text,
 			"raise the hard limit (LimitNOFILE= of the unit, limits.conf(5), ulimit -Hn)",
 			"the agent may have no more than %s open files, and takes one a task, three "
 			"where it carries output, and some more",
 			text);
 	else
-		reporter_add(tell, STEPD_FINDING_OK, "limits.nofile", text, NULL,
+		reporter_add(reporter, STEPD_FINDING_OK, "limits.nofile", text, NULL,
 			"the agent may have %s open files (hard limit, which it takes)", text);
 }
 
-static void check_nproc(const struct reporter *tell)
+static void check_nproc(const struct reporter *reporter)
 {
 	char buf[LIMIT_TEXT_SIZE];
 	struct rlimit l = {0};
@@ -279,7 +279,7 @@ static void check_nproc(const struct reporter *tell)
 	(void)getrlimit(RLIMIT_NPROC, &l); /* it can't fail */
 	few = l.rlim_cur < PROCESSES_FEW;
 	text = format_limit(l.rlim_cur, buf);
-	reporter_add(tell, few ? STEPD_FINDING_WARNING : STEPD_FINDING_OK, "limits.nproc", text,
+	reporter_add(reporter, few ? STEPD_FINDING_WARNING : STEPD_FINDING_OK, "limits.nproc", text,
 		few ? "raise it (LimitNPROC= of the unit, limits.conf(5), ulimit -u), or give "
 		      "steps a limit of their own (--rlimit nproc=...)"
 		    : NULL,
@@ -294,7 +294,7 @@ static uint64_t read_number(const char *path)
 }
 
 /* Of the whole machine, or of its PID namespace. */
-static void check_pids(const struct reporter *tell)
+static void check_pids(const struct reporter *reporter)
 {
 	_cleanup_free_ char *load = NULL;
 	uint64_t pid_max = read_number("/proc/sys/kernel/pid_max");
@@ -313,19 +313,19 @@ static void check_pids(const struct reporter *tell)
 	left = pid_max > used ? pid_max - used : 0;
 	(void)snprintf(text, sizeof(text), "%" PRIu64, left);
 	if (left < PROCESSES_FEW)
-		reporter_add(tell, STEPD_FINDING_WARNING, "limits.pids", text,
+		reporter_add(reporter, STEPD_FINDING_WARNING, "limits.pids", text,
 			"raise kernel.pid_max and kernel.threads-max (sysctl), or end what holds them",
 			"only %s processes and threads more can be started on this machine", text);
 	else
-		reporter_add(tell, STEPD_FINDING_OK, "limits.pids", text, NULL,
+		reporter_add(reporter, STEPD_FINDING_OK, "limits.pids", text, NULL,
 			"%s processes and threads more can be started on this machine", text);
 }
 
-void doctor_limits(const struct reporter *tell)
+void doctor_limits(const struct reporter *reporter)
 {
-	check_nofile(tell);
-	check_nproc(tell);
-	check_pids(tell);
+	check_nofile(reporter);
+	check_nproc(reporter);
+	check_pids(reporter);
 }
 
 /* ---- the runtime directory ---------------------------------------------------------------- */
@@ -339,7 +339,7 @@ struct step_count {
 };
 
 /* Not made yet: the first step makes it, and what is above must be there and be ours to write. */
-static void check_runtime_missing(const struct reporter *tell, const char *path)
+static void check_runtime_missing(const struct reporter *reporter, const char *path)
 {
 	_cleanup_free_ char *copy = strdup(path);
 	const char *parent = copy ? dirname(copy) : "/";
@@ -347,7 +347,7 @@ static void check_runtime_missing(const struct reporter *tell, const char *path)
 	int error;
 
 	if (faccessat(AT_FDCWD, parent, W_OK | X_OK, AT_EACCESS) == 0) {
-		reporter_add(tell, STEPD_FINDING_OK, "runtime.directory", path, NULL,
+		reporter_add(reporter, STEPD_FINDING_OK, "runtime.directory", path, NULL,
 			"'%s' is not there yet, and is made with the first step", path);
 		return;
 	}
@@ -355,7 +355,7 @@ static void check_runtime_missing(const struct reporter *tell, const char *path)
 	(void)snprintf(remedy, sizeof(remedy),
 		"mkdir -p '%.400s' as the agents' user (tmpfiles.d(5) at each boot), or " ANOTHER,
 		path);
-	reporter_add(tell, STEPD_FINDING_PROBLEM, "runtime.directory", path, remedy,
+	reporter_add(reporter, STEPD_FINDING_PROBLEM, "runtime.directory", path, remedy,
 		"'%.400s' is not there and can't be made in '%.400s': %s", path, parent,
 		strerror(error));
 }
@@ -381,13 +381,13 @@ static const char *find_fault(int fd)
 	return NULL;
 }
 
-static void check_runtime_memory(const struct reporter *tell, int fd, const char *path)
+static void check_runtime_memory(const struct reporter *reporter, int fd, const char *path)
 {
 	if (is_in_memory(fd))
-		reporter_add(tell, STEPD_FINDING_OK, "runtime.tmpfs", NULL, NULL,
+		reporter_add(reporter, STEPD_FINDING_OK, "runtime.tmpfs", NULL, NULL,
 			"it is in memory (tmpfs), and empty after a boot");
 	else
-		reporter_add(tell, STEPD_FINDING_NOTE, "runtime.tmpfs", NULL,
+		reporter_add(reporter, STEPD_FINDING_NOTE, "runtime.tmpfs", NULL,
 			"name one on a tmpfs, below /run, by --runtime-dir or STEPD_RUNTIME_DIR",
 			"'%s' is not on a tmpfs: each step waits for the disk when its files go, and "
 			"what a crash leaves is there after the boot",
@@ -407,67 +407,67 @@ static int count_step(const struct step_entry *entry, void *userdata)
 	return 0;
 }
 
-static void check_runtime_steps(const struct reporter *tell, const char *path)
+static void check_runtime_steps(const struct reporter *reporter, const char *path)
 {
 	struct step_count steps = {0};
 	struct err err = ERR_INIT;
 
 	if (steps_each(path, count_step, &steps, &err) < 0)
-		reporter_add(tell, STEPD_FINDING_WARNING, "runtime.steps", NULL,
+		reporter_add(reporter, STEPD_FINDING_WARNING, "runtime.steps", NULL,
 			"see what is in it", "the steps can't be listed: %s", err.text);
 	else if (steps.dead)
-		reporter_add(tell, STEPD_FINDING_WARNING, "runtime.steps", steps.dead_names,
+		reporter_add(reporter, STEPD_FINDING_WARNING, "runtime.steps", steps.dead_names,
 			"'stepctl pids STEP' lists what may still run of it; end that, and the step can "
 			"be started again",
 			"%u %s without an agent, which died: %s", steps.dead,
 			steps.dead == 1 ? "step is" : "steps are", steps.dead_names);
 	else
-		reporter_add(tell, STEPD_FINDING_OK, "runtime.steps", NULL, NULL,
+		reporter_add(reporter, STEPD_FINDING_OK, "runtime.steps", NULL, NULL,
 			"%u %s, and none without its agent", steps.alive,
 			steps.alive == 1 ? "step runs" : "steps run");
 }
 
-static void check_runtime_there(const struct reporter *tell, int fd, const char *path)
+static void check_runtime_there(const struct reporter *reporter, int fd, const char *path)
 {
 	struct err err = ERR_INIT;
 	const char *fault;
 
 	if (fs_check_trusted(fd, path, &err) < 0) {
-		reporter_add(tell, STEPD_FINDING_PROBLEM, "runtime.directory", path,
+		reporter_add(reporter, STEPD_FINDING_PROBLEM, "runtime.directory", path,
 			"change its owner and mode, or " ANOTHER, "%s", err.text);
 		return;
 	}
 	fault = find_fault(fd);
 	if (fault) {
-		reporter_add(tell, STEPD_FINDING_PROBLEM, "runtime.directory", path,
+		reporter_add(reporter, STEPD_FINDING_PROBLEM, "runtime.directory", path,
 			"free space on its file system and make it writable, or " ANOTHER,
 			"nothing can be made in '%.400s': %s", path, fault);
 		return;
 	}
-	reporter_add(tell, STEPD_FINDING_OK, "runtime.directory", path, NULL,
+	reporter_add(reporter, STEPD_FINDING_OK, "runtime.directory", path, NULL,
 		"steps are registered in '%s', which only the agents' user can change", path);
-	check_runtime_memory(tell, fd, path);
-	check_runtime_steps(tell, path);
+	check_runtime_memory(reporter, fd, path);
+	check_runtime_steps(reporter, path);
 }
 
-void doctor_runtime(const struct reporter *tell, const char *runtime_dir)
+void doctor_runtime(const struct reporter *reporter, const char *runtime_dir)
 {
 	_cleanup_free_ char *path = NULL;
 	_cleanup_close_ int fd = -1;
 	struct err err = ERR_INIT;
 
 	if (steps_find_dir(runtime_dir, &path, &err) < 0) {
-		reporter_add(tell, STEPD_FINDING_PROBLEM, "runtime.directory", NULL, ANOTHER, "%s",
-			err.text);
+		reporter_add(reporter, STEPD_FINDING_PROBLEM, "runtime.directory", NULL, ANOTHER,
+			"%s", err.text);
 		return;
 	}
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd >= 0)
-		check_runtime_there(tell, fd, path);
+		check_runtime_there(reporter, fd, path);
 	else if (errno == ENOENT)
-		check_runtime_missing(tell, path);
+		check_runtime_missing(reporter, path);
 	else
-		reporter_add(tell, STEPD_FINDING_PROBLEM, "runtime.directory", path, ANOTHER,
+		reporter_add(reporter, STEPD_FINDING_PROBLEM, "runtime.directory", path, ANOTHER,
 			"'%.400s' can't be opened as a directory: %s", path, strerror(errno));
 }
 
@@ -480,23 +480,23 @@ struct library {
 	bool needed; /* here */
 };
 
-static void check_library(const struct reporter *tell, const struct library *lib)
+static void check_library(const struct reporter *reporter, const struct library *lib)
 {
 	char remedy[128];
 	void *handle = lib->soname ? dlopen(lib->soname, RTLD_LAZY | RTLD_LOCAL) : NULL;
 
 	if (handle) {
 		(void)dlclose(handle); /* what it can't unload stays mapped, unused */
-		reporter_add(tell, STEPD_FINDING_OK, lib->id, lib->soname, NULL,
+		reporter_add(reporter, STEPD_FINDING_OK, lib->id, lib->soname, NULL,
 			"%s can be loaded, for %s", lib->soname, lib->use);
 	} else if (lib->soname) {
 		(void)snprintf(
 			remedy, sizeof(remedy), "install the package that has %s", lib->soname);
-		reporter_add(tell, lib->needed ? STEPD_FINDING_WARNING : STEPD_FINDING_NOTE,
+		reporter_add(reporter, lib->needed ? STEPD_FINDING_WARNING : STEPD_FINDING_NOTE,
 			lib->id, NULL, remedy, "%s can't be loaded, so there is no %s", lib->soname,
 			lib->use);
 	} else {
-		reporter_add(tell, STEPD_FINDING_NOTE, lib->id, NULL, NULL,
+		reporter_add(reporter, STEPD_FINDING_NOTE, lib->id, NULL, NULL,
 			"this stepd was built without %s", lib->use);
 	}
 }
@@ -508,7 +508,7 @@ static void check_library(const struct reporter *tell, const struct library *lib
 #define LIBSYSTEMD_SONAME NULL
 #endif
 
-void doctor_libraries(const struct reporter *tell)
+void doctor_libraries(const struct reporter *reporter)
 {
 	const struct library libraries[] = {
 		{.id = "libraries.hwloc",
@@ -523,5 +523,5 @@ void doctor_libraries(const struct reporter *tell)
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(libraries); i++)
-		check_library(tell, &libraries[i]);
+		check_library(reporter, &libraries[i]);
 }

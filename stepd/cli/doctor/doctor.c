@@ -16,7 +16,6 @@
 #include "proctrack/proctrack.h"
 #include "stepd/cli/cli.h"
 #include "stepd/cli/doctor/findings.h"
-#include "stepd/cli/doctor/trial.h"
 #include "stepd/plugin/plugin.h"
 #include "stepd/cli/options.h"
 
@@ -33,7 +32,7 @@ struct doctor {
 
 	char *plugin_dir;
 	struct findings findings;
-	struct reporter tell;           /* adds to them */
+	struct reporter reporter;       /* adds to them */
 	const struct plugin_kind *kind; /* whose plugins are checked */
 	char *tracker;                  /* what a step would use; NULL: none */
 	unsigned mpi_count;             /* plugins that were tried */
@@ -63,28 +62,27 @@ static void try_mpi(struct doctor *d, const char *name)
 		.cgroup_root = d->cgroup_root};
 
 	d->findings.optional = strcmp(name, DEFAULT_MPI) != 0;
-	doctor_mpi(&d->tell, &options, name);
+	doctor_mpi(&d->reporter, &options, name);
 }
 
 static void check_loaded_plugin(struct doctor *d, const struct plugin *p)
 {
 	char line[ERR_TEXT_SIZE];
+	bool usable;
 	int r;
 
 	d->findings.heading = plugin_get_type(p);
 	d->findings.of_plugin = true;
-	r = plugin_check_up(p, d->tell.fn, d->tell.ctx);
+	r = plugin_check_up(p, d->reporter.fn, d->reporter.ctx);
 	if (r < 0 && r != -EOPNOTSUPP)
-		reporter_add(&d->tell, STEPD_FINDING_WARNING, "plugins.checkup", plugin_get_type(p),
-			NULL, "its check-up failed: %s", strerror(-r));
+		reporter_add(&d->reporter, STEPD_FINDING_WARNING, "plugins.checkup",
+			plugin_get_type(p), NULL, "its check-up failed: %s", strerror(-r));
 	if (r != -EOPNOTSUPP)
 		return;
-	if (plugin_probe_here(p, line, sizeof(line)))
-		reporter_add(&d->tell, STEPD_FINDING_OK, "plugins.probe", plugin_get_type(p), NULL,
-			"can be used%s%s", line[0] ? ": " : "", line);
-	else
-		reporter_add(&d->tell, STEPD_FINDING_PROBLEM, "plugins.probe", plugin_get_type(p),
-			NULL, "can't be used%s%s", line[0] ? ": " : "", line);
+	usable = plugin_probe_here(p, line, sizeof(line));
+	reporter_add(&d->reporter, usable ? STEPD_FINDING_OK : STEPD_FINDING_PROBLEM,
+		"plugins.probe", plugin_get_type(p), NULL, "%s be used%s%s",
+		usable ? "can" : "can't", line[0] ? ": " : "", line);
 }
 
 static int check_plugin(const char *name, void *userdata)
@@ -101,12 +99,12 @@ static int check_plugin(const char *name, void *userdata)
 	begin(d, type);
 	d->findings.optional = !(d->tracker && strcmp(type, d->tracker) == 0);
 	if (plugin_load(d->plugin_dir, d->kind, name, functions, &p, &err) < 0) {
-		reporter_add(&d->tell, STEPD_FINDING_PROBLEM, "plugins.load", type,
+		reporter_add(&d->reporter, STEPD_FINDING_PROBLEM, "plugins.load", type,
 			"repair it, or remove it from the directory", "%s", err.text);
 		return 0;
 	}
 	plugin_get_version(p, version, sizeof(version));
-	reporter_add(&d->tell, STEPD_FINDING_OK, "plugins.load", type, NULL,
+	reporter_add(&d->reporter, STEPD_FINDING_OK, "plugins.load", type, NULL,
 		"loaded, of version %s: %s", version, plugin_get_name(p));
 	check_loaded_plugin(d, p);
 	if (d->mpi && d->kind == mpi_plugin_kind()) {
@@ -125,7 +123,7 @@ static void find_tracker(struct doctor *d)
 
 	begin(d, "step");
 	if (proctrack_open(d->plugin_dir, d->proctrack, &pt, &err) < 0) {
-		reporter_add(&d->tell, STEPD_FINDING_PROBLEM, "step.tracker", NULL,
+		reporter_add(&d->reporter, STEPD_FINDING_PROBLEM, "step.tracker", NULL,
 			"see the findings of the plugins, and --proctrack", "%s", err.text);
 		return;
 	}
@@ -134,10 +132,10 @@ static void find_tracker(struct doctor *d)
 	if (!d->tracker)
 		d->findings.no_memory = true;
 	if (proctrack_get_note(pt))
-		reporter_add(&d->tell, STEPD_FINDING_WARNING, "step.tracker", type,
+		reporter_add(&d->reporter, STEPD_FINDING_WARNING, "step.tracker", type,
 			"see the findings of proctrack/cgroup", "%s", proctrack_get_note(pt));
 	else
-		reporter_add(&d->tell, STEPD_FINDING_OK, "step.tracker", type, NULL,
+		reporter_add(&d->reporter, STEPD_FINDING_OK, "step.tracker", type, NULL,
 			"a step's processes are tracked by %s", type);
 }
 
@@ -147,10 +145,10 @@ static void find_mpi(struct doctor *d)
 	struct err err = ERR_INIT;
 
 	if (mpi_open(d->plugin_dir, DEFAULT_MPI, &mpi, &err) < 0)
-		reporter_add(&d->tell, STEPD_FINDING_PROBLEM, "step.mpi", NULL,
+		reporter_add(&d->reporter, STEPD_FINDING_PROBLEM, "step.mpi", NULL,
 			"install stepd's plugins whole", "%s", err.text);
 	else
-		reporter_add(&d->tell, STEPD_FINDING_OK, "step.mpi", "mpi/" DEFAULT_MPI, NULL,
+		reporter_add(&d->reporter, STEPD_FINDING_OK, "step.mpi", "mpi/" DEFAULT_MPI, NULL,
 			"mpi/" DEFAULT_MPI " serves steps that request no other");
 }
 
@@ -163,13 +161,13 @@ static void check_plugins(struct doctor *d)
 
 	begin(d, "plugins");
 	if (plugin_dir_find(d->plugin_dir_given, &d->plugin_dir, &err) < 0) {
-		reporter_add(&d->tell, STEPD_FINDING_PROBLEM, "plugins.directory", NULL,
+		reporter_add(&d->reporter, STEPD_FINDING_PROBLEM, "plugins.directory", NULL,
 			"install the plugins, or name where they are by --plugin-dir or "
 			"STEPD_PLUGIN_DIR",
 			"%s", err.text);
 		return;
 	}
-	reporter_add(&d->tell, STEPD_FINDING_OK, "plugins.directory", d->plugin_dir, NULL,
+	reporter_add(&d->reporter, STEPD_FINDING_OK, "plugins.directory", d->plugin_dir, NULL,
 		"plugins are loaded from '%s'", d->plugin_dir);
 	find_tracker(d);
 	find_mpi(d);
@@ -178,30 +176,32 @@ static void check_plugins(struct doctor *d)
 		r = plugin_each(d->plugin_dir, kinds[i], check_plugin, d, &err);
 		begin(d, "plugins");
 		if (r < 0)
-			reporter_add(&d->tell, STEPD_FINDING_PROBLEM, "plugins.directory",
+			reporter_add(&d->reporter, STEPD_FINDING_PROBLEM, "plugins.directory",
 				d->plugin_dir, "make it readable",
 				"the plugins can't be listed: %s",
 				err.code ? err.text : strerror(-r));
 	}
 	if (d->mpi && d->mpi_count == 0)
-		doctor_mpi_none(&d->tell, d->plugin_dir);
+		reporter_add(&d->reporter, STEPD_FINDING_WARNING, "mpi.selftest", d->plugin_dir,
+			"install stepd's plugins whole",
+			"there is no MPI plugin in '%s' to be tried", d->plugin_dir);
 }
 
 /* ---- all ---------------------------------------------------------------------------------- */
 
 static void examine(struct doctor *d)
 {
-	d->tell = (struct reporter){findings_add, &d->findings};
+	d->reporter = (struct reporter){findings_add, &d->findings};
 	begin(d, "kernel");
-	doctor_kernel(&d->tell);
+	doctor_kernel(&d->reporter);
 	begin(d, "user");
-	doctor_user(&d->tell);
+	doctor_user(&d->reporter);
 	begin(d, "limits");
-	doctor_limits(&d->tell);
+	doctor_limits(&d->reporter);
 	begin(d, "runtime directory");
-	doctor_runtime(&d->tell, d->runtime_dir);
+	doctor_runtime(&d->reporter, d->runtime_dir);
 	begin(d, "libraries");
-	doctor_libraries(&d->tell);
+	doctor_libraries(&d->reporter);
 	check_plugins(d);
 }
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/cli/doctor/findings.h"
 
-#include <jansson.h>
 #include <string.h>
 
 #include "config.h"
+#include "stepd/base/json.h"
 #include "stepd/cli/text.h"
 #include "stepd/record/report.h"
 
-#define WIDTH      80
-#define MARK_WIDTH 7
-#define INDENT     (2 + MARK_WIDTH + 2)
+#define JSON_VERSION 1
+#define WIDTH        80
+#define MARK_WIDTH   7
+#define INDENT       (2 + MARK_WIDTH + 2)
 
 static const struct {
 	const char *name; /* in JSON */
@@ -25,22 +26,25 @@ static const struct {
 
 /* ---- collecting --------------------------------------------------------------------------- */
 
-static char *copy_text(const char *text)
+/* A finding as JSON has it, with what only the text needs: [heading, level, {...}]. */
+static const json_t *get_finding(const json_t *row)
 {
-	char *copy = strdup(text ? text : "");
-
-	if (copy)
-		text_make_printable(copy);
-	return copy;
+	return json_array_get(row, 2);
 }
 
-static void clear_finding(struct finding *f)
+static enum stepd_finding_level get_level(const json_t *row)
 {
-	free(f->heading);
-	free(f->id);
-	free(f->value);
-	free(f->text);
-	free(f->remedy);
+	return (enum stepd_finding_level)json_integer_value(json_array_get(row, 1));
+}
+
+static json_t *pack_text(const char *text)
+{
+	_cleanup_free_ char *copy = strdup(text ? text : "");
+
+	if (!copy)
+		return NULL;
+	text_make_printable(copy);
+	return report_json_text(copy);
 }
 
 static enum stepd_finding_level level_of(const struct findings *fs, int level)
@@ -56,53 +60,46 @@ static enum stepd_finding_level level_of(const struct findings *fs, int level)
 void findings_add(void *ctx, const stepd_finding_t *finding)
 {
 	struct findings *fs = ctx;
-	struct finding *grown = realloc(fs->v, (fs->n + 1) * sizeof(*grown));
-	struct finding f = {.heading = copy_text(fs->heading),
-		.of_plugin = fs->of_plugin,
-		.id = copy_text(finding->id),
-		.value = copy_text(finding->value),
-		.text = copy_text(finding->text),
-		.remedy = copy_text(finding->remedy),
-		.level = level_of(fs, finding->level)};
+	enum stepd_finding_level level = level_of(fs, finding->level);
+	json_t *row = json_pack("[o, i, {s:o, s:s, s:o, s:o, s:o, s:o}]", pack_text(fs->heading),
+		(int)level, "id", pack_text(finding->id), "level", levels[level].name, "plugin",
+		fs->of_plugin ? pack_text(fs->heading) : json_null(), "value",
+		pack_text(finding->value), "text", pack_text(finding->text), "remedy",
+		pack_text(finding->remedy));
 
-	if (grown)
-		fs->v = grown;
-	if (!grown || !f.heading || !f.id || !f.value || !f.text || !f.remedy) {
-		clear_finding(&f);
+	if (!fs->list)
+		fs->list = json_array();
+	if (json_array_append_new(fs->list, row) < 0)
 		fs->no_memory = true;
-		return;
-	}
-	fs->v[fs->n++] = f;
-	fs->count[f.level]++;
+	else
+		fs->count[level]++;
 }
 
 void findings_clear(struct findings *fs)
 {
-	size_t i;
-
-	for (i = 0; i < fs->n; i++)
-		clear_finding(&fs->v[i]);
-	free(fs->v);
+	json_decref(fs->list);
 	*fs = (struct findings){0};
 }
 
 /* What follows the plugin's name in the id, "limits.memory", if it is the tracker's; else "". */
-static const char *get_subject(const struct finding *f, const char *tracker)
+static const char *get_subject(const json_t *row, const char *tracker)
 {
-	const char *dot = strchr(f->id, '.');
+	const char *plugin = json_get_text(get_finding(row), "plugin", NULL);
+	const char *dot = strchr(json_get_text(get_finding(row), "id", ""), '.');
 
-	return tracker && f->of_plugin && strcmp(f->heading, tracker) == 0 && dot ? dot + 1 : "";
+	return tracker && plugin && strcmp(plugin, tracker) == 0 && dot ? dot + 1 : "";
 }
 
 /* Of the tracker's containers; "": they have none. */
 static const char *get_root(const struct findings *fs, const char *tracker)
 {
 	const char *root = "";
+	const json_t *row;
 	size_t i;
 
-	for (i = 0; i < fs->n; i++) {
-		if (strcmp(get_subject(&fs->v[i], tracker), "place") == 0)
-			root = fs->v[i].value;
+	json_array_foreach (fs->list, i, row) {
+		if (strcmp(get_subject(row, tracker), "place") == 0)
+			root = json_get_text(get_finding(row), "value", "");
 	}
 	return root;
 }
@@ -111,43 +108,47 @@ static const char *get_root(const struct findings *fs, const char *tracker)
 static char *join_limits(const struct findings *fs, const char *tracker)
 {
 	_cleanup_free_ char *limits = NULL;
+	const char *value;
+	const json_t *row;
 	size_t size, i;
 	FILE *out = open_memstream(&limits, &size);
 
 	if (!out)
 		return NULL;
-	for (i = 0; i < fs->n; i++) {
-		if (strncmp(get_subject(&fs->v[i], tracker), "limits.", strlen("limits.")) == 0 &&
-			fs->v[i].value[0])
-			(void)fprintf(out, "%s%s", ftell(out) > 0 ? " " : "", fs->v[i].value);
+	json_array_foreach (fs->list, i, row) {
+		value = json_get_text(get_finding(row), "value", "");
+		if (strncmp(get_subject(row, tracker), "limits.", strlen("limits.")) == 0 && *value)
+			(void)fprintf(out, "%s%s", ftell(out) > 0 ? " " : "", value);
 	}
 	return fclose(out) == EOF ? NULL : take_ptr(limits);
 }
 
 /* ---- for people --------------------------------------------------------------------------- */
 
-static bool is_shown(const struct finding *f, bool quiet)
+static bool is_shown(const json_t *row, bool quiet)
 {
-	return !quiet || f->level >= STEPD_FINDING_WARNING;
+	return !quiet || get_level(row) >= STEPD_FINDING_WARNING;
 }
 
-static void print_finding(const struct finding *f, bool colour, FILE *out)
+static void print_finding(const json_t *row, bool colour, FILE *out)
 {
-	const char *paint = colour ? levels[f->level].colour : "";
-	_cleanup_free_ char *text = NULL, *remedy = NULL;
+	const json_t *f = get_finding(row);
+	const char *id = json_get_text(f, "id", ""), *remedy = json_get_text(f, "remedy", "");
+	const char *paint = colour ? levels[get_level(row)].colour : "";
+	bool bad = get_level(row) >= STEPD_FINDING_WARNING;
+	_cleanup_free_ char *text = NULL, *last = NULL;
 
 	/* The id is for the manual and for monitoring, where there is something to look up. */
-	if (asprintf(&text, "%s%s%s%s", f->text, f->level >= STEPD_FINDING_WARNING ? " [" : "",
-		    f->level >= STEPD_FINDING_WARNING ? f->id : "",
-		    f->level >= STEPD_FINDING_WARNING ? "]" : "") < 0 ||
-		asprintf(&remedy, "Remedy: %s", f->remedy) < 0)
+	if (asprintf(&text, "%s%s%s%s", json_get_text(f, "text", ""), bad ? " [" : "",
+		    bad ? id : "", bad ? "]" : "") < 0 ||
+		asprintf(&last, "Remedy: %s", remedy) < 0)
 		return; /* without memory the line is missing */
-	(void)fprintf(out, "  %s%-*s%s  ", paint, MARK_WIDTH, levels[f->level].mark,
+	(void)fprintf(out, "  %s%-*s%s  ", paint, MARK_WIDTH, levels[get_level(row)].mark,
 		*paint ? "\033[0m" : "");
 	text_wrap(out, text, INDENT, WIDTH);
-	if (f->remedy[0]) {
+	if (*remedy) {
 		(void)fprintf(out, "%*s", INDENT + 2, "");
-		text_wrap(out, remedy, INDENT + 2, WIDTH);
+		text_wrap(out, last, INDENT + 2, WIDTH);
 	}
 }
 
@@ -176,19 +177,20 @@ static void print_outlook(const struct findings *fs, const char *tracker, FILE *
 void findings_print(
 	const struct findings *fs, const char *tracker, bool quiet, bool colour, FILE *out)
 {
-	const char *heading = "";
+	const char *heading = "", *next;
+	const json_t *row;
 	bool any = false;
 	size_t i;
 
-	for (i = 0; i < fs->n; i++) {
-		if (!is_shown(&fs->v[i], quiet))
+	json_array_foreach (fs->list, i, row) {
+		if (!is_shown(row, quiet))
 			continue;
-		if (strcmp(fs->v[i].heading, heading) != 0) {
-			heading = fs->v[i].heading;
+		next = json_string_value(json_array_get(row, 0));
+		if (strcmp(next, heading) != 0)
 			(void)fprintf(out, "%s%s%s%s\n", any ? "\n" : "", colour ? "\033[1m" : "",
-				heading, colour ? "\033[0m" : "");
-		}
-		print_finding(&fs->v[i], colour, out);
+				next, colour ? "\033[0m" : "");
+		heading = next;
+		print_finding(row, colour, out);
 		any = true;
 	}
 	if (any) {
@@ -199,24 +201,15 @@ void findings_print(
 
 /* ---- for programs ------------------------------------------------------------------------- */
 
-static json_t *pack_finding(const struct finding *f)
-{
-	return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o}", "id", report_json_text(f->id), "level",
-		levels[f->level].name, "plugin",
-		f->of_plugin ? report_json_text(f->heading) : json_null(), "value",
-		report_json_text(f->value), "text", report_json_text(f->text), "remedy",
-		report_json_text(f->remedy));
-}
-
 static json_t *pack_findings(const struct findings *fs, bool quiet)
 {
-	json_t *array = json_array();
+	json_t *array = json_array(), *row;
 	size_t i;
 	int r = 0;
 
-	for (i = 0; i < fs->n; i++) {
-		if (is_shown(&fs->v[i], quiet))
-			r |= json_array_append_new(array, pack_finding(&fs->v[i]));
+	json_array_foreach (fs->list, i, row) {
+		if (is_shown(row, quiet))
+			r |= json_array_append(array, json_array_get(row, 2));
 	}
 	return r == 0 ? array : NULL;
 }
@@ -249,8 +242,7 @@ json_t *findings_to_json(const struct findings *fs, const char *tracker, bool qu
 	step = json_pack("{s:b, s:o, s:o, s:o}", "can_run", n[STEPD_FINDING_PROBLEM] == 0,
 		"tracker", tracker ? report_json_text(tracker) : json_null(), "place",
 		*root ? report_json_text(root) : json_null(), "limits", pack_limits(fs, tracker));
-	return json_pack("{s:i, s:s, s:o, s:I, s:o, s:o, s:o}", "version", FINDINGS_JSON_VERSION,
-		"stepd", PACKAGE_VERSION, "host", report_json_text(host), "uid",
-		(json_int_t)geteuid(), "findings", pack_findings(fs, quiet), "counts", counts,
-		"step", step);
+	return json_pack("{s:i, s:s, s:o, s:I, s:o, s:o, s:o}", "version", JSON_VERSION, "stepd",
+		PACKAGE_VERSION, "host", report_json_text(host), "uid", (json_int_t)geteuid(),
+		"findings", pack_findings(fs, quiet), "counts", counts, "step", step);
 }

@@ -12,20 +12,10 @@
 #include "stepd/api/plugin.h"
 #include "stepd/base/cleanup.h"
 
-#define FINDINGS_JSON_VERSION 1
-
 struct json_t;
 
-struct finding {
-	char *heading; /* what it stands under: "kernel", or the type of a plugin */
-	bool of_plugin;
-	char *id, *value, *text, *remedy; /* printable, "" for none */
-	enum stepd_finding_level level;
-};
-
 struct findings {
-	struct finding *v;
-	size_t n;
+	struct json_t *list; /* for findings.c alone */
 	size_t count[STEPD_FINDING_LEVEL_COUNT];
 	bool no_memory; /* some could not be added: the rest is worth nothing */
 

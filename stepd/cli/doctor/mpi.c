@@ -8,7 +8,6 @@
 
 #include "mpi/selftest.h"
 #include "stepd/base/parse.h"
-#include "stepd/cli/doctor/trial.h"
 #include "stepd/cli/program.h"
 
 #define NAME_SIZE      128
@@ -61,7 +60,7 @@ struct progress {
 
 /* One trial, and what its finding is made of. */
 struct report {
-	const struct reporter *tell;
+	const struct reporter *reporter;
 	const char *plugin;
 	enum kind kind;
 	char id[NAME_SIZE];
@@ -159,16 +158,16 @@ static void report_good(const struct report *r)
 
 	(void)snprintf(value, sizeof(value), "%.1f%s%s", ms, *versions ? " " : "", versions);
 	if (r->kind == KIND_ENV)
-		reporter_add(r->tell, STEPD_FINDING_OK, r->id, value, NULL,
+		reporter_add(r->reporter, STEPD_FINDING_OK, r->id, value, NULL,
 			"two tasks find their rank and the step's size in %s; the step took %.0f ms",
 			kinds[r->kind].title, step_ms);
 	else if (are_of_two_majors(versions, &client, &server))
-		reporter_add(r->tell, STEPD_FINDING_NOTE, r->id, value, NULL,
+		reporter_add(r->reporter, STEPD_FINDING_NOTE, r->id, value, NULL,
 			"two tasks exchange values by %s in %.1f ms, though their library is of "
 			"another major version than the server's (%s)",
 			kinds[r->kind].title, ms, versions);
 	else
-		reporter_add(r->tell, STEPD_FINDING_OK, r->id, value, NULL,
+		reporter_add(r->reporter, STEPD_FINDING_OK, r->id, value, NULL,
 			"two tasks exchange values by %s in %.1f ms%s%s%s; the step took %.0f ms",
 			kinds[r->kind].title, ms, *versions ? " (" : "", versions,
 			*versions ? ")" : "", step_ms);
@@ -195,7 +194,7 @@ static void report_bad(
 	va_start(args, fmt);
 	(void)vsnprintf(what, sizeof(what), fmt, args);
 	va_end(args);
-	reporter_add(r->tell, STEPD_FINDING_PROBLEM, r->id, value, remedy, "%s%s%s", what,
+	reporter_add(r->reporter, STEPD_FINDING_PROBLEM, r->id, value, remedy, "%s%s%s", what,
 		error[0] ? "; the step says: " : "", error);
 }
 
@@ -305,7 +304,7 @@ static bool try_kind(struct report *r, const struct trial_options *options, bool
 	make_id(r);
 	if (status == 0 && access(program, X_OK) < 0) {
 		if (known)
-			reporter_add(r->tell, STEPD_FINDING_WARNING, "mpi.selftest", program,
+			reporter_add(r->reporter, STEPD_FINDING_WARNING, "mpi.selftest", program,
 				"install stepd whole",
 				"mpi/%s can't be tried: the program of its self-test can't be executed: "
 				"%s",
@@ -315,7 +314,7 @@ static bool try_kind(struct report *r, const struct trial_options *options, bool
 	if (status == 0)
 		status = trial_run(options, r->plugin, program, argument, &r->trial, &err);
 	if (status < 0) {
-		reporter_add(r->tell, STEPD_FINDING_WARNING, "mpi.selftest", program,
+		reporter_add(r->reporter, STEPD_FINDING_WARNING, "mpi.selftest", program,
 			"see the findings of the runtime directory", "mpi/%s can't be tried: %s",
 			r->plugin, err.text);
 		return false;
@@ -332,13 +331,13 @@ static bool is_refused(const struct report *r)
 	return rank >= 0 && strcmp(r->task[rank].stage, selftest_stage_names[SELFTEST_INIT]) == 0;
 }
 
-static void try_known(const struct reporter *tell, const struct trial_options *options,
+static void try_known(const struct reporter *reporter, const struct trial_options *options,
 	const char *name, unsigned for_kinds)
 {
 	unsigned i;
 
 	for (i = 0; i < KIND_MAX; i++) {
-		struct report r = {.tell = tell, .plugin = name, .kind = (enum kind)i};
+		struct report r = {.reporter = reporter, .plugin = name, .kind = (enum kind)i};
 
 		if (!(for_kinds & 1u << i))
 			continue;
@@ -351,14 +350,15 @@ static void try_known(const struct reporter *tell, const struct trial_options *o
 /* Tries the protocols and reports those that the plugin serves: how many. A server may refuse
  * clients of a protocol that it doesn't speak, if it speaks another. */
 static unsigned try_protocols(
-	const struct reporter *tell, const struct trial_options *options, const char *name)
+	const struct reporter *reporter, const struct trial_options *options, const char *name)
 {
 	struct report reports[KIND_MAX] = {0};
 	bool tried[KIND_MAX] = {0};
 	unsigned i, spoken = 0, reported = 0;
 
 	for (i = KIND_PMI1; i < KIND_MAX; i++) {
-		reports[i] = (struct report){.tell = tell, .plugin = name, .kind = (enum kind)i};
+		reports[i] =
+			(struct report){.reporter = reporter, .plugin = name, .kind = (enum kind)i};
 		tried[i] = try_kind(&reports[i], options, false);
 		spoken +=
 			tried[i] && find_task(&reports[i], ABSENT) < 0 && !is_refused(&reports[i]);
@@ -376,17 +376,18 @@ static unsigned try_protocols(
 
 /* First, whether tasks begin with it at all: if not, there is one finding and not one a kind. */
 static void try_unknown(
-	const struct reporter *tell, const struct trial_options *options, const char *name)
+	const struct reporter *reporter, const struct trial_options *options, const char *name)
 {
-	struct report r = {.tell = tell, .plugin = name, .kind = KIND_ENV};
+	struct report r = {.reporter = reporter, .plugin = name, .kind = KIND_ENV};
 	bool begins;
 
 	if (try_kind(&r, options, true)) {
 		begins = are_all(&r, DONE);
-		if (!begins || try_protocols(tell, options, name) == 0) {
+		if (!begins || try_protocols(reporter, options, name) == 0) {
 			report_outcome(&r);
 			if (begins)
-				reporter_add(tell, STEPD_FINDING_NOTE, "mpi.selftest", name, NULL,
+				reporter_add(reporter, STEPD_FINDING_NOTE, "mpi.selftest", name,
+					NULL,
 					"tasks of mpi/%s find no server of PMI-1, PMI-2 or PMIx",
 					name);
 		}
@@ -394,22 +395,16 @@ static void try_unknown(
 	trial_clear(&r.trial);
 }
 
-void doctor_mpi(const struct reporter *tell, const struct trial_options *options, const char *name)
+void doctor_mpi(
+	const struct reporter *reporter, const struct trial_options *options, const char *name)
 {
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(plugins); i++) {
 		if (strcmp(name, plugins[i].name) == 0) {
-			try_known(tell, options, name, plugins[i].kinds);
+			try_known(reporter, options, name, plugins[i].kinds);
 			return;
 		}
 	}
-	try_unknown(tell, options, name);
-}
-
-void doctor_mpi_none(const struct reporter *tell, const char *plugin_dir)
-{
-	reporter_add(tell, STEPD_FINDING_WARNING, "mpi.selftest", plugin_dir,
-		"install stepd's plugins whole", "there is no MPI plugin in '%s' to be tried",
-		plugin_dir);
+	try_unknown(reporter, options, name);
 }

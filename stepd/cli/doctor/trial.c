@@ -4,7 +4,7 @@
  * for as long as it takes to end the step; and the agent. What that agent leaves if it has to be
  * killed becomes a child of the supervisor, which has no others: so it may kill them.
  */
-#include "stepd/cli/doctor/trial.h"
+#include "stepd/cli/doctor/doctor.h"
 
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -78,10 +78,8 @@ void trial_clear(struct trial *t)
 
 /* Its name is no step's, so the trial is in no list of steps. */
 
-static void on_cleaned(const struct clean_found *found, void *userdata)
+static void on_cleaned(_unused_ const struct clean_found *found, _unused_ void *userdata)
 {
-	(void)found;
-	(void)userdata;
 }
 
 /* With what an agent has left there that could not end by itself: its cgroups. What can't be
@@ -168,19 +166,14 @@ static int execute_agent(void *userdata)
 	return -errno;
 }
 
-/* 1: it has ended; 0: it has not within that time, or other has; -errno. */
-static int wait_end(const struct pidref *agent, const struct pidref *other, uint64_t limit_ms)
+/* 1: it has ended; 0: it has not within that time, or other has; -errno. All signals are blocked.
+ */
+static int wait_end(const struct pidref *agent, const struct pidref *other, int limit_ms)
 {
 	struct pollfd p[] = {{.fd = agent->fd, .events = POLLIN},
 		{.fd = other ? other->fd : -1, .events = POLLIN}};
-	uint64_t until_ms = clock_now_ms() + limit_ms, now;
-	int n;
 
-	do {
-		now = clock_now_ms();
-		n = poll(p, ARRAY_SIZE(p), now < until_ms ? (int)(until_ms - now) : 0);
-	} while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : p[0].revents != 0;
+	return poll(p, ARRAY_SIZE(p), limit_ms) < 0 ? -errno : p[0].revents != 0;
 }
 
 static void kill_children(void)

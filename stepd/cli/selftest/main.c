@@ -8,9 +8,8 @@
 #include "mpi/pmi/client.h"
 #include "mpi/selftest.h"
 
-#define TIMEOUT_MS                                                                                 \
-	9000u /* less than the doctor has patience, so that this can say where it hung             \
-	       */
+/* Less than the doctor waits, so that this can report where it hung. */
+#define TIMEOUT_MS 9000u
 
 extern char **environ;
 
