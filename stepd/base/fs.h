@@ -48,6 +48,10 @@ int fs_write(int dirfd, const char *name, const char *text) _must_check_;
 /* Writes all of size bytes to fd, over short writes and EINTR. */
 int fs_write_all(int fd, const void *data, size_t size) _must_check_;
 
+/* A file of memory alone, with these bytes, which stay, and read from its beginning: its
+ * descriptor. name is for /proc. */
+int fs_memory(const char *name, const void *data, size_t size) _must_check_;
+
 /* Replaces name by a file with these bytes and mode, so that a reader sees the old one or the
  * new one, whole. With sync it is on the disk, name and all, when this returns. */
 int fs_write_atomic(int dirfd, const char *name, const void *data, size_t size, mode_t mode,

@@ -162,26 +162,27 @@ bool process_ignores_hup(void)
 	return hup.sa_handler != SIG_DFL;
 }
 
-static void fill_caught(sigset_t *set)
-{
-	static const int caught[] = {SIGCHLD, SIGTERM, SIGINT, SIGQUIT, SIGTSTP, SIGUSR2,
-		SIGCONT /* continues a stopped agent all the same */};
-	size_t i;
+static const int caught[] = {SIGCHLD, SIGTERM, SIGINT, SIGQUIT, SIGTSTP, SIGUSR2, SIGHUP,
+	SIGCONT /* continues a stopped agent all the same */};
 
-	(void)sigemptyset(set); /* can't fail, nor can the others with valid arguments */
-	for (i = 0; i < ARRAY_SIZE(caught); i++)
-		(void)sigaddset(set, caught[i]);
-	if (!process_ignores_hup())
-		(void)sigaddset(set, SIGHUP);
-}
-
-int process_catch_signals(struct err *err)
+static sigset_t make_set(const int *signals, size_t count)
 {
 	sigset_t set;
-	int fd;
+	size_t i;
 
-	fill_caught(&set);
-	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	(void)sigemptyset(&set); /* can't fail, nor can the others with valid arguments */
+	for (i = 0; i < count; i++) {
+		if (signals[i] != SIGHUP || !process_ignores_hup())
+			(void)sigaddset(&set, signals[i]);
+	}
+	return set;
+}
+
+int process_watch_signals(const int *signals, size_t count, struct err *err)
+{
+	sigset_t set = make_set(signals, count);
+	int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+
 	if (fd < 0)
 		return err_set(err, -errno, "make a descriptor for signals");
 	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0) {
@@ -189,6 +190,11 @@ int process_catch_signals(struct err *err)
 		return err_set(err, -EINVAL, "block the signals");
 	}
 	return fd;
+}
+
+int process_catch_signals(struct err *err)
+{
+	return process_watch_signals(caught, ARRAY_SIZE(caught), err);
 }
 
 /* Not process_default_signals(): an exec has left no handler, and to set the default of SIGCHLD and
@@ -208,7 +214,7 @@ int process_continue(bool ignore_hup, struct err *err)
 	fd = process_catch_signals(err);
 	if (fd < 0)
 		return fd;
-	fill_caught(&set);
+	set = make_set(caught, ARRAY_SIZE(caught));
 	(void)sigaddset(&set, SIGTTIN); /* as in reset_signals() */
 	(void)sigaddset(&set, SIGTTOU);
 	(void)sigprocmask(SIG_SETMASK, &set, NULL); /* until here the old program had blocked all */

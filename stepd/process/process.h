@@ -28,9 +28,12 @@ int process_prepare(struct err *err) _must_check_;
  * the permissions of their paths. */
 void process_close_inherited(const int *retained, size_t retained_count);
 
-/* Blocks SIGCHLD and the signals that end, suspend, resume or upgrade a step, for good, and returns
- * a non-blocking descriptor that reports them: from here on none of them can end the agent with
- * something left behind. A SIGHUP that is ignored stays so. The caller closes it. */
+/* Blocks signals for good and returns a non-blocking descriptor that reports them. A SIGHUP that
+ * the caller ignores stays so. -errno: nothing is blocked. */
+int process_watch_signals(const int *signals, size_t signals_count, struct err *err) _must_check_;
+
+/* The same for SIGCHLD and the signals that end, suspend, resume or upgrade a step: from here on
+ * none of them can end the agent with something left behind. */
 int process_catch_signals(struct err *err) _must_check_;
 
 /* Whether the caller wanted SIGHUP to be ignored. */

@@ -130,40 +130,36 @@ static void hears(struct end *e, const char *text)
 
 static void test_parse(void **state)
 {
-	struct channel_line line;
-	char all[] = "@stepd * go", one[] = "@stepd 7 out aGk= x", most[] = "@stepd 4294967294 v ";
+	static const char bytes[] = "@stepd * go\n@stepd 7 out aGk= x\n@stepd 4294967294 v \n";
+	struct end e;
 
 	(void)state;
-	assert_true(channel_parse(all, &line));
-	assert_true(line.node == CHANNEL_ALL);
-	assert_string_equal(line.verb, "go");
-	assert_string_equal(line.text, "");
-	assert_true(channel_parse(one, &line));
-	assert_int_equal(line.node, 7);
-	assert_string_equal(line.verb, "out");
-	assert_string_equal(line.text, "aGk= x");
-	assert_true(channel_parse(most, &line));
-	assert_true(line.node == CHANNEL_ALL - 1);
-	assert_string_equal(line.text, "");
+	open_end(&e, &events);
+	put(&e, bytes, strlen(bytes));
+	hears(&e, "line -1 go|;line 7 out|aGk= x;line -2 v|;"); /* -1: all */
+	close_end(&e);
 }
 
 /* They are none of ours, and shown as they were. */
 static void test_parse_wrong(void **state)
 {
-	static const char *const texts[] = {"", "@", "@stepd", "@stepd ", "@stepd 1", "@stepd 1 ",
+	static const char *const texts[] = {"@", "@stepd", "@stepd ", "@stepd 1", "@stepd 1 ",
 		"@stepd 1  out", "@stepd  1 out", "@stepd x out", "@stepd -1 out", "@stepd +1 out",
 		"@stepd 1x out", "@stepd 4294967295 out", "@stepd 99999999999 out", "@stepd ** out",
 		"@steps 1 out", " @stepd 1 out", "@STEPD 1 out", "@stepd\t1 out"};
-	struct channel_line line;
-	char copy[64];
+	char heard[80];
+	struct end e;
 	size_t i;
 
 	(void)state;
+	open_end(&e, &events);
 	for (i = 0; i < ARRAY_SIZE(texts); i++) {
-		(void)snprintf(copy, sizeof(copy), "%s", texts[i]);
-		assert_false(channel_parse(copy, &line));
-		assert_string_equal(copy, texts[i]);
+		put(&e, texts[i], strlen(texts[i]));
+		put(&e, "\n", 1);
+		(void)snprintf(heard, sizeof(heard), "foreign %s;", texts[i]);
+		hears(&e, heard);
 	}
+	close_end(&e);
 }
 
 static void test_reading(void **state)

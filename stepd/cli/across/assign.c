@@ -161,16 +161,15 @@ static int make_secret(char text[static BASE64_SIZE(SECRET_SIZE) + 1])
 static json_t *pack_files(const struct run_options *o)
 {
 	json_t *files = json_array();
-	char interval[32];
 	int r = 0;
 
-	(void)snprintf(
-		interval, sizeof(interval), "%llums", (unsigned long long)o->sample_interval_ms);
 	if (o->trace)
 		r |= json_array_append_new(files, json_pack("[s, s]", "--trace", o->trace));
 	if (o->sample)
-		r |= json_array_append_new(
-			files, json_pack("[s, s, s]", "--sample", interval, o->sample));
+		r |= json_array_append_new(files,
+			json_pack("[s, o, s]", "--sample",
+				json_sprintf("%llums", (unsigned long long)o->sample_interval_ms),
+				o->sample));
 	return r == 0 ? files : NULL;
 }
 

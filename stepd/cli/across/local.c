@@ -57,26 +57,23 @@ static void on_status(void *userdata)
 
 /* ---- the agent ---------------------------------------------------------------------------- */
 
-static void on_task_ended(uint32_t rank, int wait_status, void *userdata)
+static void on_task_ended(uint32_t rank, _unused_ int wait_status, void *userdata)
 {
 	struct local *l = userdata;
 
-	(void)wait_status;
 	running_end(&l->running, rank);
 }
 
-static void on_report(const char *text, void *userdata)
+static void on_report(const char *text, _unused_ void *userdata)
 {
-	(void)userdata;
 	session_print("%s", text);
 }
 
-static void on_ended(int exit_code, const char *result, void *userdata)
+static void on_ended(int exit_code, _unused_ const char *result, void *userdata)
 {
 	struct local *l = userdata;
 	int by_user = l->user.ended_by;
 
-	(void)result;
 	l->code = exit_code;
 	/* Ended by ^C: the agent got another signal. */
 	if (by_user && exit_code > STATUS_SIGNAL_BASE)

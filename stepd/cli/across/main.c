@@ -35,14 +35,11 @@ static int env_from_doc(const json_t *doc, struct strv *env)
 {
 	json_t *object = json_object_get(doc, "env"), *value;
 	const char *name;
-	int r = 0;
+	int r = 0; /* or -ENOMEM */
 
-	json_object_foreach (object, name, value) {
-		r = strv_addf(env, "%s=%s", name, json_string_value(value) ?: "");
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	json_object_foreach (object, name, value)
+		r |= strv_addf(env, "%s=%s", name, json_string_value(value) ?: "");
+	return r;
 }
 
 /* The plugin's vector becomes the document's object. */
@@ -50,22 +47,18 @@ static int env_to_doc(json_t *doc, char *const *env)
 {
 	json_t *object = json_object();
 	const char *equals;
-	char *name;
-	int r = object ? 0 : -ENOMEM;
+	int r = 0;
 
-	for (; r == 0 && *env; env++) {
+	for (; *env; env++) {
+		_cleanup_free_ char *name = NULL;
+
 		equals = strchr(*env, '=');
 		name = equals && equals > *env ? strndup(*env, (size_t)(equals - *env)) : NULL;
-		if (name &&
-			json_object_set_new_nocheck(object, name, json_string_nocheck(equals + 1)) <
-				0)
-			r = -ENOMEM;
-		free(name);
+		if (name)
+			r |= json_object_set_new_nocheck(
+				object, name, json_string_nocheck(equals + 1));
 	}
-	if (r == 0)
-		return json_object_set_new(doc, "env", object) < 0 ? -ENOMEM : 0;
-	json_decref(object);
-	return r;
+	return json_object_set_new(doc, "env", object) < 0 || r < 0 ? -ENOMEM : 0;
 }
 
 /* Strings that a hook has put in: those that were there before are in made. */

@@ -47,9 +47,9 @@ static int take_count(const struct cli_option *o, const char *arg, void *into, s
 		: 0;
 }
 
-static int take_timeout(const struct cli_option *o, const char *arg, void *into, struct err *err)
+static int take_timeout(
+	_unused_ const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
-	(void)o;
 	return parse_duration_ms(arg, &own(into)->launch_timeout_ms) < 0
 		? err_say(err, -EINVAL, "'%.200s' is no duration such as 90, 30s or 5m", arg)
 		: 0;
@@ -180,21 +180,20 @@ static int add_list(const char *source, const char *text, struct strv *names, st
 static int add_file(const char *file, struct strv *names, struct err *err)
 {
 	_cleanup_free_ char *text = NULL;
-	char *line, *rest, *save = NULL;
+	char *line, *end, *rest;
 	int r = fs_read(AT_FDCWD, file, HOSTFILE_MAX, &text, NULL);
 
 	if (r < 0)
 		return err_set(err, r, "--hostfile: read '%s'", file);
-	for (line = strtok_r(text, "\n", &save); r == 0 && line;
-		line = strtok_r(NULL, "\n", &save)) {
+	for (rest = text; r == 0 && (line = strsep(&rest, "\n"));) {
 		line[strcspn(line, "#\r")] = '\0';
 		line += strspn(line, " \t");
-		rest = line + strcspn(line, " \t");
-		if (rest[strspn(rest, " \t")])
+		end = line + strcspn(line, " \t");
+		if (end[strspn(end, " \t")])
 			return err_say(err, -EINVAL,
 				"--hostfile: '%s' has more than a host, or a list, in the line '%.200s'",
 				file, line);
-		*rest = '\0';
+		*end = '\0';
 		if (*line)
 			r = add_list(file, line, names, err);
 	}
@@ -203,48 +202,30 @@ static int add_file(const char *file, struct strv *names, struct err *err)
 	return r;
 }
 
-struct known {
-	const char *name;
-	uint32_t index;
-};
-
-static int compare_known(const void *a, const void *b)
-{
-	const struct known *x = a, *y = b;
-	int r = strcmp(x->name, y->name);
-
-	return r ? r : (x->index > y->index) - (x->index < y->index);
-}
-
 /* Of a list that may name a node again: each once, in the order in which they come first;
  * ret_on_nodes has the node of each entry. */
 static int make_unique(struct strv *names, uint32_t **ret_on_nodes, struct err *err)
 {
-	_cleanup_free_ struct known *known = calloc(names->n + 1, sizeof(*known));
 	_cleanup_free_ uint32_t *on = calloc(names->n + 1, sizeof(*on));
-	uint32_t i, first = 0, n = 0;
+	_cleanup_strv_ struct strv unique = {0};
+	json_t *known = json_object(), *index;
+	int r = on && known ? 0 : -ENOMEM;
+	size_t i;
 
-	if (!known || !on)
-		return no_memory(err);
-	for (i = 0; i < names->n; i++)
-		known[i] = (struct known){.name = names->v[i], .index = i};
-	qsort(known, names->n, sizeof(*known), compare_known);
-	for (i = 0; i < names->n; i++) { /* the entry where the same name stands first */
-		if (i > 0 && strcmp(known[i].name, known[first].name) != 0)
-			first = i;
-		on[known[i].index] = known[first].index;
-	}
-	for (i = 0; i < names->n; i++) {
-		if (on[i] == i) {
-			names->v[n] = names->v[i];
-			on[i] = n++;
-		} else {
-			free(names->v[i]);
-			on[i] = on[on[i]];
+	for (i = 0; r == 0 && i < names->n; i++) {
+		index = json_object_get(known, names->v[i]);
+		on[i] = index ? (uint32_t)json_integer_value(index) : (uint32_t)unique.n;
+		if (!index) {
+			r |= strv_add(&unique, names->v[i]);
+			r |= json_object_set_new_nocheck(known, names->v[i], json_integer(on[i]));
 		}
 	}
-	names->n = n;
-	names->v[n] = NULL;
+	json_decref(known);
+	if (r < 0)
+		return no_memory(err);
+	strv_clear(names);
+	*names = unique;
+	unique = (struct strv){0};
 	*ret_on_nodes = take_ptr(on);
 	return 0;
 }
@@ -538,19 +519,17 @@ static int set_variables(json_t *doc, const struct steprun_options *o, enum layo
 		[LAYOUT_ARBITRARY] = "arbitrary",
 	};
 	json_t *env = json_object_get(doc, "env");
-	char number[16];
 	int r = 0;
 
 	if (!env)
 		return 0;
 	if (o->distribution)
 		r |= json_object_set_new(env, "SLURM_DISTRIBUTION", json_string(names[kind]));
-	(void)snprintf(number, sizeof(number), "%u", plane);
 	if (plane)
-		r |= json_object_set_new(env, "SLURM_DIST_PLANESIZE", json_string(number));
-	(void)snprintf(number, sizeof(number), "%u", o->per_node);
+		r |= json_object_set_new(env, "SLURM_DIST_PLANESIZE", json_sprintf("%u", plane));
 	if (o->per_node)
-		r |= json_object_set_new(env, "SLURM_NTASKS_PER_NODE", json_string(number));
+		r |= json_object_set_new(
+			env, "SLURM_NTASKS_PER_NODE", json_sprintf("%u", o->per_node));
 	return r < 0 ? err_set(err, -ENOMEM, "read the options") : 0;
 }
 

@@ -64,11 +64,10 @@ static void on_hello(struct session *s, struct node *n, const struct channel_lin
 
 /* ---- streams ------------------------------------------------------------------------------ */
 
-static void on_output(struct session *s, struct node *n, const struct channel_line *line)
+static void on_output(_unused_ struct session *s, struct node *n, const struct channel_line *line)
 {
 	ssize_t size = channel_get_bytes(line);
 
-	(void)s;
 	if (size > 0)
 		output_write(strcmp(line->verb, "out") == 0 ? &n->out : &n->err, line->text,
 			(size_t)size);
@@ -105,9 +104,8 @@ static void on_ack(struct session *s, struct node *n, const struct channel_line 
 	update_taken(s);
 }
 
-static void on_closed(struct session *s, struct node *n, const struct channel_line *line)
+static void on_closed(struct session *s, struct node *n, _unused_ const struct channel_line *line)
 {
-	(void)line;
 	n->reads_stdin = false;
 	update_taken(s);
 }
@@ -274,18 +272,16 @@ int session_exit_code(const struct session *s)
 
 /* ---- the end ------------------------------------------------------------------------------ */
 
-static void on_report(struct session *s, struct node *n, const struct channel_line *line)
+static void on_report(_unused_ struct session *s, struct node *n, const struct channel_line *line)
 {
-	(void)s;
 	if (channel_get_bytes(line) > 0)
 		session_print("%s: %s", n->name ? n->name : "?", line->text);
 }
 
-static void on_result(struct session *s, struct node *n, const struct channel_line *line)
+static void on_result(_unused_ struct session *s, struct node *n, const struct channel_line *line)
 {
 	ssize_t size = channel_get_bytes(line);
 
-	(void)s;
 	if (size > 0 && buffer_size(&n->result_text) + (size_t)size <= RESULT_MAX)
 		(void)!buffer_add(&n->result_text, line->text,
 			(size_t)size); /* without memory it can't be read */

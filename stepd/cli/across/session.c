@@ -45,16 +45,15 @@ void session_send_all(struct session *s, const char *verb, const char *text)
 
 /* ---- launchers and channels --------------------------------------------------------------- */
 
-static bool conn_is_live(const struct conn *c)
+/* Its relays in that state. */
+static uint32_t conn_count(const struct conn *c, enum node_state state)
 {
 	const struct node *nodes = c->session->nodes;
-	uint32_t i;
+	uint32_t n = 0, i;
 
-	for (i = c->first; i < c->first + c->count; i++) {
-		if (nodes[i].state < NODE_ENDED)
-			return true;
-	}
-	return false;
+	for (i = c->first; i < c->first + c->count; i++)
+		n += nodes[i].state == state;
+	return n;
 }
 
 /* Leaves the loop once all is over. */
@@ -94,12 +93,11 @@ static void conn_await_rest(struct conn *c)
 	ev_timer_start(c->session->loop, &c->timeout);
 }
 
-static void on_conn_timeout(struct ev_loop *loop, ev_timer *w, int revents)
+static void on_conn_timeout(struct ev_loop *loop, ev_timer *w, _unused_ int revents)
 {
 	struct conn *c = w->data;
 
 	assert(c);
-	(void)revents;
 	if (c->exited && c->session->full_streams > 0) {
 		conn_await_rest(c); /* nothing is read as long as our own readers take nothing */
 		return;
@@ -115,12 +113,11 @@ static void on_conn_timeout(struct ev_loop *loop, ev_timer *w, int revents)
 	ev_timer_again(c->session->loop, w);
 }
 
-static void on_launcher_exit(struct ev_loop *loop, ev_io *w, int revents)
+static void on_launcher_exit(struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct conn *c = w->data;
 
 	assert(c);
-	(void)revents;
 	if (waitpid(c->process.process.pid, &c->wait_status, WNOHANG) != c->process.process.pid)
 		return;
 	ev_io_stop(loop, w);
@@ -158,7 +155,7 @@ static void on_channel_end(void *userdata)
 
 	c->channel = channel_free(c->channel);
 	ev_timer_stop(c->session->loop, &c->timeout);
-	if (!c->exited && conn_is_live(c))
+	if (!c->exited && conn_count(c, NODE_AWAITED) + conn_count(c, NODE_CONNECTED) > 0)
 		launch_signal(&c->process, SIGTERM); /* it holds nothing any more */
 	if (!c->exited) {
 		ev_timer_set(&c->timeout, CHANNEL_TIMEOUT_MS / 1e3, 0.);
@@ -229,12 +226,6 @@ static void conn_end(struct conn *c)
 	ev_timer_again(c->session->loop, &c->timeout);
 }
 
-static void conn_kill(struct conn *c)
-{
-	if (c->started && !c->exited)
-		launch_signal(&c->process, SIGKILL);
-}
-
 static void conn_clear(struct conn *c)
 {
 	if (!c->started)
@@ -251,22 +242,6 @@ static void conn_clear(struct conn *c)
 
 /* ---- the end ------------------------------------------------------------------------------ */
 
-/* Whether nothing more can come from its relays but a hello. */
-static bool conn_is_given_up(const struct conn *c)
-{
-	bool awaited = false;
-	uint32_t i;
-
-	for (i = c->first; i < c->first + c->count; i++) {
-		enum node_state state = c->session->nodes[i].state;
-
-		if (state != NODE_AWAITED && state < NODE_ENDED)
-			return false;
-		awaited = awaited || state == NODE_AWAITED;
-	}
-	return awaited;
-}
-
 void session_give_up_awaited(struct session *s)
 {
 	uint32_t i, j;
@@ -274,7 +249,8 @@ void session_give_up_awaited(struct session *s)
 	for (i = 0; s->ending && i < s->conns_count; i++) {
 		struct conn *c = &s->conns[i];
 
-		if (!conn_is_given_up(c))
+		/* Only where nothing more can come but a hello. */
+		if (conn_count(c, NODE_AWAITED) == 0 || conn_count(c, NODE_CONNECTED) > 0)
 			continue;
 		if (c->started)
 			conn_end(c);
@@ -297,8 +273,10 @@ void session_end(struct session *s, bool now)
 	ev_timer_stop(s->loop, &s->grace);
 	input_stop(&s->input);
 	session_send_all(s, now ? "kill" : "terminate", "");
-	for (i = 0; now && s->killing && i < s->conns_count; i++)
-		conn_kill(&s->conns[i]); /* they did not answer the first one */
+	for (i = 0; now && s->killing && i < s->conns_count; i++) {
+		if (s->conns[i].started) /* they did not answer the first one */
+			launch_signal(&s->conns[i].process, SIGKILL);
+	}
 	s->killing = now;
 	session_give_up_awaited(s);
 	session_check_end(s);
@@ -380,9 +358,8 @@ static void on_out_failed(int error, void *userdata)
 	session_send_all(s, "close", "out");
 }
 
-static void on_err_failed(int error, void *userdata)
+static void on_err_failed(_unused_ int error, void *userdata)
 {
-	(void)error;
 	session_send_all(userdata, "close", "err");
 }
 
@@ -411,13 +388,11 @@ static void print_unanswered(const struct session *s)
 			s->count, (double)s->options->launch_timeout_ms / 1e3);
 }
 
-static void on_timeout(struct ev_loop *loop, ev_timer *w, int revents)
+static void on_timeout(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
 {
 	struct session *s = w->data;
 
 	assert(s);
-	(void)loop;
-	(void)revents;
 	if (w == &s->launch) {
 		print_unanswered(s);
 		s->launch_failed = true;

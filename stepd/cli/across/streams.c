@@ -13,14 +13,13 @@
 
 /* ---- input -------------------------------------------------------------------------------- */
 
-static void on_input_readable(struct ev_loop *loop, ev_io *w, int revents)
+static void on_input_readable(struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct input *in = w->data;
 	char bytes[READ_SIZE];
 	ssize_t n;
 
 	assert(in);
-	(void)revents;
 	n = read(STDIN_FILENO, bytes, sizeof(bytes));
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -71,15 +70,13 @@ static void output_fail(struct output *o, int error)
 	o->events->empty(o->userdata);
 }
 
-static void on_output_writable(struct ev_loop *loop, ev_io *w, int revents)
+static void on_output_writable(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct output *o = w->data;
 	size_t size;
 	ssize_t n;
 
 	assert(o);
-	(void)loop;
-	(void)revents;
 	size = buffer_size(&o->queue);
 	if (o->blocks && size > PIPE_BUF)
 		size = PIPE_BUF;
@@ -121,11 +118,9 @@ void output_flush(struct output_source *s)
 	buffer_clear(&s->begun);
 }
 
-static void on_line_timeout(struct ev_loop *loop, ev_timer *w, int revents)
+static void on_line_timeout(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
 {
 	assert(w->data);
-	(void)loop;
-	(void)revents;
 	output_flush(w->data);
 }
 

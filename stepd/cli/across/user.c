@@ -70,9 +70,6 @@ void running_clear(struct running *running)
 
 /* ---- signals ------------------------------------------------------------------------------ */
 
-/* Those that are for the tasks. */
-static const int forwarded[] = {SIGHUP, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM};
-
 static void user_terminate(struct user *u, int signal)
 {
 	bool now = u->ended_by != 0;
@@ -128,14 +125,12 @@ static void on_signal(struct user *u, int signal)
 		u->events->signal(signals_name(signal, name, sizeof(name)), u->userdata);
 }
 
-static void on_signals(struct ev_loop *loop, ev_io *w, int revents)
+static void on_signals(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct user *u = w->data;
 	struct signalfd_siginfo info;
 
 	assert(u);
-	(void)loop;
-	(void)revents;
 	while (read(u->io.fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		on_signal(u, (int)info.ssi_signo);
 }
@@ -143,23 +138,12 @@ static void on_signals(struct ev_loop *loop, ev_io *w, int revents)
 int user_watch(struct user *u, struct ev_loop *loop, const struct user_events *events,
 	void *userdata, struct err *err)
 {
-	sigset_t set;
-	size_t i;
-	int fd;
+	static const int signals[] = {SIGINT, SIGQUIT, SIGTSTP, SIGCONT, /* for the tasks: */
+		SIGHUP, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM};
+	int fd = process_watch_signals(signals, ARRAY_SIZE(signals), err);
 
-	(void)sigemptyset(&set); /* can't fail, nor can the others with valid arguments */
-	for (i = 0; i < ARRAY_SIZE(forwarded); i++) {
-		if (forwarded[i] != SIGHUP || !process_ignores_hup())
-			(void)sigaddset(&set, forwarded[i]);
-	}
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGQUIT);
-	(void)sigaddset(&set, SIGTSTP);
-	(void)sigaddset(&set, SIGCONT);
-	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fd < 0)
-		return err_set(err, -errno, "make a descriptor for signals");
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+		return fd;
 	*u = (struct user){.loop = loop, .events = events, .userdata = userdata};
 	ev_io_init(&u->io, on_signals, fd, EV_READ);
 	u->io.data = u;

@@ -52,46 +52,35 @@ const char *address_format_port(const struct address *a, uint16_t port, char *bu
 
 /* ---- this machine ------------------------------------------------------------------------- */
 
-static unsigned count_bits(const unsigned char *mask, size_t size)
+/* Where a socket's address of that family has its bytes. */
+static const unsigned char *get_bytes(const struct sockaddr *address, int family)
 {
-	unsigned bits = 0;
-	size_t i;
-
-	for (i = 0; i < size; i++)
-		bits += (unsigned)__builtin_popcount(mask[i]);
-	return bits;
+	return family == AF_INET
+		? (const unsigned char *)&((const struct sockaddr_in *)address)->sin_addr
+		: (const unsigned char *)&((const struct sockaddr_in6 *)address)->sin6_addr;
 }
 
-static bool address_of_interface(const struct ifaddrs *ifa, struct address *ret_address)
+static bool address_of_interface(const struct ifaddrs *ifa, int family, struct address *ret_address)
 {
-	const struct sockaddr_in *in = (const struct sockaddr_in *)ifa->ifa_addr;
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)ifa->ifa_addr;
-	struct address a = {.family = AF_UNSPEC};
+	struct address a = {.family = family};
+	unsigned i;
 
-	if (!ifa->ifa_addr || !ifa->ifa_netmask || !(ifa->ifa_flags & IFF_UP) ||
-		(ifa->ifa_flags & IFF_LOOPBACK))
+	if (!ifa->ifa_addr || !ifa->ifa_netmask || ifa->ifa_addr->sa_family != family ||
+		!(ifa->ifa_flags & IFF_UP) || (ifa->ifa_flags & IFF_LOOPBACK))
 		return false;
-	a.family = ifa->ifa_addr->sa_family;
-	if (a.family == AF_INET) {
-		memcpy(a.bytes, &in->sin_addr, 4);
-		in = (const struct sockaddr_in *)ifa->ifa_netmask;
-		a.prefix = count_bits((const unsigned char *)&in->sin_addr, 4);
-	} else if (a.family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr)) {
-		memcpy(a.bytes, &in6->sin6_addr, 16);
-		in6 = (const struct sockaddr_in6 *)ifa->ifa_netmask;
-		a.prefix = count_bits((const unsigned char *)&in6->sin6_addr, 16);
-	} else {
-		return false;
+	for (i = 0; i < address_bits(family) / 8; i++) {
+		a.bytes[i] = get_bytes(ifa->ifa_addr, family)[i];
+		a.prefix += (unsigned)__builtin_popcount(get_bytes(ifa->ifa_netmask, family)[i]);
 	}
 	*ret_address = a;
-	return true;
+	/* fe80::/10 is of one link alone */
+	return family == AF_INET || a.bytes[0] != 0xfe || (a.bytes[1] & 0xc0) != 0x80;
 }
 
 size_t address_list(const char *ifname, struct address list[ADDRESS_MAX])
 {
 	static const int families[] = {AF_INET, AF_INET6};
 	struct ifaddrs *all = NULL, *ifa;
-	struct address a;
 	size_t n = 0, i;
 
 	if (getifaddrs(&all) < 0)
@@ -99,8 +88,8 @@ size_t address_list(const char *ifname, struct address list[ADDRESS_MAX])
 	for (i = 0; i < ARRAY_SIZE(families); i++) {
 		for (ifa = all; ifa && n < ADDRESS_MAX; ifa = ifa->ifa_next) {
 			if ((!ifname || strcmp(ifname, ifa->ifa_name) == 0) &&
-				address_of_interface(ifa, &a) && a.family == families[i])
-				list[n++] = a;
+				address_of_interface(ifa, families[i], &list[n]))
+				n++;
 		}
 	}
 	freeifaddrs(all);

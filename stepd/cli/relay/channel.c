@@ -31,7 +31,8 @@ struct channel {
 	bool no_memory; /* for a line: on_writable() ends the channel */
 };
 
-bool channel_parse(char *text, struct channel_line *ret_line)
+/* In place. False: it is foreign. */
+static bool channel_parse(char *text, struct channel_line *ret_line)
 {
 	struct channel_line line = {.node = CHANNEL_ALL};
 	char *node, *verb, *rest;
@@ -107,15 +108,13 @@ static void channel_read_bytes(struct channel *c, const char *bytes, size_t size
 	}
 }
 
-static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
+static void on_readable(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct channel *c = w->data;
 	char bytes[READ_SIZE];
 	ssize_t n;
 
 	assert(c);
-	(void)loop;
-	(void)revents;
 	n = read(c->in_fd, bytes, sizeof(bytes));
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -181,14 +180,12 @@ static bool channel_push(struct channel *c)
 	return false;
 }
 
-static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
+static void on_writable(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct channel *c = w->data;
 	int i;
 
 	assert(c);
-	(void)loop;
-	(void)revents;
 	if (c->no_memory) {
 		channel_end(c);
 		return;

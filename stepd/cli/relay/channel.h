@@ -49,9 +49,6 @@ struct channel_events {
 	void (*drained)(void *userdata);
 };
 
-/* Parses the line, in place. False: it is foreign. */
-bool channel_parse(char *text, struct channel_line *ret_line);
-
 /* Owns both descriptors from the call on, which become non-blocking. events outlives the channel. 0
  * or -errno. */
 int channel_new_take(struct ev_loop *loop, int in_fd, int out_fd,

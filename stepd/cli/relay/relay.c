@@ -55,12 +55,12 @@ struct relay_options {
 static int find_index(const char *names, uint32_t *ret_index, struct err *err)
 {
 	_cleanup_free_ char *copy = strdup(names);
-	char *save = NULL, *name;
+	char *rest = copy, *name;
 	const char *value;
 
 	if (!copy)
 		return err_set(err, -ENOMEM, "read the options");
-	for (name = strtok_r(copy, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
+	while ((name = strsep(&rest, ","))) {
 		value = secure_getenv(name);
 		if (!value)
 			continue;
@@ -74,23 +74,22 @@ static int find_index(const char *names, uint32_t *ret_index, struct err *err)
 		names);
 }
 
-static int take_index(const struct cli_option *option, const char *arg, void *into, struct err *err)
+static int take_index(
+	_unused_ const struct cli_option *option, const char *arg, void *into, struct err *err)
 {
 	struct relay_options *o = into;
 
-	(void)option;
 	o->index_from = NULL;
 	return parse_u32(arg, 0, CHANNEL_ALL - 1, &o->index) < 0
 		? err_say(err, -EINVAL, "'%s' is no number", arg)
 		: 0;
 }
 
-static int take_node(const struct cli_option *option, const char *arg, void *into, struct err *err)
+static int take_node(_unused_ const struct cli_option *option, const char *arg, void *into,
+	_unused_ struct err *err)
 {
 	struct relay_options *o = into;
 
-	(void)option;
-	(void)err;
 	(void)snprintf(o->node, sizeof(o->node), "%s", arg);
 	return 0;
 }
@@ -268,7 +267,7 @@ static int relay_start(struct relay *y, uint32_t node, struct err *err)
 	buffer_clear(&y->doc_text);
 	if (r == 0)
 		r = relay_open_streams(y, start.stdio, err);
-	if (y->doc.wired && y->listen_fd >= 0)
+	if (y->doc.wired)
 		extra[start.extra_fds_count++] = y->listen_fd;
 	if (y->doc.secret_fd >= 0)
 		extra[start.extra_fds_count++] = y->doc.secret_fd;
@@ -325,9 +324,8 @@ static void on_input(struct relay *y, const struct channel_line *line)
 		inlet_write(&y->in, line->text, (size_t)n);
 }
 
-static void on_eof(struct relay *y, const struct channel_line *line)
+static void on_eof(struct relay *y, _unused_ const struct channel_line *line)
 {
-	(void)line;
 	inlet_end(&y->in);
 }
 
@@ -393,14 +391,15 @@ static void on_line(const struct channel_line *line, void *userdata)
 	}
 }
 
-/* The step is ended, its output is read and dropped, so that tasks can end in their own way. */
+/* The step is ended, its output is read, and dropped by the channel, so that tasks can end in their
+ * own way. */
 static void on_steprun_gone(void *userdata)
 {
 	struct relay *y = userdata;
 
 	if (y->gone)
 		return;
-	y->gone = y->out.dropped = y->err.dropped = true;
+	y->gone = true;
 	outlet_resume(&y->out);
 	outlet_resume(&y->err);
 	if (y->supervisor)
@@ -421,14 +420,12 @@ static void on_drained(void *userdata)
 	outlet_resume(&y->err);
 }
 
-static void on_own_signal(struct ev_loop *loop, ev_io *w, int revents)
+static void on_own_signal(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct relay *y = w->data;
 	struct signalfd_siginfo info;
 
 	assert(y);
-	(void)loop;
-	(void)revents;
 	if (read(y->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		relay_terminate(y, false);
 }
@@ -452,16 +449,11 @@ static void relay_send_hello(struct relay *y)
 
 static int relay_watch_signals(struct relay *y, struct err *err)
 {
-	sigset_t set;
+	static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
 
-	(void)sigemptyset(&set); /* can't fail, nor can the others with valid arguments */
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGHUP);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	y->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	y->signal_fd = process_watch_signals(signals, ARRAY_SIZE(signals), err);
 	if (y->signal_fd < 0)
-		return err_set(err, -errno, "make a descriptor for signals");
+		return y->signal_fd;
 	ev_io_init(&y->signals, on_own_signal, y->signal_fd, EV_READ);
 	y->signals.data = y;
 	ev_io_start(y->carrier.loop, &y->signals);

@@ -24,12 +24,13 @@
 struct json_t;
 
 struct relay_doc {
+	struct json_t *all;  /* owned; spec and runtime_dir are parts of it */
 	struct json_t *spec; /* this node's */
 	struct strv args;
-	char *runtime_dir; /* NULL: the default */
-	bool wired;        /* the agent gets the listening socket */
-	bool reads_stdin;  /* some task of this node reads the step's standard input */
-	int secret_fd;     /* -1: none */
+	const char *runtime_dir; /* NULL: the default */
+	bool wired;              /* the agent gets the listening socket */
+	bool reads_stdin;        /* some task of this node reads the step's standard input */
+	int secret_fd;           /* -1: none */
 };
 
 #define RELAY_DOC_INIT                                                                             \

@@ -36,14 +36,13 @@ static size_t outlet_read(struct outlet *o)
 	return n > 0 ? (size_t)n : 0;
 }
 
-static void on_outlet_readable(struct ev_loop *loop, ev_io *w, int revents)
+static void on_outlet_readable(struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct outlet *o = w->data;
 
 	assert(o);
-	(void)revents;
 	(void)outlet_read(o);
-	if (!o->dropped && channel_queued(o->to->channel) > QUEUE_MAX)
+	if (channel_queued(o->to->channel) > QUEUE_MAX)
 		ev_io_stop(loop, w); /* outlet_resume() begins again */
 }
 
@@ -116,11 +115,9 @@ static void inlet_push(struct inlet *in)
 		inlet_close(in);
 }
 
-static void on_inlet_writable(struct ev_loop *loop, ev_io *w, int revents)
+static void on_inlet_writable(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	assert(w->data);
-	(void)loop;
-	(void)revents;
 	inlet_push(w->data);
 }
 

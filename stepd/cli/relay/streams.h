@@ -29,7 +29,6 @@ struct outlet {
 	const char *verb; /* "out" or "err" */
 	int fd;           /* -1: it is closed, or was never open */
 	ev_io io;
-	bool dropped; /* steprun is gone: it is read, so that tasks can go on, and dropped */
 };
 
 #define OUTLET_INIT                                                                                \

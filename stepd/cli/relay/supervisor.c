@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -36,7 +35,7 @@ struct intake {
 struct connection {
 	struct supervisor *supervisor;
 	struct stepd_client *client; /* NULL: closed */
-	ev_io reads, writes;
+	ev_io io;
 };
 
 struct supervisor {
@@ -62,20 +61,17 @@ static void supervisor_report(struct supervisor *k, const char *text)
 
 static void connection_watch(struct connection *c)
 {
-	struct ev_loop *loop = c->supervisor->loop;
-
-	if (stepd_wants_write(c->client))
-		ev_io_start(loop, &c->writes);
-	else
-		ev_io_stop(loop, &c->writes);
+	ev_io_stop(c->supervisor->loop, &c->io);
+	ev_io_set(&c->io, stepd_get_fd(c->client),
+		EV_READ | (stepd_wants_write(c->client) ? EV_WRITE : 0));
+	ev_io_start(c->supervisor->loop, &c->io);
 }
 
 static void connection_close(struct connection *c)
 {
 	if (!c->client)
 		return;
-	ev_io_stop(c->supervisor->loop, &c->reads);
-	ev_io_stop(c->supervisor->loop, &c->writes);
+	ev_io_stop(c->supervisor->loop, &c->io);
 	c->client = stepd_disconnect(c->client);
 }
 
@@ -106,7 +102,7 @@ static void request(struct supervisor *k, const char *method, const char *name, 
 		request_send_next(k);
 }
 
-static void on_reply(struct ev_loop *loop, ev_io *w, int revents)
+static void on_reply(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct supervisor *k = w->data;
 	_cleanup_free_ char *reply = NULL;
@@ -115,8 +111,6 @@ static void on_reply(struct ev_loop *loop, ev_io *w, int revents)
 	int r;
 
 	assert(k);
-	(void)loop;
-	(void)revents;
 	r = stepd_next(k->calls.client, 0, &reply, &continues, &error);
 	if (r == -EAGAIN) {
 		connection_watch(&k->calls);
@@ -130,7 +124,7 @@ static void on_reply(struct ev_loop *loop, ev_io *w, int revents)
 	request_send_next(k);
 }
 
-static void on_event(struct ev_loop *loop, ev_io *w, int revents)
+static void on_event(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct supervisor *k = w->data;
 	struct stepd_error error;
@@ -138,8 +132,6 @@ static void on_event(struct ev_loop *loop, ev_io *w, int revents)
 	int r;
 
 	assert(k);
-	(void)loop;
-	(void)revents;
 	while ((r = stepd_next_event(k->follow.client, 0, &event, &error)) > 0) {
 		if (strcmp(event.kind, "task_exit") == 0 && event.rank >= 0)
 			k->events->task_ended(
@@ -152,19 +144,16 @@ static void on_event(struct ev_loop *loop, ev_io *w, int revents)
 }
 
 static int connection_open(struct connection *c, struct supervisor *k,
-	void (*on_io)(struct ev_loop *, ev_io *, int), struct err *err)
+	void (*on_io)(struct ev_loop *, ev_io *, int), struct stepd_error *error)
 {
-	struct stepd_error error;
-	int r = stepd_connect(k->start.runtime_dir, k->step, 0, &c->client, &error);
+	int r = stepd_connect(k->start.runtime_dir, k->step, 0, &c->client, error);
 
 	if (r < 0)
-		return err_say(err, r, "%s", error.text);
+		return r;
 	c->supervisor = k;
-	ev_io_init(&c->reads, on_io, stepd_get_fd(c->client), EV_READ);
-	c->reads.data = k;
-	ev_io_init(&c->writes, on_io, stepd_get_fd(c->client), EV_WRITE);
-	c->writes.data = k;
-	ev_io_start(k->loop, &c->reads);
+	ev_init(&c->io, on_io);
+	c->io.data = k;
+	connection_watch(c);
 	return 0;
 }
 
@@ -175,32 +164,23 @@ static void disconnect(struct supervisor *k)
 	(void)json_array_clear(k->requests); /* it is an array */
 }
 
-static int open_connections(struct supervisor *k, struct err *err)
-{
-	struct stepd_error error;
-	int r = connection_open(&k->calls, k, on_reply, err);
-
-	if (r == 0)
-		r = connection_open(&k->follow, k, on_event, err);
-	if (r == 0 && stepd_follow(k->follow.client, 1, &error) < 0)
-		r = err_say(err, error.code == -ECONNRESET ? -ECONNREFUSED : error.code, "%s",
-			error.text);
-	if (r < 0) {
-		disconnect(k);
-		return r;
-	}
-	connection_watch(&k->follow);
-	request_send_next(k);
-	return 0;
-}
-
 static void connect_agent(struct supervisor *k)
 {
-	struct err err = ERR_INIT;
-	int r = open_connections(k, &err);
+	struct stepd_error error;
+	int r = connection_open(&k->calls, k, on_reply, &error);
 
-	if (r < 0 && r != -ENOENT && r != -ECONNREFUSED) /* it has ended already */
-		supervisor_report(k, err.text);
+	if (r == 0)
+		r = connection_open(&k->follow, k, on_event, &error);
+	if (r == 0)
+		r = stepd_follow(k->follow.client, 1, &error);
+	if (r == 0) {
+		connection_watch(&k->follow);
+		request_send_next(k);
+		return;
+	}
+	disconnect(k);
+	if (r != -ENOENT && r != -ECONNREFUSED && r != -ECONNRESET) /* it has ended already */
+		supervisor_report(k, error.text);
 }
 
 /* ---- the process -------------------------------------------------------------------------- */
@@ -278,20 +258,12 @@ static int make_argv(struct child *c, const struct supervisor *k)
 static int make_spec_fd(const json_t *doc, int *ret_fd, struct err *err)
 {
 	_cleanup_free_ char *text = json_dumps(doc, JSON_COMPACT);
-	_cleanup_close_ int fd = -1;
-	int r;
 
 	if (!text)
 		return err_say(err, -EILSEQ,
 			"an argument or a variable is no UTF-8 text, which a step spec can't hold");
-	fd = memfd_create("spec", MFD_CLOEXEC);
-	r = fd < 0 ? -errno : fs_write_all(fd, text, strlen(text));
-	if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
-		r = -errno;
-	if (r < 0)
-		return err_set(err, r, "send the step's spec to the agent");
-	*ret_fd = take_fd(&fd);
-	return 0;
+	*ret_fd = fs_memory("spec", text, strlen(text));
+	return *ret_fd < 0 ? err_set(err, *ret_fd, "send the step's spec to the agent") : 0;
 }
 
 /* A pipe for the agent's "ready", and the socket by which it sees that its supervisor has gone, and
@@ -347,13 +319,11 @@ static void intake_read(struct intake *in)
 	}
 }
 
-static void on_intake(struct ev_loop *loop, ev_io *w, int revents)
+static void on_intake(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct intake *in = w->data;
 
 	assert(in);
-	(void)loop;
-	(void)revents;
 	intake_read(in);
 	if (in == &in->supervisor->ready && in->fd < 0 && buffer_size(&in->text) > 0)
 		on_ready(in->supervisor);
@@ -404,7 +374,7 @@ static bool take_over(struct supervisor *k)
 	return true;
 }
 
-static void on_exit_fd(struct ev_loop *loop, ev_io *w, int revents)
+static void on_exit_fd(struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct supervisor *k = w->data;
 	_cleanup_free_ char *result = NULL;
@@ -412,7 +382,6 @@ static void on_exit_fd(struct ev_loop *loop, ev_io *w, int revents)
 	bool killed, early;
 
 	assert(k);
-	(void)revents;
 	if (waitpid(k->agent.pid, &status, WNOHANG) != k->agent.pid)
 		return;
 	ev_io_stop(loop, w);
