@@ -58,7 +58,7 @@ static int take_timeout(
 /* clang-format off */
 static const struct cli_option own_rows[] = {
 	{.heading = "Nodes and tasks",
-	 .name = "nodes", .letter = 'N', .arg = "N", .take = take_count, .offset = OWN(nodes_asked),
+	 .name = "nodes", .letter = 'N', .arg = "N", .take = take_count, .offset = OWN(nodes_requested),
 	 .doc = "nodes of the step (all that are given; 1 if none are)"},
 	{.name = "ntasks", .letter = 'n', .arg = "N", .take = run_take_number, .path = "ntasks",
 	 .doc = "tasks of the whole step (one for each node)"},
@@ -320,7 +320,7 @@ static int choose_launcher(struct steprun_options *o, char **env, struct err *er
 		text = "slurm";
 	if (!text)
 		text = o->hosts || o->hostfile ? "ssh" : "local";
-	o->here = !o->launcher_text && strcmp(text, "local") == 0 && o->nodes_asked <= 1;
+	o->here = !o->launcher_text && strcmp(text, "local") == 0 && o->nodes_requested <= 1;
 	if (launcher_parse(text, &o->launcher) < 0)
 		return err_say(err, -EINVAL,
 			"--launcher: '%.200s' is none of local, ssh[:OPTIONS], slurm and exec:TEMPLATE, "
@@ -342,11 +342,11 @@ static int list_nodes(struct steprun_options *o, char **env, struct err *err)
 	if (o->launcher.kind == LAUNCHER_SLURM && allocated)
 		return add_list("SLURM_JOB_NODELIST", allocated, &o->nodes, err);
 	if (o->launcher.kind == LAUNCHER_LOCAL)
-		return make_local_names(o->nodes_asked ?: 1, &o->nodes, err);
+		return make_local_names(o->nodes_requested ?: 1, &o->nodes, err);
 	if (o->launcher.kind == LAUNCHER_SSH || strstr(o->launcher.text, "%h"))
 		return err_say(err, -EINVAL, "--launcher=%.*s needs nodes: give --hosts",
 			(int)strcspn(o->launcher_text, ":"), o->launcher_text);
-	return o->launcher.at_once ? 0 : make_local_names(o->nodes_asked ?: 1, &o->nodes, err);
+	return o->launcher.at_once ? 0 : make_local_names(o->nodes_requested ?: 1, &o->nodes, err);
 }
 
 static int limit_nodes(struct steprun_options *o, uint32_t *ret_count, struct err *err)
@@ -354,13 +354,13 @@ static int limit_nodes(struct steprun_options *o, uint32_t *ret_count, struct er
 	if (o->nodes.n > SPEC_NODES_MAX)
 		return err_say(err, -E2BIG, "%zu nodes are more than a step can have (%u)",
 			o->nodes.n, SPEC_NODES_MAX);
-	if (o->nodes.n > 0 && o->nodes_asked > o->nodes.n)
+	if (o->nodes.n > 0 && o->nodes_requested > o->nodes.n)
 		return err_say(err, -EINVAL,
-			"--nodes: %u nodes are requested, but only %zu are given", o->nodes_asked,
-			o->nodes.n);
-	if (o->nodes_asked)
-		drop_nodes_from(&o->nodes, o->nodes_asked);
-	*ret_count = o->nodes.n ? (uint32_t)o->nodes.n : o->nodes_asked ?: 1;
+			"--nodes: %u nodes are requested, but only %zu are given",
+			o->nodes_requested, o->nodes.n);
+	if (o->nodes_requested)
+		drop_nodes_from(&o->nodes, o->nodes_requested);
+	*ret_count = o->nodes.n ? (uint32_t)o->nodes.n : o->nodes_requested ?: 1;
 	return 0;
 }
 
@@ -406,9 +406,9 @@ static uint32_t default_ntasks(const struct steprun_options *o, const struct nod
 		return o->per_node * found->count;
 	if (found->on_nodes)
 		return found->on_nodes_count;
-	if (build->spec_file && !o->nodes_asked)
+	if (build->spec_file && !o->nodes_requested)
 		return 0;
-	if (found->ntasks && !o->nodes_asked)
+	if (found->ntasks && !o->nodes_requested)
 		return found->ntasks;
 	return found->count;
 }
@@ -433,7 +433,7 @@ static void drop_idle_nodes(struct steprun_options *o, struct nodes_found *found
 			used = found->on_nodes[i] >= used ? found->on_nodes[i] + 1 : used;
 	if (found->count <= used)
 		return;
-	if (o->nodes_asked && o->run.verbosity >= 0)
+	if (o->nodes_requested && o->run.verbosity >= 0)
 		fprintf(stderr, "steprun: %u task%s can't be on %u nodes: %u of them are used\n",
 			ntasks, ntasks == 1 ? "" : "s", found->count, used);
 	drop_nodes_from(&o->nodes, used);

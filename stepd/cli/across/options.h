@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The options of steprun: those of "stepd run" but for what one node alone is told, and a few of
+ * The options of steprun: those of "stepd run" but for what is one node's affair, and a few of
  * its own. What comes out is the step's document, the names of its nodes and the ranks of each.
  */
 #ifndef STEPD_CLI_ACROSS_OPTIONS_H
@@ -16,7 +16,7 @@ struct steprun_options {
 
 	/* As they were given; NULL, 0: not given. */
 	char *hosts, *hostfile, *launcher_text, *program, *distribution;
-	uint32_t nodes_asked, per_node;
+	uint32_t nodes_requested, per_node;
 	bool overcommit;
 	uint64_t launch_timeout_ms;
 
@@ -32,7 +32,8 @@ struct steprun_options {
 		.run = RUN_OPTIONS_INIT                                                            \
 	}
 
-/* argv[0] is ignored. environment is what --export takes from, and what a launcher has told. */
+/* argv[0] is ignored. environment is what --export takes from, and where a launcher's variables
+ * are. */
 int steprun_options_parse(int argc, char **argv, char **environment,
 	struct steprun_options *ret_options, struct err *err) _must_check_;
 
