@@ -2,6 +2,8 @@
 #include "mpi/pmix/call.h"
 
 #include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,208 +14,52 @@
 #define WAIT_SEC 1
 
 struct pending {
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	bool answered;
-	bool given_up; /* by libpmix's thread */
+	sem_t answered;
+	atomic_int users; /* both sides; the last one frees it */
 	pmix_status_t status;
 };
 
-static void pending_free(struct pending *pending)
+static void pending_release(struct pending *pending)
 {
-	(void)pthread_cond_destroy(&pending->changed);
-	(void)pthread_mutex_destroy(&pending->lock);
+	if (atomic_fetch_sub(&pending->users, 1) > 1)
+		return;
+	(void)sem_destroy(&pending->answered);
 	free(pending);
 }
 
 struct pending *pending_new(void)
 {
 	struct pending *pending = calloc(1, sizeof(*pending));
-	pthread_condattr_t attr;
 
 	if (!pending)
 		return NULL;
-	/* none of these fails on Linux */
-	(void)pthread_mutex_init(&pending->lock, NULL);
-	(void)pthread_condattr_init(&attr);
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(&pending->changed, &attr);
-	(void)pthread_condattr_destroy(&attr);
+	(void)sem_init(&pending->answered, 0, 0); /* can't fail */
+	atomic_init(&pending->users, 2);
 	return pending;
 }
 
 pmix_status_t pending_wait(struct pending *pending, pmix_status_t otherwise)
 {
-	struct timespec until;
 	pmix_status_t status = otherwise;
-	bool answered;
-	int r = 0;
+	struct timespec until;
+	int r;
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &until); /* can't fail */
 	until.tv_sec += WAIT_SEC;
-	(void)pthread_mutex_lock(&pending->lock);
-	while (!pending->answered && r == 0)
-		r = pthread_cond_timedwait(&pending->changed, &pending->lock, &until);
-	answered = pending->answered;
-	if (answered)
+	do
+		r = sem_clockwait(&pending->answered, CLOCK_MONOTONIC, &until);
+	while (r < 0 && errno == EINTR);
+	if (r == 0)
 		status = pending->status;
-	pending->given_up = true;
-	(void)pthread_mutex_unlock(&pending->lock);
-	if (answered)
-		pending_free(pending);
+	pending_release(pending);
 	return status;
 }
 
 void pending_answer(struct pending *pending, pmix_status_t status)
 {
-	bool given_up;
-
-	(void)pthread_mutex_lock(&pending->lock);
-	given_up = pending->given_up;
-	pending->answered = true;
 	pending->status = status;
-	(void)pthread_cond_signal(&pending->changed);
-	(void)pthread_mutex_unlock(&pending->lock);
-	if (given_up)
-		pending_free(pending);
-}
-
-/* ---- copies of the arguments ----------------------------------------------------------------
- *
- * Arguments are copied deeply, as libpmix frees its own when the upcall
- * returns. What was copied before memory ran out goes with the call.
- */
-
-bool call_copy_procs(struct call *call, const pmix_proc_t *procs, size_t count)
-{
-	if (!procs || count == 0)
-		return true;
-	call->procs = calloc(count, sizeof(*procs));
-	if (!call->procs)
-		return false;
-	memcpy(call->procs, procs, count * sizeof(*procs));
-	call->nprocs = count;
-	return true;
-}
-
-bool call_copy_info(struct call *call, const pmix_info_t *a, size_t a_count, const pmix_info_t *b,
-	size_t b_count)
-{
-	size_t n = (a ? a_count : 0) + (b ? b_count : 0), at = 0;
-
-	if (n == 0)
-		return true;
-	PMIX_INFO_CREATE(call->info, n);
-	if (!call->info)
-		return false;
-	call->ninfo = n;
-	for (size_t i = 0; a && i < a_count; i++)
-		PMIX_INFO_XFER(&call->info[at++], &a[i]);
-	for (size_t i = 0; b && i < b_count; i++)
-		PMIX_INFO_XFER(&call->info[at++], &b[i]);
-	return true;
-}
-
-bool call_copy_text(struct call *call, const char *text)
-{
-	call->text = text ? strdup(text) : NULL;
-	return call->text || !text;
-}
-
-bool call_copy_keys(struct call *call, char *const *keys)
-{
-	size_t n = 0;
-
-	while (keys && keys[n])
-		n++;
-	call->keys = calloc(n + 1, sizeof(char *));
-	if (!call->keys)
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		call->keys[i] = strdup(keys[i]);
-		if (!call->keys[i])
-			return false;
-	}
-	return true;
-}
-
-static char **copy_vector(char *const *v)
-{
-	size_t n = 0;
-	char **copy;
-
-	while (v && v[n])
-		n++;
-	copy = calloc(n + 1, sizeof(char *));
-	for (size_t i = 0; copy && i < n; i++) {
-		copy[i] = strdup(v[i]);
-		if (!copy[i]) {
-			while (i-- > 0)
-				free(copy[i]);
-			free(copy);
-			return NULL;
-		}
-	}
-	return copy;
-}
-
-static bool copy_app(pmix_app_t *to, const pmix_app_t *from)
-{
-	to->cmd = from->cmd ? strdup(from->cmd) : NULL;
-	to->argv = copy_vector(from->argv);
-	to->env = copy_vector(from->env);
-	to->cwd = from->cwd ? strdup(from->cwd) : NULL;
-	to->maxprocs = from->maxprocs;
-	if ((from->cmd && !to->cmd) || !to->argv || !to->env || (from->cwd && !to->cwd))
-		return false;
-	if (from->ninfo == 0 || !from->info)
-		return true;
-	PMIX_INFO_CREATE(to->info, from->ninfo);
-	if (!to->info)
-		return false;
-	to->ninfo = from->ninfo;
-	for (size_t i = 0; i < from->ninfo; i++)
-		PMIX_INFO_XFER(&to->info[i], &from->info[i]);
-	return true;
-}
-
-bool call_copy_apps(struct call *call, const pmix_app_t *apps, size_t napps)
-{
-	if (napps == 0)
-		return true;
-	PMIX_APP_CREATE(call->apps, napps);
-	if (!call->apps)
-		return false;
-	call->napps = napps;
-	for (size_t i = 0; i < napps; i++) {
-		if (!copy_app(&call->apps[i], &apps[i]))
-			return false;
-	}
-	return true;
-}
-
-bool call_copy_queries(struct call *call, const pmix_query_t *queries, size_t count)
-{
-	if (count == 0)
-		return true;
-	PMIX_QUERY_CREATE(call->queries, count);
-	if (!call->queries)
-		return false;
-	call->nqueries = count;
-	for (size_t i = 0; i < count; i++) {
-		call->queries[i].keys = copy_vector(queries[i].keys);
-		if (!call->queries[i].keys)
-			return false;
-		if (queries[i].nqual == 0 || !queries[i].qualifiers)
-			continue;
-		PMIX_INFO_CREATE(call->queries[i].qualifiers, queries[i].nqual);
-		if (!call->queries[i].qualifiers)
-			return false;
-		call->queries[i].nqual = queries[i].nqual;
-		for (size_t j = 0; j < queries[i].nqual; j++)
-			PMIX_INFO_XFER(&call->queries[i].qualifiers[j], &queries[i].qualifiers[j]);
-	}
-	return true;
+	(void)sem_post(&pending->answered); /* can't fail */
+	pending_release(pending);
 }
 
 /* ---- calls ---------------------------------------------------------------------------------- */
@@ -362,12 +208,6 @@ static void call_give(pmix_status_t unused, void *cbdata)
 		break;
 	case CALL_TOOL:
 		call->give.tool(call->status, &call->proc, call->cbdata);
-		break;
-	case CALL_CREDENTIAL:
-		call->give.credential(call->status, NULL, NULL, 0, call->cbdata);
-		break;
-	case CALL_VALIDATION:
-		call->give.validation(call->status, NULL, 0, call->cbdata);
 		break;
 	case CALL_NOTE:
 		break;

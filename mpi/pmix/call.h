@@ -37,8 +37,6 @@ enum call_kind {
 	CALL_SPAWN,
 	CALL_INFO,
 	CALL_TOOL,
-	CALL_CREDENTIAL,
-	CALL_VALIDATION,
 };
 
 /* That callback. */
@@ -49,8 +47,6 @@ union call_give {
 	pmix_spawn_cbfunc_t spawn;
 	pmix_info_cbfunc_t info;
 	pmix_tool_connection_cbfunc_t tool;
-	pmix_credential_cbfunc_t credential;
-	pmix_validation_cbfunc_t validation;
 };
 
 struct call {
@@ -104,17 +100,6 @@ void pending_answer(struct pending *pending, pmix_status_t status);
 /* NULL: no memory. The kind and its function are the caller's to fill in. */
 struct call *call_new(call_fn run, enum call_kind kind, void *cbdata);
 struct call *call_free(struct call *call); /* one that is not answered; NULL is fine */
-DEFINE_CLEANUP(struct call *, call_free);
-#define _cleanup_call_ _cleanup_(call_free_p)
-
-/* Deep copies; false: no memory. */
-bool call_copy_procs(struct call *call, const pmix_proc_t *procs, size_t count) _must_check_;
-bool call_copy_info(struct call *call, const pmix_info_t *a, size_t a_count, const pmix_info_t *b,
-	size_t b_count) _must_check_;
-bool call_copy_text(struct call *call, const char *text) _must_check_;
-bool call_copy_keys(struct call *call, char *const *keys) _must_check_;
-bool call_copy_apps(struct call *call, const pmix_app_t *apps, size_t napps) _must_check_;
-bool call_copy_queries(struct call *call, const pmix_query_t *queries, size_t count) _must_check_;
 
 /* ---- from libpmix's threads to the loop ---- */
 

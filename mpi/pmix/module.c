@@ -1,168 +1,239 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The table of functions that libpmix calls.
+ * The table of functions that libpmix calls, on its own threads: each copies its arguments and
+ * queues them for the loop. What is not supported for any caller (allocations, credentials,
+ * fabrics, what libpmix can't monitor itself) is NULL there: every libpmix from 4.2 on answers it
+ * with PMIX_ERR_NOT_SUPPORTED.
  */
 #include <string.h>
 
 #include "mpi/pmix/call.h"
 #include "mpi/pmix/px.h"
 
-/* ---- what is refused ------------------------------------------------------------------------
- *
- * Not supported for any caller. They are there all the same: what a
- * client gets for one that is NULL, each version of libpmix decides for itself.
- */
-
-/* The step's resources are the scheduler's, and an agent knows none. */
-static pmix_status_t allocate(const pmix_proc_t *client, pmix_alloc_directive_t directive,
-	const pmix_info_t data[], size_t ndata, pmix_info_cbfunc_t cbfunc, void *cbdata)
-{
-	(void)client;
-	(void)directive;
-	(void)data;
-	(void)ndata;
-	(void)cbfunc;
-	(void)cbdata;
-	return PMIX_ERR_NOT_SUPPORTED;
-}
-
-/* libpmix watches heartbeats and files itself; this is what it can't. */
-static pmix_status_t monitor(const pmix_proc_t *requestor, const pmix_info_t *what,
-	pmix_status_t error, const pmix_info_t directives[], size_t ndirs,
-	pmix_info_cbfunc_t cbfunc, void *cbdata)
-{
-	(void)requestor;
-	(void)what;
-	(void)error;
-	(void)directives;
-	(void)ndirs;
-	(void)cbfunc;
-	(void)cbdata;
-	return PMIX_ERR_NOT_SUPPORTED;
-}
-
-static pmix_status_t get_credential(const pmix_proc_t *proc, const pmix_info_t directives[],
-	size_t ndirs, pmix_credential_cbfunc_t cbfunc, void *cbdata)
-{
-	(void)proc;
-	(void)directives;
-	(void)ndirs;
-	(void)cbfunc;
-	(void)cbdata;
-	return PMIX_ERR_NOT_SUPPORTED;
-}
-
-static pmix_status_t validate_credential(const pmix_proc_t *proc, const pmix_byte_object_t *cred,
-	const pmix_info_t directives[], size_t ndirs, pmix_validation_cbfunc_t cbfunc, void *cbdata)
-{
-	(void)proc;
-	(void)cred;
-	(void)directives;
-	(void)ndirs;
-	(void)cbfunc;
-	(void)cbdata;
-	return PMIX_ERR_NOT_SUPPORTED;
-}
-
-static pmix_status_t fabric(const pmix_proc_t *requestor, pmix_fabric_operation_t op,
-	const pmix_info_t directives[], size_t ndirs, pmix_info_cbfunc_t cbfunc, void *cbdata)
-{
-	(void)requestor;
-	(void)op;
-	(void)directives;
-	(void)ndirs;
-	(void)cbfunc;
-	(void)cbdata;
-	return PMIX_ERR_NOT_SUPPORTED;
-}
-
-/* What is refused for every caller. */
-static void refused_fill(pmix_server_module_t *table)
-{
-	table->allocate = allocate;
-	table->monitor = monitor;
-	table->get_credential = get_credential;
-	table->validate_credential = validate_credential;
-	table->fabric = fabric;
-}
-
-/* ---- the upcalls ----------------------------------------------------------------------------
- *
- * The upcalls: each copies its arguments and queues them for the loop. Nothing else here, but for
- * what is refused at once, runs on libpmix's threads.
- */
-
 /* libpmix passes nothing of ours to most upcalls, and knows one host a process. */
 static struct calls *queue;
 
-#define HAND_OVER(call, complete)                                                                  \
-	do {                                                                                       \
-		if (!(call) || !queue || !(complete)) {                                            \
-			(void)call_free(call);                                                     \
-			return PMIX_ERR_NOMEM;                                                     \
-		}                                                                                  \
-		call_hand_over(queue, call);                                                       \
-		return PMIX_SUCCESS;                                                               \
-	} while (0)
+/* ---- copies of the arguments ----
+ *
+ * Deep ones, as libpmix frees its own when the upcall returns. False: no memory, or no call for the
+ * lack of it; what was copied by then goes with the call.
+ */
 
-static struct call *new_op(call_fn run, pmix_op_cbfunc_t cbfunc, void *cbdata)
+static bool copy_bytes(struct call *call, const pmix_byte_object_t *bytes)
 {
-	struct call *call = call_new(run, CALL_OP, cbdata);
-
-	if (call)
-		call->give.op = cbfunc;
-	return call;
-}
-
-static struct call *new_info(call_fn run, pmix_info_cbfunc_t cbfunc, void *cbdata)
-{
-	struct call *call = call_new(run, CALL_INFO, cbdata);
-
-	if (call)
-		call->give.info = cbfunc;
-	return call;
-}
-
-static bool copy_proc(struct call *call, const pmix_proc_t *proc)
-{
-	if (proc)
-		call->proc = *proc;
+	if (!call || !bytes || bytes->size == 0 || !bytes->bytes)
+		return call;
+	call->data = malloc(bytes->size);
+	if (!call->data)
+		return false;
+	memcpy(call->data, bytes->bytes, bytes->size);
+	call->size = bytes->size;
 	return true;
+}
+
+static bool copy_procs(struct call *call, const pmix_proc_t *procs, size_t count)
+{
+	if (!call || !procs || count == 0)
+		return call;
+	call->procs = calloc(count, sizeof(*procs));
+	if (!call->procs)
+		return false;
+	memcpy(call->procs, procs, count * sizeof(*procs));
+	call->nprocs = count;
+	return true;
+}
+
+static bool duplicate(const char *from, char **ret_copy)
+{
+	*ret_copy = from ? strdup(from) : NULL;
+	return *ret_copy || !from;
+}
+
+static bool copy_text(struct call *call, const char *text)
+{
+	return call && duplicate(text, &call->text);
+}
+
+static bool duplicate_vector(char *const *from, char ***ret_copy)
+{
+	size_t n = 0;
+
+	while (from && from[n])
+		n++;
+	*ret_copy = calloc(n + 1, sizeof(char *));
+	for (size_t i = 0; *ret_copy && i < n; i++) {
+		if (!duplicate(from[i], &(*ret_copy)[i]))
+			return false;
+	}
+	return *ret_copy;
+}
+
+static bool copy_keys(struct call *call, char *const *keys)
+{
+	return call && duplicate_vector(keys, &call->keys);
+}
+
+static bool duplicate_infos(const pmix_info_t *a, size_t a_count, const pmix_info_t *b,
+	size_t b_count, pmix_info_t **ret_copy, size_t *ret_count)
+{
+	size_t n = (a ? a_count : 0) + (b ? b_count : 0), at = 0;
+	pmix_info_t *copy;
+
+	if (n == 0)
+		return true;
+	PMIX_INFO_CREATE(copy, n);
+	if (!copy)
+		return false;
+	for (size_t i = 0; a && i < a_count; i++)
+		PMIX_INFO_XFER(&copy[at++], &a[i]);
+	for (size_t i = 0; b && i < b_count; i++)
+		PMIX_INFO_XFER(&copy[at++], &b[i]);
+	*ret_copy = copy;
+	*ret_count = n;
+	return true;
+}
+
+static bool copy_info(struct call *call, const pmix_info_t *info, size_t count)
+{
+	return call && duplicate_infos(info, count, NULL, 0, &call->info, &call->ninfo);
+}
+
+static bool copy_apps(struct call *call, const pmix_app_t *from, size_t count)
+{
+	if (!call || count == 0)
+		return call;
+	PMIX_APP_CREATE(call->apps, count);
+	if (!call->apps)
+		return false;
+	call->napps = count;
+	for (pmix_app_t *to = call->apps; to < call->apps + count; to++, from++) {
+		to->maxprocs = from->maxprocs;
+		if (!duplicate(from->cmd, &to->cmd) || !duplicate(from->cwd, &to->cwd) ||
+			!duplicate_vector(from->argv, &to->argv) ||
+			!duplicate_vector(from->env, &to->env) ||
+			!duplicate_infos(from->info, from->ninfo, NULL, 0, &to->info, &to->ninfo))
+			return false;
+	}
+	return true;
+}
+
+static bool copy_queries(struct call *call, const pmix_query_t *from, size_t count)
+{
+	if (!call || count == 0)
+		return call;
+	PMIX_QUERY_CREATE(call->queries, count);
+	if (!call->queries)
+		return false;
+	call->nqueries = count;
+	for (pmix_query_t *to = call->queries; to < call->queries + count; to++, from++) {
+		if (!duplicate_vector(from->keys, &to->keys) ||
+			!duplicate_infos(from->qualifiers, from->nqual, NULL, 0, &to->qualifiers,
+				&to->nqual))
+			return false;
+	}
+	return true;
+}
+
+/* libpmix makes one event of what it finds at about the same time: source is the first rank,
+ * and each further one an info. */
+static bool copy_sources(
+	struct call *call, const pmix_proc_t *source, const pmix_info_t *info, size_t ninfo)
+{
+	if (call)
+		call->procs = calloc(ninfo + 1, sizeof(*call->procs));
+	if (!call || !call->procs)
+		return false;
+	if (source)
+		call->procs[call->nprocs++] = *source;
+	for (size_t i = 0; i < ninfo; i++) {
+		if (PMIX_CHECK_KEY(&info[i], PMIX_PROCID) && info[i].value.type == PMIX_PROC)
+			call->procs[call->nprocs++] = *info[i].value.data.proc;
+	}
+	return true;
+}
+
+/* ---- the way to the loop ---- */
+
+/* proc may be NULL. NULL: no memory; the functions here take that for a call. */
+static struct call *begin(call_fn run, enum call_kind kind, union call_give give, void *cbdata,
+	const pmix_proc_t *proc)
+{
+	struct call *call = call_new(run, kind, cbdata);
+
+	if (call)
+		call->give = give;
+	if (call && proc)
+		call->proc = *proc;
+	return call;
+}
+
+static struct call *begin_op(
+	call_fn run, pmix_op_cbfunc_t cbfunc, void *cbdata, const pmix_proc_t *proc)
+{
+	return begin(run, CALL_OP, (union call_give){.op = cbfunc}, cbdata, proc);
+}
+
+static struct call *begin_info(
+	call_fn run, pmix_info_cbfunc_t cbfunc, void *cbdata, const pmix_proc_t *proc)
+{
+	return begin(run, CALL_INFO, (union call_give){.info = cbfunc}, cbdata, proc);
+}
+
+/* Nobody waits for it. */
+static struct call *begin_notice(call_fn run, int code, const pmix_proc_t *proc)
+{
+	struct call *call = begin(run, CALL_NOTE, (union call_give){.op = NULL}, NULL, proc);
+
+	if (call)
+		call->code = code;
+	return call;
+}
+
+/* Takes the call. has_all: all that it needs was copied. */
+static pmix_status_t hand_over(struct call *call, bool has_all)
+{
+	if (!has_all || !queue) {
+		(void)call_free(call);
+		return PMIX_ERR_NOMEM;
+	}
+	call_hand_over(queue, call);
+	return PMIX_SUCCESS;
+}
+
+/* The same for what is done as soon as it is queued. */
+static pmix_status_t hand_over_notice(struct call *call, bool has_all)
+{
+	pmix_status_t status = hand_over(call, has_all);
+
+	return status == PMIX_SUCCESS ? PMIX_OPERATION_SUCCEEDED : status;
 }
 
 /* ---- clients ---- */
 
-static pmix_status_t client_connected(const pmix_proc_t *proc, void *server_object,
-	pmix_info_t info[], size_t ninfo, pmix_op_cbfunc_t cbfunc, void *cbdata)
+static pmix_status_t client_connected(const pmix_proc_t *proc, _unused_ void *server_object,
+	_unused_ pmix_info_t info[], _unused_ size_t ninfo, pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
-	struct call *call = new_op(px_connected, cbfunc, cbdata);
+	struct call *call = begin_op(px_connected, cbfunc, cbdata, proc);
 
-	(void)server_object;
-	(void)info;
-	(void)ninfo;
-	HAND_OVER(call, copy_proc(call, proc));
+	return hand_over(call, call);
 }
 
-static pmix_status_t client_finalized(
-	const pmix_proc_t *proc, void *server_object, pmix_op_cbfunc_t cbfunc, void *cbdata)
+static pmix_status_t client_finalized(const pmix_proc_t *proc, _unused_ void *server_object,
+	pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
-	struct call *call = new_op(px_finalized, cbfunc, cbdata);
+	struct call *call = begin_op(px_finalized, cbfunc, cbdata, proc);
 
-	(void)server_object;
-	HAND_OVER(call, copy_proc(call, proc));
+	return hand_over(call, call);
 }
 
-static pmix_status_t abort_fn(const pmix_proc_t *proc, void *server_object, int status,
+static pmix_status_t abort_fn(const pmix_proc_t *proc, _unused_ void *server_object, int status,
 	const char msg[], pmix_proc_t procs[], size_t nprocs, pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
-	struct call *call = new_op(px_abort, cbfunc, cbdata);
+	struct call *call = begin_op(px_abort, cbfunc, cbdata, proc);
 
-	(void)server_object;
 	if (call)
 		call->code = status;
-	HAND_OVER(call,
-		copy_proc(call, proc) && call_copy_text(call, msg) &&
-			call_copy_procs(call, procs, nprocs));
+	return hand_over(call, copy_text(call, msg) && copy_procs(call, procs, nprocs));
 }
 
 /* ---- collectives and modex ---- */
@@ -171,45 +242,41 @@ static pmix_status_t abort_fn(const pmix_proc_t *proc, void *server_object, int 
 static pmix_status_t fence_nb(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[],
 	size_t ninfo, char *data, size_t ndata, pmix_modex_cbfunc_t cbfunc, void *cbdata)
 {
-	struct call *call = call_new(px_fence, CALL_MODEX, cbdata);
+	struct call *call =
+		begin(px_fence, CALL_MODEX, (union call_give){.modex = cbfunc}, cbdata, NULL);
 
 	if (!call) {
 		free(data);
 		return PMIX_ERR_NOMEM;
 	}
-	call->give.modex = cbfunc;
 	call->data = data;
 	call->size = data ? ndata : 0;
-	HAND_OVER(call,
-		call_copy_procs(call, procs, nprocs) && call_copy_info(call, info, ninfo, NULL, 0));
+	return hand_over(call, copy_procs(call, procs, nprocs) && copy_info(call, info, ninfo));
 }
 
 static pmix_status_t direct_modex(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
 	pmix_modex_cbfunc_t cbfunc, void *cbdata)
 {
-	struct call *call = call_new(px_direct_modex, CALL_MODEX, cbdata);
+	struct call *call = begin(
+		px_direct_modex, CALL_MODEX, (union call_give){.modex = cbfunc}, cbdata, proc);
 
-	if (call)
-		call->give.modex = cbfunc;
-	HAND_OVER(call, copy_proc(call, proc) && call_copy_info(call, info, ninfo, NULL, 0));
+	return hand_over(call, copy_info(call, info, ninfo));
 }
 
 static pmix_status_t connect_fn(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[],
 	size_t ninfo, pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
-	struct call *call = new_op(px_connect, cbfunc, cbdata);
+	struct call *call = begin_op(px_connect, cbfunc, cbdata, NULL);
 
-	HAND_OVER(call,
-		call_copy_procs(call, procs, nprocs) && call_copy_info(call, info, ninfo, NULL, 0));
+	return hand_over(call, copy_procs(call, procs, nprocs) && copy_info(call, info, ninfo));
 }
 
 static pmix_status_t disconnect_fn(const pmix_proc_t procs[], size_t nprocs,
 	const pmix_info_t info[], size_t ninfo, pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
-	struct call *call = new_op(px_disconnect, cbfunc, cbdata);
+	struct call *call = begin_op(px_disconnect, cbfunc, cbdata, NULL);
 
-	HAND_OVER(call,
-		call_copy_procs(call, procs, nprocs) && call_copy_info(call, info, ninfo, NULL, 0));
+	return hand_over(call, copy_procs(call, procs, nprocs) && copy_info(call, info, ninfo));
 }
 
 static bool is_local(const pmix_info_t *info, size_t ninfo)
@@ -223,32 +290,22 @@ static bool is_local(const pmix_info_t *info, size_t ninfo)
 
 /* The end of a group that is all here is only a notice: there is nobody to wait for. libpmix 5.0
  * calls twice for it where it is not answered at once as done, and uses what it has freed. */
-static pmix_status_t group_left(const char *name)
-{
-	struct call *call = call_new(px_group_left, CALL_NOTE, NULL);
-
-	if (!call || !queue || !call_copy_text(call, name)) {
-		(void)call_free(call);
-		return PMIX_ERR_NOMEM;
-	}
-	call_hand_over(queue, call);
-	return PMIX_OPERATION_SUCCEEDED;
-}
-
 static pmix_status_t group(pmix_group_operation_t op, char grp[], const pmix_proc_t procs[],
 	size_t nprocs, const pmix_info_t directives[], size_t ndirs, pmix_info_cbfunc_t cbfunc,
 	void *cbdata)
 {
 	struct call *call;
 
-	if (op == PMIX_GROUP_DESTRUCT && is_local(directives, ndirs))
-		return group_left(grp);
-	call = new_info(px_group, cbfunc, cbdata);
+	if (op == PMIX_GROUP_DESTRUCT && is_local(directives, ndirs)) {
+		call = begin_notice(px_group_left, op, NULL);
+		return hand_over_notice(call, copy_text(call, grp));
+	}
+	call = begin_info(px_group, cbfunc, cbdata, NULL);
 	if (call)
 		call->code = op;
-	HAND_OVER(call,
-		call_copy_text(call, grp) && call_copy_procs(call, procs, nprocs) &&
-			call_copy_info(call, directives, ndirs, NULL, 0));
+	return hand_over(call,
+		copy_text(call, grp) && copy_procs(call, procs, nprocs) &&
+			copy_info(call, directives, ndirs));
 }
 
 /* ---- published data ---- */
@@ -256,31 +313,26 @@ static pmix_status_t group(pmix_group_operation_t op, char grp[], const pmix_pro
 static pmix_status_t publish(const pmix_proc_t *proc, const pmix_info_t info[], size_t ninfo,
 	pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
-	struct call *call = new_op(px_publish, cbfunc, cbdata);
+	struct call *call = begin_op(px_publish, cbfunc, cbdata, proc);
 
-	HAND_OVER(call, copy_proc(call, proc) && call_copy_info(call, info, ninfo, NULL, 0));
+	return hand_over(call, copy_info(call, info, ninfo));
 }
 
 static pmix_status_t lookup(const pmix_proc_t *proc, char **keys, const pmix_info_t info[],
 	size_t ninfo, pmix_lookup_cbfunc_t cbfunc, void *cbdata)
 {
-	struct call *call = call_new(px_lookup, CALL_LOOKUP, cbdata);
+	struct call *call =
+		begin(px_lookup, CALL_LOOKUP, (union call_give){.lookup = cbfunc}, cbdata, proc);
 
-	if (call)
-		call->give.lookup = cbfunc;
-	HAND_OVER(call,
-		copy_proc(call, proc) && call_copy_keys(call, keys) &&
-			call_copy_info(call, info, ninfo, NULL, 0));
+	return hand_over(call, copy_keys(call, keys) && copy_info(call, info, ninfo));
 }
 
 static pmix_status_t unpublish(const pmix_proc_t *proc, char **keys, const pmix_info_t info[],
 	size_t ninfo, pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
-	struct call *call = new_op(px_unpublish, cbfunc, cbdata);
+	struct call *call = begin_op(px_unpublish, cbfunc, cbdata, proc);
 
-	HAND_OVER(call,
-		copy_proc(call, proc) && call_copy_keys(call, keys) &&
-			call_copy_info(call, info, ninfo, NULL, 0));
+	return hand_over(call, copy_keys(call, keys) && copy_info(call, info, ninfo));
 }
 
 /* ---- spawn ---- */
@@ -288,93 +340,48 @@ static pmix_status_t unpublish(const pmix_proc_t *proc, char **keys, const pmix_
 static pmix_status_t spawn(const pmix_proc_t *proc, const pmix_info_t job_info[], size_t ninfo,
 	const pmix_app_t apps[], size_t napps, pmix_spawn_cbfunc_t cbfunc, void *cbdata)
 {
-	struct call *call = call_new(px_spawn, CALL_SPAWN, cbdata);
+	struct call *call =
+		begin(px_spawn, CALL_SPAWN, (union call_give){.spawn = cbfunc}, cbdata, proc);
 
-	if (call)
-		call->give.spawn = cbfunc;
-	HAND_OVER(call,
-		copy_proc(call, proc) && call_copy_apps(call, apps, napps) &&
-			call_copy_info(call, job_info, ninfo, NULL, 0));
+	return hand_over(call, copy_apps(call, apps, napps) && copy_info(call, job_info, ninfo));
 }
 
 /* ---- events ---- */
 
 /* All events that there are come to every server of the step: nothing needs to be requested. */
-static pmix_status_t register_events(pmix_status_t *codes, size_t ncodes, const pmix_info_t info[],
-	size_t ninfo, pmix_op_cbfunc_t cbfunc, void *cbdata)
+static pmix_status_t register_events(_unused_ pmix_status_t *codes, _unused_ size_t ncodes,
+	_unused_ const pmix_info_t info[], _unused_ size_t ninfo, _unused_ pmix_op_cbfunc_t cbfunc,
+	_unused_ void *cbdata)
 {
-	(void)codes;
-	(void)ncodes;
-	(void)info;
-	(void)ninfo;
-	(void)cbfunc;
-	(void)cbdata;
 	return PMIX_OPERATION_SUCCEEDED;
 }
 
-static pmix_status_t deregister_events(
-	pmix_status_t *codes, size_t ncodes, pmix_op_cbfunc_t cbfunc, void *cbdata)
+static pmix_status_t deregister_events(_unused_ pmix_status_t *codes, _unused_ size_t ncodes,
+	_unused_ pmix_op_cbfunc_t cbfunc, _unused_ void *cbdata)
 {
-	(void)codes;
-	(void)ncodes;
-	(void)cbfunc;
-	(void)cbdata;
 	return PMIX_OPERATION_SUCCEEDED;
 }
 
 /* Done as soon as it is queued: libpmix 4.2 forgets the caller if the answer is "later", and then
  * uses what it has freed. */
 static pmix_status_t notify_event(pmix_status_t code, const pmix_proc_t *source,
-	pmix_data_range_t range, pmix_info_t info[], size_t ninfo, pmix_op_cbfunc_t cbfunc,
-	void *cbdata)
+	pmix_data_range_t range, pmix_info_t info[], size_t ninfo, _unused_ pmix_op_cbfunc_t cbfunc,
+	_unused_ void *cbdata)
 {
-	struct call *call = call_new(px_notify, CALL_NOTE, NULL);
+	struct call *call = begin_notice(px_notify, code, source);
 
-	(void)cbfunc;
-	(void)cbdata;
-	if (!call || !queue || !call_copy_info(call, info, ninfo, NULL, 0)) {
-		(void)call_free(call);
-		return PMIX_ERR_NOMEM;
-	}
-	call->code = code;
-	call->range = range;
-	(void)copy_proc(call, source);
-	call_hand_over(queue, call);
-	return PMIX_OPERATION_SUCCEEDED;
+	if (call)
+		call->range = range;
+	return hand_over_notice(call, copy_info(call, info, ninfo));
 }
 
-/* libpmix makes one event of what it finds at about the same time: source is the first rank,
- * and each further one an info. */
-static bool copy_sources(
-	struct call *call, const pmix_proc_t *source, const pmix_info_t *info, size_t ninfo)
-{
-	call->procs = calloc(ninfo + 1, sizeof(*call->procs));
-	if (!call->procs)
-		return false;
-	if (source)
-		call->procs[call->nprocs++] = *source;
-	for (size_t i = 0; i < ninfo; i++) {
-		if (PMIX_CHECK_KEY(&info[i], PMIX_PROCID) && info[i].value.type == PMIX_PROC)
-			call->procs[call->nprocs++] = *info[i].value.data.proc;
-	}
-	return true;
-}
-
-void module_on_event(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[],
-	size_t ninfo, pmix_info_t results[], size_t nresults,
+void module_on_event(_unused_ size_t id, pmix_status_t status, const pmix_proc_t *source,
+	pmix_info_t info[], size_t ninfo, _unused_ pmix_info_t results[], _unused_ size_t nresults,
 	pmix_event_notification_cbfunc_fn_t cbfunc, void *cbdata)
 {
-	struct call *call = call_new(px_own_event, CALL_NOTE, NULL);
+	struct call *call = begin_notice(px_own_event, status, NULL);
 
-	(void)id;
-	(void)results;
-	(void)nresults;
-	if (call && queue && copy_sources(call, source, info, ninfo)) {
-		call->code = status;
-		call_hand_over(queue, call);
-	} else {
-		(void)call_free(call);
-	}
+	(void)hand_over(call, copy_sources(call, source, info, ninfo)); /* nobody waits */
 	if (cbfunc)
 		cbfunc(PMIX_SUCCESS, NULL, 0, NULL, NULL, cbdata);
 }
@@ -384,50 +391,42 @@ void module_on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,
 static pmix_status_t query(pmix_proc_t *proc, pmix_query_t *queries, size_t nqueries,
 	pmix_info_cbfunc_t cbfunc, void *cbdata)
 {
-	struct call *call = new_info(px_query, cbfunc, cbdata);
+	struct call *call = begin_info(px_query, cbfunc, cbdata, proc);
 
-	HAND_OVER(call, copy_proc(call, proc) && call_copy_queries(call, queries, nqueries));
+	return hand_over(call, copy_queries(call, queries, nqueries));
 }
 
-static void tool_connected(
-	pmix_info_t *info, size_t ninfo, pmix_tool_connection_cbfunc_t cbfunc, void *cbdata)
+static void tool_connected(_unused_ pmix_info_t *info, _unused_ size_t ninfo,
+	pmix_tool_connection_cbfunc_t cbfunc, void *cbdata)
 {
-	struct call *call = call_new(px_tool, CALL_TOOL, cbdata);
+	struct call *call =
+		begin(px_tool, CALL_TOOL, (union call_give){.tool = cbfunc}, cbdata, NULL);
 
-	if (call)
-		call->give.tool = cbfunc;
-	if (!call || !queue || !call_copy_info(call, info, ninfo, NULL, 0)) {
-		(void)call_free(call);
+	if (hand_over(call, call) != PMIX_SUCCESS)
 		cbfunc(PMIX_ERR_NOMEM, NULL, cbdata);
-		return;
-	}
-	call_hand_over(queue, call);
 }
 
 static void log_fn(const pmix_proc_t *client, const pmix_info_t data[], size_t ndata,
 	const pmix_info_t directives[], size_t ndirs, pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
-	struct call *call = new_op(px_log, cbfunc, cbdata);
+	struct call *call = begin_op(px_log, cbfunc, cbdata, client);
 
-	if (!call || !queue || !copy_proc(call, client) ||
-		!call_copy_info(call, data, ndata, directives, ndirs)) {
-		(void)call_free(call);
-		if (cbfunc)
-			cbfunc(PMIX_ERR_NOMEM, cbdata);
-		return;
-	}
-	call_hand_over(queue, call);
+	if (hand_over(call,
+		    call &&
+			    duplicate_infos(data, ndata, directives, ndirs, &call->info,
+				    &call->ninfo)) != PMIX_SUCCESS &&
+		cbfunc)
+		cbfunc(PMIX_ERR_NOMEM, cbdata);
 }
 
 static pmix_status_t job_control(const pmix_proc_t *requestor, const pmix_proc_t targets[],
 	size_t ntargets, const pmix_info_t directives[], size_t ndirs, pmix_info_cbfunc_t cbfunc,
 	void *cbdata)
 {
-	struct call *call = new_info(px_control, cbfunc, cbdata);
+	struct call *call = begin_info(px_control, cbfunc, cbdata, requestor);
 
-	HAND_OVER(call,
-		copy_proc(call, requestor) && call_copy_procs(call, targets, ntargets) &&
-			call_copy_info(call, directives, ndirs, NULL, 0));
+	return hand_over(
+		call, copy_procs(call, targets, ntargets) && copy_info(call, directives, ndirs));
 }
 
 /* ---- streams ---- */
@@ -435,50 +434,33 @@ static pmix_status_t job_control(const pmix_proc_t *requestor, const pmix_proc_t
 /* To end them, too: with a directive, and without procs. */
 static pmix_status_t iof_pull(const pmix_proc_t procs[], size_t nprocs,
 	const pmix_info_t directives[], size_t ndirs, pmix_iof_channel_t channels,
-	pmix_op_cbfunc_t cbfunc, void *cbdata)
+	_unused_ pmix_op_cbfunc_t cbfunc, _unused_ void *cbdata)
 {
-	struct call *call = call_new(px_pull, CALL_NOTE, NULL);
-	struct pending *pending = pending_new();
+	struct call *call = begin_notice(px_pull, channels, NULL);
+	struct pending *pending = call ? pending_new() : NULL;
 	pmix_status_t status;
 
-	(void)cbfunc;
-	(void)cbdata;
-	if (!call || !pending || !queue || !call_copy_procs(call, procs, nprocs) ||
-		!call_copy_info(call, directives, ndirs, NULL, 0)) {
+	if (!pending) {
 		(void)call_free(call);
-		if (!pending)
-			return PMIX_ERR_NOMEM;
-		pending_answer(pending, PMIX_ERR_NOMEM);
-		return pending_wait(pending, PMIX_ERR_NOMEM);
+		return PMIX_ERR_NOMEM;
 	}
-	call->code = channels;
 	call->pending = pending;
-	call_hand_over(queue, call);
+	/* On failure the call has got its answer, too. */
+	(void)hand_over(
+		call, copy_procs(call, procs, nprocs) && copy_info(call, directives, ndirs));
 	status = pending_wait(pending, PMIX_SUCCESS);
 	return status == PMIX_SUCCESS ? PMIX_OPERATION_SUCCEEDED : status;
-}
-
-static bool copy_bytes(struct call *call, const pmix_byte_object_t *bytes)
-{
-	if (!bytes || bytes->size == 0 || !bytes->bytes)
-		return true;
-	call->data = malloc(bytes->size);
-	if (!call->data)
-		return false;
-	memcpy(call->data, bytes->bytes, bytes->size);
-	call->size = bytes->size;
-	return true;
 }
 
 static pmix_status_t push_stdin(const pmix_proc_t *source, const pmix_proc_t targets[],
 	size_t ntargets, const pmix_info_t directives[], size_t ndirs, const pmix_byte_object_t *bo,
 	pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
-	struct call *call = new_op(px_push, cbfunc, cbdata);
+	struct call *call = begin_op(px_push, cbfunc, cbdata, source);
 
-	HAND_OVER(call,
-		copy_proc(call, source) && call_copy_procs(call, targets, ntargets) &&
-			call_copy_info(call, directives, ndirs, NULL, 0) && copy_bytes(call, bo));
+	return hand_over(call,
+		copy_procs(call, targets, ntargets) && copy_info(call, directives, ndirs) &&
+			copy_bytes(call, bo));
 }
 
 /* No listener: libpmix then accepts connections itself. What newer majors added stays NULL, and
@@ -509,7 +491,6 @@ static pmix_server_module_t module = {
 
 pmix_server_module_t *module_open(struct calls *calls)
 {
-	refused_fill(&module);
 	queue = calls;
 	return &module;
 }

@@ -16,7 +16,6 @@
 
 struct collective;
 struct old_listener;
-struct monitor;
 struct publishing;
 struct rpc;
 struct pset;
