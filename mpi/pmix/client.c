@@ -41,13 +41,16 @@ void px_finalized(struct px *px, struct call *call)
 }
 
 /* Nobody else reports it: libpmix does not give the status to the caller of PMIx_Abort. */
-static void abort_done(struct px *px, struct call *call, int r)
+static void abort_done(
+	struct px *px, void *userdata, pmix_status_t status, _unused_ uint32_t succeeded)
 {
-	if (r < 0)
+	struct call *call = userdata;
+
+	if (status != PMIX_SUCCESS)
 		serve_log(px->serve, LOG_LEVEL_WARNING,
 			"rank %u of %s can't abort them: no such rank, or none that is left",
 			call->proc.rank, call->proc.nspace);
-	call_answer(call, call_status_of(r));
+	call_answer(call, status);
 }
 
 /* Open MPI's MPI_Abort has no message, and sends "N/A". */

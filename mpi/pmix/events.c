@@ -43,16 +43,14 @@ static void deliver(pmix_status_t code, const pmix_proc_t *source, uint8_t range
 /* The range is about ranks; nodes without any of them have no receiver. */
 static void notify_others(struct px *px, const struct call *call)
 {
-	pmix_data_buffer_t args;
+	struct message args = MESSAGE_INIT;
 	int32_t code = call->code;
 
-	PMIX_DATA_BUFFER_CONSTRUCT(&args);
-	if (pack(&args, &code, 1, PMIX_INT32) && pack(&args, &call->proc, 1, PMIX_PROC) &&
-		pack(&args, &call->range, 1, PMIX_UINT8) &&
-		pack_infos(&args, call->info, call->ninfo))
-		rpc_notify(px, RPC_EVENT, &args);
-	else
-		PMIX_DATA_BUFFER_DESTRUCT(&args);
+	pack(&args, &code, PMIX_INT32);
+	pack(&args, &call->proc, PMIX_PROC);
+	pack(&args, &call->range, PMIX_UINT8);
+	pack_infos(&args, call->info, call->ninfo);
+	rpc_notify(px, RPC_EVENT, &args);
 }
 
 /* libpmix has notified this node's ranks already. */
@@ -65,7 +63,7 @@ void px_notify(struct px *px, struct call *call)
 	call_answer(call, PMIX_SUCCESS);
 }
 
-static void serve_event(struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args)
+void serve_event(struct px *px, const struct rpc_request *request, struct message *args)
 {
 	struct keys keys = {.v = NULL};
 	pmix_proc_t source;
@@ -74,8 +72,8 @@ static void serve_event(struct px *px, const struct rpc_request *request, pmix_d
 
 	(void)px;
 	(void)request;
-	if (!unpack(args, &code, 1, PMIX_INT32) || !unpack(args, &source, 1, PMIX_PROC) ||
-		!unpack(args, &range, 1, PMIX_UINT8) || !unpack_infos(args, &keys.v, &keys.n))
+	if (!unpack(args, &code, PMIX_INT32) || !unpack(args, &source, PMIX_PROC) ||
+		!unpack(args, &range, PMIX_UINT8) || !unpack_infos(args, &keys.v, &keys.n))
 		return;
 	if (code == PMIX_GROUP_CONSTRUCT_COMPLETE)
 		group_complete(px, keys.v, keys.n);
@@ -152,7 +150,7 @@ void px_task_ended(struct px *px, uint32_t step_rank, int wait_status, bool end_
 	struct nspace *nspace = names_find_rank(&px->names, step_rank, &i);
 	struct ending ending = {.wait_status = wait_status};
 	enum rank_state state;
-	pmix_data_buffer_t args;
+	struct message args = MESSAGE_INIT;
 
 	if (!nspace || nspace->ranks[i].state >= RANK_ENDED)
 		return;
@@ -168,28 +166,25 @@ void px_task_ended(struct px *px, uint32_t step_rank, int wait_status, bool end_
 			!(WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0));
 	/* One that has finalized may have left its part in what it did not wait for. */
 	ending.is_absent = ending.is_lost || !collective_has(px, nspace, i);
-	PMIX_DATA_BUFFER_CONSTRUCT(&args);
-	if (pack(&args, &step_rank, 1, PMIX_UINT32) &&
-		pack(&args, &ending.wait_status, 1, PMIX_INT32) &&
-		pack(&args, &ending.is_lost, 1, PMIX_UINT8) &&
-		pack(&args, &ending.is_absent, 1, PMIX_UINT8))
-		rpc_notify(px, RPC_ENDED, &args);
-	else
-		PMIX_DATA_BUFFER_DESTRUCT(&args);
+	pack(&args, &step_rank, PMIX_UINT32);
+	pack(&args, &ending.wait_status, PMIX_INT32);
+	pack(&args, &ending.is_lost, PMIX_UINT8);
+	pack(&args, &ending.is_absent, PMIX_UINT8);
+	rpc_notify(px, RPC_ENDED, &args);
 	ended(px, nspace, i, &ending);
 }
 
-static void serve_ended(struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args)
+void serve_ended(struct px *px, const struct rpc_request *request, struct message *args)
 {
 	struct nspace *nspace;
 	struct ending ending;
 	uint32_t step_rank, i = 0;
 
-	if (!unpack(args, &step_rank, 1, PMIX_UINT32) ||
-		!unpack(args, &ending.wait_status, 1, PMIX_INT32) ||
-		!unpack(args, &ending.is_lost, 1, PMIX_UINT8))
+	if (!unpack(args, &step_rank, PMIX_UINT32) ||
+		!unpack(args, &ending.wait_status, PMIX_INT32) ||
+		!unpack(args, &ending.is_lost, PMIX_UINT8))
 		return;
-	if (!unpack(args, &ending.is_absent, 1, PMIX_UINT8))
+	if (!unpack(args, &ending.is_absent, PMIX_UINT8))
 		ending.is_absent = ending.is_lost; /* a node of an older stepd */
 	nspace = names_find_rank(&px->names, step_rank, &i);
 	/* Each node reports its own ranks. */
@@ -233,10 +228,4 @@ void px_own_event(struct px *px, struct call *call)
 	for (size_t i = 0; call->code == PMIX_ERR_LOST_CONNECTION && i < call->nprocs; i++)
 		lost(px, &call->procs[i]);
 	(void)call_free(call);
-}
-
-void events_open(struct px *px)
-{
-	rpc_register(px, RPC_EVENT, serve_event);
-	rpc_register(px, RPC_ENDED, serve_ended);
 }

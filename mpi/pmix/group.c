@@ -252,15 +252,13 @@ static void pset_store(struct px *px, const char *name, const char *nspace_name,
 
 static void make(struct px *px, const char *name, const char *nspace, uint32_t appnum)
 {
-	pmix_data_buffer_t args;
+	struct message args = MESSAGE_INIT;
 
 	pset_store(px, name, nspace, appnum);
-	PMIX_DATA_BUFFER_CONSTRUCT(&args);
-	if (pack(&args, &name, 1, PMIX_STRING) && pack(&args, &nspace, 1, PMIX_STRING) &&
-		pack(&args, &appnum, 1, PMIX_UINT32))
-		rpc_notify(px, RPC_PSET, &args);
-	else
-		PMIX_DATA_BUFFER_DESTRUCT(&args);
+	pack(&args, &name, PMIX_STRING);
+	pack(&args, &nspace, PMIX_STRING);
+	pack(&args, &appnum, PMIX_UINT32);
+	rpc_notify(px, RPC_PSET, &args);
 }
 
 static void make_named(
@@ -280,20 +278,15 @@ void psets_of_spawn(struct px *px, const struct call *call, const char *nspace)
 		make_named(px, call->apps[i].info, call->apps[i].ninfo, nspace, (uint32_t)i);
 }
 
-static void serve_pset(struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args)
+void serve_pset(struct px *px, const struct rpc_request *request, struct message *args)
 {
 	_cleanup_free_ char *name = NULL, *nspace = NULL;
 	uint32_t appnum;
 
 	(void)request;
-	if (unpack(args, &name, 1, PMIX_STRING) && unpack(args, &nspace, 1, PMIX_STRING) &&
-		unpack(args, &appnum, 1, PMIX_UINT32) && name && nspace)
+	if (unpack(args, &name, PMIX_STRING) && unpack(args, &nspace, PMIX_STRING) &&
+		unpack(args, &appnum, PMIX_UINT32) && name && nspace)
 		pset_store(px, name, nspace, appnum);
-}
-
-void psets_open(struct px *px)
-{
-	rpc_register(px, RPC_PSET, serve_pset);
 }
 
 void psets_close(struct px *px)

@@ -25,7 +25,6 @@ struct pset {
 	size_t nprocs;
 };
 
-void psets_open(struct px *px);
 void psets_close(struct px *px);
 
 /* Makes those that a spawn which has succeeded requests. */

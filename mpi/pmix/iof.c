@@ -291,7 +291,7 @@ void iof_deliver_drop(struct iof *iof)
 
 /* ---- from the nodes ---- */
 
-static bool unpack_delivery(struct px *px, struct delivery *d, pmix_data_buffer_t *args)
+static bool unpack_delivery(struct px *px, struct delivery *d, struct message *args)
 {
 	uint32_t step_rank, rank = 0;
 	struct nspace *nspace;
@@ -299,9 +299,9 @@ static bool unpack_delivery(struct px *px, struct delivery *d, pmix_data_buffer_
 	uint64_t lost;
 	bool yes = true;
 
-	if (!unpack(args, &step_rank, 1, PMIX_UINT32) || !unpack(args, &stream, 1, PMIX_UINT8) ||
-		!unpack(args, &end, 1, PMIX_UINT8) || !unpack(args, &lost, 1, PMIX_UINT64) ||
-		!unpack(args, &d->bytes, 1, PMIX_BYTE_OBJECT))
+	if (!unpack(args, &step_rank, PMIX_UINT32) || !unpack(args, &stream, PMIX_UINT8) ||
+		!unpack(args, &end, PMIX_UINT8) || !unpack(args, &lost, PMIX_UINT64) ||
+		!unpack(args, &d->bytes, PMIX_BYTE_OBJECT))
 		return false;
 	nspace = names_find_rank(&px->names, step_rank, &rank);
 	/* Each node reports its own ranks. */
@@ -320,7 +320,7 @@ static bool unpack_delivery(struct px *px, struct delivery *d, pmix_data_buffer_
 	return true;
 }
 
-static void serve_output(struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args)
+void serve_output(struct px *px, const struct rpc_request *request, struct message *args)
 {
 	struct delivery *d = calloc(1, sizeof(*d));
 	struct iof *iof = px->iof;
@@ -354,11 +354,6 @@ static void serve_output(struct px *px, const struct rpc_request *request, pmix_
 static bool iof_deliver_is_idle(const struct iof *iof)
 {
 	return !iof->first && iof->in_libpmix == 0;
-}
-
-static void iof_deliver_open(struct iof *iof)
-{
-	rpc_register(iof->px, RPC_OUTPUT, serve_output);
 }
 
 /* What libpmix has stays its own until the process ends, a moment later. */
@@ -456,9 +451,6 @@ int iof_open(struct px *px)
 	iof->last = &iof->first;
 	ev_init(&iof->grace, on_grace);
 	iof->grace.data = iof;
-	iof_copy_open(iof);
-	iof_deliver_open(iof);
-	iof_push_open(iof);
 	return iof_sockets_open(iof);
 }
 

@@ -27,8 +27,8 @@
 #define IOF_LOST "stepd.iof.lost"
 
 struct delivery;
-struct pending_write;
 struct pull;
+struct push;
 struct sockets;
 struct subscriber;
 struct tool;
@@ -58,7 +58,7 @@ struct iof {
 	uint64_t subscribed; /* how many there ever were */
 
 	/* iof_push.c */
-	struct pending_write *writes;
+	struct push *writing; /* for ranks of this node, in their order */
 	size_t pushing_bytes;
 	unsigned pushes; /* of this node's tools, which are not answered yet */
 };
@@ -83,7 +83,6 @@ bool iof_is_wanted(
 
 /* ---- iof_copy.c ---- */
 
-void iof_copy_open(struct iof *iof);
 void iof_copy_close(struct iof *iof);
 bool iof_send_is_idle(const struct iof *iof);
 /* No stream goes on. */
@@ -91,7 +90,6 @@ void iof_send_ends(struct iof *iof);
 
 /* ---- iof_push.c ---- */
 
-void iof_push_open(struct iof *iof);
 bool iof_push_is_idle(const struct iof *iof);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "mpi/pmix/iof.h"
+#include "stepd/base/buffer.h"
 
 /* ---- subscribers ---------------------------------------------------------------------------- */
 
@@ -30,7 +31,7 @@ struct subscriber {
 	uint32_t node;
 	uint64_t number;    /* which one of all that there were */
 	struct want *wants; /* by rank, ascending */
-	size_t count;
+	size_t count, capacity;
 	struct chunk *first, **last;
 	size_t queued, flying; /* bytes */
 	unsigned under_way;    /* messages that are not answered yet */
@@ -92,18 +93,15 @@ static struct want *subscriber_want(const struct subscriber *sub, uint32_t rank)
 static int subscriber_add_want(struct subscriber *sub, uint32_t rank, unsigned streams)
 {
 	size_t i = index_of(sub, rank);
-	struct want *grown;
 
 	if (i < sub->count && sub->wants[i].rank == rank) {
 		sub->wants[i].streams |= streams;
 		return 0;
 	}
-	grown = realloc(sub->wants, (sub->count + 1) * sizeof(*grown));
-	if (!grown)
+	if (array_reserve(sub->wants, sub->capacity, sub->count + 1) < 0)
 		return -ENOMEM;
-	sub->wants = grown;
-	memmove(&grown[i + 1], &grown[i], (sub->count - i) * sizeof(*grown));
-	grown[i] = (struct want){.rank = rank, .streams = streams};
+	memmove(&sub->wants[i + 1], &sub->wants[i], (sub->count - i) * sizeof(*sub->wants));
+	sub->wants[i] = (struct want){.rank = rank, .streams = streams};
 	sub->count++;
 	return 0;
 }
@@ -271,31 +269,6 @@ static void iof_copy_stop(struct iof *iof, struct subscriber *sub)
 
 /* ---- requests ---- */
 
-struct locals {
-	struct px *px;
-	uint32_t *v;
-	size_t n;
-	size_t capacity;
-};
-
-static int add_local(struct nspace *nspace, uint32_t rank, void *userdata)
-{
-	struct locals *locals = userdata;
-	uint32_t *grown;
-
-	if (nspace->ranks[rank].node != locals->px->node)
-		return 0;
-	if (locals->n == locals->capacity) {
-		locals->capacity = locals->capacity ? 2 * locals->capacity : 64;
-		grown = realloc(locals->v, locals->capacity * sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		locals->v = grown;
-	}
-	locals->v[locals->n++] = nspace->first_rank + rank;
-	return 0;
-}
-
 static int subscribe(struct iof *iof, uint32_t node, const uint32_t *ranks, size_t count,
 	unsigned streams, struct subscriber **ret_sub)
 {
@@ -308,18 +281,16 @@ static int subscribe(struct iof *iof, uint32_t node, const uint32_t *ranks, size
 	return r;
 }
 
-static void serve_streams(
-	struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args)
+void serve_streams(struct px *px, const struct rpc_request *request, struct message *args)
 {
 	_cleanup_free_ pmix_proc_t *procs = NULL;
-	struct locals locals = {.px = px};
 	struct copy_request t = {.px = px, .request = *request};
 	struct subscriber *sub = subscriber_find(px->iof, request->from);
 	uint8_t streams;
 	size_t count;
 	int r;
 
-	if (!unpack(args, &streams, 1, PMIX_UINT8) || !unpack_procs(args, &procs, &count)) {
+	if (!unpack(args, &streams, PMIX_UINT8) || !unpack_procs(args, &procs, &count)) {
 		rpc_reply(px, request, PMIX_ERR_UNPACK_FAILURE, NULL);
 		return;
 	}
@@ -329,21 +300,17 @@ static void serve_streams(
 		rpc_reply(px, request, PMIX_SUCCESS, NULL);
 		return;
 	}
-	r = names_each(&px->names, procs, count, px->node, add_local, &locals);
-	if (r == 0 && locals.n == 0)
-		r = -ESRCH;
+	r = names_local_ranks(&px->names, procs, count, px->node, false, &t.ranks, &t.count);
 	if (r == 0)
 		r = subscribe(
-			px->iof, request->from, locals.v, locals.n, streams & LINK_STREAMS, &sub);
+			px->iof, request->from, t.ranks, t.count, streams & LINK_STREAMS, &sub);
 	if (r < 0) {
-		free(locals.v);
+		free(t.ranks);
 		rpc_reply(px, request, call_status_of(r), NULL);
 		return;
 	}
 	t.subscriber = sub->number;
 	t.streams = streams;
-	t.ranks = locals.v;
-	t.count = locals.n;
 	request_copy(&t);
 }
 
@@ -362,11 +329,6 @@ int iof_subscribe_spawn(struct px *px, uint32_t node, const struct nspace *nspac
 }
 
 /* ---- life ---- */
-
-void iof_copy_open(struct iof *iof)
-{
-	rpc_register(iof->px, RPC_STREAMS, serve_streams);
-}
 
 /* The agent gets no more requests. */
 void iof_copy_close(struct iof *iof)
@@ -404,19 +366,19 @@ static void add_lost(struct subscriber *sub, uint32_t rank, unsigned stream, uin
 		*lost_of(want, stream) += lost;
 }
 
-static void on_sent(struct px *px, void *userdata, pmix_status_t status, pmix_data_buffer_t *result)
+static void on_sent(struct px *px, void *userdata, const struct rpc_result *result)
 {
 	struct sending *sending = userdata;
 	struct iof *iof = px->iof;
 	struct subscriber *sub = iof ? subscriber_numbered(iof, sending->subscriber) : NULL;
 
-	(void)result;
 	if (sub) {
 		sub->flying -= sending->size;
 		sub->under_way--;
-		if (status == PMIX_ERR_UNREACH)
+		if (result->status == PMIX_ERR_UNREACH)
 			iof_copy_stop(iof, sub);
-		else if (status == PMIX_ERR_OUT_OF_RESOURCE)
+		else if (result->status == PMIX_ERR_OUT_OF_RESOURCE ||
+			result->status == PMIX_ERR_NOMEM)
 			add_lost(
 				sub, sending->rank, sending->stream, sending->size + sending->lost);
 		subscriber_push(iof, sending->subscriber);
@@ -426,32 +388,24 @@ static void on_sent(struct px *px, void *userdata, pmix_status_t status, pmix_da
 		iof_check(iof);
 }
 
-static bool pack_chunk(pmix_data_buffer_t *args, const struct chunk *chunk)
-{
-	uint8_t stream = (uint8_t)chunk->stream, end = chunk->end;
-	pmix_byte_object_t bytes = {.bytes = (char *)chunk->data, .size = chunk->size};
-
-	PMIX_DATA_BUFFER_CONSTRUCT(args);
-	if (pack(args, &chunk->rank, 1, PMIX_UINT32) && pack(args, &stream, 1, PMIX_UINT8) &&
-		pack(args, &end, 1, PMIX_UINT8) && pack(args, &chunk->lost, 1, PMIX_UINT64) &&
-		pack(args, &bytes, 1, PMIX_BYTE_OBJECT))
-		return true;
-	PMIX_DATA_BUFFER_DESTRUCT(args);
-	return false;
-}
-
 /* Takes the chunk. */
 static void send_chunk(struct iof *iof, struct subscriber *sub, struct chunk *chunk)
 {
+	uint8_t stream = (uint8_t)chunk->stream, end = chunk->end;
+	pmix_byte_object_t bytes = {.bytes = chunk->data, .size = chunk->size};
 	struct sending *sending = calloc(1, sizeof(*sending));
-	pmix_data_buffer_t args;
+	struct message args = MESSAGE_INIT;
 
-	if (!sending || !pack_chunk(&args, chunk)) {
+	if (!sending) {
 		add_lost(sub, chunk->rank, chunk->stream, chunk->size + chunk->lost);
-		free(sending);
 		free(chunk);
 		return;
 	}
+	pack(&args, &chunk->rank, PMIX_UINT32);
+	pack(&args, &stream, PMIX_UINT8);
+	pack(&args, &end, PMIX_UINT8);
+	pack(&args, &chunk->lost, PMIX_UINT64);
+	pack(&args, &bytes, PMIX_BYTE_OBJECT);
 	*sending = (struct sending){.subscriber = sub->number,
 		.rank = chunk->rank,
 		.stream = chunk->stream,

@@ -23,79 +23,51 @@ struct tool {
 
 struct pull {
 	struct pull *next;
-	pmix_proc_t *procs;
-	size_t nprocs;
 	pmix_iof_channel_t channels;
-	pmix_proc_t owner; /* of a spawn: who gets it; else nobody */
-	uint64_t number;
+	pmix_proc_t owner;          /* of a spawn: who gets it; else nobody */
+	const struct call *request; /* of a tool, which is not answered yet; else NULL */
+	size_t nprocs;
+	pmix_proc_t procs[];
 };
 
-/* A request to nodes for the output of ranks; streams 0: for nothing any more. */
-static bool pack_pull(
-	pmix_data_buffer_t *args, uint8_t streams, const pmix_proc_t *procs, size_t count)
+static void pack_stop(struct message *args)
 {
-	PMIX_DATA_BUFFER_CONSTRUCT(args);
-	if (pack(args, &streams, 1, PMIX_UINT8) && pack_procs(args, procs, count))
-		return true;
-	PMIX_DATA_BUFFER_DESTRUCT(args);
-	return false;
+	uint8_t none = 0;
+
+	pack(args, &none, PMIX_UINT8);
+	pack_procs(args, NULL, 0);
 }
 
 static void on_stopped(
-	struct px *px, void *userdata, pmix_status_t status, pmix_data_buffer_t *result)
+	_unused_ struct px *px, _unused_ void *userdata, _unused_ const struct rpc_result *result)
 {
-	(void)px;
-	(void)userdata;
-	(void)status;
-	(void)result;
 }
 
-/* Notifies all nodes that nothing is wanted here any more. */
+/* Notifies all nodes, this one too, that nothing is wanted here any more. */
 static void iof_pull_stop(struct iof *iof)
 {
-	struct px *px = iof->px;
-	pmix_data_buffer_t args;
+	struct message others = MESSAGE_INIT, own = MESSAGE_INIT;
 
-	if (pack_pull(&args, 0, NULL, 0))
-		rpc_notify(px, RPC_STREAMS, &args);
-	if (pack_pull(&args, 0, NULL, 0))
-		rpc_call(px, px->node, RPC_STREAMS, &args, on_stopped, NULL, 0);
-}
-
-static void pull_free(struct pull *pull)
-{
-	free(pull->procs);
-	free(pull);
+	pack_stop(&others);
+	rpc_notify(iof->px, RPC_STREAMS, &others);
+	pack_stop(&own);
+	rpc_call(iof->px, iof->px->node, RPC_STREAMS, &own, on_stopped, NULL, 0);
 }
 
 static struct pull *add_pull(
 	struct iof *iof, const pmix_proc_t *procs, size_t count, pmix_iof_channel_t channels)
 {
-	struct pull *pull = calloc(1, sizeof(*pull));
+	struct pull *pull = calloc(1, sizeof(*pull) + count * sizeof(*procs));
 
 	if (!pull)
 		return NULL;
-	pull->procs = calloc(count, sizeof(*procs));
-	if (!pull->procs) {
-		free(pull);
-		return NULL;
-	}
 	memcpy(pull->procs, procs, count * sizeof(*procs));
 	pull->nprocs = count;
 	pull->channels = channels;
-	pull->number = ++iof->used;
 	pull->next = iof->pulls;
 	iof->pulls = pull;
+	iof->used++;
 	return pull;
-}
-
-/* What the call asks for is wanted from now on, by the number that comes back; 0: no memory. */
-static uint64_t iof_pulls_add(struct iof *iof, const struct call *call)
-{
-	const struct pull *pull =
-		add_pull(iof, call->procs, call->nprocs, (pmix_iof_channel_t)call->code);
-
-	return pull ? pull->number : 0;
 }
 
 static bool has_owner(const struct pull *pull)
@@ -152,7 +124,7 @@ static void drop_pulls(struct iof *iof, const pmix_proc_t *owner)
 			continue;
 		}
 		*at = pull->next;
-		pull_free(pull);
+		free(pull);
 	}
 	if (!owner) {
 		iof->ended = 0;
@@ -176,22 +148,6 @@ static void iof_pulls_end_one(struct iof *iof)
 		return;
 	if (++iof->ended >= n)
 		drop_pulls(iof, NULL);
-}
-
-/* It can't be had. */
-static void iof_pulls_forget(struct iof *iof, uint64_t number)
-{
-	struct pull **at = &iof->pulls, *pull;
-
-	while (*at && (*at)->number != number)
-		at = &(*at)->next;
-	pull = *at;
-	if (!pull)
-		return; /* the tools have gone meanwhile */
-	*at = pull->next;
-	pull_free(pull);
-	if (!iof->pulls)
-		iof_pull_stop(iof);
 }
 
 /* ---- spawns whose output somebody gets ---- */
@@ -222,7 +178,7 @@ void iof_drop_spawn(struct px *px, const char *nspace)
 			continue;
 		}
 		*at = pull->next;
-		pull_free(pull);
+		free(pull);
 	}
 }
 
@@ -266,7 +222,7 @@ void iof_pulls_close(struct iof *iof)
 
 	while ((pull = iof->pulls)) {
 		iof->pulls = pull->next;
-		pull_free(pull);
+		free(pull);
 	}
 	while ((tool = iof->tools)) {
 		iof->tools = tool->next;
@@ -274,48 +230,10 @@ void iof_pulls_close(struct iof *iof)
 	}
 }
 
-/* ---- the request of a tool ------------------------------------------------------------------
+/* ---- the request of a tool ----
  *
- * A tool's request for output: all nodes that have some of the ranks are asked to send it.
+ * All nodes that have some of the ranks are requested to send their output.
  */
-
-struct pull_request {
-	struct px *px;
-	struct call *call;
-	uint64_t pull;    /* its number */
-	uint32_t pending; /* nodes */
-	bool some;
-	pmix_status_t status; /* the first failure, but for those that have nothing to copy */
-};
-
-static void pull_request_release(struct pull_request *a)
-{
-	if (--a->pending > 0)
-		return;
-	if (a->some && a->status == PMIX_ERR_NOT_SUPPORTED)
-		a->status = PMIX_SUCCESS;
-	if (a->status != PMIX_SUCCESS && a->px->iof)
-		iof_pulls_forget(a->px->iof, a->pull);
-	call_answer(a->call, a->status);
-	free(a);
-}
-
-static void pull_request_node_done(struct pull_request *a, pmix_status_t status)
-{
-	a->some |= status == PMIX_SUCCESS;
-	if (status != PMIX_SUCCESS &&
-		(a->status == PMIX_SUCCESS || a->status == PMIX_ERR_NOT_SUPPORTED))
-		a->status = status;
-	pull_request_release(a);
-}
-
-static void on_pull_node_done(
-	struct px *px, void *userdata, pmix_status_t status, pmix_data_buffer_t *result)
-{
-	(void)px;
-	(void)result;
-	pull_request_node_done(userdata, status);
-}
 
 static uint8_t streams_of(pmix_iof_channel_t channels)
 {
@@ -323,55 +241,48 @@ static uint8_t streams_of(pmix_iof_channel_t channels)
 		(channels & PMIX_FWD_STDERR_CHANNEL ? LINK_STDERR : 0));
 }
 
-static void pull_from_nodes(struct px *px, struct pull_request *a, const struct bitset *nodes)
+/* Some nodes may have nothing to copy. */
+static void on_pulled(struct px *px, void *userdata, pmix_status_t status, uint32_t succeeded)
 {
-	struct call *call = a->call;
-	uint8_t streams = streams_of((pmix_iof_channel_t)call->code);
+	struct pull **at = px->iof ? &px->iof->pulls : NULL, *pull = NULL;
 
-	a->pending = 1;
-	if (bitset_count(nodes) == 0)
-		a->status = PMIX_ERR_NOT_FOUND;
-	for (uint32_t node = bitset_next(nodes, 0); node != BITSET_NONE;
-		node = bitset_next(nodes, node + 1)) {
-		pmix_data_buffer_t args;
-
-		a->pending++;
-		if (pack_pull(&args, streams, call->procs, call->nprocs))
-			rpc_call(px, node, RPC_STREAMS, &args, on_pull_node_done, a,
-				px->host->timeout_ms);
-		else
-			pull_request_node_done(a, PMIX_ERR_NOMEM);
+	if (status == PMIX_ERR_NOT_SUPPORTED && succeeded > 0)
+		status = PMIX_SUCCESS;
+	while (at && (pull = *at) && pull->request != userdata)
+		at = &pull->next;
+	if (pull && status == PMIX_SUCCESS) {
+		pull->request = NULL;
+	} else if (pull) { /* else the tools have gone meanwhile */
+		*at = pull->next;
+		free(pull);
+		if (!px->iof->pulls)
+			iof_pull_stop(px->iof);
 	}
-	pull_request_release(a);
+	call_answer(userdata, status);
 }
 
 /* The pull is there before the first byte comes. */
 static pmix_status_t begin_pull(struct px *px, struct call *call)
 {
-	_cleanup_bitset_ struct bitset nodes = {.words = NULL};
-	struct pull_request *a;
-	int r = bitset_init(&nodes, px->nnodes);
+	pmix_iof_channel_t channels = (pmix_iof_channel_t)call->code;
+	uint8_t streams = streams_of(channels);
+	struct message args = MESSAGE_INIT;
+	struct pull *pull;
 
-	if (call->nprocs == 0 || !streams_of((pmix_iof_channel_t)call->code))
+	if (call->nprocs == 0 || !streams)
 		return PMIX_ERR_BAD_PARAM;
-	/* Whose it is could not be told from libpmix otherwise. */
+	/* Whose it is libpmix does not report otherwise. */
 	if (!px->iof->tools)
 		return PMIX_ERR_NOT_SUPPORTED;
-	if (r == 0)
-		r = names_nodes(&px->names, call->procs, call->nprocs, px->node, &nodes);
-	if (r < 0)
-		return call_status_of(r);
-	a = calloc(1, sizeof(*a));
-	if (!a)
+	pull = add_pull(px->iof, call->procs, call->nprocs, channels);
+	if (!pull)
 		return PMIX_ERR_NOMEM;
-	*a = (struct pull_request){.px = px, .call = call};
-	a->pull = iof_pulls_add(px->iof, call);
-	if (!a->pull) {
-		free(a);
-		return PMIX_ERR_NOMEM;
-	}
+	pull->request = call;
 	iof_sockets_changed(px->iof);
-	pull_from_nodes(px, a, &nodes);
+	pack(&args, &streams, PMIX_UINT8);
+	pack_procs(&args, call->procs, call->nprocs);
+	rpc_call_ranks(px, call->procs, call->nprocs, RPC_STREAMS, &args, on_pulled, call,
+		px->host->timeout_ms);
 	return PMIX_SUCCESS;
 }
 

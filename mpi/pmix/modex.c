@@ -48,11 +48,11 @@ static bool has_ended(struct px *px, const pmix_proc_t *proc)
 	return rank && rank->state >= RANK_ENDED;
 }
 
-static void on_reply(
-	struct px *px, void *userdata, pmix_status_t status, pmix_data_buffer_t *result)
+static void on_reply(struct px *px, void *userdata, const struct rpc_result *result)
 {
 	struct call *call = userdata;
 	pmix_byte_object_t bo = {.bytes = NULL, .size = 0};
+	pmix_status_t status = result->status;
 
 	if (status == PMIX_ERR_TIMEOUT)
 		serve_log(px->serve, LOG_LEVEL_ERROR,
@@ -61,40 +61,36 @@ static void on_reply(
 	/* Its node has ended with it. */
 	if (status == PMIX_ERR_UNREACH && has_ended(px, &call->proc))
 		status = PMIX_ERR_NOT_FOUND;
-	if (status == PMIX_SUCCESS && (!result || !unpack(result, &bo, 1, PMIX_BYTE_OBJECT)))
+	if (status == PMIX_SUCCESS &&
+		(!result->data || !unpack(result->data, &bo, PMIX_BYTE_OBJECT)))
 		status = PMIX_ERR_UNPACK_FAILURE;
 	call_answer_modex(call, status, bo.bytes, bo.size);
 }
 
 /* Reserved keys are the servers', if they give them: none comes later. */
-static bool pack_request(const struct call *call, pmix_data_buffer_t *args)
+static void pack_request(const struct call *call, struct message *args)
 {
 	const pmix_info_t *info = call_find(call, PMIX_REQUIRED_KEY);
 	const char *key = info && info->value.type == PMIX_STRING ? info->value.data.string : NULL;
 	uint64_t limit_ms = call_timeout_ms(call, NO_DEADLINE);
 
-	if (!pack(args, &call->proc, 1, PMIX_PROC))
-		return false;
+	pack(args, &call->proc, PMIX_PROC);
 	if (!key || strncmp(key, "pmix", 4) == 0)
-		return true;
-	return pack(args, &key, 1, PMIX_STRING) && pack(args, &limit_ms, 1, PMIX_UINT64);
+		return;
+	pack(args, &key, PMIX_STRING);
+	pack(args, &limit_ms, PMIX_UINT64);
 }
 
 void px_direct_modex(struct px *px, struct call *call)
 {
 	struct nspace_rank *rank = names_rank(&px->names, &call->proc);
-	pmix_data_buffer_t args;
+	struct message args = MESSAGE_INIT;
 
 	if (!rank || rank->state == RANK_LOST) {
 		call_answer_modex(call, PMIX_ERR_NOT_FOUND, NULL, 0);
 		return;
 	}
-	PMIX_DATA_BUFFER_CONSTRUCT(&args);
-	if (!pack_request(call, &args)) {
-		PMIX_DATA_BUFFER_DESTRUCT(&args);
-		call_answer_modex(call, PMIX_ERR_NOMEM, NULL, 0);
-		return;
-	}
+	pack_request(call, &args);
 	rpc_call(px, rank->node, RPC_MODEX, &args, on_reply, call,
 		call_timeout_ms(call, px->host->timeout_ms));
 }
@@ -105,11 +101,10 @@ static void reply(struct px *px, const struct rpc_request *request, pmix_status_
 	char *data, size_t size)
 {
 	pmix_byte_object_t bo = {.bytes = data, .size = size};
-	pmix_data_buffer_t result;
+	struct message result = MESSAGE_INIT;
 
-	PMIX_DATA_BUFFER_CONSTRUCT(&result);
-	if (status == PMIX_SUCCESS && !pack(&result, &bo, 1, PMIX_BYTE_OBJECT))
-		status = PMIX_ERR_NOMEM;
+	if (status == PMIX_SUCCESS)
+		pack(&result, &bo, PMIX_BYTE_OBJECT);
 	rpc_reply(px, request, status, &result);
 }
 
@@ -297,19 +292,19 @@ static void on_commit_there(void *userdata, const char *nspace, uint32_t rank)
 
 /* ---- a request ---- */
 
-static pmix_status_t unpack_request(struct px *px, struct modex_wait *w, pmix_data_buffer_t *args)
+static pmix_status_t unpack_request(struct px *px, struct modex_wait *w, struct message *args)
 {
 	const struct nspace_rank *rank;
 	uint64_t limit_ms;
 
-	if (!unpack(args, &w->proc, 1, PMIX_PROC))
+	if (!unpack(args, &w->proc, PMIX_PROC))
 		return PMIX_ERR_UNPACK_FAILURE;
 	rank = names_rank(&px->names, &w->proc);
 	if (!rank || rank->state == RANK_LOST)
 		return PMIX_ERR_NOT_FOUND;
-	if (!unpack(args, &w->key, 1, PMIX_STRING))
+	if (!unpack(args, &w->key, PMIX_STRING))
 		return PMIX_SUCCESS; /* there is none */
-	if (!unpack(args, &limit_ms, 1, PMIX_UINT64))
+	if (!unpack(args, &limit_ms, PMIX_UINT64))
 		return PMIX_ERR_UNPACK_FAILURE;
 	w->limit_ms = limit_ms == NO_DEADLINE ? KEY_WAIT_MS
 		: limit_ms                    ? limit_ms + DEADLINE_SLACK_MS
@@ -319,7 +314,7 @@ static pmix_status_t unpack_request(struct px *px, struct modex_wait *w, pmix_da
 	return PMIX_SUCCESS;
 }
 
-static void serve_modex(struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args)
+void serve_modex(struct px *px, const struct rpc_request *request, struct message *args)
 {
 	struct modex_wait *w = calloc(1, sizeof(*w));
 	pmix_status_t status = PMIX_ERR_NOMEM;
@@ -343,11 +338,6 @@ static void serve_modex(struct px *px, const struct rpc_request *request, pmix_d
 	if (w->key) /* before libpmix gets the request: then no commit goes unseen */
 		trace_watch_commits(px->trace, on_commit_there, px->calls);
 	query_again(px, &px->modex);
-}
-
-void modex_open(struct px *px)
-{
-	rpc_register(px, RPC_MODEX, serve_modex);
 }
 
 void modex_rank_gone(struct px *px, const struct nspace *nspace, uint32_t rank)

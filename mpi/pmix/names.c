@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/base/strv.h"
 
 static struct nspace *nspace_free(struct nspace *nspace)
@@ -241,6 +242,43 @@ int names_each(const struct names *names, const pmix_proc_t *procs, size_t count
 				break;
 		}
 	}
+	return 0;
+}
+
+struct local_ranks {
+	uint32_t node;
+	bool living;
+	uint32_t *v;
+	size_t n, capacity;
+};
+
+static int add_local(struct nspace *nspace, uint32_t rank, void *userdata)
+{
+	struct local_ranks *ranks = userdata;
+
+	if (nspace->ranks[rank].node != ranks->node ||
+		(ranks->living && nspace->ranks[rank].state >= RANK_ENDED))
+		return 0;
+	if (array_reserve(ranks->v, ranks->capacity, ranks->n + 1) < 0)
+		return -ENOMEM;
+	ranks->v[ranks->n++] = nspace->first_rank + rank;
+	return 0;
+}
+
+int names_local_ranks(const struct names *names, const pmix_proc_t *procs, size_t count,
+	uint32_t node, bool living, uint32_t **ret_ranks, size_t *ret_count)
+{
+	struct local_ranks ranks = {.node = node, .living = living};
+	int r = names_each(names, procs, count, node, add_local, &ranks);
+
+	if (r == 0 && ranks.n == 0)
+		r = -ESRCH;
+	if (r < 0) {
+		free(ranks.v);
+		return r;
+	}
+	*ret_ranks = ranks.v;
+	*ret_count = ranks.n;
 	return 0;
 }
 

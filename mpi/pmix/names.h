@@ -88,6 +88,11 @@ typedef int (*names_each_fn)(struct nspace *nspace, uint32_t rank, void *userdat
 int names_each(const struct names *names, const pmix_proc_t *procs, size_t count, uint32_t node,
 	names_each_fn each, void *userdata) _must_check_;
 
+/* Those of procs that are on node, as ranks of the step; the caller's to free. living: without
+ * those that have ended. -ESRCH: there is none. */
+int names_local_ranks(const struct names *names, const pmix_proc_t *procs, size_t count,
+	uint32_t node, bool living, uint32_t **ret_ranks, size_t *ret_count) _must_check_;
+
 /* Of one that is gone, as a shell has it: 128 and the signal of one that was killed. */
 int names_exit_code(const struct nspace_rank *rank);
 

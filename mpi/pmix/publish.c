@@ -7,13 +7,12 @@
 #include <string.h>
 
 #include "mpi/pmix/rpc.h"
-#include "stepd/base/cleanup.h"
+#include "stepd/base/strv.h"
 
 /* ---- the store ------------------------------------------------------------------------------ */
 
-/* In the order of publication. */
 struct published {
-	struct published *next; /* the store's */
+	struct published *next;
 	pmix_proc_t owner;
 	uint32_t node; /* of the owner */
 	uint8_t range;
@@ -30,37 +29,28 @@ struct seeker {
 	uint8_t range;
 };
 
-struct store {
-	struct published *first, **last;
+/* A lookup that waits for keys. */
+struct lookup {
+	struct lookup *next;
+	struct px *px;
+	struct rpc_request request;
+	struct seeker who;
+	struct strv keys;
+	size_t wanted; /* so many of them; 0: what is there now */
+	ev_timer timer;
 };
 
-static struct published *published_free(struct published *p)
+/* On node 0. */
+struct publishing {
+	struct published *first, **last; /* in the order of publication */
+	struct lookup *waiting;
+};
+
+static void published_free(struct published *p)
 {
 	PMIX_INFO_DESTRUCT(&p->info);
 	free(p->custom);
 	free(p);
-	return NULL;
-}
-
-static struct store *store_new(void)
-{
-	struct store *store = calloc(1, sizeof(*store));
-
-	if (store)
-		store->last = &store->first;
-	return store;
-}
-
-static struct store *store_free(struct store *store)
-{
-	struct published *next;
-
-	for (struct published *p = store ? store->first : NULL; p; p = next) {
-		next = p->next;
-		(void)published_free(p);
-	}
-	free(store);
-	return NULL;
 }
 
 /* ---- visibility ---- */
@@ -101,11 +91,11 @@ static bool is_visible(const struct published *p, const struct seeker *who)
 		reaches(who->range, &who->proc, who->node, &p->owner, p->node);
 }
 
-/* The first of that key that the seeker may see, or NULL; the store's. */
-static struct published *store_find(
-	const struct store *store, const struct seeker *who, const char *key)
+/* The first of that key that the seeker may see, or NULL. */
+static struct published *find_visible(
+	const struct publishing *all, const struct seeker *who, const char *key)
 {
-	for (struct published *p = store->first; p; p = p->next) {
+	for (struct published *p = all->first; p; p = p->next) {
 		if (PMIX_CHECK_KEY(&p->info, key) && is_visible(p, who))
 			return p;
 	}
@@ -123,7 +113,7 @@ static bool clashes(const struct published *p, const struct published *other)
 
 /* One more, like the first in all but the key and value: these are moved out of info. custom is
  * copied. PMIX_ERR_DUPLICATE_KEY: somebody could see two of that key. */
-static pmix_status_t store_add(struct store *store, const struct published *like, pmix_info_t *info)
+static pmix_status_t store(struct publishing *all, const struct published *like, pmix_info_t *info)
 {
 	struct published *p = calloc(1, sizeof(*p));
 
@@ -140,27 +130,27 @@ static pmix_status_t store_add(struct store *store, const struct published *like
 		memcpy(p->custom, like->custom, like->custom_count * sizeof(*p->custom));
 	p->info = *info; /* moved */
 	PMIX_INFO_CONSTRUCT(info);
-	for (struct published *q = store->first; q; q = q->next) {
+	for (struct published *q = all->first; q; q = q->next) {
 		if (clashes(q, p)) {
-			(void)published_free(p);
+			published_free(p);
 			return PMIX_ERR_DUPLICATE_KEY;
 		}
 	}
-	*store->last = p;
-	store->last = &p->next;
+	*all->last = p;
+	all->last = &p->next;
 	return PMIX_SUCCESS;
 }
 
-static void store_remove(struct store *store, struct published *gone)
+static void discard(struct publishing *all, struct published *gone)
 {
-	struct published **at = &store->first;
+	struct published **at = &all->first;
 
 	while (*at != gone)
 		at = &(*at)->next;
 	*at = gone->next;
-	if (store->last == &gone->next)
-		store->last = at;
-	(void)published_free(gone);
+	if (all->last == &gone->next)
+		all->last = at;
+	published_free(gone);
 }
 
 static bool is_owner(const struct published *p, const pmix_proc_t *proc)
@@ -168,163 +158,106 @@ static bool is_owner(const struct published *p, const pmix_proc_t *proc)
 	return PMIX_CHECK_NSPACE(p->owner.nspace, proc->nspace) && p->owner.rank == proc->rank;
 }
 
-/* Those of one owner with one of these keys; all of that owner's where keys_count is 0. */
-static void store_remove_own(
-	struct store *store, const pmix_proc_t *owner, char *const *keys, size_t keys_count)
+/* Those of one owner with one of these keys; all of that owner's where there are no keys. */
+static void discard_own(struct publishing *all, const pmix_proc_t *owner, const struct strv *keys)
 {
 	struct published *next;
 
-	for (struct published *p = store->first; p; p = next) {
-		bool named = keys_count == 0;
+	for (struct published *p = all->first; p; p = next) {
+		bool named = keys->n == 0;
 
 		next = p->next;
-		for (size_t i = 0; !named && i < keys_count; i++)
-			named = PMIX_CHECK_KEY(&p->info, keys[i]);
+		for (size_t i = 0; !named && i < keys->n; i++)
+			named = PMIX_CHECK_KEY(&p->info, keys->v[i]);
 		if (named && is_owner(p, owner))
-			store_remove(store, p);
+			discard(all, p);
 	}
 }
-
-/* What was to stay as long as the owner, which has ended, or its namespace, if that has too. */
-static void store_owner_gone(struct store *store, const pmix_proc_t *owner, bool all_gone)
-{
-	struct published *next;
-
-	for (struct published *p = store->first; p; p = next) {
-		next = p->next;
-		if ((p->persistence == PMIX_PERSIST_PROC && is_owner(p, owner)) ||
-			(p->persistence == PMIX_PERSIST_APP && all_gone &&
-				PMIX_CHECK_NSPACE(p->owner.nspace, owner->nspace)))
-			store_remove(store, p);
-	}
-}
-
-/* ---- node 0 ---------------------------------------------------------------------------------
- *
- * Published data, on node 0: the requests of all nodes, of which its own is one, and those lookups
- * that wait for what is not there yet.
- */
-
-/* A lookup that waits for keys. */
-struct lookup {
-	struct lookup *next;
-	struct px *px;
-	struct rpc_request request;
-	struct seeker who;
-	char **keys;
-	size_t keys_count;
-	size_t wanted; /* so many of them; 0: what is there now */
-	ev_timer timer;
-};
-
-/* On node 0. */
-struct publishing {
-	struct store *store;
-	struct lookup *waiting;
-};
 
 /* ---- lookup, on node 0 ---- */
 
 static void lookup_free(struct lookup *l)
 {
 	ev_timer_stop(l->px->loop, &l->timer);
-	for (size_t i = 0; i < l->keys_count; i++)
-		free(l->keys[i]);
-	free(l->keys);
+	strv_clear(&l->keys);
 	free(l);
 }
 
-/* Answers with what is there. */
-static void answer_lookup(struct px *px, struct lookup *l, pmix_status_t status)
+static size_t count_visible(const struct publishing *all, const struct lookup *l)
 {
-	struct store *store = px->publishing->store;
-	pmix_data_buffer_t result;
 	size_t count = 0;
-	bool good;
 
-	for (size_t i = 0; i < l->keys_count; i++)
-		count += store_find(store, &l->who, l->keys[i]) != NULL;
-	PMIX_DATA_BUFFER_CONSTRUCT(&result);
-	good = pack(&result, &count, 1, PMIX_SIZE);
-	for (size_t i = 0; good && i < l->keys_count; i++) {
-		struct published *p = store_find(store, &l->who, l->keys[i]);
+	for (size_t i = 0; i < l->keys.n; i++)
+		count += find_visible(all, &l->who, l->keys.v[i]) != NULL;
+	return count;
+}
+
+/* Answers with what is there. */
+static void answer_lookup(struct lookup *l, pmix_status_t status)
+{
+	struct publishing *all = l->px->publishing;
+	struct message result = MESSAGE_INIT;
+	size_t count = count_visible(all, l);
+
+	pack(&result, &count, PMIX_SIZE);
+	for (size_t i = 0; i < l->keys.n; i++) {
+		struct published *p = find_visible(all, &l->who, l->keys.v[i]);
 
 		if (!p)
 			continue;
-		good = pack(&result, &p->owner, 1, PMIX_PROC) &&
-			pack(&result, &p->info, 1, PMIX_INFO);
+		pack(&result, &p->owner, PMIX_PROC);
+		pack(&result, &p->info, PMIX_INFO);
 		if (p->persistence == PMIX_PERSIST_FIRST_READ)
-			store_remove(store, p);
+			discard(all, p);
 	}
-	if (!good)
-		status = PMIX_ERR_NOMEM;
-	else if (status == PMIX_SUCCESS && count == 0)
+	if (status == PMIX_SUCCESS && count == 0)
 		status = PMIX_ERR_NOT_FOUND;
-	rpc_reply(px, &l->request, status, &result);
+	rpc_reply(l->px, &l->request, status, &result);
 	lookup_free(l);
 }
 
-static bool is_ready(const struct store *store, const struct lookup *l)
+static void on_timeout(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
-	size_t count = 0;
+	struct lookup *l = timer->data, **at = &l->px->publishing->waiting;
 
-	for (size_t i = 0; i < l->keys_count; i++)
-		count += store_find(store, &l->who, l->keys[i]) != NULL;
-	return count >= l->wanted;
-}
-
-static struct lookup **lookup_link(struct px *px, const struct lookup *l)
-{
-	struct lookup **at = &px->publishing->waiting;
-
-	while (*at && *at != l)
+	while (*at != l)
 		at = &(*at)->next;
-	return at;
-}
-
-static void on_timeout(struct ev_loop *loop, ev_timer *timer, int revents)
-{
-	struct lookup *l = timer->data, **at = lookup_link(l->px, l);
-
-	(void)loop;
-	(void)revents;
 	*at = l->next;
-	answer_lookup(l->px, l, PMIX_ERR_TIMEOUT);
+	answer_lookup(l, PMIX_ERR_TIMEOUT);
 }
 
 /* Something was published. */
-static void wake(struct px *px)
+static void wake(struct publishing *all)
 {
-	struct lookup **at = &px->publishing->waiting, *l;
+	struct lookup **at = &all->waiting, *l;
 
 	while ((l = *at)) {
-		if (!is_ready(px->publishing->store, l)) {
+		if (count_visible(all, l) < l->wanted) {
 			at = &l->next;
 			continue;
 		}
 		*at = l->next;
-		answer_lookup(px, l, PMIX_SUCCESS);
+		answer_lookup(l, PMIX_SUCCESS);
 	}
 }
 
-static bool unpack_keys(struct lookup *l, pmix_data_buffer_t *args)
+static bool unpack_keys(struct message *args, struct strv *keys)
 {
 	size_t count;
 
-	if (!unpack(args, &count, 1, PMIX_SIZE) || count > PACK_MAX)
+	if (!unpack(args, &count, PMIX_SIZE) || count > PACK_MAX)
 		return false;
-	l->keys = calloc(count + 1, sizeof(char *));
-	if (!l->keys)
-		return false;
-	for (; l->keys_count < count; l->keys_count++) {
-		if (!unpack(args, &l->keys[l->keys_count], 1, PMIX_STRING))
+	while (keys->n < count) {
+		char *key;
+
+		if (!unpack(args, &key, PMIX_STRING) || strv_add_take(keys, key) < 0)
 			return false;
 	}
 	return true;
 }
 
 static struct lookup *unpack_lookup(
-	struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args)
+	struct px *px, const struct rpc_request *request, struct message *args)
 {
 	struct lookup *l = calloc(1, sizeof(*l));
 	uint64_t timeout_ms;
@@ -336,20 +269,19 @@ static struct lookup *unpack_lookup(
 	l->who.node = request->from;
 	ev_init(&l->timer, on_timeout);
 	l->timer.data = l;
-	if (!unpack(args, &l->who.proc, 1, PMIX_PROC) ||
-		!unpack(args, &l->who.range, 1, PMIX_UINT8) ||
-		!unpack(args, &l->wanted, 1, PMIX_SIZE) ||
-		!unpack(args, &timeout_ms, 1, PMIX_UINT64) || !unpack_keys(l, args)) {
+	if (!unpack(args, &l->who.proc, PMIX_PROC) || !unpack(args, &l->who.range, PMIX_UINT8) ||
+		!unpack(args, &l->wanted, PMIX_SIZE) || !unpack(args, &timeout_ms, PMIX_UINT64) ||
+		!unpack_keys(args, &l->keys)) {
 		lookup_free(l);
 		return NULL;
 	}
-	if (l->wanted > l->keys_count)
-		l->wanted = l->keys_count;
+	if (l->wanted > l->keys.n)
+		l->wanted = l->keys.n;
 	ev_timer_set(&l->timer, (double)timeout_ms / 1e3, 0.);
 	return l;
 }
 
-static void serve_lookup(struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args)
+void serve_lookup(struct px *px, const struct rpc_request *request, struct message *args)
 {
 	struct lookup *l = unpack_lookup(px, request, args);
 
@@ -357,8 +289,8 @@ static void serve_lookup(struct px *px, const struct rpc_request *request, pmix_
 		rpc_reply(px, request, PMIX_ERR_UNPACK_FAILURE, NULL);
 		return;
 	}
-	if (is_ready(px->publishing->store, l)) {
-		answer_lookup(px, l, PMIX_SUCCESS);
+	if (count_visible(px->publishing, l) >= l->wanted) {
+		answer_lookup(l, PMIX_SUCCESS);
 		return;
 	}
 	l->next = px->publishing->waiting;
@@ -400,8 +332,7 @@ static void read_directives(struct published *like, const pmix_info_t *infos, si
 	}
 }
 
-static void serve_publish(
-	struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args)
+void serve_publish(struct px *px, const struct rpc_request *request, struct message *args)
 {
 	struct published like = {.node = request->from,
 		.range = PMIX_RANGE_SESSION,
@@ -410,24 +341,23 @@ static void serve_publish(
 	pmix_info_t *infos = NULL;
 	size_t count = 0;
 
-	if (!unpack(args, &like.owner, 1, PMIX_PROC) || !unpack_infos(args, &infos, &count)) {
+	if (!unpack(args, &like.owner, PMIX_PROC) || !unpack_infos(args, &infos, &count)) {
 		rpc_reply(px, request, PMIX_ERR_UNPACK_FAILURE, NULL);
 		return;
 	}
 	read_directives(&like, infos, count);
 	for (size_t i = 0; status == PMIX_SUCCESS && i < count; i++) {
 		if (!is_directive(&infos[i]))
-			status = store_add(px->publishing->store, &like, &infos[i]);
+			status = store(px->publishing, &like, &infos[i]);
 	}
 	if (infos)
 		PMIX_INFO_FREE(infos, count);
 	rpc_reply(px, request, status, NULL);
-	wake(px);
+	wake(px->publishing);
 }
 
 /* Of one's own keys only; without keys, all of these. What is not there is no failure. */
-static void serve_unpublish(
-	struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args)
+void serve_unpublish(struct px *px, const struct rpc_request *request, struct message *args)
 {
 	struct lookup *l = unpack_lookup(px, request, args);
 
@@ -435,89 +365,79 @@ static void serve_unpublish(
 		rpc_reply(px, request, PMIX_ERR_UNPACK_FAILURE, NULL);
 		return;
 	}
-	store_remove_own(px->publishing->store, &l->who.proc, l->keys, l->keys_count);
+	discard_own(px->publishing, &l->who.proc, &l->keys);
 	lookup_free(l);
 	rpc_reply(px, request, PMIX_SUCCESS, NULL);
 }
 
 void publish_open(struct px *px)
 {
-	struct publishing *p;
+	struct publishing *all = px->node == 0 ? calloc(1, sizeof(*all)) : NULL;
 
-	if (px->node != 0)
-		return;
-	p = calloc(1, sizeof(*p));
-	if (p)
-		p->store = store_new();
-	if (!p || !p->store) {
-		free(p);
-		return; /* then it is not supported */
-	}
-	px->publishing = p;
-	rpc_register(px, RPC_PUBLISH, serve_publish);
-	rpc_register(px, RPC_LOOKUP, serve_lookup);
-	rpc_register(px, RPC_UNPUBLISH, serve_unpublish);
+	if (!all)
+		return; /* another node's; or without memory it is not supported */
+	all->last = &all->first;
+	px->publishing = all;
 }
 
+/* What was to stay as long as the owner goes with it, or with its namespace. */
 void publish_rank_gone(struct px *px, const struct nspace *nspace, uint32_t rank)
 {
+	struct published *next;
 	pmix_proc_t owner;
 
-	if (!px->publishing)
-		return;
 	PMIX_LOAD_PROCID(&owner, nspace->name, rank);
-	store_owner_gone(px->publishing->store, &owner, nspace->gone == nspace->size);
+	for (struct published *p = px->publishing ? px->publishing->first : NULL; p; p = next) {
+		next = p->next;
+		if ((p->persistence == PMIX_PERSIST_PROC && is_owner(p, &owner)) ||
+			(p->persistence == PMIX_PERSIST_APP && nspace->gone == nspace->size &&
+				PMIX_CHECK_NSPACE(p->owner.nspace, nspace->name)))
+			discard(px->publishing, p);
+	}
 }
 
 void publish_close(struct px *px)
 {
-	struct publishing *p = px->publishing;
+	struct publishing *all = take_ptr(px->publishing);
 	struct lookup *l;
 
-	if (!p)
+	if (!all)
 		return;
-	while ((l = p->waiting)) {
-		p->waiting = l->next;
+	while ((l = all->waiting)) {
+		all->waiting = l->next;
 		lookup_free(l);
 	}
-	(void)store_free(p->store);
-	free(p);
-	px->publishing = NULL;
+	while (all->first)
+		discard(all, all->first);
+	free(all);
 }
 
 /* ---- the requests of ranks ------------------------------------------------------------------
  *
- * Publish, lookup and unpublish, where a rank has called them: they are put to node 0 (publish.c).
+ * Publish, lookup and unpublish, where a rank has called them: node 0 gets them.
  */
 
-static void on_status(
-	struct px *px, void *userdata, pmix_status_t status, pmix_data_buffer_t *result)
+static void on_status(_unused_ struct px *px, void *userdata, const struct rpc_result *result)
 {
-	(void)px;
-	(void)result;
-	call_answer(userdata, status);
+	call_answer(userdata, result->status);
 }
 
 void px_publish(struct px *px, struct call *call)
 {
-	pmix_data_buffer_t args;
+	struct message args = MESSAGE_INIT;
 
-	PMIX_DATA_BUFFER_CONSTRUCT(&args);
-	if (!pack(&args, &call->proc, 1, PMIX_PROC) ||
-		!pack_infos(&args, call->info, call->ninfo)) {
-		PMIX_DATA_BUFFER_DESTRUCT(&args);
-		call_answer(call, PMIX_ERR_NOMEM);
-		return;
-	}
+	pack(&args, &call->proc, PMIX_PROC);
+	pack_infos(&args, call->info, call->ninfo);
 	rpc_call(px, 0, RPC_PUBLISH, &args, on_status, call, px->host->timeout_ms);
 }
 
-/* The arguments of lookup and unpublish. */
-static bool pack_lookup(struct px *px, struct call *call, pmix_data_buffer_t *args)
+/* Lookup and unpublish. The deadline is node 0's. */
+static void send_lookup(struct px *px, struct call *call, enum rpc_op op, rpc_done_fn done)
 {
 	const pmix_info_t *wait = call_find(call, PMIX_WAIT), *range = call_find(call, PMIX_RANGE);
 	uint8_t range_value = range ? range->value.data.range : PMIX_RANGE_SESSION;
 	uint64_t timeout_ms = call_timeout_ms(call, px->host->timeout_ms);
+	struct message args = MESSAGE_INIT;
 	size_t wanted = 0, count = 0;
 	int64_t number;
 
@@ -527,23 +447,22 @@ static bool pack_lookup(struct px *px, struct call *call, pmix_data_buffer_t *ar
 		wanted = info_number(wait, &number) && number > 0 ? (size_t)number : count;
 	if (wait && wait->value.type == PMIX_BOOL && !wait->value.data.flag)
 		wanted = 0;
-	if (!pack(args, &call->proc, 1, PMIX_PROC) || !pack(args, &range_value, 1, PMIX_UINT8) ||
-		!pack(args, &wanted, 1, PMIX_SIZE) || !pack(args, &timeout_ms, 1, PMIX_UINT64) ||
-		!pack(args, &count, 1, PMIX_SIZE))
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		if (!pack(args, &call->keys[i], 1, PMIX_STRING))
-			return false;
-	}
-	return true;
+	pack(&args, &call->proc, PMIX_PROC);
+	pack(&args, &range_value, PMIX_UINT8);
+	pack(&args, &wanted, PMIX_SIZE);
+	pack(&args, &timeout_ms, PMIX_UINT64);
+	pack(&args, &count, PMIX_SIZE);
+	for (size_t i = 0; i < count; i++)
+		pack(&args, &call->keys[i], PMIX_STRING);
+	rpc_call(px, 0, op, &args, done, call, 0);
 }
 
-static pmix_status_t take_found(struct call *call, pmix_data_buffer_t *result)
+static pmix_status_t take_found(struct call *call, struct message *result)
 {
 	size_t count;
 	pmix_info_t info;
 
-	if (!result || !unpack(result, &count, 1, PMIX_SIZE) || count > PACK_MAX || count == 0)
+	if (!result || !unpack(result, &count, PMIX_SIZE) || count > PACK_MAX || count == 0)
 		return PMIX_ERR_UNPACK_FAILURE;
 	PMIX_PDATA_CREATE(call->found, count);
 	if (!call->found)
@@ -551,8 +470,8 @@ static pmix_status_t take_found(struct call *call, pmix_data_buffer_t *result)
 	call->nfound = count;
 	for (size_t i = 0; i < count; i++) {
 		PMIX_INFO_CONSTRUCT(&info);
-		if (!unpack(result, &call->found[i].proc, 1, PMIX_PROC) ||
-			!unpack(result, &info, 1, PMIX_INFO))
+		if (!unpack(result, &call->found[i].proc, PMIX_PROC) ||
+			!unpack(result, &info, PMIX_INFO))
 			return PMIX_ERR_UNPACK_FAILURE;
 		PMIX_LOAD_KEY(call->found[i].key, info.key);
 		call->found[i].value = info.value; /* moved */
@@ -560,29 +479,12 @@ static pmix_status_t take_found(struct call *call, pmix_data_buffer_t *result)
 	return PMIX_SUCCESS;
 }
 
-static void on_found(
-	struct px *px, void *userdata, pmix_status_t status, pmix_data_buffer_t *result)
+static void on_found(_unused_ struct px *px, void *userdata, const struct rpc_result *result)
 {
 	struct call *call = userdata;
 
-	(void)px;
-	if (status == PMIX_SUCCESS)
-		status = take_found(call, result);
-	call_answer(call, status);
-}
-
-static void send_lookup(struct px *px, struct call *call, enum rpc_op op, rpc_done_fn done)
-{
-	pmix_data_buffer_t args;
-
-	PMIX_DATA_BUFFER_CONSTRUCT(&args);
-	if (!pack_lookup(px, call, &args)) {
-		PMIX_DATA_BUFFER_DESTRUCT(&args);
-		call_answer(call, PMIX_ERR_NOMEM);
-		return;
-	}
-	/* The deadline is node 0's. */
-	rpc_call(px, 0, op, &args, done, call, 0);
+	call_answer(call,
+		result->status == PMIX_SUCCESS ? take_found(call, result->data) : result->status);
 }
 
 void px_lookup(struct px *px, struct call *call)

@@ -58,6 +58,10 @@ struct px {
 	bool up;                        /* libpmix runs */
 };
 
+/* Several nodes have answered a request (rpc_call_nodes()). */
+typedef void (*rpc_all_done_fn)(
+	struct px *px, void *userdata, pmix_status_t status, uint32_t succeeded);
+
 /* ---- how far ranks are (ranks.c) ---- */
 
 void ranks_open(struct px *px);
@@ -68,8 +72,7 @@ void px_task_started(struct px *px, uint32_t step_rank, pid_t pid);
 void ranks_connected(struct px *px, struct nspace *nspace);
 /* Queries the other nodes for what only they know of their ranks; done comes once, perhaps before
  * this returns. A node that does not answer in time leaves its ranks unknown. */
-typedef void (*ranks_fn)(struct px *px, struct call *call);
-void ranks_query(struct px *px, struct call *call, ranks_fn done);
+void ranks_query(struct px *px, struct call *call, rpc_all_done_fn done);
 
 /* ---- how long they wait for each other on a node (ranks.c) ---- */
 
@@ -199,7 +202,6 @@ void module_on_event(size_t id, pmix_status_t status, const pmix_proc_t *source,
 
 /* ---- requests of other nodes (rpc.h) ---- */
 
-void modex_open(struct px *px);
 /* Nobody here commits any more. */
 void modex_leave(struct px *px);
 void modex_rank_gone(struct px *px, const struct nspace *nspace, uint32_t rank);
@@ -207,17 +209,12 @@ void modex_close(struct px *px);
 void publish_open(struct px *px);
 void publish_rank_gone(struct px *px, const struct nspace *nspace, uint32_t rank);
 void publish_close(struct px *px);
-void events_open(struct px *px);
-void control_open(struct px *px);
 void spawn_open(struct px *px);
+/* Signals ranks on all nodes that have some of them, for call, which done gets. */
+void control_signal(struct px *px, const pmix_proc_t *procs, size_t count, int signal,
+	struct call *call, rpc_all_done_fn done);
 void group_close(struct px *px);
 /* What came with PMIX_GROUP_CONSTRUCT_COMPLETE, of a group by invitation. */
 void group_complete(struct px *px, const pmix_info_t *info, size_t ninfo);
-
-/* Signals ranks on all nodes that have some of them; SIGKILL where signal is 9. done may be NULL.
- */
-typedef void (*control_fn)(struct px *px, struct call *call, int r);
-void control_signal(struct px *px, const pmix_proc_t *procs, size_t count, int signal,
-	struct call *call, control_fn done);
 
 #endif

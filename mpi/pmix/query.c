@@ -295,8 +295,10 @@ static void find_subject(struct question *question, const pmix_query_t *query)
 	}
 }
 
-static void answer_all(struct px *px, struct call *call)
+static void answer_all(struct px *px, void *userdata, _unused_ pmix_status_t status_of_nodes,
+	_unused_ uint32_t succeeded)
 {
+	struct call *call = userdata;
 	struct keys results = {.v = NULL};
 	pmix_status_t status, first = PMIX_SUCCESS;
 
@@ -338,5 +340,5 @@ void px_query(struct px *px, struct call *call)
 	if (asks_for(call, PMIX_QUERY_PROC_TABLE))
 		ranks_query(px, call, answer_all);
 	else
-		answer_all(px, call);
+		answer_all(px, call, PMIX_SUCCESS, 0);
 }

@@ -241,26 +241,6 @@ void ranks_connected(struct px *px, struct nspace *nspace)
 
 /* ---- the other nodes ---- */
 
-struct ranks_request {
-	struct px *px;
-	struct call *call;
-	ranks_fn done;
-	uint32_t pending; /* nodes */
-};
-
-struct ranks_node_request {
-	struct ranks_request *all;
-	uint32_t node;
-};
-
-static void ranks_request_release(struct ranks_request *all)
-{
-	if (--all->pending > 0)
-		return;
-	all->done(all->px, all->call);
-	free(all);
-}
-
 /* Each node reports its own ranks; their ends it has reported already. */
 static void note_rank(struct px *px, uint32_t node, uint32_t step_rank, int32_t pid, uint8_t state)
 {
@@ -274,86 +254,67 @@ static void note_rank(struct px *px, uint32_t node, uint32_t step_rank, int32_t 
 		nspace->ranks[i].state = state;
 }
 
-static void on_ranks_reply(
-	struct px *px, void *userdata, pmix_status_t status, pmix_data_buffer_t *result)
+static void on_ranks_reply(struct px *px, _unused_ void *userdata, const struct rpc_result *result)
 {
-	struct ranks_node_request *ranks_node_request = userdata;
 	uint32_t count = 0, step_rank;
 	uint8_t state;
 	int32_t pid;
 
-	if (status == PMIX_SUCCESS && result && unpack(result, &count, 1, PMIX_UINT32)) {
-		while (count-- > 0 && unpack(result, &step_rank, 1, PMIX_UINT32) &&
-			unpack(result, &pid, 1, PMIX_INT32) &&
-			unpack(result, &state, 1, PMIX_UINT8))
-			note_rank(px, ranks_node_request->node, step_rank, pid, state);
-	}
-	ranks_request_release(ranks_node_request->all);
-	free(ranks_node_request);
+	if (result->status != PMIX_SUCCESS || !result->data ||
+		!unpack(result->data, &count, PMIX_UINT32))
+		return;
+	while (count-- > 0 && unpack(result->data, &step_rank, PMIX_UINT32) &&
+		unpack(result->data, &pid, PMIX_INT32) && unpack(result->data, &state, PMIX_UINT8))
+		note_rank(px, result->from, step_rank, pid, state);
 }
 
-void ranks_query(struct px *px, struct call *call, ranks_fn done)
+void ranks_query(struct px *px, struct call *call, rpc_all_done_fn done)
 {
-	struct ranks_request *all = calloc(1, sizeof(*all));
+	_cleanup_bitset_ struct bitset others = {.words = NULL};
+	struct message none = MESSAGE_INIT;
 
-	if (!all) {
+	if (bitset_init(&others, px->nnodes) < 0) {
 		call_answer(call, PMIX_ERR_NOMEM);
 		return;
 	}
-	*all = (struct ranks_request){.px = px, .call = call, .done = done, .pending = 1};
 	for (uint32_t node = 0; node < px->nnodes; node++) {
-		struct ranks_node_request *ranks_node_request =
-			node == px->node ? NULL : calloc(1, sizeof(*ranks_node_request));
-		pmix_data_buffer_t none;
-
-		if (!ranks_node_request)
-			continue; /* its own, or one that stays unknown */
-		PMIX_DATA_BUFFER_CONSTRUCT(&none);
-		*ranks_node_request = (struct ranks_node_request){.all = all, .node = node};
-		all->pending++;
-		rpc_call(px, node, RPC_RANKS, &none, on_ranks_reply, ranks_node_request,
-			px->host->timeout_ms);
+		if (node != px->node)
+			bitset_set(&others, node);
 	}
-	ranks_request_release(all);
+	rpc_call_nodes(
+		px, &others, RPC_RANKS, &none, on_ranks_reply, done, call, px->host->timeout_ms);
 }
 
-static bool pack_rank(pmix_data_buffer_t *result, const struct nspace *nspace, uint32_t i)
+void serve_ranks(struct px *px, const struct rpc_request *request, _unused_ struct message *args)
 {
-	uint32_t step_rank = nspace->first_rank + i;
-	int32_t pid = nspace->ranks[i].pid;
-	uint8_t state = (uint8_t)nspace->ranks[i].state;
-
-	return pack(result, &step_rank, 1, PMIX_UINT32) && pack(result, &pid, 1, PMIX_INT32) &&
-		pack(result, &state, 1, PMIX_UINT8);
-}
-
-static void serve_ranks(struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args)
-{
-	pmix_data_buffer_t result;
+	struct message result = MESSAGE_INIT;
 	uint32_t count = 0;
-	bool good;
 
-	(void)args;
 	for (const struct nspace *n = px->names.first; n; n = n->next) {
 		for (uint32_t i = 0; i < n->size; i++)
 			count += n->ranks[i].node == px->node;
 	}
-	PMIX_DATA_BUFFER_CONSTRUCT(&result);
-	good = pack(&result, &count, 1, PMIX_UINT32);
-	for (const struct nspace *n = px->names.first; good && n; n = n->next) {
-		for (uint32_t i = 0; good && i < n->size; i++) {
-			if (n->ranks[i].node == px->node)
-				good = pack_rank(&result, n, i);
+	pack(&result, &count, PMIX_UINT32);
+	for (const struct nspace *n = px->names.first; n; n = n->next) {
+		for (uint32_t i = 0; i < n->size; i++) {
+			uint32_t step_rank = n->first_rank + i;
+			int32_t pid = n->ranks[i].pid;
+			uint8_t state = (uint8_t)n->ranks[i].state;
+
+			if (n->ranks[i].node != px->node)
+				continue;
+			pack(&result, &step_rank, PMIX_UINT32);
+			pack(&result, &pid, PMIX_INT32);
+			pack(&result, &state, PMIX_UINT8);
 		}
 	}
-	rpc_reply(px, request, good ? PMIX_SUCCESS : PMIX_ERR_NOMEM, &result);
+	rpc_reply(px, request, PMIX_SUCCESS, &result);
 }
 
 void ranks_open(struct px *px)
 {
 	ev_init(&px->starts, ranks_on_time);
 	px->starts.data = px;
-	rpc_register(px, RPC_RANKS, serve_ranks);
 }
 
 void ranks_close(struct px *px)

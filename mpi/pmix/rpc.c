@@ -6,39 +6,58 @@
 
 /* ---- packing -------------------------------------------------------------------------------- */
 
-bool pack(pmix_data_buffer_t *buffer, const void *values, size_t count, pmix_data_type_t type)
+static void pack_array(struct message *m, const void *values, size_t count, pmix_data_type_t type)
 {
-	return count <= INT32_MAX &&
-		PMIx_Data_pack(NULL, buffer, (void *)values, (int32_t)count, type) == PMIX_SUCCESS;
+	if (count > INT32_MAX ||
+		(count &&
+			PMIx_Data_pack(NULL, &m->buffer, (void *)values, (int32_t)count, type) !=
+				PMIX_SUCCESS))
+		m->failed = true;
 }
 
-bool unpack(pmix_data_buffer_t *buffer, void *values, size_t count, pmix_data_type_t type)
+static bool unpack_array(struct message *m, void *values, size_t count, pmix_data_type_t type)
 {
 	int32_t n = (int32_t)count;
 
-	return count <= INT32_MAX &&
-		PMIx_Data_unpack(NULL, buffer, values, &n, type) == PMIX_SUCCESS &&
-		(size_t)n == count;
+	return count == 0 ||
+		(PMIx_Data_unpack(NULL, &m->buffer, values, &n, type) == PMIX_SUCCESS &&
+			(size_t)n == count);
 }
 
-bool pack_infos(pmix_data_buffer_t *buffer, const pmix_info_t *infos, size_t count)
+void pack(struct message *m, const void *value, pmix_data_type_t type)
 {
-	return pack(buffer, &count, 1, PMIX_SIZE) &&
-		(count == 0 || pack(buffer, infos, count, PMIX_INFO));
+	pack_array(m, value, 1, type);
 }
 
-bool unpack_infos(pmix_data_buffer_t *buffer, pmix_info_t **ret_infos, size_t *ret_count)
+bool unpack(struct message *m, void *ret_value, pmix_data_type_t type)
+{
+	return unpack_array(m, ret_value, 1, type);
+}
+
+void pack_infos(struct message *m, const pmix_info_t *infos, size_t count)
+{
+	pack(m, &count, PMIX_SIZE);
+	pack_array(m, infos, count, PMIX_INFO);
+}
+
+void pack_procs(struct message *m, const pmix_proc_t *procs, size_t count)
+{
+	pack(m, &count, PMIX_SIZE);
+	pack_array(m, procs, count, PMIX_PROC);
+}
+
+bool unpack_infos(struct message *m, pmix_info_t **ret_infos, size_t *ret_count)
 {
 	pmix_info_t *infos = NULL;
 	size_t count;
 
-	if (!unpack(buffer, &count, 1, PMIX_SIZE) || count > PACK_MAX)
+	if (!unpack(m, &count, PMIX_SIZE) || count > PACK_MAX)
 		return false;
 	if (count) {
 		PMIX_INFO_CREATE(infos, count);
 		if (!infos)
 			return false;
-		if (!unpack(buffer, infos, count, PMIX_INFO)) {
+		if (!unpack_array(m, infos, count, PMIX_INFO)) {
 			PMIX_INFO_FREE(infos, count);
 			return false;
 		}
@@ -48,29 +67,17 @@ bool unpack_infos(pmix_data_buffer_t *buffer, pmix_info_t **ret_infos, size_t *r
 	return true;
 }
 
-bool pack_procs(pmix_data_buffer_t *buffer, const pmix_proc_t *procs, size_t count)
+bool unpack_procs(struct message *m, pmix_proc_t **ret_procs, size_t *ret_count)
 {
-	return pack(buffer, &count, 1, PMIX_SIZE) &&
-		(count == 0 || pack(buffer, procs, count, PMIX_PROC));
-}
-
-bool unpack_procs(pmix_data_buffer_t *buffer, pmix_proc_t **ret_procs, size_t *ret_count)
-{
-	pmix_proc_t *procs = NULL;
+	_cleanup_free_ pmix_proc_t *procs = NULL;
 	size_t count;
 
-	if (!unpack(buffer, &count, 1, PMIX_SIZE) || count > PACK_MAX)
+	if (!unpack(m, &count, PMIX_SIZE) || count > PACK_MAX)
 		return false;
-	if (count) {
-		procs = calloc(count, sizeof(*procs));
-		if (!procs)
-			return false;
-		if (!unpack(buffer, procs, count, PMIX_PROC)) {
-			free(procs);
-			return false;
-		}
-	}
-	*ret_procs = procs;
+	procs = calloc(count + 1, sizeof(*procs));
+	if (!procs || !unpack_array(m, procs, count, PMIX_PROC))
+		return false;
+	*ret_procs = take_ptr(procs);
 	*ret_count = count;
 	return true;
 }
@@ -100,87 +107,71 @@ struct waiting {
 };
 
 struct rpc {
-	rpc_serve_fn serve[RPC_MAX];
 	struct waiting *waiting;
 	uint64_t last_id;
 	bool *has_left; /* by node */
 };
 
-static void serve_leaving(
-	struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args);
-
-int rpc_open(struct px *px)
-{
-	px->rpc = calloc(1, sizeof(*px->rpc));
-	if (!px->rpc)
-		return -ENOMEM;
-	px->rpc->has_left = calloc(px->nnodes, sizeof(*px->rpc->has_left));
-	if (!px->rpc->has_left)
-		return -ENOMEM;
-	rpc_register(px, RPC_LEAVING, serve_leaving);
-	return 0;
-}
-
-void rpc_register(struct px *px, enum rpc_op op, rpc_serve_fn serve)
-{
-	px->rpc->serve[op] = serve;
-}
-
 static int send_frame(struct px *px, uint32_t node, enum rpc_channel channel,
-	const struct frame *frame, pmix_data_buffer_t *body, bool to_all)
+	const struct frame *frame, const struct message *body, bool to_all)
 {
 	struct err err = ERR_INIT;
 	struct iovec iov[2] = {{.iov_base = (void *)frame, .iov_len = sizeof(*frame)}};
 	int n = 1, r;
 
-	if (body && body->bytes_used) {
-		iov[1].iov_base = body->base_ptr;
-		iov[1].iov_len = body->bytes_used;
+	if (body && body->buffer.bytes_used) {
+		iov[1].iov_base = body->buffer.base_ptr;
+		iov[1].iov_len = body->buffer.bytes_used;
 		n = 2;
 	}
 	r = to_all ? wire_broadcast(px->wire, channel, iov, n, &err)
 		   : wire_send(px->wire, node, channel, iov, n, &err);
 	if (r < 0)
 		serve_log(px->serve, LOG_LEVEL_WARNING, "%s", err.text);
-	if (body)
-		PMIX_DATA_BUFFER_DESTRUCT(body);
 	return r;
 }
 
 /* ---- the requester ---- */
 
 /* Takes it out of the list and ends it. */
-static void finish(
-	struct px *px, struct waiting **at, pmix_status_t status, pmix_data_buffer_t *result)
+static void finish(struct waiting **at, pmix_status_t status, struct message *data)
 {
 	struct waiting *w = *at;
+	struct rpc_result result = {.from = w->node, .status = status, .data = data};
 
 	*at = w->next;
-	ev_timer_stop(px->loop, &w->timer);
-	w->done(px, w->userdata, status, result);
+	ev_timer_stop(w->px->loop, &w->timer);
+	w->done(w->px, w->userdata, &result);
 	free(w);
+}
+
+static struct waiting **find_waiting(struct px *px, const struct waiting *w)
+{
+	struct waiting **at = &px->rpc->waiting;
+
+	while (*at && *at != w)
+		at = &(*at)->next;
+	return at;
 }
 
 static void on_timeout(struct ev_loop *loop, ev_timer *timer, int revents)
 {
-	struct waiting *w = timer->data, **at = &w->px->rpc->waiting;
+	struct waiting *w = timer->data;
 
 	(void)loop;
 	(void)revents;
-	while (*at != w)
-		at = &(*at)->next;
-	finish(w->px, at, PMIX_ERR_TIMEOUT, NULL);
+	finish(find_waiting(w->px, w), PMIX_ERR_TIMEOUT, NULL);
 }
 
-void rpc_call(struct px *px, uint32_t node, enum rpc_op op, pmix_data_buffer_t *args,
+static void call_node(struct px *px, uint32_t node, enum rpc_op op, const struct message *args,
 	rpc_done_fn done, void *userdata, uint64_t timeout_ms)
 {
-	struct waiting *w = calloc(1, sizeof(*w));
+	struct waiting *w = args->failed ? NULL : calloc(1, sizeof(*w)), **at;
+	struct rpc_result failure = {.from = node, .status = w ? PMIX_ERR_UNREACH : PMIX_ERR_NOMEM};
 	struct frame frame = {.op = htole32(op)};
 
 	if (!w || px->rpc->has_left[node]) {
-		PMIX_DATA_BUFFER_DESTRUCT(args);
-		done(px, userdata, w ? PMIX_ERR_UNREACH : PMIX_ERR_NOMEM, NULL);
+		done(px, userdata, &failure);
 		free(w);
 		return;
 	}
@@ -197,84 +188,125 @@ void rpc_call(struct px *px, uint32_t node, enum rpc_op op, pmix_data_buffer_t *
 		ev_timer_start(px->loop, &w->timer);
 	frame.id = htole64(w->id);
 	if (send_frame(px, node, CHANNEL_REQUEST, &frame, args, false) < 0) {
-		struct waiting **at = &px->rpc->waiting;
-
-		while (*at && *at != w)
-			at = &(*at)->next;
+		at = find_waiting(px, w);
 		if (*at)
-			finish(px, at, PMIX_ERR_UNREACH, NULL);
+			finish(at, PMIX_ERR_UNREACH, NULL);
 	}
 }
 
+void rpc_call(struct px *px, uint32_t node, enum rpc_op op, struct message *args, rpc_done_fn done,
+	void *userdata, uint64_t timeout_ms)
+{
+	call_node(px, node, op, args, done, userdata, timeout_ms);
+	PMIX_DATA_BUFFER_DESTRUCT(&args->buffer);
+}
+
 static void on_reply(
-	struct px *px, uint32_t from, const struct frame *frame, pmix_data_buffer_t *result)
+	struct px *px, uint32_t from, const struct frame *frame, struct message *result)
 {
 	for (struct waiting **at = &px->rpc->waiting; *at; at = &(*at)->next) {
 		if ((*at)->id == le64toh(frame->id) && (*at)->node == from) {
-			finish(px, at, (pmix_status_t)le32toh(frame->status), result);
+			finish(at, (pmix_status_t)le32toh(frame->status), result);
 			return;
 		}
 	}
 	/* It came too late. */
 }
 
+/* ---- to several nodes ---- */
+
+struct call_to_all {
+	rpc_done_fn each;
+	rpc_all_done_fn done;
+	void *userdata;
+	uint32_t pending; /* nodes, and rpc_call_nodes() itself */
+	uint32_t succeeded;
+	pmix_status_t status;
+};
+
+static void call_to_all_release(struct px *px, struct call_to_all *all)
+{
+	if (--all->pending > 0)
+		return;
+	all->done(px, all->userdata, all->status, all->succeeded);
+	free(all);
+}
+
+static void on_node_done(struct px *px, void *userdata, const struct rpc_result *result)
+{
+	struct call_to_all *all = userdata;
+
+	if (all->each)
+		all->each(px, all->userdata, result);
+	if (result->status == PMIX_SUCCESS)
+		all->succeeded++;
+	else if (all->status == PMIX_SUCCESS || all->status == PMIX_ERR_NOT_SUPPORTED)
+		all->status = result->status;
+	call_to_all_release(px, all);
+}
+
+void rpc_call_nodes(struct px *px, const struct bitset *nodes, enum rpc_op op, struct message *args,
+	rpc_done_fn each, rpc_all_done_fn done, void *userdata, uint64_t timeout_ms)
+{
+	struct call_to_all *all = calloc(1, sizeof(*all));
+
+	if (all) {
+		*all = (struct call_to_all){
+			.each = each, .done = done, .userdata = userdata, .pending = 1};
+		for (uint32_t node = bitset_next(nodes, 0); node != BITSET_NONE;
+			node = bitset_next(nodes, node + 1)) {
+			all->pending++;
+			call_node(px, node, op, args, on_node_done, all, timeout_ms);
+		}
+		call_to_all_release(px, all);
+	} else {
+		done(px, userdata, PMIX_ERR_NOMEM, 0);
+	}
+	PMIX_DATA_BUFFER_DESTRUCT(&args->buffer);
+}
+
+void rpc_call_ranks(struct px *px, const pmix_proc_t *procs, size_t count, enum rpc_op op,
+	struct message *args, rpc_all_done_fn done, void *userdata, uint64_t timeout_ms)
+{
+	_cleanup_bitset_ struct bitset nodes = {.words = NULL};
+	int r = bitset_init(&nodes, px->nnodes);
+
+	if (r == 0)
+		r = names_nodes(&px->names, procs, count, px->node, &nodes);
+	if (r == 0 && bitset_count(&nodes) > 0) {
+		rpc_call_nodes(px, &nodes, op, args, NULL, done, userdata, timeout_ms);
+		return;
+	}
+	done(px, userdata, r < 0 ? call_status_of(r) : PMIX_ERR_NOT_FOUND, 0);
+	PMIX_DATA_BUFFER_DESTRUCT(&args->buffer);
+}
+
 /* ---- the server ---- */
 
 void rpc_reply(struct px *px, const struct rpc_request *request, pmix_status_t status,
-	pmix_data_buffer_t *result)
+	struct message *result)
 {
-	struct frame frame = {.id = htole64(request->id), .status = htole32((uint32_t)status)};
+	struct frame frame = {.id = htole64(request->id)};
 
-	if (request->id == 0) {
-		if (result)
-			PMIX_DATA_BUFFER_DESTRUCT(result);
-		return;
+	if (result && result->failed) {
+		PMIX_DATA_BUFFER_DESTRUCT(&result->buffer);
+		status = PMIX_ERR_NOMEM;
 	}
+	frame.status = htole32((uint32_t)status);
 	/* A node that can't be reached does not wait for it: its own side has ended the request. */
-	(void)send_frame(px, request->from, CHANNEL_REPLY, &frame, result, false);
+	if (request->id != 0)
+		(void)send_frame(px, request->from, CHANNEL_REPLY, &frame, result, false);
+	if (result)
+		PMIX_DATA_BUFFER_DESTRUCT(&result->buffer);
 }
 
-void rpc_notify(struct px *px, enum rpc_op op, pmix_data_buffer_t *args)
+void rpc_notify(struct px *px, enum rpc_op op, struct message *args)
 {
 	struct frame frame = {.op = htole32(op)};
 
-	if (px->nnodes > 1)
+	if (px->nnodes > 1 && !args->failed)
 		(void)send_frame(px, 0, CHANNEL_REQUEST, &frame, args, true);
-	else
-		PMIX_DATA_BUFFER_DESTRUCT(args);
-}
-
-static void on_request(
-	struct px *px, uint32_t from, const struct frame *frame, pmix_data_buffer_t *args)
-{
-	struct rpc_request request = {.from = from, .id = le64toh(frame->id)};
-	uint32_t op = le32toh(frame->op);
-
-	if (op < RPC_MAX && px->rpc->serve[op])
-		px->rpc->serve[op](px, &request, args);
-	else
-		rpc_reply(px, &request, PMIX_ERR_NOT_SUPPORTED, NULL);
-}
-
-void rpc_message(struct px *px, uint32_t from, uint16_t channel, const struct wire_block *block)
-{
-	pmix_data_buffer_t body;
-	struct frame frame;
-
-	if (block->size < sizeof(frame))
-		return;
-	memcpy(&frame, block->data, sizeof(frame));
-	PMIX_DATA_BUFFER_CONSTRUCT(&body);
-	/* Borrowed: it is never grown or freed. */
-	body.base_ptr = (char *)block->data + sizeof(frame);
-	body.unpack_ptr = body.base_ptr;
-	body.pack_ptr = body.base_ptr + (block->size - sizeof(frame));
-	body.bytes_used = block->size - sizeof(frame);
-	body.bytes_allocated = body.bytes_used;
-	if (channel == CHANNEL_REQUEST)
-		on_request(px, from, &frame, &body);
-	else if (channel == CHANNEL_REPLY)
-		on_reply(px, from, &frame, &body);
+	PMIX_DATA_BUFFER_DESTRUCT(&args->buffer);
 }
 
 /* ---- ends ---- */
@@ -301,43 +333,102 @@ static bool is_behind(const struct px *px, uint32_t node, uint32_t lost)
 					    : is_below(px, node, lost);
 }
 
-void rpc_node_lost(struct px *px, uint32_t node)
+/* Ends the requests to node, or also to all nodes behind it. */
+static void end_requests(struct px *px, uint32_t node, bool also_behind)
 {
 	struct waiting **at = &px->rpc->waiting;
 
 	while (*at) {
-		if (!is_behind(px, (*at)->node, node)) {
+		if (also_behind ? is_behind(px, (*at)->node, node) : (*at)->node == node) {
+			finish(at, PMIX_ERR_UNREACH, NULL);
+			at = &px->rpc->waiting; /* done() may have changed the list */
+		} else {
 			at = &(*at)->next;
-			continue;
 		}
-		finish(px, at, PMIX_ERR_UNREACH, NULL);
-		at = &px->rpc->waiting; /* done() may have changed the list */
 	}
+}
+
+void rpc_node_lost(struct px *px, uint32_t node)
+{
+	end_requests(px, node, true);
 }
 
 /* Its replies went before, on the same ways. */
 static void serve_leaving(
-	struct px *px, const struct rpc_request *request, pmix_data_buffer_t *args)
+	struct px *px, const struct rpc_request *request, _unused_ struct message *args)
 {
-	struct waiting **at = &px->rpc->waiting;
-
-	(void)args;
 	px->rpc->has_left[request->from] = true;
-	while (*at) {
-		if ((*at)->node != request->from) {
-			at = &(*at)->next;
-			continue;
-		}
-		finish(px, at, PMIX_ERR_UNREACH, NULL);
-		at = &px->rpc->waiting; /* done() may have changed the list */
-	}
+	end_requests(px, request->from, false);
+}
+
+/* ---- requests and replies that come ---- */
+
+static void on_request(
+	struct px *px, uint32_t from, const struct frame *frame, struct message *args)
+{
+	static const rpc_serve_fn handlers[RPC_MAX] = {
+		[RPC_MODEX] = serve_modex,
+		[RPC_PUBLISH] = serve_publish,
+		[RPC_LOOKUP] = serve_lookup,
+		[RPC_UNPUBLISH] = serve_unpublish,
+		[RPC_SIGNAL] = serve_signals,
+		[RPC_EVENT] = serve_event,
+		[RPC_ENDED] = serve_ended,
+		[RPC_RANKS] = serve_ranks,
+		[RPC_PSET] = serve_pset,
+		[RPC_STREAMS] = serve_streams,
+		[RPC_OUTPUT] = serve_output,
+		[RPC_INPUT] = serve_push,
+		[RPC_LEAVING] = serve_leaving,
+	};
+	struct rpc_request request = {.from = from, .id = le64toh(frame->id)};
+	uint32_t op = le32toh(frame->op);
+	bool is_published = op == RPC_PUBLISH || op == RPC_LOOKUP || op == RPC_UNPUBLISH;
+
+	/* Published data is node 0's. */
+	if (op < RPC_MAX && (!is_published || px->publishing))
+		handlers[op](px, &request, args);
+	else
+		rpc_reply(px, &request, PMIX_ERR_NOT_SUPPORTED, NULL);
+}
+
+void rpc_message(struct px *px, uint32_t from, uint16_t channel, const struct wire_block *block)
+{
+	struct message body = MESSAGE_INIT;
+	struct frame frame;
+
+	if (block->size < sizeof(frame))
+		return;
+	memcpy(&frame, block->data, sizeof(frame));
+	/* Borrowed: it is never grown or freed. */
+	body.buffer.base_ptr = (char *)block->data + sizeof(frame);
+	body.buffer.unpack_ptr = body.buffer.base_ptr;
+	body.buffer.bytes_used = block->size - sizeof(frame);
+	body.buffer.pack_ptr = body.buffer.base_ptr + body.buffer.bytes_used;
+	body.buffer.bytes_allocated = body.buffer.bytes_used;
+	if (channel == CHANNEL_REQUEST)
+		on_request(px, from, &frame, &body);
+	else if (channel == CHANNEL_REPLY)
+		on_reply(px, from, &frame, &body);
+}
+
+/* ---- life ---- */
+
+int rpc_open(struct px *px)
+{
+	px->rpc = calloc(1, sizeof(*px->rpc));
+	if (!px->rpc)
+		return -ENOMEM;
+	px->rpc->has_left = calloc(px->nnodes, sizeof(*px->rpc->has_left));
+	if (!px->rpc->has_left)
+		return -ENOMEM;
+	return 0;
 }
 
 void rpc_leave(struct px *px)
 {
-	pmix_data_buffer_t none;
+	struct message none = MESSAGE_INIT;
 
-	PMIX_DATA_BUFFER_CONSTRUCT(&none);
 	rpc_notify(px, RPC_LEAVING, &none);
 }
 
@@ -346,7 +437,7 @@ void rpc_close(struct px *px)
 	if (!px->rpc)
 		return;
 	while (px->rpc->waiting)
-		finish(px, &px->rpc->waiting, PMIX_ERR_UNREACH, NULL);
+		finish(&px->rpc->waiting, PMIX_ERR_UNREACH, NULL);
 	free(px->rpc->has_left);
 	free(px->rpc);
 	px->rpc = NULL;

@@ -258,12 +258,8 @@ static int px_open(struct px *px, const struct pmix_wishes *wishes, struct err *
 		r = iof_open(px);
 	if (r < 0)
 		return err_set(err, r, "serve PMIx");
-	modex_open(px);
 	publish_open(px);
-	events_open(px);
-	control_open(px);
 	spawn_open(px);
-	psets_open(px);
 	ranks_open(px);
 	deadline_open(px);
 	r = set_up_environ(px, wishes->data_store, err);
