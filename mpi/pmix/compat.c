@@ -13,6 +13,7 @@
 #include "mpi/pmix/tmpdir.h"
 #include "mpi/pmix/version.h"
 #include "mpi/wire/listener.h"
+#include "stepd/api/env.h"
 
 /* ---- clients of another major version -------------------------------------------------------
  *
@@ -220,41 +221,20 @@ static void on_accepted(int fd, void *userdata)
 
 /* ---- what ranks find ---- */
 
-static int append_uri(char ***env, const char *name, const struct old_listener *old_listener)
-{
-	size_t n = 0;
-	char **grown;
-
-	while ((*env)[n])
-		n++;
-	grown = realloc(*env, (n + 2) * sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	*env = grown;
-	grown[n + 1] = NULL;
-	if (asprintf(&grown[n], "%s=%.200s.server:%u:%s", name, old_listener->px->names.base,
-		    old_listener->px->node, old_listener->address.sun_path) < 0) {
-		grown[n] = NULL;
-		return -ENOMEM;
-	}
-	return 0;
-}
-
 int old_listener_environ(struct px *px, char ***env)
 {
-	int r;
+	struct old_listener *old_listener = px->old_listener;
+	char uri[400];
 
-	if (!px->old_listener)
+	if (!old_listener)
 		return 0;
-	px->old_listener->serves_20 = false;
-	for (size_t i = 0; (*env)[i]; i++) {
-		if (strncmp((*env)[i], "PMIX_SERVER_URI2=", strlen("PMIX_SERVER_URI2=")) == 0)
-			px->old_listener->serves_20 = true;
-	}
-	r = append_uri(env, "PMIX_SERVER_URI", px->old_listener);
-	return r < 0 || px->old_listener->serves_20
-		? r
-		: append_uri(env, "PMIX_SERVER_URI2USOCK", px->old_listener);
+	(void)snprintf(uri, sizeof(uri), "%.200s.server:%u:%s", px->names.base, px->node,
+		old_listener->address.sun_path);
+	old_listener->serves_20 = stepd_env_get(*env, "PMIX_SERVER_URI2");
+	if (stepd_env_set(env, "PMIX_SERVER_URI", uri) < 0 ||
+		(!old_listener->serves_20 && stepd_env_set(env, "PMIX_SERVER_URI2USOCK", uri) < 0))
+		return -ENOMEM;
+	return 0;
 }
 
 /* ---- its life ---- */

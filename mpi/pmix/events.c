@@ -144,8 +144,9 @@ static bool leaves_others(const struct px *px, const struct nspace_rank *rank)
 		(first->size > 1 || first->next);
 }
 
-void px_task_ended(struct px *px, uint32_t step_rank, int wait_status, bool end_step)
+void px_task_ended(void *userdata, uint32_t step_rank, int wait_status, bool end_step)
 {
+	struct px *px = userdata;
 	uint32_t i = 0;
 	struct nspace *nspace = names_find_rank(&px->names, step_rank, &i);
 	struct ending ending = {.wait_status = wait_status};

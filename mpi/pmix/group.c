@@ -9,33 +9,62 @@
 #include "mpi/pmix/px.h"
 #include "mpi/pmix/rpc.h"
 
+/* ---- sets ---- */
+
+const struct rank_set *set_find(const struct rank_set *sets, const char *name)
+{
+	while (sets && strcmp(sets->name, name) != 0)
+		sets = sets->next;
+	return sets;
+}
+
+/* NULL: no memory. */
+static const struct rank_set *set_add(
+	struct rank_set **sets, const char *name, const pmix_proc_t *procs, size_t count)
+{
+	struct rank_set *set = calloc(1, sizeof(*set) + count * sizeof(*procs));
+
+	if (set)
+		set->name = strdup(name);
+	if (!set || !set->name) {
+		free(set);
+		return NULL;
+	}
+	memcpy(set->procs, procs, count * sizeof(*procs));
+	set->nprocs = count;
+	set->next = *sets;
+	*sets = set;
+	return set;
+}
+
+static void set_remove(struct rank_set **sets, const char *name)
+{
+	struct rank_set *set;
+
+	while (*sets && strcmp((*sets)->name, name) != 0)
+		sets = &(*sets)->next;
+	set = *sets;
+	if (!set)
+		return;
+	*sets = set->next;
+	free(set->name);
+	free(set);
+}
+
+void groups_close(struct px *px)
+{
+	while (px->groups)
+		set_remove(&px->groups, px->groups->name);
+	while (px->psets)
+		set_remove(&px->psets, px->psets->name);
+}
+
 /* ---- groups ---------------------------------------------------------------------------------
  *
- * Groups. The ranks that make one meet in a collective; the context id is the first node's number
+ * The ranks that make one meet in a collective; the context id is the first node's number
  * of that. Groups by invitation are made by libpmix's clients with events, and nothing of them
  * comes here but these (events.c); the last of them names the members.
  */
-
-static struct group_name *group_free(struct group_name *g)
-{
-	free(g->name);
-	free(g->procs);
-	free(g);
-	return NULL;
-}
-
-static void forget(struct px *px, const char *name)
-{
-	struct group_name **at = &px->groups, *g;
-
-	while (*at && strcmp((*at)->name, name) != 0)
-		at = &(*at)->next;
-	g = *at;
-	if (g) {
-		*at = g->next;
-		(void)group_free(g);
-	}
-}
 
 /* ---- members ---- */
 
@@ -74,27 +103,8 @@ static bool list_members(
 /* For queries; without memory they do not see it. */
 static void remember(struct px *px, const char *name, const struct members *members)
 {
-	struct group_name *g = calloc(1, sizeof(*g));
-
-	if (!g)
-		return;
-	g->name = strdup(name);
-	g->procs = calloc(members->n + 1, sizeof(*g->procs));
-	if (!g->name || !g->procs) {
-		(void)group_free(g);
-		return;
-	}
-	memcpy(g->procs, members->v, members->n * sizeof(*g->procs));
-	g->nprocs = members->n;
-	forget(px, g->name);
-	g->next = px->groups;
-	px->groups = g;
-}
-
-void group_close(struct px *px)
-{
-	while (px->groups)
-		forget(px, px->groups->name);
+	set_remove(&px->groups, name);
+	(void)set_add(&px->groups, name, members->v, members->n);
 }
 
 /* ---- the collectives ---- */
@@ -132,7 +142,7 @@ static void destructed(struct px *px, struct call *call, pmix_status_t status, u
 	(void)size;
 	free(data);
 	if (status == PMIX_SUCCESS && call->text)
-		forget(px, call->text);
+		set_remove(&px->groups, call->text);
 	call_answer(call, status);
 }
 
@@ -179,7 +189,7 @@ void group_complete(struct px *px, const pmix_info_t *info, size_t ninfo)
 void px_group_left(struct px *px, struct call *call)
 {
 	if (call->text)
-		forget(px, call->text);
+		set_remove(&px->groups, call->text);
 	(void)call_free(call);
 }
 
@@ -187,67 +197,30 @@ void px_group_left(struct px *px, struct call *call)
 
 #define ALL_APPS UINT32_MAX
 
-static struct pset *pset_free(struct pset *p)
-{
-	free(p->name);
-	free(p->procs);
-	free(p);
-	return NULL;
-}
-
-const struct pset *psets_first(const struct px *px)
-{
-	return px->psets;
-}
-
-const struct pset *psets_find(const struct px *px, const char *name)
-{
-	for (const struct pset *p = px->psets; p; p = p->next) {
-		if (strcmp(p->name, name) == 0)
-			return p;
-	}
-	return NULL;
-}
-
-static struct pset *pset_new(const struct nspace *nspace, const char *name, uint32_t appnum)
-{
-	struct pset *p = calloc(1, sizeof(*p));
-
-	if (!p)
-		return NULL;
-	p->name = strdup(name);
-	p->procs = calloc(nspace->size + 1, sizeof(*p->procs));
-	if (!p->name || !p->procs)
-		return pset_free(p);
-	for (uint32_t i = 0; i < nspace->size; i++) {
-		if (appnum != ALL_APPS && nspace->ranks[i].appnum != appnum)
-			continue;
-		PMIX_LOAD_PROCID(&p->procs[p->nprocs], nspace->name, i);
-		p->nprocs++;
-	}
-	return p;
-}
-
-/* On every node. libpmix notifies its clients of it. */
+/* On every node. libpmix notifies its clients of it. Without memory it is not seen. */
 static void pset_store(struct px *px, const char *name, const char *nspace_name, uint32_t appnum)
 {
-	struct nspace *nspace = names_find(&px->names, nspace_name);
-	struct pset *p;
+	const struct nspace *nspace = names_find(&px->names, nspace_name);
+	_cleanup_free_ pmix_proc_t *procs = NULL;
+	size_t n = 0;
 
 	if (!nspace)
 		return;
-	if (psets_find(px, name)) {
+	if (set_find(px->psets, name)) {
 		serve_log(px->serve, LOG_LEVEL_WARNING,
 			"there is a process set '%s' already: %s gets no further one, ignoring",
 			name, nspace_name);
 		return;
 	}
-	p = pset_new(nspace, name, appnum);
-	if (!p)
-		return; /* without memory it is not seen */
-	p->next = px->psets;
-	px->psets = p;
-	(void)PMIx_server_define_process_set(p->procs, p->nprocs, p->name); /* queries come here */
+	procs = calloc(nspace->size + 1, sizeof(*procs));
+	for (uint32_t i = 0; procs && i < nspace->size; i++) {
+		if (appnum != ALL_APPS && nspace->ranks[i].appnum != appnum)
+			continue;
+		PMIX_LOAD_PROCID(&procs[n], nspace->name, i);
+		n++;
+	}
+	if (procs && set_add(&px->psets, name, procs, n))
+		(void)PMIx_server_define_process_set(procs, n, name); /* queries come here */
 }
 
 static void make(struct px *px, const char *name, const char *nspace, uint32_t appnum)
@@ -287,15 +260,4 @@ void serve_pset(struct px *px, const struct rpc_request *request, struct message
 	if (unpack(args, &name, PMIX_STRING) && unpack(args, &nspace, PMIX_STRING) &&
 		unpack(args, &appnum, PMIX_UINT32) && name && nspace)
 		pset_store(px, name, nspace, appnum);
-}
-
-void psets_close(struct px *px)
-{
-	struct pset *next;
-
-	for (struct pset *p = px->psets; p; p = next) {
-		next = p->next;
-		(void)pset_free(p);
-	}
-	px->psets = NULL;
 }

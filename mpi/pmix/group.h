@@ -1,38 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Named sets of ranks: groups, and process sets.
+ * Named sets of ranks. A group is known to the nodes whose ranks are in it, from its construction
+ * to its destruction. A process set is what MPI sessions and tools request by name: it is made
+ * where a spawn requests it (PMIX_PSET_NAME), of the ranks of a command line or of all, and every
+ * node of the step knows it as long as the step lasts.
  */
 #ifndef MPI_PMIX_GROUP_H
 #define MPI_PMIX_GROUP_H
 
 #include "mpi/pmix/px.h"
 
-/* A group that ranks of this node are in. */
-struct group_name {
-	struct group_name *next;
+struct rank_set {
+	struct rank_set *next;
 	char *name;
-	pmix_proc_t *procs;
 	size_t nprocs;
+	pmix_proc_t procs[];
 };
 
-/* Ranks under a name that MPI sessions and tools request. One is made where a spawn requests it
- * (PMIX_PSET_NAME), of the ranks of a command line or of all, and every node of the step knows it
- * as long as the step lasts. */
-struct pset {
-	struct pset *next;
-	char *name;
-	pmix_proc_t *procs;
-	size_t nprocs;
-};
-
-void psets_close(struct px *px);
-
-/* Makes those that a spawn which has succeeded requests. */
-void psets_of_spawn(struct px *px, const struct call *call, const char *nspace);
-
-/* All that there are, the newest first; px's. */
-const struct pset *psets_first(const struct px *px);
 /* NULL: there is none of that name. */
-const struct pset *psets_find(const struct px *px, const char *name);
+const struct rank_set *set_find(const struct rank_set *sets, const char *name);
+
+/* Makes the process sets that a spawn which has succeeded requests. */
+void psets_of_spawn(struct px *px, const struct call *call, const char *nspace);
 
 #endif

@@ -414,8 +414,9 @@ static void iof_check_end(struct iof *iof)
 	iof_check(iof);
 }
 
-bool iof_over(struct px *px)
+bool iof_over(void *userdata)
 {
+	struct px *px = userdata;
 	struct iof *iof = px->iof;
 
 	if (!iof)
@@ -432,8 +433,9 @@ bool iof_over(struct px *px)
 	return true;
 }
 
-void iof_output_over(struct px *px)
+void iof_output_over(void *userdata)
 {
+	struct px *px = userdata;
 	if (px->iof)
 		iof_check_end(px->iof);
 }

@@ -486,8 +486,9 @@ static void queue_for_all(struct iof *iof, const struct serve_output *output)
 	}
 }
 
-void iof_output(struct px *px, const struct serve_output *output)
+void iof_output(void *userdata, const struct serve_output *output)
 {
+	struct px *px = userdata;
 	if (px->iof && (output->stream == LINK_STDOUT || output->stream == LINK_STDERR))
 		queue_for_all(px->iof, output);
 }

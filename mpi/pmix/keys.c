@@ -2,7 +2,10 @@
 #include "mpi/pmix/keys.h"
 
 #include <pmix.h>
+#include <stdarg.h>
 #include <string.h>
+
+#include "stepd/base/buffer.h"
 
 void keys_clear(struct keys *keys)
 {
@@ -14,24 +17,16 @@ void keys_clear(struct keys *keys)
 
 static pmix_info_t *add(struct keys *keys, const char *key)
 {
-	size_t capacity = keys->capacity ? 2 * keys->capacity : 16;
-	pmix_info_t *grown;
+	pmix_info_t *info;
 
+	if (!keys->failed && array_reserve(keys->v, keys->capacity, keys->n + 1) < 0)
+		keys->failed = true;
 	if (keys->failed)
 		return NULL;
-	if (keys->n == keys->capacity) {
-		grown = realloc(keys->v, capacity * sizeof(*grown));
-		if (!grown) {
-			keys->failed = true;
-			return NULL;
-		}
-		keys->v = grown;
-		keys->capacity = capacity;
-	}
-	grown = &keys->v[keys->n++];
-	PMIX_INFO_CONSTRUCT(grown);
-	PMIX_LOAD_KEY(grown->key, key);
-	return grown;
+	info = &keys->v[keys->n++];
+	PMIX_INFO_CONSTRUCT(info);
+	PMIX_LOAD_KEY(info->key, key);
+	return info;
 }
 
 void keys_add(struct keys *keys, const char *key, const void *value, pmix_data_type_t type)
@@ -45,6 +40,27 @@ void keys_add(struct keys *keys, const char *key, const void *value, pmix_data_t
 void keys_add_text(struct keys *keys, const char *key, const char *value)
 {
 	keys_add(keys, key, value, PMIX_STRING);
+}
+
+void keys_add_text_take(struct keys *keys, const char *key, char *value)
+{
+	if (value)
+		keys_add_text(keys, key, value);
+	else
+		keys->failed = true;
+	free(value);
+}
+
+void keys_add_textf(struct keys *keys, const char *key, const char *fmt, ...)
+{
+	char *text;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	keys_add_text_take(keys, key, n < 0 ? NULL : text);
 }
 
 void keys_add_u16(struct keys *keys, const char *key, uint16_t value)

@@ -24,6 +24,8 @@ void keys_clear(struct keys *keys);
 /* Copies what value points to, as PMIX_INFO_LOAD does. */
 void keys_add(struct keys *keys, const char *key, const void *value, pmix_data_type_t type);
 void keys_add_text(struct keys *keys, const char *key, const char *value);
+void keys_add_text_take(struct keys *keys, const char *key, char *value); /* NULL: no memory */
+void keys_add_textf(struct keys *keys, const char *key, const char *fmt, ...) _printf_(3, 4);
 void keys_add_u16(struct keys *keys, const char *key, uint16_t value);
 void keys_add_u32(struct keys *keys, const char *key, uint32_t value);
 void keys_add_rank(struct keys *keys, const char *key, pmix_rank_t value);

@@ -43,28 +43,12 @@ static void append(struct names *names, struct nspace *nspace)
 	names->last = &nspace->next;
 }
 
-/* As libpmix wants a command line. */
-static char *join(const char *const *argv)
-{
-	_cleanup_free_ char *text = NULL;
-	size_t size;
-	FILE *f = open_memstream(&text, &size);
-	int r;
-
-	if (!f)
-		return NULL;
-	for (size_t i = 0; argv[i]; i++)
-		(void)fprintf(f, "%s%s", i ? " " : "", argv[i]);
-	r = ferror(f);
-	return fclose(f) == 0 && !r ? take_ptr(text) : NULL;
-}
-
 /* Either may be NULL. */
-static int set_app(struct nspace *nspace, uint32_t i, const char *const *argv, const char *cwd)
+static int set_app(struct nspace *nspace, uint32_t i, char *const *argv, const char *cwd)
 {
 	struct nspace_app *app = &nspace->apps[i];
 
-	app->argv = argv && argv[0] ? join(argv) : NULL;
+	app->argv = argv && argv[0] ? strv_join(argv, ' ') : NULL;
 	app->cwd = cwd ? strdup(cwd) : NULL;
 	return (argv && argv[0] && !app->argv) || (cwd && !app->cwd) ? -ENOMEM : 0;
 }
@@ -93,7 +77,7 @@ static int fill_own(struct nspace *nspace, const stepd_step_rec_t *job)
 	}
 	r = add_apps(nspace);
 	for (uint32_t i = 0; r == 0 && i < nspace->app_count && i < job->command_count; i++)
-		r = set_app(nspace, i, job->commands[i].argv, job->commands[i].cwd);
+		r = set_app(nspace, i, (char *const *)job->commands[i].argv, job->commands[i].cwd);
 	return r;
 }
 
@@ -149,7 +133,7 @@ static int fill_spawned(
 
 		r = spawn_get_command(part, i, &argv, &cwd);
 		if (r == 0)
-			r = set_app(nspace, i, (const char *const *)argv.v, cwd ? cwd : job->cwd);
+			r = set_app(nspace, i, argv.v, cwd ? cwd : job->cwd);
 	}
 	return r;
 }

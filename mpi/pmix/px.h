@@ -17,12 +17,11 @@
 struct collective;
 struct old_listener;
 struct publishing;
+struct rank_set;
 struct rpc;
-struct pset;
 struct tmpdir;
 struct trace;
 struct modex_wait;
-struct group_name;
 struct hwloc_topology;
 struct keys;
 struct iof;
@@ -50,8 +49,8 @@ struct px {
 	struct collective *collectives; /* those under way (fence.c) */
 	struct modex_wait *modex;       /* requests of other nodes that wait here (modex.c) */
 	struct publishing *publishing;  /* the published data, on node 0 (publish.c) */
-	struct group_name *groups;      /* constructed and not destructed (group.c) */
-	struct pset *psets;             /* process sets (group.c) */
+	struct rank_set *groups;        /* constructed and not destructed (group.c) */
+	struct rank_set *psets;         /* process sets (group.c) */
 	uint64_t contexts;              /* how many context ids this node has given */
 	uint32_t tools;                 /* how many tools have got a name */
 	struct iof *iof;                /* the tasks' streams, for tools (iof.h) */
@@ -66,8 +65,6 @@ typedef void (*rpc_all_done_fn)(
 
 void ranks_open(struct px *px);
 void ranks_close(struct px *px);
-/* A task of this node has been forked. */
-void px_task_started(struct px *px, uint32_t step_rank, pid_t pid);
 /* A rank of this node has called PMIx_Init: the others have a deadline from then on. */
 void ranks_connected(struct px *px, struct nspace *nspace);
 /* Queries the other nodes for what only they know of their ranks; done comes once, perhaps before
@@ -80,14 +77,8 @@ void deadline_open(struct px *px);
 /* There is a client. */
 void deadline_start(struct px *px);
 void deadline_close(struct px *px);
-/* "rank 3 (PMIx_Init not called: rank 3)": those of this node that are missing in a collective of
- * several nodes. */
-void deadline_missing(struct px *px, uint64_t set_id, char *text, size_t size);
-
 /* ---- what happens to ranks (events.c) ---- */
 
-/* A task of this node has ended. */
-void px_task_ended(struct px *px, uint32_t step_rank, int wait_status, bool end_step);
 /* libpmix has lost a client: then its process ends, or has ended. */
 void px_client_lost(struct px *px, const pmix_proc_t *proc);
 
@@ -139,6 +130,19 @@ bool collective_has(struct px *px, const struct nspace *nspace, uint32_t rank);
 void collective_rank_absent(struct px *px, const struct nspace *nspace, uint32_t rank);
 void collective_close(struct px *px);
 
+/* ---- events of the service: serve_events, userdata is the px ---- */
+
+void px_task_started(void *userdata, uint32_t step_rank, pid_t pid);
+void px_task_ended(void *userdata, uint32_t step_rank, int wait_status, bool end_step);
+/* "rank 3 (PMIx_Init not called: rank 3)": those of this node that are missing in a collective of
+ * several nodes. */
+void deadline_missing(void *userdata, uint64_t set_id, char *text, size_t size);
+void rpc_message(void *userdata, uint32_t from, uint16_t channel, const struct wire_block *block);
+void rpc_node_lost(void *userdata, uint32_t node, const struct err *err);
+void iof_output(void *userdata, const struct serve_output *output);
+void iof_output_over(void *userdata);
+bool iof_over(void *userdata);
+
 /* ---- the upcalls ---- */
 
 void px_connected(struct px *px, struct call *call);
@@ -184,11 +188,6 @@ void iof_drop_spawn(struct px *px, const char *nspace); /* it has failed */
 int iof_subscribe_spawn(
 	struct px *px, uint32_t node, const struct nspace *nspace, unsigned streams) _must_check_;
 
-/* serve_events. */
-void iof_output(struct px *px, const struct serve_output *output);
-void iof_output_over(struct px *px);
-bool iof_over(struct px *px);
-
 /* Before libpmix is closed: what it has been given is on its way. */
 void iof_flush(struct px *px);
 
@@ -213,7 +212,7 @@ void spawn_open(struct px *px);
 /* Signals ranks on all nodes that have some of them, for call, which done gets. */
 void control_signal(struct px *px, const pmix_proc_t *procs, size_t count, int signal,
 	struct call *call, rpc_all_done_fn done);
-void group_close(struct px *px);
+void groups_close(struct px *px);
 /* What came with PMIX_GROUP_CONSTRUCT_COMPLETE, of a group by invitation. */
 void group_complete(struct px *px, const pmix_info_t *info, size_t ninfo);
 

@@ -9,6 +9,7 @@
 
 #include "mpi/pmix/group.h"
 #include "mpi/pmix/keys.h"
+#include "stepd/base/strv.h"
 
 /* One key of a query. */
 struct question {
@@ -42,17 +43,13 @@ static pmix_proc_state_t state_of(const struct nspace_rank *rank)
 
 static pmix_status_t namespaces(struct question *q)
 {
-	_cleanup_free_ char *text = NULL;
-	size_t size;
-	FILE *f = open_memstream(&text, &size);
+	_cleanup_strv_ struct strv names = {0};
 
-	if (!f)
-		return PMIX_ERR_NOMEM;
-	for (const struct nspace *n = q->px->names.first; n; n = n->next)
-		(void)fprintf(f, "%s%s", n == q->px->names.first ? "" : ",", n->name);
-	if (fclose(f) != 0)
-		return PMIX_ERR_NOMEM;
-	keys_add_text(q->results, q->key, text);
+	for (const struct nspace *n = q->px->names.first; n; n = n->next) {
+		if (strv_add(&names, n->name) < 0)
+			return PMIX_ERR_NOMEM;
+	}
+	keys_add_text_take(q->results, q->key, strv_join(names.v, ','));
 	return PMIX_SUCCESS;
 }
 
@@ -127,26 +124,41 @@ static pmix_status_t local_proc_table(struct question *q)
 
 /* ---- groups and sets ---- */
 
-static pmix_status_t group_count(struct question *q)
+static size_t count_sets(const struct rank_set *sets)
 {
 	size_t n = 0;
 
-	for (const struct group_name *g = q->px->groups; g; g = g->next)
+	for (; sets; sets = sets->next)
 		n++;
+	return n;
+}
+
+static pmix_status_t add_members(struct question *q, const struct rank_set *set)
+{
+	pmix_proc_t *procs = set ? calloc(set->nprocs + 1, sizeof(*procs)) : NULL;
+
+	if (!set)
+		return PMIX_ERR_NOT_FOUND;
+	if (procs)
+		memcpy(procs, set->procs, set->nprocs * sizeof(*procs));
+	keys_add_data_take(q->results, q->key, procs, set->nprocs, PMIX_PROC);
+	return PMIX_SUCCESS;
+}
+
+static pmix_status_t group_count(struct question *q)
+{
+	size_t n = count_sets(q->px->groups);
+
 	keys_add(q->results, q->key, &n, PMIX_SIZE);
 	return PMIX_SUCCESS;
 }
 
 static pmix_status_t group_names(struct question *q)
 {
-	char **names;
+	char **names = calloc(count_sets(q->px->groups) + 1, sizeof(*names));
 	size_t n = 0;
 
-	for (const struct group_name *g = q->px->groups; g; g = g->next)
-		n++;
-	names = calloc(n + 1, sizeof(*names));
-	n = 0;
-	for (const struct group_name *g = q->px->groups; names && g; g = g->next) {
+	for (const struct rank_set *g = q->px->groups; names && g; g = g->next) {
 		names[n] = strdup(g->name);
 		if (names[n])
 			n++;
@@ -157,58 +169,32 @@ static pmix_status_t group_names(struct question *q)
 
 static pmix_status_t group_members(struct question *q)
 {
-	const struct group_name *g = q->px->groups;
-	pmix_proc_t *procs;
-
-	while (g && (!q->group || strcmp(g->name, q->group) != 0))
-		g = g->next;
-	if (!g)
-		return PMIX_ERR_NOT_FOUND;
-	procs = calloc(g->nprocs + 1, sizeof(*procs));
-	if (procs)
-		memcpy(procs, g->procs, g->nprocs * sizeof(*procs));
-	keys_add_data_take(q->results, q->key, procs, g->nprocs, PMIX_PROC);
-	return PMIX_SUCCESS;
+	return add_members(q, q->group ? set_find(q->px->groups, q->group) : NULL);
 }
 
 static pmix_status_t set_count(struct question *q)
 {
-	size_t n = 0;
+	size_t n = count_sets(q->px->psets);
 
-	for (const struct pset *p = psets_first(q->px); p; p = p->next)
-		n++;
 	keys_add(q->results, q->key, &n, PMIX_SIZE);
 	return PMIX_SUCCESS;
 }
 
 static pmix_status_t set_names(struct question *q)
 {
-	_cleanup_free_ char *text = NULL;
-	size_t size;
-	FILE *f = open_memstream(&text, &size);
+	_cleanup_strv_ struct strv names = {0};
 
-	if (!f)
-		return PMIX_ERR_NOMEM;
-	for (const struct pset *p = psets_first(q->px); p; p = p->next)
-		(void)fprintf(f, "%s%s", p == psets_first(q->px) ? "" : ",", p->name);
-	if (fclose(f) != 0)
-		return PMIX_ERR_NOMEM;
-	keys_add_text(q->results, q->key, text);
+	for (const struct rank_set *p = q->px->psets; p; p = p->next) {
+		if (strv_add(&names, p->name) < 0)
+			return PMIX_ERR_NOMEM;
+	}
+	keys_add_text_take(q->results, q->key, strv_join(names.v, ','));
 	return PMIX_SUCCESS;
 }
 
 static pmix_status_t set_members(struct question *q)
 {
-	const struct pset *p = q->set ? psets_find(q->px, q->set) : NULL;
-	pmix_proc_t *procs;
-
-	if (!p)
-		return q->set ? PMIX_ERR_NOT_FOUND : PMIX_ERR_BAD_PARAM;
-	procs = calloc(p->nprocs + 1, sizeof(*procs));
-	if (procs)
-		memcpy(procs, p->procs, p->nprocs * sizeof(*procs));
-	keys_add_data_take(q->results, q->key, procs, p->nprocs, PMIX_PROC);
-	return PMIX_SUCCESS;
+	return q->set ? add_members(q, set_find(q->px->psets, q->set)) : PMIX_ERR_BAD_PARAM;
 }
 
 /* ---- the server ---- */
@@ -309,8 +295,6 @@ static void answer_all(struct px *px, void *userdata, _unused_ pmix_status_t sta
 		for (size_t j = 0; call->queries[i].keys && call->queries[i].keys[j]; j++) {
 			q.key = call->queries[i].keys[j];
 			status = q.nspace ? answer(&q) : PMIX_ERR_NOT_FOUND;
-			if (status == PMIX_SUCCESS)
-				continue;
 			if (first == PMIX_SUCCESS)
 				first = status;
 		}

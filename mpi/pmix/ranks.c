@@ -103,8 +103,9 @@ static void end_step(struct px *px, const struct nspace *nspace, const struct st
 	serve_abort(px->serve, 1, text);
 }
 
-void deadline_missing(struct px *px, uint64_t set_id, char *text, size_t size)
+void deadline_missing(void *userdata, uint64_t set_id, char *text, size_t size)
 {
+	struct px *px = userdata;
 	_cleanup_(standing_clear) struct standing s = {.waited_ms = 0};
 	const struct nspace *nspace = collective_whole(px, set_id);
 	char ranks[256];
@@ -179,8 +180,9 @@ void deadline_close(struct px *px)
  * latter are named when the step's deadline is over, even if nobody waits for them.
  */
 
-void px_task_started(struct px *px, uint32_t step_rank, pid_t pid)
+void px_task_started(void *userdata, uint32_t step_rank, pid_t pid)
 {
+	struct px *px = userdata;
 	uint32_t i = 0;
 	struct nspace *nspace = names_find_rank(&px->names, step_rank, &i);
 

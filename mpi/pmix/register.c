@@ -11,6 +11,7 @@
 #include "mpi/pmix/px.h"
 #include "mpi/pmix/tmpdir.h"
 #include "mpi/pmix/topology.h"
+#include "stepd/base/strv.h"
 
 /* ---- how ranks lie on the nodes ------------------------------------------------------------- */
 
@@ -74,51 +75,30 @@ static int layout_make(struct layout *l, const struct px *px, const struct nspac
 /* The ranks of a node, "0,1,2"; from malloc(), NULL without memory. */
 static char *layout_peers(const struct layout *l, uint32_t node)
 {
-	_cleanup_free_ char *text = NULL;
-	size_t size = 0;
-	FILE *f = open_memstream(&text, &size);
-	uint32_t n = 0;
-	int r;
+	_cleanup_strv_ struct strv ranks = {0};
 
-	if (!f)
-		return NULL;
 	for (uint32_t i = 0; i < l->nspace->size; i++) {
-		if (l->nspace->ranks[i].node == node)
-			(void)fprintf(f, "%s%u", n++ ? "," : "", i);
+		if (l->nspace->ranks[i].node == node && strv_addf(&ranks, "%u", i) < 0)
+			return NULL;
 	}
-	r = ferror(f);
-	return fclose(f) == 0 && !r ? take_ptr(text) : NULL;
+	return strv_join(ranks.v, ',');
 }
 
 /* The nodes that hold ranks, "a,b", and the ranks of each, in the same order, "0,1;2,3". */
 static int layout_raw_maps(
 	const struct px *px, const struct layout *l, char **ret_nodes, char **ret_ranks)
 {
-	_cleanup_free_ char *nodes = NULL, *ranks = NULL;
-	size_t nodes_size, ranks_size;
-	FILE *n = open_memstream(&nodes, &nodes_size), *r = open_memstream(&ranks, &ranks_size);
-	bool failed = !n || !r, first = true;
+	_cleanup_strv_ struct strv nodes = {0}, ranks = {0};
 
-	for (uint32_t i = 0; !failed && i < px->nnodes; i++) {
-		_cleanup_free_ char *peers = NULL;
-
-		if (l->local_size[i] == 0)
-			continue;
-		peers = layout_peers(l, i);
-		failed = !peers ||
-			fprintf(n, "%s%s", first ? "" : ",", layout_node_name(px, i)) < 0 ||
-			fprintf(r, "%s%s", first ? "" : ";", peers) < 0;
-		first = false;
+	for (uint32_t i = 0; i < px->nnodes; i++) {
+		if (l->local_size[i] > 0 &&
+			(strv_add(&nodes, layout_node_name(px, i)) < 0 ||
+				strv_add_take(&ranks, layout_peers(l, i)) < 0))
+			return -ENOMEM;
 	}
-	if (n && fclose(n) != 0)
-		failed = true;
-	if (r && fclose(r) != 0)
-		failed = true;
-	if (failed)
-		return -ENOMEM;
-	*ret_nodes = take_ptr(nodes);
-	*ret_ranks = take_ptr(ranks);
-	return 0;
+	*ret_nodes = strv_join(nodes.v, ',');
+	*ret_ranks = strv_join(ranks.v, ';');
+	return *ret_nodes && *ret_ranks ? 0 : -ENOMEM;
 }
 
 /* The notation of PMI-1's process mapping, nodes in runs of equal counts; NULL also where the ranks
@@ -194,37 +174,22 @@ static int add_maps(struct keys *keys, const struct px *px, const struct layout 
 
 static void add_tmpdirs(struct keys *keys, const struct px *px, const struct nspace *nspace)
 {
-	_cleanup_free_ char *path = NULL;
-
-	if (asprintf(&path, "%s/%s", tmpdir_path(px->tmpdir), nspace->name) < 0) {
-		path = NULL;
-		keys->failed = true;
-		return;
-	}
 	keys_add_text(keys, PMIX_TMPDIR, tmpdir_path(px->tmpdir));
-	keys_add_text(keys, PMIX_NSDIR, path);
+	keys_add_textf(keys, PMIX_NSDIR, "%s/%s", tmpdir_path(px->tmpdir), nspace->name);
 	keys_add_bool(keys, PMIX_TDIR_RMCLEAN, true);
 }
 
 /* Of the whole step, whether it has ranks there or not. */
 static void add_allocation(struct keys *keys, const struct px *px)
 {
-	_cleanup_free_ char *text = NULL;
-	size_t size;
-	FILE *f = open_memstream(&text, &size);
+	_cleanup_strv_ struct strv nodes = {0};
 
-	if (!f) {
-		keys->failed = true;
-		return;
-	}
-	for (uint32_t i = 0; i < px->nnodes; i++)
-		(void)fprintf(f, "%s%s", i ? "," : "", layout_node_name(px, i));
-	if (fclose(f) != 0) {
-		keys->failed = true;
-		return;
+	for (uint32_t i = 0; i < px->nnodes; i++) {
+		if (strv_add(&nodes, layout_node_name(px, i)) < 0)
+			keys->failed = true;
 	}
 	keys_add_u32(keys, PMIX_NUM_ALLOCATED_NODES, px->nnodes);
-	keys_add_text(keys, PMIX_ALLOCATED_NODELIST, text);
+	keys_add_text_take(keys, PMIX_ALLOCATED_NODELIST, strv_join(nodes.v, ','));
 }
 
 /* In the terms of Open MPI's launcher, as far as they can be seen from the result. */
@@ -300,17 +265,6 @@ static void add_local_procs(struct keys *node, const struct layout *l, uint32_t 
 	keys_add_data_take(node, PMIX_LOCAL_PROCS, procs, n, PMIX_PROC);
 }
 
-/* By its name with the domain a node is also known without. */
-static void add_aliases(struct keys *node, const char *name)
-{
-	_cleanup_free_ char *alias = strndup(name, strcspn(name, "."));
-
-	if (alias)
-		keys_add_text(node, PMIX_HOSTNAME_ALIASES, alias);
-	else
-		node->failed = true;
-}
-
 static void add_memory(struct keys *node)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -339,7 +293,9 @@ static void add_nodes(struct keys *keys, const struct px *px, const struct layou
 		keys_add_u32(&node, PMIX_NODE_SIZE, l->node_first[i] + l->local_size[i]);
 		keys_add_text(&node, PMIX_LOCAL_PEERS, peers);
 		keys_add_rank(&node, PMIX_LOCALLDR, (pmix_rank_t)strtoul(peers, NULL, 10));
-		add_aliases(&node, layout_node_name(px, i));
+		/* By its name with the domain a node is also known without. */
+		keys_add_text_take(&node, PMIX_HOSTNAME_ALIASES,
+			strndup(layout_node_name(px, i), strcspn(layout_node_name(px, i), ".")));
 		add_local_procs(&node, l, i);
 		if (i == px->node)
 			add_memory(&node);
@@ -412,7 +368,6 @@ static void add_rank(struct keys *keys, const struct px *px, const struct layout
 {
 	const struct nspace_rank *rank = &l->nspace->ranks[i];
 	_cleanup_keys_ struct keys data = {.v = NULL};
-	_cleanup_free_ char *path = NULL;
 
 	keys_add_rank(&data, PMIX_RANK, i); /* libpmix wants it first */
 	keys_add_u32(&data, PMIX_APPNUM, rank->appnum);
@@ -427,12 +382,8 @@ static void add_rank(struct keys *keys, const struct px *px, const struct layout
 	keys_add_u32(&data, PMIX_NODEID, rank->node);
 	keys_add_u32(&data, PMIX_REINCARNATION, 0);
 	if (rank->node == px->node) {
-		if (asprintf(&path, "%s/%s/%u", tmpdir_path(px->tmpdir), l->nspace->name, i) < 0) {
-			path = NULL;
-			keys->failed = true;
-			return;
-		}
-		keys_add_text(&data, PMIX_PROCDIR, path);
+		keys_add_textf(&data, PMIX_PROCDIR, "%s/%s/%u", tmpdir_path(px->tmpdir),
+			l->nspace->name, i);
 		add_location(&data, px, location, rank);
 	}
 	keys_add_array(keys, PMIX_PROC_DATA, &data);

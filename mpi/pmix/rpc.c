@@ -348,9 +348,10 @@ static void end_requests(struct px *px, uint32_t node, bool also_behind)
 	}
 }
 
-void rpc_node_lost(struct px *px, uint32_t node)
+/* Why is in the log already. */
+void rpc_node_lost(void *userdata, uint32_t node, _unused_ const struct err *err)
 {
-	end_requests(px, node, true);
+	end_requests(userdata, node, true);
 }
 
 /* Its replies went before, on the same ways. */
@@ -392,8 +393,9 @@ static void on_request(
 		rpc_reply(px, &request, PMIX_ERR_NOT_SUPPORTED, NULL);
 }
 
-void rpc_message(struct px *px, uint32_t from, uint16_t channel, const struct wire_block *block)
+void rpc_message(void *userdata, uint32_t from, uint16_t channel, const struct wire_block *block)
 {
+	struct px *px = userdata;
 	struct message body = MESSAGE_INIT;
 	struct frame frame;
 

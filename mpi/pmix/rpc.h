@@ -78,9 +78,6 @@ void rpc_reply(struct px *px, const struct rpc_request *request, pmix_status_t s
 /* To all other nodes. Takes what args hold. */
 void rpc_notify(struct px *px, enum rpc_op op, struct message *args);
 
-void rpc_message(struct px *px, uint32_t from, uint16_t channel, const struct wire_block *block);
-void rpc_node_lost(struct px *px, uint32_t node);
-
 /* This node serves no requests any more, and notifies the others: those that wait for it then
  * end, as its replies went before. */
 void rpc_leave(struct px *px);

@@ -8,12 +8,12 @@
 #include "mpi/pmix/pmix.h"
 #include "mpi/pmix/admit.h"
 #include "mpi/pmix/keys.h"
-#include "mpi/pmix/group.h"
 #include "mpi/pmix/px.h"
 #include "mpi/pmix/rpc.h"
 #include "mpi/pmix/tmpdir.h"
 #include "mpi/pmix/topology.h"
 #include "mpi/pmix/trace.h"
+#include "stepd/api/env.h"
 
 /* As many times as the ranks of one node may read another's data from the plain store; with more,
  * shared memory costs less (tests/bench/README.md). */
@@ -21,52 +21,10 @@
 
 /* ---- events of the service ---- */
 
-static void on_task_start(void *userdata, uint32_t rank, pid_t pid)
-{
-	px_task_started(userdata, rank, pid);
-}
-
-static void on_task_exit(void *userdata, uint32_t rank, int wait_status, bool end_step)
-{
-	px_task_ended(userdata, rank, wait_status, end_step);
-}
-
-static void on_missing(void *userdata, uint64_t set_id, char *text, size_t size)
-{
-	deadline_missing(userdata, set_id, text, size);
-}
-
-static void on_message(
-	void *userdata, uint32_t from, uint16_t channel, const struct wire_block *block)
-{
-	rpc_message(userdata, from, channel, block);
-}
-
-static void on_lost(void *userdata, uint32_t node, const struct err *err)
-{
-	(void)err; /* it is in the log */
-	rpc_node_lost(userdata, node);
-}
-
 static void on_leaving(void *userdata)
 {
 	modex_leave(userdata);
 	rpc_leave(userdata);
-}
-
-static void on_output(void *userdata, const struct serve_output *output)
-{
-	iof_output(userdata, output);
-}
-
-static void on_output_over(void *userdata)
-{
-	iof_output_over(userdata);
-}
-
-static bool on_over(void *userdata)
-{
-	return iof_over(userdata);
 }
 
 static bool on_had_client(void *userdata)
@@ -75,16 +33,16 @@ static bool on_had_client(void *userdata)
 }
 
 static const struct serve_events serve_events = {
-	.task_start = on_task_start,
-	.task_exit = on_task_exit,
-	.missing = on_missing,
-	.message = on_message,
-	.lost = on_lost,
+	.task_start = px_task_started,
+	.task_exit = px_task_ended,
+	.missing = deadline_missing,
+	.message = rpc_message,
+	.lost = rpc_node_lost,
 	.leaving = on_leaving,
-	.output = on_output,
-	.output_over = on_output_over,
+	.output = iof_output,
+	.output_over = iof_output_over,
 	.had_client = on_had_client,
-	.over = on_over,
+	.over = iof_over,
 };
 
 /* ---- libpmix ---- */
@@ -131,7 +89,6 @@ static int set_up_environ(const struct px *px, const char *data_store, struct er
 static int init_libpmix(struct px *px, struct err *err)
 {
 	_cleanup_keys_ struct keys keys = {.v = NULL};
-	_cleanup_free_ char *path = NULL;
 	const char *store;
 	char nspace[PMIX_MAX_NSLEN + 1];
 	pmix_status_t status, code = PMIX_ERR_LOST_CONNECTION,
@@ -143,12 +100,8 @@ static int init_libpmix(struct px *px, struct err *err)
 	/* One of its own: it sets the mode to what it likes. */
 	if (tmpdir_add(px->tmpdir, "server", err) < 0)
 		return err->code;
-	if (asprintf(&path, "%s/server", tmpdir_path(px->tmpdir)) < 0) {
-		path = NULL;
-		return err_set(err, -ENOMEM, "start libpmix");
-	}
-	keys_add_text(&keys, PMIX_SERVER_TMPDIR, path);
-	keys_add_text(&keys, PMIX_SYSTEM_TMPDIR, path);
+	keys_add_textf(&keys, PMIX_SERVER_TMPDIR, "%s/server", tmpdir_path(px->tmpdir));
+	keys_add_textf(&keys, PMIX_SYSTEM_TMPDIR, "%s/server", tmpdir_path(px->tmpdir));
 	keys_add_text(&keys, PMIX_HOSTNAME, px->job->node_name);
 	keys_add_u32(&keys, PMIX_USERID, geteuid());
 	keys_add_u32(&keys, PMIX_GRPID, getegid());
@@ -173,15 +126,6 @@ static int init_libpmix(struct px *px, struct err *err)
 	return 0;
 }
 
-static const char *value_in(char **env, const char *name, size_t len)
-{
-	for (; env && *env; env++) {
-		if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
-			return *env + len + 1;
-	}
-	return NULL;
-}
-
 /* An entry that first has too is everybody's. */
 static int hand_out(struct px *px, uint32_t local, char **env, char **first, struct err *err)
 {
@@ -196,12 +140,12 @@ static int hand_out(struct px *px, uint32_t local, char **env, char **first, str
 			continue;
 		iof_learn_uri(px, env[i]);
 		admit_learn_uri(env[i]);
-		common = value_in(first, env[i], len);
-		if (env != first && common && strcmp(common, env[i] + len + 1) == 0)
-			continue;
 		name = strndup(env[i], len);
 		if (!name)
 			return err_set(err, -ENOMEM, "set the environment of the tasks");
+		common = stepd_env_get(first, name);
+		if (env != first && common && strcmp(common, env[i] + len + 1) == 0)
+			continue;
 		r = serve_environ(
 			px->serve, env == first ? -1 : (int64_t)local, name, env[i] + len + 1, err);
 	}
@@ -291,8 +235,7 @@ static void px_close(struct px *px)
 		modex_close(px);
 		rpc_close(px);
 		publish_close(px);
-		group_close(px);
-		psets_close(px);
+		groups_close(px);
 	}
 	old_listener_close(px);
 	admit_close();

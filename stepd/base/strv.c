@@ -215,6 +215,23 @@ int strv_extend(struct strv *dst, const struct strv *src)
 	return 0;
 }
 
+char *strv_join(char *const *v, char separator)
+{
+	size_t size = 1;
+	char *text, *end;
+
+	for (size_t i = 0; v && v[i]; i++)
+		size += strlen(v[i]) + 1;
+	text = calloc(1, size);
+	end = text;
+	for (size_t i = 0; text && v && v[i]; i++) {
+		if (i > 0)
+			*end++ = separator;
+		end = mempcpy(end, v[i], strlen(v[i]));
+	}
+	return text;
+}
+
 void strv_clear(struct strv *sv)
 {
 	size_t i;

@@ -29,6 +29,10 @@ void strv_env_unset(struct strv *sv, const char *name);
 /* Copies what src holds behind what dst holds. */
 int strv_extend(struct strv *dst, const struct strv *src) _must_check_;
 
+/* The strings of a NULL-terminated vector (NULL: an empty one) with separator between them, from
+ * malloc(); NULL: no memory. */
+char *strv_join(char *const *v, char separator) _must_check_;
+
 void strv_clear(struct strv *sv);
 
 /* The index of text among the names, of which some may be NULL; -1: it is none of them. */

@@ -157,6 +157,25 @@ static void test_index(void **state)
 	assert_int_equal(strv_index(names, 4, ""), -1);
 }
 
+static void test_join(void **state)
+{
+	_cleanup_strv_ struct strv sv = {0};
+	char *text = strv_join(sv.v, ',');
+
+	(void)state;
+	assert_string_equal(text, "");
+	free(text);
+	assert_int_equal(strv_add(&sv, "a b"), 0);
+	text = strv_join(sv.v, ',');
+	assert_string_equal(text, "a b");
+	free(text);
+	assert_int_equal(strv_add(&sv, ""), 0);
+	assert_int_equal(strv_add(&sv, "c"), 0);
+	text = strv_join(sv.v, ',');
+	assert_string_equal(text, "a b,,c");
+	free(text);
+}
+
 static void test_clear(void **state)
 {
 	struct strv sv = {0};
@@ -181,6 +200,7 @@ int main(void)
 		cmocka_unit_test(test_env_unset),
 		cmocka_unit_test(test_extend),
 		cmocka_unit_test(test_index),
+		cmocka_unit_test(test_join),
 		cmocka_unit_test(test_clear),
 	};
 
