@@ -19,6 +19,7 @@
 #include "mpi/pmix/interpose.h"
 #include "mpi/serve/peer.h"
 #include "mpi/wire/listener.h"
+#include "stepd/base/buffer.h"
 
 #define CLAIM_LIMIT_S  10    /* for a client's first message; libpmix waits without a limit */
 #define PROOF_LIMIT_MS 10000 /* twice: within what the agent gives the service to start */
@@ -40,7 +41,7 @@ struct admit {
 	/* Of the thread on which libpmix accepts. */
 	int diag_fd;
 	struct holder *holders;
-	size_t holders_count, holders_size;
+	size_t holders_count, holders_capacity;
 
 	/* Of the loop. */
 	struct ev_loop *loop;
@@ -74,21 +75,15 @@ static void drop_holder(struct admit *a, size_t i)
 
 static int add_holder(struct admit *a, const struct claim *claim, const struct peer *peer)
 {
-	size_t size = a->holders_size ? 2 * a->holders_size : 64;
 	struct holder *h;
 
 	/* Those that are gone make space before there is more. */
-	for (size_t i = a->holders_count; a->holders_count == a->holders_size && i > 0; i--) {
+	for (size_t i = a->holders_count; a->holders_count == a->holders_capacity && i > 0; i--) {
 		if (!peer_is_connected(a->diag_fd, &a->holders[i - 1].peer))
 			drop_holder(a, i - 1);
 	}
-	if (a->holders_count == a->holders_size) {
-		h = realloc(a->holders, size * sizeof(*h));
-		if (!h)
-			return -ENOMEM;
-		a->holders = h;
-		a->holders_size = size;
-	}
+	if (array_reserve(a->holders, a->holders_capacity, a->holders_count + 1) < 0)
+		return -ENOMEM;
 	h = &a->holders[a->holders_count++];
 	*h = (struct holder){.rank = claim->rank, .peer = *peer};
 	(void)snprintf(h->nspace, sizeof(h->nspace), "%s", claim->nspace);
@@ -222,13 +217,11 @@ static int admit_accept(int listen_fd, struct sockaddr *address, socklen_t *size
 	return -1;
 }
 
-static void on_notice(struct ev_loop *loop, ev_io *io, int revents)
+static void on_notice(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
 	struct admit *a = io->data;
 	struct notice notice;
 
-	(void)loop;
-	(void)revents;
 	while (read(a->notice_fd, &notice, sizeof(notice)) == (ssize_t)sizeof(notice)) {
 		if (a->notices > NOTICES_MAX)
 			continue;
@@ -281,6 +274,17 @@ static in_port_t *port_of(struct sockaddr_storage *address)
 {
 	return address->ss_family == AF_INET ? &((struct sockaddr_in *)address)->sin_port
 					     : &((struct sockaddr_in6 *)address)->sin6_port;
+}
+
+bool admit_has_accepted(int fd)
+{
+	struct sockaddr_storage own = {.ss_family = AF_UNSPEC}, peer;
+	socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
+
+	return admit->address_size && getsockname(fd, (struct sockaddr *)&own, &own_size) == 0 &&
+		getpeername(fd, (struct sockaddr *)&peer, &peer_size) == 0 &&
+		(own.ss_family == AF_INET || own.ss_family == AF_INET6) &&
+		*port_of(&own) == *port_of(&admit->address);
 }
 
 /* From a port that is known before libpmix can accept. */

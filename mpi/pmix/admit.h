@@ -29,6 +29,9 @@ void admit_learn_uri(const char *entry);
 /* Once that is known: connects, and fails unless the connection came through the check. */
 int admit_prove(struct err *err) _must_check_;
 
+/* Whether fd is a connection that libpmix has accepted. */
+bool admit_has_accepted(int fd);
+
 /* Nothing is logged any more. Connections to a libpmix that is still there are checked as ever. */
 void admit_close(void);
 

@@ -113,13 +113,11 @@ struct call *call_free(struct call *call)
 
 /* ---- to the loop ---- */
 
-static void on_wake(struct ev_loop *loop, ev_async *w, int revents)
+static void on_wake(_unused_ struct ev_loop *loop, ev_async *w, _unused_ int revents)
 {
 	struct calls *calls = w->data;
 	struct call *call, *next;
 
-	(void)loop;
-	(void)revents;
 	(void)pthread_mutex_lock(&calls->lock);
 	call = take_ptr(calls->first);
 	calls->last = &calls->first;
@@ -183,11 +181,10 @@ static void call_release(void *cbdata)
 }
 
 /* On libpmix's thread. */
-static void call_give(pmix_status_t unused, void *cbdata)
+static void call_give(_unused_ pmix_status_t unused, void *cbdata)
 {
 	struct call *call = cbdata;
 
-	(void)unused;
 	switch (call->kind) {
 	case CALL_INFO: /* these release what they were given by themselves */
 		call->give.info(call->status, call->results, call->nresults, call->cbdata,
@@ -249,13 +246,6 @@ void call_answer_spawn(struct call *call, pmix_status_t status, const char *nspa
 	call_answer(call, nspace && !call->text ? PMIX_ERR_NOMEM : status);
 }
 
-void call_answer_tool(struct call *call, pmix_status_t status, const pmix_proc_t *proc)
-{
-	if (proc)
-		call->proc = *proc;
-	call_answer(call, status);
-}
-
 /* ---- the arguments ---- */
 
 pmix_status_t call_status_of(int r)
@@ -312,34 +302,35 @@ bool info_number(const pmix_info_t *info, int64_t *ret_value)
 	switch (v->type) {
 	case PMIX_INT:
 		*ret_value = v->data.integer;
-		return true;
+		break;
 	case PMIX_UINT:
 		*ret_value = v->data.uint;
-		return true;
+		break;
 	case PMIX_INT16:
 		*ret_value = v->data.int16;
-		return true;
+		break;
 	case PMIX_UINT16:
 		*ret_value = v->data.uint16;
-		return true;
+		break;
 	case PMIX_INT32:
 		*ret_value = v->data.int32;
-		return true;
+		break;
 	case PMIX_UINT32:
 		*ret_value = v->data.uint32;
-		return true;
+		break;
 	case PMIX_INT64:
 		*ret_value = v->data.int64;
-		return true;
+		break;
 	case PMIX_UINT64:
 		*ret_value = (int64_t)v->data.uint64;
-		return true;
+		break;
 	case PMIX_SIZE:
 		*ret_value = (int64_t)v->data.size;
-		return true;
+		break;
 	default:
 		return false;
 	}
+	return true;
 }
 
 /* In seconds there, 0 for ever. */

@@ -2,7 +2,7 @@
  *
  * One call of libpmix's to its host, and the answer to it.
  *
- * The only threads of stepd are libpmix's own, and here is the only place where they meet the
+ * The only threads of stepd are libpmix's own, and only here do they meet the
  * service's loop. libpmix calls its host on a progress thread and expects it to return at once: the
  * upcall (module.c) copies its arguments into a struct call and puts it into a queue under a lock
  * (call_hand_over()); an ev_async wakes the loop, and run() works there, alone. The answer goes
@@ -67,7 +67,8 @@ struct call {
 	char *text;
 	char *data; /* of size bytes */
 	size_t size;
-	int code; /* a status, an operation, a range */
+	uint64_t number; /* of a request (modex.c) */
+	int code;        /* a status, an operation, a range */
 	uint8_t range;
 
 	/* The answer. */
@@ -118,7 +119,6 @@ void call_answer(struct call *call, pmix_status_t status);
 /* The last ones: data becomes the call's, from malloc(). */
 void call_answer_modex(struct call *call, pmix_status_t status, char *data, size_t size);
 void call_answer_spawn(struct call *call, pmix_status_t status, const char *nspace);
-void call_answer_tool(struct call *call, pmix_status_t status, const pmix_proc_t *proc);
 
 /* What stands for an errno in PMIx, and whether an operation that libpmix took up has begun. */
 pmix_status_t call_status_of(int r);

@@ -100,12 +100,11 @@ void px_abort(struct px *px, struct call *call)
 void px_tool(struct px *px, struct call *call)
 {
 	char nspace[PMIX_MAX_NSLEN + 1];
-	pmix_proc_t proc;
 
 	(void)snprintf(
 		nspace, sizeof(nspace), "%.220s.tool-%u.%u", px->names.base, px->node, ++px->tools);
-	PMIX_LOAD_PROCID(&proc, nspace, 0);
+	PMIX_LOAD_PROCID(&call->proc, nspace, 0);
 	serve_log(px->serve, LOG_LEVEL_INFO, "a PMIx tool has connected, as %s", nspace);
-	iof_tool_connected(px, &proc);
-	call_answer_tool(call, PMIX_SUCCESS, &proc);
+	iof_tool_connected(px, &call->proc);
+	call_answer(call, PMIX_SUCCESS);
 }

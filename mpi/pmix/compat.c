@@ -183,14 +183,12 @@ static void refuse_caller(struct caller *c)
 	hang_up(c);
 }
 
-static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
+static void on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
 	struct caller *c = io->data;
 	struct hello hello;
 	ssize_t n = recv(c->fd, c->hello + c->size, sizeof(c->hello) - c->size, MSG_DONTWAIT);
 
-	(void)loop;
-	(void)revents;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n > 0)

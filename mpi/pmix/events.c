@@ -12,11 +12,10 @@
 
 /* ---- here ---- */
 
-static void on_delivered(pmix_status_t status, void *cbdata)
+static void on_delivered(_unused_ pmix_status_t status, void *cbdata)
 {
 	struct keys *keys = cbdata;
 
-	(void)status;
 	keys_clear(keys);
 	free(keys);
 }
@@ -63,15 +62,14 @@ void px_notify(struct px *px, struct call *call)
 	call_answer(call, PMIX_SUCCESS);
 }
 
-void serve_event(struct px *px, const struct rpc_request *request, struct message *args)
+void serve_event(
+	_unused_ struct px *px, _unused_ const struct rpc_request *request, struct message *args)
 {
 	struct keys keys = {.v = NULL};
 	pmix_proc_t source;
 	int32_t code;
 	uint8_t range;
 
-	(void)px;
-	(void)request;
 	if (!unpack(args, &code, PMIX_INT32) || !unpack(args, &source, PMIX_PROC) ||
 		!unpack(args, &range, PMIX_UINT8) || !unpack_infos(args, &keys.v, &keys.n))
 		return;
@@ -91,7 +89,7 @@ static pmix_status_t code_of(enum rank_state state, int wait_status)
 	return WEXITSTATUS(wait_status) ? PMIX_ERR_EXIT_NONZERO_TERM : PMIX_EVENT_PROC_TERMINATED;
 }
 
-static void raise_ended(struct px *px, const struct nspace *nspace, uint32_t i)
+static void raise_ended(const struct nspace *nspace, uint32_t i)
 {
 	const struct nspace_rank *rank = &nspace->ranks[i];
 	pmix_status_t code = code_of(rank->state, rank->wait_status);
@@ -99,7 +97,6 @@ static void raise_ended(struct px *px, const struct nspace *nspace, uint32_t i)
 	pmix_proc_t proc;
 	int exit_code = names_exit_code(rank);
 
-	(void)px;
 	PMIX_LOAD_PROCID(&proc, nspace->name, i);
 	keys_add(&keys, PMIX_EVENT_AFFECTED_PROC, &proc, PMIX_PROC);
 	keys_add(&keys, PMIX_EXIT_CODE, &exit_code, PMIX_INT);
@@ -132,7 +129,7 @@ static void ended(struct px *px, struct nspace *nspace, uint32_t i, const struct
 	modex_rank_gone(px, nspace, i);
 	if (rank->absent)
 		collective_rank_absent(px, nspace, i);
-	raise_ended(px, nspace, i);
+	raise_ended(nspace, i);
 }
 
 /* A rank of this node that was connected has ended: others may wait for it. */

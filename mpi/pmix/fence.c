@@ -149,7 +149,7 @@ static void on_done(
 	if (*at)
 		*at = c->next;
 	status = r < 0 ? call_status_of(r) : gather(blocks, count, &data, &size, &context);
-	/* A node whose tasks have ended has told of each one's end before. */
+	/* A node whose tasks have ended has reported each one's end before. */
 	if (r == -EHOSTDOWN &&
 		names_find_absent(
 			&px->names, c->call->procs, c->call->nprocs, px->node, why, sizeof(why)))
@@ -162,11 +162,6 @@ static void on_done(
 }
 
 /* ---- its beginning ---- */
-
-static void fail(struct px *px, struct call *call, pmix_status_t status, collective_fn done)
-{
-	answer(px, call, status, 0, NULL, 0, done);
-}
 
 /* What libpmix knows of the local ranks: one of them may have gone meanwhile. */
 static pmix_status_t local_status(const struct call *call)
@@ -217,14 +212,14 @@ void collective_begin(struct px *px, enum collective_kind kind, struct call *cal
 	int r = collective_new(px, kind, call, text, &c);
 
 	if (r < 0) {
-		fail(px, call, call_status_of(r), done);
+		answer(px, call, call_status_of(r), 0, NULL, 0, done);
 		return;
 	}
 	c->done = done;
 	if (names_find_absent(&px->names, call->procs, call->nprocs, px->node, why, sizeof(why))) {
 		serve_log(px->serve, LOG_LEVEL_ERROR, "%s: %s", kind_names[kind], why);
 		(void)collective_free(c);
-		fail(px, call, PMIX_ERR_PROC_TERM_WO_SYNC, done);
+		answer(px, call, PMIX_ERR_PROC_TERM_WO_SYNC, 0, NULL, 0, done);
 		return;
 	}
 	set = (struct wire_set){.nodes = c->nodes, .id = c->id};
@@ -316,11 +311,9 @@ void collective_close(struct px *px)
 
 /* ---- the plain ones ---- */
 
-static void fence_done(struct px *px, struct call *call, pmix_status_t status, uint64_t context,
-	char *data, size_t size)
+static void fence_done(_unused_ struct px *px, struct call *call, pmix_status_t status,
+	_unused_ uint64_t context, char *data, size_t size)
 {
-	(void)px;
-	(void)context;
 	call_answer_modex(call, status, data, size);
 }
 
@@ -331,12 +324,9 @@ void px_fence(struct px *px, struct call *call)
 	collective_begin(px, COLLECTIVE_FENCE, call, NULL, data, call->size, fence_done);
 }
 
-static void op_done(struct px *px, struct call *call, pmix_status_t status, uint64_t context,
-	char *data, size_t size)
+static void op_done(_unused_ struct px *px, struct call *call, pmix_status_t status,
+	_unused_ uint64_t context, char *data, _unused_ size_t size)
 {
-	(void)px;
-	(void)context;
-	(void)size;
 	free(data);
 	call_answer(call, status);
 }

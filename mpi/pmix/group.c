@@ -135,11 +135,9 @@ static void constructed(struct px *px, struct call *call, pmix_status_t status, 
 	call_answer(call, status);
 }
 
-static void destructed(struct px *px, struct call *call, pmix_status_t status, uint64_t context,
-	char *data, size_t size)
+static void destructed(struct px *px, struct call *call, pmix_status_t status,
+	_unused_ uint64_t context, char *data, _unused_ size_t size)
 {
-	(void)context;
-	(void)size;
 	free(data);
 	if (status == PMIX_SUCCESS && call->text)
 		set_remove(&px->groups, call->text);
@@ -251,12 +249,11 @@ void psets_of_spawn(struct px *px, const struct call *call, const char *nspace)
 		make_named(px, call->apps[i].info, call->apps[i].ninfo, nspace, (uint32_t)i);
 }
 
-void serve_pset(struct px *px, const struct rpc_request *request, struct message *args)
+void serve_pset(struct px *px, _unused_ const struct rpc_request *request, struct message *args)
 {
 	_cleanup_free_ char *name = NULL, *nspace = NULL;
 	uint32_t appnum;
 
-	(void)request;
 	if (unpack(args, &name, PMIX_STRING) && unpack(args, &nspace, PMIX_STRING) &&
 		unpack(args, &appnum, PMIX_UINT32) && name && nspace)
 		pset_store(px, name, nspace, appnum);

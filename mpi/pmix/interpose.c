@@ -44,11 +44,10 @@ static bool has_address(const struct dl_phdr_info *info, uintptr_t address)
 	return false;
 }
 
-static int on_library(struct dl_phdr_info *info, size_t size, void *userdata)
+static int on_library(struct dl_phdr_info *info, _unused_ size_t size, void *userdata)
 {
 	struct library *l = userdata;
 
-	(void)size;
 	if (!has_address(info, l->wanted))
 		return 0;
 	l->base = info->dlpi_addr;

@@ -3,100 +3,50 @@
  * The streams' life with the server: what the nodes send for this one's tools goes to libpmix, as
  * fast as the tools read, and at the end of the step what is left is waited for.
  */
-#include <arpa/inet.h>
 #include <dirent.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 
+#include "mpi/pmix/admit.h"
 #include "mpi/pmix/iof.h"
+#include "stepd/base/buffer.h"
 
 /* ---- whether libpmix's clients read ---------------------------------------------------------
  *
  * libpmix stores for each of them what its socket does not take,
  * without a bound, and reports nothing of it to its host. So before it is given more the sockets
- * are polled: those of this process whose own port is that of libpmix's listener. They are
+ * are polled: those that it has accepted. They are
  * libpmix's: nothing is done to them, and one that is closed meanwhile is found out. One that takes
  * nothing more holds all up that this server delivers.
  */
 
 struct sockets {
 	struct iof *iof;
-	uint16_t port; /* of the listener; 0: not known, nothing can be held up */
-	int epoll_fd;  /* the sockets that are full: those that are closed leave it by themselves */
-	ev_io full;    /* active while there are any */
+	int epoll_fd; /* the sockets that are full: those that are closed leave it by themselves */
+	ev_io full;   /* active while there are any */
 	struct pollfd *fds;
-	size_t count;
+	size_t count, capacity;
 	bool stale; /* fds are to be found anew */
 };
 
-/* "NSPACE.RANK;tcp4://127.0.0.1:34567" */
-void iof_learn_uri(struct px *px, const char *entry)
-{
-	const char *port = strrchr(entry, ':');
-	struct sockets *sockets = px->iof->sockets;
-
-	if (strncmp(entry, "PMIX_SERVER_URI", 15) == 0 && port && !sockets->port)
-		sockets->port = (uint16_t)strtoul(port + 1, NULL, 10);
-}
-
-/* ---- which they are ---- */
-
-static bool is_clients(const struct sockets *sockets, int fd)
-{
-	struct sockaddr_storage own, peer;
-	socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
-	in_port_t port;
-
-	if (getsockname(fd, (struct sockaddr *)&own, &own_size) < 0 ||
-		getpeername(fd, (struct sockaddr *)&peer, &peer_size) < 0)
-		return false;
-	if (own.ss_family == AF_INET)
-		port = ((struct sockaddr_in *)&own)->sin_port;
-	else if (own.ss_family == AF_INET6)
-		port = ((struct sockaddr_in6 *)&own)->sin6_port;
-	else
-		return false;
-	return ntohs(port) == sockets->port;
-}
-
-static int add_fd(struct sockets *sockets, int fd, size_t *capacity)
-{
-	struct pollfd *grown;
-
-	if (sockets->count == *capacity) {
-		*capacity = *capacity ? 2 * *capacity : 64;
-		grown = realloc(sockets->fds, *capacity * sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		sockets->fds = grown;
-	}
-	sockets->fds[sockets->count++] = (struct pollfd){.fd = fd, .events = POLLOUT};
-	return 0;
-}
-
 static void find_sockets(struct sockets *sockets)
 {
-	DIR *dir = opendir("/proc/self/fd");
+	_cleanup_closedir_ DIR *dir = opendir("/proc/self/fd");
 	const struct dirent *d;
-	size_t capacity = 0;
-	int r = 0;
 
-	free(sockets->fds);
-	sockets->fds = NULL;
 	sockets->count = 0;
 	sockets->stale = false;
-	while (r == 0 && dir && (d = readdir(dir))) {
+	while (dir && (d = readdir(dir))) {
 		char *end;
 		long fd = strtol(d->d_name, &end, 10);
 
-		if (end != d->d_name && !*end && is_clients(sockets, (int)fd))
-			r = add_fd(sockets, (int)fd, &capacity);
+		if (end == d->d_name || *end || !admit_has_accepted((int)fd))
+			continue;
+		if (array_reserve(sockets->fds, sockets->capacity, sockets->count + 1) < 0)
+			return;
+		sockets->fds[sockets->count++] = (struct pollfd){.fd = (int)fd, .events = POLLOUT};
 	}
-	if (dir)
-		(void)closedir(dir);
 }
 
 void iof_sockets_changed(struct iof *iof)
@@ -123,8 +73,6 @@ static bool iof_can_deliver(struct iof *iof)
 	size_t full = 0;
 	int r;
 
-	if (!sockets->port)
-		return true;
 	if (sockets->stale)
 		find_sockets(sockets);
 	do
@@ -147,12 +95,11 @@ static bool iof_can_deliver(struct iof *iof)
 	return full == 0;
 }
 
-static void on_sockets(struct ev_loop *loop, ev_io *w, int revents)
+static void on_sockets(struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct sockets *sockets = w->data;
 	struct epoll_event events[16];
 
-	(void)revents;
 	/* Each of them is reported once; those that are still full are watched anew. */
 	while (epoll_wait(sockets->epoll_fd, events, ARRAY_SIZE(events), 0) == ARRAY_SIZE(events))
 		;
@@ -356,12 +303,6 @@ static bool iof_deliver_is_idle(const struct iof *iof)
 	return !iof->first && iof->in_libpmix == 0;
 }
 
-/* What libpmix has stays its own until the process ends, a moment later. */
-static void iof_deliver_close(struct iof *iof)
-{
-	iof_deliver_drop(iof);
-}
-
 /* ---- life -----------------------------------------------------------------------------------
  *
  * The streams' life with the server, and how long it waits for them at the end of the step.
@@ -384,10 +325,8 @@ static void iof_leave(struct iof *iof)
 	serve_count(iof->px->serve, -1);
 }
 
-static void on_grace(struct ev_loop *loop, ev_timer *w, int revents)
+static void on_grace(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
 {
-	(void)loop;
-	(void)revents;
 	iof_leave(w->data);
 }
 
@@ -464,7 +403,7 @@ void iof_close(struct px *px)
 		return;
 	ev_timer_stop(px->loop, &iof->grace);
 	iof_copy_close(iof);
-	iof_deliver_close(iof);
+	iof_deliver_drop(iof); /* what libpmix has stays its own until the process ends */
 	iof_sockets_close(iof);
 	iof_pulls_close(iof);
 	free(iof);

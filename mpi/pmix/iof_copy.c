@@ -172,10 +172,20 @@ struct copy_request {
 	uint32_t *ranks;
 	size_t count;
 	unsigned streams;
-	unsigned pending;
+	unsigned pending; /* to the agent, and who holds it */
 	bool some;
 	int r;
 };
+
+/* NULL: no memory. */
+static struct copy_request *copy_request_new(struct px *px, struct rpc_request request)
+{
+	struct copy_request *t = calloc(1, sizeof(*t));
+
+	if (t)
+		*t = (struct copy_request){.px = px, .request = request, .pending = 1};
+	return t;
+}
 
 static void take_back(const struct copy_request *t)
 {
@@ -201,11 +211,10 @@ static void copy_request_release(struct copy_request *t)
 	free(t);
 }
 
-static void on_copy_done(void *userdata, int r, const struct err *err)
+static void on_copy_done(void *userdata, int r, _unused_ const struct err *err)
 {
 	struct copy_request *t = userdata;
 
-	(void)err;
 	t->some |= r == 0;
 	if (r < 0 && t->r == 0)
 		t->r = r;
@@ -232,39 +241,31 @@ static void request_streams(struct copy_request *t, unsigned streams, uint32_t *
 		on_copy_done(t, r, &err);
 }
 
-/* Has the agent copy what is wanted of these ranks, which it takes. */
-static void request_copy(const struct copy_request *from)
+/* Has the agent copy what is wanted of these ranks. */
+static void request_copy(struct copy_request *t)
 {
-	struct copy_request *t = calloc(1, sizeof(*t));
-	uint32_t *some = calloc(from->count + 1, sizeof(*some));
+	_cleanup_free_ uint32_t *some = calloc(t->count + 1, sizeof(*some));
 
-	if (!t || !some) {
-		rpc_reply(from->px, &from->request, PMIX_ERR_NOMEM, NULL);
-		take_back(from);
-		free(from->ranks);
-		free(t);
-		free(some);
-		return;
-	}
-	*t = *from;
-	t->pending = 1;
-	for (unsigned streams = 0; streams <= LINK_STREAMS; streams++)
+	if (!some)
+		t->r = -ENOMEM;
+	for (unsigned streams = 0; some && streams <= LINK_STREAMS; streams++)
 		request_streams(t, streams, some);
-	free(some);
-	copy_request_release(t);
 }
 
 /* The subscriber, which is freed, wants nothing any more: the agent need not copy for it. */
 static void iof_copy_stop(struct iof *iof, struct subscriber *sub)
 {
-	struct copy_request t = {.px = iof->px, .count = sub->count};
+	struct copy_request *t = copy_request_new(iof->px, (struct rpc_request){.id = 0});
 
-	t.ranks = calloc(sub->count + 1, sizeof(*t.ranks));
-	for (size_t i = 0; t.ranks && i < sub->count; i++)
-		t.ranks[i] = sub->wants[i].rank;
+	if (t)
+		t->ranks = calloc(sub->count + 1, sizeof(*t->ranks));
+	for (; t && t->ranks && t->count < sub->count; t->count++)
+		t->ranks[t->count] = sub->wants[t->count].rank;
 	subscriber_end(iof, sub);
-	if (t.ranks)
-		request_copy(&t);
+	if (!t)
+		return;
+	request_copy(t);
+	copy_request_release(t);
 }
 
 /* ---- requests ---- */
@@ -284,34 +285,32 @@ static int subscribe(struct iof *iof, uint32_t node, const uint32_t *ranks, size
 void serve_streams(struct px *px, const struct rpc_request *request, struct message *args)
 {
 	_cleanup_free_ pmix_proc_t *procs = NULL;
-	struct copy_request t = {.px = px, .request = *request};
 	struct subscriber *sub = subscriber_find(px->iof, request->from);
+	struct copy_request *t;
 	uint8_t streams;
 	size_t count;
-	int r;
 
 	if (!unpack(args, &streams, PMIX_UINT8) || !unpack_procs(args, &procs, &count)) {
 		rpc_reply(px, request, PMIX_ERR_UNPACK_FAILURE, NULL);
 		return;
 	}
-	if (!streams) {
-		if (sub)
-			iof_copy_stop(px->iof, sub);
-		rpc_reply(px, request, PMIX_SUCCESS, NULL);
+	if (!streams && sub)
+		iof_copy_stop(px->iof, sub);
+	t = streams ? copy_request_new(px, *request) : NULL;
+	if (!t) {
+		rpc_reply(px, request, streams ? PMIX_ERR_NOMEM : PMIX_SUCCESS, NULL);
 		return;
 	}
-	r = names_local_ranks(&px->names, procs, count, px->node, false, &t.ranks, &t.count);
-	if (r == 0)
-		r = subscribe(
-			px->iof, request->from, t.ranks, t.count, streams & LINK_STREAMS, &sub);
-	if (r < 0) {
-		free(t.ranks);
-		rpc_reply(px, request, call_status_of(r), NULL);
-		return;
+	t->r = names_local_ranks(&px->names, procs, count, px->node, false, &t->ranks, &t->count);
+	if (t->r == 0)
+		t->r = subscribe(
+			px->iof, request->from, t->ranks, t->count, streams & LINK_STREAMS, &sub);
+	if (t->r == 0) {
+		t->subscriber = sub->number;
+		t->streams = streams;
+		request_copy(t);
 	}
-	t.subscriber = sub->number;
-	t.streams = streams;
-	request_copy(&t);
+	copy_request_release(t);
 }
 
 int iof_subscribe_spawn(struct px *px, uint32_t node, const struct nspace *nspace, unsigned streams)

@@ -8,10 +8,10 @@
 
 /* ---- pulls ----------------------------------------------------------------------------------
  *
- * Who wants the tasks' output on this node. libpmix says what is asked for, but not by whom, and of
- * a request that ends not which it was. So what is asked for goes on until all that was asked has
- * ended, or all tools have gone; in between, what perhaps nobody wants goes on for DOUBTS_MAX bytes
- * (libpmix 4.2 keeps what it can't deliver).
+ * libpmix reports a tool's request for output, but not whose it is, and of one that ends not which
+ * it was. So output is delivered until all requests have ended or all tools have gone; in between,
+ * what perhaps no tool wants is delivered for DOUBTS_MAX bytes (libpmix 4.2 stores what it can't
+ * deliver).
  */
 
 #define DOUBTS_MAX ((uint64_t)16 << 20)
@@ -189,7 +189,7 @@ void iof_tool_connected(struct px *px, const pmix_proc_t *proc)
 	struct tool *tool = calloc(1, sizeof(*tool));
 
 	if (!tool)
-		return; /* it can't pull, and is told so */
+		return; /* its pulls are refused */
 	tool->proc = *proc;
 	tool->next = px->iof->tools;
 	px->iof->tools = tool;

@@ -75,31 +75,28 @@ static int log_syslog(const struct call *call, const char *text)
 
 /* ---- the upcall ---- */
 
-enum channel {
-	CHANNEL_NONE, /* not one of ours: another one, or about the message */
-	CHANNEL_STDOUT,
-	CHANNEL_STDERR,
-	CHANNEL_SYSLOG,
+static const struct channel {
+	const char *key;
+	bool is_syslog;
+	enum log_level level; /* in the step's log */
+} channels[] = {
+	{PMIX_LOG_STDOUT, .level = LOG_LEVEL_INFO},
+	{PMIX_LOG_STDERR, .level = LOG_LEVEL_WARNING},
+	{PMIX_LOG_SYSLOG, .is_syslog = true},
+	{PMIX_LOG_LOCAL_SYSLOG, .is_syslog = true},
+	{PMIX_LOG_GLOBAL_SYSLOG, .is_syslog = true},
 };
 
-static enum channel channel_of(const pmix_info_t *info)
+/* NULL: not one of ours: another one, or about the message. */
+static const struct channel *channel_of(const pmix_info_t *info)
 {
-	static const struct {
-		const char *key;
-		enum channel channel;
-	} table[] = {
-		{PMIX_LOG_STDOUT, CHANNEL_STDOUT},
-		{PMIX_LOG_STDERR, CHANNEL_STDERR},
-		{PMIX_LOG_SYSLOG, CHANNEL_SYSLOG},
-		{PMIX_LOG_LOCAL_SYSLOG, CHANNEL_SYSLOG},
-		{PMIX_LOG_GLOBAL_SYSLOG, CHANNEL_SYSLOG},
-	};
-
-	for (size_t i = 0; info->value.type == PMIX_STRING && i < ARRAY_SIZE(table); i++) {
-		if (PMIX_CHECK_KEY(info, table[i].key))
-			return info->value.data.string ? table[i].channel : CHANNEL_NONE;
+	if (info->value.type != PMIX_STRING || !info->value.data.string)
+		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(channels); i++) {
+		if (PMIX_CHECK_KEY(info, channels[i].key))
+			return &channels[i];
 	}
-	return CHANNEL_NONE;
+	return NULL;
 }
 
 void px_log(struct px *px, struct call *call)
@@ -108,18 +105,16 @@ void px_log(struct px *px, struct call *call)
 	int r = 0;
 
 	for (size_t i = 0; i < call->ninfo; i++) {
-		const pmix_info_t *info = &call->info[i];
-		enum channel channel = channel_of(info);
+		const struct channel *channel = channel_of(&call->info[i]);
+		const char *text = call->info[i].value.data.string;
 
-		if (channel == CHANNEL_NONE)
+		if (!channel)
 			continue;
 		done = true;
-		if (channel != CHANNEL_SYSLOG)
-			log_text(px, &call->proc,
-				channel == CHANNEL_STDERR ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO,
-				info->value.data.string);
+		if (!channel->is_syslog)
+			log_text(px, &call->proc, channel->level, text);
 		else if (r == 0)
-			r = log_syslog(call, info->value.data.string);
+			r = log_syslog(call, text);
 	}
 	if (r < 0)
 		serve_log(px->serve, LOG_LEVEL_DEBUG, "rank %u logs to syslog: %s", call->proc.rank,

@@ -158,24 +158,18 @@ struct query {
 /* On libpmix's thread, which owns data. */
 static void on_found_there(pmix_status_t status, char *data, size_t size, void *cbdata)
 {
-	struct query *query = cbdata;
+	_cleanup_free_ struct query *query = cbdata;
 	struct call *call = call_new(on_found, CALL_NOTE, NULL);
 
-	if (call && asprintf(&call->text, "%llu", (unsigned long long)query->id) < 0)
-		call->text = NULL;
-	if (call && call->text) {
-		call->code = status;
-		call->data = malloc(size ? size : 1);
-		if (call->data && size)
-			memcpy(call->data, data, size);
-		call->size = call->data ? size : 0;
-		if (!call->data)
-			call->code = PMIX_ERR_NOMEM;
-		call_hand_over(query->calls, call);
-	} else {
-		(void)call_free(call); /* the requester's deadline ends it */
-	}
-	free(query);
+	if (!call)
+		return; /* the requester's deadline ends it */
+	call->number = query->id;
+	call->data = malloc(size + 1);
+	call->code = call->data ? status : PMIX_ERR_NOMEM;
+	if (call->data && size)
+		memcpy(call->data, data, size);
+	call->size = call->data ? size : 0;
+	call_hand_over(query->calls, call);
 }
 
 static pmix_status_t query_libpmix(struct px *px, struct modex_wait *w)
@@ -224,10 +218,10 @@ static void query_again(struct px *px, struct modex_wait **at)
 		end_wait(px, at, status);
 }
 
-/* libpmix's answer, in the loop; code is its status, text the number in digits. */
+/* libpmix's answer, in the loop; code is its status. */
 static void on_found(struct px *px, struct call *call)
 {
-	struct modex_wait **at = find(px, strtoull(call->text, NULL, 10)), *w = *at;
+	struct modex_wait **at = find(px, call->number), *w = *at;
 
 	if (w) {
 		w->is_asked = false;
@@ -250,12 +244,10 @@ static void on_found(struct px *px, struct call *call)
 		ev_timer_start(px->loop, &w->limit);
 }
 
-static void on_limit(struct ev_loop *loop, ev_timer *timer, int revents)
+static void on_limit(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
 	struct modex_wait *w = timer->data;
 
-	(void)loop;
-	(void)revents;
 	end_wait(w->px, find(w->px, w->id), w->status);
 }
 

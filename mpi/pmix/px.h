@@ -61,7 +61,7 @@ struct px {
 typedef void (*rpc_all_done_fn)(
 	struct px *px, void *userdata, pmix_status_t status, uint32_t succeeded);
 
-/* ---- how far ranks are (ranks.c) ---- */
+/* ---- how far ranks are, and how long they wait for each other (ranks.c) ---- */
 
 void ranks_open(struct px *px);
 void ranks_close(struct px *px);
@@ -71,21 +71,10 @@ void ranks_connected(struct px *px, struct nspace *nspace);
  * this returns. A node that does not answer in time leaves its ranks unknown. */
 void ranks_query(struct px *px, struct call *call, rpc_all_done_fn done);
 
-/* ---- how long they wait for each other on a node (ranks.c) ---- */
-
-void deadline_open(struct px *px);
-/* There is a client. */
-void deadline_start(struct px *px);
-void deadline_close(struct px *px);
-/* ---- what happens to ranks (events.c) ---- */
-
-/* libpmix has lost a client: then its process ends, or has ended. */
-void px_client_lost(struct px *px, const pmix_proc_t *proc);
-
 /* ---- registration (register.c) ---- */
 
 int px_register(struct px *px, struct nspace *nspace, struct err *err) _must_check_;
-void px_deregister(struct px *px, struct nspace *nspace);
+void px_deregister(const struct nspace *nspace);
 
 /* The environment of a local rank, NULL-terminated, each from malloc(). */
 int px_setup_fork(struct px *px, const struct nspace *nspace, uint32_t rank, char ***ret_env,
@@ -118,7 +107,7 @@ enum collective_kind {
 typedef void (*collective_fn)(struct px *px, struct call *call, pmix_status_t status,
 	uint64_t context, char *data, size_t size);
 
-/* Among the ranks of call->procs; text tells those of a kind apart further (may be NULL). Takes
+/* Among the ranks of call->procs; text (may be NULL) distinguishes those of a kind. Takes
  * call and gives it back by done, on failure too. data is copied. */
 void collective_begin(struct px *px, enum collective_kind kind, struct call *call, const char *text,
 	const void *data, size_t size, collective_fn done);
@@ -171,9 +160,6 @@ void px_own_event(struct px *px, struct call *call); /* libpmix's own */
 
 int iof_open(struct px *px) _must_check_;
 void iof_close(struct px *px);
-
-/* An environment entry of a task: one of them has the address of libpmix's listener. */
-void iof_learn_uri(struct px *px, const char *entry);
 
 void iof_tool_connected(struct px *px, const pmix_proc_t *proc);
 /* A tool has gone, or a rank, which may have requested the output of what it has spawned. */

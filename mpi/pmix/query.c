@@ -86,8 +86,9 @@ static pmix_status_t job_status(struct question *q)
 	return PMIX_SUCCESS;
 }
 
-static pmix_status_t table(struct question *q, bool local)
+static pmix_status_t proc_table(struct question *q)
 {
+	bool local = strcmp(q->key, PMIX_QUERY_LOCAL_PROC_TABLE) == 0;
 	const struct px *px = q->px;
 	pmix_proc_info_t *all, *p;
 	size_t n = 0;
@@ -110,16 +111,6 @@ static pmix_status_t table(struct question *q, bool local)
 	}
 	keys_add_data_take(q->results, q->key, all, n, PMIX_PROC_INFO);
 	return PMIX_SUCCESS;
-}
-
-static pmix_status_t proc_table(struct question *q)
-{
-	return table(q, false);
-}
-
-static pmix_status_t local_proc_table(struct question *q)
-{
-	return table(q, true);
 }
 
 /* ---- groups and sets ---- */
@@ -238,7 +229,7 @@ static const struct {
 	{PMIX_QUERY_NAMESPACE_INFO, namespace_info},
 	{PMIX_QUERY_JOB_STATUS, job_status},
 	{PMIX_QUERY_PROC_TABLE, proc_table},
-	{PMIX_QUERY_LOCAL_PROC_TABLE, local_proc_table},
+	{PMIX_QUERY_LOCAL_PROC_TABLE, proc_table},
 	{PMIX_QUERY_NUM_GROUPS, group_count},
 	{PMIX_QUERY_GROUP_NAMES, group_names},
 	{PMIX_QUERY_GROUP_MEMBERSHIP, group_members},

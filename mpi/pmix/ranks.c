@@ -133,12 +133,11 @@ static uint64_t check(struct px *px, struct nspace *nspace)
 	return 0;
 }
 
-static void deadline_on_time(struct ev_loop *loop, ev_timer *timer, int revents)
+static void deadline_on_time(struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
 	struct px *px = timer->data;
 	uint64_t least_ms = px->host->timeout_ms, ms;
 
-	(void)revents;
 	for (struct nspace *n = px->names.first; n; n = n->next) {
 		ms = check(px, n);
 		if (ms == 0)
@@ -150,25 +149,14 @@ static void deadline_on_time(struct ev_loop *loop, ev_timer *timer, int revents)
 	ev_timer_start(loop, timer);
 }
 
-void deadline_open(struct px *px)
-{
-	ev_init(&px->deadline, deadline_on_time);
-	px->deadline.data = px;
-}
-
 /* From the first client on it is checked no more often than once in the time that one may wait.
  */
-void deadline_start(struct px *px)
+static void deadline_start(struct px *px)
 {
 	if (!px->host->timeout_ms || !px->trace || ev_is_active(&px->deadline))
 		return;
 	ev_timer_set(&px->deadline, (double)px->host->timeout_ms / 1e3, 0.);
 	ev_timer_start(px->loop, &px->deadline);
-}
-
-void deadline_close(struct px *px)
-{
-	ev_timer_stop(px->loop, &px->deadline);
 }
 
 /* ---- how far ranks are ----------------------------------------------------------------------
@@ -225,10 +213,8 @@ static void arm(struct px *px)
 	ev_timer_start(px->loop, &px->starts);
 }
 
-static void ranks_on_time(struct ev_loop *loop, ev_timer *timer, int revents)
+static void ranks_on_time(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
-	(void)loop;
-	(void)revents;
 	arm(timer->data);
 }
 
@@ -317,9 +303,12 @@ void ranks_open(struct px *px)
 {
 	ev_init(&px->starts, ranks_on_time);
 	px->starts.data = px;
+	ev_init(&px->deadline, deadline_on_time);
+	px->deadline.data = px;
 }
 
 void ranks_close(struct px *px)
 {
 	ev_timer_stop(px->loop, &px->starts);
+	ev_timer_stop(px->loop, &px->deadline);
 }

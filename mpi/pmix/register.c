@@ -466,9 +466,8 @@ int px_register(struct px *px, struct nspace *nspace, struct err *err)
 	return register_clients(px, nspace, err);
 }
 
-void px_deregister(struct px *px, struct nspace *nspace)
+void px_deregister(const struct nspace *nspace)
 {
-	(void)px;
 	PMIx_server_deregister_nspace(nspace->name, NULL, NULL);
 }
 
@@ -478,15 +477,15 @@ int px_setup_fork(
 	pmix_status_t status;
 	pmix_proc_t proc;
 
-	/* Without a vector libpmix takes its own environment for it, which it has none of: it looks
-	 * at its own libraries' variables first (pmix.c). */
+	/* Without a vector libpmix takes its own `environ`, which is NULL: symbols are resolved
+	 * among its own libraries first (pmix.c). */
 	*ret_env = calloc(1, sizeof(char *));
 	if (!*ret_env)
 		return err_set(err, -ENOMEM, "make the environment of rank %u", rank);
 	PMIX_LOAD_PROCID(&proc, nspace->name, rank);
 	status = PMIx_server_setup_fork(&proc, ret_env);
 	if (status != PMIX_SUCCESS)
-		return err_say(err, -EIO, "ask libpmix for the environment of rank %u: %s", rank,
+		return err_say(err, -EIO, "get the environment of rank %u from libpmix: %s", rank,
 			PMIx_Error_string(status));
 	return old_listener_environ(px, ret_env) < 0
 		? err_set(err, -ENOMEM, "make the environment of rank %u", rank)

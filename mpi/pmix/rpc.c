@@ -154,12 +154,10 @@ static struct waiting **find_waiting(struct px *px, const struct waiting *w)
 	return at;
 }
 
-static void on_timeout(struct ev_loop *loop, ev_timer *timer, int revents)
+static void on_timeout(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
 	struct waiting *w = timer->data;
 
-	(void)loop;
-	(void)revents;
 	finish(find_waiting(w->px, w), PMIX_ERR_TIMEOUT, NULL);
 }
 

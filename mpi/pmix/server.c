@@ -47,13 +47,13 @@ static const struct serve_events serve_events = {
 
 /* ---- libpmix ---- */
 
-/* With the plain store a client's start costs least, and it leaves no files; but it asks the server
- * for each other rank's data, where libpmix's own choice has that of all in memory that is shared:
- * so few have the former. All nodes must come to the same. That of libpmix 5 is another, which
- * nobody has measured.
- * Neither is without a fault (4.2.2). The plain one answers PMIX_GET_REFRESH_CACHE with old data
- * where the other rank is of the same node. With shared memory a get that comes before the other's
- * first commit, without a fence between, fails in one run of three (decisions.md, 39). */
+/* With the plain store a client's start costs least, and it leaves no files; but the client
+ * requests each other rank's data from the server, where libpmix's own choice has that of all in
+ * memory that is shared: so few have the former. All nodes must come to the same. That of libpmix 5
+ * is another, which nobody has measured. Neither is without a fault (4.2.2). The plain one answers
+ * PMIX_GET_REFRESH_CACHE with old data where the other rank is of the same node. With shared memory
+ * a get that comes before the other's first commit, without a fence between, fails in one run of
+ * three (decisions.md, 39). */
 static bool are_few(const struct px *px)
 {
 	uint64_t n = px->job->ntasks;
@@ -69,10 +69,10 @@ static int choose_store(const struct px *px, const char *wanted)
 	return are_few(px) ? setenv("PMIX_MCA_gds", "hash", 1) : unsetenv("PMIX_MCA_gds");
 }
 
-/* What libraries look for in this process's environment. Without a home directory libpmix asks who
- * the user is, and crashes where nobody knows. What is for syslog it would send as well as log.c,
- * and calls that done where nobody listens. What asks Slurm does so only with SLURM_JOBID, which is
- * not there: it need not be loaded. */
+/* What libraries read in this process's environment. Without a home directory libpmix looks the
+ * user up, and crashes where there is no entry. Messages for syslog it would send as well as log.c,
+ * and report success where nobody listens. Its component for Slurm works with SLURM_JOBID only,
+ * which is not there: it need not be loaded. */
 static int set_up_environ(const struct px *px, const char *data_store, struct err *err)
 {
 	int r = choose_store(px, data_store);
@@ -138,7 +138,6 @@ static int hand_out(struct px *px, uint32_t local, char **env, char **first, str
 
 		if (env[i][len] != '=')
 			continue;
-		iof_learn_uri(px, env[i]);
 		admit_learn_uri(env[i]);
 		name = strndup(env[i], len);
 		if (!name)
@@ -205,7 +204,6 @@ static int px_open(struct px *px, const struct pmix_wishes *wishes, struct err *
 	publish_open(px);
 	spawn_open(px);
 	ranks_open(px);
-	deadline_open(px);
 	r = set_up_environ(px, wishes->data_store, err);
 	if (r == 0 && (px->host->timeout_ms || px->nnodes > 1)) /* ranks.c; modex.c */
 		r = trace_open(&px->trace, err);
@@ -230,7 +228,6 @@ static void px_close(struct px *px)
 	iof_close(px);
 	if (px->rpc) {
 		ranks_close(px);
-		deadline_close(px);
 		collective_close(px);
 		modex_close(px);
 		rpc_close(px);

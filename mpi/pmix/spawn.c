@@ -12,25 +12,25 @@
 
 /* ---- the request ---- */
 
+struct app {
+	struct strv argv, env, hosts;
+};
+
 struct request {
 	struct spawn_command *commands;
-	struct strv *env;   /* one for each of them */
-	struct strv *hosts; /* likewise */
-	struct strv *argv;  /* likewise */
+	struct app *apps; /* what each of them points to */
 	size_t count;
 };
 
 static void request_clear(struct request *q)
 {
 	for (size_t i = 0; i < q->count; i++) {
-		strv_clear(&q->env[i]);
-		strv_clear(&q->hosts[i]);
-		strv_clear(&q->argv[i]);
+		strv_clear(&q->apps[i].argv);
+		strv_clear(&q->apps[i].env);
+		strv_clear(&q->apps[i].hosts);
 	}
 	free(q->commands);
-	free(q->env);
-	free(q->hosts);
-	free(q->argv);
+	free(q->apps);
 }
 
 static int add_hosts(struct strv *hosts, const char *list)
@@ -49,17 +49,17 @@ static int add_hosts(struct strv *hosts, const char *list)
 
 /* What is about where and how the tasks run. 0 also for what is but a wish; -EOPNOTSUPP: it is
  * required, and not known. */
-static int take_info(struct request *q, size_t i, const pmix_info_t *info, const char **ret_cwd)
+static int take_info(struct app *to, const pmix_info_t *info, const char **ret_cwd)
 {
 	const pmix_value_t *v = &info->value;
 
 	if (PMIX_CHECK_KEY(info, PMIX_WDIR) && v->type == PMIX_STRING)
 		*ret_cwd = v->data.string;
 	else if (PMIX_CHECK_KEY(info, PMIX_HOST) && v->type == PMIX_STRING)
-		return add_hosts(&q->hosts[i], v->data.string);
+		return add_hosts(&to->hosts, v->data.string);
 	else if ((PMIX_CHECK_KEY(info, PMIX_SET_ENVAR) || PMIX_CHECK_KEY(info, PMIX_ADD_ENVAR)) &&
 		v->type == PMIX_ENVAR)
-		return strv_env_set(&q->env[i], v->data.envar.envar, v->data.envar.value);
+		return strv_env_set(&to->env, v->data.envar.envar, v->data.envar.value);
 	else if (PMIX_CHECK_KEY(info, PMIX_PSET_NAME) && v->type == PMIX_STRING)
 		return 0; /* once they run */
 	else if (PMIX_INFO_IS_REQUIRED(info) && !PMIX_CHECK_KEY(info, PMIX_FWD_STDOUT) &&
@@ -71,28 +71,28 @@ static int take_info(struct request *q, size_t i, const pmix_info_t *info, const
 static int take_app(struct request *q, size_t i, const struct call *call)
 {
 	const pmix_app_t *app = &call->apps[i];
-	struct spawn_command *command = &q->commands[i];
+	struct app *to = &q->apps[i];
 	const char *cwd = app->cwd;
 	int r = 0;
 
 	if (!app->cmd || !app->cmd[0] || app->maxprocs <= 0)
 		return -EINVAL;
 	/* The program is cmd, whatever the vector begins with. */
-	r = strv_add(&q->argv[i], app->cmd);
+	r = strv_add(&to->argv, app->cmd);
 	for (size_t j = 1; r == 0 && app->argv && app->argv[0] && app->argv[j]; j++)
-		r = strv_add(&q->argv[i], app->argv[j]);
+		r = strv_add(&to->argv, app->argv[j]);
 	for (size_t j = 0; r == 0 && app->env && app->env[j]; j++)
-		r = strchr(app->env[j], '=') ? strv_env_put(&q->env[i], app->env[j]) : 0;
+		r = strchr(app->env[j], '=') ? strv_env_put(&to->env, app->env[j]) : 0;
 	for (size_t j = 0; r == 0 && j < call->ninfo; j++)
-		r = take_info(q, i, &call->info[j], &cwd);
+		r = take_info(to, &call->info[j], &cwd);
 	for (size_t j = 0; r == 0 && j < app->ninfo; j++)
-		r = take_info(q, i, &app->info[j], &cwd);
-	*command = (struct spawn_command){
-		.argv = q->argv[i].v,
+		r = take_info(to, &app->info[j], &cwd);
+	q->commands[i] = (struct spawn_command){
+		.argv = to->argv.v,
 		.count = (uint32_t)app->maxprocs,
 		.cwd = cwd,
-		.hosts = (const char *const *)q->hosts[i].v,
-		.env = q->env[i].v,
+		.hosts = (const char *const *)to->hosts.v,
+		.env = to->env.v,
 	};
 	return r;
 }
@@ -104,10 +104,8 @@ static int take_request(struct request *q, const struct call *call)
 	if (call->napps == 0)
 		return -EINVAL;
 	q->commands = calloc(call->napps, sizeof(*q->commands));
-	q->env = calloc(call->napps, sizeof(*q->env));
-	q->hosts = calloc(call->napps, sizeof(*q->hosts));
-	q->argv = calloc(call->napps, sizeof(*q->argv));
-	if (!q->commands || !q->env || !q->hosts || !q->argv)
+	q->apps = calloc(call->napps, sizeof(*q->apps));
+	if (!q->commands || !q->apps)
 		return -ENOMEM;
 	q->count = call->napps;
 	for (size_t i = 0; r == 0 && i < call->napps; i++)
@@ -125,8 +123,8 @@ struct forward {
 	char nspace[PMIX_MAX_NSLEN + 1];
 };
 
-/* libpmix gives the output of a spawn to a rank that has requested it, and to a tool that says
- * nothing else; a tool that gives no attributes it does not serve so. */
+/* libpmix gives the output of a spawn to a rank that has requested it, and to a tool unless its
+ * attributes refuse it; not to a tool that gives no attributes. */
 static unsigned forwarded(const struct call *call, const char *key, bool otherwise, unsigned stream)
 {
 	const pmix_info_t *info = call_find(call, key);
@@ -179,11 +177,10 @@ static int begin_forward(struct px *px, const struct spawn_part *part, struct ns
 	return r;
 }
 
-static void on_forwarded(void *userdata, int r, const struct err *err)
+static void on_forwarded(void *userdata, int r, _unused_ const struct err *err)
 {
 	struct px *px = userdata;
 
-	(void)err;
 	if (r == -EOPNOTSUPP)
 		serve_log(px->serve, LOG_LEVEL_WARNING,
 			"PMIx_Spawn: who has spawned tasks wants their output, too, which does not "
@@ -211,14 +208,12 @@ struct spawning {
 	struct forward forward;
 };
 
-static void on_done(void *userdata, int r, uint32_t number, uint32_t size, const int *errcodes,
-	const struct err *err)
+static void on_done(void *userdata, int r, uint32_t number, _unused_ uint32_t size,
+	_unused_ const int *errcodes, const struct err *err)
 {
 	struct spawning *s = userdata;
 	char name[PMIX_MAX_NSLEN + 1];
 
-	(void)size;
-	(void)errcodes;
 	if (r < 0)
 		serve_log(s->px->serve, LOG_LEVEL_ERROR, "PMIx_Spawn: %s",
 			err ? err->text : "it failed");
@@ -285,6 +280,13 @@ static int hand_out(
 	return r;
 }
 
+static void drop(struct px *px, struct nspace *nspace)
+{
+	iof_drop_spawn(px, nspace->name);
+	px_deregister(nspace);
+	names_remove(&px->names, nspace);
+}
+
 static int prepare(void *userdata, const struct spawn_part *part, struct err *err)
 {
 	struct px *px = userdata;
@@ -302,11 +304,8 @@ static int prepare(void *userdata, const struct spawn_part *part, struct err *er
 		r = hand_out(px, part, nspace, err);
 	if (r == 0 && begin_forward(px, part, nspace) < 0)
 		r = err_set(err, -ENOMEM, "have a copy of spawned tasks' output");
-	if (r < 0) {
-		iof_drop_spawn(px, nspace->name);
-		px_deregister(px, nspace);
-		names_remove(&px->names, nspace);
-	}
+	if (r < 0)
+		drop(px, nspace);
 	return r;
 }
 
@@ -325,11 +324,8 @@ static void failed(void *userdata, const struct spawn_part *part)
 
 	names_of_spawn(&px->names, part->number, name, sizeof(name));
 	nspace = names_find(&px->names, name);
-	if (!nspace)
-		return; /* prepare() has failed itself */
-	iof_drop_spawn(px, nspace->name);
-	px_deregister(px, nspace);
-	names_remove(&px->names, nspace);
+	if (nspace) /* else prepare() has failed itself */
+		drop(px, nspace);
 }
 
 void spawn_open(struct px *px)

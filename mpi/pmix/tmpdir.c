@@ -222,7 +222,7 @@ int tmpdir_check(const char *base, struct err *err)
 	if (base[0] != '/')
 		return err_say(err, -EINVAL, "it is not an absolute path");
 	if (stat(base, &st) < 0)
-		return err_set(err, -errno, "look at it");
+		return err_set(err, -errno, "read its attributes");
 	if (!S_ISDIR(st.st_mode))
 		return err_say(err, -ENOTDIR, "it is not a directory");
 	if ((st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))

@@ -110,16 +110,13 @@ void topology_place(struct hwloc_topology *topology, const char *cpus, struct sp
 
 #else
 
-void topology_add(struct keys *keys, struct hwloc_topology **ret_topology)
+void topology_add(_unused_ struct keys *keys, _unused_ struct hwloc_topology **ret_topology)
 {
-	(void)keys;
-	(void)ret_topology;
 }
 
-void topology_place(struct hwloc_topology *topology, const char *cpus, struct spot *ret_spot)
+void topology_place(
+	_unused_ struct hwloc_topology *topology, _unused_ const char *cpus, struct spot *ret_spot)
 {
-	(void)topology;
-	(void)cpus;
 	*ret_spot = (struct spot){.package = -1};
 }
 

@@ -26,7 +26,8 @@ struct waiting {
 };
 
 struct trace {
-	int read_fd, write_fd;
+	FILE *read_end;
+	int write_fd;
 	pthread_t reader;
 	pthread_mutex_t lock; /* of what follows */
 	struct waiting *waiting[BUCKETS];
@@ -62,7 +63,7 @@ static const char *after(const char *text, const char *word)
 bool trace_read_line(const char *text, struct trace_line *ret_line)
 {
 	static const struct {
-		const char *says, *call;
+		const char *command, *call;
 	} commands[] = {
 		{"FENCE from ", "PMIx_Fence"},
 		{"CONNECT from ", "PMIx_Connect"},
@@ -79,7 +80,7 @@ bool trace_read_line(const char *text, struct trace_line *ret_line)
 	ret_line->commits = command && strncmp(command, "COMMIT from ", 12) == 0;
 	if (command) {
 		for (i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
-			if (strncmp(command, commands[i].says, strlen(commands[i].says)) == 0)
+			if (strncmp(command, commands[i].command, strlen(commands[i].command)) == 0)
 				ret_line->what = commands[i].call;
 		}
 		name = after(command, " from ");
@@ -201,25 +202,17 @@ bool trace_is_idle(struct trace *trace)
 static void *read_all(void *userdata)
 {
 	struct trace *t = userdata;
-	char buf[16384], line[LINE_MAX_BYTES];
-	size_t len = 0;
-	bool too_long = false;
-	ssize_t n, i;
+	char line[LINE_MAX_BYTES];
+	bool is_rest = false; /* of a line that is too long */
 
-	while ((n = read(t->read_fd, buf, sizeof(buf))) > 0 || (n < 0 && errno == EINTR)) {
-		for (i = 0; i < n; i++) {
-			if (buf[i] != '\n') {
-				too_long |= len == sizeof(line) - 1;
-				line[len] = buf[i];
-				len += len < sizeof(line) - 1;
-				continue;
-			}
-			line[len] = '\0';
-			if (!too_long)
-				take_line(t, line);
-			len = 0;
-			too_long = false;
-		}
+	while (fgets(line, sizeof(line), t->read_end)) {
+		size_t len = strcspn(line, "\n");
+		bool is_end = line[len] == '\n';
+
+		line[len] = '\0';
+		if (is_end && !is_rest)
+			take_line(t, line);
+		is_rest = !is_end;
 	}
 	return NULL;
 }
@@ -257,29 +250,48 @@ static int set_environ(const struct trace *t)
 		: 0;
 }
 
+static void trace_free(struct trace *t)
+{
+	if (t->read_end)
+		(void)fclose(t->read_end);
+	(void)close_fd(t->write_fd);
+	for (unsigned i = 0; i < BUCKETS; i++) {
+		while (t->waiting[i])
+			forget(&t->waiting[i]);
+	}
+	(void)pthread_mutex_destroy(&t->lock);
+	free(t);
+}
+
+static int trace_begin(struct trace *t)
+{
+	_cleanup_close_ int read_fd = -1;
+	int fds[2], r;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	read_fd = fds[0];
+	t->write_fd = fds[1];
+	t->read_end = fdopen(read_fd, "r");
+	if (!t->read_end)
+		return -errno;
+	(void)take_fd(&read_fd);
+	r = set_environ(t);
+	return r < 0 ? r : start_reader(t);
+}
+
 int trace_open(struct trace **ret_trace, struct err *err)
 {
 	struct trace *t = calloc(1, sizeof(*t));
-	int fds[2], r;
+	int r;
 
 	if (!t)
 		return err_set(err, -ENOMEM, "read libpmix's trace");
-	if (pipe2(fds, O_CLOEXEC) < 0) {
-		r = -errno;
-		free(t);
-		return err_set(err, r, "read libpmix's trace");
-	}
-	t->read_fd = fds[0];
-	t->write_fd = fds[1];
+	t->write_fd = -1;
 	(void)pthread_mutex_init(&t->lock, NULL); /* a plain one never fails */
-	r = set_environ(t);
-	if (r == 0)
-		r = start_reader(t);
+	r = trace_begin(t);
 	if (r < 0) {
-		(void)close(fds[0]);
-		(void)close(fds[1]);
-		(void)pthread_mutex_destroy(&t->lock);
-		free(t);
+		trace_free(t);
 		return err_set(err, r, "read libpmix's trace");
 	}
 	*ret_trace = t;
@@ -288,20 +300,10 @@ int trace_open(struct trace **ret_trace, struct err *err)
 
 struct trace *trace_close(struct trace *trace)
 {
-	struct waiting *w;
-
 	if (!trace)
 		return NULL;
-	(void)close(trace->write_fd);
+	trace->write_fd = close_fd(trace->write_fd);
 	(void)pthread_join(trace->reader, NULL);
-	(void)close(trace->read_fd);
-	for (unsigned i = 0; i < BUCKETS; i++) {
-		while ((w = trace->waiting[i])) {
-			trace->waiting[i] = w->next;
-			free(w);
-		}
-	}
-	(void)pthread_mutex_destroy(&trace->lock);
-	free(trace);
+	trace_free(trace);
 	return NULL;
 }
