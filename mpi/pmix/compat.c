@@ -17,9 +17,8 @@
 
 /* ---- clients of another major version -------------------------------------------------------
  *
- * Clients of another major version than the server's. From 2 on libpmix serves all of them,
- * but of groups each major has an answer of its own, and the client reads nonsense in another's:
- * these are refused, with one sentence. (Clients of PMIx 1: below.)
+ * From 2 on libpmix serves all of them, but of groups each major has an answer of its own, and the
+ * client reads nonsense in another's: these are refused, with one sentence.
  */
 
 /* libpmix notes the first client's of a namespace on its node; empty: not known. */
@@ -74,9 +73,9 @@ bool compat_has_groups(struct px *px, const struct call *call)
 
 /* ---- clients of PMIx 1 ----------------------------------------------------------------------
  *
- * A listener for clients of PMIx 1: libpmix has none any more, and a client of that age finds
- * nothing in its environment that it knows and leaves its user with an error number. So there is a
- * socket at which its name and version are read, it is refused, and named in the step's log.
+ * libpmix has no listener for them any more, and a client of that age finds nothing in its
+ * environment that it knows and leaves its user with an error number. So there is a socket at which
+ * its name and version are read, it is refused, and named in the step's log.
  *
  * A client sends a header of 16 bytes (an index, a tag, the length of what follows), namespace,
  * rank and version, and more that does not matter here; it waits for a status. PMIx 2.0 has the

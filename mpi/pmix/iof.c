@@ -14,23 +14,13 @@
 
 /* ---- whether libpmix's clients read ---------------------------------------------------------
  *
- * libpmix stores for each of them what its socket does not take,
- * without a bound, and reports nothing of it to its host. So before it is given more the sockets
- * are polled: those that it has accepted. They are
- * libpmix's: nothing is done to them, and one that is closed meanwhile is found out. One that takes
+ * libpmix stores for each of them what its socket does not take, without a bound, and reports
+ * nothing of it to its host. So before it gets more the sockets are polled: those that it has
+ * accepted. Nothing is done to them, and one that is closed meanwhile is found out. One that takes
  * nothing more holds all up that this server delivers.
  */
 
-struct sockets {
-	struct iof *iof;
-	int epoll_fd; /* the sockets that are full: those that are closed leave it by themselves */
-	ev_io full;   /* active while there are any */
-	struct pollfd *fds;
-	size_t count, capacity;
-	bool stale; /* fds are to be found anew */
-};
-
-static void find_sockets(struct sockets *sockets)
+static void find_sockets(struct iof_sockets *sockets)
 {
 	_cleanup_closedir_ DIR *dir = opendir("/proc/self/fd");
 	const struct dirent *d;
@@ -51,12 +41,12 @@ static void find_sockets(struct sockets *sockets)
 
 void iof_sockets_changed(struct iof *iof)
 {
-	iof->sockets->stale = true;
+	iof->sockets.stale = true;
 }
 
 /* ---- whether they take more ---- */
 
-static void watch(struct sockets *sockets, int fd)
+static void watch(struct iof_sockets *sockets, int fd)
 {
 	struct epoll_event event = {.events = EPOLLOUT | EPOLLONESHOT, .data.fd = fd};
 
@@ -69,7 +59,7 @@ static void watch(struct sockets *sockets, int fd)
  * may have changed. */
 static bool iof_can_deliver(struct iof *iof)
 {
-	struct sockets *sockets = iof->sockets;
+	struct iof_sockets *sockets = &iof->sockets;
 	size_t full = 0;
 	int r;
 
@@ -97,46 +87,14 @@ static bool iof_can_deliver(struct iof *iof)
 
 static void on_sockets(struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
-	struct sockets *sockets = w->data;
+	struct iof *iof = w->data;
 	struct epoll_event events[16];
 
 	/* Each of them is reported once; those that are still full are watched anew. */
-	while (epoll_wait(sockets->epoll_fd, events, ARRAY_SIZE(events), 0) == ARRAY_SIZE(events))
+	while (epoll_wait(w->fd, events, ARRAY_SIZE(events), 0) == ARRAY_SIZE(events))
 		;
 	ev_io_stop(loop, w);
-	iof_deliver_next(sockets->iof);
-}
-
-/* ---- life ---- */
-
-static int iof_sockets_open(struct iof *iof)
-{
-	struct sockets *sockets = calloc(1, sizeof(*sockets));
-
-	if (!sockets)
-		return -ENOMEM;
-	iof->sockets = sockets;
-	sockets->iof = iof;
-	sockets->stale = true;
-	sockets->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (sockets->epoll_fd < 0)
-		return -errno;
-	ev_io_init(&sockets->full, on_sockets, sockets->epoll_fd, EV_READ);
-	sockets->full.data = sockets;
-	return 0;
-}
-
-static void iof_sockets_close(struct iof *iof)
-{
-	struct sockets *sockets = iof->sockets;
-
-	if (!sockets)
-		return;
-	ev_io_stop(iof->px->loop, &sockets->full);
-	(void)close_fd(sockets->epoll_fd);
-	free(sockets->fds);
-	free(sockets);
-	iof->sockets = NULL;
+	iof_deliver_next(iof);
 }
 
 /* ---- delivery -------------------------------------------------------------------------------
@@ -303,17 +261,12 @@ static bool iof_deliver_is_idle(const struct iof *iof)
 	return !iof->first && iof->in_libpmix == 0;
 }
 
-/* ---- life -----------------------------------------------------------------------------------
- *
- * The streams' life with the server, and how long it waits for them at the end of the step.
- */
+/* ---- the end of the step -------------------------------------------------------------------- */
 
 /* For tools to take what is left, at the end of the step; then it ends without them. */
 #define GRACE_SEC 1.
 
 #define ROUNDS 64u
-
-/* ---- the end of the step ---- */
 
 static void iof_leave(struct iof *iof)
 {
@@ -392,7 +345,11 @@ int iof_open(struct px *px)
 	iof->last = &iof->first;
 	ev_init(&iof->grace, on_grace);
 	iof->grace.data = iof;
-	return iof_sockets_open(iof);
+	iof->sockets.stale = true;
+	iof->sockets.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	ev_io_init(&iof->sockets.full, on_sockets, iof->sockets.epoll_fd, EV_READ);
+	iof->sockets.full.data = iof;
+	return iof->sockets.epoll_fd < 0 ? -errno : 0;
 }
 
 void iof_close(struct px *px)
@@ -404,7 +361,9 @@ void iof_close(struct px *px)
 	ev_timer_stop(px->loop, &iof->grace);
 	iof_copy_close(iof);
 	iof_deliver_drop(iof); /* what libpmix has stays its own until the process ends */
-	iof_sockets_close(iof);
+	ev_io_stop(px->loop, &iof->sockets.full);
+	(void)close_fd(iof->sockets.epoll_fd);
+	free(iof->sockets.fds);
 	iof_pulls_close(iof);
 	free(iof);
 	px->iof = NULL;

@@ -2,7 +2,7 @@
  *
  * The tasks' streams for tools, over the nodes of a step. A tool sends a request to the server
  * that it is connected to, and that one to the servers of the nodes where the ranks are
- *(iof_pull.c). These have their agents copy the streams and send the server what comes, as their
+ *(iof_pull.c). These have their agents copy the streams and send what comes to the server, as their
  *subscriber (iof_copy.c); there it goes to libpmix (iof.c), which knows which of its tools want it.
  *What a tool sends goes the other way (iof_push.c).
  *
@@ -10,8 +10,8 @@
  *
  * No task waits for any of it. A subscriber has at most IOF_FLYING bytes under way, each message
  * answered when libpmix has it, and IOF_QUEUE bytes behind those; what is more is left out,
- * counted, and reported with what comes next. libpmix itself has no such bound: it is given
- *something only while the sockets to its clients take it.
+ * counted, and reported with what comes next. libpmix itself has no such bound: it gets something
+ * only while the sockets to its clients take it.
  */
 #ifndef MPI_PMIX_IOF_H
 #define MPI_PMIX_IOF_H
@@ -29,9 +29,17 @@
 struct delivery;
 struct pull;
 struct push;
-struct sockets;
 struct subscriber;
 struct tool;
+
+/* The connections that libpmix has accepted. */
+struct iof_sockets {
+	int epoll_fd; /* those that are full: one that is closed leaves it by itself */
+	ev_io full;   /* active while there are any */
+	struct pollfd *fds;
+	size_t count, capacity;
+	bool stale; /* fds are to be found anew */
+};
 
 struct iof {
 	struct px *px;
@@ -51,7 +59,7 @@ struct iof {
 	struct delivery *first, **last;
 	size_t waiting; /* bytes */
 	unsigned in_libpmix;
-	struct sockets *sockets; /* libpmix's */
+	struct iof_sockets sockets;
 
 	/* iof_copy.c */
 	struct subscriber *subscribers;

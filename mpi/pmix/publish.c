@@ -412,10 +412,7 @@ void publish_close(struct px *px)
 	free(all);
 }
 
-/* ---- the requests of ranks ------------------------------------------------------------------
- *
- * Publish, lookup and unpublish, where a rank has called them: node 0 gets them.
- */
+/* ---- the requests of ranks, which node 0 gets ---- */
 
 static void on_status(_unused_ struct px *px, void *userdata, const struct rpc_result *result)
 {

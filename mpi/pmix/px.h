@@ -18,12 +18,11 @@ struct collective;
 struct old_listener;
 struct publishing;
 struct rank_set;
-struct rpc;
 struct tmpdir;
+struct rpc_wait;
 struct trace;
 struct modex_wait;
 struct hwloc_topology;
-struct keys;
 struct iof;
 
 struct px {
@@ -39,22 +38,23 @@ struct px {
 	struct calls *calls;
 	struct names names;
 	struct tmpdir *tmpdir;
-	struct old_listener
-		*old_listener;           /* for clients that are too old (compat.c); may be NULL */
-	struct hwloc_topology *topology; /* NULL: not found */
-	ev_timer starts;                 /* until ranks must have called PMIx_Init (ranks.c) */
-	struct trace *trace;             /* which ranks wait, which commit; may be NULL */
-	ev_timer deadline;               /* of ranks that wait (ranks.c) */
-	struct rpc *rpc;
-	struct collective *collectives; /* those under way (fence.c) */
-	struct modex_wait *modex;       /* requests of other nodes that wait here (modex.c) */
-	struct publishing *publishing;  /* the published data, on node 0 (publish.c) */
-	struct rank_set *groups;        /* constructed and not destructed (group.c) */
-	struct rank_set *psets;         /* process sets (group.c) */
-	uint64_t contexts;              /* how many context ids this node has given */
-	uint32_t tools;                 /* how many tools have got a name */
-	struct iof *iof;                /* the tasks' streams, for tools (iof.h) */
-	bool up;                        /* libpmix runs */
+	struct old_listener *old_listener; /* for clients that are too old; may be NULL */
+	struct hwloc_topology *topology;   /* NULL: not found */
+	ev_timer starts;                   /* until ranks must have called PMIx_Init (ranks.c) */
+	struct trace *trace;               /* which ranks wait, which commit; may be NULL */
+	ev_timer deadline;                 /* of ranks that wait (ranks.c) */
+	struct rpc_wait *requests;         /* requests to other nodes (rpc.c) */
+	uint64_t last_request;             /* the number of the last one */
+	bool *has_left;                    /* by node: it serves no requests any more */
+	struct collective *collectives;    /* those under way (fence.c) */
+	struct modex_wait *modex;          /* requests of other nodes that wait here (modex.c) */
+	struct publishing *publishing;     /* the published data, on node 0 (publish.c) */
+	struct rank_set *groups;           /* constructed and not destructed (group.c) */
+	struct rank_set *psets;            /* process sets (group.c) */
+	uint64_t contexts;                 /* how many context ids this node has given */
+	uint32_t tools;                    /* how many tools have got a name */
+	struct iof *iof;                   /* the tasks' streams, for tools (iof.h) */
+	bool up;                           /* libpmix runs */
 };
 
 /* Several nodes have answered a request (rpc_call_nodes()). */

@@ -9,10 +9,9 @@
 
 /* ---- the deadline of collectives ------------------------------------------------------------
  *
- * The deadline of collectives that wait for a rank of the same node. libpmix does not show them to
- * its host before all ranks of the node have come, and lets nobody end one: so the step ends, with
- * a sentence that names the ranks that wait and those that are missing. What waits for other nodes
- * only has its
+ * Of those that wait for a rank of the same node. libpmix does not show them to its host before all
+ * ranks of the node have come, and lets no host end one: so the step ends, with a sentence that
+ * names the ranks that wait and those that are missing. What waits for other nodes only has its
  * deadline in fence.c.
  */
 
@@ -161,8 +160,8 @@ static void deadline_start(struct px *px)
 
 /* ---- how far ranks are ----------------------------------------------------------------------
  *
- * How far ranks are. Of each one only its own node knows the process and whether it has called
- * PMIx_Init: the others query it for a table of processes.
+ * Of each one only its own node knows the process and whether it has called PMIx_Init: the others
+ * query it for a table of processes.
  *
  * Some ranks have called PMIx_Init and others have not: this is where most steps hang, and the
  * latter are named when the step's deadline is over, even if nobody waits for them.

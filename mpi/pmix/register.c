@@ -15,26 +15,33 @@
 
 /* ---- how ranks lie on the nodes ------------------------------------------------------------- */
 
-/* How the ranks of a namespace lie on the nodes, counted once for all keys of it. */
+struct layout_node {
+	uint32_t size;   /* its ranks in the namespace */
+	uint32_t before; /* its ranks of other namespaces before that */
+};
+
+struct layout_app {
+	uint32_t size, first; /* its ranks */
+};
+
+struct layout_rank {
+	uint32_t local, app; /* its number on its node, and in its command line */
+};
+
+/* Counted once for all keys of a namespace. */
 struct layout {
 	const struct nspace *nspace;
-	uint32_t *local_size; /* by node: its ranks in the namespace */
-	uint32_t *local_rank; /* by rank */
-	uint32_t *node_first; /* by node: ranks of other namespaces before it */
-	uint32_t *app_size;   /* by command line */
-	uint32_t *app_first;
-	uint32_t *app_rank; /* by rank */
-	uint32_t nodes;     /* how many hold ranks */
+	struct layout_node *nodes;
+	struct layout_app *apps;
+	struct layout_rank *ranks;
+	uint32_t node_count; /* how many nodes hold ranks */
 };
 
 static void layout_clear(struct layout *l)
 {
-	free(l->local_size);
-	free(l->local_rank);
-	free(l->node_first);
-	free(l->app_size);
-	free(l->app_first);
-	free(l->app_rank);
+	free(l->nodes);
+	free(l->ranks);
+	free(l->apps);
 }
 
 static const char *layout_node_name(const struct px *px, uint32_t node)
@@ -46,28 +53,24 @@ static const char *layout_node_name(const struct px *px, uint32_t node)
 static int layout_make(struct layout *l, const struct px *px, const struct nspace *nspace)
 {
 	l->nspace = nspace;
-	l->local_size = calloc(px->nnodes, sizeof(uint32_t));
-	l->node_first = calloc(px->nnodes, sizeof(uint32_t));
-	l->local_rank = calloc(nspace->size + 1, sizeof(uint32_t));
-	l->app_rank = calloc(nspace->size + 1, sizeof(uint32_t));
-	l->app_size = calloc(nspace->app_count, sizeof(uint32_t));
-	l->app_first = calloc(nspace->app_count, sizeof(uint32_t));
-	if (!l->local_size || !l->node_first || !l->local_rank || !l->app_rank || !l->app_size ||
-		!l->app_first)
+	l->nodes = calloc(px->nnodes, sizeof(*l->nodes));
+	l->ranks = calloc(nspace->size + 1, sizeof(*l->ranks));
+	l->apps = calloc(nspace->app_count, sizeof(*l->apps));
+	if (!l->nodes || !l->ranks || !l->apps)
 		return -ENOMEM;
 	for (const struct nspace *n = px->names.first; n && n != nspace; n = n->next) {
 		for (uint32_t i = 0; i < n->size; i++)
-			l->node_first[n->ranks[i].node]++;
+			l->nodes[n->ranks[i].node].before++;
 	}
 	for (uint32_t i = 0; i < nspace->size; i++) {
 		const struct nspace_rank *rank = &nspace->ranks[i];
 
-		if (l->local_size[rank->node] == 0)
-			l->nodes++;
-		l->local_rank[i] = l->local_size[rank->node]++;
-		if (l->app_size[rank->appnum] == 0)
-			l->app_first[rank->appnum] = i;
-		l->app_rank[i] = l->app_size[rank->appnum]++;
+		if (l->nodes[rank->node].size == 0)
+			l->node_count++;
+		l->ranks[i].local = l->nodes[rank->node].size++;
+		if (l->apps[rank->appnum].size == 0)
+			l->apps[rank->appnum].first = i;
+		l->ranks[i].app = l->apps[rank->appnum].size++;
 	}
 	return 0;
 }
@@ -91,7 +94,7 @@ static int layout_raw_maps(
 	_cleanup_strv_ struct strv nodes = {0}, ranks = {0};
 
 	for (uint32_t i = 0; i < px->nnodes; i++) {
-		if (l->local_size[i] > 0 &&
+		if (l->nodes[i].size > 0 &&
 			(strv_add(&nodes, layout_node_name(px, i)) < 0 ||
 				strv_add_take(&ranks, layout_peers(l, i)) < 0))
 			return -ENOMEM;
@@ -120,9 +123,9 @@ static char *layout_anl_map(const struct layout *l)
 	(void)fputs("(vector", f);
 	for (i = 0; i < l->nspace->size;) {
 		node = l->nspace->ranks[i].node;
-		count = l->local_size[node];
+		count = l->nodes[node].size;
 		for (run = 0; i < l->nspace->size && l->nspace->ranks[i].node == node + run &&
-			l->local_size[node + run] == count;
+			l->nodes[node + run].size == count;
 			run++)
 			i += count;
 		(void)fprintf(f, ",(%u,%u,%u)", node, run, count);
@@ -133,9 +136,8 @@ static char *layout_anl_map(const struct layout *l)
 
 /* ---- the description ------------------------------------------------------------------------
  *
- * The keys of a namespace, which ranks can get from libpmix: those of the job, of each node,
- * of each command line and of each rank. Every node gives its libpmix the same, but for what only
- * the node of a rank knows (its directories).
+ * Every node gives its libpmix the same keys, but for what only the node of a rank knows (its
+ * directories).
  */
 
 /* ---- the maps ---- */
@@ -212,7 +214,7 @@ static void add_policies(struct keys *keys, const struct px *px, const struct la
 static void add_job(struct keys *keys, const struct px *px, const struct layout *l)
 {
 	const struct nspace *nspace = l->nspace;
-	uint32_t local = l->local_size[px->node];
+	uint32_t local = l->nodes[px->node].size;
 	_cleanup_free_ char *peers = layout_peers(l, px->node);
 
 	if (!peers) {
@@ -226,7 +228,7 @@ static void add_job(struct keys *keys, const struct px *px, const struct layout 
 	keys_add_u32(keys, PMIX_JOB_SIZE, nspace->size);
 	keys_add_u32(keys, PMIX_MAX_PROCS, nspace->size);
 	keys_add_u32(keys, PMIX_NUM_SLOTS, nspace->size);
-	keys_add_u32(keys, PMIX_NUM_NODES, l->nodes);
+	keys_add_u32(keys, PMIX_NUM_NODES, l->node_count);
 	keys_add_u32(keys, PMIX_JOB_NUM_APPS, nspace->app_count);
 	keys_add_rank(keys, PMIX_NPROC_OFFSET, nspace->first_rank);
 	keys_add_bool(keys, PMIX_SPAWNED, nspace->number != 0);
@@ -243,7 +245,7 @@ static void add_job(struct keys *keys, const struct px *px, const struct layout 
 		return;
 	keys_add_bool(keys, PMIX_NODE_OVERSUBSCRIBED, local > sysconf(_SC_NPROCESSORS_ONLN));
 	keys_add_u32(keys, PMIX_LOCAL_SIZE, local);
-	keys_add_u32(keys, PMIX_NODE_SIZE, l->node_first[px->node] + local);
+	keys_add_u32(keys, PMIX_NODE_SIZE, l->nodes[px->node].before + local);
 	keys_add_text(keys, PMIX_LOCAL_PEERS, peers);
 	keys_add_rank(keys, PMIX_LOCALLDR, (pmix_rank_t)strtoul(peers, NULL, 10));
 }
@@ -253,7 +255,7 @@ static void add_job(struct keys *keys, const struct px *px, const struct layout 
 /* The ranks of a node, as names. */
 static void add_local_procs(struct keys *node, const struct layout *l, uint32_t i)
 {
-	pmix_proc_t *procs = calloc(l->local_size[i] + 1, sizeof(*procs));
+	pmix_proc_t *procs = calloc(l->nodes[i].size + 1, sizeof(*procs));
 	size_t n = 0;
 
 	for (uint32_t rank = 0; procs && rank < l->nspace->size; rank++) {
@@ -280,7 +282,7 @@ static void add_nodes(struct keys *keys, const struct px *px, const struct layou
 		_cleanup_keys_ struct keys node = {.v = NULL};
 		_cleanup_free_ char *peers = NULL;
 
-		if (l->local_size[i] == 0)
+		if (l->nodes[i].size == 0)
 			continue;
 		peers = layout_peers(l, i);
 		if (!peers) {
@@ -289,8 +291,8 @@ static void add_nodes(struct keys *keys, const struct px *px, const struct layou
 		}
 		keys_add_text(&node, PMIX_HOSTNAME, layout_node_name(px, i));
 		keys_add_u32(&node, PMIX_NODEID, i);
-		keys_add_u32(&node, PMIX_LOCAL_SIZE, l->local_size[i]);
-		keys_add_u32(&node, PMIX_NODE_SIZE, l->node_first[i] + l->local_size[i]);
+		keys_add_u32(&node, PMIX_LOCAL_SIZE, l->nodes[i].size);
+		keys_add_u32(&node, PMIX_NODE_SIZE, l->nodes[i].before + l->nodes[i].size);
 		keys_add_text(&node, PMIX_LOCAL_PEERS, peers);
 		keys_add_rank(&node, PMIX_LOCALLDR, (pmix_rank_t)strtoul(peers, NULL, 10));
 		/* By its name with the domain a node is also known without. */
@@ -308,11 +310,11 @@ static void add_apps(struct keys *keys, const struct layout *l)
 	for (uint32_t i = 0; i < l->nspace->app_count; i++) {
 		_cleanup_keys_ struct keys app = {.v = NULL};
 
-		if (l->app_size[i] == 0)
+		if (l->apps[i].size == 0)
 			continue;
 		keys_add_u32(&app, PMIX_APPNUM, i);
-		keys_add_u32(&app, PMIX_APP_SIZE, l->app_size[i]);
-		keys_add_rank(&app, PMIX_APPLDR, l->app_first[i]);
+		keys_add_u32(&app, PMIX_APP_SIZE, l->apps[i].size);
+		keys_add_rank(&app, PMIX_APPLDR, l->apps[i].first);
 		if (l->nspace->apps[i].argv)
 			keys_add_text(&app, PMIX_APP_ARGV, l->nspace->apps[i].argv);
 		if (l->nspace->apps[i].cwd)
@@ -374,10 +376,10 @@ static void add_rank(struct keys *keys, const struct px *px, const struct layout
 	if (l->nspace->number) /* of the job, too: some programs get their own rank's */
 		keys_add(&data, PMIX_PARENT_ID, &l->nspace->parent, PMIX_PROC);
 	keys_add_rank(&data, PMIX_GLOBAL_RANK, l->nspace->first_rank + i);
-	keys_add_rank(&data, PMIX_APP_RANK, l->app_rank[i]);
-	keys_add_u16(&data, PMIX_LOCAL_RANK, (uint16_t)l->local_rank[i]);
+	keys_add_rank(&data, PMIX_APP_RANK, l->ranks[i].app);
+	keys_add_u16(&data, PMIX_LOCAL_RANK, (uint16_t)l->ranks[i].local);
 	keys_add_u16(
-		&data, PMIX_NODE_RANK, (uint16_t)(l->node_first[rank->node] + l->local_rank[i]));
+		&data, PMIX_NODE_RANK, (uint16_t)(l->nodes[rank->node].before + l->ranks[i].local));
 	keys_add_text(&data, PMIX_HOSTNAME, layout_node_name(px, rank->node));
 	keys_add_u32(&data, PMIX_NODEID, rank->node);
 	keys_add_u32(&data, PMIX_REINCARNATION, 0);
@@ -407,7 +409,7 @@ static int describe(
 	add_apps(keys, &l);
 	for (uint32_t i = 0; i < nspace->size; i++)
 		add_rank(keys, px, &l, &location, i);
-	*ret_local = l.local_size[px->node];
+	*ret_local = l.nodes[px->node].size;
 	return keys->failed ? -ENOMEM : 0;
 }
 

@@ -96,20 +96,14 @@ struct frame {
 	uint32_t status; /* of a reply, a pmix_status_t */
 };
 
-struct waiting {
-	struct waiting *next;
+struct rpc_wait {
+	struct rpc_wait *next;
 	struct px *px;
 	uint64_t id;
 	uint32_t node;
 	rpc_done_fn done;
 	void *userdata;
 	ev_timer timer;
-};
-
-struct rpc {
-	struct waiting *waiting;
-	uint64_t last_id;
-	bool *has_left; /* by node */
 };
 
 static int send_frame(struct px *px, uint32_t node, enum rpc_channel channel,
@@ -134,9 +128,9 @@ static int send_frame(struct px *px, uint32_t node, enum rpc_channel channel,
 /* ---- the requester ---- */
 
 /* Takes it out of the list and ends it. */
-static void finish(struct waiting **at, pmix_status_t status, struct message *data)
+static void finish(struct rpc_wait **at, pmix_status_t status, struct message *data)
 {
-	struct waiting *w = *at;
+	struct rpc_wait *w = *at;
 	struct rpc_result result = {.from = w->node, .status = status, .data = data};
 
 	*at = w->next;
@@ -145,9 +139,9 @@ static void finish(struct waiting **at, pmix_status_t status, struct message *da
 	free(w);
 }
 
-static struct waiting **find_waiting(struct px *px, const struct waiting *w)
+static struct rpc_wait **find_request(struct px *px, const struct rpc_wait *w)
 {
-	struct waiting **at = &px->rpc->waiting;
+	struct rpc_wait **at = &px->requests;
 
 	while (*at && *at != w)
 		at = &(*at)->next;
@@ -156,37 +150,37 @@ static struct waiting **find_waiting(struct px *px, const struct waiting *w)
 
 static void on_timeout(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
-	struct waiting *w = timer->data;
+	struct rpc_wait *w = timer->data;
 
-	finish(find_waiting(w->px, w), PMIX_ERR_TIMEOUT, NULL);
+	finish(find_request(w->px, w), PMIX_ERR_TIMEOUT, NULL);
 }
 
 static void call_node(struct px *px, uint32_t node, enum rpc_op op, const struct message *args,
 	rpc_done_fn done, void *userdata, uint64_t timeout_ms)
 {
-	struct waiting *w = args->failed ? NULL : calloc(1, sizeof(*w)), **at;
+	struct rpc_wait *w = args->failed ? NULL : calloc(1, sizeof(*w)), **at;
 	struct rpc_result failure = {.from = node, .status = w ? PMIX_ERR_UNREACH : PMIX_ERR_NOMEM};
 	struct frame frame = {.op = htole32(op)};
 
-	if (!w || px->rpc->has_left[node]) {
+	if (!w || px->has_left[node]) {
 		done(px, userdata, &failure);
 		free(w);
 		return;
 	}
 	w->px = px;
-	w->id = ++px->rpc->last_id;
+	w->id = ++px->last_request;
 	w->node = node;
 	w->userdata = userdata;
 	w->done = done;
-	w->next = px->rpc->waiting;
-	px->rpc->waiting = w;
+	w->next = px->requests;
+	px->requests = w;
 	ev_timer_init(&w->timer, on_timeout, (double)timeout_ms / 1e3, 0.);
 	w->timer.data = w;
 	if (timeout_ms)
 		ev_timer_start(px->loop, &w->timer);
 	frame.id = htole64(w->id);
 	if (send_frame(px, node, CHANNEL_REQUEST, &frame, args, false) < 0) {
-		at = find_waiting(px, w);
+		at = find_request(px, w);
 		if (*at)
 			finish(at, PMIX_ERR_UNREACH, NULL);
 	}
@@ -202,7 +196,7 @@ void rpc_call(struct px *px, uint32_t node, enum rpc_op op, struct message *args
 static void on_reply(
 	struct px *px, uint32_t from, const struct frame *frame, struct message *result)
 {
-	for (struct waiting **at = &px->rpc->waiting; *at; at = &(*at)->next) {
+	for (struct rpc_wait **at = &px->requests; *at; at = &(*at)->next) {
 		if ((*at)->id == le64toh(frame->id) && (*at)->node == from) {
 			finish(at, (pmix_status_t)le32toh(frame->status), result);
 			return;
@@ -334,12 +328,12 @@ static bool is_behind(const struct px *px, uint32_t node, uint32_t lost)
 /* Ends the requests to node, or also to all nodes behind it. */
 static void end_requests(struct px *px, uint32_t node, bool also_behind)
 {
-	struct waiting **at = &px->rpc->waiting;
+	struct rpc_wait **at = &px->requests;
 
 	while (*at) {
 		if (also_behind ? is_behind(px, (*at)->node, node) : (*at)->node == node) {
 			finish(at, PMIX_ERR_UNREACH, NULL);
-			at = &px->rpc->waiting; /* done() may have changed the list */
+			at = &px->requests; /* done() may have changed the list */
 		} else {
 			at = &(*at)->next;
 		}
@@ -356,7 +350,7 @@ void rpc_node_lost(void *userdata, uint32_t node, _unused_ const struct err *err
 static void serve_leaving(
 	struct px *px, const struct rpc_request *request, _unused_ struct message *args)
 {
-	px->rpc->has_left[request->from] = true;
+	px->has_left[request->from] = true;
 	end_requests(px, request->from, false);
 }
 
@@ -416,13 +410,8 @@ void rpc_message(void *userdata, uint32_t from, uint16_t channel, const struct w
 
 int rpc_open(struct px *px)
 {
-	px->rpc = calloc(1, sizeof(*px->rpc));
-	if (!px->rpc)
-		return -ENOMEM;
-	px->rpc->has_left = calloc(px->nnodes, sizeof(*px->rpc->has_left));
-	if (!px->rpc->has_left)
-		return -ENOMEM;
-	return 0;
+	px->has_left = calloc(px->nnodes, sizeof(*px->has_left));
+	return px->has_left ? 0 : -ENOMEM;
 }
 
 void rpc_leave(struct px *px)
@@ -434,11 +423,8 @@ void rpc_leave(struct px *px)
 
 void rpc_close(struct px *px)
 {
-	if (!px->rpc)
-		return;
-	while (px->rpc->waiting)
-		finish(&px->rpc->waiting, PMIX_ERR_UNREACH, NULL);
-	free(px->rpc->has_left);
-	free(px->rpc);
-	px->rpc = NULL;
+	while (px->requests)
+		finish(&px->requests, PMIX_ERR_UNREACH, NULL);
+	free(px->has_left);
+	px->has_left = NULL;
 }

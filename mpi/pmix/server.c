@@ -226,7 +226,7 @@ static void px_close(struct px *px)
 {
 	iof_flush(px);
 	iof_close(px);
-	if (px->rpc) {
+	if (px->has_left) {
 		ranks_close(px);
 		collective_close(px);
 		modex_close(px);

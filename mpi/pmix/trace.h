@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Ranks that wait in a collective, and ranks that commit data, by libpmix's own trace. libpmix
- *shows a collective to its host once all ranks of the node are in it; of those that are in it
- *before, only only its trace has something. Nor does it report data that a rank commits after the
- *first. The lines are the same in its sources since 4.2 (read: 4.2.2, 5.0, 6.0 and what came after;
- *names are
+ * shows a collective to its host once all ranks of the node are in it; before, only its trace has
+ * those that are. Nor does it report data that a rank commits after the first. The lines are the
+ * same in its sources since 4.2 (read: 4.2.2, 5.0, 6.0 and what came after; names are
  * "[NSPACE,RANK]" in some of them):
  *
  *	... recvd pmix cmd FENCE from NSPACE:RANK ...
@@ -13,7 +12,7 @@
  *
  * A rank that requests something else waits no more either, nor one that has been answered by this
  * host: so one that only starts what it does not wait for is seen to wait at most for what it
- *requested last. Of a libpmix that writes others nothing is known: then nobody waits.
+ * requested last. Of a libpmix that writes others nothing is known: then no rank waits.
  */
 #ifndef MPI_PMIX_TRACE_H
 #define MPI_PMIX_TRACE_H
