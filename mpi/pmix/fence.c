@@ -114,21 +114,17 @@ static pmix_status_t gather(const struct wire_block *blocks, size_t count, char 
 	return status;
 }
 
-static int note_answer(struct nspace *nspace, uint32_t rank, void *userdata)
-{
-	struct px *px = userdata;
-
-	if (nspace->ranks[rank].node == px->node)
-		trace_answered(px->trace, nspace->name, rank);
-	return 0;
-}
-
 /* done takes the call. */
 static void answer(struct px *px, struct call *call, pmix_status_t status, uint64_t context,
 	char *data, size_t size, collective_fn done)
 {
-	/* -ENOENT: of what there is not nobody waits */
-	(void)!names_each(&px->names, call->procs, call->nprocs, px->node, note_answer, px);
+	struct rank_cursor at = {
+		.names = &px->names, .procs = call->procs, .count = call->nprocs, .node = px->node};
+
+	while (names_next(&at)) {
+		if (at.nspace->ranks[at.rank].node == px->node)
+			trace_answered(px->trace, at.nspace->name, at.rank);
+	}
 	done(px, call, status, context, data, size);
 }
 
@@ -246,30 +242,26 @@ const struct nspace *collective_whole(const struct px *px, uint64_t id)
 	return n;
 }
 
-struct member {
-	const struct nspace *nspace;
-	uint32_t rank;
-};
-
-static int is_member(struct nspace *nspace, uint32_t rank, void *userdata)
+static bool has(
+	struct px *px, const struct collective *c, const struct nspace *nspace, uint32_t rank)
 {
-	const struct member *m = userdata;
+	struct rank_cursor at = {.names = &px->names,
+		.procs = c->call->procs,
+		.count = c->call->nprocs,
+		.node = px->node};
 
-	return nspace == m->nspace && rank == m->rank ? -EEXIST : 0;
-}
-
-static bool has(struct px *px, const struct collective *c, struct member *member)
-{
-	return names_each(&px->names, c->call->procs, c->call->nprocs, px->node, is_member,
-		       member) == -EEXIST;
+	while (names_next(&at)) {
+		if (at.nspace == nspace && at.rank == rank)
+			return true;
+	}
+	return false;
 }
 
 bool collective_has(struct px *px, const struct nspace *nspace, uint32_t rank)
 {
-	struct member member = {.nspace = nspace, .rank = rank};
 	struct collective *c = px->collectives;
 
-	while (c && !has(px, c, &member))
+	while (c && !has(px, c, nspace, rank))
 		c = c->next;
 	return c;
 }
@@ -278,7 +270,6 @@ bool collective_has(struct px *px, const struct nspace *nspace, uint32_t rank)
  * alive is enough. */
 void collective_rank_absent(struct px *px, const struct nspace *nspace, uint32_t rank)
 {
-	struct member member = {.nspace = nspace, .rank = rank};
 	struct collective *c = px->collectives;
 	struct wire_set set;
 	char end[400], why[512];
@@ -286,7 +277,7 @@ void collective_rank_absent(struct px *px, const struct nspace *nspace, uint32_t
 	names_describe_end(nspace, rank, end, sizeof(end));
 	(void)snprintf(why, sizeof(why), "%s while others wait for it", end);
 	while (c) {
-		if (c->failed || !has(px, c, &member)) {
+		if (c->failed || !has(px, c, nspace, rank)) {
 			c = c->next;
 			continue;
 		}

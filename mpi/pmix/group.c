@@ -8,6 +8,7 @@
 #include "mpi/pmix/keys.h"
 #include "mpi/pmix/px.h"
 #include "mpi/pmix/rpc.h"
+#include "stepd/base/buffer.h"
 
 /* ---- sets ---- */
 
@@ -69,35 +70,25 @@ void groups_close(struct px *px)
 /* ---- members ---- */
 
 struct members {
-	pmix_proc_t *v; /* NULL: only counted */
-	size_t n;
+	pmix_proc_t *v;
+	size_t n, capacity;
 };
 
-static int add_member(struct nspace *nspace, uint32_t rank, void *userdata)
-{
-	struct members *members = userdata;
-
-	if (members->v)
-		PMIX_LOAD_PROCID(&members->v[members->n], nspace->name, rank);
-	members->n++;
-	return 0;
-}
-
-/* One by one: of a wildcard libpmix 5 thinks that it stands for ranks of this node alone. */
+/* One by one: of a wildcard libpmix 5 thinks that it stands for ranks of this node alone. False: no
+ * memory, or one is not known; members.v is the caller's in any case. */
 static bool list_members(
-	struct px *px, const pmix_proc_t *procs, size_t count, struct members *ret_members)
+	struct px *px, const pmix_proc_t *procs, size_t count, struct members *members)
 {
-	struct members m = {.v = NULL};
+	struct rank_cursor at = {
+		.names = &px->names, .procs = procs, .count = count, .node = px->node};
 
-	if (names_each(&px->names, procs, count, px->node, add_member, &m) < 0)
-		return false;
-	m.v = calloc(m.n + 1, sizeof(*m.v));
-	m.n = 0;
-	if (!m.v)
-		return false;
-	(void)!names_each(&px->names, procs, count, px->node, add_member, &m);
-	*ret_members = m;
-	return true;
+	while (names_next(&at)) {
+		if (array_reserve(members->v, members->capacity, members->n + 1) < 0)
+			return false;
+		PMIX_LOAD_PROCID(&members->v[members->n], at.nspace->name, at.rank);
+		members->n++;
+	}
+	return !at.is_unknown;
 }
 
 /* For queries; without memory they do not see it. */
@@ -123,12 +114,14 @@ static void constructed(struct px *px, struct call *call, pmix_status_t status, 
 		remember(px, call->text ? call->text : "", &members);
 		if (call_is_true(call, PMIX_GROUP_ASSIGN_CONTEXT_ID))
 			keys_add(&keys, PMIX_GROUP_CONTEXT_ID, &id, PMIX_SIZE);
-		keys_add_data_take(&keys, PMIX_GROUP_MEMBERSHIP, members.v, members.n, PMIX_PROC);
+		keys_add_data_take(
+			&keys, PMIX_GROUP_MEMBERSHIP, take_ptr(members.v), members.n, PMIX_PROC);
 		if (size)
 			keys_add(&keys, PMIX_GROUP_ENDPT_DATA, &all, PMIX_BYTE_OBJECT);
 		if (keys.failed)
 			status = PMIX_ERR_NOMEM;
 	}
+	free(members.v);
 	free(data);
 	call->results = keys.v;
 	call->nresults = keys.n;

@@ -106,7 +106,7 @@ bool iof_is_wanted(
 	if (!iof->reported_doubts)
 		serve_log(iof->px->serve, LOG_LEVEL_WARNING,
 			"PMIx tools have ended some of their requests for output, and libpmix does "
-			"not say which: what of the rest may be unwanted is no longer delivered");
+			"not report which: what of the rest may be unwanted is no longer delivered");
 	iof->reported_doubts = true;
 	return false;
 }

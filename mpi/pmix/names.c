@@ -200,69 +200,48 @@ struct nspace_rank *names_rank(const struct names *names, const pmix_proc_t *pro
 	return nspace && proc->rank < nspace->size ? &nspace->ranks[proc->rank] : NULL;
 }
 
-int names_each(const struct names *names, const pmix_proc_t *procs, size_t count, uint32_t node,
-	names_each_fn each, void *userdata)
+bool names_next(struct rank_cursor *at)
 {
-	struct nspace *nspace;
-	bool all, local;
-	int r;
+	for (; at->index < at->count; at->index++, at->next = 0) {
+		pmix_rank_t rank = at->procs[at->index].rank;
+		bool local = rank == PMIX_RANK_LOCAL_NODE || rank == PMIX_RANK_LOCAL_PEERS;
+		bool all = local || rank == PMIX_RANK_WILDCARD;
 
-	for (size_t i = 0; i < count; i++) {
-		nspace = names_find(names, procs[i].nspace);
-		if (!nspace)
-			return -ENOENT;
-		local = procs[i].rank == PMIX_RANK_LOCAL_NODE ||
-			procs[i].rank == PMIX_RANK_LOCAL_PEERS;
-		all = procs[i].rank == PMIX_RANK_WILDCARD || local;
-		if (!all && procs[i].rank >= nspace->size)
-			return -ENOENT;
-		for (uint32_t rank = all ? 0 : procs[i].rank; rank < nspace->size; rank++) {
-			if (local && nspace->ranks[rank].node != node)
-				continue;
-			r = each(nspace, rank, userdata);
-			if (r < 0)
-				return r;
-			if (!all)
-				break;
+		if (at->next == 0)
+			at->nspace = names_find(at->names, at->procs[at->index].nspace);
+		at->is_unknown = !at->nspace || (!all && rank >= at->nspace->size);
+		if (at->is_unknown)
+			return false;
+		while (at->next < (all ? at->nspace->size : 1)) {
+			at->rank = all ? at->next : rank;
+			at->next++;
+			if (!local || at->nspace->ranks[at->rank].node == at->node)
+				return true;
 		}
 	}
-	return 0;
-}
-
-struct local_ranks {
-	uint32_t node;
-	bool living;
-	uint32_t *v;
-	size_t n, capacity;
-};
-
-static int add_local(struct nspace *nspace, uint32_t rank, void *userdata)
-{
-	struct local_ranks *ranks = userdata;
-
-	if (nspace->ranks[rank].node != ranks->node ||
-		(ranks->living && nspace->ranks[rank].state >= RANK_ENDED))
-		return 0;
-	if (array_reserve(ranks->v, ranks->capacity, ranks->n + 1) < 0)
-		return -ENOMEM;
-	ranks->v[ranks->n++] = nspace->first_rank + rank;
-	return 0;
+	return false;
 }
 
 int names_local_ranks(const struct names *names, const pmix_proc_t *procs, size_t count,
 	uint32_t node, bool living, uint32_t **ret_ranks, size_t *ret_count)
 {
-	struct local_ranks ranks = {.node = node, .living = living};
-	int r = names_each(names, procs, count, node, add_local, &ranks);
+	struct rank_cursor at = {.names = names, .procs = procs, .count = count, .node = node};
+	_cleanup_free_ uint32_t *ranks = NULL;
+	size_t n = 0, capacity = 0;
 
-	if (r == 0 && ranks.n == 0)
-		r = -ESRCH;
-	if (r < 0) {
-		free(ranks.v);
-		return r;
+	while (names_next(&at)) {
+		const struct nspace_rank *rank = &at.nspace->ranks[at.rank];
+
+		if (rank->node != node || (living && rank->state >= RANK_ENDED))
+			continue;
+		if (array_reserve(ranks, capacity, n + 1) < 0)
+			return -ENOMEM;
+		ranks[n++] = at.nspace->first_rank + at.rank;
 	}
-	*ret_ranks = ranks.v;
-	*ret_count = ranks.n;
+	if (at.is_unknown || n == 0)
+		return at.is_unknown ? -ENOENT : -ESRCH;
+	*ret_ranks = take_ptr(ranks);
+	*ret_count = n;
 	return 0;
 }
 
@@ -272,16 +251,14 @@ int names_exit_code(const struct nspace_rank *rank)
 					      : WEXITSTATUS(rank->wait_status);
 }
 
-static int add_node(struct nspace *nspace, uint32_t rank, void *userdata)
-{
-	bitset_set(userdata, nspace->ranks[rank].node);
-	return 0;
-}
-
 int names_nodes(const struct names *names, const pmix_proc_t *procs, size_t count, uint32_t node,
 	struct bitset *nodes)
 {
-	return names_each(names, procs, count, node, add_node, nodes);
+	struct rank_cursor at = {.names = names, .procs = procs, .count = count, .node = node};
+
+	while (names_next(&at))
+		bitset_set(nodes, at.nspace->ranks[at.rank].node);
+	return at.is_unknown ? -ENOENT : 0;
 }
 
 void names_describe_end(const struct nspace *nspace, uint32_t rank, char *text, size_t size)
@@ -290,31 +267,18 @@ void names_describe_end(const struct nspace *nspace, uint32_t rank, char *text, 
 		nspace->ranks[rank].state == RANK_LOST ? " without PMIx_Finalize" : "");
 }
 
-struct absentee {
-	struct nspace *nspace;
-	uint32_t rank;
-};
-
-static int find_absent(struct nspace *nspace, uint32_t rank, void *userdata)
-{
-	struct absentee *absentee = userdata;
-
-	if (!nspace->ranks[rank].absent)
-		return 0;
-	absentee->nspace = nspace;
-	absentee->rank = rank;
-	return -EEXIST; /* enough */
-}
-
 bool names_find_absent(const struct names *names, const pmix_proc_t *procs, size_t count,
 	uint32_t node, char *text, size_t size)
 {
-	struct absentee absentee = {.nspace = NULL};
+	struct rank_cursor at = {.names = names, .procs = procs, .count = count, .node = node};
 
-	if (names_each(names, procs, count, node, find_absent, &absentee) != -EEXIST)
-		return false;
-	names_describe_end(absentee.nspace, absentee.rank, text, size);
-	return true;
+	while (names_next(&at)) {
+		if (at.nspace->ranks[at.rank].absent) {
+			names_describe_end(at.nspace, at.rank, text, size);
+			return true;
+		}
+	}
+	return false;
 }
 
 bool names_show(

@@ -81,12 +81,23 @@ struct nspace *names_find_rank(const struct names *names, uint32_t step_rank, ui
 /* NULL where there is no such rank. */
 struct nspace_rank *names_rank(const struct names *names, const pmix_proc_t *proc);
 
-/* Calls each for every rank that procs name (a wildcard stands for all of a namespace, and
- * PMIX_RANK_LOCAL_... for those on node), until it returns a negative number, which is returned.
- * -ENOENT: one that is not known. */
-typedef int (*names_each_fn)(struct nspace *nspace, uint32_t rank, void *userdata);
-int names_each(const struct names *names, const pmix_proc_t *procs, size_t count, uint32_t node,
-	names_each_fn each, void *userdata) _must_check_;
+/* The ranks that procs name, one after the other: a wildcard stands for all of a namespace, and
+ * PMIX_RANK_LOCAL_... for those on node. The first four members are the caller's to set. */
+struct rank_cursor {
+	const struct names *names;
+	const pmix_proc_t *procs;
+	size_t count;
+	uint32_t node;
+
+	struct nspace *nspace; /* where it is */
+	uint32_t rank;
+	bool is_unknown; /* it has ended before one that there is not */
+	size_t index;    /* in procs */
+	uint32_t next;   /* of its ranks */
+};
+
+/* Moves it to the first or next one; false: there is none. */
+bool names_next(struct rank_cursor *at);
 
 /* Those of procs that are on node, as ranks of the step; the caller's to free. living: without
  * those that have ended. -ESRCH: there is none. */
