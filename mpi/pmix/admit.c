@@ -32,10 +32,7 @@ struct holder {
 	struct peer peer;
 };
 
-/* From libpmix's thread to the loop, whole in one write. */
-struct notice {
-	char text[480];
-};
+#define NOTICE_SIZE 480u /* from libpmix's thread to the loop, whole in one write */
 
 struct admit {
 	/* Of the thread on which libpmix accepts. */
@@ -169,12 +166,10 @@ static int check_connection(struct admit *a, int fd, struct err *err)
 /* Where nobody reads them, as when somebody floods, some are lost. */
 static void notify(struct admit *a, const struct err *err)
 {
-	struct notice notice;
+	char notice[NOTICE_SIZE] = "";
 
-	memset(&notice, 0, sizeof(notice));
-	(void)snprintf(
-		notice.text, sizeof(notice.text), "%.*s", (int)sizeof(notice.text) - 1, err->text);
-	(void)!write(a->notify_fd, &notice, sizeof(notice));
+	(void)snprintf(notice, sizeof(notice), "%.*s", (int)sizeof(notice) - 1, err->text);
+	(void)!write(a->notify_fd, notice, sizeof(notice));
 }
 
 /* What is wrong with one connection is nothing wrong with the listener, which libpmix 5 closes
@@ -220,9 +215,9 @@ static int admit_accept(int listen_fd, struct sockaddr *address, socklen_t *size
 static void on_notice(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
 	struct admit *a = io->data;
-	struct notice notice;
+	char notice[NOTICE_SIZE];
 
-	while (read(a->notice_fd, &notice, sizeof(notice)) == (ssize_t)sizeof(notice)) {
+	while (read(a->notice_fd, notice, sizeof(notice)) == (ssize_t)sizeof(notice)) {
 		if (a->notices > NOTICES_MAX)
 			continue;
 		if (a->notices++ == NOTICES_MAX)
@@ -230,7 +225,7 @@ static void on_notice(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int rev
 				"further connections to the PMIx server are refused without a line");
 		else
 			serve_log(a->serve, LOG_LEVEL_WARNING,
-				"a connection to the PMIx server is refused: %s", notice.text);
+				"a connection to the PMIx server is refused: %s", notice);
 	}
 }
 

@@ -62,9 +62,9 @@ void groups_close(struct px *px)
 
 /* ---- groups ---------------------------------------------------------------------------------
  *
- * The ranks that make one meet in a collective; the context id is the first node's number
- * of that. Groups by invitation are made by libpmix's clients with events, and nothing of them
- * comes here but these (events.c); the last of them names the members.
+ * The ranks that make one meet in a collective; the context id is the first node's number of that.
+ * Groups by invitation are made by libpmix's clients with events, and nothing of them comes here
+ * but these (events.c); the last of them names the members.
  */
 
 /* ---- members ---- */

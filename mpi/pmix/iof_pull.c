@@ -111,20 +111,25 @@ bool iof_is_wanted(
 	return false;
 }
 
-/* Those of nobody that is known are left out with the last of them. */
+static void remove_pull(struct pull **at)
+{
+	struct pull *pull = *at;
+
+	*at = pull->next;
+	free(pull);
+}
+
+/* Those of the owner; NULL: those that have none, once the last of them has ended. */
 static void drop_pulls(struct iof *iof, const pmix_proc_t *owner)
 {
-	struct pull **at = &iof->pulls, *pull;
 	bool had = iof->pulls;
 
-	while ((pull = *at)) {
-		if (owner ? !has_owner(pull) || !PMIX_CHECK_PROCID(&pull->owner, owner)
-			  : has_owner(pull)) {
-			at = &pull->next;
-			continue;
-		}
-		*at = pull->next;
-		free(pull);
+	for (struct pull **at = &iof->pulls; *at;) {
+		if (owner ? has_owner(*at) && PMIX_CHECK_PROCID(&(*at)->owner, owner)
+			  : !has_owner(*at))
+			remove_pull(at);
+		else
+			at = &(*at)->next;
 	}
 	if (!owner) {
 		iof->ended = 0;
@@ -170,15 +175,11 @@ int iof_add_spawn(struct px *px, const char *nspace, const pmix_proc_t *owner, u
 
 void iof_drop_spawn(struct px *px, const char *nspace)
 {
-	struct pull **at = &px->iof->pulls, *pull;
-
-	while ((pull = *at)) {
-		if (!has_owner(pull) || !PMIX_CHECK_NSPACE(pull->procs[0].nspace, nspace)) {
-			at = &pull->next;
-			continue;
-		}
-		*at = pull->next;
-		free(pull);
+	for (struct pull **at = &px->iof->pulls; *at;) {
+		if (has_owner(*at) && PMIX_CHECK_NSPACE((*at)->procs[0].nspace, nspace))
+			remove_pull(at);
+		else
+			at = &(*at)->next;
 	}
 }
 
@@ -218,12 +219,9 @@ void iof_proc_gone(struct px *px, const pmix_proc_t *proc)
 void iof_pulls_close(struct iof *iof)
 {
 	struct tool *tool;
-	struct pull *pull;
 
-	while ((pull = iof->pulls)) {
-		iof->pulls = pull->next;
-		free(pull);
-	}
+	while (iof->pulls)
+		remove_pull(&iof->pulls);
 	while ((tool = iof->tools)) {
 		iof->tools = tool->next;
 		free(tool);
@@ -244,17 +242,16 @@ static uint8_t streams_of(pmix_iof_channel_t channels)
 /* Some nodes may have nothing to copy. */
 static void on_pulled(struct px *px, void *userdata, pmix_status_t status, uint32_t succeeded)
 {
-	struct pull **at = px->iof ? &px->iof->pulls : NULL, *pull = NULL;
+	struct pull **at = px->iof ? &px->iof->pulls : NULL;
 
 	if (status == PMIX_ERR_NOT_SUPPORTED && succeeded > 0)
 		status = PMIX_SUCCESS;
-	while (at && (pull = *at) && pull->request != userdata)
-		at = &pull->next;
-	if (pull && status == PMIX_SUCCESS) {
-		pull->request = NULL;
-	} else if (pull) { /* else the tools have gone meanwhile */
-		*at = pull->next;
-		free(pull);
+	while (at && *at && (*at)->request != userdata)
+		at = &(*at)->next;
+	if (at && *at && status == PMIX_SUCCESS) {
+		(*at)->request = NULL;
+	} else if (at && *at) { /* else the tools have gone meanwhile */
+		remove_pull(at);
 		if (!px->iof->pulls)
 			iof_pull_stop(px->iof);
 	}
