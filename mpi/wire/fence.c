@@ -8,17 +8,10 @@
 
 /* ---- sets of nodes, and how a frame has them ------------------------------------------------ */
 
-static bool wire_is_all(const struct wire *w, const struct bitset *nodes)
-{
-	return bitset_count(nodes) == w->tree.count;
-}
-
-/* What a frame of a fence begins with, and a text behind it; sets the flag in h. NULL: no memory.
- */
 struct wire_buffer *wire_nodes_encode(
 	const struct wire *w, const struct bitset *nodes, const char *text, struct wire_header *h)
 {
-	bool is_all = wire_is_all(w, nodes);
+	bool is_all = bitset_count(nodes) == w->tree.count;
 	size_t size = is_all ? 0 : (w->tree.count + 7) / 8, text_size = strlen(text);
 	struct wire_buffer *b;
 	uint32_t n;
@@ -33,6 +26,7 @@ struct wire_buffer *wire_nodes_encode(
 		b->bytes[n / 8] |= (unsigned char)(1u << n % 8);
 	memcpy(b->bytes + size, text, text_size);
 	h->flags |= is_all ? WIRE_ALL : WIRE_NODES;
+	h->length = (uint32_t)b->size;
 	return b;
 }
 
@@ -50,7 +44,6 @@ static int decode_bitmap(const struct wire *w, const unsigned char *bytes, struc
 	return bitset_next(nodes, 0) == BITSET_NONE ? -EPROTO : 0;
 }
 
-/* ret_nodes: no words where the frame does not name them; *ret_size: bytes that they take. */
 int wire_nodes_decode(const struct wire *w, const struct wire_header *h,
 	const struct wire_buffer *payload, struct bitset *ret_nodes, size_t *ret_size,
 	struct err *err)
@@ -105,10 +98,15 @@ static void stop_timer(struct wire *w, struct wire_timer *timer)
 		w->ops->timer_stop(w->carrier, timer);
 }
 
-static void wire_op_free(struct wire *w, struct op *op)
+static void op_stop_timers(struct wire *w, struct op *op)
 {
 	stop_timer(w, &op->deadline);
 	stop_timer(w, &op->probe);
+}
+
+static void wire_op_free(struct wire *w, struct op *op)
+{
+	op_stop_timers(w, op);
 	wire_runs_clear(&op->up);
 	wire_runs_clear(&op->down);
 	bitset_clear(&op->answered);
@@ -121,7 +119,6 @@ static struct groups *bucket(const struct wire *w, uint64_t id)
 	return (struct groups *)&w->groups[(id ^ id >> 32) % GROUP_BUCKETS];
 }
 
-/* Of that id, the one with a fence under way: there is one at most. */
 struct group *wire_group_find(const struct wire *w, uint64_t id)
 {
 	struct group *g, *found = NULL;
@@ -161,7 +158,6 @@ static int wire_nodes_copy(
 	return 0;
 }
 
-/* The group of that id and these nodes, made if there is none. */
 int wire_group_get(
 	struct wire *w, uint64_t id, const struct bitset *nodes, struct group **ret_group)
 {
@@ -191,10 +187,8 @@ void wire_groups_stop(struct wire *w)
 	for (i = 0; i < GROUP_BUCKETS; i++) {
 		LIST_FOREACH(g, &w->groups[i], link)
 		{
-			if (g->op && g->op->deadline.handle)
-				w->ops->timer_stop(w->carrier, &g->op->deadline);
-			if (g->op && g->op->probe.handle)
-				w->ops->timer_stop(w->carrier, &g->op->probe);
+			if (g->op)
+				op_stop_timers(w, g->op);
 		}
 	}
 }
@@ -352,8 +346,7 @@ static int result_make(struct result *result, const struct wire *w, const struct
 /* It is this group's no more, and the next one may begin. */
 static void op_detach(struct wire *w, struct op *op)
 {
-	stop_timer(w, &op->deadline);
-	stop_timer(w, &op->probe);
+	op_stop_timers(w, op);
 	op->group->op = NULL;
 	if (op->group->ended < op->generation)
 		op->group->ended = op->generation;
@@ -429,71 +422,51 @@ static struct wire_packet *pack_frame(
 	return wire_packet_new(h, runs->run + first, *at - first);
 }
 
-static struct wire_header fence_header(
-	const struct wire *w, enum wire_type type, const struct op *op)
+struct wire_header wire_fence_header(
+	const struct wire *w, enum wire_type type, uint64_t id, uint64_t generation)
 {
 	struct wire_header h = wire_header_make(w, type);
 
-	h.set = op->group->id;
-	h.generation = op->generation;
+	h.set = id;
+	h.generation = generation;
 	return h;
 }
 
-/* A frame with the nodes of the fence and nothing else, before all others of it. */
-static void op_send_nodes(struct wire *w, struct op *op)
+/* The fence's nodes come before all else that goes up. */
+static int op_put_nodes(struct wire *w, struct op *op, struct wire_header *h)
 {
-	struct wire_header h = fence_header(w, WIRE_FENCE_UP, op);
 	_cleanup_wire_buffer_ struct wire_buffer *b =
-		wire_nodes_encode(w, &op->group->nodes, "", &h);
-	struct wire_runs first = {.run = NULL};
-	_cleanup_wire_packet_ struct wire_packet *p = NULL;
-	size_t at = 0, i;
+		wire_nodes_encode(w, &op->group->nodes, "", h);
+	struct wire_runs runs = {.run = NULL};
+	int r = -ENOMEM;
 
-	if (!b ||
-		wire_runs_add(&first, &(struct wire_run){b, b->bytes, (uint32_t)b->size, 0}) < 0) {
-		wire_queue_fault(w, 0, -ENOMEM);
-		return;
-	}
-	/* What fits goes with it. */
-	for (i = 0; i < op->up.count && first.bytes + op->up.run[i].size <= WIRE_RUN_MAX &&
-		first.count < WIRE_PACKET_RUNS_MAX;
-		i++) {
-		if (wire_runs_add(&first, &op->up.run[i]) < 0)
-			break;
-	}
-	if (op->is_complete && i == op->up.count)
-		h.flags |= WIRE_LAST;
-	p = pack_frame(&h, &first, &at);
-	if (p)
-		wire_queue(w, 0, p);
-	else
-		wire_queue_fault(w, 0, -ENOMEM);
-	wire_runs_drop(&op->up, i);
-	wire_runs_clear(&first);
-	op->up_frames++;
+	if (b)
+		r = wire_runs_add(&runs, &(struct wire_run){b, b->bytes, (uint32_t)b->size, 0});
+	if (r == 0)
+		r = wire_runs_append(&runs, &op->up);
+	wire_runs_clear(r < 0 ? &runs : &op->up);
+	if (r == 0)
+		op->up = runs;
+	return r;
 }
 
 static void op_send_up(struct wire *w, struct op *op)
 {
-	struct wire_header h = fence_header(w, WIRE_FENCE_UP, op);
+	struct wire_header h = wire_fence_header(w, WIRE_FENCE_UP, op->group->id, op->generation);
 	size_t at = 0;
 
-	if (op->up_frames == 0) {
-		op_send_nodes(w, op);
-		if (op->up.count == 0)
-			return;
+	if (!op->has_sent && op_put_nodes(w, op, &h) < 0) {
+		wire_queue(w, 0, NULL);
+		return;
 	}
+	op->has_sent = true;
 	do {
 		_cleanup_wire_packet_ struct wire_packet *p = pack_frame(&h, &op->up, &at);
 
-		if (!p) {
-			wire_queue_fault(w, 0, -ENOMEM);
-			return;
-		}
-		if (op->is_complete && at == op->up.count)
+		if (p && op->is_complete && at == op->up.count)
 			p->header.flags |= WIRE_LAST;
 		wire_queue(w, 0, p);
-		op->up_frames++;
+		h.flags = 0;
 	} while (at < op->up.count);
 	wire_runs_clear(&op->up);
 }
@@ -501,7 +474,7 @@ static void op_send_up(struct wire *w, struct op *op)
 /* All is here: down it goes, in as few frames as it fits in, the same ones for all. */
 static void op_send_down(struct wire *w, struct op *op)
 {
-	struct wire_header h = fence_header(w, WIRE_FENCE_DOWN, op);
+	struct wire_header h = wire_fence_header(w, WIRE_FENCE_DOWN, op->group->id, op->generation);
 	size_t at = 0, i;
 
 	do {
@@ -510,12 +483,8 @@ static void op_send_down(struct wire *w, struct op *op)
 		if (p && at == op->up.count)
 			p->header.flags |= WIRE_LAST;
 		for (i = 0; i < w->edges_count; i++) {
-			if (op->branch[i] == BRANCH_NONE)
-				continue;
-			if (p)
+			if (op->branch[i] != BRANCH_NONE)
 				wire_queue(w, i, p);
-			else
-				wire_queue_fault(w, i, -ENOMEM);
 		}
 	} while (at < op->up.count);
 }
@@ -554,8 +523,6 @@ static int op_open(struct wire *w, const struct wire_header *h, const struct bit
 	return r < 0 ? err_set(err, r, "a fence") : 0;
 }
 
-/* The fence that a frame is of. 0: *ret_op is it, or NULL: the frame is of a fence that has ended
- * here, or has just been broken. */
 int wire_op_find(struct wire *w, const struct wire_header *h, const struct bitset *nodes,
 	struct op **ret_op, struct err *err)
 {
@@ -628,7 +595,7 @@ int wire_on_up(struct wire *w, size_t edge, const struct wire_header *h,
 	return 0;
 }
 
-int wire_on_down(struct wire *w, size_t edge, const struct wire_header *h,
+int wire_on_down(struct wire *w, _unused_ size_t edge, const struct wire_header *h,
 	struct wire_buffer *payload, struct err *err)
 {
 	struct group *g = wire_group_find(w, h->set);
@@ -637,7 +604,6 @@ int wire_on_down(struct wire *w, size_t edge, const struct wire_header *h,
 		.buffer = payload, .data = payload->bytes, .size = h->length, .blocks = h->blocks};
 	size_t i;
 
-	(void)edge;
 	if (!op || op->generation != h->generation || !op->is_complete || op->top == w->node)
 		return err_say(err, -EPROTO, "it ended a fence that is not under way here");
 	if (wire_runs_check(w, &g->nodes, run.data, run.size, run.blocks) < 0)
@@ -646,7 +612,7 @@ int wire_on_down(struct wire *w, size_t edge, const struct wire_header *h,
 	op->is_decided = true;
 	for (i = 0; i < w->edges_count; i++) {
 		if (op->branch[i] != BRANCH_NONE)
-			wire_send_bytes(w, i, h, payload, run.data, run.size);
+			wire_send_frame(w, i, h, payload);
 	}
 	if (run.size > 0 && op->has_begun && !op->is_done && wire_runs_add(&op->down, &run) < 0)
 		return err_set(err, -ENOMEM, "a contribution to a fence");

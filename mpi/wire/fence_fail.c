@@ -43,7 +43,7 @@ static void send_fail(struct wire *w, const struct bitset *nodes, const struct w
 
 	for (i = wire_first_child_edge(w); i < w->edges_count; i++) {
 		if (wire_tree_has_below(&w->tree, nodes, w->edge[i].node))
-			wire_send_bytes(w, i, h, payload, payload->bytes, h->length);
+			wire_send_frame(w, i, h, payload);
 	}
 }
 
@@ -52,22 +52,20 @@ void wire_break(struct wire *w, uint64_t id, uint64_t generation, const struct b
 {
 	uint32_t top = wire_tree_top(&w->tree, nodes);
 	bool is_top = top == w->node, is_cut = !is_top && bitset_test(&w->gone, top);
-	struct wire_header h = wire_header_make(w, is_top ? WIRE_FENCE_FAIL : WIRE_FENCE_BROKEN);
+	struct wire_header h =
+		wire_fence_header(w, is_top ? WIRE_FENCE_FAIL : WIRE_FENCE_BROKEN, id, generation);
 	struct group *g = wire_group_exact(w, id, nodes);
 	_cleanup_wire_buffer_ struct wire_buffer *payload = NULL;
 
 	if (g && generation <= g->ended)
 		return;
-	h.set = id;
-	h.generation = generation;
 	h.total = (uint32_t)-r;
 	payload = wire_nodes_encode(w, nodes, text, &h);
 	if (!payload) {
 		if (!is_top)
-			wire_queue_fault(w, 0, -ENOMEM); /* which ends it, too */
+			wire_queue(w, 0, NULL); /* which ends it, too */
 		return;
 	}
-	h.length = (uint32_t)payload->size;
 	if (is_top)
 		send_fail(w, nodes, &h, payload);
 	if (is_top || is_cut) {
@@ -76,7 +74,7 @@ void wire_break(struct wire *w, uint64_t id, uint64_t generation, const struct b
 		return;
 	}
 	h.target = top;
-	wire_send_bytes(w, 0, &h, payload, payload->bytes, payload->size);
+	wire_send_frame(w, 0, &h, payload);
 	if (g && g->op && g->op->generation == generation)
 		g->op->is_broken = true;
 }
@@ -180,52 +178,33 @@ int wire_fence_fail(struct wire *w, const struct wire_set *set, const char *why)
 
 /* ---- what comes in -------------------------------------------------------------------------- */
 
-static int parse_end(const struct wire *w, const struct wire_header *h,
-	const struct wire_buffer *payload, struct bitset *ret_nodes, struct err *ret_failure,
-	struct err *err)
-{
-	size_t at = 0;
-	int r = wire_nodes_decode(w, h, payload, ret_nodes, &at, err);
-
-	if (r < 0)
-		return r;
-	if (!ret_nodes->words || h->length - at > WIRE_TEXT_MAX || h->total == 0 || h->total > 4095)
-		return err_say(err, -EPROTO, "it sent the end of a fence that can't be read");
-	if (h->length > at && payload->bytes[at])
-		(void)err_say(ret_failure, -(int)h->total, "%.*s", (int)(h->length - at),
-			(const char *)payload->bytes + at);
-	else
-		(void)err_say(ret_failure, -(int)h->total, "a fence has failed");
-	return 0;
-}
-
-int wire_on_broken(
-	struct wire *w, const struct wire_header *h, struct wire_buffer *payload, struct err *err)
+/* FENCE_BROKEN at the top, FENCE_FAIL from there. */
+int wire_on_broken(struct wire *w, _unused_ size_t edge, const struct wire_header *h,
+	struct wire_buffer *payload, struct err *err)
 {
 	_cleanup_bitset_ struct bitset nodes = {.words = NULL};
 	struct err failure = ERR_INIT;
-	int r = parse_end(w, h, payload, &nodes, &failure, err);
+	size_t at = 0;
+	int r = wire_nodes_decode(w, h, payload, &nodes, &at, err);
 
 	if (r < 0)
 		return r;
+	if (!nodes.words || h->length - at > WIRE_TEXT_MAX || h->total == 0 || h->total > 4095)
+		return err_say(err, -EPROTO, "it sent the end of a fence that can't be read");
+	if (h->length > at && payload->bytes[at])
+		(void)err_say(&failure, -(int)h->total, "%.*s", (int)(h->length - at),
+			(const char *)payload->bytes + at);
+	else
+		(void)err_say(&failure, -(int)h->total, "a fence has failed");
+	if (h->type == WIRE_FENCE_FAIL) {
+		send_fail(w, &nodes, h, payload);
+		r = apply_failure(w, h->set, h->generation, &nodes, failure.code, failure.text);
+		return r < 0 ? err_set(err, r, "the end of a fence") : 0;
+	}
 	if (wire_tree_top(&w->tree, &nodes) != w->node)
 		return err_say(err, -EPROTO, "it sent the end of a fence to the wrong node");
 	wire_break(w, h->set, h->generation, &nodes, failure.code, failure.text);
 	return 0;
-}
-
-int wire_on_fail(
-	struct wire *w, const struct wire_header *h, struct wire_buffer *payload, struct err *err)
-{
-	_cleanup_bitset_ struct bitset nodes = {.words = NULL};
-	struct err failure = ERR_INIT;
-	int r = parse_end(w, h, payload, &nodes, &failure, err);
-
-	if (r < 0)
-		return r;
-	send_fail(w, &nodes, h, payload);
-	r = apply_failure(w, h->set, h->generation, &nodes, failure.code, failure.text);
-	return r < 0 ? err_set(err, r, "the end of a fence") : 0;
 }
 
 /* ==== fences that are out of time ============================================================
@@ -331,16 +310,14 @@ static void answer_known(struct wire *w, struct op *op)
 
 static void send_who(struct wire *w, const struct op *op)
 {
-	struct wire_header h = wire_header_make(w, WIRE_FENCE_WHO);
+	struct wire_header h = wire_fence_header(w, WIRE_FENCE_WHO, op->group->id, op->generation);
 	_cleanup_wire_buffer_ struct wire_buffer *b =
 		wire_nodes_encode(w, &op->group->nodes, "", &h);
 	size_t i;
 
-	h.set = op->group->id;
-	h.generation = op->generation;
 	for (i = 0; b && i < w->edges_count; i++) {
 		if (op->branch[i] == BRANCH_WAITING)
-			wire_send_bytes(w, i, &h, b, b->bytes, b->size);
+			wire_send_frame(w, i, &h, b);
 	}
 }
 
@@ -367,8 +344,8 @@ static void probe(struct wire *w, struct op *op, uint32_t late_ms)
 		end_probe(w, op);
 }
 
-int wire_on_late(
-	struct wire *w, const struct wire_header *h, struct wire_buffer *payload, struct err *err)
+int wire_on_late(struct wire *w, _unused_ size_t edge, const struct wire_header *h,
+	struct wire_buffer *payload, struct err *err)
 {
 	_cleanup_bitset_ struct bitset nodes = {.words = NULL};
 	struct group *g;
@@ -390,8 +367,8 @@ int wire_on_late(
 	return 0;
 }
 
-int wire_on_status(
-	struct wire *w, const struct wire_header *h, struct wire_buffer *payload, struct err *err)
+int wire_on_status(struct wire *w, _unused_ size_t edge, const struct wire_header *h,
+	struct wire_buffer *payload, struct err *err)
 {
 	struct group *g = wire_group_find(w, h->set);
 	struct op *op = g ? g->op : NULL;
@@ -421,23 +398,21 @@ int wire_on_status(
 static void send_status(struct wire *w, const struct wire_header *query, const struct bitset *nodes)
 {
 	const struct group *g = wire_group_exact(w, query->set, nodes);
-	struct wire_header h = wire_header_make(w, WIRE_FENCE_STATUS);
+	struct wire_header h =
+		wire_fence_header(w, WIRE_FENCE_STATUS, query->set, query->generation);
 	_cleanup_wire_buffer_ struct wire_buffer *b = wire_buffer_new(256);
-	size_t size = 0;
 
 	h.target = query->source;
-	h.set = query->set;
-	h.generation = query->generation;
 	if (g && g->began >= query->generation &&
 		!(g->op && g->op->generation == query->generation && g->op->is_abandoned))
 		h.flags = WIRE_BEGUN;
 	else if (b)
-		size = missing_here(w, query->set, (char *)b->bytes, 255);
-	wire_send_bytes(w, 0, &h, b, b ? b->bytes : NULL, size);
+		h.length = (uint32_t)missing_here(w, query->set, (char *)b->bytes, 255);
+	wire_send_frame(w, 0, &h, b);
 }
 
-int wire_on_who(
-	struct wire *w, const struct wire_header *h, struct wire_buffer *payload, struct err *err)
+int wire_on_who(struct wire *w, _unused_ size_t edge, const struct wire_header *h,
+	struct wire_buffer *payload, struct err *err)
 {
 	_cleanup_bitset_ struct bitset nodes = {.words = NULL};
 	size_t at = 0, i;
@@ -449,7 +424,7 @@ int wire_on_who(
 		return err_say(err, -EPROTO, "it sent a query for a fence without nodes");
 	for (i = wire_first_child_edge(w); i < w->edges_count; i++) {
 		if (wire_tree_has_below(&w->tree, &nodes, w->edge[i].node))
-			wire_send_bytes(w, i, h, payload, payload->bytes, h->length);
+			wire_send_frame(w, i, h, payload);
 	}
 	if (bitset_test(&nodes, w->node))
 		send_status(w, h, &nodes);
@@ -458,18 +433,16 @@ int wire_on_who(
 
 static void send_late(struct wire *w, const struct op *op)
 {
-	struct wire_header h = wire_header_make(w, WIRE_FENCE_LATE);
+	struct wire_header h = wire_fence_header(w, WIRE_FENCE_LATE, op->group->id, op->generation);
 	_cleanup_wire_buffer_ struct wire_buffer *b =
 		wire_nodes_encode(w, &op->group->nodes, "", &h);
 
 	h.target = op->top;
-	h.set = op->group->id;
-	h.generation = op->generation;
 	h.total = op->timeout_ms < UINT32_MAX ? (uint32_t)op->timeout_ms : UINT32_MAX;
 	if (b)
-		wire_send_bytes(w, 0, &h, b, b->bytes, b->size);
+		wire_send_frame(w, 0, &h, b);
 	else
-		wire_queue_fault(w, 0, -ENOMEM);
+		wire_queue(w, 0, NULL);
 }
 
 static void end_late(struct wire *w, struct op *op)

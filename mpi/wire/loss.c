@@ -108,13 +108,15 @@ static void report_loss(
 	size_t size = strnlen(text, WIRE_TEXT_MAX), i;
 	_cleanup_wire_buffer_ struct wire_buffer *b = wire_buffer_new(size);
 
-	if (b)
+	if (b) {
 		memcpy(b->bytes, text, size);
+		h.length = (uint32_t)size;
+	}
 	h.offset = child;
 	h.total = node;
 	for (i = 0; i < w->edges_count; i++) {
 		if (i != edge)
-			wire_send_bytes(w, i, &h, b, b ? b->bytes : NULL, b ? size : 0);
+			wire_send_frame(w, i, &h, b);
 	}
 }
 
@@ -172,21 +174,21 @@ void wire_leave(struct wire *w)
 	w->has_left = true;
 	bitset_set(&w->left, w->node);
 	if (wire_has_parent(w))
-		wire_send_bytes(w, 0, &h, NULL, NULL, 0);
+		wire_send_frame(w, 0, &h, NULL);
 	check_fences(w);
 	w->is_leaving = !w->is_closed &&
 		(w->own_timer.handle || w->ops->timer_start(w->carrier, &w->own_timer, 0) == 0);
 	(void)wire_exit(w); /* done() may have closed it */
 }
 
-int wire_on_left(struct wire *w, size_t edge, const struct wire_header *h, struct err *err)
+int wire_on_left(struct wire *w, _unused_ size_t edge, const struct wire_header *h,
+	_unused_ struct wire_buffer *payload, struct err *err)
 {
 	if (h->length > 0 || bitset_test(&w->left, h->source))
 		return err_say(err, -EPROTO, "it reported twice that node %u has left", h->source);
-	(void)edge;
 	bitset_set(&w->left, h->source);
 	if (wire_has_parent(w))
-		wire_send_bytes(w, 0, h, NULL, NULL, 0);
+		wire_send_frame(w, 0, h, NULL);
 	check_fences(w);
 	return 0;
 }
@@ -195,11 +197,12 @@ static void send_bye(struct wire *w, size_t edge)
 {
 	struct wire_header h = wire_header_make(w, WIRE_BYE);
 
-	wire_send_bytes(w, edge, &h, NULL, NULL, 0);
+	wire_send_frame(w, edge, &h, NULL);
 	w->edge[edge].sent_bye = true;
 }
 
-int wire_on_bye(struct wire *w, size_t edge, struct err *err)
+int wire_on_bye(struct wire *w, size_t edge, _unused_ const struct wire_header *h,
+	_unused_ struct wire_buffer *payload, struct err *err)
 {
 	struct edge *e = &w->edge[edge];
 

@@ -20,12 +20,8 @@ static void send_pieces(struct wire *w, const size_t *edges, size_t count,
 		run.size = (uint32_t)n;
 		h.offset = (uint32_t)at;
 		p = wire_packet_new(&h, &run, n > 0 ? 1 : 0);
-		for (i = 0; i < count; i++) {
-			if (p)
-				wire_queue(w, edges[i], p);
-			else
-				wire_queue_fault(w, edges[i], -ENOMEM);
-		}
+		for (i = 0; i < count; i++)
+			wire_queue(w, edges[i], p);
 		at += n;
 	} while (at < b->size);
 }
@@ -106,11 +102,10 @@ static void deliver(
 }
 
 /* Messages to this node itself. */
-void wire_on_own(struct wire *w, struct wire_timer *timer)
+void wire_on_own(struct wire *w, _unused_ struct wire_timer *timer)
 {
 	struct own_message *m;
 
-	(void)timer;
 	w->is_leaving = false;
 	while (!w->is_closed && (m = STAILQ_FIRST(&w->own))) {
 		STAILQ_REMOVE_HEAD(&w->own, link);
@@ -210,13 +205,13 @@ int wire_on_message(struct wire *w, size_t edge, const struct wire_header *h,
 		return err_say(err, -EPROTO, "it sent a message that can't be read");
 	for (i = 0; is_for_all && i < w->edges_count; i++) {
 		if (i != edge)
-			wire_send_bytes(w, i, h, payload, payload->bytes, h->length);
+			wire_send_frame(w, i, h, payload);
 	}
 	if (!is_for_us) {
 		i = wire_way(w, h->target);
 		if (i == edge)
 			return err_say(err, -EPROTO, "it sent a message that goes back to it");
-		wire_send_bytes(w, i, h, payload, payload->bytes, h->length);
+		wire_send_frame(w, i, h, payload);
 		return 0;
 	}
 	if (h->length < h->total)

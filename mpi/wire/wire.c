@@ -34,9 +34,9 @@ static void report_faults(struct wire *w)
 	size_t i;
 
 	for (i = 0; i < w->edges_count; i++) {
-		if (w->edge[i].fault == 0 || w->edge[i].is_lost || w->is_closed)
+		if (!w->edge[i].has_fault || w->edge[i].is_lost || w->is_closed)
 			continue;
-		(void)err_set(&err, w->edge[i].fault, "a frame for it");
+		(void)err_set(&err, -ENOMEM, "a frame for it");
 		w->ops->drop(w->carrier, i);
 		wire_lose(w, i, err.text);
 		i = (size_t)-1; /* that may have brought others about */
@@ -171,23 +171,17 @@ static void set_congested(struct wire *w, struct edge *e, bool is_congested)
 		w->ops->flow(w->carrier);
 }
 
-void wire_queue_fault(struct wire *w, size_t edge, int error)
-{
-	if (w->edge[edge].fault == 0)
-		w->edge[edge].fault = error;
-}
-
 void wire_queue(struct wire *w, size_t edge, struct wire_packet *packet)
 {
 	struct edge *e = &w->edge[edge];
 	struct queued *q;
 	bool was_empty = STAILQ_EMPTY(&e->queue);
 
-	if (e->is_lost || e->got_bye || e->fault < 0 || w->is_closed)
+	if (e->is_lost || e->got_bye || e->has_fault || w->is_closed)
 		return;
-	q = malloc(sizeof(*q));
+	q = packet ? malloc(sizeof(*q)) : NULL;
 	if (!q) {
-		wire_queue_fault(w, edge, -ENOMEM);
+		e->has_fault = true;
 		return;
 	}
 	packet->refs++;
@@ -224,17 +218,16 @@ struct wire_header wire_header_make(const struct wire *w, enum wire_type type)
 		.type = (uint8_t)type, .source = w->node, .target = WIRE_NODE_ALL, .step = w->step};
 }
 
-void wire_send_bytes(struct wire *w, size_t edge, const struct wire_header *h,
-	struct wire_buffer *buffer, const void *data, size_t size)
+void wire_send_frame(
+	struct wire *w, size_t edge, const struct wire_header *h, struct wire_buffer *payload)
 {
-	struct wire_run run = {
-		.buffer = buffer, .data = data, .size = (uint32_t)size, .blocks = h->blocks};
-	_cleanup_wire_packet_ struct wire_packet *p = wire_packet_new(h, &run, size > 0 ? 1 : 0);
+	struct wire_run run = {.buffer = payload, .size = h->length, .blocks = h->blocks};
+	_cleanup_wire_packet_ struct wire_packet *p = NULL;
 
-	if (p)
-		wire_queue(w, edge, p);
-	else
-		wire_queue_fault(w, edge, -ENOMEM);
+	if (h->length > 0)
+		run.data = payload->bytes;
+	p = wire_packet_new(h, &run, h->length > 0 ? 1 : 0);
+	wire_queue(w, edge, p);
 }
 
 /* ---- what the carrier calls --------------------------------------------------------------- */
@@ -292,62 +285,51 @@ int wire_link_lost(struct wire *w, size_t edge, const struct err *why)
 	return wire_exit(w);
 }
 
-/* Frames for the one node that decides on a fence go on as they are. */
-static int route(struct wire *w, const struct wire_header *h, struct wire_buffer *payload)
-{
-	if (h->target == w->node)
-		return 0;
-	wire_send_bytes(w, wire_way(w, h->target), h, payload, payload->bytes, h->length);
-	return 1;
-}
+/* Where frames of a type come from. */
+enum origin {
+	FROM_ANY,
+	FROM_PARENT,
+	FROM_CHILD,
+	TO_TARGET, /* from a child, for the one node that decides on a fence: they go on as they are
+		    */
+};
 
-static int dispatch_routed(struct wire *w, size_t edge, const struct wire_header *h,
-	struct wire_buffer *payload, struct err *err)
-{
-	if (h->target >= w->tree.count || wire_link_is_parent(w, edge))
-		return err_say(err, -EPROTO, "it sent a frame (%s) where none may come from",
-			wire_type_name(h->type));
-	if (route(w, h, payload) > 0)
-		return 0;
-	switch (h->type) {
-	case WIRE_FENCE_BROKEN:
-		return wire_on_broken(w, h, payload, err);
-	case WIRE_FENCE_LATE:
-		return wire_on_late(w, h, payload, err);
-	default:
-		return wire_on_status(w, h, payload, err);
-	}
-}
+static const struct {
+	wire_on_fn *take; /* NULL: none of this type may come */
+	enum origin origin;
+} frames[WIRE_TYPE_MAX] = {
+	[WIRE_FENCE_UP] = {wire_on_up, FROM_CHILD},
+	[WIRE_FENCE_DOWN] = {wire_on_down, FROM_PARENT},
+	[WIRE_FENCE_BROKEN] = {wire_on_broken, TO_TARGET},
+	[WIRE_FENCE_FAIL] = {wire_on_broken, FROM_PARENT},
+	[WIRE_FENCE_LATE] = {wire_on_late, TO_TARGET},
+	[WIRE_FENCE_WHO] = {wire_on_who, FROM_PARENT},
+	[WIRE_FENCE_STATUS] = {wire_on_status, TO_TARGET},
+	[WIRE_MESSAGE] = {wire_on_message, FROM_ANY},
+	[WIRE_LOST] = {wire_on_lost, FROM_ANY},
+	[WIRE_LEFT] = {wire_on_left, FROM_CHILD},
+	[WIRE_BYE] = {wire_on_bye, FROM_ANY},
+};
 
 static int dispatch(struct wire *w, size_t edge, const struct wire_header *h,
 	struct wire_buffer *payload, struct err *err)
 {
 	bool from_parent = wire_link_is_parent(w, edge);
+	enum origin origin;
 
-	switch (h->type) {
-	case WIRE_FENCE_UP:
-		return from_parent ? -EPROTO : wire_on_up(w, edge, h, payload, err);
-	case WIRE_FENCE_DOWN:
-		return from_parent ? wire_on_down(w, edge, h, payload, err) : -EPROTO;
-	case WIRE_FENCE_FAIL:
-		return from_parent ? wire_on_fail(w, h, payload, err) : -EPROTO;
-	case WIRE_FENCE_WHO:
-		return from_parent ? wire_on_who(w, h, payload, err) : -EPROTO;
-	case WIRE_FENCE_BROKEN:
-	case WIRE_FENCE_LATE:
-	case WIRE_FENCE_STATUS:
-		return dispatch_routed(w, edge, h, payload, err);
-	case WIRE_MESSAGE:
-		return wire_on_message(w, edge, h, payload, err);
-	case WIRE_LOST:
-		return wire_on_lost(w, edge, h, payload, err);
-	case WIRE_LEFT:
-		return from_parent ? -EPROTO : wire_on_left(w, edge, h, err);
-	case WIRE_BYE:
-		return wire_on_bye(w, edge, err);
-	default:
+	if (h->type >= WIRE_TYPE_MAX || !frames[h->type].take)
 		return -EPROTO;
+	origin = frames[h->type].origin;
+	if (origin != FROM_ANY && from_parent != (origin == FROM_PARENT))
+		return err_say(err, -EPROTO, "it sent a frame (%s) where none may come from",
+			wire_type_name(h->type));
+	if (origin == TO_TARGET && h->target != w->node) {
+		if (h->target >= w->tree.count)
+			return -EPROTO;
+		wire_send_frame(w, wire_way(w, h->target), h, payload);
+		return 0;
 	}
+	return frames[h->type].take(w, edge, h, payload, err);
 }
 
 static int check_frame(
@@ -379,18 +361,6 @@ int wire_link_frame(struct wire *w, size_t edge, const struct wire_header *heade
 			wire_type_name(header->type));
 	closed = wire_exit(w);
 	return closed < 0 ? closed : r;
-}
-
-/* ---- answers ------------------------------------------------------------------------------ */
-
-uint32_t wire_get_node(const struct wire *w)
-{
-	return w->node;
-}
-
-uint32_t wire_get_node_count(const struct wire *w)
-{
-	return w->tree.count;
 }
 
 const char *wire_node_text(const struct wire *w, uint32_t node, char text[WIRE_NODE_TEXT_SIZE])

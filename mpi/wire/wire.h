@@ -94,9 +94,6 @@ int wire_broadcast(struct wire *w, uint16_t channel, const struct iovec *iov, in
  * all of them have left too. */
 void wire_leave(struct wire *w);
 
-uint32_t wire_get_node(const struct wire *w);
-uint32_t wire_get_node_count(const struct wire *w);
-
 struct wire *wire_close(struct wire *w);
 
 #endif

@@ -35,9 +35,9 @@ struct edge {
 	size_t queued_bytes;
 	bool is_congested;
 	bool is_lost;
-	bool got_bye;  /* the neighbour has */
-	bool sent_bye; /* this node has, or has answered */
-	int fault;     /* a frame could not be queued: it is lost when that can be reported */
+	bool got_bye;   /* the neighbour has */
+	bool sent_bye;  /* this node has, or has answered */
+	bool has_fault; /* a frame could not be queued: it is lost when that can be reported */
 };
 
 enum branch {
@@ -60,7 +60,7 @@ struct op {
 	bool is_complete;  /* this node's part and all below it have gone up */
 	bool is_broken;    /* the top knows */
 	bool is_late;      /* the top knows that it is out of time */
-	size_t up_frames;  /* sent */
+	bool has_sent;     /* its nodes have gone up */
 	struct wire_runs up;
 	struct wire_runs down;
 	wire_fence_fn done;
@@ -151,14 +151,22 @@ size_t wire_first_child_edge(const struct wire *w);
 
 /* Where the way to a node begins. It is not this one. */
 size_t wire_way(const struct wire *w, uint32_t node);
-void wire_queue(struct wire *w, size_t edge, struct wire_packet *packet); /* holds it */
-void wire_queue_fault(struct wire *w, size_t edge, int error);
+/* Holds the packet. NULL, for want of memory: the edge is lost at the end of the call. */
+void wire_queue(struct wire *w, size_t edge, struct wire_packet *packet);
 void wire_drop_queue(struct wire *w, struct edge *e);
 
-/* A header of this step and node; a frame of it with one run, or none (data NULL). */
+/* A header of this step and node, of a fence, too; a frame of it with the first h->length bytes of
+ * payload, which may be NULL for none. */
 struct wire_header wire_header_make(const struct wire *w, enum wire_type type);
-void wire_send_bytes(struct wire *w, size_t edge, const struct wire_header *h,
-	struct wire_buffer *buffer, const void *data, size_t size);
+struct wire_header wire_fence_header(
+	const struct wire *w, enum wire_type type, uint64_t id, uint64_t generation);
+void wire_send_frame(
+	struct wire *w, size_t edge, const struct wire_header *h, struct wire_buffer *payload);
+
+/* Takes a frame that has come by this edge, as wire_link_frame(). The nodes it names are there; the
+ * rest is not trusted. */
+typedef int wire_on_fn(struct wire *w, size_t edge, const struct wire_header *h,
+	struct wire_buffer *payload, struct err *err);
 
 /* ---- fence.c */
 /* Of that id, the group with a fence under way: there is one at most. */
@@ -170,8 +178,8 @@ int wire_group_get(struct wire *w, uint64_t id, const struct bitset *nodes,
 void wire_groups_stop(struct wire *w); /* its timers */
 void wire_groups_clear(struct wire *w);
 
-/* What a frame of a fence begins with, its nodes, and a text behind them; sets the flag in h. NULL:
- * no memory. */
+/* What a frame of a fence begins with, its nodes, and a text behind them; sets the flag and the
+ * length in h. NULL: no memory. */
 struct wire_buffer *wire_nodes_encode(
 	const struct wire *w, const struct bitset *nodes, const char *text, struct wire_header *h);
 /* ret_nodes: no words where the frame does not name them; *ret_size: bytes that they take. */
@@ -191,10 +199,7 @@ int wire_op_find(struct wire *w, const struct wire_header *h, const struct bitse
 void wire_op_fail(struct wire *w, struct op *op, int r, const char *text);
 void wire_op_done(struct wire *w, struct op *op, int r, const char *text);
 
-int wire_on_up(struct wire *w, size_t edge, const struct wire_header *h,
-	struct wire_buffer *payload, struct err *err) _must_check_;
-int wire_on_down(struct wire *w, size_t edge, const struct wire_header *h,
-	struct wire_buffer *payload, struct err *err) _must_check_;
+wire_on_fn wire_on_up, wire_on_down;
 
 /* ---- fence_fail.c */
 /* A fence can't end well: reports it to its top, or ends it if this is the top. */
@@ -212,31 +217,17 @@ int wire_op_arm(struct wire *w, struct op *op, uint64_t timeout_ms) _must_check_
  */
 void wire_op_expire(struct wire *w, struct op *op);
 
-int wire_on_broken(struct wire *w, const struct wire_header *h, struct wire_buffer *payload,
-	struct err *err) _must_check_;
-int wire_on_fail(struct wire *w, const struct wire_header *h, struct wire_buffer *payload,
-	struct err *err) _must_check_;
-int wire_on_late(struct wire *w, const struct wire_header *h, struct wire_buffer *payload,
-	struct err *err) _must_check_;
-int wire_on_who(struct wire *w, const struct wire_header *h, struct wire_buffer *payload,
-	struct err *err) _must_check_;
-int wire_on_status(struct wire *w, const struct wire_header *h, struct wire_buffer *payload,
-	struct err *err) _must_check_;
+wire_on_fn wire_on_broken, wire_on_late, wire_on_who, wire_on_status;
 
 /* ---- message.c */
-int wire_on_message(struct wire *w, size_t edge, const struct wire_header *h,
-	struct wire_buffer *payload, struct err *err) _must_check_;
+wire_on_fn wire_on_message;
 void wire_messages_clear(struct wire *w);
 void wire_messages_forget(struct wire *w); /* those of nodes that are gone */
 void wire_on_own(struct wire *w, struct wire_timer *timer);
 
 /* ---- loss.c */
 void wire_lose(struct wire *w, size_t edge, const char *why);
-int wire_on_lost(struct wire *w, size_t edge, const struct wire_header *h,
-	struct wire_buffer *payload, struct err *err) _must_check_;
-int wire_on_left(
-	struct wire *w, size_t edge, const struct wire_header *h, struct err *err) _must_check_;
-int wire_on_bye(struct wire *w, size_t edge, struct err *err) _must_check_;
+wire_on_fn wire_on_lost, wire_on_left, wire_on_bye;
 void wire_try_bye(struct wire *w);
 const char *wire_loss_text(const struct wire *w, uint32_t node);
 void wire_losses_clear(struct wire *w);
