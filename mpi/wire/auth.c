@@ -50,30 +50,33 @@ static const struct dynlib_symbol nettle_symbols[] = {
 	ROW(gcm_digest, gcm_aes256_digest),
 };
 
-static int nettle_open(struct nettle_lib **ret_lib, struct err *err)
+/* Loads a library into a struct of that size, which begins with its handle. NULL: err has why. */
+static void *lib_open(const char *soname, const struct dynlib_symbol *symbols, size_t count,
+	size_t size, struct err *err)
 {
-	struct nettle_lib *lib = calloc(1, sizeof(*lib));
+	void **lib = calloc(1, size);
 
-	if (!lib)
-		return err_set(err, -ENOMEM, "nettle");
-	lib->handle =
-		dynlib_open(LIBNETTLE_SONAME, nettle_symbols, ARRAY_SIZE(nettle_symbols), lib);
-	if (!lib->handle) {
-		free(lib);
-		return err_say(err, -EOPNOTSUPP,
-			"%s can't be loaded, by which nodes authenticate each other (install it)",
-			LIBNETTLE_SONAME);
+	if (!lib) {
+		(void)err_set(err, -ENOMEM, "load %s", soname);
+		return NULL;
 	}
-	*ret_lib = lib;
-	return 0;
+	lib[0] = dynlib_open(soname, symbols, count, lib);
+	if (!lib[0]) {
+		free(lib);
+		(void)err_say(err, -EOPNOTSUPP,
+			"%s can't be loaded (install it, or choose another way for nodes to"
+			" authenticate)",
+			soname);
+		return NULL;
+	}
+	return lib;
 }
 
-static struct nettle_lib *nettle_close(struct nettle_lib *lib)
+static void lib_close(void *lib)
 {
 	if (lib)
-		(void)dynlib_close(lib->handle);
+		(void)dynlib_close(*(void **)lib);
 	free(lib);
-	return NULL;
 }
 
 /* ---- munge ---------------------------------------------------------------------------------- */
@@ -103,44 +106,24 @@ static const struct dynlib_symbol munge_symbols[] = {
 	{"munge_ctx_set", offsetof(struct munge_lib, ctx_set)},
 };
 
-int wire_munge_open(struct munge_lib **ret_lib, struct err *err)
+static struct munge_lib *munge_open(struct err *err)
 {
-	struct munge_lib *lib = calloc(1, sizeof(*lib));
-
-	if (!lib)
-		return err_set(err, -ENOMEM, "munge");
-	lib->handle = dynlib_open(LIBMUNGE_SONAME, munge_symbols, ARRAY_SIZE(munge_symbols), lib);
-	if (!lib->handle) {
-		free(lib);
-		return err_say(err, -EOPNOTSUPP,
-			"%s can't be loaded (install it, or choose"
-			" another way for nodes to authenticate)",
-			LIBMUNGE_SONAME);
-	}
-	*ret_lib = lib;
-	return 0;
+	return lib_open(LIBMUNGE_SONAME, munge_symbols, ARRAY_SIZE(munge_symbols),
+		sizeof(struct munge_lib), err);
 }
 
-struct munge_lib *wire_munge_close(struct munge_lib *lib)
+static int munge_make_ctx(const struct wire_auth *auth, munge_ctx_t *ret_ctx, struct err *err)
 {
-	if (lib)
-		(void)dynlib_close(lib->handle);
-	free(lib);
-	return NULL;
-}
-
-static int munge_make_ctx(const struct munge_lib *lib, const char *socket, munge_ctx_t *ret_ctx)
-{
+	const struct munge_lib *lib = auth->munge;
 	munge_ctx_t ctx = lib->ctx_create();
 
-	if (!ctx)
-		return -ENOMEM;
-	if (socket && lib->ctx_set(ctx, MUNGE_OPT_SOCKET, socket) != EMUNGE_SUCCESS) {
+	if (ctx && auth->munge_socket &&
+		lib->ctx_set(ctx, MUNGE_OPT_SOCKET, auth->munge_socket) != EMUNGE_SUCCESS) {
 		lib->ctx_destroy(ctx);
-		return -ENOMEM;
+		ctx = NULL;
 	}
 	*ret_ctx = ctx;
-	return 0;
+	return ctx ? 0 : err_set(err, -ENOMEM, "munge");
 }
 
 static int munge_fail(const struct munge_lib *lib, munge_ctx_t ctx, munge_err_t code,
@@ -153,15 +136,16 @@ static int munge_fail(const struct munge_lib *lib, munge_ctx_t ctx, munge_err_t 
 }
 
 /* *ret_credential is a text for free(). */
-static int munge_make(const struct munge_lib *lib, const char *socket, const void *data,
-	size_t size, char **ret_credential, struct err *err)
+static int munge_make(const struct wire_auth *auth, const void *data, size_t size,
+	char **ret_credential, struct err *err)
 {
+	const struct munge_lib *lib = auth->munge;
 	munge_ctx_t ctx;
 	munge_err_t code;
-	int r = munge_make_ctx(lib, socket, &ctx);
+	int r = munge_make_ctx(auth, &ctx, err);
 
 	if (r < 0)
-		return err_set(err, r, "munge");
+		return r;
 	code = lib->ctx_set(ctx, MUNGE_OPT_UID_RESTRICTION, geteuid());
 	if (code == EMUNGE_SUCCESS)
 		code = lib->encode(ret_credential, ctx, data, (int)size);
@@ -171,19 +155,20 @@ static int munge_make(const struct munge_lib *lib, const char *socket, const voi
 }
 
 /* Exactly size bytes, of this process's user. */
-static int munge_read(const struct munge_lib *lib, const char *socket, const char *credential,
-	void *data, size_t size, struct err *err)
+static int munge_read(const struct wire_auth *auth, const char *credential, void *data, size_t size,
+	struct err *err)
 {
+	const struct munge_lib *lib = auth->munge;
 	void *got = NULL;
 	int got_size = 0;
 	uid_t uid = (uid_t)-1;
 	gid_t gid;
 	munge_ctx_t ctx;
 	munge_err_t code;
-	int r = munge_make_ctx(lib, socket, &ctx);
+	int r = munge_make_ctx(auth, &ctx, err);
 
 	if (r < 0)
-		return err_set(err, r, "munge");
+		return r;
 	code = lib->decode(credential, ctx, &got, &got_size, &uid, &gid);
 	if (code != EMUNGE_SUCCESS)
 		r = munge_fail(lib, ctx, code, "read", err);
@@ -203,38 +188,22 @@ static int munge_read(const struct munge_lib *lib, const char *socket, const cha
 
 #else
 
-int wire_munge_open(struct munge_lib **ret_lib, struct err *err)
+static struct munge_lib *munge_open(struct err *err)
 {
-	(void)ret_lib;
-	return err_say(err, -EOPNOTSUPP,
+	(void)err_say(err, -EOPNOTSUPP,
 		"this stepd was built without munge: choose another way for nodes to authenticate");
-}
-
-struct munge_lib *wire_munge_close(struct munge_lib *lib)
-{
-	(void)lib;
 	return NULL;
 }
 
-static int munge_make(const struct munge_lib *lib, const char *socket, const void *data,
-	size_t size, char **ret_credential, struct err *err)
+static int munge_make(_unused_ const struct wire_auth *auth, _unused_ const void *data,
+	_unused_ size_t size, _unused_ char **ret_credential, struct err *err)
 {
-	(void)lib;
-	(void)socket;
-	(void)data;
-	(void)size;
-	(void)ret_credential;
 	return err_set(err, -EOPNOTSUPP, "munge");
 }
 
-static int munge_read(const struct munge_lib *lib, const char *socket, const char *credential,
-	void *data, size_t size, struct err *err)
+static int munge_read(_unused_ const struct wire_auth *auth, _unused_ const char *credential,
+	_unused_ void *data, _unused_ size_t size, struct err *err)
 {
-	(void)lib;
-	(void)socket;
-	(void)credential;
-	(void)data;
-	(void)size;
 	return err_set(err, -EOPNOTSUPP, "munge");
 }
 
@@ -253,8 +222,6 @@ const char *wire_auth_name(unsigned kind)
 int wire_auth_init(struct wire_auth *auth, const char *method, const void *secret,
 	size_t secret_size, struct err *err)
 {
-	int r;
-
 	*auth = (struct wire_auth){.kind = WIRE_AUTH_NONE};
 	if (method && strcmp(method, "none") == 0)
 		return 0;
@@ -266,22 +233,27 @@ int wire_auth_init(struct wire_auth *auth, const char *method, const void *secre
 		auth->kind = WIRE_AUTH_SECRET;
 		auth->secret = secret;
 		auth->secret_size = secret_size;
-		return nettle_open(&auth->nettle, err);
-	}
-	if (!method || strncmp(method, "munge", 5) != 0 || (method[5] && method[5] != ':'))
+	} else if (method && strncmp(method, "munge", 5) == 0 && (!method[5] || method[5] == ':')) {
+		auth->kind = WIRE_AUTH_MUNGE;
+		auth->munge_socket = method[5] ? method + 6 : NULL;
+		auth->munge = munge_open(err);
+		if (!auth->munge)
+			return err->code;
+	} else {
 		return err_say(err, -EINVAL,
 			"nodes can't authenticate by '%s': it is secret, munge or none",
 			method ? method : "");
-	auth->kind = WIRE_AUTH_MUNGE;
-	auth->munge_socket = method[5] ? method + 6 : NULL;
-	r = wire_munge_open(&auth->munge, err);
-	return r < 0 ? r : nettle_open(&auth->nettle, err);
+	}
+	auth->nettle = lib_open(LIBNETTLE_SONAME, nettle_symbols, ARRAY_SIZE(nettle_symbols),
+		sizeof(struct nettle_lib), err);
+	return auth->nettle ? 0 : err->code;
 }
 
 void wire_auth_clear(struct wire_auth *auth)
 {
-	auth->nettle = nettle_close(auth->nettle);
-	auth->munge = wire_munge_close(auth->munge);
+	lib_close(auth->nettle);
+	lib_close(auth->munge);
+	*auth = (struct wire_auth){.kind = WIRE_AUTH_NONE};
 }
 
 int wire_auth_random(unsigned char *bytes, size_t size, struct err *err)
@@ -339,8 +311,7 @@ static int prove_munge(const struct wire_auth *auth, struct wire_handshake *hand
 		return r;
 	make_statement(handshake, purposes[role], statement);
 	memcpy(statement + STATEMENT_SIZE, handshake->key[role], WIRE_KEY_SIZE);
-	r = munge_make(
-		auth->munge, auth->munge_socket, statement, sizeof(statement), &credential, err);
+	r = munge_make(auth, statement, sizeof(statement), &credential, err);
 	explicit_bzero(statement, sizeof(statement));
 	if (r < 0)
 		return r;
@@ -378,7 +349,7 @@ static int check_munge(const struct wire_auth *auth, struct wire_handshake *hand
 	memcpy(credential, proof, size);
 	credential[size] = '\0';
 	make_statement(handshake, purposes[role], statement);
-	r = munge_read(auth->munge, auth->munge_socket, credential, got, sizeof(got), err);
+	r = munge_read(auth, credential, got, sizeof(got), err);
 	if (r == 0 && memcmp(statement, got, sizeof(statement)) != 0)
 		r = err_say(err, -EACCES, "its credential is of another conversation");
 	if (r == 0)

@@ -64,7 +64,8 @@ struct wire_handshake {
 	unsigned char key[WIRE_ROLE_MAX][WIRE_KEY_SIZE]; /* munge: each one's random key */
 };
 
-/* method: "secret", "munge", "munge:SOCKET" or "none". */
+/* method: "secret", "munge", "munge:SOCKET" or "none". err is needed. What it loads even a failure
+ * leaves to wire_auth_clear(). */
 int wire_auth_init(struct wire_auth *auth, const char *method, const void *secret,
 	size_t secret_size, struct err *err) _must_check_;
 void wire_auth_clear(struct wire_auth *auth);
@@ -92,10 +93,5 @@ struct wire_sealed {
 void wire_seal(struct wire_cipher *cipher, const struct wire_sealed *frame);
 /* -EBADMSG: the header, the data or the tag is not what was sealed; data is of no use then. */
 int wire_unseal(struct wire_cipher *cipher, const struct wire_sealed *frame) _must_check_;
-
-/* libmunge, where this stepd was built with it and the library is there. */
-struct munge_lib;
-int wire_munge_open(struct munge_lib **ret_lib, struct err *err) _must_check_;
-struct munge_lib *wire_munge_close(struct munge_lib *lib);
 
 #endif

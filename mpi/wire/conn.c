@@ -75,7 +75,6 @@ static int hello_put_proof(struct conn *conn, unsigned stage, enum wire_role rol
 	return r < 0 ? r : hello_put(conn, stage, proof, size, err);
 }
 
-/* A message of the greeting has come, whole; and the first one. Negative: the stranger is to go. */
 static int hello_start(struct conn *conn, struct err *err)
 {
 	conn->handshake.step = conn->net->step;
@@ -160,6 +159,7 @@ static int hello_check_proof(struct conn *conn, enum wire_role role, struct err 
 		conn->in.header.length, err);
 }
 
+/* 0: the greeting goes on; 1: it is over, and the child has proved itself. */
 static int hello_from_child(struct conn *conn, struct err *err)
 {
 	int r;
@@ -179,13 +179,10 @@ static int hello_from_child(struct conn *conn, struct err *err)
 		return err_say(
 			err, -EALREADY, "node %u has connected before", conn->handshake.child);
 	r = hello_put_proof(conn, HELLO_PARENT_PROOF, WIRE_ROLE_PARENT, err);
-	if (r < 0)
-		return r;
-	hello_make_keys(conn);
-	net_known(conn->net, conn);
-	return 0;
+	return r < 0 ? r : 1;
 }
 
+/* Likewise. */
 static int hello_from_parent(struct conn *conn, struct err *err)
 {
 	int r;
@@ -205,17 +202,19 @@ static int hello_from_parent(struct conn *conn, struct err *err)
 	if (conn->stage != HELLO_CHILD_PROOF || conn->in.header.channel != HELLO_PARENT_PROOF)
 		return err_say(err, -EPROTO, "its greeting can't be read");
 	r = hello_check_proof(conn, WIRE_ROLE_PARENT, err);
-	if (r < 0)
-		return r;
-	hello_make_keys(conn);
-	net_known(conn->net, conn);
-	return 0;
+	return r < 0 ? r : 1;
 }
 
-/* A message of the greeting has come, whole; and the first one. Negative: the stranger is to go. */
+/* A message of the greeting has come, whole. Negative: the stranger is to go. */
 static int hello_receive(struct conn *conn, struct err *err)
 {
-	return conn->is_ours ? hello_from_parent(conn, err) : hello_from_child(conn, err);
+	int r = conn->is_ours ? hello_from_parent(conn, err) : hello_from_child(conn, err);
+
+	if (r > 0) {
+		hello_make_keys(conn);
+		net_known(conn->net, conn);
+	}
+	return r < 0 ? r : 0;
 }
 
 #define READS_MOST 16 /* calls until the loop serves others */
@@ -564,26 +563,23 @@ static int conn_serve(struct conn *conn, int revents, struct err *err)
 	return r;
 }
 
-static void on_io(struct ev_loop *loop, ev_io *io, int revents)
+static void on_io(_unused_ struct ev_loop *loop, ev_io *io, int revents)
 {
 	struct conn *conn = io->data;
 	struct err err = ERR_INIT;
 	int r = conn_serve(conn, revents, &err);
 
-	(void)loop;
 	if (r >= 0)
 		conn_watch(conn);
 	else if (r != -ESHUTDOWN) /* else it is gone with all others */
 		net_conn_failed(conn, &err);
 }
 
-static void on_greeting(struct ev_loop *loop, ev_timer *timer, int revents)
+static void on_greeting(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
 	struct conn *conn = timer->data;
 	struct err err = ERR_INIT;
 
-	(void)loop;
-	(void)revents;
 	(void)err_say(
 		&err, -ETIMEDOUT, "it did not answer the greeting within %u ms", NET_GREETING_MS);
 	net_conn_failed(conn, &err);

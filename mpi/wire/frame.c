@@ -5,6 +5,8 @@
 #include <endian.h>
 #include <string.h>
 
+#include "stepd/base/buffer.h"
+
 /* ---- buffers -------------------------------------------------------------------------------- */
 
 struct wire_buffer *wire_buffer_new(size_t size)
@@ -18,17 +20,29 @@ struct wire_buffer *wire_buffer_new(size_t size)
 	return b;
 }
 
-struct wire_buffer *wire_buffer_copy(const struct iovec *iov, int iovcnt)
+/* -EMSGSIZE above WIRE_BLOCK_MAX. */
+static int add_sizes(const struct iovec *iov, int iovcnt, size_t *ret_size)
 {
-	struct wire_buffer *b;
-	size_t size = 0, at = 0;
+	size_t size = 0;
 	int i;
 
 	for (i = 0; i < iovcnt; i++) {
-		if (__builtin_add_overflow(size, iov[i].iov_len, &size) || size > WIRE_BLOCK_MAX) {
-			errno = EMSGSIZE;
-			return NULL;
-		}
+		if (__builtin_add_overflow(size, iov[i].iov_len, &size) || size > WIRE_BLOCK_MAX)
+			return -EMSGSIZE;
+	}
+	*ret_size = size;
+	return 0;
+}
+
+struct wire_buffer *wire_buffer_copy(const struct iovec *iov, int iovcnt)
+{
+	struct wire_buffer *b;
+	size_t size, at = 0;
+	int i;
+
+	if (add_sizes(iov, iovcnt, &size) < 0) {
+		errno = EMSGSIZE;
+		return NULL;
 	}
 	b = wire_buffer_new(size);
 	for (i = 0; b && i < iovcnt; i++) {
@@ -174,17 +188,8 @@ int wire_header_decode(const unsigned char bytes[WIRE_HEADER_SIZE], struct wire_
 
 int wire_runs_add(struct wire_runs *runs, const struct wire_run *run)
 {
-	struct wire_run *more;
-	size_t capacity;
-
-	if (runs->count == runs->capacity) {
-		capacity = runs->capacity ? 2 * runs->capacity : 4;
-		more = reallocarray(runs->run, capacity, sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		runs->run = more;
-		runs->capacity = capacity;
-	}
+	if (array_reserve(runs->run, runs->capacity, runs->count + 1) < 0)
+		return -ENOMEM;
 	runs->run[runs->count] = *run;
 	(void)wire_hold(runs->run[runs->count++].buffer);
 	runs->bytes += run->size;
@@ -219,10 +224,7 @@ int wire_runs_append(struct wire_runs *to, const struct wire_runs *from)
 
 void wire_runs_clear(struct wire_runs *runs)
 {
-	size_t i;
-
-	for (i = 0; i < runs->count; i++)
-		(void)wire_release(runs->run[i].buffer);
+	wire_runs_drop(runs, runs->count);
 	free(runs->run);
 	*runs = (struct wire_runs){.run = NULL};
 }
@@ -276,12 +278,10 @@ int wire_runs_encode(struct wire_runs *runs, uint32_t node, const struct iovec *
 {
 	struct source source = {.iov = iov, .left = iovcnt};
 	size_t total = 0, offset, n;
-	int i, r;
+	int r = add_sizes(iov, iovcnt, &total);
 
-	for (i = 0; i < iovcnt; i++) {
-		if (__builtin_add_overflow(total, iov[i].iov_len, &total) || total > WIRE_BLOCK_MAX)
-			return -EMSGSIZE;
-	}
+	if (r < 0)
+		return r;
 	for (offset = 0; offset < total; offset += n) {
 		_cleanup_wire_buffer_ struct wire_buffer *b = NULL;
 

@@ -2,21 +2,21 @@
 #include "mpi/wire/listener.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <sys/socket.h>
+
+#include "stepd/base/cleanup.h"
 
 bool wire_listener_is_shortage(int error)
 {
 	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
-static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
+static void on_readable(struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
 	struct wire_listener *listener = io->data;
 	int fd, error;
 
 	assert(listener);
-	(void)revents;
 	fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	error = errno;
 	if (fd >= 0) {
@@ -29,12 +29,11 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
 	} /* else it is gone again */
 }
 
-static void on_pause_over(struct ev_loop *loop, ev_timer *timer, int revents)
+static void on_pause_over(struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
 	struct wire_listener *listener = timer->data;
 
 	assert(listener);
-	(void)revents;
 	ev_io_start(loop, &listener->readable);
 }
 

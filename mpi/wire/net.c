@@ -130,20 +130,16 @@ static void net_flow(void *carrier)
 	}
 }
 
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
+static void on_timer(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
 	struct net_timer *t = timer->data;
 	struct wire_timer *wire_timer = t->wire_timer;
 	struct wire *wire = t->net->wire;
-	int r;
 
-	(void)loop;
-	(void)revents;
-	LIST_REMOVE(t, link);
 	free(t);
 	wire_timer->handle = NULL;
-	r = wire_link_timer(wire, wire_timer);
-	(void)r; /* closed or not: there is nothing left to be done here */
+	/* Closed or not, there is nothing left to be done here. */
+	(void)!wire_link_timer(wire, wire_timer);
 }
 
 static int net_timer_start(void *carrier, struct wire_timer *timer, uint64_t timeout_ms)
@@ -163,7 +159,6 @@ static int net_timer_start(void *carrier, struct wire_timer *timer, uint64_t tim
 		0.);
 	ev_timer_start(net->loop, &t->timer);
 	timer->handle = t;
-	LIST_INSERT_HEAD(&net->timers, t, link);
 	return 0;
 }
 
@@ -173,7 +168,6 @@ static void net_timer_stop(void *carrier, struct wire_timer *timer)
 	struct net_timer *t = timer->handle;
 
 	ev_timer_stop(net->loop, &t->timer);
-	LIST_REMOVE(t, link);
 	free(t);
 	timer->handle = NULL;
 }
@@ -186,16 +180,11 @@ static void net_drop(void *carrier, size_t edge)
 	net->edge[edge].conn = conn_free(net->edge[edge].conn);
 }
 
-static void net_free(struct net *net)
+static void net_close(void *carrier)
 {
-	struct net_timer *t;
+	struct net *net = carrier;
 	size_t i;
 
-	while ((t = LIST_FIRST(&net->timers))) {
-		ev_timer_stop(net->loop, &t->timer);
-		LIST_REMOVE(t, link);
-		free(t);
-	}
 	while (!TAILQ_EMPTY(&net->strangers))
 		(void)conn_free(TAILQ_FIRST(&net->strangers));
 	for (i = 0; i < net->edges_count; i++) {
@@ -211,11 +200,6 @@ static void net_free(struct net *net)
 	wire_auth_clear(&net->auth);
 	free(net->ifname);
 	free(net);
-}
-
-static void net_close(void *carrier)
-{
-	net_free(carrier);
 }
 
 static const struct wire_carrier ops = {.wake = net_wake,
@@ -363,10 +347,8 @@ static void try_parent(struct net *net)
 	retry_later(net);
 }
 
-static void on_retry(struct ev_loop *loop, ev_timer *timer, int revents)
+static void on_retry(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
-	(void)loop;
-	(void)revents;
 	try_parent(timer->data);
 }
 
@@ -412,14 +394,12 @@ static void on_accepted(int fd, void *userdata)
 
 /* ---- until all are there -------------------------------------------------------------------- */
 
-static void on_opening(struct ev_loop *loop, ev_timer *timer, int revents)
+static void on_opening(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
 	struct net *net = timer->data;
-	size_t i = 0, count = net->edges_count;
+	size_t i, count = net->edges_count;
 	struct err err = ERR_INIT;
 
-	(void)loop;
-	(void)revents;
 	for (i = 0; i < count; i++) {
 		const char *why = net->edge[i].why;
 
@@ -516,7 +496,6 @@ static void net_init(struct net *net, struct ev_loop *loop, const struct wire_ne
 	net->listen_fd = o->wire ? o->wire->listen_fd : -1;
 	net->retry_ms = NET_RETRY_LEAST_MS;
 	TAILQ_INIT(&net->strangers);
-	LIST_INIT(&net->timers);
 	wire_listener_init(&net->listener, loop, on_accepted, net);
 	ev_init(&net->opening, on_opening);
 	ev_init(&net->retry, on_retry);
@@ -552,7 +531,7 @@ int wire_net_open(struct ev_loop *loop, const struct wire_net_options *options,
 	link.carrier = net;
 	r = wire_link_open(&link, &net->wire, err);
 	if (r < 0) {
-		net_free(net);
+		net_close(net);
 		return r;
 	}
 	net->edges_count = wire_link_edges(net->wire);

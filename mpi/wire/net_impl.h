@@ -68,13 +68,12 @@ struct conn {
 };
 TAILQ_HEAD(conns, conn);
 
+/* The exchange stops all of its timers before it closes the net. */
 struct net_timer {
-	LIST_ENTRY(net_timer) link;
 	ev_timer timer;
 	struct net *net;
 	struct wire_timer *wire_timer;
 };
-LIST_HEAD(net_timers, net_timer);
 
 struct net_edge {
 	struct conn *conn; /* NULL: not there */
@@ -101,7 +100,6 @@ struct net {
 	ev_timer retry;
 	uint64_t retry_ms;
 
-	struct net_timers timers;
 	size_t edges_count;
 	struct net_edge edge[];
 };

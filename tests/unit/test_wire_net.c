@@ -639,16 +639,16 @@ static void test_munge(void **state)
 	struct munged m[2];
 	char method[2][120];
 	const char *methods[2] = {method[0], method[0]};
-	struct munge_lib *lib = NULL;
+	struct wire_auth auth;
 	struct err err = ERR_INIT;
-	int i;
+	int i, r = wire_auth_init(&auth, "munge", NULL, 0, &err);
 
 	(void)state;
-	if (wire_munge_open(&lib, &err) < 0) {
+	wire_auth_clear(&auth);
+	if (r < 0) {
 		print_message("%s\n", err.text);
 		skip();
 	}
-	lib = wire_munge_close(lib);
 	for (i = 0; i < 2; i++) {
 		if (!munged_start(&m[i])) {
 			print_message("munged can't be started here\n");
