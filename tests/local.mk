@@ -901,7 +901,7 @@ if CMOCKA
 check_PROGRAMS += tests/unit/test_spawning
 TESTS += tests/unit/test_spawning
 tests_unit_test_spawning_SOURCES = tests/unit/test_spawning.c \
-	mpi/serve/spawning.c mpi/serve/spawning_part.c mpi/serve/spawning_root.c
+	mpi/serve/spawning.c mpi/serve/spawning_part.c mpi/serve/spawning_root.c mpi/wire/tree.c
 tests_unit_test_spawning_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_spawning_LDADD = $(UNIT_LDADD)
 

@@ -12,7 +12,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <time.h>
+
+#include "stepd/base/clock.h"
 
 #include "stepd/base/fs.h"
 
@@ -189,13 +190,9 @@ static int find_other(int diag_fd, const struct peer_end *own, const struct peer
 	struct peer *ret_peer)
 {
 	struct inet_diag_msg found = {0};
-	struct timespec now = {0};
-	uint32_t seq;
-	int r;
+	uint32_t seq = (uint32_t)clock_now_ns(); /* no number twice */
+	int r = diag_send(diag_fd, other, own, seq);
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* no number twice; can't fail */
-	seq = (uint32_t)now.tv_nsec;
-	r = diag_send(diag_fd, other, own, seq);
 	if (r == 0)
 		r = diag_receive(diag_fd, seq, &found);
 	if (r < 0)

@@ -24,11 +24,9 @@ static void serve_check(struct serve *s)
 
 static void link_drop_first(struct serve *s)
 {
-	struct outgoing *o = s->first;
+	struct outgoing *o = STAILQ_FIRST(&s->outgoing);
 
-	s->first = o->next;
-	if (!s->first)
-		s->last = &s->first;
+	STAILQ_REMOVE_HEAD(&s->outgoing, link);
 	s->queued--;
 	json_decref(o->message);
 	free(o);
@@ -36,25 +34,22 @@ static void link_drop_first(struct serve *s)
 
 static void link_push(struct serve *s)
 {
-	int r = 0;
+	const struct outgoing *o;
 
-	while (s->first && s->link_fd >= 0) {
-		r = link_send_take(s->link_fd, json_incref(s->first->message), NULL, 0);
-		if (r == -EAGAIN)
+	while ((o = STAILQ_FIRST(&s->outgoing))) {
+		if (link_send_take(s->link_fd, json_incref(o->message), NULL, 0) == -EAGAIN)
 			break;
 		link_drop_first(s); /* sent, or it never can be */
 	}
-	if (s->first && s->link_fd >= 0)
+	if (o)
 		ev_io_start(s->loop, &s->writable);
 	else
 		ev_io_stop(s->loop, &s->writable);
 }
 
-static void on_link_writable(struct ev_loop *loop, ev_io *w, int revents)
+static void on_link_writable(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	assert(w->data);
-	(void)loop;
-	(void)revents;
 	link_push(w->data);
 }
 
@@ -67,7 +62,7 @@ int serve_link_send_take(struct serve *s, json_t *message)
 		json_decref(message);
 		return s->link_fd < 0 ? -EPIPE : -ENOBUFS;
 	}
-	if (!s->first) {
+	if (STAILQ_EMPTY(&s->outgoing)) {
 		r = link_send_take(s->link_fd, json_incref(message), NULL, 0);
 		if (r != -EAGAIN) {
 			json_decref(message);
@@ -80,8 +75,7 @@ int serve_link_send_take(struct serve *s, json_t *message)
 		return -ENOMEM;
 	}
 	o->message = message;
-	*s->last = o;
-	s->last = &o->next;
+	STAILQ_INSERT_TAIL(&s->outgoing, o, link);
 	s->queued++;
 	link_push(s);
 	return 0;
@@ -122,44 +116,37 @@ void serve_log(struct serve *s, enum log_level level, const char *fmt, ...)
 
 /* ---- requests to the agent ------------------------------------------------------------------ */
 
-json_t *serve_pack_ranks(const uint32_t *ranks, size_t count)
+json_t *serve_add_ranks_take(json_t *message, const uint32_t *ranks, size_t count)
 {
-	json_t *array = json_array();
+	json_t *array = ranks ? json_array() : NULL;
+	int r = ranks ? json_object_set_new(message, "ranks", array) : 0;
 	size_t i;
 
-	for (i = 0; array && i < count; i++) {
-		if (json_array_append_new(array, json_integer(ranks[i])) < 0) {
-			json_decref(array);
-			return NULL;
-		}
-	}
-	return array;
+	for (i = 0; r == 0 && ranks && i < count; i++)
+		r = json_array_append_new(array, json_integer(ranks[i]));
+	if (r == 0)
+		return message;
+	json_decref(message);
+	return NULL;
 }
 
 int serve_request_take(struct serve *s, json_t *message, serve_done_fn done, void *userdata,
 	const char *what, struct err *err)
 {
-	struct agent_request *pending_request = calloc(1, sizeof(*pending_request));
+	_cleanup_free_ struct agent_request *request = calloc(1, sizeof(*request));
+	json_int_t id = serve_next_id(s);
 	int r;
 
-	if (!pending_request || !message) {
+	if (!request || json_object_set_new(message, "id", json_integer(id)) < 0) {
 		json_decref(message);
-		free(pending_request);
 		return err_set(err, -ENOMEM, "%s", what);
 	}
-	*pending_request =
-		(struct agent_request){.id = serve_next_id(s), .done = done, .userdata = userdata};
-	if (json_object_set_new(message, "id", json_integer(pending_request->id)) < 0) {
-		json_decref(message);
-		message = NULL;
-	}
 	r = serve_link_send_take(s, message);
-	if (r < 0) {
-		free(pending_request);
+	if (r < 0)
 		return err_set(err, r, "request the agent to %s", what);
-	}
-	pending_request->next = s->pending;
-	s->pending = pending_request;
+	*request = (struct agent_request){.id = id, .done = done, .userdata = userdata};
+	LIST_INSERT_HEAD(&s->pending, request, link);
+	(void)take_ptr(request);
 	return 0;
 }
 
@@ -170,23 +157,16 @@ int serve_signal(struct serve *s, int signal, const uint32_t *ranks, size_t coun
 	json_t *message = json_pack(
 		"{s:s, s:s}", "do", "signal", "signal", signals_name(signal, name, sizeof(name)));
 
-	if (message && ranks &&
-		json_object_set_new(message, "ranks", serve_pack_ranks(ranks, count)) < 0) {
-		json_decref(message);
-		message = NULL;
-	}
-	return serve_request_take(s, message, done, userdata, "signal tasks", err);
+	return serve_request_take(s, serve_add_ranks_take(message, ranks, count), done, userdata,
+		"signal tasks", err);
 }
 
-static void end_request(struct serve *s, struct agent_request **at, int r, const struct err *err)
+static void end_request(struct agent_request *request, int r, const struct err *err)
 {
-	struct agent_request *pending_request = *at;
-
-	*at = pending_request->next;
-	if (pending_request->done)
-		pending_request->done(pending_request->userdata, r, err);
-	free(pending_request);
-	(void)s;
+	LIST_REMOVE(request, link);
+	if (request->done)
+		request->done(request->userdata, r, err);
+	free(request);
 }
 
 /* ---- from the agent -------------------------------------------------------------------------- */
@@ -196,16 +176,19 @@ static void take_done(struct serve *s, struct link_message *message)
 	json_int_t id = json_integer_value(json_object_get(message->object, "id"));
 	int error = (int)json_integer_value(json_object_get(message->object, "error"));
 	const char *why = json_string_value(json_object_get(message->object, "why"));
-	struct agent_request **at = &s->pending;
+	struct agent_request *request;
 	struct err err = ERR_INIT;
 
-	while (*at && (*at)->id != id)
-		at = &(*at)->next;
-	if (!*at)
+	LIST_FOREACH(request, &s->pending, link)
+	{
+		if (request->id == id)
+			break;
+	}
+	if (!request)
 		return;
 	if (error)
 		(void)err_say(&err, -error, "%s", why ? why : strerror(error));
-	end_request(s, at, -error, &err);
+	end_request(request, -error, &err);
 }
 
 static void take_task_start(struct serve *s, struct link_message *message)
@@ -270,16 +253,6 @@ static void take_over(struct serve *s, struct link_message *message)
 		wire_leave(s->wire);
 }
 
-static void take_copies(struct serve *s, struct link_message *message)
-{
-	streams_take_copies(s->streams, message);
-}
-
-static void take_spawned(struct serve *s, struct link_message *message)
-{
-	spawning_take_answer(s->spawning, message);
-}
-
 static const struct {
 	const char *what;
 	void (*take)(struct serve *s, struct link_message *message);
@@ -288,9 +261,9 @@ static const struct {
 	{"task-start", take_task_start},
 	{"task-exit", take_task_exit},
 	{"over", take_over},
-	{"spawned", take_spawned},
-	{"fds", take_spawned},
-	{"copies", take_copies},
+	{"spawned", spawning_take_answer},
+	{"fds", spawning_take_answer},
+	{"copies", streams_take_copies},
 };
 
 static void take_link_message(struct serve *s, struct link_message *message)
@@ -313,11 +286,11 @@ static void serve_link_close(struct serve *s)
 	ev_io_stop(s->loop, &s->readable);
 	ev_io_stop(s->loop, &s->writable);
 	s->link_fd = close_fd(s->link_fd);
-	while (s->first)
+	while (!STAILQ_EMPTY(&s->outgoing))
 		link_drop_first(s);
 	(void)err_say(&err, -EPIPE, "the step's agent is gone");
-	while (s->pending)
-		end_request(s, &s->pending, -EPIPE, &err);
+	while (!LIST_EMPTY(&s->pending))
+		end_request(LIST_FIRST(&s->pending), -EPIPE, &err);
 	if (s->spawning)
 		spawning_agent_gone(s->spawning);
 	if (!s->reported_over)
@@ -325,14 +298,12 @@ static void serve_link_close(struct serve *s)
 	(void)report_over(s);
 }
 
-static void on_link_readable(struct ev_loop *loop, ev_io *w, int revents)
+static void on_link_readable(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct serve *s = w->data;
 	int r = 0;
 
 	assert(s);
-	(void)loop;
-	(void)revents;
 	while (s->link_fd >= 0 && r != -EAGAIN) {
 		_cleanup_link_message_ struct link_message message = LINK_MESSAGE_INIT;
 
@@ -349,7 +320,7 @@ static void on_link_readable(struct ev_loop *loop, ev_io *w, int revents)
 
 static void serve_link_open(struct serve *s)
 {
-	s->last = &s->first;
+	STAILQ_INIT(&s->outgoing);
 	ev_io_init(&s->readable, on_link_readable, s->link_fd, EV_READ);
 	ev_set_priority(
 		&s->readable, EV_MINPRI); /* after the last messages of tasks that are over */
@@ -400,12 +371,11 @@ void serve_abort(struct serve *s, int code, const char *text)
 	abort_here(s, status, line.text, false);
 }
 
-static void take_abort(struct serve *s, uint32_t from, const struct wire_block *block)
+static void take_abort(struct serve *s, const struct wire_block *block)
 {
 	const unsigned char *data = block->data;
 	struct err line = ERR_INIT;
 
-	(void)from;
 	if (block->size < 1)
 		return;
 	(void)err_say(&line, -EIO, "%.*s",
@@ -446,7 +416,7 @@ static void on_message(
 	struct serve *s = userdata;
 
 	if (channel == SERVE_CHANNEL_ABORT)
-		take_abort(s, from, block);
+		take_abort(s, block);
 	else if (channel < SERVE_CHANNEL_PLUGIN)
 		spawning_take_message(s->spawning, from, channel, block);
 	else if (s->events->message)
@@ -520,13 +490,11 @@ static void on_task_gone(void *userdata, uint32_t rank)
 }
 
 /* A service without an agent that is terminated leaves nothing behind. */
-static void on_terminated(struct ev_loop *loop, ev_signal *w, int revents)
+static void on_terminated(_unused_ struct ev_loop *loop, ev_signal *w, _unused_ int revents)
 {
 	struct serve *s = w->data;
 
 	assert(s);
-	(void)loop;
-	(void)revents;
 	s->left = true;
 	serve_check(s);
 }
@@ -570,16 +538,12 @@ int serve_open(const stepd_mpi_service_t *service, const struct serve_events *ev
 int serve_environ(
 	struct serve *s, int64_t local, const char *name, const char *value, struct err *err)
 {
-	json_t *message = json_pack(
-		"{s:s, s:[o]}", "do", "environ", "set", json_sprintf("%s=%s", name, value));
-	int r;
+	json_t *entry = json_sprintf("%s=%s", name, value);
+	int r = serve_link_send_take(s,
+		local < 0 ? json_pack("{s:s, s:[o]}", "do", "environ", "set", entry)
+			  : json_pack("{s:s, s:[o], s:I}", "do", "environ", "set", entry, "local",
+				    (json_int_t)local));
 
-	if (message && local >= 0 &&
-		json_object_set_new(message, "local", json_integer(local)) < 0) {
-		json_decref(message);
-		message = NULL;
-	}
-	r = serve_link_send_take(s, message);
 	return r < 0 ? err_set(err, r, "set %s=%.200s for tasks", name, value) : 0;
 }
 

@@ -6,6 +6,7 @@
 #define MPI_SERVE_SERVE_IMPL_H
 
 #include <jansson.h>
+#include <sys/queue.h>
 
 #include "mpi/link.h"
 #include "mpi/serve/serve.h"
@@ -22,17 +23,19 @@ enum serve_channel {
 #define SERVE_QUEUE_MAX 4096u
 
 struct outgoing {
-	struct outgoing *next;
+	STAILQ_ENTRY(outgoing) link;
 	json_t *message;
 };
+STAILQ_HEAD(outgoings, outgoing);
 
 /* A request to the agent that is not answered yet. */
 struct agent_request {
-	struct agent_request *next;
+	LIST_ENTRY(agent_request) link;
 	json_int_t id;
 	serve_done_fn done; /* NULL: nobody waits */
 	void *userdata;
 };
+LIST_HEAD(agent_requests, agent_request);
 
 struct spawning;
 struct streams;
@@ -50,10 +53,10 @@ struct serve {
 	int link_fd; /* -1: the agent is gone, or wants it to end */
 	ev_io readable, writable;
 	ev_signal terminated;
-	struct outgoing *first, **last;
+	struct outgoings outgoing;
 	unsigned queued;
 	json_int_t last_id;
-	struct agent_request *pending;
+	struct agent_requests pending;
 
 	int conversations;
 	bool aborted;       /* once */
@@ -77,8 +80,8 @@ json_int_t serve_next_id(struct serve *s);
 int serve_request_take(struct serve *s, json_t *message, serve_done_fn done, void *userdata,
 	const char *what, struct err *err) _must_check_;
 
-/* Ranks for a message. NULL: no memory. */
-json_t *serve_pack_ranks(const uint32_t *ranks, size_t count);
+/* The message with its "ranks", none where they are NULL. NULL: no memory. Takes the reference. */
+json_t *serve_add_ranks_take(json_t *message, const uint32_t *ranks, size_t count);
 
 /* ---- streams.c ----------------------------------------------------------------------------- */
 
@@ -86,16 +89,16 @@ struct streams *streams_new(struct serve *s);
 struct streams *streams_free(struct streams *streams);
 
 /* "copies" of the link. It takes the descriptor out of the message. */
-void streams_take_copies(struct streams *streams, struct link_message *message);
+void streams_take_copies(struct serve *s, struct link_message *message);
 
-/* ---- spawning.c ---------------------------------------------------------------------------- */
+/* ---- spawning.c, spawning_part.c ----------------------------------------------------------- */
 
 struct spawning *spawning_new(struct serve *s);
 struct spawning *spawning_free(struct spawning *spawning);
 
 /* "spawned" and "fds" of the link. It takes descriptors out of the message by setting them to -1.
  */
-void spawning_take_answer(struct spawning *spawning, struct link_message *message);
+void spawning_take_answer(struct serve *s, struct link_message *message);
 
 /* A message of another node on one of its channels. */
 void spawning_take_message(

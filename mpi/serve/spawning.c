@@ -8,11 +8,12 @@
 #include <string.h>
 
 #include "mpi/serve/spawning_impl.h"
+#include "stepd/base/json.h"
 
 /* ==== the node that requests a spawn ========================================================= */
 
 struct spawning_request {
-	struct spawning_request *next;
+	LIST_ENTRY(spawning_request) link;
 	uint64_t token;
 	spawn_done_fn done;
 	void *userdata;
@@ -143,16 +144,14 @@ int spawn_start(struct serve *s, uint32_t parent, const struct spawn_request *re
 	pending = calloc(1, sizeof(*pending));
 	if (!pending)
 		return err_set(err, -ENOMEM, "spawn");
-	*pending = (struct spawning_request){.next = sp->requests,
-		.token = ++sp->last_token,
-		.done = done,
-		.userdata = userdata};
+	*pending = (struct spawning_request){
+		.token = ++sp->last_token, .done = done, .userdata = userdata};
 	r = send_request(sp, pending->token, parent, request, err);
 	if (r < 0) {
 		free(pending);
 		return r;
 	}
-	sp->requests = pending;
+	LIST_INSERT_HEAD(&sp->requests, pending, link);
 	return 0;
 }
 
@@ -160,14 +159,16 @@ int spawn_start(struct serve *s, uint32_t parent, const struct spawn_request *re
 
 static struct spawning_request *take_request(struct spawning *sp, uint64_t token)
 {
-	struct spawning_request **at = &sp->requests, *pending;
+	struct spawning_request *pending;
 
-	while (*at && (*at)->token != token)
-		at = &(*at)->next;
-	pending = *at;
-	if (pending)
-		*at = pending->next;
-	return pending;
+	LIST_FOREACH(pending, &sp->requests, link)
+	{
+		if (pending->token != token)
+			continue;
+		LIST_REMOVE(pending, link);
+		return pending;
+	}
+	return NULL;
 }
 
 /* NULL: there are none, or no memory. */
@@ -208,20 +209,10 @@ static void spawning_requests_lost(struct spawning *sp, const struct err *err)
 	struct spawning_request *pending;
 
 	(void)err_prefix(&why, "spawn: the way to node 0 is lost");
-	while ((pending = sp->requests)) {
-		sp->requests = pending->next;
+	while ((pending = LIST_FIRST(&sp->requests))) {
+		LIST_REMOVE(pending, link);
 		pending->done(
 			pending->userdata, why.code < 0 ? why.code : -EPIPE, 0, 0, NULL, &why);
-		free(pending);
-	}
-}
-
-static void spawning_requests_free(struct spawning *sp)
-{
-	struct spawning_request *pending;
-
-	while ((pending = sp->requests)) {
-		sp->requests = pending->next;
 		free(pending);
 	}
 }
@@ -265,10 +256,9 @@ static bool read_message(const struct wire_block *block, struct spawning_message
 
 bool spawning_get(const json_t *object, const char *name, uint32_t most, uint32_t *ret_number)
 {
-	const json_t *value = json_object_get(object, name);
-	json_int_t n = json_integer_value(value);
+	int64_t n;
 
-	if (!json_is_integer(value) || n < 0 || n > most)
+	if (!json_get_range(object, name, 0, most, &n))
 		return false;
 	*ret_number = (uint32_t)n;
 	return true;
@@ -279,18 +269,18 @@ int spawning_get_error(const json_t *object, struct err *err)
 	const char *why = json_string_value(json_object_get(object, "why"));
 	uint32_t error = EIO;
 
-	if (!spawning_get(object, "error", 4095, &error))
-		error = EIO;
+	(void)spawning_get(object, "error", 4095, &error);
 	if (error == 0)
 		return 0;
 	return err_say(err, -(int)error, "%s", why ? why : strerror((int)error));
 }
 
-uint32_t spawning_parent(const struct spawning *sp, uint32_t node)
+struct wire_tree spawning_tree(const struct spawning *sp)
 {
 	uint32_t fanout = serve_get_host(sp->serve)->wire->fanout;
 
-	return node == 0 ? 0 : (node - 1) / (fanout ? fanout : WIRE_FANOUT_DEFAULT);
+	return (struct wire_tree){.count = serve_get_job(sp->serve)->nnodes,
+		.fanout = fanout ? fanout : WIRE_FANOUT_DEFAULT};
 }
 
 /* Each message has one side that sends it, and one that it is for. */
@@ -327,30 +317,16 @@ void spawning_take_message(
 
 /* ---- what happens meanwhile ---------------------------------------------------------------- */
 
-void spawning_take_answer(struct spawning *sp, struct link_message *message)
-{
-	spawning_part_answer(sp, message);
-}
-
-void spawning_task_exit(struct spawning *sp, uint32_t rank)
-{
-	spawning_part_exit(sp, rank);
-}
-
-void spawning_agent_gone(struct spawning *sp)
-{
-	spawning_part_no_agent(sp);
-}
-
 void spawning_node_lost(struct spawning *sp, uint32_t node, const struct err *err)
 {
+	const struct wire_tree tree = spawning_tree(sp);
 	uint32_t own = serve_get_job(sp->serve)->nodeid;
 
 	if (own == 0) {
 		spawning_root_lost(sp, node, err);
-	} else if (node == spawning_parent(sp, own)) {
+	} else if (node == wire_tree_parent(&tree, own)) {
 		spawning_requests_lost(sp, err);
-		spawning_part_lost(sp, err);
+		spawning_part_lost(sp);
 	}
 }
 
@@ -373,9 +349,14 @@ struct spawning *spawning_new(struct serve *s)
 
 struct spawning *spawning_free(struct spawning *sp)
 {
+	struct spawning_request *pending;
+
 	if (!sp)
 		return NULL;
-	spawning_requests_free(sp);
+	while ((pending = LIST_FIRST(&sp->requests))) {
+		LIST_REMOVE(pending, link);
+		free(pending);
+	}
 	spawning_root_free(sp);
 	spawning_part_free(sp);
 	free(sp);

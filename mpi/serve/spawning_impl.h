@@ -16,6 +16,7 @@
 #define MPI_SERVE_SPAWNING_IMPL_H
 
 #include "mpi/serve/serve_impl.h"
+#include "mpi/wire/tree.h"
 
 enum spawning_channel {
 	SPAWNING_REQUEST = SERVE_CHANNEL_SPAWN,
@@ -38,9 +39,9 @@ struct spawning {
 	struct serve *serve;
 	const struct spawn_events *events;
 	void *userdata;
-	struct spawning_request *requests; /* of this node's */
-	struct spawning_part *parts;       /* of all spawns that are not over */
-	struct spawning_root *root;        /* on node 0, once there was a spawn */
+	LIST_HEAD(, spawning_request) requests; /* of this node's */
+	LIST_HEAD(, spawning_part) parts;       /* of all spawns that are not over */
+	struct spawning_root *root;             /* on node 0, once there was a spawn */
 	uint64_t last_token;
 };
 
@@ -91,8 +92,8 @@ bool spawning_get(const json_t *object, const char *name, uint32_t most, uint32_
 /* The error that a message reports: 0 where it reports none, else -errno. */
 int spawning_get_error(const json_t *object, struct err *err);
 
-/* The neighbour of a node on its way to node 0. */
-uint32_t spawning_parent(const struct spawning *sp, uint32_t node);
+/* By which a node's messages go to node 0. */
+struct wire_tree spawning_tree(const struct spawning *sp);
 
 /* ---- the sides ----------------------------------------------------------------------------- */
 
@@ -102,13 +103,10 @@ void spawning_root_started(struct spawning *sp, uint32_t from, const struct spaw
 void spawning_root_lost(struct spawning *sp, uint32_t node, const struct err *err);
 void spawning_root_free(struct spawning *sp);
 
-/* spawning_part.c */
+/* spawning_part.c; for serve.c, too: serve_impl.h */
 void spawning_part_start(struct spawning *sp, const struct spawning_message *m);
 void spawning_part_end(struct spawning *sp, const struct spawning_message *m);
-void spawning_part_answer(struct spawning *sp, struct link_message *message);
-void spawning_part_exit(struct spawning *sp, uint32_t rank);
-void spawning_part_lost(struct spawning *sp, const struct err *err); /* the way to node 0 */
-void spawning_part_no_agent(struct spawning *sp);
+void spawning_part_lost(struct spawning *sp); /* the way to node 0 */
 void spawning_part_free(struct spawning *sp);
 
 #endif

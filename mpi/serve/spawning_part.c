@@ -17,7 +17,7 @@ enum part_state {
 
 struct spawning_part {
 	struct spawn_part part; /* the plugin's view; first, see spawn_environ() */
-	struct spawning_part *next;
+	LIST_ENTRY(spawning_part) link;
 	struct spawning *sp;
 	json_int_t id; /* of the request to the agent */
 	enum part_state state;
@@ -54,11 +54,7 @@ static void free_part(struct spawning_part *p)
 
 static void remove_part(struct spawning_part *p)
 {
-	struct spawning_part **at = &p->sp->parts;
-
-	while (*at != p)
-		at = &(*at)->next;
-	*at = p->next;
+	LIST_REMOVE(p, link);
 	free_part(p);
 }
 
@@ -143,11 +139,8 @@ static json_t *pack_env(const struct spawning_part *p, const json_t *command)
 {
 	json_t *env = json_array(), *given = json_object_get(command, "env");
 
-	if (json_is_array(given) && json_array_extend(env, given) < 0) {
-		json_decref(env);
-		return NULL;
-	}
-	if (p->common && json_array_extend(env, p->common) < 0) {
+	if ((json_is_array(given) && json_array_extend(env, given) < 0) ||
+		(p->common && json_array_extend(env, p->common) < 0)) {
 		json_decref(env);
 		return NULL;
 	}
@@ -320,8 +313,7 @@ void spawning_part_start(struct spawning *sp, const struct spawning_message *m)
 		free_part(p);
 		return;
 	}
-	p->next = sp->parts;
-	sp->parts = p;
+	LIST_INSERT_HEAD(&sp->parts, p, link);
 	if (p->part.local_count == 0)
 		be_running(p);
 	else if (request_tasks(p, &err) < 0)
@@ -363,10 +355,13 @@ static void be_failed(struct spawning_part *p)
 
 static struct spawning_part *find_number(struct spawning *sp, uint32_t number)
 {
-	struct spawning_part *p = sp->parts;
+	struct spawning_part *p;
 
-	while (p && p->part.number != number)
-		p = p->next;
+	LIST_FOREACH(p, &sp->parts, link)
+	{
+		if (p->part.number == number)
+			break;
+	}
 	return p;
 }
 
@@ -386,12 +381,15 @@ void spawning_part_end(struct spawning *sp, const struct spawning_message *m)
 		remove_part(p);
 }
 
-void spawning_part_exit(struct spawning *sp, uint32_t rank)
+void spawning_task_exit(struct spawning *sp, uint32_t rank)
 {
-	struct spawning_part *p = sp->parts;
+	struct spawning_part *p;
 
-	while (p && (rank < p->part.first_rank || rank - p->part.first_rank >= p->part.size))
-		p = p->next;
+	LIST_FOREACH(p, &sp->parts, link)
+	{
+		if (rank >= p->part.first_rank && rank - p->part.first_rank < p->part.size)
+			break;
+	}
 	if (!p || p->exited >= p->part.local_count)
 		return;
 	p->exited++;
@@ -399,13 +397,12 @@ void spawning_part_exit(struct spawning *sp, uint32_t rank)
 		be_over(p);
 }
 
-void spawning_part_lost(struct spawning *sp, const struct err *err)
+void spawning_part_lost(struct spawning *sp)
 {
 	struct spawning_part *p, *next;
 
-	(void)err; /* it is in the log */
-	for (p = sp->parts; p; p = next) {
-		next = p->next;
+	for (p = LIST_FIRST(&sp->parts); p; p = next) {
+		next = LIST_NEXT(p, link);
 		be_failed(p);
 	}
 }
@@ -439,14 +436,17 @@ static void take_spawned(struct spawning_part *p, const json_t *object)
 	}
 }
 
-void spawning_part_answer(struct spawning *sp, struct link_message *message)
+void spawning_take_answer(struct serve *s, struct link_message *message)
 {
 	const char *what = json_string_value(json_object_get(message->object, "tell"));
 	json_int_t id = json_integer_value(json_object_get(message->object, "id"));
-	struct spawning_part *p = sp->parts;
+	struct spawning_part *p;
 
-	while (p && (p->id != id || p->state != PART_REQUESTED))
-		p = p->next;
+	LIST_FOREACH(p, &s->spawning->parts, link)
+	{
+		if (p->id == id && p->state == PART_REQUESTED)
+			break;
+	}
 	if (!p)
 		return;
 	if (strcmp(what, "fds") == 0)
@@ -456,15 +456,15 @@ void spawning_part_answer(struct spawning *sp, struct link_message *message)
 }
 
 /* Nobody starts tasks any more, and those that run are on their own until somebody adopts them. */
-void spawning_part_no_agent(struct spawning *sp)
+void spawning_agent_gone(struct spawning *sp)
 {
 	struct spawning_part *p, *next;
 	struct err err = ERR_INIT;
 
 	(void)err_say(&err, -EPIPE, "spawn: the agent of node %u is gone",
 		serve_get_job(sp->serve)->nodeid);
-	for (p = sp->parts; p; p = next) {
-		next = p->next;
+	for (p = LIST_FIRST(&sp->parts); p; p = next) {
+		next = LIST_NEXT(p, link);
 		if (p->state == PART_REQUESTED)
 			fail(p, &err, NULL);
 		else if (p->state == PART_ENDING)
@@ -474,10 +474,6 @@ void spawning_part_no_agent(struct spawning *sp)
 
 void spawning_part_free(struct spawning *sp)
 {
-	struct spawning_part *p;
-
-	while ((p = sp->parts)) {
-		sp->parts = p->next;
-		free_part(p);
-	}
+	while (!LIST_EMPTY(&sp->parts))
+		remove_part(LIST_FIRST(&sp->parts));
 }

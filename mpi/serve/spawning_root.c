@@ -94,7 +94,7 @@ void distribution_clear(struct distribution *distribution)
 }
 
 struct spawning_spawn {
-	struct spawning_spawn *next;
+	LIST_ENTRY(spawning_spawn) link;
 	struct spawning *sp;
 	uint32_t from; /* the requester, and its number for it */
 	json_int_t token;
@@ -108,7 +108,7 @@ struct spawning_spawn {
 };
 
 struct spawning_root {
-	struct spawning_spawn *spawns;
+	LIST_HEAD(, spawning_spawn) spawns;
 	uint32_t last_number;
 	uint32_t next_rank;
 	uint32_t *load; /* nnodes of them: tasks that were distributed to each */
@@ -194,12 +194,9 @@ static void send_end(struct spawning_spawn *spawn, uint32_t node)
 static void spawn_end(struct spawning_spawn *spawn)
 {
 	struct spawning *sp = spawn->sp;
-	struct spawning_spawn **at = &sp->root->spawns;
 	uint32_t i;
 
-	while (*at != spawn)
-		at = &(*at)->next;
-	*at = spawn->next;
+	LIST_REMOVE(spawn, link);
 	for (i = 0; spawn->err.code < 0 && i < spawn->size; i++) {
 		if (spawn->errcodes[i] == 0)
 			spawn->errcodes[i] = ECANCELED; /* it ends for the others' sake */
@@ -212,15 +209,13 @@ static void spawn_end(struct spawning_spawn *spawn)
 	free_spawn(spawn);
 }
 
-static void on_limit(struct ev_loop *loop, ev_timer *w, int revents)
+static void on_limit(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
 {
 	struct spawning_spawn *spawn = w->data;
 	const char *const *names = serve_get_job(spawn->sp->serve)->node_names;
 	uint32_t i;
 
 	assert(spawn);
-	(void)loop;
-	(void)revents;
 	for (i = 0; i < node_count(spawn->sp) && !spawn->awaited[i]; i++)
 		;
 	(void)err_say(&spawn->err, -ETIMEDOUT,
@@ -235,10 +230,10 @@ static void on_limit(struct ev_loop *loop, ev_timer *w, int revents)
 
 static struct spawning_spawn *find_spawn(struct spawning *sp, uint32_t number)
 {
-	struct spawning_spawn *spawn = sp->root ? sp->root->spawns : NULL;
+	struct spawning_spawn *spawn = sp->root ? LIST_FIRST(&sp->root->spawns) : NULL;
 
 	while (spawn && spawn->number != number)
-		spawn = spawn->next;
+		spawn = LIST_NEXT(spawn, link);
 	return spawn;
 }
 
@@ -274,25 +269,18 @@ void spawning_root_started(struct spawning *sp, uint32_t from, const struct spaw
 		spawn_end(spawn);
 }
 
-/* Whether the way from node 0 to a node leads over another one. */
-static bool is_behind(const struct spawning *sp, uint32_t node, uint32_t other)
-{
-	while (node > other)
-		node = spawning_parent(sp, node);
-	return node == other;
-}
-
 void spawning_root_lost(struct spawning *sp, uint32_t node, const struct err *err)
 {
+	const struct wire_tree tree = spawning_tree(sp);
 	struct spawning_spawn *spawn, *next;
 	uint32_t i;
 
 	if (node == 0 || make_root(sp) < 0)
 		return; /* without memory a deadline ends what waits */
 	for (i = 0; i < node_count(sp); i++)
-		sp->root->lost[i] |= is_behind(sp, i, node);
-	for (spawn = sp->root->spawns; spawn; spawn = next) {
-		next = spawn->next;
+		sp->root->lost[i] |= wire_tree_is_below(&tree, i, node);
+	for (spawn = LIST_FIRST(&sp->root->spawns); spawn; spawn = next) {
+		next = LIST_NEXT(spawn, link);
 		for (i = 0; i < node_count(sp) && !(spawn->awaited[i] && sp->root->lost[i]); i++)
 			;
 		if (i == node_count(sp))
@@ -436,8 +424,7 @@ static void spawn_begin(struct spawning_spawn *spawn, const struct spawning_mess
 	spawn->number = ++root->last_number;
 	spawn->first_rank = root->next_rank;
 	root->next_rank += spawn->size;
-	spawn->next = root->spawns;
-	root->spawns = spawn;
+	LIST_INSERT_HEAD(&root->spawns, spawn, link);
 	if (limit_ms) {
 		ev_now_update(loop);
 		ev_timer_set(&spawn->limit, (double)limit_ms / 1e3, 0.);
@@ -478,8 +465,8 @@ void spawning_root_free(struct spawning *sp)
 
 	if (!root)
 		return;
-	while ((spawn = root->spawns)) {
-		root->spawns = spawn->next;
+	while ((spawn = LIST_FIRST(&root->spawns))) {
+		LIST_REMOVE(spawn, link);
 		free_spawn(spawn);
 	}
 	free(root->load);

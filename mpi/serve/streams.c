@@ -69,32 +69,31 @@ static bool take_packet(struct streams *streams)
 	return true;
 }
 
-static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
+static void on_readable(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct streams *streams = w->data;
 	int i;
 
 	assert(streams);
-	(void)loop;
-	(void)revents;
 	for (i = 0; i < PACKETS_MOST && take_packet(streams); i++)
 		;
 }
 
-void streams_take_copies(struct streams *streams, struct link_message *message)
+void streams_take_copies(struct serve *s, struct link_message *message)
 {
+	struct streams *streams = s->streams;
+
 	if (message->fds_count < 1)
 		return;
 	/* The agent has closed its end of the one before. */
 	while (streams->fd >= 0 && take_packet(streams))
 		;
 	close_copies(streams);
-	streams->fd = message->fds[0];
-	message->fds[0] = -1;
+	streams->fd = take_fd(&message->fds[0]);
 	ev_io_set(&streams->io, streams->fd, EV_READ);
-	ev_io_start(streams->s->loop, &streams->io);
+	ev_io_start(s->loop, &streams->io);
 	/* Without an agent, what it has left there is still to come. */
-	serve_count(streams->s, 1);
+	serve_count(s, 1);
 }
 
 /* ---- requests ------------------------------------------------------------------------------- */
@@ -134,13 +133,9 @@ static int request_copy(struct serve *s, const uint32_t *ranks, size_t count, un
 	json_t *message = json_pack("{s:s, s:i}", "do", "copy", "streams", (int)streams);
 	int r;
 
-	if (message && ranks &&
-		json_object_set_new(message, "ranks", serve_pack_ranks(ranks, count)) < 0) {
-		json_decref(message);
-		message = NULL;
-	}
 	c->pending++;
-	r = serve_request_take(s, message, on_copied, c, "copy what tasks write", err);
+	r = serve_request_take(s, serve_add_ranks_take(message, ranks, count), on_copied, c,
+		"copy what tasks write", err);
 	if (r < 0)
 		c->pending--;
 	return r;

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/base/pidref.h"
 #include "stepd/base/procstat.h"
 
@@ -42,18 +43,10 @@ static uint64_t now_ticks(void)
 
 int task_watch_add(struct task_watch *watch, uint32_t rank, pid_t pid)
 {
-	size_t capacity = watch->capacity ? 2 * watch->capacity : 64;
-	struct watched *grown;
-
 	if (watch->has_begun || pid <= 0)
 		return 0;
-	if (watch->count == watch->capacity) {
-		grown = realloc(watch->tasks, capacity * sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		watch->tasks = grown;
-		watch->capacity = capacity;
-	}
+	if (array_reserve(watch->tasks, watch->capacity, watch->count + 1) < 0)
+		return -ENOMEM;
 	watch->tasks[watch->count++] = (struct watched){.watch = watch,
 		.rank = rank,
 		.pid = pid,
@@ -84,13 +77,11 @@ static void release(struct watched *task)
 	task->watch->held--;
 }
 
-static void on_ended(struct ev_loop *loop, ev_io *w, int revents)
+static void on_ended(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct watched *task = w->data;
 
 	assert(task);
-	(void)loop;
-	(void)revents;
 	release(task);
 	task->watch->ended(task->watch->userdata, task->rank);
 }
@@ -115,13 +106,12 @@ static int hold(struct watched *task)
 	return 0;
 }
 
-static void on_gone(struct ev_loop *loop, ev_idle *w, int revents)
+static void on_gone(struct ev_loop *loop, ev_idle *w, _unused_ int revents)
 {
 	struct task_watch *watch = w->data;
 	size_t i;
 
 	assert(watch);
-	(void)revents;
 	ev_idle_stop(loop, w);
 	for (i = 0; i < watch->count; i++) {
 		if (watch->tasks[i].pid)

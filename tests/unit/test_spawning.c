@@ -273,7 +273,7 @@ static void agent_answers(uint32_t node, int error, const char *errors)
 		json_object_get(n->asked, "id"), "error", error, "why", "no such program", "errors",
 		errors ? json_loads(errors, 0, NULL) : NULL);
 	assert_non_null(m.object);
-	spawning_take_answer(n->serve.spawning, &m);
+	spawning_take_answer(&n->serve, &m);
 	link_message_clear(&m);
 	deliver();
 }
@@ -334,7 +334,7 @@ static void test_all_start(void **state)
 	for (i = 0; i < NODES; i++) {
 		assert_int_equal(rig.node[i].started, 1);
 		assert_int_equal(rig.node[i].failed, 0);
-		assert_null(rig.node[i].serve.spawning->parts);
+		assert_true(LIST_EMPTY(&rig.node[i].serve.spawning->parts));
 	}
 	begin(0, 1); /* the next has other numbers */
 	all_agents_answer();
@@ -397,7 +397,7 @@ static void test_one_fails(void **state)
 		spawning_task_exit(rig.node[0].serve.spawning, 4 + rig.node[0].ranks[i]);
 	assert_int_equal(rig.node[0].failed, 1);
 	for (i = 0; i < NODES; i++)
-		assert_null(rig.node[i].serve.spawning->parts);
+		assert_true(LIST_EMPTY(&rig.node[i].serve.spawning->parts));
 	assert_int_equal(rig.done, 1);
 }
 
