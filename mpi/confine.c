@@ -132,7 +132,7 @@ static int errno_of(int number)
 }
 
 /* What the system call returns. */
-static void set_result(ucontext_t *context, int result)
+static void set_result(ucontext_t *context, _unused_ int result)
 {
 #if defined(__x86_64__)
 	context->uc_mcontext.gregs[REG_RAX] = result;
@@ -140,15 +140,13 @@ static void set_result(ucontext_t *context, int result)
 	context->uc_mcontext.regs[0] = (unsigned long long)result;
 #else
 	(void)context; /* the filter of these gives an errno itself, and nothing comes here */
-	(void)result;
 #endif
 }
 
-static void on_refused(int signal, siginfo_t *info, void *context)
+static void on_refused(_unused_ int signal, siginfo_t *info, void *context)
 {
 	int saved = errno;
 
-	(void)signal;
 	report((unsigned)info->si_syscall);
 	set_result(context, -errno_of(info->si_syscall));
 	errno = saved;

@@ -5,44 +5,10 @@
 #include <stdarg.h>
 #include <string.h>
 
-#define CAPACITY_LEAST 256u
-
-/* Capacity for size more bytes behind those that are there. */
-static bool reserve(struct bytes *b, size_t size)
-{
-	size_t begin = b->memory ? (size_t)(b->data - b->memory) : 0, capacity;
-	char *grown;
-
-	if (b->failed)
-		return false;
-	if (b->capacity - begin - b->size >= size)
-		return true;
-	if (begin >= b->size && b->capacity - b->size >= size) {
-		memmove(b->memory, b->data, b->size);
-		b->data = b->memory;
-		return true;
-	}
-	capacity = b->size + size;
-	capacity = capacity < CAPACITY_LEAST ? CAPACITY_LEAST : capacity + capacity / 2;
-	grown = malloc(capacity);
-	if (!grown) {
-		b->failed = true;
-		return false;
-	}
-	if (b->size > 0)
-		memcpy(grown, b->data, b->size);
-	free(b->memory);
-	b->memory = b->data = grown;
-	b->capacity = capacity;
-	return true;
-}
-
 void bytes_add(struct bytes *b, const void *data, size_t size)
 {
-	if (size == 0 || !reserve(b, size))
-		return;
-	memcpy(b->data + b->size, data, size);
-	b->size += size;
+	if (!b->failed)
+		b->failed = buffer_add(&b->held, data, size) < 0;
 }
 
 void bytes_add_text(struct bytes *b, const char *text)
@@ -71,21 +37,18 @@ void bytes_add_u32(struct bytes *b, uint32_t n)
 
 void bytes_drop(struct bytes *b, size_t size)
 {
-	b->size -= size;
-	b->data = b->size > 0 ? b->data + size : b->memory;
+	buffer_drop(&b->held, size);
 }
 
 void bytes_cut(struct bytes *b, size_t size)
 {
-	b->size = size;
-	if (size == 0)
-		b->data = b->memory;
+	b->held.end = b->held.at + size;
 }
 
 void bytes_clear(struct bytes *b)
 {
-	free(b->memory);
-	*b = (struct bytes){0};
+	buffer_clear(&b->held);
+	b->failed = false;
 }
 
 bool slice_take(struct slice *from, size_t size, struct slice *ret_taken)

@@ -8,8 +8,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
-#include "stepd/base/cleanup.h"
+#include "stepd/base/buffer.h"
 
 struct slice {
 	const char *data;
@@ -17,10 +18,7 @@ struct slice {
 };
 
 struct bytes {
-	char *data; /* the first that is held */
-	size_t size;
-	char *memory;
-	size_t capacity;
+	struct buffer held;
 	bool failed; /* something was lost for want of memory */
 };
 
@@ -39,9 +37,19 @@ bool slice_take_u32(struct slice *from, uint32_t *ret_n);
 bool slice_take_sized(struct slice *from, struct slice *ret_taken); /* a u32 and that many bytes */
 bool slice_is(struct slice s, const char *text);
 
+static inline size_t bytes_size(const struct bytes *b)
+{
+	return buffer_size(&b->held);
+}
+
 static inline struct slice slice_of(const struct bytes *b)
 {
-	return (struct slice){b->data, b->size};
+	return (struct slice){buffer_bytes(&b->held), bytes_size(b)};
+}
+
+static inline struct iovec bytes_iovec(const struct bytes *b)
+{
+	return (struct iovec){(void *)buffer_bytes(&b->held), bytes_size(b)};
 }
 
 /* A string of its own; NULL for want of memory. */

@@ -60,23 +60,22 @@ static int wait_ready(const struct pmi_client *o, short events, const char *what
 	return 0;
 }
 
-static int send_all(
-	struct pmi_client *o, const char *text, size_t size, const char *what, struct err *err)
+static int send_all(struct pmi_client *o, struct slice text, const char *what, struct err *err)
 {
-	size_t done = 0;
 	ssize_t n;
 	int r;
 
-	while (done < size) {
+	while (text.size > 0) {
 		r = wait_ready(o, POLLOUT, what, err);
 		if (r < 0)
 			return r;
-		n = write(o->fd, text + done, size - done);
+		n = write(o->fd, text.data, text.size);
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
 		if (n < 0)
 			return err_set(err, -errno, "write '%s' to the engine's PMI server", what);
-		done += (size_t)n;
+		text.data += n;
+		text.size -= (size_t)n;
 	}
 	return 0;
 }
@@ -196,10 +195,11 @@ static int send_message(
 		r = -ENOMEM;
 	if (r < 0)
 		return err_set(err, r, "write '%s' to the engine's PMI server", what);
-	return send_all(o, text.data, text.size, what, err);
+	return send_all(o, slice_of(&text), what, err);
 }
 
-/* Sends a command with these pairs, NULL behind them, and reads the reply to it. */
+/* Sends a command with these pairs, NULL behind them, and reads the reply to it. -EREMOTEIO: it
+ * does not report success. */
 #define REQUEST(o, what, wanted, err, ...)                                                         \
 	request((o), (what), (wanted), (err), (const char *const[]){__VA_ARGS__})
 static int request(struct pmi_client *o, const char *what, const char *wanted, struct err *err,
@@ -207,7 +207,9 @@ static int request(struct pmi_client *o, const char *what, const char *wanted, s
 {
 	int r = send_message(o, what, err, pairs);
 
-	return r < 0 ? r : read_reply(o, o->protocol, what, wanted, err);
+	if (r == 0)
+		r = read_reply(o, o->protocol, what, wanted, err);
+	return r < 0 ? r : check_rc(o, what, err);
 }
 
 static int get_number(
@@ -301,8 +303,6 @@ static int introduce(struct pmi_client *o, const char *id, struct err *err)
 	(void)snprintf(number, sizeof(number), "%u", n);
 	r = REQUEST(o, "initack", "initack", err, "pmiid", number, NULL);
 	if (r == 0)
-		r = check_rc(o, "initack", err);
-	if (r == 0)
 		r = read_reply(o, PMI_1, "initack", "set", err);
 	if (r == 0)
 		r = get_number(o, "size", 1, &o->size, err);
@@ -336,7 +336,7 @@ static int init_protocol(struct pmi_client *o, struct err *err)
 	r = REQUEST(o, "init", "response_to_init", err, "pmi_version", version, "pmi_subversion",
 		sub, NULL);
 	o->protocol = protocol;
-	return r < 0 ? r : check_rc(o, "init", err);
+	return r;
 }
 
 static int begin_1(struct pmi_client *o, struct err *err)
@@ -350,8 +350,6 @@ static int begin_1(struct pmi_client *o, struct err *err)
 		r = get_number(o, "vallen_max", 1, &max, err);
 	if (r == 0)
 		r = REQUEST(o, "get_my_kvsname", "my_kvsname", err, NULL);
-	if (r == 0)
-		r = check_rc(o, "get_my_kvsname", err);
 	o->value_max = max < PMI_CLIENT_VALUE_MAX ? max : PMI_CLIENT_VALUE_MAX;
 	return r < 0 ? r : store_name(o, "kvsname", err);
 }
@@ -369,15 +367,11 @@ static int begin_2(struct pmi_client *o, const char *job, struct err *err)
 		r = REQUEST(o, "fullinit", "fullinit-response", err, "pmirank", rank, "threaded",
 			"FALSE", NULL);
 	if (r == 0)
-		r = check_rc(o, "fullinit", err);
-	if (r == 0)
 		r = get_number(o, "rank", 0, &o->rank, err);
 	if (r == 0)
 		r = get_number(o, "size", 1, &o->size, err);
 	if (r == 0)
 		r = REQUEST(o, "job-getid", "job-getid-response", err, NULL);
-	if (r == 0)
-		r = check_rc(o, "job-getid", err);
 	o->value_max = PMI_CLIENT_VALUE_MAX;
 	return r < 0 ? r : store_name(o, "jobid", err);
 }
@@ -460,31 +454,21 @@ uint32_t pmi_client_get_size(const struct pmi_client *o)
 
 int pmi_client_put(struct pmi_client *o, const char *key, const char *value, struct err *err)
 {
-	int r;
-
 	assert(strlen(key) <= PMI_CLIENT_KEY_MAX);
 	if (strlen(value) > o->value_max)
 		return err_say(err, -EMSGSIZE,
 			"the engine's PMI server takes values of %zu bytes, and %zu are needed",
 			o->value_max, strlen(value));
 	if (o->protocol == PMI_1)
-		r = REQUEST(o, "put", "put_result", err, "kvsname", o->space, "key", key, "value",
-			value, NULL);
-	else
-		r = REQUEST(
-			o, "kvs-put", "kvs-put-response", err, "key", key, "value", value, NULL);
-	return r < 0 ? r : check_rc(o, "put", err);
+		return REQUEST(o, "put", "put_result", err, "kvsname", o->space, "key", key,
+			"value", value, NULL);
+	return REQUEST(o, "kvs-put", "kvs-put-response", err, "key", key, "value", value, NULL);
 }
 
 int pmi_client_fence(struct pmi_client *o, struct err *err)
 {
-	int r;
-
-	if (o->protocol == PMI_1)
-		r = REQUEST(o, "barrier_in", "barrier_out", err, NULL);
-	else
-		r = REQUEST(o, "kvs-fence", "kvs-fence-response", err, NULL);
-	return r < 0 ? r : check_rc(o, "fence", err);
+	return o->protocol == PMI_1 ? REQUEST(o, "barrier_in", "barrier_out", err, NULL)
+				    : REQUEST(o, "kvs-fence", "kvs-fence-response", err, NULL);
 }
 
 int pmi_client_get(struct pmi_client *o, const char *key,
@@ -498,11 +482,11 @@ int pmi_client_get(struct pmi_client *o, const char *key,
 	else
 		r = REQUEST(o, "kvs-get", "kvs-get-response", err, "jobid", o->space, "srcid", "-1",
 			"key", key, NULL);
-	if (r < 0)
+	if (r < 0 && r != -EREMOTEIO)
 		return r;
 	got = get_text(o, "value");
 	found = get_text(o, "found");
-	if (check_rc(o, "get", NULL) < 0 || !got || (found && strcmp(found, "TRUE") != 0))
+	if (r < 0 || !got || (found && strcmp(found, "TRUE") != 0))
 		return err_say(err, -ENOENT, "the engine's PMI server knows no '%s'", key);
 	if (strlen(got) > PMI_CLIENT_VALUE_MAX)
 		return err_say(err, -EMSGSIZE,
@@ -514,13 +498,8 @@ int pmi_client_get(struct pmi_client *o, const char *key,
 
 int pmi_client_finalize(struct pmi_client *o, struct err *err)
 {
-	int r;
-
-	if (o->protocol == PMI_1)
-		r = REQUEST(o, "finalize", "finalize_ack", err, NULL);
-	else
-		r = REQUEST(o, "finalize", "finalize-response", err, NULL);
-	return r < 0 ? r : check_rc(o, "finalize", err);
+	return REQUEST(o, "finalize", o->protocol == PMI_1 ? "finalize_ack" : "finalize-response",
+		err, NULL);
 }
 
 /* ---- variables ------------------------------------------------------------------------------ */

@@ -66,18 +66,10 @@ int pmi_frame_find(enum pmi_protocol protocol, struct slice bytes, size_t text_m
 
 static int add_field(struct pmi_message *m, struct slice key, struct slice value)
 {
-	size_t capacity = m->capacity ? m->capacity * 2 : 16;
-	struct pmi_field *fields;
-
 	if (m->count == PMI_FIELDS_MAX)
 		return -EBADMSG;
-	if (m->count == m->capacity) {
-		fields = reallocarray(m->fields, capacity, sizeof(*fields));
-		if (!fields)
-			return -ENOMEM;
-		m->fields = fields;
-		m->capacity = capacity;
-	}
+	if (array_reserve(m->fields, m->capacity, m->count + 1) < 0)
+		return -ENOMEM;
 	m->fields[m->count++] = (struct pmi_field){key, value};
 	return 0;
 }
@@ -240,14 +232,14 @@ static void add_escaped(struct bytes *out, struct slice value)
 
 void pmi_write_begin(struct pmi_writer *w, struct bytes *out, enum pmi_protocol protocol)
 {
-	*w = (struct pmi_writer){.out = out, .begin = out->size, .protocol = protocol};
+	*w = (struct pmi_writer){.out = out, .begin = bytes_size(out), .protocol = protocol};
 	if (protocol == PMI_2)
 		bytes_add(out, "      ", PMI2_HEAD_SIZE);
 }
 
 void pmi_write_field(struct pmi_writer *w, const char *key, struct slice value)
 {
-	if (w->protocol == PMI_1 && w->out->size > w->begin)
+	if (w->protocol == PMI_1 && bytes_size(w->out) > w->begin)
 		bytes_add(w->out, " ", 1);
 	bytes_add_text(w->out, key);
 	bytes_add(w->out, "=", 1);
@@ -283,12 +275,12 @@ int pmi_write_end(struct pmi_writer *w)
 	}
 	if (w->out->failed)
 		return 0;
-	size = w->out->size - w->begin - PMI2_HEAD_SIZE;
+	size = bytes_size(w->out) - w->begin - PMI2_HEAD_SIZE;
 	if (size > PMI2_BODY_MAX) {
 		bytes_cut(w->out, w->begin);
 		return -EMSGSIZE;
 	}
 	(void)snprintf(head, sizeof(head), "%-6zu", size);
-	memcpy(w->out->data + w->begin, head, PMI2_HEAD_SIZE);
+	memcpy(w->out->held.data + w->out->held.at + w->begin, head, PMI2_HEAD_SIZE);
 	return 0;
 }

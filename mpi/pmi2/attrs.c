@@ -86,7 +86,7 @@ int mapping_format(const uint32_t *nodes, uint32_t size, char **ret_text)
 	else
 		blocks[0] = (struct block){0, 1, size};
 	write_blocks(blocks, count, &text);
-	if (text.size >= PMI_VALUE_MAX)
+	if (bytes_size(&text) >= PMI_VALUE_MAX)
 		write_blocks(blocks, period_of(blocks, count), &text);
 	*ret_text = text.failed ? NULL : slice_dup(slice_of(&text));
 	return *ret_text ? 0 : -ENOMEM;
@@ -136,12 +136,7 @@ static char *netinfo_text(const char *node_name)
 	return text.failed ? NULL : slice_dup(slice_of(&text));
 }
 
-/* ---- the commands ---------------------------------------------------------------------------
- *
- * Attributes of PMI-2: those of the job, which the server knows or which somebody has put into the
- * space's keys (before a spawn, or with kvs-put), and those that the tasks of one node leave for
- * each other there. A request for one of these with wait=TRUE is answered at the put.
- */
+/* ---- the commands -------------------------------------------------------------------------- */
 
 struct node_wait {
 	TAILQ_ENTRY(node_wait) link;
@@ -153,15 +148,6 @@ struct node_wait {
 	struct deadline deadline;
 };
 
-static bool attr_get_key(
-	struct request *request, const struct pmi_message *m, struct slice *ret_key)
-{
-	if (pmi_message_get(m, "key", ret_key) && ret_key->size > 0)
-		return true;
-	answer_fail(request, PMI_KEY, "a key is missing");
-	return false;
-}
-
 int attr_get_job(struct request *request, const struct pmi_message *m)
 {
 	struct pmi_space *space = request->task->space;
@@ -170,7 +156,7 @@ int attr_get_job(struct request *request, const struct pmi_message *m)
 	char number[16];
 	const char *known = NULL;
 
-	if (!attr_get_key(request, m, &key))
+	if (!get_key(request, m, &key))
 		return 0;
 	if (slice_is(key, "PMI_process_mapping")) {
 		known = space->mapping;
@@ -243,9 +229,9 @@ int attr_get_node(struct request *request, const struct pmi_message *m)
 {
 	struct pmi_space *space = request->task->space;
 	struct slice key, value, wait = {"", 0};
-	struct node_wait *w;
+	_cleanup_free_ struct node_wait *w = NULL;
 
-	if (!attr_get_key(request, m, &key))
+	if (!get_key(request, m, &key))
 		return 0;
 	(void)pmi_message_get(m, "wait", &wait);
 	if (kvs_get(&space->node_attrs, key, &value)) {
@@ -261,13 +247,12 @@ int attr_get_node(struct request *request, const struct pmi_message *m)
 		return -ENOMEM;
 	*w = (struct node_wait){
 		.pmi = space->pmi, .space = space, .key = slice_dup(key), .key_size = key.size};
-	if (!w->key) {
-		free(w);
+	if (!w->key)
 		return -ENOMEM;
-	}
 	request_park(&w->request, request);
 	TAILQ_INSERT_TAIL(&space->node_waits, w, link);
 	deadline_start(space->pmi, &w->deadline, attr_on_deadline);
+	(void)take_ptr(w);
 	return 0;
 }
 

@@ -44,6 +44,54 @@ bool put_is_allowed(struct request *request, struct slice key, struct slice valu
 	return false;
 }
 
+/* The space that a field names; its own without one. NULL: it is answered. */
+static struct pmi_space *find_named_space(
+	struct request *request, const struct pmi_message *m, const char *field)
+{
+	struct pmi_space *space;
+	struct slice name;
+
+	if (!pmi_message_get(m, field, &name) || (name.size == 0 && request->protocol == PMI_2))
+		return request->task->space;
+	space = pmi_find_space_by_name(request->task->pmi, name);
+	if (!space)
+		answer_fail(request, PMI_ARG, "%s '%.*s' is unknown in this step", field,
+			(int)(name.size < 100 ? name.size : 100), name.data);
+	return space;
+}
+
+bool get_key(struct request *request, const struct pmi_message *m, struct slice *ret_key)
+{
+	if (pmi_message_get(m, "key", ret_key) && ret_key->size > 0)
+		return true;
+	answer_fail(request, PMI_KEY, "a key is missing");
+	return false;
+}
+
+/* Into the task's own space. */
+static void put(struct request *request, struct slice key, struct slice value)
+{
+	if (!put_is_allowed(request, key, value))
+		return;
+	if (kvs_put(&request->task->space->kvs, request->task->rank, key, value) < 0)
+		answer_fail(request, PMI_NOMEM, "there is no memory for it");
+	else
+		answer_ok(request);
+}
+
+static int get(struct request *request, struct pmi_space *space, struct slice key)
+{
+	struct slice value;
+
+	if (kvs_get(&space->kvs, key, &value))
+		answer_value(request, &value);
+	else if (!bitset_test(&space->node_set, request->task->pmi->config.node))
+		return remote_get(request, space, key);
+	else
+		answer_value(request, NULL);
+	return 0;
+}
+
 static int run_abort(struct request *request, int code, struct slice text)
 {
 	struct pmi_task *task = request->task;
@@ -114,23 +162,21 @@ static int pmi1_run_init(struct request *request, const struct pmi_message *m)
 }
 
 /* The beginning over TCP; tcp.c has identified the task. */
-static int run_initack(struct request *request, const struct pmi_message *m)
+static int run_initack(struct request *request, _unused_ const struct pmi_message *m)
 {
 	struct pmi_task *task = request->task;
 
-	(void)m;
 	bytes_addf(&task->out, "cmd=initack\ncmd=set size=%u\ncmd=set rank=%u\ncmd=set debug=0\n",
 		task->space->size, task->rank);
 	pmi_make_ready(task);
 	return 0;
 }
 
-static int pmi1_run_finalize(struct request *request, const struct pmi_message *m)
+static int pmi1_run_finalize(struct request *request, _unused_ const struct pmi_message *m)
 {
 	struct pmi_task *task = request->task;
 	struct answer a;
 
-	(void)m;
 	answer_open(&a, request);
 	answer_close(&a);
 	conn_restart(task, PMI_NONE);
@@ -151,11 +197,10 @@ static int pmi1_run_abort(struct request *request, const struct pmi_message *m)
 
 /* ---- what is known ------------------------------------------------------------------------- */
 
-static int run_maxes(struct request *request, const struct pmi_message *m)
+static int run_maxes(struct request *request, _unused_ const struct pmi_message *m)
 {
 	struct answer a;
 
-	(void)m;
 	answer_open(&a, request);
 	answer_int(&a, "kvsname_max", PMI_NAME_MAX);
 	answer_int(&a, "keylen_max", PMI_KEY_MAX);
@@ -174,23 +219,20 @@ static int pmi1_answer_number(struct request *request, const char *key, uint32_t
 	return 0;
 }
 
-static int run_appnum(struct request *request, const struct pmi_message *m)
+static int run_appnum(struct request *request, _unused_ const struct pmi_message *m)
 {
-	(void)m;
 	return pmi1_answer_number(request, "appnum", request->task->appnum);
 }
 
-static int run_universe_size(struct request *request, const struct pmi_message *m)
+static int run_universe_size(struct request *request, _unused_ const struct pmi_message *m)
 {
-	(void)m;
 	return pmi1_answer_number(request, "size", request->task->pmi->config.universe_size);
 }
 
-static int run_kvsname(struct request *request, const struct pmi_message *m)
+static int run_kvsname(struct request *request, _unused_ const struct pmi_message *m)
 {
 	struct answer a;
 
-	(void)m;
 	answer_open(&a, request);
 	answer_text(&a, "kvsname", request->task->space->name);
 	answer_close(&a);
@@ -199,23 +241,9 @@ static int run_kvsname(struct request *request, const struct pmi_message *m)
 
 /* ---- keys and values ----------------------------------------------------------------------- */
 
-static struct pmi_space *find_kvs(struct request *request, const struct pmi_message *m)
-{
-	struct pmi_space *space;
-	struct slice name;
-
-	if (!pmi_message_get(m, "kvsname", &name))
-		return request->task->space;
-	space = pmi_find_space_by_name(request->task->pmi, name);
-	if (!space)
-		answer_fail(request, PMI_ARG, "kvsname '%.*s' is unknown",
-			(int)(name.size < 100 ? name.size : 100), name.data);
-	return space;
-}
-
 static int pmi1_run_put(struct request *request, const struct pmi_message *m)
 {
-	struct pmi_space *space = find_kvs(request, m);
+	struct pmi_space *space = find_named_space(request, m, "kvsname");
 	struct slice key = {"", 0}, value = {"", 0};
 
 	if (!space)
@@ -232,12 +260,8 @@ static int pmi1_run_put(struct request *request, const struct pmi_message *m)
 	else if (value.size > PMI_VALUE_MAX)
 		answer_fail(request, PMI_VALLEN, "the value has %zu bytes, more than %u",
 			value.size, PMI_VALUE_MAX);
-	else if (put_is_allowed(request, key, value)) {
-		if (kvs_put(&space->kvs, request->task->rank, key, value) < 0)
-			answer_fail(request, PMI_NOMEM, "there is no memory for it");
-		else
-			answer_ok(request);
-	}
+	else
+		put(request, key, value);
 	return 0;
 }
 
@@ -248,7 +272,7 @@ static bool fits_line(struct slice value)
 		!memchr(value.data, '\0', value.size);
 }
 
-void answer_get(struct request *request, const struct slice *value)
+static void pmi1_answer_value(struct request *request, const struct slice *value)
 {
 	struct answer a;
 
@@ -267,37 +291,44 @@ void answer_get(struct request *request, const struct slice *value)
 	answer_close(&a);
 }
 
+void answer_value(struct request *request, const struct slice *value)
+{
+	struct answer a;
+
+	if (request->protocol == PMI_1) {
+		pmi1_answer_value(request, value);
+		return;
+	}
+	answer_open(&a, request);
+	answer_int(&a, "rc", PMI_OK);
+	answer_text(&a, "found", value ? "TRUE" : "FALSE");
+	if (value)
+		answer_add(&a, "value", *value);
+	answer_close(&a);
+}
+
 static int pmi1_run_get(struct request *request, const struct pmi_message *m)
 {
 	static const char head[] = "cmd=get_result rc=0 msg=success value=\n";
-	struct pmi_space *space = find_kvs(request, m);
+	struct pmi_space *space = find_named_space(request, m, "kvsname");
 	struct slice key, value;
 
 	if (!space)
 		return 0;
-	if (!pmi_message_get(m, "key", &key) || key.size == 0) {
-		answer_fail(request, PMI_KEY, "a key is missing");
+	if (!get_key(request, m, &key))
 		return 0;
-	}
-	if (slice_is(key, MAPPING_KEY)) {
-		value = (struct slice){space->mapping, space->mapping ? strlen(space->mapping) : 0};
-		/* One that the client could not read whole would be worse than none. */
-		answer_get(request,
-			value.size > 0 && value.size + sizeof(head) <= PMI1_READ_MAX ? &value
-										     : NULL);
-	} else if (kvs_get(&space->kvs, key, &value)) {
-		answer_get(request, &value);
-	} else if (!bitset_test(&space->node_set, request->task->pmi->config.node)) {
-		return remote_get(request, space, key);
-	} else {
-		answer_get(request, NULL);
-	}
+	if (!slice_is(key, MAPPING_KEY))
+		return get(request, space, key);
+	value = (struct slice){space->mapping, space->mapping ? strlen(space->mapping) : 0};
+	/* One that the client could not read whole would be worse than none. */
+	answer_value(request,
+		value.size > 0 && value.size + sizeof(head) <= PMI1_READ_MAX ? &value : NULL);
 	return 0;
 }
 
 static int run_getbyidx(struct request *request, const struct pmi_message *m)
 {
-	struct pmi_space *space = find_kvs(request, m);
+	struct pmi_space *space = find_named_space(request, m, "kvsname");
 	struct slice key, value;
 	struct answer a;
 	int64_t first;
@@ -367,7 +398,7 @@ int pmi1_run_line(struct pmi_task *task, struct slice line)
 	r = pmi1_parse(line, m);
 	if (r < 0)
 		return r;
-	if (task->block.size > 0 || !slice_is(m->fields[0].key, "cmd"))
+	if (bytes_size(&task->block) > 0 || !slice_is(m->fields[0].key, "cmd"))
 		return -EBADMSG;
 	name = m->fields[0].value;
 	command = command_find(pmi1_commands, ARRAY_SIZE(pmi1_commands), name);
@@ -419,9 +450,8 @@ static int pmi2_run_fullinit(struct request *request, const struct pmi_message *
 	return 0;
 }
 
-static int pmi2_run_finalize(struct request *request, const struct pmi_message *m)
+static int pmi2_run_finalize(struct request *request, _unused_ const struct pmi_message *m)
 {
-	(void)m;
 	answer_ok(request);
 	conn_restart(request->task, PMI_NONE);
 	return 0;
@@ -464,11 +494,10 @@ static int pmi2_run_abort(struct request *request, const struct pmi_message *m)
 
 /* ---- jobs ---------------------------------------------------------------------------------- */
 
-static int run_job_getid(struct request *request, const struct pmi_message *m)
+static int run_job_getid(struct request *request, _unused_ const struct pmi_message *m)
 {
 	struct answer a;
 
-	(void)m;
 	answer_open(&a, request);
 	answer_int(&a, "rc", PMI_OK);
 	answer_text(&a, "jobid", request->task->space->name);
@@ -476,26 +505,11 @@ static int run_job_getid(struct request *request, const struct pmi_message *m)
 	return 0;
 }
 
-/* The space that jobid names; its own without one. NULL: it is answered. */
-static struct pmi_space *find_job(struct request *request, const struct pmi_message *m)
-{
-	struct pmi_space *space;
-	struct slice name;
-
-	if (!pmi_message_get(m, "jobid", &name) || name.size == 0)
-		return request->task->space;
-	space = pmi_find_space_by_name(request->task->pmi, name);
-	if (!space)
-		answer_fail(request, PMI_ARG, "jobid '%.*s' is unknown in this step",
-			(int)(name.size < 100 ? name.size : 100), name.data);
-	return space;
-}
-
 static int run_job_connect(struct request *request, const struct pmi_message *m)
 {
 	struct answer a;
 
-	if (!find_job(request, m))
+	if (!find_named_space(request, m, "jobid"))
 		return 0;
 	answer_open(&a, request);
 	answer_int(&a, "rc", PMI_OK);
@@ -506,7 +520,7 @@ static int run_job_connect(struct request *request, const struct pmi_message *m)
 
 static int run_job_disconnect(struct request *request, const struct pmi_message *m)
 {
-	if (find_job(request, m))
+	if (find_named_space(request, m, "jobid"))
 		answer_ok(request);
 	return 0;
 }
@@ -519,36 +533,20 @@ static int pmi2_run_put(struct request *request, const struct pmi_message *m)
 
 	(void)pmi_message_get(m, "key", &key);
 	(void)pmi_message_get(m, "value", &value);
-	if (!put_is_allowed(request, key, value))
-		return 0;
-	if (kvs_put(&request->task->space->kvs, request->task->rank, key, value) < 0)
-		answer_fail(request, PMI_NOMEM, "there is no memory for it");
-	else
-		answer_ok(request);
+	put(request, key, value);
 	return 0;
 }
 
 static int pmi2_run_get(struct request *request, const struct pmi_message *m)
 {
-	struct pmi_space *space = find_job(request, m);
-	struct slice key, value;
+	struct pmi_space *space = find_named_space(request, m, "jobid");
+	struct slice key;
 
-	if (!space)
-		return 0;
-	if (!pmi_message_get(m, "key", &key) || key.size == 0)
-		answer_fail(request, PMI_KEY, "a key is missing");
-	else if (kvs_get(&space->kvs, key, &value))
-		answer_value(request, &value);
-	else if (!bitset_test(&space->node_set, request->task->pmi->config.node))
-		return remote_get(request, space, key);
-	else
-		answer_value(request, NULL);
-	return 0;
+	return space && get_key(request, m, &key) ? get(request, space, key) : 0;
 }
 
-static int pmi2_run_fence(struct request *request, const struct pmi_message *m)
+static int pmi2_run_fence(struct request *request, _unused_ const struct pmi_message *m)
 {
-	(void)m;
 	return fence_run(request, NULL);
 }
 

@@ -47,10 +47,10 @@ static int take_frame(struct pmi_task *task)
 		return r;
 	/* A copy: the parser changes it, and the command may have to be run again. */
 	bytes_cut(scratch, 0);
-	bytes_add(scratch, task->in.data + frame.begin, frame.size);
+	bytes_add(scratch, slice_of(&task->in).data + frame.begin, frame.size);
 	if (scratch->failed)
 		return -ENOMEM;
-	r = pmi2_run_body(task, scratch->data, frame.size);
+	r = pmi2_run_body(task, scratch->held.data, frame.size);
 	if (r == PMI_AGAIN) {
 		task->stalled = true;
 		return 0;
@@ -66,29 +66,30 @@ static int take_line(struct pmi_task *task)
 
 	if (r <= 0)
 		return r;
-	r = pmi1_run_line(task, (struct slice){task->in.data, frame.size});
+	r = pmi1_run_line(task, (struct slice){slice_of(&task->in).data, frame.size});
 	bytes_drop(&task->in, frame.total);
 	return r < 0 ? r : 1;
 }
 
 /* In PMI-2 a line can only be the first one of the next program. */
-static bool may_be_init(const struct pmi_task *task)
+static bool may_be_init(struct slice in)
 {
 	size_t n = sizeof(init_start) - 1;
 
-	return memcmp(task->in.data, init_start, task->in.size < n ? task->in.size : n) == 0;
+	return memcmp(in.data, init_start, in.size < n ? in.size : n) == 0;
 }
 
 static int take_message(struct pmi_task *task)
 {
+	struct slice in = slice_of(&task->in);
 	char first;
 
-	if (task->in.size == 0)
+	if (in.size == 0)
 		return 0;
-	first = task->in.data[0];
+	first = in.data[0];
 	if (task->protocol != PMI_1 && (first == ' ' || (first >= '0' && first <= '9')))
 		return take_frame(task);
-	if (task->protocol == PMI_2 && !may_be_init(task))
+	if (task->protocol == PMI_2 && !may_be_init(in))
 		return -EBADMSG;
 	if (task->protocol == PMI_NONE && first != 'c' && first != 'm')
 		return -EBADMSG;
@@ -100,7 +101,7 @@ void conn_run(struct pmi_task *task)
 	int r = 1;
 
 	while (r > 0 && task->held == 0 && !task->stalled && !task->ended && !task->gone &&
-		task->out.size < PMI_OUT_MAX)
+		bytes_size(&task->out) < PMI_OUT_MAX)
 		r = take_message(task);
 	if (task->in.failed || task->out.failed || r == -ENOMEM)
 		pmi_end(task, "there is no memory for its messages");
@@ -186,33 +187,29 @@ void answer_ok(struct request *request)
 	answer_close(&a);
 }
 
+void answer_error(struct answer *a, enum pmi_code code, char *text)
+{
+	bool is_1 = a->request->protocol == PMI_1;
+	char *p;
+
+	for (p = text; *p; p++) {
+		if (*p == '\n' || (is_1 && *p == ' '))
+			*p = '_';
+	}
+	answer_int(a, "rc", is_1 ? PMI_FAIL : code);
+	answer_text(a, is_1 ? "msg" : "errmsg", text);
+}
+
 void answer_fail(struct request *request, enum pmi_code code, const char *fmt, ...)
 {
-	char text[400], *p;
+	char text[400];
 	struct answer a;
 	va_list args;
 
 	va_start(args, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	for (p = text; *p; p++) {
-		if (*p == '\n' || (request->protocol == PMI_1 && *p == ' '))
-			*p = '_';
-	}
 	answer_open(&a, request);
-	answer_int(&a, "rc", request->protocol == PMI_1 ? PMI_FAIL : code);
-	answer_text(&a, request->protocol == PMI_1 ? "msg" : "errmsg", text);
-	answer_close(&a);
-}
-
-void answer_value(struct request *request, const struct slice *value)
-{
-	struct answer a;
-
-	answer_open(&a, request);
-	answer_int(&a, "rc", PMI_OK);
-	answer_text(&a, "found", value ? "TRUE" : "FALSE");
-	if (value)
-		answer_add(&a, "value", *value);
+	answer_error(&a, code, text);
 	answer_close(&a);
 }

@@ -41,11 +41,10 @@ static int fence_merge(struct gather *g, const struct wire_block *blocks, size_t
 	return 0;
 }
 
-static void fence_answer(struct gather *g, struct request *request, uint32_t local)
+static void fence_answer(struct gather *g, struct request *request, _unused_ uint32_t local)
 {
 	struct answer a;
 
-	(void)local;
 	if (request->protocol == PMI_2) {
 		answer_ok(request);
 		return;
@@ -200,9 +199,8 @@ static void ring_encode(struct gather *g, struct bytes *b)
 
 static int add_run(struct runs *runs, struct slice *data)
 {
-	size_t capacity = runs->capacity ? runs->capacity * 2 : 16;
 	uint32_t low, high;
-	struct run run, *v;
+	struct run run;
 
 	if (!slice_take_u32(data, &run.first) || !slice_take_u32(data, &run.size) ||
 		!slice_take_u32(data, &low) || !slice_take_u32(data, &high) ||
@@ -210,13 +208,8 @@ static int add_run(struct runs *runs, struct slice *data)
 		run.size == 0)
 		return -EBADMSG;
 	run.count = (int64_t)((uint64_t)high << 32 | low);
-	if (runs->n == runs->capacity) {
-		v = reallocarray(runs->v, capacity, sizeof(*v));
-		if (!v)
-			return -ENOMEM;
-		runs->v = v;
-		runs->capacity = capacity;
-	}
+	if (array_reserve(runs->v, runs->capacity, runs->n + 1) < 0)
+		return -ENOMEM;
 	runs->v[runs->n++] = run;
 	return 0;
 }

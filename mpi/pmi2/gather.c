@@ -64,8 +64,6 @@ static void death_name(const struct gather *g, const char *how, const struct bit
 		g->kind->what);
 }
 
-/* "rank 3 on node 0 (a) was killed by signal 9 before the fence"; the node where there are several.
- * how: NULL for what is known. */
 static void death_report(const struct pmi_task *task)
 {
 	_cleanup_bytes_ struct bytes data = {0};
@@ -83,7 +81,7 @@ static void death_report(const struct pmi_task *task)
 		pmi->config.node_name, task->how);
 	bytes_add_u32(&data, (uint32_t)strlen(how));
 	bytes_add_text(&data, how);
-	iov = (struct iovec){data.data, data.size};
+	iov = bytes_iovec(&data);
 	/* A node that can't be reached has lost its way here, or meets its deadline. */
 	if (!data.failed)
 		(void)!pmi->ops.broadcast(pmi->userdata, PMI_CHANNEL_DEATH, &iov, 1, &err);
@@ -234,14 +232,15 @@ static void exchange(struct gather *g)
 	}
 	deadline_stop(pmi, &g->deadline); /* the exchange has its own */
 	g->exchanging = true;
+	iov = bytes_iovec(&data);
 	if (!g->across) {
-		block.data = data.data;
-		block.size = data.size;
+		block.data = iov.iov_base;
+		block.size = iov.iov_len;
 		on_exchanged(g, 0, &block, 1, NULL);
 		return;
 	}
-	iov = (struct iovec){data.data, data.size};
-	r = pmi->ops.fence(pmi->userdata, &set, &iov, data.size > 0 ? 1 : 0, on_exchanged, g, &err);
+	r = pmi->ops.fence(
+		pmi->userdata, &set, &iov, iov.iov_len > 0 ? 1 : 0, on_exchanged, g, &err);
 	if (r < 0)
 		fail(g, PMI_OTHER, err.text);
 }
@@ -314,16 +313,6 @@ static bool gather_fail_if_gone(struct gather *g, const char *how)
 	death_name(g, how, &ranks, why, sizeof(why));
 	fail_here(g, why);
 	return true;
-}
-
-/* A rank of another node has died while this node waits for the others. */
-static void gather_fail(struct gather *g, const char *why)
-{
-	struct pmi *pmi = g->space->pmi;
-	struct wire_set set = set_of(g);
-
-	g->failing = true;
-	(void)pmi->ops.fence_fail(pmi->userdata, &set, why); /* else the deadline ends it */
 }
 
 /* ---- making one ---------------------------------------------------------------------------- */
@@ -527,6 +516,8 @@ static int death_note(struct pmi_space *space, uint32_t rank, struct slice how)
 static bool end_gather(struct gather *g, uint32_t rank)
 {
 	_cleanup_bitset_ struct bitset ranks = {0};
+	struct pmi *pmi = g->space->pmi;
+	struct wire_set set = set_of(g);
 	char why[GATHER_TEXT_SIZE];
 
 	if (!bitset_test(&g->ranks, rank) || g->failing)
@@ -537,7 +528,9 @@ static bool end_gather(struct gather *g, uint32_t rank)
 		return false;
 	bitset_set(&ranks, rank);
 	death_name(g, NULL, &ranks, why, sizeof(why));
-	gather_fail(g, why);
+	/* It has died while this node waits for the others. */
+	g->failing = true;
+	(void)pmi->ops.fence_fail(pmi->userdata, &set, why); /* else the deadline ends it */
 	return true;
 }
 

@@ -50,7 +50,7 @@ struct gather {
 int gather_get(struct pmi_space *space, const struct gather_kind *kind, const struct bitset *ranks,
 	const char *tag, struct gather **ret_g) _must_check_;
 
-/* 0, or PMI_AGAIN: this rank is in it already. */
+/* Whether this rank is in it already. */
 bool gather_has(const struct gather *g, const struct pmi_task *task);
 void gather_arrive(struct gather *g, const struct request *request);
 

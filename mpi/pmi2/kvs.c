@@ -78,21 +78,6 @@ static int grow(struct kvs *k)
 	return 0;
 }
 
-static int grow_fresh(struct kvs *k)
-{
-	uint32_t capacity = k->fresh_capacity ? k->fresh_capacity * 2 : CAPACITY_LEAST;
-	uint32_t *fresh;
-
-	if (k->fresh_count < k->fresh_capacity)
-		return 0;
-	fresh = reallocarray(k->fresh, capacity, sizeof(*fresh));
-	if (!fresh)
-		return -ENOMEM;
-	k->fresh = fresh;
-	k->fresh_capacity = capacity;
-	return 0;
-}
-
 static int charge(struct kvs *k, size_t size)
 {
 	if (size > KVS_BYTES_MAX - k->bytes)
@@ -113,13 +98,11 @@ static int entry_get(struct kvs *k, struct slice key, struct kvs_entry **ret_e)
 			return -ENOMEM;
 		if (charge(k, size) < 0)
 			return -EDQUOT;
-		copy = malloc(key.size + 1);
+		copy = slice_dup(key);
 		if (!copy) {
 			k->bytes -= size;
 			return -ENOMEM;
 		}
-		if (key.size > 0)
-			memcpy(copy, key.data, key.size);
 		e = &k->entries[k->count];
 		*e = (struct kvs_entry){.key = copy, .key_size = (uint32_t)key.size};
 		link_entry(k, k->count++);
@@ -175,18 +158,23 @@ static bool gives_way(const struct kvs_value *a, const struct kvs_value *b)
 	return a->stamp != b->stamp ? a->stamp < b->stamp : a->rank <= b->rank;
 }
 
-int kvs_set(struct kvs *k, struct slice key, struct slice value)
+static int publish(
+	struct kvs *k, struct kvs_entry *e, struct slice value, const struct kvs_value *order)
 {
-	struct kvs_value order = {.era = k->era}, *v;
-	struct kvs_entry *e;
-	int r;
+	struct kvs_value *v;
+	int r = value_new(k, value, order, &v);
 
-	r = entry_get(k, key, &e);
-	if (r == 0)
-		r = value_new(k, value, &order, &v);
 	if (r == 0)
 		value_replace(k, &e->published, v);
 	return r;
+}
+
+int kvs_set(struct kvs *k, struct slice key, struct slice value)
+{
+	struct kvs_entry *e;
+	int r = entry_get(k, key, &e);
+
+	return r < 0 ? r : publish(k, e, value, &(struct kvs_value){.era = k->era});
 }
 
 int kvs_put(struct kvs *k, uint32_t rank, struct slice key, struct slice value)
@@ -195,7 +183,7 @@ int kvs_put(struct kvs *k, uint32_t rank, struct slice key, struct slice value)
 	struct kvs_entry *e;
 	int r;
 
-	if (grow_fresh(k) < 0)
+	if (array_reserve(k->fresh, k->fresh_capacity, k->fresh_count + 1) < 0)
 		return -ENOMEM;
 	r = entry_get(k, key, &e);
 	if (r < 0 || !gives_way(e->pending, &order))
@@ -249,7 +237,7 @@ static uint32_t clock_next(uint32_t clock)
 
 void kvs_encode(struct kvs *k, bool all, struct bytes *b)
 {
-	uint32_t i;
+	size_t i;
 
 	if (k->clock == 0 && k->fresh_count == 0)
 		return;
@@ -272,7 +260,7 @@ void kvs_encode(struct kvs *k, bool all, struct bytes *b)
 
 static int merge_one(struct kvs *k, struct slice *data)
 {
-	struct kvs_value order = {.era = k->era}, *v;
+	struct kvs_value order = {.era = k->era};
 	uint32_t key_size, value_size;
 	struct slice key, value;
 	struct kvs_entry *e;
@@ -285,10 +273,7 @@ static int merge_one(struct kvs *k, struct slice *data)
 	r = entry_get(k, key, &e);
 	if (r < 0 || !gives_way(e->published, &order))
 		return r;
-	r = value_new(k, value, &order, &v);
-	if (r == 0)
-		value_replace(k, &e->published, v);
-	return r;
+	return publish(k, e, value, &order);
 }
 
 int kvs_merge(struct kvs *k, struct slice data)
@@ -310,7 +295,7 @@ int kvs_merge(struct kvs *k, struct slice data)
 
 void kvs_publish(struct kvs *k, bool all)
 {
-	uint32_t i;
+	size_t i;
 
 	for (i = 0; i < k->fresh_count; i++) {
 		struct kvs_entry *e = &k->entries[k->fresh[i]];
@@ -326,7 +311,7 @@ void kvs_publish(struct kvs *k, bool all)
 
 void kvs_settle(struct kvs *k)
 {
-	uint32_t i, left = 0;
+	size_t i, left = 0;
 
 	k->era++;
 	k->clock = 0;

@@ -33,7 +33,7 @@ struct kvs {
 	uint32_t *heads; /* by hash: index + 1; 0: none */
 	uint32_t heads_count;
 	uint32_t *fresh; /* entries with a pending value */
-	uint32_t fresh_count, fresh_capacity;
+	size_t fresh_count, fresh_capacity;
 	uint32_t era;   /* fences of all ranks so far */
 	uint32_t clock; /* since the last of these */
 	size_t bytes;

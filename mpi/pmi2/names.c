@@ -149,7 +149,7 @@ static void on_query(struct pmi *pmi, uint32_t from, struct slice data)
 	bytes_add_u32(&head, (uint32_t)answer.size);
 	if (head.failed)
 		return; /* the requester has a deadline */
-	iov[0] = (struct iovec){head.data, head.size};
+	iov[0] = bytes_iovec(&head);
 	iov[1] = (struct iovec){(void *)answer.data, answer.size};
 	if (pmi->ops.send(pmi->userdata, from, PMI_CHANNEL_ANSWER, iov, answer.size > 0 ? 2 : 1,
 		    &err) < 0)
@@ -221,10 +221,8 @@ static void answer_query(struct remote *q, uint32_t status, struct slice value)
 		[REMOTE_FULL] = "the table of names is full",
 	};
 
-	if (q->op == REMOTE_GET && q->request.protocol == PMI_2)
+	if (q->op == REMOTE_GET)
 		answer_value(&q->request, status == REMOTE_DONE ? &value : NULL);
-	else if (q->op == REMOTE_GET)
-		answer_get(&q->request, status == REMOTE_DONE ? &value : NULL);
 	else if (status != REMOTE_DONE)
 		answer_fail(&q->request, PMI_OTHER, "%s",
 			status < REMOTE_STATUS_MAX ? texts[status] : "the answer is unknown");
@@ -276,7 +274,7 @@ static int remote_send(struct request *request, uint32_t node, enum remote_op op
 	bytes_add(&data, key.data, key.size);
 	bytes_add_u32(&data, (uint32_t)value.size);
 	bytes_add(&data, value.data, value.size);
-	iov = (struct iovec){data.data, data.size};
+	iov = bytes_iovec(&data);
 	/* The answer may be here before this returns: q is not touched but on failure. */
 	if (data.failed)
 		fail(q, "there is no memory for the query");

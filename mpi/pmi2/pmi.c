@@ -130,7 +130,7 @@ void pmi_input(struct pmi_task *task, const void *data, size_t size)
 
 bool pmi_is_full(const struct pmi_task *task)
 {
-	return task->in.size > PMI2_HEAD_SIZE + PMI2_BODY_MAX;
+	return bytes_size(&task->in) > PMI2_HEAD_SIZE + PMI2_BODY_MAX;
 }
 
 struct slice pmi_output(const struct pmi_task *task)
@@ -141,9 +141,7 @@ struct slice pmi_output(const struct pmi_task *task)
 void pmi_written(struct pmi_task *task, size_t size)
 {
 	bytes_drop(&task->out, size);
-	if (task->out.size == 0)
-		bytes_clear(&task->out);
-	if (task->in.size == 0)
+	if (bytes_size(&task->in) == 0)
 		return;
 	pmi_make_ready(task);
 	pmi_run(task->pmi);
@@ -201,16 +199,6 @@ void pmi_set_data(struct pmi_task *task, void *data)
 void *pmi_get_data(const struct pmi_task *task)
 {
 	return task->data;
-}
-
-uint32_t pmi_get_rank(const struct pmi_task *task)
-{
-	return task->rank;
-}
-
-uint32_t pmi_get_size(const struct pmi_task *task)
-{
-	return task->space->size;
 }
 
 /* ---- time ---------------------------------------------------------------------------------- */

@@ -117,8 +117,6 @@ void pmi_hung_up(struct pmi_task *task, const char *how);
 
 void pmi_set_data(struct pmi_task *task, void *data);
 void *pmi_get_data(const struct pmi_task *task);
-uint32_t pmi_get_rank(const struct pmi_task *task);
-uint32_t pmi_get_size(const struct pmi_task *task);
 
 /* When pmi_expire() is to be called next: 0 for never. */
 uint64_t pmi_next_ms(const struct pmi *pmi);

@@ -37,11 +37,10 @@ int plugin_probe(char *text, size_t size)
 	return SLURM_SUCCESS;
 }
 
-int p_mpi_hook_slurmstepd_prefork(const stepd_step_rec_t *job, char ***env)
+int p_mpi_hook_slurmstepd_prefork(const stepd_step_rec_t *job, _unused_ char ***env)
 {
 	const struct stepd_mpi_host *host = job->mpi_host;
 
-	(void)env;
 	if (!host) {
 		errno = ENOTSUP;
 		return SLURM_ERROR;

@@ -174,9 +174,10 @@ void answer_int(struct answer *a, const char *key, int64_t value);
 void answer_close(struct answer *a);
 void answer_ok(struct request *request); /* nothing but success */
 void answer_fail(struct request *request, enum pmi_code code, const char *fmt, ...) _printf_(3, 4);
-/* success and where one is a value, or that there is none */
+/* Within an answer: the code and why, in which what a message can't have is replaced. */
+void answer_error(struct answer *a, enum pmi_code code, char *text);
+/* success and the value, or that there is none */
 void answer_value(struct request *request, const struct slice *value);
-void answer_get(struct request *request, const struct slice *value); /* of PMI-1's get */
 
 /* Stores a request until its answer. */
 void request_park(struct request *stored, const struct request *request);
@@ -189,6 +190,8 @@ int attr_get_job(struct request *request, const struct pmi_message *m);
 int attr_put_node(struct request *request, const struct pmi_message *m);
 int attr_get_node(struct request *request, const struct pmi_message *m);
 void attr_drop_waits(struct pmi_space *space);
+/* The key of a message that must have one; if not, it is answered. */
+bool get_key(struct request *request, const struct pmi_message *m, struct slice *ret_key);
 /* A key and a value of a put: whether they are within what is allowed; if not, it is answered. */
 bool put_is_allowed(struct request *request, struct slice key, struct slice value);
 

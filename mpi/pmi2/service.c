@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "mpi/pmi2/tcp.h"
+#include "stepd/base/clock.h"
 
 /* ---- conversations' descriptors ------------------------------------------------------------- */
 
@@ -99,19 +99,15 @@ static int endpoint_read(struct endpoint *endpoint)
 	return pmi_get_data(task) == endpoint ? 1 : -1;
 }
 
-static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
+static void on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
-	(void)loop;
-	(void)revents;
 	(void)endpoint_read(io->data);
 }
 
-static void on_writable(struct ev_loop *loop, ev_io *io, int revents)
+static void on_writable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
 	struct endpoint *endpoint = io->data;
 
-	(void)loop;
-	(void)revents;
 	endpoint_attend(endpoint->service, endpoint->task);
 }
 
@@ -136,13 +132,9 @@ int endpoint_open(struct service *s, struct pmi_task *task, int fd)
 
 /* ---- what the server needs ----------------------------------------------------------------- */
 
-static uint64_t now_ms(void *userdata)
+static uint64_t now_ms(_unused_ void *userdata)
 {
-	struct timespec now;
-
-	(void)userdata;
-	(void)clock_gettime(CLOCK_MONOTONIC, &now); /* always there */
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	return (uint64_t)clock_now_ms();
 }
 
 static int do_fence(void *userdata, const struct wire_set *set, const struct iovec *iov, int iovcnt,
@@ -280,12 +272,11 @@ static const struct serve_events serve_events = {
 };
 
 /* The next deadline, before the loop waits. */
-static void on_prepare(struct ev_loop *loop, ev_prepare *prepare, int revents)
+static void on_prepare(struct ev_loop *loop, ev_prepare *prepare, _unused_ int revents)
 {
 	struct service *s = prepare->data;
 	uint64_t next_ms = pmi_next_ms(s->pmi), now = next_ms ? now_ms(s) : 0;
 
-	(void)revents;
 	ev_timer_stop(loop, &s->timer);
 	if (next_ms == 0)
 		return;
@@ -293,10 +284,8 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *prepare, int revents)
 	ev_timer_start(loop, &s->timer);
 }
 
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int revents)
+static void on_timer(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
-	(void)loop;
-	(void)revents;
 	pmi_expire(((struct service *)timer->data)->pmi);
 }
 

@@ -31,8 +31,7 @@ struct spawning {
 /* ---- the answer ----------------------------------------------------------------------------- */
 
 /* "0,0,-1": one for each task, as far as the answer's line and its reader take them. */
-static void list_codes(const struct spawning *s, int r, uint32_t size, const int *errcodes,
-	char *text, size_t text_size)
+static void list_codes(int r, uint32_t size, const int *errcodes, char *text, size_t text_size)
 {
 	size_t at = 0;
 	uint32_t i;
@@ -43,26 +42,22 @@ static void list_codes(const struct spawning *s, int r, uint32_t size, const int
 		code = (errcodes ? errcodes[i] : r) != 0 ? PMI_FAIL : PMI_OK;
 		at += (size_t)snprintf(text + at, text_size - at, i ? ",%d" : "%d", code);
 	}
-	(void)s;
 }
 
 static void spawn_answer(struct spawning *s, int r, uint32_t number, uint32_t size,
 	const int *errcodes, const struct err *err)
 {
 	struct pmi_task *task = s->request.task;
-	char codes[700], jobid[PMI_NAME_MAX], why[200], *p;
+	char codes[700], jobid[PMI_NAME_MAX], why[200];
 	struct answer a;
 
-	list_codes(s, r, size, errcodes, codes, sizeof(codes));
+	list_codes(r, size, errcodes, codes, sizeof(codes));
 	answer_open(&a, &s->request);
-	answer_int(
-		&a, "rc", r < 0 ? (s->request.protocol == PMI_1 ? PMI_FAIL : PMI_OTHER) : PMI_OK);
 	if (r < 0) {
 		(void)snprintf(why, sizeof(why), "%.199s", err->text);
-		for (p = why; *p && s->request.protocol == PMI_1; p++)
-			*p = *p == ' ' ? '_' : *p;
-		answer_text(&a, s->request.protocol == PMI_1 ? "msg" : "errmsg", why);
+		answer_error(&a, PMI_OTHER, why);
 	} else {
+		answer_int(&a, "rc", PMI_OK);
 		(void)snprintf(jobid, sizeof(jobid), "%.200s.%u", task->pmi->label, number);
 		answer_text(&a, "jobid", jobid);
 	}
@@ -223,8 +218,9 @@ static int draft_start(struct draft *d, const struct request *request)
 {
 	_cleanup_free_ struct spawn_command *commands = calloc(d->count + 1, sizeof(*commands));
 	struct pmi *pmi = request->task->pmi;
-	struct spawn_request wanted = {
-		.count = d->count, .data = d->preput.data, .size = d->preput.size};
+	struct spawn_request wanted = {.count = d->count,
+		.data = slice_of(&d->preput).data,
+		.size = bytes_size(&d->preput)};
 	struct spawning *s = calloc(1, sizeof(*s));
 	struct err err = ERR_INIT;
 	int r = -ENOMEM;
@@ -402,7 +398,7 @@ int spawn1_run_line(struct pmi_task *task, struct slice line)
 	bytes_add(&task->block, "\n", 1);
 	if (task->block.failed)
 		return -ENOMEM;
-	return task->block.size > PMI1_BLOCK_MAX ? -EBADMSG : 0;
+	return bytes_size(&task->block) > PMI1_BLOCK_MAX ? -EBADMSG : 0;
 }
 
 /* ---- PMI-2 ----------------------------------------------------------------------------------
@@ -413,9 +409,8 @@ int spawn1_run_line(struct pmi_task *task, struct slice line)
 
 static bool is_numbered(struct slice s, const char *prefix)
 {
-	size_t n = strlen(prefix);
-
-	return s.size > n && memcmp(s.data, prefix, n) == 0 && s.data[n] >= '0' && s.data[n] <= '9';
+	return has_prefix(s, prefix) && s.data[strlen(prefix)] >= '0' &&
+		s.data[strlen(prefix)] <= '9';
 }
 
 static int spawn2_take_field(struct draft *d, const struct pmi_field *f, struct slice *key)

@@ -137,13 +137,11 @@ static void introduce(struct caller *c)
 	hang_up(c);
 }
 
-static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
+static void on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
 	struct caller *c = io->data;
 	ssize_t n;
 
-	(void)loop;
-	(void)revents;
 	n = recv(c->fd, c->hello + c->size, sizeof(c->hello) - c->size, MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -156,10 +154,8 @@ static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
 		introduce(c);
 }
 
-static void on_limit(struct ev_loop *loop, ev_timer *timer, int revents)
+static void on_limit(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
-	(void)loop;
-	(void)revents;
 	hang_up(timer->data);
 }
 

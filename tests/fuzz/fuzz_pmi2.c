@@ -42,8 +42,8 @@ static void check_parser(const char *body, size_t size)
 		}
 		require(pmi_write_end(&w) == 0 &&
 			pmi_frame_find(PMI_2, slice_of(&again), PMI2_BODY_MAX, &f) == 0 &&
-			f.total == again.size);
-		require(pmi2_parse(again.data + f.begin, f.size, &second) == 0 &&
+			f.total == bytes_size(&again));
+		require(pmi2_parse(again.held.data + f.begin, f.size, &second) == 0 &&
 			second.count == m.count);
 		for (i = 0; i < m.count; i++)
 			require(m.fields[i].value.size == second.fields[i].value.size &&

@@ -138,7 +138,7 @@ static void test_limits(void **state)
 	rig_expect(rig, 0, "cmd=put key= value=x\n", "cmd=put_result rc=-1 msg=a_key_is_missing\n");
 	rig_expect(rig, 0, "cmd=put key=k\n", "cmd=put_result rc=-1 msg=a_value_is_missing\n");
 	rig_expect(rig, 0, "cmd=put kvsname=8.0 key=k value=x\n",
-		"cmd=put_result rc=-1 msg=kvsname_'8.0'_is_unknown\n");
+		"cmd=put_result rc=-1 msg=kvsname_'8.0'_is_unknown_in_this_step\n");
 	rig_expect(rig, 0, "cmd=put key=PMI_process_mapping value=x\n",
 		"cmd=put_result rc=-1 msg=key_'PMI_process_mapping'_is_the_server's\n");
 	rig_expect(rig, 0, "cmd=sing song=1\n", "cmd=sing_result rc=-1 msg=unknown_command\n");

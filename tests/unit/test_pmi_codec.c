@@ -124,7 +124,7 @@ static void assert_message(enum pmi_protocol protocol, const char *body, const c
 		bytes_add(&all, m.fields[i].value.data, m.fields[i].value.size);
 	}
 	if (!slice_is(slice_of(&all), wanted))
-		fail_msg("'%s' is '%.*s'", body, (int)all.size, all.data);
+		fail_msg("'%s' is '%.*s'", body, (int)bytes_size(&all), buffer_bytes(&all.held));
 }
 
 static void test_parse(void **state)
@@ -184,8 +184,8 @@ static void test_escapes(void **state)
 		pmi_write_begin(&w, &again, PMI_2);
 		pmi_write_field(&w, "v", value);
 		assert_int_equal(pmi_write_end(&w), 0);
-		assert_int_equal(
-			again.size, PMI2_HEAD_SIZE + strlen("v=;") + pmi2_escaped_size(value));
+		assert_int_equal(bytes_size(&again),
+			PMI2_HEAD_SIZE + strlen("v=;") + pmi2_escaped_size(value));
 	}
 }
 
@@ -254,9 +254,9 @@ static void test_bytes(void **state)
 		if (i % 2)
 			bytes_drop(&b, 4);
 	}
-	assert_int_equal(b.size, 20000);
-	assert_memory_equal(b.data, "50005001", 8);
-	assert_true(b.capacity < 100000);
+	assert_int_equal(bytes_size(&b), 20000);
+	assert_memory_equal(buffer_bytes(&b.held), "50005001", 8);
+	assert_true(b.held.capacity < 100000);
 	bytes_clear(&b);
 	bytes_add_u32(&b, 3);
 	bytes_add(&b, "abcd", 4);

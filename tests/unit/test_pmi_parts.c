@@ -94,14 +94,16 @@ static void test_kvs(void **state)
 	assert_value(&k, "k5", "5");
 	bytes_cut(&b, 0);
 	kvs_encode(&k, true, &b);
-	assert_int_equal(b.size, 4 + 16 + 2 + 3);
+	assert_int_equal(bytes_size(&b), 4 + 16 + 2 + 3);
 	/* A fence that fails leaves it for the next. */
 	bytes_cut(&b, 0);
 	kvs_encode(&k, true, &b);
-	assert_int_equal(b.size, 4 + 16 + 2 + 3);
-	for (i = 1; i < b.size; i++) {
+	assert_int_equal(bytes_size(&b), 4 + 16 + 2 + 3);
+	for (i = 1; i < bytes_size(&b); i++) {
 		if (i != 4) /* a clock alone */
-			assert_int_equal(kvs_merge(&other, (struct slice){b.data, i}), -EBADMSG);
+			assert_int_equal(
+				kvs_merge(&other, (struct slice){buffer_bytes(&b.held), i}),
+				-EBADMSG);
 	}
 	kvs_clear(&k);
 	kvs_clear(&other);
