@@ -13,12 +13,14 @@
  *	log      level ("error", "warning", "info", "debug"), text
  *	abort    code, text                      ends the step with this exit status, on this node;
  *	                                         elsewhere (true): another node's service has
- *requested for it, and its agent has logged it signal   id, signal ("TERM"), ranks ([..]; absent:
- *all)    answered by "done" spawn    id, number, first_rank, size, groups    answered by "spawned",
- *see below drop     id, number        ends the tasks of this spawn, or the spawn itself if it is
- *	                           under way: it has failed elsewhere, and they do not count
- *	                           for the step's status; "done"
- *	copy     id, streams, ranks              see mpi/link_copy.h; "done"
+ *	                                         requested it, and its agent has logged it
+ *	signal   id, signal ("TERM"), ranks      ([..]; absent: all) answered by "done"
+ *	spawn    id, number, first_rank, size,   answered by "spawned", see below
+ *	         groups
+ *	drop     id, number                      ends the tasks of this spawn, or the spawn itself
+ *	                                         if it is under way: it has failed elsewhere, and
+ *	                                         they do not count for the step's status; "done"
+ *	copy     id, streams, ranks              see "streams" below; "done"
  *	input    id, rank, data, end             likewise; "done"
  *
  * From the agent (member "tell"):
@@ -35,7 +37,7 @@
  *	           each that could not be executed, else 0); before it, for each task in their
  *	           order, the service's end of its socket pair:
  *	fds        id, at; with up to LINK_FDS_MAX descriptors, of the tasks from locals[at] on
- *	copies     with one descriptor: mpi/link_copy.h
+ *	copies     with one descriptor: see "streams"
  *
  * A spawn requests tasks on this node: number is the spawn's in the step, from 1; size counts its
  * tasks on all nodes; copy (optional): the streams of all its tasks, as by "copy". Each group has
@@ -44,11 +46,29 @@
  * an array of count arrays ["NAME=VALUE", ...]: of each task alone). The agent numbers their ranks
  * in the step from first_rank + rank on. Ranks ascend from group to group. "spawned" comes when all
  * have been executed; where one could not be, once nothing of it runs any more.
+ *
+ * Streams: "copy" requests a copy of what the tasks of these ranks ([..], at most LINK_RANKS_MAX;
+ * absent: all) write to these streams (enum link_stream; 0: of none any more) from now on, instead
+ * of what was requested of them before. "done" comes once it is so. EOPNOTSUPP: nothing of it
+ * passes through the agent; ESRCH: these tasks are not here. A stream that has ended is reported
+ *so.
+ *
+ * The copies come by the descriptor of "copies", which the agent sends when there is none and one
+ * is needed: a SOCK_SEQPACKET socket, the service's to read, never to write. A packet is a struct
+ * link_copy, as memory has it, and up to LINK_COPY_MAX bytes. What is not read in time is left out,
+ * and that is reported with what comes next of the stream. The end of the socket is that of all
+ * streams that were not reported to have ended.
+ *
+ * "input" is for a task's stdin: data (base64 of at most LINK_INPUT_MAX bytes), and its end (a
+ * boolean, optional). "done" comes when the task's pipe has taken it, and only then may the next
+ * one of that task. EBUSY: not yet, or its stdin is the step's own; EOPNOTSUPP: it is /dev/null or
+ * a file; EPIPE: it is closed; ESRCH: there is no such task here.
  */
 #ifndef MPI_LINK_H
 #define MPI_LINK_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "stepd/base/err.h"
 
@@ -58,6 +78,28 @@ struct json_t;
 #define LINK_FDS_MAX  128u
 
 #define LINK_STARTS_MAX 1024u
+
+/* ---- streams ------------------------------------------------------------------------------- */
+
+#define LINK_COPY_MAX  32768u
+#define LINK_INPUT_MAX 65536u
+#define LINK_RANKS_MAX 4096u
+
+enum link_stream {
+	LINK_STDOUT = 1u << 0,
+	LINK_STDERR = 1u << 1,
+	LINK_STREAMS = LINK_STDOUT | LINK_STDERR,
+	LINK_REQUIRED = 1u << 2, /* of a spawn: it fails if that can't be */
+};
+
+struct link_copy {
+	uint32_t rank;   /* in the step */
+	uint16_t stream; /* enum link_stream */
+	uint16_t end;    /* 1: nothing more comes of this stream; there are no bytes then */
+	uint64_t lost;   /* bytes of this stream that were left out before these */
+};
+
+/* ---- messages ------------------------------------------------------------------------------ */
 
 /* A connected pair, non-blocking and O_CLOEXEC. The first end is the agent's, which takes no
  * descriptors. */

@@ -21,7 +21,7 @@ endif
 
 # The link of an agent to its MPI service process, for both of them.
 noinst_LTLIBRARIES += libmpilink.la
-libmpilink_la_SOURCES = mpi/link.c mpi/link.h mpi/link_copy.h
+libmpilink_la_SOURCES = mpi/link.c mpi/link.h
 libmpilink_la_LIBADD = libbase.la $(JANSSON_LIBS)
 
 # The exchange among the service processes of a step's nodes. Who links it links libbase.la, too, or

@@ -16,7 +16,7 @@
 #ifndef MPI_PMIX_IOF_H
 #define MPI_PMIX_IOF_H
 
-#include "mpi/link_copy.h"
+#include "mpi/link.h"
 #include "mpi/pmix/rpc.h"
 
 #define IOF_FLYING  (256u << 10)

@@ -5,7 +5,7 @@
 #include <endian.h>
 #include <string.h>
 
-#include "mpi/link_copy.h"
+#include "mpi/link.h"
 #include "mpi/pmix/group.h"
 #include "mpi/pmix/px.h"
 #include "stepd/base/strv.h"

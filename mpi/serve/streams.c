@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The tasks' streams, as a plugin has them for tools: mpi/link_copy.h, from this side.
+ * The tasks' streams, as a plugin has them for tools: mpi/link.h, from this side.
  */
 #include <assert.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include "mpi/link_copy.h"
 #include "mpi/serve/serve_impl.h"
 #include "stepd/base/base64.h"
 

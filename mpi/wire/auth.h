@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Authentication of the other end of an edge. The child connects, and both send a nonce; then the
- *child proves itself, and the parent after it: secret	an HMAC with the step's secret over the
- *role, the step, both nodes and both nonces
+ * child proves itself, and the parent after it:
+ *	secret	an HMAC with the step's secret over the role, the step, both nodes and both nonces
  *	munge	a credential for this user alone, with the same in it and a random key; it is
  *		decoded by a process of the same user only
  *	none	nothing is proved, and frames are neither encrypted nor authenticated: for a network

@@ -8,9 +8,9 @@
  *	16 step (64), 24 set (64), 32 generation (64), 40 counter (64), 48 length, 52 total,
  *	56 offset, 60 channel (16), 62 number of blocks (16)
  *
- * Frames of a fence begin with the bitmap of its nodes where a flag says so; then come blocks,
- *which never cross frames: node, total, offset, length (32 bits each), and length bytes of what
- *that node has contributed. A node that has contributed nothing has no block.
+ * Frames of a fence begin with the bitmap of its nodes where a flag tells it; then come blocks,
+ * which never cross frames: node, total, offset, length (32 bits each), and length bytes of what
+ * that node has contributed. A node that has contributed nothing has no block.
  */
 #ifndef MPI_WIRE_FRAME_H
 #define MPI_WIRE_FRAME_H

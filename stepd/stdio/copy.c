@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "mpi/link_copy.h"
+#include "mpi/link.h"
 #include "stepd/base/buffer.h"
 #include "stepd/base/log.h"
 #include "stepd/process/stdfd.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Copies of what tasks write, for the MPI service process (mpi/link_copy.h). Nothing here waits for
+ * Copies of what tasks write, for the MPI service process (mpi/link.h). Nothing here waits for
  * who reads them: a copy that finds no space in the socket is left out and counted, and the count
  * goes out with what comes next of that stream. Only the ends of streams are held until they can be
  * sent. A reader that is gone ends it all.

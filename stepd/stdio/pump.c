@@ -10,7 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "mpi/link_copy.h"
+#include "mpi/link.h"
 #include "stepd/base/buffer.h"
 #include "stepd/base/log.h"
 #include "stepd/snapshot/handover.h"

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "mpi/link_copy.h"
+#include "mpi/link.h"
 #include "stepd/process/stdfd.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/spec/spec.h"

@@ -78,7 +78,7 @@ void stdio_task_close(struct stdio *io, struct stdio_task *task);
 /* Begins to carry bytes, and closes the shared files that only tasks write to. */
 void stdio_start(struct stdio *io);
 
-/* ---- tools, by way of the MPI service process (mpi/link_copy.h) ---- */
+/* ---- tools, by way of the MPI service process (mpi/link.h) ---- */
 
 /* Copies from now on these streams of these tasks (NULL: of all, else ascending). *ret_fd: a new
  * descriptor to hand to the reader and to close, or -1: it has it. -EOPNOTSUPP: nothing of that

@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "mpi/link_copy.h"
+#include "mpi/link.h"
 #include "stepd/spec/spec.h"
 
 static int say_bad(const char *what, const char *how, struct err *err)

@@ -33,7 +33,7 @@ struct join_request {
 	uint32_t first_rank; /* in the step, of its rank 0 */
 	uint32_t size;       /* its tasks on all nodes */
 	uint32_t count;      /* on this one */
-	uint32_t copy;       /* streams that tools have from the first byte: mpi/link_copy.h */
+	uint32_t copy;       /* streams that tools have from the first byte: mpi/link.h */
 	struct join_group *groups;
 	size_t groups_count;
 };

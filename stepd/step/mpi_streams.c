@@ -4,7 +4,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "mpi/link_copy.h"
+#include "mpi/link.h"
 #include "stepd/base/base64.h"
 #include "stepd/stdio/stdio.h"
 #include "stepd/stdio/toolin.h"

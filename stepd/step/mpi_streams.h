@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The tasks' streams for the MPI service process, which has them for tools (mpi/link_copy.h), by
+ * The tasks' streams for the MPI service process, which has them for tools (mpi/link.h), by
  * stdio's copies and inputs. It is the user's process: what it requests is checked here.
  */
 #ifndef STEPD_STEP_MPI_STREAMS_H

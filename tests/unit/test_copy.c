@@ -7,7 +7,7 @@
 
 #include <sys/socket.h>
 
-#include "mpi/link_copy.h"
+#include "mpi/link.h"
 #include "stepd/snapshot/handover.h"
 #include "tests/lib/stdio_rig.h"
 
