@@ -191,7 +191,7 @@ static void attr_on_deadline(struct deadline *d)
 	struct node_wait *w =
 		(struct node_wait *)((char *)d - offsetof(struct node_wait, deadline));
 
-	pmi_log(w->pmi, LOG_LEVEL_ERROR,
+	serve_log(w->pmi->config.serve, LOG_LEVEL_ERROR,
 		"%s: rank %u has waited for the node attribute '%.*s' for %.3g s (--pmi-timeout)",
 		w->space->name, w->request.task->rank, (int)w->key_size, w->key,
 		(double)w->pmi->config.timeout_ms / 1000);

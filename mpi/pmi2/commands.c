@@ -109,7 +109,7 @@ static int run_abort(struct request *request, int code, struct slice text)
 	/* What was no success must not become one by being cut to eight bits. */
 	if (status == 0 && code != 0)
 		status = 1;
-	pmi->ops.abort(pmi->userdata, status, sentence);
+	serve_abort(pmi->config.serve, status, sentence);
 	return 0;
 }
 
@@ -484,9 +484,9 @@ static int pmi2_run_abort(struct request *request, const struct pmi_message *m)
 	(void)pmi_message_get(m, "isworld", &world);
 	if (slice_is(world, "FALSE")) {
 		request->task->has_aborted = true;
-		pmi_log(request->task->pmi, LOG_LEVEL_INFO, "%s: rank %u gives up by itself: %.*s",
-			request->task->space->name, request->task->rank,
-			(int)(text.size < 500 ? text.size : 500), text.data);
+		serve_log(request->task->pmi->config.serve, LOG_LEVEL_INFO,
+			"%s: rank %u gives up by itself: %.*s", request->task->space->name,
+			request->task->rank, (int)(text.size < 500 ? text.size : 500), text.data);
 		return 0;
 	}
 	return run_abort(request, find_exit_code(text), text);

@@ -84,7 +84,8 @@ static void death_report(const struct pmi_task *task)
 	iov = bytes_iovec(&data);
 	/* A node that can't be reached has lost its way here, or meets its deadline. */
 	if (!data.failed)
-		(void)!pmi->ops.broadcast(pmi->userdata, PMI_CHANNEL_DEATH, &iov, 1, &err);
+		(void)!wire_broadcast(
+			serve_get_wire(pmi->config.serve), PMI_CHANNEL_DEATH, &iov, 1, &err);
 }
 
 /* ---- one under way -------------------------------------------------------------------------- */
@@ -148,7 +149,8 @@ static void fail(struct gather *g, enum pmi_code code, const char *why)
 	uint32_t i;
 
 	detach(g);
-	pmi_log(pmi, LOG_LEVEL_ERROR, "%s: PMI %s failed: %s", g->space->name, g->kind->what, why);
+	serve_log(pmi->config.serve, LOG_LEVEL_ERROR, "%s: PMI %s failed: %s", g->space->name,
+		g->kind->what, why);
 	for (i = 0; i < g->space->local_count; i++) {
 		if (bitset_test(&g->arrived, i))
 			answer_fail(&g->requests[i], code, "%s", why);
@@ -197,7 +199,8 @@ static void abandon(struct gather *g, const char *why)
 
 	deadline_stop(pmi, &g->deadline);
 	g->exchanging = true;
-	if (pmi->ops.fence_abandon(pmi->userdata, &set, why, on_exchanged, g, &err) < 0)
+	if (wire_fence_abandon(serve_get_wire(pmi->config.serve), &set, pmi->config.timeout_ms, why,
+		    on_exchanged, g, &err) < 0)
 		fail(g, PMI_OTHER, why ? why : err.text);
 }
 
@@ -239,8 +242,8 @@ static void exchange(struct gather *g)
 		on_exchanged(g, 0, &block, 1, NULL);
 		return;
 	}
-	r = pmi->ops.fence(
-		pmi->userdata, &set, &iov, iov.iov_len > 0 ? 1 : 0, on_exchanged, g, &err);
+	r = wire_fence(serve_get_wire(pmi->config.serve), &set, &iov, iov.iov_len > 0 ? 1 : 0,
+		pmi->config.timeout_ms, on_exchanged, g, &err);
 	if (r < 0)
 		fail(g, PMI_OTHER, err.text);
 }
@@ -427,7 +430,7 @@ static void fail_next(struct pmi_space *space)
 		return; /* they had come to this one */
 	death_name(g, NULL, &died, why, sizeof(why));
 	set = set_of(g);
-	(void)pmi->ops.fence_fail(pmi->userdata, &set, why); /* likewise */
+	(void)wire_fence_fail(serve_get_wire(pmi->config.serve), &set, why); /* likewise */
 	detach(g);
 	(void)free_gather(g);
 }
@@ -530,7 +533,8 @@ static bool end_gather(struct gather *g, uint32_t rank)
 	death_name(g, NULL, &ranks, why, sizeof(why));
 	/* It has died while this node waits for the others. */
 	g->failing = true;
-	(void)pmi->ops.fence_fail(pmi->userdata, &set, why); /* else the deadline ends it */
+	(void)wire_fence_fail(
+		serve_get_wire(pmi->config.serve), &set, why); /* else the deadline ends it */
 	return true;
 }
 
@@ -543,7 +547,7 @@ void death_receive(struct pmi *pmi, uint32_t from, struct slice data)
 
 	if (!slice_take_u32(&data, &number) || !slice_take_u32(&data, &rank) ||
 		!slice_take_sized(&data, &how) || how.size >= sizeof(space->remote_how)) {
-		pmi_log(pmi, LOG_LEVEL_WARNING,
+		serve_log(pmi->config.serve, LOG_LEVEL_WARNING,
 			"PMI: node %u has reported a death in a message that can't be parsed, ignoring",
 			from);
 		return;

@@ -139,7 +139,7 @@ static void on_query(struct pmi *pmi, uint32_t from, struct slice data)
 	if (!slice_take_u32(&data, &id) || !slice_take_u32(&data, &op) ||
 		!slice_take_u32(&data, &number) || !slice_take_sized(&data, &key) ||
 		!slice_take_sized(&data, &value)) {
-		pmi_log(pmi, LOG_LEVEL_WARNING,
+		serve_log(pmi->config.serve, LOG_LEVEL_WARNING,
 			"PMI: node %u has sent a query that can't be parsed, ignoring", from);
 		return;
 	}
@@ -151,9 +151,9 @@ static void on_query(struct pmi *pmi, uint32_t from, struct slice data)
 		return; /* the requester has a deadline */
 	iov[0] = bytes_iovec(&head);
 	iov[1] = (struct iovec){(void *)answer.data, answer.size};
-	if (pmi->ops.send(pmi->userdata, from, PMI_CHANNEL_ANSWER, iov, answer.size > 0 ? 2 : 1,
-		    &err) < 0)
-		pmi_log(pmi, LOG_LEVEL_WARNING, "PMI: %s, ignoring", err.text);
+	if (wire_send(serve_get_wire(pmi->config.serve), from, PMI_CHANNEL_ANSWER, iov,
+		    answer.size > 0 ? 2 : 1, &err) < 0)
+		serve_log(pmi->config.serve, LOG_LEVEL_WARNING, "PMI: %s, ignoring", err.text);
 }
 
 /* ---- the node that requests ---------------------------------------------------------------- */
@@ -278,7 +278,8 @@ static int remote_send(struct request *request, uint32_t node, enum remote_op op
 	/* The answer may be here before this returns: q is not touched but on failure. */
 	if (data.failed)
 		fail(q, "there is no memory for the query");
-	else if (pmi->ops.send(pmi->userdata, node, PMI_CHANNEL_QUERY, &iov, 1, &err) < 0)
+	else if (wire_send(serve_get_wire(pmi->config.serve), node, PMI_CHANNEL_QUERY, &iov, 1,
+			 &err) < 0)
 		fail(q, err.text);
 	return 0;
 }

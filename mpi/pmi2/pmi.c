@@ -47,17 +47,6 @@ struct pmi *pmi_free(struct pmi *pmi)
 	return NULL;
 }
 
-void pmi_log(struct pmi *pmi, enum log_level level, const char *fmt, ...)
-{
-	char text[1024];
-	va_list args;
-
-	va_start(args, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, args);
-	va_end(args);
-	pmi->ops.log(pmi->userdata, level, text);
-}
-
 /* ---- turns --------------------------------------------------------------------------------- */
 
 void pmi_make_ready(struct pmi_task *task)
@@ -107,8 +96,9 @@ void pmi_end(struct pmi_task *task, const char *fmt, ...)
 	va_start(args, fmt);
 	(void)vsnprintf(why, sizeof(why), fmt, args);
 	va_end(args);
-	pmi_log(task->pmi, LOG_LEVEL_WARNING, "%s: the PMI conversation with rank %u is ended: %s",
-		task->space->name, task->rank, why);
+	serve_log(task->pmi->config.serve, LOG_LEVEL_WARNING,
+		"%s: the PMI conversation with rank %u is ended: %s", task->space->name, task->rank,
+		why);
 	task->ended = true;
 	task->died = true;
 	bytes_clear(&task->in);

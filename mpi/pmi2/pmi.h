@@ -2,7 +2,8 @@
  *
  * The PMI server of one node: conversations with tasks in PMI-1 and PMI-2, and their state. It
  * reads and writes no descriptor and starts no timer: its user (service.c, tests) passes it bytes,
- * takes its output away, and gives it the functions below.
+ * takes its output away, and has the time. Fences, messages and spawns go through mpi/serve, for
+ * which tests have functions of their own.
  *
  * Those that share an MPI_COMM_WORLD are a space: the step's own tasks are space 0, those of a
  * spawn have its number. A space is called "JOB.STEP" or "JOB.STEP.NUMBER", which is its kvsname
@@ -41,26 +42,11 @@ struct pmi_ops {
 	uint64_t (*now_ms)(void *userdata);
 	/* There is output, or input is taken again, or the conversation is over. */
 	void (*attend)(void *userdata, struct pmi_task *task);
-	/* As wire_fence(), wire_fence_abandon(), wire_fence_fail(), wire_send() and
-	 * wire_broadcast() */
-	int (*fence)(void *userdata, const struct wire_set *set, const struct iovec *iov,
-		int iovcnt, wire_fence_fn done, void *data, struct err *err);
-	int (*fence_abandon)(void *userdata, const struct wire_set *set, const char *why,
-		wire_fence_fn done, void *data, struct err *err);
-	int (*fence_fail)(void *userdata, const struct wire_set *set, const char *why);
-	int (*send)(void *userdata, uint32_t node, uint16_t channel, const struct iovec *iov,
-		int iovcnt, struct err *err);
-	int (*broadcast)(void *userdata, uint16_t channel, const struct iovec *iov, int iovcnt,
-		struct err *err);
-	/* As spawn_start() and spawn_environ() */
-	int (*spawn)(void *userdata, uint32_t parent, const struct spawn_request *request,
-		spawn_done_fn done, void *data, struct err *err);
-	void (*abort)(void *userdata, int code, const char *text);
-	void (*log)(void *userdata, enum log_level level, const char *text);
 };
 
 struct pmi_config {
-	const char *label; /* "7.0" */
+	struct serve *serve; /* the way to the other nodes and to the agent */
+	const char *label;   /* "7.0" */
 	const char *node_name;
 	uint32_t node;
 	uint32_t node_count;

@@ -138,7 +138,6 @@ struct pmi_space *pmi_find_space(struct pmi *pmi, uint32_t number);
 struct pmi_space *pmi_find_space_by_name(struct pmi *pmi, struct slice name);
 struct pmi_task *space_find_rank(const struct pmi_space *space, uint32_t rank);
 uint32_t space_node_of(const struct pmi_space *space, uint32_t rank);
-void pmi_log(struct pmi *pmi, enum log_level level, const char *fmt, ...) _printf_(3, 4);
 
 /* Lets a task's conversation go on, at the end of what is being done now. */
 void pmi_make_ready(struct pmi_task *task);

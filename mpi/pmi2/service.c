@@ -137,80 +137,9 @@ static uint64_t now_ms(_unused_ void *userdata)
 	return (uint64_t)clock_now_ms();
 }
 
-static int do_fence(void *userdata, const struct wire_set *set, const struct iovec *iov, int iovcnt,
-	wire_fence_fn done, void *data, struct err *err)
-{
-	struct service *s = userdata;
-
-	return wire_fence(serve_get_wire(s->serve), set, iov, iovcnt,
-		serve_get_host(s->serve)->timeout_ms, done, data, err);
-}
-
-static int do_fence_abandon(void *userdata, const struct wire_set *set, const char *why,
-	wire_fence_fn done, void *data, struct err *err)
-{
-	struct service *s = userdata;
-
-	return wire_fence_abandon(serve_get_wire(s->serve), set,
-		serve_get_host(s->serve)->timeout_ms, why, done, data, err);
-}
-
-static int do_fence_fail(void *userdata, const struct wire_set *set, const char *why)
-{
-	struct service *s = userdata;
-
-	return wire_fence_fail(serve_get_wire(s->serve), set, why);
-}
-
-static int do_send(void *userdata, uint32_t node, uint16_t channel, const struct iovec *iov,
-	int iovcnt, struct err *err)
-{
-	struct service *s = userdata;
-
-	return wire_send(serve_get_wire(s->serve), node, channel, iov, iovcnt, err);
-}
-
-static int do_broadcast(
-	void *userdata, uint16_t channel, const struct iovec *iov, int iovcnt, struct err *err)
-{
-	struct service *s = userdata;
-
-	return wire_broadcast(serve_get_wire(s->serve), channel, iov, iovcnt, err);
-}
-
-static int do_spawn(void *userdata, uint32_t parent, const struct spawn_request *request,
-	spawn_done_fn done, void *data, struct err *err)
-{
-	struct service *s = userdata;
-
-	return spawn_start(s->serve, parent, request, done, data, err);
-}
-
-static void do_abort(void *userdata, int code, const char *text)
-{
-	struct service *s = userdata;
-
-	serve_abort(s->serve, code, text);
-}
-
-static void do_log(void *userdata, enum log_level level, const char *text)
-{
-	struct service *s = userdata;
-
-	serve_log(s->serve, level, "%s", text);
-}
-
 static const struct pmi_ops ops = {
 	.now_ms = now_ms,
 	.attend = endpoint_attend,
-	.fence = do_fence,
-	.fence_abandon = do_fence_abandon,
-	.fence_fail = do_fence_fail,
-	.send = do_send,
-	.broadcast = do_broadcast,
-	.spawn = do_spawn,
-	.abort = do_abort,
-	.log = do_log,
 };
 
 /* ---- events -------------------------------------------------------------------------------- */
@@ -437,6 +366,7 @@ static int open_service(struct service *s, const stepd_mpi_service_t *start, str
 	r = serve_open(start, &serve_events, s, &s->serve, err);
 	if (r < 0)
 		return r;
+	config.serve = s->serve;
 	s->loop = serve_get_loop(s->serve);
 	ev_prepare_init(&s->prepare, on_prepare);
 	ev_timer_init(&s->timer, on_timer, 0, 0);

@@ -180,7 +180,7 @@ static void on_spawn_done(void *userdata, int r, uint32_t number, uint32_t size,
 	struct pmi *pmi = s->request.task->pmi;
 
 	if (r < 0)
-		pmi_log(pmi, LOG_LEVEL_ERROR, "%s: rank %u can't spawn: %s",
+		serve_log(pmi->config.serve, LOG_LEVEL_ERROR, "%s: rank %u can't spawn: %s",
 			s->request.task->space->name, s->request.task->rank, err->text);
 	spawn_answer(s, r, number, r < 0 ? s->size : size, errcodes, err);
 	free(s);
@@ -234,7 +234,7 @@ static int draft_start(struct draft *d, const struct request *request)
 				"spawn: each command needs a program and 1 to %d tasks",
 				SPAWN_TASKS_MAX);
 		else
-			r = pmi->ops.spawn(pmi->userdata,
+			r = spawn_start(pmi->config.serve,
 				request->task->space->first_rank + request->task->rank, &wanted,
 				on_spawn_done, s, &err);
 		if (r < 0)

@@ -2,6 +2,7 @@
 #include "pmi_rig.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,7 @@ static void require(bool holds)
 		abort();
 }
 
-/* ---- the server's functions ----------------------------------------------------------------- */
+/* ---- mpi/serve and mpi/wire, as the server has them: a node is its serve and its wire -------- */
 
 static uint64_t now_ms(void *userdata)
 {
@@ -65,13 +66,12 @@ static struct rig_fence *get_fence(struct rig *rig, const struct wire_set *set)
 	return f;
 }
 
-static int fence(void *userdata, const struct wire_set *set, const struct iovec *iov, int iovcnt,
-	wire_fence_fn done, void *data, struct err *err)
+int wire_fence(struct wire *w, const struct wire_set *set, const struct iovec *iov, int iovcnt,
+	_unused_ uint64_t timeout_ms, wire_fence_fn done, void *data, _unused_ struct err *err)
 {
-	struct rig_node *node = userdata;
+	struct rig_node *node = (struct rig_node *)w;
 	struct rig_fence *f = get_fence(node->rig, set);
 
-	(void)err;
 	require(!f->node[node->node].begun && (f->nodes >> node->node & 1));
 	f->node[node->node].begun = true;
 	f->node[node->node].done = done;
@@ -85,9 +85,9 @@ static int fence(void *userdata, const struct wire_set *set, const struct iovec 
 	return 0;
 }
 
-static int fence_fail(void *userdata, const struct wire_set *set, const char *why)
+int wire_fence_fail(struct wire *w, const struct wire_set *set, const char *why)
 {
-	struct rig_node *node = userdata;
+	struct rig_node *node = (struct rig_node *)w;
 
 	node->rig->fence_fails++;
 	(void)snprintf(
@@ -95,10 +95,10 @@ static int fence_fail(void *userdata, const struct wire_set *set, const char *wh
 	return 0;
 }
 
-static int fence_abandon(void *userdata, const struct wire_set *set, const char *why,
-	wire_fence_fn done, void *data, struct err *err)
+int wire_fence_abandon(struct wire *w, const struct wire_set *set, uint64_t timeout_ms,
+	const char *why, wire_fence_fn done, void *data, struct err *err)
 {
-	struct rig_node *node = userdata;
+	struct rig_node *node = (struct rig_node *)w;
 	struct rig_fence *f = get_fence(node->rig, set);
 	char text[300];
 	uint32_t i;
@@ -112,15 +112,15 @@ static int fence_abandon(void *userdata, const struct wire_set *set, const char 
 			"%s%s on n%u", f->why[0] ? ", " : "missing are ", text, i);
 	}
 	if (why && !f->why[0])
-		(void)fence_fail(node, set, why);
+		(void)wire_fence_fail(w, set, why);
 	f->node[node->node].vain = true;
-	return fence(userdata, set, NULL, 0, done, data, err);
+	return wire_fence(w, set, NULL, 0, timeout_ms, done, data, err);
 }
 
-static int send_to(void *userdata, uint32_t node, uint16_t channel, const struct iovec *iov,
-	int iovcnt, struct err *err)
+int wire_send(struct wire *w, uint32_t node, uint16_t channel, const struct iovec *iov, int iovcnt,
+	struct err *err)
 {
-	struct rig_node *from = userdata;
+	struct rig_node *from = (struct rig_node *)w;
 	size_t size = iov[0].iov_len + (iovcnt > 1 ? iov[1].iov_len : 0);
 	struct rig_mail *mail = calloc(1, sizeof(*mail) + size), **at = &from->rig->mail;
 
@@ -142,16 +142,16 @@ static int send_to(void *userdata, uint32_t node, uint16_t channel, const struct
 	return 0;
 }
 
-static int broadcast(
-	void *userdata, uint16_t channel, const struct iovec *iov, int iovcnt, struct err *err)
+int wire_broadcast(
+	struct wire *w, uint16_t channel, const struct iovec *iov, int iovcnt, struct err *err)
 {
-	struct rig_node *from = userdata;
+	struct rig_node *from = (struct rig_node *)w;
 	uint32_t i;
 	int r = 0;
 
 	for (i = 0; i < from->rig->count && r == 0; i++) {
 		if (i != from->node)
-			r = send_to(userdata, i, channel, iov, iovcnt, err);
+			r = wire_send(w, i, channel, iov, iovcnt, err);
 	}
 	return r;
 }
@@ -204,10 +204,10 @@ static void add_spawned(struct rig_node *node, uint32_t parent, const struct spa
 	free(ranks);
 }
 
-static int spawn(void *userdata, uint32_t parent, const struct spawn_request *request,
+int spawn_start(struct serve *s, uint32_t parent, const struct spawn_request *request,
 	spawn_done_fn done, void *data, struct err *err)
 {
-	struct rig_node *node = userdata;
+	struct rig_node *node = (struct rig_node *)s;
 	struct rig *rig = node->rig;
 	size_t i;
 
@@ -226,34 +226,35 @@ static int spawn(void *userdata, uint32_t parent, const struct spawn_request *re
 	return 0;
 }
 
-static void do_abort(void *userdata, int code, const char *text)
+void serve_abort(struct serve *s, int code, const char *text)
 {
-	struct rig *rig = ((struct rig_node *)userdata)->rig;
+	struct rig *rig = ((struct rig_node *)s)->rig;
 
 	rig->abort_code = code;
 	(void)snprintf(rig->abort_text, sizeof(rig->abort_text), "%s", text);
 }
 
-static void do_log(void *userdata, enum log_level level, const char *text)
+void serve_log(struct serve *s, _unused_ enum log_level level, const char *fmt, ...)
 {
-	struct rig *rig = ((struct rig_node *)userdata)->rig;
+	struct rig *rig = ((struct rig_node *)s)->rig;
+	char text[ERR_TEXT_SIZE];
 	size_t at = strlen(rig->log);
+	va_list args;
 
-	(void)level;
+	va_start(args, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
 	(void)snprintf(rig->log + at, sizeof(rig->log) - at, "%s\n", text);
+}
+
+struct wire *serve_get_wire(const struct serve *s)
+{
+	return (struct wire *)s;
 }
 
 static const struct pmi_ops ops = {
 	.now_ms = now_ms,
 	.attend = attend,
-	.fence = fence,
-	.fence_abandon = fence_abandon,
-	.fence_fail = fence_fail,
-	.send = send_to,
-	.broadcast = broadcast,
-	.spawn = spawn,
-	.abort = do_abort,
-	.log = do_log,
 };
 
 /* ---- its life ------------------------------------------------------------------------------- */
@@ -263,7 +264,8 @@ static void open_node(
 {
 	uint32_t *ranks = calloc(size + 1, sizeof(*ranks)), i;
 	struct pmi_layout space = {.size = size, .nodes = layout, .ranks = ranks, .parent = -1};
-	struct pmi_config config = {.label = "7.0",
+	struct pmi_config config = {.serve = (struct serve *)&rig->nodes[node],
+		.label = "7.0",
 		.node_name = rig->nodes[node].name,
 		.node = node,
 		.node_count = rig->count,
