@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 
 #include "mpi/confine.h"
+#include "stepd/base/buffer.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/procstat.h"
@@ -51,7 +52,7 @@ static void close_between(unsigned from, unsigned to)
 }
 
 /* 0, 1 and 2 are replaced; what is neither an option's nor the service's is closed. */
-static int close_others(const struct service_process *p)
+static int prepare_fds(const struct service_process *p)
 {
 	const struct mpi_service_options *o = p->options;
 	uint32_t tasks = p->service.task_fd ? p->service.job->node_tasks : 0;
@@ -65,8 +66,11 @@ static int close_others(const struct service_process *p)
 	open_fds[n++] = p->service.link_fd;
 	for (i = 0; i < o->keep_fds_count; i++)
 		open_fds[n++] = o->keep_fds[i];
-	for (i = 0; i < tasks; i++)
+	for (i = 0; i < tasks; i++) {
 		open_fds[n++] = p->service.task_fd[i];
+		if (fcntl(p->service.task_fd[i], F_SETFL, O_NONBLOCK) < 0)
+			return -errno;
+	}
 	qsort(open_fds, n, sizeof(*open_fds), compare_fds);
 	for (i = 0; i < n; i++) {
 		if (open_fds[i] < (int)next)
@@ -86,21 +90,10 @@ static int close_others(const struct service_process *p)
 	return 0;
 }
 
-static int set_nonblocking(const struct service_process *p)
-{
-	uint32_t i;
-
-	for (i = 0; p->service.task_fd && i < p->service.job->node_tasks; i++) {
-		if (fcntl(p->service.task_fd[i], F_SETFL, O_NONBLOCK) < 0)
-			return -errno;
-	}
-	return 0;
-}
-
 /* Out of reach of a terminal, and no way to one. Not by a session of its own: where the kernel
  * shares the processors out by sessions (sched_autogroup_enabled), one process beside a hundred
  * that poll was seen to wait for its turn for 24 s (Linux 6.18). */
-static int leave_terminal(void)
+static int leave_terminal(_unused_ const struct service_process *p)
 {
 	_cleanup_close_ int fd = -1;
 
@@ -127,8 +120,9 @@ static void set_signals(void)
 }
 
 /* What it has by now, the agent's copied memory and a sanitizer's shadow, does not count. */
-static int limit_memory(uint64_t memory_bytes)
+static int limit_memory(const struct service_process *p)
 {
+	uint64_t memory_bytes = p->options->memory_bytes;
 	_cleanup_free_ char *text = NULL;
 	unsigned long long data;
 	struct rlimit limit;
@@ -177,8 +171,10 @@ static int become(const struct service_process *p)
 static int filter_calls(const struct service_process *p)
 {
 	const char *why = "this kernel has none (CONFIG_SECCOMP_FILTER)", *level = "warning";
-	int r = p->options->unfiltered ? -EOPNOTSUPP : confine_filter(p->service.link_fd);
+	int r;
 
+	set_signals();
+	r = p->options->unfiltered ? -EOPNOTSUPP : confine_filter(p->service.link_fd);
 	if (r != -EOPNOTSUPP)
 		return r;
 	if (p->options->unfiltered || !confine_has_filter()) { /* somebody has decided so */
@@ -201,50 +197,33 @@ static int enter_cgroup(const struct service_process *p)
 		: 0;
 }
 
-static int prepare(const struct service_process *p, const char **ret_what)
-{
-	int r;
-
-	*ret_what = "enter the step's cgroup";
-	r = enter_cgroup(p);
-	if (r < 0)
-		return r;
-	*ret_what = "leave the terminal";
-	r = leave_terminal();
-	if (r == 0) {
-		*ret_what = "close what it need not have";
-		r = close_others(p);
-	}
-	if (r == 0)
-		r = set_nonblocking(p);
-	if (r == 0) {
-		*ret_what = "become the user";
-		r = become(p);
-	}
-	if (r == 0) {
-		*ret_what = "limit its memory";
-		r = limit_memory(p->options->memory_bytes);
-	}
-	if (r == 0) {
-		*ret_what = "filter its system calls";
-		set_signals();
-		r = filter_calls(p);
-	}
-	return r;
-}
+/* In this order. */
+static const struct {
+	const char *what;
+	int (*run)(const struct service_process *p);
+} preparations[] = {
+	{"enter the step's cgroup", enter_cgroup},
+	{"leave the terminal", leave_terminal},
+	{"close what it need not have", prepare_fds},
+	{"become the user", become},
+	{"limit its memory", limit_memory},
+	{"filter its system calls", filter_calls},
+};
 
 /* In the fork, with all signals blocked: gives up what is the agent's, takes on the identity and
  * runs main. Ends the process with main's status, or with 1 and a message on the link. */
 _noreturn_ static void service_process_run(const struct service_process *p)
 {
 	struct err err = ERR_INIT;
-	const char *what;
+	size_t i;
 	int r;
 
 	(void)prctl(PR_SET_NAME, SERVICE_NAME); /* for ps(1) only */
-	r = prepare(p, &what);
-	if (r < 0) {
-		(void)err_set(&err, r, "it can't %s", what);
+	for (i = 0; i < ARRAY_SIZE(preparations); i++) {
+		r = preparations[i].run(p);
+		if (r == 0)
+			continue;
+		(void)err_set(&err, r, "it can't %s", preparations[i].what);
 		/* If that fails too, the agent sees the end. */
 		(void)!link_send_take(p->service.link_fd,
 			json_pack("{s:s, s:s}", "do", "failed", "why", err.text), NULL, 0);
@@ -280,6 +259,7 @@ struct mpi_service {
 	size_t common_bytes;
 	struct task_vars *tasks; /* by local id */
 	uint32_t tasks_count;
+	size_t tasks_capacity;
 	unsigned received; /* messages of its beginning */
 };
 
@@ -287,15 +267,10 @@ struct mpi_service {
 
 static int add_tasks(struct mpi_service *s, uint32_t count)
 {
-	struct task_vars *grown =
-		realloc(s->tasks, ((size_t)s->tasks_count + count + 1) * sizeof(*grown));
-	uint32_t i;
-
-	if (!grown)
+	if (array_reserve(s->tasks, s->tasks_capacity, (size_t)s->tasks_count + count) < 0)
 		return -ENOMEM;
-	s->tasks = grown;
-	for (i = 0; i < count; i++)
-		grown[s->tasks_count++] = (struct task_vars){.fd = -1};
+	for (; count > 0; count--)
+		s->tasks[s->tasks_count++] = (struct task_vars){.fd = -1};
 	return 0;
 }
 
@@ -577,9 +552,18 @@ static int wait_until_ready(struct mpi_service *s, struct err *err)
 	return r < 0 ? r : 0;
 }
 
+static void close_all(int *fds, uint32_t count)
+{
+	uint32_t i;
+
+	for (i = 0; fds && i < count; i++)
+		(void)close_fd(fds[i]);
+	free(fds);
+}
+
 static int make_pairs(struct mpi_service *s, int **ret_fds, struct err *err)
 {
-	_cleanup_free_ int *fds = calloc(s->tasks_count + 1, sizeof(*fds));
+	int *fds = calloc(s->tasks_count + 1, sizeof(*fds));
 	int pair[2];
 	uint32_t i;
 
@@ -589,8 +573,7 @@ static int make_pairs(struct mpi_service *s, int **ret_fds, struct err *err)
 		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
 			int error = errno;
 
-			while (i-- > 0)
-				(void)close_fd(fds[i]);
+			close_all(fds, i);
 			return err_set(err, -error,
 				"make the %u tasks' descriptors (raise the limit of open files, "
 				"ulimit -Hn)",
@@ -599,17 +582,8 @@ static int make_pairs(struct mpi_service *s, int **ret_fds, struct err *err)
 		s->tasks[i].fd = pair[0];
 		fds[i] = pair[1];
 	}
-	*ret_fds = take_ptr(fds);
+	*ret_fds = fds;
 	return 0;
-}
-
-static void close_all(int *fds, uint32_t count)
-{
-	uint32_t i;
-
-	for (i = 0; fds && i < count; i++)
-		(void)close_fd(fds[i]);
-	free(fds);
 }
 
 /* What the kernel and the C library both know of the calling thread, in its memory: fork(2) passes

@@ -64,15 +64,15 @@ static bool is_own_user(struct tcp *tcp, int fd)
 {
 	struct err err = ERR_INIT;
 	char text[300];
-	uid_t uid;
+	struct peer peer;
 
-	if (peer_owner(tcp->diag_fd, fd, &uid, &err) < 0) {
+	if (peer_find(tcp->diag_fd, fd, &peer, &err) < 0) {
 		(void)snprintf(text, sizeof(text), "is refused: %.280s", err.text);
 		report_refusal(tcp, text);
 		return false;
 	}
-	if (uid != geteuid()) {
-		(void)snprintf(text, sizeof(text), "of user %u is refused", (unsigned)uid);
+	if (peer.uid != geteuid()) {
+		(void)snprintf(text, sizeof(text), "of user %u is refused", (unsigned)peer.uid);
 		report_refusal(tcp, text);
 		return false;
 	}

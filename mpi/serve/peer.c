@@ -223,16 +223,6 @@ int peer_find(int diag_fd, int accepted_fd, struct peer *ret_peer, struct err *e
 	return 0;
 }
 
-int peer_owner(int diag_fd, int accepted_fd, uid_t *ret_uid, struct err *err)
-{
-	struct peer peer = {.uid = 0};
-	int r = peer_find(diag_fd, accepted_fd, &peer, err);
-
-	if (r == 0)
-		*ret_uid = peer.uid;
-	return r;
-}
-
 bool peer_is_connected(int diag_fd, const struct peer *peer)
 {
 	struct peer now = {.uid = 0};

@@ -31,16 +31,15 @@ struct peer {
 	uint32_t inode; /* of that socket: "socket:[INODE]" among the descriptors of its process */
 };
 
-/* A socket for peer_owner(), bound to the network namespace of the caller. The process needs
+/* A socket for peer_find(), bound to the network namespace of the caller. The process needs
  * socket(AF_NETLINK) for this alone, later only sendto, recvfrom, getsockname, getpeername and
  * getsockopt. Two threads need one each. */
 int peer_open(int *ret_diag_fd, struct err *err);
 
-/* The owner of the other end of accepted_fd: an IPv4 or IPv6 connection, accepted in the namespace
+/* The other end of accepted_fd and its owner: an IPv4 or IPv6 connection, accepted in the namespace
  * of diag_fd. Reads nothing from it. -EPERM: it has no owner here, and the connection must be
  * refused, as after every other error. */
 int peer_find(int diag_fd, int accepted_fd, struct peer *ret_peer, struct err *err) _must_check_;
-int peer_owner(int diag_fd, int accepted_fd, uid_t *ret_uid, struct err *err) _must_check_;
 
 /* Whether the other end is still open and connected. */
 bool peer_is_connected(int diag_fd, const struct peer *peer);

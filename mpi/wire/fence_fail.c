@@ -465,7 +465,7 @@ static void on_deadline(struct wire *w, struct wire_timer *timer)
 
 void wire_op_expire(struct wire *w, struct op *op)
 {
-	bool is_asked = op->is_late;
+	bool was_late = op->is_late;
 
 	if (op->is_decided || op->is_done)
 		return;
@@ -474,9 +474,9 @@ void wire_op_expire(struct wire *w, struct op *op)
 		return;
 	}
 	op->is_late = true;
-	if (!is_asked)
+	if (!was_late)
 		send_late(w, op);
-	if (is_asked || wire_op_arm(w, op, WIRE_GRACE_MS) < 0)
+	if (was_late || wire_op_arm(w, op, WIRE_GRACE_MS) < 0)
 		end_late(w, op);
 }
 

@@ -96,21 +96,21 @@ static void close_pair(struct pair *p)
 static void assert_owner(int diag_fd, int fd, uid_t wanted)
 {
 	struct err err = ERR_INIT;
-	uid_t uid = (uid_t)-1;
+	struct peer peer = {.uid = (uid_t)-1};
 
-	if (peer_owner(diag_fd, fd, &uid, &err) < 0)
+	if (peer_find(diag_fd, fd, &peer, &err) < 0)
 		fail_msg("%s", err.text);
-	assert_int_equal(uid, wanted);
+	assert_int_equal(peer.uid, wanted);
 }
 
 static void assert_refused(int diag_fd, int fd, int code)
 {
 	struct err err = ERR_INIT;
-	uid_t uid = 77;
+	struct peer peer = {.uid = 77};
 
-	assert_int_equal(peer_owner(diag_fd, fd, &uid, &err), code);
+	assert_int_equal(peer_find(diag_fd, fd, &peer, &err), code);
 	assert_int_equal(err.code, code);
-	assert_int_equal(uid, 77);
+	assert_int_equal(peer.uid, 77);
 }
 
 static void need_root(void)
@@ -276,12 +276,12 @@ static void who_resets_the_connection_is_nobody(void **state)
 	struct pair p = open_pair(AF_INET);
 	_cleanup_close_ int diag_fd = open_diag();
 	struct err err = ERR_INIT;
-	uid_t uid;
+	struct peer peer;
 
 	(void)state;
 	assert_int_equal(setsockopt(p.client_fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
 	p.client_fd = close_fd(p.client_fd);
-	assert_true(peer_owner(diag_fd, p.fd, &uid, &err) < 0);
+	assert_true(peer_find(diag_fd, p.fd, &peer, &err) < 0);
 	close_pair(&p);
 }
 
@@ -351,7 +351,7 @@ static int ask_elsewhere(const struct pair *p, bool listening)
 	struct err err = ERR_INIT;
 	socklen_t size = sizeof(any);
 	int diag_fd = -1, fd;
-	uid_t uid;
+	struct peer peer;
 
 	if (getsockname(p->client_fd, (struct sockaddr *)&any, &size) < 0)
 		return 1;
@@ -363,7 +363,7 @@ static int ask_elsewhere(const struct pair *p, bool listening)
 		return 1;
 	if (peer_open(&diag_fd, &err) < 0)
 		return 1;
-	return peer_owner(diag_fd, p->fd, &uid, &err) == -EPERM ? 0 : 1;
+	return peer_find(diag_fd, p->fd, &peer, &err) == -EPERM ? 0 : 1;
 }
 
 static void connection_elsewhere(bool listening)
