@@ -652,15 +652,16 @@ static void op_abandon(struct wire *w, struct op *op, const char *why)
 		wire_op_expire(w, op);
 		return;
 	}
-	wire_break(w, g->id, op->generation, &g->nodes, -ECANCELED, why);
+	wire_break_op(w, op, -ECANCELED, why);
 	if (g->op == op)
 		wire_op_done(w, op, -ECANCELED, why);
 }
 
 /* This node's part of a fence that is under way. */
-static int op_join(struct wire *w, struct op *op, const struct op *own)
+static void op_join(struct wire *w, struct op *op, const struct op *own)
 {
 	struct group *g = op->group;
+	char text[WIRE_TEXT_MAX], name[WIRE_NODE_TEXT_SIZE];
 	int r;
 
 	op->has_begun = true;
@@ -669,19 +670,20 @@ static int op_join(struct wire *w, struct op *op, const struct op *own)
 	op->timeout_ms = own->timeout_ms;
 	if (own->is_abandoned) {
 		op_abandon(w, op, own->why);
-		return 0;
+		return;
 	}
 	r = wire_runs_append(&op->up, &own->up);
 	if (r == 0)
 		r = wire_op_arm(w, op, own->timeout_ms);
 	if (r < 0) {
-		wire_break_begun(w, op, r);
-		return 0;
+		(void)snprintf(text, sizeof(text), "%s has no memory for its part of a fence",
+			wire_node_text(w, w->node, name));
+		wire_break_op(w, op, r, text);
+		return;
 	}
 	wire_op_check(w, op);
 	if (g->op == op)
 		wire_op_advance(w, op);
-	return 0;
 }
 
 /* The next generation of the group, which may be one that has ended already, or is under way
@@ -725,7 +727,8 @@ static int group_begin(struct wire *w, struct group *g, struct op *op)
 		g->began--;
 		return r;
 	}
-	return op_join(w, g->op, op);
+	op_join(w, g->op, op);
+	return 0;
 }
 
 static int start_fence(struct wire *w, const struct wire_set *set, const struct iovec *iov,

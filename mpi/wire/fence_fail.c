@@ -79,6 +79,11 @@ void wire_break(struct wire *w, uint64_t id, uint64_t generation, const struct b
 		g->op->is_broken = true;
 }
 
+void wire_break_op(struct wire *w, const struct op *op, int r, const char *text)
+{
+	wire_break(w, op->group->id, op->generation, &op->group->nodes, r, text);
+}
+
 static const char *format_nodes(const struct bitset *nodes, char *text, size_t size)
 {
 	(void)bitset_format_list(nodes, text, size);
@@ -117,15 +122,6 @@ void wire_break_generation(struct wire *w, struct group *g, const struct wire_he
 		wire_break(w, g->id, h->generation, &g->nodes, -EBADMSG, text);
 }
 
-void wire_break_begun(struct wire *w, struct op *op, int r)
-{
-	char text[WIRE_TEXT_MAX], name[WIRE_NODE_TEXT_SIZE];
-
-	(void)snprintf(text, sizeof(text), "%s has no memory for its part of a fence",
-		wire_node_text(w, w->node, name));
-	wire_break(w, op->group->id, op->generation, &op->group->nodes, r, text);
-}
-
 /* ---- nodes that will not come --------------------------------------------------------------- */
 
 void wire_op_check(struct wire *w, struct op *op)
@@ -144,8 +140,7 @@ void wire_op_check(struct wire *w, struct op *op)
 		return;
 	node = wire_first_common(&g->nodes, &w->gone);
 	if (node != BITSET_NONE) {
-		wire_break(w, g->id, op->generation, &g->nodes, -EHOSTUNREACH,
-			wire_loss_text(w, node));
+		wire_break_op(w, op, -EHOSTUNREACH, wire_loss_text(w, node));
 		return;
 	}
 	node = wire_first_common(&g->nodes, &w->left);
@@ -153,7 +148,7 @@ void wire_op_check(struct wire *w, struct op *op)
 		return;
 	(void)snprintf(text, sizeof(text), "a fence can't end: the tasks of %s have ended",
 		wire_node_text(w, node, name));
-	wire_break(w, g->id, op->generation, &g->nodes, -EHOSTDOWN, text);
+	wire_break_op(w, op, -EHOSTDOWN, text);
 }
 
 int wire_fence_fail(struct wire *w, const struct wire_set *set, const char *why)
@@ -274,7 +269,7 @@ static void end_probe(struct wire *w, struct op *op)
 	if (op->missing_count == 0 && silent_count == 0)
 		(void)snprintf(text + at, sizeof(text) - at,
 			"all have begun it and their data are still under way");
-	wire_break(w, op->group->id, op->generation, &op->group->nodes, -ETIMEDOUT, text);
+	wire_break_op(w, op, -ETIMEDOUT, text);
 }
 
 static void on_probe(struct wire *w, struct wire_timer *timer)
@@ -331,8 +326,7 @@ static void probe(struct wire *w, struct op *op, uint32_t late_ms)
 	if (op->answered.words || op->is_decided || w->is_closed)
 		return;
 	if (bitset_init(&op->answered, w->tree.count) < 0) {
-		wire_break(w, op->group->id, op->generation, &op->group->nodes, -ETIMEDOUT,
-			"a fence is out of time");
+		wire_break_op(w, op, -ETIMEDOUT, "a fence is out of time");
 		return;
 	}
 	op->late_ms = late_ms;

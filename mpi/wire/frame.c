@@ -196,19 +196,6 @@ int wire_runs_add(struct wire_runs *runs, const struct wire_run *run)
 	return 0;
 }
 
-void wire_runs_drop(struct wire_runs *runs, size_t count)
-{
-	size_t i;
-
-	for (i = 0; i < count; i++) {
-		runs->bytes -= runs->run[i].size;
-		(void)wire_release(runs->run[i].buffer);
-	}
-	if (count > 0)
-		memmove(runs->run, runs->run + count, (runs->count - count) * sizeof(*runs->run));
-	runs->count -= count;
-}
-
 int wire_runs_append(struct wire_runs *to, const struct wire_runs *from)
 {
 	size_t i;
@@ -224,7 +211,10 @@ int wire_runs_append(struct wire_runs *to, const struct wire_runs *from)
 
 void wire_runs_clear(struct wire_runs *runs)
 {
-	wire_runs_drop(runs, runs->count);
+	size_t i;
+
+	for (i = 0; i < runs->count; i++)
+		(void)wire_release(runs->run[i].buffer);
 	free(runs->run);
 	*runs = (struct wire_runs){.run = NULL};
 }

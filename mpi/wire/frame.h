@@ -8,7 +8,7 @@
  *	16 step (64), 24 set (64), 32 generation (64), 40 counter (64), 48 length, 52 total,
  *	56 offset, 60 channel (16), 62 number of blocks (16)
  *
- * Frames of a fence begin with the bitmap of its nodes where a flag tells it; then come blocks,
+ * Frames of a fence begin with the bitmap of its nodes where a flag is set; then come blocks,
  * which never cross frames: node, total, offset, length (32 bits each), and length bytes of what
  * that node has contributed. A node that has contributed nothing has no block.
  */
@@ -103,7 +103,6 @@ struct wire_runs {
 };
 
 int wire_runs_add(struct wire_runs *runs, const struct wire_run *run) _must_check_; /* holds it */
-void wire_runs_drop(struct wire_runs *runs, size_t count); /* the first ones */
 int wire_runs_append(struct wire_runs *to, const struct wire_runs *from) _must_check_;
 void wire_runs_clear(struct wire_runs *runs);
 

@@ -266,11 +266,6 @@ bool wire_link_may_read(const struct wire *w, size_t edge)
 	return w->congested_count == (w->edge[edge].is_congested ? 1 : 0);
 }
 
-bool wire_link_has_left(const struct wire *w, size_t edge)
-{
-	return w->edge[edge].got_bye;
-}
-
 int wire_link_timer(struct wire *w, struct wire_timer *timer)
 {
 	wire_enter(w);

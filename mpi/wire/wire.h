@@ -36,7 +36,7 @@ struct wire_block {
 struct wire_buffer *wire_hold(struct wire_buffer *buffer);
 struct wire_buffer *wire_release(struct wire_buffer *buffer); /* NULL is fine; returns NULL */
 
-/* The nodes of a fence. Fences over the same nodes and id are told apart by their generation,
+/* The nodes of a fence. Fences over the same nodes and id are distinguished by their generation,
  * which the exchange counts by itself: each wire_fence() is one, however it ends. Fences of one id
  * and different nodes at the same time are a mistake, and end with that error. */
 struct wire_set {

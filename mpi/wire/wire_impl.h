@@ -205,11 +205,11 @@ wire_on_fn wire_on_up, wire_on_down;
 /* A fence can't end well: reports it to its top, or ends it if this is the top. */
 void wire_break(struct wire *w, uint64_t id, uint64_t generation, const struct bitset *nodes, int r,
 	const char *text);
-/* Nodes do not agree on the nodes, or on the generation; this one has no memory for it. */
+void wire_break_op(struct wire *w, const struct op *op, int r, const char *text);
+/* Nodes do not agree on the nodes, or on the generation. */
 void wire_break_mismatch(struct wire *w, struct group *g, uint32_t source, uint64_t generation,
 	const struct bitset *nodes);
 void wire_break_generation(struct wire *w, struct group *g, const struct wire_header *h);
-void wire_break_begun(struct wire *w, struct op *op, int r);
 /* Breaks it if nodes of it are lost or have left. op may be gone then. */
 void wire_op_check(struct wire *w, struct op *op);
 int wire_op_arm(struct wire *w, struct op *op, uint64_t timeout_ms) _must_check_;

@@ -69,9 +69,6 @@ int wire_link_sent(struct wire *w, size_t edge) _must_check_;
 /* False: what would come in from there could not go on, or not yet. */
 bool wire_link_may_read(const struct wire *w, size_t edge);
 
-/* Whether the neighbour has sent its goodbye: then that it closes the connection is no loss. */
-bool wire_link_has_left(const struct wire *w, size_t edge);
-
 /* "node 3 (n3)", or "node 3" */
 #define WIRE_NODE_TEXT_SIZE 96
 const char *wire_node_text(const struct wire *w, uint32_t node, char text[WIRE_NODE_TEXT_SIZE]);
