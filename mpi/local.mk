@@ -51,7 +51,7 @@ libmpiserve_la_SOURCES = \
 	mpi/serve/spawning_part.c \
 	mpi/serve/spawning_root.c \
 	mpi/serve/streams.c \
-	mpi/serve/task_watch.c mpi/serve/task_watch.h
+	mpi/serve/task_watch.c
 libmpiserve_la_LIBADD = libmpiwire.la libmpilink.la $(JANSSON_LIBS) $(EV_LIBS)
 
 # The messages of PMI-1 and PMI-2, and the client of an engine's own PMI.

@@ -16,7 +16,7 @@
 /* Stops the loop if it is time to end. */
 static void serve_check(struct serve *s)
 {
-	if (s->left || (s->link_fd < 0 && s->conversations <= 0 && !task_watch_has_any(s->tasks)))
+	if (s->left || (s->link_fd < 0 && s->conversations <= 0 && !task_watch_has_any(s)))
 		ev_break(s->loop, EVBREAK_ALL);
 }
 
@@ -202,7 +202,7 @@ static void take_task_start(struct serve *s, struct link_message *message)
 		pid_t pid = (pid_t)json_integer_value(json_array_get(pids, i));
 
 		/* Without memory only its connection shows its end once the agent has died. */
-		(void)!task_watch_add(s->tasks, rank, pid);
+		(void)!task_watch_add(s, rank, pid);
 		if (s->events->task_start)
 			s->events->task_start(s->userdata, rank, pid);
 	}
@@ -221,7 +221,7 @@ static void take_task_exit(struct serve *s, struct link_message *message)
 	json_int_t rank = json_integer_value(json_object_get(message->object, "rank"));
 	json_int_t status = json_integer_value(json_object_get(message->object, "wait_status"));
 
-	task_watch_remove(s->tasks, (uint32_t)rank);
+	task_watch_remove(s, (uint32_t)rank);
 	serve_task_ended(s, (uint32_t)rank, (int)status,
 		json_is_true(json_object_get(message->object, "end_step")));
 }
@@ -294,7 +294,7 @@ static void serve_link_close(struct serve *s)
 	if (s->spawning)
 		spawning_agent_gone(s->spawning);
 	if (!s->reported_over)
-		task_watch_begin(s->tasks);
+		task_watch_begin(s);
 	(void)report_over(s);
 }
 
@@ -480,11 +480,8 @@ static int open_wire(struct serve *s, struct err *err)
 
 /* ---- its life ------------------------------------------------------------------------------- */
 
-/* Its exit status went to the process that has reaped it. */
-static void on_task_gone(void *userdata, uint32_t rank)
+void serve_task_gone(struct serve *s, uint32_t rank)
 {
-	struct serve *s = userdata;
-
 	serve_task_ended(s, rank, 0, false); /* there is no agent that could end the step */
 	serve_check(s);
 }
@@ -514,8 +511,8 @@ int serve_open(const stepd_mpi_service_t *service, const struct serve_events *ev
 	s->loop = ev_loop_new(EVFLAG_NOENV);
 	s->spawning = s->loop ? spawning_new(s) : NULL;
 	s->streams = s->loop ? streams_new(s) : NULL;
-	s->tasks = s->loop ? task_watch_new(s->loop, on_task_gone, s) : NULL;
-	if (!s->spawning || !s->streams || !s->tasks) {
+	task_watch_init(s);
+	if (!s->spawning || !s->streams) {
 		(void)serve_close(s);
 		return err_set(err, -ENOMEM, "serve the step's MPI");
 	}
@@ -598,7 +595,7 @@ struct serve *serve_close(struct serve *s)
 	if (s->loop) {
 		serve_link_close(s);
 		s->streams = streams_free(s->streams);
-		s->tasks = task_watch_free(s->tasks);
+		task_watch_clear(s);
 		ev_signal_stop(s->loop, &s->terminated);
 		(void)signal(SIGTERM, SIG_IGN); /* it ends already */
 		ev_loop_destroy(s->loop);

@@ -11,7 +11,6 @@
 #include "mpi/link.h"
 #include "mpi/serve/serve.h"
 #include "mpi/serve/spawning.h"
-#include "mpi/serve/task_watch.h"
 
 /* Channels of the wire below SERVE_CHANNEL_PLUGIN. */
 enum serve_channel {
@@ -39,6 +38,18 @@ LIST_HEAD(agent_requests, agent_request);
 
 struct spawning;
 struct streams;
+struct watched;
+
+/* The tasks of this node once their agent has died and nobody reports their ends. Until then only
+ * their pids are noted; then each one that lives is held by a pidfd (Linux 5.3). One that can't be
+ * held, as there are no descriptors left, is forgotten: only its connection shows its end. */
+struct task_watch {
+	struct watched *tasks; /* does not move from task_watch_begin() on */
+	size_t count, capacity;
+	size_t held;
+	bool has_begun;
+	ev_idle gone; /* some had ended before they could be held */
+};
 
 struct serve {
 	const stepd_mpi_service_t *service;
@@ -48,7 +59,7 @@ struct serve {
 	struct wire *wire;
 	struct spawning *spawning;
 	struct streams *streams;
-	struct task_watch *tasks;
+	struct task_watch tasks;
 
 	int link_fd; /* -1: the agent is gone, or wants it to end */
 	ev_io readable, writable;
@@ -82,6 +93,24 @@ int serve_request_take(struct serve *s, json_t *message, serve_done_fn done, voi
 
 /* The message with its "ranks", none where they are NULL. NULL: no memory. Takes the reference. */
 json_t *serve_add_ranks_take(json_t *message, const uint32_t *ranks, size_t count);
+
+/* A task has ended after its agent; its exit status went to the process that has reaped it. */
+void serve_task_gone(struct serve *s, uint32_t rank);
+
+/* ---- task_watch.c -------------------------------------------------------------------------- */
+
+void task_watch_init(struct serve *s);
+void task_watch_clear(struct serve *s);
+
+/* While the agent lives: it reports both. */
+int task_watch_add(struct serve *s, uint32_t rank, pid_t pid) _must_check_;
+void task_watch_remove(struct serve *s, uint32_t rank);
+
+/* The agent has died. Calls serve_task_gone() for those that have gone already, from the loop. */
+void task_watch_begin(struct serve *s);
+
+/* Whether one of them is still thought to live. */
+bool task_watch_has_any(const struct serve *s);
 
 /* ---- streams.c ----------------------------------------------------------------------------- */
 

@@ -1,33 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "mpi/serve/task_watch.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "mpi/serve/serve_impl.h"
 #include "stepd/base/buffer.h"
 #include "stepd/base/pidref.h"
 #include "stepd/base/procstat.h"
 
 struct watched {
-	struct task_watch *watch;
+	struct serve *s;
 	uint32_t rank;
 	pid_t pid;
 	uint64_t noted_ticks; /* after boot: a process that started later is another */
 	struct pidref ref;    /* set in task_watch_begin() */
 	ev_io readable;
-};
-
-struct task_watch {
-	struct ev_loop *loop;
-	task_watch_fn ended;
-	void *userdata;
-	struct watched *tasks; /* does not move from task_watch_begin() on */
-	size_t count, capacity;
-	size_t held;
-	bool has_begun;
-	ev_idle gone; /* some had ended before they could be held */
 };
 
 static uint64_t now_ticks(void)
@@ -41,23 +29,23 @@ static uint64_t now_ticks(void)
 
 /* ---- while the agent lives ------------------------------------------------------------------ */
 
-int task_watch_add(struct task_watch *watch, uint32_t rank, pid_t pid)
+int task_watch_add(struct serve *s, uint32_t rank, pid_t pid)
 {
+	struct task_watch *watch = &s->tasks;
+
 	if (watch->has_begun || pid <= 0)
 		return 0;
 	if (array_reserve(watch->tasks, watch->capacity, watch->count + 1) < 0)
 		return -ENOMEM;
-	watch->tasks[watch->count++] = (struct watched){.watch = watch,
-		.rank = rank,
-		.pid = pid,
-		.noted_ticks = now_ticks(),
-		.ref = PIDREF_INIT};
+	watch->tasks[watch->count++] = (struct watched){
+		.s = s, .rank = rank, .pid = pid, .noted_ticks = now_ticks(), .ref = PIDREF_INIT};
 	return 0;
 }
 
 /* The agent's list is the node's tasks: some hundreds. */
-void task_watch_remove(struct task_watch *watch, uint32_t rank)
+void task_watch_remove(struct serve *s, uint32_t rank)
 {
+	struct task_watch *watch = &s->tasks;
 	size_t i;
 
 	if (watch->has_begun)
@@ -72,9 +60,9 @@ void task_watch_remove(struct task_watch *watch, uint32_t rank)
 
 static void release(struct watched *task)
 {
-	ev_io_stop(task->watch->loop, &task->readable);
+	ev_io_stop(task->s->loop, &task->readable);
 	pidref_close(&task->ref);
-	task->watch->held--;
+	task->s->tasks.held--;
 }
 
 static void on_ended(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
@@ -83,7 +71,7 @@ static void on_ended(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int reven
 
 	assert(task);
 	release(task);
-	task->watch->ended(task->watch->userdata, task->rank);
+	serve_task_gone(task->s, task->rank);
 }
 
 /* 0 also where it can't be held and nobody knows whether it lives; -ESRCH: it has ended. */
@@ -101,28 +89,29 @@ static int hold(struct watched *task)
 	}
 	ev_io_init(&task->readable, on_ended, task->ref.fd, EV_READ);
 	task->readable.data = task;
-	ev_io_start(task->watch->loop, &task->readable);
-	task->watch->held++;
+	ev_io_start(task->s->loop, &task->readable);
+	task->s->tasks.held++;
 	return 0;
 }
 
 static void on_gone(struct ev_loop *loop, ev_idle *w, _unused_ int revents)
 {
-	struct task_watch *watch = w->data;
+	struct serve *s = w->data;
+	struct task_watch *watch = &s->tasks;
 	size_t i;
 
-	assert(watch);
 	ev_idle_stop(loop, w);
 	for (i = 0; i < watch->count; i++) {
 		if (watch->tasks[i].pid)
 			continue;
 		watch->tasks[i].pid = -1; /* reported */
-		watch->ended(watch->userdata, watch->tasks[i].rank);
+		serve_task_gone(s, watch->tasks[i].rank);
 	}
 }
 
-void task_watch_begin(struct task_watch *watch)
+void task_watch_begin(struct serve *s)
 {
+	struct task_watch *watch = &s->tasks;
 	bool any_gone = false;
 	size_t i;
 
@@ -136,43 +125,30 @@ void task_watch_begin(struct task_watch *watch)
 		any_gone = true;
 	}
 	if (any_gone)
-		ev_idle_start(watch->loop, &watch->gone);
+		ev_idle_start(s->loop, &watch->gone);
 }
 
-bool task_watch_has_any(const struct task_watch *watch)
+bool task_watch_has_any(const struct serve *s)
 {
-	return watch->held > 0 || ev_is_active(&watch->gone);
+	return s->tasks.held > 0 || ev_is_active(&s->tasks.gone);
 }
 
-/* ---- life -------------------------------------------------------------------------------------
- */
+/* ---- life ----------------------------------------------------------------------------------- */
 
-struct task_watch *task_watch_new(struct ev_loop *loop, task_watch_fn ended, void *userdata)
+void task_watch_init(struct serve *s)
 {
-	struct task_watch *watch = calloc(1, sizeof(*watch));
-
-	if (!watch)
-		return NULL;
-	watch->loop = loop;
-	watch->ended = ended;
-	watch->userdata = userdata;
-	ev_idle_init(&watch->gone, on_gone);
-	watch->gone.data = watch;
-	return watch;
+	ev_idle_init(&s->tasks.gone, on_gone);
+	s->tasks.gone.data = s;
 }
 
-struct task_watch *task_watch_free(struct task_watch *watch)
+void task_watch_clear(struct serve *s)
 {
 	size_t i;
 
-	if (!watch)
-		return NULL;
-	ev_idle_stop(watch->loop, &watch->gone);
-	for (i = 0; i < watch->count; i++) {
-		if (watch->tasks[i].ref.fd >= 0)
-			release(&watch->tasks[i]);
+	ev_idle_stop(s->loop, &s->tasks.gone);
+	for (i = 0; i < s->tasks.count; i++) {
+		if (s->tasks.tasks[i].ref.fd >= 0)
+			release(&s->tasks.tasks[i]);
 	}
-	free(watch->tasks);
-	free(watch);
-	return NULL;
+	free(s->tasks.tasks);
 }
