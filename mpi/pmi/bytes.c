@@ -35,6 +35,12 @@ void bytes_add_u32(struct bytes *b, uint32_t n)
 	bytes_add(b, &n, sizeof(n));
 }
 
+void bytes_add_sized(struct bytes *b, struct slice s)
+{
+	bytes_add_u32(b, (uint32_t)s.size);
+	bytes_add(b, s.data, s.size);
+}
+
 void bytes_drop(struct bytes *b, size_t size)
 {
 	buffer_drop(&b->held, size);

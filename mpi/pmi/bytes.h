@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "stepd/base/buffer.h"
@@ -25,16 +26,17 @@ struct bytes {
 void bytes_add(struct bytes *b, const void *data, size_t size);
 void bytes_add_text(struct bytes *b, const char *text);
 void bytes_addf(struct bytes *b, const char *fmt, ...) _printf_(2, 3);
-void bytes_add_u32(struct bytes *b, uint32_t n); /* little-endian */
-void bytes_drop(struct bytes *b, size_t size);   /* from the front */
-void bytes_cut(struct bytes *b, size_t size);    /* what is behind size */
+void bytes_add_u32(struct bytes *b, uint32_t n);       /* little-endian */
+void bytes_add_sized(struct bytes *b, struct slice s); /* a u32 and that many bytes */
+void bytes_drop(struct bytes *b, size_t size);         /* from the front */
+void bytes_cut(struct bytes *b, size_t size);          /* what is behind size */
 void bytes_clear(struct bytes *b);
 #define _cleanup_bytes_ _cleanup_(bytes_clear)
 
 /* Takes from the front of what another node has sent. False: there is less. */
 bool slice_take(struct slice *from, size_t size, struct slice *ret_taken);
 bool slice_take_u32(struct slice *from, uint32_t *ret_n);
-bool slice_take_sized(struct slice *from, struct slice *ret_taken); /* a u32 and that many bytes */
+bool slice_take_sized(struct slice *from, struct slice *ret_taken); /* of bytes_add_sized() */
 bool slice_is(struct slice s, const char *text);
 
 static inline size_t bytes_size(const struct bytes *b)
@@ -45,6 +47,11 @@ static inline size_t bytes_size(const struct bytes *b)
 static inline struct slice slice_of(const struct bytes *b)
 {
 	return (struct slice){buffer_bytes(&b->held), bytes_size(b)};
+}
+
+static inline struct slice slice_of_text(const char *text)
+{
+	return (struct slice){text, strlen(text)};
 }
 
 static inline struct iovec bytes_iovec(const struct bytes *b)

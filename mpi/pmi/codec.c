@@ -253,7 +253,7 @@ void pmi_write_field(struct pmi_writer *w, const char *key, struct slice value)
 
 void pmi_write_text(struct pmi_writer *w, const char *key, const char *value)
 {
-	pmi_write_field(w, key, (struct slice){value, strlen(value)});
+	pmi_write_field(w, key, slice_of_text(value));
 }
 
 void pmi_write_int(struct pmi_writer *w, const char *key, int64_t value)

@@ -168,7 +168,7 @@ int attr_get_job(struct request *request, const struct pmi_message *m)
 		known = netinfo;
 	}
 	if (known) {
-		value = (struct slice){known, strlen(known)};
+		value = slice_of_text(known);
 		answer_value(request, &value);
 	} else {
 		answer_value(request, kvs_get(&space->kvs, key, &value) ? &value : NULL);

@@ -169,12 +169,6 @@ static void free_state(void *state)
 	free(ring);
 }
 
-static void add_sized(struct bytes *b, const char *text)
-{
-	bytes_add_u32(b, (uint32_t)strlen(text));
-	bytes_add_text(b, text);
-}
-
 static void ring_encode(struct gather *g, struct bytes *b)
 {
 	const struct pmi_space *space = g->space;
@@ -192,8 +186,8 @@ static void ring_encode(struct gather *g, struct bytes *b)
 		bytes_add_u32(b, end - at);
 		bytes_add_u32(b, (uint32_t)(count & 0xffffffff));
 		bytes_add_u32(b, (uint32_t)(count >> 32));
-		add_sized(b, ring->members[at].left);
-		add_sized(b, ring->members[end - 1].right);
+		bytes_add_sized(b, slice_of_text(ring->members[at].left));
+		bytes_add_sized(b, slice_of_text(ring->members[end - 1].right));
 	}
 }
 

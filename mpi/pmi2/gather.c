@@ -79,8 +79,7 @@ static void death_report(const struct pmi_task *task)
 	bytes_add_u32(&data, task->rank);
 	(void)snprintf(how, sizeof(how), "on node %u (%.64s) %s", pmi->config.node,
 		pmi->config.node_name, task->how);
-	bytes_add_u32(&data, (uint32_t)strlen(how));
-	bytes_add_text(&data, how);
+	bytes_add_sized(&data, slice_of_text(how));
 	iov = bytes_iovec(&data);
 	/* A node that can't be reached has lost its way here, or meets its deadline. */
 	if (!data.failed)
@@ -394,7 +393,7 @@ void gather_arrive(struct gather *g, const struct request *request)
 /* ---- ends ---------------------------------------------------------------------------------- */
 
 /* Those of this node that have died, if none is left here that could begin a fence, and if they
- * were the first: of what follows from another's death nobody need hear. */
+ * were the first: what follows from another's death is not reported. */
 static bool find_last_died(const struct pmi_space *space, struct bitset *died)
 {
 	uint32_t i;

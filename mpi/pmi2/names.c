@@ -181,35 +181,22 @@ static void on_deadline(struct deadline *d)
 	fail(q, why);
 }
 
-static void answer_lookup(struct request *request, struct slice port)
+/* port: what was looked up; NULL: nothing. */
+static void answer_name(struct request *request, const struct slice *port)
 {
 	struct answer a;
 
 	answer_open(&a, request);
 	answer_int(&a, "rc", PMI_OK);
-	if (request->protocol == PMI_2) { /* clients differ in the key that they read */
-		answer_text(&a, "found", "TRUE");
-		answer_add(&a, "value", port);
-	} else {
+	if (request->protocol == PMI_1) {
 		answer_text(&a, "msg", "success");
 		answer_text(&a, "info", "ok");
+	} else if (port) { /* clients differ in the key that they read */
+		answer_text(&a, "found", "TRUE");
+		answer_add(&a, "value", *port);
 	}
-	answer_add(&a, "port", port);
-	answer_close(&a);
-}
-
-static void answer_name(struct request *request)
-{
-	struct answer a;
-
-	if (request->protocol == PMI_2) {
-		answer_ok(request);
-		return;
-	}
-	answer_open(&a, request);
-	answer_int(&a, "rc", PMI_OK);
-	answer_text(&a, "msg", "success");
-	answer_text(&a, "info", "ok");
+	if (port)
+		answer_add(&a, "port", *port);
 	answer_close(&a);
 }
 
@@ -226,10 +213,8 @@ static void answer_query(struct remote *q, uint32_t status, struct slice value)
 	else if (status != REMOTE_DONE)
 		answer_fail(&q->request, PMI_OTHER, "%s",
 			status < REMOTE_STATUS_MAX ? texts[status] : "the answer is unknown");
-	else if (q->op == REMOTE_LOOKUP)
-		answer_lookup(&q->request, value);
 	else
-		answer_name(&q->request);
+		answer_name(&q->request, q->op == REMOTE_LOOKUP ? &value : NULL);
 }
 
 static void on_answer(struct pmi *pmi, struct slice data)
@@ -270,10 +255,8 @@ static int remote_send(struct request *request, uint32_t node, enum remote_op op
 	bytes_add_u32(&data, q->id);
 	bytes_add_u32(&data, op);
 	bytes_add_u32(&data, number);
-	bytes_add_u32(&data, (uint32_t)key.size);
-	bytes_add(&data, key.data, key.size);
-	bytes_add_u32(&data, (uint32_t)value.size);
-	bytes_add(&data, value.data, value.size);
+	bytes_add_sized(&data, key);
+	bytes_add_sized(&data, value);
 	iov = bytes_iovec(&data);
 	/* The answer may be here before this returns: q is not touched but on failure. */
 	if (data.failed)

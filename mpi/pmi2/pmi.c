@@ -147,11 +147,6 @@ bool pmi_is_initialized(const struct pmi_task *task)
 	return task->protocol != PMI_NONE;
 }
 
-bool pmi_had_client(const struct pmi *pmi)
-{
-	return pmi->had_client;
-}
-
 bool pmi_leaves_others(const struct pmi_task *task)
 {
 	bool alone = task->space->size == 1 && !TAILQ_NEXT(task->space, link) &&
@@ -179,16 +174,6 @@ void pmi_hung_up(struct pmi_task *task, const char *how)
 					       : "has hung up"));
 	gather_task_went(task, task->how);
 	pmi_run(task->pmi);
-}
-
-void pmi_set_data(struct pmi_task *task, void *data)
-{
-	task->data = data;
-}
-
-void *pmi_get_data(const struct pmi_task *task)
-{
-	return task->data;
 }
 
 /* ---- time ---------------------------------------------------------------------------------- */
@@ -318,11 +303,6 @@ struct pmi_task *pmi_find_task(struct pmi *pmi, uint32_t step_rank)
 			return space_find_rank(space, step_rank - space->first_rank);
 	}
 	return NULL;
-}
-
-void pmi_set_secret(struct pmi_task *task, uint32_t secret)
-{
-	task->secret = secret;
 }
 
 struct pmi_task *pmi_find_by_secret(struct pmi *pmi, uint32_t secret)

@@ -79,8 +79,6 @@ struct pmi_task *pmi_get_task(struct pmi *pmi, uint32_t number, uint32_t local);
 /* By its rank in the step, of those on this node, or NULL. */
 struct pmi_task *pmi_find_task(struct pmi *pmi, uint32_t step_rank);
 
-/* A number that is the task's alone, by which a connection is known as its own; never 0. */
-void pmi_set_secret(struct pmi_task *task, uint32_t secret);
 struct pmi_task *pmi_find_by_secret(struct pmi *pmi, uint32_t secret);
 
 /* What the task has written. */
@@ -94,15 +92,10 @@ void pmi_written(struct pmi_task *task, size_t size);
 bool pmi_has_ended(const struct pmi_task *task);
 /* Between init and finalize */
 bool pmi_is_initialized(const struct pmi_task *task);
-/* Whether any task of this node has ever begun. */
-bool pmi_had_client(const struct pmi *pmi);
 /* Its process is gone: whether other ranks may wait for it, as it has begun and not finalized. */
 bool pmi_leaves_others(const struct pmi_task *task);
 /* The task has hung up and can't come back. how: NULL, or what became of it ("was killed"). */
 void pmi_hung_up(struct pmi_task *task, const char *how);
-
-void pmi_set_data(struct pmi_task *task, void *data);
-void *pmi_get_data(const struct pmi_task *task);
 
 /* When pmi_expire() is to be called next: 0 for never. */
 uint64_t pmi_next_ms(const struct pmi *pmi);

@@ -66,7 +66,7 @@ struct pmi_task {
 	struct pmi *pmi;
 	struct pmi_space *space;
 	uint32_t rank, local, appnum;
-	uint32_t secret; /* 0: none */
+	uint32_t secret; /* by which a connection is known as its own; 0: none */
 	enum pmi_protocol protocol;
 	uint32_t epoch;
 	uint32_t held;         /* requests that hold it */
@@ -82,8 +82,8 @@ struct pmi_task {
 	struct bytes in, out;
 	struct bytes block; /* lines of "mcmd" blocks so far */
 	bool in_block;
-	uint32_t block_spawns; /* of them: complete ones */
-	void *data;
+	uint32_t block_spawns;     /* of them: complete ones */
+	struct endpoint *endpoint; /* service.h; NULL: there is none */
 };
 
 TAILQ_HEAD(gather_list, gather);

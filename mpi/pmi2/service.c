@@ -22,7 +22,7 @@ static void endpoint_close(struct endpoint *endpoint)
 	ev_io_stop(s->loop, &endpoint->readable);
 	ev_io_stop(s->loop, &endpoint->writable);
 	TAILQ_REMOVE(&s->endpoints, endpoint, link);
-	pmi_set_data(endpoint->task, NULL);
+	endpoint->task->endpoint = NULL;
 	endpoint->fd = close_fd(endpoint->fd);
 	free(endpoint);
 	serve_count(s->serve, -1);
@@ -64,7 +64,7 @@ static bool endpoint_flush(struct endpoint *endpoint)
 /* As pmi_ops has it; the userdata is the service. */
 static void endpoint_attend(void *userdata, struct pmi_task *task)
 {
-	struct endpoint *endpoint = pmi_get_data(task);
+	struct endpoint *endpoint = task->endpoint;
 	struct service *s = userdata;
 
 	if (!endpoint || !endpoint_flush(endpoint))
@@ -96,7 +96,7 @@ static int endpoint_read(struct endpoint *endpoint)
 		return -1;
 	}
 	pmi_input(task, data, (size_t)n);
-	return pmi_get_data(task) == endpoint ? 1 : -1;
+	return task->endpoint == endpoint ? 1 : -1;
 }
 
 static void on_readable(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
@@ -125,7 +125,7 @@ int endpoint_open(struct service *s, struct pmi_task *task, int fd)
 	endpoint->readable.data = endpoint->writable.data = endpoint;
 	ev_io_start(s->loop, &endpoint->readable);
 	TAILQ_INSERT_TAIL(&s->endpoints, endpoint, link);
-	pmi_set_data(task, endpoint);
+	task->endpoint = endpoint;
 	serve_count(s->serve, 1);
 	return 0;
 }
@@ -148,7 +148,7 @@ static void on_task_exit(void *userdata, uint32_t rank, int wait_status, bool en
 {
 	struct service *s = userdata;
 	struct pmi_task *task = pmi_find_task(s->pmi, rank);
-	struct endpoint *endpoint = task ? pmi_get_data(task) : NULL;
+	struct endpoint *endpoint = task ? task->endpoint : NULL;
 	char how[64] = "has ended";
 
 	if (!task)
@@ -164,7 +164,7 @@ static void on_task_exit(void *userdata, uint32_t rank, int wait_status, bool en
 		;
 	if (end_step && pmi_leaves_others(task))
 		serve_abort_died(s->serve, rank, wait_status);
-	endpoint = pmi_get_data(task);
+	endpoint = task->endpoint;
 	if (endpoint)
 		endpoint_hang_up(endpoint, how);
 	else
@@ -189,7 +189,7 @@ static void on_lost(void *userdata, uint32_t node, const struct err *err)
 
 static bool on_had_client(void *userdata)
 {
-	return pmi_had_client(((struct service *)userdata)->pmi);
+	return ((struct service *)userdata)->pmi->had_client;
 }
 
 static const struct serve_events serve_events = {
@@ -291,8 +291,8 @@ static void on_spawn_failed(void *userdata, const struct spawn_part *part)
 
 	for (i = 0; i < part->local_count; i++) {
 		task = pmi_get_task(s->pmi, part->number, i);
-		if (task && pmi_get_data(task))
-			endpoint_close(pmi_get_data(task));
+		if (task && task->endpoint)
+			endpoint_close(task->endpoint);
 	}
 	pmi_remove_space(s->pmi, part->number);
 }

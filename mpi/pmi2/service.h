@@ -8,7 +8,7 @@
 #include <ev.h>
 #include <sys/queue.h>
 
-#include "mpi/pmi2/pmi.h"
+#include "mpi/pmi2/pmi_impl.h"
 #include "mpi/serve/serve.h"
 
 struct tcp;

@@ -91,7 +91,7 @@ int tcp_admit(struct tcp *tcp, struct pmi_task *task, char id[TCP_ID_SIZE])
 			return -errno;
 		number &= INT32_MAX;
 	} while (n != sizeof(number) || number == 0 || pmi_find_by_secret(pmi, number));
-	pmi_set_secret(task, number);
+	task->secret = number;
 	(void)snprintf(id, TCP_ID_SIZE, "%u", number);
 	return 0;
 }
@@ -118,22 +118,19 @@ static int parse_hello(const char *hello, size_t size, uint32_t *ret_id)
 static void introduce(struct caller *c)
 {
 	struct service *s = c->tcp->service;
-	char hello[HELLO_MAX];
-	size_t size = c->size;
 	struct pmi_task *task = NULL;
 	uint32_t id;
 
-	memcpy(hello, c->hello, size);
-	if (parse_hello(hello, size, &id) == 0)
+	if (parse_hello(c->hello, c->size, &id) == 0)
 		task = pmi_find_by_secret(s->pmi, id);
-	if (!task || pmi_get_data(task)) {
+	if (!task || task->endpoint) {
 		report_refusal(c->tcp,
 			"is refused that does not begin with the PMI_ID of a task that has none yet");
 		hang_up(c);
 		return;
 	}
 	if (endpoint_open(s, task, take_fd(&c->fd)) == 0)
-		pmi_input(task, hello, size);
+		pmi_input(task, c->hello, c->size);
 	hang_up(c);
 }
 
