@@ -108,6 +108,18 @@ static int start_service(void *ctx, stepd_mpi_service_fn main, void *userdata, b
 	return -1;
 }
 
+/* What a hook left in errno. */
+static int hook_error(void)
+{
+	return errno > 0 ? -errno : -EIO;
+}
+
+static int hook_failed(const struct mpi *mpi, const char *hook, struct err *err)
+{
+	return err_set(err, hook_error(), "plugin %s: p_mpi_hook_%s() failed",
+		plugin_get_type(mpi->plugin), hook);
+}
+
 int mpi_prefork(struct mpi *mpi, const stepd_step_rec_t *job, const struct mpi_host *host,
 	char ***env, struct err *err)
 {
@@ -131,12 +143,9 @@ int mpi_prefork(struct mpi *mpi, const stepd_step_rec_t *job, const struct mpi_h
 	mpi->err = NULL;
 	if (r == SLURM_SUCCESS)
 		return 0;
-	r = errno > 0 ? -errno : -EIO;
-	if (why.code)
-		return err_say(
-			err, why.code, "plugin %s: %s", plugin_get_type(mpi->plugin), why.text);
-	return err_set(err, r, "plugin %s: p_mpi_hook_slurmstepd_prefork() failed",
-		plugin_get_type(mpi->plugin));
+	if (!why.code)
+		return hook_failed(mpi, "slurmstepd_prefork", err);
+	return err_say(err, why.code, "plugin %s: %s", plugin_get_type(mpi->plugin), why.text);
 }
 
 int mpi_wait_for_service(struct mpi *mpi, struct err *err)
@@ -192,7 +201,7 @@ int mpi_task_environ(
 		return r;
 	errno = 0;
 	if (mpi->call.task_environ(&info, env) != SLURM_SUCCESS)
-		return errno > 0 ? -errno : -EIO;
+		return hook_error();
 	*ret_pass_fd = info.service_fd;
 	return 0;
 }
@@ -223,9 +232,7 @@ int mpi_client_prelaunch(struct mpi *mpi, const mpi_plugin_client_info_t *job, c
 	errno = 0;
 	state = mpi->call.client_prelaunch(job, env);
 	if (!state)
-		return err_set(err, errno > 0 ? -errno : -EIO,
-			"plugin %s: p_mpi_hook_client_prelaunch() failed",
-			plugin_get_type(mpi->plugin));
+		return hook_failed(mpi, "client_prelaunch", err);
 	*ret_state = state;
 	return 0;
 }
@@ -233,8 +240,6 @@ int mpi_client_prelaunch(struct mpi *mpi, const mpi_plugin_client_info_t *job, c
 int mpi_client_fini(struct mpi *mpi, mpi_plugin_client_state_t *state, struct err *err)
 {
 	errno = 0;
-	if (mpi->call.client_fini(state) == SLURM_SUCCESS)
-		return 0;
-	return err_set(err, errno > 0 ? -errno : -EIO, "plugin %s: p_mpi_hook_client_fini() failed",
-		plugin_get_type(mpi->plugin));
+	return mpi->call.client_fini(state) == SLURM_SUCCESS ? 0
+							     : hook_failed(mpi, "client_fini", err);
 }

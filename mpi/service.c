@@ -526,7 +526,7 @@ static int next_message(
 		if (r == -EPIPE)
 			return err_say(err, r, "it has ended");
 		if (r < 0 && r != -EAGAIN)
-			return err_set(err, r, "hear of it");
+			return err_set(err, r, "receive a message of it");
 		now = clock_now_ms();
 		if (r == 0 && now < until_ms)
 			return 0;
@@ -594,7 +594,7 @@ struct libc_thread {
 	size_t robust_size;
 };
 
-/* False where it isn't as the GNU C library has it, or the kernel does not tell it
+/* False where it isn't as the GNU C library has it, or the kernel does not report it
  * (CONFIG_CHECKPOINT_RESTORE): musl has a lock where the kernel is to clear the thread id. */
 static bool libc_thread_find(struct libc_thread *ret)
 {
@@ -619,7 +619,7 @@ static pid_t clone_in_cgroup(int cgroup_fd, const struct libc_thread *thread)
 	return pid;
 }
 
-/* Where the C library can't be told its thread id a child born in the cgroup calls fork(), which
+/* Where the C library's thread id can't be set, a child born in the cgroup calls fork(), which
  * knows no cgroup. Its end leaves the service to the caller, the next subreaper. Returns the
  * service's pid, in the service 0. */
 static pid_t fork_in_cgroup(int cgroup_fd, int pid_fd)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The MPI service process, the agent's side: how it is started, what it has handed out for the
- * tasks, and the link to it (mpi/link.h). What is said over the link is the caller's.
+ * tasks, and the link to it (mpi/link.h). What goes over the link is the caller's.
  */
 #ifndef MPI_SERVICE_H
 #define MPI_SERVICE_H
@@ -69,7 +69,7 @@ int mpi_service_add_task_take(
 void mpi_service_close_task_fds(struct mpi_service *s);
 void mpi_service_close_task_fd(struct mpi_service *s, uint32_t local_id);
 
-/* Whether the service has asked for a socket pair for each task. */
+/* Whether the service has a socket pair for each task. */
 bool mpi_service_has_task_fds(const struct mpi_service *s);
 
 /* What it has handed out for all tasks. */
