@@ -41,7 +41,6 @@ dist_man_MANS += doc/libstepd.3 \
 	doc/stepd_set_timeout.3 \
 	doc/stepd_each_step.3 doc/stepd_find_step.3 doc/stepd_read_result.3 \
 	doc/stepd_follow.3 doc/stepd_next_event.3 doc/stepd_wait.3 \
-	doc/stepd_list_pids.3 doc/stepd_describe.3 doc/stepd_find_pids.3 doc/stepd_list_tasks.3 \
-	doc/stepd_usage.3 \
+	doc/stepd_list_pids.3 doc/stepd_find_pids.3 \
 	doc/stepd_signal.3 doc/stepd_add_pid.3 doc/stepd_notify.3 doc/stepd_reexec.3 \
-	doc/stepd_resume.3 doc/stepd_set_limits.3 doc/stepd_suspend.3 doc/stepd_terminate.3
+	doc/stepd_resume.3 doc/stepd_suspend.3 doc/stepd_terminate.3

@@ -137,10 +137,6 @@ STEPD_CLIENT_EXPORT bool stepd_wants_write(const struct stepd_client *client);
 
 /* ---- queries ------------------------------------------------------------------------------- */
 
-/* The reply of Describe, as JSON: free() it. */
-STEPD_CLIENT_EXPORT int stepd_describe(
-	struct stepd_client *client, char **ret_json, struct stepd_error *error);
-
 struct stepd_process {
 	pid_t pid;
 	int64_t rank;         /* STEPD_NO_RANK: of no task */
@@ -157,25 +153,6 @@ STEPD_CLIENT_EXPORT int stepd_list_pids(struct stepd_client *client, const char 
 STEPD_CLIENT_EXPORT int stepd_find_pids(struct stepd_client *client, const pid_t *pids,
 	size_t count, uint64_t pid_namespace, struct stepd_process **ret_processes,
 	size_t *ret_count, struct stepd_error *error);
-
-struct stepd_task {
-	int64_t rank;
-	uint32_t local_id;
-	char state[8];   /* "new", "running", "ended", "lost" */
-	pid_t pid;       /* 0: it does not run */
-	int wait_status; /* as of wait(2), once ended */
-	int exit_code;   /* -1: not known, or not ended */
-	bool on_request;
-	bool oom_killed;
-	uint32_t spawn; /* the number of the spawn that has started it; 0: it began with the step */
-};
-
-STEPD_CLIENT_EXPORT int stepd_list_tasks(struct stepd_client *client, const char *ranks,
-	struct stepd_task **ret_tasks, size_t *ret_count, struct stepd_error *error);
-
-/* One reply of Usage, as JSON: free() it. */
-STEPD_CLIENT_EXPORT int stepd_usage(
-	struct stepd_client *client, bool tasks, char **ret_json, struct stepd_error *error);
 
 /* ---- actions ------------------------------------------------------------------------------- */
 
@@ -204,12 +181,6 @@ STEPD_CLIENT_EXPORT int stepd_terminate(struct stepd_client *client, const char 
  * meanwhile. */
 STEPD_CLIENT_EXPORT int stepd_wait(
 	struct stepd_client *client, int timeout_ms, char **ret_result, struct stepd_error *error);
-
-/* limits: the JSON of stepd-limits(7). ranks NULL: of the step. best_effort: limits that can't be
- * set are left out, and *ret_warnings has a line on each, NULL if there are none: free() it.
- * ret_warnings may be NULL. */
-STEPD_CLIENT_EXPORT int stepd_set_limits(struct stepd_client *client, const char *limits,
-	const char *ranks, bool best_effort, char **ret_warnings, struct stepd_error *error);
 
 /* start_ticks 0: whoever has the pid now. */
 STEPD_CLIENT_EXPORT int stepd_add_pid(

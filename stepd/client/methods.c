@@ -5,83 +5,67 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "stepd/base/buffer.h"
+#include "stepd/base/json.h"
 #include "stepd/client/client_impl.h"
-
-#define ROWS_FIRST 64u
 
 /* A step is given time to come to a standstill (stepd(8), --suspend-timeout and the like). */
 #define STEP_TIMEOUT_MS 60000
 
-/* ---- requests ------------------------------------------------------------------------------ */
+/* ---- processes ----------------------------------------------------------------------------- */
 
-int stepd_describe(struct stepd_client *client, char **ret_json, struct stepd_error *error)
+/* A number of the interface: there and in its range, or missing and otherwise. */
+static bool get_int(
+	const json_t *object, const char *key, int64_t least, int64_t most, int64_t *ret_n)
 {
-	return stepd_call(client, "Describe", NULL, ret_json, error);
+	const json_t *value = json_object_get(object, key);
+
+	return !value || json_is_null(value) || json_get_range(object, key, least, most, ret_n);
 }
 
-int stepd_usage(struct stepd_client *client, bool tasks, char **ret_json, struct stepd_error *error)
+static bool fill_process(struct stepd_process *process, const json_t *element)
 {
-	return stepd_call(
-		client, "Usage", tasks ? "{\"tasks\":true}" : "{\"tasks\":false}", ret_json, error);
+	int64_t pid = 0, rank = STEPD_NO_RANK, start_ticks = 0;
+
+	if (!json_get_range(element, "pid", 1, INT32_MAX, &pid) ||
+		!get_int(element, "rank", 0, UINT32_MAX, &rank) ||
+		!get_int(element, "start_ticks", 0, INT64_MAX, &start_ticks))
+		return false;
+	*process = (struct stepd_process){
+		.pid = (pid_t)pid, .rank = rank, .start_ticks = (uint64_t)start_ticks};
+	return true;
 }
 
-/* ---- rows: arrays that come in pieces ------------------------------------------------------ */
-
-/* What one kind of row is: its size, and how it is made of an element. false: it is none. */
-struct row_kind {
-	const char *array; /* the parameter that has them */
-	size_t size;
-	bool (*fill)(void *row, const json_t *element);
-};
-
-struct rows {
-	const struct row_kind *kind;
-	char *v;
+struct processes {
+	struct stepd_process *v;
 	size_t n, capacity;
 };
 
-static int rows_add(struct rows *rows, void **ret_row)
+static int add_processes(struct stepd_client *client, const char *method, const json_t *array,
+	struct processes *processes, struct stepd_error *error)
 {
-	size_t capacity = rows->capacity ? rows->capacity * 2 : ROWS_FIRST;
-	char *grown;
-
-	if (rows->n == rows->capacity) {
-		grown = reallocarray(rows->v, capacity, rows->kind->size);
-		if (!grown)
-			return -ENOMEM;
-		rows->v = grown;
-		rows->capacity = capacity;
-	}
-	*ret_row = rows->v + rows->n++ * rows->kind->size;
-	memset(*ret_row, 0, rows->kind->size);
-	return 0;
-}
-
-static int rows_add_all(struct stepd_client *client, const char *method, struct rows *rows,
-	const json_t *parameters, struct stepd_error *error)
-{
-	const json_t *array = json_object_get(parameters, rows->kind->array);
 	json_t *element;
-	void *row;
 	size_t i;
 
 	if (!json_is_array(array))
 		return client_refuse(client, method, "it lacks the array", error);
+	if (json_array_size(array) > 0 &&
+		array_reserve(processes->v, processes->capacity,
+			processes->n + json_array_size(array)) < 0) {
+		client->broken = true;
+		return client_no_memory(error);
+	}
 	json_array_foreach (array, i, element) {
-		if (rows_add(rows, &row) < 0) {
-			client->broken = true;
-			return client_no_memory(error);
-		}
-		if (!rows->kind->fill(row, element))
+		if (!fill_process(&processes->v[processes->n++], element))
 			return client_refuse(client, method,
 				"an element of its array is not as in the interface", error);
 	}
 	return 0;
 }
 
-/* Calls method, takes over parameters, and adds the rows of all replies. */
-static int call_rows_take(struct stepd_client *client, const char *method, json_t *parameters,
-	unsigned flags, struct rows *rows, struct stepd_error *error)
+/* Calls method, takes over parameters, and adds the processes in this array of all replies. */
+static int call_processes_take(struct stepd_client *client, const char *method, json_t *parameters,
+	unsigned flags, const char *array, struct processes *processes, struct stepd_error *error)
 {
 	bool continues = true;
 	int r;
@@ -94,67 +78,35 @@ static int call_rows_take(struct stepd_client *client, const char *method, json_
 
 		r = client_next_in_time(client, client->timeout_ms, &reply, error);
 		if (r == 0)
-			r = rows_add_all(client, method, rows, reply.parameters, error);
+			r = add_processes(client, method, json_object_get(reply.parameters, array),
+				processes, error);
 		continues = reply.continues;
 	}
 	return r;
 }
 
 /* After a failure r, which it returns, there are none. */
-static int rows_finish(struct rows *rows, int r, size_t *ret_count)
+static int finish_processes(
+	struct processes *processes, int r, struct stepd_process **ret_processes, size_t *ret_count)
 {
-	if (r < 0)
-		free(rows->v);
-	else
-		*ret_count = rows->n;
-	return r;
-}
-
-/* ---- processes ----------------------------------------------------------------------------- */
-
-/* A number of the interface: there and in its range, or missing and otherwise. */
-static bool get_int(
-	const json_t *object, const char *key, int64_t least, int64_t most, int64_t *ret_n)
-{
-	const json_t *value = json_object_get(object, key);
-
-	if (!value || json_is_null(value))
-		return true; /* *ret_n is what it was */
-	if (!json_is_integer(value))
-		return false;
-	*ret_n = json_integer_value(value);
-	return *ret_n >= least && *ret_n <= most;
-}
-
-static bool fill_process(void *row, const json_t *element)
-{
-	struct stepd_process *process = row;
-	int64_t pid = 0, start_ticks = 0;
-
-	process->rank = STEPD_NO_RANK;
-	if (!json_is_object(element) || !get_int(element, "pid", 1, INT32_MAX, &pid) ||
-		!get_int(element, "rank", 0, UINT32_MAX, &process->rank) ||
-		!get_int(element, "start_ticks", 0, INT64_MAX, &start_ticks))
-		return false;
-	process->pid = (pid_t)pid;
-	process->start_ticks = (uint64_t)start_ticks;
-	return pid > 0;
+	if (r < 0) {
+		free(processes->v);
+		return r;
+	}
+	*ret_processes = processes->v;
+	*ret_count = processes->n;
+	return 0;
 }
 
 int stepd_list_pids(struct stepd_client *client, const char *ranks, bool start_ticks,
 	struct stepd_process **ret_processes, size_t *ret_count, struct stepd_error *error)
 {
-	static const struct row_kind kind = {"pids", sizeof(struct stepd_process), fill_process};
-	struct rows rows = {.kind = &kind};
-	int r;
-
-	r = call_rows_take(client, "ListPids",
+	struct processes processes = {0};
+	int r = call_processes_take(client, "ListPids",
 		json_pack("{s:s*, s:b}", "ranks", ranks, "start_ticks", (int)start_ticks),
-		STEPD_CALL_MORE, &rows, error);
-	r = rows_finish(&rows, r, ret_count);
-	if (r == 0)
-		*ret_processes = (struct stepd_process *)(void *)rows.v;
-	return r;
+		STEPD_CALL_MORE, "pids", &processes, error);
+
+	return finish_processes(&processes, r, ret_processes, ret_count);
 }
 
 static json_t *pack_pids(const pid_t *pids, size_t count, uint64_t pid_namespace)
@@ -178,61 +130,16 @@ int stepd_find_pids(struct stepd_client *client, const pid_t *pids, size_t count
 	uint64_t pid_namespace, struct stepd_process **ret_processes, size_t *ret_count,
 	struct stepd_error *error)
 {
-	static const struct row_kind kind = {"found", sizeof(struct stepd_process), fill_process};
-	struct rows rows = {.kind = &kind};
+	struct processes processes = {0};
 	size_t at, n;
 	int r = 0;
 
 	for (at = 0; r == 0 && at < count; at += n) {
 		n = count - at < CLIENT_FIND_PIDS_MAX ? count - at : CLIENT_FIND_PIDS_MAX;
-		r = call_rows_take(client, "FindPids", pack_pids(pids + at, n, pid_namespace), 0,
-			&rows, error);
+		r = call_processes_take(client, "FindPids", pack_pids(pids + at, n, pid_namespace),
+			0, "found", &processes, error);
 	}
-	r = rows_finish(&rows, r, ret_count);
-	if (r == 0)
-		*ret_processes = (struct stepd_process *)(void *)rows.v;
-	return r;
-}
-
-/* ---- tasks --------------------------------------------------------------------------------- */
-
-static bool fill_task(void *row, const json_t *element)
-{
-	int64_t rank = -1, local_id = -1, pid = 0, wait_status = 0, exit_code = -1, spawn = 0;
-	const char *state = json_string_value(json_object_get(element, "state"));
-	struct stepd_task *task = row;
-
-	if (!json_is_object(element) || !state || !get_int(element, "rank", 0, UINT32_MAX, &rank) ||
-		!get_int(element, "local_id", 0, UINT32_MAX, &local_id) ||
-		!get_int(element, "pid", 0, INT32_MAX, &pid) ||
-		!get_int(element, "wait_status", 0, INT32_MAX, &wait_status) ||
-		!get_int(element, "exit_code", -1, INT32_MAX, &exit_code) ||
-		!get_int(element, "spawn", 0, UINT32_MAX, &spawn))
-		return false;
-	task->rank = rank;
-	task->local_id = (uint32_t)local_id;
-	(void)snprintf(task->state, sizeof(task->state), "%s", state);
-	task->pid = (pid_t)pid;
-	task->wait_status = (int)wait_status;
-	task->exit_code = (int)exit_code;
-	task->spawn = (uint32_t)spawn;
-	task->on_request = json_is_true(json_object_get(element, "on_request"));
-	task->oom_killed = json_is_true(json_object_get(element, "oom_killed"));
-	return rank >= 0 && local_id >= 0;
-}
-
-int stepd_list_tasks(struct stepd_client *client, const char *ranks, struct stepd_task **ret_tasks,
-	size_t *ret_count, struct stepd_error *error)
-{
-	static const struct row_kind kind = {"tasks", sizeof(struct stepd_task), fill_task};
-	struct rows rows = {.kind = &kind};
-	int r = call_rows_take(client, "ListTasks", json_pack("{s:s*}", "ranks", ranks),
-		STEPD_CALL_MORE, &rows, error);
-
-	r = rows_finish(&rows, r, ret_count);
-	if (r == 0)
-		*ret_tasks = (struct stepd_task *)(void *)rows.v;
-	return r;
+	return finish_processes(&processes, r, ret_processes, ret_count);
 }
 
 /* ---- acting -------------------------------------------------------------------------------- */
@@ -307,72 +214,6 @@ int stepd_terminate(struct stepd_client *client, const char *kill_sequence, int6
 		parameters = NULL;
 	}
 	return call_done_take(client, "Terminate", parameters, client->timeout_ms, error);
-}
-
-/* ---- limits -------------------------------------------------------------------------------- */
-
-/* A line for each of the texts: NULL, and 0, where there is none. */
-static int join_lines(const json_t *texts, char **ret_lines)
-{
-	_cleanup_free_ char *lines = NULL;
-	_cleanup_fclose_ FILE *f = NULL;
-	json_t *text;
-	size_t size, i;
-	bool failed;
-
-	*ret_lines = NULL;
-	if (json_array_size(texts) == 0)
-		return 0;
-	f = open_memstream(&lines, &size);
-	if (!f)
-		return -ENOMEM;
-	json_array_foreach (texts, i, text)
-		(void)fprintf(f, "%s\n", json_is_string(text) ? json_string_value(text) : "?");
-	failed = ferror(f) != 0;
-	if (fclose(take_ptr(f)) != 0 || failed)
-		return -ENOMEM;
-	*ret_lines = take_ptr(lines);
-	return 0;
-}
-
-static int load_limits(const struct stepd_client *client, const char *text, json_t **ret_limits,
-	struct stepd_error *error)
-{
-	json_error_t why;
-	json_t *limits = json_loads(text, JSON_REJECT_DUPLICATES, &why);
-
-	if (json_is_object(limits)) {
-		*ret_limits = limits;
-		return 0;
-	}
-	if (!limits)
-		return client_error(error, -EINVAL,
-			"step %s: SetLimits: the limits are no JSON (line %d: %s)", client->name,
-			why.line, why.text);
-	json_decref(limits);
-	return client_error(error, -EINVAL,
-		"step %s: SetLimits: the limits are no JSON object (see stepd-limits(7))",
-		client->name);
-}
-
-int stepd_set_limits(struct stepd_client *client, const char *limits, const char *ranks,
-	bool best_effort, char **ret_warnings, struct stepd_error *error)
-{
-	json_t *doc = NULL, *parameters, *reply = NULL;
-	int r = load_limits(client, limits, &doc, error);
-
-	if (r < 0)
-		return r;
-	parameters = json_pack(
-		"{s:o, s:s*, s:b}", "limits", doc, "ranks", ranks, "best_effort", (int)best_effort);
-	if (!parameters)
-		return client_no_memory(error);
-	r = client_call_take(client, "SetLimits", parameters, &reply, error);
-	if (r == 0 && ret_warnings &&
-		join_lines(json_object_get(reply, "warnings"), ret_warnings) < 0)
-		r = client_no_memory(error);
-	json_decref(reply);
-	return r;
 }
 
 /* ---- the others ---------------------------------------------------------------------------- */

@@ -34,14 +34,15 @@ static int do_describe(struct probe *p)
 {
 	char *text = NULL;
 
-	return print_text_take(stepd_describe(p->client, &text, &p->error), &text);
+	return print_text_take(stepd_call(p->client, "Describe", NULL, &text, &p->error), &text);
 }
 
 static int do_usage(struct probe *p)
 {
 	char *text = NULL;
 
-	return print_text_take(stepd_usage(p->client, true, &text, &p->error), &text);
+	return print_text_take(
+		stepd_call(p->client, "Usage", "{\"tasks\": true}", &text, &p->error), &text);
 }
 
 static int print_processes(int r, struct stepd_process *processes, size_t n)
@@ -85,19 +86,6 @@ static int do_find(struct probe *p)
 	return print_processes(r, processes, n);
 }
 
-static int do_tasks(struct probe *p)
-{
-	struct stepd_task *tasks = NULL;
-	size_t n = 0, i;
-	int r = stepd_list_tasks(p->client, p->argument[0], &tasks, &n, &p->error);
-
-	for (i = 0; r == 0 && i < n; i++)
-		printf("%lld %u %s %s %d\n", (long long)tasks[i].rank, tasks[i].local_id,
-			tasks[i].state, tasks[i].pid ? "pid" : "-", tasks[i].exit_code);
-	free(tasks);
-	return r;
-}
-
 static int do_signal(struct probe *p)
 {
 	struct stepd_signal_target target = {.ranks = p->argument[1]};
@@ -137,20 +125,6 @@ static int do_add(struct probe *p)
 {
 	return stepd_add_pid(
 		p->client, p->argument[0] ? (pid_t)atoi(p->argument[0]) : 0, 0, &p->error);
-}
-
-/* limits:NAME=VALUE */
-static int do_limits(struct probe *p)
-{
-	char json[256], *equals = p->argument[0] ? strchr(p->argument[0], '=') : NULL;
-	char *warnings = NULL;
-
-	if (!equals)
-		errx(2, "limits:NAME=VALUE");
-	(void)snprintf(json, sizeof(json), "{\"%.*s\": %s}", (int)(equals - p->argument[0]),
-		p->argument[0], equals + 1);
-	return print_text_take(
-		stepd_set_limits(p->client, json, NULL, true, &warnings, &p->error), &warnings);
 }
 
 /* wait:MS */
@@ -196,10 +170,9 @@ static const struct {
 	const char *word;
 	int (*run)(struct probe *p);
 } words[] = {{"describe", do_describe}, {"usage", do_usage}, {"pids", do_pids}, {"find", do_find},
-	{"tasks", do_tasks}, {"signal", do_signal}, {"signal-pid", do_signal_pid},
-	{"suspend", do_suspend}, {"resume", do_resume}, {"terminate", do_terminate},
-	{"notify", do_notify}, {"add", do_add}, {"limits", do_limits}, {"wait", do_wait},
-	{"events", do_events}, {"reexec", do_reexec}, {"timeout", do_timeout}};
+	{"signal", do_signal}, {"signal-pid", do_signal_pid}, {"suspend", do_suspend},
+	{"resume", do_resume}, {"terminate", do_terminate}, {"notify", do_notify}, {"add", do_add},
+	{"wait", do_wait}, {"events", do_events}, {"reexec", do_reexec}, {"timeout", do_timeout}};
 
 static int run_word(struct probe *p, char *word)
 {

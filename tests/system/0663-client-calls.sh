@@ -48,8 +48,6 @@ like "$(probe "$job.0" pids:1:ticks)" "^$pid 1 since\$" "pids of one rank has th
 unlike "$(probe "$job.0" pids:1)" ' 0 ' "pids of one rank has no other rank's processes"
 is "$(probe "$job.0" "find:$pid")" "$pid 1 since" "find finds one pid among twenty thousand"
 is "$(probe "$job.0" find:1)" "" "find omits a pid that is not the step's"
-is "$(probe "$job.0" tasks)" "0 0 running pid -1
-1 1 running pid -1" "tasks has both tasks"
 name=$(basename "$run"/*_"$job.0" | sed 's/_\([^_]*\)$/\/\1/')
 is "$(probe "$job.0" pids:5)" \
 	"ESRCH step $name: ListPids: NoSuchTask: the step has no task of rank 5 on this node (ListTasks has those it has)" \
@@ -74,12 +72,6 @@ added=$!
 at_exit "kill $added 2>/dev/null"
 is "$(probe "$job.0" "add:$added")" "" "add of a process is accepted"
 like "$(probe "$job.0" pids)" "^$added " "an added process is a member of the step"
-if [ "$tracker" = cgroup ]; then
-	like "$(probe "$job.0" limits:pids_max=500)" '^-$|pids' "limits are set, or refused by name"
-else
-	like "$(probe "$job.0" limits:pids_max=500)" 'NotSupported|pids|^-$' \
-		"limits are refused without proctrack/cgroup"
-fi
 
 # ---- an agent that is stopped ------------------------------------------------------------------
 kill -STOP "$(state_of 0 agent_pid)"
@@ -101,8 +93,10 @@ follows() { # REGEX
 	grep -Eq "$1" "$tmpdir/events"
 }
 ok "a follower gets earlier events" eventually follows ' state running '
-is "$(probe "$job.0" reexec tasks:1)" "$("$stepd" --version | grep -oE '[0-9]+\.[0-9.]+')
-1 1 running pid -1" "the agent is upgraded, and the connection of the request stays open"
+probe "$job.0" reexec describe >"$tmpdir/upgraded"
+is "$(head -n 1 "$tmpdir/upgraded")" "$("$stepd" --version | grep -oE '[0-9]+\.[0-9.]+')" "the agent is upgraded"
+is "$(tail -n 1 "$tmpdir/upgraded" | json_get - running_tasks)" 2 \
+	"the connection of the request for the upgrade stays open"
 ok "a follower gets the event of the upgrade" eventually follows ' reexec '
 is "$(probe "$job.0" terminate:KILL)" "" "terminate is accepted"
 wait "$waiter"
@@ -144,8 +138,7 @@ is_adopted() {
 ok "another agent adopts the step" eventually is_adopted
 probe "$job.1" "events:$((last + 1))" >"$tmpdir/more" &
 follower=$!
-is "$(probe "$job.1" tasks | cut -d' ' -f1-3)" "0 0 running
-1 1 running" "the tasks of an adopted step run on"
+is "$(described running_tasks "$job.1" describe)" 2 "the tasks of an adopted step run on"
 is "$(probe "$job.1" terminate:KILL)" "" "terminate of an adopted step is accepted"
 wait "$follower"
 is $? 0 "events of an adopted step end with it"

@@ -66,24 +66,6 @@ static void join(struct rig *rig)
 
 /* ---- asking -------------------------------------------------------------------------------- */
 
-static void test_describe_and_usage(void **state)
-{
-	struct rig *rig = *state;
-	char *json = NULL;
-
-	script[0] = (struct exchange){
-		"{\"method\":\"io.stepd.Step.Describe\"}", {"{\"parameters\":{\"step\":\"7.0\"}}"}};
-	script[1] = (struct exchange){
-		CALL("Usage", "{\"tasks\":true}"), {"{\"parameters\":{\"tasks\":[]}}"}};
-	join(rig);
-	assert_fine(rig, stepd_describe(rig->client, &json, &rig->error));
-	assert_string_equal(json, "{\"step\":\"7.0\"}");
-	free(json);
-	assert_fine(rig, stepd_usage(rig->client, true, &json, &rig->error));
-	assert_string_equal(json, "{\"tasks\":[]}");
-	free(json);
-}
-
 static void test_list_pids_in_pieces(void **state)
 {
 	struct rig *rig = *state;
@@ -199,38 +181,6 @@ static void test_find_in_another_namespace(void **state)
 	assert_int_equal(n, 0);
 }
 
-static void test_list_tasks(void **state)
-{
-	struct rig *rig = *state;
-	struct stepd_task *tasks = NULL;
-	size_t n = 0;
-
-	script[0] = (struct exchange){CALL_MORE("ListTasks", "{}"),
-		{"{\"parameters\":{\"tasks\":[{\"rank\":4,\"local_id\":0,\"state\":\"running\",\"text\":"
-		 "\"runs\",\"pid\":12,\"on_request\":false},{\"rank\":5,\"local_id\":1,\"state\":"
-		 "\"ended\",\"text\":\"x\",\"wait_status\":9,\"exit_code\":137,\"on_request\":true,"
-		 "\"spawn\":3,\"oom_killed\":true},{\"rank\":6,\"local_id\":2,\"state\":\"lost\",\"text\":\"x\","
-		 "\"on_request\":false,\"exit_code\":null}]}}"}};
-	join(rig);
-	assert_fine(rig, stepd_list_tasks(rig->client, NULL, &tasks, &n, &rig->error));
-	assert_int_equal(n, 3);
-	assert_string_equal(tasks[0].state, "running");
-	assert_int_equal(tasks[0].pid, 12);
-	assert_int_equal(tasks[0].exit_code, -1);
-	assert_true(!tasks[0].on_request && !tasks[0].oom_killed);
-	assert_int_equal(tasks[1].rank, 5);
-	assert_int_equal(tasks[1].local_id, 1);
-	assert_int_equal(tasks[1].wait_status, 9);
-	assert_int_equal(tasks[1].exit_code, 137);
-	assert_int_equal(tasks[1].pid, 0);
-	assert_true(tasks[1].on_request && tasks[1].oom_killed);
-	assert_int_equal(tasks[0].spawn, 0);
-	assert_int_equal(tasks[1].spawn, 3);
-	assert_string_equal(tasks[2].state, "lost");
-	assert_int_equal(tasks[2].exit_code, -1);
-	free(tasks);
-}
-
 /* ---- acting -------------------------------------------------------------------------------- */
 
 static void test_signal(void **state)
@@ -294,31 +244,6 @@ static void test_acts(void **state)
 	free(version);
 }
 
-static void test_set_limits(void **state)
-{
-	struct rig *rig = *state;
-	char *warnings = NULL;
-
-	script[0] = (struct exchange){
-		CALL("SetLimits", "{\"limits\":{\"pids_max\":5},\"best_effort\":false}"),
-		{"{\"parameters\":{\"warnings\":[]}}"}};
-	script[1] = (struct exchange){
-		CALL("SetLimits", "{\"limits\":{},\"ranks\":\"1\",\"best_effort\":true}"),
-		{"{\"parameters\":{\"warnings\":[\"a\",\"b\"]}}"}};
-	join(rig);
-	assert_fine(rig,
-		stepd_set_limits(
-			rig->client, "{\"pids_max\":5}", NULL, false, &warnings, &rig->error));
-	assert_null(warnings);
-	assert_fine(rig, stepd_set_limits(rig->client, "{}", "1", true, &warnings, &rig->error));
-	assert_string_equal(warnings, "a\nb\n");
-	free(warnings);
-	assert_int_equal(
-		stepd_set_limits(rig->client, "5", NULL, false, NULL, &rig->error), -EINVAL);
-	assert_int_equal(
-		stepd_set_limits(rig->client, "{", NULL, false, NULL, &rig->error), -EINVAL);
-}
-
 /* ---- calls in two halves ------------------------------------------------------------------- */
 
 static void test_split_calls(void **state)
@@ -350,9 +275,10 @@ static void test_split_calls(void **state)
 	assert_int_equal(found[0].pid, 2);
 	free(found);
 	stepd_set_timeout(rig->client, 20);
-	assert_int_equal(stepd_describe(rig->client, &json, &rig->error), -EAGAIN);
-	assert_int_equal(stepd_describe(rig->client, &json, &rig->error), -ETIMEDOUT);
-	assert_int_equal(stepd_describe(rig->client, &json, &rig->error), -ECONNRESET);
+	assert_int_equal(stepd_call(rig->client, "Describe", NULL, &json, &rig->error), -EAGAIN);
+	assert_int_equal(stepd_call(rig->client, "Describe", NULL, &json, &rig->error), -ETIMEDOUT);
+	assert_int_equal(
+		stepd_call(rig->client, "Describe", NULL, &json, &rig->error), -ECONNRESET);
 }
 
 /* ---- following ----------------------------------------------------------------------------- */
@@ -511,16 +437,13 @@ static void test_a_long_text(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_describe_and_usage),
 		TEST(test_list_pids_in_pieces),
 		TEST(test_rows_that_are_none),
 		TEST(test_find_any_number_of_pids),
 		TEST(test_find_in_another_namespace),
-		TEST(test_list_tasks),
 		TEST(test_signal),
 		TEST(test_signal_to_no_pid),
 		TEST(test_acts),
-		TEST(test_set_limits),
 		TEST(test_split_calls),
 		TEST(test_wait),
 		TEST(test_wait_has_the_result),
