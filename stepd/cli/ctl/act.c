@@ -3,7 +3,6 @@
  * stepctl signal, terminate, suspend, resume, notify, add, reexec and wait: what is done to a step,
  * by its agent.
  */
-#include <jansson.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +10,7 @@
 #include "proctrack/proctrack.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
+#include "stepd/base/json.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/signals.h"
 #include "stepd/cli/ctl/target.h"
@@ -83,8 +83,8 @@ static int suspend_container(struct ctl *ctl, const struct orphan *o, bool suspe
 static int change_state(json_t *doc, bool suspend)
 {
 	const json_int_t now = (json_int_t)clock_now_ns();
-	json_int_t since = json_integer_value(json_object_get(doc, "suspended_since_ns"));
-	json_int_t total = json_integer_value(json_object_get(doc, "suspended_ns"));
+	json_int_t since = json_get_int(doc, "suspended_since_ns", 0);
+	json_int_t total = json_get_int(doc, "suspended_ns", 0);
 
 	if (since && !suspend)
 		total += now - since;
@@ -102,25 +102,20 @@ static int change_state(json_t *doc, bool suspend)
 static int record_state(const struct orphan *o, bool suspend, struct err *err)
 {
 	_cleanup_free_ char *text = NULL;
-	const char *state = NULL;
-	json_t *doc = NULL;
+	json_auto_t *doc = NULL;
+	const char *state;
 	mode_t mask;
 	int r;
 
 	/* Anew, under the lock: another may have been here since it was listed. */
 	r = steps_read_state(o->entry.dir_fd, &doc);
-	if (r == 0)
-		state = json_string_value(json_object_get(doc, "state"));
-	if (r == 0 &&
-		(!state || (strcmp(state, "running") != 0 && strcmp(state, "suspended") != 0))) {
-		json_decref(doc);
+	state = json_get_text(doc, "state", "");
+	if (r == 0 && strcmp(state, "running") != 0 && strcmp(state, "suspended") != 0)
 		return 0;
-	}
 	if (r == 0 && change_state(doc, suspend) == 0)
 		text = json_dumps(doc, JSON_COMPACT);
 	if (r == 0 && !text)
 		r = -ENOMEM;
-	json_decref(doc);
 	if (text) {
 		mask = umask(022);
 		r = fs_write_atomic(o->entry.dir_fd, "state.json", text, strlen(text), 0644, false);
@@ -189,12 +184,10 @@ int ctl_resume(struct ctl *ctl)
 
 static int notify_step(struct ctl *ctl, struct target *target, struct stepd_error *error)
 {
-	json_t *message = report_json_text(ctl->args[1]);
-	int r = message ? stepd_notify(target->client, json_string_value(message), error)
-			: target_no_memory(error);
+	json_auto_t *message = report_json_text(ctl->args[1]);
 
-	json_decref(message);
-	return r;
+	return message ? stepd_notify(target->client, json_string_value(message), error)
+		       : target_no_memory(error);
 }
 
 int ctl_notify(struct ctl *ctl)
@@ -207,33 +200,32 @@ int ctl_notify(struct ctl *ctl)
 }
 
 /* One call for each pid: each has a result of its own. */
-static int add_pids(struct ctl *ctl, struct target *target)
+static int add_pids(struct ctl *ctl, struct target *target, struct stepd_error *error)
 {
-	json_t *added = json_array();
+	json_auto_t *added = json_array();
 	uint32_t pid = 0;
-	int i, r = added ? 0 : -ENOMEM;
+	int i, r = 0;
 
 	for (i = 1; r == 0 && i < ctl->count; i++) {
-		struct stepd_error error = {0};
+		struct stepd_error failure = {0};
 
 		(void)!parse_u32(ctl->args[i], 1, INT_MAX, &pid); /* was checked */
-		if (stepd_add_pid(target->client, (pid_t)pid, 0, &error) == -ESRCH)
+		if (stepd_add_pid(target->client, (pid_t)pid, 0, &failure) == -ESRCH)
 			(void)target_error(
-				&error, -ESRCH, "there is no process %u on this node", pid);
-		if (error.code)
-			ctl_report(ctl, target->label, &error, target->entry);
+				&failure, -ESRCH, "there is no process %u on this node", pid);
+		if (failure.code)
+			ctl_report(ctl, target->label, &failure, target->entry);
 		else
-			r = json_array_append_new(added, json_integer(pid)) < 0 ? -ENOMEM : 0;
+			r = json_array_append_new(added, json_integer(pid));
 	}
 	if (r == 0)
-		r = ctl_put(target->entry, "added", take_ptr(added));
-	json_decref(added);
-	return r < 0 ? err_set(&ctl->err, r, "add processes") : 0;
+		r = ctl_put(target->entry, "added", json_incref(added));
+	return r < 0 ? target_no_memory(error) : 0;
 }
 
 int ctl_add(struct ctl *ctl)
 {
-	_cleanup_target_ struct target target = TARGET_INIT;
+	static const struct request request = {.run = add_pids, .in_turn = true, .steps = 1};
 	uint32_t pid;
 	int i;
 
@@ -241,9 +233,7 @@ int ctl_add(struct ctl *ctl)
 		if (parse_u32(ctl->args[i], 1, INT_MAX, &pid) < 0)
 			return err_say(&ctl->err, -EINVAL, "'%.200s' is no pid", ctl->args[i]);
 	}
-	if (target_open(ctl, ctl->args[0], false, &target) < 0)
-		return 0; /* it was reported */
-	return add_pids(ctl, &target);
+	return request_steps(ctl, &request);
 }
 
 static int reexec_step(struct ctl *ctl, struct target *target, struct stepd_error *error)
@@ -286,25 +276,19 @@ static int take_result(
 
 static int wait_step(struct ctl *ctl, struct target *target, struct stepd_error *error)
 {
-	json_t *reply = NULL;
+	json_auto_t *reply = NULL;
 	int r = client_call_take(target->client, "Wait", NULL, &reply, error);
 
-	if (r == 0)
-		r = take_result(ctl, target, json_object_get(reply, "result"), error);
-	json_decref(reply);
-	return r;
+	return r < 0 ? r : take_result(ctl, target, json_object_get(reply, "result"), error);
 }
 
 /* A step that has ended before: its result is read as long as it is kept. */
 static int wait_ended(struct ctl *ctl, struct target *target, struct stepd_error *error)
 {
-	json_t *result = NULL;
+	json_auto_t *result = NULL;
 	int r = target_read_result(target, &result, error);
 
-	if (r == 0)
-		r = take_result(ctl, target, result, error);
-	json_decref(result);
-	return r;
+	return r < 0 ? r : take_result(ctl, target, result, error);
 }
 
 /* Exits with the status of the step, of several with the largest. */

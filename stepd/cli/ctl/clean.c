@@ -27,22 +27,19 @@ static int settle(const char *step, const struct clean_options *options)
 	struct err err = ERR_INIT;
 	int fd, r = program_find("stepd", STEPD_PROGRAM, &program, &err);
 
-	if (r == 0)
-		r = strv_add(&args, program);
-	if (r == 0)
-		r = strv_add(&args, "adopt");
-	if (r == 0)
-		r = strv_add(&args, "--ended-only");
-	if (r == 0 && options->runtime_dir)
-		r = strv_addf(&args, "--runtime-dir=%s", options->runtime_dir);
-	if (r == 0 && options->plugin_dir)
-		r = strv_addf(&args, "--plugin-dir=%s", options->plugin_dir);
-	if (r == 0)
-		r = strv_add(&args, "--"); /* a directory's name may begin with a dash */
-	if (r == 0)
-		r = strv_add(&args, step);
 	if (r < 0)
 		return r;
+	r |= strv_add(&args, program);
+	r |= strv_add(&args, "adopt");
+	r |= strv_add(&args, "--ended-only");
+	if (options->runtime_dir)
+		r |= strv_addf(&args, "--runtime-dir=%s", options->runtime_dir);
+	if (options->plugin_dir)
+		r |= strv_addf(&args, "--plugin-dir=%s", options->plugin_dir);
+	r |= strv_add(&args, "--"); /* a directory's name may begin with a dash */
+	r |= strv_add(&args, step);
+	if (r < 0)
+		return -ENOMEM;
 	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
 		return -errno;
@@ -85,21 +82,20 @@ static void on_found(const struct clean_found *found, void *userdata)
 
 int ctl_clean(struct ctl *ctl)
 {
-	struct cleaning c = {.ctl = ctl, .removed = json_array()};
+	json_auto_t *removed = json_array();
+	struct cleaning c = {.ctl = ctl, .removed = removed};
 	const struct clean_options options = {.runtime_dir = ctl->opt.runtime_dir,
 		.plugin_dir = ctl->opt.plugin_dir,
 		.dry_run = ctl->opt.dry_run,
 		.settle = settle,
 		.report = on_found,
 		.userdata = &c};
-	int r = c.removed ? clean_all(&options, &ctl->err)
-			  : err_set(&ctl->err, -ENOMEM, "clean up");
+	int r = clean_all(&options, &ctl->err);
 
 	if (r == 0 && ctl->opt.json)
 		r = ctl_print_json(ctl,
-			json_pack("{s:b, s:O}", "dry_run", (int)ctl->opt.dry_run, "removed",
-				c.removed),
+			json_pack(
+				"{s:b, s:O}", "dry_run", (int)ctl->opt.dry_run, "removed", removed),
 			false);
-	json_decref(c.removed);
 	return r;
 }

@@ -94,8 +94,8 @@ struct json_t *ctl_add_entry(struct ctl *ctl, const struct target *target);
 /* Sets a member of an entry; owns value. An entry of NULL takes nothing. 0 or -ENOMEM. */
 int ctl_put(struct json_t *entry, const char *key, struct json_t *value);
 
-/* A member that is a text, else "". */
-const char *ctl_json_text(const struct json_t *object, const char *key);
+/* A new reference, null for STEPD_NO_RANK. */
+struct json_t *ctl_rank_json(int64_t rank);
 
 /* Prints a document on a line of its own, or indented. Consumes doc, NULL is no memory. */
 int ctl_print_json(struct ctl *ctl, struct json_t *doc, bool one_line) _must_check_;

@@ -4,10 +4,10 @@
  * those until it ends. Where its agent has died they are read from the file that it wrote.
  */
 #include <fcntl.h>
-#include <jansson.h>
 #include <string.h>
 #include <time.h>
 
+#include "stepd/base/json.h"
 #include "stepd/base/fs.h"
 #include "stepd/cli/ctl/target.h"
 #include "stepd/client/client.h"
@@ -23,13 +23,13 @@ static void print_number(const json_t *event, const char *key, const char *title
 
 static void print_event(const struct ctl *ctl, const json_t *event)
 {
-	json_int_t usec = json_integer_value(json_object_get(event, "time_usec"));
+	int64_t usec = json_get_int(event, "time_usec", 0);
 	_cleanup_free_ char *text =
-		term_printable(&ctl->term, ctl_json_text(event, "text"), TERM_WHOLE);
+		term_printable(&ctl->term, json_get_text(event, "text", ""), TERM_WHOLE);
 	_cleanup_free_ char *kind =
-		term_printable(&ctl->term, ctl_json_text(event, "kind"), TERM_WHOLE);
+		term_printable(&ctl->term, json_get_text(event, "kind", ""), TERM_WHOLE);
 	_cleanup_free_ char *state =
-		term_printable(&ctl->term, ctl_json_text(event, "state"), TERM_WHOLE);
+		term_printable(&ctl->term, json_get_text(event, "state", ""), TERM_WHOLE);
 	time_t seconds = (time_t)(usec / 1000000);
 	enum term_paint paint = term_paint_of(state ? state : "");
 	char when[32] = "-";
@@ -38,8 +38,7 @@ static void print_event(const struct ctl *ctl, const json_t *event)
 	if (localtime_r(&seconds, &tm))
 		(void)strftime(when, sizeof(when), "%F %T", &tm);
 	printf("%s.%06d %5lld %-10s", when, (int)(usec % 1000000),
-		(long long)json_integer_value(json_object_get(event, "sequence")),
-		kind ? kind : "");
+		(long long)json_get_int(event, "sequence", 0), kind ? kind : "");
 	if (state && *state)
 		printf(" %s%s%s", term_paint(&ctl->term, paint), state,
 			term_unpaint(&ctl->term, paint));
@@ -64,12 +63,11 @@ static int show_event(struct ctl *ctl, const json_t *event)
 /* The number of the last event that has happened. */
 static int get_last(struct target *target, uint64_t *ret_last, struct stepd_error *error)
 {
-	json_t *doc = NULL;
+	json_auto_t *doc = NULL;
 	int r = client_call_take(target->client, "Describe", NULL, &doc, error);
 
 	if (r == 0)
-		*ret_last = (uint64_t)json_integer_value(json_object_get(doc, "last_event"));
-	json_decref(doc);
+		*ret_last = (uint64_t)json_get_int(doc, "last_event", 0);
 	return r;
 }
 
@@ -89,8 +87,7 @@ static int take_event(
 	if (json_is_object(event)) {
 		r = show_event(ctl, event);
 		if (!ctl->opt.follow)
-			continues &= (uint64_t)json_integer_value(
-					     json_object_get(event, "sequence")) < last;
+			continues &= (uint64_t)json_get_int(event, "sequence", 0) < last;
 	}
 	if (r == -EIO)
 		return 0; /* main() reports the write error */
@@ -117,18 +114,15 @@ static int follow(struct ctl *ctl, struct target *target, struct stepd_error *er
 
 static int read_line(struct ctl *ctl, const char *line)
 {
-	json_t *event = json_loads(line, 0, NULL);
-	int r = 0;
+	json_auto_t *event = json_loads(line, 0, NULL);
 
 	/* The last line of an agent that was killed need not be whole. */
-	if (json_is_object(event) &&
-		(uint64_t)json_integer_value(json_object_get(event, "sequence")) >= ctl->opt.from)
-		r = show_event(ctl, event);
-	json_decref(event);
-	return r;
+	if (!json_is_object(event) || (uint64_t)json_get_int(event, "sequence", 0) < ctl->opt.from)
+		return 0;
+	return show_event(ctl, event);
 }
 
-static int read_file(struct ctl *ctl, const struct target *target, struct stepd_error *error)
+static int read_file(struct ctl *ctl, struct target *target, struct stepd_error *error)
 {
 	_cleanup_free_ char *path = NULL;
 	_cleanup_fclose_ FILE *file = NULL;
@@ -164,21 +158,11 @@ static int read_file(struct ctl *ctl, const struct target *target, struct stepd_
 
 int ctl_events(struct ctl *ctl)
 {
-	_cleanup_target_ struct target target = TARGET_INIT;
-	struct stepd_error error = {0};
-	int r;
+	static const struct request request = {.run = follow,
+		.in_turn = true,
+		.without_agent = read_file,
+		.without_agent_if = STEPD_ORPHAN};
 
 	ctl->out.printed = ctl->opt.json; /* lines, even if there is none */
-	r = target_find(ctl, ctl->args[0], false, &target, &error);
-	if (r == 0)
-		r = target_connect(ctl, &target, &error);
-	if (r == 0 && target.client)
-		r = follow(ctl, &target, &error);
-	else if (r == 0 && target.presence == STEPD_ORPHAN)
-		r = read_file(ctl, &target, &error);
-	else if (r == 0)
-		r = target_gone(&target, &error);
-	if (r < 0)
-		ctl_report(ctl, target.label, &error, NULL);
-	return 0;
+	return request_steps(ctl, &request);
 }

@@ -6,10 +6,11 @@
  * each process is read once, however many steps there are. What is then left is looked up by the
  * agents of the steps of other trackers, all at the same time.
  */
-#include <jansson.h>
 #include <string.h>
 
 #include "proctrack/proctrack.h"
+#include "stepd/base/buffer.h"
+#include "stepd/base/json.h"
 #include "stepd/base/parse.h"
 #include "stepd/cli/ctl/namespace.h"
 #include "stepd/cli/ctl/tracker.h"
@@ -63,19 +64,12 @@ static void find_report(
 
 static int add_pid(struct find *f, const char *text)
 {
-	size_t capacity = f->capacity ? f->capacity * 2 : 256;
-	struct wanted *grown;
 	uint32_t pid;
 
 	if (parse_u32(text, 1, INT32_MAX, &pid) < 0)
 		return err_say(&f->ctl->err, -EINVAL, "'%.200s' is no pid", text);
-	if (f->n == f->capacity) {
-		grown = reallocarray(f->v, capacity, sizeof(*grown));
-		if (!grown)
-			return find_no_memory(f);
-		f->v = grown;
-		f->capacity = capacity;
-	}
+	if (array_reserve(f->v, f->capacity, f->n + 1) < 0)
+		return find_no_memory(f);
 	f->v[f->n++] = (struct wanted){.given = (pid_t)pid,
 		.pid = f->ctl->opt.namespace ? 0 : (pid_t)pid,
 		.rank = STEPD_NO_RANK};
@@ -198,17 +192,10 @@ static int translate_pids(struct find *f)
 static int add_step(const struct step_entry *entry, void *userdata)
 {
 	struct find *f = userdata;
-	size_t capacity = f->steps_capacity ? f->steps_capacity * 2 : 64;
-	struct find_step *grown;
-	int r;
+	int r = array_reserve(f->steps, f->steps_capacity, f->n_steps + 1);
 
-	if (f->n_steps == f->steps_capacity) {
-		grown = reallocarray(f->steps, capacity, sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		f->steps = grown;
-		f->steps_capacity = capacity;
-	}
+	if (r < 0)
+		return r;
 	f->steps[f->n_steps] = (struct find_step){.searched = false};
 	r = tracker_copy_entry(entry, &f->steps[f->n_steps].entry);
 	f->n_steps += r == 0;
@@ -239,8 +226,8 @@ static bool is_local(const struct find_step *step)
 static bool is_sibling(const struct find_step *a, const struct find_step *b)
 {
 	return strcmp(a->entry.proctrack, b->entry.proctrack) == 0 &&
-		strcmp(ctl_json_text(a->entry.doc, "container_root"),
-			ctl_json_text(b->entry.doc, "container_root")) == 0;
+		strcmp(json_get_text(a->entry.doc, "container_root", ""),
+			json_get_text(b->entry.doc, "container_root", "")) == 0;
 }
 
 static struct find_step *find_container(
@@ -465,16 +452,15 @@ static json_t *pack_one(const struct wanted *w)
 
 	return json_pack("{s:i, s:i, s:o, s:o, s:o, s:o, s:I, s:s}", "given", (int)w->given, "pid",
 		(int)w->pid, "step", report_json_text(s->step), "node", report_json_text(s->node),
-		"rank", w->rank == STEPD_NO_RANK ? json_null() : json_integer(w->rank), "user",
-		report_json_text(s->user), "container_id", (json_int_t)s->cont_id, "proctrack",
-		s->proctrack);
+		"rank", ctl_rank_json(w->rank), "user", report_json_text(s->user), "container_id",
+		(json_int_t)s->cont_id, "proctrack", s->proctrack);
 }
 
 static int print_all(struct find *f)
 {
-	json_t *found = json_array(), *missing = json_array();
-	int r = found && missing ? 0 : -1;
+	json_auto_t *found = json_array(), *missing = json_array();
 	size_t i, n_missing = 0;
+	int r = 0;
 
 	for (i = 0; r == 0 && i < f->n; i++) {
 		n_missing += !f->v[i].step;
@@ -487,14 +473,14 @@ static int print_all(struct find *f)
 	}
 	if (n_missing > 0 && f->ctl->out.status == CTL_OK)
 		f->ctl->out.status = CTL_NOT_FOUND;
-	if (r == 0 && f->ctl->opt.json)
-		return ctl_print_json(f->ctl,
-			json_pack("{s:o, s:o, s:o}", "processes", found, "not_found", missing,
-				"unanswered", take_ptr(f->unanswered)),
-			false);
-	json_decref(found);
-	json_decref(missing);
-	return r < 0 ? find_no_memory(f) : 0;
+	if (r < 0)
+		return find_no_memory(f);
+	if (!f->ctl->opt.json)
+		return 0;
+	return ctl_print_json(f->ctl,
+		json_pack("{s:O, s:O, s:O}", "processes", found, "not_found", missing, "unanswered",
+			f->unanswered),
+		false);
 }
 
 static void find_clear(struct find *f)

@@ -2,9 +2,9 @@
  *
  * stepctl list: the steps of this node, as recorded in their directories. No agent is contacted.
  */
-#include <jansson.h>
 #include <string.h>
 
+#include "stepd/base/json.h"
 #include "stepd/cli/ctl/ctl.h"
 #include "stepd/record/report.h"
 
@@ -34,9 +34,9 @@ static int on_step(const struct stepd_step *step, void *userdata)
 static int compare(const void *a, const void *b)
 {
 	const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
-	int r = strcmp(ctl_json_text(x, "node"), ctl_json_text(y, "node"));
+	int r = strcmp(json_get_text(x, "node", ""), json_get_text(y, "node", ""));
 
-	return r ? r : strverscmp(ctl_json_text(x, "step"), ctl_json_text(y, "step"));
+	return r ? r : strverscmp(json_get_text(x, "step", ""), json_get_text(y, "step", ""));
 }
 
 static int sort_steps(json_t *steps)
@@ -56,8 +56,9 @@ static int sort_steps(json_t *steps)
 
 static void add_row(struct table *table, const json_t *step)
 {
-	const char *state = ctl_json_text(step, "state"), *agent = ctl_json_text(step, "agent");
-	const char *proctrack = ctl_json_text(step, "proctrack");
+	const char *state = json_get_text(step, "state", "");
+	const char *agent = json_get_text(step, "agent", "");
+	const char *proctrack = json_get_text(step, "proctrack", "");
 	bool died = strcmp(agent, presence_names[STEPD_ORPHAN]) == 0;
 	char text[24] = "-";
 
@@ -68,11 +69,12 @@ static void add_row(struct table *table, const json_t *step)
 		(void)snprintf(text, sizeof(text), "%s",
 			strcmp(state, "unkillable") == 0 ? "gone" : agent);
 	else if (strcmp(agent, presence_names[STEPD_LIVES]) == 0)
-		(void)snprintf(text, sizeof(text), "%lld",
-			(long long)json_integer_value(json_object_get(step, "agent_pid")));
+		(void)snprintf(
+			text, sizeof(text), "%lld", (long long)json_get_int(step, "agent_pid", 0));
 	table_add(table,
-		(const char *const[]){ctl_json_text(step, "step"), ctl_json_text(step, "node"),
-			ctl_json_text(step, "user"), state, proctrack, text});
+		(const char *const[]){json_get_text(step, "step", ""),
+			json_get_text(step, "node", ""), json_get_text(step, "user", ""), state,
+			proctrack, text});
 	table_paint(table, 3, term_paint_of(state));
 	if (died)
 		table_paint(table, 5, TERM_BAD);
@@ -99,8 +101,8 @@ static int print_steps(const struct ctl *ctl, const json_t *steps)
 			add_row(&table, step);
 			continue;
 		}
-		node = term_printable(&ctl->term, ctl_json_text(step, "node"), TERM_WHOLE);
-		printf("%s/%s\n", node ? node : "", ctl_json_text(step, "step"));
+		node = term_printable(&ctl->term, json_get_text(step, "node", ""), TERM_WHOLE);
+		printf("%s/%s\n", node ? node : "", json_get_text(step, "step", ""));
 	}
 	return ctl->opt.names ? 0 : table_print(&table, stdout, 0);
 }

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
 
@@ -23,7 +24,7 @@ struct scan {
 	ino_t wanted;
 	int proc_fd;
 	struct known *known;
-	size_t n;
+	size_t n, capacity;
 };
 
 int namespace_parse(const char *text, ino_t *ret_inode, struct err *err)
@@ -68,11 +69,9 @@ static int count_levels(const struct scan *scan, int fd)
 /* -ENOMEM, or 0; -1 levels also for a process that is gone or may not be read. */
 static int find_below(struct scan *scan, uint32_t pid, int *ret_below)
 {
-	struct known *grown;
 	char path[64];
 	struct stat st;
 	size_t i;
-	int fd;
 
 	*ret_below = -1;
 	(void)snprintf(path, sizeof(path), "%u/ns/pid", pid);
@@ -81,15 +80,11 @@ static int find_below(struct scan *scan, uint32_t pid, int *ret_below)
 	for (i = 0; i < scan->n && scan->known[i].inode != st.st_ino; i++)
 		;
 	if (i == scan->n) {
-		fd = openat(scan->proc_fd, path, O_RDONLY | O_CLOEXEC);
-		grown = reallocarray(scan->known, scan->n + 1, sizeof(*grown));
-		if (!grown) {
-			(void)close_fd(fd);
+		if (array_reserve(scan->known, scan->capacity, scan->n + 1) < 0)
 			return -ENOMEM;
-		}
-		scan->known = grown;
-		scan->known[scan->n++] =
-			(struct known){.inode = st.st_ino, .below = count_levels(scan, fd)};
+		scan->known[scan->n++] = (struct known){.inode = st.st_ino,
+			.below = count_levels(
+				scan, openat(scan->proc_fd, path, O_RDONLY | O_CLOEXEC))};
 	}
 	*ret_below = scan->known[i].below;
 	return 0;

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "stepd/base/cleanup.h"
+#include "stepd/cli/options.h"
 
 struct ctl;
 struct verb;
@@ -49,10 +49,8 @@ struct ctl_options {
 	const char *kill_sequence;
 	const char *namespace;
 	const char *sort;
-	uint64_t timeout_ms;
-	bool timeout_given;
-	int64_t grace_ms; /* -1: not given */
-	uint64_t interval_ms;
+	int64_t timeout_ms, grace_ms; /* -1: not given */
+	int64_t interval_ms;
 	uint64_t rounds;
 	uint64_t from;
 	uint64_t pid;
@@ -61,7 +59,7 @@ struct ctl_options {
 
 #define CTL_OPTIONS_INIT                                                                           \
 	{                                                                                          \
-		.grace_ms = -1, .from = 1, .sort = "cpu"                                           \
+		.timeout_ms = -1, .grace_ms = -1, .from = 1, .sort = "cpu"                         \
 	}
 
 /* Parses ctl->argv, which begins with the verb: options may stand anywhere, up to "--". -EINVAL

@@ -116,11 +116,9 @@ json_t *ctl_add_entry(struct ctl *ctl, const struct target *target)
 	return NULL;
 }
 
-const char *ctl_json_text(const json_t *object, const char *key)
+json_t *ctl_rank_json(int64_t rank)
 {
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? text : "";
+	return rank == STEPD_NO_RANK ? json_null() : json_integer(rank);
 }
 
 int ctl_print_json(struct ctl *ctl, json_t *doc, bool one_line)
@@ -140,7 +138,7 @@ int ctl_print_json(struct ctl *ctl, json_t *doc, bool one_line)
 
 int ctl_timeout_ms(const struct ctl *ctl)
 {
-	return ctl->opt.timeout_given ? (int)ctl->opt.timeout_ms : STEPD_TIMEOUT_MS;
+	return ctl->opt.timeout_ms >= 0 ? (int)ctl->opt.timeout_ms : STEPD_TIMEOUT_MS;
 }
 
 /* One value, as the tables of usage write it. */

@@ -90,34 +90,20 @@ static void link_nodes(struct ps_tree *tree)
 }
 
 /* Sorts processes, which outlive the tree. 0 or -ENOMEM. */
-static int ps_tree_make(struct ps_process *processes, size_t n, struct ps_tree **ret_tree)
+static int ps_tree_make(struct ps_process *processes, size_t n, struct ps_tree *tree)
 {
-	struct ps_tree *tree = calloc(1, sizeof(*tree));
 	size_t i;
 
-	if (!tree)
-		return -ENOMEM;
 	*tree = (struct ps_tree){.processes = processes, .n = n, .at = NONE};
 	tree->nodes = calloc(n + 1, sizeof(*tree->nodes));
-	if (!tree->nodes) {
-		free(tree);
+	if (!tree->nodes)
 		return -ENOMEM;
-	}
 	if (n > 0)
 		qsort(processes, n, sizeof(*processes), compare_tree);
 	for (i = 0; i < n; i++)
 		tree->nodes[i] = (struct node){NONE, NONE, NONE, false};
 	link_nodes(tree);
-	*ret_tree = tree;
 	return 0;
-}
-
-static void ps_tree_free(struct ps_tree *tree)
-{
-	if (!tree)
-		return;
-	free(tree->nodes);
-	free(tree);
 }
 
 /* A child of the last one printed, else its sibling or that of an ancestor. */
@@ -158,11 +144,6 @@ static size_t find_next_root(struct ps_tree *tree)
 	return ring;
 }
 
-static bool is_last(const struct ps_tree *tree, size_t i)
-{
-	return tree->nodes[i].next == NONE;
-}
-
 static void draw(const struct ps_tree *tree, size_t i, bool utf8, char *branch)
 {
 	const char *through = utf8 ? "\342\224\202 " : "| ", *blank = "  ";
@@ -175,7 +156,7 @@ static void draw(const struct ps_tree *tree, size_t i, bool utf8, char *branch)
 	for (; tree->nodes[i].parent != NONE && depth < PS_DEPTH_MAX; i = tree->nodes[i].parent)
 		path[depth++] = i;
 	while (depth-- > 0) {
-		last = is_last(tree, path[depth]);
+		last = tree->nodes[path[depth]].next == NONE;
 		if (depth > 0)
 			piece = last ? blank : through;
 		else
@@ -355,9 +336,8 @@ static json_t *pack_process(const struct ps_process *p)
 	char user[64], state[2] = {p->state, '\0'};
 
 	return json_pack("{s:i, s:o, s:i, s:I, s:o, s:s, s:I, s:I, s:I, s:o}", "pid", (int)p->pid,
-		"rank", p->rank == STEPD_NO_RANK ? json_null() : json_integer(p->rank), "ppid",
-		(int)p->ppid, "uid", (json_int_t)p->uid, "user",
-		report_json_text(user_of(p->uid, user, sizeof(user))), "state", state,
+		"rank", ctl_rank_json(p->rank), "ppid", (int)p->ppid, "uid", (json_int_t)p->uid,
+		"user", report_json_text(user_of(p->uid, user, sizeof(user))), "state", state,
 		"start_ticks", (json_int_t)p->start_ticks, "cpu_usec", (json_int_t)p->cpu_usec,
 		"rss_bytes", (json_int_t)p->rss_bytes, "command", report_json_text(p->command));
 }
@@ -365,32 +345,30 @@ static json_t *pack_process(const struct ps_process *p)
 /* In the order of the tree. */
 static int pack_tree(json_t *entry, struct ps_tree *tree)
 {
-	json_t *rows = json_array();
+	json_auto_t *rows = json_array();
 	char branch[PS_BRANCH_SIZE];
 	const struct ps_process *p;
-	int r = rows ? 0 : -1;
+	int r = 0;
 
 	while (r == 0 && (p = ps_tree_next(tree, false, branch)))
 		r = json_array_append_new(rows, pack_process(p));
-	if (r == 0)
-		return ctl_put(entry, "processes", rows);
-	json_decref(rows);
-	return -ENOMEM;
+	return r < 0 ? -ENOMEM : ctl_put(entry, "processes", json_incref(rows));
 }
 
 static int show_tree(struct ctl *ctl, struct target *target, const struct stepd_process *processes,
 	size_t n, struct stepd_error *error)
 {
 	struct ps_process *ps = calloc(n + 1, sizeof(*ps));
-	struct ps_tree *tree = NULL;
+	struct ps_tree tree = {.nodes = NULL};
 	size_t count = 0, i;
 	int r = ps ? read_processes(processes, n, ps, &count) : -ENOMEM;
 
 	if (r == 0)
 		r = ps_tree_make(ps, count, &tree);
 	if (r == 0)
-		r = ctl->opt.json ? pack_tree(target->entry, tree) : print_tree(ctl, target, tree);
-	ps_tree_free(tree);
+		r = ctl->opt.json ? pack_tree(target->entry, &tree)
+				  : print_tree(ctl, target, &tree);
+	free(tree.nodes);
 	for (i = 0; ps && i < n; i++)
 		free(ps[i].command);
 	free(ps);
@@ -400,8 +378,8 @@ static int show_tree(struct ctl *ctl, struct target *target, const struct stepd_
 /* Pids of another pid namespace mean other processes here. */
 static int check_namespace(struct target *target, struct stepd_error *error)
 {
+	json_auto_t *doc = NULL;
 	json_int_t theirs = 0;
-	json_t *doc = NULL;
 	struct stat here;
 	int r;
 
@@ -410,7 +388,6 @@ static int check_namespace(struct target *target, struct stepd_error *error)
 	r = client_call_take(target->client, "Describe", NULL, &doc, error);
 	if (r == 0 && json_unpack(doc, "{s:I}", "pid_namespace", &theirs) < 0)
 		r = target_error(error, -EPROTO, "its agent's description has no pid namespace");
-	json_decref(doc);
 	if (r == 0 && stat("/proc/self/ns/pid", &here) == 0 && (ino_t)theirs != here.st_ino)
 		r = target_error(error, -EOPNOTSUPP,
 			"its agent is in another pid namespace; run stepctl there, or see 'stepctl "
@@ -429,29 +406,15 @@ static int ps_step(struct ctl *ctl, struct target *target, struct stepd_error *e
 	return r < 0 ? r : show_tree(ctl, target, processes, n, error);
 }
 
-/* Runs fn for each argument's step. */
-static int each_step(struct ctl *ctl, request_fn fn)
-{
-	int i, r;
-
-	for (i = 0; i < ctl->count; i++) {
-		_cleanup_target_ struct target target = TARGET_INIT;
-		struct stepd_error error = {0};
-
-		r = target_find(ctl, ctl->args[i], true, &target, &error);
-		if (r == 0)
-			r = target_connect(ctl, &target, &error);
-		if (r == 0)
-			r = fn(ctl, &target, &error);
-		if (r < 0)
-			ctl_report(ctl, target.label, &error, target.entry);
-	}
-	return 0;
-}
-
 int ctl_ps(struct ctl *ctl)
 {
-	return each_step(ctl, ps_step);
+	static const struct request request = {.run = ps_step,
+		.in_turn = true,
+		.without_agent = ps_step,
+		.without_agent_if = STEPD_ORPHAN,
+		.with_ranks = true};
+
+	return request_steps(ctl, &request);
 }
 
 /* ---- pids ---------------------------------------------------------------------------------- */
@@ -465,19 +428,15 @@ static int compare_pids(const void *a, const void *b)
 
 static int pack_pids(json_t *entry, const struct stepd_process *p, size_t n)
 {
-	json_t *rows = json_array();
+	json_auto_t *rows = json_array();
 	size_t i;
-	int r = rows ? 0 : -1;
+	int r = 0;
 
 	for (i = 0; r == 0 && i < n; i++)
 		r = json_array_append_new(rows,
 			json_pack("{s:i, s:o}", "pid", (int)p[i].pid, "rank",
-				p[i].rank == STEPD_NO_RANK ? json_null()
-							   : json_integer(p[i].rank)));
-	if (r == 0)
-		return ctl_put(entry, "processes", rows);
-	json_decref(rows);
-	return -ENOMEM;
+				ctl_rank_json(p[i].rank)));
+	return r < 0 ? -ENOMEM : ctl_put(entry, "processes", json_incref(rows));
 }
 
 static void print_pids(const struct ctl *ctl, const struct stepd_process *p, size_t n)
@@ -513,5 +472,11 @@ static int pids_step(struct ctl *ctl, struct target *target, struct stepd_error 
 
 int ctl_pids(struct ctl *ctl)
 {
-	return each_step(ctl, pids_step);
+	static const struct request request = {.run = pids_step,
+		.in_turn = true,
+		.without_agent = pids_step,
+		.without_agent_if = STEPD_ORPHAN,
+		.with_ranks = true};
+
+	return request_steps(ctl, &request);
 }

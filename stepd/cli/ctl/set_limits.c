@@ -4,11 +4,11 @@
  * those of "stepd run", and the same code parses them; its agent applies them. Where that has died
  * the container is limited directly, for its owner only.
  */
-#include <jansson.h>
 #include <string.h>
 
 #include "proctrack/proctrack.h"
 #include "stepd/account/apply_limits.h"
+#include "stepd/base/json.h"
 #include "stepd/base/log.h"
 #include "stepd/base/parse.h"
 #include "stepd/cli/ctl/target.h"
@@ -152,17 +152,17 @@ static int print_warnings(struct ctl *ctl, struct target *target, const json_t *
 		json_is_array(warnings) ? json_incref(warnings) : json_array());
 }
 
-static int set_by_agent(struct set_limits *s, struct target *target, struct stepd_error *error)
+static int set_by_agent(struct ctl *ctl, struct target *target, struct stepd_error *error)
 {
+	const struct set_limits *s = target->userdata;
 	json_t *doc = json_pack("{s:O, s:s*, s:b}", FIELD, json_object_get(s->build.overlay, FIELD),
 		"ranks", s->build.task, "best_effort", (int)(s->mode == LIMITS_BEST_EFFORT));
-	json_t *reply = NULL;
+	json_auto_t *reply = NULL;
 	int r = doc ? client_call_take(target->client, "SetLimits", doc, &reply, error)
 		    : target_no_memory(error);
 
-	if (r == 0 && print_warnings(s->ctl, target, reply) < 0)
+	if (r == 0 && print_warnings(ctl, target, reply) < 0)
 		r = target_no_memory(error);
-	json_decref(reply);
 	return r;
 }
 
@@ -179,7 +179,7 @@ static int check_rank(const struct set_limits *s, const struct orphan *o, struct
 	if (!s->build.task)
 		return 0;
 	json_array_foreach (tasks, i, task) {
-		if (json_integer_value(json_object_get(task, "rank")) == s->rank)
+		if (json_get_int(task, "rank", -1) == s->rank)
 			break;
 	}
 	if (i == json_array_size(tasks))
@@ -191,14 +191,15 @@ static int check_rank(const struct set_limits *s, const struct orphan *o, struct
 	return 0;
 }
 
-static int set_by_tracker(struct set_limits *s, struct target *target, struct stepd_error *error)
+static int set_by_tracker(struct ctl *ctl, struct target *target, struct stepd_error *error)
 {
+	const struct set_limits *s = target->userdata;
 	const struct log log = {
 		.fd = STDERR_FILENO, .most = LOG_LEVEL_WARNING, .ident = "stepctl set-limits"};
 	struct limits_target container = {.mode = s->mode, .where = FIELD, .log = &log};
 	_cleanup_orphan_ struct orphan o = ORPHAN_INIT;
 	struct err err = ERR_INIT;
-	int r = orphan_open(s->ctl, target, ORPHAN_OWNER, &o, &err);
+	int r = orphan_open(ctl, target, ORPHAN_OWNER, &o, &err);
 
 	if (r == 0)
 		r = check_rank(s, &o, &err);
@@ -213,26 +214,6 @@ static int set_by_tracker(struct set_limits *s, struct target *target, struct st
 	return r < 0 ? target_error_from(error, &err) : 0;
 }
 
-static void set_step(struct set_limits *s)
-{
-	_cleanup_target_ struct target target = TARGET_INIT;
-	struct stepd_error error = {0};
-	int r = target_find(s->ctl, s->ctl->args[0], false, &target, &error);
-
-	if (r == 0)
-		r = target_connect(s->ctl, &target, &error);
-	if (r == 0 && target.client)
-		r = set_by_agent(s, &target, &error);
-	else if (r == 0 && target.presence == STEPD_ORPHAN)
-		r = set_by_tracker(s, &target, &error);
-	else if (r == 0)
-		r = target_gone(&target, &error);
-	if (r == 0)
-		r = target_done(&target, &error);
-	if (r < 0)
-		ctl_report(s->ctl, target.label, &error, target.entry);
-}
-
 static void set_limits_clear(struct set_limits *s)
 {
 	json_decref(s->build.overlay);
@@ -243,9 +224,13 @@ static void set_limits_clear(struct set_limits *s)
 int ctl_set_limits(struct ctl *ctl)
 {
 	_cleanup_(set_limits_clear) struct set_limits s = {.ctl = ctl, .options = RUN_OPTIONS_INIT};
+	const struct request request = {.run = set_by_agent,
+		.in_turn = true,
+		.without_agent = set_by_tracker,
+		.without_agent_if = STEPD_ORPHAN,
+		.done = true,
+		.userdata = &s};
 	int r = parse_arguments(&s);
 
-	if (r == 0 && !s.options.help)
-		set_step(&s);
-	return r;
+	return r < 0 || s.options.help ? r : request_steps(ctl, &request);
 }

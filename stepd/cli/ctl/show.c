@@ -2,10 +2,10 @@
  *
  * stepctl show: a step and its tasks, by its agent; of a step that has ended, its result.
  */
-#include <jansson.h>
 #include <string.h>
 #include <time.h>
 
+#include "stepd/base/json.h"
 #include "stepd/cli/ctl/target.h"
 #include "stepd/client/client.h"
 
@@ -101,7 +101,7 @@ static void print_fields(const struct ctl *ctl, const json_t *doc)
 /* "-" for 0. */
 static void number_text(const json_t *object, const char *key, char *text, size_t size)
 {
-	json_int_t number = json_integer_value(json_object_get(object, key));
+	int64_t number = json_get_int(object, key, 0);
 
 	(void)snprintf(text, size, number ? "%lld" : "-", (long long)number);
 }
@@ -112,7 +112,7 @@ static bool has_spawned(const json_t *tasks)
 	size_t i;
 
 	json_array_foreach (tasks, i, task) {
-		if (json_integer_value(json_object_get(task, "spawn")) > 0)
+		if (json_get_int(task, "spawn", 0) > 0)
 			return true;
 	}
 	return false;
@@ -120,13 +120,12 @@ static bool has_spawned(const json_t *tasks)
 
 static void add_task(struct table *table, const json_t *task, bool spawns)
 {
-	const char *state = json_object_get(task, "state") ? ctl_json_text(task, "state") : "ended";
+	const char *state = json_get_text(task, "state", "ended");
 	char rank[24], pid[24], spawn[24];
-	const char *cells[] = {rank, pid, spawn, state, ctl_json_text(task, "text")};
+	const char *cells[] = {rank, pid, spawn, state, json_get_text(task, "text", "")};
 	const char *plain[] = {rank, pid, state, cells[4]};
 
-	(void)snprintf(rank, sizeof(rank), "%lld",
-		(long long)json_integer_value(json_object_get(task, "rank")));
+	(void)snprintf(rank, sizeof(rank), "%lld", (long long)json_get_int(task, "rank", 0));
 	number_text(task, "pid", pid, sizeof(pid));
 	number_text(task, "spawn", spawn, sizeof(spawn));
 	table_add(table, spawns ? cells : plain);
@@ -177,12 +176,10 @@ static int print_step(struct ctl *ctl, const json_t *doc, const json_t *tasks)
 /* All pieces of ListTasks: a new array. */
 static int list_tasks(struct target *target, json_t **ret_tasks, struct stepd_error *error)
 {
-	json_t *all = json_array();
+	json_auto_t *all = json_array();
 	bool continues = true;
-	int r = all ? 0 : target_no_memory(error);
+	int r = client_start_take(target->client, "ListTasks", NULL, STEPD_CALL_MORE, error);
 
-	if (r == 0)
-		r = client_start_take(target->client, "ListTasks", NULL, STEPD_CALL_MORE, error);
 	while (r == 0 && continues) {
 		_cleanup_reply_ struct reply piece = {0};
 
@@ -194,7 +191,6 @@ static int list_tasks(struct target *target, json_t **ret_tasks, struct stepd_er
 	}
 	if (r == 0)
 		*ret_tasks = take_ptr(all);
-	json_decref(all);
 	return r;
 }
 
@@ -209,7 +205,7 @@ static int show_doc(struct ctl *ctl, struct target *target, json_t *doc, const j
 
 static int show_living(struct ctl *ctl, struct target *target, struct stepd_error *error)
 {
-	json_t *doc = NULL, *tasks = NULL;
+	json_auto_t *doc = NULL, *tasks = NULL;
 	int r = client_call_take(target->client, "Describe", NULL, &doc, error);
 
 	if (r == 0)
@@ -218,20 +214,15 @@ static int show_living(struct ctl *ctl, struct target *target, struct stepd_erro
 		r = show_doc(ctl, target, doc, tasks, error);
 	if (r == 0 && ctl_put(target->entry, "tasks", json_incref(tasks)) < 0)
 		r = target_no_memory(error);
-	json_decref(doc);
-	json_decref(tasks);
 	return r;
 }
 
 static int show_ended(struct ctl *ctl, struct target *target, struct stepd_error *error)
 {
-	json_t *result = NULL;
+	json_auto_t *result = NULL;
 	int r = target_read_result(target, &result, error);
 
-	if (r == 0)
-		r = show_doc(ctl, target, result, json_object_get(result, "tasks"), error);
-	json_decref(result);
-	return r;
+	return r < 0 ? r : show_doc(ctl, target, result, json_object_get(result, "tasks"), error);
 }
 
 int ctl_show(struct ctl *ctl)

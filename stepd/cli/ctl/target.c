@@ -31,7 +31,7 @@ int target_no_memory(struct stepd_error *error)
 	return target_error(error, -ENOMEM, "no memory left");
 }
 
-void target_clear(struct target *target)
+static void target_clear(struct target *target)
 {
 	target->client = stepd_disconnect(target->client);
 	free(take_ptr(target->label));
@@ -87,7 +87,9 @@ static void add_remedy(
 			" ('stepctl list' shows those that are there)");
 }
 
-int target_find(struct ctl *ctl, const char *given, bool with_ranks, struct target *target,
+/* with_ranks: "/0-3" behind the step's own name are ranks. 0, or -errno with the reason in error;
+ * label and entry are set either way, unless it is for want of memory. */
+static int target_find(struct ctl *ctl, const char *given, bool with_ranks, struct target *target,
 	struct stepd_error *error)
 {
 	const char *ranks = with_ranks ? find_ranks(given) : NULL;
@@ -129,7 +131,8 @@ static int find_presence(struct target *target, struct stepd_error *error)
 	return 0;
 }
 
-int target_connect(struct ctl *ctl, struct target *target, struct stepd_error *error)
+/* 0 with target->client, or where no agent lives without it, and target->presence tells why. */
+static int target_connect(struct ctl *ctl, struct target *target, struct stepd_error *error)
 {
 	int r = stepd_connect_directory(
 		target->directory, ctl_timeout_ms(ctl), &target->client, error);
@@ -138,7 +141,8 @@ int target_connect(struct ctl *ctl, struct target *target, struct stepd_error *e
 	return r == -ECONNREFUSED || r == -ECONNRESET ? find_presence(target, error) : r;
 }
 
-int target_gone(const struct target *target, struct stepd_error *error)
+/* A step without an agent: it has ended, or its agent has died. */
+static int target_gone(const struct target *target, struct stepd_error *error)
 {
 	if (target->presence == STEPD_ENDED)
 		return target_error(
@@ -147,46 +151,22 @@ int target_gone(const struct target *target, struct stepd_error *error)
 		"its agent has died; 'stepd adopt %s' takes the step over", target->label);
 }
 
-int target_open(struct ctl *ctl, const char *given, bool with_ranks, struct target *target)
-{
-	struct stepd_error error = {0};
-	int r = target_find(ctl, given, with_ranks, target, &error);
-
-	if (r == 0)
-		r = target_connect(ctl, target, &error);
-	if (r == 0 && !target->client)
-		r = target_gone(target, &error);
-	if (r < 0)
-		ctl_report(ctl, target->label, &error, target->entry);
-	return r;
-}
-
 /* ---- JSON ---------------------------------------------------------------------------------- */
 
 int target_read_result(const struct target *target, json_t **ret_result, struct stepd_error *error)
 {
 	_cleanup_free_ char *text = NULL;
+	json_auto_t *result = NULL;
 	json_error_t why;
-	json_t *result;
 	int r = stepd_read_result(target->directory, &text, error);
 
 	if (r < 0)
 		return r;
 	result = json_loads(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
-	if (!json_is_object(result)) {
-		r = target_error(error, -EPROTO, "'%s/result.json' is no JSON object: %s",
+	if (!json_is_object(result))
+		return target_error(error, -EPROTO, "'%s/result.json' is no JSON object: %s",
 			target->directory, result ? "it is of another type" : why.text);
-		json_decref(result);
-		return r;
-	}
-	*ret_result = result;
-	return 0;
-}
-
-int target_done(struct target *target, struct stepd_error *error)
-{
-	if (ctl_put(target->entry, "done", json_true()) < 0)
-		return target_error(error, -ENOMEM, "it is done, with no memory left to report it");
+	*ret_result = take_ptr(result);
 	return 0;
 }
 
@@ -204,8 +184,8 @@ static int run_without_agent(struct ctl *ctl, const struct request *request, str
 static void request_report(struct ctl *ctl, const struct request *request, struct target *target,
 	int r, struct stepd_error *error)
 {
-	if (r == 0 && request->done)
-		r = target_done(target, error);
+	if (r == 0 && request->done && ctl_put(target->entry, "done", json_true()) < 0)
+		r = target_error(error, -ENOMEM, "it is done, with no memory left to report it");
 	if (r < 0)
 		ctl_report(ctl, target->label, error, target->entry);
 }
@@ -218,10 +198,12 @@ static void request_send(
 	struct stepd_error error = {0};
 	int r = target_find(ctl, given, request->with_ranks, target, &error);
 
+	target->userdata = request->userdata;
 	if (r == 0)
 		r = target_connect(ctl, target, &error);
 	if (r == 0 && target->client) {
-		client_split_calls(target->client);
+		if (!request->in_turn)
+			client_split_calls(target->client);
 		r = request->run(ctl, target, &error);
 		if (r == -EAGAIN)
 			return;
@@ -259,8 +241,8 @@ static void request_finish(
 	if (r == -ECONNRESET)
 		r = request_again(ctl, request, target, &error);
 	else if (r == -ETIMEDOUT && request->for_ever)
-		r = target_error(&error, r, "it has not ended within the --timeout of %llu ms",
-			(unsigned long long)ctl->opt.timeout_ms);
+		r = target_error(&error, r, "it has not ended within the --timeout of %lld ms",
+			(long long)ctl->opt.timeout_ms);
 	request_report(ctl, request, target, r, &error);
 }
 
@@ -268,7 +250,7 @@ int request_steps(struct ctl *ctl, const struct request *request)
 {
 	int i, n = request->steps ? request->steps : ctl->count;
 	struct target *targets = calloc((size_t)n, sizeof(*targets));
-	bool for_ever = request->for_ever && !ctl->opt.timeout_given;
+	bool for_ever = request->for_ever && ctl->opt.timeout_ms < 0;
 	int64_t deadline_ms, left_ms;
 
 	if (!targets)

@@ -16,43 +16,17 @@ struct target {
 	enum stepd_presence presence;
 	struct stepd_client *client; /* NULL unless it lives */
 	struct json_t *entry;        /* in ctl->out.steps; borrowed */
+	void *userdata;              /* of the request */
 };
-
-#define TARGET_INIT                                                                                \
-	{                                                                                          \
-		.label = NULL                                                                      \
-	}
-
-/* Finds the step; with_ranks: "/0-3" behind the step's own name are ranks. 0 or -errno with the
- * reason in error; label and entry are set either way, unless it is for want of memory. */
-int target_find(struct ctl *ctl, const char *given, bool with_ranks, struct target *target,
-	struct stepd_error *error) _must_check_;
-
-/* Connects to its agent: 0 with target->client, or where no agent lives without it, and
- * target->presence tells why. */
-int target_connect(struct ctl *ctl, struct target *target, struct stepd_error *error) _must_check_;
-
-/* Both; 0, or -errno once the failure, or the lack of an agent, has been reported. */
-int target_open(
-	struct ctl *ctl, const char *given, bool with_ranks, struct target *target) _must_check_;
 
 /* The object that result.json has: a new reference. */
 int target_read_result(const struct target *target, struct json_t **ret_result,
 	struct stepd_error *error) _must_check_;
 
-/* The error of a step without an agent: it has ended, or its agent has died. Returns its code. */
-int target_gone(const struct target *target, struct stepd_error *error);
-
-/* Puts "done" into the entry. */
-int target_done(struct target *target, struct stepd_error *error);
-
 /* Fills error; returns code. */
 int target_error(struct stepd_error *error, int code, const char *fmt, ...) _printf_(3, 4);
 int target_error_from(struct stepd_error *error, const struct err *err);
 int target_no_memory(struct stepd_error *error);
-
-void target_clear(struct target *target);
-#define _cleanup_target_ _cleanup_(target_clear)
 
 /* ---- requests to several steps ------------------------------------------------------------- */
 
@@ -64,6 +38,7 @@ struct request {
 	 * second waits for the reply. So all agents work at the same time. 0, or -errno with
 	 * error. */
 	request_fn run;
+	bool in_turn; /* run() runs once, a step after the other, and may make any calls */
 
 	/* In its place where no agent lives, for the enum stepd_presence of without_agent_if. */
 	request_fn without_agent;
@@ -73,6 +48,7 @@ struct request {
 	bool with_ranks; /* arguments are STEP[/RANKS] */
 	bool for_ever;   /* without --timeout there is no end to the waiting */
 	int steps;       /* how many of the arguments are steps; 0: all */
+	void *userdata;  /* for run() and without_agent(), in the target */
 };
 
 /* 0 or -errno with ctl->err; what fails with a step is reported, and the others go on. */

@@ -12,7 +12,7 @@
 #include <wchar.h>
 #include <wctype.h>
 
-#include "stepd/base/cleanup.h"
+#include "stepd/base/buffer.h"
 #include "stepd/base/parse.h"
 
 #define WIDTH_MAX 10000
@@ -189,22 +189,10 @@ char *term_printable(const struct term *term, const char *text, int most)
 
 /* ---- tables -------------------------------------------------------------------------------- */
 
-static int table_grow(struct table *t)
-{
-	size_t capacity = t->capacity ? t->capacity * 2 : 32;
-	char **cells = reallocarray(t->cells, capacity * t->n, sizeof(*cells));
-	enum term_paint *paints;
-
-	if (cells)
-		t->cells = cells;
-	paints = reallocarray(t->paints, capacity * t->n, sizeof(*paints));
-	if (paints)
-		t->paints = paints;
-	if (!cells || !paints)
-		return -ENOMEM;
-	t->capacity = capacity;
-	return 0;
-}
+struct cell {
+	char *text;
+	enum term_paint paint;
+};
 
 void table_add(struct table *t, const char *const *cells)
 {
@@ -212,15 +200,15 @@ void table_add(struct table *t, const char *const *cells)
 	int columns;
 
 	assert(t->n <= TABLE_COLUMNS_MAX);
-	if (t->no_memory || (t->rows == t->capacity && table_grow(t) < 0)) {
-		t->no_memory = true;
+	t->no_memory |= array_reserve(t->cells, t->capacity, at + t->n) < 0;
+	if (t->no_memory)
 		return;
-	}
 	for (i = 0; i < t->n; i++) {
-		t->cells[at + i] = term_printable(t->term, cells[i], TERM_WHOLE);
-		t->paints[at + i] = TERM_PLAIN;
-		t->no_memory |= !t->cells[at + i];
-		columns = t->cells[at + i] ? term_columns_of(t->cells[at + i]) : 0;
+		char *text = term_printable(t->term, cells[i], TERM_WHOLE);
+
+		t->cells[at + i] = (struct cell){.text = text};
+		t->no_memory |= !text;
+		columns = text ? term_columns_of(text) : 0;
 		if (columns > t->most[i])
 			t->most[i] = columns;
 	}
@@ -230,7 +218,7 @@ void table_add(struct table *t, const char *const *cells)
 void table_paint(struct table *t, size_t column, enum term_paint paint)
 {
 	if (t->rows > 0)
-		t->paints[(t->rows - 1) * t->n + column] = paint;
+		t->cells[(t->rows - 1) * t->n + column].paint = paint;
 }
 
 void table_clear(struct table *t)
@@ -238,12 +226,8 @@ void table_clear(struct table *t)
 	size_t i;
 
 	for (i = 0; i < t->rows * t->n; i++)
-		free(t->cells[i]);
+		free(t->cells[i].text);
 	free(t->cells);
-	free(t->paints);
-	t->cells = NULL;
-	t->paints = NULL;
-	t->rows = t->capacity = 0;
 }
 
 static int sum_of(const int *width, size_t n)
@@ -305,37 +289,29 @@ static void set_widths(const struct table *t, int *width)
 		;
 }
 
-struct cell {
-	const char *text;
-	enum term_paint paint;
-	int width;
-	bool right;
-	bool last; /* nothing follows: no blanks behind it */
-};
-
-static int print_cell(const struct term *term, const struct cell *cell, FILE *f)
+/* last: nothing follows, so there are no blanks behind it. */
+static int print_cell(const struct table *t, size_t column, const struct cell *cell, int width,
+	bool last, FILE *f)
 {
-	_cleanup_free_ char *cut = term_printable(term, cell->text, cell->width);
+	_cleanup_free_ char *cut = term_printable(t->term, cell->text, width);
+	bool right = t->columns[column].right;
 	int pad;
 
 	if (!cut)
 		return -ENOMEM;
-	pad = cell->width - term_columns_of(cut);
-	if (cell->right && !(cell->last && !*cut))
+	pad = width - term_columns_of(cut);
+	if (right && !(last && !*cut))
 		(void)fprintf(f, "%*s", pad, "");
-	(void)fprintf(
-		f, "%s%s%s", term_paint(term, cell->paint), cut, term_unpaint(term, cell->paint));
-	if (!cell->right && !cell->last)
-		(void)fprintf(f, "%*s", pad + GAP, "");
-	else if (!cell->last)
-		(void)fprintf(f, "%*s", GAP, "");
+	(void)fprintf(f, "%s%s%s", term_paint(t->term, cell->paint), cut,
+		term_unpaint(t->term, cell->paint));
+	if (!last)
+		(void)fprintf(f, "%*s", GAP + (right ? 0 : pad), "");
 	return 0;
 }
 
 /* Row t->rows is the heading. */
 static int print_row(const struct table *t, const int *width, size_t row, FILE *f)
 {
-	bool heading = row == t->rows;
 	size_t i, last = 0;
 	int r = 0;
 
@@ -344,16 +320,11 @@ static int print_row(const struct table *t, const int *width, size_t row, FILE *
 			last = i;
 	}
 	for (i = 0; r == 0 && i <= last; i++) {
-		struct cell cell = {
-			.text = heading ? t->columns[i].title : t->cells[row * t->n + i],
-			.paint = heading ? TERM_BOLD : t->paints[row * t->n + i],
-			.width = width[i],
-			.right = t->columns[i].right,
-			.last = i == last,
-		};
+		const struct cell title = {(char *)t->columns[i].title, TERM_BOLD};
 
 		if (width[i] > 0)
-			r = print_cell(t->term, &cell, f);
+			r = print_cell(t, i, row == t->rows ? &title : &t->cells[row * t->n + i],
+				width[i], i == last, f);
 	}
 	(void)fputc('\n', f);
 	return r;

@@ -63,8 +63,7 @@ struct table {
 	const struct column *columns;
 	size_t n;
 	const struct term *term;
-	char **cells; /* rows * n */
-	enum term_paint *paints;
+	struct cell *cells; /* rows * n */
 	size_t rows, capacity;
 	int most[TABLE_COLUMNS_MAX]; /* columns of the widest cell */
 	bool no_memory;

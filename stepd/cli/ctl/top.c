@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <string.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/base/clock.h"
 #include "stepd/cli/ctl/top_screen.h"
 #include "stepd/client/client.h"
@@ -44,27 +45,22 @@ static void top_data_clear(struct top_data *data)
 	for (i = 0; i < data->n; i++)
 		free_step(data->steps[i]);
 	free(data->steps);
-	for (i = 0; i < data->only_count; i++)
-		free(data->only[i]);
-	free(data->only);
+	strv_clear(&data->only);
 }
 
 static int top_data_choose(struct top_data *data)
 {
 	struct ctl *ctl = data->ctl;
 	struct stepd_error error = {0};
+	char *directory = NULL;
 	int i, r;
 
-	if (ctl->count == 0)
-		return 0;
-	data->only = calloc((size_t)ctl->count, sizeof(*data->only));
-	if (!data->only)
-		return err_set(&ctl->err, -ENOMEM, "choose steps");
 	for (i = 0; i < ctl->count; i++) {
-		r = stepd_find_step(ctl->opt.runtime_dir, ctl->args[i], &data->only[i], &error);
+		r = stepd_find_step(ctl->opt.runtime_dir, ctl->args[i], &directory, &error);
 		if (r < 0)
 			return err_say(&ctl->err, r, "%s", error.text);
-		data->only_count++;
+		if (strv_add_take(&data->only, directory) < 0)
+			return err_set(&ctl->err, -ENOMEM, "choose steps");
 	}
 	return 0;
 }
@@ -75,11 +71,11 @@ static bool is_wanted(const struct top_data *data, const char *directory)
 {
 	size_t i;
 
-	for (i = 0; i < data->only_count; i++) {
-		if (strcmp(data->only[i], directory) == 0)
+	for (i = 0; i < data->only.n; i++) {
+		if (strcmp(data->only.v[i], directory) == 0)
 			return true;
 	}
-	return !data->only;
+	return data->only.n == 0;
 }
 
 static struct top_step *find_step(const struct top_data *data, const char *directory)
@@ -95,16 +91,10 @@ static struct top_step *find_step(const struct top_data *data, const char *direc
 
 static struct top_step *add_step(struct top_data *data, const struct stepd_step *found)
 {
-	size_t capacity = data->capacity ? data->capacity * 2 : 32;
-	struct top_step **grown, *step;
+	struct top_step *step;
 
-	if (data->n == data->capacity) {
-		grown = reallocarray(data->steps, capacity, sizeof(struct top_step *));
-		if (!grown)
-			return NULL;
-		data->steps = grown;
-		data->capacity = capacity;
-	}
+	if (array_reserve(data->steps, data->capacity, data->n + 1) < 0)
+		return NULL;
 	step = calloc(1, sizeof(*step));
 	if (!step)
 		return NULL;
@@ -288,7 +278,7 @@ static int on_time(struct top *top)
 {
 	int r = top_data_scan(&top->data);
 
-	top->next_ms += (int64_t)top->data.interval_ms;
+	top->next_ms += top->data.interval_ms;
 	if (top->next_ms < clock_now_ms())
 		top->next_ms = clock_now_ms(); /* it was stopped meanwhile */
 	top->rounds++;
@@ -374,8 +364,7 @@ static int run_top(struct top *top)
 
 	/* Agents report at the interval, too: a little later each has done so twice, and there is
 	 * CPU%. */
-	top->next_ms =
-		clock_now_ms() + (int64_t)(top->data.interval_ms + top->data.interval_ms / 8);
+	top->next_ms = clock_now_ms() + top->data.interval_ms + top->data.interval_ms / 8;
 	if (r == 0 && !top->ctl->opt.batch)
 		r = draw(top);
 	while (r == 0 && !top->end)

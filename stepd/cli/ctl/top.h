@@ -7,6 +7,7 @@
 #ifndef STEPD_CLI_CTL_TOP_H
 #define STEPD_CLI_CTL_TOP_H
 
+#include "stepd/base/strv.h"
 #include "stepd/cli/ctl/ctl.h"
 #include "stepd/cli/ctl/usage.h"
 
@@ -22,11 +23,10 @@ struct top_step {
 
 struct top_data {
 	struct ctl *ctl;
-	uint64_t interval_ms;
+	int64_t interval_ms;
 	struct top_step **steps;
 	size_t n, capacity;
-	char **only; /* directories; NULL: all steps */
-	size_t only_count;
+	struct strv only; /* directories; none: all steps */
 };
 
 /* CPUs used between the last two samples: of the step, or of its i-th task; below 0: not known. */

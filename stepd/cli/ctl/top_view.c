@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "stepd/account/usage.h"
+#include "stepd/base/clock.h"
 #include "stepd/cli/ctl/top_screen.h"
 #include "stepd/record/report.h"
 
@@ -328,41 +329,34 @@ static json_t *pack_share(double share)
 
 static json_t *pack_step(const struct top_step *step)
 {
-	json_t *tasks = json_array(), *task;
-	json_t *doc = json_pack("{s:o, s:o, s:o, s:s, s:o}", "step", report_json_text(step->label),
-		"node", report_json_text(step->node), "user", report_json_text(step->user), "state",
-		step->state, "cpus", pack_share(top_step_cpu(step)));
-	int r = doc && tasks ? usage_pack(doc, &step->now.step) : -1;
+	json_auto_t *tasks = json_array();
+	json_auto_t *doc =
+		json_pack("{s:o, s:o, s:o, s:s, s:o}", "step", report_json_text(step->label),
+			"node", report_json_text(step->node), "user", report_json_text(step->user),
+			"state", step->state, "cpus", pack_share(top_step_cpu(step)));
+	int r = doc ? usage_pack(doc, &step->now.step) : -1;
 	size_t i;
 
 	for (i = 0; r == 0 && i < step->now.n; i++) {
-		task = json_pack("{s:I, s:o}", "rank", (json_int_t)step->now.task[i].gtid, "cpus",
-			pack_share(top_task_cpu(step, i)));
+		json_t *task = json_pack("{s:I, s:o}", "rank", (json_int_t)step->now.task[i].gtid,
+			"cpus", pack_share(top_task_cpu(step, i)));
+
 		r = task ? usage_pack(task, &step->now.tasks[i]) : -1;
 		r |= json_array_append_new(tasks, task);
 	}
-	if (r == 0)
-		r = json_object_set(doc, "tasks", tasks);
-	json_decref(tasks);
-	if (r == 0)
-		return doc;
-	json_decref(doc);
-	return NULL;
+	r |= json_object_set(doc, "tasks", tasks);
+	return r < 0 ? NULL : take_ptr(doc);
 }
 
 json_t *top_view_pack(const struct top_data *data)
 {
-	json_t *steps = json_array();
-	struct timespec now;
+	json_auto_t *steps = json_array();
 	size_t i;
-	int r = steps ? 0 : -1;
+	int r = 0;
 
-	(void)clock_gettime(CLOCK_REALTIME, &now); /* can't fail with this clock */
 	for (i = 0; r == 0 && i < data->n; i++)
 		r = json_array_append_new(steps, pack_step(data->steps[i]));
-	if (r == 0)
-		return json_pack("{s:I, s:o}", "time_usec",
-			(json_int_t)now.tv_sec * 1000000 + now.tv_nsec / 1000, "steps", steps);
-	json_decref(steps);
-	return NULL;
+	return r < 0 ? NULL
+		     : json_pack("{s:I, s:O}", "time_usec", (json_int_t)clock_wall_usec(), "steps",
+			       steps);
 }

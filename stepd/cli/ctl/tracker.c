@@ -2,10 +2,10 @@
 #include "stepd/cli/ctl/tracker.h"
 
 #include <fcntl.h>
-#include <jansson.h>
 #include <string.h>
 
 #include "proctrack/proctrack.h"
+#include "stepd/base/json.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/procstat.h"
 #include "stepd/plugin/plugin.h"
@@ -43,7 +43,7 @@ static int open_for(struct tracker *tracker, const char *type, const char *root,
 int tracker_use(
 	struct ctl *ctl, struct tracker *tracker, const struct step_entry *entry, struct err *err)
 {
-	const char *root = json_string_value(json_object_get(entry->doc, "container_root"));
+	const char *root = json_get_text(entry->doc, "container_root", NULL);
 	int r = 0;
 
 	if (is_open_for(tracker, entry->proctrack, root))
@@ -69,8 +69,8 @@ int tracker_read_tasks(
 		return -ENOMEM;
 	json_array_foreach (rows, i, row) {
 		tasks[i].id = (uint32_t)i;
-		tasks[i].gtid = (uint32_t)json_integer_value(json_object_get(row, "rank"));
-		tasks[i].pid = (pid_t)json_integer_value(json_object_get(row, "pid"));
+		tasks[i].gtid = (uint32_t)json_get_int(row, "rank", 0);
+		tasks[i].pid = (pid_t)json_get_int(row, "pid", 0);
 	}
 	*ret_tasks = tasks;
 	*ret_count = n;
@@ -226,29 +226,21 @@ static int list_members(const struct orphan *o, struct listing *l, struct err *e
 	return 0;
 }
 
-static int ignore_rank(uint32_t n, void *userdata)
-{
-	(void)n;
-	(void)userdata;
-	return 0;
-}
-
 int tracker_list(struct ctl *ctl, struct target *target, bool start_ticks,
 	struct stepd_process **ret_processes, size_t *ret_count, struct stepd_error *error)
 {
+	struct rank_match none = {0};
 	struct listing l = {.ranks = target->ranks, .start_ticks = start_ticks};
 	_cleanup_orphan_ struct orphan o = ORPHAN_INIT;
 	struct err err = ERR_INIT;
 	int r;
 
-	if (target->ranks && parse_ranges(target->ranks, UINT32_MAX, ignore_rank, NULL) < 0)
+	if (target->ranks && parse_ranges(target->ranks, UINT32_MAX, match_rank, &none) < 0)
 		return target_error(
 			error, -EINVAL, "'%.100s' are no ranks such as 0-3,8", target->ranks);
 	if (target->client)
 		return stepd_list_pids(target->client, target->ranks, start_ticks, ret_processes,
 			ret_count, error);
-	if (target->presence == STEPD_ENDED)
-		return target_gone(target, error);
 	r = orphan_open(ctl, target, ORPHAN_PROCESSES, &o, &err);
 	if (r == 0)
 		r = list_members(&o, &l, &err);

@@ -5,11 +5,11 @@
  */
 #include "stepd/cli/ctl/usage.h"
 
-#include <jansson.h>
 #include <string.h>
 
 #include "proctrack/proctrack.h"
 #include "stepd/account/usage.h"
+#include "stepd/base/json.h"
 #include "stepd/cli/ctl/target.h"
 #include "stepd/cli/ctl/tracker.h"
 #include "stepd/client/client.h"
@@ -25,34 +25,28 @@ void usage_sample_clear(struct usage_sample *usage)
 
 static enum stepd_usage_source source_of(const json_t *row, const char *name)
 {
-	const char *source =
-		json_string_value(json_object_get(json_object_get(row, "usage_sources"), name));
-	int i;
-
-	for (i = STEPD_USAGE_UNKNOWN + 1; source && i < STEPD_USAGE_SOURCE_COUNT; i++) {
-		if (strcmp(source, usage_source_names[i]) == 0)
-			return (enum stepd_usage_source)i;
-	}
-	return STEPD_USAGE_PROC; /* of a newer agent: a value all the same */
+	/* Of a newer agent: a value all the same. */
+	return (enum stepd_usage_source)json_get_choice(json_object_get(row, "usage_sources"), name,
+		usage_source_names, STEPD_USAGE_SOURCE_COUNT, STEPD_USAGE_PROC);
 }
 
 static void read_values(const json_t *row, stepd_usage_t *usage)
 {
-	const json_t *values = json_object_get(row, "usage"), *value;
+	const json_t *values = json_object_get(row, "usage");
+	int64_t value;
 	size_t i;
 
 	for (i = 0; i < STEPD_USAGE_COUNT; i++) {
-		value = json_object_get(values, usage_values[i].name);
-		if (!json_is_integer(value) || json_integer_value(value) < 0)
+		if (!json_get_range(values, usage_values[i].name, 0, INT64_MAX, &value))
 			continue;
-		usage->value[i] = (uint64_t)json_integer_value(value);
+		usage->value[i] = (uint64_t)value;
 		usage->source[i] = (uint8_t)source_of(row, usage_values[i].name);
 	}
 }
 
 static uint64_t number_of(const json_t *object, const char *key)
 {
-	json_int_t number = json_integer_value(json_object_get(object, key));
+	int64_t number = json_get_int(object, key, 0);
 
 	return number > 0 ? (uint64_t)number : 0;
 }
@@ -91,7 +85,7 @@ static bool read_cpu(const stepd_usage_t *usage, uint64_t *ret_usec)
 	return true;
 }
 
-int usage_subscribe(struct stepd_client *client, uint64_t interval_ms, struct stepd_error *error)
+int usage_subscribe(struct stepd_client *client, int64_t interval_ms, struct stepd_error *error)
 {
 	json_t *parameters =
 		json_pack("{s:b, s:I}", "tasks", 1, "interval_ms", (json_int_t)interval_ms);
@@ -140,12 +134,13 @@ static int print(struct ctl *ctl, const struct target *target, const struct usag
 
 static int pack(json_t *entry, const struct usage_sample *u)
 {
-	json_t *tasks = json_array(), *task;
+	json_auto_t *tasks = json_array();
 	int r = usage_pack(entry, &u->step);
 	size_t i;
 
 	for (i = 0; r == 0 && i < u->n; i++) {
-		task = json_pack("{s:I}", "rank", (json_int_t)u->task[i].gtid);
+		json_t *task = json_pack("{s:I}", "rank", (json_int_t)u->task[i].gtid);
+
 		r = task ? usage_pack(task, &u->tasks[i]) : -1;
 		r |= json_array_append_new(tasks, task);
 	}
@@ -153,10 +148,7 @@ static int pack(json_t *entry, const struct usage_sample *u)
 		r = ctl_put(entry, "time_usec", json_integer((json_int_t)u->time_usec));
 	if (r == 0 && u->elapsed_usec)
 		r = ctl_put(entry, "elapsed_usec", json_integer((json_int_t)u->elapsed_usec));
-	if (r == 0)
-		return ctl_put(entry, "tasks", tasks);
-	json_decref(tasks);
-	return -ENOMEM;
+	return r < 0 ? -ENOMEM : ctl_put(entry, "tasks", json_incref(tasks));
 }
 
 static int show_usage(struct ctl *ctl, struct target *target, const struct usage_sample *u,
@@ -170,13 +162,13 @@ static int show_usage(struct ctl *ctl, struct target *target, const struct usage
 static int usage_step(struct ctl *ctl, struct target *target, struct stepd_error *error)
 {
 	_cleanup_usage_sample_ struct usage_sample u = {0};
-	json_t *parameters = json_pack("{s:b}", "tasks", 1), *reply = NULL;
+	json_t *parameters = json_pack("{s:b}", "tasks", 1);
+	json_auto_t *reply = NULL;
 	int r = parameters ? client_call_take(target->client, "Usage", parameters, &reply, error)
 			   : target_no_memory(error);
 
 	if (r == 0 && usage_read(reply, &u) < 0)
 		r = target_no_memory(error);
-	json_decref(reply);
 	return r < 0 ? r : show_usage(ctl, target, &u, error);
 }
 
@@ -228,14 +220,12 @@ static void print_line(const struct usage_sample *now, const struct usage_sample
 /* The reply unchanged, with the step's names. */
 static int print_json_line(struct ctl *ctl, const struct target *target, json_t *reply)
 {
-	json_t *doc = json_pack("{s:s, s:s}", "step", target->label, "node", target->node);
+	json_auto_t *doc = json_pack("{s:s, s:s}", "step", target->label, "node", target->node);
 
 	if (json_object_update_missing(doc, json_object_get(reply, "step")) < 0 ||
-		json_object_del(reply, "step") < 0 || json_object_update_missing(doc, reply) < 0) {
-		json_decref(doc);
+		json_object_del(reply, "step") < 0 || json_object_update_missing(doc, reply) < 0)
 		return -ENOMEM;
-	}
-	return ctl_print_json(ctl, doc, true);
+	return ctl_print_json(ctl, json_incref(doc), true);
 }
 
 /* 1: more will come. */
@@ -261,41 +251,35 @@ static int take_sample(struct ctl *ctl, struct target *target, struct usage_samp
 	return reply.continues && fflush(stdout) == 0;
 }
 
-static int follow(struct ctl *ctl)
+static int follow(struct ctl *ctl, struct target *target, struct stepd_error *error)
 {
 	_cleanup_usage_sample_ struct usage_sample before = {0};
-	_cleanup_target_ struct target target = TARGET_INIT;
-	struct stepd_error error = {0};
 	uint64_t round = 0;
-	int r;
+	int r = usage_subscribe(target->client, ctl->opt.interval_ms, error);
 
-	ctl->out.printed = ctl->opt.json; /* lines, even if there is none */
-	if (target_open(ctl, ctl->args[0], false, &target) < 0)
-		return 0; /* it was reported */
-	r = usage_subscribe(target.client, ctl->opt.interval_ms, &error);
 	if (r == 0 && !ctl->opt.json)
 		printf("%9s %8s %9s %9s %9s %9s %9s\n", "ELAPSED", "CPU%", "MEMORY", "PEAK",
 			"PROCS", "READ", "WRITTEN");
 	do
-		r = r < 0 ? r : take_sample(ctl, &target, &before, &error);
+		r = r < 0 ? r : take_sample(ctl, target, &before, error);
 	while (r > 0 && ++round != ctl->opt.rounds);
-	if (r < 0)
-		ctl_report(ctl, target.label, &error, NULL);
-	return 0;
+	return r < 0 ? r : 0;
 }
 
 int ctl_usage(struct ctl *ctl)
 {
-	static const struct request request = {.run = usage_step,
+	static const struct request once = {.run = usage_step,
 		.without_agent = usage_without_agent,
 		.without_agent_if = STEPD_ORPHAN};
+	static const struct request follows = {.run = follow, .in_turn = true};
 
 	if (!ctl->opt.interval_ms && ctl->opt.rounds)
 		return err_say(&ctl->err, -EINVAL, "--count goes with --interval");
 	if (!ctl->opt.interval_ms)
-		return request_steps(ctl, &request);
+		return request_steps(ctl, &once);
 	if (ctl->count > 1)
 		return err_say(&ctl->err, -EINVAL,
 			"--interval is of one step; 'stepctl top' shows several");
-	return follow(ctl);
+	ctl->out.printed = ctl->opt.json; /* lines, even if there is none */
+	return request_steps(ctl, &follows);
 }

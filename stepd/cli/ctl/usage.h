@@ -23,7 +23,7 @@ struct usage_sample {
 
 /* Starts a call of Usage that replies at each interval. */
 int usage_subscribe(
-	struct stepd_client *client, uint64_t interval_ms, struct stepd_error *error) _must_check_;
+	struct stepd_client *client, int64_t interval_ms, struct stepd_error *error) _must_check_;
 
 /* Values of a newer agent that this version does not know are left out. 0 or -ENOMEM. */
 int usage_read(const struct json_t *reply, struct usage_sample *ret_usage) _must_check_;
