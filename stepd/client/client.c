@@ -316,18 +316,11 @@ static int make_frame(
 	const char *method, json_t *parameters, unsigned flags, char **ret_frame, size_t *ret_size)
 {
 	const char *prefix = strchr(method, '.') ? "" : STEP_INTERFACE;
-	json_t *doc = json_pack("{s:s+}", "method", prefix, method);
-	int r = doc ? 0 : -1;
-	char *text;
+	json_auto_t *doc = json_pack("{s:s+, s:O*, s:o*, s:o*}", "method", prefix, method,
+		"parameters", parameters, "more", flags & STEPD_CALL_MORE ? json_true() : NULL,
+		"oneway", flags & STEPD_CALL_ONEWAY ? json_true() : NULL);
+	char *text = json_dumps(doc, JSON_COMPACT);
 
-	if (r == 0 && parameters)
-		r = json_object_set(doc, "parameters", parameters);
-	if (r == 0 && flags & STEPD_CALL_MORE)
-		r = json_object_set_new(doc, "more", json_true());
-	if (r == 0 && flags & STEPD_CALL_ONEWAY)
-		r = json_object_set_new(doc, "oneway", json_true());
-	text = r == 0 ? json_dumps(doc, JSON_COMPACT) : NULL;
-	json_decref(doc);
 	if (!text)
 		return -ENOMEM;
 	*ret_frame = text;
@@ -521,13 +514,19 @@ int client_dump_take(json_t *object, char **ret_json, struct stepd_error *error)
 
 /* ---- any method ---------------------------------------------------------------------------- */
 
-static int load_parameters(const struct stepd_client *client, const char *method, const char *text,
+/* Checks what a program has given. */
+static int load_call(const struct stepd_client *client, const char *method, const char *text,
 	json_t **ret_parameters, struct stepd_error *error)
 {
+	size_t length = strspn(method,
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+		"0123456789.-");
+	json_auto_t *doc = NULL;
 	json_error_t why;
-	json_t *doc;
 
-	*ret_parameters = NULL;
+	if (length == 0 || method[length] || length > 255)
+		return client_error(error, -EINVAL, "step %s: '%s' is no name of a method",
+			client->name, method);
 	if (!text)
 		return 0;
 	doc = json_loads(text, JSON_REJECT_DUPLICATES, &why);
@@ -535,25 +534,10 @@ static int load_parameters(const struct stepd_client *client, const char *method
 		return client_error(error, -EINVAL,
 			"step %s: %s: the parameters are no JSON (line %d: %s)", client->name,
 			method, why.line, why.text);
-	if (!json_is_object(doc)) {
-		json_decref(doc);
+	if (!json_is_object(doc))
 		return client_error(error, -EINVAL,
 			"step %s: %s: the parameters are no JSON object", client->name, method);
-	}
-	*ret_parameters = doc;
-	return 0;
-}
-
-static int check_method(
-	const struct stepd_client *client, const char *method, struct stepd_error *error)
-{
-	size_t length = strspn(method,
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-		"0123456789.-");
-
-	if (length == 0 || method[length] || length > 255)
-		return client_error(error, -EINVAL, "step %s: '%s' is no name of a method",
-			client->name, method);
+	*ret_parameters = take_ptr(doc);
 	return 0;
 }
 
@@ -561,10 +545,8 @@ int stepd_start_call(struct stepd_client *client, const char *method, const char
 	unsigned flags, struct stepd_error *error)
 {
 	json_t *doc = NULL;
-	int r = check_method(client, method, error);
+	int r = load_call(client, method, parameters, &doc, error);
 
-	if (r == 0)
-		r = load_parameters(client, method, parameters, &doc, error);
 	if (r == 0)
 		r = client_start_take(client, method, doc, flags, error);
 	if (r == 0 && flags & STEPD_CALL_ONEWAY) {
@@ -594,10 +576,8 @@ int stepd_call(struct stepd_client *client, const char *method, const char *para
 	char **ret_reply, struct stepd_error *error)
 {
 	json_t *doc = NULL, *reply = NULL;
-	int r = check_method(client, method, error);
+	int r = load_call(client, method, parameters, &doc, error);
 
-	if (r == 0)
-		r = load_parameters(client, method, parameters, &doc, error);
 	if (r == 0)
 		r = client_call_take(client, method, doc, &reply, error);
 	return r < 0 ? r : client_dump_take(reply, ret_reply, error);

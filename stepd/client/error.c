@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/client/error.h"
 
-#include <jansson.h>
 #include <stdarg.h>
 #include <string.h>
+
+#include "stepd/base/json.h"
 
 #define SENTENCE_SIZE 768
 
@@ -56,22 +57,12 @@ int client_error_forward(struct stepd_error *error, const struct err *err)
 
 /* ---- the errors of agents ----------------------------------------------------------------- */
 
+/* An empty text is as good as none. */
 static const char *get_text(const json_t *parameters, const char *key, const char *otherwise)
 {
-	const char *text = json_string_value(json_object_get(parameters, key));
+	const char *text = json_get_text(parameters, key, "");
 
-	return text && text[0] ? text : otherwise;
-}
-
-static long long get_number(const json_t *parameters, const char *key)
-{
-	return (long long)json_integer_value(json_object_get(parameters, key));
-}
-
-static void format_message(char *buf, const json_t *parameters)
-{
-	(void)snprintf(buf, SENTENCE_SIZE, "%s",
-		get_text(parameters, "message", "its agent refused it without a reason"));
+	return text[0] ? text : otherwise;
 }
 
 static void format_failed(char *buf, const json_t *parameters)
@@ -103,48 +94,6 @@ static void format_denied(char *buf, const json_t *parameters)
 			buf + strlen(buf), SENTENCE_SIZE - strlen(buf), ": it takes %s", who);
 }
 
-static void format_no_process(char *buf, const json_t *parameters)
-{
-	(void)snprintf(buf, SENTENCE_SIZE, "no process of the step has the pid %lld",
-		get_number(parameters, "pid"));
-}
-
-static void format_no_task(char *buf, const json_t *parameters)
-{
-	(void)snprintf(buf, SENTENCE_SIZE,
-		"the step has no task of rank %lld on this node (ListTasks has those it has)",
-		get_number(parameters, "rank"));
-}
-
-static void format_too_many(char *buf, const json_t *parameters)
-{
-	(void)snprintf(buf, SENTENCE_SIZE,
-		"its agent takes no more than %lld connections: close others, then try again",
-		get_number(parameters, "limit"));
-}
-
-static void format_older(char *buf, const json_t *parameters)
-{
-	(void)parameters;
-	(void)snprintf(buf, SENTENCE_SIZE,
-		"its agent has no such method; where it is an older one, let it execute the new "
-		"program (Reexec)");
-}
-
-static void format_parameter(char *buf, const json_t *parameters)
-{
-	(void)snprintf(buf, SENTENCE_SIZE,
-		"its agent does not know the parameter '%s', or not this value of it",
-		get_text(parameters, "parameter", "?"));
-}
-
-static void format_more(char *buf, const json_t *parameters)
-{
-	(void)parameters;
-	(void)snprintf(
-		buf, SENTENCE_SIZE, "it has more answers than one: call it with STEPD_CALL_MORE");
-}
-
 static void format_unknown(char *buf, const json_t *parameters)
 {
 	char *text = json_dumps(parameters, JSON_COMPACT);
@@ -155,26 +104,53 @@ static void format_unknown(char *buf, const json_t *parameters)
 	free(text);
 }
 
+#define REFUSED .parameter = "message", .missing = "its agent refused it without a reason"
+
+static const char older[] =
+	"its agent has no such method; where it is an older one, let it execute the new program "
+	"(Reexec)";
+
+/* The sentence is before, the parameter and after, where no function makes it. */
 static const struct remote_row {
 	const char *name;
 	int code;
+	const char *before, *parameter, *missing, *after;
 	void (*format)(char *buf, const json_t *parameters);
 } remote_rows[] = {
-	{"io.stepd.Step.PermissionDenied", -EPERM, format_denied},
-	{"io.stepd.Step.NoSuchProcess", -ESRCH, format_no_process},
-	{"io.stepd.Step.NoSuchTask", -ESRCH, format_no_task},
-	{"io.stepd.Step.WrongState", -EBUSY, format_message},
-	{"io.stepd.Step.TooManyConnections", -EBUSY, format_too_many},
-	{"io.stepd.Step.SuspendFailed", -ETIMEDOUT, format_message},
-	{"io.stepd.Step.NotSupported", -EOPNOTSUPP, format_message},
-	{"io.stepd.Step.Failed", -EIO, format_failed},
-	{"org.varlink.service.InterfaceNotFound", -EOPNOTSUPP, format_older},
-	{"org.varlink.service.MethodNotFound", -EOPNOTSUPP, format_older},
-	{"org.varlink.service.MethodNotImplemented", -EOPNOTSUPP, format_older},
-	{"org.varlink.service.InvalidParameter", -EINVAL, format_parameter},
-	{"org.varlink.service.ExpectedMore", -EINVAL, format_more},
-	{NULL, -EIO, format_unknown},
+	{"io.stepd.Step.PermissionDenied", -EPERM, .format = format_denied},
+	{"io.stepd.Step.NoSuchProcess", -ESRCH, .before = "no process of the step has the pid ",
+		.parameter = "pid"},
+	{"io.stepd.Step.NoSuchTask", -ESRCH, .before = "the step has no task of rank ",
+		.parameter = "rank", .after = " on this node (ListTasks has those it has)"},
+	{"io.stepd.Step.WrongState", -EBUSY, REFUSED},
+	{"io.stepd.Step.TooManyConnections", -EBUSY, .before = "its agent takes no more than ",
+		.parameter = "limit", .after = " connections: close others, then try again"},
+	{"io.stepd.Step.SuspendFailed", -ETIMEDOUT, REFUSED},
+	{"io.stepd.Step.NotSupported", -EOPNOTSUPP, REFUSED},
+	{"io.stepd.Step.Failed", -EIO, .format = format_failed},
+	{"org.varlink.service.InterfaceNotFound", -EOPNOTSUPP, .before = older},
+	{"org.varlink.service.MethodNotFound", -EOPNOTSUPP, .before = older},
+	{"org.varlink.service.MethodNotImplemented", -EOPNOTSUPP, .before = older},
+	{"org.varlink.service.InvalidParameter", -EINVAL,
+		.before = "its agent does not know the parameter '", .parameter = "parameter",
+		.after = "', or not this value of it"},
+	{"org.varlink.service.ExpectedMore", -EINVAL,
+		.before = "it has more answers than one: call it with STEPD_CALL_MORE"},
+	{NULL, -EIO, .format = format_unknown},
 };
+
+static void format_row(char *buf, const struct remote_row *row, const json_t *parameters)
+{
+	const json_t *value = row->parameter ? json_object_get(parameters, row->parameter) : NULL;
+	const char *missing = row->missing ?: row->parameter ? "?" : "";
+	char number[32];
+
+	(void)snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(value));
+	(void)snprintf(buf, SENTENCE_SIZE, "%s%s%s", row->before ?: "",
+		json_is_integer(value) ? number
+				       : get_text(parameters, row->parameter ?: "", missing),
+		row->after ?: "");
+}
 
 /* The one reason for a failure that has a code of its own: the process or the step is gone. */
 static int remote_code(const struct remote_row *row, const json_t *parameters)
@@ -196,7 +172,10 @@ int client_error_remote(struct stepd_error *error, const char *step, const char 
 		row++;
 	code = remote_code(row, parameters);
 	bare = strrchr(name, '.');
-	row->format(sentence, parameters);
+	if (row->format)
+		row->format(sentence, parameters);
+	else
+		format_row(sentence, row, parameters);
 	(void)client_error(
 		error, code, "step %s: %s: %s: %s", step, method, bare ? bare + 1 : name, sentence);
 	if (error)

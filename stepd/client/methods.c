@@ -2,7 +2,6 @@
  *
  * A function for each method of the interface: what they send, and what they make of the replies.
  */
-#include <jansson.h>
 #include <string.h>
 
 #include "stepd/base/buffer.h"
@@ -111,19 +110,17 @@ int stepd_list_pids(struct stepd_client *client, const char *ranks, bool start_t
 
 static json_t *pack_pids(const pid_t *pids, size_t count, uint64_t pid_namespace)
 {
-	json_t *array = json_array();
-	int r = array ? 0 : -1;
+	json_auto_t *array = json_array();
+	int r = 0;
 	size_t i;
 
 	for (i = 0; r == 0 && i < count; i++)
 		r = json_array_append_new(array, json_integer(pids[i]));
-	if (r < 0) {
-		json_decref(array);
+	if (r < 0)
 		return NULL;
-	}
 	if (pid_namespace == 0)
-		return json_pack("{s:o}", "pids", array);
-	return json_pack("{s:o, s:I}", "pids", array, "pid_namespace", (json_int_t)pid_namespace);
+		return json_pack("{s:O}", "pids", array);
+	return json_pack("{s:O, s:I}", "pids", array, "pid_namespace", (json_int_t)pid_namespace);
 }
 
 int stepd_find_pids(struct stepd_client *client, const pid_t *pids, size_t count,
@@ -155,7 +152,7 @@ static int call_done_take(struct stepd_client *client, const char *method, json_
 
 static json_t *pack_signal(const char *signal, const struct stepd_signal_target *target)
 {
-	json_t *doc = json_pack("{s:s}", "signal", signal);
+	json_auto_t *doc = json_pack("{s:s}", "signal", signal);
 	int r = doc ? 0 : -1;
 
 	if (r == 0 && target && target->ranks)
@@ -167,10 +164,7 @@ static json_t *pack_signal(const char *signal, const struct stepd_signal_target 
 			doc, "start_ticks", json_integer((json_int_t)target->start_ticks));
 	if (r == 0 && target && target->leader)
 		r = json_object_set_new(doc, "leader", json_true());
-	if (r == 0)
-		return doc;
-	json_decref(doc);
-	return NULL;
+	return r < 0 ? NULL : take_ptr(doc);
 }
 
 int stepd_signal(struct stepd_client *client, const char *signal,
@@ -206,14 +200,12 @@ int stepd_resume(struct stepd_client *client, struct stepd_error *error)
 int stepd_terminate(struct stepd_client *client, const char *kill_sequence, int64_t grace_ms,
 	struct stepd_error *error)
 {
-	json_t *parameters = json_pack("{s:s*}", "kill_sequence", kill_sequence);
+	json_auto_t *parameters = json_pack("{s:s*}", "kill_sequence", kill_sequence);
 
-	if (parameters && grace_ms >= 0 &&
-		json_object_set_new(parameters, "grace_ms", json_integer(grace_ms)) < 0) {
-		json_decref(parameters);
-		parameters = NULL;
-	}
-	return call_done_take(client, "Terminate", parameters, client->timeout_ms, error);
+	if (grace_ms >= 0 &&
+		json_object_set_new(parameters, "grace_ms", json_integer(grace_ms)) < 0)
+		return client_no_memory(error);
+	return call_done_take(client, "Terminate", take_ptr(parameters), client->timeout_ms, error);
 }
 
 /* ---- the others ---------------------------------------------------------------------------- */
@@ -221,15 +213,13 @@ int stepd_terminate(struct stepd_client *client, const char *kill_sequence, int6
 int stepd_add_pid(
 	struct stepd_client *client, pid_t pid, uint64_t start_ticks, struct stepd_error *error)
 {
-	json_t *parameters = json_pack("{s:i}", "pid", (int)pid);
+	json_auto_t *parameters = json_pack("{s:i}", "pid", (int)pid);
 
-	if (parameters && start_ticks &&
+	if (start_ticks &&
 		json_object_set_new(
-			parameters, "start_ticks", json_integer((json_int_t)start_ticks)) < 0) {
-		json_decref(parameters);
-		parameters = NULL;
-	}
-	return call_done_take(client, "AddPid", parameters, client->timeout_ms, error);
+			parameters, "start_ticks", json_integer((json_int_t)start_ticks)) < 0)
+		return client_no_memory(error);
+	return call_done_take(client, "AddPid", take_ptr(parameters), client->timeout_ms, error);
 }
 
 int stepd_notify(struct stepd_client *client, const char *message, struct stepd_error *error)
@@ -244,19 +234,18 @@ int stepd_notify(struct stepd_client *client, const char *message, struct stepd_
 
 int stepd_reexec(struct stepd_client *client, char **ret_version, struct stepd_error *error)
 {
+	json_auto_t *reply = NULL;
 	const char *version;
-	json_t *reply = NULL;
 	int r = client_call_within_take(
 		client, "Reexec", json_object(), step_timeout_ms(client), &reply, error);
 
 	if (r == 0 && ret_version) {
-		version = json_string_value(json_object_get(reply, "version"));
+		version = json_get_text(reply, "version", NULL);
 		if (!version)
 			r = client_refuse(client, "Reexec", "it names no version", error);
 		else if (!(*ret_version = strdup(version)))
 			r = client_no_memory(error);
 	}
-	json_decref(reply);
 	return r;
 }
 
@@ -302,20 +291,6 @@ int stepd_follow(struct stepd_client *client, uint64_t from, struct stepd_error 
 	return client_start_take(client, "Events", parameters, STEPD_CALL_MORE, error);
 }
 
-static int64_t get_number(const json_t *doc, const char *key)
-{
-	const json_t *value = json_object_get(doc, key);
-
-	return json_is_integer(value) ? json_integer_value(value) : -1;
-}
-
-static const char *get_text(const json_t *doc, const char *key)
-{
-	const char *text = json_string_value(json_object_get(doc, key));
-
-	return text ? text : "";
-}
-
 /* Cuts at the end of a character. */
 static void copy_text(char *buf, size_t size, const char *text)
 {
@@ -330,20 +305,21 @@ static void copy_text(char *buf, size_t size, const char *text)
 
 static bool fill_event(struct stepd_event *event, const json_t *doc)
 {
-	int64_t sequence = get_number(doc, "sequence"), time_usec = get_number(doc, "time_usec");
+	int64_t sequence = json_get_int(doc, "sequence", -1);
+	int64_t time_usec = json_get_int(doc, "time_usec", -1);
 
 	if (sequence < 1 || time_usec < 0 || !json_is_string(json_object_get(doc, "kind")))
 		return false;
 	*event = (struct stepd_event){.sequence = (uint64_t)sequence,
 		.time_usec = (uint64_t)time_usec,
-		.rank = get_number(doc, "rank"),
-		.pid = get_number(doc, "pid"),
-		.wait_status = get_number(doc, "wait_status"),
-		.exit_code = get_number(doc, "exit_code"),
-		.count = get_number(doc, "count")};
-	copy_text(event->kind, sizeof(event->kind), get_text(doc, "kind"));
-	copy_text(event->state, sizeof(event->state), get_text(doc, "state"));
-	copy_text(event->text, sizeof(event->text), get_text(doc, "text"));
+		.rank = json_get_int(doc, "rank", -1),
+		.pid = json_get_int(doc, "pid", -1),
+		.wait_status = json_get_int(doc, "wait_status", -1),
+		.exit_code = json_get_int(doc, "exit_code", -1),
+		.count = json_get_int(doc, "count", -1)};
+	copy_text(event->kind, sizeof(event->kind), json_get_text(doc, "kind", ""));
+	copy_text(event->state, sizeof(event->state), json_get_text(doc, "state", ""));
+	copy_text(event->text, sizeof(event->text), json_get_text(doc, "text", ""));
 	return true;
 }
 

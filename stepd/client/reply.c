@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/client/reply.h"
 
-#include <jansson.h>
-#include <string.h>
+#include "stepd/base/json.h"
 
 /* The wrong thing about an answer, or NULL. */
 static const char *find_fault(const json_t *doc)
@@ -26,22 +25,16 @@ static const char *find_fault(const json_t *doc)
 
 int reply_parse(const char *text, size_t size, struct reply *ret_reply, const char **ret_why)
 {
-	struct reply reply = {0};
-	json_t *doc, *parameters;
-	const char *error;
+	json_auto_t *doc = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+	const char *error = json_get_text(doc, "error", NULL);
+	json_t *parameters = json_get_object(doc, "parameters");
+	struct reply reply = {.continues = json_get_bool(doc, "continues", false)};
 
-	doc = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
 	*ret_why = doc ? find_fault(doc) : "it is no JSON";
-	if (*ret_why) {
-		json_decref(doc);
+	if (*ret_why)
 		return -EPROTO;
-	}
-	parameters = json_object_get(doc, "parameters");
-	error = json_string_value(json_object_get(doc, "error"));
-	reply.continues = json_is_true(json_object_get(doc, "continues"));
-	reply.parameters = json_is_object(parameters) ? json_incref(parameters) : json_object();
+	reply.parameters = parameters ? json_incref(parameters) : json_object();
 	reply.error = error ? strdup(error) : NULL;
-	json_decref(doc);
 	if (!reply.parameters || (error && !reply.error)) {
 		reply_clear(&reply);
 		return -ENOMEM;

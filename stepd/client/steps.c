@@ -4,10 +4,10 @@
  */
 #include <ctype.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <string.h>
 
 #include "stepd/base/fs.h"
+#include "stepd/base/json.h"
 #include "stepd/client/client_impl.h"
 #include "stepd/state/steps.h"
 
@@ -42,7 +42,7 @@ static bool visit_result(const struct walk *walk, int dir_fd, int *ret)
 {
 	struct stepd_step step = {.directory = walk->path, .presence = STEPD_ENDED};
 	json_int_t container_id = 0, uid = 0;
-	json_t *doc = NULL;
+	json_auto_t *doc = NULL;
 	bool found;
 
 	found = steps_read_result(dir_fd, &doc) == 0 &&
@@ -53,7 +53,6 @@ static bool visit_result(const struct walk *walk, int dir_fd, int *ret)
 	step.container_id = (uint64_t)container_id;
 	if (found)
 		*ret = walk->fn(&step, walk->userdata);
-	json_decref(doc);
 	return found;
 }
 
@@ -66,7 +65,7 @@ static int visit_state(const struct step_entry *entry, void *userdata)
 		.user = entry->user,
 		.state = entry->state,
 		.proctrack = entry->proctrack,
-		.uid = (uint32_t)json_integer_value(json_object_get(entry->doc, "uid")),
+		.uid = (uint32_t)json_get_int(entry->doc, "uid", 0),
 		.container_id = entry->cont_id,
 		.agent_pid = entry->agent_pid,
 		.presence = find_presence(entry, walk->path)};

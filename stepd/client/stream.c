@@ -9,9 +9,8 @@
 
 #include "stepd/base/clock.h"
 
-#define IN_FIRST    4096u
-#define IN_RETAINED (1u << 20) /* of the buffer, from one answer to the next */
-#define NSEC_MSEC   1000000
+#define PIECE_SIZE 65536
+#define NSEC_MSEC  1000000
 
 int64_t stream_deadline(int timeout_ms)
 {
@@ -37,7 +36,7 @@ void stream_init(struct stream *s, int fd)
 void stream_clear(struct stream *s)
 {
 	s->fd = close_fd(s->fd);
-	free(s->in);
+	buffer_clear(&s->in);
 	free(s->out);
 	stream_init(s, -1);
 }
@@ -130,7 +129,7 @@ bool stream_has_input(const struct stream *s)
 	char byte;
 	ssize_t n;
 
-	if (s->in_at < s->in_end)
+	if (buffer_size(&s->in) > s->returned)
 		return true;
 	do
 		n = recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -138,95 +137,55 @@ bool stream_has_input(const struct stream *s)
 	return n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
-/* The frame that is there whole. */
-static bool cut_frame(struct stream *s, const char **ret_frame, size_t *ret_size)
+/* The NUL behind the first frame, or NULL. */
+static const char *find_end(struct stream *s)
 {
+	size_t size = buffer_size(&s->in);
 	const char *end = NULL;
 
-	if (s->in_seen < s->in_end)
-		end = memchr(s->in + s->in_seen, '\0', s->in_end - s->in_seen);
-	if (!end) {
-		s->in_seen = s->in_end;
-		return false;
-	}
-	*ret_frame = s->in + s->in_at;
-	*ret_size = (size_t)(end - *ret_frame);
-	s->in_at = s->in_seen = (size_t)(end - s->in) + 1;
-	return true;
+	if (size > s->seen)
+		end = memchr(buffer_bytes(&s->in) + s->seen, '\0', size - s->seen);
+	s->seen = end ? 0 : size;
+	return end;
 }
 
-/* Moves what is there to the beginning. */
-static void close_up(struct stream *s)
+/* Reads what has come: how much, 0 for nothing. */
+static ssize_t fill(struct stream *s)
 {
-	if (s->in_at == 0)
-		return;
-	memmove(s->in, s->in + s->in_at, s->in_end - s->in_at);
-	s->in_end -= s->in_at;
-	s->in_seen -= s->in_at;
-	s->in_at = 0;
-	if (s->in_end == 0 && s->in_capacity > IN_RETAINED) {
-		free(s->in);
-		s->in = NULL;
-		s->in_capacity = 0;
-	}
-}
-
-static int stream_reserve(struct stream *s)
-{
-	size_t capacity = s->in_capacity == 0 ? IN_FIRST : s->in_capacity * 2;
-	char *grown;
-
-	close_up(s);
-	if (s->in_end < s->in_capacity)
-		return 0;
-	if (s->in_end > STREAM_FRAME_MAX)
-		return -EMSGSIZE;
-	if (capacity > STREAM_FRAME_MAX + 1)
-		capacity = STREAM_FRAME_MAX + 1; /* and the NUL */
-	grown = realloc(s->in, capacity);
-	if (!grown)
-		return -ENOMEM;
-	s->in = grown;
-	s->in_capacity = capacity;
-	return 0;
-}
-
-/* Reads what has come: 0, also for nothing. */
-static int fill(struct stream *s)
-{
+	char piece[PIECE_SIZE];
 	ssize_t n;
-	int r = stream_reserve(s);
 
-	if (r < 0)
-		return r;
+	if (buffer_size(&s->in) > STREAM_FRAME_MAX)
+		return -EMSGSIZE;
 	do
-		n = recv(s->fd, s->in + s->in_end, s->in_capacity - s->in_end, MSG_DONTWAIT);
+		n = recv(s->fd, piece, sizeof(piece), MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -errno;
 	if (n == 0)
 		return -ECONNRESET;
-	s->in_end += (size_t)n;
-	return 0;
+	return buffer_add(&s->in, piece, (size_t)n) < 0 ? -ENOMEM : n;
 }
 
 int stream_next(struct stream *s, int64_t deadline, const char **ret_frame, size_t *ret_size)
 {
-	size_t before;
-	int r;
+	const char *end;
+	ssize_t r;
 
 	push(s);
-	while (!cut_frame(s, ret_frame, ret_size)) {
-		before = s->in_end - s->in_at;
+	buffer_drop(&s->in, s->returned);
+	s->returned = 0;
+	while (!(end = find_end(s))) {
 		r = fill(s);
+		if (r == 0) {
+			r = await(s, POLLIN, deadline);
+			push(s);
+		}
 		if (r < 0)
-			return r;
-		if (s->in_end - s->in_at > before)
-			continue;
-		r = await(s, POLLIN, deadline);
-		if (r < 0)
-			return r;
-		push(s);
+			return (int)r;
 	}
+	*ret_frame = buffer_bytes(&s->in);
+	*ret_size = (size_t)(end - *ret_frame);
+	s->returned = *ret_size + 1;
 	return 0;
 }

@@ -11,16 +11,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "stepd/base/cleanup.h"
+#include "stepd/base/buffer.h"
 
 #define STREAM_FRAME_MAX (64u << 20)
 
 struct stream {
-	int fd;   /* a connected socket */
-	char *in; /* received, not yet returned: in[in_at..in_end) */
-	size_t in_at, in_end, in_capacity;
-	size_t in_seen; /* up to here, behind in_at, there is no NUL */
-	char *out;      /* what is to be sent is out[out_at..out_end) */
+	int fd;           /* a connected socket */
+	struct buffer in; /* received */
+	size_t returned;  /* bytes of it that stream_next() has returned last */
+	size_t seen;      /* so many bytes have no NUL */
+	char *out;        /* what is to be sent is out[out_at..out_end) */
 	size_t out_at, out_end;
 	bool out_broken; /* the peer takes nothing any more; it may have sent the reason */
 };
