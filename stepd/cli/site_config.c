@@ -4,26 +4,56 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <ini.h>
-#include <jansson.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "config.h"
 #include "stepd/base/dynlib.h"
 #include "stepd/base/fs.h"
+#include "stepd/base/json.h"
 #include "stepd/base/parse.h"
 #include "stepd/spec/spec_json.h"
 #include "stepd/step/agent.h"
 
-#define GID_MOST 0xfffffffeu /* the last one is "no group" */
+#define CONFIG_SIZE_MAX (1u << 20)
+#define GID_MOST        0xfffffffeu /* the last one is "no group" */
 
 /* ---- the keys ----------------------------------------------------------------------------- */
 
-static int take_operator_group(struct site_config *config, const char *value, struct err *err)
+struct site_config {
+	gid_t operator_gid;
+	bool keep_result_given;
+	uint64_t keep_result_ms;
+	bool mpi_unfiltered;
+	json_t *fields; /* by the key: values for steps whose spec has no such field */
+};
+
+/* A row here, an entry in stepd.conf(5): a test holds them together. */
+struct site_key {
+	const char *name;
+	int (*take)(struct site_config *config, const struct site_key *key, const char *value,
+		struct err *err);
+	enum spec_table table; /* of the field */
+	const char *parent;    /* the object it is in; NULL: the spec itself */
+	const char *field;     /* NULL: it is no field of the spec */
+};
+
+/* Owns field, which may be NULL for no memory. */
+static int set_field(
+	struct site_config *config, const struct site_key *key, json_t *field, struct err *err)
+{
+	return json_object_set_new(config->fields, key->name, field) < 0
+		? err_set(err, -ENOMEM, "read the configuration")
+		: 0;
+}
+
+static int take_operator_group(
+	struct site_config *config, const struct site_key *key, const char *value, struct err *err)
 {
 	struct group *group;
 	uint32_t gid;
 
+	(void)key;
 	if (parse_u32(value, 0, GID_MOST, &gid) == 0) {
 		config->operator_gid = gid;
 		return 0;
@@ -39,8 +69,10 @@ static int take_operator_group(struct site_config *config, const char *value, st
 	return 0;
 }
 
-static int take_keep_result(struct site_config *config, const char *value, struct err *err)
+static int take_keep_result(
+	struct site_config *config, const struct site_key *key, const char *value, struct err *err)
 {
+	(void)key;
 	if (parse_duration_ms(value, &config->keep_result_ms) < 0)
 		return err_say(err, -EINVAL,
 			"'%s' is no duration; write 90s, 5m, 2h or 1d, or 0 to keep none", value);
@@ -49,54 +81,54 @@ static int take_keep_result(struct site_config *config, const char *value, struc
 }
 
 /* A text that the field of the spec could hold, too. */
-static int take_text(const char *value, enum spec_table table, const char *field, char *text,
-	size_t size, struct err *err)
+static int take_text(
+	struct site_config *config, const struct site_key *key, const char *value, struct err *err)
 {
-	const char *problem = *value ? spec_field_problem(table, field, value) : "is empty";
+	const char *problem =
+		*value ? spec_field_problem(key->table, key->field, value) : "is empty";
 
 	if (problem)
 		return err_say(err, -EINVAL, "'%s' %s", value, problem);
-	(void)snprintf(text, size, "%s", value);
-	return 0;
+	return set_field(config, key, json_string(value), err);
 }
 
-static int take_mpi_default(struct site_config *config, const char *value, struct err *err)
-{
-	return take_text(value, SPEC_TABLE_STEP, "mpi", config->mpi_default,
-		sizeof(config->mpi_default), err);
-}
-
-static int take_kill_on_bad_exit(struct site_config *config, const char *value, struct err *err)
+static int take_kill_on_bad_exit(
+	struct site_config *config, const struct site_key *key, const char *value, struct err *err)
 {
 	if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0 && strcmp(value, "mpi") != 0)
 		return err_say(err, -EINVAL, "'%s' is neither 0 nor 1 nor mpi", value);
-	config->kill_on_bad_exit_given = strcmp(value, "mpi") != 0;
-	config->kill_on_bad_exit = strcmp(value, "1") == 0;
-	return 0;
+	if (strcmp(value, "mpi") == 0)
+		return 0; /* as the MPI plugin has it */
+	return set_field(config, key, json_boolean(value[0] == '1'), err);
 }
 
-static int take_pmi_timeout(struct site_config *config, const char *value, struct err *err)
+static int take_deadline(
+	struct site_config *config, const struct site_key *key, const char *value, struct err *err)
 {
-	if (parse_duration_ms(value, &config->pmi_timeout_ms) < 0)
+	uint64_t ms;
+
+	if (parse_duration_ms(value, &ms) < 0)
 		return err_say(err, -EINVAL,
 			"'%s' is no duration; write 90s, 5m or 2h, or 0 for no deadline", value);
-	config->pmi_timeout_given = true;
-	return 0;
+	return set_field(config, key, json_integer((json_int_t)ms), err);
 }
 
-static int take_pmi_memory(struct site_config *config, const char *value, struct err *err)
+static int take_size(
+	struct site_config *config, const struct site_key *key, const char *value, struct err *err)
 {
-	if (parse_size(value, 1, &config->pmi_memory_bytes) < 0 ||
-		config->pmi_memory_bytes > INT64_MAX)
+	uint64_t bytes;
+
+	if (parse_size(value, 1, &bytes) < 0 || bytes > INT64_MAX)
 		return err_say(err, -EINVAL, "'%s' is no size; write 512M or 4G, or 0 for no limit",
 			value);
-	config->pmi_memory_given = true;
-	return 0;
+	return set_field(config, key, json_integer((json_int_t)bytes), err);
 }
 
 /* The site's alone: a step's own document may come from its user. */
-static int take_mpi_filter(struct site_config *config, const char *value, struct err *err)
+static int take_mpi_filter(
+	struct site_config *config, const struct site_key *key, const char *value, struct err *err)
 {
+	(void)key;
 	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
 		return err_say(err, -EINVAL, "'%s' is neither yes nor no", value);
 	config->mpi_unfiltered = strcmp(value, "no") == 0;
@@ -104,54 +136,42 @@ static int take_mpi_filter(struct site_config *config, const char *value, struct
 }
 
 /* No secret: that is a step's own. */
-static int take_wire_auth(struct site_config *config, const char *value, struct err *err)
+static int take_wire_auth(
+	struct site_config *config, const struct site_key *key, const char *value, struct err *err)
 {
 	if (strcmp(value, "munge") != 0 && strcmp(value, "none") != 0)
 		return err_say(err, -EINVAL, "'%s' is neither munge nor none", value);
-	return take_text(
-		value, SPEC_TABLE_WIRE, "auth", config->wire_auth, sizeof(config->wire_auth), err);
+	return take_text(config, key, value, err);
 }
 
-static int take_wire_fanout(struct site_config *config, const char *value, struct err *err)
+static int take_wire_fanout(
+	struct site_config *config, const struct site_key *key, const char *value, struct err *err)
 {
-	if (parse_u32(value, 2, 1024, &config->wire_fanout) < 0)
+	uint32_t n;
+
+	if (parse_u32(value, 2, 1024, &n) < 0)
 		return err_say(
 			err, -EINVAL, "'%s' is no whole number in the range 2 to 1024", value);
-	return 0;
+	return set_field(config, key, json_integer(n), err);
 }
 
-static int take_wire_ifname(struct site_config *config, const char *value, struct err *err)
-{
-	return take_text(value, SPEC_TABLE_WIRE, "ifname", config->wire_ifname,
-		sizeof(config->wire_ifname), err);
-}
-
-/* A row here, an entry in stepd.conf(5): a test holds them together. */
-static const struct {
-	const char *name;
-	int (*take)(struct site_config *config, const char *value, struct err *err);
-} keys[] = {
-	{"operator_group", take_operator_group},
-	{"keep_result", take_keep_result},
-	{"mpi_default", take_mpi_default},
-	{"kill_on_bad_exit", take_kill_on_bad_exit},
-	{"pmi_timeout", take_pmi_timeout},
-	{"pmi_memory", take_pmi_memory},
-	{"mpi_filter", take_mpi_filter},
-	{"wire_auth", take_wire_auth},
-	{"wire_fanout", take_wire_fanout},
-	{"wire_ifname", take_wire_ifname},
+static const struct site_key keys[] = {
+	{"operator_group", take_operator_group, 0, NULL, NULL},
+	{"keep_result", take_keep_result, 0, NULL, NULL},
+	{"mpi_default", take_text, SPEC_TABLE_STEP, NULL, "mpi"},
+	{"kill_on_bad_exit", take_kill_on_bad_exit, SPEC_TABLE_STEP, NULL, "kill_on_bad_exit"},
+	{"pmi_timeout", take_deadline, SPEC_TABLE_PMI, "pmi", "timeout_ms"},
+	{"pmi_memory", take_size, SPEC_TABLE_PMI, "pmi", "memory_bytes"},
+	{"mpi_filter", take_mpi_filter, 0, NULL, NULL},
+	{"wire_auth", take_wire_auth, SPEC_TABLE_WIRE, "wire", "auth"},
+	{"wire_fanout", take_wire_fanout, SPEC_TABLE_WIRE, "wire", "fanout"},
+	{"wire_ifname", take_text, SPEC_TABLE_WIRE, "wire", "ifname"},
 };
-
-const char *site_config_key(size_t index)
-{
-	return index < ARRAY_SIZE(keys) ? keys[index].name : NULL;
-}
 
 /* ---- the file ----------------------------------------------------------------------------- */
 
 struct reader {
-	struct site_config config;
+	struct site_config *config;
 	const char *next; /* what inih has not read */
 	unsigned line;    /* the one that it has */
 	bool given[ARRAY_SIZE(keys)];
@@ -224,7 +244,7 @@ static int take_pair(void *user, const char *section, const char *name, const ch
 				"the value before)",
 				name));
 	reader->given[i] = true;
-	r = keys[i].take(&reader->config, value, &reader->err);
+	r = keys[i].take(reader->config, &keys[i], value, &reader->err);
 	if (r == 0)
 		return 1;
 	(void)err_prefix(&reader->err, "%s", name);
@@ -266,9 +286,11 @@ static int check_file(int fd, const char *file, struct err *err)
 	return r < 0 && err ? err_prefix(err, "configuration") : r;
 }
 
-int site_config_read(const char *file, struct site_config *ret_config, struct err *err)
+/* Reads file, which must be there; NULL: the site's, which may be missing. One that others than
+ * root or this process's user could change is refused. An error names the file and the line. */
+static int site_config_read(const char *file, struct site_config *config, struct err *err)
 {
-	struct reader reader = {.config = SITE_CONFIG_INIT, .err = ERR_INIT};
+	struct reader reader = {.config = config, .err = ERR_INIT};
 	const char *path = file ? file : STEPD_CONFIG_FILE;
 	_cleanup_free_ char *text = NULL;
 	_cleanup_close_ int fd = -1;
@@ -277,80 +299,54 @@ int site_config_read(const char *file, struct site_config *ret_config, struct er
 
 	/* non-blocking: a pipe of that name must not hold the agent */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	if (fd < 0 && errno == ENOENT && !file) {
-		*ret_config = reader.config;
+	if (fd < 0 && errno == ENOENT && !file)
 		return 0;
-	}
 	if (fd < 0)
 		return err_set(err, -errno, "open the configuration '%s'", path);
 	r = check_file(fd, path, err);
 	if (r < 0)
 		return r;
-	r = fs_read_fd(fd, SITE_CONFIG_SIZE_MAX, &text, &size);
+	r = fs_read_fd(fd, CONFIG_SIZE_MAX, &text, &size);
 	if (r < 0)
 		return err_set(err, r, "read the configuration '%s'", path);
 	if (strlen(text) != size)
 		return err_say(err, -EINVAL, "%s: there is a NUL byte in it", path);
 	reader.next = text;
-	r = parse(&reader, path, err);
-	if (r == 0)
-		*ret_config = reader.config;
-	return r;
+	return parse(&reader, path, err);
 }
 
 /* ---- a step's document --------------------------------------------------------------------- */
 
-/* The object of that name in doc, which is made if need be. NULL: no memory, or it is no object,
- * which the spec's own check will find. */
-static json_t *get_object(json_t *doc, const char *name)
+/* Puts the field in, unless the document has it: whether it did. What is no object is left to the
+ * spec's own check. */
+static int fill_field(json_t *doc, const struct site_key *key, json_t *value)
 {
-	json_t *object = json_object_get(doc, name);
-
-	if (!object) {
-		object = json_object();
-		if (json_object_set_new(doc, name, object) < 0)
-			return NULL;
-	}
-	return json_is_object(object) ? object : NULL;
-}
-
-/* Owns value. */
-static int fill(json_t *doc, const char *parent, const char *name, json_t *value)
-{
-	json_t *object = parent ? get_object(doc, parent) : doc;
-
-	if (!object || json_object_get(object, name)) {
-		json_decref(value);
+	if (key->parent && !json_object_get(doc, key->parent) &&
+		json_object_set_new(doc, key->parent, json_object()) < 0)
+		return -ENOMEM;
+	if (key->parent)
+		doc = json_object_get(doc, key->parent);
+	if (!json_is_object(doc) || json_object_get(doc, key->field))
 		return 0;
-	}
-	return json_object_set_new(object, name, value) < 0 ? -ENOMEM : 1;
+	return json_object_set(doc, key->field, value) < 0 ? -ENOMEM : 1;
 }
 
-int site_config_fill_spec(const struct site_config *config, json_t *doc, struct err *err)
+/* What the site has decided and the document does not have: whether anything was put. */
+static int fill_doc(const struct site_config *config, json_t *doc, struct err *err)
 {
-	const char *kind = json_string_value(json_object_get(doc, "kind"));
-	const json_t *wire = json_object_get(doc, "wire");
+	const char *kind = json_get_text(doc, "kind", "normal");
+	bool has_secret = json_object_get(json_object_get(doc, "wire"), "secret_fd");
+	json_t *value;
 	int changes = 0;
+	size_t i;
 
-	if (!json_is_object(doc) || (kind && strcmp(kind, "normal") != 0))
+	if (!json_is_object(doc) || strcmp(kind, "normal") != 0)
 		return 0;
-	if (config->mpi_default[0])
-		changes |= fill(doc, NULL, "mpi", json_string(config->mpi_default));
-	if (config->kill_on_bad_exit_given)
-		changes |=
-			fill(doc, NULL, "kill_on_bad_exit", json_boolean(config->kill_on_bad_exit));
-	if (config->pmi_timeout_given)
-		changes |= fill(
-			doc, "pmi", "timeout_ms", json_integer((json_int_t)config->pmi_timeout_ms));
-	if (config->pmi_memory_given)
-		changes |= fill(doc, "pmi", "memory_bytes",
-			json_integer((json_int_t)config->pmi_memory_bytes));
-	if (config->wire_auth[0] && !json_object_get(wire, "secret_fd"))
-		changes |= fill(doc, "wire", "auth", json_string(config->wire_auth));
-	if (config->wire_fanout)
-		changes |= fill(doc, "wire", "fanout", json_integer(config->wire_fanout));
-	if (config->wire_ifname[0])
-		changes |= fill(doc, "wire", "ifname", json_string(config->wire_ifname));
+	for (i = 0; i < ARRAY_SIZE(keys); i++) {
+		value = json_object_get(config->fields, keys[i].name);
+		if (value && !(has_secret && keys[i].take == take_wire_auth))
+			changes |= fill_field(doc, &keys[i], value);
+	}
 	return changes < 0 ? err_set(err, -ENOMEM, "read the step spec") : changes;
 }
 
@@ -366,12 +362,15 @@ int site_take_keep_result(struct site_options *site, const char *arg, struct err
 }
 
 int site_apply(const struct site_options *site, uint64_t keep_result_ms,
-	struct agent_options *options, struct json_t *doc, struct err *err)
+	struct agent_options *options, json_t *doc, struct err *err)
 {
-	struct site_config config = SITE_CONFIG_INIT;
+	json_auto_t *fields = json_object();
+	struct site_config config = {.operator_gid = (gid_t)-1, .fields = fields};
 	int r = site_config_read(site->config_file, &config, err);
 
-	if (r < 0)
+	if (r == 0 && doc)
+		r = fill_doc(&config, doc, err);
+	if (r < 0 || !options)
 		return r;
 	options->operator_gid = config.operator_gid;
 	options->mpi_unfiltered = config.mpi_unfiltered;
@@ -380,5 +379,5 @@ int site_apply(const struct site_options *site, uint64_t keep_result_ms,
 		options->keep_result_ms = config.keep_result_ms;
 	if (site->keep_result_given)
 		options->keep_result_ms = site->keep_result_ms;
-	return doc ? site_config_fill_spec(&config, doc, err) : 0;
+	return r;
 }

@@ -174,11 +174,8 @@ static int name_step(struct steprun_options *o, struct err *err)
 
 static int apply_site(struct steprun_options *o, struct err *err)
 {
-	struct site_config config = SITE_CONFIG_INIT;
-	int r = site_config_read(o->run.site.config_file, &config, err);
+	int r = site_apply(&o->run.site, 0, NULL, o->run.doc, err);
 
-	if (r == 0)
-		r = site_config_fill_spec(&config, o->run.doc, err);
 	if (r < 0)
 		return r;
 	o->launcher.ifname =
