@@ -197,7 +197,8 @@ RUN_OPTIONS_SOURCES = \
 	stepd/cli/run/run_convert.c stepd/cli/run/run_convert.h \
 	stepd/cli/run/run_doc.c \
 	stepd/cli/run/run_options.c stepd/cli/run/run_options.h \
-	stepd/cli/site_config.c stepd/cli/site_config.h
+	stepd/cli/site_config.c stepd/cli/site_config.h \
+	stepd/cli/text.c stepd/cli/text.h
 
 sbin_PROGRAMS += stepd/cli/stepd
 # All but the version, of which tests build another one.
@@ -224,8 +225,7 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/relay/streams.c stepd/cli/relay/streams.h \
 	stepd/cli/run/run.c \
 	stepd/cli/serve.c \
-	$(RUN_OPTIONS_SOURCES) \
-	stepd/cli/text.c stepd/cli/text.h
+	$(RUN_OPTIONS_SOURCES)
 stepd_cli_stepd_SOURCES = $(STEPD_PROGRAM_SOURCES) \
 	stepd/cli/version.c stepd/cli/version.h
 stepd_cli_stepd_LDADD = libclient.la libmpiselftest.la libpmiclient.la libagent.la
@@ -285,7 +285,6 @@ stepd_cli_steprun_SOURCES = \
 	stepd/cli/relay/relay_doc.c stepd/cli/relay/relay_doc.h \
 	stepd/cli/relay/streams.c stepd/cli/relay/streams.h \
 	$(RUN_OPTIONS_SOURCES) \
-	stepd/cli/text.c stepd/cli/text.h \
 	stepd/cli/version.c stepd/cli/version.h
 stepd_cli_steprun_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_PROGRAM='"$(sbindir)/stepd"'
 stepd_cli_steprun_LDADD = libclient.la libagent.la

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,16 +29,11 @@ static void print_errors(const char *file, const struct err *err)
 
 static int read_file(const char *file, char **ret_text, size_t *ret_size, struct err *err)
 {
-	bool is_stdin = strcmp(file, "-") == 0;
-	_cleanup_close_ int opened = -1;
-	int r;
+	_cleanup_close_ int fd = cli_open_file(file, err);
+	int r = fd < 0 ? fd : fs_read_fd(fd, SPEC_SIZE_MAX, ret_text, ret_size);
 
-	if (!is_stdin) {
-		opened = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-		if (opened < 0)
-			return err_set(err, -errno, "open");
-	}
-	r = fs_read_fd(is_stdin ? STDIN_FILENO : opened, SPEC_SIZE_MAX, ret_text, ret_size);
+	if (fd < 0)
+		return fd;
 	if (r == -EFBIG)
 		return err_say(err, r, "the document has more than %u bytes", SPEC_SIZE_MAX);
 	return r < 0 ? err_set(err, r, "read the step spec") : 0;

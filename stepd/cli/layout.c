@@ -212,17 +212,14 @@ char *layout_text(const struct layout *l, uint32_t node)
 
 json_t *layout_json(const struct layout *l)
 {
-	json_t *array = json_array();
+	json_auto_t *array = json_array();
 	uint32_t node;
-	int r = array ? 0 : -1;
+	int r = 0;
 
 	for (node = 0; node < l->nodes && r == 0; node++) {
 		_cleanup_free_ char *text = layout_text(l, node);
 
 		r = text ? json_array_append_new(array, json_string(text)) : -1;
 	}
-	if (r == 0)
-		return array;
-	json_decref(array);
-	return NULL;
+	return r < 0 ? NULL : take_ptr(array);
 }

@@ -2,10 +2,11 @@
 #include "stepd/cli/options.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <string.h>
 
-#include "stepd/base/cleanup.h"
+#include "stepd/cli/text.h"
 #include "stepd/spec/spec_json.h"
 
 #define LONG_VALUE  256 /* getopt_long()'s value of the first row */
@@ -163,30 +164,15 @@ int cli_options_parse(struct cli_options *options, int argc, char **argv, void *
 	return 0;
 }
 
-/* ---- help --------------------------------------------------------------------------------- */
-
-/* The words of doc from HELP_COLUMN on, broken before HELP_WIDTH. */
-static void print_doc(FILE *out, const char *doc, int column)
+int cli_open_file(const char *file, struct err *err)
 {
-	int len;
+	int fd = strcmp(file, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+					: open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 
-	if (column + 1 >= HELP_COLUMN) {
-		fputc('\n', out);
-		column = 0;
-	}
-	fprintf(out, "%*s", HELP_COLUMN - column, "");
-	column = HELP_COLUMN;
-	while (*doc) {
-		len = (int)strcspn(doc, " ");
-		if (column > HELP_COLUMN && column + len + 1 > HELP_WIDTH) {
-			fprintf(out, "\n%*s", HELP_COLUMN, "");
-			column = HELP_COLUMN;
-		}
-		column += fprintf(out, "%s%.*s", column > HELP_COLUMN ? " " : "", len, doc);
-		doc += len + (doc[len] == ' ');
-	}
-	fputc('\n', out);
+	return fd < 0 ? err_set(err, -errno, "open") : fd;
 }
+
+/* ---- help --------------------------------------------------------------------------------- */
 
 void cli_options_print(const struct cli_option *rows, size_t n, FILE *out)
 {
@@ -205,6 +191,11 @@ void cli_options_print(const struct cli_option *rows, size_t n, FILE *out)
 			column += fprintf(out, row->arg_optional ? "[=%s]" : "=%s", row->arg);
 		if (row->arg_second)
 			column += fprintf(out, " %s", row->arg_second);
-		print_doc(out, row->doc, column);
+		if (column + 1 >= HELP_COLUMN) {
+			fputc('\n', out);
+			column = 0;
+		}
+		fprintf(out, "%*s", HELP_COLUMN - column, "");
+		text_wrap(out, row->doc, HELP_COLUMN, HELP_WIDTH);
 	}
 }

@@ -60,6 +60,9 @@ int cli_options_parse(struct cli_options *options, int argc, char **argv, void *
 /* A line or more of help for each row. */
 void cli_options_print(const struct cli_option *rows, size_t n, FILE *out);
 
+/* A file that is named for reading, "-" for standard input: its descriptor, or -errno. */
+int cli_open_file(const char *file, struct err *err) _must_check_;
+
 /* Takers: the argument itself, true, and true for --help, behind which nothing is read. */
 cli_take_fn cli_take_text, cli_take_flag, cli_take_help;
 

@@ -21,6 +21,7 @@
 
 #include "mpi/mpi.h"
 #include "proctrack/proctrack.h"
+#include "stepd/base/buffer.h"
 #include "stepd/cli/options.h"
 #include "stepd/cli/text.h"
 #include "stepd/plugin/plugin.h"
@@ -41,7 +42,7 @@ struct table {
 	const char *dir;
 	const struct plugin_kind *kind; /* being read */
 	struct row *rows;
-	size_t count;
+	size_t count, capacity;
 	bool broken; /* any of them */
 };
 
@@ -82,13 +83,12 @@ static int probe_plugin(struct row *row, const struct table *t, const char *name
 static int add_row(const char *name, void *userdata)
 {
 	struct table *t = userdata;
-	struct row *row = realloc(t->rows, (t->count + 1) * sizeof(*row));
+	struct row *row;
 	int r;
 
-	if (!row)
+	if (array_reserve(t->rows, t->capacity, t->count + 1) < 0)
 		return -ENOMEM;
-	t->rows = row;
-	row += t->count++;
+	row = &t->rows[t->count++];
 	*row = (struct row){0};
 	if (asprintf(&row->type, "%s/%s", t->kind->name, name) < 0 ||
 		asprintf(&row->path, "%s/%s_%s.so", t->dir, t->kind->name, name) < 0)
@@ -157,18 +157,14 @@ static json_t *json_row(const struct row *row)
 
 static int print_json(const struct table *t)
 {
-	json_t *array = json_array();
+	json_auto_t *array = json_array();
 	size_t i;
-	int r = array ? 0 : -ENOMEM;
 
-	for (i = 0; i < t->count && r == 0; i++) {
+	for (i = 0; i < t->count; i++) {
 		if (json_array_append_new(array, json_row(&t->rows[i])) < 0)
-			r = -ENOMEM;
+			return -ENOMEM;
 	}
-	if (r == 0 && (json_dumpf(array, stdout, JSON_INDENT(2)) < 0 || putchar('\n') == EOF))
-		r = -EIO;
-	json_decref(array);
-	return r;
+	return json_dumpf(array, stdout, JSON_INDENT(2)) < 0 || putchar('\n') == EOF ? -EIO : 0;
 }
 
 static int print_all(const struct table *t, bool json, struct err *err)

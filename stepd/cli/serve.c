@@ -242,14 +242,13 @@ static int read_doc(const struct serve *s, json_t **ret_doc, struct err *err)
 /* The spec, with what the site has decided and the document does not have. */
 static int make_spec(struct serve *s, struct spec **ret_spec, struct err *err)
 {
-	json_t *doc = NULL;
+	json_auto_t *doc = NULL;
 	int r = read_doc(s, &doc, err);
 
 	if (r == 0)
 		r = site_apply(&s->site, SITE_SERVE_KEEP_RESULT_MS, &s->agent, doc, err);
 	if (r >= 0)
 		r = spec_from_json(doc, ret_spec, err);
-	json_decref(doc);
 	return r < 0 ? r : spec_take_fds(*ret_spec, err);
 }
 

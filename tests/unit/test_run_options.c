@@ -24,10 +24,11 @@ static char *environment[] = {(char *)"A=1", (char *)"B=x,y", (char *)"=odd", (c
 /* Runs the options in line, separated by blanks ('~' in a word is a blank). */
 static int parse(const char *line, struct run_options *o, struct err *err)
 {
-	_cleanup_strv_ struct strv argv = {0};
+	static struct strv argv; /* which the options point into, until the next call */
 	_cleanup_free_ char *copy = strdup(line);
 	char *word, *save = NULL, *p;
 
+	strv_clear(&argv);
 	assert_int_equal(strv_add(&argv, "run"), 0);
 	for (word = strtok_r(copy, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
 		for (p = word; (p = strchr(p, '~')); p++)

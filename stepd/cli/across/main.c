@@ -145,9 +145,9 @@ static void hooks_clear(struct hooks *h)
 
 static int find_program(struct steprun_options *o, struct err *err)
 {
-	int r = o->program ? 0 : program_find("stepd", STEPD_PROGRAM, &o->program, err);
+	int r = o->program ? 0 : program_find("stepd", STEPD_PROGRAM, &o->found_program, err);
 
-	o->launcher.program = o->program;
+	o->launcher.program = o->program ?: o->found_program;
 	return r;
 }
 

@@ -21,11 +21,7 @@
 void steprun_options_clear(struct steprun_options *o)
 {
 	run_options_clear(&o->run);
-	free(o->hosts);
-	free(o->hostfile);
-	free(o->launcher_text);
-	free(o->program);
-	free(o->distribution);
+	free(o->found_program);
 	strv_clear(&o->nodes);
 	layout_clear(&o->layout);
 	*o = (struct steprun_options)STEPRUN_OPTIONS_INIT;

@@ -14,13 +14,14 @@
 struct steprun_options {
 	struct run_options run; /* first: the options of "stepd run" are set in here */
 
-	/* As they were given; NULL, 0: not given. */
-	char *hosts, *hostfile, *launcher_text, *program, *distribution;
+	/* As they were given, texts in argv; NULL, 0: not given. */
+	const char *hosts, *hostfile, *launcher_text, *program, *distribution;
 	uint32_t nodes_requested, per_node;
 	bool overcommit;
 	uint64_t launch_timeout_ms;
 
 	/* What follows from them. */
+	char *found_program; /* where none was given */
 	struct launcher launcher;
 	bool here;         /* one agent, without a launcher */
 	struct strv nodes; /* names; empty where only the launcher knows them */

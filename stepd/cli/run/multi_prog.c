@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/strv.h"
 #include "stepd/spec/rank_bits.h"
@@ -34,43 +35,30 @@ static int no_memory(struct err *err)
 /* ---- words -------------------------------------------------------------------------------- */
 
 struct word {
-	char *text;
-	size_t size, capacity;
+	struct buffer text;
 	bool begun; /* "" between quotes is a word too */
 };
 
 static void word_clear(struct word *w)
 {
-	free(w->text);
+	buffer_clear(&w->text);
+	w->begun = false;
 }
 
 static int word_put(struct word *w, const char *bytes, size_t n)
 {
-	size_t capacity = (w->size + n) * 2 + 32;
-	char *grown;
-
 	w->begun = true;
-	if (w->size + n + 1 > w->capacity) {
-		grown = realloc(w->text, capacity);
-		if (!grown)
-			return -ENOMEM;
-		w->text = grown;
-		w->capacity = capacity;
-	}
-	memcpy(w->text + w->size, bytes, n);
-	w->size += n;
-	w->text[w->size] = '\0';
-	return 0;
+	return buffer_add(&w->text, bytes, n);
 }
 
 static int word_end(struct word *w, struct strv *words)
 {
-	int r;
+	int r = 0;
 
-	if (!w->begun)
-		return 0;
-	r = strv_add_take(words, take_ptr(w->text));
-	*w = (struct word){0};
+	if (w->begun)
+		r = strv_add_take(
+			words, strndup(buffer_bytes(&w->text) ?: "", buffer_size(&w->text)));
+	word_clear(w);
 	return r;
 }
 
@@ -134,33 +122,24 @@ static int append_text(json_t *array, const char *text)
 
 static json_t *argv_json(const struct reader *rd, const struct strv *words)
 {
-	json_t *argv = json_array();
+	json_auto_t *argv = json_array();
 	size_t i;
-	int r = argv ? 0 : -1;
+	int r = 0;
 
 	for (i = 0; i < words->n && r == 0; i++)
 		r = append_text(argv, words->v[i]);
 	for (i = 0; rd->extra && rd->extra[i] && r == 0; i++)
 		r = append_text(argv, rd->extra[i]);
-	if (r == 0)
-		return argv;
-	json_decref(argv);
-	return NULL;
+	return r < 0 ? NULL : take_ptr(argv);
 }
 
 /* Adds an entry for the ranks, whose value it takes over. */
 static int add_entry(
 	struct reader *rd, const char *key, json_t *ranks_take, const struct strv *words)
 {
-	json_t *entry = json_object();
-	int r = -1;
+	json_t *entry = json_pack("{s:o, s:o}", key, ranks_take, "argv", argv_json(rd, words));
 
-	if (entry && ranks_take && json_object_set(entry, key, ranks_take) == 0 &&
-		json_object_set_new(entry, "argv", argv_json(rd, words)) == 0)
-		r = json_array_append(rd->tasks, entry);
-	json_decref(ranks_take);
-	json_decref(entry);
-	return r < 0 ? no_memory(rd->err) : 0;
+	return json_array_append_new(rd->tasks, entry) < 0 ? no_memory(rd->err) : 0;
 }
 
 struct line_ranks {

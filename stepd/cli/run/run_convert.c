@@ -2,18 +2,18 @@
 #include "stepd/cli/run/run_convert.h"
 
 #include <ctype.h>
-#include <jansson.h>
 #include <limits.h>
 #include <string.h>
 
 #include "stepd/account/sample_text.h"
+#include "stepd/base/json.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/signals.h"
 #include "stepd/spec/spec.h"
 
 #define MIB (UINT64_C(1) << 20)
 
-static int no_memory(struct err *err)
+int run_no_memory(struct err *err)
 {
 	return err_set(err, -ENOMEM, "read the options");
 }
@@ -31,12 +31,13 @@ int run_set(struct run_build *build, const char *path, json_t *value, struct err
 			object = json_object();
 			if (json_object_set_new(build->overlay, parent, object) < 0) {
 				json_decref(value);
-				return no_memory(err);
+				return run_no_memory(err);
 			}
 		}
 	}
-	return json_object_set_new_nocheck(object, dot ? dot + 1 : path, value) < 0 ? no_memory(err)
-										    : 0;
+	return json_object_set_new_nocheck(object, dot ? dot + 1 : path, value) < 0
+		? run_no_memory(err)
+		: 0;
 }
 
 /* ---- plain values ------------------------------------------------------------------------- */
@@ -96,35 +97,27 @@ int run_take_nice(const struct cli_option *o, const char *arg, void *into, struc
 
 /* ---- lists -------------------------------------------------------------------------------- */
 
-static int take_list(const struct cli_option *o, const char *arg, char separator,
+static int take_list(const struct cli_option *o, const char *arg, const char *separator,
 	struct run_build *build, struct err *err)
 {
 	_cleanup_free_ char *copy = strdup(arg);
-	json_t *list = json_array();
-	char *piece = copy, *end;
-	int r = copy && list ? 0 : -1;
+	json_auto_t *list = json_array();
+	char *rest = *arg ? copy : NULL;
+	int r = copy ? 0 : -1;
 
-	while (r == 0 && piece && *arg) {
-		end = strchr(piece, separator);
-		if (end)
-			*end++ = '\0';
-		r = json_array_append_new(list, json_string_nocheck(piece));
-		piece = end;
-	}
-	if (r == 0)
-		return run_set(build, o->path, list, err);
-	json_decref(list);
-	return no_memory(err);
+	while (r == 0 && rest)
+		r = json_array_append_new(list, json_string_nocheck(strsep(&rest, separator)));
+	return r < 0 ? run_no_memory(err) : run_set(build, o->path, take_ptr(list), err);
 }
 
 int run_take_list(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
-	return take_list(o, arg, ',', into, err);
+	return take_list(o, arg, ",", into, err);
 }
 
 int run_take_rank_lists(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
-	return take_list(o, arg, ':', into, err);
+	return take_list(o, arg, ":", into, err);
 }
 
 /* "2" or, in Slurm's short form, "2(x3)". */
@@ -157,22 +150,16 @@ static int add_counts(json_t *list, char *piece)
 int run_take_counts(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	_cleanup_free_ char *copy = strdup(arg);
-	json_t *list = json_array();
-	char *piece = copy, *comma;
-	int r = copy && list ? 0 : -ENOMEM;
+	json_auto_t *list = json_array();
+	char *rest = copy;
+	int r = copy ? 0 : -ENOMEM;
 
-	while (r == 0 && piece) {
-		comma = strchr(piece, ',');
-		if (comma)
-			*comma++ = '\0';
-		r = add_counts(list, piece);
-		piece = comma;
-	}
+	while (r == 0 && rest)
+		r = add_counts(list, strsep(&rest, ","));
 	if (r == 0)
-		return run_set(into, o->path, list, err);
-	json_decref(list);
+		return run_set(into, o->path, take_ptr(list), err);
 	if (r == -ENOMEM)
-		return no_memory(err);
+		return run_no_memory(err);
 	return err_say(err, r, "'%.200s' is no list of counts such as \"4,4\" or \"4(x2)\"", arg);
 }
 
@@ -306,7 +293,7 @@ int run_take_path(const struct cli_option *o, const char *arg, void *into, struc
 		return err_set(err, -errno, "'%.200s' can't be made absolute", arg);
 	if (asprintf(&path, "%s/%s", strcmp(here, "/") == 0 ? "" : here, arg) < 0) {
 		path = NULL;
-		return no_memory(err);
+		return run_no_memory(err);
 	}
 	return run_take_text(o, path, into, err);
 }
@@ -339,7 +326,7 @@ int run_take_rlimit(const struct cli_option *o, const char *arg, void *into, str
 		return run_set(into, path, limit_json(equals + 1), err);
 	soft = strndup(equals + 1, (size_t)(colon - equals - 1));
 	if (!soft)
-		return no_memory(err);
+		return run_no_memory(err);
 	limit = json_pack("{s:o, s:o}", "soft", limit_json(soft), "hard", limit_json(colon + 1));
 	return run_set(into, path, limit, err);
 }
@@ -416,19 +403,15 @@ static int append(
 	const char *dot = strchr(o->path, '.');
 	char parent[32];
 	json_t *array;
-	int r;
 
 	(void)snprintf(parent, sizeof(parent), "%.*s", (int)(dot - o->path), o->path);
-	array = json_object_get(json_object_get(build->overlay, parent), dot + 1);
-	if (!json_is_array(array)) {
+	array = json_get_array(json_object_get(build->overlay, parent), dot + 1);
+	if (!array) {
 		array = json_array();
-		r = run_set(build, o->path, array, err);
-		if (r < 0) {
-			json_decref(entry);
-			return r;
-		}
+		if (run_set(build, o->path, array, err) < 0)
+			array = NULL; /* which takes no entry */
 	}
-	return json_array_append_new(array, entry) < 0 ? no_memory(err) : 0;
+	return json_array_append_new(array, entry) < 0 ? run_no_memory(err) : 0;
 }
 
 /* "rbps=10M" */
@@ -454,30 +437,25 @@ static int add_rate(json_t *entry, char *text, struct err *err)
 		return err_say(
 			err, -EINVAL, "'%.200s' is none of rbps=N, wbps=N, riops=N, wiops=N", text);
 	return json_object_set_new(entry, rates[i].field, value_json(equals + 1)) < 0
-		? no_memory(err)
+		? run_no_memory(err)
 		: 0;
 }
 
 int run_take_limit_io(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	_cleanup_free_ char *copy = strdup(arg);
-	json_t *entry = json_object();
-	char *rest = copy, *piece;
-	int r = copy && entry ? 0 : no_memory(err);
+	json_auto_t *entry = json_object();
+	char *rest = copy;
+	int r = 0;
 
-	if (strcmp(arg, "max") == 0 || strcmp(arg, "none") == 0) {
-		json_decref(entry);
+	if (strcmp(arg, "max") == 0 || strcmp(arg, "none") == 0)
 		return run_set(into, o->path, json_string(arg), err);
-	}
-	piece = r == 0 ? strsep(&rest, ",") : NULL;
-	if (r == 0 && json_object_set_new(entry, "device", json_string_nocheck(piece)) < 0)
-		r = no_memory(err);
+	if (!copy ||
+		json_object_set_new(entry, "device", json_string_nocheck(strsep(&rest, ","))) < 0)
+		return run_no_memory(err);
 	while (r == 0 && rest)
 		r = add_rate(entry, strsep(&rest, ","), err);
-	if (r == 0)
-		return append(o, into, entry, err);
-	json_decref(entry);
-	return r;
+	return r < 0 ? r : append(o, into, take_ptr(entry), err);
 }
 
 /* Where ":rw" begins, or the end: what stands behind a colon in 'c 195:*' is no letter. */
@@ -491,7 +469,7 @@ static size_t find_access(const char *arg)
 int run_take_limit_device(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	size_t at = find_access(arg);
-	json_t *entry;
+	json_auto_t *entry = json_object();
 
 	if (strcmp(arg, "none") == 0)
 		return err_say(err, -EINVAL,
@@ -501,15 +479,12 @@ int run_take_limit_device(const struct cli_option *o, const char *arg, void *int
 		return run_set(into, o->path, json_string(arg), err);
 	if (strcmp(arg, "default") == 0)
 		return run_set(into, o->path, json_array(), err);
-	entry = json_object();
 	if (json_object_set_new(entry, "device", json_stringn_nocheck(arg, at)) < 0 ||
 		(arg[at] &&
 			json_object_set_new(entry, "access", json_string_nocheck(arg + at + 1)) <
-				0)) {
-		json_decref(entry);
-		return no_memory(err);
-	}
-	return append(o, into, entry, err);
+				0))
+		return run_no_memory(err);
+	return append(o, into, take_ptr(entry), err);
 }
 
 /* ---- what is no part of the spec ---------------------------------------------------------- */
@@ -517,23 +492,17 @@ int run_take_limit_device(const struct cli_option *o, const char *arg, void *int
 int run_take_own_text(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	struct run_build *build = into;
-	char **member = (char **)((char *)build->options + o->offset);
 
 	if (!*arg)
 		return err_say(err, -EINVAL, "is empty");
-	free(*member);
-	*member = strdup(arg);
-	return *member ? 0 : no_memory(err);
+	return cli_take_text(o, arg, build->options, err);
 }
 
 int run_take_own_flag(const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	struct run_build *build = into;
 
-	(void)arg;
-	(void)err;
-	*(bool *)((char *)build->options + o->offset) = true;
-	return 0;
+	return cli_take_flag(o, arg, build->options, err);
 }
 
 int run_take_sample(const struct cli_option *o, const char *arg, void *into, struct err *err)

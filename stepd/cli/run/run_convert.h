@@ -38,6 +38,8 @@ int run_name_option(const struct cli_option *option, struct err *err);
 int run_name_source(
 	const struct cli_options *options, const struct run_build *build, struct err *err);
 
+int run_no_memory(struct err *err);
+
 /* Sets the member of the overlay at "a" or "a.b"; owns value, which may be NULL for no memory. */
 int run_set(struct run_build *build, const char *path, struct json_t *value,
 	struct err *err) _must_check_;

@@ -4,11 +4,11 @@
  * it takes from around it: the caller's environment, the batch script, the list of programs.
  */
 #include <fcntl.h>
-#include <jansson.h>
 #include <string.h>
 
 #include "stepd/base/base64.h"
 #include "stepd/base/fs.h"
+#include "stepd/base/json.h"
 #include "stepd/cli/run/multi_prog.h"
 #include "stepd/cli/run/run_convert.h"
 #include "stepd/spec/spec.h"
@@ -16,11 +16,6 @@
 
 #define PROGRAM_FIELD  "argv"
 #define MULTI_PROG_MAX (16u << 20)
-
-static int no_memory(struct err *err)
-{
-	return err_set(err, -ENOMEM, "read the options");
-}
 
 /* ---- environment -------------------------------------------------------------------------- */
 
@@ -98,26 +93,21 @@ static int add_item(json_t *env, char **environment, const char *item, struct er
 		r = name ? json_object_set_new_nocheck(env, name, json_string_nocheck(equals + 1))
 			 : -ENOMEM;
 	}
-	return r < 0 ? no_memory(err) : 0;
+	return r < 0 ? run_no_memory(err) : 0;
 }
 
 static int make_env(char **environment, const char *text, json_t **ret_env, struct err *err)
 {
 	_cleanup_free_ char *copy = strdup(text);
-	json_t *env = json_object();
-	char *rest = copy;
-	int r = copy && env ? 0 : no_memory(err);
+	json_auto_t *env = json_object();
+	char *rest = strcmp(text, "NONE") == 0 ? NULL : copy;
+	int r = copy && env ? 0 : run_no_memory(err);
 
-	if (r == 0 && strcmp(text, "NONE") == 0)
-		rest = NULL;
 	while (r == 0 && rest)
 		r = add_item(env, environment, next_item(&rest), err);
-	if (r < 0) {
-		json_decref(env);
-		return r;
-	}
-	*ret_env = env;
-	return 0;
+	if (r == 0)
+		*ret_env = take_ptr(env);
+	return r;
 }
 
 /* ---- script ------------------------------------------------------------------------------- */
@@ -134,20 +124,14 @@ static json_t *base64_json(const char *bytes, size_t size)
 
 static int set_script(struct run_build *build, const char *bytes, size_t size, struct err *err)
 {
-	json_t *text = memchr(bytes, '\0', size) ? NULL : json_stringn(bytes, size);
-	int r;
-
+	json_auto_t *text = memchr(bytes, '\0', size) ? NULL : json_stringn(bytes, size);
 	/* A field that --spec brought gives way to the other. */
-	if (text)
-		r = run_set(build, "script_base64", json_null(), err);
-	else
-		r = run_set(build, "script", json_null(), err);
-	if (r < 0) {
-		json_decref(text);
+	int r = run_set(build, text ? "script_base64" : "script", json_null(), err);
+
+	if (r < 0)
 		return r;
-	}
 	if (text)
-		return run_set(build, "script", text, err);
+		return run_set(build, "script", take_ptr(text), err);
 	return run_set(build, "script_base64", base64_json(bytes, size), err);
 }
 
@@ -155,35 +139,27 @@ static int set_script(struct run_build *build, const char *bytes, size_t size, s
 
 static int read_base(const char *file, json_t **ret_doc, struct err *err)
 {
-	bool is_stdin = strcmp(file, "-") == 0;
-	_cleanup_close_ int opened = -1;
+	_cleanup_close_ int fd = cli_open_file(file, err);
 
-	if (!is_stdin) {
-		opened = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-		if (opened < 0)
-			return err_set(err, -errno, "open");
-	}
-	return spec_json_load_fd(is_stdin ? STDIN_FILENO : opened, ret_doc, err);
+	return fd < 0 ? fd : spec_json_load_fd(fd, ret_doc, err);
 }
 
 /* What options are laid over; an empty document without a file. */
 static int load_base(const char *file, json_t **ret_doc, struct err *err)
 {
-	json_t *doc = NULL;
+	json_auto_t *doc = NULL;
 	int r;
 
 	if (!file) {
 		*ret_doc = json_object();
-		return *ret_doc ? 0 : no_memory(err);
+		return *ret_doc ? 0 : run_no_memory(err);
 	}
 	r = read_base(file, &doc, err);
 	if (r == 0)
 		r = spec_check_object(SPEC_TABLE_MAX, NULL, doc, err);
-	if (r < 0) {
-		json_decref(doc);
+	if (r < 0)
 		return err_prefix(err, "%s", file);
-	}
-	*ret_doc = doc;
+	*ret_doc = take_ptr(doc);
 	return 0;
 }
 
@@ -219,22 +195,19 @@ static int merge(json_t *doc, json_t *overlay)
 
 static bool is_kind(const json_t *doc, const char *kind)
 {
-	const json_t *value = json_object_get(doc, "kind");
-
-	return strcmp(value ? json_string_value(value) ?: "" : "normal", kind) == 0;
+	return strcmp(json_object_get(doc, "kind") ? json_get_text(doc, "kind", "") : "normal",
+		       kind) == 0;
 }
 
 static int set_argv(json_t *doc, char **args, struct err *err)
 {
-	json_t *argv = json_array();
-	int r = argv ? 0 : -1;
+	json_auto_t *argv = json_array();
+	int r = 0;
 
 	for (; *args && r == 0; args++)
 		r = json_array_append_new(argv, json_string_nocheck(*args));
-	if (r == 0)
-		return json_object_set_new(doc, PROGRAM_FIELD, argv) < 0 ? no_memory(err) : 0;
-	json_decref(argv);
-	return no_memory(err);
+	r |= json_object_set(doc, PROGRAM_FIELD, argv);
+	return r < 0 ? run_no_memory(err) : 0;
 }
 
 /* The number of tasks for --multi-prog; 0 where the spec's own check will find it wrong. */
@@ -278,7 +251,7 @@ static int set_multi_prog(json_t *doc, char **args, struct err *err)
 	if (r < 0)
 		return err_prefix(err, "%s", *args);
 	(void)json_object_del(doc, PROGRAM_FIELD); /* -1: it was not there */
-	return json_object_set_new(doc, "tasks", tasks) < 0 ? no_memory(err) : 0;
+	return json_object_set_new(doc, "tasks", tasks) < 0 ? run_no_memory(err) : 0;
 }
 
 static int set_batch(struct run_build *build, struct err *err)
@@ -323,7 +296,7 @@ static int set_streams(const struct run_build *build, json_t *doc, struct err *e
 			r |= json_object_set_new(
 				stream, "append", json_boolean(build->open_mode[0] == 'a'));
 	}
-	return r < 0 ? no_memory(err) : 0;
+	return r < 0 ? run_no_memory(err) : 0;
 }
 
 static int set_env(const struct run_build *build, json_t *doc, char **environment, struct err *err)
@@ -336,7 +309,7 @@ static int set_env(const struct run_build *build, json_t *doc, char **environmen
 	r = make_env(environment, build->export ?: "ALL", &env, err);
 	if (r < 0)
 		return err_prefix(err, "--export");
-	return json_object_set_new(doc, "env", env) < 0 ? no_memory(err) : 0;
+	return json_object_set_new(doc, "env", env) < 0 ? run_no_memory(err) : 0;
 }
 
 static int fill_doc(
@@ -360,19 +333,16 @@ static int fill_doc(
 int run_make_doc(
 	struct run_build *build, char **environment, char **args, json_t **ret_doc, struct err *err)
 {
-	json_t *doc = NULL;
+	json_auto_t *doc = NULL;
 	int r = set_batch(build, err);
 
 	if (r == 0)
 		r = load_base(build->spec_file, &doc, err);
 	if (r == 0 && merge(doc, build->overlay) < 0)
-		r = no_memory(err);
+		r = run_no_memory(err);
 	if (r == 0)
 		r = fill_doc(build, doc, environment, args, err);
-	if (r < 0) {
-		json_decref(doc);
-		return r;
-	}
-	*ret_doc = doc;
-	return 0;
+	if (r == 0)
+		*ret_doc = take_ptr(doc);
+	return r;
 }

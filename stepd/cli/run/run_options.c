@@ -10,22 +10,10 @@
 
 #define PROGRAM_FIELD "argv"
 
-static int no_memory(struct err *err)
-{
-	return err_set(err, -ENOMEM, "read the options");
-}
-
 void run_options_clear(struct run_options *o)
 {
 	json_decref(o->doc);
 	o->spec = spec_free(o->spec);
-	free(o->trace);
-	free(o->result);
-	free(o->sample);
-	free(o->plugin_dir);
-	free(o->runtime_dir);
-	free(o->config);
-	free(o->bootstrap);
 	*o = (struct run_options)RUN_OPTIONS_INIT;
 }
 
@@ -401,7 +389,7 @@ static int parse_into(
 	int rest = argc, r;
 
 	if (!build.overlay)
-		return no_memory(err);
+		return run_no_memory(err);
 	r = cli_options_parse(&options, argc, argv, &build, &rest, err);
 	if (r < 0 || o->help || o->mpi_list)
 		return r;

@@ -21,16 +21,16 @@ struct run_options {
 	struct json_t *doc; /* the whole document; NULL with help */
 	struct spec *spec;  /* built from it; NULL with help */
 
-	/* What is no part of the spec; NULL: not given. */
-	char *trace;
-	char *result;
-	char *sample;
+	/* What is no part of the spec; NULL: not given. Texts are those of argv. */
+	const char *trace;
+	const char *result;
+	const char *sample;
 	uint64_t sample_interval_ms;
 	bool usage;
-	char *plugin_dir;
-	char *runtime_dir;
-	char *config;
-	char *bootstrap;          /* then there is no spec yet: bootstrap.h */
+	const char *plugin_dir;
+	const char *runtime_dir;
+	const char *config;
+	const char *bootstrap;    /* then there is no spec yet: bootstrap.h */
 	struct site_options site; /* config_file is config */
 	int verbosity;            /* one more for each --verbose, one less for each --quiet */
 	bool help;
