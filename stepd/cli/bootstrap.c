@@ -189,16 +189,13 @@ static int bad_card(struct err *err)
 
 int bootstrap_read_card(char *text, struct bootstrap_card *ret_card, struct err *err)
 {
-	char *field[8], *comma = text;
+	char *field[8];
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(field); i++) {
-		field[i] = comma;
-		if (!comma)
+		field[i] = strsep(&text, ",");
+		if (!field[i])
 			return bad_card(err);
-		comma = strchr(comma, ',');
-		if (comma)
-			*comma++ = '\0';
 		if (i == 0 && strcmp(field[0], FORMAT) != 0)
 			return err_say(err, -EPROTO,
 				"it is no stepd that this one (%s) can speak with; install the "
@@ -207,7 +204,7 @@ int bootstrap_read_card(char *text, struct bootstrap_card *ret_card, struct err 
 	}
 	*ret_card = (struct bootstrap_card){
 		.version = field[1], .name = field[2], .address = field[3], .secret = field[7]};
-	if (comma || !*field[2] || spec_node_name_problem(field[2]) ||
+	if (text || !*field[2] || spec_node_name_problem(field[2]) ||
 		(*field[3] && spec_address_problem(field[3])) ||
 		parse_u32(field[4], 1, UINT32_MAX, &ret_card->job) < 0 ||
 		parse_u32(field[5], 0, UINT32_MAX, &ret_card->step) < 0 ||
@@ -284,7 +281,7 @@ static int set_new(json_t *object, const char *name, json_t *value, struct err *
 static int set_ids(struct bootstrap *b, struct err *err)
 {
 	const struct bootstrap_card *first = &b->cards[0];
-	int r;
+	int r = 0;
 
 	if (get_u32(b->doc, "job", first->job) != first->job ||
 		get_u32(b->doc, "step", first->step) != first->step)
@@ -292,14 +289,12 @@ static int set_ids(struct bootstrap *b, struct err *err)
 			"node '%s' runs step %u.%u; give all agents the same --job and --step, or "
 			"none",
 			first->name, first->job, first->step);
-	r = set_new(b->doc, "job", json_integer(first->job), err);
-	if (r == 0)
-		r = set_new(b->doc, "step", json_integer(first->step), err);
-	if (r == 0)
-		r = set_new(b->node, "name", json_string(b->name), err);
-	if (r == 0)
-		r = set_new(b->node, "id", json_integer(b->rank), err);
-	return r < 0 ? r : set_new(b->node, "count", json_integer(b->size), err);
+	r |= json_object_set_new(b->doc, "job", json_integer(first->job));
+	r |= json_object_set_new(b->doc, "step", json_integer(first->step));
+	r |= json_object_set_new(b->node, "name", json_string(b->name));
+	r |= json_object_set_new(b->node, "id", json_integer(b->rank));
+	r |= json_object_set_new(b->node, "count", json_integer(b->size));
+	return r < 0 ? no_memory(err) : 0;
 }
 
 static int set_names(struct bootstrap *b, struct err *err)
@@ -322,25 +317,20 @@ static int set_names(struct bootstrap *b, struct err *err)
 
 static int set_addresses(struct bootstrap *b, struct err *err)
 {
-	json_t *addresses;
+	json_auto_t *addresses = json_array();
 	uint32_t i;
 	int r = 0;
 
 	if (b->size == 1)
 		return 0;
-	addresses = json_array();
 	for (i = 0; i < b->size && r == 0; i++)
 		r = json_array_append_new(addresses, json_string(b->cards[i].address));
-	if (r < 0) {
-		json_decref(addresses);
+	r |= json_object_set(b->wire, "addresses", addresses);
+	r |= json_object_set_new(b->wire, "listen_fd", json_integer(b->listen_fd));
+	if (r < 0)
 		return no_memory(err);
-	}
-	r = set_new(b->wire, "addresses", addresses, err);
-	if (r == 0)
-		r = set_new(b->wire, "listen_fd", json_integer(b->listen_fd), err);
-	if (r == 0)
-		b->listen_fd = -1; /* the document's from here on */
-	return r;
+	b->listen_fd = -1; /* the document's from here on */
+	return 0;
 }
 
 static int set_secret(struct bootstrap *b, struct err *err)

@@ -17,11 +17,6 @@
 
 #include "stepd/state/steps.h"
 
-int client_no_memory(struct stepd_error *error)
-{
-	return client_error(error, -ENOMEM, "there is no memory left to talk to a step's agent");
-}
-
 /* ---- the socket of a step ------------------------------------------------------------------- */
 
 char *client_step_name(const char *directory)

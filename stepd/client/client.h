@@ -8,7 +8,25 @@
 #define STEPD_CLIENT_CLIENT_H
 
 #include "stepd/api/client.h"
-#include "stepd/client/reply.h"
+#include "stepd/base/err.h"
+
+struct json_t;
+
+/* An answer of a Varlink service: a JSON object with "parameters", "continues" and "error", each of
+ * which may be missing (https://varlink.org/Method-Call). Other members are left alone, as a later
+ * version of the protocol may have them. */
+struct reply {
+	struct json_t *parameters; /* an object */
+	char *error;               /* the name of one, NULL: it is none */
+	bool continues;            /* others follow */
+};
+
+/* Takes text, size bytes without the NUL that ended it, apart. -EPROTO: it is no answer, and
+ * *ret_why says why in a constant; -ENOMEM. */
+int reply_parse(
+	const char *text, size_t size, struct reply *ret_reply, const char **ret_why) _must_check_;
+void reply_clear(struct reply *reply);
+#define _cleanup_reply_ _cleanup_(reply_clear)
 
 #define CLIENT_FIND_PIDS_MAX 16384 /* of one call, as the interface has it */
 
@@ -30,5 +48,21 @@ int client_next(struct stepd_client *client, int timeout_ms, struct reply *ret_r
  */
 int client_call_take(struct stepd_client *client, const char *method, struct json_t *parameters,
 	struct json_t **ret_reply, struct stepd_error *error) _must_check_;
+
+/* ---- errors: they fill error, which may be NULL, and return the code ------------------------ */
+
+/* A sentence, without and with the errno text behind it. */
+int client_error(struct stepd_error *error, int code, const char *fmt, ...) _printf_(3, 4);
+int client_error_errno(struct stepd_error *error, int code, const char *fmt, ...) _printf_(3, 4);
+
+/* The error of a module below. */
+int client_error_forward(struct stepd_error *error, const struct err *err);
+
+int client_no_memory(struct stepd_error *error);
+
+/* The error reply of the agent of step to a call of method: the error's name and its parameters, an
+ * object. */
+int client_error_remote(struct stepd_error *error, const char *step, const char *method,
+	const char *name, const struct json_t *parameters);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/client/error.h"
+#include "stepd/client/client.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -53,6 +53,11 @@ int client_error_errno(struct stepd_error *error, int code, const char *fmt, ...
 int client_error_forward(struct stepd_error *error, const struct err *err)
 {
 	return set_error(error, err->code, "", err->text);
+}
+
+int client_no_memory(struct stepd_error *error)
+{
+	return client_error(error, -ENOMEM, "there is no memory left");
 }
 
 /* ---- the errors of agents ----------------------------------------------------------------- */

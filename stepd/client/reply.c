@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/client/reply.h"
+#include "stepd/client/client.h"
 
 #include "stepd/base/json.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "stepd/client/reply.h"
+#include "stepd/client/client.h"
 #include "stepd/client/stream.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

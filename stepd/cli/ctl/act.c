@@ -29,7 +29,7 @@ static int signal_step(struct ctl *ctl, struct target *target, struct stepd_erro
 		.ranks = target->ranks, .pid = (pid_t)ctl->opt.pid, .leader = ctl->opt.leader};
 
 	if (to.pid && to.ranks)
-		return target_error(error, -EINVAL, "a pid and ranks can't be given at once");
+		return client_error(error, -EINVAL, "a pid and ranks can't be given at once");
 	return stepd_signal(target->client, ctl->opt.signal, &to, error);
 }
 
@@ -74,8 +74,8 @@ static int suspend_container(struct ctl *ctl, const struct orphan *o, bool suspe
 	int r;
 
 	if (suspend)
-		return proctrack_suspend(o->tracker.pt, o->entry.cont_id, ctl_timeout_ms(ctl), err);
-	r = proctrack_resume(o->tracker.pt, o->entry.cont_id, err);
+		return proctrack_suspend(o->pt, o->entry.cont_id, ctl_timeout_ms(ctl), err);
+	r = proctrack_resume(o->pt, o->entry.cont_id, err);
 	return r < 0 ? err_prefix(err, "can't resume it") : 0;
 }
 
@@ -154,9 +154,9 @@ static int suspend_without_agent(struct ctl *ctl, struct target *target, struct 
 	if (r == 0)
 		r = record_state(&o, suspend, &err);
 	if (r == -ESRCH)
-		return target_error(error, r,
+		return client_error(error, r,
 			"its agent has died, and none of its processes is left or can be found");
-	return r < 0 ? target_error_from(error, &err) : 0;
+	return r < 0 ? client_error_forward(error, &err) : 0;
 }
 
 static int suspend_step(struct ctl *ctl, struct target *target, struct stepd_error *error)
@@ -187,7 +187,7 @@ static int notify_step(struct ctl *ctl, struct target *target, struct stepd_erro
 	json_auto_t *message = report_json_text(ctl->args[1]);
 
 	return message ? stepd_notify(target->client, json_string_value(message), error)
-		       : target_no_memory(error);
+		       : client_no_memory(error);
 }
 
 int ctl_notify(struct ctl *ctl)
@@ -211,7 +211,7 @@ static int add_pids(struct ctl *ctl, struct target *target, struct stepd_error *
 
 		(void)!parse_u32(ctl->args[i], 1, INT_MAX, &pid); /* was checked */
 		if (stepd_add_pid(target->client, (pid_t)pid, 0, &failure) == -ESRCH)
-			(void)target_error(
+			(void)client_error(
 				&failure, -ESRCH, "there is no process %u on this node", pid);
 		if (failure.code)
 			ctl_report(ctl, target->label, &failure, target->entry);
@@ -220,7 +220,7 @@ static int add_pids(struct ctl *ctl, struct target *target, struct stepd_error *
 	}
 	if (r == 0)
 		r = ctl_put(target->entry, "added", json_incref(added));
-	return r < 0 ? target_no_memory(error) : 0;
+	return r < 0 ? client_no_memory(error) : 0;
 }
 
 int ctl_add(struct ctl *ctl)
@@ -245,7 +245,7 @@ static int reexec_step(struct ctl *ctl, struct target *target, struct stepd_erro
 		return r;
 	safe = term_printable(&ctl->term, version, TERM_WHOLE);
 	if (!safe || ctl_put(target->entry, "version", json_string(version)) < 0)
-		return target_error(error, -ENOMEM, "it is done, with no memory left to report it");
+		return client_error(error, -ENOMEM, "it is done, with no memory left to report it");
 	if (!ctl->opt.json)
 		printf("step %s: its agent runs version %s\n", target->label, safe);
 	return 0;
@@ -266,11 +266,11 @@ static int take_result(
 	const json_t *code = json_object_get(result, "exit_code");
 
 	if (!json_is_integer(code))
-		return target_error(
+		return client_error(
 			error, -EPROTO, "it has ended, and its result has no exit status");
 	if (json_integer_value(code) > ctl->out.step_status)
 		ctl->out.step_status = (int)json_integer_value(code);
-	return ctl_put(target->entry, "result", json_incref(result)) < 0 ? target_no_memory(error)
+	return ctl_put(target->entry, "result", json_incref(result)) < 0 ? client_no_memory(error)
 									 : 0;
 }
 

@@ -91,7 +91,7 @@ static int take_event(
 	}
 	if (r == -EIO)
 		return 0; /* main() reports the write error */
-	return r < 0 ? target_no_memory(error) : continues;
+	return r < 0 ? client_no_memory(error) : continues;
 }
 
 static int follow(struct ctl *ctl, struct target *target, struct stepd_error *error)
@@ -131,26 +131,26 @@ static int read_file(struct ctl *ctl, struct target *target, struct stepd_error 
 
 	if (asprintf(&path, "%s/events.jsonl", target->directory) < 0) {
 		path = NULL;
-		return target_no_memory(error);
+		return client_no_memory(error);
 	}
 	fd = fs_open_regular(AT_FDCWD, path);
 	if (fd == -EACCES)
-		return target_error(error, fd,
+		return client_error(error, fd,
 			"its agent has died, and only root, the step's owner and the operator group "
 			"may read '%s'",
 			path);
 	if (fd < 0)
-		return target_error(error, fd, "read '%s': %s", path, strerror(-fd));
+		return client_error(error, fd, "read '%s': %s", path, strerror(-fd));
 	file = fdopen(fd, "r");
 	if (!file) {
 		(void)close(fd);
-		return target_no_memory(error);
+		return client_no_memory(error);
 	}
 	/* No agent writes longer lines: a cut one is no event. */
 	while (r == 0 && fgets(line, sizeof(line), file))
 		r = read_line(ctl, line);
 	if (r == -ENOMEM)
-		return target_no_memory(error);
+		return client_no_memory(error);
 	ctl_warn(ctl, target->label,
 		"its agent has died: these are the events that it wrote; 'stepd adopt' takes the step over");
 	return 0;

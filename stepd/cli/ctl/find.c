@@ -281,17 +281,18 @@ static int search_siblings(struct find *f, struct proctrack *pt, const struct fi
 }
 
 /* A bad state.json keeps no other step from being searched. */
-static int find_by_tracker(struct find *f, struct tracker *tracker, struct find_step *step)
+static int find_by_tracker(struct find *f, const struct find_step *step)
 {
 	struct stepd_error error = {.code = 0};
+	struct proctrack *pt = NULL;
 	struct err err = ERR_INIT;
-	int r = tracker_use(f->ctl, tracker, &step->entry, &err);
+	int r = tracker_open(f->ctl, &step->entry, &pt, &err);
 	size_t i;
 
 	if (r == -ENOMEM)
 		return find_no_memory(f);
 	if (r < 0) {
-		(void)target_error_from(&error, &err);
+		(void)client_error_forward(&error, &err);
 		error.code = r == -ENOENT ? -EOPNOTSUPP : r; /* the plugin, not a process */
 	}
 	for (i = 0; i < f->n_steps; i++) {
@@ -301,18 +302,19 @@ static int find_by_tracker(struct find *f, struct tracker *tracker, struct find_
 		if (r < 0)
 			find_report(f, &f->steps[i], &error);
 	}
-	return r < 0 ? 0 : search_siblings(f, tracker->pt, step);
+	r = r < 0 ? 0 : search_siblings(f, pt, step);
+	(void)proctrack_close(pt);
+	return r;
 }
 
 static int find_by_trackers(struct find *f)
 {
-	_cleanup_tracker_ struct tracker tracker = TRACKER_INIT;
 	size_t i;
 	int r = 0;
 
 	for (i = 0; r == 0 && i < f->n_steps; i++) {
 		if (is_local(&f->steps[i]) && !f->steps[i].searched)
-			r = find_by_tracker(f, &tracker, &f->steps[i]);
+			r = find_by_tracker(f, &f->steps[i]);
 	}
 	return r;
 }
@@ -332,7 +334,7 @@ static void connect_agent(struct find *f, struct agent_search *s)
 	if (asprintf(&directory, "%s/%s_%s", f->runtime_dir, s->step->entry.node,
 		    s->step->entry.step) < 0) {
 		directory = NULL;
-		(void)target_no_memory(&s->error);
+		(void)client_no_memory(&s->error);
 	} else if (stepd_connect_directory(
 			   directory, ctl_timeout_ms(f->ctl), &s->client, &s->error) == 0) {
 		client_split_calls(s->client);

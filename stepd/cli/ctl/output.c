@@ -9,6 +9,7 @@
 #include "stepd/account/usage.h"
 #include "stepd/cli/ctl/ctl.h"
 #include "stepd/cli/ctl/target.h"
+#include "stepd/client/client.h"
 #include "stepd/record/report.h"
 
 const struct ctl_exit_row ctl_exits[CTL_EXIT_MAX] = {
@@ -85,9 +86,9 @@ void ctl_report(struct ctl *ctl, const char *label, const struct stepd_error *er
 
 void ctl_report_err(struct ctl *ctl, const char *label, const struct err *err, json_t *entry)
 {
-	struct stepd_error error = {.code = err->code};
+	struct stepd_error error;
 
-	(void)snprintf(error.text, sizeof(error.text), "%s", err->text);
+	(void)client_error_forward(&error, err);
 	ctl_report(ctl, label, &error, entry);
 }
 

@@ -372,7 +372,7 @@ static int show_tree(struct ctl *ctl, struct target *target, const struct stepd_
 	for (i = 0; ps && i < n; i++)
 		free(ps[i].command);
 	free(ps);
-	return r < 0 ? target_no_memory(error) : 0;
+	return r < 0 ? client_no_memory(error) : 0;
 }
 
 /* Pids of another pid namespace mean other processes here. */
@@ -387,9 +387,9 @@ static int check_namespace(struct target *target, struct stepd_error *error)
 		return 0;
 	r = client_call_take(target->client, "Describe", NULL, &doc, error);
 	if (r == 0 && json_unpack(doc, "{s:I}", "pid_namespace", &theirs) < 0)
-		r = target_error(error, -EPROTO, "its agent's description has no pid namespace");
+		r = client_error(error, -EPROTO, "its agent's description has no pid namespace");
 	if (r == 0 && stat("/proc/self/ns/pid", &here) == 0 && (ino_t)theirs != here.st_ino)
-		r = target_error(error, -EOPNOTSUPP,
+		r = client_error(error, -EOPNOTSUPP,
 			"its agent is in another pid namespace; run stepctl there, or see 'stepctl "
 			"pids'");
 	return r;
@@ -466,7 +466,7 @@ static int pids_step(struct ctl *ctl, struct target *target, struct stepd_error 
 	if (!ctl->opt.json)
 		print_pids(ctl, processes, n);
 	else if (pack_pids(target->entry, processes, n) < 0)
-		return target_no_memory(error);
+		return client_no_memory(error);
 	return 0;
 }
 

@@ -159,10 +159,10 @@ static int set_by_agent(struct ctl *ctl, struct target *target, struct stepd_err
 		"ranks", s->build.task, "best_effort", (int)(s->mode == LIMITS_BEST_EFFORT));
 	json_auto_t *reply = NULL;
 	int r = doc ? client_call_take(target->client, "SetLimits", doc, &reply, error)
-		    : target_no_memory(error);
+		    : client_no_memory(error);
 
 	if (r == 0 && print_warnings(ctl, target, reply) < 0)
-		r = target_no_memory(error);
+		r = client_no_memory(error);
 	return r;
 }
 
@@ -186,7 +186,7 @@ static int check_rank(const struct set_limits *s, const struct orphan *o, struct
 		return err_say(err, -ESRCH, "it has no task of rank %u on this node", s->rank);
 	/* A backend that counts nothing for a task returns another error, and may limit it all the
 	 * same. */
-	if (proctrack_usage(o->tracker.pt, o->entry.cont_id, &s->rank, &usage) == -ESRCH)
+	if (proctrack_usage(o->pt, o->entry.cont_id, &s->rank, &usage) == -ESRCH)
 		return err_say(err, -ESRCH, "task %u has ended", s->rank);
 	return 0;
 }
@@ -204,14 +204,14 @@ static int set_by_tracker(struct ctl *ctl, struct target *target, struct stepd_e
 	if (r == 0)
 		r = check_rank(s, &o, &err);
 	if (r < 0)
-		return target_error_from(error, &err);
-	container.pt = o.tracker.pt;
+		return client_error_forward(error, &err);
+	container.pt = o.pt;
 	container.cont_id = o.entry.cont_id;
 	r = limits_apply(&container, &s->limits, s->build.task ? &s->rank : NULL,
 		s->build.task ? 1 : 0, &err);
 	if (r == -ESRCH)
-		return target_error(error, r, "its agent has died, and its processes have ended");
-	return r < 0 ? target_error_from(error, &err) : 0;
+		return client_error(error, r, "its agent has died, and its processes have ended");
+	return r < 0 ? client_error_forward(error, &err) : 0;
 }
 
 static void set_limits_clear(struct set_limits *s)

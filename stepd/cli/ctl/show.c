@@ -186,7 +186,7 @@ static int list_tasks(struct target *target, json_t **ret_tasks, struct stepd_er
 		r = client_next(target->client, -1, &piece, error);
 		if (r == 0 &&
 			json_array_extend(all, json_object_get(piece.parameters, "tasks")) < 0)
-			r = target_error(error, -EPROTO, "its agent's reply has no tasks");
+			r = client_error(error, -EPROTO, "its agent's reply has no tasks");
 		continues = piece.continues;
 	}
 	if (r == 0)
@@ -200,7 +200,7 @@ static int show_doc(struct ctl *ctl, struct target *target, json_t *doc, const j
 	int r = ctl->opt.json ? json_object_update_missing(target->entry, doc)
 			      : print_step(ctl, doc, tasks);
 
-	return r < 0 ? target_no_memory(error) : 0;
+	return r < 0 ? client_no_memory(error) : 0;
 }
 
 static int show_living(struct ctl *ctl, struct target *target, struct stepd_error *error)
@@ -213,7 +213,7 @@ static int show_living(struct ctl *ctl, struct target *target, struct stepd_erro
 	if (r == 0)
 		r = show_doc(ctl, target, doc, tasks, error);
 	if (r == 0 && ctl_put(target->entry, "tasks", json_incref(tasks)) < 0)
-		r = target_no_memory(error);
+		r = client_no_memory(error);
 	return r;
 }
 

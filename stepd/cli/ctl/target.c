@@ -3,33 +3,11 @@
 
 #include <fcntl.h>
 #include <jansson.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "stepd/base/clock.h"
 #include "stepd/client/client.h"
 #include "stepd/state/steps.h"
-
-int target_error(struct stepd_error *error, int code, const char *fmt, ...)
-{
-	va_list args;
-
-	*error = (struct stepd_error){.code = code};
-	va_start(args, fmt);
-	(void)vsnprintf(error->text, sizeof(error->text), fmt, args);
-	va_end(args);
-	return code;
-}
-
-int target_error_from(struct stepd_error *error, const struct err *err)
-{
-	return target_error(error, err->code, "%s", err->text);
-}
-
-int target_no_memory(struct stepd_error *error)
-{
-	return target_error(error, -ENOMEM, "no memory left");
-}
 
 static void target_clear(struct target *target)
 {
@@ -78,7 +56,7 @@ static void add_remedy(
 	const char *ranks = find_ranks(given);
 
 	if (ranks && !with_ranks && (error->code == -ENOENT || error->code == -EINVAL))
-		(void)target_error(error, -EINVAL,
+		(void)client_error(error, -EINVAL,
 			"%s takes whole steps only: the ranks '%.200s' are for ps, pids and signal",
 			ctl->verb->name, ranks + 1);
 	else if (error->code == -ENOENT)
@@ -99,13 +77,13 @@ static int target_find(struct ctl *ctl, const char *given, bool with_ranks, stru
 	target->node = strdup("");
 	target->ranks = ranks ? strdup(ranks + 1) : NULL;
 	if (!target->label || !target->node || (ranks && !target->ranks))
-		return target_no_memory(error);
+		return client_no_memory(error);
 	r = stepd_find_step(ctl->opt.runtime_dir, target->label, &target->directory, error);
 	if (r < 0)
 		add_remedy(ctl, given, with_ranks, error);
 	r = r < 0 ? error->code : r;
 	if (r == 0)
-		r = set_names(target) < 0 ? target_no_memory(error) : 0;
+		r = set_names(target) < 0 ? client_no_memory(error) : 0;
 	if (r != -ENOMEM)
 		target->entry = ctl_add_entry(ctl, target);
 	return r;
@@ -145,9 +123,9 @@ static int target_connect(struct ctl *ctl, struct target *target, struct stepd_e
 static int target_gone(const struct target *target, struct stepd_error *error)
 {
 	if (target->presence == STEPD_ENDED)
-		return target_error(
+		return client_error(
 			error, -ESRCH, "it has ended ('stepctl show %s' tells how)", target->label);
-	return target_error(error, -ECONNREFUSED,
+	return client_error(error, -ECONNREFUSED,
 		"its agent has died; 'stepd adopt %s' takes the step over", target->label);
 }
 
@@ -164,7 +142,7 @@ int target_read_result(const struct target *target, json_t **ret_result, struct 
 		return r;
 	result = json_loads(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
 	if (!json_is_object(result))
-		return target_error(error, -EPROTO, "'%s/result.json' is no JSON object: %s",
+		return client_error(error, -EPROTO, "'%s/result.json' is no JSON object: %s",
 			target->directory, result ? "it is of another type" : why.text);
 	*ret_result = take_ptr(result);
 	return 0;
@@ -185,7 +163,7 @@ static void request_report(struct ctl *ctl, const struct request *request, struc
 	int r, struct stepd_error *error)
 {
 	if (r == 0 && request->done && ctl_put(target->entry, "done", json_true()) < 0)
-		r = target_error(error, -ENOMEM, "it is done, with no memory left to report it");
+		r = client_error(error, -ENOMEM, "it is done, with no memory left to report it");
 	if (r < 0)
 		ctl_report(ctl, target->label, error, target->entry);
 }
@@ -222,7 +200,7 @@ static int request_again(struct ctl *ctl, const struct request *request, struct 
 
 	target->client = stepd_disconnect(target->client);
 	if (target_connect(ctl, target, &again) == -ENOENT)
-		return target_error(error, -ENOENT,
+		return client_error(error, -ENOENT,
 			"it has ended in this moment, and its result was not kept; see --keep-result of "
 			"'stepd run'");
 	if (again.code || target->client)
@@ -241,7 +219,7 @@ static void request_finish(
 	if (r == -ECONNRESET)
 		r = request_again(ctl, request, target, &error);
 	else if (r == -ETIMEDOUT && request->for_ever)
-		r = target_error(&error, r, "it has not ended within the --timeout of %lld ms",
+		r = client_error(&error, r, "it has not ended within the --timeout of %lld ms",
 			(long long)ctl->opt.timeout_ms);
 	request_report(ctl, request, target, r, &error);
 }

@@ -23,11 +23,6 @@ struct target {
 int target_read_result(const struct target *target, struct json_t **ret_result,
 	struct stepd_error *error) _must_check_;
 
-/* Fills error; returns code. */
-int target_error(struct stepd_error *error, int code, const char *fmt, ...) _printf_(3, 4);
-int target_error_from(struct stepd_error *error, const struct err *err);
-int target_no_memory(struct stepd_error *error);
-
 /* ---- requests to several steps ------------------------------------------------------------- */
 
 typedef int (*request_fn)(struct ctl *ctl, struct target *target, struct stepd_error *error);

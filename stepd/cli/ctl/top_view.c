@@ -158,22 +158,14 @@ static int compare(const void *a, const void *b, void *userdata)
 
 /* ---- the table ----------------------------------------------------------------------------- */
 
-static const char *cpu_text(double share, char *buf, size_t size)
-{
-	if (share < 0)
-		return "-";
-	(void)snprintf(buf, size, "%.1f", share * 100);
-	return buf;
-}
-
 static void add_usage(struct table *table, const char *const *names, const stepd_usage_t *usage,
 	double cpu, const char *elapsed)
 {
-	char share[32], mem[USAGE_TEXT_SIZE], peak[USAGE_TEXT_SIZE], procs[USAGE_TEXT_SIZE];
+	char share[CTL_TEXT_SIZE], mem[USAGE_TEXT_SIZE], peak[USAGE_TEXT_SIZE],
+		procs[USAGE_TEXT_SIZE];
 
 	table_add(table,
-		(const char *const[]){names[0], names[1], names[2],
-			cpu_text(cpu, share, sizeof(share)),
+		(const char *const[]){names[0], names[1], names[2], usage_cpu_text(cpu, share),
 			usage_text(usage, STEPD_USAGE_MEMORY_BYTES, mem),
 			usage_text(usage, STEPD_USAGE_MEMORY_PEAK_BYTES, peak),
 			usage_text(usage, STEPD_USAGE_PROCESSES, procs), elapsed});

@@ -8,54 +8,21 @@
 #include "stepd/base/json.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/procstat.h"
+#include "stepd/client/client.h"
 #include "stepd/plugin/plugin.h"
 
-void tracker_clear(struct tracker *tracker)
+int tracker_open(
+	struct ctl *ctl, const struct step_entry *entry, struct proctrack **ret_pt, struct err *err)
 {
-	tracker->pt = proctrack_close(tracker->pt);
-	free(take_ptr(tracker->type));
-	free(take_ptr(tracker->root));
-	free(take_ptr(tracker->plugin_dir));
-}
+	_cleanup_free_ char *plugin_dir = NULL;
+	int r = plugin_dir_find(ctl->opt.plugin_dir, &plugin_dir, err);
 
-static bool is_open_for(const struct tracker *tracker, const char *type, const char *root)
-{
-	if (!tracker->pt || strcmp(tracker->type, type) != 0)
-		return false;
-	return root && tracker->root ? strcmp(root, tracker->root) == 0 : root == tracker->root;
-}
-
-static int open_for(struct tracker *tracker, const char *type, const char *root, struct err *err)
-{
-	int r = proctrack_set_root(root);
-
-	if (r == 0) {
-		tracker->type = strdup(type);
-		tracker->root = root ? strdup(root) : NULL;
-		if (!tracker->type || (root && !tracker->root))
-			r = -ENOMEM;
-	}
-	if (r < 0)
-		return err_set(err, r, "set the root of the step's containers");
-	return proctrack_open(tracker->plugin_dir, type, &tracker->pt, err);
-}
-
-int tracker_use(
-	struct ctl *ctl, struct tracker *tracker, const struct step_entry *entry, struct err *err)
-{
-	const char *root = json_get_text(entry->doc, "container_root", NULL);
-	int r = 0;
-
-	if (is_open_for(tracker, entry->proctrack, root))
-		return 0;
-	if (!tracker->plugin_dir)
-		r = plugin_dir_find(ctl->opt.plugin_dir, &tracker->plugin_dir, err);
 	if (r < 0)
 		return r;
-	tracker->pt = proctrack_close(tracker->pt);
-	free(take_ptr(tracker->type));
-	free(take_ptr(tracker->root));
-	return open_for(tracker, entry->proctrack, root, err);
+	r = proctrack_set_root(json_get_text(entry->doc, "container_root", NULL));
+	if (r < 0)
+		return err_set(err, r, "set the root of the step's containers");
+	return proctrack_open(plugin_dir, entry->proctrack, ret_pt, err);
 }
 
 int tracker_read_tasks(
@@ -147,13 +114,13 @@ int orphan_open(struct ctl *ctl, const struct target *target, unsigned needs, st
 	r = needs & ORPHAN_OWNER ? check_owner(&o->entry, err) : 0;
 	if (r == 0 && needs & ORPHAN_PROCESSES)
 		r = check_processes(&o->entry, err);
-	return r < 0 ? r : tracker_use(ctl, &o->tracker, &o->entry, err);
+	return r < 0 ? r : tracker_open(ctl, &o->entry, &o->pt, err);
 }
 
 void orphan_close(struct orphan *o)
 {
 	tracker_free_entry(&o->entry);
-	tracker_clear(&o->tracker);
+	o->pt = proctrack_close(o->pt);
 }
 
 /* ---- its processes ------------------------------------------------------------------------- */
@@ -213,8 +180,7 @@ static int list_members(const struct orphan *o, struct listing *l, struct err *e
 
 	r = tracker_read_tasks(&o->entry, &tasks, &n_tasks);
 	if (r == 0)
-		r = proctrack_get_members(
-			o->tracker.pt, o->entry.cont_id, tasks, n_tasks, &members, &n);
+		r = proctrack_get_members(o->pt, o->entry.cont_id, tasks, n_tasks, &members, &n);
 	if (r == -ESRCH)
 		return 0; /* it is empty */
 	if (r == 0 && !(l->v = calloc((size_t)n + 1, sizeof(*l->v))))
@@ -236,7 +202,7 @@ int tracker_list(struct ctl *ctl, struct target *target, bool start_ticks,
 	int r;
 
 	if (target->ranks && parse_ranges(target->ranks, UINT32_MAX, match_rank, &none) < 0)
-		return target_error(
+		return client_error(
 			error, -EINVAL, "'%.100s' are no ranks such as 0-3,8", target->ranks);
 	if (target->client)
 		return stepd_list_pids(target->client, target->ranks, start_ticks, ret_processes,
@@ -245,7 +211,7 @@ int tracker_list(struct ctl *ctl, struct target *target, bool start_ticks,
 	if (r == 0)
 		r = list_members(&o, &l, &err);
 	if (r < 0)
-		return target_error_from(error, &err);
+		return client_error_forward(error, &err);
 	*ret_processes = l.v;
 	*ret_count = l.n;
 	return 0;

@@ -14,22 +14,8 @@
 
 struct proctrack;
 
-struct tracker {
-	struct proctrack *pt; /* of the last step: steps of a node mostly share one */
-	char *type, *root;    /* what pt was opened for; root NULL: its own */
-	char *plugin_dir;
-};
-
-#define TRACKER_INIT                                                                               \
-	{                                                                                          \
-		.pt = NULL                                                                         \
-	}
-
-void tracker_clear(struct tracker *tracker);
-#define _cleanup_tracker_ _cleanup_(tracker_clear)
-
-/* Opens the tracker of a step, with the container root of its state. */
-int tracker_use(struct ctl *ctl, struct tracker *tracker, const struct step_entry *entry,
+/* Opens the tracker of a step, with the container root of its state: one at a time. */
+int tracker_open(struct ctl *ctl, const struct step_entry *entry, struct proctrack **ret_pt,
 	struct err *err) _must_check_;
 
 /* The tasks of state.json. The caller frees them. */
@@ -43,7 +29,7 @@ void tracker_free_entry(struct step_entry *copy);
 /* A step whose agent has died: its state, and its tracker. */
 struct orphan {
 	struct step_entry entry; /* with dir_fd */
-	struct tracker tracker;
+	struct proctrack *pt;
 };
 
 #define ORPHAN_INIT                                                                                \

@@ -91,7 +91,7 @@ int usage_subscribe(struct stepd_client *client, int64_t interval_ms, struct ste
 		json_pack("{s:b, s:I}", "tasks", 1, "interval_ms", (json_int_t)interval_ms);
 
 	if (!parameters)
-		return target_no_memory(error);
+		return client_no_memory(error);
 	return client_start_take(client, "Usage", parameters, STEPD_CALL_MORE, error);
 }
 
@@ -111,6 +111,14 @@ double usage_cpu_share(const struct usage_sample *now, const struct usage_sample
 	if (now->time_usec <= before->time_usec || before->time_usec == 0)
 		return -1;
 	return usage_cpu_share_of(&now->step, &before->step, now->time_usec - before->time_usec);
+}
+
+const char *usage_cpu_text(double share, char *buf)
+{
+	if (share < 0)
+		return "-";
+	(void)snprintf(buf, CTL_TEXT_SIZE, "%.1f", share * 100);
+	return buf;
 }
 
 /* ---- one sample ---------------------------------------------------------------------------- */
@@ -156,7 +164,7 @@ static int show_usage(struct ctl *ctl, struct target *target, const struct usage
 {
 	int r = ctl->opt.json ? pack(target->entry, u) : print(ctl, target, u);
 
-	return r < 0 ? target_no_memory(error) : 0;
+	return r < 0 ? client_no_memory(error) : 0;
 }
 
 static int usage_step(struct ctl *ctl, struct target *target, struct stepd_error *error)
@@ -165,10 +173,10 @@ static int usage_step(struct ctl *ctl, struct target *target, struct stepd_error
 	json_t *parameters = json_pack("{s:b}", "tasks", 1);
 	json_auto_t *reply = NULL;
 	int r = parameters ? client_call_take(target->client, "Usage", parameters, &reply, error)
-			   : target_no_memory(error);
+			   : client_no_memory(error);
 
 	if (r == 0 && usage_read(reply, &u) < 0)
-		r = target_no_memory(error);
+		r = client_no_memory(error);
 	return r < 0 ? r : show_usage(ctl, target, &u, error);
 }
 
@@ -180,8 +188,7 @@ static int usage_read_container(const struct orphan *o, struct usage_sample *u, 
 
 	if (r < 0 || !(u->tasks = calloc(u->n + 1, sizeof(*u->tasks))))
 		return err_set(err, -ENOMEM, "read its tasks");
-	r = proctrack_usage_tasks(
-		o->tracker.pt, o->entry.cont_id, u->task, u->n, &u->step, u->tasks);
+	r = proctrack_usage_tasks(o->pt, o->entry.cont_id, u->task, u->n, &u->step, u->tasks);
 	if (r == -ESRCH)
 		return err_say(err, r, "its agent has died, and its processes have ended");
 	return r < 0 ? err_set(err, r, "read what it uses") : 0;
@@ -196,7 +203,7 @@ static int usage_without_agent(struct ctl *ctl, struct target *target, struct st
 
 	if (r == 0)
 		r = usage_read_container(&o, &u, &err);
-	return r < 0 ? target_error_from(error, &err) : show_usage(ctl, target, &u, error);
+	return r < 0 ? client_error_forward(error, &err) : show_usage(ctl, target, &u, error);
 }
 
 /* ---- at an interval ------------------------------------------------------------------------- */
@@ -204,12 +211,10 @@ static int usage_without_agent(struct ctl *ctl, struct target *target, struct st
 static void print_line(const struct usage_sample *now, const struct usage_sample *before)
 {
 	char memory[USAGE_TEXT_SIZE], peak[USAGE_TEXT_SIZE], processes[USAGE_TEXT_SIZE];
-	char rd[USAGE_TEXT_SIZE], wr[USAGE_TEXT_SIZE], elapsed[CTL_TEXT_SIZE], cpu[16] = "-";
-	double share = usage_cpu_share(now, before);
+	char rd[USAGE_TEXT_SIZE], wr[USAGE_TEXT_SIZE], elapsed[CTL_TEXT_SIZE], cpu[CTL_TEXT_SIZE];
 
-	if (share >= 0)
-		(void)snprintf(cpu, sizeof(cpu), "%.1f", share * 100);
-	printf("%9s %8s %9s %9s %9s %9s %9s\n", ctl_duration_text(now->elapsed_usec, elapsed), cpu,
+	printf("%9s %8s %9s %9s %9s %9s %9s\n", ctl_duration_text(now->elapsed_usec, elapsed),
+		usage_cpu_text(usage_cpu_share(now, before), cpu),
 		usage_text(&now->step, STEPD_USAGE_MEMORY_BYTES, memory),
 		usage_text(&now->step, STEPD_USAGE_MEMORY_PEAK_BYTES, peak),
 		usage_text(&now->step, STEPD_USAGE_PROCESSES, processes),
@@ -244,7 +249,7 @@ static int take_sample(struct ctl *ctl, struct target *target, struct usage_samp
 	else if (r == 0)
 		print_line(&now, before);
 	if (r < 0)
-		return target_no_memory(error);
+		return client_no_memory(error);
 	usage_sample_clear(before);
 	*before = now;
 	now = (struct usage_sample){0};

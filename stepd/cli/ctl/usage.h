@@ -35,6 +35,9 @@ double usage_cpu_share(const struct usage_sample *now, const struct usage_sample
 double usage_cpu_share_of(
 	const stepd_usage_t *now, const stepd_usage_t *before, uint64_t between_usec);
 
+/* In percent, "-" where it is not known. */
+const char *usage_cpu_text(double share, char *buf);
+
 void usage_sample_clear(struct usage_sample *usage);
 #define _cleanup_usage_sample_ _cleanup_(usage_sample_clear)
 

@@ -115,11 +115,6 @@ static int split_words(const char *line, struct marks *marks, struct strv *words
 /* ---- entries ------------------------------------------------------------------------------ */
 
 /* Any bytes: what is no UTF-8 is passed on as it is. */
-static int append_text(json_t *array, const char *text)
-{
-	return json_array_append_new(array, json_string_nocheck(text));
-}
-
 static json_t *argv_json(const struct reader *rd, const struct strv *words)
 {
 	json_auto_t *argv = json_array();
@@ -127,9 +122,9 @@ static json_t *argv_json(const struct reader *rd, const struct strv *words)
 	int r = 0;
 
 	for (i = 0; i < words->n && r == 0; i++)
-		r = append_text(argv, words->v[i]);
+		r = json_array_append_new(argv, json_string_nocheck(words->v[i]));
 	for (i = 0; rd->extra && rd->extra[i] && r == 0; i++)
-		r = append_text(argv, rd->extra[i]);
+		r = json_array_append_new(argv, json_string_nocheck(rd->extra[i]));
 	return r < 0 ? NULL : take_ptr(argv);
 }
 
@@ -148,8 +143,10 @@ struct line_ranks {
 	uint32_t offset;
 };
 
-static int claim(struct reader *rd, uint32_t rank)
+static int claim_rank(uint32_t rank, void *userdata)
 {
+	struct reader *rd = userdata;
+
 	if (rank_bits_set(rd->seen, rank)) {
 		(void)err_say(
 			rd->err, -EINVAL, "line %u: rank %u has a program already", rd->line, rank);
@@ -157,11 +154,6 @@ static int claim(struct reader *rd, uint32_t rank)
 	}
 	rd->seen_count++;
 	return 0;
-}
-
-static int claim_rank(uint32_t rank, void *userdata)
-{
-	return claim(userdata, rank);
 }
 
 /* One rank's own entry, with %t and %o replaced. */
