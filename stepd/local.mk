@@ -215,8 +215,7 @@ STEPD_PROGRAM_SOURCES = \
 	stepd/cli/program.c stepd/cli/program.h \
 	stepd/cli/layout.c stepd/cli/layout.h \
 	stepd/cli/main.c \
-	stepd/cli/mpi_list.c stepd/cli/mpi_list.h \
-	stepd/cli/plugins.c \
+	stepd/cli/plugins.c stepd/cli/plugins.h \
 	stepd/cli/relay/address.c stepd/cli/relay/address.h \
 	stepd/cli/relay/channel.c stepd/cli/relay/channel.h \
 	stepd/cli/relay/supervisor.c stepd/cli/relay/supervisor.h \
@@ -277,7 +276,7 @@ stepd_cli_steprun_SOURCES = \
 	stepd/cli/across/streams.c stepd/cli/across/streams.h \
 	stepd/cli/across/user.c stepd/cli/across/user.h \
 	stepd/cli/layout.c stepd/cli/layout.h \
-	stepd/cli/mpi_list.c stepd/cli/mpi_list.h \
+	stepd/cli/plugins.c stepd/cli/plugins.h \
 	stepd/cli/program.c stepd/cli/program.h \
 	stepd/cli/relay/address.c stepd/cli/relay/address.h \
 	stepd/cli/relay/channel.c stepd/cli/relay/channel.h \

@@ -153,8 +153,11 @@ static int listen_here(struct bootstrap *b, struct err *err)
 	const char *ifname = json_string_value(json_object_get(b->wire, "ifname"));
 	struct sockaddr_storage address;
 	socklen_t size = 0;
-	int fd, r = netaddr_own(ifname, &address, &size, err);
+	int fd, r;
 
+	if (b->size == 1)
+		return 0;
+	r = netaddr_own(ifname, &address, &size, err);
 	if (r < 0)
 		return r;
 	fd = netaddr_listen(&address, size, b->address, err);
@@ -435,35 +438,18 @@ static int get_object(json_t *doc, const char *name, json_t **ret_object, struct
 	return spec_check_object(SPEC_TABLE_MAX, NULL, *ret_object, err);
 }
 
-static int bootstrap_exchange(struct bootstrap *b, struct err *err)
+static int bootstrap_finalize(struct bootstrap *b, struct err *err)
 {
-	int r = make_secret(b, err);
-
-	if (r == 0 && b->size > 1)
-		r = listen_here(b, err);
-	if (r == 0)
-		r = put_card(b, err);
-	if (r == 0)
-		r = get_cards(b, err);
-	return r < 0 ? r : pmi_client_finalize(b->client, err);
-}
-
-static int bootstrap_complete(struct bootstrap *b, struct err *err)
-{
-	int r = set_ids(b, err);
-
-	if (r == 0)
-		r = set_names(b, err);
-	if (r == 0)
-		r = set_addresses(b, err);
-	if (r == 0)
-		r = set_secret(b, err);
-	return r < 0 ? r : set_ranks(b, err);
+	return pmi_client_finalize(b->client, err);
 }
 
 static int bootstrap_run(
 	struct bootstrap *b, const struct pmi_client_options *options, struct err *err)
 {
+	static int (*const parts[])(struct bootstrap *, struct err *) = {set_name, make_secret,
+		listen_here, put_card, get_cards, bootstrap_finalize, set_ids, set_names,
+		set_addresses, set_secret, set_ranks};
+	size_t i;
 	int r = get_object(b->doc, "node", &b->node, err);
 
 	if (r == 0)
@@ -476,10 +462,9 @@ static int bootstrap_run(
 		return r;
 	b->rank = pmi_client_get_rank(b->client);
 	b->size = pmi_client_get_size(b->client);
-	r = set_name(b, err);
-	if (r == 0)
-		r = bootstrap_exchange(b, err);
-	return r < 0 ? r : bootstrap_complete(b, err);
+	for (i = 0; r == 0 && i < ARRAY_SIZE(parts); i++)
+		r = parts[i](b, err);
+	return r;
 }
 
 int bootstrap_fill(const char *how, char *const *env, json_t *doc, struct err *err)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * stepd plugins: what is installed and what it can do on this machine. Each plugin is loaded as
- * the agent loads it, probed, and unloaded; one that can't be loaded is a row with the reason.
+ * stepd plugins, and --mpi=list: what is installed and what it can do on this machine. Each plugin
+ * is loaded as the agent loads it, probed, and unloaded; one that can't be loaded is a row with the
+ * reason.
  *
  * --json gives an array with one object a plugin, in the order of the table. Keys are not renamed
  * or removed, others may join them:
@@ -13,7 +14,7 @@
  *   text     the plugin's line on what it offers here, or why it can't be used; may be empty
  *   error    why it can't be loaded, else null
  */
-#include "stepd/cli/cli.h"
+#include "stepd/cli/plugins.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -22,6 +23,7 @@
 #include "mpi/mpi.h"
 #include "proctrack/proctrack.h"
 #include "stepd/base/buffer.h"
+#include "stepd/cli/cli.h"
 #include "stepd/cli/options.h"
 #include "stepd/cli/text.h"
 #include "stepd/plugin/plugin.h"
@@ -100,19 +102,13 @@ static int add_row(const char *name, void *userdata)
 	return r;
 }
 
-static int read_kinds(struct table *t, struct err *err)
+static int read_kind(struct table *t, const struct plugin_kind *kind, struct err *err)
 {
-	const struct plugin_kind *const kinds[] = {proctrack_plugin_kind(), mpi_plugin_kind()};
-	size_t i;
 	int r;
 
-	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
-		t->kind = kinds[i];
-		r = plugin_each(t->dir, kinds[i], add_row, t, err);
-		if (r < 0)
-			return err->code ? r : err_set(err, r, "list the plugins of '%s'", t->dir);
-	}
-	return 0;
+	t->kind = kind;
+	r = plugin_each(t->dir, kind, add_row, t, err);
+	return r < 0 && !err->code ? err_set(err, r, "list the plugins of '%s'", t->dir) : r;
 }
 
 static int widest(int width, const char *text)
@@ -191,7 +187,9 @@ static int list_plugins(const char *plugin_dir, bool json)
 
 	t.dir = dir;
 	if (r == 0)
-		r = read_kinds(&t, &err);
+		r = read_kind(&t, proctrack_plugin_kind(), &err);
+	if (r == 0)
+		r = read_kind(&t, mpi_plugin_kind(), &err);
 	if (r == 0)
 		r = print_all(&t, json, &err);
 	if (r < 0) {
@@ -199,6 +197,33 @@ static int list_plugins(const char *plugin_dir, bool json)
 		return STATUS_FAILED;
 	}
 	return t.broken ? EXIT_BROKEN : EXIT_SUCCESS;
+}
+
+int plugins_print_mpi(const char *plugin_dir, struct err *err)
+{
+	_cleanup_free_ char *dir = NULL;
+	_cleanup_(table_clear) struct table t = {0};
+	const struct row *row;
+	size_t i;
+	int r = plugin_dir_find(plugin_dir, &dir, err);
+
+	t.dir = dir;
+	if (r == 0)
+		r = read_kind(&t, mpi_plugin_kind(), err);
+	if (r < 0)
+		return r;
+	puts("MPI plugins, for --mpi:");
+	for (i = 0; i < t.count; i++) {
+		row = &t.rows[i];
+		(void)printf("  %-8s %s%s\n", strchr(row->type, '/') + 1,
+			!row->name            ? "can't be loaded: "
+				: row->usable ? ""
+					      : "not usable here: ",
+			row->text);
+	}
+	return fflush(stdout) != 0 || ferror(stdout)
+		? err_set(err, errno ? -errno : -EIO, "write the list of plugins")
+		: 0;
 }
 
 struct plugins_options {

@@ -307,20 +307,14 @@ static const char *bare_method(const char *method)
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
-static int make_frame(
-	const char *method, json_t *parameters, unsigned flags, char **ret_frame, size_t *ret_size)
+static char *make_frame(const char *method, json_t *parameters, unsigned flags)
 {
 	const char *prefix = strchr(method, '.') ? "" : STEP_INTERFACE;
 	json_auto_t *doc = json_pack("{s:s+, s:O*, s:o*, s:o*}", "method", prefix, method,
 		"parameters", parameters, "more", flags & STEPD_CALL_MORE ? json_true() : NULL,
 		"oneway", flags & STEPD_CALL_ONEWAY ? json_true() : NULL);
-	char *text = json_dumps(doc, JSON_COMPACT);
 
-	if (!text)
-		return -ENOMEM;
-	*ret_frame = text;
-	*ret_size = strlen(text) + 1;
-	return 0;
+	return json_dumps(doc, JSON_COMPACT);
 }
 
 /* Input without a request: at best the agent's reason to end the connection. */
@@ -364,17 +358,16 @@ static int send_call(struct stepd_client *client, const char *method, json_t *pa
 {
 	int r = check_idle(client, method, error);
 	char *frame;
-	size_t size;
 
 	if (r < 0)
 		return r;
 	r = stream_flush(&client->stream, stream_deadline(client->timeout_ms));
 	if (r < 0)
 		return stream_failed(client, method, r, client->timeout_ms, error);
-	r = make_frame(method, parameters, flags, &frame, &size);
-	if (r < 0)
+	frame = make_frame(method, parameters, flags);
+	if (!frame)
 		return client_no_memory(error);
-	stream_put_take(&client->stream, frame, size);
+	stream_put_take(&client->stream, frame, strlen(frame) + 1);
 	if (flags & STEPD_CALL_ONEWAY)
 		return 0;
 	client->method = strdup(method);

@@ -14,7 +14,7 @@
 #include "stepd/base/parse.h"
 #include "stepd/base/status.h"
 #include "stepd/cli/across/session.h"
-#include "stepd/cli/mpi_list.h"
+#include "stepd/cli/plugins.h"
 #include "stepd/cli/program.h"
 #include "stepd/cli/site_config.h"
 #include "stepd/cli/version.h"
@@ -220,7 +220,7 @@ static int steprun_parse(
 	if (o->run.help)
 		steprun_options_print_help(stdout);
 	else if (o->run.mpi_list)
-		r = mpi_list_print(o->run.plugin_dir, stdout, err);
+		r = plugins_print_mpi(o->run.plugin_dir, err);
 	else if (o->run.print_spec)
 		r = run_options_print_spec(&o->run, stdout, err);
 	if (r == 0 && *done && (fflush(stdout) != 0 || ferror(stdout)))

@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "stepd/base/bitset.h"
 #include "stepd/base/buffer.h"
 #include "stepd/base/parse.h"
 #include "stepd/base/strv.h"
@@ -174,28 +175,22 @@ static int add_rank(uint32_t rank, void *userdata)
 /* The ranks that have no program yet, as "1-2,7": the caller frees it. */
 static char *rest_text(const struct reader *rd)
 {
-	_cleanup_free_ char *text = NULL;
-	size_t size = 0;
-	FILE *out = open_memstream(&text, &size);
-	uint32_t first, last;
-	bool failed;
+	_cleanup_bitset_ struct bitset rest = {0};
+	uint32_t rank;
+	size_t size;
+	char *text;
 
-	if (!out)
+	if (bitset_init(&rest, rd->ntasks) < 0)
 		return NULL;
-	for (first = 0; first < rd->ntasks; first = last + 1) {
-		last = first;
-		if (rank_bits_test(rd->seen, first))
-			continue;
-		while (last + 1 < rd->ntasks && !rank_bits_test(rd->seen, last + 1))
-			last++;
-		fprintf(out, last > first ? "%u-%u," : "%u,", first, last);
+	for (rank = 0; rank < rd->ntasks; rank++) {
+		if (!rank_bits_test(rd->seen, rank))
+			bitset_set(&rest, rank);
 	}
-	failed = ferror(out);
-	if (fclose(out) != 0 || failed)
-		return NULL;
-	if (size > 0)
-		text[size - 1] = '\0'; /* the last comma */
-	return take_ptr(text);
+	size = bitset_format_list(&rest, NULL, 0) + 1;
+	text = malloc(size);
+	if (text)
+		(void)bitset_format_list(&rest, text, size);
+	return text;
 }
 
 static int add_rest(struct reader *rd, const char *command)

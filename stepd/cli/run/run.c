@@ -5,7 +5,7 @@
 #include "stepd/base/log.h"
 #include "stepd/cli/bootstrap.h"
 #include "stepd/cli/cli.h"
-#include "stepd/cli/mpi_list.h"
+#include "stepd/cli/plugins.h"
 #include "stepd/cli/run/run_options.h"
 #include "stepd/cli/version.h"
 #include "stepd/frontend/frontends.h"
@@ -94,7 +94,7 @@ int cli_run(int argc, char **argv)
 		return 0;
 	}
 	if (r == 0 && options.mpi_list) {
-		r = mpi_list_print(options.plugin_dir, stdout, &err);
+		r = plugins_print_mpi(options.plugin_dir, &err);
 		if (r == 0)
 			return 0;
 	}

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "stepd/api/env.h"
 #include "stepd/base/base64.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
@@ -49,13 +50,9 @@ static int add_all(json_t *env, char **environment)
 /* The variable of that name, if the caller has it. */
 static int add_named(json_t *env, char **environment, const char *name)
 {
-	size_t len = strlen(name);
+	const char *entry = environment ? environment[stepd_env_index(environment, name)] : NULL;
 
-	for (; environment && *environment; environment++) {
-		if (strncmp(*environment, name, len) == 0 && (*environment)[len] == '=')
-			return add_variable(env, *environment);
-	}
-	return 0;
+	return entry ? add_variable(env, entry) : 0;
 }
 
 /* Cuts the next item off at a comma; one between single quotes is part of the value, and the
