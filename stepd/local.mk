@@ -40,7 +40,6 @@ libclient_la_SOURCES = \
 	stepd/client/client.c stepd/client/client.h stepd/client/client_impl.h \
 	stepd/client/error.c \
 	stepd/client/methods.c \
-	stepd/client/reply.c \
 	stepd/client/steps.c \
 	stepd/client/stream.c stepd/client/stream.h
 libclient_la_LIBADD = libstate.la $(JANSSON_LIBS) # libstate.la has libbase.la in it
@@ -246,7 +245,7 @@ stepd_cli_stepctl_SOURCES = \
 	stepd/cli/ctl/list.c \
 	stepd/cli/ctl/main.c \
 	stepd/cli/ctl/namespace.c stepd/cli/ctl/namespace.h \
-	stepd/cli/ctl/options.c stepd/cli/ctl/options.h \
+	stepd/cli/ctl/options.c \
 	stepd/cli/ctl/output.c \
 	stepd/cli/ctl/ps.c \
 	stepd/cli/ctl/set_limits.c \

@@ -2,7 +2,6 @@
 #include "stepd/cli/bootstrap.h"
 
 #include <fcntl.h>
-#include <jansson.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/random.h>
@@ -10,6 +9,7 @@
 #include "mpi/pmi/client.h"
 #include "stepd/api/env.h"
 #include "stepd/base/hostlist.h"
+#include "stepd/base/json.h"
 #include "stepd/base/netaddr.h"
 #include "stepd/base/parse.h"
 #include "stepd/cli/layout.h"
@@ -85,10 +85,10 @@ static int check_given(const struct bootstrap *b, struct err *err)
 
 static uint32_t get_u32(const json_t *object, const char *name, uint32_t otherwise)
 {
-	const json_t *value = json_object_get(object, name);
-	json_int_t n = json_integer_value(value);
+	int64_t n = otherwise;
 
-	return value && n >= 0 && n <= UINT32_MAX ? (uint32_t)n : otherwise;
+	(void)json_get_range(object, name, 0, UINT32_MAX, &n); /* false: it stays */
+	return (uint32_t)n;
 }
 
 static uint32_t get_variable(const struct bootstrap *b, const char *name, uint32_t otherwise)

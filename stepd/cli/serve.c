@@ -252,46 +252,30 @@ static int make_spec(struct serve *s, struct spec **ret_spec, struct err *err)
 	return r < 0 ? r : spec_take_fds(*ret_spec, err);
 }
 
-static int adopt(struct serve *s)
+static int adopt(struct serve *s, int *ret_code, struct err *err)
 {
-	struct err err = ERR_INIT;
-	int code = STATUS_FAILED;
+	int r = site_apply(&s->site, SITE_SERVE_KEEP_RESULT_MS, &s->agent, NULL, err);
 
+	if (r < 0)
+		return r;
 	(void)snprintf(s->log.ident, sizeof(s->log.ident), "stepd %s", s->adopt);
 	service_use_journal(&s->log);
 	if (!s->site.keep_result_given)
 		s->agent.keep_result_ms = AGENT_KEEP_AS_BEFORE;
-	if (agent_adopt(s->adopt, &s->agent, &code, &err) < 0) {
-		log_error(&s->log, "%s", err.text);
-		return STATUS_FAILED;
-	}
-	return code;
+	return agent_adopt(s->adopt, &s->agent, ret_code, err);
 }
 
-static int serve(struct serve *s)
+static int serve(struct serve *s, int *ret_code, struct err *err)
 {
 	_cleanup_spec_ struct spec *spec = NULL;
-	struct err err = ERR_INIT;
-	int code = STATUS_FAILED, r;
+	int r = make_spec(s, &spec, err);
 
-	if (s->adopt) {
-		r = site_apply(&s->site, SITE_SERVE_KEEP_RESULT_MS, &s->agent, NULL, &err);
-		if (r == 0)
-			return adopt(s);
-	} else {
-		r = make_spec(s, &spec, &err);
-	}
-	if (r == 0) {
-		service_name_log(&s->log, spec);
-		service_use_journal(&s->log);
-		s->agent.listen_fd = &spec->wire.listen_fd;
-		r = agent_run(spec, &s->agent, &code, &err);
-	}
-	if (r < 0) {
-		log_error(&s->log, "%s", err.text);
-		return STATUS_FAILED;
-	}
-	return code;
+	if (r < 0)
+		return r;
+	service_name_log(&s->log, spec);
+	service_use_journal(&s->log);
+	s->agent.listen_fd = &spec->wire.listen_fd;
+	return agent_run(spec, &s->agent, ret_code, err);
 }
 
 static int become_agent(int argc, char **argv,
@@ -308,20 +292,22 @@ static int become_agent(int argc, char **argv,
 		.log = {.fd = STDERR_FILENO, .most = LOG_LEVEL_INFO, .ident = "stepd"},
 	};
 	struct err err = ERR_INIT;
-	int r;
+	int code = STATUS_FAILED, r;
 
 	r = process_prepare(&err);
 	if (r == 0)
 		r = parse(&s, argc, argv, &err);
+	if (r == 0 && s.help) {
+		print_help();
+		return 0;
+	}
+	if (r == 0)
+		r = s.adopt ? adopt(&s, &code, &err) : serve(&s, &code, &err);
 	if (r < 0) {
 		log_error(&s.log, "%s", err.text);
 		return STATUS_FAILED;
 	}
-	if (s.help) {
-		print_help();
-		return 0;
-	}
-	return serve(&s);
+	return code;
 }
 
 int cli_serve(int argc, char **argv)

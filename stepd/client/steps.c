@@ -8,6 +8,7 @@
 
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
+#include "stepd/base/strv.h"
 #include "stepd/client/client_impl.h"
 #include "stepd/state/steps.h"
 
@@ -105,38 +106,28 @@ int stepd_each_step(
 
 struct search {
 	const char *name;
-	size_t exact, partial; /* how many steps it names, and is the beginning of */
-	char *exact_directory, *partial_directory;
-	char listed[512]; /* those it could mean, for the message */
-	bool no_memory;
+	struct strv exact, partial; /* directories of steps it names, and is the beginning of */
+	char listed[512];           /* those it could mean, for the message */
 };
-
-static void add_match(struct search *search, size_t *count, char **directory, const char *found)
-{
-	(*count)++;
-	if (*count > 1)
-		return;
-	*directory = strdup(found);
-	search->no_memory |= !*directory;
-}
 
 static int match_step(const struct stepd_step *step, void *userdata)
 {
 	struct search *search = userdata;
 	size_t length = strlen(search->name), used = strlen(search->listed);
+	struct strv *matches;
 	char full[NAME_SIZE_MAX];
 
 	(void)snprintf(full, sizeof(full), "%s/%s", step->node, step->step);
 	if (strcmp(full, search->name) == 0 || strcmp(step->step, search->name) == 0)
-		add_match(search, &search->exact, &search->exact_directory, step->directory);
+		matches = &search->exact;
 	else if (strncmp(full, search->name, length) == 0 ||
 		strncmp(step->step, search->name, length) == 0)
-		add_match(search, &search->partial, &search->partial_directory, step->directory);
+		matches = &search->partial;
 	else
 		return 0;
 	(void)snprintf(search->listed + used, sizeof(search->listed) - used, "%s%s",
 		used > 0 ? ", " : "", full);
-	return 0;
+	return strv_add(matches, step->directory);
 }
 
 /* A name that no step can have is the caller's mistake: -EINVAL. */
@@ -156,18 +147,15 @@ static bool is_name(const char *name)
 
 static int choose_match(struct search *search, char **ret_directory, struct stepd_error *error)
 {
-	if (search->no_memory)
-		return client_no_memory(error);
-	if (search->exact == 1)
-		*ret_directory = take_ptr(search->exact_directory);
-	else if (search->exact == 0 && search->partial == 1)
-		*ret_directory = take_ptr(search->partial_directory);
-	else if (search->exact + search->partial == 0)
+	const struct strv *matches = search->exact.n > 0 ? &search->exact : &search->partial;
+
+	if (matches->n == 0)
 		return client_error(
 			error, -ENOENT, "there is no step '%s' on this node", search->name);
-	else
+	if (matches->n > 1)
 		return client_error(error, -ENOTUNIQ, "'%s' could be any of %s: name one of them",
 			search->name, search->listed);
+	*ret_directory = take_ptr(matches->v[0]);
 	return 0;
 }
 
@@ -183,8 +171,10 @@ int stepd_find_step(
 	r = stepd_each_step(runtime_dir, match_step, &search, error);
 	if (r == 0)
 		r = choose_match(&search, ret_directory, error);
-	free(search.exact_directory);
-	free(search.partial_directory);
+	else if (r == -ENOMEM)
+		r = client_no_memory(error);
+	strv_clear(&search.exact);
+	strv_clear(&search.partial);
 	return r;
 }
 

@@ -12,8 +12,8 @@
 
 #include "stepd/api/client.h"
 #include "stepd/base/err.h"
-#include "stepd/cli/ctl/options.h"
 #include "stepd/cli/ctl/term.h"
+#include "stepd/cli/options.h"
 
 struct json_t;
 struct target;
@@ -49,7 +49,7 @@ struct verb {
 	int (*run)(struct ctl *ctl); /* 0 or -errno with ctl->err: the verb can't do its work */
 	const char *arguments;       /* for help: "STEP..." */
 	int least, most;             /* how many; most -1: any number */
-	uint64_t options;            /* bits 1 << enum ctl_option_id, see options.h */
+	uint64_t options;            /* bits 1 << enum ctl_option_id, below */
 	const char *doc;             /* a line of help */
 	bool own_options;            /* run() takes them itself */
 	int failure;                 /* the exit status of any failure; 0: as ctl_exits[] */
@@ -57,6 +57,56 @@ struct verb {
 
 extern const struct verb ctl_verbs[];
 extern const size_t ctl_verbs_count;
+
+/* ---- options: a row of options.c each -------------------------------------------------------- */
+
+enum ctl_option_id {
+	CTL_OPT_SIGNAL,
+	CTL_OPT_LEADER,
+	CTL_OPT_PID,
+	CTL_OPT_TASKS,
+	CTL_OPT_NAMES,
+	CTL_OPT_NAMESPACE,
+	CTL_OPT_NOW,
+	CTL_OPT_GRACE,
+	CTL_OPT_KILL_SEQUENCE,
+	CTL_OPT_FROM,
+	CTL_OPT_FOLLOW,
+	CTL_OPT_INTERVAL,
+	CTL_OPT_ROUNDS,
+	CTL_OPT_BATCH,
+	CTL_OPT_SORT,
+	CTL_OPT_DRY_RUN,
+	CTL_OPT_JSON,
+	CTL_OPT_TIMEOUT,
+	CTL_OPT_RUNTIME_DIR,
+	CTL_OPT_PLUGIN_DIR,
+	CTL_OPT_HELP,
+	CTL_OPT_MAX,
+};
+
+#define CTL_BIT(id) (UINT64_C(1) << CTL_OPT_##id)
+
+/* NULL and 0: not given. */
+struct ctl_options {
+	const char *runtime_dir;
+	const char *plugin_dir;
+	const char *signal;
+	const char *kill_sequence;
+	const char *namespace;
+	const char *sort;
+	int64_t timeout_ms, grace_ms; /* -1: not given */
+	int64_t interval_ms;
+	uint64_t rounds;
+	uint64_t from;
+	uint64_t pid;
+	bool json, help, leader, now, tasks, follow, batch, dry_run, names;
+};
+
+#define CTL_OPTIONS_INIT                                                                           \
+	{                                                                                          \
+		.timeout_ms = -1, .grace_ms = -1, .from = 1, .sort = "cpu"                         \
+	}
 
 /* What has been printed, and what is to be. */
 struct ctl_output {
@@ -78,6 +128,12 @@ struct ctl {
 	struct term term;
 	struct err err;
 };
+
+/* Parses ctl->argv, which begins with the verb: options may stand anywhere, up to "--". -EINVAL
+ * with the sentence in ctl->err. */
+int ctl_parse_options(struct ctl *ctl) _must_check_;
+
+void ctl_print_verb_help(const struct verb *verb, FILE *out);
 
 /* Reports the failure of a step on stderr; in JSON in entry, which may be NULL. label: the step. */
 void ctl_report(

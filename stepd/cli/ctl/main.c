@@ -154,24 +154,9 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
 	return finish(verb->name, ctl.out.status);
 }
 
-/* "stepctl help [VERB]", as other programs have it. */
-static int help(const char *name)
-{
-	const struct verb *verb = find_verb(name);
-	char program[] = "stepctl", flag[] = "--help";
-	char *options[] = {program, flag, NULL};
-
-	if (verb)
-		return run_verb(verb, 2, options);
-	if (!*name) {
-		print_help(stdout);
-		return finish("help", CTL_OK);
-	}
-	return no_such_verb(name);
-}
-
 int main(int argc, char **argv)
 {
+	char flag[] = "--help", *help[] = {flag, flag, NULL};
 	const char *name = argc > 1 ? argv[1] : "";
 	const struct verb *verb = find_verb(name);
 
@@ -182,16 +167,18 @@ int main(int argc, char **argv)
 	}
 	if (verb)
 		return run_verb(verb, argc - 1, argv + 1);
-	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
-		print_help(stdout);
-		return finish(name, CTL_OK);
-	}
 	if (strcmp(name, "--version") == 0) {
 		printf("stepctl %s\n", PACKAGE_VERSION);
 		return finish(name, CTL_OK);
 	}
-	if (strcmp(name, "help") == 0)
-		return help(argc > 2 ? argv[2] : "");
+	if (strcmp(name, "help") == 0 && argc > 2) {
+		verb = find_verb(argv[2]);
+		return verb ? run_verb(verb, 2, help) : no_such_verb(argv[2]);
+	}
+	if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+		print_help(stdout);
+		return finish(name, CTL_OK);
+	}
 	if (*name)
 		return no_such_verb(name);
 	print_help(stderr);

@@ -1,6 +1,7 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
-#include "stepd/cli/ctl/options.h"
-
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The options of all verbs, a row each, and how a command line is parsed.
+ */
 #include <limits.h>
 #include <stddef.h>
 

@@ -54,7 +54,7 @@ enum ctl_exit ctl_exit_of(int code)
 }
 
 /* Texts of agents, plugins and state files reach a terminal: no byte of them moves the cursor. */
-static void print_message(const struct ctl *ctl, const char *label, const char *text)
+void ctl_warn(const struct ctl *ctl, const char *label, const char *text)
 {
 	_cleanup_free_ char *step = term_printable(&ctl->term, label ? label : "", TERM_WHOLE);
 	_cleanup_free_ char *safe = term_printable(&ctl->term, text, TERM_WHOLE);
@@ -64,11 +64,6 @@ static void print_message(const struct ctl *ctl, const char *label, const char *
 		step ? step : "", label ? ": " : "", safe ? safe : "no memory left");
 }
 
-void ctl_warn(const struct ctl *ctl, const char *label, const char *text)
-{
-	print_message(ctl, label, text);
-}
-
 void ctl_report(struct ctl *ctl, const char *label, const struct stepd_error *error, json_t *entry)
 {
 	enum ctl_exit status = ctl_exit_of(error->code);
@@ -76,7 +71,7 @@ void ctl_report(struct ctl *ctl, const char *label, const struct stepd_error *er
 	if (ctl->out.status == CTL_OK)
 		ctl->out.status = ctl->verb->failure ? ctl->verb->failure : (int)status;
 	/* libstepd names the step itself. */
-	print_message(ctl, strncmp(error->text, "step ", 5) == 0 ? NULL : label, error->text);
+	ctl_warn(ctl, strncmp(error->text, "step ", 5) == 0 ? NULL : label, error->text);
 	if (ctl_put(entry, "error",
 		    json_pack("{s:s, s:o, s:o}", "code", ctl_exits[status].name, "name",
 			    error->name[0] ? report_json_text(error->name) : json_null(), "text",

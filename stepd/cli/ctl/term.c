@@ -136,11 +136,12 @@ int term_columns_of(const char *text)
 	return sum;
 }
 
-static char *make_printable(const char *text)
+char *term_printable(const struct term *term, const char *text, int most)
 {
-	char *made = malloc(strlen(text) + 1), *to = made;
+	const char *mark = term->utf8 ? "\342\200\246" : "~";
+	char *made = malloc(strlen(text) + strlen(mark) + 1), *to = made, *cut = made;
 	mbstate_t state = {0};
-	int columns;
+	int sum = 0, columns;
 	size_t n;
 
 	while (made && *text) {
@@ -150,41 +151,15 @@ static char *make_printable(const char *text)
 		else
 			to = mempcpy(to, text, n);
 		text += n;
+		sum += columns < 0 ? 1 : columns;
+		if (sum < most)
+			cut = to; /* there is a column for the mark */
 	}
 	if (made)
 		*to = '\0';
+	if (made && most != TERM_WHOLE && sum > most)
+		memcpy(cut, mark, strlen(mark) + 1);
 	return made;
-}
-
-/* The bytes that fit into most columns. */
-static size_t fit(const char *text, int most)
-{
-	mbstate_t state = {0};
-	const char *at = text;
-	int columns;
-	size_t n;
-
-	while (*at) {
-		n = next_character(at, &state, &columns);
-		most -= columns < 0 ? 1 : columns;
-		if (most < 0)
-			break;
-		at += n;
-	}
-	return (size_t)(at - text);
-}
-
-char *term_printable(const struct term *term, const char *text, int most)
-{
-	_cleanup_free_ char *whole = make_printable(text);
-	char *cut = NULL;
-
-	if (!whole || most == TERM_WHOLE || term_columns_of(whole) <= most)
-		return take_ptr(whole);
-	if (asprintf(&cut, "%.*s%s", (int)fit(whole, most - 1), whole,
-		    term->utf8 ? "\342\200\246" : "~") < 0)
-		return NULL;
-	return cut;
 }
 
 /* ---- tables -------------------------------------------------------------------------------- */
