@@ -47,13 +47,12 @@ static int set_field(
 		: 0;
 }
 
-static int take_operator_group(
-	struct site_config *config, const struct site_key *key, const char *value, struct err *err)
+static int take_operator_group(struct site_config *config, _unused_ const struct site_key *key,
+	const char *value, struct err *err)
 {
 	struct group *group;
 	uint32_t gid;
 
-	(void)key;
 	if (parse_u32(value, 0, GID_MOST, &gid) == 0) {
 		config->operator_gid = gid;
 		return 0;
@@ -69,10 +68,9 @@ static int take_operator_group(
 	return 0;
 }
 
-static int take_keep_result(
-	struct site_config *config, const struct site_key *key, const char *value, struct err *err)
+static int take_keep_result(struct site_config *config, _unused_ const struct site_key *key,
+	const char *value, struct err *err)
 {
-	(void)key;
 	if (parse_duration_ms(value, &config->keep_result_ms) < 0)
 		return err_say(err, -EINVAL,
 			"'%s' is no duration; write 90s, 5m, 2h or 1d, or 0 to keep none", value);
@@ -125,10 +123,9 @@ static int take_size(
 }
 
 /* The site's alone: a step's own document may come from its user. */
-static int take_mpi_filter(
-	struct site_config *config, const struct site_key *key, const char *value, struct err *err)
+static int take_mpi_filter(struct site_config *config, _unused_ const struct site_key *key,
+	const char *value, struct err *err)
 {
-	(void)key;
 	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
 		return err_say(err, -EINVAL, "'%s' is neither yes nor no", value);
 	config->mpi_unfiltered = strcmp(value, "no") == 0;

@@ -49,14 +49,10 @@ struct verb {
 	int (*run)(struct ctl *ctl); /* 0 or -errno with ctl->err: the verb can't do its work */
 	const char *arguments;       /* for help: "STEP..." */
 	int least, most;             /* how many; most -1: any number */
-	uint64_t options;            /* bits 1 << enum ctl_option_id, below */
+	uint64_t options;            /* bits 1 << enum ctl_option_id; 0: run() takes its own */
 	const char *doc;             /* a line of help */
-	bool own_options;            /* run() takes them itself */
 	int failure;                 /* the exit status of any failure; 0: as ctl_exits[] */
 };
-
-extern const struct verb ctl_verbs[];
-extern const size_t ctl_verbs_count;
 
 /* ---- options: a row of options.c each -------------------------------------------------------- */
 

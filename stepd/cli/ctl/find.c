@@ -327,29 +327,27 @@ struct agent_search {
 	struct stepd_error error; /* code 0: it can be searched */
 };
 
-static void connect_agent(struct find *f, struct agent_search *s)
-{
-	_cleanup_free_ char *directory = NULL;
-
-	if (asprintf(&directory, "%s/%s_%s", f->runtime_dir, s->step->entry.node,
-		    s->step->entry.step) < 0) {
-		directory = NULL;
-		(void)client_no_memory(&s->error);
-	} else if (stepd_connect_directory(
-			   directory, ctl_timeout_ms(f->ctl), &s->client, &s->error) == 0) {
-		client_split_calls(s->client);
-	}
-}
-
 static size_t connect_agents(struct find *f, struct agent_search *searches)
 {
 	size_t i, n = 0;
 
 	for (i = 0; i < f->n_steps; i++) {
-		if (is_local(&f->steps[i]) || !f->steps[i].entry.alive)
+		const struct step_entry *entry = &f->steps[i].entry;
+		_cleanup_free_ char *directory = NULL;
+		struct agent_search *s = &searches[n];
+
+		if (is_local(&f->steps[i]) || !entry->alive)
 			continue;
-		searches[n].step = &f->steps[i];
-		connect_agent(f, &searches[n++]);
+		n++;
+		s->step = &f->steps[i];
+		if (asprintf(&directory, "%s/%s_%s", f->runtime_dir, entry->node, entry->step) <
+			0) {
+			directory = NULL;
+			(void)client_no_memory(&s->error);
+		} else if (stepd_connect_directory(
+				   directory, ctl_timeout_ms(f->ctl), &s->client, &s->error) == 0) {
+			client_split_calls(s->client);
+		}
 	}
 	return n;
 }

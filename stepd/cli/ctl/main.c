@@ -11,55 +11,50 @@
 #define CALLS (DIRS | CTL_BIT(TIMEOUT))
 #define TRACK (CALLS | CTL_BIT(PLUGIN_DIR))
 
-const struct verb ctl_verbs[] = {
-	{"list", ctl_list, "", 0, 0, DIRS | CTL_BIT(NAMES), "list the steps of this node", false,
-		0},
-	{"show", ctl_show, "STEP...", 1, -1, CALLS, "show steps and their tasks", false, 0},
-	{"ps", ctl_ps, "STEP[/RANKS]...", 1, -1, TRACK, "show the processes of steps as a tree",
-		false, 0},
+static const struct verb verbs[] = {
+	{"list", ctl_list, "", 0, 0, DIRS | CTL_BIT(NAMES), "list the steps of this node", 0},
+	{"show", ctl_show, "STEP...", 1, -1, CALLS, "show steps and their tasks", 0},
+	{"ps", ctl_ps, "STEP[/RANKS]...", 1, -1, TRACK, "show the processes of steps as a tree", 0},
 	{"pids", ctl_pids, "STEP[/RANKS]...", 1, -1, TRACK | CTL_BIT(TASKS),
-		"list the processes of steps, one pid a line", false, 0},
+		"list the processes of steps, one pid a line", 0},
 	{"find", ctl_find, "PID...|-", 1, -1, TRACK | CTL_BIT(NAMESPACE),
-		"find the step and task of processes", false, 0},
+		"find the step and task of processes", 0},
 	{"signal", ctl_signal, "STEP[/RANKS]...", 1, -1,
 		CALLS | CTL_BIT(SIGNAL) | CTL_BIT(LEADER) | CTL_BIT(PID),
-		"send a signal to steps, tasks or a process", false, 0},
+		"send a signal to steps, tasks or a process", 0},
 	{"suspend", ctl_suspend, "STEP...", 1, -1, TRACK,
-		"stop all processes of steps, and wait for that", false, 0},
-	{"resume", ctl_resume, "STEP...", 1, -1, TRACK, "continue suspended steps", false, 0},
+		"stop all processes of steps, and wait for that", 0},
+	{"resume", ctl_resume, "STEP...", 1, -1, TRACK, "continue suspended steps", 0},
 	{"terminate", ctl_terminate, "STEP...", 1, -1,
-		CALLS | CTL_BIT(NOW) | CTL_BIT(GRACE) | CTL_BIT(KILL_SEQUENCE), "end steps", false,
-		0},
+		CALLS | CTL_BIT(NOW) | CTL_BIT(GRACE) | CTL_BIT(KILL_SEQUENCE), "end steps", 0},
 	{"wait", ctl_wait, "STEP...", 1, -1, CALLS, "wait for the end, with the step's exit status",
-		false, CTL_WAIT_FAILED},
+		CTL_WAIT_FAILED},
 	{"events", ctl_events, "STEP", 1, 1, CALLS | CTL_BIT(FROM) | CTL_BIT(FOLLOW),
-		"print the events of a step, and follow them", false, 0},
+		"print the events of a step, and follow them", 0},
 	{"usage", ctl_usage, "STEP...", 1, -1, TRACK | CTL_BIT(INTERVAL) | CTL_BIT(ROUNDS),
-		"print what steps and their tasks use now", false, 0},
+		"print what steps and their tasks use now", 0},
 	{"top", ctl_top, "[STEP...]", 0, -1,
 		DIRS | CTL_BIT(INTERVAL) | CTL_BIT(ROUNDS) | CTL_BIT(BATCH) | CTL_BIT(SORT),
-		"watch steps and tasks on a live screen", false, 0},
+		"watch steps and tasks on a live screen", 0},
 	{"set-limits", ctl_set_limits, "STEP", 1, 1, 0, "change the limits of a step, or of a task",
-		true, 0},
+		0},
 	{"notify", ctl_notify, "STEP MESSAGE", 2, 2, CALLS,
-		"write a line to a step's standard error", false, 0},
+		"write a line to a step's standard error", 0},
 	{"add", ctl_add, "STEP PID...", 2, -1, CALLS, "make running processes members of a step",
-		false, 0},
+		0},
 	{"reexec", ctl_reexec, "STEP...", 1, -1, CALLS,
-		"let agents execute their new program, in place", false, 0},
+		"let agents execute their new program, in place", 0},
 	{"clean", ctl_clean, "", 0, 0, DIRS | CTL_BIT(DRY_RUN) | CTL_BIT(PLUGIN_DIR),
-		"remove what dead agents have left", false, 0},
+		"remove what dead agents have left", 0},
 };
-const size_t ctl_verbs_count = ARRAY_SIZE(ctl_verbs);
 
 static void print_help(FILE *out)
 {
 	size_t i;
 
 	fprintf(out, "Usage: stepctl VERB [OPTION...] [ARGUMENT...]\n\n");
-	for (i = 0; i < ctl_verbs_count; i++)
-		fprintf(out, "  %-10s %-16s %s\n", ctl_verbs[i].name, ctl_verbs[i].arguments,
-			ctl_verbs[i].doc);
+	for (i = 0; i < ARRAY_SIZE(verbs); i++)
+		fprintf(out, "  %-10s %-16s %s\n", verbs[i].name, verbs[i].arguments, verbs[i].doc);
 	fprintf(out,
 		"\nSTEP is 7.0, node/7.0, or a beginning of it that no other step has.\n"
 		"'stepctl VERB --help', or 'help VERB', shows the options. Exit status:\n\n");
@@ -96,9 +91,9 @@ static const struct verb *find_verb(const char *name)
 {
 	size_t i;
 
-	for (i = 0; i < ctl_verbs_count; i++) {
-		if (strcmp(ctl_verbs[i].name, name) == 0)
-			return &ctl_verbs[i];
+	for (i = 0; i < ARRAY_SIZE(verbs); i++) {
+		if (strcmp(verbs[i].name, name) == 0)
+			return &verbs[i];
 	}
 	return NULL;
 }
@@ -139,7 +134,7 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
 	int r = 0;
 
 	ctl.term = term_detect(STDOUT_FILENO);
-	if (!verb->own_options)
+	if (verb->options)
 		r = ctl_parse_options(&ctl);
 	if (r == 0 && ctl.opt.help) {
 		ctl_print_verb_help(verb, stdout);

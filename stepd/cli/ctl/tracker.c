@@ -125,13 +125,6 @@ void orphan_close(struct orphan *o)
 
 /* ---- its processes ------------------------------------------------------------------------- */
 
-struct listing {
-	const char *ranks;
-	bool start_ticks;
-	struct stepd_process *v;
-	size_t n;
-};
-
 struct rank_match {
 	uint32_t rank;
 	bool found;
@@ -156,39 +149,37 @@ static bool is_of_ranks(const char *ranks, uint32_t rank)
 		parse_ranges(ranks, UINT32_MAX, match_rank, &match) == 0 && match.found;
 }
 
-static void add_member(struct listing *l, const stepd_member_t *member)
-{
-	struct stepd_process *p = &l->v[l->n];
-	struct procstat st = {0};
-
-	if (!is_of_ranks(l->ranks, member->rank))
-		return;
-	if (l->start_ticks && procstat_read(member->pid, &st) < 0)
-		return; /* it has ended meanwhile */
-	*p = (struct stepd_process){.pid = member->pid,
-		.rank = member->rank == STEPD_MEMBER_NO_RANK ? STEPD_NO_RANK : member->rank,
-		.start_ticks = st.start_ticks};
-	l->n++;
-}
-
-static int list_members(const struct orphan *o, struct listing *l, struct err *err)
+static int list_members(const struct orphan *o, const char *ranks, bool start_ticks,
+	struct stepd_process **ret_processes, size_t *ret_count, struct err *err)
 {
 	_cleanup_free_ stepd_step_task_info_t *tasks = NULL;
 	_cleanup_free_ stepd_member_t *members = NULL;
-	size_t n_tasks = 0;
+	struct stepd_process *v = NULL;
+	size_t n_tasks = 0, count = 0;
 	int n = 0, i, r;
 
 	r = tracker_read_tasks(&o->entry, &tasks, &n_tasks);
 	if (r == 0)
 		r = proctrack_get_members(o->pt, o->entry.cont_id, tasks, n_tasks, &members, &n);
 	if (r == -ESRCH)
-		return 0; /* it is empty */
-	if (r == 0 && !(l->v = calloc((size_t)n + 1, sizeof(*l->v))))
+		r = n = 0; /* it is empty */
+	if (r == 0 && !(v = calloc((size_t)n + 1, sizeof(*v))))
 		r = -ENOMEM;
 	if (r < 0)
 		return err_set(err, r, "list its processes");
-	for (i = 0; i < n; i++)
-		add_member(l, &members[i]);
+	for (i = 0; i < n; i++) {
+		const stepd_member_t *member = &members[i];
+		struct procstat st = {0};
+
+		if (!is_of_ranks(ranks, member->rank) ||
+			(start_ticks && procstat_read(member->pid, &st) < 0))
+			continue; /* or it has ended meanwhile */
+		v[count++] = (struct stepd_process){.pid = member->pid,
+			.rank = member->rank == STEPD_MEMBER_NO_RANK ? STEPD_NO_RANK : member->rank,
+			.start_ticks = st.start_ticks};
+	}
+	*ret_processes = v;
+	*ret_count = count;
 	return 0;
 }
 
@@ -196,7 +187,6 @@ int tracker_list(struct ctl *ctl, struct target *target, bool start_ticks,
 	struct stepd_process **ret_processes, size_t *ret_count, struct stepd_error *error)
 {
 	struct rank_match none = {0};
-	struct listing l = {.ranks = target->ranks, .start_ticks = start_ticks};
 	_cleanup_orphan_ struct orphan o = ORPHAN_INIT;
 	struct err err = ERR_INIT;
 	int r;
@@ -209,10 +199,6 @@ int tracker_list(struct ctl *ctl, struct target *target, bool start_ticks,
 			ret_count, error);
 	r = orphan_open(ctl, target, ORPHAN_PROCESSES, &o, &err);
 	if (r == 0)
-		r = list_members(&o, &l, &err);
-	if (r < 0)
-		return client_error_forward(error, &err);
-	*ret_processes = l.v;
-	*ret_count = l.n;
-	return 0;
+		r = list_members(&o, target->ranks, start_ticks, ret_processes, ret_count, &err);
+	return r < 0 ? client_error_forward(error, &err) : 0;
 }
