@@ -197,13 +197,7 @@ const char *task_words(const struct task *task, char *buf, size_t size)
 
 static void save_task(const struct task *task, struct handover *h, json_t *object)
 {
-	handover_put_int(h, object, "rank", task->rank);
 	handover_put_text(h, object, "state", state_names[task->state]);
-	if (task->spawn) {
-		handover_put_int(h, object, "spawn", task->spawn);
-		handover_put_int(h, object, "forked_least", (int64_t)task->forked.least);
-		handover_put_int(h, object, "forked_most", (int64_t)task->forked.most);
-	}
 	if (task->dropped)
 		handover_put_bool(h, object, "dropped", true);
 	if (task->state == TASK_NEW)
@@ -241,8 +235,7 @@ static int restore_task(struct tasks *ts, uint32_t i, const json_t *object)
 	int state = json_get_choice(object, "state", state_names, TASK_STATE_MAX, -1);
 	int64_t pid = json_get_int(object, "pid", 0);
 
-	if (state < 0 || json_get_int(object, "rank", -1) != task->rank ||
-		(state == TASK_RUNNING && pid <= 0))
+	if (state < 0 || (state == TASK_RUNNING && pid <= 0))
 		return -EPROTO;
 	if (state == TASK_RUNNING)
 		tasks_started(ts, i, (pid_t)pid, 0);
@@ -250,8 +243,6 @@ static int restore_task(struct tasks *ts, uint32_t i, const json_t *object)
 	task->pid = (pid_t)pid;
 	task->start_ns = (uint64_t)json_get_int(object, "start_ns", 0);
 	task->end_ns = (uint64_t)json_get_int(object, "end_ns", 0);
-	task->forked.least = (uint64_t)json_get_int(object, "forked_least", 0);
-	task->forked.most = (uint64_t)json_get_int(object, "forked_most", 0);
 	task->requested = json_get_bool(object, "requested", false);
 	task->dropped = json_get_bool(object, "dropped", false);
 	task->exec_status = (int)json_get_int(object, "exec_status", 0);
@@ -263,28 +254,11 @@ static int restore_task(struct tasks *ts, uint32_t i, const json_t *object)
 	return 0;
 }
 
-/* Those that have joined the step stand behind those that it began with. */
-static int add_joined(struct tasks *ts, const json_t *array)
-{
-	const json_t *object;
-	uint32_t rank, spawn;
-	size_t i;
-	int r = json_array_size(array) >= ts->n ? 0 : -EPROTO;
-
-	for (i = ts->n; r == 0 && i < json_array_size(array); i++) {
-		object = json_array_get(array, i);
-		rank = (uint32_t)json_get_int(object, "rank", 0);
-		spawn = (uint32_t)json_get_int(object, "spawn", 0);
-		r = spawn ? tasks_add(ts, spawn, &rank, 1) : -EPROTO;
-	}
-	return r;
-}
-
 int tasks_restore(struct tasks *ts, const json_t *object)
 {
 	const json_t *array = json_get_array(object, "tasks");
 	uint32_t i;
-	int r = add_joined(ts, array);
+	int r = json_array_size(array) == ts->n ? 0 : -EPROTO;
 
 	for (i = 0; r == 0 && i < ts->n; i++)
 		r = restore_task(ts, i, json_array_get(array, i));

@@ -81,9 +81,8 @@ int task_exit_code(const struct task *task);
 /* The end of the step was requested: what runs from here on ends on request. */
 void tasks_mark_requested(struct tasks *ts);
 
-/* For the program that goes on with them (handover.h). restore: after tasks_init(), with the ranks
- * that the step began with; those that have joined it are added. 0, -ENOMEM, or -EPROTO where what
- * was saved does not fit these tasks. */
+/* What became of each, for the program that goes on with them (handover.h). restore: with the same
+ * tasks, all TASK_NEW. 0, or -EPROTO where what was saved does not fit these tasks. */
 void tasks_save(const struct tasks *ts, struct handover *h, struct json_t *object);
 int tasks_restore(struct tasks *ts, const struct json_t *object) _must_check_;
 

@@ -124,7 +124,6 @@ struct registry {
 	pid_t agent_pid;                         /* of whom agent_start_ticks is; 0: nobody */
 	uint64_t agent_start_ticks;              /* 0: not known, and the lock is what counts */
 	char *container_root;                    /* NULL: the backend needs none */
-	json_t *more;                            /* for state.json; NULL: nothing */
 	struct fs_spare next_state, next_result; /* with their blocks, in case they get scarce */
 	bool inherited;                          /* a dead agent's state.json stands there still */
 	bool fresh;                              /* a result that stands there is another's */
@@ -277,7 +276,6 @@ static void free_registry(struct registry *reg)
 	free(reg->name);
 	free(reg->path);
 	free(reg->container_root);
-	json_decref(reg->more);
 	free(reg);
 }
 
@@ -369,29 +367,6 @@ int registry_get_dirfd(const struct registry *reg)
 	return reg->dir_fd;
 }
 
-json_t *registry_pack_tasks(const stepd_step_rec_t *job)
-{
-	json_t *tasks = json_array(), *task;
-	uint32_t i;
-	int r = 0;
-
-	for (i = 0; tasks && r == 0 && i < job->node_tasks; i++) {
-		task = json_pack("{s:I, s:i}", "rank", (json_int_t)job->task[i].gtid, "pid",
-			(int)job->task[i].pid);
-		if (task && job->task[i].spawn)
-			r = json_object_set_new(
-				task, "spawn", json_integer((json_int_t)job->task[i].spawn));
-		if (r == 0)
-			r = json_array_append_new(tasks, task);
-		else
-			json_decref(task);
-	}
-	if (r == 0)
-		return tasks;
-	json_decref(tasks);
-	return NULL;
-}
-
 /* It is the same in each state that an agent publishes. */
 static void learn_start(struct registry *reg, pid_t agent_pid)
 {
@@ -407,20 +382,13 @@ static void learn_start(struct registry *reg, pid_t agent_pid)
 static json_t *pack_state(const struct registry *reg, const stepd_step_rec_t *job,
 	const char *proctrack_type, const char *state)
 {
-	json_t *doc = json_pack(
-		"{s:i, s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:s?, s:i, s:I, s:o}",
+	return json_pack("{s:i, s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:s, s:I, s:s?, s:i, s:I}",
 		"version", REGISTRY_STATE_VERSION, "job", (json_int_t)job->job_id, "step",
 		job->step_name, "node", job->node_name, "node_id", (json_int_t)job->nodeid, "uid",
 		(json_int_t)job->uid, "user", job->user_name, "state", state, "proctrack",
 		proctrack_type, "container_id", (json_int_t)job->cont_id, "container_root",
 		reg->container_root, "agent_pid", (int)job->jmgr_pid, "agent_start_ticks",
-		(json_int_t)reg->agent_start_ticks, "tasks", registry_pack_tasks(job));
-
-	if (doc && reg->more && json_object_update_missing(doc, reg->more) < 0) {
-		json_decref(doc);
-		return NULL;
-	}
-	return doc;
+		(json_int_t)reg->agent_start_ticks);
 }
 
 int registry_set_root(struct registry *reg, const char *container_root)
@@ -487,7 +455,7 @@ static int publish_text(struct registry *reg, const stepd_step_rec_t *job, const
 }
 
 int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const char *proctrack_type,
-	const char *state, struct err *err)
+	const char *state, json_t *more, struct err *err)
 {
 	_cleanup_free_ char *text = NULL;
 	json_t *doc;
@@ -495,6 +463,10 @@ int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const ch
 
 	learn_start(reg, job->jmgr_pid);
 	doc = pack_state(reg, job, proctrack_type, state);
+	if (doc && more && json_object_update_missing(doc, more) < 0) {
+		json_decref(doc);
+		doc = NULL;
+	}
 	text = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
 	json_decref(doc);
 	if (!text)
@@ -506,12 +478,6 @@ int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const ch
 		(void)unlinkat(reg->dir_fd, "result.json", 0);
 	reg->inherited = reg->fresh = false;
 	return 0;
-}
-
-void registry_set_more_take(struct registry *reg, json_t *more)
-{
-	json_decref(reg->more);
-	reg->more = more;
 }
 
 int registry_store_spec(struct registry *reg, const char *text, struct err *err)

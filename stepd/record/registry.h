@@ -60,14 +60,10 @@ const char *registry_get_path(const struct registry *reg);
 int registry_get_dirfd(const struct registry *reg);
 int registry_get_runtime_fd(const struct registry *reg); /* of the directory above it */
 
-/* Writes state.json: the step's identity, state (agent_state_names[], "suspended" or "unkillable"),
- * the backend and the pids of the tasks in job. */
+/* Writes state.json: the step's identity, state (agent_state_names[], "suspended" or "unkillable")
+ * and backend, and the members of more, which is borrowed; NULL: there are none. */
 int registry_publish(struct registry *reg, const stepd_step_rec_t *job, const char *proctrack_type,
-	const char *state, struct err *err) _must_check_;
-
-/* Members for state.json beside those that are the registry's own, from the next registry_publish()
- * on. The reference is taken over; NULL for none. */
-void registry_set_more_take(struct registry *reg, struct json_t *more);
+	const char *state, struct json_t *more, struct err *err) _must_check_;
 
 /* The document that the step was made of, before the first registry_publish(): for this process's
  * user alone, since it has the tasks' environment. */
@@ -79,9 +75,6 @@ int registry_reserve_result(struct registry *reg, size_t size, struct err *err) 
 
 /* result.json, on the disk when this returns. */
 int registry_store_result(struct registry *reg, const char *text, struct err *err) _must_check_;
-
-/* An array of {"rank", "pid"}, the pid 0 once a task has ended: a new reference, or NULL. */
-struct json_t *registry_pack_tasks(const stepd_step_rec_t *job);
 
 /* Removes all that registry_open() and others made there. NULL is fine. Returns NULL. */
 struct registry *registry_close(struct registry *reg);

@@ -31,6 +31,26 @@ static json_t *pack_options(const struct state_doc *s)
 		s->plugin_dir);
 }
 
+static json_t *pack_tasks(const struct state_doc *s)
+{
+	json_t *array = json_array(), *task;
+	size_t i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < s->tasks_count; i++) {
+		task = json_pack("{s:I, s:i}", "rank", (json_int_t)s->tasks[i].rank, "pid",
+			(int)s->tasks[i].pid);
+		if (s->tasks[i].spawn)
+			r = json_object_set_new(
+				task, "spawn", json_integer((json_int_t)s->tasks[i].spawn));
+		r |= json_array_append_new(array, task);
+	}
+	if (r == 0)
+		return array;
+	json_decref(array);
+	return NULL;
+}
+
 /* When each of those was forked that have joined the step. */
 static json_t *pack_joined(const struct state_doc *s)
 {
@@ -60,14 +80,14 @@ json_t *state_doc_pack(struct state_doc *s, json_t *added)
 	if (!recover->boot_id[0])
 		read_boot_id(recover->boot_id);
 	return json_pack(
-		"{s:s, s:I, s:I, s:I, s:I, s:b, s:s?, s:i, s:b, s:[I, I], s:o, s:I, s:I, s:o, s:o, "
+		"{s:o, s:s, s:I, s:I, s:I, s:I, s:b, s:s?, s:i, s:b, s:[I, I], s:o, s:I, s:I, s:o, s:o, "
 		"s:o*}",
-		"boot_id", recover->boot_id, "begin_ns", (json_int_t)s->begin_ns, "running_ns",
-		(json_int_t)recover->running_ns, "suspended_since_ns",
-		(json_int_t)s->suspended_since_ns, "suspended_ns", (json_int_t)s->suspended_ns,
-		"suspending", (int)s->suspending, "reason", s->reason, "end_signal", s->end_signal,
-		"limit_signal_sent", (int)s->limit_signal_sent, "fork_ticks",
-		(json_int_t)recover->forked.least, (json_int_t)recover->forked.most,
+		"tasks", pack_tasks(s), "boot_id", recover->boot_id, "begin_ns",
+		(json_int_t)s->begin_ns, "running_ns", (json_int_t)recover->running_ns,
+		"suspended_since_ns", (json_int_t)s->suspended_since_ns, "suspended_ns",
+		(json_int_t)s->suspended_ns, "suspending", (int)s->suspending, "reason", s->reason,
+		"end_signal", s->end_signal, "limit_signal_sent", (int)s->limit_signal_sent,
+		"fork_ticks", (json_int_t)recover->forked.least, (json_int_t)recover->forked.most,
 		"joined_fork_ticks", pack_joined(s), "adopted", (json_int_t)recover->adopted, "gid",
 		(json_int_t)s->gid, "options", pack_options(s), "added", added, "mpi_service",
 		pack_service(&recover->service));
@@ -171,9 +191,9 @@ static int unpack_options(json_t *doc, struct state_doc *s, struct err *err)
 	return 0;
 }
 
-/* Those that have joined the step stand behind the others, and have begun at times of their own. */
-static void unpack_joined(const json_t *ticks, struct state_doc *s)
+static void unpack_joined(const json_t *doc, struct state_doc *s)
 {
+	const json_t *ticks = json_object_get(doc, "joined_fork_ticks");
 	json_int_t least, most;
 	size_t i, n = 0;
 
@@ -186,8 +206,9 @@ static void unpack_joined(const json_t *ticks, struct state_doc *s)
 	}
 }
 
-static int unpack_tasks(const json_t *tasks, struct state_doc *s, struct err *err)
+static int unpack_tasks(const json_t *doc, struct state_doc *s, struct err *err)
 {
+	const json_t *tasks = json_object_get(doc, "tasks");
 	json_int_t rank, spawn;
 	json_error_t why;
 	size_t i;
@@ -209,6 +230,7 @@ static int unpack_tasks(const json_t *tasks, struct state_doc *s, struct err *er
 		s->tasks[i] = (struct state_task){
 			.rank = (uint32_t)rank, .pid = pid, .spawn = (uint32_t)spawn};
 	}
+	unpack_joined(doc, s);
 	return 0;
 }
 
@@ -232,7 +254,7 @@ int state_doc_unpack(json_t *doc, struct state_doc *ret_doc, struct err *err)
 		r = unpack_options(doc, ret_doc, err);
 	if (r == 0 && ret_doc->same_boot)
 		unpack_service(doc, &ret_doc->recover.service);
-	return r;
+	return r < 0 ? r : unpack_tasks(doc, ret_doc, err);
 }
 
 int state_doc_read(int dir_fd, struct state_doc *ret_doc, struct err *err)
@@ -248,11 +270,8 @@ int state_doc_read(int dir_fd, struct state_doc *ret_doc, struct err *err)
 		r = unpack_registry(s.doc, &s, err);
 	if (r == 0)
 		r = state_doc_unpack(s.doc, &s, err);
-	if (r == 0)
-		r = unpack_tasks(json_object_get(s.doc, "tasks"), &s, err);
 	if (r < 0)
 		return r;
-	unpack_joined(json_object_get(s.doc, "joined_fork_ticks"), &s);
 	*ret_doc = s;
 	s = (struct state_doc){0};
 	return 0;

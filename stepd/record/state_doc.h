@@ -38,6 +38,7 @@ struct recover {
 	struct recover_service service;
 };
 
+/* Those that have joined the step stand behind those that it began with. */
 struct state_task {
 	uint32_t rank;
 	pid_t pid;                /* 0: it had ended */
@@ -71,11 +72,12 @@ struct state_doc {
 	size_t tasks_count;
 };
 
-/* All from gid on but same_boot and tasks, of which it has when the spawned ones were forked: a new
- * reference, or NULL for want of memory. Takes added (added.h) over. */
+/* All from gid on but same_boot: a new reference, or NULL for want of memory. Takes added (added.h)
+ * over. */
 struct json_t *state_doc_pack(struct state_doc *s, struct json_t *added);
 
-/* That: 0 or -EBADMSG. Its strings are doc's. */
+/* That: 0, -EBADMSG or -ENOMEM. Its strings are doc's, which stays the caller's; its tasks are for
+ * state_doc_clear(), also where it fails. */
 int state_doc_unpack(struct json_t *doc, struct state_doc *ret_doc, struct err *err) _must_check_;
 
 /* Reads state.json below dir_fd: 0, -ENOENT, or -EBADMSG for one that is not an agent's, or of an

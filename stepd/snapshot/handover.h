@@ -21,7 +21,7 @@
 #include "stepd/base/json.h"
 #include "stepd/base/strv.h"
 
-#define HANDOVER_VERSION 2
+#define HANDOVER_VERSION 3
 
 struct handover;
 

@@ -89,19 +89,18 @@ int agent_restore_account(
 
 /* ---- what goes over ------------------------------------------------------------------------- */
 
-/* Only those that have joined the step: the others are the spec's. */
-static int joined_tasks(const struct agent *a, struct state_doc *s)
+static int list_tasks(const struct agent *a, struct state_doc *s)
 {
-	uint32_t i, first = a->plan.spec->local_ntasks;
+	const struct task *task = a->tasks.v;
 
-	if (a->tasks.n <= first) /* none has; or the agent is about to leave what can't be killed */
-		return 0;
-	s->tasks = calloc(a->tasks.n - first, sizeof(*s->tasks));
+	s->tasks = calloc(a->tasks.n + 1u, sizeof(*s->tasks));
 	if (!s->tasks)
 		return -ENOMEM;
-	for (i = first; i < a->tasks.n; i++)
-		s->tasks[s->tasks_count++] = (struct state_task){
-			.spawn = a->tasks.v[i].spawn, .forked = a->tasks.v[i].forked};
+	for (; s->tasks_count < a->tasks.n; s->tasks_count++, task++)
+		s->tasks[s->tasks_count] = (struct state_task){.rank = task->rank,
+			.pid = a->plan.job.task[s->tasks_count].pid,
+			.spawn = task->spawn,
+			.forked = task->forked};
 	return 0;
 }
 
@@ -126,7 +125,7 @@ struct json_t *agent_pack(struct agent *a)
 		.usage_table = o->usage_table,
 	};
 	json_t *doc =
-		joined_tasks(a, &s) == 0 ? state_doc_pack(&s, added_pack(&a->origin.added)) : NULL;
+		list_tasks(a, &s) == 0 ? state_doc_pack(&s, added_pack(&a->origin.added)) : NULL;
 
 	memcpy(a->origin.recover.boot_id, s.recover.boot_id, sizeof(a->origin.recover.boot_id));
 	return doc;
@@ -152,4 +151,35 @@ void agent_unpack(struct agent *a, const struct state_doc *s)
 	a->origin.recover = s->recover;
 	a->suspend.total_ns = s->suspended_ns;
 	a->suspend.since_ns = s->suspended_since_ns;
+}
+
+static int add_joined(struct agent *a, const struct state_task *saved)
+{
+	const stepd_step_task_info_t info = {.gtid = saved->rank, .spawn = saved->spawn};
+	int r = saved->spawn ? tasks_add(&a->tasks, saved->spawn, &saved->rank, 1) : -EBADMSG;
+
+	if (r < 0)
+		return r;
+	a->tasks.v[a->tasks.n - 1].forked = saved->forked;
+	return plan_add_tasks(&a->plan, &info, 1);
+}
+
+int agent_unpack_tasks(struct agent *a, const struct state_doc *s)
+{
+	const struct spec *spec = a->plan.spec;
+	size_t i;
+	int r;
+
+	if (s->tasks_count < spec->local_ntasks || s->tasks_count > SPEC_TASKS_MAX)
+		return -EBADMSG;
+	r = tasks_init(&a->tasks, spec->ranks, spec->local_ntasks);
+	for (i = 0; r == 0 && i < s->tasks_count; i++) {
+		if (i >= spec->local_ntasks)
+			r = add_joined(a, &s->tasks[i]);
+		if (r == 0 && s->tasks[i].rank != a->tasks.v[i].rank)
+			r = -EBADMSG;
+		if (r == 0)
+			a->plan.job.task[i].pid = s->tasks[i].pid;
+	}
+	return r;
 }

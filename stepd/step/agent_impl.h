@@ -184,6 +184,10 @@ int agent_restore_account(struct agent *a, const struct handover *h, const struc
 struct json_t *agent_pack(struct agent *a);
 void agent_unpack(struct agent *a, const struct state_doc *s);
 
+/* Its tasks, once the plan is made: all are TASK_NEW, and the plan has their pids. 0, -ENOMEM, or
+ * -EBADMSG where they are none of that step. */
+int agent_unpack_tasks(struct agent *a, const struct state_doc *s) _must_check_;
+
 /* A task was forked. */
 void agent_report_start(const struct agent *a, const struct task *task);
 

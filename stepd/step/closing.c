@@ -84,7 +84,6 @@ static void agent_clear(struct agent *a)
 	a->events = events_close(a->events);
 	added_clear(&a->origin.added);
 	launch_close(&a->start.launch);
-	tasks_clear(&a->tasks);
 	a->mpi.host = mpi_close(a->mpi.host);
 	if (a->end.unkillable && a->registry) {
 		/* Who is called for them at night shall find them: 'stepctl pids' still lists them.
@@ -99,6 +98,7 @@ static void agent_clear(struct agent *a)
 		a->registry = registry_retire(a->registry);
 	a->registry = registry_close(a->registry);
 	a->trace = trace_free(a->trace);
+	tasks_clear(&a->tasks);
 	plan_clear(&a->plan);
 	free(a->end.unkillable_text);
 	supervisor_line_close(&a->watch.supervisor);

@@ -55,7 +55,6 @@ static int read_state(const struct handover *h, struct state_doc *ret_state, str
 {
 	json_t *doc = json_get_object(handover_root((struct handover *)h), "agent");
 
-	*ret_state = (struct state_doc){.doc = NULL};
 	if (!doc)
 		return handover_err_part("agent", err);
 	return state_doc_unpack(doc, ret_state, err);
@@ -66,7 +65,7 @@ int reexec_restore_options(const struct handover *h, struct agent_options *ret_o
 {
 	const json_t *object = json_get_object(handover_root((struct handover *)h), "options");
 	const char *ident = handover_get_text(h, object, "log_ident");
-	struct state_doc state;
+	_cleanup_state_doc_ struct state_doc state = {0};
 	int r = read_state(h, &state, err);
 
 	if (r < 0)
@@ -316,39 +315,16 @@ struct handover *reexec_save(struct agent *a)
 	return h;
 }
 
-/* Those that have joined the step, into the step record too. */
-static int add_joined(struct agent *a)
+static int restore_tasks(
+	struct agent *a, const struct state_doc *state, const json_t *object, struct err *err)
 {
-	stepd_step_task_info_t task = {0};
-	uint32_t i;
-	int r = 0;
-
-	for (i = a->plan.job.node_tasks; r == 0 && i < a->tasks.n; i++) {
-		task.gtid = a->tasks.v[i].rank;
-		task.spawn = a->tasks.v[i].spawn;
-		r = plan_add_tasks(&a->plan, &task, 1);
-	}
-	return r;
-}
-
-static int restore_tasks(struct agent *a, const json_t *object, struct err *err)
-{
-	const struct spec *spec = a->plan.spec;
-	uint32_t i;
-	int r = tasks_init(&a->tasks, spec->ranks, spec->local_ntasks);
+	int r = agent_unpack_tasks(a, state);
 
 	if (r == 0)
 		r = tasks_restore(&a->tasks, object);
-	if (r == 0)
-		r = add_joined(a);
-	if (r < 0)
-		return r == -EPROTO ? handover_err_part("tasks", err)
-				    : err_set(err, r, "take over the tasks");
-	for (i = 0; i < a->tasks.n; i++) {
-		if (a->tasks.v[i].state == TASK_RUNNING)
-			a->plan.job.task[i].pid = a->tasks.v[i].pid;
-	}
-	return 0;
+	return r == -ENOMEM ? err_set(err, r, "take over the tasks")
+		: r < 0     ? handover_err_part("tasks", err)
+			    : 0;
 }
 
 /* What watches and what carries, once all that they need is there. */
@@ -382,7 +358,7 @@ int reexec_restore(
 {
 	const json_t *root = handover_root((struct handover *)h);
 	const json_t *trace = json_get_object(root, "trace");
-	struct state_doc state;
+	_cleanup_state_doc_ struct state_doc state = {0};
 	int r = read_state(h, &state, err);
 
 	if (r < 0)
@@ -392,7 +368,7 @@ int reexec_restore(
 	if (r == 0)
 		r = restore_state(a, h, json_get_object(root, "state"), err);
 	if (r == 0)
-		r = restore_tasks(a, json_get_object(root, "tasks"), err);
+		r = restore_tasks(a, &state, json_get_object(root, "tasks"), err);
 	if (r == 0)
 		r = registry_restore(h, json_get_object(root, "registry"), &a->registry, err);
 	if (r == 0)

@@ -115,13 +115,14 @@ static void watch_ready(struct agent *a)
 static int make_ready(struct agent *a)
 {
 	_cleanup_free_ char *text = NULL;
-	json_t *doc;
+	json_t *all = agent_pack(a), *doc;
 	int n;
 
-	doc = json_pack("{s:s, s:i, s:s, s:{s:s, s:I}, s:o}", "step", a->plan.label, "pid",
+	doc = json_pack("{s:s, s:i, s:s, s:{s:s, s:I}, s:O}", "step", a->plan.label, "pid",
 		(int)getpid(), "state", agent_state_names[a->state], "container", "plugin",
 		proctrack_get_type(a->pt), "id", (json_int_t)a->plan.job.cont_id, "tasks",
-		registry_pack_tasks(&a->plan.job));
+		json_object_get(all, "tasks"));
+	json_decref(all);
 	text = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
 	json_decref(doc);
 	n = text ? asprintf(&a->ready.text, "%s\n", text) : -1;
@@ -173,12 +174,15 @@ void result_end_ready(struct agent *a)
 int result_publish(struct agent *a, const char *state, struct err *err)
 {
 	json_t *more = agent_pack(a);
+	int r;
 
 	if (!more)
 		return err_set(
 			err, -ENOMEM, "write '%s/state.json'", registry_get_path(a->registry));
-	registry_set_more_take(a->registry, more);
-	return registry_publish(a->registry, &a->plan.job, proctrack_get_type(a->pt), state, err);
+	r = registry_publish(
+		a->registry, &a->plan.job, proctrack_get_type(a->pt), state, more, err);
+	json_decref(more);
+	return r;
 }
 
 void result_publish_state(struct agent *a, const char *state)

@@ -141,34 +141,13 @@ static void fill_options(const struct agent_options *given, struct successor *h)
 	o->usage_table = o->usage_table || h->state.usage_table;
 }
 
-static int add_joined(struct agent *a, const struct state_task *state)
-{
-	const stepd_step_task_info_t task = {.gtid = state->rank, .spawn = state->spawn};
-	int r;
-
-	if (state->spawn == 0)
-		return -EBADMSG;
-	r = tasks_add(&a->tasks, state->spawn, &state->rank, 1);
-	if (r == 0)
-		a->tasks.v[a->tasks.n - 1].forked = state->forked;
-	return r < 0 ? r : plan_add_tasks(&a->plan, &task, 1);
-}
-
 static int fill_tasks(struct agent *a, const struct successor *h)
 {
 	const struct state_doc *state = &h->state;
+	int r = agent_unpack_tasks(a, state);
 	size_t i;
-	int r;
 
-	if (state->tasks_count < h->spec->local_ntasks || state->tasks_count > SPEC_TASKS_MAX)
-		return -EBADMSG;
-	r = tasks_init(&a->tasks, h->spec->ranks, h->spec->local_ntasks);
-	for (i = h->spec->local_ntasks; r == 0 && i < state->tasks_count; i++)
-		r = add_joined(a, &state->tasks[i]);
 	for (i = 0; r == 0 && i < state->tasks_count; i++) {
-		if (state->tasks[i].rank != a->tasks.v[i].rank)
-			return -EBADMSG;
-		a->plan.job.task[i].pid = state->tasks[i].pid;
 		if (state->tasks[i].pid) {
 			tasks_started(&a->tasks, (uint32_t)i, state->tasks[i].pid,
 				state->recover.running_ns);

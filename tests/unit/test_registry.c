@@ -53,7 +53,7 @@ static void test_publish_list_close(void **state)
 	assert_int_equal(steps_each(dir, count_entry, &n, &err), 0);
 	assert_int_equal(n, 0);
 	if (registry_open(dir, &job, &reg, &err) < 0 ||
-		registry_publish(reg, &job, "proctrack/pgid", "running", &err) < 0)
+		registry_publish(reg, &job, "proctrack/pgid", "running", NULL, &err) < 0)
 		fail_msg("%s", err.text);
 	assert_int_equal(steps_each(dir, count_entry, &n, &err), 0);
 	assert_int_equal(n, 1);
@@ -75,7 +75,7 @@ static void test_second_agent_is_refused(void **state)
 	int before;
 
 	assert_int_equal(registry_open(dir, &job, &reg, &err), 0);
-	assert_int_equal(registry_publish(reg, &job, "proctrack/pgid", "running", &err), 0);
+	assert_int_equal(registry_publish(reg, &job, "proctrack/pgid", "running", NULL, &err), 0);
 	before = scratch_count_fds();
 	assert_int_equal(registry_open(dir, &job, &other, &err), -EEXIST);
 	assert_non_null(strstr(err.text, "7.0"));
@@ -96,7 +96,7 @@ static void test_dead_agents_leavings_are_taken_over(void **state)
 
 	if (pid == 0) {
 		if (registry_open(dir, &job, &reg, &err) < 0 ||
-			registry_publish(reg, &job, "proctrack/pgid", "running", &err) < 0)
+			registry_publish(reg, &job, "proctrack/pgid", "running", NULL, &err) < 0)
 			_exit(1);
 		_exit(0);
 	}
@@ -109,7 +109,7 @@ static void test_dead_agents_leavings_are_taken_over(void **state)
 	registry_close(reg);
 	assert_int_equal(rmdir(dir), -1);
 	if (registry_open(dir, &job, &reg, &err) < 0 ||
-		registry_publish(reg, &job, "proctrack/pgid", "running", &err) < 0)
+		registry_publish(reg, &job, "proctrack/pgid", "running", NULL, &err) < 0)
 		fail_msg("%s", err.text);
 	registry_close(reg);
 	assert_int_equal(rmdir(dir), 0);
@@ -140,7 +140,7 @@ static void test_asking_is_no_hindrance(void **state)
 	}
 	for (i = 0; i < 2000; i++) {
 		if (registry_open(dir, &job, &reg, &err) < 0 ||
-			registry_publish(reg, &job, "proctrack/pgid", "running", &err) < 0)
+			registry_publish(reg, &job, "proctrack/pgid", "running", NULL, &err) < 0)
 			break;
 		if (i < 1999)
 			registry_leave(reg); /* as a dead agent does */
