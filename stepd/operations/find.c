@@ -105,7 +105,6 @@ static pid_t translate(const struct find *f, pid_t pid)
 
 static void add_numbers(struct find *f, pid_t pid)
 {
-	struct text *text = &f->listing.text;
 	pid_t numbers[LEVELS_MAX] = {pid};
 	uint64_t its = get_namespace(f->listing.proc_fd, pid);
 	size_t n = 1, i;
@@ -113,19 +112,17 @@ static void add_numbers(struct find *f, pid_t pid)
 	/* One file less for nearly all. */
 	if (its != f->listing.pending.o->pid_namespace)
 		n = get_numbers(f->listing.proc_fd, pid, numbers);
-	text_add(text, ",\"namespace_pids\":[");
-	for (i = 0; i < n; i++) {
-		text_add(text, i ? "," : "");
-		text_add_number(text, numbers[i]);
-	}
-	text_add(text, "]}");
+	fputs(",\"namespace_pids\":[", f->listing.out);
+	for (i = 0; i < n; i++)
+		fprintf(f->listing.out, "%s%d", i ? "," : "", (int)numbers[i]);
+	fputs("]}", f->listing.out);
 }
 
 static bool add_found(struct find *f, pid_t pid)
 {
 	const struct agent *a = f->listing.pending.o->a;
 	const stepd_step_rec_t *job = &a->plan.job;
-	struct text *text = &f->listing.text;
+	FILE *out = f->listing.out;
 	pid_t ours = translate(f, pid);
 	uint32_t rank = STEPD_MEMBER_NO_RANK;
 	struct procstat st;
@@ -135,18 +132,12 @@ static bool add_found(struct find *f, pid_t pid)
 			a->pt, job->cont_id, job->task, job->node_tasks, ours, &rank) < 0 ||
 		procstat_read_at(f->listing.proc_fd, ours, &st) < 0)
 		return false;
-	text_add(text, "{\"pid\":");
-	text_add_number(text, pid);
-	text_add(text, ",\"step\":\"");
-	text_add(text, a->plan.label); /* digits and letters */
-	text_add(text, "\",\"container_id\":");
-	text_add_number(text, (int64_t)job->cont_id);
-	text_add(text, ",\"start_ticks\":");
-	text_add_number(text, (int64_t)st.start_ticks);
-	if (rank != STEPD_MEMBER_NO_RANK) {
-		text_add(text, ",\"rank\":");
-		text_add_number(text, rank);
-	}
+	/* the label is of digits and letters */
+	fprintf(out, "%s{\"pid\":%d,\"step\":\"%s\",\"container_id\":%lld,\"start_ticks\":%lld",
+		listing_comma(&f->listing), (int)pid, a->plan.label, (long long)job->cont_id,
+		(long long)st.start_ticks);
+	if (rank != STEPD_MEMBER_NO_RANK)
+		fprintf(out, ",\"rank\":%u", rank);
 	add_numbers(f, ours);
 	return true;
 }
@@ -212,8 +203,8 @@ static void find_take(struct operations *o, struct op_call *call, const json_t *
 		f->pid_namespace = (uint64_t)pid_namespace;
 	r = f->pid_namespace ? list_members(f) : 0;
 	if (r < 0) {
-		pending_fail(
-			&f->listing.pending, r, "the list of the step's processes can't be had");
+		op_fail(pending_end(&f->listing.pending), r,
+			"the list of the step's processes can't be had");
 		return;
 	}
 	f->listing.n = f->members_count + n;

@@ -40,7 +40,7 @@ static void send_event(struct follower *f, const char *line, size_t size, bool l
 	at += size;
 	text[at++] = '}';
 	if (last) {
-		pending_free(&f->pending);
+		(void)pending_end(&f->pending);
 		op_reply_text(call, text, at);
 	} else {
 		op_reply_more_text(call, text, at);
@@ -79,6 +79,12 @@ static void send_lines(struct follower *f, const char *buf, size_t size)
 	}
 }
 
+static void fail_ended(struct pending *pending, const char *message)
+{
+	op_fail_take(pending_end(pending), OP_WRONG_STATE, -ESRCH,
+		json_pack("{s:s, s:s}", "state", "ended", "message", message));
+}
+
 /* Sends what there is, as much as one reading has. */
 static void follower_push(struct follower *f)
 {
@@ -92,11 +98,9 @@ static void follower_push(struct follower *f)
 	if (n > 0)
 		send_lines(f, buf, (size_t)n);
 	else if (n < 0)
-		pending_fail(&f->pending, (int)n, "the step's events can't be read");
+		op_fail(pending_end(&f->pending), (int)n, "the step's events can't be read");
 	else if (f->last) /* it had the last one before */
-		pending_fail_take(&f->pending, OP_WRONG_STATE, -ESRCH,
-			json_pack("{s:s, s:s}", "state", "ended", "message",
-				"the step has ended, and all of its events have been sent"));
+		fail_ended(&f->pending, "the step has ended, and all of its events have been sent");
 }
 
 static void on_drained(void *userdata)
@@ -172,7 +176,7 @@ void op_events(struct op_call *call, const json_t *parameters, struct operations
 	f->last = o->ending;
 	r = events_seek(o->a->events, (uint64_t)from, &f->cursor);
 	if (r < 0)
-		pending_fail(&f->pending, r, "the step's events can't be read");
+		op_fail(pending_end(&f->pending), r, "the step's events can't be read");
 	else
 		follower_push(f);
 }
@@ -213,7 +217,7 @@ static void end_wait(struct pending *pending)
 {
 	const struct agent *a = pending->o->a;
 
-	pending_reply_take(pending,
+	op_reply_take(pending_end(pending),
 		json_pack(
 			"{s:s, s:o}", "state", operations_state_name(a), "result", result_pack(a)));
 }
@@ -258,9 +262,7 @@ void follow_end(struct operations *o)
 			follower_push_in_turn((struct follower *)pending);
 			break;
 		case PENDING_REEXEC:
-			pending_fail_take(pending, OP_WRONG_STATE, -ESRCH,
-				json_pack("{s:s, s:s}", "state", "ended", "message",
-					"the step has ended meanwhile"));
+			fail_ended(pending, "the step has ended meanwhile");
 			break;
 		default:
 			break;

@@ -14,53 +14,6 @@
 /* Processes read between two turns of the loop: some milliseconds. */
 #define READS_MAX 256
 
-/* ---- text ------------------------------------------------------------------------------------ */
-
-static void add_bytes(struct text *text, const char *p, size_t size)
-{
-	size_t capacity = text->capacity ? text->capacity : 512;
-	char *grown;
-
-	while (capacity - text->size < size)
-		capacity *= 2;
-	if (capacity > text->capacity && !text->failed) {
-		grown = realloc(text->p, capacity);
-		text->failed = !grown;
-		if (grown) {
-			text->p = grown;
-			text->capacity = capacity;
-		}
-	}
-	if (text->failed)
-		return;
-	memcpy(text->p + text->size, p, size);
-	text->size += size;
-}
-
-void text_add(struct text *text, const char *piece)
-{
-	add_bytes(text, piece, strlen(piece));
-}
-
-void text_add_number(struct text *text, int64_t n)
-{
-	char digits[24], *p = digits + sizeof(digits);
-	uint64_t left = n < 0 ? 0 - (uint64_t)n : (uint64_t)n;
-
-	do
-		*--p = (char)('0' + left % 10);
-	while (left /= 10);
-	if (n < 0)
-		*--p = '-';
-	add_bytes(text, p, (size_t)(digits + sizeof(digits) - p));
-}
-
-void text_clear(struct text *text)
-{
-	free(text->p);
-	*text = (struct text){0};
-}
-
 /* ---- listings -------------------------------------------------------------------------------- */
 
 static void list_clear(struct pending *pending)
@@ -71,7 +24,9 @@ static void list_clear(struct pending *pending)
 		l->clear(l);
 	ev_timer_stop(pending->o->a->loop, &l->turn);
 	(void)close_fd(l->proc_fd);
-	text_clear(&l->text);
+	if (l->out)
+		(void)fclose(l->out); /* nobody gets its text */
+	free(l->text);
 	free(l->elements);
 }
 
@@ -105,92 +60,86 @@ void *listing_new(struct operations *o, struct op_call *call, size_t size, const
 	return l;
 }
 
-static void list_begin_piece(struct listing *l)
+static int list_begin_piece(struct listing *l)
 {
-	l->text.size = 0;
 	l->in_piece = 0;
-	text_add(&l->text, "{\"");
-	text_add(&l->text, l->field);
-	text_add(&l->text, l->one ? "\":" : "\":[");
+	l->out = open_memstream(&l->text, &l->text_size);
+	if (!l->out)
+		return -ENOMEM;
+	fprintf(l->out, l->one ? "{\"%s\":" : "{\"%s\":[", l->field);
+	return 0;
 }
 
-/* FindPid's. */
+/* 0 or -ENOMEM. */
+static int list_end_piece(struct listing *l)
+{
+	FILE *out = take_ptr(l->out);
+	bool failed;
+
+	fputs(l->one ? "}" : "]}", out);
+	failed = ferror(out);
+	return fclose(out) != 0 || failed ? -ENOMEM : 0;
+}
+
+static void list_reply(struct listing *l)
+{
+	_cleanup_free_ char *text = take_ptr(l->text);
+	const size_t size = l->text_size;
+
+	if (l->at == l->n) {
+		op_reply_text(pending_end(&l->pending), text, size);
+	} else {
+		op_on_drained(l->pending.call, on_drained, l);
+		op_reply_more_text(l->pending.call, text, size);
+	}
+}
+
 static void list_fail_none(struct listing *l)
 {
-	struct op_call *call = l->pending.call;
-	pid_t pid = *(const pid_t *)l->elements;
+	const pid_t pid = *(const pid_t *)l->elements; /* FindPid's */
 
-	pending_free(&l->pending);
-	op_fail_process(call, pid);
-}
-
-/* What has been gathered, if there was memory for it; else the call has failed. */
-static bool list_take_text(struct listing *l, struct text *ret_text)
-{
-	struct op_call *call = l->pending.call;
-
-	if (l->text.failed) {
-		pending_free(&l->pending);
-		op_fail_no_memory(call);
-		return false;
-	}
-	*ret_text = l->text;
-	l->text = (struct text){0};
-	return true;
-}
-
-static void list_reply(struct listing *l, bool last)
-{
-	struct op_call *call = l->pending.call;
-	struct text text;
-
-	if (!list_take_text(l, &text))
-		return;
-	if (last) {
-		pending_free(&l->pending);
-		op_reply_text(call, text.p, text.size);
-	} else {
-		op_on_drained(call, on_drained, l);
-		op_reply_more_text(call, text.p, text.size);
-	}
-	text_clear(&text);
+	op_fail_process(pending_end(&l->pending), pid);
 }
 
 static void list_fill(struct listing *l)
 {
-	size_t reads = 0, before;
+	size_t reads = 0;
 
 	while (l->at < l->n && l->in_piece < l->piece_max) {
 		if (l->reads && reads++ == READS_MAX)
 			return;
-		before = l->text.size;
-		if (l->in_piece)
-			text_add(&l->text, ",");
-		if (l->add(l))
-			l->in_piece++;
-		else
-			l->text.size = before;
+		l->in_piece += l->add(l);
 		l->at++;
 	}
 }
 
+const char *listing_comma(const struct listing *l)
+{
+	return l->in_piece ? "," : "";
+}
+
 void listing_run(struct listing *l)
 {
+	int r;
+
 	if (l->proc_fd < 0 && l->reads)
 		l->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (l->text.size == 0)
-		list_begin_piece(l);
-	list_fill(l);
-	if (l->at < l->n && l->in_piece < l->piece_max) {
+	r = l->out ? 0 : list_begin_piece(l);
+	if (r == 0)
+		list_fill(l);
+	if (r == 0 && l->at < l->n && l->in_piece < l->piece_max) {
 		ev_timer_set(&l->turn, 0., 0.);
 		ev_timer_start(l->pending.o->a->loop, &l->turn);
 		return;
 	}
-	text_add(&l->text, l->one ? "}" : "]}");
-	if (l->at == l->n && l->one && l->in_piece == 0)
+	if (r == 0)
+		r = list_end_piece(l);
+	if (r < 0)
+		op_fail_no_memory(pending_end(&l->pending));
+	else if (l->one && l->in_piece == 0)
 		list_fail_none(l);
 	else
-		list_reply(l, l->at == l->n);
+		list_reply(l);
 }
 
 /* ---- ListTasks ------------------------------------------------------------------------------- */
@@ -201,31 +150,22 @@ static const char *const task_state_names[TASK_STATE_MAX] = {
 	[TASK_ENDED] = "ended",
 };
 
-static void add_field(struct text *text, const char *name, int64_t n)
-{
-	text_add(text, ",\"");
-	text_add(text, name);
-	text_add(text, "\":");
-	text_add_number(text, n);
-}
-
 static void add_running(struct listing *l, const struct task *task)
 {
 	struct procstat st;
 
-	add_field(&l->text, "pid", task->pid);
+	fprintf(l->out, ",\"pid\":%d", (int)task->pid);
 	if (procstat_read_at(l->proc_fd, task->pid, &st) == 0)
-		add_field(&l->text, "start_ticks", (int64_t)st.start_ticks);
+		fprintf(l->out, ",\"start_ticks\":%lld", (long long)st.start_ticks);
 }
 
 static void add_ended(struct listing *l, const struct task *task)
 {
-	add_field(&l->text, "wait_status", task->wait_status);
-	add_field(&l->text, "exit_code", task_exit_code(task));
-	add_field(&l->text, "elapsed_usec", (int64_t)((task->end_ns - task->start_ns) / 1000));
+	fprintf(l->out, ",\"wait_status\":%d,\"exit_code\":%d,\"elapsed_usec\":%lld",
+		task->wait_status, task_exit_code(task),
+		(long long)(task->end_ns - task->start_ns) / 1000);
 	if (task->oom_counted)
-		text_add(&l->text,
-			task->oom_kills ? ",\"oom_killed\":true" : ",\"oom_killed\":false");
+		fprintf(l->out, ",\"oom_killed\":%s", task->oom_kills ? "true" : "false");
 }
 
 static bool add_task(struct listing *l)
@@ -234,23 +174,18 @@ static bool add_task(struct listing *l)
 	const struct task *task = &l->pending.o->a->tasks.v[id];
 	char outcome[TASK_WORDS_SIZE];
 
-	text_add(&l->text, "{\"rank\":");
-	text_add_number(&l->text, task->rank);
-	add_field(&l->text, "local_id", id);
+	fprintf(l->out, "%s{\"rank\":%u,\"local_id\":%u", listing_comma(l), task->rank, id);
 	if (task->spawn)
-		add_field(&l->text, "spawn", task->spawn);
-	text_add(&l->text, ",\"state\":\"");
-	text_add(&l->text, task->lost ? "lost" : task_state_names[task->state]);
-	text_add(&l->text, "\",\"text\":\"");
-	text_add(
-		&l->text, task_words(task, outcome, sizeof(outcome))); /* nothing to escape in it */
-	text_add(&l->text, "\",\"on_request\":");
-	text_add(&l->text, task->requested ? "true" : "false");
+		fprintf(l->out, ",\"spawn\":%u", task->spawn);
+	/* nothing to escape in the texts */
+	fprintf(l->out, ",\"state\":\"%s\",\"text\":\"%s\",\"on_request\":%s",
+		task->lost ? "lost" : task_state_names[task->state],
+		task_words(task, outcome, sizeof(outcome)), task->requested ? "true" : "false");
 	if (task->state == TASK_RUNNING)
 		add_running(l, task);
 	else if (task->state == TASK_ENDED && !task->lost)
 		add_ended(l, task);
-	text_add(&l->text, "}");
+	fputs("}", l->out);
 	return true;
 }
 
@@ -299,17 +234,12 @@ static bool add_process(struct listing *l)
 		r = procstat_read_at(l->proc_fd, member->pid, &st);
 	if (r == -ESRCH)
 		return false; /* it has ended meanwhile */
-	text_add(&l->text, "{\"pid\":");
-	text_add_number(&l->text, member->pid);
-	if (member->rank != STEPD_MEMBER_NO_RANK) {
-		text_add(&l->text, ",\"rank\":");
-		text_add_number(&l->text, member->rank);
-	}
-	if (l->reads && r == 0) {
-		text_add(&l->text, ",\"start_ticks\":");
-		text_add_number(&l->text, (int64_t)st.start_ticks);
-	}
-	text_add(&l->text, "}");
+	fprintf(l->out, "%s{\"pid\":%d", listing_comma(l), (int)member->pid);
+	if (member->rank != STEPD_MEMBER_NO_RANK)
+		fprintf(l->out, ",\"rank\":%u", member->rank);
+	if (l->reads && r == 0)
+		fprintf(l->out, ",\"start_ticks\":%lld", (long long)st.start_ticks);
+	fputs("}", l->out);
 	return true;
 }
 

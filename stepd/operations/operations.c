@@ -29,7 +29,10 @@ const char *const op_error_names[OP_ERROR_MAX] = {
 
 void op_reply_take(struct op_call *call, json_t *parameters)
 {
-	call->frontend->reply(call, parameters, true);
+	if (call)
+		call->frontend->reply(call, parameters, true);
+	else
+		json_decref(parameters);
 }
 
 void op_reply_more_take(struct op_call *call, json_t *parameters)
@@ -49,7 +52,10 @@ void op_reply_more_text(struct op_call *call, const char *text, size_t size)
 
 void op_fail_take(struct op_call *call, enum op_error error, int code, json_t *parameters)
 {
-	call->frontend->fail(call, error, code, parameters);
+	if (call)
+		call->frontend->fail(call, error, code, parameters);
+	else
+		json_decref(parameters);
 }
 
 void op_fail_no_memory(struct op_call *call)
@@ -112,20 +118,16 @@ void op_fail_state(struct op_call *call, const struct agent *a, const char *mess
 		json_pack("{s:s, s:s}", "state", operations_state_name(a), "message", message));
 }
 
-static json_t *pack_failed(int r, const char *message)
+void op_fail(struct op_call *call, int r, const char *message)
 {
 	const char *name = strerrorname_np(-r);
 
-	return json_pack(
-		"{s:o, s:s}", "message", report_json_text(message), "errno", name ? name : "EIO");
-}
-
-void op_fail(struct op_call *call, int r, const char *message)
-{
 	if (r == -EOPNOTSUPP)
 		op_fail_unsupported(call, message);
 	else
-		op_fail_take(call, OP_FAILED, r, pack_failed(r, message));
+		op_fail_take(call, OP_FAILED, r,
+			json_pack("{s:o, s:s}", "message", report_json_text(message), "errno",
+				name ? name : "EIO"));
 }
 
 bool op_can_act(struct op_call *call, const struct agent *a)
@@ -143,10 +145,12 @@ bool op_can_act(struct op_call *call, const struct agent *a)
 
 /* ---- calls that are held -------------------------------------------------------------------- */
 
-void pending_free(struct pending *pending)
+struct op_call *pending_end(struct pending *pending)
 {
-	if (pending->call)
-		pending->call->on_gone = NULL;
+	struct op_call *call = pending->call;
+
+	if (call)
+		call->on_gone = NULL;
 	if (pending->clear)
 		pending->clear(pending);
 	*pending->at = pending->next;
@@ -155,6 +159,7 @@ void pending_free(struct pending *pending)
 	if (pending->kind == PENDING_LISTING)
 		reexec_answered(pending->o->a);
 	free(pending);
+	return call;
 }
 
 static void on_gone(void *userdata)
@@ -164,7 +169,7 @@ static void on_gone(void *userdata)
 	assert(pending);
 	pending->call = NULL;
 	if (pending->kind != PENDING_SIGNAL) /* to which its request refers */
-		pending_free(pending);
+		(void)pending_end(pending);
 }
 
 void *pending_new(struct operations *o, struct op_call *call, enum pending_kind kind, size_t size,
@@ -195,33 +200,6 @@ struct pending *pending_find(const struct operations *o, enum pending_kind kind)
 	for (pending = o->pending; pending && pending->kind != kind; pending = pending->next)
 		;
 	return pending;
-}
-
-void pending_reply_take(struct pending *pending, json_t *parameters)
-{
-	struct op_call *call = pending->call;
-
-	pending_free(pending);
-	if (call)
-		op_reply_take(call, parameters);
-	else
-		json_decref(parameters);
-}
-
-void pending_fail_take(struct pending *pending, enum op_error error, int code, json_t *parameters)
-{
-	struct op_call *call = pending->call;
-
-	pending_free(pending);
-	if (call)
-		op_fail_take(call, error, code, parameters);
-	else
-		json_decref(parameters);
-}
-
-void pending_fail(struct pending *pending, int r, const char *message)
-{
-	pending_fail_take(pending, OP_FAILED, r, pack_failed(r, message));
 }
 
 /* ---- the step's state ------------------------------------------------------------------------ */
@@ -290,7 +268,7 @@ struct operations *operations_free(struct operations *o)
 	events_set_listener(o->a->events, NULL, NULL);
 	ev_prepare_stop(o->a->loop, &o->push);
 	while (o->pending)
-		pending_fail(o->pending, -ECANCELED, "the step's agent has ended");
+		op_fail(pending_end(o->pending), -ECANCELED, "the step's agent has ended");
 	free(o);
 	return NULL;
 }

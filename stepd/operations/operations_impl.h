@@ -61,19 +61,16 @@ struct operations {
 /* size bytes, zeroed but for struct pending. NULL: the call has failed. */
 void *pending_new(struct operations *o, struct op_call *call, enum pending_kind kind, size_t size,
 	void (*clear)(struct pending *pending));
-void pending_free(struct pending *pending);
+
+/* It is replied to next: frees it, and returns its call; NULL: the caller has gone. */
+struct op_call *pending_end(struct pending *pending);
 
 /* The first of that kind; NULL: there is none. */
 struct pending *pending_find(const struct operations *o, enum pending_kind kind);
 
-/* The last replies. */
-void pending_reply_take(struct pending *pending, json_t *parameters);
-void pending_fail_take(struct pending *pending, enum op_error error, int code, json_t *parameters);
-void pending_fail(struct pending *pending, int r, const char *message); /* OP_FAILED */
-
 /* ---- replies -------------------------------------------------------------------------------- */
 
-/* Of struct op_frontend. */
+/* Of struct op_frontend. What ends a call takes NULL for one whose caller has gone. */
 void op_reply_take(struct op_call *call, json_t *parameters);
 void op_reply_more_take(struct op_call *call, json_t *parameters);
 void op_reply_text(struct op_call *call, const char *text, size_t size);

@@ -30,37 +30,16 @@ void operations_not_reexeced(struct operations *o, const struct err *why)
 	while ((pending = pending_find(o, PENDING_REEXEC)))
 		pending->kind = PENDING_DONE;
 	while ((pending = pending_find(o, PENDING_DONE)))
-		pending_fail(pending, why->code, why->text);
+		op_fail(pending_end(pending), why->code, why->text);
 }
 
 /* ---- kinds --------------------------------------------------------------------------------- */
 
-/* Their kind is all. */
+/* Its kind is all. */
 static json_t *save_nothing(const struct pending *pending)
 {
 	(void)pending;
 	return json_object();
-}
-
-static void resume_wait(struct operations *o, struct op_call *call, const json_t *state)
-{
-	(void)state;
-	(void)pending_new(
-		o, call, PENDING_WAIT, sizeof(struct pending), NULL); /* or the call has failed */
-}
-
-static void resume_suspend(struct operations *o, struct op_call *call, const json_t *state)
-{
-	(void)state;
-	(void)pending_new(o, call, PENDING_SUSPEND, sizeof(struct pending),
-		NULL); /* or the call has failed */
-}
-
-static void resume_resume(struct operations *o, struct op_call *call, const json_t *state)
-{
-	(void)state;
-	(void)pending_new(
-		o, call, PENDING_RESUME, sizeof(struct pending), NULL); /* or the call has failed */
 }
 
 static void resume_reexec(struct operations *o, struct op_call *call, const json_t *state)
@@ -77,13 +56,14 @@ static void resume_reexec(struct operations *o, struct op_call *call, const json
 static const struct {
 	const char *name;
 	json_t *(*save)(const struct pending *pending); /* NULL: it can't be saved */
+	/* NULL: it waits as before. */
 	void (*resume)(struct operations *o, struct op_call *call, const json_t *state);
 } kinds[PENDING_KIND_MAX] = {
-	[PENDING_WAIT] = {"wait", save_nothing, resume_wait},
+	[PENDING_WAIT] = {"wait", save_nothing, NULL},
 	[PENDING_EVENTS] = {"events", events_save_call, events_resume_call},
 	[PENDING_USAGE] = {"usage", usage_save_call, usage_resume_call},
-	[PENDING_SUSPEND] = {"suspend", save_nothing, resume_suspend},
-	[PENDING_RESUME] = {"resume", save_nothing, resume_resume},
+	[PENDING_SUSPEND] = {"suspend", save_nothing, NULL},
+	[PENDING_RESUME] = {"resume", save_nothing, NULL},
 	[PENDING_SIGNAL] = {"signal", signal_save_call, signal_resume_call},
 	[PENDING_REEXEC] = {"reexec", save_nothing, resume_reexec},
 };
@@ -110,13 +90,16 @@ json_t *operations_save_call(const struct operations *o, const struct op_call *c
 void operations_resume_call(struct operations *o, struct op_call *call, const json_t *state)
 {
 	const char *name = json_string_value(json_object_get(state, "kind"));
-	size_t i;
+	enum pending_kind i;
 
 	for (i = 0; name && i < PENDING_KIND_MAX; i++) {
-		if (kinds[i].name && strcmp(kinds[i].name, name) == 0) {
+		if (!kinds[i].name || strcmp(kinds[i].name, name) != 0)
+			continue;
+		if (kinds[i].resume)
 			kinds[i].resume(o, call, state);
-			return;
-		}
+		else /* or the call has failed */
+			(void)pending_new(o, call, i, sizeof(struct pending), NULL);
+		return;
 	}
 	op_fail(call, -ECANCELED,
 		"the agent has executed a new program, which can't go on with this call");

@@ -53,22 +53,21 @@ static struct signal_call *signal_call_new(struct operations *o, struct op_call 
 static void on_signalled(int r, const struct err *err, void *userdata)
 {
 	struct signal_call *s = userdata;
+	struct op_call *call;
+	const pid_t pid = s->pid;
+	const uint32_t rank = s->rank;
+	const bool some_only = s->some_only;
 
-	assert(s);
+	call = pending_end(&s->pending);
 	/* A step without a process (an extern one) has been sent it, and so was what is killed. */
-	if (r == 0 || r == -ECANCELED || (r == -ESRCH && !s->pid && !s->some_only))
-		pending_reply_take(&s->pending, NULL);
-	else if (r == -ESRCH && s->pid)
-		pending_fail_take(&s->pending, OP_NO_SUCH_PROCESS, -ESRCH,
-			json_pack("{s:i}", "pid", (int)s->pid));
+	if (r == 0 || r == -ECANCELED || (r == -ESRCH && !pid && !some_only))
+		op_reply_take(call, NULL);
+	else if (r == -ESRCH && pid)
+		op_fail_process(call, pid);
 	else if (r == -ESRCH)
-		pending_fail_take(&s->pending, OP_NO_SUCH_TASK, -ESRCH,
-			json_pack("{s:I}", "rank", (json_int_t)s->rank));
-	else if (r == -EOPNOTSUPP)
-		pending_fail_take(&s->pending, OP_NOT_SUPPORTED, r,
-			json_pack("{s:o}", "message", report_json_text(err->text)));
+		op_fail_task(call, rank);
 	else
-		pending_fail(&s->pending, r, err->text);
+		op_fail(call, r, err->text);
 }
 
 static void queue_signal(
@@ -121,8 +120,8 @@ void signal_resume_call(struct operations *o, struct op_call *call, const json_t
 	s->rank = (uint32_t)json_get_int(state, "rank", 0);
 	s->some_only = json_get_bool(state, "some_only", false);
 	if (!requests_set_answer(&o->a->requests, json_get_int(state, "request", -1), &answer))
-		pending_fail(
-			&s->pending, -ECANCELED, "the agent has executed a new program meanwhile");
+		op_fail(pending_end(&s->pending), -ECANCELED,
+			"the agent has executed a new program meanwhile");
 }
 
 /* Waits for nothing: neither for what is under way nor for its turn. */
@@ -296,15 +295,15 @@ void op_resume(struct op_call *call, const json_t *parameters, struct operations
 		suspend_resume(o->a);
 }
 
-static void reply_suspended(struct pending *pending, bool suspend, int code, const char *why)
+static void reply_suspended(struct op_call *call, bool suspend, int code, const char *why)
 {
 	if (!why)
-		pending_reply_take(pending, NULL);
+		op_reply_take(call, NULL);
 	else if (suspend)
-		pending_fail_take(pending, OP_SUSPEND_FAILED, code,
+		op_fail_take(call, OP_SUSPEND_FAILED, code,
 			json_pack("{s:o}", "message", report_json_text(why)));
 	else
-		pending_fail(pending, code, why);
+		op_fail(call, code, why);
 }
 
 /* Those that wait now: a reply may bring the next call, or lose another. */
@@ -316,5 +315,5 @@ void operations_suspended(struct operations *o, bool suspend, int code, const ch
 	while ((pending = pending_find(o, kind)))
 		pending->kind = PENDING_DONE;
 	while ((pending = pending_find(o, PENDING_DONE)))
-		reply_suspended(pending, suspend, code, why);
+		reply_suspended(pending_end(pending), suspend, code, why);
 }

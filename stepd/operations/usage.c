@@ -148,7 +148,7 @@ static void send_one(struct usage_call *u)
 	int r = make_reply(u->pending.o, u->tasks, &reply);
 
 	if (r < 0) {
-		pending_fail(&u->pending, r, "the step's usage can't be read");
+		op_fail(pending_end(&u->pending), r, "the step's usage can't be read");
 		return;
 	}
 	u->draining = true;
@@ -215,9 +215,9 @@ void usage_end(struct pending *pending)
 	int r = make_reply(pending->o, ((struct usage_call *)pending)->tasks, &reply);
 
 	if (r < 0)
-		pending_fail(pending, r, "the step's usage can't be read");
+		op_fail(pending_end(pending), r, "the step's usage can't be read");
 	else
-		pending_reply_take(pending, reply);
+		op_reply_take(pending_end(pending), reply);
 }
 
 void op_usage(struct op_call *call, const json_t *parameters, struct operations *o)
