@@ -161,18 +161,14 @@ libagent_la_SOURCES = \
 	stepd/stdio/toolin.c stepd/stdio/toolin.h \
 	stepd/step/added.c stepd/step/added.h \
 	stepd/step/adopt.c stepd/step/adopt.h \
-	stepd/step/adopted.c stepd/step/adopted.h \
 	stepd/step/agent.c stepd/step/agent.h \
 	stepd/step/agent_impl.c stepd/step/agent_impl.h \
 	stepd/step/closing.c stepd/step/closing.h \
-	stepd/step/container.c stepd/step/container.h \
-	stepd/step/continue.c \
 	stepd/step/ending.c stepd/step/ending.h \
 	stepd/step/exit_watch.c stepd/step/exit_watch.h \
 	stepd/step/frontend.c stepd/step/frontend.h \
 	stepd/step/successor.c stepd/step/successor.h \
 	stepd/step/join.c stepd/step/join.h \
-	stepd/step/join_part.c stepd/step/join_part.h \
 	stepd/step/join_request.c stepd/step/join_request.h \
 	stepd/step/supervisor_line.c stepd/step/supervisor_line.h \
 	stepd/step/killseq.c stepd/step/killseq.h \

@@ -631,7 +631,7 @@ EXTRA_DIST += $(STATE_TESTS)
 check_PROGRAMS += tests/lib/stepd-failpoints
 tests_lib_stepd_failpoints_SOURCES = tests/lib/failpoints.c stepd/cli/options.c stepd/cli/serve.c stepd/cli/site_config.c \
 	stepd/cli/text.c stepd/cli/version.c stepd/step/agent.c stepd/step/closing.c stepd/step/ending.c stepd/step/reaping.c \
-	stepd/step/suspend.c stepd/step/adopt.c stepd/step/continue.c \
+	stepd/step/suspend.c stepd/step/adopt.c stepd/step/reexec_save.c \
 	stepd/cli/continue.c stepd/control/save.c
 tests_lib_stepd_failpoints_CPPFLAGS = $(AM_CPPFLAGS) -DSTEPD_FAILPOINTS
 tests_lib_stepd_failpoints_LDADD = libagent.la
@@ -726,7 +726,7 @@ tests_unit_test_control_listen_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_control_listen_LDADD = $(CONTROL_UNIT_LDADD)
 tests_unit_test_control_save_SOURCES = tests/unit/test_control_save.c $(CONTROL_RIG)
 tests_unit_test_control_save_CPPFLAGS = $(UNIT_CPPFLAGS)
-tests_unit_test_control_save_LDADD = $(CONTROL_UNIT_LDADD)
+tests_unit_test_control_save_LDADD = libnode.la $(CONTROL_UNIT_LDADD)
 endif
 
 # tests/fuzz/fuzz_frame -max_total_time=300 CORPUS

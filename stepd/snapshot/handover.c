@@ -43,7 +43,7 @@ struct handover *handover_new(const char *version)
 	return h;
 }
 
-json_t *handover_root(struct handover *h)
+json_t *handover_root(const struct handover *h)
 {
 	return h->root;
 }

@@ -31,7 +31,7 @@ struct handover;
 struct handover *handover_new(const char *version);
 
 /* The whole. Borrowed, as all objects and arrays here. */
-json_t *handover_root(struct handover *h);
+json_t *handover_root(const struct handover *h);
 
 json_t *handover_put_object(struct handover *h, json_t *object, const char *name);
 json_t *handover_put_array(struct handover *h, json_t *object, const char *name);

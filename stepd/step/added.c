@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/step/added.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdbool.h>
-#include <stdlib.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/base/procstat.h"
 
 static bool lives(const struct added_process *p)
@@ -29,25 +28,16 @@ static void prune(struct added *added)
 
 int added_note(struct added *added, pid_t pid, uint64_t start_ticks)
 {
-	struct added_process *grown;
-	size_t capacity;
-
 	prune(added);
-	if (added->n == added->capacity) {
-		capacity = added->capacity ? added->capacity * 2 : 8;
-		grown = reallocarray(added->v, capacity, sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		added->v = grown;
-		added->capacity = capacity;
-	}
+	if (array_reserve(added->v, added->capacity, added->n + 1) < 0)
+		return -ENOMEM;
 	added->v[added->n++] = (struct added_process){.pid = pid, .start_ticks = start_ticks};
 	return 0;
 }
 
 json_t *added_pack(const struct added *added)
 {
-	json_t *array = json_array();
+	json_auto_t *array = json_array();
 	int r = array ? 0 : -1;
 	size_t i;
 
@@ -55,10 +45,7 @@ json_t *added_pack(const struct added *added)
 		r = json_array_append_new(array,
 			json_pack("[i, I]", (int)added->v[i].pid,
 				(json_int_t)added->v[i].start_ticks));
-	if (r == 0)
-		return array;
-	json_decref(array);
-	return NULL;
+	return r == 0 ? take_ptr(array) : NULL;
 }
 
 int added_unpack(struct added *added, const json_t *array)
@@ -84,5 +71,5 @@ int added_unpack(struct added *added, const json_t *array)
 void added_clear(struct added *added)
 {
 	free(added->v);
-	*added = (struct added)ADDED_INIT;
+	*added = (struct added){0};
 }

@@ -24,11 +24,6 @@ struct added {
 	size_t n, capacity;
 };
 
-#define ADDED_INIT                                                                                 \
-	{                                                                                          \
-		.n = 0                                                                             \
-	}
-
 /* 0 or -ENOMEM. */
 int added_note(struct added *added, pid_t pid, uint64_t start_ticks);
 

@@ -17,7 +17,6 @@
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
 #include "stepd/spec/spec.h"
-#include "stepd/step/adopted.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/closing.h"
 #include "stepd/step/ending.h"
@@ -184,10 +183,11 @@ static int take_over(struct adoption *ad, struct err *err)
 {
 	_cleanup_free_ pid_t *pids = NULL;
 	struct agent *a = ad->agent;
+	struct account_setup setup;
 	int n = 0, r;
 
 	a->loop = ev_loop_new(EVFLAG_NOENV);
-	r = a->loop ? adopted_watch(a) : -ENOMEM;
+	r = a->loop ? exit_watch_open(a) : -ENOMEM;
 	if (r == 0)
 		r = hold_tasks(a, ad->successor.state.same_boot, &pids, &n);
 	if (r == 0)
@@ -200,13 +200,15 @@ static int take_over(struct adoption *ad, struct err *err)
 	if (r == 0 && result_reserve(a, err) < 0)
 		log_warning(a->log, "%s, ignoring", err->text);
 	ad->has_container = r == 0 && a->plan.job.cont_id;
-	if (r < 0 || !ad->has_container) {
-		agent_set_account(a);
+	setup = agent_account_setup(a);
+	if (r < 0 ||
+		!ad->has_container) { /* nothing can be read any more: what is known is reported */
+		a->account.setup = setup;
 		return r;
 	}
 	r = ending_watch(a, err);
 	if (r == 0)
-		r = agent_open_account(a, err);
+		r = account_open(&a->account, &setup, err);
 	return r < 0 ? r : frontend_open(a, err);
 }
 
@@ -262,8 +264,7 @@ static void note_ended(struct agent *a)
 	a->state = AGENT_ENDED;
 	a->end.time_ns = a->origin.begin_ns;
 	for (i = 0; i < a->tasks.n; i++) {
-		if (a->tasks.v[i].state == TASK_RUNNING)
-			adopted_note_end(a, i, false, 0);
+		reaping_adopted_task(a, i, false, 0);
 		if (a->tasks.v[i].end_ns > a->end.time_ns)
 			a->end.time_ns = a->tasks.v[i].end_ns;
 	}

@@ -269,32 +269,9 @@ static const char *task_oom_score_adj(struct agent *a)
 	return saved->oom_score_adj[0] ? saved->oom_score_adj : NULL;
 }
 
-static void on_made(struct ev_loop *loop, ev_io *w, int revents)
-{
-	(void)w;
-	(void)revents;
-	ev_break(loop, EVBREAK_ONE);
-}
-
-/* Requests are served during the launch. Signals wait, as they do without that. */
 static void go_on_meanwhile(int fd, void *userdata)
 {
-	struct agent *a = userdata;
-	ev_io made;
-
-	assert(a);
-	ev_io_stop(a->loop, &a->watch.signal_io);
-	supervisor_line_pause(&a->watch.supervisor, true);
-	if (fd >= 0) {
-		ev_io_init(&made, on_made, fd, EV_READ);
-		ev_io_start(a->loop, &made);
-		ev_run(a->loop, 0);
-		ev_io_stop(a->loop, &made);
-	} else {
-		ev_run(a->loop, EVRUN_NOWAIT);
-	}
-	ev_io_start(a->loop, &a->watch.signal_io);
-	supervisor_line_pause(&a->watch.supervisor, false);
+	(void)agent_serve_meanwhile(userdata, fd, AGENT_NO_LIMIT); /* fd is readable, or none */
 }
 
 void agent_report_start(const struct agent *a, const struct task *task)
@@ -427,11 +404,12 @@ static void abort_launch(struct agent *a)
 
 static int run_step(struct agent *a, struct err *err)
 {
+	const struct account_setup setup = agent_account_setup(a);
 	int r;
 
 	r = ending_watch(a, err);
 	if (r == 0)
-		r = agent_open_account(a, err);
+		r = account_open(&a->account, &setup, err);
 	if (r == 0)
 		r = launch(a, err);
 	closing_release_fds(a);

@@ -5,6 +5,7 @@
  */
 #include "stepd/step/agent_impl.h"
 
+#include <assert.h>
 #include <jansson.h>
 #include <string.h>
 
@@ -45,7 +46,7 @@ void agent_init(struct agent *a, const struct agent_options *options)
 		a->start.spare_fd[i] = -1;
 }
 
-static struct account_setup account_setup(struct agent *a)
+struct account_setup agent_account_setup(struct agent *a)
 {
 	const struct agent_options *o = a->options;
 
@@ -67,24 +68,42 @@ static struct account_setup account_setup(struct agent *a)
 	};
 }
 
-void agent_set_account(struct agent *a)
+/* ---- during the launch ---------------------------------------------------------------------- */
+
+static void on_readable(struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
-	a->account.setup = account_setup(a);
+	assert(w->data);
+	*(bool *)w->data = true;
+	ev_break(loop, EVBREAK_ONE);
 }
 
-int agent_open_account(struct agent *a, struct err *err)
+static void on_too_long(struct ev_loop *loop, _unused_ ev_timer *w, _unused_ int revents)
 {
-	const struct account_setup setup = account_setup(a);
-
-	return account_open(&a->account, &setup, err);
+	ev_break(loop, EVBREAK_ONE);
 }
 
-int agent_restore_account(
-	struct agent *a, const struct handover *h, const struct json_t *object, struct err *err)
+bool agent_serve_meanwhile(struct agent *a, int fd, uint64_t limit_ms)
 {
-	const struct account_setup setup = account_setup(a);
+	bool readable = false;
+	ev_timer limit;
+	ev_io io;
 
-	return account_restore(&a->account, &setup, h, object, a->state < AGENT_DRAINING, err);
+	ev_io_stop(a->loop, &a->watch.signal_io);
+	supervisor_line_pause(&a->watch.supervisor, true);
+	ev_io_init(&io, on_readable, fd, EV_READ);
+	io.data = &readable;
+	ev_timer_init(&limit, on_too_long, (double)limit_ms / 1e3, 0.);
+	if (fd >= 0)
+		ev_io_start(a->loop, &io);
+	ev_now_update(a->loop);
+	if (limit_ms != AGENT_NO_LIMIT)
+		ev_timer_start(a->loop, &limit);
+	ev_run(a->loop, fd >= 0 ? 0 : EVRUN_NOWAIT);
+	ev_timer_stop(a->loop, &limit);
+	ev_io_stop(a->loop, &io);
+	ev_io_start(a->loop, &a->watch.signal_io);
+	supervisor_line_pause(&a->watch.supervisor, false);
+	return readable;
 }
 
 /* ---- what goes over ------------------------------------------------------------------------- */

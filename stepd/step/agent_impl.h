@@ -171,12 +171,8 @@ void agent_init(struct agent *a, const struct agent_options *options);
 /* Closes all above 2 that the agent was started with and has no use for. */
 void agent_close_inherited(const struct agent_options *options);
 
-/* With what the agent was called for. set: of a step whose container is gone, of which nothing can
- * be read any more, and what is known is reported. restore: as account_restore(). */
-void agent_set_account(struct agent *a);
-int agent_open_account(struct agent *a, struct err *err) _must_check_;
-int agent_restore_account(struct agent *a, const struct handover *h, const struct json_t *object,
-	struct err *err) _must_check_;
+/* For the functions of account.h, with what the agent was called for. */
+struct account_setup agent_account_setup(struct agent *a);
 
 /* What of the agent goes over to one that adopts its step, or to a new program in its place
  * (record/state_doc.h): a new reference, NULL for want of memory. And that, before the rest of what
@@ -187,6 +183,12 @@ void agent_unpack(struct agent *a, const struct state_doc *s);
 /* Its tasks, once the plan is made: all are TASK_NEW, and the plan has their pids. 0, -ENOMEM, or
  * -EBADMSG where they are none of that step. */
 int agent_unpack_tasks(struct agent *a, const struct state_doc *s) _must_check_;
+
+/* Runs the loop until fd is readable, which is returned, or the limit has passed; without an fd for
+ * what there is to do now. For the launch: requests are served, but signals and the supervisor's
+ * end wait, as they do in all of it. */
+#define AGENT_NO_LIMIT UINT64_MAX
+bool agent_serve_meanwhile(struct agent *a, int fd, uint64_t limit_ms);
 
 /* A task was forked. */
 void agent_report_start(const struct agent *a, const struct task *task);

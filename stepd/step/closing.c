@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/step/closing.h"
 
+#include <poll.h>
+#include <signal.h>
 #include <string.h>
 
 #include "mpi/mpi.h"
@@ -9,11 +11,11 @@
 #include "stepd/base/clock.h"
 #include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
+#include "stepd/base/pidref.h"
 #include "stepd/record/events.h"
 #include "stepd/record/registry.h"
 #include "stepd/record/trace.h"
 #include "stepd/stdio/stdio.h"
-#include "stepd/step/adopted.h"
 #include "stepd/step/agent_impl.h"
 #include "stepd/step/ending.h"
 #include "stepd/step/exit_watch.h"
@@ -37,6 +39,47 @@ void closing_note_failure(struct agent *a, const struct err *err)
 	a->reason = AGENT_REASON_LAUNCH;
 	a->state = AGENT_ENDED;
 	a->end.time_ns = clock_now_ns();
+}
+
+/* The MPI service process of the dead agent ends by itself, once no process of the step is left.
+ * One that doesn't gets SIGTERM, and SIGKILL. */
+#define SERVICE_END_MS 1000 /* by itself, by SIGTERM, by SIGKILL */
+
+static bool has_ended(const struct pidref *ref, int timeout_ms)
+{
+	struct pollfd end = {.fd = ref->fd, .events = POLLIN};
+	int n;
+
+	do
+		n = poll(&end, 1, timeout_ms);
+	while (n < 0 && errno == EINTR);
+	return n > 0;
+}
+
+static void end_service_of_dead_agent(struct agent *a)
+{
+	const struct recover_service service = a->origin.recover.service;
+	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
+	int r;
+
+	a->origin.recover.service = (struct recover_service){.pid = 0};
+	if (!service.pid)
+		return;
+	r = pidref_open(service.pid, service.start_ticks, &ref);
+	if (r < 0 && r != -ESRCH)
+		log_warning(a->log,
+			"can't find the MPI service process of the dead agent (pid %d): %s",
+			(int)service.pid, strerror(-r));
+	if (r < 0 || has_ended(&ref, SERVICE_END_MS))
+		return;
+	if (pidref_signal(&ref, SIGTERM) == -ESRCH || has_ended(&ref, SERVICE_END_MS))
+		return;
+	log_warning(a->log,
+		"the MPI service process of the dead agent (pid %d) does not end: killing it",
+		(int)service.pid);
+	if (pidref_signal(&ref, SIGKILL) < 0 || !has_ended(&ref, SERVICE_END_MS))
+		log_error(a->log, "SIGKILL did not end the MPI service process (pid %d)",
+			(int)service.pid);
 }
 
 static void remove_container(struct agent *a)
@@ -111,7 +154,7 @@ int closing_finish(struct agent *a, int r, int *ret_code, const struct err *err)
 	if (a->loop)
 		mpi_link_close(a); /* where the launch failed: it is in the container */
 	if (a->origin.recover.adopted)
-		adopted_end_service(a);
+		end_service_of_dead_agent(a);
 	remove_container(a);
 	failpoint("removed");
 	write_reports(a);

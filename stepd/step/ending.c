@@ -18,7 +18,6 @@
 #include "stepd/record/events.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/stdio/stdio.h"
-#include "stepd/step/container.h"
 #include "stepd/step/exit_watch.h"
 #include "stepd/step/frontend.h"
 #include "stepd/step/join.h"
@@ -29,6 +28,11 @@
 #include "stepd/step/service.h"
 
 #define UNKILLABLE_NAMED_MAX 16
+
+/* With so many events behind it a step's signals are no events any more: they are what its owner
+ * can make any number of, in a file that may lie in memory, and that a successor must be able to
+ * read. */
+#define SIGNALS_REPORTED_MAX (1u << 18)
 
 /* ---- ending ------------------------------------------------------------------------------- */
 
@@ -339,14 +343,12 @@ static void on_supervisor_gone(void *userdata)
 	ending_begin(a, AGENT_REASON_SIGNAL);
 }
 
-static void on_signals(struct ev_loop *loop, ev_io *w, int revents)
+static void on_signals(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct agent *a = w->data;
 	struct signalfd_siginfo info;
 
 	assert(a);
-	(void)loop;
-	(void)revents;
 	while (read(a->watch.signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo == SIGCHLD)
 			reaping_on_child(a);
@@ -357,6 +359,87 @@ static void on_signals(struct ev_loop *loop, ev_io *w, int revents)
 		else
 			on_end_signal(a, (int)info.ssi_signo);
 	}
+}
+
+/* ---- what is done to the container (requests.h) ---------------------------------------------- */
+
+static void report_signal(const struct agent *a, const struct request *request, const char *name)
+{
+	const struct request_target *target = &request->target;
+	struct event event = EVENT_INIT(EVENT_SIGNAL);
+
+	if (events_last(a->events) >= SIGNALS_REPORTED_MAX)
+		return;
+	event.text = name;
+	if (target->whom == REQUEST_PROCESS)
+		event.pid = target->pid;
+	if (target->whom == REQUEST_TASKS && target->ranks_count == 1)
+		event.rank = target->ranks[0];
+	if (target->whom == REQUEST_TASKS)
+		event.count = (int64_t)target->ranks_count;
+	events_add(a->events, &event);
+}
+
+static void on_signalled(
+	struct agent *a, const struct request *request, int r, const struct err *err)
+{
+	char name[SIGNALS_NAME_SIZE];
+
+	(void)signals_name(request->signal, name, sizeof(name));
+	if (r < 0 && r != -ESRCH && !request->answer.fn) {
+		log_error(a->log, "%s", err->text);
+	} else if (r == 0) {
+		log_debug(a->log, "sent %s to the step", name);
+		report_signal(a, request, name);
+	}
+	if (request->target.whom == REQUEST_STEP)
+		killseq_delivered(&a->end.killseq, request->signal);
+	if (worker_is_lost(r))
+		suspend_thaw(a);
+}
+
+/* What a tracker learns of the members while the worker signals them is the worker's. One that
+ * loses the children of an added process with their parent, unless it has seen them, sees them now.
+ */
+static void see_added(struct agent *a)
+{
+	if (a->origin.added.n > 0 || a->origin.recover.adopted > 0)
+		(void)proctrack_is_populated(a->pt, a->plan.job.cont_id);
+}
+
+static void on_request_begin(const struct request *request, void *userdata)
+{
+	struct agent *a = userdata;
+
+	assert(a);
+	if (request->kind != REQUEST_SIGNAL)
+		return;
+	ending_before_signal(a, request->signal);
+	see_added(a);
+}
+
+static void on_request_done(
+	const struct request *request, int r, const struct err *err, void *userdata)
+{
+	struct agent *a = userdata;
+
+	assert(a);
+	if (request->kind == REQUEST_SUSPEND)
+		suspend_done(a, r, err);
+	else if (request->kind == REQUEST_RESUME)
+		suspend_resume_done(a, r, err);
+	else
+		on_signalled(a, request, r, err);
+	ending_check(a);
+	if (a->suspend.to_check)
+		suspend_check(a);
+	join_go_on(a);
+}
+
+static void on_requests_rested(void *userdata)
+{
+	assert(userdata);
+	reexec_go_on(userdata);
 }
 
 /* ---- the limits of its time ---------------------------------------------------------------- */
@@ -398,15 +481,13 @@ static int send_limit_signal(struct agent *a)
 	return requests_add_signal(&a->requests, spec->time_limit_signal, &target, &nobody);
 }
 
-static void on_limit_signal(struct ev_loop *loop, ev_timer *w, int revents)
+static void on_limit_signal(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
 {
 	struct agent *a = w->data;
 	char name[SIGNALS_NAME_SIZE];
 	int r;
 
 	assert(a);
-	(void)loop;
-	(void)revents;
 	if (a->state != AGENT_RUNNING)
 		return;
 	pausable_stop(&a->limits.signal);
@@ -432,13 +513,11 @@ static void start_limit_signal(struct agent *a, uint64_t left_ms)
 		left_ms > spec->time_limit_signal_ms ? left_ms - spec->time_limit_signal_ms : 0);
 }
 
-static void on_time_limit(struct ev_loop *loop, ev_timer *w, int revents)
+static void on_time_limit(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
 {
 	struct agent *a = w->data;
 
 	assert(a);
-	(void)loop;
-	(void)revents;
 	if (a->state >= AGENT_ENDING) {
 		if (mpi_link_is_open(a))
 			log_warning(a->log,
@@ -453,13 +532,11 @@ static void on_time_limit(struct ev_loop *loop, ev_timer *w, int revents)
 	ending_begin(a, AGENT_REASON_TIME_LIMIT);
 }
 
-static void on_wait_limit(struct ev_loop *loop, ev_timer *w, int revents)
+static void on_wait_limit(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
 {
 	struct agent *a = w->data;
 
 	assert(a);
-	(void)loop;
-	(void)revents;
 	/* No error: whoever gave --wait wants this, and the exit status is the tasks'. */
 	log_warning(a->log,
 		"tasks that still run %.10g s after the first one's end: %u; ending the step",
@@ -467,13 +544,11 @@ static void on_wait_limit(struct ev_loop *loop, ev_timer *w, int revents)
 	ending_begin(a, AGENT_REASON_WAIT);
 }
 
-static void on_bad_exit_grace(struct ev_loop *loop, ev_timer *w, int revents)
+static void on_bad_exit_grace(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
 {
 	struct agent *a = w->data;
 
 	assert(a);
-	(void)loop;
-	(void)revents;
 	log_error(a->log, "a task failed: ending the step (kill_on_bad_exit)");
 	ending_begin(a, AGENT_REASON_BAD_EXIT);
 }
@@ -492,8 +567,6 @@ static int watch_container(struct agent *a, struct err *err)
 
 int ending_watch(struct agent *a, struct err *err)
 {
-	int r;
-
 	ev_io_init(&a->watch.signal_io, on_signals, a->watch.signal_fd, EV_READ);
 	a->watch.signal_io.data = a;
 	ev_io_start(a->loop, &a->watch.signal_io);
@@ -514,8 +587,18 @@ int ending_watch(struct agent *a, struct err *err)
 		.unkillable = on_unkillable,
 		.userdata = a,
 	};
-	r = container_open(a, err);
-	return r < 0 ? r : watch_container(a, err);
+	a->requests = (struct requests){
+		.pt = a->pt,
+		.job = &a->plan.job,
+		.suspend_timeout_ms = a->plan.spec->suspend_timeout_ms,
+		.begin = on_request_begin,
+		.done = on_request_done,
+		.rested = on_requests_rested,
+		.userdata = a,
+	};
+	if (requests_init(&a->requests, a->loop) < 0)
+		return err_set(err, -ENOMEM, "prepare what is done to the step's container");
+	return watch_container(a, err);
 }
 
 /* All of it but for a step that was taken over: that one began before. */
@@ -630,13 +713,12 @@ void ending_save(struct agent *a, struct handover *h, struct json_t *object)
 	requests_save(&a->requests, h, handover_put_object(h, suspend, "requests"));
 }
 
-int ending_restore(
-	struct agent *a, const struct handover *h, const struct json_t *object, struct err *err)
+int ending_restore(struct agent *a, _unused_ const struct handover *h, const struct json_t *object,
+	struct err *err)
 {
 	const json_t *suspend = json_get_object(object, "suspend");
 	int r = ending_watch(a, err);
 
-	(void)h;
 	if (r == 0 && restore_kill_steps(a, json_get_array(object, "kill_steps")) < 0)
 		r = err_set(err, -ENOMEM, "go on with the kill sequence");
 	if (r < 0)

@@ -2,15 +2,17 @@
 #include "stepd/step/exit_watch.h"
 
 #include <assert.h>
-#include <ev.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 
+#include "stepd/base/buffer.h"
 #include "stepd/base/fs.h"
 #include "stepd/snapshot/handover.h"
+#include "stepd/step/agent_impl.h"
+#include "stepd/step/reaping.h"
 
 #define EVENTS_MAX    64
 #define PATIENCE_S    1.
@@ -26,20 +28,19 @@ struct pidfd_info_v0 {
 
 struct entry {
 	struct pidref ref; /* fd -1: reported */
-	uint32_t key;
-	bool late; /* it has ended, and its parent has not reaped it */
+	uint32_t index;    /* of the task */
+	bool late;         /* it has ended, and its parent has not reaped it */
 };
 
 struct exit_watch {
-	struct ev_loop *loop;
+	struct agent *a;
 	/* All pidfds are in here, edge-triggered: a zombie's would be readable all the time. The
 	 * first edge is the end, the second, which is a hang-up, that it was reaped. */
 	int epoll_fd;
 	ev_io io;
 	ev_timer patience;
-	struct exit_watch_calls calls;
 	struct entry *v;
-	size_t n, room, count;
+	size_t n, capacity, count; /* count: not reported */
 };
 
 /* 1: known, 0: not yet, or never, -errno: this kernel doesn't know. */
@@ -87,7 +88,7 @@ static void report(struct exit_watch *w, size_t i, bool known, int wait_status)
 	pidref_close(&w->v[i].ref);
 	w->v[i].late = false;
 	w->count--;
-	w->calls.ended(w->v[i].key, known, wait_status, w->calls.userdata);
+	reaping_adopted_task(w->a, w->v[i].index, known, wait_status);
 }
 
 static void poll_one(struct exit_watch *w, size_t i, bool reaped)
@@ -105,25 +106,23 @@ static void poll_one(struct exit_watch *w, size_t i, bool reaped)
 	}
 	w->v[i].late = true;
 	if (!ev_is_active(&w->patience)) {
-		ev_now_update(w->loop);
+		ev_now_update(w->a->loop);
 		ev_timer_set(&w->patience, PATIENCE_S, 0.);
-		ev_timer_start(w->loop, &w->patience);
+		ev_timer_start(w->a->loop, &w->patience);
 	}
 }
 
-static void on_patience(struct ev_loop *loop, ev_timer *timer, int revents)
+static void on_patience(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
 	struct exit_watch *w = timer->data;
 	size_t i;
 
 	assert(w);
-	(void)loop;
-	(void)revents;
 	for (i = 0; i < w->n; i++) {
 		if (w->v[i].late)
 			report(w, i, false, 0);
 	}
-	w->calls.settled(w->calls.userdata);
+	reaping_settled(w->a);
 }
 
 void exit_watch_poll(struct exit_watch *w)
@@ -138,25 +137,22 @@ void exit_watch_poll(struct exit_watch *w)
 	}
 }
 
-static void on_ends(struct ev_loop *loop, ev_io *io, int revents)
+static void on_ends(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
 	struct exit_watch *w = io->data;
 
 	assert(w);
-	(void)loop;
-	(void)revents;
 	exit_watch_poll(w);
-	w->calls.settled(w->calls.userdata);
+	reaping_settled(w->a);
 }
 
-int exit_watch_open(
-	struct ev_loop *loop, const struct exit_watch_calls *calls, struct exit_watch **ret_watch)
+int exit_watch_open(struct agent *a)
 {
 	struct exit_watch *w = calloc(1, sizeof(*w));
 
 	if (!w)
 		return -ENOMEM;
-	*w = (struct exit_watch){.loop = loop, .calls = *calls};
+	w->a = a;
 	w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (w->epoll_fd < 0) {
 		free(w);
@@ -165,37 +161,26 @@ int exit_watch_open(
 	ev_io_init(&w->io, on_ends, w->epoll_fd, EV_READ);
 	ev_init(&w->patience, on_patience);
 	w->io.data = w->patience.data = w;
-	ev_io_start(loop, &w->io);
-	*ret_watch = w;
+	ev_io_start(a->loop, &w->io);
+	a->origin.exits = w;
 	return 0;
 }
 
-int exit_watch_add_take(struct exit_watch *w, struct pidref *ref, uint32_t key)
+int exit_watch_add_take(struct exit_watch *w, struct pidref *ref, uint32_t index)
 {
 	struct epoll_event event = {.events = EPOLLIN | EPOLLET};
-	struct entry *grown;
 
 	if (w->count == 0)
 		w->n = 0;
 	event.data.u64 = w->n;
-	if (w->n == w->room) {
-		grown = reallocarray(w->v, w->room * 2 + 16, sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		w->v = grown;
-		w->room = w->room * 2 + 16;
-	}
+	if (array_reserve(w->v, w->capacity, w->n + 1) < 0)
+		return -ENOMEM;
 	if (epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, ref->fd, &event) < 0)
 		return -errno;
-	w->v[w->n++] = (struct entry){.ref = *ref, .key = key};
+	w->v[w->n++] = (struct entry){.ref = *ref, .index = index};
 	w->count++;
 	*ref = (struct pidref)PIDREF_INIT;
 	return 0;
-}
-
-size_t exit_watch_count(const struct exit_watch *w)
-{
-	return w->count;
 }
 
 void exit_watch_save(const struct exit_watch *w, struct handover *h, json_t *object)
@@ -210,29 +195,30 @@ void exit_watch_save(const struct exit_watch *w, struct handover *h, json_t *obj
 		handover_put_fd(h, one, "pidfd", w->v[i].ref.fd);
 		handover_put_int(h, one, "pid", w->v[i].ref.pid);
 		handover_put_int(h, one, "start_ticks", (int64_t)w->v[i].ref.start_ticks);
-		handover_put_int(h, one, "key", w->v[i].key);
+		handover_put_int(h, one, "index", w->v[i].index);
 	}
 }
 
 /* A descriptor that becomes watched reports all that was before: its first edge. Who is late has
  * a second of patience anew. */
-int exit_watch_restore(struct exit_watch *w, const json_t *object)
+int exit_watch_restore(struct agent *a, const json_t *object, struct err *err)
 {
 	const json_t *array = json_get_array(object, "processes"), *one;
 	_cleanup_pidref_ struct pidref ref = PIDREF_INIT;
 	size_t i;
-	int r = 0;
+	int r = exit_watch_open(a);
 
 	for (i = 0; r == 0 && i < json_array_size(array); i++) {
 		one = json_array_get(array, i);
 		ref.pid = (pid_t)json_get_int(one, "pid", 0);
 		ref.fd = handover_get_fd(one, "pidfd");
 		ref.start_ticks = (uint64_t)json_get_int(one, "start_ticks", 0);
-		r = ref.pid <= 0 || ref.fd < 0
-			? -EPROTO
-			: exit_watch_add_take(w, &ref, (uint32_t)json_get_int(one, "key", 0));
+		if (ref.pid <= 0 || ref.fd < 0)
+			return handover_err_part("processes", err);
+		r = exit_watch_add_take(
+			a->origin.exits, &ref, (uint32_t)json_get_int(one, "index", 0));
 	}
-	return r;
+	return r < 0 ? err_set(err, r, "go on watching the step's processes") : 0;
 }
 
 struct exit_watch *exit_watch_close(struct exit_watch *w)
@@ -241,8 +227,8 @@ struct exit_watch *exit_watch_close(struct exit_watch *w)
 
 	if (!w)
 		return NULL;
-	ev_io_stop(w->loop, &w->io);
-	ev_timer_stop(w->loop, &w->patience);
+	ev_io_stop(w->a->loop, &w->io);
+	ev_timer_stop(w->a->loop, &w->patience);
 	for (i = 0; i < w->n; i++)
 		pidref_close(&w->v[i].ref);
 	(void)close_fd(w->epoll_fd);

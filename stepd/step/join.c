@@ -3,11 +3,15 @@
 
 #include <assert.h>
 #include <ev.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
 
 #include "mpi/mpi.h"
 #include "proctrack/proctrack.h"
+#include "stepd/account/apply_limits.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/log.h"
 #include "stepd/record/events.h"
@@ -15,9 +19,9 @@
 #include "stepd/snapshot/handover.h"
 #include "stepd/stdio/stdio.h"
 #include "stepd/step/agent_impl.h"
-#include "stepd/step/join_part.h"
 #include "stepd/step/join_request.h"
 #include "stepd/step/mpi_link.h"
+#include "stepd/step/mpi_streams.h"
 #include "stepd/step/result.h"
 
 /* How many are forked between two turns of the agent's loop. */
@@ -27,6 +31,19 @@ enum join_phase {
 	JOIN_FORKING,
 	JOIN_EXECUTING, /* they were let go */
 	JOIN_GIVING_UP, /* until all that were forked have ended */
+};
+
+/* What this node starts of a spawn. */
+struct join_part {
+	struct join_request request;
+	struct plan_joined joined;
+	struct plan_program *programs; /* one for each group */
+	uint32_t *task_program;        /* these have an entry for each task: joined.task_program */
+	uint32_t *ranks;               /* in the step */
+	int *errors;                   /* errno of why it could not be executed, or 0 */
+	int *fds;                      /* the service's end of its socket pair, or -1 */
+	struct environ_task task_env;
+	bool added; /* to the agent's tables */
 };
 
 struct join {
@@ -44,6 +61,40 @@ struct join {
 	ev_io reports;
 };
 
+/* Takes them out again; none was forked. */
+static void join_part_undo(struct agent *a, struct join_part *part)
+{
+	uint32_t i;
+
+	if (a->stdio)
+		stdio_join_end(a->stdio);
+	if (!part->added)
+		return;
+	for (i = 0; i < part->joined.count; i++)
+		proctrack_task_ended(a->pt, &a->plan.job, part->joined.first_local + i);
+	a->tasks.n -= part->joined.count;
+	a->plan.job.node_tasks -= part->joined.count;
+	part->added = false;
+}
+
+static void join_part_clear(struct join_part *part)
+{
+	uint32_t i;
+	size_t k;
+
+	for (i = 0; part->fds && i < part->joined.count; i++)
+		(void)close_fd(part->fds[i]);
+	for (k = 0; part->programs && k < part->request.groups_count; k++)
+		strv_clear(&part->programs[k].env);
+	environ_task_clear(&part->task_env);
+	free(part->programs);
+	free(part->task_program);
+	free(part->ranks);
+	free(part->errors);
+	free(part->fds);
+	join_request_clear(&part->request);
+}
+
 static void free_join(struct join *j)
 {
 	struct agent *a = j->a;
@@ -56,6 +107,79 @@ static void free_join(struct join *j)
 	join_part_clear(&j->part);
 	json_decref(j->message);
 	free(j);
+}
+
+/* ---- the answer ---------------------------------------------------------------------------- */
+
+static int send_fds(struct agent *a, const struct join_part *part)
+{
+	uint32_t at, n;
+	int r = 0;
+
+	for (at = 0; r == 0 && part->fds[0] >= 0 && at < part->joined.count; at += n) {
+		n = part->joined.count - at;
+		if (n > LINK_FDS_MAX)
+			n = LINK_FDS_MAX;
+		r = mpi_link_send_take(a,
+			json_pack("{s:s, s:I, s:I}", "tell", "fds", "id",
+				(json_int_t)part->request.id, "at", (json_int_t)at),
+			part->fds + at, n);
+	}
+	return r;
+}
+
+/* "spawned": all run. */
+static int join_part_answer(struct agent *a, struct join_part *part, struct err *err)
+{
+	json_auto_t *locals = json_array();
+	uint32_t i;
+	int r = send_fds(a, part);
+
+	mpi_link_tasks_started(a, part->joined.first_local, part->joined.count);
+	for (i = 0; i < part->joined.count; i++)
+		(void)json_array_append_new(
+			locals, json_integer((json_int_t)part->joined.first_local + i));
+	/* packed in any case: it takes what was made */
+	if (r == 0)
+		r = mpi_link_send_take(a,
+			json_pack("{s:s, s:I, s:i, s:O}", "tell", "spawned", "id",
+				(json_int_t)part->request.id, "error", 0, "locals", locals),
+			NULL, 0);
+	return r < 0 ? err_set(err, r, "notify the MPI service process of a spawn's tasks") : 0;
+}
+
+/* Takes errors, which may be NULL. */
+static void refuse(struct agent *a, int64_t id, const struct err *err, json_t *errors)
+{
+	json_t *message = json_pack("{s:s, s:I, s:i, s:s}", "tell", "spawned", "id", (json_int_t)id,
+		"error", -err->code, "why", err->text);
+	int r;
+
+	if (errors && message)
+		(void)json_object_set_new(message, "errors", errors);
+	else
+		json_decref(errors);
+	/* A service that is gone is not missed here. */
+	r = mpi_link_send_take(a, message, NULL, 0);
+	if (r < 0)
+		log_debug(a->log, "notify the MPI service process that a spawn failed: %s",
+			strerror(-r));
+}
+
+/* None runs. */
+static void join_part_refuse(struct agent *a, const struct join_part *part, const struct err *err)
+{
+	json_t *errors = json_array();
+	uint32_t i;
+
+	for (i = 0; i < part->joined.count; i++)
+		(void)json_array_append_new(errors, json_integer(part->errors[i]));
+	refuse(a, part->request.id, err, errors);
+}
+
+static void refuse_message(struct agent *a, const json_t *message, const struct err *err)
+{
+	refuse(a, json_integer_value(json_object_get(message, "id")), err, NULL);
 }
 
 /* ---- failures ------------------------------------------------------------------------------ */
@@ -185,15 +309,237 @@ void join_act(struct agent *a)
 		answer(j);
 }
 
-static void on_reports(struct ev_loop *loop, ev_io *w, int revents)
+static void on_reports(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct join *j = w->data;
 	struct agent *a = j->a;
 
-	(void)loop;
-	(void)revents;
 	join_read_reports(a);
 	join_act(a); /* which may free j */
+}
+
+/* ---- what they run ------------------------------------------------------------------------- */
+
+static int make_cwd(const struct plan *plan, struct join_group *group)
+{
+	char *joined;
+
+	if (!group->cwd || group->cwd[0] == '/')
+		return 0;
+	if (asprintf(&joined, "%s/%s", plan->cwd, group->cwd) < 0)
+		return -ENOMEM;
+	free(group->cwd);
+	group->cwd = joined;
+	return 0;
+}
+
+/* Each program has an environment of its own, with the step's variables and all ranks in it. */
+#define ENVIRON_BYTES_MAX ((size_t)64 << 20)
+#define RANK_BYTES        11u /* of a number and its comma */
+
+static int check_size(const struct plan *plan, const struct join_request *request, struct err *err)
+{
+	size_t one = (size_t)request->count * RANK_BYTES, i;
+	const struct strv *env = &plan->programs[0].env;
+
+	for (i = 0; i < env->n; i++)
+		one += strlen(env->v[i]) + 1;
+	if (one <= ENVIRON_BYTES_MAX / request->groups_count)
+		return 0;
+	return err_say(err, -E2BIG,
+		"the environments of a spawn can have %zu bytes on a node, and its %zu programs here "
+		"would have %zu each",
+		ENVIRON_BYTES_MAX, request->groups_count, one);
+}
+
+/* places: the ranks among the spawn's. */
+static int make_program(
+	const struct plan *plan, struct join_part *part, size_t k, const uint32_t *places)
+{
+	struct join_group *group = &part->request.groups[k];
+	struct plan_program *program = &part->programs[k];
+	int r = make_cwd(plan, group);
+
+	if (r == 0)
+		r = environ_make_joined(&plan->programs[0].env, &group->env, part->joined.size,
+			places, part->joined.count, &program->env);
+	if (r == 0)
+		r = environ_task_reserve(&part->task_env, program->env.n);
+	program->argv = group->argv.v;
+	program->cwd = group->cwd ? group->cwd : plan->cwd;
+	return r;
+}
+
+static int make_programs(const struct plan *plan, struct join_part *part)
+{
+	const struct join_request *request = &part->request;
+	_cleanup_free_ uint32_t *places = calloc(request->count, sizeof(*places));
+	uint32_t i, n = 0;
+	size_t k;
+	int r = places ? 0 : -ENOMEM;
+
+	for (k = 0; r == 0 && k < request->groups_count; k++) {
+		for (i = 0; i < request->groups[k].count; i++) {
+			places[n] = request->groups[k].rank + i;
+			part->ranks[n] = request->first_rank + places[n];
+			part->task_program[n] = (uint32_t)k;
+			n++;
+		}
+	}
+	for (k = 0; r == 0 && k < request->groups_count; k++)
+		r = make_program(plan, part, k, places);
+	return r;
+}
+
+static int make_arrays(struct agent *a, struct join_part *part)
+{
+	uint32_t n = part->request.count, i;
+
+	part->programs = calloc(part->request.groups_count, sizeof(*part->programs));
+	part->task_program = calloc(n, sizeof(*part->task_program));
+	part->ranks = calloc(n, sizeof(*part->ranks));
+	part->errors = calloc(n, sizeof(*part->errors));
+	part->fds = calloc(n, sizeof(*part->fds));
+	if (!part->programs || !part->task_program || !part->ranks || !part->errors || !part->fds)
+		return -ENOMEM;
+	for (i = 0; i < n; i++)
+		part->fds[i] = -1;
+	part->joined = (struct plan_joined){
+		.spawn = part->request.number,
+		.first_rank = part->request.first_rank,
+		.size = part->request.size,
+		.first_local = a->tasks.n,
+		.count = n,
+		.programs = part->programs,
+		.task_program = part->task_program,
+	};
+	return make_programs(&a->plan, part);
+}
+
+/* ---- their places -------------------------------------------------------------------------- */
+
+/* Node 0's service numbers spawns and ranks. None may stand for two tasks here. */
+static int check_numbers(const struct agent *a, const struct join_request *request, struct err *err)
+{
+	const struct task *task;
+	uint32_t i;
+
+	if (request->first_rank < a->plan.job.ntasks)
+		return err_say(err, -EINVAL,
+			"spawn: first_rank is %u, and ranks below %u are those of the step's own tasks",
+			request->first_rank, a->plan.job.ntasks);
+	if (request->count > SPEC_TASKS_MAX - a->tasks.n)
+		return err_say(err, -E2BIG,
+			"a step can have %u tasks on a node in all its life, and this one has had %u",
+			SPEC_TASKS_MAX, a->tasks.n);
+	for (i = 0; i < a->tasks.n; i++) {
+		task = &a->tasks.v[i];
+		if (task->spawn == request->number)
+			return err_say(err, -EEXIST, "spawn: there was a spawn %u before",
+				request->number);
+		if (task->rank >= request->first_rank &&
+			task->rank - request->first_rank < request->size)
+			return err_say(
+				err, -EEXIST, "spawn: rank %u is another task's", task->rank);
+	}
+	return 0;
+}
+
+static int add_to_job(struct plan *plan, const struct join_part *part)
+{
+	const struct join_request *request = &part->request;
+	_cleanup_free_ stepd_step_task_info_t *tasks = calloc(request->count, sizeof(*tasks));
+	uint32_t i;
+
+	if (!tasks)
+		return -ENOMEM;
+	for (i = 0; i < request->count; i++) {
+		tasks[i].gtid = part->ranks[i];
+		tasks[i].spawn = request->number;
+		tasks[i].appnum = request->groups[part->task_program[i]].appnum;
+	}
+	return plan_add_tasks(plan, tasks, request->count);
+}
+
+static int add_to_tables(struct agent *a, struct join_part *part)
+{
+	uint32_t n = part->request.count;
+	int r = usage_grow(&a->account.usage, a->tasks.n, n);
+
+	if (r == 0)
+		r = tasks_add(&a->tasks, part->request.number, part->ranks, n);
+	if (r < 0)
+		return r;
+	r = add_to_job(&a->plan, part);
+	if (r < 0)
+		a->tasks.n -= n;
+	part->added = r == 0;
+	return r;
+}
+
+static int apply_limits(struct agent *a, const struct join_part *part, struct err *err)
+{
+	const struct spec *spec = a->plan.spec;
+	const struct limits_target target = {
+		.pt = a->pt,
+		.cont_id = a->plan.job.cont_id,
+		.mode = spec->limits_mode,
+		.where = "task_limits",
+		.log = a->log,
+	};
+
+	if (!spec->task_limits.set)
+		return 0;
+	return limits_apply(&target, &spec->task_limits, part->ranks, part->request.count, err);
+}
+
+/* Checks the message and makes the tables grow for its tasks: nothing of them runs yet. */
+static int join_part_make(
+	struct agent *a, const json_t *message, struct join_part *part, struct err *err)
+{
+	int r = join_request_read(message, &part->request, err);
+
+	if (r == 0)
+		r = check_numbers(a, &part->request, err);
+	if (r == 0)
+		r = check_size(&a->plan, &part->request, err);
+	if (r == 0 && make_arrays(a, part) < 0)
+		r = err_set(err, -ENOMEM, "spawn");
+	if (r == 0)
+		r = stdio_join(a->stdio, a->tasks.n, part->ranks, part->request.count, err);
+	if (r == 0)
+		r = mpi_streams_join(a, part->request.copy, err);
+	if (r == 0 && add_to_tables(a, part) < 0)
+		r = err_set(err, -ENOMEM, "spawn");
+	return r < 0 ? r : apply_limits(a, part, err);
+}
+
+/* ---- the socket pairs ---------------------------------------------------------------------- */
+
+/* Before a task's fork. */
+static int join_part_open(struct agent *a, struct join_part *part, uint32_t place, struct err *err)
+{
+	const struct join_group *group = &part->request.groups[part->task_program[place]];
+	struct mpi_service *service = mpi_get_service(a->mpi.host);
+	_cleanup_free_ char **own = NULL;
+	int pair[2] = {-1, -1}, r;
+
+	if (mpi_service_has_task_fds(service) &&
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_set(err, -errno,
+			"make a task's descriptor (raise the limit of open files, ulimit -Hn)");
+	part->fds[place] = pair[1];
+	r = join_group_environ(
+		group, part->ranks[place] - part->joined.first_rank - group->rank, &own);
+	if (r < 0)
+		(void)close_fd(pair[0]);
+	else
+		r = mpi_service_add_task_take(
+			service, part->joined.first_local + place, pair[0], own);
+	/* the service never waits for one of them */
+	if (r == 0 && pair[1] >= 0 && fcntl(pair[1], F_SETFL, O_NONBLOCK) < 0)
+		r = -errno;
+	return r < 0 ? err_set(err, r, "make a task's descriptor") : 0;
 }
 
 /* ---- forking ------------------------------------------------------------------------------- */
@@ -225,7 +571,8 @@ static int fork_one(struct join *j)
 	r = launch_fork(
 		&j->launch, j->part.joined.first_local + j->forked, &context, &pid, &j->err);
 	(void)sigprocmask(SIG_SETMASK, &saved, NULL);
-	join_part_close(j->a, &j->part, j->forked);
+	mpi_service_close_task_fd(
+		mpi_get_service(j->a->mpi.host), j->part.joined.first_local + j->forked);
 	forked.most = fork_ticks_now();
 	if (r == 0)
 		note_fork(j, pid, &forked);
@@ -246,14 +593,13 @@ static int release(struct join *j)
 	return launch_release(&j->launch, &err) < 0 ? (j->err = err).code : 0;
 }
 
-static void on_turn(struct ev_loop *loop, ev_timer *w, int revents)
+static void on_turn(struct ev_loop *loop, ev_timer *w, _unused_ int revents)
 {
 	struct join *j = w->data;
 	struct agent *a = j->a;
 	uint32_t n;
 	int r = 0;
 
-	(void)revents;
 	ev_timer_stop(loop, w);
 	if (a->suspend.wanted || a->suspend.stands)
 		return; /* join_go_on() */
@@ -318,7 +664,7 @@ static void begin_take(struct agent *a, json_t *message)
 
 	if (!j) {
 		(void)err_set(&err, -ENOMEM, "spawn");
-		join_part_refuse_message(a, message, &err);
+		refuse_message(a, message, &err);
 		json_decref(message);
 		return;
 	}
@@ -330,7 +676,7 @@ static void begin_take(struct agent *a, json_t *message)
 	if (set_up(j) < 0) {
 		if (mpi_link_may_log(a))
 			log_warning(a->log, "spawn failed: %s", j->err.text);
-		join_part_refuse_message(a, message, &j->err);
+		refuse_message(a, message, &j->err);
 		join_part_undo(a, &j->part);
 		free_join(j);
 		return;
@@ -361,10 +707,9 @@ static int add_waiting(struct agent *a, const json_t *message)
 
 static void refuse_waiting(struct agent *a, size_t i, const struct err *why)
 {
-	json_t *message = read_waiting(a, i);
+	json_auto_t *message = read_waiting(a, i);
 
-	join_part_refuse_message(a, message, why);
-	json_decref(message);
+	refuse_message(a, message, why);
 }
 
 void join_go_on(struct agent *a)
@@ -400,7 +745,7 @@ int join_from_link(struct agent *a, const json_t *message, struct err *err)
 	else if (add_waiting(a, message) < 0)
 		(void)err_set(&why, -ENOMEM, "spawn");
 	if (why.code < 0)
-		join_part_refuse_message(a, message, &why);
+		refuse_message(a, message, &why);
 	else
 		join_go_on(a);
 	return 0;

@@ -47,13 +47,11 @@ static void advance(struct killseq *ks)
 	arm(ks, ks->unkillable_timeout_ms);
 }
 
-static void on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+static void on_timer(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
 {
 	struct killseq *ks = w->data;
 
 	assert(ks);
-	(void)loop;
-	(void)revents;
 	ks->delivering = false;
 	if (ks->exhausted)
 		ks->unkillable(ks->userdata);

@@ -11,23 +11,19 @@
 
 #define AGAIN_S 1.
 
-static void on_end(struct ev_loop *loop, ev_io *io, int revents)
+static void on_end(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
 	struct member_watch *w = io->data;
 
-	(void)loop;
-	(void)revents;
 	assert(w);
 	member_watch_stop(w);
 	w->ended(w->userdata);
 }
 
-static void on_again(struct ev_loop *loop, ev_timer *timer, int revents)
+static void on_again(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
 	struct member_watch *w = timer->data;
 
-	(void)loop;
-	(void)revents;
 	assert(w);
 	w->ended(w->userdata);
 }

@@ -96,14 +96,12 @@ static int pending_add(struct mpi_link *d, json_t *message, bool is_reply)
 	return 0;
 }
 
-static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
+static void on_writable(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct mpi_link *d = w->data;
 	int r = 0;
 
 	assert(d);
-	(void)loop;
-	(void)revents;
 	while (!STAILQ_EMPTY(&d->pending) && r != -EAGAIN && r != -EPIPE) {
 		r = link_send_take(mpi_service_get_link(d->service),
 			json_incref(STAILQ_FIRST(&d->pending)->message), NULL, 0);
@@ -311,12 +309,11 @@ static int read_link(struct mpi_link *d, unsigned most)
 	return r;
 }
 
-static void on_link(struct ev_loop *loop, ev_io *w, int revents)
+static void on_link(struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct mpi_link *d = w->data;
 
 	assert(d);
-	(void)revents;
 	if (read_link(d, MESSAGES_A_TURN) == -EPIPE) /* its end does the rest */
 		ev_io_stop(loop, &d->link);
 }
@@ -374,49 +371,17 @@ static void note_service(struct agent *a, pid_t pid)
 			(struct recover_service){.pid = pid, .start_ticks = st.start_ticks};
 }
 
-static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
-{
-	(void)revents;
-	*(bool *)w->data = true;
-	ev_break(loop, EVBREAK_ONE);
-}
-
-static void on_too_long(struct ev_loop *loop, ev_timer *w, int revents)
-{
-	(void)w;
-	(void)revents;
-	ev_break(loop, EVBREAK_ONE);
-}
-
-/* Requests are served meanwhile; signals wait, as they do in all of the launch. */
 static bool wait_for(int fd, uint64_t limit_ms, void *userdata)
 {
-	struct agent *a = userdata;
-	bool readable = false;
-	ev_io io;
-	ev_timer timer;
-
-	ev_io_stop(a->loop, &a->watch.signal_io);
-	ev_io_init(&io, on_readable, fd, EV_READ);
-	io.data = &readable;
-	ev_io_start(a->loop, &io);
-	ev_now_update(a->loop);
-	ev_timer_init(&timer, on_too_long, (double)limit_ms / 1e3, 0.);
-	ev_timer_start(a->loop, &timer);
-	ev_run(a->loop, 0);
-	ev_timer_stop(a->loop, &timer);
-	ev_io_stop(a->loop, &io);
-	ev_io_start(a->loop, &a->watch.signal_io);
-	return readable;
+	assert(userdata);
+	return agent_serve_meanwhile(userdata, fd, limit_ms);
 }
 
-static void on_limit(struct ev_loop *loop, ev_timer *w, int revents)
+static void on_limit(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
 {
 	struct mpi_link *d = w->data;
 
 	assert(d);
-	(void)loop;
-	(void)revents;
 	if (d->pid > 0) {
 		log_warning(d->a->log, "the MPI service process does not end: killing it");
 		(void)kill(d->pid, SIGKILL); /* ours, and not reaped */

@@ -112,8 +112,12 @@ static void on_child_end(struct agent *a, pid_t pid, int wait_status, const stru
 	settle_task(a, task);
 }
 
-void reaping_adopted_task(struct agent *a, struct task *task, bool known, int wait_status)
+void reaping_adopted_task(struct agent *a, uint32_t index, bool known, int wait_status)
 {
+	struct task *task = index < a->tasks.n ? &a->tasks.v[index] : NULL;
+
+	if (!task || task->state != TASK_RUNNING)
+		return;
 	if (known)
 		tell_task_end(a, task, wait_status);
 	else
@@ -217,11 +221,9 @@ void reaping_on_child(struct agent *a)
 	ending_check(a);
 }
 
-static void on_report_fd(struct ev_loop *loop, ev_io *w, int revents)
+static void on_report_fd(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	assert(w->data);
-	(void)loop;
-	(void)revents;
 	read_reports(w->data);
 	reaping_act(w->data);
 }

@@ -24,7 +24,7 @@ void reaping_watch_reports(struct agent *a);
 
 /* A task of a step that was taken over has ended, whose parent we are not; and, after all that have
  * ended were reported, what follows from it. */
-void reaping_adopted_task(struct agent *a, struct task *task, bool known, int wait_status);
+void reaping_adopted_task(struct agent *a, uint32_t index, bool known, int wait_status);
 void reaping_report_lost(struct agent *a, const struct task *task);
 void reaping_settled(struct agent *a);
 

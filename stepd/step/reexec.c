@@ -161,21 +161,14 @@ _noreturn_ static void be_trial(int program_fd, int handover_fd, int answer_fd, 
 	_exit(1);
 }
 
-/* Its last line, or its first if that is none of ours: the sentence, without its newline. */
-static void pick_line(char *text, const char **ret_line)
-{
-	text[strcspn(text, "\n")] = '\0';
-	*ret_line = text[0] ? text : "it says nothing";
-}
-
 static int judge(int status, char *text, struct err *err)
 {
-	const char *line;
+	const char *line = text[0] && text[0] != '\n' ? text : "it says nothing";
 
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0 &&
 		strncmp(text, REEXEC_CHECKED, strlen(REEXEC_CHECKED)) == 0)
 		return 0;
-	pick_line(text, &line);
+	text[strcspn(text, "\n")] = '\0';
 	if (WIFSIGNALED(status))
 		return err_say(err, -ENOEXEC, "tried, it was killed by signal %d: %s",
 			WTERMSIG(status), line);
@@ -229,16 +222,15 @@ static int find_program(char **ret_path)
 	char real[PATH_MAX];
 	ssize_t n;
 
-	if (name && name[0] == '/' && strncmp(name, "/dev/fd/", strlen("/dev/fd/")) != 0 &&
-		same_file(name, "/proc/self/exe")) {
-		*ret_path = strdup(name);
-		return *ret_path ? 0 : -ENOMEM;
+	if (!name || name[0] != '/' || strncmp(name, "/dev/fd/", strlen("/dev/fd/")) == 0 ||
+		!same_file(name, "/proc/self/exe")) {
+		n = readlink("/proc/self/exe", real, sizeof(real) - 1);
+		if (n < 0)
+			return 0; /* without /proc nothing runs here; reported on a request */
+		real[n] = '\0';
+		name = real;
 	}
-	n = readlink("/proc/self/exe", real, sizeof(real) - 1);
-	if (n < 0)
-		return 0; /* without /proc nothing runs here; reported on a request */
-	real[n] = '\0';
-	*ret_path = strdup(real);
+	*ret_path = strdup(name);
 	return *ret_path ? 0 : -ENOMEM;
 }
 
@@ -304,15 +296,13 @@ void reexec_answered(struct agent *a)
 		become_due(a, 0.);
 }
 
-static void on_due(struct ev_loop *loop, ev_timer *w, int revents)
+static void on_due(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
 {
 	_cleanup_handover_ struct handover *h = NULL;
 	struct agent *a = w->data;
 	struct err err = ERR_INIT;
 
 	assert(a);
-	(void)loop;
-	(void)revents;
 	if (a->state >= AGENT_ENDED)
 		return;
 	a->reexec.requested_ns = clock_now_ns();

@@ -21,10 +21,7 @@
 #include "stepd/loop/worker.h"
 
 struct agent;
-struct agent_options;
 struct handover;
-struct log;
-struct spec;
 
 struct reexec {
 	char *program; /* the path by which this one was started; NULL: it is not known */
@@ -60,21 +57,7 @@ void reexec_answered(struct agent *a);
 /* What the trial of a program that will do begins its only line with. */
 #define REEXEC_CHECKED "stepd can go on: "
 
-/* ---- parts of it --------------------------------------------------------------------------- */
-
 /* Writes down all of the agent: NULL, for want of memory. */
 struct handover *reexec_save(struct agent *a);
-
-/* In the new program: what the agent was called with. The texts are the handover's, which has to
- * live as long. */
-int reexec_restore_options(const struct handover *h, struct agent_options *ret_options,
-	struct log *ret_log, struct err *err) _must_check_;
-
-/* Whether the agent ignores SIGHUP. */
-bool reexec_ignores_hup(const struct handover *h);
-
-/* Makes the agent of it: a has its options, its loop and its signals. */
-int reexec_restore(struct agent *a, const struct spec *spec, const struct handover *h,
-	struct err *err) _must_check_;
 
 #endif

@@ -14,6 +14,8 @@
 #include "stepd/account/account.h"
 #include "stepd/account/oom.h"
 #include "stepd/account/sample.h"
+#include "stepd/base/clock.h"
+#include "stepd/base/failpoint.h"
 #include "stepd/base/log.h"
 #include "stepd/base/signals.h"
 #include "stepd/plugin/plugin.h"
@@ -22,15 +24,18 @@
 #include "stepd/record/state_doc.h"
 #include "stepd/record/trace.h"
 #include "stepd/snapshot/handover.h"
+#include "stepd/spec/spec.h"
 #include "stepd/stdio/stdio.h"
-#include "stepd/step/adopted.h"
 #include "stepd/step/agent_impl.h"
+#include "stepd/step/closing.h"
 #include "stepd/step/ending.h"
+#include "stepd/step/exit_watch.h"
 #include "stepd/step/frontend.h"
 #include "stepd/step/mpi_link.h"
 #include "stepd/step/mpi_streams.h"
 #include "stepd/step/reexec.h"
 #include "stepd/step/result.h"
+#include "stepd/step/service.h"
 
 /* ---- what the agent was called with -------------------------------------------------------- */
 
@@ -53,17 +58,18 @@ static void save_options(const struct agent *a, struct handover *h, json_t *obje
 /* Its strings are the handover's. */
 static int read_state(const struct handover *h, struct state_doc *ret_state, struct err *err)
 {
-	json_t *doc = json_get_object(handover_root((struct handover *)h), "agent");
+	json_t *doc = json_get_object(handover_root(h), "agent");
 
 	if (!doc)
 		return handover_err_part("agent", err);
 	return state_doc_unpack(doc, ret_state, err);
 }
 
-int reexec_restore_options(const struct handover *h, struct agent_options *ret_options,
+/* What the agent was called with. The texts are the handover's, which has to live as long. */
+static int restore_options(const struct handover *h, struct agent_options *ret_options,
 	struct log *ret_log, struct err *err)
 {
-	const json_t *object = json_get_object(handover_root((struct handover *)h), "options");
+	const json_t *object = json_get_object(handover_root(h), "options");
 	const char *ident = handover_get_text(h, object, "log_ident");
 	_cleanup_state_doc_ struct state_doc state = {0};
 	int r = read_state(h, &state, err);
@@ -93,10 +99,9 @@ int reexec_restore_options(const struct handover *h, struct agent_options *ret_o
 	return 0;
 }
 
-bool reexec_ignores_hup(const struct handover *h)
+static bool ignores_hup(const struct handover *h)
 {
-	return json_get_bool(json_get_object(handover_root((struct handover *)h), "options"),
-		"ignores_hup", false);
+	return json_get_bool(json_get_object(handover_root(h), "options"), "ignores_hup", false);
 }
 
 /* ---- how far the step has come ------------------------------------------------------------- */
@@ -253,7 +258,7 @@ static int adopt(struct agent *a, const json_t *array, struct err *err)
 static int restore_container(
 	struct agent *a, const struct handover *h, const json_t *object, struct err *err)
 {
-	const json_t *agent = json_get_object(handover_root((struct handover *)h), "agent");
+	const json_t *agent = json_get_object(handover_root(h), "agent");
 	const char *type = handover_get_text(h, object, "proctrack");
 	const char *root = registry_get_root(a->registry);
 	_cleanup_free_ char *dir = NULL;
@@ -303,7 +308,7 @@ struct handover *reexec_save(struct agent *a)
 	ending_save(a, h, handover_put_object(h, root, "ending"));
 	account_save(&a->account, h, handover_put_object(h, root, "account"));
 	if (a->origin.exits)
-		adopted_save(a, h, handover_put_object(h, root, "adopted"));
+		exit_watch_save(a->origin.exits, h, handover_put_object(h, root, "adopted"));
 	if (a->stdio)
 		stdio_save(a->stdio, h, handover_put_object(h, root, "stdio"));
 	if (a->events)
@@ -327,6 +332,14 @@ static int restore_tasks(
 			    : 0;
 }
 
+static int restore_account(
+	struct agent *a, const struct handover *h, const json_t *object, struct err *err)
+{
+	const struct account_setup setup = agent_account_setup(a);
+
+	return account_restore(&a->account, &setup, h, object, a->state < AGENT_DRAINING, err);
+}
+
 /* What watches and what carries, once all that they need is there. */
 static int restore_watchers(
 	struct agent *a, const struct handover *h, const json_t *root, struct err *err)
@@ -342,9 +355,9 @@ static int restore_watchers(
 	if (r == 0)
 		r = ending_restore(a, h, json_get_object(root, "ending"), err);
 	if (r == 0)
-		r = agent_restore_account(a, h, json_get_object(root, "account"), err);
+		r = restore_account(a, h, json_get_object(root, "account"), err);
 	if (r == 0 && adopted)
-		r = adopted_restore(a, adopted, err);
+		r = exit_watch_restore(a, adopted, err);
 	if (r == 0 && stdio)
 		r = stdio_restore(a->plan.spec, &a->plan.id, a->loop, a->log, h, stdio,
 			ending_streams_done, a, &a->stdio, err);
@@ -353,10 +366,11 @@ static int restore_watchers(
 	return r;
 }
 
-int reexec_restore(
+/* a has its options, its loop and its signals. */
+static int restore_agent(
 	struct agent *a, const struct spec *spec, const struct handover *h, struct err *err)
 {
-	const json_t *root = handover_root((struct handover *)h);
+	const json_t *root = handover_root(h);
 	const json_t *trace = json_get_object(root, "trace");
 	_cleanup_state_doc_ struct state_doc state = {0};
 	int r = read_state(h, &state, err);
@@ -386,4 +400,142 @@ int reexec_restore(
 		       h, json_get_object(root, "options"), "program", &a->reexec.program) < 0
 		? err_set(err, -ENOMEM, "take over the step")
 		: 0;
+}
+
+/* ---- from the handover to the loop, as agent.c goes from the spec to the loop --------------- */
+
+static const struct json_t *get_plan(const struct handover *h)
+{
+	return json_get_object(handover_root(h), "plan");
+}
+
+static int read_handed_over_spec(const struct handover *h, struct spec **ret_spec, struct err *err)
+{
+	const char *text = handover_get_text(h, handover_root(h), "spec");
+	int r;
+
+	if (!text)
+		return handover_err_part("spec", err);
+	r = spec_from_text(text, strlen(text), ret_spec, err);
+	return r < 0 ? r : plan_restore_names(*ret_spec, h, get_plan(h), err);
+}
+
+static int restore(
+	struct agent *a, const struct spec *spec, const struct handover *h, struct err *err)
+{
+	int r;
+
+	a->loop = ev_loop_new(EVFLAG_NOENV);
+	if (!a->loop)
+		return err_set(err, -ENOMEM, "make the event loop");
+	r = restore_agent(a, spec, h, err);
+	return r < 0 ? r : reexec_init(a, err);
+}
+
+/* Without it the step goes on all the same. The trial did not try this: connections would see it.
+ */
+static void reopen_socket(struct agent *a, const struct handover *h)
+{
+	const struct json_t *object = json_get_object(handover_root(h), "methods");
+	struct err err = ERR_INIT;
+	int r = object ? frontend_restore(a, object, &err) : 0;
+
+	if (r < 0) {
+		log_error(a->log, "%s; all connections to the step are lost", err.text);
+		r = frontend_open(a, &err);
+		frontend_ready(a);
+	}
+	if (r < 0)
+		log_error(a->log, "%s; no requests are served any more", err.text);
+}
+
+static void report_reexec(struct agent *a, const char *before)
+{
+	struct event event = EVENT_INIT(EVENT_REEXEC);
+	char text[128];
+
+	(void)snprintf(
+		text, sizeof(text), "%.48s in the place of %.48s", a->options->version, before);
+	event.text = text;
+	events_add(a->events, &event);
+}
+
+static int take_over(struct agent *a, const struct spec *spec, const struct handover *h,
+	const struct log *log, struct err *err)
+{
+	const char *before = handover_get_version(h);
+	uint64_t requested_ns = (uint64_t)json_get_int(handover_root(h), "asked_ns", 0);
+	int r = restore(a, spec, h, err);
+
+	if (r == 0 && failpoint_breaks("reexec-restore"))
+		r = err_say(err, -EPROTO, "a test has it fail here");
+	if (r < 0)
+		return r;
+	reopen_socket(a, h);
+	report_reexec(a, before);
+	log_info(log, "goes on as version %s in the place of %s", a->options->version, before);
+	log_debug(log, "the change of programs took %llu us",
+		(unsigned long long)((clock_now_ns() - requested_ns) / 1000));
+	ending_go_on(a);
+	if (a->state != AGENT_ENDED)
+		ev_run(a->loop, 0);
+	return 0;
+}
+
+int agent_continue(int fd, const char *version, const struct frontend *frontend, int *ret_code,
+	struct err *err)
+{
+	_cleanup_handover_ struct handover *h = NULL;
+	_cleanup_spec_ struct spec *spec = NULL;
+	_cleanup_close_ int handover_fd = fd;
+	struct agent_options options;
+	struct agent a;
+	struct log log;
+	int signal_fd = -1, r;
+
+	r = handover_open(fd, false, &h, err);
+	if (r == 0)
+		r = restore_options(h, &options, &log, err);
+	if (r == 0)
+		r = signal_fd = process_continue(ignores_hup(h), err);
+	if (r < 0)
+		return r;
+	handover_fd = close_fd(handover_fd);
+	options.version = version;
+	options.frontend = frontend;
+	service_use_journal(&log);
+	agent_init(&a, &options);
+	a.watch.signal_fd = signal_fd;
+	r = read_handed_over_spec(h, &spec, err);
+	if (r == 0)
+		r = take_over(&a, spec, h, &log, err);
+	if (r < 0) /* in spite of the trial: as if killed, and nothing is cleared that a successor
+		    * needs
+		    */
+		return err_prefix(
+			err, "the step is left without an agent ('stepd adopt' takes it over)");
+	return closing_finish(&a, r, ret_code, err);
+}
+
+/* Nothing is cleared, for that would end the step: the process is to end by _exit(2). */
+int agent_try_to_continue(int fd, const char *version, struct err *err)
+{
+	struct handover *h = NULL;
+	struct spec *spec = NULL;
+	struct agent *a = calloc(1, sizeof(*a));
+	struct agent_options options;
+	struct log log;
+	int r;
+
+	r = a ? handover_open(fd, true, &h, err) : err_set(err, -ENOMEM, "try to go on");
+	if (r == 0)
+		r = restore_options(h, &options, &log, err);
+	if (r < 0)
+		return r;
+	options.version = version;
+	agent_init(a, &options);
+	r = a->watch.signal_fd = process_catch_signals(err);
+	if (r >= 0)
+		r = read_handed_over_spec(h, &spec, err);
+	return r < 0 ? r : restore(a, spec, h, err);
 }

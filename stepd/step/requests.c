@@ -490,20 +490,9 @@ static int restore_signal(struct requests *rq, const json_t *one, int signal)
 	return requests_add_signal(rq, signal, &target, &nobody);
 }
 
-/* Those that wait for a resumption: as long as rq->holding they go there again. */
-static int restore_held(struct requests *rq, const json_t *array)
-{
-	size_t i;
-	int r = 0;
-
-	for (i = 0; r == 0 && i < json_array_size(array); i++)
-		r = restore_signal(rq, json_array_get(array, i),
-			(int)json_get_int(json_array_get(array, i), "signal", 0));
-	return r;
-}
-
 static int restore_all(struct requests *rq, const json_t *array)
 {
+	const bool holding = rq->holding;
 	const json_t *one;
 	int kind, signal, r = 0;
 	size_t i;
@@ -518,7 +507,7 @@ static int restore_all(struct requests *rq, const json_t *array)
 			r = restore_signal(rq, one, signal);
 		else
 			r = requests_add(rq, (enum request_kind)kind, signal);
-		rq->holding = false; /* they stand in the queue behind what held them */
+		rq->holding = holding; /* others stand in the queue behind what held them */
 	}
 	return r;
 }
@@ -532,7 +521,7 @@ int requests_restore(struct requests *rq, const json_t *object)
 	rq->holding = json_get_bool(object, "holding", false);
 	rq->held = (uint64_t)json_get_int(object, "held", 0);
 	if (r == 0 && rq->holding)
-		r = restore_held(rq, json_get_array(object, "held_requests"));
+		r = restore_all(rq, json_get_array(object, "held_requests"));
 	if (json_get_bool(object, "gone", false))
 		requests_clear(rq);
 	return r;

@@ -95,11 +95,9 @@ static void push_ready(struct agent *a, int patience_ms)
 		result_drop_ready(a);
 }
 
-static void on_ready_fd(struct ev_loop *loop, ev_io *w, int revents)
+static void on_ready_fd(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	assert(w->data);
-	(void)loop;
-	(void)revents;
 	push_ready(w->data, 0);
 }
 
@@ -112,25 +110,29 @@ static void watch_ready(struct agent *a)
 	ev_io_start(a->loop, &a->ready.io);
 }
 
+/* Takes the document over: its text and a newline; NULL: no memory. */
+static char *make_text(json_t *doc, size_t flags)
+{
+	json_auto_t *owned = doc;
+	_cleanup_free_ char *text = owned ? json_dumps(owned, flags) : NULL;
+	char *line = NULL;
+
+	return text && asprintf(&line, "%s\n", text) >= 0 ? line : NULL;
+}
+
 static int make_ready(struct agent *a)
 {
-	_cleanup_free_ char *text = NULL;
-	json_t *all = agent_pack(a), *doc;
-	int n;
+	json_auto_t *all = agent_pack(a);
 
-	doc = json_pack("{s:s, s:i, s:s, s:{s:s, s:I}, s:O}", "step", a->plan.label, "pid",
-		(int)getpid(), "state", agent_state_names[a->state], "container", "plugin",
-		proctrack_get_type(a->pt), "id", (json_int_t)a->plan.job.cont_id, "tasks",
-		json_object_get(all, "tasks"));
-	json_decref(all);
-	text = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
-	json_decref(doc);
-	n = text ? asprintf(&a->ready.text, "%s\n", text) : -1;
-	if (n < 0) {
-		a->ready.text = NULL;
+	a->ready.text = make_text(
+		json_pack("{s:s, s:i, s:s, s:{s:s, s:I}, s:O}", "step", a->plan.label, "pid",
+			(int)getpid(), "state", agent_state_names[a->state], "container", "plugin",
+			proctrack_get_type(a->pt), "id", (json_int_t)a->plan.job.cont_id, "tasks",
+			json_object_get(all, "tasks")),
+		JSON_COMPACT);
+	if (!a->ready.text)
 		return -ENOMEM;
-	}
-	a->ready.size = (size_t)n;
+	a->ready.size = strlen(a->ready.text);
 	return 0;
 }
 
@@ -173,16 +175,13 @@ void result_end_ready(struct agent *a)
 
 int result_publish(struct agent *a, const char *state, struct err *err)
 {
-	json_t *more = agent_pack(a);
-	int r;
+	json_auto_t *more = agent_pack(a);
 
 	if (!more)
 		return err_set(
 			err, -ENOMEM, "write '%s/state.json'", registry_get_path(a->registry));
-	r = registry_publish(
+	return registry_publish(
 		a->registry, &a->plan.job, proctrack_get_type(a->pt), state, more, err);
-	json_decref(more);
-	return r;
 }
 
 void result_publish_state(struct agent *a, const char *state)
@@ -201,14 +200,14 @@ static json_t *pack_task(const struct task *task, const stepd_usage_t *usage, bo
 	const char *text = given_up && task->state == TASK_RUNNING
 		? "given up: it could not be killed"
 		: task_words(task, words, sizeof(words));
-	json_t *doc = json_pack("{s:I, s:i, s:s, s:b}", "rank", (json_int_t)task->rank, "pid",
+	json_auto_t *doc = json_pack("{s:I, s:i, s:s, s:b}", "rank", (json_int_t)task->rank, "pid",
 		(int)task->pid, "text", text, "on_request", (int)task->requested);
 	int r = doc ? 0 : -1;
 
 	if (doc && task->spawn)
 		r = json_object_set_new(doc, "spawn", json_integer((json_int_t)task->spawn));
 	if (r == 0 && task->state != TASK_ENDED)
-		return doc;
+		return take_ptr(doc);
 	r |= json_object_set_new(
 		doc, "wait_status", task->lost ? json_null() : json_integer(task->wait_status));
 	r |= json_object_set_new(
@@ -219,15 +218,12 @@ static json_t *pack_task(const struct task *task, const stepd_usage_t *usage, bo
 		r |= json_object_set_new(doc, "oom_killed", json_boolean(task->oom_kills > 0));
 	if (usage)
 		r |= usage_pack(doc, usage);
-	if (r == 0)
-		return doc;
-	json_decref(doc);
-	return NULL;
+	return r == 0 ? take_ptr(doc) : NULL;
 }
 
 static json_t *pack_tasks(const struct agent *a)
 {
-	json_t *tasks = json_array();
+	json_auto_t *tasks = json_array();
 	uint32_t i;
 	int r = tasks ? 0 : -1;
 
@@ -236,17 +232,14 @@ static json_t *pack_tasks(const struct agent *a)
 			pack_task(&a->tasks.v[i],
 				a->account.usage.tasks ? &a->account.usage.tasks[i] : NULL,
 				a->end.unkillable));
-	if (r == 0)
-		return tasks;
-	json_decref(tasks);
-	return NULL;
+	return r == 0 ? take_ptr(tasks) : NULL;
 }
 
 json_t *result_pack(const struct agent *a)
 {
 	const stepd_step_rec_t *job = &a->plan.job;
 	char name[SIGNALS_NAME_SIZE];
-	json_t *doc;
+	json_auto_t *doc = NULL;
 	int r = 0;
 
 	doc = json_pack("{s:i, s:s, s:s, s:I, s:s, s:s, s:s, s:i, s:I, s:I, s:{s:s, s:I}, s:o}",
@@ -274,52 +267,38 @@ json_t *result_pack(const struct agent *a)
 	if (a->end.unkillable)
 		r |= json_object_set_new(doc, "unkillable",
 			report_json_text(a->end.unkillable_text ? a->end.unkillable_text : "?"));
-	if (r == 0)
-		return doc;
-	json_decref(doc);
-	return NULL;
+	return r == 0 ? take_ptr(doc) : NULL;
 }
 
 int result_check_files(const struct agent *a, struct err *err)
 {
-	const char *result = a->options->result_file, *trace = a->options->trace_file;
-	const char *sample = a->options->sample_file;
-	int r;
+	const struct agent_options *o = a->options;
+	const struct {
+		const char *option, *path;
+	} files[] = {
+		{"--result", o->result_file && strcmp(o->result_file, "-") ? o->result_file : NULL},
+		{"--sample", o->sample_file},
+		{"--trace", o->trace_file},
+	};
+	size_t i;
+	int r = 0;
 
-	if (result && strcmp(result, "-") != 0) {
-		r = report_check(result);
+	for (i = 0; r == 0 && i < ARRAY_SIZE(files); i++) {
+		r = files[i].path ? report_check(files[i].path) : 0;
 		if (r < 0)
-			return err_set(err, r, "--result: '%s' can't be written", result);
+			return err_set(err, r, "%s: '%s' can't be written", files[i].option,
+				files[i].path);
 	}
-	r = sample ? report_check(sample) : 0;
-	if (r < 0)
-		return err_set(err, r, "--sample: '%s' can't be written", sample);
-	r = trace ? report_check(trace) : 0;
-	return r < 0 ? err_set(err, r, "--trace: '%s' can't be written", trace) : 0;
-}
-
-/* Takes the document over; NULL: no memory. */
-static char *make_text(json_t *doc)
-{
-	_cleanup_free_ char *text = doc ? json_dumps(doc, JSON_INDENT(2)) : NULL;
-	char *line = NULL;
-
-	json_decref(doc);
-	return text && asprintf(&line, "%s\n", text) >= 0 ? line : NULL;
+	return 0;
 }
 
 /* First of all, so that who tidies up reads no more than the first bytes. */
 static json_t *put_keep_until(json_t *result, uint64_t until_usec)
 {
-	json_t *doc = json_pack("{s:I}", RESULT_KEEP_UNTIL, (json_int_t)until_usec);
+	json_auto_t *doc = json_pack("{s:I}", RESULT_KEEP_UNTIL, (json_int_t)until_usec);
+	json_auto_t *rest = result;
 
-	if (doc && result && json_object_update(doc, result) == 0) {
-		json_decref(result);
-		return doc;
-	}
-	json_decref(doc);
-	json_decref(result);
-	return NULL;
+	return doc && rest && json_object_update(doc, rest) == 0 ? take_ptr(doc) : NULL;
 }
 
 int result_reserve(struct agent *a, struct err *err)
@@ -338,8 +317,9 @@ int result_keep(struct agent *a, struct err *err)
 
 	if (!a->options->keep_result_ms)
 		return 0;
-	text = make_text(put_keep_until(
-		result_pack(a), clock_wall_usec() + a->options->keep_result_ms * 1000));
+	text = make_text(put_keep_until(result_pack(a),
+				 clock_wall_usec() + a->options->keep_result_ms * 1000),
+		JSON_INDENT(2));
 	if (!text)
 		return err_set(
 			err, -ENOMEM, "write '%s/result.json'", registry_get_path(a->registry));
@@ -381,7 +361,7 @@ int result_write(const struct agent *a, struct err *err)
 
 	if (!path && a->watch.supervisor.fd < 0)
 		return 0;
-	line = make_text(result_pack(a));
+	line = make_text(result_pack(a), JSON_INDENT(2));
 	if (!line)
 		return err_set(err, -ENOMEM, "write the result");
 	r = path ? store(path, line) : 0;

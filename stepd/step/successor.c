@@ -3,7 +3,6 @@
 
 #include <jansson.h>
 #include <string.h>
-#include <time.h>
 
 #include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
@@ -176,11 +175,8 @@ static struct task *find_rank(struct tasks *ts, uint32_t rank)
 
 static uint64_t to_monotonic_ns(uint64_t time_usec)
 {
-	struct timespec now;
-	uint64_t now_usec;
+	uint64_t now_usec = clock_wall_usec();
 
-	(void)clock_gettime(CLOCK_REALTIME, &now); /* can't fail */
-	now_usec = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 	return clock_now_ns() - (now_usec > time_usec ? (now_usec - time_usec) * 1000 : 0);
 }
 

@@ -7,14 +7,13 @@
 #include "stepd/record/report.h"
 
 /* A supervisor writes nothing: what it should write all the same is read and dropped. */
-static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
+static void on_readable(struct ev_loop *loop, ev_io *w, _unused_ int revents)
 {
 	struct supervisor_line *line = w->data;
 	char bytes[256];
 	ssize_t n;
 
 	assert(line);
-	(void)revents;
 	n = recv(line->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
 	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
 		return;
