@@ -71,26 +71,20 @@ static void send_json_take(
 	json_decref(parameters);
 }
 
-void control_reply_take(struct control_call *call, json_t *parameters)
+static const char *reply_head(const struct control_call *call, bool last)
 {
-	send_json_take(call, "{\"parameters\":", parameters, true);
+	assert(last || control_call_wants_more(call));
+	return last ? "{\"parameters\":" : "{\"continues\":true,\"parameters\":";
 }
 
-void control_reply_text(struct control_call *call, const char *parameters, size_t size)
+void control_reply_take(struct control_call *call, json_t *parameters, bool last)
 {
-	send_answer(call, "{\"parameters\":", parameters, size, true);
+	send_json_take(call, reply_head(call, last), parameters, last);
 }
 
-void control_reply_more_take(struct control_call *call, json_t *parameters)
+void control_reply_text(struct control_call *call, const char *parameters, size_t size, bool last)
 {
-	assert(control_call_wants_more(call));
-	send_json_take(call, "{\"continues\":true,\"parameters\":", parameters, false);
-}
-
-void control_reply_more_text(struct control_call *call, const char *parameters, size_t size)
-{
-	assert(control_call_wants_more(call));
-	send_answer(call, "{\"continues\":true,\"parameters\":", parameters, size, false);
+	send_answer(call, reply_head(call, last), parameters, size, last);
 }
 
 void control_error_take(struct control_call *call, const char *name, json_t *parameters)
@@ -194,7 +188,7 @@ static void get_info(
 	if (!reply)
 		control_no_memory(call);
 	else
-		control_reply_take(call, reply);
+		control_reply_take(call, reply, true);
 }
 
 static void get_description(
@@ -217,7 +211,7 @@ static void get_description(
 	if (!reply)
 		control_no_memory(call);
 	else
-		control_reply_take(call, reply);
+		control_reply_take(call, reply, true);
 }
 
 static const struct control_method service_methods[] = {
@@ -294,7 +288,7 @@ static int envelope_parse(struct envelope *e, const char *frame, size_t size, si
 	return e->parameters ? 0 : -EBADMSG;
 }
 
-static const struct control_method *find_row(
+const struct control_method *control_find_method(
 	const struct control_method *rows, size_t count, const char *name)
 {
 	size_t i;
@@ -324,9 +318,10 @@ static bool find_method(struct control_call *call, const char *method)
 		return false;
 	}
 	if (is_interface(method, size, SERVICE_INTERFACE)) {
-		call->method = find_row(service_methods, ARRAY_SIZE(service_methods), dot + 1);
+		call->method =
+			control_find_method(service_methods, ARRAY_SIZE(service_methods), dot + 1);
 	} else if (is_interface(method, size, o->interface)) {
-		call->method = find_row(o->methods, o->methods_count, dot + 1);
+		call->method = control_find_method(o->methods, o->methods_count, dot + 1);
 	} else {
 		interface = strndup(method, size);
 		reply_error(call, INTERFACE_NOT_FOUND, "interface", interface);

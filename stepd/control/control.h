@@ -21,6 +21,7 @@
 struct control;      /* the service */
 struct control_call; /* one call of one connection; valid until it is answered for the last time */
 struct ev_loop;
+struct handover;
 struct json_t;
 struct log;
 
@@ -132,19 +133,15 @@ const struct control_method *control_call_get_method(const struct control_call *
 /* Whether the caller wants several answers ("more"). */
 bool control_call_wants_more(const struct control_call *call);
 
-/* Answers, for the last time: the call is no more. parameters may be NULL for none; the reference
- * is taken over, also where it can't be sent, and for NULL from a failed json_pack() there is
+/* Answers; for the last time, and the call is no more, or where the caller wants more, one of
+ * several: answers are not held back here, so a method that has many sends the next when
+ * control_call_on_drained()'s function is called. parameters may be NULL for none; the reference is
+ * taken over, also where it can't be sent, and for NULL from a failed json_pack() there is
  * control_no_memory(). */
-void control_reply_take(struct control_call *call, struct json_t *parameters);
+void control_reply_take(struct control_call *call, struct json_t *parameters, bool last);
 
 /* The same with text that is a JSON object: for what is sent often or is large. */
-void control_reply_text(struct control_call *call, const char *parameters, size_t size);
-
-/* One of several answers; the call goes on. Only where the caller wants more. Answers are not held
- * back here: a method that has many sends the next when control_call_on_drained()'s function is
- * called. */
-void control_reply_more_take(struct control_call *call, struct json_t *parameters);
-void control_reply_more_text(struct control_call *call, const char *parameters, size_t size);
+void control_reply_text(struct control_call *call, const char *parameters, size_t size, bool last);
 
 /* An error of the interface ("NoSuchProcess") or, with a dot in its name, of another
  * ("org.varlink.service.ExpectedMore"). Likewise the last answer. */
@@ -166,22 +163,21 @@ void *control_call_get_holder(const struct control_call *call);
 
 /* ---- re-exec ------------------------------------------------------------------------------- */
 
-/* What control_restore() needs, a new reference; NULL: no memory. "fds" in it is the array of the
- * numbers of descriptors that must survive the exec: the caller takes FD_CLOEXEC from them, and
- * control_restore() sets it again. The service goes on unchanged, should the exec fail. All
- * connections survive. Of a call under way the document has the method's name and the state that
- * save_call() returns for it; one without a state ends with the error Failed. */
+/* Saves what control_restore() needs in that object of the handover (snapshot/handover.h). The
+ * service goes on unchanged, should the exec fail. All connections survive. Of a call under way the
+ * handover has the method's name and the state that save_state() returns for it, a new reference;
+ * one without a state, NULL, ends with the error Failed. */
 typedef struct json_t *(*control_save_call_fn)(struct control_call *call, void *userdata);
-struct json_t *control_save(
-	const struct control *c, control_save_call_fn save_call, void *userdata);
+void control_save(const struct control *c, struct handover *h, struct json_t *object,
+	control_save_call_fn save_state, void *userdata);
 
 /* In the new program: options as of control_open(). resume() takes over a call that was saved with
  * its state, of a method that this program has too; it may reply at once. On failure the sockets
- * are closed and removed. */
+ * are closed. */
 typedef void (*control_resume_fn)(
-	struct control_call *call, const char *method, const struct json_t *state, void *userdata);
-int control_restore(const struct control_options *options, const struct json_t *saved,
-	control_resume_fn resume, void *userdata, struct control **ret_control,
-	struct err *err) _must_check_;
+	struct control_call *call, const struct json_t *state, void *userdata);
+int control_restore(const struct control_options *options, const struct handover *h,
+	const struct json_t *saved, control_resume_fn resume, void *userdata,
+	struct control **ret_control, struct err *err) _must_check_;
 
 #endif

@@ -106,10 +106,8 @@ struct control {
 int control_new(const struct control_options *options, struct control **ret_control,
 	struct err *err) _must_check_;
 
-/* It accepts at fd, too, which becomes its own; or at a new socket: of mode 0666 for all, else 0600
- * and that of the owner with him as the file's owner, in the place of what is there. */
+/* It accepts at fd, too, which becomes its own. */
 void control_accept_at(struct control *c, enum listener_kind kind, int fd);
-int control_listen(struct control *c, enum listener_kind kind, struct err *err) _must_check_;
 void control_schedule(struct conn *conn); /* conn_turn() at the next turn of the loop */
 void control_watch_hup(struct conn *conn, bool on);
 
@@ -162,5 +160,9 @@ void conn_send(struct conn *conn, struct iovec *iov, size_t count);
 
 /* Runs the call that this frame is: 0, -EAGAIN if its time has not come, -EBADMSG if it is none. */
 int call_run(struct conn *conn, const char *frame, size_t size) _must_check_;
+
+/* The row of that name; NULL: there is none. */
+const struct control_method *control_find_method(
+	const struct control_method *rows, size_t count, const char *name);
 
 #endif

@@ -529,7 +529,9 @@ void control_accept_at(struct control *c, enum listener_kind kind, int fd)
 	ev_io_start(c->options.loop, &listener->io);
 }
 
-int control_listen(struct control *c, enum listener_kind kind, struct err *err)
+/* Accepts at a new socket in the place of what is there: of mode 0666 for all, else 0600 and that
+ * of the owner with him as the file's owner. */
+static int control_listen(struct control *c, enum listener_kind kind, struct err *err)
 {
 	const struct control_options *o = &c->options;
 	int fd;

@@ -45,7 +45,7 @@ static int frontends_open(struct agent *a, struct err *err)
 		f = a->frontends = frontends_new(a);
 	if (!f)
 		return err_set(err, -ENOMEM, "open the step's socket");
-	r = varlink_open(f->operations, &f->varlink, err);
+	r = varlink_open(f->operations, NULL, NULL, &f->varlink, err);
 	if (r < 0)
 		return r;
 	operations_state_changed(f->operations);
@@ -101,14 +101,15 @@ static void frontends_save(const struct frontends *f, struct handover *h, struct
 	operations_save(f->operations, h, object);
 }
 
-static int frontends_restore(struct agent *a, const struct json_t *object, struct err *err)
+static int frontends_restore(
+	struct agent *a, const struct handover *h, const struct json_t *object, struct err *err)
 {
 	struct frontends *f = a->frontends = frontends_new(a);
 
 	if (!f)
 		return err_set(err, -ENOMEM, "go on with the step's socket");
 	operations_restore(f->operations, object);
-	return varlink_restore(f->operations, object, &f->varlink, err);
+	return varlink_open(f->operations, h, object, &f->varlink, err);
 }
 
 bool frontends_has_pending(const struct frontends *f)

@@ -34,19 +34,18 @@ static void link_reply(struct op_call *call, json_t *parameters, bool last)
 	link_answer_take((struct link_call *)call, 0, "");
 }
 
-static void link_reply_text(struct op_call *call, const char *text, size_t size, bool last)
+static void link_reply_text(
+	struct op_call *call, _unused_ const char *text, _unused_ size_t size, bool last)
 {
-	(void)text;
-	(void)size;
 	assert(last);
 	link_answer_take((struct link_call *)call, 0, "");
 }
 
-static void link_fail(struct op_call *call, enum op_error error, int code, json_t *parameters)
+static void link_fail(
+	struct op_call *call, _unused_ enum op_error error, int code, json_t *parameters)
 {
 	const char *message = json_string_value(json_object_get(parameters, "message"));
 
-	(void)error;
 	link_answer_take((struct link_call *)call, code, message ? message : strerror(-code));
 	json_decref(parameters);
 }
@@ -140,7 +139,7 @@ static void take_signal(struct operations *o, const json_t *request)
 {
 	struct agent *a = operations_get_agent(o);
 	struct link_call *l = link_call_new(a, request);
-	json_t *parameters;
+	json_auto_t *parameters = NULL;
 	int r;
 
 	if (!l)
@@ -150,7 +149,6 @@ static void take_signal(struct operations *o, const json_t *request)
 		operations_find("Signal")->run(&l->call, parameters, o);
 	else
 		link_answer_take(l, r, strerror(-r));
-	json_decref(parameters);
 }
 
 /* ---- spawns, copies of streams --------------------------------------------------------------- */

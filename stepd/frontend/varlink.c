@@ -34,67 +34,56 @@ struct varlink_call {
 	struct control_call *control;
 };
 
-static struct varlink_call *varlink_call_of(struct op_call *call)
+/* The control's call, of which there is nothing else any more after the last reply. */
+static struct control_call *reply_to(struct op_call *call, bool last)
 {
-	return (struct varlink_call *)call; /* its first member */
-}
-
-/* The control's call, of which there is nothing else any more. */
-static struct control_call *release(struct op_call *call)
-{
-	struct varlink_call *v = varlink_call_of(call);
+	struct varlink_call *v = (struct varlink_call *)call; /* its first member */
 	struct control_call *control = v->control;
 
-	free(v);
+	if (last)
+		free(v);
 	return control;
 }
 
 static void varlink_reply(struct op_call *call, json_t *parameters, bool last)
 {
-	if (last)
-		control_reply_take(release(call), parameters);
-	else
-		control_reply_more_take(varlink_call_of(call)->control, parameters);
+	control_reply_take(reply_to(call, last), parameters, last);
 }
 
 static void varlink_reply_text(struct op_call *call, const char *text, size_t size, bool last)
 {
-	if (last)
-		control_reply_text(release(call), text, size);
-	else
-		control_reply_more_text(varlink_call_of(call)->control, text, size);
+	control_reply_text(reply_to(call, last), text, size, last);
 }
 
 /* Two are Varlink's own. */
-static void varlink_fail(struct op_call *call, enum op_error error, int code, json_t *parameters)
+static void varlink_fail(
+	struct op_call *call, enum op_error error, _unused_ int code, json_t *parameters)
 {
 	const char *name = op_error_names[error];
 
-	(void)code;
 	if (error == OP_INVALID_PARAMETER)
 		name = "org.varlink.service.InvalidParameter";
 	else if (error == OP_EXPECTED_MORE)
 		name = "org.varlink.service.ExpectedMore";
-	control_error_take(release(call), name, parameters);
+	control_error_take(reply_to(call, true), name, parameters);
 }
 
 static void varlink_fail_no_memory(struct op_call *call)
 {
-	control_no_memory(release(call));
+	control_no_memory(reply_to(call, true));
 }
 
-static void on_drained(struct control_call *control, void *userdata)
+static void on_drained(_unused_ struct control_call *control, void *userdata)
 {
 	struct varlink_call *v = userdata;
 
-	(void)control;
 	assert(v);
 	op_call_drained(&v->call);
 }
 
 static void varlink_watch_drained(struct op_call *call)
 {
-	control_call_on_drained(varlink_call_of(call)->control, on_drained, call);
+	control_call_on_drained(reply_to(call, false), on_drained, call);
 }
 
 static const struct op_frontend varlink_frontend = {
@@ -105,11 +94,10 @@ static const struct op_frontend varlink_frontend = {
 	.watch_drained = varlink_watch_drained,
 };
 
-static void on_gone(struct control_call *control, void *userdata)
+static void on_gone(_unused_ struct control_call *control, void *userdata)
 {
 	struct varlink_call *v = userdata;
 
-	(void)control;
 	assert(v);
 	op_call_gone(&v->call);
 	free(v);
@@ -237,7 +225,17 @@ static struct control_options make_options(struct varlink *v)
 	};
 }
 
-int varlink_open(struct operations *o, struct varlink **ret_varlink, struct err *err)
+static void resume_call(struct control_call *control, const json_t *state, void *userdata)
+{
+	struct varlink *v = userdata;
+	struct op_call *call = call_new(control);
+
+	if (call)
+		operations_resume_call(v->operations, call, state);
+}
+
+int varlink_open(struct operations *o, const struct handover *h, const json_t *saved,
+	struct varlink **ret_varlink, struct err *err)
 {
 	struct varlink *v = varlink_new(o);
 	struct control_options options;
@@ -246,7 +244,9 @@ int varlink_open(struct operations *o, struct varlink **ret_varlink, struct err 
 	if (!v)
 		return err_set(err, -ENOMEM, "open the step's socket");
 	options = make_options(v);
-	r = control_open(&options, &v->control, err);
+	r = saved ? control_restore(&options, h, json_get_object(saved, "control"), resume_call, v,
+			    &v->control, err)
+		  : control_open(&options, &v->control, err);
 	if (r < 0) {
 		(void)varlink_close(v);
 		return r;
@@ -299,46 +299,9 @@ static json_t *save_call(struct control_call *control, void *userdata)
 	return call ? operations_save_call(v->operations, &call->call) : NULL;
 }
 
-static void resume_call(
-	struct control_call *control, const char *method, const json_t *state, void *userdata)
+void varlink_save(const struct varlink *v, struct handover *h, struct json_t *object)
 {
-	struct varlink *v = userdata;
-	struct op_call *call = call_new(control);
-
-	(void)method;
-	if (call)
-		operations_resume_call(v->operations, call, state);
-}
-
-void varlink_save(const struct varlink *v, struct handover *h, json_t *object)
-{
-	json_t *control = v ? control_save(v->control, save_call, (void *)v) : NULL;
-	const json_t *fds = json_object_get(control, "fds");
-	size_t i;
-
-	if (!v)
-		return;
-	for (i = 0; i < json_array_size(fds); i++)
-		handover_add_fd(h, (int)json_integer_value(json_array_get(fds, i)));
-	handover_put_json_take(h, object, "control", control);
-}
-
-int varlink_restore(
-	struct operations *o, const json_t *object, struct varlink **ret_varlink, struct err *err)
-{
-	struct varlink *v = varlink_new(o);
-	struct control_options options;
-	int r;
-
-	if (!v)
-		return err_set(err, -ENOMEM, "go on with the step's socket");
-	options = make_options(v);
-	r = control_restore(
-		&options, json_get_object(object, "control"), resume_call, v, &v->control, err);
-	if (r < 0) {
-		(void)varlink_close(v);
-		return r;
-	}
-	*ret_varlink = v;
-	return 0;
+	if (v)
+		control_save(v->control, h, handover_put_object(h, object, "control"), save_call,
+			(void *)v);
 }

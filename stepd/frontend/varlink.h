@@ -15,10 +15,12 @@ struct json_t;
 struct operations;
 struct varlink;
 
-/* Listens in the step's directory, in its agent's loop. o is borrowed until varlink_close(). */
-int varlink_open(struct operations *o, struct varlink **ret_varlink, struct err *err) _must_check_;
+/* Listens in the step's directory, in its agent's loop; in a new program with what varlink_save()
+ * has put into the object saved of h, else NULL. o is borrowed until varlink_close(). */
+int varlink_open(struct operations *o, const struct handover *h, const struct json_t *saved,
+	struct varlink **ret_varlink, struct err *err) _must_check_;
 
-/* NULL is fine for all that follow but restore: there is no socket.
+/* NULL is fine for all that follow: there is no socket.
  *
  * Calls of OP_WHEN_READY run from now on. */
 void varlink_set_ready(struct varlink *v);
@@ -30,9 +32,7 @@ void varlink_finish(struct varlink *v);
 /* Calls that are still held are gone. Returns NULL. */
 struct varlink *varlink_close(struct varlink *v);
 
-/* For a new program (snapshot/handover.h), and in it, in the place of open. */
+/* For a new program (snapshot/handover.h). */
 void varlink_save(const struct varlink *v, struct handover *h, struct json_t *object);
-int varlink_restore(struct operations *o, const struct json_t *object, struct varlink **ret_varlink,
-	struct err *err) _must_check_;
 
 #endif

@@ -66,7 +66,8 @@ void frontend_save(const struct agent *a, struct handover *h, struct json_t *roo
 		frontend_of(a)->save(a->frontends, h, handover_put_object(h, root, "methods"));
 }
 
-int frontend_restore(struct agent *a, const struct json_t *object, struct err *err)
+int frontend_restore(
+	struct agent *a, const struct handover *h, const struct json_t *object, struct err *err)
 {
-	return a->options->frontend ? a->options->frontend->restore(a, object, err) : 0;
+	return a->options->frontend ? a->options->frontend->restore(a, h, object, err) : 0;
 }

@@ -50,7 +50,8 @@ struct frontend {
 	bool (*is_answering)(const struct frontends *f);
 	void (*not_reexeced)(struct frontends *f, const struct err *why);
 	void (*save)(const struct frontends *f, struct handover *h, struct json_t *object);
-	int (*restore)(struct agent *a, const struct json_t *object, struct err *err);
+	int (*restore)(struct agent *a, const struct handover *h, const struct json_t *object,
+		struct err *err);
 };
 
 int frontend_open(struct agent *a, struct err *err) _must_check_;
@@ -64,6 +65,7 @@ void frontend_close(struct agent *a);
 bool frontend_is_answering(const struct agent *a);
 void frontend_not_reexeced(struct agent *a, const struct err *why);
 void frontend_save(const struct agent *a, struct handover *h, struct json_t *root);
-int frontend_restore(struct agent *a, const struct json_t *object, struct err *err) _must_check_;
+int frontend_restore(struct agent *a, const struct handover *h, const struct json_t *object,
+	struct err *err) _must_check_;
 
 #endif

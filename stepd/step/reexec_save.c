@@ -438,7 +438,7 @@ static void reopen_socket(struct agent *a, const struct handover *h)
 {
 	const struct json_t *object = json_get_object(handover_root(h), "methods");
 	struct err err = ERR_INIT;
-	int r = object ? frontend_restore(a, object, &err) : 0;
+	int r = object ? frontend_restore(a, h, object, &err) : 0;
 
 	if (r < 0) {
 		log_error(a->log, "%s; all connections to the step are lost", err.text);

@@ -31,7 +31,8 @@ static void run_find(struct control_call *call, const json_t *parameters, void *
 {
 	(void)userdata;
 	control_reply_take(call,
-		json_pack("{s:I}", "pid", json_integer_value(json_object_get(parameters, "pid"))));
+		json_pack("{s:I}", "pid", json_integer_value(json_object_get(parameters, "pid"))),
+		true);
 }
 
 static const struct control_method methods[] = {

@@ -25,8 +25,8 @@ static void run_echo(struct control_call *call, const json_t *parameters, void *
 {
 	(void)userdata;
 	if (control_call_wants_more(call))
-		control_reply_more_take(call, json_deep_copy(parameters));
-	control_reply_take(call, json_deep_copy(parameters));
+		control_reply_take(call, json_deep_copy(parameters), false);
+	control_reply_take(call, json_deep_copy(parameters), true);
 }
 
 /* Kept until the caller has gone, which it then must be told of. */

@@ -15,7 +15,7 @@ static void run_echo(struct control_call *call, const json_t *parameters, void *
 	struct rig *rig = userdata;
 
 	rig->runs++;
-	control_reply_take(call, json_deep_copy(parameters));
+	control_reply_take(call, json_deep_copy(parameters), true);
 }
 
 static void run_note(struct control_call *call, const json_t *parameters, void *userdata)
@@ -25,7 +25,7 @@ static void run_note(struct control_call *call, const json_t *parameters, void *
 
 	rig->runs++;
 	(void)strncat(rig->order, text, sizeof(rig->order) - strlen(rig->order) - 1);
-	control_reply_take(call, NULL);
+	control_reply_take(call, NULL, true);
 }
 
 static void count_gone(struct control_call *call, void *userdata)
@@ -60,7 +60,7 @@ static void run_big(struct control_call *call, const json_t *parameters, void *u
 	rig->runs++;
 	memset(text, 'x', size);
 	text[size] = '\0';
-	control_reply_take(call, json_pack("{s:s}", "text", text));
+	control_reply_take(call, json_pack("{s:s}", "text", text), true);
 }
 
 static void run_more(struct control_call *call, const json_t *parameters, void *userdata)
@@ -70,8 +70,8 @@ static void run_more(struct control_call *call, const json_t *parameters, void *
 
 	rig->runs++;
 	for (i = 1; control_call_wants_more(call) && i < count; i++)
-		control_reply_more_take(call, json_pack("{s:I}", "n", i));
-	control_reply_take(call, json_pack("{s:I}", "n", count));
+		control_reply_take(call, json_pack("{s:I}", "n", i), false);
+	control_reply_take(call, json_pack("{s:I}", "n", count), true);
 }
 
 /* Takes its time, and the loop's. */
@@ -84,7 +84,7 @@ static void run_toil(struct control_call *call, const json_t *parameters, void *
 	rig->toils++;
 	while (clock_now_ns() - begin_ns < RIG_TOIL_NS)
 		;
-	control_reply_take(call, NULL);
+	control_reply_take(call, NULL, true);
 }
 
 static void run_fail(struct control_call *call, const json_t *parameters, void *userdata)
@@ -109,7 +109,7 @@ static void run_end(struct control_call *call, const json_t *parameters, void *u
 
 	(void)parameters;
 	control_finish(rig->control, 5000, on_finished, rig);
-	control_reply_take(call, NULL);
+	control_reply_take(call, NULL, true);
 }
 
 static const struct control_method methods[] = {

@@ -18,7 +18,7 @@ BEGIN {
 	down["systemd"] = "api base"
 	down["state"] = "base"
 	down["plugin"] = "api base"
-	down["control"] = "base"
+	down["control"] = "snapshot base"
 
 	down["proctrack"] = "plugin api base"
 	down["proctrack/*"] = "proctrack api base"

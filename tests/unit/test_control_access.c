@@ -116,7 +116,7 @@ static void test_peer(void **state)
 	assert_int_equal(peer->pid, getpid());
 	assert_int_equal(peer->uid, geteuid());
 	assert_int_equal(peer->gid, getegid());
-	control_reply_take(rig->kept[0], NULL);
+	control_reply_take(rig->kept[0], NULL, true);
 	(void)close(fd);
 }
 

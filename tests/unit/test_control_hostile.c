@@ -166,7 +166,7 @@ static void test_half_a_call_behind_another(void **state)
 	rig_send_bytes(rig, fd, CALL("Echo"), 10);
 	rig_settle(rig);
 	assert_false(ev_is_active(&only(rig)->deadline));
-	control_reply_take(rig->kept[0], NULL);
+	control_reply_take(rig->kept[0], NULL, true);
 	assert_true(ev_is_active(&only(rig)->deadline));
 	rig_expect(rig, fd, "{\"parameters\":{}}");
 	(void)close(fd);
@@ -215,10 +215,10 @@ static void test_answers_to_nobody(void **state)
 		while (rig->kept_count == 0)
 			rig_once(rig);
 		(void)close(fd);
-		control_reply_more_take(rig->kept[0], NULL); /* fails */
-		control_reply_more_take(rig->kept[0], NULL);
+		control_reply_take(rig->kept[0], NULL, false); /* fails */
+		control_reply_take(rig->kept[0], NULL, false);
 		if (i == 0)
-			control_reply_take(rig->kept[0], NULL);
+			control_reply_take(rig->kept[0], NULL, true);
 		rig_settle(rig);
 		assert_int_equal(rig->gone_count, i);
 		rig->kept_count = 0;
@@ -253,7 +253,7 @@ static void test_drained(void **state)
 	assert_int_equal(rig->drained_count, 0); /* from the loop */
 	rig_settle(rig);
 	assert_int_equal(rig->drained_count, 1);
-	control_reply_more_text(rig->kept[0], text, strlen(text));
+	control_reply_text(rig->kept[0], text, strlen(text), false);
 	control_call_on_drained(rig->kept[0], on_drained, rig);
 	rig_settle(rig);
 	assert_int_equal(rig->drained_count, 1); /* nobody reads */

@@ -5,6 +5,7 @@
  */
 #include "stepd/control/control.h"
 
+#include "stepd/snapshot/handover.h"
 #include "tests/lib/control_rig.h"
 
 #define CALL(method) "{\"method\":\"org.example.Trial." method "\"}"
@@ -22,53 +23,68 @@ static json_t *keep_state(struct control_call *call, void *userdata)
 	return rig->kept[0] == call ? json_pack("{s:i}", "n", 42) : NULL;
 }
 
-static void resume(
-	struct control_call *call, const char *method, const json_t *state, void *userdata)
+static void resume(struct control_call *call, const json_t *state, void *userdata)
 {
 	struct rig *rig = userdata;
 
-	assert_string_equal(method, "Keep");
+	assert_string_equal(control_call_get_method(call)->name, "Keep");
 	assert_int_equal(json_integer_value(json_object_get(state, "n")), 42);
 	rig->kept[rig->kept_count++] = call;
 }
 
 /* The number in the document by that of a copy, which an exec would have left as it is. */
-static void copy_fd(json_t *object, const json_t *fds)
+static void copy_fd(json_t *object, const char *name)
 {
-	const int fd = (int)json_integer_value(json_object_get(object, "fd"));
+	const int fd = handover_get_fd(object, name);
 	const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	bool listed = false;
-	size_t i;
 
-	for (i = 0; i < json_array_size(fds); i++)
-		listed |= json_integer_value(json_array_get(fds, i)) == fd;
-	assert_true(listed);
-	(void)json_object_set_new(object, "fd", json_integer(dup(fd)));
-	/* What is closed with the old service shall not be the peer's end: it is shut down, too. */
-	assert_int_equal(dup2(nothing, fd), fd);
+	if (fd >= 0) {
+		(void)json_object_set_new(object, name, json_integer(dup(fd)));
+		/* What is closed with the old service shall not be the peer's end: it is shut down,
+		 * too. */
+		assert_int_equal(dup2(nothing, fd), fd);
+	}
 	(void)close(nothing);
 }
 
-/* Like an exec: through text, and nothing else is left. */
+/* As the new program gets it. */
+static struct handover *pass_on(struct handover *h)
+{
+	struct err err = ERR_INIT;
+	struct handover *read = NULL;
+	int fd = handover_finish(h, &err);
+
+	assert_true(fd >= 0);
+	(void)handover_free(h);
+	assert_int_equal(handover_open(fd, false, &read, &err), 0);
+	(void)close(fd);
+	return read;
+}
+
+/* Like an exec: through the handover, and nothing else is left. */
 static void exec_service(struct rig *rig)
 {
-	json_t *doc = control_save(rig->control, keep_state, rig), *connection;
-	_cleanup_free_ char *text = json_dumps(doc, 0);
+	struct handover *h = handover_new("1");
+	json_t *doc = handover_put_object(h, handover_root(h), "control"), *connection;
 	struct err err = ERR_INIT;
 	size_t i;
 
-	json_decref(doc);
-	doc = json_loads(text, 0, NULL);
-	copy_fd(doc, json_object_get(doc, "fds"));
-	json_array_foreach (json_object_get(doc, "connections"), i, connection)
-		copy_fd(connection, json_object_get(doc, "fds"));
+	control_save(rig->control, h, doc, keep_state, rig);
+	for (i = 0; i < LISTENER_MAX; i++)
+		copy_fd(json_get_object(doc, "listeners"), listener_names[i]);
+	json_array_foreach (json_get_array(doc, "connections"), i, connection)
+		copy_fd(connection, "fd");
+	h = pass_on(h);
 	assert_int_equal(linkat(rig->dir_fd, "socket", rig->dir_fd, "kept", 0), 0);
 	rig->control = control_close(rig->control);
 	assert_int_equal(renameat(rig->dir_fd, "kept", rig->dir_fd, "socket"), 0);
 	rig->kept_count = 0;
 	rig->gone_count = 0;
-	assert_int_equal(control_restore(&rig->options, doc, resume, rig, &rig->control, &err), 0);
-	json_decref(doc);
+	assert_int_equal(
+		control_restore(&rig->options, h, json_get_object(handover_root(h), "control"),
+			resume, rig, &rig->control, &err),
+		0);
+	(void)handover_free(h);
 }
 
 static void expect_big(struct rig *rig, int fd)
@@ -109,7 +125,7 @@ static void test_nothing_is_lost(void **state)
 	rig_expect(rig, halved, ANSWER("\"i\":4"));
 	rig_expect_end(rig, halved);
 	assert_int_equal(rig->kept_count, 1);
-	control_reply_take(rig->kept[0], json_pack("{s:i}", "n", 42));
+	control_reply_take(rig->kept[0], json_pack("{s:i}", "n", 42), true);
 	rig_expect(rig, keeps, ANSWER("\"n\":42"));
 	rig_expect(rig, keeps, ANSWER("\"i\":3"));
 	rig_try(rig, ECHO(7), ANSWER("\"i\":7"));
@@ -177,9 +193,11 @@ static void test_calls_that_wait(void **state)
 /* Whatever the document says, no descriptor of others is taken and none leaks. */
 static void test_damaged(void **state)
 {
-	static const char *const documents[] = {
-		"{}", "{\"fd\":-1}", "{\"fd\":2}", "{\"fd\":999999}", "{\"fd\":\"7\"}", "[]"};
+	static const char *const documents[] = {"{}", "{\"listeners\":{\"socket\":-1}}",
+		"{\"listeners\":{\"socket\":2}}", "{\"listeners\":{\"socket\":999999}}",
+		"{\"listeners\":{\"socket\":\"7\"}}", "[]"};
 	static const char connections[] = "[{}, {\"fd\":-1}, 7, {\"fd\":999999}, {\"fd\":0}]";
+	struct handover *h = handover_new("1");
 	struct rig *rig = *state;
 	struct control *c = NULL;
 	struct err err = ERR_INIT;
@@ -190,22 +208,24 @@ static void test_damaged(void **state)
 	for (i = 0; i < ARRAY_SIZE(documents); i++) {
 		doc = json_loads(documents[i], 0, NULL);
 		assert_int_equal(
-			control_restore(&rig->options, doc, resume, rig, &c, &err), -EINVAL);
+			control_restore(&rig->options, h, doc, resume, rig, &c, &err), -EINVAL);
 		assert_null(c);
 		json_decref(doc);
 	}
 	orphan = dup(rig->control->listeners[LISTENER_ALL]
 			     .fd); /* any descriptor: nobody would answer at it */
 	doc = json_pack("{s:[{s:i}]}", "connections", "fd", orphan);
-	assert_int_equal(control_restore(&rig->options, doc, resume, rig, &c, &err), -EINVAL);
+	assert_int_equal(control_restore(&rig->options, h, doc, resume, rig, &c, &err), -EINVAL);
 	assert_int_equal(fcntl(orphan, F_GETFD), -1);
 	json_decref(doc);
-	doc = json_pack("{s:i, s:o}", "fd", dup(rig->control->listeners[LISTENER_ALL].fd),
-		"connections", json_loads(connections, 0, NULL));
-	assert_int_equal(control_restore(&rig->options, doc, resume, rig, &c, &err), 0);
+	doc = json_pack("{s:{s:i}, s:o}", "listeners", "socket",
+		dup(rig->control->listeners[LISTENER_ALL].fd), "connections",
+		json_loads(connections, 0, NULL));
+	assert_int_equal(control_restore(&rig->options, h, doc, resume, rig, &c, &err), 0);
 	assert_int_equal(quota_count_all(c), 0);
 	assert_null(control_close(c));
 	json_decref(doc);
+	(void)handover_free(h);
 }
 
 int main(void)
