@@ -17,12 +17,11 @@ int pri_watch_read(struct pri_watch *w)
 	return 0;
 }
 
-static void on_news(struct ev_loop *loop, ev_io *io, int revents)
+static void on_news(struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
 	struct pri_watch *w = io->data;
 
 	assert(w);
-	(void)revents;
 	/* Reading is what takes the event. */
 	if (pri_watch_read(w) == -ENODEV)
 		ev_io_stop(loop, io); /* the group is gone */

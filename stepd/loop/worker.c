@@ -38,15 +38,13 @@ static void close_pidfd(struct worker *w)
 	w->job->worker_pid = 0;
 }
 
-static void on_end(struct ev_loop *loop, ev_io *io, int revents)
+static void on_end(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revents)
 {
 	struct worker *w = io->data;
 	struct err err = ERR_INIT;
 	int r;
 
 	assert(w);
-	(void)loop;
-	(void)revents;
 	close_pidfd(w);
 	if (w->cancelled)
 		r = err_say(&err, w->cancelled, "it took too long and was given up");
@@ -77,11 +75,9 @@ static void wait_end(const struct worker *w)
 		;
 }
 
-static void on_limit(struct ev_loop *loop, ev_timer *timer, int revents)
+static void on_limit(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
 	assert(timer->data);
-	(void)loop;
-	(void)revents;
 	stop_it(timer->data, -ETIME);
 }
 

@@ -25,12 +25,11 @@ struct warnings {
 	json_t *texts;
 };
 
-static int take_warning(const struct log *log, enum log_level level, const char *text)
+static int take_warning(const struct log *log, _unused_ enum log_level level, const char *text)
 {
 	const struct warnings *w =
 		(const struct warnings *)((const char *)log - offsetof(struct warnings, log));
 
-	(void)level;
 	return json_array_append_new(w->texts, report_json_text(text));
 }
 
@@ -54,8 +53,9 @@ static void set_limits(struct operations *o, struct op_call *call, const struct 
 	bool best_effort, const struct rank_choice *choice)
 {
 	struct agent *a = o->a;
-	struct warnings w = {.log = {.send = take_warning, .fd = -1, .most = LOG_LEVEL_WARNING},
-		.texts = json_array()};
+	json_auto_t *texts = json_array();
+	struct warnings w = {
+		.log = {.send = take_warning, .fd = -1, .most = LOG_LEVEL_WARNING}, .texts = texts};
 	const struct limits_target target = {
 		.pt = a->pt,
 		.cont_id = a->plan.job.cont_id,
@@ -68,24 +68,20 @@ static void set_limits(struct operations *o, struct op_call *call, const struct 
 	struct err err = ERR_INIT;
 	int r;
 
-	if (!w.texts || (choice->bits && !ranks)) {
-		json_decref(w.texts);
+	if (!texts || (choice->bits && !ranks)) {
 		op_fail_no_memory(call);
 		return;
 	}
-	if (!check_running(a, call, ranks, choice->count)) {
-		json_decref(w.texts);
+	if (!check_running(a, call, ranks, choice->count))
 		return;
-	}
 	r = limits_apply(&target, limits, ranks, choice->count, &err);
 	if (r < 0) {
-		json_decref(w.texts);
 		op_fail(call, r, err.text);
 		return;
 	}
 	event.count = ranks ? (int64_t)choice->count : -1;
 	events_add(a->events, &event);
-	op_reply_take(call, json_pack("{s:o}", "warnings", w.texts));
+	op_reply_take(call, json_pack("{s:O}", "warnings", texts));
 }
 
 void op_set_limits(struct op_call *call, const json_t *parameters, struct operations *o)

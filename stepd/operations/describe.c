@@ -44,22 +44,19 @@ static json_t *pack_life(const struct operations *o)
 		(json_int_t)events_last(a->events));
 }
 
-void op_describe(struct op_call *call, const json_t *parameters, struct operations *o)
+void op_describe(struct op_call *call, _unused_ const json_t *parameters, struct operations *o)
 {
 	const struct agent *a = o->a;
-	json_t *doc = pack_identity(a);
+	json_auto_t *doc = pack_identity(a);
 	int r = doc ? json_object_update_new(doc, pack_life(o)) : -1;
 
-	(void)parameters;
 	if (r == 0 && a->state >= AGENT_ENDING)
 		r = json_object_set_new(doc, "reason", json_string(agent_reason_names[a->reason]));
 	if (r == 0 && a->plan.spec->time_limit_ms)
 		r = json_object_set_new(doc, "time_limit_usec",
 			json_integer((json_int_t)a->plan.spec->time_limit_ms * 1000));
-	if (r == 0) {
-		op_reply_take(call, doc);
-		return;
-	}
-	json_decref(doc);
-	op_fail_no_memory(call);
+	if (r == 0)
+		op_reply_take(call, take_ptr(doc));
+	else
+		op_fail_no_memory(call);
 }

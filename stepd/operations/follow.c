@@ -131,10 +131,9 @@ static void followers_push(struct operations *o)
 }
 
 /* Once for all that has been written in one turn of the loop. */
-static void on_push(struct ev_loop *loop, ev_prepare *w, int revents)
+static void on_push(struct ev_loop *loop, ev_prepare *w, _unused_ int revents)
 {
 	assert(w->data);
-	(void)revents;
 	ev_prepare_stop(loop, w);
 	followers_push(w->data);
 }
@@ -222,11 +221,10 @@ static void end_wait(struct pending *pending)
 			"{s:s, s:o}", "state", operations_state_name(a), "result", result_pack(a)));
 }
 
-void op_wait(struct op_call *call, const json_t *parameters, struct operations *o)
+void op_wait(struct op_call *call, _unused_ const json_t *parameters, struct operations *o)
 {
 	struct pending *pending = pending_new(o, call, PENDING_WAIT, sizeof(*pending), NULL);
 
-	(void)parameters;
 	if (pending && o->ending)
 		end_wait(pending);
 	else if (pending && call->more)

@@ -30,10 +30,8 @@ static void list_clear(struct pending *pending)
 	free(l->elements);
 }
 
-static void on_turn(struct ev_loop *loop, ev_timer *w, int revents)
+static void on_turn(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
 {
-	(void)loop;
-	(void)revents;
 	assert(w->data);
 	listing_run(w->data);
 }

@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "stepd/base/clock.h"
 #include "stepd/base/procstat.h"
@@ -239,11 +238,9 @@ void operations_end(struct operations *o)
 static void read_identity(struct operations *o)
 {
 	struct procstat self;
-	struct timespec now;
 	struct stat st;
 
-	(void)clock_gettime(CLOCK_REALTIME, &now); /* can't fail with this clock */
-	o->start_time_usec = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 -
+	o->start_time_usec = (int64_t)clock_wall_usec() -
 		(int64_t)(clock_now_ns() - o->a->origin.begin_ns) / 1000;
 	o->agent_start_ticks = procstat_read(getpid(), &self) == 0 ? self.start_ticks : 0;
 	o->pid_namespace = stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;

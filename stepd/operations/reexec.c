@@ -8,9 +8,8 @@
 #include "stepd/operations/operations_impl.h"
 #include "stepd/step/reexec.h"
 
-void op_reexec(struct op_call *call, const json_t *parameters, struct operations *o)
+void op_reexec(struct op_call *call, _unused_ const json_t *parameters, struct operations *o)
 {
-	(void)parameters;
 	if (o->a->state >= AGENT_ENDED)
 		op_fail_state(call, o->a, "the step has ended");
 	else if (pending_new(o, call, PENDING_REEXEC, sizeof(struct pending), NULL))
@@ -36,17 +35,15 @@ void operations_not_reexeced(struct operations *o, const struct err *why)
 /* ---- kinds --------------------------------------------------------------------------------- */
 
 /* Its kind is all. */
-static json_t *save_nothing(const struct pending *pending)
+static json_t *save_nothing(_unused_ const struct pending *pending)
 {
-	(void)pending;
 	return json_object();
 }
 
-static void resume_reexec(struct operations *o, struct op_call *call, const json_t *state)
+static void resume_reexec(struct operations *o, struct op_call *call, _unused_ const json_t *state)
 {
 	json_t *reply = json_pack("{s:s}", "version", o->a->options->version);
 
-	(void)state;
 	if (reply)
 		op_reply_take(call, reply);
 	else
@@ -73,7 +70,7 @@ static const struct {
 json_t *operations_save_call(const struct operations *o, const struct op_call *call)
 {
 	const struct pending *pending;
-	json_t *state;
+	json_auto_t *state = NULL;
 
 	for (pending = o->pending; pending && pending->call != call; pending = pending->next)
 		;
@@ -82,8 +79,7 @@ json_t *operations_save_call(const struct operations *o, const struct op_call *c
 	state = kinds[pending->kind].save(pending);
 	if (state &&
 		json_object_set_new(state, "kind", json_string(kinds[pending->kind].name)) == 0)
-		return state;
-	json_decref(state);
+		return take_ptr(state);
 	return NULL;
 }
 

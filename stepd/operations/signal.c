@@ -216,19 +216,14 @@ static void set_grace(struct spec_kill *steps, size_t count, uint64_t grace_ms)
 
 /* The sequence that is requested; NULL, and 0, where it is the step's own. */
 static int make_sequence(const struct agent *a, const json_t *parameters,
-	struct spec_kill **ret_steps, size_t *ret_count, const char **ret_wrong)
+	struct spec_kill **ret_steps, size_t *ret_count)
 {
 	const char *text = param_text(parameters, "kill_sequence");
 	const struct spec *spec = a->plan.spec;
-	struct err err = ERR_INIT;
-	int r;
 
-	*ret_wrong = "kill_sequence";
-	if (text) {
-		r = spec_kill_sequence_parse(text, ret_steps, ret_count, &err);
-		if (r < 0)
-			return r;
-	} else if (param_is_given(parameters, "grace_ms")) {
+	if (text)
+		return spec_kill_sequence_parse(text, ret_steps, ret_count, NULL);
+	if (param_is_given(parameters, "grace_ms")) {
 		*ret_count = spec->kill_sequence_count;
 		*ret_steps = malloc(*ret_count * sizeof(**ret_steps));
 		if (!*ret_steps)
@@ -242,7 +237,6 @@ void op_terminate(struct op_call *call, const json_t *parameters, struct operati
 {
 	int64_t grace_ms = param_int(parameters, "grace_ms", 0);
 	struct spec_kill *steps = NULL;
-	const char *wrong;
 	size_t count = 0;
 	int r;
 
@@ -259,13 +253,13 @@ void op_terminate(struct op_call *call, const json_t *parameters, struct operati
 		op_fail_parameter(call, "grace_ms");
 		return;
 	}
-	r = make_sequence(o->a, parameters, &steps, &count, &wrong);
+	r = make_sequence(o->a, parameters, &steps, &count);
 	if (r == -ENOMEM) {
 		op_fail_no_memory(call);
 		return;
 	}
 	if (r < 0) {
-		op_fail_parameter(call, wrong);
+		op_fail_parameter(call, "kill_sequence");
 		return;
 	}
 	if (param_is_given(parameters, "grace_ms"))
@@ -277,18 +271,16 @@ void op_terminate(struct op_call *call, const json_t *parameters, struct operati
 
 /* ---- Suspend, Resume ------------------------------------------------------------------------ */
 
-void op_suspend(struct op_call *call, const json_t *parameters, struct operations *o)
+void op_suspend(struct op_call *call, _unused_ const json_t *parameters, struct operations *o)
 {
-	(void)parameters;
 	if (o->a->state != AGENT_RUNNING)
 		op_fail_state(call, o->a, "the step is ending");
 	else if (pending_new(o, call, PENDING_SUSPEND, sizeof(struct pending), NULL))
 		suspend_request(o->a);
 }
 
-void op_resume(struct op_call *call, const json_t *parameters, struct operations *o)
+void op_resume(struct op_call *call, _unused_ const json_t *parameters, struct operations *o)
 {
-	(void)parameters;
 	if (!op_can_act(call, o->a))
 		return;
 	if (pending_new(o, call, PENDING_RESUME, sizeof(struct pending), NULL))

@@ -62,7 +62,6 @@ static int read_tracker(struct operations *o, bool tasks, struct reading *readin
 {
 	const struct agent *a = o->a;
 	const stepd_step_rec_t *job = &a->plan.job;
-	int r;
 
 	reading->step = &reading->own_step;
 	if (!tasks)
@@ -71,24 +70,21 @@ static int read_tracker(struct operations *o, bool tasks, struct reading *readin
 	if (!reading->own_tasks)
 		return -ENOMEM;
 	reading->tasks = reading->own_tasks;
-	r = proctrack_usage_tasks(a->pt, job->cont_id, job->task, job->node_tasks,
+	return proctrack_usage_tasks(a->pt, job->cont_id, job->task, job->node_tasks,
 		&reading->own_step, reading->own_tasks);
-	return r;
 }
 
 static json_t *pack_values(const stepd_usage_t *usage)
 {
-	json_t *doc = json_object();
+	json_auto_t *doc = json_object();
 
-	if (doc && usage_pack(doc, usage) == 0)
-		return doc;
-	json_decref(doc);
-	return NULL;
+	return doc && usage_pack(doc, usage) == 0 ? take_ptr(doc) : NULL;
 }
 
 static json_t *pack_tasks(const struct agent *a, const stepd_usage_t *usage)
 {
-	json_t *array = json_array(), *doc;
+	json_auto_t *array = json_array();
+	json_t *doc;
 	uint32_t i;
 	int r = array ? 0 : -1;
 
@@ -100,10 +96,7 @@ static json_t *pack_tasks(const struct agent *a, const stepd_usage_t *usage)
 		else
 			json_decref(doc);
 	}
-	if (r == 0)
-		return array;
-	json_decref(array);
-	return NULL;
+	return r == 0 ? take_ptr(array) : NULL;
 }
 
 /* 0 and the reply, or -errno. */
@@ -156,29 +149,29 @@ static void send_one(struct usage_call *u)
 	op_reply_more_take(u->pending.call, reply);
 }
 
-static void on_timer(struct ev_loop *loop, ev_timer *w, int revents)
+static void on_timer(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
 {
 	struct usage_call *u = w->data;
 
 	assert(u);
-	(void)loop;
-	(void)revents;
 	if (!u->draining)
 		send_one(u);
 }
 
-static void follow(struct operations *o, struct op_call *call, bool tasks, int64_t interval_ms)
+/* Sends one after so many seconds, and then in each interval. NULL: the call has failed. */
+static struct usage_call *follow(struct operations *o, struct op_call *call, bool tasks,
+	double first_sec, int64_t interval_ms)
 {
 	struct usage_call *u = pending_new(o, call, PENDING_USAGE, sizeof(*u), usage_call_clear);
 
 	if (!u)
-		return;
+		return NULL;
 	u->tasks = tasks;
-	ev_timer_init(&u->timer, on_timer, (double)interval_ms / 1e3, (double)interval_ms / 1e3);
+	ev_timer_init(&u->timer, on_timer, first_sec, (double)interval_ms / 1e3);
 	u->timer.data = u;
 	ev_now_update(o->a->loop);
 	ev_timer_start(o->a->loop, &u->timer);
-	send_one(u);
+	return u;
 }
 
 json_t *usage_save_call(const struct pending *pending)
@@ -194,17 +187,12 @@ json_t *usage_save_call(const struct pending *pending)
 
 void usage_resume_call(struct operations *o, struct op_call *call, const json_t *state)
 {
-	struct usage_call *u = pending_new(o, call, PENDING_USAGE, sizeof(*u), usage_call_clear);
-	int64_t interval_ms = json_get_int(state, "interval_ms", OPERATIONS_INTERVAL_MS_LEAST);
+	struct usage_call *u = follow(o, call, json_get_bool(state, "tasks", true),
+		handover_left_sec(json_get_int(state, "deadline_ns", 0)),
+		json_get_int(state, "interval_ms", OPERATIONS_INTERVAL_MS_LEAST));
 
 	if (!u)
 		return;
-	u->tasks = json_get_bool(state, "tasks", true);
-	ev_timer_init(&u->timer, on_timer, handover_left_sec(json_get_int(state, "deadline_ns", 0)),
-		(double)interval_ms / 1e3);
-	u->timer.data = u;
-	ev_now_update(o->a->loop);
-	ev_timer_start(o->a->loop, &u->timer);
 	u->draining = true;
 	op_on_drained(call, on_drained, u);
 }
@@ -225,6 +213,7 @@ void op_usage(struct op_call *call, const json_t *parameters, struct operations 
 	int64_t interval_ms = param_int(parameters, "interval_ms", 0);
 	bool given = param_is_given(parameters, "interval_ms");
 	bool tasks = param_bool(parameters, "tasks", true);
+	struct usage_call *u;
 	json_t *reply = NULL;
 	int r;
 
@@ -239,7 +228,9 @@ void op_usage(struct op_call *call, const json_t *parameters, struct operations 
 		return;
 	}
 	if (given && !o->ending) {
-		follow(o, call, tasks, interval_ms);
+		u = follow(o, call, tasks, (double)interval_ms / 1e3, interval_ms);
+		if (u)
+			send_one(u);
 		return;
 	}
 	r = make_reply(o, tasks, &reply);

@@ -33,7 +33,8 @@ static json_t *pack_options(const struct state_doc *s)
 
 static json_t *pack_tasks(const struct state_doc *s)
 {
-	json_t *array = json_array(), *task;
+	json_auto_t *array = json_array();
+	json_t *task;
 	size_t i;
 	int r = 0;
 
@@ -45,10 +46,7 @@ static json_t *pack_tasks(const struct state_doc *s)
 				task, "spawn", json_integer((json_int_t)s->tasks[i].spawn));
 		r |= json_array_append_new(array, task);
 	}
-	if (r == 0)
-		return array;
-	json_decref(array);
-	return NULL;
+	return r == 0 ? take_ptr(array) : NULL;
 }
 
 /* When each of those was forked that have joined the step. */

@@ -60,7 +60,7 @@ static int read_object(int dir_fd, const char *name, json_t **ret_doc, uid_t *re
 	_cleanup_close_ int fd = fs_open_regular(dir_fd, name);
 	_cleanup_free_ char *text = NULL;
 	struct stat st;
-	json_t *doc;
+	json_auto_t *doc = NULL;
 	size_t size;
 	int r;
 
@@ -70,11 +70,9 @@ static int read_object(int dir_fd, const char *name, json_t **ret_doc, uid_t *re
 	if (r < 0)
 		return r;
 	doc = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
-	if (!doc || !json_is_object(doc)) {
-		json_decref(doc);
+	if (!json_is_object(doc))
 		return -EBADMSG;
-	}
-	*ret_doc = doc;
+	*ret_doc = take_ptr(doc);
 	*ret_owner = st.st_uid;
 	return 0;
 }
@@ -139,32 +137,27 @@ int steps_show(int dir_fd, steps_found_fn found, void *userdata)
 {
 	struct step_state state;
 	struct step_entry entry;
-	json_t *doc = NULL;
+	json_auto_t *doc = NULL;
 	char label[128];
 	uid_t owner;
-	int r = 0;
 
-	if (read_object(dir_fd, "state.json", &doc, &owner) < 0)
+	if (read_object(dir_fd, "state.json", &doc, &owner) < 0 ||
+		steps_parse_state(doc, &state, NULL) < 0)
 		return 0;
-	if (steps_parse_state(doc, &state, NULL) == 0) {
-		(void)snprintf(
-			label, sizeof(label), "%lld.%s", (long long)state.job_id, state.step_name);
-		entry = (struct step_entry){.step = label,
-			.node = state.node,
-			.user = state.user,
-			.state = state.state,
-			.proctrack = state.proctrack,
-			.cont_id = state.cont_id,
-			.agent_pid = state.agent_pid,
-			.owner = owner,
-			.locked = steps_is_locked(dir_fd),
-			.dir_fd = dir_fd,
-			.doc = doc};
-		entry.alive = entry.locked != 0; /* as another user: what the state says */
-		r = found(&entry, userdata);
-	}
-	json_decref(doc);
-	return r;
+	(void)snprintf(label, sizeof(label), "%lld.%s", (long long)state.job_id, state.step_name);
+	entry = (struct step_entry){.step = label,
+		.node = state.node,
+		.user = state.user,
+		.state = state.state,
+		.proctrack = state.proctrack,
+		.cont_id = state.cont_id,
+		.agent_pid = state.agent_pid,
+		.owner = owner,
+		.locked = steps_is_locked(dir_fd),
+		.dir_fd = dir_fd,
+		.doc = doc};
+	entry.alive = entry.locked != 0; /* as another user: what the state says */
+	return found(&entry, userdata);
 }
 
 static int visit_below(DIR *dir, const char *runtime, steps_dir_fn visit, void *userdata)
@@ -219,11 +212,10 @@ struct shown {
 	void *userdata;
 };
 
-static int show_dir(int dir_fd, const char *path, void *userdata)
+static int show_dir(int dir_fd, _unused_ const char *path, void *userdata)
 {
 	struct shown *shown = userdata;
 
-	(void)path;
 	return steps_show(dir_fd, shown->found, shown->userdata);
 }
 
