@@ -244,7 +244,7 @@ void op_terminate(struct op_call *call, const json_t *parameters, struct operati
 		log_info(o->a->log, "uid %u requests not to wait for the step's other nodes",
 			call->uid);
 		op_reply_take(call, NULL);
-		ending_leave_nodes(o->a);
+		mpi_link_over(o->a, true);
 		return;
 	}
 	if (!op_can_act(call, o->a))

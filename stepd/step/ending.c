@@ -36,8 +36,7 @@
 
 /* ---- ending ------------------------------------------------------------------------------- */
 
-/* Nothing is waited for any more. */
-static void settle(struct agent *a)
+void ending_settle(struct agent *a)
 {
 	if (!a->end.streams_done || mpi_link_is_open(a))
 		return;
@@ -51,12 +50,7 @@ void ending_streams_done(void *userdata)
 
 	a->end.streams_done = true;
 	a->end.output_lost = a->stdio && stdio_has_lost(a->stdio);
-	settle(a);
-}
-
-void ending_service_gone(struct agent *a)
-{
-	settle(a);
+	ending_settle(a);
 }
 
 /* A limit has no effect any more where the step is ending already: but the time limit, where
@@ -93,11 +87,6 @@ static void begin_draining(struct agent *a)
 		stdio_finish(a->stdio, ending_streams_done, a);
 	else
 		ending_streams_done(a);
-}
-
-void ending_leave_nodes(struct agent *a)
-{
-	mpi_link_over(a, true);
 }
 
 void ending_before_signal(struct agent *a, int signal)
@@ -524,7 +513,7 @@ static void on_time_limit(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ i
 				"the time limit of %.10g s is reached: not waiting for "
 				"the step's other nodes any longer",
 				(double)a->plan.spec->time_limit_ms / 1e3);
-		ending_leave_nodes(a);
+		mpi_link_over(a, true);
 		return;
 	}
 	log_error(a->log, "the time limit of %.10g s is reached: ending the step",

@@ -33,9 +33,6 @@ int ending_send_kill(struct agent *a);
 /* Ends the step because a task has aborted it: why goes into the log, code is its exit status. */
 void ending_abort(struct agent *a, int code, enum log_level level, const char *why);
 
-/* The tasks have ended, and the MPI service process waits for other nodes: it does not any more. */
-void ending_leave_nodes(struct agent *a);
-
 /* Ends the step as if the agent had got SIGTERM, by this sequence, or by the step's own for
  * NULL. One that runs already is cut short, if this one comes to its end earlier. */
 void ending_terminate_take(struct agent *a, struct spec_kill *steps, size_t count);
@@ -51,8 +48,9 @@ void ending_unwatch(struct agent *a);
 /* In a new program: begins where the old one has stopped, with what happened in between. */
 void ending_go_on(struct agent *a);
 
-/* The MPI service process has ended after the step's last process. */
-void ending_service_gone(struct agent *a);
+/* After the step's last process its streams, or its MPI service process, have ended: once both have
+ * nothing is waited for any more. */
+void ending_settle(struct agent *a);
 
 /* stdio_finish()'s done. */
 void ending_streams_done(void *userdata);

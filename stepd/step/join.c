@@ -810,11 +810,6 @@ int join_drop(struct agent *a, uint32_t number, const struct request_answer *ans
 				  : -ESRCH;
 }
 
-bool join_is_busy(const struct agent *a)
-{
-	return a->start.joins.now != NULL;
-}
-
 /* ---- the end ------------------------------------------------------------------------------- */
 
 void join_step_ends(struct agent *a)

@@ -41,9 +41,6 @@ int join_from_link(struct agent *a, const struct json_t *message, struct err *er
  * them runs here. */
 int join_drop(struct agent *a, uint32_t number, const struct request_answer *answer) _must_check_;
 
-/* Whether one is under way. */
-bool join_is_busy(const struct agent *a);
-
 /* What the next one waits for may be over. */
 void join_go_on(struct agent *a);
 

@@ -157,9 +157,7 @@ void killseq_stop(struct killseq *ks)
 
 void killseq_save(const struct killseq *ks, struct handover *h, struct json_t *object)
 {
-	ev_timer *timer =
-		(ev_timer *)&ks
-			->timer; /* ev_timer_remaining() takes no const, and changes nothing */
+	ev_timer *timer = (ev_timer *)&ks->timer; /* libev wants it so, and changes nothing */
 
 	handover_put_bool(h, object, "started", ks->started);
 	if (!ks->started)

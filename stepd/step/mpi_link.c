@@ -609,7 +609,7 @@ bool mpi_link_reaped(struct agent *a, pid_t pid, int wait_status)
 	if (a->state < AGENT_DRAINING)
 		tell_death(a, pid, wait_status);
 	else
-		ending_service_gone(a);
+		ending_settle(a);
 	return true;
 }
 

@@ -62,7 +62,7 @@ uint32_t *mpi_link_read_ranks(
 bool mpi_link_may_log(struct agent *a);
 
 /* No process is left in the step. The service may stay as long as other nodes need it; or it is to
- * end now, and is made to. mpi_link_is_open() until it has ended: then ending_service_gone(). */
+ * end now, and is made to. mpi_link_is_open() until it has ended: then ending_settle(). */
 void mpi_link_over(struct agent *a, bool now);
 bool mpi_link_is_open(const struct agent *a);
 

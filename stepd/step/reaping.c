@@ -214,11 +214,16 @@ void reaping_act(struct agent *a)
 	join_act(a);
 }
 
+void reaping_settled(struct agent *a)
+{
+	reaping_act(a);
+	ending_check(a);
+}
+
 void reaping_on_child(struct agent *a)
 {
 	reaping_poll(a);
-	reaping_act(a);
-	ending_check(a);
+	reaping_settled(a);
 }
 
 static void on_report_fd(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
@@ -235,10 +240,4 @@ void reaping_watch_reports(struct agent *a)
 	ev_io_init(&a->start.report_io, on_report_fd, a->start.launch.report_fd, EV_READ);
 	a->start.report_io.data = a;
 	ev_io_start(a->loop, &a->start.report_io);
-}
-
-void reaping_settled(struct agent *a)
-{
-	reaping_act(a);
-	ending_check(a);
 }

@@ -375,7 +375,7 @@ void reexec_go_on(struct agent *a)
 	struct err err = ERR_INIT;
 
 	if (!re->wanted || re->trying || ev_is_active(&re->due) || a->state < AGENT_RUNNING ||
-		a->state >= AGENT_ENDED || requests_is_busy(&a->requests) || join_is_busy(a))
+		a->state >= AGENT_ENDED || requests_is_busy(&a->requests) || a->start.joins.now)
 		return;
 	re->trying = true;
 	if (begin_trial(a, &err) < 0)

@@ -173,19 +173,13 @@ static struct request *new_request(enum request_kind kind, int signal)
 	return request;
 }
 
-static void enqueue_take(struct requests *rq, struct request *request)
-{
-	*rq->last = request;
-	rq->last = &request->next;
-}
-
 static int enqueue(struct requests *rq, enum request_kind kind, int signal)
 {
 	struct request *request = new_request(kind, signal);
 
 	if (!request)
 		return -ENOMEM;
-	enqueue_take(rq, request);
+	STAILQ_INSERT_TAIL(&rq->waiting, request, link);
 	return 0;
 }
 
@@ -199,24 +193,9 @@ static int release_held(struct requests *rq)
 			r = -ENOMEM;
 	}
 	rq->held = 0;
-	if (rq->held_first) {
-		*rq->last = rq->held_first;
-		rq->last = rq->held_last;
-		rq->held_first = NULL;
-		rq->held_last = &rq->held_first;
-		rq->held_count = 0;
-	}
+	STAILQ_CONCAT(&rq->waiting, &rq->held_requests);
+	rq->held_count = 0;
 	return r;
-}
-
-static struct request *take_first(struct requests *rq)
-{
-	struct request *request = rq->first;
-
-	rq->first = request->next;
-	if (!rq->first)
-		rq->last = &rq->first;
-	return request;
 }
 
 static void finish(struct requests *rq, int r, const struct err *err)
@@ -254,8 +233,10 @@ static void start_next(struct requests *rq)
 	struct err err = ERR_INIT;
 	int r;
 
-	while (rq->first && !rq->resting && !rq->now && !worker_is_busy(&rq->worker)) {
-		rq->now = take_first(rq);
+	while (!STAILQ_EMPTY(&rq->waiting) && !rq->resting && !rq->now &&
+		!worker_is_busy(&rq->worker)) {
+		rq->now = STAILQ_FIRST(&rq->waiting);
+		STAILQ_REMOVE_HEAD(&rq->waiting, link);
 		rq->begin(rq->now, rq->userdata);
 		if (!rq->now || worker_start(&rq->worker, carry_out, rq, limit_of(rq)) == 0)
 			continue;
@@ -268,49 +249,50 @@ static void start_next(struct requests *rq)
 
 int requests_init(struct requests *rq, struct ev_loop *loop)
 {
-	rq->last = &rq->first;
-	rq->held_last = &rq->held_first;
+	STAILQ_INIT(&rq->waiting);
+	STAILQ_INIT(&rq->held_requests);
+	rq->open = true;
 	return worker_init(&rq->worker, loop, rq->job, on_worker_done, rq);
 }
 
 /* All that is under way, waiting or held, out of the queue: an answer may bring the next request.
  */
-static struct request *take_all(struct requests *rq)
+static void take_all(struct requests *rq, struct request_list *ret_list)
 {
-	struct request *list, *now = take_ptr(rq->now);
+	struct request *now = take_ptr(rq->now);
 
+	STAILQ_INIT(ret_list);
+	if (!rq->open)
+		return;
 	(void)!release_held(rq); /* what finds no memory goes as well */
-	list = take_ptr(rq->first);
-	rq->last = &rq->first;
-	if (!now)
-		return list;
-	now->next = list;
-	return now;
+	if (now)
+		STAILQ_INSERT_TAIL(ret_list, now, link);
+	STAILQ_CONCAT(ret_list, &rq->waiting);
 }
 
-static void drop_take(struct request *list, int r, const char *why)
+static void drop_all(struct request_list *list, int r, const char *why)
 {
 	struct err err = ERR_INIT;
-	struct request *next;
+	struct request *request;
 
 	(void)err_say(&err, r, "%s", why);
-	for (; list; list = next) {
-		next = list->next;
-		answer(list, r, &err);
-		free_request(list);
+	while ((request = STAILQ_FIRST(list))) {
+		STAILQ_REMOVE_HEAD(list, link);
+		answer(request, r, &err);
+		free_request(request);
 	}
 }
 
 void requests_clear(struct requests *rq)
 {
-	struct request *list;
+	struct request_list list;
 
-	if (!rq->last)
+	if (!rq->open)
 		return;
 	worker_clear(&rq->worker);
-	list = take_all(rq);
-	rq->last = NULL;
-	drop_take(list, -ESRCH, "no process of the step is left");
+	take_all(rq, &list);
+	rq->open = false;
+	drop_all(&list, -ESRCH, "no process of the step is left");
 }
 
 /* A signal of job control is answered at once: it will be sent, and nobody knows when. */
@@ -327,8 +309,7 @@ static int hold_request_take(struct requests *rq, struct request *request)
 		return -EAGAIN;
 	}
 	rq->held_count++;
-	*rq->held_last = request;
-	rq->held_last = &request->next;
+	STAILQ_INSERT_TAIL(&rq->held_requests, request, link);
 	answer(request, 0, NULL);
 	request->answer.fn = NULL;
 	return 0;
@@ -352,7 +333,7 @@ int requests_add(struct requests *rq, enum request_kind kind, int signal)
 {
 	int r;
 
-	if (!rq->last)
+	if (!rq->open)
 		return -ESRCH;
 	if (kind == REQUEST_SIGNAL && hold_signal(rq, signal))
 		return 0;
@@ -370,7 +351,7 @@ int requests_add_signal(struct requests *rq, int signal, const struct request_ta
 {
 	struct request *request;
 
-	if (!rq->last)
+	if (!rq->open)
 		return -ESRCH;
 	request = new_request(REQUEST_SIGNAL, signal);
 	if (!request || set_target(request, target) < 0) {
@@ -380,43 +361,42 @@ int requests_add_signal(struct requests *rq, int signal, const struct request_ta
 	request->answer = *answer;
 	if (is_to_hold(rq, signal))
 		return hold_request_take(rq, request);
-	enqueue_take(rq, request);
+	STAILQ_INSERT_TAIL(&rq->waiting, request, link);
 	start_next(rq);
 	return 0;
 }
 
 void requests_withdraw_suspend(struct requests *rq)
 {
-	struct request **at = &rq->first, *request;
+	struct request *request, *next;
 
 	if (rq->now && rq->now->kind == REQUEST_SUSPEND)
 		worker_cancel(&rq->worker);
-	while ((request = *at)) {
-		if (request->kind == REQUEST_SUSPEND) {
-			*at = request->next;
-			free_request(request);
-		} else {
-			at = &request->next;
-		}
+	for (request = STAILQ_FIRST(&rq->waiting); request; request = next) {
+		next = STAILQ_NEXT(request, link);
+		if (request->kind != REQUEST_SUSPEND)
+			continue;
+		STAILQ_REMOVE(&rq->waiting, request, request, link);
+		free_request(request);
 	}
-	rq->last = at;
 }
 
 int requests_kill(struct requests *rq)
 {
-	struct request *list = rq->last ? take_all(rq) : NULL;
+	struct request_list list;
 	int r;
 
+	take_all(rq, &list);
 	worker_cancel(&rq->worker);
 	r = proctrack_signal(rq->pt, rq->job->cont_id, SIGKILL);
-	drop_take(list, -ECANCELED, "the step was killed meanwhile");
+	drop_all(&list, -ECANCELED, "the step was killed meanwhile");
 	return r;
 }
 
 void requests_rest(struct requests *rq, bool rest)
 {
 	rq->resting = rest;
-	if (rq->last)
+	if (rq->open)
 		start_next(rq);
 }
 
@@ -456,13 +436,17 @@ void requests_save(const struct requests *rq, struct handover *h, json_t *object
 	json_t *held = handover_put_array(h, object, "held_requests");
 	const struct request *request;
 
-	handover_put_bool(h, object, "gone", rq->last == NULL);
+	handover_put_bool(h, object, "gone", !rq->open);
 	handover_put_bool(h, object, "holding", rq->holding);
 	handover_put_int(h, object, "held", (int64_t)rq->held);
-	for (request = rq->first; request; request = request->next)
+	STAILQ_FOREACH(request, &rq->waiting, link)
+	{
 		save_one(request, h, handover_append_object(h, waiting));
-	for (request = rq->held_first; request; request = request->next)
+	}
+	STAILQ_FOREACH(request, &rq->held_requests, link)
+	{
 		save_one(request, h, handover_append_object(h, held));
+	}
 }
 
 static int restore_signal(struct requests *rq, const json_t *one, int signal)
@@ -532,9 +516,11 @@ int64_t requests_number_of(const struct requests *rq, const void *userdata)
 	const struct request *request;
 	int64_t number = 0;
 
-	for (request = rq->first; request; request = request->next, number++) {
+	STAILQ_FOREACH(request, &rq->waiting, link)
+	{
 		if (request->answer.fn && request->answer.userdata == userdata)
 			return number;
+		number++;
 	}
 	return -1;
 }
@@ -543,7 +529,8 @@ bool requests_set_answer(struct requests *rq, int64_t number, const struct reque
 {
 	struct request *request;
 
-	for (request = rq->first; request && number > 0; request = request->next)
+	for (request = STAILQ_FIRST(&rq->waiting); request && number > 0;
+		request = STAILQ_NEXT(request, link))
 		number--;
 	if (!request || number < 0)
 		return false;

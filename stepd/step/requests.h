@@ -11,6 +11,8 @@
 #ifndef STEPD_STEP_REQUESTS_H
 #define STEPD_STEP_REQUESTS_H
 
+#include <sys/queue.h>
+
 #include "stepd/loop/worker.h"
 
 struct handover;
@@ -47,13 +49,15 @@ struct request_answer {
 };
 
 struct request {
-	struct request *next;
+	STAILQ_ENTRY(request) link;
 	enum request_kind kind;
 	int signal; /* of REQUEST_SIGNAL */
 	struct request_target target;
 	uint32_t *ranks; /* the target's, owned */
 	struct request_answer answer;
 };
+
+STAILQ_HEAD(request_list, request);
 
 struct requests {
 	struct proctrack *pt;
@@ -68,12 +72,13 @@ struct requests {
 	void *userdata;
 
 	struct worker worker;
-	struct request *first, **last; /* waiting */
-	struct request *now;           /* under way */
-	bool resting;                  /* none is begun: requests_rest() */
-	bool holding;                  /* a suspension was requested, and no resumption since */
-	uint64_t held;                 /* signals to all members, 1 << (n - 1) */
-	struct request *held_first, **held_last; /* signals to some */
+	bool open; /* between requests_init() and requests_clear() */
+	struct request_list waiting;
+	struct request *now;               /* under way */
+	bool resting;                      /* none is begun: requests_rest() */
+	bool holding;                      /* a suspension was requested, and no resumption since */
+	uint64_t held;                     /* signals to all members, 1 << (n - 1) */
+	struct request_list held_requests; /* signals to some */
 	unsigned held_count;
 };
 

@@ -247,7 +247,7 @@ json_t *result_pack(const struct agent *a)
 		(json_int_t)job->uid, "user", job->user_name, "state", agent_state_names[a->state],
 		"reason", agent_reason_names[a->reason], "exit_code", agent_exit_code(a),
 		"elapsed_usec", (json_int_t)((a->end.time_ns - a->origin.begin_ns) / 1000),
-		"suspended_usec", (json_int_t)suspend_total_usec(a), "container", "plugin",
+		"suspended_usec", (json_int_t)(a->suspend.total_ns / 1000), "container", "plugin",
 		proctrack_get_type(a->pt), "id", (json_int_t)job->cont_id, "tasks", pack_tasks(a));
 	if (!doc)
 		return NULL;

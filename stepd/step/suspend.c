@@ -46,11 +46,6 @@ static void report(const struct agent *a, enum event_kind kind)
 	events_add(a->events, &event);
 }
 
-uint64_t suspend_total_usec(const struct agent *a)
-{
-	return a->suspend.total_ns / 1000;
-}
-
 /* ---- the moments between which nothing runs ------------------------------------------------ */
 
 static void begin_standing(struct agent *a)
@@ -260,7 +255,7 @@ static bool is_at_rest(const struct agent *a)
 {
 	const struct suspend *s = &a->suspend;
 
-	return !s->resuming && (!s->wanted || s->stands) && !a->requests.first &&
+	return !s->resuming && (!s->wanted || s->stands) && STAILQ_EMPTY(&a->requests.waiting) &&
 		!requests_is_busy(&a->requests);
 }
 

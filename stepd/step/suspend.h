@@ -78,6 +78,4 @@ void suspend_restore(struct suspend *s, const struct json_t *object);
 /* "suspended", or the name of a->state. */
 const char *suspend_state_name(const struct agent *a);
 
-uint64_t suspend_total_usec(const struct agent *a);
-
 #endif

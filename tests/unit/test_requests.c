@@ -109,7 +109,7 @@ static void rig_close(struct rig *rig)
 /* Runs the loop until nothing is under way. */
 static void settle(struct rig *rig)
 {
-	while (rig->rq.now || rig->rq.first || worker_is_busy(&rig->rq.worker))
+	while (rig->rq.now || !STAILQ_EMPTY(&rig->rq.waiting) || worker_is_busy(&rig->rq.worker))
 		ev_run(rig->loop, EVRUN_ONCE);
 	assert_int_equal(rig->job.worker_pid, 0);
 }
