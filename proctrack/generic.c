@@ -40,11 +40,6 @@ struct watch {
 	size_t n;
 };
 
-#define WATCH_INIT                                                                                 \
-	{                                                                                          \
-		.n = 0                                                                             \
-	}
-
 static void watch_clear(struct watch *watch)
 {
 	while (watch->n > 0)
@@ -92,7 +87,7 @@ static int watch_poll(struct watch *watch, int ms)
 /* Waits for the end of the first of pids, as many as can be watched. */
 static int wait_for_some(const pid_t *pids, int n, int64_t deadline)
 {
-	_cleanup_watch_ struct watch watch = WATCH_INIT;
+	_cleanup_watch_ struct watch watch = {0};
 	int64_t until = least(deadline, clock_now_ms() + LIST_AGE_MS), left;
 	int r = watch_open(&watch, pids, n);
 
@@ -200,7 +195,7 @@ static int stop_all(const struct generic_ops *ops, uint64_t id, int timeout_ms)
 	int n, r, pause_ms = 1;
 
 	for (;;) {
-		_cleanup_watch_ struct watch watch = WATCH_INIT;
+		_cleanup_watch_ struct watch watch = {0};
 		_cleanup_free_ pid_t *pids = NULL;
 
 		/* again in each pass: for processes forked, or continued by others, meanwhile;
@@ -426,7 +421,7 @@ void generic_describe_moving(
 
 int generic_usage(const struct generic_ops *ops, uint64_t id, stepd_usage_t *ret_usage)
 {
-	_cleanup_procusage_ struct procusage processes = PROCUSAGE_INIT;
+	_cleanup_procusage_ struct procusage processes = {0};
 	_cleanup_free_ pid_t *pids = NULL;
 	int n = 0, r;
 

@@ -212,7 +212,7 @@ int members_rank(stepd_member_t *members, int n, struct member_seed *seeds, size
 void members_target_clear(struct members_target *target)
 {
 	free(target->seed);
-	*target = (struct members_target)MEMBERS_TARGET_INIT;
+	*target = (struct members_target){0};
 }
 
 /* What was seen before is in order; the new ones come behind. */
@@ -300,7 +300,7 @@ static int confirm(struct members_target *target, struct procs *procs)
 static int fill(struct procs *ret_procs, void *userdata)
 {
 	struct members_target *target = userdata;
-	_cleanup_procs_ struct procs procs = PROCS_INIT;
+	_cleanup_procs_ struct procs procs = {0};
 	_cleanup_free_ stepd_member_t *members = NULL;
 	_cleanup_free_ pid_t *pids = NULL;
 	int n = 0, i, r;
@@ -321,14 +321,13 @@ static int fill(struct procs *ret_procs, void *userdata)
 		r = confirm(target, &procs);
 	if (r < 0)
 		return r;
-	*ret_procs = procs;
-	procs = (struct procs)PROCS_INIT;
+	*ret_procs = take_struct(procs);
 	return 0;
 }
 
 int members_find(struct members_target *target)
 {
-	_cleanup_procs_ struct procs procs = PROCS_INIT;
+	_cleanup_procs_ struct procs procs = {0};
 	size_t i;
 	int n = 0, r = fill(&procs, target);
 

@@ -50,11 +50,6 @@ struct members_target {
 	bool descendants_only; /* the backend's ranks do not matter */
 };
 
-#define MEMBERS_TARGET_INIT                                                                        \
-	{                                                                                          \
-		.list = NULL, .seed = NULL                                                         \
-	}
-
 void members_target_clear(struct members_target *target);
 #define _cleanup_members_target_ _cleanup_(members_target_clear)
 

@@ -92,14 +92,13 @@ static void hand_out(struct procs *procs, struct procs *ret_procs)
 	/* the kernel lists them in this order already, and promises nothing */
 	if (procs->n > 1)
 		qsort(procs->v, procs->n, sizeof(*procs->v), compare_pids);
-	*ret_procs = *procs;
-	*procs = (struct procs)PROCS_INIT;
+	*ret_procs = take_struct(*procs);
 }
 
 int procs_read(struct procs *ret_procs)
 {
 	_cleanup_close_ int proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_procs_ struct procs procs = PROCS_INIT;
+	_cleanup_procs_ struct procs procs = {0};
 	int r = proc_fd < 0 ? -errno : read_all(proc_fd, &procs);
 
 	if (r == 0)
@@ -110,7 +109,7 @@ int procs_read(struct procs *ret_procs)
 int procs_read_some(const pid_t *pids, size_t n, struct procs *ret_procs)
 {
 	_cleanup_close_ int proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_procs_ struct procs procs = PROCS_INIT;
+	_cleanup_procs_ struct procs procs = {0};
 	int r = proc_fd < 0 ? -errno : 0;
 	size_t i, capacity = 0;
 
@@ -133,7 +132,7 @@ struct proc *procs_get(const struct procs *procs, pid_t pid)
 void procs_clear(struct procs *procs)
 {
 	free(procs->v);
-	*procs = (struct procs)PROCS_INIT;
+	*procs = (struct procs){0};
 }
 
 static bool is_living_member(const struct proc *p)
@@ -151,22 +150,21 @@ struct marker {
 static int read_marked(struct procs *ret_procs, void *userdata)
 {
 	const struct marker *marker = userdata;
-	_cleanup_procs_ struct procs procs = PROCS_INIT;
+	_cleanup_procs_ struct procs procs = {0};
 	int r = procs_read(&procs);
 
 	if (r == 0)
 		r = marker->mark(&procs, marker->userdata);
 	if (r < 0)
 		return r;
-	*ret_procs = procs;
-	procs = (struct procs)PROCS_INIT;
+	*ret_procs = take_struct(procs);
 	return 0;
 }
 
 int procs_list(procs_mark_fn mark, void *userdata, pid_t **ret_pids, int *ret_count)
 {
 	struct marker marker = {mark, userdata};
-	_cleanup_procs_ struct procs procs = PROCS_INIT;
+	_cleanup_procs_ struct procs procs = {0};
 	pid_t *pids = NULL;
 	size_t i;
 	int n = 0, r;
@@ -228,7 +226,7 @@ static void send_to(struct sweep *sweep, const struct proc *p, int signal)
 /* One pass. Returns the number of members that no earlier pass had met, or -errno. */
 static int sweep_pass(struct sweep *sweep, procs_fill_fn fill, void *userdata, int signal)
 {
-	_cleanup_procs_ struct procs now = PROCS_INIT;
+	_cleanup_procs_ struct procs now = {0};
 	bool done;
 	size_t i;
 	int r, fresh = 0;
@@ -246,15 +244,14 @@ static int sweep_pass(struct sweep *sweep, procs_fill_fn fill, void *userdata, i
 		now.v[i].member = done;
 	}
 	procs_clear(&sweep->before);
-	sweep->before = now;
-	now = (struct procs)PROCS_INIT;
+	sweep->before = take_struct(now);
 	return fresh;
 }
 
 /* Whether there is a living member: what signal 0 tests. */
 static int probe_members(procs_fill_fn fill, void *userdata)
 {
-	_cleanup_procs_ struct procs procs = PROCS_INIT;
+	_cleanup_procs_ struct procs procs = {0};
 	int r = fill(&procs, userdata);
 	size_t i;
 
@@ -269,7 +266,7 @@ static int probe_members(procs_fill_fn fill, void *userdata)
 
 int procs_signal_filled(procs_fill_fn fill, void *userdata, int signal)
 {
-	_cleanup_(sweep_clear) struct sweep sweep = {.before = PROCS_INIT};
+	_cleanup_(sweep_clear) struct sweep sweep = {0};
 	int pass, r;
 
 	if (signal < 0 || signal > SIGRTMAX)

@@ -29,11 +29,6 @@ struct procs {
 	size_t n;
 };
 
-#define PROCS_INIT                                                                                 \
-	{                                                                                          \
-		.v = NULL, .n = 0                                                                  \
-	}
-
 /* All processes of this /proc, zombies too. 0 or -errno. */
 int procs_read(struct procs *ret_procs) _must_check_;
 

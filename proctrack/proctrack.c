@@ -521,7 +521,7 @@ int proctrack_usage_tasks(struct proctrack *pt, uint64_t id, const stepd_step_ta
 	size_t n, stepd_usage_t *ret_step, stepd_usage_t *ret_tasks)
 {
 	_cleanup_free_ stepd_usage_t *seen = calloc(n + 1, sizeof(*seen));
-	_cleanup_procusage_ struct procusage processes = PROCUSAGE_INIT;
+	_cleanup_procusage_ struct procusage processes = {0};
 	_cleanup_free_ pid_t *pids = NULL;
 	int count = 0, r;
 	bool gap = false;

@@ -119,7 +119,7 @@ static int by_pid(const void *a, const void *b)
 int procusage_read(const pid_t *pids, int n, struct procusage *ret_processes)
 {
 	_cleanup_close_ int proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_procusage_ struct procusage all = PROCUSAGE_INIT;
+	_cleanup_procusage_ struct procusage all = {0};
 	struct procusage_process *p;
 	struct procstat st;
 	int i, r;
@@ -143,15 +143,14 @@ int procusage_read(const pid_t *pids, int n, struct procusage *ret_processes)
 		read_io(proc_fd, st.pid, &p->usage);
 	}
 	qsort(all.v, all.n, sizeof(*all.v), by_pid);
-	*ret_processes = all;
-	all = (struct procusage)PROCUSAGE_INIT;
+	*ret_processes = take_struct(all);
 	return 0;
 }
 
 void procusage_clear(struct procusage *processes)
 {
 	free(processes->v);
-	*processes = (struct procusage)PROCUSAGE_INIT;
+	*processes = (struct procusage){0};
 }
 
 /* Adds one process to sum, which is that of others if first is not set. */

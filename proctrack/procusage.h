@@ -29,11 +29,6 @@ struct procusage {
 	size_t n;
 };
 
-#define PROCUSAGE_INIT                                                                             \
-	{                                                                                          \
-		.v = NULL, .n = 0                                                                  \
-	}
-
 /* Looks at each of pids; those that are gone are left out. 0 or -errno. */
 int procusage_read(const pid_t *pids, int n, struct procusage *ret_processes) _must_check_;
 void procusage_clear(struct procusage *processes);

@@ -469,7 +469,7 @@ uint64_t proctrack_p_find(pid_t pid)
 uint32_t proctrack_p_get_pids(uint64_t cont_id, pid_t **pids, int *npids)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
-	_cleanup_pidset_ struct pidset set = PIDSET_INIT;
+	_cleanup_pidset_ struct pidset set = {0};
 	struct group_events events;
 	const struct step_dir *dir;
 	int r = state_get_dir(cont_id, &found, &dir);

@@ -134,7 +134,7 @@ static pid_t process_of(pid_t tid)
 
 static int read_threads(struct pidset *set, int fd)
 {
-	_cleanup_pidset_ struct pidset threads = PIDSET_INIT;
+	_cleanup_pidset_ struct pidset threads = {0};
 	_cleanup_free_ char *text = NULL;
 	pid_t pid;
 	size_t i;
@@ -165,7 +165,7 @@ int pidset_read_group(struct pidset *set, int fd)
 void pidset_clear(struct pidset *set)
 {
 	free(set->v);
-	*set = (struct pidset)PIDSET_INIT;
+	*set = (struct pidset){0};
 }
 
 /* ---- the tree -------------------------------------------------------------------------------- */

@@ -40,11 +40,6 @@ struct pidset {
 	size_t capacity;
 };
 
-#define PIDSET_INIT                                                                                \
-	{                                                                                          \
-		.v = NULL, .n = 0, .capacity = 0                                                   \
-	}
-
 /* 0 or -ENOMEM. */
 int pidset_add(struct pidset *set, pid_t pid) _must_check_;
 bool pidset_has(const struct pidset *set, pid_t pid);

@@ -302,7 +302,7 @@ static void send_one(struct sender *s, const struct pidref *ref)
  * process that the list meant, whatever process has its pid by now. */
 static int flush_batch(struct sender *s, int fd)
 {
-	_cleanup_pidset_ struct pidset now = PIDSET_INIT;
+	_cleanup_pidset_ struct pidset now = {0};
 	int r = s->batched ? pidset_read_group(&now, fd) : 0;
 
 	for (; s->batched > 0; s->batched--) {
@@ -352,7 +352,7 @@ static int add_to_batch(struct sender *s, int fd, pid_t pid)
 
 static int send_to_group(int fd, void *userdata)
 {
-	_cleanup_pidset_ struct pidset list = PIDSET_INIT;
+	_cleanup_pidset_ struct pidset list = {0};
 	struct sender *s = userdata;
 	size_t i;
 	int r = pidset_read_group(&list, fd), flushed;
@@ -399,7 +399,7 @@ static int stop_and_send(int fd, struct sender *s)
 
 int group_signal(int fd, int signal)
 {
-	struct sender s = {.signal = signal, .done = PIDSET_INIT};
+	struct sender s = {.signal = signal};
 	struct group_events events;
 	int r;
 
@@ -425,7 +425,7 @@ int group_signal(int fd, int signal)
  * the next list. */
 static int kill_rest(int fd)
 {
-	struct sender s = {.signal = SIGKILL, .done = PIDSET_INIT};
+	struct sender s = {.signal = SIGKILL};
 	int r = send_to_all(fd, &s);
 
 	if (r == 0)

@@ -70,7 +70,7 @@ static int add_mount(struct cgmounts *mounts, int id, char *root, char *point)
 
 int cgmounts_parse(char *text, struct cgmounts *ret_mounts)
 {
-	_cleanup_cgmounts_ struct cgmounts mounts = CGMOUNTS_INIT;
+	_cleanup_cgmounts_ struct cgmounts mounts = {0};
 	char *field[FIELD_KEPT], *line;
 	uint32_t id = 0;
 	int r;
@@ -84,8 +84,7 @@ int cgmounts_parse(char *text, struct cgmounts *ret_mounts)
 		if (r < 0)
 			return r;
 	}
-	*ret_mounts = mounts;
-	mounts = (struct cgmounts)CGMOUNTS_INIT;
+	*ret_mounts = take_struct(mounts);
 	return 0;
 }
 
@@ -106,7 +105,7 @@ void cgmounts_clear(struct cgmounts *mounts)
 		free(mounts->v[i].point);
 	}
 	free(mounts->v);
-	*mounts = (struct cgmounts)CGMOUNTS_INIT;
+	*mounts = (struct cgmounts){0};
 }
 
 const char *cgpath_below(const char *base, const char *path)
@@ -201,7 +200,7 @@ int cgpath_map(const char *mount_root, const char *ns_root, const char *path, ch
 /* Whether the group lists this process. */
 static bool lists_self(int fd)
 {
-	_cleanup_pidset_ struct pidset set = PIDSET_INIT;
+	_cleanup_pidset_ struct pidset set = {0};
 
 	return pidset_read_group(&set, fd) == 0 && pidset_has(&set, getpid());
 }

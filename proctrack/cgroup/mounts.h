@@ -23,11 +23,6 @@ struct cgmounts {
 	size_t n;
 };
 
-#define CGMOUNTS_INIT                                                                              \
-	{                                                                                          \
-		.v = NULL, .n = 0                                                                  \
-	}
-
 /* The mounts of type cgroup2 in a text of the form of /proc/PID/mountinfo, proc_pid_mountinfo(5).
  * Changes text. Lines that are not of that form are passed over. 0 or -ENOMEM. */
 int cgmounts_parse(char *text, struct cgmounts *ret_mounts) _must_check_;

@@ -113,7 +113,7 @@ bool own_is_delegated(const char *group, int fd)
 /* -EBUSY if others are in the root; *ret_self: whether this process is. */
 static int check_members(int root_fd, const char *path, bool *ret_self, struct err *err)
 {
-	_cleanup_pidset_ struct pidset set = PIDSET_INIT;
+	_cleanup_pidset_ struct pidset set = {0};
 	char one[256], names[512] = "";
 	size_t i, others = 0, at = 0;
 	int r = pidset_read_group(&set, root_fd);
@@ -543,7 +543,7 @@ static int open_found(struct cgroup_root *p, const struct cgmounts *mounts,
 int root_open_for(
 	const struct root_request *request, struct cgroup_root **ret_root, struct err *err)
 {
-	_cleanup_cgmounts_ struct cgmounts mounts = CGMOUNTS_INIT;
+	_cleanup_cgmounts_ struct cgmounts mounts = {0};
 	_cleanup_cgroup_root_ struct cgroup_root *p = calloc(1, sizeof(*p));
 	_cleanup_free_ char *own = NULL;
 	int r;

@@ -464,7 +464,7 @@ int step_find_pid(const struct cgroup_root *root, pid_t pid, uint64_t *ret_id, c
  * thread and living others differs only by not being listed. */
 static int check_alive(int fd, pid_t pid)
 {
-	_cleanup_pidset_ struct pidset set = PIDSET_INIT;
+	_cleanup_pidset_ struct pidset set = {0};
 	struct procstat st;
 	int r = procstat_read(pid, &st);
 
@@ -533,7 +533,7 @@ static int before(_unused_ int parent_fd, const char *name, void *userdata)
 
 static int enter(int fd, void *userdata)
 {
-	_cleanup_pidset_ struct pidset set = PIDSET_INIT;
+	_cleanup_pidset_ struct pidset set = {0};
 	struct listing *l = userdata;
 	size_t i;
 	int r = pidset_read_group(&set, fd);

@@ -130,7 +130,7 @@ uint64_t usage_get_refused(int fd)
 /* Not pids.current: that counts threads. */
 static int count_processes(int fd, stepd_usage_t *usage)
 {
-	_cleanup_pidset_ struct pidset set = PIDSET_INIT;
+	_cleanup_pidset_ struct pidset set = {0};
 	int r = group_list(fd, &set);
 
 	if (r == 0)

@@ -41,6 +41,14 @@
 		take_v_;                                                                           \
 	})
 
+/* The same of a struct that is empty when it is all zero. */
+#define take_struct(s)                                                                             \
+	({                                                                                         \
+		__typeof__(s) taken_ = (s);                                                        \
+		(s) = (__typeof__(s)){0};                                                          \
+		taken_;                                                                            \
+	})
+
 static inline int take_fd(int *fd)
 {
 	int v = *fd;

@@ -38,8 +38,7 @@ static int read_affinity(struct bitset *ret_cpus)
 		n = syscall(SYS_sched_getaffinity, 0, cpus.width * sizeof(*cpus.words), cpus.words);
 		if (n >= 0) {
 			bitset_trim(&cpus);
-			*ret_cpus = cpus;
-			cpus = (struct bitset){0};
+			*ret_cpus = take_struct(cpus);
 			return 0;
 		}
 		if (errno != EINVAL) /* the kernel has more than the set holds */
@@ -59,8 +58,7 @@ static int read_nodes(struct bitset *ret_nodes)
 		errno != ENOSYS && errno != EPERM) /* no NUMA in the kernel; a container's filter */
 		return -errno;
 	bitset_trim(&nodes);
-	*ret_nodes = nodes;
-	nodes = (struct bitset){0};
+	*ret_nodes = take_struct(nodes);
 	return 0;
 }
 
@@ -137,8 +135,7 @@ int binding_bounds_read(int cgroup_fd, struct binding_bounds *ret_bounds, struct
 	if (bitset_count(&bounds.cpus) == 0)
 		return err_say(
 			err, -EINVAL, "the cpuset of the step's cgroup has no CPU to bind to");
-	*ret_bounds = bounds;
-	bounds = (struct binding_bounds){0};
+	*ret_bounds = take_struct(bounds);
 	return 0;
 }
 
@@ -517,7 +514,7 @@ int binding_make(const struct spec *spec, const struct binding_bounds *bounds,
 		.id = id,
 		.cpu_bits = bounds->cpus.width * BITSET_WORD_BITS,
 	};
-	_cleanup_binding_ struct binding b = BINDING_INIT;
+	_cleanup_binding_ struct binding b = {0};
 	int r = 0;
 
 	if (cpu_needs_topology(spec) || mem_needs_topology(spec))
@@ -528,8 +525,7 @@ int binding_make(const struct spec *spec, const struct binding_bounds *bounds,
 		r = bind_memory(&m, &b, err);
 	if (r < 0)
 		return r;
-	*ret_binding = b;
-	b = (struct binding)BINDING_INIT;
+	*ret_binding = take_struct(b);
 	return 0;
 }
 

@@ -40,11 +40,6 @@ struct binding {
 	int mem_mode; /* MPOL_... of linux/mempolicy.h, with nodes */
 };
 
-#define BINDING_INIT                                                                               \
-	{                                                                                          \
-		.cpus = {.of_task = NULL }                                                         \
-	}
-
 /* Whether the spec has anything for binding_make() to do. */
 bool binding_is_wanted(const struct spec *spec);
 

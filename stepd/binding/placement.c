@@ -195,8 +195,7 @@ int placement_make(const struct topology *machine, const struct placement *reque
 		widen(&p, &taken, &set);
 	}
 	sets.count = i;
-	*ret_sets = sets;
-	sets = (struct bitset_table){0};
+	*ret_sets = take_struct(sets);
 	return 0;
 }
 

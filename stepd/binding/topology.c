@@ -182,8 +182,7 @@ static int read_cpus(struct hwloc *h, struct topology *ret_topology, struct err 
 			n ? "the topology has a CPU with a number above %u"
 			  : "the topology has no CPU",
 			TOPOLOGY_CPU_MAX);
-	*ret_topology = t;
-	t = (struct topology){0};
+	*ret_topology = take_struct(t);
 	return 0;
 }
 
@@ -369,8 +368,7 @@ static int take_answer(
 	t.count = answer.count;
 	if (!is_sound(&t))
 		return err_say(err, -EINVAL, "the topology has numbers above %u", TOPOLOGY_CPU_MAX);
-	*ret_topology = t;
-	t = (struct topology){0};
+	*ret_topology = take_struct(t);
 	return 0;
 }
 

@@ -190,8 +190,7 @@ int environ_make_common(const struct spec *spec, const struct strv *extra,
 		r = strv_env_set(&env, "SLURM_MPI_TYPE", mpi_type);
 	if (r < 0)
 		return err_set(err, r, "make the tasks' environment");
-	*ret_env = env;
-	env = (struct strv){0};
+	*ret_env = take_struct(env);
 	return 0;
 }
 
@@ -219,8 +218,7 @@ int environ_make_joined(const struct strv *base, const struct strv *extra, uint3
 	if (r < 0)
 		return r;
 	binding_environ_none(&env);
-	*ret_env = env;
-	env = (struct strv){0};
+	*ret_env = take_struct(env);
 	return 0;
 }
 

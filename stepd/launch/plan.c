@@ -253,8 +253,7 @@ int plan_make(const struct spec *spec, struct plan *ret_plan, struct err *err)
 		plan.umask = umask(0);
 		(void)umask(plan.umask);
 	}
-	*ret_plan = plan;
-	plan = (struct plan){0};
+	*ret_plan = take_struct(plan);
 	return 0;
 }
 
@@ -272,8 +271,7 @@ int plan_make_adopted(const struct spec *spec, uid_t uid, gid_t gid, const char 
 	r = make_job(&plan, err);
 	if (r < 0)
 		return r;
-	*ret_plan = plan;
-	plan = (struct plan){0};
+	*ret_plan = take_struct(plan);
 	return 0;
 }
 
@@ -592,8 +590,7 @@ int plan_restore(const struct spec *spec, const struct handover *h, const struct
 
 	if (r < 0)
 		return r;
-	*ret_plan = plan;
-	plan = (struct plan){0};
+	*ret_plan = take_struct(plan);
 	return 0;
 }
 

@@ -255,8 +255,7 @@ int identity_resolve(const struct spec *spec, struct identity *ret_id, struct er
 	r = id.switches ? reset_securebits(&id, err) : 0;
 	if (r < 0)
 		return r;
-	*ret_id = id;
-	id = (struct identity){0};
+	*ret_id = take_struct(id);
 	return 0;
 }
 

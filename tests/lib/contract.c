@@ -94,7 +94,7 @@ static void end_all_children(void)
 	size_t i;
 
 	while (contract_now_ms() < deadline) {
-		_cleanup_procs_ struct procs procs = PROCS_INIT;
+		_cleanup_procs_ struct procs procs = {0};
 
 		assert_int_equal(procs_read(&procs), 0);
 		for (i = 0; i < procs.n; i++) {

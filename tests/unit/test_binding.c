@@ -95,7 +95,7 @@ static char *sets_text(const struct binding_sets *sets, uint32_t ntasks)
 static void check_golden(char *line)
 {
 	_cleanup_binding_bounds_ struct binding_bounds bounds = {0};
-	_cleanup_binding_ struct binding b = BINDING_INIT;
+	_cleanup_binding_ struct binding b = {0};
 	_cleanup_spec_ struct spec *spec = NULL;
 	_cleanup_free_ char *path = NULL, *fields = NULL, *got = NULL, *got_nodes = NULL;
 	struct err err = ERR_INIT;
@@ -403,7 +403,7 @@ static void test_apply(void **state)
 	_cleanup_spec_ struct spec *spec =
 		make_spec(3, "'cpu_bind': 'rank', 'mem_bind': 'prefer,rank'");
 	_cleanup_binding_bounds_ struct binding_bounds bounds = {0}, after = {0};
-	_cleanup_binding_ struct binding b = BINDING_INIT;
+	_cleanup_binding_ struct binding b = {0};
 	struct err err = ERR_INIT;
 	uint32_t part = 0, first;
 	int status, mode = -1;
@@ -436,7 +436,7 @@ static void test_apply_fails(void **state)
 	_cleanup_spec_ struct spec *cpus = make_spec(1, "'cpu_bind': 'map_cpu:1000'");
 	_cleanup_spec_ struct spec *nodes = make_spec(1, "'mem_bind': 'map_mem:900'");
 	_cleanup_binding_bounds_ struct binding_bounds bounds = make_bounds("1000", "900");
-	_cleanup_binding_ struct binding b = BINDING_INIT, m = BINDING_INIT;
+	_cleanup_binding_ struct binding b = {0}, m = {0};
 	struct err err = ERR_INIT;
 	uint32_t part = 77;
 	char text[128];
@@ -460,7 +460,7 @@ static void test_apply_fails(void **state)
 static void check_environ(uint32_t ntasks, const char *fields, const char *wanted)
 {
 	_cleanup_binding_bounds_ struct binding_bounds bounds = make_bounds("0-15", "0-1");
-	_cleanup_binding_ struct binding b = BINDING_INIT;
+	_cleanup_binding_ struct binding b = {0};
 	_cleanup_spec_ struct spec *spec = NULL;
 	_cleanup_strv_ struct strv env = {0};
 	_cleanup_free_ char *path = data_path("topology/cores16.xml"), *all = NULL, *got = NULL;

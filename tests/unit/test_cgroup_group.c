@@ -67,7 +67,7 @@ static volatile int *shared_ints(size_t n)
 
 static void test_pid_zero_is_never_listed(_unused_ void **state)
 {
-	_cleanup_pidset_ struct pidset set = PIDSET_INIT;
+	_cleanup_pidset_ struct pidset set = {0};
 
 	assert_int_equal(pidset_add_text(&set, "0\n7\n0\n3\n7\n-4\nx\n5 6\n99999999999\n\n9"), 0);
 	assert_int_equal(set.n, 3);
@@ -83,7 +83,7 @@ static void test_list_holds_nested_groups_of_any_name(_unused_ void **state)
 {
 	static const char *const names[] = {
 		"a b", "x) R 1", "\x01\xff\\040", " (deleted)", "-", "...", "step_0"};
-	_cleanup_pidset_ struct pidset set = PIDSET_INIT;
+	_cleanup_pidset_ struct pidset set = {0};
 	pid_t pid[ARRAY_SIZE(names)];
 	size_t i;
 
@@ -109,7 +109,7 @@ static void test_list_holds_nested_groups_of_any_name(_unused_ void **state)
 
 static void test_zombies_are_not_listed(_unused_ void **state)
 {
-	_cleanup_pidset_ struct pidset set = PIDSET_INIT;
+	_cleanup_pidset_ struct pidset set = {0};
 	struct group_events events;
 	siginfo_t info;
 	pid_t pid;
@@ -135,7 +135,7 @@ static void test_zombies_are_not_listed(_unused_ void **state)
 static void test_any_depth_with_few_descriptors(_unused_ void **state)
 {
 	struct rlimit old, few = {.rlim_cur = 24};
-	_cleanup_pidset_ struct pidset set = PIDSET_INIT;
+	_cleanup_pidset_ struct pidset set = {0};
 	int fd, i, r_list, r_signal, r_remove;
 	pid_t pid;
 
@@ -221,7 +221,7 @@ static void test_groups_may_vanish_under_the_walk(_unused_ void **state)
 
 static void test_a_group_that_is_gone(_unused_ void **state)
 {
-	_cleanup_pidset_ struct pidset set = PIDSET_INIT;
+	_cleanup_pidset_ struct pidset set = {0};
 	_cleanup_close_ int fd = -1;
 	stepd_usage_t usage;
 	struct group_events events;
@@ -455,7 +455,7 @@ static void test_kill_ends_what_stands_still(_unused_ void **state)
  * cgroup.kill. */
 static void test_threaded_groups_are_listed_and_killed(_unused_ void **state)
 {
-	_cleanup_pidset_ struct pidset set = PIDSET_INIT, inner = PIDSET_INIT;
+	_cleanup_pidset_ struct pidset set = {0}, inner = {0};
 	_cleanup_close_ int domain = -1, threaded = -1;
 	pid_t pid, other;
 	char text[16];

@@ -60,7 +60,7 @@ static void test_mountinfo(_unused_ void **state)
 		"47 31\n"
 		"\n"
 		"48 31 0:38 /b\\9\\0 /last rw - cgroup2 none rw";
-	_cleanup_cgmounts_ struct cgmounts mounts = CGMOUNTS_INIT;
+	_cleanup_cgmounts_ struct cgmounts mounts = {0};
 
 	assert_int_equal(cgmounts_parse(text, &mounts), 0);
 	assert_int_equal(mounts.n, 3);

@@ -69,7 +69,7 @@ static int mark_all(struct procs *procs, void *userdata)
 
 static void test_read(void **state)
 {
-	_cleanup_procs_ struct procs procs = PROCS_INIT;
+	_cleanup_procs_ struct procs procs = {0};
 	const struct proc *self, *child;
 	pid_t pid = child_start(0);
 	size_t i;
@@ -95,7 +95,7 @@ static void test_read(void **state)
 
 static void test_empty_list(void **state)
 {
-	struct procs procs = PROCS_INIT;
+	struct procs procs = {0};
 
 	(void)state;
 	assert_null(procs_get(&procs, 1));
@@ -257,7 +257,7 @@ static void test_no_descriptors_left(void **state)
 {
 	int fds = scratch_count_fds(), r, in_signal, n;
 	struct rlimit saved, none;
-	struct procs procs = PROCS_INIT;
+	struct procs procs = {0};
 	pid_t *pids = NULL;
 
 	(void)state;

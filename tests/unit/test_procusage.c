@@ -70,7 +70,7 @@ static pid_t start(void)
 
 static void test_process(void **state)
 {
-	_cleanup_procusage_ struct procusage all = PROCUSAGE_INIT;
+	_cleanup_procusage_ struct procusage all = {0};
 	int fds = scratch_count_fds(), i;
 	pid_t pids[2] = {start(), INT_MAX}; /* one is gone since the list */
 	stepd_usage_t u;
@@ -153,7 +153,7 @@ static void test_circle(void **state)
 
 static void test_none(void **state)
 {
-	const struct procusage none = PROCUSAGE_INIT;
+	const struct procusage none = {0};
 	const stepd_step_task_info_t task = {.pid = 12};
 	stepd_usage_t u, more = {0};
 
