@@ -2,31 +2,17 @@
 #include "stepd/account/oom.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "proctrack/proctrack.h"
 #include "stepd/account/account.h"
 #include "stepd/account/tasks.h"
 #include "stepd/account/usage.h"
 #include "stepd/base/log.h"
+#include "stepd/base/parse.h"
 #include "stepd/record/events.h"
 #include "stepd/snapshot/handover.h"
 
 #define PAUSE_SECONDS 0.25
-
-/* The number of the line "NAME N", 0 if there is none. */
-static uint64_t get_count(const char *text, const char *name)
-{
-	size_t len = strlen(name);
-	const char *line;
-
-	for (line = text; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (strncmp(line, name, len) == 0 && line[len] == ' ')
-			return strtoull(line + len, NULL, 10);
-	}
-	return 0;
-}
 
 bool oom_is_counted(const struct account *acc)
 {
@@ -39,7 +25,8 @@ bool oom_is_unsettled(struct account *acc)
 
 	if (!oom_is_counted(acc) || pri_watch_read(&oom->watch) < 0)
 		return false;
-	oom->kills = get_count(oom->watch.text, "oom_kill");
+	if (parse_line_u64(oom->watch.text, "oom_kill ", &oom->kills) < 0)
+		oom->kills = 0;
 	return oom->kills > oom->attributed;
 }
 

@@ -48,6 +48,24 @@ int parse_i32(const char *text, int32_t least, int32_t most, int32_t *ret_n)
 	return 0;
 }
 
+int parse_line_u64(const char *text, const char *key, uint64_t *ret_n)
+{
+	const size_t len = strlen(key);
+
+	while (strncmp(text, key, len) != 0) {
+		text = strchr(text, '\n');
+		if (!text)
+			return -EBADMSG;
+		text++;
+	}
+	text += len;
+	text += strspn(text, " \t");
+	if (!isdigit((unsigned char)text[0]))
+		return -EBADMSG;
+	*ret_n = strtoull(text, NULL, 10);
+	return 0;
+}
+
 int parse_duration_ms(const char *text, uint64_t *ret_ms)
 {
 	static const struct {

@@ -15,6 +15,10 @@ int parse_u64(const char *text, uint64_t least, uint64_t most, uint64_t *ret_n) 
 int parse_u32(const char *text, uint32_t least, uint32_t most, uint32_t *ret_n) _must_check_;
 int parse_i32(const char *text, int32_t least, int32_t most, int32_t *ret_n) _must_check_;
 
+/* The number behind key, which begins a line of text, and blanks: for the kernel's files. -EBADMSG:
+ * there is no such line. */
+int parse_line_u64(const char *text, const char *key, uint64_t *ret_n) _must_check_;
+
 /* A duration: "30" or "30s" are seconds, else "250ms", "5m", "2h", "1d"; "1.5s" is fine. */
 int parse_duration_ms(const char *text, uint64_t *ret_ms) _must_check_;
 

@@ -52,6 +52,24 @@ static void test_u32(void **state)
 	assert_int_equal(n, UINT32_MAX);
 }
 
+static void test_line(void **state)
+{
+	static const char text[] = "oom 2\noom_kill 17\nTgid:\t4711\nbad x\nlast 5";
+	uint64_t n = 0xbad;
+
+	(void)state;
+	assert_int_equal(parse_line_u64(text, "kill ", &n), -EBADMSG);
+	assert_int_equal(parse_line_u64(text, "bad ", &n), -EBADMSG);
+	assert_int_equal(parse_line_u64("", "oom ", &n), -EBADMSG);
+	assert_int_equal(n, 0xbad);
+	assert_int_equal(parse_line_u64(text, "oom ", &n), 0);
+	assert_int_equal(n, 2);
+	assert_int_equal(parse_line_u64(text, "Tgid:", &n), 0);
+	assert_int_equal(n, 4711);
+	assert_int_equal(parse_line_u64(text, "last ", &n), 0);
+	assert_int_equal(n, 5);
+}
+
 static void test_i32(void **state)
 {
 	static const char *const refused[] = {"", "-", "--1", "+1", "- 1", "-1 ", "1-", "-x"};
@@ -306,6 +324,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_u64),
 		cmocka_unit_test(test_u32),
+		cmocka_unit_test(test_line),
 		cmocka_unit_test(test_i32),
 		cmocka_unit_test(test_size),
 		cmocka_unit_test(test_duration),
