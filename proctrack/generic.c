@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "proctrack/procs.h"
 #include "proctrack/procusage.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/pidref.h"
@@ -240,13 +241,6 @@ struct generic_stopped *generic_stopped_free(struct generic_stopped *stopped)
 	return NULL;
 }
 
-static int compare_pids(const void *a, const void *b)
-{
-	pid_t pa = *(const pid_t *)a, pb = *(const pid_t *)b;
-
-	return (pa > pb) - (pa < pb);
-}
-
 /* In the state that SIGSTOP and its like put a process in, and SIGCONT takes it out of. Traced ones
  * are not: their tracer continues them. Where the first thread has ended the others count. */
 static bool is_stopped(const struct procstat *st)
@@ -266,14 +260,14 @@ static int remember_stopped(
 	if (r < 0)
 		return r;
 	if (n > 0)
-		qsort(pids, (size_t)n, sizeof(*pids), compare_pids);
+		qsort(pids, (size_t)n, sizeof(*pids), procs_compare_pids);
 	for (i = 0; i < n; i++) {
 		if (procstat_read(pids[i], &st) < 0 || !is_stopped(&st))
 			continue;
 		if (stopped->n == GENERIC_STOPPED_MAX)
 			return -E2BIG;
-		stopped->v[stopped->n].pid = pids[i];
-		stopped->v[stopped->n++].start_ticks = st.start_ticks;
+		stopped->v[stopped->n++] =
+			(struct generic_stopped_process){pids[i], st.start_ticks};
 	}
 	return 0;
 }
@@ -295,17 +289,10 @@ int generic_suspend(
 
 static bool was_stopped(const struct generic_stopped *stopped, const struct procstat *st)
 {
-	size_t at = 0, end = stopped->n, middle;
+	const struct generic_stopped_process *p =
+		bsearch(&st->pid, stopped->v, stopped->n, sizeof(*stopped->v), procs_compare_pids);
 
-	while (at < end) {
-		middle = (at + end) / 2;
-		if (stopped->v[middle].pid < st->pid)
-			at = middle + 1;
-		else
-			end = middle;
-	}
-	return at < stopped->n && stopped->v[at].pid == st->pid &&
-		stopped->v[at].start_ticks == st->start_ticks;
+	return p && p->start_ticks == st->start_ticks;
 }
 
 /* One by one. None of those that stand can fork or go away: one list has all. */

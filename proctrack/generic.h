@@ -34,14 +34,16 @@ bool generic_has_pid(const struct generic_ops *ops, uint64_t id, pid_t pid);
  * in memory that the agent shares with its workers: a worker suspends, a later one resumes. */
 #define GENERIC_STOPPED_MAX 65536
 
+struct generic_stopped_process {
+	pid_t pid;
+	uint64_t start_ticks;
+};
+
 struct generic_stopped {
 	bool owned;  /* all suspensions of the container are begun by the holder of this */
 	bool active; /* one has begun and was not taken back */
 	uint32_t n;
-	struct {
-		pid_t pid;
-		uint64_t start_ticks;
-	} v[GENERIC_STOPPED_MAX]; /* ascending by pid */
+	struct generic_stopped_process v[GENERIC_STOPPED_MAX]; /* ascending by pid */
 };
 
 struct generic_stopped *generic_stopped_new(void);

@@ -10,20 +10,6 @@
 /* How often a line that changed under the reader is read again before it is given up. */
 #define TRIES_MAX 8
 
-static int by_pid(const void *a, const void *b)
-{
-	const stepd_member_t *ma = a, *mb = b;
-
-	return (ma->pid > mb->pid) - (ma->pid < mb->pid);
-}
-
-static int by_seed_pid(const void *a, const void *b)
-{
-	const struct member_seed *sa = a, *sb = b;
-
-	return (sa->pid > sb->pid) - (sa->pid < sb->pid);
-}
-
 static int by_number(const void *a, const void *b)
 {
 	uint32_t na = *(const uint32_t *)a, nb = *(const uint32_t *)b;
@@ -109,7 +95,7 @@ static bool is_seed(const struct lines *l, const struct procstat *st, uint32_t *
 	const struct member_seed key = {.pid = st->pid};
 	const struct member_seed *seed;
 
-	seed = bsearch(&key, l->seeds, l->n_seeds, sizeof(key), by_seed_pid);
+	seed = bsearch(&key, l->seeds, l->n_seeds, sizeof(key), procs_compare_pids);
 	if (!seed || (seed->start_ticks && seed->start_ticks != st->start_ticks))
 		return false;
 	*ret_rank = seed->rank;
@@ -125,7 +111,7 @@ static bool settles(struct lines *l, const struct procstat *st, uint32_t *ret_ra
 
 	if (is_seed(l, st, ret_rank))
 		return true;
-	m = bsearch(&key, l->members, (size_t)l->n, sizeof(key), by_pid);
+	m = bsearch(&key, l->members, (size_t)l->n, sizeof(key), procs_compare_pids);
 	if (!m)
 		return false;
 	i = (int)(m - l->members);
@@ -197,8 +183,8 @@ int members_rank(stepd_member_t *members, int n, struct member_seed *seeds, size
 	}
 	if (unranked == 0 || (n_seeds == 0 && ranked == 0))
 		return 0;
-	qsort(members, (size_t)n, sizeof(*members), by_pid);
-	qsort(seeds, n_seeds, sizeof(*seeds), by_seed_pid);
+	qsort(members, (size_t)n, sizeof(*members), procs_compare_pids);
+	qsort(seeds, n_seeds, sizeof(*seeds), procs_compare_pids);
 	r = lines_init(&l);
 	for (i = 0; r == 0 && i < n; i++) {
 		if (members[i].rank == STEPD_MEMBER_NO_RANK && !l.judged[i])
@@ -221,7 +207,7 @@ static int add_seed(struct members_target *target, size_t n_sorted, const struct
 	const struct member_seed seed = {
 		.pid = p->pid, .start_ticks = p->start_ticks, .rank = target->rank};
 	struct member_seed *known =
-		bsearch(&seed, target->seed, n_sorted, sizeof(seed), by_seed_pid);
+		bsearch(&seed, target->seed, n_sorted, sizeof(seed), procs_compare_pids);
 
 	if (known) { /* the same, or one that has its pid now */
 		*known = seed;
@@ -237,7 +223,7 @@ static bool had_rank(const stepd_member_t *ranked, int n, pid_t pid)
 {
 	const stepd_member_t key = {.pid = pid}, *m;
 
-	m = bsearch(&key, ranked, (size_t)n, sizeof(key), by_pid);
+	m = bsearch(&key, ranked, (size_t)n, sizeof(key), procs_compare_pids);
 	return m && m->rank != STEPD_MEMBER_NO_RANK;
 }
 
@@ -250,7 +236,7 @@ static int pick(struct members_target *target, stepd_member_t *members, int n)
 	if (!ranked)
 		return -ENOMEM;
 	if (target->n_seeds > 0) /* for confirm(), too */
-		qsort(target->seed, target->n_seeds, sizeof(*target->seed), by_seed_pid);
+		qsort(target->seed, target->n_seeds, sizeof(*target->seed), procs_compare_pids);
 	for (i = 0; i < n; i++) {
 		ranked[i] = members[i];
 		if (target->descendants_only)
@@ -271,7 +257,7 @@ static int list(struct members_target *target, stepd_member_t **ret_members, int
 	int n = 0, r = target->list(target->ctx, target->id, &members, &n);
 
 	if (r == 0 && n > 0)
-		qsort(members, (size_t)n, sizeof(*members), by_pid);
+		qsort(members, (size_t)n, sizeof(*members), procs_compare_pids);
 	*ret_members = members;
 	*ret_count = n;
 	return r;
@@ -288,8 +274,8 @@ static int confirm(struct members_target *target, struct procs *procs)
 	for (i = 0; r == 0 && i < procs->n; i++) {
 		const stepd_member_t key = {.pid = procs->v[i].pid};
 
-		procs->v[i].member =
-			n > 0 && bsearch(&key, members, (size_t)n, sizeof(key), by_pid) != NULL;
+		procs->v[i].member = n > 0 &&
+			bsearch(&key, members, (size_t)n, sizeof(key), procs_compare_pids) != NULL;
 		if (procs->v[i].member && procs->v[i].living)
 			r = add_seed(target, n_sorted, &procs->v[i]);
 	}

@@ -18,11 +18,11 @@
 /* Enough for a set that comes to an end; a chain of forks that outlives the signal never does. */
 #define PASSES_MAX 64
 
-static int compare_pids(const void *a, const void *b)
+int procs_compare_pids(const void *a, const void *b)
 {
-	const struct proc *pa = a, *pb = b;
+	const pid_t pa = *(const pid_t *)a, pb = *(const pid_t *)b;
 
-	return (pa->pid > pb->pid) - (pa->pid < pb->pid);
+	return (pa > pb) - (pa < pb);
 }
 
 static int add_proc(struct procs *procs, size_t *capacity, const struct procstat *st)
@@ -91,7 +91,7 @@ static void hand_out(struct procs *procs, struct procs *ret_procs)
 {
 	/* the kernel lists them in this order already, and promises nothing */
 	if (procs->n > 1)
-		qsort(procs->v, procs->n, sizeof(*procs->v), compare_pids);
+		qsort(procs->v, procs->n, sizeof(*procs->v), procs_compare_pids);
 	*ret_procs = take_struct(*procs);
 }
 
@@ -126,7 +126,7 @@ struct proc *procs_get(const struct procs *procs, pid_t pid)
 
 	if (procs->n == 0)
 		return NULL;
-	return bsearch(&key, procs->v, procs->n, sizeof(key), compare_pids);
+	return bsearch(&key, procs->v, procs->n, sizeof(key), procs_compare_pids);
 }
 
 void procs_clear(struct procs *procs)

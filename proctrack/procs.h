@@ -35,6 +35,9 @@ int procs_read(struct procs *ret_procs) _must_check_;
 /* Those of these pids that are there. 0 or -errno. */
 int procs_read_some(const pid_t *pids, size_t n, struct procs *ret_procs) _must_check_;
 
+/* For qsort(3) and bsearch(3): pids, or structs that begin with one. */
+int procs_compare_pids(const void *a, const void *b);
+
 struct proc *procs_get(const struct procs *procs, pid_t pid); /* NULL: not there */
 void procs_clear(struct procs *procs);
 #define _cleanup_procs_ _cleanup_(procs_clear)

@@ -59,6 +59,26 @@ static int from_slurm(int rc)
 	return errno > 0 ? -errno : -EIO;
 }
 
+/* Calls a function of the plugin: 0 or -errno, -EOPNOTSUPP where it has none. */
+#define call(pt, function, ...)                                                                    \
+	({                                                                                         \
+		errno = 0;                                                                         \
+		(pt)->ops.function ? from_slurm((int)(pt)->ops.function(__VA_ARGS__))              \
+				   : -EOPNOTSUPP;                                                  \
+	})
+
+/* The same of one that gives a descriptor. */
+#define call_fd(pt, function, ...)                                                                 \
+	({                                                                                         \
+		int fd_ = -1;                                                                      \
+		errno = EOPNOTSUPP;                                                                \
+		if ((pt)->ops.function) {                                                          \
+			errno = 0;                                                                 \
+			fd_ = (pt)->ops.function(__VA_ARGS__);                                     \
+		}                                                                                  \
+		fd_ >= 0 ? fd_ : from_slurm(SLURM_ERROR);                                          \
+	})
+
 /* The least between two polls of a suspension that takes its time. */
 #define SUSPEND_PAUSE_MS 10
 
@@ -205,8 +225,7 @@ static int place(
 			"a scope of systemd is requested, and %s has none; use proctrack/cgroup",
 			proctrack_get_type(pt));
 	}
-	errno = 0;
-	r = from_slurm(pt->ops.place(job, scope, text, sizeof(text)));
+	r = call(pt, place, job, scope, text, sizeof(text));
 	text[sizeof(text) - 1] = '\0';
 	if (r == 0 && text[0])
 		(void)snprintf(pt->note, sizeof(pt->note), "%s", text);
@@ -270,10 +289,8 @@ const char *proctrack_get_type(const struct proctrack *pt)
 
 int proctrack_create(struct proctrack *pt, stepd_step_rec_t *job)
 {
-	int r;
+	int r = call(pt, create, job);
 
-	errno = 0;
-	r = from_slurm(pt->ops.create(job));
 	if (r == 0 && job->cont_id == 0)
 		return -EPROTO; /* the contract of <stepd/proctrack.h>: an id that means something
 				 */
@@ -284,11 +301,8 @@ int proctrack_create(struct proctrack *pt, stepd_step_rec_t *job)
 
 int proctrack_adopt(struct proctrack *pt, stepd_step_rec_t *job, const pid_t *pids, int n)
 {
-	int r = 0;
+	int r = pt->ops.adopt ? call(pt, adopt, job, pids, n) : 0;
 
-	errno = 0;
-	if (pt->ops.adopt)
-		r = from_slurm(pt->ops.adopt(job, pids, n));
 	/* What was stopped before a suspension of the dead agent's is not known any more: a
 	 * resumption continues all. */
 	if (r < 0)
@@ -301,22 +315,18 @@ int proctrack_adopt(struct proctrack *pt, stepd_step_rec_t *job, const pid_t *pi
 
 int proctrack_add(struct proctrack *pt, stepd_step_rec_t *job, pid_t pid)
 {
-	errno = 0;
-	return from_slurm(pt->ops.add(job, pid));
+	return call(pt, add, job, pid);
 }
 
 int proctrack_signal(struct proctrack *pt, uint64_t id, int signal)
 {
-	errno = 0;
-	return from_slurm(pt->ops.signal(id, signal));
+	return call(pt, signal, id, signal);
 }
 
 int proctrack_destroy(struct proctrack *pt, uint64_t id)
 {
-	int r;
+	int r = call(pt, destroy, id);
 
-	errno = 0;
-	r = from_slurm(pt->ops.destroy(id));
 	if (r == 0 && id == pt->own_id)
 		pt->own_id = 0;
 	return r;
@@ -330,10 +340,8 @@ uint64_t proctrack_find(struct proctrack *pt, pid_t pid)
 int proctrack_get_pids(struct proctrack *pt, uint64_t id, pid_t **ret_pids, int *ret_count)
 {
 	pid_t *pids = NULL;
-	int count = 0, r;
+	int count = 0, r = call(pt, get_pids, id, &pids, &count);
 
-	errno = 0;
-	r = from_slurm((int)pt->ops.get_pids(id, &pids, &count));
 	if (r < 0)
 		return r;
 	*ret_pids = pids;
@@ -348,8 +356,7 @@ bool proctrack_is_populated(struct proctrack *pt, uint64_t id)
 
 int proctrack_wait(struct proctrack *pt, uint64_t id, int timeout_ms)
 {
-	errno = 0;
-	return pt->ops.wait ? from_slurm(pt->ops.wait(id, timeout_ms))
+	return pt->ops.wait ? call(pt, wait, id, timeout_ms)
 			    : generic_wait(&pt->generic, id, timeout_ms);
 }
 
@@ -367,8 +374,7 @@ static int suspend_by_backend(struct proctrack *pt, uint64_t id, int timeout_ms)
 
 	for (;;) {
 		begin = clock_now_ms();
-		errno = 0;
-		r = from_slurm(pt->ops.suspend(id));
+		r = call(pt, suspend, id);
 		if (r != -ETIMEDOUT || clock_now_ms() >= deadline)
 			return r;
 		if (clock_now_ms() - begin < SUSPEND_PAUSE_MS) /* it does not wait itself */
@@ -396,7 +402,7 @@ static int err_moving(
 int proctrack_suspend(struct proctrack *pt, uint64_t id, int timeout_ms, struct err *err)
 {
 	const char *states = GENERIC_FROZEN_STATES;
-	int r = pt->ops.suspend ? suspend_by_backend(pt, id, timeout_ms) : -EOPNOTSUPP;
+	int r = suspend_by_backend(pt, id, timeout_ms);
 
 	if (r == -EOPNOTSUPP) {
 		states = GENERIC_STOPPED_STATES;
@@ -437,9 +443,8 @@ int proctrack_is_suspended(
 	int suspended = 0, r = -EOPNOTSUPP;
 
 	text[0] = '\0';
-	errno = 0;
-	if (pt->ops.is_suspended && !pt->stopped->active)
-		r = from_slurm(pt->ops.is_suspended(id, &suspended, text, size));
+	if (!pt->stopped->active)
+		r = call(pt, is_suspended, id, &suspended, text, size);
 	text[size - 1] = '\0';
 	if (r == 0)
 		*ret_suspended = suspended != 0;
@@ -453,8 +458,7 @@ static int resume(struct proctrack *pt, uint64_t id)
 {
 	if (!pt->ops.resume || pt->stopped->active)
 		return generic_resume(&pt->generic, id, pt->stopped);
-	errno = 0;
-	return from_slurm(pt->ops.resume(id));
+	return call(pt, resume, id);
 }
 
 int proctrack_resume(struct proctrack *pt, uint64_t id, struct err *err)
@@ -475,9 +479,8 @@ int proctrack_usage(
 	struct proctrack *pt, uint64_t id, const uint32_t *rank, stepd_usage_t *ret_usage)
 {
 	*ret_usage = (stepd_usage_t){0};
-	errno = 0;
 	if (pt->ops.usage)
-		return from_slurm(pt->ops.usage(id, rank, ret_usage));
+		return call(pt, usage, id, rank, ret_usage);
 	/* By pids alone the task of a process is not known. */
 	return rank ? -EOPNOTSUPP : generic_usage(&pt->generic, id, ret_usage);
 }
@@ -557,8 +560,7 @@ int proctrack_set_limits(struct proctrack *pt, uint64_t id, const uint32_t *rank
 		return err_say(err, -EOPNOTSUPP,
 			"%s can't limit what a step uses; use proctrack/cgroup",
 			proctrack_get_type(pt));
-	errno = 0;
-	r = from_slurm(pt->ops.set_limits(id, rank, limits, text, sizeof(text)));
+	r = call(pt, set_limits, id, rank, limits, text, sizeof(text));
 	if (r == 0)
 		return 0;
 	text[sizeof(text) - 1] = '\0';
@@ -567,25 +569,15 @@ int proctrack_set_limits(struct proctrack *pt, uint64_t id, const uint32_t *rank
 
 int proctrack_clone_fd(struct proctrack *pt, const stepd_step_rec_t *job, uint32_t local_id)
 {
-	int fd;
-
-	if (!pt->ops.clone_fd)
-		return -EOPNOTSUPP;
-	errno = 0;
-	fd = pt->ops.clone_fd(job, local_id);
-	return fd >= 0 ? fd : from_slurm(SLURM_ERROR);
+	return call_fd(pt, clone_fd, job, local_id);
 }
 
 int proctrack_service_fd(struct proctrack *pt, const stepd_step_rec_t *job, bool *ret_may_clone)
 {
-	int fd, may_clone = 0;
+	int may_clone = 0, fd = call_fd(pt, service_fd, job, &may_clone);
 
-	if (!pt->ops.service_fd)
-		return -EOPNOTSUPP;
-	errno = 0;
-	fd = pt->ops.service_fd(job, &may_clone);
 	*ret_may_clone = may_clone != 0;
-	return fd >= 0 ? fd : from_slurm(SLURM_ERROR);
+	return fd;
 }
 
 bool proctrack_spans_sessions(const struct proctrack *pt)
@@ -601,32 +593,17 @@ void proctrack_task_ended(struct proctrack *pt, const stepd_step_rec_t *job, uin
 
 int proctrack_event_fd(struct proctrack *pt, uint64_t id)
 {
-	int fd;
-
-	if (!pt->ops.event_fd)
-		return -EOPNOTSUPP;
-	errno = 0;
-	fd = pt->ops.event_fd(id);
-	return fd >= 0 ? fd : from_slurm(SLURM_ERROR);
+	return call_fd(pt, event_fd, id);
 }
 
 int proctrack_oom_fd(struct proctrack *pt, uint64_t id)
 {
-	int fd;
-
-	if (!pt->ops.oom_fd)
-		return -EOPNOTSUPP;
-	errno = 0;
-	fd = pt->ops.oom_fd(id);
-	return fd >= 0 ? fd : from_slurm(SLURM_ERROR);
+	return call_fd(pt, oom_fd, id);
 }
 
 int proctrack_get_root(struct proctrack *pt, char *path, size_t size)
 {
-	if (!pt->ops.get_root)
-		return -EOPNOTSUPP;
-	errno = 0;
-	return from_slurm(pt->ops.get_root(path, size));
+	return call(pt, get_root, path, size);
 }
 
 /* ---- members by task ------------------------------------------------------------------------- */
@@ -668,8 +645,7 @@ static int list_by_backend(void *ctx, uint64_t id, stepd_member_t **ret_members,
 
 	if (!query->pt->ops.get_members)
 		return list_plain(query->pt, id, ret_members, ret_count);
-	errno = 0;
-	r = from_slurm(query->pt->ops.get_members(id, &members, &n));
+	r = call(query->pt, get_members, id, &members, &n);
 	if (r == 0)
 		r = members_check_ranks(members, n, query->tasks, query->n_tasks);
 	if (r < 0)
@@ -711,9 +687,8 @@ static int check_member(struct proctrack *pt, uint64_t id, pid_t pid, uint32_t *
 	*ret_rank = STEPD_MEMBER_NO_RANK;
 	if (id == 0 || pid <= 0)
 		return -ESRCH;
-	errno = 0;
 	if (pt->ops.find_member) {
-		r = from_slurm(pt->ops.find_member(id, pid, ret_rank));
+		r = call(pt, find_member, id, pid, ret_rank);
 	} else {
 		found = proctrack_find(pt, pid);
 		r = found == id || (!found && pt->own_id != id && proctrack_has_pid(pt, id, pid))
@@ -756,8 +731,7 @@ static int signal_told(
 
 	target->unranked_only = true;
 	elsewhere = members_find(target);
-	errno = 0;
-	result = from_slurm(pt->ops.signal_task(target->id, rank, signal));
+	result = call(pt, signal_task, target->id, rank, signal);
 	if (elsewhere < 0)
 		return result < 0 && result != -ESRCH ? result : elsewhere;
 	if (elsewhere == 0)

@@ -2,9 +2,10 @@
 #include "proctrack/procusage.h"
 
 #include <fcntl.h>
-#include <string.h>
 
+#include "proctrack/procs.h"
 #include "stepd/base/fs.h"
+#include "stepd/base/parse.h"
 #include "stepd/base/procstat.h"
 
 #define FILE_SIZE_MAX 65536
@@ -47,27 +48,6 @@ static uint64_t ticks_to_usec(uint64_t ticks)
 	return ticks * 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
 }
 
-/* The number behind "\nNAME:" and blanks; false: there is no such line. */
-static bool get_number(const char *text, const char *name, uint64_t *ret_n)
-{
-	const char *p = text;
-	size_t len = strlen(name);
-
-	while (p && (strncmp(p, name, len) != 0 || p[len] != ':')) {
-		p = strchr(p, '\n');
-		if (p)
-			p++;
-	}
-	if (!p)
-		return false;
-	p += len + 1;
-	p += strspn(p, " \t");
-	if (*p < '0' || *p > '9')
-		return false;
-	*ret_n = strtoull(p, NULL, 10); /* digits stand there */
-	return true;
-}
-
 static void read_stat(const struct procstat *st, stepd_usage_t *usage)
 {
 	set(usage, STEPD_USAGE_CPU_USER_USEC, ticks_to_usec(st->utime_ticks + st->cutime_ticks));
@@ -92,9 +72,9 @@ static void read_status(int proc_fd, pid_t pid, stepd_usage_t *usage)
 	_cleanup_free_ char *text = read_file(proc_fd, pid, "status");
 	uint64_t kib;
 
-	if (text && get_number(text, "VmHWM", &kib))
+	if (text && parse_line_u64(text, "VmHWM:", &kib) == 0)
 		set(usage, STEPD_USAGE_MEMORY_PEAK_BYTES, kib * 1024);
-	if (text && get_number(text, "VmSwap", &kib))
+	if (text && parse_line_u64(text, "VmSwap:", &kib) == 0)
 		set(usage, STEPD_USAGE_SWAP_BYTES, kib * 1024);
 }
 
@@ -103,17 +83,10 @@ static void read_io(int proc_fd, pid_t pid, stepd_usage_t *usage)
 	_cleanup_free_ char *text = read_file(proc_fd, pid, "io");
 	uint64_t bytes;
 
-	if (text && get_number(text, "read_bytes", &bytes))
+	if (text && parse_line_u64(text, "read_bytes:", &bytes) == 0)
 		set(usage, STEPD_USAGE_IO_READ_BYTES, bytes);
-	if (text && get_number(text, "write_bytes", &bytes))
+	if (text && parse_line_u64(text, "write_bytes:", &bytes) == 0)
 		set(usage, STEPD_USAGE_IO_WRITE_BYTES, bytes);
-}
-
-static int by_pid(const void *a, const void *b)
-{
-	const struct procusage_process *pa = a, *pb = b;
-
-	return (pa->pid > pb->pid) - (pa->pid < pb->pid);
 }
 
 int procusage_read(const pid_t *pids, int n, struct procusage *ret_processes)
@@ -142,7 +115,7 @@ int procusage_read(const pid_t *pids, int n, struct procusage *ret_processes)
 		read_status(proc_fd, st.pid, &p->usage);
 		read_io(proc_fd, st.pid, &p->usage);
 	}
-	qsort(all.v, all.n, sizeof(*all.v), by_pid);
+	qsort(all.v, all.n, sizeof(*all.v), procs_compare_pids);
 	*ret_processes = take_struct(all);
 	return 0;
 }
@@ -193,8 +166,9 @@ static const struct procusage_process *find(const struct procusage *processes, p
 {
 	const struct procusage_process key = {.pid = pid};
 
-	return processes->n > 0 ? bsearch(&key, processes->v, processes->n, sizeof(key), by_pid)
-				: NULL;
+	return processes->n > 0
+		? bsearch(&key, processes->v, processes->n, sizeof(key), procs_compare_pids)
+		: NULL;
 }
 
 /* A task's index among the tasks, found by its pid. */
@@ -202,13 +176,6 @@ struct leader {
 	pid_t pid;
 	size_t index;
 };
-
-static int by_leader(const void *a, const void *b)
-{
-	const struct leader *la = a, *lb = b;
-
-	return (la->pid > lb->pid) - (la->pid < lb->pid);
-}
 
 /* The task that the process is or descends from, or NULL. */
 static const struct leader *leader_of(const struct procusage *processes,
@@ -220,7 +187,7 @@ static const struct leader *leader_of(const struct procusage *processes,
 	for (depth = 0; p && !found && depth < DEPTH_MAX; depth++) {
 		const struct leader key = {.pid = p->pid};
 
-		found = bsearch(&key, leaders, n, sizeof(key), by_leader);
+		found = bsearch(&key, leaders, n, sizeof(key), procs_compare_pids);
 		p = find(processes, p->ppid);
 	}
 	return found;
@@ -240,7 +207,7 @@ int procusage_sum_tasks(const struct procusage *processes, const stepd_step_task
 		if (tasks[i].pid > 0)
 			leaders[living++] = (struct leader){tasks[i].pid, i};
 	}
-	qsort(leaders, living, sizeof(*leaders), by_leader);
+	qsort(leaders, living, sizeof(*leaders), procs_compare_pids);
 	for (i = 0; living > 0 && i < processes->n; i++) {
 		leader = leader_of(processes, &processes->v[i], leaders, living);
 		if (!leader)

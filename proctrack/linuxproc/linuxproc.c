@@ -60,49 +60,29 @@ static bool is_own(uint64_t id)
 	return own.job && id == own.id;
 }
 
-/* Where that one stands or would stand. */
-static size_t place_of(pid_t pid, uint64_t start_ticks)
+static int compare_added(const void *a, const void *b)
 {
-	size_t low = 0, high = own.n_added, mid;
-	const struct added *a;
+	const struct added *x = a, *y = b;
+	int r = procs_compare_pids(a, b);
 
-	while (low < high) {
-		mid = low + (high - low) / 2;
-		a = &own.added[mid];
-		if (a->pid < pid || (a->pid == pid && a->start_ticks < start_ticks))
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return r ? r : (x->start_ticks > y->start_ticks) - (x->start_ticks < y->start_ticks);
 }
 
 static bool is_added(pid_t pid, uint64_t start_ticks)
 {
-	size_t i = place_of(pid, start_ticks);
+	const struct added key = {pid, start_ticks};
 
-	return i < own.n_added && own.added[i].pid == pid &&
-		own.added[i].start_ticks == start_ticks;
-}
-
-static int reserve(size_t n)
-{
-	return n ? array_reserve(own.added, own.added_capacity, n) : 0;
+	return own.n_added > 0 && bsearch(&key, own.added, own.n_added, sizeof(key), compare_added);
 }
 
 static int remember(pid_t pid, uint64_t start_ticks)
 {
-	size_t i = place_of(pid, start_ticks);
-	int r;
-
 	if (is_added(pid, start_ticks))
 		return 0;
-	r = reserve(own.n_added + 1);
-	if (r < 0)
-		return r;
-	memmove(own.added + i + 1, own.added + i, (own.n_added - i) * sizeof(*own.added));
-	own.added[i] = (struct added){pid, start_ticks};
-	own.n_added++;
+	if (array_reserve(own.added, own.added_capacity, own.n_added + 1) < 0)
+		return -ENOMEM;
+	own.added[own.n_added++] = (struct added){pid, start_ticks};
+	qsort(own.added, own.n_added, sizeof(*own.added), compare_added);
 	return 0;
 }
 
@@ -174,11 +154,10 @@ static void set_membership(
 /* Exactly those that are there now: what has ended is forgotten. */
 static int remember_members(const struct procs *procs)
 {
-	int r = reserve(procs->n);
 	size_t i;
 
-	if (r < 0)
-		return r;
+	if (array_reserve(own.added, own.added_capacity, procs->n) < 0)
+		return -ENOMEM;
 	own.n_added = 0;
 	for (i = 0; i < procs->n; i++) {
 		if (procs->v[i].member && procs->v[i].living)
