@@ -41,44 +41,61 @@ struct container {
 	bool tried; /* a birth, with this result: */
 	int clone_result;
 	bool service_given;     /* its group, for a process that may be born there */
-	_Atomic uint32_t *held; /* shared with the agent's workers, NULL: no memory for it */
+	_Atomic uint32_t *held; /* parts that processes freeze for a moment, the agent's workers,
+				 * too, which share this; NULL: no memory for it */
 	uint64_t refused;       /* usage_get_refused() of groups that are gone */
 };
 
-/* NULL: none of that id. */
-static struct container *container_get(struct container *list, uint64_t id)
+/* What the plugin has from one call to the next. The functions of the plugin ABI get an id or a
+ * step record and no state of ours: so it has to be here, once per process. The agent has one
+ * thread. */
+static struct {
+	struct cgroup_root *root; /* found when it is first needed: it takes some 0.5 ms */
+	bool made;                /* a probe has made stepd/ there */
+	struct container *containers;
+} plugin;
+
+/* 0 or more into SLURM_SUCCESS, -errno into SLURM_ERROR and errno. */
+static int to_slurm(int r)
 {
-	while (list && list->dir.id != id)
-		list = list->next;
-	return list;
+	if (r >= 0)
+		return SLURM_SUCCESS;
+	errno = -r;
+	return SLURM_ERROR;
 }
 
-static _Atomic uint32_t *share_counter(void)
+/* One that this process made or took over, or NULL. */
+static struct container *container_get(uint64_t id)
 {
-	void *page = mmap(NULL, sizeof(_Atomic uint32_t), PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct container *c = plugin.containers;
 
-	return page == MAP_FAILED ? NULL : page;
+	while (c && c->dir.id != id)
+		c = c->next;
+	return c;
 }
 
 /* Keeps dir, which is the container's from then on. 0 or -ENOMEM. */
-static int container_add(
-	struct container **list, struct step_dir *dir, struct container **ret_container)
+static int container_add(struct step_dir *dir, struct container **ret_container)
 {
 	struct container *c = calloc(1, sizeof(*c));
+	void *page;
 
 	if (!c)
 		return -ENOMEM;
-	*c = (struct container){.next = *list, .dir = *dir, .held = share_counter()};
+	page = mmap(
+		NULL, sizeof(*c->held), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	c->held = page == MAP_FAILED ? NULL : page;
+	c->dir = *dir;
 	*dir = (struct step_dir)STEP_DIR_INIT;
-	*list = c;
+	c->next = plugin.containers;
+	plugin.containers = c;
 	*ret_container = c;
 	return 0;
 }
 
-static void container_drop(struct container **list, uint64_t id)
+static void container_drop(uint64_t id)
 {
-	struct container **at = list, *c;
+	struct container **at = &plugin.containers, *c;
 
 	while (*at && (*at)->dir.id != id)
 		at = &(*at)->next;
@@ -92,49 +109,10 @@ static void container_drop(struct container **list, uint64_t id)
 	free(c);
 }
 
-/* Around what freezes a part of the container for a moment. c may be NULL: then nothing is
- * recorded. */
-static void container_hold(struct container *c)
-{
-	if (c && c->held)
-		atomic_fetch_add(c->held, 1);
-}
+/* ---- the root -------------------------------------------------------------------------------- */
 
-static void container_unhold(struct container *c)
-{
-	if (c && c->held)
-		atomic_fetch_sub(c->held, 1);
-}
-
-/* Whether a process that held a part of it has ended before it let go, where it is known that none
- * is at it now. Reported once. */
-static bool container_was_left_held(struct container *c)
-{
-	return c && c->held && atomic_exchange(c->held, 0) > 0;
-}
-
-/* ---- state ----------------------------------------------------------------------------------- */
-
-/* What the plugin has from one call to the next. The functions of the plugin ABI get an id or a
- * step record and no state of ours: so it has to be here, once per process. The agent has one
- * thread. */
-static struct {
-	struct cgroup_root *root; /* found when it is first needed: it takes some 0.5 ms */
-	bool made;                /* a probe has made stepd/ there */
-	struct container *containers;
-} plugin;
-
-/* 0 or more into SLURM_SUCCESS, -errno into SLURM_ERROR and errno. */
-static int state_to_slurm(int r)
-{
-	if (r >= 0)
-		return SLURM_SUCCESS;
-	errno = -r;
-	return SLURM_ERROR;
-}
-
-/* Another in its stead, from now on the state's own. */
-static void state_set_root(struct cgroup_root *root)
+/* Another in its stead, from now on the plugin's own. */
+static void set_root(struct cgroup_root *root)
 {
 	if (plugin.made)
 		probe_forget(plugin.root);
@@ -144,7 +122,7 @@ static void state_set_root(struct cgroup_root *root)
 }
 
 /* The root that the environment has now. */
-static int state_get_root(const struct cgroup_root **ret_root, struct err *err)
+static int get_root(const struct cgroup_root **ret_root, struct err *err)
 {
 	const char *wanted = secure_getenv(ROOT_ENV);
 	const char *known = plugin.root && plugin.root->configured ? plugin.root->configured : "";
@@ -155,7 +133,7 @@ static int state_get_root(const struct cgroup_root **ret_root, struct err *err)
 		r = root_open(wanted, &fresh, err);
 		if (r < 0)
 			return r;
-		state_set_root(fresh);
+		set_root(fresh);
 	}
 	*ret_root = plugin.root;
 	return 0;
@@ -163,11 +141,11 @@ static int state_get_root(const struct cgroup_root **ret_root, struct err *err)
 
 /* probe_root() of it. A group that this makes stays for the step that comes next, and is removed
  * with the root, if it is not used: making and removing one takes some 0.1 ms. */
-static int state_probe_root(char *text, size_t size, struct err *err)
+static int try_root(char *text, size_t size, struct err *err)
 {
 	const struct cgroup_root *root;
 	bool made = false;
-	int r = state_get_root(&root, err);
+	int r = get_root(&root, err);
 
 	if (r == 0)
 		r = probe_root(root, text, size, &made, err);
@@ -175,73 +153,44 @@ static int state_probe_root(char *text, size_t size, struct err *err)
 	return r;
 }
 
-/* One that this process made or took over, or NULL. */
-static struct container *state_get_container(uint64_t id)
-{
-	return id ? container_get(plugin.containers, id) : NULL;
-}
+/* ---- any container --------------------------------------------------------------------------- */
 
 /* The directory of any container of the machine. found holds it if it isn't one of ours. -ESRCH:
  * there is none of that id. */
-static int state_get_dir(uint64_t id, struct step_dir *found, const struct step_dir **ret_dir)
+static int find_dir(uint64_t id, struct step_dir *found, const struct step_dir **ret_dir)
 {
-	const struct container *c = state_get_container(id);
+	const struct container *c = container_get(id);
 	const struct cgroup_root *root;
 	int r;
 
-	if (c) {
-		*ret_dir = &c->dir;
+	*ret_dir = c ? &c->dir : found;
+	if (c)
 		return 0;
-	}
-	if (id == 0)
-		return -ESRCH;
-	r = state_get_root(&root, NULL);
-	if (r == 0)
-		r = step_find(root, id, found);
-	if (r == 0)
-		*ret_dir = found;
-	return r;
+	r = id ? get_root(&root, NULL) : -ESRCH;
+	return r < 0 ? r : step_find(root, id, found);
 }
 
-/* The same for a signal that is to be sent there, 0 too; -EINVAL: it is none. */
-static int state_get_dir_for(
-	int signal, uint64_t id, struct step_dir *found, const struct step_dir **ret_dir)
+/* The same: the group of its members, or -errno. */
+static int find_members(uint64_t id, struct step_dir *found)
 {
-	if (signal < 0 || signal >= _NSIG)
-		return -EINVAL;
-	return state_get_dir(id, found, ret_dir);
-}
+	const struct step_dir *dir;
+	int r = find_dir(id, found, &dir);
 
-/* As container_keep(), container_drop(). */
-static int state_add_container(struct step_dir *dir, struct container **ret_container)
-{
-	return container_add(&plugin.containers, dir, ret_container);
-}
-
-static void state_drop_container(uint64_t id)
-{
-	container_drop(&plugin.containers, id);
+	return r < 0 ? r : step_get_members(dir);
 }
 
 /* One of ours, or another's that becomes ours now: an agent that took over a step. */
-static int state_take_container(uint64_t id, struct container **ret_container)
+static int take_container(uint64_t id, struct container **ret_container)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
 	const struct step_dir *dir;
 	int r;
 
-	*ret_container = state_get_container(id);
+	*ret_container = container_get(id);
 	if (*ret_container)
 		return 0;
-	r = state_get_dir(id, &found, &dir);
-	return r < 0 ? r : state_add_container(&found, ret_container);
-}
-
-static void state_clear(void)
-{
-	while (plugin.containers)
-		container_drop(&plugin.containers, plugin.containers->dir.id);
-	state_set_root(NULL);
+	r = find_dir(id, &found, &dir);
+	return r < 0 ? r : container_add(&found, ret_container);
 }
 
 /* ---- the plugin ------------------------------------------------------------------------------ */
@@ -260,17 +209,19 @@ int init(void)
 
 void fini(void)
 {
-	state_clear();
+	while (plugin.containers)
+		container_drop(plugin.containers->dir.id);
+	set_root(NULL);
 }
 
 int plugin_probe(char *text, size_t size)
 {
 	struct err err = ERR_INIT;
-	int r = state_probe_root(text, size, &err);
+	int r = try_root(text, size, &err);
 
 	if (r < 0)
 		(void)snprintf(text, size, "%s", err.text);
-	return state_to_slurm(r);
+	return to_slurm(r);
 }
 
 int plugin_checkup(stepd_tell_fn reporter, void *ctx)
@@ -278,7 +229,7 @@ int plugin_checkup(stepd_tell_fn reporter, void *ctx)
 	const struct cgroup_root *root = NULL;
 	struct err err = ERR_INIT;
 
-	if (state_get_root(&root, &err) < 0)
+	if (get_root(&root, &err) < 0)
 		root = NULL;
 	checkup_cgroup(&(struct reporter){reporter, ctx}, root, &err);
 	return SLURM_SUCCESS;
@@ -304,7 +255,7 @@ static int choose_root(const stepd_step_rec_t *job, const char *scope, struct er
 	if (request.scope == ROOT_SCOPE_MAX)
 		return err_say(err, -EINVAL, "scope '%s' is not one of auto, yes, no", scope);
 	if (request.scope != ROOT_SCOPE_YES) {
-		r = state_get_root(&known, err);
+		r = get_root(&known, err);
 		if (r < 0)
 			return r;
 		(void)root_explain(known, ROOT_SCOPE, &outcome);
@@ -314,7 +265,7 @@ static int choose_root(const stepd_step_rec_t *job, const char *scope, struct er
 	r = root_open_for(&request, &fresh, err);
 	if (r < 0)
 		return r;
-	state_set_root(fresh);
+	set_root(fresh);
 	return 0;
 }
 
@@ -329,7 +280,7 @@ static int check_second_best(const struct cgroup_root *p, char *text, size_t siz
 
 	if (outcome != ROOT_FAILED && (geteuid() == 0 || p->origin < ROOT_OWN))
 		return 0;
-	r = state_probe_root(line, sizeof(line), err);
+	r = try_root(line, sizeof(line), err);
 	if (r < 0 || outcome != ROOT_FAILED)
 		return r;
 	(void)snprintf(text, size,
@@ -357,14 +308,14 @@ int proctrack_p_place(const stepd_step_rec_t *job, const char *scope, char *text
 
 	text[0] = '\0';
 	if (r == 0)
-		r = state_get_root(&root, &err);
+		r = get_root(&root, &err);
 	if (r == 0)
 		r = check_second_best(root, text, size, &err);
 	if (r == 0 && !text[0])
 		note_slow_scope(root, text, size);
 	if (r < 0)
 		(void)snprintf(text, size, "%s", err.text);
-	return state_to_slurm(r);
+	return to_slurm(r);
 }
 
 /* ---- the guide's functions ---------------------------------------------------------------- */
@@ -374,18 +325,18 @@ int proctrack_p_create(stepd_step_rec_t *job)
 	_cleanup_step_dir_ struct step_dir dir = STEP_DIR_INIT;
 	const struct cgroup_root *root;
 	struct container *c;
-	int r = state_get_root(&root, NULL);
+	int r = get_root(&root, NULL);
 
 	if (r == 0)
 		r = step_make(root, job, &dir);
 	if (r < 0)
-		return state_to_slurm(r);
+		return to_slurm(r);
 	/* In a step without tasks its own group may hold what others put there. */
 	controllers_enable_accounting(&dir, job->node_tasks > 0);
-	r = state_add_container(&dir, &c);
+	r = container_add(&dir, &c);
 	if (r < 0) {
 		(void)step_remove(&dir); /* r has the reason */
-		return state_to_slurm(r);
+		return to_slurm(r);
 	}
 	job->cont_id = c->dir.id;
 	return SLURM_SUCCESS;
@@ -411,58 +362,53 @@ int proctrack_p_add(stepd_step_rec_t *job, pid_t pid)
 	int r;
 
 	if (pid <= 0)
-		return state_to_slurm(-EINVAL);
-	r = state_get_dir(job->cont_id, &found, &dir);
+		return to_slurm(-EINVAL);
+	r = find_dir(job->cont_id, &found, &dir);
 	if (r == 0)
-		r = state_get_root(&root, NULL);
+		r = get_root(&root, NULL);
 	if (r == 0)
 		r = step_add(root, dir, rank_of(job, pid), pid);
-	return state_to_slurm(r);
+	return to_slurm(r);
 }
 
 int proctrack_p_signal(uint64_t id, int signal)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
-	const struct step_dir *dir;
-	struct container *c;
-	int r;
+	struct container *c = container_get(id);
+	int fd = find_members(id, &found), r;
 
-	r = state_get_dir_for(signal, id, &found, &dir);
-	if (r < 0)
-		return state_to_slurm(r);
-	if (signal != SIGKILL)
-		return state_to_slurm(group_signal(step_get_members(dir), signal));
-	r = group_kill(step_get_members(dir));
-	c = state_get_container(id);
+	if (fd < 0 || signal != SIGKILL)
+		return to_slurm(fd < 0 ? fd : group_signal(fd, signal));
+	r = group_kill(fd);
 	if (c && r == 0) { /* from now on what is cloned into it is killed at birth */
 		c->tried = true;
 		c->clone_result = -EOPNOTSUPP;
 	}
-	return state_to_slurm(r);
+	return to_slurm(r);
 }
 
 int proctrack_p_destroy(uint64_t id)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
 	const struct step_dir *dir;
-	int r = state_get_dir(id, &found, &dir);
+	int r = find_dir(id, &found, &dir);
 
 	if (r == 0)
 		r = step_remove(dir);
 	if (r == 0 || r == -ESRCH)
-		state_drop_container(id);
-	return state_to_slurm(r);
+		container_drop(id);
+	return to_slurm(r);
 }
 
 uint64_t proctrack_p_find(pid_t pid)
 {
 	const struct cgroup_root *root;
 	uint64_t id = 0;
-	int r = state_get_root(&root, NULL);
+	int r = get_root(&root, NULL);
 
 	if (r == 0)
 		r = step_find_pid(root, pid, &id, NULL);
-	(void)state_to_slurm(r);
+	(void)to_slurm(r);
 	return id;
 }
 
@@ -471,15 +417,13 @@ uint32_t proctrack_p_get_pids(uint64_t cont_id, pid_t **pids, int *npids)
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
 	_cleanup_pidset_ struct pidset set = {0};
 	struct group_events events;
-	const struct step_dir *dir;
-	int r = state_get_dir(cont_id, &found, &dir);
+	int fd = find_members(cont_id, &found);
+	int r = fd < 0 ? fd : group_get_events(fd, &events);
 
-	if (r == 0)
-		r = group_get_events(step_get_members(dir), &events);
 	if (r == 0 && events.populated)
-		r = group_list(step_get_members(dir), &set);
+		r = group_list(fd, &set);
 	if (r < 0)
-		return (uint32_t)state_to_slurm(r);
+		return (uint32_t)to_slurm(r);
 	*npids = (int)set.n;
 	*pids = take_ptr(set.v);
 	return SLURM_SUCCESS;
@@ -490,10 +434,9 @@ uint32_t proctrack_p_get_pids(uint64_t cont_id, pid_t **pids, int *npids)
 int proctrack_p_wait(uint64_t id, int timeout_ms)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
-	const struct step_dir *dir;
-	int r = state_get_dir(id, &found, &dir);
+	int fd = find_members(id, &found);
 
-	return state_to_slurm(r < 0 ? r : group_wait_empty(step_get_members(dir), timeout_ms));
+	return to_slurm(fd < 0 ? fd : group_wait_empty(fd, timeout_ms));
 }
 
 int proctrack_p_has_pid(uint64_t id, pid_t pid)
@@ -504,42 +447,33 @@ int proctrack_p_has_pid(uint64_t id, pid_t pid)
 int proctrack_p_suspend(uint64_t id)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
-	const struct step_dir *dir;
-	int r = state_get_dir(id, &found, &dir);
+	int fd = find_members(id, &found);
 
-	return state_to_slurm(r < 0 ? r : group_suspend(step_get_members(dir)));
-}
-
-/* And what a worker left frozen that was ended while it signalled a task. */
-static int resume(uint64_t id, const struct step_dir *dir)
-{
-	int r = group_resume_checked(step_get_members(dir));
-
-	if (r == 0 && container_was_left_held(state_get_container(id)))
-		r = cgmembers_thaw_tasks(step_get_members(dir));
-	return r;
+	return to_slurm(fd < 0 ? fd : group_suspend(fd));
 }
 
 int proctrack_p_resume(uint64_t id)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
-	const struct step_dir *dir;
-	int r = state_get_dir(id, &found, &dir);
+	struct container *c = container_get(id);
+	int fd = find_members(id, &found);
+	int r = fd < 0 ? fd : group_resume_checked(fd);
 
-	return state_to_slurm(r < 0 ? r : resume(id, dir));
+	/* A worker that was ended while it signalled a task left that frozen. */
+	if (r == 0 && c && c->held && atomic_exchange(c->held, 0) > 0)
+		r = cgmembers_thaw_tasks(fd);
+	return to_slurm(r);
 }
 
 int proctrack_p_is_suspended(uint64_t id, int *suspended, char *text, size_t size)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
-	const struct step_dir *dir;
 	struct group_freeze freeze;
-	int r = state_get_dir(id, &found, &dir);
+	int fd = find_members(id, &found);
+	int r = fd < 0 ? fd : group_get_freeze(fd, &freeze);
 
-	if (r == 0)
-		r = group_get_freeze(step_get_members(dir), &freeze);
 	if (r < 0)
-		return state_to_slurm(r);
+		return to_slurm(r);
 	*suspended = freeze.above || (freeze.frozen_itself && !freeze.momentary);
 	text[0] = '\0';
 	if (freeze.above && freeze.path[0])
@@ -573,32 +507,32 @@ int proctrack_p_clone_fd(const stepd_step_rec_t *job, uint32_t local_id)
 {
 	_cleanup_close_ int fd = -1;
 	struct container *c;
-	int r = local_id < job->node_tasks ? state_take_container(job->cont_id, &c) : -EINVAL;
+	int r = local_id < job->node_tasks ? take_container(job->cont_id, &c) : -EINVAL;
 
 	if (r == 0 && !c->tried && c->service_given && job->service_pid > 0)
 		c->tried = true;
 	if (r == 0 && c->tried)
 		r = c->clone_result;
 	if (r < 0)
-		return state_to_slurm(r);
+		return to_slurm(r);
 	fd = step_open_task(&c->dir, job->task[local_id].gtid);
 	if (fd < 0)
-		return state_to_slurm(fd);
+		return to_slurm(fd);
 	r = c->tried ? 0 : try_birth(c, fd);
-	return r < 0 ? state_to_slurm(r) : take_fd(&fd);
+	return r < 0 ? to_slurm(r) : take_fd(&fd);
 }
 
 int proctrack_p_service_fd(const stepd_step_rec_t *job, int *may_clone)
 {
 	_cleanup_close_ int fd = -1;
 	struct container *c;
-	int r = state_take_container(job->cont_id, &c);
+	int r = take_container(job->cont_id, &c);
 
 	if (r < 0)
-		return state_to_slurm(r);
+		return to_slurm(r);
 	fd = step_split(&c->dir);
 	if (fd < 0)
-		return state_to_slurm(fd);
+		return to_slurm(fd);
 	controllers_enable_members(&c->dir);
 	/* Without the controller nothing counts them. */
 	(void)!fs_write(fd, "pids.max", SERVICE_PIDS_MAX);
@@ -607,7 +541,7 @@ int proctrack_p_service_fd(const stepd_step_rec_t *job, int *may_clone)
 	else if (c->service_given)
 		r = try_birth(c, fd);
 	if (r < 0 && r != -EOPNOTSUPP)
-		return state_to_slurm(r);
+		return to_slurm(r);
 	c->service_given = true;
 	*may_clone = r == 0;
 	return take_fd(&fd);
@@ -615,7 +549,7 @@ int proctrack_p_service_fd(const stepd_step_rec_t *job, int *may_clone)
 
 void proctrack_p_task_ended(const stepd_step_rec_t *job, uint32_t local_id)
 {
-	struct container *c = job->cont_id ? state_get_container(job->cont_id) : NULL;
+	struct container *c = container_get(job->cont_id);
 	_cleanup_close_ int fd = -1;
 	uint64_t refused = 0;
 
@@ -634,7 +568,7 @@ static int open_file(uint64_t id, bool of_members, const char *name)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
 	const struct step_dir *dir;
-	int r = state_get_dir(id, &found, &dir), fd;
+	int r = find_dir(id, &found, &dir), fd;
 
 	if (r < 0)
 		return r;
@@ -650,26 +584,26 @@ int proctrack_p_event_fd(uint64_t id)
 {
 	int fd = open_file(id, true, "cgroup.events");
 
-	return fd < 0 ? state_to_slurm(fd) : fd;
+	return fd < 0 ? to_slurm(fd) : fd;
 }
 
 int proctrack_p_oom_fd(uint64_t id)
 {
 	int fd = open_file(id, false, "memory.events");
 
-	return fd < 0 ? state_to_slurm(fd) : fd;
+	return fd < 0 ? to_slurm(fd) : fd;
 }
 
 int proctrack_p_get_root(char *path, size_t size)
 {
 	const struct cgroup_root *root;
-	int r = state_get_root(&root, NULL);
+	int r = get_root(&root, NULL);
 
 	if (r == 0 && strlen(root->path) >= size)
 		r = -ENAMETOOLONG;
 	if (r == 0)
 		(void)snprintf(path, size, "%s", root->path);
-	return state_to_slurm(r);
+	return to_slurm(r);
 }
 
 int proctrack_p_usage(uint64_t id, const uint32_t *rank, stepd_usage_t *usage)
@@ -678,7 +612,7 @@ int proctrack_p_usage(uint64_t id, const uint32_t *rank, stepd_usage_t *usage)
 	_cleanup_close_ int task_fd = -1;
 	const struct container *c;
 	const struct step_dir *dir;
-	int r = state_get_dir(id, &found, &dir);
+	int r = find_dir(id, &found, &dir);
 
 	if (r == 0 && rank) {
 		task_fd = step_find_task(dir, *rank);
@@ -687,10 +621,10 @@ int proctrack_p_usage(uint64_t id, const uint32_t *rank, stepd_usage_t *usage)
 	if (r == 0)
 		r = rank ? usage_read(task_fd, task_fd, usage)
 			 : usage_read(dir->fd, step_get_members(dir), usage);
-	c = state_get_container(id);
+	c = container_get(id);
 	if (r == 0 && !rank && c && usage->source[STEPD_USAGE_PIDS_MAX_EVENTS])
 		usage->value[STEPD_USAGE_PIDS_MAX_EVENTS] += c->refused;
-	return state_to_slurm(r);
+	return to_slurm(r);
 }
 
 int proctrack_p_set_limits(
@@ -699,7 +633,7 @@ int proctrack_p_set_limits(
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
 	const struct step_dir *dir;
 	struct err err = ERR_INIT;
-	int r = state_get_dir(id, &found, &dir);
+	int r = find_dir(id, &found, &dir);
 
 	if (r == 0)
 		r = limits_apply(dir, rank, limits, &err);
@@ -707,7 +641,7 @@ int proctrack_p_set_limits(
 		(void)err_set(&err, r, "find the step to limit");
 	if (r < 0 && size > 0)
 		(void)snprintf(text, size, "%s", err.text);
-	return state_to_slurm(r);
+	return to_slurm(r);
 }
 
 /* ---- members by task, and adoption ----------------------------------------------------------- */
@@ -715,10 +649,9 @@ int proctrack_p_set_limits(
 int proctrack_p_get_members(uint64_t id, stepd_member_t **members, int *n)
 {
 	_cleanup_step_dir_ struct step_dir found = STEP_DIR_INIT;
-	const struct step_dir *dir;
-	int r = state_get_dir(id, &found, &dir);
+	int fd = find_members(id, &found);
 
-	return state_to_slurm(r < 0 ? r : cgmembers_list(step_get_members(dir), members, n));
+	return to_slurm(fd < 0 ? fd : cgmembers_list(fd, members, n));
 }
 
 int proctrack_p_find_member(uint64_t id, pid_t pid, uint32_t *rank)
@@ -726,7 +659,7 @@ int proctrack_p_find_member(uint64_t id, pid_t pid, uint32_t *rank)
 	_cleanup_free_ char *below = NULL;
 	const struct cgroup_root *root;
 	uint64_t its_id = 0;
-	int r = state_get_root(&root, NULL);
+	int r = get_root(&root, NULL);
 
 	if (r == 0)
 		r = step_find_pid(root, pid, &its_id, &below);
@@ -734,7 +667,7 @@ int proctrack_p_find_member(uint64_t id, pid_t pid, uint32_t *rank)
 		r = -ESRCH;
 	if (r == 0 && !step_parse_task(below, rank))
 		*rank = STEPD_MEMBER_NO_RANK;
-	return state_to_slurm(r);
+	return to_slurm(r);
 }
 
 /* By the task's own group, whatever the step's state: if that is frozen, the task's stays frozen
@@ -748,20 +681,21 @@ int proctrack_p_signal_task(uint64_t id, uint32_t rank, int signal)
 	struct container *c;
 	int r;
 
-	r = state_get_dir_for(signal, id, &found, &dir);
+	r = find_dir(id, &found, &dir);
+	if (r == 0)
+		r = fd = step_find_task(dir, rank);
 	if (r < 0)
-		return state_to_slurm(r);
-	fd = step_find_task(dir, rank);
-	if (fd < 0)
-		return state_to_slurm(fd);
+		return to_slurm(r);
 	/* The task's group is cloned into by its launch alone, which is over: clone.h. */
 	if (signal == SIGKILL)
-		return state_to_slurm(group_kill(fd));
-	c = state_get_container(id);
-	container_hold(c);
+		return to_slurm(group_kill(fd));
+	c = container_get(id);
+	if (c && c->held)
+		atomic_fetch_add(c->held, 1);
 	r = group_signal(fd, signal);
-	container_unhold(c);
-	return state_to_slurm(r);
+	if (c && c->held)
+		atomic_fetch_sub(c->held, 1);
+	return to_slurm(r);
 }
 
 /* The id alone is found anywhere. What the dead agent was about to do to a task's group is taken
@@ -769,13 +703,13 @@ int proctrack_p_signal_task(uint64_t id, uint32_t rank, int signal)
 int proctrack_p_adopt(stepd_step_rec_t *job, _unused_ const pid_t *pids, _unused_ int n)
 {
 	struct container *c;
-	int r = state_take_container(job->cont_id, &c);
+	int r = take_container(job->cont_id, &c);
 
 	if (r == 0 && !step_is_of(&c->dir, job)) {
-		state_drop_container(job->cont_id); /* a later boot's, of another step */
+		container_drop(job->cont_id); /* a later boot's, of another step */
 		r = -ESRCH;
 	}
 	if (r == 0)
 		r = cgmembers_thaw_tasks(step_get_members(&c->dir));
-	return state_to_slurm(r);
+	return to_slurm(r);
 }

@@ -11,6 +11,7 @@
 
 #include "stepd/base/buffer.h"
 #include "stepd/base/fs.h"
+#include "stepd/base/parse.h"
 #include "stepd/base/strv.h"
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -20,18 +21,16 @@ int cgfile_gone(int r)
 	return r == -ENOENT || r == -ENODEV ? -ESRCH : r;
 }
 
-int cgfile_get_key(const char *text, const char *key, uint64_t *ret_n)
+int cgfile_make_group(int parent_fd, const char *name)
 {
-	size_t len = strlen(key);
-	const char *line;
+	mode_t mask = umask(022);
+	int r = mkdirat(parent_fd, name, 0755) < 0 && errno != EEXIST ? -errno : 0, fd;
 
-	for (line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-		if (strncmp(line, key, len) == 0 && line[len] == ' ') {
-			*ret_n = strtoull(line + len + 1, NULL, 10);
-			return 0;
-		}
-	}
-	return -EBADMSG;
+	(void)umask(mask);
+	if (r < 0)
+		return r == -ENODEV ? -ENOENT : r;
+	fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
 }
 
 int cgfile_get_path(int fd, char path[PATH_MAX])
@@ -122,14 +121,13 @@ static pid_t process_of(pid_t tid)
 {
 	_cleanup_free_ char *text = NULL;
 	char name[40];
-	const char *line;
+	uint64_t pid = 0;
 
 	(void)snprintf(name, sizeof(name), "/proc/%d/status", (int)tid);
-	if (fs_read(AT_FDCWD, name, 1u << 20, &text, NULL) < 0)
-		return 0;
-	/* The process's name comes first and has its newlines escaped. */
-	line = strstr(text, "\nTgid:");
-	return line ? (pid_t)strtol(line + strlen("\nTgid:"), NULL, 10) : 0;
+	if (fs_read(AT_FDCWD, name, 1u << 20, &text, NULL) == 0)
+		/* The process's name, which comes first, has its newlines escaped. */
+		(void)!parse_line_u64(text, "Tgid:", &pid);
+	return (pid_t)pid;
 }
 
 static int read_threads(struct pidset *set, int fd)

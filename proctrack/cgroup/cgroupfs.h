@@ -20,9 +20,9 @@
 /* A group that went answers ENOENT to open and ENODEV to read: -ESRCH for these. */
 int cgfile_gone(int r);
 
-/* The number behind key in a text of lines "KEY N". -EBADMSG: there is no such line, and
- * *ret_n stays. */
-int cgfile_get_key(const char *text, const char *key, uint64_t *ret_n);
+/* Opens the group name below parent_fd, made if it isn't there, for everybody to read: a
+ * descriptor, or -errno. -ENOENT: something above it went. */
+int cgfile_make_group(int parent_fd, const char *name) _must_check_;
 
 /* The path of the open directory fd. On failure path is "?", which is enough for a sentence. */
 int cgfile_get_path(int fd, char path[PATH_MAX]);

@@ -10,13 +10,6 @@
 #include "proctrack/cgroup/step.h"
 #include "stepd/base/fs.h"
 
-/* ---- why one is missing ---------------------------------------------------------------------- */
-
-/* Why a group lacks a controller: a group above retains it, cgroup v1 has it, it was disabled at
- * the boot, or the kernel has none. */
-
-#define OPEN_UP (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-
 static const struct row {
 	enum controller bit;
 	const char *name;
@@ -29,6 +22,13 @@ static const struct row {
 	{CONTROLLER_MEMORY, "memory", "memory", "CONFIG_MEMCG"},
 	{CONTROLLER_PIDS, "pids", "pids", "CONFIG_CGROUP_PIDS"},
 };
+
+/* ---- why one is missing ---------------------------------------------------------------------- */
+
+/* Why a group lacks a controller: a group above retains it, cgroup v1 has it, it was disabled at
+ * the boot, or the kernel has none. */
+
+#define OPEN_UP (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 
 #define set_text(buf, ...) (void)snprintf(buf, sizeof(buf), __VA_ARGS__)
 
@@ -194,17 +194,6 @@ void controllers_explain(int root_fd, enum controller which, struct controllers_
 
 /* ---- enabling -------------------------------------------------------------------------------- */
 
-static const struct {
-	const char *name;
-	enum controller bit;
-} controllers[] = {
-	{"cpu", CONTROLLER_CPU},
-	{"cpuset", CONTROLLER_CPUSET},
-	{"io", CONTROLLER_IO},
-	{"memory", CONTROLLER_MEMORY},
-	{"pids", CONTROLLER_PIDS},
-};
-
 /* The groups above the step's, the step's, which needs it for its tasks only, and STEP_MEMBERS
  * where the step is split: then that one does, and the step's for the two groups below it. */
 enum level {
@@ -232,10 +221,9 @@ unsigned controllers_parse(const char *text)
 
 	for (; *text; text += len, text += strspn(text, " \n")) {
 		len = strcspn(text, " \n");
-		for (i = 0; i < ARRAY_SIZE(controllers); i++) {
-			if (strlen(controllers[i].name) == len &&
-				memcmp(controllers[i].name, text, len) == 0)
-				set |= controllers[i].bit;
+		for (i = 0; i < ARRAY_SIZE(rows); i++) {
+			if (strlen(rows[i].name) == len && memcmp(rows[i].name, text, len) == 0)
+				set |= rows[i].bit;
 		}
 	}
 	return set;
@@ -246,10 +234,10 @@ void controllers_format(unsigned set, const char *prefix, char text[CONTROLLERS_
 	size_t i, n = 0;
 
 	text[0] = '\0';
-	for (i = 0; i < ARRAY_SIZE(controllers); i++) {
-		if (set & controllers[i].bit)
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		if (set & rows[i].bit)
 			n += (size_t)snprintf(text + n, CONTROLLERS_MAX_TEXT - n, "%s%s%s",
-				n ? " " : "", prefix, controllers[i].name);
+				n ? " " : "", prefix, rows[i].name);
 	}
 }
 
@@ -330,8 +318,8 @@ static int enable_in(int fd, unsigned set)
 	r = fs_write(fd, "cgroup.subtree_control", text);
 	if (r == 0 || r == -EBUSY || r == -EACCES)
 		return r;
-	for (i = 0, r = 0; i < ARRAY_SIZE(controllers); i++) {
-		controllers_format(set & controllers[i].bit, "+", text);
+	for (i = 0, r = 0; i < ARRAY_SIZE(rows); i++) {
+		controllers_format(set & rows[i].bit, "+", text);
 		one = *text ? fs_write(fd, "cgroup.subtree_control", text) : 0;
 		if (one < 0)
 			r = one;
@@ -416,9 +404,9 @@ int controllers_enable(const struct step_dir *dir, unsigned set, bool for_tasks,
 		r = cgfile_gone(read_set(l.fd[LEVEL_ROOT], "cgroup.controllers", &offered));
 	if (r < 0)
 		return err_set(err, r, "open the cgroups of '%s'", dir->name);
-	for (i = 0; i < ARRAY_SIZE(controllers); i++) {
-		if (set & controllers[i].bit & ~offered)
-			return err_not_offered(l.fd[LEVEL_ROOT], controllers[i].bit, err);
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		if (set & rows[i].bit & ~offered)
+			return err_not_offered(l.fd[LEVEL_ROOT], rows[i].bit, err);
 	}
 	return enable_below(&l, set, for_tasks, err);
 }

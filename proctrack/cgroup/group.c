@@ -11,6 +11,7 @@
 #include "proctrack/cgroup/cgroupfs.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/fs.h"
+#include "stepd/base/parse.h"
 #include "stepd/base/pidref.h"
 
 static int read_events(int events_fd, struct group_events *ret_events)
@@ -26,26 +27,26 @@ static int read_events(int events_fd, struct group_events *ret_events)
 	if (n < 0)
 		return cgfile_gone(-errno);
 	text[n] = '\0';
-	r = cgfile_get_key(text, "populated", &populated);
+	r = parse_line_u64(text, "populated ", &populated);
 	if (r < 0)
 		return r;
-	(void)cgfile_get_key(text, "frozen", &frozen); /* not before Linux 5.2: then 0 */
+	(void)!parse_line_u64(text, "frozen ", &frozen); /* not before Linux 5.2: then 0 */
 	*ret_events = (struct group_events){.populated = populated != 0, .frozen = frozen != 0};
 	return 0;
 }
 
-static int open_events(int fd, int *ret_fd)
+static int open_events(int fd)
 {
-	*ret_fd = openat(fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
-	return *ret_fd < 0 ? cgfile_gone(-errno) : 0;
+	int events_fd = openat(fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+
+	return events_fd < 0 ? cgfile_gone(-errno) : events_fd;
 }
 
 int group_get_events(int fd, struct group_events *ret_events)
 {
-	_cleanup_close_ int events_fd = -1;
-	int r = open_events(fd, &events_fd);
+	_cleanup_close_ int events_fd = open_events(fd);
 
-	return r < 0 ? r : read_events(events_fd, ret_events);
+	return events_fd < 0 ? events_fd : read_events(events_fd, ret_events);
 }
 
 /* ---- waiting ------------------------------------------------------------------------------ */
@@ -80,11 +81,10 @@ static int await_change(int events_fd, int64_t deadline_ms, int most_ms)
 static int await(int fd, int what, int timeout_ms)
 {
 	int64_t deadline_ms = timeout_ms < 0 ? -1 : clock_now_ms() + timeout_ms;
-	int most_ms = what == WAIT_FROZEN ? 1 : -1, r;
-	_cleanup_close_ int events_fd = -1;
+	_cleanup_close_ int events_fd = open_events(fd);
+	int most_ms = what == WAIT_FROZEN ? 1 : -1, r = events_fd < 0 ? events_fd : 0;
 	struct group_events events;
 
-	r = open_events(fd, &events_fd);
 	while (r == 0) {
 		r = read_events(events_fd, &events);
 		if (r < 0 || is_reached(&events, what))
@@ -184,6 +184,8 @@ int group_get_freeze(int fd, struct group_freeze *ret_freeze)
 	return r;
 }
 
+/* briefly: by a mark group_get_freeze() knows so until group_resume(), should this process be ended
+ * before that. */
 static int freeze_for(int fd, int timeout_ms, bool briefly, bool *ret_was)
 {
 	struct group_events events;
@@ -201,13 +203,6 @@ static int freeze_for(int fd, int timeout_ms, bool briefly, bool *ret_was)
 int group_freeze(int fd, int timeout_ms, bool *ret_was)
 {
 	return freeze_for(fd, timeout_ms, false, ret_was);
-}
-
-/* The same for a moment. By a mark group_get_freeze() knows so until group_resume(), should this
- * process be ended before that. */
-static int group_freeze_briefly(int fd, int timeout_ms, bool *ret_was)
-{
-	return freeze_for(fd, timeout_ms, true, ret_was);
 }
 
 int group_suspend(int fd)
@@ -385,7 +380,7 @@ static int send_to_all(int fd, struct sender *s)
 static int stop_and_send(int fd, struct sender *s)
 {
 	bool was = false, still_was;
-	int frozen = group_freeze_briefly(fd, GROUP_SIGNAL_FREEZE_MS, &was);
+	int frozen = freeze_for(fd, GROUP_SIGNAL_FREEZE_MS, true, &was);
 	int r = send_to_all(fd, s), thawed;
 
 	if (r == 0 && frozen == -ETIMEDOUT) {

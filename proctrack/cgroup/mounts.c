@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "proctrack/cgroup/cgroupfs.h"
+#include "stepd/base/buffer.h"
 #include "stepd/base/fs.h"
 #include "stepd/base/parse.h"
 
@@ -56,12 +57,11 @@ static int split_line(char *line, char *field[FIELD_KEPT])
 
 static int add_mount(struct cgmounts *mounts, int id, char *root, char *point)
 {
-	struct cgmount *grown = realloc(mounts->v, (mounts->n + 1) * sizeof(*grown)), *m;
+	struct cgmount *m;
 
-	if (!grown)
+	if (array_reserve(mounts->v, mounts->capacity, mounts->n + 1) < 0)
 		return -ENOMEM;
-	mounts->v = grown;
-	m = &grown[mounts->n++];
+	m = &mounts->v[mounts->n++];
 	unescape(root);
 	unescape(point);
 	*m = (struct cgmount){.id = id, .root = strdup(root), .point = strdup(point)};

@@ -20,7 +20,7 @@ struct cgmount {
 
 struct cgmounts {
 	struct cgmount *v;
-	size_t n;
+	size_t n, capacity;
 };
 
 /* The mounts of type cgroup2 in a text of the form of /proc/PID/mountinfo, proc_pid_mountinfo(5).

@@ -271,13 +271,12 @@ int probe_try(const struct cgroup_root *p, struct probe_abilities *ret, const ch
 
 /* What systemd would give is not tried out: a step that starts here requests it, and goes on with
  * the next best root if it is refused. */
-static int err_offered(const struct cgroup_root *p, char *text, size_t size)
+static void describe_offered(const struct cgroup_root *p, char *text, size_t size)
 {
 	(void)snprintf(text, size,
 		"cgroup v2 at %s, each step in a scope that %s systemd is asked for (" SCOPE_SLICE
 		"): tracks every process from birth to end, daemons too; kill by cgroup.kill",
 		p->mount.point, geteuid() == 0 ? "the system's" : "the user's own");
-	return 0;
 }
 
 static int probe_group(
@@ -312,8 +311,10 @@ int probe_root(
 	int r;
 
 	*ret_made = false;
-	if (outcome == ROOT_OFFERED)
-		return err_offered(p, text, size);
+	if (outcome == ROOT_OFFERED) {
+		describe_offered(p, text, size);
+		return 0;
+	}
 	r = probe_group(p, text, size, ret_made, err);
 	if (r < 0 && outcome == ROOT_FAILED)
 		return err_prefix(

@@ -14,6 +14,7 @@
 #include "proctrack/cgroup/cgroupfs.h"
 #include "proctrack/cgroup/libcgroup.h"
 #include "stepd/base/fs.h"
+#include "stepd/base/parse.h"
 #include "stepd/base/procstat.h"
 #include "systemd/scope.h"
 
@@ -83,7 +84,8 @@ static bool own_is_writable(_unused_ const char *group, int fd)
 		faccessat(fd, ".", W_OK, AT_EACCESS) == 0;
 }
 
-bool own_is_writable_by_user(const char *group, int fd)
+/* And this is not root. */
+static bool own_is_writable_by_user(const char *group, int fd)
 {
 	struct stat st;
 
@@ -91,7 +93,8 @@ bool own_is_writable_by_user(const char *group, int fd)
 		st.st_uid == geteuid() && own_is_writable(group, fd);
 }
 
-bool own_is_marked(const char *group, int fd)
+/* By systemd, and writable. */
+static bool own_is_marked(const char *group, int fd)
 {
 	/* user@UID.service is delegated to the user's systemd, not to what runs below. */
 	return strncmp(name_of(group), "user@", strlen("user@")) != 0 &&
@@ -99,8 +102,8 @@ bool own_is_marked(const char *group, int fd)
 		own_is_writable(group, fd);
 }
 
-/* Root could write anywhere: for root only systemd's mark counts. */
-bool own_is_delegated(const char *group, int fd)
+/* Marked, or a user's by chown(1). Root could write anywhere: for root only the mark counts. */
+static bool own_is_delegated(const char *group, int fd)
 {
 	return own_is_marked(group, fd) ||
 		(!is_managed_by_user(group) && own_is_writable_by_user(group, fd));
@@ -141,15 +144,9 @@ static int check_members(int root_fd, const char *path, bool *ret_self, struct e
 
 static int move_self(int root_fd)
 {
-	mode_t mask = umask(022);
-	int r = mkdirat(root_fd, OWN_LEAF, 0755) < 0 && errno != EEXIST ? -errno : 0;
-	_cleanup_close_ int fd = -1;
+	_cleanup_close_ int fd = cgfile_make_group(root_fd, OWN_LEAF);
 
-	(void)umask(mask);
-	if (r < 0)
-		return r;
-	fd = openat(root_fd, OWN_LEAF, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? -errno : fs_write(fd, "cgroup.procs", "0"); /* 0 is the writer */
+	return fd < 0 ? fd : fs_write(fd, "cgroup.procs", "0"); /* 0 is the writer */
 }
 
 int root_leave(int root_fd, struct err *err)
@@ -181,11 +178,8 @@ static const char *const origin_texts[ROOT_ORIGIN_MAX] = {
 	[ROOT_TOP] = "the top of the mount",
 };
 
-static void note_trial(struct cgroup_root *p, enum root_origin origin, enum root_outcome outcome,
-	const char *fmt, ...) _printf_(4, 5);
-
-static void note_trial(struct cgroup_root *p, enum root_origin origin, enum root_outcome outcome,
-	const char *fmt, ...)
+_printf_(4, 5) static void note_trial(struct cgroup_root *p, enum root_origin origin,
+	enum root_outcome outcome, const char *fmt, ...)
 {
 	struct root_trial *trial = &p->trial[origin];
 	va_list ap;
@@ -227,15 +221,14 @@ static int mount_id_of(int fd)
 {
 	_cleanup_free_ char *text = NULL;
 	char name[40];
-	const char *line;
+	uint64_t id = 0;
 	int r;
 
 	(void)snprintf(name, sizeof(name), "/proc/self/fdinfo/%d", fd);
 	r = fs_read(AT_FDCWD, name, 1u << 16, &text, NULL);
-	if (r < 0)
-		return r;
-	line = strstr(text, "mnt_id:");
-	return line ? (int)strtol(line + strlen("mnt_id:"), NULL, 10) : -EBADMSG;
+	if (r == 0)
+		r = parse_line_u64(text, "mnt_id:", &id);
+	return r < 0 ? r : (int)id;
 }
 
 static bool is_shortage(int r)
@@ -381,8 +374,8 @@ static int open_group(const struct cgroup_root *p, const char *group, char **ret
 }
 
 /* 1: the group is the root now. 0: it is not to be. */
-static int take_group(
-	struct cgroup_root *p, enum root_origin origin, const char *group, own_test_fn test)
+static int take_group(struct cgroup_root *p, enum root_origin origin, const char *group,
+	bool (*test)(const char *group, int fd))
 {
 	_cleanup_free_ char *path = NULL;
 	_cleanup_close_ int fd = open_group(p, group, &path);

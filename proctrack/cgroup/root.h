@@ -124,10 +124,4 @@ bool own_is_our_leaf(const char *own);
 /* Whether own is a step's, or below one. */
 bool own_is_in_step(const char *own);
 
-/* Tests of a group that is open at fd. */
-typedef bool (*own_test_fn)(const char *group, int fd);
-bool own_is_writable_by_user(const char *group, int fd); /* and this is not root */
-bool own_is_marked(const char *group, int fd);           /* by systemd, and writable */
-bool own_is_delegated(const char *group, int fd);        /* marked, or a user's by chown(1) */
-
 #endif

@@ -87,17 +87,6 @@ bool step_is_of(const struct step_dir *dir, const stepd_step_rec_t *job)
 
 /* ---- making ------------------------------------------------------------------------------- */
 
-/* Opens the directory name, made if it isn't there. -ENOENT: removed behind our back. */
-static int open_or_make(int parent_fd, const char *name)
-{
-	int fd;
-
-	if (mkdirat(parent_fd, name, 0755) < 0 && errno != EEXIST)
-		return errno == ENODEV ? -ENOENT : -errno;
-	fd = openat(parent_fd, name, OPEN_DIR);
-	return fd < 0 ? -errno : fd;
-}
-
 static void remove_above(int top_parent_fd, int top_fd, uint32_t job_id)
 {
 	char name[JOB_NAME_SIZE];
@@ -108,7 +97,7 @@ static void remove_above(int top_parent_fd, int top_fd, uint32_t job_id)
 	(void)unlinkat(top_parent_fd, TOP, AT_REMOVEDIR);
 }
 
-/* Opens STEP_MEMBERS of a step that is split. -1: it is not; -errno below that. */
+/* Opens STEP_MEMBERS of a step that is split; *ret_fd is -1 for one that is not. */
 static int open_members(int step_fd, int *ret_fd)
 {
 	*ret_fd = -1;
@@ -194,7 +183,7 @@ static int try_make(int top_fd, struct step_dir *dir)
 	int r;
 
 	job_name(dir->job_id, name);
-	job_fd = open_or_make(top_fd, name);
+	job_fd = cgfile_make_group(top_fd, name);
 	if (job_fd < 0)
 		return job_fd;
 	if (mkdirat(job_fd, dir->name, 0755) < 0) {
@@ -224,7 +213,7 @@ int step_make(const struct cgroup_root *root, const stepd_step_rec_t *job, struc
 		return -EINVAL;
 	mask = umask(022); /* members must be able to read their own group, whatever ours is */
 	for (races = 0; races < RACES_MAX && (r == -ENOENT || r == 1); races++) {
-		_cleanup_close_ int top_fd = open_or_make(root->fd, TOP);
+		_cleanup_close_ int top_fd = cgfile_make_group(root->fd, TOP);
 
 		r = top_fd < 0 ? top_fd : try_make(top_fd, &dir);
 		if (r < 0 && top_fd >= 0)
@@ -237,36 +226,15 @@ int step_make(const struct cgroup_root *root, const stepd_step_rec_t *job, struc
 	return 0;
 }
 
-/* Opens the group name below the one at parent_fd, made if it isn't there. */
-static int open_below(int parent_fd, const char *name)
-{
-	mode_t mask = umask(022); /* as in step_make() */
-	int fd = -1, r = 0;
-
-	if (mkdirat(parent_fd, name, 0755) < 0 && errno != EEXIST)
-		r = cgfile_gone(-errno);
-	(void)umask(mask);
-	if (r == 0) {
-		fd = openat(parent_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd < 0)
-			r = -errno;
-	}
-	return r < 0 ? r : fd;
-}
-
 int step_split(struct step_dir *dir)
 {
-	_cleanup_close_ int service_fd = open_below(dir->fd, STEP_SERVICE), fd = -1;
+	_cleanup_close_ int service_fd = cgfile_make_group(dir->fd, STEP_SERVICE);
 
-	if (service_fd < 0)
-		return service_fd;
-	if (dir->members_fd >= 0)
-		return take_fd(&service_fd);
-	fd = open_below(dir->fd, STEP_MEMBERS);
-	if (fd < 0)
-		return fd;
-	dir->members_fd = openat(dir->fd, STEP_MEMBERS, OPEN_DIR);
-	return dir->members_fd < 0 ? cgfile_gone(-errno) : take_fd(&service_fd);
+	if (service_fd >= 0 && dir->members_fd < 0)
+		dir->members_fd = cgfile_make_group(dir->fd, STEP_MEMBERS);
+	if (service_fd < 0 || dir->members_fd < 0)
+		return cgfile_gone(service_fd < 0 ? service_fd : dir->members_fd);
+	return take_fd(&service_fd);
 }
 
 int step_open_task(const struct step_dir *dir, uint32_t rank)
@@ -274,7 +242,7 @@ int step_open_task(const struct step_dir *dir, uint32_t rank)
 	char name[TASK_NAME_SIZE];
 
 	task_name(rank, name);
-	return open_below(step_get_members(dir), name);
+	return cgfile_gone(cgfile_make_group(step_get_members(dir), name));
 }
 
 int step_find_task(const struct step_dir *dir, uint32_t rank)
@@ -284,9 +252,7 @@ int step_find_task(const struct step_dir *dir, uint32_t rank)
 
 	task_name(rank, name);
 	fd = openat(step_get_members(dir), name, OPEN_DIR);
-	if (fd < 0)
-		return cgfile_gone(-errno);
-	return fd;
+	return fd < 0 ? cgfile_gone(-errno) : fd;
 }
 
 bool step_remove_task(const struct step_dir *dir, uint32_t rank)
@@ -494,9 +460,9 @@ int step_add(
 		return 0;
 	if (r < 0 && r != -ENOENT)
 		return r;
-	fd = open_below(step_get_members(dir), name);
+	fd = cgfile_make_group(step_get_members(dir), name);
 	if (fd < 0)
-		return fd;
+		return cgfile_gone(fd);
 	(void)snprintf(text, sizeof(text), "%d", (int)pid);
 	r = fs_write(fd, "cgroup.procs", text);
 	return r < 0 ? cgfile_gone(r) : check_alive(fd, pid);
@@ -604,7 +570,7 @@ static int thaw_task(int parent_fd, const char *name, _unused_ void *userdata)
 
 	if (!step_parse_task(name, &rank))
 		return 1;
-	fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = openat(parent_fd, name, OPEN_DIR);
 	r = fd < 0 ? cgfile_gone(-errno) : group_resume_left(fd);
 	return r < 0 && r != -ESRCH ? r : 1; /* what is below it is passed over */
 }

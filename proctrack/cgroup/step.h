@@ -57,7 +57,7 @@ int step_find_pid(
 #define STEP_MEMBERS "members"
 #define STEP_SERVICE "service"
 
-/* Makes STEP_MEMBERS and STEP_SERVICE, and returns a descriptor (O_PATH) of the latter. While there
+/* Makes STEP_MEMBERS and STEP_SERVICE, and returns a descriptor of the latter. While there
  * is nothing in the step. */
 int step_split(struct step_dir *dir) _must_check_;
 
@@ -75,7 +75,7 @@ int step_add(const struct cgroup_root *root, const struct step_dir *dir, const u
 /* Whether a group of that name, or the first of a path below the step's, is a task's, and whose. */
 bool step_parse_task(const char *below, uint32_t *ret_rank);
 
-/* Opens task_<rank>, made if it isn't there: a descriptor (O_PATH), or -errno. */
+/* Opens task_<rank>, made if it isn't there: a descriptor, or -errno. */
 int step_open_task(const struct step_dir *dir, uint32_t rank) _must_check_;
 
 /* Opens task_<rank> where it is there: a descriptor, or -ESRCH. */

@@ -7,6 +7,7 @@
 #include "proctrack/cgroup/cgroupfs.h"
 #include "proctrack/cgroup/group.h"
 #include "stepd/base/fs.h"
+#include "stepd/base/parse.h"
 
 /* ---- forms of text ------------------------------------------------------------------------ */
 
@@ -25,7 +26,7 @@ static bool find_number(const char *text, _unused_ const char *key, uint64_t *re
 
 static bool find_line(const char *text, const char *key, uint64_t *ret_n)
 {
-	return cgfile_get_key(text, key, ret_n) == 0;
+	return parse_line_u64(text, key, ret_n) == 0;
 }
 
 /* "8:0 rbytes=1 wbytes=2 ...", a line for each device, "rbytes=" being the key. A device without
@@ -65,17 +66,17 @@ static const struct counter {
 	find_fn find;
 	enum stepd_usage_value value;
 } counters[] = {
-	{"cpu.stat", "user_usec", find_line, STEPD_USAGE_CPU_USER_USEC},
-	{"cpu.stat", "system_usec", find_line, STEPD_USAGE_CPU_SYSTEM_USEC},
-	{"cpu.stat", "throttled_usec", find_line, STEPD_USAGE_CPU_THROTTLED_USEC},
+	{"cpu.stat", "user_usec ", find_line, STEPD_USAGE_CPU_USER_USEC},
+	{"cpu.stat", "system_usec ", find_line, STEPD_USAGE_CPU_SYSTEM_USEC},
+	{"cpu.stat", "throttled_usec ", find_line, STEPD_USAGE_CPU_THROTTLED_USEC},
 	{"memory.current", NULL, find_number, STEPD_USAGE_MEMORY_BYTES},
 	{"memory.peak", NULL, find_number, STEPD_USAGE_MEMORY_PEAK_BYTES}, /* Linux 5.19 */
 	{"memory.swap.current", NULL, find_number, STEPD_USAGE_SWAP_BYTES},
-	{"memory.stat", "pgfault", find_line, STEPD_USAGE_PAGE_FAULTS},
-	{"memory.stat", "pgmajfault", find_line, STEPD_USAGE_MAJOR_FAULTS},
-	{"memory.events", "oom", find_line, STEPD_USAGE_OOM_EVENTS},
-	{"memory.events", "oom_kill", find_line, STEPD_USAGE_OOM_KILLS},
-	{"pids.events", "max", find_line, STEPD_USAGE_PIDS_MAX_EVENTS},
+	{"memory.stat", "pgfault ", find_line, STEPD_USAGE_PAGE_FAULTS},
+	{"memory.stat", "pgmajfault ", find_line, STEPD_USAGE_MAJOR_FAULTS},
+	{"memory.events", "oom ", find_line, STEPD_USAGE_OOM_EVENTS},
+	{"memory.events", "oom_kill ", find_line, STEPD_USAGE_OOM_KILLS},
+	{"pids.events", "max ", find_line, STEPD_USAGE_PIDS_MAX_EVENTS},
 	{"io.stat", "rbytes=", find_sum, STEPD_USAGE_IO_READ_BYTES},
 	{"io.stat", "wbytes=", find_sum, STEPD_USAGE_IO_WRITE_BYTES},
 	{"cpu.pressure", "some ", find_total, STEPD_USAGE_CPU_PRESSURE_USEC},
@@ -114,7 +115,7 @@ static int add_refused(int fd, void *userdata)
 	uint64_t *sum = userdata, n;
 
 	if (fs_read(fd, "pids.events", CGFILE_MAX_BYTES, &text, NULL) == 0 &&
-		cgfile_get_key(text, "max", &n) == 0)
+		parse_line_u64(text, "max ", &n) == 0)
 		*sum += n;
 	return 0;
 }
