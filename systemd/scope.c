@@ -12,39 +12,24 @@
 
 /* ---- without the library ------------------------------------------------------------------ */
 
-/* Appends what may stand in a unit's name, unit_name_is_valid(), and the rest escaped. */
-static int append_escaped(char *name, size_t size, size_t *at, const char *text)
-{
-	int n;
-
-	for (; *text; text++) {
-		n = isalnum((unsigned char)*text) || strchr(":-_.", *text)
-			? snprintf(name + *at, size - *at, "%c", *text)
-			: snprintf(name + *at, size - *at, "\\x%02x", (unsigned char)*text);
-		*at += (size_t)n;
-		if (*at >= size)
-			return -ENAMETOOLONG;
-	}
-	return 0;
-}
-
 int scope_make_name(const char *node_name, uint32_t job_id, const char *step_name, pid_t pid,
 	char name[SCOPE_NAME_SIZE])
 {
-	size_t at = 0;
-	char text[32];
-	int r;
+	_cleanup_free_ char *text = NULL;
+	const char *c;
+	int at = 0;
 
-	r = append_escaped(name, SCOPE_NAME_SIZE, &at, "stepd-");
-	if (r == 0)
-		r = append_escaped(name, SCOPE_NAME_SIZE, &at, node_name);
-	(void)snprintf(text, sizeof(text), "_%u.", job_id);
-	if (r == 0)
-		r = append_escaped(name, SCOPE_NAME_SIZE, &at, text);
-	if (r == 0)
-		r = append_escaped(name, SCOPE_NAME_SIZE, &at, step_name);
-	(void)snprintf(text, sizeof(text), "-%d.scope", (int)pid);
-	return r < 0 ? r : append_escaped(name, SCOPE_NAME_SIZE, &at, text);
+	if (asprintf(&text, "stepd-%s_%u.%s-%d.scope", node_name, job_id, step_name, (int)pid) <
+		0) {
+		text = NULL;
+		return -ENOMEM;
+	}
+	/* What may stand in a unit's name, unit_name_is_valid(), and the rest escaped. */
+	for (c = text; *c && at < SCOPE_NAME_SIZE; c++)
+		at += snprintf(name + at, (size_t)(SCOPE_NAME_SIZE - at),
+			isalnum((unsigned char)*c) || strchr(":-_.", *c) ? "%c" : "\\x%02x",
+			(unsigned char)*c);
+	return at < SCOPE_NAME_SIZE ? 0 : -ENAMETOOLONG;
 }
 
 #ifdef HAVE_LIBSYSTEMD
