@@ -174,7 +174,7 @@ void tasks_mark_requested(struct tasks *ts)
 	}
 }
 
-const char *task_words(const struct task *task, char *buf, size_t size)
+const char *task_text(const struct task *task, char *buf, size_t size)
 {
 	char status[STATUS_TEXT_SIZE];
 

@@ -86,9 +86,9 @@ void tasks_mark_requested(struct tasks *ts);
 void tasks_save(const struct tasks *ts, struct handover *h, struct json_t *object);
 int tasks_restore(struct tasks *ts, const struct json_t *object) _must_check_;
 
-#define TASK_WORDS_SIZE 128
+#define TASK_TEXT_SIZE 128
 
 /* "running", "exited with status 3", "never executed", ... into buf, which is returned. */
-const char *task_words(const struct task *task, char *buf, size_t size);
+const char *task_text(const struct task *task, char *buf, size_t size);
 
 #endif

@@ -25,7 +25,7 @@ void binding_bounds_clear(struct binding_bounds *bounds)
 	bitset_clear(&bounds->nodes);
 }
 
-static int read_affinity(struct bitset *ret_cpus)
+int binding_read_cpus(struct bitset *ret_cpus)
 {
 	size_t bits;
 	long n;
@@ -118,7 +118,7 @@ static int narrow_by(int cgroup_fd, const char *file, struct bitset *set)
 int binding_bounds_read(int cgroup_fd, struct binding_bounds *ret_bounds, struct err *err)
 {
 	_cleanup_binding_bounds_ struct binding_bounds bounds = {0};
-	int r = read_affinity(&bounds.cpus);
+	int r = binding_read_cpus(&bounds.cpus);
 
 	if (r < 0)
 		return err_set(err, r, "find out which CPUs the step may use");
@@ -529,11 +529,6 @@ int binding_make(const struct spec *spec, const struct binding_bounds *bounds,
 	return 0;
 }
 
-static bool gives_own(enum bind_cpu how)
-{
-	return how >= BIND_CPU_THREADS && how <= BIND_CPU_LDOMS;
-}
-
 /* By threads and cores no two tasks have a CPU in common while there are enough. By sockets and
  * NUMA nodes they do, and each takes as many tasks as it has CPUs. */
 bool binding_is_shared(const struct spec *spec, const struct binding *binding, uint32_t *ret_cpus)
@@ -544,7 +539,7 @@ bool binding_is_shared(const struct spec *spec, const struct binding *binding, u
 	enum bind_cpu how = (enum bind_cpu)spec->cpu_bind.how;
 	uint32_t i, bit;
 
-	if (!binding->cpus.of_task || !gives_own(how) ||
+	if (!binding->cpus.of_task || !binding_is_computed(how) ||
 		bitset_init(&all, table->width * BITSET_WORD_BITS) < 0)
 		return false;
 	for (i = 0; i < table->count; i++) {
@@ -639,13 +634,13 @@ static void report_cpus(
 	name_task(job, local_id, task, sizeof(task));
 	if (n < 0) {
 		(void)snprintf(line, sizeof(line), "cpu-bind=%s - %s: can't be read: %s\n",
-			bind_cpu_words[spec->cpu_bind.how], task, strerror(errno));
+			bind_cpu_names[spec->cpu_bind.how], task, strerror(errno));
 	} else {
 		set.width = (size_t)n / sizeof(*words);
 		if (bitset_format_hex(&set, mask, sizeof(mask)) >= sizeof(mask))
 			memcpy(mask + sizeof(mask) - 4, "...", 4);
 		(void)snprintf(line, sizeof(line), "cpu-bind=%s - %s: %s CPUs %s, mask %s\n",
-			bind_cpu_words[spec->cpu_bind.how], task,
+			bind_cpu_names[spec->cpu_bind.how], task,
 			spec->cpu_bind.how == BIND_CPU_NONE ? "not bound," : "bound to",
 			binding_show(&set, list, sizeof(list)), mask);
 	}
@@ -679,10 +674,10 @@ static void report_memory(
 			MPOL_F_MEMS_ALLOWED);
 	if (r < 0)
 		(void)snprintf(line, sizeof(line), "mem-bind=%s - %s: can't be read: %s\n",
-			bind_mem_words[spec->mem_bind.how], task, strerror(errno));
+			bind_mem_names[spec->mem_bind.how], task, strerror(errno));
 	else
 		(void)snprintf(line, sizeof(line), "mem-bind=%s - %s: %s NUMA nodes %s\n",
-			bind_mem_words[spec->mem_bind.how], task, mode_name(mode),
+			bind_mem_names[spec->mem_bind.how], task, mode_name(mode),
 			binding_show(&set, list, sizeof(list)));
 	put_line(fd, line);
 }

@@ -11,9 +11,13 @@
 #include "stepd/base/bitset.h"
 #include "stepd/base/err.h"
 #include "stepd/base/strv.h"
+#include "stepd/spec/bind_text.h"
 
 struct identity;
 struct spec;
+
+/* The CPUs that this process may use. 0 or -errno. */
+int binding_read_cpus(struct bitset *ret_cpus) _must_check_;
 
 /* What the step may use: within it all binding stays. */
 struct binding_bounds {
@@ -39,6 +43,12 @@ struct binding {
 	struct binding_sets nodes;
 	int mem_mode; /* MPOL_... of linux/mempolicy.h, with nodes */
 };
+
+/* Whether each task's CPUs are computed: those of its own, as far as there are enough. */
+static inline bool binding_is_computed(unsigned how)
+{
+	return how >= BIND_CPU_THREADS && how <= BIND_CPU_LDOMS;
+}
 
 /* Whether the spec has anything for binding_make() to do. */
 bool binding_is_wanted(const struct spec *spec);

@@ -116,38 +116,24 @@ static char *masks_text(const struct binding_sets *sets, uint32_t ntasks)
 	return take_ptr(text);
 }
 
-static bool is_computed(unsigned how)
-{
-	return how == BIND_CPU_THREADS || how == BIND_CPU_CORES || how == BIND_CPU_SOCKETS ||
-		how == BIND_CPU_LDOMS;
-}
-
-static int report_cpus(const struct spec *spec, const struct binding *b, struct strv *env)
+static int set_cpus(const struct spec *spec, const struct binding *b, struct strv *env)
 {
 	const struct bind_text *text = &spec->cpu_bind;
-	const char *type = bind_cpu_words[text->how];
+	const char *type = bind_cpu_names[text->how];
 	_cleanup_free_ char *masks = NULL;
 
-	if (!is_computed(text->how))
+	if (!binding_is_computed(text->how))
 		return put_variables(env, &cpu_names, text, type, text->list ? text->list : "");
 	masks = masks_text(&b->cpus, spec->local_ntasks);
 	if (!masks)
 		return -ENOMEM;
 	if (strlen(masks) <= VALUE_MAX)
-		type = bind_cpu_words[BIND_CPU_MASK];
+		type = bind_cpu_names[BIND_CPU_MASK];
 	return put_variables(env, &cpu_names, text, type, masks);
 }
 
-static int report_memory(const struct spec *spec, struct strv *env)
-{
-	const struct bind_text *text = &spec->mem_bind;
-
-	return put_variables(
-		env, &mem_names, text, bind_mem_words[text->how], text->list ? text->list : "");
-}
-
 /* "plane=4" has two variables. */
-static int tell_distribution(const struct spec *spec, struct strv *env)
+static int set_distribution(const struct spec *spec, struct strv *env)
 {
 	const char *plane = spec->distribution ? strstr(spec->distribution, "plane=") : NULL;
 	_cleanup_free_ char *kind = NULL;
@@ -174,18 +160,20 @@ void binding_environ_none(struct strv *env)
 
 int binding_environ(const struct spec *spec, const struct binding *b, struct strv *env)
 {
+	const struct bind_text *mem = &spec->mem_bind;
 	char number[16];
 	int r;
 
 	binding_environ_none(env);
-	r = tell_distribution(spec, env);
+	r = set_distribution(spec, env);
 	if (r == 0 && spec->cpus_per_task) {
 		(void)snprintf(number, sizeof(number), "%u", spec->cpus_per_task);
 		r = strv_env_set(env, "SLURM_CPUS_PER_TASK", number);
 	}
 	if (r == 0 && spec->cpu_bind.given)
-		r = report_cpus(spec, b, env);
-	if (r == 0 && spec->mem_bind.given)
-		r = report_memory(spec, env);
+		r = set_cpus(spec, b, env);
+	if (r == 0 && mem->given)
+		r = put_variables(
+			env, &mem_names, mem, bind_mem_names[mem->how], mem->list ? mem->list : "");
 	return r;
 }

@@ -2,7 +2,6 @@
 #include "stepd/launch/environ.h"
 
 #include <assert.h>
-#include <sched.h>
 #include <string.h>
 
 #include "stepd/base/buffer.h"
@@ -13,32 +12,29 @@
 /* Set by the child for each task; taken out of what the spec brings. */
 static const char *const task_variables[] = {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_TASK_PID"};
 
-/* The processors that this process may use, as "nproc" counts them; 0 where that is not known. */
-static unsigned usable_cpus(void)
-{
-	unsigned n = 0;
-	cpu_set_t *set;
-	int cpus;
-
-	for (cpus = 1024; cpus <= 1 << 18; cpus *= 4) {
-		set = CPU_ALLOC(cpus);
-		if (!set)
-			return 0;
-		if (sched_getaffinity(0, CPU_ALLOC_SIZE(cpus), set) == 0)
-			n = (unsigned)CPU_COUNT_S(CPU_ALLOC_SIZE(cpus), set);
-		CPU_FREE(set);
-		if (n || errno != EINVAL) /* EINVAL: the kernel has more than the set holds */
-			return n;
-	}
-	return 0;
-}
-
 static int set_number(struct strv *env, const char *name, uint64_t n)
 {
 	char text[24];
 
 	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)n);
 	return strv_env_set(env, name, text);
+}
+
+struct text_variable {
+	const char *name;
+	const char *value; /* NULL: it stays as it is */
+};
+
+static int set_texts(struct strv *env, const struct text_variable *variables, size_t n)
+{
+	size_t i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < n; i++) {
+		if (variables[i].value)
+			r = strv_env_set(env, variables[i].name, variables[i].value);
+	}
+	return r;
 }
 
 /* Slurm's compressed list, "2(x3),1": 2, 2, 2 and 1. NULL: no memory. */
@@ -63,28 +59,25 @@ static char *tasks_per_node_text(const uint32_t *counts, uint32_t n)
 
 static int set_layout(const struct spec *spec, const stepd_step_rec_t *job, struct strv *env)
 {
-	_cleanup_free_ char *text = NULL;
+	_cleanup_free_ char *tasks = NULL;
 	const char *nodes = spec->node_list;
-	int r = 0;
 
 	/* One node knows the whole layout; of several, only what the spec has is written. */
 	if (!nodes && spec->node_count == 1)
 		nodes = spec->node_name;
-	if (nodes)
-		r = strv_env_set(env, "SLURM_STEP_NODELIST", nodes);
-	if (r == 0 && nodes)
-		r = strv_env_set(env, "SLURM_NODELIST", nodes);
 	if (spec->tasks_per_node)
-		text = tasks_per_node_text(spec->tasks_per_node, spec->node_count);
+		tasks = tasks_per_node_text(spec->tasks_per_node, spec->node_count);
 	else if (spec->node_count == 1)
-		text = tasks_per_node_text(&job->node_tasks, 1);
-	else
-		return r;
-	if (!text)
+		tasks = tasks_per_node_text(&job->node_tasks, 1);
+	if (!tasks && (spec->tasks_per_node || spec->node_count == 1))
 		return -ENOMEM;
-	if (r == 0)
-		r = strv_env_set(env, "SLURM_TASKS_PER_NODE", text);
-	return r < 0 ? r : strv_env_set(env, "SLURM_STEP_TASKS_PER_NODE", text);
+	const struct text_variable variables[] = {
+		{"SLURM_STEP_NODELIST", nodes},
+		{"SLURM_NODELIST", nodes},
+		{"SLURM_TASKS_PER_NODE", tasks},
+		{"SLURM_STEP_TASKS_PER_NODE", tasks},
+	};
+	return set_texts(env, variables, ARRAY_SIZE(variables));
 }
 
 static int set_gtids(const uint32_t *ranks, uint32_t count, struct strv *env)
@@ -122,7 +115,7 @@ static int set_numbers(const stepd_step_rec_t *job, struct strv *env)
 		{"SLURM_JOB_UID", job->uid},
 		{"SLURM_JOB_GID", job->gid},
 	};
-	unsigned cpus = usable_cpus();
+	_cleanup_bitset_ struct bitset cpus = {0};
 	size_t i;
 	int r;
 
@@ -131,7 +124,10 @@ static int set_numbers(const stepd_step_rec_t *job, struct strv *env)
 		if (r < 0)
 			return r;
 	}
-	return cpus ? set_number(env, "SLURM_CPUS_ON_NODE", cpus) : 0;
+	/* As "nproc" counts them; left out where they are not known. */
+	if (binding_read_cpus(&cpus) < 0)
+		return 0;
+	return set_number(env, "SLURM_CPUS_ON_NODE", bitset_count(&cpus));
 }
 
 static int set_if_missing(struct strv *env, const char *name, const char *value)
@@ -142,31 +138,33 @@ static int set_if_missing(struct strv *env, const char *name, const char *value)
 /* A task that runs as another user than the agent's caller must not see the caller's home. */
 static int set_user(const struct spec *spec, const struct identity *id, struct strv *env)
 {
-	static const char path[] = "/usr/local/bin:/usr/bin:/bin";
-	int r;
+	const struct text_variable variables[] = {
+		{"HOME", id->home},
+		{"USER", id->user_name},
+		{"LOGNAME", id->user_name},
+		{"SHELL", id->shell},
+	};
+	int r = set_if_missing(env, "PATH", "/usr/local/bin:/usr/bin:/bin");
 
-	r = set_if_missing(env, "PATH", path);
 	if (r == 0)
 		r = set_if_missing(env, "TMPDIR", "/tmp");
-	if (r < 0 || !spec->user)
-		return r;
-	r = strv_env_set(env, "HOME", id->home);
-	if (r == 0)
-		r = strv_env_set(env, "USER", id->user_name);
-	if (r == 0)
-		r = strv_env_set(env, "LOGNAME", id->user_name);
-	return r < 0 ? r : strv_env_set(env, "SHELL", id->shell);
+	return r < 0 || !spec->user ? r : set_texts(env, variables, ARRAY_SIZE(variables));
 }
 
 int environ_make_common(const struct spec *spec, const struct strv *extra,
 	const stepd_step_rec_t *job, const struct identity *id, const char *mpi_type,
 	struct strv *ret_env, struct err *err)
 {
+	const struct text_variable variables[] = {
+		{"SLURM_JOB_USER", id->user_name},
+		{"SLURMD_NODENAME", job->node_name},
+		{"SLURM_JOB_NAME", spec->job_name},
+		{"SLURM_MPI_TYPE", mpi_type},
+	};
 	_cleanup_strv_ struct strv env = {0};
 	size_t i;
-	int r;
+	int r = strv_extend(&env, &spec->env);
 
-	r = strv_extend(&env, &spec->env);
 	if (r == 0 && extra)
 		r = strv_env_put_all(&env, extra->v, extra->n);
 	for (i = 0; i < ARRAY_SIZE(task_variables); i++)
@@ -177,17 +175,11 @@ int environ_make_common(const struct spec *spec, const struct strv *extra,
 	if (r == 0)
 		r = set_numbers(job, &env);
 	if (r == 0)
-		r = strv_env_set(&env, "SLURM_JOB_USER", id->user_name);
-	if (r == 0)
-		r = strv_env_set(&env, "SLURMD_NODENAME", job->node_name);
-	if (r == 0 && spec->job_name)
-		r = strv_env_set(&env, "SLURM_JOB_NAME", spec->job_name);
+		r = set_texts(&env, variables, ARRAY_SIZE(variables));
 	if (r == 0)
 		r = set_layout(spec, job, &env);
 	if (r == 0)
 		r = set_gtids(spec->ranks, spec->local_ntasks, &env);
-	if (r == 0 && mpi_type)
-		r = strv_env_set(&env, "SLURM_MPI_TYPE", mpi_type);
 	if (r < 0)
 		return err_set(err, r, "make the tasks' environment");
 	*ret_env = take_struct(env);

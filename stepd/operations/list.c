@@ -170,7 +170,7 @@ static bool add_task(struct listing *l)
 {
 	uint32_t id = ((const uint32_t *)l->elements)[l->at];
 	const struct task *task = &l->pending.o->a->tasks.v[id];
-	char outcome[TASK_WORDS_SIZE];
+	char outcome[TASK_TEXT_SIZE];
 
 	fprintf(l->out, "%s{\"rank\":%u,\"local_id\":%u", listing_comma(l), task->rank, id);
 	if (task->spawn)
@@ -178,7 +178,7 @@ static bool add_task(struct listing *l)
 	/* nothing to escape in the texts */
 	fprintf(l->out, ",\"state\":\"%s\",\"text\":\"%s\",\"on_request\":%s",
 		task->lost ? "lost" : task_state_names[task->state],
-		task_words(task, outcome, sizeof(outcome)), task->requested ? "true" : "false");
+		task_text(task, outcome, sizeof(outcome)), task->requested ? "true" : "false");
 	if (task->state == TASK_RUNNING)
 		add_running(l, task);
 	else if (task->state == TASK_ENDED && !task->lost)

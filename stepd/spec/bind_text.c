@@ -7,7 +7,7 @@
 
 #define NUMBER_MAX 65535u /* of a CPU or a NUMA node: more than any kernel has */
 
-const char *const bind_cpu_words[BIND_CPU_MAX] = {
+const char *const bind_cpu_names[BIND_CPU_MAX] = {
 	[BIND_CPU_NONE] = "none",
 	[BIND_CPU_THREADS] = "threads",
 	[BIND_CPU_CORES] = "cores",
@@ -21,7 +21,7 @@ const char *const bind_cpu_words[BIND_CPU_MAX] = {
 	[BIND_CPU_MASK_LDOM] = "mask_ldom",
 };
 
-const char *const bind_mem_words[BIND_MEM_MAX] = {
+const char *const bind_mem_names[BIND_MEM_MAX] = {
 	[BIND_MEM_NONE] = "none",
 	[BIND_MEM_LOCAL] = "local",
 	[BIND_MEM_RANK] = "rank",
@@ -32,15 +32,15 @@ const char *const bind_mem_words[BIND_MEM_MAX] = {
 /* One of the two languages. */
 struct grammar {
 	const char *const *names;
-	size_t words_count;
+	size_t names_count;
 	uint32_t maps, masks; /* bits of the names that take such a list */
 	bool prefers;
 	const char *all; /* for messages */
 };
 
 static const struct grammar cpu_grammar = {
-	.names = bind_cpu_words,
-	.words_count = BIND_CPU_MAX,
+	.names = bind_cpu_names,
+	.names_count = BIND_CPU_MAX,
 	.maps = 1u << BIND_CPU_MAP | 1u << BIND_CPU_MAP_LDOM,
 	.masks = 1u << BIND_CPU_MASK | 1u << BIND_CPU_MASK_LDOM,
 	.all = "none, threads, cores, sockets, ldoms, rank, rank_ldom, map_cpu:LIST, mask_cpu:LIST, "
@@ -48,8 +48,8 @@ static const struct grammar cpu_grammar = {
 };
 
 static const struct grammar mem_grammar = {
-	.names = bind_mem_words,
-	.words_count = BIND_MEM_MAX,
+	.names = bind_mem_names,
+	.names_count = BIND_MEM_MAX,
 	.maps = 1u << BIND_MEM_MAP,
 	.masks = 1u << BIND_MEM_MASK,
 	.prefers = true,
@@ -186,11 +186,11 @@ static int parse_type(
 	unsigned how;
 	bool has_list;
 
-	for (how = 0; how < g->words_count; how++) {
+	for (how = 0; how < g->names_count; how++) {
 		if (strlen(g->names[how]) == len && strncmp(g->names[how], text, len) == 0)
 			break;
 	}
-	if (how == g->words_count)
+	if (how == g->names_count)
 		return err_say(err, -EINVAL,
 			"there is no type '%.*s'; there are %s, with quiet or "
 			"verbose%s before",

@@ -58,8 +58,8 @@ struct bind_text {
 };
 
 /* The names, as in the text without a list: "cores", "map_cpu". */
-extern const char *const bind_cpu_words[BIND_CPU_MAX];
-extern const char *const bind_mem_words[BIND_MEM_MAX];
+extern const char *const bind_cpu_names[BIND_CPU_MAX];
+extern const char *const bind_mem_names[BIND_MEM_MAX];
 
 /* 0 or -errno; err says what is wrong with the text and doesn't name the field. */
 int bind_text_parse_cpu(const char *text, struct bind_text *ret_text, struct err *err) _must_check_;

@@ -209,7 +209,7 @@ static int apply_limits(struct agent *a, struct err *err)
 static void warn_of_sharing(const struct agent *a)
 {
 	const struct spec *spec = a->plan.spec;
-	const char *type = bind_cpu_words[spec->cpu_bind.how];
+	const char *type = bind_cpu_names[spec->cpu_bind.how];
 	uint32_t cpus = 0;
 
 	if (spec->cpu_bind.quiet || !binding_is_shared(spec, &a->plan.binding, &cpus))

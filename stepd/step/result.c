@@ -196,10 +196,10 @@ void result_publish_state(struct agent *a, const char *state)
 /* given_up: the step has ended without those that could not be killed. */
 static json_t *pack_task(const struct task *task, const stepd_usage_t *usage, bool given_up)
 {
-	char words[TASK_WORDS_SIZE];
+	char words[TASK_TEXT_SIZE];
 	const char *text = given_up && task->state == TASK_RUNNING
 		? "given up: it could not be killed"
-		: task_words(task, words, sizeof(words));
+		: task_text(task, words, sizeof(words));
 	json_auto_t *doc = json_pack("{s:I, s:i, s:s, s:b}", "rank", (json_int_t)task->rank, "pid",
 		(int)task->pid, "text", text, "on_request", (int)task->requested);
 	int r = doc ? 0 : -1;

@@ -46,10 +46,10 @@ static void test_words(void **state)
 
 	(void)state;
 	for (how = 0; how < BIND_CPU_MAX; how++) {
-		assert_non_null(bind_cpu_words[how]);
-		if (!strchr(bind_cpu_words[how], 'm') || how == BIND_CPU_RANK_LDOM ||
+		assert_non_null(bind_cpu_names[how]);
+		if (!strchr(bind_cpu_names[how], 'm') || how == BIND_CPU_RANK_LDOM ||
 			how == BIND_CPU_LDOMS)
-			good(bind_text_parse_cpu, bind_cpu_words[how], how, false, NULL);
+			good(bind_text_parse_cpu, bind_cpu_names[how], how, false, NULL);
 	}
 	good(bind_text_parse_cpu, "quiet,cores", BIND_CPU_CORES, false, NULL);
 	good(bind_text_parse_cpu, "verbose,cores", BIND_CPU_CORES, true, NULL);

@@ -99,7 +99,7 @@ static void test_exec_failure_counts_even_if_requested(void **state)
 	tasks_mark_requested(&ts);
 	end(&ts, 100, EXITED(127));
 	assert_int_equal(ts.status.code, 127);
-	assert_string_equal(task_words(&ts.v[0], buf, sizeof(buf)), "never executed (not found)");
+	assert_string_equal(task_text(&ts.v[0], buf, sizeof(buf)), "never executed (not found)");
 	tasks_clear(&ts);
 }
 
@@ -166,7 +166,7 @@ static void test_a_thousand_tasks(void **state)
 static void test_out_of_memory(void **state)
 {
 	const uint32_t ranks[] = {0, 1};
-	char buf[TASK_WORDS_SIZE];
+	char buf[TASK_TEXT_SIZE];
 	struct tasks ts;
 
 	(void)state;
@@ -177,11 +177,11 @@ static void test_out_of_memory(void **state)
 	ts.v[1].oom_kills = 2;
 	end(&ts, 100, EXITED(0));
 	assert_string_equal(
-		task_words(&ts.v[0], buf, sizeof(buf)), "exited with status 0, out of memory");
+		task_text(&ts.v[0], buf, sizeof(buf)), "exited with status 0, out of memory");
 	assert_false(task_failed(&ts.v[0]));
 	tasks_mark_requested(&ts);
 	end(&ts, 101, SIGNALLED(9));
-	assert_string_equal(task_words(&ts.v[1], buf, sizeof(buf)),
+	assert_string_equal(task_text(&ts.v[1], buf, sizeof(buf)),
 		"killed by signal 9 (KILL), on request, out of memory");
 	assert_int_equal(ts.status.code, 0);
 	tasks_clear(&ts);
