@@ -5,20 +5,12 @@
 #include "stepd/base/log.h"
 #include "stepd/spec/spec_json.h"
 
-static const char *field_name(enum stepd_limit which)
-{
-	const struct spec_field *fields;
-	size_t n;
-
-	fields = spec_table_get(SPEC_TABLE_LIMITS, &n);
-	return fields[which].name;
-}
-
 /* What can't be had: an error, or with best effort a warning and 0. */
 static int give_up(const struct limits_target *target, enum stepd_limit which,
 	const struct err *why, struct err *err)
 {
-	const char *field = field_name(which);
+	size_t n;
+	const char *field = spec_table_get(SPEC_TABLE_LIMITS, &n)[which].name;
 
 	if (target->mode == LIMITS_BEST_EFFORT) {
 		log_warning(target->log, "%s.%s: %s, ignoring", target->where, field, why->text);

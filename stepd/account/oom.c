@@ -30,7 +30,7 @@ bool oom_is_unsettled(struct account *acc)
 	return oom->kills > oom->attributed;
 }
 
-static void say_task(const struct account *acc, const struct task *task, const stepd_usage_t *now)
+static void log_task(const struct account *acc, const struct task *task, const stepd_usage_t *now)
 {
 	char peak[USAGE_TEXT_SIZE];
 
@@ -44,7 +44,7 @@ static void say_task(const struct account *acc, const struct task *task, const s
 			: "");
 }
 
-static void tell_task(const struct account *acc, const struct task *task)
+static void record_task(const struct account *acc, const struct task *task)
 {
 	struct event event = EVENT_INIT(EVENT_OOM);
 
@@ -66,12 +66,12 @@ void oom_note_task(struct account *acc, struct task *task, const stepd_usage_t *
 		return;
 	acc->oom.attributed += kills - task->oom_kills;
 	task->oom_kills = kills;
-	tell_task(acc, task);
+	record_task(acc, task);
 	if (first)
-		say_task(acc, task, now);
+		log_task(acc, task, now);
 }
 
-static void look_at_tasks(struct account *acc)
+static void read_tasks(struct account *acc)
 {
 	stepd_usage_t now;
 	uint32_t i;
@@ -83,7 +83,7 @@ static void look_at_tasks(struct account *acc)
 	}
 }
 
-/* Looks, unless that was a moment ago. */
+/* Reads the tasks' counts, unless that was a moment ago. */
 static void oom_poll(struct account *acc)
 {
 	struct oom *oom = &acc->oom;
@@ -91,7 +91,7 @@ static void oom_poll(struct account *acc)
 	oom->late = ev_is_active(&oom->pause);
 	if (oom->late)
 		return;
-	look_at_tasks(acc);
+	read_tasks(acc);
 	ev_now_update(acc->setup.loop);
 	ev_timer_set(&oom->pause, PAUSE_SECONDS, 0.);
 	ev_timer_start(acc->setup.loop, &oom->pause);
@@ -108,7 +108,7 @@ static void on_pause_over(struct ev_loop *loop, ev_timer *w, int revents)
 		oom_poll(acc);
 }
 
-static void on_news(void *userdata)
+static void on_change(void *userdata)
 {
 	struct account *acc = userdata;
 
@@ -127,14 +127,14 @@ int oom_watch(struct account *acc, struct err *err)
 	acc->oom.pause.data = acc;
 	if (fd == -EOPNOTSUPP)
 		return 0;
-	r = fd < 0 ? fd : pri_watch_start(&acc->oom.watch, acc->setup.loop, fd, on_news, acc);
+	r = fd < 0 ? fd : pri_watch_start(&acc->oom.watch, acc->setup.loop, fd, on_change, acc);
 	return r < 0 ? err_set(err, r, "watch whether the step runs out of memory") : 0;
 }
 
 void oom_finish(struct account *acc)
 {
 	if (oom_is_unsettled(acc))
-		look_at_tasks(acc);
+		read_tasks(acc);
 	if (oom_is_unsettled(acc))
 		log_error(acc->setup.log,
 			"the step ran out of memory: the kernel killed %llu more process%s, of no task's",

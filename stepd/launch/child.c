@@ -68,14 +68,10 @@ static int do_group(struct child *c)
 	return c->setup->leave_terminal ? leave_terminal() : 0;
 }
 
-static int do_oom(struct child *c)
+static int write_file(const char *path, const char *text)
 {
-	const char *text = c->setup->oom_score_adj;
-	long fd, r;
+	long fd = rawcall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CLOEXEC), r;
 
-	if (!text)
-		return 0;
-	fd = rawcall(SYS_openat, AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return (int)fd;
 	r = rawcall(SYS_write, fd, text, strlen(text));
@@ -83,11 +79,17 @@ static int do_oom(struct child *c)
 	return r < 0 ? (int)r : 0;
 }
 
+static int do_oom(struct child *c)
+{
+	const char *text = c->setup->oom_score_adj;
+
+	return text ? write_file("/proc/self/oom_score_adj", text) : 0;
+}
+
 static int do_nice(struct child *c)
 {
 	const struct spec *spec = c->plan->spec;
-	const char *text = c->setup->nice_text;
-	long fd, r;
+	long r;
 
 	if (!spec->nice_given)
 		return 0;
@@ -96,11 +98,7 @@ static int do_nice(struct child *c)
 		return (int)r;
 	/* Where the kernel shares the processors out by sessions, a nice value counts among those
 	 * of one session only, and the session has its own. Not all kernels do. */
-	fd = rawcall(SYS_openat, AT_FDCWD, "/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		(void)rawcall(SYS_write, fd, text, strlen(text));
-		(void)rawcall(SYS_close, fd);
-	}
+	(void)write_file("/proc/self/autogroup", c->setup->nice_text);
 	return 0;
 }
 
@@ -246,22 +244,13 @@ static int do_bound(struct child *c)
 	return r;
 }
 
-/* Its rank among those that share its MPI_COMM_WORLD. */
-static void fill_world(
-	const struct child_setup *setup, uint32_t local_id, mpi_plugin_task_info_t *info)
-{
-	const struct plan_joined *joined = setup->joined;
-
-	info->appnum = setup->plan->job.task[local_id].appnum;
-	info->spawn = joined ? joined->spawn : 0;
-	info->size = joined ? joined->size : info->ntasks;
-	info->rank = joined ? info->gtaskid - joined->first_rank : info->gtaskid;
-}
-
+/* rank and size are those among the tasks that share its MPI_COMM_WORLD. */
 static void fill_info(
 	const struct child_setup *setup, uint32_t local_id, mpi_plugin_task_info_t *info)
 {
+	const struct plan_joined *joined = setup->joined;
 	const stepd_step_rec_t *job = &setup->plan->job;
+	uint32_t gtid = job->task[local_id].gtid;
 
 	*info = (mpi_plugin_task_info_t){
 		.api_version = STEPD_API_VERSION,
@@ -271,11 +260,14 @@ static void fill_info(
 		.nodeid = job->nodeid,
 		.ntasks = job->ntasks,
 		.ltasks = job->node_tasks,
-		.gtaskid = job->task[local_id].gtid,
+		.gtaskid = gtid,
 		.ltaskid = local_id,
 		.service_fd = -1,
+		.appnum = job->task[local_id].appnum,
+		.spawn = joined ? joined->spawn : 0,
+		.size = joined ? joined->size : job->ntasks,
+		.rank = joined ? gtid - joined->first_rank : gtid,
 	};
-	fill_world(setup, local_id, info);
 }
 
 static int make_environ(const struct child_setup *setup, uint32_t local_id, pid_t pid,

@@ -269,10 +269,9 @@ int plan_make_adopted(const struct spec *spec, uid_t uid, gid_t gid, const char 
 	if (!plan.id.user_name)
 		return err_set(err, -ENOMEM, "plan the step");
 	r = make_job(&plan, err);
-	if (r < 0)
-		return r;
-	*ret_plan = take_struct(plan);
-	return 0;
+	if (r == 0)
+		*ret_plan = take_struct(plan);
+	return r;
 }
 
 /* "#!INTERPRETER [ARGUMENT]", as execve(2) reads it. The script is not executed itself, so that
@@ -555,43 +554,34 @@ static int restore_start(
 	return identity_compare_with_agent(id, err);
 }
 
-static int restore_plan(
-	struct plan *plan, const struct handover *h, const struct json_t *object, struct err *err)
-{
-	int r;
-
-	plan->id.uid = (uid_t)json_get_int(object, "uid", (uid_t)-1);
-	plan->id.gid = (gid_t)json_get_int(object, "gid", (gid_t)-1);
-	plan->umask = (mode_t)json_get_int(object, "umask", 022);
-	if (handover_copy_text(h, object, "user_name", &plan->id.user_name) < 0 ||
-		handover_copy_text(h, object, "cwd", &plan->cwd) < 0)
-		return err_set(err, -ENOMEM, "take over the step");
-	r = make_job(plan, err);
-	if (r == 0)
-		r = make_all_programs(plan, err);
-	if (r == 0)
-		r = restore_start(plan, h, object, err);
-	/* for messages only: the script is with its interpreter already */
-	if (r == 0 && plan->spec->kind == STEPD_STEP_BATCH)
-		r = set_script(plan, "script", err);
-	plan->job.jmgr_pid = (pid_t)json_get_int(object, "agent_pid", plan->job.jmgr_pid);
-	plan->job.service_pid = (pid_t)json_get_int(object, "service_pid", 0);
-	plan->job.cont_id = (uint64_t)json_get_int(object, "container_id", 0);
-	if (r == 0 && (!plan->id.user_name || plan->job.cont_id == 0))
-		r = handover_err_part("plan", err);
-	return r;
-}
-
 int plan_restore(const struct spec *spec, const struct handover *h, const struct json_t *object,
 	struct plan *ret_plan, struct err *err)
 {
 	_cleanup_plan_ struct plan plan = {.spec = spec};
-	int r = restore_plan(&plan, h, object, err);
+	int r;
 
-	if (r < 0)
-		return r;
-	*ret_plan = take_struct(plan);
-	return 0;
+	plan.id.uid = (uid_t)json_get_int(object, "uid", (uid_t)-1);
+	plan.id.gid = (gid_t)json_get_int(object, "gid", (gid_t)-1);
+	plan.umask = (mode_t)json_get_int(object, "umask", 022);
+	if (handover_copy_text(h, object, "user_name", &plan.id.user_name) < 0 ||
+		handover_copy_text(h, object, "cwd", &plan.cwd) < 0)
+		return err_set(err, -ENOMEM, "take over the step");
+	r = make_job(&plan, err);
+	if (r == 0)
+		r = make_all_programs(&plan, err);
+	if (r == 0)
+		r = restore_start(&plan, h, object, err);
+	/* for messages only: the script is with its interpreter already */
+	if (r == 0 && spec->kind == STEPD_STEP_BATCH)
+		r = set_script(&plan, "script", err);
+	plan.job.jmgr_pid = (pid_t)json_get_int(object, "agent_pid", plan.job.jmgr_pid);
+	plan.job.service_pid = (pid_t)json_get_int(object, "service_pid", 0);
+	plan.job.cont_id = (uint64_t)json_get_int(object, "container_id", 0);
+	if (r == 0 && (!plan.id.user_name || plan.job.cont_id == 0))
+		r = handover_err_part("plan", err);
+	if (r == 0)
+		*ret_plan = take_struct(plan);
+	return r;
 }
 
 void plan_clear(struct plan *plan)

@@ -126,29 +126,19 @@ static int groups_from_spec(const struct spec *spec, struct identity *id, struct
 	return 0;
 }
 
-static int read_groups(gid_t **ret_groups, size_t *ret_count)
+/* The agent's. */
+static int read_groups(gid_t **ret_groups, size_t *ret_count, struct err *err)
 {
 	_cleanup_free_ gid_t *groups = NULL;
 	int n = getgroups(0, NULL);
 
+	groups = n < 0 ? NULL : calloc((size_t)n + 1, sizeof(*groups));
+	n = groups ? getgroups(n, groups) : -1;
 	if (n < 0)
-		return -errno;
-	groups = calloc((size_t)n + 1, sizeof(*groups));
-	if (!groups)
-		return -ENOMEM;
-	n = getgroups(n, groups);
-	if (n < 0)
-		return -errno;
+		return err_set(err, -errno, "read the agent's groups");
 	*ret_groups = take_ptr(groups);
 	*ret_count = (size_t)n;
 	return 0;
-}
-
-static int groups_of_agent(struct identity *id, struct err *err)
-{
-	int r = read_groups(&id->groups, &id->groups_count);
-
-	return r < 0 ? err_set(err, r, "read the agent's groups") : 0;
 }
 
 static int groups_of_user(struct identity *id, struct err *err)
@@ -189,7 +179,7 @@ static int resolve_groups(const struct spec *spec, struct identity *id, struct e
 	if (spec->groups_given)
 		r = groups_from_spec(spec, id, err);
 	else if (!spec->user)
-		r = groups_of_agent(id, err);
+		r = read_groups(&id->groups, &id->groups_count, err);
 	else
 		r = groups_of_user(id, err);
 	if (r == 0)
@@ -206,9 +196,9 @@ int identity_compare_with_agent(struct identity *id, struct err *err)
 
 	if (getresuid(&ru, &eu, &su) < 0 || getresgid(&rg, &eg, &sg) < 0)
 		return err_set(err, -errno, "read the agent's identity");
-	r = read_groups(&id->agent_groups, &id->agent_groups_count);
+	r = read_groups(&id->agent_groups, &id->agent_groups_count, err);
 	if (r < 0)
-		return err_set(err, r, "read the agent's groups");
+		return r;
 	qsort(id->agent_groups, id->agent_groups_count, sizeof(gid_t), compare_gids);
 	id->agent_gid = eg;
 	id->switches = ru != id->uid || eu != id->uid || su != id->uid || rg != id->gid ||
@@ -280,28 +270,29 @@ static int caps_get(struct caps *ret_caps)
 	return (int)rawcall(SYS_capget, &header, ret_caps->v);
 }
 
+/* And reads them back. */
 static int caps_set(const struct caps *caps)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct caps now = {0};
+	int r = (int)rawcall(SYS_capset, &header, caps->v);
 
-	return (int)rawcall(SYS_capset, &header, caps->v);
+	if (r == 0)
+		r = caps_get(&now);
+	return r == 0 && memcmp(&now, caps, sizeof(now)) != 0 ? -EPERM : r;
 }
 
 /* Those that count, out of those that may. The kernel does this with a change of the effective uid,
  * but not under every securebit and not for every module of it. */
 static int caps_set_effective(bool all)
 {
-	struct caps caps, now;
+	struct caps caps;
 	int r = caps_get(&caps);
 	size_t i;
 
 	for (i = 0; r == 0 && i < ARRAY_SIZE(caps.v); i++)
 		caps.v[i].effective = all ? caps.v[i].permitted : 0;
-	if (r == 0)
-		r = caps_set(&caps);
-	if (r == 0)
-		r = caps_get(&now);
-	return r == 0 && memcmp(&now, &caps, sizeof(now)) != 0 ? -EPERM : r;
+	return r == 0 ? caps_set(&caps) : r;
 }
 
 static int assume(const struct identity *id)
@@ -346,17 +337,12 @@ void identity_restore(const struct identity *id)
 
 static int drop_capabilities(void)
 {
-	struct caps none = {0}, now = {0};
+	const struct caps none = {0};
 	long r = rawcall(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 
 	if (r < 0 && r != -EINVAL) /* a kernel before 4.3 has no ambient set */
 		return (int)r;
-	r = caps_set(&none);
-	if (r == 0)
-		r = caps_get(&now);
-	if (r < 0)
-		return (int)r;
-	return memcmp(&now, &none, sizeof(now)) == 0 ? 0 : -EPERM;
+	return caps_set(&none);
 }
 
 static int check_became(const struct identity *id)

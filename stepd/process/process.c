@@ -111,31 +111,32 @@ void process_default_signals(void)
 
 /* What would end the agent and leave its step alone, without a meaning of its own here. Handled,
  * not ignored: an exec resets it. The signals of faults stay as they are. */
-static void survive_strays(const struct sigaction *nothing)
+static void survive_strays(bool ignore_hup)
 {
+	const struct sigaction nothing = {.sa_handler = do_nothing, .sa_flags = SA_RESTART};
 	static const int strays[] = {SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR,
 		SIGSTKFLT, SIGPIPE, SIGXFSZ};
 	size_t i;
 	int sig;
 
 	for (i = 0; i < ARRAY_SIZE(strays); i++)
-		(void)sigaction(strays[i], nothing, NULL); /* valid arguments can't fail */
+		(void)sigaction(strays[i], &nothing, NULL); /* valid arguments can't fail */
 	for (sig = SIGRTMIN; sig <= SIGRTMAX; sig++)
-		(void)sigaction(sig, nothing, NULL); /* likewise */
+		(void)sigaction(sig, &nothing, NULL); /* likewise */
+	if (ignore_hup)
+		(void)sigaction(SIGHUP, &nothing, NULL); /* likewise */
 }
 
 static int reset_signals(struct err *err)
 {
-	struct sigaction nothing = {.sa_handler = do_nothing}, old;
+	struct sigaction old;
 	sigset_t set;
 
-	nothing.sa_flags = SA_RESTART;
 	if (sigaction(SIGHUP, NULL, &old) < 0)
 		return err_set(err, -errno, "read the action of SIGHUP");
 	process_default_signals();
-	survive_strays(&nothing); /* SIGPIPE and SIGXFSZ among them: writes fail instead */
-	if (old.sa_handler == SIG_IGN)
-		(void)sigaction(SIGHUP, &nothing, NULL);
+	/* SIGPIPE and SIGXFSZ among them: writes fail instead */
+	survive_strays(old.sa_handler == SIG_IGN);
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGTTIN);
 	(void)sigaddset(&set, SIGTTOU);
@@ -201,16 +202,13 @@ int process_catch_signals(struct err *err)
  * SIGCONT would forget those that came meanwhile. */
 int process_continue(bool ignore_hup, struct err *err)
 {
-	struct sigaction nothing = {.sa_handler = do_nothing, .sa_flags = SA_RESTART};
 	sigset_t set;
 	int r = fill_standard_fds(err), fd;
 
 	if (r < 0)
 		return r;
 	mark_inherited_fds();
-	survive_strays(&nothing);
-	if (ignore_hup)
-		(void)sigaction(SIGHUP, &nothing, NULL); /* valid arguments can't fail */
+	survive_strays(ignore_hup);
 	fd = process_catch_signals(err);
 	if (fd < 0)
 		return fd;
