@@ -25,20 +25,6 @@ int procs_compare_pids(const void *a, const void *b)
 	return (pa > pb) - (pa < pb);
 }
 
-static int add_proc(struct procs *procs, size_t *capacity, const struct procstat *st)
-{
-	if (array_reserve(procs->v, *capacity, procs->n + 1) < 0)
-		return -ENOMEM;
-	procs->v[procs->n++] = (struct proc){
-		.pid = st->pid,
-		.ppid = st->ppid,
-		.pgrp = st->pgrp,
-		.living = procstat_is_living(st),
-		.start_ticks = st->start_ticks,
-	};
-	return 0;
-}
-
 /* The pid that a name in /proc stands for, or 0. */
 static pid_t pid_of_name(const char *name)
 {
@@ -52,71 +38,82 @@ static pid_t pid_of_name(const char *name)
 	return *end || errno || n > INT_MAX ? 0 : (pid_t)n;
 }
 
-static int read_proc(int proc_fd, pid_t pid, struct procs *procs, size_t *capacity)
-{
-	struct procstat st;
-	int r = procstat_read_at(proc_fd, pid, &st);
-
-	if (r == -ESRCH || r == -EACCES || r == -EPERM)
-		return 0; /* ended meanwhile, or hidden from us (hidepid) and not ours */
-	return r < 0 ? r : add_proc(procs, capacity, &st);
-}
-
 struct reading {
 	int proc_fd;
-	struct procs *procs;
+	struct procs procs;
 	size_t capacity;
 };
 
-static int read_named(const char *name, uint8_t type, void *userdata)
+static void reading_clear(struct reading *reading)
 {
-	struct reading *reading = userdata;
+	reading->proc_fd = close_fd(reading->proc_fd);
+	procs_clear(&reading->procs);
+}
+
+static int read_proc(struct reading *reading, pid_t pid)
+{
+	struct procs *procs = &reading->procs;
+	struct procstat st;
+	int r = procstat_read_at(reading->proc_fd, pid, &st);
+
+	if (r == -ESRCH || r == -EACCES || r == -EPERM)
+		return 0; /* ended meanwhile, or hidden from us (hidepid) and not ours */
+	if (r < 0)
+		return r;
+	if (array_reserve(procs->v, reading->capacity, procs->n + 1) < 0)
+		return -ENOMEM;
+	procs->v[procs->n++] = (struct proc){
+		.pid = st.pid,
+		.ppid = st.ppid,
+		.pgrp = st.pgrp,
+		.living = procstat_is_living(&st),
+		.start_ticks = st.start_ticks,
+	};
+	return 0;
+}
+
+static int read_named(const char *name, _unused_ uint8_t type, void *userdata)
+{
 	pid_t pid = pid_of_name(name);
 
-	(void)type;
-	return pid > 0 ? read_proc(reading->proc_fd, pid, reading->procs, &reading->capacity) : 0;
+	return pid > 0 ? read_proc(userdata, pid) : 0;
 }
 
-/* The directory is read by a few names at a time: between a name and its read the process
- * must not have the time to fork and end. The kernel goes up by pid, as forks do, and so runs after
- * them. */
-static int read_all(int proc_fd, struct procs *procs)
-{
-	struct reading reading = {.proc_fd = proc_fd, .procs = procs};
-
-	return dirnames_each(proc_fd, NAMES_BYTES, read_named, &reading);
-}
-
-static void hand_out(struct procs *procs, struct procs *ret_procs)
+static void hand_out(struct reading *reading, struct procs *ret_procs)
 {
 	/* the kernel lists them in this order already, and promises nothing */
-	if (procs->n > 1)
-		qsort(procs->v, procs->n, sizeof(*procs->v), procs_compare_pids);
-	*ret_procs = take_struct(*procs);
+	if (reading->procs.n > 1)
+		qsort(reading->procs.v, reading->procs.n, sizeof(*reading->procs.v),
+			procs_compare_pids);
+	*ret_procs = take_struct(reading->procs);
 }
 
 int procs_read(struct procs *ret_procs)
 {
-	_cleanup_close_ int proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_procs_ struct procs procs = {0};
-	int r = proc_fd < 0 ? -errno : read_all(proc_fd, &procs);
+	_cleanup_(reading_clear) struct reading reading = {
+		.proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+	int r;
 
+	/* By a few names at a time: between a name and its read the process must not have the time
+	 * to fork and end. The kernel goes up by pid, as forks do, and so runs after them. */
+	r = reading.proc_fd < 0 ? -errno
+				: dirnames_each(reading.proc_fd, NAMES_BYTES, read_named, &reading);
 	if (r == 0)
-		hand_out(&procs, ret_procs);
+		hand_out(&reading, ret_procs);
 	return r;
 }
 
 int procs_read_some(const pid_t *pids, size_t n, struct procs *ret_procs)
 {
-	_cleanup_close_ int proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_procs_ struct procs procs = {0};
-	int r = proc_fd < 0 ? -errno : 0;
-	size_t i, capacity = 0;
+	_cleanup_(reading_clear) struct reading reading = {
+		.proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC)};
+	int r = reading.proc_fd < 0 ? -errno : 0;
+	size_t i;
 
 	for (i = 0; r == 0 && i < n; i++)
-		r = read_proc(proc_fd, pids[i], &procs, &capacity);
+		r = read_proc(&reading, pids[i]);
 	if (r == 0)
-		hand_out(&procs, ret_procs);
+		hand_out(&reading, ret_procs);
 	return r;
 }
 
@@ -165,25 +162,20 @@ int procs_list(procs_mark_fn mark, void *userdata, pid_t **ret_pids, int *ret_co
 {
 	struct marker marker = {mark, userdata};
 	_cleanup_procs_ struct procs procs = {0};
-	pid_t *pids = NULL;
+	_cleanup_free_ pid_t *pids = NULL;
 	size_t i;
-	int n = 0, r;
+	int n = 0, r = read_marked(&procs, &marker);
 
-	r = read_marked(&procs, &marker);
 	if (r < 0)
 		return r;
-	for (i = 0; i < procs.n; i++)
-		n += is_living_member(&procs.v[i]);
-	if (n > 0) {
-		pids = calloc((size_t)n, sizeof(*pids));
-		if (!pids)
-			return -ENOMEM;
-	}
-	for (i = 0, n = 0; i < procs.n; i++) {
+	pids = calloc(procs.n + 1, sizeof(*pids));
+	if (!pids)
+		return -ENOMEM;
+	for (i = 0; i < procs.n; i++) {
 		if (is_living_member(&procs.v[i]))
 			pids[n++] = procs.v[i].pid;
 	}
-	*ret_pids = pids;
+	*ret_pids = n > 0 ? take_ptr(pids) : NULL;
 	*ret_count = n;
 	return 0;
 }

@@ -724,7 +724,7 @@ int proctrack_find_member(struct proctrack *pt, uint64_t id, const stepd_step_ta
 
 /* What the backend signals as the task's, and what descends from it and is elsewhere in the
  * container. Those are found before the signal breaks their lines. */
-static int signal_told(
+static int signal_with_backend(
 	struct members_target *target, struct proctrack *pt, uint32_t rank, int signal)
 {
 	int elsewhere, result, r = 0;
@@ -756,7 +756,7 @@ int proctrack_signal_task(struct proctrack *pt, uint64_t id, const stepd_step_ta
 	if (r < 0)
 		return r;
 	target.seed_capacity = target.n_seeds;
-	return pt->ops.signal_task ? signal_told(&target, pt, rank, signal)
+	return pt->ops.signal_task ? signal_with_backend(&target, pt, rank, signal)
 				   : members_signal(&target, signal);
 }
 

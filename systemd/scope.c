@@ -241,7 +241,7 @@ static int append_properties(const struct query *q, sd_bus_message *m)
 	return lib->append(m, "(sv)", "PIDs", "au", 1, 0u);
 }
 
-static int fill_question(const struct query *q, sd_bus_message *m)
+static int fill_request(const struct query *q, sd_bus_message *m)
 {
 	const struct libsystemd *lib = q->lib;
 	int r;
@@ -264,7 +264,7 @@ static int send_query(struct query *q)
 	r = q->lib->new_call(q->bus, &m, MANAGER, PATH, INTERFACE, "StartTransientUnit");
 	if (r < 0)
 		return r;
-	r = fill_question(q, m);
+	r = fill_request(q, m);
 	if (r >= 0)
 		r = q->lib->call_async(q->bus, NULL, m, on_reply, q, UINT64_MAX);
 	(void)q->lib->message_unref(m);
@@ -323,7 +323,7 @@ int scope_start(const struct scope_request *request, uint64_t *ret_took_ms, stru
 #ifdef SYS_pidfd_open
 	q.pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0); /* since Linux 5.3 */
 #endif
-	/* Before the question: the bus handles them in this order. */
+	/* Before the request: the bus handles them in this order. */
 	r = lib.match_signal_async(
 		q.bus, NULL, MANAGER, PATH, INTERFACE, "JobRemoved", on_job_removed, on_match, &q);
 	if (r < 0)

@@ -2,7 +2,7 @@
  *
  * A transient scope of systemd around this process: requested of systemd's manager over D-Bus by
  * StartTransientUnit, org.freedesktop.systemd1(5). This is the only place that uses libsystemd,
- * which is loaded for the question and unloaded again: it takes some 3 ms, and its mappings would
+ * which is loaded for the request and unloaded again: it takes some 3 ms, and its mappings would
  * make each fork of a task dearer.
  */
 #ifndef SYSTEMD_SCOPE_H

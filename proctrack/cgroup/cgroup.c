@@ -64,6 +64,14 @@ static int to_slurm(int r)
 	return SLURM_ERROR;
 }
 
+/* The same; a failure's sentence goes into text. */
+static int to_slurm_text(int r, const struct err *err, char *text, size_t size)
+{
+	if (r < 0)
+		(void)snprintf(text, size, "%s", err->text);
+	return to_slurm(r);
+}
+
 /* One that this process made or took over, or NULL. */
 static struct container *container_get(uint64_t id)
 {
@@ -219,9 +227,7 @@ int plugin_probe(char *text, size_t size)
 	struct err err = ERR_INIT;
 	int r = try_root(text, size, &err);
 
-	if (r < 0)
-		(void)snprintf(text, size, "%s", err.text);
-	return to_slurm(r);
+	return to_slurm_text(r, &err, text, size);
 }
 
 int plugin_checkup(stepd_tell_fn reporter, void *ctx)
@@ -246,7 +252,6 @@ static int choose_root(const stepd_step_rec_t *job, const char *scope, struct er
 {
 	struct root_request request = {.configured = secure_getenv(ROOT_ENV), .job = job};
 	struct cgroup_root *fresh = NULL;
-	enum root_outcome outcome;
 	const struct cgroup_root *known;
 	int r;
 
@@ -258,8 +263,7 @@ static int choose_root(const stepd_step_rec_t *job, const char *scope, struct er
 		r = get_root(&known, err);
 		if (r < 0)
 			return r;
-		(void)root_explain(known, ROOT_SCOPE, &outcome);
-		if (outcome != ROOT_OFFERED)
+		if (known->trial[ROOT_SCOPE].outcome != ROOT_OFFERED)
 			return 0; /* a step gets the root that was found */
 	}
 	r = root_open_for(&request, &fresh, err);
@@ -313,9 +317,7 @@ int proctrack_p_place(const stepd_step_rec_t *job, const char *scope, char *text
 		r = check_second_best(root, text, size, &err);
 	if (r == 0 && !text[0])
 		note_slow_scope(root, text, size);
-	if (r < 0)
-		(void)snprintf(text, size, "%s", err.text);
-	return to_slurm(r);
+	return to_slurm_text(r, &err, text, size);
 }
 
 /* ---- the guide's functions ---------------------------------------------------------------- */
@@ -639,9 +641,7 @@ int proctrack_p_set_limits(
 		r = limits_apply(dir, rank, limits, &err);
 	else
 		(void)err_set(&err, r, "find the step to limit");
-	if (r < 0 && size > 0)
-		(void)snprintf(text, size, "%s", err.text);
-	return to_slurm(r);
+	return to_slurm_text(r, &err, text, size);
 }
 
 /* ---- members by task, and adoption ----------------------------------------------------------- */

@@ -157,7 +157,7 @@ int pidset_read_group(struct pidset *set, int fd)
 		r = pidset_add_text(set, text);
 	else if (r == -EOPNOTSUPP)
 		r = read_threads(set, fd);
-	return r == -ENOENT || r == -ENODEV ? 0 : r; /* the group went while we looked */
+	return r == -ENOENT || r == -ENODEV ? 0 : r; /* the group went meanwhile */
 }
 
 void pidset_clear(struct pidset *set)

@@ -244,7 +244,7 @@ void limits_format_io(const stepd_io_limit_t *io, char text[LIMITS_TEXT_SIZE])
 	format_rate(text, "wiops", io->writes_per_sec);
 }
 
-static bool is_asked(const stepd_limits_t *l, unsigned major, unsigned minor)
+static bool is_listed(const stepd_limits_t *l, unsigned major, unsigned minor)
 {
 	size_t i;
 
@@ -273,7 +273,7 @@ static int drop_other_io(int fd, const stepd_limits_t *l, struct err *err)
 				    : err_set(err, cgfile_gone(r), "read io.max");
 	for (line = now; r == 0 && *line; line += strcspn(line, "\n"), line += *line == '\n') {
 		if (sscanf(line, "%" SCNu32 ":%" SCNu32, &none.major, &none.minor) != 2 ||
-			is_asked(l, none.major, none.minor))
+			is_listed(l, none.major, none.minor))
 			continue;
 		limits_format_io(&none, text);
 		r = write_limit(fd, row, text, NULL, err);
