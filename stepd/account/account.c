@@ -46,39 +46,33 @@ void account_poll(struct account *acc)
 		oom_note_task(acc, &tasks->v[i], &acc->usage.polled[i]);
 }
 
-static int read_part(struct account *acc, const struct task *task, stepd_usage_t *ret_usage)
+/* ru may be NULL, as in usage_task_ended(). */
+static void note_end(struct account *acc, struct task *task, const struct rusage *ru)
 {
-	return proctrack_usage(acc->setup.pt, acc->setup.job->cont_id, &task->rank, ret_usage);
+	stepd_usage_t now;
+	int r = proctrack_usage(acc->setup.pt, acc->setup.job->cont_id, &task->rank, &now);
+
+	if (r == 0)
+		oom_note_task(acc, task, &now);
+	if (acc->usage.enabled && (r == 0 || ru))
+		usage_task_ended(&acc->usage, (uint32_t)(task - acc->setup.tasks->v),
+			r == 0 ? &now : NULL, ru);
 }
 
 void account_reaped(struct account *acc, struct task *task, const struct rusage *ru, long floor_kib)
 {
 	bool unsettled = task && oom_is_unsettled(acc);
-	stepd_usage_t now;
-	int r;
 
 	acc->usage.floor_kib = floor_kib;
 	if (acc->usage.enabled)
 		usage_reaped(&acc->usage, ru);
-	if (!task || (!acc->usage.enabled && !unsettled))
-		return;
-	r = read_part(acc, task, &now);
-	if (r == 0)
-		oom_note_task(acc, task, &now);
-	if (acc->usage.enabled)
-		usage_task_ended(&acc->usage, (uint32_t)(task - acc->setup.tasks->v),
-			r == 0 ? &now : NULL, ru);
+	if (task && (acc->usage.enabled || unsettled))
+		note_end(acc, task, ru);
 }
 
 void account_poll_task(struct account *acc, struct task *task)
 {
-	stepd_usage_t now;
-
-	if (read_part(acc, task, &now) < 0)
-		return;
-	oom_note_task(acc, task, &now);
-	if (acc->usage.enabled)
-		usage_task_ended(&acc->usage, (uint32_t)(task - acc->setup.tasks->v), &now, NULL);
+	note_end(acc, task, NULL);
 }
 
 void account_finish(struct account *acc, bool all_ended)

@@ -9,6 +9,7 @@
 #include "stepd/account/account.h"
 #include "stepd/account/sample_text.h"
 #include "stepd/account/tasks.h"
+#include "stepd/base/buffer.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/log.h"
 #include "stepd/record/report.h"
@@ -23,34 +24,32 @@ struct sample {
 	uint64_t interval_ns;
 	uint64_t next_ns;
 	ev_timer timer;
-	ev_io io;   /* active while a reader is waited for */
-	int fd;     /* -1: the sampling has ended */
-	char *text; /* NULL: nothing waits */
-	size_t size, at;
+	ev_io io;              /* active while a reader is waited for */
+	int fd;                /* -1: the sampling has ended */
+	struct buffer pending; /* for its reader */
 	uint64_t left_out;
 	bool heading; /* is written */
 };
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-static void drop_text(struct sample *s)
+static bool is_pending(const struct sample *s)
 {
-	ev_io_stop(s->acc->setup.loop, &s->io);
-	free(s->text);
-	s->text = NULL;
-	s->at = s->size = 0;
+	return buffer_size(&s->pending) > 0;
 }
 
 static void stop(struct sample *s)
 {
-	drop_text(s);
+	buffer_clear(&s->pending);
+	ev_io_stop(s->acc->setup.loop, &s->io);
 	ev_timer_stop(s->acc->setup.loop, &s->timer);
 	s->fd = close_fd(s->fd);
 }
 
 static void push(struct sample *s, int patience_ms)
 {
-	ssize_t n = report_write_patiently(s->fd, s->text + s->at, s->size - s->at, patience_ms);
+	ssize_t n = report_write_patiently(
+		s->fd, buffer_bytes(&s->pending), buffer_size(&s->pending), patience_ms);
 
 	if (n < 0) {
 		log_warning(s->acc->setup.log,
@@ -59,9 +58,9 @@ static void push(struct sample *s, int patience_ms)
 		stop(s);
 		return;
 	}
-	s->at += (size_t)n;
-	if (s->at == s->size)
-		drop_text(s);
+	buffer_drop(&s->pending, (size_t)n);
+	if (!is_pending(s))
+		ev_io_stop(s->acc->setup.loop, &s->io);
 }
 
 static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
@@ -99,7 +98,9 @@ static int print_sample(struct sample *s, uint64_t end_ns)
 		.rank = -1,
 		.usage = &acc->usage.step,
 	};
-	FILE *f = open_memstream(&s->text, &s->size);
+	_cleanup_free_ char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
 
 	if (!f)
 		return -ENOMEM;
@@ -107,21 +108,17 @@ static int print_sample(struct sample *s, uint64_t end_ns)
 		sample_print_heading(f, s->format);
 	sample_print_line(f, s->format, &line);
 	print_tasks(f, s, &line, end_ns != 0);
-	s->at = 0;
-	if (fclose(f) == 0) {
-		s->heading = true;
-		return 0;
-	}
-	free(s->text);
-	s->text = NULL;
-	return -ENOMEM;
+	if (fclose(f) != 0 || buffer_add(&s->pending, text, size) < 0)
+		return -ENOMEM;
+	s->heading = true;
+	return 0;
 }
 
 static void take(struct sample *s, uint64_t end_ns)
 {
 	if (s->fd < 0)
 		return;
-	if (s->text) {
+	if (is_pending(s)) {
 		s->left_out++;
 		return;
 	}
@@ -131,7 +128,7 @@ static void take(struct sample *s, uint64_t end_ns)
 		return;
 	}
 	push(s, 0);
-	if (s->text)
+	if (is_pending(s))
 		ev_io_start(s->acc->setup.loop, &s->io);
 }
 
@@ -225,12 +222,12 @@ void sample_end(struct sample *s, uint64_t end_ns)
 {
 	if (!s || s->fd < 0)
 		return;
-	if (s->text)
+	if (is_pending(s))
 		push(s, REPORT_PATIENCE_MS);
 	take(s, end_ns);
-	if (s->text)
+	if (is_pending(s))
 		push(s, REPORT_PATIENCE_MS);
-	if (s->text)
+	if (is_pending(s))
 		s->left_out++;
 	if (s->left_out)
 		log_warning(s->acc->setup.log,
@@ -246,8 +243,9 @@ void sample_save(const struct sample *s, struct handover *h, struct json_t *obje
 	handover_put_int(h, object, "left_out", (int64_t)s->left_out);
 	handover_put_bool(h, object, "heading", s->heading);
 	handover_put_bool(h, object, "runs", ev_is_active(&s->timer));
-	if (s->text)
-		handover_put_bytes(h, object, "text", s->text + s->at, s->size - s->at);
+	if (is_pending(s))
+		handover_put_bytes(
+			h, object, "text", buffer_bytes(&s->pending), buffer_size(&s->pending));
 }
 
 int sample_restore(struct account *acc, const struct handover *h, const struct json_t *object,
@@ -255,20 +253,19 @@ int sample_restore(struct account *acc, const struct handover *h, const struct j
 {
 	struct sample *s = make(acc, handover_get_fd(object, "fd"));
 	const char *text;
+	size_t size;
 
 	if (!s)
 		return -ENOMEM;
 	s->next_ns = (uint64_t)json_get_int(object, "next_ns", 0);
 	s->left_out = (uint64_t)json_get_int(object, "left_out", 0);
 	s->heading = json_get_bool(object, "heading", true);
-	text = handover_get_bytes(h, object, "text", &s->size);
+	text = handover_get_bytes(h, object, "text", &size);
 	if (text && s->fd >= 0) {
-		s->text = malloc(s->size + 1);
-		if (!s->text) {
+		if (buffer_add(&s->pending, text, size) < 0) {
 			*ret_sample = sample_free(s);
 			return -ENOMEM;
 		}
-		memcpy(s->text, text, s->size);
 		ev_io_start(acc->setup.loop, &s->io);
 	}
 	if (s->fd >= 0 && json_get_bool(object, "runs", false)) {

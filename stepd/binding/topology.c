@@ -111,6 +111,12 @@ static int choose_flags(struct hwloc *h)
 	return 0;
 }
 
+static int err_no_topology(const char *file, struct err *err)
+{
+	return err_say(err, -EINVAL,
+		"'%s' is no topology in the XML of hwloc (lstopo --of xml writes one)", file);
+}
+
 static int use_file(struct hwloc *h, const char *file, struct err *err)
 {
 	_cleanup_free_ char *text = NULL;
@@ -132,9 +138,7 @@ static int use_file(struct hwloc *h, const char *file, struct err *err)
 		return err_set(err, r, "read '%s'", file);
 	/* The size counts a NUL at the end. The library has a copy. */
 	if (size == 0 || h->set_xmlbuffer(h->topology, text, (int)size + 1) < 0)
-		return err_say(err, -EINVAL,
-			"'%s' is no topology in the XML of hwloc (lstopo --of xml writes one)",
-			file);
+		return err_no_topology(file, err);
 	return 0;
 }
 
@@ -203,12 +207,8 @@ static int read_machine(const char *file, struct topology *ret_topology, struct 
 		return r;
 	errno = 0;
 	if (h.load(h.topology) < 0)
-		return file
-			? err_say(err, -EINVAL,
-				  "'%s' is no topology in the XML of hwloc (lstopo --of xml writes "
-				  "one)",
-				  file)
-			: err_set(err, errno ? -errno : -EIO, "read the machine's topology");
+		return file ? err_no_topology(file, err)
+			    : err_set(err, errno ? -errno : -EIO, "read the machine's topology");
 	return read_cpus(&h, ret_topology, err);
 }
 
