@@ -55,7 +55,7 @@ uint64_t fork_ticks_now(void);
 int tasks_init(struct tasks *ts, const uint32_t *ranks, uint32_t n) _must_check_;
 void tasks_clear(struct tasks *ts);
 
-/* Room for more, which join a running step, behind those that are there: pointers to tasks that
+/* Space for more, which join a running step, behind those that are there: pointers to tasks that
  * were had before are none any more. 0 or -ENOMEM. */
 int tasks_add(struct tasks *ts, uint32_t spawn, const uint32_t *ranks, uint32_t n) _must_check_;
 

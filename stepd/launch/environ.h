@@ -28,7 +28,7 @@ int environ_make_common(const struct spec *spec, const struct strv *extra,
 int environ_make_joined(const struct strv *base, const struct strv *extra, uint32_t size,
 	const uint32_t *ranks, uint32_t count, struct strv *ret_env) _must_check_;
 
-/* Room for one task's vector over any of the prepared environments. */
+/* Space for one task's vector over any of the prepared environments. */
 struct environ_task {
 	char **v; /* NULL-terminated; from malloc(), for the MPI hook */
 	size_t capacity;

@@ -186,7 +186,6 @@ int launch_release(struct launch *l, struct err *err)
 	int r = 0;
 
 	l->task_report_fd = close_fd(l->task_report_fd);
-	l->released = true;
 	/* The byte stays in the pipe: every task that polls finds it. Our own reading end is open
 	 * until then, for all tasks may have failed before. */
 	if (l->hold_write_fd >= 0 && write(l->hold_write_fd, "", 1) != 1)

@@ -34,7 +34,6 @@ struct launch {
 	uint32_t first; /* the first task's local id */
 	int next_clone_fd; /* of that one, opened to learn whether there is one */
 	bool into;         /* tasks are born in the container */
-	bool released;
 	/* Lets the agent go on with other things: until fd can be read, or with -1 with what is due
 	 * now. NULL: there is nothing. */
 	void (*meanwhile)(int fd, void *userdata);

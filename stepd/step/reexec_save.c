@@ -173,7 +173,6 @@ static int restore_launch(
 	a->start.launch.report_fd = handover_get_fd(object, "report_fd");
 	a->start.launch.hold_write_fd = handover_get_fd(object, "hold_write_fd");
 	a->start.launch.rss_kib = (long)json_get_int(object, "rss_kib", 0);
-	a->start.launch.released = true;
 	a->start.saved.nofile.rlim_cur = (rlim_t)json_get_int(object, "nofile", -1);
 	a->start.saved.nofile.rlim_max = (rlim_t)json_get_int(object, "nofile_most", -1);
 	(void)snprintf(a->start.saved.oom_score_adj, sizeof(a->start.saved.oom_score_adj), "%s",
