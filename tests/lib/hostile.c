@@ -128,12 +128,12 @@ static void mode_group(int argc, char **argv)
 	rest();
 }
 
-/* chains N: N times a process that forks and ends at once, for ten seconds. Nice, since on few
+/* chains N: N times a process that forks and ends at once, for 50 seconds. Nice, since on few
  * cores they would not let the suite run before their zombies have used up the pids. */
 static void mode_chains(int argc, char **argv)
 {
 	int n = argc > 0 ? atoi(argv[0]) : 1, i;
-	int64_t end = now_ms() + 10000;
+	int64_t end = now_ms() + 50000;
 
 	errno = 0;
 	if (nice(10) == -1 && errno)
@@ -151,14 +151,14 @@ static void mode_chains(int argc, char **argv)
 	}
 }
 
-/* bomb N: every process forks, and so do those, until there were N; for three seconds. Each takes
+/* bomb N: every process forks, and so do those, until there were N; for 50 seconds. Each takes
  * a breath between two forks, so that it goes on long enough for a kill to fall into it. */
 static void mode_bomb(int argc, char **argv)
 {
 	atomic_int *count = mmap(
 		NULL, sizeof(*count), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int n = argc > 0 ? atoi(argv[0]) : 1;
-	int64_t end = now_ms() + 3000;
+	int64_t end = now_ms() + 50000;
 
 	if (count == MAP_FAILED)
 		fail("mmap");
