@@ -100,7 +100,7 @@ struct agent_end {
 	char *unkillable_text;        /* their names, for the result */
 };
 
-/* The limits of its time: ending.c, limit_signal.c. */
+/* The limits of its time: ending.c. */
 struct agent_limits {
 	struct pausable time, signal, wait, bad_exit_grace;
 	bool signal_sent;

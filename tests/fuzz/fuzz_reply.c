@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Any bytes as an agent's answers: frames are cut the same however they arrive, and each is refused
- * with a reason or keeps reply.h's promises.
+ * with a reason or keeps the promises of client.h.
  */
 #include <jansson.h>
 #include <stdint.h>
