@@ -49,7 +49,9 @@ nothing_left "a service that does not read replies leaves no cgroup, process or 
 
 out=$(hostile thrower -n 1 -- bash -c "$through $look"'echo "fds $fds"' 2>&1)
 is $? 0 "a step whose service sends descriptors goes on"
-like "$out" "^fds $quiet_fds\$" "the agent closes descriptors that the service sends"
+# Its own differ by some, as the launch ends while the task runs; a message brings 128.
+ok "the agent closes descriptors that the service sends" \
+	test "$(echo "$out" | sed -n 's/^fds //p')" -lt $((quiet_fds + 32))
 is "$(echo "$out" | grep -c caught)" 0 "the agent ignores a message that comes with descriptors"
 like "$out" 'thrown' "the agent handles a message that comes after descriptors"
 
