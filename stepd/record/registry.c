@@ -121,12 +121,13 @@ struct registry {
 	int lock_fd;
 	char *name; /* below runtime_fd */
 	char *path;
-	pid_t agent_pid;                         /* of whom agent_start_ticks is; 0: nobody */
-	uint64_t agent_start_ticks;              /* 0: not known, and the lock is what counts */
-	char *container_root;                    /* NULL: the backend needs none */
-	struct fs_spare next_state, next_result; /* with their blocks, in case they get scarce */
-	bool inherited;                          /* a dead agent's state.json stands there still */
-	bool fresh;                              /* a result that stands there is another's */
+	pid_t agent_pid;                            /* of whom agent_start_ticks is; 0: nobody */
+	uint64_t agent_start_ticks;                 /* 0: not known, and the lock is what counts */
+	char *container_root;                       /* NULL: the backend needs none */
+	struct fs_spare next_state[2], next_result; /* with their blocks, in case they get scarce */
+	size_t next_used;                           /* which of the states' is used next */
+	bool inherited; /* a dead agent's state.json stands there still */
+	bool fresh;     /* a result that stands there is another's */
 };
 
 static int open_runtime_dir(const char *path, struct err *err)
@@ -169,7 +170,8 @@ bool registry_has_file(const char *name)
 
 static void clear_spares(struct registry *reg)
 {
-	fs_spare_clear(&reg->next_state, reg->dir_fd);
+	fs_spare_clear(&reg->next_state[0], reg->dir_fd);
+	fs_spare_clear(&reg->next_state[1], reg->dir_fd);
 	fs_spare_clear(&reg->next_result, reg->dir_fd);
 }
 
@@ -266,9 +268,11 @@ static void free_registry(struct registry *reg)
 	if (!reg)
 		return;
 	/* Not removed here: this may be a trial, and the files another process's. */
-	free(reg->next_state.temp);
+	free(reg->next_state[0].temp);
+	free(reg->next_state[1].temp);
 	free(reg->next_result.temp);
-	(void)close_fd(reg->next_state.fd);
+	(void)close_fd(reg->next_state[0].fd);
+	(void)close_fd(reg->next_state[1].fd);
 	(void)close_fd(reg->next_result.fd);
 	(void)close_fd(reg->lock_fd);
 	(void)close_fd(reg->dir_fd);
@@ -317,7 +321,7 @@ static int open_registry(const char *runtime_dir, const stepd_step_rec_t *job, b
 	if (!reg)
 		return err_set(err, -ENOMEM, "open the runtime directory");
 	reg->dir_fd = reg->lock_fd = -1;
-	reg->next_state = reg->next_result = FS_SPARE_INIT;
+	reg->next_state[0] = reg->next_state[1] = reg->next_result = FS_SPARE_INIT;
 	(void)snprintf(label, sizeof(label), "%u.%s", job->job_id, job->step_name);
 	mask = umask(022); /* the step's user reaches its script, and all what runs here */
 	reg->runtime_fd = r = open_runtime_dir(runtime, err);
@@ -433,24 +437,31 @@ static size_t next_state_size(const stepd_step_rec_t *job, size_t size)
 	return size + STATE_GROWTH + (size_t)job->node_tasks * STATE_TASK_GROWTH;
 }
 
+static void reserve_state(struct registry *reg, size_t i, const stepd_step_rec_t *job, size_t size)
+{
+	if (job->cont_id)
+		(void)reserve_public(
+			reg, i ? "state.json.1" : "state.json.0", &reg->next_state[i], size);
+}
+
 /* The next state's blocks are reserved before this one can be read: whoever sees it and fills the
- * file system takes them no more. If there are none it is tried again with what this one's
- * predecessor had; without them the next one takes its chance. */
+ * file system takes them no more. They are reserved for two states, since what is replaced gives
+ * its blocks back only when its last reader has closed it; without any the next one takes its
+ * chance. */
 static int publish_text(struct registry *reg, const stepd_step_rec_t *job, const char *text)
 {
-	size_t size = next_state_size(job, strlen(text));
-	struct fs_spare now = reg->next_state;
-	/* two files at a time: under the other one's name */
-	const char *next =
-		now.temp && strstr(now.temp, ".next.") ? "state.json" : "state.json.next";
+	size_t size = next_state_size(job, strlen(text)), now = reg->next_used;
 	int r;
 
-	reg->next_state = FS_SPARE_INIT;
-	if (job->cont_id)
-		(void)reserve_public(reg, next, &reg->next_state, size);
-	r = store_public(reg, "state.json", &now, text, false);
-	if (r == 0 && job->cont_id)
-		(void)reserve_public(reg, next, &reg->next_state, size);
+	if (reg->next_state[now].fd < 0)
+		now = 1 - now;
+	reg->next_used = 1 - now;
+	reserve_state(reg, 1 - now, job, size);
+	r = store_public(reg, "state.json", &reg->next_state[now], text, false);
+	if (r == 0) {
+		reserve_state(reg, now, job, size);
+		reserve_state(reg, 1 - now, job, size);
+	}
 	return r;
 }
 
@@ -568,20 +579,22 @@ void registry_save(const struct registry *reg, struct handover *h, json_t *objec
 	handover_put_text(h, object, "container_root", reg->container_root);
 	handover_put_bool(h, object, "inherited", reg->inherited);
 	handover_put_bool(h, object, "fresh", reg->fresh);
-	save_spare(&reg->next_state, h, object, "next_state");
+	save_spare(&reg->next_state[0], h, object, "next_state");
+	save_spare(&reg->next_state[1], h, object, "next_state_1");
 	save_spare(&reg->next_result, h, object, "next_result");
 }
 
 /* What is missing, a registry can't do without. */
 static int restore(struct registry *reg, const struct handover *h, const json_t *object)
 {
-	reg->next_state = reg->next_result = FS_SPARE_INIT;
+	reg->next_state[0] = reg->next_state[1] = reg->next_result = FS_SPARE_INIT;
 	reg->runtime_fd = handover_get_fd(object, "runtime_fd");
 	reg->dir_fd = handover_get_fd(object, "dir_fd");
 	reg->lock_fd = handover_get_fd(object, "lock_fd");
 	reg->inherited = json_get_bool(object, "inherited", false);
 	reg->fresh = json_get_bool(object, "fresh", false);
-	if (restore_spare(&reg->next_state, h, object, "next_state") < 0 ||
+	if (restore_spare(&reg->next_state[0], h, object, "next_state") < 0 ||
+		restore_spare(&reg->next_state[1], h, object, "next_state_1") < 0 ||
 		restore_spare(&reg->next_result, h, object, "next_result") < 0)
 		return -EPROTO;
 	if (handover_copy_text(h, object, "name", &reg->name) < 0 ||
