@@ -100,4 +100,13 @@ if command -v shellcheck >/dev/null; then
 else
 	skip 1 "shellcheck is not installed"
 fi
+# What the test beds run stands there by name alone.
+missing=$(cd "$top_srcdir" && grep -ohE 'tests/(unit|system)/[a-zA-Z0-9_-]+' tests/testbed/guest* |
+	sort -u | while read -r name; do
+	for file in "$name" "$name.c" "$name"-*.sh; do
+		[ ! -e "$file" ] || continue 2
+	done
+	echo "$name"
+done)
+is "$missing" "" "what the test beds run is there"
 done_testing

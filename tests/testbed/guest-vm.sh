@@ -17,7 +17,7 @@ part limits sh "$top_srcdir/tests/testbed/guest-limits.sh"
 part split sh "$top_srcdir/tests/testbed/guest-split.sh"
 part rootless sh "$top_srcdir/tests/testbed/guest-rootless.sh"
 part thousand sh "$top_srcdir/tests/testbed/guest-thousand.sh"
-part place sh "$top_srcdir/tests/lib/run-unit" tests/unit/test_cgroup_place
+part root sh "$top_srcdir/tests/lib/run-unit" tests/unit/test_cgroup_root
 part scopes sh "$top_srcdir/tests/testbed/guest-scopes.sh"
 part service sh "$top_srcdir/tests/testbed/guest-service.sh"
 part doctor sh "$top_srcdir/tests/testbed/guest-doctor.sh"
