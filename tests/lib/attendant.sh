@@ -23,5 +23,6 @@ attended() {
 }
 
 standing() { # NAME: of the service process, as it has handed it out to the tasks in $tmpdir/out
+	eventually grep -q "$1=" "$tmpdir/out" # the step runs, its task may not have written it yet
 	grep -o "$1=[^ ]*" "$tmpdir/out" | head -n 1 | cut -d= -f2
 }

@@ -176,7 +176,8 @@ begin=$(now_ms)
 kill -TERM "$agent"
 wait "$agent"
 alone=$(($(now_ms) - begin))
-ok "a follower that reads nothing does not delay the step's end ($took ms, and $alone without followers)" no_slower $took $alone
+ok "a follower that reads nothing does not delay the step's end ($took ms, and $alone without followers)" \
+	no_slower $took $((alone + 100)) # what is under way has a second to go out
 
 # ---- many who follow -----------------------------------------------------------------------------
 start_step --proctrack "$tracker" -- sh -c 'echo up; sleep 600'
