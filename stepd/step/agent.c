@@ -396,6 +396,7 @@ static void supervise(struct agent *a)
 static void abort_launch(struct agent *a)
 {
 	launch_close(&a->start.launch);
+	mpi_link_forked(a); /* else the service waits for tasks that never come */
 	a->state = AGENT_RUNNING;
 	ending_kill(a, AGENT_REASON_LAUNCH);
 	if (a->state != AGENT_ENDED)

@@ -27,7 +27,7 @@ int mpi_link_prefork(struct agent *a, struct err *err) _must_check_;
 /* Before the first task's fork, where there is a service: waits until it is ready. */
 int mpi_link_wait(struct agent *a, struct err *err) _must_check_;
 
-/* All tasks are forked. */
+/* All tasks are forked, or no more will be: the agent closes their descriptors. */
 void mpi_link_forked(struct agent *a);
 
 /* A child that was none of the tasks has ended: whether it was the service process. */

@@ -17,6 +17,11 @@ fails_to_start fail "plugin mpi/attendant: the MPI service process can't serve t
 fails_to_start mute "can't serve this step: it has ended" "a service that ends at once"
 fails_to_start rubbish "hands out an environment for no task of this node" "a service that hands out rubbish"
 
+out=$(step --mpi pmi2 -n 2 -o "$tmpdir/none/out" -- true 2>&1)
+is $? 125 "an output file that can't be opened fails the launch beside a service"
+unlike "$out" "does not end" "the service of a launch that fails ends by itself"
+nothing_left "a launch that fails beside a service leaves no cgroup, process or file behind"
+
 out=$(attended -n 1025 -- true 2>&1)
 is $? 125 "a prefork hook that refuses gives 125"
 like "$out" 'p_mpi_hook_slurmstepd_prefork\(\) failed: Argument list too long' \
