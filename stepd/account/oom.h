@@ -47,7 +47,7 @@ bool oom_is_unsettled(struct account *acc);
 /* Takes what was just read of the task. */
 void oom_note_task(struct account *acc, struct task *task, const stepd_usage_t *now);
 
-/* The last now, while the container stands. */
+/* The last poll, while the container stands. */
 void oom_finish(struct account *acc);
 
 /* For the program that goes on with it (handover.h). restore: after oom_watch(); runs: processes of

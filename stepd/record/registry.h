@@ -108,7 +108,8 @@ int registry_restore(const struct handover *h, const struct json_t *object,
  * An agent takes byte 0 first and waits for the others; a cleaner takes those and never waits, and
  * then tests whether byte 0 is taken. So neither disturbs the other. */
 
-/* Likewise; -EWOULDBLOCK also where another cleaner is at work. */
+/* A cleaner's, which it holds until it closes the descriptor. -EWOULDBLOCK: an agent lives, or
+ * another cleaner is at work; -ESTALE: the directory was removed meanwhile. */
 int registry_lock_for_cleaning(int dir_fd) _must_check_;
 
 #endif
