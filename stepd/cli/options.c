@@ -62,6 +62,8 @@ static int report_unknown(
 			options->command);
 	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
 	for (i = 0; i < options->n; i++) {
+		if (!options->rows[i].doc)
+			continue;
 		if (*name && strncmp(options->rows[i].name, name, strlen(name)) == 0)
 			return err_say(err, -EINVAL,
 				"--%s is short for several options; write it out (see %s --help)",
@@ -182,6 +184,8 @@ void cli_options_print(const struct cli_option *rows, size_t n, FILE *out)
 	for (i = 0; i < n; i++) {
 		const struct cli_option *row = &rows[i];
 
+		if (!row->doc)
+			continue;
 		if (row->heading)
 			fprintf(out, "\n%s:\n", row->heading);
 		column =

@@ -34,7 +34,8 @@ struct cli_option {
 	const char *path;         /* of the spec's field that it sets, "node.id"; NULL: of none */
 	const char *value;        /* which it sets it to, for take */
 	const char *heading;      /* of a group that begins here, for help */
-	const char *doc;          /* for help, and with more for the manual: doc/generate/ */
+	const char *doc;          /* for help, and with more for the manual: doc/generate/; NULL:
+				   * an older name, which is taken and not shown */
 	const char *more;         /* whole sentences; NULL: none */
 };
 
@@ -57,7 +58,7 @@ struct cli_options {
 int cli_options_parse(struct cli_options *options, int argc, char **argv, void *into, int *ret_rest,
 	struct err *err) _must_check_;
 
-/* A line or more of help for each row. */
+/* A line or more of help for each row that has it. */
 void cli_options_print(const struct cli_option *rows, size_t n, FILE *out);
 
 /* A file that is named for reading, "-" for standard input: its descriptor, or -errno. */

@@ -109,10 +109,12 @@ static int take_quiet(const struct cli_option *o, const char *arg, void *into, s
 #define AT(member_) offsetof(struct serve, member_)
 
 /* clang-format off */
-/* What serve and adopt have in common. */
+/* What serve and adopt have in common. An older launcher gives --keeper-fd. */
 #define END_ROWS                                                                                   \
-	{.name = "keeper-fd", .arg = "N", .take = take_socket, .offset = AT(agent.supervisor_fd),  \
+	{.name = "supervisor-fd", .arg = "N", .take = take_socket,                                 \
+	 .offset = AT(agent.supervisor_fd),                                                        \
 	 .doc = "end the step when this socket hangs up; the result goes there, too"},             \
+	{.name = "keeper-fd", .arg = "N", .take = take_socket, .offset = AT(agent.supervisor_fd)}, \
 	{.name = "result", .arg = "FILE", .take = cli_take_text, .offset = AT(agent.result_file),  \
 	 .doc = "write the result there at the end; - is standard output"}
 #define CONFIG_ROW                                                                                 \
@@ -186,12 +188,12 @@ static int check_options(const struct serve *s, struct err *err)
 	if (s->adopt && s->agent.trace_file)
 		return err_say(err, -EINVAL, "--trace: an adopted step has no launch");
 	if (s->agent.supervisor_fd >= 0 && s->agent.supervisor_fd == s->agent.ready_fd)
-		return err_say(err, -EINVAL, "--ready-fd and --keeper-fd: %d can't be both",
+		return err_say(err, -EINVAL, "--ready-fd and --supervisor-fd: %d can't be both",
 			s->agent.ready_fd);
 	if (s->spec_fd >= 0 &&
 		(s->spec_fd == s->agent.ready_fd || s->spec_fd == s->agent.supervisor_fd))
 		return err_say(err, -EINVAL, "--spec-fd and --%s-fd: %d can't be both",
-			s->spec_fd == s->agent.ready_fd ? "ready" : "keeper", s->spec_fd);
+			s->spec_fd == s->agent.ready_fd ? "ready" : "supervisor", s->spec_fd);
 	return 0;
 }
 

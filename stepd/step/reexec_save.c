@@ -50,7 +50,7 @@ static void save_options(const struct agent *a, struct handover *h, json_t *obje
 	handover_put_fd(h, object, "log_fd", a->log->fd);
 	handover_put_int(h, object, "log_most", a->log->most);
 	handover_put_text(h, object, "log_ident", a->log->ident);
-	handover_put_fd(h, object, "keeper_fd", a->watch.supervisor.fd);
+	handover_put_fd(h, object, "supervisor_fd", a->watch.supervisor.fd);
 	handover_put_text(h, object, "program", a->reexec.program);
 	handover_put_bool(h, object, "ignores_hup", process_ignores_hup());
 }
@@ -87,7 +87,7 @@ static int restore_options(const struct handover *h, struct agent_options *ret_o
 		.operator_gid = (gid_t)json_get_int(object, "operator_gid", (gid_t)-1),
 		.keep_result_ms = state.keep_result_ms,
 		.ready_fd = -1,
-		.supervisor_fd = handover_get_fd(object, "keeper_fd"),
+		.supervisor_fd = handover_get_fd(object, "supervisor_fd"),
 		.start_ns = (uint64_t)json_get_int(object, "start_ns", 0),
 		.log = ret_log,
 	};

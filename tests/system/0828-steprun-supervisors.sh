@@ -92,10 +92,25 @@ restore
 
 # ---- the option ----------------------------------------------------------------------------------
 "$stepd" run --job "$job" --print-spec -- true >"$tmpdir/spec"
-out=$("$stepd" serve --spec "$tmpdir/spec" --keeper-fd 7 7<"$tmpdir/spec" 2>&1)
-is "$? $out" "125 stepd: error: --keeper-fd: descriptor 7 is no socket" "--keeper-fd refuses what is no socket"
-out=$("$stepd" serve --spec "$tmpdir/spec" --keeper-fd 7 7<&- 2>&1)
-like "$? $out" "^125 .*--keeper-fd: descriptor 7: Bad file descriptor" \
-	"--keeper-fd refuses a descriptor that is not open"
+out=$("$stepd" serve --spec "$tmpdir/spec" --supervisor-fd 7 7<"$tmpdir/spec" 2>&1)
+is "$? $out" "125 stepd: error: --supervisor-fd: descriptor 7 is no socket" "--supervisor-fd refuses what is no socket"
+out=$("$stepd" serve --spec "$tmpdir/spec" --supervisor-fd 7 7<&- 2>&1)
+like "$? $out" "^125 .*--supervisor-fd: descriptor 7: Bad file descriptor" \
+	"--supervisor-fd refuses a descriptor that is not open"
+python3 - "$stepd" "$tmpdir/spec" "$tmpdir/received" <<'EOF'
+import socket, subprocess, sys
+
+ours, theirs = socket.socketpair()
+agent = subprocess.Popen([sys.argv[1], "serve", "--spec", sys.argv[2], "--keeper-fd",
+                          str(theirs.fileno())], pass_fds=[theirs.fileno()])
+theirs.close()
+with open(sys.argv[3], "wb") as received:
+    while data := ours.recv(65536):
+        received.write(data)
+sys.exit(agent.wait())
+EOF
+is "$?" 0 "--keeper-fd, which older launchers give, is taken for --supervisor-fd"
+is "$(json_get "$tmpdir/received" exit_code)" 0 "the result goes to the socket of --keeper-fd"
+unlike "$("$stepd" serve --help; "$stepd" adopt --help)" "keeper" "the older name --keeper-fd is not shown"
 nothing_left_soon "the job leaves no cgroup, process or file behind"
 done_testing

@@ -245,7 +245,7 @@ static int make_argv(struct child *c, const struct supervisor *k)
 
 	r |= strv_add(&c->argv, k->adopts ? "adopt" : "serve");
 	r |= strv_addf(&c->argv, "--ready-fd=%d", c->ready_fd);
-	r |= strv_addf(&c->argv, "--keeper-fd=%d", c->supervisor_fd);
+	r |= strv_addf(&c->argv, "--supervisor-fd=%d", c->supervisor_fd);
 	if (!k->adopts) {
 		r |= strv_addf(&c->argv, "--spec-fd=%d", c->spec_fd);
 		return r | strv_extend(&c->argv, k->start.args);
