@@ -32,8 +32,9 @@ for page in "$@"; do
 		# In ASCII a byte is a column.
 		is "$(mandoc -Tascii -Owidth=78 "$page" 2>/dev/null | sed 's/.\x08//g' | awk 'length($0) > 80')" "" \
 			"${page##*/} renders within 80 columns"
+		unlike "$(mandoc -Tutf8 "$page" 2>/dev/null)" "’’" "${page##*/} closes no quotation twice"
 	else
-		skip 2 "mandoc is not installed"
+		skip 3 "mandoc is not installed"
 	fi
 	if command -v groff >/dev/null 2>&1; then
 		is "$(groff -mdoc -Tascii -ww "$page" 2>&1 >/dev/null)" "" "troff renders ${page##*/} without a warning"
