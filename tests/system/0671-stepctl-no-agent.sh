@@ -84,6 +84,10 @@ kill -STOP $agent
 out=$("$stepctl" show --timeout 200ms "$job.0" 2>&1)
 is "$?" 5 "a stopped agent is not waited for longer than --timeout"
 like "$out" "^stepctl show: step .*$job\.0" "the report of a stopped agent names the step"
+for verb in ps pids events; do
+	out=$("$stepctl" $verb --timeout 0 "$job.0" 2>&1)
+	like "$? $out" "^8 .*: there is no answer yet$" "stepctl $verb --timeout 0 of a stopped agent has no answer"
+done
 ok "list does not wait for a stopped agent" timeout 300 "$stepctl" list
 ok "top does not wait for a stopped agent" timeout 300 "$stepctl" top --batch -n 1 -i 100ms
 if [ "$tracker" = cgroup ]; then

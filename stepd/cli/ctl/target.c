@@ -183,7 +183,7 @@ static void request_send(
 		if (!request->in_turn)
 			client_split_calls(target->client);
 		r = request->run(ctl, target, &error);
-		if (r == -EAGAIN)
+		if (r == -EAGAIN && !request->in_turn)
 			return;
 	} else if (r == 0) {
 		r = run_without_agent(ctl, request, target, &error);
