@@ -86,7 +86,7 @@ struct control_method {
 struct control_options {
 	struct ev_loop *loop;
 	const struct log *log;
-	int dir_fd;       /* of the directory in which the sockets are made (listen.h) */
+	int dir_fd;       /* of the directory in which the sockets are made */
 	const char *path; /* the same directory, for messages and bind(2); any length */
 	const struct control_method *methods;
 	size_t methods_count;
