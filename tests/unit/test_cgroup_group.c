@@ -587,14 +587,15 @@ static void test_usage_is_true(_unused_ void **state)
 	before = usage.value[STEPD_USAGE_CPU_USER_USEC] + usage.value[STEPD_USAGE_CPU_SYSTEM_USEC];
 	pid = rig_fork(rig.fd);
 	if (pid == 0) {
-		double end_ms = now_ms() + 50;
-
-		while (now_ms() < end_ms)
+		while (clock() < CLOCKS_PER_SEC / 100) /* of this process's time: 10 ms */
 			;
+		(void)raise(SIGSTOP);
 		_exit(0);
 	}
+	assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
 	assert_int_equal(usage_read(rig.fd, rig.fd, &usage), 0);
 	assert_int_equal(usage.value[STEPD_USAGE_PROCESSES], 1);
+	assert_int_equal(kill(pid, SIGCONT), 0);
 	(void)rig_status(pid);
 	assert_int_equal(usage_read(rig.fd, rig.fd, &usage), 0);
 	assert_true(
