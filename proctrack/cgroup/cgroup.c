@@ -686,7 +686,7 @@ int proctrack_p_signal_task(uint64_t id, uint32_t rank, int signal)
 		r = fd = step_find_task(dir, rank);
 	if (r < 0)
 		return to_slurm(r);
-	/* The task's group is cloned into by its launch alone, which is over: clone.h. */
+	/* The task's group is cloned into by its launch alone, which is over. */
 	if (signal == SIGKILL)
 		return to_slurm(group_kill(fd));
 	c = container_get(id);

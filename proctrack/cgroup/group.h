@@ -60,7 +60,7 @@ int group_signal(int fd, int signal) _must_check_;
 
 /* Kills all by cgroup.kill (Linux 5.14) and what that passes over by pidfds, or by group_signal()
  * where it is missing. From then on
- * the kernel kills whatever is cloned into the group (clone.h): it must not be used again. */
+ * the kernel kills whatever is cloned into the group (proctrack(7)): it must not be used again. */
 int group_kill(int fd) _must_check_;
 
 /* Freezes the group and waits until all stand still. *ret_was, set in every case: whether it

@@ -129,9 +129,9 @@ static int connect_below(int fd, int dir_fd, const char *name, int64_t deadline)
 	return r;
 }
 
-/* The queues of the first two can't be filled by other users (stepd/control/listen.h). A client
- * that may not use them, or whose agent is an older one, uses the socket for all, whose error also
- * tells why there is no connection. */
+/* The queues of the first two can't be filled by other users (stepd/control/control_impl.h). A
+ * client that may not use them, or whose agent is an older one, uses the socket for all, whose
+ * error also tells why there is no connection. */
 static int connect_any(int fd, int dir_fd, int64_t deadline)
 {
 	static const char *const names[] = {"socket.agent", "socket.owner", "socket"};

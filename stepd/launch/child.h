@@ -6,7 +6,7 @@
  * record on a pipe. The pipe is O_CLOEXEC: its end of file means that every task has been
  * executed.
  *
- * Such a child may share its parent's memory (CLONE_VM, launcher.h). So it writes only to its own
+ * Such a child may share its parent's memory (CLONE_VM, launch.h). So it writes only to its own
  * stack and its own context, and where child_can_share_memory() is true it uses nothing of the C
  * library that is thread-local or takes a lock.
  */

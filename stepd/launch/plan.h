@@ -47,7 +47,7 @@ struct plan {
 	size_t programs_count;
 	uint32_t *task_program;         /* by local id: index into programs */
 	uint32_t *rank_appnums;         /* the step record's */
-	stepd_step_command_t *commands; /* likewise (plan_programs.c) */
+	stepd_step_command_t *commands; /* likewise */
 	char **task_cpus;               /* likewise */
 	char **script_argv; /* of a batch step: the vector; its strings are the plan's too */
 	mode_t umask;

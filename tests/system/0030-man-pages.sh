@@ -150,7 +150,7 @@ like "$(cat "$tmpdir/fields")" '^cpu_user_usec$' "the result has what an ended t
 like "$(cat "$tmpdir/fields")" '^error$' "the result of a failed step has the error"
 # Those of usage are a table's; its section has them in the table's order, which is that of samples.
 sed -n 's/.*] = {\.name = "\([a-z_]*\)", .*/\1/p' "$top_srcdir/stepd/account/usage.c" >"$tmpdir/values"
-ok "usage_values.c has a table of values" test -s "$tmpdir/values"
+ok "usage.c has a table of values" test -s "$tmpdir/values"
 is "$(section USAGE | sed -n 's/^\.It Cm //p' | tr -d ' ' | tr ',' '\n' | grep _)" "$(grep _ "$tmpdir/values")" \
 	"the manual has each value of usage, in the table's order"
 sort "$tmpdir/values" | comm -23 "$tmpdir/fields" - >"$tmpdir/outer"
