@@ -132,5 +132,36 @@ else
 fi
 kill $agent
 wait $agent
+
+# ---- an agent that is about to end ---------------------------------------------------------------
+# It closes its socket while a request waits, and holds its lock until its directory is gone.
+start_agent 0 --proctrack "$tracker" -- sleep 300
+ending=$tmpdir/ending/n1_7.0
+mkdir -p "$ending"
+json_get "$(step_dir 0)/state.json" '{**d, "job": 7, "node": "n1"}' >"$ending/state.json"
+kill $agent
+wait $agent
+mkfifo "$tmpdir/end"
+(cd "$ending" && exec python3 -c 'import fcntl, os, socket, struct
+lock = os.open("lock", os.O_RDWR | os.O_CREAT, 0o600)
+F_OFD_SETLK = 37
+fcntl.fcntl(lock, F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+listener = socket.socket(socket.AF_UNIX)
+listener.bind("socket")
+listener.listen()
+print("up", flush=True)
+client = listener.accept()[0]
+client.recv(1)
+listener.close()
+client.close()
+open("../../end").read()') >"$tmpdir/out" 2>&1 &
+agent=$!
+eventually has_output up
+out=$("$stepctl" resume --runtime-dir "$tmpdir/ending" 7.0 2>&1)
+is $? 6 "a request that an ending agent drops exits with 6"
+like "$out" "^stepctl resume: step n1/7\.0: .*it begins, or ends, in this moment" \
+	"a request that an ending agent drops has the reason"
+: >"$tmpdir/end"
+wait $agent
 nothing_left "the job leaves no cgroup, process or file behind"
 done_testing

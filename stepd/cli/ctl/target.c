@@ -89,12 +89,14 @@ static int target_find(struct ctl *ctl, const char *given, bool with_ranks, stru
 	return r;
 }
 
-/* No listener: 0 with the step's presence, or error's code. */
+/* No listener: 0 with the step's presence, or error's code. The step may end meanwhile. */
 static int find_presence(struct target *target, struct stepd_error *error)
 {
 	_cleanup_close_ int fd =
 		open(target->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 
+	if (fd < 0 && errno == ENOENT)
+		return client_error(error, -ENOENT, "there is no step in '%s'", target->directory);
 	if (fd < 0)
 		return error->code;
 	if (faccessat(fd, "result.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
@@ -105,6 +107,8 @@ static int find_presence(struct target *target, struct stepd_error *error)
 		error->code = -EBUSY;
 		return error->code;
 	}
+	if (faccessat(fd, "state.json", F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return client_error(error, -ENOENT, "there is no step in '%s'", target->directory);
 	target->presence = STEPD_ORPHAN;
 	return 0;
 }
@@ -192,17 +196,23 @@ static void request_send(
 	target->client = stepd_disconnect(target->client);
 }
 
-/* A step whose agent went away without a reply may have ended all the same. */
+/* A step whose agent went away without a reply may have ended all the same, or is ending. */
 static int request_again(struct ctl *ctl, const struct request *request, struct target *target,
 	struct stepd_error *error)
 {
 	struct stepd_error again = {0};
+	int r;
 
 	target->client = stepd_disconnect(target->client);
-	if (target_connect(ctl, target, &again) == -ENOENT)
+	r = target_connect(ctl, target, &again);
+	if (r == -ENOENT)
 		return client_error(error, -ENOENT,
 			"it has ended in this moment, and its result was not kept; see --keep-result of "
 			"'stepd run'");
+	if (r == -EBUSY) {
+		*error = again;
+		return r;
+	}
 	if (again.code || target->client)
 		return error->code;
 	return run_without_agent(ctl, request, target, error);
