@@ -46,14 +46,18 @@ for b in $(backends); do
 		nothing_left "$b: a suspended step leaves no cgroup, process or file behind"
 
 		# ---- limits stand still
-		start_step --result "$tmpdir/r" $t --time-limit 0.6s -n 2 --wait 1 -- sh -c 'echo up; [ $SLURM_PROCID = 0 ] || exec sleep 99; exec sleep 98'
-		"$stepctl" suspend "$job.0"
-		sleep 1
+		limit=1000 # or more, so that the step is suspended before
+		until start_step --result "$tmpdir/r" $t --time-limit ${limit}ms -n 2 --wait 1 -- sh -c 'echo up; [ $SLURM_PROCID = 0 ] || exec sleep 99; exec sleep 98' &&
+			"$stepctl" suspend "$job.0" 2>/dev/null || [ $limit -gt 60000 ]; do
+			wait "$agent"
+			limit=$((limit * 4))
+		done
+		sleep "$((limit / 1000 + 1))"
 		ok "$b: the time limit of a suspended step does not run" suspended
 		"$stepctl" resume "$job.0"
 		ended 124 "$b: the time limit of a resumed step runs on"
 		ran=$(($(result elapsed_usec) - $(result suspended_usec)))
-		ok "$b: the step ran for all of its time limit ($ran ms of 600)" test $ran -ge 600
+		ok "$b: the step ran for all of its time limit ($ran ms of $limit)" test $ran -ge $limit
 		start_step --result "$tmpdir/r" $t -n 2 --wait 1 -- sh -c 'echo up; [ $SLURM_PROCID = 0 ] || exec sleep 99; exec sleep 98'
 		kill -STOP "$(task 1)" # a wait that begins while the step is suspended
 		"$stepctl" suspend "$job.0"
