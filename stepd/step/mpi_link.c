@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -58,6 +59,8 @@ struct mpi_link {
 	ev_timer limit;           /* then it is killed */
 	unsigned lines;           /* it has put into the log */
 	unsigned requests;        /* that are not answered yet */
+	bool over;                /* it was told to end, or at least that the step does */
+	bool hung_up;             /* before that, by itself */
 };
 
 /* ---- what goes over the link ---------------------------------------------------------------- */
@@ -606,9 +609,9 @@ bool mpi_link_reaped(struct agent *a, pid_t pid, int wait_status)
 	forget_process(d);
 	ev_timer_stop(a->loop, &d->limit);
 	mpi_streams_stop(a);
-	if (a->state < AGENT_DRAINING)
+	if (a->state < AGENT_DRAINING || d->hung_up)
 		tell_death(a, pid, wait_status);
-	else
+	if (a->state >= AGENT_DRAINING)
 		ending_settle(a);
 	return true;
 }
@@ -636,12 +639,24 @@ static void limit_if_alone(struct mpi_link *d)
 		begin_limit(d, OVER_TIMEOUT_SEC);
 }
 
+/* A process that dies closes its descriptors first: tasks that see that may end, and be reaped,
+ * before it can be. */
+static bool has_hung_up(const struct mpi_link *d)
+{
+	struct pollfd p = {.fd = mpi_service_get_link(d->service)};
+
+	return poll(&p, 1, 0) > 0 && (p.revents & POLLHUP);
+}
+
 void mpi_link_over(struct agent *a, bool now)
 {
 	struct mpi_link *d = a->mpi.link;
 
 	if (!d || d->pid == 0 || mpi_service_get_link(d->service) < 0)
 		return;
+	if (!d->over)
+		d->hung_up = has_hung_up(d);
+	d->over = true;
 	if (!now && tell_over(a) == 0) {
 		limit_if_alone(d);
 		return;

@@ -8,6 +8,7 @@
  *	hook     its hook in the tasks never returns
  *	well     it serves PMI-1
  *	die      it does until the first fence, and its service process dies there
+ *	linger   it dies there, too, but is still there for a moment once its descriptors are closed
  *	mute     it does until the first fence, and is silent from then on
  *	forget   it does, but for the values: it has none
  *	liar     it does, but all are rank 0
@@ -88,6 +89,11 @@ static void fence(struct ailing *a)
 		return;
 	if (is("die")) /* both are there: none fails at another stage */
 		_exit(7);
+	if (is("linger")) {
+		(void)close_range(3, ~0u, 0);
+		(void)poll(NULL, 0, 500);
+		_exit(7);
+	}
 	a->waiting = 0;
 	say(a, 0, "cmd=barrier_out\n");
 	say(a, 1, "cmd=barrier_out\n");
