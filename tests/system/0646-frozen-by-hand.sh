@@ -85,11 +85,11 @@ ok "stepctl suspend suspends a step that was thawed by hand" "$stepctl" suspend 
 is "$(cat "$group/cgroup.freeze")" 1 "stepctl suspend freezes the cgroup of a step thawed by hand"
 end 2
 
-# A time limit of 3 s, of which the step runs for a moment, dead agent or not.
-begin 3 --time-limit 3s -- sh -c "$task"
+# A time limit of 6 s, of which the step runs for a moment, dead agent or not.
+begin 3 --time-limit 6s -- sh -c "$task"
 "$stepctl" suspend "$job.3"
 kill_agent
-sleep 3
+sleep 6
 adopt 3
 is "$(state_of 3 state)" suspended "a suspended step stays suspended once adopted"
 "$stepctl" resume "$job.3"
@@ -148,12 +148,12 @@ is "$(state_of 5 state)" running "a failed stepctl resume without an agent chang
 end 5
 
 # ---- while the agent lives -------------------------------------------------------------------------
-begin 6 --time-limit 3s -- sh -c "$task"
+begin 6 --time-limit 6s -- sh -c "$task"
 exec 9<"$(step_dir 6)/events.jsonl"
 freeze "$group" 1
 ok "a step that is frozen by hand is suspended for its agent" eventually suspended 6
 is "$(lines "step $job.6 was frozen by hand")" 1 "one line reports that a running step was frozen by hand"
-sleep 3
+sleep 6
 ok "the time limit of a step frozen by hand does not run" suspended 6
 ok "a step frozen by hand can be signalled" "$stepctl" signal -s URG "$job.6"
 is "$(cat "$group/cgroup.freeze")" 1 "a signal does not thaw a step frozen by hand"

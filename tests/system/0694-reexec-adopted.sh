@@ -135,7 +135,7 @@ for b in $(backends); do
 		ok "$b: the background process ended by itself" test -e "$tmpdir/was-there"
 		rm -rf "$tmpdir/was-there" "$tmpdir/begun" "${run:?}"/*
 
-		start_step $t -n 2 --time-limit 3s -- sleep 60
+		start_step $t -n 2 --time-limit 8s -- sleep 60
 		kill_agent
 		adopt
 		upgrade

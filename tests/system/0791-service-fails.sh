@@ -29,8 +29,9 @@ like "$out" 'p_mpi_hook_slurmstepd_prefork\(\) failed: Argument list too long' \
 
 out=$(attended -n 2 -- bash -c "$ask"'
 	[ $SLURM_PROCID -eq 0 ] || { sleep 0.5; exit 0; }
-	ask die; answer; echo "hung up"; sleep 0.3
-	'"$stepctl events $job.0"'; exit 4' 2>&1)
+	ask die; answer; echo "hung up"
+	until events=$('"$stepctl events $job.0"'); echo "$events" | grep -q mpi_lost || [ $SECONDS -gt 100 ]; do sleep 0.05; done
+	echo "$events"; exit 4' 2>&1)
 is $? 4 "a service that dies later does not end the step"
 like "$out" '^hung up' "tasks find the descriptors of a dead service closed"
 like "$out" 'the MPI service process \(pid [0-9]+\) exited with status 7: MPI calls' \
