@@ -12,7 +12,7 @@
 . "${top_srcdir:?}/tests/lib/step.sh"
 
 doctor() {
-	report=$(timeout 120 "$stepd" doctor --json "$@" 2>&1)
+	report=$(timeout 900 "$stepd" doctor --json "$@" 2>&1)
 	status=$?
 }
 

@@ -140,6 +140,8 @@ doctor
 like "$(of runtime.steps text)" "1 step runs, and none without" "doctor counts a running step"
 task=$("$stepctl" pids "$job.0")
 kill_agent
+# A child that has not executed its program yet has the lock, too.
+eventually sh -c "'$stepctl' list | grep -q ' died\$'"
 doctor
 is "$(of runtime.steps level) $(of runtime.steps value)" "warning $job.0" \
 	"doctor warns of a step whose agent died"

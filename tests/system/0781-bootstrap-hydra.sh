@@ -51,8 +51,10 @@ is "$(under 2 -- --bootstrap=pmi --job "$job" -- sh -c "$leaks" | sort -u)" 0 \
 timeout 300 mpiexec.hydra -n 2 -ppn 1 "$agent_command" --bootstrap=pmi --job "$job" --wire-ifname lo -- \
 	sh -c "until [ -e '$tmpdir/go' ]; do sleep 0.1; done" &
 engine=$!
-eventually test -s "$run/n1_$job.0/spec.json"
-eventually test -s "$run/n0_$job.0/spec.json"
+# By then the spec is whole, which the agent writes in place.
+for node in n0 n1; do
+	eventually grep -qs '"state":"running"' "$run/${node}_$job.0/state.json"
+done
 spec=$run/n1_$job.0/spec.json
 like "$(json_get "$spec" 'wire["addresses"]')" '^\["127\.0\.0\.1:[0-9]+", "127\.0\.0\.1:[0-9]+"\]$' \
 	"the spec has all agents' addresses, of the interface that was named"
@@ -60,7 +62,9 @@ is "$(json_get "$spec" 'node["ranks"]')" '["0", "1"]' "the spec has the ranks of
 like "$(json_get "$spec" 'wire["listen_fd"]')" '^[0-9]+$' "the spec has the descriptor of the listening socket"
 like "$(json_get "$spec" 'wire["secret_fd"]')" '^[0-9]+$' "the spec has the descriptor of a secret"
 unlike "$(cat "$spec")" '[0-9a-f]{64}' "the spec does not have the secret"
-unlike "$(ps -eo args)" '[0-9a-f]{64}' "no command line has the secret"
+args=$(for pid in $(processes); do tr '\0' ' ' <"/proc/$pid/cmdline" && echo; done 2>/dev/null)
+like "$args" '--bootstrap=pmi .*--wire-ifname' "the engine's and the agents' command lines are there"
+unlike "$args" '[0-9a-f]{64}' "no command line of the step has the secret"
 : >"$tmpdir/go"
 wait "$engine"
 is $? 0 "hydra ends with success"
