@@ -107,8 +107,9 @@ int control_open(const struct control_options *options, struct control **ret_con
 void control_set_ready(struct control *c);
 
 /* No more calls. Replies under way still go out, from the loop, for patience_ms at most, and for
- * 100 ms to a peer that takes nothing; then done() is called. Calls that nobody will answer any
- * more end with their connections. */
+ * 100 ms to a peer that takes nothing; then done() is called. While some still wait for their turn
+ * it is this process that is slow, and not they: then they get the same time again, twelve times
+ * at most. Calls that nobody will answer any more end with their connections. */
 void control_finish(
 	struct control *c, int patience_ms, void (*done)(void *userdata), void *userdata);
 

@@ -95,6 +95,7 @@ struct control {
 	size_t memory, memory_most; /* of all buffers; the most since it was given back */
 	ev_io hup_io;
 	ev_timer turn, accept_again, patience;
+	int patience_ms, patience_count; /* of control_finish(); how often it was over */
 	void (*finished)(void *userdata);
 	void *finished_userdata;
 	char scratch[CONTROL_READ_SIZE];

@@ -168,6 +168,7 @@ void access_deny(struct control_call *call, const char *name)
 #define ACCEPT_PAUSE_S 0.1
 #define HUPS_PER_TURN  64
 #define ACCEPTS_LEAST  64 /* in a turn, however long it takes: it may have been preempted */
+#define PATIENCE_MOST  12
 
 /* What accepting may take of a turn; doc/stepd-control.7 repeats the times. */
 static const struct {
@@ -425,10 +426,27 @@ static void fail_all(struct control *c, const char *why)
 	conn_fail(conn, why);
 }
 
-static void on_patience(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
+/* Some have not had their turn yet: it is this process that is slow. */
+static bool has_due(const struct control *c)
+{
+	unsigned i;
+
+	for (i = 0; i <= CONTROL_EVERYBODY; i++) {
+		if (!TAILQ_EMPTY(&c->due[i]))
+			return true;
+	}
+	return false;
+}
+
+static void on_patience(struct ev_loop *loop, ev_timer *timer, _unused_ int revents)
 {
 	struct control *c = timer->data;
 
+	if (has_due(c) && ++c->patience_count < PATIENCE_MOST) {
+		ev_timer_set(timer, c->patience_ms / 1e3, 0.);
+		ev_timer_start(loop, timer);
+		return;
+	}
 	fail_all(c, "too slow for the end");
 	if (TAILQ_EMPTY(&c->all))
 		end_finish(c);
@@ -442,6 +460,7 @@ void control_finish(
 
 	assert(!c->finishing && done);
 	c->finishing = true;
+	c->patience_ms = patience_ms;
 	c->finished = done;
 	c->finished_userdata = userdata;
 	stop_accepting(c);
