@@ -66,8 +66,9 @@ is "$(printf '%s\n' "$out" | grep -c 'msg=rank_2_on_node_2_(n2)_.*_before_the_fe
 mkdir "$tmpdir/deaths"
 out=$(nodes 4 8 block -K0 --pmi-timeout=0 -- python3 "$talk_py" deaths "$tmpdir/deaths")
 is "$(printf '%s\n' "$out" | grep -c '^ok')" 7 "all later fences of all nodes fail without a deadline"
+mkdir "$tmpdir/late"
 out=$(nodes 2 6 cyclic --pmi-timeout=1s --kill-on-bad-exit=1 -- \
-	sh -c "python3 '$talk_py' late; exit 3")
+	sh -c "python3 '$talk_py' late '$tmpdir/late'; exit 3")
 named='missing are rank 4 on node 0 \(n0\), ranks 1, 3 on node 1 \(n1\)'
 is "$(printf '%s\n' "$out" | grep -cE "PMI fence failed: .*$named")" 2 \
 	"all ranks that never come are named in both nodes' logs"
