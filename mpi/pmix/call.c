@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "config.h"
+
 /* ---- answers that libpmix's thread waits for ------------------------------------------------ */
 
 #define WAIT_SEC 1
@@ -38,17 +40,33 @@ struct pending *pending_new(void)
 	return pending;
 }
 
-pmix_status_t pending_wait(struct pending *pending, pmix_status_t otherwise)
+/* glibc has sem_clockwait() since 2.30. Without it, setting the clock changes the time. */
+static int wait_for(sem_t *semaphore)
 {
-	pmix_status_t status = otherwise;
 	struct timespec until;
 	int r;
 
+#ifdef HAVE_SEM_CLOCKWAIT
 	(void)clock_gettime(CLOCK_MONOTONIC, &until); /* can't fail */
 	until.tv_sec += WAIT_SEC;
 	do
-		r = sem_clockwait(&pending->answered, CLOCK_MONOTONIC, &until);
+		r = sem_clockwait(semaphore, CLOCK_MONOTONIC, &until);
 	while (r < 0 && errno == EINTR);
+#else
+	(void)clock_gettime(CLOCK_REALTIME, &until); /* likewise */
+	until.tv_sec += WAIT_SEC;
+	do
+		r = sem_timedwait(semaphore, &until);
+	while (r < 0 && errno == EINTR);
+#endif
+	return r;
+}
+
+pmix_status_t pending_wait(struct pending *pending, pmix_status_t otherwise)
+{
+	pmix_status_t status = otherwise;
+	int r = wait_for(&pending->answered);
+
 	if (r == 0)
 		status = pending->status;
 	pending_release(pending);
