@@ -145,7 +145,7 @@ int mpi_prefork(struct mpi *mpi, const stepd_step_rec_t *job, const struct mpi_h
 		return 0;
 	if (!why.code)
 		return hook_failed(mpi, "slurmstepd_prefork", err);
-	return err_say(err, why.code, "plugin %s: %s", plugin_get_type(mpi->plugin), why.text);
+	return err_set_text(err, why.code, "plugin %s: %s", plugin_get_type(mpi->plugin), why.text);
 }
 
 int mpi_wait_for_service(struct mpi *mpi, struct err *err)
@@ -155,7 +155,7 @@ int mpi_wait_for_service(struct mpi *mpi, struct err *err)
 	if (!mpi->service || mpi_service_wait(mpi->service, &why) == 0)
 		return 0;
 	mpi->service = mpi_service_free(mpi->service);
-	return err_say(err, why.code, "plugin %s: %s", plugin_get_type(mpi->plugin), why.text);
+	return err_set_text(err, why.code, "plugin %s: %s", plugin_get_type(mpi->plugin), why.text);
 }
 
 struct mpi_service *mpi_get_service(const struct mpi *mpi)

@@ -466,10 +466,10 @@ static int put_entry(
 	int r;
 
 	if (!is_entry(value))
-		return err_say(err, -EPROTO, "it hands out no environment entry");
+		return err_set_text(err, -EPROTO, "it hands out no environment entry");
 	*bytes += json_string_length(value) + ENVIRON_ENTRY_BYTES;
 	if (*bytes > most)
-		return err_say(err, -E2BIG,
+		return err_set_text(err, -E2BIG,
 			"it hands out more than %zu bytes of environment for %s", most,
 			task ? "a task" : "all tasks");
 	r = strv_env_put(task ? &task->given : &s->common, json_string_value(value));
@@ -487,7 +487,7 @@ static int take_environ(struct mpi_service *s, const json_t *object, struct err 
 	int r = 0;
 
 	if (local && (!json_is_integer(local) || id < 0 || id >= s->tasks_count))
-		return err_say(
+		return err_set_text(
 			err, -EPROTO, "it hands out an environment for no task of this node");
 	if (local)
 		task = &s->tasks[id];
@@ -507,7 +507,7 @@ static int take_message(struct mpi_service *s, const json_t *object, struct err 
 	if (what && strcmp(what, "environ") == 0)
 		return take_environ(s, object, err);
 	if (what && strcmp(what, "failed") == 0)
-		return err_say(err, -EIO, "%s", why ? why : "it gives no reason");
+		return err_set_text(err, -EIO, "%s", why ? why : "it gives no reason");
 	s->options->message(object, s->options->userdata);
 	return 0;
 }
@@ -524,7 +524,7 @@ static int next_message(
 	for (;; polls = false) {
 		r = polls ? -EAGAIN : link_receive_bare(s->link_fd, ret_message);
 		if (r == -EPIPE)
-			return err_say(err, r, "it has ended");
+			return err_set_text(err, r, "it has ended");
 		if (r < 0 && r != -EAGAIN)
 			return err_set(err, r, "receive a message of it");
 		now = clock_now_ms();
@@ -532,7 +532,7 @@ static int next_message(
 			return 0;
 		if (now >= until_ms ||
 			!options->meanwhile(s->link_fd, until_ms - now, options->userdata))
-			return err_say(err, -ETIMEDOUT, "it was not ready after %llu ms",
+			return err_set_text(err, -ETIMEDOUT, "it was not ready after %llu ms",
 				(unsigned long long)options->start_timeout_ms);
 	}
 }

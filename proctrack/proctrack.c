@@ -221,7 +221,7 @@ static int place(
 	if (!pt->ops.place) {
 		if (strcmp(scope, "yes") != 0)
 			return 0;
-		return err_say(err, -EOPNOTSUPP,
+		return err_set_text(err, -EOPNOTSUPP,
 			"a scope of systemd is requested, and %s has none; use proctrack/cgroup",
 			proctrack_get_type(pt));
 	}
@@ -230,7 +230,8 @@ static int place(
 	if (r == 0 && text[0])
 		(void)snprintf(pt->note, sizeof(pt->note), "%s", text);
 	if (r < 0)
-		return text[0] ? err_say(err, r, "%s", text) : err_set(err, r, "place the step");
+		return text[0] ? err_set_text(err, r, "%s", text)
+			       : err_set(err, r, "place the step");
 	return 0;
 }
 
@@ -255,7 +256,7 @@ int proctrack_open_for_step(const char *plugin_dir, const char *name, const char
 		return open_second_best(plugin_dir, reason.text, ret_pt, err);
 	}
 	if (r < 0)
-		return err_say(err, r, "%s", reason.text);
+		return err_set_text(err, r, "%s", reason.text);
 	*ret_pt = take_ptr(pt);
 	return 0;
 }
@@ -395,7 +396,7 @@ static int err_moving(
 			break;
 		(void)poll(NULL, 0, 1);
 	}
-	return err_say(err, -ETIMEDOUT, "after %.10g s there still moves %s",
+	return err_set_text(err, -ETIMEDOUT, "after %.10g s there still moves %s",
 		(double)timeout_ms / 1e3, text[0] ? text : "a process that is not known");
 }
 
@@ -469,7 +470,7 @@ int proctrack_resume(struct proctrack *pt, uint64_t id, struct err *err)
 
 	if (r == -EBUSY && proctrack_is_suspended(pt, id, &suspended, text, sizeof(text)) == 0 &&
 		text[0])
-		return err_say(err, r, "%s", text);
+		return err_set_text(err, r, "%s", text);
 	return r < 0
 		? err_set(err, r, "let the step's processes go on with %s", proctrack_get_type(pt))
 		: 0;
@@ -557,14 +558,14 @@ int proctrack_set_limits(struct proctrack *pt, uint64_t id, const uint32_t *rank
 	int r;
 
 	if (!pt->ops.set_limits)
-		return err_say(err, -EOPNOTSUPP,
+		return err_set_text(err, -EOPNOTSUPP,
 			"%s can't limit what a step uses; use proctrack/cgroup",
 			proctrack_get_type(pt));
 	r = call(pt, set_limits, id, rank, limits, text, sizeof(text));
 	if (r == 0)
 		return 0;
 	text[sizeof(text) - 1] = '\0';
-	return text[0] ? err_say(err, r, "%s", text) : err_set(err, r, "limit the step");
+	return text[0] ? err_set_text(err, r, "%s", text) : err_set(err, r, "limit the step");
 }
 
 int proctrack_clone_fd(struct proctrack *pt, const stepd_step_rec_t *job, uint32_t local_id)

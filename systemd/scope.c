@@ -41,8 +41,9 @@ static bool is_user(void)
 
 static int check_socket(const char *path, struct err *err)
 {
-	return access(path, F_OK) < 0 ? err_say(err, -ENOENT, "there is no D-Bus socket '%s'", path)
-				      : 0;
+	return access(path, F_OK) < 0
+		? err_set_text(err, -ENOENT, "there is no D-Bus socket '%s'", path)
+		: 0;
 }
 
 int scope_check(struct err *err)
@@ -53,7 +54,7 @@ int scope_check(struct err *err)
 
 	/* As sd_booted(3) does it. */
 	if (lstat("/run/systemd/system", &st) < 0 || !S_ISDIR(st.st_mode))
-		return err_say(err, -EOPNOTSUPP, "systemd is not the init of this machine");
+		return err_set_text(err, -EOPNOTSUPP, "systemd is not the init of this machine");
 	address = is_user() ? secure_getenv("DBUS_SESSION_BUS_ADDRESS")
 			    : secure_getenv("DBUS_SYSTEM_BUS_ADDRESS");
 	if (address)
@@ -61,10 +62,10 @@ int scope_check(struct err *err)
 	if (!is_user())
 		return check_socket(SYSTEM_BUS, err);
 	if (!dir)
-		return err_say(err, -ENOENT,
+		return err_set_text(err, -ENOENT,
 			"XDG_RUNTIME_DIR is not set, so the user's own systemd can't be reached");
 	if (snprintf(path, sizeof(path), "%s/bus", dir) >= (int)sizeof(path))
-		return err_say(err, -ENOENT, "XDG_RUNTIME_DIR is too long for a path");
+		return err_set_text(err, -ENOENT, "XDG_RUNTIME_DIR is too long for a path");
 	return check_socket(path, err);
 }
 
@@ -131,7 +132,7 @@ static int libsystemd_open(struct libsystemd *lib, struct err *err)
 	lib->handle = dynlib_open(LIBSYSTEMD_SONAME, symbols, ARRAY_SIZE(symbols), lib);
 	if (lib->handle)
 		return 0;
-	return err_say(err, -EOPNOTSUPP, "%s can't be loaded (install it)", LIBSYSTEMD_SONAME);
+	return err_set_text(err, -EOPNOTSUPP, "%s can't be loaded (install it)", LIBSYSTEMD_SONAME);
 }
 
 /* ---- the request -------------------------------------------------------------------------- */
@@ -187,7 +188,7 @@ static int on_reply(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *re
 	}
 	code = -q->lib->get_errno(m);
 	return answer(q,
-		err_say(q->err, code < 0 ? code : -EIO, "systemd refuses it: %s (%s)",
+		err_set_text(q->err, code < 0 ? code : -EIO, "systemd refuses it: %s (%s)",
 			error->message ? error->message : "no reason given", error->name));
 }
 
@@ -204,7 +205,7 @@ static int on_job_removed(sd_bus_message *m, void *userdata, _unused_ sd_bus_err
 	if (strcmp(result, "done") == 0)
 		return answer(q, 0);
 	return answer(q,
-		err_say(q->err, -ECANCELED,
+		err_set_text(q->err, -ECANCELED,
 			"systemd could not start the scope '%s': its job's "
 			"result is '%s' ('systemctl status' and the journal have more)",
 			unit, result));
@@ -219,7 +220,7 @@ static int on_match(sd_bus_message *m, void *userdata, _unused_ sd_bus_error *re
 	if (!error || q->answered)
 		return 0;
 	return answer(q,
-		err_say(q->err, -EACCES, "D-Bus refuses to tell of systemd's jobs: %s (%s)",
+		err_set_text(q->err, -EACCES, "D-Bus refuses to tell of systemd's jobs: %s (%s)",
 			error->message ? error->message : "no reason given", error->name));
 }
 
@@ -297,7 +298,8 @@ static int wait_answer(struct query *q)
 			return q->result;
 		now = clock_now_ns() / 1000;
 		if (r >= 0 && now >= end_usec)
-			return err_say(q->err, -ETIMEDOUT, "systemd did not answer within %u ms",
+			return err_set_text(q->err, -ETIMEDOUT,
+				"systemd did not answer within %u ms",
 				(unsigned)q->request->timeout_ms);
 		if (r == 0)
 			r = q->lib->wait(q->bus, end_usec - now);
@@ -338,7 +340,7 @@ int scope_start(const struct scope_request *request, uint64_t *ret_took_ms, stru
 
 int scope_check(struct err *err)
 {
-	return err_say(err, -EOPNOTSUPP, "this stepd was built without libsystemd");
+	return err_set_text(err, -EOPNOTSUPP, "this stepd was built without libsystemd");
 }
 
 int scope_start(_unused_ const struct scope_request *request, _unused_ uint64_t *ret_took_ms,

@@ -99,8 +99,8 @@ static int set_step(struct listener *listener, const struct listener_step *step,
 	int r = names_make_socket(step->node, step->step, &name);
 
 	if (r == -EINVAL)
-		return err_say(err, r, "step %s on '%s' has no name that Slurm knows", step->step,
-			step->node);
+		return err_set_text(err, r, "step %s on '%s' has no name that Slurm knows",
+			step->step, step->node);
 	listener->label = strdup(step->step);
 	listener->directory = strdup(step->directory);
 	listener->io = calloc(1, sizeof(*listener->io));

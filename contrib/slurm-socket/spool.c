@@ -85,7 +85,7 @@ static int refuse_slurmds(const struct spool *spool, struct err *err)
 
 	for (i = 0; i < ARRAY_SIZE(marks); i++) {
 		if (faccessat(spool->dir_fd, marks[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-			return err_say(err, -EEXIST,
+			return err_set_text(err, -EEXIST,
 				"'%s' is the spool directory of a slurmd (%s is there), which would "
 				"take every socket there for a step of its own: choose another "
 				"--spool, or --force",
@@ -106,7 +106,7 @@ static int check_socket(const struct spool *spool, const char *name, bool force,
 		return 0;
 	r = probe(spool, name);
 	if (r == 0 && !force)
-		return err_say(err, -EEXIST,
+		return err_set_text(err, -EEXIST,
 			"somebody answers at '%s/%s': this is the spool directory of a slurmd that "
 			"lives; choose another --spool, or --force",
 			spool->path, name);
@@ -146,7 +146,7 @@ static int claim(struct spool *spool, struct err *err)
 	if (fcntl(spool->lock_fd, F_OFD_SETLK, &whole) == 0)
 		return 0;
 	if (errno == EACCES || errno == EAGAIN)
-		return err_say(err, -EBUSY,
+		return err_set_text(err, -EBUSY,
 			"another stepd-slurm-socket has '%s': end it, or choose another --spool",
 			spool->path);
 	return err_set(err, -errno, "lock '%s/%s'", spool->path, LOCK_NAME);
@@ -245,7 +245,7 @@ static int check_free(const struct spool *spool, const char *name, struct err *e
 	struct stat st;
 
 	if (set_address(spool, name, &address) < 0)
-		return err_say(err, -ENAMETOOLONG,
+		return err_set_text(err, -ENAMETOOLONG,
 			"'%s/%s' is longer than the %zu bytes that a socket's path can have: choose "
 			"a shorter --spool",
 			spool->path, name, sizeof(address.sun_path) - 1);
@@ -253,10 +253,10 @@ static int check_free(const struct spool *spool, const char *name, struct err *e
 		return errno == ENOENT ? 0
 				       : err_set(err, -errno, "open '%s/%s'", spool->path, name);
 	if (!S_ISSOCK(st.st_mode))
-		return err_say(err, -EADDRINUSE, "'%s/%s' is in the way: it is no socket",
+		return err_set_text(err, -EADDRINUSE, "'%s/%s' is in the way: it is no socket",
 			spool->path, name);
 	if (probe(spool, name) == 0)
-		return err_say(
+		return err_set_text(
 			err, -EADDRINUSE, "somebody else answers at '%s/%s'", spool->path, name);
 	return 0;
 }

@@ -201,7 +201,7 @@ static void report_lost(struct watch *w)
 {
 	struct err err = ERR_INIT;
 
-	(void)err_say(&err, -ENOENT, "the runtime directory '%s' has gone", w->path);
+	(void)err_set_text(&err, -ENOENT, "the runtime directory '%s' has gone", w->path);
 	w->options.lost(&err, w->options.userdata);
 }
 

@@ -52,7 +52,7 @@ static int wait_ready(const struct pmi_client *o, short events, const char *what
 	if (n < 0)
 		return err_set(err, -errno, "wait for the engine's PMI server");
 	if (n == 0)
-		return err_say(err, -ETIMEDOUT,
+		return err_set_text(err, -ETIMEDOUT,
 			"the engine's PMI server has not answered to '%s' in time: an agent of "
 			"another node has not come so far, or the engine has ended; --wire-timeout "
 			"gives it more time",
@@ -91,7 +91,7 @@ static int read_more(struct pmi_client *o, const char *what, struct err *err)
 	if (n < 0 && errno != EINTR && errno != EAGAIN)
 		return err_set(err, -errno, "read from the engine's PMI server");
 	if (n == 0)
-		return err_say(err, -ECONNRESET,
+		return err_set_text(err, -ECONNRESET,
 			"the engine's PMI server has hung up at '%s'; the engine's own message says "
 			"why",
 			what);
@@ -144,20 +144,20 @@ static int read_reply(struct pmi_client *o, enum pmi_protocol protocol, const ch
 			return r;
 	}
 	if (r == -EMSGSIZE)
-		return err_say(err, r,
+		return err_set_text(err, r,
 			"the engine's PMI server answers '%s' with more than %u bytes", what,
 			TEXT_MAX);
 	if (r == 0)
 		r = parse_reply(o, protocol, &frame);
 	if (r == -EBADMSG)
-		return err_say(err, -EPROTO,
+		return err_set_text(err, -EPROTO,
 			"the engine's PMI server answers '%s' with what is no message of PMI-%u",
 			what, (unsigned)protocol);
 	if (r < 0)
 		return err_set(err, r, "read the answer to '%s'", what);
 	got = get_text(o, "cmd");
 	if (strcmp(got, wanted) != 0)
-		return err_say(err, -EPROTO,
+		return err_set_text(err, -EPROTO,
 			"the engine's PMI server answers '%s' with '%.64s', not with '%s'", what,
 			got, wanted);
 	return 0;
@@ -174,8 +174,9 @@ static int check_rc(struct pmi_client *o, const char *what, struct err *err)
 		return 0;
 	if (!why)
 		why = get_text(o, "errmsg");
-	return err_say(err, -EREMOTEIO, "the engine's PMI server refuses '%s' (rc %.16s%s%.200s)",
-		what, rc, why ? ", " : "", why ? why : "");
+	return err_set_text(err, -EREMOTEIO,
+		"the engine's PMI server refuses '%s' (rc %.16s%s%.200s)", what, rc,
+		why ? ", " : "", why ? why : "");
 }
 
 /* pairs: keys and their values in turn, and NULL. */
@@ -219,7 +220,7 @@ static int get_number(
 
 	if (text && parse_u32(text, least, PMI_CLIENT_SIZE_MAX, ret_n) == 0)
 		return 0;
-	return err_say(err, -EPROTO, "the engine's PMI server gives no usable %s%s%.32s", key,
+	return err_set_text(err, -EPROTO, "the engine's PMI server gives no usable %s%s%.32s", key,
 		text ? ": " : "", text ? text : "");
 }
 
@@ -228,7 +229,8 @@ static int store_name(struct pmi_client *o, const char *key, struct err *err)
 	const char *name = get_text(o, key);
 
 	if (!name || !*name || strlen(name) > NAME_MAX_BYTES || strpbrk(name, " ;\n"))
-		return err_say(err, -EPROTO, "the engine's PMI server gives no usable %s", key);
+		return err_set_text(
+			err, -EPROTO, "the engine's PMI server gives no usable %s", key);
 	memcpy(o->space, name, strlen(name) + 1);
 	return 0;
 }
@@ -251,7 +253,7 @@ static int take_fd_number(struct pmi_client *o, const char *text, struct err *er
 	uint32_t fd;
 
 	if (parse_u32(text, 0, INT_MAX, &fd) < 0 || fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
-		return err_say(err, -EBADF,
+		return err_set_text(err, -EBADF,
 			"PMI_FD is '%.32s', which is no open descriptor: stepd must inherit that of "
 			"the engine",
 			text);
@@ -270,10 +272,10 @@ static int connect_port(struct pmi_client *o, const char *port, struct err *err)
 
 	host = colon ? strndup(port, (size_t)(colon - port)) : NULL;
 	if (!host)
-		return err_say(err, -EINVAL, "PMI_PORT is '%.200s', not HOST:PORT", port);
+		return err_set_text(err, -EINVAL, "PMI_PORT is '%.200s', not HOST:PORT", port);
 	r = getaddrinfo(host, colon + 1, &hints, &all);
 	if (r != 0)
-		return err_say(
+		return err_set_text(
 			err, -EHOSTUNREACH, "PMI_PORT is '%.200s': %s", port, gai_strerror(r));
 	for (one = all; one && o->fd < 0; one = one->ai_next) {
 		o->fd = socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, one->ai_protocol);
@@ -298,7 +300,7 @@ static int introduce(struct pmi_client *o, const char *id, struct err *err)
 
 	/* A server may give a number that is no rank, but clients read it as an int. */
 	if (!id || parse_u32(id, 0, INT32_MAX, &n) < 0)
-		return err_say(
+		return err_set_text(
 			err, -EINVAL, "PMI_PORT is set, but PMI_ID is '%.32s'", id ? id : "not");
 	(void)snprintf(number, sizeof(number), "%u", n);
 	r = REQUEST(o, "initack", "initack", err, "pmiid", number, NULL);
@@ -320,8 +322,9 @@ static int read_rank(struct pmi_client *o, char *const *env, struct err *err)
 	if (rank && size && parse_u32(rank, 0, PMI_CLIENT_SIZE_MAX - 1, &o->rank) == 0 &&
 		parse_u32(size, 1, PMI_CLIENT_SIZE_MAX, &o->size) == 0)
 		return 0;
-	return err_say(err, -EINVAL, "PMI_FD is set, but PMI_RANK is '%.32s' and PMI_SIZE '%.32s'",
-		rank ? rank : "not", size ? size : "not");
+	return err_set_text(err, -EINVAL,
+		"PMI_FD is set, but PMI_RANK is '%.32s' and PMI_SIZE '%.32s'", rank ? rank : "not",
+		size ? size : "not");
 }
 
 /* Both protocols begin with a line. */
@@ -388,7 +391,7 @@ static int reach(struct pmi_client *o, char *const *env, struct err *err)
 		return r < 0 ? r : read_rank(o, env, err);
 	}
 	if (!port)
-		return err_say(err, -ENOENT,
+		return err_set_text(err, -ENOENT,
 			"no engine has left its PMI here: neither PMI_FD nor PMI_PORT is set; start "
 			"stepd by srun --mpi=pmi2, mpiexec.hydra or flux run, once a node");
 	r = connect_port(o, port, err);
@@ -416,7 +419,7 @@ int pmi_client_open(
 	else if (r == 0)
 		r = begin_2(o, find(options->environ, "PMI_JOBID"), err);
 	if (r == 0 && o->rank >= o->size)
-		r = err_say(err, -EPROTO,
+		r = err_set_text(err, -EPROTO,
 			"the engine's PMI server gives this process the impossible rank %u of %u",
 			o->rank, o->size);
 	if (r < 0)
@@ -456,7 +459,7 @@ int pmi_client_put(struct pmi_client *o, const char *key, const char *value, str
 {
 	assert(strlen(key) <= PMI_CLIENT_KEY_MAX);
 	if (strlen(value) > o->value_max)
-		return err_say(err, -EMSGSIZE,
+		return err_set_text(err, -EMSGSIZE,
 			"the engine's PMI server takes values of %zu bytes, and %zu are needed",
 			o->value_max, strlen(value));
 	if (o->protocol == PMI_1)
@@ -487,9 +490,9 @@ int pmi_client_get(struct pmi_client *o, const char *key,
 	got = get_text(o, "value");
 	found = get_text(o, "found");
 	if (r < 0 || !got || (found && strcmp(found, "TRUE") != 0))
-		return err_say(err, -ENOENT, "the engine's PMI server knows no '%s'", key);
+		return err_set_text(err, -ENOENT, "the engine's PMI server knows no '%s'", key);
 	if (strlen(got) > PMI_CLIENT_VALUE_MAX)
-		return err_say(err, -EMSGSIZE,
+		return err_set_text(err, -EMSGSIZE,
 			"the value of '%s' at the engine's PMI server has more than %u bytes", key,
 			PMI_CLIENT_VALUE_MAX);
 	memcpy(value, got, strlen(got) + 1);

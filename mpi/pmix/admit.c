@@ -98,7 +98,7 @@ static int take_rank(
 		if (!peer_is_connected(a->diag_fd, &h->peer))
 			drop_holder(a, i - 1);
 		else if (!peer_share_process(&h->peer, peer))
-			return err_say(err, -EBUSY,
+			return err_set_text(err, -EBUSY,
 				"a second process claims to be rank %u of %s while the first is "
 				"connected",
 				claim->rank, claim->nspace);
@@ -131,9 +131,9 @@ static int peek_claim(int fd, struct claim *ret_claim)
 static int check_user(const struct claim *claim, const struct peer *peer, struct err *err)
 {
 	if (peer->uid == 0 && geteuid() != 0 && !claim->is_tool)
-		return err_say(err, -EPERM, "root is no rank of another user's step");
+		return err_set_text(err, -EPERM, "root is no rank of another user's step");
 	if (claim->is_tool && claim->uid != peer->uid)
-		return err_say(err, -EPERM, "a tool of uid %u claims to be of uid %u",
+		return err_set_text(err, -EPERM, "a tool of uid %u claims to be of uid %u",
 			(unsigned)peer->uid, (unsigned)claim->uid);
 	return 0;
 }
@@ -147,7 +147,7 @@ static int check_connection(struct admit *a, int fd, struct err *err)
 	if (r < 0)
 		return r;
 	if (peer.uid != geteuid() && peer.uid != 0)
-		return err_say(err, -EPERM,
+		return err_set_text(err, -EPERM,
 			"it is of uid %u: only the step's owner and root may connect",
 			(unsigned)peer.uid);
 	if (peer.other.port == a->proof_port) {
@@ -325,9 +325,9 @@ int admit_prove(struct err *err)
 	int r;
 
 	if (!a->address_size)
-		return err_say(err, -EIO, "libpmix gives no address that it listens at");
+		return err_set_text(err, -EIO, "libpmix gives no address that it listens at");
 	if (!is_loopback(&a->address))
-		return err_say(err, -EPERM,
+		return err_set_text(err, -EPERM,
 			"libpmix does not listen on the loopback address; see "
 			"ptl_base_remote_connections and the like in pmix-mca-params.conf");
 	fd = connect_for_proof(a);
@@ -336,7 +336,7 @@ int admit_prove(struct err *err)
 	if (r < 0)
 		return err_set(err, r, "try whether connections to libpmix are checked");
 	if (!a->proven)
-		return err_say(err, -EPERM,
+		return err_set_text(err, -EPERM,
 			"connections to libpmix can't be checked for their user: the kernel module "
 			"tcp_diag can't be loaded, or this libpmix accepts in another way");
 	return 0;

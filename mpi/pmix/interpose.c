@@ -142,12 +142,13 @@ int interpose(const void *address, const char *symbol, void *function, struct er
 	(void)dl_iterate_phdr(on_library, &l);
 	read_dynamic(&l);
 	if (!l.symbols || !l.strings)
-		return err_say(err, -ENOENT, "the library of '%s' has no symbol table", symbol);
+		return err_set_text(
+			err, -ENOENT, "the library of '%s' has no symbol table", symbol);
 	in_plt = write_slots(&l, &l.plt, symbol, function);
 	in_data = in_plt < 0 ? in_plt : write_slots(&l, &l.data, symbol, function);
 	if (in_data < 0)
 		return err_set(err, in_data, "change what '%s' is in a library", symbol);
 	if (in_plt + in_data == 0)
-		return err_say(err, -ENOENT, "the library does not call '%s'", symbol);
+		return err_set_text(err, -ENOENT, "the library does not call '%s'", symbol);
 	return 0;
 }

@@ -76,7 +76,7 @@ static int cannot_load(const stepd_mpi_service_t *service, const char *why)
 {
 	struct err err = ERR_INIT;
 
-	(void)err_say(&err, -ELIBACC,
+	(void)err_set_text(&err, -ELIBACC,
 		"load the PMIx server: %s; install libpmix 4.2 or newer, or choose another MPI plugin",
 		why ? why : "no reason given");
 	/* If the agent does not get it, it gets the end of this process. */

@@ -440,7 +440,7 @@ static int register_clients(struct px *px, const struct nspace *nspace, struct e
 		PMIX_LOAD_PROCID(&proc, nspace->name, i);
 		status = PMIx_server_register_client(&proc, geteuid(), getegid(), NULL, NULL, NULL);
 		if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED)
-			return err_say(err, -EIO, "register rank %u of %s with libpmix: %s", i,
+			return err_set_text(err, -EIO, "register rank %u of %s with libpmix: %s", i,
 				nspace->name, PMIx_Error_string(status));
 	}
 	return 0;
@@ -463,7 +463,7 @@ int px_register(struct px *px, struct nspace *nspace, struct err *err)
 	/* Without a function to call back it returns when it is done, on its own thread. */
 	status = PMIx_server_register_nspace(nspace->name, (int)local, keys.v, keys.n, NULL, NULL);
 	if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED)
-		return err_say(err, -EIO, "register %s with libpmix: %s", nspace->name,
+		return err_set_text(err, -EIO, "register %s with libpmix: %s", nspace->name,
 			PMIx_Error_string(status));
 	return register_clients(px, nspace, err);
 }
@@ -487,8 +487,8 @@ int px_setup_fork(
 	PMIX_LOAD_PROCID(&proc, nspace->name, rank);
 	status = PMIx_server_setup_fork(&proc, ret_env);
 	if (status != PMIX_SUCCESS)
-		return err_say(err, -EIO, "get the environment of rank %u from libpmix: %s", rank,
-			PMIx_Error_string(status));
+		return err_set_text(err, -EIO, "get the environment of rank %u from libpmix: %s",
+			rank, PMIx_Error_string(status));
 	return old_listener_environ(px, ret_env) < 0
 		? err_set(err, -ENOMEM, "make the environment of rank %u", rank)
 		: 0;

@@ -116,7 +116,7 @@ static int init_libpmix(struct px *px, struct err *err)
 	status = PMIx_server_init(module_open(px->calls), keys.v, keys.n);
 	store = getenv("PMIX_MCA_gds");
 	if (status != PMIX_SUCCESS)
-		return err_say(err, -EIO, "libpmix does not start%s%s: %s",
+		return err_set_text(err, -EIO, "libpmix does not start%s%s: %s",
 			store ? " with PMIX_MCA_gds=" : "", store ? store : "",
 			PMIx_Error_string(status));
 	px->up = true;

@@ -94,7 +94,7 @@ static int open_private(const char *path, struct err *err)
 	if (fd < 0)
 		return err_set(err, -errno, "open directory '%s'", path);
 	if (!is_private(fd))
-		return err_say(err, -EPERM,
+		return err_set_text(err, -EPERM,
 			"directory '%s' belongs to somebody else or is open to others", path);
 	return take_fd(&fd);
 }
@@ -211,8 +211,9 @@ int tmpdir_open(
 		if (r == 0)
 			*ret_tmpdir = take_ptr(t);
 	}
-	return r == -EAGAIN ? err_say(err, -EBUSY, "no session directory can be made in '%s'", base)
-			    : r;
+	return r == -EAGAIN
+		? err_set_text(err, -EBUSY, "no session directory can be made in '%s'", base)
+		: r;
 }
 
 int tmpdir_check(const char *base, struct err *err)
@@ -220,13 +221,13 @@ int tmpdir_check(const char *base, struct err *err)
 	struct stat st;
 
 	if (base[0] != '/')
-		return err_say(err, -EINVAL, "it is not an absolute path");
+		return err_set_text(err, -EINVAL, "it is not an absolute path");
 	if (stat(base, &st) < 0)
 		return err_set(err, -errno, "read its attributes");
 	if (!S_ISDIR(st.st_mode))
-		return err_say(err, -ENOTDIR, "it is not a directory");
+		return err_set_text(err, -ENOTDIR, "it is not a directory");
 	if ((st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
-		return err_say(err, -EPERM,
+		return err_set_text(err, -EPERM,
 			"everybody can rename what is in it; give it the sticky bit (mode 1777)");
 	return 0;
 }

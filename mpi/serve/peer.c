@@ -216,7 +216,7 @@ int peer_find(int diag_fd, int accepted_fd, struct peer *ret_peer, struct err *e
 	if (r < 0 && r != -ENOENT)
 		return err_set(err, r, "find the owner of a connection (NETLINK_SOCK_DIAG)");
 	if (r < 0 || !is_established(accepted_fd))
-		return err_say(err, -EPERM,
+		return err_set_text(err, -EPERM,
 			"a connection has no owner on this machine: it is closed, or comes from "
 			"another network namespace, or the kernel module tcp_diag can't be loaded");
 	*ret_peer = peer;

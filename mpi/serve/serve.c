@@ -107,7 +107,7 @@ void serve_log(struct serve *s, enum log_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(raw, sizeof(raw), fmt, ap);
 	va_end(ap);
-	(void)err_say(&line, -EIO, "%s", raw); /* JSON takes no broken UTF-8 */
+	(void)err_set_text(&line, -EIO, "%s", raw); /* JSON takes no broken UTF-8 */
 	/* Where the agent is gone there is no log. */
 	(void)!serve_link_send_take(s,
 		json_pack(
@@ -187,7 +187,7 @@ static void take_done(struct serve *s, struct link_message *message)
 	if (!request)
 		return;
 	if (error)
-		(void)err_say(&err, -error, "%s", why ? why : strerror(error));
+		(void)err_set_text(&err, -error, "%s", why ? why : strerror(error));
 	end_request(request, -error, &err);
 }
 
@@ -288,7 +288,7 @@ static void serve_link_close(struct serve *s)
 	s->link_fd = close_fd(s->link_fd);
 	while (!STAILQ_EMPTY(&s->outgoing))
 		link_drop_first(s);
-	(void)err_say(&err, -EPIPE, "the step's agent is gone");
+	(void)err_set_text(&err, -EPIPE, "the step's agent is gone");
 	while (!LIST_EMPTY(&s->pending))
 		end_request(LIST_FIRST(&s->pending), -EPIPE, &err);
 	if (s->spawning)
@@ -362,7 +362,7 @@ void serve_abort(struct serve *s, int code, const char *text)
 
 	if (s->aborted)
 		return;
-	(void)err_say(&line, -EIO, "%.*s", (int)ABORT_TEXT_MAX, text); /* one printable line */
+	(void)err_set_text(&line, -EIO, "%.*s", (int)ABORT_TEXT_MAX, text); /* one printable line */
 	iov[0] = (struct iovec){.iov_base = &status, .iov_len = 1};
 	iov[1] = (struct iovec){.iov_base = line.text, .iov_len = strlen(line.text)};
 	r = wire_broadcast(s->wire, SERVE_CHANNEL_ABORT, iov, 2, &err);
@@ -378,7 +378,7 @@ static void take_abort(struct serve *s, const struct wire_block *block)
 
 	if (block->size < 1)
 		return;
-	(void)err_say(&line, -EIO, "%.*s",
+	(void)err_set_text(&line, -EIO, "%.*s",
 		(int)(block->size - 1 < ABORT_TEXT_MAX ? block->size - 1 : ABORT_TEXT_MAX),
 		(const char *)data + 1);
 	abort_here(s, data[0], line.text, true);

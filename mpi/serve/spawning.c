@@ -58,7 +58,7 @@ static int pack_hosts(
 
 	for (; r == 0 && hosts && *hosts; hosts++) {
 		if (find_node(job, *hosts, &node) < 0)
-			return err_say(
+			return err_set_text(
 				err, -ENOENT, "spawn: '%.100s' is no node of the step", *hosts);
 		chosen[node] = true;
 	}
@@ -82,7 +82,7 @@ static json_t *pack_command(
 		(json_int_t)command->count, "cwd", command->cwd, "env", pack_texts(command->env),
 		"hosts", hosts);
 	if (!object)
-		(void)err_say(
+		(void)err_set_text(
 			err, -EILSEQ, "spawn: arguments, environment and directory must be UTF-8");
 	return object;
 }
@@ -95,18 +95,18 @@ static int request_check(const struct spawn_request *request, struct err *err)
 	for (i = 0; i < request->count; i++) {
 		if (!request->commands[i].argv || !request->commands[i].argv[0] ||
 			!request->commands[i].argv[0][0])
-			return err_say(err, -EINVAL, "spawn: command %zu names no program", i);
+			return err_set_text(err, -EINVAL, "spawn: command %zu names no program", i);
 		if (request->commands[i].count == 0)
-			return err_say(err, -EINVAL, "spawn: command %zu is for no task", i);
+			return err_set_text(err, -EINVAL, "spawn: command %zu is for no task", i);
 		size += request->commands[i].count;
 	}
 	if (request->count == 0)
-		return err_say(err, -EINVAL, "spawn: there is no command");
+		return err_set_text(err, -EINVAL, "spawn: there is no command");
 	if (size > SPAWNING_SIZE_MAX)
-		return err_say(err, -E2BIG, "a spawn can have %u tasks, and this one has %llu",
+		return err_set_text(err, -E2BIG, "a spawn can have %u tasks, and this one has %llu",
 			SPAWNING_SIZE_MAX, (unsigned long long)size);
 	return request->size > SPAWNING_BYTES_MAX
-		? err_say(err, -E2BIG, "a spawn can have %u bytes of data", SPAWNING_BYTES_MAX)
+		? err_set_text(err, -E2BIG, "a spawn can have %u bytes of data", SPAWNING_BYTES_MAX)
 		: 0;
 }
 
@@ -196,7 +196,7 @@ static void spawning_request_done(struct spawning *sp, const struct spawning_mes
 	r = spawning_get_error(m->object, &err);
 	if (!spawning_get(m->object, "number", UINT32_MAX, &number) ||
 		!spawning_get(m->object, "size", SPAWNING_SIZE_MAX, &size))
-		r = err_say(&err, -EPROTO, "node 0 answers a spawn with a malformed message");
+		r = err_set_text(&err, -EPROTO, "node 0 answers a spawn with a malformed message");
 	codes = r == 0 ? calloc(size + 1u, sizeof(*codes))
 		       : read_errcodes(json_object_get(m->object, "errcodes"), size);
 	pending->done(pending->userdata, r, number, size, codes, r < 0 ? &err : NULL);
@@ -272,7 +272,7 @@ int spawning_get_error(const json_t *object, struct err *err)
 	(void)spawning_get(object, "error", 4095, &error);
 	if (error == 0)
 		return 0;
-	return err_say(err, -(int)error, "%s", why ? why : strerror((int)error));
+	return err_set_text(err, -(int)error, "%s", why ? why : strerror((int)error));
 }
 
 struct wire_tree spawning_tree(const struct spawning *sp)

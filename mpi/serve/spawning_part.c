@@ -205,7 +205,7 @@ static int request_tasks(struct spawning_part *p, struct err *err)
 			(json_int_t)part->first_rank, "size", (json_int_t)part->size, "copy",
 			(int)p->copy, "groups", pack_groups(p)));
 	if (r == -EMSGSIZE)
-		return err_say(err, r,
+		return err_set_text(err, r,
 			"spawn: what its tasks on a node get as arguments and environment exceeds %u "
 			"bytes",
 			LINK_SIZE_MAX);
@@ -256,7 +256,7 @@ static int read_part(struct spawning_part *p, const struct spawning_message *m, 
 		!spawning_get(m->object, "first_rank", SPAWNING_RANK_MAX, &part->first_rank) ||
 		!spawning_get(m->object, "size", SPAWNING_SIZE_MAX, &part->size) ||
 		!spawning_get(m->object, "parent", UINT32_MAX, &part->parent))
-		return err_say(err, -EPROTO, "spawn: the request of node 0 is malformed");
+		return err_set_text(err, -EPROTO, "spawn: the request of node 0 is malformed");
 	p->lines = json_incref(json_object_get(m->object, "commands"));
 	part->nodes = p->nodes = calloc(part->size + 1u, sizeof(*p->nodes));
 	part->commands = p->commands = calloc(part->size + 1u, sizeof(*p->commands));
@@ -267,7 +267,7 @@ static int read_part(struct spawning_part *p, const struct spawning_message *m, 
 	memcpy(p->data, m->data, m->size);
 	part->data_size = m->size;
 	if (!read_blocks(p, json_object_get(m->object, "blocks")))
-		return err_say(err, -EPROTO, "spawn: the request of node 0 is malformed");
+		return err_set_text(err, -EPROTO, "spawn: the request of node 0 is malformed");
 	p->fds = calloc(part->local_count + 1u, sizeof(*p->fds));
 	if (!p->fds)
 		return err_set(err, -ENOMEM, "spawn");
@@ -300,7 +300,8 @@ void spawning_part_start(struct spawning *sp, const struct spawning_message *m)
 		return; /* the deadline ends it */
 	p->sp = sp;
 	if (!sp->events)
-		r = err_say(&err, -EOPNOTSUPP, "spawn: this step's MPI plugin starts no tasks");
+		r = err_set_text(
+			&err, -EOPNOTSUPP, "spawn: this step's MPI plugin starts no tasks");
 	if (r == 0)
 		r = read_part(p, m, &err);
 	if (r == 0 && sp->events->prepare) {
@@ -461,7 +462,7 @@ void spawning_agent_gone(struct spawning *sp)
 	struct spawning_part *p, *next;
 	struct err err = ERR_INIT;
 
-	(void)err_say(&err, -EPIPE, "spawn: the agent of node %u is gone",
+	(void)err_set_text(&err, -EPIPE, "spawn: the agent of node %u is gone",
 		serve_get_job(sp->serve)->nodeid);
 	for (p = LIST_FIRST(&sp->parts); p; p = next) {
 		next = LIST_NEXT(p, link);

@@ -218,7 +218,7 @@ static void on_limit(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int re
 	assert(spawn);
 	for (i = 0; i < node_count(spawn->sp) && !spawn->awaited[i]; i++)
 		;
-	(void)err_say(&spawn->err, -ETIMEDOUT,
+	(void)err_set_text(&spawn->err, -ETIMEDOUT,
 		"spawn %u: node %u%s%s has not started its tasks after %llu ms%s", spawn->number, i,
 		names ? ", " : "", names ? names[i] : "",
 		(unsigned long long)serve_get_host(spawn->sp->serve)->timeout_ms,
@@ -320,12 +320,12 @@ static int choose_nodes(const struct spawning *sp, const json_t *hosts, uint32_t
 	for (i = 0; i < (named ? named : node_count(sp)) && n < node_count(sp); i++) {
 		node = named ? json_integer_value(json_array_get(hosts, i)) : (json_int_t)i;
 		if (node < 0 || node >= node_count(sp))
-			return err_say(
+			return err_set_text(
 				err, -EPROTO, "spawn: it requests a node that is not in the step");
 		if (!sp->root->lost[node])
 			nodes[n++] = (uint32_t)node;
 		else if (named)
-			return err_say(err, -EHOSTUNREACH, "spawn: the way to node %u is lost",
+			return err_set_text(err, -EHOSTUNREACH, "spawn: the way to node %u is lost",
 				(unsigned)node);
 	}
 	*ret_count = n; /* node 0 is there */
@@ -403,9 +403,9 @@ static int make_spawn(
 		return err_set(err, -ENOMEM, "spawn");
 	spawn->size = count_tasks(commands);
 	if (spawn->size == 0)
-		return err_say(err, -EPROTO, "spawn: it requests no tasks, or too many");
+		return err_set_text(err, -EPROTO, "spawn: it requests no tasks, or too many");
 	if (spawn->size > SPAWNING_RANK_MAX - sp->root->next_rank)
-		return err_say(err, -E2BIG,
+		return err_set_text(err, -E2BIG,
 			"spawn: a step can have %u tasks in all its life, and this one has had %u",
 			SPAWNING_RANK_MAX, sp->root->next_rank);
 	spawn->awaited = calloc(node_count(sp) + 1u, sizeof(*spawn->awaited));

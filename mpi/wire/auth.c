@@ -63,7 +63,7 @@ static void *lib_open(const char *soname, const struct dynlib_symbol *symbols, s
 	lib[0] = dynlib_open(soname, symbols, count, lib);
 	if (!lib[0]) {
 		free(lib);
-		(void)err_say(err, -EOPNOTSUPP,
+		(void)err_set_text(err, -EOPNOTSUPP,
 			"%s can't be loaded (install it, or choose another way for nodes to"
 			" authenticate)",
 			soname);
@@ -131,7 +131,7 @@ static int munge_fail(const struct munge_lib *lib, munge_ctx_t ctx, munge_err_t 
 {
 	const char *why = lib->ctx_strerror(ctx);
 
-	return err_say(err, -EACCES, "munge can't %s a credential: %s", what,
+	return err_set_text(err, -EACCES, "munge can't %s a credential: %s", what,
 		why ? why : lib->strerror(code));
 }
 
@@ -173,10 +173,10 @@ static int munge_read(const struct wire_auth *auth, const char *credential, void
 	if (code != EMUNGE_SUCCESS)
 		r = munge_fail(lib, ctx, code, "read", err);
 	else if (uid != geteuid())
-		r = err_say(err, -EACCES, "it is a process of user %u and not of user %u", uid,
+		r = err_set_text(err, -EACCES, "it is a process of user %u and not of user %u", uid,
 			geteuid());
 	else if ((size_t)got_size != size)
-		r = err_say(err, -EACCES, "its credential is of something else");
+		r = err_set_text(err, -EACCES, "its credential is of something else");
 	else
 		memcpy(data, got, size);
 	if (got)
@@ -190,7 +190,7 @@ static int munge_read(const struct wire_auth *auth, const char *credential, void
 
 static struct munge_lib *munge_open(struct err *err)
 {
-	(void)err_say(err, -EOPNOTSUPP,
+	(void)err_set_text(err, -EOPNOTSUPP,
 		"this stepd was built without munge: choose another way for nodes to authenticate");
 	return NULL;
 }
@@ -227,7 +227,7 @@ int wire_auth_init(struct wire_auth *auth, const char *method, const void *secre
 		return 0;
 	if (method && strcmp(method, "secret") == 0) {
 		if (!secret || secret_size < SECRET_LEAST)
-			return err_say(err, -EINVAL,
+			return err_set_text(err, -EINVAL,
 				"the secret between the nodes has %zu bytes: give it at least %u",
 				secret ? secret_size : 0, SECRET_LEAST);
 		auth->kind = WIRE_AUTH_SECRET;
@@ -240,7 +240,7 @@ int wire_auth_init(struct wire_auth *auth, const char *method, const void *secre
 		if (!auth->munge)
 			return err->code;
 	} else {
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"nodes can't authenticate by '%s': it is secret, munge or none",
 			method ? method : "");
 	}
@@ -316,7 +316,7 @@ static int prove_munge(const struct wire_auth *auth, struct wire_handshake *hand
 	if (r < 0)
 		return r;
 	if (strlen(credential) >= WIRE_PROOF_MAX)
-		return err_say(
+		return err_set_text(
 			err, -EMSGSIZE, "a credential of munge has %zu bytes", strlen(credential));
 	*ret_size = strlen(credential);
 	memcpy(proof, credential, *ret_size);
@@ -351,7 +351,7 @@ static int check_munge(const struct wire_auth *auth, struct wire_handshake *hand
 	make_statement(handshake, purposes[role], statement);
 	r = munge_read(auth, credential, got, sizeof(got), err);
 	if (r == 0 && memcmp(statement, got, sizeof(statement)) != 0)
-		r = err_say(err, -EACCES, "its credential is of another conversation");
+		r = err_set_text(err, -EACCES, "its credential is of another conversation");
 	if (r == 0)
 		memcpy(handshake->key[role], got + STATEMENT_SIZE, WIRE_KEY_SIZE);
 	explicit_bzero(got, sizeof(got));
@@ -364,7 +364,7 @@ int wire_auth_check(const struct wire_auth *auth, struct wire_handshake *handsha
 	unsigned char statement[STATEMENT_SIZE], right[SHA256_DIGEST_SIZE];
 
 	if (size > WIRE_PROOF_MAX)
-		return err_say(err, -EACCES, "its proof has %zu bytes", size);
+		return err_set_text(err, -EACCES, "its proof has %zu bytes", size);
 	if (auth->kind == WIRE_AUTH_NONE)
 		return 0;
 	if (auth->kind == WIRE_AUTH_MUNGE)
@@ -372,7 +372,7 @@ int wire_auth_check(const struct wire_auth *auth, struct wire_handshake *handsha
 	make_statement(handshake, purposes[role], statement);
 	hmac(auth->nettle, (struct key){auth->secret, auth->secret_size}, statement, right);
 	if (size != sizeof(right) || !auth->nettle->is_equal(right, proof, sizeof(right)))
-		return err_say(err, -EACCES, "it does not have the secret of this step");
+		return err_set_text(err, -EACCES, "it does not have the secret of this step");
 	return 0;
 }
 

@@ -100,10 +100,10 @@ static int hello_take_offer(struct conn *conn, enum wire_role role, struct err *
 	uint32_t kind;
 
 	if (h->length != OFFER_SIZE)
-		return err_say(err, -EPROTO, "its greeting can't be read");
+		return err_set_text(err, -EPROTO, "its greeting can't be read");
 	kind = wire_get_u32(conn->in.payload->bytes);
 	if (kind != conn->net->auth.kind)
-		return err_say(err, -EACCES, "it authenticates by %s and this node by %s",
+		return err_set_text(err, -EACCES, "it authenticates by %s and this node by %s",
 			wire_auth_name(kind), wire_auth_name(conn->net->auth.kind));
 	memcpy(conn->handshake.nonce[role], conn->in.payload->bytes + 4, WIRE_NONCE_SIZE);
 	return 0;
@@ -117,23 +117,23 @@ static int hello_check_child(struct conn *conn, struct err *err)
 	size_t i, first = net->node > 0;
 
 	if (h->step != net->step)
-		return err_say(err, -EACCES, "it is of step %u.%u and this node of step %u.%u",
+		return err_set_text(err, -EACCES, "it is of step %u.%u and this node of step %u.%u",
 			(uint32_t)(h->step >> 32), (uint32_t)h->step, (uint32_t)(net->step >> 32),
 			(uint32_t)net->step);
 	if (h->target != net->node)
-		return err_say(err, -EACCES, "it connects to node %u, and this is node %u",
+		return err_set_text(err, -EACCES, "it connects to node %u, and this is node %u",
 			h->target, net->node);
 	for (i = first; i < net->edges_count; i++) {
 		if (wire_link_node(net->wire, i) == h->source)
 			break;
 	}
 	if (i == net->edges_count)
-		return err_say(err, -EACCES,
+		return err_set_text(err, -EACCES,
 			"it claims to be node %u, which is no child of node %u in the tree"
 			" (is the fanout the same on all nodes?)",
 			h->source, net->node);
 	if (net->edge[i].conn || net->edge[i].is_over)
-		return err_say(err, -EALREADY, "node %u has connected before", h->source);
+		return err_set_text(err, -EALREADY, "node %u has connected before", h->source);
 	conn->edge = i;
 	conn->handshake.step = net->step;
 	conn->handshake.child = h->source;
@@ -171,12 +171,12 @@ static int hello_from_child(struct conn *conn, struct err *err)
 		return r < 0 ? r : hello_put_offer(conn, HELLO_PARENT, WIRE_ROLE_PARENT, err);
 	}
 	if (conn->stage != HELLO_PARENT || conn->in.header.channel != HELLO_CHILD_PROOF)
-		return err_say(err, -EPROTO, "its greeting can't be read");
+		return err_set_text(err, -EPROTO, "its greeting can't be read");
 	r = hello_check_proof(conn, WIRE_ROLE_CHILD, err);
 	if (r < 0)
 		return r;
 	if (conn->net->edge[conn->edge].conn || conn->net->edge[conn->edge].is_over)
-		return err_say(
+		return err_set_text(
 			err, -EALREADY, "node %u has connected before", conn->handshake.child);
 	r = hello_put_proof(conn, HELLO_PARENT_PROOF, WIRE_ROLE_PARENT, err);
 	return r < 0 ? r : 1;
@@ -188,11 +188,12 @@ static int hello_from_parent(struct conn *conn, struct err *err)
 	int r;
 
 	if (conn->in.header.channel == HELLO_REFUSED)
-		return err_say(err, -EACCES, "it refuses this node: %.*s",
+		return err_set_text(err, -EACCES, "it refuses this node: %.*s",
 			(int)conn->in.header.length, (const char *)conn->in.payload->bytes);
 	if (conn->in.header.step != conn->net->step ||
 		conn->in.header.source != conn->handshake.parent)
-		return err_say(err, -EACCES, "somebody else answers there, node %u of step %u.%u",
+		return err_set_text(err, -EACCES,
+			"somebody else answers there, node %u of step %u.%u",
 			conn->in.header.source, (uint32_t)(conn->in.header.step >> 32),
 			(uint32_t)conn->in.header.step);
 	if (conn->stage == HELLO_CHILD && conn->in.header.channel == HELLO_PARENT) {
@@ -200,7 +201,7 @@ static int hello_from_parent(struct conn *conn, struct err *err)
 		return r < 0 ? r : hello_put_proof(conn, HELLO_CHILD_PROOF, WIRE_ROLE_CHILD, err);
 	}
 	if (conn->stage != HELLO_CHILD_PROOF || conn->in.header.channel != HELLO_PARENT_PROOF)
-		return err_say(err, -EPROTO, "its greeting can't be read");
+		return err_set_text(err, -EPROTO, "its greeting can't be read");
 	r = hello_check_proof(conn, WIRE_ROLE_PARENT, err);
 	return r < 0 ? r : 1;
 }
@@ -367,12 +368,13 @@ static int conn_check_header(struct conn *conn, struct err *err)
 	if (r < 0)
 		return r;
 	if ((conn->in.header.type == WIRE_HELLO) == conn->is_known)
-		return err_say(err, -EPROTO, "it sent a frame (%s) where none may come",
+		return err_set_text(err, -EPROTO, "it sent a frame (%s) where none may come",
 			wire_type_name(conn->in.header.type));
 	if (!conn->is_known && conn->in.header.length > WIRE_PROOF_MAX)
-		return err_say(err, -EPROTO, "its greeting has %u bytes", conn->in.header.length);
+		return err_set_text(
+			err, -EPROTO, "its greeting has %u bytes", conn->in.header.length);
 	if (conn->is_known && conn->in.header.counter != conn->in.counter + 1)
-		return err_say(err, -EPROTO,
+		return err_set_text(err, -EPROTO,
 			"it sent frame %llu after frame %llu: something repeats or loses them",
 			(unsigned long long)conn->in.header.counter,
 			(unsigned long long)conn->in.counter);
@@ -392,7 +394,7 @@ static int conn_unseal(struct conn *conn, struct err *err)
 		.size = conn->in.header.length};
 
 	if (conn->is_sealed && wire_unseal(&conn->in.cipher, &frame) < 0)
-		return err_say(err, -EPROTO, "a frame of it was changed on its way");
+		return err_set_text(err, -EPROTO, "a frame of it was changed on its way");
 	return 0;
 }
 
@@ -498,7 +500,7 @@ static int conn_read(struct conn *conn, struct err *err)
 			return r;
 		n = conn_receive(conn);
 		if (n == -EPIPE)
-			return err_say(err, -EPIPE, "it has closed the connection");
+			return err_set_text(err, -EPIPE, "it has closed the connection");
 		if (n < 0)
 			return err_set(err, (int)n, "the connection to it");
 		if (n == 0)
@@ -580,7 +582,7 @@ static void on_greeting(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_
 	struct conn *conn = timer->data;
 	struct err err = ERR_INIT;
 
-	(void)err_say(
+	(void)err_set_text(
 		&err, -ETIMEDOUT, "it did not answer the greeting within %u ms", NET_GREETING_MS);
 	net_conn_failed(conn, &err);
 }

@@ -52,7 +52,7 @@ int wire_nodes_decode(const struct wire *w, const struct wire_header *h,
 	size_t size = h->flags & WIRE_NODES ? (w->tree.count + 7) / 8 : 0;
 
 	if (size > h->length)
-		return err_say(err, -EPROTO, "it sent a frame (%s) that is cut off",
+		return err_set_text(err, -EPROTO, "it sent a frame (%s) that is cut off",
 			wire_type_name(h->type));
 	*ret_size = size;
 	if (!(h->flags & (WIRE_NODES | WIRE_ALL)))
@@ -62,7 +62,8 @@ int wire_nodes_decode(const struct wire *w, const struct wire_header *h,
 	if (h->flags & WIRE_ALL)
 		wire_tree_add_below(&w->tree, &nodes, 0);
 	else if (decode_bitmap(w, payload->bytes, &nodes) < 0)
-		return err_say(err, -EPROTO, "it sent a fence of no nodes, or of unknown ones");
+		return err_set_text(
+			err, -EPROTO, "it sent a fence of no nodes, or of unknown ones");
 	*ret_nodes = nodes;
 	nodes.words = NULL;
 	return 0;
@@ -359,7 +360,7 @@ void wire_op_done(struct wire *w, struct op *op, int r, const char *text)
 	if (!op->has_begun || op->is_done || w->is_closed)
 		return;
 	op->is_done = true;
-	(void)err_say(&err, r, "%s", text);
+	(void)err_set_text(&err, r, "%s", text);
 	op->done(op->userdata, r, NULL, 0, &err);
 }
 
@@ -545,7 +546,7 @@ int wire_op_find(struct wire *w, const struct wire_header *h, const struct bitse
 		return 0;
 	}
 	if (!nodes->words)
-		return err_say(err, -EPROTO, "it sent a part of a fence that is unknown");
+		return err_set_text(err, -EPROTO, "it sent a part of a fence that is unknown");
 	return op_open(w, h, nodes, ret_op, err);
 }
 
@@ -556,7 +557,7 @@ static int check_path(
 		return 0;
 	if (!wire_tree_has_below(&w->tree, nodes, child) ||
 		!wire_tree_is_below(&w->tree, w->node, wire_tree_top(&w->tree, nodes)))
-		return err_say(err, -EPROTO, "it sent a fence that does not pass here");
+		return err_set_text(err, -EPROTO, "it sent a fence that does not pass here");
 	return 0;
 }
 
@@ -577,11 +578,11 @@ int wire_on_up(struct wire *w, size_t edge, const struct wire_header *h,
 	if (r < 0 || !op)
 		return r;
 	if (op->branch[edge] != BRANCH_WAITING)
-		return err_say(err, -EPROTO, "it has contributed to a fence twice");
+		return err_set_text(err, -EPROTO, "it has contributed to a fence twice");
 	run.data = payload->bytes + at;
 	run.size = h->length - (uint32_t)at;
 	if (wire_runs_check(w, &op->group->nodes, run.data, run.size, run.blocks) < 0)
-		return err_say(
+		return err_set_text(
 			err, -EPROTO, "it sent a contribution to a fence that can't be read");
 	r = run.size > 0 ? wire_runs_add(&op->up, &run) : 0;
 	if (r < 0)
@@ -605,9 +606,9 @@ int wire_on_down(struct wire *w, _unused_ size_t edge, const struct wire_header 
 	size_t i;
 
 	if (!op || op->generation != h->generation || !op->is_complete || op->top == w->node)
-		return err_say(err, -EPROTO, "it ended a fence that is not under way here");
+		return err_set_text(err, -EPROTO, "it ended a fence that is not under way here");
 	if (wire_runs_check(w, &g->nodes, run.data, run.size, run.blocks) < 0)
-		return err_say(
+		return err_set_text(
 			err, -EPROTO, "it sent a contribution to a fence that can't be read");
 	op->is_decided = true;
 	for (i = 0; i < w->edges_count; i++) {
@@ -629,10 +630,10 @@ int wire_copy_set(
 	uint32_t beyond = bitset_next(&set->nodes, w->tree.count);
 
 	if (beyond != BITSET_NONE)
-		return err_say(err, -EINVAL, "a fence of node %u in a step of %u nodes", beyond,
-			w->tree.count);
+		return err_set_text(err, -EINVAL, "a fence of node %u in a step of %u nodes",
+			beyond, w->tree.count);
 	if (!bitset_test(&set->nodes, w->node))
-		return err_say(
+		return err_set_text(
 			err, -EINVAL, "a fence without the node that begins it, node %u", w->node);
 	if (wire_nodes_copy(w, &set->nodes, ret_nodes) < 0)
 		return err_set(err, -ENOMEM, "the nodes of a fence");
@@ -745,7 +746,7 @@ static int start_fence(struct wire *w, const struct wire_set *set, const struct 
 		return err_set(err, r, "a fence");
 	under_way = wire_group_find(w, set->id);
 	if (under_way->op && under_way->op->has_begun && !under_way->op->is_done)
-		return err_say(err, -EALREADY, "a fence of these ranks is under way");
+		return err_set_text(err, -EALREADY, "a fence of these ranks is under way");
 	if (!own->is_abandoned)
 		r = wire_runs_encode(&own->up, w->node, iov, iovcnt);
 	wire_enter(w);

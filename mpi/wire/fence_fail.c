@@ -185,19 +185,19 @@ int wire_on_broken(struct wire *w, _unused_ size_t edge, const struct wire_heade
 	if (r < 0)
 		return r;
 	if (!nodes.words || h->length - at > WIRE_TEXT_MAX || h->total == 0 || h->total > 4095)
-		return err_say(err, -EPROTO, "it sent the end of a fence that can't be read");
+		return err_set_text(err, -EPROTO, "it sent the end of a fence that can't be read");
 	if (h->length > at && payload->bytes[at])
-		(void)err_say(&failure, -(int)h->total, "%.*s", (int)(h->length - at),
+		(void)err_set_text(&failure, -(int)h->total, "%.*s", (int)(h->length - at),
 			(const char *)payload->bytes + at);
 	else
-		(void)err_say(&failure, -(int)h->total, "a fence has failed");
+		(void)err_set_text(&failure, -(int)h->total, "a fence has failed");
 	if (h->type == WIRE_FENCE_FAIL) {
 		send_fail(w, &nodes, h, payload);
 		r = apply_failure(w, h->set, h->generation, &nodes, failure.code, failure.text);
 		return r < 0 ? err_set(err, r, "the end of a fence") : 0;
 	}
 	if (wire_tree_top(&w->tree, &nodes) != w->node)
-		return err_say(err, -EPROTO, "it sent the end of a fence to the wrong node");
+		return err_set_text(err, -EPROTO, "it sent the end of a fence to the wrong node");
 	wire_break(w, h->set, h->generation, &nodes, failure.code, failure.text);
 	return 0;
 }
@@ -350,7 +350,7 @@ int wire_on_late(struct wire *w, _unused_ size_t edge, const struct wire_header 
 	if (r < 0)
 		return r;
 	if (!nodes.words || wire_tree_top(&w->tree, &nodes) != w->node)
-		return err_say(err, -EPROTO, "it sent a late fence to the wrong node");
+		return err_set_text(err, -EPROTO, "it sent a late fence to the wrong node");
 	r = wire_op_find(w, h, &nodes, &op, err);
 	if (r < 0 || !op)
 		return r;
@@ -369,7 +369,7 @@ int wire_on_status(struct wire *w, _unused_ size_t edge, const struct wire_heade
 	char text[256];
 
 	if (h->length >= sizeof(text))
-		return err_say(err, -EPROTO, "it sent too long a list of missing ranks");
+		return err_set_text(err, -EPROTO, "it sent too long a list of missing ranks");
 	if (!op || op->generation != h->generation || !op->answered.words ||
 		!bitset_test(&g->nodes, h->source) || bitset_test(&op->answered, h->source))
 		return 0; /* of one that has ended */
@@ -378,7 +378,7 @@ int wire_on_status(struct wire *w, _unused_ size_t edge, const struct wire_heade
 		struct err ranks = ERR_INIT;
 
 		/* without what would disturb a terminal */
-		(void)err_say(
+		(void)err_set_text(
 			&ranks, -EPROTO, "%.*s", (int)h->length, (const char *)payload->bytes);
 		note_missing(w, op, h->source, ranks.text, (int)strnlen(ranks.text, 255));
 	}
@@ -415,7 +415,7 @@ int wire_on_who(struct wire *w, _unused_ size_t edge, const struct wire_header *
 	if (r < 0)
 		return r;
 	if (!nodes.words || wire_way(w, h->source) != 0 || !wire_has_parent(w))
-		return err_say(err, -EPROTO, "it sent a query for a fence without nodes");
+		return err_set_text(err, -EPROTO, "it sent a query for a fence without nodes");
 	for (i = wire_first_child_edge(w); i < w->edges_count; i++) {
 		if (wire_tree_has_below(&w->tree, &nodes, w->edge[i].node))
 			wire_send_frame(w, i, h, payload);

@@ -168,18 +168,19 @@ int wire_header_decode(const unsigned char bytes[WIRE_HEADER_SIZE], struct wire_
 		.blocks = get_u16(bytes + 62)};
 
 	if (wire_get_u32(bytes) != WIRE_MAGIC)
-		return err_say(err, -EPROTO, "it sent what is no frame of the wire");
+		return err_set_text(err, -EPROTO, "it sent what is no frame of the wire");
 	if (bytes[4] != WIRE_VERSION)
-		return err_say(err, -EPROTO,
+		return err_set_text(err, -EPROTO,
 			"it has version %u of the wire and this node version %u: run the same stepd"
 			" on all nodes",
 			bytes[4], WIRE_VERSION);
 	if (h.type == 0 || h.type >= WIRE_TYPE_MAX || (h.flags & ~WIRE_FLAGS))
-		return err_say(err, -EPROTO, "it sent a frame of unknown type %u, flags 0x%x",
+		return err_set_text(err, -EPROTO, "it sent a frame of unknown type %u, flags 0x%x",
 			h.type, h.flags);
 	if (h.length > WIRE_PAYLOAD_MAX)
-		return err_say(err, -EPROTO, "it sent a frame of %u bytes, above the limit of %u",
-			h.length, WIRE_PAYLOAD_MAX);
+		return err_set_text(err, -EPROTO,
+			"it sent a frame of %u bytes, above the limit of %u", h.length,
+			WIRE_PAYLOAD_MAX);
 	*ret_header = h;
 	return 0;
 }

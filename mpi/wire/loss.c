@@ -96,7 +96,7 @@ static void apply_loss(struct wire *w, uint32_t child, uint32_t node, const char
 	add_gone(w, child);
 	wire_messages_forget(w);
 	check_fences(w);
-	(void)err_say(&err, -EHOSTUNREACH, "%s", text);
+	(void)err_set_text(&err, -EHOSTUNREACH, "%s", text);
 	if (w->events->lost && !w->is_closed)
 		w->events->lost(w->userdata, node, &err);
 }
@@ -133,8 +133,8 @@ void wire_lose(struct wire *w, size_t edge, const char *why)
 	wire_drop_queue(w, e);
 	if (e->got_bye)
 		return;
-	(void)err_say(&text, -EHOSTUNREACH, "%s is lost: %.*s", wire_node_text(w, e->node, name),
-		(int)WIRE_TEXT_MAX - 200, why);
+	(void)err_set_text(&text, -EHOSTUNREACH, "%s is lost: %.*s",
+		wire_node_text(w, e->node, name), (int)WIRE_TEXT_MAX - 200, why);
 	report_loss(w, edge, child, e->node, text.text);
 	apply_loss(w, child, e->node, text.text);
 }
@@ -147,16 +147,16 @@ int wire_on_lost(struct wire *w, size_t edge, const struct wire_header *h,
 
 	if (child == 0 || child >= w->tree.count || h->total >= w->tree.count ||
 		h->length > WIRE_TEXT_MAX)
-		return err_say(err, -EPROTO, "it reported a loss that can't be parsed");
+		return err_set_text(err, -EPROTO, "it reported a loss that can't be parsed");
 	parent = wire_tree_parent(&w->tree, child);
 	if (child == w->node || parent == w->node || wire_way(w, child) != edge ||
 		wire_way(w, parent) != edge)
-		return err_say(err, -EPROTO, "it reported a loss that is not behind it");
+		return err_set_text(err, -EPROTO, "it reported a loss that is not behind it");
 	if (h->length > 0 && payload->bytes[0])
-		(void)err_say(
+		(void)err_set_text(
 			&text, -EHOSTUNREACH, "%.*s", (int)h->length, (const char *)payload->bytes);
 	else
-		(void)err_say(&text, -EHOSTUNREACH, "node %u is lost", h->total);
+		(void)err_set_text(&text, -EHOSTUNREACH, "node %u is lost", h->total);
 	report_loss(w, edge, child, h->total, text.text);
 	apply_loss(w, child, h->total, text.text);
 	return 0;
@@ -185,7 +185,8 @@ int wire_on_left(struct wire *w, _unused_ size_t edge, const struct wire_header 
 	_unused_ struct wire_buffer *payload, struct err *err)
 {
 	if (h->length > 0 || bitset_test(&w->left, h->source))
-		return err_say(err, -EPROTO, "it reported twice that node %u has left", h->source);
+		return err_set_text(
+			err, -EPROTO, "it reported twice that node %u has left", h->source);
 	bitset_set(&w->left, h->source);
 	if (wire_has_parent(w))
 		wire_send_frame(w, 0, h, NULL);
@@ -207,7 +208,7 @@ int wire_on_bye(struct wire *w, size_t edge, _unused_ const struct wire_header *
 	struct edge *e = &w->edge[edge];
 
 	if (e->got_bye || (wire_link_is_parent(w, edge) && !e->sent_bye))
-		return err_say(err, -EPROTO, "it sent a goodbye where it may not");
+		return err_set_text(err, -EPROTO, "it sent a goodbye where it may not");
 	if (!e->sent_bye)
 		send_bye(w, edge);
 	e->got_bye = true;

@@ -48,10 +48,10 @@ int wire_send(struct wire *w, uint32_t node, uint16_t channel, const struct iove
 	int r = 0;
 
 	if (node >= w->tree.count)
-		return err_say(err, -EINVAL, "a message to node %u in a step of %u nodes", node,
-			w->tree.count);
+		return err_set_text(err, -EINVAL, "a message to node %u in a step of %u nodes",
+			node, w->tree.count);
 	if (bitset_test(&w->gone, node))
-		return err_say(err, -EHOSTUNREACH, "%s", wire_loss_text(w, node));
+		return err_set_text(err, -EHOSTUNREACH, "%s", wire_loss_text(w, node));
 	b = wire_buffer_copy(iov, iovcnt);
 	if (!b)
 		return err_set(err, -errno, "a message to node %u", node);
@@ -202,7 +202,7 @@ int wire_on_message(struct wire *w, size_t edge, const struct wire_header *h,
 	if (h->total > WIRE_BLOCK_MAX || h->offset > h->total || h->length > h->total - h->offset ||
 		h->length > WIRE_RUN_MAX || (h->length == 0 && h->total > 0) ||
 		(h->target >= w->tree.count && !is_for_all))
-		return err_say(err, -EPROTO, "it sent a message that can't be read");
+		return err_set_text(err, -EPROTO, "it sent a message that can't be read");
 	for (i = 0; is_for_all && i < w->edges_count; i++) {
 		if (i != edge)
 			wire_send_frame(w, i, h, payload);
@@ -210,7 +210,7 @@ int wire_on_message(struct wire *w, size_t edge, const struct wire_header *h,
 	if (!is_for_us) {
 		i = wire_way(w, h->target);
 		if (i == edge)
-			return err_say(err, -EPROTO, "it sent a message that goes back to it");
+			return err_set_text(err, -EPROTO, "it sent a message that goes back to it");
 		wire_send_frame(w, i, h, payload);
 		return 0;
 	}

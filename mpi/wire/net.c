@@ -42,7 +42,7 @@ int wire_addr_resolve(const char *address, bool is_own, struct addrinfo **ret_li
 	int r;
 
 	if (addr_split(address, text, sizeof(text), &host, &port) < 0)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"'%s' is no address of a node: it is HOST:PORT or [IPV6]:PORT", address);
 	r = getaddrinfo(host, port, &hints, ret_list);
 	if (r == EAI_NONAME) {
@@ -50,8 +50,8 @@ int wire_addr_resolve(const char *address, bool is_own, struct addrinfo **ret_li
 		r = getaddrinfo(host, port, &hints, ret_list);
 	}
 	if (r != 0)
-		return err_say(err, -EHOSTUNREACH, "the address '%s' of a node can't be found: %s",
-			address, gai_strerror(r));
+		return err_set_text(err, -EHOSTUNREACH,
+			"the address '%s' of a node can't be found: %s", address, gai_strerror(r));
 	return 0;
 }
 
@@ -75,7 +75,7 @@ int wire_addr_of_interface(const char *ifname, int family, struct sockaddr_stora
 	}
 	freeifaddrs(all);
 	if (!i)
-		return err_say(err, -EADDRNOTAVAIL,
+		return err_set_text(err, -EADDRNOTAVAIL,
 			"the network interface '%s' has no %s address: name another one", ifname,
 			family == AF_INET6 ? "IPv6" : "IPv4");
 	return 0;
@@ -405,7 +405,7 @@ static void on_opening(_unused_ struct ev_loop *loop, ev_timer *timer, _unused_ 
 
 		if (net->edge[i].conn || net->edge[i].is_over)
 			continue;
-		(void)err_say(&err, -ETIMEDOUT,
+		(void)err_set_text(&err, -ETIMEDOUT,
 			"there was no connection to it within %llu ms%s%.600s%s",
 			(unsigned long long)net->connect_timeout_ms, why ? " (" : "",
 			why ? why : "", why ? ")" : "");
@@ -427,7 +427,7 @@ static int open_listen(struct net *net, const struct wire_net_options *o, struct
 	}
 	if (net->listen_fd < 0) {
 		if (!o->wire->addresses)
-			return err_say(err, -EINVAL,
+			return err_set_text(err, -EINVAL,
 				"node %u has no socket to listen on and no address for one",
 				net->node);
 		r = wire_addr_listen(o->wire->addresses[net->node], &net->listen_fd, err);
@@ -451,7 +451,7 @@ static int open_parent(struct net *net, const struct wire_net_options *o, struct
 		return 0;
 	parent = wire_link_node(net->wire, 0);
 	if (!o->wire->addresses)
-		return err_say(err, -EINVAL, "the address of node %u is not known", parent);
+		return err_set_text(err, -EINVAL, "the address of node %u is not known", parent);
 	r = wire_addr_resolve(o->wire->addresses[parent], false, &net->parent, err);
 	if (r < 0)
 		return r;
@@ -519,7 +519,7 @@ int wire_net_open(struct ev_loop *loop, const struct wire_net_options *options,
 	int r;
 
 	if (!options->wire && link.node_count > 1)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"a step of %u nodes needs to know how they reach each"
 			" other",
 			link.node_count);

@@ -77,13 +77,13 @@ struct wire *wire_close(struct wire *w)
 static int check_options(const struct wire_link_options *o, struct err *err)
 {
 	if (o->node_count == 0 || o->node_count > WIRE_NODES_MAX)
-		return err_say(err, -EINVAL, "a step of %u nodes: the wire takes 1 to %u",
+		return err_set_text(err, -EINVAL, "a step of %u nodes: the wire takes 1 to %u",
 			o->node_count, WIRE_NODES_MAX);
 	if (o->node >= o->node_count)
-		return err_say(err, -EINVAL, "node %u is none of a step of %u nodes", o->node,
+		return err_set_text(err, -EINVAL, "node %u is none of a step of %u nodes", o->node,
 			o->node_count);
 	if (o->fanout > WIRE_NODES_MAX)
-		return err_say(
+		return err_set_text(
 			err, -EINVAL, "a fanout of %u is above %u", o->fanout, WIRE_NODES_MAX);
 	return 0;
 }
@@ -316,7 +316,7 @@ static int dispatch(struct wire *w, size_t edge, const struct wire_header *h,
 		return -EPROTO;
 	origin = frames[h->type].origin;
 	if (origin != FROM_ANY && from_parent != (origin == FROM_PARENT))
-		return err_say(err, -EPROTO, "it sent a frame (%s) where none may come from",
+		return err_set_text(err, -EPROTO, "it sent a frame (%s) where none may come from",
 			wire_type_name(h->type));
 	if (origin == TO_TARGET && h->target != w->node) {
 		if (h->target >= w->tree.count)
@@ -331,12 +331,12 @@ static int check_frame(
 	const struct wire *w, size_t edge, const struct wire_header *h, struct err *err)
 {
 	if (h->step != w->step)
-		return err_say(err, -EPROTO, "it sent a frame of step %u.%u, this is %u.%u",
+		return err_set_text(err, -EPROTO, "it sent a frame of step %u.%u, this is %u.%u",
 			(uint32_t)(h->step >> 32), (uint32_t)h->step, (uint32_t)(w->step >> 32),
 			(uint32_t)w->step);
 	if (h->source >= w->tree.count || h->source == w->node || wire_way(w, h->source) != edge)
-		return err_say(err, -EPROTO, "it sent a frame of node %u, which is not behind it",
-			h->source);
+		return err_set_text(err, -EPROTO,
+			"it sent a frame of node %u, which is not behind it", h->source);
 	return 0;
 }
 

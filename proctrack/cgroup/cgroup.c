@@ -258,7 +258,7 @@ static int choose_root(const stepd_step_rec_t *job, const char *scope, struct er
 	while (request.scope < ROOT_SCOPE_MAX && strcmp(scope_names[request.scope], scope) != 0)
 		request.scope++;
 	if (request.scope == ROOT_SCOPE_MAX)
-		return err_say(err, -EINVAL, "scope '%s' is not one of auto, yes, no", scope);
+		return err_set_text(err, -EINVAL, "scope '%s' is not one of auto, yes, no", scope);
 	if (request.scope != ROOT_SCOPE_YES) {
 		r = get_root(&known, err);
 		if (r < 0)

@@ -258,7 +258,7 @@ static int err_not_offered(int root_fd, enum controller which, struct err *err)
 	struct controllers_why why;
 
 	controllers_explain(root_fd, which, &why);
-	return err_say(err, -EOPNOTSUPP, "%s; %s", why.text, why.remedy);
+	return err_set_text(err, -EOPNOTSUPP, "%s; %s", why.text, why.remedy);
 }
 
 static int err_refused(int fd, const char *names, int r, struct err *err)
@@ -267,17 +267,17 @@ static int err_refused(int fd, const char *names, int r, struct err *err)
 
 	(void)cgfile_get_path(fd, path);
 	if (r == -EOPNOTSUPP)
-		return err_say(err, r,
+		return err_set_text(err, r,
 			"the controllers '%s' can't be switched on in '%.400s/cgroup.subtree_control', "
 			"because its cgroup.type is threaded or invalid; name another root by " ROOT_ENV,
 			names, path);
 	if (r == -EACCES || r == -EPERM || r == -EROFS)
-		return err_say(err, -EOPNOTSUPP,
+		return err_set_text(err, -EOPNOTSUPP,
 			"the controllers '%s' can't be switched on in '%.400s/cgroup.subtree_control'; "
 			"run as root, or have the group delegated (Delegate=yes): %s",
 			names, path, strerror(-r));
 	if (r == -EINVAL)
-		return err_say(err, -EOPNOTSUPP,
+		return err_set_text(err, -EOPNOTSUPP,
 			"the controllers '%s' can't be switched on in '%.400s/cgroup.subtree_control' "
 			"while real-time processes are in that group or below it, or this kernel refuses "
 			"them for another reason (dmesg)",

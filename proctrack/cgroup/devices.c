@@ -93,11 +93,11 @@ static void put_rule(struct program *p, const stepd_device_rule_t *rule)
 static int check_rule(const stepd_device_rule_t *rule, size_t i, struct err *err)
 {
 	if (rule->type != 'a' && rule->type != 'b' && rule->type != 'c')
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"device rule %zu has the type '%c'; it must be b, c or a (both)", i + 1,
 			rule->type);
 	if (rule->access == 0 || rule->access & ~(uint32_t)ACCESS_ALL)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"device rule %zu allows 0x%x; it must be some of read, write and mknod",
 			i + 1, (unsigned)rule->access);
 	return 0;
@@ -112,7 +112,7 @@ int devices_generate(const stepd_device_rule_t *rules, size_t count, struct bpf_
 	int r;
 
 	if (count > (INT32_MAX - FIXED_INSNS) / RULE_INSNS)
-		return err_say(err, -E2BIG, "%zu device rules are too many", count);
+		return err_set_text(err, -E2BIG, "%zu device rules are too many", count);
 	memory = calloc(count * RULE_INSNS + FIXED_INSNS, sizeof(*p.insns));
 	if (!memory)
 		return err_set(err, -ENOMEM, "make a program of %zu device rules", count);
@@ -182,16 +182,16 @@ static int load(const struct bpf_insn *insns, size_t count, size_t rules, struct
 	if (r >= 0)
 		return r;
 	if (r == -EPERM || r == -EACCES)
-		return err_say(err, -EOPNOTSUPP,
+		return err_set_text(err, -EOPNOTSUPP,
 			"the kernel lets this process load no device program; run as root, with "
 			"CAP_SYS_ADMIN, outside of user namespaces: %s",
 			strerror(-r));
 	if (r == -ENOSYS || r == -EINVAL)
-		return err_say(err, -EOPNOTSUPP,
+		return err_set_text(err, -EOPNOTSUPP,
 			"this kernel has no device programs for cgroups; it must be Linux 4.15 or later "
 			"with CONFIG_BPF_SYSCALL and CONFIG_CGROUP_BPF");
 	if (r == -E2BIG)
-		return err_say(err, r,
+		return err_set_text(err, r,
 			"%zu device rules make a program that is too long for this kernel; name fewer, or "
 			"whole majors",
 			rules);
@@ -276,7 +276,7 @@ static int err_attach(int fd, int r, struct err *err)
 
 	(void)cgfile_get_path(fd, path);
 	if (r == -EPERM)
-		return err_say(err, -EOPNOTSUPP,
+		return err_set_text(err, -EOPNOTSUPP,
 			"a group above '%.400s' has a device program that allows none below it; attach "
 			"that one with BPF_F_ALLOW_MULTI ('bpftool cgroup tree' shows it)",
 			path);

@@ -95,11 +95,11 @@ int limits_format_number(
 	if (n == STEPD_LIMIT_NONE)
 		(void)snprintf(text, LIMITS_TEXT_SIZE, "%s", row->none);
 	else if (n < row->least)
-		return err_say(err, -ERANGE, "%" PRIu64 " is too small, the least is %" PRIu64, n,
-			row->least);
+		return err_set_text(err, -ERANGE, "%" PRIu64 " is too small, the least is %" PRIu64,
+			n, row->least);
 	else if (row->most && n > row->most)
-		return err_say(err, -ERANGE, "%" PRIu64 " is too large, the most is %" PRIu64, n,
-			row->most);
+		return err_set_text(err, -ERANGE, "%" PRIu64 " is too large, the most is %" PRIu64,
+			n, row->most);
 	else if (which == STEPD_LIMIT_CPU_MAX)
 		format_cpu_max(n, text);
 	else
@@ -126,7 +126,7 @@ static int err_absent(int fd, const struct row *row, struct err *err)
 	(void)cgfile_get_path(fd, path);
 	if (faccessat(fd, "cgroup.procs", F_OK, 0) < 0)
 		return err_set(err, -ESRCH, "limit %s of '%.400s'", row->file, path);
-	return err_say(err, -EOPNOTSUPP, "there is no %s in '%.400s': %s", row->file, path,
+	return err_set_text(err, -EOPNOTSUPP, "there is no %s in '%.400s': %s", row->file, path,
 		row->absent ? row->absent : "its controller was switched off just now");
 }
 
@@ -173,11 +173,11 @@ int limits_check_list(const char *wanted, const char *had, const char *file, str
 		return err_set(err, r, "read the list '%.200s' of %s", had, file);
 	r = bitset_add_list(&want, wanted);
 	if (r < 0)
-		return err_say(err, r, "'%.200s' is no list of numbers below %u such as 0-3,8",
+		return err_set_text(err, r, "'%.200s' is no list of numbers below %u such as 0-3,8",
 			wanted, LIST_BITS);
 	outside = bitset_first_outside(&want, &have);
 	if (outside != BITSET_NONE)
-		return err_say(err, -ERANGE,
+		return err_set_text(err, -ERANGE,
 			"'%.200s' names %u, but '%.200s' of %s is all there is", wanted,
 			(unsigned)outside, had, file);
 	return 0;
@@ -373,7 +373,7 @@ int limits_apply(const struct step_dir *dir, const uint32_t *rank, const stepd_l
 	int fd = task_fd, i, r = 0;
 
 	if (limits->set >> STEPD_LIMIT_COUNT)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"the limits 0x%x hold one that this tracker does not know",
 			(unsigned)limits->set);
 	if (rank && fd < 0)

@@ -188,7 +188,8 @@ static int err_unusable(
 {
 	if (code == -EROFS) {
 		*ret_remedy = REMEDY_READ_ONLY;
-		return err_say(err, code, "cgroup2 is mounted read-only at '%s'", p->mount.point);
+		return err_set_text(
+			err, code, "cgroup2 is mounted read-only at '%s'", p->mount.point);
 	}
 	*ret_remedy = REMEDY;
 	return err_set(err, code, "can't make a cgroup in '%s' (%s)", p->path, root_get_reason(p));
@@ -246,7 +247,7 @@ static int check_way_in(const struct cgroup_root *p, struct err *err)
 	if (r == 0)
 		r = root_map(p, own, &below);
 	if (r == -ENOENT)
-		return err_say(err, -EACCES,
+		return err_set_text(err, -EACCES,
 			"this process is in cgroup '%s', outside of '%s', and may not put processes "
 			"there",
 			own, p->path);
@@ -289,7 +290,7 @@ static int probe_group(
 	int r = probe_try(p, &can, &remedy, &reason);
 
 	if (r < 0)
-		return err_say(err, r, "%s; %s", reason.text, remedy);
+		return err_set_text(err, r, "%s; %s", reason.text, remedy);
 	*ret_made = can.made;
 	if (fs_read(p->fd, "cgroup.controllers", 4096, &controllers, NULL) == 0)
 		controllers[strcspn(controllers, "\n")] = '\0';

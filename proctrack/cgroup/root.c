@@ -135,7 +135,7 @@ static int check_members(int root_fd, const char *path, bool *ret_self, struct e
 	}
 	if (others == 0)
 		return 0;
-	return err_say(err, -EBUSY,
+	return err_set_text(err, -EBUSY,
 		"controllers can't be used below cgroup '%s' because processes are in it itself (%s%s); "
 		"have them started in a group below it (DelegateSubgroup= in the unit, systemd 254), or "
 		"have the step use a scope of its own (--scope=yes)",
@@ -325,14 +325,14 @@ static int open_configured(
 	int id, r;
 
 	if (p->configured[0] != '/')
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			ROOT_ENV " is '%s'; it must be the absolute path of a cgroup2 directory",
 			p->configured);
 	fd = open(p->configured, OPEN_DIR);
 	if (fd < 0)
 		return err_set(err, -errno, ROOT_ENV ": open '%s'", p->configured);
 	if (!cgfile_is_cgroup2(fd))
-		return err_say(err, -EMEDIUMTYPE,
+		return err_set_text(err, -EMEDIUMTYPE,
 			ROOT_ENV
 			": '%s' is not on a cgroup2 file system; name a directory below the "
 			"cgroup2 mount ('findmnt -t cgroup2' shows it)",
@@ -341,7 +341,7 @@ static int open_configured(
 	for (i = 0; i < mounts->n && mounts->v[i].id != id; i++)
 		;
 	if (i == mounts->n)
-		return err_say(err, -ENODEV,
+		return err_set_text(err, -ENODEV,
 			ROOT_ENV ": the mount of '%s' is not in /proc/self/mountinfo",
 			p->configured);
 	r = cgfile_get_path(fd, path);
@@ -441,12 +441,12 @@ static int enter_scope(struct cgroup_root *p, const char *name, struct err *err)
 	const char *base = r == 0 ? strrchr(own, '/') : NULL;
 
 	if (!base || strcmp(base + 1, name) != 0)
-		return err_say(err, -EXDEV,
+		return err_set_text(err, -EXDEV,
 			"systemd started the scope '%s', but this process is in cgroup '%s'", name,
 			own ? own : "?");
 	r = take_group(p, ROOT_SCOPE, own, own_is_writable);
 	if (r == 0)
-		return err_say(err, -EXDEV,
+		return err_set_text(err, -EXDEV,
 			"the scope's group '%s' can't be reached below the cgroup2 mount '%s'", own,
 			p->mount.point);
 	return r < 0 ? err_set(err, r, "use the scope '%s'", name) : 1;
@@ -487,7 +487,7 @@ static int take_scope(
 	}
 	if (r == 1 || request->scope != ROOT_SCOPE_YES)
 		return r == 1;
-	return err_say(err, r < 0 ? r : -EOPNOTSUPP,
+	return err_set_text(err, r < 0 ? r : -EOPNOTSUPP,
 		"no scope of systemd can be had for the step: %s", p->trial[ROOT_SCOPE].why);
 }
 
@@ -513,7 +513,7 @@ static int open_found(struct cgroup_root *p, const struct cgmounts *mounts,
 	if (r < 0)
 		return err_set(err, r, "open the node's cgroup2 file system");
 	if (!m)
-		return err_say(err, -ENODEV,
+		return err_set_text(err, -ENODEV,
 			"no cgroup2 file system is mounted here; mount one "
 			"('mount -t cgroup2 none /sys/fs/cgroup/unified') or use another tracker");
 	note_trial(p, ROOT_CONFIGURED, ROOT_REFUSED, "none is configured");
@@ -546,7 +546,7 @@ int root_open_for(
 	p->fd = -1;
 	if (request->configured && *request->configured) {
 		if (request->scope == ROOT_SCOPE_YES)
-			return err_say(err, -EINVAL,
+			return err_set_text(err, -EINVAL,
 				"a scope of systemd is requested, and the root '%s' too (cgroup_root, " ROOT_ENV
 				"); give one of them",
 				request->configured);

@@ -16,7 +16,7 @@ static int give_up(const struct limits_target *target, enum stepd_limit which,
 		log_warning(target->log, "%s.%s: %s, ignoring", target->where, field, why->text);
 		return 0;
 	}
-	return err_say(err, why->code, "%s.%s: %s", target->where, field, why->text);
+	return err_set_text(err, why->code, "%s.%s: %s", target->where, field, why->text);
 }
 
 /* ---- devices become numbers ---------------------------------------------------------------- */
@@ -46,11 +46,11 @@ static int find_disk(const char *name, stepd_io_limit_t *io, struct err *err)
 	if (r < 0)
 		return r;
 	if (node.type != 'b')
-		return err_say(err, -ENOTBLK, "'%s' is no block device", name);
+		return err_set_text(err, -ENOTBLK, "'%s' is no block device", name);
 	(void)snprintf(
 		path, sizeof(path), "/sys/dev/block/%u:%u/partition", node.major, node.minor);
 	if (access(path, F_OK) == 0)
-		return err_say(err, -ENODEV,
+		return err_set_text(err, -ENODEV,
 			"'%s' is a partition, and the kernel limits whole disks only; give its disk",
 			name);
 	io->major = node.major;

@@ -91,11 +91,11 @@ int sample_parse_interval(const char *text, uint64_t *ret_ms, struct err *err)
 	uint64_t ms;
 
 	if (parse_duration_ms(text, &ms) < 0)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"'%.200s' is no interval such as 1s, 500ms or 1m (--sample INTERVAL FILE)",
 			text);
 	if (ms < SAMPLE_INTERVAL_MS_LEAST || ms > SAMPLE_INTERVAL_MS_MOST)
-		return err_say(
+		return err_set_text(
 			err, -ERANGE, "the interval '%.200s' is not between 100ms and 1d", text);
 	*ret_ms = ms;
 	return 0;

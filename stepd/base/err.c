@@ -92,7 +92,7 @@ int err_set(struct err *err, int code, const char *fmt, ...)
 	return code;
 }
 
-int err_say(struct err *err, int code, const char *fmt, ...)
+int err_set_text(struct err *err, int code, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -118,7 +118,7 @@ int err_prefix(struct err *err, const char *fmt, ...)
 	return err->code;
 }
 
-bool err_keep(struct err *err)
+bool err_collect(struct err *err)
 {
 	struct err_list *list = err ? err->list : NULL;
 	char *text;

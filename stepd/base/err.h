@@ -14,7 +14,7 @@
 
 #define ERR_TEXT_SIZE 1024
 
-/* Failures after which others are still found: err_keep(). */
+/* Failures after which others are still found: err_collect(). */
 #define ERR_LIST_MAX 50
 
 struct err_list {
@@ -39,7 +39,7 @@ struct err {
 int err_set(struct err *err, int code, const char *fmt, ...) _printf_(3, 4);
 
 /* The same without the errno text, where the sentence is enough. Returns code. */
-int err_say(struct err *err, int code, const char *fmt, ...) _printf_(3, 4);
+int err_set_text(struct err *err, int code, const char *fmt, ...) _printf_(3, 4);
 
 /* Puts "WHERE: " in front of a text that is there. Returns err->code. */
 int err_prefix(struct err *err, const char *fmt, ...) _printf_(2, 3);
@@ -47,7 +47,7 @@ int err_prefix(struct err *err, const char *fmt, ...) _printf_(2, 3);
 /* Moves a failure into the list, where there is one: true, and the caller goes on to find more.
  * Not want of memory. False: it stays, and is to be returned. What was collected before, and is
  * handed on without a text, counts once. */
-bool err_keep(struct err *err);
+bool err_collect(struct err *err);
 void err_list_clear(struct err_list *list);
 #define _cleanup_err_list_ _cleanup_(err_list_clear)
 

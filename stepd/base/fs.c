@@ -306,11 +306,11 @@ int fs_check_trusted(int fd, const char *path, struct err *err)
 	if (fstat(fd, &st) < 0)
 		return err_set(err, -errno, "open '%s'", path);
 	if (st.st_uid != 0 && st.st_uid != geteuid())
-		return err_say(err, -EPERM,
+		return err_set_text(err, -EPERM,
 			"'%s' belongs to uid %u; it must belong to root or to the agent's user (chown it)",
 			path, (unsigned)st.st_uid);
 	if (st.st_mode & (S_IWGRP | S_IWOTH))
-		return err_say(err, -EPERM,
+		return err_set_text(err, -EPERM,
 			"'%s' can be written by others than its owner (mode %04o); chmod go-w it",
 			path, (unsigned)(st.st_mode & 07777));
 	return 0;
@@ -339,7 +339,7 @@ int fs_check_parents(const char *path, const char *trusted, struct err *err)
 			return err_set(err, -errno, "open '%s'", dir);
 		if ((st.st_uid != 0 && st.st_uid != geteuid()) ||
 			((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX)))
-			return err_say(err, -EPERM,
+			return err_set_text(err, -EPERM,
 				"'%s', above '%s', can be changed by others (uid %u, mode %04o); "
 				"install below directories that only root can change",
 				dir, path, (unsigned)st.st_uid, (unsigned)(st.st_mode & 07777));

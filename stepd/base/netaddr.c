@@ -50,11 +50,11 @@ int netaddr_own(const char *ifname, struct sockaddr_storage *ret_address, sockle
 	}
 	freeifaddrs(all);
 	if (best == 0 && ifname)
-		return err_say(err, -EADDRNOTAVAIL,
+		return err_set_text(err, -EADDRNOTAVAIL,
 			"the network interface '%s' is not there, is down or has no address",
 			ifname);
 	return best ? 0
-		    : err_say(err, -EADDRNOTAVAIL,
+		    : err_set_text(err, -EADDRNOTAVAIL,
 			      "no network interface of this machine is up and has an address");
 }
 
@@ -76,7 +76,7 @@ int netaddr_listen(const struct sockaddr_storage *address, socklen_t size,
 	r = getnameinfo((const struct sockaddr *)&bound, size, host, sizeof(host), port,
 		sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
 	if (r != 0)
-		return err_say(err, -EADDRNOTAVAIL, "write this node's address as text: %s",
+		return err_set_text(err, -EADDRNOTAVAIL, "write this node's address as text: %s",
 			gai_strerror(r));
 	(void)snprintf(text, NETADDR_TEXT_SIZE,
 		address->ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);

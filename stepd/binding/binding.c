@@ -133,7 +133,7 @@ int binding_bounds_read(int cgroup_fd, struct binding_bounds *ret_bounds, struct
 			return err_set(err, r, "read the cpuset of the step's cgroup");
 	}
 	if (bitset_count(&bounds.cpus) == 0)
-		return err_say(
+		return err_set_text(
 			err, -EINVAL, "the cpuset of the step's cgroup has no CPU to bind to");
 	*ret_bounds = take_struct(bounds);
 	return 0;
@@ -176,8 +176,8 @@ static int err_outside(const struct listing *l, uint32_t n, struct err *err)
 {
 	char text[SHOWN_MAX];
 
-	return err_say(err, -EINVAL, "%s: %s %u is none of the step's (%s)", l->field, l->one, n,
-		binding_show(l->bound, text, sizeof(text)));
+	return err_set_text(err, -EINVAL, "%s: %s %u is none of the step's (%s)", l->field, l->one,
+		n, binding_show(l->bound, text, sizeof(text)));
 }
 
 /* What the numbers stand for. */
@@ -211,7 +211,7 @@ static int read_item(
 	} else {
 		r = bitset_add_hex(&numbers, item->digits, item->digits_len);
 		if (r < 0) /* beyond what the kernel can have */
-			return err_say(err, -EINVAL,
+			return err_set_text(err, -EINVAL,
 				"%s: the mask 0x%.*s%s has %s that the machine has not", l->field,
 				(int)(item->digits_len > 64 ? 64 : item->digits_len), item->digits,
 				item->digits_len > 64 ? "..." : "", l->many);
@@ -325,7 +325,7 @@ static int load_machine(struct maker *m, struct err *err)
 	}
 	t->count = n;
 	if (n == 0)
-		return err_say(err, -EINVAL, "topology: '%s' has none of the step's CPUs",
+		return err_set_text(err, -EINVAL, "topology: '%s' has none of the step's CPUs",
 			file ? file : "this machine");
 	return 0;
 }
@@ -336,8 +336,9 @@ static int check_nodes_known(const struct topology *machine, const char *field, 
 
 	for (i = 0; i < machine->count; i++) {
 		if (machine->cpus[i].node >= SPEC_NUMA_NODES_MAX)
-			return err_say(err, -EINVAL, "%s: the topology has no NUMA node of CPU %u",
-				field, machine->cpus[i].cpu);
+			return err_set_text(err, -EINVAL,
+				"%s: the topology has no NUMA node of CPU %u", field,
+				machine->cpus[i].cpu);
 	}
 	return 0;
 }
@@ -360,8 +361,9 @@ static int compute_sets(const struct maker *m, struct binding_sets *sets, struct
 	int r;
 
 	if (request.cpus_per_task > m->machine.count)
-		return err_say(err, -EINVAL, "cpus_per_task: %u, but the step may use %zu CPUs",
-			request.cpus_per_task, m->machine.count);
+		return err_set_text(err, -EINVAL,
+			"cpus_per_task: %u, but the step may use %zu CPUs", request.cpus_per_task,
+			m->machine.count);
 	r = alloc_sets(sets, request.ntasks, 0, 0, err);
 	if (r == 0 && placement_make(&m->machine, &request, &sets->table) < 0)
 		r = err_set(err, -ENOMEM, "bind the tasks");
@@ -442,7 +444,7 @@ static int local_nodes(
 	}
 	if (bitset_count(nodes) > 0)
 		return 0;
-	return err_say(err, -EINVAL,
+	return err_set_text(err, -EINVAL,
 		"mem_bind: the step may use no NUMA node of the CPUs %s, only the nodes %s",
 		binding_show(cpus, cpus_text, sizeof(cpus_text)),
 		binding_show(&m->bounds->nodes, nodes_text, sizeof(nodes_text)));
@@ -484,7 +486,7 @@ static int bind_memory(const struct maker *m, struct binding *b, struct err *err
 	if (text->how == BIND_MEM_NONE)
 		return 0;
 	if (bitset_count(&m->bounds->nodes) == 0)
-		return err_say(err, -EOPNOTSUPP,
+		return err_set_text(err, -EOPNOTSUPP,
 			"mem_bind: this kernel has no NUMA policies, or a filter of the container "
 			"denies them to the agent; leave mem_bind out");
 	b->mem_mode = text->prefer ? MPOL_PREFERRED : MPOL_BIND;

@@ -14,7 +14,7 @@ void topology_clear(struct topology *topology)
 int topology_load(_unused_ const char *file, _unused_ const struct identity *id,
 	_unused_ struct topology *ret_topology, struct err *err)
 {
-	return err_say(err, -EOPNOTSUPP,
+	return err_set_text(err, -EOPNOTSUPP,
 		"needs the machine's topology, but this stepd was built without hwloc; name the CPUs "
 		"or NUMA nodes in a map or mask instead");
 }
@@ -82,7 +82,7 @@ static int hwloc_open(struct hwloc *h, struct err *err)
 		return err_set(err, -ENOMEM, "read the machine's topology");
 	h->handle = dynlib_open(LIBHWLOC_SONAME, symbols, ARRAY_SIZE(symbols), h);
 	if (!h->handle)
-		return err_say(err, -EOPNOTSUPP,
+		return err_set_text(err, -EOPNOTSUPP,
 			"needs the machine's topology, but %s can't be loaded; install it, or name the "
 			"CPUs or NUMA nodes in a map or mask instead",
 			LIBHWLOC_SONAME);
@@ -113,7 +113,7 @@ static int choose_flags(struct hwloc *h)
 
 static int err_no_topology(const char *file, struct err *err)
 {
-	return err_say(err, -EINVAL,
+	return err_set_text(err, -EINVAL,
 		"'%s' is no topology in the XML of hwloc (lstopo --of xml writes one)", file);
 }
 
@@ -128,11 +128,11 @@ static int use_file(struct hwloc *h, const char *file, struct err *err)
 	int r;
 
 	if (fd < 0 && why)
-		return err_say(err, fd, "open '%s': %s", file, why);
+		return err_set_text(err, fd, "open '%s': %s", file, why);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_set(err, fd < 0 ? fd : -errno, "open '%s'", file);
 	if (!S_ISREG(st.st_mode)) /* a FIFO would block the agent */
-		return err_say(err, -EINVAL, "'%s' is no regular file", file);
+		return err_set_text(err, -EINVAL, "'%s' is no regular file", file);
 	r = fs_read_fd(fd, TOPOLOGY_FILE_MAX, &text, &size);
 	if (r < 0)
 		return err_set(err, r, "read '%s'", file);
@@ -182,7 +182,7 @@ static int read_cpus(struct hwloc *h, struct topology *ret_topology, struct err 
 		r = add_cpu(h, pu, i, &t);
 	}
 	if (r < 0 || n == 0)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			n ? "the topology has a CPU with a number above %u"
 			  : "the topology has no CPU",
 			TOPOLOGY_CPU_MAX);
@@ -326,9 +326,9 @@ static int err_death(const char *file, int status, struct err *err)
 		(void)snprintf(why, sizeof(why), "was ended by SIG%s",
 			signals_name(WTERMSIG(status), name, sizeof(name)));
 	if (file)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"hwloc %s when it read '%s'; is it from lstopo --of xml?", why, file);
-	return err_say(err, -EIO,
+	return err_set_text(err, -EIO,
 		"hwloc %s when it read this machine; describe it in a file (topology)", why);
 }
 
@@ -357,17 +357,18 @@ static int take_answer(
 	memcpy(&answer, bytes, sizeof(answer));
 	answer.text[sizeof(answer.text) - 1] = '\0';
 	if (answer.code < 0)
-		return err_say(err, answer.code, "%s", answer.text);
+		return err_set_text(err, answer.code, "%s", answer.text);
 	size -= sizeof(answer);
 	if (answer.count == 0 || size != answer.count * sizeof(*t.cpus))
-		return err_say(err, -EIO, "what hwloc found was not handed over whole");
+		return err_set_text(err, -EIO, "what hwloc found was not handed over whole");
 	t.cpus = malloc(size);
 	if (!t.cpus)
 		return err_set(err, -ENOMEM, "read the machine's topology");
 	memcpy(t.cpus, bytes + sizeof(answer), size);
 	t.count = answer.count;
 	if (!is_sound(&t))
-		return err_say(err, -EINVAL, "the topology has numbers above %u", TOPOLOGY_CPU_MAX);
+		return err_set_text(
+			err, -EINVAL, "the topology has numbers above %u", TOPOLOGY_CPU_MAX);
 	*ret_topology = take_struct(t);
 	return 0;
 }

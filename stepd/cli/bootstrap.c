@@ -70,7 +70,8 @@ static int check_given(const struct bootstrap *b, struct err *err)
 	size_t i;
 
 	if (kind && strcmp(kind, "normal") != 0)
-		return err_say(err, -EINVAL, "is for normal steps, not for one of kind '%s'", kind);
+		return err_set_text(
+			err, -EINVAL, "is for normal steps, not for one of kind '%s'", kind);
 	for (i = 0; i < ARRAY_SIZE(node); i++)
 		given = json_object_get(b->node, node[i]) ? node[i] : given;
 	for (i = 0; i < ARRAY_SIZE(wire); i++)
@@ -78,7 +79,7 @@ static int check_given(const struct bootstrap *b, struct err *err)
 	for (i = 0; i < ARRAY_SIZE(step); i++)
 		given = json_object_get(b->doc, step[i]) ? step[i] : given;
 	if (given)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"finds '%s' out by itself; leave it out of options and spec", given);
 	return 0;
 }
@@ -125,7 +126,7 @@ static int set_name(struct bootstrap *b, struct err *err)
 	if (!given)
 		b->name[strcspn(b->name, ".")] = '\0';
 	if (!*b->name || spec_node_name_problem(b->name))
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"the name '%s' can't be a node's; give one with --node-name", b->name);
 	return 0;
 }
@@ -178,7 +179,8 @@ static int put_card(struct bootstrap *b, struct err *err)
 	n = snprintf(card, sizeof(card), FORMAT ",%s,%s,%s,%u,%u,%u,%s", stepd_version, b->name,
 		b->address, b->job, b->step, get_u32(b->doc, "local_ntasks", 0), b->secret);
 	if (n < 0 || (size_t)n >= sizeof(card))
-		return err_say(err, -EMSGSIZE, "the name and address of this node are too long");
+		return err_set_text(
+			err, -EMSGSIZE, "the name and address of this node are too long");
 	(void)snprintf(key, sizeof(key), "stepd-%u", b->rank);
 	r = pmi_client_put(b->client, key, card, err);
 	explicit_bzero(card, sizeof(card));
@@ -187,7 +189,7 @@ static int put_card(struct bootstrap *b, struct err *err)
 
 static int bad_card(struct err *err)
 {
-	return err_say(err, -EPROTO, "its card can't be read");
+	return err_set_text(err, -EPROTO, "its card can't be read");
 }
 
 int bootstrap_read_card(char *text, struct bootstrap_card *ret_card, struct err *err)
@@ -200,7 +202,7 @@ int bootstrap_read_card(char *text, struct bootstrap_card *ret_card, struct err 
 		if (!field[i])
 			return bad_card(err);
 		if (i == 0 && strcmp(field[0], FORMAT) != 0)
-			return err_say(err, -EPROTO,
+			return err_set_text(err, -EPROTO,
 				"it is no stepd that this one (%s) can speak with; install the "
 				"same on all nodes",
 				stepd_version);
@@ -235,7 +237,7 @@ static int get_cards(struct bootstrap *b, struct err *err)
 		(void)snprintf(key, sizeof(key), "stepd-%u", i);
 		r = pmi_client_get(b->client, key, b->texts[i], err);
 		if (r == -ENOENT)
-			return err_say(err, r,
+			return err_set_text(err, r,
 				"process %u of the engine's job has put nothing: is it a stepd run "
 				"--bootstrap, too?",
 				i);
@@ -265,7 +267,7 @@ static int check_names(char **names, uint32_t n, struct err *err)
 	qsort(sorted, n, sizeof(*sorted), compare_names);
 	for (i = 1; i < n; i++) {
 		if (strcmp(sorted[i - 1], sorted[i]) == 0)
-			return err_say(err, -EEXIST,
+			return err_set_text(err, -EEXIST,
 				"two agents are on node '%s': have the engine start one a node "
 				"(srun --ntasks-per-node=1, mpiexec -ppn 1), or give each its "
 				"--node-name",
@@ -288,7 +290,7 @@ static int set_ids(struct bootstrap *b, struct err *err)
 
 	if (get_u32(b->doc, "job", first->job) != first->job ||
 		get_u32(b->doc, "step", first->step) != first->step)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"node '%s' runs step %u.%u; give all agents the same --job and --step, or "
 			"none",
 			first->name, first->job, first->step);
@@ -367,14 +369,14 @@ static int get_counts(const struct bootstrap *b, uint32_t **ret_counts, struct e
 	if (!counts)
 		return no_memory(err);
 	if (given && json_array_size(given) != b->size)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"node.tasks_per_node has %zu entries, but the engine runs %u agents",
 			json_array_size(given), b->size);
 	for (i = 0; i < b->size; i++) {
 		counts[i] = given ? (uint32_t)json_integer_value(json_array_get(given, i))
 				  : b->cards[i].local_ntasks;
 		if (!given && (counts[i] == 0) != (b->cards[0].local_ntasks == 0))
-			return err_say(err, -EINVAL,
+			return err_set_text(err, -EINVAL,
 				"some nodes are given --local-ntasks and some are not; give it to "
 				"all or none");
 	}
@@ -399,14 +401,14 @@ static int set_ranks(struct bootstrap *b, struct err *err)
 		return r;
 	request.counts = counts;
 	if (distribution && layout_parse(distribution, &request.kind, &request.plane) < 0)
-		return err_say(err, -EINVAL, "distribution: '%.200s' is none of tasks to nodes",
-			distribution);
+		return err_set_text(err, -EINVAL,
+			"distribution: '%.200s' is none of tasks to nodes", distribution);
 	if (request.kind == LAYOUT_ARBITRARY)
-		return err_say(err, -EINVAL, "distribution: arbitrary needs a list of hosts");
+		return err_set_text(err, -EINVAL, "distribution: arbitrary needs a list of hosts");
 	r = layout_make(&request, &layout, err);
 	for (i = 0; r == 0 && i < b->size; i++) {
 		if (layout.counts[i] == 0)
-			r = err_say(err, -EINVAL,
+			r = err_set_text(err, -EINVAL,
 				"%u tasks leave none for node '%s'; start fewer agents",
 				layout.ntasks, b->cards[i].name);
 	}
@@ -477,7 +479,7 @@ int bootstrap_fill(const char *how, char *const *env, json_t *doc, struct err *e
 	if (strcmp(how, "pmi2") == 0)
 		options.version = 2;
 	else if (strcmp(how, "pmi") != 0 && strcmp(how, "pmi1") != 0)
-		return err_say(
+		return err_set_text(
 			err, -EINVAL, "--bootstrap: '%.64s' is not one of pmi, pmi1, pmi2", how);
 	options.timeout_ms =
 		get_u32(json_object_get(doc, "wire"), "connect_timeout_ms", TIMEOUT_MS);

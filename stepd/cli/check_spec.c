@@ -35,7 +35,7 @@ static int read_file(const char *file, char **ret_text, size_t *ret_size, struct
 	if (fd < 0)
 		return fd;
 	if (r == -EFBIG)
-		return err_say(err, r, "the document has more than %u bytes", SPEC_SIZE_MAX);
+		return err_set_text(err, r, "the document has more than %u bytes", SPEC_SIZE_MAX);
 	return r < 0 ? err_set(err, r, "read the step spec") : 0;
 }
 

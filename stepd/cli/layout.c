@@ -60,7 +60,7 @@ static int check_request(const struct layout_request *q, uint32_t *ret_ntasks, s
 	uint32_t i;
 
 	if (q->nodes == 0 || q->nodes > SPEC_NODES_MAX)
-		return err_say(err, -EINVAL, "%u nodes are not in the range 1 to %u", q->nodes,
+		return err_set_text(err, -EINVAL, "%u nodes are not in the range 1 to %u", q->nodes,
 			SPEC_NODES_MAX);
 	for (i = 0; i < q->nodes; i++)
 		capacity += get_capacity(q, i);
@@ -70,10 +70,10 @@ static int check_request(const struct layout_request *q, uint32_t *ret_ntasks, s
 	else if (q->ntasks == 0)
 		*ret_ntasks = (uint32_t)(capacity > UINT32_MAX ? UINT32_MAX : capacity);
 	if (*ret_ntasks == 0 || *ret_ntasks > SPEC_NTASKS_MAX)
-		return err_say(err, -EINVAL, "%u tasks are not in the range 1 to %u", *ret_ntasks,
-			SPEC_NTASKS_MAX);
+		return err_set_text(err, -EINVAL, "%u tasks are not in the range 1 to %u",
+			*ret_ntasks, SPEC_NTASKS_MAX);
 	if (*ret_ntasks > capacity)
-		return err_say(err, -EINVAL, "%u tasks don't fit on %u node%s of %llu in all",
+		return err_set_text(err, -EINVAL, "%u tasks don't fit on %u node%s of %llu in all",
 			*ret_ntasks, q->nodes, q->nodes == 1 ? "" : "s",
 			(unsigned long long)capacity);
 	return 0;
@@ -115,10 +115,10 @@ static int take_arbitrary(const struct layout_request *q, struct layout *l, stru
 	for (rank = 0; rank < l->ntasks; rank++) {
 		node = q->on_nodes[rank];
 		if (node >= q->nodes)
-			return err_say(
+			return err_set_text(
 				err, -EINVAL, "rank %u is on node %u of %u", rank, node, q->nodes);
 		if (l->counts[node]++ == get_capacity(q, node))
-			return err_say(err, -EINVAL, "node %u has more than %u tasks", node,
+			return err_set_text(err, -EINVAL, "node %u has more than %u tasks", node,
 				get_capacity(q, node));
 		l->rank_nodes[rank] = node;
 	}

@@ -58,14 +58,14 @@ static int report_unknown(
 	size_t i;
 
 	if (strncmp(arg, "--", 2) != 0)
-		return err_say(err, -EINVAL, "there is no option -%c (see %s --help)", letter,
+		return err_set_text(err, -EINVAL, "there is no option -%c (see %s --help)", letter,
 			options->command);
 	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
 	for (i = 0; i < options->n; i++) {
 		if (!options->rows[i].doc)
 			continue;
 		if (*name && strncmp(options->rows[i].name, name, strlen(name)) == 0)
-			return err_say(err, -EINVAL,
+			return err_set_text(err, -EINVAL,
 				"--%s is short for several options; write it out (see %s --help)",
 				name, options->command);
 		distance = spec_name_distance(name, options->rows[i].name);
@@ -75,9 +75,9 @@ static int report_unknown(
 		}
 	}
 	if (nearest)
-		return err_say(err, -EINVAL, "there is no option --%s; did you mean --%s?", name,
-			nearest->name);
-	return err_say(
+		return err_set_text(err, -EINVAL, "there is no option --%s; did you mean --%s?",
+			name, nearest->name);
+	return err_set_text(
 		err, -EINVAL, "there is no option --%s (see %s --help)", name, options->command);
 }
 
@@ -88,9 +88,9 @@ static int report_rejected(
 	const struct cli_option *row = find_row(options, optopt);
 
 	if (result == ':' && row)
-		return err_say(err, -EINVAL, "--%s needs a value: %s", row->name, row->arg);
+		return err_set_text(err, -EINVAL, "--%s needs a value: %s", row->name, row->arg);
 	if (optopt >= LONG_VALUE && row)
-		return err_say(err, -EINVAL, "--%s takes no value", row->name);
+		return err_set_text(err, -EINVAL, "--%s takes no value", row->name);
 	return report_unknown(options, arg, optopt, err);
 }
 
@@ -127,8 +127,8 @@ static int take_option(struct cli_options *options, const struct cli_option *row
 	int r;
 
 	if (row->arg_second && optind >= argc)
-		return err_say(err, -EINVAL, "--%s needs two values: %s %s", row->name, row->arg,
-			row->arg_second);
+		return err_set_text(err, -EINVAL, "--%s needs two values: %s %s", row->name,
+			row->arg, row->arg_second);
 	if (row->arg_second) /* getopt_long() knows no option of two words */
 		second = argv[optind++];
 	r = row->take(row, arg, into, err);
@@ -161,7 +161,8 @@ int cli_options_parse(struct cli_options *options, int argc, char **argv, void *
 		return r;
 	*ret_rest = optind;
 	if (r == 0 && options->most >= 0 && argc - optind > options->most)
-		return err_say(err, -EINVAL, "'%.200s' is one argument too many (see %s --help)",
+		return err_set_text(err, -EINVAL,
+			"'%.200s' is one argument too many (see %s --help)",
 			argv[optind + options->most], options->command);
 	return 0;
 }

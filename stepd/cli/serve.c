@@ -44,7 +44,7 @@ static int take_descriptor(const struct cli_option *o, const char *arg, void *in
 	uint32_t fd;
 
 	if (parse_u32(arg, 0, 1u << 20, &fd) < 0)
-		return err_say(err, -EINVAL, "'%s' is no descriptor's number", arg);
+		return err_set_text(err, -EINVAL, "'%s' is no descriptor's number", arg);
 	if (fcntl((int)fd, F_GETFD) < 0)
 		return err_set(err, -errno, "descriptor %u", fd);
 	/* One of the three stays what it is for the tasks: a copy of it is closed in its place. */
@@ -59,7 +59,7 @@ static int take_socket(const struct cli_option *o, const char *arg, void *into, 
 	int r = take_descriptor(o, arg, into, err);
 
 	if (r == 0 && (fstat(*fd, &st) < 0 || !S_ISSOCK(st.st_mode)))
-		return err_say(err, -ENOTSOCK, "descriptor %s is no socket", arg);
+		return err_set_text(err, -ENOTSOCK, "descriptor %s is no socket", arg);
 	return r;
 }
 
@@ -186,13 +186,13 @@ static void print_adopt_help(void)
 static int check_options(const struct serve *s, struct err *err)
 {
 	if (s->adopt && s->agent.trace_file)
-		return err_say(err, -EINVAL, "--trace: an adopted step has no launch");
+		return err_set_text(err, -EINVAL, "--trace: an adopted step has no launch");
 	if (s->agent.supervisor_fd >= 0 && s->agent.supervisor_fd == s->agent.ready_fd)
-		return err_say(err, -EINVAL, "--ready-fd and --supervisor-fd: %d can't be both",
-			s->agent.ready_fd);
+		return err_set_text(err, -EINVAL,
+			"--ready-fd and --supervisor-fd: %d can't be both", s->agent.ready_fd);
 	if (s->spec_fd >= 0 &&
 		(s->spec_fd == s->agent.ready_fd || s->spec_fd == s->agent.supervisor_fd))
-		return err_say(err, -EINVAL, "--spec-fd and --%s-fd: %d can't be both",
+		return err_set_text(err, -EINVAL, "--spec-fd and --%s-fd: %d can't be both",
 			s->spec_fd == s->agent.ready_fd ? "ready" : "supervisor", s->spec_fd);
 	return 0;
 }
@@ -206,7 +206,7 @@ static int parse_serve(struct serve *s, int argc, char **argv, struct err *err)
 	if (r < 0 || s->help)
 		return r;
 	if ((s->spec_file != NULL) + (s->spec_fd >= 0) + (s->adopt != NULL) != 1)
-		return err_say(
+		return err_set_text(
 			err, -EINVAL, "give one of --spec FILE, --spec-fd N and --adopt STEP");
 	return check_options(s, err);
 }
@@ -223,7 +223,7 @@ static int parse_adopt(struct serve *s, int argc, char **argv, struct err *err)
 		return r;
 	s->adopt = argv[rest];
 	if (!s->adopt)
-		return err_say(err, -EINVAL, "give one step, JOB.STEP or NODE/JOB.STEP");
+		return err_set_text(err, -EINVAL, "give one step, JOB.STEP or NODE/JOB.STEP");
 	return check_options(s, err);
 }
 

@@ -62,7 +62,7 @@ static int take_operator_group(struct site_config *config, _unused_ const struct
 	if (!group && errno && errno != ENOENT && errno != ESRCH)
 		return err_set(err, -errno, "look up the group '%s'", value);
 	if (!group)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"there is no group '%s'; give the name of one, or its number", value);
 	config->operator_gid = group->gr_gid;
 	return 0;
@@ -72,7 +72,7 @@ static int take_keep_result(struct site_config *config, _unused_ const struct si
 	const char *value, struct err *err)
 {
 	if (parse_duration_ms(value, &config->keep_result_ms) < 0)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"'%s' is no duration; write 90s, 5m, 2h or 1d, or 0 to keep none", value);
 	config->keep_result_given = true;
 	return 0;
@@ -86,7 +86,7 @@ static int take_text(
 		*value ? spec_field_problem(key->table, key->field, value) : "is empty";
 
 	if (problem)
-		return err_say(err, -EINVAL, "'%s' %s", value, problem);
+		return err_set_text(err, -EINVAL, "'%s' %s", value, problem);
 	return set_field(config, key, json_string(value), err);
 }
 
@@ -94,7 +94,7 @@ static int take_kill_on_bad_exit(
 	struct site_config *config, const struct site_key *key, const char *value, struct err *err)
 {
 	if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0 && strcmp(value, "mpi") != 0)
-		return err_say(err, -EINVAL, "'%s' is neither 0 nor 1 nor mpi", value);
+		return err_set_text(err, -EINVAL, "'%s' is neither 0 nor 1 nor mpi", value);
 	if (strcmp(value, "mpi") == 0)
 		return 0; /* as the MPI plugin has it */
 	return set_field(config, key, json_boolean(value[0] == '1'), err);
@@ -106,7 +106,7 @@ static int take_deadline(
 	uint64_t ms;
 
 	if (parse_duration_ms(value, &ms) < 0)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"'%s' is no duration; write 90s, 5m or 2h, or 0 for no deadline", value);
 	return set_field(config, key, json_integer((json_int_t)ms), err);
 }
@@ -117,8 +117,8 @@ static int take_size(
 	uint64_t bytes;
 
 	if (parse_size(value, 1, &bytes) < 0 || bytes > INT64_MAX)
-		return err_say(err, -EINVAL, "'%s' is no size; write 512M or 4G, or 0 for no limit",
-			value);
+		return err_set_text(err, -EINVAL,
+			"'%s' is no size; write 512M or 4G, or 0 for no limit", value);
 	return set_field(config, key, json_integer((json_int_t)bytes), err);
 }
 
@@ -127,7 +127,7 @@ static int take_mpi_filter(struct site_config *config, _unused_ const struct sit
 	const char *value, struct err *err)
 {
 	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
-		return err_say(err, -EINVAL, "'%s' is neither yes nor no", value);
+		return err_set_text(err, -EINVAL, "'%s' is neither yes nor no", value);
 	config->mpi_unfiltered = strcmp(value, "no") == 0;
 	return 0;
 }
@@ -137,7 +137,7 @@ static int take_wire_auth(
 	struct site_config *config, const struct site_key *key, const char *value, struct err *err)
 {
 	if (strcmp(value, "munge") != 0 && strcmp(value, "none") != 0)
-		return err_say(err, -EINVAL, "'%s' is neither munge nor none", value);
+		return err_set_text(err, -EINVAL, "'%s' is neither munge nor none", value);
 	return take_text(config, key, value, err);
 }
 
@@ -147,7 +147,7 @@ static int take_wire_fanout(
 	uint32_t n;
 
 	if (parse_u32(value, 2, 1024, &n) < 0)
-		return err_say(
+		return err_set_text(
 			err, -EINVAL, "'%s' is no whole number in the range 2 to 1024", value);
 	return set_field(config, key, json_integer(n), err);
 }
@@ -183,7 +183,7 @@ static int report_line(struct reader *reader, int code)
 	if (reader->r < 0)
 		return 0; /* one thing at a time */
 	memcpy(text, reader->err.text, sizeof(text));
-	reader->r = err_say(&reader->err, code, "line %u: %s", reader->line, text);
+	reader->r = err_set_text(&reader->err, code, "line %u: %s", reader->line, text);
 	return 0;
 }
 
@@ -197,7 +197,8 @@ static char *read_line(char *buf, int size, void *stream)
 		return NULL;
 	reader->line++;
 	if (n + 2 > (size_t)size) {
-		(void)err_say(&reader->err, -EINVAL, "the line is longer than %d bytes", size - 2);
+		(void)err_set_text(
+			&reader->err, -EINVAL, "the line is longer than %d bytes", size - 2);
 		(void)report_line(reader, -EINVAL);
 		return NULL;
 	}
@@ -226,17 +227,17 @@ static int take_pair(void *user, const char *section, const char *name, const ch
 
 	if (*section)
 		return report_line(reader,
-			err_say(&reader->err, -EINVAL,
+			err_set_text(&reader->err, -EINVAL,
 				"[%s]: there are no sections; write the keys without one",
 				section));
 	if (i == ARRAY_SIZE(keys))
 		return report_line(reader,
-			err_say(&reader->err, -EINVAL,
+			err_set_text(&reader->err, -EINVAL,
 				"there is no key '%s'; stepd.conf(5) has those that there are",
 				name));
 	if (reader->given[i])
 		return report_line(reader,
-			err_say(&reader->err, -EINVAL,
+			err_set_text(&reader->err, -EINVAL,
 				"%s is given twice (a line that begins with a blank goes on with "
 				"the value before)",
 				name));
@@ -256,17 +257,17 @@ static int parse(struct reader *reader, const char *file, struct err *err)
 	int line;
 
 	if (!handle)
-		return err_say(err, -ELIBACC, "can't read '%s': %s is missing; install libinih",
-			file, INIH_SONAME);
+		return err_set_text(err, -ELIBACC,
+			"can't read '%s': %s is missing; install libinih", file, INIH_SONAME);
 	line = parse_stream(read_line, reader, take_pair, reader);
 	(void)dynlib_close(handle);
 	/* inih tells its first line with a fault: one that is no pair, or one of ours. */
 	if (line > 0 && (reader->r == 0 || (unsigned)line < reader->line))
-		return err_say(err, -EINVAL, "%s: line %d: write 'key = value'", file, line);
+		return err_set_text(err, -EINVAL, "%s: line %d: write 'key = value'", file, line);
 	if (line < 0)
 		return err_set(err, -ENOMEM, "read '%s'", file);
 	if (reader->r < 0)
-		return err_say(err, reader->r, "%s: %s", file, reader->err.text);
+		return err_set_text(err, reader->r, "%s: %s", file, reader->err.text);
 	return 0;
 }
 
@@ -278,7 +279,7 @@ static int check_file(int fd, const char *file, struct err *err)
 	if (fstat(fd, &st) < 0)
 		return err_set(err, -errno, "read the configuration '%s'", file);
 	if (!S_ISREG(st.st_mode))
-		return err_say(err, -EINVAL, "configuration: '%s' is no regular file", file);
+		return err_set_text(err, -EINVAL, "configuration: '%s' is no regular file", file);
 	r = fs_check_trusted(fd, file, err);
 	return r < 0 && err ? err_prefix(err, "configuration") : r;
 }
@@ -307,7 +308,7 @@ static int site_config_read(const char *file, struct site_config *config, struct
 	if (r < 0)
 		return err_set(err, r, "read the configuration '%s'", path);
 	if (strlen(text) != size)
-		return err_say(err, -EINVAL, "%s: there is a NUL byte in it", path);
+		return err_set_text(err, -EINVAL, "%s: there is a NUL byte in it", path);
 	reader.next = text;
 	return parse(&reader, path, err);
 }
@@ -352,7 +353,7 @@ static int fill_doc(const struct site_config *config, json_t *doc, struct err *e
 int site_take_keep_result(struct site_options *site, const char *arg, struct err *err)
 {
 	if (parse_duration_ms(arg, &site->keep_result_ms) < 0)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"'%.200s' is no duration such as 90, 30s, 5m, 2h or 1d; 0 keeps none", arg);
 	site->keep_result_given = true;
 	return 0;

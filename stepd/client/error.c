@@ -18,7 +18,7 @@ static int set_error(struct stepd_error *error, int code, const char *name, cons
 	return code;
 }
 
-/* By set, err_say() or err_set(), which make it printable. */
+/* By set, err_set_text() or err_set(), which make it printable. */
 _printf_(4, 0) static int set_sentence(struct stepd_error *error, int code,
 	int (*set)(struct err *err, int code, const char *fmt, ...), const char *fmt, va_list ap)
 {
@@ -35,7 +35,7 @@ int client_error(struct stepd_error *error, int code, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	(void)set_sentence(error, code, err_say, fmt, ap);
+	(void)set_sentence(error, code, err_set_text, fmt, ap);
 	va_end(ap);
 	return code;
 }

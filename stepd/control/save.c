@@ -166,7 +166,7 @@ int control_restore(const struct control_options *options, const struct handover
 
 	if (take_over(listeners, listener_names[LISTENER_ALL]) < 0 ||
 		failpoint_breaks("reexec-socket"))
-		r = err_say(err, -EINVAL,
+		r = err_set_text(err, -EINVAL,
 			"restore the control socket '%s/socket': its descriptor is not among what the "
 			"program before left",
 			options->path);

@@ -575,7 +575,7 @@ int child_report_explain(
 
 	name_subject(setup, report, subject, sizeof(subject));
 	if (why)
-		(void)err_say(err, -error, "task %u can't %s%s: %s",
+		(void)err_set_text(err, -error, "task %u can't %s%s: %s",
 			plan->job.task[report->local_id].gtid, operations[report->stage].name,
 			subject, why);
 	else

@@ -45,7 +45,7 @@ static int choose_session(struct launch *l, struct err *err)
 	bool terminal = process_has_terminal(), able = proctrack_spans_sessions(l->pt);
 
 	if (spec->session == SPEC_SESSION_TASK && !able)
-		return err_say(err, -EOPNOTSUPP,
+		return err_set_text(err, -EOPNOTSUPP,
 			"session: task: %s needs a step's tasks in one process group; use auto or agent, "
 			"or another proctrack plugin",
 			proctrack_get_type(l->pt));
@@ -373,7 +373,7 @@ static int await(pid_t pid, const struct shared_result *shared, struct err *err)
 			return err_set(err, -errno, "wait for the launcher");
 	}
 	if (WIFSIGNALED(status))
-		return err_say(err, -EIO,
+		return err_set_text(err, -EIO,
 			"the launcher of the tasks was killed by signal %d; is memory short?",
 			WTERMSIG(status));
 	if (status == 0)

@@ -156,7 +156,7 @@ static int check_programs(const struct plan *plan, struct err *err)
 	for (i = 0; i < plan->spec->local_ntasks; i++) {
 		p = &plan->programs[plan->task_program[i]];
 		if (!p->argv || !p->argv[0])
-			return err_say(err, -EINVAL,
+			return err_set_text(err, -EINVAL,
 				"argv: rank %u has no program; give argv for the step or for this rank",
 				plan->spec->ranks[i]);
 	}
@@ -286,7 +286,7 @@ static int parse_shebang(const struct spec *spec, struct strv *argv, struct err 
 
 	if (len < 3 || strncmp(spec->script, "#!", 2) != 0 || len > 255 ||
 		memchr(spec->script, '\0', len))
-		return err_say(err, -ENOEXEC,
+		return err_set_text(err, -ENOEXEC,
 			"script: the first line must be '#!' and the path of an interpreter, at most "
 			"255 bytes");
 	line = strndup(spec->script + 2, len - 2);
@@ -299,7 +299,7 @@ static int parse_shebang(const struct spec *spec, struct strv *argv, struct err 
 		*argument++ = '\0';
 	argument += strspn(argument, " \t");
 	if (interpreter[0] != '/')
-		return err_say(err, -ENOEXEC,
+		return err_set_text(err, -ENOEXEC,
 			"script: its interpreter '%s' is not an absolute path", interpreter);
 	r = strv_add(argv, interpreter);
 	if (r == 0 && *argument)
@@ -632,7 +632,7 @@ int plan_store_script(struct plan *plan, const struct registry *reg, struct err 
 	/* An owner could grow it until the file system of all steps is full: it stays root's. */
 	r = fs_set_readers(fd, SCRIPT_MODE, plan->id.uid, (gid_t)-1);
 	if (r == -EOPNOTSUPP)
-		return err_say(err, r,
+		return err_set_text(err, r,
 			"the batch script '%s' can't be made readable for user %s alone: the file "
 			"system has no access control lists (mount it with them, or choose another "
 			"--runtime-dir)",

@@ -47,9 +47,9 @@ static void on_end(_unused_ struct ev_loop *loop, ev_io *io, _unused_ int revent
 	assert(w);
 	close_pidfd(w);
 	if (w->cancelled)
-		r = err_say(&err, w->cancelled, "it took too long and was given up");
+		r = err_set_text(&err, w->cancelled, "it took too long and was given up");
 	else if (!w->answer->given)
-		r = err_say(&err, -EPIPE, "the agent's worker was killed");
+		r = err_set_text(&err, -EPIPE, "the agent's worker was killed");
 	else { /* a copy: the owner may clear the worker meanwhile */
 		r = w->answer->result;
 		err = w->answer->err;

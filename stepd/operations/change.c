@@ -95,7 +95,7 @@ void op_set_limits(struct op_call *call, const json_t *parameters, struct operat
 		return;
 	r = limits_from_json("limits", json_object_get(parameters, "limits"), &limits, &err);
 	if (r == 0 && !limits.set)
-		r = err_say(&err, -EINVAL, "limits: none is given");
+		r = err_set_text(&err, -EINVAL, "limits: none is given");
 	if (r < 0)
 		op_fail(call, r, err.text); /* names the field, as InvalidParameter can't */
 	else
@@ -154,13 +154,14 @@ static int add_process(struct agent *a, const struct pidref *held, struct err *e
 		return err_set(err, r, "read of process %d", (int)held->pid);
 	obstacle = find_obstacle(a, held->pid, &st);
 	if (obstacle)
-		return err_say(err, -EINVAL, "process %d can't be added to the step: %s",
+		return err_set_text(err, -EINVAL, "process %d can't be added to the step: %s",
 			(int)held->pid, obstacle);
 	r = check_member(a, held->pid);
 	if (r == -EALREADY)
 		return r;
 	if (r < 0)
-		return err_say(err, r, "process %d is a member of another step", (int)held->pid);
+		return err_set_text(
+			err, r, "process %d is a member of another step", (int)held->pid);
 	r = proctrack_add(a->pt, &a->plan.job, held->pid);
 	if (r < 0)
 		return err_set(err, r, "add process %d to the step with %s", (int)held->pid,
@@ -253,7 +254,8 @@ void op_notify(struct op_call *call, const json_t *parameters, struct operations
 	if (a->stdio)
 		r = stdio_note(a->stdio, line, strlen(line), &err);
 	else
-		r = err_say(&err, -EOPNOTSUPP, "the step has no standard error: it has no tasks");
+		r = err_set_text(
+			&err, -EOPNOTSUPP, "the step has no standard error: it has no tasks");
 	if (r < 0) {
 		op_fail(call, r, err.text);
 		return;

@@ -84,7 +84,7 @@ static void queue_signal(
 	s->some_only = target->ranks_count > 0;
 	s->rank = s->some_only ? target->ranks[0] : 0;
 	if (s->counted && o->owners_signals > OWNERS_SIGNALS_MAX) {
-		(void)err_say(&err, -EAGAIN,
+		(void)err_set_text(&err, -EAGAIN,
 			"%d signals of the step's owner wait for their turn: try again later",
 			OWNERS_SIGNALS_MAX);
 		on_signalled(-EAGAIN, &err, s);

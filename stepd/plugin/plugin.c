@@ -75,7 +75,8 @@ static int check_regular(const char *path, struct err *err)
 	if (stat(path, &st) < 0)
 		return err_set(err, -errno, "open '%s'", path);
 	if (!S_ISREG(st.st_mode))
-		return err_say(err, -ENOEXEC, "'%s' is no plugin: it is not a regular file", path);
+		return err_set_text(
+			err, -ENOEXEC, "'%s' is no plugin: it is not a regular file", path);
 	return 0;
 }
 
@@ -92,18 +93,19 @@ static int check_identity(
 	p->probe = (int (*)(char *, size_t))dlsym(p->handle, "plugin_probe");
 	p->checkup = (int (*)(stepd_tell_fn, void *))dlsym(p->handle, "plugin_checkup");
 	if (!p->type || !p->name)
-		return err_say(err, -ENOEXEC,
+		return err_set_text(err, -ENOEXEC,
 			"'%s' is no plugin: it does not export %s (see <stepd/plugin.h>)", p->path,
 			p->type ? "plugin_name" : "plugin_type");
 	if (strncmp(p->type, kind->name, len) != 0 || p->type[len] != '/')
-		return err_say(err, -ENOEXEC, "plugin '%s' is of type '%.64s', not of kind '%s'",
-			p->path, p->type, kind->name);
+		return err_set_text(err, -ENOEXEC,
+			"plugin '%s' is of type '%.64s', not of kind '%s'", p->path, p->type,
+			kind->name);
 	if (strcmp(p->type + len + 1, name) != 0)
-		return err_say(err, -ENOEXEC,
+		return err_set_text(err, -ENOEXEC,
 			"plugin '%s' says it is '%.64s'; a plugin's file is named after its type",
 			p->path, p->type);
 	if (p->version && *p->version != STEPD_API_VERSION)
-		return err_say(err, -ENOEXEC,
+		return err_set_text(err, -ENOEXEC,
 			"plugin '%s' was built for version %u.%u.%u of the plugin interface, this is "
 			"%u.%u.%u; build it again",
 			p->path, *p->version >> 16, *p->version >> 8 & 255, *p->version & 255,
@@ -117,11 +119,11 @@ static int check_symbols(struct plugin *p, const struct plugin_kind *kind, struc
 	size_t i;
 
 	if (!p->init || !p->fini)
-		return err_say(err, -ENOEXEC, "plugin '%s' lacks the function %s()", p->path,
+		return err_set_text(err, -ENOEXEC, "plugin '%s' lacks the function %s()", p->path,
 			p->init ? "fini" : "init");
 	for (i = 0; i < kind->symbols_count; i++) {
 		if (!kind->symbols[i].optional && !dlsym(p->handle, kind->symbols[i].name))
-			return err_say(err, -ENOEXEC, "plugin '%s' lacks the function %s()",
+			return err_set_text(err, -ENOEXEC, "plugin '%s' lacks the function %s()",
 				p->path, kind->symbols[i].name);
 	}
 	return 0;
@@ -171,11 +173,11 @@ static int err_missing(const char *dir, const char *path, const struct plugin_ki
 	if (errno != ENOENT)
 		return err_set(err, -errno, "open '%s'", path);
 	if (plugin_each(dir, kind, add_name, &list, NULL) < 0 || !list)
-		return err_say(err, -ENOENT,
+		return err_set_text(err, -ENOENT,
 			"there is no plugin %s/%s: '%s' holds no %s plugin at all; install one or name "
 			"another plugin directory",
 			kind->name, name, dir, kind->name);
-	return err_say(err, -ENOENT,
+	return err_set_text(err, -ENOENT,
 		"there is no plugin %s/%s in '%s'; the plugin files there are: %s", kind->name,
 		name, dir, list);
 }
@@ -187,7 +189,7 @@ static int load_checked(struct plugin *p, const struct plugin_kind *kind, const 
 
 	p->handle = dlopen(p->path, RTLD_NOW | RTLD_LOCAL);
 	if (!p->handle)
-		return err_say(
+		return err_set_text(
 			err, -ENOEXEC, "'%s' can't be loaded as a plugin: %s", p->path, dlerror());
 	r = check_identity(p, kind, name, err);
 	if (r == 0)
@@ -212,7 +214,7 @@ int plugin_load(const char *dir, const struct plugin_kind *kind, const char *nam
 	int r;
 
 	if (!bare)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"'%.70s' is no name of a %s plugin; write NAME or %s/NAME, of letters, "
 			"digits, '_' and '-'",
 			name, kind->name, kind->name);

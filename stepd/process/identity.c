@@ -82,7 +82,7 @@ static int resolve_user(const char *user, struct identity *id, struct err *err)
 	r = lookup_user(user, id->uid, &pw, &buf);
 	if (r < 0 && (user || r != -ENOENT))
 		return r == -ENOENT
-			? err_say(err, r, "uid: there is no user '%s' on this node", user)
+			? err_set_text(err, r, "uid: there is no user '%s' on this node", user)
 			: err_set(err, r, "uid: look up user '%s'", user ? user : "of the agent");
 	id->gid = r == 0 ? pw.pw_gid : (gid_t)-1;
 	if (r == 0) {
@@ -155,7 +155,7 @@ static int groups_of_user(struct identity *id, struct err *err)
 		capacity *= 4;
 	} while (getgrouplist(id->user_name, id->gid, id->groups, &n) < 0 && capacity < (1 << 18));
 	if (n > capacity / 4)
-		return err_say(
+		return err_set_text(
 			err, -E2BIG, "uid: user %s is in %d groups, too many", id->user_name, n);
 	id->groups_count = (size_t)n;
 	return 0;
@@ -172,7 +172,7 @@ static int resolve_groups(const struct spec *spec, struct identity *id, struct e
 	} else if (!spec->user) {
 		id->gid = getegid();
 	} else if (id->gid == (gid_t)-1) {
-		return err_say(err, -ENOENT,
+		return err_set_text(err, -ENOENT,
 			"uid: %u is not in the user database of this node; give gid (--gid) too",
 			(unsigned)id->uid);
 	}
@@ -237,7 +237,7 @@ int identity_resolve(const struct spec *spec, struct identity *ret_id, struct er
 	if (r < 0)
 		return r;
 	if (id.switches && geteuid() != 0)
-		return err_say(err, -EPERM,
+		return err_set_text(err, -EPERM,
 			"uid: only root can start a step as %s (uid %u, gid %u, %zu groups); this agent "
 			"has uid %u; leave uid, gid and groups out",
 			id.user_name, (unsigned)id.uid, (unsigned)id.gid, id.groups_count,

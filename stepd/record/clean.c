@@ -25,7 +25,7 @@
 
 int leftover_error(const char *label, struct err *err)
 {
-	return err_say(err, -EEXIST,
+	return err_set_text(err, -EEXIST,
 		"step %s has processes that an agent left behind when it died: end those first "
 		"('stepctl pids %s' lists them)",
 		label, label);

@@ -198,9 +198,10 @@ static int err_taken(int dir_fd, const char *label, struct err *err)
 		pid = json_get_int(doc, "agent_pid", 0);
 	json_decref(doc);
 	if (pid > 0)
-		return err_say(err, -EEXIST,
+		return err_set_text(err, -EEXIST,
 			"step %s already runs here, under the agent with pid %d", label, (int)pid);
-	return err_say(err, -EEXIST, "step %s is already being started by another agent", label);
+	return err_set_text(
+		err, -EEXIST, "step %s is already being started by another agent", label);
 }
 
 static bool is_zombie(pid_t pid)
@@ -255,7 +256,8 @@ static int claim(struct registry *reg, bool make, const char *label, struct err 
 	if (r == -EWOULDBLOCK)
 		return err_taken(reg->dir_fd, label, err);
 	if (r == -ESTALE && !make)
-		return err_say(err, -ENOENT, "step %s is over: '%s' is gone", label, reg->path);
+		return err_set_text(
+			err, -ENOENT, "step %s is over: '%s' is gone", label, reg->path);
 	if (r < 0) {
 		(void)unlinkat(reg->runtime_fd, reg->name, AT_REMOVEDIR); /* if it is empty */
 		return err_set(err, r, "lock '%s/lock'", reg->path);

@@ -95,7 +95,7 @@ json_t *state_doc_pack(struct state_doc *s, json_t *added)
 
 static int err_bad(const json_error_t *why, struct err *err)
 {
-	return err_say(err, -EBADMSG,
+	return err_set_text(err, -EBADMSG,
 		"state.json is not what an agent writes, or one of another version: %s", why->text);
 }
 
@@ -106,7 +106,7 @@ static int check_version(const json_t *doc, struct err *err)
 
 	if (version == REGISTRY_STATE_VERSION)
 		return 0;
-	return err_say(err, -EBADMSG,
+	return err_set_text(err, -EBADMSG,
 		"state.json has version %lld, and this stepd knows version %d: adopt the step with the "
 		"stepd of its agent",
 		(long long)version, REGISTRY_STATE_VERSION);
@@ -121,7 +121,7 @@ static int unpack_registry(json_t *doc, struct state_doc *s, struct err *err)
 		return r;
 	if (state.job_id < 0 || state.job_id > UINT32_MAX || state.node_id < 0 ||
 		state.node_id > UINT32_MAX || state.uid < 0 || state.uid >= UINT32_MAX)
-		return err_say(err, -EBADMSG,
+		return err_set_text(err, -EBADMSG,
 			"state.json has a job, node_id or uid that is none: %lld, %lld, %lld",
 			(long long)state.job_id, (long long)state.node_id, (long long)state.uid);
 	s->job_id = (uint32_t)state.job_id;
@@ -222,7 +222,7 @@ static int unpack_tasks(const json_t *doc, struct state_doc *s, struct err *err)
 			    &rank, "pid", &pid, "spawn", &spawn) < 0)
 			return err_bad(&why, err);
 		if (rank < 0 || rank > UINT32_MAX || pid < 0 || spawn < 0 || spawn > UINT32_MAX)
-			return err_say(err, -EBADMSG,
+			return err_set_text(err, -EBADMSG,
 				"state.json has a task whose rank or pid is none: %lld, %d",
 				(long long)rank, pid);
 		s->tasks[i] = (struct state_task){

@@ -209,7 +209,7 @@ int handover_finish(struct handover *h, struct err *err)
 	int r;
 
 	if (h->failure)
-		return err_say(err, h->failure, "%s", h->why);
+		return err_set_text(err, h->failure, "%s", h->why);
 	fd = memfd_create("stepd-handover", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	r = fd < 0 ? -errno : write_all(h, fd);
 	if (r == 0 && fcntl(fd, F_ADD_SEALS, seals) < 0)
@@ -257,11 +257,11 @@ static int parse(struct handover *h, struct err *err)
 	h->bytes_at = (size_t)(end + 1 - h->map);
 	h->root = json_loads(h->map, 0, &error);
 	if (!h->root)
-		return err_say(
+		return err_set_text(
 			err, -EPROTO, "what the agent handed over is no JSON: %s", error.text);
 	version = json_integer_value(json_object_get(h->root, "version"));
 	if (version != HANDOVER_VERSION)
-		return err_say(err, -EPROTONOSUPPORT,
+		return err_set_text(err, -EPROTONOSUPPORT,
 			"what the agent handed over is of version %lld, and this program reads version "
 			"%d: it is %s than the agent",
 			(long long)version, HANDOVER_VERSION,
@@ -353,7 +353,7 @@ int handover_get_fd(const json_t *object, const char *name)
 
 int handover_err_part(const char *part, struct err *err)
 {
-	return err_say(
+	return err_set_text(
 		err, -EPROTO, "what the agent handed over of its %s can't be understood", part);
 }
 

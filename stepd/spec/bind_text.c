@@ -111,23 +111,24 @@ static int parse_item(
 	int shown = len > 100 ? 100 : (int)len, r = 0;
 
 	if (star && parse_repeat(star + 1, len - value_len - 1, &item.repeat) < 0)
-		return err_say(err, -EINVAL, "'%.*s' is not repeated 1 to %u times", shown, text,
-			BIND_REPEAT_MAX);
+		return err_set_text(err, -EINVAL, "'%.*s' is not repeated 1 to %u times", shown,
+			text, BIND_REPEAT_MAX);
 	if (mask) {
 		item.digits = has_0x(text) && value_len >= 2 ? text + 2 : text;
 		item.digits_len = value_len - (size_t)(item.digits - text);
 		if (item.digits_len == 0 ||
 			strspn(item.digits, "0123456789abcdefABCDEF") < item.digits_len)
-			return err_say(err, -EINVAL, "'%.*s' is no hexadecimal mask", shown, text);
+			return err_set_text(
+				err, -EINVAL, "'%.*s' is no hexadecimal mask", shown, text);
 		if (strspn(item.digits, "0") >= item.digits_len)
-			return err_say(err, -EINVAL, "the mask '%.*s' is empty", shown, text);
+			return err_set_text(err, -EINVAL, "the mask '%.*s' is empty", shown, text);
 	} else {
 		r = parse_number(text, value_len, &item.number);
 	}
 	if (r == -ERANGE)
-		return err_say(err, r, "'%.*s' is above %u", shown, text, NUMBER_MAX);
+		return err_set_text(err, r, "'%.*s' is above %u", shown, text, NUMBER_MAX);
 	if (r < 0)
-		return err_say(err, r, "'%.*s' is no number", shown, text);
+		return err_set_text(err, r, "'%.*s' is no number", shown, text);
 	*ret_item = item;
 	return 0;
 }
@@ -175,7 +176,7 @@ static int take_modifiers(
 		*text = (*text)[len] ? *text + len + 1 : NULL;
 	}
 	if (bind->quiet && bind->verbose)
-		return err_say(err, -EINVAL, "quiet and verbose conflict; give one of them");
+		return err_set_text(err, -EINVAL, "quiet and verbose conflict; give one of them");
 	return 0;
 }
 
@@ -191,22 +192,22 @@ static int parse_type(
 			break;
 	}
 	if (how == g->names_count)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"there is no type '%.*s'; there are %s, with quiet or "
 			"verbose%s before",
 			len > 100 ? 100 : (int)len, text, g->all, g->prefers ? " or prefer" : "");
 	bind->how = how;
 	has_list = (g->maps | g->masks) >> how & 1;
 	if (text[len] == ',')
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"'%.100s' comes after the type; quiet, verbose%s come before "
 			"it, and there is one type",
 			text + len + 1, g->prefers ? " and prefer" : "");
 	if (!has_list && text[len])
-		return err_say(err, -EINVAL, "%s takes no list", g->names[how]);
+		return err_set_text(err, -EINVAL, "%s takes no list", g->names[how]);
 	if (has_list && !text[len])
-		return err_say(err, -EINVAL, "%s needs a list: %s:%s", g->names[how], g->names[how],
-			g->maps >> how & 1 ? "0,1,..." : "0x1,0x2,...");
+		return err_set_text(err, -EINVAL, "%s needs a list: %s:%s", g->names[how],
+			g->names[how], g->maps >> how & 1 ? "0,1,..." : "0x1,0x2,...");
 	return has_list ? parse_list(bind, text + len + 1, g->masks >> how & 1, err) : 0;
 }
 
@@ -219,7 +220,7 @@ static int parse(
 	if (r == 0 && text)
 		r = parse_type(g, text, &bind, err);
 	if (r == 0 && bind.prefer && bind.how == BIND_MEM_NONE)
-		r = err_say(err, -EINVAL, "prefer needs a type: %s", g->all);
+		r = err_set_text(err, -EINVAL, "prefer needs a type: %s", g->all);
 	if (r < 0)
 		return r;
 	*ret_text = bind;
@@ -254,10 +255,10 @@ int bind_text_parse_distribution(const char *text, uint32_t *ret_plane, struct e
 	else if (strcmp(here, "cyclic") == 0)
 		plane = 1;
 	else if (strncmp(here, "plane=", 6) != 0)
-		return err_say(
+		return err_set_text(
 			err, -EINVAL, "'%.100s' is not one of block, cyclic and plane=N", here);
 	else if (parse_u32(here + 6, 1, BIND_PLANE_MAX, &plane) < 0)
-		return err_say(err, -EINVAL, "'%.100s' is no plane of 1 to %u tasks", here,
+		return err_set_text(err, -EINVAL, "'%.100s' is no plane of 1 to %u tasks", here,
 			BIND_PLANE_MAX);
 	*ret_plane = plane;
 	return 0;

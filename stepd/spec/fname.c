@@ -39,7 +39,7 @@ static int check_fields(const char *pattern, bool *ret_per_task, struct err *err
 	if (!strchr(pattern, '\\')) {
 		while ((p = strchr(p, '%'))) {
 			if (parse_field(p, &field) < 0)
-				return err_say(err, -EINVAL,
+				return err_set_text(err, -EINVAL,
 					"'%s' is no pattern of a file name: '%.8s' is not known; use %%j %%J "
 					"%%s %%t %%n %%N %%u %%x, or %%%% for a percent sign",
 					pattern, p);
@@ -63,9 +63,9 @@ int fname_check(const char *pattern, struct err *err)
 	bool per_task;
 
 	if (pattern[0] == '\0')
-		return err_say(err, -EINVAL, "the pattern of a file name is empty");
+		return err_set_text(err, -EINVAL, "the pattern of a file name is empty");
 	if (strlen(pattern) >= PATH_MAX)
-		return err_say(err, -ENAMETOOLONG,
+		return err_set_text(err, -ENAMETOOLONG,
 			"the pattern of a file name has %zu bytes; at most %d", strlen(pattern),
 			PATH_MAX - 1);
 	return check_fields(pattern, &per_task, err);
@@ -176,7 +176,8 @@ int fname_expand(
 		return err_set(err, -ENAMETOOLONG, "the file name '%.64s...' made of '%.64s'", name,
 			pattern);
 	if (size == 0)
-		return err_say(err, -EINVAL, "the pattern '%s' makes an empty file name", pattern);
+		return err_set_text(
+			err, -EINVAL, "the pattern '%s' makes an empty file name", pattern);
 	*ret_name = take_ptr(name);
 	return 0;
 }

@@ -36,7 +36,7 @@ int spec_bad(struct err *err, const struct spec_at *at, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	return err_say(err, -EINVAL, "%s: %s", path, text);
+	return err_set_text(err, -EINVAL, "%s: %s", path, text);
 }
 
 int spec_no_memory(struct err *err)
@@ -196,7 +196,7 @@ static size_t collected_count(const struct err *err)
 
 int spec_collect(int r, struct err *err)
 {
-	return r < 0 && err_keep(err) ? 0 : r;
+	return r < 0 && err_collect(err) ? 0 : r;
 }
 
 bool spec_is_wrong(const struct err *err)
@@ -387,13 +387,13 @@ static int report_syntax(const json_error_t *where, struct err *err)
 	if (code == json_error_out_of_memory || !where->text[0])
 		return spec_no_memory(err);
 	if (code == json_error_null_character || code == json_error_null_byte_in_key)
-		return err_say(err, -EINVAL, "line %d, column %d: a string holds a NUL byte",
+		return err_set_text(err, -EINVAL, "line %d, column %d: a string holds a NUL byte",
 			where->line, where->column);
 	if (code == json_error_premature_end_of_input)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"line %d, column %d: the document ends here, and is not complete",
 			where->line, where->column);
-	return err_say(
+	return err_set_text(
 		err, -EINVAL, "line %d, column %d: %s", where->line, where->column, where->text);
 }
 
@@ -403,7 +403,7 @@ int spec_json_load(const char *text, size_t size, json_t **ret_doc, struct err *
 	json_t *doc;
 
 	if (size > SPEC_SIZE_MAX)
-		return err_say(err, -EFBIG, "the document has %zu bytes, more than %u", size,
+		return err_set_text(err, -EFBIG, "the document has %zu bytes, more than %u", size,
 			SPEC_SIZE_MAX);
 	/* Without JSON_ALLOW_NUL: no string of it holds a NUL byte. */
 	doc = json_loadb(text, size, JSON_REJECT_DUPLICATES, &where);
@@ -421,7 +421,7 @@ int spec_json_load_fd(int fd, json_t **ret_doc, struct err *err)
 
 	r = fs_read_fd(fd, SPEC_SIZE_MAX, &text, &size);
 	if (r == -EFBIG)
-		return err_say(err, r, "the document has more than %u bytes", SPEC_SIZE_MAX);
+		return err_set_text(err, r, "the document has more than %u bytes", SPEC_SIZE_MAX);
 	if (r < 0)
 		return err_set(err, r, "read the step spec");
 	return spec_json_load(text, size, ret_doc, err);

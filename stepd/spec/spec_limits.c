@@ -545,19 +545,19 @@ int limits_device_find(const char *path, stepd_device_rule_t *ret_rule, struct e
 	struct stat st;
 
 	if (fd == -EXDEV)
-		return err_say(err, fd,
+		return err_set_text(err, fd,
 			"'%s' leads out of /dev or over a link on another file system; give the device "
 			"itself",
 			path);
 	if (fd == -ENOSYS) /* before Linux 5.6 */
-		return err_say(err, fd,
+		return err_set_text(err, fd,
 			"'%s' can't be looked up safely by this kernel; give its numbers", path);
 	if (fd < 0)
 		return err_set(err, fd, "look up the device '%s'", path);
 	if (fstat(fd, &st) < 0)
 		return err_set(err, -errno, "look up the device '%s'", path);
 	if (!S_ISCHR(st.st_mode) && !S_ISBLK(st.st_mode))
-		return err_say(err, -ENODEV, "'%s' is no device", path);
+		return err_set_text(err, -ENODEV, "'%s' is no device", path);
 	ret_rule->type = S_ISCHR(st.st_mode) ? 'c' : 'b';
 	ret_rule->major = major(st.st_rdev);
 	ret_rule->minor = minor(st.st_rdev);

@@ -311,9 +311,9 @@ static int add_kill(json_t *array, char *piece, struct err *err)
 
 	signal = signals_parse(strsep(&wait, ":"));
 	if (signal < 0)
-		return err_say(err, -EINVAL, "'%.200s' is no signal", piece);
+		return err_set_text(err, -EINVAL, "'%.200s' is no signal", piece);
 	if (wait && parse_duration_ms(wait, &wait_ms) < 0)
-		return err_say(err, -EINVAL, "'%.200s' is no duration such as 30s", wait);
+		return err_set_text(err, -EINVAL, "'%.200s' is no duration such as 30s", wait);
 	entry = json_pack("{s:s, s:o*}", "signal", signals_name(signal, name, sizeof(name)),
 		"wait_ms", wait_ms ? json_integer((json_int_t)wait_ms) : NULL);
 	return json_array_append_new(array, entry) < 0 ? spec_no_memory(err) : 0;

@@ -116,7 +116,7 @@ int steps_parse_state(json_t *doc, struct step_state *ret_state, struct err *err
 	if (json_unpack_ex(doc, &why, 0, "{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "job", &job,
 		    "step", &s.step_name, "node", &s.node, "user", &s.user, "state", &s.state,
 		    "proctrack", &s.proctrack, "container_id", &cont_id, "agent_pid", &pid) < 0)
-		return err_say(err, -EBADMSG,
+		return err_set_text(err, -EBADMSG,
 			"state.json is not what an agent writes, or one of another version: %s",
 			why.text);
 	s.job_id = job;

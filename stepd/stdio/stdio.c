@@ -221,7 +221,7 @@ static int check_descriptors(const struct stdio *io, struct err *err)
 		needed += is_piped(io, i) ? tasks : 0;
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || needed <= limit.rlim_cur)
 		return 0;
-	return err_say(err, -EMFILE,
+	return err_set_text(err, -EMFILE,
 		"the streams of %llu tasks, which the agent carries, need %llu open files, and it may "
 		"have %llu (raise the limit, ulimit -Hn)",
 		(unsigned long long)tasks, (unsigned long long)needed,
@@ -291,7 +291,7 @@ static void choose_note(struct stdio *io)
 
 static int err_not_read(struct err *err)
 {
-	return err_say(err, -EAGAIN,
+	return err_set_text(err, -EAGAIN,
 		"whoever reads the step's standard error takes nothing; try again later");
 }
 
@@ -301,7 +301,7 @@ static int note_to_dest(struct pump_dest *dest, const char *line, size_t size, s
 
 	if (r == -EAGAIN)
 		return err_not_read(err);
-	return r < 0 ? err_say(err, r, "the step's standard error is closed") : 0;
+	return r < 0 ? err_set_text(err, r, "the step's standard error is closed") : 0;
 }
 
 static int note_to_fd(struct stdio *io, const char *line, size_t size, struct err *err)
@@ -321,7 +321,7 @@ static int note_to_fd(struct stdio *io, const char *line, size_t size, struct er
 	sink_put(note->sink, line, size);
 	sink_flush(note->sink);
 	if (sink_failed(note->sink))
-		return err_say(err, -EIO,
+		return err_set_text(err, -EIO,
 			"the step's standard error can't be written; the agent's log has the reason");
 	return 0;
 }
@@ -334,14 +334,14 @@ int stdio_note(struct stdio *io, const char *line, size_t size, struct err *err)
 	case NOTE_DEST:
 		return note_to_dest(io->note.dest, line, size, err);
 	case NOTE_PER_TASK:
-		return err_say(err, -EOPNOTSUPP,
+		return err_set_text(err, -EOPNOTSUPP,
 			"the step has no standard error of its own: each task has a file");
 	case NOTE_FIFO:
-		return err_say(err, -EOPNOTSUPP,
+		return err_set_text(err, -EOPNOTSUPP,
 			"the step's standard error is a FIFO, whose reader is to see its end with "
 			"the tasks");
 	default:
-		return err_say(err, -EOPNOTSUPP, "the step's standard error is /dev/null");
+		return err_set_text(err, -EOPNOTSUPP, "the step's standard error is /dev/null");
 	}
 }
 
@@ -393,7 +393,7 @@ int stdio_join(
 	struct stdio *io, uint32_t first, const uint32_t *ranks, uint32_t count, struct err *err)
 {
 	if (!io->files.cwd)
-		return err_say(err, -EOPNOTSUPP,
+		return err_set_text(err, -EOPNOTSUPP,
 			"this agent does not know enough of the step's standard streams: it has taken "
 			"the step over from one of an older version");
 	if (grow_ends(io, first, ranks, count) < 0)

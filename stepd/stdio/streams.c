@@ -83,10 +83,10 @@ static int explain(
 	const char *why = userpath_explain(r);
 
 	if (why)
-		return err_say(err, r, "%s: open '%s' as user %s: %s", stdio_name(stream), path,
-			user, why);
+		return err_set_text(err, r, "%s: open '%s' as user %s: %s", stdio_name(stream),
+			path, user, why);
 	if (r == -ENXIO)
-		return err_say(err, r,
+		return err_set_text(err, r,
 			"%s: '%s' is a FIFO or socket that nobody reads; start its reader first",
 			stdio_name(stream), path);
 	return err_set(err, r, "%s: open '%s' as user %s", stdio_name(stream), path, user);

@@ -241,7 +241,7 @@ static void go_on(struct adoption *ad, bool suspended)
 static int end_unstarted(struct adoption *ad, struct err *err)
 {
 	struct agent *a = ad->agent;
-	int r = err_say(err, -EOWNERDEAD,
+	int r = err_set_text(err, -EOWNERDEAD,
 		"step %s was not started: its agent (pid %d) died while it was about to",
 		a->plan.label, (int)ad->successor.state.agent_pid);
 
@@ -312,7 +312,7 @@ static int claim(struct agent *a, const char *step, struct err *err)
 	if (r == 0)
 		r = registry_take_over(a->options->runtime_dir, &job, &a->registry, err);
 	if (r == -EACCES)
-		return err_say(err, r,
+		return err_set_text(err, r,
 			"step %s is another user's: adopt it as that user, or as root", step);
 	return r;
 }
@@ -326,9 +326,9 @@ static int check_left(struct agent *a, const char *step, struct err *err)
 		return 0;
 	if (faccessat(fd, "result.json", F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
 		a->registry = registry_retire(a->registry);
-		return err_say(err, -ENOENT, "step %s has ended; its result is there", step);
+		return err_set_text(err, -ENOENT, "step %s has ended; its result is there", step);
 	}
-	return err_say(err, -ENOENT,
+	return err_set_text(err, -ENOENT,
 		"step %s had not begun when its agent died: there is nothing to adopt", step);
 }
 
@@ -383,7 +383,7 @@ int agent_adopt(
 	if (r == 0 && options->remains_only)
 		exit_watch_poll(a.origin.exits);
 	if (r == 0 && options->remains_only && !is_over(&ad))
-		r = err_say(err, -EBUSY, "step %s has processes that live", a.plan.label);
+		r = err_set_text(err, -EBUSY, "step %s has processes that live", a.plan.label);
 	if (r < 0) { /* what the dead agent left stays, for the next attempt */
 		a.plan.job.cont_id = 0;
 		a.origin.recover.service = (struct recover_service){.pid = 0};

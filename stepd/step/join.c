@@ -346,7 +346,7 @@ static int check_size(const struct plan *plan, const struct join_request *reques
 		one += strlen(env->v[i]) + 1;
 	if (one <= ENVIRON_BYTES_MAX / request->groups_count)
 		return 0;
-	return err_say(err, -E2BIG,
+	return err_set_text(err, -E2BIG,
 		"the environments of a spawn can have %zu bytes on a node, and its %zu programs here "
 		"would have %zu each",
 		ENVIRON_BYTES_MAX, request->groups_count, one);
@@ -425,21 +425,21 @@ static int check_numbers(const struct agent *a, const struct join_request *reque
 	uint32_t i;
 
 	if (request->first_rank < a->plan.job.ntasks)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"spawn: first_rank is %u, and ranks below %u are those of the step's own tasks",
 			request->first_rank, a->plan.job.ntasks);
 	if (request->count > SPEC_TASKS_MAX - a->tasks.n)
-		return err_say(err, -E2BIG,
+		return err_set_text(err, -E2BIG,
 			"a step can have %u tasks on a node in all its life, and this one has had %u",
 			SPEC_TASKS_MAX, a->tasks.n);
 	for (i = 0; i < a->tasks.n; i++) {
 		task = &a->tasks.v[i];
 		if (task->spawn == request->number)
-			return err_say(err, -EEXIST, "spawn: there was a spawn %u before",
+			return err_set_text(err, -EEXIST, "spawn: there was a spawn %u before",
 				request->number);
 		if (task->rank >= request->first_rank &&
 			task->rank - request->first_rank < request->size)
-			return err_say(
+			return err_set_text(
 				err, -EEXIST, "spawn: rank %u is another task's", task->rank);
 	}
 	return 0;
@@ -637,7 +637,7 @@ static int set_up(struct join *j)
 	int r;
 
 	if (why)
-		return err_say(&j->err, -EPERM, "no task can join the step: %s", why);
+		return err_set_text(&j->err, -EPERM, "no task can join the step: %s", why);
 	r = join_part_make(a, j->message, &j->part, &j->err);
 	if (r < 0)
 		return r;
@@ -739,9 +739,9 @@ int join_from_link(struct agent *a, const json_t *message, struct err *err)
 	if (r < 0)
 		return r;
 	if (a->state != AGENT_RUNNING)
-		(void)err_say(&why, -EPERM, "no task can join the step: it is not running");
+		(void)err_set_text(&why, -EPERM, "no task can join the step: it is not running");
 	else if (json_array_size(a->start.joins.waiting) >= JOIN_WAITING_MAX)
-		(void)err_say(&why, -EAGAIN, "too many spawns wait for their turn");
+		(void)err_set_text(&why, -EAGAIN, "too many spawns wait for their turn");
 	else if (add_waiting(a, message) < 0)
 		(void)err_set(&why, -ENOMEM, "spawn");
 	if (why.code < 0)
@@ -794,7 +794,7 @@ int join_drop(struct agent *a, uint32_t number, const struct request_answer *ans
 	struct join *j = a->start.joins.now;
 	struct err why = ERR_INIT;
 
-	(void)err_say(&why, -ECANCELED, "spawn %u has failed on another node", number);
+	(void)err_set_text(&why, -ECANCELED, "spawn %u has failed on another node", number);
 	if (drop_waiting(a, number, &why))
 		return -ESRCH;
 	if (j && j->part.joined.spawn == number) {
@@ -818,7 +818,7 @@ void join_step_ends(struct agent *a)
 	struct err err = ERR_INIT;
 	size_t i;
 
-	(void)err_say(&err, -ECANCELED, "no task can join the step: it is ending");
+	(void)err_set_text(&err, -ECANCELED, "no task can join the step: it is ending");
 	for (i = 0; i < json_array_size(a->start.joins.waiting); i++)
 		refuse_waiting(a, i, &err);
 	json_decref(a->start.joins.waiting);

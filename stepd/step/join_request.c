@@ -10,7 +10,7 @@
 
 static int say_bad(const char *what, const char *how, struct err *err)
 {
-	return err_say(err, -EINVAL, "spawn: %s %s", what, how);
+	return err_set_text(err, -EINVAL, "spawn: %s %s", what, how);
 }
 
 /* A number of at least least; missing counts as bad. */
@@ -21,7 +21,7 @@ static int read_number(const json_t *object, const char *name, uint32_t least, u
 	json_int_t n = json_integer_value(value);
 
 	if (!json_is_integer(value) || n < least || n > most)
-		return err_say(err, -EINVAL, "spawn: %s must be a number from %u to %u", name,
+		return err_set_text(err, -EINVAL, "spawn: %s must be a number from %u to %u", name,
 			least, most);
 	*ret_number = (uint32_t)n;
 	return 0;
@@ -161,8 +161,9 @@ static int read_groups(const json_t *array, struct join_request *request, struct
 		request->count += group->count;
 	}
 	if (r == 0 && request->count > JOIN_TASKS_MAX)
-		r = err_say(err, -E2BIG, "a spawn can have %u tasks on a node, and this one has %u",
-			JOIN_TASKS_MAX, request->count);
+		r = err_set_text(err, -E2BIG,
+			"a spawn can have %u tasks on a node, and this one has %u", JOIN_TASKS_MAX,
+			request->count);
 	return r;
 }
 
@@ -171,7 +172,7 @@ int join_request_id(const json_t *message, int64_t *ret_id, struct err *err)
 	const json_t *id = json_object_get(message, "id");
 
 	if (!json_is_integer(id))
-		return err_say(err, -EBADMSG, "spawn: it has no id, and can't be answered");
+		return err_set_text(err, -EBADMSG, "spawn: it has no id, and can't be answered");
 	*ret_id = json_integer_value(id);
 	return 0;
 }

@@ -190,7 +190,7 @@ static void take_log(struct mpi_link *d, const json_t *object)
 	 * should be. */
 	if (d->a->state >= AGENT_ENDING && d->a->reason != AGENT_REASON_COMPLETED)
 		i = LOG_LEVEL_DEBUG;
-	(void)err_say(&line, -EIO, "%s", text); /* makes it printable */
+	(void)err_set_text(&line, -EIO, "%s", text); /* makes it printable */
 	log_line(d->a->log, (enum log_level)i, "%s: %s", mpi_get_type(d->a->mpi.host), line.text);
 }
 
@@ -200,7 +200,7 @@ static void take_abort(struct mpi_link *d, const json_t *object)
 	const char *text = text_of(object, "text");
 	struct err why = ERR_INIT;
 
-	(void)err_say(&why, -EIO, "%s", text ? text : "a task has aborted the step");
+	(void)err_set_text(&why, -EIO, "%s", text ? text : "a task has aborted the step");
 	/* The node where it happened has logged it. */
 	ending_abort(d->a, (int)(code & 0xff),
 		json_is_true(json_object_get(object, "elsewhere")) ? LOG_LEVEL_DEBUG

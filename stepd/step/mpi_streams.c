@@ -80,7 +80,7 @@ int mpi_streams_join(struct agent *a, unsigned copy, struct err *err)
 	if (r < 0)
 		return err_set(err, r, "spawn: copy what its tasks write");
 	if (streams && copy & LINK_REQUIRED && !(a->stdio && stdio_can_copy(a->stdio)))
-		return err_say(err, -EOPNOTSUPP,
+		return err_set_text(err, -EOPNOTSUPP,
 			"spawn: its tasks' output is to be copied, and does not pass through the "
 			"agent (see --forward)");
 	return 0;

@@ -44,10 +44,10 @@ static int check_kind(int fd, const char *path, struct err *err)
 	if (fstat(fd, &st) < 0)
 		return err_set(err, -errno, "read '%s'", path);
 	if (!S_ISREG(st.st_mode))
-		return err_say(err, -EACCES, "'%s' is no regular file", path);
+		return err_set_text(err, -EACCES, "'%s' is no regular file", path);
 	if (pread(fd, magic, sizeof(magic), 0) != (ssize_t)sizeof(magic) ||
 		memcmp(magic, "\177ELF", sizeof(magic)) != 0)
-		return err_say(
+		return err_set_text(
 			err, -ENOEXEC, "'%s' is no program of this machine (a script?)", path);
 	return 0;
 }
@@ -170,9 +170,9 @@ static int judge(int status, char *text, struct err *err)
 		return 0;
 	text[strcspn(text, "\n")] = '\0';
 	if (WIFSIGNALED(status))
-		return err_say(err, -ENOEXEC, "tried, it was killed by signal %d: %s",
+		return err_set_text(err, -ENOEXEC, "tried, it was killed by signal %d: %s",
 			WTERMSIG(status), line);
-	return err_say(
+	return err_set_text(
 		err, -ENOEXEC, "tried, it ended with status %d: %s", WEXITSTATUS(status), line);
 }
 
@@ -352,7 +352,7 @@ static int begin_trial(struct agent *a, struct err *err)
 	int r;
 
 	if (!re->program)
-		return err_say(err, -ENOENT,
+		return err_set_text(err, -ENOENT,
 			"which program this is can't be read (/proc/self/exe); is /proc mounted?");
 	r = open_program(re->program, err);
 	if (r < 0)

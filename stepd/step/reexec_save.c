@@ -467,7 +467,7 @@ static int take_over(struct agent *a, const struct spec *spec, const struct hand
 	int r = restore(a, spec, h, err);
 
 	if (r == 0 && failpoint_breaks("reexec-restore"))
-		r = err_say(err, -EPROTO, "a test has it fail here");
+		r = err_set_text(err, -EPROTO, "a test has it fail here");
 	if (r < 0)
 		return r;
 	reopen_socket(a, h);

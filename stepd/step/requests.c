@@ -275,7 +275,7 @@ static void drop_all(struct request_list *list, int r, const char *why)
 	struct err err = ERR_INIT;
 	struct request *request;
 
-	(void)err_say(&err, r, "%s", why);
+	(void)err_set_text(&err, r, "%s", why);
 	while ((request = STAILQ_FIRST(list))) {
 		STAILQ_REMOVE_HEAD(list, link);
 		answer(request, r, &err);

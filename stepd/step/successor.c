@@ -76,7 +76,7 @@ int successor_find(const char *runtime_dir, const char *step, stepd_step_rec_t *
 	if (!text)
 		return err_set(err, -ENOMEM, "find step %s", step);
 	if (split(text, &node, &label, &job) < 0)
-		return err_say(
+		return err_set_text(
 			err, -EINVAL, "'%s' is no step; write JOB.STEP or NODE/JOB.STEP", step);
 	r = steps_find_dir(runtime_dir, &runtime, err);
 	if (r < 0)
@@ -84,9 +84,9 @@ int successor_find(const char *runtime_dir, const char *step, stepd_step_rec_t *
 	dir = opendir(runtime);
 	r = dir ? find_node(dir, node, label, &node_name) : -errno;
 	if (r == -ENOENT)
-		return err_say(err, r, "there is no step %s in '%s'", step, runtime);
+		return err_set_text(err, r, "there is no step %s in '%s'", step, runtime);
 	if (r == -ENOTUNIQ)
-		return err_say(
+		return err_set_text(
 			err, r, "several nodes have a step %s here; write NODE/%s", step, step);
 	/* One piece of memory for the caller: "<node>\0<step name>". */
 	if (r == 0 && asprintf(&strings, "%s%c%s", node_name, '\0', job.step_name) < 0)

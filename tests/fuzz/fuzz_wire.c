@@ -291,7 +291,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct err err = ERR_INIT, gone = ERR_INIT;
 
 	require(wire_link_open(&o, &rig.wire, &err) == 0);
-	(void)err_say(&gone, -EPIPE, "gone");
+	(void)err_set_text(&gone, -EPIPE, "gone");
 	while (rig.at < rig.end) {
 		uint8_t what = next(&rig);
 		size_t edge = (what >> 4) % wire_link_edges(rig.wire);

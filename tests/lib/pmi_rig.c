@@ -127,7 +127,7 @@ int wire_send(struct wire *w, uint32_t node, uint16_t channel, const struct iove
 	require(mail != NULL && node < from->rig->count && iovcnt <= 2);
 	if (from->rig->refuse_mail) {
 		free(mail);
-		return err_say(err, -EHOSTUNREACH, "node %u can't be reached", node);
+		return err_set_text(err, -EHOSTUNREACH, "node %u can't be reached", node);
 	}
 	mail->from = from->node;
 	mail->to = node;
@@ -218,7 +218,7 @@ int spawn_start(struct serve *s, uint32_t parent, const struct spawn_request *re
 		rig->spawn_size += request->commands[i].count;
 	}
 	if (rig->spawn_error || rig->spawn_size > 64 || rig->spawn_done)
-		return err_say(
+		return err_set_text(
 			err, rig->spawn_error ? rig->spawn_error : -EAGAIN, "no spawn today");
 	add_spawned(node, parent, request);
 	rig->spawn_done = done;
@@ -386,7 +386,7 @@ static void end_fence(struct rig *rig, struct rig_fence *f)
 				.node = i, .data = f->node[i].data, .size = f->node[i].size};
 	}
 	if (f->why[0])
-		(void)err_say(&err, -ECANCELED, "%s", f->why);
+		(void)err_set_text(&err, -ECANCELED, "%s", f->why);
 	for (i = 0; i < rig->count; i++) {
 		if (f->node[i].begun)
 			f->node[i].done(f->node[i].userdata, err.code, f->why[0] ? NULL : blocks,
@@ -452,7 +452,7 @@ void rig_finish_spawn(struct rig *rig, int r)
 	require(done != NULL);
 	rig->spawn_done = NULL;
 	if (r < 0) {
-		(void)err_say(&err, r, "the spawn has failed");
+		(void)err_set_text(&err, r, "the spawn has failed");
 		for (i = 0; i < rig->count; i++)
 			pmi_remove_space(rig->nodes[i].pmi, rig->last_spawn);
 	}

@@ -426,7 +426,7 @@ void sim_kill(struct sim *s, uint32_t node)
 	for (i = 0; i < count; i++)
 		peers[i] = wire_link_node(n->wire, i);
 	(void)wire_close(n->wire);
-	(void)err_say(&err, -ECONNRESET, "it has closed the connection");
+	(void)err_set_text(&err, -ECONNRESET, "it has closed the connection");
 	for (i = 0; i < count; i++)
 		lose(&s->nodes[peers[i]], node, &err);
 }

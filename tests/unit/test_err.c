@@ -19,7 +19,7 @@ static void test_set(void **state)
 	assert_int_equal(err_set(&err, -ENOENT, "open '%s'", "/x"), -ENOENT);
 	assert_int_equal(err.code, -ENOENT);
 	assert_string_equal(err.text, "open '/x': No such file or directory");
-	assert_int_equal(err_say(&err, -EINVAL, "%d is too many", 7), -EINVAL);
+	assert_int_equal(err_set_text(&err, -EINVAL, "%d is too many", 7), -EINVAL);
 	assert_int_equal(err.code, -EINVAL);
 	assert_string_equal(err.text, "7 is too many");
 }
@@ -28,7 +28,7 @@ static void test_nobody_asks(void **state)
 {
 	(void)state;
 	assert_int_equal(err_set(NULL, -EPERM, "%s", "x"), -EPERM);
-	assert_int_equal(err_say(NULL, -EPERM, "%s", "x"), -EPERM);
+	assert_int_equal(err_set_text(NULL, -EPERM, "%s", "x"), -EPERM);
 }
 
 static void test_prefix(void **state)
@@ -49,21 +49,22 @@ static void test_control_bytes(void **state)
 	struct err err = ERR_INIT;
 
 	(void)state;
-	(void)err_say(&err, -EINVAL, "'%s'", "a\nb\033[31m\177\t\001");
+	(void)err_set_text(&err, -EINVAL, "'%s'", "a\nb\033[31m\177\t\001");
 	assert_string_equal(err.text, "'a\\x0ab\\x1b[31m\\x7f\\x09\\x01'");
 	(void)err_prefix(&err, "p\r");
 	assert_string_equal(err.text, "p\\x0d: 'a\\x0ab\\x1b[31m\\x7f\\x09\\x01'");
-	(void)err_say(&err, -EINVAL, "%s", "\xc3\xa4\xff"); /* UTF-8 stays, what is none does not */
+	(void)err_set_text(
+		&err, -EINVAL, "%s", "\xc3\xa4\xff"); /* UTF-8 stays, what is none does not */
 	assert_string_equal(err.text, "\xc3\xa4\\xff");
 	/* An escape sequence of eight bits, as UTF-8 and not; what is cut, overlong, a surrogate */
-	(void)err_say(&err, -EINVAL, "%s",
+	(void)err_set_text(&err, -EINVAL, "%s",
 		"\x9b"
 		"31m \xc2\x9b"
 		"31m");
 	assert_string_equal(err.text, "\\x9b31m \\xc2\\x9b31m");
-	(void)err_say(&err, -EINVAL, "%s", "\xe2\x82\xac \xf0\x9f\x90\xa7 \xe2\x82");
+	(void)err_set_text(&err, -EINVAL, "%s", "\xe2\x82\xac \xf0\x9f\x90\xa7 \xe2\x82");
 	assert_string_equal(err.text, "\xe2\x82\xac \xf0\x9f\x90\xa7 \\xe2\\x82");
-	(void)err_say(&err, -EINVAL, "%s", "\xc0\xaf \xed\xa0\x80 \xf4\x90\x80\x80");
+	(void)err_set_text(&err, -EINVAL, "%s", "\xc0\xaf \xed\xa0\x80 \xf4\x90\x80\x80");
 	assert_string_equal(err.text, "\\xc0\\xaf \\xed\\xa0\\x80 \\xf4\\x90\\x80\\x80");
 }
 
@@ -83,7 +84,7 @@ static void test_long_texts_are_cut(void **state)
 	assert_int_equal(strlen(err.text), sizeof(err.text) - 1);
 	/* each byte would take four: cut between, not within */
 	memset(name, '\n', sizeof(name) - 1);
-	(void)err_say(&err, -EIO, "%s", name);
+	(void)err_set_text(&err, -EIO, "%s", name);
 	assert_in_range(strlen(err.text), sizeof(err.text) - 8, sizeof(err.text) - 1);
 	assert_string_equal(err.text + strlen(err.text) - 4, "\\x0a");
 }
@@ -94,7 +95,7 @@ static void test_in_place(void **state)
 	struct err err = ERR_INIT;
 
 	(void)state;
-	(void)err_say(&err, -EIO, "old");
+	(void)err_set_text(&err, -EIO, "old");
 	(void)err_set(&err, -EIO, "new of %s", err.text);
 	assert_string_equal(err.text, "new of old: Input/output error");
 }

@@ -451,7 +451,7 @@ static void test_lost_answers(void **state)
 	rig_settle(rig);
 	assert_string_equal(rig_hear(rig, 1), "");
 	pmi_input(rig_task(rig, 1), "28    cmd=name-lookup;name=svc123;", 34);
-	(void)err_say(&err, -ECONNRESET, "node 0 is lost");
+	(void)err_set_text(&err, -ECONNRESET, "node 0 is lost");
 	pmi_lost(rig->nodes[1].pmi, 0, &err);
 	assert_string_equal(
 		rig_hear(rig, 1), "cmd=name-lookup-response;rc=14;errmsg=node 0 is lost;");

@@ -148,7 +148,7 @@ static int prepare(void *userdata, const struct spawn_part *part, struct err *er
 
 	n->prepared++;
 	if (n->refuses)
-		return err_say(err, -ENOSPC, "there is no room");
+		return err_set_text(err, -ENOSPC, "there is no room");
 	n->local_count = part->local_count;
 	memcpy(n->data, part->data, part->data_size);
 	for (i = 0; i < part->size; i++) {
@@ -431,7 +431,7 @@ static void test_lost_node(void **state)
 	struct err gone = ERR_INIT, err = ERR_INIT;
 
 	(void)state;
-	(void)err_say(&gone, -EPIPE, "the way to n1 is lost");
+	(void)err_set_text(&gone, -EPIPE, "the way to n1 is lost");
 	begin(2, 7);
 	agent_answers(0, 0, NULL);
 	agent_answers(2, 0, NULL);

@@ -199,7 +199,7 @@ static int steprun_run(struct steprun_options *o, int *ret_code, struct err *err
 		return r;
 	r = o->here ? session_run_local(o, ret_code, err) : session_run(o, ret_code, err);
 	if (mpi_client_fini(hooks.mpi, hooks.state, &own) < 0 && r == 0)
-		r = err_say(err, own.code, "%s", own.text);
+		r = err_set_text(err, own.code, "%s", own.text);
 	return r;
 }
 

@@ -39,7 +39,8 @@ static int take_count(const struct cli_option *o, const char *arg, void *into, s
 	uint32_t *count = (uint32_t *)((char *)own(into) + o->offset);
 
 	return parse_u32(arg, 1, SPEC_NODES_MAX, count) < 0
-		? err_say(err, -EINVAL, "'%.200s' is no number from 1 to %u", arg, SPEC_NODES_MAX)
+		? err_set_text(
+			  err, -EINVAL, "'%.200s' is no number from 1 to %u", arg, SPEC_NODES_MAX)
 		: 0;
 }
 
@@ -47,7 +48,7 @@ static int take_timeout(
 	_unused_ const struct cli_option *o, const char *arg, void *into, struct err *err)
 {
 	return parse_duration_ms(arg, &own(into)->launch_timeout_ms) < 0
-		? err_say(err, -EINVAL, "'%.200s' is no duration such as 90, 30s or 5m", arg)
+		? err_set_text(err, -EINVAL, "'%.200s' is no duration such as 90, 30s or 5m", arg)
 		: 0;
 }
 
@@ -167,8 +168,8 @@ static int add_list(const char *source, const char *text, struct strv *names, st
 	if (r == -ENOMEM)
 		return no_memory(err);
 	return r < 0
-		? err_say(err, -EINVAL, "%s: '%.200s' is no list of hosts such as n1,n2 or n[1-4]",
-			  source, text)
+		? err_set_text(err, -EINVAL,
+			  "%s: '%.200s' is no list of hosts such as n1,n2 or n[1-4]", source, text)
 		: 0;
 }
 
@@ -186,7 +187,7 @@ static int add_file(const char *file, struct strv *names, struct err *err)
 		line += strspn(line, " \t");
 		end = line + strcspn(line, " \t");
 		if (end[strspn(end, " \t")])
-			return err_say(err, -EINVAL,
+			return err_set_text(err, -EINVAL,
 				"--hostfile: '%s' has more than a host, or a list, in the line '%.200s'",
 				file, line);
 		*end = '\0';
@@ -194,7 +195,7 @@ static int add_file(const char *file, struct strv *names, struct err *err)
 			r = add_list(file, line, names, err);
 	}
 	if (r == 0 && names->n == 0)
-		return err_say(err, -EINVAL, "--hostfile: '%s' names no host", file);
+		return err_set_text(err, -EINVAL, "--hostfile: '%s' names no host", file);
 	return r;
 }
 
@@ -318,7 +319,7 @@ static int choose_launcher(struct steprun_options *o, char **env, struct err *er
 		text = o->hosts || o->hostfile ? "ssh" : "local";
 	o->here = !o->launcher_text && strcmp(text, "local") == 0 && o->nodes_requested <= 1;
 	if (launcher_parse(text, &o->launcher) < 0)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"--launcher: '%.200s' is none of local, ssh[:OPTIONS], slurm and exec:TEMPLATE, "
 			"where the template has a %%c",
 			text);
@@ -330,7 +331,8 @@ static int list_nodes(struct steprun_options *o, char **env, struct err *err)
 	const char *allocated = allocation_nodes(env);
 
 	if (o->hosts && o->hostfile)
-		return err_say(err, -EINVAL, "--hosts and --hostfile conflict; give one of them");
+		return err_set_text(
+			err, -EINVAL, "--hosts and --hostfile conflict; give one of them");
 	if (o->hosts)
 		return add_list("--hosts", o->hosts, &o->nodes, err);
 	if (o->hostfile)
@@ -340,7 +342,7 @@ static int list_nodes(struct steprun_options *o, char **env, struct err *err)
 	if (o->launcher.kind == LAUNCHER_LOCAL)
 		return make_local_names(o->nodes_requested ?: 1, &o->nodes, err);
 	if (o->launcher.kind == LAUNCHER_SSH || strstr(o->launcher.text, "%h"))
-		return err_say(err, -EINVAL, "--launcher=%.*s needs nodes: give --hosts",
+		return err_set_text(err, -EINVAL, "--launcher=%.*s needs nodes: give --hosts",
 			(int)strcspn(o->launcher_text, ":"), o->launcher_text);
 	return o->launcher.at_once ? 0 : make_local_names(o->nodes_requested ?: 1, &o->nodes, err);
 }
@@ -348,10 +350,10 @@ static int list_nodes(struct steprun_options *o, char **env, struct err *err)
 static int limit_nodes(struct steprun_options *o, uint32_t *ret_count, struct err *err)
 {
 	if (o->nodes.n > SPEC_NODES_MAX)
-		return err_say(err, -E2BIG, "%zu nodes are more than a step can have (%u)",
+		return err_set_text(err, -E2BIG, "%zu nodes are more than a step can have (%u)",
 			o->nodes.n, SPEC_NODES_MAX);
 	if (o->nodes.n > 0 && o->nodes_requested > o->nodes.n)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"--nodes: %u nodes are requested, but only %zu are given",
 			o->nodes_requested, o->nodes.n);
 	if (o->nodes_requested)
@@ -373,7 +375,7 @@ static int find_nodes(struct steprun_options *o, enum layout_kind kind, char **e
 		return r;
 	entries = o->nodes.n;
 	if (kind == LAYOUT_ARBITRARY && !o->hosts && !o->hostfile)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"--distribution=arbitrary needs the node of each task: give --hosts or --hostfile");
 	if (o->nodes.n > 0) {
 		r = make_unique(&o->nodes, &on_nodes, err);
@@ -467,7 +469,7 @@ static int distribute(struct steprun_options *o, struct nodes_found *found, enum
 	int r;
 
 	if (found->on_nodes && o->run.spec->ntasks > found->on_nodes_count)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"--ntasks: %u tasks need as many hosts with --distribution=arbitrary, but %u are given",
 			o->run.spec->ntasks, found->on_nodes_count);
 	drop_idle_nodes(o, found, o->run.spec->ntasks);
@@ -482,7 +484,7 @@ static int distribute(struct steprun_options *o, struct nodes_found *found, enum
 			&o->layout, err);
 	for (i = 0; r == 0 && i < o->layout.nodes; i++) {
 		if (o->layout.counts[i] == 0)
-			r = err_say(err, -EINVAL,
+			r = err_set_text(err, -EINVAL,
 				"node %u of %u would get none of the %u tasks; ask for fewer nodes",
 				i, o->layout.nodes, o->layout.ntasks);
 	}
@@ -498,7 +500,7 @@ static int set_distribution(struct steprun_options *o, struct run_build *build,
 
 	*ret_plane = 0;
 	if (layout_parse(text, ret_kind, ret_plane) < 0)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"--distribution: '%.200s' is none of block, cyclic, plane=N and arbitrary",
 			text);
 	return sockets ? run_set(build, "distribution", json_string(sockets + 1), err) : 0;
@@ -582,12 +584,12 @@ static int make_doc(struct steprun_options *o, const struct cli_options *options
 		return r;
 	drop_foreign(o->run.doc, o->run.verbosity);
 	if (json_object_get(o->run.doc, "node") || json_object_get(o->run.doc, "ranks"))
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"%s: node and ranks are for one agent; steprun lays the tasks out itself",
 			build->spec_file ?: "--spec");
 	r = check_doc(o, options, build, err);
 	if (r == 0 && o->run.spec->kind != STEPD_STEP_NORMAL)
-		return err_say(err, -EINVAL, "only normal steps are run by steprun");
+		return err_set_text(err, -EINVAL, "only normal steps are run by steprun");
 	if (r == 0)
 		r = distribute(o, found, kind, plane, err);
 	return r < 0 ? r : set_variables(o->run.doc, o, kind, plane, err);

@@ -41,7 +41,7 @@ int ctl_signal(struct ctl *ctl)
 	if (!ctl->opt.signal)
 		ctl->opt.signal = DEFAULT_SIGNAL;
 	if (signals_parse(ctl->opt.signal) < 0)
-		return err_say(&ctl->err, -EINVAL,
+		return err_set_text(&ctl->err, -EINVAL,
 			"--signal: '%.200s' is no signal such as TERM, 15 or RTMIN+3",
 			ctl->opt.signal);
 	return request_steps(ctl, &request);
@@ -59,7 +59,7 @@ int ctl_terminate(struct ctl *ctl)
 	static const struct request request = {.run = terminate_step, .done = true};
 
 	if (ctl->opt.now && (ctl->opt.kill_sequence || ctl->opt.grace_ms >= 0))
-		return err_say(&ctl->err, -EINVAL,
+		return err_set_text(&ctl->err, -EINVAL,
 			"--now is SIGKILL alone: --kill-sequence and --grace don't go with it");
 	return request_steps(ctl, &request);
 }
@@ -134,7 +134,7 @@ static int lock_step(const struct orphan *o, struct err *err)
 	int fd = registry_lock_for_cleaning(o->entry.dir_fd);
 
 	if (fd == -EWOULDBLOCK)
-		return err_say(err, -EBUSY,
+		return err_set_text(err, -EBUSY,
 			"its agent has died, and another process is taking the step over; try again");
 	return fd < 0 ? err_set(err, fd, "its agent has died; lock its directory") : fd;
 }
@@ -195,7 +195,7 @@ int ctl_notify(struct ctl *ctl)
 	static const struct request request = {.run = notify_step, .done = true, .steps = 1};
 
 	if (!ctl->args[1][0])
-		return err_say(&ctl->err, -EINVAL, "the message is empty");
+		return err_set_text(&ctl->err, -EINVAL, "the message is empty");
 	return request_steps(ctl, &request);
 }
 
@@ -231,7 +231,7 @@ int ctl_add(struct ctl *ctl)
 
 	for (i = 1; i < ctl->count; i++) {
 		if (parse_u32(ctl->args[i], 1, INT_MAX, &pid) < 0)
-			return err_say(&ctl->err, -EINVAL, "'%.200s' is no pid", ctl->args[i]);
+			return err_set_text(&ctl->err, -EINVAL, "'%.200s' is no pid", ctl->args[i]);
 	}
 	return request_steps(ctl, &request);
 }

@@ -70,7 +70,7 @@ static void on_found(const struct clean_found *found, void *userdata)
 	if (found->what == CLEAN_ALONE && found->code == 0) {
 		ctl_warn(c->ctl, found->directory, found->text);
 	} else if (found->what == CLEAN_ALONE) {
-		(void)err_say(&err, found->code, "%s", found->text);
+		(void)err_set_text(&err, found->code, "%s", found->text);
 		ctl_report_err(c->ctl, found->directory, &err, NULL);
 	} else {
 		if (!c->ctl->opt.json)

@@ -113,7 +113,7 @@ int ctl_list(struct ctl *ctl)
 	int r = stepd_each_step(ctl->opt.runtime_dir, on_step, ctl->out.steps, &error);
 
 	if (r < 0 && r != -ENOMEM)
-		return err_say(&ctl->err, r, "%s", error.text);
+		return err_set_text(&ctl->err, r, "%s", error.text);
 	if (r == 0)
 		r = sort_steps(ctl->out.steps);
 	if (r == 0 && !ctl->opt.json)

@@ -34,7 +34,7 @@ int namespace_parse(const char *text, ino_t *ret_inode, struct err *err)
 	struct stat st;
 
 	if (parse_u64(text, 1, INT64_MAX, &number) < 0)
-		return err_say(
+		return err_set_text(
 			err, -EINVAL, "--namespace: '%.100s' is neither a pid nor an inode", text);
 	if (number > PID_MAX_LIMIT) {
 		*ret_inode = (ino_t)number;

@@ -14,7 +14,7 @@ static int take_u64(const struct cli_option *o, const char *arg, uint64_t least,
 	struct ctl_options *into, const char *what, struct err *err)
 {
 	if (parse_u64(arg, least, most, (uint64_t *)((char *)into + o->offset)) < 0)
-		return err_say(err, -EINVAL, "'%.200s' is no %s", arg, what);
+		return err_set_text(err, -EINVAL, "'%.200s' is no %s", arg, what);
 	return 0;
 }
 
@@ -38,7 +38,7 @@ static int take_duration(const struct cli_option *o, const char *arg, void *into
 	uint64_t ms;
 
 	if (parse_duration_ms(arg, &ms) < 0 || ms > INT_MAX)
-		return err_say(err, -EINVAL, "'%.200s' is no duration such as 5s", arg);
+		return err_set_text(err, -EINVAL, "'%.200s' is no duration such as 5s", arg);
 	*(int64_t *)((char *)into + o->offset) = (int64_t)ms;
 	return 0;
 }
@@ -48,7 +48,7 @@ static int take_interval(const struct cli_option *o, const char *arg, void *into
 	int r = take_duration(o, arg, into, err);
 
 	if (r == 0 && ((struct ctl_options *)into)->interval_ms < INTERVAL_LEAST_MS)
-		return err_say(err, -EINVAL, "'%.200s' is less than 100ms", arg);
+		return err_set_text(err, -EINVAL, "'%.200s' is less than 100ms", arg);
 	return r;
 }
 
@@ -141,7 +141,7 @@ int ctl_parse_options(struct ctl *ctl)
 	ctl->args = ctl->argv + rest;
 	ctl->count = ctl->argc - rest;
 	if (ctl->count < verb->least)
-		return err_say(&ctl->err, -EINVAL, "give it %s (see '%s --help')", verb->arguments,
-			command);
+		return err_set_text(&ctl->err, -EINVAL, "give it %s (see '%s --help')",
+			verb->arguments, command);
 	return 0;
 }

@@ -91,12 +91,12 @@ static int read_limits(struct set_limits *s, const struct cli_options *options)
 	int r;
 
 	if (mode && limits_mode_parse(mode, &s->mode) < 0)
-		return err_say(
+		return err_set_text(
 			err, -EINVAL, "--limits: '%.200s' is not one of strict, best-effort", mode);
 	if (s->build.task && parse_u32(s->build.task, 0, UINT32_MAX, &s->rank) < 0)
-		return err_say(err, -EINVAL, "--task: '%.200s' is no rank", s->build.task);
+		return err_set_text(err, -EINVAL, "--task: '%.200s' is no rank", s->build.task);
 	if (!doc)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"no limit given, such as --mem 4G (see stepctl set-limits --help)");
 	r = limits_from_json(FIELD, doc, &s->limits, err);
 	if (r == 0)
@@ -128,7 +128,7 @@ static int parse_arguments(struct set_limits *s)
 		return 0;
 	}
 	if (ctl->argc - rest != 1)
-		return err_say(&ctl->err, -EINVAL, "give it one STEP, such as 7.0");
+		return err_set_text(&ctl->err, -EINVAL, "give it one STEP, such as 7.0");
 	ctl->args = ctl->argv + rest;
 	ctl->count = 1;
 	ctl->opt.runtime_dir = s->options.runtime_dir;
@@ -183,11 +183,11 @@ static int check_rank(const struct set_limits *s, const struct orphan *o, struct
 			break;
 	}
 	if (i == json_array_size(tasks))
-		return err_say(err, -ESRCH, "it has no task of rank %u on this node", s->rank);
+		return err_set_text(err, -ESRCH, "it has no task of rank %u on this node", s->rank);
 	/* A backend that counts nothing for a task returns another error, and may limit it all the
 	 * same. */
 	if (proctrack_usage(o->pt, o->entry.cont_id, &s->rank, &usage) == -ESRCH)
-		return err_say(err, -ESRCH, "task %u has ended", s->rank);
+		return err_set_text(err, -ESRCH, "task %u has ended", s->rank);
 	return 0;
 }
 

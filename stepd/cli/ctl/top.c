@@ -58,7 +58,7 @@ static int top_data_choose(struct top_data *data)
 	for (i = 0; i < ctl->count; i++) {
 		r = stepd_find_step(ctl->opt.runtime_dir, ctl->args[i], &directory, &error);
 		if (r < 0)
-			return err_say(&ctl->err, r, "%s", error.text);
+			return err_set_text(&ctl->err, r, "%s", error.text);
 		if (strv_add_take(&data->only, directory) < 0)
 			return err_set(&ctl->err, -ENOMEM, "choose steps");
 	}
@@ -167,7 +167,7 @@ static int top_data_scan(struct top_data *data)
 		data->steps[i]->seen = false;
 	r = stepd_each_step(data->ctl->opt.runtime_dir, on_step, data, &error);
 	if (r < 0)
-		return err_say(&data->ctl->err, r, "%s",
+		return err_set_text(&data->ctl->err, r, "%s",
 			error.text[0] ? error.text : "no memory left for so many steps");
 	remove_gone(data);
 	return 0;
@@ -375,13 +375,13 @@ static int run_top(struct top *top)
 static int check_top(struct ctl *ctl, struct top *top)
 {
 	if (top_sort_parse(ctl->opt.sort, &top->view.sort) < 0)
-		return err_say(&ctl->err, -EINVAL,
+		return err_set_text(&ctl->err, -EINVAL,
 			"--sort: '%.100s' is none of step, user, cpu, mem, procs, time",
 			ctl->opt.sort);
 	if (ctl->opt.json && !ctl->opt.batch)
-		return err_say(&ctl->err, -EINVAL, "--json goes with --batch");
+		return err_set_text(&ctl->err, -EINVAL, "--json goes with --batch");
 	if (!ctl->opt.batch && (!ctl->term.is_terminal || isatty(STDIN_FILENO) != 1))
-		return err_say(&ctl->err, -EINVAL,
+		return err_set_text(&ctl->err, -EINVAL,
 			"this is no terminal; 'stepctl top --batch -n 1' prints a table");
 	return 0;
 }

@@ -71,11 +71,11 @@ static int check_owner(const struct step_entry *entry, struct err *err)
 	if (entry->owner == geteuid())
 		return 0;
 	if (geteuid() != 0)
-		return err_say(err, -EPERM,
+		return err_set_text(err, -EPERM,
 			"its agent has died; only root and the user whose agent ran it (uid %u) may "
 			"do this",
 			(unsigned)entry->owner);
-	return err_say(err, -EPERM,
+	return err_set_text(err, -EPERM,
 		"it is of an agent of another user, which has died; do it as that one (uid %u)",
 		(unsigned)entry->owner);
 }
@@ -84,7 +84,7 @@ static int check_processes(const struct step_entry *entry, struct err *err)
 {
 	if (strcmp(entry->proctrack, "proctrack/linuxproc") != 0)
 		return 0;
-	return err_say(err, -ECONNREFUSED,
+	return err_set_text(err, -ECONNREFUSED,
 		"its agent has died, and with %s nobody else knows its processes; 'stepd adopt %s' "
 		"takes the step over",
 		entry->proctrack, entry->step);
@@ -109,7 +109,7 @@ int orphan_open(struct ctl *ctl, const struct target *target, unsigned needs, st
 	r = steps_show(fd, on_entry, &o->entry);
 	if (r <= 0)
 		return r < 0 ? err_set(err, r, "read its state")
-			     : err_say(err, -ESRCH, "its agent has died and left no state");
+			     : err_set_text(err, -ESRCH, "its agent has died and left no state");
 	o->entry.dir_fd = take_fd(&fd);
 	r = needs & ORPHAN_OWNER ? check_owner(&o->entry, err) : 0;
 	if (r == 0 && needs & ORPHAN_PROCESSES)

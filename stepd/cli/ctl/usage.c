@@ -190,7 +190,7 @@ static int usage_read_container(const struct orphan *o, struct usage_sample *u, 
 		return err_set(err, -ENOMEM, "read its tasks");
 	r = proctrack_usage_tasks(o->pt, o->entry.cont_id, u->task, u->n, &u->step, u->tasks);
 	if (r == -ESRCH)
-		return err_say(err, r, "its agent has died, and its processes have ended");
+		return err_set_text(err, r, "its agent has died, and its processes have ended");
 	return r < 0 ? err_set(err, r, "read what it uses") : 0;
 }
 
@@ -279,11 +279,11 @@ int ctl_usage(struct ctl *ctl)
 	static const struct request follows = {.run = follow, .in_turn = true};
 
 	if (!ctl->opt.interval_ms && ctl->opt.rounds)
-		return err_say(&ctl->err, -EINVAL, "--count goes with --interval");
+		return err_set_text(&ctl->err, -EINVAL, "--count goes with --interval");
 	if (!ctl->opt.interval_ms)
 		return request_steps(ctl, &once);
 	if (ctl->count > 1)
-		return err_say(&ctl->err, -EINVAL,
+		return err_set_text(&ctl->err, -EINVAL,
 			"--interval is of one step; 'stepctl top' shows several");
 	ctl->out.printed = ctl->opt.json; /* lines, even if there is none */
 	return request_steps(ctl, &follows);

@@ -65,11 +65,11 @@ static int find_index(const char *names, uint32_t *ret_index, struct err *err)
 		if (!value)
 			continue;
 		if (parse_u32(value, 0, CHANNEL_ALL - 1, ret_index) < 0)
-			return err_say(err, -EINVAL,
+			return err_set_text(err, -EINVAL,
 				"the variable %s is '%.64s', which is no number", name, value);
 		return 0;
 	}
-	return err_say(err, -EINVAL,
+	return err_set_text(err, -EINVAL,
 		"the launcher does not name this relay's number: none of the variables %s is set; give --index",
 		names);
 }
@@ -81,7 +81,7 @@ static int take_index(
 
 	o->index_from = NULL;
 	return parse_u32(arg, 0, CHANNEL_ALL - 1, &o->index) < 0
-		? err_say(err, -EINVAL, "'%s' is no number", arg)
+		? err_set_text(err, -EINVAL, "'%s' is no number", arg)
 		: 0;
 }
 
@@ -491,7 +491,7 @@ static int relay_run(struct relay *y, struct err *err)
 	y->carrier.index = y->options.index;
 	y->carrier.loop = ev_loop_new(EVFLAG_AUTO);
 	if (!y->carrier.loop)
-		return err_say(err, -ENOMEM, "no event loop can be made");
+		return err_set_text(err, -ENOMEM, "no event loop can be made");
 	y->listen_fd = address_listen(&y->port);
 	if (y->listen_fd < 0)
 		y->port = 0; /* a step that needs none can do without */

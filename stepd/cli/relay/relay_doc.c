@@ -16,7 +16,7 @@ static int no_memory(struct err *err)
 
 static int err_broken(struct err *err)
 {
-	return err_say(err, -EPROTO,
+	return err_set_text(err, -EPROTO,
 		"steprun sent a document that this stepd doesn't understand: the same version has to be "
 		"installed on all nodes");
 }
@@ -77,7 +77,7 @@ static int add_wire(struct relay_doc *d, int listen_fd, struct err *err)
 	if (!json_is_array(addresses))
 		return 0;
 	if (listen_fd < 0)
-		return err_say(err, -EADDRNOTAVAIL,
+		return err_set_text(err, -EADDRNOTAVAIL,
 			"no TCP socket can listen here, which other nodes of the step could reach");
 	wire = json_object_get(d->spec, "wire");
 	if (!wire) {

@@ -149,7 +149,7 @@ static int claim_rank(uint32_t rank, void *userdata)
 	struct reader *rd = userdata;
 
 	if (rank_bits_set(rd->seen, rank)) {
-		(void)err_say(
+		(void)err_set_text(
 			rd->err, -EINVAL, "line %u: rank %u has a program already", rd->line, rank);
 		return -ECANCELED;
 	}
@@ -212,11 +212,11 @@ static int add_rest(struct reader *rd, const char *command)
 static int report_ranks(const struct reader *rd, int r, const char *ranks)
 {
 	if (r == -EINVAL)
-		return err_say(rd->err, r,
+		return err_set_text(rd->err, r,
 			"line %u: '%.200s' is no list of ranks such as \"0-3,8\" or \"*\"",
 			rd->line, ranks);
 	if (r == -ERANGE)
-		return err_say(rd->err, r,
+		return err_set_text(rd->err, r,
 			"line %u: '%.200s' holds a rank that is not below %u, the "
 			"number of tasks",
 			rd->line, ranks, rd->ntasks);
@@ -262,19 +262,19 @@ static int take_line(struct reader *rd, char *line)
 	if (!*ranks || *ranks == '#')
 		return 0;
 	if (rd->rest_done)
-		return err_say(
+		return err_set_text(
 			rd->err, -EINVAL, "line %u: the line with '*' must be the last", rd->line);
 	command = ranks + strcspn(ranks, " \t\r");
 	if (*command)
 		*command++ = '\0';
 	r = split_words(command, &marks, &words);
 	if (r == -EINVAL)
-		return err_say(rd->err, r, "line %u: a quote is not closed", rd->line);
+		return err_set_text(rd->err, r, "line %u: a quote is not closed", rd->line);
 	if (r < 0)
 		return no_memory(rd->err);
 	if (words.n == 0)
-		return err_say(rd->err, -EINVAL, "line %u: there is no program behind '%.200s'",
-			rd->line, ranks);
+		return err_set_text(rd->err, -EINVAL,
+			"line %u: there is no program behind '%.200s'", rd->line, ranks);
 	return take_ranks(rd, ranks, command, marks.used, &words);
 }
 
@@ -310,7 +310,7 @@ static int check_all(const struct reader *rd)
 		return 0;
 	for (rank = 0; rank_bits_test(rd->seen, rank); rank++)
 		;
-	return err_say(
+	return err_set_text(
 		rd->err, -EINVAL, "rank %u has no program (there are %u tasks)", rank, rd->ntasks);
 }
 

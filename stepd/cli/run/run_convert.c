@@ -68,7 +68,7 @@ int run_take_number(const struct cli_option *o, const char *arg, void *into, str
 	int64_t n;
 
 	if (get_number(arg, &n) < 0)
-		return err_say(err, -EINVAL, "'%.200s' is no whole number", arg);
+		return err_set_text(err, -EINVAL, "'%.200s' is no whole number", arg);
 	return run_set(into, o->path, json_integer(n), err);
 }
 
@@ -160,7 +160,8 @@ int run_take_counts(const struct cli_option *o, const char *arg, void *into, str
 		return run_set(into, o->path, take_ptr(list), err);
 	if (r == -ENOMEM)
 		return run_no_memory(err);
-	return err_say(err, r, "'%.200s' is no list of counts such as \"4,4\" or \"4(x2)\"", arg);
+	return err_set_text(
+		err, r, "'%.200s' is no list of counts such as \"4,4\" or \"4(x2)\"", arg);
 }
 
 /* ---- times -------------------------------------------------------------------------------- */
@@ -175,7 +176,7 @@ int run_take_duration(const struct cli_option *o, const char *arg, void *into, s
 	uint64_t ms;
 
 	if (parse_duration_ms(arg, &ms) < 0)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"'%.200s' is no duration such as 90, 30s, 250ms, 5m or 2h", arg);
 	return set_ms(into, o->path, ms, err);
 }
@@ -186,7 +187,7 @@ int run_take_time(const struct cli_option *o, const char *arg, void *into, struc
 
 	if (strcasecmp(arg, "infinite") != 0 && strcasecmp(arg, "unlimited") != 0 &&
 		parse_slurm_time_ms(arg, &ms) < 0)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"'%.200s' is no time such as 5 (minutes), 5:30, 1:00:00 or 2-12", arg);
 	return set_ms(into, o->path, ms, err);
 }
@@ -204,9 +205,9 @@ int run_take_signal(const struct cli_option *o, const char *arg, void *into, str
 	if (!name)
 		return err_set(err, -ENOMEM, "read '%.200s'", arg);
 	if (signals_parse(name) < 0)
-		return err_say(err, -EINVAL, "'%.200s' is no signal", name);
+		return err_set_text(err, -EINVAL, "'%.200s' is no signal", name);
 	if (at && parse_duration_ms(at + 1, &ms) < 0)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"'%.200s' is no number of seconds before the time limit", at + 1);
 	r = run_set(
 		into, "time_limit_signal_ms", at ? json_integer((json_int_t)ms) : json_null(), err);
@@ -221,7 +222,7 @@ int run_take_wait(const struct cli_option *o, const char *arg, void *into, struc
 	uint64_t ms;
 
 	if (parse_duration_ms(arg, &ms) < 0)
-		return err_say(err, -EINVAL, "'%.200s' is no number of seconds", arg);
+		return err_set_text(err, -EINVAL, "'%.200s' is no number of seconds", arg);
 	if (ms == 0) /* as in srun: wait without a limit */
 		return run_set(into, o->path, json_null(), err);
 	return set_ms(into, o->path, ms, err);
@@ -236,7 +237,7 @@ int run_take_bad_exit(const struct cli_option *o, const char *arg, void *into, s
 
 	if (arg && strcmp(arg, "0") != 0 && strcmp(arg, "1") != 0) {
 		if (parse_duration_ms(arg, &ms) < 0)
-			return err_say(err, -EINVAL,
+			return err_set_text(err, -EINVAL,
 				"'%.200s' is neither 0 nor 1 nor a duration such as 5s", arg);
 		grace = json_integer((json_int_t)ms);
 	}
@@ -277,7 +278,7 @@ int run_take_open_mode(const struct cli_option *o, const char *arg, void *into, 
 	(void)o;
 	if (strcmp(arg, "append") != 0 && strcmp(arg, "a") != 0 && strcmp(arg, "truncate") != 0 &&
 		strcmp(arg, "t") != 0)
-		return err_say(err, -EINVAL, "'%.200s' is neither append nor truncate", arg);
+		return err_set_text(err, -EINVAL, "'%.200s' is neither append nor truncate", arg);
 	build->open_mode = arg;
 	return 0;
 }
@@ -315,10 +316,11 @@ int run_take_rlimit(const struct cli_option *o, const char *arg, void *into, str
 	char path[64];
 
 	if (!equals || equals == arg)
-		return err_say(err, -EINVAL, "'%.200s' is not of the form NAME=SOFT[:HARD]", arg);
+		return err_set_text(
+			err, -EINVAL, "'%.200s' is not of the form NAME=SOFT[:HARD]", arg);
 	/* A dot in the name would be a path's; there is no limit with one. */
 	if (memchr(arg, '.', (size_t)(equals - arg)) || equals - arg > 32)
-		return err_say(err, -EINVAL, "'%.*s' is no limit's name",
+		return err_set_text(err, -EINVAL, "'%.*s' is no limit's name",
 			(int)(equals - arg > 200 ? 200 : equals - arg), arg);
 	(void)snprintf(path, sizeof(path), "%s.%.*s", o->path, (int)(equals - arg), arg);
 	colon = strchr(equals, ':');
@@ -366,7 +368,7 @@ int run_take_size(const struct cli_option *o, const char *arg, void *into, struc
 	uint64_t bytes;
 
 	if (parse_size(arg, 1, &bytes) < 0 || bytes > INT64_MAX)
-		return err_say(err, -EINVAL, "'%.200s' is no size such as 512M or 4G", arg);
+		return err_set_text(err, -EINVAL, "'%.200s' is no size such as 512M or 4G", arg);
 	return run_set(into, o->path, json_integer((json_int_t)bytes), err);
 }
 
@@ -379,7 +381,7 @@ int run_take_limit_mem(const struct cli_option *o, const char *arg, void *into, 
 	if (!is_digits(arg))
 		return run_set(into, o->path, json_string_nocheck(arg), err);
 	if (parse_size(arg, MIB, &bytes) < 0 || bytes > INT64_MAX)
-		return err_say(err, -ERANGE, "'%.200s' is too large", arg);
+		return err_set_text(err, -ERANGE, "'%.200s' is too large", arg);
 	if (bytes == 0 && !is_swap)
 		return run_set(into, o->path, json_string("max"), err);
 	return run_set(into, o->path, json_integer((json_int_t)bytes), err);
@@ -390,7 +392,7 @@ int run_take_limit_bool(const struct cli_option *o, const char *arg, void *into,
 	bool yes = !arg || strcmp(arg, "yes") == 0;
 
 	if (!yes && strcmp(arg, "no") != 0)
-		return err_say(err, -EINVAL, "'%.200s' is neither yes nor no", arg);
+		return err_set_text(err, -EINVAL, "'%.200s' is neither yes nor no", arg);
 	return run_set(into, o->path, json_boolean(yes), err);
 }
 
@@ -434,7 +436,7 @@ static int add_rate(json_t *entry, char *text, struct err *err)
 	for (i = 0; i < ARRAY_SIZE(rates) && strcmp(rates[i].name, text) != 0; i++)
 		;
 	if (!equals || i == ARRAY_SIZE(rates))
-		return err_say(
+		return err_set_text(
 			err, -EINVAL, "'%.200s' is none of rbps=N, wbps=N, riops=N, wiops=N", text);
 	return json_object_set_new(entry, rates[i].field, value_json(equals + 1)) < 0
 		? run_no_memory(err)
@@ -472,7 +474,7 @@ int run_take_limit_device(const struct cli_option *o, const char *arg, void *int
 	json_auto_t *entry = json_object();
 
 	if (strcmp(arg, "none") == 0)
-		return err_say(err, -EINVAL,
+		return err_set_text(err, -EINVAL,
 			"'none' could mean either: give default for the default devices alone, max for "
 			"all there are");
 	if (strcmp(arg, "max") == 0)
@@ -494,7 +496,7 @@ int run_take_own_text(const struct cli_option *o, const char *arg, void *into, s
 	struct run_build *build = into;
 
 	if (!*arg)
-		return err_say(err, -EINVAL, "is empty");
+		return err_set_text(err, -EINVAL, "is empty");
 	return cli_take_text(o, arg, build->options, err);
 }
 

@@ -80,7 +80,7 @@ static int add_item(json_t *env, char **environment, const char *item, struct er
 	int r;
 
 	if (!*item || equals == item)
-		return err_say(err, -EINVAL, "holds a variable without a name");
+		return err_set_text(err, -EINVAL, "holds a variable without a name");
 	if (strcmp(item, "ALL") == 0)
 		r = add_all(env, environment);
 	else if (!equals)
@@ -217,7 +217,7 @@ static int get_ntasks(const json_t *doc, uint32_t *ret_ntasks, struct err *err)
 		(json_object_get(doc, "ranks") ||
 			json_object_get(json_object_get(doc, "node"), "ranks") ||
 			json_object_get(json_object_get(doc, "node"), "tasks_per_node")))
-		return err_say(err, -EINVAL, "--multi-prog: give --ntasks too");
+		return err_set_text(err, -EINVAL, "--multi-prog: give --ntasks too");
 	if (!n)
 		n = json_object_get(doc, "local_ntasks");
 	if (n)
@@ -235,7 +235,7 @@ static int set_multi_prog(json_t *doc, char **args, struct err *err)
 	int r;
 
 	if (!*args)
-		return err_say(err, -EINVAL, "--multi-prog: no file given");
+		return err_set_text(err, -EINVAL, "--multi-prog: no file given");
 	r = get_ntasks(doc, &ntasks, err);
 	if (r < 0 || ntasks == 0)
 		return r;
@@ -243,7 +243,7 @@ static int set_multi_prog(json_t *doc, char **args, struct err *err)
 	if (r < 0)
 		return err_set(err, r, "--multi-prog: read '%s'", *args);
 	if (strlen(text) != size)
-		return err_say(err, -EINVAL, "%s: holds a NUL byte", *args);
+		return err_set_text(err, -EINVAL, "%s: holds a NUL byte", *args);
 	r = multi_prog_parse(text, ntasks, args + 1, &tasks, err);
 	if (r < 0)
 		return err_prefix(err, "%s", *args);
@@ -267,7 +267,7 @@ static int set_batch(struct run_build *build, struct err *err)
 	if (!json_object_get(build->overlay, "name"))
 		r = run_set(build, "name", json_string_nocheck(slash ? slash + 1 : file), err);
 	if (r == 0 && json_object_get(build->overlay, "kind"))
-		r = err_say(err, -EINVAL, "--batch and --extern conflict; give one of them");
+		r = err_set_text(err, -EINVAL, "--batch and --extern conflict; give one of them");
 	if (r == 0)
 		r = run_set(build, "kind", json_string("batch"), err);
 	return r < 0 ? r : set_script(build, bytes, size, err);
@@ -320,7 +320,8 @@ static int fill_doc(
 		r = set_argv(doc, args, err);
 	else if (is_kind(doc, "normal") && !json_object_get(doc, PROGRAM_FIELD) &&
 		!json_object_get(doc, "tasks"))
-		r = err_say(err, -EINVAL, "no program given: %s [OPTION...] [--] PROGRAM [ARG...]",
+		r = err_set_text(err, -EINVAL,
+			"no program given: %s [OPTION...] [--] PROGRAM [ARG...]",
 			build->command ?: "stepd run");
 	if (r == 0)
 		r = set_env(build, doc, environment, err);

@@ -332,7 +332,7 @@ static int name_source(const char *source, const char *path, struct err *err)
 	if (err->text[len] != ':')
 		return err_prefix(err, "%s", source);
 	memcpy(text, err->text, sizeof(text));
-	return err_say(err, err->code, "%s%s", source, text + len);
+	return err_set_text(err, err->code, "%s%s", source, text + len);
 }
 
 const struct cli_option *run_find_option(
@@ -422,7 +422,7 @@ int run_options_print_spec(const struct run_options *o, FILE *out, struct err *e
 	_cleanup_free_ char *text = json_dumps(o->doc, JSON_INDENT(2));
 
 	if (!text)
-		return err_say(err, -EILSEQ,
+		return err_set_text(err, -EILSEQ,
 			"--print-spec: an argument or a variable is no UTF-8 text, which JSON can't hold");
 	if (fprintf(out, "%s\n", text) < 0 || fflush(out) != 0)
 		return err_set(err, errno ? -errno : -EIO, "--print-spec: write");
