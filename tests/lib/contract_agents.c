@@ -216,7 +216,7 @@ static void wait_until_stopped(pid_t pid)
 	do {
 		(void)poll(NULL, 0, 1);
 		assert_int_equal(procstat_read(pid, &st), 0);
-	} while (st.state != 'T');
+	} while (st.state != 'T' && st.state != 't');
 }
 
 /* By the trackers that freeze, and by the others, whose word is only that of the processes. */

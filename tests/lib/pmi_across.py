@@ -248,7 +248,7 @@ def spawn_breaks(t):
     """One of two commands can't run, on its node: those of the other are ended as well."""
     start2(t)
     if RANK == 0:
-        answer = ask_spawn(t, (2, ["sleep", "4321"], [("host", "node2")]),
+        answer = ask_spawn(t, (2, ["sleep", "4321." + os.environ["SLURM_JOB_ID"]], [("host", "node2")]),
                            (2, ["/nonexistent/program"], [("host", "node3")]))
         print("answer %s errcodes %s" % (field(answer, "rc"), field(answer, "errcodes")))
     t.say("cmd=kvs-fence;")

@@ -40,17 +40,17 @@ finish() { # NAME
 }
 
 # ---- when, and to whom ---------------------------------------------------------------------------
-begin --time-limit=300s --signal=USR1@299500ms
+begin --time-limit=300s --signal=USR1@297s
 ok "the signal comes before the time limit" eventually sent 1
 is "$(logged)" 1 "the log has a line for the signal before the time limit"
 finish "the signal before the time limit is sent once, and ends nothing by itself"
 is "$(json_get "$tmpdir/r" reason)" completed "a step that got its signal completes as it would without"
 
-begin --time-limit=60400ms --signal=SIGUSR1
+begin --time-limit=63s --signal=SIGUSR1
 eventually sent 1
 "$stepctl" signal --signal USR2 "$job.0"
 wait "$agent"
-ok "--signal without a number means 60 seconds before the time limit" test "$(json_get "$tmpdir/r" elapsed_usec)" -ge 400000 -a "$(json_get "$tmpdir/r" reason)" != time-limit
+ok "--signal without a number means 60 seconds before the time limit" test "$(json_get "$tmpdir/r" elapsed_usec)" -ge 3000000 -a "$(json_get "$tmpdir/r" reason)" != time-limit
 
 out=$(step --time-limit=300s --signal=USR1@10m -- sh -c 'sleep 200' 2>&1)
 is $? 138 "the signal is sent at once where the time limit is nearer from the beginning"

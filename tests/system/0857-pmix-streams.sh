@@ -88,10 +88,10 @@ is "$(cat "$tmpdir/none.words")" "NOT-FOUND" "a pull of a missing rank finds not
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 	cp "$file" "$tmpdir/rendezvous"
 	chmod 644 "$tmpdir/rendezvous"
-	out=$(timeout 10 setpriv --reuid=65534 --regid=65534 --clear-groups "$pmixtool" "$file" \
+	out=$(timeout 120 setpriv --reuid=65534 --regid=65534 --clear-groups "$pmixtool" "$file" \
 		pull "$tmpdir/none" out all 2>&1)
 	unlike "$out" 'pulling' "another user finds no server"
-	out=$(timeout 10 setpriv --reuid=65534 --regid=65534 --clear-groups "$pmixtool" \
+	out=$(timeout 120 setpriv --reuid=65534 --regid=65534 --clear-groups "$pmixtool" \
 		"$tmpdir/rendezvous" pull "$tmpdir/none" out all 2>&1)
 	unlike "$out" 'pulling' "another user with the rendezvous file can't pull"
 	like "$(cat "$tmpdir/err")" 'connection to the PMIx server is refused: it is of uid 65534' \
