@@ -187,11 +187,20 @@ void fs_spare_clear(struct fs_spare *spare, int dirfd)
 	*spare = FS_SPARE_INIT;
 }
 
+/* EOPNOTSUPP: this file system knows no such promise. The C library's function would then write
+ * every block itself. */
+int fs_spare_grow(const struct fs_spare *spare, size_t size)
+{
+	if (size && fallocate(spare->fd, 0, 0, (off_t)size) < 0 && errno != EOPNOTSUPP)
+		return -errno;
+	return 0;
+}
+
 int fs_spare_make(int dirfd, const char *name, mode_t mode, size_t size, struct fs_spare *ret_spare)
 {
 	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
 	struct fs_spare spare = FS_SPARE_INIT;
-	int r = 0;
+	int r;
 
 	if (asprintf(&spare.temp, "%s.%d.new", name, (int)getpid()) < 0)
 		return -ENOMEM;
@@ -199,11 +208,7 @@ int fs_spare_make(int dirfd, const char *name, mode_t mode, size_t size, struct 
 	/* that of one that had our pid and died in here */
 	if (spare.fd < 0 && errno == EEXIST && unlinkat(dirfd, spare.temp, 0) == 0)
 		spare.fd = openat(dirfd, spare.temp, flags, mode);
-	/* EOPNOTSUPP: this file system knows no such promise. The C library's function would then
-	 * write every block itself. */
-	if (spare.fd < 0 ||
-		(size && fallocate(spare.fd, 0, 0, (off_t)size) < 0 && errno != EOPNOTSUPP))
-		r = -errno;
+	r = spare.fd < 0 ? -errno : fs_spare_grow(&spare, size);
 	if (r < 0)
 		fs_spare_clear(&spare, dirfd);
 	else

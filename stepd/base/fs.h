@@ -70,6 +70,9 @@ struct fs_spare {
 int fs_spare_make(int dirfd, const char *name, mode_t mode, size_t size,
 	struct fs_spare *ret_spare) _must_check_;
 
+/* Blocks for size bytes in one that is there: none are given back. */
+int fs_spare_grow(const struct fs_spare *spare, size_t size) _must_check_;
+
 /* Writes and renames it, as fs_write_atomic(), and clears spare, even when that fails. */
 int fs_spare_use(struct fs_spare *spare, int dirfd, const char *name, const void *data, size_t size,
 	bool sync) _must_check_;

@@ -427,7 +427,8 @@ static int reserve_public(
 	struct registry *reg, const char *name, struct fs_spare *spare, size_t size)
 {
 	mode_t mask = umask(022);
-	int r = spare->fd >= 0 ? 0 : fs_spare_make(reg->dir_fd, name, 0644, size, spare);
+	int r = spare->fd >= 0 ? fs_spare_grow(spare, size)
+			       : fs_spare_make(reg->dir_fd, name, 0644, size, spare);
 
 	(void)umask(mask);
 	return r;

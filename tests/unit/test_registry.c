@@ -5,9 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
 #include "stepd/record/registry.h"
 #include "tests/lib/scratch.h"
@@ -63,6 +65,38 @@ static void test_publish_list_close(void **state)
 	assert_int_equal(rmdir(dir), 0); /* nothing is left in it */
 	assert_int_equal(mkdir(dir, 0755), 0);
 	assert_int_equal(scratch_count_fds(), before);
+}
+
+/* A state that has grown much: both that may come next have blocks for as much. */
+static void test_next_states_have_blocks(void **state)
+{
+	char *dir = *state, name[64], path[512];
+	stepd_step_task_info_t task;
+	stepd_step_rec_t job = make_job(&task);
+	struct registry *reg = NULL;
+	struct err err = ERR_INIT;
+	size_t size = 300000;
+	char *text = malloc(size + 1);
+	struct stat st;
+	json_t *more;
+	int i;
+
+	assert_non_null(text);
+	memset(text, 'x', size);
+	text[size] = '\0';
+	more = json_pack("{s:s}", "long", text);
+	assert_int_equal(registry_open(dir, &job, &reg, &err), 0);
+	assert_int_equal(registry_publish(reg, &job, "proctrack/pgid", "running", NULL, &err), 0);
+	assert_int_equal(registry_publish(reg, &job, "proctrack/pgid", "running", more, &err), 0);
+	for (i = 0; i < 2; i++) {
+		(void)snprintf(name, sizeof(name), "state.json.%d.%d.new", i, (int)getpid());
+		(void)snprintf(path, sizeof(path), "%s/n1_7.0/%s", dir, name);
+		assert_int_equal(stat(path, &st), 0);
+		assert_true((size_t)st.st_blocks * 512 >= size);
+	}
+	json_decref(more);
+	free(text);
+	registry_close(reg);
 }
 
 static void test_second_agent_is_refused(void **state)
@@ -214,6 +248,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_publish_list_close, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_next_states_have_blocks, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_second_agent_is_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			test_dead_agents_leavings_are_taken_over, set_up, tear_down),
