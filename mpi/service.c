@@ -691,14 +691,15 @@ static int fork_plain(pid_t *ret_pid)
 	return *ret_pid < 0 ? -errno : 0;
 }
 
-/* Below a cgroup that was once killed SIGKILL is pending in what is born (proctrack(7), "The poison
- * rule"). */
+/* Below a cgroup that was once killed SIGKILL is sent to what is born (proctrack(7), "The poison
+ * rule"). It may have been taken by now, and the process not be a zombie yet. */
 static bool is_being_killed(pid_t pid)
 {
 	struct procstat st;
 
 	return procstat_read(pid, &st) == 0 &&
-		(!procstat_is_living(&st) || st.pending & (1u << (SIGKILL - 1)));
+		(!procstat_is_living(&st) || st.pending & (1u << (SIGKILL - 1)) ||
+			st.exit_code != 0);
 }
 
 /* Into the cgroup if that can be; the child enters it by itself if not. In the child s->pid is 0.

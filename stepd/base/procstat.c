@@ -27,6 +27,7 @@ enum {
 	FIELD_START = 22,
 	FIELD_RSS = 24,
 	FIELD_PENDING = 31,
+	FIELD_EXIT_CODE = 52,
 };
 
 /* Reads digits, with a '-' at most, up to the blank behind them (which must be there: a number at
@@ -58,10 +59,10 @@ static bool is_between(int64_t n, int64_t least, int64_t most)
 
 static int parse_numbers(const char *p, const char *end, struct procstat *st)
 {
-	int64_t value[FIELD_PENDING + 1] = {0};
+	int64_t value[FIELD_EXIT_CODE + 1] = {0};
 	int field;
 
-	for (field = FIELD_PPID; field <= FIELD_PENDING; field++) {
+	for (field = FIELD_PPID; field <= FIELD_EXIT_CODE; field++) {
 		p = parse_number(p, end, &value[field]);
 		if (!p)
 			return -EBADMSG;
@@ -93,6 +94,7 @@ static int parse_numbers(const char *p, const char *end, struct procstat *st)
 	st->start_ticks = (uint64_t)value[FIELD_START];
 	st->rss_pages = value[FIELD_RSS] > 0 ? (uint64_t)value[FIELD_RSS] : 0;
 	st->pending = (uint64_t)value[FIELD_PENDING];
+	st->exit_code = (uint64_t)value[FIELD_EXIT_CODE];
 	return 0;
 }
 

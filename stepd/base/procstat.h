@@ -29,8 +29,10 @@ struct procstat {
 	uint64_t cutime_ticks, cstime_ticks;
 	uint64_t start_ticks; /* after boot: with the pid, the identity of a process */
 	uint64_t rss_pages;
-	uint64_t pending; /* signals of its first thread alone, bit 0 for signal 1; in all threads
-			   * SIGKILL, from when it is sent on */
+	uint64_t pending;   /* signals of its first thread alone, bit 0 for signal 1; in all threads
+			     * SIGKILL, from when it is sent until it is taken */
+	uint64_t exit_code; /* as wait(2) has it, from when it is to end on (seen with 6.18; before
+			     * that once it is a zombie); 0 without the right to trace it */
 };
 
 /* 0, or -EBADMSG where text is no such line; it needs no NUL. *ret_stat is set on success only. */

@@ -16,7 +16,8 @@
 
 #define REST                                                                                       \
 	" S 10 20 30 0 -1 4194304 1 2 3 4 50 60 7 8 20 0 3 0 999 1000000 250 "                     \
-	"18446744073709551615 1 1 0 0 0 256 0"
+	"18446744073709551615 1 1 0 0 0 256 0 " /* 32 */                                           \
+	"0 0 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 9\n"
 
 /* In memory of exactly its size: what reads beyond it is caught by a sanitizer. */
 static int parse(const char *text, size_t size, struct procstat *st)
@@ -66,6 +67,7 @@ static void test_fields(void **state)
 	assert_int_equal(st.start_ticks, 999);
 	assert_int_equal(st.rss_pages, 250);
 	assert_int_equal(st.pending, 1u << (SIGKILL - 1));
+	assert_int_equal(st.exit_code, SIGKILL);
 }
 
 static void test_names(void **state)
@@ -108,8 +110,7 @@ static void test_long_name_is_cut(void **state)
 static void test_cut_lines(void **state)
 {
 	static const char text[] = "71 (x) R 1)" REST;
-	const size_t whole = strlen("71 (x) R 1) S 10 20 30 0 -1 4194304 1 2 3 4 50 60 7 8 20 0 3 "
-				    "0 999 1000000 250 18446744073709551615 1 1 0 0 0 256 ");
+	const size_t whole = strlen(text);
 	struct procstat st;
 	size_t size;
 	int r;
@@ -170,7 +171,8 @@ static void test_being_reaped(void **state)
 	(void)state;
 	assert_int_equal(
 		parse_text(
-			"71 (x) X 0 -1 -1 0 -1 4 1 2 3 4 5 6 7 8 20 0 0 0 999 0 0 1 0 0 0 0 0 256 0",
+			"71 (x) X 0 -1 -1 0 -1 4 1 2 3 4 5 6 7 8 20 0 0 0 999 0 0 1 0 0 0 0 0 256 0 "
+			"0 0 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 0\n",
 			&st),
 		0);
 	assert_int_equal(st.pgrp, -1);
