@@ -162,10 +162,25 @@ static struct parts cut(const char *name)
 	return parts;
 }
 
+static int count_digits(uint32_t n)
+{
+	int digits = 1;
+
+	for (; n >= 10; n /= 10)
+		digits++;
+	return digits;
+}
+
+static bool has_no_zeros(const struct parts *parts)
+{
+	return parts->width == count_digits(parts->n);
+}
+
 /* Whether b may stand in the bracket of a. A number of its own width needs no zeros. */
 static bool are_alike(const char *a, const struct parts *pa, const char *b, const struct parts *pb)
 {
-	return pa->width > 0 && pa->width == pb->width && pa->before == pb->before &&
+	return pa->width > 0 && pa->before == pb->before &&
+		(pa->width == pb->width || (has_no_zeros(pa) && has_no_zeros(pb))) &&
 		strncmp(a, b, pa->before) == 0 && strcmp(pa->after, pb->after) == 0;
 }
 
@@ -183,21 +198,31 @@ static size_t count_alike(char *const *names, size_t n)
 	return i;
 }
 
+/* Whether a range of first's width that has come to last goes on with next. */
+static bool goes_on(const struct parts *first, uint32_t last, const struct parts *next)
+{
+	int digits = count_digits(next->n);
+
+	return next->n == last + 1 &&
+		next->width == (digits > first->width ? digits : first->width);
+}
+
 static void put_bracket(FILE *out, char *const *names, size_t n)
 {
-	struct parts parts = cut(names[0]);
-	const char *after = parts.after;
-	uint32_t first, last;
+	struct parts first = cut(names[0]), next;
+	const char *after = first.after;
+	uint32_t last;
 	size_t i = 0;
 
-	fprintf(out, "%.*s[", (int)parts.before, names[0]);
+	fprintf(out, "%.*s[", (int)first.before, names[0]);
 	while (i < n) {
-		first = last = cut(names[i]).n;
-		while (++i < n && cut(names[i]).n == last + 1)
+		first = cut(names[i]);
+		last = first.n;
+		while (++i < n && (next = cut(names[i]), goes_on(&first, last, &next)))
 			last++;
-		fprintf(out, "%0*u", parts.width, first);
-		if (last > first)
-			fprintf(out, "-%0*u", parts.width, last);
+		fprintf(out, "%0*u", first.width, first.n);
+		if (last > first.n)
+			fprintf(out, "-%0*u", first.width, last);
 		if (i < n)
 			fputc(',', out);
 	}

@@ -103,7 +103,13 @@ static void test_make(void **state)
 	makes("n1 n2 n3", "n[1-3]");
 	makes("n1 n3 n4 login n5", "n[1,3-4],login,n5");
 	makes("n08 n09 n10 n11", "n[08-11]");
-	makes("n9 n10", "n9,n10");
+	makes("n9 n10", "n[9-10]");
+	makes("n9 n10 n12 n100", "n[9-10,12,100]");
+	makes("n10 n9 n09 n010", "n[10,9,09],n010");
+	makes("n99 n100 n0101", "n[99-100],n0101");
+	makes("n9 n10 n010", "n[9-10],n010");
+	makes("n09 n10 n9", "n[09-10],n9");
+	makes("n10 n09 n9", "n[10,09,9]");
 	makes("n3 n2 n1", "n[3,2,1]");
 	makes("r1n1 r1n2 r2n1", "r1n[1-2],r2n1");
 	makes("n1-ib n2-ib n3", "n[1-2]-ib,n3");
