@@ -20,6 +20,11 @@ static int set_number(struct strv *env, const char *name, uint64_t n)
 	return strv_env_set(env, name, text);
 }
 
+/* Of a batch step these are its job's: what the steps in the script go by, and no matter of the one
+ * task that the script is. */
+static const char *const job_variables[] = {"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NNODES",
+	"SLURM_NODELIST", "SLURM_TASKS_PER_NODE", "SLURM_CPUS_ON_NODE"};
+
 struct text_variable {
 	const char *name;
 	const char *value; /* NULL: it stays as it is */
@@ -151,6 +156,21 @@ static int set_user(const struct spec *spec, const struct identity *id, struct s
 	return r < 0 || !spec->user ? r : set_texts(env, variables, ARRAY_SIZE(variables));
 }
 
+/* Those that the document has. */
+static int set_job(const struct spec *spec, struct strv *env)
+{
+	const char *value;
+	size_t i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < ARRAY_SIZE(job_variables); i++) {
+		value = strv_env_get(&spec->env, job_variables[i]);
+		if (value)
+			r = strv_env_set(env, job_variables[i], value);
+	}
+	return r;
+}
+
 int environ_make_common(const struct spec *spec, const struct strv *extra,
 	const stepd_step_rec_t *job, const struct identity *id, const char *mpi_type,
 	struct strv *ret_env, struct err *err)
@@ -178,6 +198,8 @@ int environ_make_common(const struct spec *spec, const struct strv *extra,
 		r = set_texts(&env, variables, ARRAY_SIZE(variables));
 	if (r == 0)
 		r = set_layout(spec, job, &env);
+	if (r == 0 && spec->kind == STEPD_STEP_BATCH)
+		r = set_job(spec, &env);
 	if (r == 0)
 		r = set_gtids(spec->ranks, spec->local_ntasks, &env);
 	if (r < 0)

@@ -93,6 +93,27 @@ static void test_compressed_tasks_per_node(void **state)
 	plan_clear(&plan);
 }
 
+static void test_a_script_has_its_jobs_variables(void **state)
+{
+	_cleanup_spec_ struct spec *spec = NULL;
+	struct plan plan;
+
+	(void)state;
+	make(&plan, &spec,
+		"{\"kind\": \"batch\", \"job\": 7, \"script\": \"#!/bin/sh\\n\", \"env\": {"
+		"\"SLURM_NTASKS\": \"8\", \"SLURM_NNODES\": \"2\", \"SLURM_NODELIST\": \"n[1-2]\","
+		" \"SLURM_CPUS_ON_NODE\": \"4\", \"SLURM_JOB_ID\": \"99\"}}",
+		NULL);
+	assert_var(&plan, 0, "SLURM_NTASKS", "8");
+	assert_var(&plan, 0, "SLURM_NNODES", "2");
+	assert_var(&plan, 0, "SLURM_NODELIST", "n[1-2]");
+	assert_var(&plan, 0, "SLURM_CPUS_ON_NODE", "4");
+	assert_var(&plan, 0, "SLURM_NPROCS", "1"); /* the document doesn't have it */
+	assert_var(&plan, 0, "SLURM_STEP_NUM_TASKS", "1");
+	assert_var(&plan, 0, "SLURM_JOB_ID", "7");
+	plan_clear(&plan);
+}
+
 static void test_overrides_and_the_task_vector(void **state)
 {
 	_cleanup_spec_ struct spec *spec = NULL;
@@ -170,6 +191,7 @@ int main(void)
 		cmocka_unit_test(test_layout_of_two_nodes),
 		cmocka_unit_test(test_untold_layout_is_not_invented),
 		cmocka_unit_test(test_compressed_tasks_per_node),
+		cmocka_unit_test(test_a_script_has_its_jobs_variables),
 		cmocka_unit_test(test_overrides_and_the_task_vector),
 		cmocka_unit_test(test_a_rank_without_program),
 		cmocka_unit_test(test_node_name_must_not_lead_elsewhere),
