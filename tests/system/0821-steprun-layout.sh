@@ -50,6 +50,20 @@ refused() { # PATTERN NAME ARG...
 	is "$?" 125 "steprun refuses $name"
 	like "$out" "$pattern" "the refusal of $name has the reason"
 }
+# An allocation that names the launcher.
+allocated() {
+	# shellcheck disable=SC2016 # the task's
+	SLURM_JOB_ID=$job SLURM_JOB_NODELIST='m[3-4]' SLURM_JOB_CPUS_PER_NODE='1,3' SLURM_NTASKS=4 \
+		STEPRUN_LAUNCHER=local "$steprun" -q --proctrack "$tracker" "$@" -- \
+		sh -c 'echo "$SLURM_PROCID $SLURMD_NODENAME $SLURM_JOB_ID"' 2>"$tmpdir/err" | sort -n | tr '\n' ','
+}
+is "$(allocated)" "0 m3 $job,1 m4 $job,2 m4 $job,3 m4 $job," \
+	"with STEPRUN_LAUNCHER the nodes, their CPUs and the tasks are those of the allocation"
+is "$(allocated -N 1 -n 1)" "0 m3 $job," "one node of an allocation is its first one"
+is "$(allocated -n 5)" "" "an allocation with STEPRUN_LAUNCHER has no CPU twice"
+is "$(allocated -w x1,x2 -n 2)" "0 x1 $job,1 x2 $job," "other hosts are reached by STEPRUN_LAUNCHER, too"
+is "$(allocated --launcher local -N 2 -n 2 | grep -c m3)" 0 "--launcher counts in place of STEPRUN_LAUNCHER"
+is "$(STEPRUN_LAUNCHER=local srun_here -q -n 2 true; echo $?)" 0 "STEPRUN_LAUNCHER needs no allocation"
 refused "5 tasks don't fit on 2 nodes" "too many tasks for the nodes" -N 2 -n 5 --ntasks-per-node 2
 refused "needs the node of each task" "arbitrary without a list" -m arbitrary -N 2
 refused "4 tasks need as many hosts" "arbitrary with a short list" -m arbitrary --launcher local -w a,b -n 4
@@ -58,6 +72,10 @@ refused "is no list of hosts" "a broken list" -w 'n[1-'
 refused "is none of local" "no such launcher" --launcher telnet -N 2
 refused "is none of local" "a template without the command" --launcher 'exec:run %h' -N 2
 refused "is none of block" "no such distribution" -m wild
+STEPRUN_LAUNCHER=telnet
+export STEPRUN_LAUNCHER
+refused "STEPRUN_LAUNCHER: 'telnet' is none of local" "no such launcher in the environment"
+unset STEPRUN_LAUNCHER
 refused "needs nodes" "ssh without hosts" --launcher ssh -N 2
 refused "lays the tasks out itself" "a spec with a layout" --spec "$top_srcdir/tests/data/steprun-node.json"
 nothing_left_soon "the job leaves no cgroup, process or file behind"

@@ -155,8 +155,9 @@ static int find_program(struct steprun_options *o, struct err *err)
  * its steps has. */
 static int name_step(struct steprun_options *o, struct err *err)
 {
-	const char *job =
-		o->launcher.kind == LAUNCHER_SLURM ? stepd_env_get(environ, "SLURM_JOB_ID") : NULL;
+	const char *job = o->allocated || o->launcher.kind == LAUNCHER_SLURM
+		? stepd_env_get(environ, "SLURM_JOB_ID")
+		: NULL;
 	json_t *doc = o->run.doc;
 	uint32_t id = (uint32_t)getpid(), step = 0;
 	int r = 0;

@@ -309,10 +309,15 @@ static void read_allocation(struct steprun_options *o, char **env, struct nodes_
 
 /* ---- the choice --------------------------------------------------------------------------- */
 
+/* An allocation's owner, such as jobd(8), names the launcher in its environment: it reaches the
+ * allocation's nodes. */
 static int choose_launcher(struct steprun_options *o, char **env, struct err *err)
 {
-	const char *text = o->launcher_text;
+	const char *given = stepd_env_get(env, "STEPRUN_LAUNCHER"), *text = o->launcher_text;
+	const bool by_env = !text && given && *given;
 
+	if (by_env)
+		text = given;
 	if (!text && allocation_nodes(env) && has_srun(stepd_env_get(env, "PATH")))
 		text = "slurm";
 	if (!text)
@@ -320,15 +325,17 @@ static int choose_launcher(struct steprun_options *o, char **env, struct err *er
 	o->here = !o->launcher_text && strcmp(text, "local") == 0 && o->nodes_requested <= 1;
 	if (launcher_parse(text, &o->launcher) < 0)
 		return err_set_text(err, -EINVAL,
-			"--launcher: '%.200s' is none of local, ssh[:OPTIONS], slurm and exec:TEMPLATE, "
+			"%s: '%.200s' is none of local, ssh[:OPTIONS], slurm and exec:TEMPLATE, "
 			"where the template has a %%c",
-			text);
+			by_env ? "STEPRUN_LAUNCHER" : "--launcher", text);
+	o->allocated = allocation_nodes(env) && (by_env || o->launcher.kind == LAUNCHER_SLURM);
 	return 0;
 }
 
 static int list_nodes(struct steprun_options *o, char **env, struct err *err)
 {
-	const char *allocated = allocation_nodes(env);
+	static const char *const kinds[LAUNCHER_MAX] = {
+		[LAUNCHER_SSH] = "ssh", [LAUNCHER_SLURM] = "slurm", [LAUNCHER_EXEC] = "exec"};
 
 	if (o->hosts && o->hostfile)
 		return err_set_text(
@@ -337,13 +344,13 @@ static int list_nodes(struct steprun_options *o, char **env, struct err *err)
 		return add_list("--hosts", o->hosts, &o->nodes, err);
 	if (o->hostfile)
 		return add_file(o->hostfile, &o->nodes, err);
-	if (o->launcher.kind == LAUNCHER_SLURM && allocated)
-		return add_list("SLURM_JOB_NODELIST", allocated, &o->nodes, err);
+	if (o->allocated)
+		return add_list("SLURM_JOB_NODELIST", allocation_nodes(env), &o->nodes, err);
 	if (o->launcher.kind == LAUNCHER_LOCAL)
 		return make_local_names(o->nodes_requested ?: 1, &o->nodes, err);
 	if (o->launcher.kind == LAUNCHER_SSH || strstr(o->launcher.text, "%h"))
-		return err_set_text(err, -EINVAL, "--launcher=%.*s needs nodes: give --hosts",
-			(int)strcspn(o->launcher_text, ":"), o->launcher_text);
+		return err_set_text(err, -EINVAL, "--launcher=%s needs nodes: give --hosts",
+			kinds[o->launcher.kind]);
 	return o->launcher.at_once ? 0 : make_local_names(o->nodes_requested ?: 1, &o->nodes, err);
 }
 
@@ -389,8 +396,9 @@ static int find_nodes(struct steprun_options *o, enum layout_kind kind, char **e
 		return 0;
 	}
 	r = limit_nodes(o, &found->count, err);
-	if (r == 0 && o->launcher.kind == LAUNCHER_SLURM)
+	if (r == 0 && o->allocated)
 		read_allocation(o, env, found);
+	o->here = o->here && found->count == 1;
 	return r;
 }
 

@@ -24,6 +24,7 @@ struct steprun_options {
 	char *found_program; /* where none was given */
 	struct launcher launcher;
 	bool here;         /* one agent, without a launcher */
+	bool allocated;    /* its nodes are those of an allocation, unless others are given */
 	struct strv nodes; /* names; empty where only the launcher knows them */
 	struct layout layout;
 };
