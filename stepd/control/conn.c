@@ -363,10 +363,23 @@ static enum control_access class_of(const struct control_peer *peer, enum contro
 	return access == CONTROL_AGENT && peer->uid != 0 ? CONTROL_OWNER : access;
 }
 
+/* How much it may send at a time. */
+static void set_bounds(struct conn *conn)
+{
+	const struct control_bounds *bounds = conn->control->options.bounds;
+	const bool is_stranger = conn->access == CONTROL_EVERYBODY;
+
+	conn->in.max = is_stranger ? CONTROL_SMALL_FRAME_MAX : CONTROL_FRAME_MAX;
+	conn->values_max = is_stranger ? CONTROL_SMALL_VALUES : CONTROL_VALUES_MAX;
+	if (bounds) {
+		conn->in.max = bounds->frame_max;
+		conn->values_max = bounds->values_max;
+	}
+}
+
 int conn_new_take(struct control *c, int fd, const struct control_peer *peer,
 	enum control_access access, struct conn **ret_conn)
 {
-	const bool is_stranger = access == CONTROL_EVERYBODY;
 	struct conn *conn = calloc(1, sizeof(*conn));
 
 	if (!conn) {
@@ -378,8 +391,7 @@ int conn_new_take(struct control *c, int fd, const struct control_peer *peer,
 	conn->peer = *peer;
 	conn->access = access;
 	conn->turn_class = class_of(peer, access);
-	conn->in.max = is_stranger ? CONTROL_SMALL_FRAME_MAX : CONTROL_FRAME_MAX;
-	conn->values_max = is_stranger ? CONTROL_SMALL_VALUES : CONTROL_VALUES_MAX;
+	set_bounds(conn);
 	conn->call.conn = conn;
 	ev_io_init(&conn->in_io, on_readable, fd, EV_READ);
 	ev_set_priority(&conn->in_io, conn_priorities[conn->turn_class]);

@@ -48,6 +48,7 @@ enum control_access {
 	CONTROL_OPERATOR, /* and the operator group */
 	CONTROL_ACCESS_MAX,
 };
+#define CONTROL_EVERYBODY CONTROL_ACCESS_MAX /* all users of this node */
 
 enum control_method_flags {
 	CONTROL_MORE = 1u << 0,       /* may answer more than once */
@@ -83,11 +84,22 @@ struct control_method {
 	void (*run)(struct control_call *call, const struct json_t *parameters, void *userdata);
 };
 
+/* What a service grants that is made for everybody. All may send calls of that size, and those whom
+ * control_access has no class for have so many connections and so much time. */
+struct control_bounds {
+	size_t frame_max, values_max;    /* as CONTROL_FRAME_MAX and CONTROL_VALUES_MAX */
+	unsigned user_connections_max;   /* of one user, of CONTROL_CONNECTIONS_MAX */
+	unsigned shared_connections_max; /* of all of them */
+	unsigned turn_ms;                /* of a turn of the loop */
+};
+
 struct control_options {
 	struct ev_loop *loop;
 	const struct log *log;
-	int dir_fd;       /* of the directory in which the sockets are made */
-	const char *path; /* the same directory, for messages and bind(2); any length */
+	int dir_fd;              /* of the directory in which the sockets are made */
+	const char *path;        /* the same directory, for messages and bind(2); any length */
+	const char *socket_name; /* in it, and of the others' before the dot; NULL: "socket" */
+	const struct control_bounds *bounds; /* NULL: strangers have what "SMALL" bounds say */
 	const struct control_method *methods;
 	size_t methods_count;
 	const char *interface;   /* "io.stepd.Step" */

@@ -21,8 +21,7 @@
 #include "stepd/control/control.h"
 #include "stepd/control/frame.h"
 
-#define CONTROL_EVERYBODY CONTROL_ACCESS_MAX /* an access: of org.varlink.service alone */
-#define CONTROL_READ_SIZE (64u << 10)        /* bytes taken from a connection at a time */
+#define CONTROL_READ_SIZE (64u << 10) /* bytes taken from a connection at a time */
 
 typedef void (*control_call_fn)(struct control_call *call, void *userdata);
 
@@ -71,7 +70,8 @@ enum listener_kind {
 	LISTENER_MAX,
 };
 
-/* Their names in the directory: "socket.agent", "socket.owner", "socket". */
+/* Their names in the directory: "socket.agent", "socket.owner", "socket", unless the service's
+ * options have another name than "socket". */
 extern const char *const listener_names[LISTENER_MAX];
 
 struct listener {

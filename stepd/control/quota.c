@@ -37,6 +37,15 @@ static const struct share shares[CONTROL_ACCESS_MAX + 1] = {
 	[CONTROL_EVERYBODY] = {8, 64},
 };
 
+static struct share share_of(const struct control *c, enum control_access access)
+{
+	const struct control_bounds *bounds = c->options.bounds;
+
+	if (bounds && access == CONTROL_EVERYBODY)
+		return (struct share){bounds->user_connections_max, bounds->shared_connections_max};
+	return shares[access];
+}
+
 /* A share of what there is: less than CONTROL_CONNECTIONS_MAX where descriptors are few. */
 static unsigned scale(const struct control *c, unsigned share)
 {
@@ -107,8 +116,8 @@ static bool close_idle(struct control *c)
 
 unsigned quota_admit(struct control *c, const struct control_peer *peer, enum control_access access)
 {
-	const unsigned of_user = scale(c, shares[access].of_user);
-	const unsigned of_kind = scale(c, shares[access].of_kind);
+	const struct share share = share_of(c, access);
+	const unsigned of_user = scale(c, share.of_user), of_kind = scale(c, share.of_kind);
 
 	if (count_kind(c, access) >= of_kind && (access != CONTROL_AGENT || !close_idle(c)))
 		return of_kind;
@@ -181,6 +190,13 @@ static const uint64_t budgets_ms[CONTROL_ACCESS_MAX + 1] = {
 	[CONTROL_EVERYBODY] = 1,
 };
 
+static uint64_t budget_ms(const struct control *c, enum control_access turn_class)
+{
+	const struct control_bounds *bounds = c->options.bounds;
+
+	return bounds && turn_class == CONTROL_EVERYBODY ? bounds->turn_ms : budgets_ms[turn_class];
+}
+
 bool turn_has_time(struct control *c, enum control_access turn_class)
 {
 	const unsigned number = ev_iteration(c->options.loop);
@@ -189,7 +205,7 @@ bool turn_has_time(struct control *c, enum control_access turn_class)
 		c->turn_number = number;
 		memset(c->spent_ns, 0, sizeof(c->spent_ns));
 	}
-	return c->spent_ns[turn_class] < budgets_ms[turn_class] * 1000000;
+	return c->spent_ns[turn_class] < budget_ms(c, turn_class) * 1000000;
 }
 
 void turn_charge(struct control *c, enum control_access turn_class, uint64_t begin_ns)

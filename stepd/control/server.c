@@ -13,6 +13,7 @@
 
 #include <assert.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -34,8 +35,18 @@ const char *const listener_names[LISTENER_MAX] = {
 	[LISTENER_ALL] = "socket",
 };
 
+/* buf is of NAME_MAX + 1 bytes. -ENAMETOOLONG: it can't be one. */
+static int make_name(const struct control_options *o, enum listener_kind kind, char *buf)
+{
+	const char *first = o->socket_name ? o->socket_name : listener_names[LISTENER_ALL];
+	const char *suffix = listener_names[kind] + strlen(listener_names[LISTENER_ALL]);
+	int n = snprintf(buf, NAME_MAX + 1, "%s%s", first, suffix);
+
+	return n < 0 || n > NAME_MAX ? -ENAMETOOLONG : 0;
+}
+
 /* The socket's address, by a way that fits where the plain one doesn't. */
-static void make_address(int dir_fd, const char *path, const char *name, struct sockaddr_un *sa)
+static int make_address(int dir_fd, const char *path, const char *name, struct sockaddr_un *sa)
 {
 	const size_t size = sizeof(sa->sun_path);
 	int n;
@@ -43,40 +54,43 @@ static void make_address(int dir_fd, const char *path, const char *name, struct 
 	*sa = (struct sockaddr_un){.sun_family = AF_UNIX};
 	n = snprintf(sa->sun_path, size, "%s/%s", path, name);
 	if (n < 0 || (size_t)n >= size)
-		(void)snprintf(sa->sun_path, size, "/proc/self/fd/%d/%s", dir_fd, name);
+		n = snprintf(sa->sun_path, size, "/proc/self/fd/%d/%s", dir_fd, name);
+	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
 }
 
 /* Before listen(2): until then nobody can connect. */
-static int set_access(int dir_fd, enum listener_kind kind, uid_t owner)
+static int set_access(const struct control_options *o, enum listener_kind kind, const char *name)
 {
-	const char *name = listener_names[kind];
-
-	if (fchmodat(dir_fd, name, kind == LISTENER_ALL ? 0666 : 0600, 0) < 0)
+	if (fchmodat(o->dir_fd, name, kind == LISTENER_ALL ? 0666 : 0600, 0) < 0)
 		return -errno;
 	if (kind == LISTENER_OWNER &&
-		fchownat(dir_fd, name, owner, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0)
+		fchownat(o->dir_fd, name, o->owner_uid, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	return 0;
 }
 
-/* A new socket in the directory, whatever the umask. path is the same directory, of any length. */
-static int listen_at(
-	int dir_fd, const char *path, enum listener_kind kind, uid_t owner, struct err *err)
+/* A new socket in the directory, whatever the umask. */
+static int listen_at(const struct control_options *o, enum listener_kind kind, struct err *err)
 {
 	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	const char *name = listener_names[kind];
+	const int dir_fd = o->dir_fd;
+	const char *path = o->path;
+	char name[NAME_MAX + 1];
 	struct sockaddr_un sa;
-	int r;
+	int r = make_name(o, kind, name);
 
+	if (r == 0)
+		r = make_address(dir_fd, path, name, &sa);
+	if (r < 0)
+		return err_set(err, r, "make the control socket '%s/%s'", path, o->socket_name);
 	if (fd < 0)
 		return err_set(err, -errno, "make a Unix socket");
 	if (unlinkat(dir_fd, name, 0) < 0 && errno != ENOENT)
 		return err_set(err, -errno, "remove the old '%s/%s'", path, name);
-	make_address(dir_fd, path, name, &sa);
 	fs_refuse_descriptors(fd); /* accepted connections inherit it */
 	if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0)
 		return err_set(err, -errno, "make the control socket '%s/%s'", path, name);
-	r = set_access(dir_fd, kind, owner);
+	r = set_access(o, kind, name);
 	if (r == 0 && listen(fd, BACKLOG) < 0)
 		r = -errno;
 	if (r < 0) {
@@ -557,7 +571,7 @@ static int control_listen(struct control *c, enum listener_kind kind, struct err
 
 	if (kind == LISTENER_OWNER && (o->owner_uid == 0 || o->owner_uid == geteuid()))
 		return 0;
-	fd = listen_at(o->dir_fd, o->path, kind, o->owner_uid, err);
+	fd = listen_at(o, kind, err);
 	if (fd < 0)
 		return fd;
 	control_accept_at(c, kind, fd);
@@ -582,10 +596,11 @@ int control_open(
 static void close_listener(struct listener *listener)
 {
 	const struct control_options *o = &listener->control->options;
+	char name[NAME_MAX + 1];
 
 	ev_io_stop(o->loop, &listener->io);
-	if (listener->fd >= 0)
-		(void)unlinkat(o->dir_fd, listener_names[listener->kind], 0); /* if still there */
+	if (listener->fd >= 0 && make_name(o, listener->kind, name) == 0)
+		(void)unlinkat(o->dir_fd, name, 0); /* if still there */
 	listener->fd = close_fd(listener->fd);
 }
 

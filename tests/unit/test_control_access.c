@@ -337,6 +337,54 @@ static void test_a_strangers_frames_are_small(void **state)
 	assert_int_equal(rig_wait(rig, rig_fork(rig, OWNER, OWNER, -1, try_sizes, 0)), 15);
 }
 
+/* ---- a service for everybody ----------------------------------------------------------------- */
+
+static int send_large(struct rig *rig, int size)
+{
+	static const char head[] = "{\"method\":\"org.example.Trial.Echo\"}";
+	_cleanup_free_ char *call = malloc((size_t)size + 1);
+
+	if (!call)
+		return 90;
+	memset(call, ' ', (size_t)size);
+	memcpy(call, head, strlen(head));
+	call[size] = '\0';
+	return is_answered(rig, call);
+}
+
+/* The bounds are the service's own, for root's frames as for a stranger's. */
+static void test_a_service_for_everybody(void **state)
+{
+	static const struct control_bounds bounds = {.frame_max = 1u << 20,
+		.values_max = 100,
+		.user_connections_max = 20,
+		.shared_connections_max = 30,
+		.turn_ms = 5};
+	struct holder strangers[2];
+	struct rig *rig = *state;
+	int i;
+
+	CHECK_ROOT();
+	rig->options.bounds = &bounds;
+	rig_open(rig);
+	control_set_ready(rig->control);
+	for (i = 0; i < 2; i++) {
+		strangers[i] = begin_holding(rig, (uid_t)(STRANGER + i), 25);
+		assert_int_equal(count_held(rig, &strangers[i]), i ? 10 : 20);
+	}
+	for (i = 0; i < 2; i++)
+		end_holding(rig, &strangers[i]);
+	rig_settle(rig);
+	for (i = 0; i < 2; i++) {
+		const uid_t uid = i ? 0 : STRANGER;
+
+		assert_int_equal(
+			rig_wait(rig, rig_fork(rig, uid, uid, -1, send_large, 1 << 20)), 1);
+		assert_int_equal(
+			rig_wait(rig, rig_fork(rig, uid, uid, -1, send_large, (1 << 20) + 1)), 0);
+	}
+}
+
 #define TOILERS 20
 #define EACH    8
 
@@ -447,6 +495,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_few_descriptors, rig_setup, rig_teardown),
 		cmocka_unit_test_setup_teardown(
 			test_a_strangers_frames_are_small, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_a_service_for_everybody, rig_setup, rig_teardown),
 		cmocka_unit_test_setup_teardown(test_turns_have_an_end, rig_setup, rig_teardown),
 		cmocka_unit_test_setup_teardown(
 			test_waiting_calls_take_turns, rig_setup, rig_teardown),

@@ -28,6 +28,27 @@ static void test_for_everybody(void **state)
 	assert_int_equal(mode_of(rig), 0);
 }
 
+static void test_a_name_of_its_own(void **state)
+{
+	struct rig *rig = *state;
+	struct err err = ERR_INIT;
+	char name[300] = "queue";
+	struct stat st;
+
+	rig->options.socket_name = name;
+	rig_open(rig);
+	assert_int_equal(mode_of(rig), 0);
+	assert_int_equal(fstatat(rig->dir_fd, "queue", &st, AT_SYMLINK_NOFOLLOW), 0);
+	assert_int_equal(st.st_mode, S_IFSOCK | 0666);
+	assert_int_equal(fstatat(rig->dir_fd, "queue.agent", &st, AT_SYMLINK_NOFOLLOW), 0);
+	assert_int_equal(st.st_mode, S_IFSOCK | 0600);
+	rig->control = control_close(rig->control);
+	assert_int_equal(fstatat(rig->dir_fd, "queue", &st, AT_SYMLINK_NOFOLLOW), -1);
+	assert_int_equal(fstatat(rig->dir_fd, "queue.agent", &st, AT_SYMLINK_NOFOLLOW), -1);
+	memset(name, 'a', sizeof(name) - 1);
+	assert_int_equal(control_open(&rig->options, &rig->control, &err), -ENAMETOOLONG);
+}
+
 static void test_in_the_place_of_another(void **state)
 {
 	struct rig *rig = *state;
@@ -193,6 +214,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_for_everybody, rig_setup, rig_teardown),
 		cmocka_unit_test_setup_teardown(
 			test_in_the_place_of_another, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_a_name_of_its_own, rig_setup, rig_teardown),
 		cmocka_unit_test_setup_teardown(test_for_few, rig_setup, rig_teardown),
 		cmocka_unit_test_setup_teardown(test_queue_of_its_own, rig_setup, rig_teardown),
 		cmocka_unit_test_setup_teardown(test_failures, rig_setup, rig_teardown),
