@@ -420,6 +420,20 @@ tests_unit_test_strv_SOURCES = tests/unit/test_strv.c
 tests_unit_test_strv_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_strv_LDADD = $(UNIT_LDADD)
 
+# The vendor's job library, as proctrack/cray_aries loads it; and one that lacks a function.
+LIBJOB_VARIANTS = tests/lib/libjob/libjob.so.0 tests/lib/libjob/old/libjob.so.0
+LIBJOB_COMPILE = $(TRIAL_COMPILE) -Wl,-soname,libjob.so.0
+check_DATA += $(LIBJOB_VARIANTS)
+EXTRA_DIST += tests/lib/libjob.c
+CLEANFILES += $(LIBJOB_VARIANTS)
+tests/lib/libjob/libjob.so.0: tests/lib/libjob.c
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(LIBJOB_COMPILE) -o $@ $<
+tests/lib/libjob/old/libjob.so.0: tests/lib/libjob.c
+	$(AM_V_CCLD)$(MKDIR_P) $(@D) && $(LIBJOB_COMPILE) -DWITHOUT_ATTACH -o $@ $<
+SYSTEM_CRAY_TESTS = tests/system/0936-proctrack-cray.sh
+TESTS += $(SYSTEM_CRAY_TESTS)
+EXTRA_DIST += $(SYSTEM_CRAY_TESTS)
+
 # One suite for every proctrack plugin, with a program that acts as hostile tasks.
 check_PROGRAMS += tests/unit/test_proctrack_contract tests/lib/hostile
 TESTS += tests/unit/test_proctrack_contract

@@ -17,13 +17,13 @@
  * may be "none" although the signal was sent.
  */
 #include <limits.h>
-#include <linux/sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "proctrack/hidden_child.h"
 #include "proctrack/procs.h"
 #include "proctrack/reporter.h"
 #include "stepd/api/proctrack.h"
@@ -34,10 +34,6 @@ const char plugin_name[] = "Process tracking by process group";
 const uint32_t plugin_version = STEPD_API_VERSION;
 
 #define PLACEHOLDER_NAME "stepd-pgid"
-
-#ifndef P_PIDFD /* glibc has it since 2.36 */
-#define P_PIDFD 3
-#endif
 
 /* This process's container; the ABI has no argument for a handle. */
 static struct {
@@ -55,53 +51,14 @@ static int to_slurm(int r)
 }
 
 /* In the child; only system calls. */
-_noreturn_ static void be_placeholder(void)
+_noreturn_ static void be_placeholder(void *userdata)
 {
 	int failure = 0;
 
+	(void)userdata;
 	if (prctl(PR_SET_NAME, PLACEHOLDER_NAME) < 0 || setpgid(0, 0) < 0)
 		failure = errno;
 	_exit(failure);
-}
-
-/* The placeholder's pid, or -errno. No handler of the agent's may run in the child. */
-static pid_t start_placeholder(int *ret_pidfd)
-{
-	int pidfd = -1;
-	struct clone_args args = {.flags = CLONE_PIDFD, .pidfd = (uintptr_t)&pidfd};
-	sigset_t all, saved;
-	long pid;
-
-	(void)sigfillset(&all); /* can't fail */
-	if (sigprocmask(SIG_SETMASK, &all, &saved) < 0)
-		return -errno;
-	pid = syscall(SYS_clone3, &args, sizeof(args));
-	if (pid == 0)
-		be_placeholder();
-	if (pid < 0)
-		pid = -errno;
-	(void)sigprocmask(SIG_SETMASK, &saved, NULL); /* as good as the first time */
-	if (pid > 0)
-		*ret_pidfd = pidfd;
-	return (pid_t)pid;
-}
-
-static int wait_placeholder(int pidfd, int options, siginfo_t *ret_info)
-{
-	int r;
-
-	do
-		r = waitid(P_PIDFD, (id_t)pidfd, ret_info, WEXITED | __WALL | options);
-	while (r < 0 && errno == EINTR);
-	return r < 0 ? -errno : 0;
-}
-
-static void reap_placeholder(int pidfd)
-{
-	siginfo_t info;
-
-	(void)wait_placeholder(pidfd, 0, &info); /* ours, and ended: nothing to fail */
-	(void)close_fd(pidfd);
 }
 
 STEPD_EXPORT int proctrack_p_create(stepd_step_rec_t *job)
@@ -112,16 +69,16 @@ STEPD_EXPORT int proctrack_p_create(stepd_step_rec_t *job)
 
 	if (own.id)
 		return to_slurm(-EEXIST);
-	pid = start_placeholder(&pidfd);
+	pid = hidden_child_start(be_placeholder, NULL, &pidfd);
 	if (pid < 0)
 		return to_slurm(pid);
-	r = wait_placeholder(pidfd, WNOWAIT, &info);
+	r = hidden_child_wait(pidfd, WNOWAIT, &info);
 	if (r == 0 && info.si_code != CLD_EXITED)
 		r = -EAGAIN; /* killed before it was done */
 	if (r == 0 && info.si_status != 0)
 		r = -info.si_status;
 	if (r < 0) {
-		reap_placeholder(pidfd);
+		hidden_child_reap(pidfd);
 		return to_slurm(r);
 	}
 	own.id = (uint64_t)pid;
@@ -211,7 +168,7 @@ STEPD_EXPORT int proctrack_p_destroy(uint64_t id)
 	if (id == 0 || id != own.id)
 		return to_slurm(-ESRCH);
 	if (own.pidfd >= 0)
-		reap_placeholder(own.pidfd);
+		hidden_child_reap(own.pidfd);
 	own.id = 0;
 	own.pidfd = -1;
 	own.gone = false;

@@ -111,6 +111,22 @@ static void test_add(void **state)
 	}
 }
 
+/* A SIGKILL to all ends the members, not the container. */
+static void test_add_after_kill(void **state)
+{
+	struct contract *c = *state;
+	pid_t pid;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		pid = contract_start(c, "rest", NULL);
+		assert_int_equal(contract_read_one(c), pid);
+		contract_expect_members(c, &pid, 1);
+		assert_true(proctrack_find(c->pt, pid) == c->id);
+		contract_kill(c, SIGKILL);
+	}
+}
+
 static void test_zombies_are_no_members(void **state)
 {
 	struct contract *c = *state;
@@ -486,6 +502,7 @@ const struct contract_test contract_basic_tests[] = {
 	{"members: not the agent, its ancestors or no process", test_others_are_no_members},
 	{"members: not the MPI service process", test_service_is_no_member},
 	{"add: again is fine, ESRCH for what is not there", test_add},
+	{"add: a container goes on after a SIGKILL", test_add_after_kill},
 	{"members: no zombies", test_zombies_are_no_members},
 	{"signal: 0 tests, ESRCH when empty, EINVAL", test_signal_numbers},
 	{"signal: each process once", test_signal_is_sent_once},

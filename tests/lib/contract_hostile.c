@@ -118,6 +118,10 @@ static void test_chains(void **state)
 		contract_skip(c, "a chain outruns the passes over /proc, as documented");
 		return;
 	}
+	if (contract_is(c, "cray_aries")) {
+		contract_skip(c, "a chain outruns the library's lists, as documented");
+		return;
+	}
 	for (i = 0; i < rounds(); i++) {
 		(void)contract_start(c, "chains", "32", NULL);
 		read_and_reap(c, 32);

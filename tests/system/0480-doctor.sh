@@ -52,7 +52,8 @@ is $? 125 "doctor exits with 125 where its report can't be written"
 # ---- the ids, in the program and in the manual -------------------------------------------------
 # Each stands behind a level, in a row of a table, or is handed on.
 cat "$top_srcdir"/stepd/cli/doctor/*.c "$top_srcdir"/proctrack/*/checkup*.c \
-	"$top_srcdir/proctrack/pgid/pgid.c" "$top_srcdir/proctrack/linuxproc/linuxproc.c" |
+	"$top_srcdir/proctrack/pgid/pgid.c" "$top_srcdir/proctrack/linuxproc/linuxproc.c" \
+	"$top_srcdir/proctrack/cray_aries/cray_aries.c" |
 	tr -s '\n\t ' ' ' |
 	grep -oE '(STEPD_FINDING_[A-Z]+,|\.id =) "[a-z]+\.[a-z0-9_.]+"' |
 	sed 's/.* "\(.*\)"/\1/' | sort -u >"$tmpdir/told"

@@ -50,7 +50,7 @@ is "$(offered_by_stepd run --time-l)" "--time-limit " "stepd run --time-l comple
 is "$(offered_by_stepd run -- --time-l)" "" "stepd run completes no option of the program that it runs"
 # Values, as bash splits its words: "--mpi", "=", "pm".
 installed() { # KIND: those of this machine
-	"$stepd" plugins | sed -n "s|^$1/\([a-z0-9]*\) .*|\1|p"
+	"$stepd" plugins | sed -n "s|^$1/\([a-z0-9_]*\) .*|\1|p"
 }
 mpi=$({ installed mpi && echo list; } | sort | tr '\n' ' ')
 trackers=$({ installed proctrack && echo auto; } | sort | tr '\n' ' ')

@@ -227,7 +227,7 @@ static const struct cli_option rows[] = {
 
 	{.heading = "How it is run",
 	 .name = "proctrack", .arg = "NAME", .take = run_take_text, .path = "proctrack",
-	 .doc = "plugin that tracks the processes: auto, cgroup, linuxproc, pgid (auto)",
+	 .doc = "plugin that tracks the processes: auto, cgroup, cray_aries, linuxproc, pgid (auto)",
 	 .more = "A site's own plugin is named likewise."},
 	{.name = "mpi", .arg = "NAME", .take = run_take_mpi, .path = "mpi",
 	 .doc = "plugin that serves the tasks' MPI; list shows those that are installed (stepd.conf's mpi_default, else none)",
