@@ -1,0 +1,1467 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "contrib/jobd/conf/conf.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "contrib/jobd/conf/lines.h"
+#include "stepd/base/hostlist.h"
+#include "stepd/base/parse.h"
+
+/* ---- keys that Slurm knows and jobd has no use for (slurm.conf(5) of 22.05 and later) -----------
+ */
+
+static const char *const other_keys[] = {
+	"AccountingStorageBackupHost",
+	"AccountingStorageEnforce",
+	"AccountingStorageExternalHost",
+	"AccountingStorageHost",
+	"AccountingStorageParameters",
+	"AccountingStoragePass",
+	"AccountingStoragePort",
+	"AccountingStorageTRES",
+	"AccountingStorageType",
+	"AccountingStorageUser",
+	"AccountingStoreFlags",
+	"AccountingStoreJobComment",
+	"AcctGatherEnergyType",
+	"AcctGatherFilesystemType",
+	"AcctGatherInfinibandType",
+	"AcctGatherInterconnectType",
+	"AcctGatherNodeFreq",
+	"AcctGatherProfileType",
+	"AllowSpecResourcesUsage",
+	"AuthAltParameters",
+	"AuthAltTypes",
+	"AuthInfo",
+	"AuthType",
+	"BackupAddr",
+	"BackupController",
+	"BatchStartTimeout",
+	"BcastExclude",
+	"BcastParameters",
+	"BurstBufferParameters",
+	"BurstBufferType",
+	"CertgenParameters",
+	"CertgenType",
+	"CertmgrParameters",
+	"CertmgrType",
+	"CliFilterParameters",
+	"CliFilterPlugins",
+	"CommunicationParameters",
+	"CompleteWait",
+	"ControlAddr",
+	"ControlMachine",
+	"CoreSpecPlugin",
+	"CpuFreqDef",
+	"CpuFreqGovernors",
+	"CredType",
+	"CryptoType",
+	"DataParserParameters",
+	"DebugFlags",
+	"DefCpuPerGPU",
+	"DefMemPerGPU",
+	"DefRuntimePlugin",
+	"DependencyParameters",
+	"DisableRootJobs",
+	"EioTimeout",
+	"Epilog",
+	"EpilogMsgTime",
+	"EpilogSlurmctld",
+	"EpilogTimeout",
+	"Exclusive",
+	"ExtSensorsFreq",
+	"ExtSensorsType",
+	"FairShareDampeningFactor",
+	"FastSchedule",
+	"FederationParameters",
+	"GetEnvTimeout",
+	"GpuFreqDef",
+	"GresTypes",
+	"GroupUpdateForce",
+	"GroupUpdateTime",
+	"HashPlugin",
+	"HealthCheckInterval",
+	"HealthCheckNodeState",
+	"HealthCheckProgram",
+	"HealthCheckTimeout",
+	"HttpParserType",
+	"InactiveLimit",
+	"InteractiveStepOptions",
+	"JobAcctGatherFrequency",
+	"JobAcctGatherParams",
+	"JobAcctGatherType",
+	"JobCompHost",
+	"JobCompLoc",
+	"JobCompParams",
+	"JobCompPass",
+	"JobCompPassScript",
+	"JobCompPort",
+	"JobCompType",
+	"JobCompUser",
+	"JobContainerType",
+	"JobCredentialPrivateKey",
+	"JobCredentialPublicCertificate",
+	"JobFileAppend",
+	"JobSubmitPlugins",
+	"KeepAliveTime",
+	"KillOnBadExit",
+	"LaunchParameters",
+	"LaunchType",
+	"LicenseParameters",
+	"Licenses",
+	"Location",
+	"LogTimeFormat",
+	"MailDomain",
+	"MailProg",
+	"MaxBatchRequeue",
+	"MaxDBDMsgs",
+	"MaxNodeCount",
+	"MaxStepCount",
+	"MaxTasksPerNode",
+	"MCSParameters",
+	"MCSPlugin",
+	"MessageTimeout",
+	"MetricsAuthUsers",
+	"MetricsParameters",
+	"MetricsType",
+	"MpiDefault",
+	"MpiParams",
+	"NamespaceType",
+	"NodeFeaturesPlugins",
+	"OverTimeLimit",
+	"PluginDir",
+	"PlugStackConfig",
+	"PowerParameters",
+	"PowerPlugin",
+	"PreemptParameters",
+	"PrEpParameters",
+	"PrEpPlugins",
+	"PriorityCalcPeriod",
+	"PriorityDecayHalfLife",
+	"PriorityFavorSmall",
+	"PriorityFlags",
+	"PriorityMaxAge",
+	"PriorityParameters",
+	"PrioritySiteFactorParameters",
+	"PrioritySiteFactorPlugin",
+	"PriorityUsageResetPeriod",
+	"PriorityWeightAge",
+	"PriorityWeightAssoc",
+	"PriorityWeightFairshare",
+	"PriorityWeightJobSize",
+	"PriorityWeightPartition",
+	"PriorityWeightQOS",
+	"PriorityWeightTRES",
+	"PrivateData",
+	"ProctrackType",
+	"Program",
+	"Prolog",
+	"PrologEpilogTimeout",
+	"PrologFlags",
+	"PrologSlurmctld",
+	"PrologTimeout",
+	"PropagatePrioProcess",
+	"PropagateResourceLimits",
+	"PropagateResourceLimitsExcept",
+	"RebootProgram",
+	"ReconfigFlags",
+	"RequeueExit",
+	"RequeueExitHold",
+	"ResumeFailProgram",
+	"ResumeProgram",
+	"ResumeRate",
+	"ResumeTimeout",
+	"ResvEpilog",
+	"ResvOverRun",
+	"ResvProlog",
+	"ReturnToService",
+	"RoutePlugin",
+	"SallocDefaultCommand",
+	"SbcastParameters",
+	"ScronParameters",
+	"SerializerParameters",
+	"SerializerPlugins",
+	"SlurmctldAddr",
+	"SlurmctldDebug",
+	"SlurmctldHost",
+	"SlurmctldHttpAuthParameters",
+	"SlurmctldLogFile",
+	"SlurmctldParameters",
+	"SlurmctldPidFile",
+	"SlurmctldPlugstack",
+	"SlurmctldPort",
+	"SlurmctldPrimaryOffProg",
+	"SlurmctldPrimaryOnProg",
+	"SlurmctldSyslogDebug",
+	"SlurmctldTimeout",
+	"SlurmdDebug",
+	"SlurmdHttpAuthParameters",
+	"SlurmdLogFile",
+	"SlurmdParameters",
+	"SlurmdPidFile",
+	"SlurmdPort",
+	"SlurmdSpoolDir",
+	"SlurmdSyslogDebug",
+	"SlurmdTimeout",
+	"SlurmdUser",
+	"SlurmrestdHttpAuthParameters",
+	"SlurmrestdParameters",
+	"SlurmSchedLogFile",
+	"SlurmSchedLogLevel",
+	"SlurmstepdParameters",
+	"SlurmUser",
+	"SrunEpilog",
+	"SrunPortRange",
+	"SrunProlog",
+	"SuspendExcNodes",
+	"SuspendExcParts",
+	"SuspendExcStates",
+	"SuspendProgram",
+	"SuspendRate",
+	"SuspendTime",
+	"SuspendTimeout",
+	"SwitchParameters",
+	"SwitchType",
+	"TaskEpilog",
+	"TaskPlugin",
+	"TaskPluginParam",
+	"TaskProlog",
+	"TCPTimeout",
+	"TLSParameters",
+	"TLSType",
+	"TmpFS",
+	"TopologyParam",
+	"TopologyPlugin",
+	"TrackWCKey",
+	"TreeWidth",
+	"UnkillableStepProgram",
+	"UnkillableStepTimeout",
+	"UrlParserType",
+	"UsePAM",
+	"VSizeFactor",
+	"WaitTime",
+};
+
+static const char *const other_node_keys[] = {
+	"BcastAddr",
+	"Boards",
+	"CoreSpecCount",
+	"CpuBind",
+	"CpuSpecList",
+	"CPUSpecList",
+	"Gres",
+	"GresConf",
+	"NodeAddr",
+	"NodeHostname",
+	"Parameters",
+	"Port",
+	"RestrictedCoresPerGPU",
+	"SocketsPerBoard",
+	"SuspendTime",
+	"TmpDisk",
+	"Topology",
+	"TRESWeights",
+};
+
+static const char *const other_part_keys[] = {
+	"AllocNodes",
+	"AllowAccounts",
+	"AllowQos",
+	"AllowUsers",
+	"Alternate",
+	"CpuBind",
+	"DefCpuPerGPU",
+	"DefMemPerGPU",
+	"DenyAccounts",
+	"DenyGroups",
+	"DenyQos",
+	"DenyUsers",
+	"DisableRootJobs",
+	"ExclusiveTopo",
+	"ExclusiveUser",
+	"LLN",
+	"MaxCPUsPerNode",
+	"MaxCPUsPerSocket",
+	"OverTimeLimit",
+	"PowerDownOnIdle",
+	"Priority",
+	"QOS",
+	"ReqResv",
+	"ResumeTimeout",
+	"SelectTypeParameters",
+	"SuspendTime",
+	"SuspendTimeout",
+	"Topology",
+	"TRESBillingWeights",
+};
+
+/* ---- values -----------------------------------------------------------------------------------
+ */
+
+enum type {
+	TYPE_TEXT,
+	TYPE_U16,
+	TYPE_U32,
+	TYPE_COUNT,   /* a u32, or INFINITE or UNLIMITED */
+	TYPE_MB,      /* a u64 */
+	TYPE_MOST_MB, /* likewise, INFINITE or UNLIMITED is 0 */
+	TYPE_CPU_MB,  /* likewise, with MEM_PER_CPU */
+	TYPE_BOOL,    /* YES, NO, 1, 0 */
+	TYPE_MINUTES, /* a time, u32; -1: no limit */
+	TYPE_SECONDS, /* a time as Slurm writes it, of which a bare number is minutes; -1: none */
+	TYPE_OWN,     /* set() takes it */
+};
+
+struct reader;
+
+/* A key, and where its value goes in the record of its line. */
+struct key {
+	const char *name;
+	enum type type;
+	size_t offset;
+	uint32_t least, most; /* of numbers; most 0: what the type can hold */
+	int (*set)(struct reader *r, void *record, const char *value, struct err *err);
+};
+
+static bool is_infinite(const char *value)
+{
+	return strcasecmp(value, "INFINITE") == 0 || strcasecmp(value, "UNLIMITED") == 0;
+}
+
+static int bad_value(const char *key, const char *value, const char *wanted, struct err *err)
+{
+	return err_set_text(err, -EINVAL, "%s=%.200s: must be %s", key, value, wanted);
+}
+
+static int set_text(char **text, const char *value, struct err *err)
+{
+	char *copy = strdup(value);
+
+	if (!copy)
+		return err_set(err, -ENOMEM, "read it");
+	free(*text);
+	*text = copy;
+	return 0;
+}
+
+static int set_number(const struct key *key, char *field, const char *value, struct err *err)
+{
+	uint32_t most = key->most ? key->most : key->type == TYPE_U16 ? UINT16_MAX : UINT32_MAX - 2;
+	uint32_t n;
+
+	if (key->type == TYPE_COUNT && is_infinite(value))
+		n = CONF_INFINITE;
+	else if (parse_u32(value, key->least, most, &n) < 0)
+		return err_set_text(err, -EINVAL, "%s=%.200s: must be from %u to %u%s", key->name,
+			value, key->least, most, key->type == TYPE_COUNT ? ", or INFINITE" : "");
+	if (key->type == TYPE_U16)
+		*(uint16_t *)(void *)field = (uint16_t)n;
+	else
+		*(uint32_t *)(void *)field = n;
+	return 0;
+}
+
+/* MB, or a size with its unit, of which a part of a MB is one. */
+static int set_memory(const struct key *key, uint64_t *field, const char *value, struct err *err)
+{
+	uint64_t bytes = 0;
+
+	if (!(is_infinite(value) && key->type != TYPE_MB) &&
+		(parse_size(value, 1u << 20, &bytes) < 0 || bytes > UINT64_MAX / 2))
+		return bad_value(key->name, value, "a number of MB, or one with its unit, 4G", err);
+	*field = (bytes + (1u << 20) - 1) >> 20;
+	if (*field < key->least)
+		return bad_value(key->name, value, "a size of 1 MB or more", err);
+	if (key->type == TYPE_CPU_MB && *field)
+		*field |= MEM_PER_CPU;
+	return 0;
+}
+
+static int set_bool(const struct key *key, bool *field, const char *value, struct err *err)
+{
+	if (strcasecmp(value, "YES") == 0 || strcmp(value, "1") == 0)
+		*field = true;
+	else if (strcasecmp(value, "NO") == 0 || strcmp(value, "0") == 0)
+		*field = false;
+	else
+		return bad_value(key->name, value, "YES or NO", err);
+	return 0;
+}
+
+static int set_time(const struct key *key, uint32_t *field, const char *value, struct err *err)
+{
+	uint64_t ms = 0, unit = key->type == TYPE_MINUTES ? 60000 : 1000;
+
+	if (is_infinite(value) || (key->type == TYPE_MINUTES && strcmp(value, "-1") == 0)) {
+		*field = CONF_INFINITE;
+		return 0;
+	}
+	if (strcmp(value, "-1") != 0 && parse_slurm_time_ms(value, &ms) < 0)
+		return bad_value(key->name, value,
+			"a time: minutes, minutes:seconds, hours:minutes:seconds, days-hours, "
+			"days-hours:minutes or days-hours:minutes:seconds",
+			err);
+	ms = (ms + unit - 1) / unit;
+	*field = ms < CONF_NONE ? (uint32_t)ms : CONF_INFINITE;
+	return 0;
+}
+
+static int set_value(
+	struct reader *r, const struct key *key, void *record, const char *value, struct err *err)
+{
+	void *field = (char *)record + key->offset;
+
+	switch (key->type) {
+	case TYPE_TEXT:
+		return set_text(field, value, err);
+	case TYPE_U16:
+	case TYPE_U32:
+	case TYPE_COUNT:
+		return set_number(key, field, value, err);
+	case TYPE_MB:
+	case TYPE_MOST_MB:
+	case TYPE_CPU_MB:
+		return set_memory(key, field, value, err);
+	case TYPE_BOOL:
+		return set_bool(key, field, value, err);
+	case TYPE_MINUTES:
+	case TYPE_SECONDS:
+		return set_time(key, field, value, err);
+	case TYPE_OWN:
+		break;
+	}
+	return key->set(r, record, value, err);
+}
+
+/* ---- words ------------------------------------------------------------------------------------
+ */
+
+struct word {
+	const char *name;
+	uint32_t value;
+};
+
+static const struct word *find_word(
+	const struct word *words, size_t n, const char *text, size_t size)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (strncasecmp(words[i].name, text, size) == 0 && words[i].name[size] == '\0')
+			return &words[i];
+	}
+	return NULL;
+}
+
+static int unknown_word(const char *key, const char *text, size_t size, const struct word *words,
+	size_t n, struct err *err)
+{
+	char known[512] = "";
+	size_t i, at = 0;
+
+	for (i = 0; i < n && at < sizeof(known); i++)
+		at += (size_t)snprintf(known + at, sizeof(known) - at, "%s%s",
+			i == 0               ? ""
+				: i == n - 1 ? " or "
+					     : ", ",
+			words[i].name);
+	return err_set_text(err, -EINVAL, "%s=%.*s: must be %s", key,
+		(int)(size < 100 ? size : 100), text, known);
+}
+
+static int parse_word(const char *key, const char *text, const struct word *words, size_t n,
+	uint32_t *ret_value, struct err *err)
+{
+	const struct word *word = find_word(words, n, text, strlen(text));
+
+	if (!word)
+		return unknown_word(key, text, strlen(text), words, n, err);
+	*ret_value = word->value;
+	return 0;
+}
+
+/* "A,B": or'ed. */
+static int parse_words(const char *key, const char *text, const struct word *words, size_t n,
+	uint32_t *ret_value, struct err *err)
+{
+	const struct word *word;
+	size_t size;
+
+	*ret_value = 0;
+	for (;; text += size + 1) {
+		size = strcspn(text, ",");
+		word = find_word(words, n, text, size);
+		if (!word)
+			return unknown_word(key, text, size, words, n, err);
+		*ret_value |= word->value;
+		if (text[size] == '\0')
+			return 0;
+	}
+}
+
+static int set_select_param(
+	_unused_ struct reader *r, void *record, const char *value, struct err *err)
+{
+	static const struct word words[] = {
+		{"CR_CPU", CR_CPU},
+		{"CR_CPU_Memory", CR_CPU | CR_MEMORY},
+		{"CR_Core", CR_CORE},
+		{"CR_Core_Memory", CR_CORE | CR_MEMORY},
+		{"CR_Socket", CR_SOCKET},
+		{"CR_Socket_Memory", CR_SOCKET | CR_MEMORY},
+		{"CR_Memory", CR_MEMORY},
+		{"CR_ONE_TASK_PER_CORE", CR_ONE_TASK_PER_CORE},
+		{"CR_CORE_DEFAULT_DIST_BLOCK", CR_CORE_DEFAULT_DIST_BLOCK},
+		{"CR_LLN", CR_LLN},
+		{"CR_Pack_Nodes", CR_PACK_NODES},
+		{"CR_Least_Preempt", CR_LEAST_PREEMPT},
+	};
+
+	return parse_words("SelectTypeParameters", value, words, ARRAY_SIZE(words),
+		&((struct conf *)record)->select_type_param, err);
+}
+
+static bool has_word(const char *text, const char *word)
+{
+	size_t size;
+
+	for (;; text += size + 1) {
+		size = strcspn(text, ",");
+		if (size == strlen(word) && strncasecmp(text, word, size) == 0)
+			return true;
+		if (text[size] == '\0')
+			return false;
+	}
+}
+
+static int parse_preempt_mode(const char *value, uint16_t *ret_mode, struct err *err)
+{
+	static const struct word words[] = {
+		{"OFF", PREEMPT_MODE_OFF},
+		{"CANCEL", PREEMPT_MODE_CANCEL},
+		{"REQUEUE", PREEMPT_MODE_REQUEUE},
+		{"SUSPEND", PREEMPT_MODE_SUSPEND},
+		{"GANG", PREEMPT_MODE_GANG},
+	};
+	uint32_t mode;
+	int r = parse_words("PreemptMode", value, words, ARRAY_SIZE(words), &mode, err);
+	uint32_t how = mode & ~PREEMPT_MODE_GANG;
+
+	if (r == 0 && ((how & (how - 1)) || (how && has_word(value, "OFF"))))
+		r = bad_value("PreemptMode", value,
+			"one of OFF, CANCEL, REQUEUE and SUSPEND, with GANG or "
+			"without",
+			err);
+	if (r == 0)
+		*ret_mode = (uint16_t)mode;
+	return r;
+}
+
+static int set_cluster_preempt(
+	_unused_ struct reader *r, void *record, const char *value, struct err *err)
+{
+	return parse_preempt_mode(value, &((struct conf *)record)->preempt_mode, err);
+}
+
+static int set_part_preempt(
+	_unused_ struct reader *r, void *record, const char *value, struct err *err)
+{
+	return parse_preempt_mode(value, &((struct conf_part *)record)->preempt_mode, err);
+}
+
+static int set_qos_preempt_mode(
+	_unused_ struct reader *r, void *record, const char *value, struct err *err)
+{
+	if (strcasecmp(value, "cluster") == 0)
+		return 0;
+	return parse_preempt_mode(value, &((struct conf_qos *)record)->preempt_mode, err);
+}
+
+/* "select/linear": the name becomes a part of a file's. */
+static int set_plugin(
+	char **field, const char *key, const char *kind, const char *value, struct err *err)
+{
+	static const char plugin_letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+	size_t size = strlen(kind);
+
+	if (strncmp(value, kind, size) != 0 || value[size] != '/' || !value[size + 1] ||
+		strspn(value + size + 1, plugin_letters) != strlen(value + size + 1))
+		return err_set_text(err, -EINVAL, "%s=%.200s: must be %s/NAME", key, value, kind);
+	return set_text(field, value + size + 1, err);
+}
+
+static int set_select_type(
+	_unused_ struct reader *r, void *record, const char *value, struct err *err)
+{
+	return set_plugin(
+		&((struct conf *)record)->select_type, "SelectType", "select", value, err);
+}
+
+static int set_preempt_type(
+	_unused_ struct reader *r, void *record, const char *value, struct err *err)
+{
+	return set_plugin(
+		&((struct conf *)record)->preempt_type, "PreemptType", "preempt", value, err);
+}
+
+static int set_priority_type(
+	_unused_ struct reader *r, _unused_ void *record, const char *value, struct err *err)
+{
+	return strcmp(value, "priority/basic") == 0
+		? 0
+		: bad_value("PriorityType", value, "priority/basic in jobd", err);
+}
+
+static int set_scheduler_type(
+	_unused_ struct reader *r, void *record, const char *value, struct err *err)
+{
+	struct conf *conf = record;
+
+	conf->backfill = strcmp(value, "sched/backfill") == 0;
+	return conf->backfill || strcmp(value, "sched/builtin") == 0
+		? 0
+		: bad_value("SchedulerType", value, "sched/backfill or sched/builtin", err);
+}
+
+static int set_enforce(_unused_ struct reader *r, void *record, const char *value, struct err *err)
+{
+	static const struct word words[] = {{"NO", 0}, {"YES", 1}, {"ALL", 1}, {"ANY", 1}};
+	uint32_t yes = 0;
+	int ret = parse_word("EnforcePartLimits", value, words, ARRAY_SIZE(words), &yes, err);
+
+	if (ret == 0)
+		((struct conf *)record)->enforce_part_limits = yes;
+	return ret;
+}
+
+/* ---- SchedulerParameters ------------------------------------------------------------------------
+ */
+
+#define SCHEDULER(field) offsetof(struct conf_scheduler, field)
+
+static const struct key scheduler_keys[] = {
+	{.name = "default_queue_depth",
+		.type = TYPE_U32,
+		.offset = SCHEDULER(default_queue_depth),
+		.least = 1},
+	{.name = "preempt_reorder_count",
+		.type = TYPE_U16,
+		.offset = SCHEDULER(preempt_reorder_count)},
+	{.name = "bf_interval",
+		.type = TYPE_U32,
+		.offset = SCHEDULER(bf_interval_s),
+		.least = 1,
+		.most = 10800},
+	{.name = "bf_window",
+		.type = TYPE_U32,
+		.offset = SCHEDULER(bf_window_min),
+		.least = 1,
+		.most = 43200},
+	{.name = "bf_resolution",
+		.type = TYPE_U32,
+		.offset = SCHEDULER(bf_resolution_s),
+		.least = 1,
+		.most = 3600},
+	{.name = "bf_max_job_test",
+		.type = TYPE_U32,
+		.offset = SCHEDULER(bf_max_job_test),
+		.least = 1,
+		.most = 1000000},
+	{.name = "bf_max_job_user", .type = TYPE_U32, .offset = SCHEDULER(bf_max_job_user)},
+	{.name = "sched_interval",
+		.type = TYPE_U32,
+		.offset = SCHEDULER(sched_interval_s),
+		.least = 1},
+};
+
+static const struct {
+	const char *name;
+	size_t offset;
+} scheduler_flags[] = {
+	{"defer", SCHEDULER(defer)},
+	{"bf_continue", SCHEDULER(bf_continue)},
+	{"preempt_strict_order", SCHEDULER(preempt_strict_order)},
+	{"preempt_youngest_first", SCHEDULER(preempt_youngest_first)},
+};
+
+static int leave_out(struct reader *r, const char *key);
+
+/* "name=value" or "name". There are too many of them to know all names. */
+static int set_scheduler_param(
+	struct reader *r, struct conf_scheduler *s, char *text, struct err *err)
+{
+	char *value = strchr(text, '=');
+	size_t i;
+
+	if (value)
+		*value++ = '\0';
+	for (i = 0; i < ARRAY_SIZE(scheduler_flags); i++) {
+		if (strcasecmp(scheduler_flags[i].name, text) != 0)
+			continue;
+		if (value)
+			return err_set_text(err, -EINVAL,
+				"SchedulerParameters: %s must have no value",
+				scheduler_flags[i].name);
+		*(bool *)(void *)((char *)s + scheduler_flags[i].offset) = true;
+		return 0;
+	}
+	for (i = 0; i < ARRAY_SIZE(scheduler_keys); i++) {
+		if (strcasecmp(scheduler_keys[i].name, text) == 0)
+			return set_value(r, &scheduler_keys[i], s, value ? value : "", err);
+	}
+	return leave_out(r, text) < 0 ? err_set(err, -ENOMEM, "read it") : 0;
+}
+
+static int set_scheduler_params(struct reader *r, void *record, const char *value, struct err *err)
+{
+	_cleanup_free_ char *copy = strdup(value);
+	char *rest = copy, *one;
+	int ret = copy ? 0 : err_set(err, -ENOMEM, "read it");
+
+	while (ret == 0 && (one = strsep(&rest, ",")))
+		ret = *one ? set_scheduler_param(r, &((struct conf *)record)->scheduler, one, err)
+			   : 0;
+	return ret;
+}
+
+/* ---- of partitions and nodes -------------------------------------------------------------------
+ */
+
+#define SHARE_DEFAULT 4 /* jobs on a resource with YES and FORCE */
+
+static int set_share(_unused_ struct reader *r, void *record, const char *value, struct err *err)
+{
+	struct conf_part *part = record;
+	const char *colon = strchr(value, ':');
+	size_t size = colon ? (size_t)(colon - value) : strlen(value);
+	bool force = strncasecmp(value, "FORCE", size) == 0 && size == 5;
+	uint32_t n = SHARE_DEFAULT;
+
+	if (!colon && strcasecmp(value, "NO") == 0)
+		part->max_share = 1;
+	else if (!colon && strcasecmp(value, "EXCLUSIVE") == 0)
+		part->max_share = 0;
+	else if ((force || (strncasecmp(value, "YES", size) == 0 && size == 3)) &&
+		(!colon || parse_u32(colon + 1, 1, SHARED_FORCE - 1, &n) == 0))
+		part->max_share = (uint16_t)(n | (force ? SHARED_FORCE : 0));
+	else
+		return bad_value(
+			"OverSubscribe", value, "NO, EXCLUSIVE, YES[:COUNT] or FORCE[:COUNT]", err);
+	return 0;
+}
+
+static int set_groups(_unused_ struct reader *r, void *record, const char *value, struct err *err)
+{
+	struct strv *groups = &((struct conf_part *)record)->allow_groups;
+	_cleanup_free_ char *copy = strdup(value);
+	char *rest = copy, *one;
+	int ret = copy ? 0 : -ENOMEM;
+
+	strv_clear(groups);
+	if (strcasecmp(value, "ALL") == 0)
+		return 0;
+	while (ret == 0 && (one = strsep(&rest, ",")))
+		ret = *one ? strv_add(groups, one) : 0;
+	return ret < 0 ? err_set(err, ret, "read it") : 0;
+}
+
+static int set_part_state(
+	_unused_ struct reader *r, void *record, const char *value, struct err *err)
+{
+	struct conf_part *part = record;
+	bool drained = strcasecmp(value, "DRAIN") == 0, up = strcasecmp(value, "UP") == 0;
+
+	if (!drained && !up && strcasecmp(value, "DOWN") != 0 && strcasecmp(value, "INACTIVE") != 0)
+		return bad_value("State", value, "UP, DOWN, DRAIN or INACTIVE", err);
+	part->is_drained = drained || strcasecmp(value, "INACTIVE") == 0; /* takes no new job */
+	part->is_up = up || drained;
+	return 0;
+}
+
+static int set_node_state(
+	_unused_ struct reader *r, void *record, const char *value, struct err *err)
+{
+	static const struct word words[] = {
+		{"UNKNOWN", NODE_STATE_IDLE},
+		{"IDLE", NODE_STATE_IDLE},
+		{"CLOUD", NODE_STATE_IDLE},
+		{"DOWN", NODE_STATE_DOWN},
+		{"FAIL", NODE_STATE_DOWN},
+		{"FAILING", NODE_STATE_IDLE | NODE_STATE_DRAIN},
+		{"DRAIN", NODE_STATE_IDLE | NODE_STATE_DRAIN},
+		{"FUTURE", NODE_STATE_UNKNOWN},
+	};
+
+	return parse_word("State", value, words, ARRAY_SIZE(words),
+		&((struct conf_node *)record)->state, err);
+}
+
+/* ---- the keys of each line ----------------------------------------------------------------------
+ */
+
+#define CONF(field) offsetof(struct conf, field)
+#define NODE(field) offsetof(struct conf_node, field)
+#define PART(field) offsetof(struct conf_part, field)
+#define QOS(field)  offsetof(struct conf_qos, field)
+
+static const struct key cluster_keys[] = {
+	{.name = "ClusterName", .type = TYPE_TEXT, .offset = CONF(cluster_name)},
+	{.name = "DefMemPerCPU", .type = TYPE_CPU_MB, .offset = CONF(def_mem)},
+	{.name = "DefMemPerNode", .type = TYPE_MOST_MB, .offset = CONF(def_mem)},
+	{.name = "EnforcePartLimits", .type = TYPE_OWN, .set = set_enforce},
+	{.name = "FirstJobId", .type = TYPE_U32, .offset = CONF(first_job_id), .least = 1},
+	{.name = "JobRequeue", .type = TYPE_BOOL, .offset = CONF(job_requeue)},
+	{.name = "KillWait", .type = TYPE_U32, .offset = CONF(kill_wait_s)},
+	{.name = "MaxArraySize",
+		.type = TYPE_U32,
+		.offset = CONF(max_array_size),
+		.least = 0,
+		.most = 4000001},
+	{.name = "MaxJobCount", .type = TYPE_U32, .offset = CONF(max_job_count), .least = 1},
+	{.name = "MaxJobId", .type = TYPE_U32, .offset = CONF(max_job_id), .least = 1},
+	{.name = "MaxMemPerCPU", .type = TYPE_CPU_MB, .offset = CONF(max_mem)},
+	{.name = "MaxMemPerNode", .type = TYPE_MOST_MB, .offset = CONF(max_mem)},
+	{.name = "MinJobAge", .type = TYPE_U32, .offset = CONF(min_job_age_s)},
+	{.name = "PreemptExemptTime", .type = TYPE_SECONDS, .offset = CONF(preempt_exempt_time_s)},
+	{.name = "PreemptMode", .type = TYPE_OWN, .set = set_cluster_preempt},
+	{.name = "PreemptType", .type = TYPE_OWN, .set = set_preempt_type},
+	{.name = "PriorityType", .type = TYPE_OWN, .set = set_priority_type},
+	{.name = "SchedulerParameters", .type = TYPE_OWN, .set = set_scheduler_params},
+	{.name = "SchedulerTimeSlice",
+		.type = TYPE_U32,
+		.offset = CONF(sched_time_slice_s),
+		.least = 5,
+		.most = 65533},
+	{.name = "SchedulerType", .type = TYPE_OWN, .set = set_scheduler_type},
+	{.name = "SelectType", .type = TYPE_OWN, .set = set_select_type},
+	{.name = "SelectTypeParameters", .type = TYPE_OWN, .set = set_select_param},
+	{.name = "StateSaveLocation", .type = TYPE_TEXT, .offset = CONF(state_save_location)},
+};
+
+static const struct key node_keys[] = {
+	{.name = "CPUs", .type = TYPE_U16, .offset = NODE(cpus), .least = 1},
+	{.name = "Procs", .type = TYPE_U16, .offset = NODE(cpus), .least = 1},
+	{.name = "CoresPerSocket", .type = TYPE_U16, .offset = NODE(cores_per_socket), .least = 1},
+	{.name = "Feature", .type = TYPE_TEXT, .offset = NODE(features)},
+	{.name = "Features", .type = TYPE_TEXT, .offset = NODE(features)},
+	{.name = "MemSpecLimit", .type = TYPE_MB, .offset = NODE(mem_spec_limit)},
+	{.name = "RealMemory", .type = TYPE_MB, .offset = NODE(real_memory), .least = 1},
+	{.name = "Reason", .type = TYPE_TEXT, .offset = NODE(reason)},
+	{.name = "Sockets", .type = TYPE_U16, .offset = NODE(sockets), .least = 1},
+	{.name = "State", .type = TYPE_OWN, .set = set_node_state},
+	{.name = "ThreadsPerCore", .type = TYPE_U16, .offset = NODE(threads_per_core), .least = 1},
+	{.name = "Weight", .type = TYPE_U32, .offset = NODE(weight)},
+};
+
+static const struct key part_keys[] = {
+	{.name = "AllowGroups", .type = TYPE_OWN, .set = set_groups},
+	{.name = "Default", .type = TYPE_BOOL, .offset = PART(is_default)},
+	{.name = "DefaultTime", .type = TYPE_MINUTES, .offset = PART(default_time_min)},
+	{.name = "DefMemPerCPU", .type = TYPE_CPU_MB, .offset = PART(def_mem)},
+	{.name = "DefMemPerNode", .type = TYPE_MOST_MB, .offset = PART(def_mem)},
+	{.name = "GraceTime", .type = TYPE_U32, .offset = PART(grace_time_s)},
+	{.name = "Hidden", .type = TYPE_BOOL, .offset = PART(is_hidden)},
+	{.name = "MaxMemPerCPU", .type = TYPE_CPU_MB, .offset = PART(max_mem)},
+	{.name = "MaxMemPerNode", .type = TYPE_MOST_MB, .offset = PART(max_mem)},
+	{.name = "MaxNodes", .type = TYPE_COUNT, .offset = PART(max_nodes)},
+	{.name = "MaxTime", .type = TYPE_MINUTES, .offset = PART(max_time_min)},
+	{.name = "MinNodes", .type = TYPE_U32, .offset = PART(min_nodes)},
+	{.name = "Nodes", .type = TYPE_TEXT, .offset = PART(nodes_text)},
+	{.name = "OverSubscribe", .type = TYPE_OWN, .set = set_share},
+	{.name = "PreemptMode", .type = TYPE_OWN, .set = set_part_preempt},
+	{.name = "PriorityJobFactor", .type = TYPE_U16, .offset = PART(priority_job_factor)},
+	{.name = "PriorityTier", .type = TYPE_U16, .offset = PART(priority_tier)},
+	{.name = "RootOnly", .type = TYPE_BOOL, .offset = PART(is_root_only)},
+	{.name = "Shared", .type = TYPE_OWN, .set = set_share},
+	{.name = "State", .type = TYPE_OWN, .set = set_part_state},
+};
+
+static const struct key qos_keys[] = {
+	{.name = "GraceTime", .type = TYPE_U32, .offset = QOS(grace_time_s)},
+	{.name = "Preempt", .type = TYPE_TEXT, .offset = QOS(preempts_text)},
+	{.name = "PreemptExemptTime", .type = TYPE_SECONDS, .offset = QOS(exempt_time_s)},
+	{.name = "PreemptMode", .type = TYPE_OWN, .set = set_qos_preempt_mode},
+	{.name = "Priority", .type = TYPE_U32, .offset = QOS(priority)},
+};
+
+/* ---- lines --------------------------------------------------------------------------------------
+ */
+
+struct reader {
+	struct conf *conf;
+	struct conf_node node; /* what NodeName=DEFAULT has set */
+	struct conf_part part;
+	size_t nodes_capacity;
+};
+
+/* A kind of line: what its other keys are. */
+struct line_kind {
+	const struct key *keys;
+	size_t keys_count;
+	const char *const *others; /* keys that jobd has no use for */
+	size_t others_count;
+};
+
+static bool is_listed(const char *const *names, size_t n, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (strcasecmp(names[i], name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int leave_out(struct reader *r, const char *key)
+{
+	struct strv *left_out = &r->conf->left_out;
+
+	return is_listed((const char *const *)left_out->v, left_out->n, key)
+		? 0
+		: strv_add(left_out, key);
+}
+
+static int take_pair(struct reader *r, const struct line_kind *kind, void *record,
+	const struct conf_pair *pair, struct err *err)
+{
+	size_t i;
+
+	for (i = 0; i < kind->keys_count; i++) {
+		if (strcasecmp(kind->keys[i].name, pair->key) == 0)
+			return set_value(r, &kind->keys[i], record, pair->value, err);
+	}
+	if (!is_listed(kind->others, kind->others_count, pair->key))
+		return err_set_text(
+			err, -EINVAL, "'%.100s' is not a key of such a line", pair->key);
+	return leave_out(r, pair->key) < 0 ? err_set(err, -ENOMEM, "read it") : 0;
+}
+
+static int take_pairs(struct reader *r, const struct line_kind *kind, void *record,
+	const struct conf_line *line, size_t first, struct err *err)
+{
+	size_t i;
+	int ret = 0;
+
+	for (i = first; ret == 0 && i < line->n; i++)
+		ret = take_pair(r, kind, record, &line->pairs[i], err);
+	return ret;
+}
+
+/* ---- nodes --------------------------------------------------------------------------------------
+ */
+
+static void node_clear(struct conf_node *node)
+{
+	free(node->name);
+	free(node->features);
+	free(node->reason);
+	*node = (struct conf_node){.name = NULL};
+}
+
+static char *copy_text(const char *text, int *r)
+{
+	char *copy = text ? strdup(text) : NULL;
+
+	if (text && !copy)
+		*r = -ENOMEM;
+	return copy;
+}
+
+static int node_copy(const struct conf_node *from, const char *name, struct conf_node *to)
+{
+	int r = 0;
+
+	*to = *from;
+	to->name = copy_text(name, &r);
+	to->features = copy_text(from->features, &r);
+	to->reason = copy_text(from->reason, &r);
+	if (r < 0)
+		node_clear(to);
+	return r;
+}
+
+/* What was not given of sockets, cores, threads and CPUs follows from what was. */
+static int complete_node(struct conf_node *node, struct err *err)
+{
+	bool by_parts = node->sockets || node->cores_per_socket || node->threads_per_core;
+	uint64_t cores;
+
+	if (!by_parts)
+		node->sockets = node->cpus ? node->cpus : 1;
+	node->sockets = node->sockets ? node->sockets : 1;
+	node->cores_per_socket = node->cores_per_socket ? node->cores_per_socket : 1;
+	node->threads_per_core = node->threads_per_core ? node->threads_per_core : 1;
+	cores = (uint64_t)node->sockets * node->cores_per_socket;
+	if (cores * node->threads_per_core > UINT16_MAX)
+		return err_set_text(
+			err, -ERANGE, "%s has more than %u CPUs", node->name, UINT16_MAX);
+	if (!node->cpus)
+		node->cpus = (uint16_t)(cores * node->threads_per_core);
+	if (node->cpus == cores)
+		node->threads_per_core = 1; /* a CPU is a core there */
+	if (node->cpus != cores * node->threads_per_core)
+		return err_set_text(err, -EINVAL,
+			"%s: CPUs=%u is neither its cores, %llu, nor its threads, %llu", node->name,
+			node->cpus, (unsigned long long)cores,
+			(unsigned long long)cores * node->threads_per_core);
+	return 0;
+}
+
+struct add_node {
+	struct reader *r;
+	const struct conf_node *like;
+	struct err *err;
+};
+
+static int add_node(const char *name, void *userdata)
+{
+	struct add_node *add = userdata;
+	struct conf *conf = add->r->conf;
+	struct conf_node *grown, *node;
+	int ret;
+
+	if (conf->nodes_count == add->r->nodes_capacity) {
+		add->r->nodes_capacity = add->r->nodes_capacity ? 2 * add->r->nodes_capacity : 64;
+		grown = reallocarray(conf->nodes, add->r->nodes_capacity, sizeof(*grown));
+		if (!grown)
+			return err_set(add->err, -ENOMEM, "read it");
+		conf->nodes = grown;
+	}
+	node = &conf->nodes[conf->nodes_count];
+	ret = node_copy(add->like, name, node);
+	if (ret < 0)
+		return err_set(add->err, ret, "read it");
+	conf->nodes_count++;
+	return complete_node(node, add->err);
+}
+
+static int take_node(struct reader *r, const struct conf_line *line, struct err *err)
+{
+	static const struct line_kind kind = {
+		node_keys, ARRAY_SIZE(node_keys), other_node_keys, ARRAY_SIZE(other_node_keys)};
+	const char *names = line->pairs[0].value;
+	struct conf_node node;
+	struct add_node add = {.r = r, .like = &node, .err = err};
+	int ret;
+
+	if (strcasecmp(names, "DEFAULT") == 0)
+		return take_pairs(r, &kind, &r->node, line, 1, err);
+	if (node_copy(&r->node, NULL, &node) < 0)
+		return err_set(err, -ENOMEM, "read it");
+	ret = take_pairs(r, &kind, &node, line, 1, err);
+	if (ret == 0 && node.state != NODE_STATE_UNKNOWN) { /* FUTURE: not there yet */
+		ret = hostlist_each(names, CONF_NODES_MAX - r->conf->nodes_count, add_node, &add);
+		if (ret == -E2BIG)
+			ret = err_set_text(
+				err, ret, "there are more than %u nodes", CONF_NODES_MAX);
+		else if (ret < 0 && !(err && err->code))
+			ret = err_set_text(err, ret,
+				"NodeName=%.200s: must be a list of nodes, n[1-4]", names);
+	}
+	node_clear(&node);
+	return ret;
+}
+
+/* ---- partitions ---------------------------------------------------------------------------------
+ */
+
+static void part_clear(struct conf_part *part)
+{
+	free(part->name);
+	free(part->nodes_text);
+	FREE_NULL_BITMAP(part->nodes);
+	strv_clear(&part->allow_groups);
+	*part = (struct conf_part){.name = NULL};
+}
+
+static int part_copy(const struct conf_part *from, const char *name, struct conf_part *to)
+{
+	int r = 0;
+
+	*to = *from;
+	to->name = copy_text(name, &r);
+	to->nodes_text = copy_text(from->nodes_text, &r);
+	to->allow_groups = (struct strv){.v = NULL};
+	if (r == 0)
+		r = strv_extend(&to->allow_groups, &from->allow_groups);
+	if (r < 0)
+		part_clear(to);
+	return r;
+}
+
+int conf_find_part(const struct conf *conf, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < conf->parts_count; i++) {
+		if (strcmp(conf->parts[i].name, name) == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
+static int take_part(struct reader *r, const struct conf_line *line, struct err *err)
+{
+	static const struct line_kind kind = {
+		part_keys, ARRAY_SIZE(part_keys), other_part_keys, ARRAY_SIZE(other_part_keys)};
+	const char *name = line->pairs[0].value;
+	struct conf *conf = r->conf;
+	struct conf_part *grown;
+
+	if (strcasecmp(name, "DEFAULT") == 0)
+		return take_pairs(r, &kind, &r->part, line, 1, err);
+	if (!*name || strpbrk(name, ",/ \t") || conf_find_part(conf, name) >= 0)
+		return err_set_text(err, -EINVAL,
+			"PartitionName=%.100s: must be a name without commas, slashes and blanks that "
+			"no other partition has",
+			name);
+	grown = reallocarray(conf->parts, conf->parts_count + 1, sizeof(*grown));
+	if (!grown)
+		return err_set(err, -ENOMEM, "read it");
+	conf->parts = grown;
+	if (part_copy(&r->part, name, &grown[conf->parts_count]) < 0)
+		return err_set(err, -ENOMEM, "read it");
+	return take_pairs(r, &kind, &grown[conf->parts_count++], line, 1, err);
+}
+
+/* ---- QOS ----------------------------------------------------------------------------------------
+ */
+
+int conf_find_qos(const struct conf *conf, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < conf->qos_count; i++) {
+		if (strcasecmp(conf->qos[i].name, name) == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
+static int take_qos_line(const struct conf_line *line, void *userdata, struct err *err)
+{
+	static const char *const others[] = {"Flags", "Description"};
+	static const struct line_kind kind = {
+		qos_keys, ARRAY_SIZE(qos_keys), others, ARRAY_SIZE(others)};
+	struct reader *r = userdata;
+	struct conf *conf = r->conf;
+	struct conf_qos *qos;
+	int ret = 0;
+
+	if (strcasecmp(line->pairs[0].key, "QOSName") != 0 ||
+		conf_find_qos(conf, line->pairs[0].value) >= 0)
+		return err_set_text(err, -EINVAL,
+			"%.100s=%.100s: the line must begin with QOSName=NAME, each name once",
+			line->pairs[0].key, line->pairs[0].value);
+	qos = reallocarray(conf->qos, conf->qos_count + 1, sizeof(*qos));
+	if (!qos)
+		return err_set(err, -ENOMEM, "read it");
+	conf->qos = qos;
+	qos += conf->qos_count;
+	*qos = (struct conf_qos){.preempt_mode = NO_VAL16, .exempt_time_s = CONF_NONE};
+	qos->name = copy_text(line->pairs[0].value, &ret);
+	if (ret < 0)
+		return err_set(err, ret, "read it");
+	conf->qos_count++;
+	return take_pairs(r, &kind, qos, line, 1, err);
+}
+
+static int find_preempted_qos(struct conf *conf, struct conf_qos *qos, struct err *err)
+{
+	_cleanup_free_ char *copy = strdup(qos->preempts_text ? qos->preempts_text : "");
+	char *rest = copy, *one;
+	int i;
+
+	if (!copy)
+		return err_set(err, -ENOMEM, "read the QOS");
+	qos->preempts = bit_alloc((bitoff_t)conf->qos_count);
+	while ((one = strsep(&rest, ","))) {
+		if (!*one)
+			continue;
+		i = conf_find_qos(conf, one);
+		if (i < 0)
+			return err_set_text(err, -EINVAL,
+				"QOS %s: Preempt=%s: there is no such QOS", qos->name, one);
+		bit_set(qos->preempts, i);
+	}
+	return 0;
+}
+
+/* ---- all of it ----------------------------------------------------------------------------------
+ */
+
+static int take_line(const struct conf_line *line, void *userdata, struct err *err)
+{
+	static const struct line_kind kind = {
+		cluster_keys, ARRAY_SIZE(cluster_keys), other_keys, ARRAY_SIZE(other_keys)};
+	static const char *const left_out[] = {
+		"DownNodes", "FrontendAddr", "FrontendName", "NodeSet", "PowerAction"};
+	struct reader *r = userdata;
+	const char *key = line->pairs[0].key;
+
+	if (strcasecmp(key, "NodeName") == 0)
+		return take_node(r, line, err);
+	if (strcasecmp(key, "PartitionName") == 0)
+		return take_part(r, line, err);
+	if (is_listed(left_out, ARRAY_SIZE(left_out), key))
+		return leave_out(r, key) < 0 ? err_set(err, -ENOMEM, "read it") : 0;
+	return take_pairs(r, &kind, r->conf, line, 0, err);
+}
+
+struct node_name {
+	const char *name;
+	size_t index;
+};
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(((const struct node_name *)a)->name, ((const struct node_name *)b)->name);
+}
+
+struct name_table {
+	struct node_name *v;
+	size_t n;
+};
+
+static int make_name_table(const struct conf *conf, struct name_table *table, struct err *err)
+{
+	size_t i;
+
+	table->n = conf->nodes_count;
+	table->v = calloc(table->n + 1, sizeof(*table->v));
+	if (!table->v)
+		return err_set(err, -ENOMEM, "read the nodes");
+	for (i = 0; i < table->n; i++)
+		table->v[i] = (struct node_name){.name = conf->nodes[i].name, .index = i};
+	qsort(table->v, table->n, sizeof(*table->v), compare_names);
+	for (i = 1; i < table->n; i++) {
+		if (strcmp(table->v[i - 1].name, table->v[i].name) == 0)
+			return err_set_text(
+				err, -EEXIST, "node %s is there twice", table->v[i].name);
+	}
+	return 0;
+}
+
+struct set_nodes {
+	const struct name_table *table;
+	struct conf_part *part;
+	struct err *err;
+};
+
+static int set_node(const char *name, void *userdata)
+{
+	struct set_nodes *set = userdata;
+	const struct node_name wanted = {.name = name};
+	const struct node_name *found =
+		bsearch(&wanted, set->table->v, set->table->n, sizeof(wanted), compare_names);
+
+	if (!found)
+		return err_set_text(set->err, -ENOENT, "partition %s: there is no node '%.100s'",
+			set->part->name, name);
+	bit_set(set->part->nodes, (bitoff_t)found->index);
+	return 0;
+}
+
+static int find_part_nodes(const struct conf *conf, const struct name_table *table,
+	struct conf_part *part, struct err *err)
+{
+	struct set_nodes set = {.table = table, .part = part, .err = err};
+	int r;
+
+	part->nodes = bit_alloc((bitoff_t)conf->nodes_count);
+	if (!part->nodes_text || !*part->nodes_text)
+		return 0;
+	if (strcasecmp(part->nodes_text, "ALL") == 0) {
+		bit_set_all(part->nodes);
+		return 0;
+	}
+	r = hostlist_each(part->nodes_text, CONF_NODES_MAX, set_node, &set);
+	return r < 0 && !(err && err->code)
+		? err_set_text(err, r,
+			  "partition %s: Nodes=%.200s: must be a list of nodes, n[1-4]", part->name,
+			  part->nodes_text)
+		: r;
+}
+
+static bool does_suspend(uint16_t mode)
+{
+	return mode != NO_VAL16 && mode & PREEMPT_MODE_SUSPEND;
+}
+
+/* Preemption by suspension: who resumes, and by which select plugin. */
+static int check_suspension(const struct conf *conf, struct err *err)
+{
+	bool suspends = does_suspend(conf->preempt_mode);
+	size_t i;
+
+	for (i = 0; i < conf->parts_count; i++)
+		suspends |= does_suspend(conf->parts[i].preempt_mode);
+	for (i = 0; i < conf->qos_count; i++)
+		suspends |= does_suspend(conf->qos[i].preempt_mode);
+	if (suspends && !(conf->preempt_mode & PREEMPT_MODE_GANG))
+		return err_set_text(err, -EINVAL,
+			"PreemptMode=SUSPEND needs GANG in the cluster's PreemptMode: nobody would "
+			"resume what is suspended");
+	if (suspends && strcmp(conf->preempt_type, "qos") == 0 &&
+		strcmp(conf->select_type, "cons_res") != 0 &&
+		strcmp(conf->select_type, "cons_tres") != 0)
+		return err_set_text(err, -EINVAL,
+			"PreemptType=preempt/qos with PreemptMode=SUSPEND needs "
+			"SelectType=select/cons_res or select/cons_tres, not select/%s",
+			conf->select_type);
+	return 0;
+}
+
+/* What the guide on preemption says of what goes with what. */
+static int check_preemption(const struct conf *conf, struct err *err)
+{
+	bool none = strcmp(conf->preempt_type, "none") == 0;
+	bool by_part = strcmp(conf->preempt_type, "partition_prio") == 0;
+	bool by_qos = strcmp(conf->preempt_type, "qos") == 0;
+	uint16_t how = conf->preempt_mode & (uint16_t)~PREEMPT_MODE_GANG;
+	size_t i;
+
+	if (none && how != PREEMPT_MODE_OFF)
+		return err_set_text(err, -EINVAL,
+			"PreemptMode has more than GANG, but PreemptType is preempt/none: set "
+			"PreemptType to preempt/partition_prio or preempt/qos");
+	if (!none && how == PREEMPT_MODE_OFF)
+		return err_set_text(err, -EINVAL,
+			"PreemptType=preempt/%s needs a PreemptMode of CANCEL, REQUEUE or "
+			"SUSPEND,GANG for the cluster",
+			conf->preempt_type);
+	for (i = 0; by_qos && i < conf->parts_count; i++) {
+		if (conf->parts[i].preempt_mode != NO_VAL16)
+			return err_set_text(err, -EINVAL,
+				"partition %s: PreemptMode needs PreemptType=preempt/partition_prio: "
+				"with preempt/qos set that of a QOS",
+				conf->parts[i].name);
+	}
+	for (i = 0; by_part && i < conf->qos_count; i++) {
+		if (conf->qos[i].preempt_mode != NO_VAL16)
+			return err_set_text(err, -EINVAL,
+				"QOS %s: PreemptMode needs PreemptType=preempt/qos: with "
+				"preempt/partition_prio set that of a partition",
+				conf->qos[i].name);
+	}
+	return check_suspension(conf, err);
+}
+
+static int finish(struct conf *conf, struct err *err)
+{
+	struct name_table table = {.v = NULL};
+	size_t i;
+	int r;
+
+	if (conf->nodes_count == 0 || conf->parts_count == 0)
+		return err_set_text(
+			err, -EINVAL, "there is no NodeName line, or no PartitionName line");
+	r = make_name_table(conf, &table, err);
+	for (i = 0; r == 0 && i < conf->parts_count; i++)
+		r = find_part_nodes(conf, &table, &conf->parts[i], err);
+	for (i = 0; r == 0 && i < conf->qos_count; i++)
+		r = find_preempted_qos(conf, &conf->qos[i], err);
+	free(table.v);
+	return r < 0 ? r : check_preemption(conf, err);
+}
+
+static int set_defaults(struct conf *conf)
+{
+	int r = 0;
+
+	conf->cluster_name = copy_text("cluster", &r);
+	conf->select_type = copy_text("cons_tres", &r);
+	conf->preempt_type = copy_text("none", &r);
+	conf->job_requeue = true;
+	conf->sched_time_slice_s = 30;
+	conf->kill_wait_s = 30;
+	conf->backfill = true;
+	conf->scheduler = (struct conf_scheduler){
+		.default_queue_depth = 100,
+		.preempt_reorder_count = 1,
+		.bf_interval_s = 30,
+		.bf_window_min = 1440,
+		.bf_resolution_s = 60,
+		.bf_max_job_test = 500,
+		.sched_interval_s = 60,
+	};
+	conf->first_job_id = 1;
+	conf->max_job_id = 0x03ff0000;
+	conf->max_job_count = 10000;
+	conf->max_array_size = 1001;
+	conf->min_job_age_s = 300;
+	return r;
+}
+
+static int read_files(struct reader *r, const char *file, const char *qos_file, struct err *err)
+{
+	int ret = conf_lines_read(file, take_line, r, err);
+
+	if (ret == 0 && qos_file)
+		ret = conf_lines_read(qos_file, take_qos_line, r, err);
+	if (ret < 0)
+		return ret;
+	ret = finish(r->conf, err);
+	return ret < 0 ? err_prefix(err, "%s", file) : 0;
+}
+
+int conf_read(const char *file, const char *qos_file, struct conf **ret_conf, struct err *err)
+{
+	_cleanup_conf_ struct conf *conf = calloc(1, sizeof(*conf));
+	struct reader r = {
+		.conf = conf,
+		.node = {.real_memory = 1, .weight = 1, .state = NODE_STATE_IDLE},
+		.part = {.is_up = true,
+			.min_nodes = 1,
+			.max_nodes = CONF_INFINITE,
+			.max_time_min = CONF_INFINITE,
+			.default_time_min = CONF_NONE,
+			.max_share = 1,
+			.priority_tier = 1,
+			.priority_job_factor = 1,
+			.preempt_mode = NO_VAL16,
+			.exempt_time_s = CONF_NONE},
+	};
+	int ret;
+
+	if (!conf || set_defaults(conf) < 0)
+		return err_set(err, -ENOMEM, "read '%s'", file);
+	ret = read_files(&r, file, qos_file, err);
+	node_clear(&r.node);
+	part_clear(&r.part);
+	if (ret == 0)
+		*ret_conf = take_ptr(conf);
+	return ret;
+}
+
+struct conf *conf_free(struct conf *conf)
+{
+	size_t i;
+
+	if (!conf)
+		return NULL;
+	for (i = 0; i < conf->nodes_count; i++)
+		node_clear(&conf->nodes[i]);
+	for (i = 0; i < conf->parts_count; i++)
+		part_clear(&conf->parts[i]);
+	for (i = 0; i < conf->qos_count; i++) {
+		free(conf->qos[i].name);
+		free(conf->qos[i].preempts_text);
+		FREE_NULL_BITMAP(conf->qos[i].preempts);
+	}
+	free(conf->nodes);
+	free(conf->parts);
+	free(conf->qos);
+	free(conf->cluster_name);
+	free(conf->select_type);
+	free(conf->preempt_type);
+	free(conf->state_save_location);
+	strv_clear(&conf->left_out);
+	free(conf);
+	return NULL;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What jobd takes from slurm.conf(5), and from a file of QOS lines. A key that Slurm knows and jobd
+ * has no use for is named in left_out; any other key, and a bad value, is an error with its file
+ * and line.
+ *
+ * Memory is in MB, times are in the units of their names. UINT32_MAX stands for INFINITE and
+ * UNLIMITED.
+ */
+#ifndef JOBD_CONF_CONF_H
+#define JOBD_CONF_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stepd/api/select.h"
+#include "stepd/base/err.h"
+#include "stepd/base/strv.h"
+
+#define CONF_INFINITE  UINT32_MAX
+#define CONF_NONE      NO_VAL /* not given */
+#define CONF_NODES_MAX 1000000u
+
+/* A line's nodes each have their own record. */
+struct conf_node {
+	char *name;
+	uint16_t cpus, sockets, cores_per_socket, threads_per_core;
+	uint64_t real_memory, mem_spec_limit;
+	uint32_t weight;
+	char *features; /* NULL: none */
+	uint32_t state; /* enum node_states and flags: IDLE, DOWN, DRAIN */
+	char *reason;   /* NULL: none */
+};
+
+struct conf_part {
+	char *name;
+	char *nodes_text; /* as it was written; NULL: none */
+	bitstr_t *nodes;
+	bool is_default, is_up, is_drained, is_hidden, is_root_only;
+	uint32_t min_nodes, max_nodes;
+	uint32_t max_time_min, default_time_min; /* CONF_NONE: max_time_min */
+	uint64_t def_mem, max_mem;               /* or'ed with MEM_PER_CPU; 0: none */
+	uint16_t max_share;                      /* as part_record_t's */
+	uint16_t priority_tier, priority_job_factor;
+	uint16_t preempt_mode; /* NO_VAL16: the cluster's */
+	uint32_t grace_time_s;
+	uint32_t exempt_time_s;   /* CONF_NONE: the cluster's */
+	struct strv allow_groups; /* empty: all */
+};
+
+struct conf_qos {
+	char *name;
+	uint32_t priority;
+	char *preempts_text;   /* as it was written; NULL: none */
+	bitstr_t *preempts;    /* by the number of a QOS */
+	uint16_t preempt_mode; /* NO_VAL16: the cluster's */
+	uint32_t grace_time_s;
+	uint32_t exempt_time_s; /* CONF_NONE: the cluster's */
+};
+
+/* SchedulerParameters. */
+struct conf_scheduler {
+	uint32_t default_queue_depth;   /* jobs of a quick pass; 100 */
+	bool defer;                     /* no pass at a submission */
+	uint16_t preempt_reorder_count; /* 1 */
+	bool preempt_strict_order, preempt_youngest_first;
+	uint32_t bf_interval_s;   /* 30 */
+	uint32_t bf_window_min;   /* 1440 */
+	uint32_t bf_resolution_s; /* 60 */
+	uint32_t bf_max_job_test; /* 500 */
+	uint32_t bf_max_job_user; /* 0: no limit */
+	bool bf_continue;
+	uint32_t sched_interval_s; /* 60 */
+};
+
+struct conf {
+	char *cluster_name;
+	char *select_type; /* "linear" */
+	uint32_t select_type_param;
+	char *preempt_type; /* "none" */
+	uint16_t preempt_mode;
+	uint32_t preempt_exempt_time_s;
+	bool job_requeue;
+	uint32_t sched_time_slice_s, kill_wait_s;
+	bool backfill; /* SchedulerType */
+	struct conf_scheduler scheduler;
+	uint32_t first_job_id, max_job_id, max_job_count, max_array_size;
+	uint32_t min_job_age_s;
+	uint64_t def_mem, max_mem; /* as a partition's */
+	bool enforce_part_limits;  /* a job beyond its partition's limits is refused at once */
+	char *state_save_location; /* NULL: none given */
+	struct conf_node *nodes;
+	size_t nodes_count;
+	struct conf_part *parts;
+	size_t parts_count;
+	struct conf_qos *qos;
+	size_t qos_count;
+	struct strv left_out; /* keys, each once, as they were written first */
+};
+
+/* qos_file may be NULL: there is no QOS. *ret_conf is released by conf_free(). */
+int conf_read(const char *file, const char *qos_file, struct conf **ret_conf,
+	struct err *err) _must_check_;
+
+/* NULL is fine. Returns NULL. */
+struct conf *conf_free(struct conf *conf);
+DEFINE_CLEANUP(struct conf *, conf_free);
+#define _cleanup_conf_ _cleanup_(conf_free_p)
+
+/* Indexes, -1 for none. */
+int conf_find_part(const struct conf *conf, const char *name);
+int conf_find_qos(const struct conf *conf, const char *name);
+
+#endif
