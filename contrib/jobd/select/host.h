@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The host of a select plugin: loads it, and calls it as the guide has it. What the plugin does
+ * against its contract is caught here, named in the log once for each kind, and turned into a
+ * failure of the call: bits outside of what it was given, too few or too many nodes, required nodes
+ * left out, resources that don't fit the nodes, cores or memory given twice, a failure without
+ * errno, a list where none was wanted.
+ */
+#ifndef JOBD_SELECT_HOST_H
+#define JOBD_SELECT_HOST_H
+
+#include "stepd/api/select.h"
+#include "stepd/base/err.h"
+
+struct log;
+struct plugin_kind;
+struct select;
+
+const struct plugin_kind *select_plugin_kind(void);
+
+/* name: "linear". */
+int select_open(const char *plugin_dir, const char *name, const struct log *log,
+	struct select **ret_select, struct err *err) _must_check_;
+
+/* NULL is fine. Returns NULL. */
+struct select *select_close(struct select *s);
+
+const char *select_get_type(const struct select *s); /* "select/linear" */
+
+/* node_record_table_ptr and node_record_count, then job_list: at the start, and when nodes have
+ * changed. state_dir may be NULL: nothing is restored. */
+int select_begin(struct select *s, char *state_dir, struct err *err) _must_check_;
+/* The reverse of select_begin(): what the plugin has at node_record_table_ptr is freed. */
+void select_end(struct select *s);
+int select_save(struct select *s, char *state_dir, struct err *err) _must_check_;
+int select_reconfigure(struct select *s, struct err *err) _must_check_;
+
+/* The request of a job to select_p_job_test(). */
+struct select_request {
+	job_record_t *job;
+	bitstr_t *nodes; /* in and out */
+	uint32_t min_nodes, max_nodes, req_nodes;
+	List candidates;     /* NULL: nobody may be preempted */
+	List *preempted;     /* NULL: likewise */
+	bitstr_t *exc_cores; /* NULL: none */
+};
+
+/* 0: it can. -EBUSY: not now; -EINVAL: never. Other failures are the plugin's. */
+int select_test(struct select *s, const struct select_request *request, uint32_t mode,
+	struct err *err) _must_check_;
+
+/* Of a job that starts, and ends. */
+int select_job_begin(struct select *s, job_record_t *job, struct err *err) _must_check_;
+
+/* 1: its processes may start; 0: not yet. A failure: it has no place, and is to be queued again,
+ * after select_job_fini(). */
+int select_job_ready(struct select *s, job_record_t *job, struct err *err) _must_check_;
+void select_job_fini(struct select *s, job_record_t *job);
+int select_job_suspend(
+	struct select *s, job_record_t *job, bool by_user, struct err *err) _must_check_;
+int select_job_resume(
+	struct select *s, job_record_t *job, bool by_user, struct err *err) _must_check_;
+
+/* A signal to a job, where the plugin has a part in that. */
+void select_job_signal(struct select *s, job_record_t *job, int signal);
+
+/* All that the one has becomes the other's; a job has this node no more. -EOPNOTSUPP: the plugin
+ * can't. */
+int select_job_expand(
+	struct select *s, job_record_t *from, job_record_t *to, struct err *err) _must_check_;
+int select_job_resized(
+	struct select *s, job_record_t *job, node_record_t *node, struct err *err) _must_check_;
+
+/* The memory of a node has changed: whether the job still has what it was given. */
+bool select_job_mem_confirm(struct select *s, job_record_t *job);
+
+/* NULL: the plugin leaves the choice to its host. */
+bitstr_t *select_step_pick_nodes(struct select *s, job_record_t *job, uint32_t nodes);
+void select_step_finish(struct select *s, step_record_t *step, bool killing);
+
+/* A node's state, or its CPUs or memory, have changed. */
+void select_node_changed(struct select *s, node_record_t *node);
+void select_node_configured(struct select *s, node_record_t *node);
+
+/* Nodes of avail for a reservation, a bitmap of the caller's; NULL: it can't be had now. *cores: in
+ * NULL or cores that it may not have, out those that it has, or NULL: whole nodes. */
+bitstr_t *select_resv_test(struct select *s, resv_desc_msg_t *desc, uint32_t node_count,
+	bitstr_t *avail, bitstr_t **cores);
+
+/* CPUs and MB that jobs have of a node, as the plugin has it. */
+void select_node_use(
+	struct select *s, const node_record_t *node, uint16_t *ret_cpus, uint64_t *ret_memory);
+
+/* What the plugins of the host see. */
+extern time_t select_clock;
+
+#endif

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * select/linear: whole nodes on a line. The nodes with the lowest numbers, with --contiguous of the
+ * first neighbours that suffice, as Slurm 22.05 was seen to choose (select(7)). Partitions with
+ * OverSubscribe let several jobs have a node; memory is counted with CR_Memory.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "contrib/jobd/select/use.h"
+
+/* select/cray_aries has its own. */
+#ifndef JOBD_CRAY_ARIES
+const char plugin_type[] = "select/linear";
+const char plugin_name[] = "whole nodes on a line";
+const uint32_t plugin_version = STEPD_API_VERSION;
+
+int init(void)
+{
+	return SLURM_SUCCESS;
+}
+
+void fini(void)
+{
+	use_clear(&use_now);
+}
+#endif
+
+/* What a job wants of a set of nodes. */
+struct wish {
+	const job_record_t *job;
+	const struct use *use; /* NULL: of nodes without jobs */
+	uint32_t min_nodes, max_nodes, req_nodes;
+};
+
+static uint32_t cpus_of(bitoff_t node)
+{
+	return node_record_table_ptr[node].cpus;
+}
+
+/* ---- which nodes it may have -------------------------------------------------------------------
+ */
+
+/* Whether the node, free of jobs, has what the job needs of each. */
+static bool node_can(const job_record_t *job, const node_record_t *node)
+{
+	const job_details_t *d = job->details;
+	uint64_t wanted;
+
+	if (d->pn_min_cpus > node->cpus || d->cpus_per_task > node->cpus)
+		return false;
+	if (!(slurm_conf.select_type_param & CR_MEMORY))
+		return true;
+	wanted = use_memory_wanted(job, node, node->cpus);
+	return wanted <= use_memory_limit(node);
+}
+
+/* Jobs of lower tiers make room by being suspended, where the gang scheduler does that. */
+static bool gives_way(const job_record_t *other, const job_record_t *job)
+{
+	return slurm_conf.preempt_mode & PREEMPT_MODE_GANG &&
+		slurm_conf.preempt_mode & PREEMPT_MODE_SUSPEND &&
+		other->part_ptr->priority_tier < job->part_ptr->priority_tier;
+}
+
+static bool can_share(const job_record_t *job, const struct use_node *node)
+{
+	uint32_t most = use_max_share(job), same = 0, i;
+
+	for (i = 0; i < node->count; i++) {
+		const struct use_job *other = &node->jobs[i];
+
+		if (gives_way(other->job, job) || gives_way(job, other->job))
+			continue;
+		if (other->alone || most <= 1 || other->job->part_ptr != job->part_ptr)
+			return false;
+		same++;
+	}
+	return same < most;
+}
+
+/* Memory of suspended jobs does not count, as Slurm's select/linear has it. */
+static bool has_memory(const job_record_t *job, bitoff_t i, const struct use_node *use)
+{
+	const node_record_t *node = &node_record_table_ptr[i];
+
+	if (!(slurm_conf.select_type_param & CR_MEMORY))
+		return true;
+	return use_memory(use, false) + use_memory_wanted(job, node, node->cpus) <=
+		use_memory_limit(node);
+}
+
+/* Whether the job can have the node, with the jobs that are on it. */
+static bool is_possible(const struct wish *w, bitoff_t i)
+{
+	const struct use_node *use = w->use ? &w->use->nodes[i] : NULL;
+
+	if (!node_can(w->job, &node_record_table_ptr[i]))
+		return false;
+	return !use || use->count == 0 || (can_share(w->job, use) && has_memory(w->job, i, use));
+}
+
+/* Takes out of nodes those that are seen at once not to be possible. */
+static void drop_busy(const struct wish *w, bitstr_t *nodes)
+{
+	bool suspends = slurm_conf.preempt_mode & PREEMPT_MODE_GANG &&
+		slurm_conf.preempt_mode & PREEMPT_MODE_SUSPEND;
+
+	if (w->use && !suspends && use_max_share(w->job) <= 1)
+		bit_and(nodes, w->use->idle);
+}
+
+/* Takes out all that are not. */
+static void keep_possible(const struct wish *w, bitstr_t *nodes)
+{
+	bitoff_t i = 0;
+
+	for (; (i = bit_ffs_from_bit(nodes, i)) >= 0; i++) {
+		if (!is_possible(w, i))
+			bit_clear(nodes, i);
+	}
+}
+
+/* ---- which of them it gets ---------------------------------------------------------------------
+ */
+
+struct choice {
+	bitstr_t *nodes;
+	uint32_t count;
+	uint64_t cpus;
+};
+
+static void choose(struct choice *c, bitoff_t node)
+{
+	if (bit_test(c->nodes, node))
+		return;
+	bit_set(c->nodes, node);
+	c->count++;
+	c->cpus += cpus_of(node);
+}
+
+static void choose_none(struct choice *c)
+{
+	bit_clear_all(c->nodes);
+	c->count = 0;
+	c->cpus = 0;
+}
+
+static bool wants_more(const struct wish *w, const struct choice *c)
+{
+	return c->count < w->max_nodes &&
+		(c->count < w->req_nodes || c->cpus < w->job->details->min_cpus);
+}
+
+static bool is_enough(const struct wish *w, const struct choice *c)
+{
+	return c->count >= w->min_nodes && c->count <= w->max_nodes &&
+		c->cpus >= w->job->details->min_cpus;
+}
+
+/* False: one of them is not possible. */
+static bool choose_required(const struct wish *w, const bitstr_t *nodes, struct choice *c)
+{
+	const bitstr_t *required = w->job->details->req_node_bitmap;
+	bitoff_t i = 0;
+
+	for (; required && (i = bit_ffs_from_bit(required, i)) >= 0; i++) {
+		if (!bit_test(nodes, i) || !is_possible(w, i))
+			return false;
+		choose(c, i);
+	}
+	return true;
+}
+
+/* Nodes of less weight first, then by number. */
+static void choose_lowest(const struct wish *w, const bitstr_t *nodes, struct choice *c)
+{
+	uint32_t k;
+	bitoff_t i;
+
+	if (!use_now.order) {
+		for (i = 0; wants_more(w, c) && (i = bit_ffs_from_bit(nodes, i)) >= 0; i++) {
+			if (is_possible(w, i))
+				choose(c, i);
+		}
+		return;
+	}
+	for (k = 0; wants_more(w, c) && k < use_now.nodes_count; k++) {
+		i = use_now.order[k];
+		if (bit_test(nodes, i) && is_possible(w, i))
+			choose(c, i);
+	}
+}
+
+static int by_cpus(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	uint32_t cx = cpus_of(x), cy = cpus_of(y);
+
+	return cx != cy ? (cx < cy) - (cx > cy) : (x > y) - (x < y);
+}
+
+/* Those with the most CPUs, where as many of the lowest as it may have do not have enough. */
+static void choose_largest(const struct wish *w, const bitstr_t *nodes, struct choice *c)
+{
+	uint32_t *order = xmalloc((size_t)bit_size(nodes) * sizeof(*order)), n = 0, k;
+	bitoff_t i = 0;
+
+	for (; (i = bit_ffs_from_bit(nodes, i)) >= 0; i++) {
+		if (is_possible(w, i))
+			order[n++] = (uint32_t)i;
+	}
+	qsort(order, n, sizeof(*order), by_cpus);
+	for (k = 0; k < n && wants_more(w, c); k++)
+		choose(c, order[k]);
+	free(order);
+}
+
+static void choose_anywhere(const struct wish *w, const bitstr_t *nodes, struct choice *c)
+{
+	if (!choose_required(w, nodes, c))
+		return;
+	choose_lowest(w, nodes, c);
+	if (is_enough(w, c) || c->count < w->max_nodes)
+		return;
+	choose_none(c);
+	if (choose_required(w, nodes, c))
+		choose_largest(w, nodes, c);
+}
+
+/* The first neighbours that suffice, from *ret_first to *ret_last. */
+static bool find_neighbours(
+	const struct wish *w, const bitstr_t *nodes, bitoff_t *ret_first, bitoff_t *ret_last)
+{
+	const bitstr_t *required = w->job->details->req_node_bitmap;
+	bitoff_t first = 0, end, i;
+
+	for (; (first = bit_ffs_from_bit(nodes, first)) >= 0; first = end) {
+		uint64_t cpus = 0;
+
+		end = bit_ffc_from_bit(nodes, first);
+		end = end < 0 ? bit_size(nodes) : end;
+		for (i = first; i < end; i++)
+			cpus += cpus_of(i);
+		if (end - first < w->min_nodes || cpus < w->job->details->min_cpus)
+			continue;
+		if (required &&
+			bit_set_count(required) != bit_set_count_range(required, first, end))
+			continue;
+		*ret_first = first;
+		*ret_last = end - 1;
+		return true;
+	}
+	return false;
+}
+
+/* As many of a row as are wanted, with all that are required. */
+static void choose_neighbours(const struct wish *w, const bitstr_t *nodes, struct choice *c)
+{
+	const bitstr_t *required = w->job->details->req_node_bitmap;
+	bitoff_t first, last, from, to, i;
+
+	if (!find_neighbours(w, nodes, &first, &last))
+		return;
+	from = required && bit_ffs(required) >= 0 ? bit_ffs(required) : first;
+	to = required && bit_ffs(required) >= 0 ? bit_fls(required) : first;
+	for (i = from; i <= to; i++)
+		choose(c, i);
+	while (wants_more(w, c) && to < last)
+		choose(c, ++to);
+	while (wants_more(w, c) && from > first)
+		choose(c, --from);
+}
+
+/* Where those are not enough: the first row with as few nodes as possible that is. Of a row both
+ * ends only move upwards. */
+static void choose_window(const struct wish *w, const bitstr_t *nodes, struct choice *c)
+{
+	const bitstr_t *required = w->job->details->req_node_bitmap;
+	bool any = required && bit_ffs(required) >= 0;
+	bitoff_t lowest = any ? bit_ffs(required) : bit_size(nodes);
+	bitoff_t highest = any ? bit_fls(required) : -1, first = 0, end = 0;
+	uint64_t cpus = 0;
+
+	for (; first <= lowest && (first = bit_ffs_from_bit(nodes, first)) >= 0; first++) {
+		if (end <= first) { /* another row */
+			end = first;
+			cpus = 0;
+		}
+		while (end < bit_size(nodes) && bit_test(nodes, end) &&
+			(end - first < w->min_nodes || cpus < w->job->details->min_cpus ||
+				end <= highest))
+			cpus += cpus_of(end++);
+		if (first <= lowest && end > highest && end - first >= w->min_nodes &&
+			end - first <= w->max_nodes && cpus >= w->job->details->min_cpus) {
+			while (first < end)
+				choose(c, first++);
+			return;
+		}
+		cpus -= end > first ? cpus_of(first) : 0;
+	}
+}
+
+static void choose_contiguous(const struct wish *w, bitstr_t *nodes, struct choice *c)
+{
+	const bitstr_t *required = w->job->details->req_node_bitmap;
+
+	keep_possible(w, nodes);
+	if (required && !bit_super_set(required, nodes))
+		return;
+	choose_neighbours(w, nodes, c);
+	if (is_enough(w, c))
+		return;
+	choose_none(c);
+	choose_window(w, nodes, c);
+}
+
+/* Nodes becomes what the job gets: true if that is enough. */
+static bool pick(const struct wish *w, bitstr_t *nodes)
+{
+	struct choice c = {.nodes = NULL};
+	bool found;
+
+	drop_busy(w, nodes);
+	if ((uint32_t)bit_set_count(nodes) < w->min_nodes)
+		return false;
+	c.nodes = bit_alloc(bit_size(nodes));
+	if (w->job->details->contiguous)
+		choose_contiguous(w, nodes, &c);
+	else
+		choose_anywhere(w, nodes, &c);
+	found = is_enough(w, &c);
+	if (found)
+		bit_copybits(nodes, c.nodes);
+	bit_free(c.nodes);
+	return found;
+}
+
+static void give(job_record_t *job, const bitstr_t *nodes)
+{
+	job_resources_t *r = use_resources_new(nodes);
+	bitoff_t i = 0;
+	uint32_t k = 0;
+
+	for (; (i = bit_ffs_from_bit(nodes, i)) >= 0; i++, k++) {
+		const node_record_t *node = &node_record_table_ptr[i];
+
+		r->cpus[k] = node->cpus;
+		r->ncpus += node->cpus;
+		if (slurm_conf.select_type_param & CR_MEMORY)
+			r->memory_allocated[k] = use_memory_wanted(job, node, node->cpus);
+	}
+	r->whole_node = 1;
+	r->node_req = use_max_share(job) > 1 ? NODE_CR_AVAILABLE : NODE_CR_RESERVED;
+	use_resources_free(job->job_resrcs);
+	job->job_resrcs = r;
+}
+
+/* ---- when --------------------------------------------------------------------------------------
+ */
+
+static bool fits_later(const struct use *later, bitstr_t *nodes, void *userdata)
+{
+	struct wish w = *(const struct wish *)userdata;
+
+	w.use = later;
+	return pick(&w, nodes);
+}
+
+int select_p_job_test(job_record_t *job, bitstr_t *bitmap, uint32_t min_nodes, uint32_t max_nodes,
+	uint32_t req_nodes, uint32_t mode, List candidates, List *preempted, bitstr_t *exc_cores)
+{
+	struct wish w = {.job = job,
+		.use = mode == SELECT_MODE_TEST_ONLY ? NULL : &use_now,
+		.min_nodes = min_nodes,
+		.max_nodes = max_nodes,
+		.req_nodes = req_nodes};
+	time_t start;
+	bool found;
+
+	(void)candidates;
+	(void)exc_cores; /* of whole nodes there is nothing to except */
+	if (preempted)
+		*preempted = NULL;
+	found = mode == SELECT_MODE_WILL_RUN ? use_find_start(bitmap, fits_later, &w, &start)
+					     : pick(&w, bitmap);
+	if (!found) {
+		errno = mode == SELECT_MODE_TEST_ONLY ? EINVAL : EBUSY;
+		return SLURM_ERROR;
+	}
+	if (mode == SELECT_MODE_WILL_RUN)
+		job->start_time = start;
+	else if (mode == SELECT_MODE_RUN_NOW)
+		give(job, bitmap);
+	return SLURM_SUCCESS;
+}
+
+/* ---- reservations, and information -------------------------------------------------------------
+ */
+
+/* The lowest ones. */
+bitstr_t *select_p_resv_test(resv_desc_msg_t *resv_desc_ptr, uint32_t node_cnt,
+	bitstr_t *avail_bitmap, bitstr_t **core_bitmap)
+{
+	bitstr_t *nodes = bit_alloc(bit_size(avail_bitmap));
+	bitoff_t i = 0;
+	uint32_t n = 0;
+
+	(void)core_bitmap;
+	if (resv_desc_ptr->core_cnt)
+		n = UINT32_MAX; /* there are no parts of nodes here */
+	for (; n < node_cnt && (i = bit_ffs_from_bit(avail_bitmap, i)) >= 0; i++, n++)
+		bit_set(nodes, i);
+	if (n != node_cnt) {
+		FREE_NULL_BITMAP(nodes);
+		errno = n == UINT32_MAX ? EOPNOTSUPP : EBUSY;
+	}
+	return nodes;
+}
+
+int select_p_get_info_from_plugin(
+	enum select_plugindata_info dinfo, job_record_t *job_ptr, void *data)
+{
+	(void)job_ptr;
+	return use_get_info(dinfo, 0, data);
+}

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "contrib/jobd/select/use.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct use use_now;
+
+/* ---- the table ---------------------------------------------------------------------------------
+ */
+
+static uint32_t count_cores(uint32_t nodes_count)
+{
+	const node_record_t *last;
+
+	if (nodes_count == 0)
+		return 0;
+	last = &node_record_table_ptr[nodes_count - 1];
+	return last->core_offset + last->tot_cores;
+}
+
+void use_make(struct use *use, uint32_t nodes_count)
+{
+	*use = (struct use){.nodes = xmalloc(nodes_count * sizeof(*use->nodes)),
+		.nodes_count = nodes_count,
+		.core_jobs = xmalloc(count_cores(nodes_count) * sizeof(*use->core_jobs)),
+		.shapes = xmalloc(nodes_count * sizeof(*use->shapes)),
+		.full = bit_alloc(nodes_count),
+		.idle = bit_alloc(nodes_count)};
+	bit_set_all(use->idle);
+	use_note_nodes(use);
+}
+
+void use_clear(struct use *use)
+{
+	uint32_t i;
+
+	for (i = 0; i < use->nodes_count; i++)
+		free(use->nodes[i].jobs);
+	free(use->nodes);
+	free(use->core_jobs);
+	free(use->order);
+	free(use->shapes);
+	FREE_NULL_BITMAP(use->full);
+	free(use->held);
+	FREE_NULL_BITMAP(use->idle);
+	*use = (struct use){.nodes = NULL};
+}
+
+static int by_weight(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	uint32_t wx = node_record_table_ptr[x].weight, wy = node_record_table_ptr[y].weight;
+
+	return wx != wy ? (wx > wy) - (wx < wy) : (x > y) - (x < y);
+}
+
+static void order_nodes(struct use *use)
+{
+	uint32_t i;
+
+	xfree(use->order);
+	for (i = 1; i < use->nodes_count; i++) {
+		if (node_record_table_ptr[i].weight != node_record_table_ptr[0].weight)
+			break;
+	}
+	if (i >= use->nodes_count)
+		return;
+	use->order = xmalloc(use->nodes_count * sizeof(*use->order));
+	for (i = 0; i < use->nodes_count; i++)
+		use->order[i] = i;
+	qsort(use->order, use->nodes_count, sizeof(*use->order), by_weight);
+}
+
+#define SHAPES_MAX 64u
+
+static bool is_alike(const node_record_t *a, const node_record_t *b)
+{
+	return a->tot_sockets == b->tot_sockets && a->cores == b->cores &&
+		a->threads == b->threads && a->real_memory == b->real_memory &&
+		a->mem_spec_limit == b->mem_spec_limit && a->weight == b->weight;
+}
+
+static void shape_nodes(struct use *use)
+{
+	uint32_t first[SHAPES_MAX], i, k = 0; /* the first node of each */
+
+	use->shapes_count = 0;
+	use->most_cores = 0;
+	for (i = 0; i < use->nodes_count; i++) {
+		const node_record_t *node = &node_record_table_ptr[i];
+
+		if (node->tot_cores > use->most_cores)
+			use->most_cores = node->tot_cores;
+		if (k >= use->shapes_count || !is_alike(node, &node_record_table_ptr[first[k]])) {
+			for (k = 0; k < use->shapes_count; k++) {
+				if (is_alike(node, &node_record_table_ptr[first[k]]))
+					break;
+			}
+		}
+		if (k == use->shapes_count && k < SHAPES_MAX)
+			first[use->shapes_count++] = i;
+		use->shapes[i] = k < use->shapes_count ? (uint16_t)k : USE_NO_SHAPE;
+	}
+}
+
+void use_note_nodes(struct use *use)
+{
+	order_nodes(use);
+	shape_nodes(use);
+}
+
+/* ---- jobs on nodes -----------------------------------------------------------------------------
+ */
+
+/* So many cores in a row have one job more, or less. Returns how many are busy instead of free. */
+static uint32_t count_row(uint16_t *core_jobs, bitoff_t n, bool more)
+{
+	uint32_t changed = 0;
+	bitoff_t i;
+
+	for (i = 0; more && i < n; i++)
+		changed += core_jobs[i]++ == 0;
+	for (i = 0; !more && i < n; i++)
+		changed += --core_jobs[i] == 0;
+	return changed;
+}
+
+/* The job's cores of this node have one job more, or less. */
+static void count_cores_of(struct use *use, const job_record_t *job, uint32_t index, bool more)
+{
+	const bitstr_t *cores = job->job_resrcs->core_bitmap;
+	struct use_node *node = &use->nodes[index];
+	const node_record_t *record;
+	bitoff_t i, end, stop;
+
+	if (!cores) {
+		node->whole_jobs += more ? 1u : -1u;
+		return;
+	}
+	record = &node_record_table_ptr[index];
+	end = (bitoff_t)record->core_offset + record->tot_cores;
+	for (i = record->core_offset; (i = bit_ffs_from_bit(cores, i)) >= 0 && i < end; i = stop) {
+		uint32_t changed;
+
+		stop = bit_ffc_from_bit(cores, i);
+		stop = stop < 0 || stop > end ? end : stop;
+		changed = count_row(&use->core_jobs[i], stop - i, more);
+		node->busy_cores += more ? changed : -changed;
+	}
+	if (more && node->busy_cores == record->tot_cores)
+		bit_set(use->full, index);
+	else if (!more && node->busy_cores < record->tot_cores)
+		bit_clear(use->full, index);
+}
+
+static void add_to(struct use *use, uint32_t index, const struct use_job *job)
+{
+	struct use_node *node = &use->nodes[index];
+	struct use_job *grown;
+
+	if (node->count == node->capacity) {
+		node->capacity = node->capacity ? 2 * node->capacity : 2;
+		grown = xmalloc(node->capacity * sizeof(*grown));
+		if (node->count)
+			memcpy(grown, node->jobs, node->count * sizeof(*grown));
+		free(node->jobs);
+		node->jobs = grown;
+	}
+	node->jobs[node->count++] = *job;
+	node->memory += job->memory;
+	if (!job->suspended)
+		node->running_memory += job->memory;
+	bit_clear(use->idle, index);
+	count_cores_of(use, job->job, index, true);
+}
+
+void use_remove_job_from(struct use *use, const job_record_t *job, uint32_t index)
+{
+	struct use_node *node = &use->nodes[index];
+	uint32_t i;
+
+	for (i = 0; i < node->count; i++) {
+		if (node->jobs[i].job != job)
+			continue;
+		node->memory -= node->jobs[i].memory;
+		if (!node->jobs[i].suspended)
+			node->running_memory -= node->jobs[i].memory;
+		node->jobs[i] = node->jobs[--node->count];
+		if (node->count == 0)
+			bit_set(use->idle, index);
+		count_cores_of(use, job, index, false);
+		return;
+	}
+}
+
+static void put_on_nodes(struct use *use, const job_record_t *job, bool suspended)
+{
+	const job_resources_t *resources = job->job_resrcs;
+	struct use_job one = {.job = job,
+		.suspended = suspended,
+		.alone = resources->node_req == NODE_CR_RESERVED};
+	bitoff_t i = 0;
+	uint32_t k = 0;
+
+	for (; (i = bit_ffs_from_bit(resources->node_bitmap, i)) >= 0; i++, k++) {
+		one.cpus = resources->cpus[k];
+		one.memory = resources->memory_allocated[k];
+		add_to(use, (uint32_t)i, &one);
+	}
+}
+
+static void take_from_nodes(struct use *use, const job_record_t *job)
+{
+	bitoff_t i = 0;
+
+	for (; (i = bit_ffs_from_bit(job->job_resrcs->node_bitmap, i)) >= 0; i++)
+		use_remove_job_from(use, job, (uint32_t)i);
+}
+
+static struct use_held *find_held(const struct use *use, const job_record_t *job)
+{
+	size_t i;
+
+	for (i = 0; i < use->held_count; i++) {
+		if (use->held[i].job == job)
+			return &use->held[i];
+	}
+	return NULL;
+}
+
+void use_add_job(struct use *use, const job_record_t *job, bool suspended)
+{
+	struct use_held *grown;
+
+	use_remove_job(use, job);
+	if (use->held_count == use->held_capacity) {
+		use->held_capacity = use->held_capacity ? 2 * use->held_capacity : 64;
+		grown = xmalloc(use->held_capacity * sizeof(*grown));
+		if (use->held_count)
+			memcpy(grown, use->held, use->held_count * sizeof(*grown));
+		free(use->held);
+		use->held = grown;
+	}
+	use->held[use->held_count++] = (struct use_held){.job = job, .suspended = suspended};
+	put_on_nodes(use, job, suspended);
+}
+
+void use_remove_job(struct use *use, const job_record_t *job)
+{
+	struct use_held *held = find_held(use, job);
+
+	if (!held)
+		return;
+	if (job->job_resrcs)
+		take_from_nodes(use, job);
+	memmove(held, held + 1, (use->held_count - (size_t)(held + 1 - use->held)) * sizeof(*held));
+	use->held_count--;
+}
+
+void use_set_suspended(struct use *use, const job_record_t *job, bool suspended)
+{
+	struct use_held *held = find_held(use, job);
+
+	if (!held || held->suspended == suspended)
+		return;
+	take_from_nodes(use, job);
+	held->suspended = suspended;
+	put_on_nodes(use, job, suspended);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------
+ */
+
+uint64_t use_memory(const struct use_node *node, bool of_suspended)
+{
+	return of_suspended ? node->memory : node->running_memory;
+}
+
+uint64_t use_memory_limit(const node_record_t *node)
+{
+	return node->real_memory > node->mem_spec_limit ? node->real_memory - node->mem_spec_limit
+							: 0;
+}
+
+uint64_t use_memory_wanted(const job_record_t *job, const node_record_t *node, uint32_t cpus)
+{
+	uint64_t wanted = job->details->pn_min_memory;
+
+	if (wanted & MEM_PER_CPU)
+		return (wanted & ~MEM_PER_CPU) * cpus;
+	return wanted ? wanted : use_memory_limit(node); /* all of it */
+}
+
+/* ---- sharing -----------------------------------------------------------------------------------
+ */
+
+uint32_t use_max_share(const job_record_t *job)
+{
+	uint16_t max_share = job->part_ptr->max_share;
+
+	if (job->details->whole_node || job->details->share_res == JOB_SHARED_NONE ||
+		max_share <= 1)
+		return 1;
+	if (max_share & SHARED_FORCE)
+		return max_share & ~SHARED_FORCE;
+	return job->details->share_res == JOB_SHARED_OK ? max_share : 1;
+}
+
+/* ---- when --------------------------------------------------------------------------------------
+ */
+
+/* Jobs without an end are the last. */
+static int by_end(const void *a, const void *b)
+{
+	time_t x = ((const struct use_held *)a)->job->end_time;
+	time_t y = ((const struct use_held *)b)->job->end_time;
+
+	if (x == 0 || y == 0)
+		return (x == 0) - (y == 0);
+	return (x > y) - (x < y);
+}
+
+/* Limits change seldom, so that the order of the last search mostly stands. Returns how many jobs
+ * have an end. */
+static size_t sort_by_end(struct use *use)
+{
+	size_t i;
+
+	for (i = 1; i < use->held_count; i++) {
+		if (by_end(&use->held[i - 1], &use->held[i]) > 0)
+			break;
+	}
+	if (i < use->held_count)
+		qsort(use->held, use->held_count, sizeof(*use->held), by_end);
+	for (i = use->held_count; i > 0 && use->held[i - 1].job->end_time == 0; i--)
+		;
+	return i;
+}
+
+/* So many of those that end first are off their nodes, instead of *gone. */
+static void end_first(struct use *use, size_t wanted, size_t *gone)
+{
+	for (; *gone < wanted; (*gone)++)
+		take_from_nodes(use, use->held[*gone].job);
+	for (; *gone > wanted; (*gone)--)
+		put_on_nodes(use, use->held[*gone - 1].job, use->held[*gone - 1].suspended);
+}
+
+/* How many jobs have ended at each of the different ends, in their order. Returns how many ends. */
+static size_t list_ends(const struct use *use, size_t most, size_t **ret_ended)
+{
+	size_t *ended = xmalloc((most + 1) * sizeof(*ended)), n = 0, i;
+
+	for (i = 0; i < most; i++) {
+		if (i + 1 == most || use->held[i + 1].job->end_time != use->held[i].job->end_time)
+			ended[n++] = i + 1;
+	}
+	*ret_ended = ended;
+	return n;
+}
+
+/* The first end after which it fits; *ret_end is the last job's that ends then. */
+static bool find_first_end(
+	struct use *use, bitstr_t *nodes, use_fits_fn fits, void *userdata, time_t *ret_end)
+{
+	bitstr_t *tried = bit_copy(nodes), *found = bit_copy(nodes);
+	size_t *ended, n = list_ends(use, sort_by_end(use), &ended), low = 0, high = n, gone = 0;
+
+	while (low < high) { /* the first one is from low to high; n: there is none */
+		size_t middle = low + (high - low) / 2;
+
+		end_first(use, ended[middle], &gone);
+		bit_copybits(tried, nodes);
+		if (fits(use, tried, userdata)) {
+			high = middle;
+			bit_copybits(found, tried);
+		} else {
+			low = middle + 1;
+		}
+	}
+	end_first(use, 0, &gone);
+	if (high < n) {
+		*ret_end = use->held[ended[high] - 1].job->end_time;
+		bit_copybits(nodes, found);
+	}
+	bit_free(tried);
+	bit_free(found);
+	free(ended);
+	return high < n;
+}
+
+bool use_find_start(bitstr_t *nodes, use_fits_fn fits, void *userdata, time_t *ret_start)
+{
+	bitstr_t *tried = bit_copy(nodes);
+	bool found = fits(&use_now, tried, userdata);
+	time_t end = 0;
+
+	if (found)
+		bit_copybits(nodes, tried);
+	else
+		found = find_first_end(&use_now, nodes, fits, userdata, &end);
+	bit_free(tried);
+	if (found)
+		*ret_start = end > slurm_now() ? end : slurm_now();
+	return found;
+}
+
+/* ---- information -------------------------------------------------------------------------------
+ */
+
+static void free_text(void *text)
+{
+	free(text);
+}
+
+int use_get_info(enum select_plugindata_info dinfo, uint32_t gives_parts, void *data)
+{
+	switch (dinfo) {
+	case SELECT_CR_PLUGIN:
+		*(uint32_t *)data = gives_parts;
+		return SLURM_SUCCESS;
+	case SELECT_CONFIG_INFO:
+		*(List *)data = list_create(free_text);
+		return SLURM_SUCCESS;
+	case SELECT_SINGLE_JOB_TEST:
+		*(uint32_t *)data = 0;
+		return SLURM_SUCCESS;
+	}
+	errno = EINVAL;
+	return SLURM_ERROR;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What select plugins of the project have in common: what jobs have of each node, and the
+ * functions of the ABI that are the same in all of them (nodes' and jobs' information, and those
+ * without work). A plugin has one struct use, use_now.
+ */
+#ifndef JOBD_SELECT_USE_H
+#define JOBD_SELECT_USE_H
+
+#include "stepd/api/select.h"
+
+/* A job on a node. */
+struct use_job {
+	const job_record_t *job;
+	uint64_t memory; /* MB */
+	uint16_t cpus;
+	bool suspended;
+	bool alone; /* shares the node with nobody */
+};
+
+struct use_node {
+	struct use_job *jobs;
+	uint32_t count, capacity;
+	uint32_t busy_cores;     /* that any job has; those of whole_jobs are not counted */
+	uint32_t whole_jobs;     /* jobs without a bitmap of cores */
+	uint64_t memory;         /* MB that jobs have */
+	uint64_t running_memory; /* without that of suspended ones */
+};
+
+struct use {
+	struct use_node *nodes; /* by index */
+	uint32_t nodes_count;
+	uint16_t *core_jobs; /* by the number of a core: jobs that have it */
+	bitstr_t *full;      /* nodes without a core that no job has */
+	uint16_t *shapes; /* by node: nodes of the same shape have the same hardware and weight */
+	uint32_t shapes_count;
+	uint32_t most_cores;   /* of a node */
+	bitstr_t *idle;        /* nodes without jobs */
+	uint32_t *order;       /* nodes by weight, then by number; NULL: all have the same weight */
+	struct use_held *held; /* each job that is on a node */
+	size_t held_count, held_capacity;
+};
+
+struct use_held {
+	const job_record_t *job;
+	bool suspended;
+};
+
+/* Of node_record_table_ptr. */
+void use_make(struct use *use, uint32_t nodes_count);
+void use_clear(struct use *use);
+
+#define USE_NO_SHAPE UINT16_MAX /* of a node where there are too many shapes */
+
+/* The nodes' weights, CPUs or memory may have changed. */
+void use_note_nodes(struct use *use);
+
+/* All that a job's job_resrcs has on its nodes, or on one of them. A job that is there already is
+ * first removed. */
+void use_add_job(struct use *use, const job_record_t *job, bool suspended);
+void use_remove_job(struct use *use, const job_record_t *job);
+void use_remove_job_from(struct use *use, const job_record_t *job, uint32_t node);
+void use_set_suspended(struct use *use, const job_record_t *job, bool suspended);
+
+/* MB that jobs have on a node: with suspended ones, or without. */
+uint64_t use_memory(const struct use_node *node, bool of_suspended);
+
+/* MB of a node that jobs may have in all. */
+uint64_t use_memory_limit(const node_record_t *node);
+
+/* MB that a job needs on this node for so many CPUs of it. */
+uint64_t use_memory_wanted(const job_record_t *job, const node_record_t *node, uint32_t cpus);
+
+/* A job's partition lets so many jobs on one resource: 1 where it shares with nobody. */
+uint32_t use_max_share(const job_record_t *job);
+
+/* An array of zeroes from xmalloc(). */
+job_resources_t *use_resources_new(const bitstr_t *nodes);
+void use_resources_free(job_resources_t *resources);
+
+/* When a job can start: jobs end one after the other, as their limits have it, until fits() says
+ * that it does, with nodes as it was; fits() leaves there what it takes. What fits once must fit
+ * with fewer jobs, too: the ends are searched by halves. Jobs without an end (end_time 0) stay. */
+typedef bool (*use_fits_fn)(const struct use *use, bitstr_t *nodes, void *userdata);
+bool use_find_start(bitstr_t *nodes, use_fits_fn fits, void *userdata, time_t *ret_start);
+
+/* select_p_job_begin() and _fini(), as far as use_now goes. */
+int use_begin_job(job_record_t *job);
+int use_end_job(job_record_t *job);
+
+/* select_p_get_info_from_plugin() of a plugin that gives parts of nodes, or whole ones. */
+int use_get_info(enum select_plugindata_info dinfo, uint32_t gives_parts, void *data);
+
+/* The use that the functions of use_abi.c tell of. */
+extern struct use use_now;
+
+#endif
