@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The engine's state, shared by its files: engine.c (its life, and the clock), jobs.c (jobs from
+ * their submission to their end), queue.c (those that wait), pass.c (which of them starts now),
+ * backfill.c (when the others could), reservations.c, nodes.c, update.c (what is changed by hand)
+ * and documents.c (all of it as JSON).
+ */
+#ifndef JOBD_ENGINE_ENGINE_IMPL_H
+#define JOBD_ENGINE_ENGINE_IMPL_H
+
+#include "contrib/jobd/engine/engine.h"
+#include "contrib/jobd/select/host.h"
+
+#define NEVER_MS UINT64_MAX
+#define MS_PER_S 1000u
+
+/* Jobs that may start, first those that come first. */
+struct queue {
+	struct job **jobs;
+	size_t count, capacity;
+	const struct job *blocked; /* the one that the last pass could not start; NULL: none */
+};
+
+struct node_extra {
+	char *reason; /* of DOWN and DRAIN; NULL: none */
+	time_t reason_time;
+	uint32_t completing; /* jobs whose processes end here */
+};
+
+/* What the tasks of an array share; it goes with the last one. */
+struct job_array {
+	uint32_t job_id; /* of the first */
+	uint32_t refs;
+	uint32_t active, most_active; /* tasks that run or may; 0: no limit */
+};
+
+struct reservation {
+	char *name;
+	time_t start_time, end_time;
+	bitstr_t *nodes;
+	bitstr_t *cores; /* NULL: whole nodes */
+	uint32_t core_count;
+	uid_t *users;
+	size_t users_count;
+	bool by_name, ignore_jobs, maintenance;
+	bool begun;
+};
+
+struct engine {
+	struct engine_options options;
+	struct conf *conf;
+	struct select *select;
+	const struct log *log;
+	struct engine_stats stats;
+	uint64_t now_ms;
+	uint64_t pass_due_ms, full_pass_due_ms, backfill_due_ms;
+	uint64_t backfilled_ms; /* the last cycle */
+	bool backfill_wanted;   /* something has changed since then */
+
+	/* nodes are node_record_table_ptr's, partitions part_list's, in the order of conf */
+	part_record_t *parts;
+	struct queue *queues; /* a partition's each */
+	size_t *parts_by_tier;
+	size_t parts_count;
+	struct node_extra *nodes;
+	uint32_t most_cpus;         /* of a node */
+	bitstr_t *up_nodes;         /* neither down nor drained */
+	bitstr_t *completing_nodes; /* a job's processes end there */
+
+	/* All jobs by id. NULL where one was forgotten; holes are closed now and then. */
+	struct job **jobs;
+	size_t jobs_count, jobs_capacity, jobs_forgotten;
+	uint32_t next_job_id;
+
+	/* Pending jobs that wait for others: a dependency, or their array's limit. */
+	struct job **waiting;
+	size_t waiting_count, waiting_capacity;
+	bool waiting_changed;
+
+	/* A heap of jobs by due_ms. */
+	struct job **timers;
+	size_t timers_count, timers_capacity;
+
+	struct reservation **reservations;
+	size_t reservations_count;
+	uint32_t reservations_made;
+};
+
+static inline time_t engine_now(const struct engine *e)
+{
+	return (time_t)(e->now_ms / 1000);
+}
+
+static inline uint32_t job_base_state(const struct job *job)
+{
+	return job->record.job_state & JOB_STATE_BASE;
+}
+
+static inline bool job_is_pending(const struct job *job)
+{
+	return job->record.job_state == JOB_PENDING;
+}
+
+static inline bool job_is_completing(const struct job *job)
+{
+	return job->record.job_state & JOB_COMPLETING;
+}
+
+static inline bool job_has_ended(const struct job *job)
+{
+	return job_base_state(job) >= JOB_COMPLETE && !job_is_completing(job);
+}
+
+static inline bool job_has_nodes(const struct job *job)
+{
+	return job->record.job_resrcs && !job_is_completing(job) && !job_has_ended(job);
+}
+
+/* ---- engine.c ---- */
+void engine_fill_parts(struct engine *e); /* of conf */
+void engine_want_pass(struct engine *e);  /* a pass as soon as the engine is called again */
+void timer_set(struct engine *e, struct job *job, uint64_t due_ms); /* NEVER_MS: none */
+void job_changed(struct engine *e, struct job *job);                /* the store hears of it */
+
+/* ---- jobs.c ---- */
+int job_add(struct engine *e, struct job *job); /* to the table, by its id */
+void job_free(struct job *job);
+void job_forget(struct engine *e, struct job *job);
+void job_due(struct engine *e, struct job *job);
+void job_set_limit_timer(struct engine *e, struct job *job); /* of one that runs */
+/* It starts on the nodes of job_resrcs. Where that fails it is put aside for a while. Either way
+ * it has left its queue. */
+void job_start(struct engine *e, struct job *job);
+/* Its processes are to end; end_state is what it becomes, JOB_PENDING: it is queued again. */
+void job_terminate(struct engine *e, struct job *job, uint32_t end_state);
+/* Fills what follows from job->request: partition, details, limits. After an error the job is as
+ * it was. */
+int job_apply_request(struct engine *e, struct job *job, bool by_admin, struct err *err);
+/* Of a job that was accepted once: nothing is refused but what is not configured any more. */
+int job_restore_request(struct engine *e, struct job *job, struct err *err);
+void job_give(struct job *job);    /* the nodes of job_resrcs, in place of those that it had */
+void job_release(struct job *job); /* and away again */
+
+/* ---- queue.c ---- */
+void queue_add(struct engine *e, struct job *job);
+void queue_remove(struct engine *e, struct job *job);
+/* Puts a pending job where it belongs: the queue of its partition, among those that wait for
+ * others, or nowhere but for a timer. */
+void queue_place(struct engine *e, struct job *job);
+void queue_take_out(struct engine *e, struct job *job); /* wherever it is */
+void queue_look_again(struct engine *e);                /* at those that wait for others */
+void array_uncount(struct engine *e, struct job *job);  /* it has ended */
+void queue_clear(struct engine *e);
+static inline struct queue *queue_of(const struct engine *e, const struct job *job)
+{
+	return &e->queues[job->record.part_ptr - e->parts];
+}
+
+/* ---- pass.c ---- */
+void pass_run(struct engine *e, bool full);
+/* A question for the plugin, with nodes that the job may have at all. */
+struct select_request job_make_request(
+	const struct engine *e, struct job *job, bitstr_t *nodes, bitstr_t *exc_cores);
+bitstr_t *job_possible_nodes(const struct engine *e, const struct job *job);
+int job_test(struct engine *e, struct select_request *q, uint32_t mode, struct err *err);
+
+/* ---- backfill.c ---- */
+void backfill_run(struct engine *e);
+
+/* ---- reservations.c ---- */
+struct reservation *reservation_find(const struct engine *e, const char *name);
+/* Takes out of nodes, and adds to *exc_cores (made as needed), what the job may not have from
+ * start on. True: there was something of it. */
+bool reservations_apply(const struct engine *e, const struct job *job, time_t start,
+	bitstr_t *nodes, bitstr_t **exc_cores);
+void reservations_clear(struct engine *e);
+/* The next time after `after` at which one begins or ends; 0: none. */
+time_t reservations_next_change(const struct engine *e, time_t after);
+/* Those that are over are gone; jobs that wait for one may go on. */
+void reservations_expire(struct engine *e);
+json_t *reservation_to_json(const struct engine *e, const struct reservation *resv);
+
+/* ---- documents.c ---- */
+/* {name, cores}: those of a node that are among these, by its own numbers; and the reverse. */
+json_t *node_cores_json(const node_record_t *node, const bitstr_t *cores);
+int node_cores_parse(const node_record_t *node, const char *text, bitstr_t *cores);
+
+/* ---- nodes.c ---- */
+int nodes_make(struct engine *e, struct err *err);
+void nodes_free(struct engine *e);
+/* -EINVAL: no such list, or an unknown node. */
+int nodes_parse(const char *text, bitstr_t **ret_nodes);
+char *nodes_text(const bitstr_t *nodes); /* "n[1-4]", free(); NULL: no memory */
+bool node_has_features(const node_record_t *node, const char *wanted);
+int features_check(const char *wanted, struct err *err);
+void nodes_add_job(struct engine *e, const struct job *job);
+void nodes_remove_job(struct engine *e, const struct job *job);
+void nodes_begin_completing(struct engine *e, const struct job *job);
+void nodes_end_completing(struct engine *e, const struct job *job);
+void nodes_drain(struct engine *e, uint32_t node, const char *reason);
+
+#endif

@@ -1,0 +1,643 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Jobs from their start to their end, and the table of them.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "contrib/jobd/engine/engine_impl.h"
+#include "contrib/jobd/select/use.h"
+#include "stepd/base/log.h"
+
+/* How long a job that could not be started, or was queued again, waits: Slurm's 22.05 was seen to
+ * wait so long for its credentials to expire. */
+#define REQUEUE_DELAY_S 121
+#define READY_POLL_MS   1000
+#define KILL_AGAIN_MS   30000
+#define FOR_EVER_S      ((time_t)365 * 24 * 3600)
+
+/* ---- names --------------------------------------------------------------------------------------
+ */
+
+const char *job_reason_name(enum job_reason reason)
+{
+	static const char *const names[JOB_REASON_MAX] = {
+		[JOB_REASON_NONE] = "None",
+		[JOB_REASON_PRIORITY] = "Priority",
+		[JOB_REASON_RESOURCES] = "Resources",
+		[JOB_REASON_DEPENDENCY] = "Dependency",
+		[JOB_REASON_DEPENDENCY_NEVER] = "DependencyNeverSatisfied",
+		[JOB_REASON_BEGIN_TIME] = "BeginTime",
+		[JOB_REASON_HELD_USER] = "JobHeldUser",
+		[JOB_REASON_HELD_ADMIN] = "JobHeldAdmin",
+		[JOB_REASON_ARRAY_LIMIT] = "JobArrayTaskLimit",
+		[JOB_REASON_PART_DOWN] = "PartitionDown",
+		[JOB_REASON_PART_TIME_LIMIT] = "PartitionTimeLimit",
+		[JOB_REASON_PART_NODE_LIMIT] = "PartitionNodeLimit",
+		[JOB_REASON_NODES_DOWN] = "ReqNodeNotAvail",
+		[JOB_REASON_RESERVATION] = "ReqNodeNotAvail, May be reserved for other job",
+		[JOB_REASON_BEGIN_FAILED] = "BeginFailed",
+		[JOB_REASON_LAUNCH_FAILED] = "launch failed requeued held",
+	};
+
+	return names[reason];
+}
+
+static const struct {
+	const char *name, *code;
+} state_names[JOB_END] = {
+	[JOB_PENDING] = {"PENDING", "PD"},
+	[JOB_RUNNING] = {"RUNNING", "R"},
+	[JOB_SUSPENDED] = {"SUSPENDED", "S"},
+	[JOB_COMPLETE] = {"COMPLETED", "CD"},
+	[JOB_CANCELLED] = {"CANCELLED", "CA"},
+	[JOB_FAILED] = {"FAILED", "F"},
+	[JOB_TIMEOUT] = {"TIMEOUT", "TO"},
+	[JOB_NODE_FAIL] = {"NODE_FAIL", "NF"},
+	[JOB_PREEMPTED] = {"PREEMPTED", "PR"},
+	[JOB_OOM] = {"OUT_OF_MEMORY", "OOM"},
+};
+
+const char *job_state_name(uint32_t state)
+{
+	if (state & JOB_COMPLETING)
+		return "COMPLETING";
+	if (state & JOB_CONFIGURING)
+		return "CONFIGURING";
+	return state_names[state & JOB_STATE_BASE].name;
+}
+
+const char *job_state_code(uint32_t state)
+{
+	if (state & JOB_COMPLETING)
+		return "CG";
+	if (state & JOB_CONFIGURING)
+		return "CF";
+	return state_names[state & JOB_STATE_BASE].code;
+}
+
+/* ---- the table ----------------------------------------------------------------------------------
+ */
+
+/* Where the job with this id stands, or is to stand. The places of forgotten ones are empty, so
+ * that the search looks for the next one that is not. */
+static size_t job_place(const struct engine *e, uint32_t job_id)
+{
+	size_t low = 0, high = e->jobs_count, middle, i;
+
+	if (high && e->jobs[high - 1] && e->jobs[high - 1]->record.job_id < job_id)
+		return high;
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		for (i = middle; i < high && !e->jobs[i]; i++)
+			;
+		if (i < high && e->jobs[i]->record.job_id < job_id)
+			low = i + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct job *engine_find_job(struct engine *e, uint32_t job_id)
+{
+	size_t i = job_place(e, job_id);
+
+	/* empty places before it are in its way */
+	for (; i < e->jobs_count && !e->jobs[i]; i++)
+		;
+	return i < e->jobs_count && e->jobs[i]->record.job_id == job_id ? e->jobs[i] : NULL;
+}
+
+struct job *engine_find_array_task(struct engine *e, uint32_t array_job_id, uint32_t task_id)
+{
+	struct job *first = engine_find_job(e, array_job_id);
+	size_t i;
+
+	if (first && first->record.array_task_id == task_id)
+		return first;
+	for (i = job_place(e, array_job_id); i < e->jobs_count; i++) {
+		struct job *job = e->jobs[i];
+
+		if (job && job->record.array_job_id == array_job_id &&
+			job->record.array_task_id == task_id)
+			return job;
+	}
+	return NULL;
+}
+
+size_t engine_count_jobs(const struct engine *e)
+{
+	return e->jobs_count;
+}
+
+struct job *engine_get_job(const struct engine *e, size_t i)
+{
+	return e->jobs[i];
+}
+
+static void close_holes(struct engine *e)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < e->jobs_count; i++) {
+		if (e->jobs[i])
+			e->jobs[n++] = e->jobs[i];
+	}
+	e->jobs_count = n;
+	e->jobs_forgotten = 0;
+}
+
+static int grow(struct job ***jobs, size_t capacity)
+{
+	struct job **grown = reallocarray(*jobs, capacity, sizeof(*grown));
+
+	if (!grown)
+		return -ENOMEM;
+	*jobs = grown;
+	return 0;
+}
+
+int job_add(struct engine *e, struct job *job)
+{
+	size_t wanted, i;
+
+	if (e->jobs_count == e->jobs_capacity) {
+		wanted = e->jobs_capacity ? 2 * e->jobs_capacity : 64;
+		if (grow(&e->jobs, wanted) < 0 || grow(&e->timers, wanted) < 0)
+			return -ENOMEM;
+		e->jobs_capacity = wanted;
+	}
+	/* ids rise, but for the day on which they begin anew */
+	i = job_place(e, job->record.job_id);
+	memmove(e->jobs + i + 1, e->jobs + i, (e->jobs_count - i) * sizeof(struct job *));
+	e->jobs[i] = job;
+	e->jobs_count++;
+	return 0;
+}
+
+void job_free(struct job *job)
+{
+	if (!job)
+		return;
+	if (job->array && --job->array->refs == 0)
+		free(job->array);
+	job_release(job);
+	FREE_NULL_BITMAP(job->details.req_node_bitmap);
+	FREE_NULL_BITMAP(job->details.exc_node_bitmap);
+	FREE_NULL_BITMAP(job->planned_nodes);
+	FREE_NULL_BITMAP(job->failed_nodes);
+	request_clear(&job->request);
+	free(job);
+}
+
+void job_forget(struct engine *e, struct job *job)
+{
+	size_t i = job_place(e, job->record.job_id);
+
+	for (; e->jobs[i] != job; i++)
+		;
+	queue_take_out(e, job);
+	e->jobs[i] = NULL;
+	e->jobs_forgotten++;
+	if (e->jobs_forgotten > e->jobs_count / 2)
+		close_holes(e);
+	job_free(job);
+}
+
+/* ---- its nodes ----------------------------------------------------------------------------------
+ */
+
+void job_give(struct job *job)
+{
+	job_record_t *r = &job->record;
+
+	bit_free(r->node_bitmap);
+	r->node_bitmap = bit_copy(r->job_resrcs->node_bitmap);
+	r->node_cnt = r->job_resrcs->nhosts;
+	free(r->nodes);
+	r->nodes = nodes_text(r->node_bitmap);
+}
+
+void job_release(struct job *job)
+{
+	use_resources_free(job->record.job_resrcs);
+	job->record.job_resrcs = NULL;
+	FREE_NULL_BITMAP(job->record.node_bitmap);
+	free(job->record.nodes);
+	job->record.nodes = NULL;
+	job->record.node_cnt = 0;
+}
+
+static int is_record(void *item, void *key)
+{
+	return item == key;
+}
+
+/* Its end begins: the plugin gives its resources to others, who get them when the processes are
+ * gone. */
+static void job_fini(struct engine *e, struct job *job)
+{
+	if (job->record.job_resrcs) { /* else another was expanded with them */
+		select_job_fini(e->select, &job->record);
+		nodes_remove_job(e, job);
+	}
+	(void)list_delete_all(job_list, is_record, &job->record);
+	array_uncount(e, job);
+	e->waiting_changed = true;
+}
+
+/* ---- its start ----------------------------------------------------------------------------------
+ */
+
+/* A job without a limit of time has an end for the plugins' sake, but no timer. */
+static bool has_limit(const struct job *job)
+{
+	return job->record.time_limit != INFINITE && job->record.time_limit != NO_VAL;
+}
+
+void job_set_limit_timer(struct engine *e, struct job *job)
+{
+	timer_set(e, job, has_limit(job) ? MS_PER_S * (uint64_t)job->record.end_time : NEVER_MS);
+}
+
+static time_t limit_seconds(const struct job *job)
+{
+	return has_limit(job) ? (time_t)job->record.time_limit * 60 : FOR_EVER_S;
+}
+
+/* Back into the queue, after a while. */
+static void put_aside(struct engine *e, struct job *job, enum job_reason reason, time_t delay)
+{
+	job_release(job);
+	job->record.job_state = JOB_PENDING;
+	job->record.start_time = job->record.end_time = 0;
+	job->begin_time = engine_now(e) + delay;
+	queue_place(e, job);
+	if (job->reason == JOB_REASON_BEGIN_TIME)
+		job->reason = reason;
+}
+
+static void launch(struct engine *e, struct job *job)
+{
+	struct err err = ERR_INIT;
+
+	job->record.job_state &= ~JOB_CONFIGURING;
+	job->launched = true;
+	job_set_limit_timer(e, job);
+	job_changed(e, job);
+	if (e->options.runner->start(job, e->options.runner_data, &err) == 0)
+		return;
+	log_error(e->log, "job %u: %s", job->record.job_id, err.text);
+	job->launched = false;
+	engine_node_failed(e, job, (uint32_t)bit_ffs(job->record.node_bitmap), err.text);
+}
+
+/* The plugin prepares the nodes: it is asked again and again. */
+static void launch_when_ready(struct engine *e, struct job *job)
+{
+	struct err err = ERR_INIT;
+	int r = select_job_ready(e->select, &job->record, &err);
+
+	if (r > 0) {
+		launch(e, job);
+		return;
+	}
+	if (r < 0) {
+		log_error(e->log, "job %u: %s", job->record.job_id, err.text);
+		job_fini(e, job);
+		put_aside(e, job, JOB_REASON_BEGIN_FAILED, e->conf->scheduler.sched_interval_s);
+		job_changed(e, job);
+		return;
+	}
+	job->record.job_state |= JOB_CONFIGURING;
+	timer_set(e, job, e->now_ms + READY_POLL_MS);
+	job_changed(e, job);
+}
+
+void job_start(struct engine *e, struct job *job)
+{
+	job_record_t *r = &job->record;
+	struct err err = ERR_INIT;
+
+	queue_remove(e, job);
+	job_give(job);
+	(void)list_append(job_list, r);
+	r->job_state = JOB_RUNNING;
+	r->start_time = job->last_start_time = engine_now(e);
+	r->end_time = r->start_time + limit_seconds(job);
+	r->tot_sus_time = r->suspend_time = 0;
+	job->reason = JOB_REASON_NONE;
+	job->end_state = JOB_END;
+	job->exit_status = -1;
+	job->launched = false;
+	job->planned_start = 0;
+	FREE_NULL_BITMAP(job->planned_nodes);
+	if (select_job_begin(e->select, r, &err) < 0) {
+		log_error(e->log, "job %u: %s", r->job_id, err.text);
+		(void)list_delete_all(job_list, is_record, r);
+		put_aside(e, job, JOB_REASON_BEGIN_FAILED, e->conf->scheduler.sched_interval_s);
+		return;
+	}
+	nodes_add_job(e, job);
+	e->waiting_changed = true; /* "after" */
+	e->stats.started++;
+	launch_when_ready(e, job);
+}
+
+/* ---- its end ------------------------------------------------------------------------------------
+ */
+
+static void queue_again(struct engine *e, struct job *job)
+{
+	job->restarts++;
+	e->stats.requeued++;
+	job->record.suspend_time = job->record.tot_sus_time = 0;
+	put_aside(e, job, JOB_REASON_BEGIN_TIME, REQUEUE_DELAY_S);
+	job_changed(e, job);
+}
+
+static void count_end(struct engine *e, uint32_t state)
+{
+	switch (state) {
+	case JOB_COMPLETE:
+		e->stats.completed++;
+		break;
+	case JOB_CANCELLED:
+		e->stats.cancelled++;
+		break;
+	case JOB_PREEMPTED:
+		e->stats.preempted++;
+		break;
+	default:
+		e->stats.failed++;
+	}
+}
+
+/* Its processes are gone. */
+static void job_end(struct engine *e, struct job *job, uint32_t state)
+{
+	if (job->runner_data)
+		e->options.runner->forget(job, e->options.runner_data);
+	job->launched = false;
+	job->change = JOB_STEADY;
+	engine_want_pass(e);
+	if (state == JOB_PENDING) {
+		queue_again(e, job);
+		return;
+	}
+	job->record.job_state = state;
+	if (job->record.end_time == 0 || job->record.end_time > engine_now(e))
+		job->record.end_time = engine_now(e);
+	if (job->record.start_time == 0)
+		job->record.start_time = job->record.end_time;
+	count_end(e, state);
+	e->waiting_changed = true;
+	timer_set(e, job, e->now_ms + MS_PER_S * (uint64_t)e->conf->min_job_age_s);
+	job_changed(e, job);
+}
+
+static uint32_t state_of_exit(int exit_status)
+{
+	return exit_status == 0 ? JOB_COMPLETE : JOB_FAILED;
+}
+
+void engine_job_ended(struct engine *e, struct job *job, int exit_status)
+{
+	uint32_t state = job->end_state;
+
+	if (!job->launched)
+		return;
+	job->exit_status = exit_status;
+	if (job_is_completing(job)) {
+		nodes_end_completing(e, job);
+	} else {
+		job_fini(e, job);
+		state = state_of_exit(exit_status);
+		job->record.end_time = engine_now(e);
+	}
+	job_end(e, job, state == JOB_END ? state_of_exit(exit_status) : state);
+}
+
+static void send_signal(struct engine *e, struct job *job, int signal)
+{
+	e->options.runner->signal(job, signal, true, e->options.runner_data);
+}
+
+void job_terminate(struct engine *e, struct job *job, uint32_t end_state)
+{
+	job->end_state = end_state;
+	if (job_is_completing(job))
+		return; /* it is under way already */
+	job_fini(e, job);
+	if (!job->launched) {
+		job_end(e, job, end_state);
+		return;
+	}
+	job->record.end_time = engine_now(e);
+	job->record.job_state = end_state | JOB_COMPLETING;
+	nodes_begin_completing(e, job);
+	timer_set(e, job, e->now_ms + MS_PER_S * (uint64_t)e->conf->kill_wait_s);
+	job_changed(e, job);
+	send_signal(e, job, SIGCONT);
+	send_signal(e, job, SIGTERM);
+}
+
+void engine_node_failed(struct engine *e, struct job *job, uint32_t node, const char *why)
+{
+	bool again = job->restarts == 0 || !job->failed_nodes;
+
+	nodes_drain(e, node, why);
+	if (!job->failed_nodes)
+		job->failed_nodes = bit_alloc(node_record_count);
+	bit_set(job->failed_nodes, node);
+	if (job_has_ended(job) || job_is_pending(job))
+		return;
+	job_terminate(e, job, again && job->may_requeue ? JOB_PENDING : JOB_NODE_FAIL);
+}
+
+/* ---- what is due --------------------------------------------------------------------------------
+ */
+
+void job_due(struct engine *e, struct job *job)
+{
+	uint32_t id = job->record.job_id;
+	struct err err = ERR_INIT;
+
+	if (job_is_completing(job)) {
+		send_signal(e, job, SIGKILL);
+		timer_set(e, job, e->now_ms + KILL_AGAIN_MS);
+	} else if (job_is_pending(job)) {
+		queue_place(e, job); /* its begin time has come */
+	} else if (job->record.job_state & JOB_CONFIGURING) {
+		launch_when_ready(e, job);
+	} else if (job_has_ended(job)) {
+		job_forget(e, job);
+		if (e->options.store &&
+			e->options.store->job_forgotten(id, e->options.store_data, &err) < 0)
+			log_error(e->log, "%s", err.text);
+	} else {
+		job_terminate(e, job, JOB_TIMEOUT);
+	}
+}
+
+/* ---- what its owner wants -----------------------------------------------------------------------
+ */
+
+static int refuse(const struct job *job, const char *what, struct err *err)
+{
+	return err_set_text(err, -EINVAL, "job %u can't be %s: it is %s", job->record.job_id, what,
+		job_state_name(job->record.job_state));
+}
+
+int engine_cancel(struct engine *e, struct job *job, struct err *err)
+{
+	if (job_has_ended(job))
+		return refuse(job, "cancelled", err);
+	if (job_is_pending(job)) {
+		queue_take_out(e, job);
+		job->record.end_time = engine_now(e);
+		job_end(e, job, JOB_CANCELLED);
+		return 0;
+	}
+	job_terminate(e, job, JOB_CANCELLED);
+	return 0;
+}
+
+int engine_signal(struct engine *e, struct job *job, int signal, bool batch, struct err *err)
+{
+	if (!job->launched)
+		return refuse(job, "signalled", err);
+	(void)select_job_signal(e->select, &job->record, signal);
+	e->options.runner->signal(job, signal, batch, e->options.runner_data);
+	return 0;
+}
+
+int engine_hold(struct engine *e, struct job *job, bool by_admin, struct err *err)
+{
+	if (!job_is_pending(job))
+		return refuse(job, "held", err);
+	job->record.priority = 0;
+	job->held_by_admin = by_admin && job->record.user_id != 0;
+	job->reason = JOB_REASON_NONE;
+	queue_take_out(e, job); /* it is found there by its priority no more */
+	queue_place(e, job);
+	job_changed(e, job);
+	return 0;
+}
+
+int engine_release(struct engine *e, struct job *job, bool by_admin, struct err *err)
+{
+	if (!job_is_pending(job))
+		return refuse(job, "released", err);
+	if (job->held_by_admin && !by_admin)
+		return err_set_text(err, -EPERM, "job %u was held by root: only root releases it",
+			job->record.job_id);
+	if (job->record.priority == 0)
+		job->record.priority = UINT32_MAX - 3 - job->record.job_id;
+	job->held_by_admin = false;
+	job->reason = JOB_REASON_NONE;
+	queue_place(e, job);
+	job_changed(e, job);
+	return 0;
+}
+
+int engine_requeue(struct engine *e, struct job *job, struct err *err)
+{
+	if (job_is_pending(job))
+		return refuse(job, "queued again", err);
+	if (!job->may_requeue)
+		return err_set_text(
+			err, -EINVAL, "job %u was submitted with --no-requeue", job->record.job_id);
+	if (job_has_ended(job))
+		job_end(e, job, JOB_PENDING);
+	else
+		job_terminate(e, job, JOB_PENDING);
+	return 0;
+}
+
+/* ---- suspension ---------------------------------------------------------------------------------
+ */
+
+int engine_suspend(struct engine *e, struct job *job, struct err *err)
+{
+	if (job->record.job_state != JOB_RUNNING || !job->launched || job->change != JOB_STEADY)
+		return refuse(job, "suspended", err);
+	job->change = JOB_SUSPENDING;
+	e->options.runner->suspend(job, e->options.runner_data);
+	return 0;
+}
+
+int engine_resume(struct engine *e, struct job *job, struct err *err)
+{
+	if (job->record.job_state != JOB_SUSPENDED || job->change != JOB_STEADY)
+		return refuse(job, "resumed", err);
+	job->change = JOB_RESUMING;
+	e->options.runner->resume(job, e->options.runner_data);
+	return 0;
+}
+
+void engine_job_suspended(struct engine *e, struct job *job, int r)
+{
+	struct err err = ERR_INIT;
+
+	if (job->change != JOB_SUSPENDING)
+		return;
+	job->change = JOB_STEADY;
+	if (job->record.job_state != JOB_RUNNING)
+		return;
+	if (r < 0) {
+		log_warning(e->log, "job %u could not be suspended: %s", job->record.job_id,
+			strerror(-r));
+		return;
+	}
+	if (select_job_suspend(e->select, &job->record, true, &err) < 0)
+		log_warning(e->log, "%s, ignoring", err.text);
+	nodes_remove_job(e, job);
+	job->record.job_state = JOB_SUSPENDED;
+	job->record.suspend_time = engine_now(e);
+	nodes_add_job(e, job);
+	timer_set(e, job, NEVER_MS); /* its time stands still, too */
+	engine_want_pass(e);
+	job_changed(e, job);
+}
+
+void engine_job_resumed(struct engine *e, struct job *job, int r)
+{
+	struct err err = ERR_INIT;
+	time_t stood;
+
+	if (job->change != JOB_RESUMING)
+		return;
+	job->change = JOB_STEADY;
+	if (job->record.job_state != JOB_SUSPENDED)
+		return;
+	if (r < 0) {
+		log_warning(e->log, "job %u could not be resumed: %s", job->record.job_id,
+			strerror(-r));
+		return;
+	}
+	if (select_job_resume(e->select, &job->record, true, &err) < 0)
+		log_warning(e->log, "%s, ignoring", err.text);
+	nodes_remove_job(e, job);
+	stood = engine_now(e) - job->record.suspend_time;
+	job->record.tot_sus_time += stood;
+	job->record.end_time += stood;
+	job->record.job_state = JOB_RUNNING;
+	nodes_add_job(e, job);
+	job_set_limit_timer(e, job);
+	job_changed(e, job);
+}
+
+enum job_reason engine_get_reason(const struct engine *e, const struct job *job)
+{
+	const struct queue *q = queue_of(e, job);
+
+	if (job->queued && q->blocked && q->blocked != job &&
+		(job->reason == JOB_REASON_NONE || job->reason == JOB_REASON_RESOURCES))
+		return JOB_REASON_PRIORITY;
+	return job->reason;
+}

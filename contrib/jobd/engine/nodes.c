@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Nodes: the table that plugins see, their states, and lists of them.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "contrib/jobd/engine/engine_impl.h"
+#include "stepd/base/hostlist.h"
+#include "stepd/base/log.h"
+
+/* ---- the table ----------------------------------------------------------------------------------
+ */
+
+static void fill_node(node_record_t *node, const struct conf_node *conf)
+{
+	node->name = conf->name;
+	node->node_state = conf->state;
+	node->cpus = conf->cpus;
+	node->tot_sockets = conf->sockets;
+	node->cores = conf->cores_per_socket;
+	node->threads = conf->threads_per_core;
+	node->tot_cores = (uint32_t)conf->sockets * conf->cores_per_socket;
+	node->real_memory = conf->real_memory;
+	node->mem_spec_limit = conf->mem_spec_limit;
+	node->weight = conf->weight;
+	node->features = conf->features;
+}
+
+static bool is_up(const node_record_t *node)
+{
+	return (node->node_state & NODE_STATE_BASE) != NODE_STATE_DOWN &&
+		!(node->node_state & NODE_STATE_DRAIN);
+}
+
+int nodes_make(struct engine *e, struct err *err)
+{
+	size_t n = e->conf->nodes_count, i;
+	uint32_t cores = 0;
+
+	node_record_table_ptr = calloc(n + 1, sizeof(*node_record_table_ptr));
+	e->nodes = calloc(n + 1, sizeof(*e->nodes));
+	if (!node_record_table_ptr || !e->nodes)
+		return err_set(err, -ENOMEM, "make %zu nodes", n);
+	node_record_count = (int)n;
+	e->most_cpus = 1;
+	e->up_nodes = bit_alloc((bitoff_t)n);
+	e->completing_nodes = bit_alloc((bitoff_t)n);
+	for (i = 0; i < n; i++) {
+		node_record_t *node = &node_record_table_ptr[i];
+		const char *reason = e->conf->nodes[i].reason;
+
+		fill_node(node, &e->conf->nodes[i]);
+		node->index = (uint32_t)i;
+		node->core_offset = cores;
+		cores += node->tot_cores;
+		if (node->cpus > e->most_cpus)
+			e->most_cpus = node->cpus;
+		if (is_up(node))
+			bit_set(e->up_nodes, (bitoff_t)i);
+		e->nodes[i].reason = reason ? strdup(reason) : NULL;
+	}
+	return 0;
+}
+
+/* What plugins have in select_nodeinfo they have freed by then. */
+void nodes_free(struct engine *e)
+{
+	int i;
+
+	for (i = 0; e->nodes && i < node_record_count; i++)
+		free(e->nodes[i].reason);
+	free(e->nodes);
+	bit_free(e->up_nodes);
+	bit_free(e->completing_nodes);
+	free(node_record_table_ptr);
+	node_record_table_ptr = NULL;
+	node_record_count = 0;
+}
+
+/* ---- lists --------------------------------------------------------------------------------------
+ */
+
+/* Lists mostly go up, as the table does: the search goes on where it stood. */
+struct node_search {
+	bitstr_t *nodes;
+	int next;
+};
+
+static int find_node(const char *name, void *userdata)
+{
+	struct node_search *search = userdata;
+	int tries, i;
+
+	for (tries = 0; tries < node_record_count; tries++) {
+		i = (search->next + tries) % node_record_count;
+		if (strcmp(node_record_table_ptr[i].name, name) != 0)
+			continue;
+		bit_set(search->nodes, i);
+		search->next = i + 1;
+		return 0;
+	}
+	return -ENOENT;
+}
+
+int nodes_parse(const char *text, bitstr_t **ret_nodes)
+{
+	struct node_search search = {.nodes = bit_alloc(node_record_count)};
+
+	if (strcasecmp(text, "ALL") == 0)
+		bit_set_all(search.nodes);
+	else if (hostlist_each(text, (size_t)node_record_count, find_node, &search) < 0)
+		FREE_NULL_BITMAP(search.nodes);
+	*ret_nodes = search.nodes;
+	return search.nodes ? 0 : -EINVAL;
+}
+
+char *nodes_text(const bitstr_t *nodes)
+{
+	size_t n = (size_t)bit_set_count(nodes), k = 0;
+	char **names = calloc(n + 1, sizeof(*names)), *text;
+	bitoff_t i = 0;
+
+	if (!names)
+		return NULL;
+	for (; (i = bit_ffs_from_bit(nodes, i)) >= 0; i++)
+		names[k++] = node_record_table_ptr[i].name;
+	text = hostlist_make(names, n);
+	free(names);
+	return text;
+}
+
+/* ---- features -----------------------------------------------------------------------------------
+ */
+
+static bool has_one(const char *features, const char *wanted, size_t size)
+{
+	const char *f = features, *end;
+
+	for (; f && *f; f = *end ? end + 1 : end) {
+		end = strchrnul(f, ',');
+		if ((size_t)(end - f) == size && strncmp(f, wanted, size) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* "a&b|c" from left to right, as sbatch(1) has it. */
+bool node_has_features(const node_record_t *node, const char *wanted)
+{
+	const char *w = wanted;
+	bool has = true, or = false;
+
+	for (;;) {
+		size_t size = strcspn(w, "&|");
+		bool one = has_one(node->features, w, size);
+
+		has = or ? has || one : has && one;
+		w += size;
+		if (!*w)
+			return has;
+		or = *w++ == '|';
+	}
+}
+
+int features_check(const char *wanted, struct err *err)
+{
+	const char *w = wanted;
+
+	if (strpbrk(wanted, "[]()*"))
+		return err_set_text(err, -EINVAL,
+			"--constraint=%.100s: features are joined by & and | here, without brackets "
+			"and counts",
+			wanted);
+	for (;;) {
+		size_t size = strcspn(w, "&|");
+
+		if (size == 0)
+			return err_set_text(
+				err, -EINVAL, "--constraint=%.100s: a feature is missing", wanted);
+		w += size;
+		if (!*w++)
+			return 0;
+	}
+}
+
+/* ---- what jobs do to their states ---------------------------------------------------------------
+ */
+
+static bool is_alone(const struct job *job)
+{
+	return job->record.job_resrcs->node_req == NODE_CR_RESERVED;
+}
+
+/* Of a node that is not down: by what jobs have of it. */
+static void set_state(struct engine *e, node_record_t *node)
+{
+	uint32_t flags = node->node_state & ~NODE_STATE_BASE, state = NODE_STATE_IDLE;
+	uint64_t memory;
+	uint16_t cpus;
+
+	if ((node->node_state & NODE_STATE_BASE) == NODE_STATE_DOWN)
+		return;
+	if (node->run_job_cnt + node->sus_job_cnt > 0) {
+		select_node_use(e->select, node, &cpus, &memory);
+		state = node->no_share_job_cnt || cpus >= node->cpus ? NODE_STATE_ALLOCATED
+								     : NODE_STATE_MIXED;
+	}
+	node->node_state = state | flags;
+}
+
+static void count_job(struct engine *e, const struct job *job, int n)
+{
+	bitoff_t i = 0;
+
+	for (; (i = bit_ffs_from_bit(job->record.node_bitmap, i)) >= 0; i++) {
+		node_record_t *node = &node_record_table_ptr[i];
+		uint16_t *count = job_base_state(job) == JOB_SUSPENDED ? &node->sus_job_cnt
+								       : &node->run_job_cnt;
+
+		*count = (uint16_t)(*count + n);
+		if (is_alone(job))
+			node->no_share_job_cnt = (uint16_t)(node->no_share_job_cnt + n);
+		set_state(e, node);
+	}
+}
+
+void nodes_add_job(struct engine *e, const struct job *job)
+{
+	count_job(e, job, 1);
+}
+
+void nodes_remove_job(struct engine *e, const struct job *job)
+{
+	count_job(e, job, -1);
+}
+
+void nodes_begin_completing(struct engine *e, const struct job *job)
+{
+	bitoff_t i = 0;
+
+	for (; (i = bit_ffs_from_bit(job->record.node_bitmap, i)) >= 0; i++) {
+		e->nodes[i].completing++;
+		bit_set(e->completing_nodes, i);
+		node_record_table_ptr[i].node_state |= NODE_STATE_COMPLETING;
+	}
+}
+
+void nodes_end_completing(struct engine *e, const struct job *job)
+{
+	bitoff_t i = 0;
+
+	for (; (i = bit_ffs_from_bit(job->record.node_bitmap, i)) >= 0; i++) {
+		if (--e->nodes[i].completing > 0)
+			continue;
+		bit_clear(e->completing_nodes, i);
+		node_record_table_ptr[i].node_state &= ~NODE_STATE_COMPLETING;
+	}
+}
+
+/* ---- what operators do to them ------------------------------------------------------------------
+ */
+
+static void node_changed(struct engine *e, node_record_t *node, const char *reason)
+{
+	const struct engine_store *store = e->options.store;
+	struct node_extra *extra = &e->nodes[node->index];
+	struct err err = ERR_INIT;
+
+	free(extra->reason);
+	extra->reason = reason ? strdup(reason) : NULL;
+	extra->reason_time = reason ? engine_now(e) : 0;
+	if (is_up(node))
+		bit_set(e->up_nodes, node->index);
+	else
+		bit_clear(e->up_nodes, node->index);
+	select_node_changed(e->select, node);
+	if (store && store->node_changed(node, e->options.store_data, &err) < 0)
+		log_error(e->log, "%s", err.text);
+	engine_want_pass(e);
+}
+
+void nodes_drain(struct engine *e, uint32_t i, const char *reason)
+{
+	node_record_t *node = &node_record_table_ptr[i];
+
+	if (node->node_state & NODE_STATE_DRAIN)
+		return;
+	log_error(e->log, "node %s is drained: %s", node->name, reason);
+	node->node_state |= NODE_STATE_DRAIN;
+	node_changed(e, node, reason);
+}
+
+static void fail_jobs(struct engine *e, uint32_t node)
+{
+	size_t i;
+
+	for (i = 0; i < e->jobs_count; i++) {
+		struct job *job = e->jobs[i];
+
+		if (job && job_has_nodes(job) && bit_test(job->record.node_bitmap, node))
+			job_terminate(e, job, job->may_requeue ? JOB_PENDING : JOB_NODE_FAIL);
+	}
+}
+
+static void change_node(
+	struct engine *e, node_record_t *node, enum node_change change, const char *reason)
+{
+	switch (change) {
+	case NODE_CHANGE_DOWN:
+		node->node_state = NODE_STATE_DOWN |
+			(node->node_state & ~(NODE_STATE_BASE | NODE_STATE_DRAIN));
+		fail_jobs(e, node->index);
+		break;
+	case NODE_CHANGE_DRAIN:
+		node->node_state |= NODE_STATE_DRAIN;
+		break;
+	case NODE_CHANGE_RESUME:
+		node->node_state &= ~NODE_STATE_DRAIN;
+		if ((node->node_state & NODE_STATE_BASE) == NODE_STATE_DOWN)
+			node->node_state = NODE_STATE_IDLE | (node->node_state & ~NODE_STATE_BASE);
+		set_state(e, node);
+		reason = NULL;
+		break;
+	}
+	node_changed(e, node, reason);
+}
+
+int engine_update_nodes(struct engine *e, const char *nodes, enum node_change change,
+	const char *reason, struct err *err)
+{
+	bitstr_t *which;
+	bitoff_t i = 0;
+
+	if (change != NODE_CHANGE_RESUME && (!reason || !*reason))
+		return err_set_text(err, -EINVAL,
+			"a reason is needed to set nodes %.100s down or drained", nodes);
+	if (nodes_parse(nodes, &which) < 0)
+		return err_set_text(err, -EINVAL, "there are no nodes %.200s", nodes);
+	for (; (i = bit_ffs_from_bit(which, i)) >= 0; i++)
+		change_node(e, &node_record_table_ptr[i], change, reason);
+	bit_free(which);
+	return 0;
+}
+
+const char *engine_get_node_reason(const struct engine *e, const node_record_t *node)
+{
+	return e->nodes[node->index].reason;
+}
+
+int engine_node_registered(
+	struct engine *e, const char *name, uint16_t cpus, uint64_t real_memory, struct err *err)
+{
+	struct node_search search = {.nodes = bit_alloc(node_record_count)};
+	int r = find_node(name, &search);
+	node_record_t *node = r == 0 ? &node_record_table_ptr[search.next - 1] : NULL;
+	char reason[128];
+
+	bit_free(search.nodes);
+	if (!node)
+		return err_set_text(err, -ENOENT, "there is no node %.100s", name);
+	if (cpus >= node->cpus && real_memory >= node->real_memory)
+		return 0;
+	/* what jobs were promised is not there */
+	(void)snprintf(reason, sizeof(reason), "it has %u CPUs and %llu MB, fewer than configured",
+		cpus, (unsigned long long)real_memory);
+	nodes_drain(e, node->index, reason);
+	return 0;
+}
+
+int engine_restore_node(struct engine *e, const json_t *json, struct err *err)
+{
+	const char *name = json_string_value(json_object_get(json, "name"));
+	const char *reason = json_string_value(json_object_get(json, "reason"));
+	const char *state = json_string_value(json_object_get(json, "state"));
+	json_t *flags = json_object_get(json, "state_flags"), *flag;
+	struct node_search search = {.nodes = bit_alloc(node_record_count)};
+	int r = name ? find_node(name, &search) : -EINVAL;
+	node_record_t *node;
+	size_t i;
+
+	bit_free(search.nodes);
+	if (r < 0)
+		return err_set_text(
+			err, r, "node %.100s is no longer configured", name ? name : "?");
+	node = &node_record_table_ptr[search.next - 1];
+	json_array_foreach (flags, i, flag) {
+		if (strcmp(json_string_value(flag) ? json_string_value(flag) : "", "DRAIN") == 0)
+			node->node_state |= NODE_STATE_DRAIN;
+	}
+	if (state && strcmp(state, "DOWN") == 0)
+		node->node_state = NODE_STATE_DOWN | (node->node_state & ~NODE_STATE_BASE);
+	if (!is_up(node))
+		bit_clear(e->up_nodes, node->index);
+	free(e->nodes[node->index].reason);
+	e->nodes[node->index].reason = reason ? strdup(reason) : NULL;
+	return 0;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The scheduling pass: which of the jobs that wait starts now. Partitions of the highest
+ * PriorityTier come first, in each tier the jobs by priority. One that can't start holds back those
+ * behind it in its partition, and the nodes of its partition are not given to later ones: else
+ * small jobs would starve it. What can start all the same without delaying it is backfill's.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "contrib/jobd/engine/engine_impl.h"
+#include "stepd/base/log.h"
+
+/* ---- a question for the plugin ------------------------------------------------------------------
+ */
+
+bitstr_t *job_possible_nodes(const struct engine *e, const struct job *job)
+{
+	bitstr_t *nodes = bit_copy(job->record.part_ptr->node_bitmap);
+	const char *features = job->details.features;
+	bitoff_t i = 0;
+
+	(void)e;
+	if (job->details.exc_node_bitmap)
+		bit_and_not(nodes, job->details.exc_node_bitmap);
+	if (job->failed_nodes)
+		bit_and_not(nodes, job->failed_nodes);
+	for (; features && (i = bit_ffs_from_bit(nodes, i)) >= 0; i++) {
+		if (!node_has_features(&node_record_table_ptr[i], features))
+			bit_clear(nodes, i);
+	}
+	return nodes;
+}
+
+static uint32_t most(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+struct select_request job_make_request(
+	const struct engine *e, struct job *job, bitstr_t *nodes, bitstr_t *exc_cores)
+{
+	const job_details_t *d = &job->details;
+	const part_record_t *part = job->record.part_ptr;
+	uint32_t required = d->req_node_bitmap ? (uint32_t)bit_set_count(d->req_node_bitmap) : 0;
+	struct select_request q = {.job = &job->record, .nodes = nodes, .exc_cores = exc_cores};
+
+	(void)e;
+	q.min_nodes = most(most(d->min_nodes, part->min_nodes), required);
+	q.max_nodes = d->max_nodes ? least(d->max_nodes, part->max_nodes) : part->max_nodes;
+	q.max_nodes = most(q.max_nodes, q.min_nodes);
+	q.req_nodes = d->max_nodes ? q.max_nodes : q.min_nodes;
+	q.req_nodes = least(q.req_nodes, (uint32_t)node_record_count);
+	q.req_nodes = most(q.req_nodes, q.min_nodes);
+	return q;
+}
+
+int job_test(struct engine *e, struct select_request *q, uint32_t mode, struct err *err)
+{
+	const bitstr_t *required = q->job->details->req_node_bitmap;
+
+	if (bit_set_count(q->nodes) < (int32_t)q->min_nodes ||
+		(required && !bit_super_set(required, q->nodes)))
+		return -EBUSY;
+	e->stats.tests++;
+	return select_test(e->select, q, mode, err);
+}
+
+/* ---- one job ------------------------------------------------------------------------------------
+ */
+
+struct pass {
+	struct engine *e;
+	bitstr_t *avail; /* nodes that can be given */
+	uint32_t tests_left;
+};
+
+/* Whether the nodes that are down or drained are what it lacks: those that it requires, or so
+ * many that it could not even start without any other job. */
+static enum job_reason why_not(const struct engine *e, struct job *job, bool reserved)
+{
+	const bitstr_t *required = job->details.req_node_bitmap;
+	bitstr_t *nodes;
+	struct select_request q;
+	bool too_few;
+
+	if (reserved)
+		return JOB_REASON_RESERVATION;
+	if (required && !bit_super_set(required, e->up_nodes))
+		return JOB_REASON_NODES_DOWN;
+	nodes = job_possible_nodes(e, job);
+	bit_and(nodes, e->up_nodes);
+	q = job_make_request(e, job, nodes, NULL);
+	too_few = bit_set_count(nodes) < (int32_t)q.min_nodes;
+	bit_free(nodes);
+	return too_few ? JOB_REASON_NODES_DOWN : JOB_REASON_RESOURCES;
+}
+
+/* True: it could start but for nodes or cores that reservations hold. */
+static bool lacks_reserved(struct pass *p, struct job *job)
+{
+	bitstr_t *nodes = job_possible_nodes(p->e, job);
+	struct select_request q;
+	struct err err = ERR_INIT;
+	time_t start = job->record.start_time;
+	bool can;
+
+	bit_and(nodes, p->avail);
+	q = job_make_request(p->e, job, nodes, NULL);
+	can = job_test(p->e, &q, SELECT_MODE_WILL_RUN, &err) == 0 &&
+		job->record.start_time <= engine_now(p->e);
+	job->record.start_time = start;
+	bit_free(nodes);
+	return can;
+}
+
+/* False: it is in the queue as before, and why stands in its reason. */
+static bool try_job(struct pass *p, struct job *job)
+{
+	struct engine *e = p->e;
+	bitstr_t *nodes = job_possible_nodes(e, job), *exc_cores = NULL;
+	struct err err = ERR_INIT;
+	struct select_request q;
+	bool reserved;
+	int r;
+
+	bit_and(nodes, p->avail);
+	reserved = reservations_apply(e, job, engine_now(e), nodes, &exc_cores);
+	q = job_make_request(e, job, nodes, exc_cores);
+	r = job_test(e, &q, SELECT_MODE_RUN_NOW, &err);
+	if (r == 0) {
+		job_start(e, job);
+	} else if (r == -EBUSY || r == -EINVAL) {
+		job->reason = why_not(e, job, reserved && lacks_reserved(p, job));
+	} else {
+		log_error(e->log, "%s", err.text);
+		job->reason = JOB_REASON_BEGIN_FAILED;
+	}
+	bit_free(nodes);
+	bit_free(exc_cores);
+	return r == 0;
+}
+
+/* ---- all of them --------------------------------------------------------------------------------
+ */
+
+/* Jobs of a reservation, or that wait for one, hold back nobody. */
+static bool holds_back(const struct job *job)
+{
+	return job->reason == JOB_REASON_RESOURCES && !job->request.reservation;
+}
+
+/* The first partition's of this tier whose next job comes before the others'; SIZE_MAX: none. */
+static size_t next_part(const struct engine *e, size_t from, size_t to, const size_t *at)
+{
+	const struct job *best = NULL;
+	size_t i, found = SIZE_MAX;
+
+	for (i = from; i < to; i++) {
+		const struct queue *q = &e->queues[e->parts_by_tier[i]];
+		const struct job *job = at[i] < q->count ? q->jobs[at[i]] : NULL;
+
+		if (!job || q->blocked || !e->conf->parts[e->parts_by_tier[i]].is_up)
+			continue;
+		if (!best || job->record.priority > best->record.priority ||
+			(job->record.priority == best->record.priority &&
+				job->record.job_id < best->record.job_id)) {
+			best = job;
+			found = i;
+		}
+	}
+	return found;
+}
+
+/* The partitions from..to have one tier. at: the next job of each. */
+static void run_tier(struct pass *p, size_t from, size_t to, size_t *at)
+{
+	struct engine *e = p->e;
+	size_t i;
+
+	while (p->tests_left > 0 && (i = next_part(e, from, to, at)) != SIZE_MAX) {
+		struct queue *q = &e->queues[e->parts_by_tier[i]];
+		struct job *job = q->jobs[at[i]];
+
+		p->tests_left--;
+		if (try_job(p, job))
+			continue;
+		at[i]++;
+		if (!holds_back(job))
+			continue;
+		q->blocked = job;
+		bit_and_not(p->avail, job->record.part_ptr->node_bitmap);
+	}
+}
+
+/* Jobs of partitions that are down know it. */
+static void note_down(const struct engine *e)
+{
+	size_t i, k;
+
+	for (i = 0; i < e->parts_count; i++) {
+		for (k = 0; !e->conf->parts[i].is_up && k < e->queues[i].count; k++)
+			e->queues[i].jobs[k]->reason = JOB_REASON_PART_DOWN;
+	}
+}
+
+static bool same_tier(const struct engine *e, size_t a, size_t b)
+{
+	return e->parts[e->parts_by_tier[a]].priority_tier ==
+		e->parts[e->parts_by_tier[b]].priority_tier;
+}
+
+void pass_run(struct engine *e, bool full)
+{
+	struct pass p = {
+		.e = e, .tests_left = full ? UINT32_MAX : e->conf->scheduler.default_queue_depth};
+	size_t *at = calloc(e->parts_count + 1, sizeof(*at)), from, to, i;
+
+	if (!at)
+		return; /* the next one comes */
+	e->stats.passes++;
+	for (i = 0; i < e->parts_count; i++)
+		e->queues[i].blocked = NULL;
+	note_down(e);
+	p.avail = bit_copy(e->up_nodes);
+	bit_and_not(p.avail, e->completing_nodes);
+	for (from = 0; from < e->parts_count; from = to) {
+		for (to = from + 1; to < e->parts_count && same_tier(e, from, to); to++)
+			;
+		run_tier(&p, from, to, at);
+	}
+	bit_free(p.avail);
+	free(at);
+}

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A job from its request: what follows from partition and limits, and whether it can ever run.
+ */
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "contrib/jobd/engine/engine_impl.h"
+#include "contrib/jobd/engine/job_array.h"
+
+/* ---- its partition ------------------------------------------------------------------------------
+ */
+
+static bool is_member(const struct strv *groups, uid_t uid, gid_t gid)
+{
+	const struct passwd *pw = groups->n ? getpwuid(uid) : NULL;
+	size_t i, k;
+
+	for (i = 0; i < groups->n; i++) {
+		const struct group *group = getgrnam(groups->v[i]);
+
+		if (!group)
+			continue;
+		if (group->gr_gid == gid)
+			return true;
+		for (k = 0; pw && group->gr_mem[k]; k++) {
+			if (strcmp(group->gr_mem[k], pw->pw_name) == 0)
+				return true;
+		}
+	}
+	return groups->n == 0 || uid == 0;
+}
+
+static int find_part(const struct engine *e, const struct job_request *q)
+{
+	size_t i;
+
+	if (q->partition)
+		return conf_find_part(e->conf, q->partition);
+	for (i = 0; i < e->conf->parts_count; i++) {
+		if (e->conf->parts[i].is_default)
+			return (int)i;
+	}
+	return -1;
+}
+
+static int choose_part(const struct engine *e, const struct job_request *q, uid_t uid, gid_t gid,
+	part_record_t **ret_part, struct err *err)
+{
+	int i = find_part(e, q);
+	const struct conf_part *part;
+
+	if (i < 0)
+		return err_set_text(err, -EINVAL,
+			q->partition ? "there is no partition %.100s"
+				     : "there is no default partition: name one with --partition%s",
+			q->partition ? q->partition : "");
+	part = &e->conf->parts[i];
+	if (part->is_root_only && uid != 0)
+		return err_set_text(err, -EACCES, "partition %s is for root alone", part->name);
+	if (!is_member(&part->allow_groups, uid, gid))
+		return err_set_text(err, -EACCES,
+			"partition %s is for members of certain groups (AllowGroups)", part->name);
+	if (part->is_drained)
+		return err_set_text(err, -EBUSY,
+			"partition %s takes no jobs now (State=DRAIN or INACTIVE)", part->name);
+	*ret_part = &e->parts[i];
+	return 0;
+}
+
+/* ---- what it asks for ---------------------------------------------------------------------------
+ */
+
+static uint32_t given_or(uint32_t n, uint32_t other)
+{
+	return n != NO_VAL ? n : other;
+}
+
+static int set_nodes(job_details_t *d, const struct job_request *q, struct err *err)
+{
+	if (q->nodelist && nodes_parse(q->nodelist, &d->req_node_bitmap) < 0)
+		return err_set_text(err, -EINVAL, "--nodelist=%.200s: no such nodes", q->nodelist);
+	if (q->exclude && nodes_parse(q->exclude, &d->exc_node_bitmap) < 0)
+		return err_set_text(err, -EINVAL, "--exclude=%.200s: no such nodes", q->exclude);
+	if (d->req_node_bitmap && d->exc_node_bitmap &&
+		bit_overlap_any(d->req_node_bitmap, d->exc_node_bitmap))
+		return err_set_text(err, -EINVAL,
+			"--nodelist and --exclude name the same node: drop it in one");
+	return 0;
+}
+
+/* Its own, else its partition's, else the cluster's. */
+static int set_memory(const struct engine *e, const part_record_t *part, job_details_t *d,
+	const struct job_request *q, struct err *err)
+{
+	uint64_t wanted = q->memory_mb, top = part->max_mem_per_cpu;
+
+	if (wanted == NO_VAL64)
+		wanted = part->def_mem_per_cpu ? part->def_mem_per_cpu : e->conf->def_mem;
+	if (!top)
+		top = e->conf->max_mem;
+	d->pn_min_memory = wanted;
+	if (!top || !wanted || (wanted & MEM_PER_CPU) != (top & MEM_PER_CPU) || wanted <= top)
+		return 0;
+	return err_set_text(err, -EINVAL,
+		"memory of %llu MB is more than the %llu MB of partition %s",
+		(unsigned long long)(wanted & ~MEM_PER_CPU),
+		(unsigned long long)(top & ~MEM_PER_CPU), part->name);
+}
+
+static int set_counts(job_details_t *d, const struct job_request *q, struct err *err)
+{
+	uint32_t cpus = given_or(q->cpus_per_task, 1), tasks;
+
+	d->min_nodes = given_or(q->min_nodes, 1);
+	d->max_nodes = given_or(q->max_nodes, given_or(q->min_nodes, 0));
+	d->num_tasks = given_or(q->ntasks, 0);
+	d->ntasks_per_node = (uint16_t)given_or(q->ntasks_per_node, 0);
+	d->pn_min_cpus = (uint16_t)given_or(q->min_cpus_per_node, 0);
+	tasks = d->num_tasks ? d->num_tasks : d->min_nodes;
+	if (!d->num_tasks && d->ntasks_per_node)
+		tasks = d->min_nodes * d->ntasks_per_node;
+	if (cpus == 0 || cpus > UINT16_MAX || d->min_nodes == 0 || tasks == 0 ||
+		tasks > (uint32_t)INT32_MAX / cpus)
+		return err_set_text(err, -EINVAL,
+			"--nodes, --ntasks and --cpus-per-task must be 1 or more, and together no "
+			"more than %d CPUs",
+			INT32_MAX);
+	if (d->max_nodes && d->max_nodes < d->min_nodes)
+		return err_set_text(err, -EINVAL, "--nodes=%u-%u: the maximum is below the minimum",
+			d->min_nodes, d->max_nodes);
+	d->cpus_per_task = (uint16_t)cpus;
+	d->min_cpus = tasks * cpus;
+	d->max_cpus = NO_VAL;
+	/* a task has no parts on two nodes */
+	if (d->num_tasks && d->max_nodes > d->num_tasks && d->num_tasks >= d->min_nodes)
+		d->max_nodes = d->num_tasks;
+	return 0;
+}
+
+static int fill_details(const struct engine *e, const part_record_t *part, job_details_t *d,
+	const struct job_request *q, struct err *err)
+{
+	int r = set_counts(d, q, err);
+
+	d->contiguous = q->contiguous;
+	d->whole_node = q->exclusive || part->max_share == 0;
+	d->share_res = q->exclusive ? JOB_SHARED_NONE : q->oversubscribe ? JOB_SHARED_OK : NO_VAL16;
+	d->features = q->features;
+	if (r == 0 && q->features)
+		r = features_check(q->features, err);
+	if (r == 0)
+		r = set_memory(e, part, d, q, err);
+	return r < 0 ? r : set_nodes(d, q, err);
+}
+
+/* ---- its limits ---------------------------------------------------------------------------------
+ */
+
+/* Minutes: its own, or the partition's. */
+static uint32_t choose_time_limit(const part_record_t *part, uint32_t asked)
+{
+	if (asked != NO_VAL)
+		return asked;
+	return part->default_time != NO_VAL ? part->default_time : part->max_time;
+}
+
+static enum job_reason check_limits(
+	const part_record_t *part, const job_details_t *d, uint32_t time_limit)
+{
+	if (time_limit > part->max_time)
+		return JOB_REASON_PART_TIME_LIMIT;
+	if (d->min_nodes > part->max_nodes || (d->max_nodes && d->max_nodes < part->min_nodes))
+		return JOB_REASON_PART_NODE_LIMIT;
+	return JOB_REASON_NONE;
+}
+
+static int refuse_limit(const part_record_t *part, enum job_reason reason, struct err *err)
+{
+	if (reason == JOB_REASON_PART_TIME_LIMIT)
+		return err_set_text(err, -EINVAL,
+			"the time limit is above the %u minutes of partition %s (MaxTime)",
+			part->max_time, part->name);
+	return err_set_text(err, -EINVAL,
+		"the number of nodes is outside of what partition %s has (MinNodes, MaxNodes)",
+		part->name);
+}
+
+/* Whether it could run on an empty cluster, reservations apart. */
+static int check_possible(struct engine *e, struct job *job, struct err *err)
+{
+	const struct reservation *resv = NULL;
+	bitstr_t *nodes = job_possible_nodes(e, job);
+	struct select_request q;
+	int r = 0;
+
+	if (job->request.reservation) {
+		resv = reservation_find(e, job->request.reservation);
+		bit_and(nodes, resv->nodes);
+	}
+	q = job_make_request(e, job, nodes, NULL);
+	if (job_test(e, &q, SELECT_MODE_TEST_ONLY, NULL) < 0)
+		r = err_set_text(err, -EINVAL, "Requested node configuration is not available");
+	bit_free(nodes);
+	return r;
+}
+
+static int check_reservation(const struct engine *e, const struct job *job, struct err *err)
+{
+	const char *name = job->request.reservation;
+	const struct reservation *resv = name ? reservation_find(e, name) : NULL;
+	size_t i;
+
+	if (!name)
+		return 0;
+	if (!resv)
+		return err_set_text(err, -EINVAL, "there is no reservation %.100s", name);
+	for (i = 0; i < resv->users_count; i++) {
+		if (resv->users[i] == job->record.user_id)
+			return 0;
+	}
+	return err_set_text(err, -EACCES, "reservation %s is not for this user", resv->name);
+}
+
+static int check_qos(const struct engine *e, const struct job_request *q, struct err *err)
+{
+	if (!q->qos || conf_find_qos(e->conf, q->qos) >= 0)
+		return 0;
+	return err_set_text(err, -EINVAL, "there is no QOS %.100s", q->qos);
+}
+
+static void clear_details(job_details_t *d)
+{
+	FREE_NULL_BITMAP(d->req_node_bitmap);
+	FREE_NULL_BITMAP(d->exc_node_bitmap);
+}
+
+/* Fills the job, whose old details are still to be cleared. */
+static int take_request(struct engine *e, struct job *job, part_record_t *part, struct err *err)
+{
+	const struct job_request *q = &job->request;
+	job_details_t details = {.min_nodes = 0};
+	int r = fill_details(e, part, &details, q, err);
+
+	if (r < 0) {
+		clear_details(&details);
+		return r;
+	}
+	job->record.part_ptr = part;
+	job->record.partition = part->name;
+	job->record.name = q->name ? q->name : (char *)"job";
+	job->record.qos = q->qos;
+	job->record.details = &job->details;
+	job->record.num_procs = details.min_cpus;
+	job->record.time_limit = choose_time_limit(part, q->time_limit_min);
+	job->begin_time = q->begin_time;
+	job->may_requeue = q->requeue < 0 ? e->conf->job_requeue : q->requeue;
+	job->details = details;
+	job->reason = check_limits(part, &details, job->record.time_limit);
+	return 0;
+}
+
+int job_apply_request(struct engine *e, struct job *job, bool by_admin, struct err *err)
+{
+	const struct job_request *q = &job->request;
+	struct job before = *job;
+	part_record_t *part = NULL;
+	int r = choose_part(e, q, job->record.user_id, job->record.group_id, &part, err);
+
+	if (r == 0)
+		r = check_qos(e, q, err);
+	if (r == 0)
+		r = check_reservation(e, job, err);
+	if (r == 0)
+		r = take_request(e, job, part, err);
+	if (r < 0)
+		return r;
+	if (job->reason != JOB_REASON_NONE && e->conf->enforce_part_limits && !by_admin)
+		r = refuse_limit(part, job->reason, err);
+	if (r == 0 && job->reason == JOB_REASON_NONE)
+		r = check_possible(e, job, err);
+	if (r < 0) {
+		clear_details(&job->details);
+		*job = before;
+		return r;
+	}
+	clear_details(&before.details);
+	return 0;
+}
+
+int job_restore_request(struct engine *e, struct job *job, struct err *err)
+{
+	int part = find_part(e, &job->request);
+
+	if (part < 0)
+		return err_set_text(err, -EINVAL,
+			"job %u: its partition %.100s is no longer configured", job->record.job_id,
+			job->request.partition ? job->request.partition : "(default)");
+	return take_request(e, job, &e->parts[part], err);
+}
+
+/* ---- submission ---------------------------------------------------------------------------------
+ */
+
+/* priority/basic: those that came first are first. 0 is held. */
+static uint32_t choose_priority(const struct engine *e, const struct job_request *q, uid_t uid)
+{
+	if (q->hold)
+		return 0;
+	if (q->priority != NO_VAL && uid == 0)
+		return q->priority;
+	return UINT32_MAX - 3 - e->next_job_id;
+}
+
+static void take_job_id(struct engine *e, struct job *job)
+{
+	do {
+		job->record.job_id = e->next_job_id;
+		e->next_job_id = e->next_job_id < e->conf->max_job_id ? e->next_job_id + 1
+								      : e->conf->first_job_id;
+	} while (engine_find_job(e, job->record.job_id));
+}
+
+/* task_id: NO_VAL, it is of no array. */
+static int submit_one(struct engine *e, const struct job_request *request, uid_t uid, gid_t gid,
+	uint32_t task_id, struct job_array *array, struct job **ret_job, struct err *err)
+{
+	struct job *job = calloc(1, sizeof(*job));
+	int r = job ? request_copy(request, &job->request) : -ENOMEM;
+
+	if (r < 0) {
+		free(job);
+		return err_set(err, r, "submit the job");
+	}
+	job->record.user_id = uid;
+	job->record.group_id = gid;
+	job->record.array_task_id = task_id;
+	job->record.submit_time = engine_now(e);
+	job->exit_status = -1;
+	job->end_state = JOB_END;
+	job->record.priority = choose_priority(e, request, uid);
+	r = job_apply_request(e, job, uid == 0, err);
+	if (r == 0) {
+		take_job_id(e, job);
+		if (job_add(e, job) < 0)
+			r = err_set(err, -ENOMEM, "submit the job");
+	}
+	if (r < 0) {
+		job_free(job);
+		return r;
+	}
+	if (array) {
+		if (array->refs++ == 0)
+			array->job_id = job->record.job_id;
+		job->array = array;
+		job->record.array_job_id = array->job_id;
+	}
+	*ret_job = job;
+	return 0;
+}
+
+static int store_jobs(struct engine *e, struct job *const *jobs, size_t n, struct err *err)
+{
+	const struct engine_store *store = e->options.store;
+	void *data = e->options.store_data;
+	int r = store ? store->begin(data, err) : 0;
+	size_t i;
+
+	for (i = 0; store && r == 0 && i < n; i++)
+		r = store->job_changed(jobs[i], data, err);
+	if (store && r == 0)
+		return store->commit(data, err);
+	if (store)
+		store->rollback(data);
+	return r;
+}
+
+/* Tells the store before anybody else: what was accepted is never lost. */
+static int accept_jobs(struct engine *e, struct job *const *jobs, size_t n, struct err *err)
+{
+	uint64_t pass_due_ms = e->pass_due_ms;
+	int r = store_jobs(e, jobs, n, err);
+	size_t i;
+
+	if (r < 0)
+		return r;
+	for (i = 0; i < n; i++)
+		queue_place(e, jobs[i]);
+	e->stats.submitted += n;
+	if (e->conf->scheduler.defer)
+		e->pass_due_ms = pass_due_ms;
+	return 0;
+}
+
+static int submit_array(struct engine *e, const struct job_request *q, uid_t uid, gid_t gid,
+	struct job **jobs, const struct job_array_tasks *tasks, struct err *err)
+{
+	struct job_array *array = calloc(1, sizeof(*array));
+	size_t i, n = 0;
+	int r = array ? 0 : err_set(err, -ENOMEM, "submit the job");
+
+	if (array)
+		array->most_active = tasks->limit;
+	for (i = 0; r == 0 && i < tasks->count; i++) {
+		r = submit_one(e, q, uid, gid, tasks->ids[i], array, &jobs[i], err);
+		n += r == 0;
+	}
+	if (r == 0)
+		r = accept_jobs(e, jobs, n, err);
+	if (r < 0 && n == 0)
+		free(array);
+	for (i = 0; r < 0 && i < n; i++)
+		job_forget(e, jobs[i]);
+	return r;
+}
+
+int engine_submit(struct engine *e, const struct job_request *q, uid_t uid, gid_t gid,
+	uint32_t *ret_job_id, struct err *err)
+{
+	struct job_array_tasks tasks = {.count = 1};
+	struct job **jobs;
+	int r = q->array ? job_array_parse(q->array, e->conf->max_array_size, &tasks, err) : 0;
+
+	if (r < 0)
+		return r;
+	jobs = calloc(tasks.count, sizeof(struct job *));
+	if (!jobs)
+		r = err_set(err, -ENOMEM, "submit the job");
+	else if (e->jobs_count - e->jobs_forgotten + tasks.count > e->conf->max_job_count)
+		r = err_set_text(err, -EAGAIN, "there are MaxJobCount=%u jobs: try again later",
+			e->conf->max_job_count);
+	else if (q->array)
+		r = submit_array(e, q, uid, gid, jobs, &tasks, err);
+	else
+		r = submit_one(e, q, uid, gid, NO_VAL, NULL, &jobs[0], err);
+	if (r == 0 && !q->array) {
+		r = accept_jobs(e, jobs, 1, err);
+		if (r < 0)
+			job_forget(e, jobs[0]);
+	}
+	if (r == 0)
+		*ret_job_id = jobs[0]->record.job_id;
+	free(jobs);
+	job_array_tasks_clear(&tasks);
+	return r;
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What is changed by hand while jobs run: jobs, their sizes, and the configuration.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "contrib/jobd/engine/engine_impl.h"
+#include "stepd/base/json.h"
+#include "stepd/base/log.h"
+
+/* ---- a job --------------------------------------------------------------------------------------
+ */
+
+/* What was submitted to be run stays: the store does not write it again. */
+static int check_change(const json_t *changes, struct err *err)
+{
+	static const char *const fixed[] = {"script", "argv", "env", "array"};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(fixed); i++) {
+		if (json_object_get(changes, fixed[i]))
+			return err_set_text(err, -EINVAL,
+				"%s of a job can't be changed: cancel it, and submit another one",
+				fixed[i]);
+	}
+	return 0;
+}
+
+/* What can be changed of one that has nodes. */
+static int check_running_change(const json_t *changes, struct err *err)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach ((json_t *)changes, name, value) {
+		if (strcmp(name, "time_limit_min") != 0 && strcmp(name, "nodelist") != 0 &&
+			strcmp(name, "requeue") != 0 && strcmp(name, "comment") != 0 &&
+			strcmp(name, "name") != 0)
+			return err_set_text(err, -EINVAL,
+				"%.60s can only be changed while the job is pending", name);
+	}
+	return 0;
+}
+
+/* The request with the members of changes in place of its own. */
+static int merge_request(const struct job *job, const json_t *changes,
+	struct job_request *ret_request, struct err *err)
+{
+	json_t *json = request_to_json(&job->request);
+	int r;
+
+	if (!json || json_object_update(json, (json_t *)changes) < 0) {
+		json_decref(json);
+		return err_set(err, -ENOMEM, "change job %u", job->record.job_id);
+	}
+	r = request_from_json(json, ret_request, err);
+	json_decref(json);
+	return r;
+}
+
+static int check_rights(const struct job *job, const struct job_request *q, struct err *err)
+{
+	uint32_t limit = q->time_limit_min == NO_VAL ? job->record.time_limit : q->time_limit_min;
+
+	if (limit > job->record.time_limit)
+		return err_set_text(err, -EPERM, "only root raises a time limit: it is %u minutes",
+			job->record.time_limit);
+	if (q->priority != NO_VAL && q->priority > job->record.priority)
+		return err_set_text(
+			err, -EPERM, "only root raises a priority: it is %u", job->record.priority);
+	return 0;
+}
+
+static int update_pending(
+	struct engine *e, struct job *job, struct job_request *q, bool by_admin, struct err *err)
+{
+	struct job_request before = job->request;
+	int r;
+
+	queue_take_out(e, job);
+	job->request = *q;
+	r = job_apply_request(e, job, by_admin, err);
+	if (r < 0) {
+		job->request = before;
+		queue_place(e, job);
+		return r;
+	}
+	request_clear(&before);
+	request_init(q);
+	if (job->request.priority != NO_VAL && job->record.priority != 0)
+		job->record.priority = job->request.priority;
+	queue_place(e, job);
+	return 0;
+}
+
+static int drop_nodes(struct engine *e, struct job *job, const char *text, struct err *err)
+{
+	bitstr_t *keep;
+	bitoff_t i = 0;
+	int r = 0;
+
+	if (nodes_parse(text, &keep) < 0 || !bit_super_set(keep, job->record.node_bitmap) ||
+		bit_set_count(keep) == 0) {
+		bit_free(keep);
+		return err_set_text(err, -EINVAL,
+			"nodelist=%.200s: it must be some of the job's nodes, which are %s", text,
+			job->record.nodes);
+	}
+	nodes_remove_job(e, job);
+	bit_not(keep);
+	bit_and(keep, job->record.node_bitmap);
+	for (; r == 0 && (i = bit_ffs_from_bit(keep, i)) >= 0; i++)
+		r = select_job_resized(e->select, &job->record, &node_record_table_ptr[i], err);
+	bit_free(keep);
+	job_give(job);
+	nodes_add_job(e, job);
+	engine_want_pass(e);
+	return r;
+}
+
+static int update_running(struct engine *e, struct job *job, struct job_request *q,
+	const json_t *changes, struct err *err)
+{
+	const char *nodes = json_get_text(changes, "nodelist", NULL);
+	int r = check_running_change(changes, err);
+
+	if (r == 0 && nodes)
+		r = drop_nodes(e, job, nodes, err);
+	if (r < 0)
+		return r;
+	if (json_object_get(changes, "time_limit_min")) {
+		job->record.time_limit = q->time_limit_min;
+		job->record.end_time = job->record.start_time + job->record.tot_sus_time +
+			(q->time_limit_min == INFINITE ? (time_t)365 * 24 * 3600
+						       : (time_t)q->time_limit_min * 60);
+		if (job->record.job_state == JOB_RUNNING)
+			job_set_limit_timer(e, job);
+	}
+	if (json_object_get(changes, "requeue"))
+		job->may_requeue = q->requeue > 0;
+	request_clear(&job->request);
+	job->request = *q;
+	request_init(q);
+	job->record.name = job->request.name;
+	job->record.qos = job->request.qos;
+	job->details.features = job->request.features;
+	return 0;
+}
+
+int engine_update_job(
+	struct engine *e, struct job *job, const json_t *changes, bool by_admin, struct err *err)
+{
+	struct job_request q;
+	int r;
+
+	if (job_has_ended(job) || job_is_completing(job))
+		return err_set_text(err, -EINVAL, "job %u has ended", job->record.job_id);
+	r = check_change(changes, err);
+	if (r == 0)
+		r = merge_request(job, changes, &q, err);
+	if (r < 0)
+		return r;
+	if (!by_admin)
+		r = check_rights(job, &q, err);
+	if (r == 0)
+		r = job_is_pending(job) ? update_pending(e, job, &q, by_admin, err)
+					: update_running(e, job, &q, changes, err);
+	request_clear(&q);
+	if (r == 0)
+		job_changed(e, job);
+	return r;
+}
+
+int engine_expand(struct engine *e, struct job *from, struct job *to, struct err *err)
+{
+	int r;
+
+	if (from == to || !job_has_nodes(from) || !job_has_nodes(to) ||
+		from->record.part_ptr != to->record.part_ptr ||
+		from->record.user_id != to->record.user_id)
+		return err_set_text(err, -EINVAL,
+			"job %u can't be given what job %u has: both must run, of one user and in "
+			"one partition",
+			to->record.job_id, from->record.job_id);
+	nodes_remove_job(e, from);
+	nodes_remove_job(e, to);
+	r = select_job_expand(e->select, &from->record, &to->record, err);
+	if (r < 0) {
+		nodes_add_job(e, from);
+		nodes_add_job(e, to);
+		return r;
+	}
+	/* where its processes are until they have ended stays in the other's node_bitmap */
+	job_give(to);
+	nodes_add_job(e, to);
+	job_changed(e, to);
+	job_terminate(e, from, JOB_CANCELLED);
+	return 0;
+}
+
+/* ---- steps --------------------------------------------------------------------------------------
+ */
+
+bitstr_t *engine_step_begin(struct engine *e, struct job *job, uint32_t step_id, uint32_t nodes)
+{
+	(void)step_id;
+	return select_step_pick_nodes(e->select, &job->record, nodes);
+}
+
+void engine_step_ended(struct engine *e, struct job *job, uint32_t step_id, bool killing)
+{
+	step_record_t step = {.job_ptr = &job->record,
+		.step_id = step_id,
+		.step_node_bitmap = job->record.node_bitmap,
+		.cpu_count = job->record.job_resrcs ? job->record.job_resrcs->ncpus : 0,
+		.start_time = job->record.start_time};
+
+	if (job_has_nodes(job))
+		select_step_finish(e->select, &step, killing);
+}
+
+/* ---- the configuration --------------------------------------------------------------------------
+ */
+
+struct restart_list {
+	char *text;
+	size_t size;
+	FILE *stream;
+};
+
+static void needs_restart(struct restart_list *list, bool differs, const char *what)
+{
+	if (differs && list->stream)
+		(void)fprintf(list->stream, "%s%s", ftell(list->stream) > 0 ? ", " : "", what);
+}
+
+static bool nodes_differ(const struct conf *a, const struct conf *b)
+{
+	size_t i;
+
+	if (a->nodes_count != b->nodes_count)
+		return true;
+	for (i = 0; i < a->nodes_count; i++) {
+		const struct conf_node *x = &a->nodes[i], *y = &b->nodes[i];
+
+		if (strcmp(x->name, y->name) != 0 || x->cpus != y->cpus ||
+			x->sockets != y->sockets || x->cores_per_socket != y->cores_per_socket ||
+			x->threads_per_core != y->threads_per_core ||
+			x->real_memory != y->real_memory)
+			return true;
+	}
+	return false;
+}
+
+static bool part_names_differ(const struct conf *a, const struct conf *b)
+{
+	size_t i;
+
+	if (a->parts_count != b->parts_count)
+		return true;
+	for (i = 0; i < a->parts_count; i++) {
+		if (strcmp(a->parts[i].name, b->parts[i].name) != 0 ||
+			!bit_equal(a->parts[i].nodes, b->parts[i].nodes))
+			return true;
+	}
+	return false;
+}
+
+static char *list_restarts(const struct conf *old, const struct conf *now)
+{
+	struct restart_list list = {.text = NULL};
+
+	list.stream = open_memstream(&list.text, &list.size);
+	needs_restart(&list, nodes_differ(old, now), "NodeName");
+	needs_restart(&list, part_names_differ(old, now), "PartitionName, or Nodes of a partition");
+	needs_restart(&list, strcmp(old->select_type, now->select_type) != 0, "SelectType");
+	needs_restart(
+		&list, old->select_type_param != now->select_type_param, "SelectTypeParameters");
+	needs_restart(&list, strcmp(old->preempt_type, now->preempt_type) != 0, "PreemptType");
+	needs_restart(&list, old->preempt_mode != now->preempt_mode, "PreemptMode");
+	if (list.stream)
+		(void)fclose(list.stream);
+	if (list.text && !*list.text) {
+		free(list.text);
+		list.text = NULL;
+	}
+	return list.text;
+}
+
+/* Nodes are as they are, but for the states that conf says now and did not say before. */
+static void apply_node_states(struct engine *e, const struct conf *now)
+{
+	struct err err = ERR_INIT;
+	size_t i;
+
+	for (i = 0; i < now->nodes_count; i++) {
+		const struct conf_node *node = &now->nodes[i];
+		uint32_t was = e->conf->nodes[i].state;
+
+		if (node->state == was)
+			continue;
+		if (engine_update_nodes(e, node->name,
+			    (node->state & NODE_STATE_BASE) == NODE_STATE_DOWN ? NODE_CHANGE_DOWN
+				    : node->state & NODE_STATE_DRAIN           ? NODE_CHANGE_DRAIN
+									       : NODE_CHANGE_RESUME,
+			    node->reason ? node->reason : "configured so", &err) < 0)
+			log_error(e->log, "%s", err.text);
+	}
+}
+
+/* Jobs and records point to names of the old configuration. */
+static void move_names(struct engine *e)
+{
+	size_t i;
+
+	for (i = 0; i < e->conf->nodes_count; i++) {
+		node_record_table_ptr[i].name = e->conf->nodes[i].name;
+		node_record_table_ptr[i].features = e->conf->nodes[i].features;
+		node_record_table_ptr[i].weight = e->conf->nodes[i].weight;
+	}
+	for (i = 0; i < e->jobs_count; i++) {
+		if (e->jobs[i])
+			e->jobs[i]->record.partition = e->jobs[i]->record.part_ptr->name;
+	}
+}
+
+int engine_reconfigure(
+	struct engine *e, struct conf *conf, char **ret_needs_restart, struct err *err)
+{
+	char *restarts = list_restarts(e->conf, conf);
+	struct conf *old = e->conf;
+	struct err plugin_err = ERR_INIT;
+
+	*ret_needs_restart = NULL;
+	if (nodes_differ(old, conf) || part_names_differ(old, conf)) {
+		err_set_text(err, -EINVAL,
+			"nothing was changed: %s can only be changed with a restart of jobd",
+			restarts ? restarts : "nodes and partitions");
+		free(restarts);
+		return -EINVAL;
+	}
+	/* what needs a restart stays as it was */
+	apply_node_states(e, conf);
+	free(conf->select_type);
+	free(conf->preempt_type);
+	conf->select_type = old->select_type;
+	conf->preempt_type = old->preempt_type;
+	old->select_type = old->preempt_type = NULL;
+	conf->select_type_param = old->select_type_param;
+	conf->preempt_mode = old->preempt_mode;
+	e->conf = conf;
+	engine_fill_parts(e);
+	move_names(e);
+	(void)conf_free(old);
+	/* conf is the engine's already: a plugin's failure changes nothing of that */
+	if (select_reconfigure(e->select, &plugin_err) < 0)
+		log_error(e->log, "%s", plugin_err.text);
+	engine_want_pass(e);
+	*ret_needs_restart = restarts;
+	return 0;
+}
