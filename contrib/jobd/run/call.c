@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Calls to an agent, one after the other: by libstepd over its socket, or on another host by
+ * stepctl and the launcher. The connection is there as long as there are calls.
+ */
+#include <assert.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "contrib/jobd/run/run_impl.h"
+#include "stepd/base/clock.h"
+#include "stepd/base/json.h"
+#include "stepd/base/procstat.h"
+#include "stepd/base/signals.h"
+#include "stepd/base/status.h"
+
+#define RETRY_S   0.05 /* an agent that was found again may only be starting */
+#define TIMEOUT_S 60.0 /* more than an agent grants its processes to stand still */
+
+static void calls_next(struct agent *a);
+
+/* ---- the connection ---------------------------------------------------------------------------
+ */
+
+static struct ev_loop *loop_of(const struct agent *a)
+{
+	return a->job->run->options.loop;
+}
+
+static void calls_disconnect(struct agent *a)
+{
+	struct calls *c = &a->calls;
+
+	ev_io_stop(loop_of(a), &c->io);
+	ev_timer_stop(loop_of(a), &c->timer);
+	c->client = stepd_disconnect(c->client);
+	pidref_close(&c->command);
+	c->begun_ms = 0;
+}
+
+/* The first call has an end. */
+static void call_end(struct agent *a, int r, const char *why)
+{
+	struct call *call = a->calls.first;
+
+	ev_timer_stop(loop_of(a), &a->calls.timer);
+	a->calls.begun_ms = 0;
+	if (r < 0)
+		calls_disconnect(a);
+	a->calls.first = call->next;
+	if (!call->next)
+		a->calls.end = &a->calls.first;
+	run_call_ended(a, call, r, why);
+	free(call);
+	calls_next(a);
+}
+
+static void on_timer(_unused_ struct ev_loop *loop, ev_timer *w, _unused_ int revents)
+{
+	struct agent *a = w->data;
+
+	assert(a);
+	if (a->calls.client || a->calls.command.pid > 0 ||
+		(uint64_t)clock_now_ms() - a->calls.begun_ms > (uint64_t)(TIMEOUT_S * 1000))
+		call_end(a, -ETIMEDOUT, "its agent does not reply");
+	else
+		calls_next(a);
+}
+
+static void timer_start(struct agent *a, double seconds)
+{
+	ev_timer_stop(loop_of(a), &a->calls.timer);
+	ev_timer_set(&a->calls.timer, seconds, 0.);
+	ev_timer_start(loop_of(a), &a->calls.timer);
+}
+
+/* ---- over the socket --------------------------------------------------------------------------
+ */
+
+static void client_watch(struct agent *a)
+{
+	struct calls *c = &a->calls;
+
+	ev_io_stop(loop_of(a), &c->io);
+	ev_io_set(&c->io, stepd_get_fd(c->client),
+		EV_READ | (stepd_wants_write(c->client) ? EV_WRITE : 0));
+	ev_io_start(loop_of(a), &c->io);
+}
+
+static bool is_gone(int r)
+{
+	return r == -ENOENT || r == -ECONNREFUSED || r == -ECONNRESET;
+}
+
+/* Behind the first call, before the others. */
+static void insert_signal(struct agent *a, int signal, pid_t pid)
+{
+	struct call *first = a->calls.first, *call = calloc(1, sizeof(*call));
+
+	if (!call)
+		return; /* as if it had ended before */
+	*call = (struct call){
+		.next = first->next, .kind = CALL_SIGNAL, .signal = signal, .pid = pid};
+	if (!first->next)
+		a->calls.end = &call->next;
+	first->next = call;
+}
+
+/* A script's steps are where steprun started them. Its name is its user's to fake: it is their
+ * process in any case. */
+static void signal_stepruns(struct agent *a, const char *reply)
+{
+	json_auto_t *doc = json_loads(reply, 0, NULL);
+	const json_t *pids = json_get_array(doc, "pids");
+	struct procstat stat;
+	size_t i;
+
+	for (i = 0; i < json_array_size(pids); i++) {
+		int64_t pid = json_get_int(json_array_get(pids, i), "pid", 0);
+
+		if (pid > 0 && pid <= INT32_MAX && procstat_read((pid_t)pid, &stat) == 0 &&
+			strcmp(stat.comm, "steprun") == 0)
+			insert_signal(a, a->calls.first->signal, (pid_t)pid);
+	}
+}
+
+static void on_reply(struct agent *a)
+{
+	_cleanup_free_ char *reply = NULL;
+	struct stepd_error error = {0};
+	bool continues = false;
+	int r;
+
+	do {
+		free(reply);
+		reply = NULL;
+		r = stepd_next(a->calls.client, 0, &reply, &continues, &error);
+		if (r == 0 && a->calls.first->kind == CALL_SIGNAL_STEPS)
+			signal_stepruns(a, reply);
+	} while (r == 0 && continues);
+	if (r == -EAGAIN) {
+		client_watch(a);
+		return;
+	}
+	/* It ends in this moment, or is replaced by another one: its process tells which. */
+	call_end(a, is_gone(r) ? -ESRCH : r, error.text);
+}
+
+static int send_call(struct agent *a, const struct call *call, struct stepd_error *error)
+{
+	static const char *const methods[] = {[CALL_SIGNAL] = "Signal",
+		[CALL_SIGNAL_STEPS] = "ListPids",
+		[CALL_SUSPEND] = "Suspend",
+		[CALL_RESUME] = "Resume",
+		[CALL_TERMINATE] = "Terminate"};
+	char name[SIGNALS_NAME_SIZE], parameters[96] = "{}";
+
+	(void)signals_name(call->signal, name, sizeof(name));
+	if (call->kind == CALL_SIGNAL && call->pid)
+		(void)snprintf(parameters, sizeof(parameters),
+			"{\"signal\":\"%s\",\"pid\":%d,\"leader\":true}", name, call->pid);
+	else if (call->kind == CALL_SIGNAL)
+		(void)snprintf(parameters, sizeof(parameters), "{\"signal\":\"%s\"}", name);
+	return stepd_start_call(a->calls.client, methods[call->kind], parameters,
+		call->kind == CALL_SIGNAL_STEPS ? STEPD_CALL_MORE : 0, error);
+}
+
+static void begin_local(struct agent *a)
+{
+	_cleanup_free_ char *directory = agent_directory(a);
+	struct calls *c = &a->calls;
+	struct stepd_error error = {0};
+	int r = directory ? 0 : -ENOMEM;
+
+	if (r == 0 && !c->client)
+		r = stepd_connect_directory(directory, 0, &c->client, &error);
+	if (r == -ENOENT || r == -ECONNREFUSED || r == -ETIMEDOUT) {
+		timer_start(a, RETRY_S); /* the end of its process ends this, too */
+		return;
+	}
+	if (r == 0)
+		r = send_call(a, c->first, &error);
+	if (r < 0) {
+		call_end(a, is_gone(r) ? -ESRCH : r, error.text);
+		return;
+	}
+	timer_start(a, TIMEOUT_S);
+	client_watch(a);
+}
+
+/* ---- on another host --------------------------------------------------------------------------
+ */
+
+static void on_command(struct agent *a)
+{
+	siginfo_t info = {0};
+	int r = waitid(P_PIDFD, (id_t)a->calls.command.fd, &info, WEXITED | WNOHANG);
+
+	if (r == 0 && info.si_pid == 0)
+		return;
+	ev_io_stop(loop_of(a), &a->calls.io);
+	pidref_close(&a->calls.command);
+	/* ECHILD: the loop's own handler has taken the status, which then nobody knows. */
+	if (r == 0 && info.si_code == CLD_EXITED && info.si_status == 0)
+		call_end(a, 0, "");
+	else
+		call_end(a, -EIO, "stepctl has failed there; the node's log has its reason");
+}
+
+static int command_words(const struct agent *a, const struct call *call, struct strv *words)
+{
+	static const char *const verbs[] = {[CALL_SIGNAL] = "signal",
+		[CALL_SIGNAL_STEPS] = "signal", /* not of a launcher's, whose steps are elsewhere */
+		[CALL_SUSPEND] = "suspend",
+		[CALL_RESUME] = "resume",
+		[CALL_TERMINATE] = "terminate"};
+	_cleanup_free_ char *step = agent_step_name(a);
+	char name[SIGNALS_NAME_SIZE];
+	int r = strv_add(words, a->job->run->stepctl);
+
+	r |= strv_add(words, verbs[call->kind]);
+	if (call->kind == CALL_SIGNAL)
+		r |= strv_add(words, "-s") |
+			strv_add(words, signals_name(call->signal, name, sizeof(name)));
+	return step ? r | strv_add(words, step) : -ENOMEM;
+}
+
+static void begin_remote(struct agent *a)
+{
+	_cleanup_strv_ struct strv command = {0}, words = {0};
+	struct calls *c = &a->calls;
+	int r = command_words(a, c->first, &command);
+
+	if (r == 0)
+		r = launcher_words(a->job->run, a->node->name, &command, &words);
+	if (r == 0)
+		r = spawn_process(&(struct spawn){.argv = words.v,
+					  .in = -1,
+					  .out = STDERR_FILENO,
+					  .error = STDERR_FILENO,
+					  .spec = -1,
+					  .ready = -1},
+			&c->command);
+	if (r < 0) {
+		call_end(a, r, "the launcher can't be started");
+		return;
+	}
+	timer_start(a, TIMEOUT_S);
+	ev_io_set(&c->io, c->command.fd, EV_READ);
+	ev_io_start(loop_of(a), &c->io);
+}
+
+/* ---- the queue ---------------------------------------------------------------------------------
+ */
+
+static void on_io(_unused_ struct ev_loop *loop, ev_io *w, _unused_ int revents)
+{
+	struct agent *a = w->data;
+
+	assert(a);
+	if (a->calls.client)
+		on_reply(a);
+	else
+		on_command(a);
+}
+
+static void calls_next(struct agent *a)
+{
+	if (!a->calls.first) {
+		calls_disconnect(a);
+		return;
+	}
+	if (!a->calls.begun_ms)
+		a->calls.begun_ms = (uint64_t)clock_now_ms();
+	if (a->remote)
+		begin_remote(a);
+	else
+		begin_local(a);
+}
+
+void calls_init(struct calls *c, struct agent *a)
+{
+	*c = (struct calls){.command = PIDREF_INIT};
+	c->end = &c->first;
+	ev_init(&c->io, on_io);
+	ev_init(&c->timer, on_timer);
+	c->io.data = c->timer.data = a;
+}
+
+void calls_add(struct agent *a, enum call_kind kind, int signal)
+{
+	struct call *call = calloc(1, sizeof(*call));
+
+	if (!call) {
+		run_call_ended(a, &(struct call){.kind = kind, .signal = signal}, -ENOMEM,
+			"there is no memory for a call to its agent");
+		return;
+	}
+	call->kind = kind;
+	call->signal = signal;
+	*a->calls.end = call;
+	a->calls.end = &call->next;
+	if (a->state == AGENT_RUNNING && a->calls.first == call)
+		calls_next(a);
+}
+
+void calls_begin(struct agent *a)
+{
+	if (a->calls.first)
+		calls_next(a);
+}
+
+void calls_end(struct agent *a)
+{
+	struct call *call;
+
+	calls_disconnect(a);
+	while ((call = a->calls.first)) {
+		a->calls.first = call->next;
+		run_call_ended(a, call, -ESRCH, "its agent is gone");
+		free(call);
+	}
+	a->calls.end = &a->calls.first;
+}
+
+void calls_clear(struct agent *a)
+{
+	struct call *call;
+
+	calls_disconnect(a);
+	while ((call = a->calls.first)) {
+		a->calls.first = call->next;
+		free(call);
+	}
+}

@@ -1,0 +1,590 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What an agent gets: the document of a job's step on a node, stepd-spec(5). All that a user has
+ * chosen (files, directories, the script) stays a text: the agent opens it as that user.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "contrib/jobd/run/run_impl.h"
+#include "stepd/base/fs.h"
+#include "stepd/base/log.h"
+#include "stepd/base/parse.h"
+
+#define CONTROLLERS_MAX 4096
+#define BYTES_PER_MB    (UINT64_C(1) << 20)
+#define MARKED_SIZE     (UINT16_MAX + 1u) /* more CPUs than there are */
+#define PAD_MAX         10u /* digits of a number in a file's name, as Slurm and stepd have it */
+
+/* ---- the machine -------------------------------------------------------------------------------
+ */
+
+struct machine_cpu {
+	uint32_t package, core, cpu;
+};
+
+static uint32_t read_topology(uint32_t cpu, const char *name)
+{
+	char path[96];
+	_cleanup_free_ char *text = NULL;
+	uint32_t n = 0;
+
+	(void)snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/topology/%s", cpu, name);
+	if (fs_read(AT_FDCWD, path, 64, &text, NULL) < 0)
+		return 0;
+	text[strcspn(text, "\n")] = '\0';
+	return parse_u32(text, 0, UINT32_MAX, &n) < 0 ? 0 : n;
+}
+
+static int compare_cpus(const void *x, const void *y)
+{
+	const struct machine_cpu *a = x, *b = y;
+
+	if (a->package != b->package)
+		return a->package < b->package ? -1 : 1;
+	if (a->core != b->core)
+		return a->core < b->core ? -1 : 1;
+	return a->cpu < b->cpu ? -1 : a->cpu > b->cpu;
+}
+
+struct machine_cpus {
+	struct machine_cpu *v;
+	size_t n, capacity;
+};
+
+static int add_cpu(uint32_t n, void *userdata)
+{
+	struct machine_cpus *cpus = userdata;
+
+	if (array_reserve(cpus->v, cpus->capacity, cpus->n + 1) < 0)
+		return -ENOMEM;
+	cpus->v[cpus->n++] =
+		(struct machine_cpu){.package = read_topology(n, "physical_package_id"),
+			.core = read_topology(n, "core_id"),
+			.cpu = n};
+	return 0;
+}
+
+/* By sockets, cores and threads, as slurm.conf's CPUs are numbered. */
+static int probe_cpus(struct run *run)
+{
+	_cleanup_free_ char *text = NULL;
+	struct machine_cpus cpus = {0};
+	size_t i;
+	int r = fs_read(AT_FDCWD, "/sys/devices/system/cpu/online", CONTROLLERS_MAX, &text, NULL);
+
+	if (r == 0) {
+		text[strcspn(text, "\n")] = '\0';
+		r = parse_ranges(text, UINT16_MAX, add_cpu, &cpus);
+	}
+	if (r == 0 && cpus.n > 0) {
+		qsort(cpus.v, cpus.n, sizeof(*cpus.v), compare_cpus);
+		run->cpus = calloc(cpus.n, sizeof(*run->cpus));
+		for (i = 0; run->cpus && i < cpus.n; i++)
+			run->cpus[i] = cpus.v[i].cpu;
+		run->cpus_count = run->cpus ? cpus.n : 0;
+		r = run->cpus ? 0 : -ENOMEM;
+	}
+	free(cpus.v);
+	return r;
+}
+
+static bool has_word(const char *text, const char *word)
+{
+	size_t length = strlen(word);
+
+	for (; text && *text; text += strcspn(text, " \n"), text += strspn(text, " \n")) {
+		if (strcspn(text, " \n") == length && strncmp(text, word, length) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Only for what is logged and chosen here: the agent tries, and has the last word. */
+static void probe_controllers(struct run *run)
+{
+	static const char *const roots[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+	_cleanup_free_ char *text = NULL;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(roots) && !text; i++) {
+		_cleanup_free_ char *path = NULL;
+
+		if (asprintf(&path, "%s/cgroup.controllers", run->options.cgroup_root ?: roots[i]) <
+			0)
+			return;
+		if (fs_read(AT_FDCWD, path, CONTROLLERS_MAX, &text, NULL) < 0)
+			text = NULL;
+	}
+	run->has_cpuset = has_word(text, "cpuset");
+	run->has_memory = has_word(text, "memory");
+}
+
+int spec_probe(struct run *run, struct err *err)
+{
+	int r = probe_cpus(run);
+
+	if (r == -ENOMEM)
+		return err_set(err, r, "list the machine's CPUs");
+	if (r < 0)
+		log_warning(run->options.log,
+			"this machine's CPUs can't be listed: jobs are not "
+			"bound to those that they got, ignoring");
+	probe_controllers(run);
+	if (run->cpus_count && !run->has_cpuset)
+		log_info(run->options.log,
+			"there is no cpuset controller of cgroup v2: the cores of a job are "
+			"the affinity of its processes, which they can change");
+	return 0;
+}
+
+/* ---- environment -------------------------------------------------------------------------------
+ */
+
+static int set_text(json_t *env, const char *name, const char *value)
+{
+	return value ? json_object_set_new(env, name, json_string(value)) : 0;
+}
+
+static int set_number(json_t *env, const char *name, uint64_t n)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)n);
+	return set_text(env, name, text);
+}
+
+static int set_given(json_t *env, const char *name, uint32_t n)
+{
+	return n == NO_VAL ? 0 : set_number(env, name, n);
+}
+
+/* What the job was submitted with, without what describes a job in which that was done. */
+static int set_submitted(json_t *env, char *const *entries)
+{
+	const char *equals;
+	int r = 0;
+
+	for (; entries && *entries && r == 0; entries++) {
+		_cleanup_free_ char *name = NULL;
+
+		equals = strchr(*entries, '=');
+		if (!equals || equals == *entries || strncmp(*entries, "SLURM", 5) == 0)
+			continue;
+		name = strndup(*entries, (size_t)(equals - *entries));
+		r = name ? set_text(env, name, equals + 1) : -ENOMEM;
+	}
+	return r;
+}
+
+/* Slurm's list of a number for each node, "4(x2),8". */
+static char *counts_text(const uint32_t *counts, uint32_t n)
+{
+	_cleanup_free_ char *text = NULL;
+	uint32_t i, same;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		return NULL;
+	for (i = 0; i < n; i += same) {
+		for (same = 1; i + same < n && counts[i + same] == counts[i]; same++)
+			;
+		fprintf(out, i ? ",%u" : "%u", counts[i]);
+		if (same > 1)
+			fprintf(out, "(x%u)", same);
+	}
+	return fclose(out) == 0 ? take_ptr(text) : NULL;
+}
+
+static uint32_t given_or(uint32_t n, uint32_t other)
+{
+	return n == NO_VAL || n == 0 ? other : n;
+}
+
+/* As many tasks on each node as it has CPUs for, in blocks, and one at least. */
+static void distribute_tasks(const struct job *job, uint32_t *counts)
+{
+	const job_resources_t *res = job->record.job_resrcs;
+	const struct job_request *q = &job->request;
+	uint32_t left = given_or(q->ntasks, UINT32_MAX), i, most, others;
+
+	for (i = 0; i < res->nhosts; i++) {
+		most = res->cpus[i] / given_or(q->cpus_per_task, 1);
+		most = q->ntasks_per_node != NO_VAL && q->ntasks_per_node ? q->ntasks_per_node
+									  : most;
+		others = res->nhosts - 1 - i;
+		counts[i] = left > others ? left - others : 1;
+		counts[i] = counts[i] < most ? counts[i] : most;
+		counts[i] = counts[i] ? counts[i] : 1;
+		left -= left > counts[i] ? counts[i] : left;
+	}
+}
+
+static int set_counts(json_t *env, const struct job *job)
+{
+	const job_resources_t *res = job->record.job_resrcs;
+	_cleanup_free_ uint32_t *counts = calloc(res->nhosts, sizeof(*counts));
+	_cleanup_free_ char *cpus = NULL, *tasks = NULL;
+	uint32_t i;
+
+	for (i = 0; counts && i < res->nhosts; i++)
+		counts[i] = res->cpus[i];
+	cpus = counts ? counts_text(counts, res->nhosts) : NULL;
+	if (!cpus)
+		return -ENOMEM;
+	distribute_tasks(job, counts);
+	tasks = counts_text(counts, res->nhosts);
+	if (!tasks)
+		return -ENOMEM;
+	return set_text(env, "SLURM_JOB_CPUS_PER_NODE", cpus) |
+		set_text(env, "SLURM_TASKS_PER_NODE", tasks);
+}
+
+static int set_memory(json_t *env, uint64_t memory_mb)
+{
+	if (memory_mb == NO_VAL64)
+		return 0;
+	if (memory_mb & MEM_PER_CPU)
+		return set_number(env, "SLURM_MEM_PER_CPU", memory_mb & ~MEM_PER_CPU);
+	return set_number(env, "SLURM_MEM_PER_NODE", memory_mb);
+}
+
+static int set_array(json_t *env, const job_record_t *r)
+{
+	if (r->array_task_id == NO_VAL)
+		return 0;
+	return set_number(env, "SLURM_ARRAY_JOB_ID", r->array_job_id) |
+		set_number(env, "SLURM_ARRAY_TASK_ID", r->array_task_id);
+}
+
+/* A launcher of jobs on other hosts is also that of their steps. */
+static int set_step_launcher(json_t *env, const struct run *run)
+{
+	_cleanup_free_ char *text = NULL;
+
+	if (run->options.step_launcher)
+		return set_text(env, "STEPRUN_LAUNCHER", run->options.step_launcher);
+	if (!run->options.launcher)
+		return set_text(env, "STEPRUN_LAUNCHER", "local");
+	if (asprintf(&text, "exec:%s", run->options.launcher) < 0)
+		return -ENOMEM;
+	return set_text(env, "STEPRUN_LAUNCHER", text);
+}
+
+static int set_job(json_t *env, const struct agent *a)
+{
+	const struct job *job = a->job->job;
+	const job_record_t *r = &job->record;
+	const struct job_request *q = &job->request;
+	int ret = set_counts(env, job);
+
+	ret |= set_number(env, "SLURM_JOB_ID", r->job_id);
+	ret |= set_number(env, "SLURM_JOBID", r->job_id);
+	ret |= set_text(env, "SLURM_JOB_NODELIST", r->nodes);
+	ret |= set_text(env, "SLURM_NODELIST", r->nodes);
+	ret |= set_number(env, "SLURM_JOB_NUM_NODES", r->node_cnt);
+	ret |= set_number(env, "SLURM_NNODES", r->node_cnt);
+	ret |= set_number(env, "SLURM_CPUS_ON_NODE", r->job_resrcs->cpus[a->index]);
+	ret |= set_given(env, "SLURM_NTASKS", q->ntasks);
+	ret |= set_given(env, "SLURM_NPROCS", q->ntasks);
+	ret |= set_given(env, "SLURM_CPUS_PER_TASK", q->cpus_per_task);
+	ret |= set_given(env, "SLURM_NTASKS_PER_NODE", q->ntasks_per_node);
+	ret |= set_text(env, "SLURM_JOB_PARTITION", r->partition);
+	ret |= set_text(env, "SLURM_JOB_QOS", r->qos);
+	ret |= set_text(env, "SLURM_JOB_RESERVATION", q->reservation);
+	ret |= set_text(env, "SLURM_SUBMIT_DIR", q->work_dir);
+	ret |= set_text(env, "SLURM_SUBMIT_HOST", a->job->run->host);
+	ret |= set_text(env, "SLURM_CLUSTER_NAME", a->job->run->cluster_name ?: "cluster");
+	ret |= set_memory(env, q->memory_mb);
+	ret |= set_array(env, r);
+	if (job->restarts > 0)
+		ret |= set_number(env, "SLURM_RESTART_COUNT", job->restarts);
+	return ret | set_step_launcher(env, a->job->run);
+}
+
+/* ---- files -------------------------------------------------------------------------------------
+ */
+
+/* %A and %a are Slurm's alone; of the others the agent has these. */
+static void put_letter(FILE *out, const job_record_t *r, const char *pad, size_t pad_length, char c)
+{
+	uint32_t width = 0;
+	uint32_t value = r->array_task_id == NO_VAL && c == 'A' ? r->job_id
+		: c == 'A'                                      ? r->array_job_id
+								: r->array_task_id;
+
+	for (size_t i = 0; i < pad_length && width < PAD_MAX; i++)
+		width = width * 10 + (uint32_t)(pad[i] - '0');
+	if (c == 'A' || c == 'a')
+		fprintf(out, "%0*u", (int)(width < PAD_MAX ? width : PAD_MAX), value);
+	else if (c && strchr("jJstnNux%", c))
+		fprintf(out, "%%%.*s%c", (int)pad_length, pad, c);
+	else
+		fprintf(out, "%%%%%.*s%.1s", (int)pad_length, pad, c ? (char[]){c, 0} : "");
+}
+
+/* Slurm's pattern as the agent's. NULL: no memory. */
+static char *agents_pattern(const char *pattern, const job_record_t *r)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size, digits;
+	const char *p = pattern;
+	FILE *out;
+
+	if (strchr(pattern, '\\')) /* nothing is replaced, by either */
+		return strdup(pattern);
+	out = open_memstream(&text, &size);
+	if (!out)
+		return NULL;
+	while (*p) {
+		if (*p != '%') {
+			fputc(*p++, out);
+			continue;
+		}
+		digits = strspn(p + 1, "0123456789");
+		put_letter(out, r, p + 1, digits, p[1 + digits]);
+		p += 1 + digits + (p[1 + digits] != '\0');
+	}
+	return fclose(out) == 0 ? take_ptr(text) : NULL;
+}
+
+static json_t *file_stream(const char *pattern, const struct job *job, bool append)
+{
+	_cleanup_free_ char *path = agents_pattern(pattern, &job->record);
+	json_t *stream = path ? json_pack("{s:s, s:s}", "mode", "file", "path", path) : NULL;
+
+	if (stream && append && json_object_set_new(stream, "append", json_true()) < 0) {
+		json_decref(stream);
+		return NULL;
+	}
+	return stream;
+}
+
+static int set_streams(json_t *doc, const struct job *job)
+{
+	const struct job_request *q = &job->request;
+	const char *output =
+		job->record.array_task_id == NO_VAL ? "slurm-%j.out" : "slurm-%A_%a.out";
+	int r = json_object_set_new(doc, "stdin",
+		q->stdin_file && *q->stdin_file ? file_stream(q->stdin_file, job, false)
+						: json_string("none"));
+
+	if (q->stdout_file && *q->stdout_file)
+		output = q->stdout_file;
+	r |= json_object_set_new(doc, "stdout", file_stream(output, job, q->append));
+	return r |
+		json_object_set_new(doc, "stderr",
+			q->stderr_file && *q->stderr_file
+				? file_stream(q->stderr_file, job, q->append)
+				: json_string("stdout"));
+}
+
+/* ---- cores and memory --------------------------------------------------------------------------
+ */
+
+/* What runs in one step for several nodes of this machine may use the CPUs of all. */
+static bool shares_step(const struct agent *a, const struct agent *other)
+{
+	return a == other || (a->batch && !a->remote && !other->remote);
+}
+
+/* Which CPU of this machine is the node's first one. Nodes that fit into the machine together share
+ * it out in their order; of others, which are more than it has, each that is as large as it is the
+ * whole. -1: the node's numbers are none of this machine. */
+static int64_t first_cpu(const struct run *run, const node_record_t *node)
+{
+	uint64_t before = 0, all = 0, cpus;
+	int i;
+
+	for (i = 0; i < node_record_count; i++) {
+		const node_record_t *other = &node_record_table_ptr[i];
+
+		if (run_is_remote(run, other))
+			continue;
+		cpus = (uint64_t)other->tot_cores * other->threads;
+		if (other->index < node->index)
+			before += cpus;
+		all += cpus;
+	}
+	if (all <= run->cpus_count)
+		return (int64_t)before;
+	cpus = (uint64_t)node->tot_cores * node->threads;
+	return cpus == run->cpus_count ? 0 : -1;
+}
+
+/* False: they are not this machine's. */
+static bool mark_cpus(const struct agent *a, bool *marked)
+{
+	const struct run *run = a->job->run;
+	const bitstr_t *cores = a->job->job->record.job_resrcs->core_bitmap;
+	const int64_t first = a->remote || !cores ? -1 : first_cpu(run, a->node);
+	uint32_t core, thread;
+	uint64_t cpu;
+
+	if (first < 0)
+		return false;
+	for (core = 0; core < a->node->tot_cores; core++) {
+		if (!bit_test(cores, (bitoff_t)a->node->core_offset + core))
+			continue;
+		for (thread = 0; thread < a->node->threads; thread++) {
+			cpu = (uint64_t)first + (uint64_t)core * a->node->threads + thread;
+			marked[run->cpus[cpu]] = true;
+		}
+	}
+	return true;
+}
+
+static char *cpus_list(const bool *marked)
+{
+	_cleanup_free_ char *text = NULL;
+	const char *separator = "";
+	size_t size;
+	uint32_t i;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		return NULL;
+	for (i = 0; i < UINT16_MAX; i++) {
+		if (marked[i]) {
+			fprintf(out, "%s%u", separator, i);
+			separator = ",";
+		}
+	}
+	return fclose(out) == 0 ? take_ptr(text) : NULL;
+}
+
+static char *cpus_mask(const bool *marked)
+{
+	_cleanup_free_ char *text = NULL;
+	bool leading = true;
+	uint32_t i, digit;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		return NULL;
+	fputs("0x", out);
+	for (i = MARKED_SIZE / 4; i-- > 0;) {
+		digit = (uint32_t)marked[4 * i] | (uint32_t)marked[4 * i + 1] << 1 |
+			(uint32_t)marked[4 * i + 2] << 2 | (uint32_t)marked[4 * i + 3] << 3;
+		leading = leading && digit == 0;
+		if (!leading)
+			fprintf(out, "%x", digit);
+	}
+	return fclose(out) == 0 ? take_ptr(text) : NULL;
+}
+
+static int set_marked(json_t *doc, json_t *limits, const struct agent *a, const bool *marked)
+{
+	_cleanup_free_ char *text = NULL, *bind = NULL;
+
+	if (a->job->run->has_cpuset) {
+		text = cpus_list(marked);
+		return text ? json_object_set_new(limits, "cpuset_cpus", json_string(text))
+			    : -ENOMEM;
+	}
+	if (!a->batch)
+		return 0; /* it has no task to be bound */
+	text = cpus_mask(marked);
+	if (!text || asprintf(&bind, "quiet,mask_cpu:%s", text) < 0)
+		return -ENOMEM;
+	return json_object_set_new(doc, "cpu_bind", json_string(bind));
+}
+
+static int set_cpus(json_t *doc, json_t *limits, const struct agent *a)
+{
+	_cleanup_free_ bool *marked = calloc(MARKED_SIZE, sizeof(*marked));
+	uint32_t i;
+
+	if (!marked)
+		return -ENOMEM;
+	for (i = 0; i < a->job->count; i++) {
+		if (shares_step(a, &a->job->agents[i]) && !mark_cpus(&a->job->agents[i], marked))
+			return 0;
+	}
+	return set_marked(doc, limits, a, marked);
+}
+
+static int set_memory_limit(json_t *limits, const struct agent *a)
+{
+	const job_resources_t *res = a->job->job->record.job_resrcs;
+	uint64_t sum_mb = 0;
+	uint32_t i;
+
+	if (!(slurm_conf.select_type_param & CR_MEMORY) || !res->memory_allocated ||
+		(!a->remote && !a->job->run->has_memory))
+		return 0;
+	for (i = 0; i < a->job->count; i++) {
+		if (shares_step(a, &a->job->agents[i]))
+			sum_mb += res->memory_allocated[i];
+	}
+	if (sum_mb == 0 || sum_mb > INT64_MAX / BYTES_PER_MB)
+		return 0;
+	return json_object_set_new(
+		limits, "memory_max_bytes", json_integer((json_int_t)(sum_mb * BYTES_PER_MB)));
+}
+
+static int set_limits(json_t *doc, const struct agent *a)
+{
+	json_auto_t *limits = json_object();
+	int r = limits ? 0 : -ENOMEM;
+
+	if (r == 0)
+		r = set_cpus(doc, limits, a) | set_memory_limit(limits, a);
+	if (r == 0 && json_object_size(limits) > 0)
+		r = json_object_set(doc, "limits", limits) |
+			json_object_set_new(doc, "limits_mode", json_string("best-effort"));
+	return r;
+}
+
+/* ---- the document ------------------------------------------------------------------------------
+ */
+
+static int set_script(json_t *doc, const struct agent *a)
+{
+	const struct job_request *q = &a->job->job->request;
+	json_t *env = json_object(), *argv = json_array();
+	int r = json_object_set_new(doc, "env", env) | json_object_set_new(doc, "argv", argv);
+	size_t i;
+
+	if (r == 0)
+		r = set_submitted(env, q->env) | set_job(env, a);
+	for (i = 0; r == 0 && q->argv && q->argv[i]; i++)
+		r = json_array_append_new(argv, json_string(q->argv[i]));
+	r |= json_object_set_new(doc, "script", json_string(q->script));
+	r |= json_object_set_new(doc, "session", json_string("task"));
+	return r | set_streams(doc, a->job->job);
+}
+
+json_t *spec_make(const struct agent *a, struct err *err)
+{
+	const job_record_t *r = &a->job->job->record;
+	const char *work_dir = a->job->job->request.work_dir;
+	json_auto_t *doc = json_pack("{s:s, s:I, s:{s:s}, s:I, s:I, s:s}", "kind",
+		a->batch ? "batch" : "extern", "job", (json_int_t)r->job_id, "node", "name",
+		a->node->name, "uid", (json_int_t)r->user_id, "gid", (json_int_t)r->group_id, "cwd",
+		work_dir && *work_dir ? work_dir : "/");
+	int ret = doc ? 0 : -ENOMEM;
+
+	/* Nodes of one machine have their groups beside each other, by these numbers. */
+	if (ret == 0 && !a->batch)
+		ret = json_object_update_new(json_object_get(doc, "node"),
+			json_pack("{s:I, s:I}", "id", (json_int_t)a->index, "count",
+				(json_int_t)a->job->count));
+	if (ret == 0 && r->name && *r->name)
+		ret = json_object_set_new(doc, "name", json_string(r->name));
+	if (ret == 0 && a->job->run->options.cgroup_root && !a->remote)
+		ret = json_object_set_new(
+			doc, "cgroup_root", json_string(a->job->run->options.cgroup_root));
+	if (ret == 0 && a->batch)
+		ret = set_script(doc, a);
+	if (ret == 0)
+		ret = set_limits(doc, a);
+	if (ret < 0) {
+		(void)err_set(err, -ENOMEM, "make the step of job %u", r->job_id);
+		return NULL;
+	}
+	return take_ptr(doc);
+}
