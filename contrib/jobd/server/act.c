@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What is done to jobs: submission, waiting, and what their owners and root want of them.
+ */
+#include <pwd.h>
+#include <string.h>
+
+#include "contrib/jobd/server/server_impl.h"
+#include "stepd/base/signals.h"
+
+/* ---- submission ---------------------------------------------------------------------------------
+ */
+
+/* A jobd that is not root's can start jobs of its own user only. */
+static bool can_run_jobs(struct call *call)
+{
+	char message[160];
+
+	if (geteuid() == 0 || call->is_root)
+		return true;
+	(void)snprintf(message, sizeof(message),
+		"this jobd is user %lld's, not root's: it runs jobs of that user alone",
+		(long long)geteuid());
+	call_deny(call, NEEDS_OWNER, message);
+	return false;
+}
+
+static void reply_job_id(struct call *call, uint32_t job_id)
+{
+	call_reply(call, json_pack("{s:I}", "job_id", (json_int_t)job_id));
+}
+
+/* Users of a user namespace have as many ids as they like, none of which is known here. */
+static int check_user(uid_t uid, struct err *err)
+{
+	if (getpwuid(uid))
+		return 0;
+	return err_set_text(err, -EACCES,
+		"user %lld is not in this node's user database: jobs are run for its users alone",
+		(long long)uid);
+}
+
+/* A path is one of the node, whatever directory jobd is in. */
+static int check_request(const struct job_request *q, struct err *err)
+{
+	if (q->script && (!q->work_dir || q->work_dir[0] != '/'))
+		return err_set_text(err, -EINVAL, "work_dir: needs an absolute path");
+	if (q->script && strncmp(q->script, "#!", 2) != 0)
+		return err_set_text(err, -EINVAL,
+			"This does not look like a batch script: its first line must begin with #! "
+			"and the path of a shell, such as #!/bin/sh");
+	return 0;
+}
+
+void run_submit(struct call *call)
+{
+	struct server *s = call->server;
+	_cleanup_request_ struct job_request q;
+	struct err err = ERR_INIT;
+	uint32_t job_id = 0;
+	int r;
+
+	request_init(&q);
+	if (!can_run_jobs(call))
+		return;
+	r = request_from_json(json_object_get(call->parameters, "request"), &q, &err);
+	if (r == 0)
+		r = check_request(&q, &err);
+	if (r == 0 && json_get_bool(call->parameters, "test_only", false))
+		r = err_set_text(&err, -EOPNOTSUPP, "jobd can't tell when a job would start");
+	if (r == 0 && !call->is_root)
+		r = check_user(call->uid, &err);
+	if (r == 0 && !call->is_root)
+		r = users_admit(s->users, call->uid, &q, &err);
+	if (r == 0)
+		r = engine_submit(s->engine, &q, call->uid, call->gid, &job_id, &err);
+	if (r < 0)
+		call_fail(call, r, &err, false);
+	else
+		reply_job_id(call, job_id);
+}
+
+/* ---- waiting ------------------------------------------------------------------------------------
+ */
+
+static void fail_parameter(struct call *call, const char *parameter)
+{
+	json_t *parameters = json_pack("{s:s}", "parameter", parameter);
+
+	if (parameters)
+		control_error_take(
+			call->control, "org.varlink.service.InvalidParameter", parameters);
+	else
+		control_no_memory(call->control);
+}
+
+void run_wait(struct call *call)
+{
+	static const char *const names[] = {"ended", "started"};
+	const int until =
+		json_get_choice(call->parameters, "until", names, (int)ARRAY_SIZE(names), -1);
+	_cleanup_target_ struct target target = {NULL, 0};
+
+	if (until < 0)
+		fail_parameter(call, "until");
+	else if (call_find(call, json_get_text(call->parameters, "job", ""), &target))
+		waits_add(call->server->waits, call->control, &target, until == 1);
+}
+
+/* ---- each job of a target -----------------------------------------------------------------------
+ */
+
+typedef int (*act_fn)(struct call *call, struct job *job, const void *argument, struct err *err);
+
+static int update(struct call *call, struct job *job, const void *argument, struct err *err)
+{
+	return engine_update_job(call->server->engine, job, argument, call->is_root, err);
+}
+
+/* What is refused is so for the job's state, or for what is wrong with the changes.
+ * Those of an array that have ended are left out, unless that leaves none. Some tasks of it may be
+ * in no state for it: it has failed when all of them are. */
+static void act_on(struct call *call, const struct target *target, act_fn act, const void *argument)
+{
+	struct err err = ERR_INIT, first = ERR_INIT;
+	size_t i, done = 0;
+	int r = 0, n;
+
+	for (i = 0; i < target->count; i++) {
+		if (target->count > 1 && target_has_ended(target->jobs[i]))
+			continue;
+		n = act(call, target->jobs[i], argument, &err);
+		done += n == 0;
+		if (n < 0 && r == 0) {
+			first = err;
+			r = n;
+		}
+	}
+	if (r == 0 && done == 0)
+		r = err_set_text(&first, -EBUSY, "all tasks of job %.60s have ended",
+			json_get_text(call->parameters, "job", ""));
+	if (done > 0)
+		call_done(call);
+	else
+		call_fail(call, r, &first, act != update);
+}
+
+/* Root's methods have no target yet. */
+static void act(struct call *call, act_fn fn, const void *argument)
+{
+	_cleanup_target_ struct target target = {NULL, 0};
+
+	if (call->target.count > 0)
+		act_on(call, &call->target, fn, argument);
+	else if (call_find(call, json_get_text(call->parameters, "job", ""), &target))
+		act_on(call, &target, fn, argument);
+}
+
+static int cancel(struct call *call, struct job *job, const void *argument, struct err *err)
+{
+	(void)argument;
+	return engine_cancel(call->server->engine, job, err);
+}
+
+void run_cancel(struct call *call)
+{
+	act(call, cancel, NULL);
+}
+
+static int hold(struct call *call, struct job *job, const void *argument, struct err *err)
+{
+	(void)argument;
+	return engine_hold(call->server->engine, job, call->is_root, err);
+}
+
+void run_hold(struct call *call)
+{
+	act(call, hold, NULL);
+}
+
+static int release(struct call *call, struct job *job, const void *argument, struct err *err)
+{
+	(void)argument;
+	return engine_release(call->server->engine, job, call->is_root, err);
+}
+
+void run_release(struct call *call)
+{
+	act(call, release, NULL);
+}
+
+static int suspend(struct call *call, struct job *job, const void *argument, struct err *err)
+{
+	(void)argument;
+	return engine_suspend(call->server->engine, job, err);
+}
+
+void run_suspend(struct call *call)
+{
+	act(call, suspend, NULL);
+}
+
+static int resume(struct call *call, struct job *job, const void *argument, struct err *err)
+{
+	(void)argument;
+	return engine_resume(call->server->engine, job, err);
+}
+
+void run_resume(struct call *call)
+{
+	act(call, resume, NULL);
+}
+
+static int requeue(struct call *call, struct job *job, const void *argument, struct err *err)
+{
+	(void)argument;
+	return engine_requeue(call->server->engine, job, err);
+}
+
+void run_requeue(struct call *call)
+{
+	act(call, requeue, NULL);
+}
+
+/* ---- signals ------------------------------------------------------------------------------------
+ */
+
+struct signal_argument {
+	int signal;
+	bool with_batch;
+};
+
+static int send_signal(struct call *call, struct job *job, const void *argument, struct err *err)
+{
+	const struct signal_argument *a = argument;
+
+	return engine_signal(call->server->engine, job, a->signal, a->with_batch, err);
+}
+
+void run_signal(struct call *call)
+{
+	const struct signal_argument argument = {
+		.signal = signals_parse(json_get_text(call->parameters, "signal", "")),
+		.with_batch = json_get_bool(call->parameters, "full", false),
+	};
+	struct err err = ERR_INIT;
+
+	if (argument.signal <= 0) {
+		fail_parameter(call, "signal");
+	} else if (!argument.with_batch && json_get_bool(call->parameters, "batch", false)) {
+		(void)err_set_text(&err, -EOPNOTSUPP,
+			"a signal can't be sent to the batch script alone: send it to its steps, "
+			"too (--full)");
+		call_fail(call, err.code, &err, false);
+	} else {
+		act(call, send_signal, &argument);
+	}
+}
+
+/* ---- changes ------------------------------------------------------------------------------------
+ */
+
+void run_update(struct call *call)
+{
+	act(call, update, json_object_get(call->parameters, "changes"));
+}
+
+void run_expand(struct call *call)
+{
+	const char *text = json_get_text(call->parameters, "to", "");
+	_cleanup_target_ struct target to = {NULL, 0};
+	struct err err = ERR_INIT;
+	int r;
+
+	if (!call_find(call, text, &to))
+		return;
+	if (!call->is_root && to.jobs[0]->record.user_id != call->uid) {
+		call_deny(call, NEEDS_OWNER, "both jobs must be the caller's");
+		return;
+	}
+	if (to.count != 1 || call->target.count != 1)
+		r = err_set_text(
+			&err, -EINVAL, "name one job, and another one that gets what it has");
+	else
+		r = engine_expand(call->server->engine, call->target.jobs[0], to.jobs[0], &err);
+	if (r < 0)
+		call_fail(call, r, &err, true);
+	else
+		call_done(call);
+}
