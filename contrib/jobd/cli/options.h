@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The options of sbatch and salloc, from three sources that become one request: the "#SBATCH" lines
+ * at the head of a script, variables of the environment (SBATCH_PARTITION), and the command line.
+ * Of two values the later one counts, in this order.
+ *
+ * An option of Slurm's without which a job runs as well is ignored with a note; one that asks for
+ * what jobd hasn't, such as a GPU, is an error, as is one that there is not.
+ */
+#ifndef JOBD_CLI_OPTIONS_H
+#define JOBD_CLI_OPTIONS_H
+
+#include <time.h>
+
+#include "contrib/jobd/engine/request.h"
+#include "stepd/base/strv.h"
+
+enum options_command {
+	OPTIONS_SBATCH,
+	OPTIONS_SALLOC,
+	OPTIONS_COMMAND_MAX,
+};
+
+#define OPTIONS_SCRIPT_MAX (4u << 20) /* bytes of a script */
+
+struct options_input {
+	enum options_command command;
+	int argc; /* argv[0] is not read; argv is put in another order */
+	char **argv;
+	char *const *env;   /* NULL: no variable counts */
+	const char *script; /* its text; NULL: it is not known yet, or there is none */
+	time_t now;         /* for --begin */
+};
+
+struct options {
+	/* Without script, argv, env and work_dir (but for --chdir), which are the caller's to add.
+	 */
+	struct job_request request;
+	bool quiet, parsable, test_only, no_shell, wait, help, version;
+	char *wrap;         /* NULL: not given */
+	char *export_names; /* of --export; NULL: not given */
+	struct strv rest;   /* the script and its arguments, or salloc's command */
+	struct strv notes;  /* sentences on what is ignored */
+};
+
+/* Makes *out; after an error there is nothing to clear. */
+int options_parse(
+	struct options *out, const struct options_input *input, struct err *err) _must_check_;
+void options_clear(struct options *options);
+#define _cleanup_options_ _cleanup_(options_clear)
+
+/* Cuts a line into words as sbatch does with a "#SBATCH" line: at blanks, but for what is quoted by
+ * ", ' or \; "#" begins a comment. -EINVAL: a quote has no end. */
+int options_split(const char *line, struct strv *words, struct err *err) _must_check_;
+
+/* The variables that --export passes on of env; NULL: all. free() what it returns, and each of it.
+ */
+int options_export(
+	const char *export_names, char *const *env, char ***ret_env, struct err *err) _must_check_;
+
+/* What --help prints. */
+void options_print(enum options_command command, FILE *out);
+
+#endif

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * sbatch and salloc: a request is made of options and script, and sent with this process's working
+ * directory and environment.
+ */
+#include "config.h"
+
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "contrib/jobd/cli/columns.h"
+#include "contrib/jobd/cli/jobctl.h"
+#include "contrib/jobd/cli/options.h"
+#include "stepd/base/fs.h"
+#include "stepd/base/json.h"
+
+extern char **environ;
+
+/* ---- the request ------------------------------------------------------------------------------
+ */
+
+static int print_help(const char *name, enum options_command command)
+{
+	(void)printf("Usage: %s [OPTION...] %s\n", name,
+		command == OPTIONS_SBATCH ? "[SCRIPT [ARGUMENT...]]" : "[COMMAND [ARGUMENT...]]");
+	options_print(command, stdout);
+	return 0;
+}
+
+static void print_notes(const char *name, const struct options *options)
+{
+	size_t i;
+
+	for (i = 0; !options->quiet && i < options->notes.n; i++)
+		jobctl_warn(name, options->notes.v[i]);
+}
+
+static int check_script(const char *text, size_t size, const char *file, struct err *err)
+{
+	if (strlen(text) != size)
+		return err_set_text(
+			err, -EINVAL, "'%s' has a NUL byte: it is no batch script", file);
+	if (strncmp(text, "#!", 2) != 0)
+		return err_set_text(err, -EINVAL,
+			"'%s' is no batch script: its first line names the interpreter, such as "
+			"#!/bin/sh",
+			file);
+	if (strstr(text, "\r\n"))
+		return err_set_text(err, -EINVAL,
+			"'%s' has DOS line breaks (\\r\\n), which the interpreter would take for "
+			"text: convert it",
+			file);
+	return 0;
+}
+
+/* Of a file, "-" or none for standard input, or --wrap. */
+static int read_script(const struct options *options, char **ret_script, struct err *err)
+{
+	const char *file = options->rest.n ? options->rest.v[0] : "-";
+	_cleanup_free_ char *text = NULL;
+	_cleanup_close_ int fd = -1;
+	size_t size = 0;
+	int r;
+
+	if (options->wrap) {
+		if (asprintf(ret_script, "#!/bin/sh\n%s\n", options->wrap) < 0)
+			return err_set(err, -ENOMEM, "--wrap");
+		return 0;
+	}
+	fd = cli_open_file(file, err);
+	if (fd < 0)
+		return err_prefix(err, "'%s'", file);
+	r = fs_read_fd(fd, OPTIONS_SCRIPT_MAX, &text, &size);
+	if (r < 0)
+		return err_set(err, r, "read the script '%s'", file);
+	r = check_script(text, size, strcmp(file, "-") == 0 ? "standard input" : file, err);
+	if (r == 0)
+		*ret_script = take_ptr(text);
+	return r;
+}
+
+static int set_name(struct options *options, const char *fallback, struct err *err)
+{
+	const char *file = options->rest.n ? options->rest.v[0] : fallback;
+	const char *slash = strrchr(file, '/');
+
+	if (options->request.name)
+		return 0;
+	options->request.name = strdup(slash ? slash + 1 : file);
+	return options->request.name ? 0 : err_set(err, -ENOMEM, "name the job");
+}
+
+/* --chdir, relative to here. */
+static int set_work_dir(struct job_request *request, struct err *err)
+{
+	_cleanup_free_ char *here = getcwd(NULL, 0), *given = request->work_dir;
+
+	request->work_dir = NULL;
+	if (!here)
+		return err_set(err, -errno, "find the working directory; name one by --chdir");
+	if (!given)
+		request->work_dir = take_ptr(here);
+	else if (*given == '/')
+		request->work_dir = take_ptr(given);
+	else if (asprintf(&request->work_dir, "%s/%s", here, given) < 0)
+		request->work_dir = NULL;
+	return request->work_dir ? 0 : err_set(err, -ENOMEM, "name the working directory");
+}
+
+/* SLURM_SUBMIT_DIR and SLURM_SUBMIT_HOST, which only this side knows. */
+static int set_env(struct options *options, struct err *err)
+{
+	_cleanup_strv_ struct strv env = {0};
+	_cleanup_free_ char *here = getcwd(NULL, 0);
+	char host[256] = "", **exported = NULL;
+	size_t n = 0;
+	int r = options_export(options->export_names, environ, &exported, err);
+
+	if (r < 0)
+		return r;
+	while (exported[n])
+		n++;
+	env = (struct strv){.v = exported, .n = n, .capacity = n + 1};
+	(void)gethostname(host, sizeof(host) - 1); /* without it, it is "" */
+	r = strv_env_set(&env, "SLURM_SUBMIT_HOST", host);
+	if (r == 0 && here)
+		r = strv_env_set(&env, "SLURM_SUBMIT_DIR", here);
+	if (r < 0)
+		return err_set(err, r, "copy the environment");
+	options->request.env = take_struct(env).v;
+	return 0;
+}
+
+/* The arguments behind the script. */
+static int set_arguments(struct options *options, struct err *err)
+{
+	_cleanup_strv_ struct strv argv = {0};
+	size_t i;
+
+	for (i = 1; i < options->rest.n; i++) {
+		if (strv_add(&argv, options->rest.v[i]) < 0)
+			return err_set(err, -ENOMEM, "copy the script's arguments");
+	}
+	options->request.argv = take_struct(argv).v;
+	return 0;
+}
+
+static int call_submit(struct jobd_client *client, const struct options *options,
+	json_t **ret_reply, struct err *err)
+{
+	json_auto_t *request = request_to_json(&options->request);
+
+	if (!request)
+		return err_set(err, -ENOMEM, "submit the job");
+	return jobd_call_take(client, "Submit",
+		json_pack("{s:O, s:o*}", "request", request, "test_only",
+			options->test_only ? json_true() : NULL),
+		JOBD_TIMEOUT_MS, ret_reply, err);
+}
+
+/* ---- sbatch -----------------------------------------------------------------------------------
+ */
+
+/* The options once more, now that the script is known. */
+static int parse_with_script(
+	const struct options_input *input, struct options *options, struct err *err)
+{
+	struct options_input again = *input;
+	_cleanup_free_ char *script = NULL;
+	int r = read_script(options, &script, err);
+
+	if (r < 0)
+		return r;
+	options_clear(options);
+	again.script = script;
+	r = options_parse(options, &again, err);
+	if (r == 0)
+		options->request.script = take_ptr(script);
+	return r;
+}
+
+static int complete(struct options *options, const char *fallback_name, struct err *err)
+{
+	int r = set_name(options, fallback_name, err);
+
+	if (r == 0)
+		r = set_work_dir(&options->request, err);
+	return r < 0 ? r : set_env(options, err);
+}
+
+static int print_test(const char *name, const json_t *reply, struct err *err)
+{
+	_cleanup_free_ char *time =
+		text_of_time(json_get_int(reply, "start_time", 0), "an unknown time");
+
+	if (!time)
+		return err_set(err, -ENOMEM, "print the time");
+	(void)fprintf(stderr, "%s: the job would start at %s on %s\n", name, time,
+		json_get_text(reply, "nodes", "nodes that are not known yet"));
+	return 0;
+}
+
+/* As wait(2) has it: what a shell would make of it. */
+static int exit_status_of(const json_t *job)
+{
+	const int status = (int)json_get_int(job, "exit_code", 0);
+
+	if (WIFSIGNALED(status))
+		return 128 + WTERMSIG(status);
+	if (WEXITSTATUS(status))
+		return WEXITSTATUS(status);
+	return strcmp(json_get_text(job, "job_state", ""), "COMPLETED") == 0 ? 0 : 1;
+}
+
+static int wait_for_end(struct jobd_client *client, const char *job, struct err *err)
+{
+	json_auto_t *reply = NULL;
+	int r = jobd_call_take(client, "Wait",
+		json_pack("{s:s, s:s}", "job", job, "until", "ended"), JOBD_FOR_EVER, &reply, err);
+
+	return r < 0 ? r : exit_status_of(json_get_object(reply, "job"));
+}
+
+static int submit(const char *name, const struct options *options, struct err *err)
+{
+	_cleanup_jobd_client_ struct jobd_client *client = NULL;
+	json_auto_t *reply = NULL;
+	char job[24];
+	int r = jobd_connect(&client, err);
+
+	if (r == 0)
+		r = call_submit(client, options, &reply, err);
+	if (r < 0)
+		return r;
+	if (options->test_only)
+		return print_test(name, reply, err);
+	(void)snprintf(job, sizeof(job), "%lld", (long long)json_get_int(reply, "job_id", 0));
+	if (options->parsable)
+		(void)printf("%s\n", job);
+	else if (!options->quiet)
+		(void)printf("Submitted batch job %s\n", job);
+	(void)fflush(stdout); /* main() finds a failure; with --wait it is read now */
+	return options->wait ? wait_for_end(client, job, err) : 0;
+}
+
+int jobctl_submit(const char *name, int argc, char **argv, struct err *err)
+{
+	_cleanup_options_ struct options options = {0};
+	const struct options_input input = {.command = OPTIONS_SBATCH,
+		.argc = argc,
+		.argv = argv,
+		.env = environ,
+		.now = time(NULL)};
+	int r = options_parse(&options, &input, err);
+
+	if (r < 0)
+		return r;
+	if (options.help)
+		return print_help(name, OPTIONS_SBATCH);
+	if (options.version)
+		return printf("jobd (stepd) %s\n", PACKAGE_VERSION) < 0;
+	r = parse_with_script(&input, &options, err);
+	if (r == 0)
+		r = set_arguments(&options, err);
+	if (r == 0)
+		r = complete(&options, options.wrap ? "wrap" : "sbatch", err);
+	if (r < 0)
+		return r;
+	print_notes(name, &options);
+	return submit(name, &options, err);
+}
+
+/* ---- salloc -----------------------------------------------------------------------------------
+ */
+
+static int cancel(const char *job, struct err *err)
+{
+	_cleanup_jobd_client_ struct jobd_client *client = NULL;
+	json_auto_t *reply = NULL;
+	int r = jobd_connect(&client, err);
+
+	return r < 0 ? r
+		     : jobd_call_take(client, "Cancel", json_pack("{s:s}", "job", job),
+			       JOBD_TIMEOUT_MS, &reply, err);
+}
+
+/* Signals that end this command, and with it the allocation: their descriptor. */
+static int watch_signals(sigset_t *ret_before, struct err *err)
+{
+	sigset_t set;
+	int fd;
+
+	(void)sigemptyset(&set); /* none of these fails with valid arguments */
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGHUP);
+	(void)sigprocmask(SIG_BLOCK, &set, ret_before);
+	fd = signalfd(-1, &set, SFD_CLOEXEC);
+	return fd < 0 ? err_set(err, -errno, "wait for signals") : fd;
+}
+
+/* 1: a signal has come. 0: the reply has. */
+static int wait_either(int client_fd, int signal_fd, struct err *err)
+{
+	struct pollfd fds[] = {
+		{.fd = client_fd, .events = POLLIN}, {.fd = signal_fd, .events = POLLIN}};
+	int n;
+
+	do
+		n = poll(fds, ARRAY_SIZE(fds), -1);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return err_set(err, -errno, "wait for the allocation");
+	return fds[1].revents != 0;
+}
+
+static int wait_for_start(struct jobd_client *client, const char *job, int signal_fd,
+	json_t **ret_job, struct err *err)
+{
+	json_auto_t *reply = NULL;
+	int r = jobd_send_take(
+		client, "Wait", json_pack("{s:s, s:s}", "job", job, "until", "started"), err);
+
+	if (r == 0)
+		r = wait_either(jobd_get_fd(client), signal_fd, err);
+	if (r > 0)
+		return err_set_text(err, -EINTR, "interrupted; job %s is cancelled", job);
+	if (r == 0)
+		r = jobd_receive(client, "Wait", JOBD_TIMEOUT_MS, &reply, err);
+	if (r < 0)
+		return r;
+	*ret_job = json_incref(json_get_object(reply, "job"));
+	if (strcmp(json_get_text(*ret_job, "job_state", "RUNNING"), "RUNNING") == 0)
+		return 0;
+	return err_set_text(err, -ECANCELED, "job %s has ended before it began: %s", job,
+		json_get_text(*ret_job, "job_state", ""));
+}
+
+static int set_number(const char *variable, const json_t *job, const char *member)
+{
+	const json_t *value = json_object_get(job, member);
+	char text[24];
+
+	if (!json_is_integer(value))
+		return 0;
+	(void)snprintf(text, sizeof(text), "%lld", (long long)json_integer_value(value));
+	return setenv(variable, text, 1);
+}
+
+static int set_variables(const json_t *job, const char *id)
+{
+	const char *nodes = json_get_text(job, "nodes", "");
+
+	if (setenv("SLURM_JOB_ID", id, 1) < 0 || setenv("SLURM_JOBID", id, 1) < 0 ||
+		setenv("SLURM_JOB_NODELIST", nodes, 1) < 0 ||
+		setenv("SLURM_NODELIST", nodes, 1) < 0 ||
+		setenv("SLURM_JOB_PARTITION", json_get_text(job, "partition", ""), 1) < 0 ||
+		set_number("SLURM_JOB_NUM_NODES", job, "node_count") < 0 ||
+		set_number("SLURM_NNODES", job, "node_count") < 0 ||
+		set_number("SLURM_NTASKS", job, "tasks") < 0 ||
+		set_number("SLURM_CPUS_PER_TASK", job, "cpus_per_task") < 0)
+		return -errno;
+	return 0;
+}
+
+static _noreturn_ void exec_command(const struct options *options, const sigset_t *before)
+{
+	const struct passwd *pw = options->rest.n ? NULL : getpwuid(getuid());
+	const char *shell = getenv("SHELL");
+	char *own[] = {(char *)(shell && *shell ? shell : pw ? pw->pw_shell : "/bin/sh"), NULL};
+	char **argv = options->rest.n ? options->rest.v : own;
+
+	(void)sigprocmask(SIG_SETMASK, before, NULL);
+	(void)signal(SIGPIPE, SIG_DFL);
+	(void)execvp(argv[0], argv);
+	(void)fprintf(stderr, "salloc: error: %s: %s\n", argv[0], strerror(errno));
+	_exit(errno == ENOENT ? 127 : 126);
+}
+
+/* ^C and others go to the command, which is in the same process group: it decides. */
+static int run_command(const struct options *options, const sigset_t *before, struct err *err)
+{
+	pid_t pid;
+	int status;
+
+	(void)fflush(stdout); /* else it is written twice */
+	pid = fork();
+	if (pid < 0)
+		return err_set(err, -errno, "run the command");
+	if (pid == 0)
+		exec_command(options, before);
+	while (waitpid(pid, &status, 0) < 0) {
+		if (errno != EINTR)
+			return err_set(err, -errno, "wait for the command");
+	}
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void report(
+	const char *name, const struct options *options, const char *what, const char *job)
+{
+	if (!options->quiet)
+		(void)fprintf(stderr, "%s: %s job allocation %s\n", name, what, job);
+}
+
+/* The allocation lives as long as the command; with --no-shell it is left. */
+static int hold_allocation(const char *name, struct jobd_client *client,
+	const struct options *options, const char *job, struct err *err)
+{
+	json_auto_t *document = NULL;
+	sigset_t before;
+	_cleanup_close_ int signal_fd = watch_signals(&before, err);
+	int r = signal_fd < 0 ? signal_fd : wait_for_start(client, job, signal_fd, &document, err);
+	struct err ignored = ERR_INIT;
+
+	if (r < 0) {
+		(void)cancel(job, &ignored); /* the first failure is the one to report */
+		return r;
+	}
+	report(name, options, "Granted", job);
+	if (options->no_shell)
+		return 0;
+	r = set_variables(document, job);
+	r = r < 0 ? err_set(err, r, "set the allocation's variables")
+		  : run_command(options, &before, err);
+	report(name, options, "Relinquishing", job);
+	if (cancel(job, &ignored) < 0 && ignored.code != -ESRCH && ignored.code != -EBUSY)
+		jobctl_warn(name, ignored.text);
+	return r;
+}
+
+int jobctl_alloc(const char *name, int argc, char **argv, struct err *err)
+{
+	_cleanup_options_ struct options options = {0};
+	_cleanup_jobd_client_ struct jobd_client *client = NULL;
+	const struct options_input input = {.command = OPTIONS_SALLOC,
+		.argc = argc,
+		.argv = argv,
+		.env = environ,
+		.now = time(NULL)};
+	json_auto_t *reply = NULL;
+	char job[24];
+	int r = options_parse(&options, &input, err);
+
+	if (r < 0)
+		return r;
+	if (options.help)
+		return print_help(name, OPTIONS_SALLOC);
+	if (options.version)
+		return printf("jobd (stepd) %s\n", PACKAGE_VERSION) < 0;
+	print_notes(name, &options);
+	r = complete(&options, options.no_shell ? "no-shell" : "interactive", err);
+	if (r == 0)
+		r = jobd_connect(&client, err);
+	if (r == 0)
+		r = call_submit(client, &options, &reply, err);
+	if (r < 0)
+		return r;
+	(void)snprintf(job, sizeof(job), "%lld", (long long)json_get_int(reply, "job_id", 0));
+	report(name, &options, "Pending", job);
+	return hold_allocation(name, client, &options, job, err);
+}
