@@ -1,6 +1,9 @@
 stepdinclude_HEADERS = \
 	stepd/api/client.h stepd/api/env.h stepd/api/limits.h stepd/api/mpi.h stepd/api/plugin.h stepd/api/proctrack.h stepd/api/step.h \
 	stepd/api/usage.h
+if JOBD
+stepdinclude_HEADERS += stepd/api/bitstring.h stepd/api/list.h stepd/api/pack.h stepd/api/preempt.h stepd/api/select.h
+endif
 
 # What knows nothing of steps; plugins link it too.
 noinst_LTLIBRARIES += libbase.la

@@ -44,6 +44,20 @@ BEGIN {
 	down["cli"] = "frontend " down["frontend"] " client mpi/pmi"
 	down["cli/*"] = "cli/run cli/relay cli " down["cli"]
 	down["cli/ctl"] = "cli/run cli client account record spec proctrack plugin state api base"
+
+	j = "contrib/jobd/"
+	down[j "abi"] = "api base"
+	down[j "conf"] = "api base"
+	down[j "select"] = "plugin api base"
+	down[j "select/*"] = j "select " j "conf api base"
+	down[j "preempt"] = "plugin api base"
+	down[j "engine"] = j "preempt " j "select " j "conf api base"
+	down[j "store"] = j "engine base"
+	down[j "run"] = j "engine " j "store client state spec api base"
+	down[j "cli"] = j "engine " j "conf client cli cli/ctl api base"
+	down[j "sim"] = j "cli " j "engine " j "select " j "conf api base"
+	down[j "server"] = j "sim " j "run " j "store " j "engine " j "preempt " j "select " j "conf control " \
+		"plugin systemd cli api base"
 	check_down()
 }
 
@@ -71,7 +85,7 @@ function check_down(a, b, left, n, went, part, i, clear)
 }
 
 # Its folder, without the "stepd/" that most begin with.
-function room(path)
+function folder(path)
 {
 	sub(/\/[^\/]*$/, "", path)
 	sub(/^stepd\//, "", path)
@@ -82,14 +96,14 @@ function may(from, to, kind)
 {
 	kind = from
 	if (!(kind in down))
-		sub(/\/.*/, "/*", kind)
+		sub(/\/[^\/]*$/, "/*", kind)
 	return from == to || index(" " down[kind] " ", " " to " ") > 0
 }
 
 function is_known(r, kind)
 {
 	kind = r
-	sub(/\/.*/, "/*", kind)
+	sub(/\/[^\/]*$/, "/*", kind)
 	return r in down || (kind != r && kind in down)
 }
 
@@ -102,11 +116,11 @@ function own_header(file, name, to)
 		sub(/[^\/]*$/, name, to)
 		name = to
 	}
-	to = room(name)
+	to = folder(name)
 	if (!is_known(to))
 		return "includes \"" name "\", which is in no layer"
-	if (!may(room(file), to))
-		return "of " room(file) " includes \"" name "\" of " to
+	if (!may(folder(file), to))
+		return "of " folder(file) " includes \"" name "\" of " to
 	return ""
 }
 
@@ -125,8 +139,10 @@ function library_header(file, name)
 		return "includes <" name ">, which belongs in mpi/pmix/"
 	if (name ~ /^systemd\// && file != "systemd/scope.c")
 		return "includes <" name ">, which belongs in systemd/scope.c"
-	if (name == "ev.h" && room(file) ~ /^(api|base|plugin|client|proctrack.*)$/)
-		return "includes <ev.h>: " room(file) " knows of no event loop"
+	if (name == "sqlite3.h" && file !~ /^contrib\/jobd\/store\//)
+		return "includes <" name ">, which belongs in contrib/jobd/store/"
+	if (name == "ev.h" && folder(file) ~ /^(api|base|plugin|client|proctrack.*|contrib\/jobd\/(abi|conf|select.*|engine|store|cli|sim))$/)
+		return "includes <ev.h>: " folder(file) " knows of no event loop"
 	if (name ~ /^stepd\//)
 		return "includes <" name ">: in the tree it is \"stepd/api/...\""
 	return ""
@@ -138,7 +154,7 @@ function library_header(file, name)
 	name = $0
 	sub(/^[^"<]*["<]/, "", name)
 	sub(/[">].*/, "", name)
-	if (!is_known(room(file)))
+	if (!is_known(folder(file)))
 		why = "is in no layer"
 	else if ($0 ~ /include[ \t]*"/)
 		why = own_header(file, name)
@@ -151,7 +167,7 @@ END
 
 # Prints what is wrong in the tree at $1, a line each.
 check_arrows() {
-	(cd "$1" && find stepd proctrack mpi systemd -name '*.[ch]' -exec \
+	(cd "$1" && find stepd proctrack mpi systemd contrib/jobd -name '*.[ch]' -exec \
 		grep -HE '^[[:space:]]*#[[:space:]]*include' {} + 2>/dev/null) |
 		awk -f "$tmpdir/arrows.awk" | sort
 }
@@ -218,6 +234,20 @@ systemd/notify.c <systemd/sd-daemon.h>
 systemd/scope.c "proctrack/proctrack.h"
 proctrack/pgid/pgid.c "systemd/scope.h"
 stepd/step/agent.c <stepd/mpi.h>
+contrib/jobd/engine/engine.c "contrib/jobd/store/store.h"
+contrib/jobd/engine/engine.c "contrib/jobd/run/run.h"
+contrib/jobd/engine/engine.c <sqlite3.h>
+contrib/jobd/engine/engine.c <ev.h>
+contrib/jobd/sim/sim.c <ev.h>
+contrib/jobd/select/linear/linear.c "contrib/jobd/engine/engine.h"
+contrib/jobd/select/linear/linear.c "contrib/jobd/select/cons_res/cons_res.h"
+contrib/jobd/conf/conf.c "contrib/jobd/select/host.h"
+contrib/jobd/store/store.c "contrib/jobd/server/server.h"
+contrib/jobd/run/run.c "contrib/jobd/server/server.h"
+contrib/jobd/cli/jobctl.c "contrib/jobd/server/server.h"
+contrib/jobd/server/server.c "stepd/step/agent.h"
+contrib/jobd/other/thing.c "stepd/base/err.h"
+stepd/step/agent.c "contrib/jobd/engine/engine.h"
 END
 
 while read -r file include; do
@@ -253,10 +283,18 @@ stepd/base/log.c "config.h"
 systemd/scope.c <systemd/sd-bus.h>
 proctrack/cgroup/root.c "systemd/scope.h"
 stepd/step/result.c "systemd/notify.h"
+contrib/jobd/store/store.c <sqlite3.h>
+contrib/jobd/server/daemon.c <ev.h>
+contrib/jobd/server/server.c "stepd/control/control.h"
+contrib/jobd/server/daemon.c "contrib/jobd/run/run.h"
+contrib/jobd/engine/engine.c "contrib/jobd/select/host.h"
+contrib/jobd/select/linear/linear.c "contrib/jobd/select/use.h"
+contrib/jobd/cli/options.c "contrib/jobd/engine/request.h"
+contrib/jobd/sim/replay.c "contrib/jobd/cli/options.h"
 END
 
 # ---- the tree ----------------------------------------------------------------------------------
-files=$(cd "$top_srcdir" && find stepd proctrack mpi systemd -name '*.[ch]' | wc -l)
+files=$(cd "$top_srcdir" && find stepd proctrack mpi systemd contrib/jobd -name '*.[ch]' | wc -l)
 ok "the tree has sources to check" test "$files" -gt 20
 is "$(check_arrows "$top_srcdir")" "" "all arrows of the tree run down"
 

@@ -48,7 +48,8 @@ is "$(words_of TESTS_FIRST | grep '\.sh$' | comm -23 - "$tmpdir/scripts")" "" \
 	"every script of TESTS_FIRST exists"
 if grep -q '^tests/unit/' "$tmpdir/tests"; then
 	# By the list itself: a build without a library runs fewer.
-	grep -o 'tests/unit/test_[a-z0-9_]*' "$top_srcdir/tests/local.mk" | sort -u >"$tmpdir/units"
+	grep -oh 'tests/unit/test_[a-z0-9_]*' "$top_srcdir/tests/local.mk" \
+		"$top_srcdir/contrib/jobd/local.mk" | sort -u >"$tmpdir/units"
 	is "$(cd "$top_srcdir" && find tests/unit -name 'test_*.c' | sed 's/\.c$//' | sort | comm -23 - "$tmpdir/units")" \
 		"" "every unit test is run by make check"
 else

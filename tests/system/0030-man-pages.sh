@@ -44,7 +44,7 @@ for page in "$@"; do
 done
 
 # Pages of ours that others refer to: "stepd", "stepctl", "proctrack" and the like.
-sed -nE 's/^\.Xr (step[^ ]*|proctrack|mpi) ([0-9]).*/\1.\2/p' "$@" | sort -u >"$tmpdir/references"
+sed -nE 's/^\.Xr (step[^ ]*|proctrack|mpi|job[^ ]*) ([0-9]).*/\1.\2/p; s/^\.Xr (select|preempt) 7.*/\1.7/p' "$@" | sort -u >"$tmpdir/references"
 ok "the manual pages refer to other pages of ours" test -s "$tmpdir/references"
 while read -r page; do
 	ok "the page $page, which others refer to, exists" test -f "$doc/$page"

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * For tests and benchmarks of the engine: one with a virtual clock, a configuration as text, and a
+ * store in memory. What fails here ends the program with a line on why.
+ */
+#ifndef TESTS_LIB_JOBD_RIG_H
+#define TESTS_LIB_JOBD_RIG_H
+
+#include "contrib/jobd/sim/sim.h"
+
+#define RIG_BEGIN_S 1000000000
+
+/* What the store was given last of each; and how often. */
+struct rig_store {
+	json_t *jobs, *nodes, *reservations; /* by id or name; jobs have their request */
+	uint32_t changes, commits, rollbacks;
+	bool fails;
+	bool open; /* between begin() and its end */
+};
+
+struct rig {
+	struct sim *sim;
+	struct engine *e;
+	struct rig_store store;
+	uint32_t starts, signals;
+};
+
+/* A job, as far as it is not one of one node that runs until it is cancelled. */
+struct rig_job {
+	const char *name, *partition, *nodelist, *exclude, *features, *array, *reservation, *qos;
+	uint32_t nodes, max_nodes, tasks, cpus_per_task, minutes, priority, run_s;
+	uint32_t term_s;          /* to its end after SIGTERM; NO_VAL: it ignores it */
+	int exit_status, begin_s; /* begin_s: from now on */
+	uint64_t memory_mb;
+	bool hold, exclusive, oversubscribe, contiguous, singleton, no_requeue;
+	enum job_dependency_kind kind;
+	uint32_t after; /* a job; 0: none */
+	uid_t uid;
+	const char *fault; /* "node=2", "start", "suspend", "resume" */
+};
+
+/* now_s: since RIG_BEGIN_S. The engine has begun. */
+void rig_make(struct rig *rig, const char *conf_text);
+
+/* The same without engine_begin(), at another time: for what was kept. */
+void rig_make_at(struct rig *rig, const char *conf_text, uint32_t now_s);
+void rig_clear(struct rig *rig);
+
+struct conf *rig_conf(const char *conf_text); /* conf_free() */
+
+/* Returns what engine_submit() does. */
+int rig_try(struct rig *rig, const struct rig_job *job, uint32_t *ret_id, struct err *err);
+
+/* One that is accepted, and what follows at once. */
+struct job *rig_add(struct rig *rig, struct rig_job job);
+#define rig_submit(rig, ...) rig_add(rig, (struct rig_job){__VA_ARGS__})
+
+/* Seconds since the begin. */
+void rig_run(struct rig *rig, uint32_t until_s);
+uint32_t rig_now(const struct rig *rig);
+
+/* All of it into another engine, as if the program had been killed. */
+void rig_restore(struct rig *from, struct rig *ret_to, const char *conf_text);
+
+#endif

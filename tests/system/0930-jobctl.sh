@@ -1,0 +1,141 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# jobctl, and its other names, against a scripted jobd: what is sent, and what becomes of replies,
+# refusals and nonsense.
+# shellcheck source=tests/lib/step.sh
+. "${top_srcdir:?}/tests/lib/step.sh"
+
+jobctl=${top_builddir:?}/contrib/jobd/cli/jobctl
+[ -x "$jobctl" ] || skip_all "jobd is not built"
+command -v python3 >/dev/null || skip_all "needs python3"
+
+# shellcheck disable=SC2154 # of tap.sh
+bin=$tmpdir/bin
+mkdir "$bin"
+for name in sbatch salloc squeue sinfo scancel; do
+	ln -s "$(cd "$top_builddir" && pwd)/contrib/jobd/cli/jobctl" "$bin/$name"
+done
+TZ=UTC
+JOBD_SOCKET=$tmpdir/socket
+export TZ JOBD_SOCKET
+service=
+
+# begin_service: standard input has the replies.
+begin_service() {
+	end_service
+	cat >"$tmpdir/replies"
+	python3 "$top_srcdir/tests/lib/jobd_service.py" "$JOBD_SOCKET" "$tmpdir/replies" "$tmpdir/log" >"$tmpdir/service" &
+	service=$!
+	eventually grep -q ready "$tmpdir/service" || bail "no scripted jobd"
+}
+
+end_service() {
+	[ -z "$service" ] || kill "$service"
+	[ -z "$service" ] || wait "$service" 2>/dev/null
+	service=
+	rm -f "$JOBD_SOCKET"
+}
+at_exit end_service
+
+status() {
+	"$@" >"$tmpdir/out" 2>"$tmpdir/err"
+	echo $?
+}
+
+nth_call() { # N: that line of the log
+	sed -n "$1p" "$tmpdir/log" >"$tmpdir/call"
+}
+
+# ---- sbatch
+
+printf '#!/bin/sh\n#SBATCH -N2 --mem=1G --nice=3\necho hi\n' >"$tmpdir/job.sh"
+begin_service <<'END'
+{"Submit": [{"parameters": {"job_id": 42}},
+	{"error": "org.stepd.jobs.Invalid", "parameters": {"message": "Requested node configuration is not available"}}],
+ "Wait": [{"parameters": {"job": {"job_id": 42, "job_state": "FAILED", "exit_code": 768}}}]}
+END
+is "$(cd "$tmpdir" && ONE_OF_MINE=1 status "$bin/sbatch" -n 4 job.sh a "b c")" 0 "sbatch submits a script"
+is "$(cat "$tmpdir/out")" "Submitted batch job 42" "sbatch prints the job's number as Slurm's does"
+like "$(cat "$tmpdir/err")" '^sbatch: --nice: .*, ignoring$' "an option that is ignored is named"
+nth_call 1
+json_is "$tmpdir/call" method org.stepd.jobs.Submit "sbatch calls Submit"
+json_is "$tmpdir/call" 'p["request"]["script"]' "$(cat "$tmpdir/job.sh")" "the script's text is in the request"
+json_is "$tmpdir/call" '[p["request"][m] for m in ("name","ntasks","min_nodes","memory_per_node_mb","argv")]' \
+	'["job.sh", 4, 2, 1024, ["a", "b c"]]' "options of the script and of the command line are in the request"
+json_is "$tmpdir/call" 'p["request"]["work_dir"]' "$tmpdir" "the working directory is in the request"
+json_is "$tmpdir/call" '"ONE_OF_MINE=1" in p["request"]["env"]' true "the environment is in the request"
+is "$(status "$bin/sbatch" "$tmpdir/job.sh")" 1 "a refused submission is a failure of sbatch"
+is "$(grep -c . "$tmpdir/err") $(tail -n 1 "$tmpdir/err")" \
+	"2 sbatch: error: Requested node configuration is not available" "jobd's sentence is what sbatch prints"
+echo echo >"$tmpdir/bare.sh"
+is "$(status "$bin/sbatch" "$tmpdir/bare.sh") $(grep -c Submit "$tmpdir/log")" "1 2" \
+	"a file without an interpreter's name is not submitted"
+
+begin_service <<'END'
+{"Submit": [{"parameters": {"job_id": 42}}],
+ "Wait": [{"parameters": {"job": {"job_id": 42, "job_state": "FAILED", "exit_code": 768}}}]}
+END
+is "$(status "$bin/sbatch" --parsable -W --wrap false) $(cat "$tmpdir/out")" "3 42" \
+	"sbatch --wait ends with the job's exit status"
+
+# ---- salloc
+
+begin_service <<'END'
+{"Submit": [{"parameters": {"job_id": 7}}],
+ "Wait": [{"parameters": {"job": {"job_id": 7, "job_state": "RUNNING", "nodes": "n[1-2]", "node_count": 2}}}],
+ "Cancel": [{"parameters": {}}]}
+END
+# shellcheck disable=SC2016 # for the shell inside
+is "$(status "$bin/salloc" -N2 sh -c 'echo "$SLURM_JOB_ID $SLURM_JOB_NODELIST $SLURM_NNODES"; exit 5') $(cat "$tmpdir/out")" \
+	"5 7 n[1-2] 2" "salloc runs a command in the allocation, and ends as it does"
+nth_call 3
+json_is "$tmpdir/call" '[method, p["job"]]' '["org.stepd.jobs.Cancel", "7"]' "the allocation ends with salloc's command"
+
+# ---- squeue and scancel
+
+begin_service <<'END'
+{"ListJobs": [
+	{"parameters": {"time": 1795453967, "next": 2, "jobs": [
+		{"job_id": 1, "job_state": "RUNNING", "name": "a", "partition": "p", "user_id": 0, "nodes": "n1",
+		 "node_count": 1, "start_time": 1795453962}]}},
+	{"parameters": {"time": 1795453967, "jobs": [
+		{"job_id": 2, "job_state": "PENDING", "state_reason": "Resources", "name": "b", "partition": "p",
+		 "user_id": 0, "node_count": 4}]}},
+	{"parameters": {"time": 1795453967, "next": 1, "jobs": []}}],
+ "Cancel": [{"error": "org.stepd.jobs.NoSuchJob", "parameters": {"job": "9", "message": "there is no job 9"}},
+	{"parameters": {}}]}
+END
+is "$(status "$bin/squeue") $(cat "$tmpdir/out")" \
+	"0              JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)
+                 2         p        b     root PD       0:00      4 (Resources)
+                 1         p        a     root  R       0:05      1 n1" "squeue prints a list that comes in pieces"
+is "$(status "$bin/squeue") $(cat "$tmpdir/err")" "1 squeue: error: the replies to ListJobs have no end" \
+	"a list whose pieces do not go on is an error"
+is "$(status "$bin/scancel" 9 10) $(cat "$tmpdir/err")" "1 scancel: error: job 9: there is no job 9" \
+	"scancel reports a job that is not there"
+json_is "$tmpdir/log" '[c["parameters"]["job"] for c in docs if c["method"].endswith("Cancel")]' '["9", "10"]' \
+	"scancel goes on to the next job"
+
+# ---- what is no reply, and no jobd
+
+begin_service <<'END'
+{"ListJobs": ["nonsense", null], "Stats": ["{\"parameters\": 3}"]}
+END
+is "$(status "$bin/squeue")" 1 "nonsense is no list of jobs"
+like "$(cat "$tmpdir/err")" "is not jobd; its reply to ListJobs: it is no JSON" "nonsense is reported with its reason"
+is "$(status "$bin/squeue")" 1 "squeue fails where the connection ends before the reply"
+like "$(cat "$tmpdir/err")" "has ended the connection before the reply to ListJobs" "the end of a connection is reported"
+is "$(status "$jobctl" stats)" 1 "parameters that are no object are an error"
+end_service
+is "$(status "$bin/squeue")" 1 "squeue fails without a jobd"
+like "$(cat "$tmpdir/err")" "start it, or name its socket in .JOBD_SOCKET" "without a jobd the remedy is named"
+begin_service <<'END'
+{"ListJobs": [{"parameters": {"jobs": [], "time": 1}}]}
+END
+if [ -w /dev/full ]; then
+	is "$("$bin/squeue" >/dev/full 2>"$tmpdir/err" || echo $?) $(grep -c . "$tmpdir/err")" "1 1" \
+		"a standard output that takes nothing is a failure, reported once"
+fi
+
+done_testing

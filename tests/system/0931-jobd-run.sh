@@ -1,0 +1,382 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Jobs of jobd on four named nodes of this machine, through real agents: exit statuses, files and
+# arrays, steprun in a script, suspension, ends that a script does not want, agents and nodes that
+# fail, and a jobd that is killed while all of it goes on.
+# shellcheck source=tests/lib/step.sh
+. "${top_srcdir:?}/tests/lib/step.sh"
+
+jobd=${top_builddir:?}/contrib/jobd/server/jobd
+jobctl=$top_builddir/contrib/jobd/cli/jobctl
+if ! [ -x "$jobd" ] || ! [ -x "$jobctl" ]; then
+	skip_all "jobd is not built"
+fi
+[ "$(id -u)" = 0 ] || skip_all "needs root"
+command -v python3 >/dev/null || skip_all "needs python3"
+
+# shellcheck disable=SC2154 # $tmpdir is of tap.sh
+state=$tmpdir/state
+work=$tmpdir/work
+mkdir -m 700 "$state"
+mkdir -m 777 "$work"
+chmod 777 "$work"
+JOBD_SOCKET=$tmpdir/socket
+STEPRUN=$(cd "$top_builddir" && pwd)/stepd/cli/steprun
+TRACKER=linuxproc # of steps in scripts, whose users have no cgroup to divide
+export JOBD_SOCKET STEPRUN TRACKER
+unset STEPD_RUNTIME_DIR # of the agents: jobd has it as an option
+cat >"$tmpdir/slurm.conf" <<CONF
+ClusterName=test
+FirstJobId=$((job % 500000 * 100 + 1000000))
+SelectType=select/cons_res
+SelectTypeParameters=CR_Core
+KillWait=1
+MinJobAge=3600
+NodeName=n[1-4] CPUs=8 Sockets=1 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=1000
+PartitionName=main Nodes=n[1-4] Default=YES MaxTime=60
+CONF
+
+case $stepd in
+/*) here= ;;
+*) here=$(pwd)/ ;;
+esac
+
+jobd_pid=
+begin_jobd() {
+	"$jobd" --conf "$tmpdir/slurm.conf" --state "$state" --socket "$JOBD_SOCKET" --stepd "$here$stepd" \
+		--runtime-dir "$run" "$@" >>"$tmpdir/log" 2>&1 &
+	jobd_pid=$!
+	eventually "$jobctl" nodes || bail "jobd does not start: $(tail -n 3 "$tmpdir/log")"
+}
+kill_jobd() {
+	[ -z "$jobd_pid" ] || kill -KILL "$jobd_pid"
+	[ -z "$jobd_pid" ] || wait "$jobd_pid" 2>/dev/null
+	jobd_pid=
+}
+at_exit kill_jobd
+
+script() { # NAME: standard input is the script
+	{
+		echo '#!/bin/sh'
+		cat
+	} >"$work/$1"
+	chmod 755 "$work/$1"
+}
+
+submit() { # OPTION... SCRIPT [ARG...]: prints its number
+	(cd "$work" && "$jobctl" submit --parsable "$@")
+}
+
+doc_of() { # JOB EXPRESSION
+	"$jobctl" queue -t all -j "$1" --json | json_get - "d[\"jobs\"][0]$2"
+}
+
+has_state() { # STATE JOB
+	[ "$(doc_of "$2" '["job_state"]') $(doc_of "$2" '["state_flags"]')" = "$1 []" ]
+}
+
+ends_as() { # JOB STATE NAME
+	eventually has_ended "$1"
+	is "$(doc_of "$1" '["job_state"]')" "$2" "$3"
+}
+
+has_ended() { # JOB
+	case $(doc_of "$1" '["job_state"]')$(doc_of "$1" '["state_flags"]') in
+	PENDING* | RUNNING* | SUSPENDED* | *COMPLETING*) return 1 ;;
+	esac
+}
+
+all_have_ended() {
+	[ -z "$("$jobctl" queue -h)" ]
+}
+
+wrote() { # FILE [REGEX]
+	grep -Eq -e "${2-.}" "$work/$1"
+}
+
+cpu_ticks() { # FILE that holds a pid
+	python3 -c 'import sys
+print(open("/proc/%s/stat" % open(sys.argv[1]).read().strip()).read().rpartition(")")[2].split()[11])' "$work/$1"
+}
+
+# ---- twenty jobs
+
+begin_jobd
+script exits <<'S'
+echo "job $SLURM_JOB_ID has $SLURM_NTASKS on $SLURM_JOB_NUM_NODES: $*"
+echo "error" >&2
+exit "$1"
+S
+for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19; do
+	submit -n 2 -N $((i % 2 + 1)) exits $i >>"$tmpdir/ids"
+done
+eventually all_have_ended
+i=0
+wrong=
+while read -r id; do
+	wanted=$((i * 256))
+	[ "$(doc_of "$id" '["exit_code"]')" = $wanted ] &&
+		[ "$(cat "$work/slurm-$id.out")" = "job $id has 2 on $((i % 2 + 1)): $i
+error" ] || wrong="$wrong $id"
+	i=$((i + 1))
+done <"$tmpdir/ids"
+is "$i,$wrong" 20, "each of twenty jobs has its own exit status, and its output in slurm-JOB.out"
+is "$("$jobctl" queue -h -t all -o %T | sort | uniq -c | tr -s ' \n' ' ')" " 1 COMPLETED 19 FAILED " \
+	"a job with exit status 0 is COMPLETED, others are FAILED"
+
+# ---- files and arrays
+
+script where <<'S'
+echo "$SLURM_ARRAY_JOB_ID $SLURM_ARRAY_TASK_ID $(id -u) $(id -g) $(pwd)"
+echo "aside" >&2
+S
+id=$(submit --array 3,5 -J 'a b' -o 'x%%-%A-%3a-%u-%x-%N.out' -e 'e-%a' -w n2 where)
+eventually all_have_ended
+is "$(cat "$work/x%-$id-003-root-a b-n2.out")" "$id 3 0 0 $work" "output is in the file of the pattern, with the array task"
+is "$(cat "$work/x%-$id-005-root-a b-n2.out")" "$id 5 0 0 $work" "each array task has its own output"
+is "$(cat "$work/e-3")" aside "errors have a file of their own"
+id=$(submit -o none-such/x where)
+ends_as "$id" FAILED "a job whose output file can't be made fails"
+is "$("$jobctl" nodes -h -o %t | sort -u)" idle "no node is drained for a file that a user has named"
+mkdir -m 700 "$tmpdir/private"
+if command -v setpriv >/dev/null; then
+	id=$(cd "$work" && setpriv --reuid 65534 --regid 65534 --clear-groups "$jobctl" submit --parsable -o nobodys where)
+	eventually has_ended "$id"
+	is "$(cat "$work/nobodys") $(stat -c %u "$work/nobodys")" "  65534 65534 $work
+aside 65534" "a job runs, and its output is opened, as its user"
+	id=$(cd "$work" && setpriv --reuid 65534 --regid 65534 --clear-groups "$jobctl" submit --parsable -o "$tmpdir/private/x" where)
+	ends_as "$id" FAILED "a user's job can't write where the user can't"
+	is "$(ls "$tmpdir/private")" "" "no file is made in root's name"
+else
+	skip 3 "needs setpriv"
+fi
+
+# ---- steps in a script
+
+script steps <<'S'
+"$STEPRUN" --proctrack "$TRACKER" sh -c 'echo "rank $SLURM_PROCID on $SLURMD_NODENAME of $SLURM_JOB_ID"'
+S
+id=$(submit -n 4 -N 2 --ntasks-per-node 2 -w 'n[2-3]' -o steps.out steps)
+ends_as "$id" COMPLETED "a script with a step completes"
+is "$(sort "$work/steps.out")" "rank 0 on n2 of $id
+rank 1 on n2 of $id
+rank 2 on n3 of $id
+rank 3 on n3 of $id" "steprun without options runs the job's tasks on the job's nodes"
+
+script told <<'S'
+trap 'echo script >>told.out' USR1
+"$STEPRUN" --proctrack "$TRACKER" -n 2 sh -c 'trap "echo task; exit 0" USR1; echo up; while :; do sleep 0.05; done' >>told.out
+wait
+S
+id=$(submit -n 2 -N 2 -o told.log told)
+eventually wrote told.out up
+eventually sh -c "[ \$(grep -c up '$work/told.out') = 2 ]"
+"$jobctl" cancel -s USR1 "$id"
+ends_as "$id" COMPLETED "a signal to a job's steps reaches their tasks"
+is "$(sort "$work/told.out" | tr '\n' ' ')" "task task up up " "a signal to a job's steps does not reach the script"
+
+# ---- suspension
+
+script spins <<'S'
+echo $$ >"$1"
+while :; do :; done
+S
+script sleeps <<'S'
+exec sleep 300
+S
+limited=$(submit -t 1 sleeps) # it is looked for later
+id=$(submit -N 2 spins spins.pid)
+eventually wrote spins.pid
+"$jobctl" suspend "$id"
+eventually has_state SUSPENDED "$id"
+before=$(cpu_ticks spins.pid)
+sleep 0.5
+is "$(cpu_ticks spins.pid)" "$before" "a suspended job gets no CPU time"
+"$jobctl" resume "$id"
+eventually has_state RUNNING "$id"
+runs_on() {
+	[ "$(cpu_ticks spins.pid)" -gt "$before" ]
+}
+ok "a resumed job runs on" eventually runs_on
+"$jobctl" suspend "$id"
+eventually has_state SUSPENDED "$id"
+"$jobctl" cancel "$id"
+ends_as "$id" CANCELLED "a suspended job can be cancelled"
+
+# A step that is ending can't be suspended: the node refuses it.
+id=$(submit -N 2 -w 'n[1-2]' spins again.pid)
+eventually wrote again.pid
+sh -c 'trap "" TERM; echo up; while :; do sleep 0.1; done' >"$tmpdir/deaf" &
+deaf=$!
+eventually grep -q up "$tmpdir/deaf"
+"$stepctl" add --runtime-dir "$run" "n2/$id.extern" "$deaf" >/dev/null
+"$stepctl" terminate --runtime-dir "$run" "n2/$id.extern" >/dev/null
+"$jobctl" suspend "$id" 2>/dev/null
+eventually grep -q "job $id could not be suspended" "$tmpdir/log"
+like "$(cat "$tmpdir/log")" "job $id can't be suspended on node n2: " "a node that refuses a suspension is named"
+is "$(doc_of "$id" '["job_state"]')" RUNNING "a job with a node that can't be suspended runs on"
+before=$(cpu_ticks again.pid)
+runs_on() {
+	[ "$(cpu_ticks again.pid)" -gt "$before" ]
+}
+ok "a suspension that one node refuses is taken back on the others" eventually runs_on
+"$jobctl" cancel "$id"
+eventually has_ended "$id"
+wait "$deaf" 2>/dev/null
+
+# ---- ends
+
+script deaf <<'S'
+trap '' TERM
+echo $$ >"$1"
+while :; do sleep 0.1; done
+S
+id=$(submit -N 2 deaf deaf.pid)
+eventually wrote deaf.pid
+begun_ms=$(now_ms)
+"$jobctl" cancel "$id"
+ends_as "$id" CANCELLED "a script that ignores SIGTERM is killed"
+ok "it has KillWait before" [ $(($(now_ms) - begun_ms)) -ge 900 ]
+id=$(submit -N 2 spins quick.pid)
+"$jobctl" cancel "$id"
+ends_as "$id" CANCELLED "a job can be cancelled while it begins"
+ends_as "$limited" TIMEOUT "a job is ended by its time limit"
+
+# ---- agents and nodes that fail
+
+agent_pid() { # STEP
+	"$stepctl" list --runtime-dir "$run" --json | json_get - "[s[\"agent_pid\"] for s in (d if isinstance(d, list) else d[\"steps\"]) if s[\"step\"] == \"$1\"][0]"
+}
+script slow <<'S'
+echo up >"$1"
+until [ -e "$2" ]; do sleep 0.05; done
+exit 7
+S
+id=$(submit -N 2 slow slow.up slow.go)
+eventually wrote slow.up
+kill -KILL "$(agent_pid "$id.batch")"
+eventually grep -q "job $id: its agent on node .* has died" "$tmpdir/log"
+sleep 0.2
+is "$(doc_of "$id" '["job_state"]')" RUNNING "a job outlives the death of its agent"
+touch "$work/slow.go"
+ends_as "$id" FAILED "the end of a job whose agent was replaced is seen"
+kill_jobd
+begin_jobd --runtime-dir /proc/none
+id=$(submit -w n4 exits 0)
+eventually sh -c "'$jobctl' nodes -h -n n4 -o %t | grep -q dr"
+like "$("$jobctl" show node n4)" '[Rr]eason.*proc' "a node whose agent can't be started is drained, with the reason"
+is "$(doc_of "$id" '["job_state"]')" PENDING "its job is queued again"
+"$jobctl" cancel "$id"
+"$jobctl" update NodeName=n4 State=RESUME
+
+# ---- jobd is killed
+
+kill_jobd
+begin_jobd
+script counted <<'S'
+echo $$ >>"runs-$SLURM_JOB_ID"
+until [ -e "$1" ]; do sleep 0.05; done
+exit 9
+S
+long=$(submit -N 2 counted long.go)
+short=$(submit counted short.go)
+still=$(submit -N 2 spins still.pid)
+eventually wrote "runs-$long"
+eventually wrote "runs-$short"
+eventually wrote still.pid
+"$jobctl" suspend "$still"
+eventually has_state SUSPENDED "$still"
+kill_jobd
+touch "$work/short.go"
+gone() {
+	[ -z "$(ls -d "$run/"*"_$short.batch" 2>/dev/null)" ]
+}
+eventually gone
+before=$(cpu_ticks still.pid)
+begin_jobd
+ends_as "$short" FAILED "a job that has ended without jobd has ended when jobd returns"
+is "$(doc_of "$short" '["exit_code"]')" 2304 "its exit status is known"
+is "$(doc_of "$long" '["job_state"]')" RUNNING "a running job runs when jobd returns"
+is "$(doc_of "$still" '["job_state"]')" SUSPENDED "a suspended job is suspended when jobd returns"
+sleep 0.3
+is "$(cpu_ticks still.pid)" "$before" "a suspended job stands still while jobd returns"
+touch "$work/long.go"
+ends_as "$long" FAILED "the end of a job that was found again is seen"
+is "$(doc_of "$long" '["exit_code"]')" 2304 "with its exit status"
+"$jobctl" cancel "$still"
+ends_as "$still" CANCELLED "a suspended job that was found again can be cancelled"
+
+# At random moments of starts and ends.
+script brief <<'S'
+echo $$ >>"runs-$SLURM_JOB_ID"
+sleep 0.1
+exit 3
+S
+rounds=$(rounds 10 60)
+: >"$tmpdir/ids"
+round=0
+while [ $round -lt "$rounds" ]; do
+	for nodes in 1 2 1 3; do
+		submit -N $nodes brief >>"$tmpdir/ids"
+	done
+	sleep "0.$(awk 'BEGIN { srand(); printf "%03d", rand() * 400 }' </dev/null)"
+	kill_jobd
+	begin_jobd
+	round=$((round + 1))
+done
+eventually all_have_ended
+wrong=
+while read -r id; do
+	[ "$(doc_of "$id" '["exit_code"]') $(wc -l <"$work/runs-$id")" = "768 1" ] ||
+		wrong="$wrong $id:$(doc_of "$id" '["job_state"]'):$(doc_of "$id" '["restart_cnt"]'):$(wc -l <"$work/runs-$id")"
+done <"$tmpdir/ids"
+is "$wrong" "" "jobs of a jobd that is killed $rounds times run once, and their ends are known"
+is "$("$jobctl" nodes -h -o %t | sort -u)" idle "no node is drained for it"
+
+# ---- other hosts, which a launcher of the site reaches
+
+kill -TERM "$jobd_pid"
+wait "$jobd_pid"
+is $? 0 "jobd ends by SIGTERM"
+printf 'echo "$1" >>%s/launched; STEPD_RUNTIME_DIR=%s/remote exec sh -c "$2"\n' "$tmpdir" "$tmpdir" >"$tmpdir/launch"
+begin_launching() {
+	begin_jobd --step-launcher local --launcher "sh $tmpdir/launch %h %q"
+}
+begin_launching
+id=$(submit -n 4 -N 2 --ntasks-per-node 2 -w 'n[2-3]' -o remote.out steps)
+ends_as "$id" COMPLETED "a job on other hosts completes"
+is "$(grep -c "^rank . on n[23] of $id" "$work/remote.out")" 4 "steps of a job on other hosts run"
+is "$(sort -u "$tmpdir/launched" | tr '\n' ' ')" "n2 n3 " "the launcher gets the host"
+id=$(submit -N 2 spins remote.pid)
+eventually wrote remote.pid
+"$jobctl" suspend "$id"
+eventually has_state SUSPENDED "$id"
+before=$(cpu_ticks remote.pid)
+kill_jobd
+sleep 0.3
+begin_launching
+is "$(doc_of "$id" '["job_state"]')" SUSPENDED "a suspended job on other hosts is found again"
+is "$(cpu_ticks remote.pid)" "$before" "a suspended job on other hosts gets no CPU time"
+"$jobctl" resume "$id"
+eventually has_state RUNNING "$id"
+runs_on() {
+	[ "$(cpu_ticks remote.pid)" -gt "$before" ]
+}
+ok "a resumed job on other hosts runs on" eventually runs_on
+"$jobctl" cancel "$id"
+ends_as "$id" CANCELLED "a job on other hosts can be cancelled"
+id=$(submit -N 2 exits 6)
+eventually has_ended "$id"
+is "$(doc_of "$id" '["exit_code"]')" 1536 "the exit status of a job on other hosts is known"
+
+# ---- what is left
+
+kill -TERM "$jobd_pid"
+wait "$jobd_pid"
+jobd_pid=
+is "$(find "$run" "$state/run" -mindepth 1)" "" "no step, result or log is left"
+is "$(find /sys/fs/cgroup -type d -name "job_$((job % 500000 * 100 + 1000000))*" -prune 2>/dev/null | head -n 3)" "" \
+	"no cgroup of a job is left"
+nothing_left_soon "jobs leave no process behind"
+done_testing

@@ -1,0 +1,1406 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The engine with a virtual clock: jobs from their submission to their end, who goes first, what
+ * operators do, and what is found again. Times are seconds since the begin.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "stepd/base/json.h"
+#include "tests/lib/jobd_rig.h"
+
+/* Four nodes in a line, that jobs get as a whole. */
+#define LINE_OF(age)                                                                               \
+	"ClusterName=test\nSelectType=select/linear\nKillWait=10\nMinJobAge=" age "\n"             \
+	"NodeName=n[1-4] CPUs=2 RealMemory=4000\n"                                                 \
+	"PartitionName=p Nodes=ALL Default=YES\n"
+
+#define LINE LINE_OF("1000000")
+
+/* Nodes of eight cores, whose cores jobs share out. */
+#define CORES                                                                                      \
+	"ClusterName=test\nSelectType=select/cons_res\nSelectTypeParameters=CR_Core_Memory\n"      \
+	"KillWait=10\nNodeName=n[1-4] Sockets=2 CoresPerSocket=4 RealMemory=8000\n"                \
+	"PartitionName=p Nodes=ALL Default=YES DefMemPerCPU=100\n"
+
+static const char *state_of(const struct job *job)
+{
+	return job_state_code(job->record.job_state);
+}
+
+#define assert_state(job, code) assert_string_equal(state_of(job), code)
+#define assert_nodes(job, list) assert_string_equal((job)->record.nodes, list)
+#define assert_reason(rig, job, name)                                                              \
+	assert_string_equal(job_reason_name(engine_get_reason((rig)->e, job)), name)
+#define assert_time(t, seconds) assert_int_equal((t)-RIG_BEGIN_S, seconds)
+#define assert_ok(call)                                                                            \
+	do {                                                                                       \
+		if ((call) < 0)                                                                    \
+			fail_msg("%s: %s", #call, err.text);                                       \
+	} while (0)
+
+/* ---- from submission to end --------------------------------------------------------------------
+ */
+
+static void test_life(void **state)
+{
+	struct rig rig;
+	struct job *job;
+	uint32_t id;
+
+	(void)state;
+	rig_make(&rig, LINE_OF("60"));
+	job = rig_submit(&rig, .nodes = 2, .run_s = 100);
+	id = job->record.job_id;
+	assert_int_equal(id, 1);
+	assert_state(job, "R");
+	assert_nodes(job, "n[1-2]");
+	assert_time(job->record.start_time, 0);
+	rig_run(&rig, 99);
+	assert_state(job, "R");
+	rig_run(&rig, 100);
+	assert_state(job, "CD");
+	assert_time(job->record.end_time, 100);
+	assert_int_equal(job->exit_status, 0);
+	assert_int_equal(engine_get_stats(rig.e)->completed, 1);
+	/* it is shown for MinJobAge */
+	rig_run(&rig, 159);
+	assert_non_null(engine_find_job(rig.e, id));
+	rig_run(&rig, 160);
+	assert_null(engine_find_job(rig.e, id));
+	assert_int_equal(json_object_size(rig.store.jobs), 0);
+	rig_clear(&rig);
+}
+
+static void test_failed(void **state)
+{
+	struct rig rig;
+	struct job *job;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	job = rig_submit(&rig, .run_s = 5, .exit_status = 256);
+	rig_run(&rig, 5);
+	assert_state(job, "F");
+	assert_int_equal(job->exit_status, 256);
+	rig_clear(&rig);
+}
+
+/* ---- what is refused ---------------------------------------------------------------------------
+ */
+
+#define LIMITS                                                                                     \
+	"ClusterName=test\nSelectType=select/cons_res\nSelectTypeParameters=CR_Core_Memory\n"      \
+	"EnforcePartLimits=ALL\nMaxJobCount=4\n"                                                   \
+	"NodeName=n[1-4] Sockets=2 CoresPerSocket=4 RealMemory=8000 Feature=a\n"                   \
+	"NodeName=m1 Sockets=1 CoresPerSocket=4 RealMemory=8000 Feature=a,b\n"                     \
+	"PartitionName=p Nodes=ALL Default=YES DefMemPerCPU=100 MaxMemPerCPU=1000\n"               \
+	"PartitionName=short Nodes=ALL MaxTime=10 MaxNodes=2\n"                                    \
+	"PartitionName=root Nodes=ALL RootOnly=YES\n"                                              \
+	"PartitionName=staff Nodes=ALL AllowGroups=no-such-group\n"                                \
+	"PartitionName=drain Nodes=ALL State=DRAIN\n"
+
+static void test_refusals(void **state)
+{
+	static const struct {
+		struct rig_job job;
+		const char *sentence;
+	} rows[] = {
+		{{.partition = "none"}, "there is no partition none"},
+		{{.partition = "root"}, "partition root is for root alone"},
+		{{.partition = "staff"}, "members of certain groups"},
+		{{.partition = "drain"}, "takes no jobs now"},
+		{{.partition = "short", .minutes = 11}, "above the 10 minutes of partition short"},
+		{{.partition = "short", .minutes = 5, .nodes = 3}, "MaxNodes"},
+		{{.qos = "high"}, "there is no QOS high"},
+		{{.reservation = "r"}, "there is no reservation r"},
+		{{.nodes = 6}, "Requested node configuration is not available"},
+		{{.tasks = 37}, "Requested node configuration is not available"},
+		{{.cpus_per_task = 9}, "Requested node configuration is not available"},
+		{{.features = "c"}, "Requested node configuration is not available"},
+		{{.features = "b", .nodes = 2}, "Requested node configuration is not available"},
+		{{.features = "a[1]"}, "--constraint=a[1]"},
+		{{.features = "a&"}, "a feature is missing"},
+		{{.nodelist = "n9"}, "--nodelist=n9: no such nodes"},
+		{{.exclude = "x[1-2]"}, "--exclude=x[1-2]: no such nodes"},
+		{{.nodelist = "n1", .exclude = "n[1-2]"}, "name the same node"},
+		{{.memory_mb = 9000}, "Requested node configuration is not available"},
+		{{.memory_mb = MEM_PER_CPU | 1001}, "more than the 1000 MB"},
+		{{.nodes = 3, .max_nodes = 2}, "--nodes=3-2"},
+		{{.array = "1-"}, "array"},
+		{{.array = "0-9"}, "MaxJobCount=4"},
+		{{.cpus_per_task = 100000}, "--cpus-per-task"},
+	};
+	struct rig rig;
+	uint32_t id = 77;
+	size_t i;
+
+	(void)state;
+	rig_make(&rig, LIMITS);
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct rig_job job = rows[i].job;
+		struct err err = ERR_INIT;
+
+		job.uid = 1000;
+		if (rig_try(&rig, &job, &id, &err) >= 0)
+			fail_msg("row %zu is accepted, not '%s'", i, rows[i].sentence);
+		if (!strstr(err.text, rows[i].sentence))
+			fail_msg("row %zu: '%s', not '%s'", i, err.text, rows[i].sentence);
+	}
+	assert_int_equal(id, 77);
+	assert_int_equal(engine_count_jobs(rig.e), 0);
+	assert_int_equal(rig.store.changes, 0);
+	assert_int_equal(engine_get_stats(rig.e)->submitted, 0);
+	/* the first that is accepted gets the first number all the same */
+	assert_int_equal(rig_submit(&rig, .uid = 1000)->record.job_id, 1);
+	rig_clear(&rig);
+}
+
+/* ---- who goes first ----------------------------------------------------------------------------
+ */
+
+#define TIERS                                                                                      \
+	"ClusterName=test\nSelectType=select/linear\nNodeName=n1 CPUs=1\n"                         \
+	"PartitionName=low Nodes=ALL Default=YES PriorityTier=1\n"                                 \
+	"PartitionName=high Nodes=ALL PriorityTier=5\n"
+
+/* By tier, then priority, then number. */
+static void test_order(void **state)
+{
+	struct rig rig;
+	struct job *jobs[6];
+	/* each runs for 10 s: this is the order of their starts */
+	static const size_t order[] = {0, 4, 3, 5, 2, 1};
+	size_t i;
+
+	(void)state;
+	rig_make(&rig, TIERS);
+	jobs[0] = rig_submit(&rig, .run_s = 10);
+	jobs[1] = rig_submit(&rig, .run_s = 10, .priority = 5);
+	jobs[2] = rig_submit(&rig, .run_s = 10, .priority = 70);
+	jobs[3] = rig_submit(&rig, .run_s = 10, .partition = "high", .priority = 6);
+	jobs[4] = rig_submit(&rig, .run_s = 10, .partition = "high", .priority = 7);
+	jobs[5] = rig_submit(&rig, .run_s = 10, .partition = "high", .priority = 6);
+	rig_run(&rig, 100);
+	for (i = 0; i < 6; i++)
+		assert_time(jobs[order[i]]->record.start_time, 10 * i);
+	rig_clear(&rig);
+}
+
+static void test_reasons(void **state)
+{
+	struct rig rig;
+	struct job *first, *second, *third;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_make(&rig,
+		LINE "PartitionName=short Nodes=n4 MaxTime=10\n"
+		     "PartitionName=down Nodes=n4 State=DOWN\n"
+		     "PartitionName=few Nodes=ALL MaxNodes=2\n");
+	first = rig_submit(&rig, .nodes = 3, .run_s = 100);
+	assert_reason(&rig, first, "None");
+	second = rig_submit(&rig, .nodes = 4);
+	third = rig_submit(&rig, .nodes = 4);
+	assert_reason(&rig, second, "Resources");
+	assert_reason(&rig, third, "Priority");
+	assert_reason(&rig, rig_submit(&rig, .partition = "short", .minutes = 20, .uid = 1000),
+		"PartitionTimeLimit");
+	assert_reason(&rig, rig_submit(&rig, .partition = "few", .nodes = 3), "PartitionNodeLimit");
+	assert_reason(&rig, rig_submit(&rig, .partition = "down"), "PartitionDown");
+	assert_reason(&rig, rig_submit(&rig, .begin_s = 50), "BeginTime");
+	assert_reason(&rig, rig_submit(&rig, .hold = true), "JobHeldUser");
+	assert_reason(&rig,
+		rig_submit(&rig, .after = first->record.job_id, .kind = DEPENDS_AFTER_ANY),
+		"Dependency");
+	assert_ok(engine_update_nodes(rig.e, "n4", NODE_CHANGE_DRAIN, "a test", &err));
+	rig_run(&rig, 1);
+	assert_reason(&rig, second, "ReqNodeNotAvail");
+	rig_clear(&rig);
+}
+
+/* What waits for nodes that can't be had holds back nobody. */
+static void test_held_back(void **state)
+{
+	struct rig rig;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	(void)rig_submit(&rig, .nodelist = "n4", .hold = true);
+	assert_ok(engine_update_nodes(rig.e, "n4", NODE_CHANGE_DRAIN, "a test", &err));
+	assert_state(rig_submit(&rig, .nodelist = "n4"), "PD");
+	assert_state(rig_submit(&rig, .nodes = 3), "R");
+	rig_clear(&rig);
+}
+
+/* ---- limits of time ----------------------------------------------------------------------------
+ */
+
+static void test_time_limit(void **state)
+{
+	struct rig rig;
+	struct job *polite, *deaf;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	polite = rig_submit(&rig, .minutes = 2, .term_s = 3);
+	deaf = rig_submit(&rig, .minutes = 2, .term_s = NO_VAL);
+	rig_run(&rig, 119);
+	assert_state(polite, "R");
+	rig_run(&rig, 120);
+	assert_state(polite, "CG");
+	rig_run(&rig, 123);
+	assert_state(polite, "TO");
+	assert_state(deaf, "CG");
+	/* after KillWait */
+	rig_run(&rig, 129);
+	assert_state(deaf, "CG");
+	rig_run(&rig, 130);
+	assert_state(deaf, "TO");
+	assert_time(deaf->record.end_time, 120);
+	rig_clear(&rig);
+}
+
+/* Without a limit a job is never ended, not even after years. */
+static void test_no_limit(void **state)
+{
+	struct rig rig;
+	struct job *job;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	job = rig_submit(&rig, .run_s = 0);
+	assert_true(sim_run_all(rig.sim, SIM_NEVER)); /* nothing is due */
+	rig_run(&rig, 5u * 365 * 24 * 3600);
+	assert_state(job, "R");
+	rig_clear(&rig);
+}
+
+/* ---- cancelling --------------------------------------------------------------------------------
+ */
+
+static void test_cancel(void **state)
+{
+	struct rig rig;
+	struct job *running, *waiting, *held, *stopped, *dependent, *slow;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	running = rig_submit(&rig, .run_s = 1000, .term_s = 2);
+	stopped = rig_submit(&rig, .run_s = 1000, .term_s = 2);
+	slow = rig_submit(&rig, .run_s = 1000, .term_s = NO_VAL);
+	waiting = rig_submit(&rig, .nodes = 4);
+	held = rig_submit(&rig, .hold = true);
+	dependent = rig_submit(&rig, .after = running->record.job_id, .kind = DEPENDS_AFTER_OK);
+	assert_ok(engine_suspend(rig.e, stopped, &err));
+	rig_run(&rig, 10);
+	assert_state(stopped, "S");
+	assert_ok(engine_cancel(rig.e, running, &err));
+	assert_ok(engine_cancel(rig.e, stopped, &err));
+	assert_ok(engine_cancel(rig.e, slow, &err));
+	assert_ok(engine_cancel(rig.e, waiting, &err));
+	assert_ok(engine_cancel(rig.e, held, &err));
+	assert_state(running, "CG");
+	assert_state(stopped, "CG");
+	assert_state(waiting, "CA");
+	assert_state(held, "CA");
+	rig_run(&rig, 12);
+	assert_state(running, "CA");
+	assert_state(stopped, "CA");
+	assert_reason(&rig, dependent, "DependencyNeverSatisfied");
+	assert_ok(engine_cancel(rig.e, slow, &err)); /* once more changes nothing */
+	rig_run(&rig, 20);
+	assert_state(slow, "CA");
+	assert_ok(engine_cancel(rig.e, dependent, &err));
+	assert_int_equal(engine_cancel(rig.e, running, &err), -EINVAL);
+	assert_string_equal(err.text, "job 1 can't be cancelled: it is CANCELLED");
+	rig_run(&rig, 21);
+	assert_int_equal(engine_get_stats(rig.e)->cancelled, 6);
+	rig_clear(&rig);
+}
+
+/* ---- holding -----------------------------------------------------------------------------------
+ */
+
+static void test_hold(void **state)
+{
+	struct rig rig;
+	struct job *job, *running;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	running = rig_submit(&rig, .nodes = 4, .run_s = 100);
+	job = rig_submit(&rig, .uid = 1000, .run_s = 10);
+	assert_int_equal(engine_hold(rig.e, running, true, &err), -EINVAL);
+	assert_ok(engine_hold(rig.e, job, false, &err));
+	assert_reason(&rig, job, "JobHeldUser");
+	assert_ok(engine_release(rig.e, job, false, &err));
+	rig_run(&rig, 1);
+	assert_reason(&rig, job, "Resources");
+	assert_ok(engine_hold(rig.e, job, true, &err));
+	assert_reason(&rig, job, "JobHeldAdmin");
+	assert_int_equal(engine_release(rig.e, job, false, &err), -EPERM);
+	rig_run(&rig, 200);
+	assert_state(job, "PD");
+	assert_ok(engine_release(rig.e, job, true, &err));
+	rig_run(&rig, 200);
+	assert_state(job, "R");
+	assert_time(job->record.start_time, 200);
+	rig_clear(&rig);
+}
+
+/* One that was held keeps its turn: its number is what counts. */
+static void test_release_keeps_turn(void **state)
+{
+	struct rig rig;
+	struct job *first, *second;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	(void)rig_submit(&rig, .nodes = 4, .run_s = 100);
+	first = rig_submit(&rig, .nodes = 4, .run_s = 10, .hold = true);
+	second = rig_submit(&rig, .nodes = 4, .run_s = 10);
+	assert_ok(engine_release(rig.e, first, true, &err));
+	rig_run(&rig, 200);
+	assert_time(first->record.start_time, 100);
+	assert_time(second->record.start_time, 110);
+	rig_clear(&rig);
+}
+
+/* ---- requeueing --------------------------------------------------------------------------------
+ */
+
+static void test_requeue(void **state)
+{
+	struct rig rig;
+	struct job *job, *never;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	job = rig_submit(&rig, .nodes = 2, .run_s = 1000, .term_s = 4);
+	never = rig_submit(&rig, .no_requeue = true);
+	rig_run(&rig, 50);
+	assert_int_equal(engine_requeue(rig.e, never, &err), -EINVAL);
+	assert_ok(engine_requeue(rig.e, job, &err));
+	assert_state(job, "CG");
+	rig_run(&rig, 54);
+	assert_state(job, "PD");
+	assert_reason(&rig, job, "BeginTime");
+	assert_null(job->record.nodes);
+	assert_int_equal(job->restarts, 1);
+	/* the delay of 121 s counts from the end of its processes */
+	rig_run(&rig, 174);
+	assert_state(job, "PD");
+	rig_run(&rig, 175);
+	assert_state(job, "R");
+	assert_time(job->record.start_time, 175);
+	rig_run(&rig, 1175);
+	assert_state(job, "CD");
+	/* one that has ended runs again, too */
+	assert_ok(engine_requeue(rig.e, job, &err));
+	assert_state(job, "PD");
+	rig_run(&rig, 1175 + 121);
+	assert_state(job, "R");
+	assert_int_equal(job->restarts, 2);
+	assert_int_equal(engine_get_stats(rig.e)->requeued, 2);
+	rig_clear(&rig);
+}
+
+/* ---- jobs that wait for others -----------------------------------------------------------------
+ */
+
+static void test_dependencies(void **state)
+{
+	struct rig rig;
+	struct job *good, *bad, *late, *after, *any, *ok, *not_ok, *never_ok, *never_not_ok;
+
+	(void)state;
+	rig_make(&rig,
+		"ClusterName=test\nSelectType=select/linear\nNodeName=n[1-20] CPUs=1\n"
+		"PartitionName=p Nodes=ALL Default=YES\n");
+	good = rig_submit(&rig, .run_s = 10);
+	bad = rig_submit(&rig, .run_s = 20, .exit_status = 256);
+	late = rig_submit(&rig, .run_s = 10, .begin_s = 5);
+	after = rig_submit(&rig, .after = late->record.job_id, .kind = DEPENDS_AFTER);
+	any = rig_submit(&rig, .after = bad->record.job_id, .kind = DEPENDS_AFTER_ANY);
+	ok = rig_submit(&rig, .after = good->record.job_id, .kind = DEPENDS_AFTER_OK);
+	not_ok = rig_submit(&rig, .after = bad->record.job_id, .kind = DEPENDS_AFTER_NOT_OK);
+	never_ok = rig_submit(&rig, .after = bad->record.job_id, .kind = DEPENDS_AFTER_OK);
+	never_not_ok = rig_submit(&rig, .after = good->record.job_id, .kind = DEPENDS_AFTER_NOT_OK);
+	rig_run(&rig, 30);
+	assert_time(after->record.start_time, 5);
+	assert_time(ok->record.start_time, 10);
+	assert_time(any->record.start_time, 20);
+	assert_time(not_ok->record.start_time, 20);
+	assert_reason(&rig, never_ok, "DependencyNeverSatisfied");
+	assert_reason(&rig, never_not_ok, "DependencyNeverSatisfied");
+	rig_clear(&rig);
+}
+
+static void test_array_dependencies(void **state)
+{
+	struct rig rig;
+	struct job *array, *failing, *ok, *never;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	array = rig_submit(&rig, .array = "0-7", .run_s = 10);
+	failing = rig_submit(&rig, .array = "1-2", .run_s = 10, .exit_status = 256);
+	ok = rig_submit(&rig, .after = array->record.job_id, .kind = DEPENDS_AFTER_OK);
+	never = rig_submit(&rig, .after = failing->record.job_id, .kind = DEPENDS_AFTER_OK);
+	rig_run(&rig, 15);
+	assert_reason(&rig, ok, "Dependency"); /* four of eight have ended */
+	rig_run(&rig, 30);
+	assert_time(ok->record.start_time, 20);
+	assert_reason(&rig, never, "DependencyNeverSatisfied");
+	rig_clear(&rig);
+}
+
+static void test_singleton(void **state)
+{
+	struct rig rig;
+	struct job *first, *second, *other_user, *other_name;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	first = rig_submit(&rig, .name = "one", .uid = 1000, .run_s = 10);
+	second = rig_submit(&rig, .name = "one", .uid = 1000, .singleton = true);
+	other_user = rig_submit(&rig, .name = "one", .uid = 1001, .singleton = true);
+	other_name = rig_submit(&rig, .name = "two", .uid = 1000, .singleton = true);
+	assert_state(first, "R");
+	assert_reason(&rig, second, "Dependency");
+	assert_state(other_user, "R");
+	assert_state(other_name, "R");
+	rig_run(&rig, 10);
+	assert_state(second, "R");
+	rig_clear(&rig);
+}
+
+static size_t count_state(const struct rig *rig, uint32_t wanted)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < engine_count_jobs(rig->e); i++) {
+		const struct job *job = engine_get_job(rig->e, i);
+
+		n += job && job->record.job_state == wanted;
+	}
+	return n;
+}
+
+static void test_array_limit(void **state)
+{
+	struct rig rig;
+	struct job *first;
+	uint32_t second, i;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	first = rig_submit(&rig, .array = "0-8%2", .run_s = 10);
+	second = first->record.job_id + 2;
+	assert_int_equal(first->record.array_job_id, first->record.job_id);
+	assert_ptr_equal(engine_find_array_task(rig.e, first->record.job_id, 2),
+		engine_find_job(rig.e, second));
+	assert_reason(&rig, engine_find_job(rig.e, second), "JobArrayTaskLimit");
+	for (i = 0; i < 9; i += 2) {
+		rig_run(&rig, 5 * i + 1);
+		assert_int_equal(count_state(&rig, JOB_RUNNING), i < 8 ? 2 : 1);
+	}
+	rig_run(&rig, 50);
+	assert_int_equal(count_state(&rig, JOB_COMPLETE), 9);
+	rig_clear(&rig);
+}
+
+static void test_begin(void **state)
+{
+	struct rig rig;
+	struct job *job;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	job = rig_submit(&rig, .begin_s = 500);
+	rig_run(&rig, 499);
+	assert_reason(&rig, job, "BeginTime");
+	rig_run(&rig, 500);
+	assert_state(job, "R");
+	rig_clear(&rig);
+}
+
+/* ---- suspension --------------------------------------------------------------------------------
+ */
+
+static void test_suspend(void **state)
+{
+	struct rig rig;
+	struct job *job;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	job = rig_submit(&rig, .run_s = 100, .minutes = 2);
+	rig_run(&rig, 30);
+	assert_ok(engine_suspend(rig.e, job, &err));
+	rig_run(&rig, 30);
+	assert_state(job, "S");
+	assert_int_equal(engine_suspend(rig.e, job, &err), -EINVAL);
+	rig_run(&rig, 530); /* beyond its limit: that stands still, too */
+	assert_state(job, "S");
+	assert_ok(engine_resume(rig.e, job, &err));
+	rig_run(&rig, 530);
+	assert_state(job, "R");
+	assert_int_equal(job->record.tot_sus_time, 500);
+	assert_time(job->record.end_time, 120 + 500);
+	assert_int_equal(engine_resume(rig.e, job, &err), -EINVAL);
+	/* twice adds up */
+	rig_run(&rig, 540);
+	assert_ok(engine_suspend(rig.e, job, &err));
+	rig_run(&rig, 550);
+	assert_ok(engine_resume(rig.e, job, &err));
+	rig_run(&rig, 550);
+	assert_int_equal(job->record.tot_sus_time, 510);
+	rig_run(&rig, 609);
+	assert_state(job, "R");
+	rig_run(&rig, 610);
+	assert_state(job, "CD");
+	rig_clear(&rig);
+}
+
+static void test_suspend_fails(void **state)
+{
+	struct rig rig;
+	struct job *job, *stuck;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	job = rig_submit(&rig, .run_s = 100, .fault = "suspend");
+	stuck = rig_submit(&rig, .run_s = 100, .fault = "resume");
+	rig_run(&rig, 10);
+	assert_ok(engine_suspend(rig.e, job, &err));
+	assert_ok(engine_suspend(rig.e, stuck, &err));
+	rig_run(&rig, 20);
+	assert_state(job, "R");
+	assert_state(stuck, "S");
+	assert_ok(engine_resume(rig.e, stuck, &err));
+	rig_run(&rig, 30);
+	assert_state(stuck, "S");
+	/* and may be tried again */
+	assert_ok(engine_resume(rig.e, stuck, &err));
+	rig_run(&rig, 100);
+	assert_state(job, "CD");
+	assert_state(stuck, "S");
+	rig_clear(&rig);
+}
+
+/* ---- nodes -------------------------------------------------------------------------------------
+ */
+
+static const char *node_state(int i)
+{
+	return node_state_name(node_record_table_ptr[i].node_state);
+}
+
+static void test_node_down(void **state)
+{
+	struct rig rig;
+	struct job *again, *never;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	again = rig_submit(&rig, .nodes = 2, .run_s = 100);
+	never = rig_submit(&rig, .nodelist = "n3", .no_requeue = true);
+	rig_run(&rig, 10);
+	assert_int_equal(engine_update_nodes(rig.e, "n1", NODE_CHANGE_DOWN, NULL, &err), -EINVAL);
+	assert_int_equal(engine_update_nodes(rig.e, "n9", NODE_CHANGE_DOWN, "x", &err), -EINVAL);
+	assert_ok(engine_update_nodes(rig.e, "n[2-3]", NODE_CHANGE_DOWN, "smoke", &err));
+	rig_run(&rig, 10);
+	assert_state(again, "PD");
+	assert_state(never, "NF");
+	assert_string_equal(node_state(0), "idle");
+	assert_string_equal(node_state(1), "down");
+	assert_string_equal(engine_get_node_reason(rig.e, &node_record_table_ptr[1]), "smoke");
+	rig_run(&rig, 131);
+	assert_state(again, "R");
+	assert_nodes(again, "n[1,4]");
+	assert_ok(engine_update_nodes(rig.e, "n[2-3]", NODE_CHANGE_RESUME, NULL, &err));
+	assert_string_equal(node_state(1), "idle");
+	assert_null(engine_get_node_reason(rig.e, &node_record_table_ptr[1]));
+	assert_nodes(rig_submit(&rig, .nodes = 2), "n[2-3]");
+	rig_clear(&rig);
+}
+
+static void test_drain(void **state)
+{
+	struct rig rig;
+	struct job *job, *waiting;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	job = rig_submit(&rig, .nodelist = "n2", .run_s = 100);
+	assert_ok(engine_update_nodes(rig.e, "n2", NODE_CHANGE_DRAIN, "fan", &err));
+	assert_state(job, "R");
+	assert_string_equal(node_state(1), "draining");
+	waiting = rig_submit(&rig, .nodelist = "n2", .run_s = 10);
+	rig_run(&rig, 150);
+	assert_state(job, "CD");
+	assert_string_equal(node_state(1), "drained");
+	assert_reason(&rig, waiting, "ReqNodeNotAvail");
+	assert_ok(engine_update_nodes(rig.e, "n2", NODE_CHANGE_RESUME, NULL, &err));
+	rig_run(&rig, 150);
+	assert_state(waiting, "R");
+	rig_clear(&rig);
+}
+
+/* The node is drained, and the job queued again: once, elsewhere. */
+static void test_node_failed(void **state)
+{
+	struct rig rig;
+	struct job *job;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	job = rig_submit(&rig, .nodes = 2, .run_s = 100, .fault = "node=1");
+	rig_run(&rig, 0);
+	assert_state(job, "PD");
+	assert_string_equal(node_state(1), "drained");
+	assert_string_equal(node_state(0), "idle");
+	rig_run(&rig, 121);
+	assert_state(job, "R");
+	assert_nodes(job, "n[1,3]");
+	assert_int_equal(job->restarts, 1);
+	rig_run(&rig, 221);
+	assert_state(job, "CD");
+	/* "start": wherever it is */
+	job = rig_submit(&rig, .fault = "start");
+	rig_run(&rig, 221 + 121);
+	assert_state(job, "NF");
+	assert_string_equal(node_state(0), "drained");
+	assert_string_equal(node_state(2), "drained");
+	assert_string_equal(node_state(3), "idle");
+	rig_clear(&rig);
+}
+
+static void test_node_registered(void **state)
+{
+	struct rig rig;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	assert_ok(engine_node_registered(rig.e, "n1", 4, 8000, &err));
+	assert_string_equal(node_state(0), "idle");
+	assert_ok(engine_node_registered(rig.e, "n1", 2, 3999, &err));
+	assert_string_equal(node_state(0), "drained");
+	assert_int_equal(engine_node_registered(rig.e, "x", 2, 3999, &err), -ENOENT);
+	rig_clear(&rig);
+}
+
+/* ---- reservations ------------------------------------------------------------------------------
+ */
+
+static void test_reservation(void **state)
+{
+	static const uid_t users[] = {1000};
+	struct reservation_request q = {.name = "r",
+		.nodelist = "n[1-2]",
+		.duration_min = 10,
+		.users = users,
+		.users_count = 1};
+	struct job *crossing, *before, *owner;
+	struct err err = ERR_INIT;
+	struct rig rig;
+	const char *name;
+	uint32_t id;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	q.start_time = RIG_BEGIN_S + 600;
+	assert_ok(engine_reserve(rig.e, &q, &name, &err));
+	assert_string_equal(name, "r");
+	assert_int_equal(engine_reserve(rig.e, &q, &name, &err), -EEXIST);
+	before = rig_submit(&rig, .nodes = 4, .minutes = 9, .run_s = 60);
+	assert_state(before, "R");
+	rig_run(&rig, 60);
+	crossing = rig_submit(&rig, .nodes = 3, .minutes = 10, .run_s = 60);
+	assert_reason(&rig, crossing, "ReqNodeNotAvail, May be reserved for other job");
+	owner = rig_submit(
+		&rig, .uid = 1000, .reservation = "r", .nodes = 2, .run_s = 60, .minutes = 5);
+	assert_state(owner, "PD");
+	assert_int_equal(
+		rig_try(&rig, &(struct rig_job){.reservation = "r", .uid = 1001}, &id, &err),
+		-EACCES);
+	rig_run(&rig, 600);
+	assert_state(owner, "R");
+	assert_nodes(owner, "n[1-2]");
+	/* before the one that waits for three nodes until it is over */
+	before = rig_submit(&rig, .nodes = 2, .minutes = 1, .run_s = 30);
+	rig_run(&rig, 640);
+	assert_state(before, "R");
+	assert_nodes(before, "n[3-4]");
+	rig_run(&rig, 1199);
+	assert_state(crossing, "PD");
+	rig_run(&rig, 1200); /* it is over */
+	assert_state(crossing, "R");
+	assert_int_equal(engine_delete_reservation(rig.e, "r", &err), -ENOENT);
+	rig_clear(&rig);
+}
+
+static void test_reservation_refused(void **state)
+{
+	static const uid_t users[] = {1000};
+	struct reservation_request q = {.name = "r",
+		.nodelist = "n[1-2]",
+		.duration_min = 10,
+		.users = users,
+		.users_count = 1};
+	struct reservation_request bad;
+	struct err err = ERR_INIT;
+	struct rig rig;
+	const char *name;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	(void)rig_submit(&rig, .nodelist = "n2", .minutes = 60, .run_s = 3000);
+	assert_int_equal(engine_reserve(rig.e, &q, &name, &err), -EBUSY);
+	bad = q;
+	bad.duration_min = 0;
+	assert_int_equal(engine_reserve(rig.e, &bad, &name, &err), -EINVAL);
+	bad = q;
+	bad.nodelist = "x";
+	assert_int_equal(engine_reserve(rig.e, &bad, &name, &err), -EINVAL);
+	bad = q;
+	bad.nodelist = NULL;
+	assert_int_equal(engine_reserve(rig.e, &bad, &name, &err), -EINVAL);
+	bad.node_count = 4;
+	assert_int_equal(engine_reserve(rig.e, &bad, &name, &err), -EBUSY);
+	q.ignore_jobs = true;
+	assert_ok(engine_reserve(rig.e, &q, &name, &err));
+	/* by number, on what is left; its name is made */
+	bad.name = NULL;
+	bad.node_count = 2;
+	assert_ok(engine_reserve(rig.e, &bad, &name, &err));
+	assert_int_equal(json_object_size(rig.store.reservations), 2);
+	assert_ok(engine_delete_reservation(rig.e, "r", &err));
+	assert_int_equal(json_object_size(rig.store.reservations), 1);
+	rig_clear(&rig);
+}
+
+/* ---- backfill ----------------------------------------------------------------------------------
+ */
+
+static void test_backfill(void **state)
+{
+	struct rig rig;
+	struct job *large, *fits, *too_long;
+
+	(void)state;
+	rig_make(&rig, LINE "SchedulerParameters=bf_interval=1,bf_resolution=1\n");
+	(void)rig_submit(&rig, .nodes = 3, .minutes = 10, .run_s = 600);
+	large = rig_submit(&rig, .nodes = 4, .minutes = 5, .run_s = 300);
+	too_long = rig_submit(&rig, .nodes = 1, .minutes = 11, .run_s = 60);
+	fits = rig_submit(&rig, .nodes = 1, .minutes = 9, .run_s = 540);
+	rig_run(&rig, 2);
+	assert_state(fits, "R");
+	assert_nodes(fits, "n4");
+	assert_state(too_long, "PD");
+	assert_time(large->planned_start, 600);
+	assert_time(too_long->planned_start, 900);
+	rig_run(&rig, 901);
+	assert_time(large->record.start_time, 600);
+	assert_time(too_long->record.start_time, 900);
+	assert_int_equal(engine_get_stats(rig.e)->backfilled, 1);
+	rig_clear(&rig);
+}
+
+/* ---- updates -----------------------------------------------------------------------------------
+ */
+
+static int update(struct rig *rig, struct job *job, bool by_admin, struct err *err,
+	const char *member, json_t *value)
+{
+	json_t *changes = json_pack("{s:o}", member, value);
+	int r;
+
+	assert_non_null(changes);
+	r = engine_update_job(rig->e, job, changes, by_admin, err);
+	json_decref(changes);
+	return r;
+}
+
+static void test_update_pending(void **state)
+{
+	struct rig rig;
+	struct job *job, *first;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_make(&rig, LINE "PartitionName=other Nodes=n[1-2]\n");
+	(void)rig_submit(&rig, .nodes = 4, .run_s = 100);
+	job = rig_submit(&rig, .nodes = 4, .minutes = 10, .uid = 1000);
+	first = rig_submit(&rig, .nodes = 4, .minutes = 10, .uid = 1000);
+	/* all or nothing: the partition has two nodes */
+	assert_true(update(&rig, job, true, &err, "partition", json_string("other")) < 0);
+	assert_string_equal(job->record.partition, "p");
+	assert_true(update(&rig, job, true, &err, "no_such_member", json_integer(1)) < 0);
+	assert_int_equal(
+		update(&rig, job, false, &err, "time_limit_min", json_integer(20)), -EPERM);
+	assert_ok(update(&rig, job, false, &err, "time_limit_min", json_integer(5)));
+	assert_int_equal(job->record.time_limit, 5);
+	assert_int_equal(
+		update(&rig, first, false, &err, "priority", json_integer(UINT32_MAX - 3)), -EPERM);
+	assert_ok(update(&rig, first, true, &err, "priority", json_integer(UINT32_MAX - 3)));
+	rig_run(&rig, 100);
+	assert_state(first, "R");
+	assert_state(job, "PD");
+	rig_clear(&rig);
+}
+
+static void test_update_running(void **state)
+{
+	struct rig rig;
+	struct job *job;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	job = rig_submit(&rig, .nodes = 3, .minutes = 10);
+	assert_true(update(&rig, job, true, &err, "partition", json_string("p")) < 0);
+	assert_ok(update(&rig, job, true, &err, "time_limit_min", json_integer(20)));
+	assert_true(update(&rig, job, true, &err, "nodelist", json_string("n4")) < 0);
+	assert_ok(update(&rig, job, true, &err, "nodelist", json_string("n[1,3]")));
+	assert_nodes(job, "n[1,3]");
+	assert_string_equal(node_state(1), "idle");
+	assert_nodes(rig_submit(&rig, .nodes = 2), "n[2,4]");
+	rig_run(&rig, 1199);
+	assert_state(job, "R");
+	rig_run(&rig, 1200);
+	assert_state(job, "TO");
+	rig_clear(&rig);
+}
+
+static void test_expand(void **state)
+{
+	struct rig rig;
+	struct job *from, *to, *other;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	to = rig_submit(&rig, .nodes = 1);
+	other = rig_submit(&rig, .nodes = 1, .uid = 1000);
+	from = rig_submit(&rig, .nodes = 2);
+	assert_int_equal(engine_expand(rig.e, other, to, &err), -EINVAL);
+	assert_int_equal(engine_expand(rig.e, to, to, &err), -EINVAL);
+	assert_ok(engine_expand(rig.e, from, to, &err));
+	rig_run(&rig, 1);
+	assert_state(from, "CA");
+	assert_nodes(to, "n[1,3-4]");
+	assert_state(rig_submit(&rig, .nodes = 1), "PD");
+	assert_ok(engine_cancel(rig.e, to, &err));
+	rig_run(&rig, 2);
+	assert_string_equal(node_state(0), "allocated"); /* by the one that waited */
+	assert_string_equal(node_state(2), "idle");
+	assert_string_equal(node_state(3), "idle");
+	rig_clear(&rig);
+}
+
+/* ---- the configuration -------------------------------------------------------------------------
+ */
+
+static void test_reconfigure(void **state)
+{
+	struct rig rig;
+	struct job *low, *high, *running;
+	struct err err = ERR_INIT;
+	struct conf *conf;
+	char *restart = NULL;
+
+	(void)state;
+	rig_make(&rig, TIERS);
+	running = rig_submit(&rig, .run_s = 100);
+	low = rig_submit(&rig, .run_s = 10);
+	high = rig_submit(&rig, .run_s = 10, .partition = "high");
+	conf = rig_conf("ClusterName=test\nSelectType=select/linear\nNodeName=n1 CPUs=1\n"
+			"PartitionName=low Nodes=ALL Default=YES PriorityTier=9\n"
+			"PartitionName=high Nodes=ALL PriorityTier=5\n");
+	assert_ok(engine_reconfigure(rig.e, conf, &restart, &err));
+	assert_null(restart);
+	assert_state(running, "R");
+	rig_run(&rig, 130);
+	assert_time(low->record.start_time, 100);
+	assert_time(high->record.start_time, 110);
+	/* other nodes need a restart, and nothing is changed */
+	conf = rig_conf("ClusterName=test\nSelectType=select/linear\nNodeName=n[1-2] CPUs=1\n"
+			"PartitionName=low Nodes=ALL Default=YES PriorityTier=1\n"
+			"PartitionName=high Nodes=ALL PriorityTier=5\n");
+	assert_int_equal(engine_reconfigure(rig.e, conf, &restart, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "NodeName"));
+	(void)conf_free(conf);
+	/* another plugin: all else is taken */
+	conf = rig_conf("ClusterName=test\nSelectType=select/cons_res\nNodeName=n1 CPUs=1 "
+			"State=DRAIN Reason=now\n"
+			"PartitionName=low Nodes=ALL Default=YES PriorityTier=1\n"
+			"PartitionName=high Nodes=ALL PriorityTier=5\n");
+	assert_ok(engine_reconfigure(rig.e, conf, &restart, &err));
+	assert_non_null(restart);
+	assert_non_null(strstr(restart, "SelectType"));
+	assert_string_equal(node_state(0), "drained");
+	free(restart);
+	rig_clear(&rig);
+}
+
+/* ---- the store ---------------------------------------------------------------------------------
+ */
+
+static const char *stored_state(const struct rig *rig, const char *id)
+{
+	return json_get_text(json_object_get(rig->store.jobs, id), "job_state", "none");
+}
+
+static void test_store(void **state)
+{
+	struct rig rig;
+	struct job *job;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	job = rig_submit(&rig, .run_s = 100, .minutes = 10, .uid = 1000);
+	assert_int_equal(rig.store.commits, 1);
+	assert_string_equal(stored_state(&rig, "1"), "RUNNING");
+	assert_ok(engine_suspend(rig.e, job, &err));
+	rig_run(&rig, 10);
+	assert_string_equal(stored_state(&rig, "1"), "SUSPENDED");
+	assert_ok(engine_resume(rig.e, job, &err));
+	rig_run(&rig, 10);
+	assert_string_equal(stored_state(&rig, "1"), "RUNNING");
+	assert_ok(update(&rig, job, true, &err, "time_limit_min", json_integer(30)));
+	assert_int_equal(
+		json_get_int(json_object_get(rig.store.jobs, "1"), "time_limit_min", 0), 30);
+	assert_ok(engine_requeue(rig.e, job, &err));
+	rig_run(&rig, 10);
+	assert_string_equal(stored_state(&rig, "1"), "PENDING");
+	assert_ok(engine_hold(rig.e, job, true, &err));
+	assert_string_equal(json_get_text(json_object_get(rig.store.jobs, "1"), "state_reason", ""),
+		"JobHeldAdmin");
+	assert_ok(engine_cancel(rig.e, job, &err));
+	assert_string_equal(stored_state(&rig, "1"), "CANCELLED");
+	assert_ok(engine_update_nodes(rig.e, "n3", NODE_CHANGE_DRAIN, "fan", &err));
+	assert_string_equal(
+		json_get_text(json_object_get(rig.store.nodes, "n3"), "reason", ""), "fan");
+	rig_clear(&rig);
+}
+
+/* What can't be kept is not accepted, and leaves nothing. */
+static void test_store_fails(void **state)
+{
+	struct rig rig;
+	struct err err = ERR_INIT;
+	uint32_t id = 0;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	rig.store.fails = true;
+	assert_int_equal(rig_try(&rig, &(struct rig_job){.run_s = 10}, &id, &err), -ENOSPC);
+	assert_int_equal(
+		rig_try(&rig, &(struct rig_job){.run_s = 10, .array = "0-5"}, &id, &err), -ENOSPC);
+	assert_int_equal(rig.store.rollbacks, 2);
+	assert_false(rig.store.open);
+	rig.store.fails = false;
+	rig_run(&rig, 10);
+	assert_int_equal(count_state(&rig, JOB_RUNNING), 0);
+	assert_int_equal(engine_get_stats(rig.e)->submitted, 0);
+	assert_int_equal(rig.starts, 0);
+	assert_state(rig_submit(&rig, .nodes = 4), "R");
+	rig_clear(&rig);
+}
+
+/* ---- random workloads --------------------------------------------------------------------------
+ */
+
+struct random {
+	uint64_t state;
+};
+
+static uint32_t random_below(struct random *random, uint32_t n)
+{
+	random->state = random->state * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)((random->state >> 33) % n);
+}
+
+/* Jobs that are submitted one after the other at certain times. */
+struct load {
+	struct rig_job jobs[60];
+	uint32_t times[60];
+	uint32_t count;
+};
+
+static void load_make(struct load *load, uint64_t seed, uint32_t nodes, bool cores)
+{
+	struct random random = {.state = seed};
+	uint32_t i, t = 0;
+
+	random_below(&random, 2);
+	load->count = ARRAY_SIZE(load->jobs);
+	for (i = 0; i < load->count; i++) {
+		uint32_t minutes = 1 + random_below(&random, 30);
+
+		t += random_below(&random, 120);
+		load->times[i] = t;
+		load->jobs[i] = (struct rig_job){.nodes = 1 + random_below(&random, nodes),
+			.minutes = minutes,
+			.run_s = 60 * minutes};
+		if (cores && random_below(&random, 3)) {
+			load->jobs[i].nodes = 0;
+			load->jobs[i].tasks = 1 + random_below(&random, 8 * nodes);
+		}
+	}
+}
+
+/* No node is given twice, nor a core or memory of one. */
+static void check_shares(const struct rig *rig)
+{
+	uint32_t cpus[64] = {0};
+	uint64_t memory[64] = {0};
+	size_t i;
+	int n;
+
+	for (i = 0; i < engine_count_jobs(rig->e); i++) {
+		const struct job *job = engine_get_job(rig->e, i);
+		const job_resources_t *r = job ? job->record.job_resrcs : NULL;
+		bitoff_t node = 0;
+		uint32_t k = 0;
+
+		if (!r || (job->record.job_state & JOB_STATE_BASE) >= JOB_COMPLETE)
+			continue;
+		for (; (node = bit_ffs_from_bit(r->node_bitmap, node)) >= 0; node++, k++) {
+			cpus[node] += r->cpus[k];
+			memory[node] += r->memory_allocated[k];
+		}
+	}
+	for (n = 0; n < node_record_count; n++) {
+		assert_true(cpus[n] <= node_record_table_ptr[n].cpus);
+		assert_true(memory[n] <= node_record_table_ptr[n].real_memory);
+	}
+}
+
+static void load_submit(struct rig *rig, const struct load *load, uint32_t from, uint32_t until_s)
+{
+	uint32_t i;
+
+	for (i = from; i < load->count && load->times[i] <= until_s; i++) {
+		rig_run(rig, load->times[i]);
+		(void)rig_add(rig, load->jobs[i]);
+		check_shares(rig);
+	}
+}
+
+/* Starts by number; all must have ended. */
+static void load_finish(struct rig *rig, uint32_t *starts, uint32_t count)
+{
+	uint32_t i, t;
+
+	for (t = rig_now(rig); t < 400000 && count_state(rig, JOB_COMPLETE) < count; t += 300) {
+		rig_run(rig, t);
+		check_shares(rig);
+	}
+	for (i = 0; i < count; i++) {
+		const struct job *job = engine_find_job(rig->e, i + 1);
+
+		assert_non_null(job);
+		assert_state(job, "CD");
+		starts[i] = (uint32_t)(job->record.start_time - RIG_BEGIN_S);
+	}
+}
+
+#define EIGHT                                                                                      \
+	"ClusterName=test\nSelectType=select/linear\nMinJobAge=1000000\nNodeName=n[1-8] CPUs=1\n"  \
+	"PartitionName=p Nodes=ALL Default=YES\n"
+#define EIGHT_OF_CORES                                                                             \
+	"ClusterName=test\nSelectType=select/cons_res\nSelectTypeParameters=CR_Core\n"             \
+	"MinJobAge=1000000\nNodeName=n[1-8] Sockets=2 CoresPerSocket=4\n"                          \
+	"PartitionName=p Nodes=ALL Default=YES\n"
+#define BACKFILL    "SchedulerParameters=bf_interval=1,bf_resolution=1,bf_max_job_test=1000\n"
+#define NO_BACKFILL "SchedulerType=sched/builtin\n"
+
+static void load_run(const char *conf, const struct load *load, uint32_t *starts)
+{
+	struct rig rig;
+
+	rig_make(&rig, conf);
+	load_submit(&rig, load, 0, UINT32_MAX);
+	load_finish(&rig, starts, load->count);
+	rig_clear(&rig);
+}
+
+/* With limits that are the run times nobody starts later than without backfill. */
+static void test_backfill_delays_nobody(void **state)
+{
+	uint32_t with[60], without[60], i, seed, earlier = 0;
+	struct load load;
+
+	(void)state;
+	for (seed = 1; seed <= 60; seed++) {
+		load_make(&load, seed, 8, false);
+		load_run(EIGHT BACKFILL, &load, with);
+		load_run(EIGHT NO_BACKFILL, &load, without);
+		for (i = 0; i < load.count; i++) {
+			if (with[i] > without[i])
+				fail_msg("seed %u: job %u starts at %u, without backfill at %u",
+					seed, i + 1, with[i], without[i]);
+			earlier += with[i] < without[i];
+		}
+	}
+	assert_true(earlier > 1000); /* of 3600 */
+}
+
+/* With parts of nodes, too, the one that is planned first is not delayed: checked while it waits.
+ */
+static void test_first_planned_is_kept(void **state)
+{
+	uint32_t seed, i;
+	struct load load;
+	struct rig rig;
+
+	(void)state;
+	for (seed = 1; seed <= 40; seed++) {
+		struct job *first = NULL;
+		time_t planned = 0;
+
+		load_make(&load, seed, 8, true);
+		rig_make(&rig, EIGHT_OF_CORES BACKFILL);
+		load_submit(&rig, &load, 0, UINT32_MAX);
+		for (i = rig_now(&rig); i < 200000; i += 7) {
+			size_t k;
+
+			rig_run(&rig, i);
+			check_shares(&rig);
+			if (first && first->record.start_time && first->record.start_time > planned)
+				fail_msg("seed %u: job %u starts %ld s late", seed,
+					first->record.job_id,
+					(long)(first->record.start_time - planned));
+			if (first && job_state_code(first->record.job_state)[0] != 'P')
+				first = NULL;
+			for (k = 0; !first && k < engine_count_jobs(rig.e); k++) {
+				struct job *job = engine_get_job(rig.e, k);
+
+				if (job->record.job_state == JOB_PENDING && job->planned_start) {
+					first = job;
+					planned = job->planned_start;
+				}
+			}
+			if (count_state(&rig, JOB_COMPLETE) == load.count)
+				break;
+		}
+		assert_int_equal(count_state(&rig, JOB_COMPLETE), load.count);
+		rig_clear(&rig);
+	}
+}
+
+/* ---- what is found again -----------------------------------------------------------------------
+ */
+
+/* Killed at any moment and begun anew, everything goes on as without that. */
+static void restored_run(const char *conf, const struct load *load, uint32_t at_s, uint32_t *starts)
+{
+	struct rig first, second;
+	uint32_t n;
+
+	rig_make(&first, conf);
+	load_submit(&first, load, 0, at_s);
+	rig_run(&first, at_s);
+	for (n = 0; n < load->count && load->times[n] <= at_s; n++)
+		;
+	rig_restore(&first, &second, conf);
+	check_shares(&second);
+	load_submit(&second, load, n, UINT32_MAX);
+	load_finish(&second, starts, load->count);
+	rig_clear(&second);
+}
+
+static void test_restore(void **state)
+{
+	static const char *const confs[] = {EIGHT NO_BACKFILL, EIGHT_OF_CORES NO_BACKFILL};
+	uint32_t whole[60], restored[60], seed, i;
+	struct load load;
+
+	(void)state;
+	for (seed = 1; seed <= 40; seed++) {
+		const char *conf = confs[seed % 2];
+		struct random random = {.state = seed * 77};
+
+		load_make(&load, seed, 8, seed % 2);
+		load_run(conf, &load, whole);
+		restored_run(conf, &load, random_below(&random, 10000), restored);
+		for (i = 0; i < load.count; i++) {
+			if (whole[i] != restored[i])
+				fail_msg("seed %u: job %u starts at %u, not at %u", seed, i + 1,
+					restored[i], whole[i]);
+		}
+	}
+}
+
+/* With backfill a plan is made anew, at another time: all run, and nothing is given twice. */
+static void test_restore_backfill(void **state)
+{
+	uint32_t restored[60], seed;
+	struct load load;
+
+	(void)state;
+	for (seed = 1; seed <= 20; seed++) {
+		struct random random = {.state = seed * 77};
+
+		load_make(&load, seed, 8, seed % 2);
+		restored_run(seed % 2 ? EIGHT_OF_CORES BACKFILL : EIGHT BACKFILL, &load,
+			random_below(&random, 10000), restored);
+	}
+}
+
+/* Each state that a job can have. */
+/* A job that was told to end has its whole KillWait, whoever counts it. */
+static void test_restore_kill_wait(void **state)
+{
+	struct rig first, second;
+	struct job *job;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	rig_make(&first, LINE);
+	job = rig_submit(&first, .minutes = 30, .term_s = NO_VAL);
+	rig_run(&first, 20);
+	assert_ok(engine_cancel(first.e, job, &err));
+	rig_run(&first, 24);
+	rig_restore(&first, &second, LINE);
+	job = engine_find_job(second.e, 1);
+	rig_run(&second, 29);
+	assert_state(job, "CG");
+	rig_run(&second, 30);
+	assert_state(job, "CA");
+	rig_clear(&second);
+}
+
+static void test_restore_states(void **state)
+{
+	static const uid_t users[] = {0};
+	struct reservation_request q = {.name = "r",
+		.nodelist = "n4",
+		.start_time = RIG_BEGIN_S + 100000,
+		.duration_min = 10,
+		.users = users,
+		.users_count = 1};
+	struct rig first, second;
+	struct job *job, *slow;
+	json_t *list;
+	struct err err = ERR_INIT;
+	const char *name;
+
+	(void)state;
+	rig_make(&first, LINE_OF("60"));
+	(void)rig_submit(&first, .run_s = 10);                                       /* 1 */
+	(void)rig_submit(&first, .run_s = 1000, .minutes = 30);                      /* 2 */
+	job = rig_submit(&first, .run_s = 1000, .minutes = 30);                      /* 3 */
+	slow = rig_submit(&first, .minutes = 30, .term_s = 3);                       /* 4 */
+	(void)rig_submit(&first, .nodes = 4, .run_s = 10, .minutes = 60);            /* 5 */
+	(void)rig_submit(&first, .hold = true, .uid = 1000);                         /* 6 */
+	(void)rig_submit(&first, .begin_s = 2000, .run_s = 10);                      /* 7 */
+	(void)rig_submit(&first, .after = 5, .kind = DEPENDS_AFTER_OK, .run_s = 10); /* 8 */
+	(void)rig_submit(&first, .array = "5-7%1", .begin_s = 3000, .run_s = 10);    /* 9, 10, 11 */
+	assert_ok(engine_suspend(first.e, job, &err));
+	assert_ok(engine_reserve(first.e, &q, &name, &err));
+	rig_run(&first, 20);
+	assert_ok(engine_cancel(first.e, slow, &err));
+	assert_ok(engine_hold(first.e, engine_find_job(first.e, 6), true, &err));
+	rig_restore(&first, &second, LINE_OF("60"));
+	assert_state(engine_find_job(second.e, 1), "CD");
+	assert_state(engine_find_job(second.e, 2), "R");
+	assert_state(engine_find_job(second.e, 3), "S");
+	assert_state(engine_find_job(second.e, 4), "CG");
+	assert_state(engine_find_job(second.e, 5), "PD");
+	assert_reason(&second, engine_find_job(second.e, 6), "JobHeldAdmin");
+	list = engine_reservations_to_json(second.e);
+	assert_int_equal(json_array_size(list), 1);
+	json_decref(list);
+	assert_int_equal(rig_submit(&second, .hold = true)->record.job_id, 12);
+	rig_run(&second, 30);
+	assert_state(engine_find_job(second.e, 4), "CA");
+	rig_run(&second, 70);
+	assert_null(engine_find_job(second.e, 1)); /* MinJobAge after its end */
+	rig_run(&second, 120);
+	assert_ok(engine_resume(second.e, engine_find_job(second.e, 3), &err));
+	rig_run(&second, 1000);
+	assert_state(engine_find_job(second.e, 2), "CD");
+	assert_state(engine_find_job(second.e, 3), "R");
+	rig_run(&second, 1121);
+	job = engine_find_job(second.e, 5);
+	assert_time(job->record.start_time, 1120);
+	rig_run(&second, 1140);
+	job = engine_find_job(second.e, 8);
+	assert_state(job, "CD");
+	assert_time(job->record.start_time, 1130);
+	rig_run(&second, 2005);
+	assert_state(engine_find_job(second.e, 7), "R");
+	rig_run(&second, 3005);
+	assert_state(engine_find_array_task(second.e, 9, 5), "R");
+	assert_reason(&second, engine_find_array_task(second.e, 9, 6), "JobArrayTaskLimit");
+	rig_run(&second, 3035);
+	assert_state(engine_find_array_task(second.e, 9, 7), "CD");
+	rig_clear(&second);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_life),
+		cmocka_unit_test(test_failed),
+		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_reasons),
+		cmocka_unit_test(test_held_back),
+		cmocka_unit_test(test_time_limit),
+		cmocka_unit_test(test_no_limit),
+		cmocka_unit_test(test_cancel),
+		cmocka_unit_test(test_hold),
+		cmocka_unit_test(test_release_keeps_turn),
+		cmocka_unit_test(test_requeue),
+		cmocka_unit_test(test_dependencies),
+		cmocka_unit_test(test_array_dependencies),
+		cmocka_unit_test(test_singleton),
+		cmocka_unit_test(test_array_limit),
+		cmocka_unit_test(test_begin),
+		cmocka_unit_test(test_suspend),
+		cmocka_unit_test(test_suspend_fails),
+		cmocka_unit_test(test_node_down),
+		cmocka_unit_test(test_drain),
+		cmocka_unit_test(test_node_failed),
+		cmocka_unit_test(test_node_registered),
+		cmocka_unit_test(test_reservation),
+		cmocka_unit_test(test_reservation_refused),
+		cmocka_unit_test(test_backfill),
+		cmocka_unit_test(test_update_pending),
+		cmocka_unit_test(test_update_running),
+		cmocka_unit_test(test_expand),
+		cmocka_unit_test(test_reconfigure),
+		cmocka_unit_test(test_store),
+		cmocka_unit_test(test_store_fails),
+		cmocka_unit_test(test_backfill_delays_nobody),
+		cmocka_unit_test(test_first_planned_is_kept),
+		cmocka_unit_test(test_restore),
+		cmocka_unit_test(test_restore_backfill),
+		cmocka_unit_test(test_restore_kill_wait),
+		cmocka_unit_test(test_restore_states),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a real Slurm 22.05 did, as recorded in tests/data/jobd, and what the engine does with the
+ * same commands at the same times.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "contrib/jobd/sim/replay.h"
+#include "stepd/base/log.h"
+#include "tests/lib/scratch.h"
+
+#define G1_R3                                                                                      \
+	"nodecnt=2 corecnt=2,3 gave Slurm's reservation 15 cores of 6 nodes, a plain bug; here "   \
+	"it has 2 and 3 cores of 2 nodes, and what follows of that"
+#define NOT_PLACED "jobd does not place by this option, and says so to who gives it"
+#define LAST_NODE  "the guide leaves open which of the nodes gets the larger part"
+
+/* Where jobd's choice is right by the guide, or the option is none that it serves. count: so many
+ * differences in all whose thing has this text. */
+static const struct {
+	const char *case_name, *text;
+	size_t count;
+	const char *why;
+} deviations[] = {
+	{"E2-line-constres-cpu", "-N2-4 --contiguous", 12,
+		"the guide: a contiguous job gets nodes one after the other, and no others"},
+	{"E10-cores-constres-CR_Core", "-n4 -c5", 3,
+		"a task of five CPUs is not spread over two nodes: 20 CPUs, not 18"},
+	{"E10-cores-constres-CR_Core", "--ntasks-per-socket", 2, NOT_PLACED},
+	{"E10-cores-constres-CR_Core", "plane=2", 1, NOT_PLACED},
+	{"E10-cores-constres-CR_Core", "--spread-job", 2, NOT_PLACED},
+	{"E10-cores-constres-CR_Core", "--use-min-nodes", 2, NOT_PLACED},
+	{"E14-cores-constres-LLN", "-n4 -c5", 3, "as in E10"},
+	{"E14-cores-constres-LLN", "--ntasks-per-socket", 2, NOT_PLACED},
+	{"E14-cores-constres-LLN", "plane=2", 1, NOT_PLACED},
+	{"E14-cores-constres-LLN", "--spread-job", 2, NOT_PLACED},
+	{"E14-cores-constres-LLN", "--use-min-nodes", 2, NOT_PLACED},
+	{"E18-cores-constres-Socket", "request -N2 -n5", 1, LAST_NODE},
+	{"E18-cores-constres-Socket", "request -N3 -n4", 1, LAST_NODE},
+	{"E18-cores-constres-Socket", "-n4 -N2 -m cyclic", 1, LAST_NODE},
+	{"E18-cores-constres-Socket", "-n4 -c5", 3, "as in E10"},
+	{"E18-cores-constres-Socket", "--ntasks-per-socket", 3, NOT_PLACED},
+	{"E18-cores-constres-Socket", "plane=2", 2, NOT_PLACED},
+	{"E18-cores-constres-Socket", "--spread-job", 3, NOT_PLACED},
+	{"E18-cores-constres-Socket", "--use-min-nodes", 3, NOT_PLACED},
+	{"G1-reservations", "reservation r3", 3, G1_R3},
+	{"G1-reservations", "row 12, request -n4", 2, G1_R3},
+	{"G1-reservations", "row 13, request -N2 -n8", 1, G1_R3},
+	{"G1-reservations", "row 16, request -n6 --reservation=r3", 1, G1_R3},
+	{"G1-reservations", "job 10", 1, G1_R3},
+};
+
+static const struct log to_stderr = {
+	.fd = STDERR_FILENO, .most = LOG_LEVEL_ERROR, .ident = "replay"};
+
+struct seen {
+	size_t counts[sizeof(deviations) / sizeof(deviations[0])];
+	size_t others;
+};
+
+static void on_difference(const struct replay_difference *d, void *userdata)
+{
+	struct seen *seen = userdata;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(deviations); i++) {
+		if (strcmp(deviations[i].case_name, d->case_name) == 0 &&
+			strstr(d->thing, deviations[i].text)) {
+			seen->counts[i]++;
+			return;
+		}
+	}
+	seen->others++;
+	print_message("%s: %.1f s: %s: expected '%s', got '%s'\n", d->case_name, d->t, d->thing,
+		d->expected, d->got);
+}
+
+static char *plugin_dir(void)
+{
+	return scratch_path(getenv("top_builddir"), "stepd/cli/plugins");
+}
+
+/* All differences are of the table, and each of the table is one. */
+static void check_case(const char *name, size_t compared_at_least)
+{
+	_cleanup_free_ char *dir = plugin_dir(), *file = NULL;
+	struct err err = ERR_INIT;
+	struct seen seen = {.others = 0};
+	size_t compared = 0, i;
+
+	if (asprintf(&file, "%s/tests/data/jobd/%s.json", getenv("top_srcdir"), name) < 0)
+		fail();
+	if (replay_case(file, dir, &to_stderr, on_difference, &seen, &compared, &err) < 0)
+		fail_msg("%s", err.text);
+	if (seen.others)
+		fail_msg("%s: %zu differences without a reason", name, seen.others);
+	for (i = 0; i < ARRAY_SIZE(deviations); i++) {
+		if (strcmp(deviations[i].case_name, name) == 0 &&
+			seen.counts[i] != deviations[i].count)
+			fail_msg("%s: %s: %zu differences, not %zu", name, deviations[i].text,
+				seen.counts[i], deviations[i].count);
+	}
+	assert_true(compared >= compared_at_least);
+}
+
+static void test_line(void **state)
+{
+	(void)state;
+	check_case("E1-line-linear", 400);
+	check_case("E2-line-constres-cpu", 480);
+}
+
+static void test_cores(void **state)
+{
+	(void)state;
+	check_case("E10-cores-constres-CR_Core", 280);
+	check_case("E14-cores-constres-LLN", 280);
+	check_case("E18-cores-constres-Socket", 260);
+}
+
+static void test_reservations(void **state)
+{
+	(void)state;
+	check_case("G1-reservations", 120);
+}
+
+static void test_backfill(void **state)
+{
+	(void)state;
+	check_case("G2-backfill", 36);
+}
+
+/* ---- cases that say what is not so -------------------------------------------------------------
+ */
+
+static void count_difference(const struct replay_difference *d, void *userdata)
+{
+	(void)d;
+	(*(size_t *)userdata)++;
+}
+
+#define CONF                                                                                       \
+	"\"conf\":{\"SelectType\":\"select/linear\",\"nodes\":[\"n[1-2] CPUs=1\"],"                \
+	"\"partitions\":[\"p Nodes=ALL Default=YES\"]}"
+
+/* Returns what replay_case() does. */
+static int replay_text(const char *text, size_t *ret_differences, struct err *err)
+{
+	_cleanup_free_ char *dir = plugin_dir(), *scratch = scratch_make(), *file = NULL;
+	size_t compared;
+	int r;
+
+	file = scratch_path(scratch, "case.json");
+	scratch_write(scratch, "case.json", text, strlen(text), 0600);
+	*ret_differences = 0;
+	r = replay_case(file, dir, &to_stderr, count_difference, ret_differences, &compared, err);
+	scratch_remove(scratch);
+	return r;
+}
+
+/* A comparison that nothing can fail is none. */
+static void test_differences(void **state)
+{
+	static const struct {
+		const char *rows;
+		size_t differences;
+	} rows[] = {
+		{"{\"request\":\"-N2\",\"nodes\":\"n[1-2]\",\"num_cpus\":2}", 0},
+		{"{\"request\":\"-N2\",\"nodes\":\"n1\",\"num_cpus\":2}", 1},
+		{"{\"request\":\"-N2\",\"nodes\":\"n[1-2]\",\"num_cpus\":3}", 1},
+		{"{\"request\":\"-N2\",\"rejected\":\"x\"}", 1},
+		{"{\"request\":\"-N3\",\"rejected\":\"x\"}", 0},
+		{"{\"request\":\"-N2\",\"pending\":\"(Resources)\"}", 1},
+		{"{\"request\":\"-N1\",\"alloc\":[{\"nodes\":\"n1\",\"cpus\":\"0\",\"mem\":0}],"
+		 "\"nodes\":\"n1\"}",
+			0},
+		{"{\"request\":\"-N1\",\"alloc\":[{\"nodes\":\"n1\",\"cpus\":\"1\",\"mem\":0}],"
+		 "\"nodes\":\"n1\"}",
+			1},
+		{"{\"request\":\"-N1\",\"alloc\":[{\"nodes\":\"n1\",\"cpus\":\"0\",\"mem\":5}],"
+		 "\"nodes\":\"n1\"}",
+			1},
+		{"{\"t\":5,\"jobs\":{\"1\":[\"R\",\"n1\",\"0:05\"]},"
+		 "\"sinfo\":[\"p*|allocated|1|n1\",\"p*|idle|1|n2\"]}",
+			0},
+		{"{\"t\":5,\"jobs\":{\"1\":[\"R\",\"n1\",\"0:08\"]}}", 0}, /* in 3 s */
+		{"{\"t\":5,\"jobs\":{\"1\":[\"R\",\"n1\",\"0:12\"]}}", 1},
+		{"{\"t\":5,\"jobs\":{\"1\":[\"R\",\"n2\",\"0:05\"]}}", 1},
+		{"{\"t\":5,\"jobs\":{\"1\":[\"PD\",\"(Resources)\",\"0:05\"]}}", 1},
+		{"{\"t\":5,\"jobs\":{}}", 1},
+		{"{\"t\":15,\"jobs\":{}}", 0}, /* it has ended */
+		{"{\"t\":5,\"sinfo\":[\"p*|idle|2|n[1-2]\"]}", 1},
+		{"{\"t\":5,\"show\":\"1\",\"JobState\":\"RUNNING\",\"Restarts\":\"0\"}", 0},
+		{"{\"t\":5,\"show\":\"1\",\"JobState\":\"PENDING\",\"Restarts\":\"1\"}", 2},
+		{"{\"t\":5,\"states\":[[\"1\",\"RUNNING\",\"None\",\"0\"]]}", 0},
+		{"{\"t\":5,\"states\":[[\"1\",\"FAILED\",\"None\",\"0\"]]}", 1},
+		{"{\"t\":5,\"reservations\":[{\"ReservationName\":\"r\"}]}", 1},
+		{"{\"t\":5,\"squeue_start\":[{\"job\":\"1\",\"st\":\"R\",\"start_min\":0.0}]}", 0},
+		{"{\"t\":5,\"squeue_start\":[{\"job\":\"1\",\"st\":\"R\",\"start_min\":1.0}]}", 1},
+	};
+	size_t i, differences;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		bool with_job = strncmp(rows[i].rows, "{\"t\"", 4) == 0;
+		struct err err = ERR_INIT;
+		_cleanup_free_ char *text = NULL;
+
+		if (asprintf(&text, "{\"name\":\"x\"," CONF ",\"events\":[%s],\"expect\":[%s]}",
+			    with_job ? "{\"t\":0,\"do\":\"sbatch -N1 --wrap \\\"sleep 10\\\"\","
+				       "\"out\":\"Submitted batch job 1\"}"
+				     : "",
+			    rows[i].rows) < 0)
+			fail();
+		if (replay_text(text, &differences, &err) < 0)
+			fail_msg("row %zu: %s", i, err.text);
+		if (differences != rows[i].differences)
+			fail_msg("row %zu has %zu differences, not %zu: %s", i, differences,
+				rows[i].differences, rows[i].rows);
+	}
+}
+
+static void test_timeline(void **state)
+{
+	static const char text[] =
+		"{\"name\":\"x\"," CONF ",\"events\":["
+		"{\"t\":1,\"do\":\"sbatch --wrap \\\"sleep 10\\\"\",\"out\":"
+		"\"Submitted batch job 7\"},"
+		"{\"t\":2,\"do\":\"salloc -N3\",\"out\":\"Granted job allocation 8\"}],"
+		"\"expect\":[],\"timeline\":[[1.5,\"7\",\"PD\",\"(None)\"],[3.5,\"7\",\"R\",\"n1\"],"
+		"[12,\"7\",\"gone\",\"\"],[20,\"7\",\"R\",\"n1\"],[3,\"9\",\"R\",\"n1\"]]}";
+	struct err err = ERR_INIT;
+	size_t differences;
+
+	(void)state;
+	assert_int_equal(replay_text(text, &differences, &err), 0);
+	/* the allocation that is refused here, job 7 at 20 s, and job 9 */
+	assert_int_equal(differences, 3);
+}
+
+static void test_unreadable(void **state)
+{
+	static const char *const texts[] = {
+		"",
+		"[]",
+		"{\"name\":\"x\"}",
+		"{\"conf\":{\"SelectType\":\"select/none\"},\"events\":[],\"expect\":[]}",
+		"{\"conf\":{\"nodes\":[1]},\"events\":[],\"expect\":[]}",
+		"{\"conf\":{\"nodes\":[\"n1 CPUs=x\"]},\"events\":[],\"expect\":[]}",
+		"{" CONF ",\"events\":[{\"t\":0}],\"expect\":[]}",
+		"{" CONF ",\"events\":[{\"t\":0,\"do\":\"rm -rf /\"}],\"expect\":[]}",
+		"{" CONF ",\"events\":[{\"t\":0,\"do\":\"scontrol create reservation x\"}],"
+		"\"expect\":[]}",
+		"{" CONF ",\"events\":[{\"t\":0,\"do\":\"scontrol hold 5\"}],\"expect\":[]}",
+		"{" CONF ",\"events\":[{\"t\":0,\"do\":\"sbatch \\\"\"}],\"expect\":[]}",
+		"{" CONF ",\"events\":[],\"expect\":[{\"t\":1,\"weather\":\"fine\"}]}",
+		"{" CONF ",\"events\":[],\"expect\":[{\"t\":1e300,\"jobs\":{}}]}",
+		"{" CONF ",\"events\":[],\"expect\":[7]}",
+		"{" CONF ",\"events\":[],\"expect\":[{\"busy\":\"1\"}]}",
+		"{" CONF ",\"events\":[],\"expect\":[{\"pattern\":\"P\",\"low\":[[1,\"n1\"]]}]}",
+	};
+	size_t i, differences;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(texts); i++) {
+		struct err err = ERR_INIT;
+
+		if (replay_text(texts[i], &differences, &err) >= 0)
+			fail_msg("text %zu is taken: %s", i, texts[i]);
+		assert_true(strstr(err.text, "case.json: ") != NULL);
+	}
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_line),
+		cmocka_unit_test(test_cores),
+		cmocka_unit_test(test_reservations),
+		cmocka_unit_test(test_backfill),
+		cmocka_unit_test(test_differences),
+		cmocka_unit_test(test_timeline),
+		cmocka_unit_test(test_unreadable),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "contrib/jobd/engine/request.h"
+
+static json_t *load(const char *text)
+{
+	_cleanup_free_ char *copy = strdup(text);
+	json_t *json;
+	char *p;
+
+	assert_non_null(copy);
+	for (p = copy; *p; p++) {
+		if (*p == '\'')
+			*p = '"';
+	}
+	json = json_loads(copy, JSON_DECODE_ANY, NULL);
+	assert_non_null(json);
+	return json;
+}
+
+static const char all_members[] =
+	"{'name':'a','partition':'p','qos':'q','reservation':'r','comment':'c','min_nodes':2,"
+	"'max_nodes':4,'ntasks':8,'cpus_per_task':2,'ntasks_per_node':3,'min_cpus_per_node':1,"
+	"'memory_per_cpu_mb':100,'time_limit_min':-1,'priority':0,'nodelist':'n[1-2]',"
+	"'exclude':'n3','features':'x&y','contiguous':true,'exclusive':true,'oversubscribe':true,"
+	"'hold':true,'requeue':false,'begin_time':1795453962,'dependencies':["
+	"{'type':'afterok','job_id':12},{'type':'after','job_id':13}],'dependencies_any':true,"
+	"'singleton':true,'array':'0-9%2','work_dir':'/tmp','script':'#!/bin/sh\\n',"
+	"'stdin_file':'i','stdout_file':'o','stderr_file':'e','append':true,'argv':['a','b c'],"
+	"'env':['A=1','B=']}";
+
+static void test_round_trip(void **state)
+{
+	json_auto_t *json = load(all_members), *again = NULL, *copied = NULL;
+	struct job_request request, copy;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(request_from_json(json, &request, &err), 0);
+	assert_string_equal(request.name, "a");
+	assert_int_equal(request.max_nodes, 4);
+	assert_int_equal(request.time_limit_min, INFINITE);
+	assert_true(request.memory_mb == (100 | MEM_PER_CPU));
+	assert_int_equal(request.requeue, 0);
+	assert_int_equal(request.dependencies_count, 2);
+	assert_int_equal(request.dependencies[0].kind, DEPENDS_AFTER_OK);
+	assert_int_equal(request.dependencies[1].job_id, 13);
+	assert_string_equal(request.argv[1], "b c");
+	assert_null(request.argv[2]);
+	assert_string_equal(request.env[1], "B=");
+	again = request_to_json(&request);
+	assert_true(json_equal(json, again));
+	assert_int_equal(request_copy(&request, &copy), 0);
+	request_clear(&request);
+	copied = request_to_json(&copy);
+	assert_true(json_equal(json, copied));
+	request_clear(&copy);
+	assert_null(request.name);
+	assert_int_equal(request.priority, NO_VAL);
+}
+
+static void test_nothing_given(void **state)
+{
+	json_auto_t *empty = json_object(), *made = NULL;
+	struct job_request request;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	request_init(&request);
+	made = request_to_json(&request);
+	assert_true(json_equal(made, empty));
+	assert_int_equal(request_from_json(empty, &request, &err), 0);
+	assert_int_equal(request.min_nodes, NO_VAL);
+	assert_int_equal(request.requeue, -1);
+	assert_true(request.memory_mb == NO_VAL64);
+	request_clear(&request);
+}
+
+/* Variables and scripts need not be UTF-8. */
+static void test_any_bytes(void **state)
+{
+	char bytes[] = "A=\xff\xfe", *env[] = {bytes, NULL}, *none[] = {NULL};
+	struct job_request request, copy;
+	json_auto_t *json = NULL;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	request_init(&request);
+	request.env = env;
+	request.argv = none;
+	json = request_to_json(&request);
+	assert_non_null(json);
+	assert_int_equal(request_from_json(json, &copy, &err), 0);
+	assert_string_equal(copy.env[0], bytes);
+	assert_non_null(copy.argv);
+	assert_null(copy.argv[0]);
+	request_clear(&copy);
+}
+
+static void test_errors(void **state)
+{
+	static const struct {
+		const char *json, *named;
+	} rows[] = {
+		{"[]", "object"},
+		{"{'nice':1}", "nice"},
+		{"{'name':1}", "name"},
+		{"{'name':null}", "name"},
+		{"{'name':{'base64':'AAAA'}}", "name"}, /* NUL */
+		{"{'name':{'base64':'%'}}", "name"},
+		{"{'min_nodes':0}", "min_nodes"},
+		{"{'min_nodes':-1}", "min_nodes"},
+		{"{'max_nodes':4294967294}", "max_nodes"},
+		{"{'ntasks':'4'}", "ntasks"},
+		{"{'time_limit_min':-2}", "time_limit_min"},
+		{"{'time_limit_min':0}", "time_limit_min"},
+		{"{'memory_per_node_mb':-1}", "memory_per_node_mb"},
+		{"{'memory_per_node_mb':1,'memory_per_cpu_mb':1}", "memory_per"},
+		{"{'memory_per_node_mb':9223372036854775807}", "memory_per_node_mb"},
+		{"{'contiguous':1}", "contiguous"},
+		{"{'requeue':-1}", "requeue"},
+		{"{'begin_time':-1}", "begin_time"},
+		{"{'begin_time':9223372036854775807}", "begin_time"},
+		{"{'dependencies':{}}", "dependencies"},
+		{"{'dependencies':[1]}", "dependencies"},
+		{"{'dependencies':[{'type':'foo','job_id':1}]}", "dependencies"},
+		{"{'dependencies':[{'type':'after','job_id':0}]}", "job_id"},
+		{"{'dependencies':[{'type':'after','job_id':1,'x':1}]}", "dependencies"},
+		{"{'argv':'a'}", "argv"},
+		{"{'argv':[1]}", "argv"},
+		{"{'env':['A']}", "env"},
+		{"{'env':['=A']}", "env"},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		json_auto_t *json = load(rows[i].json);
+		struct job_request request = {0};
+		struct err err = ERR_INIT;
+
+		assert_true(request_from_json(json, &request, &err) < 0);
+		assert_non_null(strstr(err.text, rows[i].named));
+		assert_null(request.name); /* untouched */
+	}
+}
+
+static void test_sizes(void **state)
+{
+	json_auto_t *json = json_object();
+	_cleanup_free_ char *text = malloc(4097);
+	struct job_request request;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	assert_non_null(text);
+	memset(text, 'a', 4096);
+	text[4096] = '\0';
+	assert_int_equal(json_object_set_new(json, "work_dir", json_string(text)), 0);
+	assert_int_equal(request_from_json(json, &request, &err), -E2BIG);
+	assert_int_equal(json_object_set_new(json, "work_dir", json_string(text + 1)), 0);
+	assert_int_equal(request_from_json(json, &request, &err), 0);
+	request_clear(&request);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_nothing_given),
+		cmocka_unit_test(test_any_bytes),
+		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_sizes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
