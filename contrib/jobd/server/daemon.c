@@ -205,12 +205,23 @@ static void on_flush(struct ev_loop *loop, ev_timer *timer, int revents)
 /* ---- the configuration --------------------------------------------------------------------------
  */
 
+#define NO_PREEMPTION                                                                              \
+	"PreemptType and PreemptMode are read and checked, but jobd preempts no job yet: jobs "    \
+	"wait for each other"
+
+static bool asks_for_preemption(const struct conf *conf)
+{
+	return conf->preempt_mode != PREEMPT_MODE_OFF || strcmp(conf->preempt_type, "none") != 0;
+}
+
 static void report_left_out(const struct log *log, const struct conf *conf)
 {
 	_cleanup_free_ char *keys = conf->left_out.n ? strv_join(conf->left_out.v, ' ') : NULL;
 
 	if (keys)
 		log_info(log, "keys of the configuration that jobd has no use for: %s", keys);
+	if (asks_for_preemption(conf))
+		log_warning(log, "%s, ignoring", NO_PREEMPTION);
 }
 
 static int reconfigure(char **ret_needs_restart, void *userdata, struct err *err)
@@ -249,6 +260,8 @@ int daemon_check_conf(const struct daemon_options *options, FILE *out, struct er
 	keys = conf->left_out.n ? strv_join(conf->left_out.v, ' ') : NULL;
 	if (keys)
 		(void)fprintf(out, "left out: %s\n", keys);
+	if (asks_for_preemption(conf))
+		(void)fprintf(out, "%s\n", NO_PREEMPTION);
 	return 0;
 }
 
