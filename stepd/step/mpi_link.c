@@ -709,6 +709,8 @@ void mpi_link_save(const struct agent *a, struct handover *h, json_t *object)
 	}
 	handover_put_int(h, object, "pid", d->pid);
 	handover_put_int(h, object, "lines", d->lines);
+	handover_put_bool(h, object, "over", d->over);
+	handover_put_bool(h, object, "hung_up", d->hung_up);
 	handover_put_fd(h, object, "link_fd", mpi_service_get_link(d->service));
 	handover_put_bool(h, object, "task_fds", mpi_service_has_task_fds(d->service));
 	handover_put_strv(h, object, "environ", mpi_service_common(d->service));
@@ -756,6 +758,8 @@ int mpi_link_restore(
 	a->mpi.link->pid = pid;
 	note_service(a, pid);
 	a->mpi.link->lines = (unsigned)json_get_int(object, "lines", 0);
+	a->mpi.link->over = json_get_bool(object, "over", false);
+	a->mpi.link->hung_up = json_get_bool(object, "hung_up", false);
 	if (fd < 0) { /* its end was requested */
 		begin_limit(a->mpi.link, END_TIMEOUT_SEC);
 		return 0;
