@@ -82,7 +82,7 @@ static int listen_at(const struct control_options *o, enum listener_kind kind, s
 	if (r == 0)
 		r = make_address(dir_fd, path, name, &sa);
 	if (r < 0)
-		return err_set(err, r, "make the control socket '%s/%s'", path, o->socket_name);
+		return err_set(err, r, "make the control socket '%s/%s'", path, name);
 	if (fd < 0)
 		return err_set(err, -errno, "make a Unix socket");
 	if (unlinkat(dir_fd, name, 0) < 0 && errno != ENOENT)
