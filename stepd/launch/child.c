@@ -501,9 +501,12 @@ _noreturn_ void child_main(struct child_context *context)
 	size_t i;
 	int r;
 
-	/* While any child holds it open, the others would not see the agent's end. */
+	/* While any child holds one of them open, the others would not see the agent's end; nor
+	 * would who wants to adopt the step, if a suspension stops this child before its exec. */
 	if (context->hold_write_fd >= 0)
-		(void)rawcall(SYS_close, context->hold_write_fd); /* it is there */
+		(void)rawcall(SYS_close, context->hold_write_fd); /* they are there */
+	if (setup->lock_fd >= 0)
+		(void)rawcall(SYS_close, setup->lock_fd);
 	for (i = 0; i < CHILD_STAGE_MAX; i++) {
 		c.detail = 0;
 		r = operations[i].run(&c);

@@ -66,6 +66,7 @@ struct child_setup {
 	struct mpi *mpi;                  /* NULL: no task hook */
 	const struct rlimit *nofile;      /* what the agent had before it raised its own */
 	const char *oom_score_adj;        /* to write, NULL: leave */
+	int lock_fd;      /* by which others know that the agent lives; -1: there is none */
 	bool own_session; /* each task leads one, and has no terminal; child_context.group is -1 */
 	bool leave_terminal; /* without that: the agent's is not for this user */
 	bool hide_memory;    /* what became the user would be his to trace: process_is_exposed() */

@@ -78,8 +78,8 @@ static int wait_for_lock(int fd, unsigned patience_ms)
 }
 
 /* A descriptor that holds the lock. -EWOULDBLOCK: an agent lives; or one that was killed a moment
- * ago has children that have not executed their programs yet and share its open files. For these
- * patience_ms is waited. -ESTALE: the directory was removed meanwhile. */
+ * ago has children that have not closed it yet and share its open files. For these patience_ms is
+ * waited. -ESTALE: the directory was removed meanwhile. */
 static int registry_lock_for_agent(int dir_fd, unsigned patience_ms)
 {
 	_cleanup_close_ int fd = open_lock(dir_fd);
@@ -371,6 +371,11 @@ const char *registry_get_path(const struct registry *reg)
 int registry_get_dirfd(const struct registry *reg)
 {
 	return reg->dir_fd;
+}
+
+int registry_get_lock_fd(const struct registry *reg)
+{
+	return reg->lock_fd;
 }
 
 /* It is the same in each state that an agent publishes. */

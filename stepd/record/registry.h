@@ -58,6 +58,7 @@ const char *registry_get_root(const struct registry *reg);
 /* The directory, for messages and paths. */
 const char *registry_get_path(const struct registry *reg);
 int registry_get_dirfd(const struct registry *reg);
+int registry_get_lock_fd(const struct registry *reg);
 int registry_get_runtime_fd(const struct registry *reg); /* of the directory above it */
 
 /* Writes state.json: the step's identity, state (agent_state_names[], "suspended" or "unkillable")

@@ -291,6 +291,7 @@ static int open_launch(struct agent *a, struct err *err)
 	l->setup.mpi = a->mpi.host && mpi_has_task_hook(a->mpi.host) ? a->mpi.host : NULL;
 	l->setup.nofile = &a->start.saved.nofile;
 	l->setup.oom_score_adj = task_oom_score_adj(a);
+	l->setup.lock_fd = registry_get_lock_fd(a->registry);
 	l->setup.traced = a->trace != NULL;
 	l->meanwhile = go_on_meanwhile;
 	l->userdata = a;

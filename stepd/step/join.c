@@ -15,6 +15,7 @@
 #include "stepd/base/clock.h"
 #include "stepd/base/log.h"
 #include "stepd/record/events.h"
+#include "stepd/record/registry.h"
 #include "stepd/record/trace.h"
 #include "stepd/snapshot/handover.h"
 #include "stepd/stdio/stdio.h"
@@ -649,6 +650,7 @@ static int set_up(struct join *j)
 		.nofile = &a->start.saved.nofile,
 		.oom_score_adj =
 			a->start.saved.oom_score_adj[0] ? a->start.saved.oom_score_adj : NULL,
+		.lock_fd = registry_get_lock_fd(a->registry),
 		.traced = a->trace != NULL,
 	};
 	l->group = 0;

@@ -36,6 +36,27 @@ first_exited() {
 }
 
 
+# ---- a task before its exec ------------------------------------------------------------------
+# It has all that the agent had open; stopped there it would have the agent's lock for ever.
+b=$tracker
+mkdir "$tmpdir/plugins"
+for so in "$top_builddir"/stepd/cli/plugins/proctrack_*.so "$top_builddir/tests/lib/plugins/mpi_ailing.so"; do
+	cp -L "$so" "$tmpdir/plugins/" || bail "no plugin (make check builds it)"
+done
+chmod go-w "$tmpdir"/plugins/*
+STEP_AILING=hook
+export STEP_AILING
+start_agent 22 --plugin-dir "$tmpdir/plugins" --proctrack "$b" --mpi=ailing -- sleep 60
+unset STEP_AILING
+kill_agent
+adopt 22 --plugin-dir "$tmpdir/plugins" &
+adopter=$!
+ok "a step is adopted whose task has not executed its program" eventually adopted 22 1
+"$stepctl" terminate --now "$job.22"
+wait $adopter
+is $? 143 "a step whose task has not executed its program ends by request"
+
+
 # ---- agents of other versions ----------------------------------------------------------------
 # What a newer one adds is passed over, what an older one lacks has a default; a file that means
 # something else is not guessed at.
