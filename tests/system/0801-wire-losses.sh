@@ -30,14 +30,14 @@ like "$out" 'the MPI service process \(pid [0-9]*\) ended by signal 9: MPI calls
 nothing_left_soon "a killed service on one host leaves no cgroup, process or file behind"
 
 # A node that is silent is not lost for the wire before half a minute is over; a fence has its
-# deadline. Behind node2 are node4, node5 and node8.
-options='--wire-fanout=2 --pmi-timeout=2s'
+# deadline, which leaves time for the node to be stopped in. Behind node2 are node4, node5 and node8.
+options='--wire-fanout=2 --pmi-timeout=15s'
 silent='_no_answer_came_from_node_1_\(node2\),_node_3_\(node4\),_node_4_\(node5\),_node_7_\(node8\)'
 
 begin 8 awaits 7
 kill -STOP "$(service_of node2)"
 ok "the ranks of the other nodes get an error after the deadline when a node is stopped" eventually heard 6
-like "$(cat "$tmpdir/begun")" "rank 0 hears .*a_fence_of_8_nodes_was_not_complete_after_2000_ms:$silent" \
+like "$(cat "$tmpdir/begun")" "rank 0 hears .*a_fence_of_8_nodes_was_not_complete_after_15000_ms:$silent" \
 	"the error of a stopped node names the silent nodes"
 kill -CONT "$(service_of node2)"
 halt
