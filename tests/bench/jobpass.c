@@ -7,6 +7,10 @@
  *		300 minutes, on nodes of 16 CPUs whose jobs of four nodes all end at other times
  *	jobpass run [linear|cons_res [JOBS [NODES]]]
  *		jobs of random sizes and times, with backfill, from submission to end
+ *	jobpass singleton [linear|cons_res [JOBS]]
+ *		so many jobs, half of them of one name with --dependency=singleton
+ *	jobpass restore [linear|cons_res [JOBS]]
+ *		so many jobs are found again, half of them in arrays of two tasks
  *
  * Times are those of the processor: one thread does it all.
  */
@@ -134,6 +138,50 @@ static void bench_run(const char *type, uint32_t jobs, uint32_t nodes)
 	free(text);
 }
 
+static void bench_singleton(const char *type, uint32_t jobs)
+{
+	char *text = conf_text(type, jobs, 4, "default_queue_depth=1000");
+	const struct rig_job job = {.name = "one", .singleton = true, .run_s = 1};
+	const struct rig_job other = {.name = "other", .hold = true};
+	double begin, submitted, ended;
+	struct rig rig;
+	uint32_t i;
+
+	rig_make(&rig, text);
+	begin = now_ms();
+	for (i = 0; i < jobs; i++)
+		must_submit(&rig, i < jobs / 2 ? &other : &job);
+	submitted = now_ms();
+	rig_run(&rig, 10);
+	ended = now_ms();
+	printf("%s, %u jobs, half with singleton: submission %.4f ms a job, %.3f ms for the end of each\n",
+		type, jobs, (submitted - begin) / jobs, (ended - submitted) / 10);
+	rig_clear(&rig);
+	free(text);
+}
+
+/* Half of the jobs are in arrays of two tasks. */
+static void bench_restore(const char *type, uint32_t jobs)
+{
+	char *text = conf_text(type, jobs, 4, "default_queue_depth=1000");
+	const struct rig_job alone = {.hold = true}, array = {.hold = true, .array = "0-1"};
+	struct rig rig, again;
+	double begin;
+	uint32_t i;
+
+	rig_make(&rig, text);
+	for (i = 0; i < jobs / 2; i++)
+		must_submit(&rig, &alone);
+	for (i = 0; i < jobs / 4; i++)
+		must_submit(&rig, &array);
+	begin = now_ms();
+	rig_restore(&rig, &again, text);
+	printf("%s, %u jobs, half in arrays: %.1f ms to restore them\n", type, jobs,
+		now_ms() - begin);
+	rig_clear(&again);
+	free(text);
+}
+
 int main(int argc, char **argv)
 {
 	bool is_run = argc > 1 && strcmp(argv[1], "run") == 0;
@@ -141,7 +189,11 @@ int main(int argc, char **argv)
 	uint32_t jobs = argc > 3 ? (uint32_t)atoi(argv[3]) : is_run ? 100000 : 10000;
 	uint32_t nodes = argc > 4 ? (uint32_t)atoi(argv[4]) : is_run ? 10000 : 1000;
 
-	if (is_run)
+	if (argc > 1 && strcmp(argv[1], "singleton") == 0)
+		bench_singleton(type, jobs);
+	else if (argc > 1 && strcmp(argv[1], "restore") == 0)
+		bench_restore(type, jobs);
+	else if (is_run)
 		bench_run(type, jobs, nodes);
 	else
 		bench_pass(type, jobs, nodes);

@@ -486,6 +486,49 @@ static void test_singleton(void **state)
 	rig_clear(&rig);
 }
 
+static int update(struct rig *rig, struct job *job, bool by_admin, struct err *err,
+	const char *member, json_t *value);
+
+/* Those that have another name by now, have ended, or are queued again. */
+static void test_singleton_changes(void **state)
+{
+	struct rig rig, again;
+	struct job *jobs[4];
+	struct err err = ERR_INIT;
+	size_t i;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	for (i = 0; i < 4; i++)
+		jobs[i] = rig_submit(&rig, .name = "one", .singleton = true, .run_s = 100);
+	assert_state(jobs[0], "R");
+	assert_reason(&rig, jobs[1], "Dependency");
+	/* others come into its place, or it into theirs */
+	assert_ok(update(&rig, jobs[1], false, &err, "name", json_string("two")));
+	rig_run(&rig, 1);
+	assert_state(jobs[1], "R");
+	assert_reason(&rig, jobs[2], "Dependency");
+	assert_ok(update(&rig, jobs[2], false, &err, "name", json_string("two")));
+	assert_ok(update(&rig, jobs[0], false, &err, "name", json_string("three")));
+	rig_run(&rig, 2);
+	assert_reason(&rig, jobs[2], "Dependency");
+	assert_state(jobs[3], "R");
+	assert_ok(engine_cancel(rig.e, jobs[1], &err));
+	rig_run(&rig, 3);
+	assert_state(jobs[2], "R");
+	/* one that is queued again comes before those behind it */
+	assert_ok(engine_requeue(rig.e, jobs[1], &err));
+	jobs[0] = rig_submit(&rig, .name = "two", .singleton = true);
+	rig_restore(&rig, &again, LINE);
+	assert_ok(engine_cancel(again.e, engine_find_job(again.e, 3), &err));
+	rig_run(&again, 4);
+	assert_reason(&again, engine_find_job(again.e, 5), "Dependency");
+	assert_ok(engine_cancel(again.e, engine_find_job(again.e, 2), &err));
+	rig_run(&again, 5);
+	assert_state(engine_find_job(again.e, 5), "R");
+	rig_clear(&again);
+}
+
 static size_t count_state(const struct rig *rig, uint32_t wanted)
 {
 	size_t i, n = 0;
@@ -1377,6 +1420,7 @@ int main(void)
 		cmocka_unit_test(test_dependencies),
 		cmocka_unit_test(test_array_dependencies),
 		cmocka_unit_test(test_singleton),
+		cmocka_unit_test(test_singleton_changes),
 		cmocka_unit_test(test_array_limit),
 		cmocka_unit_test(test_begin),
 		cmocka_unit_test(test_suspend),

@@ -236,6 +236,7 @@ struct engine *engine_free(struct engine *e)
 		select_end(e->select);
 	(void)select_close(e->select);
 	queue_clear(e);
+	groups_clear(e);
 	reservations_clear(e);
 	nodes_free(e);
 	FREE_NULL_LIST(part_list);

@@ -82,6 +82,9 @@ struct job {
 	size_t timer_index;
 	bool queued, waits; /* in its partition's queue; among those that wait for others */
 	bool counted;       /* for its array's limit */
+	struct namesakes *namesakes; /* of its user and name */
+	struct job *namesake_before, *namesake_after;
+	bool is_namesake; /* it is listed there: it has not ended */
 	enum {
 		JOB_STEADY,
 		JOB_SUSPENDING,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The engine's state, shared by its files: engine.c (its life, and the clock), jobs.c (jobs from
- * their submission to their end), queue.c (those that wait), pass.c (which of them starts now),
- * backfill.c (when the others could), reservations.c, nodes.c, update.c (what is changed by hand)
- * and documents.c (all of it as JSON).
+ * their submission to their end), queue.c (those that wait), groups.c (jobs that have something in
+ * common), pass.c (which of them starts now), backfill.c (when the others could), reservations.c,
+ * nodes.c, update.c (what is changed by hand) and documents.c (all of it as JSON).
  */
 #ifndef JOBD_ENGINE_ENGINE_IMPL_H
 #define JOBD_ENGINE_ENGINE_IMPL_H
@@ -77,6 +77,8 @@ struct engine {
 	size_t waiting_count, waiting_capacity;
 	bool waiting_changed;
 
+	void *namesakes; /* a tree of them */
+
 	/* A heap of jobs by due_ms. */
 	struct job **timers;
 	size_t timers_count, timers_capacity;
@@ -109,6 +111,11 @@ static inline bool job_is_completing(const struct job *job)
 static inline bool job_has_ended(const struct job *job)
 {
 	return job_base_state(job) >= JOB_COMPLETE && !job_is_completing(job);
+}
+
+static inline char *job_request_name(const struct job_request *request)
+{
+	return request->name ? request->name : (char *)"job";
 }
 
 static inline bool job_has_nodes(const struct job *job)
@@ -155,6 +162,17 @@ static inline struct queue *queue_of(const struct engine *e, const struct job *j
 {
 	return &e->queues[job->record.part_ptr - e->parts];
 }
+
+/* ---- groups.c ---- */
+/* A new reference; NULL: no memory. A job has one from job_add() on. */
+struct namesakes *namesakes_get(struct engine *e, uid_t uid, const char *name);
+void namesakes_put(struct engine *e, struct namesakes *group);
+void namesakes_add(struct job *job); /* to its group's list */
+void namesakes_remove(struct job *job);
+bool namesakes_is_first(const struct job *job);
+/* The job has another name; takes the reference. */
+void namesakes_move(struct engine *e, struct job *job, struct namesakes *group);
+void groups_clear(struct engine *e);
 
 /* ---- pass.c ---- */
 void pass_run(struct engine *e, bool full);

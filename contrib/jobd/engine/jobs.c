@@ -163,6 +163,7 @@ static int grow(struct job ***jobs, size_t capacity)
 
 int job_add(struct engine *e, struct job *job)
 {
+	struct namesakes *group;
 	size_t wanted, i;
 
 	if (e->jobs_count == e->jobs_capacity) {
@@ -171,6 +172,12 @@ int job_add(struct engine *e, struct job *job)
 			return -ENOMEM;
 		e->jobs_capacity = wanted;
 	}
+	group = namesakes_get(e, job->record.user_id, job->record.name);
+	if (!group)
+		return -ENOMEM;
+	job->namesakes = group;
+	if (!job_has_ended(job))
+		namesakes_add(job);
 	/* ids rise, but for the day on which they begin anew */
 	i = job_place(e, job->record.job_id);
 	memmove(e->jobs + i + 1, e->jobs + i, (e->jobs_count - i) * sizeof(struct job *));
@@ -201,6 +208,8 @@ void job_forget(struct engine *e, struct job *job)
 	for (; e->jobs[i] != job; i++)
 		;
 	queue_take_out(e, job);
+	namesakes_remove(job);
+	namesakes_put(e, job->namesakes);
 	e->jobs[i] = NULL;
 	e->jobs_forgotten++;
 	if (e->jobs_forgotten > e->jobs_count / 2)
@@ -386,9 +395,11 @@ static void job_end(struct engine *e, struct job *job, uint32_t state)
 	job->change = JOB_STEADY;
 	engine_want_pass(e);
 	if (state == JOB_PENDING) {
+		namesakes_add(job); /* it may have ended before */
 		queue_again(e, job);
 		return;
 	}
+	namesakes_remove(job);
 	job->record.job_state = state;
 	if (job->record.end_time == 0 || job->record.end_time > engine_now(e))
 		job->record.end_time = engine_now(e);

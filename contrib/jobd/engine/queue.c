@@ -171,22 +171,6 @@ static enum dependency_state dependencies_state(const struct engine *e, const st
 	return any_open ? DEPENDENCY_OPEN : DEPENDENCY_MET;
 }
 
-/* A job of the same user and name before it. */
-static bool has_singleton_before(const struct engine *e, const struct job *job)
-{
-	size_t i;
-
-	for (i = 0; job->request.singleton && i < e->jobs_count; i++) {
-		const struct job *other = e->jobs[i];
-
-		if (other && other != job && other->record.job_id < job->record.job_id &&
-			!job_has_ended(other) && other->record.user_id == job->record.user_id &&
-			strcmp(other->record.name, job->record.name) == 0)
-			return true;
-	}
-	return false;
-}
-
 /* JOB_REASON_NONE: it waits for no other job. */
 static enum job_reason why_waiting(const struct engine *e, const struct job *job)
 {
@@ -194,7 +178,7 @@ static enum job_reason why_waiting(const struct engine *e, const struct job *job
 
 	if (state == DEPENDENCY_NEVER)
 		return JOB_REASON_DEPENDENCY_NEVER;
-	if (state == DEPENDENCY_OPEN || has_singleton_before(e, job))
+	if (state == DEPENDENCY_OPEN || (job->request.singleton && !namesakes_is_first(job)))
 		return JOB_REASON_DEPENDENCY;
 	if (job->array && job->array->most_active && job->array->active >= job->array->most_active)
 		return JOB_REASON_ARRAY_LIMIT;

@@ -251,7 +251,7 @@ static int take_request(struct engine *e, struct job *job, part_record_t *part, 
 	}
 	job->record.part_ptr = part;
 	job->record.partition = part->name;
-	job->record.name = q->name ? q->name : (char *)"job";
+	job->record.name = job_request_name(q);
 	job->record.qos = q->qos;
 	job->record.details = &job->details;
 	job->record.num_procs = details.min_cpus;

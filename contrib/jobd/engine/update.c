@@ -74,8 +74,9 @@ static int check_rights(const struct job *job, const struct job_request *q, stru
 	return 0;
 }
 
-static int update_pending(
-	struct engine *e, struct job *job, struct job_request *q, bool by_admin, struct err *err)
+/* group: of its new name, taken if it returns 0. */
+static int update_pending(struct engine *e, struct job *job, struct job_request *q,
+	struct namesakes *group, bool by_admin, struct err *err)
 {
 	struct job_request before = job->request;
 	int r;
@@ -92,6 +93,7 @@ static int update_pending(
 	request_init(q);
 	if (job->request.priority != NO_VAL && job->record.priority != 0)
 		job->record.priority = job->request.priority;
+	namesakes_move(e, job, group);
 	queue_place(e, job);
 	return 0;
 }
@@ -121,8 +123,9 @@ static int drop_nodes(struct engine *e, struct job *job, const char *text, struc
 	return r;
 }
 
+/* Likewise. */
 static int update_running(struct engine *e, struct job *job, struct job_request *q,
-	const json_t *changes, struct err *err)
+	struct namesakes *group, const json_t *changes, struct err *err)
 {
 	const char *nodes = json_get_text(changes, "nodelist", NULL);
 	int r = check_running_change(changes, err);
@@ -144,7 +147,8 @@ static int update_running(struct engine *e, struct job *job, struct job_request 
 	request_clear(&job->request);
 	job->request = *q;
 	request_init(q);
-	job->record.name = job->request.name;
+	job->record.name = job_request_name(&job->request);
+	namesakes_move(e, job, group);
 	job->record.qos = job->request.qos;
 	job->details.features = job->request.features;
 	return 0;
@@ -153,6 +157,7 @@ static int update_running(struct engine *e, struct job *job, struct job_request 
 int engine_update_job(
 	struct engine *e, struct job *job, const json_t *changes, bool by_admin, struct err *err)
 {
+	struct namesakes *group = NULL;
 	struct job_request q;
 	int r;
 
@@ -163,15 +168,23 @@ int engine_update_job(
 		r = merge_request(job, changes, &q, err);
 	if (r < 0)
 		return r;
-	if (!by_admin)
+	group = namesakes_get(e, job->record.user_id, job_request_name(&q));
+	if (!group)
+		r = err_set(err, -ENOMEM, "change job %u", job->record.job_id);
+	if (r == 0 && !by_admin)
 		r = check_rights(job, &q, err);
 	if (r == 0)
-		r = job_is_pending(job) ? update_pending(e, job, &q, by_admin, err)
-					: update_running(e, job, &q, changes, err);
+		r = job_is_pending(job) ? update_pending(e, job, &q, group, by_admin, err)
+					: update_running(e, job, &q, group, changes, err);
 	request_clear(&q);
-	if (r == 0)
-		job_changed(e, job);
-	return r;
+	if (r < 0) {
+		namesakes_put(e, group);
+		return r;
+	}
+	e->waiting_changed = true; /* those with its old name */
+	engine_want_pass(e);
+	job_changed(e, job);
+	return 0;
 }
 
 int engine_expand(struct engine *e, struct job *from, struct job *to, struct err *err)
