@@ -466,6 +466,34 @@ static void test_array_dependencies(void **state)
 	rig_clear(&rig);
 }
 
+/* An array is what is left of it: its first task may be forgotten before the last has ended. */
+static void test_array_outlives_first(void **state)
+{
+	struct rig rig, again;
+	struct job *array, *after;
+	uint32_t id;
+
+	(void)state;
+	rig_make(&rig, LINE_OF("60"));
+	array = rig_submit(&rig, .array = "0-3%1", .run_s = 100);
+	id = array->record.job_id;
+	after = rig_submit(&rig, .after = id, .kind = DEPENDS_AFTER_OK);
+	rig_run(&rig, 170);
+	assert_null(engine_find_job(rig.e, id));
+	assert_non_null(engine_find_array_task(rig.e, id, 1));
+	assert_reason(&rig, after, "Dependency");
+	id = after->record.job_id;
+	rig_restore(&rig, &again, LINE_OF("60"));
+	rig_run(&again, 330); /* one at a time still */
+	assert_int_equal(engine_find_job(again.e, 4)->record.start_time - RIG_BEGIN_S, 300);
+	after = engine_find_job(again.e, id);
+	assert_reason(&again, after, "Dependency");
+	rig_run(&again, 400);
+	assert_state(after, "R");
+	assert_time(after->record.start_time, 400);
+	rig_clear(&again);
+}
+
 static void test_singleton(void **state)
 {
 	struct rig rig;
@@ -1419,6 +1447,7 @@ int main(void)
 		cmocka_unit_test(test_requeue),
 		cmocka_unit_test(test_dependencies),
 		cmocka_unit_test(test_array_dependencies),
+		cmocka_unit_test(test_array_outlives_first),
 		cmocka_unit_test(test_singleton),
 		cmocka_unit_test(test_singleton_changes),
 		cmocka_unit_test(test_array_limit),

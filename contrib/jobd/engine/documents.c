@@ -526,25 +526,17 @@ static void restore_times(struct job *job, const json_t *json)
 	job->last_start_time = (time_t)json_get_int(json, "last_start_time", 0);
 }
 
-static void restore_array(struct engine *e, struct job *job, const json_t *json)
+static int restore_array(struct engine *e, struct job *job, const json_t *json)
 {
-	uint32_t id = (uint32_t)json_get_int(json, "array_job_id", 0), i;
-	struct job *other = NULL;
+	uint32_t id = (uint32_t)json_get_int(json, "array_job_id", 0);
 
 	job->record.array_task_id = (uint32_t)json_get_int(json, "array_task_id", NO_VAL);
 	if (id == 0)
-		return;
-	job->record.array_job_id = id;
-	for (i = 0; i < e->jobs_count && !other; i++) {
-		if (e->jobs[i]->array && e->jobs[i]->array->job_id == id)
-			other = e->jobs[i];
-	}
-	job->array = other ? other->array : calloc(1, sizeof(*job->array));
-	if (!job->array)
-		return;
-	job->array->job_id = id;
-	job->array->refs++;
+		return 0;
+	if (array_add(e, job, id) < 0)
+		return -ENOMEM;
 	job->array->most_active = (uint32_t)json_get_int(json, "array_max_tasks", 0);
+	return 0;
 }
 
 /* Its timer and lists, as its state has it. */
@@ -560,6 +552,7 @@ static void restore_place(struct engine *e, struct job *job)
 			MS_PER_S * (uint64_t)(job->record.end_time + e->conf->min_job_age_s));
 	} else if (job->record.job_resrcs) {
 		nodes_add_job(e, job);
+		array_count(job);
 		if (job->record.job_state & JOB_CONFIGURING)
 			timer_set(e, job, e->now_ms);
 		else if (job_base_state(job) == JOB_RUNNING)
@@ -598,7 +591,8 @@ static int restore_job(struct engine *e, struct job *job, const json_t *json, st
 		return err_set_text(err, -EINVAL,
 			"job %u: its failed nodes are no longer configured", r->job_id);
 	restore_times(job, json);
-	restore_array(e, job, json);
+	if (restore_array(e, job, json) < 0)
+		return err_set(err, -ENOMEM, "restore job %u", r->job_id);
 	if (restore_allocation(job, json) < 0)
 		return err_set_text(
 			err, -EINVAL, "job %u: its nodes are no longer configured so", r->job_id);
@@ -611,7 +605,7 @@ int engine_restore_job(struct engine *e, const json_t *json, struct err *err)
 	int r = job ? restore_job(e, job, json, err) : err_set(err, -ENOMEM, "restore a job");
 
 	if (r < 0) {
-		job_free(job);
+		job_free(e, job);
 		return r;
 	}
 	if (job->record.job_id >= e->next_job_id)

@@ -230,13 +230,12 @@ struct engine *engine_free(struct engine *e)
 	for (i = 0; i < e->jobs_count; i++) {
 		if (e->jobs[i] && e->jobs[i]->runner_data)
 			e->options.runner->forget(e->jobs[i], e->options.runner_data);
-		job_free(e->jobs[i]);
+		job_free(e, e->jobs[i]);
 	}
 	if (e->select)
 		select_end(e->select);
 	(void)select_close(e->select);
 	queue_clear(e);
-	groups_clear(e);
 	reservations_clear(e);
 	nodes_free(e);
 	FREE_NULL_LIST(part_list);

@@ -84,7 +84,8 @@ struct job {
 	bool counted;       /* for its array's limit */
 	struct namesakes *namesakes; /* of its user and name */
 	struct job *namesake_before, *namesake_after;
-	bool is_namesake; /* it is listed there: it has not ended */
+	struct job *task_before, *task_after; /* of its array */
+	bool is_namesake;                     /* it is listed there: it has not ended */
 	enum {
 		JOB_STEADY,
 		JOB_SUSPENDING,

@@ -29,8 +29,8 @@ struct node_extra {
 
 /* What the tasks of an array share; it goes with the last one. */
 struct job_array {
-	uint32_t job_id; /* of the first */
-	uint32_t refs;
+	uint32_t job_id;              /* of the first */
+	struct job *first, *last;     /* those that are not forgotten */
 	uint32_t active, most_active; /* tasks that run or may; 0: no limit */
 };
 
@@ -77,7 +77,7 @@ struct engine {
 	size_t waiting_count, waiting_capacity;
 	bool waiting_changed;
 
-	void *namesakes; /* a tree of them */
+	void *namesakes, *arrays; /* a tree of each */
 
 	/* A heap of jobs by due_ms. */
 	struct job **timers;
@@ -130,8 +130,8 @@ void timer_set(struct engine *e, struct job *job, uint64_t due_ms); /* NEVER_MS:
 void job_changed(struct engine *e, struct job *job);                /* the store hears of it */
 
 /* ---- jobs.c ---- */
-int job_add(struct engine *e, struct job *job); /* to the table, by its id */
-void job_free(struct job *job);
+int job_add(struct engine *e, struct job *job);   /* to the table, by its id */
+void job_free(struct engine *e, struct job *job); /* its place in the table is the caller's */
 void job_forget(struct engine *e, struct job *job);
 void job_due(struct engine *e, struct job *job);
 void job_set_limit_timer(struct engine *e, struct job *job); /* of one that runs */
@@ -156,6 +156,7 @@ void queue_remove(struct engine *e, struct job *job);
 void queue_place(struct engine *e, struct job *job);
 void queue_take_out(struct engine *e, struct job *job); /* wherever it is */
 void queue_look_again(struct engine *e);                /* at those that wait for others */
+void array_count(struct job *job);                      /* it may start, or runs */
 void array_uncount(struct engine *e, struct job *job);  /* it has ended */
 void queue_clear(struct engine *e);
 static inline struct queue *queue_of(const struct engine *e, const struct job *job)
@@ -172,7 +173,10 @@ void namesakes_remove(struct job *job);
 bool namesakes_is_first(const struct job *job);
 /* The job has another name; takes the reference. */
 void namesakes_move(struct engine *e, struct job *job, struct namesakes *group);
-void groups_clear(struct engine *e);
+struct job_array *array_find(const struct engine *e, uint32_t job_id); /* NULL: none */
+/* The job becomes a task of this array, which is made for the first one. -ENOMEM */
+int array_add(struct engine *e, struct job *job, uint32_t job_id) _must_check_;
+void array_remove(struct engine *e, struct job *job);
 
 /* ---- pass.c ---- */
 void pass_run(struct engine *e, bool full);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Jobs that have something in common, found by it: those of one user with the same name, for
- * --dependency=singleton. A group is there as long as one of its jobs is, and lists those that have
- * not ended by their numbers, so that its first one is the only one that waits for no other.
+ * --dependency=singleton, and the tasks of an array. A group is there as long as one of its jobs
+ * is.
  */
+#include <errno.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,10 @@
 #include "contrib/jobd/engine/engine_impl.h"
 #include "stepd/base/cleanup.h"
 
+/* ---- user and name ------------------------------------------------------------------------------
+ */
+
+/* Its list has those that have not ended by their numbers: the first one alone waits for none. */
 struct namesakes {
 	uid_t uid;
 	char *name;
@@ -108,8 +113,57 @@ void namesakes_move(struct engine *e, struct job *job, struct namesakes *group)
 		namesakes_add(job);
 }
 
-void groups_clear(struct engine *e)
+/* ---- arrays -------------------------------------------------------------------------------------
+ */
+
+static int compare_arrays(const void *a, const void *b)
 {
-	tdestroy(e->namesakes, namesakes_free);
-	e->namesakes = NULL;
+	const struct job_array *x = a, *y = b;
+
+	return x->job_id < y->job_id ? -1 : x->job_id > y->job_id;
+}
+
+struct job_array *array_find(const struct engine *e, uint32_t job_id)
+{
+	const struct job_array wanted = {.job_id = job_id};
+	void *found = tfind(&wanted, &e->arrays, compare_arrays);
+
+	return found ? *(struct job_array **)found : NULL;
+}
+
+int array_add(struct engine *e, struct job *job, uint32_t job_id)
+{
+	struct job_array *array = array_find(e, job_id);
+
+	if (!array) {
+		array = calloc(1, sizeof(*array));
+		if (!array)
+			return -ENOMEM;
+		array->job_id = job_id;
+		if (!tsearch(array, &e->arrays, compare_arrays)) {
+			free(array);
+			return -ENOMEM;
+		}
+	}
+	job->array = array;
+	job->record.array_job_id = job_id;
+	job->task_before = array->last;
+	*(array->last ? &array->last->task_after : &array->first) = job;
+	array->last = job;
+	return 0;
+}
+
+void array_remove(struct engine *e, struct job *job)
+{
+	struct job_array *array = job->array;
+
+	if (!array)
+		return;
+	*(job->task_before ? &job->task_before->task_after : &array->first) = job->task_after;
+	*(job->task_after ? &job->task_after->task_before : &array->last) = job->task_before;
+	job->array = NULL;
+	if (array->first)
+		return;
+	(void)tdelete(array, &e->arrays, compare_arrays);
+	free(array);
 }

@@ -114,19 +114,12 @@ struct job *engine_find_job(struct engine *e, uint32_t job_id)
 
 struct job *engine_find_array_task(struct engine *e, uint32_t array_job_id, uint32_t task_id)
 {
-	struct job *first = engine_find_job(e, array_job_id);
-	size_t i;
+	const struct job_array *array = array_find(e, array_job_id);
+	struct job *job = array ? array->first : NULL;
 
-	if (first && first->record.array_task_id == task_id)
-		return first;
-	for (i = job_place(e, array_job_id); i < e->jobs_count; i++) {
-		struct job *job = e->jobs[i];
-
-		if (job && job->record.array_job_id == array_job_id &&
-			job->record.array_task_id == task_id)
-			return job;
-	}
-	return NULL;
+	while (job && job->record.array_task_id != task_id)
+		job = job->task_after;
+	return job;
 }
 
 size_t engine_count_jobs(const struct engine *e)
@@ -186,12 +179,13 @@ int job_add(struct engine *e, struct job *job)
 	return 0;
 }
 
-void job_free(struct job *job)
+void job_free(struct engine *e, struct job *job)
 {
 	if (!job)
 		return;
-	if (job->array && --job->array->refs == 0)
-		free(job->array);
+	namesakes_remove(job);
+	namesakes_put(e, job->namesakes);
+	array_remove(e, job);
 	job_release(job);
 	FREE_NULL_BITMAP(job->details.req_node_bitmap);
 	FREE_NULL_BITMAP(job->details.exc_node_bitmap);
@@ -208,13 +202,11 @@ void job_forget(struct engine *e, struct job *job)
 	for (; e->jobs[i] != job; i++)
 		;
 	queue_take_out(e, job);
-	namesakes_remove(job);
-	namesakes_put(e, job->namesakes);
 	e->jobs[i] = NULL;
 	e->jobs_forgotten++;
 	if (e->jobs_forgotten > e->jobs_count / 2)
 		close_holes(e);
-	job_free(job);
+	job_free(e, job);
 }
 
 /* ---- its nodes ----------------------------------------------------------------------------------

@@ -132,16 +132,14 @@ static enum dependency_state one_job(const struct job *other, enum job_dependenc
 /* One that is forgotten has ended, nobody knows how: as Slurm has it, that is enough. */
 static enum dependency_state one_dependency(const struct engine *e, const struct job_dependency *d)
 {
-	struct job *other = engine_find_job((struct engine *)e, d->job_id);
+	const struct job_array *array = array_find(e, d->job_id);
+	const struct job *other =
+		array ? array->first : engine_find_job((struct engine *)e, d->job_id);
 	enum dependency_state all = DEPENDENCY_MET, state;
-	uint32_t id;
 
-	if (!other || !other->array || other->array->job_id != d->job_id)
+	if (!array)
 		return other ? one_job(other, d->kind) : DEPENDENCY_MET;
-	/* the tasks of an array have ids one after the other */
-	for (id = d->job_id; (other = engine_find_job((struct engine *)e, id)); id++) {
-		if (!other->array || other->array->job_id != d->job_id)
-			break;
+	for (; other; other = other->task_after) {
 		state = one_job(other, d->kind);
 		if (state == DEPENDENCY_NEVER)
 			return state;
@@ -186,7 +184,7 @@ static enum job_reason why_waiting(const struct engine *e, const struct job *job
 }
 
 /* A task of an array counts from the moment at which it may start until its end. */
-static void array_count(struct job *job)
+void array_count(struct job *job)
 {
 	if (job->array && !job->counted)
 		job->array->active++;

@@ -321,12 +321,12 @@ static void take_job_id(struct engine *e, struct job *job)
 		job->record.job_id = e->next_job_id;
 		e->next_job_id = e->next_job_id < e->conf->max_job_id ? e->next_job_id + 1
 								      : e->conf->first_job_id;
-	} while (engine_find_job(e, job->record.job_id));
+	} while (engine_find_job(e, job->record.job_id) || array_find(e, job->record.job_id));
 }
 
 /* task_id: NO_VAL, it is of no array. */
 static int submit_one(struct engine *e, const struct job_request *request, uid_t uid, gid_t gid,
-	uint32_t task_id, struct job_array *array, struct job **ret_job, struct err *err)
+	uint32_t task_id, struct job **ret_job, struct err *err)
 {
 	struct job *job = calloc(1, sizeof(*job));
 	int r = job ? request_copy(request, &job->request) : -ENOMEM;
@@ -349,14 +349,8 @@ static int submit_one(struct engine *e, const struct job_request *request, uid_t
 			r = err_set(err, -ENOMEM, "submit the job");
 	}
 	if (r < 0) {
-		job_free(job);
+		job_free(e, job);
 		return r;
-	}
-	if (array) {
-		if (array->refs++ == 0)
-			array->job_id = job->record.job_id;
-		job->array = array;
-		job->record.array_job_id = array->job_id;
 	}
 	*ret_job = job;
 	return 0;
@@ -398,20 +392,21 @@ static int accept_jobs(struct engine *e, struct job *const *jobs, size_t n, stru
 static int submit_array(struct engine *e, const struct job_request *q, uid_t uid, gid_t gid,
 	struct job **jobs, const struct job_array_tasks *tasks, struct err *err)
 {
-	struct job_array *array = calloc(1, sizeof(*array));
 	size_t i, n = 0;
-	int r = array ? 0 : err_set(err, -ENOMEM, "submit the job");
+	int r = 0;
 
-	if (array)
-		array->most_active = tasks->limit;
 	for (i = 0; r == 0 && i < tasks->count; i++) {
-		r = submit_one(e, q, uid, gid, tasks->ids[i], array, &jobs[i], err);
-		n += r == 0;
+		r = submit_one(e, q, uid, gid, tasks->ids[i], &jobs[i], err);
+		if (r < 0)
+			break;
+		n++;
+		if (array_add(e, jobs[i], jobs[0]->record.job_id) < 0)
+			r = err_set(err, -ENOMEM, "submit the job");
+		else
+			jobs[i]->array->most_active = tasks->limit;
 	}
 	if (r == 0)
 		r = accept_jobs(e, jobs, n, err);
-	if (r < 0 && n == 0)
-		free(array);
 	for (i = 0; r < 0 && i < n; i++)
 		job_forget(e, jobs[i]);
 	return r;
@@ -435,7 +430,7 @@ int engine_submit(struct engine *e, const struct job_request *q, uid_t uid, gid_
 	else if (q->array)
 		r = submit_array(e, q, uid, gid, jobs, &tasks, err);
 	else
-		r = submit_one(e, q, uid, gid, NO_VAL, NULL, &jobs[0], err);
+		r = submit_one(e, q, uid, gid, NO_VAL, &jobs[0], err);
 	if (r == 0 && !q->array) {
 		r = accept_jobs(e, jobs, 1, err);
 		if (r < 0)
