@@ -75,9 +75,12 @@ static int store_job(const struct job *job, void *userdata, struct err *err)
 {
 	struct rig *rig = userdata;
 	json_t *json = have(job_to_stored_json(rig->e, job));
+	struct job_request view = job->request;
 	char key[16];
 
-	(void)json_object_set_new(json, "request", have(request_to_json(&job->request)));
+	if (rig->store.no_payload)
+		view.script = NULL;
+	(void)json_object_set_new(json, "request", have(request_to_json(&view)));
 	(void)snprintf(key, sizeof(key), "%u", job->record.job_id);
 	return store_write(rig, rig->store.jobs, key, json, err);
 }

@@ -15,7 +15,8 @@ struct rig_store {
 	json_t *jobs, *nodes, *reservations; /* by id or name; jobs have their request */
 	uint32_t changes, commits, rollbacks;
 	bool fails;
-	bool open; /* between begin() and its end */
+	bool no_payload; /* the script and its like are not kept */
+	bool open;       /* between begin() and its end */
 };
 
 struct rig {

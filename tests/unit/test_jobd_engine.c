@@ -4,6 +4,7 @@
  * operators do, and what is found again. Times are seconds since the begin.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -466,6 +467,75 @@ static void test_array_dependencies(void **state)
 	rig_clear(&rig);
 }
 
+static int update(struct rig *rig, struct job *job, bool by_admin, struct err *err,
+	const char *member, json_t *value);
+
+#define SCRIPT_SIZE (1u << 20)
+#define MANY        10000u
+
+static size_t memory_used(void)
+{
+	const struct mallinfo2 info = mallinfo2();
+
+	return info.uordblks + info.hblkhd;
+}
+
+static void submit_large(struct rig *rig, const char *tasks)
+{
+	_cleanup_request_ struct job_request q;
+	char *env[] = {(char[]){"A=1"}, NULL};
+	struct err err = ERR_INIT;
+	uint32_t id;
+
+	request_init(&q);
+	q.array = strdup(tasks);
+	q.script = malloc(SCRIPT_SIZE);
+	assert_true(q.array && q.script);
+	memset(q.script, '#', SCRIPT_SIZE - 1);
+	q.script[SCRIPT_SIZE - 1] = '\0';
+	q.env = env;
+	assert_ok(engine_submit(rig->e, &q, 1000, 1000, &id, &err));
+	assert_int_equal(id, 1);
+	q.env = NULL;
+}
+
+/* All tasks have one script in memory, also when one was changed, or all were found again. */
+static void test_array_memory(void **state)
+{
+	static const char conf[] =
+		"ClusterName=test\nSelectType=select/linear\nNodeName=n1 CPUs=1\n"
+		"PartitionName=p Nodes=ALL Default=YES\nMaxJobCount=20000\nMaxArraySize=20000\n";
+	size_t before;
+	struct rig rig, again;
+	struct err err = ERR_INIT;
+	struct job *first, *job;
+
+	(void)state;
+	rig_make(&rig, conf);
+	rig.store.no_payload = true;
+	before = memory_used();
+	submit_large(&rig, "0-9999");
+	assert_int_equal(engine_count_jobs(rig.e), MANY);
+	/* the store's documents are 50 MB of it */
+	assert_true(memory_used() < before + 100 * SCRIPT_SIZE);
+	job = engine_find_job(rig.e, MANY);
+	assert_ok(update(&rig, job, true, &err, "comment", json_string("other")));
+	assert_string_equal(job->request.comment, "other");
+	assert_ptr_equal(job->request.script, engine_find_job(rig.e, 1)->request.script);
+	rig_clear(&rig);
+
+	rig_make(&rig, conf);
+	submit_large(&rig, "0-19");
+	rig_restore(&rig, &again, conf);
+	first = engine_find_job(again.e, 1);
+	job = engine_find_job(again.e, 20);
+	assert_int_equal(strlen(job->request.script), SCRIPT_SIZE - 1);
+	assert_ptr_equal(job->request.script, first->request.script);
+	assert_ptr_equal(job->request.env, first->request.env);
+	assert_ptr_equal(job->request.array, first->request.array);
+	rig_clear(&again);
+}
+
 /* An array is what is left of it: its first task may be forgotten before the last has ended. */
 static void test_array_outlives_first(void **state)
 {
@@ -513,9 +583,6 @@ static void test_singleton(void **state)
 	assert_state(second, "R");
 	rig_clear(&rig);
 }
-
-static int update(struct rig *rig, struct job *job, bool by_admin, struct err *err,
-	const char *member, json_t *value);
 
 /* Those that have another name by now, have ended, or are queued again. */
 static void test_singleton_changes(void **state)
@@ -1447,6 +1514,7 @@ int main(void)
 		cmocka_unit_test(test_requeue),
 		cmocka_unit_test(test_dependencies),
 		cmocka_unit_test(test_array_dependencies),
+		cmocka_unit_test(test_array_memory),
 		cmocka_unit_test(test_array_outlives_first),
 		cmocka_unit_test(test_singleton),
 		cmocka_unit_test(test_singleton_changes),

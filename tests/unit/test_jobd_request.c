@@ -66,6 +66,56 @@ static void test_round_trip(void **state)
 	assert_int_equal(request.priority, NO_VAL);
 }
 
+/* A copy of a copy is no second script in memory, and lives as long as anybody has it. */
+static void test_shared(void **state)
+{
+	json_auto_t *json = load(all_members), *other_json = load("{'name':'b','script':'#!/x'}");
+	json_auto_t *left = NULL, *mixed = NULL;
+	struct job_request request, first, second, third, other;
+	struct err err = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(request_from_json(json, &request, &err), 0);
+	assert_int_equal(request_copy(&request, &first), 0);
+	assert_ptr_not_equal(first.script, request.script);
+	request_clear(&request);
+	assert_int_equal(request_copy(&first, &second), 0);
+	assert_int_equal(request_copy(&second, &third), 0);
+	assert_ptr_equal(third.script, first.script);
+	assert_ptr_equal(third.env, first.env);
+	assert_ptr_equal(third.nodelist, first.nodelist);
+	assert_ptr_equal(third.dependencies, first.dependencies);
+	request_clear(&first);
+	request_clear(&second);
+	left = request_to_json(&third);
+	assert_true(json_equal(json, left));
+	/* the script of one, all else of the other */
+	assert_int_equal(request_from_json(other_json, &other, &err), 0);
+	assert_int_equal(request_share(&other), 0);
+	request_take_payload(&other, &third);
+	assert_ptr_equal(other.script, third.script);
+	assert_string_equal(other.name, "b");
+	request_clear(&third);
+	assert_string_equal(other.argv[1], "b c");
+	request_clear(&other);
+	/* what is alike is found to be */
+	assert_int_equal(request_from_json(json, &first, &err), 0);
+	assert_int_equal(request_from_json(json, &second, &err), 0);
+	assert_int_equal(request_from_json(other_json, &other, &err), 0);
+	assert_int_equal(request_share(&first) | request_share(&second) | request_share(&other), 0);
+	request_unify(&second, &first);
+	assert_ptr_equal(second.script, first.script);
+	assert_ptr_equal(second.comment, first.comment);
+	request_unify(&other, &first);
+	assert_string_equal(other.script, "#!/x");
+	mixed = request_to_json(&other);
+	assert_true(json_equal(mixed, other_json));
+	request_clear(&first);
+	request_clear(&other);
+	assert_string_equal(second.stdout_file, "o");
+	request_clear(&second);
+}
+
 static void test_nothing_given(void **state)
 {
 	json_auto_t *empty = json_object(), *made = NULL;
@@ -174,6 +224,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_shared),
 		cmocka_unit_test(test_nothing_given),
 		cmocka_unit_test(test_any_bytes),
 		cmocka_unit_test(test_errors),

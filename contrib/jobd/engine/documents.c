@@ -535,6 +535,8 @@ static int restore_array(struct engine *e, struct job *job, const json_t *json)
 		return 0;
 	if (array_add(e, job, id) < 0)
 		return -ENOMEM;
+	if (job->array->first != job)
+		request_unify(&job->request, &job->array->first->request);
 	job->array->most_active = (uint32_t)json_get_int(json, "array_max_tasks", 0);
 	return 0;
 }
@@ -572,6 +574,9 @@ static int restore_job(struct engine *e, struct job *job, const json_t *json, st
 	ret = request_from_json(json_get_object(json, "request"), &job->request, err);
 	if (ret < 0)
 		return ret;
+	/* before anything points to its texts */
+	if (request_share(&job->request) < 0 || restore_array(e, job, json) < 0)
+		return err_set(err, -ENOMEM, "restore job %u", r->job_id);
 	r->user_id = (uid_t)json_get_int(json, "user_id", 0);
 	r->group_id = (gid_t)json_get_int(json, "group_id", 0);
 	r->job_state = parse_state(json);
@@ -591,8 +596,6 @@ static int restore_job(struct engine *e, struct job *job, const json_t *json, st
 		return err_set_text(err, -EINVAL,
 			"job %u: its failed nodes are no longer configured", r->job_id);
 	restore_times(job, json);
-	if (restore_array(e, job, json) < 0)
-		return err_set(err, -ENOMEM, "restore job %u", r->job_id);
 	if (restore_allocation(job, json) < 0)
 		return err_set_text(
 			err, -EINVAL, "job %u: its nodes are no longer configured so", r->job_id);

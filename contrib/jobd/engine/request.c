@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "contrib/jobd/engine/request.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "stepd/base/base64.h"
@@ -108,17 +110,159 @@ static void free_vector(char **v)
 	free(v);
 }
 
-void request_clear(struct job_request *request)
+/* ---- who owns it --------------------------------------------------------------------------------
+ */
+
+struct request_owner {
+	uint32_t refs;
+	struct job_request held; /* what it owns of it */
+};
+
+static bool is_payload(const struct row *row)
+{
+	return row->offset == offsetof(struct job_request, script);
+}
+
+/* The texts and lists of `from` become those of `to`. */
+static void move_pointers(struct job_request *to, const struct job_request *from, bool payload)
 {
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(rows); i++) {
-		if (rows[i].type == ROW_TEXT)
+		if (rows[i].type == ROW_TEXT && is_payload(&rows[i]) == payload)
+			*(char **)((char *)to + rows[i].offset) =
+				*(char *const *)member(from, &rows[i]);
+	}
+	if (payload) {
+		to->argv = from->argv;
+		to->env = from->env;
+	} else {
+		to->dependencies = from->dependencies;
+		to->dependencies_count = from->dependencies_count;
+	}
+}
+
+static void free_pointers(struct job_request *request, bool payload)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		if (rows[i].type == ROW_TEXT && is_payload(&rows[i]) == payload)
 			free(*(char *const *)member(request, &rows[i]));
 	}
-	free(request->dependencies);
-	free_vector(request->argv);
-	free_vector(request->env);
+	if (payload) {
+		free_vector(request->argv);
+		free_vector(request->env);
+	} else {
+		free(request->dependencies);
+	}
+}
+
+static struct request_owner *owner_ref(struct request_owner *owner)
+{
+	owner->refs++;
+	return owner;
+}
+
+static void owner_unref(struct request_owner *owner, bool payload)
+{
+	if (--owner->refs > 0)
+		return;
+	free_pointers(&owner->held, payload);
+	free(owner);
+}
+
+static struct request_owner *owner_new(const struct job_request *request, bool payload)
+{
+	struct request_owner *owner = calloc(1, sizeof(*owner));
+
+	if (!owner)
+		return NULL;
+	owner->refs = 1;
+	move_pointers(&owner->held, request, payload);
+	return owner;
+}
+
+int request_share(struct job_request *request)
+{
+	if (request->owner)
+		return 0;
+	request->payload_owner = owner_new(request, true);
+	request->owner = request->payload_owner ? owner_new(request, false) : NULL;
+	if (request->owner)
+		return 0;
+	free(request->payload_owner);
+	request->payload_owner = NULL;
+	return -ENOMEM;
+}
+
+void request_take_payload(struct job_request *request, const struct job_request *other)
+{
+	struct request_owner *before = request->payload_owner;
+
+	request->payload_owner = owner_ref(other->payload_owner);
+	move_pointers(request, other, true);
+	owner_unref(before, true);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool same_vector(char *const *a, char *const *b)
+{
+	size_t i;
+
+	if (a == b || !a || !b)
+		return a == b;
+	for (i = 0; a[i] && b[i]; i++) {
+		if (strcmp(a[i], b[i]) != 0)
+			return false;
+	}
+	return !a[i] && !b[i];
+}
+
+static bool same_pointers(const struct job_request *a, const struct job_request *b, bool payload)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		if (rows[i].type == ROW_TEXT && is_payload(&rows[i]) == payload &&
+			!same_text(*(char *const *)member(a, &rows[i]),
+				*(char *const *)member(b, &rows[i])))
+			return false;
+	}
+	if (payload)
+		return same_vector(a->argv, b->argv) && same_vector(a->env, b->env);
+	return a->dependencies_count == b->dependencies_count &&
+		(a->dependencies_count == 0 ||
+			memcmp(a->dependencies, b->dependencies,
+				a->dependencies_count * sizeof(*a->dependencies)) == 0);
+}
+
+void request_unify(struct job_request *request, const struct job_request *other)
+{
+	struct request_owner *before = request->owner;
+
+	if (same_pointers(request, other, true))
+		request_take_payload(request, other);
+	if (!same_pointers(request, other, false))
+		return;
+	request->owner = owner_ref(other->owner);
+	move_pointers(request, other, false);
+	owner_unref(before, false);
+}
+
+void request_clear(struct job_request *request)
+{
+	if (request->owner) {
+		owner_unref(request->payload_owner, true);
+		owner_unref(request->owner, false);
+	} else {
+		free_pointers(request, true);
+		free_pointers(request, false);
+	}
 	request_init(request);
 }
 
@@ -499,13 +643,24 @@ int request_from_json(const json_t *json, struct job_request *request, struct er
 
 int request_copy(const struct job_request *request, struct job_request *ret_copy)
 {
-	json_t *json = request_to_json(request);
+	json_t *json;
 	int r;
 
+	if (request->owner) {
+		*ret_copy = *request;
+		(void)owner_ref(request->payload_owner);
+		(void)owner_ref(request->owner);
+		return 0;
+	}
+	json = request_to_json(request);
 	request_init(ret_copy);
 	if (!json)
 		return -ENOMEM;
 	r = request_from_json(json, ret_copy, NULL);
 	json_decref(json);
+	if (r == 0)
+		r = request_share(ret_copy);
+	if (r < 0)
+		request_clear(ret_copy);
 	return r;
 }

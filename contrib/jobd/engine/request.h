@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What is submitted: a job as its user describes it, by sbatch's options. A request owns what it
- * points to (malloc()). It is made by cli/options.c from words of a command line and #SBATCH lines,
+ * points to (malloc()), alone or, those that were copied, together: the tasks of an array have one
+ * script in memory. It is made by cli/options.c from words of a command line and #SBATCH lines,
  * and travels as JSON (request_to_json()) to the daemon; sim/ makes them of recorded commands.
  */
 #ifndef JOBD_ENGINE_REQUEST_H
@@ -53,13 +54,27 @@ struct job_request {
 	bool append;                                  /* --open-mode */
 	char **argv; /* of the script, NULL: none; ends with a NULL */
 	char **env;  /* likewise */
+
+	/* The owners, with how many others, of script, argv and env, and of all other texts and
+	 * lists, which nobody writes then. NULL: this request alone. */
+	struct request_owner *payload_owner, *owner;
 };
 
 void request_init(struct job_request *request);
 void request_clear(struct job_request *request);
 
-/* -ENOMEM: *ret_copy is as after request_init(). */
+/* A copy of a copy, or of a request that was shared, takes no memory. -ENOMEM: *ret_copy is as
+ * after request_init(). */
 int request_copy(const struct job_request *request, struct job_request *ret_copy) _must_check_;
+
+/* From here on its copies share what it points to. -ENOMEM: it is as before. */
+int request_share(struct job_request *request) _must_check_;
+
+/* Both were shared. Script, argv and env are the other's. */
+void request_take_payload(struct job_request *request, const struct job_request *other);
+
+/* Both were shared. What they have alike is there once. */
+void request_unify(struct job_request *request, const struct job_request *other);
 #define _cleanup_request_ _cleanup_(request_clear)
 
 /* A new reference. Members have the names of struct job_request; those that are not given are left

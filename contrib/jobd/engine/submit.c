@@ -396,7 +396,9 @@ static int submit_array(struct engine *e, const struct job_request *q, uid_t uid
 	int r = 0;
 
 	for (i = 0; r == 0 && i < tasks->count; i++) {
-		r = submit_one(e, q, uid, gid, tasks->ids[i], &jobs[i], err);
+		/* its request is a copy, and those of the others are the same one */
+		r = submit_one(
+			e, i == 0 ? q : &jobs[0]->request, uid, gid, tasks->ids[i], &jobs[i], err);
 		if (r < 0)
 			break;
 		n++;

@@ -45,12 +45,17 @@ static int check_running_change(const json_t *changes, struct err *err)
 	return 0;
 }
 
-/* The request with the members of changes in place of its own. */
+/* The request with the members of changes in place of its own. What can't be changed is shared. */
 static int merge_request(const struct job *job, const json_t *changes,
 	struct job_request *ret_request, struct err *err)
 {
-	json_t *json = request_to_json(&job->request);
+	struct job_request view = job->request;
+	json_t *json;
 	int r;
+
+	view.script = NULL;
+	view.argv = view.env = NULL;
+	json = request_to_json(&view);
 
 	if (!json || json_object_update(json, (json_t *)changes) < 0) {
 		json_decref(json);
@@ -58,7 +63,14 @@ static int merge_request(const struct job *job, const json_t *changes,
 	}
 	r = request_from_json(json, ret_request, err);
 	json_decref(json);
-	return r;
+	if (r < 0)
+		return r;
+	if (request_share(ret_request) < 0) {
+		request_clear(ret_request);
+		return err_set(err, -ENOMEM, "change job %u", job->record.job_id);
+	}
+	request_take_payload(ret_request, &job->request);
+	return 0;
 }
 
 static int check_rights(const struct job *job, const struct job_request *q, struct err *err)
