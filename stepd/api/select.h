@@ -186,7 +186,7 @@ typedef struct job_resources {
 
 typedef struct job_record {
 	uint32_t job_id;
-	uint32_t array_job_id, array_task_id; /* NO_VAL: none */
+	uint32_t array_job_id, array_task_id; /* 0 and NO_VAL: it is of no array */
 	uint32_t het_job_id, het_job_offset;  /* 0: none */
 	uid_t user_id;
 	gid_t group_id;

@@ -151,17 +151,31 @@ static void plan_job(const struct job *job, struct sim_job_plan *plan, void *use
 		plan->failed_node = atoi(strstr(fault, "node=") + 5);
 }
 
+static int text_file(const char *text, size_t size, char *path, size_t path_size)
+{
+	int fd = fs_memory("slurm.conf", text, size);
+
+	if (fd < 0)
+		errx(99, "no memory");
+	(void)snprintf(path, path_size, "/proc/self/fd/%d", fd);
+	return fd;
+}
+
 struct conf *rig_conf(const char *conf_text)
 {
-	int fd = fs_memory("slurm.conf", conf_text, strlen(conf_text));
+	const char *qos = strstr(conf_text, "QOSName=");
+	char path[64], qos_path[64];
+	int fd = text_file(
+		conf_text, qos ? (size_t)(qos - conf_text) : strlen(conf_text), path, sizeof(path));
+	int qos_fd = qos ? text_file(qos, strlen(qos), qos_path, sizeof(qos_path)) : -1;
 	struct err e = ERR_INIT;
 	struct conf *conf = NULL;
-	char path[64];
 
-	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (fd < 0 || conf_read(path, NULL, &conf, &e) < 0)
+	if (conf_read(path, qos ? qos_path : NULL, &conf, &e) < 0)
 		errx(99, "slurm.conf: %s", e.text);
 	(void)close(fd);
+	if (qos)
+		(void)close(qos_fd);
 	return conf;
 }
 

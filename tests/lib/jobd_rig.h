@@ -47,7 +47,7 @@ void rig_make(struct rig *rig, const char *conf_text);
 void rig_make_at(struct rig *rig, const char *conf_text, uint32_t now_s);
 void rig_clear(struct rig *rig);
 
-struct conf *rig_conf(const char *conf_text); /* conf_free() */
+struct conf *rig_conf(const char *conf_text); /* conf_free(); lines of QOS come last */
 
 /* Returns what engine_submit() does. */
 int rig_try(struct rig *rig, const struct rig_job *job, uint32_t *ret_id, struct err *err);

@@ -882,6 +882,8 @@ static void test_reservation(void **state)
 	rig_run(&rig, 600);
 	assert_state(owner, "R");
 	assert_nodes(owner, "n[1-2]");
+	assert_true(node_record_table_ptr[0].node_state & NODE_STATE_RES);
+	assert_false(node_record_table_ptr[2].node_state & NODE_STATE_RES);
 	/* before the one that waits for three nodes until it is over */
 	before = rig_submit(&rig, .nodes = 2, .minutes = 1, .run_s = 30);
 	rig_run(&rig, 640);
@@ -891,6 +893,7 @@ static void test_reservation(void **state)
 	assert_state(crossing, "PD");
 	rig_run(&rig, 1200); /* it is over */
 	assert_state(crossing, "R");
+	assert_false(node_record_table_ptr[0].node_state & NODE_STATE_RES);
 	assert_int_equal(engine_delete_reservation(rig.e, "r", &err), -ENOENT);
 	rig_clear(&rig);
 }
@@ -1097,6 +1100,54 @@ static void test_reconfigure(void **state)
 	assert_string_equal(node_state(0), "drained");
 	free(restart);
 	rig_clear(&rig);
+}
+
+/* ---- what plugins read of it -------------------------------------------------------------------
+ */
+
+#define WITH_QOS                                                                                   \
+	LINE "PreemptType=preempt/qos\nPreemptMode=CANCEL\n"                                       \
+	     "QOSName=low Priority=5 GraceTime=30 PreemptExemptTime=2\n"                           \
+	     "QOSName=high Priority=9 Preempt=low PreemptMode=requeue\n"
+
+static void test_qos_records(void **state)
+{
+	struct rig rig, again;
+	struct job *low, *high;
+	struct err err = ERR_INIT;
+	char *restart = NULL;
+
+	(void)state;
+	rig_make(&rig, WITH_QOS);
+	low = rig_submit(&rig, .qos = "low");
+	high = rig_submit(&rig, .qos = "high");
+	assert_null(rig_submit(&rig, .nodes = 1)->record.qos_ptr);
+	assert_string_equal(low->record.qos_ptr->name, "low");
+	assert_int_equal(low->record.qos_ptr->id, 0);
+	assert_int_equal(low->record.qos_ptr->priority, 5);
+	assert_int_equal(low->record.qos_ptr->grace_time, 30);
+	assert_int_equal(low->record.qos_ptr->preempt_exempt_time, 120);
+	assert_int_equal(low->record.qos_ptr->preempt_mode, NO_VAL16);
+	assert_int_equal(high->record.qos_ptr->preempt_exempt_time, NO_VAL);
+	assert_int_equal(high->record.qos_ptr->preempt_mode, PREEMPT_MODE_REQUEUE);
+	assert_true(
+		bit_test(high->record.qos_ptr->preempt_bitstr, (bitoff_t)low->record.qos_ptr->id));
+	assert_false(bit_test(low->record.qos_ptr->preempt_bitstr, 1));
+	/* another one, found again, and those of a new configuration */
+	high = rig_submit(&rig, .qos = "high", .hold = true);
+	assert_ok(update(&rig, high, true, &err, "qos", json_string("low")));
+	assert_ptr_equal(high->record.qos_ptr, low->record.qos_ptr);
+	rig_restore(&rig, &again, WITH_QOS);
+	assert_string_equal(engine_find_job(again.e, 2)->record.qos_ptr->name, "high");
+	assert_ok(engine_reconfigure(again.e,
+		rig_conf(LINE "PreemptType=preempt/qos\nPreemptMode=CANCEL\n"
+			      "QOSName=other\nQOSName=high Priority=11\n"),
+		&restart, &err));
+	assert_null(restart);
+	assert_int_equal(engine_find_job(again.e, 2)->record.qos_ptr->priority, 11);
+	assert_int_equal(engine_find_job(again.e, 2)->record.qos_ptr->id, 1);
+	assert_null(engine_find_job(again.e, 1)->record.qos_ptr);
+	rig_clear(&again);
 }
 
 /* ---- the store ---------------------------------------------------------------------------------
@@ -1533,6 +1584,7 @@ int main(void)
 		cmocka_unit_test(test_update_running),
 		cmocka_unit_test(test_expand),
 		cmocka_unit_test(test_reconfigure),
+		cmocka_unit_test(test_qos_records),
 		cmocka_unit_test(test_store),
 		cmocka_unit_test(test_store_fails),
 		cmocka_unit_test(test_backfill_delays_nobody),

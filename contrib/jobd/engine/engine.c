@@ -167,6 +167,32 @@ static int make_parts(struct engine *e)
 	return 0;
 }
 
+int engine_make_qos(const struct conf *conf, qos_record_t **ret_qos)
+{
+	qos_record_t *qos = calloc(conf->qos_count + 1, sizeof(*qos));
+	size_t i;
+
+	if (!qos)
+		return -ENOMEM;
+	for (i = 0; i < conf->qos_count; i++)
+		qos[i] = (qos_record_t){.id = (uint32_t)i,
+			.name = conf->qos[i].name,
+			.priority = conf->qos[i].priority,
+			.preempt_bitstr = conf->qos[i].preempts,
+			.preempt_mode = conf->qos[i].preempt_mode,
+			.grace_time = conf->qos[i].grace_time_s,
+			.preempt_exempt_time = conf->qos[i].exempt_time_s};
+	*ret_qos = qos;
+	return 0;
+}
+
+qos_record_t *engine_find_qos(const struct engine *e, const char *name)
+{
+	int i = name ? conf_find_qos(e->conf, name) : -1;
+
+	return i < 0 ? NULL : &e->qos[i];
+}
+
 int engine_new(const struct engine_options *options, struct engine **ret_engine, struct err *err)
 {
 	struct engine *e = calloc(1, sizeof(*e));
@@ -189,7 +215,7 @@ int engine_new(const struct engine_options *options, struct engine **ret_engine,
 	select_clock = engine_now(e);
 	job_list = list_create(NULL);
 	r = nodes_make(e, err);
-	if (r == 0 && make_parts(e) < 0)
+	if (r == 0 && (make_parts(e) < 0 || engine_make_qos(e->conf, &e->qos) < 0))
 		r = err_set(err, -ENOMEM, "make the engine");
 	if (r < 0) {
 		e->conf = NULL; /* still the caller's */
@@ -243,6 +269,7 @@ struct engine *engine_free(struct engine *e)
 	free(e->jobs);
 	free(e->timers);
 	free(e->parts);
+	free(e->qos);
 	free(e->queues);
 	free(e->parts_by_tier);
 	(void)conf_free(e->conf);

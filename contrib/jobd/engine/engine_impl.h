@@ -59,6 +59,7 @@ struct engine {
 
 	/* nodes are node_record_table_ptr's, partitions part_list's, in the order of conf */
 	part_record_t *parts;
+	qos_record_t *qos;    /* by their numbers in conf */
 	struct queue *queues; /* a partition's each */
 	size_t *parts_by_tier;
 	size_t parts_count;
@@ -124,8 +125,10 @@ static inline bool job_has_nodes(const struct job *job)
 }
 
 /* ---- engine.c ---- */
-void engine_fill_parts(struct engine *e); /* of conf */
-void engine_want_pass(struct engine *e);  /* a pass as soon as the engine is called again */
+int engine_make_qos(const struct conf *conf, qos_record_t **ret_qos);    /* free(); -ENOMEM */
+qos_record_t *engine_find_qos(const struct engine *e, const char *name); /* NULL: none */
+void engine_fill_parts(struct engine *e);                                /* of conf */
+void engine_want_pass(struct engine *e); /* a pass as soon as the engine is called again */
 void timer_set(struct engine *e, struct job *job, uint64_t due_ms); /* NEVER_MS: none */
 void job_changed(struct engine *e, struct job *job);                /* the store hears of it */
 
@@ -198,7 +201,8 @@ bool reservations_apply(const struct engine *e, const struct job *job, time_t st
 void reservations_clear(struct engine *e);
 /* The next time after `after` at which one begins or ends; 0: none. */
 time_t reservations_next_change(const struct engine *e, time_t after);
-/* Those that are over are gone; jobs that wait for one may go on. */
+/* Those that are over are gone, nodes have the flags of those that have begun; jobs that wait for
+ * one may go on. */
 void reservations_expire(struct engine *e);
 json_t *reservation_to_json(const struct engine *e, const struct reservation *resv);
 

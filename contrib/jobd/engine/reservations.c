@@ -161,6 +161,24 @@ static void tell_store(struct engine *e, const char *name, const json_t *json)
 		log_error(e->log, "%s", err.text);
 }
 
+/* What plugins see of those that have begun. */
+static void flag_nodes(struct engine *e)
+{
+	bitoff_t node;
+	size_t i;
+
+	for (node = 0; node < node_record_count; node++)
+		node_record_table_ptr[node].node_state &= ~(NODE_STATE_RES | NODE_STATE_MAINT);
+	for (i = 0; i < e->reservations_count; i++) {
+		const struct reservation *resv = e->reservations[i];
+
+		for (node = 0; resv->begun && (node = bit_ffs_from_bit(resv->nodes, node)) >= 0;
+			node++)
+			node_record_table_ptr[node].node_state |=
+				resv->maintenance ? NODE_STATE_MAINT : NODE_STATE_RES;
+	}
+}
+
 static void remove_at(struct engine *e, size_t i)
 {
 	tell_store(e, e->reservations[i]->name, NULL);
@@ -168,6 +186,7 @@ static void remove_at(struct engine *e, size_t i)
 	e->reservations_count--;
 	memmove(e->reservations + i, e->reservations + i + 1,
 		(e->reservations_count - i) * sizeof(*e->reservations));
+	flag_nodes(e);
 	engine_want_pass(e);
 }
 
@@ -185,6 +204,7 @@ void reservations_expire(struct engine *e)
 		}
 		if (resv->start_time <= now && !resv->begun) {
 			resv->begun = true;
+			flag_nodes(e);
 			engine_want_pass(e);
 		}
 		i++;

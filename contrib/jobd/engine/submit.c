@@ -253,6 +253,7 @@ static int take_request(struct engine *e, struct job *job, part_record_t *part, 
 	job->record.partition = part->name;
 	job->record.name = job_request_name(q);
 	job->record.qos = q->qos;
+	job->record.qos_ptr = engine_find_qos(e, q->qos);
 	job->record.details = &job->details;
 	job->record.num_procs = details.min_cpus;
 	job->record.time_limit = choose_time_limit(part, q->time_limit_min);

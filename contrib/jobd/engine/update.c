@@ -347,8 +347,12 @@ static void move_names(struct engine *e)
 		node_record_table_ptr[i].weight = e->conf->nodes[i].weight;
 	}
 	for (i = 0; i < e->jobs_count; i++) {
-		if (e->jobs[i])
-			e->jobs[i]->record.partition = e->jobs[i]->record.part_ptr->name;
+		job_record_t *job = e->jobs[i] ? &e->jobs[i]->record : NULL;
+
+		if (!job)
+			continue;
+		job->partition = job->part_ptr->name;
+		job->qos_ptr = engine_find_qos(e, job->qos); /* NULL: there is none any more */
 	}
 }
 
@@ -358,6 +362,7 @@ int engine_reconfigure(
 	char *restarts = list_restarts(e->conf, conf);
 	struct conf *old = e->conf;
 	struct err plugin_err = ERR_INIT;
+	qos_record_t *qos = NULL;
 
 	*ret_needs_restart = NULL;
 	if (nodes_differ(old, conf) || part_names_differ(old, conf)) {
@@ -366,6 +371,10 @@ int engine_reconfigure(
 			restarts ? restarts : "nodes and partitions");
 		free(restarts);
 		return -EINVAL;
+	}
+	if (engine_make_qos(conf, &qos) < 0) {
+		free(restarts);
+		return err_set(err, -ENOMEM, "take the configuration");
 	}
 	/* what needs a restart stays as it was */
 	apply_node_states(e, conf);
@@ -377,6 +386,8 @@ int engine_reconfigure(
 	conf->select_type_param = old->select_type_param;
 	conf->preempt_mode = old->preempt_mode;
 	e->conf = conf;
+	free(e->qos);
+	e->qos = qos;
 	engine_fill_parts(e);
 	move_names(e);
 	(void)conf_free(old);
