@@ -63,6 +63,7 @@ json_is "$tmpdir/call" method org.stepd.jobs.Submit "sbatch calls Submit"
 json_is "$tmpdir/call" 'p["request"]["script"]' "$(cat "$tmpdir/job.sh")" "the script's text is in the request"
 json_is "$tmpdir/call" '[p["request"][m] for m in ("name","ntasks","min_nodes","memory_per_node_mb","argv")]' \
 	'["job.sh", 4, 2, 1024, ["a", "b c"]]' "options of the script and of the command line are in the request"
+json_is "$tmpdir/call" 'p["request"]["command"]' "$tmpdir/job.sh" "the script's file is in the request"
 json_is "$tmpdir/call" 'p["request"]["work_dir"]' "$tmpdir" "the working directory is in the request"
 json_is "$tmpdir/call" '"ONE_OF_MINE=1" in p["request"]["env"]' true "the environment is in the request"
 is "$(status "$bin/sbatch" "$tmpdir/job.sh")" 1 "a refused submission is a failure of sbatch"
@@ -78,6 +79,8 @@ begin_service <<'END'
 END
 is "$(status "$bin/sbatch" --parsable -W --wrap false) $(cat "$tmpdir/out")" "3 42" \
 	"sbatch --wait ends with the job's exit status"
+nth_call 1
+json_is "$tmpdir/call" '"command" in p["request"]' false "a wrapped command has no script's file"
 
 # ---- salloc
 
@@ -89,6 +92,10 @@ END
 # shellcheck disable=SC2016 # for the shell inside
 is "$(status "$bin/salloc" -N2 sh -c 'echo "$SLURM_JOB_ID $SLURM_JOB_NODELIST $SLURM_NNODES"; exit 5') $(cat "$tmpdir/out")" \
 	"5 7 n[1-2] 2" "salloc runs a command in the allocation, and ends as it does"
+nth_call 1
+# shellcheck disable=SC2016
+json_is "$tmpdir/call" 'p["request"]["command"]' 'sh -c echo "$SLURM_JOB_ID $SLURM_JOB_NODELIST $SLURM_NNODES"; exit 5' \
+	"an allocation's command is in the request"
 nth_call 3
 json_is "$tmpdir/call" '[method, p["job"]]' '["org.stepd.jobs.Cancel", "7"]' "the allocation ends with salloc's command"
 

@@ -1150,6 +1150,47 @@ static void test_qos_records(void **state)
 	rig_clear(&again);
 }
 
+/* Submits it, and checks the member "command". NULL: there is none. */
+static void check_command(struct rig *rig, const char *command, char **argv, const char *shown)
+{
+	_cleanup_request_ struct job_request q;
+	json_auto_t *json = NULL;
+	struct err err = ERR_INIT;
+	uint32_t id = 0;
+
+	request_init(&q);
+	q.command = command ? strdup(command) : NULL;
+	q.argv = argv;
+	assert_ok(engine_submit(rig->e, &q, 0, 0, &id, &err));
+	q.argv = NULL;
+	json = job_to_json(rig->e, engine_find_job(rig->e, id));
+	assert_string_equal(json_get_text(json, "command", "none"), shown ? shown : "none");
+}
+
+static void test_command(void **state)
+{
+	char long_text[3000], expected[2000];
+	char *none[] = {NULL}, *two[] = {(char[]){"5"}, (char[]){"b c"}, NULL};
+	char *much[] = {long_text, NULL};
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	check_command(&rig, NULL, none, NULL);
+	check_command(&rig, NULL, two, NULL);
+	check_command(&rig, "/home/u/job.sh", none, "/home/u/job.sh");
+	check_command(&rig, "/home/u/job.sh", two, "/home/u/job.sh 5 b c");
+	/* cut off between two characters */
+	memset(long_text, 'x', sizeof(long_text) - 1);
+	long_text[sizeof(long_text) - 1] = '\0';
+	memcpy(long_text + 1020, "\u00e9\u00e9\u00e9", 6);
+	memset(expected, 'x', sizeof(expected));
+	memcpy(expected, "/a ", 3);
+	memcpy(expected + 1023, "...", 4);
+	check_command(&rig, "/a", much, expected);
+	rig_clear(&rig);
+}
+
 /* ---- the store ---------------------------------------------------------------------------------
  */
 
@@ -1585,6 +1626,7 @@ int main(void)
 		cmocka_unit_test(test_expand),
 		cmocka_unit_test(test_reconfigure),
 		cmocka_unit_test(test_qos_records),
+		cmocka_unit_test(test_command),
 		cmocka_unit_test(test_store),
 		cmocka_unit_test(test_store_fails),
 		cmocka_unit_test(test_backfill_delays_nobody),

@@ -32,7 +32,7 @@ static const char all_members[] =
 	"'exclude':'n3','features':'x&y','contiguous':true,'exclusive':true,'oversubscribe':true,"
 	"'hold':true,'requeue':false,'begin_time':1795453962,'dependencies':["
 	"{'type':'afterok','job_id':12},{'type':'after','job_id':13}],'dependencies_any':true,"
-	"'singleton':true,'array':'0-9%2','work_dir':'/tmp','script':'#!/bin/sh\\n',"
+	"'singleton':true,'array':'0-9%2','work_dir':'/tmp','command':'/tmp/a b','script':'#!/bin/sh\\n',"
 	"'stdin_file':'i','stdout_file':'o','stderr_file':'e','append':true,'argv':['a','b c'],"
 	"'env':['A=1','B=']}";
 

@@ -19,6 +19,8 @@
 #include "stepd/base/fs.h"
 #include "stepd/base/json.h"
 
+#define COMMAND_MAX 8192u /* as a request has it */
+
 extern char **environ;
 
 /* ---- the request ------------------------------------------------------------------------------
@@ -133,6 +135,38 @@ static int set_env(struct options *options, struct err *err)
 	if (r < 0)
 		return err_set(err, r, "copy the environment");
 	options->request.env = take_struct(env).v;
+	return 0;
+}
+
+/* What squeue and scontrol show as the command: the script's file by its whole path. */
+static int set_script_file(struct options *options, struct err *err)
+{
+	const char *file = options->rest.n ? options->rest.v[0] : "-";
+	_cleanup_free_ char *here = NULL;
+
+	if (options->wrap || strcmp(file, "-") == 0)
+		return 0;
+	if (*file == '/')
+		options->request.command = strdup(file);
+	else if (!(here = getcwd(NULL, 0)))
+		return err_set(err, -errno, "find the working directory");
+	else if (asprintf(&options->request.command, "%s/%s", here, file) < 0)
+		options->request.command = NULL;
+	return options->request.command ? 0 : err_set(err, -ENOMEM, "name the script");
+}
+
+/* Likewise of an allocation: as it was typed. One that is too long to be shown is left out. */
+static int set_command(struct options *options, struct err *err)
+{
+	_cleanup_free_ char *command = NULL;
+
+	if (options->rest.n == 0)
+		return 0;
+	command = strv_join(options->rest.v, ' ');
+	if (!command)
+		return err_set(err, -ENOMEM, "copy the command");
+	if (strlen(command) <= COMMAND_MAX)
+		options->request.command = take_ptr(command);
 	return 0;
 }
 
@@ -267,6 +301,8 @@ int jobctl_submit(const char *name, int argc, char **argv, struct err *err)
 	r = parse_with_script(&input, &options, err);
 	if (r == 0)
 		r = set_arguments(&options, err);
+	if (r == 0)
+		r = set_script_file(&options, err);
 	if (r == 0)
 		r = complete(&options, options.wrap ? "wrap" : "sbatch", err);
 	if (r < 0)
@@ -455,6 +491,8 @@ int jobctl_alloc(const char *name, int argc, char **argv, struct err *err)
 		return printf("jobd (stepd) %s\n", PACKAGE_VERSION) < 0;
 	print_notes(name, &options);
 	r = complete(&options, options.no_shell ? "no-shell" : "interactive", err);
+	if (r == 0)
+		r = set_command(&options, err);
 	if (r == 0)
 		r = jobd_connect(&client, err);
 	if (r == 0)

@@ -8,7 +8,10 @@
 
 #include "contrib/jobd/engine/engine_impl.h"
 #include "contrib/jobd/select/use.h"
+#include "stepd/base/buffer.h"
 #include "stepd/base/json.h"
+
+#define COMMAND_MAX 1024u /* bytes of it in a document */
 
 /* ---- members ------------------------------------------------------------------------------------
  */
@@ -220,6 +223,32 @@ static json_t *allocated_json(const job_resources_t *r)
 	return list;
 }
 
+/* With the script's arguments, as long as they are not very long: it is in all lists. */
+static void put_command(json_t *json, const struct job_request *q)
+{
+	_cleanup_buffer_ struct buffer b = {0};
+	size_t i, size;
+	int r = q->command ? buffer_add(&b, q->command, strlen(q->command)) : -ENOENT;
+
+	for (i = 0; r == 0 && q->argv && q->argv[i] && buffer_size(&b) <= COMMAND_MAX; i++) {
+		r = buffer_add(&b, " ", 1);
+		if (r == 0)
+			r = buffer_add(&b, q->argv[i], strnlen(q->argv[i], COMMAND_MAX + 1));
+	}
+	size = r == 0 ? buffer_size(&b) : 0;
+	if (size > COMMAND_MAX) {
+		/* not within a character */
+		for (size = COMMAND_MAX; size > 0 && (buffer_bytes(&b)[size] & 0xc0) == 0x80;
+			size--)
+			;
+		b.end = b.at + size;
+		r = buffer_add(&b, "...", 3);
+	}
+	if (r == 0)
+		(void)json_object_set_new(
+			json, "command", json_stringn(buffer_bytes(&b), buffer_size(&b)));
+}
+
 static void put_texts(json_t *json, const struct job *job)
 {
 	const struct job_request *q = &job->request;
@@ -230,7 +259,7 @@ static void put_texts(json_t *json, const struct job *job)
 	put_text(json, "resv_name", q->reservation);
 	put_text(json, "comment", q->comment);
 	put_text(json, "current_working_directory", q->work_dir);
-	put_text(json, "command", q->argv ? q->argv[0] : NULL);
+	put_command(json, q);
 	put_text(json, "standard_input", q->stdin_file);
 	put_text(json, "standard_output", q->stdout_file);
 	put_text(json, "standard_error", q->stderr_file);

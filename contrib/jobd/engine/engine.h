@@ -235,7 +235,9 @@ enum job_reason engine_get_reason(const struct engine *e, const struct job *job)
  *	oversubscribe                 text: "NO" (--exclusive), "YES" (-s), "OK"
  *	dependency                    text "afterok:1,singleton": what it still waits for
  *	exit_code                     as wait(2) has it, once it has ended
- *	current_working_directory, command, standard_input, standard_output, standard_error  texts
+ *	command                       text: the script's file and its arguments, or the command of
+ *	                              an allocation; left out for --wrap and standard input
+ *	current_working_directory, standard_input, standard_output, standard_error  texts
  *	allocated_nodes               array of {name: text, cpus, memory_mb, cores: text "0-3", the
  *	                              node's own numbers; left out where it has the whole node}
  *	request                       request_to_json(): the owner's and root's alone, it has the

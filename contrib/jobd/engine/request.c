@@ -66,6 +66,7 @@ static const struct row rows[] = {
 	ROW(singleton, ROW_BOOL, 0),
 	TEXT(array, 65536),
 	TEXT(work_dir, 4095),
+	TEXT(command, 8192),
 	TEXT(script, 4u << 20),
 	TEXT(stdin_file, 4095),
 	TEXT(stdout_file, 4095),

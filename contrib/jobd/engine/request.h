@@ -52,8 +52,10 @@ struct job_request {
 	char *work_dir, *script; /* script: its text, with #!; NULL: an allocation without one */
 	char *stdin_file, *stdout_file, *stderr_file; /* with Slurm's patterns */
 	bool append;                                  /* --open-mode */
-	char **argv; /* of the script, NULL: none; ends with a NULL */
-	char **env;  /* likewise */
+	char *command; /* what was given: the script's file, or an allocation's command; to be shown
+			*/
+	char **argv;   /* of the script, NULL: none; ends with a NULL */
+	char **env;    /* likewise */
 
 	/* The owners, with how many others, of script, argv and env, and of all other texts and
 	 * lists, which nobody writes then. NULL: this request alone. */
