@@ -804,8 +804,9 @@ static void test_drain(void **state)
 /* The node is drained, and the job queued again: once, elsewhere. */
 static void test_node_failed(void **state)
 {
-	struct rig rig;
+	struct rig rig, again;
 	struct job *job;
+	struct err err = ERR_INIT;
 
 	(void)state;
 	rig_make(&rig, LINE);
@@ -820,14 +821,31 @@ static void test_node_failed(void **state)
 	assert_int_equal(job->restarts, 1);
 	rig_run(&rig, 221);
 	assert_state(job, "CD");
-	/* "start": wherever it is */
+	/* "start": wherever it is; the second time it is held */
 	job = rig_submit(&rig, .fault = "start");
 	rig_run(&rig, 221 + 121);
-	assert_state(job, "NF");
+	assert_state(job, "PD");
+	assert_reason(&rig, job, "launch failed requeued held");
+	assert_int_equal(job->record.priority, 0);
 	assert_string_equal(node_state(0), "drained");
 	assert_string_equal(node_state(2), "drained");
 	assert_string_equal(node_state(3), "idle");
-	rig_clear(&rig);
+	rig_run(&rig, 1000);
+	assert_state(job, "PD");
+	/* also if it was found again; then it may go to any node */
+	rig_restore(&rig, &again, LINE);
+	job = engine_find_job(again.e, 2);
+	assert_reason(&again, job, "launch failed requeued held");
+	assert_ok(engine_update_nodes(again.e, "n[1-3]", NODE_CHANGE_RESUME, NULL, &err));
+	assert_ok(engine_release(again.e, job, false, &err));
+	rig_run(&again, 1000);
+	assert_int_equal(job->restarts, 3);
+	assert_string_equal(node_state(0), "drained");
+	/* and one that may not be queued again fails */
+	job = rig_submit(&again, .fault = "start", .no_requeue = true);
+	rig_run(&again, 1001);
+	assert_state(job, "NF");
+	rig_clear(&again);
 }
 
 static void test_node_registered(void **state)

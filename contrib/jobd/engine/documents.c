@@ -620,6 +620,10 @@ static int restore_job(struct engine *e, struct job *job, const json_t *json, st
 	job->end_state = (uint32_t)json_get_int(json, "end_state", JOB_END);
 	job->held_by_admin = strcmp(json_get_text(json, "state_reason", ""),
 				     job_reason_name(JOB_REASON_HELD_ADMIN)) == 0;
+	if (r->priority == 0 &&
+		strcmp(json_get_text(json, "state_reason", ""),
+			job_reason_name(JOB_REASON_LAUNCH_FAILED)) == 0)
+		job->reason = JOB_REASON_LAUNCH_FAILED;
 	if (json_get_text(json, "failed_nodes", NULL) &&
 		nodes_parse(json_get_text(json, "failed_nodes", ""), &job->failed_nodes) < 0)
 		return err_set_text(err, -EINVAL,

@@ -47,7 +47,7 @@ enum job_reason {
 	JOB_REASON_NODES_DOWN,  /* ReqNodeNotAvail, nodes that it needs are down or drained */
 	JOB_REASON_RESERVATION, /* ReqNodeNotAvail, May be reserved for other job */
 	JOB_REASON_BEGIN_FAILED,
-	JOB_REASON_LAUNCH_FAILED, /* twice: held */
+	JOB_REASON_LAUNCH_FAILED, /* on two nodes: it is held until it is released */
 	JOB_REASON_MAX,
 };
 const char *job_reason_name(enum job_reason reason);
@@ -348,8 +348,8 @@ void engine_job_ended(struct engine *e, struct job *job, int exit_status);
 void engine_job_suspended(struct engine *e, struct job *job, int r);
 void engine_job_resumed(struct engine *e, struct job *job, int r);
 
-/* The agent of a node can't be started, or is lost: the node is drained, the job queued again,
- * once. */
+/* The agent of a node can't be started, or is lost: the node is drained, the job queued again, and
+ * held if that happens once more. */
 void engine_node_failed(struct engine *e, struct job *job, uint32_t node, const char *why);
 
 /* Steps inside of jobs: which nodes, where the plugin chooses (NULL: it leaves that to jobd), and

@@ -449,9 +449,16 @@ void job_terminate(struct engine *e, struct job *job, uint32_t end_state)
 	send_signal(e, job, SIGTERM);
 }
 
+/* Nodes that fail one after the other may fail by this job: it is held, for somebody to look. */
+static void hold_failing(struct job *job)
+{
+	job->record.priority = 0;
+	job->reason = JOB_REASON_LAUNCH_FAILED;
+}
+
 void engine_node_failed(struct engine *e, struct job *job, uint32_t node, const char *why)
 {
-	bool again = job->restarts == 0 || !job->failed_nodes;
+	bool again = job->restarts > 0 && job->failed_nodes;
 
 	nodes_drain(e, node, why);
 	if (!job->failed_nodes)
@@ -459,7 +466,9 @@ void engine_node_failed(struct engine *e, struct job *job, uint32_t node, const 
 	bit_set(job->failed_nodes, node);
 	if (job_has_ended(job) || job_is_pending(job))
 		return;
-	job_terminate(e, job, again && job->may_requeue ? JOB_PENDING : JOB_NODE_FAIL);
+	if (again && job->may_requeue && !job_is_completing(job))
+		hold_failing(job);
+	job_terminate(e, job, job->may_requeue ? JOB_PENDING : JOB_NODE_FAIL);
 }
 
 /* ---- what is due --------------------------------------------------------------------------------
@@ -542,6 +551,9 @@ int engine_release(struct engine *e, struct job *job, bool by_admin, struct err 
 	if (job->record.priority == 0)
 		job->record.priority = UINT32_MAX - 3 - job->record.job_id;
 	job->held_by_admin = false;
+	/* its nodes may be mended */
+	if (job->reason == JOB_REASON_LAUNCH_FAILED)
+		FREE_NULL_BITMAP(job->failed_nodes);
 	job->reason = JOB_REASON_NONE;
 	queue_place(e, job);
 	job_changed(e, job);
