@@ -229,7 +229,7 @@ defaults() { # TABLE BEGIN
 		END {
 			n = split(all, entry, "[{]")
 			for (i = 2; i <= n; i++) {
-				if (entry[i] !~ /TYPE_U(16|32)/)
+				if (entry[i] !~ /[.]type = TYPE_U(16|32)/)
 					continue
 				name = entry[i]; sub(/.*[.]name = "/, "", name); sub(/".*/, "", name)
 				field = entry[i]; sub(/.*[.]offset = [A-Z]*[(]/, "", field); sub(/[)].*/, "", field)

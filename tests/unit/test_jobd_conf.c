@@ -757,6 +757,95 @@ static void test_preemption(void **state)
 	}
 }
 
+/* ---- read again --------------------------------------------------------------------------------
+ */
+
+#define AGAIN_CLUSTER                                                                              \
+	"ClusterName=a\nSelectType=select/linear\nSelectTypeParameters=CR_Memory\n"                \
+	"PreemptType=preempt/partition_prio\nPreemptMode=CANCEL\n"
+#define AGAIN_NODES                                                                                \
+	"NodeName=n[1-2] Sockets=2 CoresPerSocket=2 RealMemory=100 MemSpecLimit=10 Weight=2\n"
+#define AGAIN_PARTS "PartitionName=p Nodes=n[1-2]\nPartitionName=q Nodes=n1 Default=YES\n"
+
+/* Each key of an old file whose new value matters to jobd. */
+static void test_keep(void **state)
+{
+	static const struct {
+		const char *text, *restart, *refused;
+	} rows[] = {
+		{AGAIN_CLUSTER AGAIN_NODES AGAIN_PARTS, NULL, NULL},
+		{AGAIN_CLUSTER "ClusterName=b\n" AGAIN_NODES AGAIN_PARTS, "ClusterName", NULL},
+		{AGAIN_CLUSTER "FirstJobId=9\nStateSaveLocation=/x\n" AGAIN_NODES AGAIN_PARTS,
+			"FirstJobId StateSaveLocation", NULL},
+		{AGAIN_CLUSTER "SelectType=select/cons_res\n" AGAIN_NODES AGAIN_PARTS, "SelectType",
+			NULL},
+		{AGAIN_CLUSTER "SelectTypeParameters=CR_LLN\n" AGAIN_NODES AGAIN_PARTS,
+			"SelectTypeParameters", NULL},
+		{AGAIN_CLUSTER
+			"PreemptMode=OFF\nPreemptType=preempt/none\n" AGAIN_NODES AGAIN_PARTS,
+			"PreemptMode PreemptType", NULL},
+		/* what is taken while it runs */
+		{AGAIN_CLUSTER
+			"DefMemPerCPU=5\nMaxMemPerCPU=6\nEnforcePartLimits=ALL\nJobRequeue=0\n"
+			"KillWait=3\nMaxArraySize=7\nMaxJobCount=8\nMaxJobId=90\nMinJobAge=1\n"
+			"PreemptExemptTime=3\nSchedulerTimeSlice=9\nSchedulerType=sched/builtin\n"
+			"SchedulerParameters=defer,bf_interval=7\n" AGAIN_NODES AGAIN_PARTS,
+			NULL, NULL},
+		{AGAIN_CLUSTER
+			"NodeName=n[1-2] Sockets=2 CoresPerSocket=2 RealMemory=100 MemSpecLimit=10 "
+			"Weight=3 Feature=a State=DRAIN Reason=r\n"
+			"PartitionName=p Nodes=n1,n2 Default=YES PriorityTier=4 MaxTime=5 MinNodes=2 "
+			"OverSubscribe=YES State=DOWN GraceTime=4 RootOnly=YES AllowGroups=x\n"
+			"PartitionName=q Nodes=ALL Nodes=n1\n",
+			NULL, NULL},
+		/* of one of the nodes */
+		{AGAIN_CLUSTER
+			"NodeName=n1 Sockets=2 CoresPerSocket=2 RealMemory=100 MemSpecLimit=10 Weight=2\n"
+			"NodeName=n2 Sockets=2 CoresPerSocket=2 RealMemory=100 MemSpecLimit=11 "
+			"Weight=2\n" AGAIN_PARTS,
+			"MemSpecLimit", NULL},
+		{AGAIN_CLUSTER
+			"NodeName=n1 Sockets=2 CoresPerSocket=2 RealMemory=100 MemSpecLimit=10\n"
+			"NodeName=n2 Sockets=1 CoresPerSocket=4 RealMemory=99 ThreadsPerCore=2 "
+			"MemSpecLimit=11\n" AGAIN_PARTS,
+			NULL, "CPUs CoresPerSocket RealMemory Sockets ThreadsPerCore"},
+		{AGAIN_CLUSTER "NodeName=n[1-3]\n" AGAIN_PARTS, NULL, "NodeName"},
+		{AGAIN_CLUSTER "NodeName=m[1-2]\nPartitionName=p Nodes=ALL\n", NULL,
+			"NodeName PartitionName"},
+		{AGAIN_CLUSTER AGAIN_NODES "PartitionName=p Nodes=ALL\nPartitionName=q Nodes=n2\n",
+			NULL, "Nodes"},
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct conf *old = read_all(AGAIN_CLUSTER AGAIN_NODES AGAIN_PARTS, NULL);
+		struct conf *now = read_all(rows[i].text, NULL);
+		_cleanup_free_ char *restart = NULL;
+		struct err err = ERR_INIT;
+		int r = conf_keep(old, now, &restart, &err);
+
+		if ((r < 0) != (rows[i].refused != NULL) ||
+			strcmp(restart ? restart : "", rows[i].restart ? rows[i].restart : "") != 0)
+			fail_msg("row %zu: needs a restart: %s; %s", i,
+				restart ? restart : "nothing", err.text);
+		if (r < 0 && !strstr(err.text, rows[i].refused))
+			fail_msg("row %zu: %s", i, err.text);
+		if (r == 0) {
+			assert_string_equal(now->cluster_name, "a");
+			assert_string_equal(now->select_type, "linear");
+			assert_int_equal(now->select_type_param, CR_MEMORY);
+			assert_string_equal(now->preempt_type, "partition_prio");
+			assert_int_equal(now->preempt_mode, PREEMPT_MODE_CANCEL);
+			assert_int_equal(now->first_job_id, 1);
+			assert_null(now->state_save_location);
+			assert_int_equal(now->nodes[1].mem_spec_limit, 10);
+		}
+		(void)conf_free(old);
+		(void)conf_free(now);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -781,6 +870,7 @@ int main(void)
 		cmocka_unit_test(test_whole),
 		cmocka_unit_test(test_no_file),
 		cmocka_unit_test(test_preemption),
+		cmocka_unit_test(test_keep),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1107,15 +1107,23 @@ static void test_reconfigure(void **state)
 	assert_int_equal(engine_reconfigure(rig.e, conf, &restart, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "NodeName"));
 	(void)conf_free(conf);
-	/* another plugin: all else is taken */
+	/* another plugin, or memory: all else is taken */
 	conf = rig_conf("ClusterName=test\nSelectType=select/cons_res\nNodeName=n1 CPUs=1 "
-			"State=DRAIN Reason=now\n"
+			"State=DRAIN Reason=now MemSpecLimit=1\n"
 			"PartitionName=low Nodes=ALL Default=YES PriorityTier=1\n"
 			"PartitionName=high Nodes=ALL PriorityTier=5\n");
 	assert_ok(engine_reconfigure(rig.e, conf, &restart, &err));
-	assert_non_null(restart);
-	assert_non_null(strstr(restart, "SelectType"));
+	assert_string_equal(restart, "SelectType MemSpecLimit");
 	assert_string_equal(node_state(0), "drained");
+	free(restart);
+	/* named until it is restarted; and another reason is one, too */
+	conf = rig_conf("ClusterName=test\nSelectType=select/cons_res\nNodeName=n1 CPUs=1 "
+			"State=DRAIN Reason=later\n"
+			"PartitionName=low Nodes=ALL Default=YES PriorityTier=1\n"
+			"PartitionName=high Nodes=ALL PriorityTier=5\n");
+	assert_ok(engine_reconfigure(rig.e, conf, &restart, &err));
+	assert_string_equal(restart, "SelectType");
+	assert_string_equal(engine_get_node_reason(rig.e, &node_record_table_ptr[0]), "later");
 	free(restart);
 	rig_clear(&rig);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "contrib/jobd/conf/conf.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -303,6 +304,7 @@ static const char *const other_part_keys[] = {
  */
 
 enum type {
+	TYPE_OWN, /* set() takes it */
 	TYPE_TEXT,
 	TYPE_U16,
 	TYPE_U32,
@@ -313,10 +315,16 @@ enum type {
 	TYPE_BOOL,    /* YES, NO, 1, 0 */
 	TYPE_MINUTES, /* a time, u32; -1: no limit */
 	TYPE_SECONDS, /* a time as Slurm writes it, of which a bare number is minutes; -1: none */
-	TYPE_OWN,     /* set() takes it */
 };
 
 struct reader;
+
+/* What becomes of a key's new value when the file is read again. */
+enum change {
+	CHANGE_RESTART, /* it is named, and stays as it was; also what nobody has thought about */
+	CHANGE_REFUSED, /* nothing at all is taken of the file */
+	CHANGE_TAKEN,
+};
 
 /* A key, and where its value goes in the record of its line. */
 struct key {
@@ -325,6 +333,9 @@ struct key {
 	size_t offset;
 	uint32_t least, most; /* of numbers; most 0: what the type can hold */
 	int (*set)(struct reader *r, void *record, const char *value, struct err *err);
+	enum change change;
+	enum type stored; /* of TYPE_OWN, unless it is taken: what is at offset */
+	bool (*differs)(const void *old_record, const void *record); /* NULL: by the type */
 };
 
 static bool is_infinite(const char *value)
@@ -647,35 +658,45 @@ static const struct key scheduler_keys[] = {
 	{.name = "default_queue_depth",
 		.type = TYPE_U32,
 		.offset = SCHEDULER(default_queue_depth),
-		.least = 1},
+		.least = 1,
+		.change = CHANGE_TAKEN},
 	{.name = "preempt_reorder_count",
 		.type = TYPE_U16,
-		.offset = SCHEDULER(preempt_reorder_count)},
+		.offset = SCHEDULER(preempt_reorder_count),
+		.change = CHANGE_TAKEN},
 	{.name = "bf_interval",
 		.type = TYPE_U32,
 		.offset = SCHEDULER(bf_interval_s),
 		.least = 1,
-		.most = 10800},
+		.most = 10800,
+		.change = CHANGE_TAKEN},
 	{.name = "bf_window",
 		.type = TYPE_U32,
 		.offset = SCHEDULER(bf_window_min),
 		.least = 1,
-		.most = 43200},
+		.most = 43200,
+		.change = CHANGE_TAKEN},
 	{.name = "bf_resolution",
 		.type = TYPE_U32,
 		.offset = SCHEDULER(bf_resolution_s),
 		.least = 1,
-		.most = 3600},
+		.most = 3600,
+		.change = CHANGE_TAKEN},
 	{.name = "bf_max_job_test",
 		.type = TYPE_U32,
 		.offset = SCHEDULER(bf_max_job_test),
 		.least = 1,
-		.most = 1000000},
-	{.name = "bf_max_job_user", .type = TYPE_U32, .offset = SCHEDULER(bf_max_job_user)},
+		.most = 1000000,
+		.change = CHANGE_TAKEN},
+	{.name = "bf_max_job_user",
+		.type = TYPE_U32,
+		.offset = SCHEDULER(bf_max_job_user),
+		.change = CHANGE_TAKEN},
 	{.name = "sched_interval",
 		.type = TYPE_U32,
 		.offset = SCHEDULER(sched_interval_s),
-		.least = 1},
+		.least = 1,
+		.change = CHANGE_TAKEN},
 };
 
 static const struct {
@@ -808,76 +829,197 @@ static int set_node_state(
 #define PART(field) offsetof(struct conf_part, field)
 #define QOS(field)  offsetof(struct conf_qos, field)
 
+static bool part_nodes_differ(const void *old_record, const void *record)
+{
+	const struct conf_part *a = old_record, *b = record;
+
+	return !bit_equal(a->nodes, b->nodes);
+}
+
 static const struct key cluster_keys[] = {
 	{.name = "ClusterName", .type = TYPE_TEXT, .offset = CONF(cluster_name)},
-	{.name = "DefMemPerCPU", .type = TYPE_CPU_MB, .offset = CONF(def_mem)},
-	{.name = "DefMemPerNode", .type = TYPE_MOST_MB, .offset = CONF(def_mem)},
-	{.name = "EnforcePartLimits", .type = TYPE_OWN, .set = set_enforce},
+	{.name = "DefMemPerCPU",
+		.type = TYPE_CPU_MB,
+		.offset = CONF(def_mem),
+		.change = CHANGE_TAKEN},
+	{.name = "DefMemPerNode",
+		.type = TYPE_MOST_MB,
+		.offset = CONF(def_mem),
+		.change = CHANGE_TAKEN},
+	{.name = "EnforcePartLimits", .type = TYPE_OWN, .set = set_enforce, .change = CHANGE_TAKEN},
 	{.name = "FirstJobId", .type = TYPE_U32, .offset = CONF(first_job_id), .least = 1},
-	{.name = "JobRequeue", .type = TYPE_BOOL, .offset = CONF(job_requeue)},
-	{.name = "KillWait", .type = TYPE_U32, .offset = CONF(kill_wait_s)},
+	{.name = "JobRequeue",
+		.type = TYPE_BOOL,
+		.offset = CONF(job_requeue),
+		.change = CHANGE_TAKEN},
+	{.name = "KillWait", .type = TYPE_U32, .offset = CONF(kill_wait_s), .change = CHANGE_TAKEN},
 	{.name = "MaxArraySize",
 		.type = TYPE_U32,
 		.offset = CONF(max_array_size),
 		.least = 0,
-		.most = 4000001},
-	{.name = "MaxJobCount", .type = TYPE_U32, .offset = CONF(max_job_count), .least = 1},
-	{.name = "MaxJobId", .type = TYPE_U32, .offset = CONF(max_job_id), .least = 1},
-	{.name = "MaxMemPerCPU", .type = TYPE_CPU_MB, .offset = CONF(max_mem)},
-	{.name = "MaxMemPerNode", .type = TYPE_MOST_MB, .offset = CONF(max_mem)},
-	{.name = "MinJobAge", .type = TYPE_U32, .offset = CONF(min_job_age_s)},
-	{.name = "PreemptExemptTime", .type = TYPE_SECONDS, .offset = CONF(preempt_exempt_time_s)},
-	{.name = "PreemptMode", .type = TYPE_OWN, .set = set_cluster_preempt},
-	{.name = "PreemptType", .type = TYPE_OWN, .set = set_preempt_type},
-	{.name = "PriorityType", .type = TYPE_OWN, .set = set_priority_type},
-	{.name = "SchedulerParameters", .type = TYPE_OWN, .set = set_scheduler_params},
+		.most = 4000001,
+		.change = CHANGE_TAKEN},
+	{.name = "MaxJobCount",
+		.type = TYPE_U32,
+		.offset = CONF(max_job_count),
+		.least = 1,
+		.change = CHANGE_TAKEN},
+	{.name = "MaxJobId",
+		.type = TYPE_U32,
+		.offset = CONF(max_job_id),
+		.least = 1,
+		.change = CHANGE_TAKEN},
+	{.name = "MaxMemPerCPU",
+		.type = TYPE_CPU_MB,
+		.offset = CONF(max_mem),
+		.change = CHANGE_TAKEN},
+	{.name = "MaxMemPerNode",
+		.type = TYPE_MOST_MB,
+		.offset = CONF(max_mem),
+		.change = CHANGE_TAKEN},
+	{.name = "MinJobAge",
+		.type = TYPE_U32,
+		.offset = CONF(min_job_age_s),
+		.change = CHANGE_TAKEN},
+	{.name = "PreemptExemptTime",
+		.type = TYPE_SECONDS,
+		.offset = CONF(preempt_exempt_time_s),
+		.change = CHANGE_TAKEN},
+	{.name = "PreemptMode",
+		.type = TYPE_OWN,
+		.set = set_cluster_preempt,
+		.offset = CONF(preempt_mode),
+		.stored = TYPE_U16},
+	{.name = "PreemptType",
+		.type = TYPE_OWN,
+		.set = set_preempt_type,
+		.offset = CONF(preempt_type),
+		.stored = TYPE_TEXT},
+	{.name = "PriorityType",
+		.type = TYPE_OWN,
+		.set = set_priority_type,
+		.change = CHANGE_TAKEN},
+	{.name = "SchedulerParameters",
+		.type = TYPE_OWN,
+		.set = set_scheduler_params,
+		.change = CHANGE_TAKEN},
 	{.name = "SchedulerTimeSlice",
 		.type = TYPE_U32,
 		.offset = CONF(sched_time_slice_s),
 		.least = 5,
-		.most = 65533},
-	{.name = "SchedulerType", .type = TYPE_OWN, .set = set_scheduler_type},
-	{.name = "SelectType", .type = TYPE_OWN, .set = set_select_type},
-	{.name = "SelectTypeParameters", .type = TYPE_OWN, .set = set_select_param},
+		.most = 65533,
+		.change = CHANGE_TAKEN},
+	{.name = "SchedulerType",
+		.type = TYPE_OWN,
+		.set = set_scheduler_type,
+		.change = CHANGE_TAKEN},
+	{.name = "SelectType",
+		.type = TYPE_OWN,
+		.set = set_select_type,
+		.offset = CONF(select_type),
+		.stored = TYPE_TEXT},
+	{.name = "SelectTypeParameters",
+		.type = TYPE_OWN,
+		.set = set_select_param,
+		.offset = CONF(select_type_param),
+		.stored = TYPE_U32},
 	{.name = "StateSaveLocation", .type = TYPE_TEXT, .offset = CONF(state_save_location)},
 };
 
 static const struct key node_keys[] = {
-	{.name = "CPUs", .type = TYPE_U16, .offset = NODE(cpus), .least = 1},
-	{.name = "Procs", .type = TYPE_U16, .offset = NODE(cpus), .least = 1},
-	{.name = "CoresPerSocket", .type = TYPE_U16, .offset = NODE(cores_per_socket), .least = 1},
-	{.name = "Feature", .type = TYPE_TEXT, .offset = NODE(features)},
-	{.name = "Features", .type = TYPE_TEXT, .offset = NODE(features)},
+	{.name = "CPUs",
+		.type = TYPE_U16,
+		.offset = NODE(cpus),
+		.least = 1,
+		.change = CHANGE_REFUSED},
+	{.name = "Procs",
+		.type = TYPE_U16,
+		.offset = NODE(cpus),
+		.least = 1,
+		.change = CHANGE_REFUSED},
+	{.name = "CoresPerSocket",
+		.type = TYPE_U16,
+		.offset = NODE(cores_per_socket),
+		.least = 1,
+		.change = CHANGE_REFUSED},
+	{.name = "Feature", .type = TYPE_TEXT, .offset = NODE(features), .change = CHANGE_TAKEN},
+	{.name = "Features", .type = TYPE_TEXT, .offset = NODE(features), .change = CHANGE_TAKEN},
 	{.name = "MemSpecLimit", .type = TYPE_MB, .offset = NODE(mem_spec_limit)},
-	{.name = "RealMemory", .type = TYPE_MB, .offset = NODE(real_memory), .least = 1},
-	{.name = "Reason", .type = TYPE_TEXT, .offset = NODE(reason)},
-	{.name = "Sockets", .type = TYPE_U16, .offset = NODE(sockets), .least = 1},
-	{.name = "State", .type = TYPE_OWN, .set = set_node_state},
-	{.name = "ThreadsPerCore", .type = TYPE_U16, .offset = NODE(threads_per_core), .least = 1},
-	{.name = "Weight", .type = TYPE_U32, .offset = NODE(weight)},
+	{.name = "RealMemory",
+		.type = TYPE_MB,
+		.offset = NODE(real_memory),
+		.least = 1,
+		.change = CHANGE_REFUSED},
+	{.name = "Reason", .type = TYPE_TEXT, .offset = NODE(reason), .change = CHANGE_TAKEN},
+	{.name = "Sockets",
+		.type = TYPE_U16,
+		.offset = NODE(sockets),
+		.least = 1,
+		.change = CHANGE_REFUSED},
+	{.name = "State", .type = TYPE_OWN, .set = set_node_state, .change = CHANGE_TAKEN},
+	{.name = "ThreadsPerCore",
+		.type = TYPE_U16,
+		.offset = NODE(threads_per_core),
+		.least = 1,
+		.change = CHANGE_REFUSED},
+	{.name = "Weight", .type = TYPE_U32, .offset = NODE(weight), .change = CHANGE_TAKEN},
 };
 
 static const struct key part_keys[] = {
-	{.name = "AllowGroups", .type = TYPE_OWN, .set = set_groups},
-	{.name = "Default", .type = TYPE_BOOL, .offset = PART(is_default)},
-	{.name = "DefaultTime", .type = TYPE_MINUTES, .offset = PART(default_time_min)},
-	{.name = "DefMemPerCPU", .type = TYPE_CPU_MB, .offset = PART(def_mem)},
-	{.name = "DefMemPerNode", .type = TYPE_MOST_MB, .offset = PART(def_mem)},
-	{.name = "GraceTime", .type = TYPE_U32, .offset = PART(grace_time_s)},
-	{.name = "Hidden", .type = TYPE_BOOL, .offset = PART(is_hidden)},
-	{.name = "MaxMemPerCPU", .type = TYPE_CPU_MB, .offset = PART(max_mem)},
-	{.name = "MaxMemPerNode", .type = TYPE_MOST_MB, .offset = PART(max_mem)},
-	{.name = "MaxNodes", .type = TYPE_COUNT, .offset = PART(max_nodes)},
-	{.name = "MaxTime", .type = TYPE_MINUTES, .offset = PART(max_time_min)},
-	{.name = "MinNodes", .type = TYPE_U32, .offset = PART(min_nodes)},
-	{.name = "Nodes", .type = TYPE_TEXT, .offset = PART(nodes_text)},
-	{.name = "OverSubscribe", .type = TYPE_OWN, .set = set_share},
-	{.name = "PreemptMode", .type = TYPE_OWN, .set = set_part_preempt},
-	{.name = "PriorityJobFactor", .type = TYPE_U16, .offset = PART(priority_job_factor)},
-	{.name = "PriorityTier", .type = TYPE_U16, .offset = PART(priority_tier)},
-	{.name = "RootOnly", .type = TYPE_BOOL, .offset = PART(is_root_only)},
-	{.name = "Shared", .type = TYPE_OWN, .set = set_share},
-	{.name = "State", .type = TYPE_OWN, .set = set_part_state},
+	{.name = "AllowGroups", .type = TYPE_OWN, .set = set_groups, .change = CHANGE_TAKEN},
+	{.name = "Default", .type = TYPE_BOOL, .offset = PART(is_default), .change = CHANGE_TAKEN},
+	{.name = "DefaultTime",
+		.type = TYPE_MINUTES,
+		.offset = PART(default_time_min),
+		.change = CHANGE_TAKEN},
+	{.name = "DefMemPerCPU",
+		.type = TYPE_CPU_MB,
+		.offset = PART(def_mem),
+		.change = CHANGE_TAKEN},
+	{.name = "DefMemPerNode",
+		.type = TYPE_MOST_MB,
+		.offset = PART(def_mem),
+		.change = CHANGE_TAKEN},
+	{.name = "GraceTime",
+		.type = TYPE_U32,
+		.offset = PART(grace_time_s),
+		.change = CHANGE_TAKEN},
+	{.name = "Hidden", .type = TYPE_BOOL, .offset = PART(is_hidden), .change = CHANGE_TAKEN},
+	{.name = "MaxMemPerCPU",
+		.type = TYPE_CPU_MB,
+		.offset = PART(max_mem),
+		.change = CHANGE_TAKEN},
+	{.name = "MaxMemPerNode",
+		.type = TYPE_MOST_MB,
+		.offset = PART(max_mem),
+		.change = CHANGE_TAKEN},
+	{.name = "MaxNodes", .type = TYPE_COUNT, .offset = PART(max_nodes), .change = CHANGE_TAKEN},
+	{.name = "MaxTime",
+		.type = TYPE_MINUTES,
+		.offset = PART(max_time_min),
+		.change = CHANGE_TAKEN},
+	{.name = "MinNodes", .type = TYPE_U32, .offset = PART(min_nodes), .change = CHANGE_TAKEN},
+	{.name = "Nodes",
+		.type = TYPE_TEXT,
+		.offset = PART(nodes_text),
+		.change = CHANGE_REFUSED,
+		.differs = part_nodes_differ},
+	{.name = "OverSubscribe", .type = TYPE_OWN, .set = set_share, .change = CHANGE_TAKEN},
+	{.name = "PreemptMode", .type = TYPE_OWN, .set = set_part_preempt, .change = CHANGE_TAKEN},
+	{.name = "PriorityJobFactor",
+		.type = TYPE_U16,
+		.offset = PART(priority_job_factor),
+		.change = CHANGE_TAKEN},
+	{.name = "PriorityTier",
+		.type = TYPE_U16,
+		.offset = PART(priority_tier),
+		.change = CHANGE_TAKEN},
+	{.name = "RootOnly",
+		.type = TYPE_BOOL,
+		.offset = PART(is_root_only),
+		.change = CHANGE_TAKEN},
+	{.name = "Shared", .type = TYPE_OWN, .set = set_share, .change = CHANGE_TAKEN},
+	{.name = "State", .type = TYPE_OWN, .set = set_part_state, .change = CHANGE_TAKEN},
 };
 
 static const struct key qos_keys[] = {
@@ -1437,6 +1579,180 @@ int conf_read(const char *file, const char *qos_file, struct conf **ret_conf, st
 	if (ret == 0)
 		*ret_conf = take_ptr(conf);
 	return ret;
+}
+
+/* ---- another one in its place -------------------------------------------------------------------
+ */
+
+static size_t stored_size(enum type type)
+{
+	switch (type) {
+	case TYPE_U16:
+		return sizeof(uint16_t);
+	case TYPE_U32:
+	case TYPE_COUNT:
+	case TYPE_MINUTES:
+	case TYPE_SECONDS:
+		return sizeof(uint32_t);
+	case TYPE_MB:
+	case TYPE_MOST_MB:
+	case TYPE_CPU_MB:
+		return sizeof(uint64_t);
+	case TYPE_BOOL:
+		return sizeof(bool);
+	case TYPE_TEXT:
+		return sizeof(char *);
+	case TYPE_OWN:
+		break;
+	}
+	return 0;
+}
+
+static enum type stored_type(const struct key *key)
+{
+	return key->type == TYPE_OWN ? key->stored : key->type;
+}
+
+static bool key_differs(const struct key *key, const void *old_record, const void *record)
+{
+	const char *a = (const char *)old_record + key->offset;
+	const char *b = (const char *)record + key->offset;
+	const char *x, *y;
+
+	if (key->differs)
+		return key->differs(old_record, record);
+	if (stored_type(key) != TYPE_TEXT)
+		return memcmp(a, b, stored_size(stored_type(key))) != 0;
+	x = *(char *const *)a;
+	y = *(char *const *)b;
+	return x && y ? strcmp(x, y) != 0 : x != y;
+}
+
+/* Two names of one key, such as CPUs and Procs. */
+static bool is_alias(const struct key *keys, const struct key *key)
+{
+	for (; keys < key; keys++) {
+		if (keys->offset == key->offset && keys->change == key->change)
+			return true;
+	}
+	return false;
+}
+
+/* Records of one kind of line, of the old and the new configuration. */
+struct record_pairs {
+	const struct key *keys;
+	size_t keys_count;
+	void *old_records, *records;
+	size_t count, size;
+};
+
+/* Whether any of them differs; the new ones become as the old ones are. */
+static bool keep_key(const struct record_pairs *pairs, const struct key *key)
+{
+	size_t size = stored_size(stored_type(key)), i;
+	bool differs = false;
+	char swap[sizeof(uint64_t)];
+
+	for (i = 0; i < pairs->count; i++) {
+		char *a = (char *)pairs->old_records + i * pairs->size;
+		char *b = (char *)pairs->records + i * pairs->size;
+
+		if (!key_differs(key, a, b))
+			continue;
+		differs = true;
+		if (key->change != CHANGE_RESTART)
+			break;
+		memcpy(swap, a + key->offset, size);
+		memcpy(a + key->offset, b + key->offset, size);
+		memcpy(b + key->offset, swap, size);
+	}
+	return differs;
+}
+
+static int note_key(struct strv *names, const char *name)
+{
+	return strv_index((const char *const *)names->v, names->n, name) < 0 ? strv_add(names, name)
+									     : 0;
+}
+
+static int keep_keys(const struct record_pairs *pairs, enum change change, struct strv *names)
+{
+	size_t i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < pairs->keys_count; i++) {
+		const struct key *key = &pairs->keys[i];
+
+		/* else a new key would be left out in silence */
+		assert(key->change == CHANGE_TAKEN || stored_size(stored_type(key)) > 0);
+		if (key->change == change && !is_alias(pairs->keys, key) && keep_key(pairs, key))
+			r = note_key(names, key->name);
+	}
+	return r;
+}
+
+/* The same nodes and partitions, by number, order and name. */
+static int compare_lists(const struct conf *old, const struct conf *now, struct strv *names)
+{
+	bool nodes = old->nodes_count != now->nodes_count;
+	bool parts = old->parts_count != now->parts_count;
+	size_t i;
+	int r;
+
+	for (i = 0; !nodes && i < old->nodes_count; i++)
+		nodes = strcmp(old->nodes[i].name, now->nodes[i].name) != 0;
+	for (i = 0; !parts && i < old->parts_count; i++)
+		parts = strcmp(old->parts[i].name, now->parts[i].name) != 0;
+	r = nodes ? note_key(names, "NodeName") : 0;
+	return r == 0 && parts ? note_key(names, "PartitionName") : r;
+}
+
+static int keep_all(struct conf *old, struct conf *now, enum change change, struct strv *names)
+{
+	const struct record_pairs kinds[] = {
+		{cluster_keys, ARRAY_SIZE(cluster_keys), old, now, 1, sizeof(*old)},
+		{scheduler_keys, ARRAY_SIZE(scheduler_keys), &old->scheduler, &now->scheduler, 1,
+			sizeof(old->scheduler)},
+		{node_keys, ARRAY_SIZE(node_keys), old->nodes, now->nodes, old->nodes_count,
+			sizeof(*old->nodes)},
+		{part_keys, ARRAY_SIZE(part_keys), old->parts, now->parts, old->parts_count,
+			sizeof(*old->parts)},
+	};
+	size_t i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < ARRAY_SIZE(kinds); i++)
+		r = keep_keys(&kinds[i], change, names);
+	return r;
+}
+
+static int refuse_change(const struct strv *names, struct err *err)
+{
+	_cleanup_free_ char *text = strv_join(names->v, ' ');
+
+	return err_set_text(err, -EINVAL,
+		"nothing was changed: a restart of jobd is needed for another %s",
+		text ? text : "list of nodes or partitions");
+}
+
+int conf_keep(struct conf *old, struct conf *now, char **ret_needs_restart, struct err *err)
+{
+	_cleanup_strv_ struct strv names = {.v = NULL};
+	char *text = NULL;
+	int r = compare_lists(old, now, &names);
+
+	if (r == 0 && names.n == 0)
+		r = keep_all(old, now, CHANGE_REFUSED, &names);
+	if (r == 0 && names.n)
+		return refuse_change(&names, err);
+	if (r == 0)
+		r = keep_all(old, now, CHANGE_RESTART, &names);
+	if (r == 0 && names.n)
+		r = (text = strv_join(names.v, ' ')) ? 0 : -ENOMEM;
+	if (r < 0)
+		return err_set(err, r, "compare the configurations");
+	*ret_needs_restart = text;
+	return 0;
 }
 
 struct conf *conf_free(struct conf *conf)

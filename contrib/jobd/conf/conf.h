@@ -103,6 +103,12 @@ struct conf {
 int conf_read(const char *file, const char *qos_file, struct conf **ret_conf,
 	struct err *err) _must_check_;
 
+/* What of `now` can't be taken while jobd runs becomes what `old` has, by swapping them, and is
+ * named in *ret_needs_restart (free(); NULL: nothing). An error: it is about nodes or partitions
+ * that differ, and nothing may be taken; `old` is as it was. */
+int conf_keep(
+	struct conf *old, struct conf *now, char **ret_needs_restart, struct err *err) _must_check_;
+
 /* NULL is fine. Returns NULL. */
 struct conf *conf_free(struct conf *conf);
 DEFINE_CLEANUP(struct conf *, conf_free);

@@ -250,69 +250,9 @@ void engine_step_ended(struct engine *e, struct job *job, uint32_t step_id, bool
 /* ---- the configuration --------------------------------------------------------------------------
  */
 
-struct restart_list {
-	char *text;
-	size_t size;
-	FILE *stream;
-};
-
-static void needs_restart(struct restart_list *list, bool differs, const char *what)
+static bool same_reason(const struct conf_node *a, const struct conf_node *b)
 {
-	if (differs && list->stream)
-		(void)fprintf(list->stream, "%s%s", ftell(list->stream) > 0 ? ", " : "", what);
-}
-
-static bool nodes_differ(const struct conf *a, const struct conf *b)
-{
-	size_t i;
-
-	if (a->nodes_count != b->nodes_count)
-		return true;
-	for (i = 0; i < a->nodes_count; i++) {
-		const struct conf_node *x = &a->nodes[i], *y = &b->nodes[i];
-
-		if (strcmp(x->name, y->name) != 0 || x->cpus != y->cpus ||
-			x->sockets != y->sockets || x->cores_per_socket != y->cores_per_socket ||
-			x->threads_per_core != y->threads_per_core ||
-			x->real_memory != y->real_memory)
-			return true;
-	}
-	return false;
-}
-
-static bool part_names_differ(const struct conf *a, const struct conf *b)
-{
-	size_t i;
-
-	if (a->parts_count != b->parts_count)
-		return true;
-	for (i = 0; i < a->parts_count; i++) {
-		if (strcmp(a->parts[i].name, b->parts[i].name) != 0 ||
-			!bit_equal(a->parts[i].nodes, b->parts[i].nodes))
-			return true;
-	}
-	return false;
-}
-
-static char *list_restarts(const struct conf *old, const struct conf *now)
-{
-	struct restart_list list = {.text = NULL};
-
-	list.stream = open_memstream(&list.text, &list.size);
-	needs_restart(&list, nodes_differ(old, now), "NodeName");
-	needs_restart(&list, part_names_differ(old, now), "PartitionName, or Nodes of a partition");
-	needs_restart(&list, strcmp(old->select_type, now->select_type) != 0, "SelectType");
-	needs_restart(
-		&list, old->select_type_param != now->select_type_param, "SelectTypeParameters");
-	needs_restart(&list, strcmp(old->preempt_type, now->preempt_type) != 0, "PreemptType");
-	needs_restart(&list, old->preempt_mode != now->preempt_mode, "PreemptMode");
-	if (list.stream)
-		(void)fclose(list.stream);
-	if (list.text && !*list.text) {
-		free(list.text);
-		list.text = NULL;
-	}
-	return list.text;
+	return a->reason && b->reason ? strcmp(a->reason, b->reason) == 0 : a->reason == b->reason;
 }
 
 /* Nodes are as they are, but for the states that conf says now and did not say before. */
@@ -325,7 +265,7 @@ static void apply_node_states(struct engine *e, const struct conf *now)
 		const struct conf_node *node = &now->nodes[i];
 		uint32_t was = e->conf->nodes[i].state;
 
-		if (node->state == was)
+		if (node->state == was && same_reason(&e->conf->nodes[i], node))
 			continue;
 		if (engine_update_nodes(e, node->name,
 			    (node->state & NODE_STATE_BASE) == NODE_STATE_DOWN ? NODE_CHANGE_DOWN
@@ -359,32 +299,21 @@ static void move_names(struct engine *e)
 int engine_reconfigure(
 	struct engine *e, struct conf *conf, char **ret_needs_restart, struct err *err)
 {
-	char *restarts = list_restarts(e->conf, conf);
 	struct conf *old = e->conf;
 	struct err plugin_err = ERR_INIT;
 	qos_record_t *qos = NULL;
+	char *restarts = NULL;
+	int r;
 
 	*ret_needs_restart = NULL;
-	if (nodes_differ(old, conf) || part_names_differ(old, conf)) {
-		err_set_text(err, -EINVAL,
-			"nothing was changed: %s can only be changed with a restart of jobd",
-			restarts ? restarts : "nodes and partitions");
-		free(restarts);
-		return -EINVAL;
-	}
-	if (engine_make_qos(conf, &qos) < 0) {
-		free(restarts);
+	if (engine_make_qos(conf, &qos) < 0)
 		return err_set(err, -ENOMEM, "take the configuration");
+	r = conf_keep(old, conf, &restarts, err);
+	if (r < 0) {
+		free(qos);
+		return r;
 	}
-	/* what needs a restart stays as it was */
 	apply_node_states(e, conf);
-	free(conf->select_type);
-	free(conf->preempt_type);
-	conf->select_type = old->select_type;
-	conf->preempt_type = old->preempt_type;
-	old->select_type = old->preempt_type = NULL;
-	conf->select_type_param = old->select_type_param;
-	conf->preempt_mode = old->preempt_mode;
 	e->conf = conf;
 	free(e->qos);
 	e->qos = qos;
