@@ -387,11 +387,14 @@ static int submit(struct replay *r, enum options_command command, const struct s
 		.argv = words->v,
 		.now = engine_get_time(r->engine)};
 	struct options parsed;
+	size_t i;
 	int ret = options_parse(&parsed, &input, err);
 
 	if (ret < 0)
 		return ret;
 	options = parsed;
+	for (i = 0; i < options.notes.n; i++)
+		log_warning(r->log, "%s: %s", r->name, options.notes.v[i]);
 	if (command == OPTIONS_SBATCH)
 		options.request.script =
 			text_of("#!/bin/sh\n%s\n", options.wrap ? options.wrap : "");
