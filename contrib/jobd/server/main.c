@@ -19,7 +19,7 @@
 
 struct options {
 	struct daemon_options daemon;
-	bool here, replay, check_conf, foreground;
+	bool here, replay, check_conf;
 	bool verbose, quiet, help, version;
 	struct log log;
 };
@@ -64,8 +64,6 @@ static const struct cli_option rows[] = {
 	 .doc = "for sh(1), runs %c (quoted: %q) on host %h"},
 	{.name = "step-launcher", .arg = "LAUNCHER", .take = cli_take_text, .offset = AT(daemon.step_launcher),
 	 .doc = "of steprun in jobs, STEPRUN_LAUNCHER"},
-	{.name = "foreground", .letter = 'D', .take = cli_take_flag, .offset = AT(foreground),
-	 .doc = "as always: jobd leaves going to the background to others"},
 	{.name = "verbose", .letter = 'v', .take = cli_take_flag, .offset = AT(verbose),
 	 .heading = "Messages",
 	 .doc = "log more"},
