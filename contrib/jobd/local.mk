@@ -315,9 +315,9 @@ contrib/jobd/server/jobd.service: $(srcdir)/contrib/jobd/server/jobd.service.in 
 # The same with a runner that has no processes.
 if JOBD
 check_PROGRAMS += tests/lib/jobd-without-agents
-TESTS += tests/system/0920-jobd-server.sh
+TESTS += tests/system/0934-jobd-server.sh
 endif
-EXTRA_DIST += tests/system/0920-jobd-server.sh tests/lib/jobd_call.py
+EXTRA_DIST += tests/system/0934-jobd-server.sh tests/lib/jobd_call.py
 tests_lib_jobd_without_agents_SOURCES = $(JOBD_SERVER_SOURCES) tests/lib/jobd_without_agents.c
 nodist_tests_lib_jobd_without_agents_SOURCES = contrib/jobd/server/interface.c
 tests_lib_jobd_without_agents_CPPFLAGS = $(AM_CPPFLAGS)
