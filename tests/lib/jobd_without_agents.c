@@ -88,9 +88,9 @@ static int run_start(struct job *job, void *userdata, struct err *err)
 	return r < 0 ? err_set(err, r, "start job %u", job->record.job_id) : 0;
 }
 
-static void run_signal(struct job *job, int signal, bool batch, void *userdata)
+static void run_signal(struct job *job, int signal, enum job_signal_target target, void *userdata)
 {
-	(void)batch;
+	(void)target;
 	(void)userdata;
 	if (fake_of(job) && (signal == SIGTERM || signal == SIGKILL))
 		end_in(fake_of(job), 0., signal);

@@ -176,6 +176,40 @@ eventually sh -c "[ \$(grep -c up '$work/told.out') = 2 ]"
 ends_as "$id" COMPLETED "a signal to a job's steps reaches their tasks"
 is "$(sort "$work/told.out" | tr '\n' ' ')" "task task up up " "a signal to a job's steps does not reach the script"
 
+script traps <<'S'
+out=$1
+trap 'echo script >>"$out"' USR1
+sh -c 'trap "echo child; exit 0" USR1; echo up; while :; do sleep 0.05; done' >>"$out" &
+"$STEPRUN" --proctrack "$TRACKER" -n 2 sh -c 'trap "echo task; exit 0" USR1; echo up; while :; do sleep 0.05; done' >>"$out" &
+until wait; do :; done
+S
+all_up() { # FILE
+	[ "$(grep -c up "$work/$1")" = 3 ]
+}
+id=$(submit -n 2 -N 2 -o traps.log traps traps.out)
+eventually all_up traps.out
+"$jobctl" cancel --batch -s USR1 "$id"
+ok "a signal to the batch script alone reaches it" eventually wrote traps.out script
+sleep 0.3
+is "$(sort "$work/traps.out" | tr '\n' ' ')" "script up up up " \
+	"a signal to the batch script alone reaches neither its children nor its steps"
+"$jobctl" cancel --full -s USR1 "$id"
+ends_as "$id" COMPLETED "a signal to all of a job reaches its steps"
+is "$(sort "$work/traps.out" | uniq | tr '\n' ' ') $(grep -c script "$work/traps.out")" "child script task up  2" \
+	"a signal to all of a job reaches the script and its children, too"
+id=$(submit traps killed.out)
+eventually wrote killed.out
+"$jobctl" cancel --batch "$id"
+eventually has_ended "$id"
+is "$(doc_of "$id" '["job_state"]') $(doc_of "$id" '["exit_code"]')" "FAILED 9" \
+	"the batch script is killed alone where no signal is named"
+"$jobctl" alloc --no-shell -J empty
+id=$("$jobctl" queue -h -n empty -o %i)
+is "$("$jobctl" cancel --batch -s USR1 "$id" 2>&1)" \
+	"jobctl cancel: error: job $id: job $id has no batch script: signal its steps, without --batch" \
+	"a signal to the batch script of a job without one is refused"
+"$jobctl" cancel "$id"
+
 # ---- suspension
 
 script spins <<'S'
@@ -366,6 +400,17 @@ runs_on() {
 ok "a resumed job on other hosts runs on" eventually runs_on
 "$jobctl" cancel "$id"
 ends_as "$id" CANCELLED "a job on other hosts can be cancelled"
+script waits <<'S'
+trap 'echo script >>"$1"; exit 5' USR1
+sh -c 'trap "echo child" USR1; echo up; while :; do sleep 0.05; done' >>"$1" &
+wait
+S
+id=$(submit waits waits.out)
+eventually wrote waits.out up
+"$jobctl" cancel --batch -s USR1 "$id"
+eventually has_ended "$id"
+is "$(doc_of "$id" '["exit_code"]') $(tr '\n' ' ' <"$work/waits.out")" "1280 up script " \
+	"a signal to the batch script alone reaches it on other hosts"
 id=$(submit -N 2 exits 6)
 eventually has_ended "$id"
 is "$(doc_of "$id" '["exit_code"]')" 1536 "the exit status of a job on other hosts is known"

@@ -96,15 +96,22 @@ struct job {
 /* ---- what the engine calls ----------------------------------------------------------------------
  */
 
+/* Whom of a job a signal is for. */
+enum job_signal_target {
+	JOB_SIGNAL_STEPS, /* all steps, but not the batch script */
+	JOB_SIGNAL_BATCH, /* the process of the batch script alone */
+	JOB_SIGNAL_BOTH,  /* the steps, the batch script and its children */
+	JOB_SIGNAL_MAX,
+};
+
 /* Functions that return int: 0, or -errno with a sentence in err. */
 struct engine_runner {
 	/* The job's processes are to start on the nodes of record.job_resrcs. Returns at once;
 	 * their end is reported by engine_job_ended(), a node that can't by engine_node_failed().
 	 */
 	int (*start)(struct job *job, void *userdata, struct err *err);
-	/* To all steps; with batch to the batch script, too. The engine sends CONT, TERM and, after
-	 * KillWait, KILL to what must end. */
-	void (*signal)(struct job *job, int signal, bool batch, void *userdata);
+	/* The engine sends CONT, TERM and, after KillWait, KILL to both of what must end. */
+	void (*signal)(struct job *job, int signal, enum job_signal_target target, void *userdata);
 	/* All processes on all nodes stand still when this reports by engine_job_suspended(), or
 	 * run again by engine_job_resumed(): with r < 0 as before, everywhere. */
 	void (*suspend)(struct job *job, void *userdata);
@@ -174,8 +181,8 @@ int engine_submit(struct engine *e, const struct job_request *request, uid_t uid
 
 /* Who asks is checked by the caller: the job's owner, or root (by_admin). */
 int engine_cancel(struct engine *e, struct job *job, struct err *err) _must_check_;
-int engine_signal(
-	struct engine *e, struct job *job, int signal, bool batch, struct err *err) _must_check_;
+int engine_signal(struct engine *e, struct job *job, int signal, enum job_signal_target target,
+	struct err *err) _must_check_;
 int engine_hold(struct engine *e, struct job *job, bool by_admin, struct err *err) _must_check_;
 int engine_release(struct engine *e, struct job *job, bool by_admin, struct err *err) _must_check_;
 int engine_suspend(struct engine *e, struct job *job, struct err *err) _must_check_;

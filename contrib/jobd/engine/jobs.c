@@ -427,7 +427,7 @@ void engine_job_ended(struct engine *e, struct job *job, int exit_status)
 
 static void send_signal(struct engine *e, struct job *job, int signal)
 {
-	e->options.runner->signal(job, signal, true, e->options.runner_data);
+	e->options.runner->signal(job, signal, JOB_SIGNAL_BOTH, e->options.runner_data);
 }
 
 void job_terminate(struct engine *e, struct job *job, uint32_t end_state)
@@ -519,12 +519,17 @@ int engine_cancel(struct engine *e, struct job *job, struct err *err)
 	return 0;
 }
 
-int engine_signal(struct engine *e, struct job *job, int signal, bool batch, struct err *err)
+int engine_signal(struct engine *e, struct job *job, int signal, enum job_signal_target target,
+	struct err *err)
 {
 	if (!job->launched)
 		return refuse(job, "signalled", err);
+	if (target == JOB_SIGNAL_BATCH && !job->request.script)
+		return err_set_text(err, -EINVAL,
+			"job %u has no batch script: signal its steps, without --batch",
+			job->record.job_id);
 	(void)select_job_signal(e->select, &job->record, signal);
-	e->options.runner->signal(job, signal, batch, e->options.runner_data);
+	e->options.runner->signal(job, signal, target, e->options.runner_data);
 	return 0;
 }
 

@@ -150,6 +150,7 @@ static void on_reply(struct agent *a)
 static int send_call(struct agent *a, const struct call *call, struct stepd_error *error)
 {
 	static const char *const methods[] = {[CALL_SIGNAL] = "Signal",
+		[CALL_SIGNAL_SCRIPT] = "Signal",
 		[CALL_SIGNAL_STEPS] = "ListPids",
 		[CALL_SUSPEND] = "Suspend",
 		[CALL_RESUME] = "Resume",
@@ -162,6 +163,9 @@ static int send_call(struct agent *a, const struct call *call, struct stepd_erro
 			"{\"signal\":\"%s\",\"pid\":%d,\"leader\":true}", name, call->pid);
 	else if (call->kind == CALL_SIGNAL)
 		(void)snprintf(parameters, sizeof(parameters), "{\"signal\":\"%s\"}", name);
+	else if (call->kind == CALL_SIGNAL_SCRIPT)
+		(void)snprintf(parameters, sizeof(parameters),
+			"{\"signal\":\"%s\",\"leader\":true}", name);
 	return stepd_start_call(a->calls.client, methods[call->kind], parameters,
 		call->kind == CALL_SIGNAL_STEPS ? STEPD_CALL_MORE : 0, error);
 }
@@ -211,6 +215,7 @@ static void on_command(struct agent *a)
 static int command_words(const struct agent *a, const struct call *call, struct strv *words)
 {
 	static const char *const verbs[] = {[CALL_SIGNAL] = "signal",
+		[CALL_SIGNAL_SCRIPT] = "signal",
 		[CALL_SIGNAL_STEPS] = "signal", /* not of a launcher's, whose steps are elsewhere */
 		[CALL_SUSPEND] = "suspend",
 		[CALL_RESUME] = "resume",
@@ -220,7 +225,9 @@ static int command_words(const struct agent *a, const struct call *call, struct 
 	int r = strv_add(words, a->job->run->stepctl);
 
 	r |= strv_add(words, verbs[call->kind]);
-	if (call->kind == CALL_SIGNAL)
+	if (call->kind == CALL_SIGNAL_SCRIPT)
+		r |= strv_add(words, "--leader");
+	if (call->kind == CALL_SIGNAL || call->kind == CALL_SIGNAL_SCRIPT)
 		r |= strv_add(words, "-s") |
 			strv_add(words, signals_name(call->signal, name, sizeof(name)));
 	return step ? r | strv_add(words, step) : -ENOMEM;

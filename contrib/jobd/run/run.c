@@ -126,7 +126,16 @@ static void signal_agent(struct agent *a, int signal)
 		log_debug(a->job->run->options.log, "job %u: an agent has just ended", a->job->id);
 }
 
-static void on_signal(struct job *job, int signal, bool batch, void *userdata)
+/* To the agent of the batch script, where all of its step is not meant. */
+static void signal_batch_agent(struct agent *a, int signal, enum job_signal_target target)
+{
+	if (target == JOB_SIGNAL_BATCH)
+		calls_add(a, CALL_SIGNAL_SCRIPT, signal);
+	else if (!a->remote)
+		calls_add(a, CALL_SIGNAL_STEPS, signal);
+}
+
+static void on_signal(struct job *job, int signal, enum job_signal_target target, void *userdata)
 {
 	struct run_job *j = job->runner_data;
 	uint32_t i;
@@ -143,11 +152,10 @@ static void on_signal(struct job *job, int signal, bool batch, void *userdata)
 	for (i = 0; i < j->count; i++) {
 		struct agent *a = &j->agents[i];
 
-		if (!is_alive(a))
+		if (!is_alive(a) || (!a->batch && target == JOB_SIGNAL_BATCH))
 			continue;
-		if (a->batch && !batch) {
-			if (!a->remote)
-				calls_add(a, CALL_SIGNAL_STEPS, signal);
+		if (a->batch && target != JOB_SIGNAL_BOTH) {
+			signal_batch_agent(a, signal, target);
 			continue;
 		}
 		/* What stands still can't act on a signal. */
@@ -219,6 +227,7 @@ const struct engine_runner run_functions = {
 void run_call_ended(struct agent *a, const struct call *call, int r, const char *why)
 {
 	static const char *const verbs[] = {[CALL_SIGNAL] = "signalled",
+		[CALL_SIGNAL_SCRIPT] = "signalled",
 		[CALL_SIGNAL_STEPS] = "signalled",
 		[CALL_SUSPEND] = "suspended",
 		[CALL_RESUME] = "resumed",

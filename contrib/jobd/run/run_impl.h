@@ -53,7 +53,8 @@ struct run {
 
 enum call_kind {
 	CALL_SIGNAL,
-	CALL_SIGNAL_STEPS, /* to the stepruns of a script, which pass it on to their tasks */
+	CALL_SIGNAL_SCRIPT, /* to the script's process alone */
+	CALL_SIGNAL_STEPS,  /* to the stepruns of a script, which pass it on to their tasks */
 	CALL_SUSPEND,
 	CALL_RESUME,
 	CALL_TERMINATE,

@@ -227,34 +227,34 @@ void run_requeue(struct call *call)
 
 struct signal_argument {
 	int signal;
-	bool with_batch;
+	enum job_signal_target target;
 };
 
 static int send_signal(struct call *call, struct job *job, const void *argument, struct err *err)
 {
 	const struct signal_argument *a = argument;
 
-	return engine_signal(call->server->engine, job, a->signal, a->with_batch, err);
+	return engine_signal(call->server->engine, job, a->signal, a->target, err);
+}
+
+static enum job_signal_target signal_target(const json_t *parameters)
+{
+	if (json_get_bool(parameters, "full", false))
+		return JOB_SIGNAL_BOTH;
+	return json_get_bool(parameters, "batch", false) ? JOB_SIGNAL_BATCH : JOB_SIGNAL_STEPS;
 }
 
 void run_signal(struct call *call)
 {
 	const struct signal_argument argument = {
 		.signal = signals_parse(json_get_text(call->parameters, "signal", "")),
-		.with_batch = json_get_bool(call->parameters, "full", false),
+		.target = signal_target(call->parameters),
 	};
-	struct err err = ERR_INIT;
 
-	if (argument.signal <= 0) {
+	if (argument.signal <= 0)
 		fail_parameter(call, "signal");
-	} else if (!argument.with_batch && json_get_bool(call->parameters, "batch", false)) {
-		(void)err_set_text(&err, -EOPNOTSUPP,
-			"a signal can't be sent to the batch script alone: send it to its steps, "
-			"too (--full)");
-		call_fail(call, err.code, &err, false);
-	} else {
+	else
 		act(call, send_signal, &argument);
-	}
 }
 
 /* ---- changes ------------------------------------------------------------------------------------

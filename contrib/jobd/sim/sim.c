@@ -171,12 +171,13 @@ static int runner_start(struct job *job, void *userdata, struct err *err)
 	return 0;
 }
 
-static void runner_signal(struct job *job, int signal, bool batch, void *userdata)
+static void runner_signal(
+	struct job *job, int signal, enum job_signal_target target, void *userdata)
 {
 	struct sim *s = userdata;
 	struct sim_job *sj = job->runner_data;
 
-	if (!sj || !batch || sj->ending)
+	if (!sj || target == JOB_SIGNAL_STEPS || sj->ending)
 		return;
 	if (signal == SIGKILL) {
 		sj->ending = true;
