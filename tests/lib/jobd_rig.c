@@ -282,6 +282,15 @@ int rig_try(struct rig *rig, const struct rig_job *job, uint32_t *ret_id, struct
 	return engine_submit(rig->e, &q, job->uid, job->uid, ret_id, e);
 }
 
+int rig_test(
+	struct rig *rig, const struct rig_job *job, struct engine_start *ret_start, struct err *e)
+{
+	_cleanup_request_ struct job_request q;
+
+	fill(rig, job, &q);
+	return engine_will_run(rig->e, &q, job->uid, job->uid, ret_start, e);
+}
+
 struct job *rig_add(struct rig *rig, struct rig_job job)
 {
 	struct err e = ERR_INIT;

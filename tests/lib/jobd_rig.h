@@ -52,6 +52,10 @@ struct conf *rig_conf(const char *conf_text); /* conf_free(); lines of QOS come 
 /* Returns what engine_submit() does. */
 int rig_try(struct rig *rig, const struct rig_job *job, uint32_t *ret_id, struct err *err);
 
+/* Likewise engine_will_run(). */
+int rig_test(struct rig *rig, const struct rig_job *job, struct engine_start *ret_start,
+	struct err *err);
+
 /* One that is accepted, and what follows at once. */
 struct job *rig_add(struct rig *rig, struct rig_job job);
 #define rig_submit(rig, ...) rig_add(rig, (struct rig_job){__VA_ARGS__})

@@ -135,6 +135,22 @@ is "$(show "$long" 'j["time_limit_min"]')" 5 "a changed time limit is shown"
 jobctl() {
 	JOBD_SOCKET=$at "$top_builddir/contrib/jobd/cli/jobctl" "$@"
 }
+last=$(result 'p["jobs"][-1]["job_id"]' ListJobs)
+jobctl submit --test-only --wrap true -n 3 -c 2 >"$tmpdir/out" 2>"$tmpdir/err"
+is "$? $(sed 's/at [-0-9]*T[:0-9]* /at TIME /' "$tmpdir/err")" \
+	"0 jobctl submit: Job to start at TIME using 6 processors on nodes n[1-2] in partition main" \
+	"--test-only prints when and where the job would start"
+is "$(cat "$tmpdir/out")" "" "--test-only prints no job's number"
+is "$(jobctl submit -Q --test-only --wrap true 2>&1)" "" "--test-only prints nothing with --quiet"
+jobctl submit --test-only --wrap true -N 5 2>"$tmpdir/err"
+is "$? $(cat "$tmpdir/err")" "1 jobctl submit: error: Requested node configuration is not available" \
+	"--test-only fails for a job that can never run"
+jobctl submit --test-only --wrap true -p night 2>"$tmpdir/err"
+is "$? $(cat "$tmpdir/err")" "1 jobctl submit: error: partition night is down: none of its jobs start" \
+	"--test-only fails for a job in a partition that is down"
+is "$(result 'p["jobs"][-1]["job_id"]' ListJobs)" "$last" "--test-only submits nothing"
+is "$(submit '{"hold": true}')" $((last + 1)) "--test-only uses no job's number"
+is "$(error_of Cancel "{\"job\": \"$((last + 1))\"}")" "no error: " "the job with the next number is cancelled"
 script=$(jobctl submit --wrap true -J wrapped -o /dev/null | sed 's/.* //')
 eventually state_is "$script" RUNNING
 is "$(jobctl queue -h -j "$script" -o '%i %j %T %N')" "$script wrapped RUNNING n1" "jobctl shows a job that it has submitted"

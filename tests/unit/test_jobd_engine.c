@@ -983,6 +983,95 @@ static void test_backfill(void **state)
 	rig_clear(&rig);
 }
 
+/* ---- when a job would start --------------------------------------------------------------------
+ */
+
+#define DOWN                                                                                       \
+	"PartitionName=down Nodes=ALL State=DOWN\n"                                                \
+	"PartitionName=short Nodes=ALL MaxTime=10\nPartitionName=high Nodes=ALL PriorityTier=5\n"
+
+static void assert_will_run(
+	struct rig *rig, struct rig_job job, int start_s, const char *nodes, uint32_t cpus)
+{
+	struct engine_start start = {0};
+	struct err err = ERR_INIT;
+
+	assert_ok(rig_test(rig, &job, &start, &err));
+	assert_time(start.start_time, start_s);
+	assert_string_equal(start.nodes, nodes);
+	assert_int_equal(start.cpus, cpus);
+	assert_string_equal(start.partition, job.partition ? job.partition : "p");
+	free(start.nodes);
+}
+
+#define assert_start(rig, start_s, nodes, cpus, ...)                                               \
+	assert_will_run(rig, (struct rig_job){__VA_ARGS__}, start_s, nodes, cpus)
+
+static void assert_no_start(struct rig *rig, struct rig_job job, int code, const char *sentence)
+{
+	struct engine_start start = {0};
+	struct err err = ERR_INIT;
+
+	assert_int_equal(rig_test(rig, &job, &start, &err), code);
+	assert_non_null(strstr(err.text, sentence));
+	assert_null(start.nodes);
+}
+
+static void test_will_run(void **state)
+{
+	struct rig rig;
+	struct err err = ERR_INIT;
+	uint32_t changes;
+
+	(void)state;
+	rig_make(&rig, LINE DOWN "SchedulerParameters=bf_interval=1,bf_resolution=1\n");
+	(void)rig_submit(&rig, .nodes = 3, .minutes = 10, .run_s = 600); /* until 600 */
+	(void)rig_submit(&rig, .nodes = 4, .minutes = 5, .run_s = 300);  /* from 600 to 900 */
+	rig_run(&rig, 2);
+	changes = rig.store.changes;
+	assert_start(&rig, 2, "n4", 2, .minutes = 9);
+	assert_start(&rig, 900, "n4", 2, .minutes = 11);
+	assert_start(&rig, 900, "n[1-2]", 4, .nodes = 2, .minutes = 1);
+	assert_start(&rig, 900, "n4", 2, .minutes = 11, .array = "4-7");
+	assert_start(&rig, 2, "n4", 2, .minutes = 9, .hold = true);
+	/* it comes before the one that is pending */
+	assert_start(&rig, 2, "n4", 2, .minutes = 11, .partition = "high");
+	assert_start(&rig, 600, "n[1-4]", 8, .nodes = 4, .minutes = 11, .partition = "high");
+	/* not before its begin time, which is later than all of the window of backfill */
+	assert_start(&rig, 200000, "n[1-4]", 8, .nodes = 4, .minutes = 1, .begin_s = 199998);
+	assert_no_start(&rig, (struct rig_job){.nodes = 5}, -EINVAL, "is not available");
+	assert_no_start(&rig, (struct rig_job){.partition = "none"}, -EINVAL, "no partition none");
+	assert_no_start(&rig, (struct rig_job){.partition = "down"}, -EBUSY, "down is down");
+	assert_no_start(&rig, (struct rig_job){.partition = "short", .minutes = 11}, -EINVAL,
+		"above the 10 minutes");
+	assert_no_start(&rig, (struct rig_job){.array = "x"}, -EINVAL, "x");
+	assert_int_equal(rig.store.changes, changes);
+	assert_int_equal(rig.starts, 1);
+	assert_int_equal(engine_count_jobs(rig.e), 2);
+	assert_ok(engine_update_nodes(rig.e, "n1", NODE_CHANGE_DRAIN, "disk", &err));
+	assert_no_start(&rig, (struct rig_job){.nodes = 4}, -EBUSY, "down, drained or reserved");
+	assert_int_equal(rig_submit(&rig, .nodes = 1)->record.job_id, 3);
+	rig_clear(&rig);
+}
+
+/* Cores that jobs share out, and nodes beside them that are empty. */
+static void test_will_run_cores(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	rig_make(&rig, CORES);
+	(void)rig_submit(&rig, .tasks = 32, .minutes = 10, .run_s = 600);
+	assert_start(&rig, 600, "n1", 3, .tasks = 3);
+	assert_start(&rig, 600, "n1", 8, .tasks = 3, .exclusive = true);
+	rig_clear(&rig);
+	rig_make(&rig, CORES);
+	(void)rig_submit(&rig, .tasks = 28, .minutes = 10, .run_s = 600);
+	assert_start(&rig, 0, "n4", 4, .tasks = 4);
+	assert_start(&rig, 600, "n4", 5, .nodes = 1, .tasks = 5);
+	rig_clear(&rig);
+}
+
 /* ---- updates -----------------------------------------------------------------------------------
  */
 
@@ -1647,6 +1736,8 @@ int main(void)
 		cmocka_unit_test(test_reservation),
 		cmocka_unit_test(test_reservation_refused),
 		cmocka_unit_test(test_backfill),
+		cmocka_unit_test(test_will_run),
+		cmocka_unit_test(test_will_run_cores),
 		cmocka_unit_test(test_update_pending),
 		cmocka_unit_test(test_update_running),
 		cmocka_unit_test(test_expand),

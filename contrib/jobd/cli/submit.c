@@ -227,6 +227,7 @@ static int complete(struct options *options, const char *fallback_name, struct e
 	return r < 0 ? r : set_env(options, err);
 }
 
+/* sbatch's sentence; it has no job's number, since none is used. */
 static int print_test(const char *name, const json_t *reply, struct err *err)
 {
 	_cleanup_free_ char *time =
@@ -234,8 +235,10 @@ static int print_test(const char *name, const json_t *reply, struct err *err)
 
 	if (!time)
 		return err_set(err, -ENOMEM, "print the time");
-	(void)fprintf(stderr, "%s: the job would start at %s on %s\n", name, time,
-		json_get_text(reply, "nodes", "nodes that are not known yet"));
+	(void)fprintf(stderr,
+		"%s: Job to start at %s using %lld processors on nodes %s in partition %s\n", name,
+		time, (long long)json_get_int(reply, "cpus", 0), json_get_text(reply, "nodes", ""),
+		json_get_text(reply, "partition", ""));
 	return 0;
 }
 
@@ -272,7 +275,7 @@ static int submit(const char *name, const struct options *options, struct err *e
 	if (r < 0)
 		return r;
 	if (options->test_only)
-		return print_test(name, reply, err);
+		return options->quiet ? 0 : print_test(name, reply, err);
 	(void)snprintf(job, sizeof(job), "%lld", (long long)json_get_int(reply, "job_id", 0));
 	if (options->parsable)
 		(void)printf("%s\n", job);

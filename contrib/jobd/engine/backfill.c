@@ -8,6 +8,7 @@
  * where there are not enough nodes without any (SELECT_MODE_TEST_ONLY). Times that are less than
  * bf_resolution apart are one, the later.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -280,7 +281,7 @@ static void free_slots(struct slot *slots, size_t count)
 /* ---- its begin and end --------------------------------------------------------------------------
  */
 
-static bool plan_begin(struct plan *p, struct engine *e)
+static bool plan_begin(struct plan *p, struct engine *e, time_t window_s)
 {
 	const struct conf_scheduler *s = &e->conf->scheduler;
 	struct held_node *held = calloc((size_t)node_record_count + 1, sizeof(*held));
@@ -290,7 +291,7 @@ static bool plan_begin(struct plan *p, struct engine *e)
 
 	*p = (struct plan){.e = e,
 		.resolution_s = s->bf_resolution_s ? s->bf_resolution_s : 1,
-		.window_end = now + (time_t)s->bf_window_min * 60};
+		.window_end = now + window_s};
 	if (!held || !running_list(&running, e)) {
 		free(held);
 		return false;
@@ -371,6 +372,7 @@ struct search {
 	bitstr_t *nodes; /* out */
 	uint32_t least;
 	time_t duration;
+	bool no_start; /* it is only looked for */
 	bool started;
 };
 
@@ -492,7 +494,7 @@ static bool try_slot(struct search *s, size_t i, time_t *ret_start, size_t *ret_
 
 	*ret_i = i + 1;
 	*ret_start = t;
-	s->started = i == 0 && start_now(s);
+	s->started = i == 0 && !s->no_start && start_now(s);
 	if (s->started || test_clear(s, t))
 		return true;
 	if (!test_at(p, s->job, t, s->nodes, &start))
@@ -508,6 +510,25 @@ static bool try_slot(struct search *s, size_t i, time_t *ret_start, size_t *ret_
 	return false;
 }
 
+/* From slot i on. */
+static bool search_slots(struct search *s, size_t i, time_t *ret_start)
+{
+	const struct plan *p = s->p;
+	bool found = false;
+	size_t next;
+
+	while (!found) {
+		i = skip_full(s, i);
+		if (i >= p->count || p->slots[i].begin >= p->window_end)
+			break;
+		next = intersect(s, i);
+		if (next == i)
+			found = try_slot(s, i, ret_start, &next);
+		i = next;
+	}
+	return found;
+}
+
 /* The first start at which the nodes that the plugin takes are free as long as the job needs them.
  * Where that is now it starts. False: not in the window of backfill. */
 static bool find_start(
@@ -520,18 +541,8 @@ static bool find_start(
 		.nodes = nodes,
 		.least = least_nodes(p, job, possible),
 		.duration = duration_of(job)};
-	bool found = false;
-	size_t i = 0, next;
+	bool found = search_slots(&s, 0, ret_start);
 
-	while (!found) {
-		i = skip_full(&s, i);
-		if (i >= p->count || p->slots[i].begin >= p->window_end)
-			break;
-		next = intersect(&s, i);
-		if (next == i)
-			found = try_slot(&s, i, ret_start, &next);
-		i = next;
-	}
 	bit_free(possible);
 	*ret_started = s.started;
 	return found;
@@ -645,7 +656,7 @@ void backfill_run(struct engine *e)
 	struct job *job;
 	uint32_t tested = 0;
 
-	if (!at || !plan_begin(&plan, e)) {
+	if (!at || !plan_begin(&plan, e, (time_t)s->bf_window_min * 60)) {
 		free(at);
 		return; /* the next cycle comes */
 	}
@@ -663,4 +674,62 @@ void backfill_run(struct engine *e)
 	plan_end(&plan);
 	free(counts);
 	free(at);
+}
+
+/* ---- one that is in no queue --------------------------------------------------------------------
+ */
+
+static bool is_before(const struct job *a, const struct job *b)
+{
+	const uint16_t tier = a->record.part_ptr->priority_tier,
+		       other = b->record.part_ptr->priority_tier;
+
+	return tier != other ? tier > other : a->record.priority >= b->record.priority;
+}
+
+/* What the last cycle has planned for those that come before the job. */
+static void take_planned(struct plan *p, const struct job *job)
+{
+	const struct engine *e = p->e;
+	size_t i, k;
+
+	for (i = 0; i < e->parts_count; i++) {
+		for (k = 0; k < e->queues[i].count; k++) {
+			const struct job *other = e->queues[i].jobs[k];
+			time_t start = other->planned_start;
+
+			if (!start || !is_before(other, job))
+				continue;
+			if (start < engine_now(e))
+				start = engine_now(e);
+			plan_take(p, start, start + duration_of(other), other->planned_nodes);
+		}
+	}
+}
+
+int backfill_find_start(struct engine *e, struct job *job, bitstr_t *nodes, time_t *ret_start)
+{
+	bitstr_t *possible;
+	struct plan plan;
+	struct search s;
+	size_t first = 0;
+	bool found;
+
+	if (!plan_begin(&plan, e, FOR_EVER_S))
+		return -ENOMEM;
+	take_planned(&plan, job);
+	if (job->begin_time > engine_now(e))
+		first = split_at(&plan, job->begin_time);
+	possible = job_possible_nodes(e, job);
+	s = (struct search){.p = &plan,
+		.job = job,
+		.possible = possible,
+		.nodes = nodes,
+		.least = least_nodes(&plan, job, possible),
+		.duration = duration_of(job),
+		.no_start = true};
+	found = search_slots(&s, first, ret_start);
+	bit_free(possible);
+	plan_end(&plan);
+	return found ? 0 : -EBUSY;
 }

@@ -179,6 +179,21 @@ time_t engine_get_time(const struct engine *e);
 int engine_submit(struct engine *e, const struct job_request *request, uid_t uid, gid_t gid,
 	uint32_t *ret_job_id, struct err *err) _must_check_;
 
+/* When and where a job would start: an array's first task. */
+struct engine_start {
+	time_t start_time;
+	uint32_t cpus;
+	char *nodes;           /* "n[1-2]", free() */
+	const char *partition; /* as long as the engine */
+};
+
+/* Nothing is submitted, stored or started, and no id is used. Running jobs are taken to use all of
+ * their time limits, and pending jobs before this one to start as backfill has planned it last;
+ * dependencies and hold are passed over. Refuses what engine_submit() refuses, but for
+ * MaxJobCount; -EBUSY: partition or nodes are down. */
+int engine_will_run(struct engine *e, const struct job_request *request, uid_t uid, gid_t gid,
+	struct engine_start *ret_start, struct err *err) _must_check_;
+
 /* Who asks is checked by the caller: the job's owner, or root (by_admin). */
 int engine_cancel(struct engine *e, struct job *job, struct err *err) _must_check_;
 int engine_signal(struct engine *e, struct job *job, int signal, enum job_signal_target target,

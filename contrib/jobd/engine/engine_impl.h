@@ -191,6 +191,9 @@ int job_test(struct engine *e, struct select_request *q, uint32_t mode, struct e
 
 /* ---- backfill.c ---- */
 void backfill_run(struct engine *e);
+/* When and where a job that is in no queue would start, after those that are planned before it.
+ * Nothing is started. nodes is filled. -EBUSY: it can't start on the nodes that are up. */
+int backfill_find_start(struct engine *e, struct job *job, bitstr_t *nodes, time_t *ret_start);
 
 /* ---- reservations.c ---- */
 struct reservation *reservation_find(const struct engine *e, const char *name);

@@ -325,8 +325,8 @@ static void take_job_id(struct engine *e, struct job *job)
 	} while (engine_find_job(e, job->record.job_id) || array_find(e, job->record.job_id));
 }
 
-/* task_id: NO_VAL, it is of no array. */
-static int submit_one(struct engine *e, const struct job_request *request, uid_t uid, gid_t gid,
+/* One that is checked, in no table yet and without an id. task_id: NO_VAL, it is of no array. */
+static int make_job(struct engine *e, const struct job_request *request, uid_t uid, gid_t gid,
 	uint32_t task_id, struct job **ret_job, struct err *err)
 {
 	struct job *job = calloc(1, sizeof(*job));
@@ -344,14 +344,26 @@ static int submit_one(struct engine *e, const struct job_request *request, uid_t
 	job->end_state = JOB_END;
 	job->record.priority = choose_priority(e, request, uid);
 	r = job_apply_request(e, job, uid == 0, err);
-	if (r == 0) {
-		take_job_id(e, job);
-		if (job_add(e, job) < 0)
-			r = err_set(err, -ENOMEM, "submit the job");
-	}
-	if (r < 0) {
+	if (r < 0)
 		job_free(e, job);
+	else
+		*ret_job = job;
+	return r;
+}
+
+/* task_id: NO_VAL, it is of no array. */
+static int submit_one(struct engine *e, const struct job_request *request, uid_t uid, gid_t gid,
+	uint32_t task_id, struct job **ret_job, struct err *err)
+{
+	struct job *job = NULL;
+	int r = make_job(e, request, uid, gid, task_id, &job, err);
+
+	if (r < 0)
 		return r;
+	take_job_id(e, job);
+	if (job_add(e, job) < 0) {
+		job_free(e, job);
+		return err_set(err, -ENOMEM, "submit the job");
 	}
 	*ret_job = job;
 	return 0;
@@ -442,6 +454,73 @@ int engine_submit(struct engine *e, const struct job_request *q, uid_t uid, gid_
 	if (r == 0)
 		*ret_job_id = jobs[0]->record.job_id;
 	free(jobs);
+	job_array_tasks_clear(&tasks);
+	return r;
+}
+
+/* ---- when it would start ------------------------------------------------------------------------
+ */
+
+static int check_starts(const struct engine *e, const struct job *job, struct err *err)
+{
+	const part_record_t *part = job->record.part_ptr;
+
+	if (job->reason != JOB_REASON_NONE)
+		return refuse_limit(part, job->reason, err);
+	if (!e->conf->parts[part - e->parts].is_up)
+		return err_set_text(
+			err, -EBUSY, "partition %s is down: none of its jobs start", part->name);
+	return 0;
+}
+
+/* Of a job that shares nodes, those that it needs at least. */
+static uint32_t count_cpus(const struct engine *e, const struct job *job, const bitstr_t *nodes)
+{
+	uint32_t cpus = 0;
+	bitoff_t i = 0;
+
+	if (!job->details.whole_node && strcmp(e->conf->select_type, "linear") != 0)
+		return job->record.num_procs;
+	for (; (i = bit_ffs_from_bit(nodes, i)) >= 0; i++)
+		cpus += node_record_table_ptr[i].cpus;
+	return cpus;
+}
+
+static int find_start(
+	struct engine *e, struct job *job, struct engine_start *ret_start, struct err *err)
+{
+	struct engine_start start = {.partition = job->record.partition};
+	bitstr_t *nodes;
+	int r = check_starts(e, job, err);
+
+	if (r < 0)
+		return r;
+	nodes = bit_alloc(node_record_count);
+	r = backfill_find_start(e, job, nodes, &start.start_time);
+	if (r == -EBUSY)
+		r = err_set_text(err, r,
+			"the job can't start as long as nodes are down, drained or reserved");
+	else if (r < 0 || !(start.nodes = nodes_text(nodes)))
+		r = err_set(err, -ENOMEM, "find when the job would start");
+	start.cpus = count_cpus(e, job, nodes);
+	bit_free(nodes);
+	if (r == 0)
+		*ret_start = start;
+	return r;
+}
+
+int engine_will_run(struct engine *e, const struct job_request *q, uid_t uid, gid_t gid,
+	struct engine_start *ret_start, struct err *err)
+{
+	struct job_array_tasks tasks = {.count = 0};
+	struct job *job = NULL;
+	int r = q->array ? job_array_parse(q->array, e->conf->max_array_size, &tasks, err) : 0;
+
+	if (r == 0)
+		r = make_job(e, q, uid, gid, q->array ? tasks.ids[0] : NO_VAL, &job, err);
+	if (r == 0)
+		r = find_start(e, job, ret_start, err);
+	job_free(e, job);
 	job_array_tasks_clear(&tasks);
 	return r;
 }

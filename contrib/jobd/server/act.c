@@ -52,12 +52,37 @@ static int check_request(const struct job_request *q, struct err *err)
 	return 0;
 }
 
-void run_submit(struct call *call)
+static int submit(struct call *call, const struct job_request *q, struct err *err)
 {
 	struct server *s = call->server;
+	uint32_t job_id = 0;
+	int r = call->is_root ? 0 : users_admit(s->users, call->uid, q, err);
+
+	if (r == 0)
+		r = engine_submit(s->engine, q, call->uid, call->gid, &job_id, err);
+	if (r == 0)
+		reply_job_id(call, job_id);
+	return r;
+}
+
+static int submit_test(struct call *call, const struct job_request *q, struct err *err)
+{
+	struct engine_start start = {0};
+	int r = engine_will_run(call->server->engine, q, call->uid, call->gid, &start, err);
+
+	if (r == 0)
+		call_reply(call,
+			json_pack("{s:i, s:I, s:s, s:I, s:s}", "job_id", 0, "start_time",
+				(json_int_t)start.start_time, "nodes", start.nodes, "cpus",
+				(json_int_t)start.cpus, "partition", start.partition));
+	free(start.nodes);
+	return r;
+}
+
+void run_submit(struct call *call)
+{
 	_cleanup_request_ struct job_request q;
 	struct err err = ERR_INIT;
-	uint32_t job_id = 0;
 	int r;
 
 	request_init(&q);
@@ -66,18 +91,14 @@ void run_submit(struct call *call)
 	r = request_from_json(json_object_get(call->parameters, "request"), &q, &err);
 	if (r == 0)
 		r = check_request(&q, &err);
-	if (r == 0 && json_get_bool(call->parameters, "test_only", false))
-		r = err_set_text(&err, -EOPNOTSUPP, "jobd can't tell when a job would start");
 	if (r == 0 && !call->is_root)
 		r = check_user(call->uid, &err);
-	if (r == 0 && !call->is_root)
-		r = users_admit(s->users, call->uid, &q, &err);
 	if (r == 0)
-		r = engine_submit(s->engine, &q, call->uid, call->gid, &job_id, &err);
+		r = json_get_bool(call->parameters, "test_only", false)
+			? submit_test(call, &q, &err)
+			: submit(call, &q, &err);
 	if (r < 0)
 		call_fail(call, r, &err, false);
-	else
-		reply_job_id(call, job_id);
 }
 
 /* ---- waiting ------------------------------------------------------------------------------------
