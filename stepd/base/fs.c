@@ -312,7 +312,7 @@ int fs_check_trusted(int fd, const char *path, struct err *err)
 		return err_set(err, -errno, "open '%s'", path);
 	if (st.st_uid != 0 && st.st_uid != geteuid())
 		return err_set_text(err, -EPERM,
-			"'%s' belongs to uid %u; it must belong to root or to the agent's user (chown it)",
+			"'%s' belongs to uid %u; it must belong to root or to this process's user (chown it)",
 			path, (unsigned)st.st_uid);
 	if (st.st_mode & (S_IWGRP | S_IWOTH))
 		return err_set_text(err, -EPERM,
@@ -350,6 +350,39 @@ int fs_check_parents(const char *path, const char *trusted, struct err *err)
 				dir, path, (unsigned)st.st_uid, (unsigned)(st.st_mode & 07777));
 	}
 	return 0;
+}
+
+static int check_parents_of(const char *path, struct err *err)
+{
+	_cleanup_free_ char *whole = NULL, *here = NULL;
+
+	if (path[0] == '/')
+		return fs_check_parents(path, NULL, err);
+	here = getcwd(NULL, 0);
+	if (!here)
+		return err_set(err, -errno, "open what is above '%s'", path);
+	if (asprintf(&whole, "%s/%s", here, path) < 0) {
+		whole = NULL;
+		return err_set(err, -ENOMEM, "open what is above '%s'", path);
+	}
+	return fs_check_parents(whole, NULL, err);
+}
+
+int fs_check_file(int fd, const char *path, struct err *err)
+{
+	char self[64], real[PATH_MAX];
+	ssize_t n;
+	int r;
+
+	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	n = readlink(self, real, sizeof(real) - 1);
+	if (n < 0)
+		return err_set(err, -errno, "read '%s'", path);
+	real[n] = '\0';
+	r = fs_check_trusted(fd, path, err);
+	if (r == 0)
+		r = check_parents_of(path, err);
+	return r < 0 ? r : fs_check_parents(real, NULL, err);
 }
 
 void fs_refuse_descriptors(int socket_fd)

@@ -101,6 +101,10 @@ int fs_check_trusted(int fd, const char *path, struct err *err) _must_check_;
  * is in it, unless it is sticky as /tmp is. */
 int fs_check_parents(const char *path, const char *trusted, struct err *err) _must_check_;
 
+/* All of it for an open file: it, what is above path, and what is above the file to which path
+ * leads, since a link in a good directory may point into a bad one. */
+int fs_check_file(int fd, const char *path, struct err *err) _must_check_;
+
 /* A descriptor that is thrown at a socket may take its time to close (a TCP socket that lingers, a
  * dead file server), and that time would be ours: its last holder drops the message. So the
  * sender is refused (Linux 6.16; an older kernel doesn't know this). */

@@ -7,7 +7,7 @@
 # shellcheck source=tests/lib/step.sh
 . "${top_srcdir:?}/tests/lib/step.sh"
 
-jobd=${top_builddir:?}/contrib/jobd/server/jobd
+jobd=$(cd "${top_builddir:?}" && pwd)/contrib/jobd/server/jobd
 jobctl=$top_builddir/contrib/jobd/cli/jobctl
 if ! [ -x "$jobd" ] || ! [ -x "$jobctl" ]; then
 	skip_all "jobd is not built"
@@ -377,6 +377,20 @@ printf 'echo "$1" >>%s/launched; STEPD_RUNTIME_DIR=%s/remote exec sh -c "$2"\n' 
 begin_launching() {
 	begin_jobd --step-launcher local --launcher "sh $tmpdir/launch %h %q"
 }
+mkdir "$tmpdir/open"
+cp "$tmpdir/launch" "$tmpdir/open/launch"
+chmod 777 "$tmpdir/open"
+"$jobd" --conf "$tmpdir/slurm.conf" --state "$state" --socket "$JOBD_SOCKET" --stepd "$here$stepd" \
+	--runtime-dir "$run" --launcher "sh $tmpdir/open/launch %h %q" 2>"$tmpdir/refused"
+is "$? $(grep -c "the launcher: '$tmpdir/open', above '$tmpdir/open/launch', can be changed" "$tmpdir/refused")" "1 1" \
+	"jobd as root refuses a launcher that others can change"
+chmod 755 "$tmpdir/open/launch"
+(
+	cd "$tmpdir" && PATH=open:$PATH && "$jobd" --conf "$tmpdir/slurm.conf" --state "$state" --socket "$JOBD_SOCKET" \
+		--stepd "$here$stepd" --runtime-dir "$run" --launcher "launch %h %q" 2>"$tmpdir/refused"
+)
+like "$(cat "$tmpdir/refused")" "the launcher: '$tmpdir/open', above '$tmpdir/open/launch', can be changed" \
+	"jobd finds the launcher's program as a shell does"
 begin_launching
 id=$(submit -n 4 -N 2 --ntasks-per-node 2 -w 'n[2-3]' -o remote.out steps)
 ends_as "$id" COMPLETED "a job on other hosts completes"

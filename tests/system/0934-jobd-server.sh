@@ -8,7 +8,7 @@
 # shellcheck source=tests/lib/step.sh
 . "${top_srcdir:?}/tests/lib/step.sh"
 
-jobd=${top_builddir:?}/tests/lib/jobd-without-agents
+jobd=$(cd "${top_builddir:?}" && pwd)/tests/lib/jobd-without-agents
 plugins=$top_builddir/stepd/cli/plugins
 [ -x "$jobd" ] || skip_all "built without jobd"
 [ "$(id -u)" = 0 ] || skip_all "needs root: other users call"
@@ -88,6 +88,39 @@ like "$(cat "$tmpdir/second")" "$pid" "a second jobd names the process that has 
 	--plugin-dir "$plugins" >"$tmpdir/second" 2>&1
 is $? 1 "a second jobd at the same socket ends at once"
 like "$(cat "$tmpdir/second")" "another jobd listens at '$at'" "a second jobd says that the socket is taken"
+
+# ---- files that others can change --------------------------------------------------------------
+
+mkdir "$tmpdir/conf"
+printf 'NodeName=n1 CPUs=4\nPartitionName=main Nodes=n1\n' >"$tmpdir/conf/nodes"
+printf 'Include nodes\n' >"$tmpdir/conf/slurm.conf"
+printf 'QOSName=normal\n' >"$tmpdir/conf/qos"
+refused() { # FILE NAME: a file that others may write to
+	chmod 666 "$tmpdir/conf/$1"
+	"$jobd" --conf "$tmpdir/conf/slurm.conf" --qos "$tmpdir/conf/qos" --state "$tmpdir/state2" \
+		--socket "$tmpdir/other/socket" --plugin-dir "$plugins" 2>"$tmpdir/second"
+	is $? 1 "jobd as root refuses $2 that others may write to"
+	like "$(cat "$tmpdir/second")" "'$tmpdir/conf/$1' can be written by others" "the message names $2"
+	chmod 644 "$tmpdir/conf/$1"
+}
+refused slurm.conf "a configuration"
+refused nodes "an included file"
+refused qos "a QOS file"
+chmod 777 "$tmpdir/conf"
+like "$("$jobd" --check-conf --conf "$tmpdir/conf/slurm.conf" 2>&1)" "'$tmpdir/conf', above '$tmpdir/conf/slurm.conf', can be changed" \
+	"--check-conf reports a configuration in a directory of others"
+chmod 755 "$tmpdir/conf"
+ok "--check-conf accepts a configuration that root alone may write to" \
+	"$jobd" --check-conf --conf "$tmpdir/conf/slurm.conf" --qos "$tmpdir/conf/qos"
+(
+	cd "$tmpdir/conf" && chmod o+w nodes &&
+		"$jobd" --check-conf --conf slurm.conf 2>"$tmpdir/second"
+)
+like "$(cat "$tmpdir/second")" "slurm.conf:1: 'nodes' can be written" "a relative configuration is checked, too"
+chmod 666 "$tmpdir/slurm.conf"
+like "$(error_of Reconfigure)" "'$tmpdir/slurm.conf' can be written by others" \
+	"a running jobd does not take a configuration that others may write to"
+chmod 644 "$tmpdir/slurm.conf"
 
 # ---- jobs --------------------------------------------------------------------------------------
 

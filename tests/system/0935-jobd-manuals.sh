@@ -258,7 +258,7 @@ same_defaults() { # HEADING TABLE BEGIN
 same_keys "THE CLUSTER" cluster_keys
 same_defaults "THE CLUSTER" cluster_keys "static int set_defaults("
 same_defaults SchedulerParameters scheduler_keys "static int set_defaults("
-same_defaults PARTITIONS part_keys "int conf_read("
+same_defaults PARTITIONS part_keys "static int read_conf("
 same_defaults "THE QOS FILE" qos_keys "static int take_qos_line("
 same_keys SchedulerParameters scheduler_keys
 same_keys NODES node_keys

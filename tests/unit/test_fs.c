@@ -256,6 +256,45 @@ static void test_check_trusted(void **state)
 	assert_non_null(strstr(err.text, "12345"));
 }
 
+static int check_file(const char *dir, const char *name, struct err *err)
+{
+	_cleanup_free_ char *path = scratch_path(dir, name);
+	_cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	return fs_check_file(fd, path, err);
+}
+
+/* By its name and by where a link leads. */
+static void test_check_file(void **state)
+{
+	struct ground *g = *state;
+	_cleanup_close_ int here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
+	struct err err = ERR_INIT;
+
+	assert_int_equal(mkdirat(g->fd, "open", 0700), 0);
+	assert_int_equal(mkdirat(g->fd, "closed", 0700), 0);
+	assert_int_equal(fchmodat(g->fd, "open", 0777, 0), 0);
+	scratch_write(g->dir, "open/file", "x", 1, 0644);
+	scratch_write(g->dir, "closed/file", "x", 1, 0644);
+	assert_int_equal(symlinkat("../open/file", g->fd, "closed/out"), 0);
+	assert_int_equal(symlinkat("../closed/file", g->fd, "open/in"), 0);
+	assert_int_equal(check_file(g->dir, "closed/file", &err), 0);
+	assert_int_equal(check_file(g->dir, "open/file", &err), -EPERM);
+	assert_non_null(strstr(err.text, "/open', above '"));
+	assert_int_equal(check_file(g->dir, "closed/out", &err), -EPERM);
+	assert_int_equal(check_file(g->dir, "open/in", &err), -EPERM);
+	assert_int_equal(fchmodat(g->fd, "closed/file", 0664, 0), 0);
+	assert_int_equal(check_file(g->dir, "closed/file", &err), -EPERM);
+	/* a relative path has directories above it, too */
+	fd = openat(g->fd, "open/file", O_PATH | O_CLOEXEC);
+	assert_int_equal(fchdir(g->fd), 0);
+	assert_int_equal(fs_check_file(fd, "open/in", &err), -EPERM);
+	assert_int_equal(chdir("open"), 0);
+	assert_int_equal(fs_check_file(fd, "file", &err), -EPERM);
+	assert_int_equal(fchdir(here), 0);
+}
+
 /* What somebody hostile puts in the place of a file neither leads elsewhere nor makes us wait. */
 static void test_open_regular(void **state)
 {
@@ -376,6 +415,7 @@ int main(void)
 		TEST(test_write_atomic_over_remains),
 		TEST(test_open_regular),
 		TEST(test_check_trusted),
+		TEST(test_check_file),
 		TEST(test_each_name_once),
 		TEST(test_names_stop),
 		TEST(test_names_fail),

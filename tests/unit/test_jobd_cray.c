@@ -250,6 +250,9 @@ static void test_refused(void **state)
 	refuses("a file by a relative path");
 	assert_int_equal(setenv("JOBD_CRAY_CONF", "/nonexistent/cray.conf", 1), 0);
 	refuses("a file that is not there");
+	scratch_write(dir, "more", "time_limit=5\n", 13, 0666);
+	write_conf("Include more\n", 0644);
+	refuses("a file that includes one that others can write");
 }
 
 int main(void)

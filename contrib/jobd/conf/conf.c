@@ -1540,19 +1540,23 @@ static int set_defaults(struct conf *conf)
 	return r;
 }
 
-static int read_files(struct reader *r, const char *file, const char *qos_file, struct err *err)
+typedef int (*read_lines_fn)(const char *file, conf_line_fn fn, void *userdata, struct err *err);
+
+static int read_files(struct reader *r, const char *file, const char *qos_file,
+	read_lines_fn read_lines, struct err *err)
 {
-	int ret = conf_lines_read(file, take_line, r, err);
+	int ret = read_lines(file, take_line, r, err);
 
 	if (ret == 0 && qos_file)
-		ret = conf_lines_read(qos_file, take_qos_line, r, err);
+		ret = read_lines(qos_file, take_qos_line, r, err);
 	if (ret < 0)
 		return ret;
 	ret = finish(r->conf, err);
 	return ret < 0 ? err_prefix(err, "%s", file) : 0;
 }
 
-int conf_read(const char *file, const char *qos_file, struct conf **ret_conf, struct err *err)
+static int read_conf(const char *file, const char *qos_file, read_lines_fn read_lines,
+	struct conf **ret_conf, struct err *err)
 {
 	_cleanup_conf_ struct conf *conf = calloc(1, sizeof(*conf));
 	struct reader r = {
@@ -1573,12 +1577,23 @@ int conf_read(const char *file, const char *qos_file, struct conf **ret_conf, st
 
 	if (!conf || set_defaults(conf) < 0)
 		return err_set(err, -ENOMEM, "read '%s'", file);
-	ret = read_files(&r, file, qos_file, err);
+	ret = read_files(&r, file, qos_file, read_lines, err);
 	node_clear(&r.node);
 	part_clear(&r.part);
 	if (ret == 0)
 		*ret_conf = take_ptr(conf);
 	return ret;
+}
+
+int conf_read(const char *file, const char *qos_file, struct conf **ret_conf, struct err *err)
+{
+	return read_conf(file, qos_file, conf_lines_read, ret_conf, err);
+}
+
+int conf_read_trusted(
+	const char *file, const char *qos_file, struct conf **ret_conf, struct err *err)
+{
+	return read_conf(file, qos_file, conf_lines_read_trusted, ret_conf, err);
 }
 
 /* ---- another one in its place -------------------------------------------------------------------

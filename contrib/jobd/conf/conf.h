@@ -103,6 +103,10 @@ struct conf {
 int conf_read(const char *file, const char *qos_file, struct conf **ret_conf,
 	struct err *err) _must_check_;
 
+/* The same of files that nobody but root and this process's user can change: else -EPERM. */
+int conf_read_trusted(const char *file, const char *qos_file, struct conf **ret_conf,
+	struct err *err) _must_check_;
+
 /* What of `now` can't be taken while jobd runs becomes what `old` has, by swapping them, and is
  * named in *ret_needs_restart (free(); NULL: nothing). An error: it is about nodes or partitions
  * that differ, and nothing may be taken; `old` is as it was. */

@@ -9,17 +9,20 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "stepd/base/fs.h"
+
 struct reader {
 	const char *file;
 	conf_line_fn fn;
 	void *userdata;
+	bool trusted;   /* files that others can change are refused */
 	unsigned depth; /* of Include lines */
 	unsigned number;
 	struct conf_pair *pairs; /* of the line; the array is used again */
 	size_t n, capacity;
 };
 
-static int open_file(const char *file, FILE **ret_f, struct err *err);
+static int open_file(const char *file, bool trusted, FILE **ret_f, struct err *err);
 static int read_file(const char *file, FILE *f, const struct reader *above, struct err *err);
 
 static int add_pair(struct reader *r, const char *key, const char *value)
@@ -125,7 +128,7 @@ static int include(struct reader *r, unsigned number, const char *file, struct e
 		path = NULL;
 	if (!path)
 		return err_set(err, -ENOMEM, "include '%s'", file);
-	ret = open_file(path, &f, err);
+	ret = open_file(path, r->trusted, &f, err);
 	return ret < 0 ? err_prefix(err, "%s:%u", r->file, number) : read_file(path, f, r, err);
 }
 
@@ -208,16 +211,20 @@ static int read_lines(struct reader *r, FILE *f, struct err *err)
 }
 
 /* What is no regular file could wait for ever, or have no end. */
-static int open_file(const char *file, FILE **ret_f, struct err *err)
+static int open_file(const char *file, bool trusted, FILE **ret_f, struct err *err)
 {
 	_cleanup_close_ int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 	FILE *f;
+	int r;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_set(err, -errno, "read '%s'", file);
 	if (!S_ISREG(st.st_mode))
 		return err_set_text(err, -EINVAL, "'%s' must be a regular file", file);
+	r = trusted ? fs_check_file(fd, file, err) : 0;
+	if (r < 0)
+		return r;
 	f = fdopen(fd, "r");
 	if (!f)
 		return err_set(err, -errno, "read '%s'", file);
@@ -231,6 +238,7 @@ static int read_file(const char *file, FILE *f, const struct reader *above, stru
 	struct reader r = {.file = file,
 		.fn = above->fn,
 		.userdata = above->userdata,
+		.trusted = above->trusted,
 		.depth = above->depth + 1};
 	int ret = read_lines(&r, f, err);
 
@@ -238,11 +246,21 @@ static int read_file(const char *file, FILE *f, const struct reader *above, stru
 	return ret;
 }
 
+static int read_all(const char *file, const struct reader *none, struct err *err)
+{
+	_cleanup_fclose_ FILE *f = NULL;
+	int ret = open_file(file, none->trusted, &f, err);
+
+	return ret < 0 ? ret : read_file(file, f, none, err);
+}
+
 int conf_lines_read(const char *file, conf_line_fn fn, void *userdata, struct err *err)
 {
-	const struct reader none = {.fn = fn, .userdata = userdata};
-	_cleanup_fclose_ FILE *f = NULL;
-	int ret = open_file(file, &f, err);
+	return read_all(file, &(struct reader){.fn = fn, .userdata = userdata}, err);
+}
 
-	return ret < 0 ? ret : read_file(file, f, &none, err);
+int conf_lines_read_trusted(const char *file, conf_line_fn fn, void *userdata, struct err *err)
+{
+	return read_all(
+		file, &(struct reader){.fn = fn, .userdata = userdata, .trusted = true}, err);
 }

@@ -34,4 +34,9 @@ typedef int (*conf_line_fn)(const struct conf_line *line, void *userdata, struct
 int conf_lines_read(
 	const char *file, conf_line_fn fn, void *userdata, struct err *err) _must_check_;
 
+/* The same, if only root and this process's user can change the file and those that it includes,
+ * or the directories above them: -EPERM. */
+int conf_lines_read_trusted(
+	const char *file, conf_line_fn fn, void *userdata, struct err *err) _must_check_;
+
 #endif

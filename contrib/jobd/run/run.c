@@ -550,6 +550,58 @@ static int check_launcher(const char *launcher, struct err *err)
 		launcher);
 }
 
+/* What the shell would run: free() it; NULL: none, or there is no memory. */
+static char *find_in_path(const char *name)
+{
+	const char *path = getenv("PATH");
+	_cleanup_free_ char *copy = strdup(path ?: "/usr/bin:/bin"), *file = NULL;
+	char *rest = copy, *dir;
+
+	while ((dir = strsep(&rest, ":"))) {
+		if (asprintf(&file, "%s/%s", *dir ? dir : ".", name) < 0) {
+			file = NULL;
+			return NULL;
+		}
+		if (access(file, X_OK) == 0)
+			return take_ptr(file);
+		free(file);
+		file = NULL;
+	}
+	return NULL;
+}
+
+/* What is no file is left to the command. */
+static int check_launcher_file(const char *path, struct err *err)
+{
+	_cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return 0;
+	return fs_check_file(fd, path, err) < 0 ? err_prefix(err, "the launcher") : 0;
+}
+
+/* The program, and files that are named by absolute paths, as in "sh /etc/launch %h %q". A word of
+ * the shell's own, with quotes or variables, is left out. */
+static int check_launcher_files(const char *launcher, struct err *err)
+{
+	_cleanup_free_ char *copy = strdup(launcher), *found = NULL;
+	char *rest = copy, *word;
+	bool first = true;
+	int r = copy ? 0 : err_set(err, -ENOMEM, "check the launcher");
+
+	while (r == 0 && (word = strsep(&rest, " \t\n"))) {
+		if (!*word || strpbrk(word, "'\"\\$`;&|<>()*?[]{}#~=%!"))
+			continue;
+		if (word[0] == '/' || (first && strchr(word, '/')))
+			r = check_launcher_file(word, err);
+		else if (first && (found = find_in_path(word)))
+			r = check_launcher_file(found, err);
+		first = false;
+	}
+	return r;
+}
+
 static int find_programs(struct run *run, struct err *err)
 {
 	const char *stepd = run->options.stepd, *slash = stepd ? strrchr(stepd, '/') : NULL;
@@ -616,6 +668,8 @@ int run_new(const struct run_options *options, struct run **ret_run, struct err 
 	run->work_end = &run->work;
 	ev_timer_init(&run->work_timer, on_work, 0., 0.);
 	run->work_timer.data = run;
+	if (r == 0 && options->launcher && geteuid() == 0)
+		r = check_launcher_files(options->launcher, err);
 	if (r == 0)
 		r = find_programs(run, err);
 	/* jobd.conf may be read again meanwhile, and is another one then */

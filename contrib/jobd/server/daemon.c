@@ -224,6 +224,13 @@ static void report_left_out(const struct log *log, const struct conf *conf)
 		log_warning(log, "%s, ignoring", NO_PREEMPTION);
 }
 
+/* As root: who else changes it gains no rights from us. */
+static int read_conf(const struct daemon_options *o, struct conf **ret_conf, struct err *err)
+{
+	return geteuid() == 0 ? conf_read_trusted(o->conf_file, o->qos_file, ret_conf, err)
+			      : conf_read(o->conf_file, o->qos_file, ret_conf, err);
+}
+
 static int reconfigure(char **ret_needs_restart, void *userdata, struct err *err)
 {
 	struct daemon *d = userdata;
@@ -231,7 +238,7 @@ static int reconfigure(char **ret_needs_restart, void *userdata, struct err *err
 	int r;
 
 	assert(d);
-	r = conf_read(d->options->conf_file, d->options->qos_file, &conf, err);
+	r = read_conf(d->options, &conf, err);
 	if (r < 0)
 		return r;
 	r = engine_reconfigure(d->engine, conf, ret_needs_restart, err);
@@ -250,7 +257,7 @@ int daemon_check_conf(const struct daemon_options *options, FILE *out, struct er
 {
 	_cleanup_conf_ struct conf *conf = NULL;
 	_cleanup_free_ char *keys = NULL;
-	int r = conf_read(options->conf_file, options->qos_file, &conf, err);
+	int r = read_conf(options, &conf, err);
 
 	if (r < 0)
 		return r;
@@ -443,7 +450,7 @@ static int open_server(struct daemon *d, struct err *err)
 static int open_all(struct daemon *d, struct err *err)
 {
 	_cleanup_conf_ struct conf *conf = NULL;
-	int r = conf_read(d->options->conf_file, d->options->qos_file, &conf, err);
+	int r = read_conf(d->options, &conf, err);
 
 	if (r == 0)
 		r = make_state_dir(d, conf, err);

@@ -41,7 +41,6 @@ static struct {
 static int check_program(const char *path, struct err *err)
 {
 	_cleanup_close_ int fd = -1;
-	int r;
 
 	if (path[0] != '/')
 		return err_set_text(err, -EINVAL, "'%s' must be an absolute path", path);
@@ -50,8 +49,7 @@ static int check_program(const char *path, struct err *err)
 		return err_set(err, -errno, "open '%s'", path);
 	if (access(path, X_OK) < 0)
 		return err_set(err, -errno, "'%s' must be a program", path);
-	r = fs_check_trusted(fd, path, err);
-	return r < 0 ? r : fs_check_parents(path, NULL, err);
+	return fs_check_file(fd, path, err);
 }
 
 static int set_program(char **program, const char *path, struct err *err)
@@ -96,7 +94,6 @@ static int take_line(const struct conf_line *line, _unused_ void *userdata, stru
 int programs_open(struct err *err)
 {
 	const char *file = secure_getenv("JOBD_CRAY_CONF");
-	_cleanup_close_ int fd = -1;
 	int r;
 
 	programs.limit_s = LIMIT_DEFAULT_S;
@@ -105,17 +102,10 @@ int programs_open(struct err *err)
 	if (file[0] != '/')
 		return err_set_text(
 			err, -EINVAL, "JOBD_CRAY_CONF=%s: must be an absolute path", file);
-	fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return err_set(err, -errno, "open '%s', which JOBD_CRAY_CONF names", file);
-	r = fs_check_trusted(fd, file, err);
-	if (r == 0)
-		r = fs_check_parents(file, NULL, err);
-	if (r == 0)
-		r = conf_lines_read(file, take_line, NULL, err);
+	r = conf_lines_read_trusted(file, take_line, NULL, err);
 	if (r < 0)
 		programs_close();
-	return r;
+	return r < 0 ? err_prefix(err, "JOBD_CRAY_CONF") : 0;
 }
 
 /* ---- what runs ---------------------------------------------------------------------------------
