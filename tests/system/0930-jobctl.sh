@@ -137,6 +137,56 @@ is "$(status "$jobctl" stats)" 1 "parameters that are no object are an error"
 end_service
 is "$(status "$bin/squeue")" 1 "squeue fails without a jobd"
 like "$(cat "$tmpdir/err")" "start it, or name its socket in .JOBD_SOCKET" "without a jobd the remedy is named"
+
+# ---- where jobd listens --------------------------------------------------------------------------
+
+socket=$JOBD_SOCKET
+runtime=${XDG_RUNTIME_DIR-}
+if [ -e /run/jobd/socket ]; then
+	skip 3 "a jobd of this machine listens"
+else
+	export XDG_RUNTIME_DIR="$tmpdir/runtime"
+	unset JOBD_SOCKET
+	is "$(status "$bin/squeue")" 1 "squeue fails where neither root nor the user has a jobd"
+	like "$(cat "$tmpdir/err")" "neither at '/run/jobd/socket' nor at '$tmpdir/runtime/jobd/socket': start it" \
+		"both sockets that were tried are named"
+	mkdir -p "$tmpdir/runtime/jobd"
+	JOBD_SOCKET=$tmpdir/runtime/jobd/socket
+	begin_service <<'END'
+{"ListJobs": [{"parameters": {"jobs": [], "time": 1}}]}
+END
+	is "$(unset JOBD_SOCKET && status "$bin/squeue" -h)" 0 "a user's own jobd is found by XDG_RUNTIME_DIR"
+	end_service
+fi
+export JOBD_SOCKET="$socket" XDG_RUNTIME_DIR="$runtime"
+if [ "$(id -u)" = 0 ]; then
+	mkdir -m 777 "$tmpdir/theirs"
+	chmod 777 "$tmpdir/theirs"
+	chmod 711 "$tmpdir"
+	printf '{"ListJobs": [{"parameters": {"jobs": [], "time": 1}}]}\n' >"$tmpdir/theirs/replies"
+	chmod 644 "$tmpdir/theirs/replies"
+	JOBD_SOCKET=$tmpdir/theirs/socket
+	# python3 and its modules may be where only root gets to
+	python3 -B -c 'import json, os, socket, sys, threading
+del sys.argv[0]
+with open(sys.argv[0], encoding="utf-8") as f:
+    program = compile(f.read(), sys.argv[0], "exec")
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+exec(program)' "$top_srcdir/tests/lib/jobd_service.py" \
+		"$JOBD_SOCKET" "$tmpdir/theirs/replies" "$tmpdir/theirs/log" >"$tmpdir/their-service" &
+	service=$!
+	eventually grep -q ready "$tmpdir/their-service" || bail "no scripted jobd of another user"
+	is "$(status "$bin/squeue")" 1 "another user's process is not taken for jobd"
+	like "$(cat "$tmpdir/err")" "a process of user 65534 \(pid $service\) listens at '$JOBD_SOCKET'" \
+		"another user's process at the socket is named"
+	is "$(cat "$tmpdir/theirs/log" 2>/dev/null)" "" "nothing is sent to another user's process"
+	end_service
+	JOBD_SOCKET=$socket
+else
+	skip 3 "needs root"
+fi
 begin_service <<'END'
 {"ListJobs": [{"parameters": {"jobs": [], "time": 1}}]}
 END

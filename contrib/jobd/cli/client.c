@@ -54,26 +54,77 @@ static int connect_socket(int fd, const char *path)
 	return r;
 }
 
-int jobd_connect(struct jobd_client **ret_client, struct err *err)
+/* Whoever may write to the directory could put a socket of his own there, and would get scripts and
+ * environments. */
+static int check_peer(int fd, const char *path, struct err *err)
 {
-	_cleanup_jobd_client_ struct jobd_client *client = calloc(1, sizeof(*client));
-	const char *path = getenv("JOBD_SOCKET");
-	int r, fd;
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
 
-	path = path && *path ? path : JOBD_SOCKET_DEFAULT;
-	if (!client)
-		return err_set(err, -ENOMEM, "connect to jobd");
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	r = fd < 0 ? -errno : 0;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+		return err_set(err, -errno, "read who listens at '%s'", path);
+	if (peer.uid == 0 || peer.uid == geteuid())
+		return 0;
+	return err_set_text(err, -EPERM,
+		"a process of user %u (pid %d) listens at '%s', and nothing was sent to it: jobd is "
+		"root's or your own",
+		(unsigned)peer.uid, (int)peer.pid, path);
+}
+
+/* A jobd of this user's: free() it; NULL: there can be none, or there is no memory. */
+static char *own_socket(void)
+{
+	const char *dir = secure_getenv("XDG_RUNTIME_DIR");
+	char *path;
+
+	if (!dir || dir[0] != '/' || asprintf(&path, "%s/jobd/socket", dir) < 0)
+		return NULL;
+	return path;
+}
+
+static int connect_to(struct jobd_client *client, const char *path, struct err *err)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int r = fd < 0 ? -errno : 0;
+
+	stream_clear(&client->stream);
 	stream_init(&client->stream, fd);
+	free(client->path);
 	client->path = strdup(path);
 	if (r < 0 || !client->path)
 		return err_set(err, r < 0 ? r : -ENOMEM, "connect to jobd");
 	r = connect_socket(fd, path);
-	if (r < 0)
-		return connect_failed(r, path, err);
-	*ret_client = take_ptr(client);
-	return 0;
+	return r < 0 ? connect_failed(r, path, err) : check_peer(fd, path, err);
+}
+
+static int connect_default(struct jobd_client *client, struct err *err)
+{
+	_cleanup_free_ char *own = own_socket();
+	int r = connect_to(client, JOBD_SOCKET_DEFAULT, err);
+
+	if (r != -ENOENT || !own)
+		return r;
+	r = connect_to(client, own, err);
+	return r == -ENOENT ? err_set_text(err, r,
+				      "jobd listens neither at '%s' nor at '%s': start it, or name "
+				      "its socket in $JOBD_SOCKET",
+				      JOBD_SOCKET_DEFAULT, own)
+			    : r;
+}
+
+int jobd_connect(struct jobd_client **ret_client, struct err *err)
+{
+	_cleanup_jobd_client_ struct jobd_client *client = calloc(1, sizeof(*client));
+	const char *path = getenv("JOBD_SOCKET");
+	int r;
+
+	if (!client)
+		return err_set(err, -ENOMEM, "connect to jobd");
+	stream_init(&client->stream, -1);
+	r = path && *path ? connect_to(client, path, err) : connect_default(client, err);
+	if (r == 0)
+		*ret_client = take_ptr(client);
+	return r;
 }
 
 /* ---- calls ------------------------------------------------------------------------------------

@@ -94,7 +94,8 @@ static void print_usage(FILE *out)
 			commands[i].link ? " (" : "", commands[i].link ? commands[i].link : "",
 			commands[i].link ? ")" : "");
 	(void)fputs("\n'jobctl COMMAND --help' has a command's options. jobd is found by its "
-		    "socket, $JOBD_SOCKET or " JOBD_SOCKET_DEFAULT ".\n",
+		    "socket, $JOBD_SOCKET or\n" JOBD_SOCKET_DEFAULT ", or your own jobd by "
+		    "$XDG_RUNTIME_DIR/jobd/socket.\n",
 		out);
 }
 
