@@ -261,10 +261,11 @@ tests_bench_jobpass_LDADD = libjobd.la libagent.la
 
 
 # Real jobs, by the daemon and jobctl.
+SYSTEM_JOBD_RUN_TESTS = tests/system/0931-jobd-run.sh tests/system/0937-jobd-killed.sh
 if JOBD
-TESTS += tests/system/0931-jobd-run.sh
+TESTS += $(SYSTEM_JOBD_RUN_TESTS)
 endif
-EXTRA_DIST += tests/system/0931-jobd-run.sh
+EXTRA_DIST += $(SYSTEM_JOBD_RUN_TESTS) tests/lib/jobd.sh
 
 
 # The daemon. What its select plugins need of the ABI is in the program itself, whether it uses that

@@ -3,97 +3,10 @@
 #
 # Jobs of jobd on four named nodes of this machine, through real agents: exit statuses, files and
 # arrays, steprun in a script, suspension, ends that a script does not want, agents and nodes that
-# fail, and a jobd that is killed while all of it goes on.
-# shellcheck source=tests/lib/step.sh
-. "${top_srcdir:?}/tests/lib/step.sh"
-
-jobd=$(cd "${top_builddir:?}" && pwd)/contrib/jobd/server/jobd
-jobctl=$top_builddir/contrib/jobd/cli/jobctl
-if ! [ -x "$jobd" ] || ! [ -x "$jobctl" ]; then
-	skip_all "jobd is not built"
-fi
-[ "$(id -u)" = 0 ] || skip_all "needs root"
-command -v python3 >/dev/null || skip_all "needs python3"
-
-# shellcheck disable=SC2154 # $tmpdir is of tap.sh
-state=$tmpdir/state
-work=$tmpdir/work
-mkdir -m 700 "$state"
-mkdir -m 777 "$work"
-chmod 777 "$work"
-JOBD_SOCKET=$tmpdir/socket
-STEPRUN=$(cd "$top_builddir" && pwd)/stepd/cli/steprun
-TRACKER=linuxproc # of steps in scripts, whose users have no cgroup to divide
-export JOBD_SOCKET STEPRUN TRACKER
-unset STEPD_RUNTIME_DIR # of the agents: jobd has it as an option
-cat >"$tmpdir/slurm.conf" <<CONF
-ClusterName=test
-FirstJobId=$((job % 500000 * 100 + 1000000))
-SelectType=select/cons_res
-SelectTypeParameters=CR_Core
-KillWait=1
-MinJobAge=3600
-NodeName=n[1-4] CPUs=8 Sockets=1 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=1000
-PartitionName=main Nodes=n[1-4] Default=YES MaxTime=60
-CONF
-
-case $stepd in
-/*) here= ;;
-*) here=$(pwd)/ ;;
-esac
-
-jobd_pid=
-begin_jobd() {
-	"$jobd" --conf "$tmpdir/slurm.conf" --state "$state" --socket "$JOBD_SOCKET" --stepd "$here$stepd" \
-		--runtime-dir "$run" "$@" >>"$tmpdir/log" 2>&1 &
-	jobd_pid=$!
-	eventually "$jobctl" nodes || bail "jobd does not start: $(tail -n 3 "$tmpdir/log")"
-}
-kill_jobd() {
-	[ -z "$jobd_pid" ] || kill -KILL "$jobd_pid"
-	[ -z "$jobd_pid" ] || wait "$jobd_pid" 2>/dev/null
-	jobd_pid=
-}
-at_exit kill_jobd
-
-script() { # NAME: standard input is the script
-	{
-		echo '#!/bin/sh'
-		cat
-	} >"$work/$1"
-	chmod 755 "$work/$1"
-}
-
-submit() { # OPTION... SCRIPT [ARG...]: prints its number
-	(cd "$work" && "$jobctl" submit --parsable "$@")
-}
-
-doc_of() { # JOB EXPRESSION
-	"$jobctl" queue -t all -j "$1" --json | json_get - "d[\"jobs\"][0]$2"
-}
-
-has_state() { # STATE JOB
-	[ "$(doc_of "$2" '["job_state"]') $(doc_of "$2" '["state_flags"]')" = "$1 []" ]
-}
-
-ends_as() { # JOB STATE NAME
-	eventually has_ended "$1"
-	is "$(doc_of "$1" '["job_state"]')" "$2" "$3"
-}
-
-has_ended() { # JOB
-	case $(doc_of "$1" '["job_state"]')$(doc_of "$1" '["state_flags"]') in
-	PENDING* | RUNNING* | SUSPENDED* | *COMPLETING*) return 1 ;;
-	esac
-}
-
-all_have_ended() {
-	[ -z "$("$jobctl" queue -h)" ]
-}
-
-wrote() { # FILE [REGEX]
-	grep -Eq -e "${2-.}" "$work/$1"
-}
+# fail, and a jobd that is killed. 0937-jobd-killed.sh kills it at random moments.
+# shellcheck source=tests/lib/jobd.sh
+first_job=$(($$ % 500000 * 100 + 1000000))
+. "${top_srcdir:?}/tests/lib/jobd.sh"
 
 cpu_ticks() { # FILE that holds a pid
 	python3 -c 'import sys
@@ -341,33 +254,6 @@ is "$(doc_of "$long" '["exit_code"]')" 2304 "with its exit status"
 "$jobctl" cancel "$still"
 ends_as "$still" CANCELLED "a suspended job that was found again can be cancelled"
 
-# At random moments of starts and ends.
-script brief <<'S'
-echo $$ >>"runs-$SLURM_JOB_ID"
-sleep 0.1
-exit 3
-S
-rounds=$(rounds 10 60)
-: >"$tmpdir/ids"
-round=0
-while [ $round -lt "$rounds" ]; do
-	for nodes in 1 2 1 3; do
-		submit -N $nodes brief >>"$tmpdir/ids"
-	done
-	sleep "0.$(awk 'BEGIN { srand(); printf "%03d", rand() * 400 }' </dev/null)"
-	kill_jobd
-	begin_jobd
-	round=$((round + 1))
-done
-eventually all_have_ended
-wrong=
-while read -r id; do
-	[ "$(doc_of "$id" '["exit_code"]') $(wc -l <"$work/runs-$id")" = "768 1" ] ||
-		wrong="$wrong $id:$(doc_of "$id" '["job_state"]'):$(doc_of "$id" '["restart_cnt"]'):$(wc -l <"$work/runs-$id")"
-done <"$tmpdir/ids"
-is "$wrong" "" "jobs of a jobd that is killed $rounds times run once, and their ends are known"
-is "$("$jobctl" nodes -h -o %t | sort -u)" idle "no node is drained for it"
-
 # ---- other hosts, which a launcher of the site reaches
 
 kill -TERM "$jobd_pid"
@@ -431,11 +317,5 @@ is "$(doc_of "$id" '["exit_code"]')" 1536 "the exit status of a job on other hos
 
 # ---- what is left
 
-kill -TERM "$jobd_pid"
-wait "$jobd_pid"
-jobd_pid=
-is "$(find "$run" "$state/run" -mindepth 1)" "" "no step, result or log is left"
-is "$(find /sys/fs/cgroup -type d -name "job_$((job % 500000 * 100 + 1000000))*" -prune 2>/dev/null | head -n 3)" "" \
-	"no cgroup of a job is left"
-nothing_left_soon "jobs leave no process behind"
+nothing_left_of_jobs 100
 done_testing
