@@ -254,6 +254,35 @@ is "$(doc_of "$long" '["exit_code"]')" 2304 "with its exit status"
 "$jobctl" cancel "$still"
 ends_as "$still" CANCELLED "a suspended job that was found again can be cancelled"
 
+# A job that is cancelled while the agent of its second node starts, before that of its script has its
+# spec. jobd is killed then: the first agent goes on, the other one ends without a spec.
+mkdir "$tmpdir/bin"
+cat >"$tmpdir/bin/stepd" <<S
+#!/bin/sh
+case "\$*" in
+*.n2.result*)
+	echo \$\$ >>'$tmpdir/held'
+	while [ -e '$tmpdir/hold' ]; do sleep 0.02; done
+	;;
+esac
+exec '$here$stepd' "\$@"
+S
+chmod 755 "$tmpdir/bin/stepd"
+kill_jobd
+begin_jobd --stepd "$tmpdir/bin/stepd"
+touch "$tmpdir/hold"
+id=$(submit -N 2 -w 'n[1-2]' sleeps)
+eventually test -s "$tmpdir/held"
+eventually pgrep -f "/${id}[.]0[.]n1[.]result"
+script_agent=$(pgrep -f "/${id}[.]0[.]n1[.]result")
+"$jobctl" cancel "$id"
+kill_jobd
+eventually process_ended "$script_agent"
+rm "$tmpdir/hold"
+eventually test -S "$run/n2_$id.extern/socket"
+begin_jobd
+ends_as "$id" CANCELLED "a job that was cancelled before its script began ends when jobd returns"
+
 # ---- other hosts, which a launcher of the site reaches
 
 kill -TERM "$jobd_pid"

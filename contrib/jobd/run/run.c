@@ -277,8 +277,8 @@ static void job_spawn(struct run_job *j)
 		if (a->state != AGENT_NONE)
 			continue;
 		if (j->ending) {
-			a->state = AGENT_ENDED;
-			a->seen = true;
+			a->state = AGENT_ENDED; /* see_ends() ends those that were found again */
+			a->status = j->status;
 		} else if (agent_spawn(a, &err) < 0) {
 			agent_fail(a, err.text);
 			j->ending = true;
