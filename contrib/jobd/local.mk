@@ -8,8 +8,8 @@ libjobd_la_SOURCES = \
 	contrib/jobd/conf/lines.c contrib/jobd/conf/lines.h \
 	contrib/jobd/engine/backfill.c contrib/jobd/engine/documents.c \
 	contrib/jobd/engine/engine.c contrib/jobd/engine/engine.h contrib/jobd/engine/engine_impl.h \
-	contrib/jobd/engine/groups.c \
-	contrib/jobd/engine/jobs.c contrib/jobd/engine/nodes.c contrib/jobd/engine/pass.c \
+	contrib/jobd/engine/gang.c contrib/jobd/engine/groups.c contrib/jobd/engine/jobs.c \
+	contrib/jobd/engine/nodes.c contrib/jobd/engine/pass.c contrib/jobd/engine/preempt.c \
 	contrib/jobd/engine/queue.c contrib/jobd/engine/request.c contrib/jobd/engine/request.h contrib/jobd/engine/job_array.c contrib/jobd/engine/job_array.h \
 	contrib/jobd/engine/reservations.c contrib/jobd/engine/submit.c contrib/jobd/engine/update.c \
 	contrib/jobd/preempt/host.c contrib/jobd/preempt/host.h \

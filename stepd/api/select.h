@@ -267,6 +267,7 @@ typedef struct {
 	uint16_t preempt_mode;      /* PREEMPT_MODE_... of the cluster */
 	uint16_t preempt_reorder_count;
 	bool preempt_strict_order;
+	bool preempt_by_qos;                       /* PreemptType=preempt/qos */
 	uint64_t def_mem_per_cpu, max_mem_per_cpu; /* as in a partition */
 	uint32_t kill_wait;                        /* seconds */
 } slurm_conf_t;
@@ -282,6 +283,9 @@ extern List part_list; /* of part_record_t */
 
 /* The clock: jobd's own, which need not be the machine's. */
 time_t slurm_now(void);
+
+/* How this job is preempted: PREEMPT_MODE_OFF (never), _SUSPEND, _REQUEUE or _CANCEL. */
+uint16_t slurm_job_preempt_mode(const job_record_t *job_ptr);
 
 #pragma GCC visibility pop
 
@@ -383,8 +387,9 @@ STEPD_EXPORT char *select_p_select_jobinfo_xstrdup(select_jobinfo_t *jobinfo, in
  *
  * preemptee_candidates: of job_record_t, first those that are preempted first; NULL: none may be.
  * *preemptee_job_list: which of them must be, a list that the plugin makes and the host destroys;
- * NULL where none must. exc_core_bitmap: cores that are held by reservations; NULL: none.
- * SLURM_ERROR with EAGAIN or EBUSY: not now. */
+ * NULL where none must. If one of these has to end (slurm_job_preempt_mode()) the job does not
+ * start: bitmap is where it could, and it is tested again when they have ended. exc_core_bitmap:
+ *cores that are held by reservations; NULL: none. SLURM_ERROR with EAGAIN or EBUSY: not now. */
 STEPD_EXPORT int select_p_job_test(job_record_t *job_ptr, bitstr_t *bitmap, uint32_t min_nodes,
 	uint32_t max_nodes, uint32_t req_nodes, uint32_t mode, List preemptee_candidates,
 	List *preemptee_job_list, bitstr_t *exc_core_bitmap);

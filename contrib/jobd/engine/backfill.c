@@ -424,19 +424,14 @@ static bool start_now(const struct search *s)
 {
 	struct engine *e = s->p->e;
 	bitstr_t *nodes = bit_copy(s->nodes), *exc_cores = NULL;
-	struct select_request q;
 	bool started;
 
 	bit_and_not(nodes, e->completing_nodes);
 	(void)reservations_apply(e, s->job, engine_now(e), nodes, &exc_cores);
-	q = job_make_request(e, s->job, nodes, exc_cores);
-	started = job_test(e, &q, SELECT_MODE_RUN_NOW, NULL) == 0;
+	started = job_try(e, s->job, nodes, exc_cores, NULL) == 0;
 	bit_free(exc_cores);
 	bit_free(nodes);
-	if (started) {
-		e->stats.backfilled++;
-		job_start(e, s->job);
-	}
+	e->stats.backfilled += started;
 	return started;
 }
 

@@ -106,7 +106,7 @@ static void put_state(json_t *json, const struct engine *e, const struct job *jo
 	put_text(json, "state_reason", job_reason_name(engine_get_reason(e, job)));
 }
 
-static void put_times(json_t *json, const struct job *job)
+static void put_times(json_t *json, const struct engine *e, const struct job *job)
 {
 	const job_record_t *r = &job->record;
 	bool pending = job_is_pending(job);
@@ -121,6 +121,8 @@ static void put_times(json_t *json, const struct job *job)
 	if (job_base_state(job) == JOB_SUSPENDED)
 		put_time(json, "suspend_time", r->suspend_time);
 	put_time(json, "suspended_s", r->tot_sus_time);
+	put_time(json, "preempt_time", job->preempt_time);
+	put_time(json, "preemptable_time", job_preemptable_time(e, job));
 	put_limit(json, "time_limit_min", r->time_limit);
 }
 
@@ -280,7 +282,7 @@ json_t *job_to_json(const struct engine *e, const struct job *job)
 	put_int(json, "group_id", r->group_id);
 	put_int(json, "priority", r->priority);
 	put_int(json, "restart_cnt", job->restarts);
-	put_times(json, job);
+	put_times(json, e, job);
 	put_text(json, "nodes", r->nodes);
 	put_nodes(json, "scheduled_nodes", job->planned_nodes);
 	put_needs(json, job);
@@ -303,6 +305,12 @@ json_t *job_to_stored_json(const struct engine *e, const struct job *job)
 		return NULL;
 	put_int(json, "end_state", job->end_state);
 	put_nodes(json, "failed_nodes", job->failed_nodes);
+	if (job->preempted)
+		put_int(json, "preemptor_id", job->preemptor_id);
+	if (job_base_state(job) == JOB_SUSPENDED) {
+		(void)json_object_set_new(json, "gang_stopped", json_boolean(job->gang_stopped));
+		(void)json_object_set_new(json, "launched", json_boolean(job->launched));
+	}
 	put_time(json, "start_time", job->record.start_time);
 	put_time(json, "end_time", job->record.end_time);
 	if (res) {
@@ -553,6 +561,9 @@ static void restore_times(struct job *job, const json_t *json)
 	job->eligible_time = (time_t)json_get_int(json, "eligible_time", 0);
 	job->begin_time = (time_t)json_get_int(json, "begin_time", 0);
 	job->last_start_time = (time_t)json_get_int(json, "last_start_time", 0);
+	job->preempt_time = (time_t)json_get_int(json, "preempt_time", 0);
+	job->preemptor_id = (uint32_t)json_get_int(json, "preemptor_id", 0);
+	job->preempted = job->preemptor_id != 0;
 }
 
 static int restore_array(struct engine *e, struct job *job, const json_t *json)
@@ -650,8 +661,9 @@ int engine_restore_job(struct engine *e, const json_t *json, struct err *err)
 		job_give(job);
 	if (job_has_nodes(job) && !job_has_ended(job))
 		(void)list_append(job_list, &job->record);
+	job->gang_stopped = json_get_bool(json, "gang_stopped", false);
 	job->launched = job->record.job_resrcs && !(job->record.job_state & JOB_CONFIGURING) &&
-		!job_has_ended(job);
+		!job_has_ended(job) && json_get_bool(json, "launched", true);
 	restore_place(e, job);
 	return 0;
 }

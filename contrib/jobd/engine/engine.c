@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "contrib/jobd/engine/engine_impl.h"
+#include "contrib/jobd/preempt/host.h"
 #include "stepd/base/clock.h"
 #include "stepd/base/log.h"
 
@@ -88,6 +89,7 @@ static void set_slurm_conf(const struct conf *conf)
 		.preempt_mode = conf->preempt_mode,
 		.preempt_reorder_count = conf->scheduler.preempt_reorder_count,
 		.preempt_strict_order = conf->scheduler.preempt_strict_order,
+		.preempt_by_qos = strcmp(conf->preempt_type, "qos") == 0,
 		.def_mem_per_cpu = conf->def_mem,
 		.max_mem_per_cpu = conf->max_mem,
 		.kill_wait = conf->kill_wait_s,
@@ -156,8 +158,9 @@ static int make_parts(struct engine *e)
 
 	e->parts = calloc(n + 1, sizeof(*e->parts));
 	e->queues = calloc(n + 1, sizeof(*e->queues));
+	e->gangs = calloc(n + 1, sizeof(*e->gangs));
 	e->parts_by_tier = calloc(n + 1, sizeof(*e->parts_by_tier));
-	if (!e->parts || !e->queues || !e->parts_by_tier)
+	if (!e->parts || !e->queues || !e->gangs || !e->parts_by_tier)
 		return -ENOMEM;
 	e->parts_count = n;
 	engine_fill_parts(e);
@@ -203,6 +206,7 @@ int engine_new(const struct engine_options *options, struct engine **ret_engine,
 	e->options = *options;
 	e->conf = options->conf;
 	e->select = options->select;
+	e->preempt = options->preempt;
 	e->log = options->log;
 	e->now_ms = options->now_ms;
 	e->next_job_id = e->conf->first_job_id;
@@ -210,8 +214,9 @@ int engine_new(const struct engine_options *options, struct engine **ret_engine,
 		e->next_job_id = options->next_job_id;
 	e->pass_due_ms = NEVER_MS;
 	e->full_pass_due_ms = e->now_ms + MS_PER_S * e->conf->scheduler.sched_interval_s;
-	e->backfill_due_ms = NEVER_MS;
+	e->backfill_due_ms = e->slice_due_ms = NEVER_MS;
 	e->backfilled_ms = e->now_ms;
+	preempt_set(e);
 	select_clock = engine_now(e);
 	job_list = list_create(NULL);
 	r = nodes_make(e, err);
@@ -220,6 +225,7 @@ int engine_new(const struct engine_options *options, struct engine **ret_engine,
 	if (r < 0) {
 		e->conf = NULL; /* still the caller's */
 		e->select = NULL;
+		e->preempt = NULL;
 		(void)engine_free(e);
 		return r;
 	}
@@ -238,6 +244,8 @@ int engine_begin(struct engine *e, char *state_dir, struct err *err)
 		if (e->jobs[i] && job_is_pending(e->jobs[i]))
 			queue_place(e, e->jobs[i]);
 	}
+	preempt_restore(e);
+	gang_restore(e);
 	engine_want_pass(e);
 	return 0;
 }
@@ -261,6 +269,10 @@ struct engine *engine_free(struct engine *e)
 	if (e->select)
 		select_end(e->select);
 	(void)select_close(e->select);
+	(void)preempt_close(e->preempt);
+	e->preempt = NULL;
+	preempt_set(e);
+	gang_free(e);
 	queue_clear(e);
 	reservations_clear(e);
 	nodes_free(e);
@@ -355,12 +367,19 @@ uint64_t engine_advance(struct engine *e, uint64_t now_ms)
 		timer_remove(e, job);
 		job_due(e, job);
 	}
+	if (e->gang_changed) {
+		e->gang_changed = false;
+		gang_settle(e);
+	}
+	if (e->slice_due_ms <= e->now_ms)
+		gang_slice(e);
 	run_passes(e);
 	next = earliest(e->pass_due_ms, e->backfill_due_ms);
 	if (has_queue(e))
 		next = earliest(next, e->full_pass_due_ms);
 	if (e->timers_count)
 		next = earliest(next, e->timers[0]->due_ms);
+	next = earliest(next, e->gang_changed ? e->now_ms : e->slice_due_ms);
 	change = reservations_next_change(e, engine_now(e));
 	return change ? earliest(next, MS_PER_S * (uint64_t)change) : next;
 }

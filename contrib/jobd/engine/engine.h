@@ -25,6 +25,7 @@
 
 struct engine;
 struct log;
+struct preempt;
 struct select;
 
 /* ---- jobs --------------------------------------------------------------------------------------
@@ -68,8 +69,11 @@ struct job {
 	bool held_by_admin, may_requeue;
 	bool launched; /* the runner has it */
 	uint32_t restarts;
-	uint32_t end_state; /* JOB_CANCELLED, ...: what it becomes when its processes are gone;
-			     * JOB_PENDING: it is queued again; JOB_END: as they end */
+	bool preempted;        /* it is to end for another */
+	uint32_t preemptor_id; /* for which one; 0: for none */
+	time_t preempt_time;   /* when it was last preempted; 0: never since its start */
+	uint32_t end_state;    /* JOB_CANCELLED, ...: what it becomes when its processes are gone;
+				* JOB_PENDING: it is queued again; JOB_END: as they end */
 	time_t eligible_time, begin_time, last_start_time;
 	time_t planned_start; /* of backfill; 0: none */
 	bitstr_t *planned_nodes;
@@ -86,6 +90,11 @@ struct job {
 	struct job *namesake_before, *namesake_after;
 	struct job *task_before, *task_after; /* of its array */
 	bool is_namesake;                     /* it is listed there: it has not ended */
+	uint32_t victims;   /* preempted jobs that have not ended yet, for which it waits */
+	bool gang_active;   /* its turn, as the gang scheduler has it */
+	bool gang_stopped;  /* suspended by that, or about to be, not by hand */
+	bool gang_waits;    /* starts when those that stand still for it do */
+	bool gang_refused;  /* could not be suspended or resumed in this time slice */
 	enum {
 		JOB_STEADY,
 		JOB_SUSPENDING,
@@ -136,8 +145,9 @@ struct engine_store {
 };
 
 struct engine_options {
-	struct conf *conf;     /* the engine's from here on */
-	struct select *select; /* likewise */
+	struct conf *conf;       /* the engine's from here on */
+	struct select *select;   /* likewise */
+	struct preempt *preempt; /* likewise; NULL: no job is preempted */
 	const struct engine_runner *runner;
 	void *runner_data;
 	const struct engine_store *store; /* NULL: nothing is kept */

@@ -2,8 +2,9 @@
  *
  * The engine's state, shared by its files: engine.c (its life, and the clock), jobs.c (jobs from
  * their submission to their end), queue.c (those that wait), groups.c (jobs that have something in
- * common), pass.c (which of them starts now), backfill.c (when the others could), reservations.c,
- * nodes.c, update.c (what is changed by hand) and documents.c (all of it as JSON).
+ * common), pass.c (which of them starts now), backfill.c (when the others could), preempt.c (who
+ * makes room for it), gang.c (whose turn it is), reservations.c, nodes.c, update.c (what is changed
+ * by hand) and documents.c (all of it as JSON).
  */
 #ifndef JOBD_ENGINE_ENGINE_IMPL_H
 #define JOBD_ENGINE_ENGINE_IMPL_H
@@ -46,10 +47,17 @@ struct reservation {
 	bool begun;
 };
 
+/* Jobs of a partition with a share in its cores, in the order of their turns. */
+struct gang {
+	struct job **jobs;
+	size_t count, capacity;
+};
+
 struct engine {
 	struct engine_options options;
 	struct conf *conf;
 	struct select *select;
+	struct preempt *preempt; /* NULL: no job is preempted */
 	const struct log *log;
 	struct engine_stats stats;
 	uint64_t now_ms;
@@ -61,6 +69,9 @@ struct engine {
 	part_record_t *parts;
 	qos_record_t *qos;    /* by their numbers in conf */
 	struct queue *queues; /* a partition's each */
+	struct gang *gangs;   /* likewise */
+	uint64_t slice_due_ms;
+	bool gang_changed, settling;
 	size_t *parts_by_tier;
 	size_t parts_count;
 	struct node_extra *nodes;
@@ -148,6 +159,12 @@ void job_terminate(struct engine *e, struct job *job, uint32_t end_state);
 int job_apply_request(struct engine *e, struct job *job, bool by_admin, struct err *err);
 /* Of a job that was accepted once: nothing is refused but what is not configured any more. */
 int job_restore_request(struct engine *e, struct job *job, struct err *err);
+/* Its processes may start, now or as soon as the plugin says. */
+void job_launch(struct engine *e, struct job *job);
+void job_begin_suspension(struct engine *e, struct job *job);
+void job_begin_resumption(struct engine *e, struct job *job);
+void job_stand(struct engine *e, struct job *job); /* it does */
+void job_go_on(struct engine *e, struct job *job);
 void job_give(struct job *job);    /* the nodes of job_resrcs, in place of those that it had */
 void job_release(struct job *job); /* and away again */
 
@@ -188,6 +205,35 @@ struct select_request job_make_request(
 	const struct engine *e, struct job *job, bitstr_t *nodes, bitstr_t *exc_cores);
 bitstr_t *job_possible_nodes(const struct engine *e, const struct job *job);
 int job_test(struct engine *e, struct select_request *q, uint32_t mode, struct err *err);
+/* It starts on these nodes now: 0. -EINPROGRESS: when those have ended that it has preempted. */
+int job_try(
+	struct engine *e, struct job *job, bitstr_t *nodes, bitstr_t *exc_cores, struct err *err);
+
+/* ---- preempt.c ---- */
+void preempt_set(struct engine *e); /* slurm_job_preempt_mode() is as e->preempt has it */
+/* Running jobs that it may have put aside, first those that go first; the caller destroys the list.
+ * NULL: none, or it waits for such already. */
+List preempt_candidates(const struct engine *e, const struct job *job);
+/* When the next one becomes a candidate whose exempt time is not over; 0: none does. */
+time_t preempt_get_next_eligible(const struct engine *e, const struct job *job);
+/* PreemptEligibleTime; 0: it is never preempted. */
+time_t job_preemptable_time(const struct engine *e, const struct job *job);
+void preempt_begin(struct engine *e, struct job *preemptor, List preempted);
+void preempt_due(struct engine *e, struct job *job);   /* its grace time is over */
+void preempt_ended(struct engine *e, struct job *job); /* of any job: it has */
+void preempt_restore(struct engine *e);                /* once all jobs are there */
+
+/* ---- gang.c ---- */
+/* A job that was given nodes; false: there is no gang scheduling. gang_settle() follows. */
+bool gang_add(struct engine *e, struct job *job);
+bool gang_takes(const struct engine *e, const struct job *job); /* it was added */
+void gang_remove(struct engine *e, struct job *job); /* of any job: it has none any more */
+/* Who should stand still is suspended, and who can go is let go. */
+void gang_settle(struct engine *e);
+void gang_slice(struct engine *e);                    /* e->slice_due_ms has come */
+void gang_refused(struct engine *e, struct job *job); /* it is as before */
+void gang_restore(struct engine *e);
+void gang_free(struct engine *e);
 
 /* ---- backfill.c ---- */
 void backfill_run(struct engine *e);

@@ -262,7 +262,9 @@ static bool has_limit(const struct job *job)
 
 void job_set_limit_timer(struct engine *e, struct job *job)
 {
-	timer_set(e, job, has_limit(job) ? MS_PER_S * (uint64_t)job->record.end_time : NEVER_MS);
+	timer_set(e, job,
+		has_limit(job) || job->preempted ? MS_PER_S * (uint64_t)job->record.end_time
+						 : NEVER_MS);
 }
 
 static time_t limit_seconds(const struct job *job)
@@ -298,7 +300,7 @@ static void launch(struct engine *e, struct job *job)
 }
 
 /* The plugin prepares the nodes: it is asked again and again. */
-static void launch_when_ready(struct engine *e, struct job *job)
+void job_launch(struct engine *e, struct job *job)
 {
 	struct err err = ERR_INIT;
 	int r = select_job_ready(e->select, &job->record, &err);
@@ -310,6 +312,7 @@ static void launch_when_ready(struct engine *e, struct job *job)
 	if (r < 0) {
 		log_error(e->log, "job %u: %s", job->record.job_id, err.text);
 		job_fini(e, job);
+		gang_remove(e, job);
 		put_aside(e, job, JOB_REASON_BEGIN_FAILED, e->conf->scheduler.sched_interval_s);
 		job_changed(e, job);
 		return;
@@ -336,6 +339,7 @@ void job_start(struct engine *e, struct job *job)
 	job->exit_status = -1;
 	job->launched = false;
 	job->planned_start = 0;
+	job->preempt_time = 0;
 	FREE_NULL_BITMAP(job->planned_nodes);
 	if (select_job_begin(e->select, r, &err) < 0) {
 		log_error(e->log, "job %u: %s", r->job_id, err.text);
@@ -346,7 +350,15 @@ void job_start(struct engine *e, struct job *job)
 	nodes_add_job(e, job);
 	e->waiting_changed = true; /* "after" */
 	e->stats.started++;
-	launch_when_ready(e, job);
+	if (!gang_add(e, job)) {
+		job_launch(e, job);
+		return;
+	}
+	job->gang_waits = true;
+	r->job_state |= JOB_CONFIGURING;
+	gang_settle(e);
+	if (job->gang_waits)
+		job_changed(e, job);
 }
 
 /* ---- its end ------------------------------------------------------------------------------------
@@ -357,6 +369,7 @@ static void queue_again(struct engine *e, struct job *job)
 	job->restarts++;
 	e->stats.requeued++;
 	job->record.suspend_time = job->record.tot_sus_time = 0;
+	job->preempt_time = 0;
 	put_aside(e, job, JOB_REASON_BEGIN_TIME, REQUEUE_DELAY_S);
 	job_changed(e, job);
 }
@@ -385,6 +398,8 @@ static void job_end(struct engine *e, struct job *job, uint32_t state)
 		e->options.runner->forget(job, e->options.runner_data);
 	job->launched = false;
 	job->change = JOB_STEADY;
+	gang_remove(e, job);
+	preempt_ended(e, job);
 	engine_want_pass(e);
 	if (state == JOB_PENDING) {
 		namesakes_add(job); /* it may have ended before */
@@ -485,12 +500,14 @@ void job_due(struct engine *e, struct job *job)
 	} else if (job_is_pending(job)) {
 		queue_place(e, job); /* its begin time has come */
 	} else if (job->record.job_state & JOB_CONFIGURING) {
-		launch_when_ready(e, job);
+		job_launch(e, job);
 	} else if (job_has_ended(job)) {
 		job_forget(e, job);
 		if (e->options.store &&
 			e->options.store->job_forgotten(id, e->options.store_data, &err) < 0)
 			log_error(e->log, "%s", err.text);
+	} else if (job->preempted) {
+		preempt_due(e, job);
 	} else {
 		job_terminate(e, job, JOB_TIMEOUT);
 	}
@@ -582,28 +599,84 @@ int engine_requeue(struct engine *e, struct job *job, struct err *err)
 /* ---- suspension ---------------------------------------------------------------------------------
  */
 
-int engine_suspend(struct engine *e, struct job *job, struct err *err)
+void job_stand(struct engine *e, struct job *job)
 {
-	if (job->record.job_state != JOB_RUNNING || !job->launched || job->change != JOB_STEADY)
-		return refuse(job, "suspended", err);
+	struct err err = ERR_INIT;
+
+	if (select_job_suspend(e->select, &job->record, !job->gang_stopped, &err) < 0)
+		log_warning(e->log, "%s, ignoring", err.text);
+	nodes_remove_job(e, job);
+	job->record.job_state = JOB_SUSPENDED;
+	job->record.suspend_time = engine_now(e);
+	job->gang_waits = false;
+	nodes_add_job(e, job);
+	timer_set(e, job, NEVER_MS); /* its time stands still, too */
+	engine_want_pass(e);
+	job_changed(e, job);
+}
+
+void job_go_on(struct engine *e, struct job *job)
+{
+	struct err err = ERR_INIT;
+	time_t stood;
+
+	if (select_job_resume(e->select, &job->record, !job->gang_stopped, &err) < 0)
+		log_warning(e->log, "%s, ignoring", err.text);
+	nodes_remove_job(e, job);
+	stood = engine_now(e) - job->record.suspend_time;
+	job->record.tot_sus_time += stood;
+	job->record.end_time += stood;
+	job->record.job_state = JOB_RUNNING;
+	job->gang_stopped = false;
+	nodes_add_job(e, job);
+	job_set_limit_timer(e, job);
+	job_changed(e, job);
+}
+
+void job_begin_suspension(struct engine *e, struct job *job)
+{
 	job->change = JOB_SUSPENDING;
 	e->options.runner->suspend(job, e->options.runner_data);
+}
+
+void job_begin_resumption(struct engine *e, struct job *job)
+{
+	job->change = JOB_RESUMING;
+	e->options.runner->resume(job, e->options.runner_data);
+}
+
+/* Who stands still for others already does it by hand from now on. */
+int engine_suspend(struct engine *e, struct job *job, struct err *err)
+{
+	if (job->gang_stopped && job->record.job_state == JOB_SUSPENDED) {
+		job->gang_stopped = false;
+		job_changed(e, job);
+		return 0;
+	}
+	if (job->record.job_state != JOB_RUNNING || !job->launched || job->change != JOB_STEADY)
+		return refuse(job, "suspended", err);
+	job_begin_suspension(e, job);
 	return 0;
 }
 
+/* Where jobs take turns it goes on when its own comes. */
 int engine_resume(struct engine *e, struct job *job, struct err *err)
 {
-	if (job->record.job_state != JOB_SUSPENDED || job->change != JOB_STEADY)
+	if (job->record.job_state != JOB_SUSPENDED || job->change != JOB_STEADY ||
+		job->gang_stopped)
 		return refuse(job, "resumed", err);
-	job->change = JOB_RESUMING;
-	e->options.runner->resume(job, e->options.runner_data);
+	if (gang_takes(e, job)) {
+		job->gang_stopped = true;
+		job_changed(e, job);
+		gang_settle(e);
+		return 0;
+	}
+	job_begin_resumption(e, job);
 	return 0;
 }
 
 void engine_job_suspended(struct engine *e, struct job *job, int r)
 {
-	struct err err = ERR_INIT;
-
 	if (job->change != JOB_SUSPENDING)
 		return;
 	job->change = JOB_STEADY;
@@ -612,24 +685,16 @@ void engine_job_suspended(struct engine *e, struct job *job, int r)
 	if (r < 0) {
 		log_warning(e->log, "job %u could not be suspended: %s", job->record.job_id,
 			strerror(-r));
+		if (job->gang_stopped)
+			gang_refused(e, job);
 		return;
 	}
-	if (select_job_suspend(e->select, &job->record, true, &err) < 0)
-		log_warning(e->log, "%s, ignoring", err.text);
-	nodes_remove_job(e, job);
-	job->record.job_state = JOB_SUSPENDED;
-	job->record.suspend_time = engine_now(e);
-	nodes_add_job(e, job);
-	timer_set(e, job, NEVER_MS); /* its time stands still, too */
-	engine_want_pass(e);
-	job_changed(e, job);
+	job_stand(e, job);
+	gang_settle(e);
 }
 
 void engine_job_resumed(struct engine *e, struct job *job, int r)
 {
-	struct err err = ERR_INIT;
-	time_t stood;
-
 	if (job->change != JOB_RESUMING)
 		return;
 	job->change = JOB_STEADY;
@@ -638,18 +703,12 @@ void engine_job_resumed(struct engine *e, struct job *job, int r)
 	if (r < 0) {
 		log_warning(e->log, "job %u could not be resumed: %s", job->record.job_id,
 			strerror(-r));
+		if (job->gang_stopped)
+			gang_refused(e, job);
 		return;
 	}
-	if (select_job_resume(e->select, &job->record, true, &err) < 0)
-		log_warning(e->log, "%s, ignoring", err.text);
-	nodes_remove_job(e, job);
-	stood = engine_now(e) - job->record.suspend_time;
-	job->record.tot_sus_time += stood;
-	job->record.end_time += stood;
-	job->record.job_state = JOB_RUNNING;
-	nodes_add_job(e, job);
-	job_set_limit_timer(e, job);
-	job_changed(e, job);
+	job_go_on(e, job);
+	gang_settle(e);
 }
 
 enum job_reason engine_get_reason(const struct engine *e, const struct job *job)

@@ -63,12 +63,35 @@ struct select_request job_make_request(
 int job_test(struct engine *e, struct select_request *q, uint32_t mode, struct err *err)
 {
 	const bitstr_t *required = q->job->details->req_node_bitmap;
+	int r;
 
 	if (bit_set_count(q->nodes) < (int32_t)q->min_nodes ||
 		(required && !bit_super_set(required, q->nodes)))
 		return -EBUSY;
 	e->stats.tests++;
-	return select_test(e->select, q, mode, err);
+	q->candidates = mode == SELECT_MODE_TEST_ONLY
+		? NULL
+		: preempt_candidates(e, (const struct job *)q->job);
+	r = select_test(e->select, q, mode, err);
+	FREE_NULL_LIST(q->candidates);
+	return r;
+}
+
+int job_try(
+	struct engine *e, struct job *job, bitstr_t *nodes, bitstr_t *exc_cores, struct err *err)
+{
+	struct select_request q = job_make_request(e, job, nodes, exc_cores);
+	List preempted = NULL;
+	int r;
+
+	q.preempted = &preempted;
+	r = job_test(e, &q, SELECT_MODE_RUN_NOW, err);
+	if (preempted)
+		preempt_begin(e, job, preempted);
+	FREE_NULL_LIST(preempted);
+	if (r == 0)
+		job_start(e, job);
+	return r;
 }
 
 /* ---- one job ------------------------------------------------------------------------------------
@@ -119,25 +142,34 @@ static bool lacks_reserved(struct pass *p, struct job *job)
 	return can;
 }
 
+/* A job that it may preempt soon: a pass comes then. */
+static void wait_for_exempt(struct engine *e, const struct job *job)
+{
+	time_t t = preempt_get_next_eligible(e, job);
+	uint64_t due_ms = MS_PER_S * (uint64_t)t;
+
+	if (t && due_ms < e->pass_due_ms)
+		e->pass_due_ms = due_ms > e->now_ms ? due_ms : e->now_ms + 1;
+}
+
 /* False: it is in the queue as before, and why stands in its reason. */
 static bool try_job(struct pass *p, struct job *job)
 {
 	struct engine *e = p->e;
 	bitstr_t *nodes = job_possible_nodes(e, job), *exc_cores = NULL;
 	struct err err = ERR_INIT;
-	struct select_request q;
 	bool reserved;
 	int r;
 
 	bit_and(nodes, p->avail);
 	reserved = reservations_apply(e, job, engine_now(e), nodes, &exc_cores);
-	q = job_make_request(e, job, nodes, exc_cores);
-	r = job_test(e, &q, SELECT_MODE_RUN_NOW, &err);
-	if (r == 0) {
-		job_start(e, job);
-	} else if (r == -EBUSY || r == -EINVAL) {
+	r = job_try(e, job, nodes, exc_cores, &err);
+	if (r == -EBUSY || r == -EINVAL) {
 		job->reason = why_not(e, job, reserved && lacks_reserved(p, job));
-	} else {
+		wait_for_exempt(e, job);
+	} else if (r == -EINPROGRESS) {
+		job->reason = JOB_REASON_RESOURCES;
+	} else if (r < 0) {
 		log_error(e->log, "%s", err.text);
 		job->reason = JOB_REASON_BEGIN_FAILED;
 	}

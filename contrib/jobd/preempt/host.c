@@ -115,12 +115,29 @@ static int by_start(const void *a, const void *b)
 	return x->job->job_id > y->job->job_id ? -1 : 1;
 }
 
-static bool is_candidate(const struct preempt *p, const job_record_t *other,
-	const job_record_t *job, const struct preempt_order *order, time_t now)
+/* Some time. */
+static bool is_preemptable(
+	const struct preempt *p, const job_record_t *other, const job_record_t *job)
 {
-	return bit_overlap_any(other->node_bitmap, job->part_ptr->node_bitmap) &&
-		p->call.preemptable(other, job) &&
-		preempt_get_eligible_time(other, order->exempt_time_s) <= now;
+	return other->node_bitmap &&
+		bit_overlap_any(other->node_bitmap, job->part_ptr->node_bitmap) &&
+		p->call.preemptable(other, job);
+}
+
+time_t preempt_find_next_eligible(const struct preempt *p, const job_record_t *job,
+	const struct preempt_order *order, time_t now)
+{
+	ListIterator i = list_iterator_create(job_list);
+	const job_record_t *other;
+	time_t next = 0, t;
+
+	while ((other = list_next(i))) {
+		t = preempt_get_eligible_time(other, order->exempt_time_s);
+		if (t > now && (next == 0 || t < next) && is_preemptable(p, other, job))
+			next = t;
+	}
+	list_iterator_destroy(i);
+	return next;
 }
 
 List preempt_find_candidates(const struct preempt *p, const job_record_t *job,
@@ -133,7 +150,8 @@ List preempt_find_candidates(const struct preempt *p, const job_record_t *job,
 	size_t n = 0, k;
 
 	while (found && (other = list_next(i))) {
-		if (is_candidate(p, other, job, order, now))
+		if (is_preemptable(p, other, job) &&
+			preempt_get_eligible_time(other, order->exempt_time_s) <= now)
 			found[n++] = (struct candidate){other, p->call.get_prio(other)};
 	}
 	list_iterator_destroy(i);

@@ -39,6 +39,11 @@ struct preempt_order {
 	bool youngest_first;    /* the last started one first, whatever the plugin says */
 };
 
+/* When the exempt time of the next one is over that would be a candidate but for that; 0: of none
+ * it is. */
+time_t preempt_find_next_eligible(const struct preempt *p, const job_record_t *job,
+	const struct preempt_order *order, time_t now);
+
 /* Jobs of job_list that the pending job may preempt on nodes of its partition, first those that are
  * to go first. The caller destroys the list; NULL: there is none. */
 List preempt_find_candidates(const struct preempt *p, const job_record_t *job,

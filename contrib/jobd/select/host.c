@@ -23,6 +23,13 @@ time_t slurm_now(void)
 	return select_clock;
 }
 
+select_preempt_mode_fn select_preempt_mode;
+
+uint16_t slurm_job_preempt_mode(const job_record_t *job_ptr)
+{
+	return select_preempt_mode ? select_preempt_mode(job_ptr) : PREEMPT_MODE_OFF;
+}
+
 /* ---- loading ------------------------------------------------------------------------------------
  */
 
@@ -536,12 +543,24 @@ static int check_preempted(struct select *s, const struct select_request *q)
 	return r;
 }
 
+static int ends(void *job, void *unused)
+{
+	(void)unused;
+	return slurm_job_preempt_mode(job) != PREEMPT_MODE_SUSPEND;
+}
+
+/* Jobs have to end before this one can start. */
+static bool must_end(const struct select_request *q)
+{
+	return q->preempted && *q->preempted && list_find_first(*q->preempted, ends, NULL);
+}
+
 static int check_test(
 	struct select *s, const struct select_request *q, const bitstr_t *given, uint32_t mode)
 {
 	int r = check_nodes(s, q, given, mode);
 
-	if (r == 0 && mode == SELECT_MODE_RUN_NOW)
+	if (r == 0 && mode == SELECT_MODE_RUN_NOW && !must_end(q))
 		r = check_resources(s, q);
 	if (r == 0 && mode == SELECT_MODE_WILL_RUN && q->job->start_time < slurm_now())
 		r = breach(s, BREACH_TIME, "job_test", "it expects a start in the past");
@@ -563,8 +582,11 @@ int select_test(struct select *s, const struct select_request *q, uint32_t mode,
 		r = -EBUSY;
 	if (r < 0 && q->preempted)
 		FREE_NULL_LIST(*q->preempted);
-	if (r == -EPROTO) {
+	if (r == 0 && mode == SELECT_MODE_RUN_NOW && must_end(q))
+		r = -EINPROGRESS;
+	if (r == -EPROTO)
 		bit_copybits(q->nodes, given);
+	if (r == -EPROTO || r == -EINPROGRESS) {
 		use_resources_free(q->job->job_resrcs);
 		q->job->job_resrcs = NULL;
 	}

@@ -45,7 +45,9 @@ struct select_request {
 	bitstr_t *exc_cores; /* NULL: none */
 };
 
-/* 0: it can. -EBUSY: not now; -EINVAL: never. Other failures are the plugin's. */
+/* 0: it can. -EBUSY: not now; -EINVAL: never; -EINPROGRESS: as soon as those of *preempted have
+ * ended that do not stand still for it. Other failures are the plugin's. *preempted is the caller's
+ * to destroy. */
 int select_test(struct select *s, const struct select_request *request, uint32_t mode,
 	struct err *err) _must_check_;
 
@@ -93,5 +95,7 @@ void select_node_use(
 
 /* What the plugins of the host see. */
 extern time_t select_clock;
+typedef uint16_t (*select_preempt_mode_fn)(const job_record_t *job);
+extern select_preempt_mode_fn select_preempt_mode; /* NULL: no job is preempted */
 
 #endif

@@ -407,6 +407,138 @@ bool use_find_start(bitstr_t *nodes, use_fits_fn fits, void *userdata, time_t *r
 	return found;
 }
 
+/* ---- who makes room ----------------------------------------------------------------------------
+ */
+
+struct candidate {
+	struct use_held held;
+	bool last; /* without it the job did not fit */
+	int32_t overlap;
+	uint32_t place;
+};
+
+struct preemption {
+	struct candidate *candidates;
+	size_t count, gone; /* so many of them are off their nodes */
+	use_fits_fn fits;
+	void *userdata;
+};
+
+static void set_gone(struct preemption *p, size_t wanted)
+{
+	for (; p->gone < wanted; p->gone++)
+		take_from_nodes(&use_now, p->candidates[p->gone].held.job);
+	for (; p->gone > wanted; p->gone--)
+		put_on_nodes(&use_now, p->candidates[p->gone - 1].held.job,
+			p->candidates[p->gone - 1].held.suspended);
+}
+
+/* How many of them must go, in their order: found by halves, as what fits fits with fewer jobs,
+ * too. 0: it does not even fit without all. found: what it takes then. */
+static size_t count_needed(struct preemption *p, const bitstr_t *nodes, bitstr_t *found)
+{
+	size_t low = 1, high = p->count + 1, middle;
+	bitstr_t *tried = bit_copy(nodes);
+
+	for (middle = p->count; low < high; middle = low + (high - low) / 2) {
+		set_gone(p, middle);
+		bit_copybits(tried, nodes);
+		if (p->fits(&use_now, tried, p->userdata)) {
+			high = middle;
+			bit_copybits(found, tried);
+		} else {
+			low = middle + 1;
+		}
+	}
+	set_gone(p, 0);
+	bit_free(tried);
+	return high <= p->count ? high : 0;
+}
+
+static int by_overlap(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+
+	if (x->last != y->last)
+		return x->last ? -1 : 1;
+	if (x->overlap != y->overlap)
+		return x->overlap > y->overlap ? -1 : 1;
+	return x->place < y->place ? -1 : 1;
+}
+
+/* Of those that were needed, chosen being what the job took. */
+static void reorder(struct preemption *p, size_t needed, const bitstr_t *chosen)
+{
+	size_t i;
+
+	for (i = 0; i < needed; i++) {
+		struct candidate *c = &p->candidates[i];
+
+		c->last = i + 1 == needed;
+		c->place = (uint32_t)i;
+		c->overlap = slurm_conf.preempt_strict_order
+			? 0
+			: bit_overlap(c->held.job->node_bitmap, chosen);
+	}
+	qsort(p->candidates, needed, sizeof(*p->candidates), by_overlap);
+}
+
+static void list_candidates(struct preemption *p, List candidates, uint16_t modes)
+{
+	ListIterator i = list_iterator_create(candidates);
+	const job_record_t *job;
+
+	p->candidates = xmalloc((size_t)(list_count(candidates) + 1) * sizeof(*p->candidates));
+	while ((job = list_next(i))) {
+		bool suspended = (job->job_state & JOB_STATE_BASE) == JOB_SUSPENDED;
+
+		if (job->job_resrcs && (slurm_job_preempt_mode(job) & modes))
+			p->candidates[p->count++] =
+				(struct candidate){.held = {.job = job, .suspended = suspended}};
+	}
+	list_iterator_destroy(i);
+}
+
+static List list_preempted(const struct preemption *p, size_t needed, const bitstr_t *chosen)
+{
+	List list = list_create(NULL);
+	size_t i;
+
+	for (i = 0; i < needed; i++) {
+		job_record_t *job = (job_record_t *)p->candidates[i].held.job;
+
+		if (bit_overlap_any(job->node_bitmap, chosen))
+			(void)list_append(list, job);
+	}
+	return list;
+}
+
+bool use_preempt(bitstr_t *nodes, List candidates, uint16_t modes, use_fits_fn fits, void *userdata,
+	List *ret_preempted)
+{
+	struct preemption p = {.fits = fits, .userdata = userdata};
+	uint32_t turn = 0;
+	bitstr_t *found;
+	size_t needed;
+
+	if (!candidates)
+		return false;
+	list_candidates(&p, candidates, modes);
+	found = bit_copy(nodes);
+	needed = count_needed(&p, nodes, found);
+	for (; needed > 1 && turn < slurm_conf.preempt_reorder_count; turn++) {
+		reorder(&p, needed, found);
+		needed = count_needed(&p, nodes, found);
+	}
+	if (needed && ret_preempted)
+		*ret_preempted = list_preempted(&p, needed, found);
+	if (needed)
+		bit_copybits(nodes, found);
+	bit_free(found);
+	xfree(p.candidates);
+	return needed > 0;
+}
+
 /* ---- information -------------------------------------------------------------------------------
  */
 

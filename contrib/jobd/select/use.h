@@ -84,6 +84,15 @@ void use_resources_free(job_resources_t *resources);
 typedef bool (*use_fits_fn)(const struct use *use, bitstr_t *nodes, void *userdata);
 bool use_find_start(bitstr_t *nodes, use_fits_fn fits, void *userdata, time_t *ret_start);
 
+/* Which candidates a job that does not fit beside them needs to have preempted. In their order they
+ * are taken off their nodes until fits() says so; then the last one that was needed becomes the
+ * first, the others come by how many of the chosen nodes they have, and all begins again,
+ * preempt_reorder_count times (the guide on preemption, "Design and Operation"). Jobs whose mode is
+ * not among modes stay. True: nodes are what it takes, and *ret_preempted, the caller's to destroy
+ * (NULL: not wanted), those that have some of these nodes. */
+bool use_preempt(bitstr_t *nodes, List candidates, uint16_t modes, use_fits_fn fits, void *userdata,
+	List *ret_preempted);
+
 /* select_p_job_begin() and _fini(), as far as use_now goes. */
 int use_begin_job(job_record_t *job);
 int use_end_job(job_record_t *job);

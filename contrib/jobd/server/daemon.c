@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "contrib/jobd/run/run.h"
+#include "contrib/jobd/preempt/host.h"
 #include "contrib/jobd/select/host.h"
 #include "contrib/jobd/server/server.h"
 #include "contrib/jobd/store/engine_store.h"
@@ -205,23 +206,12 @@ static void on_flush(struct ev_loop *loop, ev_timer *timer, int revents)
 /* ---- the configuration --------------------------------------------------------------------------
  */
 
-#define NO_PREEMPTION                                                                              \
-	"PreemptType and PreemptMode are read and checked, but jobd preempts no job yet: jobs "    \
-	"wait for each other"
-
-static bool asks_for_preemption(const struct conf *conf)
-{
-	return conf->preempt_mode != PREEMPT_MODE_OFF || strcmp(conf->preempt_type, "none") != 0;
-}
-
 static void report_left_out(const struct log *log, const struct conf *conf)
 {
 	_cleanup_free_ char *keys = conf->left_out.n ? strv_join(conf->left_out.v, ' ') : NULL;
 
 	if (keys)
 		log_info(log, "keys of the configuration that jobd has no use for: %s", keys);
-	if (asks_for_preemption(conf))
-		log_warning(log, "%s, ignoring", NO_PREEMPTION);
 }
 
 /* As root: who else changes it gains no rights from us. */
@@ -267,8 +257,6 @@ int daemon_check_conf(const struct daemon_options *options, FILE *out, struct er
 	keys = conf->left_out.n ? strv_join(conf->left_out.v, ' ') : NULL;
 	if (keys)
 		(void)fprintf(out, "left out: %s\n", keys);
-	if (asks_for_preemption(conf))
-		(void)fprintf(out, "%s\n", NO_PREEMPTION);
 	return 0;
 }
 
@@ -364,11 +352,13 @@ static int open_engine(struct daemon *d, struct conf *conf, struct err *err)
 	};
 	int r = select_open(d->plugin_dir, conf->select_type, d->log, &options.select, err);
 
-	if (r < 0)
-		return r;
-	r = engine_new(&options, &d->engine, err);
+	if (r == 0 && strcmp(conf->preempt_type, "none") != 0)
+		r = preempt_open(d->plugin_dir, conf->preempt_type, &options.preempt, err);
+	if (r == 0)
+		r = engine_new(&options, &d->engine, err);
 	if (r < 0) {
 		(void)select_close(options.select);
+		(void)preempt_close(options.preempt);
 		return r;
 	}
 	d->store_data.engine = d->engine;

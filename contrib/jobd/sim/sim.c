@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "contrib/jobd/preempt/host.h"
 #include "contrib/jobd/select/host.h"
 
 /* An engine that wants to be called so often without any time in between goes round in a circle. */
@@ -338,10 +339,13 @@ int sim_new(const struct sim_options *o, struct sim **ret_sim, struct err *err)
 	s->plan_data = o->plan_data;
 	s->now_ms = o->now_ms;
 	r = select_open(o->plugin_dir, o->conf->select_type, o->log, &options.select, err);
+	if (r == 0 && strcmp(o->conf->preempt_type, "none") != 0)
+		r = preempt_open(o->plugin_dir, o->conf->preempt_type, &options.preempt, err);
 	if (r == 0)
 		r = engine_new(&options, &s->engine, err);
 	if (r < 0) {
 		(void)select_close(options.select);
+		(void)preempt_close(options.preempt);
 		free(s);
 		return r;
 	}

@@ -35,17 +35,25 @@ void fini(void)
 	use_clear(&use_now);
 }
 
+/* Candidates that the gang scheduler suspends, by their addresses. */
+struct suspendable {
+	const job_record_t **jobs;
+	size_t count;
+};
+
 /* One attempt to find a place for a job. */
 struct attempt {
 	const job_record_t *job;
 	const struct use *use;     /* NULL: of nodes without jobs */
 	const bitstr_t *exc_cores; /* NULL: none */
 	uint32_t min_nodes, max_nodes, req_nodes;
-	uint32_t most;     /* that it may ever share a core with, and itself */
-	uint32_t share;    /* jobs of the partition on a core, with this one */
-	uint32_t most_met; /* of those that it could share a core with */
-	bool ignore_lower; /* jobs of lower tiers give way */
-	bool whole;        /* it shares its nodes with nobody */
+	uint32_t most;                  /* that it may ever share a core with, and itself */
+	uint32_t share;                 /* jobs of the partition on a core, with this one */
+	uint32_t most_met;              /* of those that it could share a core with */
+	struct suspendable suspendable; /* jobs that give way by being suspended */
+	bool suspends;                  /* they do */
+	bool in_gang;                   /* it shares cores for having preempted */
+	bool whole;                     /* it shares its nodes with nobody */
 };
 
 enum offer_state {
@@ -69,11 +77,20 @@ static bool has_param(uint32_t param)
 /* ---- what is free on a node --------------------------------------------------------------------
  */
 
+static int by_address(const void *a, const void *b)
+{
+	const job_record_t *x = *(const job_record_t *const *)a;
+	const job_record_t *y = *(const job_record_t *const *)b;
+
+	return (x > y) - (x < y);
+}
+
 /* Whether the other job leaves its cores to this one, or gives way to it. */
 static bool is_in_the_way(const struct attempt *a, const job_record_t *other)
 {
-	return !(a->ignore_lower &&
-		other->part_ptr->priority_tier < a->job->part_ptr->priority_tier);
+	return !a->suspends ||
+		!bsearch(&other, a->suspendable.jobs, a->suspendable.count, sizeof(other),
+			by_address);
 }
 
 #define NEVER UINT16_MAX /* jobs on a core that this one can't share */
@@ -81,7 +98,7 @@ static bool is_in_the_way(const struct attempt *a, const job_record_t *other)
 static bool can_share_with(const struct attempt *a, const struct use_job *other)
 {
 	return !other->alone && other->job->part_ptr == a->job->part_ptr &&
-		other->job->job_resrcs->node_req == NODE_CR_AVAILABLE;
+		(a->in_gang || other->job->job_resrcs->node_req == NODE_CR_AVAILABLE);
 }
 
 /* How many jobs have each core of a node, one job after the other. */
@@ -264,7 +281,7 @@ static struct offer *make_offers(struct attempt *a, bitstr_t *nodes)
 	bitoff_t i, end;
 
 	memset(known, 0xff, (use_now.shapes_count + 1) * sizeof(*known));
-	if (a->use && a->most <= 1 && !a->ignore_lower)
+	if (a->use && a->most <= 1 && !a->suspends)
 		bit_and_not(nodes, a->use->full);
 	for (i = 0; (i = bit_ffs_from_bit(nodes, i)) >= 0; i = end) {
 		end = bit_ffc_from_bit(nodes, i);
@@ -823,12 +840,6 @@ static void give(
 /* ---- attempts ----------------------------------------------------------------------------------
  */
 
-static bool does_suspend(void)
-{
-	return slurm_conf.preempt_mode & PREEMPT_MODE_GANG &&
-		slurm_conf.preempt_mode & PREEMPT_MODE_SUSPEND;
-}
-
 /* On cores with one job more at a time, as far as there are cores with so many. */
 static bool find_shared_place(
 	struct attempt *a, const bitstr_t *nodes, bitstr_t *tried, struct offer **ret_offers)
@@ -843,20 +854,12 @@ static bool find_shared_place(
 	return false;
 }
 
-/* Beside the jobs that run, then on cores that several may have, then in place of lower tiers'. */
-static bool find_place(struct attempt *a, bitstr_t *nodes, struct offer **ret_offers)
+/* Beside the jobs that run, then on cores that several may have. */
+static bool find_beside(struct attempt *a, bitstr_t *nodes, struct offer **ret_offers)
 {
 	bitstr_t *tried = bit_copy(nodes);
-	bool found;
+	bool found = find_shared_place(a, nodes, tried, ret_offers);
 
-	a->most = use_max_share(a->job);
-	a->whole = a->job->details->whole_node || a->job->part_ptr->max_share == 0;
-	a->ignore_lower = false;
-	found = find_shared_place(a, nodes, tried, ret_offers);
-	if (!found && a->use && does_suspend()) {
-		a->ignore_lower = true;
-		found = find_shared_place(a, nodes, tried, ret_offers);
-	}
 	if (found)
 		bit_copybits(nodes, tried);
 	bit_free(tried);
@@ -870,9 +873,70 @@ static bool fits_later(const struct use *later, bitstr_t *nodes, void *userdata)
 	bool found;
 
 	a.use = later;
-	found = find_place(&a, nodes, &offers);
+	found = find_beside(&a, nodes, &offers);
 	xfree(offers);
 	return found;
+}
+
+/* In place of jobs that must end for it. */
+static bool find_by_ends(struct attempt *a, bitstr_t *nodes, List candidates, List *preempted)
+{
+	return use_preempt(nodes, candidates, PREEMPT_MODE_CANCEL | PREEMPT_MODE_REQUEUE,
+		fits_later, a, preempted);
+}
+
+/* With preempt/qos the gang scheduler lets a preemptor share cores with those that it preempts: one
+ * job more than the partition has otherwise. */
+static bool find_in_gang(struct attempt *a, bitstr_t *nodes, struct offer **ret_offers)
+{
+	bool found;
+
+	if (!slurm_conf.preempt_by_qos || a->suspendable.count == 0 || a->whole)
+		return false;
+	a->most++;
+	a->in_gang = true;
+	found = find_beside(a, nodes, ret_offers);
+	a->in_gang = found;
+	if (!found)
+		a->most--;
+	return found;
+}
+
+/* In place of all jobs that can be suspended, as Slurm's cons_res has it: none of them is in the
+ * way, and those whose cores it gets stand still. */
+static bool find_by_suspension(struct attempt *a, bitstr_t *nodes, struct offer **ret_offers)
+{
+	bool found;
+
+	if (a->suspendable.count == 0)
+		return false;
+	a->suspends = true;
+	found = find_beside(a, nodes, ret_offers);
+	a->suspends = found;
+	return found;
+}
+
+static void list_suspendable(struct suspendable *s, List candidates)
+{
+	ListIterator i = list_iterator_create(candidates);
+	const job_record_t *job;
+
+	s->jobs = xmalloc((size_t)(list_count(candidates) + 1) * sizeof(*s->jobs));
+	while ((job = list_next(i))) {
+		if (slurm_job_preempt_mode(job) & PREEMPT_MODE_SUSPEND)
+			s->jobs[s->count++] = job;
+	}
+	list_iterator_destroy(i);
+	qsort(s->jobs, s->count, sizeof(*s->jobs), by_address);
+}
+
+/* *ret_offers: NULL where jobs must end for it first. */
+static bool find_place(struct attempt *a, bitstr_t *nodes, List candidates, List *preempted,
+	struct offer **ret_offers)
+{
+	return find_beside(a, nodes, ret_offers) || find_in_gang(a, nodes, ret_offers) ||
+		find_by_suspension(a, nodes, ret_offers) ||
+		(candidates && find_by_ends(a, nodes, candidates, preempted));
 }
 
 int select_p_job_test(job_record_t *job, bitstr_t *bitmap, uint32_t min_nodes, uint32_t max_nodes,
@@ -883,23 +947,26 @@ int select_p_job_test(job_record_t *job, bitstr_t *bitmap, uint32_t min_nodes, u
 		.exc_cores = mode == SELECT_MODE_TEST_ONLY ? NULL : exc_cores,
 		.min_nodes = min_nodes,
 		.max_nodes = max_nodes,
-		.req_nodes = req_nodes};
+		.req_nodes = req_nodes,
+		.most = use_max_share(job),
+		.whole = job->details->whole_node || job->part_ptr->max_share == 0};
 	struct offer *offers = NULL;
-	time_t start;
+	time_t start = slurm_now();
 	bool found;
 
-	(void)candidates;
 	if (preempted)
 		*preempted = NULL;
-	if (mode == SELECT_MODE_WILL_RUN)
+	if (candidates && a.use)
+		list_suspendable(&a.suspendable, candidates);
+	found = find_place(&a, bitmap, a.use ? candidates : NULL, preempted, &offers);
+	if (!found && mode == SELECT_MODE_WILL_RUN)
 		found = use_find_start(bitmap, fits_later, &a, &start);
-	else
-		found = find_place(&a, bitmap, &offers);
-	if (found && mode == SELECT_MODE_RUN_NOW)
+	if (found && mode == SELECT_MODE_RUN_NOW && offers)
 		give(&a, job, bitmap, offers);
 	else if (found && mode == SELECT_MODE_WILL_RUN)
 		job->start_time = start;
 	xfree(offers);
+	xfree(a.suspendable.jobs);
 	if (found)
 		return SLURM_SUCCESS;
 	errno = mode == SELECT_MODE_TEST_ONLY ? EINVAL : EBUSY;

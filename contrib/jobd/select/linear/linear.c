@@ -55,14 +55,6 @@ static bool node_can(const job_record_t *job, const node_record_t *node)
 	return wanted <= use_memory_limit(node);
 }
 
-/* Jobs of lower tiers make room by being suspended, where the gang scheduler does that. */
-static bool gives_way(const job_record_t *other, const job_record_t *job)
-{
-	return slurm_conf.preempt_mode & PREEMPT_MODE_GANG &&
-		slurm_conf.preempt_mode & PREEMPT_MODE_SUSPEND &&
-		other->part_ptr->priority_tier < job->part_ptr->priority_tier;
-}
-
 static bool can_share(const job_record_t *job, const struct use_node *node)
 {
 	uint32_t most = use_max_share(job), same = 0, i;
@@ -70,8 +62,6 @@ static bool can_share(const job_record_t *job, const struct use_node *node)
 	for (i = 0; i < node->count; i++) {
 		const struct use_job *other = &node->jobs[i];
 
-		if (gives_way(other->job, job) || gives_way(job, other->job))
-			continue;
 		if (other->alone || most <= 1 || other->job->part_ptr != job->part_ptr)
 			return false;
 		same++;
@@ -103,10 +93,7 @@ static bool is_possible(const struct wish *w, bitoff_t i)
 /* Takes out of nodes those that are seen at once not to be possible. */
 static void drop_busy(const struct wish *w, bitstr_t *nodes)
 {
-	bool suspends = slurm_conf.preempt_mode & PREEMPT_MODE_GANG &&
-		slurm_conf.preempt_mode & PREEMPT_MODE_SUSPEND;
-
-	if (w->use && !suspends && use_max_share(w->job) <= 1)
+	if (w->use && use_max_share(w->job) <= 1)
 		bit_and(nodes, w->use->idle);
 }
 
@@ -356,6 +343,8 @@ static void give(job_record_t *job, const bitstr_t *nodes)
 	job->job_resrcs = r;
 }
 
+#define ANY_MODE (PREEMPT_MODE_SUSPEND | PREEMPT_MODE_REQUEUE | PREEMPT_MODE_CANCEL)
+
 /* ---- when --------------------------------------------------------------------------------------
  */
 
@@ -365,6 +354,21 @@ static bool fits_later(const struct use *later, bitstr_t *nodes, void *userdata)
 
 	w.use = later;
 	return pick(&w, nodes);
+}
+
+/* On nodes that are free, else on those of jobs that must make room: by being suspended, too, since
+ * here the gang scheduler only carries out what is decided now. */
+static bool find_place(const struct wish *w, bitstr_t *nodes, List candidates, List *preempted)
+{
+	bitstr_t *tried = bit_copy(nodes);
+	bool found = pick(w, tried);
+
+	if (found)
+		bit_copybits(nodes, tried);
+	else if (w->use && candidates)
+		found = use_preempt(nodes, candidates, ANY_MODE, fits_later, (void *)w, preempted);
+	bit_free(tried);
+	return found;
 }
 
 int select_p_job_test(job_record_t *job, bitstr_t *bitmap, uint32_t min_nodes, uint32_t max_nodes,
@@ -378,12 +382,13 @@ int select_p_job_test(job_record_t *job, bitstr_t *bitmap, uint32_t min_nodes, u
 	time_t start;
 	bool found;
 
-	(void)candidates;
 	(void)exc_cores; /* of whole nodes there is nothing to except */
 	if (preempted)
 		*preempted = NULL;
-	found = mode == SELECT_MODE_WILL_RUN ? use_find_start(bitmap, fits_later, &w, &start)
-					     : pick(&w, bitmap);
+	found = find_place(&w, bitmap, candidates, preempted);
+	start = slurm_now();
+	if (!found && mode == SELECT_MODE_WILL_RUN)
+		found = use_find_start(bitmap, fits_later, &w, &start);
 	if (!found) {
 		errno = mode == SELECT_MODE_TEST_ONLY ? EINVAL : EBUSY;
 		return SLURM_ERROR;

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The gang scheduler, with PreemptMode=GANG: which of the jobs that were given the same cores runs.
+ * Of each partition it has a list of jobs, and an active bitmap of the cores (or nodes, where the
+ * select plugin gives whole ones) of those that run. Jobs of higher tiers cast their shadows on it
+ * first; then each job of the list that still fits becomes active, and all others stand still. At
+ * the end of a time slice those that ran go to the end of the list.
+ *
+ * A job is only let go when all that stand still for it do: suspension is the runner's, which takes
+ * time, and is all nodes' of a job or none's. A job whose turn does not come when it is given its
+ * cores begins suspended, without any process.
+ */
+#include <stdlib.h>
+
+#include "contrib/jobd/engine/engine_impl.h"
+
+static bool is_on(const struct engine *e)
+{
+	return e->conf->preempt_mode & PREEMPT_MODE_GANG;
+}
+
+static const bitstr_t *parts_of(const struct job *job)
+{
+	const job_resources_t *r = job->record.job_resrcs;
+
+	return r->core_bitmap ? r->core_bitmap : r->node_bitmap;
+}
+
+static struct gang *gang_of(const struct engine *e, const struct job *job)
+{
+	return &e->gangs[job->record.part_ptr - e->parts];
+}
+
+/* ---- who is to run ------------------------------------------------------------------------------
+ */
+
+/* Who is suspended by hand has no turn, and leaves its cores to the others. */
+static bool has_turns(const struct job *job)
+{
+	return job->record.job_resrcs && !job_is_completing(job) &&
+		(job_base_state(job) != JOB_SUSPENDED || job->gang_stopped);
+}
+
+/* Who is about to end has its cores until it has. */
+static bool is_ending(const struct job *job)
+{
+	return job->record.job_resrcs && job_is_completing(job) && job->gang_active;
+}
+
+static void choose_active(const struct gang *g, const bitstr_t *shadow, bitstr_t *cast)
+{
+	bitstr_t *active = bit_copy(shadow);
+	size_t i;
+
+	for (i = 0; i < g->count; i++) {
+		struct job *job = g->jobs[i];
+
+		if (!has_turns(job) && !is_ending(job))
+			continue;
+		if (!is_ending(job))
+			job->gang_active = !bit_overlap_any(active, parts_of(job));
+		if (!job->gang_active)
+			continue;
+		bit_or(active, parts_of(job));
+		bit_or(cast, parts_of(job));
+	}
+	bit_free(active);
+}
+
+static const struct job *any_job(const struct engine *e)
+{
+	size_t i, k;
+
+	for (i = 0; i < e->parts_count; i++) {
+		for (k = 0; k < e->gangs[i].count; k++) {
+			if (e->gangs[i].jobs[k]->record.job_resrcs)
+				return e->gangs[i].jobs[k];
+		}
+	}
+	return NULL;
+}
+
+static uint16_t tier_of(const struct engine *e, size_t i)
+{
+	return e->parts[e->parts_by_tier[i]].priority_tier;
+}
+
+/* Partitions of one tier cast no shadows on each other. */
+static void choose_all(const struct engine *e, const struct job *any)
+{
+	bitstr_t *shadow = bit_alloc(bit_size(parts_of(any))), *cast;
+	size_t from, to;
+
+	for (from = 0; from < e->parts_count; from = to) {
+		cast = bit_copy(shadow);
+		for (to = from; to < e->parts_count && tier_of(e, to) == tier_of(e, from); to++)
+			choose_active(&e->gangs[e->parts_by_tier[to]], shadow, cast);
+		bit_free(shadow);
+		shadow = cast;
+	}
+	bit_free(shadow);
+}
+
+/* ---- what follows of it -------------------------------------------------------------------------
+ */
+
+static bool stands(const struct job *job)
+{
+	return job_base_state(job) == JOB_SUSPENDED && job->change == JOB_STEADY;
+}
+
+static void stop_job(struct engine *e, struct job *job)
+{
+	if (job->gang_active || job_base_state(job) != JOB_RUNNING || job->change != JOB_STEADY ||
+		job->gang_refused)
+		return;
+	job->gang_stopped = true;
+	if (job->launched)
+		job_begin_suspension(e, job);
+	else
+		job_stand(e, job); /* it has no process yet */
+}
+
+static void let_go(struct engine *e, struct job *job)
+{
+	if (job->launched) {
+		job_begin_resumption(e, job);
+		return;
+	}
+	if (job_base_state(job) == JOB_SUSPENDED)
+		job_go_on(e, job);
+	job->gang_stopped = false;
+	job_launch(e, job);
+}
+
+static bool waits_to_go(const struct job *job)
+{
+	return has_turns(job) && job->gang_active && !job->gang_refused &&
+		job->change == JOB_STEADY &&
+		(job_base_state(job) == JOB_SUSPENDED || job->gang_waits);
+}
+
+typedef void (*job_fn)(struct engine *e, struct job *job);
+
+static void each_job(struct engine *e, job_fn fn)
+{
+	size_t i, k;
+
+	for (i = 0; i < e->parts_count; i++) {
+		for (k = 0; k < e->gangs[i].count; k++)
+			fn(e, e->gangs[i].jobs[k]);
+	}
+}
+
+/* Cores of those that are to stand still, and do not yet. */
+static bitstr_t *cores_still_used(const struct engine *e, const struct job *any)
+{
+	bitstr_t *used = bit_alloc(bit_size(parts_of(any)));
+	size_t i, k;
+
+	for (i = 0; i < e->parts_count; i++) {
+		for (k = 0; k < e->gangs[i].count; k++) {
+			const struct job *job = e->gangs[i].jobs[k];
+
+			if (has_turns(job) && !job->gang_active && !stands(job))
+				bit_or(used, parts_of(job));
+		}
+	}
+	return used;
+}
+
+/* A launch can fail at once, and change the lists: after each job all is looked at again. */
+static struct job *next_to_go(const struct engine *e, const bitstr_t *used)
+{
+	size_t i, k;
+
+	for (i = 0; i < e->parts_count; i++) {
+		for (k = 0; k < e->gangs[i].count; k++) {
+			struct job *job = e->gangs[i].jobs[k];
+
+			if (waits_to_go(job) && !bit_overlap_any(used, parts_of(job)))
+				return job;
+		}
+	}
+	return NULL;
+}
+
+static bool is_standing_for_others(const struct engine *e)
+{
+	size_t i, k;
+
+	for (i = 0; i < e->parts_count; i++) {
+		for (k = 0; k < e->gangs[i].count; k++) {
+			const struct job *job = e->gangs[i].jobs[k];
+
+			if (has_turns(job) && (!job->gang_active || job->gang_refused))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Ticks are the same for all partitions, however late the first job comes. */
+static void plan_slice(struct engine *e)
+{
+	uint64_t slice_ms = MS_PER_S * (uint64_t)e->conf->sched_time_slice_s;
+
+	if (!is_standing_for_others(e))
+		e->slice_due_ms = NEVER_MS;
+	else if (e->slice_due_ms == NEVER_MS)
+		e->slice_due_ms = (e->now_ms / slice_ms + 1) * slice_ms;
+}
+
+void gang_settle(struct engine *e)
+{
+	const struct job *any = any_job(e);
+	struct job *job;
+	bitstr_t *used;
+
+	if (!any || e->settling) {
+		e->slice_due_ms = any ? e->slice_due_ms : NEVER_MS;
+		return;
+	}
+	e->settling = true; /* what is called here calls this again */
+	choose_all(e, any);
+	each_job(e, stop_job);
+	used = cores_still_used(e, any);
+	while ((job = next_to_go(e, used))) {
+		job->gang_waits = false;
+		let_go(e, job);
+	}
+	bit_free(used);
+	e->settling = false;
+	plan_slice(e);
+}
+
+/* ---- jobs come and go ---------------------------------------------------------------------------
+ */
+
+bool gang_add(struct engine *e, struct job *job)
+{
+	struct gang *g = gang_of(e, job);
+	struct job **grown;
+
+	if (!is_on(e))
+		return false;
+	if (g->count == g->capacity) {
+		g->capacity = g->capacity ? 2 * g->capacity : 16;
+		grown = reallocarray(g->jobs, g->capacity, sizeof(struct job *));
+		if (!grown)
+			abort(); /* as the bitmaps do */
+		g->jobs = grown;
+	}
+	g->jobs[g->count++] = job;
+	return true;
+}
+
+bool gang_takes(const struct engine *e, const struct job *job)
+{
+	const struct gang *g = gang_of(e, job);
+	size_t i;
+
+	for (i = 0; i < g->count && g->jobs[i] != job; i++)
+		;
+	return i < g->count;
+}
+
+void gang_remove(struct engine *e, struct job *job)
+{
+	struct gang *g = gang_of(e, job);
+	size_t i, n = 0;
+
+	for (i = 0; i < g->count; i++) {
+		if (g->jobs[i] != job)
+			g->jobs[n++] = g->jobs[i];
+	}
+	job->gang_active = job->gang_stopped = job->gang_waits = job->gang_refused = false;
+	if (n == g->count)
+		return;
+	g->count = n;
+	e->gang_changed = true; /* the others go on once this one has given its cores back */
+}
+
+void gang_refused(struct engine *e, struct job *job)
+{
+	job->gang_stopped = job_base_state(job) == JOB_SUSPENDED;
+	job->gang_refused = true; /* until the next slice */
+	gang_settle(e);
+}
+
+/* ---- time slices --------------------------------------------------------------------------------
+ */
+
+/* Who ran goes to the end. */
+static void turn(struct gang *g)
+{
+	struct job **ran = calloc(g->count + 1, sizeof(struct job *));
+	size_t i, n = 0, stood = 0;
+
+	if (!ran)
+		return; /* the next slice comes */
+	for (i = 0; i < g->count; i++) {
+		struct job *job = g->jobs[i];
+
+		job->gang_refused = false;
+		if (job->gang_active)
+			ran[n++] = job;
+		else
+			g->jobs[stood++] = job;
+	}
+	for (i = 0; i < n; i++)
+		g->jobs[stood + i] = ran[i];
+	free(ran);
+}
+
+void gang_slice(struct engine *e)
+{
+	size_t i;
+
+	e->slice_due_ms = NEVER_MS;
+	for (i = 0; i < e->parts_count; i++)
+		turn(&e->gangs[i]);
+	gang_settle(e);
+}
+
+void gang_restore(struct engine *e)
+{
+	size_t i;
+
+	for (i = 0; is_on(e) && i < e->jobs_count; i++) {
+		struct job *job = e->jobs[i];
+
+		if (!job || !job_has_nodes(job) || !gang_add(e, job))
+			continue;
+		if (!(job->record.job_state & JOB_CONFIGURING))
+			continue;
+		job->gang_waits = true;
+		timer_set(e, job, NEVER_MS);
+	}
+	gang_settle(e);
+}
+
+void gang_free(struct engine *e)
+{
+	size_t i;
+
+	for (i = 0; e->gangs && i < e->parts_count; i++)
+		free(e->gangs[i].jobs);
+	free(e->gangs);
+}
