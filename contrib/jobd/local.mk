@@ -214,7 +214,7 @@ tests_unit_test_jobd_request_LDADD = $(JOBD_CLI_LDADD) $(CMOCKA_LIBS)
 # The engine with a virtual clock. Programs that load plugins have the functions that these need.
 if JOBD
 if CMOCKA
-JOBD_SIM_TESTS = tests/unit/test_jobd_engine tests/unit/test_jobd_replay
+JOBD_SIM_TESTS = tests/unit/test_jobd_engine tests/unit/test_jobd_preempt tests/unit/test_jobd_replay
 check_PROGRAMS += $(JOBD_SIM_TESTS)
 TESTS += $(JOBD_SIM_TESTS)
 endif
@@ -224,6 +224,10 @@ tests_unit_test_jobd_engine_SOURCES = tests/unit/test_jobd_engine.c $(JOBD_RIG)
 tests_unit_test_jobd_engine_CPPFLAGS = $(UNIT_CPPFLAGS)
 tests_unit_test_jobd_engine_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 tests_unit_test_jobd_engine_LDADD = libjobd.la libagent.la $(CMOCKA_LIBS)
+tests_unit_test_jobd_preempt_SOURCES = tests/unit/test_jobd_preempt.c $(JOBD_RIG)
+tests_unit_test_jobd_preempt_CPPFLAGS = $(UNIT_CPPFLAGS)
+tests_unit_test_jobd_preempt_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+tests_unit_test_jobd_preempt_LDADD = libjobd.la libagent.la $(CMOCKA_LIBS)
 
 # Replays of recorded cases: jobd --replay.
 if JOBD
@@ -261,7 +265,8 @@ tests_bench_jobpass_LDADD = libjobd.la libagent.la
 
 
 # Real jobs, by the daemon and jobctl.
-SYSTEM_JOBD_RUN_TESTS = tests/system/0931-jobd-run.sh tests/system/0937-jobd-killed.sh
+SYSTEM_JOBD_RUN_TESTS = tests/system/0931-jobd-run.sh tests/system/0937-jobd-killed.sh \
+	tests/system/0938-jobd-preempt.sh
 if JOBD
 TESTS += $(SYSTEM_JOBD_RUN_TESTS)
 endif

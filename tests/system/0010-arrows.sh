@@ -55,7 +55,7 @@ BEGIN {
 	down[j "store"] = j "engine base"
 	down[j "run"] = j "engine " j "store client state spec api base"
 	down[j "cli"] = j "engine " j "conf client cli cli/ctl api base"
-	down[j "sim"] = j "cli " j "engine " j "select " j "conf api base"
+	down[j "sim"] = j "cli " j "engine " j "preempt " j "select " j "conf api base"
 	down[j "server"] = j "sim " j "run " j "store " j "engine " j "preempt " j "select " j "conf control " \
 		"plugin systemd cli api base"
 	check_down()

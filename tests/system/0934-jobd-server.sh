@@ -280,13 +280,6 @@ is "$(wc -l <"$tmpdir/check")" 1 "--check-conf has one sentence for a bad config
 like "$(cat "$tmpdir/check")" '^jobd: .*slurm\.conf:10: ' "--check-conf names file and line"
 sed -i 's/State=UQ/State=UP/' "$tmpdir/slurm.conf"
 like "$("$jobd" --check-conf --conf "$tmpdir/slurm.conf")" '4 nodes, 2 partitions' "--check-conf counts what a good one has"
-{
-	cat "$tmpdir/slurm.conf"
-	echo PreemptType=preempt/partition_prio
-	echo PreemptMode=REQUEUE
-} >"$tmpdir/preempts.conf"
-like "$("$jobd" --check-conf --conf "$tmpdir/preempts.conf")" 'jobd preempts no job yet' \
-	"--check-conf says that a configuration asks for preemption, which is not there"
 
 # ---- after a restart ---------------------------------------------------------------------------
 

@@ -21,6 +21,13 @@
 #define NOT_PLACED "jobd does not place by this option, and says so to who gives it"
 #define LAST_NODE  "the guide leaves open which of the nodes gets the larger part"
 
+#define STARTS_LATE "a real job starts 1 to 3 s after its submission at times, here at once"
+#define ENDS_LATE                                                                                  \
+	"the processes of a real job take a second or two to end, and its nodes to be free"
+#define GRACE                                                                                      \
+	"the guide: SIGKILL upon reaching its new end time; the real one waits for its next pass"
+#define SLICE "time slices began elsewhere, so that a job's turn is another's for a moment"
+
 /* Where jobd's choice is right by the guide, or the option is none that it serves. count: so many
  * differences in all whose thing has this text. */
 static const struct {
@@ -54,6 +61,25 @@ static const struct {
 	{"G1-reservations", "row 13, request -N2 -n8", 1, G1_R3},
 	{"G1-reservations", "row 16, request -n6 --reservation=r3", 1, G1_R3},
 	{"G1-reservations", "job 10", 1, G1_R3},
+	{"A1-guide-simple-constres-core", "job 48", 4, STARTS_LATE},
+	{"A1-guide-simple-linear", "job 48", 4, STARTS_LATE},
+	{"A2-guide-lowmedhi-linear", "job 9", 2, ENDS_LATE},
+	{"A3-guide-qos-force1", "job 1", 1, SLICE},
+	{"A3-guide-qos-force1", "job 4", 2, SLICE},
+	{"A4-future-constres-core", "job 1", 2, STARTS_LATE},
+	{"A4-future-linear", "job 1", 2, STARTS_LATE},
+	{"B1-cancel-grace10-exits-on-term", "job", 2, GRACE},
+	{"B1-cancel-grace10-ignores-term", "job", 2, GRACE},
+	{"B1-cancel-grace10-ignores-term", "sinfo", 1, GRACE},
+	{"B2-requeue-flags", "job 4", 1, ENDS_LATE},
+	{"B2-requeue-flags", "job 1", 1, ENDS_LATE},
+	{"B2-requeue-flags", "job 2", 2, STARTS_LATE ", and " ENDS_LATE},
+	{"B2-requeue-flags", "job 3", 2, STARTS_LATE ", and " ENDS_LATE},
+	{"D1-core-force2-three-full", "job 2", 1, STARTS_LATE},
+	{"D2-core-force4-four-full", "job 1", 1, SLICE},
+	{"D2-core-force4-four-full", "job 2", 2, SLICE ", and " STARTS_LATE},
+	{"D4-core-force2-mixed", "job", 2, STARTS_LATE},
+	{"D6-corememory-fit", "job", 2, STARTS_LATE},
 };
 
 static const struct log to_stderr = {
@@ -134,6 +160,46 @@ static void test_backfill(void **state)
 {
 	(void)state;
 	check_case("G2-backfill", 36);
+}
+
+static void test_examples(void **state)
+{
+	(void)state;
+	check_case("A1-guide-simple-constres-core", 30);
+	check_case("A1-guide-simple-linear", 42);
+	check_case("A2-guide-lowmedhi-linear", 28);
+	check_case("A3-guide-qos-force1", 36);
+	check_case("A4-future-constres-core", 28);
+	check_case("A4-future-linear", 24);
+}
+
+static void test_modes(void **state)
+{
+	(void)state;
+	check_case("B1-cancel-grace10-exits-on-term", 15);
+	check_case("B1-cancel-grace10-ignores-term", 15);
+	check_case("B2-requeue-flags", 48);
+	check_case("B4-exempt20", 12);
+	check_case("B6-three-tiers", 42);
+}
+
+static void test_candidates(void **state)
+{
+	(void)state;
+	check_case("C-constres-default", 72);
+	check_case("C-constres-strict", 72);
+	check_case("C-linear-default", 72);
+	check_case("C-linear-suspend", 72);
+}
+
+static void test_gang(void **state)
+{
+	(void)state;
+	check_case("D1-core-force2-three-full", 22);
+	check_case("D2-core-force4-four-full", 28);
+	check_case("D4-core-force2-mixed", 26);
+	check_case("D6-corememory-fit", 19);
+	check_case("D7-suspend-memory", 20);
 }
 
 /* ---- cases that say what is not so -------------------------------------------------------------
@@ -284,6 +350,10 @@ int main(void)
 		cmocka_unit_test(test_cores),
 		cmocka_unit_test(test_reservations),
 		cmocka_unit_test(test_backfill),
+		cmocka_unit_test(test_examples),
+		cmocka_unit_test(test_modes),
+		cmocka_unit_test(test_candidates),
+		cmocka_unit_test(test_gang),
 		cmocka_unit_test(test_differences),
 		cmocka_unit_test(test_timeline),
 		cmocka_unit_test(test_unreadable),

@@ -90,11 +90,11 @@ struct job {
 	struct job *namesake_before, *namesake_after;
 	struct job *task_before, *task_after; /* of its array */
 	bool is_namesake;                     /* it is listed there: it has not ended */
-	uint32_t victims;   /* preempted jobs that have not ended yet, for which it waits */
-	bool gang_active;   /* its turn, as the gang scheduler has it */
-	bool gang_stopped;  /* suspended by that, or about to be, not by hand */
-	bool gang_waits;    /* starts when those that stand still for it do */
-	bool gang_refused;  /* could not be suspended or resumed in this time slice */
+	uint32_t victims;  /* preempted jobs that have not ended yet, for which it waits */
+	bool gang_active;  /* its turn, as the gang scheduler has it */
+	bool gang_stopped; /* suspended by that, or about to be, not by hand */
+	bool gang_waits;   /* starts when those that stand still for it do */
+	bool gang_refused; /* could not be suspended or resumed in this time slice */
 	enum {
 		JOB_STEADY,
 		JOB_SUSPENDING,

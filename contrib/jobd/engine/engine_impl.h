@@ -214,6 +214,8 @@ void preempt_set(struct engine *e); /* slurm_job_preempt_mode() is as e->preempt
 /* Running jobs that it may have put aside, first those that go first; the caller destroys the list.
  * NULL: none, or it waits for such already. */
 List preempt_candidates(const struct engine *e, const struct job *job);
+/* Whether the job could preempt this other one, of the same partition, if that ran. */
+bool preempt_is_possible(const struct engine *e, const struct job *other, const struct job *job);
 /* When the next one becomes a candidate whose exempt time is not over; 0: none does. */
 time_t preempt_get_next_eligible(const struct engine *e, const struct job *job);
 /* PreemptEligibleTime; 0: it is never preempted. */

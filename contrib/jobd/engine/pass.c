@@ -3,7 +3,8 @@
  * The scheduling pass: which of the jobs that wait starts now. Partitions of the highest
  * PriorityTier come first, in each tier the jobs by priority. One that can't start holds back those
  * behind it in its partition, and the nodes of its partition are not given to later ones: else
- * small jobs would starve it. What can start all the same without delaying it is backfill's.
+ * small jobs would starve it. What can start all the same without delaying it is backfill's. Only
+ * who could preempt it if it ran is not held back.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -99,7 +100,8 @@ int job_try(
 
 struct pass {
 	struct engine *e;
-	bitstr_t *avail; /* nodes that can be given */
+	bitstr_t *up;    /* nodes that can be given at all */
+	bitstr_t *avail; /* those that no job holds which could not start */
 	uint32_t tests_left;
 };
 
@@ -161,7 +163,7 @@ static bool try_job(struct pass *p, struct job *job)
 	bool reserved;
 	int r;
 
-	bit_and(nodes, p->avail);
+	bit_and(nodes, queue_of(e, job)->blocked ? p->up : p->avail);
 	reserved = reservations_apply(e, job, engine_now(e), nodes, &exc_cores);
 	r = job_try(e, job, nodes, exc_cores, &err);
 	if (r == -EBUSY || r == -EINVAL) {
@@ -187,17 +189,28 @@ static bool holds_back(const struct job *job)
 	return job->reason == JOB_REASON_RESOURCES && !job->request.reservation;
 }
 
+/* The next job of a queue; of one that is blocked the next that could preempt the job in its way.
+ */
+static const struct job *next_of(const struct engine *e, const struct queue *q, size_t *at)
+{
+	for (; q->blocked && *at < q->count; (*at)++) {
+		if (preempt_is_possible(e, q->blocked, q->jobs[*at]))
+			break;
+	}
+	return *at < q->count ? q->jobs[*at] : NULL;
+}
+
 /* The first partition's of this tier whose next job comes before the others'; SIZE_MAX: none. */
-static size_t next_part(const struct engine *e, size_t from, size_t to, const size_t *at)
+static size_t next_part(const struct engine *e, size_t from, size_t to, size_t *at)
 {
 	const struct job *best = NULL;
 	size_t i, found = SIZE_MAX;
 
 	for (i = from; i < to; i++) {
 		const struct queue *q = &e->queues[e->parts_by_tier[i]];
-		const struct job *job = at[i] < q->count ? q->jobs[at[i]] : NULL;
+		const struct job *job = next_of(e, q, &at[i]);
 
-		if (!job || q->blocked || !e->conf->parts[e->parts_by_tier[i]].is_up)
+		if (!job || !e->conf->parts[e->parts_by_tier[i]].is_up)
 			continue;
 		if (!best || job->record.priority > best->record.priority ||
 			(job->record.priority == best->record.priority &&
@@ -223,7 +236,7 @@ static void run_tier(struct pass *p, size_t from, size_t to, size_t *at)
 		if (try_job(p, job))
 			continue;
 		at[i]++;
-		if (!holds_back(job))
+		if (q->blocked || !holds_back(job))
 			continue;
 		q->blocked = job;
 		bit_and_not(p->avail, job->record.part_ptr->node_bitmap);
@@ -259,13 +272,15 @@ void pass_run(struct engine *e, bool full)
 	for (i = 0; i < e->parts_count; i++)
 		e->queues[i].blocked = NULL;
 	note_down(e);
-	p.avail = bit_copy(e->up_nodes);
-	bit_and_not(p.avail, e->completing_nodes);
+	p.up = bit_copy(e->up_nodes);
+	bit_and_not(p.up, e->completing_nodes);
+	p.avail = bit_copy(p.up);
 	for (from = 0; from < e->parts_count; from = to) {
 		for (to = from + 1; to < e->parts_count && same_tier(e, from, to); to++)
 			;
 		run_tier(&p, from, to, at);
 	}
+	bit_free(p.up);
 	bit_free(p.avail);
 	free(at);
 }

@@ -58,6 +58,12 @@ List preempt_candidates(const struct engine *e, const struct job *job)
 	return list;
 }
 
+bool preempt_is_possible(const struct engine *e, const struct job *other, const struct job *job)
+{
+	return e->preempt && e->conf->qos_count &&
+		preempt_is_allowed(e->preempt, &other->record, &job->record);
+}
+
 time_t preempt_get_next_eligible(const struct engine *e, const struct job *job)
 {
 	struct preempt_order order;

@@ -68,6 +68,11 @@ const char *preempt_get_type(const struct preempt *p)
 	return plugin_get_type(p->plugin);
 }
 
+bool preempt_is_allowed(const struct preempt *p, const job_record_t *other, const job_record_t *job)
+{
+	return p->call.preemptable(other, job);
+}
+
 uint16_t preempt_get_mode(const struct preempt *p, const job_record_t *job)
 {
 	return p->call.get_mode(job);

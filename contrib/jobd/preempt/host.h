@@ -26,6 +26,10 @@ struct preempt *preempt_close(struct preempt *p);
 
 const char *preempt_get_type(const struct preempt *p); /* "preempt/partition_prio" */
 
+/* Whether the job may preempt the other one, wherever and whenever they run. */
+bool preempt_is_allowed(
+	const struct preempt *p, const job_record_t *other, const job_record_t *job);
+
 /* How a job is preempted, and how long it may then go on, in seconds. */
 uint16_t preempt_get_mode(const struct preempt *p, const job_record_t *job);
 uint32_t preempt_get_grace_time(const struct preempt *p, const job_record_t *job);

@@ -373,6 +373,7 @@ static void plan_job(const struct job *job, struct sim_job_plan *plan, void *use
 	const char *script = job->request.script, *sleep = script ? strstr(script, "sleep ") : NULL;
 
 	(void)userdata;
+	plan->sleeps = true;
 	if (sleep)
 		plan->run_ms = MS_PER_S * strtoull(sleep + strlen("sleep "), NULL, 10);
 }

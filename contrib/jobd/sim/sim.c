@@ -20,6 +20,7 @@ struct sim_job {
 	struct sim_job_plan plan;
 	uint64_t left_ms;  /* to run, at since_ms */
 	uint64_t since_ms; /* they run since then */
+	uint64_t stood_since_ms;
 	bool stopped, ending;
 	int exit_status;   /* with which they will end */
 	uint32_t end_turn; /* the event of their end that counts: earlier ones don't */
@@ -123,6 +124,10 @@ static void end_at(struct sim_job *sj, uint64_t due_ms, int exit_status)
 
 static void run_on(struct sim_job *sj)
 {
+	uint64_t stood_ms = sj->stopped ? sj->sim->now_ms - sj->stood_since_ms : 0;
+
+	if (sj->plan.sleeps && sj->left_ms != SIM_NEVER)
+		sj->left_ms -= stood_ms < sj->left_ms ? stood_ms : sj->left_ms;
 	sj->stopped = false;
 	sj->since_ms = sj->sim->now_ms;
 	end_at(sj, sj->left_ms == SIM_NEVER ? SIM_NEVER : sj->since_ms + sj->left_ms,
@@ -134,6 +139,7 @@ static void stand_still(struct sim_job *sj)
 	uint64_t ran_ms = sj->sim->now_ms - sj->since_ms;
 
 	sj->stopped = true;
+	sj->stood_since_ms = sj->sim->now_ms;
 	if (sj->left_ms != SIM_NEVER)
 		sj->left_ms -= ran_ms < sj->left_ms ? ran_ms : sj->left_ms;
 	end_at(sj, SIM_NEVER, 0);
@@ -391,6 +397,7 @@ int sim_adopt(struct sim *s, struct job *job)
 	if (sj->left_ms != SIM_NEVER)
 		sj->left_ms -= ran_ms < sj->left_ms ? ran_ms : sj->left_ms;
 	sj->stopped = stopped;
+	sj->stood_since_ms = until_ms;
 	if (!stopped)
 		run_on(sj);
 	return 0;

@@ -19,6 +19,7 @@ struct sim;
 struct sim_job_plan {
 	uint64_t run_ms;     /* they end by themselves after that; what is suspended does not count.
 			      * SIM_NEVER: they don't */
+	bool sleeps;         /* it does count, as for sleep(1), whose time goes on meanwhile */
 	uint64_t term_ms;    /* after SIGTERM they end so much later; SIM_NEVER: they ignore it */
 	int exit_status;     /* of an end by themselves, as wait(2) has it */
 	uint64_t suspend_ms; /* a suspension takes so long, and a resumption */
