@@ -266,8 +266,10 @@ static void fill(const struct rig *rig, const struct rig_job *job, struct job_re
 	if (job->after) {
 		q->dependencies = have(calloc(1, sizeof(*q->dependencies)));
 		q->dependencies_count = 1;
-		q->dependencies[0] =
-			(struct job_dependency){.kind = job->kind, .job_id = job->after};
+		q->dependencies[0] = (struct job_dependency){.kind = job->kind,
+			.job_id = job->after,
+			.task_id = job->of_task ? job->task : NO_VAL,
+			.delay_min = job->delay_min};
 	}
 	if (asprintf(&q->comment, "run=%u term=%u exit=%d %s%s", job->run_s, job->term_s,
 		    job->exit_status, job->fault ? "fault=" : "", job->fault ? job->fault : "") < 0)

@@ -36,6 +36,8 @@ struct rig_job {
 	bool hold, exclusive, oversubscribe, contiguous, singleton, no_requeue;
 	enum job_dependency_kind kind;
 	uint32_t after; /* a job; 0: none */
+	bool of_task;   /* of this array only: */
+	uint32_t task, delay_min;
 	uid_t uid;
 	const char *fault; /* "node=2", "start", "suspend", "resume" */
 };

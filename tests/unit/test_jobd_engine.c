@@ -467,6 +467,60 @@ static void test_array_dependencies(void **state)
 	rig_clear(&rig);
 }
 
+static void test_task_dependencies(void **state)
+{
+	struct job *array, *after, *never;
+	struct rig rig, again;
+	uint32_t id;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	array = rig_submit(&rig, .array = "0-7", .run_s = 10, .exit_status = 256);
+	after = rig_submit(&rig, .after = array->record.job_id, .of_task = true, .task = 1,
+		.kind = DEPENDS_AFTER_ANY);
+	never = rig_submit(&rig, .after = array->record.job_id, .of_task = true, .task = 7,
+		.kind = DEPENDS_AFTER_OK);
+	id = never->record.job_id;
+	rig_run(&rig, 11);
+	assert_reason(&rig, after, "Resources"); /* tasks 4 to 7 came first */
+	assert_reason(&rig, never, "Dependency");
+	rig_restore(&rig, &again, LINE);
+	rig_run(&again, 21);
+	assert_reason(&again, engine_find_job(again.e, id), "DependencyNeverSatisfied");
+	rig_clear(&again);
+}
+
+static void test_delayed(void **state)
+{
+	struct job *first, *second, *other, *third;
+	struct rig rig, again;
+	struct err err = ERR_INIT;
+	uint32_t id;
+
+	(void)state;
+	rig_make(&rig, LINE);
+	first = rig_submit(&rig, .run_s = 30);
+	other = rig_submit(&rig, .hold = true);
+	second = rig_submit(&rig, .after = first->record.job_id, .delay_min = 2, .run_s = 10);
+	third = rig_submit(&rig, .after = other->record.job_id, .delay_min = 1);
+	rig_run(&rig, 119);
+	assert_reason(&rig, second, "Dependency");
+	rig_run(&rig, 120);
+	assert_state(second, "R");
+	assert_time(second->record.start_time, 120);
+	/* what was cancelled counts as started */
+	assert_ok(engine_cancel(rig.e, other, &err));
+	id = third->record.job_id;
+	rig_run(&rig, 150);
+	rig_restore(&rig, &again, LINE);
+	rig_run(&again, 179);
+	assert_state(engine_find_job(again.e, id), "PD");
+	rig_run(&again, 181);
+	assert_state(engine_find_job(again.e, id), "R");
+	assert_time(engine_find_job(again.e, id)->record.start_time, 180);
+	rig_clear(&again);
+}
+
 static int update(struct rig *rig, struct job *job, bool by_admin, struct err *err,
 	const char *member, json_t *value);
 
@@ -1721,6 +1775,8 @@ int main(void)
 		cmocka_unit_test(test_requeue),
 		cmocka_unit_test(test_dependencies),
 		cmocka_unit_test(test_array_dependencies),
+		cmocka_unit_test(test_task_dependencies),
+		cmocka_unit_test(test_delayed),
 		cmocka_unit_test(test_array_memory),
 		cmocka_unit_test(test_array_outlives_first),
 		cmocka_unit_test(test_singleton),

@@ -77,7 +77,7 @@ static void test_resources(void **state)
 static void test_others(void **state)
 {
 	_cleanup_fixture_ struct fixture f = sbatch(
-		"sbatch -s -H --no-requeue -d afterok:1:2,afternotok:3,singleton -a 0-9:3%2 -D /x "
+		"sbatch -s -H --no-requeue -d after:1_4+90,afterok:2,afternotok:3_*,singleton -a 0-9:3%2 -D /x "
 		"-i in -o out -e err --open-mode=append --priority 7 --comment 'a b' --export=NONE "
 		"--reservation r --mem-per-cpu 100 --wrap 'echo hi' -Q --parsable --test-only -W");
 	const struct job_request *q = &f.options.request;
@@ -87,7 +87,11 @@ static void test_others(void **state)
 	assert_true(q->oversubscribe && !q->exclusive && q->hold && q->singleton && q->append);
 	assert_int_equal(q->requeue, 0);
 	assert_int_equal(q->dependencies_count, 3);
+	assert_int_equal(q->dependencies[0].kind, DEPENDS_AFTER);
+	assert_int_equal(q->dependencies[0].task_id, 4);
+	assert_int_equal(q->dependencies[0].delay_min, 90);
 	assert_int_equal(q->dependencies[1].kind, DEPENDS_AFTER_OK);
+	assert_int_equal(q->dependencies[1].task_id, NO_VAL);
 	assert_int_equal(q->dependencies[1].job_id, 2);
 	assert_int_equal(q->dependencies[2].kind, DEPENDS_AFTER_NOT_OK);
 	assert_false(q->dependencies_any);
@@ -198,7 +202,10 @@ static void test_errors(void **state)
 		{"sbatch -d afterok:1:", "--dependency"},
 		{"sbatch -d afterok:1,afterok:2?afterok:3", "--dependency"},
 		{"sbatch -d singleton:1", "--dependency"},
-		{"sbatch -d afterok:12_3", "whole arrays"},
+		{"sbatch -d afterok:12_x", "no task of an array"},
+		{"sbatch -d afterok:12_3_4", "no task of an array"},
+		{"sbatch -d afterok:12+5", "after:ID+MINUTES"},
+		{"sbatch -d after:12+x", "number of minutes"},
 		{"sbatch -a x", "--array"},
 		{"sbatch -a 3-1", "--array"},
 		{"sbatch -a 1-3:0", "--array"},

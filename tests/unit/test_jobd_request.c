@@ -31,7 +31,7 @@ static const char all_members[] =
 	"'memory_per_cpu_mb':100,'time_limit_min':-1,'priority':0,'nodelist':'n[1-2]',"
 	"'exclude':'n3','features':'x&y','contiguous':true,'exclusive':true,'oversubscribe':true,"
 	"'hold':true,'requeue':false,'begin_time':1795453962,'dependencies':["
-	"{'type':'afterok','job_id':12},{'type':'after','job_id':13}],'dependencies_any':true,"
+	"{'type':'afterok','job_id':12},{'type':'after','job_id':13,'array_task_id':0,'delay_min':5}],'dependencies_any':true,"
 	"'singleton':true,'array':'0-9%2','work_dir':'/tmp','command':'/tmp/a b','script':'#!/bin/sh\\n',"
 	"'stdin_file':'i','stdout_file':'o','stderr_file':'e','append':true,'argv':['a','b c'],"
 	"'env':['A=1','B=']}";
@@ -51,7 +51,10 @@ static void test_round_trip(void **state)
 	assert_int_equal(request.requeue, 0);
 	assert_int_equal(request.dependencies_count, 2);
 	assert_int_equal(request.dependencies[0].kind, DEPENDS_AFTER_OK);
+	assert_int_equal(request.dependencies[0].task_id, NO_VAL);
 	assert_int_equal(request.dependencies[1].job_id, 13);
+	assert_int_equal(request.dependencies[1].task_id, 0);
+	assert_int_equal(request.dependencies[1].delay_min, 5);
 	assert_string_equal(request.argv[1], "b c");
 	assert_null(request.argv[2]);
 	assert_string_equal(request.env[1], "B=");

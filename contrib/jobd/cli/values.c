@@ -332,6 +332,8 @@ int value_parse_begin(const char *text, time_t now, time_t *ret_time, struct err
 /* ---- dependencies -----------------------------------------------------------------------------
  */
 
+#define DELAY_MAX_MIN (365u * 24 * 60)
+
 struct dependencies {
 	struct job_dependency *items;
 	size_t n, capacity;
@@ -341,23 +343,30 @@ struct dependencies {
 static int add_dependency(
 	struct dependencies *all, enum job_dependency_kind kind, const char *id, struct err *err)
 {
-	char digits[16];
-	uint32_t job_id = 0;
-	size_t size = strcspn(id, "_");
+	struct job_dependency one = {.kind = kind, .task_id = NO_VAL};
+	_cleanup_free_ char *copy = strdup(id);
+	char *task = copy, *delay = copy, *number;
 
-	/* "12_*" is the whole array, as is "12" */
-	if (size >= sizeof(digits) || (id[size] && strcmp(id + size, "_*") != 0))
+	if (!copy)
+		return err_set(err, -ENOMEM, "read dependencies");
+	(void)strsep(&delay, "+");
+	number = strsep(&task, "_");
+	if (delay && kind != DEPENDS_AFTER)
 		return err_set_text(err, -EINVAL,
-			"'%.100s' is no job's number (jobd waits for whole arrays alone)", id);
-	memcpy(digits, id, size);
-	digits[size] = '\0';
-	if (parse_u32(digits, 1, NO_VAL - 1, &job_id) < 0)
+			"'%.100s' has a delay, which goes with after:ID+MINUTES alone", id);
+	if (parse_u32(number, 1, NO_VAL - 1, &one.job_id) < 0)
 		return err_set_text(err, -EINVAL, "'%.100s' is no job's number", id);
+	/* "12_*" is the whole array, as is "12" */
+	if (task && strcmp(task, "*") != 0 && parse_u32(task, 0, NO_VAL - 1, &one.task_id) < 0)
+		return err_set_text(err, -EINVAL, "'%.100s' is no task of an array", id);
+	if (delay && parse_u32(delay, 0, DELAY_MAX_MIN, &one.delay_min) < 0)
+		return err_set_text(err, -EINVAL,
+			"'%.100s': the delay is a number of minutes up to %u", id, DELAY_MAX_MIN);
 	if (all->n == DEPENDENCIES_MAX)
 		return err_set_text(err, -E2BIG, "there are more than %u jobs", DEPENDENCIES_MAX);
 	if (array_reserve(all->items, all->capacity, all->n + 1) < 0)
 		return err_set(err, -ENOMEM, "read dependencies");
-	all->items[all->n++] = (struct job_dependency){.kind = kind, .job_id = job_id};
+	all->items[all->n++] = one;
 	return 0;
 }
 

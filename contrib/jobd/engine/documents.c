@@ -197,6 +197,14 @@ static void put_dependency(json_t *json, const struct job *job)
 			break;
 		free(text);
 		text = longer;
+		if (d->task_id != NO_VAL && asprintf(&longer, "%s_%u", text, d->task_id) >= 0) {
+			free(text);
+			text = longer;
+		}
+		if (d->delay_min && asprintf(&longer, "%s+%u", text, d->delay_min) >= 0) {
+			free(text);
+			text = longer;
+		}
 	}
 	if (job_is_pending(job) && q->singleton &&
 		asprintf(&longer, "%s%ssingleton", text ? text : "", text ? "," : "") >= 0) {

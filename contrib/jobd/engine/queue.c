@@ -111,14 +111,23 @@ enum dependency_state {
 	DEPENDENCY_NEVER
 };
 
-static enum dependency_state one_job(const struct job *other, enum job_dependency_kind kind)
+/* When the delay after the other's start is over. */
+static time_t delay_end(const struct job *other, const struct job_dependency *d)
+{
+	return other->record.start_time + (time_t)d->delay_min * 60;
+}
+
+static enum dependency_state one_job(
+	const struct engine *e, const struct job *other, const struct job_dependency *d)
 {
 	bool ended = job_has_ended(other), ok = job_base_state(other) == JOB_COMPLETE;
 
-	switch (kind) {
+	switch (d->kind) {
 	case DEPENDS_AFTER:
 		/* one that was cancelled while it waited counts as one that started */
-		return job_is_pending(other) ? DEPENDENCY_OPEN : DEPENDENCY_MET;
+		return job_is_pending(other) || engine_now(e) < delay_end(other, d)
+			? DEPENDENCY_OPEN
+			: DEPENDENCY_MET;
 	case DEPENDS_AFTER_ANY:
 		return ended ? DEPENDENCY_MET : DEPENDENCY_OPEN;
 	case DEPENDS_AFTER_OK:
@@ -138,9 +147,11 @@ static enum dependency_state one_dependency(const struct engine *e, const struct
 	enum dependency_state all = DEPENDENCY_MET, state;
 
 	if (!array)
-		return other ? one_job(other, d->kind) : DEPENDENCY_MET;
+		return other ? one_job(e, other, d) : DEPENDENCY_MET;
 	for (; other; other = other->task_after) {
-		state = one_job(other, d->kind);
+		if (d->task_id != NO_VAL && other->record.array_task_id != d->task_id)
+			continue;
+		state = one_job(e, other, d);
 		if (state == DEPENDENCY_NEVER)
 			return state;
 		if (state == DEPENDENCY_OPEN)
@@ -217,6 +228,29 @@ static bool reason_stays(enum job_reason reason)
 		reason == JOB_REASON_LAUNCH_FAILED;
 }
 
+/* The next time at which a delay after another's start is over: then it is looked at again. */
+static void set_delay_timer(struct engine *e, struct job *job)
+{
+	const struct job_request *q = &job->request;
+	uint64_t due_ms = NEVER_MS;
+	size_t i;
+
+	for (i = 0; i < q->dependencies_count; i++) {
+		const struct job_dependency *d = &q->dependencies[i];
+		const struct job_array *array = d->delay_min ? array_find(e, d->job_id) : NULL;
+		const struct job *other = array ? array->first : engine_find_job(e, d->job_id);
+
+		for (; d->delay_min && other; other = array ? other->task_after : NULL) {
+			time_t end = delay_end(other, d);
+
+			if (!job_is_pending(other) && end > engine_now(e) &&
+				MS_PER_S * (uint64_t)end < due_ms)
+				due_ms = MS_PER_S * (uint64_t)end;
+		}
+	}
+	timer_set(e, job, due_ms);
+}
+
 void queue_place(struct engine *e, struct job *job)
 {
 	enum job_reason reason;
@@ -234,6 +268,7 @@ void queue_place(struct engine *e, struct job *job)
 	if (reason != JOB_REASON_NONE) {
 		job->reason = reason;
 		waiting_add(e, job);
+		set_delay_timer(e, job);
 		return;
 	}
 	if (job->begin_time > engine_now(e)) {
@@ -262,7 +297,7 @@ void queue_look_again(struct engine *e)
 		if (job->reason == JOB_REASON_NONE)
 			queue_place(e, job);
 		else
-			i++;
+			set_delay_timer(e, e->waiting[i++]);
 	}
 }
 

@@ -9,6 +9,7 @@
 #include "stepd/base/json.h"
 #include "stepd/base/strv.h"
 
+#define DELAY_MAX_MIN  (365 * 24 * 60)
 #define LIST_MAX       65536u /* arguments, variables, dependencies */
 #define BEGIN_TIME_MAX ((INT64_C(1) << 40) - 1)
 #define MEMORY_MAX     ((INT64_C(1) << 44) - 1) /* MB */
@@ -352,10 +353,16 @@ static int put_dependencies(json_t *json, const struct job_request *request)
 		return 0;
 	array = json_array();
 	r = json_object_set_new(json, "dependencies", array);
-	for (i = 0; r == 0 && i < request->dependencies_count; i++)
-		r = json_array_append_new(array,
-			json_pack("{s:s, s:I}", "type", kind_names[d[i].kind], "job_id",
-				(json_int_t)d[i].job_id));
+	for (i = 0; r == 0 && i < request->dependencies_count; i++) {
+		json_t *one = json_pack("{s:s, s:I}", "type", kind_names[d[i].kind], "job_id",
+			(json_int_t)d[i].job_id);
+
+		r = json_array_append_new(array, one);
+		if (r == 0 && d[i].task_id != NO_VAL)
+			r = json_object_set_new(one, "array_task_id", json_integer(d[i].task_id));
+		if (r == 0 && d[i].delay_min)
+			r = json_object_set_new(one, "delay_min", json_integer(d[i].delay_min));
+	}
 	return r;
 }
 
@@ -564,20 +571,34 @@ static int dependency_from_json(
 	const json_t *json, struct job_dependency *ret_dependency, struct err *err)
 {
 	int kind = json_get_choice(json, "type", kind_names, (int)ARRAY_SIZE(kind_names), -1);
-	int64_t job_id = 0;
+	int64_t job_id = 0, task_id = NO_VAL, delay_min = 0;
+	const json_t *task = json_object_get(json, "array_task_id");
+	const json_t *delay = json_object_get(json, "delay_min");
 	int r;
 
 	if (kind < 0)
 		return err_set_text(err, -EINVAL,
 			"dependencies: type is one of after, afterany, afterok, afternotok");
-	if (json_object_size(json) != 2)
+	if (json_object_size(json) != 2u + (task != NULL) + (delay != NULL))
+		return err_set_text(err, -EINVAL,
+			"dependencies: members are type, job_id, array_task_id and delay_min "
+			"alone");
+	if (delay && kind != DEPENDS_AFTER)
 		return err_set_text(
-			err, -EINVAL, "dependencies: members are type and job_id alone");
+			err, -EINVAL, "dependencies: delay_min goes with the type after alone");
 	r = integer_from_json(json_object_get(json, "job_id"), "dependencies: job_id", 1,
 		NO_VAL - 1, &job_id, err);
+	if (r == 0 && task)
+		r = integer_from_json(
+			task, "dependencies: array_task_id", 0, NO_VAL - 1, &task_id, err);
+	if (r == 0 && delay)
+		r = integer_from_json(
+			delay, "dependencies: delay_min", 0, DELAY_MAX_MIN, &delay_min, err);
 	if (r == 0)
-		*ret_dependency = (struct job_dependency){
-			.kind = (enum job_dependency_kind)kind, .job_id = (uint32_t)job_id};
+		*ret_dependency = (struct job_dependency){.kind = (enum job_dependency_kind)kind,
+			.job_id = (uint32_t)job_id,
+			.task_id = (uint32_t)task_id,
+			.delay_min = (uint32_t)delay_min};
 	return r;
 }
 

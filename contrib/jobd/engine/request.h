@@ -28,7 +28,9 @@ enum job_dependency_kind {
 };
 struct job_dependency {
 	enum job_dependency_kind kind;
-	uint32_t job_id; /* of an array: all its tasks */
+	uint32_t job_id;    /* of an array: all its tasks, or */
+	uint32_t task_id;   /* this one; NO_VAL: none is named */
+	uint32_t delay_min; /* DEPENDS_AFTER: so long after it */
 };
 
 /* Numbers that are not given are NO_VAL (NO_VAL64), texts NULL: request_init() makes it so. */
