@@ -35,6 +35,9 @@
 
 set -u
 
+# With it, print() writes a line and its end apart, and another rank's line may come between them.
+unset PYTHONUNBUFFERED
+
 tap_count=0
 tap_plan=
 tap_done=
