@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/base/strv.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
@@ -240,4 +241,40 @@ void strv_clear(struct strv *sv)
 		free(sv->v[i]);
 	free(sv->v);
 	*sv = (struct strv){0};
+}
+
+void strv_put_quoted(FILE *out, const char *arg)
+{
+	const char *p;
+
+	for (p = arg; *p && (isalnum((unsigned char)*p) || strchr("-_=+./:,@%", *p)); p++)
+		;
+	if (!*p && *arg) {
+		fputs(arg, out);
+		return;
+	}
+	fputc('\'', out);
+	for (p = arg; *p; p++) {
+		if (*p == '\'')
+			fputs("'\\''", out);
+		else
+			fputc(*p, out);
+	}
+	fputc('\'', out);
+}
+
+char *strv_quote(const struct strv *args)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size, i;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		return NULL;
+	for (i = 0; i < args->n; i++) {
+		if (i)
+			fputc(' ', out);
+		strv_put_quoted(out, args->v[i]);
+	}
+	return fclose(out) == 0 ? take_ptr(text) : NULL;
 }

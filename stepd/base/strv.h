@@ -5,6 +5,8 @@
 #ifndef STEPD_BASE_STRV_H
 #define STEPD_BASE_STRV_H
 
+#include <stdio.h>
+
 #include "stepd/base/cleanup.h"
 
 struct strv {
@@ -32,6 +34,11 @@ int strv_extend(struct strv *dst, const struct strv *src) _must_check_;
 /* The strings of a NULL-terminated vector (NULL: an empty one) with separator between them, from
  * malloc(); NULL: no memory. */
 char *strv_join(char *const *v, char separator) _must_check_;
+
+/* As one argument for a shell, in quotes where it has to be; and all of them, with blanks between
+ * them, from malloc(); NULL: no memory. */
+void strv_put_quoted(FILE *out, const char *arg);
+char *strv_quote(const struct strv *args) _must_check_;
 
 void strv_clear(struct strv *sv);
 

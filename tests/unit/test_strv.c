@@ -28,6 +28,19 @@ static void test_add(void **state)
 	}
 }
 
+static void test_quote(void **state)
+{
+	_cleanup_strv_ struct strv sv = {0};
+	_cleanup_free_ char *text = NULL;
+
+	(void)state;
+	assert_int_equal(strv_add(&sv, "a-b_=+./:,@%9") | strv_add(&sv, "") | strv_add(&sv, "b c") |
+			strv_add(&sv, "it's") | strv_add(&sv, "$x;`y`\n"),
+		0);
+	text = strv_quote(&sv);
+	assert_string_equal(text, "a-b_=+./:,@%9 '' 'b c' 'it'\\''s' '$x;`y`\n'");
+}
+
 static void test_add_take(void **state)
 {
 	_cleanup_strv_ struct strv sv = {0};
@@ -194,6 +207,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_add),
 		cmocka_unit_test(test_add_take),
+		cmocka_unit_test(test_quote),
 		cmocka_unit_test(test_env),
 		cmocka_unit_test(test_env_put_all),
 		cmocka_unit_test(test_names),

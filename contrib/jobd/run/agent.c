@@ -182,46 +182,17 @@ int spawn_process(const struct spawn *s, struct pidref *ret_process)
 	return r;
 }
 
-/* As one argument for a shell. */
-static void put_quoted(FILE *out, const char *text)
-{
-	fputc('\'', out);
-	for (; *text; text++) {
-		if (*text == '\'')
-			fputs("'\\''", out);
-		else
-			fputc(*text, out);
-	}
-	fputc('\'', out);
-}
-
-static char *quote_words(const struct strv *words)
-{
-	_cleanup_free_ char *text = NULL;
-	size_t size, i;
-	FILE *out = open_memstream(&text, &size);
-
-	if (!out)
-		return NULL;
-	for (i = 0; i < words->n; i++) {
-		if (i)
-			fputc(' ', out);
-		put_quoted(out, words->v[i]);
-	}
-	return fclose(out) == 0 ? take_ptr(text) : NULL;
-}
-
 static void put_replaced(FILE *out, char letter, const char *host, const char *command)
 {
 	switch (letter) {
 	case 'h':
-		put_quoted(out, host);
+		strv_put_quoted(out, host);
 		break;
 	case 'c':
 		fputs(command, out);
 		break;
 	case 'q':
-		put_quoted(out, command);
+		strv_put_quoted(out, command);
 		break;
 	default:
 		fputc('%', out);
@@ -233,7 +204,7 @@ static void put_replaced(FILE *out, char letter, const char *host, const char *c
 int launcher_words(
 	const struct run *run, const char *host, const struct strv *command, struct strv *ret_argv)
 {
-	_cleanup_free_ char *quoted = quote_words(command), *text = NULL;
+	_cleanup_free_ char *quoted = strv_quote(command), *text = NULL;
 	const char *p;
 	size_t size;
 	FILE *out = quoted ? open_memstream(&text, &size) : NULL;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stepd/cli/across/launch.h"
 
-#include <ctype.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,43 +63,6 @@ static int add_relay(const struct launcher *l, uint32_t index, const char *host,
 	return r;
 }
 
-/* As one argument for a shell. */
-static void put_quoted(FILE *out, const char *arg)
-{
-	const char *p;
-
-	for (p = arg; *p && (isalnum((unsigned char)*p) || strchr("-_=+./:,@%", *p)); p++)
-		;
-	if (!*p && *arg) {
-		fputs(arg, out);
-		return;
-	}
-	fputc('\'', out);
-	for (p = arg; *p; p++) {
-		if (*p == '\'')
-			fputs("'\\''", out);
-		else
-			fputc(*p, out);
-	}
-	fputc('\'', out);
-}
-
-static char *quote_all(const struct strv *args)
-{
-	_cleanup_free_ char *text = NULL;
-	size_t size, i;
-	FILE *out = open_memstream(&text, &size);
-
-	if (!out)
-		return NULL;
-	for (i = 0; i < args->n; i++) {
-		if (i)
-			fputc(' ', out);
-		put_quoted(out, args->v[i]);
-	}
-	return fclose(out) == 0 ? take_ptr(text) : NULL;
-}
-
 static int add_split(struct strv *argv, const char *text)
 {
 	_cleanup_free_ char *copy = strdup(text);
@@ -117,7 +79,7 @@ static int add_split(struct strv *argv, const char *text)
 static int make_ssh(
 	const struct launcher *l, const char *host, const struct strv *relay, struct strv *argv)
 {
-	_cleanup_free_ char *command = quote_all(relay);
+	_cleanup_free_ char *command = strv_quote(relay);
 	int r = add_split(argv, "ssh -T -x -o BatchMode=yes") | add_split(argv, l->text);
 
 	r |= strv_add(argv, "--") | strv_add(argv, host ? host : "localhost");
@@ -144,10 +106,10 @@ static void put_letter(FILE *out, char letter, uint32_t index, const char *host,
 {
 	switch (letter) {
 	case 'h':
-		put_quoted(out, host ? host : "");
+		strv_put_quoted(out, host ? host : "");
 		break;
 	case 'H':
-		put_quoted(out, hosts);
+		strv_put_quoted(out, hosts);
 		break;
 	case 'n':
 		fprintf(out, "%u", index);
@@ -159,7 +121,7 @@ static void put_letter(FILE *out, char letter, uint32_t index, const char *host,
 		fputs(command, out);
 		break;
 	case 'q':
-		put_quoted(out, command);
+		strv_put_quoted(out, command);
 		break;
 	default:
 		fputc('%', out);
@@ -171,7 +133,7 @@ static void put_letter(FILE *out, char letter, uint32_t index, const char *host,
 static int make_exec(const struct launcher *l, uint32_t index, const char *host, const char *hosts,
 	uint32_t nnodes, const struct strv *relay, struct strv *argv)
 {
-	_cleanup_free_ char *command = quote_all(relay), *text = NULL;
+	_cleanup_free_ char *command = strv_quote(relay), *text = NULL;
 	const char *p;
 	size_t size;
 	FILE *out = command ? open_memstream(&text, &size) : NULL;
