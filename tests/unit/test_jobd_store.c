@@ -640,11 +640,18 @@ static void check_model(const struct ground *g, struct model *m, uint64_t acknow
 	assert_true(is_stored(g, m));
 }
 
+/* The high bits of a linear congruence, which are random enough for moments. */
+static uint32_t draw(uint64_t *seed, uint32_t below)
+{
+	*seed = *seed * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(*seed >> 33) % below;
+}
+
 static void test_kill_loses_nothing_acknowledged(void **state)
 {
 	const struct ground *g = *state;
 	struct model *m = calloc(1, sizeof(*m));
-	unsigned seed = (unsigned)getpid();
+	uint64_t seed = (uint64_t)getpid();
 	int i, status;
 
 	assert_non_null(m);
@@ -660,7 +667,10 @@ static void test_kill_loses_nothing_acknowledged(void **state)
 		(void)close(fds[1]);
 		if (i % 4 > 0) /* else it is killed while it opens the store */
 			(void)poll(&(struct pollfd){.fd = fds[0], .events = POLLIN}, 1, 10000);
-		(void)usleep((useconds_t)rand_r(&seed) % (i % 4 > 0 ? 12000 : 4000));
+		(void)clock_nanosleep(CLOCK_MONOTONIC, 0,
+			&(struct timespec){
+				.tv_nsec = (long)draw(&seed, i % 4 > 0 ? 12000 : 4000) * 1000},
+			NULL);
 		assert_int_equal(kill(pid, SIGKILL), 0);
 		assert_int_equal(waitpid(pid, &status, 0), pid);
 		assert_true(WIFSIGNALED(status)); /* it didn't end by itself */
