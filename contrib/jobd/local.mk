@@ -157,7 +157,7 @@ tests_fuzz_fuzz_jobdconf_LDADD = libbase.la
 tests_fuzz_fuzz_jobdconf_LDFLAGS = $(FUZZER_LINK)
 
 if JOBD
-dist_man_MANS += doc/jobctl.1 doc/jobd.8 doc/jobd.conf.5 doc/select.7
+dist_man_MANS += doc/jobctl.1 doc/jobd.8 doc/jobd.conf.5 doc/preempt.7 doc/select.7
 endif
 
 EXTRA_DIST += contrib/jobd/server/org.stepd.jobs.varlink
