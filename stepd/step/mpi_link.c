@@ -599,6 +599,13 @@ static void tell_death(struct agent *a, pid_t pid, int wait_status)
 	events_add(a->events, &event);
 }
 
+/* When the step is over SIGKILL is this agent's, or the end of its container. Any other signal is
+ * the fault of the service, which may have begun to die before it closed the link. */
+static bool has_crashed(int wait_status)
+{
+	return WIFSIGNALED(wait_status) && WTERMSIG(wait_status) != SIGKILL;
+}
+
 bool mpi_link_reaped(struct agent *a, pid_t pid, int wait_status)
 {
 	struct mpi_link *d = a->mpi.link;
@@ -609,7 +616,7 @@ bool mpi_link_reaped(struct agent *a, pid_t pid, int wait_status)
 	forget_process(d);
 	ev_timer_stop(a->loop, &d->limit);
 	mpi_streams_stop(a);
-	if (a->state < AGENT_DRAINING || d->hung_up)
+	if (a->state < AGENT_DRAINING || d->hung_up || has_crashed(wait_status))
 		tell_death(a, pid, wait_status);
 	if (a->state >= AGENT_DRAINING)
 		ending_settle(a);

@@ -1,17 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * mpi/hostile: an MPI plugin whose service process is in the hands of somebody who means harm to
- *the agent, in the way that STEP_HOSTILE in the step's environment says: greedy	hands out
- *environment without end full	as much as it may storm	asks for signals to very many ranks, and
- *reads no answer thrower	sends descriptors crowd	asks for spawns that can't be, and some that
- *would take much memory fuzz	STEP_HOSTILE_COUNT messages, valid ones that were changed and
- *made-up ones, by the seed STEP_HOSTILE_SEED stay	does not end when the step is over stop
- *stands still when the step is over empty	a message of no bytes escape	tries what leads out
- *of its process, and says in the log what was done: "done WORDS" deadly	makes the system
- *call STEP_HOSTILE_CALL brood	leaves a daemon The first task waits on the descriptor HOSTILE_FD
- *until it is through: "through ANSWERS BUSY", how many answers have come by then, and how many of
- *them were EAGAIN. STEP_HOSTILE_ROOT "1": the service says, in HOSTILE_MEMORY for all tasks,
- *whether it can find the agent's environment in its memory.
+ * the agent, in the way that STEP_HOSTILE in the step's environment says:
+ *
+ * - greedy: hands out environment without end
+ *
+ * - full: as much as it may
+ *
+ * - storm: asks for signals to very many ranks, and reads no answer
+ *
+ * - thrower: sends descriptors
+ *
+ * - crowd: asks for spawns that can't be, and some that would take much memory
+ *
+ * - fuzz: STEP_HOSTILE_COUNT messages, valid ones that were changed and made-up ones, by the seed
+ *   STEP_HOSTILE_SEED
+ *
+ * - stay: does not end when the step is over
+ *
+ * - stop: stands still when the step is over
+ *
+ * - empty: a message of no bytes
+ *
+ * - escape: tries what leads out of its process, and says in the log what was done: "done WORDS"
+ *
+ * - deadly: makes the system call STEP_HOSTILE_CALL; late: only when the step is over
+ *
+ * - brood: leaves a daemon
+ *
+ * The first task waits on the descriptor HOSTILE_FD until it is through: "through ANSWERS BUSY",
+ * how many answers have come by then, and how many of them were EAGAIN. STEP_HOSTILE_ROOT "1": the
+ * service says, in HOSTILE_MEMORY for all tasks, whether it can find the agent's environment in its
+ * memory.
  */
 #include <fcntl.h>
 #include <jansson.h>
@@ -469,7 +489,7 @@ static void tell_memory(struct hostile *h, const struct order *o)
 	send_it(h, json_pack("{s:s, s:[s]}", "do", "environ", "set", text), false);
 }
 
-static void stay(struct hostile *h, const char *mood)
+static void stay(struct hostile *h, const char *mood, const char *call)
 {
 	struct pollfd p = {.fd = h->fd, .events = POLLIN};
 
@@ -481,6 +501,8 @@ static void stay(struct hostile *h, const char *mood)
 		(void)raise(SIGSTOP);
 	while (strcmp(mood, "stay") == 0 || strcmp(mood, "stop") == 0)
 		(void)pause();
+	if (strcmp(mood, "late") == 0)
+		make_call(call);
 }
 
 static int attack(const stepd_mpi_service_t *service)
@@ -513,7 +535,7 @@ static int attack(const stepd_mpi_service_t *service)
 		send_bytes(&h, "", 0, false);
 	hear(&h);
 	(void)dprintf(service->task_fd[0], "through %u %u\n", h.answers, h.busy);
-	stay(&h, o->mood);
+	stay(&h, o->mood, o->call);
 	return 0;
 }
 

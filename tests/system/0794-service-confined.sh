@@ -89,6 +89,10 @@ if [ "$filtered" = yes ]; then
 		like "$out" 'was killed for a system call that no MPI server makes' \
 			"a service that calls $call(2) is killed, and the log has the reason"
 	done
+	out=$(STEP_HOSTILE_CALL=mount hostile late -- bash -c "$through exit 3" 2>&1)
+	is $? 3 "a step whose service calls mount(2) when it is over has its status"
+	like "$out" 'was killed for a system call that no MPI server makes' \
+		"a service that is killed when the step is over is killed for a reason that the log has"
 	printf 'mpi_filter = no\n' >"$tmpdir/conf"
 	out=$(STEP_HOSTILE_CALL=unshare hostile deadly --config "$tmpdir/conf" -- bash -c "$through" 2>&1)
 	is $? 0 "a step with mpi_filter = no runs"
@@ -96,7 +100,7 @@ if [ "$filtered" = yes ]; then
 		"the log reports that there is no filter"
 	is "$(echo "$out" | grep -c 'was killed')" 0 "mpi_filter = no refuses no system call"
 else
-	skip 34 "built without libseccomp"
+	skip 39 "built without libseccomp"
 fi
 
 # ---- the step's cgroup --------------------------------------------------------------------------
