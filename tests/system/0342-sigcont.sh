@@ -243,7 +243,7 @@ for b in $(backends); do
 	out=$(timeout 900 "$stepd" run -q --job "$job" --step 1 --proctrack "$b" --uid $stranger --gid $stranger -- \
 		$python "$tmpdir/continue.py" kill "$agent" 2>&1)
 	like "$out" "PermissionError" "$b: a task of another user can't send CONT to its agent"
-	task=$("$stepctl" pids "$job.0" | head -n 1)
+	task=$(state_of 0 'tasks[0]["pid"]')
 	out=$(timeout 900 "$stepd" run -q --job "$job" --step 1 --proctrack "$b" --uid $stranger --gid $stranger -- \
 		$python "$tmpdir/continue.py" kill "$task" 2>&1)
 	like "$out" "PermissionError" "$b: a task of another user can't send CONT to the agent's tasks"

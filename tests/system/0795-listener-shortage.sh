@@ -100,7 +100,7 @@ wait "$agent"
 if [ -x "$top_builddir/tests/lib/pmixclient" ]; then
 	client=$top_builddir/tests/lib/pmixclient begin --mpi=pmix -n 1 -- sh -c \
 		'echo "$PMIX_SERVER_URI" >"$tmpdir/new"; mv "$tmpdir/new" "$tmpdir/environ"; '"$until_go"'
-		timeout 30 "$client" init; timeout 30 "$client" init'
+		timeout 300 "$client" init; timeout 300 "$client" init'
 	shorten "$service"
 	call "$(sed 's/.*://' "$tmpdir/environ")" hello
 	is_idle "$service" "a PMIx service that can't accept a client of PMIx 1 sleeps"
@@ -108,7 +108,7 @@ if [ -x "$top_builddir/tests/lib/pmixclient" ]; then
 	accepting() { # the thread that libpmix accepts on has tried
 		[ "$(ss -Hltn "sport = :$pmix_port" | awk '{ print $2 }')" != 0 ]
 	}
-	pmix_port=$(tr '\0' '\n' <"/proc/$("$stepctl" pids "$job.0" | head -n 1)/environ" |
+	pmix_port=$(tr '\0' '\n' <"/proc/$(state_of 0 'tasks[0]["pid"]')/environ" |
 		sed -n 's|^PMIX_SERVER_URI41=.*:||p')
 	if command -v ss >/dev/null; then
 		eventually accepting
