@@ -47,7 +47,7 @@ for b in $(backends); do
 		is "$(json_get "$tmpdir/r" reason)" signal "$b: an upgraded agent writes the result"
 		nothing_left "$b: the job leaves no cgroup, process or file behind"
 
-		start_step $t --suspend-timeout 5s -n 2 -- \
+		start_step $t --suspend-timeout 60s -n 2 -- \
 			sh -c "while [ -e '$tmpdir/stay' ]; do echo beat; sleep 0.05; done"
 		kill -TSTP "$agent"
 		eventually suspended 0
@@ -84,7 +84,7 @@ for b in $(backends); do
 done
 
 # A task that stood before the suspension is not continued by its end: only signals can do that.
-start_step --proctrack linuxproc --suspend-timeout 5s -n 2 -- \
+start_step --proctrack linuxproc --suspend-timeout 60s -n 2 -- \
 	sh -c '[ "$SLURM_PROCID" = 1 ] || kill -STOP $$; sleep 60'
 eventually test "$(standing)" -ge 1
 kill -TSTP "$agent"

@@ -31,7 +31,7 @@ is "$(words followers)" "20 of 20" "20 followers have each event once, in its or
 is "$(words events)" "all the same" "all followers get the same events over upgrades"
 
 # All kinds of calls in one go, over one upgrade.
-start_step --proctrack "$tracker" -n 2 --suspend-timeout 5s -- sh -c "$until_gone"
+start_step --proctrack "$tracker" -n 2 --suspend-timeout 60s -- sh -c "$until_gone"
 varlink call "$(sock)" Wait >"$tmpdir/wait" &
 varlink more "$(sock)" Wait >"$tmpdir/states" &
 varlink more "$(sock)" Usage '{"interval_ms":100}' >"$tmpdir/usage" &
